@@ -326,7 +326,8 @@ SOURCES = $(shell git ls-files '*.c' '*.h')
 compile_commands.json: $(wildcard $(addsuffix /*.c,$(LAYERS))) Makefile
 	@$(MAKE) -Bnk V=1 all unit-programs | $(PYTHON) tests/compile_commands.py >$@
 .PHONY: format tidy clean
-format:
+format: # twice: clang-format 14 needs a second pass for a few macros
+	clang-format -i $(SOURCES)
 	clang-format -i $(SOURCES)
 tidy:
 	clang-tidy --quiet $(filter %.c,$(SOURCES)) -- $(CPPFLAGS_ALL) -std=gnu11

@@ -51,7 +51,8 @@ static bool item_is(const char *item, size_t n, const char *s)
 	return s[n] == '\0';
 }
 
-/* One of a|b|c, with globs. Tables are long and most rows are about other programs: the first character decides quickly. */
+/* One of a|b|c, with globs. Tables are long and most rows are about other programs: the first character decides
+ * quickly. */
 static bool one_of(const char *list, size_t len, const char *s)
 {
 	for (const char *from = list, *end = list + len; from <= end;) {
@@ -287,9 +288,9 @@ bool args_match(const struct command_args *a, const char *pattern)
 
 		s += strcspn(s, " ");
 		/* Blanks inside of a ^ term are its own. */
-		if (term[not] == '^')
+		if (term[not ] == '^')
 			s = term + strlen(term);
-		term += not;
+		term += not ;
 		n = (size_t)(s - term);
 		if (*term == '=') {
 			const char *value = operand < a->noperands ? a->operand[operand]->value : NULL;
@@ -306,7 +307,7 @@ bool args_match(const struct command_args *a, const char *pattern)
 			is = has_option(a, term, n);
 		}
 		/* A word that is not known is not the only one of a list, whatever it is. */
-		if (is == not || (not && a->open && *term != '~'))
+		if (is == not || (not &&a->open && *term != '~'))
 			return false;
 	}
 	return true;

@@ -2,13 +2,14 @@
 #define BAILIFF_POLICY_ARGS_H
 
 /*
- * The words of one command, told apart as its own option parser would: options, their values, operands. Which options take a
- * value is in option_values.def.
+ * The words of one command, told apart as its own option parser would: options, their values, operands. Which options
+ * take a value is in option_values.def.
  *
  * The tables of this folder (harms.def, readonly.def, paths.def …) begin with a pattern on such words:
  *
  *   rm|unlink            the program: one of these names; * ? as in globs
- *   -r|-R|--recursive    has one of these options, in a cluster (-fr) or by itself; long ones also abbreviated (--rec, --r)
+ *   -r|-R|--recursive    has one of these options, in a cluster (-fr) or by itself; long ones also abbreviated
+ *                        (--rec, --r)
  *   =push|fetch          the next operand is one of these: `git =remote =remove`; * ? as in globs
  *   @of=*                some word after the program is like that
  *   ^*drop table*        the same without regard to case
@@ -26,25 +27,25 @@
 struct shell_arena;
 
 struct command_word {
-	const char *value;   /* NULL: not known */
-	const char *plain;   /* with expansions as written; never NULL */
-	unsigned unknown;    /* enum shell_unknown */
-	bool many;           /* may become several words, or none */
-	bool lead;           /* the first character of `plain` is certain */
+	const char *value; /* NULL: not known */
+	const char *plain; /* with expansions as written; never NULL */
+	unsigned unknown;  /* enum shell_unknown */
+	bool many;         /* may become several words, or none */
+	bool lead;         /* the first character of `plain` is certain */
 };
 
 struct command_option {
-	char letter;         /* or … */
-	const char *name;    /* … of a long one, without dashes; may be abbreviated */
+	char letter;      /* or … */
+	const char *name; /* … of a long one, without dashes; may be abbreviated */
 	size_t name_len;
-	const char *value;   /* in the same word or the next; NULL: none, or not known */
+	const char *value;                     /* in the same word or the next; NULL: none, or not known */
 	const struct command_word *value_word; /* if the value is a word of its own */
 };
 
 struct command_args {
 	const struct command_word *word;
 	size_t count;
-	const char *name;    /* of the program, without folders; NULL: not known */
+	const char *name; /* of the program, without folders; NULL: not known */
 	struct command_option *option;
 	size_t noptions;
 	const struct command_word **operand;

@@ -13,7 +13,8 @@ static bool is_plain(unsigned char c)
 	       (c && strchr("_@%+=:,./-", c) != NULL);
 }
 
-/* C1 controls (c2 80 … c2 9f), and what has no width or turns the direction of the text: it would show another command. */
+/* C1 controls (c2 80 … c2 9f), and what has no width or turns the direction of the text: it would show another command.
+ */
 static bool is_invisible(const unsigned char *s, size_t n)
 {
 	if (n >= 2 && s[0] == 0xc2)
@@ -61,9 +62,7 @@ static void escape_byte(unsigned char c, struct buf *out)
 void command_quote(const char *s, size_t n, struct buf *out)
 {
 	switch (quoting_of(s, n)) {
-	case QUOTE_NONE:
-		buf_append(out, s, n);
-		break;
+	case QUOTE_NONE: buf_append(out, s, n); break;
 	case QUOTE_SINGLE:
 		buf_byte(out, '\'');
 		for (size_t i = 0; i < n; i++)
@@ -174,7 +173,8 @@ static void facts_json(const struct command_facts *f, struct jw *w)
 	for (size_t i = 0; i < f->nhosts && i < COMMAND_PARTS_MAX; i++)
 		host_json(&f->host[i], w);
 	jw_arr_end(w);
-	if (f->ncommands > COMMAND_PARTS_MAX || f->npaths > COMMAND_PARTS_MAX || f->nhosts > COMMAND_PARTS_MAX || f->nenv > COMMAND_PARTS_MAX)
+	if (f->ncommands > COMMAND_PARTS_MAX || f->npaths > COMMAND_PARTS_MAX || f->nhosts > COMMAND_PARTS_MAX ||
+	    f->nenv > COMMAND_PARTS_MAX)
 		jw_kbool(w, "partsTruncated", true);
 	jw_kbool(w, "readOnly", (f->flags & COMMAND_READ_ONLY) != 0);
 	if (f->nenv) {

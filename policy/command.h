@@ -14,8 +14,8 @@ struct command_facts;
 #define COMMAND_ARGV_MAX 16384   /* bytes of arguments in command_json; what is longer is left out and said to be */
 
 /*
- * Appends the arguments as a shell would take them, quoted where that is needed. Control characters and bytes that are not
- * UTF-8 appear as $'\xNN', so the text is harmless on a terminal and still means the same command.
+ * Appends the arguments as a shell would take them, quoted where that is needed. Control characters and bytes that are
+ * not UTF-8 appear as $'\xNN', so the text is harmless on a terminal and still means the same command.
  */
 void command_display(const char *const *argv, size_t argc, size_t most, struct buf *out);
 /* One word, without a limit. */
@@ -25,7 +25,8 @@ void command_quote(const char *s, size_t n, struct buf *out);
  * permission.evaluated's `command`: {"display":…,"argv":[…],"argvTruncated"?:true,
  *   "subcommands":[{"text","wrappers"?,"readOnly"?,"harm"?,"impact"?,"unknown"?}],
  *   "paths":[{"path","access":"read"|"write"|"delete","recursive"?,"exact"?:false,"outside"?}],
- *   "network":[{"host"?,"port"?,"intent"}], "environment"?:[{"text":"NAME=value"}], "partsTruncated"?:true, "readOnly":…, "harm"?, "unknown"?:[…], "syntaxError"?}.
+ *   "network":[{"host"?,"port"?,"intent"}], "environment"?:[{"text":"NAME=value"}], "partsTruncated"?:true,
+ *     "readOnly":…, "harm"?, "unknown"?:[…], "syntaxError"?}.
  */
 void command_json(const char *const *argv, size_t argc, const struct command_facts *facts, struct buf *out);
 

@@ -1,8 +1,9 @@
 /*
- * Arithmetic of bash runs commands: in `$((x))` the value of x is an expression again, and `a[$(rm y)]` is one. So is a subscript,
- * the offset of ${s:x}, what [[ -eq ]] compares and what `let` is given. What is not in the text, an argument, a line that was
- * read, a variable of the caller's, may be anything. So it is followed which names are computed with, and which may have a value
- * that is more than numbers and names; one that is both makes the text one of which nobody knows what it runs.
+ * Arithmetic of bash runs commands: in `$((x))` the value of x is an expression again, and `a[$(rm y)]` is one. So is a
+ * subscript, the offset of ${s:x}, what [[ -eq ]] compares and what `let` is given. What is not in the text, an
+ * argument, a line that was read, a variable of the caller's, may be anything. So it is followed which names are
+ * computed with, and which may have a value that is more than numbers and names; one that is both makes the text one of
+ * which nobody knows what it runs.
  *
  * Commands that print nothing but a number are known: n=$(ls | wc -l) is a number.
  */
@@ -22,10 +23,7 @@ struct computed_name {
 	bool used, loose;
 };
 
-static bool is_name(char c)
-{
-	return c == '_' || isalnum((unsigned char)c);
-}
+static bool is_name(char c) { return c == '_' || isalnum((unsigned char)c); }
 
 static struct computed_name *name_of(struct reading *r, const char *s, size_t n)
 {
@@ -78,10 +76,12 @@ static bool prints_number(const char *s, size_t n)
 		return only_has(s + 4, n - 4, "0123456789 -");
 	if (begins(s, n, "date +%s"))
 		return only_has(s + 8, n - 8, "%0123456789N");
-	return begins(s, n, "stat -c %s ") || ((n == 5) && (begins(s, n, "nproc") || begins(s, n, "id -u") || begins(s, n, "id -g")));
+	return begins(s, n, "stat -c %s ") ||
+	       ((n == 5) && (begins(s, n, "nproc") || begins(s, n, "id -u") || begins(s, n, "id -g")));
 }
 
-/* $((…)), and not $((a) | b): the parenthesis that closes the inner one stands beside the one that closes the outer. Quotes would hide them. */
+/* $((…)), and not $((a) | b): the parenthesis that closes the inner one stands beside the one that closes the outer.
+ * Quotes would hide them. */
 static bool is_arithmetic(const char *s, const char *end)
 {
 	size_t depth = 0;
@@ -112,8 +112,8 @@ static const char *after_parenthesis(const char *s, const char *end)
 }
 
 /*
- * At a $: what it stands for is a number, or a variable, which is then used; false: it may be anything. Moves on behind it. What $((…)) has
- * inside is a text of its own.
+ * At a $: what it stands for is a number, or a variable, which is then used; false: it may be anything. Moves on behind
+ * it. What $((…)) has inside is a text of its own.
  */
 static bool expansion(struct reading *r, const char **at, const char *end)
 {
@@ -125,7 +125,8 @@ static bool expansion(struct reading *r, const char **at, const char *end)
 		return true;
 	if (*s == '(') {
 		*at = after_parenthesis(s, end);
-		return is_arithmetic(s, end) || prints_number(s + 1, (size_t)(*at - s) >= 2 ? (size_t)(*at - s) - 2 : 0);
+		return is_arithmetic(s, end) ||
+		       prints_number(s + 1, (size_t)(*at - s) >= 2 ? (size_t)(*at - s) - 2 : 0);
 	}
 	const bool braced = *s == '{', counts = braced && s + 1 < end && s[1] == '#';
 	s += braced;
@@ -172,7 +173,8 @@ static void assigned_in(struct reading *r, const char *s, const char *end)
 		while (at < end && (is_name(*at) || *at == '$' || *at == '`')) {
 			known &= is_name(*at);
 			if (*at == '$' && at + 1 < end && (at[1] == '(' || at[1] == '{')) {
-				const char *close = at[1] == '(' ? after_parenthesis(at + 1, end) : memchr(at, '}', (size_t)(end - at));
+				const char *close = at[1] == '(' ? after_parenthesis(at + 1, end)
+								 : memchr(at, '}', (size_t)(end - at));
 
 				at = close && at[1] == '{' ? close + 1 : close ? close : end;
 			} else {
@@ -210,7 +212,8 @@ static bool look(struct reading *r, const char *s, const char *end, bool assigns
 			while (after < end && *after == ' ')
 				after++;
 			/* x=… in an expression gives x a number. */
-			const bool sets = assigns && after < end && *after == '=' && !(after + 1 < end && after[1] == '=');
+			const bool sets = assigns && after < end && *after == '=' &&
+					  !(after + 1 < end && after[1] == '=');
 			struct computed_name *name = isdigit((unsigned char)*s) || sets ? NULL : name_of(r, s, n);
 			if (name)
 				name->used = true;
@@ -234,17 +237,20 @@ void computed_value(struct reading *r, const char *name, const char *value)
 	struct computed_name *n;
 
 	/* A value that assigns is not one to compute with. */
-	if (value && look(r, value, value + strlen(value), false) && !strchr(value, '=') && !strstr(value, "++") && !strstr(value, "--"))
+	if (value && look(r, value, value + strlen(value), false) && !strchr(value, '=') && !strstr(value, "++") &&
+	    !strstr(value, "--"))
 		return;
 	n = name_of(r, name, strcspn(name, "[+"));
 	if (n)
 		n->loose = true;
 }
 
-/* let and declare -i compute with their words, [[ with what is beside -eq and its like; -v takes a name that may have a subscript. */
+/* let and declare -i compute with their words, [[ with what is beside -eq and its like; -v takes a name that may have a
+ * subscript. */
 void computed_of_command(struct reading *r, const struct command_args *a)
 {
-	const bool all = a->name && (strcmp(a->name, "let") == 0 || args_match(a, "declare|typeset|local|readonly|export -i"));
+	const bool all = a->name &&
+			 (strcmp(a->name, "let") == 0 || args_match(a, "declare|typeset|local|readonly|export -i"));
 	const bool test = a->name && args_named(a->name, "[[|[|test|printf|unset|read");
 
 	for (size_t i = 1; i < a->count && (all || test); i++) {
@@ -253,9 +259,11 @@ void computed_of_command(struct reading *r, const struct command_args *a)
 		bool beside = all && *plain != '-';
 
 		for (size_t k = 0; k < countof(compares) && strcmp(a->name, "[[") == 0; k++)
-			beside |= strcmp(a->word[i - 1].plain, compares[k]) == 0 || (i + 1 < a->count && strcmp(a->word[i + 1].plain, compares[k]) == 0);
+			beside |= strcmp(a->word[i - 1].plain, compares[k]) == 0 ||
+				  (i + 1 < a->count && strcmp(a->word[i + 1].plain, compares[k]) == 0);
 		/* A name that is not written out. */
-		beside |= strchr(plain, '$') && (strcmp(a->word[i - 1].plain, "-v") == 0 || args_named(a->name, "unset|read"));
+		beside |= strchr(plain, '$') &&
+			  (strcmp(a->word[i - 1].plain, "-v") == 0 || args_named(a->name, "unset|read"));
 		if (beside)
 			computed_text(r, plain, strlen(plain));
 	}
@@ -266,7 +274,8 @@ void computed_of_script(struct reading *r, const struct shell_script *s)
 	for (size_t i = 0; i < s->ncomputes; i++)
 		computed_text(r, s->computes[i].text, s->computes[i].len);
 	for (size_t i = 0; i < s->nset; i++)
-		computed_value(r, s->set[i].name, s->set[i].list && !strpbrk(s->set[i].list, "*?[") ? s->set[i].list : NULL);
+		computed_value(r, s->set[i].name,
+			       s->set[i].list && !strpbrk(s->set[i].list, "*?[") ? s->set[i].list : NULL);
 }
 
 bool computed_is_open(const struct computed *c)

@@ -32,12 +32,10 @@ static const char *const scopes[] = {
 	[POLICY_ALWAYS] = "always",
 };
 
-const char *policy_answer_name(enum policy_answer a)
-{
-	return answers[a];
-}
+const char *policy_answer_name(enum policy_answer a) { return answers[a]; }
 
-__attribute__((format(printf, 4, 5))) static void say(struct policy_decision *d, enum policy_answer a, enum policy_source s, const char *fmt, ...)
+__attribute__((format(printf, 4, 5))) static void say(struct policy_decision *d, enum policy_answer a,
+						      enum policy_source s, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -51,10 +49,10 @@ __attribute__((format(printf, 4, 5))) static void say(struct policy_decision *d,
 /* What is known of the request, in the words of the modes. */
 struct judged {
 	const char *mode, *profile;
-	const char *unknown;      /* why it is not known what would run; NULL = it is */
-	char variable[160];       /* the same, of a variable that is named */
-	bool reads;               /* nothing but reading */
-	bool harm;                /* something would be destroyed */
+	const char *unknown; /* why it is not known what would run; NULL = it is */
+	char variable[160];  /* the same, of a variable that is named */
+	bool reads;          /* nothing but reading */
+	bool harm;           /* something would be destroyed */
 };
 
 static void judge(const struct policy_request *r, struct judged *j)
@@ -62,12 +60,14 @@ static void judge(const struct policy_request *r, struct judged *j)
 	const struct command_facts *f = r->facts;
 	unsigned bits = f ? f->unknown & ~(unsigned)COMMAND_UNKNOWN_COVERED : 0;
 
-	*j = (struct judged){ .mode = permission_mode_name((enum permission_mode)r->mode), .profile = r->profile ? r->profile : "workspace" };
+	*j = (struct judged){ .mode = permission_mode_name((enum permission_mode)r->mode),
+			      .profile = r->profile ? r->profile : "workspace" };
 	for (unsigned i = 0; bits && i < COMMAND_UNKNOWN_COUNT && !j->unknown; i++)
 		if (bits & 1u << i)
 			j->unknown = command_unknown_text(i);
 	if (j->unknown && f->variable && j->unknown == command_unknown_text(COMMAND_UNKNOWN_BIT_VARIABLE)) {
-		(void)snprintf(j->variable, sizeof j->variable, "the variable %.64s is set, which makes programs run something else", f->variable);
+		(void)snprintf(j->variable, sizeof j->variable,
+			       "the variable %.64s is set, which makes programs run something else", f->variable);
 		j->unknown = j->variable;
 	}
 	j->harm = f && f->harm >= COMMAND_DESTRUCTIVE;
@@ -79,7 +79,8 @@ static void by_default(const struct policy_request *r, const struct judged *j, s
 	if (r->foreign)
 		say(d, POLICY_ALLOW, POLICY_BY_MODE, "no rule applies; mode %s allows the tools of clients", j->mode);
 	else
-		say(d, POLICY_ALLOW, POLICY_BY_MODE, "no rule applies; mode %s allows commands in profile %.64s", j->mode, j->profile);
+		say(d, POLICY_ALLOW, POLICY_BY_MODE, "no rule applies; mode %s allows commands in profile %.64s",
+		    j->mode, j->profile);
 }
 
 static void by_untrusted(const struct policy_request *r, const struct judged *j, struct policy_decision *d)
@@ -87,15 +88,18 @@ static void by_untrusted(const struct policy_request *r, const struct judged *j,
 	if (j->reads)
 		say(d, POLICY_ALLOW, POLICY_BY_CLASSIFIER, "it is known to do nothing but read");
 	else
-		say(d, POLICY_ASK, POLICY_BY_MODE, "mode %s asks for everything that is not known to do nothing but read", j->mode);
+		say(d, POLICY_ASK, POLICY_BY_MODE,
+		    "mode %s asks for everything that is not known to do nothing but read", j->mode);
 }
 
 static void by_request(const struct policy_request *r, const struct judged *j, struct policy_decision *d)
 {
 	if (r->wider)
-		say(d, POLICY_ASK, POLICY_BY_MODE, "mode %s asks: the request wants more than its profile gives", j->mode);
+		say(d, POLICY_ASK, POLICY_BY_MODE, "mode %s asks: the request wants more than its profile gives",
+		    j->mode);
 	else if (j->harm)
-		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: it %.120s", j->mode, r->facts->impact ? r->facts->impact : "destroys something");
+		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: it %.120s", j->mode,
+		    r->facts->impact ? r->facts->impact : "destroys something");
 	else
 		by_default(r, j, d);
 }
@@ -105,7 +109,8 @@ static void by_plan(const struct policy_request *r, const struct judged *j, stru
 	if (j->reads)
 		say(d, POLICY_ALLOW, POLICY_BY_CLASSIFIER, "it is known to do nothing but read");
 	else
-		say(d, POLICY_DENY, POLICY_BY_MODE, "mode %s refuses everything that is not known to do nothing but read", j->mode);
+		say(d, POLICY_DENY, POLICY_BY_MODE,
+		    "mode %s refuses everything that is not known to do nothing but read", j->mode);
 }
 
 static void by_auto(const struct policy_request *r, const struct judged *j, struct policy_decision *d)
@@ -113,27 +118,34 @@ static void by_auto(const struct policy_request *r, const struct judged *j, stru
 	if (j->unknown)
 		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: %.150s", j->mode, j->unknown);
 	else if (r->foreign && !j->reads)
-		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: what a client's own tool does is not known", j->mode);
+		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: what a client's own tool does is not known",
+		    j->mode);
 	else if (j->harm)
-		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: it %.120s", j->mode, r->facts->impact ? r->facts->impact : "destroys something");
+		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: it %.120s", j->mode,
+		    r->facts->impact ? r->facts->impact : "destroys something");
 	else
-		say(d, POLICY_ALLOW, POLICY_BY_CLASSIFIER, "it is understood, and nothing is known to be destroyed by it");
+		say(d, POLICY_ALLOW, POLICY_BY_CLASSIFIER,
+		    "it is understood, and nothing is known to be destroyed by it");
 }
 
 static void by_bypass(const struct policy_request *r, const struct judged *j, struct policy_decision *d)
 {
 	if (r->rules && r->rules->bypass)
-		say(d, POLICY_ALLOW, POLICY_BY_MODE, "mode bypass, which the host's policy permits, allows everything that no rule stops");
+		say(d, POLICY_ALLOW, POLICY_BY_MODE,
+		    "mode bypass, which the host's policy permits, allows everything that no rule stops");
 	else
-		say(d, POLICY_DENY, POLICY_BY_HOST, "mode bypass is not permitted here: the host's policy does not say permissions.allowBypass");
+		say(d, POLICY_DENY, POLICY_BY_HOST,
+		    "mode bypass is not permitted here: the host's policy does not say permissions.allowBypass");
 }
 
 /* The mode is what answers where nothing more specific does. */
 static void decide_by_mode(const struct policy_request *r, const struct judged *j, struct policy_decision *d)
 {
-	static void (*const modes[MODE_COUNT])(const struct policy_request *, const struct judged *, struct policy_decision *) = {
-		[MODE_DEFAULT] = by_default,    [MODE_UNTRUSTED] = by_untrusted, [MODE_ON_REQUEST] = by_request, [MODE_ON_FAILURE] = by_default,
-		[MODE_NEVER] = by_default,      [MODE_PLAN] = by_plan,           [MODE_BYPASS] = by_bypass,      [MODE_AUTO] = by_auto,
+	static void (*const modes[MODE_COUNT])(const struct policy_request *, const struct judged *,
+					       struct policy_decision *) = {
+		[MODE_DEFAULT] = by_default,    [MODE_UNTRUSTED] = by_untrusted, [MODE_ON_REQUEST] = by_request,
+		[MODE_ON_FAILURE] = by_default, [MODE_NEVER] = by_default,       [MODE_PLAN] = by_plan,
+		[MODE_BYPASS] = by_bypass,      [MODE_AUTO] = by_auto,
 	};
 
 	modes[r->mode](r, j, d);
@@ -153,14 +165,16 @@ static const char *rule_origin(const struct policy_rule *r, char ret[RULE_WHERE_
 {
 	ret[0] = '\0';
 	if (r && r->layer == RULE_OF_SESSION)
-		(void)snprintf(ret, RULE_WHERE_MAX, " of session %.64s (%s rule %u)", r->file, policy_rule_list(r), r->line);
+		(void)snprintf(ret, RULE_WHERE_MAX, " of session %.64s (%s rule %u)", r->file, policy_rule_list(r),
+			       r->line);
 	return ret;
 }
 
 /* What a strict policy does not see of a command, or of the line. */
 static const char *strict_reason(const struct policy_request *r, const struct rules_verdict *v)
 {
-	const unsigned bits = v->command >= 0 ? r->facts->command[v->command].unknown : r->facts->unknown & ~(unsigned)COMMAND_UNKNOWN_COVERED;
+	const unsigned bits = v->command >= 0 ? r->facts->command[v->command].unknown
+					      : r->facts->unknown & ~(unsigned)COMMAND_UNKNOWN_COVERED;
 
 	for (unsigned i = 0; i < COMMAND_UNKNOWN_COUNT; i++)
 		if (bits & 1u << i)
@@ -168,7 +182,8 @@ static const char *strict_reason(const struct policy_request *r, const struct ru
 	return "no table says what this program does (allow it with a rule)";
 }
 
-static void decide_by_rules(const struct policy_request *r, const struct judged *j, const struct rules_verdict *v, struct policy_decision *d)
+static void decide_by_rules(const struct policy_request *r, const struct judged *j, const struct rules_verdict *v,
+			    struct policy_decision *d)
 {
 	const struct policy_rule *rule = v->nhits ? v->hit[0] : NULL;
 	const char *why = rule && rule->justification ? rule->justification : NULL;
@@ -179,21 +194,28 @@ static void decide_by_rules(const struct policy_request *r, const struct judged 
 		d->rules[d->nrules++] = v->hit[i];
 	d->ruled = v->unseen || v->effect >= RULE_ASK;
 	if (v->strict)
-		say(d, POLICY_ASK, POLICY_BY_RULE, "the policy is strict, and '%.80s' runs code that is not in its words: %.120s", command_text(r, v), strict_reason(r, v));
+		say(d, POLICY_ASK, POLICY_BY_RULE,
+		    "the policy is strict, and '%.80s' runs code that is not in its words: %.120s", command_text(r, v),
+		    strict_reason(r, v));
 	else if (v->unseen)
-		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "there are rules that refuse or ask, and whether one applies is not known: %.120s",
+		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER,
+		    "there are rules that refuse or ask, and whether one applies is not known: %.120s",
 		    j->unknown ? j->unknown : "it is only known when it runs");
 	else if (v->effect == RULE_DENY)
-		say(d, POLICY_DENY, POLICY_BY_RULE, "'%.80s' is denied by %s%.100s%s", command_text(r, v), why ? "a rule: " : "", why ? why : rule->text,
-		    origin);
+		say(d, POLICY_DENY, POLICY_BY_RULE, "'%.80s' is denied by %s%.100s%s", command_text(r, v),
+		    why ? "a rule: " : "", why ? why : rule->text, origin);
 	else if (v->effect == RULE_ASK && v->handed)
-		say(d, POLICY_ASK, POLICY_BY_RULE, "'%.80s' has words that the rule '%.80s'%s is about, and it is not known what the program does with them",
+		say(d, POLICY_ASK, POLICY_BY_RULE,
+		    "'%.80s' has words that the rule '%.80s'%s is about, and it is not known what the program does "
+		    "with them",
 		    command_text(r, v), rule->text, origin);
 	else if (v->effect == RULE_ASK && v->maybe)
-		say(d, POLICY_ASK, POLICY_BY_RULE, "'%.80s' has words that are only known when it runs, and may be what the rule '%.80s'%s is about",
+		say(d, POLICY_ASK, POLICY_BY_RULE,
+		    "'%.80s' has words that are only known when it runs, and may be what the rule '%.80s'%s is about",
 		    command_text(r, v), rule->text, origin);
 	else if (v->effect == RULE_ASK)
-		say(d, POLICY_ASK, POLICY_BY_RULE, "'%.80s' asks by %s%.100s%s", command_text(r, v), why ? "a rule: " : "", why ? why : rule->text, origin);
+		say(d, POLICY_ASK, POLICY_BY_RULE, "'%.80s' asks by %s%.100s%s", command_text(r, v),
+		    why ? "a rule: " : "", why ? why : rule->text, origin);
 	else
 		say(d, POLICY_ALLOW, POLICY_BY_RULE, "every part of it is allowed, by %.160s%s", rule->text, origin);
 	if (d->answer == POLICY_DENY && rule && rule->layer == RULE_OF_HOST)
@@ -202,22 +224,32 @@ static void decide_by_rules(const struct policy_request *r, const struct judged 
 
 void policy_decide(const struct policy_request *r, struct policy_decision *ret)
 {
-	const struct rules_query q = { .facts = r->facts, .tool = r->tool, .path = r->tool_path, .npaths = r->ntool_paths, .host = r->tool_host,
-		.place = { .cwd = r->cwd, .workspace = r->workspace, .home = r->home }, .session = r->session_rules };
+	const struct rules_query q = { .facts = r->facts,
+				       .tool = r->tool,
+				       .path = r->tool_path,
+				       .npaths = r->ntool_paths,
+				       .host = r->tool_host,
+				       .place = { .cwd = r->cwd, .workspace = r->workspace, .home = r->home },
+				       .session = r->session_rules };
 	struct rules_verdict v = { .command = -1 };
 	struct judged j;
 
 	*ret = (struct policy_decision){ .scope = POLICY_ONCE };
 	judge(r, &j);
 	policy_rules_ask(r->rules, &q, &v);
-	/* A plan changes nothing, whatever is allowed otherwise or somebody would allow; and bypass must be permitted before anything is. */
-	bool mode_first = (r->mode == MODE_PLAN && (v.effect <= RULE_ALLOW || (v.effect == RULE_ASK && !j.reads))) || (r->mode == MODE_BYPASS && (!r->rules || !r->rules->bypass));
+	/* A plan changes nothing, whatever is allowed otherwise or somebody would allow; and bypass must be permitted
+	 * before anything is. */
+	bool mode_first = (r->mode == MODE_PLAN && (v.effect <= RULE_ALLOW || (v.effect == RULE_ASK && !j.reads))) ||
+			  (r->mode == MODE_BYPASS && (!r->rules || !r->rules->bypass));
 	/* Who bypasses is not asked about what merely cannot be seen. */
 	if (r->mode == MODE_BYPASS && v.unseen)
 		v.effect = RULE_NONE;
 	if (r->unconfined && r->mode != MODE_BYPASS && v.effect != RULE_DENY)
-		say(ret, POLICY_DENY, POLICY_BY_MODE, "profile %.64s is no sandbox, which only mode bypass has: it is mode %s (bailiff policy mode SESSION bypass, where the "
-		    "host's policy permits it)", j.profile, j.mode);
+		say(ret, POLICY_DENY, POLICY_BY_MODE,
+		    "profile %.64s is no sandbox, which only mode bypass has: it is mode %s (bailiff policy mode "
+		    "SESSION bypass, where the "
+		    "host's policy permits it)",
+		    j.profile, j.mode);
 	else if (v.effect == RULE_NONE || mode_first)
 		decide_by_mode(r, &j, ret);
 	else

@@ -55,7 +55,8 @@ static bool is_known(const char *name)
 
 bool disguise_is_seen(const struct command_simple *c)
 {
-	return c->name && c->argv[0] && traits_is_system_program(c->argv[0]) && (strcmp(c->name, "[[") == 0 || strcmp(c->name, "((") == 0 || is_known(c->name));
+	return c->name && c->argv[0] && traits_is_system_program(c->argv[0]) &&
+	       (strcmp(c->name, "[[") == 0 || strcmp(c->name, "((") == 0 || is_known(c->name));
 }
 
 static struct command_word word_of(const char *value, const char *plain, struct shell_arena *arena)
@@ -188,10 +189,17 @@ static const struct {
 	char letter;
 	const char *name;
 } synonyms[] = {
-	{ "rm|cp|chmod|chown|chgrp|grep", 'r', "recursive" }, { "rm|cp|chmod|chown|chgrp|grep", 'R', "recursive" },
-	{ "rm|cp|mv|ln|git|docker|podman|kill", 'f', "force" }, { "git", 'd', "delete" }, { "git|docker|podman", 'a', "all" },
-	{ "npm|pnpm|yarn|pip", 'g', "global" }, { "curl", 'X', "request" }, { "curl", 'd', "data" }, { "curl", 'o', "output" },
-	{ "curl", 'T', "upload-file" }, { "sed", 'i', "in-place" },
+	{ "rm|cp|chmod|chown|chgrp|grep", 'r', "recursive" },
+	{ "rm|cp|chmod|chown|chgrp|grep", 'R', "recursive" },
+	{ "rm|cp|mv|ln|git|docker|podman|kill", 'f', "force" },
+	{ "git", 'd', "delete" },
+	{ "git|docker|podman", 'a', "all" },
+	{ "npm|pnpm|yarn|pip", 'g', "global" },
+	{ "curl", 'X', "request" },
+	{ "curl", 'd', "data" },
+	{ "curl", 'o', "output" },
+	{ "curl", 'T', "upload-file" },
+	{ "sed", 'i', "in-place" },
 };
 
 /* The long name of an option, if it has one; NULL: it has none that is known. */
@@ -205,9 +213,12 @@ static const char *long_name(const char *program, char letter)
 
 static bool is_same_option(const char *program, const struct command_option *wanted, const struct command_option *o)
 {
-	const char *name = wanted->letter ? long_name(program, wanted->letter) : wanted->name, *other = o->letter ? long_name(program, o->letter) : o->name;
-	const size_t n = name ? wanted->letter ? strlen(name) : wanted->name_len : 0, m = other ? o->letter ? strlen(other) : o->name_len : 0;
-	const bool same = (wanted->letter && wanted->letter == o->letter) || (name && other && m && m <= n && memcmp(name, other, m) == 0);
+	const char *name = wanted->letter ? long_name(program, wanted->letter) : wanted->name,
+		   *other = o->letter ? long_name(program, o->letter) : o->name;
+	const size_t n = name ? wanted->letter ? strlen(name) : wanted->name_len : 0,
+		     m = other ? o->letter ? strlen(other) : o->name_len : 0;
+	const bool same = (wanted->letter && wanted->letter == o->letter) ||
+			  (name && other && m && m <= n && memcmp(name, other, m) == 0);
 
 	return same && (!wanted->value || (o->value && strcmp(wanted->value, o->value) == 0));
 }
@@ -216,7 +227,8 @@ bool disguise_has_options(const char *pattern)
 {
 	const size_t n = strlen(pattern);
 
-	return n > 3 && strcmp(pattern + n - 2, " *") == 0 && strcspn(pattern, "*'\"\\$") == n - 1 && strstr(pattern, " -");
+	return n > 3 && strcmp(pattern + n - 2, " *") == 0 && strcspn(pattern, "*'\"\\$") == n - 1 &&
+	       strstr(pattern, " -");
 }
 
 /* The words of a pattern, without the star at its end. */

@@ -1,6 +1,7 @@
 /*
- * What a command would destroy: harms.def for what its words say, and here what depends on paths (devices, whole trees, files outside of
- * the workspace) or on more than one command (a download piped into a shell, a function that starts itself twice).
+ * What a command would destroy: harms.def for what its words say, and here what depends on paths (devices, whole trees,
+ * files outside of the workspace) or on more than one command (a download piped into a shell, a function that starts
+ * itself twice).
  */
 
 #include "policy/reading.h"
@@ -52,7 +53,8 @@ static const char *emptied(struct reading *r, const struct command_path *p)
 	const size_t n = strlen(p->path);
 	const char *last = strrchr(p->path, '/');
 
-	if (p->exact || !last || (strcmp(last, "/*") != 0 && strcmp(last, "/.*") != 0 && strcmp(last, "/{}") != 0) || n < 2)
+	if (p->exact || !last || (strcmp(last, "/*") != 0 && strcmp(last, "/.*") != 0 && strcmp(last, "/{}") != 0) ||
+	    n < 2)
 		return p->path;
 	return last == p->path ? "/" : shell_arena_strndup(r->arena, p->path, (size_t)(last - p->path));
 }
@@ -64,18 +66,21 @@ static void harm_of_tree(struct reading *r, const struct reading_command *c, con
 	if (*p->path != '/') {
 		/* rm -rf $DIR/: with an empty variable this is the root */
 		if (*p->path == '$' && strchr(p->path, '/') && !strstr(p->path, ":?") && deletes)
-			harm_raise(r, c->index, COMMAND_CATASTROPHIC, "deletes a tree whose name begins with a variable: if that is empty, everything",
+			harm_raise(r, c->index, COMMAND_CATASTROPHIC,
+				   "deletes a tree whose name begins with a variable: if that is empty, everything",
 				   "write ${NAME:?} so that an empty variable stops it, and check the value first");
 		return;
 	}
 	const char *path = emptied(r, p);
 	if (is_vital(r, path))
 		harm_raise(r, c->index, COMMAND_CATASTROPHIC,
-			   deletes ? "deletes a folder that the system, the user or the workspace needs, with everything in it" :
-				     "changes every file of a folder that the system, the user or the workspace needs",
+			   deletes ? "deletes a folder that the system, the user or the workspace needs, with "
+				     "everything in it"
+				   : "changes every file of a folder that the system, the user or the workspace needs",
 			   "name the folder that is meant; only a backup brings it back");
 	else if (deletes && strcmp(path, r->workspace) == 0 && !strstr(p->path, "/{}"))
-		harm_raise(r, c->index, COMMAND_CATASTROPHIC, "deletes the whole workspace", "what is not pushed or backed up is lost");
+		harm_raise(r, c->index, COMMAND_CATASTROPHIC, "deletes the whole workspace",
+			   "what is not pushed or backed up is lost");
 }
 
 static bool is_temporary(const char *path)
@@ -94,16 +99,21 @@ static void harm_of_path(struct reading *r, const struct reading_command *c, con
 		harm_of_tree(r, c, p);
 	/* A redirection: rm has its own row. */
 	if ((p->access & COMMAND_WRITES) && (p->access & COMMAND_DELETES) && *p->path != '/') {
-		harm_raise(r, c->index, COMMAND_RISKY, "replaces the content of a file whose place is not known", "write its name out, or append with >>");
+		harm_raise(r, c->index, COMMAND_RISKY, "replaces the content of a file whose place is not known",
+			   "write its name out, or append with >>");
 	} else if ((p->access & COMMAND_WRITES) && (p->access & COMMAND_DELETES) && p->outside) {
-		harm_raise(r, c->index, is_temporary(p->path) ? COMMAND_RISKY : COMMAND_DESTRUCTIVE, "replaces the content of a file outside of the workspace",
+		harm_raise(r, c->index, is_temporary(p->path) ? COMMAND_RISKY : COMMAND_DESTRUCTIVE,
+			   "replaces the content of a file outside of the workspace",
 			   "copy the file first, or append with >>");
 	}
 	if ((p->access & COMMAND_WRITES) && p->outside && p->exact && !is_temporary(p->path))
-		harm_raise(r, c->index, COMMAND_RISKY, "changes a file outside of the workspace", "copy the file first");
+		harm_raise(r, c->index, COMMAND_RISKY, "changes a file outside of the workspace",
+			   "copy the file first");
 	if ((p->access & COMMAND_DELETES) && p->outside && name && !(p->access & COMMAND_WRITES) && p->exact &&
-	    !is_temporary(p->path) && (strcmp(name, "rm") == 0 || strcmp(name, "mv") == 0 || strcmp(name, "unlink") == 0))
-		harm_raise(r, c->index, COMMAND_DESTRUCTIVE, "removes a file outside of the workspace", "copy it first; only a backup brings it back");
+	    !is_temporary(p->path) &&
+	    (strcmp(name, "rm") == 0 || strcmp(name, "mv") == 0 || strcmp(name, "unlink") == 0))
+		harm_raise(r, c->index, COMMAND_DESTRUCTIVE, "removes a file outside of the workspace",
+			   "copy it first; only a backup brings it back");
 }
 
 void harm_of_command(struct reading *r, const struct reading_command *c)
@@ -127,10 +137,12 @@ static void piped_download(struct reading *r)
 	for (size_t i = 0; download && i < f->ncommands; i++) {
 		const struct command_simple *c = &f->command[i];
 		const bool reads = (c->unknown & COMMAND_UNKNOWN(STDIN)) ||
-				   (c->name && args_named(c->name, interpreters) && (c->context & SHELL_IN_PIPE_FROM) && c->argc == 1);
+				   (c->name && args_named(c->name, interpreters) && (c->context & SHELL_IN_PIPE_FROM) &&
+				    c->argc == 1);
 
 		if (reads || (c->unknown & (COMMAND_UNKNOWN(EVALUATED) | COMMAND_UNKNOWN(SOURCED))))
-			harm_raise(r, i, COMMAND_DESTRUCTIVE, "runs what the network sends, unseen", "download it to a file, read it, then run it");
+			harm_raise(r, i, COMMAND_DESTRUCTIVE, "runs what the network sends, unseen",
+				   "download it to a file, read it, then run it");
 	}
 }
 
@@ -145,7 +157,8 @@ static void fork_bomb(struct reading *r, const struct shell_script *s)
 			continue;
 		for (size_t k = 0; k < r->facts->ncommands; k++)
 			if (r->facts->command[k].name && strcmp(r->facts->command[k].name, c->function) == 0)
-				harm_raise(r, k, COMMAND_CATASTROPHIC, "starts itself without end until the machine has no processes left",
+				harm_raise(r, k, COMMAND_CATASTROPHIC,
+					   "starts itself without end until the machine has no processes left",
 					   "set a limit for processes; there is no reason to run this");
 	}
 }

@@ -16,13 +16,11 @@
 #define CONTEXT_MAX (64u << 10)
 
 static const char *const verdicts[] = {
-	[HOOK_SAYS_NOTHING] = "continue", [HOOK_SAYS_ALLOW] = "allow", [HOOK_SAYS_ASK] = "ask", [HOOK_SAYS_DEFER] = "defer", [HOOK_SAYS_DENY] = "deny",
+	[HOOK_SAYS_NOTHING] = "continue", [HOOK_SAYS_ALLOW] = "allow", [HOOK_SAYS_ASK] = "ask",
+	[HOOK_SAYS_DEFER] = "defer",      [HOOK_SAYS_DENY] = "deny",
 };
 
-const char *hook_verdict_name(enum hook_verdict v)
-{
-	return verdicts[v];
-}
+const char *hook_verdict_name(enum hook_verdict v) { return verdicts[v]; }
 
 void hook_answer_done(struct hook_answer *a)
 {
@@ -173,14 +171,13 @@ static int take_specific(struct answer_reading *f, const json_t *v)
 		    take_text(f, v, "permissionDecisionReason", REASON_MAX, &a->reason) < 0)
 			return -1;
 		return take_json(f, json_object_get(v, "updatedInput"), "updatedInput", true, &a->input);
-	case HOOK_PERMISSION_REQUEST:
-		return take_behavior(f, json_object_get(v, "decision"));
+	case HOOK_PERMISSION_REQUEST: return take_behavior(f, json_object_get(v, "decision"));
 	case HOOK_POST_TOOL_USE:
-		if (take_json(f, json_object_get(v, "updatedMCPToolOutput"), "updatedMCPToolOutput", false, &a->output) < 0)
+		if (take_json(f, json_object_get(v, "updatedMCPToolOutput"), "updatedMCPToolOutput", false,
+			      &a->output) < 0)
 			return -1;
 		return take_json(f, json_object_get(v, "updatedToolOutput"), "updatedToolOutput", false, &a->output);
-	default:
-		return 0;
+	default: return 0;
 	}
 }
 
@@ -193,7 +190,9 @@ static int take_decision(struct answer_reading *f, const json_t *v)
 	if (s && strcmp(s, "block") == 0)
 		f->ret->verdict = HOOK_SAYS_DENY;
 	else if (s && strcmp(s, "approve") == 0)
-		f->ret->verdict = f->point == HOOK_PRE_TOOL_USE || f->point == HOOK_PERMISSION_REQUEST ? HOOK_SAYS_ALLOW : HOOK_SAYS_NOTHING;
+		f->ret->verdict = f->point == HOOK_PRE_TOOL_USE || f->point == HOOK_PERMISSION_REQUEST
+					  ? HOOK_SAYS_ALLOW
+					  : HOOK_SAYS_NOTHING;
 	else
 		return wrong(f, "decision must be \"approve\" or \"block\"");
 	return 0;
@@ -217,9 +216,12 @@ static int take_answer(struct answer_reading *f, const json_t *root)
 	bool goes_on = true;
 
 	if (take_flag(f, root, "async", &a->async) < 0 || take_flag(f, root, "continue", &goes_on) < 0 ||
-	    take_flag(f, root, "suppressOutput", &a->suppress) < 0 || take_text(f, root, "systemMessage", REASON_MAX, &a->message) < 0 ||
-	    take_decision(f, json_object_get(root, "decision")) < 0 || take_text(f, root, "reason", REASON_MAX, &a->reason) < 0 ||
-	    take_text(f, root, "stopReason", REASON_MAX, &why) < 0 || misplaced(f, root) < 0 || take_specific(f, json_object_get(root, "hookSpecificOutput")) < 0)
+	    take_flag(f, root, "suppressOutput", &a->suppress) < 0 ||
+	    take_text(f, root, "systemMessage", REASON_MAX, &a->message) < 0 ||
+	    take_decision(f, json_object_get(root, "decision")) < 0 ||
+	    take_text(f, root, "reason", REASON_MAX, &a->reason) < 0 ||
+	    take_text(f, root, "stopReason", REASON_MAX, &why) < 0 || misplaced(f, root) < 0 ||
+	    take_specific(f, json_object_get(root, "hookSpecificOutput")) < 0)
 		return -1;
 	if (goes_on)
 		return 0;
@@ -269,7 +271,8 @@ void hook_answer_read(enum hook_point point, const struct hook_output *o, struct
 	else if (o->exit_code == 0)
 		read_printed(point, o, ret);
 	else if (o->exit_code == 2)
-		*ret = (struct hook_answer){ .verdict = HOOK_SAYS_DENY, .reason = trimmed(o->err, o->nerr, REASON_MAX) };
+		*ret = (struct hook_answer){ .verdict = HOOK_SAYS_DENY,
+					     .reason = trimmed(o->err, o->nerr, REASON_MAX) };
 	else if (o->exit_code > 0)
 		hook_answer_fail(ret, "exit code %d%s%s", o->exit_code, why ? ": " : "", why ? why : "");
 	else
@@ -292,8 +295,12 @@ void hook_ref_of(const struct policy_hook *h, struct hook_ref *ret)
 	buf_auto struct buf text = BUF_INIT;
 
 	policy_hook_text(h, &text);
-	*ret = (struct hook_ref){ .file = mem_strdup(h->file), .text = buf_take(&text), .line = h->line, .point = h->point, .layer = h->layer,
-		.closed = policy_hook_closed(h) };
+	*ret = (struct hook_ref){ .file = mem_strdup(h->file),
+				  .text = buf_take(&text),
+				  .line = h->line,
+				  .point = h->point,
+				  .layer = h->layer,
+				  .closed = policy_hook_closed(h) };
 }
 
 void hook_ref_done(struct hook_ref *r)

@@ -4,10 +4,12 @@
 /*
  * What a hook said, by its exit code and what it printed, and what several of them come to:
  *
- *   exit 0   stdout is read: {"continue":…,"decision":…,"hookSpecificOutput":{…}}, or text, which is context where people's words
+ *   exit 0   stdout is read: {"continue":…,"decision":…,"hookSpecificOutput":{…}}, or text, which is context where
+ *            people's words
  *            and the beginning of a session are concerned and nothing elsewhere
  *   exit 2   no; stderr is the reason
- *   others   the hook failed, and so it did if it prints what begins like an object and is none, or is not what its point knows
+ *   others   the hook failed, and so it did if it prints what begins like an object and is none, or is not what its
+ *            point knows
  *
  * Of several, no before defer before ask before yes.
  */
@@ -20,24 +22,30 @@
 struct err;
 struct policy_decision;
 
-enum hook_verdict { HOOK_SAYS_NOTHING, HOOK_SAYS_ALLOW, HOOK_SAYS_ASK, HOOK_SAYS_DEFER, HOOK_SAYS_DENY }; /* the stronger the higher */
+enum hook_verdict {
+	HOOK_SAYS_NOTHING,
+	HOOK_SAYS_ALLOW,
+	HOOK_SAYS_ASK,
+	HOOK_SAYS_DEFER,
+	HOOK_SAYS_DENY
+};                                                  /* the stronger the higher */
 const char *hook_verdict_name(enum hook_verdict v); /* continue, allow, ask, defer, deny */
 
 struct hook_answer {
-	enum hook_verdict verdict;    /* at points that decide nothing, deny means block: what was done should not stand */
+	enum hook_verdict verdict; /* at points that decide nothing, deny means block: what was done should not stand */
 	bool failed;
-	char *reason;                 /* or NULL; of a failure: what is wrong */
-	char *context;                /* for the model, or NULL */
-	char *message;                /* for people, or NULL */
-	char *input;                  /* updatedInput, a JSON object, or NULL */
-	char *output;                 /* updatedToolOutput, JSON, or NULL */
-	bool stop;                    /* continue: false */
+	char *reason;  /* or NULL; of a failure: what is wrong */
+	char *context; /* for the model, or NULL */
+	char *message; /* for people, or NULL */
+	char *input;   /* updatedInput, a JSON object, or NULL */
+	char *output;  /* updatedToolOutput, JSON, or NULL */
+	bool stop;     /* continue: false */
 	bool suppress;
-	bool async;                   /* it goes on and is not waited for */
+	bool async; /* it goes on and is not waited for */
 };
 
 struct hook_output {
-	int exit_code;                /* −1 = it has none: a signal, a time limit, never ran */
+	int exit_code; /* −1 = it has none: a signal, a time limit, never ran */
 	const char *out, *err;
 	size_t nout, nerr;
 };
@@ -56,7 +64,7 @@ struct hook_ref {
 	unsigned line;
 	enum hook_point point;
 	enum rule_layer layer;
-	bool closed;                  /* its failure refuses */
+	bool closed; /* its failure refuses */
 };
 void hook_ref_of(const struct policy_hook *h, struct hook_ref *ret);
 void hook_ref_done(struct hook_ref *r);

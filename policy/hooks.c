@@ -17,20 +17,11 @@ static const struct {
 #undef HOOK_POINT
 };
 
-const char *hook_point_name(enum hook_point p)
-{
-	return points[p].name;
-}
+const char *hook_point_name(enum hook_point p) { return points[p].name; }
 
-const char *hook_point_event(enum hook_point p)
-{
-	return points[p].event;
-}
+const char *hook_point_event(enum hook_point p) { return points[p].event; }
 
-bool hook_point_closed(enum hook_point p)
-{
-	return points[p].closed;
-}
+bool hook_point_closed(enum hook_point p) { return points[p].closed; }
 
 int hook_point_find(const char *name)
 {
@@ -112,11 +103,13 @@ static bool same_run(const struct policy_hook *a, const struct policy_hook *b)
 {
 	if (!a->url != !b->url || (a->url && (strcmp(a->url, b->url) != 0 || strcmp(a->headers, b->headers) != 0)))
 		return false;
-	return strcmp(a->command, b->command) == 0 && a->has_args == b->has_args && same_strings(a->arg, a->nargs, b->arg, b->nargs) &&
-	       same_strings(a->env, a->nenv, b->env, b->nenv) && strcmp(a->profile, b->profile) == 0 && a->shell == b->shell && a->async == b->async;
+	return strcmp(a->command, b->command) == 0 && a->has_args == b->has_args &&
+	       same_strings(a->arg, a->nargs, b->arg, b->nargs) && same_strings(a->env, a->nenv, b->env, b->nenv) &&
+	       strcmp(a->profile, b->profile) == 0 && a->shell == b->shell && a->async == b->async;
 }
 
-size_t policy_hooks_select(const struct policy_hooks *s, const struct hook_query *q, const struct policy_hook *ret[HOOKS_SELECTED_MAX])
+size_t policy_hooks_select(const struct policy_hooks *s, const struct hook_query *q,
+			   const struct policy_hook *ret[HOOKS_SELECTED_MAX])
 {
 	size_t n = 0;
 
@@ -129,7 +122,8 @@ size_t policy_hooks_select(const struct policy_hooks *s, const struct hook_query
 		if (h->point != q->point || !matches(h, q) || !is_meant(h, q))
 			continue;
 		for (size_t k = 0; k < n; k++)
-			known |= same_run(ret[k], h) && policy_hook_closed(ret[k]) >= policy_hook_closed(h) && ret[k]->layer <= h->layer;
+			known |= same_run(ret[k], h) && policy_hook_closed(ret[k]) >= policy_hook_closed(h) &&
+				 ret[k]->layer <= h->layer;
 		if (!known)
 			ret[n++] = h;
 	}

@@ -5,14 +5,16 @@
  * The hooks of the policy files, in the shape that people already have them:
  *
  *   "hooks": { "PreToolUse": [{ "matcher": "Bash|Write", "hooks": [
- *       { "type": "command", "command": "./check.sh", "args"?: […], "if"?: "Bash(git *)", "timeout"?: 60, "onFailure"?: "block",
+ *       { "type": "command", "command": "./check.sh", "args"?: […], "if"?: "Bash(git *)", "timeout"?: 60,
+ *         "onFailure"?: "block",
  *         "async"?: false, "shell"?: "bash", "profile"?: "hook", "env"?: ["NAME"] },
- *       { "type": "http", "url": "https://host/path", "headers"?: {"Authorization": "Bearer ${TOKEN}"}, "allowedEnvVars"?: ["TOKEN"], … }] }] }
+ *       { "type": "http", "url": "https://host/path", "headers"?: {"Authorization": "Bearer ${TOKEN}"},
+ *         "allowedEnvVars"?: ["TOKEN"], … }] }] }
  *
- * Which of them a step of the work selects is decided here; running them is the engine's (runtime/engine/hook.h), and what they
- * answer is read in hook_answer.h. A workspace's file may only tighten: what its hooks allow or rewrite does not count. They are programs of
- * whoever wrote the repository; "trustedHooks": [SHA-256 of such a file, …] of the host or the user says that they may run where
- * nothing unknown may (mode untrusted).
+ * Which of them a step of the work selects is decided here; running them is the engine's (runtime/engine/hook.h), and
+ * what they answer is read in hook_answer.h. A workspace's file may only tighten: what its hooks allow or rewrite does
+ * not count. They are programs of whoever wrote the repository; "trustedHooks": [SHA-256 of such a file, …] of the host
+ * or the user says that they may run where nothing unknown may (mode untrusted).
  */
 
 #include "policy/rules.h"
@@ -52,21 +54,21 @@ enum hook_on_failure { HOOK_FAILS_AS_USUAL, HOOK_FAILS_OPEN, HOOK_FAILS_CLOSED }
 struct policy_hook {
 	enum hook_point point;
 	enum rule_layer layer;
-	const char *file;            /* its owner's */
+	const char *file; /* its owner's */
 	unsigned line;
-	char *matcher;               /* as the file has it; NULL = everything */
-	bool exact;                  /* names, with | between them; otherwise a regular expression */
+	char *matcher; /* as the file has it; NULL = everything */
+	bool exact;    /* names, with | between them; otherwise a regular expression */
 	regex_t regex;
-	char *only;                  /* `if`, or NULL … */
-	struct policy_rules rule;    /* … as the only rule of a set */
-	char *command;               /* of one that is sent: what people see of it */
-	char *url, *headers;         /* it is sent there, with these (a JSON object); NULL = it is run */
-	char *host;                  /* that its sandbox may then reach: "host:port" */
-	char **arg;                  /* given: the command is a program, not a line for a shell */
+	char *only;               /* `if`, or NULL … */
+	struct policy_rules rule; /* … as the only rule of a set */
+	char *command;            /* of one that is sent: what people see of it */
+	char *url, *headers;      /* it is sent there, with these (a JSON object); NULL = it is run */
+	char *host;               /* that its sandbox may then reach: "host:port" */
+	char **arg;               /* given: the command is a program, not a line for a shell */
 	size_t nargs;
 	bool has_args;
-	const char *shell;           /* that reads the line */
-	char **env;                  /* of what the command was given, these variables are the hook's, too */
+	const char *shell; /* that reads the line */
+	char **env;        /* of what the command was given, these variables are the hook's, too */
 	size_t nenv;
 	char *profile;
 	uint64_t timeout_ms;
@@ -81,10 +83,10 @@ bool policy_hook_closed(const struct policy_hook *h);
 void policy_hook_text(const struct policy_hook *h, struct buf *out); /* just "PreToolUse(Bash) ./check.sh" */
 
 struct policy_hooks {
-	struct policy_hook **hook;   /* the more important layer first, in the order of the files */
+	struct policy_hook **hook; /* the more important layer first, in the order of the files */
 	size_t count;
-	size_t at[HOOK_POINTS];      /* how many there are of each */
-	char **file;                 /* all, which hooks point to */
+	size_t at[HOOK_POINTS]; /* how many there are of each */
+	char **file;            /* all, which hooks point to */
 	size_t nfiles;
 	char **note;
 	size_t nnotes;
@@ -93,17 +95,19 @@ struct policy_hooks {
 };
 
 /* On failure nothing of the file is taken. */
-int policy_hooks_parse(struct policy_hooks *s, enum rule_layer layer, const char *file, const char *text, size_t len, struct err *e);
+int policy_hooks_parse(struct policy_hooks *s, enum rule_layer layer, const char *file, const char *text, size_t len,
+		       struct err *e);
 void policy_hooks_done(struct policy_hooks *s);
 
 struct hook_query {
 	enum hook_point point;
-	const char *const *name;     /* of the tool in every spelling, or how the session began */
+	const char *const *name; /* of the tool in every spelling, or how the session began */
 	size_t nnames;
 	const struct rules_query *use; /* for `if`; NULL = there is no tool, and such hooks are not meant */
 };
 #define HOOKS_SELECTED_MAX 64u
 /* The hooks that are meant; one that stands there twice runs once. Returns how many. */
-size_t policy_hooks_select(const struct policy_hooks *s, const struct hook_query *q, const struct policy_hook *ret[HOOKS_SELECTED_MAX]);
+size_t policy_hooks_select(const struct policy_hooks *s, const struct hook_query *q,
+			   const struct policy_hook *ret[HOOKS_SELECTED_MAX]);
 
 #endif

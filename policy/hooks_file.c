@@ -1,6 +1,7 @@
 /*
- * Hooks out of a policy file. Files that people already have are taken as they are: events that bailiff does not have and members
- * that it does not know are noted and not acted on. What would be acted on wrongly is refused, with its line.
+ * Hooks out of a policy file. Files that people already have are taken as they are: events that bailiff does not have
+ * and members that it does not know are noted and not acted on. What would be acted on wrongly is refused, with its
+ * line.
  */
 
 #include "policy/hooks.h"
@@ -26,10 +27,10 @@ struct hook_reading {
 	enum rule_layer layer;
 	const char *name, *text;
 	char field[ERR_FIELD_MAX];
-	const char *at;               /* in the text: what is read now */
+	const char *at; /* in the text: what is read now */
 	enum hook_point point;
 	const char *matcher;
-	char hash[HASH_SHA256_TEXT];  /* of a workspace's */
+	char hash[HASH_SHA256_TEXT]; /* of a workspace's */
 	bool trusted;
 };
 
@@ -42,7 +43,8 @@ static unsigned line_of(const struct hook_reading *f)
 	return line;
 }
 
-__attribute__((format(printf, 3, 4))) static int wrong(const struct hook_reading *f, struct err *e, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static int wrong(const struct hook_reading *f, struct err *e, const char *fmt,
+						       ...)
 {
 	char why[300];
 	va_list ap;
@@ -91,10 +93,12 @@ static void hook_free(struct policy_hook *h)
 
 static bool is_text(const json_t *v, size_t most)
 {
-	return json_is_string(v) && json_string_length(v) <= most && strlen(json_string_value(v)) == json_string_length(v);
+	return json_is_string(v) && json_string_length(v) <= most &&
+	       strlen(json_string_value(v)) == json_string_length(v);
 }
 
-static int read_strings(struct hook_reading *f, const json_t *list, const char *key, char ***ret, size_t *ret_n, struct err *e)
+static int read_strings(struct hook_reading *f, const json_t *list, const char *key, char ***ret, size_t *ret_n,
+			struct err *e)
 {
 	const json_t *v;
 	size_t i;
@@ -102,7 +106,7 @@ static int read_strings(struct hook_reading *f, const json_t *list, const char *
 	if (!json_is_array(list) || json_array_size(list) > HOOK_NAMES_MAX)
 		return wrong(f, e, "%s must be an array of at most %u strings", key, HOOK_NAMES_MAX);
 	*ret = mem_zalloc(json_array_size(list) + 1, sizeof **ret);
-	json_array_foreach(list, i, v) {
+	json_array_foreach (list, i, v) {
 		if (!is_text(v, HOOK_COMMAND_MAX))
 			return wrong(f, e, "%s[%zu] must be a string", key, i);
 		(*ret)[(*ret_n)++] = mem_strdup(json_string_value(v));
@@ -122,7 +126,10 @@ static int read_type(struct hook_reading *f, const json_t *v, bool *ret_http, st
 	if (*ret_http)
 		return wrong(f, e, "type \"http\" is unavailable in a workspace's file: its hooks reach no network");
 	if (strcmp(type, "prompt") == 0 || strcmp(type, "agent") == 0 || strcmp(type, "mcp_tool") == 0)
-		return wrong(f, e, "type \"%s\" is unavailable: bailiff runs commands and sends to addresses; take the entry out, or give a command that does the same", type);
+		return wrong(f, e,
+			     "type \"%s\" is unavailable: bailiff runs commands and sends to addresses; take the entry "
+			     "out, or give a command that does the same",
+			     type);
 	return wrong(f, e, "type must be \"command\" or \"http\"");
 }
 
@@ -176,7 +183,7 @@ static int read_headers(struct hook_reading *f, const json_t *v, struct policy_h
 
 	if (v && (!json_is_object(v) || json_object_size(v) > HOOK_NAMES_MAX))
 		return wrong(f, e, "headers must be an object of at most %u texts", HOOK_NAMES_MAX);
-	json_object_foreach((json_t *)(uintptr_t)v, name, value) {
+	json_object_foreach ((json_t *)(uintptr_t)v, name, value) {
 		if (!*name || name[strspn(name, token)])
 			return wrong(f, e, "headers: '%.60s' is no name of a header", name);
 		if (!is_text(value, HOOK_COMMAND_MAX) || strpbrk(json_string_value(value), "\r\n"))
@@ -238,7 +245,8 @@ static int read_only(struct hook_reading *f, const json_t *v, struct policy_hook
 
 static int read_where(struct hook_reading *f, const json_t *v, const char *usual, struct policy_hook *h, struct err *e)
 {
-	const json_t *profile = json_object_get(v, "profile") ? json_object_get(v, "profile") : json_object_get(v, "sandbox");
+	const json_t *profile = json_object_get(v, "profile") ? json_object_get(v, "profile")
+							      : json_object_get(v, "sandbox");
 	const json_t *shell = json_object_get(v, "shell");
 	const char *reads = shell ? json_string_value(shell) : "bash";
 
@@ -248,7 +256,8 @@ static int read_where(struct hook_reading *f, const json_t *v, const char *usual
 		return wrong(f, e, "shell must be \"bash\" or \"sh\"");
 	h->shell = strcmp(reads, "sh") == 0 ? "/bin/sh" : "/bin/bash";
 	const char *name = profile ? json_string_value(profile) : usual;
-	if (f->layer == RULE_OF_WORKSPACE && strcmp(name, HOOK_PROFILE) != 0 && strcmp(name, "readonly") != 0 && strcmp(name, "isolated") != 0) {
+	if (f->layer == RULE_OF_WORKSPACE && strcmp(name, HOOK_PROFILE) != 0 && strcmp(name, "readonly") != 0 &&
+	    strcmp(name, "isolated") != 0) {
 		note(f, "a workspace may only tighten: profile '%.64s' is not taken", name);
 		name = HOOK_PROFILE;
 	}
@@ -258,12 +267,15 @@ static int read_where(struct hook_reading *f, const json_t *v, const char *usual
 
 static void note_members(struct hook_reading *f, const json_t *v)
 {
-	static const char *const known[] = { "type", "command", "args", "if", "timeout", "onFailure", "async", "shell", "profile", "sandbox", "env",
-		"allowedEnvVars", "url", "headers", "statusMessage", "description", "name" };
+	static const char *const known[] = { "type",    "command",   "args",          "if",
+					     "timeout", "onFailure", "async",         "shell",
+					     "profile", "sandbox",   "env",           "allowedEnvVars",
+					     "url",     "headers",   "statusMessage", "description",
+					     "name" };
 	const char *key;
 	json_t *value;
 
-	json_object_foreach((json_t *)(uintptr_t)v, key, value) {
+	json_object_foreach ((json_t *)(uintptr_t)v, key, value) {
 		bool found = false;
 
 		for (size_t i = 0; i < countof(known); i++)
@@ -275,8 +287,10 @@ static void note_members(struct hook_reading *f, const json_t *v)
 
 static int fill_hook(struct hook_reading *f, const json_t *v, struct policy_hook *h, struct err *e)
 {
-	const json_t *command = json_object_get(v, "command"), *args = json_object_get(v, "args"), *async = json_object_get(v, "async");
-	const json_t *env = json_object_get(v, "env") ? json_object_get(v, "env") : json_object_get(v, "allowedEnvVars");
+	const json_t *command = json_object_get(v, "command"), *args = json_object_get(v, "args"),
+		     *async = json_object_get(v, "async");
+	const json_t *env = json_object_get(v, "env") ? json_object_get(v, "env")
+						      : json_object_get(v, "allowedEnvVars");
 	bool http = false;
 
 	if (!json_is_object(v))
@@ -296,12 +310,15 @@ static int fill_hook(struct hook_reading *f, const json_t *v, struct policy_hook
 	if (async && !json_is_boolean(async))
 		return wrong(f, e, "async must be true or false");
 	h->async = json_is_true(async);
-	if ((args && read_strings(f, args, "args", &h->arg, &h->nargs, e) < 0) || (env && read_strings(f, env, "env", &h->env, &h->nenv, e) < 0) ||
+	if ((args && read_strings(f, args, "args", &h->arg, &h->nargs, e) < 0) ||
+	    (env && read_strings(f, env, "env", &h->env, &h->nenv, e) < 0) ||
 	    read_timeout(f, json_object_get(v, "timeout"), &h->timeout_ms, e) < 0 ||
 	    read_on_failure(f, json_object_get(v, "onFailure"), &h->on_failure, e) < 0 ||
-	    read_only(f, json_object_get(v, "if"), h, e) < 0 || read_where(f, v, http ? HOOK_HTTP_PROFILE : HOOK_PROFILE, h, e) < 0)
+	    read_only(f, json_object_get(v, "if"), h, e) < 0 ||
+	    read_where(f, v, http ? HOOK_HTTP_PROFILE : HOOK_PROFILE, h, e) < 0)
 		return -1;
-	if (http && (read_url(f, json_object_get(v, "url"), h, e) < 0 || read_headers(f, json_object_get(v, "headers"), h, e) < 0))
+	if (http && (read_url(f, json_object_get(v, "url"), h, e) < 0 ||
+		     read_headers(f, json_object_get(v, "headers"), h, e) < 0))
 		return -1;
 	note_members(f, v);
 	return 0;
@@ -331,7 +348,8 @@ static int set_matcher(struct hook_reading *f, struct policy_hook *h, struct err
 
 	if (!f->matcher || !*f->matcher || strcmp(f->matcher, "*") == 0)
 		return 0;
-	h->exact = !f->matcher[strspn(f->matcher, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-|, ")];
+	h->exact =
+		!f->matcher[strspn(f->matcher, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-|, ")];
 	/* Counted repetitions in each other take all the memory there is, and a workspace's file is anybody's. */
 	if (strpbrk(f->matcher, "{}"))
 		return wrong(f, e, "matcher: '{' and '}' are not taken in regular expressions here");
@@ -357,13 +375,19 @@ static int read_hook(struct hook_reading *f, const json_t *v, struct err *e)
 	struct policy_hooks *s = f->hooks;
 	struct policy_hook *h = mem_zalloc(1, sizeof *h);
 
-	*h = (struct policy_hook){ .point = f->point, .layer = f->layer, .file = s->file[s->nfiles - 1], .line = line_of(f), .timeout_ms = HOOK_TIMEOUT_MS,
-		.rule = RULES_INIT, .trusted = f->trusted };
+	*h = (struct policy_hook){ .point = f->point,
+				   .layer = f->layer,
+				   .file = s->file[s->nfiles - 1],
+				   .line = line_of(f),
+				   .timeout_ms = HOOK_TIMEOUT_MS,
+				   .rule = RULES_INIT,
+				   .trusted = f->trusted };
 	memcpy(h->hash, f->hash, sizeof h->hash);
 	/* None is left out: more than can run for one step are refused here. */
 	const bool full = s->count >= HOOKS_MAX || s->at[f->point] >= HOOKS_SELECTED_MAX;
 	if (full)
-		(void)wrong(f, e, "there are more than %u hooks, or more than %u of them at %s", HOOKS_MAX, HOOKS_SELECTED_MAX, hook_point_event(f->point));
+		(void)wrong(f, e, "there are more than %u hooks, or more than %u of them at %s", HOOKS_MAX,
+			    HOOKS_SELECTED_MAX, hook_point_event(f->point));
 	if (full || set_matcher(f, h, e) < 0 || fill_hook(f, v, h, e) < 0) {
 		hook_free(h);
 		return -1;
@@ -374,7 +398,8 @@ static int read_hook(struct hook_reading *f, const json_t *v, struct err *e)
 	return 0;
 }
 
-static int read_group(struct hook_reading *f, const char *event, size_t index, const json_t *v, struct jval where, struct err *e)
+static int read_group(struct hook_reading *f, const char *event, size_t index, const json_t *v, struct jval where,
+		      struct err *e)
 {
 	const json_t *matcher = json_object_get(v, "matcher"), *list = json_object_get(v, "hooks"), *h;
 	struct jiter it = jiter_on(jval_get(where, "hooks"));
@@ -389,7 +414,7 @@ static int read_group(struct hook_reading *f, const char *event, size_t index, c
 	if (!json_is_array(list))
 		return wrong(f, e, "hooks must be an array of hooks");
 	f->matcher = json_string_value(matcher);
-	json_array_foreach(list, i, h) {
+	json_array_foreach (list, i, h) {
 		if (jiter_next(&it))
 			f->at = it.value.text;
 		snprintf(f->field, sizeof f->field, "hooks.%.18s[%u].hooks[%u]", event, (unsigned)index, (unsigned)i);
@@ -402,9 +427,14 @@ static int read_group(struct hook_reading *f, const char *event, size_t index, c
 /* Of the conventions, and nothing that bailiff does. */
 static bool is_foreign(const char *event)
 {
-	static const char *const events[] = { "Notification", "SubagentStart", "SubagentStop", "PreCompact", "PostCompact", "SessionEnd", "Setup",
-		"InstructionsLoaded", "ConfigChange", "TeammateIdle", "TaskCreated", "TaskCompleted", "WorktreeCreate", "WorktreeRemove", "Elicitation",
-		"ElicitationResult", "StopFailure", "CwdChanged", "FileChanged", "PermissionDenied", "PostToolBatch", "UserPromptExpansion" };
+	static const char *const events[] = {
+		"Notification",   "SubagentStart",      "SubagentStop", "PreCompact",
+		"PostCompact",    "SessionEnd",         "Setup",        "InstructionsLoaded",
+		"ConfigChange",   "TeammateIdle",       "TaskCreated",  "TaskCompleted",
+		"WorktreeCreate", "WorktreeRemove",     "Elicitation",  "ElicitationResult",
+		"StopFailure",    "CwdChanged",         "FileChanged",  "PermissionDenied",
+		"PostToolBatch",  "UserPromptExpansion"
+	};
 
 	for (size_t i = 0; i < countof(events); i++)
 		if (strcmp(events[i], event) == 0)
@@ -435,7 +465,7 @@ static int read_event(struct hook_reading *f, const char *event, const json_t *l
 	f->point = (enum hook_point)point;
 	if (!json_is_array(list))
 		return wrong(f, e, "must be an array of {matcher?, hooks}");
-	json_array_foreach(list, i, v)
+	json_array_foreach (list, i, v)
 		if (read_group(f, event, i, v, jiter_next(&it) ? it.value : where, e) < 0)
 			return -1;
 	return 0;
@@ -452,7 +482,7 @@ static int read_hooks(struct hook_reading *f, const json_t *root, struct jval wh
 		return 0;
 	if (!json_is_object(root))
 		return wrong(f, e, "must be an object");
-	json_object_foreach((json_t *)(uintptr_t)root, event, v)
+	json_object_foreach ((json_t *)(uintptr_t)root, event, v)
 		if (read_event(f, event, v, jval_get(where, event), e) < 0)
 			return -1;
 	return 0;
@@ -477,11 +507,13 @@ static int read_trusted(struct hook_reading *f, const json_t *list, struct jval 
 	if (!json_is_array(list) || s->ntrusted + json_array_size(list) > HOOKS_TRUSTED_MAX)
 		return wrong(f, e, "must be an array of at most %u hashes", HOOKS_TRUSTED_MAX);
 	s->trusted = mem_realloc(s->trusted, (s->ntrusted + json_array_size(list) + 1) * sizeof *s->trusted);
-	json_array_foreach(list, i, v) {
+	json_array_foreach (list, i, v) {
 		const char *hash = json_string_value(v);
 
-		if (!hash || strlen(hash) != HASH_SHA256_TEXT - 1 || strspn(hash, "0123456789abcdef") != HASH_SHA256_TEXT - 1)
-			return wrong(f, e, "[%zu] must be the SHA-256 of a .bailiff/policy.json, as sha256sum prints it", i);
+		if (!hash || strlen(hash) != HASH_SHA256_TEXT - 1 ||
+		    strspn(hash, "0123456789abcdef") != HASH_SHA256_TEXT - 1)
+			return wrong(f, e,
+				     "[%zu] must be the SHA-256 of a .bailiff/policy.json, as sha256sum prints it", i);
 		memcpy(s->trusted[s->ntrusted++], hash, HASH_SHA256_TEXT);
 	}
 	return 0;
@@ -496,7 +528,8 @@ static void look_for_trust(struct hook_reading *f, size_t len)
 		f->trusted |= strcmp(f->hooks->trusted[i], f->hash) == 0;
 }
 
-int policy_hooks_parse(struct policy_hooks *s, enum rule_layer layer, const char *name, const char *text, size_t len, struct err *e)
+int policy_hooks_parse(struct policy_hooks *s, enum rule_layer layer, const char *name, const char *text, size_t len,
+		       struct err *e)
 {
 	struct hook_reading f = { .hooks = s, .layer = layer, .name = name, .text = text };
 	const size_t count = s->count, nnotes = s->nnotes, ntrusted = s->ntrusted;

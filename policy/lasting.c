@@ -61,8 +61,10 @@ static bool is_read_only(const struct command_facts *f)
 	return true;
 }
 
-/* Whether a rule must name it: what is allowed already, or is nothing by itself, needs none; what only reads is not what was refused. */
-static bool needs_rule(const struct policy_request *r, const struct command_simple *c, enum rule_effect effect, bool reads)
+/* Whether a rule must name it: what is allowed already, or is nothing by itself, needs none; what only reads is not
+ * what was refused. */
+static bool needs_rule(const struct policy_request *r, const struct command_simple *c, enum rule_effect effect,
+		       bool reads)
 {
 	if (!c->argc || c->flags & (COMMAND_FUNCTION_CALL | COMMAND_ELSEWHERE))
 		return false;
@@ -81,19 +83,27 @@ static const struct command_path *written(const struct command_facts *f, bool al
 		const struct command_path *p = &f->path[i];
 		const struct command_simple *c = &f->command[p->command];
 
-		if (p->access & COMMAND_REDIRECTED && p->access & COMMAND_WRITES && c->writes && (all || !p->exact || !c->argc || c->flags & COMMAND_FUNCTION_CALL))
+		if (p->access & COMMAND_REDIRECTED && p->access & COMMAND_WRITES && c->writes &&
+		    (all || !p->exact || !c->argc || c->flags & COMMAND_FUNCTION_CALL))
 			return p;
 	}
 	return NULL;
 }
 
-/* Where the output of a group or a function goes, or a file that only the running command knows: what can be done instead. */
+/* Where the output of a group or a function goes, or a file that only the running command knows: what can be done
+ * instead. */
 static void give_up_written(struct lasting *l, const struct command_path *p)
 {
 	if (!p->exact)
-		give_up(l, "it writes by redirection to '%.60s', which is only known when it runs: name the file, or allow where it may be with an Edit(…) rule", p->word);
+		give_up(l,
+			"it writes by redirection to '%.60s', which is only known when it runs: name the file, or "
+			"allow where it may be with an Edit(…) rule",
+			p->word);
 	else
-		give_up(l, "no rule about a command names its redirection to '%.50s': allow that file with Edit(/%.80s), then allow this", p->word, p->path);
+		give_up(l,
+			"no rule about a command names its redirection to '%.50s': allow that file with Edit(/%.80s), "
+			"then allow this",
+			p->word, p->path);
 }
 
 static void for_command(const struct policy_request *r, enum rule_effect effect, struct lasting *l)
@@ -114,7 +124,10 @@ static void for_command(const struct policy_request *r, enum rule_effect effect,
 		if (!needs_rule(r, c, effect, reads))
 			continue;
 		if (!all_known(c))
-			give_up(l, "'%.100s' has words that are only known when it runs: a rule would be about more than this", c->text);
+			give_up(l,
+				"'%.100s' has words that are only known when it runs: a rule would be about more than "
+				"this",
+				c->text);
 		else if (strchr(c->text, '*') || (writes && strchr(writes, '*')))
 			give_up(l, "'%.100s' has a * in it, which a rule would take for anything", c->text);
 		else
@@ -129,7 +142,8 @@ static void for_tool(const struct policy_request *r, struct lasting *l)
 	enum rule_kind kind = rule_kind_of_tool(r->tool);
 	const struct command_path *p = r->tool_path;
 
-	if (kind == RULE_TOOL && (strpbrk(r->tool, "*(") || (strncmp(r->tool, "mcp__", 5) == 0 && !strstr(r->tool + 5, "__"))))
+	if (kind == RULE_TOOL &&
+	    (strpbrk(r->tool, "*(") || (strncmp(r->tool, "mcp__", 5) == 0 && !strstr(r->tool + 5, "__"))))
 		give_up(l, "'%.100s' would be a rule about more tools than this", r->tool);
 	else if (kind == RULE_TOOL)
 		add(l, mem_strdup(r->tool));
@@ -156,7 +170,9 @@ static bool take(struct policy_rules *s, const struct lasting *l, enum rule_effe
 	for (size_t i = 0; i < l->count; i++) {
 		struct policy_rule *r = &s->rule[s->count++];
 
-		*r = (struct policy_rule){ .effect = effect, .layer = RULE_OF_USER, .file = "", .text = mem_strdup(l->rule[i]) };
+		*r = (struct policy_rule){
+			.effect = effect, .layer = RULE_OF_USER, .file = "", .text = mem_strdup(l->rule[i])
+		};
 		if (rule_parse(r, l->rule[i], &e) < 0)
 			return false;
 	}
@@ -166,8 +182,12 @@ static bool take(struct policy_rules *s, const struct lasting *l, enum rule_effe
 
 static bool works(const struct policy_request *r, const struct lasting *l, enum rule_effect effect)
 {
-	const struct rules_query q = { .facts = r->facts, .tool = r->tool, .path = r->tool_path, .npaths = r->ntool_paths, .host = r->tool_host,
-		.place = { .cwd = r->cwd, .workspace = r->workspace, .home = r->home } };
+	const struct rules_query q = { .facts = r->facts,
+				       .tool = r->tool,
+				       .path = r->tool_path,
+				       .npaths = r->ntool_paths,
+				       .host = r->tool_host,
+				       .place = { .cwd = r->cwd, .workspace = r->workspace, .home = r->home } };
 	struct policy_rules own = RULES_INIT;
 	struct rules_verdict v = { 0 };
 	bool ok = take(&own, l, effect);
@@ -189,15 +209,21 @@ static bool works(const struct policy_request *r, const struct lasting *l, enum 
 /* What stands above any rule that allows. */
 static bool is_above(const struct policy_request *r, struct lasting *l)
 {
-	const struct rules_query q = { .facts = r->facts, .tool = r->tool, .path = r->tool_path, .npaths = r->ntool_paths, .host = r->tool_host,
-		.place = { .cwd = r->cwd, .workspace = r->workspace, .home = r->home }, .session = r->session_rules };
+	const struct rules_query q = { .facts = r->facts,
+				       .tool = r->tool,
+				       .path = r->tool_path,
+				       .npaths = r->ntool_paths,
+				       .host = r->tool_host,
+				       .place = { .cwd = r->cwd, .workspace = r->workspace, .home = r->home },
+				       .session = r->session_rules };
 	struct rules_verdict v = { .command = -1 };
 	char where[RULE_WHERE_MAX];
 
 	policy_rules_ask(r->rules, &q, &v);
 	if (v.effect > RULE_ALLOW && v.nhits) {
 		policy_rule_where(v.hit[0], where, sizeof where);
-		give_up(l, "'%.80s' (%s) %s it, and no rule that allows is stronger", v.hit[0]->text, where, v.effect == RULE_DENY ? "denies" : "asks about");
+		give_up(l, "'%.80s' (%s) %s it, and no rule that allows is stronger", v.hit[0]->text, where,
+			v.effect == RULE_DENY ? "denies" : "asks about");
 	} else if (v.effect > RULE_ALLOW)
 		give_up(l, "it is not known what runs, and no rule covers that");
 	else if (r->mode == MODE_PLAN)
@@ -205,7 +231,8 @@ static bool is_above(const struct policy_request *r, struct lasting *l)
 	else if (r->mode == MODE_BYPASS)
 		give_up(l, "mode bypass is not permitted here");
 	else if (r->unconfined || r->wider)
-		give_up(l, "a rule does not say what may be opened: this wants %s", r->unconfined ? "no sandbox" : "more than its profile gives");
+		give_up(l, "a rule does not say what may be opened: this wants %s",
+			r->unconfined ? "no sandbox" : "more than its profile gives");
 	return l->why[0] != '\0';
 }
 

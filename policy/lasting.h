@@ -2,9 +2,9 @@
 #define BAILIFF_POLICY_LASTING_H
 
 /*
- * An answer that lasts, as rules: the fewest that let just this pass from now on, or that refuse it. They are exact: no wildcard,
- * no folder. Where no rule can do it (another one that asks or denies is stronger, what runs is not known, more than a
- * sandbox would be opened), the reason is told instead.
+ * An answer that lasts, as rules: the fewest that let just this pass from now on, or that refuse it. They are exact: no
+ * wildcard, no folder. Where no rule can do it (another one that asks or denies is stronger, what runs is not known,
+ * more than a sandbox would be opened), the reason is told instead.
  */
 
 #include "policy/rule.h"
@@ -17,9 +17,9 @@ struct policy_request;
 #define LASTING_MAX 16u
 
 struct lasting {
-	char *rule[LASTING_MAX];   /* "Bash(npm test)" */
+	char *rule[LASTING_MAX]; /* "Bash(npm test)" */
 	size_t count;
-	char why[240];             /* there are none because … */
+	char why[240]; /* there are none because … */
 };
 
 /* For a request that was not allowed. effect: RULE_ALLOW or RULE_DENY. */

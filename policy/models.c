@@ -15,7 +15,9 @@
 #define WORD_MAX 64u
 #define USD_MAX 1e9
 
-static const char *const latencies[] = { [LATENCY_FAST] = "fast", [LATENCY_BALANCED] = "balanced", [LATENCY_SLOW] = "slow" };
+static const char *const latencies[] = {
+	[LATENCY_FAST] = "fast", [LATENCY_BALANCED] = "balanced", [LATENCY_SLOW] = "slow"
+};
 static const char *const classes[] = { [BUDGET_LOW] = "low", [BUDGET_STANDARD] = "standard", [BUDGET_HIGH] = "high" };
 static const char *const scopes[] = { [BUDGET_OF_USER] = "user", [BUDGET_OF_SESSION] = "session" };
 static const char *const windows[] = { [BUDGET_EVER] = "none", [BUDGET_DAY] = "day", [BUDGET_MONTH] = "month" };
@@ -28,30 +30,15 @@ static int word_find(const char *const *words, size_t n, const char *word)
 	return -1;
 }
 
-const char *model_latency_name(enum model_latency l)
-{
-	return latencies[l];
-}
+const char *model_latency_name(enum model_latency l) { return latencies[l]; }
 
-const char *budget_class_name(enum budget_class c)
-{
-	return classes[c];
-}
+const char *budget_class_name(enum budget_class c) { return classes[c]; }
 
-const char *budget_window_name(enum budget_window w)
-{
-	return windows[w];
-}
+const char *budget_window_name(enum budget_window w) { return windows[w]; }
 
-int model_latency_find(const char *name)
-{
-	return word_find(latencies, countof(latencies), name);
-}
+int model_latency_find(const char *name) { return word_find(latencies, countof(latencies), name); }
 
-int budget_class_find(const char *name)
-{
-	return word_find(classes, countof(classes), name);
-}
+int budget_class_find(const char *name) { return word_find(classes, countof(classes), name); }
 
 /* ---- one entry being read ---- */
 
@@ -61,7 +48,8 @@ struct entry {
 	const json_t *json;
 };
 
-__attribute__((format(printf, 4, 5))) static int wrong(const struct entry *n, const char *key, struct err *e, const char *fmt, ...)
+__attribute__((format(printf, 4, 5))) static int wrong(const struct entry *n, const char *key, struct err *e,
+						       const char *fmt, ...)
 {
 	char field[ERR_FIELD_MAX], why[160];
 	va_list ap;
@@ -80,7 +68,7 @@ static int check_keys(const struct entry *n, const char *const *known, size_t co
 
 	if (!json_is_object(n->json))
 		return wrong(n, NULL, e, "must be an object");
-	json_object_foreach((json_t *)(uintptr_t)n->json, key, v)
+	json_object_foreach ((json_t *)(uintptr_t)n->json, key, v)
 		if (word_find(known, count, key) < 0)
 			return wrong(n, key, e, "is not known here");
 	return 0;
@@ -99,20 +87,21 @@ static int take_text(const struct entry *n, const char *key, bool required, char
 	return 0;
 }
 
-static int take_word(const struct entry *n, const char *key, const char *const *words, size_t count, int otherwise, int *ret,
-		     struct err *e)
+static int take_word(const struct entry *n, const char *key, const char *const *words, size_t count, int otherwise,
+		     int *ret, struct err *e)
 {
 	const json_t *v = json_object_get(n->json, key);
 	int at = json_is_string(v) ? word_find(words, count, json_string_value(v)) : -1;
 
 	if (v && at < 0)
-		return wrong(n, key, e, "must be one of %s%s%s%s%s", words[0], count > 1 ? ", " : "", count > 1 ? words[1] : "",
-			     count > 2 ? ", " : "", count > 2 ? words[2] : "");
+		return wrong(n, key, e, "must be one of %s%s%s%s%s", words[0], count > 1 ? ", " : "",
+			     count > 1 ? words[1] : "", count > 2 ? ", " : "", count > 2 ? words[2] : "");
 	*ret = v ? at : otherwise;
 	return 0;
 }
 
-static int take_usd(const struct entry *n, const char *key, const json_t *from, bool required, uint64_t *ret, struct err *e)
+static int take_usd(const struct entry *n, const char *key, const json_t *from, bool required, uint64_t *ret,
+		    struct err *e)
 {
 	const json_t *v = json_object_get(from, key);
 
@@ -144,7 +133,7 @@ static int take_capabilities(const struct entry *n, struct policy_model *m, stru
 	if (!json_is_array(list) || json_array_size(list) > CAPABILITIES_MAX)
 		return wrong(n, "capabilities", e, "must be an array of at most %u words", CAPABILITIES_MAX);
 	m->capability = mem_zalloc(json_array_size(list) + 1, sizeof *m->capability);
-	json_array_foreach(list, i, v) {
+	json_array_foreach (list, i, v) {
 		const char *s = json_string_value(v);
 
 		if (!s || !*s || strlen(s) > WORD_MAX)
@@ -163,7 +152,8 @@ static int take_price(const struct entry *n, struct model_price *ret, struct err
 		return 0;
 	if (!json_is_object(price))
 		return wrong(n, "price", e, "must be an object with inputPerMTok and outputPerMTok");
-	if (take_usd(n, "inputPerMTok", price, true, &p.input, e) < 0 || take_usd(n, "outputPerMTok", price, true, &p.output, e) < 0)
+	if (take_usd(n, "inputPerMTok", price, true, &p.input, e) < 0 ||
+	    take_usd(n, "outputPerMTok", price, true, &p.output, e) < 0)
 		return -1;
 	p.cached = p.input;
 	if (take_usd(n, "cachedPerMTok", price, false, &p.cached, e) < 0)
@@ -174,8 +164,8 @@ static int take_price(const struct entry *n, struct model_price *ret, struct err
 
 static int read_model(const struct entry *n, struct policy_model *ret, struct err *e)
 {
-	static const char *const keys[] = { "provider", "model", "capabilities", "latency", "budgetClass", "contextTokens", "price",
-		"disabled" };
+	static const char *const keys[] = { "provider",    "model",         "capabilities", "latency",
+					    "budgetClass", "contextTokens", "price",        "disabled" };
 	struct policy_model m = { 0 };
 	const json_t *context = json_object_get(n->json, "contextTokens");
 	int latency, class;
@@ -191,7 +181,7 @@ static int read_model(const struct entry *n, struct policy_model *ret, struct er
 		return -1;
 	}
 	m.latency = (enum model_latency)latency;
-	m.budget_class = (enum budget_class)class;
+	m.budget_class = (enum budget_class) class;
 	m.context_tokens = (uint64_t)json_integer_value(context);
 	*ret = m;
 	return 0;
@@ -241,11 +231,12 @@ static int list_of(const json_t *v, const char *file, const char *name, size_t m
 	return 0;
 }
 
-static int read_all(struct policy_models *s, const char *file, const json_t *models, const json_t *budgets, struct err *e)
+static int read_all(struct policy_models *s, const char *file, const json_t *models, const json_t *budgets,
+		    struct err *e)
 {
 	struct entry n = { .file = file, .list = "models" };
 
-	json_array_foreach(models, n.index, n.json) {
+	json_array_foreach (models, n.index, n.json) {
 		struct policy_model m;
 
 		if (read_model(&n, &m, e) < 0)
@@ -258,7 +249,7 @@ static int read_all(struct policy_models *s, const char *file, const json_t *mod
 		s->model[s->count++] = m;
 	}
 	n.list = "limits.budgets";
-	json_array_foreach(budgets, n.index, n.json) {
+	json_array_foreach (budgets, n.index, n.json) {
 		struct policy_budget b;
 
 		if (read_budget(&n, &b, e) < 0)
@@ -283,7 +274,8 @@ int policy_models_parse(struct policy_models *s, const char *file, const char *t
 	const json_t *budgets = json_object_get(limits, "budgets");
 	if (limits && !json_is_object(limits))
 		return err_field(e, "limits", "%.80s: limits: must be an object", file);
-	if (list_of(models, file, "models", MODELS_MAX, e) < 0 || list_of(budgets, file, "limits.budgets", BUDGETS_MAX, e) < 0)
+	if (list_of(models, file, "models", MODELS_MAX, e) < 0 ||
+	    list_of(budgets, file, "limits.budgets", BUDGETS_MAX, e) < 0)
 		return -1;
 	return read_all(s, file, models, budgets, e);
 }
@@ -312,6 +304,7 @@ uint64_t model_price_of(const struct model_price *p, uint64_t input, uint64_t ou
 	if (cached > input)
 		cached = input;
 	/* Rounded up, so that many small requests are not free. */
-	__uint128_t sum = (__uint128_t)(input - cached) * p->input + (__uint128_t)cached * p->cached + (__uint128_t)output * p->output;
+	__uint128_t sum = (__uint128_t)(input - cached) * p->input + (__uint128_t)cached * p->cached +
+			  (__uint128_t)output * p->output;
 	return (uint64_t)((sum + 999999) / 1000000);
 }

@@ -10,8 +10,8 @@
  *                "disabled": "retired" }]
  *   "limits": { "budgets": [{ "name": "daily", "scope": "user", "window": "day", "usd": 20, "lowMark": 0.8 }] }
  *
- * The order of the list is the order of preference. latency: fast | balanced | slow (default balanced); budgetClass: low |
- * standard | high (default standard). A budget is of a user or of each session; window none | day | month.
+ * The order of the list is the order of preference. latency: fast | balanced | slow (default balanced); budgetClass:
+ * low | standard | high (default standard). A budget is of a user or of each session; window none | day | month.
  */
 
 #include <stdbool.h>
@@ -37,7 +37,7 @@ struct policy_model {
 	size_t ncapability;
 	enum model_latency latency;
 	enum budget_class budget_class;
-	uint64_t context_tokens;           /* 0 = not said */
+	uint64_t context_tokens; /* 0 = not said */
 	struct model_price price;
 };
 
@@ -46,7 +46,7 @@ struct policy_budget {
 	enum budget_scope scope;
 	enum budget_window window;
 	uint64_t micro_usd;
-	unsigned low_percent;              /* spent so far at which it counts as low */
+	unsigned low_percent; /* spent so far at which it counts as low */
 };
 
 struct policy_models {

@@ -1,6 +1,7 @@
 /*
- * Paths that words name, where no table says what is done with them: operands of programs that are in none, values of options, what stands behind
- * an @ or =, what a variable or a loop is given. A rule against reading them refuses; one against writing asks, where writing is likely.
+ * Paths that words name, where no table says what is done with them: operands of programs that are in none, values of
+ * options, what stands behind an @ or =, what a variable or a loop is given. A rule against reading them refuses; one
+ * against writing asks, where writing is likely.
  */
 
 #include "policy/reading.h"
@@ -11,10 +12,12 @@
 #include <string.h>
 
 /* Whose words are only data: what looks like a path is text. */
-static const char data_only[] = "echo|printf|:|true|false|test|[|[[|((|let|set|unset|alias|type|which|whereis|hash|basename|dirname|expr|seq|sleep|exit|return|kill|trap|eval";
+static const char data_only[] = "echo|printf|:|true|false|test|[|[[|((|let|set|unset|alias|type|which|whereis|hash|"
+				"basename|dirname|expr|seq|sleep|exit|return|kill|trap|eval";
 /* Whose options are patterns, as are values of these. */
 static const char searches[] = "find|gfind|fd|fdfind|grep|egrep|fgrep|zgrep|rgrep|rg|ag|ack|locate|tree";
-static const char patterns[] = "exclude*|include|include-from|ignore*|name|iname|glob|pattern*|regex*|message|filter*|grep|author|format|title|body|label";
+static const char patterns[] = "exclude*|include|include-from|ignore*|name|iname|glob|pattern*|regex*|message|filter*|"
+			       "grep|author|format|title|body|label";
 static const char declares[] = "export|declare|typeset|local|readonly";
 
 /* How likely it is that something is written there. */
@@ -38,11 +41,16 @@ static void add(struct reading *r, size_t index, const char *cwd, const char *te
 	/* What looks at the project is given its files all day long. */
 	const bool written = how == NAMED_OUTPUT || (how == NAMED_PERHAPS && !path_within(r->workspace, path));
 	for (size_t i = f->nnamed; i-- > 0 && f->nnamed - i < 32;)
-		if (f->named[i].exact == exact && (!written || f->named[i].access & COMMAND_WRITES) && strcmp(f->named[i].path, path) == 0)
+		if (f->named[i].exact == exact && (!written || f->named[i].access & COMMAND_WRITES) &&
+		    strcmp(f->named[i].path, path) == 0)
 			return;
 	f->named = shell_arena_grow(r->arena, f->named, f->nnamed, sizeof(*f->named));
-	f->named[f->nnamed++] = (struct command_path){ .path = path, .word = text, .exact = exact, .outside = !path_within(r->workspace, path),
-		.access = COMMAND_READS | (written ? COMMAND_WRITES : 0), .command = index };
+	f->named[f->nnamed++] = (struct command_path){ .path = path,
+						       .word = text,
+						       .exact = exact,
+						       .outside = !path_within(r->workspace, path),
+						       .access = COMMAND_READS | (written ? COMMAND_WRITES : 0),
+						       .command = index };
 }
 
 /* As it is, and what follows an @ or = in it: @file, name=@file, if=file. */
@@ -62,12 +70,10 @@ static void add_value(struct reading *r, const struct reading_command *c, const 
 }
 
 /* A word without a slash that does not look like a file's name either: push, x. */
-static bool is_plain(const char *word)
-{
-	return !strpbrk(word, "./~");
-}
+static bool is_plain(const char *word) { return !strpbrk(word, "./~"); }
 
-static void add_word(struct reading *r, const struct reading_command *c, const struct command_word *w, enum named how, bool whole)
+static void add_word(struct reading *r, const struct reading_command *c, const struct command_word *w, enum named how,
+		     bool whole)
 {
 	if (w->value)
 		add_value(r, c, w->value, how, whole);
@@ -78,10 +84,13 @@ static void add_word(struct reading *r, const struct reading_command *c, const s
 /* -o, --output, --target-dir …: likely to be written. */
 static enum named how_named(const struct command_option *o)
 {
-	static const char *const beginnings[] = { "out", "target", "prefix", "dest", "root", "log", "save", "dir", "install", "write", "trace", "stderr", "to" };
+	static const char *const beginnings[] = { "out", "target",  "prefix", "dest",  "root",   "log", "save",
+						  "dir", "install", "write",  "trace", "stderr", "to" };
 
 	if (o->letter)
-		return strchr("oOw", o->letter) ? NAMED_OUTPUT : strchr("dDPtf", o->letter) ? NAMED_PERHAPS : NAMED_READ;
+		return strchr("oOw", o->letter)     ? NAMED_OUTPUT
+		       : strchr("dDPtf", o->letter) ? NAMED_PERHAPS
+						    : NAMED_READ;
 	for (size_t i = 0; i < countof(beginnings); i++)
 		if (o->name_len >= strlen(beginnings[i]) && memcmp(o->name, beginnings[i], strlen(beginnings[i])) == 0)
 			return NAMED_OUTPUT;
@@ -91,8 +100,10 @@ static enum named how_named(const struct command_option *o)
 /* -o/x, where nobody has said that -o takes a value. */
 static void add_cluster(struct reading *r, const struct reading_command *c, const struct command_word *w)
 {
-	if (w->value && w->value[0] == '-' && w->value[1] && w->value[1] != '-' && w->value[2] && strchr("/~", w->value[2]))
-		add(r, c->index, c->cwd, w->value + 2, true, how_named(&(struct command_option){ .letter = w->value[1] }));
+	if (w->value && w->value[0] == '-' && w->value[1] && w->value[1] != '-' && w->value[2] &&
+	    strchr("/~", w->value[2]))
+		add(r, c->index, c->cwd, w->value + 2, true,
+		    how_named(&(struct command_option){ .letter = w->value[1] }));
 }
 
 void named_of_command(struct reading *r, const struct reading_command *c, const char *roles, bool wraps)
@@ -120,7 +131,8 @@ void named_of_command(struct reading *r, const struct reading_command *c, const 
 
 		/* Of an operand that is no path for the table only what is clearly one; ~name is in no table. */
 		const bool clear = *w->plain == '/' || strncmp(w->plain, "file://", 7) == 0;
-		add_word(r, c, w, strange ? NAMED_PERHAPS : NAMED_READ, (strange && !is_plain(w->plain)) || *w->plain == '~' || (!has_role && clear));
+		add_word(r, c, w, strange ? NAMED_PERHAPS : NAMED_READ,
+			 (strange && !is_plain(w->plain)) || *w->plain == '~' || (!has_role && clear));
 	}
 }
 

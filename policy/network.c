@@ -22,8 +22,10 @@ static void add_host(struct reading *r, size_t index, const char *host, size_t l
 	struct command_facts *f = r->facts;
 
 	f->host = shell_arena_grow(r->arena, f->host, f->nhosts, sizeof(*f->host));
-	f->host[f->nhosts++] = (struct command_host){
-		.host = len ? shell_arena_strndup(r->arena, host, len) : NULL, .port = port, .intent = intent, .command = index };
+	f->host[f->nhosts++] = (struct command_host){ .host = len ? shell_arena_strndup(r->arena, host, len) : NULL,
+						      .port = port,
+						      .intent = intent,
+						      .command = index };
 	reading_simple(r, index)->flags |= COMMAND_NETWORK;
 }
 
@@ -48,7 +50,8 @@ static bool authority(struct reading *r, size_t index, const char *s, const char
 
 		if (!close)
 			return false;
-		add_host(r, index, host + 1, (size_t)(close - host) - 1, close[1] == ':' ? port_of(close + 2) : 0, intent);
+		add_host(r, index, host + 1, (size_t)(close - host) - 1, close[1] == ':' ? port_of(close + 2) : 0,
+			 intent);
 		return true;
 	}
 	len = strcspn(host, ":/?#");
@@ -140,7 +143,8 @@ static void device(struct reading *r, const struct reading_command *c, const str
 		return;
 	s += 9;
 	size_t n = strcspn(s, "/");
-	add_host(r, c->index, d->target.value ? s : NULL, d->target.value ? n : 0, s[n] && d->target.value ? port_of(s + n + 1) : 0, "connect");
+	add_host(r, c->index, d->target.value ? s : NULL, d->target.value ? n : 0,
+		 s[n] && d->target.value ? port_of(s + n + 1) : 0, "connect");
 }
 
 void network_of_command(struct reading *r, const struct reading_command *c)

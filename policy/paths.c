@@ -21,35 +21,26 @@ static unsigned access_of(char role)
 {
 	switch (role) {
 	case 'f':
-	case 'r':
-		return COMMAND_READS;
+	case 'r': return COMMAND_READS;
 	case 'F':
-	case 'R':
-		return COMMAND_READS | COMMAND_RECURSES;
+	case 'R': return COMMAND_READS | COMMAND_RECURSES;
 	case 'w':
-	case 't':
-		return COMMAND_WRITES;
-	case 'W':
-		return COMMAND_WRITES | COMMAND_RECURSES;
-	case 'd':
-		return COMMAND_DELETES;
+	case 't': return COMMAND_WRITES;
+	case 'W': return COMMAND_WRITES | COMMAND_RECURSES;
+	case 'd': return COMMAND_DELETES;
 	case 'D':
-	case 'T':
-		return COMMAND_DELETES | COMMAND_RECURSES;
-	case 'b':
-		return COMMAND_READS | COMMAND_WRITES;
-	case 'm':
-		return COMMAND_READS | COMMAND_DELETES;
-	case 'c':
-		return COMMAND_READS;
-	default:
-		return 0;
+	case 'T': return COMMAND_DELETES | COMMAND_RECURSES;
+	case 'b': return COMMAND_READS | COMMAND_WRITES;
+	case 'm': return COMMAND_READS | COMMAND_DELETES;
+	case 'c': return COMMAND_READS;
+	default: return 0;
 	}
 }
 
 bool paths_harmless_target(const char *path)
 {
-	static const char *const names[] = { "/dev/null", "/dev/zero", "/dev/full", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty" };
+	static const char *const names[] = { "/dev/null",   "/dev/zero",  "/dev/full", "/dev/stdout",
+					     "/dev/stderr", "/dev/stdin", "/dev/tty" };
 
 	for (size_t i = 0; i < countof(names); i++)
 		if (strcmp(path, names[i]) == 0)
@@ -57,7 +48,8 @@ bool paths_harmless_target(const char *path)
 	return strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/dev/pts/", 9) == 0;
 }
 
-/* /proc/self/root and /proc/self/cwd are ways to the root and to cwd: moves `path` behind them and says where it goes on; NULL: it is neither. */
+/* /proc/self/root and /proc/self/cwd are ways to the root and to cwd: moves `path` behind them and says where it goes
+ * on; NULL: it is neither. */
 static const char *through_proc(const char **path, const char *cwd)
 {
 	const char *s = *path + 6;
@@ -86,8 +78,7 @@ const char *paths_absolute(struct reading *r, const char *cwd, const char *path)
 
 	if (base) {
 		n = snprintf(joined, sizeof(joined), "%s/%s", base, path);
-	} else
-	if (*path == '/')
+	} else if (*path == '/')
 		n = snprintf(joined, sizeof(joined), "%s", path);
 	else if (cwd)
 		n = snprintf(joined, sizeof(joined), "%s/%s", cwd, path);
@@ -98,7 +89,8 @@ const char *paths_absolute(struct reading *r, const char *cwd, const char *path)
 	return shell_arena_strdup(r->arena, clean);
 }
 
-static void add_path(struct reading *r, const struct reading_command *c, const char *value, const char *plain, unsigned why, unsigned access)
+static void add_path(struct reading *r, const struct reading_command *c, const char *value, const char *plain,
+		     unsigned why, unsigned access)
 {
 	struct command_facts *f = r->facts;
 	const char *text = value ? value : plain;
@@ -147,7 +139,9 @@ static void option_path(struct reading *r, const struct reading_command *c, cons
 
 	for (size_t i = 0; i < a->noptions; i++) {
 		const struct command_option *o = &a->option[i];
-		const bool is = len == 1 ? o->letter == *name : o->name && o->name_len && o->name_len <= len && memcmp(o->name, name, o->name_len) == 0;
+		const bool is = len == 1 ? o->letter == *name
+					 : o->name && o->name_len && o->name_len <= len &&
+						   memcmp(o->name, name, o->name_len) == 0;
 
 		if (is && o->value_word)
 			add_word(r, c, o->value_word, access_of(role));
@@ -192,26 +186,22 @@ static unsigned redirect_access(const struct shell_redirect *d)
 	if (t->unknown & SHELL_PROCESS)
 		return 0;
 	switch (d->op) {
-	case SHELL_READ:
-		return COMMAND_READS;
-	case SHELL_READ_WRITE:
-		return COMMAND_READS | COMMAND_WRITES;
+	case SHELL_READ: return COMMAND_READS;
+	case SHELL_READ_WRITE: return COMMAND_READS | COMMAND_WRITES;
 	case SHELL_APPEND:
-	case SHELL_BOTH_APPEND:
-		return COMMAND_WRITES;
+	case SHELL_BOTH_APPEND: return COMMAND_WRITES;
 	case SHELL_WRITE:
 	case SHELL_CLOBBER:
-	case SHELL_BOTH:
-		return COMMAND_WRITES | COMMAND_DELETES; /* what was in it is gone */
+	case SHELL_BOTH: return COMMAND_WRITES | COMMAND_DELETES; /* what was in it is gone */
 	case SHELL_DUP_OUT:
 		/* >&file; a number or - is a descriptor */
-		if (t->value && (!t->value[strspn(t->value, "0123456789")] || strcmp(t->value, "-") == 0 || t->value[strlen(t->value) - 1] == '-'))
+		if (t->value && (!t->value[strspn(t->value, "0123456789")] || strcmp(t->value, "-") == 0 ||
+				 t->value[strlen(t->value) - 1] == '-'))
 			return 0;
 		if (!t->value && d->fd >= 0)
 			return 0;
 		return COMMAND_WRITES | COMMAND_DELETES;
-	default:
-		return 0;
+	default: return 0;
 	}
 }
 
@@ -228,8 +218,10 @@ static void redirect_path(struct reading *r, const struct reading_command *c, co
 
 void paths_of_redirects(struct reading *r, const struct reading_command *c)
 {
-	static const char *const ops[] = { [SHELL_READ_WRITE] = "<>", [SHELL_APPEND] = ">>", [SHELL_BOTH_APPEND] = "&>>", [SHELL_WRITE] = ">",
-		[SHELL_CLOBBER] = ">|", [SHELL_BOTH] = "&>", [SHELL_DUP_OUT] = ">&" };
+	static const char *const ops[] = {
+		[SHELL_READ_WRITE] = "<>", [SHELL_APPEND] = ">>", [SHELL_BOTH_APPEND] = "&>>", [SHELL_WRITE] = ">",
+		[SHELL_CLOBBER] = ">|",    [SHELL_BOTH] = "&>",   [SHELL_DUP_OUT] = ">&"
+	};
 	buf_auto struct buf text = BUF_INIT;
 
 	for (size_t i = 0; i < c->nredirects; i++) {
@@ -316,17 +308,17 @@ const char *paths_of_command(struct reading *r, const struct reading_command *ou
 	return roles;
 }
 
-bool paths_has_role(const char *roles, size_t i, size_t n)
-{
-	return access_of(role_of(roles, i, n)) != 0;
-}
+bool paths_has_role(const char *roles, size_t i, size_t n) { return access_of(role_of(roles, i, n)) != 0; }
 
 const char *paths_after_cd(struct reading *r, const struct command_args *a, const char *cwd)
 {
 	if (!a->noperands)
-		return strcmp(a->name, "cd") == 0 && !r->home_changed && r->o->home ? shell_arena_strdup(r->arena, r->o->home) : NULL;
+		return strcmp(a->name, "cd") == 0 && !r->home_changed && r->o->home
+			       ? shell_arena_strdup(r->arena, r->o->home)
+			       : NULL;
 	const char *to = a->operand[0]->value;
-	if (!to || strcmp(to, "-") == 0 || strcmp(a->name, "popd") == 0 || (*to == '+' && isdigit((unsigned char)to[1])))
+	if (!to || strcmp(to, "-") == 0 || strcmp(a->name, "popd") == 0 ||
+	    (*to == '+' && isdigit((unsigned char)to[1])))
 		return NULL;
 	return paths_absolute(r, cwd, to);
 }

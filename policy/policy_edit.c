@@ -144,17 +144,20 @@ static enum rule_effect effect_of(const char *list)
 static unsigned line_of(const struct policy_rules *s, const char *rule, const char *list)
 {
 	for (size_t i = 0; i < s->count; i++)
-		if (s->rule[i].effect == effect_of(list) && s->rule[i].kind != RULE_PREFIX && strcmp(s->rule[i].text, rule) == 0)
+		if (s->rule[i].effect == effect_of(list) && s->rule[i].kind != RULE_PREFIX &&
+		    strcmp(s->rule[i].text, rule) == 0)
 			return s->rule[i].line;
 	return 0;
 }
 
-int policy_edit_add(const char *text, size_t len, const char *list, const char *const *rule, size_t count, struct buf *out, unsigned *ret_line,
-		    struct err *e)
+int policy_edit_add(const char *text, size_t len, const char *list, const char *const *rule, size_t count,
+		    struct buf *out, unsigned *ret_line, struct err *e)
 {
 	struct policy_rules before = RULES_INIT, after = RULES_INIT;
 	const char **missing = mem_zalloc(count + 1, sizeof *missing);
-	struct edit d = { .text = len ? text : nothing, .len = len ? len : strlen(nothing), .list = list, .rule = missing };
+	struct edit d = {
+		.text = len ? text : nothing, .len = len ? len : strlen(nothing), .list = list, .rule = missing
+	};
 	buf_auto struct buf made = BUF_INIT;
 	int r = policy_rules_parse(&before, RULE_OF_USER, "policy.json", d.text, d.len, e);
 
@@ -169,7 +172,8 @@ int policy_edit_add(const char *text, size_t len, const char *list, const char *
 		r = policy_rules_parse(&after, RULE_OF_USER, "policy.json", made.data, made.len, e);
 	/* What was there is there, and what was to be added, and nothing else. */
 	if (r == 0 && (after.count != before.count + d.count || !line_of(&after, rule[0], list)))
-		r = err_set(e, ERR_STATE, "the file is written in a way in which no rule can be added; add it yourself");
+		r = err_set(e, ERR_STATE,
+			    "the file is written in a way in which no rule can be added; add it yourself");
 	if (r == 0) {
 		*ret_line = line_of(&after, rule[0], list);
 		buf_append(out, made.data, made.len);

@@ -8,7 +8,8 @@ struct err;
 
 #define POLICY_TEXT_MAX (4u << 20)
 
-/* A policy file's text as an object, for json_decref; NULL with the file's name and the place of the fault. Each part of it has its reader. */
+/* A policy file's text as an object, for json_decref; NULL with the file's name and the place of the fault. Each part
+ * of it has its reader. */
 json_t *policy_text_load(const char *name, const char *text, size_t len, size_t max, struct err *e);
 
 #endif

@@ -46,8 +46,8 @@ static unsigned line_of(const struct file *f, const char *const *words, size_t n
 	return line;
 }
 
-__attribute__((format(printf, 5, 6))) static int wrong(const struct file *f, const char *profile, const char *key, struct err *e,
-						      const char *fmt, ...)
+__attribute__((format(printf, 5, 6))) static int wrong(const struct file *f, const char *profile, const char *key,
+						       struct err *e, const char *fmt, ...)
 {
 	const char *const words[] = { "profiles", profile, key };
 	char why[256], field[ERR_FIELD_MAX];
@@ -56,13 +56,15 @@ __attribute__((format(printf, 5, 6))) static int wrong(const struct file *f, con
 	va_start(ap, fmt);
 	vsnprintf(why, sizeof why, fmt, ap);
 	va_end(ap);
-	snprintf(field, sizeof field, "profiles%s%.31s%s%.20s", profile ? "." : "", profile ? profile : "", key ? "." : "", key ? key : "");
+	snprintf(field, sizeof field, "profiles%s%.31s%s%.20s", profile ? "." : "", profile ? profile : "",
+		 key ? "." : "", key ? key : "");
 	return err_field(e, field, "%.80s: line %u: %s: %s", f->name, line_of(f, words, countof(words)), field, why);
 }
 
 /* ---- members ---- */
 
-static int take_paths(const struct file *f, struct profile *p, const char *key, uint32_t kind, const json_t *v, struct err *e)
+static int take_paths(const struct file *f, struct profile *p, const char *key, uint32_t kind, const json_t *v,
+		      struct err *e)
 {
 	struct err inner = ERR_INIT;
 	size_t i;
@@ -70,7 +72,7 @@ static int take_paths(const struct file *f, struct profile *p, const char *key, 
 
 	if (!json_is_array(v))
 		return wrong(f, p->name, key, e, "must be an array of paths");
-	json_array_foreach(v, i, item) {
+	json_array_foreach (v, i, item) {
 		const char *s = json_string_value(item);
 		bool relative = kind == PLAN_MOUNT_PROTECT;
 
@@ -92,7 +94,8 @@ static int take_paths(const struct file *f, struct profile *p, const char *key, 
 	return 0;
 }
 
-static int take_size(const struct file *f, const struct profile *p, const char *key, const json_t *v, uint64_t *ret, struct err *e)
+static int take_size(const struct file *f, const struct profile *p, const char *key, const json_t *v, uint64_t *ret,
+		     struct err *e)
 {
 	struct err inner = ERR_INIT;
 	uint64_t n = json_integer_value(v) > 0 ? (uint64_t)json_integer_value(v) : 0;
@@ -118,8 +121,8 @@ static int take_tmp(const struct file *f, struct profile *p, const char *key, co
 }
 
 /*
- * Whoever writes a limit relies on it, so it is required. Processes are the exception: where no cgroup counts them, the kernel counts
- * them by user (RLIMIT_NPROC).
+ * Whoever writes a limit relies on it, so it is required. Processes are the exception: where no cgroup counts them, the
+ * kernel counts them by user (RLIMIT_NPROC).
  */
 static int take_limit(const struct file *f, struct profile *p, enum plan_limit l, const json_t *v, struct err *e)
 {
@@ -149,10 +152,12 @@ static int take_require(const struct file *f, struct profile *p, const json_t *v
 
 	if (!json_is_array(v))
 		return wrong(f, p->name, "require", e, "must be an array of layers");
-	json_array_foreach(v, i, item) {
+	json_array_foreach (v, i, item) {
 		uint32_t layer = json_is_string(item) ? profile_layer(json_string_value(item)) : 0;
 		if (!layer)
-			return wrong(f, p->name, "require", e, "'%.40s' is none of namespaces, mounts, landlock, seccomp, capabilities, cgroup, abstractSockets",
+			return wrong(f, p->name, "require", e,
+				     "'%.40s' is none of namespaces, mounts, landlock, seccomp, capabilities, cgroup, "
+				     "abstractSockets",
 				     json_is_string(item) ? json_string_value(item) : "…");
 		p->require |= layer;
 		if (layer == PLAN_LAYER_CGROUP)
@@ -169,7 +174,7 @@ static int take_hosts(const struct file *f, struct profile *p, const json_t *lis
 
 	if (!json_is_array(list))
 		return wrong(f, p->name, "network", e, "%s must be an array of hosts", deny ? "deny" : "allow");
-	json_array_foreach(list, i, item) {
+	json_array_foreach (list, i, item) {
 		const char *s = json_string_value(item);
 
 		if (!s || strlen(s) != json_string_length(item))
@@ -187,7 +192,7 @@ static int take_credentials(const struct file *f, struct profile *p, const json_
 
 	if (!json_is_array(list) || json_array_size(list) > DOMAINS_MAX)
 		return wrong(f, p->name, "network", e, "credentials must be an array of names");
-	json_array_foreach(list, i, item) {
+	json_array_foreach (list, i, item) {
 		struct host_rule r;
 
 		if (!json_is_string(item) || !host_rule_credential(json_string_value(item), &r))
@@ -210,11 +215,12 @@ static int take_network(const struct file *f, struct profile *p, json_t *v, stru
 	if (!json_is_object(v))
 		return wrong(f, p->name, "network", e, "must be none, host, or an object with allow and deny");
 	p->network = PLAN_NET_ALLOW;
-	json_object_foreach(v, key, list) {
+	json_object_foreach (v, key, list) {
 		bool deny = strcmp(key, "deny") == 0, credentials = strcmp(key, "credentials") == 0;
 
 		if (!deny && !credentials && strcmp(key, "allow") != 0)
-			return wrong(f, p->name, "network", e, "unknown key '%.30s'; expected allow, deny or credentials", key);
+			return wrong(f, p->name, "network", e,
+				     "unknown key '%.30s'; expected allow, deny or credentials", key);
 		if (credentials ? take_credentials(f, p, list, e) < 0 : take_hosts(f, p, list, deny, e) < 0)
 			return -1;
 	}
@@ -227,7 +233,9 @@ static int take_member(const struct file *f, struct profile *p, const char *key,
 		const char *key;
 		uint32_t kind;
 	} lists[] = {
-		{ "readRoots", PLAN_MOUNT_READ }, { "writeRoots", PLAN_MOUNT_WRITE }, { "hidden", PLAN_MOUNT_HIDE },
+		{ "readRoots", PLAN_MOUNT_READ },
+		{ "writeRoots", PLAN_MOUNT_WRITE },
+		{ "hidden", PLAN_MOUNT_HIDE },
 		{ "protect", PLAN_MOUNT_PROTECT },
 	};
 
@@ -247,7 +255,10 @@ static int take_member(const struct file *f, struct profile *p, const char *key,
 		p->cow = json_is_true(v);
 		return json_is_boolean(v) ? 0 : wrong(f, p->name, key, e, "must be true or false");
 	}
-	return wrong(f, p->name, key, e, "unknown key; expected extends, readRoots, writeRoots, hidden, protect, network, require, cow, tmpBytes%s", plan_limit_keys);
+	return wrong(f, p->name, key, e,
+		     "unknown key; expected extends, readRoots, writeRoots, hidden, protect, network, require, cow, "
+		     "tmpBytes%s",
+		     plan_limit_keys);
 }
 
 /* ---- profiles ---- */
@@ -263,7 +274,8 @@ static struct profile *find(const struct policy_profiles *s, const char *name)
 static int build(const struct file *f, const char *name, unsigned depth, struct profile *ret, struct err *e);
 
 /* What a profile begins as. Its own name means the shipped one, so that a file can change those, too. */
-static int begin(const struct file *f, const char *name, const json_t *extends, unsigned depth, struct profile *ret, struct err *e)
+static int begin(const struct file *f, const char *name, const json_t *extends, unsigned depth, struct profile *ret,
+		 struct err *e)
 {
 	const char *base = extends ? json_string_value(extends) : BASE_PROFILE;
 	int r;
@@ -301,7 +313,7 @@ static int build(const struct file *f, const char *name, unsigned depth, struct 
 	if (begin(f, name, json_object_get(object, "extends"), depth, &p, e) < 0)
 		return -1;
 	snprintf(p.name, sizeof p.name, "%s", name);
-	json_object_foreach(object, key, v) {
+	json_object_foreach (object, key, v) {
 		if (strcmp(key, "extends") != 0 && take_member(f, &p, key, v, e) < 0) {
 			profile_done(&p);
 			return -1;
@@ -337,7 +349,7 @@ static int read_profiles(const struct file *f, struct err *e)
 		return wrong(f, NULL, NULL, e, "must be an object");
 	if (json_object_size(f->profiles) > PROFILES_MAX)
 		return wrong(f, NULL, NULL, e, "has more than %u profiles", PROFILES_MAX);
-	json_object_foreach(f->profiles, name, v) {
+	json_object_foreach (f->profiles, name, v) {
 		struct profile p;
 
 		if (check_name(f, name, e) < 0 || build(f, name, 0, &p, e) < 0)
@@ -352,7 +364,8 @@ static int read_profiles(const struct file *f, struct err *e)
 
 /* ---- hosts for all of them ---- */
 
-static int take_domains(const struct file *f, const json_t *network, const char *key, bool deny, struct host_rules *ret, struct err *e)
+static int take_domains(const struct file *f, const json_t *network, const char *key, bool deny, struct host_rules *ret,
+			struct err *e)
 {
 	const char *const words[] = { "sandbox", "network", key };
 	const json_t *list = json_object_get(network, key);
@@ -361,15 +374,17 @@ static int take_domains(const struct file *f, const json_t *network, const char 
 	json_t *item;
 
 	if (list && (!json_is_array(list) || json_array_size(list) > DOMAINS_MAX))
-		return err_field(e, "sandbox.network", "%.80s: line %u: sandbox.network.%s: must be an array of at most %u hosts", f->name,
+		return err_field(e, "sandbox.network",
+				 "%.80s: line %u: sandbox.network.%s: must be an array of at most %u hosts", f->name,
 				 line_of(f, words, countof(words)), key, DOMAINS_MAX);
-	json_array_foreach(list, i, item) {
+	json_array_foreach (list, i, item) {
 		const char *s = json_string_value(item);
 		struct host_rule r;
 
 		if (!s || host_rule_parse(s, deny, &r, &inner) < 0)
 			return err_field(e, "sandbox.network", "%.80s: line %u: sandbox.network.%s[%zu]: %s", f->name,
-					 line_of(f, words, countof(words)), key, i, s ? inner.message : "must be a host");
+					 line_of(f, words, countof(words)), key, i,
+					 s ? inner.message : "must be a host");
 		host_rules_add(ret, &r);
 	}
 	return 0;
@@ -379,12 +394,15 @@ static int read_domains(const struct file *f, const json_t *root, struct host_ru
 {
 	const json_t *network = json_object_get(json_object_get(root, "sandbox"), "network");
 
-	return take_domains(f, network, "allowedDomains", false, ret, e) < 0 ? -1 : take_domains(f, network, "deniedDomains", true, ret, e);
+	return take_domains(f, network, "allowedDomains", false, ret, e) < 0
+		       ? -1
+		       : take_domains(f, network, "deniedDomains", true, ret, e);
 }
 
 static void apply_domains(const struct policy_profiles *s, struct profile *p)
 {
-	bool takes = p->network == PLAN_NET_ALLOW || (p->network == PLAN_NET_NONE && strcmp(p->name, PROFILE_DEFAULT) == 0);
+	bool takes = p->network == PLAN_NET_ALLOW ||
+		     (p->network == PLAN_NET_NONE && strcmp(p->name, PROFILE_DEFAULT) == 0);
 
 	for (size_t i = 0; p->confined && i < s->hosts.count; i++) {
 		const struct host_rule *r = &s->hosts.rule[i];
@@ -406,7 +424,6 @@ static bool has_other_sandbox(const json_t *sandbox)
 	return json_object_size(sandbox) > (network ? 1u : 0u) || json_object_size(network) > known;
 }
 
-
 int policy_profiles_parse(struct policy_profiles *s, const char *name, const char *text, size_t len, struct err *e)
 {
 	struct policy_profiles found = { 0 };
@@ -414,7 +431,12 @@ int policy_profiles_parse(struct policy_profiles *s, const char *name, const cha
 
 	if (!root)
 		return -1;
-	struct file f = { .name = name, .text = text, .len = len, .profiles = json_object_get(root, "profiles"), .known = s, .found = &found };
+	struct file f = { .name = name,
+			  .text = text,
+			  .len = len,
+			  .profiles = json_object_get(root, "profiles"),
+			  .known = s,
+			  .found = &found };
 	if ((f.profiles && read_profiles(&f, e) < 0) || read_domains(&f, root, &found.hosts, e) < 0) {
 		policy_profiles_done(&found);
 		return -1;

@@ -7,34 +7,32 @@
 #include <string.h>
 
 static const char *const exclusions[ROUTING_EXCLUSION_COUNT] = {
-	[ROUTING_FITS] = "fits", [ROUTING_DISABLED] = "disabled", [ROUTING_NOT_REQUESTED] = "not_requested",
-	[ROUTING_FAILED_BEFORE] = "failed_before", [ROUTING_CAPABILITY_MISSING] = "capability_missing",
-	[ROUTING_TOO_DEAR] = "budget_class", [ROUTING_CONTEXT_TOO_SMALL] = "context_too_small",
-	[ROUTING_RATE_LIMITED] = "rate_limited", [ROUTING_QUOTA_BLOCKED] = "quota_blocked",
+	[ROUTING_FITS] = "fits",
+	[ROUTING_DISABLED] = "disabled",
+	[ROUTING_NOT_REQUESTED] = "not_requested",
+	[ROUTING_FAILED_BEFORE] = "failed_before",
+	[ROUTING_CAPABILITY_MISSING] = "capability_missing",
+	[ROUTING_TOO_DEAR] = "budget_class",
+	[ROUTING_CONTEXT_TOO_SMALL] = "context_too_small",
+	[ROUTING_RATE_LIMITED] = "rate_limited",
+	[ROUTING_QUOTA_BLOCKED] = "quota_blocked",
 	[ROUTING_BUDGET_BLOCKED] = "budget_blocked",
 };
 static const char *const modes[] = {
-	[ROUTING_RANKED] = "ranked", [ROUTING_REQUESTED] = "requested", [ROUTING_SINGLE] = "single_candidate",
+	[ROUTING_RANKED] = "ranked",     [ROUTING_REQUESTED] = "requested",       [ROUTING_SINGLE] = "single_candidate",
 	[ROUTING_FALLBACK] = "fallback", [ROUTING_NOT_POSSIBLE] = "not_possible",
 };
 static const char *const fallbacks[FALLBACK_COUNT] = {
-	[FALLBACK_NEXT] = "next", [FALLBACK_CHEAPEST] = "cheapest", [FALLBACK_NONE] = "none",
+	[FALLBACK_NEXT] = "next",
+	[FALLBACK_CHEAPEST] = "cheapest",
+	[FALLBACK_NONE] = "none",
 };
 
-const char *routing_exclusion_name(enum routing_exclusion x)
-{
-	return exclusions[x];
-}
+const char *routing_exclusion_name(enum routing_exclusion x) { return exclusions[x]; }
 
-const char *routing_mode_name(enum routing_mode m)
-{
-	return modes[m];
-}
+const char *routing_mode_name(enum routing_mode m) { return modes[m]; }
 
-const char *fallback_policy_name(enum fallback_policy f)
-{
-	return fallbacks[f];
-}
+const char *fallback_policy_name(enum fallback_policy f) { return fallbacks[f]; }
 
 int fallback_policy_find(const char *name)
 {
@@ -46,7 +44,8 @@ int fallback_policy_find(const char *name)
 
 static bool is_named(const struct policy_model *m, const char *provider, const char *model)
 {
-	return (provider || model) && (!provider || strcmp(m->provider, provider) == 0) && (!model || strcmp(m->model, model) == 0);
+	return (provider || model) && (!provider || strcmp(m->provider, provider) == 0) &&
+	       (!model || strcmp(m->model, model) == 0);
 }
 
 static const char *lacks(const struct policy_model *m, const struct routing_request *r)
@@ -62,8 +61,8 @@ static const char *lacks(const struct policy_model *m, const struct routing_requ
 	return NULL;
 }
 
-static enum routing_exclusion weigh(const struct policy_model *m, const struct routing_request *r, const struct routing_limits *l,
-				    const char *missing)
+static enum routing_exclusion weigh(const struct policy_model *m, const struct routing_request *r,
+				    const struct routing_limits *l, const char *missing)
 {
 	if (m->disabled)
 		return ROUTING_DISABLED;
@@ -96,7 +95,8 @@ static int rank(const struct routing_candidate *c, const struct routing_request 
 	return penalty;
 }
 
-static bool better(const struct routing_candidate *a, const struct routing_candidate *b, const struct routing_request *r)
+static bool better(const struct routing_candidate *a, const struct routing_candidate *b,
+		   const struct routing_request *r)
 {
 	if ((a->excluded == ROUTING_FITS) != (b->excluded == ROUTING_FITS))
 		return a->excluded == ROUTING_FITS;
@@ -134,18 +134,21 @@ static void explain(struct routing_outcome *o, const struct routing_request *r)
 						o->candidate[i].excluded == ROUTING_NOT_REQUESTED ||
 						o->candidate[i].excluded == ROUTING_TOO_DEAR;
 	} else if (o->mode == ROUTING_SINGLE) {
-		snprintf(o->reason, sizeof o->reason, "%.60s/%.60s is the only one of %zu that fits", m->provider, m->model, o->count);
+		snprintf(o->reason, sizeof o->reason, "%.60s/%.60s is the only one of %zu that fits", m->provider,
+			 m->model, o->count);
 	} else if (o->mode == ROUTING_FALLBACK) {
-		snprintf(o->reason, sizeof o->reason, "%.60s/%.60s comes next after what failed", m->provider, m->model);
+		snprintf(o->reason, sizeof o->reason, "%.60s/%.60s comes next after what failed", m->provider,
+			 m->model);
 	} else if (o->mode == ROUTING_REQUESTED) {
 		snprintf(o->reason, sizeof o->reason, "%.60s/%.60s was asked for and fits", m->provider, m->model);
 	} else {
-		snprintf(o->reason, sizeof o->reason, "%.60s/%.60s ranks first of %zu that fit", m->provider, m->model, o->fitting);
+		snprintf(o->reason, sizeof o->reason, "%.60s/%.60s ranks first of %zu that fit", m->provider, m->model,
+			 o->fitting);
 	}
 }
 
-void routing_decide(const struct policy_models *models, const struct routing_request *r, routing_limits_fn limits, void *ctx,
-		    struct routing_outcome *ret)
+void routing_decide(const struct policy_models *models, const struct routing_request *r, routing_limits_fn limits,
+		    void *ctx, struct routing_outcome *ret)
 {
 	*ret = (struct routing_outcome){ 0 };
 	for (size_t i = 0; models && i < models->count && i < ROUTING_CANDIDATES_MAX; i++) {
@@ -154,7 +157,9 @@ void routing_decide(const struct policy_models *models, const struct routing_req
 		struct routing_limits l = { 0 };
 
 		limits(ctx, m, &l);
-		*c = (struct routing_candidate){ .model = m, .reset_us = l.reset_us, .missing = lacks(m, r), .priced = m->price.known };
+		*c = (struct routing_candidate){
+			.model = m, .reset_us = l.reset_us, .missing = lacks(m, r), .priced = m->price.known
+		};
 		c->excluded = weigh(m, r, &l, c->missing);
 		if (m->price.known)
 			c->estimate = model_price_of(&m->price, r->input_tokens, r->output_tokens, 0);
@@ -162,8 +167,10 @@ void routing_decide(const struct policy_models *models, const struct routing_req
 	}
 	sort(ret, r);
 	const bool asked = ret->fitting && is_named(ret->candidate[0].model, r->provider, r->model);
-	ret->mode = !ret->fitting ? ROUTING_NOT_POSSIBLE :
-		    r->failed_provider || r->failed_model ? ROUTING_FALLBACK :
-		    ret->fitting == 1 ? ROUTING_SINGLE : asked ? ROUTING_REQUESTED : ROUTING_RANKED;
+	ret->mode = !ret->fitting                           ? ROUTING_NOT_POSSIBLE
+		    : r->failed_provider || r->failed_model ? ROUTING_FALLBACK
+		    : ret->fitting == 1                     ? ROUTING_SINGLE
+		    : asked                                 ? ROUTING_REQUESTED
+							    : ROUTING_RANKED;
 	explain(ret, r);
 }

@@ -3,7 +3,8 @@
 
 /*
  * Which model a turn goes to: a pure decision from the models of the policy, what the work needs, and what is known of
- * limits and budgets. Everything that was weighed comes back with its reason, also when just one candidate is left, or none.
+ * limits and budgets. Everything that was weighed comes back with its reason, also when just one candidate is left, or
+ * none.
  */
 
 #include "policy/models.h"
@@ -19,37 +20,46 @@ int fallback_policy_find(const char *name); /* next | cheapest | none; −1 = no
 const char *fallback_policy_name(enum fallback_policy f);
 
 struct routing_request {
-	const char *kind;                 /* what kind of work, for the record */
-	const char *const *capability;    /* all of them are needed */
+	const char *kind;              /* what kind of work, for the record */
+	const char *const *capability; /* all of them are needed */
 	size_t ncapability;
-	enum model_latency latency;       /* LATENCY_COUNT = any */
-	enum budget_class budget_class;   /* dearer models are left out; BUDGET_HIGH = none is */
+	enum model_latency latency;     /* LATENCY_COUNT = any */
+	enum budget_class budget_class; /* dearer models are left out; BUDGET_HIGH = none is */
 	enum fallback_policy fallback;
-	const char *provider, *model;     /* requested; NULL = any. With FALLBACK_NONE nothing else will do */
+	const char *provider, *model;               /* requested; NULL = any. With FALLBACK_NONE nothing else will do */
 	const char *failed_provider, *failed_model; /* an earlier choice that failed, or NULL */
-	uint64_t input_tokens, output_tokens; /* expected; 0 = not said */
+	uint64_t input_tokens, output_tokens;       /* expected; 0 = not said */
 };
 
 /* What is known of a candidate now. */
 struct routing_limits {
 	bool rate_limited, quota_blocked, budget_blocked;
-	uint64_t reset_us;                /* when it can be had again; 0 = not known */
+	uint64_t reset_us; /* when it can be had again; 0 = not known */
 };
 typedef void (*routing_limits_fn)(void *ctx, const struct policy_model *m, struct routing_limits *ret);
 
 enum routing_exclusion {
-	ROUTING_FITS, ROUTING_DISABLED, ROUTING_NOT_REQUESTED, ROUTING_FAILED_BEFORE, ROUTING_CAPABILITY_MISSING, ROUTING_TOO_DEAR,
-	ROUTING_CONTEXT_TOO_SMALL, ROUTING_RATE_LIMITED, ROUTING_QUOTA_BLOCKED, ROUTING_BUDGET_BLOCKED, ROUTING_EXCLUSION_COUNT
+	ROUTING_FITS,
+	ROUTING_DISABLED,
+	ROUTING_NOT_REQUESTED,
+	ROUTING_FAILED_BEFORE,
+	ROUTING_CAPABILITY_MISSING,
+	ROUTING_TOO_DEAR,
+	ROUTING_CONTEXT_TOO_SMALL,
+	ROUTING_RATE_LIMITED,
+	ROUTING_QUOTA_BLOCKED,
+	ROUTING_BUDGET_BLOCKED,
+	ROUTING_EXCLUSION_COUNT
 };
 const char *routing_exclusion_name(enum routing_exclusion x);
 
 struct routing_candidate {
 	const struct policy_model *model;
 	enum routing_exclusion excluded;
-	const char *missing;              /* the first capability that it lacks */
+	const char *missing; /* the first capability that it lacks */
 	uint64_t reset_us;
 	bool priced;
-	uint64_t estimate;                /* micro-USD */
+	uint64_t estimate; /* micro-USD */
 };
 
 enum routing_mode { ROUTING_RANKED, ROUTING_REQUESTED, ROUTING_SINGLE, ROUTING_FALLBACK, ROUTING_NOT_POSSIBLE };
@@ -59,11 +69,11 @@ struct routing_outcome {
 	struct routing_candidate candidate[ROUTING_CANDIDATES_MAX]; /* those that fit first, best first */
 	size_t count, fitting;
 	enum routing_mode mode;
-	char reason[200];                 /* for people */
-	bool requires_override;           /* a limit or a lock is all that stands in the way: somebody could lift it */
+	char reason[200];       /* for people */
+	bool requires_override; /* a limit or a lock is all that stands in the way: somebody could lift it */
 };
 
-void routing_decide(const struct policy_models *models, const struct routing_request *r, routing_limits_fn limits, void *ctx,
-		    struct routing_outcome *ret);
+void routing_decide(const struct policy_models *models, const struct routing_request *r, routing_limits_fn limits,
+		    void *ctx, struct routing_outcome *ret);
 
 #endif

@@ -8,29 +8,28 @@
 #include <string.h>
 #include <strings.h>
 
-static const char *const effects[] = { [RULE_NONE] = "none", [RULE_ALLOW] = "allow", [RULE_ASK] = "ask", [RULE_DENY] = "deny" };
-static const char *const layers[] = { [RULE_OF_HOST] = "host", [RULE_OF_USER] = "user", [RULE_OF_WORKSPACE] = "workspace",
-	[RULE_OF_SESSION] = "session" };
+static const char *const effects[] = {
+	[RULE_NONE] = "none", [RULE_ALLOW] = "allow", [RULE_ASK] = "ask", [RULE_DENY] = "deny"
+};
+static const char *const layers[] = { [RULE_OF_HOST] = "host",
+				      [RULE_OF_USER] = "user",
+				      [RULE_OF_WORKSPACE] = "workspace",
+				      [RULE_OF_SESSION] = "session" };
 
 static const struct {
 	const char *name;
 	enum rule_kind kind;
 } tools[] = {
-	{ "Bash", RULE_BASH },      { "shell", RULE_BASH },         { "Read", RULE_READ },  { "read_file", RULE_READ },
-	{ "Glob", RULE_READ },      { "Grep", RULE_READ },          { "LS", RULE_READ },    { "list_directory", RULE_READ },
-	{ "Edit", RULE_EDIT },      { "MultiEdit", RULE_EDIT },     { "Write", RULE_EDIT }, { "write_file", RULE_EDIT },
-	{ "apply_patch", RULE_EDIT }, { "NotebookEdit", RULE_EDIT }, { "WebFetch", RULE_FETCH },
+	{ "Bash", RULE_BASH },        { "shell", RULE_BASH },          { "Read", RULE_READ },
+	{ "read_file", RULE_READ },   { "Glob", RULE_READ },           { "Grep", RULE_READ },
+	{ "LS", RULE_READ },          { "list_directory", RULE_READ }, { "Edit", RULE_EDIT },
+	{ "MultiEdit", RULE_EDIT },   { "Write", RULE_EDIT },          { "write_file", RULE_EDIT },
+	{ "apply_patch", RULE_EDIT }, { "NotebookEdit", RULE_EDIT },   { "WebFetch", RULE_FETCH },
 };
 
-const char *rule_effect_name(enum rule_effect e)
-{
-	return effects[e];
-}
+const char *rule_effect_name(enum rule_effect e) { return effects[e]; }
 
-const char *rule_layer_name(enum rule_layer l)
-{
-	return layers[l];
-}
+const char *rule_layer_name(enum rule_layer l) { return layers[l]; }
 
 enum rule_kind rule_kind_of_tool(const char *tool)
 {
@@ -92,12 +91,16 @@ static int take_path(struct policy_rule *r, const char *spec, struct err *e)
 	static const struct {
 		const char *prefix;
 		enum rule_base base;
-	} bases[] = { { "//", RULE_AT_ROOT }, { "~/", RULE_AT_HOME }, { "/", RULE_AT_WORKSPACE }, { "./", RULE_AT_CWD } };
+	} bases[] = {
+		{ "//", RULE_AT_ROOT }, { "~/", RULE_AT_HOME }, { "/", RULE_AT_WORKSPACE }, { "./", RULE_AT_CWD }
+	};
 	const char *at = spec;
 
 	if (!*spec || strcmp(spec, "*") == 0 || strcmp(spec, "**") == 0)
 		return 0;
-	r->base = strcmp(spec, "~") == 0 ? RULE_AT_HOME : strchr(spec, '/') && strchr(spec, '/')[1] ? RULE_AT_CWD : RULE_ANYWHERE;
+	r->base = strcmp(spec, "~") == 0                      ? RULE_AT_HOME
+		  : strchr(spec, '/') && strchr(spec, '/')[1] ? RULE_AT_CWD
+							      : RULE_ANYWHERE;
 	if (strcmp(spec, "~") == 0)
 		at = "";
 	for (size_t i = 0; i < countof(bases); i++)
@@ -108,7 +111,8 @@ static int take_path(struct policy_rule *r, const char *spec, struct err *e)
 		}
 	for (const char *s = at; *s; s += strcspn(s, "/"), s += *s == '/')
 		if (strncmp(s, "..", 2) == 0 && (s[2] == '/' || !s[2]))
-			return err_set(e, ERR_INVALID, "'%.200s' has '..' in it, which a path never has when it is looked at", spec);
+			return err_set(e, ERR_INVALID,
+				       "'%.200s' has '..' in it, which a path never has when it is looked at", spec);
 	r->at_root = r->base == RULE_AT_WORKSPACE && is_system(at);
 	r->pattern = mem_strdup(at);
 	size_t n = strlen(r->pattern);
@@ -141,24 +145,21 @@ int rule_parse(struct policy_rule *r, const char *text, struct err *e)
 	mem_auto char *tool = mem_strndup(text, head);
 	mem_auto char *spec = text[head] ? mem_strndup(text + head + 1, n - head - 2) : mem_strdup("");
 	if (text[head] && !*spec)
-		return err_set(e, ERR_INVALID, "'%.200s': nothing is in the brackets; write %.60s for all of it", text, tool);
+		return err_set(e, ERR_INVALID, "'%.200s': nothing is in the brackets; write %.60s for all of it", text,
+			       tool);
 	if (strpbrk(tool, " \t\n)"))
 		return err_set(e, ERR_INVALID, "'%.200s' is no rule: a tool's name has no blanks", text);
 	r->kind = rule_kind_of_tool(tool);
 	switch (r->kind) {
-	case RULE_BASH:
-		take_bash(r, spec);
-		break;
+	case RULE_BASH: take_bash(r, spec); break;
 	case RULE_READ:
-	case RULE_EDIT:
-		rc = take_path(r, spec, e);
-		break;
-	case RULE_FETCH:
-		rc = take_fetch(r, spec, e);
-		break;
+	case RULE_EDIT: rc = take_path(r, spec, e); break;
+	case RULE_FETCH: rc = take_fetch(r, spec, e); break;
 	default:
 		if (text[head] && strcmp(spec, "*") != 0)
-			rc = err_set(e, ERR_INVALID, "'%.200s': only Bash, Read, Edit, Write and WebFetch take something in brackets", text);
+			rc = err_set(e, ERR_INVALID,
+				     "'%.200s': only Bash, Read, Edit, Write and WebFetch take something in brackets",
+				     text);
 		else
 			r->pattern = mem_strdup(tool);
 	}
@@ -227,10 +228,7 @@ bool rule_allows_writes(const struct policy_rule *r, const char *writes)
 	return strcmp(r->writes, writes) == 0;
 }
 
-static size_t segment(const char *s)
-{
-	return strcspn(s, "/");
-}
+static size_t segment(const char *s) { return strcspn(s, "/"); }
 
 /* One name of a path against one of a pattern: * and ? stay inside of it. */
 static bool name_matches(const char *p, size_t plen, const char *s, size_t slen)
@@ -290,14 +288,10 @@ static bool path_matches(const char *p, const char *path)
 static const char *base_of(const struct policy_rule *r, const struct rule_place *place)
 {
 	switch (r->base) {
-	case RULE_AT_HOME:
-		return place->home;
-	case RULE_AT_WORKSPACE:
-		return place->workspace ? place->workspace : place->cwd;
-	case RULE_AT_CWD:
-		return place->cwd;
-	default:
-		return "";
+	case RULE_AT_HOME: return place->home;
+	case RULE_AT_WORKSPACE: return place->workspace ? place->workspace : place->cwd;
+	case RULE_AT_CWD: return place->cwd;
+	default: return "";
 	}
 }
 
@@ -321,8 +315,9 @@ void rule_path_near(const struct command_path *path, const struct rule_place *pl
 		const struct policy_rule at = { .base = (enum rule_base)base };
 		const char *folder = base_of(&at, place);
 
-		ret_near[base] = !one || base == RULE_AT_ROOT || base == RULE_ANYWHERE || (folder && below(path->path, folder)) ||
-			(base == RULE_AT_WORKSPACE && path->path[0] == '/' && is_system(path->path + 1));
+		ret_near[base] = !one || base == RULE_AT_ROOT || base == RULE_ANYWHERE ||
+				 (folder && below(path->path, folder)) ||
+				 (base == RULE_AT_WORKSPACE && path->path[0] == '/' && is_system(path->path + 1));
 	}
 }
 
@@ -401,7 +396,8 @@ static bool expands_into(const struct policy_rule *r, const char *base, const st
 	return may_meet(whole + 1, path->path + 1, path->access & COMMAND_RECURSES);
 }
 
-static enum rule_match written_path_matches(const struct policy_rule *r, const struct command_path *path, const struct rule_place *place)
+static enum rule_match written_path_matches(const struct policy_rule *r, const struct command_path *path,
+					    const struct rule_place *place)
 {
 	const char *base, *rest;
 
@@ -421,7 +417,8 @@ static enum rule_match written_path_matches(const struct policy_rule *r, const s
 	rest = below(path->path, base);
 	if (rest && path_matches(r->pattern, rest))
 		return RULE_MATCH;
-	if (r->effect != RULE_ALLOW && (path->access & COMMAND_RECURSES || !path->exact) && lies_below(r, base, path->path))
+	if (r->effect != RULE_ALLOW && (path->access & COMMAND_RECURSES || !path->exact) &&
+	    lies_below(r, base, path->path))
 		return path->exact ? RULE_MATCH : RULE_MAYBE;
 	/* A pattern with wildcards that begins above the folder may go on in it. */
 	if (reads_below && r->pattern[r->literal] && rest)
@@ -429,7 +426,8 @@ static enum rule_match written_path_matches(const struct policy_rule *r, const s
 	return RULE_NO_MATCH;
 }
 
-enum rule_match rule_path_matches(const struct policy_rule *r, const struct command_path *path, const struct rule_place *place)
+enum rule_match rule_path_matches(const struct policy_rule *r, const struct command_path *path,
+				  const struct rule_place *place)
 {
 	enum rule_match m = written_path_matches(r, path, place);
 
@@ -441,8 +439,8 @@ enum rule_match rule_path_matches(const struct policy_rule *r, const struct comm
 		m = rule_path_matches(&copy, path, place);
 	}
 
-	if (m != RULE_NO_MATCH || r->effect == RULE_ALLOW || path->exact || path->path[0] != '/' || !base_of(r, place) ||
-	    !has_any(path->path, strlen(path->path), "*?["))
+	if (m != RULE_NO_MATCH || r->effect == RULE_ALLOW || path->exact || path->path[0] != '/' ||
+	    !base_of(r, place) || !has_any(path->path, strlen(path->path), "*?["))
 		return m;
 	return expands_into(r, base_of(r, place), path) ? RULE_MAYBE : m;
 }
@@ -469,8 +467,8 @@ bool rule_tool_matches(const struct policy_rule *r, const char *tool)
 	if (strcmp(r->pattern, tool) == 0)
 		return true;
 	/* mcp__server: all of its tools. */
-	return strncmp(r->pattern, "mcp__", 5) == 0 && !strstr(r->pattern + 5, "__") && strncmp(tool, r->pattern, n) == 0 &&
-	       strncmp(tool + n, "__", 2) == 0;
+	return strncmp(r->pattern, "mcp__", 5) == 0 && !strstr(r->pattern + 5, "__") &&
+	       strncmp(tool, r->pattern, n) == 0 && strncmp(tool + n, "__", 2) == 0;
 }
 
 static bool word_matches(const struct rule_word *w, const char *s)

@@ -1,5 +1,5 @@
-#include "policy/disguise.h"
 #include "policy/rules.h"
+#include "policy/disguise.h"
 #include "policy/rules_index.h"
 
 #include "runtime/base/buf.h"
@@ -27,15 +27,9 @@ int permission_mode_find(const char *name)
 	return -1;
 }
 
-const char *permission_mode_name(enum permission_mode m)
-{
-	return modes[m].name;
-}
+const char *permission_mode_name(enum permission_mode m) { return modes[m].name; }
 
-const char *permission_mode_text(enum permission_mode m)
-{
-	return modes[m].text;
-}
+const char *permission_mode_text(enum permission_mode m) { return modes[m].text; }
 
 void permission_mode_names(struct buf *out)
 {
@@ -77,7 +71,7 @@ void policy_rules_done(struct policy_rules *s)
 struct asking {
 	const struct policy_rules *set[2]; /* the files', and the session's */
 	size_t nsets;
-	size_t nallowing;             /* of the sets, those of which what they allow counts */
+	size_t nallowing; /* of the sets, those of which what they allow counts */
 	const struct rules_query *query;
 	struct rules_verdict *verdict;
 };
@@ -143,7 +137,7 @@ struct stopping {
 	struct asking *asking;
 	const struct policy_rules *rules;
 	const char *text;
-	size_t known;                 /* bytes of the text before the first word that is not known; SIZE_MAX = all are */
+	size_t known; /* bytes of the text before the first word that is not known; SIZE_MAX = all are */
 	int command;
 };
 
@@ -155,7 +149,8 @@ static void stop_candidate(void *ctx, const struct policy_rule *r)
 		return;
 	if (rule_text_matches(r, t->text))
 		hit(t->asking, r, RULE_MATCH, t->command);
-	else if (t->known != SIZE_MAX && r->pattern[r->literal] && r->literal <= t->known && strncmp(r->pattern, t->text, r->literal) == 0)
+	else if (t->known != SIZE_MAX && r->pattern[r->literal] && r->literal <= t->known &&
+		 strncmp(r->pattern, t->text, r->literal) == 0)
 		hit(t->asking, r, RULE_MAYBE, t->command);
 }
 
@@ -220,7 +215,8 @@ static void stop_prefix(struct asking *a, const struct policy_rules *s, const st
 		mem_auto char *key = mem_printf("\001%s", names[n]);
 		const struct rule_bucket *b = strmap_get(&s->begins, key);
 		for (size_t i = 0; b && i < b->count; i++)
-			hit(a, &s->rule[b->rule[i]], rule_words_match(&s->rule[b->rule[i]], c->argv, c->argc, c->name), index);
+			hit(a, &s->rule[b->rule[i]], rule_words_match(&s->rule[b->rule[i]], c->argv, c->argc, c->name),
+			    index);
 	}
 }
 
@@ -231,7 +227,7 @@ struct handing {
 	const char *text;
 	int index;
 	bool may_run, looked;
-	unsigned tries;               /* each may look at all the words that follow, so there is an end to them */
+	unsigned tries; /* each may look at all the words that follow, so there is an end to them */
 };
 #define HANDED_TRIES 32
 
@@ -258,7 +254,8 @@ static void stop_handed_text(void *ctx, const char *text)
 	struct handing *h = ctx;
 
 	h->text = text;
-	for (size_t i = 0; i < h->asking->nsets && h->asking->verdict->effect < RULE_ASK && !(h->looked && !h->may_run); i++)
+	for (size_t i = 0; i < h->asking->nsets && h->asking->verdict->effect < RULE_ASK && !(h->looked && !h->may_run);
+	     i++)
 		each_beginning(h->asking->set[i], text, stop_handed, h);
 }
 
@@ -321,7 +318,8 @@ static void allow_candidate(void *ctx, const struct policy_rule *r)
 		t->by = r;
 }
 
-static const struct policy_rule *set_allows(const struct policy_rules *s, const struct command_simple *c, const char *writes)
+static const struct policy_rule *set_allows(const struct policy_rules *s, const struct command_simple *c,
+					    const char *writes)
 {
 	struct allowing t = { .text = c->text, .writes = writes };
 
@@ -333,7 +331,8 @@ static const struct policy_rule *set_allows(const struct policy_rules *s, const 
 	for (size_t i = 0; b && i < b->count; i++) {
 		const struct policy_rule *r = &s->rule[b->rule[i]];
 
-		if (r->effect == RULE_ALLOW && rule_words_match(r, c->argv, c->argc, NULL) == RULE_MATCH && rule_allows_writes(r, writes))
+		if (r->effect == RULE_ALLOW && rule_words_match(r, c->argv, c->argc, NULL) == RULE_MATCH &&
+		    rule_allows_writes(r, writes))
 			return r;
 	}
 	return NULL;
@@ -363,18 +362,21 @@ static void note_allow(struct rules_verdict *v, const struct policy_rule *r)
 		v->hit[v->nhits++] = r;
 }
 
-static const struct policy_rule *edit_allowed_by(const struct asking *a, const struct policy_rules *s, const struct command_path *p)
+static const struct policy_rule *edit_allowed_by(const struct asking *a, const struct policy_rules *s,
+						 const struct command_path *p)
 {
 	for (size_t i = 0; i < s->nother[RULE_EDIT]; i++) {
 		const struct policy_rule *r = &s->rule[s->other[RULE_EDIT][i]];
 
-		if (r->effect == RULE_ALLOW && (p->exact || !r->pattern) && rule_path_matches(r, p, &a->query->place) == RULE_MATCH)
+		if (r->effect == RULE_ALLOW && (p->exact || !r->pattern) &&
+		    rule_path_matches(r, p, &a->query->place) == RULE_MATCH)
 			return r;
 	}
 	return NULL;
 }
 
-/* Whether rules about files allow all that the line writes by redirection: a path that two commands write is listed once. */
+/* Whether rules about files allow all that the line writes by redirection: a path that two commands write is listed
+ * once. */
 static bool edits_allowed(const struct asking *a, struct rules_verdict *v)
 {
 	const struct command_facts *f = a->query->facts;
@@ -394,7 +396,8 @@ static bool edits_allowed(const struct asking *a, struct rules_verdict *v)
 	return n > 0;
 }
 
-/* Whoever allows every command allows what none of them is named for, too: `> file`, `{ …; } > file`, a function's call. */
+/* Whoever allows every command allows what none of them is named for, too: `> file`, `{ …; } > file`, a function's
+ * call. */
 static bool every_command_allowed(const struct asking *a)
 {
 	for (size_t k = 0; k < a->nallowing; k++) {
@@ -407,7 +410,8 @@ static bool every_command_allowed(const struct asking *a)
 	return false;
 }
 
-/* Each command, and each file it writes by redirection, needs a rule that allows it; only wrappers that change nothing do not. */
+/* Each command, and each file it writes by redirection, needs a rule that allows it; only wrappers that change nothing
+ * do not. */
 static void allow_line(struct asking *a)
 {
 	const struct command_facts *f = a->query->facts;
@@ -456,7 +460,8 @@ static void stop_set_paths(struct asking *a, const struct policy_rules *s, const
 				const struct policy_rule *r = &s->rule[s->other[kind][k]];
 
 				if (r->effect > RULE_ALLOW && (near[r->base] || !r->pattern))
-					hit(a, r, rule_path_matches(r, &path[i], &a->query->place), (int)path[i].command);
+					hit(a, r, rule_path_matches(r, &path[i], &a->query->place),
+					    (int)path[i].command);
 			}
 		}
 	}
@@ -471,7 +476,9 @@ static void stop_named(struct asking *a, const struct policy_rules *s)
 	for (size_t i = 0; i < f->nnamed; i++) {
 		rule_path_near(&f->named[i], &a->query->place, near);
 		for (int kind = RULE_READ; kind <= RULE_EDIT; kind++)
-			for (size_t k = 0; f->named[i].access & (kind == RULE_READ ? COMMAND_READS : COMMAND_WRITES) && k < s->nother[kind]; k++) {
+			for (size_t k = 0; f->named[i].access & (kind == RULE_READ ? COMMAND_READS : COMMAND_WRITES) &&
+					   k < s->nother[kind];
+			     k++) {
 				const struct policy_rule *r = &s->rule[s->other[kind][k]];
 
 				/* Rules about all files are about what is known to happen to one. */
@@ -499,7 +506,9 @@ static void stop_hosts(struct asking *a, const struct policy_rules *s)
 	for (size_t i = 0; i < f->nhosts; i++)
 		for (size_t k = 0; k < s->nother[RULE_FETCH]; k++) {
 			const struct policy_rule *r = &s->rule[s->other[RULE_FETCH][k]];
-			enum rule_match m = !f->host[i].host ? RULE_MAYBE : rule_host_matches(r, f->host[i].host) ? RULE_MATCH : RULE_NO_MATCH;
+			enum rule_match m = !f->host[i].host                        ? RULE_MAYBE
+					    : rule_host_matches(r, f->host[i].host) ? RULE_MATCH
+										    : RULE_NO_MATCH;
 
 			hit(a, r, m, (int)f->host[i].command);
 		}
@@ -547,7 +556,8 @@ static void ask_strictly(struct asking *a)
 	for (size_t i = 0; i < f->ncommands && !left; i++) {
 		const struct command_simple *c = &f->command[i];
 
-		if (c->flags & (COMMAND_ELSEWHERE | COMMAND_FUNCTION_CALL) || !c->argc || (!c->unknown && disguise_is_seen(c)) || allowed_by(a, c, NULL))
+		if (c->flags & (COMMAND_ELSEWHERE | COMMAND_FUNCTION_CALL) || !c->argc ||
+		    (!c->unknown && disguise_is_seen(c)) || allowed_by(a, c, NULL))
 			continue;
 		v->command = (int)i;
 		left = 1;

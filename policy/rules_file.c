@@ -1,11 +1,11 @@
 /*
- * Rules out of a policy file. jansson says whether the text is JSON and what is in it; where a rule stands in the file is found
- * by walking the same text a second time with pointers into it (jscan). What a session was given has no file: its rules are told by
- * the list they are in and their number there.
+ * Rules out of a policy file. jansson says whether the text is JSON and what is in it; where a rule stands in the file
+ * is found by walking the same text a second time with pointers into it (jscan). What a session was given has no file:
+ * its rules are told by the list they are in and their number there.
  */
 
-#include "policy/rules.h"
 #include "policy/policy_text.h"
+#include "policy/rules.h"
 #include "policy/rules_index.h"
 
 #include "runtime/base/buf.h"
@@ -30,12 +30,12 @@ struct reading {
 	struct policy_rules *rules;
 	enum rule_layer layer;
 	const char *name, *text;
-	const char *kept;             /* the name, as rules have it */
+	const char *kept; /* the name, as rules have it */
 	size_t len;
-	const char *counted;          /* up to here … */
-	unsigned line;                /* … it is this line */
-	const char *list;             /* a session's: the list that is read … */
-	size_t index;                 /* … and its element */
+	const char *counted; /* up to here … */
+	unsigned line;       /* … it is this line */
+	const char *list;    /* a session's: the list that is read … */
+	size_t index;        /* … and its element */
 };
 
 static unsigned line_at(struct reading *f, const char *at)
@@ -53,7 +53,8 @@ static unsigned line_at(struct reading *f, const char *at)
 	return f->line;
 }
 
-__attribute__((format(printf, 5, 6))) static int wrong(struct reading *f, const char *at, const char *field, struct err *e, const char *fmt, ...)
+__attribute__((format(printf, 5, 6))) static int wrong(struct reading *f, const char *at, const char *field,
+						       struct err *e, const char *fmt, ...)
 {
 	char why[300];
 	va_list ap;
@@ -62,7 +63,8 @@ __attribute__((format(printf, 5, 6))) static int wrong(struct reading *f, const 
 	vsnprintf(why, sizeof why, fmt, ap);
 	va_end(ap);
 	if (f->layer == RULE_OF_SESSION) {
-		const char *in = strncmp(field, "permissions.", 12) == 0 ? field + 12 : field; /* deny, prefixRules.pattern */
+		const char *in = strncmp(field, "permissions.", 12) == 0 ? field + 12
+									 : field; /* deny, prefixRules.pattern */
 		char name[ERR_FIELD_MAX];
 
 		if (f->index == NO_ELEMENT)
@@ -84,8 +86,9 @@ __attribute__((format(printf, 3, 4))) static void note(struct reading *f, const 
 	vsnprintf(what, sizeof what, fmt, ap);
 	va_end(ap);
 	s->note = mem_realloc(s->note, (s->nnotes + 1) * sizeof *s->note);
-	s->note[s->nnotes++] = f->layer == RULE_OF_SESSION ? mem_printf("session %s: %s[%zu]: %s", f->name, f->list, f->index, what) :
-		mem_printf("%s: line %u: %s", f->name, line_at(f, at), what);
+	s->note[s->nnotes++] = f->layer == RULE_OF_SESSION
+				       ? mem_printf("session %s: %s[%zu]: %s", f->name, f->list, f->index, what)
+				       : mem_printf("%s: line %u: %s", f->name, line_at(f, at), what);
 }
 
 static unsigned rules_max(const struct reading *f)
@@ -101,7 +104,9 @@ static struct policy_rule *rule_new(struct reading *f, enum rule_effect effect, 
 		s->cap = s->cap ? 2 * s->cap : 64;
 		s->rule = mem_realloc(s->rule, s->cap * sizeof *s->rule);
 	}
-	s->rule[s->count] = (struct policy_rule){ .effect = effect, .layer = f->layer, .file = f->kept, .line = line_at(f, at) };
+	s->rule[s->count] = (struct policy_rule){
+		.effect = effect, .layer = f->layer, .file = f->kept, .line = line_at(f, at)
+	};
 	return &s->rule[s->count++];
 }
 
@@ -122,7 +127,8 @@ static bool is_key_of(const char *list, const char *key)
 
 /* ---- permissions ---- */
 
-static int read_list(struct reading *f, const char *key, enum rule_effect effect, const json_t *list, struct jval where, struct err *e)
+static int read_list(struct reading *f, const char *key, enum rule_effect effect, const json_t *list, struct jval where,
+		     struct err *e)
 {
 	struct jiter it = jiter_on(where);
 	struct err inner = ERR_INIT;
@@ -137,13 +143,14 @@ static int read_list(struct reading *f, const char *key, enum rule_effect effect
 		return 0;
 	if (!json_is_array(list))
 		return wrong(f, where.text, field, e, "must be an array of rules");
-	json_array_foreach(list, i, v) {
+	json_array_foreach (list, i, v) {
 		const char *s = json_string_value(v), *at = jiter_next(&it) ? it.value.text : NULL;
 
 		f->index = i;
 		if (!s || strlen(s) != json_string_length(v))
-			return f->layer == RULE_OF_SESSION ? wrong(f, at, field, e, "must be a rule such as \"Bash(npm test)\"") :
-				wrong(f, at, field, e, "[%zu] must be a rule such as \"Bash(npm test)\"", i);
+			return f->layer == RULE_OF_SESSION
+				       ? wrong(f, at, field, e, "must be a rule such as \"Bash(npm test)\"")
+				       : wrong(f, at, field, e, "[%zu] must be a rule such as \"Bash(npm test)\"", i);
 		if (f->rules->count >= rules_max(f))
 			return wrong(f, at, field, e, "there are more than %u rules", rules_max(f));
 		if (f->layer == RULE_OF_WORKSPACE && effect == RULE_ALLOW) {
@@ -155,7 +162,10 @@ static int read_list(struct reading *f, const char *key, enum rule_effect effect
 			return wrong(f, at, field, e, "%s", inner.message);
 		r->text = mem_strdup(s);
 		if (r->kind == RULE_TOOL && strncmp(s, "mcp__", 5) != 0)
-			note(f, at, "'%.120s' speaks of a tool that bailiff does not have; it counts if a client registers one", s);
+			note(f, at,
+			     "'%.120s' speaks of a tool that bailiff does not have; it counts if a client registers "
+			     "one",
+			     s);
 	}
 	return 0;
 }
@@ -172,12 +182,15 @@ static int read_mode(struct reading *f, const json_t *v, struct jval where, stru
 		return wrong(f, where.text, "permissions.defaultMode", e, "must be one of %s", buf_cstr(&names));
 	}
 	if (f->layer == RULE_OF_WORKSPACE && mode != MODE_PLAN && mode != MODE_UNTRUSTED && mode != MODE_NEVER) {
-		note(f, where.text, "a workspace may only tighten: defaultMode %s is not taken", permission_mode_name((enum permission_mode)mode));
+		note(f, where.text, "a workspace may only tighten: defaultMode %s is not taken",
+		     permission_mode_name((enum permission_mode)mode));
 		return 0;
 	}
 	if (f->layer == RULE_OF_WORKSPACE) {
-		f->rules->place_mode = f->rules->place_mode < 0 ? mode : (int)permission_mode_join((enum permission_mode)f->rules->place_mode,
-											   (enum permission_mode)mode);
+		f->rules->place_mode = f->rules->place_mode < 0
+					       ? mode
+					       : (int)permission_mode_join((enum permission_mode)f->rules->place_mode,
+									   (enum permission_mode)mode);
 		return 0;
 	}
 	if (f->rules->mode >= 0) {
@@ -197,7 +210,8 @@ static int read_lists(struct reading *f, const json_t *p, struct jval where, str
 	} lists[] = { { "deny", RULE_DENY }, { "ask", RULE_ASK }, { "allow", RULE_ALLOW } };
 
 	for (size_t i = 0; i < countof(lists); i++)
-		if (read_list(f, lists[i].key, lists[i].effect, json_object_get(p, lists[i].key), jval_get(where, lists[i].key), e) < 0)
+		if (read_list(f, lists[i].key, lists[i].effect, json_object_get(p, lists[i].key),
+			      jval_get(where, lists[i].key), e) < 0)
 			return -1;
 	return 0;
 }
@@ -215,13 +229,14 @@ static bool is_misspelt(const char *keys, const char *key, char meant[64])
 	return near.best && near.distance <= 2;
 }
 
-/* A misspelt list would forbid nothing, and nobody would know. Keys of the conventions that mean nothing here are only noted. */
+/* A misspelt list would forbid nothing, and nobody would know. Keys of the conventions that mean nothing here are only
+ * noted. */
 static int other_permissions(struct reading *f, const json_t *p, struct jval where, struct err *e)
 {
 	const char *key;
 	json_t *value;
 
-	json_object_foreach((json_t *)(uintptr_t)p, key, value) {
+	json_object_foreach ((json_t *)(uintptr_t)p, key, value) {
 		char field[ERR_FIELD_MAX], meant[64];
 
 		if (is_key_of(PERMISSION_KEYS, key))
@@ -230,7 +245,8 @@ static int other_permissions(struct reading *f, const json_t *p, struct jval whe
 		if (is_misspelt(PERMISSION_KEYS, key, meant))
 			return wrong(f, jval_get(where, key).text, field, e, "unknown key (did you mean '%s'?)", meant);
 		if (json_is_array(value) && strcmp(key, "additionalDirectories") != 0)
-			return wrong(f, jval_get(where, key).text, field, e, "there is no such list; there are deny, ask and allow");
+			return wrong(f, jval_get(where, key).text, field, e,
+				     "there is no such list; there are deny, ask and allow");
 		note(f, jval_get(where, key).text, "%s is not acted on", field);
 	}
 	return 0;
@@ -238,7 +254,8 @@ static int other_permissions(struct reading *f, const json_t *p, struct jval whe
 
 static int read_permissions(struct reading *f, const json_t *p, struct jval where, struct err *e)
 {
-	const json_t *bypass = json_object_get(p, "allowBypass"), *sessions = json_object_get(p, "sessionAllow"), *strict = json_object_get(p, "strict");
+	const json_t *bypass = json_object_get(p, "allowBypass"), *sessions = json_object_get(p, "sessionAllow"),
+		     *strict = json_object_get(p, "strict");
 
 	if (!p)
 		return 0;
@@ -247,17 +264,21 @@ static int read_permissions(struct reading *f, const json_t *p, struct jval wher
 	if (read_lists(f, p, where, e) < 0 || other_permissions(f, p, where, e) < 0)
 		return -1;
 	if (sessions && !json_is_boolean(sessions))
-		return wrong(f, jval_get(where, "sessionAllow").text, "permissions.sessionAllow", e, "must be true or false");
+		return wrong(f, jval_get(where, "sessionAllow").text, "permissions.sessionAllow", e,
+			     "must be true or false");
 	f->rules->sessions_tighten |= json_is_false(sessions);
 	if (strict && !json_is_boolean(strict))
 		return wrong(f, jval_get(where, "strict").text, "permissions.strict", e, "must be true or false");
 	if (json_is_false(strict) && f->rules->strict)
-		note(f, jval_get(where, "strict").text, "a more important file says \"strict\": true, which stays in effect");
+		note(f, jval_get(where, "strict").text,
+		     "a more important file says \"strict\": true, which stays in effect");
 	f->rules->strict |= json_is_true(strict);
 	if (bypass && !json_is_boolean(bypass))
-		return wrong(f, jval_get(where, "allowBypass").text, "permissions.allowBypass", e, "must be true or false");
+		return wrong(f, jval_get(where, "allowBypass").text, "permissions.allowBypass", e,
+			     "must be true or false");
 	if (bypass && f->layer != RULE_OF_HOST)
-		note(f, jval_get(where, "allowBypass").text, "only the host's policy can permit bypass: allowBypass is not taken");
+		note(f, jval_get(where, "allowBypass").text,
+		     "only the host's policy can permit bypass: allowBypass is not taken");
 	else if (bypass)
 		f->rules->bypass = json_is_true(bypass);
 	return read_mode(f, json_object_get(p, "defaultMode"), jval_get(where, "defaultMode"), e);
@@ -285,7 +306,7 @@ static int read_pattern(struct reading *f, struct policy_rule *r, const json_t *
 	if (!n || n > RULE_WORDS_MAX)
 		return wrong(f, at, "prefixRules.pattern", e, "must be an array of 1 to %u words", RULE_WORDS_MAX);
 	r->word = mem_zalloc(n, sizeof *r->word);
-	json_array_foreach(pattern, i, v) {
+	json_array_foreach (pattern, i, v) {
 		struct rule_word *w = &r->word[r->nwords++];
 
 		if (is_word(v)) {
@@ -293,8 +314,10 @@ static int read_pattern(struct reading *f, struct policy_rule *r, const json_t *
 			continue;
 		}
 		if (!json_array_size(v) || json_array_size(v) > RULE_CHOICES_MAX)
-			return wrong(f, at, "prefixRules.pattern", e, "[%zu] must be a word, or an array of 1 to %u to choose from", i, RULE_CHOICES_MAX);
-		json_array_foreach(v, k, choice) {
+			return wrong(f, at, "prefixRules.pattern", e,
+				     "[%zu] must be a word, or an array of 1 to %u to choose from", i,
+				     RULE_CHOICES_MAX);
+		json_array_foreach (v, k, choice) {
 			if (!is_word(choice))
 				return wrong(f, at, "prefixRules.pattern", e, "[%zu][%zu] must be a word", i, k);
 			take_word(w, json_string_value(choice));
@@ -316,12 +339,13 @@ static bool example_matches(const struct policy_rule *r, const json_t *v, bool *
 		command_understand_line(json_string_value(v), json_string_length(v), &o, &facts);
 		if (!facts.ncommands || facts.error[0])
 			return false;
-		*ret = rule_words_match(r, facts.command[0].argv, facts.command[0].argc, facts.command[0].name) == RULE_MATCH;
+		*ret = rule_words_match(r, facts.command[0].argv, facts.command[0].argc, facts.command[0].name) ==
+		       RULE_MATCH;
 		return true;
 	}
 	if (!json_array_size(v))
 		return false;
-	json_array_foreach(v, i, word) {
+	json_array_foreach (v, i, word) {
 		if (!json_is_string(word))
 			return false;
 		if (n < RULE_WORDS_MAX)
@@ -331,23 +355,23 @@ static bool example_matches(const struct policy_rule *r, const json_t *v, bool *
 	return true;
 }
 
-static int check_examples(struct reading *f, const struct policy_rule *r, const json_t *list, const char *field, bool wanted, const char *at,
-			  struct err *e)
+static int check_examples(struct reading *f, const struct policy_rule *r, const json_t *list, const char *field,
+			  bool wanted, const char *at, struct err *e)
 {
 	const json_t *v;
 	size_t i;
 
 	if (list && (!json_is_array(list) || json_array_size(list) > EXAMPLES_MAX))
 		return wrong(f, at, field, e, "must be an array of at most %u examples", EXAMPLES_MAX);
-	json_array_foreach(list, i, v) {
+	json_array_foreach (list, i, v) {
 		bool m = false;
 
 		if (!example_matches(r, v, &m))
 			return wrong(f, at, field, e, "[%zu] must be a command line, or an array of its words", i);
 		if (m != wanted) {
 			mem_auto char *text = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
-			return wrong(f, at, field, e, "the rule %s %.120s, which its author says it %s", m ? "matches" : "does not match", text,
-				     wanted ? "does" : "does not");
+			return wrong(f, at, field, e, "the rule %s %.120s, which its author says it %s",
+				     m ? "matches" : "does not match", text, wanted ? "does" : "does not");
 		}
 	}
 	return 0;
@@ -371,9 +395,12 @@ static int prefix_keys(struct reading *f, const json_t *v, const char *at, struc
 	const char *key;
 	json_t *value;
 
-	json_object_foreach((json_t *)(uintptr_t)v, key, value)
+	json_object_foreach ((json_t *)(uintptr_t)v, key, value)
 		if (!is_key_of("pattern|decision|justification|match|notMatch|not_match", key))
-			return wrong(f, at, "prefixRules", e, "'%.60s' is no key of a prefix rule; there are pattern, decision, justification, match and notMatch", key);
+			return wrong(f, at, "prefixRules", e,
+				     "'%.60s' is no key of a prefix rule; there are pattern, decision, justification, "
+				     "match and notMatch",
+				     key);
 	return 0;
 }
 
@@ -382,7 +409,11 @@ static int read_prefix(struct reading *f, const json_t *v, const char *at, struc
 	static const struct {
 		const char *word;
 		enum rule_effect effect;
-	} words[] = { { "allow", RULE_ALLOW }, { "prompt", RULE_ASK }, { "ask", RULE_ASK }, { "forbidden", RULE_DENY }, { "deny", RULE_DENY } };
+	} words[] = { { "allow", RULE_ALLOW },
+		      { "prompt", RULE_ASK },
+		      { "ask", RULE_ASK },
+		      { "forbidden", RULE_DENY },
+		      { "deny", RULE_DENY } };
 	const char *decision = json_string_value(json_object_get(v, "decision"));
 	const json_t *why = json_object_get(v, "justification");
 	enum rule_effect effect = decision ? RULE_NONE : RULE_ALLOW;
@@ -397,7 +428,8 @@ static int read_prefix(struct reading *f, const json_t *v, const char *at, struc
 	if (effect == RULE_NONE || (json_object_get(v, "decision") && !decision))
 		return wrong(f, at, "prefixRules.decision", e, "must be allow, prompt or forbidden");
 	if (why && (!json_is_string(why) || json_string_length(why) > JUSTIFICATION_MAX))
-		return wrong(f, at, "prefixRules.justification", e, "must be a text of at most %u bytes", JUSTIFICATION_MAX);
+		return wrong(f, at, "prefixRules.justification", e, "must be a text of at most %u bytes",
+			     JUSTIFICATION_MAX);
 	if (f->rules->count >= rules_max(f))
 		return wrong(f, at, "prefixRules", e, "there are more than %u rules", rules_max(f));
 	struct policy_rule *r = rule_new(f, effect, at);
@@ -428,7 +460,7 @@ static int read_prefixes(struct reading *f, const json_t *list, struct jval wher
 	f->index = NO_ELEMENT;
 	if (list && !json_is_array(list))
 		return wrong(f, where.text, "prefixRules", e, "must be an array of objects");
-	json_array_foreach(list, i, v) {
+	json_array_foreach (list, i, v) {
 		f->index = i;
 		if (read_prefix(f, v, jiter_next(&it) ? it.value.text : where.text, e) < 0)
 			return -1;
@@ -455,7 +487,7 @@ static int check_keys(struct reading *f, const json_t *root, struct jval all, st
 	const char *key;
 	json_t *value;
 
-	json_object_foreach((json_t *)(uintptr_t)root, key, value) {
+	json_object_foreach ((json_t *)(uintptr_t)root, key, value) {
 		if (is_key_of(FILE_KEYS, key))
 			continue;
 		/* ours are all objects and arrays: another program's "model" is not a misspelt "models" */
@@ -470,9 +502,12 @@ static int check_keys(struct reading *f, const json_t *root, struct jval all, st
 	return 0;
 }
 
-int policy_rules_parse(struct policy_rules *s, enum rule_layer layer, const char *name, const char *text, size_t len, struct err *e)
+int policy_rules_parse(struct policy_rules *s, enum rule_layer layer, const char *name, const char *text, size_t len,
+		       struct err *e)
 {
-	struct reading f = { .rules = s, .layer = layer, .name = name, .text = text, .len = len, .counted = text, .line = 1 };
+	struct reading f = {
+		.rules = s, .layer = layer, .name = name, .text = text, .len = len, .counted = text, .line = 1
+	};
 	const struct policy_rules before = *s;
 
 	json_auto_t *root = policy_text_load(name, text, len, POLICY_TEXT_MAX, e);
@@ -507,7 +542,8 @@ int policy_rules_session(struct policy_rules *s, const char *session_id, const j
 	const struct jval nowhere = { 0 };
 
 	keep_name(&f);
-	if (read_lists(&f, permissions, nowhere, e) < 0 || read_prefixes(&f, json_object_get(permissions, "prefixRules"), nowhere, e) < 0) {
+	if (read_lists(&f, permissions, nowhere, e) < 0 ||
+	    read_prefixes(&f, json_object_get(permissions, "prefixRules"), nowhere, e) < 0) {
 		policy_rules_done(s);
 		return -1;
 	}

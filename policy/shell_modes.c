@@ -82,7 +82,8 @@ static void read_clusters(const struct command_word *word, size_t count, bool in
 /* bash takes these first, with one dash or two; others would see a cluster in -rcfile. */
 static void read_long(const struct command_word *word, size_t count, bool bash, struct shell_flags *f)
 {
-	static const char plain[] = "debugger|dump-po-strings|dump-strings|login|noediting|noprofile|norc|pretty-print|restricted|verbose|protected|wordexp|debug";
+	static const char plain[] = "debugger|dump-po-strings|dump-strings|login|noediting|noprofile|norc|pretty-print|"
+				    "restricted|verbose|protected|wordexp|debug";
 
 	for (; f->next < count && word[f->next].value && word[f->next].value[0] == '-'; f->next++) {
 		const char *s = word[f->next].value + 1;
@@ -112,7 +113,8 @@ void shell_flags_of_shell(const struct command_word *word, size_t count, struct 
 	read_clusters(word, count, true, ret);
 	/* Elsewhere -oc is -o with the value c. */
 	for (size_t i = 1; i < ret->next && !args_named(name, "sh|bash|rbash|dash|ash"); i++)
-		if (word[i].value && strchr("-+", word[i].value[0]) && word[i].value[strcspn(word[i].value, "o")] && word[i].value[strcspn(word[i].value, "o") + 1])
+		if (word[i].value && strchr("-+", word[i].value[0]) && word[i].value[strcspn(word[i].value, "o")] &&
+		    word[i].value[strcspn(word[i].value, "o") + 1])
 			ret->strange = true;
 }
 
@@ -130,7 +132,8 @@ static bool shopt_is_known(const struct command_word *word, size_t count)
 		}
 	}
 	for (; i < count; i++)
-		known &= word[i].value && (!changes || (of_set ? set_knows(0, word[i].value) : shopt_knows(word[i].value)));
+		known &= word[i].value &&
+			 (!changes || (of_set ? set_knows(0, word[i].value) : shopt_knows(word[i].value)));
 	return known;
 }
 

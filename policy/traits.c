@@ -1,4 +1,5 @@
-/* What kind of command it is: only looking (readonly.def), or running what the list of commands does not show (executes.def, exec_vars.def). */
+/* What kind of command it is: only looking (readonly.def), or running what the list of commands does not show
+ * (executes.def, exec_vars.def). */
 
 #include "policy/reading.h"
 #include "policy/shell_modes.h"
@@ -68,10 +69,12 @@ static bool is_of_project(struct reading *r, const char *name, const char *s, si
 	const char *path = shell_arena_strndup(r->arena, s, n);
 	const size_t len = strlen(name);
 
-	if (*path == '$' && (strcmp(path + 1, name) == 0 || (path[1] == '{' && strncmp(path + 2, name, len) == 0 && strcmp(path + 2 + len, "}") == 0)))
+	if (*path == '$' && (strcmp(path + 1, name) == 0 ||
+			     (path[1] == '{' && strncmp(path + 2, name, len) == 0 && strcmp(path + 2 + len, "}") == 0)))
 		return true;
 	for (size_t i = 0; i < countof(here); i++)
-		if (strncmp(path, here[i], strlen(here[i])) == 0 && (path[strlen(here[i])] == '/' || !path[strlen(here[i])])) {
+		if (strncmp(path, here[i], strlen(here[i])) == 0 &&
+		    (path[strlen(here[i])] == '/' || !path[strlen(here[i])])) {
 			path += strlen(here[i]);
 			path = *path ? path + 1 : ".";
 			break;
@@ -143,8 +146,10 @@ static bool is_name(const char *s, size_t n)
 	return n > 0;
 }
 
-/* A variable that a word names, and its value; NULL: not known. Which variable it is may itself not be known, and then it may be any. */
-static void names_variable(struct reading *r, const struct reading_command *c, const struct command_word *w, const char *value)
+/* A variable that a word names, and its value; NULL: not known. Which variable it is may itself not be known, and then
+ * it may be any. */
+static void names_variable(struct reading *r, const struct reading_command *c, const struct command_word *w,
+			   const char *value)
 {
 	struct command_simple *s = reading_simple(r, c->index);
 	const size_t n = strcspn(w->plain, "=[+");
@@ -166,10 +171,12 @@ static bool is_split(const struct reading *r, const struct reading_command *c)
 	return s->nwrappers && args_named(s->wrappers[s->nwrappers - 1], "command|builtin");
 }
 
-/* export A=b and its relatives set variables with their operands. In a function `local PATH` leaves it without a value. */
+/* export A=b and its relatives set variables with their operands. In a function `local PATH` leaves it without a value.
+ */
 static void declared(struct reading *r, const struct reading_command *c)
 {
-	const bool hides = args_named(c->args->name, "local|declare|typeset") && !args_match(c->args, "local|declare|typeset -p|-f|-F|-g");
+	const bool hides = args_named(c->args->name, "local|declare|typeset") &&
+			   !args_match(c->args, "local|declare|typeset -p|-f|-F|-g");
 
 	for (size_t i = 0; i < c->args->noperands; i++) {
 		struct command_word w = *c->args->operand[i];
@@ -183,7 +190,8 @@ static void declared(struct reading *r, const struct reading_command *c)
 			w.many = false;
 		names_variable(r, c, &w, equals && w.value ? strchr(w.value, '=') + 1 : NULL);
 		if (equals && equals > w.plain)
-			computed_value(r, shell_arena_strndup(r->arena, w.plain, (size_t)(equals - w.plain)), equals + 1);
+			computed_value(r, shell_arena_strndup(r->arena, w.plain, (size_t)(equals - w.plain)),
+				       equals + 1);
 	}
 }
 
@@ -196,7 +204,9 @@ static void refers(struct reading *r, const struct reading_command *c)
 
 		if (!equals)
 			continue;
-		const struct command_word target = { .value = w->value ? equals + 1 : NULL, .plain = equals + 1, .lead = w->value != NULL };
+		const struct command_word target = { .value = w->value ? equals + 1 : NULL,
+						     .plain = equals + 1,
+						     .lead = w->value != NULL };
 		names_variable(r, c, &target, NULL);
 	}
 }
@@ -216,24 +226,27 @@ static void fills_option(struct reading *r, const struct reading_command *c, cha
 
 		if (o->letter != letter)
 			continue;
-		const struct command_word joined = { .value = o->value, .plain = o->value ? o->value : "", .lead = o->value != NULL };
+		const struct command_word joined = { .value = o->value,
+						     .plain = o->value ? o->value : "",
+						     .lead = o->value != NULL };
 		fills(r, c, o->value_word ? o->value_word : &joined);
 	}
 }
 
 /*
- * Builtins that give values to variables which their words name: read PATH, printf -v PATH, getopts x PATH. Without a PATH programs are
- * looked for in the working directory.
+ * Builtins that give values to variables which their words name: read PATH, printf -v PATH, getopts x PATH. Without a
+ * PATH programs are looked for in the working directory.
  */
 static void filled(struct reading *r, const struct reading_command *c)
 {
 	static const struct {
 		const char *names;
-		char letter;           /* its value is a name */
-		size_t first, last;    /* so are these operands */
+		char letter;        /* its value is a name */
+		size_t first, last; /* so are these operands */
 	} rows[] = {
-		{ "read", 'a', 0, SIZE_MAX }, { "mapfile|readarray", 0, 0, 0 }, { "getopts", 0, 1, 1 }, { "printf", 'v', 1, 0 },
-		{ "wait", 'p', 1, 0 }, { "unset", 0, 0, SIZE_MAX },
+		{ "read", 'a', 0, SIZE_MAX }, { "mapfile|readarray", 0, 0, 0 },
+		{ "getopts", 0, 1, 1 },       { "printf", 'v', 1, 0 },
+		{ "wait", 'p', 1, 0 },        { "unset", 0, 0, SIZE_MAX },
 	};
 	const struct command_args *a = c->args;
 
@@ -243,7 +256,8 @@ static void filled(struct reading *r, const struct reading_command *c)
 		if (rows[i].letter)
 			fills_option(r, c, rows[i].letter);
 		for (size_t k = rows[i].first; k < a->noperands && k <= rows[i].last; k++)
-			if (strcmp(a->name, "unset") != 0 || !a->operand[k]->value || strcmp(a->operand[k]->value, "PATH") == 0)
+			if (strcmp(a->name, "unset") != 0 || !a->operand[k]->value ||
+			    strcmp(a->operand[k]->value, "PATH") == 0)
 				fills(r, c, a->operand[k]);
 	}
 	if (args_match(a, "declare|typeset|local|readonly|export -n"))
@@ -262,19 +276,27 @@ static void changes_mode(struct reading *r, const struct reading_command *c)
 /* ---- git -c ---- */
 
 /* Settings, in small letters with their values, that make git run nothing. */
-static const char git_settings[] =
-	"user.*|author.*|committer.*|color.*|advice.*|log.*|status.*|column.*|fetch.*|pull.*|push.default=*|push.autosetupremote=*|rebase.autostash=*|rebase.autosquash=*|"
-	"merge.conflictstyle=*|merge.ff=*|diff.renames=*|diff.renamelimit=*|diff.context=*|diff.algorithm=*|diff.noprefix=*|diff.mnemonicprefix=*|diff.colormoved=*|"
-	"diff.submodule=*|diff.wserrorhighlight=*|init.defaultbranch=*|safe.directory=*|gc.auto=*|maintenance.auto=*|http.postbuffer=*|http.version=*|http.lowspeed*|"
-	"protocol.version=*|commit.gpgsign=false|commit.verbose=*|commit.cleanup=*|tag.gpgsign=false|index.*|pack.*|feature.*|checkout.*|grep.*|blame.*|"
-	"core.quotepath=*|core.autocrlf=*|core.eol=*|core.safecrlf=*|core.abbrev=*|core.filemode=*|core.ignorecase=*|core.longpaths=*|core.symlinks=*|core.whitespace=*|"
-	"core.precomposeunicode=*|core.preloadindex=*|core.untrackedcache=*|core.commentchar=*|core.compression=*|core.fsmonitor=false|"
-	"core.hookspath=/dev/null|core.pager=|core.pager=cat|core.pager=less|core.editor=true|core.editor=:|sequence.editor=true|sequence.editor=:";
+static const char git_settings[] = "user.*|author.*|committer.*|color.*|advice.*|log.*|status.*|column.*|fetch.*|pull.*"
+				   "|push.default=*|push.autosetupremote=*|rebase.autostash=*|rebase.autosquash=*|"
+				   "merge.conflictstyle=*|merge.ff=*|diff.renames=*|diff.renamelimit=*|diff.context=*|"
+				   "diff.algorithm=*|diff.noprefix=*|diff.mnemonicprefix=*|diff.colormoved=*|"
+				   "diff.submodule=*|diff.wserrorhighlight=*|init.defaultbranch=*|safe.directory=*|gc."
+				   "auto=*|maintenance.auto=*|http.postbuffer=*|http.version=*|http.lowspeed*|"
+				   "protocol.version=*|commit.gpgsign=false|commit.verbose=*|commit.cleanup=*|tag."
+				   "gpgsign=false|index.*|pack.*|feature.*|checkout.*|grep.*|blame.*|"
+				   "core.quotepath=*|core.autocrlf=*|core.eol=*|core.safecrlf=*|core.abbrev=*|core."
+				   "filemode=*|core.ignorecase=*|core.longpaths=*|core.symlinks=*|core.whitespace=*|"
+				   "core.precomposeunicode=*|core.preloadindex=*|core.untrackedcache=*|core."
+				   "commentchar=*|core.compression=*|core.fsmonitor=false|"
+				   "core.hookspath=/dev/"
+				   "null|core.pager=|core.pager=cat|core.pager=less|core.editor=true|core.editor=:|"
+				   "sequence.editor=true|sequence.editor=:";
 
 /* git -c KEY=VALUE, before the subcommand: whether one may make it run something. */
 static bool git_is_set(const struct command_args *a)
 {
-	static const char *const takes[] = { "-C", "--git-dir", "--work-tree", "--namespace", "--super-prefix", "--attr-source" };
+	static const char *const takes[] = { "-C",          "--git-dir",      "--work-tree",
+					     "--namespace", "--super-prefix", "--attr-source" };
 
 	for (size_t i = 1; i < a->count && *a->word[i].plain == '-'; i++) {
 		const char *word = a->word[i].plain, *value = i + 1 < a->count ? a->word[i + 1].value : NULL;
@@ -301,7 +323,8 @@ static bool git_is_set(const struct command_args *a)
 /* ---- sed ---- */
 
 /*
- * The end of a regular expression. A delimiter in brackets is none for GNU sed, s/[/]/x/, and one for others: NULL, as if there were no end.
+ * The end of a regular expression. A delimiter in brackets is none for GNU sed, s/[/]/x/, and one for others: NULL, as
+ * if there were no end.
  */
 static const char *sed_regex(const char *s, char delimiter)
 {
@@ -394,7 +417,8 @@ static bool sed_harmless(const struct command_args *a)
 	for (size_t i = 0; i < a->noptions; i++) {
 		const struct command_option *o = &a->option[i];
 
-		if (o->letter != 'e' && !(o->name && o->name_len >= 3 && strncmp(o->name, "expression", o->name_len) == 0))
+		if (o->letter != 'e' &&
+		    !(o->name && o->name_len >= 3 && strncmp(o->name, "expression", o->name_len) == 0))
 			continue;
 		expressions = true;
 		if (!o->value || !sed_is_plain(o->value))
@@ -416,7 +440,8 @@ bool traits_is_system_program(const char *word)
 	if (!slash)
 		return true;
 	for (size_t i = 0; i < countof(folders); i++)
-		if (strlen(folders[i]) == (size_t)(slash + 1 - word) && strncmp(word, folders[i], (size_t)(slash + 1 - word)) == 0)
+		if (strlen(folders[i]) == (size_t)(slash + 1 - word) &&
+		    strncmp(word, folders[i], (size_t)(slash + 1 - word)) == 0)
 			return true;
 	return false;
 }
@@ -427,7 +452,8 @@ static bool redirects_only_read(const struct reading_command *c)
 		const struct shell_redirect *d = &c->redirect[i];
 		const char *to = d->target.value;
 
-		if (d->op == SHELL_READ || d->op == SHELL_HEREDOC || d->op == SHELL_HERESTRING || d->op == SHELL_DUP_IN) {
+		if (d->op == SHELL_READ || d->op == SHELL_HEREDOC || d->op == SHELL_HERESTRING ||
+		    d->op == SHELL_DUP_IN) {
 			const char *plain = d->target.plain;
 
 			if (strncmp(plain, "/dev/tcp/", 9) == 0 || strncmp(plain, "/dev/udp/", 9) == 0)
@@ -447,14 +473,18 @@ static bool can_be_told(const struct reading *r, const struct reading_command *c
 {
 	static const char pagers[] = "less|more|most|man|git|bat|batcat|systemctl|journalctl|gh|apt|apt-cache|dmesg";
 
-	return r->o->terminal && args_named(c->args->name, pagers) && !args_match(c->args, "git|systemctl|journalctl --no-pager") &&
+	return r->o->terminal && args_named(c->args->name, pagers) &&
+	       !args_match(c->args, "git|systemctl|journalctl --no-pager") &&
 	       !(reading_simple(r, c->index)->context & SHELL_IN_PIPE_TO);
 }
 
 bool traits_does_more(const struct command_args *a)
 {
 	static const char *const rows[] = {
-		"perf =record", "perf -o|--output", "valgrind --log-file|--xml-file|--tool", "parallel --results|--joblog|--tmpdir",
+		"perf =record",
+		"perf -o|--output",
+		"valgrind --log-file|--xml-file|--tool",
+		"parallel --results|--joblog|--tmpdir",
 		/* These look at the project first, and run what it says. */
 		"bundle|poetry|pipenv|uv|rye|hatch|pdm|conda|mamba|micromamba",
 	};

@@ -1,7 +1,7 @@
 /*
- * The order of things: a text is parsed, each simple command is listed and judged, and what a wrapper has inside is taken the same
- * way, as words or as a text of its own, one level deeper. Levels, commands and bytes are limited together, so that no
- * nesting of texts in texts can make this long.
+ * The order of things: a text is parsed, each simple command is listed and judged, and what a wrapper has inside is
+ * taken the same way, as words or as a text of its own, one level deeper. Levels, commands and bytes are limited
+ * together, so that no nesting of texts in texts can make this long.
  */
 
 #include "policy/understand.h"
@@ -23,15 +23,9 @@ static const struct {
 #undef UNKNOWN
 };
 
-const char *command_unknown_name(enum command_unknown bit)
-{
-	return unknowns[bit].name;
-}
+const char *command_unknown_name(enum command_unknown bit) { return unknowns[bit].name; }
 
-const char *command_unknown_text(enum command_unknown bit)
-{
-	return unknowns[bit].text;
-}
+const char *command_unknown_text(enum command_unknown bit) { return unknowns[bit].text; }
 
 const char *command_harm_name(enum command_harm h)
 {
@@ -51,8 +45,8 @@ struct place {
 	const char *cwd;
 	const struct shell_redirect *redirect; /* of the wrapper outside: what a shell inside reads its commands from */
 	size_t nredirects;
-	const struct shell_script *script;     /* whose functions are called here; NULL: what is run is a program */
-	size_t offset;                         /* in its text */
+	const struct shell_script *script; /* whose functions are called here; NULL: what is run is a program */
+	size_t offset;                     /* in its text */
 };
 
 static void read_text(struct reading *r, const char *text, size_t len, bool bash_only, const struct place *at);
@@ -65,7 +59,8 @@ static const char *known_part(const struct reading *r, const struct shell_part *
 	static const char *const names[] = { "~", "$HOME", "${HOME}" };
 
 	for (size_t i = 0; i < countof(names) && r->o->home && !r->home_changed; i++)
-		if (strlen(names[i]) == p->len && memcmp(names[i], p->text, p->len) == 0 && (i == 0) == (p->kind == SHELL_PART_TILDE))
+		if (strlen(names[i]) == p->len && memcmp(names[i], p->text, p->len) == 0 &&
+		    (i == 0) == (p->kind == SHELL_PART_TILDE))
 			return r->o->home;
 	return NULL;
 }
@@ -75,13 +70,17 @@ static bool is_certain(const struct shell_word *w)
 {
 	const struct shell_part *p = w->part;
 
-	return w->nparts && p->kind == SHELL_PART_LITERAL && p->len && (p->quoted || !(w->unknown & SHELL_GLOB) || !strchr("*?[+@!", *p->text));
+	return w->nparts && p->kind == SHELL_PART_LITERAL && p->len &&
+	       (p->quoted || !(w->unknown & SHELL_GLOB) || !strchr("*?[+@!", *p->text));
 }
 
 struct command_word reading_word(struct reading *r, const struct shell_word *w)
 {
 	struct command_word c = {
-		.value = w->value, .plain = w->plain, .unknown = w->unknown, .many = w->many,
+		.value = w->value,
+		.plain = w->plain,
+		.unknown = w->unknown,
+		.many = w->many,
 		.lead = w->value || is_certain(w),
 	};
 	buf_auto struct buf text = BUF_INIT;
@@ -149,7 +148,8 @@ static bool has_room(struct reading *r, const struct place *at)
 	return false;
 }
 
-static size_t list(struct reading *r, const struct command_word *w, size_t n, const struct command_args *a, const struct place *at)
+static size_t list(struct reading *r, const struct command_word *w, size_t n, const struct command_args *a,
+		   const struct place *at)
 {
 	struct command_facts *f = r->facts;
 	const char **argv = shell_arena_alloc(r->arena, (n + 1) * sizeof(*argv));
@@ -161,9 +161,19 @@ static size_t list(struct reading *r, const struct command_word *w, size_t n, co
 	}
 	f->command = shell_arena_grow(r->arena, f->command, f->ncommands, sizeof(*f->command));
 	f->command[f->ncommands] = (struct command_simple){
-		.name = a->name, .argv = argv, .plain = plain, .argc = n, .text = text_of(r, w, n), .parent = at->parent,
-		.wrappers = at->wrappers, .nwrappers = at->nwrappers, .context = at->context, .flags = at->flags,
-		.line = at->line, .column = at->column, .operand = a->noperands ? (size_t)(a->operand[0] - a->word) : 0,
+		.name = a->name,
+		.argv = argv,
+		.plain = plain,
+		.argc = n,
+		.text = text_of(r, w, n),
+		.parent = at->parent,
+		.wrappers = at->wrappers,
+		.nwrappers = at->nwrappers,
+		.context = at->context,
+		.flags = at->flags,
+		.line = at->line,
+		.column = at->column,
+		.operand = a->noperands ? (size_t)(a->operand[0] - a->word) : 0,
 	};
 	/* /proc/self/exe -c … is the shell itself. */
 	if (n && (!w[0].value || strncmp(w[0].value, "/proc/", 6) == 0 || strncmp(w[0].value, "/dev/fd/", 8) == 0))
@@ -198,7 +208,8 @@ static bool calls_function(const struct place *at, const char *name)
 	const struct shell_script *s = at->script;
 
 	for (size_t i = 0; name && s && i < s->nfunctions; i++)
-		if (strcmp(s->function[i].name, name) == 0 && !s->function[i].context && !s->function[i].scope && s->function[i].offset < at->offset)
+		if (strcmp(s->function[i].name, name) == 0 && !s->function[i].context && !s->function[i].scope &&
+		    s->function[i].offset < at->offset)
 			return true;
 	return false;
 }
@@ -207,11 +218,13 @@ static bool calls_function(const struct place *at, const char *name)
 
 static bool is_input(enum shell_redirect_op op)
 {
-	return op == SHELL_READ || op == SHELL_READ_WRITE || op == SHELL_DUP_IN || op == SHELL_HEREDOC || op == SHELL_HERESTRING;
+	return op == SHELL_READ || op == SHELL_READ_WRITE || op == SHELL_DUP_IN || op == SHELL_HEREDOC ||
+	       op == SHELL_HERESTRING;
 }
 
 /* Commands that come from standard input: known if a here-document is there. */
-static void from_stdin(struct reading *r, size_t index, const struct place *inside, const struct shell_redirect *d, size_t n)
+static void from_stdin(struct reading *r, size_t index, const struct place *inside, const struct shell_redirect *d,
+		       size_t n)
 {
 	const struct shell_redirect *last = NULL; /* of several the last one counts */
 	unsigned why = COMMAND_UNKNOWN(STDIN);
@@ -230,11 +243,11 @@ static void from_stdin(struct reading *r, size_t index, const struct place *insi
 	reading_simple(r, index)->unknown |= why;
 }
 
-static void read_words(struct reading *r, const struct command_word *w, size_t n, const struct shell_redirect *redirect, size_t nredirects,
-		       const struct place *at);
+static void read_words(struct reading *r, const struct command_word *w, size_t n, const struct shell_redirect *redirect,
+		       size_t nredirects, const struct place *at);
 
-static void go_inside(struct reading *r, size_t index, const struct wrapper_found *found, const struct shell_redirect *redirect,
-		      size_t nredirects, const struct place *at)
+static void go_inside(struct reading *r, size_t index, const struct wrapper_found *found,
+		      const struct shell_redirect *redirect, size_t nredirects, const struct place *at)
 {
 	struct command_simple *c = reading_simple(r, index);
 	const char **wrappers = shell_arena_alloc(r->arena, (at->nwrappers + 1) * sizeof(*wrappers));
@@ -255,12 +268,15 @@ static void go_inside(struct reading *r, size_t index, const struct wrapper_foun
 		inside.cwd = found->cwd ? paths_absolute(r, at->cwd, found->cwd) : NULL;
 	/* ./env may be anything. */
 	const bool transparent = found->transparent && traits_is_system_program(c->argv[0]);
-	c->flags |= COMMAND_WRAPPER | (transparent ? COMMAND_TRANSPARENT : 0) | (found->privileged ? COMMAND_PRIVILEGED : 0);
+	c->flags |= COMMAND_WRAPPER | (transparent ? COMMAND_TRANSPARENT : 0) |
+		    (found->privileged ? COMMAND_PRIVILEGED : 0);
 	c->unknown |= found->unknown;
 	for (size_t i = 0; i < found->nassign; i++) {
 		const char *equals = strchr(found->assign[i], '=');
 
-		traits_of_assignment(r, index, shell_arena_strndup(r->arena, found->assign[i], (size_t)(equals - found->assign[i])), equals + 1);
+		traits_of_assignment(
+			r, index, shell_arena_strndup(r->arena, found->assign[i], (size_t)(equals - found->assign[i])),
+			equals + 1);
 	}
 	if (found->reads_stdin)
 		from_stdin(r, index, &inside, inside.redirect, inside.nredirects);
@@ -279,13 +295,14 @@ static void go_inside(struct reading *r, size_t index, const struct wrapper_foun
 static bool writes_itself(const struct reading *r, size_t index)
 {
 	for (size_t i = 0; i < r->facts->npaths; i++)
-		if (r->facts->path[i].command == index && (r->facts->path[i].access & (COMMAND_WRITES | COMMAND_DELETES)))
+		if (r->facts->path[i].command == index &&
+		    (r->facts->path[i].access & (COMMAND_WRITES | COMMAND_DELETES)))
 			return true;
 	return false;
 }
 
-static void read_words(struct reading *r, const struct command_word *w, size_t n, const struct shell_redirect *redirect, size_t nredirects,
-		       const struct place *at)
+static void read_words(struct reading *r, const struct command_word *w, size_t n, const struct shell_redirect *redirect,
+		       size_t nredirects, const struct place *at)
 {
 	struct command_args *args = shell_arena_alloc(r->arena, sizeof(*args));
 	struct wrapper_found *found = shell_arena_alloc(r->arena, sizeof(*found));
@@ -294,7 +311,9 @@ static void read_words(struct reading *r, const struct command_word *w, size_t n
 		return;
 	args_init(args, w, n, r->arena);
 	const size_t index = list(r, w, n, args, at);
-	const struct reading_command c = { .index = index, .args = args, .redirect = redirect, .nredirects = nredirects, .cwd = at->cwd };
+	const struct reading_command c = {
+		.index = index, .args = args, .redirect = redirect, .nredirects = nredirects, .cwd = at->cwd
+	};
 	if (calls_function(at, n ? w[0].value : NULL)) {
 		reading_simple(r, index)->flags |= COMMAND_FUNCTION_CALL;
 		if (!nredirects)
@@ -307,7 +326,8 @@ static void read_words(struct reading *r, const struct command_word *w, size_t n
 		wrapper_find(w, n, r->arena, found);
 		if (found->wraps)
 			go_inside(r, index, found, NULL, 0, at);
-		reading_simple(r, index)->unknown = 0; /* another machine's shell may do anything anyway: ssh itself says so */
+		reading_simple(r, index)
+			->unknown = 0; /* another machine's shell may do anything anyway: ssh itself says so */
 		return;
 	}
 	const char *roles = paths_of_command(r, &c);
@@ -322,7 +342,9 @@ static void read_words(struct reading *r, const struct command_word *w, size_t n
 	struct command_simple *s = reading_simple(r, index);
 	if ((s->flags & COMMAND_TRANSPARENT) && !s->unknown && !writes_itself(r, index) && !traits_does_more(args)) {
 		static const struct command_args none = { 0 };
-		const struct reading_command bare = { .index = index, .args = &none, .redirect = redirect, .nredirects = nredirects };
+		const struct reading_command bare = {
+			.index = index, .args = &none, .redirect = redirect, .nredirects = nredirects
+		};
 
 		traits_of_command(r, &bare);
 	}
@@ -369,10 +391,12 @@ static bool changes_folder(const struct shell_command *c)
 {
 	const char *name = c->nwords ? c->word[0].value : NULL;
 
-	return name && (strcmp(name, "cd") == 0 || strcmp(name, "pushd") == 0 || strcmp(name, "popd") == 0 || strcmp(name, "chdir") == 0);
+	return name && (strcmp(name, "cd") == 0 || strcmp(name, "pushd") == 0 || strcmp(name, "popd") == 0 ||
+			strcmp(name, "chdir") == 0);
 }
 
-static void read_script(struct reading *r, const struct shell_script *s, const char *text, size_t len, const struct place *at)
+static void read_script(struct reading *r, const struct shell_script *s, const char *text, size_t len,
+			const struct place *at)
 {
 	const char **cwd = shell_arena_alloc(r->arena, (s->nscopes + 1) * sizeof(*cwd));
 	bool *seen = shell_arena_alloc(r->arena, s->nscopes + 1);
@@ -433,7 +457,8 @@ static void note_error(struct reading *r, const struct shell_script *s, const st
 	if (at->parent >= 0)
 		reading_simple(r, (size_t)at->parent)->unknown |= bit;
 	if (!r->facts->error[0])
-		(void)snprintf(r->facts->error, sizeof(r->facts->error), "%zu:%zu: %s", s->error.line, s->error.column, s->error.message);
+		(void)snprintf(r->facts->error, sizeof(r->facts->error), "%zu:%zu: %s", s->error.line, s->error.column,
+			       s->error.message);
 }
 
 static void note_ambiguity(struct reading *r, const struct shell_script *s, const struct place *at)
@@ -485,7 +510,8 @@ static bool names_home(const char *text, size_t len)
 {
 	for (const char *s = text; (s = memmem(s, len - (size_t)(s - text), "HOME", 4)); s += 4) {
 		const size_t before = (size_t)(s - text), after = len - before - 4;
-		const bool plain = before && s[-1] == '$', braced = before > 1 && s[-1] == '{' && s[-2] == '$' && after && s[4] == '}';
+		const bool plain = before && s[-1] == '$',
+			   braced = before > 1 && s[-1] == '{' && s[-2] == '$' && after && s[4] == '}';
 
 		if (!plain && !braced)
 			return true;
@@ -546,9 +572,12 @@ static void sum_up(struct reading *r)
 		const char *equals = strchr(r->o->env[i], '=');
 
 		if (equals)
-			traits_of_assignment(r, 0, shell_arena_strndup(r->arena, r->o->env[i], (size_t)(equals - r->o->env[i])), equals + 1);
+			traits_of_assignment(
+				r, 0, shell_arena_strndup(r->arena, r->o->env[i], (size_t)(equals - r->o->env[i])),
+				equals + 1);
 		if (equals && strpbrk(equals, "$`"))
-			computed_value(r, shell_arena_strndup(r->arena, r->o->env[i], (size_t)(equals - r->o->env[i])), NULL);
+			computed_value(r, shell_arena_strndup(r->arena, r->o->env[i], (size_t)(equals - r->o->env[i])),
+				       NULL);
 	}
 	if (computed_is_open(&r->computed))
 		f->unknown |= COMMAND_UNKNOWN(EVALUATED);
@@ -569,7 +598,8 @@ static void sum_up(struct reading *r)
 		f->flags |= COMMAND_READ_ONLY;
 }
 
-void command_understand_line(const char *line, size_t len, const struct understand_options *o, struct command_facts *ret)
+void command_understand_line(const char *line, size_t len, const struct understand_options *o,
+			     struct command_facts *ret)
 {
 	struct reading r;
 	const struct place top = { .parent = -1, .cwd = o->cwd };
@@ -579,7 +609,8 @@ void command_understand_line(const char *line, size_t len, const struct understa
 	sum_up(&r);
 }
 
-void command_understand_argv(const char *const *argv, size_t argc, const struct understand_options *o, struct command_facts *ret)
+void command_understand_argv(const char *const *argv, size_t argc, const struct understand_options *o,
+			     struct command_facts *ret)
 {
 	struct reading r;
 	const struct place top = { .parent = -1, .cwd = o->cwd };

@@ -1,7 +1,8 @@
 /*
  * Seeing through wrappers. A wrapper's own options are read by its row: those with a value take the next word, the
- * first operand begins the inner command, `--` ends the options. As soon as a word decides what is run and is not known, the
- * answer says so (WRAPPED, EVALUATED); the best guess is still given, because what it shows may be refused anyway.
+ * first operand begins the inner command, `--` ends the options. As soon as a word decides what is run and is not
+ * known, the answer says so (WRAPPED, EVALUATED); the best guess is still given, because what it shows may be refused
+ * anyway.
  */
 
 #include "policy/wrapper.h"
@@ -17,8 +18,23 @@
 #include <ctype.h>
 
 enum how {
-	HOW_ARGS, HOW_ENV, HOW_QUERY, HOW_SHELL, HOW_JOIN, HOW_OPTION_C, HOW_FIRST, HOW_EQUALS, HOW_FIND, HOW_XARGS, HOW_PARALLEL, HOW_AFTER,
-	HOW_GIT_FOREACH, HOW_GIT_BISECT, HOW_GIT_DASHED, HOW_JOBS, HOW_REMOTE,
+	HOW_ARGS,
+	HOW_ENV,
+	HOW_QUERY,
+	HOW_SHELL,
+	HOW_JOIN,
+	HOW_OPTION_C,
+	HOW_FIRST,
+	HOW_EQUALS,
+	HOW_FIND,
+	HOW_XARGS,
+	HOW_PARALLEL,
+	HOW_AFTER,
+	HOW_GIT_FOREACH,
+	HOW_GIT_BISECT,
+	HOW_GIT_DASHED,
+	HOW_JOBS,
+	HOW_REMOTE,
 };
 #define SPLIT_BLANKS " \t\n\v\f\r"
 #define SPLITS_MAX 8
@@ -32,7 +48,8 @@ static const struct row {
 	const char *letters, *longs;
 	size_t skip;
 } rows[] = {
-#define WRAPPER(names, second, how, flags, letters, longs, skip) { names, second, HOW_##how, flags, letters, longs, skip },
+#define WRAPPER(names, second, how, flags, letters, longs, skip) \
+	{ names, second, HOW_##how, flags, letters, longs, skip },
 #include "policy/wrappers.def"
 #undef WRAPPER
 };
@@ -40,8 +57,8 @@ static const struct row {
 struct unwrap {
 	const struct row *row;
 	const struct command_word *word;
-	size_t count, at;          /* at: the first word that is not an option */
-	const char *command_text;  /* the value of -c */
+	size_t count, at;         /* at: the first word that is not an option */
+	const char *command_text; /* the value of -c */
 	bool has_c, lookup, stdin_shell, executes, prints, posix;
 	const char *replace; /* of xargs -I */
 	struct shell_arena *arena;
@@ -82,10 +99,7 @@ static bool listed(const char *longs, const char *name, size_t n)
 	return false;
 }
 
-static void unknown(struct unwrap *u, unsigned bit)
-{
-	u->found->unknown |= bit;
-}
+static void unknown(struct unwrap *u, unsigned bit) { u->found->unknown |= bit; }
 
 static void add_inner(struct unwrap *u, struct wrapper_inner inner)
 {
@@ -113,7 +127,9 @@ static bool is_assignment(const char *s)
 /* What an option's value means to the caller of the row. */
 static void note_value(struct unwrap *u, char letter, const char *name, size_t n, const char *value)
 {
-	const bool command = letter == 'c' || (name && n && (strncmp(name, "command", n) == 0 || strncmp(name, "session-command", n) == 0));
+	const bool command = letter == 'c' ||
+			     (name && n &&
+			      (strncmp(name, "command", n) == 0 || strncmp(name, "session-command", n) == 0));
 
 	if (command && u->row->how == HOW_OPTION_C) {
 		u->has_c = true;
@@ -276,7 +292,8 @@ static void shell(struct unwrap *u)
 		if (!text || foreign || (strcmp(name, "zsh") == 0 && strstr(text, "${(")))
 			unknown(u, COMMAND_UNKNOWN(EVALUATED));
 		if (text && !foreign)
-			add_inner(u, (struct wrapper_inner){ .text = text, .bash_only = strcmp(name, "bash") == 0 && !u->posix });
+			add_inner(u, (struct wrapper_inner){ .text = text,
+							     .bash_only = strcmp(name, "bash") == 0 && !u->posix });
 	} else if (u->at < u->count && !u->stdin_shell && !is_one_of(u->word[u->at].value, inputs, countof(inputs))) {
 		unknown(u, COMMAND_UNKNOWN(SOURCED));
 	} else {
@@ -304,8 +321,10 @@ static struct command_word found_file(struct unwrap *u, const struct command_wor
 static void find_exec(struct unwrap *u)
 {
 	static const char *const runs[] = { "-exec", "-execdir", "-ok", "-okdir" };
-	static const char *const takes[] = { "-name", "-iname", "-path", "-ipath", "-wholename", "-regex", "-iregex", "-newer", "-newermt", "-user",
-					     "-group", "-size", "-mtime", "-mmin", "-perm", "-type", "-maxdepth", "-mindepth", "-printf" };
+	static const char *const takes[] = { "-name",  "-iname",    "-path",     "-ipath",   "-wholename",
+					     "-regex", "-iregex",   "-newer",    "-newermt", "-user",
+					     "-group", "-size",     "-mtime",    "-mmin",    "-perm",
+					     "-type",  "-maxdepth", "-mindepth", "-printf" };
 
 	for (size_t i = 1; i < u->count; i++) {
 		if (is_one_of(u->word[i].value, takes, countof(takes)) && i + 1 < u->count && !u->word[i + 1].many) {
@@ -317,8 +336,10 @@ static void find_exec(struct unwrap *u)
 		if (!is_one_of(u->word[i].value, runs, countof(runs)))
 			continue;
 		size_t from = i + 1, to = from;
-		while (to < u->count && !(u->word[to].value && (strcmp(u->word[to].value, ";") == 0 ||
-			(strcmp(u->word[to].value, "+") == 0 && to > from && u->word[to - 1].value && strcmp(u->word[to - 1].value, "{}") == 0))))
+		while (to < u->count &&
+		       !(u->word[to].value && (strcmp(u->word[to].value, ";") == 0 ||
+					       (strcmp(u->word[to].value, "+") == 0 && to > from &&
+						u->word[to - 1].value && strcmp(u->word[to - 1].value, "{}") == 0))))
 			to++;
 		struct command_word *copy = shell_arena_alloc(u->arena, (to - from + 1) * sizeof(*copy));
 		for (size_t k = from; k < to; k++) {
@@ -332,7 +353,8 @@ static void find_exec(struct unwrap *u)
 	}
 }
 
-/* parallel gives its words to a shell, as one text: one with blanks in it, or several with something that a shell does not take for a word. */
+/* parallel gives its words to a shell, as one text: one with blanks in it, or several with something that a shell does
+ * not take for a word. */
 static bool is_text(const struct unwrap *u, size_t to)
 {
 	for (size_t i = u->at; i < to; i++)
@@ -397,7 +419,8 @@ static void after_word(struct unwrap *u, const char *word, bool text)
 	for (size_t i = 1; i < u->count; i++)
 		if (u->word[i].value && strcmp(u->word[i].value, word) == 0) {
 			u->at = i + 1;
-			while (text && u->at < u->count && u->word[u->at].value && strcmp(u->word[u->at].value, "--recursive") == 0)
+			while (text && u->at < u->count && u->word[u->at].value &&
+			       strcmp(u->word[u->at].value, "--recursive") == 0)
 				u->at++;
 			if (text)
 				join(u);
@@ -422,7 +445,8 @@ static void git_dashed(struct unwrap *u)
 	add_inner(u, (struct wrapper_inner){ .word = word, .count = u->count + 1 });
 }
 
-/* ssh [options] host [options] text …: what is known of the text may be refused; the host's shell is one that nobody knows. */
+/* ssh [options] host [options] text …: what is known of the text may be refused; the host's shell is one that nobody
+ * knows. */
 static void remote(struct unwrap *u)
 {
 	u->at++; /* the host */
@@ -438,7 +462,8 @@ static void remote(struct unwrap *u)
 	size_t known = u->at;
 	while (known < u->count && u->word[known].value)
 		known++;
-	if (known < u->count) /* as words, some of which may be what a rule is about; and what stands before them as text */
+	if (known <
+	    u->count) /* as words, some of which may be what a rule is about; and what stands before them as text */
 		rest(u);
 	u->count = known;
 	join(u);
@@ -453,11 +478,17 @@ static void option_c(struct unwrap *u)
 	else if (u->row->skip > 8)
 		rest(u);
 	else {
-		/* su user -c text, script file -c text: options may follow the operand; script file -- program …; runuser -u user program … */
-		const struct row plain = { .names = u->row->names, .second = "", .how = HOW_OPTION_C, .letters = u->row->letters, .longs = u->row->longs };
+		/* su user -c text, script file -c text: options may follow the operand; script file -- program …;
+		 * runuser -u user program … */
+		const struct row plain = { .names = u->row->names,
+					   .second = "",
+					   .how = HOW_OPTION_C,
+					   .letters = u->row->letters,
+					   .longs = u->row->longs };
 		const char *name = args_basename(u->word[0].value);
 
-		if (strcmp(name, "runuser") == 0 && u->at == 2 && u->word[1].value && strcmp(u->word[1].value, "-u") == 0) {
+		if (strcmp(name, "runuser") == 0 && u->at == 2 && u->word[1].value &&
+		    strcmp(u->word[1].value, "-u") == 0) {
 			u->at++;
 			rest(u);
 			return;
@@ -496,7 +527,10 @@ static bool split_word(struct unwrap *u, const char **s, struct command_word *re
 			buf_byte(&text, **s);
 	}
 	const char *plain = shell_arena_strndup(u->arena, buf_cstr(&text), text.len);
-	*ret = (struct command_word){ .value = known ? plain : NULL, .plain = plain, .unknown = known ? 0 : SHELL_VARIABLE, .lead = *plain != '$' };
+	*ret = (struct command_word){ .value = known ? plain : NULL,
+				      .plain = plain,
+				      .unknown = known ? 0 : SHELL_VARIABLE,
+				      .lead = *plain != '$' };
 	return !quote;
 }
 
@@ -535,59 +569,33 @@ static void environment(struct unwrap *u)
 static void unwrap(struct unwrap *u)
 {
 	switch (u->row->how) {
-	case HOW_ARGS:
-		rest(u);
-		break;
-	case HOW_ENV:
-		environment(u);
-		break;
+	case HOW_ARGS: rest(u); break;
+	case HOW_ENV: environment(u); break;
 	case HOW_QUERY:
 		if (!u->lookup)
 			rest(u);
 		break;
-	case HOW_SHELL:
-		shell(u);
-		break;
-	case HOW_JOIN:
-		join(u);
-		break;
-	case HOW_OPTION_C:
-		option_c(u);
-		break;
+	case HOW_SHELL: shell(u); break;
+	case HOW_JOIN: join(u); break;
+	case HOW_OPTION_C: option_c(u); break;
 	case HOW_FIRST:
 		/* trap - and trap '' only take a trap away */
 		if (u->at + 1 < u->count && *u->word[u->at].plain && strcmp(u->word[u->at].plain, "-") != 0)
 			add_text(u, &u->word[u->at]);
 		break;
-	case HOW_EQUALS:
-		equals(u);
-		break;
-	case HOW_FIND:
-		find_exec(u);
-		break;
+	case HOW_EQUALS: equals(u); break;
+	case HOW_FIND: find_exec(u); break;
 	case HOW_XARGS:
-	case HOW_PARALLEL:
-		appended(u, u->row->how == HOW_PARALLEL);
-		break;
-	case HOW_AFTER:
-		after_word(u, "--args", false);
-		break;
-	case HOW_GIT_FOREACH:
-		after_word(u, "foreach", true);
-		break;
-	case HOW_GIT_BISECT:
-		after_word(u, "run", false);
-		break;
-	case HOW_GIT_DASHED:
-		git_dashed(u);
-		break;
+	case HOW_PARALLEL: appended(u, u->row->how == HOW_PARALLEL); break;
+	case HOW_AFTER: after_word(u, "--args", false); break;
+	case HOW_GIT_FOREACH: after_word(u, "foreach", true); break;
+	case HOW_GIT_BISECT: after_word(u, "run", false); break;
+	case HOW_GIT_DASHED: git_dashed(u); break;
 	case HOW_JOBS:
 		if (u->executes)
 			rest(u);
 		break;
-	case HOW_REMOTE:
-		remote(u);
-		break;
+	case HOW_REMOTE: remote(u); break;
 	}
 }
 

@@ -66,7 +66,8 @@ static bool has_arg(const struct intake *in, unsigned value)
 /* What the skimmer has to know. */
 static void csi_note(struct intake *in, char final, unsigned rows)
 {
-	bool all = (!in->given[0] || in->args[0] <= 1) && (in->nargs < 1 || !in->given[1] || in->args[1] == 0 || in->args[1] >= rows);
+	bool all = (!in->given[0] || in->args[0] <= 1) &&
+		   (in->nargs < 1 || !in->given[1] || in->args[1] == 0 || in->args[1] >= rows);
 
 	if (final == 'r' && !in->leader)
 		in->region = !all;
@@ -289,15 +290,12 @@ void intake_clean(struct intake *in, const void *bytes, size_t n, unsigned rows,
 		if (((unsigned char)c < 0x20 || c == 0x7f) && control_byte(in, c, out))
 			continue;
 		switch (in->state) {
-		case INTAKE_TEXT:
-			text_byte(in, c, out);
-			break;
+		case INTAKE_TEXT: text_byte(in, c, out); break;
 		case INTAKE_OSC:
 			if (in->nosc < sizeof(in->osc))
 				in->osc[in->nosc++] = c;
 			break;
-		case INTAKE_STRING:
-			break;
+		case INTAKE_STRING: break;
 		default:
 			if ((unsigned char)c >= 0x80) { /* no part of any sequence */
 				in->state = INTAKE_TEXT;

@@ -36,9 +36,9 @@ static struct line_style style_of(const VTermScreenCell *c)
 	return (struct line_style){
 		.fg = line_colour(&c->fg),
 		.bg = line_colour(&c->bg),
-		.attrs = (c->attrs.bold ? LINE_BOLD : 0u) | (c->attrs.italic ? LINE_ITALIC : 0u) | (c->attrs.blink ? LINE_BLINK : 0u) |
-			 (c->attrs.reverse ? LINE_REVERSE : 0u) | (c->attrs.strike ? LINE_STRIKE : 0u) |
-			 (uint32_t)c->attrs.underline << LINE_UNDERLINE_SHIFT,
+		.attrs = (c->attrs.bold ? LINE_BOLD : 0u) | (c->attrs.italic ? LINE_ITALIC : 0u) |
+			 (c->attrs.blink ? LINE_BLINK : 0u) | (c->attrs.reverse ? LINE_REVERSE : 0u) |
+			 (c->attrs.strike ? LINE_STRIKE : 0u) | (uint32_t)c->attrs.underline << LINE_UNDERLINE_SHIFT,
 	};
 }
 
@@ -51,13 +51,11 @@ static bool style_same(struct line_style a, struct line_style b)
 static bool nothing(const VTermScreenCell *c)
 {
 	return c->chars[0] == 0 && (c->fg.type & VTERM_COLOR_DEFAULT_MASK) && (c->bg.type & VTERM_COLOR_DEFAULT_MASK) &&
-	       !(c->attrs.bold || c->attrs.italic || c->attrs.blink || c->attrs.reverse || c->attrs.strike || c->attrs.underline);
+	       !(c->attrs.bold || c->attrs.italic || c->attrs.blink || c->attrs.reverse || c->attrs.strike ||
+		 c->attrs.underline);
 }
 
-static bool written(const VTermScreenCell *c)
-{
-	return c->chars[0] && c->chars[0] != SECOND_HALF;
-}
+static bool written(const VTermScreenCell *c) { return c->chars[0] && c->chars[0] != SECOND_HALF; }
 
 static size_t put_utf8(uint32_t c, char *out)
 {
@@ -164,10 +162,7 @@ void line_done(struct line *l)
 	*l = (struct line){ 0 };
 }
 
-size_t line_size(const struct line *l)
-{
-	return sizeof(*l) + l->nruns * sizeof(*l->runs) + l->nbytes;
-}
+size_t line_size(const struct line *l) { return sizeof(*l) + l->nruns * sizeof(*l->runs) + l->nbytes; }
 
 /* The code point that valid UTF-8 begins with. */
 static uint32_t take_utf8(const char **p, const char *end)
@@ -247,7 +242,8 @@ bool line_text(const struct line *l, uint64_t after, bool trim, struct buf *out)
 		end--;
 	if (first >= end)
 		return !after;
-	buf_append(out, l->bytes + l->runs[first].text, l->runs[end - 1].text + l->runs[end - 1].len - l->runs[first].text);
+	buf_append(out, l->bytes + l->runs[first].text,
+		   l->runs[end - 1].text + l->runs[end - 1].len - l->runs[first].text);
 	while (trim && out->len > start && out->data[out->len - 1] == ' ')
 		out->data[--out->len] = '\0';
 	return true;
@@ -272,8 +268,8 @@ static const struct {
 	const char *name;
 	int sgr;
 } attributes[] = {
-	{ LINE_BOLD, "bold", 1 },     { LINE_ITALIC, "italic", 3 },   { LINE_UNDERLINE, "underline", 4 },
-	{ LINE_BLINK, "blink", 5 },   { LINE_REVERSE, "reverse", 7 }, { LINE_STRIKE, "strike", 9 },
+	{ LINE_BOLD, "bold", 1 },   { LINE_ITALIC, "italic", 3 },   { LINE_UNDERLINE, "underline", 4 },
+	{ LINE_BLINK, "blink", 5 }, { LINE_REVERSE, "reverse", 7 }, { LINE_STRIKE, "strike", 9 },
 };
 
 void line_cells(const struct line *l, struct jw *w)
@@ -287,7 +283,8 @@ void line_cells(const struct line *l, struct jw *w)
 		for (n = 1; i + n < l->nruns; n++) {
 			const struct line_run *next = &l->runs[i + n];
 
-			if (r->combined || next->combined || next->width != r->width || !style_same(r->style, next->style))
+			if (r->combined || next->combined || next->width != r->width ||
+			    !style_same(r->style, next->style))
 				break;
 			len += next->len;
 		}
@@ -328,8 +325,11 @@ void line_pen(struct line_style *pen, struct line_style to, struct buf *out)
 	buf_str(out, "\033[0");
 	for (size_t k = 0; k < countof(attributes); k++)
 		if (to.attrs & attributes[k].bits)
-			buf_printf(out, ";%d", (to.attrs & LINE_UNDERLINE) >> LINE_UNDERLINE_SHIFT == VTERM_UNDERLINE_DOUBLE &&
-				   attributes[k].bits == LINE_UNDERLINE ? 21 : attributes[k].sgr);
+			buf_printf(out, ";%d",
+				   (to.attrs & LINE_UNDERLINE) >> LINE_UNDERLINE_SHIFT == VTERM_UNDERLINE_DOUBLE &&
+						   attributes[k].bits == LINE_UNDERLINE
+					   ? 21
+					   : attributes[k].sgr);
 	pen_colour(to.fg, 30, out);
 	pen_colour(to.bg, 40, out);
 	buf_byte(out, 'm');

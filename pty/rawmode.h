@@ -2,9 +2,9 @@
 #define BAILIFF_PTY_RAWMODE_H
 
 /*
- * The user's own terminal, while its keys belong to a program elsewhere. Whatever happens to us short of SIGKILL and SIGSTOP,
- * the terminal gets its settings back: rawmode_leave on the ordinary ways out, and handlers of the signals that a
- * crash raises (SEGV, BUS, FPE, ILL, ABRT; out of memory aborts too).
+ * The user's own terminal, while its keys belong to a program elsewhere. Whatever happens to us short of SIGKILL and
+ * SIGSTOP, the terminal gets its settings back: rawmode_leave on the ordinary ways out, and handlers of the signals
+ * that a crash raises (SEGV, BUS, FPE, ILL, ABRT; out of memory aborts too).
  */
 
 #include <stdbool.h>

@@ -40,7 +40,8 @@ void recording_begin(struct recording *r, const struct recording_header *h, uint
 	buf_byte(out, '\n');
 }
 
-static void write_event(struct recording *r, uint64_t at_us, const char *code, const char *data, size_t n, struct buf *out)
+static void write_event(struct recording *r, uint64_t at_us, const char *code, const char *data, size_t n,
+			struct buf *out)
 {
 	struct jw w = { .buf = out, .need_comma = true };
 	uint64_t since;
@@ -140,7 +141,8 @@ static const char *text_of(const json_t *object, const char *name)
 static int take_header(const json_t *v, struct recording_header *ret, struct err *e)
 {
 	struct recording_header h = { 0 };
-	const json_t *env = json_object_get(v, "env"), *when = json_object_get(v, "timestamp"), *took = json_object_get(v, "duration");
+	const json_t *env = json_object_get(v, "env"), *when = json_object_get(v, "timestamp"),
+		     *took = json_object_get(v, "duration");
 
 	if (!json_is_object(v))
 		return err_set(e, ERR_INVALID, "the first line of a recording is a JSON object");
@@ -182,7 +184,8 @@ static int take_size(const char *s, struct recording_event *ev, struct err *e)
 	unsigned cols = 0, rows = 0;
 	int end = 0;
 
-	if (sscanf(s, "%5ux%5u%n", &cols, &rows, &end) != 2 || s[end] || !cols || !rows || cols > SIZE_MAX_CELLS || rows > SIZE_MAX_CELLS)
+	if (sscanf(s, "%5ux%5u%n", &cols, &rows, &end) != 2 || s[end] || !cols || !rows || cols > SIZE_MAX_CELLS ||
+	    rows > SIZE_MAX_CELLS)
 		return err_set(e, ERR_INVALID, "a resize to '%.40s'; it is written COLSxROWS", s);
 	ev->cols = cols;
 	ev->rows = rows;
@@ -194,7 +197,8 @@ static int take_event(const json_t *v, struct recording_event *ret, struct err *
 	const json_t *at = json_array_get(v, 0), *code = json_array_get(v, 1), *data = json_array_get(v, 2);
 	struct recording_event ev = *ret;
 
-	if (!json_is_array(v) || json_array_size(v) != 3 || !json_is_number(at) || !json_is_string(code) || !json_is_string(data))
+	if (!json_is_array(v) || json_array_size(v) != 3 || !json_is_number(at) || !json_is_string(code) ||
+	    !json_is_string(data))
 		return err_set(e, ERR_INVALID, "an event is an array of a time, a code and a text");
 	/* so that a time that is no number is refused too */
 	if (!(json_number_value(at) >= 0 && json_number_value(at) < SECONDS_MAX))
@@ -221,10 +225,7 @@ int recording_parse_event(const char *line, size_t n, struct recording_event *re
 	return v ? take_event(v, ret, e) : -1;
 }
 
-void recording_event_done(struct recording_event *ev)
-{
-	buf_done(&ev->data);
-}
+void recording_event_done(struct recording_event *ev) { buf_done(&ev->data); }
 
 /* ---- pace ---- */
 

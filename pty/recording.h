@@ -2,8 +2,9 @@
 #define BAILIFF_PTY_RECORDING_H
 
 /*
- * Terminal recordings as asciicast version 2: a line with a JSON object (the header), then a line for each event, a JSON array
- * [seconds since the beginning, code, data] with code "o" (output), "i" (input), "r" (resize, "COLSxROWS") or "m" (a marker).
+ * Terminal recordings as asciicast version 2: a line with a JSON object (the header), then a line for each event, a
+ * JSON array [seconds since the beginning, code, data] with code "o" (output), "i" (input), "r" (resize, "COLSxROWS")
+ * or "m" (a marker).
  *
  * struct recording writes one from pieces of output and their times. JSON holds only UTF-8, so a character that two
  * pieces share goes whole into the second, and bytes that are none become U+FFFD.
@@ -29,7 +30,7 @@ struct recording_header {
 
 struct recording {
 	uint64_t start_us, last_us;
-	char cut[4];                 /* the beginning of a character */
+	char cut[4]; /* the beginning of a character */
 	size_t ncut;
 };
 

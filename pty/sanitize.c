@@ -10,17 +10,17 @@ enum { GROUND, ESCAPE, INTERMEDIATE, CONTROL, STRING };
 static void ground(struct sanitize *s, char c, struct buf *text)
 {
 	switch (c) {
-	case '\r':
-		s->returned = true;
-		return;
+	case '\r': s->returned = true; return;
 	case '\n':
 		buf_byte(text, '\n');
 		s->returned = s->written = false;
 		return;
-	case '\a': case '\b': case '\016': case '\017': case '\0':
-		return;
-	default:
-		break;
+	case '\a':
+	case '\b':
+	case '\016':
+	case '\017':
+	case '\0': return;
+	default: break;
 	}
 	if (s->returned && s->written)
 		buf_byte(text, '\n');
@@ -53,12 +53,8 @@ static void feed_byte(struct sanitize *s, char c, struct buf *text)
 		return;
 	}
 	switch (s->state) {
-	case GROUND:
-		ground(s, c, text);
-		break;
-	case ESCAPE:
-		escape(s, c);
-		break;
+	case GROUND: ground(s, c, text); break;
+	case ESCAPE: escape(s, c); break;
 	case INTERMEDIATE:
 		if (c < ' ' || c > '/')
 			s->state = GROUND;

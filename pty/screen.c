@@ -22,32 +22,33 @@ struct screen {
 	VTerm *vt;
 	VTermScreen *vs;
 	unsigned rows, cols;
-	struct screen_info info;     /* what callbacks tell; sizes and counts are filled in when asked for */
+	struct screen_info info; /* what callbacks tell; sizes and counts are filled in when asked for */
 	char title[TITLE_MAX + 1];
 
 	uint64_t *stamps[PLANES];
 	unsigned stamp_rows, stamp_cols;
-	uint64_t stamp;              /* what is drawn now gets */
-	bool resizing;               /* what libvterm draws anew then is not new */
-	unsigned pushed;             /* rows that left since the last move */
+	uint64_t stamp;  /* what is drawn now gets */
+	bool resizing;   /* what libvterm draws anew then is not new */
+	unsigned pushed; /* rows that left since the last move */
 
 	struct screen_limits limits;
-	struct line *back;           /* a ring of limits.lines */
+	struct line *back; /* a ring of limits.lines */
 	unsigned back_first, back_count;
 	size_t back_bytes;
 
 	uint64_t offset, skipped;
 	struct intake intake;
-	struct traces traces;        /* what else is switched on: libvterm does not tell all of it */
+	struct traces traces; /* what else is switched on: libvterm does not tell all of it */
 	struct buf clean;
-	size_t still;                /* see STILL_MAX */
+	size_t still; /* see STILL_MAX */
 	bool moved;
 	struct buf replies;
 };
 
 bool screen_size_ok(unsigned rows, unsigned cols)
 {
-	return rows >= 1 && rows <= SCREEN_ROWS_MAX && cols >= 2 && cols <= SCREEN_COLS_MAX && rows * cols <= SCREEN_CELLS_MAX;
+	return rows >= 1 && rows <= SCREEN_ROWS_MAX && cols >= 2 && cols <= SCREEN_COLS_MAX &&
+	       rows * cols <= SCREEN_CELLS_MAX;
 }
 
 static void size_clamp(unsigned *rows, unsigned *cols)
@@ -67,13 +68,15 @@ static uint64_t *stamp_row(struct screen *s, unsigned row)
 
 static void stamps_resize(struct screen *s, unsigned rows, unsigned cols)
 {
-	unsigned keep_rows = rows < s->stamp_rows ? rows : s->stamp_rows, keep_cols = cols < s->stamp_cols ? cols : s->stamp_cols;
+	unsigned keep_rows = rows < s->stamp_rows ? rows : s->stamp_rows,
+		 keep_cols = cols < s->stamp_cols ? cols : s->stamp_cols;
 
 	for (int i = 0; i < PLANES; i++) {
 		uint64_t *fresh = mem_zalloc((size_t)rows * cols, sizeof(*fresh));
 
 		for (unsigned r = 0; r < keep_rows; r++)
-			memcpy(fresh + (size_t)r * cols, s->stamps[i] + (size_t)r * s->stamp_cols, keep_cols * sizeof(*fresh));
+			memcpy(fresh + (size_t)r * cols, s->stamps[i] + (size_t)r * s->stamp_cols,
+			       keep_cols * sizeof(*fresh));
 		free(s->stamps[i]);
 		s->stamps[i] = fresh;
 	}
@@ -116,14 +119,16 @@ static int on_moverect(VTermRect dest, VTermRect src, void *ctx)
 	s->pushed = 0;
 	s->moved = true;
 	for (int i = 0; i < d.end_row - d.start_row; i++) {
-		int row = upwards ? d.start_row + i : d.end_row - 1 - i, from = row - down, col = d.start_col, n = d.end_col - d.start_col;
+		int row = upwards ? d.start_row + i : d.end_row - 1 - i, from = row - down, col = d.start_col,
+		    n = d.end_col - d.start_col;
 
 		if (from < 0 || from >= (int)s->stamp_rows || col - right < 0 || n <= 0)
 			continue;
 		if (col - right + n > (int)s->stamp_cols)
 			n = (int)s->stamp_cols - (col - right);
 		if (n > 0)
-			memmove(stamp_row(s, (unsigned)row) + col, stamp_row(s, (unsigned)from) + col - right, (size_t)n * sizeof(uint64_t));
+			memmove(stamp_row(s, (unsigned)row) + col, stamp_row(s, (unsigned)from) + col - right,
+				(size_t)n * sizeof(uint64_t));
 	}
 	return 1;
 }
@@ -214,19 +219,14 @@ static int on_settermprop(VTermProp prop, VTermValue *val, void *ctx)
 	struct screen *s = ctx;
 
 	switch (prop) {
-	case VTERM_PROP_CURSORVISIBLE:
-		s->info.cursor_visible = val->boolean;
-		break;
-	case VTERM_PROP_CURSORBLINK:
-		s->info.cursor_blink = val->boolean;
-		break;
+	case VTERM_PROP_CURSORVISIBLE: s->info.cursor_visible = val->boolean; break;
+	case VTERM_PROP_CURSORBLINK: s->info.cursor_blink = val->boolean; break;
 	case VTERM_PROP_CURSORSHAPE:
-		s->info.cursor_shape = val->number == VTERM_PROP_CURSORSHAPE_BAR_LEFT ? SCREEN_SHAPE_BAR :
-				       val->number == VTERM_PROP_CURSORSHAPE_UNDERLINE ? SCREEN_SHAPE_UNDERLINE : SCREEN_SHAPE_BLOCK;
+		s->info.cursor_shape = val->number == VTERM_PROP_CURSORSHAPE_BAR_LEFT    ? SCREEN_SHAPE_BAR
+				       : val->number == VTERM_PROP_CURSORSHAPE_UNDERLINE ? SCREEN_SHAPE_UNDERLINE
+											 : SCREEN_SHAPE_BLOCK;
 		break;
-	case VTERM_PROP_ALTSCREEN:
-		s->info.alternate = val->boolean;
-		break;
+	case VTERM_PROP_ALTSCREEN: s->info.alternate = val->boolean; break;
 	case VTERM_PROP_TITLE:
 #if VTERM_VERSION_MAJOR > 0 || VTERM_VERSION_MINOR >= 2
 		title_set(s, val->string.str, val->string.len, val->string.initial);
@@ -234,8 +234,7 @@ static int on_settermprop(VTermProp prop, VTermValue *val, void *ctx)
 		title_set(s, val->string ? val->string : "", val->string ? strlen(val->string) : 0, true);
 #endif
 		break;
-	default:
-		break;
+	default: break;
 	}
 	return 1;
 }
@@ -376,8 +375,8 @@ void screen_skip(struct screen *s, uint64_t n)
 }
 
 /*
- * libvterm 0.1 can leave the cursor above the first row, and margins beyond the last, when a screen shrinks, and then draws
- * outside of its memory. Other terminals give up margins at such a time, too.
+ * libvterm 0.1 can leave the cursor above the first row, and margins beyond the last, when a screen shrinks, and then
+ * draws outside of its memory. Other terminals give up margins at such a time, too.
  */
 static void settle(struct screen *s)
 {
@@ -415,10 +414,7 @@ void screen_replies(struct screen *s, struct buf *out)
 	buf_reset(&s->replies);
 }
 
-bool screen_has_replies(const struct screen *s)
-{
-	return s->replies.len > 0;
-}
+bool screen_has_replies(const struct screen *s) { return s->replies.len > 0; }
 
 /* ---- output ---- */
 
@@ -439,7 +435,8 @@ void screen_info(const struct screen *s, struct screen_info *ret)
 }
 
 /* Calls fn with each line: scrollback first, then the rows. */
-static void each_line(const struct screen *s, unsigned scrollback, void (*fn)(void *ctx, const struct line *l), void *ctx)
+static void each_line(const struct screen *s, unsigned scrollback, void (*fn)(void *ctx, const struct line *l),
+		      void *ctx)
 {
 	mem_auto VTermScreenCell *cells = mem_zalloc(s->cols, sizeof(*cells));
 	unsigned first = scrollback < s->back_count ? s->back_count - scrollback : 0;
@@ -469,7 +466,8 @@ void screen_text(const struct screen *s, unsigned scrollback, struct buf *out)
 	size_t start = out->len;
 
 	each_line(s, scrollback, add_text, out);
-	while (out->len > start && out->data[out->len - 1] == '\n' && (out->len == start + 1 || out->data[out->len - 2] == '\n'))
+	while (out->len > start && out->data[out->len - 1] == '\n' &&
+	       (out->len == start + 1 || out->data[out->len - 2] == '\n'))
 		out->data[--out->len] = '\0';
 }
 
@@ -488,10 +486,7 @@ void screen_lines(const struct screen *s, unsigned scrollback, struct jw *w)
 	jw_arr_end(w);
 }
 
-static void add_cells(void *ctx, const struct line *l)
-{
-	line_cells(l, ctx);
-}
+static void add_cells(void *ctx, const struct line *l) { line_cells(l, ctx); }
 
 void screen_cells(const struct screen *s, unsigned scrollback, struct jw *w)
 {
@@ -526,8 +521,9 @@ static struct line_style pen_of(const struct screen *s)
 		VTermAttr attr;
 		uint32_t bit;
 	} bools[] = {
-		{ VTERM_ATTR_BOLD, LINE_BOLD }, { VTERM_ATTR_ITALIC, LINE_ITALIC }, { VTERM_ATTR_BLINK, LINE_BLINK },
-		{ VTERM_ATTR_REVERSE, LINE_REVERSE }, { VTERM_ATTR_STRIKE, LINE_STRIKE },
+		{ VTERM_ATTR_BOLD, LINE_BOLD },     { VTERM_ATTR_ITALIC, LINE_ITALIC },
+		{ VTERM_ATTR_BLINK, LINE_BLINK },   { VTERM_ATTR_REVERSE, LINE_REVERSE },
+		{ VTERM_ATTR_STRIKE, LINE_STRIKE },
 	};
 	const VTermState *state = vterm_obtain_state(s->vt);
 	struct line_style pen = LINE_STYLE_DEFAULT;

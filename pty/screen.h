@@ -3,8 +3,8 @@
 
 /*
  * What a terminal shows: bytes of a terminal's output go in, and rows of text with a cursor, a title and a bounded
- * scrollback come out. libvterm does the interpreting; this file bounds what it may cost and gives its state shapes that
- * programs and people can use.
+ * scrollback come out. libvterm does the interpreting; this file bounds what it may cost and gives its state shapes
+ * that programs and people can use.
  *
  * The same bytes and resizes in the same order give the same screen, so one that was lost is made again from the spool.
  *
@@ -39,11 +39,11 @@ struct screen_info {
 	unsigned cursor_row, cursor_col; /* from 0 */
 	bool cursor_visible, cursor_blink;
 	enum screen_shape cursor_shape;
-	bool alternate;          /* a full-screen program's second screen is shown */
-	const char *title;       /* UTF-8 without control characters; "" = none. Valid until the next feed */
-	unsigned scrollback;     /* lines */
-	uint64_t offset;         /* bytes of output that it has seen */
-	uint64_t skipped;        /* of which were never shown to it (screen_skip) */
+	bool alternate;      /* a full-screen program's second screen is shown */
+	const char *title;   /* UTF-8 without control characters; "" = none. Valid until the next feed */
+	unsigned scrollback; /* lines */
+	uint64_t offset;     /* bytes of output that it has seen */
+	uint64_t skipped;    /* of which were never shown to it (screen_skip) */
 };
 
 /* A size that is not ok is brought to the nearest that is. */
@@ -76,8 +76,10 @@ void screen_info(const struct screen *s, struct screen_info *ret);
  *   text   one string, a newline after each line; blanks at the ends of lines and empty lines at the end are left out
  *   lines  the same as a JSON array of strings, one for each row, also for empty ones
  *   cells  a JSON array of rows; see line.h
- *   ansi   bytes that draw the same rows, colours and cursor on another terminal of that size, from anywhere. With `modes` they
- *          also make it ready for what the program prints next: margins, pen, keys and mouse reports (traces_redo). Whether to show it
+ *   ansi   bytes that draw the same rows, colours and cursor on another terminal of that size, from anywhere. With
+ *          `modes` they
+ *          also make it ready for what the program prints next: margins, pen, keys and mouse reports (traces_redo).
+ *            Whether to show it
  *          on the alternate screen is up to the caller
  */
 void screen_text(const struct screen *s, unsigned scrollback, struct buf *out);
@@ -86,8 +88,9 @@ void screen_cells(const struct screen *s, unsigned scrollback, struct jw *w);
 void screen_ansi(const struct screen *s, unsigned scrollback, bool modes, struct buf *out);
 
 /*
- * For matching: what was drawn after `offset`, line by line, also if it has scrolled out since. Of a line that is partly older
- * only the part from the first younger cell on is given. Blanks that were written stay, unless `trim`. 0 = all of the visible screen.
+ * For matching: what was drawn after `offset`, line by line, also if it has scrolled out since. Of a line that is
+ * partly older only the part from the first younger cell on is given. Blanks that were written stay, unless `trim`. 0 =
+ * all of the visible screen.
  */
 void screen_drawn_after(const struct screen *s, uint64_t offset, bool trim, struct buf *out);
 

@@ -7,15 +7,16 @@
 
 enum { GROUND, ESCAPE, CHARSET, CONTROL, STRING, STRING_ESCAPE };
 
-/* DEC's private modes that show or that change what the keyboard sends. The alternate screens come last: they are left last. */
+/* DEC's private modes that show or that change what the keyboard sends. The alternate screens come last: they are left
+ * last. */
 static const struct mode {
 	unsigned number;
 	bool usual;
 } modes[] = {
-	{ 7727, false }, { 12, false },   { 66, false },
-	{ 1, false },    { 6, false },    { 9, false },    { 1000, false }, { 1001, false }, { 1002, false }, { 1003, false }, { 1004, false },
-	{ 1005, false }, { 1006, false }, { 1015, false }, { 1016, false }, { 2004, false }, { 2026, false }, { 5, false },    { 7, true },
-	{ 25, true },    { 47, false },   { 1047, false }, { 1049, false },
+	{ 7727, false }, { 12, false },   { 66, false },   { 1, false },    { 6, false },    { 9, false },
+	{ 1000, false }, { 1001, false }, { 1002, false }, { 1003, false }, { 1004, false }, { 1005, false },
+	{ 1006, false }, { 1015, false }, { 1016, false }, { 2004, false }, { 2026, false }, { 5, false },
+	{ 7, true },     { 25, true },    { 47, false },   { 1047, false }, { 1049, false },
 };
 #define MODES (sizeof(modes) / sizeof(modes[0]))
 #define FIRST_ALTERNATE (MODES - 3)
@@ -33,10 +34,7 @@ static void set_mode(struct traces *t, unsigned number, bool on)
 	}
 }
 
-static void reset(struct traces *t)
-{
-	*t = (struct traces){ .state = t->state };
-}
+static void reset(struct traces *t) { *t = (struct traces){ .state = t->state }; }
 
 static void set_region(struct traces *t)
 {
@@ -100,20 +98,17 @@ static void escape_byte(struct traces *t, char c)
 		t->intro = t->middle = 0;
 		t->nparams = 0;
 		break;
-	case ']': case 'P': case 'X': case '^': case '_':
-		t->state = STRING;
-		break;
-	case '(': case ')':
-		t->state = CHARSET;
-		break;
-	case '=': case '>':
-		t->keypad = c == '=';
-		break;
-	case 'c':
-		reset(t);
-		break;
-	default:
-		break;
+	case ']':
+	case 'P':
+	case 'X':
+	case '^':
+	case '_': t->state = STRING; break;
+	case '(':
+	case ')': t->state = CHARSET; break;
+	case '=':
+	case '>': t->keypad = c == '='; break;
+	case 'c': reset(t); break;
+	default: break;
 	}
 }
 
@@ -133,16 +128,12 @@ static void feed_byte(struct traces *t, char c)
 		if (c == '\016' || c == '\017')
 			t->shifted = c == '\016';
 		break;
-	case ESCAPE:
-		escape_byte(t, c);
-		break;
+	case ESCAPE: escape_byte(t, c); break;
 	case CHARSET:
 		t->charset = c != 'B';
 		t->state = GROUND;
 		break;
-	case CONTROL:
-		control_byte(t, c);
-		break;
+	case CONTROL: control_byte(t, c); break;
 	case STRING:
 		if (c == '\a')
 			t->state = GROUND;
@@ -163,27 +154,25 @@ void traces_feed(struct traces *t, const char *bytes, size_t n)
 		feed_byte(t, bytes[i]);
 }
 
-void traces_break(struct traces *t)
-{
-	t->state = GROUND;
-}
+void traces_break(struct traces *t) { t->state = GROUND; }
 
 bool traces_clean(const struct traces *t)
 {
-	return t->state == GROUND && !t->modes && !t->keypad && !t->insert && !t->region && !t->charset && !t->shifted && !t->style &&
-	       !t->keys && !t->colour;
+	return t->state == GROUND && !t->modes && !t->keypad && !t->insert && !t->region && !t->charset &&
+	       !t->shifted && !t->style && !t->keys && !t->colour;
 }
 
-bool traces_alternate(const struct traces *t)
-{
-	return (t->modes >> FIRST_ALTERNATE) != 0;
-}
+bool traces_alternate(const struct traces *t) { return (t->modes >> FIRST_ALTERNATE) != 0; }
 
 void traces_undo(const struct traces *t, struct buf *out)
 {
-	const struct { bool is; const char *undo; } rows[] = {
-		{ t->keypad, "\033>" }, { t->insert, "\033[4l" },         { t->charset, "\033(B\033)B" },   { t->shifted, "\017" },
-		{ t->keys != 0, "\033[>4;0m" }, { t->region, "\0337\033[r\0338" }, { t->style, "\033[0 q" },
+	const struct {
+		bool is;
+		const char *undo;
+	} rows[] = {
+		{ t->keypad, "\033>" },   { t->insert, "\033[4l" },       { t->charset, "\033(B\033)B" },
+		{ t->shifted, "\017" },   { t->keys != 0, "\033[>4;0m" }, { t->region, "\0337\033[r\0338" },
+		{ t->style, "\033[0 q" },
 	};
 
 	if (traces_clean(t))

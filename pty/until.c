@@ -30,7 +30,9 @@ static int check_pattern(const char *p, struct err *e)
 			n = strtoul(p, &end, 10);
 			p = end - 1;
 			if (n > UNTIL_REPEAT_MAX || (n && (product *= n) > UNTIL_REPEAT_MAX))
-				return err_field(e, "until.regex", "repeats too much: all its counts in braces together may make %u", UNTIL_REPEAT_MAX);
+				return err_field(e, "until.regex",
+						 "repeats too much: all its counts in braces together may make %u",
+						 UNTIL_REPEAT_MAX);
 		}
 		if (!*p)
 			break;

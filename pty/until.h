@@ -2,14 +2,15 @@
 #define BAILIFF_PTY_UNTIL_H
 
 /*
- * What somebody waits to see on a screen: a text, or a regular expression (POSIX extended; ^ and $ are the ends of a line).
+ * What somebody waits to see on a screen: a text, or a regular expression (POSIX extended; ^ and $ are the ends of a
+ * line).
  *
  * With `after`, only what was drawn after that offset of the output counts, also if it has scrolled out of sight since:
  * whoever types a command and waits for the prompt does not meet the old one. Without it, what is on the screen
  * when the waiting begins counts as well.
  *
- * Patterns come from outside: length and repetitions are bounded and back-references refused, because these are what can make matching
- * take for ever.
+ * Patterns come from outside: length and repetitions are bounded and back-references refused, because these are what
+ * can make matching take for ever.
  */
 
 #include <regex.h>
@@ -27,8 +28,8 @@ struct screen;
 enum until_match { UNTIL_NOTHING, UNTIL_TEXT, UNTIL_REGEX };
 
 struct until {
-	char *text;            /* or NULL */
-	regex_t *regex;        /* or NULL */
+	char *text;     /* or NULL */
+	regex_t *regex; /* or NULL */
 	bool has_after;
 	uint64_t after;
 };

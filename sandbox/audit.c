@@ -1,10 +1,12 @@
 /*
- * The kernel's audit, by its netlink sockets. A socket that records come to is never used for requests: answers and records would mix.
+ * The kernel's audit, by its netlink sockets. A socket that records come to is never used for requests: answers and
+ * records would mix.
  *
- * Records are read from the multicast group, which any number of programs can join, so that an audit daemon and any number of bailiff daemons
- * get all of them. Where no program is registered as the recipient, the kernel prints each record to its log instead. To keep the log clean the
- * guard then registers a second socket, whose filter drops everything but the kernel's question whether the recipient is still there: it
- * asks that when an audit daemon wants to register, and then the guard withdraws (audit_recipient_wanted).
+ * Records are read from the multicast group, which any number of programs can join, so that an audit daemon and any
+ * number of bailiff daemons get all of them. Where no program is registered as the recipient, the kernel prints each
+ * record to its log instead. To keep the log clean the guard then registers a second socket, whose filter drops
+ * everything but the kernel's question whether the recipient is still there: it asks that when an audit daemon wants to
+ * register, and then the guard withdraws (audit_recipient_wanted).
  */
 
 #include "sandbox/audit.h"
@@ -36,14 +38,12 @@
 
 /* ---- messages ---- */
 
-int audit_open(void)
-{
-	return socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_AUDIT);
-}
+int audit_open(void) { return socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_AUDIT); }
 
 int audit_send(int fd, uint16_t type, uint16_t flags, const void *body, size_t n)
 {
-	struct audit_message m = { .head = { .nlmsg_len = (uint32_t)NLMSG_LENGTH(n), .nlmsg_type = type,
+	struct audit_message m = { .head = { .nlmsg_len = (uint32_t)NLMSG_LENGTH(n),
+					     .nlmsg_type = type,
 					     .nlmsg_flags = (uint16_t)(NLM_F_REQUEST | flags) } };
 	const struct sockaddr_nl kernel = { .nl_family = AF_NETLINK };
 	if (n > sizeof m.body) {
@@ -51,7 +51,9 @@ int audit_send(int fd, uint16_t type, uint16_t flags, const void *body, size_t n
 		return -1;
 	}
 	memcpy(m.body, body, n);
-	return sendto(fd, &m, NLMSG_ALIGN(m.head.nlmsg_len), 0, (const struct sockaddr *)&kernel, sizeof kernel) < 0 ? -1 : 0;
+	return sendto(fd, &m, NLMSG_ALIGN(m.head.nlmsg_len), 0, (const struct sockaddr *)&kernel, sizeof kernel) < 0
+		       ? -1
+		       : 0;
 }
 
 static ssize_t receive_within(int fd, int ms, struct audit_message *ret)
@@ -69,10 +71,7 @@ static ssize_t receive_within(int fd, int ms, struct audit_message *ret)
 	return n;
 }
 
-ssize_t audit_receive(int fd, struct audit_message *ret)
-{
-	return receive_within(fd, ANSWER_MS, ret);
-}
+ssize_t audit_receive(int fd, struct audit_message *ret) { return receive_within(fd, ANSWER_MS, ret); }
 
 int audit_error_of(const struct audit_message *m, ssize_t n)
 {
@@ -119,8 +118,8 @@ int audit_get_status(int fd, struct audit_status *ret)
 /* ---- filters ---- */
 
 /*
- * Accepts messages of these types only. What a filter drops counts as delivered, and takes no room in the socket. Loads of a filter are big-endian, the header
- * is in the machine's order.
+ * Accepts messages of these types only. What a filter drops counts as delivered, and takes no room in the socket. Loads
+ * of a filter are big-endian, the header is in the machine's order.
  */
 static int accept_only(int fd, const uint16_t *types, size_t n)
 {
@@ -141,20 +140,24 @@ static int accept_only(int fd, const uint16_t *types, size_t n)
 }
 
 /*
- * The multicast group, with room for a burst. What does not fit is dropped: the socket counts it (audit_congestions). Reporting that by an error
- * (ENOBUFS) is switched off, since a socket with that error receives nothing until everything was read.
+ * The multicast group, with room for a burst. What does not fit is dropped: the socket counts it (audit_congestions).
+ * Reporting that by an error (ENOBUFS) is switched off, since a socket with that error receives nothing until
+ * everything was read.
  */
 static int open_reader(void)
 {
 	static const uint16_t types[] = {
-		AUDIT_SYSCALL, AUDIT_CWD, AUDIT_PATH, AUDIT_PROCTITLE, AUDIT_SOCKADDR, AUDIT_EOE, AUDIT_SECCOMP, AUDIT_LANDLOCK_ACCESS, AUDIT_MARK_TYPE,
+		AUDIT_SYSCALL,   AUDIT_CWD, AUDIT_PATH,    AUDIT_PROCTITLE,
+		AUDIT_SOCKADDR,  AUDIT_EOE, AUDIT_SECCOMP, AUDIT_LANDLOCK_ACCESS,
+		AUDIT_MARK_TYPE,
 	};
 	const struct sockaddr_nl group = { .nl_family = AF_NETLINK, .nl_groups = 1u << (AUDIT_NLGRP_READLOG - 1) };
 	const int size = RECEIVE_BYTES, on = 1;
 	fd_auto int fd = audit_open();
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0 ||
-	    setsockopt(fd, SOL_NETLINK, NETLINK_NO_ENOBUFS, &on, sizeof on) < 0 || accept_only(fd, types, countof(types)) < 0 ||
-	    bind(fd, (const struct sockaddr *)&group, sizeof group) < 0 || fd_nonblock(fd, true) < 0)
+	    setsockopt(fd, SOL_NETLINK, NETLINK_NO_ENOBUFS, &on, sizeof on) < 0 ||
+	    accept_only(fd, types, countof(types)) < 0 || bind(fd, (const struct sockaddr *)&group, sizeof group) < 0 ||
+	    fd_nonblock(fd, true) < 0)
 		return -1;
 	return fd_take(&fd);
 }
@@ -175,16 +178,14 @@ bool audit_is_reader(int fd)
 
 /* ---- the host's state ---- */
 
-static bool is_alive(uint32_t pid)
-{
-	return pid && (kill((pid_t)pid, 0) == 0 || errno == EPERM);
-}
+static bool is_alive(uint32_t pid) { return pid && (kill((pid_t)pid, 0) == 0 || errno == EPERM); }
 
 static int unavailable(struct err *e, const char *what)
 {
 	int errnum = errno;
 	if (errnum == ECONNREFUSED || errnum == EPERM)
-		return err_set(e, ERR_UNAVAILABLE, "%s: requires the host's own namespaces, CAP_AUDIT_CONTROL and CAP_AUDIT_READ", what);
+		return err_set(e, ERR_UNAVAILABLE,
+			       "%s: requires the host's own namespaces, CAP_AUDIT_CONTROL and CAP_AUDIT_READ", what);
 	return err_set(e, ERR_UNAVAILABLE, "%s: %s", what, strerror(errnum));
 }
 
@@ -216,9 +217,13 @@ static int apply(int ctl, const struct host_audit *h, struct err *e)
 	bool was_off = !h->status.enabled || h->rules.task_rule || h->rules.others_task_rule;
 	bool another = belongs_to_another(h);
 	if (h->status.enabled == 2)
-		return err_set(e, ERR_UNAVAILABLE, "the audit rules are immutable until the next boot (auditctl -e 2); boot without that to get exact denials");
+		return err_set(e, ERR_UNAVAILABLE,
+			       "the audit rules are immutable until the next boot (auditctl -e 2); boot without that "
+			       "to get exact denials");
 	if (!h->status.enabled && h->owner && !h->rules.owner_is_bailiff)
-		return err_set(e, ERR_UNAVAILABLE, "audit is switched off although process %d owns it; auditctl -e 1 switches it on", (int)h->owner);
+		return err_set(e, ERR_UNAVAILABLE,
+			       "audit is switched off although process %d owns it; auditctl -e 1 switches it on",
+			       (int)h->owner);
 	if (another && h->rules.task_rule && audit_rules_remove_task(ctl) < 0)
 		return unavailable(e, "remove an audit rule");
 	if (audit_rules_add(ctl, was_off && !another) < 0)
@@ -235,7 +240,8 @@ static int apply(int ctl, const struct host_audit *h, struct err *e)
 
 /* ---- a trial ---- */
 
-/* In a process of its own: tells its session, then its child tries what is refused to everybody but root. Nothing here allocates. */
+/* In a process of its own: tells its session, then its child tries what is refused to everybody but root. Nothing here
+ * allocates. */
 static void trial_child(int out)
 {
 	uint32_t session = audit_enter_session();
@@ -265,7 +271,8 @@ static bool record_comes(int reader, uint32_t session, unsigned ms)
 	}
 }
 
-/* Rules of others, a namespace or a locked login uid may keep records away: a refusal is made, and its record must come. */
+/* Rules of others, a namespace or a locked login uid may keep records away: a refusal is made, and its record must
+ * come. */
 static int try_out(int reader, const struct host_audit *h, unsigned ms, struct err *e)
 {
 	int fds[2];
@@ -282,12 +289,18 @@ static int try_out(int reader, const struct host_audit *h, unsigned ms, struct e
 	}
 	close(fds[0]);
 	if (session == AUDIT_NO_SESSION)
-		return err_set(e, ERR_UNAVAILABLE, "commands get no audit session; look for locked login uids (auditctl -s: loginuid_immutable)");
+		return err_set(
+			e, ERR_UNAVAILABLE,
+			"commands get no audit session; look for locked login uids (auditctl -s: loginuid_immutable)");
 	if (record_comes(reader, session, ms))
 		return 0;
 	if (h->rules.never_task)
-		return err_set(e, ERR_UNAVAILABLE, "an audit rule of this host switches auditing off for all tasks (task,never in auditctl -l); remove it to get exact denials");
-	return err_set(e, ERR_UNAVAILABLE, "audit records of a trial did not arrive; look for rules of this host that suppress them (auditctl -l)");
+		return err_set(e, ERR_UNAVAILABLE,
+			       "an audit rule of this host switches auditing off for all tasks (task,never in auditctl "
+			       "-l); remove it to get exact denials");
+	return err_set(e, ERR_UNAVAILABLE,
+		       "audit records of a trial did not arrive; look for rules of this host that suppress them "
+		       "(auditctl -l)");
 }
 
 int audit_take(unsigned trial_ms, int *ret_fd, struct err *e)
@@ -354,7 +367,8 @@ int audit_recipient_open(void)
 	static const uint16_t types[] = { AUDIT_REPLACE };
 	const struct audit_status s = { .mask = AUDIT_STATUS_PID, .pid = (uint32_t)getpid() };
 	fd_auto int fd = audit_open();
-	if (fd < 0 || audit_request(fd, AUDIT_SET, &s, sizeof s) < 0 || accept_only(fd, types, countof(types)) < 0 || fd_nonblock(fd, true) < 0)
+	if (fd < 0 || audit_request(fd, AUDIT_SET, &s, sizeof s) < 0 || accept_only(fd, types, countof(types)) < 0 ||
+	    fd_nonblock(fd, true) < 0)
 		return -1;
 	return fd_take(&fd);
 }

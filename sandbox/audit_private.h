@@ -1,7 +1,8 @@
 #ifndef BAILIFF_SANDBOX_AUDIT_PRIVATE_H
 #define BAILIFF_SANDBOX_AUDIT_PRIVATE_H
 
-/* Messages to and from the kernel's audit, and the rules of this daemon. Everything here returns −1 with errno on failure. */
+/* Messages to and from the kernel's audit, and the rules of this daemon. Everything here returns −1 with errno on
+ * failure. */
 
 #include <linux/audit.h>
 #include <linux/netlink.h>
@@ -27,16 +28,17 @@ int audit_get_status(int fd, struct audit_status *ret);
 /* ---- rules ---- */
 
 struct audit_rules_state {
-	size_t exit_rules;    /* of this daemon */
-	bool task_rule;       /* of this daemon */
-	bool other_daemons;   /* another bailiffd that is alive has rules */
+	size_t exit_rules;     /* of this daemon */
+	bool task_rule;        /* of this daemon */
+	bool other_daemons;    /* another bailiffd that is alive has rules */
 	bool others_task_rule; /* one of those is its task rule */
 	bool owner_is_bailiff; /* `owner` is one of them, or this process */
-	bool foreign;         /* somebody else has rules */
-	bool never_task;      /* and one of them keeps the kernel from auditing tasks, perhaps all of them */
+	bool foreign;          /* somebody else has rules */
+	bool never_task;       /* and one of them keeps the kernel from auditing tasks, perhaps all of them */
 };
 
-/* Rules that a daemon left behind that is dead are removed on the way. `owner`: the process that records go to; 0 = none. */
+/* Rules that a daemon left behind that is dead are removed on the way. `owner`: the process that records go to; 0 =
+ * none. */
 int audit_rules_read(int fd, pid_t owner, struct audit_rules_state *ret);
 bool audit_rules_complete(const struct audit_rules_state *s);
 /* Adds what is missing; the task rule only if asked for. */

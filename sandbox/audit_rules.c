@@ -1,9 +1,10 @@
 /*
- * The rules of one daemon. Each carries a key that names the daemon's guard by process id and start time, so that several daemons and other
- * programs' rules never touch each other, and so that the rules of a daemon that was killed can be told from those of one that is alive.
+ * The rules of one daemon. Each carries a key that names the daemon's guard by process id and start time, so that
+ * several daemons and other programs' rules never touch each other, and so that the rules of a daemon that was killed
+ * can be told from those of one that is alive.
  *
- * Rules are appended: where another program's rule already reports a refusal, the kernel takes that one, with its key, and the record is the
- * same.
+ * Rules are appended: where another program's rule already reports a refusal, the kernel takes that one, with its key,
+ * and the record is the same.
  */
 
 #include "sandbox/audit_private.h"
@@ -83,10 +84,7 @@ static void rule_key(union rule *r, const char *key)
 	r->data.buflen = (uint32_t)n;
 }
 
-static size_t rule_size(const union rule *r)
-{
-	return sizeof r->data + r->data.buflen;
-}
+static size_t rule_size(const union rule *r) { return sizeof r->data + r->data.buflen; }
 
 static int rule_add(int fd, union rule *r, uint32_t list, uint32_t action)
 {
@@ -124,7 +122,8 @@ static bool bailiff_key(const union rule *r, char out[KEY_CAP])
 
 #define KIND(k) (1u << REFUSAL_##k)
 
-/* Which errors of which system calls are refusals. EBUSY: a protected path, or a parent of one, was to be moved away. */
+/* Which errors of which system calls are refusals. EBUSY: a protected path, or a parent of one, was to be moved away.
+ */
 static const struct {
 	int error;
 	unsigned kinds;
@@ -142,7 +141,8 @@ static int add_exit_rules(int fd)
 		union rule r = { .bytes = { 0 } };
 		for (size_t k = 0; k < refusal_count; k++) {
 			int nr = seccomp_syscall_resolve_name(refusals[k].syscall);
-			if (nr < 0 || nr >= AUDIT_BITMASK_SIZE * 32 || !(refusal_kinds(&refusals[k]) & refusal_errors[i].kinds))
+			if (nr < 0 || nr >= AUDIT_BITMASK_SIZE * 32 ||
+			    !(refusal_kinds(&refusals[k]) & refusal_errors[i].kinds))
 				continue;
 			r.data.mask[AUDIT_WORD(nr)] |= (uint32_t)AUDIT_BIT(nr);
 		}
@@ -214,7 +214,8 @@ static int list_rules(int fd, struct rule_list *l)
 				l->rules[l->count++] = r;
 		} else {
 			l->foreign = true;
-			l->never_task |= (r.data.flags & ~AUDIT_FILTER_PREPEND) == AUDIT_FILTER_TASK && r.data.action == AUDIT_NEVER;
+			l->never_task |= (r.data.flags & ~AUDIT_FILTER_PREPEND) == AUDIT_FILTER_TASK &&
+					 r.data.action == AUDIT_NEVER;
 		}
 	}
 }
@@ -224,10 +225,7 @@ static int rule_delete(int fd, const union rule *r)
 	return audit_request(fd, AUDIT_DEL_RULE, r, rule_size(r)) < 0 && errno != ENOENT ? -1 : 0;
 }
 
-static bool is_task_rule(const union rule *r)
-{
-	return r->data.flags == AUDIT_FILTER_TASK;
-}
+static bool is_task_rule(const union rule *r) { return r->data.flags == AUDIT_FILTER_TASK; }
 
 static void read_rule(int fd, const union rule *r, pid_t owner, struct audit_rules_state *s)
 {
@@ -239,7 +237,8 @@ static void read_rule(int fd, const union rule *r, pid_t owner, struct audit_rul
 		s->task_rule |= is_task_rule(r);
 		s->exit_rules += r->data.flags == AUDIT_FILTER_EXIT;
 		s->owner_is_bailiff |= owner == getpid();
-	} else if (key[0] ? key_is_alive(key, &pid) : owner && owner != getpid()) { /* without a key: its daemon was the reader */
+	} else if (key[0] ? key_is_alive(key, &pid)
+			  : owner && owner != getpid()) { /* without a key: its daemon was the reader */
 		s->other_daemons = true;
 		s->others_task_rule |= is_task_rule(r);
 		s->owner_is_bailiff |= owner && (owner == pid || !key[0]);
@@ -260,10 +259,7 @@ int audit_rules_read(int fd, pid_t owner, struct audit_rules_state *ret)
 	return r;
 }
 
-bool audit_rules_complete(const struct audit_rules_state *s)
-{
-	return s->exit_rules == countof(refusal_errors);
-}
+bool audit_rules_complete(const struct audit_rules_state *s) { return s->exit_rules == countof(refusal_errors); }
 
 static int remove_own(int fd, bool only_task)
 {
@@ -280,12 +276,6 @@ static int remove_own(int fd, bool only_task)
 	return r;
 }
 
-int audit_rules_remove_task(int fd)
-{
-	return remove_own(fd, true);
-}
+int audit_rules_remove_task(int fd) { return remove_own(fd, true); }
 
-int audit_rules_remove(int fd)
-{
-	return remove_own(fd, false);
-}
+int audit_rules_remove(int fd) { return remove_own(fd, false); }

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define SLACK_S 2 /* between the clock and the times of files: they may come from another machine's clock, or a coarse one */
+#define SLACK_S \
+	2 /* between the clock and the times of files: they may come from another machine's clock, or a coarse one */
 
 bool autorun_applies(const struct plan_head *plan)
 {
@@ -21,7 +22,8 @@ bool autorun_applies(const struct plan_head *plan)
 
 struct autorun *autorun_new(const struct plan_head *plan)
 {
-	void *p = mmap(NULL, sizeof(struct autorun), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *p = mmap(NULL, sizeof(struct autorun), PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	struct autorun *a = p == MAP_FAILED ? NULL : p;
 	if (a) {
 		a->plan = plan;
@@ -30,10 +32,7 @@ struct autorun *autorun_new(const struct plan_head *plan)
 	return a;
 }
 
-void autorun_use_fds(struct autorun *a, int self_fds)
-{
-	a->self_fds = self_fds;
-}
+void autorun_use_fds(struct autorun *a, int self_fds) { a->self_fds = self_fds; }
 
 void autorun_free(struct autorun *a)
 {
@@ -88,8 +87,8 @@ static void compare_known(struct autorun *a)
 }
 
 /*
- * Found only now: new, unless the first search did not get as far, and the file is older than the command. Where the first search may not
- * have come by, the file may have been there before: it is not for a revert to remove.
+ * Found only now: new, unless the first search did not get as far, and the file is older than the command. Where the
+ * first search may not have come by, the file may have been there before: it is not for a revert to remove.
  */
 static void compare_found(struct autorun *a)
 {
@@ -114,16 +113,22 @@ static struct autorun_version version_of(const struct autorun_file *f)
 {
 	if (!f)
 		return (struct autorun_version){ .type = AUTORUN_TYPE_NONE, .text = "" };
-	return (struct autorun_version){ .type = f->type, .mode = f->mode, .kept = f->kept, .text = f->text ? f->text : "", .len = f->len };
+	return (struct autorun_version){
+		.type = f->type, .mode = f->mode, .kept = f->kept, .text = f->text ? f->text : "", .len = f->len
+	};
 }
 
-void autorun_write(const struct autorun *a, uint32_t uid, uint32_t gid, const uint8_t key[AUTORUN_KEY_BYTES], struct buf *out)
+void autorun_write(const struct autorun *a, uint32_t uid, uint32_t gid, const uint8_t key[AUTORUN_KEY_BYTES],
+		   struct buf *out)
 {
 	autorun_report_begin(out);
 	for (uint32_t i = 0; i < a->changes; i++) {
 		const struct autorun_change *c = &a->change[i];
-		const struct autorun_record r = { .path = c->after.path, .path_len = strlen(c->after.path), .program = c->after.program,
-						  .program_len = strlen(c->after.program), .before = version_of(c->before),
+		const struct autorun_record r = { .path = c->after.path,
+						  .path_len = strlen(c->after.path),
+						  .program = c->after.program,
+						  .program_len = strlen(c->after.program),
+						  .before = version_of(c->before),
 						  .after = version_of(&c->after) };
 		autorun_report_add(out, &r);
 	}

@@ -1,9 +1,9 @@
 /*
- * What a git configuration leads to: files that it includes, and the folder that it names for hooks. Those are executed like the
- * configuration itself, and are often part of the working tree.
+ * What a git configuration leads to: files that it includes, and the folder that it names for hooks. Those are executed
+ * like the configuration itself, and are often part of the working tree.
  *
- * Read the way git does as far as these two settings need it: sections, comments, quotes, values that go on in the next line. What
- * is not understood here names nothing; such a line is still in the file, which is compared as a whole.
+ * Read the way git does as far as these two settings need it: sections, comments, quotes, values that go on in the next
+ * line. What is not understood here names nothing; such a line is still in the file, which is compared as a whole.
  */
 
 #include "sandbox/autorun_private.h"
@@ -125,7 +125,8 @@ static void follow_include(struct autorun *a, const char *value, const char *fol
 		autorun_follow_config(a, f, path, top, depth + 1);
 }
 
-void autorun_follow_config(struct autorun *a, const struct autorun_file *config, const char *folder, const char *top, unsigned depth)
+void autorun_follow_config(struct autorun *a, const struct autorun_file *config, const char *folder, const char *top,
+			   unsigned depth)
 {
 	struct setting s = { .section = "" };
 	char path[PATH_MAX];
@@ -137,8 +138,8 @@ void autorun_follow_config(struct autorun *a, const struct autorun_file *config,
 		bool include = strcasecmp(s.section, "include") == 0 || strcasecmp(s.section, "includeif") == 0;
 		if (include && strcasecmp(s.key, "path") == 0)
 			follow_include(a, s.value, folder, top, depth);
-		else if (strcasecmp(s.section, "core") == 0 && strcasecmp(s.key, "hookspath") == 0 && resolve(top, s.value, path) &&
-			 autorun_in_write_root(a, path) && strcmp(path, top) != 0)
+		else if (strcasecmp(s.section, "core") == 0 && strcasecmp(s.key, "hookspath") == 0 &&
+			 resolve(top, s.value, path) && autorun_in_write_root(a, path) && strcmp(path, top) != 0)
 			autorun_meet_tree(a, AT_FDCWD, path, path, "git", 0);
 	}
 	a->led = outer;

@@ -16,10 +16,7 @@
 
 /* ---- the set ---- */
 
-static uint32_t slot_of(const char *path)
-{
-	return (uint32_t)(hash64(path, strlen(path), 0) % AUTORUN_SLOTS);
-}
+static uint32_t slot_of(const char *path) { return (uint32_t)(hash64(path, strlen(path), 0) % AUTORUN_SLOTS); }
 
 const struct autorun_file *autorun_find(const struct autorun_set *s, const char *path)
 {
@@ -66,8 +63,9 @@ static void set_digest(struct autorun *a, struct autorun_file *f, const char *di
 static void digest_stat(struct autorun *a, const struct stat *st, struct autorun_file *f)
 {
 	char text[160];
-	int n = snprintf(text, sizeof text, "%llu:%llu:%lld:%lld.%09ld", (unsigned long long)st->st_dev, (unsigned long long)st->st_ino,
-			 (long long)st->st_size, (long long)st->st_ctim.tv_sec, st->st_ctim.tv_nsec);
+	int n = snprintf(text, sizeof text, "%llu:%llu:%lld:%lld.%09ld", (unsigned long long)st->st_dev,
+			 (unsigned long long)st->st_ino, (long long)st->st_size, (long long)st->st_ctim.tv_sec,
+			 st->st_ctim.tv_nsec);
 	set_digest(a, f, text, (size_t)n);
 }
 
@@ -120,7 +118,9 @@ void autorun_examine(struct autorun *a, int at, const char *name, struct autorun
 {
 	char target[PATH_MAX];
 	struct stat st;
-	*ret = (struct autorun_file){ .type = AUTORUN_TYPE_NONE, .path = ret->path, .program = ret->program, .text = "" };
+	*ret = (struct autorun_file){
+		.type = AUTORUN_TYPE_NONE, .path = ret->path, .program = ret->program, .text = ""
+	};
 	if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0) {
 		if (errno != ENOENT && errno != ENOTDIR)
 			a->partial |= errno == ENAMETOOLONG ? AUTORUN_PARTIAL_DEEP : AUTORUN_PARTIAL_SHUT;
@@ -149,8 +149,8 @@ void autorun_examine(struct autorun *a, int at, const char *name, struct autorun
 }
 
 /*
- * A link is executed by what it leads to, which may be anywhere in a write root: that file is examined under its own name.
- * The kernel says which one it is; a broken link leads to nothing.
+ * A link is executed by what it leads to, which may be anywhere in a write root: that file is examined under its own
+ * name. The kernel says which one it is; a broken link leads to nothing.
  */
 static void meet_target(struct autorun *a, int at, const char *name, const char *program)
 {
@@ -173,12 +173,14 @@ static void meet_target(struct autorun *a, int at, const char *name, const char 
 	a->led = outer;
 }
 
-const struct autorun_file *autorun_meet(struct autorun *a, int at, const char *name, const char *path, const char *program)
+const struct autorun_file *autorun_meet(struct autorun *a, int at, const char *name, const char *path,
+					const char *program)
 {
 	struct autorun_set *s = a->again ? &a->found : &a->before;
 	const struct autorun_file *known = a->again ? autorun_find(&a->before, path) : NULL;
 	if (known) {
-		/* The same link may lead to another file by now: through links on its way, or to one that did not exist. */
+		/* The same link may lead to another file by now: through links on its way, or to one that did not
+		 * exist. */
 		if (known->type == AUTORUN_TYPE_LINK && !a->led)
 			meet_target(a, at, name, program);
 		return known;

@@ -2,9 +2,9 @@
 #define BAILIFF_SANDBOX_AUTORUN_PRIVATE_H
 
 /*
- * Between autorun.c (what is compared), autorun_search.c (where it is found), autorun_file.c (one file) and autorun_config.c (what a
- * git configuration leads to). Everything lives in one mapping of fixed size, of which the kernel provides what is touched: an
- * init allocates nothing while a command's memory may be limited.
+ * Between autorun.c (what is compared), autorun_search.c (where it is found), autorun_file.c (one file) and
+ * autorun_config.c (what a git configuration leads to). Everything lives in one mapping of fixed size, of which the
+ * kernel provides what is touched: an init allocates nothing while a command's memory may be limited.
  */
 
 #include "sandbox/autorun.h"
@@ -22,12 +22,12 @@
 struct autorun_file {
 	const char *path, *program;
 	enum autorun_type type;
-	uint32_t mode;             /* permission bits */
-	bool kept;                 /* text is all of it; else it is a digest, or what stat says */
-	const char *text;          /* the content, or where the link leads */
+	uint32_t mode;    /* permission bits */
+	bool kept;        /* text is all of it; else it is a digest, or what stat says */
+	const char *text; /* the content, or where the link leads */
 	uint32_t len;
-	struct timespec changed;   /* ctime */
-	bool led;                  /* as in struct autorun, when it was found */
+	struct timespec changed; /* ctime */
+	bool led;                /* as in struct autorun, when it was found */
 };
 
 /* Files by their paths. */
@@ -44,8 +44,8 @@ enum autorun_folder_flag {
 };
 
 struct autorun_folder {
-	uint32_t parent;           /* AUTORUN_ROOT = a write root, whose number is in `name` */
-	uint32_t name;             /* offset in `names` */
+	uint32_t parent; /* AUTORUN_ROOT = a write root, whose number is in `name` */
+	uint32_t name;   /* offset in `names` */
 	uint32_t flags;
 };
 #define AUTORUN_ROOT UINT32_MAX
@@ -55,11 +55,11 @@ struct autorun_search {
 	uint32_t count;
 	uint32_t names_used;
 	uint32_t entries;
-	uint32_t includes;         /* of git configurations, followed so far */
-	uint32_t parent;           /* of which `parent_fd` is open; AUTORUN_ROOT = none */
+	uint32_t includes; /* of git configurations, followed so far */
+	uint32_t parent;   /* of which `parent_fd` is open; AUTORUN_ROOT = none */
 	int parent_fd;
 	struct timespec started;
-	char path[PATH_MAX];       /* of the folder at hand */
+	char path[PATH_MAX]; /* of the folder at hand */
 	size_t path_len;
 	char names[AUTORUN_NAMES_MAX];
 };
@@ -68,11 +68,11 @@ struct autorun {
 	const struct plan_head *plan;
 	int self_fds; /* −1: /proc/self/fd */
 	struct autorun_set before, found;
-	bool again;                /* the second search: what is in `before` is not examined by it */
-	bool led;                  /* what is met now is met by a link or a configuration that may have led elsewhere before */
-	uint32_t partial;          /* enum autorun_partial, of both */
+	bool again;       /* the second search: what is in `before` is not examined by it */
+	bool led;         /* what is met now is met by a link or a configuration that may have led elsewhere before */
+	uint32_t partial; /* enum autorun_partial, of both */
 	uint32_t partial_before;
-	struct timespec began;     /* CLOCK_REALTIME */
+	struct timespec began; /* CLOCK_REALTIME */
 	struct autorun_change {
 		const struct autorun_file *before; /* NULL = there was none */
 		struct autorun_file after;
@@ -90,16 +90,19 @@ char *autorun_text(struct autorun *a, const void *p, size_t n);
 /* What is there now; type NONE if nothing is. `at` and `name` are where to look, or AT_FDCWD and a path. */
 void autorun_examine(struct autorun *a, int at, const char *name, struct autorun_file *ret);
 /* Examines and keeps it, with what it leads to if it is a link; also in `found`, unless it is known from before. */
-const struct autorun_file *autorun_meet(struct autorun *a, int at, const char *name, const char *path, const char *program);
+const struct autorun_file *autorun_meet(struct autorun *a, int at, const char *name, const char *path,
+					const char *program);
 
 /* autorun_search.c */
 void autorun_search(struct autorun *a);
 /* Every file in and below a folder. */
-void autorun_meet_tree(struct autorun *a, int at, const char *name, const char *path, const char *program, unsigned depth);
+void autorun_meet_tree(struct autorun *a, int at, const char *name, const char *path, const char *program,
+		       unsigned depth);
 bool autorun_in_write_root(const struct autorun *a, const char *path);
 
 /* autorun_config.c */
 /* Files and hook folders that this configuration names; `folder` is where it is, `top` the working tree. */
-void autorun_follow_config(struct autorun *a, const struct autorun_file *config, const char *folder, const char *top, unsigned depth);
+void autorun_follow_config(struct autorun *a, const struct autorun_file *config, const char *folder, const char *top,
+			   unsigned depth);
 
 #endif

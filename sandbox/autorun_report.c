@@ -16,7 +16,7 @@ struct version {
 
 /* Followed by path, program and the two texts. */
 struct record {
-	uint32_t size;             /* with what follows, a multiple of 8 */
+	uint32_t size; /* with what follows, a multiple of 8 */
 	uint32_t path_len, program_len, reserved;
 	struct version before, after;
 };
@@ -31,7 +31,9 @@ const char *autorun_partial_name(unsigned bit)
 
 const char *autorun_record_change(const struct autorun_record *r)
 {
-	return r->before.type == AUTORUN_TYPE_NONE ? "added" : r->after.type == AUTORUN_TYPE_NONE ? "deleted" : "modified";
+	return r->before.type == AUTORUN_TYPE_NONE  ? "added"
+	       : r->after.type == AUTORUN_TYPE_NONE ? "deleted"
+						    : "modified";
 }
 
 /* ---- writing ---- */
@@ -58,8 +60,11 @@ void autorun_report_add(struct buf *out, const struct autorun_record *r)
 	if (r->path_len >= PATH_MAX || r->program_len > PROGRAM_MAX || size > AUTORUN_REPORT_BYTES_MAX - out->len)
 		return;
 	h->count++;
-	const struct record head = { .size = (uint32_t)size, .path_len = (uint32_t)r->path_len, .program_len = (uint32_t)r->program_len,
-				     .before = version_of(&r->before), .after = version_of(&r->after) };
+	const struct record head = { .size = (uint32_t)size,
+				     .path_len = (uint32_t)r->path_len,
+				     .program_len = (uint32_t)r->program_len,
+				     .before = version_of(&r->before),
+				     .after = version_of(&r->after) };
 	buf_append(out, &head, sizeof head);
 	buf_append(out, r->path, r->path_len);
 	buf_append(out, r->program, r->program_len);
@@ -68,7 +73,8 @@ void autorun_report_add(struct buf *out, const struct autorun_record *r)
 	buf_append(out, zeros, size - plain);
 }
 
-void autorun_report_end(struct buf *out, uint32_t uid, uint32_t gid, uint32_t partial, const uint8_t key[AUTORUN_SEAL_BYTES])
+void autorun_report_end(struct buf *out, uint32_t uid, uint32_t gid, uint32_t partial,
+			const uint8_t key[AUTORUN_SEAL_BYTES])
 {
 	struct autorun_head *h = (struct autorun_head *)(void *)out->data;
 	uint8_t seal[AUTORUN_SEAL_BYTES];
@@ -85,7 +91,8 @@ void autorun_report_end(struct buf *out, uint32_t uid, uint32_t gid, uint32_t pa
 static bool version_valid(const struct version *v)
 {
 	bool nothing = v->type == AUTORUN_TYPE_NONE;
-	return v->type < AUTORUN_TYPE_COUNT && v->mode <= 07777 && v->kept <= 1 && v->len <= AUTORUN_REPORT_BYTES_MAX && !(nothing && v->len);
+	return v->type < AUTORUN_TYPE_COUNT && v->mode <= 07777 && v->kept <= 1 && v->len <= AUTORUN_REPORT_BYTES_MAX &&
+	       !(nothing && v->len);
 }
 
 static int check_record(const char *report, size_t len, size_t at, struct record *r, struct err *e)
@@ -93,7 +100,8 @@ static int check_record(const char *report, size_t len, size_t at, struct record
 	if (len - at < sizeof *r)
 		return err_set(e, ERR_CORRUPT, "a report of autorun files ends within a record");
 	memcpy(r, report + at, sizeof *r);
-	if (r->path_len == 0 || r->path_len >= PATH_MAX || r->program_len > PROGRAM_MAX || !version_valid(&r->before) || !version_valid(&r->after))
+	if (r->path_len == 0 || r->path_len >= PATH_MAX || r->program_len > PROGRAM_MAX || !version_valid(&r->before) ||
+	    !version_valid(&r->after))
 		return err_set(e, ERR_CORRUPT, "a report of autorun files with an invalid record");
 	size_t size = (sizeof *r + r->path_len + r->program_len + r->before.len + r->after.len + 7) / 8 * 8;
 	if (r->size != size || len - at < size)
@@ -112,7 +120,8 @@ int autorun_report_check(const void *report, size_t len, struct err *e)
 	if (len < sizeof h || len > AUTORUN_REPORT_BYTES_MAX)
 		return err_set(e, ERR_CORRUPT, "a report of autorun files of %zu bytes", len);
 	memcpy(&h, report, sizeof h);
-	if (h.magic != AUTORUN_REPORT_MAGIC || h.version != AUTORUN_REPORT_VERSION || h.total_len != len || h.count > h.changed)
+	if (h.magic != AUTORUN_REPORT_MAGIC || h.version != AUTORUN_REPORT_VERSION || h.total_len != len ||
+	    h.count > h.changed)
 		return err_set(e, ERR_CORRUPT, "not a report of autorun files");
 	for (uint32_t i = 0; i < h.count; i++) {
 		if (check_record(report, len, at, &r, e) < 0)
@@ -139,7 +148,9 @@ bool autorun_report_sealed(const void *report, const uint8_t key[AUTORUN_SEAL_BY
 
 static struct autorun_version version_read(const struct version *v, const char *text)
 {
-	return (struct autorun_version){ .type = (enum autorun_type)v->type, .mode = v->mode, .kept = v->kept, .text = text, .len = v->len };
+	return (struct autorun_version){
+		.type = (enum autorun_type)v->type, .mode = v->mode, .kept = v->kept, .text = text, .len = v->len
+	};
 }
 
 bool autorun_report_next(const void *report, size_t *at, struct autorun_record *ret)
@@ -152,9 +163,14 @@ bool autorun_report_next(const void *report, size_t *at, struct autorun_record *
 	if (*at >= h.total_len)
 		return false;
 	memcpy(&r, (const char *)report + *at, sizeof r);
-	const char *path = (const char *)report + *at + sizeof r, *program = path + r.path_len, *before = program + r.program_len;
-	*ret = (struct autorun_record){ .path = path, .path_len = r.path_len, .program = program, .program_len = r.program_len,
-					.before = version_read(&r.before, before), .after = version_read(&r.after, before + r.before.len) };
+	const char *path = (const char *)report + *at + sizeof r, *program = path + r.path_len,
+		   *before = program + r.program_len;
+	*ret = (struct autorun_record){ .path = path,
+					.path_len = r.path_len,
+					.program = program,
+					.program_len = r.program_len,
+					.before = version_read(&r.before, before),
+					.after = version_read(&r.after, before + r.before.len) };
 	*at += r.size;
 	return true;
 }

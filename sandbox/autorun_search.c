@@ -1,4 +1,5 @@
-/* Where autorun files are: through the write roots, level by level. Folders are opened one below the other, never through a link. */
+/* Where autorun files are: through the write roots, level by level. Folders are opened one below the other, never
+ * through a link. */
 
 #include "sandbox/autorun_private.h"
 
@@ -41,7 +42,8 @@ static const struct row rows[] = {
 };
 
 /* Large, and nobody works in them: after everything else. */
-static const char *const late_names[] = { "node_modules", ".venv", "venv", "target", "vendor", ".tox", ".cache", "__pycache__" };
+static const char *const late_names[] = { "node_modules", ".venv", "venv",   "target",
+					  "vendor",       ".tox",  ".cache", "__pycache__" };
 
 /* ---- entries of a folder ---- */
 
@@ -101,7 +103,8 @@ static bool is_shut_by_itself(int at, const char *name)
 static int open_below(struct autorun *a, int at, const char *name, int flags)
 {
 	int fd = openat(at, name, FOLDER_FLAGS | flags);
-	if (fd < 0 && errno != ENOENT && errno != ENOTDIR && errno != ELOOP && (errno != EACCES || is_shut_by_itself(at, name)))
+	if (fd < 0 && errno != ENOENT && errno != ENOTDIR && errno != ELOOP &&
+	    (errno != EACCES || is_shut_by_itself(at, name)))
 		a->partial |= AUTORUN_PARTIAL_SHUT;
 	return fd;
 }
@@ -130,7 +133,8 @@ static bool is_sample(const char *program, const char *name)
 	return strcmp(program, "git") == 0 && ends_in(name, ".sample");
 }
 
-void autorun_meet_tree(struct autorun *a, int at, const char *name, const char *path, const char *program, unsigned depth)
+void autorun_meet_tree(struct autorun *a, int at, const char *name, const char *path, const char *program,
+		       unsigned depth)
 {
 	char inner[PATH_MAX];
 	struct stat st;
@@ -162,7 +166,8 @@ static void meet_row(struct autorun *a, int at, const struct row *r, const char 
 		return;
 	if (r->kind == KIND_TREE)
 		autorun_meet_tree(a, at, name, path, r->program, 0);
-	else if (strcasecmp(name, ".git") != 0 || fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(st.st_mode))
+	else if (strcasecmp(name, ".git") != 0 || fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
+		 !S_ISDIR(st.st_mode))
 		autorun_meet(a, at, name, path, r->program);
 }
 
@@ -177,7 +182,9 @@ static void meet_git(struct autorun *a, int at, bool called_git)
 	static const char *const configs[] = { "config", "config.worktree" };
 	for (size_t i = 0; i < countof(configs); i++) {
 		char path[PATH_MAX];
-		const struct autorun_file *f = join(a, a->search.path, configs[i], path) ? autorun_find(&a->before, path) : NULL;
+		const struct autorun_file *f = join(a, a->search.path, configs[i], path)
+						       ? autorun_find(&a->before, path)
+						       : NULL;
 		if (!f && a->again)
 			f = autorun_find(&a->found, path);
 		if (f)
@@ -187,10 +194,7 @@ static void meet_git(struct autorun *a, int at, bool called_git)
 
 /* ---- folders ---- */
 
-static const char *name_of(const struct autorun_search *s, uint32_t i)
-{
-	return s->names + s->folder[i].name;
-}
+static const char *name_of(const struct autorun_search *s, uint32_t i) { return s->names + s->folder[i].name; }
 
 static void add_folder(struct autorun *a, uint32_t parent, const char *name, uint32_t flags)
 {
@@ -246,7 +250,8 @@ static bool is_private(const struct autorun *a, const char *path)
 {
 	for (uint32_t i = 0; i < a->plan->mount_count; i++) {
 		const struct plan_mount *m = plan_mount(a->plan, i);
-		if ((m->kind == PLAN_MOUNT_EMPTY || m->kind == PLAN_MOUNT_HIDE) && strcmp(plan_string(a->plan, m->path_off), path) == 0)
+		if ((m->kind == PLAN_MOUNT_EMPTY || m->kind == PLAN_MOUNT_HIDE) &&
+		    strcmp(plan_string(a->plan, m->path_off), path) == 0)
 			return true;
 	}
 	return false;
@@ -263,8 +268,8 @@ bool autorun_in_write_root(const struct autorun *a, const char *path)
 }
 
 /*
- * Most names begin or end with nothing that a row or a mark of git's could begin or end with: that is known from two bytes. Every file
- * of a workspace comes by here, twice a command.
+ * Most names begin or end with nothing that a row or a mark of git's could begin or end with: that is known from two
+ * bytes. Every file of a workspace comes by here, twice a command.
  */
 struct hints {
 	bool made;
@@ -279,7 +284,8 @@ static const struct hints *hints(void)
 	for (size_t i = 0; i < countof(rows); i++) {
 		const char *path = rows[i].path;
 		if (path[0] == '*')
-			h.ends[(unsigned char)path[strlen(path) - 1]] = h.ends[toupper((unsigned char)path[strlen(path) - 1])] = true;
+			h.ends[(unsigned char)path[strlen(path) - 1]] =
+				h.ends[toupper((unsigned char)path[strlen(path) - 1])] = true;
 		else
 			h.begins[(unsigned char)path[0]] = h.begins[toupper((unsigned char)path[0])] = true;
 	}
@@ -304,14 +310,15 @@ static unsigned mark_of(const char *name)
 
 static bool is_git_directory(unsigned marks)
 {
-	return marks & HAS_HEAD && (marks & HAS_COMMON || (marks & (HAS_OBJECTS | HAS_REFS)) == (HAS_OBJECTS | HAS_REFS));
+	return marks & HAS_HEAD &&
+	       (marks & HAS_COMMON || (marks & (HAS_OBJECTS | HAS_REFS)) == (HAS_OBJECTS | HAS_REFS));
 }
 
 /* Objects are data: aa, 0f, pack, info. */
 static bool is_object_folder(const char *name)
 {
-	return (isxdigit((unsigned char)name[0]) && isxdigit((unsigned char)name[1]) && !name[2]) || strcmp(name, "pack") == 0 ||
-	       strcmp(name, "info") == 0;
+	return (isxdigit((unsigned char)name[0]) && isxdigit((unsigned char)name[1]) && !name[2]) ||
+	       strcmp(name, "pack") == 0 || strcmp(name, "info") == 0;
 }
 
 static uint32_t flags_below(const struct autorun_folder *f, const char *name)
@@ -336,7 +343,9 @@ static void match_rows(struct autorun *a, const char *name, struct match *m, siz
 	for (size_t i = 0; i < countof(rows); i++) {
 		const char *path = rows[i].path;
 		size_t first = strcspn(path, "/");
-		bool same = path[0] == '*' ? ends_in(name, path + 1) : tolower((unsigned char)name[0]) == path[0] && strlen(name) == first && strncasecmp(name, path, first) == 0;
+		bool same = path[0] == '*' ? ends_in(name, path + 1)
+					   : tolower((unsigned char)name[0]) == path[0] && strlen(name) == first &&
+						     strncasecmp(name, path, first) == 0;
 		if (!same)
 			continue;
 		if (*n == MATCHES_MAX) {
@@ -417,7 +426,8 @@ static void add_root(struct autorun *a, const char *path)
 	if (lstat(path, &st) < 0)
 		return;
 	if (S_ISDIR(st.st_mode)) {
-		add_folder(a, AUTORUN_ROOT, path, flags_below(&(struct autorun_folder){ 0 }, name) & AUTORUN_FOLDER_GIT);
+		add_folder(a, AUTORUN_ROOT, path,
+			   flags_below(&(struct autorun_folder){ 0 }, name) & AUTORUN_FOLDER_GIT);
 		return;
 	}
 	match_rows(a, name, matches, &n);

@@ -3,7 +3,8 @@
 
 #include <stdbool.h>
 
-/* Whether this process has the capability (CAP_…) now. Being root says little about it: a container takes most of them away. */
+/* Whether this process has the capability (CAP_…) now. Being root says little about it: a container takes most of them
+ * away. */
 bool capability_has(int capability);
 
 #endif

@@ -22,10 +22,7 @@
 #define BUSY_PAUSE_MS 20
 #define KILL_WAIT_MS 2000
 
-pid_t cgroup_clone(struct clone_args *a)
-{
-	return (pid_t)syscall(SYS_clone3, a, sizeof *a);
-}
+pid_t cgroup_clone(struct clone_args *a) { return (pid_t)syscall(SYS_clone3, a, sizeof *a); }
 
 /* "0::/user.slice/x" → "/user.slice/x" */
 static int own_path(char ret[PATH_MAX], struct err *e)
@@ -203,7 +200,8 @@ static bool sweep(struct cgroup_tree *t)
 		return false;
 	}
 	for (struct dirent *entry; (entry = readdir(d));) {
-		if (strncmp(entry->d_name, CGROUP_AHEAD, strlen(CGROUP_AHEAD)) == 0 && strncmp(entry->d_name, t->own, strlen(t->own)) != 0)
+		if (strncmp(entry->d_name, CGROUP_AHEAD, strlen(CGROUP_AHEAD)) == 0 &&
+		    strncmp(entry->d_name, t->own, strlen(t->own)) != 0)
 			busy |= unlinkat(t->fd, entry->d_name, AT_REMOVEDIR) < 0 && errno == EBUSY;
 	}
 	closedir(d);
@@ -260,7 +258,8 @@ static void kill_leaf(int tree_fd, const char *name)
 
 void cgroup_kill_leftovers(const char *base, const char *tag)
 {
-	/* The guard is in the base, beside the tag's folder or above the base, so no leaf can be an ancestor of its own cgroup. */
+	/* The guard is in the base, beside the tag's folder or above the base, so no leaf can be an ancestor of its own
+	 * cgroup. */
 	mem_auto char *path = mem_printf("%s/%s", base, tag);
 	DIR *d = opendir(path);
 	for (struct dirent *entry; d && (entry = readdir(d));) {

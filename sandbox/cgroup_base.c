@@ -18,12 +18,13 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#define OWN_LEAF "supervisor"    /* also a good name for DelegateSubgroup= in a unit */
-#define CONTAINER_LEAF "init"    /* as other tools that make a container's root usable call it */
-#define MOVE_ROUNDS_MAX 50       /* processes may fork while they are moved */
+#define OWN_LEAF "supervisor"              /* also a good name for DelegateSubgroup= in a unit */
+#define CONTAINER_LEAF "init"              /* as other tools that make a container's root usable call it */
+#define MOVE_ROUNDS_MAX 50                 /* processes may fork while they are moved */
 #define SYSTEMD_MARK "/run/systemd/system" /* what sd_booted(3) looks at */
 
-__attribute__((format(printf, 3, 4))) static enum cgroup_base_result unfit(struct cgroup_base *b, const char *fix, const char *why, ...)
+__attribute__((format(printf, 3, 4))) static enum cgroup_base_result unfit(struct cgroup_base *b, const char *fix,
+									   const char *why, ...)
 {
 	va_list ap;
 	va_start(ap, why);
@@ -148,8 +149,8 @@ static enum cgroup_base_result enter_leaf(struct cgroup_base *b, pid_t companion
 {
 	char leaf[PATH_MAX];
 	bool together = companion && count_others(b->path, getpid(), 0) > 0;
-	if (make_leaf(b->path, OWN_LEAF, leaf) < 0 || (together && move_process(leaf, companion) < 0 && errno != ESRCH) ||
-	    move_process(leaf, getpid()) < 0)
+	if (make_leaf(b->path, OWN_LEAF, leaf) < 0 ||
+	    (together && move_process(leaf, companion) < 0 && errno != ESRCH) || move_process(leaf, getpid()) < 0)
 		return unfit(b, "make the cgroup writable for the user that bailiffd runs as",
 			     "the daemon cannot move into a cgroup below %.120s: %s", b->path, strerror(errno));
 	return CGROUP_BASE_DONE;
@@ -162,8 +163,9 @@ static bool has_mark(const char *folder, const char *name)
 }
 
 /*
- * systemd marks the cgroups that it delegates: trusted.delegate, which only root can read, and from version 251 user.delegate.
- * A user's manager older than that leaves no mark that its user could see; there, owning the cgroup has to do.
+ * systemd marks the cgroups that it delegates: trusted.delegate, which only root can read, and from version 251
+ * user.delegate. A user's manager older than that leaves no mark that its user could see; there, owning the cgroup has
+ * to do.
  */
 static bool is_delegated(const char *top, const char *folder)
 {
@@ -193,7 +195,8 @@ static bool is_in_leaf(const struct cgroup_location *at, char ret_base[PATH_MAX]
 	return ends_with(at->own, "/" OWN_LEAF) && path_up(ret_base) && count_others(ret_base, 0, 0) == 0;
 }
 
-static enum cgroup_base_result find_with_systemd(const struct cgroup_location *at, struct cgroup_base *b, pid_t companion, bool granted)
+static enum cgroup_base_result find_with_systemd(const struct cgroup_location *at, struct cgroup_base *b,
+						 pid_t companion, bool granted)
 {
 	char above[PATH_MAX];
 	if (is_in_leaf(at, above) && is_delegated(at->top, above)) {
@@ -204,10 +207,11 @@ static enum cgroup_base_result find_with_systemd(const struct cgroup_location *a
 	if (alone && (granted || is_delegated(at->top, at->own)))
 		return enter_leaf(b, companion);
 	if (granted)
-		return unfit(b, "stop the other processes in it and restart the daemon", "other processes are in %.160s, which systemd made for the daemon", at->own);
+		return unfit(b, "stop the other processes in it and restart the daemon",
+			     "other processes are in %.160s, which systemd made for the daemon", at->own);
 	if (alone && ends_with(at->own, ".service"))
-		return unfit(b, "add Delegate=yes to the unit's [Service] section and restart it", "systemd does not delegate the cgroup of %.120s",
-			     strrchr(at->own, '/') + 1);
+		return unfit(b, "add Delegate=yes to the unit's [Service] section and restart it",
+			     "systemd does not delegate the cgroup of %.120s", strrchr(at->own, '/') + 1);
 	return CGROUP_BASE_NEEDS_SCOPE;
 }
 
@@ -217,7 +221,9 @@ static enum cgroup_base_result empty_container(struct cgroup_base *b, const char
 	char leaf[PATH_MAX];
 	mem_auto char *procs = mem_printf("%s/cgroup.procs", top);
 	if (make_leaf(top, CONTAINER_LEAF, leaf) < 0)
-		return unfit(b, "start the container with a writable cgroup tree (docker run --privileged; podman run --security-opt unmask=/sys/fs/cgroup)",
+		return unfit(b,
+			     "start the container with a writable cgroup tree (docker run --privileged; podman run "
+			     "--security-opt unmask=/sys/fs/cgroup)",
 			     "the container's cgroup tree cannot be written: %s", strerror(errno));
 	for (int round = 0; round < MOVE_ROUNDS_MAX && count_others(top, 0, 0) > 0; round++) {
 		FILE *f = fopen(procs, "re");
@@ -229,29 +235,34 @@ static enum cgroup_base_result empty_container(struct cgroup_base *b, const char
 			fclose(f);
 	}
 	if (count_others(top, 0, 0) != 0)
-		return unfit(b, "start bailiffd as the container's root, in a container with a pid namespace of its own",
+		return unfit(b,
+			     "start bailiffd as the container's root, in a container with a pid namespace of its own",
 			     "processes in the container's root cgroup cannot be moved out of it");
 	snprintf(b->path, sizeof b->path, "%s", top);
 	return CGROUP_BASE_DONE;
 }
 
 /*
- * The cgroup namespace is the container's if its init shares it. Without that (unshare -C, a shared namespace) the root that we see is
- * somebody else's cgroup, and its processes are not ours to move.
+ * The cgroup namespace is the container's if its init shares it. Without that (unshare -C, a shared namespace) the root
+ * that we see is somebody else's cgroup, and its processes are not ours to move.
  */
 static bool owns_namespace(void)
 {
 	struct stat own, init;
-	return stat("/proc/self/ns/cgroup", &own) == 0 && stat("/proc/1/ns/cgroup", &init) == 0 && own.st_ino == init.st_ino && own.st_dev == init.st_dev;
+	return stat("/proc/self/ns/cgroup", &own) == 0 && stat("/proc/1/ns/cgroup", &init) == 0 &&
+	       own.st_ino == init.st_ino && own.st_dev == init.st_dev;
 }
 
-static enum cgroup_base_result find_without_systemd(const struct cgroup_location *at, struct cgroup_base *b, pid_t companion)
+static enum cgroup_base_result find_without_systemd(const struct cgroup_location *at, struct cgroup_base *b,
+						    pid_t companion)
 {
 	char above[PATH_MAX];
 	/* A host's tree that shows through into a container is its systemd's to change. */
 	bool real_root = at->whole && is_real_root(at->top) && !has_file(at->top, "init.scope", F_OK);
 	if (is_read_only(at->top))
-		return unfit(b, "start the container with a writable cgroup tree (docker run --privileged; podman run --security-opt unmask=/sys/fs/cgroup)",
+		return unfit(b,
+			     "start the container with a writable cgroup tree (docker run --privileged; podman run "
+			     "--security-opt unmask=/sys/fs/cgroup)",
 			     "the cgroup tree is mounted read-only");
 	if (geteuid() == 0 && real_root) {
 		snprintf(b->path, sizeof b->path, "%s", at->top);
@@ -266,10 +277,14 @@ static enum cgroup_base_result find_without_systemd(const struct cgroup_location
 	if (geteuid() == 0 && at->whole && owns_namespace())
 		return empty_container(b, at->top);
 	if (geteuid() == 0)
-		return unfit(b, "start bailiffd alone in a cgroup of its own, or in a container with a cgroup namespace of its own (--cgroupns=private)",
+		return unfit(b,
+			     "start bailiffd alone in a cgroup of its own, or in a container with a cgroup namespace "
+			     "of its own (--cgroupns=private)",
 			     "other processes are in the cgroup of the daemon");
-	return unfit(b, "have root make a cgroup that belongs to this user, with nothing else in it, and start bailiffd there",
-		     "the cgroup of the daemon is not delegated to uid %u", (unsigned)geteuid());
+	return unfit(
+		b,
+		"have root make a cgroup that belongs to this user, with nothing else in it, and start bailiffd there",
+		"the cgroup of the daemon is not delegated to uid %u", (unsigned)geteuid());
 }
 
 enum cgroup_base_result cgroup_base_find(struct cgroup_base *ret, pid_t companion, bool granted)
@@ -278,7 +293,10 @@ enum cgroup_base_result cgroup_base_find(struct cgroup_base *ret, pid_t companio
 	struct err e = ERR_INIT;
 	*ret = (struct cgroup_base){ 0 };
 	if (cgroup_location_find(&at, &e) < 0)
-		return unfit(ret, "boot with cgroup v2 (systemd.unified_cgroup_hierarchy=1), or mount the cgroup2 filesystem at /sys/fs/cgroup", "%.200s", e.message);
+		return unfit(ret,
+			     "boot with cgroup v2 (systemd.unified_cgroup_hierarchy=1), or mount the cgroup2 "
+			     "filesystem at /sys/fs/cgroup",
+			     "%.200s", e.message);
 	snprintf(ret->path, sizeof ret->path, "%s", at.own);
 	if (!offers_limits(at.top) && !offers_limits(at.own))
 		return CGROUP_BASE_DONE;

@@ -7,7 +7,7 @@
 #include <string.h>
 
 struct record {
-	uint32_t size;               /* with what follows, a multiple of 8 */
+	uint32_t size; /* with what follows, a multiple of 8 */
 	uint8_t kind, type, outcome, reserved;
 	uint32_t mode, old_mode;
 	uint64_t bytes;
@@ -41,10 +41,7 @@ const char *changes_outcome_name(enum changes_outcome outcome)
 
 /* ---- writing ---- */
 
-static struct changes_head *head_of(struct buf *out)
-{
-	return (struct changes_head *)(void *)out->data;
-}
+static struct changes_head *head_of(struct buf *out) { return (struct changes_head *)(void *)out->data; }
 
 void changes_begin(struct buf *out)
 {
@@ -67,9 +64,16 @@ void changes_add(struct buf *out, const struct change *c)
 		return;
 	h->count++;
 	const struct record r = {
-		.size = (uint32_t)size, .kind = (uint8_t)c->kind, .type = (uint8_t)c->type, .outcome = (uint8_t)c->outcome,
-		.mode = c->mode, .old_mode = c->old_mode, .bytes = c->bytes, .path_len = (uint32_t)c->path_len,
-		.note_len = (uint32_t)note_len, .diff_len = (uint32_t)diff_len,
+		.size = (uint32_t)size,
+		.kind = (uint8_t)c->kind,
+		.type = (uint8_t)c->type,
+		.outcome = (uint8_t)c->outcome,
+		.mode = c->mode,
+		.old_mode = c->old_mode,
+		.bytes = c->bytes,
+		.path_len = (uint32_t)c->path_len,
+		.note_len = (uint32_t)note_len,
+		.diff_len = (uint32_t)diff_len,
 	};
 	buf_append(out, &r, sizeof r);
 	buf_append(out, c->path, c->path_len);
@@ -78,10 +82,7 @@ void changes_add(struct buf *out, const struct change *c)
 	buf_append(out, zeros, size - plain - diff_len);
 }
 
-void changes_end(struct buf *out)
-{
-	head_of(out)->total_len = (uint32_t)out->len;
-}
+void changes_end(struct buf *out) { head_of(out)->total_len = (uint32_t)out->len; }
 
 /* ---- reading ---- */
 
@@ -92,7 +93,8 @@ static int check_record(const char *list, size_t len, size_t at, struct record *
 	memcpy(r, list + at, sizeof *r);
 	if (r->kind >= CHANGES_KIND_COUNT || r->type >= CHANGES_TYPE_COUNT || r->outcome >= CHANGES_OUTCOME_COUNT)
 		return err_set(e, ERR_CORRUPT, "a change of an unknown kind");
-	if (r->path_len == 0 || r->path_len > CHANGES_PATH_MAX || r->note_len > CHANGES_NOTE_MAX || r->diff_len > CHANGES_BYTES_MAX)
+	if (r->path_len == 0 || r->path_len > CHANGES_PATH_MAX || r->note_len > CHANGES_NOTE_MAX ||
+	    r->diff_len > CHANGES_BYTES_MAX)
 		return err_set(e, ERR_CORRUPT, "a change with too long a text");
 	size_t size = (sizeof *r + r->path_len + r->note_len + r->diff_len + 7) / 8 * 8;
 	if (r->size != size || len - at < size)
@@ -111,7 +113,8 @@ int changes_check(const void *list, size_t len, struct err *e)
 	if (len < sizeof h || len > CHANGES_BYTES_MAX)
 		return err_set(e, ERR_CORRUPT, "a list of changes of %zu bytes", len);
 	memcpy(&h, list, sizeof h);
-	if (h.magic != CHANGES_MAGIC || h.version != CHANGES_VERSION || h.total_len != len || h.count > CHANGES_RECORDS_MAX)
+	if (h.magic != CHANGES_MAGIC || h.version != CHANGES_VERSION || h.total_len != len ||
+	    h.count > CHANGES_RECORDS_MAX)
 		return err_set(e, ERR_CORRUPT, "not a list of changes");
 	for (uint32_t i = 0; i < h.count; i++) {
 		if (check_record(list, len, at, &r, e) < 0)
@@ -135,10 +138,18 @@ bool changes_next(const void *list, size_t *at, struct change *ret)
 	memcpy(&r, (const char *)list + *at, sizeof r);
 	const char *text = (const char *)list + *at + sizeof r;
 	*ret = (struct change){
-		.kind = r.kind, .type = r.type, .outcome = r.outcome, .mode = r.mode, .old_mode = r.old_mode, .bytes = r.bytes,
-		.path = text, .path_len = r.path_len,
-		.note = text + r.path_len, .note_len = r.note_len,
-		.diff = text + r.path_len + r.note_len, .diff_len = r.diff_len,
+		.kind = r.kind,
+		.type = r.type,
+		.outcome = r.outcome,
+		.mode = r.mode,
+		.old_mode = r.old_mode,
+		.bytes = r.bytes,
+		.path = text,
+		.path_len = r.path_len,
+		.note = text + r.path_len,
+		.note_len = r.note_len,
+		.diff = text + r.path_len + r.note_len,
+		.diff_len = r.diff_len,
 	};
 	*at += r.size;
 	return true;
@@ -153,7 +164,8 @@ static bool lies_in(const char *inner, size_t inner_len, const char *outer, size
 		outer_len--;
 	if (outer_len == 1)
 		return true;
-	return inner_len >= outer_len && memcmp(inner, outer, outer_len) == 0 && (inner_len == outer_len || inner[outer_len] == '/');
+	return inner_len >= outer_len && memcmp(inner, outer, outer_len) == 0 &&
+	       (inner_len == outer_len || inner[outer_len] == '/');
 }
 
 bool changes_selected(const char *paths, size_t len, const char *path, size_t path_len)

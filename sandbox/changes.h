@@ -2,9 +2,9 @@
 #define BAILIFF_SANDBOX_CHANGES_H
 
 /*
- * What a copy-on-write run changed, as the spawner's helper tells the runtime: a flat list in a memfd, a head and then one
- * record a path. Paths are any bytes but NUL. Who reads it checks it first (changes_check): the helper works on trees
- * that a sandboxed command has made.
+ * What a copy-on-write run changed, as the spawner's helper tells the runtime: a flat list in a memfd, a head and then
+ * one record a path. Paths are any bytes but NUL. Who reads it checks it first (changes_check): the helper works on
+ * trees that a sandboxed command has made.
  */
 
 #include <stdbool.h>
@@ -23,21 +23,21 @@ struct err;
 #define CHANGES_DIFFED_MAX 100u /* diffs are made for the first so many */
 
 /* X(GROUP, NAME, "name on the wire") */
-#define CHANGES_OPS(X) \
-	X(OP, LIST, "list")           /* what differs from the host */ \
-	X(OP, DIFF, "diff")           /* the same, with unified diffs */ \
-	X(OP, APPLY, "apply")         /* makes the host like it */ \
-	X(OP, DISCARD, "discard")     /* forgets them */ \
-	X(OP, REVERT, "revert")       /* puts autorun files back (sandbox/autorun_report.h), of a run without an overlay */ \
-	X(OP, DROP, "drop")           /* forgets everything of this process */ \
-	X(OP, SWEEP, "sweep")         /* forgets every run but those named, instead of paths */
-#define CHANGES_KINDS(X) \
-	X(KIND, ADDED, "added") X(KIND, MODIFIED, "modified") X(KIND, DELETED, "deleted")
+#define CHANGES_OPS(X)                                                                                                \
+	X(OP, LIST, "list")       /* what differs from the host */                                                    \
+	X(OP, DIFF, "diff")       /* the same, with unified diffs */                                                  \
+	X(OP, APPLY, "apply")     /* makes the host like it */                                                        \
+	X(OP, DISCARD, "discard") /* forgets them */                                                                  \
+	X(OP, REVERT, "revert") /* puts autorun files back (sandbox/autorun_report.h), of a run without an overlay */ \
+	X(OP, DROP, "drop")     /* forgets everything of this process */                                              \
+	X(OP, SWEEP, "sweep")   /* forgets every run but those named, instead of paths */
+#define CHANGES_KINDS(X) X(KIND, ADDED, "added") X(KIND, MODIFIED, "modified") X(KIND, DELETED, "deleted")
 #define CHANGES_TYPES(X) \
 	X(TYPE, FILE, "file") X(TYPE, FOLDER, "directory") X(TYPE, SYMLINK, "symlink") X(TYPE, OTHER, "other")
-#define CHANGES_OUTCOMES(X) \
-	X(OUTCOME, PENDING, "pending") X(OUTCOME, APPLIED, "applied") X(OUTCOME, DISCARDED, "discarded") X(OUTCOME, CONFLICT, "conflict") \
-	X(OUTCOME, REVERTED, "reverted")
+#define CHANGES_OUTCOMES(X)            \
+	X(OUTCOME, PENDING, "pending") \
+	X(OUTCOME, APPLIED, "applied") \
+	X(OUTCOME, DISCARDED, "discarded") X(OUTCOME, CONFLICT, "conflict") X(OUTCOME, REVERTED, "reverted")
 
 #define CHANGES_ENUM(group, name, text) CHANGES_##group##_##name,
 enum changes_op { CHANGES_OPS(CHANGES_ENUM) CHANGES_OP_COUNT };
@@ -59,8 +59,8 @@ const char *changes_outcome_name(enum changes_outcome outcome);
 struct changes_head {
 	uint32_t magic, version;
 	uint32_t total_len;
-	uint32_t count;                              /* records that follow */
-	uint64_t kinds[CHANGES_KIND_COUNT];          /* how many there are of each, also those without a record */
+	uint32_t count;                     /* records that follow */
+	uint64_t kinds[CHANGES_KIND_COUNT]; /* how many there are of each, also those without a record */
 	uint64_t outcomes[CHANGES_OUTCOME_COUNT];
 };
 
@@ -68,11 +68,11 @@ struct change {
 	enum changes_kind kind;
 	enum changes_type type;
 	enum changes_outcome outcome;
-	uint32_t mode, old_mode;     /* st_mode; 0 = there is none */
+	uint32_t mode, old_mode; /* st_mode; 0 = there is none */
 	uint64_t bytes;
-	const char *path;            /* absolute; not terminated */
-	const char *note;            /* why it is a conflict */
-	const char *diff;            /* with its header */
+	const char *path; /* absolute; not terminated */
+	const char *note; /* why it is a conflict */
+	const char *diff; /* with its header */
 	size_t path_len, note_len, diff_len;
 };
 
@@ -85,7 +85,8 @@ int changes_check(const void *list, size_t len, struct err *e);
 /* After the check: the record at *at (0 to begin with); false at the end. */
 bool changes_next(const void *list, size_t *at, struct change *ret);
 
-/* Whether a path is one of these, or lies below one: NUL-terminated strings one after another. An empty list holds all. */
+/* Whether a path is one of these, or lies below one: NUL-terminated strings one after another. An empty list holds all.
+ */
 bool changes_selected(const char *paths, size_t len, const char *path, size_t path_len);
 /* Whether it is exactly one of these. */
 bool changes_named(const char *paths, size_t len, const char *path, size_t path_len);

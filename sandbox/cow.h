@@ -4,7 +4,8 @@
 /*
  * What is on disk for a copy-on-write run, below a folder that only the spawner's side may enter:
  *
- *   <process id>/owner      struct cow_owner: whose run it was and when it began; written by the spawner before the clone
+ *   <process id>/owner      struct cow_owner: whose run it was and when it began; written by the spawner before the
+ *                           clone
  *   <process id>/<n>/root   struct cow_root: what write root n is; written by the sandbox's init, which looks it up
  *   <process id>/<n>/upper  what the command wrote there, as an overlay keeps it
  *   <process id>/<n>/work   overlayfs's own
@@ -19,9 +20,9 @@
 
 struct cow_owner {
 	uint32_t magic, version;
-	uint32_t uid, gid;           /* the peer's */
+	uint32_t uid, gid; /* the peer's */
 	uint32_t nroots, ngroups;
-	int64_t started_s;           /* by the clock that the file system stamps its files with */
+	int64_t started_s; /* by the clock that the file system stamps its files with */
 	int64_t started_ns;
 	uint32_t groups[COW_GROUPS_MAX];
 };

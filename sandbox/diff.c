@@ -7,19 +7,19 @@
 #include <stdint.h>
 #include <string.h>
 
-#define EDITS_MAX 1000         /* the history of the search takes the square of this */
-#define WORK_MAX (32u << 20)   /* lines compared before the search is given up */
+#define EDITS_MAX 1000       /* the history of the search takes the square of this */
+#define WORK_MAX (32u << 20) /* lines compared before the search is given up */
 
 struct line {
 	const char *text;
-	size_t len;            /* with its newline, if it has one */
+	size_t len; /* with its newline, if it has one */
 	uint64_t hash;
 };
 
 /* One of the two texts. */
 struct side {
 	struct line *lines;
-	bool *changed;         /* by line: removed from here, or added here */
+	bool *changed; /* by line: removed from here, or added here */
 	size_t count;
 };
 
@@ -30,17 +30,14 @@ struct range {
 
 struct search {
 	const struct line *a, *b;
-	int n, m;              /* lines between the common beginning and end */
-	int most;              /* edits, before the search is given up */
-	int *v;                /* furthest x on diagonal k, at v[k + most + 1] */
-	int *history;          /* v's diagonals −d … d before round d, one after another */
+	int n, m;     /* lines between the common beginning and end */
+	int most;     /* edits, before the search is given up */
+	int *v;       /* furthest x on diagonal k, at v[k + most + 1] */
+	int *history; /* v's diagonals −d … d before round d, one after another */
 	uint64_t work;
 };
 
-bool diff_is_text(const char *p, size_t n)
-{
-	return n == 0 || memchr(p, 0, n) == NULL;
-}
+bool diff_is_text(const char *p, size_t n) { return n == 0 || memchr(p, 0, n) == NULL; }
 
 static void side_split(struct side *s, const char *p, size_t n)
 {
@@ -129,7 +126,10 @@ static void compare(struct side *a, struct side *b)
 		head++;
 	while (tail < least - head && same_line(&a->lines[a->count - 1 - tail], &b->lines[b->count - 1 - tail]))
 		tail++;
-	struct search s = { .a = a->lines + head, .b = b->lines + head, .n = (int)(a->count - head - tail), .m = (int)(b->count - head - tail) };
+	struct search s = { .a = a->lines + head,
+			    .b = b->lines + head,
+			    .n = (int)(a->count - head - tail),
+			    .m = (int)(b->count - head - tail) };
 	int edits = -1;
 	if (s.n > 0 && s.m > 0) {
 		s.most = s.n + s.m < EDITS_MAX ? s.n + s.m : EDITS_MAX;
@@ -186,10 +186,7 @@ static void put_hunk(struct buf *out, const struct side *a, const struct side *b
 	}
 }
 
-static bool at_change(const struct side *s, size_t i)
-{
-	return i < s->count && s->changed[i];
-}
+static bool at_change(const struct side *s, size_t i) { return i < s->count && s->changed[i]; }
 
 static bool put_hunks(const struct side *a, const struct side *b, struct buf *out)
 {
@@ -244,10 +241,7 @@ bool diff_unified(const char *a, size_t an, const char *b, size_t bn, struct buf
 	return differ;
 }
 
-static bool needs_escape(unsigned char c)
-{
-	return c < ' ' || c == 0x7f || c == '"' || c == '\\';
-}
+static bool needs_escape(unsigned char c) { return c < ' ' || c == 0x7f || c == '"' || c == '\\'; }
 
 void diff_name(const char *side, const char *path, struct buf *out)
 {

@@ -20,7 +20,4 @@ int fsid_become(uid_t uid, gid_t gid, const gid_t *groups, size_t ngroups)
 	return syscall(SYS_setgroups, ngroups, groups) < 0 ? -1 : set(uid, gid);
 }
 
-int fsid_come_back(void)
-{
-	return set(geteuid(), getegid());
-}
+int fsid_come_back(void) { return set(geteuid(), getegid()); }

@@ -2,8 +2,8 @@
 #define BAILIFF_SANDBOX_FSID_H
 
 /*
- * Looking at files as somebody else, for a while. The kernel's calls never say that they did nothing: what they did is read back,
- * and whoever cannot come back to himself must not go on.
+ * Looking at files as somebody else, for a while. The kernel's calls never say that they did nothing: what they did is
+ * read back, and whoever cannot come back to himself must not go on.
  */
 
 #include <stddef.h>

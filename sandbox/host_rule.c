@@ -10,10 +10,7 @@
 
 /* ---- names ---- */
 
-static bool label_char(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
-}
+static bool label_char(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_'; }
 
 /* "1", "0x7f", "017": what inet_aton takes for a number, so that "127.1" is not a name but 127.0.0.1. */
 static bool is_number(const char *label)
@@ -157,8 +154,10 @@ int host_rule_parse(const char *text, bool deny, struct host_rule *ret, struct e
 	else if (host_name_clean(plain, strlen(plain), r.name))
 		r.kind = HOST_RULE_NAME;
 	if (!r.kind)
-		return err_set(e, ERR_INVALID, "'%.100s' is no host: expected a name, *.name, *, an address or a network such as 10.0.0.0/8",
-			       text);
+		return err_set(
+			e, ERR_INVALID,
+			"'%.100s' is no host: expected a name, *.name, *, an address or a network such as 10.0.0.0/8",
+			text);
 	*ret = r;
 	return 0;
 }
@@ -174,7 +173,8 @@ bool host_rule_valid(const struct host_rule *r)
 		return r->bits <= 128;
 	if (r->kind == HOST_RULE_ANY)
 		return true;
-	return (r->kind == HOST_RULE_NAME || r->kind == HOST_RULE_BELOW || r->kind == HOST_RULE_CREDENTIAL) && host_name_clean(r->name, n, name) && strcmp(name, r->name) == 0;
+	return (r->kind == HOST_RULE_NAME || r->kind == HOST_RULE_BELOW || r->kind == HOST_RULE_CREDENTIAL) &&
+	       host_name_clean(r->name, n, name) && strcmp(name, r->name) == 0;
 }
 
 bool host_rule_credential(const char *name, struct host_rule *ret)
@@ -187,10 +187,7 @@ bool host_rule_credential(const char *name, struct host_rule *ret)
 	return true;
 }
 
-bool host_rule_allows(const struct host_rule *r)
-{
-	return !r->deny && r->kind != HOST_RULE_CREDENTIAL;
-}
+bool host_rule_allows(const struct host_rule *r) { return !r->deny && r->kind != HOST_RULE_CREDENTIAL; }
 
 void host_rule_text(const struct host_rule *r, struct buf *out)
 {
@@ -204,7 +201,11 @@ void host_rule_text(const struct host_rule *r, struct buf *out)
 			buf_printf(out, "/%u", v4 ? r->bits - 96u : r->bits);
 		buf_str(out, brackets ? "]" : "");
 	} else {
-		buf_printf(out, "%s%s", r->kind == HOST_RULE_BELOW ? "*." : r->kind == HOST_RULE_ANY ? "*" : "", r->name);
+		buf_printf(out, "%s%s",
+			   r->kind == HOST_RULE_BELOW ? "*."
+			   : r->kind == HOST_RULE_ANY ? "*"
+						      : "",
+			   r->name);
 	}
 	if (r->port)
 		buf_printf(out, ":%u", r->port);
@@ -246,10 +247,7 @@ static bool matches_name(const struct host_rule *r, const char *name)
 	       (r->kind == HOST_RULE_BELOW && is_below(name, r->name));
 }
 
-static bool matches_port(const struct host_rule *r, uint16_t port)
-{
-	return r->port == 0 || r->port == port;
-}
+static bool matches_port(const struct host_rule *r, uint16_t port) { return r->port == 0 || r->port == port; }
 
 static bool covers(const struct host_rule *a, const struct host_rule *r)
 {
@@ -258,8 +256,7 @@ static bool covers(const struct host_rule *a, const struct host_rule *r)
 	switch (r->kind) {
 	case HOST_RULE_NET:
 		return a->kind == HOST_RULE_NET && a->bits <= r->bits && net_address_within(&r->net, &a->net, a->bits);
-	case HOST_RULE_ANY:
-		return a->kind == HOST_RULE_ANY;
+	case HOST_RULE_ANY: return a->kind == HOST_RULE_ANY;
 	case HOST_RULE_BELOW:
 		return a->kind == HOST_RULE_ANY ||
 		       (a->kind == HOST_RULE_BELOW && (strcmp(a->name, r->name) == 0 || is_below(r->name, a->name)));
@@ -319,7 +316,8 @@ static bool names_localhost(const struct host_rules *s, uint16_t port)
 	return false;
 }
 
-enum host_verdict host_rules_address(const struct host_rules *s, const char *name, const struct net_address *a, uint16_t port)
+enum host_verdict host_rules_address(const struct host_rules *s, const char *name, const struct net_address *a,
+				     uint16_t port)
 {
 	enum net_class class = net_address_class(a);
 	bool listed = name != NULL, open = class == NET_PUBLIC;
@@ -349,8 +347,8 @@ bool host_rules_say(const struct host_rules *s, const char *text)
 
 		if (r->deny)
 			continue;
-		if (is_address ? r->kind == HOST_RULE_NET && net_address_within(&a, &r->net, r->bits) :
-				 r->kind == HOST_RULE_NAME && strcmp(r->name, text) == 0)
+		if (is_address ? r->kind == HOST_RULE_NET && net_address_within(&a, &r->net, r->bits)
+			       : r->kind == HOST_RULE_NAME && strcmp(r->name, text) == 0)
 			return true;
 	}
 	return false;

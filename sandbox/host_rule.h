@@ -9,9 +9,10 @@
  *   192.0.2.7, [2001:db8::1]:8080, 10.1.0.0/16:5432        addresses
  *
  * Rules that deny go before rules that allow. A name that is allowed may be resolved, and what it resolves to is judged
- * again: addresses inside (loopback, private, link-local, metadata …) are refused unless a rule names that address, or a
- * network that lies wholly inside; only then is it the operator's wish and not somebody's DNS record. `localhost`, named
- * exactly, is the one name that says so itself. An address as such is allowed only by a rule of addresses, not by `*`.
+ * again: addresses inside (loopback, private, link-local, metadata …) are refused unless a rule names that address, or
+ * a network that lies wholly inside; only then is it the operator's wish and not somebody's DNS record. `localhost`,
+ * named exactly, is the one name that says so itself. An address as such is allowed only by a rule of addresses, not by
+ * `*`.
  */
 
 #include "sandbox/net_address.h"
@@ -38,11 +39,11 @@ enum host_rule_kind {
 struct host_rule {
 	uint8_t kind;
 	uint8_t deny;
-	uint16_t port;             /* 0 = all */
-	uint8_t bits;              /* NET: 128 = one address */
+	uint16_t port; /* 0 = all */
+	uint8_t bits;  /* NET: 128 = one address */
 	uint8_t reserved[3];
-	struct net_address net;    /* NET */
-	char name[256];            /* NAME, BELOW (without "*."), CREDENTIAL: lower case */
+	struct net_address net; /* NET */
+	char name[256];         /* NAME, BELOW (without "*."), CREDENTIAL: lower case */
 };
 
 struct host_rules {
@@ -53,8 +54,8 @@ struct host_rules {
 enum host_verdict {
 	HOST_ALLOWED,
 	HOST_NOT_LISTED,
-	HOST_DENIED,     /* by a rule */
-	HOST_INSIDE,     /* an address that must be named */
+	HOST_DENIED, /* by a rule */
+	HOST_INSIDE, /* an address that must be named */
 };
 
 /* Lower case, without the dot at the end. false: no host name, or one that resolvers take for a number. */
@@ -70,7 +71,8 @@ bool host_rule_allows(const struct host_rule *r); /* some host */
 bool host_rule_valid(const struct host_rule *r);
 void host_rule_text(const struct host_rule *r, struct buf *out);
 
-void host_rules_add(struct host_rules *s, const struct host_rule *r); /* not twice; the caller keeps to HOST_RULES_MAX */
+void host_rules_add(struct host_rules *s,
+		    const struct host_rule *r); /* not twice; the caller keeps to HOST_RULES_MAX */
 void host_rules_copy(const struct host_rules *from, struct host_rules *ret);
 void host_rules_done(struct host_rules *s);
 /* Everything that `r` allows is allowed by some rule already. */
@@ -79,7 +81,8 @@ bool host_rules_cover(const struct host_rules *s, const struct host_rule *r);
 /* May this (clean) name be asked for at all? */
 enum host_verdict host_rules_name(const struct host_rules *s, const char *name, uint16_t port);
 /* May this address be dialled? name NULL = it was asked for as such. */
-enum host_verdict host_rules_address(const struct host_rules *s, const char *name, const struct net_address *a, uint16_t port);
+enum host_verdict host_rules_address(const struct host_rules *s, const char *name, const struct net_address *a,
+				     uint16_t port);
 /* Some rule allows this name, or this address, itself: the host's own, not the sandbox's. */
 bool host_rules_say(const struct host_rules *s, const char *text);
 

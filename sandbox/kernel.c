@@ -39,10 +39,7 @@
 typedef int probe_fn(struct kernel_feature *f);
 
 /* What is refused is there. */
-static int unless_missing(long result)
-{
-	return result >= 0 || errno != ENOSYS ? 0 : ENOSYS;
-}
+static int unless_missing(long result) { return result >= 0 || errno != ENOSYS ? 0 : ENOSYS; }
 
 /* Runs the probe where it can do no harm; its errno is the child's exit status. */
 static int in_child(int (*probe)(void))
@@ -64,7 +61,9 @@ static int probe_clone3(struct kernel_feature *f)
 {
 	int pidfd = -1;
 	siginfo_t end = { 0 };
-	struct clone_args a = { .flags = CLONE_PIDFD | CLONE_CLEAR_SIGHAND, .pidfd = (uint64_t)(uintptr_t)&pidfd, .exit_signal = SIGCHLD };
+	struct clone_args a = { .flags = CLONE_PIDFD | CLONE_CLEAR_SIGHAND,
+				.pidfd = (uint64_t)(uintptr_t)&pidfd,
+				.exit_signal = SIGCHLD };
 	pid_t pid = cgroup_clone(&a);
 	if (pid == 0)
 		_exit(0);
@@ -82,10 +81,7 @@ static int probe_pidfd(struct kernel_feature *f)
 	return unless_missing(fd);
 }
 
-static int probe_pidfd_signal(struct kernel_feature *f)
-{
-	return unless_missing(fd_pidfd_signal(-1, 0));
-}
+static int probe_pidfd_signal(struct kernel_feature *f) { return unless_missing(fd_pidfd_signal(-1, 0)); }
 
 static int probe_openat2(struct kernel_feature *f)
 {
@@ -94,10 +90,7 @@ static int probe_openat2(struct kernel_feature *f)
 	return unless_missing(fd);
 }
 
-static int probe_close_range(struct kernel_feature *f)
-{
-	return unless_missing(fd_close_range(~0u, ~0u));
-}
+static int probe_close_range(struct kernel_feature *f) { return unless_missing(fd_close_range(~0u, ~0u)); }
 
 static int probe_mount_api(struct kernel_feature *f)
 {
@@ -108,10 +101,7 @@ static int probe_mount_api(struct kernel_feature *f)
 	return fs < 0 && errno == ENODEV ? ENODEV : unless_missing(fs);
 }
 
-static int probe_mount_setattr(struct kernel_feature *f)
-{
-	return unless_missing(mount_setattr(-1, "", 0, NULL, 0));
-}
+static int probe_mount_setattr(struct kernel_feature *f) { return unless_missing(mount_setattr(-1, "", 0, NULL, 0)); }
 
 static int probe_seccomp(struct kernel_feature *f)
 {
@@ -176,8 +166,9 @@ static int probe_landlock(struct kernel_feature *f)
 		snprintf(f->detail, sizeof f->detail, "ABI %d", abi);
 	else if (errnum == EOPNOTSUPP)
 		snprintf(f->detail, sizeof f->detail, "not in the kernel's list of security modules (lsm=)");
-	f->fix = errnum == EOPNOTSUPP ? "boot with lsm=landlock, in front of what /sys/kernel/security/lsm lists" :
-		 "use Linux 5.13 or newer with CONFIG_SECURITY_LANDLOCK, and a container profile that permits landlock_*";
+	f->fix = errnum == EOPNOTSUPP ? "boot with lsm=landlock, in front of what /sys/kernel/security/lsm lists"
+				      : "use Linux 5.13 or newer with CONFIG_SECURITY_LANDLOCK, and a container "
+					"profile that permits landlock_*";
 	return abi ? 0 : errnum;
 }
 
@@ -194,32 +185,21 @@ static int probe_landlock_refer(struct kernel_feature *f)
 	return landlock_abi() == 0 ? NOT_NEEDED : landlock_at_least(2, f);
 }
 
-static int probe_landlock_truncate(struct kernel_feature *f)
-{
-	return landlock_at_least(3, f);
-}
+static int probe_landlock_truncate(struct kernel_feature *f) { return landlock_at_least(3, f); }
 
-static int probe_landlock_ioctl(struct kernel_feature *f)
-{
-	return landlock_at_least(5, f);
-}
+static int probe_landlock_ioctl(struct kernel_feature *f) { return landlock_at_least(5, f); }
 
-static int probe_landlock_scopes(struct kernel_feature *f)
-{
-	return landlock_at_least(LANDLOCK_ABI_SCOPES, f);
-}
+static int probe_landlock_scopes(struct kernel_feature *f) { return landlock_at_least(LANDLOCK_ABI_SCOPES, f); }
 
-static int probe_landlock_audit(struct kernel_feature *f)
-{
-	return landlock_at_least(7, f);
-}
+static int probe_landlock_audit(struct kernel_feature *f) { return landlock_at_least(7, f); }
 
 static int probe_landlock_named_sockets(struct kernel_feature *f)
 {
 	return landlock_at_least(LANDLOCK_ABI_NAMED_SOCKETS, f);
 }
 
-/* A user namespace in which 0 and 1 change places. Its process is the one that `ret_pid` names; it lives until it is killed. */
+/* A user namespace in which 0 and 1 change places. Its process is the one that `ret_pid` names; it lives until it is
+ * killed. */
 static int swapped_ids(pid_t *ret_pid)
 {
 	int ready[2];
@@ -289,10 +269,7 @@ static int map_ids_of_any(void)
 	return map_ids_of_tmpfs() ? error : 0;
 }
 
-static int probe_idmapped_mounts(struct kernel_feature *f)
-{
-	return geteuid() ? NOT_NEEDED : in_child(map_ids_of_any);
-}
+static int probe_idmapped_mounts(struct kernel_feature *f) { return geteuid() ? NOT_NEEDED : in_child(map_ids_of_any); }
 
 static int probe_idmapped_tmpfs(struct kernel_feature *f)
 {
@@ -309,10 +286,7 @@ static int open_overlay(void)
 	return fs < 0 || fsconfig(fs, FSCONFIG_SET_FLAG, "userxattr", NULL, 0) < 0 ? errno : 0;
 }
 
-static int probe_overlayfs(struct kernel_feature *f)
-{
-	return in_child(open_overlay);
-}
+static int probe_overlayfs(struct kernel_feature *f) { return in_child(open_overlay); }
 
 /* With a cgroup that cannot be: a kernel without the flag does not get as far as to look at it. */
 static int probe_clone_into_cgroup(struct kernel_feature *f)
@@ -389,7 +363,9 @@ _Static_assert(countof(rows) <= KERNEL_FEATURES_MAX, "KERNEL_FEATURES_MAX is too
 
 const char *kernel_state_name(enum kernel_state state)
 {
-	static const char *const names[] = { [KERNEL_AVAILABLE] = "available", [KERNEL_MISSING] = "unavailable", [KERNEL_NOT_NEEDED] = "not needed" };
+	static const char *const names[] = {
+		[KERNEL_AVAILABLE] = "available", [KERNEL_MISSING] = "unavailable", [KERNEL_NOT_NEEDED] = "not needed"
+	};
 	return names[state];
 }
 
@@ -401,7 +377,10 @@ void kernel_release(char ret[KERNEL_RELEASE_MAX])
 
 static void try(size_t i, struct kernel_feature *ret)
 {
-	*ret = (struct kernel_feature){ .name = rows[i].name, .required = rows[i].required, .major = rows[i].major, .minor = rows[i].minor,
+	*ret = (struct kernel_feature){ .name = rows[i].name,
+					.required = rows[i].required,
+					.major = rows[i].major,
+					.minor = rows[i].minor,
 					.lost = rows[i].lost };
 	int r = rows[i].probe(ret);
 	ret->state = r == 0 ? KERNEL_AVAILABLE : r == NOT_NEEDED ? KERNEL_NOT_NEEDED : KERNEL_MISSING;
@@ -467,12 +446,16 @@ int kernel_check(struct err *e)
 		return 0;
 	kernel_release(found);
 	if (sscanf(found, "%u.%u", &here.major, &here.minor) == 2 && older(here, least))
-		return err_set(e, ERR_UNAVAILABLE, "Linux %u.%u is too old: bailiff needs %u.%u or newer (found %s, which lacks %s)", here.major, here.minor,
-			       least.major, least.minor, found, missing);
-	if (is_filtered())
 		return err_set(e, ERR_UNAVAILABLE,
-			       "a system call filter around bailiffd (a container's seccomp profile?) refuses %s, so %s; "
-			       "use bailiff's profile for containers (docs/setup/containers.md), or --security-opt seccomp=unconfined (Linux %s)",
-			       missing, lost, found);
-	return err_set(e, ERR_UNAVAILABLE, "Linux %s was built without %s, so %s; use a kernel that has it", found, missing, lost);
+			       "Linux %u.%u is too old: bailiff needs %u.%u or newer (found %s, which lacks %s)",
+			       here.major, here.minor, least.major, least.minor, found, missing);
+	if (is_filtered())
+		return err_set(
+			e, ERR_UNAVAILABLE,
+			"a system call filter around bailiffd (a container's seccomp profile?) refuses %s, so %s; "
+			"use bailiff's profile for containers (docs/setup/containers.md), or --security-opt "
+			"seccomp=unconfined (Linux %s)",
+			missing, lost, found);
+	return err_set(e, ERR_UNAVAILABLE, "Linux %s was built without %s, so %s; use a kernel that has it", found,
+		       missing, lost);
 }

@@ -2,8 +2,8 @@
 #define BAILIFF_SANDBOX_KERNEL_H
 
 /*
- * What this kernel offers, found by trying: a version number says nothing about backports, about what was left out of a build, or about a
- * filter of system calls around the daemon (a container's). Rows are in kernel_features.def.
+ * What this kernel offers, found by trying: a version number says nothing about backports, about what was left out of a
+ * build, or about a filter of system calls around the daemon (a container's). Rows are in kernel_features.def.
  *
  * Probes leave nothing behind. Some fork, so they belong into a process with one thread; they try with the caller's own
  * privileges, so they tell what bailiffd could do if this user started it.
@@ -29,8 +29,8 @@ struct kernel_feature {
 	unsigned major, minor; /* of mainline Linux, where it came */
 	const char *lost;      /* without it */
 	enum kernel_state state;
-	char detail[160];      /* what was seen, or why it is missing; "" = nothing to add */
-	const char *fix;       /* what to do if it is missing; NULL = nothing but another kernel */
+	char detail[160]; /* what was seen, or why it is missing; "" = nothing to add */
+	const char *fix;  /* what to do if it is missing; NULL = nothing but another kernel */
 };
 
 const char *kernel_state_name(enum kernel_state state);
@@ -41,7 +41,8 @@ void kernel_release(char ret[KERNEL_RELEASE_MAX]);
 /* Tries everything; returns the number of rows. */
 size_t kernel_probe(struct kernel_feature ret[KERNEL_FEATURES_MAX]);
 
-/* Tries what is required. ERR_UNAVAILABLE with one sentence that names the version found and needed, or what is missing from a newer kernel. */
+/* Tries what is required. ERR_UNAVAILABLE with one sentence that names the version found and needed, or what is missing
+ * from a newer kernel. */
 int kernel_check(struct err *e);
 
 #endif

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 /*
- * The kernel's interface, written down here: the headers of a distribution are often years older than its users' kernels,
- * and a right that is not handled is a right that is granted.
+ * The kernel's interface, written down here: the headers of a distribution are often years older than its users'
+ * kernels, and a right that is not handled is a right that is granted.
  */
 enum {
 	FS_EXECUTE = 1u << 0,
@@ -28,10 +28,11 @@ enum {
 	FS_MAKE_FIFO = 1u << 10,
 	FS_MAKE_BLOCK = 1u << 11,
 	FS_MAKE_SYM = 1u << 12,
-	FS_REFER = 1u << 13,     /* ABI 2: link and rename to another folder */
-	FS_TRUNCATE = 1u << 14,  /* ABI 3 */
-	FS_IOCTL_DEV = 1u << 15, /* ABI 5 */
-	FS_RESOLVE_UNIX = 1u << 16, /* ABI 9: connect and send to sockets by their names; those made inside are never in question */
+	FS_REFER = 1u << 13,        /* ABI 2: link and rename to another folder */
+	FS_TRUNCATE = 1u << 14,     /* ABI 3 */
+	FS_IOCTL_DEV = 1u << 15,    /* ABI 5 */
+	FS_RESOLVE_UNIX = 1u << 16, /* ABI 9: connect and send to sockets by their names; those made inside are never in
+				       question */
 };
 enum { SCOPE_ABSTRACT_UNIX_SOCKET = 1u << 0, SCOPE_SIGNAL = 1u << 1 };
 enum { ASK_VERSION = 1u << 0 };
@@ -48,9 +49,9 @@ struct path_beneath_attr {
 
 #define FS_READING (FS_EXECUTE | FS_READ_FILE | FS_READ_DIR)
 /* Devices are made by nobody, and those that lie in a write root are inert. */
-#define FS_WRITING                                                                                                        \
-	(FS_READING | FS_WRITE_FILE | FS_REMOVE_DIR | FS_REMOVE_FILE | FS_MAKE_DIR | FS_MAKE_REG | FS_MAKE_SOCK | FS_MAKE_FIFO | \
-	 FS_MAKE_SYM | FS_REFER | FS_TRUNCATE | FS_RESOLVE_UNIX)
+#define FS_WRITING                                                                                                \
+	(FS_READING | FS_WRITE_FILE | FS_REMOVE_DIR | FS_REMOVE_FILE | FS_MAKE_DIR | FS_MAKE_REG | FS_MAKE_SOCK | \
+	 FS_MAKE_FIFO | FS_MAKE_SYM | FS_REFER | FS_TRUNCATE | FS_RESOLVE_UNIX)
 /* Those that mean something for a path that is no folder. */
 #define FS_OF_FILES (FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV | FS_RESOLVE_UNIX)
 
@@ -79,7 +80,8 @@ static const struct {
 	{ "/var/tmp", FS_WRITING },
 	{ "/dev", FS_WRITE_FILE | FS_TRUNCATE | FS_IOCTL_DEV }, /* terminals want their ioctls */
 	{ "/dev/shm", FS_WRITING },
-	{ "/proc", FS_WRITE_FILE | FS_TRUNCATE }, /* a process's own name, oom score, …; shells truncate what they write to */
+	{ "/proc",
+	  FS_WRITE_FILE | FS_TRUNCATE }, /* a process's own name, oom score, …; shells truncate what they write to */
 };
 
 int landlock_abi(void)
@@ -88,7 +90,8 @@ int landlock_abi(void)
 	return abi > 0 ? (int)abi : 0;
 }
 
-/* They belong to a network namespace: a sandbox with one of its own does not see the host's, whatever the kernel's Landlock can do. */
+/* They belong to a network namespace: a sandbox with one of its own does not see the host's, whatever the kernel's
+ * Landlock can do. */
 bool landlock_shuts_abstract_sockets(int abi, uint32_t network)
 {
 	return network != PLAN_NET_HOST || abi >= LANDLOCK_ABI_SCOPES;

@@ -10,13 +10,12 @@
 #define REFUSED 5u
 #define LABEL_MAX 63u
 
-/* What host names are made of, and the underscore of service names; whatever else is asked for is not repeated to people. */
-static bool is_plain(unsigned char c)
-{
-	return isalnum(c) || c == '-' || c == '_';
-}
+/* What host names are made of, and the underscore of service names; whatever else is asked for is not repeated to
+ * people. */
+static bool is_plain(unsigned char c) { return isalnum(c) || c == '-' || c == '_'; }
 
-/* The end of the name that begins at `at`; 0 = malformed. Queries have no reason to compress it, so pointers are malformed. */
+/* The end of the name that begins at `at`; 0 = malformed. Queries have no reason to compress it, so pointers are
+ * malformed. */
 static size_t read_name(const unsigned char *packet, size_t n, size_t at, char name[LOOKUP_NAME_MAX])
 {
 	size_t len = 0;

@@ -2,19 +2,20 @@
 #define BAILIFF_SANDBOX_LOOKUP_H
 
 /*
- * The resolver of a sandbox without the host's network: it refuses every query and says which name was asked for. Nothing is resolved and nothing
- * leaves the sandbox; the name is what a person needs to know to allow the host. Pure: bytes in, bytes out.
+ * The resolver of a sandbox without the host's network: it refuses every query and says which name was asked for.
+ * Nothing is resolved and nothing leaves the sandbox; the name is what a person needs to know to allow the host. Pure:
+ * bytes in, bytes out.
  */
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#define LOOKUP_NAME_MAX 128    /* with its NUL: what fits into a status message; longer names are not told */
+#define LOOKUP_NAME_MAX 128 /* with its NUL: what fits into a status message; longer names are not told */
 #define LOOKUP_PACKET_MAX 512u
 
 /*
- * Turns a query into its refusal (RCODE 5), in place. Returns the length of the answer, or 0: this is no query and gets none. `name`: in lower
- * case, without the dot at the end; "" when it is no host name or does not fit.
+ * Turns a query into its refusal (RCODE 5), in place. Returns the length of the answer, or 0: this is no query and gets
+ * none. `name`: in lower case, without the dot at the end; "" when it is no host name or does not fit.
  */
 size_t lookup_refuse(unsigned char *packet, size_t n, char name[LOOKUP_NAME_MAX]);
 

@@ -16,8 +16,8 @@
 #define ENTRIES_MAX 65536u
 
 struct stop {
-	char *path;      /* below the workspace; "" = itself */
-	unsigned depth;  /* of a folder of submodules: below .git/modules */
+	char *path;     /* below the workspace; "" = itself */
+	unsigned depth; /* of a folder of submodules: below .git/modules */
 	bool modules;
 };
 
@@ -26,9 +26,9 @@ struct search {
 	int root;
 	struct stop queue[NESTED_FOLDERS];
 	size_t count;
-	size_t entries;  /* read so far */
+	size_t entries; /* read so far */
 	size_t told;
-	bool partial;    /* there may be more than was seen */
+	bool partial; /* there may be more than was seen */
 	void (*found)(void *ctx, const char *path);
 	void *ctx;
 };
@@ -36,7 +36,8 @@ struct search {
 static int open_below(int at, const char *path)
 {
 	struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC,
-				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV };
+				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS |
+					   RESOLVE_NO_XDEV };
 	return (int)syscall(SYS_openat2, at, path, &how, sizeof how);
 }
 
@@ -56,7 +57,8 @@ static void go_there(struct search *s, const struct stop *from, const char *name
 		s->partial = true;
 		return;
 	}
-	s->queue[s->count++] = (struct stop){ mem_printf("%s%s%s", from->path, from->path[0] ? "/" : "", name), depth, modules };
+	s->queue[s->count++] = (struct stop){ mem_printf("%s%s%s", from->path, from->path[0] ? "/" : "", name), depth,
+					      modules };
 }
 
 static void tell(struct search *s, const struct stop *at, const char *name)
@@ -72,8 +74,9 @@ static void tell(struct search *s, const struct stop *at, const char *name)
 }
 
 /*
- * A link among what would be protected: it cannot be, and a sandbox that is to protect it could not be made. Only of what no command
- * can have put there: what is missing may be made by one, and must not be a way to have the rest let go.
+ * A link among what would be protected: it cannot be, and a sandbox that is to protect it could not be made. Only of
+ * what no command can have put there: what is missing may be made by one, and must not be a way to have the rest let
+ * go.
  */
 static bool has_link(struct search *s, int at, const char *folder)
 {
@@ -102,7 +105,8 @@ static void meet(struct search *s, const struct stop *at, int fd, const struct d
 		meet_git(s, at, fd);
 		return;
 	}
-	if ((d->d_type == DT_UNKNOWN ? type_at(s, fd, d->d_name) != S_IFDIR : d->d_type != DT_DIR) || strcmp(d->d_name, "node_modules") == 0)
+	if ((d->d_type == DT_UNKNOWN ? type_at(s, fd, d->d_name) != S_IFDIR : d->d_type != DT_DIR) ||
+	    strcmp(d->d_name, "node_modules") == 0)
 		return;
 	if (strcmp(d->d_name, ".bailiff") == 0) {
 		if (at->depth > 0)
@@ -177,16 +181,14 @@ static const char *last_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-bool nested_is_policy(const char *path)
-{
-	return strcmp(last_name(path), ".bailiff") == 0;
-}
+bool nested_is_policy(const char *path) { return strcmp(last_name(path), ".bailiff") == 0; }
 
 bool nested_place(const char *nested, const char *relative, char ret[PATH_MAX])
 {
 	const char *name = strstr(nested, NESTED_MODULES "/") ? ".git" : last_name(nested);
 	size_t n = strlen(name);
-	if (strncmp(relative, name, n) != 0 || (relative[n] && relative[n] != '/') || strlen(nested) + strlen(relative) >= PATH_MAX)
+	if (strncmp(relative, name, n) != 0 || (relative[n] && relative[n] != '/') ||
+	    strlen(nested) + strlen(relative) >= PATH_MAX)
 		return false;
 	snprintf(ret, PATH_MAX, "%s%s", nested, relative + n);
 	return true;

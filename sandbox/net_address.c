@@ -10,8 +10,14 @@
 static const uint8_t mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
 
 /* The first that fits decides. IPv4 ones are counted in their mapped form. */
-#define V4(a, b, c, d, bits, class) { { { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d } }, 96 + (bits), NET_##class }
-#define V6(bits, class, ...) { { { __VA_ARGS__ } }, bits, NET_##class }
+#define V4(a, b, c, d, bits, class)                                                                    \
+	{                                                                                              \
+		{ { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d } }, 96 + (bits), NET_##class \
+	}
+#define V6(bits, class, ...)                           \
+	{                                              \
+		{ { __VA_ARGS__ } }, bits, NET_##class \
+	}
 static const struct {
 	struct net_address net;
 	unsigned bits;
@@ -65,10 +71,7 @@ bool net_address_parse(const char *text, struct net_address *ret)
 	return false;
 }
 
-bool net_address_is_v4(const struct net_address *a)
-{
-	return memcmp(a->b, mapped, sizeof mapped) == 0;
-}
+bool net_address_is_v4(const struct net_address *a) { return memcmp(a->b, mapped, sizeof mapped) == 0; }
 
 void net_address_text(const struct net_address *a, char out[NET_ADDRESS_TEXT])
 {
@@ -133,9 +136,9 @@ enum net_class net_address_class(const struct net_address *a)
 const char *net_class_name(enum net_class c)
 {
 	static const char *const names[] = {
-		[NET_PUBLIC] = "public",     [NET_UNSPECIFIED] = "unspecified", [NET_LOOPBACK] = "loopback",
-		[NET_LINK_LOCAL] = "link-local", [NET_PRIVATE] = "private",     [NET_SHARED] = "shared",
-		[NET_MULTICAST] = "multicast", [NET_RESERVED] = "reserved",     [NET_METADATA] = "metadata",
+		[NET_PUBLIC] = "public",         [NET_UNSPECIFIED] = "unspecified", [NET_LOOPBACK] = "loopback",
+		[NET_LINK_LOCAL] = "link-local", [NET_PRIVATE] = "private",         [NET_SHARED] = "shared",
+		[NET_MULTICAST] = "multicast",   [NET_RESERVED] = "reserved",       [NET_METADATA] = "metadata",
 	};
 
 	return (size_t)c < countof(names) ? names[c] : "unknown";

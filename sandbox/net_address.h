@@ -2,8 +2,9 @@
 #define BAILIFF_SANDBOX_NET_ADDRESS_H
 
 /*
- * An internet address, always as sixteen bytes: an IPv4 one as ::ffff:a.b.c.d, so that there is one way to write each and
- * one way to compare. What kind of place it is decides whether a sandbox may be let out to it without its being named.
+ * An internet address, always as sixteen bytes: an IPv4 one as ::ffff:a.b.c.d, so that there is one way to write each
+ * and one way to compare. What kind of place it is decides whether a sandbox may be let out to it without its being
+ * named.
  */
 
 #include <stdbool.h>
@@ -23,10 +24,10 @@ enum net_class {
 	NET_LOOPBACK,
 	NET_LINK_LOCAL,
 	NET_PRIVATE,
-	NET_SHARED,      /* carrier-grade NAT */
+	NET_SHARED, /* carrier-grade NAT */
 	NET_MULTICAST,
-	NET_RESERVED,    /* documentation, tunnels, everything that is not routed */
-	NET_METADATA,    /* where clouds hand out credentials to whoever asks */
+	NET_RESERVED, /* documentation, tunnels, everything that is not routed */
+	NET_METADATA, /* where clouds hand out credentials to whoever asks */
 };
 
 #define NET_ADDRESS_TEXT 48

@@ -13,7 +13,8 @@
 
 #define TRIES 16
 
-/* The kernel gives up at once when something is mounted or renamed just then, as when it would have to ask: so not only once. */
+/* The kernel gives up at once when something is mounted or renamed just then, as when it would have to ask: so not only
+ * once. */
 static int open_cached(const char *path)
 {
 	const struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_CACHED | RESOLVE_NO_MAGICLINKS };
@@ -48,8 +49,8 @@ static bool is_named(const struct look *l, const char *word, size_t len)
 	if (!len)
 		return false;
 	bool root = len == 1 && word[0] == '/', absolute = word[0] == '/';
-	int n = snprintf(l->ret, l->cap, "%s%s%.*s%s%s", absolute ? "" : l->cwd, absolute ? "" : "/", root ? 0 : (int)len, word,
-			 l->entry[0] || root ? "/" : "", l->entry);
+	int n = snprintf(l->ret, l->cap, "%s%s%.*s%s%s", absolute ? "" : l->cwd, absolute ? "" : "/",
+			 root ? 0 : (int)len, word, l->entry[0] || root ? "/" : "", l->entry);
 	return n > 0 && (size_t)n < l->cap && l->is(l->ret, l->folder);
 }
 
@@ -65,7 +66,8 @@ static bool in_word(const struct look *l, const char *word, size_t len)
 	return is_named(l, value, (size_t)(word + len - value));
 }
 
-bool open_folder_find(const struct open_folder *f, const char *cwd, const char *entry, open_folder_is_fn *is, char *ret, size_t cap)
+bool open_folder_find(const struct open_folder *f, const char *cwd, const char *entry, open_folder_is_fn *is, char *ret,
+		      size_t cap)
 {
 	const struct look l = { f, cwd, entry, is, ret, cap };
 	size_t first = strnlen(f->title, f->title_len);

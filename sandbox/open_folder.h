@@ -2,9 +2,9 @@
 #define BAILIFF_SANDBOX_OPEN_FOLDER_H
 
 /*
- * Where something is that a call named from an open folder on. The kernel tells of what was meant only its number (device
- * and inode), and the command line of who called: `cp file /etc/` opens /etc and makes a file in what is open. So one of the
- * words is often the folder's name, and whether it is, its number proves.
+ * Where something is that a call named from an open folder on. The kernel tells of what was meant only its number
+ * (device and inode), and the command line of who called: `cp file /etc/` opens /etc and makes a file in what is open.
+ * So one of the words is often the folder's name, and whether it is, its number proves.
  */
 
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 #define OPEN_FOLDER_TITLE 128 /* as much of a command line as the kernel tells */
 
 struct open_folder {
-	uint64_t inode;          /* 0 = not known */
+	uint64_t inode; /* 0 = not known */
 	uint32_t major, minor;
 	size_t title_len;
 	char title[OPEN_FOLDER_TITLE]; /* words, each with its NUL, but for the last */
@@ -26,6 +26,7 @@ typedef bool open_folder_is_fn(const char *path, const struct open_folder *f);
 bool open_folder_is(const char *path, const struct open_folder *f);
 
 /* The absolute path of `entry` in the folder ("" = the folder itself); false if no word is its name. */
-bool open_folder_find(const struct open_folder *f, const char *cwd, const char *entry, open_folder_is_fn *is, char *ret, size_t cap);
+bool open_folder_find(const struct open_folder *f, const char *cwd, const char *entry, open_folder_is_fn *is, char *ret,
+		      size_t cap);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * Lines of output that report a refusal. Programs print the C library's or their language's text for an error number next to what they tried: a path,
- * quoted or between colons, or a host. Cargo and its like put the two on different lines, so paths of the two lines before are candidates as well.
+ * Lines of output that report a refusal. Programs print the C library's or their language's text for an error number
+ * next to what they tried: a path, quoted or between colons, or a host. Cargo and its like put the two on different
+ * lines, so paths of the two lines before are candidates as well.
  */
 
 #include "sandbox/output_hint.h"
@@ -22,38 +23,54 @@ struct phrase {
 	int error;
 };
 
-/* The first that a line contains decides. Names of errors in capitals are words of their own; other texts in any case. */
+/* The first that a line contains decides. Names of errors in capitals are words of their own; other texts in any case.
+ */
 static const struct phrase phrases[] = {
-	{ "read-only file system", EROFS },       { "EROFS", EROFS },
-	{ "network is unreachable", ENETUNREACH }, { "ENETUNREACH", ENETUNREACH },
+	{ "read-only file system", EROFS },
+	{ "EROFS", EROFS },
+	{ "network is unreachable", ENETUNREACH },
+	{ "ENETUNREACH", ENETUNREACH },
 	{ "failed to connect to", ENETUNREACH },
-	{ "could not resolve", NAME_NOT_FOUND },  { "couldn't resolve", NAME_NOT_FOUND },
-	{ "unable to resolve", NAME_NOT_FOUND },  { "temporary failure in name resolution", NAME_NOT_FOUND },
-	{ "temporary failure resolving", NAME_NOT_FOUND }, { "name or service not known", NAME_NOT_FOUND },
-	{ "EAI_AGAIN", NAME_NOT_FOUND },          { "ENOTFOUND", NAME_NOT_FOUND },
-	{ "no such host", NAME_NOT_FOUND },       { "failed to lookup address", NAME_NOT_FOUND },
-	{ "permission denied", EACCES },          { "EACCES", EACCES },
-	{ "operation not permitted", EPERM },     { "EPERM", EPERM },
-	{ "device or resource busy", EBUSY },     { "EBUSY", EBUSY },
-	{ "no such file or directory", ENOENT },  { "ENOENT", ENOENT },  { "directory nonexistent", ENOENT },
+	{ "could not resolve", NAME_NOT_FOUND },
+	{ "couldn't resolve", NAME_NOT_FOUND },
+	{ "unable to resolve", NAME_NOT_FOUND },
+	{ "temporary failure in name resolution", NAME_NOT_FOUND },
+	{ "temporary failure resolving", NAME_NOT_FOUND },
+	{ "name or service not known", NAME_NOT_FOUND },
+	{ "EAI_AGAIN", NAME_NOT_FOUND },
+	{ "ENOTFOUND", NAME_NOT_FOUND },
+	{ "no such host", NAME_NOT_FOUND },
+	{ "failed to lookup address", NAME_NOT_FOUND },
+	{ "permission denied", EACCES },
+	{ "EACCES", EACCES },
+	{ "operation not permitted", EPERM },
+	{ "EPERM", EPERM },
+	{ "device or resource busy", EBUSY },
+	{ "EBUSY", EBUSY },
+	{ "no such file or directory", ENOENT },
+	{ "ENOENT", ENOENT },
+	{ "directory nonexistent", ENOENT },
 };
 
 /* Programs whose work needs a privilege that sandboxes do not have. */
 static const struct {
 	const char *program, *operation;
 } privileged[] = {
-	{ "mount", "mount" },       { "umount", "mount" },    { "chroot", "mount" },   { "unshare", "namespace" }, { "nsenter", "namespace" },
-	{ "bwrap", "namespace" },   { "strace", "trace" },    { "ptrace", "trace" },   { "gdb", "trace" },         { "insmod", "kernel" },
-	{ "modprobe", "kernel" },   { "dmesg", "kernel" },    { "hostname", "kernel" }, { "swapon", "kernel" },
+	{ "mount", "mount" },       { "umount", "mount" },    { "chroot", "mount" },    { "unshare", "namespace" },
+	{ "nsenter", "namespace" }, { "bwrap", "namespace" }, { "strace", "trace" },    { "ptrace", "trace" },
+	{ "gdb", "trace" },         { "insmod", "kernel" },   { "modprobe", "kernel" }, { "dmesg", "kernel" },
+	{ "hostname", "kernel" },   { "swapon", "kernel" },
 };
 
 /* Words before the error that say what was tried with a path. */
 static const struct {
 	const char *word, *operation;
 } operations[] = {
-	{ "remove", "delete" },      { "unlink", "delete" },   { "rmdir", "delete" },    { "delete", "delete" },  { "rename", "rename" },
-	{ "move", "rename" },        { "permissions", "metadata" }, { "chmod", "metadata" }, { "chown", "metadata" }, { "ownership", "metadata" },
-	{ "setting times", "metadata" }, { "mkdir", "create" }, { "create", "create" },  { "touch", "create" },   { "symlink", "create" },
+	{ "remove", "delete" },        { "unlink", "delete" },          { "rmdir", "delete" },
+	{ "delete", "delete" },        { "rename", "rename" },          { "move", "rename" },
+	{ "permissions", "metadata" }, { "chmod", "metadata" },         { "chown", "metadata" },
+	{ "ownership", "metadata" },   { "setting times", "metadata" }, { "mkdir", "create" },
+	{ "create", "create" },        { "touch", "create" },           { "symlink", "create" },
 	{ "hard link", "create" },
 };
 
@@ -66,10 +83,7 @@ struct scanner {
 
 /* ---- words ---- */
 
-static bool is_word(char c)
-{
-	return isalnum((unsigned char)c) || c == '_';
-}
+static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
 /* An occurrence that is not part of a longer word. */
 static const char *find_word(const char *line, const char *word, bool exact_case)
@@ -126,7 +140,8 @@ static void add_quoted(struct output_hint *h, const char *line, bool absolute)
 	for (const char *p = line; *p && n < countof(from); p++) {
 		for (size_t q = 0; q < countof(quotes); q++) {
 			size_t open = strlen(quotes[q].open);
-			const char *end = strncmp(p, quotes[q].open, open) == 0 ? strstr(p + open, quotes[q].close) : NULL;
+			const char *end = strncmp(p, quotes[q].open, open) == 0 ? strstr(p + open, quotes[q].close)
+										: NULL;
 			/* An apostrophe within a word opens nothing. */
 			if (!end || end == p + open || (p > line && is_word(p[-1])))
 				continue;
@@ -142,7 +157,8 @@ static void add_quoted(struct output_hint *h, const char *line, bool absolute)
 	}
 }
 
-/* "cp: /etc/x: Read-only file system", "open /etc/x: read-only file system": what is before the error, after the colon before that. */
+/* "cp: /etc/x: Read-only file system", "open /etc/x: read-only file system": what is before the error, after the colon
+ * before that. */
 static void add_before(struct output_hint *h, const char *line, const char *at)
 {
 	const char *end = at, *from;
@@ -160,7 +176,7 @@ static void add_before(struct output_hint *h, const char *line, const char *at)
 
 static void add_absolute(struct output_hint *h, const char *line)
 {
-	for (const char *p = line; (p = strchr(p, '/')); ) {
+	for (const char *p = line; (p = strchr(p, '/'));) {
 		size_t n = strcspn(p, " \t'\"`,;()");
 		if (p == line || strchr(" \t'\"`(=:", p[-1]))
 			add_path(h, p, n);
@@ -174,7 +190,8 @@ static const char *operation_of(const char *line, int error)
 	for (size_t i = 0; i < countof(operations); i++) {
 		const char *word = strcasestr(line, operations[i].word);
 		bool creates = strcmp(operations[i].operation, "create") == 0;
-		if (word && (word == line || !is_word(word[-1])) && (creates || error != ENOENT)) /* what is missing cannot be removed or renamed */
+		if (word && (word == line || !is_word(word[-1])) &&
+		    (creates || error != ENOENT)) /* what is missing cannot be removed or renamed */
 			return operations[i].operation;
 	}
 	return error == EROFS || error == EBUSY ? "write" : "read";
@@ -225,7 +242,8 @@ static void take_port(struct output_hint *h, const char *p)
 
 static bool is_of_this_host(const char *address)
 {
-	return strncmp(address, "127.", 4) == 0 || strncmp(address, "0.", 2) == 0 || strcmp(address, "::") == 0 || strcmp(address, "::1") == 0;
+	return strncmp(address, "127.", 4) == 0 || strncmp(address, "0.", 2) == 0 || strcmp(address, "::") == 0 ||
+	       strcmp(address, "::1") == 0;
 }
 
 static bool take_address_at(struct output_hint *h, const char *p, size_t n, int family)
@@ -233,7 +251,8 @@ static bool take_address_at(struct output_hint *h, const char *p, size_t n, int 
 	unsigned char bytes[16];
 	char text[sizeof h->address];
 	size_t len = family == AF_INET ? strspn(p, "0123456789.") : n;
-	while (len > 1 && (p[len - 1] == '.' || (p[len - 1] == ':' && p[len - 2] != ':'))) /* the sentence's, not the address's */
+	while (len > 1 &&
+	       (p[len - 1] == '.' || (p[len - 1] == ':' && p[len - 2] != ':'))) /* the sentence's, not the address's */
 		len--;
 	if (!len || len >= sizeof text)
 		return false;
@@ -251,7 +270,8 @@ static bool find_address(struct output_hint *h, const char *line)
 	static const char digits[] = "0123456789abcdefABCDEF:.";
 	for (const char *p = line; *p;) {
 		size_t n = strspn(p, digits);
-		if (n >= 3 && (p == line || !is_word(p[-1])) && !is_word(p[n]) && (take_address_at(h, p, n, AF_INET) || take_address_at(h, p, n, AF_INET6)))
+		if (n >= 3 && (p == line || !is_word(p[-1])) && !is_word(p[n]) &&
+		    (take_address_at(h, p, n, AF_INET) || take_address_at(h, p, n, AF_INET6)))
 			return true;
 		p += n ? n : 1;
 	}
@@ -277,8 +297,21 @@ static bool take_host_at(struct output_hint *h, const char *p)
 static bool find_host(struct output_hint *h, const char *line, const char *at)
 {
 	static const char *const before[] = {
-		"://", "host='", "resolve host: ", "resolve hostname ", "resolve host address '", "resolve host address \xe2\x80\x98", "resolving '", "lookup ",
-		"EAI_AGAIN ", "ENOTFOUND ", "connect to ", "connect to host ", "resolve '", "resolve \"", "resolve: ",
+		"://",
+		"host='",
+		"resolve host: ",
+		"resolve hostname ",
+		"resolve host address '",
+		"resolve host address \xe2\x80\x98",
+		"resolving '",
+		"lookup ",
+		"EAI_AGAIN ",
+		"ENOTFOUND ",
+		"connect to ",
+		"connect to host ",
+		"resolve '",
+		"resolve \"",
+		"resolve: ",
 	};
 	for (size_t i = 0; i < countof(before); i++) {
 		const char *p = strcasestr(line, before[i]);
@@ -326,7 +359,8 @@ static void take_line(struct scanner *s)
 	memcpy(s->before[0], s->line, sizeof s->before[0]);
 }
 
-/* The length of an escape sequence at its ESC: of a control sequence, of a string up to its terminator, or of two bytes. */
+/* The length of an escape sequence at its ESC: of a control sequence, of a string up to its terminator, or of two
+ * bytes. */
 static size_t escape_length(const char *p, const char *end)
 {
 	const char *q = p + 1;

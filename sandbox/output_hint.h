@@ -2,8 +2,9 @@
 #define BAILIFF_SANDBOX_OUTPUT_HINT_H
 
 /*
- * What a failed command printed about an attempt that was refused: "touch: cannot touch '/etc/x': Read-only file system". Pure: text in, structs
- * out. A hint is only what the text says; whether the sandbox would have refused that is for the caller to check.
+ * What a failed command printed about an attempt that was refused: "touch: cannot touch '/etc/x': Read-only file
+ * system". Pure: text in, structs out. A hint is only what the text says; whether the sandbox would have refused that
+ * is for the caller to check.
  */
 
 #include <limits.h>
@@ -19,11 +20,12 @@ struct output_hint {
 	const char *kind;      /* "filesystem", "network", "syscall" */
 	const char *operation; /* as in sandbox.violation */
 	int error;             /* errno; 0 = not known */
-	char paths[OUTPUT_HINT_PATHS][OUTPUT_HINT_PATH_MAX]; /* that the text names, the likeliest first; relative ones too */
+	char paths[OUTPUT_HINT_PATHS]
+		  [OUTPUT_HINT_PATH_MAX]; /* that the text names, the likeliest first; relative ones too */
 	size_t npaths;
-	char host[256];        /* "" = none */
-	char address[48];      /* "" = none */
-	int32_t port;          /* −1 = none */
+	char host[256];              /* "" = none */
+	char address[48];            /* "" = none */
+	int32_t port;                /* −1 = none */
 	char line[OUTPUT_HINT_LINE]; /* what was printed, without escape sequences */
 };
 

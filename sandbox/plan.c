@@ -11,12 +11,13 @@
 #define KNOWN_FLAGS \
 	((uint32_t)(PLAN_KEEP_TREE | PLAN_STDIN_PIPE | PLAN_STDERR_MERGE | PLAN_PRIVATE_ROOT | PLAN_COW | PLAN_TTY))
 #define KNOWN_MOUNT_FLAGS ((uint32_t)(PLAN_MOUNT_OPTIONAL | PLAN_MOUNT_OWNED | PLAN_MOUNT_IN_PARENT))
-#define KNOWN_LAYERS                                                                                     \
+#define KNOWN_LAYERS                                                                                       \
 	((uint32_t)(PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS | PLAN_LAYER_LANDLOCK | PLAN_LAYER_SECCOMP | \
 		    PLAN_LAYER_CAPABILITIES | PLAN_LAYER_CGROUP | PLAN_LAYER_ABSTRACT_SOCKETS))
 
 const struct plan_limit_info plan_limit_info[PLAN_LIMITS] = {
-#define PLAN_LIMIT(NAME, key, controller, unit, least, most, otherwise) [PLAN_LIMIT_##NAME] = { key, PLAN_UNIT_##unit, least, most, otherwise },
+#define PLAN_LIMIT(NAME, key, controller, unit, least, most, otherwise) \
+	[PLAN_LIMIT_##NAME] = { key, PLAN_UNIT_##unit, least, most, otherwise },
 #include "sandbox/plan_limits.def"
 #undef PLAN_LIMIT
 };
@@ -77,7 +78,8 @@ bool plan_key_valid(const struct plan_key *k)
 		return false;
 	for (size_t i = 0; i < n; i++) {
 		char c = k->id[i];
-		bool ok = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+		bool ok = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+			  c == '-';
 		if (!ok)
 			return false;
 	}
@@ -122,7 +124,8 @@ static bool path_ok(const char *path)
 		if (p[0] != '/')
 			continue;
 		size_t n = strcspn(p + 1, "/");
-		if ((n == 0 && p != path) || (n == 0 && p[1]) || (n == 1 && p[1] == '.') || (n == 2 && p[1] == '.' && p[2] == '.'))
+		if ((n == 0 && p != path) || (n == 0 && p[1]) || (n == 1 && p[1] == '.') ||
+		    (n == 2 && p[1] == '.' && p[2] == '.'))
 			return false;
 	}
 	return true;
@@ -134,7 +137,8 @@ static int mounts_spec_check(const struct plan_spec *spec, size_t *total, struct
 		return err_field(e, "sandbox", "has more than %u paths", PLAN_MOUNTS_MAX);
 	for (size_t i = 0; i < spec->nmounts; i++) {
 		if (!path_ok(spec->mounts[i].path))
-			return err_field(e, "sandbox", "'%.200s' is not an absolute path without . and ..", spec->mounts[i].path);
+			return err_field(e, "sandbox", "'%.200s' is not an absolute path without . and ..",
+					 spec->mounts[i].path);
 		*total += sizeof(struct plan_mount) + strlen(spec->mounts[i].path) + 1;
 	}
 	return 0;
@@ -224,10 +228,12 @@ static bool string_ok(const char *plan, size_t len, uint32_t off)
 
 static bool table_ok(size_t len, uint32_t off, uint32_t count, size_t row)
 {
-	return off >= sizeof(struct plan_head) && off % sizeof(uint32_t) == 0 && off <= len && count <= (len - off) / row;
+	return off >= sizeof(struct plan_head) && off % sizeof(uint32_t) == 0 && off <= len &&
+	       count <= (len - off) / row;
 }
 
-static int strings_check(const char *plan, size_t len, uint32_t table_off, uint32_t count, const char *what, struct err *e)
+static int strings_check(const char *plan, size_t len, uint32_t table_off, uint32_t count, const char *what,
+			 struct err *e)
 {
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t off;
@@ -240,13 +246,15 @@ static int strings_check(const char *plan, size_t len, uint32_t table_off, uint3
 
 static int mounts_check(const struct plan_head *h, size_t len, struct err *e)
 {
-	if (h->mount_count > PLAN_MOUNTS_MAX || !table_ok(len, h->mounts_off, h->mount_count, sizeof(struct plan_mount)))
+	if (h->mount_count > PLAN_MOUNTS_MAX ||
+	    !table_ok(len, h->mounts_off, h->mount_count, sizeof(struct plan_mount)))
 		return err_field(e, "mounts", "has a bad count or place");
 	if (h->mount_count && !(h->flags & PLAN_PRIVATE_ROOT))
 		return err_field(e, "mounts", "without a private root");
 	for (uint32_t i = 0; i < h->mount_count; i++) {
 		const struct plan_mount *m = plan_mount(h, i);
-		if (m->kind < PLAN_MOUNT_SYSTEM || m->kind > PLAN_MOUNT_PROTECT || m->flags & ~KNOWN_MOUNT_FLAGS || m->reserved)
+		if (m->kind < PLAN_MOUNT_SYSTEM || m->kind > PLAN_MOUNT_PROTECT || m->flags & ~KNOWN_MOUNT_FLAGS ||
+		    m->reserved)
 			return err_field(e, "mounts", "%u is of an unknown kind", i);
 		if (!string_ok((const char *)h, len, m->path_off) || !path_ok(plan_string(h, m->path_off)))
 			return err_field(e, "mounts", "%u is not an absolute path inside the plan", i);
@@ -310,10 +318,7 @@ int plan_check(const void *plan, size_t len, struct err *e)
 	return 0;
 }
 
-const char *plan_string(const struct plan_head *p, uint32_t off)
-{
-	return (const char *)p + off;
-}
+const char *plan_string(const struct plan_head *p, uint32_t off) { return (const char *)p + off; }
 
 static const char *table_string(const struct plan_head *p, uint32_t table_off, uint32_t i)
 {
@@ -347,15 +352,9 @@ int plan_mount_below(const struct plan_head *p, uint32_t i)
 	return -1;
 }
 
-const char *plan_arg(const struct plan_head *p, uint32_t i)
-{
-	return table_string(p, p->argv_off, i);
-}
+const char *plan_arg(const struct plan_head *p, uint32_t i) { return table_string(p, p->argv_off, i); }
 
-const char *plan_env(const struct plan_head *p, uint32_t i)
-{
-	return table_string(p, p->envv_off, i);
-}
+const char *plan_env(const struct plan_head *p, uint32_t i) { return table_string(p, p->envv_off, i); }
 
 const char *plan_home(const struct plan_head *p)
 {
@@ -370,13 +369,15 @@ const char *plan_home(const struct plan_head *p)
 bool plan_same_sandbox(const struct plan_head *a, const struct plan_head *b)
 {
 	const uint32_t flags = PLAN_PRIVATE_ROOT | PLAN_COW | PLAN_TTY;
-	if ((a->flags & flags) != (b->flags & flags) || a->layers != b->layers || a->require != b->require || a->network != b->network ||
-	    a->mount_count != b->mount_count || a->tmp_bytes != b->tmp_bytes || memcmp(&a->limits, &b->limits, sizeof a->limits) != 0 ||
-	    a->tty_rows != b->tty_rows || a->tty_cols != b->tty_cols || strcmp(plan_home(a), plan_home(b)) != 0)
+	if ((a->flags & flags) != (b->flags & flags) || a->layers != b->layers || a->require != b->require ||
+	    a->network != b->network || a->mount_count != b->mount_count || a->tmp_bytes != b->tmp_bytes ||
+	    memcmp(&a->limits, &b->limits, sizeof a->limits) != 0 || a->tty_rows != b->tty_rows ||
+	    a->tty_cols != b->tty_cols || strcmp(plan_home(a), plan_home(b)) != 0)
 		return false;
 	for (uint32_t i = 0; i < a->mount_count; i++) {
 		const struct plan_mount *x = plan_mount(a, i), *y = plan_mount(b, i);
-		if (x->kind != y->kind || x->flags != y->flags || strcmp(plan_string(a, x->path_off), plan_string(b, y->path_off)) != 0)
+		if (x->kind != y->kind || x->flags != y->flags ||
+		    strcmp(plan_string(a, x->path_off), plan_string(b, y->path_off)) != 0)
 			return false;
 	}
 	return true;

@@ -27,7 +27,7 @@ struct jw;
 
 /* Which process this is about: its id, and which try at starting it. */
 struct plan_key {
-	char id[PLAN_KEY_MAX];   /* NUL-terminated, NUL-padded */
+	char id[PLAN_KEY_MAX]; /* NUL-terminated, NUL-padded */
 	uint32_t attempt;
 	uint32_t reserved;
 };
@@ -40,14 +40,14 @@ enum plan_flag {
 	PLAN_STDIN_PIPE = 1u << 1,   /* else /dev/null */
 	PLAN_STDERR_MERGE = 1u << 2, /* stderr is the same pipe as stdout */
 	PLAN_PRIVATE_ROOT = 1u << 3, /* confined: a root of its own, made from the mounts; never as root */
-	PLAN_COW = 1u << 4,          /* write roots are overlays: what is written stays beside them (with PRIVATE_ROOT) */
-	PLAN_TTY = 1u << 5,          /* a terminal instead of pipes: not with STDIN_PIPE or STDERR_MERGE */
+	PLAN_COW = 1u << 4, /* write roots are overlays: what is written stays beside them (with PRIVATE_ROOT) */
+	PLAN_TTY = 1u << 5, /* a terminal instead of pipes: not with STDIN_PIPE or STDERR_MERGE */
 };
 
 enum plan_network {
-	PLAN_NET_HOST = 0,           /* the host's network namespace */
-	PLAN_NET_NONE = 1,           /* an empty one with loopback */
-	PLAN_NET_ALLOW = 2,          /* an empty one with loopback and a listening socket that is handed to the runtime */
+	PLAN_NET_HOST = 0,  /* the host's network namespace */
+	PLAN_NET_NONE = 1,  /* an empty one with loopback */
+	PLAN_NET_ALLOW = 2, /* an empty one with loopback and a listening socket that is handed to the runtime */
 };
 /* Where that socket listens, on 127.0.0.1 inside: outside of the range that programs get their own ports from. */
 #define PLAN_PROXY_PORT 61080
@@ -56,23 +56,25 @@ enum plan_network {
  * What a private root is made of, in this order. A path is the same inside and outside; the spawner's child looks it up
  * once, as the peer.
  *
- * A later mount lies on top of an earlier one, so a tree is shown again inside a hidden or empty folder (HIDE /home, EMPTY
- * the peer's home, READ its toolchains, WRITE the workspace in it): mount points are made there as needed. Compiled plans
- * name a folder before what is inside it. /tmp, /var/tmp and /dev/shm are private before the first mount: a tree below
- * /tmp is bound into the private one.
+ * A later mount lies on top of an earlier one, so a tree is shown again inside a hidden or empty folder (HIDE /home,
+ * EMPTY the peer's home, READ its toolchains, WRITE the workspace in it): mount points are made there as needed.
+ * Compiled plans name a folder before what is inside it. /tmp, /var/tmp and /dev/shm are private before the first
+ * mount: a tree below /tmp is bound into the private one.
  */
 enum plan_mount_kind {
-	PLAN_MOUNT_SYSTEM = 1,       /* path "/": every entry of the host's root, read-only, but those that a sandbox makes itself */
-	PLAN_MOUNT_READ = 2,         /* this tree or file, read-only */
-	PLAN_MOUNT_WRITE = 3,        /* a write root */
-	PLAN_MOUNT_EMPTY = 4,        /* a private, empty, writable folder */
-	PLAN_MOUNT_HIDE = 5,         /* nothing to be seen there, and nothing to be made there */
-	PLAN_MOUNT_PROTECT = 6,      /* inside a write root: read-only, and not to be moved away with a parent */
+	PLAN_MOUNT_SYSTEM =
+		1, /* path "/": every entry of the host's root, read-only, but those that a sandbox makes itself */
+	PLAN_MOUNT_READ = 2,    /* this tree or file, read-only */
+	PLAN_MOUNT_WRITE = 3,   /* a write root */
+	PLAN_MOUNT_EMPTY = 4,   /* a private, empty, writable folder */
+	PLAN_MOUNT_HIDE = 5,    /* nothing to be seen there, and nothing to be made there */
+	PLAN_MOUNT_PROTECT = 6, /* inside a write root: read-only, and not to be moved away with a parent */
 };
 enum plan_mount_flag {
 	PLAN_MOUNT_OPTIONAL = 1u << 0, /* may be missing */
 	PLAN_MOUNT_OWNED = 1u << 1,    /* the peer's own: a root peer's sandbox sees it with root's ids as its own */
-	PLAN_MOUNT_IN_PARENT = 1u << 2, /* of PROTECT: may be missing together with the folder it is in, but not alone */
+	PLAN_MOUNT_IN_PARENT = 1u
+			       << 2, /* of PROTECT: may be missing together with the folder it is in, but not alone */
 };
 struct plan_mount {
 	uint32_t kind;
@@ -81,7 +83,8 @@ struct plan_mount {
 	uint32_t reserved;
 };
 
-/* Layers, as bits: what is asked for, and what was possible (reported by the spawner). The names are sandbox.applied's. */
+/* Layers, as bits: what is asked for, and what was possible (reported by the spawner). The names are sandbox.applied's.
+ */
 enum plan_layer {
 	PLAN_LAYER_NAMESPACES = 1u << 0,
 	PLAN_LAYER_MOUNTS = 1u << 1,
@@ -89,7 +92,8 @@ enum plan_layer {
 	PLAN_LAYER_SECCOMP = 1u << 3,
 	PLAN_LAYER_CAPABILITIES = 1u << 4,
 	PLAN_LAYER_CGROUP = 1u << 5,
-	PLAN_LAYER_ABSTRACT_SOCKETS = 1u << 6, /* the host's are out of reach: by the network namespace, or by Landlock */
+	PLAN_LAYER_ABSTRACT_SOCKETS = 1u
+				      << 6, /* the host's are out of reach: by the network namespace, or by Landlock */
 };
 
 #define PLAN_UNLIMITED UINT64_MAX
@@ -104,7 +108,8 @@ enum plan_limit {
 
 struct plan_limits {
 	uint64_t value[PLAN_LIMITS]; /* in the row's units; 0 = none. Of PIDS, the init is not counted */
-	uint64_t required;           /* bits 1 << enum plan_limit: those without which the command must not run; PLAN_LIMITS_ALL */
+	uint64_t
+		required; /* bits 1 << enum plan_limit: those without which the command must not run; PLAN_LIMITS_ALL */
 };
 #define PLAN_LIMITS_ALL (1u << PLAN_LIMITS) /* whichever are set */
 bool plan_limit_is_required(const struct plan_limits *l, enum plan_limit i);
@@ -128,28 +133,28 @@ const char *plan_limit_refusal(enum plan_limit l, uint64_t value, char room[64])
 struct plan_head {
 	uint32_t magic;
 	uint32_t version;
-	uint32_t total_len;      /* of the whole plan */
-	uint32_t flags;          /* enum plan_flag */
-	uint32_t layers;         /* enum plan_layer: asked for */
-	uint32_t require;        /* of those, which must not be missing */
+	uint32_t total_len; /* of the whole plan */
+	uint32_t flags;     /* enum plan_flag */
+	uint32_t layers;    /* enum plan_layer: asked for */
+	uint32_t require;   /* of those, which must not be missing */
 	uint32_t argc, envc;
-	uint32_t cwd_off;        /* offsets from the start of the plan to NUL-terminated strings */
-	uint32_t argv_off;       /* u32 offsets[argc] */
-	uint32_t envv_off;       /* u32 offsets[envc], "K=V" */
-	uint32_t network;        /* enum plan_network */
+	uint32_t cwd_off;  /* offsets from the start of the plan to NUL-terminated strings */
+	uint32_t argv_off; /* u32 offsets[argc] */
+	uint32_t envv_off; /* u32 offsets[envc], "K=V" */
+	uint32_t network;  /* enum plan_network */
 	uint32_t mount_count;
-	uint32_t mounts_off;     /* struct plan_mount[mount_count] */
-	uint64_t tmp_bytes;      /* private /tmp, /var/tmp and /dev/shm together; each EMPTY folder too; 0 = the default */
-	struct plan_limits limits; /* of the tree */
-	uint64_t cpu_ms;         /* of the whole tree; PLAN_UNLIMITED = none. Enforced by the init */
-	uint64_t open_files;     /* RLIMIT_NOFILE */
-	uint64_t file_bytes;     /* RLIMIT_FSIZE */
+	uint32_t mounts_off; /* struct plan_mount[mount_count] */
+	uint64_t tmp_bytes;  /* private /tmp, /var/tmp and /dev/shm together; each EMPTY folder too; 0 = the default */
+	struct plan_limits limits;   /* of the tree */
+	uint64_t cpu_ms;             /* of the whole tree; PLAN_UNLIMITED = none. Enforced by the init */
+	uint64_t open_files;         /* RLIMIT_NOFILE */
+	uint64_t file_bytes;         /* RLIMIT_FSIZE */
 	uint32_t tty_rows, tty_cols; /* with PLAN_TTY; else 0 */
 };
 
 struct plan_mount_spec {
 	uint32_t kind, flags;
-	const char *path;        /* absolute, without . or .. */
+	const char *path; /* absolute, without . or .. */
 };
 
 /* What plan_build takes. */
@@ -179,11 +184,13 @@ const char *plan_string(const struct plan_head *p, uint32_t off);
 const char *plan_arg(const struct plan_head *p, uint32_t i);
 const char *plan_env(const struct plan_head *p, uint32_t i);
 const struct plan_mount *plan_mount(const struct plan_head *p, uint32_t i);
-/* On what mount i lies: the last one before it whose path is the same or a parent; −1 = on none. SYSTEM is not counted. */
+/* On what mount i lies: the last one before it whose path is the same or a parent; −1 = on none. SYSTEM is not counted.
+ */
 int plan_mount_below(const struct plan_head *p, uint32_t i);
 /*
- * Whether a sandbox made for one is the same as one made for the other, up to the point where the command comes in: they may
- * differ in the command, its folder, environment and standard input and outputs, and in limits that are each process's own.
+ * Whether a sandbox made for one is the same as one made for the other, up to the point where the command comes in:
+ * they may differ in the command, its folder, environment and standard input and outputs, and in limits that are each
+ * process's own.
  */
 bool plan_same_sandbox(const struct plan_head *a, const struct plan_head *b);
 /* HOME of the environment, where it is of use in an account's line; "/" if not. */

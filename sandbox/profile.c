@@ -2,8 +2,8 @@
  * From what a person wrote to the mounts of a plan.
  *
  * Every path has one entry that decides about it: the deepest that holds it. That makes "may this request have it?" a
- * question about one entry (profile_decider), and it is also how mounts lie on each other once they are sorted so that a
- * folder comes before what is in it.
+ * question about one entry (profile_decider), and it is also how mounts lie on each other once they are sorted so that
+ * a folder comes before what is in it.
  */
 
 #include "sandbox/profile.h"
@@ -19,10 +19,10 @@
 #include <string.h>
 
 #define WORKSPACE "$WORKSPACE"
-#define NESTED_SPARE 32u         /* what else is added to a profile still finds room: secrets */
+#define NESTED_SPARE 32u /* what else is added to a profile still finds room: secrets */
 #define NESTED_SPARE_TEXT 4096u
-#define LAYERS_ALL                                                                                       \
-	(PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS | PLAN_LAYER_LANDLOCK | PLAN_LAYER_SECCOMP |          \
+#define LAYERS_ALL                                                                              \
+	(PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS | PLAN_LAYER_LANDLOCK | PLAN_LAYER_SECCOMP | \
 	 PLAN_LAYER_CAPABILITIES | PLAN_LAYER_CGROUP | PLAN_LAYER_ABSTRACT_SOCKETS)
 /* Landlock is the second wall and a cgroup is for limits; the rest is the wall itself. */
 #define LAYERS_WALL (PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS | PLAN_LAYER_SECCOMP | PLAN_LAYER_CAPABILITIES)
@@ -32,16 +32,16 @@
 /* ---- words ---- */
 
 static const char *const kinds[] = {
-	[PLAN_MOUNT_SYSTEM] = "system", [PLAN_MOUNT_READ] = "read", [PLAN_MOUNT_WRITE] = "write", [PLAN_MOUNT_EMPTY] = "empty",
-	[PLAN_MOUNT_HIDE] = "hide",     [PLAN_MOUNT_PROTECT] = "protect",
+	[PLAN_MOUNT_SYSTEM] = "system", [PLAN_MOUNT_READ] = "read", [PLAN_MOUNT_WRITE] = "write",
+	[PLAN_MOUNT_EMPTY] = "empty",   [PLAN_MOUNT_HIDE] = "hide", [PLAN_MOUNT_PROTECT] = "protect",
 };
-static const char *const networks[] = { [PLAN_NET_HOST] = "host", [PLAN_NET_NONE] = "none", [PLAN_NET_ALLOW] = "allow" };
-static const char *const layers[] = { "namespaces", "mounts", "landlock", "seccomp", "capabilities", "cgroup", "abstractSockets" };
+static const char *const networks[] = {
+	[PLAN_NET_HOST] = "host", [PLAN_NET_NONE] = "none", [PLAN_NET_ALLOW] = "allow"
+};
+static const char *const layers[] = { "namespaces",   "mounts", "landlock",       "seccomp",
+				      "capabilities", "cgroup", "abstractSockets" };
 
-const char *profile_kind_name(uint32_t kind)
-{
-	return kind < countof(kinds) && kinds[kind] ? kinds[kind] : "unknown";
-}
+const char *profile_kind_name(uint32_t kind) { return kind < countof(kinds) && kinds[kind] ? kinds[kind] : "unknown"; }
 
 const char *profile_network_name(uint32_t network)
 {
@@ -56,10 +56,7 @@ int profile_network(const char *name)
 	return -1;
 }
 
-const char *profile_layer_name(unsigned bit)
-{
-	return bit < countof(layers) ? layers[bit] : NULL;
-}
+const char *profile_layer_name(unsigned bit) { return bit < countof(layers) ? layers[bit] : NULL; }
 
 uint32_t profile_layer(const char *name)
 {
@@ -126,7 +123,8 @@ int profile_add(struct profile *p, uint32_t kind, uint32_t flags, const char *pa
 	if (p->count == countof(p->entry))
 		return err_set(e, ERR_EXHAUSTED, "a profile has at most %zu paths", countof(p->entry));
 	if (p->text + len + 1 > PROFILE_TEXT_MAX)
-		return err_set(e, ERR_EXHAUSTED, "the paths of a profile have at most %d bytes together", PROFILE_TEXT_MAX);
+		return err_set(e, ERR_EXHAUSTED, "the paths of a profile have at most %d bytes together",
+			       PROFILE_TEXT_MAX);
 	p->text += len + 1;
 	p->entry[p->count++] = (struct profile_entry){ kind, flags, mem_strndup(path, len) };
 	return 0;
@@ -166,20 +164,15 @@ static const struct shipped {
 	uint32_t network;
 	uint64_t tmp_bytes, pids;
 } shipped[] = {
-#define PROFILE(name, confined, sets, network, tmp, pids, summary) { { name, summary }, confined, sets, PLAN_NET_##network, tmp, pids },
+#define PROFILE(name, confined, sets, network, tmp, pids, summary) \
+	{ { name, summary }, confined, sets, PLAN_NET_##network, tmp, pids },
 #include "sandbox/profiles.def"
 #undef PROFILE
 };
 
-size_t profile_shipped_count(void)
-{
-	return countof(shipped);
-}
+size_t profile_shipped_count(void) { return countof(shipped); }
 
-const struct profile_info *profile_shipped_info(size_t i)
-{
-	return &shipped[i].info;
-}
+const struct profile_info *profile_shipped_info(size_t i) { return &shipped[i].info; }
 
 static void build_shipped(const struct shipped *row, struct profile *ret)
 {
@@ -194,7 +187,8 @@ static void build_shipped(const struct shipped *row, struct profile *ret)
 	memcpy(ret->name, row->info.name, strlen(row->info.name) + 1);
 	for (size_t i = 0; i < countof(shipped_entries); i++)
 		if (shipped_entries[i].set & row->sets)
-			profile_add(ret, shipped_entries[i].kind, shipped_entries[i].flags, shipped_entries[i].path, NULL);
+			profile_add(ret, shipped_entries[i].kind, shipped_entries[i].flags, shipped_entries[i].path,
+				    NULL);
 }
 
 int profile_shipped(const char *name, struct profile *ret)
@@ -272,7 +266,8 @@ const struct profile_entry *profile_decider(const struct profile *p, const char 
 
 	for (size_t i = 0; i < p->count; i++) {
 		const struct profile_entry *en = &p->entry[i];
-		if (en->path[0] == '/' && path_within(en->path, path) && (!best || strlen(en->path) >= strlen(best->path)))
+		if (en->path[0] == '/' && path_within(en->path, path) &&
+		    (!best || strlen(en->path) >= strlen(best->path)))
 			best = en;
 	}
 	return best && best->kind == PLAN_MOUNT_SYSTEM && is_made_inside(path) ? NULL : best;
@@ -296,7 +291,8 @@ static bool is_named(const struct profile *p, const char *path)
 	return false;
 }
 
-/* A write root that is itself the folder which a protected name begins with (.git, .claude): the rest of the name; else all of it. */
+/* A write root that is itself the folder which a protected name begins with (.git, .claude): the rest of the name; else
+ * all of it. */
 static const char *inside_of(const char *root, const char *name)
 {
 	const char *slash = strrchr(root, '/');
@@ -306,8 +302,8 @@ static const char *inside_of(const char *root, const char *name)
 }
 
 /*
- * What is protected in a write root is so in what is nested in it: found on the disk, so as far as there is room in a plan, the nearest
- * first. Somebody who names such a path himself means it.
+ * What is protected in a write root is so in what is nested in it: found on the disk, so as far as there is room in a
+ * plan, the nearest first. Somebody who names such a path himself means it.
  */
 static int spread_nested(struct profile *p, const struct profile_place *place, struct err *e)
 {
@@ -321,9 +317,11 @@ static int spread_nested(struct profile *p, const struct profile_place *place, s
 			const struct profile_entry *en = &p->entry[k];
 			char path[PATH_MAX];
 
-			if (en->kind != PLAN_MOUNT_PROTECT || en->path[0] == '/' || !nested_place(s, en->path, path) || is_named(p, path))
+			if (en->kind != PLAN_MOUNT_PROTECT || en->path[0] == '/' || !nested_place(s, en->path, path) ||
+			    is_named(p, path))
 				continue;
-			if (p->count + NESTED_SPARE >= countof(p->entry) || p->text + strlen(path) + NESTED_SPARE_TEXT >= PROFILE_TEXT_MAX)
+			if (p->count + NESTED_SPARE >= countof(p->entry) ||
+			    p->text + strlen(path) + NESTED_SPARE_TEXT >= PROFILE_TEXT_MAX)
 				return 0;
 			if (profile_add(p, PLAN_MOUNT_PROTECT, en->flags, path, e) < 0)
 				return -1;
@@ -355,7 +353,8 @@ static int spread_protected(struct profile *p, const struct profile_place *place
 		return -1;
 	/* Where nothing can be written there is nothing to protect. */
 	for (size_t i = p->count; i-- > 0;)
-		if (p->entry[i].path[0] != '/' || (p->entry[i].kind == PLAN_MOUNT_PROTECT && !in_write_root(p, p->entry[i].path)))
+		if (p->entry[i].path[0] != '/' ||
+		    (p->entry[i].kind == PLAN_MOUNT_PROTECT && !in_write_root(p, p->entry[i].path)))
 			profile_drop(p, i);
 	return 0;
 }
@@ -366,8 +365,8 @@ static bool is_shown(const char *folder, const struct profile_place *place)
 }
 
 /*
- * A folder of bailiff's in which somebody works is shown, but only read-only: files that do not exist yet (a policy) must
- * not be made there either, and placeholders for them would be taken for the files.
+ * A folder of bailiff's in which somebody works is shown, but only read-only: files that do not exist yet (a policy)
+ * must not be made there either, and placeholders for them would be taken for the files.
  */
 static int keep_folders(struct profile *p, const struct profile_place *place, struct err *e)
 {
@@ -388,21 +387,24 @@ static int keep_folders(struct profile *p, const struct profile_place *place, st
 static int hide_secrets(struct profile *p, const struct profile_place *place, struct err *e)
 {
 	for (size_t i = 0; i < place->nfolders; i++)
-		if (!is_shown(place->folders[i], place) && profile_add(p, PLAN_MOUNT_HIDE, PLAN_MOUNT_OPTIONAL, place->folders[i], e) < 0)
+		if (!is_shown(place->folders[i], place) &&
+		    profile_add(p, PLAN_MOUNT_HIDE, PLAN_MOUNT_OPTIONAL, place->folders[i], e) < 0)
 			return -1;
 	for (size_t i = 0; i < place->nsecrets; i++) {
 		const struct profile_entry *en = profile_decider(p, place->secrets[i]);
 		bool hidden = en && en->kind == PLAN_MOUNT_HIDE;
 
 		/* Where the sandbox cannot write, one that does not exist needs no placeholder. */
-		if (!hidden && profile_add(p, PLAN_MOUNT_HIDE, en && en->kind == PLAN_MOUNT_WRITE ? 0 : PLAN_MOUNT_OPTIONAL,
-					   place->secrets[i], e) < 0)
+		if (!hidden &&
+		    profile_add(p, PLAN_MOUNT_HIDE, en && en->kind == PLAN_MOUNT_WRITE ? 0 : PLAN_MOUNT_OPTIONAL,
+				place->secrets[i], e) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-/* Of two entries for one path the later one counts: the caller's own home among all homes, a request's wish, a secret. */
+/* Of two entries for one path the later one counts: the caller's own home among all homes, a request's wish, a secret.
+ */
 static void settle(struct profile *p)
 {
 	for (size_t i = p->count; i-- > 1;) {

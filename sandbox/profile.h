@@ -24,12 +24,12 @@ struct err;
 #define PROFILE_TEXT_MAX 16384 /* all paths together: they appear in events */
 #define PROFILE_DEFAULT "workspace"
 #define PROFILE_HOST "host"
-#define PROFILE_TMP_LEAST (64u << 10)   /* what the init itself puts into a private folder */
+#define PROFILE_TMP_LEAST (64u << 10) /* what the init itself puts into a private folder */
 
 struct profile_entry {
-	uint32_t kind;             /* enum plan_mount_kind */
-	uint32_t flags;            /* enum plan_mount_flag */
-	char *path;                /* absolute, or ~…, $WORKSPACE…; of PROTECT also relative: in every write root */
+	uint32_t kind;  /* enum plan_mount_kind */
+	uint32_t flags; /* enum plan_mount_flag */
+	char *path;     /* absolute, or ~…, $WORKSPACE…; of PROTECT also relative: in every write root */
 };
 
 struct profile {
@@ -43,7 +43,7 @@ struct profile {
 	struct plan_limits limits; /* of the tree */
 	struct profile_entry entry[PLAN_MOUNTS_MAX];
 	size_t count;
-	size_t text;               /* bytes of all paths */
+	size_t text; /* bytes of all paths */
 };
 
 void profile_done(struct profile *p);
@@ -69,14 +69,15 @@ int profile_shipped(const char *name, struct profile *ret);
 
 /* What the world looks like. */
 struct profile_place {
-	const char *cwd;           /* clean */
-	const char *home;          /* of the peer; "" = none */
-	const char *workspace;     /* clean; "" = none */
+	const char *cwd;            /* clean */
+	const char *home;           /* of the peer; "" = none */
+	const char *workspace;      /* clean; "" = none */
 	const char *const *secrets; /* bailiff's own: never visible, whatever is asked for */
 	size_t nsecrets;
 	const char *const *folders; /* that hold them: not visible, unless the workspace is or lies in one */
 	size_t nfolders;
-	const char *nested;        /* what is below the workspace and protected like its own (sandbox/nested.h), each with its NUL; or NULL */
+	const char *nested; /* what is below the workspace and protected like its own (sandbox/nested.h), each with its
+			       NUL; or NULL */
 	size_t nested_len;
 };
 
@@ -87,8 +88,8 @@ int profile_expand(struct profile *p, const struct profile_place *place, struct 
 struct profile_change {
 	const char *const *read, *const *write, *const *hide;
 	size_t nread, nwrite, nhide;
-	const char *network;       /* none, host or allow; NULL = as it is, or allow where hosts are named */
-	const char *const *hosts;  /* that may be reached, as host_rule_parse reads them */
+	const char *network;      /* none, host or allow; NULL = as it is, or allow where hosts are named */
+	const char *const *hosts; /* that may be reached, as host_rule_parse reads them */
 	size_t nhosts;
 	uint64_t tmp_bytes;        /* 0 = as it is */
 	struct plan_limits limits; /* likewise; `required` is not looked at */
@@ -111,7 +112,8 @@ int profile_compile(struct profile *p, const struct profile_place *place, struct
 struct profile_mounts {
 	struct plan_mount_spec mount[PLAN_MOUNTS_MAX];
 };
-/* For a root peer: what is shown of system folders is not shown with root's ids, so only what everybody may read there can be read. */
+/* For a root peer: what is shown of system folders is not shown with root's ids, so only what everybody may read there
+ * can be read. */
 void profile_disown(struct profile *p);
 void profile_plan(const struct profile *p, struct profile_mounts *mounts, struct plan_spec *ret);
 

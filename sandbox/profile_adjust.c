@@ -12,13 +12,15 @@
 
 static int widens(const char *field, const char *what, const char *path, const struct profile *p, struct err *e)
 {
-	err_set(e, ERR_PERMISSION, "%s '%.200s' is more than profile %s gives; only an operator may widen it", what, path, p->name);
+	err_set(e, ERR_PERMISSION, "%s '%.200s' is more than profile %s gives; only an operator may widen it", what,
+		path, p->name);
 	snprintf(e->field, sizeof e->field, "%s", field);
 	return -1;
 }
 
 /* A root of the request's: a real place, and none of ours. */
-static int take_path(const char *given, const char *field, const struct profile_place *place, char ret[PATH_MAX], struct err *e)
+static int take_path(const char *given, const char *field, const struct profile_place *place, char ret[PATH_MAX],
+		     struct err *e)
 {
 	struct err inner = ERR_INIT;
 	int r = profile_expand_path(given, place, ret, &inner);
@@ -35,7 +37,8 @@ static int take_path(const char *given, const char *field, const struct profile_
 	return 0;
 }
 
-static int add_field(struct profile *p, uint32_t kind, uint32_t flags, const char *path, const char *field, struct err *e)
+static int add_field(struct profile *p, uint32_t kind, uint32_t flags, const char *path, const char *field,
+		     struct err *e)
 {
 	if (profile_add(p, kind, flags, path, e) == 0)
 		return 0;
@@ -43,7 +46,8 @@ static int add_field(struct profile *p, uint32_t kind, uint32_t flags, const cha
 	return -1;
 }
 
-static int adjust_read(struct profile *p, const char *given, const struct profile_place *place, bool may_widen, struct err *e)
+static int adjust_read(struct profile *p, const char *given, const struct profile_place *place, bool may_widen,
+		       struct err *e)
 {
 	static const char field[] = "sandbox.readRoots";
 	char path[PATH_MAX];
@@ -51,7 +55,8 @@ static int adjust_read(struct profile *p, const char *given, const struct profil
 	if (take_path(given, field, place, path, e) < 0)
 		return -1;
 	const struct profile_entry *en = profile_decider(p, path);
-	bool seen = en && (en->kind == PLAN_MOUNT_SYSTEM || en->kind == PLAN_MOUNT_READ || en->kind == PLAN_MOUNT_PROTECT);
+	bool seen = en &&
+		    (en->kind == PLAN_MOUNT_SYSTEM || en->kind == PLAN_MOUNT_READ || en->kind == PLAN_MOUNT_PROTECT);
 	bool written = en && en->kind == PLAN_MOUNT_WRITE;
 	if (!may_widen && seen)
 		return 0;
@@ -70,7 +75,8 @@ static bool has_name(const char *path, const char *name)
 	return false;
 }
 
-/* Part of it is a name that is protected in every write root, and in what is nested there: of submodules, without the first of its names. */
+/* Part of it is a name that is protected in every write root, and in what is nested there: of submodules, without the
+ * first of its names. */
 static bool is_protected_name(const struct profile *p, const char *path)
 {
 	const char *modules = strstr(path, NESTED_MODULES "/");
@@ -80,15 +86,16 @@ static bool is_protected_name(const struct profile *p, const char *path)
 
 		if (p->entry[i].kind != PLAN_MOUNT_PROTECT || name[0] == '/')
 			continue;
-		if (has_name(path, name) || (modules && strncmp(name, ".git/", 5) == 0 && has_name(modules + strlen(NESTED_MODULES), name + 5)))
+		if (has_name(path, name) ||
+		    (modules && strncmp(name, ".git/", 5) == 0 && has_name(modules + strlen(NESTED_MODULES), name + 5)))
 			return true;
 	}
 	return false;
 }
 
 /*
- * What the profile lets be written anyway. A name that is protected is not that: who names it himself means it without the
- * protection.
+ * What the profile lets be written anyway. A name that is protected is not that: who names it himself means it without
+ * the protection.
  */
 static bool is_writable(const struct profile *p, const char *path, const struct profile_place *place)
 {
@@ -103,10 +110,11 @@ static bool is_writable(const struct profile *p, const char *path, const struct 
 }
 
 /*
- * A request may make a folder read-only and keep something in it. Before the folder is, so that what is read-only in that again
- * is known to be in something that can be written. 1: it is kept.
+ * A request may make a folder read-only and keep something in it. Before the folder is, so that what is read-only in
+ * that again is known to be in something that can be written. 1: it is kept.
  */
-static int keep_write(struct profile *p, const char *given, const struct profile_change *c, const struct profile_place *place, struct err *e)
+static int keep_write(struct profile *p, const char *given, const struct profile_change *c,
+		      const struct profile_place *place, struct err *e)
 {
 	static const char field[] = "sandbox.writeRoots";
 	char path[PATH_MAX], folder[PATH_MAX];
@@ -114,12 +122,14 @@ static int keep_write(struct profile *p, const char *given, const struct profile
 	if (take_path(given, field, place, path, e) < 0)
 		return -1;
 	for (size_t i = 0; i < c->nread; i++)
-		if (take_path(c->read[i], field, place, folder, NULL) == 0 && path_within(folder, path) && is_writable(p, path, place))
+		if (take_path(c->read[i], field, place, folder, NULL) == 0 && path_within(folder, path) &&
+		    is_writable(p, path, place))
 			return add_field(p, PLAN_MOUNT_WRITE, PLAN_MOUNT_OWNED, path, field, e) < 0 ? -1 : 1;
 	return 0;
 }
 
-static int adjust_write(struct profile *p, const char *given, const struct profile_place *place, bool may_widen, struct err *e)
+static int adjust_write(struct profile *p, const char *given, const struct profile_place *place, bool may_widen,
+			struct err *e)
 {
 	static const char field[] = "sandbox.writeRoots";
 	char path[PATH_MAX];
@@ -192,12 +202,14 @@ static int adjust_network(struct profile *p, const struct profile_change *c, boo
 	if (c->nhosts && network != PLAN_NET_ALLOW)
 		return err_field(e, "sandbox.allowHosts", "goes with network allow, not %s", c->network);
 	if (!c->network && c->nhosts && p->network == PLAN_NET_HOST)
-		return err_field(e, "sandbox.allowHosts", "profile %s has the host's network; add network allow to narrow it", p->name);
+		return err_field(e, "sandbox.allowHosts",
+				 "profile %s has the host's network; add network allow to narrow it", p->name);
 	if (!may_widen && width[network] > width[p->network])
 		return widens(field, "network", profile_network_name((uint32_t)network), p, e);
 	bool narrower = p->network == PLAN_NET_HOST;
 	p->network = (uint32_t)network;
-	return network == PLAN_NET_ALLOW && (c->network || c->nhosts) ? adjust_hosts(p, c, may_widen || narrower, e) : 0;
+	return network == PLAN_NET_ALLOW && (c->network || c->nhosts) ? adjust_hosts(p, c, may_widen || narrower, e)
+								      : 0;
 }
 
 static int widens_limit(const char *field, uint64_t value, const struct profile *p, struct err *e)
@@ -255,9 +267,14 @@ static int adjust_limits(struct profile *p, const struct profile_change *c, bool
 /* Without a sandbox there is nothing to change but limits. */
 static int check_unconfined(const struct profile *p, const struct profile_change *c, struct err *e)
 {
-	const char *field = c->nread ? "sandbox.readRoots" : c->nwrite ? "sandbox.writeRoots" : c->nhide ? "sandbox.hidden" :
-			    c->network && strcmp(c->network, "host") != 0 ? "sandbox.network" : c->nhosts ? "sandbox.allowHosts" : c->tmp_bytes ? "sandbox.tmpBytes" :
-			    c->cow ? "cow" : NULL;
+	const char *field = c->nread                                        ? "sandbox.readRoots"
+			    : c->nwrite                                     ? "sandbox.writeRoots"
+			    : c->nhide                                      ? "sandbox.hidden"
+			    : c->network && strcmp(c->network, "host") != 0 ? "sandbox.network"
+			    : c->nhosts                                     ? "sandbox.allowHosts"
+			    : c->tmp_bytes                                  ? "sandbox.tmpBytes"
+			    : c->cow                                        ? "cow"
+									    : NULL;
 
 	if (p->confined || !field)
 		return 0;
@@ -266,7 +283,8 @@ static int check_unconfined(const struct profile *p, const struct profile_change
 	return -1;
 }
 
-int profile_adjust(struct profile *p, const struct profile_change *c, const struct profile_place *place, bool may_widen, struct err *e)
+int profile_adjust(struct profile *p, const struct profile_change *c, const struct profile_place *place, bool may_widen,
+		   struct err *e)
 {
 	if (check_unconfined(p, c, e) < 0)
 		return -1;

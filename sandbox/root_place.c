@@ -8,8 +8,8 @@
 #include <string.h>
 
 static const char *const systems[] = {
-	"/usr", "/etc", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot", "/proc", "/sys", "/dev", "/run", "/var", "/opt",
-	"/nix", "/gnu", "/snap",
+	"/usr",  "/etc", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot",
+	"/proc", "/sys", "/dev", "/run",  "/var", "/opt",   "/nix",   "/gnu",    "/snap",
 };
 static const char *const homes[] = { "/root", "/home" };
 /* In a system folder, and everybody's. */
@@ -31,10 +31,7 @@ bool root_place_is_system(const char *path)
 	return is_in_or_around(systems, countof(systems), path);
 }
 
-bool root_place_is_home(const char *path)
-{
-	return is_in_or_around(homes, countof(homes), path);
-}
+bool root_place_is_home(const char *path) { return is_in_or_around(homes, countof(homes), path); }
 
 bool root_place_is_no_home(const char *path)
 {
@@ -76,7 +73,8 @@ bool root_place_is_toolchain(const char *home, const char *path)
 	char own[PATH_MAX];
 
 	for (size_t i = 0; i < countof(entries); i++)
-		if (entries[i].kind == PLAN_MOUNT_READ && entries[i].flags & PLAN_MOUNT_OWNED && expand(i, home, own) && strcmp(own, path) == 0)
+		if (entries[i].kind == PLAN_MOUNT_READ && entries[i].flags & PLAN_MOUNT_OWNED && expand(i, home, own) &&
+		    strcmp(own, path) == 0)
 			return true;
 	return false;
 }

@@ -3,14 +3,14 @@
 
 /*
  * What of the host's a sandbox was made from. Who builds one ahead, mounts and all, notes each thing that it bound,
- * covered or held in place, and each that it looked for in vain (step_trees); whoever then wants to use it looks again, and does
- * so only if everything is still what it was: a folder that is another one now, a secret or a toolchain that is there
- * now, a `.git` that has come, a permission that has changed, and the sandbox is none that would be built now.
+ * covered or held in place, and each that it looked for in vain (step_trees); whoever then wants to use it looks again,
+ * and does so only if everything is still what it was: a folder that is another one now, a secret or a toolchain that
+ * is there now, a `.git` that has come, a permission that has changed, and the sandbox is none that would be built now.
  *
- * A thing is told by device and inode. So that no other gets that inode meanwhile, the sandbox keeps each open (a *pin*) until
- * it is used. Of what is no folder the time of its last change counts too: it can have other names, and what is mounted
- * on one of them does not go over to the next; a folder has one name only. The ids and mode of a folder on the way count where a
- * sandbox was made differently for them.
+ * A thing is told by device and inode. So that no other gets that inode meanwhile, the sandbox keeps each open (a
+ * *pin*) until it is used. Of what is no folder the time of its last change counts too: it can have other names, and
+ * what is mounted on one of them does not go over to the next; a folder has one name only. The ids and mode of a folder
+ * on the way count where a sandbox was made differently for them.
  *
  * Mounts of the host's are not looked at: the kernel tells when any of them changes.
  */
@@ -32,11 +32,11 @@ enum sight_flag {
 };
 
 struct sight_mark {
-	uint16_t mount;          /* of the plan: whose path */
-	uint16_t len;            /* so much of it */
-	uint16_t flags;          /* enum sight_flag */
-	uint16_t error;          /* errno: it was not found */
-	uint32_t mode;           /* the type alone, unless SIGHT_OWNERS */
+	uint16_t mount; /* of the plan: whose path */
+	uint16_t len;   /* so much of it */
+	uint16_t flags; /* enum sight_flag */
+	uint16_t error; /* errno: it was not found */
+	uint32_t mode;  /* the type alone, unless SIGHT_OWNERS */
 	uint32_t uid, gid;
 	uint32_t reserved;
 	uint64_t dev, ino;
@@ -46,7 +46,7 @@ struct sight_mark {
 struct sight {
 	uint32_t count;
 	uint32_t pins;
-	uint32_t lost;           /* bool: too much to keep in mind, or it changed under our eyes */
+	uint32_t lost; /* bool: too much to keep in mind, or it changed under our eyes */
 	struct sight_mark mark[SIGHT_MAX];
 };
 
@@ -56,7 +56,7 @@ struct sight_peer {
 	gid_t gid;
 	const gid_t *groups;
 	size_t ngroups;
-	bool switches;           /* we are somebody else, and can become the peer and come back; our own groups are none */
+	bool switches; /* we are somebody else, and can become the peer and come back; our own groups are none */
 };
 
 /* The first `len` bytes of mount i's path are `fd`, or, if that is −1, were not found (errno). Leaves errno alone. */
@@ -64,8 +64,8 @@ void sight_note(struct sight *s, uint32_t mount, size_t len, uint32_t flags, int
 /* Forgets what is pinned. */
 void sight_unpin(struct sight *s);
 /*
- * Whether all of it is as it was. Only what the kernel knows without asking a file system counts, so that nobody can make us wait:
- * what cannot be told is not as it was.
+ * Whether all of it is as it was. Only what the kernel knows without asking a file system counts, so that nobody can
+ * make us wait: what cannot be told is not as it was.
  */
 bool sight_holds(const struct sight *s, const struct plan_head *plan, const struct sight_peer *peer);
 

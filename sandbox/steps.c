@@ -10,10 +10,7 @@ const struct step_info sandbox_steps[STEP_COUNT] = {
 #undef STEP
 };
 
-const char *sandbox_step_name(uint32_t step)
-{
-	return step < STEP_COUNT ? sandbox_steps[step].name : "unknown";
-}
+const char *sandbox_step_name(uint32_t step) { return step < STEP_COUNT ? sandbox_steps[step].name : "unknown"; }
 
 int sandbox_steps_run(struct step_context *c, enum step_where where, enum sandbox_step *ret_step)
 {

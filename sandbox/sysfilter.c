@@ -3,14 +3,15 @@
  *
  * Two, because a filter is logged as a whole or not at all: one for real refusals, which are violations, and one for
  * calls that programs try first and do without (clone3 with each thread), which are none. Each lets through what is the
- * other's; the kernel runs both and takes the stricter answer. Where nothing is logged, a third does the work of both: to
- * install one costs half.
+ * other's; the kernel runs both and takes the stricter answer. Where nothing is logged, a third does the work of both:
+ * to install one costs half.
  *
  * All have the same shape. The architecture first: another one (int 0x80) has other numbers, so it is the end of the
- * process. Then a binary search over *intervals* of numbers with one answer; x32 numbers and everything newer than the table
- * are the last interval. When a filter is installed, the kernel runs it for each number that exists, to learn which ones are
- * always allowed: a search of seven comparisons costs a fraction of what a list does there, and afterwards the kernel does
- * not run it at all for those. Only calls with conditions on arguments are looked at each time.
+ * process. Then a binary search over *intervals* of numbers with one answer; x32 numbers and everything newer than the
+ * table are the last interval. When a filter is installed, the kernel runs it for each number that exists, to learn
+ * which ones are always allowed: a search of seven comparisons costs a fraction of what a list does there, and
+ * afterwards the kernel does not run it at all for those. Only calls with conditions on arguments are looked at each
+ * time.
  *
  * libseccomp knows the numbers. It does not make the programs, because it does not join neighbours to intervals.
  */
@@ -75,7 +76,8 @@ struct check {
 };
 
 const struct sysfilter_set_info sysfilter_sets[SYSFILTER_SET_COUNT] = {
-#define SYSCALL_SET(NAME, action, summary, names) [SYSFILTER_SET_##NAME] = { #NAME, SYSFILTER_##action, summary, names },
+#define SYSCALL_SET(NAME, action, summary, names) \
+	[SYSFILTER_SET_##NAME] = { #NAME, SYSFILTER_##action, summary, names },
 #define SYSCALL_NEW(name, number)
 #define SYSCALL_CHECK(name, action, errnum, ...)
 #include "sandbox/syscall_sets.def"
@@ -98,12 +100,22 @@ static const struct {
 };
 
 static const struct check checks[] = {
-#define BITS(arg, mask) { CONDITION_BITS, arg, (uint32_t)(mask), 0 }
-#define IS(arg, mask, value) { CONDITION_IS, arg, (uint32_t)(mask), (uint32_t)(value) }
-#define NOT(arg, mask, value) { CONDITION_NOT, arg, (uint32_t)(mask), (uint32_t)(value) }
+#define BITS(arg, mask)                                  \
+	{                                                \
+		CONDITION_BITS, arg, (uint32_t)(mask), 0 \
+	}
+#define IS(arg, mask, value)                                           \
+	{                                                              \
+		CONDITION_IS, arg, (uint32_t)(mask), (uint32_t)(value) \
+	}
+#define NOT(arg, mask, value)                                           \
+	{                                                               \
+		CONDITION_NOT, arg, (uint32_t)(mask), (uint32_t)(value) \
+	}
 #define SYSCALL_SET(NAME, action, summary, names)
 #define SYSCALL_NEW(name, number)
-#define SYSCALL_CHECK(name, action, errnum, summary, ...) { name, SYSFILTER_##action, errnum, "not for sandboxes: " summary, { __VA_ARGS__ } },
+#define SYSCALL_CHECK(name, action, errnum, summary, ...) \
+	{ name, SYSFILTER_##action, errnum, "not for sandboxes: " summary, { __VA_ARGS__ } },
 #include "sandbox/syscall_sets.def"
 #undef SYSCALL_SET
 #undef SYSCALL_NEW
@@ -149,7 +161,8 @@ struct answer {
 
 struct builder {
 	uint32_t arch;
-	enum sysfilter_action part;      /* SYSFILTER_DENY or SYSFILTER_ABSENT: whose program is written; SYSFILTER_ALLOW: of both */
+	enum sysfilter_action
+		part; /* SYSFILTER_DENY or SYSFILTER_ABSENT: whose program is written; SYSFILTER_ALLOW: of both */
 	struct answer answers[SYSFILTER_NUMBERS];
 	struct sock_filter code[CODE_MAX];
 	size_t len;
@@ -214,15 +227,9 @@ static size_t emit(struct builder *b, uint16_t code, uint32_t k, uint8_t jt, uin
 	return b->len++;
 }
 
-static void emit_return(struct builder *b, uint32_t value)
-{
-	emit(b, BPF_RET | BPF_K, value, 0, 0);
-}
+static void emit_return(struct builder *b, uint32_t value) { emit(b, BPF_RET | BPF_K, value, 0, 0); }
 
-static void emit_errno(struct builder *b, uint16_t errnum)
-{
-	emit_return(b, SECCOMP_RET_ERRNO | errnum);
-}
+static void emit_errno(struct builder *b, uint16_t errnum) { emit_return(b, SECCOMP_RET_ERRNO | errnum); }
 
 /* One instruction or two; goes on when the condition holds and jumps when not: where to is filled in by emit_check. */
 static size_t emit_condition(struct builder *b, const struct condition *c, bool load)
@@ -243,8 +250,8 @@ static void emit_check(struct builder *b, const struct check *c)
 	for (; n < SYSFILTER_CONDITIONS && c->when[n].kind; n++) {
 		const struct condition *now = &c->when[n], *before = n ? &c->when[n - 1] : NULL;
 		/* What was loaded is still there, unless it was masked differently. BITS leaves it as it is. */
-		bool same = before && before->arg == now->arg && before->mask == now->mask && before->kind != CONDITION_BITS &&
-			    now->kind != CONDITION_BITS;
+		bool same = before && before->arg == now->arg && before->mask == now->mask &&
+			    before->kind != CONDITION_BITS && now->kind != CONDITION_BITS;
 		jumps[n] = emit_condition(b, now, !same);
 	}
 	emit_errno(b, c->errnum);
@@ -336,7 +343,8 @@ int sysfilter_build_for(struct sysfilter *f, uint32_t arch, struct err *e)
 	b->arch = arch;
 	if (arch != SCMP_ARCH_X86_64 && arch != SCMP_ARCH_AARCH64)
 		return err_set(e, ERR_UNAVAILABLE, "no system call filter for this architecture");
-	if (build_program(b, SYSFILTER_DENY, &made.denied, e) < 0 || build_program(b, SYSFILTER_ABSENT, &made.absent, e) < 0 ||
+	if (build_program(b, SYSFILTER_DENY, &made.denied, e) < 0 ||
+	    build_program(b, SYSFILTER_ABSENT, &made.absent, e) < 0 ||
 	    build_program(b, SYSFILTER_ALLOW, &made.whole, e) < 0) {
 		sysfilter_done(&made);
 		return err_wrap(e, "build the system call filter");

@@ -34,10 +34,10 @@ enum sysfilter_set {
 };
 
 struct sysfilter_set_info {
-	const char *name;      /* "FILE_SYSTEM" */
+	const char *name; /* "FILE_SYSTEM" */
 	enum sysfilter_action action;
 	const char *summary;
-	const char *names;     /* apart by spaces */
+	const char *names; /* apart by spaces */
 };
 extern const struct sysfilter_set_info sysfilter_sets[SYSFILTER_SET_COUNT];
 
@@ -58,7 +58,8 @@ int sysfilter_build(struct sysfilter *f, struct err *e);
 int sysfilter_build_for(struct sysfilter *f, uint32_t arch, struct err *e);
 void sysfilter_done(struct sysfilter *f);
 
-/* For this thread and its children; no_new_privs must be set. `log`: refusals go to the kernel's audit. −1 with errno. */
+/* For this thread and its children; no_new_privs must be set. `log`: refusals go to the kernel's audit. −1 with errno.
+ */
 int sysfilter_install(const struct sysfilter *f, bool log);
 
 /* Why an allowed call is refused all the same, where its arguments decide that; NULL for others. The text is static. */

@@ -55,7 +55,8 @@ static bool find_mount(const struct mount_search *s, struct mount *ret)
 	while (f && fgets(line, sizeof line, f)) {
 		struct mount m;
 
-		if (!read_mount(line, &m) || !mount_fits(&m, s) || (found && s->path && strlen(m.point) < strlen(ret->point)))
+		if (!read_mount(line, &m) || !mount_fits(&m, s) ||
+		    (found && s->path && strlen(m.point) < strlen(ret->point)))
 			continue;
 		*ret = m;
 		found = true;
@@ -117,8 +118,8 @@ static bool read_scheduler(const char *folder, char ret[32])
 	char path[PATH_MAX], text[256];
 	const char *at;
 
-	return snprintf(path, sizeof path, "%s/queue/scheduler", folder) < (int)sizeof path && read_file(path, text, sizeof text) &&
-	       (at = strchr(text, '[')) && sscanf(at + 1, "%31[^]]", ret) == 1;
+	return snprintf(path, sizeof path, "%s/queue/scheduler", folder) < (int)sizeof path &&
+	       read_file(path, text, sizeof text) && (at = strchr(text, '[')) && sscanf(at + 1, "%31[^]]", ret) == 1;
 }
 
 /* A volume has no scheduler that counts; the disks below it have. */
@@ -129,7 +130,8 @@ static bool has_bfq(const char *folder, char ret[32], int depth)
 
 	if (read_scheduler(folder, own))
 		snprintf(ret, 32, "%s", own);
-	if (strcmp(ret, "bfq") == 0 || depth == STACK_MAX || snprintf(path, sizeof path, "%s/slaves", folder) >= (int)sizeof path)
+	if (strcmp(ret, "bfq") == 0 || depth == STACK_MAX ||
+	    snprintf(path, sizeof path, "%s/slaves", folder) >= (int)sizeof path)
 		return strcmp(ret, "bfq") == 0;
 	DIR *d = opendir(path);
 	for (struct dirent *entry; d && !found && (entry = readdir(d));) {
@@ -188,7 +190,9 @@ static int add(struct tree_disks *all, const char *path, uint32_t major, uint32_
 
 	if (!major) {
 		(void)find_mount(&(struct mount_search){ .path = path }, &m);
-		return err_set(e, ERR_UNAVAILABLE, "%.80s is on %s, whose files the kernel assigns to no disk; use a folder on ext4 or xfs", path, m.type);
+		return err_set(e, ERR_UNAVAILABLE,
+			       "%.80s is on %s, whose files the kernel assigns to no disk; use a folder on ext4 or xfs",
+			       path, m.type);
 	}
 	if (find_mount(&(struct mount_search){ .major = major, .minor = minor }, &m))
 		snprintf(d.type, sizeof d.type, "%s", m.type);
@@ -224,7 +228,8 @@ static int add_path(struct tree_disks *all, const struct sight_peer *peer, const
 	return find_mount(&(struct mount_search){ .path = path }, &m) ? add(all, path, m.major, m.minor, e) : 0;
 }
 
-int tree_disks_find(const struct plan_head *plan, const struct sight_peer *peer, int cow_fd, struct tree_disks *ret, struct err *e)
+int tree_disks_find(const struct plan_head *plan, const struct sight_peer *peer, int cow_fd, struct tree_disks *ret,
+		    struct err *e)
 {
 	struct stat st;
 	bool any = false;

@@ -2,9 +2,10 @@
 #define BAILIFF_SANDBOX_TREE_DISK_H
 
 /*
- * The disks that limits on input and output apply to: those of a plan's write roots (of its working directory, where there are none)
- * and of what is kept for copy-on-write. The kernel takes such limits for whole disks, so a partition stands for the disk it is on.
- * File systems whose files have no disk of their own in the kernel's eyes (btrfs, overlayfs, network and memory file systems) cannot be limited.
+ * The disks that limits on input and output apply to: those of a plan's write roots (of its working directory, where
+ * there are none) and of what is kept for copy-on-write. The kernel takes such limits for whole disks, so a partition
+ * stands for the disk it is on. File systems whose files have no disk of their own in the kernel's eyes (btrfs,
+ * overlayfs, network and memory file systems) cannot be limited.
  */
 
 #include "sandbox/plan.h"
@@ -21,19 +22,20 @@ struct err;
 struct tree_disks {
 	struct tree_disk {
 		uint32_t major, minor;
-		bool weighs;      /* an I/O scheduler or cost model that knows weights is active */
-		bool attributes;  /* the file system tells the kernel whose buffered writes it writes (v2) */
-		char name[32];    /* "vda" */
+		bool weighs;     /* an I/O scheduler or cost model that knows weights is active */
+		bool attributes; /* the file system tells the kernel whose buffered writes it writes (v2) */
+		char name[32];   /* "vda" */
 		char scheduler[32];
-		char type[32];    /* of the file system: "ext4" */
+		char type[32]; /* of the file system: "ext4" */
 	} disk[TREE_DISKS_MAX];
 	size_t count;
 };
 
 /*
- * Paths are looked up as the peer, and only in what the kernel has at hand: no file system is waited for. cow_fd −1 = no
- * copy-on-write. ERR_UNAVAILABLE names the path and its file system.
+ * Paths are looked up as the peer, and only in what the kernel has at hand: no file system is waited for. cow_fd −1 =
+ * no copy-on-write. ERR_UNAVAILABLE names the path and its file system.
  */
-int tree_disks_find(const struct plan_head *plan, const struct sight_peer *peer, int cow_fd, struct tree_disks *ret, struct err *e);
+int tree_disks_find(const struct plan_head *plan, const struct sight_peer *peer, int cow_fd, struct tree_disks *ret,
+		    struct err *e);
 
 #endif

@@ -102,7 +102,8 @@ static void read_cpu(const struct tree_files *f, struct tree_count *ret)
 	if (read_text(f, TREE_FILE_CPU_TIME, text)) {
 		if (read_line(text, "user_usec", &ret->user_us) && read_line(text, "system_usec", &ret->system_us))
 			ret->known |= TREE_COUNT_CPU;
-		if (read_line(text, "nr_throttled", &ret->throttled_periods) && read_line(text, "throttled_usec", &ret->throttled_us))
+		if (read_line(text, "nr_throttled", &ret->throttled_periods) &&
+		    read_line(text, "throttled_usec", &ret->throttled_us))
 			ret->known |= TREE_COUNT_THROTTLE;
 	}
 	if (read_text(f, TREE_FILE_CPU_THROTTLE, text) && read_line(text, "nr_throttled", &ret->throttled_periods) &&

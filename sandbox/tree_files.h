@@ -2,10 +2,12 @@
 #define BAILIFF_SANDBOX_TREE_FILES_H
 
 /*
- * The files in which the kernel counts what a sandbox's cgroups use and what their limits stopped. The init opens them while it still
- * can and reads them when nothing of the command is left: figures of the whole tree, children that others waited for included.
+ * The files in which the kernel counts what a sandbox's cgroups use and what their limits stopped. The init opens them
+ * while it still can and reads them when nothing of the command is left: figures of the whole tree, children that
+ * others waited for included.
  *
- * On v2 they are in the leaf that the init is cloned into. On v1 the init first enters the leaves that the limiter made for it
+ * On v2 they are in the leaf that the init is cloned into. On v1 the init first enters the leaves that the limiter made
+ * for it
  * (`leaf`, one for each controller); without limits there are none.
  */
 
@@ -16,8 +18,8 @@
 enum tree_limit { TREE_LIMIT_MEMORY, TREE_LIMIT_PIDS, TREE_LIMIT_CPU, TREE_LIMIT_IO, TREE_LIMITS };
 
 enum tree_file {
-	TREE_FILE_CPU_TIME,      /* v2 has it without a controller; throttling too, with one */
-	TREE_FILE_CPU_THROTTLE,  /* v1 */
+	TREE_FILE_CPU_TIME,     /* v2 has it without a controller; throttling too, with one */
+	TREE_FILE_CPU_THROTTLE, /* v1 */
 	TREE_FILE_MEMORY_PEAK,
 	TREE_FILE_MEMORY_EVENTS,
 	TREE_FILE_PIDS_PEAK,
@@ -27,8 +29,8 @@ enum tree_file {
 };
 
 struct tree_files {
-	int leaf[TREE_LIMITS];   /* folders of v1 leaves to be entered; −1 = none */
-	int file[TREE_FILES];    /* −1 = the kernel does not count it here */
+	int leaf[TREE_LIMITS]; /* folders of v1 leaves to be entered; −1 = none */
+	int file[TREE_FILES];  /* −1 = the kernel does not count it here */
 };
 
 /* Which figures are known. */
@@ -42,14 +44,14 @@ enum tree_count_flag {
 };
 
 struct tree_count {
-	uint32_t known;          /* enum tree_count_flag */
+	uint32_t known; /* enum tree_count_flag */
 	uint32_t reserved;
 	uint64_t user_us, system_us;
-	uint64_t memory_peak;    /* bytes, what the page cache holds for the tree included */
+	uint64_t memory_peak; /* bytes, what the page cache holds for the tree included */
 	uint64_t pids_peak;
 	uint64_t io_read, io_write; /* bytes, of all block devices */
 	uint64_t throttled_us, throttled_periods;
-	uint64_t high_events;    /* how often the tree was slowed down because of memory.high */
+	uint64_t high_events; /* how often the tree was slowed down because of memory.high */
 	uint64_t oom_kills, pids_refused;
 };
 

@@ -32,10 +32,7 @@ static const enum tree_limit controllers[PLAN_LIMITS] = {
 #undef PLAN_LIMIT
 };
 
-const char *tree_limit_name(enum tree_limit l)
-{
-	return rows[l].name;
-}
+const char *tree_limit_name(enum tree_limit l) { return rows[l].name; }
 
 /* Our own cgroup in the v1 hierarchy of this controller: "4:memory:/a/b" → "/a/b". */
 static bool own_path(const char *controller, char ret[PATH_MAX])
@@ -66,7 +63,8 @@ static bool has_word(const char *list, const char *word)
 	size_t n = strlen(word);
 
 	for (const char *p = list; (p = strstr(p, word)); p += n)
-		if ((p == list || p[-1] == ',' || p[-1] == ' ') && (p[n] == ',' || p[n] == ' ' || p[n] == '\n' || !p[n]))
+		if ((p == list || p[-1] == ',' || p[-1] == ' ') &&
+		    (p[n] == ',' || p[n] == ' ' || p[n] == '\n' || !p[n]))
 			return true;
 	return false;
 }
@@ -130,7 +128,8 @@ static int make_folder(const char *path)
 }
 
 /* The tag's folder in the base, with the controller handed down to it and to its leaves; −1 with the reason. */
-static int open_v2(const struct cgroup_base *base, enum tree_limit l, const char *tag, char path[PATH_MAX], char *why, size_t cap)
+static int open_v2(const struct cgroup_base *base, enum tree_limit l, const char *tag, char path[PATH_MAX], char *why,
+		   size_t cap)
 {
 	if (cgroup_base_enable(base->path, rows[l].name, why, cap) < 0)
 		return -1;
@@ -156,7 +155,8 @@ static void open_v1(struct tree_limiter *t, enum tree_limit l, const char *tag)
 		return;
 	}
 	snprintf(t->of[l].why, sizeof t->of[l].why, "its cgroup cannot be made: %s", strerror(errno));
-	snprintf(t->of[l].fix, sizeof t->of[l].fix, "start the daemon as root, or boot the machine with cgroup v2 only");
+	snprintf(t->of[l].fix, sizeof t->of[l].fix,
+		 "start the daemon as root, or boot the machine with cgroup v2 only");
 }
 
 static void explain(struct tree_limiter *t, enum tree_limit l, const struct cgroup_base *base)
@@ -166,10 +166,12 @@ static void explain(struct tree_limiter *t, enum tree_limit l, const struct cgro
 		snprintf(t->of[l].fix, sizeof t->of[l].fix, "%s", base->fix);
 	} else if (geteuid() != 0 && strstr(base->path, "/user@")) {
 		snprintf(t->of[l].fix, sizeof t->of[l].fix,
-			 "as root: systemctl edit user@.service, add [Service] Delegate=cpu cpuset io memory pids, and log in again");
+			 "as root: systemctl edit user@.service, add [Service] Delegate=cpu cpuset io memory pids, and "
+			 "log in again");
 	} else {
 		snprintf(t->of[l].fix, sizeof t->of[l].fix,
-			 "boot with cgroup v2 only (systemd.unified_cgroup_hierarchy=1) and the %s controller enabled, and delegate it to the daemon's cgroup",
+			 "boot with cgroup v2 only (systemd.unified_cgroup_hierarchy=1) and the %s controller enabled, "
+			 "and delegate it to the daemon's cgroup",
 			 rows[l].name);
 	}
 }
@@ -244,7 +246,8 @@ __attribute__((format(printf, 3, 4))) static int put_text(int dir, const char *f
 static int refused(enum plan_limit l, int errnum, struct err *e)
 {
 	if (errnum == ENOENT)
-		return unavailable(l, e, "this kernel has no file for it in the %s controller's cgroups", rows[controllers[l]].name);
+		return unavailable(l, e, "this kernel has no file for it in the %s controller's cgroups",
+				   rows[controllers[l]].name);
 	return unavailable(l, e, "the kernel refused it: %s", strerror(errnum));
 }
 
@@ -255,7 +258,8 @@ static int set_memory(const struct leaf *f, uint64_t bytes)
 
 	if (put_text(f->fd, f->v2 ? "memory.max" : "memory.limit_in_bytes", "%llu", n) < 0)
 		return -1;
-	if (f->v2 ? put_text(f->fd, "memory.swap.max", "0") == 0 : put_text(f->fd, "memory.memsw.limit_in_bytes", "%llu", n) == 0)
+	if (f->v2 ? put_text(f->fd, "memory.swap.max", "0") == 0
+		  : put_text(f->fd, "memory.memsw.limit_in_bytes", "%llu", n) == 0)
 		return 0;
 	return errno == ENOENT ? 0 : -1; /* a kernel that does not count swap */
 }
@@ -268,22 +272,21 @@ static int set_cpus(const struct leaf *f, uint64_t thousandths)
 
 	if (f->v2)
 		return put_text(f->fd, "cpu.max", "%llu %u", quota, CPU_PERIOD_US);
-	return put_text(f->fd, "cpu.cfs_period_us", "%u", CPU_PERIOD_US) < 0 ? -1 : put_text(f->fd, "cpu.cfs_quota_us", "%llu", quota);
+	return put_text(f->fd, "cpu.cfs_period_us", "%u", CPU_PERIOD_US) < 0
+		       ? -1
+		       : put_text(f->fd, "cpu.cfs_quota_us", "%llu", quota);
 }
 
 /* BFQ has weights up to 1000; 100 means the same to both. */
-static unsigned bfq_weight(uint64_t w)
-{
-	return (unsigned)(w <= 100 ? w : 100 + (w - 100) * 900 / 9900);
-}
+static unsigned bfq_weight(uint64_t w) { return (unsigned)(w <= 100 ? w : 100 + (w - 100) * 900 / 9900); }
 
 /* A kernel may have both files; which of them counts is the scheduler's to say. */
 static int set_weight(const struct leaf *f, uint64_t w)
 {
 	unsigned long long weight = w;
 	bool cost = f->v2 && put_text(f->fd, "io.weight", "default %llu", weight) == 0;
-	bool bfq = f->v2 ? put_text(f->fd, "io.bfq.weight", "default %u", bfq_weight(w)) == 0 :
-			   put_text(f->fd, "blkio.bfq.weight", "%u", bfq_weight(w)) == 0;
+	bool bfq = f->v2 ? put_text(f->fd, "io.bfq.weight", "default %u", bfq_weight(w)) == 0
+			 : put_text(f->fd, "blkio.bfq.weight", "%u", bfq_weight(w)) == 0;
 
 	return cost || bfq ? 0 : -1;
 }
@@ -294,9 +297,11 @@ static int set_rate(const struct leaf *f, bool write, uint64_t bytes)
 
 	for (size_t i = 0; i < f->disks->count; i++) {
 		const struct tree_disk *d = &f->disks->disk[i];
-		int r = f->v2 ? put_text(f->fd, "io.max", "%u:%u %s=%llu", d->major, d->minor, write ? "wbps" : "rbps", n) :
-				put_text(f->fd, write ? "blkio.throttle.write_bps_device" : "blkio.throttle.read_bps_device", "%u:%u %llu", d->major,
-					 d->minor, n);
+		int r = f->v2 ? put_text(f->fd, "io.max", "%u:%u %s=%llu", d->major, d->minor, write ? "wbps" : "rbps",
+					 n)
+			      : put_text(f->fd,
+					 write ? "blkio.throttle.write_bps_device" : "blkio.throttle.read_bps_device",
+					 "%u:%u %llu", d->major, d->minor, n);
 		if (r < 0)
 			return -1;
 	}
@@ -308,21 +313,14 @@ static int set_limit(const struct leaf *f, enum plan_limit l)
 	uint64_t value = f->plan->limits.value[l];
 
 	switch (l) {
-	case PLAN_LIMIT_MEMORY:
-		return set_memory(f, value);
-	case PLAN_LIMIT_MEMORY_HIGH:
-		return put_text(f->fd, "memory.high", "%llu", (unsigned long long)value);
-	case PLAN_LIMIT_PIDS:
-		return put_text(f->fd, "pids.max", "%llu", (unsigned long long)plan_tasks(f->plan));
-	case PLAN_LIMIT_CPUS:
-		return set_cpus(f, value);
-	case PLAN_LIMIT_IO_WEIGHT:
-		return set_weight(f, value);
+	case PLAN_LIMIT_MEMORY: return set_memory(f, value);
+	case PLAN_LIMIT_MEMORY_HIGH: return put_text(f->fd, "memory.high", "%llu", (unsigned long long)value);
+	case PLAN_LIMIT_PIDS: return put_text(f->fd, "pids.max", "%llu", (unsigned long long)plan_tasks(f->plan));
+	case PLAN_LIMIT_CPUS: return set_cpus(f, value);
+	case PLAN_LIMIT_IO_WEIGHT: return set_weight(f, value);
 	case PLAN_LIMIT_IO_READ:
-	case PLAN_LIMIT_IO_WRITE:
-		return set_rate(f, l == PLAN_LIMIT_IO_WRITE, value);
-	case PLAN_LIMITS:
-		break;
+	case PLAN_LIMIT_IO_WRITE: return set_rate(f, l == PLAN_LIMIT_IO_WRITE, value);
+	case PLAN_LIMITS: break;
 	}
 	errno = EINVAL;
 	return -1;
@@ -330,18 +328,25 @@ static int set_limit(const struct leaf *f, enum plan_limit l)
 
 /* ---- what can be enforced ---- */
 
-/* Buffered writes are a kernel thread's by the time they reach the disk: only v2 knows whose they were, and needs the memory controller for it. */
+/* Buffered writes are a kernel thread's by the time they reach the disk: only v2 knows whose they were, and needs the
+ * memory controller for it. */
 static int check_writes(const struct tree_limiter *t, const struct tree_disks *disks, struct err *e)
 {
 	const enum plan_limit l = PLAN_LIMIT_IO_WRITE;
 
 	if (!t->of[TREE_LIMIT_IO].v2)
-		return unavailable(l, e, "cgroup v1 does not limit buffered writes; boot with cgroup v2 (systemd.unified_cgroup_hierarchy=1)");
+		return unavailable(l, e,
+				   "cgroup v1 does not limit buffered writes; boot with cgroup v2 "
+				   "(systemd.unified_cgroup_hierarchy=1)");
 	if (t->of[TREE_LIMIT_MEMORY].folder < 0 || !t->of[TREE_LIMIT_MEMORY].v2)
-		return unavailable(l, e, "buffered writes are limited only together with the memory controller of cgroup v2, which is missing");
+		return unavailable(l, e,
+				   "buffered writes are limited only together with the memory controller of cgroup v2, "
+				   "which is missing");
 	for (size_t i = 0; i < disks->count; i++)
 		if (!disks->disk[i].attributes)
-			return unavailable(l, e, "%s does not tell the kernel whose buffered writes it writes; use a folder on ext4 or xfs",
+			return unavailable(l, e,
+					   "%s does not tell the kernel whose buffered writes it writes; use a folder "
+					   "on ext4 or xfs",
 					   disks->disk[i].type[0] ? disks->disk[i].type : "its file system");
 	return 0;
 }
@@ -352,7 +357,9 @@ static int check_weight(const struct tree_disks *disks, struct err *e)
 		const struct tree_disk *d = &disks->disk[i];
 
 		if (!d->weighs)
-			return unavailable(PLAN_LIMIT_IO_WEIGHT, e, "the I/O scheduler of %s (%s) knows no weights; switch to bfq: echo bfq >/sys/block/%s/queue/scheduler",
+			return unavailable(PLAN_LIMIT_IO_WEIGHT, e,
+					   "the I/O scheduler of %s (%s) knows no weights; switch to bfq: echo bfq "
+					   ">/sys/block/%s/queue/scheduler",
 					   d->name, d->scheduler[0] ? d->scheduler : "none", d->name);
 	}
 	return 0;
@@ -366,7 +373,9 @@ static int check_limit(const struct tree_limiter *t, enum plan_limit l, const st
 	if (t->of[c].folder < 0)
 		return unavailable(l, e, "%s; to change that: %s", t->of[c].why, t->of[c].fix);
 	if (l == PLAN_LIMIT_MEMORY_HIGH && !t->of[c].v2)
-		return unavailable(l, e, "cgroup v1 has no memory.high; use --memory, or boot with cgroup v2 (systemd.unified_cgroup_hierarchy=1)");
+		return unavailable(l, e,
+				   "cgroup v1 has no memory.high; use --memory, or boot with cgroup v2 "
+				   "(systemd.unified_cgroup_hierarchy=1)");
 	if (c == TREE_LIMIT_IO && (!disks || !disks->count))
 		return unavailable(l, e, "no disk of the command's write roots was found");
 	if (l == PLAN_LIMIT_IO_WEIGHT)
@@ -402,7 +411,8 @@ const char *tree_limit_of_disks(const struct plan_limits *l)
 }
 
 /* The limits of one controller, in its leaf. */
-static int make_leaf(struct tree_limiter *t, enum tree_limit c, const char *name, struct leaf *f, struct tree_files *ret, struct err *e)
+static int make_leaf(struct tree_limiter *t, enum tree_limit c, const char *name, struct leaf *f,
+		     struct tree_files *ret, struct err *e)
 {
 	if (mkdirat(t->of[c].folder, name, 0755) < 0 && errno != EEXIST)
 		return err_sys(e, errno, "make a %s cgroup", rows[c].name);
@@ -412,15 +422,17 @@ static int make_leaf(struct tree_limiter *t, enum tree_limit c, const char *name
 	f->fd = leaf;
 	f->v2 = t->of[c].v2;
 	for (int i = 0; i < PLAN_LIMITS; i++)
-		if (controllers[i] == c && is_wanted(t, &f->plan->limits, (enum plan_limit)i) && set_limit(f, (enum plan_limit)i) < 0)
+		if (controllers[i] == c && is_wanted(t, &f->plan->limits, (enum plan_limit)i) &&
+		    set_limit(f, (enum plan_limit)i) < 0)
 			return refused((enum plan_limit)i, errno, e);
 	if (!f->v2)
 		ret->leaf[c] = fd_take(&leaf);
 	return 0;
 }
 
-int tree_limiter_make(struct tree_limiter *t, const struct plan_key *key, const struct plan_key *leaf, const struct plan_head *plan,
-		      const struct tree_disks *disks, struct tree_files *ret, struct err *e)
+int tree_limiter_make(struct tree_limiter *t, const struct plan_key *key, const struct plan_key *leaf,
+		      const struct plan_head *plan, const struct tree_disks *disks, struct tree_files *ret,
+		      struct err *e)
 {
 	struct leaf f = { .plan = plan, .disks = disks };
 	unsigned needed = 0;

@@ -32,15 +32,9 @@ static const char *const paths[USERNS_CAUSES] = {
 #undef USERNS_CAUSE
 };
 
-const struct userns_text *userns_text(enum userns_cause cause)
-{
-	return &texts[cause];
-}
+const struct userns_text *userns_text(enum userns_cause cause) { return &texts[cause]; }
 
-const char *userns_path(enum userns_cause cause)
-{
-	return paths[cause];
-}
+const char *userns_path(enum userns_cause cause) { return paths[cause]; }
 
 const struct userns_text *userns_text_of_path(const char *path)
 {
@@ -79,7 +73,8 @@ static bool is_filtered(void)
 static bool is_chroot(void)
 {
 	struct statx st;
-	return statx(AT_FDCWD, "/", AT_NO_AUTOMOUNT, STATX_BASIC_STATS, &st) == 0 && !(st.stx_attributes & STATX_ATTR_MOUNT_ROOT);
+	return statx(AT_FDCWD, "/", AT_NO_AUTOMOUNT, STATX_BASIC_STATS, &st) == 0 &&
+	       !(st.stx_attributes & STATX_ATTR_MOUNT_ROOT);
 }
 
 static bool apparmor_restricts(void)
@@ -105,8 +100,8 @@ static enum userns_cause classify_clone(int error)
 }
 
 /*
- * Ubuntu lets the namespace be made and takes every capability in it away: then its first use fails, with EACCES on setgroups (a file
- * that AppArmor's profile for such processes denies) or with EPERM on a map.
+ * Ubuntu lets the namespace be made and takes every capability in it away: then its first use fails, with EACCES on
+ * setgroups (a file that AppArmor's profile for such processes denies) or with EPERM on a map.
  */
 static enum userns_cause classify_maps(int error)
 {
@@ -118,14 +113,10 @@ static enum userns_cause classify_maps(int error)
 enum userns_cause userns_classify(enum userns_stage stage, int error)
 {
 	switch (stage) {
-	case USERNS_STAGE_CLONE:
-		return classify_clone(error);
-	case USERNS_STAGE_MAPS:
-		return classify_maps(error);
-	case USERNS_STAGE_MOUNT:
-		return apparmor_restricts() && !is_filtered() ? USERNS_APPARMOR : USERNS_MOUNT;
-	case USERNS_STAGE_PROC:
-		return error == EPERM ? USERNS_PROC : USERNS_MOUNT;
+	case USERNS_STAGE_CLONE: return classify_clone(error);
+	case USERNS_STAGE_MAPS: return classify_maps(error);
+	case USERNS_STAGE_MOUNT: return apparmor_restricts() && !is_filtered() ? USERNS_APPARMOR : USERNS_MOUNT;
+	case USERNS_STAGE_PROC: return error == EPERM ? USERNS_PROC : USERNS_MOUNT;
 	}
 	return USERNS_OTHER;
 }
@@ -148,7 +139,8 @@ static int write_swap(pid_t pid, const char *which, uid_t id, uint32_t end)
 	return write_file(path, map);
 }
 
-/* A host has all ids; a rootless container mostly the first 65,536, or a few more. Only the two of the swap are indispensable. */
+/* A host has all ids; a rootless container mostly the first 65,536, or a few more. Only the two of the swap are
+ * indispensable. */
 int userns_write_swap(pid_t pid, uid_t id)
 {
 	static const uint32_t ends[] = { UINT32_MAX, 65536, 0 };
@@ -202,7 +194,8 @@ static struct outcome try_in_child(void)
 	uid_t uid = geteuid();
 	gid_t gid = getegid();
 	struct outcome out = { USERNS_STAGE_CLONE, 0 };
-	struct clone_args a = { .flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_CLEAR_SIGHAND, .exit_signal = SIGCHLD };
+	struct clone_args a = { .flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_CLEAR_SIGHAND,
+				.exit_signal = SIGCHLD };
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, link) < 0)
 		return (struct outcome){ USERNS_STAGE_CLONE, errno };
 	fd_auto int ours = link[0];

@@ -2,9 +2,9 @@
 #define BAILIFF_SANDBOX_USERNS_H
 
 /*
- * User namespaces: the map that gives root's files to another id, and why one cannot be had. A daemon without CAP_SYS_ADMIN builds every
- * sandbox in one; distributions and containers forbid them in several ways, each with an errno of its own at a stage of its own. One table
- * (userns.def) has the causes with their fixes.
+ * User namespaces: the map that gives root's files to another id, and why one cannot be had. A daemon without
+ * CAP_SYS_ADMIN builds every sandbox in one; distributions and containers forbid them in several ways, each with an
+ * errno of its own at a stage of its own. One table (userns.def) has the causes with their fixes.
  */
 
 #include <stdbool.h>
@@ -20,10 +20,10 @@ enum userns_cause {
 
 /* What was being done. */
 enum userns_stage {
-	USERNS_STAGE_CLONE,  /* clone or unshare */
-	USERNS_STAGE_MAPS,   /* writing setgroups, uid_map, gid_map */
-	USERNS_STAGE_MOUNT,  /* any mount in the new namespace */
-	USERNS_STAGE_PROC,   /* mounting /proc there */
+	USERNS_STAGE_CLONE, /* clone or unshare */
+	USERNS_STAGE_MAPS,  /* writing setgroups, uid_map, gid_map */
+	USERNS_STAGE_MOUNT, /* any mount in the new namespace */
+	USERNS_STAGE_PROC,  /* mounting /proc there */
 };
 
 struct userns_text {
@@ -41,14 +41,15 @@ const char *userns_path(enum userns_cause cause);
 enum userns_cause userns_classify(enum userns_stage stage, int error);
 
 /*
- * Tries all of it in a child: namespaces, maps, a private mount, a fresh /proc. Needs no privileges, costs about a millisecond, and must run in a
- * process that may clone. *ret_error is the errno of the stage that failed.
+ * Tries all of it in a child: namespaces, maps, a private mount, a fresh /proc. Needs no privileges, costs about a
+ * millisecond, and must run in a process that may clone. *ret_error is the errno of the stage that failed.
  */
 enum userns_cause userns_try(int *ret_error);
 
 /*
- * The swap: 0 and `id` change places, every other id is itself. For a process in a user namespace of its own that was just made from ours, by root. In a
- * container the ids may not reach as far as on a host: as many are mapped as there are. −1 with errno.
+ * The swap: 0 and `id` change places, every other id is itself. For a process in a user namespace of its own that was
+ * just made from ours, by root. In a container the ids may not reach as far as on a host: as many are mapped as there
+ * are. −1 with errno.
  */
 int userns_write_swap(pid_t pid, uid_t id);
 

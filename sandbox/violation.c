@@ -17,7 +17,7 @@
 
 #define OPEN_MAX_EVENTS 512 /* refusals whose records have not all come */
 #define SYSCALLS_MAX 1024
-#define RANK_SOCKET 9       /* a path from an address, whatever others a record has */
+#define RANK_SOCKET 9 /* a path from an address, whatever others a record has */
 
 const struct refusal refusals[] = {
 #define REFUSAL(name, kind, operation, flags, dir) { name, REFUSAL_##kind, operation, flags, dir },
@@ -34,7 +34,7 @@ unsigned refusal_kinds(const struct refusal *r)
 
 /* One refusal whose records are still coming. */
 struct pending {
-	uint64_t serial;          /* 0 = free */
+	uint64_t serial; /* 0 = free */
 	uint64_t age;
 	bool has_syscall, landlock;
 	const struct refusal *row; /* NULL = a system call that is in no row */
@@ -47,7 +47,7 @@ struct pending {
 
 struct violation_builder {
 	struct pending *open[OPEN_MAX_EVENTS];
-	struct pending *last;     /* most records follow one of their own */
+	struct pending *last; /* most records follow one of their own */
 	uint64_t age;
 	const struct refusal *by_number[SYSCALLS_MAX]; /* of this architecture */
 	uint32_t arch;
@@ -69,10 +69,7 @@ struct violation_builder *violation_builder_new(void)
 	return b;
 }
 
-void violation_builder_look(struct violation_builder *b, open_folder_is_fn *is)
-{
-	b->is_folder = is;
-}
+void violation_builder_look(struct violation_builder *b, open_folder_is_fn *is) { b->is_folder = is; }
 
 void violation_builder_free(struct violation_builder *b)
 {
@@ -255,9 +252,9 @@ static void path_set(struct pending *e, const char *name, bool directory)
 }
 
 /*
- * Which of a call's paths was refused. What it wanted to make or take away is named when the kernel got as far as looking
- * for it (CREATE, DELETE); else the folder is (PARENT); a path that could not even be looked up is UNKNOWN. A symlink's
- * target is UNKNOWN too, so there it counts least.
+ * Which of a call's paths was refused. What it wanted to make or take away is named when the kernel got as far as
+ * looking for it (CREATE, DELETE); else the folder is (PARENT); a path that could not even be looked up is UNKNOWN. A
+ * symlink's target is UNKNOWN too, so there it counts least.
  */
 static int path_rank(const struct pending *e, struct text type)
 {
@@ -265,20 +262,22 @@ static int path_rank(const struct pending *e, struct text type)
 		const char *type;
 		int make, take, other;
 	} ranks[] = {
-		{ "CREATE", 5, 2, 4 }, { "DELETE", 1, 5, 3 }, { "PARENT", 4, 4, 1 }, { "NORMAL", 3, 3, 5 }, { "UNKNOWN", 2, 1, 2 },
+		{ "CREATE", 5, 2, 4 }, { "DELETE", 1, 5, 3 },  { "PARENT", 4, 4, 1 },
+		{ "NORMAL", 3, 3, 5 }, { "UNKNOWN", 2, 1, 2 },
 	};
 	const char *op = e->row ? e->row->operation : "";
 	bool make = strcmp(op, "create") == 0, take = strcmp(op, "delete") == 0 || strcmp(op, "rename") == 0;
 	for (size_t i = 0; i < countof(ranks); i++) {
-		if ((size_t)(type.end - type.p) == strlen(ranks[i].type) && memcmp(type.p, ranks[i].type, (size_t)(type.end - type.p)) == 0)
+		if ((size_t)(type.end - type.p) == strlen(ranks[i].type) &&
+		    memcmp(type.p, ranks[i].type, (size_t)(type.end - type.p)) == 0)
 			return make ? ranks[i].make : take ? ranks[i].take : ranks[i].other;
 	}
 	return 0;
 }
 
 /*
- * Of a folder that is meant by a descriptor and nothing else, as `rm -r` means it, the kernel tells the working directory
- * instead. A folder that was named ends in a slash.
+ * Of a folder that is meant by a descriptor and nothing else, as `rm -r` means it, the kernel tells the working
+ * directory instead. A folder that was named ends in a slash.
  */
 static bool stands_in(const struct pending *e, const char *name, bool directory)
 {
@@ -330,13 +329,15 @@ static void take_title(struct pending *e, struct text t)
 	e->meant.title_len = n > 0 ? (size_t)n : 0;
 }
 
-/* A name that begins at an open folder, from the root on, if one of the words leads there. Many refusals of one folder follow each other. */
+/* A name that begins at an open folder, from the root on, if one of the words leads there. Many refusals of one folder
+ * follow each other. */
 static void find_open(struct violation_builder *b, struct pending *e)
 {
 	struct violation *v = &e->v;
 	if (v->path[0] == '/' || begins_at_cwd(e) || !b->is_folder)
 		return;
-	if (memcmp(&b->known, &e->meant, sizeof b->known) != 0 || strcmp(b->known_cwd, e->cwd) != 0 || strcmp(b->known_entry, v->path) != 0) {
+	if (memcmp(&b->known, &e->meant, sizeof b->known) != 0 || strcmp(b->known_cwd, e->cwd) != 0 ||
+	    strcmp(b->known_entry, v->path) != 0) {
 		b->known = e->meant;
 		memcpy(b->known_cwd, e->cwd, strlen(e->cwd) + 1);
 		memcpy(b->known_entry, v->path, strlen(v->path) + 1);
@@ -374,7 +375,8 @@ static void take_address(struct pending *e, struct text t)
 		bool abstract = !a.un.sun_path[0];
 		char name[sizeof a.un.sun_path + 2];
 		size_t len = (size_t)n - 2;
-		snprintf(name, sizeof name, "%s%.*s", abstract ? "@" : "", (int)(len < 107 ? len : 107), a.bytes + 2 + abstract);
+		snprintf(name, sizeof name, "%s%.*s", abstract ? "@" : "", (int)(len < 107 ? len : 107),
+			 a.bytes + 2 + abstract);
 		snprintf(e->v.path, sizeof e->v.path, "%s", name);
 		e->rank = RANK_SOCKET;
 	}
@@ -383,7 +385,9 @@ static void take_address(struct pending *e, struct text t)
 /* ---- records ---- */
 
 static const char *const kind_names[] = {
-	[REFUSAL_FILE] = "filesystem", [REFUSAL_NET] = "network", [REFUSAL_PRIVILEGE] = "syscall",
+	[REFUSAL_FILE] = "filesystem",
+	[REFUSAL_NET] = "network",
+	[REFUSAL_PRIVILEGE] = "syscall",
 };
 
 static void name_syscall(struct violation *v, uint32_t arch, int nr)
@@ -429,19 +433,20 @@ static bool starts(struct text t, const char *prefix)
 	return (size_t)(t.end - t.p) >= n && memcmp(t.p, prefix, n) == 0;
 }
 
-/* "domain=… blockers=fs.write_file path="/x" dev=…", "… blockers=net.connect_tcp daddr=… dest=80", "… blockers=scope.signal opid=…" */
+/* "domain=… blockers=fs.write_file path="/x" dev=…", "… blockers=net.connect_tcp daddr=… dest=80", "…
+ * blockers=scope.signal opid=…" */
 static void take_landlock(struct pending *e, struct text t)
 {
 	static const struct {
 		const char *prefix, *kind, *operation;
 	} rows[] = {
-		{ "fs.write", "filesystem", "write" },      { "fs.truncate", "filesystem", "write" },
-		{ "fs.read", "filesystem", "read" },        { "fs.execute", "filesystem", "execute" },
-		{ "fs.make", "filesystem", "create" },      { "fs.remove", "filesystem", "delete" },
-		{ "fs.refer", "filesystem", "rename" },     { "fs.change_topology", "syscall", "mount" },
-		{ "fs", "filesystem", "metadata" },         { "net.connect", "network", "connect" },
-		{ "net.bind", "network", "bind" },          { "scope.signal", "syscall", "signal" },
-		{ "scope", "network", "connect" },          { "ptrace", "syscall", "trace" },
+		{ "fs.write", "filesystem", "write" },  { "fs.truncate", "filesystem", "write" },
+		{ "fs.read", "filesystem", "read" },    { "fs.execute", "filesystem", "execute" },
+		{ "fs.make", "filesystem", "create" },  { "fs.remove", "filesystem", "delete" },
+		{ "fs.refer", "filesystem", "rename" }, { "fs.change_topology", "syscall", "mount" },
+		{ "fs", "filesystem", "metadata" },     { "net.connect", "network", "connect" },
+		{ "net.bind", "network", "bind" },      { "scope.signal", "syscall", "signal" },
+		{ "scope", "network", "connect" },      { "ptrace", "syscall", "trace" },
 	};
 	struct text blockers;
 	e->landlock = true;
@@ -455,8 +460,9 @@ static void take_landlock(struct pending *e, struct text t)
 		}
 	}
 	if (name_of(t, "path", e->v.path, sizeof e->v.path))
-		e->v.directory = e->v.operation && (strcmp(e->v.operation, "create") == 0 || strcmp(e->v.operation, "delete") == 0 ||
-						    strcmp(e->v.operation, "rename") == 0);
+		e->v.directory = e->v.operation &&
+				 (strcmp(e->v.operation, "create") == 0 || strcmp(e->v.operation, "delete") == 0 ||
+				  strcmp(e->v.operation, "rename") == 0);
 	if (number(t, "dest", 10, 0))
 		e->v.port = (int32_t)number(t, "dest", 10, 0);
 }
@@ -485,7 +491,7 @@ static bool finish(struct violation_builder *b, struct pending *e, struct violat
 		v->operation = strcmp(e->row->operation, "open") == 0 ? open_operation(e) : e->row->operation;
 	}
 	if (e->rank == RANK_SOCKET && v->path[0] != '/' && v->path[0] != '@') {
-		char name[sizeof ((struct sockaddr_un *)NULL)->sun_path + 2];
+		char name[sizeof((struct sockaddr_un *)NULL)->sun_path + 2];
 		snprintf(name, sizeof name, "%.*s", (int)sizeof name - 1, v->path);
 		path_set(e, name, false);
 	}
@@ -587,12 +593,8 @@ enum violation_step violation_builder_take(struct violation_builder *b, unsigned
 	if (!serial)
 		return VIOLATION_NOTHING;
 	switch (type) {
-	case AUDIT_SYSCALL:
-		take_syscall(b, pending_of(b, serial, true), t);
-		break;
-	case AUDIT_LANDLOCK_ACCESS:
-		take_landlock(pending_of(b, serial, true), t);
-		break;
+	case AUDIT_SYSCALL: take_syscall(b, pending_of(b, serial, true), t); break;
+	case AUDIT_LANDLOCK_ACCESS: take_landlock(pending_of(b, serial, true), t); break;
 	case AUDIT_CWD:
 		if ((e = pending_of(b, serial, false)) && !name_of(t, "cwd", e->cwd, sizeof e->cwd))
 			e->cwd[0] = 0;
@@ -623,10 +625,8 @@ enum violation_step violation_builder_take(struct violation_builder *b, unsigned
 			break;
 		*ret = &b->out;
 		return VIOLATION_READY;
-	case AUDIT_MARK_TYPE:
-		return take_mark(t, ret_mark) ? VIOLATION_MARK : VIOLATION_NOTHING;
-	default:
-		break;
+	case AUDIT_MARK_TYPE: return take_mark(t, ret_mark) ? VIOLATION_MARK : VIOLATION_NOTHING;
+	default: break;
 	}
 	return VIOLATION_NOTHING;
 }

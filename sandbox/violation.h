@@ -4,9 +4,9 @@
 /*
  * What the kernel's audit records say of one refusal, put together. Pure: text in, struct out.
  *
- * A refusal comes as several records with one serial number: what was called (SYSCALL), from where (CWD), the paths (PATH)
- * or the address (SOCKADDR), what Landlock had against it, who called (PROCTITLE), and an end mark (EOE). Records of different refusals come
- * interleaved. seccomp's refusals are one record alone.
+ * A refusal comes as several records with one serial number: what was called (SYSCALL), from where (CWD), the paths
+ * (PATH) or the address (SOCKADDR), what Landlock had against it, who called (PROCTITLE), and an end mark (EOE).
+ * Records of different refusals come interleaved. seccomp's refusals are one record alone.
  */
 
 #include "sandbox/open_folder.h"
@@ -23,7 +23,7 @@
 
 #define AUDIT_MARK "bailiff-mark=" /* see audit_mark() */
 #define AUDIT_MARK_LOST " lost="
-#define AUDIT_MARK_TYPE 1121       /* "freestyle text of a trusted program", which only CAP_AUDIT_WRITE can send */
+#define AUDIT_MARK_TYPE 1121 /* "freestyle text of a trusted program", which only CAP_AUDIT_WRITE can send */
 
 /* ---- the table ---- */
 
@@ -45,23 +45,23 @@ unsigned refusal_kinds(const struct refusal *r);
 #define VIOLATION_ADDRESS_MAX 48
 
 struct violation {
-	const char *kind;        /* "filesystem", "network", "syscall" */
-	const char *operation;   /* "read", "write", "create", … */
-	const char *source;      /* "audit", "landlock", "seccomp", "proxy", "resolver", "output" */
-	const char *reason;      /* NULL = as the sandbox's make-up tells it */
-	uint64_t count;          /* of equal ones; 0 = one */
-	bool hint;               /* a guess: the command's output says so, and its sandbox would have refused it */
-	bool directory;          /* the path is of the folder, not of the entry */
+	const char *kind;      /* "filesystem", "network", "syscall" */
+	const char *operation; /* "read", "write", "create", … */
+	const char *source;    /* "audit", "landlock", "seccomp", "proxy", "resolver", "output" */
+	const char *reason;    /* NULL = as the sandbox's make-up tells it */
+	uint64_t count;        /* of equal ones; 0 = one */
+	bool hint;             /* a guess: the command's output says so, and its sandbox would have refused it */
+	bool directory;        /* the path is of the folder, not of the entry */
 	char address[VIOLATION_ADDRESS_MAX]; /* "" = none */
-	char host[256];          /* as it was asked for; "" = none */
-	int32_t port;            /* −1 = none */
-	char syscall[32];        /* "" = not known */
-	int error;               /* errno; 0 = not known */
-	int32_t pid;             /* in the host's numbers */
+	char host[256];                      /* as it was asked for; "" = none */
+	int32_t port;                        /* −1 = none */
+	char syscall[32];                    /* "" = not known */
+	int error;                           /* errno; 0 = not known */
+	int32_t pid;                         /* in the host's numbers */
 	char comm[64];
-	const char *evidence;    /* of a hint: what was printed; valid while it is reported. NULL = none */
-	uint32_t session;        /* AUDIT_NO_SESSION = not of a sandbox */
-	char path[PATH_MAX];     /* "" = none; a relative one begins at an open folder whose name is not known */
+	const char *evidence; /* of a hint: what was printed; valid while it is reported. NULL = none */
+	uint32_t session;     /* AUDIT_NO_SESSION = not of a sandbox */
+	char path[PATH_MAX];  /* "" = none; a relative one begins at an open folder whose name is not known */
 };
 
 /* On the heap, with no more room for the path than it needs: only to be read. */
@@ -76,18 +76,20 @@ bool violation_same(const struct violation *a, const struct violation *b);
 
 struct violation_builder;
 struct violation_builder *violation_builder_new(void);
-/* How it is seen which folder a path is: for what begins at an open one. Without, such a path stays relative, or there is none. */
+/* How it is seen which folder a path is: for what begins at an open one. Without, such a path stays relative, or there
+ * is none. */
 void violation_builder_look(struct violation_builder *b, open_folder_is_fn *is);
 void violation_builder_free(struct violation_builder *b);
 
 enum violation_step {
-	VIOLATION_NOTHING,  /* more is to come, or the record means nothing here */
-	VIOLATION_READY,    /* *ret is a refusal, valid until the next call */
-	VIOLATION_MARK,     /* *ret_mark: everything before the mark has come */
+	VIOLATION_NOTHING, /* more is to come, or the record means nothing here */
+	VIOLATION_READY,   /* *ret is a refusal, valid until the next call */
+	VIOLATION_MARK,    /* *ret_mark: everything before the mark has come */
 };
 struct violation_mark {
 	uint64_t token;
-	uint32_t lost; /* records that the kernel could not keep since boot, when the mark was sent; 0 = none, or not known */
+	uint32_t lost; /* records that the kernel could not keep since boot, when the mark was sent; 0 = none, or not
+			  known */
 };
 /* Takes one record: its type, and the text behind the netlink header. */
 enum violation_step violation_builder_take(struct violation_builder *b, unsigned type, const char *text, size_t len,

@@ -29,16 +29,38 @@ static bool is_python_cache(const char *path)
 /* cargo locks its cache of packages where it may, and builds without where it may not. */
 static bool is_cargo_lock(const struct violation *v)
 {
-	return strcmp(v->comm, "cargo") == 0 && strcmp(v->operation, "create") == 0 && v->directory && ends_with(v->path, ".cargo");
+	return strcmp(v->comm, "cargo") == 0 && strcmp(v->operation, "create") == 0 && v->directory &&
+	       ends_with(v->path, ".cargo");
 }
 
 bool violation_is_benign(const struct violation *v)
 {
 	/* Files that shells and tools read at their start if they can. */
 	static const char *const start_files[] = {
-		".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".bash_history", ".profile", ".inputrc", ".zshrc", ".zshenv",
-		".zprofile", ".gitconfig", ".config/git/config", ".config/git/attributes", ".config/git/ignore", ".terminfo", ".npmrc",
-		".curlrc", ".wgetrc", ".vimrc", ".pythonrc", ".gdbinit", ".config/gdb/gdbinit", ".pip/pip.conf", ".config/pip/pip.conf",
+		".bashrc",
+		".bash_profile",
+		".bash_login",
+		".bash_logout",
+		".bash_history",
+		".profile",
+		".inputrc",
+		".zshrc",
+		".zshenv",
+		".zprofile",
+		".gitconfig",
+		".config/git/config",
+		".config/git/attributes",
+		".config/git/ignore",
+		".terminfo",
+		".npmrc",
+		".curlrc",
+		".wgetrc",
+		".vimrc",
+		".pythonrc",
+		".gdbinit",
+		".config/gdb/gdbinit",
+		".pip/pip.conf",
+		".config/pip/pip.conf",
 	};
 	bool reads = strcmp(v->operation, "read") == 0;
 	if (strcmp(v->kind, "filesystem") != 0)
@@ -53,6 +75,7 @@ bool violation_is_benign(const struct violation *v)
 		return true;
 	if (is_cargo_lock(v))
 		return true;
-	/* Giving files away takes root anywhere; cp -a and tar try it and go on. A read-only tree says EROFS instead. */
+	/* Giving files away takes root anywhere; cp -a and tar try it and go on. A read-only tree says EROFS instead.
+	 */
 	return v->error == EPERM && strstr(v->syscall, "chown");
 }

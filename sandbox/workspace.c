@@ -40,10 +40,7 @@ static bool is_private(const char *path)
 	return false;
 }
 
-static bool holds_home(const char *path, const char *home)
-{
-	return home[0] && home[1] && path_within(path, home);
-}
+static bool holds_home(const char *path, const char *home) { return home[0] && home[1] && path_within(path, home); }
 
 /* No tree to work on: too much would be shown or written. */
 static int check(const char *path, const char *home, const char *field, struct err *e)
@@ -118,7 +115,8 @@ int workspace_find(const char *cwd, const char *given, const char *home, struct 
 		if (clean_field(given, "sandbox.workspace", w.path, e) < 0)
 			return -1;
 		if (!path_within(w.path, w.cwd))
-			return err_field(e, "sandbox.workspace", "'%.150s' does not hold the working directory '%.150s'", w.path, w.cwd);
+			return err_field(e, "sandbox.workspace",
+					 "'%.150s' does not hold the working directory '%.150s'", w.path, w.cwd);
 	} else {
 		look_up(w.cwd, home, w.path);
 	}

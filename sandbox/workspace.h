@@ -27,7 +27,8 @@ struct workspace {
  * holds it are refused: ERR_INVALID with a hint.
  */
 int workspace_find(const char *cwd, const char *given, const char *home, struct workspace *ret, struct err *e);
-/* The workspace and the folders above it, each with its NUL, up to what could not be one: the home, the root, the system's folders. */
+/* The workspace and the folders above it, each with its NUL, up to what could not be one: the home, the root, the
+ * system's folders. */
 void workspace_above(const char *path, const char *home, struct buf *out);
 /* For an empty one: where it goes. Never fails for a folder of the system, but moves aside to /workspace. */
 int workspace_scratch(const char *cwd, struct workspace *ret, struct err *e);

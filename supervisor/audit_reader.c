@@ -19,10 +19,10 @@
 #include <sys/socket.h>
 
 #define RECORDS_AT_ONCE 32
-#define RECORD_MAX 9000       /* what the kernel makes */
-#define TURNS 8               /* of so many records, before others get their turn */
+#define RECORD_MAX 9000 /* what the kernel makes */
+#define TURNS 8         /* of so many records, before others get their turn */
 #define ASK_AGAIN_MS 50
-#define MARK_LOST_MS 500      /* a mark that has not come by then, with nothing left to read, was dropped in a flood */
+#define MARK_LOST_MS 500 /* a mark that has not come by then, with nothing left to read, was dropped in a flood */
 #define MARK_COUNTER_BITS 32
 
 void audit_reader_init(struct audit_reader *a, struct world *w, int fd)
@@ -58,10 +58,7 @@ void audit_reader_done(struct audit_reader *a)
 
 /* ---- whose records ---- */
 
-static void session_text(uint32_t session, char out[16])
-{
-	snprintf(out, 16, "%u", session);
-}
+static void session_text(uint32_t session, char out[16]) { snprintf(out, 16, "%u", session); }
 
 void audit_reader_join(struct audit_reader *a, struct hold *h, uint32_t session)
 {
@@ -71,7 +68,8 @@ void audit_reader_join(struct audit_reader *a, struct hold *h, uint32_t session)
 		return;
 	if (session == AUDIT_NO_SESSION) {
 		if (!a->warned)
-			engine_warn(a->world->engine, "violations_unavailable", "look for audit features that lock login uids (auditctl -s)",
+			engine_warn(a->world->engine, "violations_unavailable",
+				    "look for audit features that lock login uids (auditctl -s)",
 				    "%s has no audit session: what its sandbox refuses cannot be told", h->key.id);
 		a->warned = true;
 		return;
@@ -109,10 +107,12 @@ static void missed(struct audit_reader *a, const char *why)
 {
 	strmap_visit(&a->sessions, missed_some, a);
 	if (a->missed++ % 1000 == 0) /* one is enough to know */
-		engine_warn(a->world->engine, "violations_lost", "the counts of sandbox.violation may be too low", "%s", why);
+		engine_warn(a->world->engine, "violations_lost", "the counts of sandbox.violation may be too low", "%s",
+			    why);
 }
 
-/* Records that the kernel could not keep: its backlog was full, or a rate limit was reached. They may have been of any task of the host. */
+/* Records that the kernel could not keep: its backlog was full, or a rate limit was reached. They may have been of any
+ * task of the host. */
 static void note_lost(struct audit_reader *a, uint32_t lost)
 {
 	bool first = !a->lost_known;
@@ -134,10 +134,7 @@ static void ask(struct audit_reader *a)
 		loop_add(a->retry, sent ? &later : &soon);
 }
 
-static void on_retry(evutil_socket_t fd, short what, void *ctx)
-{
-	audit_reader_ask_again(ctx);
-}
+static void on_retry(evutil_socket_t fd, short what, void *ctx) { audit_reader_ask_again(ctx); }
 
 void audit_reader_ask_again(struct audit_reader *a)
 {
@@ -212,14 +209,9 @@ static void take_record(struct audit_reader *a, const char *bytes, size_t n)
 		return;
 	memcpy(&head, bytes, sizeof head);
 	switch (violation_builder_take(a->builder, head.nlmsg_type, bytes + sizeof head, n - sizeof head, &v, &mark)) {
-	case VIOLATION_READY:
-		on_refusal(a, v);
-		break;
-	case VIOLATION_MARK:
-		on_mark(a, &mark);
-		break;
-	case VIOLATION_NOTHING:
-		break;
+	case VIOLATION_READY: on_refusal(a, v); break;
+	case VIOLATION_MARK: on_mark(a, &mark); break;
+	case VIOLATION_NOTHING: break;
 	}
 }
 

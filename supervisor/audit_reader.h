@@ -2,11 +2,11 @@
 #define BAILIFF_SUPERVISOR_AUDIT_READER_H
 
 /*
- * Reads the kernel's audit records and tells the engine which sandbox was refused what. Sandboxes are known by their audit
- * session.
+ * Reads the kernel's audit records and tells the engine which sandbox was refused what. Sandboxes are known by their
+ * audit session.
  *
- * That all refusals of a process have come is proved by a mark: the spawner puts it behind the records that exist once the
- * process is dead, and it comes through the same queue.
+ * That all refusals of a process have come is proved by a mark: the spawner puts it behind the records that exist once
+ * the process is dead, and it comes through the same queue.
  */
 
 #include "runtime/base/strmap.h"
@@ -22,17 +22,17 @@ struct world;
 
 struct audit_reader {
 	struct world *world;
-	int fd;                    /* −1 = audit is not available */
+	int fd; /* −1 = audit is not available */
 	struct event *ev, *retry;
 	struct violation_builder *builder;
-	char *room;                /* for records */
-	struct strmap sessions;    /* session, in decimal → struct hold */
-	uint64_t asked, seen;      /* marks */
+	char *room;             /* for records */
+	struct strmap sessions; /* session, in decimal → struct hold */
+	uint64_t asked, seen;   /* marks */
 	bool lost_known;
-	uint32_t lost;             /* records that the kernel could not keep, as the last mark says */
-	bool warned;               /* that a sandbox has no session */
-	uint32_t congestions;      /* as the kernel counts them */
-	uint64_t missed;           /* times that there were more */
+	uint32_t lost;        /* records that the kernel could not keep, as the last mark says */
+	bool warned;          /* that a sandbox has no session */
+	uint32_t congestions; /* as the kernel counts them */
+	uint64_t missed;      /* times that there were more */
 };
 
 /* fd −1: nothing is read, and nothing is waited for. */

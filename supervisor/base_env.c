@@ -23,12 +23,16 @@ static void add(struct buf *out, const char *name, const char *value)
 	buf_byte(out, '\0');
 }
 
-/* The system's programs first, then those that people install into their homes: of what profiles show there (profiles.def), where programs are. */
+/* The system's programs first, then those that people install into their homes: of what profiles show there
+ * (profiles.def), where programs are. */
 static void add_path(struct buf *out, const char *home)
 {
 	static const char *const folders[] = {
-		".local/bin", ".cargo/bin", "go/bin", ".pyenv/shims", ".pyenv/bin", ".rbenv/shims", ".rbenv/bin", ".asdf/shims", ".asdf/bin", ".bun/bin",
-		".deno/bin", ".volta/bin", ".dotnet", ".ghcup/bin", ".juliaup/bin", ".local/share/mise/shims", ".local/share/pnpm",
+		".local/bin",        ".cargo/bin",   "go/bin",       ".pyenv/shims",
+		".pyenv/bin",        ".rbenv/shims", ".rbenv/bin",   ".asdf/shims",
+		".asdf/bin",         ".bun/bin",     ".deno/bin",    ".volta/bin",
+		".dotnet",           ".ghcup/bin",   ".juliaup/bin", ".local/share/mise/shims",
+		".local/share/pnpm",
 	};
 
 	buf_str(out, "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");

@@ -27,17 +27,17 @@ struct changes_job {
 	TAILQ_ENTRY(changes_job) link;
 	struct changes *changes;
 	enum changes_op op;
-	const char *source;            /* in facts; NULL = there are none */
+	const char *source; /* in facts; NULL = there are none */
 	struct plan_key key;
 	struct view_process_brief process;
-	int result;                    /* memfd */
+	int result; /* memfd */
 	struct buf paths;
-	struct buf report;             /* REVERT: on autorun files */
-	struct caller caller;          /* peer_fd is ours */
+	struct buf report;    /* REVERT: on autorun files */
+	struct caller caller; /* peer_fd is ours */
 	char *request_id;
 	bool has_caller;
-	bool waiting;                  /* for the facts of the run's end */
-	engine_reply_fn fn;            /* NULL = nobody asked */
+	bool waiting;       /* for the facts of the run's end */
+	engine_reply_fn fn; /* NULL = nobody asked */
 	void *ctx;
 	struct buf list;
 };
@@ -51,16 +51,13 @@ void changes_init(struct changes *c, struct store *store, struct engine *engine,
 static void job_begin(struct changes_job *j);
 
 /* The one that tells what the run changed. */
-static bool is_run(const struct changes_job *j)
-{
-	return j->op == CHANGES_OP_DIFF && j->source;
-}
+static bool is_run(const struct changes_job *j) { return j->op == CHANGES_OP_DIFF && j->source; }
 
 static struct changes_job *find_waiting(struct changes *c, const char *id)
 {
 	struct changes_job *j;
 
-	TAILQ_FOREACH(j, &c->jobs, link)
+	TAILQ_FOREACH (j, &c->jobs, link)
 		if (j->waiting && strcmp(j->key.id, id) == 0)
 			return j;
 	return NULL;
@@ -173,11 +170,16 @@ static int job_find(struct changes_job *j, uint32_t viewer, struct err *e)
 	if (r > 0)
 		return err_set(e, ERR_NOT_FOUND, "no process '%s'", j->key.id);
 	if (j->op == CHANGES_OP_REVERT && j->process.cow)
-		return err_set(e, ERR_STATE, "it was a copy-on-write run (--cow): nothing is in the files themselves before apply; discard forgets it");
+		return err_set(e, ERR_STATE,
+			       "it was a copy-on-write run (--cow): nothing is in the files themselves before apply; "
+			       "discard forgets it");
 	if (j->op != CHANGES_OP_REVERT && !j->process.cow)
-		return err_set(e, ERR_STATE, "it was not a copy-on-write run (--cow): what it wrote is in the files themselves");
+		return err_set(e, ERR_STATE,
+			       "it was not a copy-on-write run (--cow): what it wrote is in the files themselves");
 	if (!j->process.ended)
-		return err_set(e, ERR_STATE, "it is still running: its changes can be looked at, applied or discarded once it has ended");
+		return err_set(
+			e, ERR_STATE,
+			"it is still running: its changes can be looked at, applied or discarded once it has ended");
 	return 0;
 }
 
@@ -232,7 +234,9 @@ static int job_prepare(struct changes_job *j, struct err *e)
 	if (j->op != CHANGES_OP_REVERT)
 		return 0;
 	int r = read_report(j, &j->report, e);
-	return r > 0 ? err_set(e, ERR_STATE, "it changed no files that programs execute by themselves: there is nothing to revert") : r;
+	return r > 0 ? err_set(e, ERR_STATE,
+			       "it changed no files that programs execute by themselves: there is nothing to revert")
+		     : r;
 }
 
 static void job_begin(struct changes_job *j)
@@ -258,7 +262,8 @@ static bool is_run_summary(void *ctx, const struct event_view *ev)
 {
 	struct jval payload = event_payload(ev);
 
-	*(bool *)ctx |= ev->type == EVENT_ARTIFACT_CHANGED && !event_from_client(ev) && jval_is_str(jval_get(payload, "source"), "run") &&
+	*(bool *)ctx |= ev->type == EVENT_ARTIFACT_CHANGED && !event_from_client(ev) &&
+			jval_is_str(jval_get(payload, "source"), "run") &&
 			jval_is_str(jval_get(payload, "change"), "summary");
 	return !*(bool *)ctx;
 }
@@ -277,14 +282,14 @@ static bool run_is_asked(const struct changes_job *j)
 {
 	const struct changes_job *other;
 
-	TAILQ_FOREACH(other, &j->changes->jobs, link)
+	TAILQ_FOREACH (other, &j->changes->jobs, link)
 		if (is_run(other) && strcmp(other->key.id, j->key.id) == 0)
 			return true;
 	return false;
 }
 
-void changes_request(struct changes *c, enum changes_op op, const char *process_id, uint32_t viewer, const char *paths, size_t paths_len,
-		     const struct caller *caller, engine_reply_fn fn, void *ctx)
+void changes_request(struct changes *c, enum changes_op op, const char *process_id, uint32_t viewer, const char *paths,
+		     size_t paths_len, const struct caller *caller, engine_reply_fn fn, void *ctx)
 {
 	struct changes_job *j;
 	struct err e = ERR_INIT;
@@ -317,10 +322,7 @@ void changes_request(struct changes *c, enum changes_op op, const char *process_
 		changes_on_ended(c, process_id); /* an earlier runtime died before it could */
 }
 
-static void drop(struct changes *c, const char *process_id)
-{
-	job_send(job_new(c, CHANGES_OP_DROP, process_id));
-}
+static void drop(struct changes *c, const char *process_id) { job_send(job_new(c, CHANGES_OP_DROP, process_id)); }
 
 void changes_on_ended(struct changes *c, const char *process_id)
 {
@@ -390,22 +392,17 @@ static bool take_diff(void *ctx, const struct event_view *ev)
 	struct jval payload = event_payload(ev), path = jval_get(payload, "path"), ref = jval_get(payload, "diffRef");
 
 	/* What a client says about the changes must not stand in for them. */
-	if (ev->type != EVENT_ARTIFACT_CHANGED || event_from_client(ev) || path.type != JT_STRING || ref.type != JT_STRING || !jval_is_str(jval_get(payload, "source"), "run"))
+	if (ev->type != EVENT_ARTIFACT_CHANGED || event_from_client(ev) || path.type != JT_STRING ||
+	    ref.type != JT_STRING || !jval_is_str(jval_get(payload, "source"), "run"))
 		return true;
 	mem_auto char *key = mem_strndup(path.text, path.len);
 	free(strmap_put(ctx, key, jval_strdup(ref)));
 	return true;
 }
 
-static const char *find_diff(void *ctx, const char *path_json)
-{
-	return strmap_get(ctx, path_json);
-}
+static const char *find_diff(void *ctx, const char *path_json) { return strmap_get(ctx, path_json); }
 
-static void free_ref(void *ctx, const char *key, void *value)
-{
-	free(value);
-}
+static void free_ref(void *ctx, const char *key, void *value) { free(value); }
 
 static void answer(struct changes_job *j, const char *sequence, size_t sequence_len)
 {
@@ -457,8 +454,8 @@ static bool all_settled(const struct changes_job *j)
 
 	if (j->op == CHANGES_OP_DIFF)
 		return count_all(h) == 0;
-	return (j->op == CHANGES_OP_APPLY || j->op == CHANGES_OP_DISCARD) && !j->paths.len && !h->outcomes[CHANGES_OUTCOME_CONFLICT] &&
-	       !h->outcomes[CHANGES_OUTCOME_PENDING];
+	return (j->op == CHANGES_OP_APPLY || j->op == CHANGES_OP_DISCARD) && !j->paths.len &&
+	       !h->outcomes[CHANGES_OUTCOME_CONFLICT] && !h->outcomes[CHANGES_OUTCOME_PENDING];
 }
 
 static int read_list(struct changes_job *j, int error, struct err *e)
@@ -470,15 +467,19 @@ static int read_list(struct changes_job *j, int error, struct err *e)
 	if (error == ENOENT)
 		return 0; /* all of it was settled before */
 	if (error == ESTALE)
-		return err_set(e, ERR_CONFLICT, "a write root is not the folder any more that it was when the run began");
+		return err_set(e, ERR_CONFLICT,
+			       "a write root is not the folder any more that it was when the run began");
 	if (error == EPERM)
 		return err_set(e, ERR_NOT_ALLOWED, "only who started it, or root, may do that");
 	if (error == EBADMSG)
-		return err_set(e, ERR_CORRUPT, "the report on what it changed was not made by this daemon's sandboxes, or was changed since");
+		return err_set(
+			e, ERR_CORRUPT,
+			"the report on what it changed was not made by this daemon's sandboxes, or was changed since");
 	if (error == EBUSY)
 		return err_set(e, ERR_EXHAUSTED, "too many requests of this kind are under way; try again");
 	if (error == ECONNRESET)
-		return err_set(e, ERR_UNAVAILABLE, "the spawner was restarted meanwhile: list the changes to see what was done");
+		return err_set(e, ERR_UNAVAILABLE,
+			       "the spawner was restarted meanwhile: list the changes to see what was done");
 	if (error)
 		return err_sys(e, error, "look at the changes");
 	if (fstat(j->result, &st) < 0)
@@ -524,7 +525,7 @@ void changes_on_answer(struct changes *c, const struct spawn_msg *m)
 {
 	struct changes_job *j;
 
-	TAILQ_FOREACH(j, &c->jobs, link)
+	TAILQ_FOREACH (j, &c->jobs, link)
 		if (j->key.attempt == m->key.attempt && strcmp(j->key.id, m->key.id) == 0) {
 			job_answered(j, m->error);
 			return;

@@ -2,8 +2,8 @@
 #define BAILIFF_SUPERVISOR_CHANGES_H
 
 /*
- * What copy-on-write runs changed, on the runtime's side: asks the spawner (whose helpers may read and write the files),
- * writes the facts and answers clients. The changes themselves are on disk and survive any restart.
+ * What copy-on-write runs changed, on the runtime's side: asks the spawner (whose helpers may read and write the
+ * files), writes the facts and answers clients. The changes themselves are on disk and survive any restart.
  */
 
 #include "runtime/engine/engine.h"
@@ -31,11 +31,11 @@ void changes_init(struct changes *c, struct store *store, struct engine *engine,
 void changes_done(struct changes *c); /* nobody is answered any more */
 
 /*
- * A client's request: LIST, DIFF (a list with the diffs themselves), APPLY or DISCARD. paths: NUL-terminated strings one after another, none = all. `viewer` is what
- * the views are asked with.
+ * A client's request: LIST, DIFF (a list with the diffs themselves), APPLY or DISCARD. paths: NUL-terminated strings
+ * one after another, none = all. `viewer` is what the views are asked with.
  */
-void changes_request(struct changes *c, enum changes_op op, const char *process_id, uint32_t viewer, const char *paths, size_t paths_len,
-		     const struct caller *caller, engine_reply_fn fn, void *ctx);
+void changes_request(struct changes *c, enum changes_op op, const char *process_id, uint32_t viewer, const char *paths,
+		     size_t paths_len, const struct caller *caller, engine_reply_fn fn, void *ctx);
 
 /* The end of this process is committed: if it was a copy-on-write run, its changes become facts. */
 void changes_on_ended(struct changes *c, const char *process_id);

@@ -18,7 +18,8 @@ struct key {
 };
 
 static const struct key keys[] = {
-#define CONFIG_STRING(field, key, def, help) { key, offsetof(struct config, field), true, 1, sizeof(((struct config *)0)->field) - 1 },
+#define CONFIG_STRING(field, key, def, help) \
+	{ key, offsetof(struct config, field), true, 1, sizeof(((struct config *)0)->field) - 1 },
 #define CONFIG_UINT(field, key, def, min, max, help) { key, offsetof(struct config, field), false, min, max },
 #include "supervisor/config_keys.def"
 #undef CONFIG_STRING
@@ -52,8 +53,9 @@ bool config_may_approve(const struct config *c, uint32_t uid, uint32_t gid)
 static const char *type_name(const json_t *v)
 {
 	static const char *const names[] = {
-		[JSON_OBJECT] = "an object", [JSON_ARRAY] = "an array", [JSON_STRING] = "a string", [JSON_INTEGER] = "an integer",
-		[JSON_REAL] = "a fraction",  [JSON_TRUE] = "true",      [JSON_FALSE] = "false",     [JSON_NULL] = "null",
+		[JSON_OBJECT] = "an object",   [JSON_ARRAY] = "an array",  [JSON_STRING] = "a string",
+		[JSON_INTEGER] = "an integer", [JSON_REAL] = "a fraction", [JSON_TRUE] = "true",
+		[JSON_FALSE] = "false",        [JSON_NULL] = "null",
 	};
 
 	return names[json_typeof(v)];
@@ -66,7 +68,8 @@ static int set_string(const struct key *k, const json_t *v, char *ret, struct er
 	if (!json_is_string(v))
 		return err_field(e, k->name, "must be a string, not %s", type_name(v));
 	if (n < k->least || n > k->most)
-		return err_field(e, k->name, "must have %llu to %llu bytes", (unsigned long long)k->least, (unsigned long long)k->most);
+		return err_field(e, k->name, "must have %llu to %llu bytes", (unsigned long long)k->least,
+				 (unsigned long long)k->most);
 	for (size_t i = 0; i < n; i++)
 		if ((unsigned char)json_string_value(v)[i] < 0x20)
 			return err_field(e, k->name, "must not hold control characters");
@@ -83,7 +86,8 @@ static int set_uint(const struct key *k, const json_t *v, uint64_t *ret, struct 
 	if (n < 0 || (uint64_t)n < k->least || (uint64_t)n > k->most) {
 		if (k->most >= INT64_MAX)
 			return err_field(e, k->name, "must be %llu or more", (unsigned long long)k->least);
-		return err_field(e, k->name, "must be %llu to %llu", (unsigned long long)k->least, (unsigned long long)k->most);
+		return err_field(e, k->name, "must be %llu to %llu", (unsigned long long)k->least,
+				 (unsigned long long)k->most);
 	}
 	*ret = (uint64_t)n;
 	return 0;
@@ -119,14 +123,16 @@ static int set_approvers(json_t *v, struct config *c, struct err *e)
 
 	if (!json_is_object(v))
 		return err_field(e, "approvers", "must be an object with uids and gids, not %s", type_name(v));
-	json_object_foreach(v, name, ids) {
+	json_object_foreach (v, name, ids) {
 		char path[ERR_FIELD_MAX];
 		int r;
 
 		if (strcmp(name, "uids") == 0)
-			r = set_ids("approvers.uids", ids, c->approver_uids, countof(c->approver_uids), &c->napprover_uids, e);
+			r = set_ids("approvers.uids", ids, c->approver_uids, countof(c->approver_uids),
+				    &c->napprover_uids, e);
 		else if (strcmp(name, "gids") == 0)
-			r = set_ids("approvers.gids", ids, c->approver_gids, countof(c->approver_gids), &c->napprover_gids, e);
+			r = set_ids("approvers.gids", ids, c->approver_gids, countof(c->approver_gids),
+				    &c->napprover_gids, e);
 		else {
 			(void)snprintf(path, sizeof(path), "approvers.%.40s", name);
 			r = err_field(e, path, "unknown key");
@@ -147,7 +153,7 @@ static int set_hosts(json_t *v, struct config *c, struct err *e)
 		return err_field(e, "proxyHosts", "must be an object of names and addresses, not %s", type_name(v));
 	if (json_object_size(v) > CONFIG_HOSTS_MAX)
 		return err_field(e, "proxyHosts", "must have at most %d names", CONFIG_HOSTS_MAX);
-	json_object_foreach(v, name, text) {
+	json_object_foreach (v, name, text) {
 		struct config_host *h = &c->proxy_hosts[c->nproxy_hosts];
 		struct net_address a;
 
@@ -186,7 +192,8 @@ static int set_credential(const char *name, json_t *v, struct config_credential 
 	memcpy(ret->name, known.name, sizeof ret->name);
 	if (!json_is_object(v) || json_object_size(v) != 3)
 		return err_field(e, where, "must be an object with host, header and value");
-	if (copy_text(v, "host", ret->host, sizeof ret->host, where, e) < 0 || copy_text(v, "header", ret->header, sizeof ret->header, where, e) < 0 ||
+	if (copy_text(v, "host", ret->host, sizeof ret->host, where, e) < 0 ||
+	    copy_text(v, "header", ret->header, sizeof ret->header, where, e) < 0 ||
 	    copy_text(v, "value", ret->value, sizeof ret->value, where, e) < 0)
 		return -1;
 	if (host_rule_parse(ret->host, false, &host, &inner) < 0)
@@ -195,7 +202,8 @@ static int set_credential(const char *name, json_t *v, struct config_credential 
 		return err_field(e, where, "host: a credential is for a host, not for all of them");
 	if (host.port == 443)
 		return err_field(e, where, "host: what goes through TLS cannot be added to: plain HTTP only");
-	if (strspn(ret->header, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") != strlen(ret->header))
+	if (strspn(ret->header, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") !=
+	    strlen(ret->header))
 		return err_field(e, where, "header: has characters that a header's name has not");
 	return 0;
 }
@@ -209,7 +217,7 @@ static int set_credentials(json_t *v, struct config *c, struct err *e)
 		return err_field(e, "proxyCredentials", "must be an object of credentials, not %s", type_name(v));
 	if (json_object_size(v) > CONFIG_CREDENTIALS_MAX)
 		return err_field(e, "proxyCredentials", "must have at most %d", CONFIG_CREDENTIALS_MAX);
-	json_object_foreach(v, name, one)
+	json_object_foreach (v, name, one)
 		if (set_credential(name, one, &c->credentials[c->ncredentials++], e) < 0)
 			return -1;
 	return 0;
@@ -224,14 +232,16 @@ static int set_secrets(json_t *v, struct config *c, struct err *e)
 
 	if (!json_is_array(v) || json_array_size(v) > CONFIG_SECRETS_MAX)
 		return err_field(e, "secretPaths", "must be an array of at most %d paths", CONFIG_SECRETS_MAX);
-	json_array_foreach(v, i, one) {
+	json_array_foreach (v, i, one) {
 		const char *s = json_string_value(one);
 		struct err inner = ERR_INIT;
 
 		snprintf(where, sizeof where, "secretPaths[%zu]", i);
-		if (!s || strlen(s) != json_string_length(one) || s[0] != '/' || path_clean(s, path, &inner) < 0 || !path[1] ||
-		    strlen(path) >= sizeof c->secret_paths[0])
-			return err_field(e, where, "must be the absolute path of a file or folder, of at most %zu bytes", sizeof c->secret_paths[0] - 1);
+		if (!s || strlen(s) != json_string_length(one) || s[0] != '/' || path_clean(s, path, &inner) < 0 ||
+		    !path[1] || strlen(path) >= sizeof c->secret_paths[0])
+			return err_field(e, where,
+					 "must be the absolute path of a file or folder, of at most %zu bytes",
+					 sizeof c->secret_paths[0] - 1);
 		memcpy(c->secret_paths[c->nsecret_paths++], path, strlen(path) + 1);
 	}
 	return 0;
@@ -272,7 +282,7 @@ int config_parse(const char *text, size_t len, struct config *ret, struct err *e
 	if (!json_is_object(root))
 		return err_set(e, ERR_INVALID, "must be an object, not %s", type_name(root));
 	config_defaults(&c);
-	json_object_foreach(root, name, v)
+	json_object_foreach (root, name, v)
 		if (set_key(name, v, &c, e) < 0)
 			return -1;
 	*ret = c;

@@ -31,13 +31,15 @@ struct config {
 #include "supervisor/config_keys.def"
 #undef CONFIG_STRING
 #undef CONFIG_UINT
-	uint32_t approver_uids[32], approver_gids[32];  /* "approvers": {"uids":[…],"gids":[…]} */
+	uint32_t approver_uids[32], approver_gids[32]; /* "approvers": {"uids":[…],"gids":[…]} */
 	size_t napprover_uids, napprover_gids;
-	struct config_host proxy_hosts[CONFIG_HOSTS_MAX];  /* "proxyHosts": {NAME: ADDRESS}: what the proxy takes a name for */
+	struct config_host
+		proxy_hosts[CONFIG_HOSTS_MAX]; /* "proxyHosts": {NAME: ADDRESS}: what the proxy takes a name for */
 	size_t nproxy_hosts;
-	struct config_credential credentials[CONFIG_CREDENTIALS_MAX]; /* "proxyCredentials": {NAME: {host, header, value}} */
+	struct config_credential
+		credentials[CONFIG_CREDENTIALS_MAX]; /* "proxyCredentials": {NAME: {host, header, value}} */
 	size_t ncredentials;
-	char secret_paths[CONFIG_SECRETS_MAX][1024];       /* "secretPaths": files and folders that no sandbox shows; clean */
+	char secret_paths[CONFIG_SECRETS_MAX][1024]; /* "secretPaths": files and folders that no sandbox shows; clean */
 	size_t nsecret_paths;
 };
 

@@ -6,12 +6,17 @@
 #include <string.h>
 
 #define VERSION 1
-enum field { FIELD_PATH = 1, FIELD_INTERFACE = 2, FIELD_MEMBER = 3, FIELD_ERROR = 4, FIELD_REPLY = 5, FIELD_DESTINATION = 6, FIELD_SIGNATURE = 8 };
+enum field {
+	FIELD_PATH = 1,
+	FIELD_INTERFACE = 2,
+	FIELD_MEMBER = 3,
+	FIELD_ERROR = 4,
+	FIELD_REPLY = 5,
+	FIELD_DESTINATION = 6,
+	FIELD_SIGNATURE = 8
+};
 
-static size_t aligned(size_t n, size_t to)
-{
-	return (n + to - 1) / to * to;
-}
+static size_t aligned(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
 /* ---- writing ---- */
 
@@ -28,15 +33,9 @@ static void put_number(struct buf *b, uint64_t v, size_t size)
 		buf_byte(b, (char)(v >> (8 * i)));
 }
 
-void dbus_put_u32(struct buf *b, uint32_t v)
-{
-	put_number(b, v, 4);
-}
+void dbus_put_u32(struct buf *b, uint32_t v) { put_number(b, v, 4); }
 
-void dbus_put_u64(struct buf *b, uint64_t v)
-{
-	put_number(b, v, 8);
-}
+void dbus_put_u64(struct buf *b, uint64_t v) { put_number(b, v, 8); }
 
 void dbus_put_str(struct buf *b, const char *s)
 {
@@ -65,10 +64,7 @@ size_t dbus_put_array(struct buf *b)
 	return at;
 }
 
-void dbus_end_array(struct buf *b, size_t at)
-{
-	set_u32(b, at, (uint32_t)(b->len - aligned(at + 4, 8)));
-}
+void dbus_end_array(struct buf *b, size_t at) { set_u32(b, at, (uint32_t)(b->len - aligned(at + 4, 8))); }
 
 static void put_field(struct buf *b, enum field code, const char *type, const char *value)
 {

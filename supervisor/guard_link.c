@@ -68,21 +68,14 @@ static void reload(struct guard_link *l, const struct guard_msg *m, const int *f
 static void dispatch(struct guard_link *l, const struct guard_msg *m, int *fds, size_t nfds)
 {
 	switch (m->kind) {
-	case GUARD_RELEASED:
-		l->on->released(l->ctx, &m->key, m->value != 0);
-		break;
+	case GUARD_RELEASED: l->on->released(l->ctx, &m->key, m->value != 0); break;
 	case GUARD_PEER:
 		if (nfds == 1)
 			l->on->peer(l->ctx, (enum guard_role)m->index, fd_take(&fds[0]));
 		break;
-	case GUARD_STOP:
-		l->on->stop(l->ctx);
-		break;
-	case GUARD_RELOAD:
-		reload(l, m, fds, nfds);
-		break;
-	default:
-		log_error("message %u from the guard is not expected", m->kind);
+	case GUARD_STOP: l->on->stop(l->ctx); break;
+	case GUARD_RELOAD: reload(l, m, fds, nfds); break;
+	default: log_error("message %u from the guard is not expected", m->kind);
 	}
 }
 
@@ -104,10 +97,7 @@ static int receive(struct guard_link *l, int flags)
 	return 1;
 }
 
-void guard_link_receive(struct guard_link *l)
-{
-	receive(l, 0);
-}
+void guard_link_receive(struct guard_link *l) { receive(l, 0); }
 
 static void on_readable(evutil_socket_t fd, short what, void *ctx)
 {
@@ -117,10 +107,7 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
 		;
 }
 
-static void on_later(evutil_socket_t fd, short what, void *ctx)
-{
-	release_all(ctx);
-}
+static void on_later(evutil_socket_t fd, short what, void *ctx) { release_all(ctx); }
 
 void guard_link_listen(struct guard_link *l, struct event_base *base)
 {
@@ -129,7 +116,8 @@ void guard_link_listen(struct guard_link *l, struct event_base *base)
 	loop_add(l->ev, NULL);
 }
 
-void guard_link_deposit(struct guard_link *l, const struct plan_key *key, uint32_t slots, const int fds[GUARD_SLOT_COUNT])
+void guard_link_deposit(struct guard_link *l, const struct plan_key *key, uint32_t slots,
+			const int fds[GUARD_SLOT_COUNT])
 {
 	const struct guard_msg m = { .kind = GUARD_DEPOSIT, .slots = slots, .key = *key };
 	int given[GUARD_SLOT_COUNT];
@@ -153,15 +141,9 @@ void guard_link_withdraw(struct guard_link *l, const struct plan_key *key, uint3
 	send_key(l, GUARD_WITHDRAW, key, slots);
 }
 
-void guard_link_kill(struct guard_link *l, const struct plan_key *key)
-{
-	send_key(l, GUARD_KILL, key, 0);
-}
+void guard_link_kill(struct guard_link *l, const struct plan_key *key) { send_key(l, GUARD_KILL, key, 0); }
 
-void guard_link_release(struct guard_link *l, const struct plan_key *key)
-{
-	send_key(l, GUARD_RELEASE, key, 0);
-}
+void guard_link_release(struct guard_link *l, const struct plan_key *key) { send_key(l, GUARD_RELEASE, key, 0); }
 
 void guard_link_release_later(struct guard_link *l, const struct plan_key *key)
 {
@@ -179,7 +161,8 @@ void guard_link_release_later(struct guard_link *l, const struct plan_key *key)
 
 void guard_link_ready(struct guard_link *l, uint64_t grace_ms)
 {
-	const struct guard_msg m = { .kind = GUARD_READY, .value = grace_ms < UINT32_MAX ? (uint32_t)grace_ms : UINT32_MAX };
+	const struct guard_msg m = { .kind = GUARD_READY,
+				     .value = grace_ms < UINT32_MAX ? (uint32_t)grace_ms : UINT32_MAX };
 
 	guard_link_send(l, &m, NULL, 0);
 }

@@ -28,7 +28,7 @@ struct guard_link {
 	const struct guard_link_events *on;
 	void *ctx;
 	struct event *later_ev;
-	struct plan_key *later;     /* to be released once whoever waits has been answered */
+	struct plan_key *later; /* to be released once whoever waits has been answered */
 	size_t nlater, room;
 };
 
@@ -37,11 +37,13 @@ void guard_link_listen(struct guard_link *l, struct event_base *base);
 void guard_link_done(struct guard_link *l);
 
 /* fds[i] belongs to slot i where bit i of `slots` is set. */
-void guard_link_deposit(struct guard_link *l, const struct plan_key *key, uint32_t slots, const int fds[GUARD_SLOT_COUNT]);
+void guard_link_deposit(struct guard_link *l, const struct plan_key *key, uint32_t slots,
+			const int fds[GUARD_SLOT_COUNT]);
 void guard_link_withdraw(struct guard_link *l, const struct plan_key *key, uint32_t slots);
 void guard_link_kill(struct guard_link *l, const struct plan_key *key);
 void guard_link_release(struct guard_link *l, const struct plan_key *key);
-/* The same when what is to be done in this turn of the loop is done: nobody waits for it, and the guard takes a processor. */
+/* The same when what is to be done in this turn of the loop is done: nobody waits for it, and the guard takes a
+ * processor. */
 void guard_link_release_later(struct guard_link *l, const struct plan_key *key);
 void guard_link_ready(struct guard_link *l, uint64_t grace_ms); /* what is given to commands when the daemon stops */
 /* The link to the spawner or the proxy is broken: the guard kills it, starts another, and sends a new link. */

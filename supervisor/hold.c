@@ -1,10 +1,10 @@
 #include "supervisor/hold.h"
 
+#include "pty/master.h"
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "pty/master.h"
 #include "runtime/loop/loop.h"
 #include "runtime/store/store.h"
 #include "sandbox/autorun.h"
@@ -22,12 +22,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define TAKE_AT_ONCE (1u << 20)   /* bytes a splice asks for */
-#define TAKES_A_TURN 8            /* splices before others get their turn */
-#define PIPE_LARGE (1 << 18)      /* larger ones leave the cache before they are spliced */
-#define PIPES_LARGE_MAX 16u       /* a quarter of a user's soft limit of pipe pages */
+#define TAKE_AT_ONCE (1u << 20) /* bytes a splice asks for */
+#define TAKES_A_TURN 8          /* splices before others get their turn */
+#define PIPE_LARGE (1 << 18)    /* larger ones leave the cache before they are spliced */
+#define PIPES_LARGE_MAX 16u     /* a quarter of a user's soft limit of pipe pages */
 #define STALL_RETRY_MS 200
-#define ROOM_RETRY_MS 20          /* a terminal's room may come without a word of it */
+#define ROOM_RETRY_MS 20 /* a terminal's room may come without a word of it */
 
 struct hold *hold_new(struct world *w, const char *id, const struct port_streams *names)
 {
@@ -41,7 +41,9 @@ struct hold *hold_new(struct world *w, const char *id, const struct port_streams
 	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
 		h->fds[i] = -1;
 	for (int i = 0; i < STREAM_COUNT; i++)
-		h->streams[i] = (struct hold_stream){ .hold = h, .index = i, .fd = -1, .feed = -1, .spool = SPOOL_FILE_INIT };
+		h->streams[i] = (struct hold_stream){
+			.hold = h, .index = i, .fd = -1, .feed = -1, .spool = SPOOL_FILE_INIT
+		};
 	strmap_put(&w->holds, h->key.id, h);
 	return h;
 }
@@ -122,8 +124,8 @@ static int ends_pipe(struct ends *x, int slot, bool we_write)
 }
 
 /*
- * What is known from the start is written before anything is started: there is no end of ours that could die before all is said. What is
- * more than a pipe holds comes as a file.
+ * What is known from the start is written before anything is started: there is no end of ours that could die before all
+ * is said. What is more than a pipe holds comes as a file.
  */
 static int ends_given(const struct hold *h, struct ends *x)
 {
@@ -131,7 +133,8 @@ static int ends_given(const struct hold *h, struct ends *x)
 
 	if (pipe2(p, O_CLOEXEC) < 0)
 		return -1;
-	if (fd_nonblock(p[1], true) < 0 || (h->input.len && write(p[1], h->input.data, h->input.len) != (ssize_t)h->input.len)) {
+	if (fd_nonblock(p[1], true) < 0 ||
+	    (h->input.len && write(p[1], h->input.data, h->input.len) != (ssize_t)h->input.len)) {
 		close(p[0]);
 		p[0] = fd_memfd_sealed("bailiff-input", h->input.data, h->input.len);
 	}
@@ -190,7 +193,8 @@ void hold_take_fds(struct hold *h, int fds[GUARD_SLOT_COUNT])
 
 int hold_launch(struct hold *h)
 {
-	static const int order[] = { GUARD_SLOT_STATUS, GUARD_SLOT_GATE, GUARD_SLOT_STDOUT, GUARD_SLOT_STDERR, GUARD_SLOT_STDIN };
+	static const int order[] = { GUARD_SLOT_STATUS, GUARD_SLOT_GATE, GUARD_SLOT_STDOUT, GUARD_SLOT_STDERR,
+				     GUARD_SLOT_STDIN };
 	struct ends x;
 	int fds[SPAWN_FDS_MAX];
 	size_t n = 0;
@@ -219,10 +223,11 @@ int hold_launch(struct hold *h)
 		if (x.theirs[order[i]] >= 0)
 			fds[n++] = fd_take(&x.theirs[order[i]]);
 	/*
-	 * The spawner has more to do than the guard, so it is woken first. Should we die between the two, the gate is closed and
-	 * the init leaves; nothing is committed before both are sent.
+	 * The spawner has more to do than the guard, so it is woken first. Should we die between the two, the gate is
+	 * closed and the init leaves; nothing is committed before both are sent.
 	 */
-	spawn_link_start(&h->world->spawner, &h->key, h->flags, &h->names.expected, brief ? h->plan.data : NULL, h->plan.len, fds, n);
+	spawn_link_start(&h->world->spawner, &h->key, h->flags, &h->names.expected, brief ? h->plan.data : NULL,
+			 h->plan.len, fds, n);
 	guard_link_deposit(&h->world->guard, &h->key, slots, x.ours);
 	hold_take_fds(h, x.ours);
 	return 0;
@@ -277,8 +282,8 @@ static void listener_take(struct hold *h, int fd)
 }
 
 /*
- * READY, still on the socket, brings the terminal and the socket for the proxy: deposited before the message goes. Without
- * the terminal nothing could ever be seen of the command, so then it does not run.
+ * READY, still on the socket, brings the terminal and the socket for the proxy: deposited before the message goes.
+ * Without the terminal nothing could ever be seen of the command, so then it does not run.
  */
 static void take_brought(struct hold *h)
 {
@@ -290,7 +295,8 @@ static void take_brought(struct hold *h)
 
 	if (!terminal && !listener)
 		return;
-	if (fd_recv(h->fds[GUARD_SLOT_STATUS], &m, sizeof m, fds, &nfds, MSG_PEEK | MSG_DONTWAIT) < (ssize_t)STATUS_MSG_LEAST)
+	if (fd_recv(h->fds[GUARD_SLOT_STATUS], &m, sizeof m, fds, &nfds, MSG_PEEK | MSG_DONTWAIT) <
+	    (ssize_t)STATUS_MSG_LEAST)
 		nfds = 0;
 	size_t first = nfds > 0 && master_is(fds[0]) ? 1 : 0; /* the master comes first */
 	if (terminal)
@@ -326,7 +332,9 @@ static void take_report(struct hold *h)
 	fd_auto int fd = -1;
 	size_t nfds = 1;
 
-	if (fd_recv(h->fds[GUARD_SLOT_STATUS], &m, sizeof m, &fd, &nfds, MSG_PEEK | MSG_DONTWAIT) < (ssize_t)STATUS_MSG_LEAST || nfds != 1)
+	if (fd_recv(h->fds[GUARD_SLOT_STATUS], &m, sizeof m, &fd, &nfds, MSG_PEEK | MSG_DONTWAIT) <
+		    (ssize_t)STATUS_MSG_LEAST ||
+	    nfds != 1)
 		return;
 	int seals = fcntl(fd, F_GET_SEALS);
 	if (seals < 0 || !(seals & F_SEAL_WRITE) || fstat(fd, &st) < 0 || st.st_size > (off_t)AUTORUN_REPORT_BYTES_MAX)
@@ -344,7 +352,8 @@ static void tell_lookup(struct engine *g, const char *id, const char *host)
 	engine_on_violation(g, id, &v);
 }
 
-/* Takes READY and EXECED; leaves FAILED and EXITED for whoever comes after a crash. 1 = there is a last word, −1 = the hold is freed. */
+/* Takes READY and EXECED; leaves FAILED and EXITED for whoever comes after a crash. 1 = there is a last word, −1 = the
+ * hold is freed. */
 static int status_pump(struct hold *h, struct status_msg *ret_last)
 {
 	struct engine *g = h->world->engine;
@@ -363,7 +372,8 @@ static int status_pump(struct hold *h, struct status_msg *ret_last)
 			return 0;
 		}
 		m.path[sizeof m.path - 1] = '\0';
-		if (m.kind != STATUS_READY && m.kind != STATUS_EXECED && m.kind != STATUS_COMMAND_EXITED && m.kind != STATUS_LOOKUP) {
+		if (m.kind != STATUS_READY && m.kind != STATUS_EXECED && m.kind != STATUS_COMMAND_EXITED &&
+		    m.kind != STATUS_LOOKUP) {
 			event_drop(&h->status_ev); /* stays readable; nothing more to wait for */
 			if (m.kind == STATUS_EXITED && m.autorun == AUTORUN_REPORT)
 				take_report(h);
@@ -428,7 +438,8 @@ static int stream_spool(struct hold_stream *s)
 
 	if (s->spool.fd >= 0)
 		return 0;
-	if (spool_open(s->hold->world->spool_dir, s->hold->names.ref[s->index], s->hold->names.limit, &s->spool, &e) == 0)
+	if (spool_open(s->hold->world->spool_dir, s->hold->names.ref[s->index], s->hold->names.limit, &s->spool, &e) ==
+	    0)
 		return 0;
 	errno = e.sys ? e.sys : EIO;
 	return -1;
@@ -596,12 +607,14 @@ void hold_close_stdin(struct hold *h)
 void hold_close_output(struct hold *h, int stream)
 {
 	stream_close(&h->streams[stream]);
-	guard_link_withdraw(&h->world->guard, &h->key, 1u << (stream == STREAM_STDOUT ? GUARD_SLOT_STDOUT : GUARD_SLOT_STDERR));
+	guard_link_withdraw(&h->world->guard, &h->key,
+			    1u << (stream == STREAM_STDOUT ? GUARD_SLOT_STDOUT : GUARD_SLOT_STDERR));
 }
 
 unsigned hold_closed_streams(const int fds[GUARD_SLOT_COUNT])
 {
-	return (fds[GUARD_SLOT_STDOUT] < 0 ? 1u << STREAM_STDOUT : 0) | (fds[GUARD_SLOT_STDERR] < 0 ? 1u << STREAM_STDERR : 0);
+	return (fds[GUARD_SLOT_STDOUT] < 0 ? 1u << STREAM_STDOUT : 0) |
+	       (fds[GUARD_SLOT_STDERR] < 0 ? 1u << STREAM_STDERR : 0);
 }
 
 int hold_line(const struct hold *h, struct port_line *ret)
@@ -638,7 +651,8 @@ void hold_tell_init(struct hold *h, uint32_t kind, uint32_t sig)
 {
 	const struct status_msg m = { .kind = kind, .signal = sig };
 
-	if (h->fds[GUARD_SLOT_STATUS] >= 0 && send(h->fds[GUARD_SLOT_STATUS], &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+	if (h->fds[GUARD_SLOT_STATUS] >= 0 &&
+	    send(h->fds[GUARD_SLOT_STATUS], &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		log_debug("tell the init of %s: %s", h->key.id, strerror(errno));
 }
 

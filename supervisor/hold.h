@@ -6,8 +6,8 @@
  * the spool files. The guard holds copies of the descriptors, so that the next runtime can make the same hold again.
  *
  * Everything that comes is reported to the engine; the bytes themselves go from pipe to spool inside the kernel. What a
- * terminal prints goes through a pipe of our own on its way, because splice(2) wants one; the guard holds both ends of that,
- * so what is in it when a runtime dies is found by the next.
+ * terminal prints goes through a pipe of our own on its way, because splice(2) wants one; the guard holds both ends of
+ * that, so what is in it when a runtime dies is found by the next.
  */
 
 #include "runtime/base/buf.h"
@@ -23,36 +23,37 @@ struct world;
 
 struct hold_stream {
 	struct hold *hold;
-	int index;              /* STREAM_… */
-	int fd;                 /* the pipe's read end; −1 once it ended */
-	int feed;               /* of a terminal: the pipe's write end; else −1 */
-	size_t piped;           /* of a terminal: bytes in the pipe */
+	int index;    /* STREAM_… */
+	int fd;       /* the pipe's read end; −1 once it ended */
+	int feed;     /* of a terminal: the pipe's write end; else −1 */
+	size_t piped; /* of a terminal: bytes in the pipe */
 	struct event *ev, *retry;
 	struct spool_file spool;
-	bool grown;             /* its pipe was made larger */
+	bool grown; /* its pipe was made larger */
 };
 
 struct hold {
 	struct world *world;
 	struct plan_key key;
-	uint64_t serial;             /* no other hold of this runtime has it */
+	uint64_t serial; /* no other hold of this runtime has it */
 	struct port_streams names;
-	int fds[GUARD_SLOT_COUNT];   /* stdin, status, gate, pidfd, pty; the streams' are in `streams` */
+	int fds[GUARD_SLOT_COUNT]; /* stdin, status, gate, pidfd, pty; the streams' are in `streams` */
 	int32_t pid;
 	struct hold_stream streams[STREAM_COUNT];
 	struct event *stdin_ev, *status_ev, *pidfd_ev;
 	bool gone;
-	bool net_served, net_ending, net_end_sent; /* what the proxy knows of it, and whether its last report is awaited */
-	bool cow;                    /* may be a copy-on-write run */
-	bool audited;                /* audit records of `audit_session` are about it */
+	bool net_served, net_ending,
+		net_end_sent; /* what the proxy knows of it, and whether its last report is awaited */
+	bool cow;             /* may be a copy-on-write run */
+	bool audited;         /* audit records of `audit_session` are about it */
 	uint32_t audit_session;
-	uint64_t audit_mark;         /* waits for this one; 0 = for none */
+	uint64_t audit_mark; /* waits for this one; 0 = for none */
 
 	/* while it is being launched */
 	struct buf plan;
-	struct buf rules;            /* network `allow`: struct host_rule, one after another */
-	struct buf input;            /* all that it has to read … */
-	bool given;                  /* … if that is known */
+	struct buf rules; /* network `allow`: struct host_rule, one after another */
+	struct buf input; /* all that it has to read … */
+	bool given;       /* … if that is known */
 	uint32_t flags;
 	int peer_fd;
 	unsigned tries;
@@ -74,7 +75,7 @@ void hold_watch(struct hold *h);
 
 ssize_t hold_write_stdin(struct hold *h, const void *p, size_t n);
 void hold_close_stdin(struct hold *h);
-void hold_close_output(struct hold *h, int stream); /* stdout or stderr */
+void hold_close_output(struct hold *h, int stream);            /* stdout or stderr */
 unsigned hold_closed_streams(const int fds[GUARD_SLOT_COUNT]); /* bits 1u << stream, of what the guard hands over */
 /* −1 with errno: there is no terminal (ENOTTY), or not yet. */
 int hold_line(const struct hold *h, struct port_line *ret);

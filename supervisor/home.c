@@ -27,7 +27,14 @@
 
 void home_init(struct home *h, const struct paths *p)
 {
-	*h = (struct home){ .paths = *p, .run_fd = -1, .state_fd = -1, .cow_fd = -1, .lock_fd = -1, .listen_fd = -1, .store_fd = -1, .spool_fd = -1 };
+	*h = (struct home){ .paths = *p,
+			    .run_fd = -1,
+			    .state_fd = -1,
+			    .cow_fd = -1,
+			    .lock_fd = -1,
+			    .listen_fd = -1,
+			    .store_fd = -1,
+			    .spool_fd = -1 };
 	snprintf(h->socket, sizeof h->socket, "%.*s/" SOCKET_NAME, PATH_MAX - 32, p->run);
 	snprintf(h->config_file, sizeof h->config_file, "%.*s/config.json", PATH_MAX - 32, p->config);
 }
@@ -87,11 +94,9 @@ static long read_pid(int fd)
 	return strtol(text, NULL, 10);
 }
 
-/* A guard that was killed may have left a child that it had just forked: that has the lock until it is executed, or finds its guard dead. */
-static bool lock_is_left(long pid)
-{
-	return pid > 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH;
-}
+/* A guard that was killed may have left a child that it had just forked: that has the lock until it is executed, or
+ * finds its guard dead. */
+static bool lock_is_left(long pid) { return pid > 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH; }
 
 static int take_lock(struct home *h, struct err *e)
 {
@@ -104,7 +109,8 @@ static int take_lock(struct home *h, struct err *e)
 			return err_sys(e, errno, "lock '%s/" LOCK_NAME "'", h->paths.state);
 		long pid = read_pid(fd);
 		if (pid <= 0)
-			return err_set(e, ERR_CONFLICT, "already running (just starting or stopping) on %s", h->paths.label);
+			return err_set(e, ERR_CONFLICT, "already running (just starting or stopping) on %s",
+				       h->paths.label);
 		if (waited >= LOCK_WAIT_MS || !lock_is_left(pid))
 			return err_set(e, ERR_CONFLICT, "already running (pid %ld) on %s", pid, h->paths.label);
 		(void)nanosleep(&pause, NULL);
@@ -128,7 +134,8 @@ int home_look(struct home *h, const struct home_options *o, struct err *e)
 		snprintf(h->config_file, sizeof h->config_file, "%s", o->config);
 	/* Where everything is in one home the two are the same, and the socket decides who may enter. */
 	mode_t state_mode = h->paths.kind == PATHS_HOME ? run_mode : 0700;
-	if (open_folder(h->paths.state, state_mode, &h->state_fd, e) < 0 || open_folder(h->paths.run, run_mode, &h->run_fd, e) < 0)
+	if (open_folder(h->paths.state, state_mode, &h->state_fd, e) < 0 ||
+	    open_folder(h->paths.run, run_mode, &h->run_fd, e) < 0)
 		return -1;
 	const struct home_options ours = { .give = false };
 	return open_inner(h, "cow", &ours, &h->cow_fd, e);

@@ -15,15 +15,15 @@ struct home {
 	struct paths paths;
 	char socket[PATH_MAX];
 	char config_file[PATH_MAX];
-	int run_fd, state_fd;                      /* folders */
-	int cow_fd;                                /* folder of copy-on-write runs: ours, never the runtime's */
+	int run_fd, state_fd;                       /* folders */
+	int cow_fd;                                 /* folder of copy-on-write runs: ours, never the runtime's */
 	int lock_fd, listen_fd, store_fd, spool_fd; /* go to the guard */
 };
 
 struct home_options {
-	mode_t socket_mode;       /* 0: by the kind of home */
-	const char *config;       /* --config, or NULL */
-	bool give;                /* store and spool belong to somebody else: */
+	mode_t socket_mode; /* 0: by the kind of home */
+	const char *config; /* --config, or NULL */
+	bool give;          /* store and spool belong to somebody else: */
 	uid_t uid;
 	gid_t gid;
 };

@@ -15,15 +15,9 @@
 
 #define GROUPS_TOLD 1024 /* who has more is another one each time */
 
-void known_peers_init(struct known_peers *k, struct guard_link *guard)
-{
-	*k = (struct known_peers){ .guard = guard };
-}
+void known_peers_init(struct known_peers *k, struct guard_link *guard) { *k = (struct known_peers){ .guard = guard }; }
 
-static void close_one(void *ctx, const char *name, void *value)
-{
-	close((int)(intptr_t)value - 1);
-}
+static void close_one(void *ctx, const char *name, void *value) { close((int)(intptr_t)value - 1); }
 
 void known_peers_done(struct known_peers *k)
 {
@@ -34,10 +28,7 @@ void known_peers_done(struct known_peers *k)
 	free(k->present);
 }
 
-static void name_of(uint32_t uid, char ret[PLAN_KEY_MAX])
-{
-	snprintf(ret, PLAN_KEY_MAX, GUARD_PEER_PREFIX "%u", uid);
-}
+static void name_of(uint32_t uid, char ret[PLAN_KEY_MAX]) { snprintf(ret, PLAN_KEY_MAX, GUARD_PEER_PREFIX "%u", uid); }
 
 void known_peers_take(struct known_peers *k, const char *name, int fd)
 {
@@ -96,7 +87,8 @@ static ssize_t groups_of(int fd, gid_t ret[GROUPS_TOLD])
 	struct ucred cred;
 	socklen_t len = sizeof cred, room = (GROUPS_TOLD - 1) * sizeof *ret;
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, ret + 1, &room) < 0)
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
+	    getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, ret + 1, &room) < 0)
 		return -1;
 	ret[0] = cred.gid;
 	return 1 + (ssize_t)(room / sizeof *ret);

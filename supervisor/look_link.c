@@ -22,7 +22,7 @@ struct look_link {
 	struct event_base *base;
 	struct spawn_link *spawner;
 	enum look_what what;
-	int request, client;     /* for another try */
+	int request, client; /* for another try */
 	unsigned tries;
 	uint64_t began_ns;
 	int fd;
@@ -61,12 +61,14 @@ static void finish(struct look_link *l, const struct err *e)
 /* It comes from a process that runs as the peer. */
 static bool is_proper(const struct look_answer *a, ssize_t n, size_t nfds)
 {
-	return n == (ssize_t)sizeof *a && a->nwatch <= LOOK_WATCH_MAX && nfds <= a->nwatch + 1 && memchr(a->path, 0, sizeof a->path);
+	return n == (ssize_t)sizeof *a && a->nwatch <= LOOK_WATCH_MAX && nfds <= a->nwatch + 1 &&
+	       memchr(a->path, 0, sizeof a->path);
 }
 
 static int ask(struct look_link *l);
 
-/* Nobody answers any more: a spawner that was killed, most likely. The next one can look; what was written is for the caller to find out. */
+/* Nobody answers any more: a spawner that was killed, most likely. The next one can look; what was written is for the
+ * caller to find out. */
 static bool asked_again(struct look_link *l)
 {
 	if (l->what == LOOK_WRITE || l->tries >= TRIES_MAX || clock_boot_ns() - l->began_ns > AGAIN_NS)
@@ -91,8 +93,10 @@ static void on_answer(evutil_socket_t fd, short what, void *ctx)
 		if (n <= 0 && !(what & EV_TIMEOUT) && asked_again(l))
 			return;
 		if (n <= 0 || !is_proper(&a, n, nfds)) {
-			err_set(&e, ERR_UNAVAILABLE, "%s", what & EV_TIMEOUT ? "its file system did not answer" : n <= 0 ? "nobody could look there" :
-				"a strange answer came");
+			err_set(&e, ERR_UNAVAILABLE, "%s",
+				what & EV_TIMEOUT ? "its file system did not answer"
+				: n <= 0          ? "nobody could look there"
+						  : "a strange answer came");
 			for (size_t i = 0; n > 0 && i < nfds; i++)
 				fd_close(&fds[i]);
 			finish(l, &e);
@@ -134,12 +138,19 @@ static int ask(struct look_link *l)
 	return 0;
 }
 
-struct look_link *look_link_new(struct event_base *base, struct spawn_link *spawner, enum look_what what, const void *request, size_t len,
-				int peer_fd, const struct look_link_events *on, void *ctx)
+struct look_link *look_link_new(struct event_base *base, struct spawn_link *spawner, enum look_what what,
+				const void *request, size_t len, int peer_fd, const struct look_link_events *on,
+				void *ctx)
 {
 	struct look_link *l = mem_zalloc(1, sizeof *l);
 
-	*l = (struct look_link){ .base = base, .spawner = spawner, .what = what, .began_ns = clock_boot_ns(), .fd = -1, .on = on, .ctx = ctx };
+	*l = (struct look_link){ .base = base,
+				 .spawner = spawner,
+				 .what = what,
+				 .began_ns = clock_boot_ns(),
+				 .fd = -1,
+				 .on = on,
+				 .ctx = ctx };
 	l->request = fd_memfd_sealed("bailiff-look", request, len);
 	l->client = fcntl(peer_fd, F_DUPFD_CLOEXEC, 3);
 	if (l->request >= 0 && l->client >= 0 && ask(l) == 0)

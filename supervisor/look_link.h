@@ -2,8 +2,8 @@
 #define BAILIFF_SUPERVISOR_LOOK_LINK_H
 
 /*
- * The runtime's side of look.h: a request, and its answers one by one. A look (but nothing that writes) is asked for again when whoever was asked is
- * gone: answers that came before then come again.
+ * The runtime's side of look.h: a request, and its answers one by one. A look (but nothing that writes) is asked for
+ * again when whoever was asked is gone: answers that came before then come again.
  */
 
 #include "supervisor/spawner/look.h"
@@ -22,9 +22,11 @@ struct look_link_events {
 	void (*over)(void *ctx, const struct err *e);
 };
 
-/* NULL, with errno: nothing was sent. Otherwise `over` comes, once and later; before it, look_link_free ends it without a word. */
-struct look_link *look_link_new(struct event_base *base, struct spawn_link *spawner, enum look_what what, const void *request, size_t len,
-				int peer_fd, const struct look_link_events *on, void *ctx);
+/* NULL, with errno: nothing was sent. Otherwise `over` comes, once and later; before it, look_link_free ends it without
+ * a word. */
+struct look_link *look_link_new(struct event_base *base, struct spawn_link *spawner, enum look_what what,
+				const void *request, size_t len, int peer_fd, const struct look_link_events *on,
+				void *ctx);
 void look_link_free(struct look_link *l);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * bailiffd: one program, several processes. Invoked by a person or the system it becomes the guard, which starts the same
- * program again with --role, or bailiff-spawner in its place. This file only wires: options, home, identity, and then guard_run or a role.
+ * bailiffd: one program, several processes. Invoked by a person or the system it becomes the guard, which starts the
+ * same program again with --role, or bailiff-spawner in its place. This file only wires: options, home, identity, and
+ * then guard_run or a role.
  */
 
 #include "runtime/base/buf.h"
@@ -20,8 +21,8 @@
 #include "supervisor/home.h"
 #include "supervisor/options.h"
 #include "supervisor/placement.h"
-#include "supervisor/restore.h"
 #include "supervisor/proxy/proxy.h"
+#include "supervisor/restore.h"
 #include "supervisor/runtime.h"
 #include "supervisor/spawner/role.h"
 #include "supervisor/spawner/zygote.h"
@@ -54,19 +55,19 @@ struct daemon {
 	struct home_options home_options;
 	bool privileged;
 	uid_t runtime_uid;
-	char runtime_user[16];   /* the same as text */
+	char runtime_user[16]; /* the same as text */
 	gid_t runtime_gid;
 	char tag[HOME_TAG_MAX];
 	char owner[16];
 	char exe[PATH_MAX];
-	char tool[PATH_MAX];      /* bailiff-tool; "" = it is not there */
-	int spawner_fd;           /* bailiff-spawner; −1 = this program does it */
-	char otlp[PATH_MAX];      /* bailiff-otlp; "" = nothing is exported */
+	char tool[PATH_MAX]; /* bailiff-tool; "" = it is not there */
+	int spawner_fd;      /* bailiff-spawner; −1 = this program does it */
+	char otlp[PATH_MAX]; /* bailiff-otlp; "" = nothing is exported */
 	char otlp_cursor[PATH_MAX];
-	char real[3][PATH_MAX];   /* the home's folders: run, state, config */
+	char real[3][PATH_MAX]; /* the home's folders: run, state, config */
 	char policy[PATH_MAX];
 	struct placement placement; /* of the cgroups */
-	int audit_fd;             /* −1 = none, or it is in the state of the earlier program */
+	int audit_fd;               /* −1 = none, or it is in the state of the earlier program */
 	struct guard_audit audit;
 };
 
@@ -102,7 +103,8 @@ static void args_log(struct args *a, const struct options *o)
 
 static void setup_log(const char *who, const struct options *o)
 {
-	log_setup(who, o->verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO, o->log_format && strcmp(o->log_format, "json") == 0);
+	log_setup(who, o->verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO,
+		  o->log_format && strcmp(o->log_format, "json") == 0);
 }
 
 /* ---- the roles ---- */
@@ -163,7 +165,9 @@ static int check_rights(const struct daemon *d, struct err *e)
 {
 	if (!d->privileged || (capability_has(CAP_CHOWN) && capability_has(CAP_SETUID) && capability_has(CAP_SETGID)))
 		return 0;
-	return err_set(e, ERR_NOT_ALLOWED, "root needs CAP_CHOWN, CAP_SETUID and CAP_SETGID here: add them to the container (--cap-add), or run as a plain user");
+	return err_set(e, ERR_NOT_ALLOWED,
+		       "root needs CAP_CHOWN, CAP_SETUID and CAP_SETGID here: add them to the container (--cap-add), "
+		       "or run as a plain user");
 }
 
 static int check_options(struct daemon *d, struct err *e)
@@ -301,16 +305,11 @@ static void find_folders(struct daemon *d)
 }
 
 /* Without a sandbox a root daemon would run what anybody asks for: its owner must have said so. */
-static bool may_run_unconfined(const struct daemon *d)
-{
-	return !d->privileged || d->o.allow_host;
-}
+static bool may_run_unconfined(const struct daemon *d) { return !d->privileged || d->o.allow_host; }
 
-/* One user's own, whose policy is beside its configuration. The system's is the host's, and each peer has one in its home. */
-static bool is_own(const struct daemon *d)
-{
-	return d->home.paths.kind != PATHS_SYSTEM;
-}
+/* One user's own, whose policy is beside its configuration. The system's is the host's, and each peer has one in its
+ * home. */
+static bool is_own(const struct daemon *d) { return d->home.paths.kind != PATHS_SYSTEM; }
 
 static void placement_args(const struct daemon *d, struct args *a)
 {
@@ -408,6 +407,13 @@ static void upgrade_args(const struct daemon *d, struct args *a)
 	args_log(a, &d->o);
 }
 
+static const char *host_policy_file(const struct daemon *d)
+{
+	if (d->o.host_policy)
+		return d->o.host_policy;
+	return is_own(d) ? HOST_POLICY : d->policy;
+}
+
 static int run_guard(struct daemon *d, int ready_fd, int resume_fd)
 {
 	struct args runtime = { 0 }, spawner = { 0 }, proxy = { 0 }, otlp = { 0 }, upgraded = { 0 };
@@ -435,7 +441,7 @@ static int run_guard(struct daemon *d, int ready_fd, int resume_fd)
 		.file = {
 			[GUARD_FILE_CONFIG] = d->home.config_file,
 			[GUARD_FILE_POLICY] = is_own(d) ? d->policy : NULL,
-			[GUARD_FILE_HOST_POLICY] = d->o.host_policy ? d->o.host_policy : is_own(d) ? HOST_POLICY : d->policy,
+			[GUARD_FILE_HOST_POLICY] = host_policy_file(d),
 		},
 		.drop = d->privileged,
 		.runtime_uid = d->runtime_uid,
@@ -474,13 +480,16 @@ static int resume(struct daemon *d)
 {
 	struct err e = ERR_INIT;
 	uint64_t fd;
-	if (options_number("resume", d->o.resume, INT32_MAX, &fd, &e) < 0 || home_look(&d->home, &d->home_options, &e) < 0)
+	if (options_number("resume", d->o.resume, INT32_MAX, &fd, &e) < 0 ||
+	    home_look(&d->home, &d->home_options, &e) < 0)
 		return complain(&e, DAEMON_EXIT_USAGE);
-	snprintf(d->audit.state, sizeof d->audit.state, "%s", d->o.audit_state ? d->o.audit_state : "it was not asked for");
+	snprintf(d->audit.state, sizeof d->audit.state, "%s",
+		 d->o.audit_state ? d->o.audit_state : "it was not asked for");
 	snprintf(d->audit.since, sizeof d->audit.since, "%s", d->o.audit_since ? d->o.audit_since : "0");
 	title_set(&d->title, "bailiffd: guard");
 	home_tag(&d->home, d->tag);
-	placement_resume(&d->placement, &(struct placement_arguments){ d->o.cgroup_base, d->o.cgroup_why, d->o.cgroup_fix, d->o.limits });
+	placement_resume(&d->placement, &(struct placement_arguments){ d->o.cgroup_base, d->o.cgroup_why,
+								       d->o.cgroup_fix, d->o.limits });
 	log_info("upgraded to version %s", BAILIFF_VERSION);
 	return run_guard(d, -1, (int)fd);
 }
@@ -514,7 +523,8 @@ static int begin(struct daemon *d)
 static int restore(struct daemon *d)
 {
 	struct err e = ERR_INIT;
-	if (home_take(&d->home, &d->home_options, &e) < 0 || restore_backup(&d->home, &d->home_options, d->o.restore, &e) < 0)
+	if (home_take(&d->home, &d->home_options, &e) < 0 ||
+	    restore_backup(&d->home, &d->home_options, d->o.restore, &e) < 0)
 		return complain(&e, 1);
 	return 0;
 }

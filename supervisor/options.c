@@ -74,7 +74,9 @@ int options_parse(int argc, char *const *argv, struct options *ret, struct err *
 
 void options_help(FILE *out)
 {
-	fputs("usage: bailiffd [options]\n\nThe supervisor: runs commands in sandboxes and keeps the facts about them.\n\n", out);
+	fputs("usage: bailiffd [options]\n\nThe supervisor: runs commands in sandboxes and keeps the facts about "
+	      "them.\n\n",
+	      out);
 	for (size_t i = 0; i < countof(rows); i++) {
 		const struct row *r = &rows[i];
 		char left[64], letter[8] = "    ";
@@ -82,10 +84,13 @@ void options_help(FILE *out)
 			continue;
 		if (r->letter)
 			snprintf(letter, sizeof letter, "-%c, ", r->letter);
-		snprintf(left, sizeof left, "%s--%s%s%s", letter, r->name, r->value ? " " : "", r->value ? r->value : "");
+		snprintf(left, sizeof left, "%s--%s%s%s", letter, r->name, r->value ? " " : "",
+			 r->value ? r->value : "");
 		fprintf(out, "  %-28s %s\n", left, r->help);
 	}
-	fputs("\nSIGTERM ends it and what it runs; SIGHUP reloads; SIGUSR2 replaces the program under running commands.\n", out);
+	fputs("\nSIGTERM ends it and what it runs; SIGHUP reloads; SIGUSR2 replaces the program under running "
+	      "commands.\n",
+	      out);
 }
 
 int options_number(const char *name, const char *text, uint64_t most, uint64_t *ret, struct err *e)
@@ -94,7 +99,8 @@ int options_number(const char *name, const char *text, uint64_t most, uint64_t *
 	errno = 0;
 	unsigned long long v = strtoull(text, &end, 10);
 	if (errno || *end || end == text || text[0] < '0' || text[0] > '9' || v > most)
-		return err_set(e, ERR_INVALID, "--%s: '%s' is not a number up to %llu", name, text, (unsigned long long)most);
+		return err_set(e, ERR_INVALID, "--%s: '%s' is not a number up to %llu", name, text,
+			       (unsigned long long)most);
 	*ret = v;
 	return 0;
 }

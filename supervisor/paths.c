@@ -23,10 +23,7 @@ __attribute__((format(printf, 2, 3))) static int put(char out[PATH_MAX], const c
 	return n < PATH_MAX - 32 ? 0 : -1; /* room for the names inside */
 }
 
-static int too_long(struct err *e)
-{
-	return err_set(e, ERR_INVALID, "the home's path is too long");
-}
+static int too_long(struct err *e) { return err_set(e, ERR_INVALID, "the home's path is too long"); }
 
 static int one_home(const char *dir, struct paths *p, struct err *e)
 {
@@ -66,7 +63,8 @@ static int user_folders(uid_t uid, struct paths *p, struct err *e)
 {
 	char run[64];
 	p->kind = PATHS_USER;
-	if (xdg("XDG_STATE_HOME", ".local/state", p->state, e) < 0 || xdg("XDG_CONFIG_HOME", ".config", p->config, e) < 0)
+	if (xdg("XDG_STATE_HOME", ".local/state", p->state, e) < 0 ||
+	    xdg("XDG_CONFIG_HOME", ".config", p->config, e) < 0)
 		return -1;
 	put(p->label, "%s", p->state);
 	if (env("XDG_RUNTIME_DIR"))

@@ -24,23 +24,23 @@
 #include <unistd.h>
 
 #define PLACES_MAX 64u
-#define KEPT_MAX 32u             /* beside them: no command can have one forgotten by working in many others */
-#define AGAIN_NS 3000000000ull   /* a look in the background */
-#define FAILED_NS 200000000ull   /* so long a look that failed is not tried again */
-#define RACY_US 50000u           /* a stamp so fresh may stay the same over another change */
+#define KEPT_MAX 32u           /* beside them: no command can have one forgotten by working in many others */
+#define AGAIN_NS 3000000000ull /* a look in the background */
+#define FAILED_NS 200000000ull /* so long a look that failed is not tried again */
+#define RACY_US 50000u         /* a stamp so fresh may stay the same over another change */
 
 /* One file, and what it last said. */
 struct source {
-	char *name;                      /* the file's */
-	bool user;                       /* the peer's own, not a workspace's */
+	char *name; /* the file's */
+	bool user;  /* the peer's own, not a workspace's */
 	int fds[LOOK_WATCH_MAX];
 	struct look_stamp stamp[LOOK_WATCH_MAX];
 	uint32_t nwatch;
-	char *text;                      /* that is in force; NULL = none */
+	char *text; /* that is in force; NULL = none */
 	size_t len;
-	char seen[HASH_SHA256_TEXT];     /* hash of what was seen last, good or bad; "" = there was no file */
-	char problem[ERR_MESSAGE_MAX];   /* why that cannot be used; "" = it can */
-	bool answered;                   /* by the look under way */
+	char seen[HASH_SHA256_TEXT];   /* hash of what was seen last, good or bad; "" = there was no file */
+	char problem[ERR_MESSAGE_MAX]; /* why that cannot be used; "" = it can */
+	bool answered;                 /* by the look under way */
 };
 
 struct place {
@@ -50,35 +50,37 @@ struct place {
 	char *workspace;
 	struct source *source;
 	size_t count;
-	struct look_link *look;          /* under way */
-	uint64_t began_ns;               /* it, or the last … */
-	uint64_t began_real_us;          /* … by the clock of the files' stamps */
-	uint64_t looked_ns;              /* when the last good one began; 0 = never */
-	uint64_t failed_ns;              /* when the last one failed; 0 = it did not */
-	bool racy;                       /* what is known may have changed without another stamp … */
-	bool found_racy;                 /* … as the look under way found it */
-	bool stale;                      /* an answer of the look under way changed a source; `rules` follow when it is over */
-	bool too_deep;                   /* in more folders than a look takes: some would go unread */
-	bool below;                      /* the look under way finds what is nested, too */
-	uint64_t below_ns;               /* when the last such began; 0 = never */
-	struct buf found;                /* by it, each with its NUL … */
-	bool partial;                    /* … and there may be more */
-	struct buf first;                /* what the first one found … */
-	uint64_t dev, ino;               /* … in this folder */
-	struct buf nested;               /* what counts */
-	bool kept;                       /* of the first that have any */
+	struct look_link *look; /* under way */
+	uint64_t began_ns;      /* it, or the last … */
+	uint64_t began_real_us; /* … by the clock of the files' stamps */
+	uint64_t looked_ns;     /* when the last good one began; 0 = never */
+	uint64_t failed_ns;     /* when the last one failed; 0 = it did not */
+	bool racy;              /* what is known may have changed without another stamp … */
+	bool found_racy;        /* … as the look under way found it */
+	bool stale;             /* an answer of the look under way changed a source; `rules` follow when it is over */
+	bool too_deep;          /* in more folders than a look takes: some would go unread */
+	bool below;             /* the look under way finds what is nested, too */
+	uint64_t below_ns;      /* when the last such began; 0 = never */
+	struct buf found;       /* by it, each with its NUL … */
+	bool partial;           /* … and there may be more */
+	struct buf first;       /* what the first one found … */
+	uint64_t dev, ino;      /* … in this folder */
+	struct buf nested;      /* what counts */
+	bool kept;              /* of the first that have any */
 	char failure[160];
-	struct policy_rules rules;       /* all of it together … */
+	struct policy_rules rules; /* all of it together … */
 	struct policy_hooks hooks;
-	bool together;                   /* … if any file adds to what holds everywhere */
-	unsigned generation;             /* of the files that hold everywhere */
+	bool together;       /* … if any file adds to what holds everywhere */
+	unsigned generation; /* of the files that hold everywhere */
 	char problem[ERR_MESSAGE_MAX];
 };
 
-void place_policies_init(struct place_policies *p, struct event_base *base, struct engine *engine, struct spawn_link *spawner,
-			 const struct policy_files *files, bool peers)
+void place_policies_init(struct place_policies *p, struct event_base *base, struct engine *engine,
+			 struct spawn_link *spawner, const struct policy_files *files, bool peers)
 {
-	*p = (struct place_policies){ .base = base, .engine = engine, .spawner = spawner, .files = files, .peers = peers };
+	*p = (struct place_policies){
+		.base = base, .engine = engine, .spawner = spawner, .files = files, .peers = peers
+	};
 	TAILQ_INIT(&p->places);
 }
 
@@ -126,7 +128,7 @@ void place_policies_forget(struct place_policies *p, uint32_t uid)
 {
 	struct place *l;
 
-	TAILQ_FOREACH(l, &p->places, link)
+	TAILQ_FOREACH (l, &p->places, link)
 		if (l->uid == uid)
 			l->looked_ns = 0;
 }
@@ -134,8 +136,8 @@ void place_policies_forget(struct place_policies *p, uint32_t uid)
 /* ---- finding the place ---- */
 
 /*
- * For one more. Only what nobody waits for goes: forgetting a place costs another look, so where all are being looked at, there are more of
- * them for a while. The one that is about to be used is not among them yet.
+ * For one more. Only what nobody waits for goes: forgetting a place costs another look, so where all are being looked
+ * at, there are more of them for a while. The one that is about to be used is not among them yet.
  */
 static void make_room(struct place_policies *p)
 {
@@ -152,7 +154,7 @@ static struct place *place_get(struct place_policies *p, const struct port_place
 {
 	struct place *l;
 
-	TAILQ_FOREACH(l, &p->places, link)
+	TAILQ_FOREACH (l, &p->places, link)
 		if (l->uid == at->uid && strcmp(l->workspace, at->workspace) == 0)
 			break;
 	if (l) {
@@ -171,7 +173,8 @@ static struct place *place_get(struct place_policies *p, const struct port_place
 		workspace_above(at->workspace, at->home ? at->home : "", &folders);
 	l->source = mem_zalloc(LOOK_FOLDERS_MAX + 1, sizeof *l->source);
 	if (p->peers)
-		l->source[l->count++] = (struct source){ .user = true, .name = mem_strdup("~/.config/bailiff/policy.json") };
+		l->source[l->count++] = (struct source){ .user = true,
+							 .name = mem_strdup("~/.config/bailiff/policy.json") };
 	for (const char *s = folders.data; s && s < folders.data + folders.len && !l->too_deep; s += strlen(s) + 1) {
 		l->too_deep = l->count == LOOK_FOLDERS_MAX;
 		if (!l->too_deep)
@@ -184,10 +187,7 @@ static struct place *place_get(struct place_policies *p, const struct port_place
 
 /* ---- all rules together ---- */
 
-static enum rule_layer layer_of(const struct source *s)
-{
-	return s->user ? RULE_OF_USER : RULE_OF_WORKSPACE;
-}
+static enum rule_layer layer_of(const struct source *s) { return s->user ? RULE_OF_USER : RULE_OF_WORKSPACE; }
 
 static int put_together(struct place *l, struct policy_rules *ret, struct policy_hooks *hooks, struct err *e)
 {
@@ -238,7 +238,7 @@ static bool take_text(struct source *s, char *text, size_t len)
 	struct policy_hooks hooks = { 0 };
 	struct err e = ERR_INIT;
 	bool good = policy_rules_parse(&alone, layer_of(s), s->name, text, len, &e) == 0 &&
-		policy_hooks_parse(&hooks, layer_of(s), s->name, text, len, &e) == 0;
+		    policy_hooks_parse(&hooks, layer_of(s), s->name, text, len, &e) == 0;
 
 	policy_rules_done(&alone);
 	policy_hooks_done(&hooks);
@@ -275,18 +275,12 @@ static char *read_memfd(int fd, size_t *ret_len)
 static const char *why_not(int error)
 {
 	switch (error) {
-	case ELOOP:
-		return "it, or a folder on the way, is a symbolic link";
-	case EXDEV:
-		return "it leads out of its folder";
-	case EINVAL:
-		return "it is no regular file";
-	case EFBIG:
-		return "it is larger than 1 MiB";
-	case EAGAIN:
-		return "it is being written";
-	default:
-		return strerror(error);
+	case ELOOP: return "it, or a folder on the way, is a symbolic link";
+	case EXDEV: return "it leads out of its folder";
+	case EINVAL: return "it is no regular file";
+	case EFBIG: return "it is larger than 1 MiB";
+	case EAGAIN: return "it is being written";
+	default: return strerror(error);
 	}
 }
 
@@ -296,8 +290,10 @@ static void tell(struct place *l, const struct source *s, const char *hash)
 	buf_auto struct buf summary = BUF_INIT;
 
 	if (s->problem[0]) {
-		engine_warn(l->owner->engine, "policy_not_loaded", s->text ? "mend it; until then what it said before holds" :
-			    "mend it or take it away; until then nothing is started there", "%s", s->problem);
+		engine_warn(l->owner->engine, "policy_not_loaded",
+			    s->text ? "mend it; until then what it said before holds"
+				    : "mend it or take it away; until then nothing is started there",
+			    "%s", s->problem);
 		return;
 	}
 	buf_printf(&summary, hash[0] ? "%s was read" : "%s is gone", s->name);
@@ -339,8 +335,9 @@ static void take_answer(struct place *l, struct source *s, const struct look_ans
 }
 
 /*
- * A folder without .bailiff, which is how most are: whether it still is so can be seen at once if we may look into the folder at
- * all, and then it does not matter what else is made there. That the path still leads to it, only the path can tell.
+ * A folder without .bailiff, which is how most are: whether it still is so can be seen at once if we may look into the
+ * folder at all, and then it does not matter what else is made there. That the path still leads to it, only the path
+ * can tell.
  */
 enum insight { LACKS_IT, HAS_IT, UNSEEN };
 
@@ -373,8 +370,8 @@ static enum insight look_inside(const struct source *s)
 /* Moved, or its rights are others: that changes when it was changed, but not when something in it was. */
 static bool was_moved(const struct look_stamp *now, const struct look_stamp *then)
 {
-	return (now->changed_s != then->changed_s || now->changed_ns != then->changed_ns) && now->modified_s == then->modified_s &&
-	       now->modified_ns == then->modified_ns;
+	return (now->changed_s != then->changed_s || now->changed_ns != then->changed_ns) &&
+	       now->modified_s == then->modified_s && now->modified_ns == then->modified_ns;
 }
 
 /* As of when the look began: it has read the file at any time since, and its answer may have waited for us. */
@@ -420,8 +417,8 @@ static void note_nested(struct place *l, const char *path)
 
 	for (const char *s = l->found.data; s && s < l->found.data + l->found.len; s += strlen(s) + 1)
 		n++;
-	if (n < NESTED_FOUND_MAX && path_clean(path, clean, &e) == 0 && strcmp(clean, path) == 0 && path_within(l->workspace, path) &&
-	    strcmp(l->workspace, path) != 0)
+	if (n < NESTED_FOUND_MAX && path_clean(path, clean, &e) == 0 && strcmp(clean, path) == 0 &&
+	    path_within(l->workspace, path) && strcmp(l->workspace, path) != 0)
 		add_text(&l->found, path);
 }
 
@@ -447,8 +444,8 @@ static void meet_workspace(struct place *l)
 }
 
 /*
- * What counted stays first, or a command could make so much that it has no room any more; it goes when a look that missed nothing does
- * not find it. Then policies; of the rest, what was there before anything could be started here.
+ * What counted stays first, or a command could make so much that it has no room any more; it goes when a look that
+ * missed nothing does not find it. Then policies; of the rest, what was there before anything could be started here.
  */
 static void settle_nested(struct place *l)
 {
@@ -463,7 +460,8 @@ static void settle_nested(struct place *l)
 		if (l->partial || has_text(&l->found, s))
 			n += add_text(&l->nested, s);
 	for (int policies = 1; policies >= 0; policies--)
-		for (const char *s = l->found.data; s && s < l->found.data + l->found.len && n < NESTED_MAX; s += strlen(s) + 1)
+		for (const char *s = l->found.data; s && s < l->found.data + l->found.len && n < NESTED_MAX;
+		     s += strlen(s) + 1)
 			if (nested_is_policy(s) == policies && (policies || has_text(&l->first, s)))
 				n += add_text(&l->nested, s);
 	if (n && !l->kept && l->owner->kept < KEPT_MAX) {
@@ -491,13 +489,14 @@ void place_policies_nested(struct place_policies *p, uint32_t uid, const char *w
 
 	if (!p)
 		return;
-	TAILQ_FOREACH(l, &p->places, link) {
+	TAILQ_FOREACH (l, &p->places, link) {
 		if (l->uid != uid)
 			continue;
 		if (path_within(workspace, l->workspace) || path_within(l->workspace, workspace))
 			add_held(l, out);
 		if (strcmp(workspace, l->workspace) == 0)
-			for (const char *s = l->nested.data; s && s < l->nested.data + l->nested.len; s += strlen(s) + 1)
+			for (const char *s = l->nested.data; s && s < l->nested.data + l->nested.len;
+			     s += strlen(s) + 1)
 				add_text(out, s);
 	}
 }
@@ -574,8 +573,10 @@ static int look(struct place *l, int peer_fd, struct err *e)
 		buf_byte(&request, '\0');
 	}
 	if (peer_fd < 0)
-		return err_set(e, ERR_UNAVAILABLE, "the policy of '%.200s' is opened as its user, and no client of uid %u has come since the daemon began", l->workspace,
-			       (unsigned)l->uid);
+		return err_set(e, ERR_UNAVAILABLE,
+			       "the policy of '%.200s' is opened as its user, and no client of uid %u has come since "
+			       "the daemon began",
+			       l->workspace, (unsigned)l->uid);
 	l->began_ns = clock_boot_ns();
 	l->began_real_us = clock_real_us();
 	l->found_racy = false;
@@ -584,7 +585,8 @@ static int look(struct place *l, int peer_fd, struct err *e)
 	l->below = l->workspace[0] && (!l->below_ns || l->began_ns - l->below_ns > AGAIN_NS);
 	buf_reset(&l->found);
 	l->partial = false;
-	l->look = look_link_new(l->owner->base, l->owner->spawner, l->below ? LOOK_BELOW : LOOK_WORKSPACE, request.data, request.len, peer_fd, &on, l);
+	l->look = look_link_new(l->owner->base, l->owner->spawner, l->below ? LOOK_BELOW : LOOK_WORKSPACE, request.data,
+				request.len, peer_fd, &on, l);
 	return l->look ? 0 : err_sys(e, errno, "look for the policy of '%s'", l->workspace);
 }
 
@@ -600,7 +602,8 @@ static bool has_changed(const struct place *l)
 
 			if (sight == HAS_IT || look_stamp_get(s->fds[k], &now) < 0)
 				return true;
-			if (sight == LACKS_IT ? was_moved(&now, &s->stamp[k]) : memcmp(&now, &s->stamp[k], sizeof now) != 0)
+			if (sight == LACKS_IT ? was_moved(&now, &s->stamp[k])
+					      : memcmp(&now, &s->stamp[k], sizeof now) != 0)
 				return true;
 		}
 	}
@@ -614,7 +617,8 @@ static bool is_fresh(const struct place *l, uint64_t since_ns)
 	return (since_ns && l->looked_ns >= since_ns) || (!l->racy && !has_changed(l));
 }
 
-int place_policies_of(struct place_policies *p, const struct port_place *at, const struct policy_rules **ret, struct err *e)
+int place_policies_of(struct place_policies *p, const struct port_place *at, const struct policy_rules **ret,
+		      struct err *e)
 {
 	uint64_t now = clock_boot_ns();
 	struct err later = ERR_INIT;
@@ -627,10 +631,13 @@ int place_policies_of(struct place_policies *p, const struct port_place *at, con
 	if (!l->count)
 		return 0;
 	if (l->too_deep)
-		return err_set(e, ERR_PERMISSION, "nothing is started here: '%.200s' is nested in more than %u folders, and the policy of each would count",
+		return err_set(e, ERR_PERMISSION,
+			       "nothing is started here: '%.200s' is nested in more than %u folders, and the policy of "
+			       "each would count",
 			       l->workspace, LOOK_FOLDERS_MAX - p->peers);
 	if (l->failed_ns && now - l->failed_ns < FAILED_NS)
-		return err_set(e, ERR_UNAVAILABLE, "the policy of '%.200s' cannot be looked at: %s", l->workspace, l->failure);
+		return err_set(e, ERR_UNAVAILABLE, "the policy of '%.200s' cannot be looked at: %s", l->workspace,
+			       l->failure);
 	if (!is_fresh(l, at->since_ns))
 		return l->look || look(l, at->peer_fd, e) == 0 ? 1 : -1;
 	if (now - l->looked_ns > AGAIN_NS && !l->look && at->peer_fd >= 0)
@@ -638,7 +645,8 @@ int place_policies_of(struct place_policies *p, const struct port_place *at, con
 	if (l->generation != p->files->generation)
 		rebuild(l);
 	if (l->problem[0])
-		return err_set(e, ERR_PERMISSION, "nothing is started here while the policy cannot be read: %s", l->problem);
+		return err_set(e, ERR_PERMISSION, "nothing is started here while the policy cannot be read: %s",
+			       l->problem);
 	if (l->together)
 		*ret = &l->rules;
 	return 0;

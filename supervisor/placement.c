@@ -20,11 +20,15 @@
 static void explain_refusal(struct cgroup_base *b, const struct err *e)
 {
 	bool root = geteuid() == 0;
-	snprintf(b->why, sizeof b->why, "%s gave the daemon no cgroup: %.180s", root ? "systemd" : "the user's systemd", e->message);
+	snprintf(b->why, sizeof b->why, "%s gave the daemon no cgroup: %.180s", root ? "systemd" : "the user's systemd",
+		 e->message);
 	if (root)
-		snprintf(b->fix, sizeof b->fix, "start it as a service (systemctl start bailiff), or repair the system bus");
+		snprintf(b->fix, sizeof b->fix,
+			 "start it as a service (systemctl start bailiff), or repair the system bus");
 	else
-		snprintf(b->fix, sizeof b->fix, "as root: loginctl enable-linger %u, which starts the user's manager; then restart the daemon", (unsigned)geteuid());
+		snprintf(b->fix, sizeof b->fix,
+			 "as root: loginctl enable-linger %u, which starts the user's manager; then restart the daemon",
+			 (unsigned)geteuid());
 }
 
 static void find_base(struct cgroup_base *b, const char *tag, pid_t companion)
@@ -100,7 +104,8 @@ void placement_resume(struct placement *ret, const struct placement_arguments *a
 	} else {
 		if (cgroup_own_folder(b->path, NULL) < 0)
 			b->path[0] = 0;
-		snprintf(b->why, sizeof b->why, "the daemon was started by a version that did not prepare a cgroup for limits");
+		snprintf(b->why, sizeof b->why,
+			 "the daemon was started by a version that did not prepare a cgroup for limits");
 		snprintf(b->fix, sizeof b->fix, "restart the daemon");
 	}
 	ret->limits = mem_strdup(a->limits ? a->limits : "{}");

@@ -2,21 +2,23 @@
 #define BAILIFF_SUPERVISOR_PLACEMENT_H
 
 /*
- * The guard's placement: finds or asks for the cgroup below which the daemon's sandboxes get theirs (sandbox/cgroup_base.h) and moves
- * the guard there, before it starts anything. What came of it, controller by controller, is for get_health and `bailiff doctor`.
+ * The guard's placement: finds or asks for the cgroup below which the daemon's sandboxes get theirs
+ * (sandbox/cgroup_base.h) and moves the guard there, before it starts anything. What came of it, controller by
+ * controller, is for get_health and `bailiff doctor`.
  */
 
 #include "sandbox/cgroup_base.h"
 
 struct placement {
 	struct cgroup_base base;
-	char *limits;    /* a JSON object, see docs/operations.md; from the heap */
+	char *limits; /* a JSON object, see docs/operations.md; from the heap */
 };
 
 /* `companion` as in cgroup_base_find. Takes seconds at most, whatever systemd does. */
 void placement_take(struct placement *ret, const char *tag, pid_t companion);
 
-/* How a placement gets to the daemon's other processes and to its next program: --cgroup-base and so on. NULL = not given. */
+/* How a placement gets to the daemon's other processes and to its next program: --cgroup-base and so on. NULL = not
+ * given. */
 struct placement_arguments {
 	const char *base, *why, *fix, *limits;
 };

@@ -27,7 +27,7 @@ static const struct layer {
 };
 
 struct text {
-	char *data;    /* NULL = no file */
+	char *data; /* NULL = no file */
 	size_t len;
 	char hash[HASH_SHA256_TEXT]; /* "" = no file */
 };
@@ -50,21 +50,26 @@ static int read_file(const struct layer *l, int fd, struct text *ret, struct err
 	return 0;
 }
 
-static int read_all(const int files[GUARD_FILES], struct text texts[countof(layers)], struct policy_files *ret, struct err *e)
+static int read_all(const int files[GUARD_FILES], struct text texts[countof(layers)], struct policy_files *ret,
+		    struct err *e)
 {
 	for (size_t i = 0; i < countof(layers); i++) {
 		if (read_file(&layers[i], files[layers[i].file], &texts[i], e) < 0)
 			return -1;
-		if (texts[i].data && (policy_rules_parse(&ret->rules, layers[i].rules, layers[i].label, texts[i].data, texts[i].len, e) < 0 ||
-				      policy_hooks_parse(&ret->hooks, layers[i].rules, layers[i].label, texts[i].data, texts[i].len, e) < 0 ||
-				      policy_profiles_parse(&ret->profiles, layers[i].label, texts[i].data, texts[i].len, e) < 0 ||
-				      policy_models_parse(&ret->models, layers[i].label, texts[i].data, texts[i].len, e) < 0))
+		if (texts[i].data &&
+		    (policy_rules_parse(&ret->rules, layers[i].rules, layers[i].label, texts[i].data, texts[i].len, e) <
+			     0 ||
+		     policy_hooks_parse(&ret->hooks, layers[i].rules, layers[i].label, texts[i].data, texts[i].len, e) <
+			     0 ||
+		     policy_profiles_parse(&ret->profiles, layers[i].label, texts[i].data, texts[i].len, e) < 0 ||
+		     policy_models_parse(&ret->models, layers[i].label, texts[i].data, texts[i].len, e) < 0))
 			return -1;
 	}
 	return 0;
 }
 
-static void take(struct policy_files *p, struct policy_files *fresh, const struct text texts[countof(layers)], struct engine *engine)
+static void take(struct policy_files *p, struct policy_files *fresh, const struct text texts[countof(layers)],
+		 struct engine *engine)
 {
 	struct policy_files old = *p;
 	buf_auto struct buf summary = BUF_INIT;
@@ -89,13 +94,17 @@ static void take(struct policy_files *p, struct policy_files *fresh, const struc
 		if (!texts[i].data)
 			buf_printf(&summary, "%s is gone", layers[i].label);
 		else
-			buf_printf(&summary, "%s was read: %zu rules, %zu hooks, and %zu profiles besides the shipped ones, are known", layers[i].label, p->rules.count,
-				   p->hooks.count, p->profiles.count);
+			buf_printf(&summary,
+				   "%s was read: %zu rules, %zu hooks, and %zu profiles besides the shipped ones, are "
+				   "known",
+				   layers[i].label, p->rules.count, p->hooks.count, p->profiles.count);
 		engine_policy_is(engine, layers[i].name, texts[i].hash, summary.data);
 	}
 	if (p->profiles.partial)
-		engine_warn(engine, "policy_partly_used", "parts of the section sandbox are not acted on: do not rely on them",
-			    "this version acts on the permissions, prefix rules, hooks, profiles, hosts, models and limits of a policy file only");
+		engine_warn(engine, "policy_partly_used",
+			    "parts of the section sandbox are not acted on: do not rely on them",
+			    "this version acts on the permissions, prefix rules, hooks, profiles, hosts, models and "
+			    "limits of a policy file only");
 	for (size_t i = 0; i < p->rules.nnotes && i < NOTES_TOLD; i++)
 		engine_warn(engine, "policy_note", "bailiff policy lint shows all notes", "%s", p->rules.note[i]);
 	for (size_t i = 0; i < p->hooks.nnotes && i < NOTES_TOLD; i++)
@@ -113,8 +122,10 @@ void policy_files_load(struct policy_files *p, const int files[GUARD_FILES], str
 		engine_policy_loaded(engine, NULL);
 	} else {
 		policy_files_done(&fresh);
-		engine_warn(engine, "policy_not_loaded", p->loaded ? "mend it and send SIGHUP; until then the policy of before holds" :
-			    "mend it and send SIGHUP; until then no process is started", "the policy was not loaded: %s", e.message);
+		engine_warn(engine, "policy_not_loaded",
+			    p->loaded ? "mend it and send SIGHUP; until then the policy of before holds"
+				      : "mend it and send SIGHUP; until then no process is started",
+			    "the policy was not loaded: %s", e.message);
 		if (!p->loaded)
 			engine_set_policy_problem(engine, e.message);
 		engine_policy_loaded(engine, e.message);
@@ -133,7 +144,8 @@ void policy_files_done(struct policy_files *p)
 		free(p->text[i]);
 }
 
-int policy_files_parse_again(const struct policy_files *p, struct policy_rules *ret, struct policy_hooks *ret_hooks, struct err *e)
+int policy_files_parse_again(const struct policy_files *p, struct policy_rules *ret, struct policy_hooks *ret_hooks,
+			     struct err *e)
 {
 	for (size_t i = 0; i < countof(layers); i++) {
 		enum rule_layer l = layers[i].rules;

@@ -14,15 +14,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-void proxy_link_init(struct proxy_link *l, struct world *w)
-{
-	*l = (struct proxy_link){ .world = w, .fd = -1 };
-}
+void proxy_link_init(struct proxy_link *l, struct world *w) { *l = (struct proxy_link){ .world = w, .fd = -1 }; }
 
-void proxy_link_configure(struct proxy_link *l, const struct config *config)
-{
-	l->config = config;
-}
+void proxy_link_configure(struct proxy_link *l, const struct config *config) { l->config = config; }
 
 /* ---- what the proxy is told ---- */
 
@@ -121,10 +115,7 @@ static void flush(struct proxy_link *l)
 		strmap_each(&l->world->holds, end_one, &r);
 }
 
-static void on_writable(evutil_socket_t fd, short what, void *ctx)
-{
-	flush(ctx);
-}
+static void on_writable(evutil_socket_t fd, short what, void *ctx) { flush(ctx); }
 
 /* ---- what it reports ---- */
 
@@ -146,7 +137,9 @@ static void on_refused(struct proxy_link *l, const struct proxy_msg *m)
 
 static void on_traffic(struct proxy_link *l, const struct proxy_msg *m)
 {
-	const struct port_traffic t = { .host = m->host, .port = m->port, .connections = m->count, .sent = m->sent, .received = m->received };
+	const struct port_traffic t = {
+		.host = m->host, .port = m->port, .connections = m->count, .sent = m->sent, .received = m->received
+	};
 
 	engine_on_traffic(l->world->engine, m->key.id, &t);
 }

@@ -2,9 +2,9 @@
 #define BAILIFF_SUPERVISOR_PROXY_LINK_H
 
 /*
- * The runtime's side of its link to the proxy (proxy/proxy_msg.h). What the proxy is to know is state of the holds, told
- * again whenever there is another proxy; what it reports goes to the engine. The proxy is asked for when a sandbox first
- * needs it.
+ * The runtime's side of its link to the proxy (proxy/proxy_msg.h). What the proxy is to know is state of the holds,
+ * told again whenever there is another proxy; what it reports goes to the engine. The proxy is asked for when a sandbox
+ * first needs it.
  */
 
 #include "supervisor/proxy/proxy_msg.h"
@@ -19,9 +19,9 @@ struct world;
 
 struct proxy_link {
 	struct world *world;
-	int fd;                       /* −1 = there is no proxy, or it is being started anew */
+	int fd; /* −1 = there is no proxy, or it is being started anew */
 	struct event *read_ev, *write_ev;
-	const struct config *config;  /* the caller's: names and credentials; NULL = none */
+	const struct config *config; /* the caller's: names and credentials; NULL = none */
 	size_t names_told, credentials_told;
 	bool wanted, listening, synced;
 };

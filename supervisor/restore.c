@@ -28,7 +28,9 @@ static int open_source(const char *from, int *ret, struct err *e)
 	if (fd < 0)
 		return err_sys(e, errno, "open the backup '%s'", from);
 	if (fstatat(fd, "store/data.mdb", &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
-		return err_set(e, ERR_INVALID, "'%s' is not a backup: it has no store/data.mdb; name a folder that store backup wrote", from);
+		return err_set(e, ERR_INVALID,
+			       "'%s' is not a backup: it has no store/data.mdb; name a folder that store backup wrote",
+			       from);
 	*ret = fd_take(&fd);
 	return 0;
 }

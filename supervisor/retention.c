@@ -20,9 +20,9 @@
 struct retention {
 	struct store *store;
 	uint64_t floor, idem_before_us;
-	uint64_t quiet_since;    /* a session with an event past this one stays, */
-	uint64_t began_us;       /* and so does one that was touched since */
-	bool all;                /* but the newest event: those that retention itself writes go as well */
+	uint64_t quiet_since;     /* a session with an event past this one stays, */
+	uint64_t began_us;        /* and so does one that was touched since */
+	bool all;                 /* but the newest event: those that retention itself writes go as well */
 	char after[VIEW_KEY_MAX]; /* sessions up to this one were looked at */
 	retention_done_fn done;
 	void *ctx;
@@ -69,10 +69,7 @@ static void write_payload(const struct view_expirable *x, uint64_t now_us, struc
 	jw_obj_end(&w);
 }
 
-static const char *or_null(const char *id)
-{
-	return *id ? id : NULL;
-}
+static const char *or_null(const char *id) { return *id ? id : NULL; }
 
 static bool on_expirable(void *ctx, const struct view_expirable *x)
 {
@@ -115,7 +112,7 @@ struct leaving {
 	struct store *store;
 	struct store_batch *batch;
 	const struct session_doc *session;
-	struct buf *documents;   /* "<kind>/<id>", each with its NUL */
+	struct buf *documents; /* "<kind>/<id>", each with its NUL */
 	struct err err;
 };
 
@@ -148,7 +145,9 @@ static int is_quiet(const struct retention *r, const char *session_id, bool *ret
 static const char *expired_fact(struct leaving *l, const char *at, const char *end)
 {
 	buf_auto struct buf payload = BUF_INIT;
-	struct event_draft d = { .type = EVENT_SESSION_EXPIRED, .uid = (uint32_t)l->session->uid, .real_us = clock_real_us() };
+	struct event_draft d = { .type = EVENT_SESSION_EXPIRED,
+				 .uid = (uint32_t)l->session->uid,
+				 .real_us = clock_real_us() };
 	struct jw w = jw_on(&payload);
 	char now[CLOCK_TEXT_MAX];
 
@@ -191,7 +190,8 @@ static int look_at_session(struct retention *r, const char *session_id, struct s
 	int known = view_read(r->store, &session_shape, session_id, &text, &d, e);
 	if (known != 0 || strcmp(d.kind, "system") == 0)
 		return known < 0 ? -1 : 0;
-	/* Documents are read as they are committed, events only up to what was dispatched: of the newest sessions there is no event yet. */
+	/* Documents are read as they are committed, events only up to what was dispatched: of the newest sessions there
+	 * is no event yet. */
 	if (d.createdAt >= r->began_us || (d.updatedAt != VIEW_ABSENT && d.updatedAt >= r->began_us))
 		return 0;
 	if (is_quiet(r, session_id, &quiet, e) < 0)
@@ -224,7 +224,9 @@ static void on_sessions_expired(void *ctx, const struct store_result *result)
 static void next_sessions(struct retention *r)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
-	const struct view_ids_query q = { .kind = VIEW_SESSION, .after = r->after[0] ? r->after : NULL, .max = SESSIONS_AT_ONCE };
+	const struct view_ids_query q = { .kind = VIEW_SESSION,
+					  .after = r->after[0] ? r->after : NULL,
+					  .max = SESSIONS_AT_ONCE };
 	struct store_batch *batch = store_batch_new(r->store);
 	struct err e = ERR_INIT;
 	int more = view_ids(r->store, &q, &ids, r->after, &e), went = 0;
@@ -251,7 +253,8 @@ static void next(struct retention *r)
 {
 	struct expiry ex = { .retention = r, .batch = store_batch_new(r->store) };
 
-	if (view_expirable_outputs(r->store, r->floor, PROCESSES_AT_ONCE, on_expirable, &ex, &ex.err) < 0 || ex.err.code) {
+	if (view_expirable_outputs(r->store, r->floor, PROCESSES_AT_ONCE, on_expirable, &ex, &ex.err) < 0 ||
+	    ex.err.code) {
 		store_batch_free(ex.batch);
 		err_wrap(&ex.err, "expire outputs");
 		finish(r, &ex.err);

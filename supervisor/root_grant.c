@@ -18,8 +18,8 @@ struct root_grant {
 	LIST_ENTRY(root_grant) link;
 	struct root_grants *owner;
 	struct event *ev;
-	int fd;      /* ends when it is noted */
-	int client;  /* whose replies wait, by number only; −1 = nobody's */
+	int fd;     /* ends when it is noted */
+	int client; /* whose replies wait, by number only; −1 = nobody's */
 };
 
 void root_grants_init(struct root_grants *g, struct event_base *base, struct spawn_link *spawner)
@@ -47,7 +47,7 @@ bool root_grants_hold(const struct root_grants *g, int client)
 {
 	const struct root_grant *r;
 
-	LIST_FOREACH(r, &g->pending, link)
+	LIST_FOREACH (r, &g->pending, link)
 		if (r->client == client)
 			return true;
 	return false;
@@ -59,7 +59,8 @@ static void on_noted(evutil_socket_t fd, short what, void *ctx)
 	struct root_grants *g = r->owner;
 
 	if (what & EV_TIMEOUT)
-		log_warning("the spawner has not noted what root authorised; work that is done after the client has left may be refused");
+		log_warning("the spawner has not noted what root authorised; work that is done after the client has "
+			    "left may be refused");
 	grant_free(r);
 	if (g->settled)
 		g->settled(g->ctx);

@@ -2,8 +2,9 @@
 #define BAILIFF_SUPERVISOR_ROOT_GRANT_H
 
 /*
- * A root client asks for work that will be done later, perhaps when it has left: the spawner is told while the client is there
- * (supervisor/spawner/authority.c). Until it has taken note, replies to that client can be held back, so that it does not leave too early.
+ * A root client asks for work that will be done later, perhaps when it has left: the spawner is told while the client
+ * is there (supervisor/spawner/authority.c). Until it has taken note, replies to that client can be held back, so that
+ * it does not leave too early.
  */
 
 #include <stdbool.h>

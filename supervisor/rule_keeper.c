@@ -35,13 +35,15 @@ struct keeping {
 	char path[PATH_MAX];
 	/* what is written */
 	unsigned line;
-	bool loading;                /* it is written, and waits to be in force */
+	bool loading; /* it is written, and waits to be in force */
 };
 
-void rule_keeper_init(struct rule_keeper *k, struct event_base *base, struct engine *engine, struct spawn_link *spawner, struct guard_link *guard,
-		      struct place_policies *places, bool peers)
+void rule_keeper_init(struct rule_keeper *k, struct event_base *base, struct engine *engine, struct spawn_link *spawner,
+		      struct guard_link *guard, struct place_policies *places, bool peers)
 {
-	*k = (struct rule_keeper){ .base = base, .engine = engine, .spawner = spawner, .guard = guard, .places = places, .peers = peers };
+	*k = (struct rule_keeper){
+		.base = base, .engine = engine, .spawner = spawner, .guard = guard, .places = places, .peers = peers
+	};
 	TAILQ_INIT(&k->queue);
 }
 
@@ -85,9 +87,12 @@ static void give_up(struct keeping *j, int error, const struct err *e)
 	if (e)
 		why = *e;
 	else
-		err_set(&why, ERR_UNAVAILABLE, "%.200s: %s", j->path[0] ? j->path : "policy.json", error == ELOOP ? "it is a symbolic link" :
-			error == EINVAL ? "it is no regular file" : error == EFBIG ? "it is larger than 1 MiB" : error == EAGAIN ? "others write it all the time" :
-			strerror(error));
+		err_set(&why, ERR_UNAVAILABLE, "%.200s: %s", j->path[0] ? j->path : "policy.json",
+			error == ELOOP    ? "it is a symbolic link"
+			: error == EINVAL ? "it is no regular file"
+			: error == EFBIG  ? "it is larger than 1 MiB"
+			: error == EAGAIN ? "others write it all the time"
+					  : strerror(error));
 	finish(j, &why);
 }
 
@@ -144,12 +149,14 @@ static void write_text(struct keeping *j)
 	struct err e = ERR_INIT;
 
 	buf_append(&out, (const char *)&j->write, sizeof j->write);
-	if (policy_edit_add(buf_cstr(&j->text), j->text.len, j->list, (const char *const *)j->rule, j->count, &out, &j->line, &e) < 0) {
+	if (policy_edit_add(buf_cstr(&j->text), j->text.len, j->list, (const char *const *)j->rule, j->count, &out,
+			    &j->line, &e) < 0) {
 		err_wrap(&e, "%.200s", j->path);
 		give_up(j, 0, &e);
 		return;
 	}
-	if (out.len - sizeof j->write == j->text.len && memcmp(out.data + sizeof j->write, j->text.data, j->text.len) == 0) {
+	if (out.len - sizeof j->write == j->text.len &&
+	    memcmp(out.data + sizeof j->write, j->text.data, j->text.len) == 0) {
 		if (j->tries) /* maybe from us */
 			is_written(j);
 		else
@@ -227,7 +234,7 @@ int rule_keeper_add(struct rule_keeper *k, const struct port_rule *r, struct err
 	struct keeping *j;
 	size_t n = 0;
 
-	TAILQ_FOREACH(j, &k->queue, link)
+	TAILQ_FOREACH (j, &k->queue, link)
 		n++;
 	if (n >= QUEUE_MAX)
 		return err_set(e, ERR_EXHAUSTED, "too many rules are being written; try again");

@@ -51,7 +51,7 @@ struct runtime {
 	int files[GUARD_FILES]; /* as the guard opened them; −1 = not there */
 	struct policy_files policy;
 	struct secrets secrets;
-	char *webhook;          /* bailiff-webhook; NULL = it is not there */
+	char *webhook; /* bailiff-webhook; NULL = it is not there */
 	struct event_base *base;
 	struct store *store;
 	struct engine *engine;
@@ -149,7 +149,8 @@ static int store_start(struct runtime *r, struct err *e)
 		.fold_ahead = view_fold_ahead,
 		.schema_version = r->config.schema_version,
 	};
-	/* The home's lock keeps everyone out but the runtime of a guard that was killed: that one is dying, so wait for it. */
+	/* The home's lock keeps everyone out but the runtime of a guard that was killed: that one is dying, so wait for
+	 * it. */
 	for (unsigned ms = 0; store_open(&o, &r->store, e) < 0; ms += STORE_LOOK_MS) {
 		if (e->code != ERR_CONFLICT || ms >= STORE_WAIT_MS)
 			return err_wrap(e, "open the store");
@@ -199,7 +200,8 @@ static void on_reload(void *ctx, const int files[GUARD_FILES])
 /* Before anything else is opened: a file that is not there leaves its number free. */
 static void find_files(struct runtime *r)
 {
-	static const int places[GUARD_FILES] = { [GUARD_FILE_CONFIG] = GUARD_FD_CONFIG, [GUARD_FILE_POLICY] = GUARD_FD_POLICY,
+	static const int places[GUARD_FILES] = { [GUARD_FILE_CONFIG] = GUARD_FD_CONFIG,
+						 [GUARD_FILE_POLICY] = GUARD_FD_POLICY,
 						 [GUARD_FILE_HOST_POLICY] = GUARD_FD_HOST_POLICY };
 
 	for (int i = 0; i < GUARD_FILES; i++)
@@ -237,8 +239,9 @@ static void on_pruned(void *ctx, const struct retention_result *n, const struct 
 		engine_warn(r->engine, "retention_failed", "look at the disk; it is tried again within the hour",
 			    "old events could not be pruned: %s", e->message);
 	else if (n->events || n->outputs || n->sessions)
-		log_info("retention: %llu events, %llu outputs and %llu sessions removed", (unsigned long long)n->events,
-			 (unsigned long long)n->outputs, (unsigned long long)n->sessions);
+		log_info("retention: %llu events, %llu outputs and %llu sessions removed",
+			 (unsigned long long)n->events, (unsigned long long)n->outputs,
+			 (unsigned long long)n->sessions);
 }
 
 static void on_retention(evutil_socket_t fd, short what, void *ctx)
@@ -283,10 +286,7 @@ static int sees_path(const char *path)
 	return errno == ENOENT || errno == ENOTDIR ? 0 : -1;
 }
 
-static bool audit_is_ours(const struct runtime *r)
-{
-	return strcmp(r->o->audit_state, "on") == 0;
-}
+static bool audit_is_ours(const struct runtime *r) { return strcmp(r->o->audit_state, "on") == 0; }
 
 static void engine_start(struct runtime *r)
 {
@@ -320,7 +320,8 @@ static void engine_start(struct runtime *r)
 		.boot_id = boot,
 		.owner_uid = r->o->owner_uid,
 		.violations = audit_is_ours(r),
-		.sees_path = r->o->privileged ? NULL : sees_path, /* another user's file system could block the runtime of all */
+		/* another user's file system could block the runtime of all */
+		.sees_path = r->o->privileged ? NULL : sees_path,
 		.violations_since_ns = r->o->audit_since_ns,
 		.secrets = r->secrets.path,
 		.nsecrets = r->secrets.npath,
@@ -335,14 +336,18 @@ static void engine_start(struct runtime *r)
 static void warn_of_audit(struct runtime *r)
 {
 	if (!audit_is_ours(r) && r->o->privileged && strncmp(r->o->audit_state, "switched off", 12) != 0)
-		engine_warn(r->engine, "violations_unavailable", "bailiffd --audit off accepts that; bailiff doctor shows what is enforced",
-			    "denials by the kernel are only guessed from the output of commands: %s", r->o->audit_state);
+		engine_warn(r->engine, "violations_unavailable",
+			    "bailiffd --audit off accepts that; bailiff doctor shows what is enforced",
+			    "denials by the kernel are only guessed from the output of commands: %s",
+			    r->o->audit_state);
 }
 
 /* How denials are learnt. The proxy and the resolver report exactly in any case. */
 static void violation_sources(const struct runtime *r, struct jw *w)
 {
-	static const char *const exact[] = { "proxy", "resolver", "audit", "landlock", "seccomp" }, *const guessed[] = { "proxy", "resolver", "output" };
+	static const char *const exact[] = { "proxy", "resolver", "audit", "landlock", "seccomp" }, *const guessed[] = {
+		"proxy", "resolver", "output"
+	};
 	bool on = audit_is_ours(r);
 
 	jw_kstr(w, "confidence", on ? "exact" : "hint");
@@ -358,7 +363,9 @@ static void violation_sources(const struct runtime *r, struct jw *w)
 	else if (strncmp(r->o->audit_state, "switched off", 12) == 0)
 		jw_kstr(w, "fix", "start bailiffd without --audit off");
 	else
-		jw_kstr(w, "fix", "remove the cause: bailiffd tries again every 30 seconds; in a container, only a daemon on the host gets exact denials");
+		jw_kstr(w, "fix",
+			"remove the cause: bailiffd tries again every 30 seconds; in a container, only a daemon on the "
+			"host gets exact denials");
 }
 
 static void health(void *ctx, struct buf *members)
@@ -432,16 +439,19 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 	secrets_init(&r->secrets, r->o->run_dir, r->o->state_dir, r->o->config_dir);
 	for (size_t i = 0; i < r->config.nsecret_paths; i++)
 		if (secrets_add(&r->secrets, r->config.secret_paths[i]) < 0)
-			return err_set(e, ERR_INVALID, "config.json: secretPaths: there is no room for more than %zu", i);
+			return err_set(e, ERR_INVALID, "config.json: secretPaths: there is no room for more than %zu",
+				       i);
 	engine_start(r);
 	place_policies_init(&r->places, r->base, r->engine, &r->world.spawner, &r->policy, !r->o->policy_file);
 	r->world.places = &r->places;
-	rule_keeper_init(&r->keeper, r->base, r->engine, &r->world.spawner, &r->world.guard, &r->places, !r->o->policy_file);
+	rule_keeper_init(&r->keeper, r->base, r->engine, &r->world.spawner, &r->world.guard, &r->places,
+			 !r->o->policy_file);
 	r->world.keeper = &r->keeper;
 	changes_init(&r->changes, r->store, r->engine, &r->world.spawner);
 	r->world.changes = &r->changes;
 	screens_init(&r->screens, r->base, r->store, r->engine, &r->world,
-		     (struct screen_limits){ .lines = (unsigned)r->config.screen_scrollback_lines, .bytes = r->config.screen_scrollback_bytes });
+		     (struct screen_limits){ .lines = (unsigned)r->config.screen_scrollback_lines,
+					     .bytes = r->config.screen_scrollback_bytes });
 	r->world.screens = &r->screens;
 	if (world_recover(&r->world, e) < 0)
 		return -1;
@@ -467,7 +477,8 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 	return 0;
 }
 
-/* The store is stopped first: with a disk that fails it has callbacks left, and every one of them belongs to what is freed here. */
+/* The store is stopped first: with a disk that fails it has callbacks left, and every one of them belongs to what is
+ * freed here. */
 static void runtime_tear_down(struct runtime *r)
 {
 	store_stop(r->store);
@@ -515,7 +526,8 @@ int runtime_main(const struct runtime_options *o)
 	find_files(&r);
 	signal(SIGPIPE, SIG_IGN);
 	fd_raise_nofile();
-	/* What one command took of the heap the next one needs: asking the kernel for it each time costs more than it holds. */
+	/* What one command took of the heap the next one needs: asking the kernel for it each time costs more than it
+	 * holds. */
 	mallopt(M_TRIM_THRESHOLD, HEAP_KEPT);
 	mallopt(M_TOP_PAD, HEAP_KEPT / 2);
 	if (runtime_set_up(&r, &e) < 0) {

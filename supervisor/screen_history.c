@@ -28,7 +28,8 @@ static bool take_event(void *ctx, const struct event_view *ev)
 		return true;
 	payload = event_payload(ev);
 	size = ev->type == EVENT_PROCESS_STARTED ? jval_get(payload, "tty") : payload;
-	unsigned rows = (unsigned)jval_uint(jval_get(size, "rows"), 0), cols = (unsigned)jval_uint(jval_get(size, "cols"), 0);
+	unsigned rows = (unsigned)jval_uint(jval_get(size, "rows"), 0),
+		 cols = (unsigned)jval_uint(jval_get(size, "cols"), 0);
 	if (!rows || !cols)
 		return true;
 	if (ev->type == EVENT_PROCESS_STARTED) {
@@ -47,7 +48,8 @@ static int take_document(struct screen_history *h, struct jval doc, struct err *
 	char status[32];
 
 	if (tty.type != JT_OBJECT)
-		return err_set(e, ERR_STATE, "process '%s' has no terminal; start_process with tty gives it one", h->process_id);
+		return err_set(e, ERR_STATE, "process '%s' has no terminal; start_process with tty gives it one",
+			       h->process_id);
 	jval_str(jval_get(doc, "status"), status, sizeof(status));
 	h->ended = strcmp(status, "running") != 0 && strcmp(status, "starting") != 0;
 	h->uid = (uint32_t)jval_uint(jval_get(doc, "uid"), 0);
@@ -75,15 +77,17 @@ static int take_output(struct store *s, struct screen_history *h, struct err *e)
 	return 0;
 }
 
-int screen_history_read(struct store *s, uint32_t viewer, const char *process_id, struct screen_history *ret, struct err *e)
+int screen_history_read(struct store *s, uint32_t viewer, const char *process_id, struct screen_history *ret,
+			struct err *e)
 {
 	struct screen_history h = { 0 };
 	buf_auto struct buf doc = BUF_INIT;
 	const struct store_query q = { .index = ID_PROCESS, .id = process_id };
 
 	snprintf(h.process_id, sizeof(h.process_id), "%s", process_id);
-	if (view_process(s, viewer, process_id, &doc, e) < 0 || take_document(&h, jval_of(buf_cstr(&doc), doc.len), e) < 0 ||
-	    take_output(s, &h, e) < 0 || store_events(s, &q, take_event, &h, e) < 0) {
+	if (view_process(s, viewer, process_id, &doc, e) < 0 ||
+	    take_document(&h, jval_of(buf_cstr(&doc), doc.len), e) < 0 || take_output(s, &h, e) < 0 ||
+	    store_events(s, &q, take_event, &h, e) < 0) {
 		screen_history_done(&h);
 		return -1;
 	}

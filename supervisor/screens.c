@@ -20,15 +20,15 @@
 #include <unistd.h>
 
 #define SCRATCH (2u << 20)
-#define SKIM_FROM (128u * 1024)  /* with so much to catch up it may be worth to look for what need not be drawn */
-#define READ (64u * 1024)        /* at once, if nothing is skimmed */
-#define PIECE_MIN 4u             /* fed between looks at the clock: */
-#define PIECE_CELLS (128u * 1024) /* so many bytes by the screen's cells */
-#define BUDGET_NS 2000000ull     /* of a turn */
-#define REST_US 20000            /* after a full turn while nobody asks: meanwhile what need not be drawn piles up */
-#define ANSWER_NS 50000000ull    /* a client that is about to show the terminal gets there first */
+#define SKIM_FROM (128u * 1024)    /* with so much to catch up it may be worth to look for what need not be drawn */
+#define READ (64u * 1024)          /* at once, if nothing is skimmed */
+#define PIECE_MIN 4u               /* fed between looks at the clock: */
+#define PIECE_CELLS (128u * 1024)  /* so many bytes by the screen's cells */
+#define BUDGET_NS 2000000ull       /* of a turn */
+#define REST_US 20000              /* after a full turn while nobody asks: meanwhile what need not be drawn piles up */
+#define ANSWER_NS 50000000ull      /* a client that is about to show the terminal gets there first */
 #define CATCH_UP_NS 20000000000ull /* a request waits so long for a screen that is behind */
-#define LOOK_LONG_NS 1000000ull  /* matching that takes longer than this gets a share of the time */
+#define LOOK_LONG_NS 1000000ull    /* matching that takes longer than this gets a share of the time */
 #define LOOK_SHARE 10
 #define ENDED_MAX 16u
 #define ENDED_KEEP_NS 60000000000ull
@@ -36,10 +36,10 @@
 struct screens_wait {
 	TAILQ_ENTRY(screens_wait) link;
 	struct screens_request r;
-	uint64_t upto;           /* the screen must have seen this much */
-	bool begun;              /* it has */
+	uint64_t upto; /* the screen must have seen this much */
+	bool begun;    /* it has */
 	uint64_t begun_ns, deadline_ns, patience_ns;
-	uint64_t look_ns;        /* a pattern that takes long is not tried again before */
+	uint64_t look_ns; /* a pattern that takes long is not tried again before */
 	screens_fn fn;
 	void *ctx;
 };
@@ -50,10 +50,10 @@ struct screens_kept {
 	bool busy;
 	struct screen_history history;
 	struct screen *screen;
-	uint64_t target;         /* bytes there are */
-	uint64_t skim_from;      /* up to here was looked for what need not be drawn */
-	uint64_t answer_from;    /* questions before this offset were asked of an earlier screen */
-	uint64_t answer_at_ns;   /* UINT64_MAX = nothing to answer */
+	uint64_t target;       /* bytes there are */
+	uint64_t skim_from;    /* up to here was looked for what need not be drawn */
+	uint64_t answer_from;  /* questions before this offset were asked of an earlier screen */
+	uint64_t answer_at_ns; /* UINT64_MAX = nothing to answer */
 	uint64_t output_ns, used_ns;
 	size_t next_resize;
 	bool ended, broken;
@@ -63,8 +63,8 @@ struct screens_kept {
 static void on_turn(evutil_socket_t fd, short what, void *ctx);
 static void on_time(void *ctx);
 
-void screens_init(struct screens *s, struct event_base *base, struct store *store, struct engine *engine, struct world *world,
-		  struct screen_limits limits)
+void screens_init(struct screens *s, struct event_base *base, struct store *store, struct engine *engine,
+		  struct world *world, struct screen_limits limits)
 {
 	*s = (struct screens){ .store = store, .engine = engine, .world = world, .limits = limits };
 	TAILQ_INIT(&s->busy);
@@ -74,10 +74,7 @@ void screens_init(struct screens *s, struct event_base *base, struct store *stor
 	s->scratch = mem_alloc(SCRATCH);
 }
 
-static struct screens_kept *kept_of(struct screens *s, const char *id)
-{
-	return strmap_get(&s->by_id, id);
-}
+static struct screens_kept *kept_of(struct screens *s, const char *id) { return strmap_get(&s->by_id, id); }
 
 /* ---- keeping ---- */
 
@@ -106,10 +103,7 @@ static void kept_free(struct screens_kept *k)
 	free(k);
 }
 
-static void free_each(void *ctx, const char *key, void *value)
-{
-	kept_free(value);
-}
+static void free_each(void *ctx, const char *key, void *value) { kept_free(value); }
 
 void screens_done(struct screens *s)
 {
@@ -127,7 +121,7 @@ static bool kept_asked(const struct screens_kept *k)
 {
 	const struct screens_wait *w;
 
-	TAILQ_FOREACH(w, &k->waits, link)
+	TAILQ_FOREACH (w, &k->waits, link)
 		if (!w->begun)
 			return true;
 	return false;
@@ -249,7 +243,9 @@ static uint64_t kept_resize_due(struct screens_kept *k, uint64_t at)
 		screen_resize(k->screen, h->resizes[k->next_resize].rows, h->resizes[k->next_resize].cols);
 		k->next_resize++;
 	}
-	return k->next_resize < h->nresizes && h->resizes[k->next_resize].offset < k->target ? h->resizes[k->next_resize].offset : k->target;
+	return k->next_resize < h->nresizes && h->resizes[k->next_resize].offset < k->target
+		       ? h->resizes[k->next_resize].offset
+		       : k->target;
 }
 
 static void kept_replies(struct screens_kept *k, bool answer)
@@ -293,8 +289,8 @@ static int kept_feed(struct screens_kept *k, uint64_t until_ns, struct err *e)
 			continue;
 		}
 		if (n == 0)
-			return err_set(e, ERR_CORRUPT, "the output of '%s' ends at %llu of %llu bytes", k->history.process_id,
-				       (unsigned long long)at, (unsigned long long)k->target);
+			return err_set(e, ERR_CORRUPT, "the output of '%s' ends at %llu of %llu bytes",
+				       k->history.process_id, (unsigned long long)at, (unsigned long long)k->target);
 		if (skim) {
 			done = screen_skim(k->screen, s->scratch, (size_t)n);
 			k->skim_from = at + (uint64_t)n;
@@ -346,8 +342,8 @@ static bool wait_look(struct screens_kept *k, struct screens_wait *w, uint64_t n
 	if (!w->begun && kept_offset(k) < w->upto) {
 		if (now < w->patience_ns)
 			return false;
-		err_set(&e, ERR_UNAVAILABLE, "the screen of '%s' is still being drawn (%llu of %llu bytes); ask again", k->history.process_id,
-			(unsigned long long)kept_offset(k), (unsigned long long)w->upto);
+		err_set(&e, ERR_UNAVAILABLE, "the screen of '%s' is still being drawn (%llu of %llu bytes); ask again",
+			k->history.process_id, (unsigned long long)kept_offset(k), (unsigned long long)w->upto);
 		wait_answer(k, w, &e, SCREENS_NOW);
 		return true;
 	}
@@ -389,7 +385,7 @@ static void kept_look(struct screens_kept *k)
 	/* An answer may end its client, and with it others of these. */
 	for (w = TAILQ_FIRST(&k->waits); w;)
 		w = wait_look(k, w, now) ? TAILQ_FIRST(&k->waits) : TAILQ_NEXT(w, link);
-	TAILQ_FOREACH(w, &k->waits, link) {
+	TAILQ_FOREACH (w, &k->waits, link) {
 		uint64_t at = w->begun ? idle_at(k, w) : w->patience_ns;
 
 		if (w->look_ns && w->look_ns < at)
@@ -576,7 +572,4 @@ static void gone_each(void *ctx, const char *key, void *value)
 	}
 }
 
-void screens_client_gone(struct screens *s, uint64_t connection)
-{
-	strmap_visit(&s->by_id, gone_each, &connection);
-}
+void screens_client_gone(struct screens *s, uint64_t connection) { strmap_visit(&s->by_id, gone_each, &connection); }

@@ -10,10 +10,18 @@ static const struct {
 	enum { RUN, STATE, CONFIG } folder;
 	const char *name;
 } files[] = {
-	{ RUN, "control.sock" },     { STATE, "store" },       { STATE, "spool" },        { STATE, "bailiffd.pid" },
-	{ STATE, "daemon.log" },     { STATE, "daemon.log.1" }, { STATE, "cow" },         { CONFIG, "config.json" },
-	{ CONFIG, "policy.json" },   { CONFIG, "http-token" },
-	{ CONFIG, "root-write-roots" }, { STATE, "root-authority" },
+	{ RUN, "control.sock" },
+	{ STATE, "store" },
+	{ STATE, "spool" },
+	{ STATE, "bailiffd.pid" },
+	{ STATE, "daemon.log" },
+	{ STATE, "daemon.log.1" },
+	{ STATE, "cow" },
+	{ CONFIG, "config.json" },
+	{ CONFIG, "policy.json" },
+	{ CONFIG, "http-token" },
+	{ CONFIG, "root-write-roots" },
+	{ STATE, "root-authority" },
 };
 
 void secrets_init(struct secrets *s, const char *run, const char *state, const char *config)

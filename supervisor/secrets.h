@@ -2,8 +2,8 @@
 #define BAILIFF_SUPERVISOR_SECRETS_H
 
 /*
- * What of this daemon no sandbox may see: its socket, store, spool, files; the folders that hold them; and what the configuration
- * names besides, like a file with tokens that is kept elsewhere.
+ * What of this daemon no sandbox may see: its socket, store, spool, files; the folders that hold them; and what the
+ * configuration names besides, like a file with tokens that is kept elsewhere.
  */
 
 #include <stddef.h>

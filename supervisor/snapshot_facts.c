@@ -14,9 +14,12 @@ static void system_fact(struct store *s, enum event_type type, const struct buf 
 	struct view_session_brief brief;
 	struct err e = ERR_INIT;
 
-	if (view_system_ids(s, session, thread, turn, &e) != 0 || view_session_brief(s, VIEW_ANY_UID, session, &brief, &e) != 0)
+	if (view_system_ids(s, session, thread, turn, &e) != 0 ||
+	    view_session_brief(s, VIEW_ANY_UID, session, &brief, &e) != 0)
 		return;
-	struct event_draft d = { .type = type, .uid = brief.uid, .payload = payload->data, .payload_len = payload->len };
+	struct event_draft d = {
+		.type = type, .uid = brief.uid, .payload = payload->data, .payload_len = payload->len
+	};
 	d.ids[ID_SESSION] = session;
 	d.ids[ID_THREAD] = thread;
 	struct store_batch *b = store_batch_new(s);

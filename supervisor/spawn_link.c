@@ -54,7 +54,8 @@ static void broken(struct spawn_link *l, const char *what)
 	l->on->broken(l->ctx);
 }
 
-/* Sends what is queued; stops at a full socket (and comes back when there is room) or at a dead one (a new link follows). */
+/* Sends what is queued; stops at a full socket (and comes back when there is room) or at a dead one (a new link
+ * follows). */
 static void flush(struct spawn_link *l)
 {
 	struct spawn_request *r, *next;
@@ -63,7 +64,8 @@ static void flush(struct spawn_link *l)
 		next = TAILQ_NEXT(r, link);
 		if (r->sent)
 			continue;
-		if (fd_send(l->fd, &r->msg, sizeof r->msg + r->msg.plan_len, r->fds, r->nfds, MSG_NOSIGNAL | MSG_DONTWAIT) == 0) {
+		if (fd_send(l->fd, &r->msg, sizeof r->msg + r->msg.plan_len, r->fds, r->nfds,
+			    MSG_NOSIGNAL | MSG_DONTWAIT) == 0) {
 			if (r->msg.kind == SPAWN_LOOK || r->msg.kind == SPAWN_GRANT) { /* answered elsewhere */
 				request_free(l, r);
 				continue;
@@ -88,7 +90,7 @@ static struct spawn_request *request_of(struct spawn_link *l, const struct plan_
 {
 	struct spawn_request *r;
 
-	TAILQ_FOREACH(r, &l->requests, link)
+	TAILQ_FOREACH (r, &l->requests, link)
 		if (r->sent && r->msg.key.attempt == key->attempt && strcmp(r->msg.key.id, key->id) == 0)
 			return r;
 	return NULL;
@@ -153,10 +155,7 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
 		event_del(l->read_ev); /* the guard will send another link */
 }
 
-static void on_writable(evutil_socket_t fd, short what, void *ctx)
-{
-	flush(ctx);
-}
+static void on_writable(evutil_socket_t fd, short what, void *ctx) { flush(ctx); }
 
 void spawn_link_listen(struct spawn_link *l, struct event_base *base)
 {
@@ -216,11 +215,16 @@ static void request(struct spawn_link *l, const struct spawn_msg *m, const void 
 	flush(l);
 }
 
-void spawn_link_start(struct spawn_link *l, const struct plan_key *key, uint32_t flags, const struct port_expected *x, const void *plan,
-		      size_t plan_len, const int *fds, size_t nfds)
+void spawn_link_start(struct spawn_link *l, const struct plan_key *key, uint32_t flags, const struct port_expected *x,
+		      const void *plan, size_t plan_len, const int *fds, size_t nfds)
 {
-	const struct spawn_msg m = { .kind = SPAWN_START, .flags = flags, .key = *key, .plan_len = plan ? (uint32_t)plan_len : 0,
-				     .token = x->token, .hint = x->hint, .cpu = sched_getcpu() };
+	const struct spawn_msg m = { .kind = SPAWN_START,
+				     .flags = flags,
+				     .key = *key,
+				     .plan_len = plan ? (uint32_t)plan_len : 0,
+				     .token = x->token,
+				     .hint = x->hint,
+				     .cpu = sched_getcpu() };
 
 	request(l, &m, plan, fds, nfds);
 }
@@ -239,21 +243,16 @@ void spawn_link_request(struct spawn_link *l, const struct spawn_msg *m, const i
 	request(l, m, NULL, fds, nfds);
 }
 
-const char *spawn_link_state(const struct spawn_link *l)
-{
-	return l->broken ? "restarting" : "ok";
-}
+const char *spawn_link_state(const struct spawn_link *l) { return l->broken ? "restarting" : "ok"; }
 
-void spawn_link_answered(struct spawn_link *l)
-{
-	l->answered_cpu = sched_getcpu();
-}
+void spawn_link_answered(struct spawn_link *l) { l->answered_cpu = sched_getcpu(); }
 
 void spawn_link_clean(struct spawn_link *l, const struct plan_key *key)
 {
 	const struct spawn_msg m = { .kind = SPAWN_CLEAN, .key = *key, .cpu = l->answered_cpu };
 
-	/* Lost with a dying spawner or a full socket: what stays is an empty folder, removed at the guard's next start. */
+	/* Lost with a dying spawner or a full socket: what stays is an empty folder, removed at the guard's next start.
+	 */
 	if (l->fd >= 0 && fd_send(l->fd, &m, sizeof m, NULL, 0, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		log_debug("ask the spawner to clean up after %s: %s", key->id, strerror(errno));
 }

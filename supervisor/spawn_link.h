@@ -22,11 +22,11 @@ struct err;
 
 struct spawn_request {
 	TAILQ_ENTRY(spawn_request) link;
-	int fds[SPAWN_FDS_MAX];   /* owned */
+	int fds[SPAWN_FDS_MAX]; /* owned */
 	size_t nfds;
 	bool sent;
 	struct spawn_msg msg;
-	char plan[];              /* msg.plan_len bytes, which are sent with it */
+	char plan[]; /* msg.plan_len bytes, which are sent with it */
 };
 
 TAILQ_HEAD(spawn_requests, spawn_request);
@@ -37,19 +37,19 @@ struct spawn_link_events {
 	/* This start was sent to a spawner that is gone: it is not known what it did. */
 	void (*unanswered)(void *ctx, const struct plan_key *key);
 	void (*changed)(void *ctx, const struct spawn_msg *m); /* ECONNRESET: that spawner is gone */
-	void (*broken)(void *ctx);                             /* nothing comes on this link any more: another spawner is needed */
+	void (*broken)(void *ctx); /* nothing comes on this link any more: another spawner is needed */
 };
 
 struct spawn_link {
 	int fd;
 	struct event_base *base;
 	struct event *read_ev, *write_ev;
-	struct spawn_requests requests;       /* not answered yet, in order; the sent ones first */
+	struct spawn_requests requests; /* not answered yet, in order; the sent ones first */
 	const struct spawn_link_events *on;
 	void *ctx;
-	uint64_t expected;                    /* so many requests were told of */
-	bool broken;                          /* it waits for another spawner */
-	int answered_cpu;                     /* where a client was last told of an end; −1 = nowhere yet */
+	uint64_t expected; /* so many requests were told of */
+	bool broken;       /* it waits for another spawner */
+	int answered_cpu;  /* where a client was last told of an end; −1 = nowhere yet */
 };
 
 void spawn_link_init(struct spawn_link *l, int fd, const struct spawn_link_events *on, void *ctx);
@@ -57,9 +57,10 @@ void spawn_link_listen(struct spawn_link *l, struct event_base *base);
 void spawn_link_done(struct spawn_link *l);
 /* The guard started another spawner. */
 void spawn_link_replace(struct spawn_link *l, int fd);
-/* Takes the descriptors. The plan is one of them, or, if it is not longer than SPAWN_INLINE_MAX, `plan`; else that is NULL. */
-void spawn_link_start(struct spawn_link *l, const struct plan_key *key, uint32_t flags, const struct port_expected *x, const void *plan,
-		      size_t plan_len, const int *fds, size_t nfds);
+/* Takes the descriptors. The plan is one of them, or, if it is not longer than SPAWN_INLINE_MAX, `plan`; else that is
+ * NULL. */
+void spawn_link_start(struct spawn_link *l, const struct plan_key *key, uint32_t flags, const struct port_expected *x,
+		      const void *plan, size_t plan_len, const int *fds, size_t nfds);
 /* A start of this sort is likely to follow. What to give with it; without meaning if it cannot be told now. */
 struct port_expected spawn_link_expect(struct spawn_link *l, uint64_t hint);
 /* A request about changes (answered by `changed`), or to look (answered on its own socket). Takes the descriptors. */

@@ -1,8 +1,10 @@
 /*
- * The client of D-Bus is written by hand: it connects, makes four calls and waits for one signal. libsystemd has no static library, which the
- * static build would need; libdbus and libsystemd bring far more code than this into the process that outlives all others.
+ * The client of D-Bus is written by hand: it connects, makes four calls and waits for one signal. libsystemd has no
+ * static library, which the static build would need; libdbus and libsystemd bring far more code than this into the
+ * process that outlives all others.
  *
- * It is strictly sequential, and every wait has a deadline: short while nothing has answered yet, longer once a bus is there.
+ * It is strictly sequential, and every wait has a deadline: short while nothing has answered yet, longer once a bus is
+ * there.
  */
 
 #include "supervisor/systemd_scope.h"
@@ -25,25 +27,33 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define STOP_USEC 30000000u      /* how long systemd waits for the daemon when it stops the scope: as in bailiff.service */
+#define STOP_USEC 30000000u /* how long systemd waits for the daemon when it stops the scope: as in bailiff.service */
 #define PRIVATE_END "/systemd/private"
 #define LINE_MAX_BYTES 256
 
-static const struct dbus_call hello = { "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "Hello", "" };
-static const struct dbus_call add_match = { "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "AddMatch", "s" };
-#define MANAGER(member, signature) { "org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager", member, signature }
+static const struct dbus_call hello = { "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus",
+					"Hello", "" };
+static const struct dbus_call add_match = { "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus",
+					    "AddMatch", "s" };
+#define MANAGER(member, signature)                                                                                   \
+	{                                                                                                            \
+		"org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager", member, \
+			signature                                                                                    \
+	}
 static const struct dbus_call subscribe = MANAGER("Subscribe", "");
 static const struct dbus_call start_unit = MANAGER("StartTransientUnit", "ssa(sv)a(sa(sv))");
 static const struct dbus_call stop_unit = MANAGER("StopUnit", "ss");
-#define MATCH "type='signal',sender='org.freedesktop.systemd1',interface='org.freedesktop.systemd1.Manager',member='JobRemoved'"
+#define MATCH                                                                                                   \
+	"type='signal',sender='org.freedesktop.systemd1',interface='org.freedesktop.systemd1.Manager',member='" \
+	"JobRemoved'"
 
 struct bus {
 	int fd;
 	uint32_t serial;
 	const struct systemd_scope *scope;
-	uint64_t timeout_ms, deadline;   /* boot time, ns */
-	struct buf in;                   /* the message that was read last */
-	char job[128];                   /* the one that was finished last, for whom, and how */
+	uint64_t timeout_ms, deadline; /* boot time, ns */
+	struct buf in;                 /* the message that was read last */
+	char job[128];                 /* the one that was finished last, for whom, and how */
 	char job_unit[256], job_result[32];
 };
 
@@ -58,7 +68,8 @@ static int wait_for(struct bus *b, short events, struct err *e)
 		if (r > 0)
 			return 0;
 		if (r == 0)
-			return err_set(e, ERR_UNAVAILABLE, "no answer within %llu ms", (unsigned long long)b->timeout_ms);
+			return err_set(e, ERR_UNAVAILABLE, "no answer within %llu ms",
+				       (unsigned long long)b->timeout_ms);
 		if (errno != EINTR)
 			return err_sys(e, errno, "poll the bus");
 	}
@@ -173,12 +184,14 @@ static void note_job(struct bus *b, const struct dbus_message *m)
 	struct dbus_reader r = { .p = m->body, .len = m->body_len };
 	uint32_t id;
 	if (m->type == DBUS_SIGNAL && strcmp(m->member, "JobRemoved") == 0 && strcmp(m->signature, "uoss") == 0)
-		(void)!(dbus_get_u32(&r, &id) && dbus_get_str(&r, b->job, sizeof b->job) && dbus_get_str(&r, b->job_unit, sizeof b->job_unit) &&
+		(void)!(dbus_get_u32(&r, &id) && dbus_get_str(&r, b->job, sizeof b->job) &&
+			dbus_get_str(&r, b->job_unit, sizeof b->job_unit) &&
 			dbus_get_str(&r, b->job_result, sizeof b->job_result));
 }
 
 /* Makes the call and waits for its answer. A refusal of the callee is positive, with its name in error->field. */
-static int call(struct bus *b, const struct dbus_call *c, const struct buf *body, struct dbus_message *ret, struct err *e)
+static int call(struct bus *b, const struct dbus_call *c, const struct buf *body, struct dbus_message *ret,
+		struct err *e)
 {
 	buf_auto struct buf out = BUF_INIT;
 	uint32_t serial = ++b->serial;
@@ -215,7 +228,9 @@ static int finish_job(struct bus *b, const struct dbus_message *reply, const cha
 			return err_wrap(e, "wait for systemd's job for %s", unit);
 		note_job(b, &m);
 	}
-	return strcmp(b->job_result, "done") == 0 ? 0 : err_set(e, ERR_UNAVAILABLE, "systemd's job for %s: %s", unit, b->job_result);
+	return strcmp(b->job_result, "done") == 0
+		       ? 0
+		       : err_set(e, ERR_UNAVAILABLE, "systemd's job for %s: %s", unit, b->job_result);
 }
 
 /* ---- the calls ---- */
@@ -231,7 +246,10 @@ static int open_bus(struct bus *b, const char *socket, struct err *e)
 	if (n > end && strcmp(socket + n - end, PRIVATE_END) == 0)
 		return 0; /* systemd itself, which has no bus to greet and sends its signals to all */
 	dbus_put_str(&match, MATCH);
-	return call(b, &hello, &none, &m, e) == 0 && call(b, &add_match, &match, &m, e) == 0 && call(b, &subscribe, &none, &m, e) == 0 ? 0 : -1;
+	return call(b, &hello, &none, &m, e) == 0 && call(b, &add_match, &match, &m, e) == 0 &&
+			       call(b, &subscribe, &none, &m, e) == 0
+		       ? 0
+		       : -1;
 }
 
 static void put_property(struct buf *b, const char *name, const char *type)

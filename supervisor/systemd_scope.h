@@ -2,11 +2,12 @@
 #define BAILIFF_SUPERVISOR_SYSTEMD_SCOPE_H
 
 /*
- * A delegated scope from systemd: a cgroup of our own on a machine whose cgroups belong to systemd. The system's manager is asked by
- * root, a user's by that user; neither needs polkit for that, and the calls do not permit it to ask anybody.
+ * A delegated scope from systemd: a cgroup of our own on a machine whose cgroups belong to systemd. The system's
+ * manager is asked by root, a user's by that user; neither needs polkit for that, and the calls do not permit it to ask
+ * anybody.
  *
- * The scope bears the home's tag, so a later daemon of that home finds what an earlier one left in it, and systemd stops that first.
- * It disappears when its last process does.
+ * The scope bears the home's tag, so a later daemon of that home finds what an earlier one left in it, and systemd
+ * stops that first. It disappears when its last process does.
  */
 
 #include <stdint.h>

@@ -2,8 +2,9 @@
 #define BAILIFF_SUPERVISOR_TITLE_H
 
 /*
- * What ps shows. The kernel reads a process's arguments from where exec put them, so a title is written over that place:
- * the arguments and, when they end where the environment begins, the environment's strings too (moved away first).
+ * What ps shows. The kernel reads a process's arguments from where exec put them, so a title is written over that
+ * place: the arguments and, when they end where the environment begins, the environment's strings too (moved away
+ * first).
  */
 
 #include <stddef.h>

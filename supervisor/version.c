@@ -42,7 +42,8 @@ static void write_words(struct jw *w, const char *key, char *text)
 	jw_arr_end(w);
 }
 
-/* Controllers of our own cgroup in the v2 tree, and those with a v1 hierarchy: "4:memory:/…"; "name=" is not a controller. */
+/* Controllers of our own cgroup in the v2 tree, and those with a v1 hierarchy: "4:memory:/…"; "name=" is not a
+ * controller. */
 static void write_cgroups(struct jw *w)
 {
 	char own[PATH_MAX], path[PATH_MAX + 32], v2[1024] = "", v1[1024] = "", line[PATH_MAX];

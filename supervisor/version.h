@@ -1,7 +1,8 @@
 #ifndef BAILIFF_SUPERVISOR_VERSION_H
 #define BAILIFF_SUPERVISOR_VERSION_H
 
-/* What `bailiffd --version` says: the build, the libraries that it runs with, and what this kernel offers (sandbox/kernel.h). */
+/* What `bailiffd --version` says: the build, the libraries that it runs with, and what this kernel offers
+ * (sandbox/kernel.h). */
 
 struct buf;
 

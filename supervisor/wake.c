@@ -44,6 +44,7 @@ void wake_at(struct wake *w, uint64_t boot_ns)
 		return;
 	w->at_ns = boot_ns;
 	w->due_ns = now + wait;
-	const struct timeval tv = { .tv_sec = (time_t)(wait / 1000000000), .tv_usec = (suseconds_t)(wait % 1000000000 / 1000) + (wait ? 1 : 0) };
+	const struct timeval tv = { .tv_sec = (time_t)(wait / 1000000000),
+				    .tv_usec = (suseconds_t)(wait % 1000000000 / 1000) + (wait ? 1 : 0) };
 	loop_add(w->timer, &tv);
 }

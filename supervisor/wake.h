@@ -2,8 +2,9 @@
 #define BAILIFF_SUPERVISOR_WAKE_H
 
 /*
- * A timer for all that waits for a time. Who was held up (stopped, or without a processor) finds at once what came meanwhile and that time has passed. What came
- * is read first: output that waits in its pipe is no silence, and an end that waits in its socket was in time.
+ * A timer for all that waits for a time. Who was held up (stopped, or without a processor) finds at once what came
+ * meanwhile and that time has passed. What came is read first: output that waits in its pipe is no silence, and an end
+ * that waits in its socket was in time.
  */
 
 #include <stdint.h>

@@ -30,15 +30,9 @@ static struct hold *hold_of(void *world, const char *id)
 
 /* ---- time ---- */
 
-static uint64_t port_real_us(void *world)
-{
-	return clock_real_us();
-}
+static uint64_t port_real_us(void *world) { return clock_real_us(); }
 
-static uint64_t port_boot_ns(void *world)
-{
-	return clock_boot_ns();
-}
+static uint64_t port_boot_ns(void *world) { return clock_boot_ns(); }
 
 static void on_time(void *ctx)
 {
@@ -148,11 +142,12 @@ static struct port_expected port_expect(void *world, uint64_t hint)
 }
 
 /*
- * A start whose facts were not in when the runtime died is begun again, maybe under the same id. What there was of it dies under the key
- * that it had, and has the folders that go by its id until then: the next try waits for that, under a key of its own.
+ * A start whose facts were not in when the runtime died is begun again, maybe under the same id. What there was of it
+ * dies under the key that it had, and has the folders that go by its id until then: the next try waits for that, under
+ * a key of its own.
  */
 struct abandoned {
-	uint32_t attempt;    /* the last that was found in the guard's hands and not adopted */
+	uint32_t attempt; /* the last that was found in the guard's hands and not adopted */
 	bool released;
 };
 
@@ -199,7 +194,9 @@ static void on_spawn_started(void *world, const struct spawn_msg *m, int pidfd)
 	h->fds[GUARD_SLOT_PIDFD] = pidfd;
 	h->pid = m->pid;
 	hold_watch(h);
-	const struct port_started s = { .pid = m->pid, .start_time = m->start_time, .layers = m->layers, .attempt = m->key.attempt };
+	const struct port_started s = {
+		.pid = m->pid, .start_time = m->start_time, .layers = m->layers, .attempt = m->key.attempt
+	};
 	engine_on_started(w->engine, m->key.id, &s);
 }
 
@@ -485,7 +482,8 @@ static struct guard_item *item_of(struct takeover *t, const struct port_held *he
 	return &t->items[held - t->held];
 }
 
-static void recovery_adopt(void *world, const struct port_held *held, const struct port_streams *streams, uint64_t size[STREAM_COUNT])
+static void recovery_adopt(void *world, const struct port_held *held, const struct port_streams *streams,
+			   uint64_t size[STREAM_COUNT])
 {
 	struct world *w = world;
 	struct guard_item *item = item_of(w->takeover, held);
@@ -518,7 +516,8 @@ static void recovery_abandon(void *world, const struct port_held *held)
 	guard_link_release(&w->guard, key);
 }
 
-static void recovery_salvage(void *world, const char *id, const struct port_streams *streams, uint64_t size[STREAM_COUNT])
+static void recovery_salvage(void *world, const char *id, const struct port_streams *streams,
+			     uint64_t size[STREAM_COUNT])
 {
 	struct hold *h = hold_new(world, id, streams);
 
@@ -647,10 +646,11 @@ static void on_spawn_broken(void *world)
 	guard_link_want_restart(&w->guard, GUARD_SPAWNER);
 }
 
-static const struct spawn_link_events spawn_events = { on_spawn_started, on_spawn_failed, on_spawn_unanswered, on_spawn_changed, on_spawn_broken };
+static const struct spawn_link_events spawn_events = { on_spawn_started, on_spawn_failed, on_spawn_unanswered,
+						       on_spawn_changed, on_spawn_broken };
 
-void world_init(struct world *w, struct event_base *base, struct store *store, int guard_fd, int spawner_fd, int spool_dir,
-		int audit_fd)
+void world_init(struct world *w, struct event_base *base, struct store *store, int guard_fd, int spawner_fd,
+		int spool_dir, int audit_fd)
 {
 	*w = (struct world){ .base = base, .store = store, .spool_dir = spool_dir };
 	wake_init(&w->wake, base, on_time, w);
@@ -670,15 +670,9 @@ void world_listen(struct world *w)
 	proxy_link_listen(&w->proxy);
 }
 
-static void free_hold(void *ctx, const char *id, void *value)
-{
-	hold_free(value, 0);
-}
+static void free_hold(void *ctx, const char *id, void *value) { hold_free(value, 0); }
 
-static void free_abandoned(void *ctx, const char *id, void *value)
-{
-	free(value);
-}
+static void free_abandoned(void *ctx, const char *id, void *value) { free(value); }
 
 void world_done(struct world *w)
 {

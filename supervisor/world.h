@@ -9,8 +9,8 @@
 #include "supervisor/base_env.h"
 #include "supervisor/guard_link.h"
 #include "supervisor/known_peer.h"
-#include "supervisor/root_grant.h"
 #include "supervisor/proxy_link.h"
+#include "supervisor/root_grant.h"
 #include "supervisor/spawn_link.h"
 #include "supervisor/wake.h"
 
@@ -36,29 +36,29 @@ struct world {
 	struct spawn_link spawner;
 	struct audit_reader audit;
 	struct proxy_link proxy;
-	int spool_dir;              /* O_DIRECTORY */
-	struct strmap holds;        /* id → struct hold */
-	struct strmap abandoned;    /* id → struct abandoned: what the guard held when we began and nobody adopted */
+	int spool_dir;           /* O_DIRECTORY */
+	struct strmap holds;     /* id → struct hold */
+	struct strmap abandoned; /* id → struct abandoned: what the guard held when we began and nobody adopted */
 	struct known_peers peers;
 	struct root_grants grants;
 	struct wake wake;
 	uint64_t holds_made;
 	unsigned grown_pipes;
-	struct screens *screens;    /* of terminals; NULL = they are not looked at */
+	struct screens *screens; /* of terminals; NULL = they are not looked at */
 	struct base_env base_env;
 	struct place_policies *places; /* NULL = there is only what holds everywhere */
 	struct rule_keeper *keeper;
-	struct changes *changes;    /* of copy-on-write runs; NULL = they are not looked at */
-	struct takeover *takeover;  /* while engine_recover runs: its ports look up what the guard handed over */
-	void (*stop)(void *ctx);    /* the guard wants us to end */
+	struct changes *changes;   /* of copy-on-write runs; NULL = they are not looked at */
+	struct takeover *takeover; /* while engine_recover runs: its ports look up what the guard handed over */
+	void (*stop)(void *ctx);   /* the guard wants us to end */
 	void (*reload)(void *ctx, const int files[GUARD_FILES]);
 	void *ctx;
 };
 
 extern const struct ports world_ports;
 
-void world_init(struct world *w, struct event_base *base, struct store *store, int guard_fd, int spawner_fd, int spool_dir,
-		int audit_fd);
+void world_init(struct world *w, struct event_base *base, struct store *store, int guard_fd, int spawner_fd,
+		int spool_dir, int audit_fd);
 void world_done(struct world *w);
 /* Takes over what the guard holds and lets the engine settle it. Before the loop runs. */
 int world_recover(struct world *w, struct err *e);

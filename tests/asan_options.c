@@ -5,7 +5,4 @@
 
 const char *__asan_default_options(void);
 
-const char *__asan_default_options(void)
-{
-	return "detect_leaks=0";
-}
+const char *__asan_default_options(void) { return "detect_leaks=0"; }

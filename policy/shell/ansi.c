@@ -9,7 +9,8 @@ static const char *number(const char *s, const char *end, unsigned base, unsigne
 {
 	*ret = 0;
 	for (; digits && s < end && isxdigit((unsigned char)*s); s++, digits--) {
-		unsigned d = isdigit((unsigned char)*s) ? (unsigned)(*s - '0') : (unsigned)(tolower((unsigned char)*s) - 'a') + 10;
+		unsigned d = isdigit((unsigned char)*s) ? (unsigned)(*s - '0')
+							: (unsigned)(tolower((unsigned char)*s) - 'a') + 10;
 
 		if (d >= base)
 			break;

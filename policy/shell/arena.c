@@ -16,10 +16,7 @@ struct shell_arena {
 	struct block *block;
 };
 
-struct shell_arena *shell_arena_new(void)
-{
-	return mem_zalloc(1, sizeof(struct shell_arena));
-}
+struct shell_arena *shell_arena_new(void) { return mem_zalloc(1, sizeof(struct shell_arena)); }
 
 void shell_arena_free(struct shell_arena *a)
 {
@@ -67,10 +64,7 @@ char *shell_arena_strndup(struct shell_arena *a, const char *s, size_t n)
 	return copy;
 }
 
-char *shell_arena_strdup(struct shell_arena *a, const char *s)
-{
-	return shell_arena_strndup(a, s, strlen(s));
-}
+char *shell_arena_strdup(struct shell_arena *a, const char *s) { return shell_arena_strndup(a, s, strlen(s)); }
 
 void *shell_arena_grow(struct shell_arena *a, void *array, size_t count, size_t size)
 {

@@ -1,8 +1,8 @@
 /*
- * Brace expansion: {a,b} and {1..3} become several words before anything else is expanded, so the braces, commas and dots must be
- * unquoted, while what stands between them may be anything. A word is looked at as a row of pieces: each unquoted character is
- * one, everything else goes in one piece. Which brace closes which is found once for the whole row; expanding then works on
- * ranges of it.
+ * Brace expansion: {a,b} and {1..3} become several words before anything else is expanded, so the braces, commas and
+ * dots must be unquoted, while what stands between them may be anything. A word is looked at as a row of pieces: each
+ * unquoted character is one, everything else goes in one piece. Which brace closes which is found once for the whole
+ * row; expanding then works on ranges of it.
  */
 
 #include "policy/shell/parser.h"
@@ -100,9 +100,11 @@ static bool is_strange(const struct brace *b)
 	return false;
 }
 
-static void push(struct brace *b, struct rows *out, const struct row *pre, const struct row *mid, const struct row *post)
+static void push(struct brace *b, struct rows *out, const struct row *pre, const struct row *mid,
+		 const struct row *post)
 {
-	struct row r = { .count = pre->count + mid->count + post->count, .bytes = pre->bytes + mid->bytes + post->bytes };
+	struct row r = { .count = pre->count + mid->count + post->count,
+			 .bytes = pre->bytes + mid->bytes + post->bytes };
 
 	b->p->braces += r.bytes + r.count;
 	if (out->count >= SHELL_BRACES_MAX || b->p->braces > BYTES_MAX) {
@@ -154,7 +156,8 @@ static bool sequence_read(const char *s, struct sequence *q)
 		return false;
 	second = dots + 2;
 	q->step = 1;
-	if (dots == s + 1 && isalpha((unsigned char)*s) && isalpha((unsigned char)*second) && (!second[1] || strncmp(second + 1, "..", 2) == 0)) {
+	if (dots == s + 1 && isalpha((unsigned char)*s) && isalpha((unsigned char)*second) &&
+	    (!second[1] || strncmp(second + 1, "..", 2) == 0)) {
 		q->letters = true;
 		q->from = (unsigned char)*s;
 		q->to = (unsigned char)*second;
@@ -166,7 +169,8 @@ static bool sequence_read(const char *s, struct sequence *q)
 		q->to = strtol(second, &end, 10);
 		if (end == second)
 			return false;
-		const bool zero = (*s == '0' && dots > s + 1) || (*second == '0' && end > second + 1) || strncmp(s, "-0", 2) == 0;
+		const bool zero = (*s == '0' && dots > s + 1) || (*second == '0' && end > second + 1) ||
+				  strncmp(s, "-0", 2) == 0;
 		q->width = zero ? (int)(dots - s > end - second ? dots - s : end - second) : 0;
 	}
 	if (strncmp(end, "..", 2) == 0) {
@@ -196,7 +200,8 @@ static bool sequence(struct brace *b, size_t open, size_t close, struct rows *ou
 	if (!sequence_read(text, &q))
 		return false;
 	const long step = q.step ? labs(q.step) : 1;
-	for (long i = q.from; !b->over && (q.from <= q.to ? i <= q.to : i >= q.to); i += q.from <= q.to ? step : -step) {
+	for (long i = q.from; !b->over && (q.from <= q.to ? i <= q.to : i >= q.to);
+	     i += q.from <= q.to ? step : -step) {
 		if (q.letters)
 			(void)snprintf(item, sizeof(item), "%c", (char)i);
 		else
@@ -217,7 +222,8 @@ static void expand(struct brace *b, size_t from, size_t to, struct rows *out)
 		return;
 	}
 	for (; open < to; open++)
-		if (b->close[open] && b->close[open] < to && (b->comma[open] || sequence(b, open, b->close[open], &middle)))
+		if (b->close[open] && b->close[open] < to &&
+		    (b->comma[open] || sequence(b, open, b->close[open], &middle)))
 			break;
 	const struct row pre = range(b, from, open);
 	if (open >= to) {
@@ -255,9 +261,11 @@ static void to_word(struct parser *p, const struct word_parts *w, const struct r
 			made.open_bracket |= character(x) == '[';
 			made.unknown |= i == 0 && character(x) == '~' ? SHELL_TILDE : 0; /* {,a}~: somebody's home */
 		}
-		made.many |= x->part->kind == SHELL_PART_EXPANSION && !x->part->quoted && !(x->part->unknown & SHELL_PROCESS);
+		made.many |= x->part->kind == SHELL_PART_EXPANSION && !x->part->quoted &&
+			     !(x->part->unknown & SHELL_PROCESS);
 		made.unknown |= x->part->unknown;
-		if (last && last->kind == SHELL_PART_LITERAL && last->quoted == x->part->quoted && last->text + last->len == x->part->text + x->from) {
+		if (last && last->kind == SHELL_PART_LITERAL && last->quoted == x->part->quoted &&
+		    last->text + last->len == x->part->text + x->from) {
 			last->len += x->len;
 			continue;
 		}

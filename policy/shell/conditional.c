@@ -25,12 +25,14 @@ static bool at_close(struct condition *d)
 	struct parser *p = d->p;
 
 	parser_skip_newlines(p);
-	return p->end - p->at >= 2 && p->at[0] == ']' && p->at[1] == ']' && (p->end - p->at == 2 || parser_ends_word((unsigned char)p->at[2]));
+	return p->end - p->at >= 2 && p->at[0] == ']' && p->at[1] == ']' &&
+	       (p->end - p->at == 2 || parser_ends_word((unsigned char)p->at[2]));
 }
 
 static bool is_binary(const char *s)
 {
-	static const char *const names[] = { "=", "==", "!=", "=~", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef" };
+	static const char *const names[] = { "=",   "==",  "!=",  "=~",  "-eq", "-ne", "-lt",
+					     "-le", "-gt", "-ge", "-nt", "-ot", "-ef" };
 
 	for (size_t i = 0; s && i < sizeof(names) / sizeof(names[0]); i++)
 		if (strcmp(s, names[i]) == 0)
@@ -43,7 +45,8 @@ static bool operand(struct condition *d, enum word_mode mode, struct shell_word 
 	struct parser *p = d->p;
 	enum op op = parser_op(p);
 
-	if ((op != OP_NONE && !(op == OP_REDIRECT && parser_peek2(p) == '(') && !(mode == WORD_REGEX && (op == OP_OPEN || op == OP_PIPE))) ||
+	if ((op != OP_NONE && !(op == OP_REDIRECT && parser_peek2(p) == '(') &&
+	     !(mode == WORD_REGEX && (op == OP_OPEN || op == OP_PIPE))) ||
 	    at_close(d)) {
 		parser_unexpected(p);
 		return false;
@@ -74,7 +77,8 @@ static void primary(struct condition *d)
 		return;
 	}
 	const char *name = left.value;
-	const bool unary = name && !left.quoted && name[0] == '-' && name[1] && !name[2] && isalpha((unsigned char)name[1]);
+	const bool unary = name && !left.quoted && name[0] == '-' && name[1] && !name[2] &&
+			   isalpha((unsigned char)name[1]);
 	if (op != OP_NONE || at_close(d)) {
 		if (unary)
 			parser_fail(p, "%s needs an argument", name);
@@ -83,7 +87,9 @@ static void primary(struct condition *d)
 	if (!operand(d, WORD_PLAIN, &right))
 		return;
 	if (!right.quoted && is_binary(right.value)) {
-		enum word_mode mode = strcmp(right.value, "=~") == 0 ? WORD_REGEX : right.value[0] == '-' ? WORD_PLAIN : WORD_PATTERN;
+		enum word_mode mode = strcmp(right.value, "=~") == 0 ? WORD_REGEX
+				      : right.value[0] == '-'        ? WORD_PLAIN
+								     : WORD_PATTERN;
 
 		if (unary && (at_close(d) || parser_op(p) != OP_NONE))
 			return; /* -n = */

@@ -1,8 +1,8 @@
 /*
- * The grammar: lists, pipelines, compound and simple commands, in recursive descent with limited depth. There is no tree: each simple
- * command goes into the script's list when it is complete, with the context that the levels above have set. What only
- * becomes clear afterwards (it was the left side of a pipe, it ran in the background) is marked on the range of
- * commands that was added meanwhile.
+ * The grammar: lists, pipelines, compound and simple commands, in recursive descent with limited depth. There is no
+ * tree: each simple command goes into the script's list when it is complete, with the context that the levels above
+ * have set. What only becomes clear afterwards (it was the left side of a pipe, it ran in the background) is marked on
+ * the range of commands that was added meanwhile.
  */
 
 #include "policy/shell/parser.h"
@@ -157,7 +157,8 @@ static bool take_arithmetic(struct parser *p)
 
 static bool word_here(struct parser *p)
 {
-	return parser_op(p) == OP_NONE || (p->dialect == SHELL_BASH && parser_op(p) == OP_REDIRECT && parser_peek2(p) == '(');
+	return parser_op(p) == OP_NONE ||
+	       (p->dialect == SHELL_BASH && parser_op(p) == OP_REDIRECT && parser_peek2(p) == '(');
 }
 
 static bool is_name(const struct shell_word *w)
@@ -270,8 +271,11 @@ static void function_body(struct parser *p, const char *name)
 
 	p->compounds++;
 	s->function = shell_arena_grow(p->arena, s->function, s->nfunctions, sizeof(*s->function));
-	s->function[s->nfunctions++] = (struct shell_function){
-		.name = name, .first = s->count, .context = p->context, .scope = p->scope, .offset = parser_offset(p, p->at) };
+	s->function[s->nfunctions++] = (struct shell_function){ .name = name,
+								.first = s->count,
+								.context = p->context,
+								.scope = p->scope,
+								.offset = parser_offset(p, p->at) };
 	p->function = name;
 	p->context = (p->context & SHELL_IN_SUBSTITUTION) | SHELL_IN_FUNCTION;
 	parser_skip_newlines(p);
@@ -316,7 +320,8 @@ static void test_command(struct parser *p)
 
 static bool starts_compound(enum keyword k)
 {
-	return k == KW_IF || k == KW_WHILE || k == KW_UNTIL || k == KW_FOR || k == KW_CASE || k == KW_SELECT || k == KW_OPEN || k == KW_TEST;
+	return k == KW_IF || k == KW_WHILE || k == KW_UNTIL || k == KW_FOR || k == KW_CASE || k == KW_SELECT ||
+	       k == KW_OPEN || k == KW_TEST;
 }
 
 /* coproc [NAME] command: a name only if a compound command follows. */
@@ -394,14 +399,12 @@ static void assignment_value(struct parser *p, struct shell_word *ret)
 	parser_word_finish(p, &w, ret);
 }
 
-static bool is_name_character(int c)
-{
-	return c == '_' || (c > 0 && c < 0x80 && isalnum(c));
-}
+static bool is_name_character(int c) { return c == '_' || (c > 0 && c < 0x80 && isalnum(c)); }
 
 /*
- * NAME=, NAME+=, NAME[…]= here? Then it is taken up to the value. Where an assignment can stand, bash takes NAME[…] as one
- * piece, blanks, # and all, even if no = follows: then `begun` is the beginning of a word, and what follows belongs to it.
+ * NAME=, NAME+=, NAME[…]= here? Then it is taken up to the value. Where an assignment can stand, bash takes NAME[…] as
+ * one piece, blanks, # and all, even if no = follows: then `begun` is the beginning of a word, and what follows belongs
+ * to it.
  */
 static bool take_assignment(struct parser *p, struct shell_assignment *a, struct word_parts *begun)
 {
@@ -457,7 +460,8 @@ static void simple_word(struct parser *p, struct shell_command *c, struct word_p
 	struct shell_assignment a = { 0 };
 
 	/* declare a=(…): an argument that is written like an assignment */
-	if (p->dialect == SHELL_BASH && declares(c) && take_assignment(p, &a, NULL) && p->at < p->end && *p->at == '(') {
+	if (p->dialect == SHELL_BASH && declares(c) && take_assignment(p, &a, NULL) && p->at < p->end &&
+	    *p->at == '(') {
 		struct shell_word value;
 
 		assignment_value(p, &value);
@@ -591,7 +595,9 @@ static void take_prefix(struct parser *p, enum keyword k)
 		}
 		p->at = from;
 	}
-	p->script->bashisms |= k == KW_TIME && parser_peek(p) == '-'; /* time -v make: where it is no keyword it is a program with options */
+	p->script->bashisms |= k == KW_TIME &&
+			       parser_peek(p) ==
+				       '-'; /* time -v make: where it is no keyword it is a program with options */
 }
 
 static void pipeline(struct parser *p)
@@ -600,7 +606,9 @@ static void pipeline(struct parser *p)
 	const size_t from = s->count;
 	bool prefixed = false;
 
-	for (enum keyword k; (k = parser_keyword(p)) == KW_TIME || (k == KW_NOT && !(prefixed && p->dialect == SHELL_POSIX)); prefixed = true)
+	for (enum keyword k;
+	     (k = parser_keyword(p)) == KW_TIME || (k == KW_NOT && !(prefixed && p->dialect == SHELL_POSIX));
+	     prefixed = true)
 		take_prefix(p, k);
 	const enum op next = parser_op(p);
 	if (prefixed && p->dialect == SHELL_BASH && (next == OP_NEWLINE || next == OP_SEMI || next == OP_END))
@@ -618,7 +626,8 @@ static void pipeline(struct parser *p)
 			struct shell_command *c = &s->command[i];
 
 			c->context |= (stage ? SHELL_IN_PIPE_FROM : 0) | (more ? SHELL_IN_PIPE_TO : 0);
-			if (!c->pipeline && !(c->context & SHELL_IN_SUBSTITUTION && !(p->context & SHELL_IN_SUBSTITUTION))) {
+			if (!c->pipeline &&
+			    !(c->context & SHELL_IN_SUBSTITUTION && !(p->context & SHELL_IN_SUBSTITUTION))) {
 				c->pipeline = id;
 				c->stage = (unsigned)stage;
 			}
@@ -652,7 +661,8 @@ static void and_or(struct parser *p)
 
 static bool closes(enum keyword k)
 {
-	return k == KW_THEN || k == KW_ELIF || k == KW_ELSE || k == KW_FI || k == KW_DO || k == KW_DONE || k == KW_ESAC || k == KW_CLOSE;
+	return k == KW_THEN || k == KW_ELIF || k == KW_ELSE || k == KW_FI || k == KW_DO || k == KW_DONE ||
+	       k == KW_ESAC || k == KW_CLOSE;
 }
 
 size_t parser_list(struct parser *p)
@@ -663,7 +673,8 @@ size_t parser_list(struct parser *p)
 		enum op op = parser_op(p);
 		const size_t from = p->script->count;
 
-		if (op == OP_END || op == OP_CLOSE || op == OP_CASE_BREAK || op == OP_CASE_FALL || op == OP_CASE_TEST || closes(parser_keyword(p)))
+		if (op == OP_END || op == OP_CLOSE || op == OP_CASE_BREAK || op == OP_CASE_FALL || op == OP_CASE_TEST ||
+		    closes(parser_keyword(p)))
 			break;
 		and_or(p);
 		count++;
@@ -674,7 +685,8 @@ size_t parser_list(struct parser *p)
 			parser_take_op(p, op);
 		else if (op == OP_NONE && p->compound && !p->redirected && closes(parser_keyword(p)))
 			break;
-		else if (op != OP_END && op != OP_CLOSE && op != OP_CASE_BREAK && op != OP_CASE_FALL && op != OP_CASE_TEST)
+		else if (op != OP_END && op != OP_CLOSE && op != OP_CASE_BREAK && op != OP_CASE_FALL &&
+			 op != OP_CASE_TEST)
 			parser_unexpected(p);
 	}
 	return count;

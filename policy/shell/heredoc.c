@@ -1,12 +1,14 @@
 /*
  * Here-documents: where they end, and what of them is run.
  *
- * Where a document ends decides which of the following lines are commands, so it must be read exactly as the shell reads it, or said to be
- * ambiguous. bash reads a document line by line: in an unquoted one a backslash at the end joins a line with the next *before* it is compared
- * with the delimiter, and before substitutions are parsed. dash compares at the beginning of each line that is not continued, as a stream of
- * characters, so a delimiter may span lines; and tabs that <<- removes stay inside of substitutions. Versions differ in
- * more exotic cases: delimiters made of expansions, `$'…'` or several lines. Those are ambiguous in every dialect. So is a document in a text with
- * `$'…'`, coproc or an array: shells end such words at different places, or reject the line and then run the document's text as commands.
+ * Where a document ends decides which of the following lines are commands, so it must be read exactly as the shell
+ * reads it, or said to be ambiguous. bash reads a document line by line: in an unquoted one a backslash at the end
+ * joins a line with the next *before* it is compared with the delimiter, and before substitutions are parsed. dash
+ * compares at the beginning of each line that is not continued, as a stream of characters, so a delimiter may span
+ * lines; and tabs that <<- removes stay inside of substitutions. Versions differ in more exotic cases: delimiters made
+ * of expansions, `$'…'` or several lines. Those are ambiguous in every dialect. So is a document in a text with
+ * `$'…'`, coproc or an array: shells end such words at different places, or reject the line and then run the document's
+ * text as commands.
  */
 
 #include "policy/shell/parser.h"
@@ -22,7 +24,8 @@ static bool dollar_expands(struct parser *p, int quote)
 {
 	const int next = parser_peek2(p);
 
-	return next != PARSER_END && (next == '_' || isalnum(next) || strchr("({[@*#?$!-", next) || (!quote && strchr("'\"", next)));
+	return next != PARSER_END &&
+	       (next == '_' || isalnum(next) || strchr("({[@*#?$!-", next) || (!quote && strchr("'\"", next)));
 }
 
 static void append(struct parser *p, char **out, size_t *n, size_t *room, int c)
@@ -43,7 +46,9 @@ static char *read_delimiter(struct parser *p, struct heredoc *h)
 	size_t n = 0, room = 0;
 	int quote = 0;
 
-	for (int c; (c = quote == '\'' ? (p->at < p->end ? (unsigned char)*p->at : PARSER_END) : parser_peek(p)) != PARSER_END; p->at++) {
+	for (int c;
+	     (c = quote == '\'' ? (p->at < p->end ? (unsigned char)*p->at : PARSER_END) : parser_peek(p)) != PARSER_END;
+	     p->at++) {
 		if (!quote && parser_ends_word(c))
 			break;
 		if (quote ? c == quote : c == '\'' || c == '"') {
@@ -79,7 +84,9 @@ void heredoc_begin(struct parser *p, bool strip, struct shell_redirect *r)
 		parser_ambiguous(p, "the delimiter of a here-document begins with a tab, which <<- removes from lines");
 	h->strip = strip;
 	r->body = h->body = shell_arena_alloc(p->arena, sizeof(*r->body));
-	r->target = (struct shell_word){ .value = h->delimiter, .plain = h->delimiter, .quoted = h->quoted, .offset = parser_offset(p, from) };
+	r->target = (struct shell_word){
+		.value = h->delimiter, .plain = h->delimiter, .quoted = h->quoted, .offset = parser_offset(p, from)
+	};
 	for (size_t i = 0; *last; i++, last = &(*last)->next)
 		if (i >= HEREDOCS_MAX) {
 			parser_limit(p, "too many here-documents on a line");
@@ -107,7 +114,8 @@ static const char *line_end(const struct parser *p, const struct heredoc *h, con
 	}
 }
 
-/* Whether the line, with its continued parts joined and without the tabs that <<- removes, begins with the delimiter; then what follows it. */
+/* Whether the line, with its continued parts joined and without the tabs that <<- removes, begins with the delimiter;
+ * then what follows it. */
 static const char *after_delimiter(const struct heredoc *h, const char *s, const char *end)
 {
 	const char *d = h->delimiter;
@@ -152,7 +160,8 @@ static bool is_last_line(struct parser *p, const struct heredoc *h, const char *
 		if (p->dialect == SHELL_POSIX)
 			parser_ambiguous(p, "a continued line of a here-document may be its delimiter");
 	}
-	/* bash ends a document in $(…) also by a line that begins with the delimiter and has the closing parenthesis. */
+	/* bash ends a document in $(…) also by a line that begins with the delimiter and has the closing parenthesis.
+	 */
 	if (rest && !is && p->context & SHELL_IN_SUBSTITUTION && memchr(rest, ')', (size_t)(end - rest)))
 		parser_ambiguous(p, "a closing parenthesis follows the delimiter of a here-document");
 	return is;
@@ -160,7 +169,8 @@ static bool is_last_line(struct parser *p, const struct heredoc *h, const char *
 
 /* ---- the text ---- */
 
-/* The document as bash keeps it: continued lines joined, and without the tabs of <<-. The text itself where that changes nothing. */
+/* The document as bash keeps it: continued lines joined, and without the tabs of <<-. The text itself where that
+ * changes nothing. */
 static const char *joined(struct parser *p, const struct heredoc *h, const char *s, const char *end, size_t *ret_len)
 {
 	*ret_len = (size_t)(end - s);

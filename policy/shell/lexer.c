@@ -1,8 +1,9 @@
 /*
  * Characters, blanks, operators, reserved words and redirections.
  *
- * A backslash before a newline is nothing at all, also in the middle of an operator or a name, so characters are looked at only
- * through parser_peek, except where the shell sees such a pair as text: in single quotes, comments and quoted here-documents.
+ * A backslash before a newline is nothing at all, also in the middle of an operator or a name, so characters are looked
+ * at only through parser_peek, except where the shell sees such a pair as text: in single quotes, comments and quoted
+ * here-documents.
  */
 
 #include "policy/shell/parser.h"
@@ -59,10 +60,7 @@ bool parser_enter(struct parser *p)
 	return false;
 }
 
-void parser_leave(struct parser *p)
-{
-	p->depth--;
-}
+void parser_leave(struct parser *p) { p->depth--; }
 
 size_t parser_scope_enter(struct parser *p)
 {
@@ -108,10 +106,7 @@ void parser_skip_blanks(struct parser *p)
 			p->at++;
 }
 
-bool parser_ends_word(int c)
-{
-	return c == PARSER_END || strchr(" \t\n;&|()<>", c) != NULL;
-}
+bool parser_ends_word(int c) { return c == PARSER_END || strchr(" \t\n;&|()<>", c) != NULL; }
 
 /* ---- newlines ---- */
 
@@ -143,9 +138,21 @@ static const struct {
 	enum op op;
 	bool bash; /* only */
 } operators[] = {
-	{ ";;&", OP_CASE_TEST, true }, { ";;", OP_CASE_BREAK }, { ";&", OP_CASE_FALL, true }, { ";", OP_SEMI }, { "&&", OP_AND },
-	{ "&>", OP_REDIRECT, true }, { "&", OP_AMP }, { "||", OP_OR }, { "|&", OP_PIPE_BOTH, true }, { "|", OP_PIPE }, { "(", OP_OPEN },
-	{ ")", OP_CLOSE }, { "\n", OP_NEWLINE }, { "<", OP_REDIRECT }, { ">", OP_REDIRECT },
+	{ ";;&", OP_CASE_TEST, true },
+	{ ";;", OP_CASE_BREAK },
+	{ ";&", OP_CASE_FALL, true },
+	{ ";", OP_SEMI },
+	{ "&&", OP_AND },
+	{ "&>", OP_REDIRECT, true },
+	{ "&", OP_AMP },
+	{ "||", OP_OR },
+	{ "|&", OP_PIPE_BOTH, true },
+	{ "|", OP_PIPE },
+	{ "(", OP_OPEN },
+	{ ")", OP_CLOSE },
+	{ "\n", OP_NEWLINE },
+	{ "<", OP_REDIRECT },
+	{ ">", OP_REDIRECT },
 };
 
 const char *parser_op_text(enum op op)
@@ -206,10 +213,27 @@ static const struct {
 	enum keyword kw;
 	bool bash;
 } keywords[] = {
-	{ "if", KW_IF }, { "then", KW_THEN }, { "elif", KW_ELIF }, { "else", KW_ELSE }, { "fi", KW_FI }, { "while", KW_WHILE },
-	{ "until", KW_UNTIL }, { "do", KW_DO }, { "done", KW_DONE }, { "for", KW_FOR }, { "case", KW_CASE }, { "esac", KW_ESAC },
-	{ "select", KW_SELECT, true }, { "function", KW_FUNCTION, true }, { "{", KW_OPEN }, { "}", KW_CLOSE }, { "!", KW_NOT },
-	{ "time", KW_TIME, true }, { "coproc", KW_COPROC, true }, { "[[", KW_TEST, true }, { "in", KW_IN },
+	{ "if", KW_IF },
+	{ "then", KW_THEN },
+	{ "elif", KW_ELIF },
+	{ "else", KW_ELSE },
+	{ "fi", KW_FI },
+	{ "while", KW_WHILE },
+	{ "until", KW_UNTIL },
+	{ "do", KW_DO },
+	{ "done", KW_DONE },
+	{ "for", KW_FOR },
+	{ "case", KW_CASE },
+	{ "esac", KW_ESAC },
+	{ "select", KW_SELECT, true },
+	{ "function", KW_FUNCTION, true },
+	{ "{", KW_OPEN },
+	{ "}", KW_CLOSE },
+	{ "!", KW_NOT },
+	{ "time", KW_TIME, true },
+	{ "coproc", KW_COPROC, true },
+	{ "[[", KW_TEST, true },
+	{ "in", KW_IN },
 };
 
 enum keyword parser_keyword(struct parser *p)
@@ -279,7 +303,8 @@ static const char *descriptor_end(struct parser *p, int *ret_fd)
 	if (c == '{' && p->dialect == SHELL_BASH) {
 		bool subscript = false, name = true;
 
-		for (p->at++; (c = parser_peek(p)) == '_' || c == '[' || c == ']' || (c > 0 && c < 0x80 && isalnum(c)); p->at++, n++) {
+		for (p->at++; (c = parser_peek(p)) == '_' || c == '[' || c == ']' || (c > 0 && c < 0x80 && isalnum(c));
+		     p->at++, n++) {
 			name &= n || !isdigit(c);
 			subscript |= c == '[' || c == ']';
 		}
@@ -323,9 +348,18 @@ static const struct {
 	enum shell_redirect_op op;
 	bool bash;
 } redirects[] = {
-	{ "&>>", SHELL_BOTH_APPEND, true }, { "&>", SHELL_BOTH, true }, { "<<<", SHELL_HERESTRING, true }, { "<<-", SHELL_HEREDOC },
-	{ "<<", SHELL_HEREDOC }, { "<&", SHELL_DUP_IN }, { "<>", SHELL_READ_WRITE }, { "<", SHELL_READ }, { ">>", SHELL_APPEND },
-	{ ">&", SHELL_DUP_OUT }, { ">|", SHELL_CLOBBER }, { ">", SHELL_WRITE },
+	{ "&>>", SHELL_BOTH_APPEND, true },
+	{ "&>", SHELL_BOTH, true },
+	{ "<<<", SHELL_HERESTRING, true },
+	{ "<<-", SHELL_HEREDOC },
+	{ "<<", SHELL_HEREDOC },
+	{ "<&", SHELL_DUP_IN },
+	{ "<>", SHELL_READ_WRITE },
+	{ "<", SHELL_READ },
+	{ ">>", SHELL_APPEND },
+	{ ">&", SHELL_DUP_OUT },
+	{ ">|", SHELL_CLOBBER },
+	{ ">", SHELL_WRITE },
 };
 
 void parser_redirect(struct parser *p, struct shell_redirect *r)
@@ -358,12 +392,15 @@ void parser_redirect(struct parser *p, struct shell_redirect *r)
 		if ((r->op == SHELL_DUP_IN || r->op == SHELL_DUP_OUT) && parser_peek(p) == '-') {
 			p->script->bashisms |= !parser_ends_word(parser_peek2(p));
 			if (p->dialect == SHELL_BASH) {
-				r->target = (struct shell_word){ .value = "-", .plain = "-", .offset = parser_offset(p, p->at) };
+				r->target = (struct shell_word){ .value = "-",
+								 .plain = "-",
+								 .offset = parser_offset(p, p->at) };
 				p->at++;
 				return;
 			}
 		}
-		if (parser_ends_word(parser_peek(p)) && !(p->dialect == SHELL_BASH && parser_peek2(p) == '(' && strchr("<>", parser_peek(p)))) {
+		if (parser_ends_word(parser_peek(p)) &&
+		    !(p->dialect == SHELL_BASH && parser_peek2(p) == '(' && strchr("<>", parser_peek(p)))) {
 			parser_unexpected(p);
 			return;
 		}

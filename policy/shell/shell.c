@@ -20,7 +20,8 @@ static void read_all(struct parser *p)
 	p->script->hidden = p->subscript && p->computes;
 }
 
-int shell_parse_into(struct shell_arena *a, const char *text, size_t len, enum shell_dialect dialect, struct shell_script *ret)
+int shell_parse_into(struct shell_arena *a, const char *text, size_t len, enum shell_dialect dialect,
+		     struct shell_script *ret)
 {
 	const char *nul = len ? memchr(text, '\0', len) : NULL;
 

@@ -1,6 +1,6 @@
 /*
- * Words: quotes are taken off, expansions become parts without a value, and the commands inside them are read on the spot by
- * the same grammar. Texts of parts are slices of the input, so a word costs no copy before it is finished.
+ * Words: quotes are taken off, expansions become parts without a value, and the commands inside them are read on the
+ * spot by the same grammar. Texts of parts are slices of the input, so a word costs no copy before it is finished.
  */
 
 #include "policy/shell/parser.h"
@@ -27,22 +27,24 @@ static void expansion(struct parser *p, struct word_parts *w, const char *from, 
 {
 	if (p->failed)
 		return;
-	add(p, w, (struct shell_part){
-		.kind = SHELL_PART_EXPANSION, .quoted = quoted, .unknown = why, .text = from, .len = (size_t)(p->at - from) });
+	add(p, w,
+	    (struct shell_part){ .kind = SHELL_PART_EXPANSION,
+				 .quoted = quoted,
+				 .unknown = why,
+				 .text = from,
+				 .len = (size_t)(p->at - from) });
 	w->many |= !quoted && !(why & SHELL_PROCESS);
 }
 
-static bool is_name(int c)
-{
-	return c == '_' || (c != PARSER_END && c < 0x80 && isalnum(c));
-}
+static bool is_name(int c) { return c == '_' || (c != PARSER_END && c < 0x80 && isalnum(c)); }
 
 void parser_sets(struct parser *p, const char *name, size_t len, const char *list, size_t list_len)
 {
 	struct shell_script *s = p->script;
 
 	s->set = shell_arena_grow(p->arena, s->set, s->nset, sizeof(*s->set));
-	s->set[s->nset++] = (struct shell_set){ .name = shell_arena_strndup(p->arena, name, len), .list = list ? shell_arena_strndup(p->arena, list, list_len) : NULL };
+	s->set[s->nset++] = (struct shell_set){ .name = shell_arena_strndup(p->arena, name, len),
+						.list = list ? shell_arena_strndup(p->arena, list, list_len) : NULL };
 }
 
 void parser_computes(struct parser *p, const char *from, const char *to)
@@ -71,7 +73,8 @@ void parser_nested(struct parser *p, unsigned context)
 	p->context |= context;
 	const unsigned heredocs = p->heredocs, compounds = p->compounds;
 	const size_t count = parser_list(p);
-	/* bash 5.2 prints what it has parsed and parses it again; after a document it forgets a semicolon: `git; push` becomes `git push`. */
+	/* bash 5.2 prints what it has parsed and parses it again; after a document it forgets a semicolon: `git; push`
+	 * becomes `git push`. */
 	if (p->heredocs > heredocs && (count > 1 || p->compounds > compounds))
 		parser_ambiguous(p, "a here-document in $(…) stands beside other commands");
 	p->context = saved;
@@ -80,7 +83,8 @@ void parser_nested(struct parser *p, unsigned context)
 		parser_unexpected(p);
 	else
 		p->at++;
-	/* Documents without a text before the parenthesis: newer bash reads it after the line around, others take it for empty. */
+	/* Documents without a text before the parenthesis: newer bash reads it after the line around, others take it
+	 * for empty. */
 	if (p->pending)
 		parser_ambiguous(p, "a here-document in $(…) does not begin before the closing parenthesis");
 	struct heredoc **last = &pending;
@@ -171,7 +175,8 @@ static const char *arithmetic_end(const struct parser *p)
 
 	if (p->failed)
 		return NULL;
-	/* Longer ones are read as what they look like: nested parentheses would otherwise each look as far as the end. */
+	/* Longer ones are read as what they look like: nested parentheses would otherwise each look as far as the end.
+	 */
 	const char *end = p->end - p->at > ARITHMETIC_MAX ? p->at + ARITHMETIC_MAX : p->end;
 	for (const char *s = p->at; s < end; s++) {
 		if (*s == '\\') {
@@ -194,14 +199,12 @@ static const char *arithmetic_end(const struct parser *p)
 	return NULL;
 }
 
-bool parser_is_arithmetic(struct parser *p)
-{
-	return arithmetic_end(p) != NULL;
-}
+bool parser_is_arithmetic(struct parser *p) { return arithmetic_end(p) != NULL; }
 
 static void dollar(struct parser *p, struct word_parts *w, bool quoted);
 
-/* An expression up to `close` (']', ')' for the first of two, or the end); the commands in it are read, its own meaning is not. */
+/* An expression up to `close` (']', ')' for the first of two, or the end); the commands in it are read, its own meaning
+ * is not. */
 static void expression(struct parser *p, struct word_parts *w, int open, int close)
 {
 	struct word_parts inner = { 0 };
@@ -211,7 +214,7 @@ static void expression(struct parser *p, struct word_parts *w, int open, int clo
 	p->computes = true;
 	if (!parser_enter(p))
 		return;
-	for (int c; (c = parser_peek(p)) != close || depth; ) {
+	for (int c; (c = parser_peek(p)) != close || depth;) {
 		if (c == PARSER_END && close == PARSER_END)
 			break;
 		if (c == PARSER_END) {
@@ -348,7 +351,8 @@ static void parameter(struct parser *p, struct word_parts *w, const char *from, 
 	const bool quotes = parameter_head(p, quoted, &why);
 	/* ${!x}, ${a[x]}, ${s:x}; not ${x:-y} and its relatives */
 	const int next = parser_peek(p);
-	const bool computes = next == '[' || (next == ':' && (parser_peek2(p) == PARSER_END || !strchr("-=?+", parser_peek2(p))));
+	const bool computes = next == '[' ||
+			      (next == ':' && (parser_peek2(p) == PARSER_END || !strchr("-=?+", parser_peek2(p))));
 	const char *head = indirect ? from + 2 : p->at;
 	for (int c; (c = parser_peek(p)) != '}';) {
 		if (c == PARSER_END) {
@@ -591,7 +595,8 @@ static struct word_parts with_tilde(struct parser *p, const struct word_parts *w
 		return *w;
 	while (n < first->len && is_name(first->text[n]))
 		n++;
-	if (n == first->len && w->count > 1 && w->part[1].len > 2 && memcmp(w->part[1].text, "+=", 2) == 0) { /* a += of its own part */
+	if (n == first->len && w->count > 1 && w->part[1].len > 2 &&
+	    memcmp(w->part[1].text, "+=", 2) == 0) { /* a += of its own part */
 		struct word_parts appends = *w;
 
 		appends.unknown |= memchr(w->part[1].text, '~', w->part[1].len) ? SHELL_TILDE : 0;
@@ -634,8 +639,13 @@ void parser_word_finish(struct parser *p, const struct word_parts *written, stru
 		n += w->part[i].len;
 	}
 	*ret = (struct shell_word){
-		.plain = plain, .unknown = w->unknown | (w->glob ? SHELL_GLOB : 0), .quoted = w->quoted, .many = w->many || w->glob,
-		.part = w->part, .nparts = w->count, .offset = w->offset,
+		.plain = plain,
+		.unknown = w->unknown | (w->glob ? SHELL_GLOB : 0),
+		.quoted = w->quoted,
+		.many = w->many || w->glob,
+		.part = w->part,
+		.nparts = w->count,
+		.offset = w->offset,
 	};
 	ret->value = ret->unknown ? NULL : plain;
 }

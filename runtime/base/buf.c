@@ -59,10 +59,7 @@ void buf_append(struct buf *b, const void *p, size_t n)
 	b->len += n;
 }
 
-void buf_str(struct buf *b, const char *s)
-{
-	buf_append(b, s, strlen(s));
-}
+void buf_str(struct buf *b, const char *s) { buf_append(b, s, strlen(s)); }
 
 void buf_byte(struct buf *b, char c)
 {
@@ -123,7 +120,4 @@ char *buf_take(struct buf *b)
 	return s;
 }
 
-const char *buf_cstr(const struct buf *b)
-{
-	return b->data ? b->data : "";
-}
+const char *buf_cstr(const struct buf *b) { return b->data ? b->data : ""; }

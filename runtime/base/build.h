@@ -2,8 +2,8 @@
 #define BAILIFF_BASE_BUILD_H
 
 /*
- * How this program was built. The Makefile's stamp is compiled into each program's main file only, which hands it over here: the layers need
- * not be compiled again for every commit.
+ * How this program was built. The Makefile's stamp is compiled into each program's main file only, which hands it over
+ * here: the layers need not be compiled again for every commit.
  */
 
 struct build {

@@ -3,7 +3,8 @@
 #include <stdbool.h>
 #include <time.h>
 
-/* Days and dates by arithmetic on the proleptic Gregorian calendar, so that neither TZ nor a lock of libc's is touched. */
+/* Days and dates by arithmetic on the proleptic Gregorian calendar, so that neither TZ nor a lock of libc's is touched.
+ */
 
 uint64_t clock_real_us(void)
 {

@@ -21,13 +21,13 @@ enum err_code {
 	ERR_NOT_ALLOWED, /* the peer's role or uid does not permit this */
 	ERR_NOT_FOUND,
 	ERR_CONFLICT,
-	ERR_PERMISSION,  /* policy denied it */
+	ERR_PERMISSION, /* policy denied it */
 	ERR_UNAVAILABLE,
-	ERR_EXHAUSTED,   /* quota, disk, limit */
-	ERR_EXPIRED,     /* a sequence below the kept floor */
-	ERR_SANDBOX,     /* the sandbox could not be built, or exec failed */
-	ERR_STATE,       /* not possible in the present state */
-	ERR_CORRUPT,     /* a checksum did not match */
+	ERR_EXHAUSTED, /* quota, disk, limit */
+	ERR_EXPIRED,   /* a sequence below the kept floor */
+	ERR_SANDBOX,   /* the sandbox could not be built, or exec failed */
+	ERR_STATE,     /* not possible in the present state */
+	ERR_CORRUPT,   /* a checksum did not match */
 	ERR_INTERNAL,
 };
 

@@ -29,15 +29,9 @@ static int fd_flag(int fd, int get, int set, int flag, bool on)
 	return fcntl(fd, set, on ? flags | flag : flags & ~flag) < 0 ? -1 : 0;
 }
 
-int fd_nonblock(int fd, bool on)
-{
-	return fd_flag(fd, F_GETFL, F_SETFL, O_NONBLOCK, on);
-}
+int fd_nonblock(int fd, bool on) { return fd_flag(fd, F_GETFL, F_SETFL, O_NONBLOCK, on); }
 
-int fd_cloexec(int fd, bool on)
-{
-	return fd_flag(fd, F_GETFD, F_SETFD, FD_CLOEXEC, on);
-}
+int fd_cloexec(int fd, bool on) { return fd_flag(fd, F_GETFD, F_SETFD, FD_CLOEXEC, on); }
 
 int fd_write_all(int fd, const void *p, size_t n)
 {
@@ -146,22 +140,21 @@ static size_t fd_collect(struct msghdr *mh, int *all, size_t cap)
 	return count;
 }
 
-bool fd_recv_again(int errnum)
-{
-	return errnum == EAGAIN || errnum == EINTR || errnum == ENOMEM || errnum == ENOBUFS;
-}
+bool fd_recv_again(int errnum) { return errnum == EAGAIN || errnum == EINTR || errnum == ENOMEM || errnum == ENOBUFS; }
 
 ssize_t fd_recv(int sock, void *msg, size_t cap, int *fds, size_t *nfds, int flags)
 {
 	union fd_control control;
 	struct iovec iov = { .iov_base = msg, .iov_len = cap };
-	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.room,
-		.msg_controllen = sizeof(control.room) };
+	struct msghdr mh = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof(control.room)
+	};
 	int all[FD_MESSAGE_MAX + 2];
 	size_t count, room = nfds ? *nfds : 0;
 	ssize_t n;
 
-	/* ECONNRESET: the other side died with something of ours unread. It is told once, before what it had sent us. */
+	/* ECONNRESET: the other side died with something of ours unread. It is told once, before what it had sent us.
+	 */
 	do
 		n = recvmsg(sock, &mh, flags | MSG_CMSG_CLOEXEC);
 	while (n < 0 && (errno == EINTR || errno == ECONNRESET));
@@ -181,20 +174,11 @@ ssize_t fd_recv(int sock, void *msg, size_t cap, int *fds, size_t *nfds, int fla
 	return n;
 }
 
-int fd_pidfd_open(pid_t pid)
-{
-	return (int)syscall(SYS_pidfd_open, pid, 0);
-}
+int fd_pidfd_open(pid_t pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
 
-int fd_pidfd_signal(int pidfd, int sig)
-{
-	return (int)syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0);
-}
+int fd_pidfd_signal(int pidfd, int sig) { return (int)syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0); }
 
-int fd_close_range(unsigned first, unsigned last)
-{
-	return (int)syscall(SYS_close_range, first, last, 0);
-}
+int fd_close_range(unsigned first, unsigned last) { return (int)syscall(SYS_close_range, first, last, 0); }
 
 int fd_memfd_sealed(const char *name, const void *p, size_t n)
 {

@@ -6,10 +6,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-uint64_t hash64(const void *p, size_t n, uint64_t seed)
-{
-	return XXH3_64bits_withSeed(n ? p : "", n, seed);
-}
+uint64_t hash64(const void *p, size_t n, uint64_t seed) { return XXH3_64bits_withSeed(n ? p : "", n, seed); }
 
 /* XXH3's state wants 64-byte alignment, so the library allocates it. */
 struct hash64_stream {

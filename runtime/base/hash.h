@@ -19,7 +19,6 @@ void hash_sha256(const void *p, size_t n, uint8_t out[32]);
 void hash_hmac_sha256(const void *key, size_t key_len, const void *p, size_t n, uint8_t out[32]);
 void hash_sha256_text(const void *p, size_t n, char out[HASH_SHA256_TEXT]); /* lower-case hex */
 
-
 /* The same over bytes that come one after another. */
 struct hash_sha256_stream;
 struct hash_sha256_stream *hash_sha256_stream_new(void);

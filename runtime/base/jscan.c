@@ -20,8 +20,8 @@ static const char *jscan_space(const char *p, const char *end)
 }
 
 /*
- * Which of the eight bytes is the first that is a quote, a backslash or a control character; 8 = none. Each of the bit tricks marks
- * such bytes, and may mark others behind the first of them, because a subtraction borrows.
+ * Which of the eight bytes is the first that is a quote, a backslash or a control character; 8 = none. Each of the bit
+ * tricks marks such bytes, and may mark others behind the first of them, because a subtraction borrows.
  */
 static unsigned jscan_plain8(const char *p)
 {
@@ -239,10 +239,7 @@ static struct jval jval_getn(struct jval obj, const char *key, size_t n)
 	return (struct jval){ 0 };
 }
 
-struct jval jval_get(struct jval obj, const char *key)
-{
-	return jval_getn(obj, key, strlen(key));
-}
+struct jval jval_get(struct jval obj, const char *key) { return jval_getn(obj, key, strlen(key)); }
 
 struct jval jval_path(struct jval obj, const char *dotted)
 {
@@ -436,15 +433,9 @@ size_t jval_str(struct jval v, char *dst, size_t cap)
 	return c.whole;
 }
 
-static void jscan_put_buf(void *ctx, const char *s, size_t n)
-{
-	buf_append(ctx, s, n);
-}
+static void jscan_put_buf(void *ctx, const char *s, size_t n) { buf_append(ctx, s, n); }
 
-void jval_str_buf(struct jval v, struct buf *dst)
-{
-	jscan_unescape(v, jscan_put_buf, dst);
-}
+void jval_str_buf(struct jval v, struct buf *dst) { jscan_unescape(v, jscan_put_buf, dst); }
 
 char *jval_strdup(struct jval v)
 {
@@ -467,7 +458,8 @@ static bool jscan_integer(struct jval v, bool *ret_negative, uint64_t *ret)
 	for (size_t i = *ret_negative; i < v.len; i++) {
 		char c = v.text[i];
 
-		if (c < '0' || c > '9' || __builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, (uint64_t)(c - '0'), &n))
+		if (c < '0' || c > '9' || __builtin_mul_overflow(n, 10, &n) ||
+		    __builtin_add_overflow(n, (uint64_t)(c - '0'), &n))
 			return false;
 	}
 	*ret = n;

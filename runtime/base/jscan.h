@@ -22,9 +22,9 @@ struct jval {
 	size_t len;
 };
 
-struct jval jval_of(const char *text, size_t len);              /* the value that the text starts with */
-struct jval jval_get(struct jval obj, const char *key);         /* a member, or JT_NONE */
-struct jval jval_path(struct jval obj, const char *dotted);     /* "payload.exitCode" */
+struct jval jval_of(const char *text, size_t len);          /* the value that the text starts with */
+struct jval jval_get(struct jval obj, const char *key);     /* a member, or JT_NONE */
+struct jval jval_path(struct jval obj, const char *dotted); /* "payload.exitCode" */
 
 #define JSCAN_DEPTH 64 /* containers nested deeper are not found */
 
@@ -44,10 +44,11 @@ struct jiter jiter_on(struct jval container);
 struct jiter jiter_inside(const char *text, size_t len);
 bool jiter_next(struct jiter *it);
 
-bool jval_is_str(struct jval v, const char *s);                 /* equal after unescaping */
-size_t jval_str(struct jval v, char *dst, size_t cap);          /* unescaped and NUL-terminated; "" unless a string; returns the whole length */
-void jval_str_buf(struct jval v, struct buf *dst);              /* appends the unescaped string */
-char *jval_strdup(struct jval v);                               /* NULL unless a string */
+bool jval_is_str(struct jval v, const char *s); /* equal after unescaping */
+size_t jval_str(struct jval v, char *dst,
+		size_t cap); /* unescaped and NUL-terminated; "" unless a string; returns the whole length */
+void jval_str_buf(struct jval v, struct buf *dst); /* appends the unescaped string */
+char *jval_strdup(struct jval v);                  /* NULL unless a string */
 int64_t jval_int(struct jval v, int64_t otherwise);
 uint64_t jval_uint(struct jval v, uint64_t otherwise);
 bool jval_bool(struct jval v, bool otherwise);

@@ -34,14 +34,19 @@ static bool is_type(const char *type, const json_t *v)
 	static const struct {
 		const char *name;
 		json_type type;
-	} types[] = { { "object", JSON_OBJECT }, { "array", JSON_ARRAY }, { "string", JSON_STRING }, { "integer", JSON_INTEGER }, { "null", JSON_NULL } };
+	} types[] = { { "object", JSON_OBJECT },
+		      { "array", JSON_ARRAY },
+		      { "string", JSON_STRING },
+		      { "integer", JSON_INTEGER },
+		      { "null", JSON_NULL } };
 
 	if (strcmp(type, "boolean") == 0)
 		return json_is_boolean(v);
 	if (strcmp(type, "number") == 0)
 		return json_is_number(v);
 	if (strcmp(type, "integer") == 0 && json_is_real(v)) /* 3.0 is one to JSON schema */
-		return json_real_value(v) > -9e15 && json_real_value(v) < 9e15 && json_real_value(v) == (double)(long long)json_real_value(v);
+		return json_real_value(v) > -9e15 && json_real_value(v) < 9e15 &&
+		       json_real_value(v) == (double)(long long)json_real_value(v);
 	for (size_t i = 0; i < countof(types); i++)
 		if (strcmp(types[i].name, type) == 0)
 			return json_typeof(v) == types[i].type;
@@ -55,7 +60,7 @@ static int check_type(const json_t *type, const json_t *value, const struct plac
 
 	if (json_is_string(type))
 		return is_type(json_string_value(type), value) ? 0 : wrong(at, "expected %s", json_string_value(type));
-	json_array_foreach(type, i, one)
+	json_array_foreach (type, i, one)
 		if (json_is_string(one) && is_type(json_string_value(one), value))
 			return 0;
 	return json_is_array(type) ? wrong(at, "has a type that is not allowed here") : 0;
@@ -69,11 +74,12 @@ static int check_enum(const json_t *words, const json_t *value, const struct pla
 
 	if (!json_is_array(words))
 		return 0;
-	json_array_foreach(words, i, one) {
+	json_array_foreach (words, i, one) {
 		if (json_equal(one, value))
 			return 0;
 		if (json_is_string(one) && len < sizeof(list))
-			len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%.40s", i ? ", " : "", json_string_value(one));
+			len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%.40s", i ? ", " : "",
+						json_string_value(one));
 	}
 	return wrong(at, "expected one of %s", list);
 }
@@ -81,7 +87,8 @@ static int check_enum(const json_t *words, const json_t *value, const struct pla
 static int check_range(const json_t *schema, const json_t *value, const struct place *at)
 {
 	const json_t *least = json_object_get(schema, "minimum"), *most = json_object_get(schema, "maximum");
-	const json_t *above = json_object_get(schema, "exclusiveMinimum"), *below_it = json_object_get(schema, "exclusiveMaximum");
+	const json_t *above = json_object_get(schema, "exclusiveMinimum"),
+		     *below_it = json_object_get(schema, "exclusiveMaximum");
 	double v = json_number_value(value);
 
 	if (json_is_number(least) && v < json_number_value(least))
@@ -105,12 +112,15 @@ static size_t characters(const json_t *text)
 	return n;
 }
 
-static int check_count(const json_t *schema, const char *least_key, const char *most_key, size_t n, const char *of, const struct place *at)
+static int check_count(const json_t *schema, const char *least_key, const char *most_key, size_t n, const char *of,
+		       const struct place *at)
 {
 	const json_t *least = json_object_get(schema, least_key), *most = json_object_get(schema, most_key);
 
 	if (json_is_integer(least) && (json_int_t)n < json_integer_value(least))
-		return json_integer_value(least) == 1 ? wrong(at, "must not be empty") : wrong(at, "must have at least %lld %s", (long long)json_integer_value(least), of);
+		return json_integer_value(least) == 1
+			       ? wrong(at, "must not be empty")
+			       : wrong(at, "must have at least %lld %s", (long long)json_integer_value(least), of);
 	if (json_is_integer(most) && (json_int_t)n > json_integer_value(most))
 		return wrong(at, "must have at most %lld %s", (long long)json_integer_value(most), of);
 	return 0;
@@ -123,7 +133,7 @@ static int unknown(const json_t *properties, const struct place *at)
 	const json_t *v;
 	const char *name;
 
-	json_object_foreach((json_t *)properties, name, v)
+	json_object_foreach ((json_t *)properties, name, v)
 		if (len < sizeof(list))
 			len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%.40s", len ? ", " : "", name);
 	return *list ? wrong(at, "is not known here; there are %s", list) : wrong(at, "is not known here");
@@ -131,17 +141,18 @@ static int unknown(const json_t *properties, const struct place *at)
 
 static int check_object(const json_t *schema, const json_t *value, const struct place *at)
 {
-	const json_t *properties = json_object_get(schema, "properties"), *required = json_object_get(schema, "required"), *member;
+	const json_t *properties = json_object_get(schema, "properties"),
+		     *required = json_object_get(schema, "required"), *member;
 	const json_t *others = json_object_get(schema, "additionalProperties");
 	const char *key;
 	size_t i;
 
-	json_array_foreach(required, i, member)
+	json_array_foreach (required, i, member)
 		if (json_is_string(member) && !json_object_get(value, json_string_value(member))) {
 			struct place p = below(at, json_string_value(member), 0);
 			return wrong(&p, "is required");
 		}
-	json_object_foreach((json_t *)value, key, member) {
+	json_object_foreach ((json_t *)value, key, member) {
 		const json_t *sub = json_object_get(properties, key);
 		struct place p = below(at, key, 0);
 
@@ -162,7 +173,7 @@ static int check_array(const json_t *schema, const json_t *value, const struct p
 
 	if (check_count(schema, "minItems", "maxItems", json_array_size(value), "elements", at) < 0)
 		return -1;
-	json_array_foreach(value, i, one) {
+	json_array_foreach (value, i, one) {
 		struct place p = below(at, NULL, i);
 		if (items && !json_is_array(items) && check(items, one, &p) < 0)
 			return -1;
@@ -176,7 +187,7 @@ static size_t matches(const json_t *of, const json_t *value, const struct place 
 	const json_t *one;
 	size_t i, n = 0;
 
-	json_array_foreach(of, i, one) {
+	json_array_foreach (of, i, one) {
 		struct err ignored = ERR_INIT;
 		struct place p = *at;
 
@@ -189,7 +200,8 @@ static size_t matches(const json_t *of, const json_t *value, const struct place 
 
 static int check_combined(const json_t *schema, const json_t *value, const struct place *at)
 {
-	const json_t *any = json_object_get(schema, "anyOf"), *one = json_object_get(schema, "oneOf"), *all = json_object_get(schema, "allOf");
+	const json_t *any = json_object_get(schema, "anyOf"), *one = json_object_get(schema, "oneOf"),
+		     *all = json_object_get(schema, "allOf");
 	const json_t *not_this = json_object_get(schema, "not"), *sub;
 	struct place p = *at;
 	size_t i;
@@ -201,9 +213,10 @@ static int check_combined(const json_t *schema, const json_t *value, const struc
 		size_t n = matches(one, value, at);
 
 		if (n != 1)
-			return n ? wrong(at, "fits more than one of the forms of which it must have exactly one") : wrong(at, "is none of what is allowed here");
+			return n ? wrong(at, "fits more than one of the forms of which it must have exactly one")
+				 : wrong(at, "is none of what is allowed here");
 	}
-	json_array_foreach(all, i, sub)
+	json_array_foreach (all, i, sub)
 		if (check(sub, value, &p) < 0)
 			return -1;
 	if (not_this) {
@@ -224,8 +237,8 @@ static int check(const json_t *schema, const json_t *value, const struct place *
 		return wrong(at, "is nested too deeply to be checked");
 	if (json_is_boolean(schema))
 		return json_is_true(schema) ? 0 : wrong(at, "is not allowed here");
-	if (check_type(json_object_get(schema, "type"), value, at) < 0 || check_enum(json_object_get(schema, "enum"), value, at) < 0 ||
-	    check_combined(schema, value, at) < 0)
+	if (check_type(json_object_get(schema, "type"), value, at) < 0 ||
+	    check_enum(json_object_get(schema, "enum"), value, at) < 0 || check_combined(schema, value, at) < 0)
 		return -1;
 	if (fixed && !json_equal(fixed, value))
 		return wrong(at, "is not what it must be");
@@ -248,30 +261,54 @@ int json_schema_check(const json_t *schema, const json_t *value, struct err *e)
 /* ---- the schema itself ---- */
 
 enum form {
-	FORM_ANY,       /* whatever it is */
+	FORM_ANY, /* whatever it is */
 	FORM_NUMBER,
-	FORM_COUNT,     /* a whole number, 0 or more */
-	FORM_WORDS,     /* an array of strings */
-	FORM_VALUES,    /* an array */
-	FORM_TYPE,      /* the name of a type, or several */
+	FORM_COUNT,  /* a whole number, 0 or more */
+	FORM_WORDS,  /* an array of strings */
+	FORM_VALUES, /* an array */
+	FORM_TYPE,   /* the name of a type, or several */
 	FORM_SCHEMA,
-	FORM_SCHEMAS,   /* an array of them */
-	FORM_MEMBERS,   /* an object of them */
+	FORM_SCHEMAS, /* an array of them */
+	FORM_MEMBERS, /* an object of them */
 };
 
 static const struct {
 	const char *name;
 	enum form form;
 } keywords[] = {
-	{ "type", FORM_TYPE }, { "enum", FORM_VALUES }, { "const", FORM_ANY }, { "properties", FORM_MEMBERS }, { "required", FORM_WORDS },
-	{ "additionalProperties", FORM_SCHEMA }, { "items", FORM_SCHEMA }, { "minItems", FORM_COUNT }, { "maxItems", FORM_COUNT },
-	{ "minimum", FORM_NUMBER }, { "maximum", FORM_NUMBER }, { "exclusiveMinimum", FORM_NUMBER }, { "exclusiveMaximum", FORM_NUMBER },
-	{ "minLength", FORM_COUNT }, { "maxLength", FORM_COUNT }, { "anyOf", FORM_SCHEMAS }, { "oneOf", FORM_SCHEMAS },
-	{ "allOf", FORM_SCHEMAS }, { "not", FORM_SCHEMA },
+	{ "type", FORM_TYPE },
+	{ "enum", FORM_VALUES },
+	{ "const", FORM_ANY },
+	{ "properties", FORM_MEMBERS },
+	{ "required", FORM_WORDS },
+	{ "additionalProperties", FORM_SCHEMA },
+	{ "items", FORM_SCHEMA },
+	{ "minItems", FORM_COUNT },
+	{ "maxItems", FORM_COUNT },
+	{ "minimum", FORM_NUMBER },
+	{ "maximum", FORM_NUMBER },
+	{ "exclusiveMinimum", FORM_NUMBER },
+	{ "exclusiveMaximum", FORM_NUMBER },
+	{ "minLength", FORM_COUNT },
+	{ "maxLength", FORM_COUNT },
+	{ "anyOf", FORM_SCHEMAS },
+	{ "oneOf", FORM_SCHEMAS },
+	{ "allOf", FORM_SCHEMAS },
+	{ "not", FORM_SCHEMA },
 	/* These restrict nothing. $defs only matters to $ref, which does not count here. */
-	{ "title", FORM_ANY }, { "description", FORM_ANY }, { "default", FORM_ANY }, { "examples", FORM_ANY }, { "deprecated", FORM_ANY },
-	{ "readOnly", FORM_ANY }, { "writeOnly", FORM_ANY }, { "$schema", FORM_ANY }, { "$id", FORM_ANY }, { "$comment", FORM_ANY },
-	{ "$defs", FORM_ANY }, { "definitions", FORM_ANY }, { "enumNames", FORM_ANY },
+	{ "title", FORM_ANY },
+	{ "description", FORM_ANY },
+	{ "default", FORM_ANY },
+	{ "examples", FORM_ANY },
+	{ "deprecated", FORM_ANY },
+	{ "readOnly", FORM_ANY },
+	{ "writeOnly", FORM_ANY },
+	{ "$schema", FORM_ANY },
+	{ "$id", FORM_ANY },
+	{ "$comment", FORM_ANY },
+	{ "$defs", FORM_ANY },
+	{ "definitions", FORM_ANY },
+	{ "enumNames", FORM_ANY },
 };
 
 static int verify(const json_t *schema, json_t *unchecked, const struct place *at);
@@ -293,9 +330,11 @@ static int verify_type(const json_t *v, const struct place *at)
 	bool known = json_is_array(v) ? json_array_size(v) > 0 : is_type_name(v);
 	size_t i;
 
-	json_array_foreach(v, i, one)
+	json_array_foreach (v, i, one)
 		known &= is_type_name(one);
-	return known ? 0 : wrong(at, "expected object, array, string, integer, number, boolean, null, or an array of these");
+	return known ? 0
+		     : wrong(at,
+			     "expected object, array, string, integer, number, boolean, null, or an array of these");
 }
 
 static int verify_words(const json_t *v, const struct place *at)
@@ -303,7 +342,7 @@ static int verify_words(const json_t *v, const struct place *at)
 	const json_t *one;
 	size_t i;
 
-	json_array_foreach(v, i, one)
+	json_array_foreach (v, i, one)
 		if (!json_is_string(one))
 			return wrong(at, "expected an array of strings");
 	return json_is_array(v) ? 0 : wrong(at, "expected an array of strings");
@@ -316,7 +355,7 @@ static int verify_schemas(const json_t *v, json_t *unchecked, const struct place
 
 	if (json_array_size(v) == 0)
 		return wrong(at, "expected an array of schemas");
-	json_array_foreach(v, i, one) {
+	json_array_foreach (v, i, one) {
 		struct place p = below(at, NULL, i);
 
 		if (verify(one, unchecked, &p) < 0)
@@ -332,7 +371,7 @@ static int verify_members(const json_t *v, json_t *unchecked, const struct place
 
 	if (!json_is_object(v))
 		return wrong(at, "expected an object of schemas");
-	json_object_foreach((json_t *)(uintptr_t)v, name, one) {
+	json_object_foreach ((json_t *)(uintptr_t)v, name, one) {
 		struct place p = below(at, name, 0);
 
 		if (verify(one, unchecked, &p) < 0)
@@ -344,24 +383,18 @@ static int verify_members(const json_t *v, json_t *unchecked, const struct place
 static int verify_keyword(enum form form, const json_t *v, json_t *unchecked, const struct place *at)
 {
 	switch (form) {
-	case FORM_ANY:
-		return 0;
-	case FORM_NUMBER:
-		return json_is_number(v) ? 0 : wrong(at, "expected a number");
+	case FORM_ANY: return 0;
+	case FORM_NUMBER: return json_is_number(v) ? 0 : wrong(at, "expected a number");
 	case FORM_COUNT:
-		return json_is_integer(v) && json_integer_value(v) >= 0 ? 0 : wrong(at, "expected a whole number, 0 or more");
-	case FORM_VALUES:
-		return json_array_size(v) ? 0 : wrong(at, "expected an array with at least one value");
-	case FORM_WORDS:
-		return verify_words(v, at);
-	case FORM_TYPE:
-		return verify_type(v, at);
-	case FORM_SCHEMA:
-		return verify(v, unchecked, at);
-	case FORM_SCHEMAS:
-		return verify_schemas(v, unchecked, at);
-	case FORM_MEMBERS:
-		return verify_members(v, unchecked, at);
+		return json_is_integer(v) && json_integer_value(v) >= 0
+			       ? 0
+			       : wrong(at, "expected a whole number, 0 or more");
+	case FORM_VALUES: return json_array_size(v) ? 0 : wrong(at, "expected an array with at least one value");
+	case FORM_WORDS: return verify_words(v, at);
+	case FORM_TYPE: return verify_type(v, at);
+	case FORM_SCHEMA: return verify(v, unchecked, at);
+	case FORM_SCHEMAS: return verify_schemas(v, unchecked, at);
+	case FORM_MEMBERS: return verify_members(v, unchecked, at);
 	}
 	return 0;
 }
@@ -371,7 +404,7 @@ static void note_unchecked(json_t *unchecked, const char *name)
 	const json_t *one;
 	size_t i;
 
-	json_array_foreach(unchecked, i, one)
+	json_array_foreach (unchecked, i, one)
 		if (strcmp(json_string_value(one), name) == 0)
 			return;
 	if (unchecked)
@@ -389,7 +422,7 @@ static int verify(const json_t *schema, json_t *unchecked, const struct place *a
 		return 0;
 	if (!json_is_object(schema))
 		return wrong(at, "expected a schema: an object, true or false");
-	json_object_foreach((json_t *)(uintptr_t)schema, name, v) {
+	json_object_foreach ((json_t *)(uintptr_t)schema, name, v) {
 		struct place p = below(at, name, 0);
 		size_t i = 0;
 
@@ -418,7 +451,7 @@ void json_schema_settle(const json_t *schema, json_t *value)
 	const char *key;
 	json_t *v;
 
-	json_object_foreach(value, key, v) {
+	json_object_foreach (value, key, v) {
 		const char *type = json_string_value(json_object_get(json_object_get(properties, key), "type"));
 
 		if (json_is_real(v) && type && strcmp(type, "integer") == 0)

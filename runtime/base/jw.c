@@ -29,25 +29,13 @@ static void jw_close(struct jw *w, char c)
 	w->need_comma = true;
 }
 
-void jw_obj(struct jw *w)
-{
-	jw_open(w, '{');
-}
+void jw_obj(struct jw *w) { jw_open(w, '{'); }
 
-void jw_obj_end(struct jw *w)
-{
-	jw_close(w, '}');
-}
+void jw_obj_end(struct jw *w) { jw_close(w, '}'); }
 
-void jw_arr(struct jw *w)
-{
-	jw_open(w, '[');
-}
+void jw_arr(struct jw *w) { jw_open(w, '['); }
 
-void jw_arr_end(struct jw *w)
-{
-	jw_close(w, ']');
-}
+void jw_arr_end(struct jw *w) { jw_close(w, ']'); }
 
 static void jw_escape(struct buf *b, unsigned char c)
 {
@@ -77,13 +65,14 @@ static unsigned jw_plain8(const unsigned char *p)
 }
 
 /*
- * C1 controls, marks that change the direction of writing, and other line ends. What a terminal is shown is narrower (text_sanitize); this set
- * must stay as it is, for stored documents and evidence packs are compared byte for byte.
+ * C1 controls, marks that change the direction of writing, and other line ends. What a terminal is shown is narrower
+ * (text_sanitize); this set must stay as it is, for stored documents and evidence packs are compared byte for byte.
  */
 static unsigned jw_unshowable(const char *s, size_t len)
 {
 	unsigned c = text_utf8_code(s, len);
-	bool turns = c == 0x061c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+	bool turns = c == 0x061c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
+		     (c >= 0x2066 && c <= 0x2069);
 
 	return (c >= 0x80 && c < 0xa0) || turns ? c : 0;
 }
@@ -135,10 +124,7 @@ void jw_key(struct jw *w, const char *key)
 	w->need_comma = false;
 }
 
-void jw_str(struct jw *w, const char *s)
-{
-	jw_strn(w, s, strlen(s));
-}
+void jw_str(struct jw *w, const char *s) { jw_strn(w, s, strlen(s)); }
 
 void jw_strn(struct jw *w, const char *s, size_t n)
 {
@@ -194,10 +180,7 @@ void jw_bool(struct jw *w, bool v)
 		jw_raw(w, "false", 5);
 }
 
-void jw_null(struct jw *w)
-{
-	jw_raw(w, "null", 4);
-}
+void jw_null(struct jw *w) { jw_raw(w, "null", 4); }
 
 void jw_raw(struct jw *w, const char *json, size_t n)
 {

@@ -5,8 +5,8 @@
  * A JSON writer onto a buf: no tree, no allocation beyond the buffer, commas by itself. All JSON that bailiff
  * sends or stores is written with it; jansson only reads what comes from outside.
  *
- * Strings are made valid UTF-8 (a bad byte becomes U+FFFD) and escaped, also what no terminal should be shown as it is (C1
- * controls, changes of the direction of writing); who needs exact bytes sends base64.
+ * Strings are made valid UTF-8 (a bad byte becomes U+FFFD) and escaped, also what no terminal should be shown as it is
+ * (C1 controls, changes of the direction of writing); who needs exact bytes sends base64.
  */
 
 #include <stdbool.h>
@@ -20,10 +20,7 @@ struct jw {
 	bool need_comma;
 };
 
-static inline struct jw jw_on(struct buf *b)
-{
-	return (struct jw){ .buf = b };
-}
+static inline struct jw jw_on(struct buf *b) { return (struct jw){ .buf = b }; }
 
 void jw_obj(struct jw *w);
 void jw_obj_end(struct jw *w);

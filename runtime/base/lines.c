@@ -2,20 +2,11 @@
 
 #include <string.h>
 
-void lines_init(struct lines *l, size_t max)
-{
-	*l = (struct lines){ .max = max };
-}
+void lines_init(struct lines *l, size_t max) { *l = (struct lines){ .max = max }; }
 
-void lines_done(struct lines *l)
-{
-	buf_done(&l->buf);
-}
+void lines_done(struct lines *l) { buf_done(&l->buf); }
 
-size_t lines_held(const struct lines *l)
-{
-	return l->buf.len - l->start;
-}
+size_t lines_held(const struct lines *l) { return l->buf.len - l->start; }
 
 void lines_add(struct lines *l, const void *p, size_t n)
 {

@@ -16,7 +16,7 @@ struct lines {
 	size_t start;   /* of the first line that was not given yet */
 	size_t scanned; /* no newline before this */
 	size_t max;
-	bool skipping;  /* inside a line that was given up */
+	bool skipping; /* inside a line that was given up */
 };
 
 enum lines_next { LINES_NONE, LINES_LINE, LINES_TOO_LONG };

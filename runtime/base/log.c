@@ -51,15 +51,9 @@ void log_setup(const char *who, enum log_level level, bool json)
 	log_journal = log_stderr_is_journal();
 }
 
-enum log_level log_level_get(void)
-{
-	return log_most;
-}
+enum log_level log_level_get(void) { return log_most; }
 
-bool log_is_json(void)
-{
-	return log_json;
-}
+bool log_is_json(void) { return log_json; }
 
 static void log_line_json(struct buf *line, enum log_level level, const struct buf *message)
 {
@@ -113,14 +107,14 @@ static void log_write(enum log_level level, const char *fmt, va_list ap)
 	errno = keep;
 }
 
-#define LOG_FUNCTION(name, level)               \
-	void log_##name(const char *fmt, ...)   \
-	{                                       \
-		va_list ap;                     \
-						\
-		va_start(ap, fmt);              \
-		log_write(level, fmt, ap);      \
-		va_end(ap);                     \
+#define LOG_FUNCTION(name, level)             \
+	void log_##name(const char *fmt, ...) \
+	{                                     \
+		va_list ap;                   \
+                                              \
+		va_start(ap, fmt);            \
+		log_write(level, fmt, ap);    \
+		va_end(ap);                   \
 	}
 LOG_FUNCTION(error, LOG_LEVEL_ERROR)
 LOG_FUNCTION(warning, LOG_LEVEL_WARNING)

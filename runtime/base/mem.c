@@ -18,15 +18,9 @@ static void *mem_check(void *p)
 	abort();
 }
 
-void *mem_alloc(size_t size)
-{
-	return mem_check(malloc(size ? size : 1));
-}
+void *mem_alloc(size_t size) { return mem_check(malloc(size ? size : 1)); }
 
-void *mem_aligned(size_t alignment, size_t size)
-{
-	return mem_check(aligned_alloc(alignment, size));
-}
+void *mem_aligned(size_t alignment, size_t size) { return mem_check(aligned_alloc(alignment, size)); }
 
 void *mem_zalloc(size_t count, size_t size)
 {
@@ -35,10 +29,7 @@ void *mem_zalloc(size_t count, size_t size)
 	return mem_check(calloc(count, size));
 }
 
-void *mem_realloc(void *p, size_t size)
-{
-	return mem_check(realloc(p, size ? size : 1));
-}
+void *mem_realloc(void *p, size_t size) { return mem_check(realloc(p, size ? size : 1)); }
 
 void *mem_dup(const void *p, size_t size)
 {
@@ -49,15 +40,9 @@ void *mem_dup(const void *p, size_t size)
 	return copy;
 }
 
-char *mem_strdup(const char *s)
-{
-	return s ? mem_check(strdup(s)) : NULL;
-}
+char *mem_strdup(const char *s) { return s ? mem_check(strdup(s)) : NULL; }
 
-char *mem_strndup(const char *s, size_t n)
-{
-	return mem_check(strndup(s, n));
-}
+char *mem_strndup(const char *s, size_t n) { return mem_check(strndup(s, n)); }
 
 char *mem_printf(const char *fmt, ...)
 {

@@ -24,8 +24,8 @@ void *strmap_del(struct strmap *m, const char *key);              /* returns wha
 /* Visits every entry; the callback may delete the entry it is called for, no other, and adds none (asserted). */
 void strmap_each(struct strmap *m, void (*fn)(void *ctx, const char *key, void *value), void *ctx);
 /*
- * For callbacks that leave this module: collects the keys first, then visits those that are still there. The callback may change
- * the map in any way; what it adds is not visited.
+ * For callbacks that leave this module: collects the keys first, then visits those that are still there. The callback
+ * may change the map in any way; what it adds is not visited.
  */
 void strmap_visit(struct strmap *m, void (*fn)(void *ctx, const char *key, void *value), void *ctx);
 

@@ -110,13 +110,14 @@ void text_base64_encode(const void *src, size_t n, struct buf *out)
 
 /* 1 + the digit's value, 0 for what is no digit */
 static const unsigned char base64_values[256] = {
-	['A'] = 1, ['B'] = 2, ['C'] = 3, ['D'] = 4, ['E'] = 5, ['F'] = 6, ['G'] = 7, ['H'] = 8, ['I'] = 9, ['J'] = 10,
-	['K'] = 11, ['L'] = 12, ['M'] = 13, ['N'] = 14, ['O'] = 15, ['P'] = 16, ['Q'] = 17, ['R'] = 18, ['S'] = 19,
-	['T'] = 20, ['U'] = 21, ['V'] = 22, ['W'] = 23, ['X'] = 24, ['Y'] = 25, ['Z'] = 26, ['a'] = 27, ['b'] = 28,
-	['c'] = 29, ['d'] = 30, ['e'] = 31, ['f'] = 32, ['g'] = 33, ['h'] = 34, ['i'] = 35, ['j'] = 36, ['k'] = 37,
-	['l'] = 38, ['m'] = 39, ['n'] = 40, ['o'] = 41, ['p'] = 42, ['q'] = 43, ['r'] = 44, ['s'] = 45, ['t'] = 46,
-	['u'] = 47, ['v'] = 48, ['w'] = 49, ['x'] = 50, ['y'] = 51, ['z'] = 52, ['0'] = 53, ['1'] = 54, ['2'] = 55,
-	['3'] = 56, ['4'] = 57, ['5'] = 58, ['6'] = 59, ['7'] = 60, ['8'] = 61, ['9'] = 62, ['+'] = 63, ['/'] = 64,
+	['A'] = 1,  ['B'] = 2,  ['C'] = 3,  ['D'] = 4,  ['E'] = 5,  ['F'] = 6,  ['G'] = 7,  ['H'] = 8,
+	['I'] = 9,  ['J'] = 10, ['K'] = 11, ['L'] = 12, ['M'] = 13, ['N'] = 14, ['O'] = 15, ['P'] = 16,
+	['Q'] = 17, ['R'] = 18, ['S'] = 19, ['T'] = 20, ['U'] = 21, ['V'] = 22, ['W'] = 23, ['X'] = 24,
+	['Y'] = 25, ['Z'] = 26, ['a'] = 27, ['b'] = 28, ['c'] = 29, ['d'] = 30, ['e'] = 31, ['f'] = 32,
+	['g'] = 33, ['h'] = 34, ['i'] = 35, ['j'] = 36, ['k'] = 37, ['l'] = 38, ['m'] = 39, ['n'] = 40,
+	['o'] = 41, ['p'] = 42, ['q'] = 43, ['r'] = 44, ['s'] = 45, ['t'] = 46, ['u'] = 47, ['v'] = 48,
+	['w'] = 49, ['x'] = 50, ['y'] = 51, ['z'] = 52, ['0'] = 53, ['1'] = 54, ['2'] = 55, ['3'] = 56,
+	['4'] = 57, ['5'] = 58, ['6'] = 59, ['7'] = 60, ['8'] = 61, ['9'] = 62, ['+'] = 63, ['/'] = 64,
 };
 
 /* Only the canonical form: padded, without spaces, unused bits zero. */
@@ -134,7 +135,8 @@ int text_base64_decode(const char *s, size_t n, struct buf *out)
 	size_t i = 0;
 	/* All but the last four, which may be padded. */
 	for (; i + 4 < n; i += 4, at += 3) {
-		uint32_t a = base64_values[p[i]], b = base64_values[p[i + 1]], c = base64_values[p[i + 2]], d = base64_values[p[i + 3]];
+		uint32_t a = base64_values[p[i]], b = base64_values[p[i + 1]], c = base64_values[p[i + 2]],
+			 d = base64_values[p[i + 3]];
 		uint32_t bits = (a - 1) << 18 | (b - 1) << 12 | (c - 1) << 6 | (d - 1);
 
 		if (!a || !b || !c || !d)
@@ -220,7 +222,8 @@ int text_duration_ms(const char *s, uint64_t *ret_ms, struct err *e)
 	};
 
 	if (text_quantity(s, units, countof(units), ret_ms) < 0)
-		return err_set(e, ERR_INVALID,
+		return err_set(
+			e, ERR_INVALID,
 			"'%.40s' is not a duration: write a number with ms, s, m, h or d, such as 500ms, 30s or 5m", s);
 	return 0;
 }
@@ -229,15 +232,21 @@ int text_size_bytes(const char *s, uint64_t *ret_bytes, struct err *e)
 {
 	static const struct text_unit units[] = {
 		{ "B", 1 },
-		{ "K", 1ull << 10 }, { "KiB", 1ull << 10 },
-		{ "M", 1ull << 20 }, { "MiB", 1ull << 20 },
-		{ "G", 1ull << 30 }, { "GiB", 1ull << 30 },
-		{ "T", 1ull << 40 }, { "TiB", 1ull << 40 },
+		{ "K", 1ull << 10 },
+		{ "KiB", 1ull << 10 },
+		{ "M", 1ull << 20 },
+		{ "MiB", 1ull << 20 },
+		{ "G", 1ull << 30 },
+		{ "GiB", 1ull << 30 },
+		{ "T", 1ull << 40 },
+		{ "TiB", 1ull << 40 },
 	};
 
 	if (text_quantity(s, units, countof(units), ret_bytes) < 0)
 		return err_set(e, ERR_INVALID,
-			"'%.40s' is not a size: write a number with K, M, G or T (powers of 1024), such as 512M or 64KiB", s);
+			       "'%.40s' is not a size: write a number with K, M, G or T (powers of 1024), such as 512M "
+			       "or 64KiB",
+			       s);
 	return 0;
 }
 
@@ -338,13 +347,15 @@ unsigned text_utf8_code(const char *s, size_t len)
 	return c;
 }
 
-/* Controls, marks that change the direction of writing, other line ends, and characters without any glyph (Unicode: default ignorable). */
+/* Controls, marks that change the direction of writing, other line ends, and characters without any glyph (Unicode:
+ * default ignorable). */
 static const struct hidden_range {
 	unsigned from, to;
 } hidden_ranges[] = {
-	{ 0x80, 0x9f },     { 0xad, 0xad },     { 0x34f, 0x34f },   { 0x61c, 0x61c },   { 0x115f, 0x1160 },   { 0x17b4, 0x17b5 },
-	{ 0x180b, 0x180f }, { 0x200b, 0x200f }, { 0x2028, 0x202e }, { 0x2060, 0x206f }, { 0x3164, 0x3164 },   { 0xfe00, 0xfe0f },
-	{ 0xfeff, 0xfeff }, { 0xffa0, 0xffa0 }, { 0xfff0, 0xfffb }, { 0x1bca0, 0x1bca3 }, { 0x1d173, 0x1d17a }, { 0xe0000, 0xe0fff },
+	{ 0x80, 0x9f },       { 0xad, 0xad },       { 0x34f, 0x34f },     { 0x61c, 0x61c },   { 0x115f, 0x1160 },
+	{ 0x17b4, 0x17b5 },   { 0x180b, 0x180f },   { 0x200b, 0x200f },   { 0x2028, 0x202e }, { 0x2060, 0x206f },
+	{ 0x3164, 0x3164 },   { 0xfe00, 0xfe0f },   { 0xfeff, 0xfeff },   { 0xffa0, 0xffa0 }, { 0xfff0, 0xfffb },
+	{ 0x1bca0, 0x1bca3 }, { 0x1d173, 0x1d17a }, { 0xe0000, 0xe0fff },
 };
 
 static bool is_hidden(unsigned c)
@@ -358,8 +369,8 @@ static bool is_hidden(unsigned c)
 enum { NON_JOINER = 0x200c, JOINER = 0x200d, TEXT_STYLE = 0xfe0e, EMOJI_STYLE = 0xfe0f };
 
 /*
- * Persian, Indic scripts and emoji are written with joiners and style selectors. One of them right after a character of such a script is part
- * of it; anywhere else, and a second one, only hides something.
+ * Persian, Indic scripts and emoji are written with joiners and style selectors. One of them right after a character of
+ * such a script is part of it; anywhere else, and a second one, only hides something.
  */
 static bool joins(const unsigned char *from, const unsigned char *p, unsigned c)
 {
@@ -376,7 +387,8 @@ static bool joins(const unsigned char *from, const unsigned char *p, unsigned c)
 	return last >= 0x80 && !is_hidden(last);
 }
 
-/* The character at p (its UTF-8, len bytes; not ASCII) of a text that begins at `from`: its number, if it is not to be shown; else 0. */
+/* The character at p (its UTF-8, len bytes; not ASCII) of a text that begins at `from`: its number, if it is not to be
+ * shown; else 0. */
 static unsigned unshowable(const unsigned char *from, const unsigned char *p, size_t len)
 {
 	unsigned c = text_utf8_code((const char *)p, len);
@@ -446,21 +458,15 @@ void text_json_visible(const char *s, size_t n, struct buf *out)
 	buf_append(out, run, (size_t)(p - run));
 }
 
-void text_sanitize(const char *s, size_t n, struct buf *out)
-{
-	sanitize(s, n, true, out);
-}
+void text_sanitize(const char *s, size_t n, struct buf *out) { sanitize(s, n, true, out); }
 
-void text_sanitize_line(const char *s, size_t n, struct buf *out)
-{
-	sanitize(s, n, false, out);
-}
+void text_sanitize_line(const char *s, size_t n, struct buf *out) { sanitize(s, n, false, out); }
 
 static const char *const realtime_names[] = {
-	"RTMIN", "RTMIN+1", "RTMIN+2", "RTMIN+3", "RTMIN+4", "RTMIN+5", "RTMIN+6", "RTMIN+7", "RTMIN+8", "RTMIN+9",
-	"RTMIN+10", "RTMIN+11", "RTMIN+12", "RTMIN+13", "RTMIN+14", "RTMIN+15", "RTMIN+16", "RTMIN+17", "RTMIN+18",
-	"RTMIN+19", "RTMIN+20", "RTMIN+21", "RTMIN+22", "RTMIN+23", "RTMIN+24", "RTMIN+25", "RTMIN+26", "RTMIN+27",
-	"RTMIN+28", "RTMIN+29", "RTMIN+30", "RTMIN+31", "RTMIN+32",
+	"RTMIN",    "RTMIN+1",  "RTMIN+2",  "RTMIN+3",  "RTMIN+4",  "RTMIN+5",  "RTMIN+6",  "RTMIN+7",  "RTMIN+8",
+	"RTMIN+9",  "RTMIN+10", "RTMIN+11", "RTMIN+12", "RTMIN+13", "RTMIN+14", "RTMIN+15", "RTMIN+16", "RTMIN+17",
+	"RTMIN+18", "RTMIN+19", "RTMIN+20", "RTMIN+21", "RTMIN+22", "RTMIN+23", "RTMIN+24", "RTMIN+25", "RTMIN+26",
+	"RTMIN+27", "RTMIN+28", "RTMIN+29", "RTMIN+30", "RTMIN+31", "RTMIN+32",
 };
 
 const char *text_signal_name(int sig)

@@ -1,5 +1,5 @@
-#include "runtime/engine/channel.h"
 #include "runtime/engine/action.h"
+#include "runtime/engine/channel.h"
 
 #include "runtime/base/clock.h"
 #include "runtime/base/json_schema.h"
@@ -62,8 +62,8 @@ static void watch_deadline(struct engine *g, uint64_t expires_us)
 	engine_wake(g, at);
 }
 
-static int required_fact(struct engine *g, const struct action_spec *s, const char *id, const char *turn, const char *thread,
-			 struct store_batch *b)
+static int required_fact(struct engine *g, const struct action_spec *s, const char *id, const char *turn,
+			 const char *thread, struct store_batch *b)
 {
 	char expires[CLOCK_TEXT_MAX], step[ID_TEXT_MAX];
 	struct fact made, *f = &made;
@@ -98,7 +98,8 @@ static int required_fact(struct engine *g, const struct action_spec *s, const ch
 	return fact_close(f, b);
 }
 
-int action_open(struct engine *g, const struct action_spec *s, struct store_batch *b, char ret_id[ID_ROOM], struct err *e)
+int action_open(struct engine *g, const struct action_spec *s, struct store_batch *b, char ret_id[ID_ROOM],
+		struct err *e)
 {
 	char turn[ID_ROOM] = "", thread[ID_ROOM] = "", id[ID_TEXT_MAX];
 	buf_auto struct buf text = BUF_INIT, type = BUF_INIT;
@@ -113,7 +114,8 @@ int action_open(struct engine *g, const struct action_spec *s, struct store_batc
 		return -1;
 	id_make(ID_KIND_ACTION, id);
 	if (required_fact(g, s, id, turn, thread, b) < 0)
-		return err_set(e, ERR_INVALID, "the action cannot be written: prompt, schema or continuation is too long");
+		return err_set(e, ERR_INVALID,
+			       "the action cannot be written: prompt, schema or continuation is too long");
 	jw_str(&w, s->action_type);
 	const char *waiting = view_action_waiting(jval_of(type.data, type.len));
 	if (s->turn_id && turn_read(g, turn, &text, &t, e) == 0 && t.startedAt && !turn_doc_ended(&t))
@@ -187,7 +189,8 @@ void action_resolve(struct deed *d, const struct action_outcome *o)
 	if (o->action->taskId[0])
 		task_on_action(g, o->action->taskId, o->action->actionId, NULL, false, d->batch);
 	const struct action_doc *a = o->action;
-	channel_action_resolved(g, d->batch, (uint32_t)a->uid, a->sessionId, a->threadId, a->turnId, a->actionId, o->decision, o->source, &d->caller);
+	channel_action_resolved(g, d->batch, (uint32_t)a->uid, a->sessionId, a->threadId, a->turnId, a->actionId,
+				o->decision, o->source, &d->caller);
 	if (ops && ops->resolved)
 		ops->resolved(g, o, d->batch);
 	deed_then(d, over, o->action->actionId);
@@ -221,11 +224,15 @@ static bool lasts(const struct action_answer *r, const struct action_doc *a)
 static int check_unchanged(const struct action_answer *r, const struct action_doc *a, struct err *e)
 {
 	static const char *const members[] = { "updatedInput", "updatedPermissions" };
-	const struct jval given = r->response_json ? jval_of(r->response_json, strlen(r->response_json)) : (struct jval){ 0 };
+	const struct jval given = r->response_json ? jval_of(r->response_json, strlen(r->response_json))
+						   : (struct jval){ 0 };
 
 	for (size_t i = 0; i < countof(members) && strcmp(a->kind, "request") != 0; i++)
 		if (given.type == JT_OBJECT && jval_get(given, members[i]).type != JT_NONE) {
-			err_set(e, ERR_UNAVAILABLE, "what was asked about cannot be changed by the answer (payload.%s): deny it, and start what is meant instead", members[i]);
+			err_set(e, ERR_UNAVAILABLE,
+				"what was asked about cannot be changed by the answer (payload.%s): deny it, and start "
+				"what is meant instead",
+				members[i]);
 			snprintf(e->field, sizeof e->field, "payload.%s", members[i]);
 			return -1;
 		}
@@ -242,7 +249,8 @@ static bool means_refuse(const char *decision)
 	return false;
 }
 
-/* What an answer brings must be what was asked for. One that refuses need not bring anything, and what is not given counts as {}. */
+/* What an answer brings must be what was asked for. One that refuses need not bring anything, and what is not given
+ * counts as {}. */
 static int check_payload(const struct action_answer *r, const struct action_doc *a, struct err *e)
 {
 	json_auto_t *schema = a->schema.type == JT_OBJECT ? json_loadb(a->schema.text, a->schema.len, 0, NULL) : NULL;
@@ -257,10 +265,12 @@ static int check_payload(const struct action_answer *r, const struct action_doc 
 		return 0;
 	snprintf(field, sizeof field, "payload%s%.50s", e->field[0] ? "." : "", e->field);
 	memcpy(e->field, field, sizeof field);
-	return r->response_json ? err_wrap(e, "payload") : err_wrap(e, "payload is missing, and the action's schema asks for one");
+	return r->response_json ? err_wrap(e, "payload")
+				: err_wrap(e, "payload is missing, and the action's schema asks for one");
 }
 
-static int check_answer(struct engine *g, const struct action_answer *r, const struct caller *c, struct buf *text, struct action_doc *a, struct err *e)
+static int check_answer(struct engine *g, const struct action_answer *r, const struct caller *c, struct buf *text,
+			struct action_doc *a, struct err *e)
 {
 	int found = action_read(g, r->action_id, text, a, e);
 
@@ -272,13 +282,15 @@ static int check_answer(struct engine *g, const struct action_answer *r, const s
 		return -1;
 	}
 	if (strcmp(a->status, "pending") != 0)
-		return err_set(e, ERR_CONFLICT, "action '%s' has been answered already: %s (%s)", a->actionId, a->decision, a->status);
+		return err_set(e, ERR_CONFLICT, "action '%s' has been answered already: %s (%s)", a->actionId,
+			       a->decision, a->status);
 	if (permission_is_keeping(g, a->actionId))
 		return err_set(e, ERR_CONFLICT, "action '%s' is being answered", a->actionId);
 	return check_decision(a, r->decision, e) < 0 || check_unchanged(r, a, e) < 0 ? -1 : check_payload(r, a, e);
 }
 
-void engine_respond_action(struct engine *g, const struct action_answer *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_respond_action(struct engine *g, const struct action_answer *r, const struct caller *c, engine_reply_fn fn,
+			   void *ctx)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct action_doc a;
@@ -292,10 +304,18 @@ void engine_respond_action(struct engine *g, const struct action_answer *r, cons
 		deed_refuse(d, &e);
 		return;
 	}
-	const struct action_outcome o = { .action = &a, .decision = r->decision, .status = "resolved",
-		.source = r->source ? r->source : "user", .scope = r->scope, .note = r->note, .response_json = r->response_json,
-		.allowed = means_allow(r->decision), .by = requester_of(c), .kept_rules = r->kept_rules, .kept_file = r->kept_file,
-		.kept_line = r->kept_line };
+	const struct action_outcome o = { .action = &a,
+					  .decision = r->decision,
+					  .status = "resolved",
+					  .source = r->source ? r->source : "user",
+					  .scope = r->scope,
+					  .note = r->note,
+					  .response_json = r->response_json,
+					  .allowed = means_allow(r->decision),
+					  .by = requester_of(c),
+					  .kept_rules = r->kept_rules,
+					  .kept_file = r->kept_file,
+					  .kept_line = r->kept_line };
 	action_resolve(d, &o);
 	if (r->kept_file) {
 		jw_kraw(&d->w, "rules", r->kept_rules, strlen(r->kept_rules));
@@ -341,19 +361,23 @@ static int check_request(const struct action_request *r, const struct caller *c,
 		err_field(e, "prompt", "must have at most %u bytes", PROMPT_MAX);
 	if (list && (json_array_size(list) < 1 || json_array_size(list) > DECISIONS_MAX))
 		err_field(e, "decisions", "must have 1 to %u words", DECISIONS_MAX);
-	json_array_foreach(list, i, v)
+	json_array_foreach (list, i, v)
 		has_default |= !r->default_decision || strcmp(json_string_value(v), r->default_decision) == 0;
 	if (!e->code && !has_default && strcmp(r->default_decision, "deny") != 0)
 		err_field(e, "defaultDecision", "must be one of decisions, or deny");
 	if (!e->code && r->default_decision && !may_decide_alone(c->role, r->default_decision)) {
-		err_set(e, ERR_NOT_ALLOWED, "defaultDecision: an agent cannot have its own question answered with '%.64s' when nobody does; only with deny", r->default_decision);
+		err_set(e, ERR_NOT_ALLOWED,
+			"defaultDecision: an agent cannot have its own question answered with '%.64s' when nobody "
+			"does; only with deny",
+			r->default_decision);
 		snprintf(e->field, sizeof e->field, "defaultDecision");
 	}
 	json_decref(list);
 	return e->code ? -1 : 0;
 }
 
-void engine_request_action(struct engine *g, const struct action_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_request_action(struct engine *g, const struct action_request *r, const struct caller *c, engine_reply_fn fn,
+			   void *ctx)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
 	json_auto_t *unchecked = json_array();
@@ -364,9 +388,18 @@ void engine_request_action(struct engine *g, const struct action_request *r, con
 	struct turn_doc t;
 	struct err e = ERR_INIT;
 	struct action_spec s = {
-		.kind = ACTION_KIND_REQUEST, .action_type = r->action_type, .prompt = r->prompt, .schema_json = r->schema_json,
-		.decisions_json = r->decisions_json, .timeout_ms = r->timeout_ms, .default_decision = r->default_decision,
-		.task_id = r->task_id, .trace_id = c->trace_id, .request_id = c->request_id, .by = requester_of(c), .uid = c->uid,
+		.kind = ACTION_KIND_REQUEST,
+		.action_type = r->action_type,
+		.prompt = r->prompt,
+		.schema_json = r->schema_json,
+		.decisions_json = r->decisions_json,
+		.timeout_ms = r->timeout_ms,
+		.default_decision = r->default_decision,
+		.task_id = r->task_id,
+		.trace_id = c->trace_id,
+		.request_id = c->request_id,
+		.by = requester_of(c),
+		.uid = c->uid,
 	};
 
 	if (check_request(r, c, &e) < 0 || check_schema(r->schema_json, unchecked, &e) < 0) {
@@ -393,7 +426,7 @@ void engine_request_action(struct engine *g, const struct action_request *r, con
 	jw_kstr(&d->w, "status", "pending");
 	if (json_array_size(unchecked)) {
 		jw_karr(&d->w, "uncheckedKeywords");
-		json_array_foreach(unchecked, i, word)
+		json_array_foreach (unchecked, i, word)
 			jw_str(&d->w, json_string_value(word));
 		jw_arr_end(&d->w);
 	}
@@ -401,8 +434,8 @@ void engine_request_action(struct engine *g, const struct action_request *r, con
 }
 
 /*
- * A request of a client: whoever asked sees action.resolved and acts on it. Nobody does for a turn that the loop runs, so there a no
- * ends the turn, in the same commit: otherwise its next part would begin as if the answer had been yes.
+ * A request of a client: whoever asked sees action.resolved and acts on it. Nobody does for a turn that the loop runs,
+ * so there a no ends the turn, in the same commit: otherwise its next part would begin as if the answer had been yes.
  */
 static void request_resolved(struct engine *g, const struct action_outcome *o, struct store_batch *b)
 {
@@ -410,7 +443,8 @@ static void request_resolved(struct engine *g, const struct action_outcome *o, s
 
 	if (strcmp(o->status, "cancelled") == 0 || !means_refuse(o->decision))
 		return;
-	buf_printf(&message, "%s (%.60s)%s%.200s", strcmp(o->status, "timed_out") == 0 ? "nobody answered in time" : "the answer was no", o->decision,
+	buf_printf(&message, "%s (%.60s)%s%.200s",
+		   strcmp(o->status, "timed_out") == 0 ? "nobody answered in time" : "the answer was no", o->decision,
 		   o->note ? ": " : "", o->note ? o->note : "");
 	turn_denied_fact(g, o->action->turnId, message.data, &o->by, b);
 }
@@ -435,7 +469,7 @@ const struct action_kind_ops action_request_ops = { .resolved = request_resolved
 struct action_list {
 	char (*ids)[ID_ROOM];
 	size_t count, cap, most;
-	const char *below;            /* only keys below this one; NULL = all */
+	const char *below; /* only keys below this one; NULL = all */
 };
 
 static bool add_action(void *ctx, const char *key, size_t key_len, const char *json, size_t len)
@@ -467,7 +501,8 @@ static void list_actions(struct engine *g, enum view_kind kind, const char *pref
 		log_error("look for open actions: %s", e.message);
 }
 
-bool action_of_call(struct engine *g, const char *turn_id, const char *call_id, struct buf *text, struct action_doc *ret)
+bool action_of_call(struct engine *g, const char *turn_id, const char *call_id, struct buf *text,
+		    struct action_doc *ret)
 {
 	mem_auto char *prefix = mem_printf("%s/", turn_id);
 	struct action_list l = { 0 };
@@ -476,8 +511,8 @@ bool action_of_call(struct engine *g, const char *turn_id, const char *call_id, 
 
 	list_actions(g, VIEW_TURN_OPEN_ACTION, prefix, &l);
 	for (size_t i = 0; i < l.count && !found; i++)
-		found = action_read(g, l.ids[i], text, ret, &e) == 0 && strcmp(ret->kind, kinds[ACTION_KIND_TOOL].name) == 0 &&
-			strcmp(ret->toolCallId, call_id) == 0;
+		found = action_read(g, l.ids[i], text, ret, &e) == 0 &&
+			strcmp(ret->kind, kinds[ACTION_KIND_TOOL].name) == 0 && strcmp(ret->toolCallId, call_id) == 0;
 	free(l.ids);
 	return found;
 }
@@ -490,8 +525,12 @@ static void cancel(struct engine *g, const char *id, const char *source, const c
 
 	if (action_read(g, id, &text, &a, &e) != 0 || strcmp(a.status, "pending") != 0)
 		return;
-	const struct action_outcome o = { .action = &a, .decision = "cancelled", .status = "cancelled", .source = source, .note = reason,
-		.by = requester_of(&d->caller) };
+	const struct action_outcome o = { .action = &a,
+					  .decision = "cancelled",
+					  .status = "cancelled",
+					  .source = source,
+					  .note = reason,
+					  .by = requester_of(&d->caller) };
 	action_resolve(d, &o);
 }
 
@@ -529,10 +568,16 @@ static void expire(struct engine *g, const char *id)
 	if (action_read(g, id, &text, &a, &e) != 0 || strcmp(a.status, "pending") != 0)
 		return;
 	struct deed *d = deed_own(g);
-	const enum engine_role role = jval_is_str(jval_get(a.requestedBy, "role"), "operator") ? ROLE_OPERATOR : ROLE_AGENT;
-	const char *decision = a.defaultDecision[0] && may_decide_alone(role, a.defaultDecision) ? a.defaultDecision : "deny";
-	const struct action_outcome o = { .action = &a, .decision = decision, .status = "timed_out", .source = "timeout",
-		.note = "nobody answered in time", .allowed = means_allow(decision) };
+	const enum engine_role role = jval_is_str(jval_get(a.requestedBy, "role"), "operator") ? ROLE_OPERATOR
+											       : ROLE_AGENT;
+	const char *decision = a.defaultDecision[0] && may_decide_alone(role, a.defaultDecision) ? a.defaultDecision
+												 : "deny";
+	const struct action_outcome o = { .action = &a,
+					  .decision = decision,
+					  .status = "timed_out",
+					  .source = "timeout",
+					  .note = "nobody answered in time",
+					  .allowed = means_allow(decision) };
 	action_resolve(d, &o);
 	deed_commit(d);
 }

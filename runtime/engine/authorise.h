@@ -2,10 +2,12 @@
 #define BAILIFF_ENGINE_AUTHORISE_H
 
 /*
- * A root client may be gone when what it asked for is run: a task, a job's items, a start that waits for permission or hooks. The
- * spawner then runs only what it was told of while the client was there, so it is told now. For other users nothing is done.
+ * A root client may be gone when what it asked for is run: a task, a job's items, a start that waits for permission or
+ * hooks. The spawner then runs only what it was told of while the client was there, so it is told now. For other users
+ * nothing is done.
  *
- * `hold`: the reply may come, and the client leave, before anything is started; then the reply waits until the spawner has taken note.
+ * `hold`: the reply may come, and the client leave, before anything is started; then the reply waits until the spawner
+ * has taken note.
  */
 
 #include <stdbool.h>

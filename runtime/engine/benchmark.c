@@ -26,7 +26,8 @@ static void trial_fact(struct fact *f, enum event_type type, const struct trial_
 	jw_kraw(&m, "refs", d->refs.text, d->refs.len);
 }
 
-static int trial_read(struct engine *g, const char *id, const struct caller *c, struct buf *text, struct trial_doc *ret, struct err *e)
+static int trial_read(struct engine *g, const char *id, const struct caller *c, struct buf *text, struct trial_doc *ret,
+		      struct err *e)
 {
 	int r = view_read_ahead(g->o.store, &trial_shape, id, text, ret, e);
 
@@ -46,7 +47,8 @@ static const char *const ref_params[] = { "datasetRef", "harborJobRef", "harborT
 
 static void benchmark_json(const json_t *params, const char *trial_id, struct buf *out)
 {
-	static const char *const members[] = { "datasetId", "datasetVersion", "configurationId", "role", "singleChangedVariable" };
+	static const char *const members[] = { "datasetId", "datasetVersion", "configurationId", "role",
+					       "singleChangedVariable" };
 	const char *task = param_str(params, "benchmarkTaskId");
 	struct jw w = jw_on(out);
 
@@ -71,15 +73,17 @@ static void refs_json(const json_t *params, struct buf *out)
 }
 
 /* The run must be the one that works on the task now, and the turn one of the same session. */
-static int bind(struct engine *g, const json_t *params, const struct caller *c, struct task *t, struct view_turn_brief *turn, struct err *e)
+static int bind(struct engine *g, const json_t *params, const struct caller *c, struct task *t,
+		struct view_turn_brief *turn, struct err *e)
 {
-	const char *run = param_str(params, "runId"), *turn_id = param_str(params, "turnId"), *thread = param_str(params, "threadId");
+	const char *run = param_str(params, "runId"), *turn_id = param_str(params, "turnId"),
+		   *thread = param_str(params, "threadId");
 
 	if (task_get(g, param_str(params, "taskId"), c, t, e) < 0)
 		return -1;
 	if (strcmp(t->d.currentRunId, run) != 0)
-		return err_field(e, "runId", "'%.64s' is not the run that works on task '%.64s' now%s%.64s", run, t->d.taskId,
-				 t->d.currentRunId[0] ? ": that is " : "", t->d.currentRunId);
+		return err_field(e, "runId", "'%.64s' is not the run that works on task '%.64s' now%s%.64s", run,
+				 t->d.taskId, t->d.currentRunId[0] ? ": that is " : "", t->d.currentRunId);
 	if (!t->d.attemptOpen)
 		return err_set(e, ERR_STATE, "run '%.64s' has ended; a trial is bound to a run before that", run);
 	int r = view_turn_brief(g->o.store, c->uid, turn_id, turn, e);
@@ -142,12 +146,14 @@ static int check_given_id(struct engine *g, const json_t *params, const struct c
 	if (r)
 		return r < 0 ? -1 : 0;
 	if (known.uid != c->uid || strcmp(known.runId, param_str(params, "runId")) != 0 ||
-	    strcmp(known.configurationId, param_str(params, "configurationId")) != 0 || strcmp(known.datasetId, param_str(params, "datasetId")) != 0)
+	    strcmp(known.configurationId, param_str(params, "configurationId")) != 0 ||
+	    strcmp(known.datasetId, param_str(params, "datasetId")) != 0)
 		return err_set(e, ERR_CONFLICT, "trialId '%.64s' is another trial", id);
 	return 1;
 }
 
-void engine_start_benchmark_trial(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_start_benchmark_trial(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+				  void *ctx)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
 	buf_auto struct buf benchmark = BUF_INIT, refs = BUF_INIT;
@@ -214,8 +220,8 @@ static bool add_open(void *ctx, const char *id, size_t id_len, const char *json,
 	return o->count < OPEN_TRIALS_MAX;
 }
 
-static void failed_fact(struct engine *g, struct store_batch *b, const struct trial_doc *d, const struct run_end *end, const char *stage,
-			const struct caller *c)
+static void failed_fact(struct engine *g, struct store_batch *b, const struct trial_doc *d, const struct run_end *end,
+			const char *stage, const struct caller *c)
 {
 	struct fact f;
 
@@ -266,11 +272,14 @@ static int check_reward(const json_t *params, struct err *e)
 	const char *status = param_str(params, "verifierStatus");
 
 	if (!json_object_get(params, "reward") && (!status || strcmp(status, "error") != 0))
-		return err_field(e, "reward", "is missing; only a verifier that failed (verifierStatus error) has none");
+		return err_field(e, "reward",
+				 "is missing; only a verifier that failed (verifierStatus error) has none");
 	if (json_array_size(criteria) > CRITERIA_MAX)
 		return err_field(e, "criteria", "must have at most %u words", CRITERIA_MAX);
 	if (text && strlen(text) > DETAILS_MAX)
-		return err_field(e, "details", "must have at most %u bytes; put more into an output or artifact and give its ref", DETAILS_MAX);
+		return err_field(e, "details",
+				 "must have at most %u bytes; put more into an output or artifact and give its ref",
+				 DETAILS_MAX);
 	if (param_text(params, "failureCategory", ID_GIVEN_MAX, e) < 0)
 		return -1;
 	return param_text(params, "verifier", REF_MAX, e);
@@ -291,12 +300,14 @@ static void reward_fact(struct deed *d, const struct trial_doc *trial, const jso
 	param_write(&f.w, "criteria", json_object_get(params, "criteria"));
 	param_write(&f.w, "details", json_object_get(params, "details"));
 	jw_kopt(&f.w, "verifier", param_str(params, "verifier"));
-	jw_kstr(&f.w, "verifierStatus", param_str(params, "verifierStatus") ? param_str(params, "verifierStatus") : "completed");
+	jw_kstr(&f.w, "verifierStatus",
+		param_str(params, "verifierStatus") ? param_str(params, "verifierStatus") : "completed");
 	jw_kstr(&f.w, "failureCategory", category);
 	fact_close(&f, d->batch);
 }
 
-void engine_record_benchmark_reward(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_record_benchmark_reward(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+				    void *ctx)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
 	const char *category = param_str(params, "failureCategory"), *status = param_str(params, "verifierStatus");
@@ -313,7 +324,9 @@ void engine_record_benchmark_reward(struct engine *g, const json_t *params, cons
 		category = broken ? "verifier" : "none";
 	reward_fact(d, &trial, params, category);
 	if (broken && trial.endedAt && strcmp(trial.status, "failed") != 0) {
-		const struct run_end end = { .status = "failed", .category = category, .message = "the verifier failed" };
+		const struct run_end end = { .status = "failed",
+					     .category = category,
+					     .message = "the verifier failed" };
 		failed_fact(g, d->batch, &trial, &end, "verifier", c);
 	}
 	jw_kstr(&d->w, "trialId", trial.trialId);

@@ -1,7 +1,7 @@
 /*
- * Two configurations of a dataset side by side. Only what can be compared is: all trials must be of the same version of the
- * dataset and must have been measured by the same verifier with the same criteria. What follows from the numbers is the
- * caller's to decide, and recorded as said.
+ * Two configurations of a dataset side by side. Only what can be compared is: all trials must be of the same version of
+ * the dataset and must have been measured by the same verifier with the same criteria. What follows from the numbers is
+ * the caller's to decide, and recorded as said.
  */
 
 #include "runtime/engine/benchmark.h"
@@ -19,16 +19,16 @@ struct side {
 	struct comparing *whole;
 	const char *configuration;
 	char (*id)[ID_ROOM];
-	size_t count;              /* trials that have ended */
+	size_t count; /* trials that have ended */
 	unsigned running, rewarded, timeouts, failed, complete, priced;
 	double reward, duration, cost;
 };
 
 struct comparing {
 	struct engine *engine;
-	const char *version;       /* asked for, or NULL */
+	const char *version; /* asked for, or NULL */
 	char seen_version[ID_ROOM], session[ID_ROOM];
-	struct buf measure;        /* verifier and criteria of all of them */
+	struct buf measure; /* verifier and criteria of all of them */
 	bool measured;
 	uint32_t uid;
 	struct strmap baseline_ok; /* tasks that every trial of the baseline completed: value = not NULL */
@@ -61,8 +61,11 @@ static int check_measure(struct comparing *w, const struct trial_doc *d)
 		w->measured = true;
 	}
 	if (own.len != w->measure.len || memcmp(own.data, w->measure.data, own.len) != 0)
-		return err_set(w->e, ERR_STATE, "trial '%.64s' was measured by another verifier, or by other criteria (%.80s), than the first (%.80s): such rewards "
-			       "cannot be compared", d->trialId, buf_cstr(&own), buf_cstr(&w->measure));
+		return err_set(w->e, ERR_STATE,
+			       "trial '%.64s' was measured by another verifier, or by other criteria (%.80s), than the "
+			       "first (%.80s): such rewards "
+			       "cannot be compared",
+			       d->trialId, buf_cstr(&own), buf_cstr(&w->measure));
 	return 0;
 }
 
@@ -74,7 +77,8 @@ static void add_cost(struct side *s, const struct trial_doc *d)
 	char key[VIEW_MONEY_KEY];
 
 	cost_key(COST_OF_TURN, d->turnId, 0, 0, key);
-	if (view_read_ahead(s->whole->engine->o.store, &cost_shape, key, &text, &cost, &e) != 0 || cost.microUsd == VIEW_ABSENT)
+	if (view_read_ahead(s->whole->engine->o.store, &cost_shape, key, &text, &cost, &e) != 0 ||
+	    cost.microUsd == VIEW_ABSENT)
 		return;
 	s->priced++;
 	s->cost += (double)cost.microUsd / 1e6;
@@ -96,10 +100,13 @@ static int add_trial(struct side *s, const struct trial_doc *d, bool baseline)
 {
 	struct comparing *w = s->whole;
 	char number[40] = "";
-	bool failed = strcmp(d->status, "failed") == 0 || (d->failureCategory.type == JT_STRING && !jval_is_str(d->failureCategory, "none"));
+	bool failed = strcmp(d->status, "failed") == 0 ||
+		      (d->failureCategory.type == JT_STRING && !jval_is_str(d->failureCategory, "none"));
 
 	if (w->seen_version[0] && strcmp(w->seen_version, d->datasetVersion) != 0)
-		return err_set(w->e, ERR_STATE, "trials of the versions '%.64s' and '%.64s' of the dataset cannot be compared; datasetVersion selects one",
+		return err_set(w->e, ERR_STATE,
+			       "trials of the versions '%.64s' and '%.64s' of the dataset cannot be compared; "
+			       "datasetVersion selects one",
 			       w->seen_version, d->datasetVersion);
 	memcpy(w->seen_version, d->datasetVersion, sizeof w->seen_version);
 	if (check_measure(w, d) < 0)
@@ -131,7 +138,8 @@ static int collect(struct comparing *w, struct side *s, const char *dataset, uin
 	if (store_model_scan_ahead(w->engine->o.store, VIEW_CONFIGURATION_TRIAL, prefix, add_id, s, w->e) < 0)
 		return -1;
 	if (s->count == TRIALS_MAX)
-		return err_set(w->e, ERR_EXHAUSTED, "more than %u trials of configuration '%.64s'", TRIALS_MAX - 1, s->configuration);
+		return err_set(w->e, ERR_EXHAUSTED, "more than %u trials of configuration '%.64s'", TRIALS_MAX - 1,
+			       s->configuration);
 	for (size_t i = 0; i < s->count; i++) {
 		buf_auto struct buf text = BUF_INIT;
 		struct trial_doc d;
@@ -151,7 +159,9 @@ static int collect(struct comparing *w, struct side *s, const char *dataset, uin
 	}
 	s->count = ended;
 	if (!ended)
-		return err_field(w->e, baseline ? "baseline" : "candidate", "configuration '%.64s' has no ended trial of dataset '%.64s'", s->configuration, dataset);
+		return err_field(w->e, baseline ? "baseline" : "candidate",
+				 "configuration '%.64s' has no ended trial of dataset '%.64s'", s->configuration,
+				 dataset);
 	return 0;
 }
 
@@ -178,7 +188,8 @@ static void side_json(struct jw *w, const char *key, const struct side *s)
 	jw_obj_end(w);
 }
 
-static void comparison_json(const struct comparing *c, const struct side *b, const struct side *n, const char *decision, struct buf *out)
+static void comparison_json(const struct comparing *c, const struct side *b, const struct side *n, const char *decision,
+			    struct buf *out)
 {
 	struct jw w = jw_on(out);
 
@@ -200,9 +211,11 @@ static void comparison_json(const struct comparing *c, const struct side *b, con
 	jw_obj_end(&w);
 }
 
-static void comparison_fact(struct deed *d, const struct comparing *c, const char *dataset, const struct side *n, const struct buf *json)
+static void comparison_fact(struct deed *d, const struct comparing *c, const char *dataset, const struct side *n,
+			    const struct buf *json)
 {
-	struct jval v = jval_of(json->data, json->len), decision = jval_get(v, "decision"), rate = jval_get(v, "evidenceCompletenessRate");
+	struct jval v = jval_of(json->data, json->len), decision = jval_get(v, "decision"),
+		    rate = jval_get(v, "evidenceCompletenessRate");
 	struct fact f;
 
 	fact_open(&f, EVENT_BENCHMARK_COMPARISON_COMPLETED, c->uid, c->session, NULL, NULL);
@@ -225,13 +238,15 @@ static void comparison_fact(struct deed *d, const struct comparing *c, const cha
 	fact_close(&f, d->batch);
 }
 
-void engine_compare_benchmark_runs(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_compare_benchmark_runs(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+				   void *ctx)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
 	const char *dataset = param_str(params, "datasetId");
 	struct err e = ERR_INIT;
 	struct comparing w = { .engine = g, .version = param_str(params, "datasetVersion"), .e = &e };
-	struct side baseline = { .configuration = param_str(params, "baseline") }, candidate = { .configuration = param_str(params, "candidate") };
+	struct side baseline = { .configuration = param_str(params, "baseline") },
+		    candidate = { .configuration = param_str(params, "candidate") };
 	buf_auto struct buf json = BUF_INIT;
 
 	if (strcmp(baseline.configuration, candidate.configuration) == 0)

@@ -12,10 +12,7 @@ struct recording {
 	void *ctx;
 };
 
-static const char *none_if_empty(const char *s)
-{
-	return *s ? s : NULL;
-}
+static const char *none_if_empty(const char *s) { return *s ? s : NULL; }
 
 static void open_fact(struct fact *f, const struct changes_facts *c)
 {
@@ -121,7 +118,8 @@ void changes_record(struct engine *g, const struct changes_facts *f, engine_repl
 
 /* ---- answers ---- */
 
-static void write_change(const struct change *c, const char *(*diff_ref)(void *ctx, const char *path_json), void *ctx, struct jw *w)
+static void write_change(const struct change *c, const char *(*diff_ref)(void *ctx, const char *path_json), void *ctx,
+			 struct jw *w)
 {
 	buf_auto struct buf path = BUF_INIT;
 	struct jw p = jw_on(&path);

@@ -19,10 +19,10 @@
 
 /* What is known of a channel only while this runtime runs. Kept by channel id in g->channels. */
 struct channel_live {
-	uint64_t connection;     /* that it is bound to; 0 = none */
-	uint64_t heartbeat_ms;   /* 0 = none */
+	uint64_t connection;   /* that it is bound to; 0 = none */
+	uint64_t heartbeat_ms; /* 0 = none */
 	uint64_t seen_ns, seen_us;
-	uint64_t acked;          /* as submitted; 0 = look it up */
+	uint64_t acked; /* as submitted; 0 = look it up */
 };
 
 static struct channel_live *live_of(struct engine *g, const char *id)
@@ -44,10 +44,7 @@ static void live_seen(struct engine *g, struct channel_live *l)
 		engine_wake(g, l->seen_ns + MISSED_BEATS * l->heartbeat_ms * 1000000ull);
 }
 
-static void live_forget(struct engine *g, const char *id)
-{
-	free(strmap_del(&g->channels, id));
-}
+static void live_forget(struct engine *g, const char *id) { free(strmap_del(&g->channels, id)); }
 
 static void make_token(char text[TOKEN_TEXT], char hash[HASH_SHA256_TEXT])
 {
@@ -61,7 +58,8 @@ static void make_token(char text[TOKEN_TEXT], char hash[HASH_SHA256_TEXT])
 }
 
 /* The channel if it is the caller's. */
-static int channel_load(struct engine *g, const char *id, const struct caller *c, struct buf *text, struct channel_doc *d, struct err *e)
+static int channel_load(struct engine *g, const char *id, const struct caller *c, struct buf *text,
+			struct channel_doc *d, struct err *e)
 {
 	int r = view_read_ahead(g->o.store, &channel_shape, id, text, d, e);
 
@@ -92,7 +90,8 @@ static void time_member(struct jw *w, const char *key, uint64_t real_us)
 
 /* ---- connecting ---- */
 
-static int connect_session(struct engine *g, struct deed *d, const struct channel_request *r, char session_id[ID_ROOM], uint32_t *uid, struct err *e)
+static int connect_session(struct engine *g, struct deed *d, const struct channel_request *r, char session_id[ID_ROOM],
+			   uint32_t *uid, struct err *e)
 {
 	struct view_session_brief s;
 
@@ -111,7 +110,8 @@ static int connect_session(struct engine *g, struct deed *d, const struct channe
 	return 0;
 }
 
-static void connected_fact(struct deed *d, const struct channel_doc *doc, const struct channel_request *r, const char *hash)
+static void connected_fact(struct deed *d, const struct channel_doc *doc, const struct channel_request *r,
+			   const char *hash)
 {
 	struct fact f;
 
@@ -132,7 +132,8 @@ static void connected_fact(struct deed *d, const struct channel_doc *doc, const 
 	fact_close(&f, d->batch);
 }
 
-void engine_connect_channel(struct engine *g, const struct channel_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_connect_channel(struct engine *g, const struct channel_request *r, const struct caller *c,
+			    engine_reply_fn fn, void *ctx)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
 	char token[TOKEN_TEXT], hash[HASH_SHA256_TEXT];
@@ -210,8 +211,8 @@ static void gap_facts(struct engine *g, struct deed *d, const struct channel_doc
 	fact_close(&f, d->batch);
 }
 
-void engine_reconnect_channel(struct engine *g, const char *channel_id, uint64_t last_acked, const char *token, const struct caller *c,
-			      engine_reply_fn fn, void *ctx)
+void engine_reconnect_channel(struct engine *g, const char *channel_id, uint64_t last_acked, const char *token,
+			      const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
 	uint64_t first = store_first_sequence(g->o.store), last = store_last_sequence(g->o.store);
@@ -222,7 +223,8 @@ void engine_reconnect_channel(struct engine *g, const char *channel_id, uint64_t
 	struct fact f;
 
 	if (channel_load(g, channel_id, c, &text, &doc, &e) < 0 || check_token(&doc, token, &e) < 0 ||
-	    (last_acked > last && err_field(&e, "lastAckedSequence", "expected at most %" PRIu64 ", the last sequence there is", last) < 0)) {
+	    (last_acked > last && err_field(&e, "lastAckedSequence",
+					    "expected at most %" PRIu64 ", the last sequence there is", last) < 0)) {
 		deed_refuse(d, &e);
 		return;
 	}
@@ -260,7 +262,8 @@ void engine_reconnect_channel(struct engine *g, const char *channel_id, uint64_t
 
 /* ---- leaving ---- */
 
-static void disconnected_fact(struct engine *g, struct store_batch *b, const struct channel_doc *doc, const char *reason, const char *request_id)
+static void disconnected_fact(struct engine *g, struct store_batch *b, const struct channel_doc *doc,
+			      const char *reason, const char *request_id)
 {
 	const struct channel_live *l = strmap_get(&g->channels, doc->channelId);
 	struct fact f;
@@ -274,7 +277,8 @@ static void disconnected_fact(struct engine *g, struct store_batch *b, const str
 	peer_tasks_unreachable(g, doc->channelId, b);
 }
 
-void engine_disconnect_channel(struct engine *g, const char *channel_id, const char *reason, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_disconnect_channel(struct engine *g, const char *channel_id, const char *reason, const struct caller *c,
+			       engine_reply_fn fn, void *ctx)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
 	buf_auto struct buf text = BUF_INIT;
@@ -304,7 +308,8 @@ static void drop_channel(struct engine *g, const char *id, const char *reason)
 	struct channel_doc doc;
 	struct err e = ERR_INIT;
 
-	if (view_read_ahead(g->o.store, &channel_shape, id, &text, &doc, &e) == 0 && strcmp(doc.status, "connected") == 0) {
+	if (view_read_ahead(g->o.store, &channel_shape, id, &text, &doc, &e) == 0 &&
+	    strcmp(doc.status, "connected") == 0) {
 		struct deed *d = deed_own(g);
 
 		disconnected_fact(g, d->batch, &doc, reason, NULL);
@@ -344,7 +349,8 @@ static void find_silent(void *ctx, const char *id, void *value)
 		f->next = deadline;
 }
 
-static uint64_t drop_found(struct engine *g, struct found *f, void (*fn)(void *, const char *, void *), const char *reason)
+static uint64_t drop_found(struct engine *g, struct found *f, void (*fn)(void *, const char *, void *),
+			   const char *reason)
 {
 	f->next = UINT64_MAX;
 	if (!g->channels.count)
@@ -406,7 +412,8 @@ void channel_recover(struct engine *g)
 
 /* ---- acknowledging, messages ---- */
 
-void engine_ack_events(struct engine *g, const char *channel_id, uint64_t sequence, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_ack_events(struct engine *g, const char *channel_id, uint64_t sequence, const struct caller *c,
+		       engine_reply_fn fn, void *ctx)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
 	uint64_t last = store_last_sequence(g->o.store);
@@ -415,7 +422,8 @@ void engine_ack_events(struct engine *g, const char *channel_id, uint64_t sequen
 	struct err e = ERR_INIT;
 
 	if (channel_load(g, channel_id, c, &text, &doc, &e) < 0 ||
-	    (sequence > last && err_field(&e, "sequence", "expected at most %" PRIu64 ", the last sequence there is", last) < 0)) {
+	    (sequence > last &&
+	     err_field(&e, "sequence", "expected at most %" PRIu64 ", the last sequence there is", last) < 0)) {
 		deed_refuse(d, &e);
 		return;
 	}
@@ -440,7 +448,8 @@ void engine_ack_events(struct engine *g, const char *channel_id, uint64_t sequen
 	deed_commit(d);
 }
 
-void engine_send_channel_message(struct engine *g, const struct channel_message *m, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_send_channel_message(struct engine *g, const struct channel_message *m, const struct caller *c,
+				 engine_reply_fn fn, void *ctx)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
 	buf_auto struct buf text = BUF_INIT;
@@ -453,11 +462,14 @@ void engine_send_channel_message(struct engine *g, const struct channel_message 
 		return;
 	}
 	if (strcmp(doc.status, "connected") != 0) {
-		err_set(&e, ERR_UNAVAILABLE, "channel '%.64s' is disconnected: its peer must reconnect first", m->channel_id);
+		err_set(&e, ERR_UNAVAILABLE, "channel '%.64s' is disconnected: its peer must reconnect first",
+			m->channel_id);
 		deed_refuse(d, &e);
 		return;
 	}
-	const struct ref_owner owner = { .uid = (uint32_t)doc.uid, .session_id = doc.sessionId, .kind = "channelId", .id = doc.channelId };
+	const struct ref_owner owner = {
+		.uid = (uint32_t)doc.uid, .session_id = doc.sessionId, .kind = "channelId", .id = doc.channelId
+	};
 	fact_in(&f, EVENT_CHANNEL_MESSAGE, &doc, c->request_id);
 	jw_kstr(&f.w, "direction", m->direction);
 	jw_kopt(&f.w, "kind", m->kind);
@@ -524,8 +536,8 @@ static void bridge_key(const char *action_id, char key[ID_ROOM + 24])
 	snprintf(key, ID_ROOM + 24, "channel.action.%s", action_id);
 }
 
-void channel_action_opened(struct engine *g, struct store_batch *b, uint32_t uid, const char *session_id, const char *thread_id, const char *turn_id,
-			   const char *action_id, const char *about)
+void channel_action_opened(struct engine *g, struct store_batch *b, uint32_t uid, const char *session_id,
+			   const char *thread_id, const char *turn_id, const char *action_id, const char *about)
 {
 	char channel[ID_ROOM], key[ID_ROOM + 24];
 	struct fact f;
@@ -544,8 +556,9 @@ void channel_action_opened(struct engine *g, struct store_batch *b, uint32_t uid
 	store_batch_meta(b, key, channel, strlen(channel));
 }
 
-void channel_action_resolved(struct engine *g, struct store_batch *b, uint32_t uid, const char *session_id, const char *thread_id,
-			     const char *turn_id, const char *action_id, const char *decision, const char *source, const struct caller *by)
+void channel_action_resolved(struct engine *g, struct store_batch *b, uint32_t uid, const char *session_id,
+			     const char *thread_id, const char *turn_id, const char *action_id, const char *decision,
+			     const char *source, const struct caller *by)
 {
 	char key[ID_ROOM + 24];
 	buf_auto struct buf channel = BUF_INIT;

@@ -72,16 +72,14 @@ void history_turns_of(struct engine *g, const char *thread_id, struct history_tu
 		buf_auto struct buf text = BUF_INIT;
 		struct turn_doc d;
 
-		if (view_read_ahead(g->o.store, &turn_shape, ret->ids[i], &text, &d, &e) == 0 && !jval_is_str(d.source, "system"))
+		if (view_read_ahead(g->o.store, &turn_shape, ret->ids[i], &text, &d, &e) == 0 &&
+		    !jval_is_str(d.source, "system"))
 			memmove(ret->ids[kept++], ret->ids[i], ID_ROOM);
 	}
 	ret->count = kept;
 }
 
-void history_turns_done(struct history_turns *t)
-{
-	free(t->ids);
-}
+void history_turns_done(struct history_turns *t) { free(t->ids); }
 
 /* Turns that ended badly: whoever continues must know of them. */
 static void incidents(struct engine *g, const struct history_turns *turns, struct jw *w)
@@ -94,7 +92,8 @@ static void incidents(struct engine *g, const struct history_turns *turns, struc
 		struct turn_doc d;
 		struct err e = ERR_INIT;
 
-		if (view_read_ahead(g->o.store, &turn_shape, turns->ids[i], &text, &d, &e) != 0 || !d.completedAt || strcmp(d.status, "completed") == 0)
+		if (view_read_ahead(g->o.store, &turn_shape, turns->ids[i], &text, &d, &e) != 0 || !d.completedAt ||
+		    strcmp(d.status, "completed") == 0)
 			continue;
 		jw_obj(w);
 		jw_kstr(w, "turnId", d.turnId);
@@ -117,7 +116,8 @@ static bool keep_artifact(void *ctx, const char *key, size_t key_len, const char
 	return ++k->count < KEPT_MAX;
 }
 
-static void refs_of_session(struct engine *g, enum view_kind kind, const char *key, const char *session_id, struct jw *w)
+static void refs_of_session(struct engine *g, enum view_kind kind, const char *key, const char *session_id,
+			    struct jw *w)
 {
 	mem_auto char *prefix = mem_printf("%s/", session_id);
 	struct kept k = { .w = w };
@@ -145,7 +145,7 @@ static void turns_member(const json_t *params, const struct history_turns *all, 
 
 	jw_karr(w, "turns");
 	if (given) {
-		json_array_foreach(given, i, v)
+		json_array_foreach (given, i, v)
 			jw_str(w, json_string_value(v));
 	} else {
 		for (i = all->count > 200 ? all->count - 200 : 0; i < all->count; i++)
@@ -162,7 +162,8 @@ static void number_member(const json_t *params, const char *key, struct jw *w)
 		jw_kuint(w, key, (uint64_t)json_integer_value(v));
 }
 
-static void started_fact(struct engine *g, struct deed *d, const struct history_scope *s, const json_t *params, const struct history_turns *turns)
+static void started_fact(struct engine *g, struct deed *d, const struct history_scope *s, const json_t *params,
+			 const struct history_turns *turns)
 {
 	uint64_t due = g->o.ports->real_us(g->o.world) + PATIENCE_US;
 	struct fact f;
@@ -177,12 +178,18 @@ static void started_fact(struct engine *g, struct deed *d, const struct history_
 	engine_wake(g, engine_now(g) + PATIENCE_US * 1000);
 }
 
-static void completed_fact(struct engine *g, struct deed *d, const struct history_scope *s, const json_t *params, const struct history_turns *turns)
+static void completed_fact(struct engine *g, struct deed *d, const struct history_scope *s, const json_t *params,
+			   const struct history_turns *turns)
 {
 	const char *summary = json_string_value(json_object_get(params, "summary"));
-	const struct ref_owner owner = { .uid = s->uid, .session_id = s->session_id, .thread_id = s->thread_id, .kind = "threadId", .id = s->thread_id };
+	const struct ref_owner owner = { .uid = s->uid,
+					 .session_id = s->session_id,
+					 .thread_id = s->thread_id,
+					 .kind = "threadId",
+					 .id = s->thread_id };
 	const json_t *continuation = json_object_get(params, "continuation");
-	mem_auto char *continuation_json = continuation ? json_dumps(continuation, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+	mem_auto char *continuation_json = continuation ? json_dumps(continuation, JSON_COMPACT | JSON_ENCODE_ANY)
+							: NULL;
 	char ref[ID_TEXT_MAX];
 	struct fact f;
 
@@ -204,7 +211,8 @@ static void completed_fact(struct engine *g, struct deed *d, const struct histor
 	jw_kstr(&d->w, "summaryRef", ref);
 }
 
-void compaction_failed_fact(struct store_batch *b, const struct history_scope *s, const char *reason, bool retryable, const char *request_id)
+void compaction_failed_fact(struct store_batch *b, const struct history_scope *s, const char *reason, bool retryable,
+			    const char *request_id)
 {
 	struct fact f;
 
@@ -225,7 +233,7 @@ static int affected_check(struct engine *g, const char *thread_id, const json_t 
 
 	if (json_array_size(given) > TURNS_MAX)
 		return err_field(e, "affectedTurns", "must have at most %u turns", TURNS_MAX);
-	json_array_foreach(given, i, v) {
+	json_array_foreach (given, i, v) {
 		buf_auto struct buf text = BUF_INIT;
 		struct turn_doc d;
 		int r = turn_read(g, json_string_value(v), &text, &d, e);
@@ -233,7 +241,8 @@ static int affected_check(struct engine *g, const char *thread_id, const json_t 
 		if (r < 0)
 			return -1;
 		if (r > 0 || strcmp(d.threadId, thread_id) != 0) {
-			err_set(e, ERR_NOT_FOUND, "affectedTurns: '%.80s' is not a turn of thread '%.80s'", json_string_value(v), thread_id);
+			err_set(e, ERR_NOT_FOUND, "affectedTurns: '%.80s' is not a turn of thread '%.80s'",
+				json_string_value(v), thread_id);
 			snprintf(e->field, sizeof e->field, "affectedTurns");
 			return -1;
 		}
@@ -243,7 +252,8 @@ static int affected_check(struct engine *g, const char *thread_id, const json_t 
 
 static int compaction_check(const json_t *params, bool open, struct err *e)
 {
-	const char *summary = json_string_value(json_object_get(params, "summary")), *failure = json_string_value(json_object_get(params, "failure"));
+	const char *summary = json_string_value(json_object_get(params, "summary")),
+		   *failure = json_string_value(json_object_get(params, "failure"));
 	const char *trigger = json_string_value(json_object_get(params, "trigger"));
 
 	if (summary && failure)
@@ -257,13 +267,16 @@ static int compaction_check(const json_t *params, bool open, struct err *e)
 	if (!open && !trigger)
 		return err_field(e, "trigger", "missing: why the context is compacted (manual, auto, token_limit …)");
 	if (open && !summary && !failure)
-		return err_set(e, ERR_STATE, "a compaction of this thread is under way: bring its summary or its failure");
+		return err_set(e, ERR_STATE,
+			       "a compaction of this thread is under way: bring its summary or its failure");
 	return 0;
 }
 
-void engine_compact_context(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_compact_context(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			    void *ctx)
 {
-	const bool fails = json_object_get(params, "failure") != NULL, ends = fails || json_object_get(params, "summary") != NULL;
+	const bool fails = json_object_get(params, "failure") != NULL,
+		   ends = fails || json_object_get(params, "summary") != NULL;
 	struct deed *d = deed_new(g, c, fn, ctx);
 	buf_auto struct buf text = BUF_INIT;
 	struct history_doc doc;
@@ -275,10 +288,12 @@ void engine_compact_context(struct engine *g, const json_t *params, const struct
 		goto refuse;
 	int known = view_read_ahead(g->o.store, &history_shape, s.thread_id, &text, &doc, &e);
 	bool open = known == 0 && strcmp(doc.compaction, "open") == 0;
-	if (known < 0 || compaction_check(params, open, &e) < 0 || affected_check(g, s.thread_id, json_object_get(params, "affectedTurns"), &e) < 0)
+	if (known < 0 || compaction_check(params, open, &e) < 0 ||
+	    affected_check(g, s.thread_id, json_object_get(params, "affectedTurns"), &e) < 0)
 		goto refuse;
 	if (open && doc.compactionTurnId[0])
-		snprintf(s.fact_turn, sizeof s.fact_turn, "%s", doc.compactionTurnId); /* both ends hang on the same turn */
+		snprintf(s.fact_turn, sizeof s.fact_turn, "%s",
+			 doc.compactionTurnId); /* both ends hang on the same turn */
 	if (history_turn_fact(g, d, &s) < 0) {
 		err_set(&e, ERR_INTERNAL, "the turn that the facts hang on cannot be written");
 		goto refuse;
@@ -287,7 +302,8 @@ void engine_compact_context(struct engine *g, const json_t *params, const struct
 	if (!open)
 		started_fact(g, d, &s, params, &turns);
 	if (fails)
-		compaction_failed_fact(d->batch, &s, json_string_value(json_object_get(params, "failure")), true, c->request_id);
+		compaction_failed_fact(d->batch, &s, json_string_value(json_object_get(params, "failure")), true,
+				       c->request_id);
 	else if (ends)
 		completed_fact(g, d, &s, params, &turns);
 	jw_kstr(&d->w, "threadId", s.thread_id);

@@ -31,7 +31,8 @@ static bool has_empty_workspace(const struct profile *p)
 	return false;
 }
 
-static int find_place(const struct profile *p, const struct sandbox_request *r, const char *home, struct workspace *ret, struct err *e)
+static int find_place(const struct profile *p, const struct sandbox_request *r, const char *home, struct workspace *ret,
+		      struct err *e)
 {
 	if (!p->confined) {
 		snprintf(ret->cwd, sizeof ret->cwd, "%s", r->cwd ? r->cwd : "/");
@@ -54,17 +55,18 @@ static int check_unconfined(const struct profile *p, const struct caller *c, str
 }
 
 /*
- * Who names the working directory chooses what is shown of the home. An agent has no business in the folders where programs
- * keep their own things (~/.ssh, ~/.config …), unless somebody has made a repository there.
+ * Who names the working directory chooses what is shown of the home. An agent has no business in the folders where
+ * programs keep their own things (~/.ssh, ~/.config …), unless somebody has made a repository there.
  */
 static int check_agent_place(const struct workspace *place, const char *home, const struct caller *c, struct err *e)
 {
 	size_t n = strlen(home);
 
-	if (c->role == ROLE_OPERATOR || place->has_git || n < 2 || !path_within(home, place->path) || place->path[n] != '/' ||
-	    place->path[n + 1] != '.')
+	if (c->role == ROLE_OPERATOR || place->has_git || n < 2 || !path_within(home, place->path) ||
+	    place->path[n] != '/' || place->path[n + 1] != '.')
 		return 0;
-	err_set(e, ERR_PERMISSION, "an agent may not work in '%.200s', where programs keep their own files", place->path);
+	err_set(e, ERR_PERMISSION, "an agent may not work in '%.200s', where programs keep their own files",
+		place->path);
 	snprintf(e->field, sizeof e->field, "cwd");
 	return -1;
 }
@@ -76,7 +78,8 @@ static void only_read(struct profile *p)
 			p->entry[i].kind = PLAN_MOUNT_READ;
 }
 
-static int compile(struct engine *g, const struct sandbox_request *r, const struct caller *c, struct confinement *f, struct err *e)
+static int compile(struct engine *g, const struct sandbox_request *r, const struct caller *c, struct confinement *f,
+		   struct err *e)
 {
 	buf_auto struct buf nested = BUF_INIT;
 	char home[PATH_MAX];
@@ -104,7 +107,8 @@ static int compile(struct engine *g, const struct sandbox_request *r, const stru
 		return -1;
 	if (r->reads_only)
 		only_read(&f->profile);
-	if ((r->own_program && f->profile.confined && profile_add(&f->profile, PLAN_MOUNT_READ, 0, r->own_program, e) < 0) ||
+	if ((r->own_program && f->profile.confined &&
+	     profile_add(&f->profile, PLAN_MOUNT_READ, 0, r->own_program, e) < 0) ||
 	    profile_compile(&f->profile, &place, e) < 0)
 		return -1;
 	if (c->uid == 0)
@@ -112,14 +116,16 @@ static int compile(struct engine *g, const struct sandbox_request *r, const stru
 	return 0;
 }
 
-int confinement_make(struct engine *g, const struct sandbox_request *r, const struct caller *c, struct confinement *ret, struct err *e)
+int confinement_make(struct engine *g, const struct sandbox_request *r, const struct caller *c, struct confinement *ret,
+		     struct err *e)
 {
 	static const struct policy_profiles none;
 	const struct policy_profiles *profiles = g->profiles ? g->profiles : &none;
 
 	*ret = (struct confinement){ 0 };
 	if (g->policy_problem[0])
-		return err_set(e, ERR_UNAVAILABLE, "nothing is started while the policy cannot be read: %s", g->policy_problem);
+		return err_set(e, ERR_UNAVAILABLE, "nothing is started while the policy cannot be read: %s",
+			       g->policy_problem);
 	if (policy_profiles_get(profiles, r->profile ? r->profile : PROFILE_DEFAULT, &ret->profile, e) < 0)
 		return -1;
 	if (compile(g, r, c, ret, e) < 0) {
@@ -149,10 +155,7 @@ static void paths_json(const struct profile *p, const char *key, uint32_t kind, 
 }
 
 /* which: 0 = those that allow, 1 = that deny, 2 = credentials. */
-static unsigned sort_of(const struct host_rule *r)
-{
-	return r->kind == HOST_RULE_CREDENTIAL ? 2 : r->deny;
-}
+static unsigned sort_of(const struct host_rule *r) { return r->kind == HOST_RULE_CREDENTIAL ? 2 : r->deny; }
 
 /* As many as fit the room that events have for them; how many there are besides is told. */
 static void hosts_json(const struct host_rules *s, const char *key, unsigned which, size_t *room, struct jw *w)
@@ -267,7 +270,8 @@ static void profiles_json(const struct policy_profiles *s, struct jw *w)
 	jw_arr_end(w);
 }
 
-int engine_show_sandbox(struct engine *g, const struct sandbox_request *r, const struct caller *c, struct buf *out, struct err *e)
+int engine_show_sandbox(struct engine *g, const struct sandbox_request *r, const struct caller *c, struct buf *out,
+			struct err *e)
 {
 	confinement_auto struct confinement f = { 0 };
 	struct process_limits limits = g->o.defaults;

@@ -2,8 +2,8 @@
 #define BAILIFF_ENGINE_CONFINEMENT_H
 
 /*
- * Between a request and its plan: which profile, what the request changes in it, and for which place. The result is data
- * only: the plan's part of it, and how facts and `bailiff sandbox show` tell it.
+ * Between a request and its plan: which profile, what the request changes in it, and for which place. The result is
+ * data only: the plan's part of it, and how facts and `bailiff sandbox show` tell it.
  */
 
 #include "runtime/base/buf.h"
@@ -25,7 +25,8 @@ struct confinement {
 };
 
 /* ERR_NOT_FOUND, ERR_PERMISSION (with `field`), ERR_INVALID, ERR_UNAVAILABLE. */
-int confinement_make(struct engine *g, const struct sandbox_request *r, const struct caller *c, struct confinement *ret, struct err *e);
+int confinement_make(struct engine *g, const struct sandbox_request *r, const struct caller *c, struct confinement *ret,
+		     struct err *e);
 void confinement_done(struct confinement *f);
 #define confinement_auto __attribute__((cleanup(confinement_done)))
 

@@ -13,9 +13,12 @@
 
 /* ---- budgets ---- */
 
-static uint64_t spent_of(struct engine *g, const struct policy_budget *b, uint32_t uid, const char *session_id, uint64_t now_us)
+static uint64_t spent_of(struct engine *g, const struct policy_budget *b, uint32_t uid, const char *session_id,
+			 uint64_t now_us)
 {
-	static const enum cost_of windows[] = { [BUDGET_EVER] = COST_OF_USER, [BUDGET_DAY] = COST_OF_USER_DAY, [BUDGET_MONTH] = COST_OF_USER_MONTH };
+	static const enum cost_of windows[] = {
+		[BUDGET_EVER] = COST_OF_USER, [BUDGET_DAY] = COST_OF_USER_DAY, [BUDGET_MONTH] = COST_OF_USER_MONTH
+	};
 	buf_auto struct buf text = BUF_INIT;
 	char key[VIEW_MONEY_KEY];
 	struct err e = ERR_INIT;
@@ -95,7 +98,8 @@ struct money_scope {
 	const char *request_id;
 };
 
-static int money_scope_of(struct engine *g, const char *turn_id, const struct caller *c, struct money_scope *ret, struct err *e)
+static int money_scope_of(struct engine *g, const char *turn_id, const struct caller *c, struct money_scope *ret,
+			  struct err *e)
 {
 	struct money_scope s = { .uid = c->uid, .request_id = c->request_id };
 	struct view_turn_brief t;
@@ -132,17 +136,15 @@ static void usd_member(struct jw *w, const char *key, uint64_t micro)
 	jw_real(w, (double)micro / 1e6);
 }
 
-void cost_pending_done(struct cost_pending *p)
-{
-	free(p->row);
-}
+void cost_pending_done(struct cost_pending *p) { free(p->row); }
 
 static uint64_t pending_of(const struct cost_pending *p, const struct policy_budget *b, const struct money_scope *s)
 {
 	uint64_t sum = 0;
 
 	for (size_t i = 0; p && i < p->count; i++)
-		if (p->row[i].uid == s->uid && (b->scope != BUDGET_OF_SESSION || strcmp(p->row[i].session_id, s->session_id) == 0))
+		if (p->row[i].uid == s->uid &&
+		    (b->scope != BUDGET_OF_SESSION || strcmp(p->row[i].session_id, s->session_id) == 0))
 			sum += p->row[i].micro_usd;
 	return sum;
 }
@@ -159,12 +161,13 @@ static void pending_add(struct cost_pending *p, const struct money_scope *s, uin
 }
 
 /* One budget passes a mark: said once, when it happens. */
-static void budget_facts(struct engine *g, const struct money_scope *s, struct store_batch *batch, uint64_t added, uint64_t now,
-			 struct cost_pending *pending)
+static void budget_facts(struct engine *g, const struct money_scope *s, struct store_batch *batch, uint64_t added,
+			 uint64_t now, struct cost_pending *pending)
 {
 	for (size_t i = 0; g->models && i < g->models->nbudget; i++) {
 		const struct policy_budget *b = &g->models->budget[i];
-		uint64_t before = spent_of(g, b, s->uid, s->session_id, now) + pending_of(pending, b, s), after = before + added;
+		uint64_t before = spent_of(g, b, s->uid, s->session_id, now) + pending_of(pending, b, s),
+			 after = before + added;
 		const char *was = budget_state(b, before), *is = budget_state(b, after);
 		bool blocked = strcmp(is, "blocked") == 0;
 		char limit[100], reset[CLOCK_TEXT_MAX];
@@ -198,8 +201,8 @@ static void budget_facts(struct engine *g, const struct money_scope *s, struct s
 	pending_add(pending, s, added);
 }
 
-static void cost_fact(const struct money_scope *s, struct store_batch *batch, const struct cost_report *r, uint64_t micro,
-		      const char *basis)
+static void cost_fact(const struct money_scope *s, struct store_batch *batch, const struct cost_report *r,
+		      uint64_t micro, const char *basis)
 {
 	struct fact f;
 
@@ -223,7 +226,8 @@ static void cost_fact(const struct money_scope *s, struct store_batch *batch, co
 /* −1: no price is known and none was given. */
 static int cost_amount(struct engine *g, const struct cost_report *r, uint64_t *ret, const char **ret_basis)
 {
-	const struct policy_model *m = g->models && r->model ? policy_model_find(g->models, r->provider, r->model) : NULL;
+	const struct policy_model *m = g->models && r->model ? policy_model_find(g->models, r->provider, r->model)
+							     : NULL;
 
 	if (r->usd >= 0) {
 		*ret = (uint64_t)(r->usd * 1e6 + 0.5);
@@ -237,7 +241,8 @@ static int cost_amount(struct engine *g, const struct cost_report *r, uint64_t *
 	return 0;
 }
 
-void engine_record_cost(struct engine *g, const struct cost_report *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_record_cost(struct engine *g, const struct cost_report *r, const struct caller *c, engine_reply_fn fn,
+			void *ctx)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
 	const char *basis = "unpriced";
@@ -257,7 +262,8 @@ void engine_record_cost(struct engine *g, const struct cost_report *r, const str
 	jw_kstr(&d->w, "currency", "USD");
 	jw_kstr(&d->w, "basis", basis);
 	if (!priced)
-		jw_kstr(&d->w, "advice", "no price is known for this model: give costUsd, or name its price in the policy's models");
+		jw_kstr(&d->w, "advice",
+			"no price is known for this model: give costUsd, or name its price in the policy's models");
 	deed_commit(d);
 }
 
@@ -283,7 +289,8 @@ static void old_state(struct engine *g, const char *key, char ret[VIEW_ID_MAX])
 		snprintf(ret, VIEW_ID_MAX, "%s", d.state);
 }
 
-static void limit_fact(struct engine *g, const struct limit_report *r, const struct money_scope *s, struct store_batch *b, const char *limit)
+static void limit_fact(struct engine *g, const struct limit_report *r, const struct money_scope *s,
+		       struct store_batch *b, const char *limit)
 {
 	char key[VIEW_MONEY_KEY], old[VIEW_ID_MAX];
 	struct fact f;
@@ -307,7 +314,8 @@ static void limit_fact(struct engine *g, const struct limit_report *r, const str
 	fact_close(&f, b);
 }
 
-void engine_record_limit(struct engine *g, const struct limit_report *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_record_limit(struct engine *g, const struct limit_report *r, const struct caller *c, engine_reply_fn fn,
+			 void *ctx)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
 	const char *state = state_of(r);
@@ -322,7 +330,8 @@ void engine_record_limit(struct engine *g, const struct limit_report *r, const s
 		deed_refuse(d, &e);
 		return;
 	}
-	snprintf(limit, sizeof limit, "%s:%.64s%s%.64s", r->kind, r->provider, r->model ? "/" : "", r->model ? r->model : "");
+	snprintf(limit, sizeof limit, "%s:%.64s%s%.64s", r->kind, r->provider, r->model ? "/" : "",
+		 r->model ? r->model : "");
 	if (hit || strcmp(state, "low") == 0) {
 		fact_in(&f, rate && hit ? EVENT_RATE_LIMIT_HIT : hit ? EVENT_QUOTA_BLOCKED : EVENT_QUOTA_LOW, &s);
 		jw_kstr(&f.w, "limit", limit);
@@ -362,7 +371,8 @@ static const struct emit_event *earlier(const struct emit_event *events, size_t 
 	return NULL;
 }
 
-static int read_request(struct engine *g, const struct emit_event *ev, struct buf *text, struct model_request_doc *ret, struct err *e)
+static int read_request(struct engine *g, const struct emit_event *ev, struct buf *text, struct model_request_doc *ret,
+			struct err *e)
 {
 	char key[VIEW_REQUEST_KEY_MAX];
 
@@ -371,7 +381,8 @@ static int read_request(struct engine *g, const struct emit_event *ev, struct bu
 }
 
 /* "" = not known yet. */
-static int request_status(struct engine *g, const struct emit_event *events, size_t i, char ret[VIEW_ID_MAX], struct err *e)
+static int request_status(struct engine *g, const struct emit_event *events, size_t i, char ret[VIEW_ID_MAX],
+			  struct err *e)
 {
 	const struct emit_event *before = earlier(events, i, NULL);
 	buf_auto struct buf text = BUF_INIT;
@@ -410,8 +421,8 @@ int routing_check_model_event(struct engine *g, const struct emit_event *events,
 }
 
 /* Which model a request went to, and in which turn. */
-static bool request_model(struct engine *g, const struct emit_event *events, size_t i, char provider[VIEW_ID_MAX], char model[VIEW_ID_MAX],
-			  char turn[ID_ROOM])
+static bool request_model(struct engine *g, const struct emit_event *events, size_t i, char provider[VIEW_ID_MAX],
+			  char model[VIEW_ID_MAX], char turn[ID_ROOM])
 {
 	const struct emit_event *asked = earlier(events, i, "model.requested");
 	buf_auto struct buf text = BUF_INIT;
@@ -434,7 +445,8 @@ static bool request_model(struct engine *g, const struct emit_event *events, siz
 	return provider[0] && model[0];
 }
 
-void routing_model_completed(struct engine *g, struct store_batch *b, const struct emit_event *events, size_t i, uint32_t uid, struct cost_pending *pending)
+void routing_model_completed(struct engine *g, struct store_batch *b, const struct emit_event *events, size_t i,
+			     uint32_t uid, struct cost_pending *pending)
 {
 	const struct emit_event *ev = &events[i];
 	struct jval usage = jval_get(jval_of(ev->payload, ev->payload_len), "usage");
@@ -448,7 +460,10 @@ void routing_model_completed(struct engine *g, struct store_batch *b, const stru
 	if (!is_model_event(ev) || usage.type != JT_OBJECT || !request_model(g, events, i, provider, model, turn))
 		return;
 	const struct cost_report r = {
-		.provider = provider, .model = model, .model_request_id = ev->ids[ID_MODEL_REQUEST], .usd = -1,
+		.provider = provider,
+		.model = model,
+		.model_request_id = ev->ids[ID_MODEL_REQUEST],
+		.usd = -1,
 		.input_tokens = jval_uint(jval_get(usage, "inputTokens"), 0),
 		.output_tokens = jval_uint(jval_get(usage, "outputTokens"), 0),
 		.cached_tokens = jval_uint(jval_get(usage, "cachedTokens"), 0),
@@ -469,7 +484,8 @@ static bool list_request(void *ctx, const char *key, size_t key_len, const char 
 	return true;
 }
 
-void routing_close_requests(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id, const char *turn_id, struct store_batch *b)
+void routing_close_requests(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id,
+			    const char *turn_id, struct store_batch *b)
 {
 	mem_auto char *prefix = mem_printf("%s/", turn_id);
 	buf_auto struct buf list = BUF_INIT;
@@ -516,7 +532,8 @@ static int check_tokens(struct jval tokens, struct err *e)
 
 static int check_amount(struct jval payload, uint64_t *ret_micro, struct err *e)
 {
-	struct jval amount = jval_get(payload, "amount"), micro = jval_get(payload, "microUsd"), currency = jval_get(payload, "currency");
+	struct jval amount = jval_get(payload, "amount"), micro = jval_get(payload, "microUsd"),
+		    currency = jval_get(payload, "currency");
 	char text[48] = "";
 
 	if (amount.type == JT_NUMBER && amount.len < sizeof text)
@@ -532,7 +549,8 @@ static int check_amount(struct jval payload, uint64_t *ret_micro, struct err *e)
 	return check_tokens(jval_get(payload, "tokens"), e);
 }
 
-int cost_emitted(struct engine *g, struct store_batch *b, const struct event_draft *d, struct cost_pending *pending, struct err *e)
+int cost_emitted(struct engine *g, struct store_batch *b, const struct event_draft *d, struct cost_pending *pending,
+		 struct err *e)
 {
 	struct money_scope s = { .uid = d->uid, .request_id = d->ids[ID_REQUEST] };
 	uint64_t micro = 0;

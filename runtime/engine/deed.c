@@ -57,10 +57,7 @@ void deed_refuse_data(struct deed *d, const struct err *e, const char *data, siz
 	deed_free(d);
 }
 
-void deed_refuse(struct deed *d, const struct err *e)
-{
-	deed_refuse_data(d, e, NULL, 0);
-}
+void deed_refuse(struct deed *d, const struct err *e) { deed_refuse_data(d, e, NULL, 0); }
 
 void deed_take_reply(struct deed *d, struct pending_reply *ret)
 {
@@ -94,7 +91,8 @@ void deed_commit(struct deed *d)
 	struct store_batch *b = d->batch;
 	const struct err *problem = store_batch_problem(b);
 
-	/* All or nothing: a request that cannot be written down whole has no effect. What the engine found must be told as far as it can. */
+	/* All or nothing: a request that cannot be written down whole has no effect. What the engine found must be told
+	 * as far as it can. */
 	if (problem && d->reply.fn) {
 		struct err e = *problem;
 

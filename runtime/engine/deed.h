@@ -2,9 +2,9 @@
 #define BAILIFF_ENGINE_DEED_H
 
 /*
- * A deed: everything that one request, or one thing that happened, writes. Its facts are one batch, so they commit together or
- * not at all; the answer is given once they are durable and has `sequence`, the number of the last of them. A deed with an
- * idempotency key leaves its answer in the same commit.
+ * A deed: everything that one request, or one thing that happened, writes. Its facts are one batch, so they commit
+ *together or not at all; the answer is given once they are durable and has `sequence`, the number of the last of them.
+ *A deed with an idempotency key leaves its answer in the same commit.
  *
  *	struct deed *d = deed_new(g, caller, fn, ctx);        or deed_own(g) for the engine's own doing
  *	... checks, from documents read ahead (view_read_ahead); deed_refuse(d, &e) and return when one fails ...
@@ -29,16 +29,16 @@ typedef void (*deed_then_fn)(struct engine *g, const char *id);
 
 struct deed {
 	struct engine *engine;
-	struct caller caller;           /* a copy: its strings are valid only while the request is dealt with */
+	struct caller caller; /* a copy: its strings are valid only while the request is dealt with */
 	struct store_batch *batch;
 	struct pending_reply reply;
 	struct buf result;
-	struct jw w;                    /* writes the result's members */
-	unsigned flags;                 /* STORE_MUST for the engine's own deeds */
+	struct jw w;    /* writes the result's members */
+	unsigned flags; /* STORE_MUST for the engine's own deeds */
 	struct deed_consequence {
 		deed_then_fn fn;
 		char id[ID_ROOM];
-	} *then;
+	} * then;
 	size_t nthen;
 };
 

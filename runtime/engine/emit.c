@@ -67,10 +67,11 @@ static int emit_system_turn(struct engine *g, struct store_batch *b, const struc
 }
 
 /*
- * The ids that an event is filed under must be what the client may speak of: threads and turns of the session, tasks, processes
- * and evidence of its owner. Otherwise one uid's words would show up in what another one reads.
+ * The ids that an event is filed under must be what the client may speak of: threads and turns of the session, tasks,
+ * processes and evidence of its owner. Otherwise one uid's words would show up in what another one reads.
  */
-static int emit_place_of(struct engine *g, enum id_field f, const char *id, const char *session, uint32_t uid, struct err *e)
+static int emit_place_of(struct engine *g, enum id_field f, const char *id, const char *session, uint32_t uid,
+			 struct err *e)
 {
 	struct view_thread_brief thread;
 	struct view_turn_brief turn;
@@ -87,16 +88,12 @@ static int emit_place_of(struct engine *g, enum id_field f, const char *id, cons
 	case ID_TURN:
 		r = view_turn_brief(g->o.store, uid, id, &turn, e);
 		return r ? r : strcmp(turn.session_id, session) != 0;
-	case ID_TASK:
-		r = task_read(g, id, &task, e);
-		return r ? r : task.d.uid != uid;
-	case ID_PROCESS:
-		return view_process_brief(g->o.store, uid, id, &process, e);
+	case ID_TASK: r = task_read(g, id, &task, e); return r ? r : task.d.uid != uid;
+	case ID_PROCESS: return view_process_brief(g->o.store, uid, id, &process, e);
 	case ID_EVIDENCE: /* may be new */
 		r = view_read_ahead(g->o.store, &evidence_shape, id, &text, &evidence, e);
 		return r ? (r < 0 ? -1 : 0) : evidence.uid != uid;
-	default:
-		return 0;
+	default: return 0;
 	}
 }
 
@@ -112,13 +109,16 @@ static int emit_check_ids(struct engine *g, const struct emit_event *ev, size_t 
 			continue;
 		int r = emit_place_of(g, checked[k], id, ev->ids[ID_SESSION], uid, e);
 		if (r)
-			return r < 0 ? -1 : emit_refuse(e, ERR_NOT_FOUND, i, id_field_member(checked[k]), "is not known, or not of this session");
+			return r < 0 ? -1
+				     : emit_refuse(e, ERR_NOT_FOUND, i, id_field_member(checked[k]),
+						   "is not known, or not of this session");
 	}
 	return 0;
 }
 
 /* A turn that has ended, or is about to, asks no model any more; what it cost and left behind may be told later. */
-static int emit_check_turn(struct engine *g, const struct emit_event *ev, size_t i, const struct caller *c, struct err *e)
+static int emit_check_turn(struct engine *g, const struct emit_event *ev, size_t i, const struct caller *c,
+			   struct err *e)
 {
 	const char *turn = ev->ids[ID_TURN];
 	bool model = strncmp(ev->type, "model.", 6) == 0 || strncmp(ev->type, "reasoning.", 10) == 0;
@@ -127,7 +127,8 @@ static int emit_check_turn(struct engine *g, const struct emit_event *ev, size_t
 
 	if (!turn)
 		return 0;
-	if (i && (ev - 1)->ids[ID_TURN] && strcmp(turn, (ev - 1)->ids[ID_TURN]) == 0 && strcmp(ev->type, (ev - 1)->type) == 0)
+	if (i && (ev - 1)->ids[ID_TURN] && strcmp(turn, (ev - 1)->ids[ID_TURN]) == 0 &&
+	    strcmp(ev->type, (ev - 1)->type) == 0)
 		return 0;
 	int r = turn_read(g, turn, &text, &t, e);
 	if (r)
@@ -140,8 +141,8 @@ static int emit_check_turn(struct engine *g, const struct emit_event *ev, size_t
 	return 0;
 }
 
-static int emit_one(struct engine *g, struct store_batch *b, const struct emit_event *ev, size_t i, const struct caller *c,
-		    char turn[ID_ROOM], struct cost_pending *pending, struct err *e)
+static int emit_one(struct engine *g, struct store_batch *b, const struct emit_event *ev, size_t i,
+		    const struct caller *c, char turn[ID_ROOM], struct cost_pending *pending, struct err *e)
 {
 	int type = event_type_find(ev->type, strlen(ev->type));
 	struct view_session_brief session;
@@ -208,7 +209,8 @@ static int emit_one(struct engine *g, struct store_batch *b, const struct emit_e
 	return 0;
 }
 
-void engine_emit_events(struct engine *g, const struct emit_event *ev, size_t n, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_emit_events(struct engine *g, const struct emit_event *ev, size_t n, const struct caller *c,
+			engine_reply_fn fn, void *ctx)
 {
 	struct store_batch *b = store_batch_new(g->o.store);
 	struct err e = ERR_INIT;
@@ -232,5 +234,6 @@ void engine_emit_events(struct engine *g, const struct emit_event *ev, size_t n,
 	store_submit(g->o.store, b, 0, on_emitted, m);
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(ev[i].type, "model.completed") == 0)
-			hook_sampled(g, ev[i].ids[ID_TURN] ? ev[i].ids[ID_TURN] : turn, ev[i].payload, ev[i].payload_len);
+			hook_sampled(g, ev[i].ids[ID_TURN] ? ev[i].ids[ID_TURN] : turn, ev[i].payload,
+				     ev[i].payload_len);
 }

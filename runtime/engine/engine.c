@@ -5,14 +5,14 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/engine/action.h"
 #include "runtime/engine/channel.h"
 #include "runtime/engine/history.h"
 #include "runtime/engine/hook.h"
-#include "runtime/engine/subagent.h"
-#include "runtime/engine/action.h"
 #include "runtime/engine/permission.h"
 #include "runtime/engine/policy_place.h"
 #include "runtime/engine/session_rules.h"
+#include "runtime/engine/subagent.h"
 #include "runtime/engine/tool.h"
 #include "runtime/engine/turn.h"
 #include "runtime/engine/waiter.h"
@@ -50,25 +50,13 @@ struct engine *engine_new(const struct engine_options *o)
 	return g;
 }
 
-void engine_default_limits(const struct engine *g, struct process_limits *ret)
-{
-	*ret = g->o.defaults;
-}
+void engine_default_limits(const struct engine *g, struct process_limits *ret) { *ret = g->o.defaults; }
 
-const char *engine_tool_program(const struct engine *g)
-{
-	return g->o.tool_program;
-}
+const char *engine_tool_program(const struct engine *g) { return g->o.tool_program; }
 
-struct process *engine_process(struct engine *g, const char *id)
-{
-	return strmap_get(&g->processes, id);
-}
+struct process *engine_process(struct engine *g, const char *id) { return strmap_get(&g->processes, id); }
 
-void engine_wake(struct engine *g, uint64_t boot_ns)
-{
-	g->o.ports->wake_at(g->o.world, boot_ns);
-}
+void engine_wake(struct engine *g, uint64_t boot_ns) { g->o.ports->wake_at(g->o.world, boot_ns); }
 
 struct visit {
 	void (*fn)(struct process *p, void *ctx);
@@ -104,10 +92,7 @@ static void free_process(struct process *p, void *ctx)
 	process_free(p);
 }
 
-static void free_value(void *ctx, const char *key, void *value)
-{
-	free(value);
-}
+static void free_value(void *ctx, const char *key, void *value) { free(value); }
 
 void engine_free(struct engine *g)
 {
@@ -163,12 +148,14 @@ static void tick_limits(struct tick *t, struct process *p)
 	if (p->state != PROCESS_RUNNING || p->end != PROCESS_END_NONE || p->paused)
 		return;
 	if (t->now >= wall)
-		process_enforce_end(p, PROCESS_END_WALL, NULL, process_stop_signal(p), t->engine->o.stop_grace_ms, "wall time limit");
+		process_enforce_end(p, PROCESS_END_WALL, NULL, process_stop_signal(p), t->engine->o.stop_grace_ms,
+				    "wall time limit");
 	else if (t->now >= idle)
-		process_enforce_end(p, PROCESS_END_IDLE, NULL, process_stop_signal(p), t->engine->o.stop_grace_ms, "idle time limit");
+		process_enforce_end(p, PROCESS_END_IDLE, NULL, process_stop_signal(p), t->engine->o.stop_grace_ms,
+				    "idle time limit");
 	else if (t->now >= p->follow_deadline_ns)
-		process_enforce_end(p, PROCESS_END_CLIENT_GONE, NULL, process_stop_signal(p), t->engine->o.stop_grace_ms,
-				    "its client did not come back after a restart");
+		process_enforce_end(p, PROCESS_END_CLIENT_GONE, NULL, process_stop_signal(p),
+				    t->engine->o.stop_grace_ms, "its client did not come back after a restart");
 	else {
 		tick_soonest(t, wall);
 		tick_soonest(t, idle);
@@ -182,7 +169,7 @@ static void tick_process(struct process *p, void *ctx)
 	struct process_waiter *w;
 
 	process_waiters_expire(p, t->now);
-	TAILQ_FOREACH(w, &p->waiters, link)
+	TAILQ_FOREACH (w, &p->waiters, link)
 		tick_soonest(t, w->deadline_ns);
 	if (t->now >= p->flush_at_ns)
 		process_output_submit(p);
@@ -239,7 +226,7 @@ static void forget_connection(struct process *p, void *ctx)
 
 	err_set(&e, ERR_UNAVAILABLE, "the client has gone");
 	do {
-		TAILQ_FOREACH(w, &p->waiters, link)
+		TAILQ_FOREACH (w, &p->waiters, link)
 			if (w->reply.connection == connection)
 				break;
 		if (w) {
@@ -252,7 +239,8 @@ static void forget_connection(struct process *p, void *ctx)
 		return;
 	const struct requester by = p->by;
 	p->bound_connection = 0;
-	process_enforce_end(p, PROCESS_END_CLIENT_GONE, &by, process_stop_signal(p), p->engine->o.stop_grace_ms, "its client has gone");
+	process_enforce_end(p, PROCESS_END_CLIENT_GONE, &by, process_stop_signal(p), p->engine->o.stop_grace_ms,
+			    "its client has gone");
 }
 
 void engine_client_came(struct engine *g, const struct caller *c)
@@ -289,7 +277,8 @@ void engine_client_follows(struct engine *g, const char *process_id, const struc
 
 static void stop_process(struct process *p, void *ctx)
 {
-	process_enforce_end(p, PROCESS_END_SHUTDOWN, NULL, process_stop_signal(p), p->engine->o.stop_grace_ms, "the daemon is stopping");
+	process_enforce_end(p, PROCESS_END_SHUTDOWN, NULL, process_stop_signal(p), p->engine->o.stop_grace_ms,
+			    "the daemon is stopping");
 }
 
 void engine_stop(struct engine *g, void (*done)(void *ctx), void *ctx)
@@ -307,7 +296,8 @@ void engine_stop(struct engine *g, void (*done)(void *ctx), void *ctx)
 
 /* ---- facts about the runtime itself ---- */
 
-static void engine_note(struct engine *g, enum event_type type, const char *code, const char *advice, const char *fmt, va_list ap)
+static void engine_note(struct engine *g, enum event_type type, const char *code, const char *advice, const char *fmt,
+			va_list ap)
 {
 	char detail[512];
 	struct fact f;
@@ -347,23 +337,13 @@ void engine_error(struct engine *g, const char *code, const char *advice, const 
 	va_end(ap);
 }
 
-
 /* ---- policy ---- */
 
-void engine_set_profiles(struct engine *g, const struct policy_profiles *profiles)
-{
-	g->profiles = profiles;
-}
+void engine_set_profiles(struct engine *g, const struct policy_profiles *profiles) { g->profiles = profiles; }
 
-void engine_set_rules(struct engine *g, const struct policy_rules *rules)
-{
-	g->rules = rules;
-}
+void engine_set_rules(struct engine *g, const struct policy_rules *rules) { g->rules = rules; }
 
-void engine_set_hooks(struct engine *g, const struct policy_hooks *hooks)
-{
-	g->hooks = hooks;
-}
+void engine_set_hooks(struct engine *g, const struct policy_hooks *hooks) { g->hooks = hooks; }
 
 void engine_set_policy_problem(struct engine *g, const char *why)
 {
@@ -390,7 +370,8 @@ static void on_policy_written(void *ctx, const struct store_result *r)
 	free(w);
 }
 
-static void policy_is(struct engine *g, const char *key, const char *layer, const char *file, uint32_t uid, const char *hash, const char *summary)
+static void policy_is(struct engine *g, const char *key, const char *layer, const char *file, uint32_t uid,
+		      const char *hash, const char *summary)
 {
 	buf_auto struct buf before = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -434,7 +415,8 @@ void engine_policy_is(struct engine *g, const char *layer, const char *hash, con
 	policy_is(g, key, layer, NULL, 0, hash, summary);
 }
 
-void engine_policy_file_is(struct engine *g, const char *layer, const char *file, uint32_t uid, const char *hash, const char *summary)
+void engine_policy_file_is(struct engine *g, const char *layer, const char *file, uint32_t uid, const char *hash,
+			   const char *summary)
 {
 	char name[HASH_SHA256_TEXT];
 
@@ -452,7 +434,7 @@ static void count_process(void *ctx, const char *id, void *value)
 	n->live++;
 	n->starting += p->state < PROCESS_RUNNING;
 	n->ending += p->state > PROCESS_RUNNING;
-	TAILQ_FOREACH(w, &p->waiters, link)
+	TAILQ_FOREACH (w, &p->waiters, link)
 		n->waiters++;
 }
 

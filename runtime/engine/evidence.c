@@ -14,7 +14,8 @@ struct kept_part {
 };
 
 /* Where the session has these bytes, if it does and they have not expired. */
-static int find_kept(struct engine *g, const struct evidence_export *x, const struct evidence_part *p, struct kept_part *ret, struct err *e)
+static int find_kept(struct engine *g, const struct evidence_export *x, const struct evidence_part *p,
+		     struct kept_part *ret, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct evidence_content_doc d;
@@ -46,8 +47,8 @@ static void open_fact(struct fact *f, enum event_type type, const struct evidenc
 	f->draft.ids[ID_SPAN] = c->span_id;
 }
 
-static void spilled_fact(struct store_batch *b, const struct evidence_export *x, const struct evidence_part *p, const char *evidence_id,
-			 const struct caller *c)
+static void spilled_fact(struct store_batch *b, const struct evidence_export *x, const struct evidence_part *p,
+			 const char *evidence_id, const struct caller *c)
 {
 	struct fact f;
 
@@ -94,12 +95,10 @@ static void write_members(struct jw *w, const struct evidence_export *x, const s
 	jw_arr_end(w);
 }
 
-static void part_is_kept(struct engine *g, const char *ref)
-{
-	store_spool_kept(g->o.store, ref);
-}
+static void part_is_kept(struct engine *g, const char *ref) { store_spool_kept(g->o.store, ref); }
 
-void engine_record_evidence(struct engine *g, const struct evidence_export *x, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_record_evidence(struct engine *g, const struct evidence_export *x, const struct caller *c,
+			    engine_reply_fn fn, void *ctx)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
 	struct kept_part kept[PARTS_MAX];

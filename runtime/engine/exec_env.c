@@ -12,7 +12,8 @@
 
 #define VALUE_SHOWN 1024u
 
-/* Where an earlier command can have put programs. What is private to a sandbox is empty when the next one begins; /tmp counts all the same. */
+/* Where an earlier command can have put programs. What is private to a sandbox is empty when the next one begins; /tmp
+ * counts all the same. */
 static const char **writable_folders(const struct confinement *f, size_t *ret_count)
 {
 	const char **list = mem_zalloc(f->profile.count + 5, sizeof *list);
@@ -48,19 +49,22 @@ static bool matters(const char *variable)
 	return name && command_variable_matters(name, equals + 1);
 }
 
-void exec_env_make(struct engine *g, unsigned uid, const struct start_request *r, const struct confinement *f, struct exec_env *ret)
+void exec_env_make(struct engine *g, unsigned uid, const struct start_request *r, const struct confinement *f,
+		   struct exec_env *ret)
 {
 	buf_auto struct buf base = BUF_INIT;
 	size_t count;
 	mem_auto const char **writable = writable_folders(f, &count);
 
-	*ret = (struct exec_env){ .judged = mem_zalloc(r->nenv_set + 1, sizeof *ret->judged), .shown = mem_zalloc(r->nenv_set + 1, sizeof *ret->shown) };
+	*ret = (struct exec_env){ .judged = mem_zalloc(r->nenv_set + 1, sizeof *ret->judged),
+				  .shown = mem_zalloc(r->nenv_set + 1, sizeof *ret->shown) };
 	if (r->nenv_set)
 		g->o.ports->base_env(g->o.world, uid, &base);
 	for (size_t i = 0; i < r->nenv_set; i++) {
 		const char *v = r->env_set[i];
 
-		if (is_usual(&base, v) || (strncmp(v, "PATH=", 5) == 0 && command_path_is_fixed(v + 5, writable, count)))
+		if (is_usual(&base, v) ||
+		    (strncmp(v, "PATH=", 5) == 0 && command_path_is_fixed(v + 5, writable, count)))
 			continue;
 		ret->judged[ret->njudged++] = v;
 		if (matters(v))

@@ -5,12 +5,10 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 
-static const char *none_if_empty(const char *s)
-{
-	return s && *s ? s : NULL;
-}
+static const char *none_if_empty(const char *s) { return s && *s ? s : NULL; }
 
-void fact_open(struct fact *f, enum event_type type, uint32_t uid, const char *session_id, const char *thread_id, const char *turn_id)
+void fact_open(struct fact *f, enum event_type type, uint32_t uid, const char *session_id, const char *thread_id,
+	       const char *turn_id)
 {
 	*f = (struct fact){ .draft = { .type = type, .uid = uid } };
 	f->draft.ids[ID_SESSION] = none_if_empty(session_id);
@@ -57,7 +55,9 @@ int fact_close(struct fact *f, struct store_batch *b)
 
 const char *role_name(enum engine_role r)
 {
-	static const char *const names[] = { [ROLE_OBSERVER] = "observer", [ROLE_AGENT] = "agent", [ROLE_OPERATOR] = "operator" };
+	static const char *const names[] = {
+		[ROLE_OBSERVER] = "observer", [ROLE_AGENT] = "agent", [ROLE_OPERATOR] = "operator"
+	};
 
 	return names[r];
 }
@@ -74,8 +74,11 @@ void fact_requester(struct jw *w, const char *key, const struct requester *by)
 
 void fact_limits(struct jw *w, const char *key, const struct process_limits *l)
 {
-	const struct { const char *name; uint64_t value; } rows[] = {
-		{ "wallMs", l->wall_ms }, { "idleMs", l->idle_ms }, { "cpuMs", l->cpu_ms },
+	const struct {
+		const char *name;
+		uint64_t value;
+	} rows[] = {
+		{ "wallMs", l->wall_ms },       { "idleMs", l->idle_ms },       { "cpuMs", l->cpu_ms },
 		{ "openFiles", l->open_files }, { "fileBytes", l->file_bytes }, { "outputBytes", l->output_bytes },
 	};
 
@@ -89,7 +92,8 @@ void fact_limits(struct jw *w, const char *key, const struct process_limits *l)
 	jw_obj_end(w);
 }
 
-void fact_snapshot(struct engine *g, struct store_batch *b, uint32_t uid, const char *session_id, const char *thread_id, const char *task_id)
+void fact_snapshot(struct engine *g, struct store_batch *b, uint32_t uid, const char *session_id, const char *thread_id,
+		   const char *task_id)
 {
 	struct fact f;
 

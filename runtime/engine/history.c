@@ -11,13 +11,17 @@
 #include "runtime/view/view_subagent.h"
 
 #define AFFECTED_MAX 100u
-#define REMOVED_BYTES_MAX (24u << 10) /* of ids in one rollback's facts: an event has at most EVENT_MAX bytes, and `affected` needs its share */
+#define REMOVED_BYTES_MAX                                                                                             \
+	(24u << 10) /* of ids in one rollback's facts: an event has at most EVENT_MAX bytes, and `affected` needs its \
+		       share */
 
 /* ---- the scope ---- */
 
-int history_scope_of(struct engine *g, const json_t *params, const struct caller *c, struct history_scope *ret, struct err *e)
+int history_scope_of(struct engine *g, const json_t *params, const struct caller *c, struct history_scope *ret,
+		     struct err *e)
 {
-	const char *session = json_string_value(json_object_get(params, "sessionId")), *thread = json_string_value(json_object_get(params, "threadId"));
+	const char *session = json_string_value(json_object_get(params, "sessionId")),
+		   *thread = json_string_value(json_object_get(params, "threadId"));
 	struct history_scope s = { 0 };
 	struct view_thread_brief t;
 	struct view_session_brief b;
@@ -26,7 +30,8 @@ int history_scope_of(struct engine *g, const json_t *params, const struct caller
 
 	if (r != 0 || (session && strcmp(session, t.session_id) != 0)) {
 		if (r >= 0)
-			err_set(e, ERR_NOT_FOUND, "threadId '%.64s' is not known%s", thread, session ? " in this session" : "");
+			err_set(e, ERR_NOT_FOUND, "threadId '%.64s' is not known%s", thread,
+				session ? " in this session" : "");
 		snprintf(e->field, sizeof e->field, "threadId");
 		return -1;
 	}
@@ -70,10 +75,10 @@ int history_turn_fact(struct engine *g, struct deed *d, const struct history_sco
 struct rollback {
 	TAILQ_ENTRY(rollback) link;
 	char thread_id[ID_ROOM];
-	struct pending_reply reply;   /* fn NULL: nobody waits (it was found at the start) */
-	char (*runs)[ID_ROOM];        /* copy-on-write processes, in the order in which they are taken back */
+	struct pending_reply reply; /* fn NULL: nobody waits (it was found at the start) */
+	char (*runs)[ID_ROOM];      /* copy-on-write processes, in the order in which they are taken back */
 	size_t count, at;
-	struct buf restored, kept;    /* JSON arrays, open */
+	struct buf restored, kept; /* JSON arrays, open */
 };
 
 static struct rollback *rollback_new(struct engine *g, const char *thread_id)
@@ -99,7 +104,7 @@ static struct rollback *rollback_of(struct engine *g, const char *thread_id)
 {
 	struct rollback *r;
 
-	TAILQ_FOREACH(r, &g->rollbacks, link)
+	TAILQ_FOREACH (r, &g->rollbacks, link)
 		if (strcmp(r->thread_id, thread_id) == 0)
 			return r;
 	return NULL;
@@ -141,7 +146,8 @@ static void gather_write(struct jw *w, const char *key, const struct gather *fou
 	jw_arr_end(w);
 }
 
-static void affected_subagents(struct engine *g, const struct history_scope *s, const struct history_turns *removed, struct jw *w)
+static void affected_subagents(struct engine *g, const struct history_scope *s, const struct history_turns *removed,
+			       struct jw *w)
 {
 	struct gather all = { .most = SIZE_MAX };
 	size_t n = 0;
@@ -188,7 +194,8 @@ static bool artifact_of(void *ctx, const char *key, size_t key_len, const char *
 	return a->count < AFFECTED_MAX;
 }
 
-static void affected_json(struct engine *g, const struct history_scope *s, const struct history_turns *removed, struct jw *w)
+static void affected_json(struct engine *g, const struct history_scope *s, const struct history_turns *removed,
+			  struct jw *w)
 {
 	struct gather calls = { .most = AFFECTED_MAX }, processes = { .most = AFFECTED_MAX };
 	mem_auto char *prefix = mem_printf("%s/", s->session_id);
@@ -213,7 +220,6 @@ static void affected_json(struct engine *g, const struct history_scope *s, const
 }
 
 /* ---- its end ---- */
-
 
 static void complete(struct engine *g, struct rollback *r)
 {
@@ -288,10 +294,11 @@ static void step(struct engine *g, struct rollback *r)
 		buf_auto struct buf text = BUF_INIT;
 		bool left = store_model_get(g->o.store, VIEW_COW_PROCESS, r->runs[r->at], &text, &e) == 0;
 
-		if (left && view_process_brief(g->o.store, VIEW_ANY_UID, r->runs[r->at], &p, &e) == 0 && g->o.ports->discard_changes &&
-		    g->o.ports->discard_changes(g->o.world, r->runs[r->at], p.uid) == 0)
+		if (left && view_process_brief(g->o.store, VIEW_ANY_UID, r->runs[r->at], &p, &e) == 0 &&
+		    g->o.ports->discard_changes && g->o.ports->discard_changes(g->o.world, r->runs[r->at], p.uid) == 0)
 			return; /* engine_on_discarded goes on */
-		note_run(&r->kept, r->runs[r->at++], left ? "its changes cannot be reached" : "its changes were applied or discarded before");
+		note_run(&r->kept, r->runs[r->at++],
+			 left ? "its changes cannot be reached" : "its changes were applied or discarded before");
 	}
 	complete(g, r);
 }
@@ -300,7 +307,7 @@ void engine_on_discarded(struct engine *g, const char *process_id, const struct 
 {
 	struct rollback *r;
 
-	TAILQ_FOREACH(r, &g->rollbacks, link)
+	TAILQ_FOREACH (r, &g->rollbacks, link)
 		if (r->at < r->count && strcmp(r->runs[r->at], process_id) == 0) {
 			note_run(e ? &r->kept : &r->restored, process_id, e ? e->message : NULL);
 			r->at++;
@@ -350,8 +357,8 @@ static void go_on(struct engine *g, const char *thread_id)
 
 /* ---- rollback_thread ---- */
 
-static int rollback_check(struct engine *g, const struct history_scope *s, const char *target, const struct history_turns *turns, size_t *ret_first,
-			  struct err *e)
+static int rollback_check(struct engine *g, const struct history_scope *s, const char *target,
+			  const struct history_turns *turns, size_t *ret_first, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct history_doc doc;
@@ -367,25 +374,29 @@ static int rollback_check(struct engine *g, const struct history_scope *s, const
 	if (view_turn_rolled_back(g->o.store, s->thread_id, target))
 		return err_field(e, "toTurnId", "was itself rolled back");
 	if (s->active_turn[0])
-		return err_set(e, ERR_STATE, "turn '%.64s' is active on the thread: interrupt it first", s->active_turn);
-	if (view_read_ahead(g->o.store, &history_shape, s->thread_id, &text, &doc, e) == 0 && strcmp(doc.rollback, "open") == 0)
+		return err_set(e, ERR_STATE, "turn '%.64s' is active on the thread: interrupt it first",
+			       s->active_turn);
+	if (view_read_ahead(g->o.store, &history_shape, s->thread_id, &text, &doc, e) == 0 &&
+	    strcmp(doc.rollback, "open") == 0)
 		return err_set(e, ERR_STATE, "a rollback of this thread is under way");
 	for (size_t i = at + 1; i < turns->count; i++) {
 		struct view_turn_brief t;
 
 		if (view_turn_brief(g->o.store, VIEW_ANY_UID, turns->ids[i], &t, e) == 0 && !t.ended)
-			return err_set(e, ERR_STATE, "turn '%.64s' has not ended: interrupt it, or remove it from the queue", turns->ids[i]);
+			return err_set(e, ERR_STATE,
+				       "turn '%.64s' has not ended: interrupt it, or remove it from the queue",
+				       turns->ids[i]);
 	}
 	*ret_first = at + 1;
 	return 0;
 }
 
 /*
- * What the rollback removes: everything behind the target that is still there. More than fits into the facts is refused with the turn to
- * go back to first.
+ * What the rollback removes: everything behind the target that is still there. More than fits into the facts is refused
+ * with the turn to go back to first.
  */
-static int removed_turns(struct engine *g, const struct history_scope *s, const struct history_turns *turns, size_t first,
-			 struct history_turns *ret, struct err *e)
+static int removed_turns(struct engine *g, const struct history_scope *s, const struct history_turns *turns,
+			 size_t first, struct history_turns *ret, struct err *e)
 {
 	size_t bytes = 0;
 
@@ -395,7 +406,9 @@ static int removed_turns(struct engine *g, const struct history_scope *s, const 
 			continue;
 		bytes += strlen(turns->ids[i]) + 3;
 		if (bytes > REMOVED_BYTES_MAX)
-			return err_field(e, "toTurnId", "lies too far back to remove everything behind it at once: roll back to '%s' first, then again",
+			return err_field(e, "toTurnId",
+					 "lies too far back to remove everything behind it at once: roll back to '%s' "
+					 "first, then again",
 					 turns->ids[i]);
 		memcpy(ret->ids[ret->count++], turns->ids[i], ID_ROOM);
 	}
@@ -409,9 +422,11 @@ static int removed_turns(struct engine *g, const struct history_scope *s, const 
 	return 0;
 }
 
-void engine_rollback_thread(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_rollback_thread(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			    void *ctx)
 {
-	const char *target = json_string_value(json_object_get(params, "toTurnId")), *reason = json_string_value(json_object_get(params, "reason"));
+	const char *target = json_string_value(json_object_get(params, "toTurnId")),
+		   *reason = json_string_value(json_object_get(params, "reason"));
 	struct deed *d = deed_new(g, c, fn, ctx);
 	struct history_turns turns = { 0 }, removed = { 0 };
 	const struct requester by = requester_of(c);
@@ -541,8 +556,8 @@ void history_done(struct engine *g)
 	}
 }
 
-void engine_window_loaded(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id, const char *cursor, uint64_t from, uint64_t to,
-			  bool truncated)
+void engine_window_loaded(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id,
+			  const char *cursor, uint64_t from, uint64_t to, bool truncated)
 {
 	struct deed *d = deed_own(g);
 	struct fact f;

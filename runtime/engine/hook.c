@@ -17,20 +17,11 @@
 #define KEPT_OUTPUT (2u * HOOK_OUTPUT_MAX)
 #define STDERR_READ 8192u
 
-bool hooks_are_at(const struct policy_hooks *hooks, enum hook_point point)
-{
-	return hooks && hooks->at[point];
-}
+bool hooks_are_at(const struct policy_hooks *hooks, enum hook_point point) { return hooks && hooks->at[point]; }
 
-static void copy_id(char dst[ID_ROOM], const char *src)
-{
-	snprintf(dst, ID_ROOM, "%s", src ? src : "");
-}
+static void copy_id(char dst[ID_ROOM], const char *src) { snprintf(dst, ID_ROOM, "%s", src ? src : ""); }
 
-static const char *or_null(const char *id)
-{
-	return id && id[0] ? id : NULL;
-}
+static const char *or_null(const char *id) { return id && id[0] ? id : NULL; }
 
 /* ---- their processes ---- */
 
@@ -65,7 +56,8 @@ static bool speaks_of_place(const struct hook_run *r)
 	return found;
 }
 
-static void argv_of(struct hook_run *r, const struct sandbox_request *where, const struct caller *c, const char **argv, char **made)
+static void argv_of(struct hook_run *r, const struct sandbox_request *where, const struct caller *c, const char **argv,
+		    char **made)
 {
 	confinement_auto struct confinement f = { 0 };
 	const char *workspace = r->group->cwd;
@@ -109,15 +101,27 @@ static void run_start(struct hook_run *r)
 	char *made[HOOK_NAMES_MAX + 3] = { 0 }, process[ID_TEXT_MAX];
 	const struct caller c = { .uid = group->by.uid, .role = ROLE_OPERATOR, .peer_fd = -1 };
 	struct start_request s = {
-		.argv = argv, .argc = 3, .env_set = (const char *const *)r->env, .nenv_set = r->nenv, .sandbox = { .profile = r->profile, .cwd = group->cwd },
-		.stdin_pipe = true, .stdin_text = r->input, .session_id = group->session_id, .thread_id = group->thread_id, .turn_id = group->turn_id,
-		.task_id = or_null(group->task_id), .trace_id = or_null(group->trace_id), .process_id = r->process_id,
+		.argv = argv,
+		.argc = 3,
+		.env_set = (const char *const *)r->env,
+		.nenv_set = r->nenv,
+		.sandbox = { .profile = r->profile, .cwd = group->cwd },
+		.stdin_pipe = true,
+		.stdin_text = r->input,
+		.session_id = group->session_id,
+		.thread_id = group->thread_id,
+		.turn_id = group->turn_id,
+		.task_id = or_null(group->task_id),
+		.trace_id = or_null(group->trace_id),
+		.process_id = r->process_id,
 	};
 
 	if (group->beyond) {
 		struct err e = ERR_INIT;
 
-		err_set(&e, ERR_EXHAUSTED, "what it looks at is about %zu files, each of which it would be run for, and %u times in all is the most; make it several calls",
+		err_set(&e, ERR_EXHAUSTED,
+			"what it looks at is about %zu files, each of which it would be run for, and %u times in all "
+			"is the most; make it several calls",
 			group->beyond, HOOK_RUNS_MAX);
 		hook_refused(g, r->process_id, &e, NULL, 0);
 		return;
@@ -157,7 +161,9 @@ void hook_group_cancel(struct hook_group *group, const char *reason)
 	group->cancelled = true;
 	group->open++;
 	for (size_t i = 0; i < group->count; i++) {
-		struct process *p = hook_run_waits(&group->run[i]) ? engine_process(group->engine, group->run[i].process_id) : NULL;
+		struct process *p = hook_run_waits(&group->run[i])
+					    ? engine_process(group->engine, group->run[i].process_id)
+					    : NULL;
 
 		if (p)
 			process_enforce_end(p, PROCESS_END_USER, &by, SIGKILL, 0, reason);
@@ -187,25 +193,36 @@ static uint64_t duration_of(struct engine *g, const struct hook_doc *d)
 	return now > d->startedAt ? (now - d->startedAt) / 1000 : 0;
 }
 
-void hook_failed_fact(struct engine *g, const struct hook_doc *d, const char *category, const char *message, struct store_batch *b)
+void hook_failed_fact(struct engine *g, const struct hook_doc *d, const char *category, const char *message,
+		      struct store_batch *b)
 {
 	struct fact f;
 
 	hook_fact_open(&f, EVENT_HOOK_FAILED, d);
-	f.draft.status = strcmp(category, "timeout") == 0 ? "timed_out" : strcmp(category, "lost") == 0 ? "lost" : "failed";
+	f.draft.status = strcmp(category, "timeout") == 0 ? "timed_out"
+			 : strcmp(category, "lost") == 0  ? "lost"
+							  : "failed";
 	f.draft.status_reason = message;
 	jw_kstr(&f.w, "category", category);
-	jw_kbool(&f.w, "retryable", strcmp(category, "timeout") == 0 || strcmp(category, "lost") == 0 || strcmp(category, "cancelled") == 0);
+	jw_kbool(&f.w, "retryable",
+		 strcmp(category, "timeout") == 0 || strcmp(category, "lost") == 0 ||
+			 strcmp(category, "cancelled") == 0);
 	jw_kbool(&f.w, "failedOpen", !d->failsClosed);
 	jw_kstrn(&f.w, "message", message, text_utf8_cut(message, strnlen(message, REASON_SHOWN)));
 	jw_kuint(&f.w, "durationMs", duration_of(g, d));
 	fact_close(&f, b);
 }
 
-static void keep(struct store_batch *b, const struct hook_doc *d, const char *text, const char *media, char ret[ID_ROOM])
+static void keep(struct store_batch *b, const struct hook_doc *d, const char *text, const char *media,
+		 char ret[ID_ROOM])
 {
-	const struct ref_owner owner = { .uid = (uint32_t)d->uid, .session_id = d->sessionId, .thread_id = d->threadId, .turn_id = d->turnId, .kind = "process",
-		.id = d->processId, .media_type = media };
+	const struct ref_owner owner = { .uid = (uint32_t)d->uid,
+					 .session_id = d->sessionId,
+					 .thread_id = d->threadId,
+					 .turn_id = d->turnId,
+					 .kind = "process",
+					 .id = d->processId,
+					 .media_type = media };
 	char ref[ID_TEXT_MAX];
 
 	ref_keep(b, &owner, text, strlen(text), ref);
@@ -219,7 +236,8 @@ static const char *outcome_of(enum hook_point point, const struct hook_answer *a
 	return !decides && a->verdict == HOOK_SAYS_DENY ? "block" : hook_verdict_name(a->verdict);
 }
 
-static void completed_fact(struct process *p, const struct hook_doc *d, const struct hook_answer *a, struct hook_run *r, struct store_batch *b)
+static void completed_fact(struct process *p, const struct hook_doc *d, const struct hook_answer *a, struct hook_run *r,
+			   struct store_batch *b)
 {
 	char input[ID_ROOM] = "", output[ID_ROOM] = "", context[ID_ROOM] = "";
 	int point = hook_point_find(d->hookPoint);
@@ -239,7 +257,8 @@ static void completed_fact(struct process *p, const struct hook_doc *d, const st
 	if (a->reason)
 		jw_kstrn(&f.w, "reason", a->reason, text_utf8_cut(a->reason, strnlen(a->reason, REASON_SHOWN)));
 	if (a->message)
-		jw_kstrn(&f.w, "systemMessage", a->message, text_utf8_cut(a->message, strnlen(a->message, REASON_SHOWN)));
+		jw_kstrn(&f.w, "systemMessage", a->message,
+			 text_utf8_cut(a->message, strnlen(a->message, REASON_SHOWN)));
 	jw_kopt(&f.w, "updatedInputRef", or_null(input));
 	jw_kopt(&f.w, "updatedToolOutputRef", or_null(output));
 	jw_karr(&f.w, "additionalContextRefs");
@@ -278,8 +297,8 @@ static void warn_open(struct engine *g, const struct hook_doc *d, const char *wh
 
 	jval_str(d->handlerRef, handler, sizeof handler);
 	if (!d->failsClosed)
-		engine_warn(g, "hook_failed_open", "mend the hook, or say onFailure: block in its entry", "the %s hook of %.150s failed, and work goes on: %.200s",
-			    d->hookPoint, handler, why);
+		engine_warn(g, "hook_failed_open", "mend the hook, or say onFailure: block in its entry",
+			    "the %s hook of %.150s failed, and work goes on: %.200s", d->hookPoint, handler, why);
 }
 
 static void hook_over(struct engine *g, const char *id)
@@ -321,7 +340,8 @@ static void pass_over(struct hook_run *r)
 	struct hook_doc d;
 
 	hook_answer_done(&r->said->answer);
-	r->said->answer = (struct hook_answer){ .verdict = decides ? HOOK_SAYS_ASK : HOOK_SAYS_NOTHING, .reason = mem_strdup(r->passed_over) };
+	r->said->answer = (struct hook_answer){ .verdict = decides ? HOOK_SAYS_ASK : HOOK_SAYS_NOTHING,
+						.reason = mem_strdup(r->passed_over) };
 	if (doc_of(g, r->process_id, &text, &d) != 0) {
 		hook_over(g, r->process_id);
 		return;
@@ -368,10 +388,13 @@ static void hook_output(struct process *p, struct store_batch *b)
 	}
 }
 
-static void answer_of(struct process *p, const struct process_outcome *o, enum hook_point point, struct hook_answer *ret)
+static void answer_of(struct process *p, const struct process_outcome *o, enum hook_point point,
+		      struct hook_answer *ret)
 {
 	buf_auto struct buf out = BUF_INIT, err = BUF_INIT;
-	uint64_t size = p->streams[STREAM_STDOUT].size > p->streams[STREAM_STDERR].size ? p->streams[STREAM_STDOUT].size : p->streams[STREAM_STDERR].size;
+	uint64_t size = p->streams[STREAM_STDOUT].size > p->streams[STREAM_STDERR].size
+				? p->streams[STREAM_STDOUT].size
+				: p->streams[STREAM_STDERR].size;
 
 	*ret = (struct hook_answer){ 0 };
 	if (size > HOOK_OUTPUT_MAX) {
@@ -384,7 +407,11 @@ static void answer_of(struct process *p, const struct process_outcome *o, enum h
 		hook_answer_fail(ret, "what it printed cannot be read");
 	} else {
 		read_stream(p, STREAM_STDERR, STDERR_READ, &err);
-		const struct hook_output printed = { .exit_code = o->exit_code, .out = buf_cstr(&out), .nout = out.len, .err = buf_cstr(&err), .nerr = err.len };
+		const struct hook_output printed = { .exit_code = o->exit_code,
+						     .out = buf_cstr(&out),
+						     .nout = out.len,
+						     .err = buf_cstr(&err),
+						     .nerr = err.len };
 		hook_answer_read(point, &printed, ret);
 	}
 }
@@ -402,8 +429,11 @@ static void hook_ended(struct process *p, const struct process_outcome *o, struc
 	int point = hook_point_find(d.hookPoint);
 	answer_of(p, o, point < 0 ? HOOK_STOP : (enum hook_point)point, &a);
 	if (a.failed) {
-		const char *category = strcmp(o->status, "timed_out") == 0 ? "timeout" : strcmp(o->status, "lost") == 0 ? "lost" :
-			o->clean ? "output" : o->category ? o->category : "exit";
+		const char *category = strcmp(o->status, "timed_out") == 0 ? "timeout"
+				       : strcmp(o->status, "lost") == 0    ? "lost"
+				       : o->clean                          ? "output"
+				       : o->category                       ? o->category
+									   : "exit";
 		hook_failed_fact(g, &d, category, a.reason, b);
 		warn_open(g, &d, a.reason);
 	} else {
@@ -417,7 +447,9 @@ static void hook_ended(struct process *p, const struct process_outcome *o, struc
 	}
 }
 
-const struct process_owner_ops hook_owner = { .refused = hook_refused, .output = hook_output, .ended = hook_ended, .over = hook_over };
+const struct process_owner_ops hook_owner = {
+	.refused = hook_refused, .output = hook_output, .ended = hook_ended, .over = hook_over
+};
 
 /* Hooks that have said that nobody shall wait: their groups go on. */
 void hook_tick(struct engine *g)

@@ -1,7 +1,8 @@
 /*
- * Hooks after a process has ended: post_tool_use, or post_tool_failure when it ended badly. They cannot undo it; what they say goes to
- * whoever reads the facts, and to the one who waits for the tool's answer. Whoever waits for the process itself has
- * been answered; what comes next of its owner (the next part of a turn, a task's next attempt) waits for them.
+ * Hooks after a process has ended: post_tool_use, or post_tool_failure when it ended badly. They cannot undo it; what
+ * they say goes to whoever reads the facts, and to the one who waits for the tool's answer. Whoever waits for the
+ * process itself has been answered; what comes next of its owner (the next part of a turn, a task's next attempt) waits
+ * for them.
  */
 
 #include "runtime/engine/hook.h"
@@ -30,7 +31,7 @@ struct ended {
 	const struct policy_hooks *hooks;
 	struct hook_tool tool;
 	bool is_tool;
-	bool partial;              /* what ran cannot be told */
+	bool partial; /* what ran cannot be told */
 	bool good;
 };
 
@@ -59,15 +60,17 @@ static int read_words(struct ended *x, struct buf *out)
 	return 0;
 }
 
-/* The line that hooks were shown before it ran, and all of it: what is cut off for the eye would be what nobody looked at. */
+/* The line that hooks were shown before it ran, and all of it: what is cut off for the eye would be what nobody looked
+ * at. */
 static void words_of(struct ended *x)
 {
 	buf_auto struct buf text = BUF_INIT;
-	json_auto_t *words = read_words(x, &text) == 0 ? json_loadb(buf_cstr(&text), text.len, JSON_ALLOW_NUL, NULL) : NULL;
+	json_auto_t *words = read_words(x, &text) == 0 ? json_loadb(buf_cstr(&text), text.len, JSON_ALLOW_NUL, NULL)
+						       : NULL;
 	json_t *v;
 	size_t i;
 
-	json_array_foreach(words, i, v) {
+	json_array_foreach (words, i, v) {
 		if (i)
 			buf_byte(&x->line, ' ');
 		command_quote(json_string_value(v), json_string_length(v), &x->line);
@@ -82,7 +85,8 @@ static void tool_of(struct ended *x)
 	struct err e = ERR_INIT;
 	json_t *args = NULL;
 
-	if (x->doc.toolCallId[0] && tool_call_read(x->engine, x->doc.toolCallId, &text, &call, &e) == 0 && strcmp(call.toolName, "shell") != 0)
+	if (x->doc.toolCallId[0] && tool_call_read(x->engine, x->doc.toolCallId, &text, &call, &e) == 0 &&
+	    strcmp(call.toolName, "shell") != 0)
 		args = tool_call_arguments(x->engine, &call, &e);
 	if (args) {
 		x->is_tool = true;
@@ -112,7 +116,8 @@ static bool look(struct process *p, struct ended *x)
 	struct err e = ERR_INIT;
 
 	*x = (struct ended){ .engine = p->engine };
-	if (view_read(p->engine->o.store, &process_shape, p->id, &x->text, &x->doc, &e) != 0 || !x->doc.startedAt || x->doc.endSequence == VIEW_ABSENT)
+	if (view_read(p->engine->o.store, &process_shape, p->id, &x->text, &x->doc, &e) != 0 || !x->doc.startedAt ||
+	    x->doc.endSequence == VIEW_ABSENT)
 		return false;
 	jval_str(x->doc.cwd, x->cwd, sizeof x->cwd);
 	jval_str(jval_get(x->doc.sandboxProfile, "workspace"), x->workspace, sizeof x->workspace);
@@ -216,15 +221,20 @@ static void texts_of(struct ended *x, const struct process *p, const struct hook
 
 static size_t select_hooks(struct ended *x, enum hook_point point, const struct policy_hook *list[HOOKS_SELECTED_MAX])
 {
-	const struct rule_place place = { .cwd = x->cwd, .workspace = x->workspace[0] ? x->workspace : x->cwd, .home = x->home[0] ? x->home : NULL };
+	const struct rule_place place = { .cwd = x->cwd,
+					  .workspace = x->workspace[0] ? x->workspace : x->cwd,
+					  .home = x->home[0] ? x->home : NULL };
 	const struct understand_options how = { .cwd = place.cwd, .workspace = place.workspace, .home = place.home };
 	command_facts_auto struct command_facts facts = { 0 };
 	const json_t *all = json_object_get(x->tool.input, "file_paths");
 	const char *path = json_string_value(json_object_get(x->tool.input, "file_path"));
 	const size_t npaths = x->tool.each ? json_array_size(all) : path ? 1 : 0;
 	struct command_path *named = mem_zalloc(npaths + 1, sizeof *named);
-	const struct rules_query use = { .facts = &facts, .tool = x->is_tool ? x->tool.names[x->tool.nnames - 1] : NULL, .path = named,
-		.npaths = npaths, .place = place };
+	const struct rules_query use = { .facts = &facts,
+					 .tool = x->is_tool ? x->tool.names[x->tool.nnames - 1] : NULL,
+					 .path = named,
+					 .npaths = npaths,
+					 .place = place };
 	const struct hook_query q = { .point = point, .name = x->tool.names, .nnames = x->tool.nnames, .use = &use };
 
 	for (size_t i = 0; i < npaths; i++) {
@@ -245,15 +255,24 @@ struct hook_group *hook_after(struct process *p, const struct policy_hooks *hook
 {
 	struct engine *g = p->engine;
 	const struct policy_hook *list[HOOKS_SELECTED_MAX];
-	struct hook_subject s = { .uid = p->uid, .by = p->by, .session_id = p->session_id, .thread_id = p->thread_id, .turn_id = p->turn_id,
-		.task_id = p->task_id, .tool_call_id = p->tool_call_id, .trace_id = p->trace_id, .process_id = p->id, .reads_only = !p->writes };
+	struct hook_subject s = { .uid = p->uid,
+				  .by = p->by,
+				  .session_id = p->session_id,
+				  .thread_id = p->thread_id,
+				  .turn_id = p->turn_id,
+				  .task_id = p->task_id,
+				  .tool_call_id = p->tool_call_id,
+				  .trace_id = p->trace_id,
+				  .process_id = p->id,
+				  .reads_only = !p->writes };
 	char thread[ID_ROOM], turn[ID_ROOM];
 	struct hook_group *group = NULL;
 	struct err e = ERR_INIT;
 	struct ended x;
 	size_t n;
 
-	if (g->stopping || (!hooks_are_at(hooks, HOOK_POST_TOOL_USE) && !hooks_are_at(hooks, HOOK_POST_TOOL_FAILURE)) || !look(p, &x))
+	if (g->stopping || (!hooks_are_at(hooks, HOOK_POST_TOOL_USE) && !hooks_are_at(hooks, HOOK_POST_TOOL_FAILURE)) ||
+	    !look(p, &x))
 		return NULL;
 	x.hooks = hooks;
 	s.by.uid = p->uid;
@@ -291,6 +310,7 @@ void hook_after_said(struct hook_group *group)
 	hook_group_sum(group, &sum);
 	if (!sum.stopper || group->cancelled)
 		return;
-	snprintf(reason, sizeof reason, "hook %.100s: %.300s", sum.stopper->ref.text, sum.stopper->answer.reason ? sum.stopper->answer.reason : "continue: false");
+	snprintf(reason, sizeof reason, "hook %.100s: %.300s", sum.stopper->ref.text,
+		 sum.stopper->answer.reason ? sum.stopper->answer.reason : "continue: false");
 	turn_cancel(group->engine, group->turn_id, &group->by, reason);
 }

@@ -1,6 +1,6 @@
 /*
- * Hooks before and after calls of tools that somebody else does. They are judged in tool_permission.c, which asks here and goes on
- * when the hooks have answered, with what they made of the arguments.
+ * Hooks before and after calls of tools that somebody else does. They are judged in tool_permission.c, which asks here
+ * and goes on when the hooks have answered, with what they made of the arguments.
  */
 
 #include "runtime/engine/hook.h"
@@ -14,10 +14,7 @@
 #define NOWHERE "/tmp"
 #define RESPONSE_MAX (256u << 10)
 
-static int stage_of(enum hook_point point)
-{
-	return point == HOOK_PERMISSION_REQUEST;
-}
+static int stage_of(enum hook_point point) { return point == HOOK_PERMISSION_REQUEST; }
 
 void hook_call_done(struct hook_call *h)
 {
@@ -31,10 +28,17 @@ void hook_call_done(struct hook_call *h)
 
 static void subject_of(const struct hook_call_use *u, enum hook_point point, struct hook_subject *ret)
 {
-	*ret = (struct hook_subject){ .point = point, .uid = (uint32_t)u->turn->uid, .by = *u->by, .session_id = u->turn->sessionId,
-		.thread_id = u->turn->threadId, .turn_id = u->turn->turnId, .task_id = u->turn->taskId, .tool_call_id = u->call_id,
-		.trace_id = u->turn->traceId, .cwd = u->cwd && u->cwd[0] ? u->cwd : NOWHERE,
-		.untrusting = u->mode == MODE_UNTRUSTED };
+	*ret = (struct hook_subject){ .point = point,
+				      .uid = (uint32_t)u->turn->uid,
+				      .by = *u->by,
+				      .session_id = u->turn->sessionId,
+				      .thread_id = u->turn->threadId,
+				      .turn_id = u->turn->turnId,
+				      .task_id = u->turn->taskId,
+				      .tool_call_id = u->call_id,
+				      .trace_id = u->turn->traceId,
+				      .cwd = u->cwd && u->cwd[0] ? u->cwd : NOWHERE,
+				      .untrusting = u->mode == MODE_UNTRUSTED };
 	ret->by.uid = (uint32_t)u->turn->uid;
 }
 
@@ -158,7 +162,8 @@ static void after_known(struct engine *g, const struct policy_hooks *hooks, cons
 	struct err e = ERR_INIT;
 	size_t n = 0;
 
-	if (g->stopping || tool_call_read(g, w->call_id, &text, &d, &e) != 0 || turn_read(g, d.turnId, &turn_text, &t, &e) != 0) {
+	if (g->stopping || tool_call_read(g, w->call_id, &text, &d, &e) != 0 ||
+	    turn_read(g, d.turnId, &turn_text, &t, &e) != 0) {
 		tool_call_over(g, w->call_id);
 		free(w);
 		return;
@@ -175,8 +180,12 @@ static void after_known(struct engine *g, const struct policy_hooks *hooks, cons
 		struct hook_subject s;
 
 		turn_requester(&t, &by);
-		const struct hook_call_use u = { .turn = &t, .tool = d.toolName, .call_id = d.toolCallId, .cwd = w->cwd, .by = &by,
-			.mode = (int)permission_mode_of(g, t.sessionId) };
+		const struct hook_call_use u = { .turn = &t,
+						 .tool = d.toolName,
+						 .call_id = d.toolCallId,
+						 .cwd = w->cwd,
+						 .by = &by,
+						 .mode = (int)permission_mode_of(g, t.sessionId) };
 		subject_of(&u, point, &s);
 		json_t *v = input_of(&s, &u, &tool);
 		json_object_set_new(v, "tool_response", response_of(g, &d));

@@ -10,15 +10,9 @@
 
 #define INPUT_PREVIEW 256u
 
-static void copy_id(char dst[ID_ROOM], const char *src)
-{
-	snprintf(dst, ID_ROOM, "%s", src ? src : "");
-}
+static void copy_id(char dst[ID_ROOM], const char *src) { snprintf(dst, ID_ROOM, "%s", src ? src : ""); }
 
-static const char *or_null(const char *id)
-{
-	return id && id[0] ? id : NULL;
-}
+static const char *or_null(const char *id) { return id && id[0] ? id : NULL; }
 
 static char **copy_strings(char *const *v, size_t n)
 {
@@ -63,7 +57,8 @@ static void take_env(struct hook_run *r, const struct policy_hook *h, const stru
 		}
 }
 
-static void started_fact(const struct hook_group *group, const struct hook_run *r, const struct hook_subject *s, struct store_batch *b)
+static void started_fact(const struct hook_group *group, const struct hook_run *r, const struct hook_subject *s,
+			 struct store_batch *b)
 {
 	mem_auto char *handler = mem_printf("%s:%u", r->said->ref.file, r->said->ref.line);
 	struct fact f;
@@ -108,17 +103,27 @@ static void bound_run(struct hook_run *r, const struct policy_hook *h, const str
 		r->profile = mem_strdup("readonly");
 	}
 	if (wary && !h->trusted)
-		r->passed_over = mem_printf("a workspace's hooks do not run in mode untrusted; to trust its file, put \"%s\" into trustedHooks of your policy.json",
+		r->passed_over = mem_printf("a workspace's hooks do not run in mode untrusted; to trust its file, put "
+					    "\"%s\" into trustedHooks of your policy.json",
 					    h->hash);
 }
 
-static void run_add(struct hook_group *group, const struct hook_subject *s, const struct policy_hook *h, const char *input, struct store_batch *b)
+static void run_add(struct hook_group *group, const struct hook_subject *s, const struct policy_hook *h,
+		    const char *input, struct store_batch *b)
 {
 	struct hook_run *r = &group->run[group->count];
 
-	*r = (struct hook_run){ .group = group, .said = &group->said[group->count++], .input = input, .command = mem_strdup(h->command),
-		.profile = mem_strdup(h->profile), .arg = copy_strings(h->arg, h->nargs), .nargs = h->nargs,
-		.has_args = h->has_args, .async = h->async, .shell = h->shell, .timeout_ms = h->timeout_ms };
+	*r = (struct hook_run){ .group = group,
+				.said = &group->said[group->count++],
+				.input = input,
+				.command = mem_strdup(h->command),
+				.profile = mem_strdup(h->profile),
+				.arg = copy_strings(h->arg, h->nargs),
+				.nargs = h->nargs,
+				.has_args = h->has_args,
+				.async = h->async,
+				.shell = h->shell,
+				.timeout_ms = h->timeout_ms };
 	bound_run(r, h, s);
 	hook_ref_of(h, &r->said->ref);
 	if (!r->async)
@@ -145,8 +150,8 @@ static void take_inputs(struct hook_group *group, const struct hook_subject *s, 
 	group->input = copy_strings(group->ninputs > 1 ? t->text : one, group->ninputs);
 }
 
-struct hook_group *hook_group_new(struct engine *g, const struct hook_subject *s, const struct policy_hook *const *list, size_t n,
-				  struct store_batch *b)
+struct hook_group *hook_group_new(struct engine *g, const struct hook_subject *s, const struct policy_hook *const *list,
+				  size_t n, struct store_batch *b)
 {
 	struct hook_group *group = mem_zalloc(1, sizeof *group);
 
@@ -196,10 +201,7 @@ void hook_group_free(struct hook_group *group)
 	free(group);
 }
 
-bool hook_run_waits(const struct hook_run *r)
-{
-	return !r->over && !r->async;
-}
+bool hook_run_waits(const struct hook_run *r) { return !r->over && !r->async; }
 
 void hook_group_look(struct hook_group *group)
 {

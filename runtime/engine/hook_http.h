@@ -1,7 +1,8 @@
 #ifndef BAILIFF_ENGINE_HOOK_HTTP_H
 #define BAILIFF_ENGINE_HOOK_HTTP_H
 
-/* What bailiff-webhook (supervisor/webhook) is told of a hook of type "http", in its environment: no fact has values of that. */
+/* What bailiff-webhook (supervisor/webhook) is told of a hook of type "http", in its environment: no fact has values of
+ * that. */
 
 #define HOOK_HTTP_PREFIX "BAILIFF_HOOK_"
 #define HOOK_HTTP_URL HOOK_HTTP_PREFIX "URL"

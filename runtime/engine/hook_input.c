@@ -7,8 +7,8 @@
  *   apply_patch        Edit {file_path, file_paths, patch}; a matcher may also say Write, MultiEdit or apply_patch
  *   list_directory     LS {path}
  *
- * and others by their own, with their own arguments. Paths of bailiff's own tools are absolute, as hooks expect them to be; what is about
- * several files is told once for each of them.
+ * and others by their own, with their own arguments. Paths of bailiff's own tools are absolute, as hooks expect them to
+ * be; what is about several files is told once for each of them.
  */
 
 #include "runtime/engine/hook.h"
@@ -25,7 +25,7 @@
 
 static const struct mapping {
 	const char *tool;
-	const char *names[5];         /* told, and also matched */
+	const char *names[5]; /* told, and also matched */
 	struct {
 		const char *ours, *theirs;
 		bool is_path;
@@ -50,8 +50,9 @@ static const struct mapping *mapping_of(const char *tool)
 const char *hook_mode_name(int mode)
 {
 	static const char *const names[MODE_COUNT] = {
-		[MODE_DEFAULT] = "default",   [MODE_UNTRUSTED] = "default", [MODE_ON_REQUEST] = "default",        [MODE_ON_FAILURE] = "default",
-		[MODE_NEVER] = "dontAsk",     [MODE_PLAN] = "plan",         [MODE_BYPASS] = "bypassPermissions",  [MODE_AUTO] = "auto",
+		[MODE_DEFAULT] = "default",          [MODE_UNTRUSTED] = "default", [MODE_ON_REQUEST] = "default",
+		[MODE_ON_FAILURE] = "default",       [MODE_NEVER] = "dontAsk",     [MODE_PLAN] = "plan",
+		[MODE_BYPASS] = "bypassPermissions", [MODE_AUTO] = "auto",
 	};
 
 	return names[mode];
@@ -109,7 +110,7 @@ static void add_paths(const char *tool, const json_t *arguments, const char *cwd
 	tool_paths_of(tool, arguments, &named);
 	for (i = 0; i < named.count; i++)
 		json_array_append_new(paths, absolute(named.path[i], cwd));
-	json_array_foreach(given, i, v)
+	json_array_foreach (given, i, v)
 		if (i && json_is_string(v)) /* the first is its path */
 			json_array_append_new(paths, absolute(json_string_value(v), cwd));
 	tool_paths_done(&named);
@@ -123,7 +124,8 @@ void hook_tool_of_call(const char *tool, const json_t *arguments, const char *cw
 {
 	const struct mapping *m = mapping_of(tool);
 
-	*ret = (struct hook_tool){ .input = json_is_object(arguments) ? json_copy((json_t *)(uintptr_t)arguments) : json_object() };
+	*ret = (struct hook_tool){ .input = json_is_object(arguments) ? json_copy((json_t *)(uintptr_t)arguments)
+								      : json_object() };
 	json_object_del(ret->input, "env"); /* values that may be secrets */
 	if (!m) {
 		ret->names[ret->nnames++] = tool;

@@ -1,8 +1,9 @@
 /*
- * Which hooks hold for work that is no start: those of the place where it is done, whose files may have to be looked at first.
+ * Which hooks hold for work that is no start: those of the place where it is done, whose files may have to be looked at
+ * first.
  *
- * Where they cannot be known, that is told with those that hold everywhere. Whoever could have been held up by one of them is held up
- * by that; whoever is only told of something goes on, and there is a warning.
+ * Where they cannot be known, that is told with those that hold everywhere. Whoever could have been held up by one of
+ * them is held up by that; whoever is only told of something goes on, and there is a warning.
  */
 
 #include "runtime/engine/hook.h"
@@ -20,11 +21,11 @@ struct place_wait {
 };
 
 /*
- * Work in what cannot be a workspace (the home, a folder of the system), or nowhere, has its user's hooks and none of a workspace.
- * 1: they come later, for this workspace. −1: they are not known, and this is why.
+ * Work in what cannot be a workspace (the home, a folder of the system), or nowhere, has its user's hooks and none of a
+ * workspace. 1: they come later, for this workspace. −1: they are not known, and this is why.
  */
-static int look(struct engine *g, const char *cwd, const struct requester *by, uint64_t since_ns, char workspace[PATH_MAX], const struct policy_hooks **ret,
-		struct err *e)
+static int look(struct engine *g, const char *cwd, const struct requester *by, uint64_t since_ns,
+		char workspace[PATH_MAX], const struct policy_hooks **ret, struct err *e)
 {
 	buf_auto struct buf env = BUF_INIT;
 	const struct policy_rules *rules = NULL;
@@ -37,19 +38,23 @@ static int look(struct engine *g, const char *cwd, const struct requester *by, u
 	const char *home = policy_place_home(&env);
 	if (cwd && policy_place_workspace(cwd, NULL, home, workspace, e) < 0)
 		return -1;
-	const struct port_place at = { .uid = by->uid, .peer_fd = g->o.ports->peer_of(g->o.world, by->uid), .workspace = workspace, .home = home,
-		.since_ns = since_ns };
+	const struct port_place at = { .uid = by->uid,
+				       .peer_fd = g->o.ports->peer_of(g->o.world, by->uid),
+				       .workspace = workspace,
+				       .home = home,
+				       .since_ns = since_ns };
 	int found = policy_place_of(g, &at, &rules, e);
 	if (found == 0 && g->o.ports->policy_of && rules)
 		*ret = rules->hooks;
 	return found;
 }
 
-static void tell(struct engine *g, const char *cwd, const struct policy_hooks *hooks, const struct err *e, hooks_known_fn fn, void *ctx)
+static void tell(struct engine *g, const char *cwd, const struct policy_hooks *hooks, const struct err *e,
+		 hooks_known_fn fn, void *ctx)
 {
 	if (e)
-		engine_warn(g, "hooks_not_known", "mend the policy of that place; its hooks do not run until then", "the hooks of '%.200s' are not known: %s",
-			    cwd ? cwd : "", e->message);
+		engine_warn(g, "hooks_not_known", "mend the policy of that place; its hooks do not run until then",
+			    "the hooks of '%.200s' are not known: %s", cwd ? cwd : "", e->message);
 	fn(g, hooks, e, ctx);
 }
 

@@ -15,7 +15,8 @@
 /* The start that waited for it is nobody's any more: what was not judged does not run. */
 static void settle_start(struct engine *g, const struct hook_doc *d, struct deed *own)
 {
-	static const char why[] = "the runtime was restarted while hooks looked at it: it is denied, and can be started again";
+	static const char why[] =
+		"the runtime was restarted while hooks looked at it: it is denied, and can be started again";
 	struct fact f;
 
 	if (d->ownerKind[0] || !d->subjectId[0] || engine_process(g, d->subjectId))
@@ -48,7 +49,8 @@ void hook_settle(struct engine *g)
 		buf_auto struct buf text = BUF_INIT;
 		struct hook_doc d;
 
-		if (view_read(g->o.store, &hook_shape, hooks.id[i], &text, &d, &e) != 0 || strcmp(d.waits, "process") != 0 || strmap_get(&settled, d.subjectId))
+		if (view_read(g->o.store, &hook_shape, hooks.id[i], &text, &d, &e) != 0 ||
+		    strcmp(d.waits, "process") != 0 || strmap_get(&settled, d.subjectId))
 			continue;
 		settle_start(g, &d, own);
 		strmap_put(&settled, d.subjectId, g);
@@ -74,7 +76,8 @@ static void recover_hook(struct engine *g, const char *id)
 		hook_failed_fact(g, &d, "lost", "the runtime was restarted before it began", own->batch);
 		deed_commit(own);
 	} else if (d.waits[0]) {
-		process_enforce_end(p, PROCESS_END_USER, &by, SIGKILL, 0, "the runtime was restarted: its answer would decide nothing any more");
+		process_enforce_end(p, PROCESS_END_USER, &by, SIGKILL, 0,
+				    "the runtime was restarted: its answer would decide nothing any more");
 	}
 }
 
@@ -102,15 +105,18 @@ static bool has_work(struct engine *g, const struct turn_doc *t)
 /* A turn that began with a process which waited for hooks, and of which nothing is there. */
 static void recover_turn(struct engine *g, const char *turn_id)
 {
-	const struct turn_end begun = { .status = "failed", .category = "permission", .retryable = true,
-		.message = "the runtime was restarted while hooks looked at it" };
+	const struct turn_end begun = { .status = "failed",
+					.category = "permission",
+					.retryable = true,
+					.message = "the runtime was restarted while hooks looked at it" };
 	buf_auto struct buf text = BUF_INIT;
 	struct turn_doc t;
 	struct err e = ERR_INIT;
 	struct turn_queue q;
 	bool queued = false;
 
-	if (turn_read(g, turn_id, &text, &t, &e) != 0 || turn_doc_ended(&t) || has_work(g, &t) || jval_is_str(t.source, "system"))
+	if (turn_read(g, turn_id, &text, &t, &e) != 0 || turn_doc_ended(&t) || has_work(g, &t) ||
+	    jval_is_str(t.source, "system"))
 		return;
 	if (!t.startedAt && turn_queue_read(g, t.threadId, &q, &e) == 0)
 		for (size_t i = 0; i < q.count; i++)
@@ -126,7 +132,8 @@ static void recover_turn(struct engine *g, const char *turn_id)
 void hook_recover(struct engine *g)
 {
 	view_ids_auto struct view_ids hooks = VIEW_IDS_INIT, turns = VIEW_IDS_INIT;
-	const struct view_ids_query live = { .kind = VIEW_HOOK, .prefix = "", .max = RECOVER_MAX }, open = { .kind = VIEW_LIVE_TURN, .prefix = "", .max = RECOVER_MAX };
+	const struct view_ids_query live = { .kind = VIEW_HOOK, .prefix = "", .max = RECOVER_MAX },
+				    open = { .kind = VIEW_LIVE_TURN, .prefix = "", .max = RECOVER_MAX };
 	struct err e = ERR_INIT;
 
 	store_flush(g->o.store);

@@ -1,7 +1,8 @@
 /*
- * Hooks before a process: all that are meant for it look at it (pre_tool_use), and if somebody would have to be asked, others may answer
- * instead (permission_request). The start waits, written down as it was asked for (start_record.h); with their answers it is made
- * again from the beginning, so that rules judge what hooks have made of it, and an approval is bound to that.
+ * Hooks before a process: all that are meant for it look at it (pre_tool_use), and if somebody would have to be asked,
+ * others may answer instead (permission_request). The start waits, written down as it was asked for (start_record.h);
+ * with their answers it is made again from the beginning, so that rules judge what hooks have made of it, and an
+ * approval is bound to that.
  */
 
 #include "runtime/engine/hook.h"
@@ -25,15 +26,15 @@ struct hook_wait {
 	const struct policy_hook *list[HOOKS_SELECTED_MAX]; /* only until they run */
 	size_t nlist;
 	enum hook_point point;
-	struct hook_tool tool;           /* as hooks were told */
-	char *tool_name;                 /* bailiff's, or NULL: a command */
-	char *shown;                     /* the command, as hooks were told */
+	struct hook_tool tool; /* as hooks were told */
+	char *tool_name;       /* bailiff's, or NULL: a command */
+	char *shown;           /* the command, as hooks were told */
 	struct hook_said *said[STAGES];
 	size_t nsaid[STAGES];
 	bool asked[STAGES];
 	char *updated_ref;
-	char *cancelled;                 /* why it is not to be, or NULL */
-	struct start_hold *hold;         /* the start */
+	char *cancelled;         /* why it is not to be, or NULL */
+	struct start_hold *hold; /* the start */
 	/* once they have answered */
 	struct rewriting {
 		json_t *input, *arguments;
@@ -186,11 +187,12 @@ static void steal_said(struct hook_wait *from, struct hook_wait *to)
 /* What would be asked of a person, as the convention offers it: the same next time. */
 static json_t *suggestions(const struct hook_wait *w)
 {
-	return json_pack("[{s:s,s:[{s:s,s:s}],s:s,s:s}]", "type", "addRules", "rules", "toolName", w->tool.names[0], "ruleContent", w->shown ? w->shown : "*",
-			 "behavior", "allow", "destination", "session");
+	return json_pack("[{s:s,s:[{s:s,s:s}],s:s,s:s}]", "type", "addRules", "rules", "toolName", w->tool.names[0],
+			 "ruleContent", w->shown ? w->shown : "*", "behavior", "allow", "destination", "session");
 }
 
-static void texts_of(const struct process *p, const struct hook_wait *w, const struct hook_subject *s, struct hook_texts *ret)
+static void texts_of(const struct process *p, const struct hook_wait *w, const struct hook_subject *s,
+		     struct hook_texts *ret)
 {
 	json_t *v = hook_input(s, p->mode), *offered;
 
@@ -212,10 +214,24 @@ void hook_hold(struct process *p, const struct start_request *r, const struct ca
 	struct start_request copy = *r;
 	struct err e = ERR_INIT;
 	struct hook_subject s = {
-		.point = w->point, .uid = p->uid, .by = p->by, .session_id = p->session_id, .thread_id = p->thread_id, .turn_id = p->turn_id,
-		.task_id = p->task_id, .tool_call_id = p->tool_call_id, .trace_id = p->trace_id, .process_id = p->id, .cwd = p->cwd,
-		.env = r->env_set, .nenv = r->nenv_set, .waits = "process", .owner_kind = p->owner ? owner_kind_name(p->owner) : NULL,
-		.owns_turn = p->owns_turn, .reads_only = !p->writes || p->mode == MODE_PLAN, .untrusting = p->mode == MODE_UNTRUSTED,
+		.point = w->point,
+		.uid = p->uid,
+		.by = p->by,
+		.session_id = p->session_id,
+		.thread_id = p->thread_id,
+		.turn_id = p->turn_id,
+		.task_id = p->task_id,
+		.tool_call_id = p->tool_call_id,
+		.trace_id = p->trace_id,
+		.process_id = p->id,
+		.cwd = p->cwd,
+		.env = r->env_set,
+		.nenv = r->nenv_set,
+		.waits = "process",
+		.owner_kind = p->owner ? owner_kind_name(p->owner) : NULL,
+		.owns_turn = p->owns_turn,
+		.reads_only = !p->writes || p->mode == MODE_PLAN,
+		.untrusting = p->mode == MODE_UNTRUSTED,
 	};
 
 	copy.process_id = p->id;
@@ -284,8 +300,14 @@ static void args_fact(struct engine *g, const struct process *p, const json_t *a
 	if (!p->tool_call_id[0] || tool_call_read(g, p->tool_call_id, &text, &d, &e) != 0)
 		return;
 	struct deed *own = deed_own(g);
-	const struct ref_owner owner = { .uid = (uint32_t)d.uid, .session_id = d.sessionId, .thread_id = d.threadId, .turn_id = d.turnId,
-		.tool_call_id = d.toolCallId, .kind = "toolCall", .id = d.toolCallId, .media_type = "application/json" };
+	const struct ref_owner owner = { .uid = (uint32_t)d.uid,
+					 .session_id = d.sessionId,
+					 .thread_id = d.threadId,
+					 .turn_id = d.turnId,
+					 .tool_call_id = d.toolCallId,
+					 .kind = "toolCall",
+					 .id = d.toolCallId,
+					 .media_type = "application/json" };
 	ref_keep(own->batch, &owner, whole, strlen(whole), ref);
 	tool_fact_open(&f, EVENT_TOOL_ARGS, &d);
 	jw_kstr(&f.w, "updatedInputRef", ref);
@@ -320,7 +342,9 @@ static int rewrite_call(struct hook_wait *w, struct start_request *r, struct err
 	if (!r->stdin_text && hook_tool_is_same(&w->tool, w->made.input))
 		return 0;
 	if (!r->stdin_text)
-		return err_set(e, ERR_PERMISSION, "a hook gave an updatedInput for an operation on files that a gateway does, which cannot be another");
+		return err_set(e, ERR_PERMISSION,
+			       "a hook gave an updatedInput for an operation on files that a gateway does, which "
+			       "cannot be another");
 	json_t *old = json_loads(r->stdin_text, 0, NULL);
 	w->made.arguments = hook_tool_arguments(w->tool_name, old, w->process->cwd, w->made.input);
 	json_decref(old);
@@ -347,9 +371,7 @@ static int rewrite(struct hook_wait *w, const struct hook_said *by, struct start
 	return 0;
 }
 
-static void nobody(void *ctx, const struct err *e, const char *json, size_t len)
-{
-}
+static void nobody(void *ctx, const struct err *e, const char *json, size_t len) {}
 
 static void start_again(struct hook_wait *w, struct start_request *r)
 {
@@ -360,9 +382,14 @@ static void start_again(struct hook_wait *w, struct start_request *r)
 	memcpy(w->session_id, p->session_id, ID_ROOM);
 	memcpy(w->thread_id, p->thread_id, ID_ROOM);
 	memcpy(w->turn_id, p->turn_id, ID_ROOM);
-	w->hooked = (struct start_hooked){ .session_id = w->session_id, .thread_id = w->thread_id, .turn_id = w->turn_id, .owns_turn = p->owns_turn,
-		.wait = w, .before = w->asked[BEFORE] ? &w->sum[BEFORE] : NULL, .instead = w->asked[INSTEAD] ? &w->sum[INSTEAD] : NULL,
-		.updated_ref = w->updated_ref };
+	w->hooked = (struct start_hooked){ .session_id = w->session_id,
+					   .thread_id = w->thread_id,
+					   .turn_id = w->turn_id,
+					   .owns_turn = p->owns_turn,
+					   .wait = w,
+					   .before = w->asked[BEFORE] ? &w->sum[BEFORE] : NULL,
+					   .instead = w->asked[INSTEAD] ? &w->sum[INSTEAD] : NULL,
+					   .updated_ref = w->updated_ref };
 	r->hooked = &w->hooked;
 	r->process_id = w->process_id;
 	engine_start_process(g, r, &w->hold->caller, nobody, NULL); /* which frees the wait when it is over */

@@ -1,9 +1,11 @@
 /*
  * Hooks of sessions and turns.
  *
- *   session_start       a session was made; what they print is context of its turns. create_session answers when they have.
+ *   session_start       a session was made; what they print is context of its turns. create_session answers when they
+ *                       have.
  *   user_prompt_submit  a turn with text would begin: submitted, its thread taken, and not started before they agree
- *   stop                a turn would end well. One that its client drives goes on when they object, and learns why; one that the
+ *   stop                a turn would end well. One that its client drives goes on when they object, and learns why;
+ *                       one that the
  *                       loop ran has nothing to go on with, and fails
  *   post_sampling       a client told of a model's answer; nothing waits
  */
@@ -40,8 +42,14 @@ static char *turn_cwd(const struct turn_doc *t)
 
 static void subject_of_turn(const struct turn_doc *t, enum hook_point point, const char *cwd, struct hook_subject *ret)
 {
-	*ret = (struct hook_subject){ .point = point, .uid = (uint32_t)t->uid, .session_id = t->sessionId, .thread_id = t->threadId, .turn_id = t->turnId,
-		.task_id = t->taskId, .trace_id = t->traceId, .cwd = cwd };
+	*ret = (struct hook_subject){ .point = point,
+				      .uid = (uint32_t)t->uid,
+				      .session_id = t->sessionId,
+				      .thread_id = t->threadId,
+				      .turn_id = t->turnId,
+				      .task_id = t->taskId,
+				      .trace_id = t->traceId,
+				      .cwd = cwd };
 	turn_requester(t, &ret->by);
 }
 
@@ -65,10 +73,7 @@ static void session_over(void *ctx)
 	free(w);
 }
 
-static void session_said(struct hook_group *group, void *ctx)
-{
-	session_over(ctx);
-}
+static void session_said(struct hook_group *group, void *ctx) { session_over(ctx); }
 
 static void session_known(struct engine *g, const struct policy_hooks *hooks, const struct err *why, void *ctx)
 {
@@ -84,8 +89,13 @@ static void session_known(struct engine *g, const struct policy_hooks *hooks, co
 		session_over(w);
 		return;
 	}
-	struct hook_subject s = { .point = HOOK_SESSION_START, .uid = w->uid, .by = w->by, .session_id = w->session_id, .thread_id = thread,
-		.turn_id = turn, .cwd = w->cwd ? w->cwd : NOWHERE };
+	struct hook_subject s = { .point = HOOK_SESSION_START,
+				  .uid = w->uid,
+				  .by = w->by,
+				  .session_id = w->session_id,
+				  .thread_id = thread,
+				  .turn_id = turn,
+				  .cwd = w->cwd ? w->cwd : NOWHERE };
 	json_t *v = hook_input(&s, (int)permission_mode_of(g, w->session_id));
 	json_object_set_new(v, "source", json_string("startup"));
 	mem_auto char *input = hook_input_text(v);
@@ -96,8 +106,8 @@ static void session_known(struct engine *g, const struct policy_hooks *hooks, co
 	hook_group_go(group, session_said, w);
 }
 
-void hook_session_started(struct engine *g, const char *session_id, uint32_t uid, const struct requester *by, const char *cwd,
-			  const struct hook_after_session *after)
+void hook_session_started(struct engine *g, const char *session_id, uint32_t uid, const struct requester *by,
+			  const char *cwd, const struct hook_after_session *after)
 {
 	struct session_begun *w = mem_zalloc(1, sizeof *w);
 
@@ -167,8 +177,8 @@ struct hook_prompt {
 	struct engine *engine;
 	char thread_id[ID_ROOM], turn_id[ID_ROOM];
 	char *prompt, *cwd;
-	struct pending_reply reply;       /* submit_turn's, if that has not been answered */
-	struct buf data;                  /* of an error */
+	struct pending_reply reply; /* submit_turn's, if that has not been answered */
+	struct buf data;            /* of an error */
 	struct err err;
 };
 
@@ -183,10 +193,7 @@ static void prompt_free(struct hook_prompt *w)
 	free(w);
 }
 
-static void prompt_drop(void *ctx)
-{
-	prompt_free(ctx);
-}
+static void prompt_drop(void *ctx) { prompt_free(ctx); }
 
 const char *hook_prompt_turn(const struct engine *g, const char *thread_id)
 {
@@ -280,8 +287,8 @@ static void prompt_said(struct hook_group *group, void *ctx)
 	}
 }
 
-static void prompt_ask(struct hook_prompt *w, const struct turn_doc *t, const struct policy_hook *const *list, size_t n, struct store_batch *b,
-		       struct hook_group **ret)
+static void prompt_ask(struct hook_prompt *w, const struct turn_doc *t, const struct policy_hook *const *list, size_t n,
+		       struct store_batch *b, struct hook_group **ret)
 {
 	struct hook_subject s;
 
@@ -329,7 +336,7 @@ static char *words_of(const json_t *input)
 	const json_t *part;
 	size_t i;
 
-	json_array_foreach(input, i, part) {
+	json_array_foreach (input, i, part) {
 		const char *text = json_string_value(json_object_get(part, "text"));
 
 		if (text)
@@ -376,9 +383,9 @@ bool hook_prompt(struct engine *g, const struct turn_doc *t, const json_t *input
 struct stopping {
 	struct engine *engine;
 	char turn_id[ID_ROOM];
-	struct deed *deed;                /* the client's, or NULL: the loop ran it */
+	struct deed *deed; /* the client's, or NULL: the loop ran it */
 	char *outcome, *summary, *usage;
-	char unknown[400];                /* why hooks that might object are not known; "" = they are */
+	char unknown[400]; /* why hooks that might object are not known; "" = they are */
 };
 
 static void stopping_free(struct stopping *w)
@@ -431,7 +438,9 @@ static void end_now(struct stopping *w, const struct turn_doc *t, const struct h
 {
 	struct deed *d = w->deed ? w->deed : deed_own(w->engine);
 	char reason[400] = "";
-	struct turn_end end = { .status = "completed", .outcome = w->outcome, .summary = w->summary, .usage = w->usage };
+	struct turn_end end = {
+		.status = "completed", .outcome = w->outcome, .summary = w->summary, .usage = w->usage
+	};
 
 	if (objected(w, sum, reason)) /* of the loop's: nobody could go on */
 		end = (struct turn_end){ .status = "failed", .category = "hook", .message = reason };
@@ -455,7 +464,8 @@ static void stop_go(struct stopping *w, const struct hook_sum *sum)
 	struct err e = ERR_INIT;
 	char reason[400];
 
-	bool gone = turn_read(g, w->turn_id, &text, &t, &e) != 0 || turn_doc_ended(&t) || t.ending.type == JT_OBJECT || g->stopping;
+	bool gone = turn_read(g, w->turn_id, &text, &t, &e) != 0 || turn_doc_ended(&t) || t.ending.type == JT_OBJECT ||
+		    g->stopping;
 	if (gone && w->deed) {
 		err_set(&e, ERR_STATE, "turn '%s' was ended while hooks looked at it", w->turn_id);
 		refuse_stop(w, &e, NULL);
@@ -523,8 +533,11 @@ bool hook_stop(struct engine *g, const struct turn_doc *t, const struct turn_end
 	if (g->stopping || (hooks_of_place(g, cwd, &s.by, &hooks) && !hooks_are_at(hooks, HOOK_STOP)))
 		return false;
 	struct stopping *w = mem_zalloc(1, sizeof *w);
-	*w = (struct stopping){ .engine = g, .deed = d, .outcome = mem_strdup(end->outcome), .summary = mem_strdup(end->summary),
-		.usage = mem_strdup(end->usage) };
+	*w = (struct stopping){ .engine = g,
+				.deed = d,
+				.outcome = mem_strdup(end->outcome),
+				.summary = mem_strdup(end->summary),
+				.usage = mem_strdup(end->usage) };
 	memcpy(w->turn_id, t->turnId, ID_ROOM);
 	strmap_put(&g->stops, w->turn_id, w);
 	if (d) { /* they are the request's, which is over by then */

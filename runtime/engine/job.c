@@ -1,6 +1,7 @@
 /*
- * Jobs. What the items are is written once, in pieces behind refs; from then on each item's facts are its own. A job that is
- * being ended (cancelled, or out of time) says so first, in a job.progress; its last word follows when nothing of it runs.
+ * Jobs. What the items are is written once, in pieces behind refs; from then on each item's facts are its own. A job
+ * that is being ended (cancelled, or out of time) says so first, in a job.progress; its last word follows when nothing
+ * of it runs.
  */
 
 #include "runtime/engine/job_private.h"
@@ -20,10 +21,7 @@
 
 /* ---- reading, facts ---- */
 
-void job_done(struct job *j)
-{
-	buf_done(&j->text);
-}
+void job_done(struct job *j) { buf_done(&j->text); }
 
 int job_read(struct engine *g, const char *id, struct job *ret, struct err *e)
 {
@@ -82,7 +80,8 @@ void job_counts(const struct job_doc *d, const char *from, const char *to, struc
 }
 
 /* The task's own progress counts the items of its job. */
-static void task_counters(struct engine *g, const struct job_doc *d, const char *from, const char *to, struct store_batch *b)
+static void task_counters(struct engine *g, const struct job_doc *d, const char *from, const char *to,
+			  struct store_batch *b)
 {
 	task_auto struct task t = TASK_INIT;
 	struct err e = ERR_INIT;
@@ -104,7 +103,8 @@ static void task_counters(struct engine *g, const struct job_doc *d, const char 
 	fact_close(&f, b);
 }
 
-void job_progress_fact(struct engine *g, const struct job *j, struct store_batch *b, const char *from, const char *to, bool always)
+void job_progress_fact(struct engine *g, const struct job *j, struct store_batch *b, const char *from, const char *to,
+		       bool always)
 {
 	struct fact f;
 
@@ -154,14 +154,15 @@ static int check_item(const json_t *v, size_t i, struct err *e)
 	for (k = 0; k < countof(known); k++)
 		members -= json_object_get(v, known[k]) != NULL;
 	if (members)
-		return item_error(e, i, NULL, "has an unknown member; known: itemId, command, commandLine, input, cwd, env");
+		return item_error(e, i, NULL,
+				  "has an unknown member; known: itemId, command, commandLine, input, cwd, env");
 	if (id && (!json_is_string(id) || !id_valid(json_string_value(id), json_string_length(id))))
 		return item_error(e, i, "itemId", "expected an id");
 	if (command && json_object_get(v, "commandLine"))
 		return item_error(e, i, "commandLine", "give command or commandLine, not both");
 	if (command && (!json_is_array(command) || json_array_size(command) == 0))
 		return item_error(e, i, "command", "expected a program and its arguments");
-	json_array_foreach(command, k, word)
+	json_array_foreach (command, k, word)
 		if (!json_is_string(word))
 			return item_error(e, i, "command", "expected an array of strings");
 	if (json_object_get(v, "commandLine") && !json_is_string(json_object_get(v, "commandLine")))
@@ -180,7 +181,7 @@ static int making_items(struct making *k, struct err *e)
 	if (json_array_size(given) < 1 || json_array_size(given) > ITEMS_MOST)
 		return err_field(e, "items", "must have 1 to %u", ITEMS_MOST);
 	k->items = json_array();
-	json_array_foreach(given, i, v) {
+	json_array_foreach (given, i, v) {
 		if ((r = check_item(v, i, e)) < 0)
 			break;
 		json_t *copy = json_copy((json_t *)(uintptr_t)v);
@@ -253,14 +254,20 @@ static int making_check(struct making *k, struct err *e)
 			return -1;
 		json_object_del(k->command, "commandLine");
 	}
-	return making_place(k, e) < 0 || making_items(k, e) < 0 || param_small(k->params, "retryPolicy", 2048, e) < 0 ? -1 : 0;
+	return making_place(k, e) < 0 || making_items(k, e) < 0 || param_small(k->params, "retryPolicy", 2048, e) < 0
+		       ? -1
+		       : 0;
 }
 
 /* The items, behind refs; how they are cut stands in the fact. */
 static int write_pieces(struct making *k, struct fact *f, struct store_batch *b, struct err *e)
 {
-	const struct ref_owner o = { .uid = (uint32_t)k->d.uid, .session_id = k->d.sessionId, .task_id = k->d.taskId[0] ? k->d.taskId : NULL,
-		.kind = "job", .id = k->d.jobId, .media_type = "application/json" };
+	const struct ref_owner o = { .uid = (uint32_t)k->d.uid,
+				     .session_id = k->d.sessionId,
+				     .task_id = k->d.taskId[0] ? k->d.taskId : NULL,
+				     .kind = "job",
+				     .id = k->d.jobId,
+				     .media_type = "application/json" };
 	size_t n = json_array_size(k->items), all = 0;
 
 	jw_karr(&f->w, "inputRefs");
@@ -390,7 +397,8 @@ void engine_create_job(struct engine *g, const json_t *params, const struct call
 
 /* ---- the end ---- */
 
-void job_end(struct engine *g, const struct job *j, const char *end_reason, const char *why, struct deed *d, const struct caller *c)
+void job_end(struct engine *g, const struct job *j, const char *end_reason, const char *why, struct deed *d,
+	     const struct caller *c)
 {
 	struct fact f;
 
@@ -416,8 +424,8 @@ void engine_cancel_job(struct engine *g, const json_t *params, const struct call
 	struct err e = ERR_INIT;
 
 	if (job_get(g, param_str(params, "jobId"), c, &j, &e) == 0 && job_doc_ended(&j.d))
-		err_set(&e, ERR_STATE, "job '%s' has ended: it is %s; possible: retry of an item%s", j.d.jobId, j.d.status,
-			strcmp(j.d.status, "cancelled") == 0 ? ", but not of a cancelled job's" : "");
+		err_set(&e, ERR_STATE, "job '%s' has ended: it is %s; possible: retry of an item%s", j.d.jobId,
+			j.d.status, strcmp(j.d.status, "cancelled") == 0 ? ", but not of a cancelled job's" : "");
 	if (e.code || param_text(params, "reason", TASK_REASON_MAX, &e) < 0) {
 		deed_refuse(d, &e);
 		return;
@@ -488,7 +496,9 @@ static void cancelled_lists(struct engine *g, const struct job *j, struct jw *w)
 static void job_finish(struct engine *g, const struct job *j)
 {
 	bool ending = strcmp(j->d.status, "cancelling") == 0, late = strcmp(j->d.endReason, "max_runtime") == 0;
-	enum event_type type = ending && !late ? EVENT_JOB_CANCELLED : j->d.failed || ending ? EVENT_JOB_FAILED : EVENT_JOB_COMPLETED;
+	enum event_type type = ending && !late         ? EVENT_JOB_CANCELLED
+			       : j->d.failed || ending ? EVENT_JOB_FAILED
+						       : EVENT_JOB_COMPLETED;
 	mem_auto char *why = jval_strdup(j->d.statusReason);
 	struct deed *d = deed_own(g);
 	struct fact f;
@@ -517,17 +527,15 @@ void job_next(struct engine *g, const char *job_id)
 
 	if (job_read(g, job_id, &j, &e) != 0 || job_doc_ended(&j.d))
 		return;
-	if (strcmp(j.d.status, "cancelling") == 0 ? j.d.running == 0 : j.d.completed + j.d.failed + j.d.reported >= j.d.itemCount) {
+	if (strcmp(j.d.status, "cancelling") == 0 ? j.d.running == 0
+						  : j.d.completed + j.d.failed + j.d.reported >= j.d.itemCount) {
 		job_finish(g, &j);
 		return;
 	}
 	job_dispatch(g, job_id);
 }
 
-void job_process_over(struct engine *g, const char *job_id)
-{
-	job_next(g, job_id);
-}
+void job_process_over(struct engine *g, const char *job_id) { job_next(g, job_id); }
 
 /* ---- for tasks ---- */
 

@@ -1,7 +1,7 @@
 /*
- * Items. That an item's attempt begins is durable, with the id of its process, before the process is launched; its end is written
- * in the same commit as the process's. So after a crash an item is either running, to be launched once more because it certainly
- * never ran, or has its end. What an attempt put out belongs to that attempt: a retry replaces it.
+ * Items. That an item's attempt begins is durable, with the id of its process, before the process is launched; its end
+ * is written in the same commit as the process's. So after a crash an item is either running, to be launched once more
+ * because it certainly never ran, or has its end. What an attempt put out belongs to that attempt: a retry replaces it.
  */
 
 #include "runtime/engine/job_private.h"
@@ -11,13 +11,14 @@
 #include "runtime/engine/start_spec.h"
 #include "runtime/view/view_shapes.h"
 
-#define STARTS_MOST 64u      /* items begun in one commit */
+#define STARTS_MOST 64u /* items begun in one commit */
 #define RESOURCE_MS 1000u
 #define BACKOFF_MOST_MS 86400000ull
 
 /* ---- beginning ---- */
 
-static int item_read(struct engine *g, const char *job_id, const char *item_id, struct buf *text, struct job_item_doc *ret, struct err *e)
+static int item_read(struct engine *g, const char *job_id, const char *item_id, struct buf *text,
+		     struct job_item_doc *ret, struct err *e)
 {
 	char key[VIEW_JOB_ITEM_KEY_MAX];
 
@@ -25,8 +26,8 @@ static int item_read(struct engine *g, const char *job_id, const char *item_id, 
 	return view_read_ahead(g->o.store, &job_item_shape, key, text, ret, e);
 }
 
-static void started_fact(const struct job *j, struct store_batch *b, const struct caller *c, const char *item, uint64_t index, uint64_t attempt,
-			 const char *process)
+static void started_fact(const struct job *j, struct store_batch *b, const struct caller *c, const char *item,
+			 uint64_t index, uint64_t attempt, const char *process)
 {
 	struct fact f;
 
@@ -146,12 +147,14 @@ static void begin_fresh(struct engine *g, struct round *r)
 			log_error("%s", e.message);
 			return;
 		}
-		for (struct jiter it = jiter_on(jval_of(piece.data, piece.len)); r->begun < r->room && jiter_next(&it); at++) {
+		for (struct jiter it = jiter_on(jval_of(piece.data, piece.len)); r->begun < r->room && jiter_next(&it);
+		     at++) {
 			char id[ID_ROOM];
 			if (at < from)
 				continue;
 			index = at + 1;
-			bool own = jval_get(it.value, "command").type == JT_ARRAY || jval_get(it.value, "commandLine").type == JT_STRING;
+			bool own = jval_get(it.value, "command").type == JT_ARRAY ||
+				   jval_get(it.value, "commandLine").type == JT_STRING;
 			if (!own && !job_has_template(j))
 				continue;
 			jval_str(jval_get(it.value, "itemId"), id, sizeof id);
@@ -234,7 +237,8 @@ static void running_items(struct engine *g, const char *job_id, struct running *
 		log_error("look at items of job %s: %s", job_id, e.message);
 }
 
-static void item_refused(struct engine *g, const char *process_id, const struct err *e, const char *data, unsigned long len);
+static void item_refused(struct engine *g, const char *process_id, const struct err *e, const char *data,
+			 unsigned long len);
 
 static void launch_one(struct engine *g, const struct job *j, const char *item_id)
 {
@@ -245,10 +249,12 @@ static void launch_one(struct engine *g, const struct job *j, const char *item_i
 	struct err e = ERR_INIT;
 	char made[ID_TEXT_MAX];
 
-	if (item_read(g, j->d.jobId, item_id, &text, &d, &e) != 0 || !d.processId[0] || engine_process(g, d.processId) ||
+	if (item_read(g, j->d.jobId, item_id, &text, &d, &e) != 0 || !d.processId[0] ||
+	    engine_process(g, d.processId) ||
 	    view_read(g->o.store, &process_shape, d.processId, &process, &known, &e) == 0)
 		return;
-	json_auto_t *given = job_item_given(g, j, d.index, &e), *command = given ? job_item_command(g, j, given, d.index, &e) : NULL;
+	json_auto_t *given = job_item_given(g, j, d.index, &e),
+		    *command = given ? job_item_command(g, j, given, d.index, &e) : NULL;
 	if (!command || start_spec_of(g, command, &s, &e) < 0) {
 		item_refused(g, d.processId, &e, NULL, 0);
 		return;
@@ -316,7 +322,8 @@ static bool policy_grants(const struct job *j, const struct job_item_doc *d, con
 {
 	struct jval policy = j->d.retryPolicy;
 
-	if (!end->may_retry || strcmp(j->d.status, "cancelling") == 0 || d->attemptCount >= jval_uint(jval_get(policy, "maxAttempts"), 1))
+	if (!end->may_retry || strcmp(j->d.status, "cancelling") == 0 ||
+	    d->attemptCount >= jval_uint(jval_get(policy, "maxAttempts"), 1))
 		return false;
 	for (struct jiter it = jiter_on(jval_get(policy, "nonRetryable")); jiter_next(&it);)
 		if (jval_is_str(it.value, end->category) || jval_is_str(it.value, end->status))
@@ -328,15 +335,16 @@ static uint64_t backoff_ms(const struct job *j, uint64_t attempts)
 {
 	struct jval factor = jval_get(j->d.retryPolicy, "backoffFactor");
 	uint64_t most = jval_uint(jval_get(j->d.retryPolicy, "maxBackoffMs"), BACKOFF_MOST_MS);
-	double ms = (double)jval_uint(jval_get(j->d.retryPolicy, "backoffMs"), 0), by = factor.type == JT_NUMBER ? strtod(factor.text, NULL) : 1;
+	double ms = (double)jval_uint(jval_get(j->d.retryPolicy, "backoffMs"), 0),
+	       by = factor.type == JT_NUMBER ? strtod(factor.text, NULL) : 1;
 
 	for (uint64_t i = 1; i < attempts && ms < (double)most && by > 1; i++)
 		ms *= by;
 	return ms > (double)most ? most : (uint64_t)ms;
 }
 
-static void failed_fact(struct engine *g, const struct job *j, const struct job_item_doc *d, struct store_batch *b, const struct caller *c,
-			const struct item_end *end)
+static void failed_fact(struct engine *g, const struct job *j, const struct job_item_doc *d, struct store_batch *b,
+			const struct caller *c, const struct item_end *end)
 {
 	bool again = policy_grants(j, d, end);
 	uint64_t wait_ms = again ? backoff_ms(j, d->attemptCount) : 0;
@@ -367,8 +375,9 @@ static void failed_fact(struct engine *g, const struct job *j, const struct job_
 	job_progress_fact(g, j, b, "running", again ? "" : "failed", false);
 }
 
-static void completed_fact(struct engine *g, const struct job *j, const struct job_item_doc *d, struct store_batch *b, const struct caller *c,
-			   const char *status, const struct process *p, const json_t *refs, const char *summary)
+static void completed_fact(struct engine *g, const struct job *j, const struct job_item_doc *d, struct store_batch *b,
+			   const struct caller *c, const char *status, const struct process *p, const json_t *refs,
+			   const char *summary)
 {
 	struct fact f;
 
@@ -386,7 +395,8 @@ static void completed_fact(struct engine *g, const struct job *j, const struct j
 
 /* ---- as the owner of processes ---- */
 
-static int item_of_process(struct engine *g, const char *process_id, struct job *j, struct buf *text, struct job_item_doc *d)
+static int item_of_process(struct engine *g, const char *process_id, struct job *j, struct buf *text,
+			   struct job_item_doc *d)
 {
 	buf_auto struct buf doc = BUF_INIT;
 	char job[ID_ROOM], item[ID_ROOM];
@@ -401,7 +411,8 @@ static int item_of_process(struct engine *g, const char *process_id, struct job 
 	return strcmp(d->status, "running") == 0 && strcmp(d->processId, process_id) == 0 ? 0 : -1;
 }
 
-static void item_refused(struct engine *g, const char *process_id, const struct err *e, const char *data, unsigned long len)
+static void item_refused(struct engine *g, const char *process_id, const struct err *e, const char *data,
+			 unsigned long len)
 {
 	buf_auto struct buf text = BUF_INIT;
 	job_auto struct job j = JOB_INIT;
@@ -415,8 +426,11 @@ static void item_refused(struct engine *g, const char *process_id, const struct 
 		return;
 	}
 	const char *category = e->code == ERR_PERMISSION ? "permission" : e->code == ERR_INVALID ? "invalid" : "spawn";
-	const struct item_end end = { .status = "failed", .category = category, .message = e->message, .exit_code = -1,
-		.may_retry = e->code != ERR_PERMISSION && e->code != ERR_INVALID };
+	const struct item_end end = { .status = "failed",
+				      .category = category,
+				      .message = e->message,
+				      .exit_code = -1,
+				      .may_retry = e->code != ERR_PERMISSION && e->code != ERR_INVALID };
 	struct deed *own = deed_own(g);
 	failed_fact(g, &j, &d, own->batch, NULL, &end);
 	deed_then(own, job_next, j.d.jobId);
@@ -437,8 +451,13 @@ static void item_ended(struct process *p, const struct process_outcome *o, struc
 		return;
 	}
 	bool shutdown = p->end == PROCESS_END_SHUTDOWN;
-	const struct item_end end = { .status = o->status, .category = shutdown ? "shutdown" : o->category, .message = o->message, .limit = o->limit,
-		.exit_code = o->exit_code, .may_retry = shutdown || strcmp(o->status, "cancelled") != 0, .process = p };
+	const struct item_end end = { .status = o->status,
+				      .category = shutdown ? "shutdown" : o->category,
+				      .message = o->message,
+				      .limit = o->limit,
+				      .exit_code = o->exit_code,
+				      .may_retry = shutdown || strcmp(o->status, "cancelled") != 0,
+				      .process = p };
 	failed_fact(g, &j, &d, b, NULL, &end);
 }
 
@@ -468,11 +487,15 @@ void job_items_end(struct engine *g, const char *job_id)
 			continue;
 		struct process *p = d.processId[0] ? engine_process(g, d.processId) : NULL;
 		if (p) {
-			process_enforce_end(p, PROCESS_END_USER, NULL, process_stop_signal(p), g->o.stop_grace_ms, "parent_cancelled");
+			process_enforce_end(p, PROCESS_END_USER, NULL, process_stop_signal(p), g->o.stop_grace_ms,
+					    "parent_cancelled");
 			continue;
 		}
 		/* Nothing runs for it: a client's, or not launched yet. */
-		const struct item_end end = { .status = "cancelled", .category = "cancelled", .message = "the job was cancelled", .exit_code = -1 };
+		const struct item_end end = { .status = "cancelled",
+					      .category = "cancelled",
+					      .message = "the job was cancelled",
+					      .exit_code = -1 };
 		struct deed *own = deed_own(g);
 		failed_fact(g, &j, &d, own->batch, NULL, &end);
 		deed_commit(own);
@@ -482,8 +505,8 @@ void job_items_end(struct engine *g, const char *job_id)
 
 /* ---- retry_job_item and report_job_item ---- */
 
-static struct deed *begin(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx, struct job *j,
-			  json_t **ret_given, struct job_item_doc *item, struct buf *text)
+static struct deed *begin(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx,
+			  struct job *j, json_t **ret_given, struct job_item_doc *item, struct buf *text)
 {
 	const char *id = param_str(params, "itemId");
 	struct deed *d = deed_new(g, c, fn, ctx);
@@ -509,7 +532,8 @@ static struct deed *begin(struct engine *g, const json_t *params, const struct c
 	return d;
 }
 
-void engine_retry_job_item(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_retry_job_item(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			   void *ctx)
 {
 	json_auto_t *given = NULL;
 	buf_auto struct buf text = BUF_INIT;
@@ -522,7 +546,8 @@ void engine_retry_job_item(struct engine *g, const json_t *params, const struct 
 	if (!d)
 		return;
 	if (strcmp(item.status, "running") == 0 || strcmp(item.status, "pending") == 0) {
-		err_set(&e, ERR_STATE, "item '%s' is %s; only one that has ended can be tried again", item.itemId, item.status);
+		err_set(&e, ERR_STATE, "item '%s' is %s; only one that has ended can be tried again", item.itemId,
+			item.status);
 		deed_refuse(d, &e);
 		return;
 	}
@@ -544,27 +569,34 @@ void engine_retry_job_item(struct engine *g, const json_t *params, const struct 
 	deed_commit(d);
 }
 
-static int report_check(const struct job *j, const json_t *given, const json_t *params, const struct job_item_doc *item, struct err *e)
+static int report_check(const struct job *j, const json_t *given, const json_t *params, const struct job_item_doc *item,
+			struct err *e)
 {
 	const char *status = param_str(params, "status");
 	const json_t *error = json_object_get(params, "error");
 
 	if (job_item_supervised(j, given))
-		return err_set(e, ERR_STATE, "item '%s' is run by the supervisor: what becomes of it is seen, not reported", item->itemId);
-	if (strcmp(item->status, "completed") == 0 || strcmp(item->status, "reported") == 0 || strcmp(item->status, "failed") == 0)
-		return err_set(e, ERR_STATE, "item '%s' is %s; retry_job_item makes it pending again", item->itemId, item->status);
+		return err_set(e, ERR_STATE,
+			       "item '%s' is run by the supervisor: what becomes of it is seen, not reported",
+			       item->itemId);
+	if (strcmp(item->status, "completed") == 0 || strcmp(item->status, "reported") == 0 ||
+	    strcmp(item->status, "failed") == 0)
+		return err_set(e, ERR_STATE, "item '%s' is %s; retry_job_item makes it pending again", item->itemId,
+			       item->status);
 	if (strcmp(status, "running") == 0 && strcmp(item->status, "running") == 0)
 		return err_set(e, ERR_CONFLICT, "item '%s' is being worked on already", item->itemId);
 	if (error && !json_is_string(error) && !json_is_object(error))
 		return err_field(e, "error", "expected a string, or an object with message and category");
-	return param_small(params, "error", TASK_JSON_MAX, e) < 0 ? -1 : param_text(params, "summary", TASK_TEXT_MAX, e);
+	return param_small(params, "error", TASK_JSON_MAX, e) < 0 ? -1
+								  : param_text(params, "summary", TASK_TEXT_MAX, e);
 }
 
-void engine_report_job_item(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_report_job_item(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			    void *ctx)
 {
 	const json_t *error = json_object_get(params, "error");
 	const char *status = param_str(params, "status"), *category = param_str(error, "category"),
-		*message = json_is_string(error) ? json_string_value(error) : param_str(error, "message");
+		   *message = json_is_string(error) ? json_string_value(error) : param_str(error, "message");
 	json_auto_t *given = NULL, *refs = NULL;
 	buf_auto struct buf text = BUF_INIT;
 	job_auto struct job j = JOB_INIT;
@@ -574,7 +606,8 @@ void engine_report_job_item(struct engine *g, const json_t *params, const struct
 
 	if (!d)
 		return;
-	if (report_check(&j, given, params, &item, &e) < 0 || (json_object_get(params, "outputRefs") && !(refs = param_refs(params, "outputRefs", "outputRef", &e)))) {
+	if (report_check(&j, given, params, &item, &e) < 0 ||
+	    (json_object_get(params, "outputRefs") && !(refs = param_refs(params, "outputRefs", "outputRef", &e)))) {
 		deed_refuse(d, &e);
 		return;
 	}
@@ -583,8 +616,12 @@ void engine_report_job_item(struct engine *g, const json_t *params, const struct
 		started_fact(&j, d->batch, c, item.itemId, item.index, ++item.attemptCount, NULL);
 	}
 	if (strcmp(status, "failed") == 0) {
-		const struct item_end end = { .status = "failed", .category = category ? category : "reported", .message = message ? message : "",
-			.exit_code = -1, .may_retry = !json_is_false(json_object_get(params, "retryable")), .output_refs = refs };
+		const struct item_end end = { .status = "failed",
+					      .category = category ? category : "reported",
+					      .message = message ? message : "",
+					      .exit_code = -1,
+					      .may_retry = !json_is_false(json_object_get(params, "retryable")),
+					      .output_refs = refs };
 		failed_fact(g, &j, &item, d->batch, c, &end);
 	} else if (strcmp(status, "running") != 0) {
 		completed_fact(g, &j, &item, d->batch, c, status, NULL, refs, param_str(params, "summary"));

@@ -1,6 +1,7 @@
 /*
- * What the items of a job are, and what is run for them. In a job's template {item} stands for the item's input (a string as it
- * is, anything else as JSON; without input its id), {itemId} and {index} for those; in a commandLine they are quoted for the shell.
+ * What the items of a job are, and what is run for them. In a job's template {item} stands for the item's input (a
+ * string as it is, anything else as JSON; without input its id), {itemId} and {index} for those; in a commandLine they
+ * are quoted for the shell.
  */
 
 #include "runtime/engine/job_private.h"
@@ -45,10 +46,7 @@ json_t *job_item_find(struct engine *g, const struct job *j, const char *item_id
 	return NULL;
 }
 
-bool job_has_template(const struct job *j)
-{
-	return j->d.hasTemplate;
-}
+bool job_has_template(const struct job *j) { return j->d.hasTemplate; }
 
 bool job_item_supervised(const struct job *j, const json_t *given)
 {
@@ -76,7 +74,9 @@ struct filling {
 
 static char *fill(const char *text, const struct filling *f)
 {
-	const struct { const char *name, *value; } rows[] = { { "{item}", f->item }, { "{itemId}", f->id }, { "{index}", f->index } };
+	const struct {
+		const char *name, *value;
+	} rows[] = { { "{item}", f->item }, { "{itemId}", f->id }, { "{index}", f->index } };
 	struct buf out = BUF_INIT;
 
 	while (*text) {
@@ -104,7 +104,7 @@ static void fill_template(json_t *command, const struct filling *f)
 
 	if (argv) {
 		json_t *filled = json_array();
-		json_array_foreach(argv, i, v) {
+		json_array_foreach (argv, i, v) {
 			mem_auto char *word = fill(json_string_value(v), f);
 			json_array_append_new(filled, json_string(word));
 		}
@@ -128,9 +128,14 @@ json_t *job_item_command(struct engine *g, const struct job *j, const json_t *gi
 		json_object_del(command, "command");
 		json_object_del(command, "commandLine");
 	} else {
-		mem_auto char *text = input && !json_is_string(input) ? json_dumps(input, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
-		struct filling f = { .item = text ? text : input ? json_string_value(input) : param_str(given, "itemId"), .id = param_str(given, "itemId"),
-			.shell = json_object_get(command, "commandLine") != NULL };
+		mem_auto char *text = input && !json_is_string(input)
+					      ? json_dumps(input, JSON_COMPACT | JSON_ENCODE_ANY)
+					      : NULL;
+		struct filling f = { .item = text    ? text
+					     : input ? json_string_value(input)
+						     : param_str(given, "itemId"),
+				     .id = param_str(given, "itemId"),
+				     .shell = json_object_get(command, "commandLine") != NULL };
 		snprintf(f.index, sizeof f.index, "%llu", (unsigned long long)index);
 		fill_template(command, &f);
 	}

@@ -1,7 +1,8 @@
 /*
- * A peer's task and ours: each keeps its own id, and the pair is a fact. The local task is what everybody here looks at; it
- * follows what the peer says, and is complete only when its owner declares so, after the peer has ended and what it delivered
- * was taken over. A channel that is disconnected ends nothing: the peer's task is then `unreachable`, not failed.
+ * A peer's task and ours: each keeps its own id, and the pair is a fact. The local task is what everybody here looks
+ * at; it follows what the peer says, and is complete only when its owner declares so, after the peer has ended and what
+ * it delivered was taken over. A channel that is disconnected ends nothing: the peer's task is then `unreachable`, not
+ * failed.
  */
 
 #include "runtime/base/log.h"
@@ -51,7 +52,8 @@ static void peer_key(const char *channel, const char *remote, char key[2 * VIEW_
 	snprintf(key, 2 * VIEW_ID_MAX, "%s/%s", channel, remote);
 }
 
-static void peer_fact(struct fact *f, enum event_type type, const struct task_doc *t, const char *channel_id, const struct caller *c)
+static void peer_fact(struct fact *f, enum event_type type, const struct task_doc *t, const char *channel_id,
+		      const struct caller *c)
 {
 	task_fact_open(f, type, t, c);
 	f->draft.ids[ID_CHANNEL] = channel_id;
@@ -60,8 +62,8 @@ static void peer_fact(struct fact *f, enum event_type type, const struct task_do
 /* The mapping as the task's record shows it: what it was, if anything, with what is told now. */
 static json_t *mapping_of(const char *channel_id, struct jval before, const json_t *params, const char *state)
 {
-	static const char *const members[] = { "nativeProtocol", "remoteTaskId", "remoteContextId", "agentCardRef", "deliveryMechanism", "remoteStatus",
-		"remoteArtifactRefs" };
+	static const char *const members[] = { "nativeProtocol",    "remoteTaskId", "remoteContextId",   "agentCardRef",
+					       "deliveryMechanism", "remoteStatus", "remoteArtifactRefs" };
 	json_t *peer = before.type == JT_OBJECT ? json_loadb(before.text, before.len, 0, NULL) : NULL;
 
 	if (!peer)
@@ -76,7 +78,8 @@ static json_t *mapping_of(const char *channel_id, struct jval before, const json
 	return peer;
 }
 
-static void updated_fact(const struct task_doc *t, struct store_batch *b, const struct caller *c, const char *native, const json_t *peer)
+static void updated_fact(const struct task_doc *t, struct store_batch *b, const struct caller *c, const char *native,
+			 const json_t *peer)
 {
 	struct fact f;
 
@@ -104,14 +107,12 @@ static void linking_free(struct linking *l)
 	free(l);
 }
 
-static void begin_peer(struct engine *g, const char *task_id)
-{
-	task_begin_now(g, task_id, "a peer works on it");
-}
+static void begin_peer(struct engine *g, const char *task_id) { task_begin_now(g, task_id, "a peer works on it"); }
 
 static void link_facts(struct engine *g, struct linking *l, const char *task_id, bool made)
 {
-	static const char *const members[] = { "nativeProtocol", "remoteTaskId", "remoteContextId", "agentCardRef", "deliveryMechanism" };
+	static const char *const members[] = { "nativeProtocol", "remoteTaskId", "remoteContextId", "agentCardRef",
+					       "deliveryMechanism" };
 	const char *remote = param_str(l->params, "remoteTaskId"), *status = param_str(l->params, "remoteStatus");
 	const struct remote_word *word = word_of(status ? status : "submitted");
 	struct deed *d = l->deed;
@@ -166,22 +167,28 @@ static int check_link(struct engine *g, const json_t *params, const struct chann
 	struct peer_task_doc known;
 	char key[2 * VIEW_ID_MAX];
 
-	if (param_text(params, "remoteTaskId", REMOTE_ID_MAX, e) < 0 || param_text(params, "remoteContextId", 256, e) < 0 ||
-	    param_text(params, "agentCardRef", 1024, e) < 0 || param_text(params, "deliveryMechanism", 64, e) < 0 ||
-	    param_text(params, "nativeProtocol", 64, e) < 0 || param_text(params, "objective", 4096, e) < 0)
+	if (param_text(params, "remoteTaskId", REMOTE_ID_MAX, e) < 0 ||
+	    param_text(params, "remoteContextId", 256, e) < 0 || param_text(params, "agentCardRef", 1024, e) < 0 ||
+	    param_text(params, "deliveryMechanism", 64, e) < 0 || param_text(params, "nativeProtocol", 64, e) < 0 ||
+	    param_text(params, "objective", 4096, e) < 0)
 		return -1;
 	if (status && !word_of(status))
-		return err_field(e, "remoteStatus", "'%.40s' is not a state that is understood (submitted, working, input-required, completed …)", status);
+		return err_field(
+			e, "remoteStatus",
+			"'%.40s' is not a state that is understood (submitted, working, input-required, completed …)",
+			status);
 	peer_key(channel->channelId, remote, key);
 	if (view_read_ahead(g->o.store, &peer_task_shape, key, &text, &known, e) == 0) {
-		err_set(e, ERR_CONFLICT, "the channel's task '%.64s' is linked to '%.64s' already", remote, known.taskId);
+		err_set(e, ERR_CONFLICT, "the channel's task '%.64s' is linked to '%.64s' already", remote,
+			known.taskId);
 		snprintf(e->field, sizeof e->field, "remoteTaskId");
 		return -1;
 	}
 	return 0;
 }
 
-static int channel_of(struct engine *g, const char *id, const struct caller *c, struct buf *text, struct channel_doc *d, struct err *e)
+static int channel_of(struct engine *g, const char *id, const struct caller *c, struct buf *text, struct channel_doc *d,
+		      struct err *e)
 {
 	int r = view_read_ahead(g->o.store, &channel_shape, id, text, d, e);
 
@@ -193,14 +200,16 @@ static int channel_of(struct engine *g, const char *id, const struct caller *c, 
 	return -1;
 }
 
-void engine_link_peer_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_link_peer_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			   void *ctx)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
 	buf_auto struct buf text = BUF_INIT;
 	struct channel_doc channel;
 	struct err e = ERR_INIT;
 
-	if (channel_of(g, param_str(params, "channelId"), c, &text, &channel, &e) < 0 || check_link(g, params, &channel, &e) < 0) {
+	if (channel_of(g, param_str(params, "channelId"), c, &text, &channel, &e) < 0 ||
+	    check_link(g, params, &channel, &e) < 0) {
 		deed_refuse(d, &e);
 		return;
 	}
@@ -227,12 +236,13 @@ void engine_link_peer_task(struct engine *g, const json_t *params, const struct 
 
 /* ---- update_peer_task ---- */
 
-static void artifact_facts(struct engine *g, const struct task_doc *t, const char *channel_id, const json_t *refs, struct store_batch *b, const struct caller *c)
+static void artifact_facts(struct engine *g, const struct task_doc *t, const char *channel_id, const json_t *refs,
+			   struct store_batch *b, const struct caller *c)
 {
 	const json_t *v;
 	size_t i;
 
-	json_array_foreach(refs, i, v) {
+	json_array_foreach (refs, i, v) {
 		char id[ID_TEXT_MAX];
 		struct fact f;
 
@@ -250,16 +260,18 @@ static void artifact_facts(struct engine *g, const struct task_doc *t, const cha
 	}
 }
 
-static void status_facts(struct engine *g, const struct task *t, const struct remote_word *word, const char *status, const char *message,
-			 struct store_batch *b, const struct caller *c)
+static void status_facts(struct engine *g, const struct task *t, const struct remote_word *word, const char *status,
+			 const char *message, struct store_batch *b, const struct caller *c)
 {
 	char text[300];
 	struct fact f;
 
 	snprintf(text, sizeof text, "the peer says %.60s%s%.200s", status, message ? ": " : "", message ? message : "");
 	if (word->meaning == REMOTE_FAILED || word->meaning == REMOTE_CANCELLED) {
-		const struct attempt_end end = { .status = word->meaning == REMOTE_FAILED ? "failed" : "cancelled", .category = "peer",
-			.message = text, .exit_code = -1 };
+		const struct attempt_end end = { .status = word->meaning == REMOTE_FAILED ? "failed" : "cancelled",
+						 .category = "peer",
+						 .message = text,
+						 .exit_code = -1 };
 
 		if (t->d.attemptOpen)
 			task_attempt_failed(g, t, b, c, &end);
@@ -278,29 +290,35 @@ static void status_facts(struct engine *g, const struct task *t, const struct re
 	task_fact_open(&f, EVENT_TASK_WAITING, &t->d, c);
 	f.draft.status = word->waiting ? word->waiting : "waiting_resource";
 	jw_kstr(&f.w, "status", f.draft.status);
-	jw_kstr(&f.w, "waitingFor", word->meaning == REMOTE_WAITS ? "peer" : "completion: take over what the peer delivered, then complete_task");
+	jw_kstr(&f.w, "waitingFor",
+		word->meaning == REMOTE_WAITS ? "peer"
+					      : "completion: take over what the peer delivered, then complete_task");
 	task_fact_reason(&f, text);
 	fact_close(&f, b);
 }
 
-static int find_peer(struct engine *g, const json_t *params, const struct caller *c, struct buf *text, struct peer_task_doc *ret, struct err *e)
+static int find_peer(struct engine *g, const json_t *params, const struct caller *c, struct buf *text,
+		     struct peer_task_doc *ret, struct err *e)
 {
 	buf_auto struct buf channel_text = BUF_INIT;
 	struct channel_doc channel;
 	char key[2 * VIEW_ID_MAX];
 
-	if (channel_of(g, param_str(params, "channelId"), c, &channel_text, &channel, e) < 0 || param_text(params, "remoteTaskId", REMOTE_ID_MAX, e) < 0)
+	if (channel_of(g, param_str(params, "channelId"), c, &channel_text, &channel, e) < 0 ||
+	    param_text(params, "remoteTaskId", REMOTE_ID_MAX, e) < 0)
 		return -1;
 	peer_key(channel.channelId, param_str(params, "remoteTaskId"), key);
 	int r = view_read_ahead(g->o.store, &peer_task_shape, key, text, ret, e);
 	if (r > 0) {
-		err_set(e, ERR_NOT_FOUND, "the channel has no linked task '%.64s': link_peer_task first", param_str(params, "remoteTaskId"));
+		err_set(e, ERR_NOT_FOUND, "the channel has no linked task '%.64s': link_peer_task first",
+			param_str(params, "remoteTaskId"));
 		snprintf(e->field, sizeof e->field, "remoteTaskId");
 	}
 	return r ? -1 : 0;
 }
 
-void engine_update_peer_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_update_peer_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			     void *ctx)
 {
 	const char *status = param_str(params, "remoteStatus"), *message = param_str(params, "message");
 	const json_t *artifacts = json_object_get(params, "remoteArtifactRefs");
@@ -313,16 +331,20 @@ void engine_update_peer_task(struct engine *g, const json_t *params, const struc
 	struct fact f;
 
 	if (!word)
-		err_field(&e, "remoteStatus", "'%.40s' is not a state that is understood (working, input-required, completed, failed …)", status);
+		err_field(&e, "remoteStatus",
+			  "'%.40s' is not a state that is understood (working, input-required, completed, failed …)",
+			  status);
 	else if (json_array_size(artifacts) > ARTIFACTS_MAX)
 		err_field(&e, "remoteArtifactRefs", "must have at most %u of them", ARTIFACTS_MAX);
-	if (e.code || param_text(params, "message", 1024, &e) < 0 || param_small(params, "remoteArtifactRefs", 8192, &e) < 0 ||
-	    find_peer(g, params, c, &text, &peer, &e) < 0 || task_get(g, peer.taskId, c, &t, &e) < 0) {
+	if (e.code || param_text(params, "message", 1024, &e) < 0 ||
+	    param_small(params, "remoteArtifactRefs", 8192, &e) < 0 || find_peer(g, params, c, &text, &peer, &e) < 0 ||
+	    task_get(g, peer.taskId, c, &t, &e) < 0) {
 		deed_refuse(d, &e);
 		return;
 	}
 	if (task_status_ended(t.status)) {
-		err_set(&e, ERR_STATE, "task '%.64s' is %s: what the peer says of it now changes nothing", peer.taskId, t.d.status);
+		err_set(&e, ERR_STATE, "task '%.64s' is %s: what the peer says of it now changes nothing", peer.taskId,
+			t.d.status);
 		deed_refuse(d, &e);
 		return;
 	}
@@ -378,7 +400,8 @@ static bool see_peer(void *ctx, const char *id, size_t id_len, const char *json,
 	struct peer_task_doc d;
 
 	view_decode(&peer_task_shape, jval_of(json, len), &d);
-	if (strcmp(d.remoteState, "running") == 0 || strcmp(d.remoteState, "idle") == 0 || strcmp(d.remoteState, "waiting") == 0)
+	if (strcmp(d.remoteState, "running") == 0 || strcmp(d.remoteState, "idle") == 0 ||
+	    strcmp(d.remoteState, "waiting") == 0)
 		tell_unreachable(ctx, &d);
 	return true;
 }
@@ -401,7 +424,8 @@ static bool list_peer(void *ctx, const char *key, size_t key_len, const char *js
 	struct buf *list = ctx;
 
 	if (slash)
-		buf_printf(list, "%.*s\n", (int)(key + key_len - slash - 1), slash + 1); /* "<channelId>/<remoteTaskId>" */
+		buf_printf(list, "%.*s\n", (int)(key + key_len - slash - 1),
+			   slash + 1); /* "<channelId>/<remoteTaskId>" */
 	return true;
 }
 
@@ -418,7 +442,8 @@ bool peer_task_open(struct engine *g, const char *task_id, char ret_remote[ID_RO
 		log_error("look for peers of task %s: %s", task_id, e.message);
 	mem_auto char *keys = mem_strdup(buf_cstr(&list));
 	for (char *key = strtok_r(keys, "\n", &next); key && !ret_remote[0]; key = strtok_r(NULL, "\n", &next))
-		/* One that cannot be reached, or that its peer does not know any more, has not ended as far as anybody knows. */
+		/* One that cannot be reached, or that its peer does not know any more, has not ended as far as anybody
+		 * knows. */
 		if (view_read_ahead(g->o.store, &peer_task_shape, key, &text, &d, &e) == 0 && d.remoteState[0] &&
 		    strcmp(d.remoteState, "completed_undelivered") != 0)
 			jval_str(d.remoteTaskId, ret_remote, ID_ROOM);

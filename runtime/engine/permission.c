@@ -19,7 +19,6 @@
 
 #include <limits.h>
 
-
 /* What ~ stands for inside. */
 const char *permission_home(const struct confinement *f, const struct start_request *r)
 {
@@ -37,7 +36,9 @@ enum permission_mode permission_mode_of(struct engine *g, const char *session_id
 	buf_auto struct buf text = BUF_INIT;
 	struct session_doc d;
 	struct err e = ERR_INIT;
-	int mode = -1, found = session_id && *session_id ? view_read_ahead(g->o.store, &session_shape, session_id, &text, &d, &e) : 1;
+	int mode = -1, found = session_id && *session_id
+				       ? view_read_ahead(g->o.store, &session_shape, session_id, &text, &d, &e)
+				       : 1;
 
 	if (found == 0 && d.permissionMode[0])
 		mode = permission_mode_find(d.permissionMode);
@@ -83,13 +84,20 @@ static void judged_paths_make(const struct start_request *r, const char *cwd, st
 	ret->path = mem_zalloc(r->ntool_paths + 1, sizeof *ret->path);
 	ret->text = mem_zalloc(r->ntool_paths + 1, sizeof *ret->text);
 	for (size_t i = 0; i < r->ntool_paths; i++) {
-		mem_auto char *whole = r->tool_paths[i][0] == '/' ? mem_strdup(r->tool_paths[i]) : mem_printf("%s/%s", cwd, r->tool_paths[i]);
+		mem_auto char *whole = r->tool_paths[i][0] == '/' ? mem_strdup(r->tool_paths[i])
+								  : mem_printf("%s/%s", cwd, r->tool_paths[i]);
 		bool exact = path_clean(whole, clean, &e) == 0;
 		unsigned access = operation_access(r, i);
 
 		ret->text[ret->count] = mem_strdup(exact ? clean : whole);
-		ret->path[ret->count] = (struct command_path){ .path = ret->text[ret->count], .word = r->tool_paths[i], .exact = exact,
-			.access = access ? access : writes ? COMMAND_WRITES : COMMAND_READS | (tool_searches(r->tool) ? COMMAND_RECURSES : 0) };
+		ret->path[ret->count] = (struct command_path){
+			.path = ret->text[ret->count],
+			.word = r->tool_paths[i],
+			.exact = exact,
+			.access = access   ? access
+				  : writes ? COMMAND_WRITES
+					   : COMMAND_READS | (tool_searches(r->tool) ? COMMAND_RECURSES : 0)
+		};
 		ret->count++;
 	}
 }
@@ -123,7 +131,8 @@ static void bind(struct process *p, const struct start_request *r)
 	hash_sha256_text(all.data, all.len, p->binding);
 }
 
-__attribute__((format(printf, 4, 5))) static void overrule(struct policy_decision *d, enum policy_answer a, enum policy_source s, const char *fmt, ...)
+__attribute__((format(printf, 4, 5))) static void overrule(struct policy_decision *d, enum policy_answer a,
+							   enum policy_source s, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -135,17 +144,22 @@ __attribute__((format(printf, 4, 5))) static void overrule(struct policy_decisio
 }
 
 /* What people said before, and whether anybody can be asked now. */
-static void decide_asked(struct process *p, const struct start_request *r, const struct caller *c, struct policy_decision *d)
+static void decide_asked(struct process *p, const struct start_request *r, const struct caller *c,
+			 struct policy_decision *d)
 {
 	struct engine *g = p->engine;
 
 	if (r->approval && strcmp(r->approval->binding, p->binding) != 0) {
-		overrule(d, POLICY_DENY, POLICY_BY_PERSON, "what would run now is not what was allowed: its place, its sandbox or its environment has changed");
+		overrule(d, POLICY_DENY, POLICY_BY_PERSON,
+			 "what would run now is not what was allowed: its place, its sandbox or its environment has "
+			 "changed");
 		d->action_id = r->approval->action_id;
 	} else if (r->approval) {
 		overrule(d, POLICY_ALLOW, POLICY_BY_PERSON, "a person allowed it");
 		d->action_id = r->approval->action_id;
-		d->scope = strcmp(r->approval->scope, "session") == 0 ? POLICY_SESSION : strcmp(r->approval->scope, "always") == 0 ? POLICY_ALWAYS : POLICY_ONCE;
+		d->scope = strcmp(r->approval->scope, "session") == 0  ? POLICY_SESSION
+			   : strcmp(r->approval->scope, "always") == 0 ? POLICY_ALWAYS
+								       : POLICY_ONCE;
 	} else if (permission_is_granted(g, p->session_id, p->binding)) {
 		overrule(d, POLICY_ALLOW, POLICY_BY_PERSON, "a person allowed it for this session");
 		d->scope = POLICY_SESSION;
@@ -155,7 +169,8 @@ static void decide_asked(struct process *p, const struct start_request *r, const
 	}
 }
 
-/* What the policy runs itself is not judged by its own rules; only that it goes without a sandbox is the host's to permit. */
+/* What the policy runs itself is not judged by its own rules; only that it goes without a sandbox is the host's to
+ * permit. */
 static void decide_hook(const struct process *p, const struct confinement *f, struct policy_decision *ret)
 {
 	const struct hook_run *run = strmap_get(&p->engine->hook_runs, p->owner_id);
@@ -163,13 +178,16 @@ static void decide_hook(const struct process *p, const struct confinement *f, st
 
 	*ret = (struct policy_decision){ .scope = POLICY_ONCE };
 	if (!f->profile.confined && (!rules || !rules->bypass))
-		overrule(ret, POLICY_DENY, POLICY_BY_HOST, "a hook without a sandbox is not permitted here: the host's policy does not say permissions.allowBypass");
+		overrule(ret, POLICY_DENY, POLICY_BY_HOST,
+			 "a hook without a sandbox is not permitted here: the host's policy does not say "
+			 "permissions.allowBypass");
 	else
 		overrule(ret, POLICY_ALLOW, POLICY_BY_HOOK, "it is one of the policy's hooks");
 	ret->hook = run ? &run->said->ref : NULL;
 }
 
-static void tell(struct process *p, const struct policy_decision *d, const char *const *argv, size_t argc, const struct command_facts *facts)
+static void tell(struct process *p, const struct policy_decision *d, const char *const *argv, size_t argc,
+		 const struct command_facts *facts)
 {
 	struct buf text = BUF_INIT;
 
@@ -194,10 +212,13 @@ static bool ask_hooks(const struct hook_judging *j, struct policy_decision *d)
 		hook_list_json(j, &w);
 		p->hooks_json = buf_take(&list);
 		if (d->answer == POLICY_ALLOW && hook_would_be_passed_over(j))
-			overrule(d, POLICY_ASK, POLICY_BY_HOOK, "a hook of the workspace would have to look at it, and those do not run in mode untrusted unless trusted");
+			overrule(d, POLICY_ASK, POLICY_BY_HOOK,
+				 "a hook of the workspace would have to look at it, and those do not run in mode "
+				 "untrusted unless trusted");
 		return false;
 	}
-	p->hooks_after = p->owner != OWNER_HOOK && (hooks_are_at(j->hooks, HOOK_POST_TOOL_USE) || hooks_are_at(j->hooks, HOOK_POST_TOOL_FAILURE));
+	p->hooks_after = p->owner != OWNER_HOOK &&
+			 (hooks_are_at(j->hooks, HOOK_POST_TOOL_USE) || hooks_are_at(j->hooks, HOOK_POST_TOOL_FAILURE));
 	/* What hooks have said counts, also if the files that named them have changed meanwhile. */
 	if ((!j->hooks && !hooked) || p->owner == OWNER_HOOK || j->request->approval)
 		return false;
@@ -222,17 +243,19 @@ static bool is_new_session(const struct process *p, const struct start_request *
 	return p->makes_session && !r->hooked && !r->approval;
 }
 
-static enum permission_mode mode_here(const struct process *p, const struct start_request *r, const struct policy_rules *rules)
+static enum permission_mode mode_here(const struct process *p, const struct start_request *r,
+				      const struct policy_rules *rules)
 {
 	return policy_place_mode(rules, permission_mode_of(p->engine, is_new_session(p, r) ? NULL : p->session_id));
 }
 
 /*
- * A plan changes nothing. That a command only reads is told by its words, and programs have more ways to be told something than any
- * table knows: so its sandbox lets it write nothing, whatever was asked for. What copies instead of writing does so anyway.
+ * A plan changes nothing. That a command only reads is told by its words, and programs have more ways to be told
+ * something than any table knows: so its sandbox lets it write nothing, whatever was asked for. What copies instead of
+ * writing does so anyway.
  */
-int permission_confine(struct process *p, const struct start_request *r, const struct caller *c, const struct policy_rules *rules,
-		       struct confinement *f, struct err *e)
+int permission_confine(struct process *p, const struct start_request *r, const struct caller *c,
+		       const struct policy_rules *rules, struct confinement *f, struct err *e)
 {
 	struct sandbox_request tame = r->sandbox;
 
@@ -244,13 +267,40 @@ int permission_confine(struct process *p, const struct start_request *r, const s
 	return confinement_make(p->engine, &tame, c, f, e) < 0 ? -1 : 1;
 }
 
-bool permission_judge(struct process *p, const struct start_request *r, const struct confinement *f, const char *const *argv, size_t argc,
-		      const struct policy_rules *rules, const struct caller *c)
+/* The variables that the decision depends on, for its event. */
+static void record_exec_env(struct process *p, const struct exec_env *env)
+{
+	struct buf text = BUF_INIT;
+
+	if (!env->nshown)
+		return;
+	exec_env_text(env, &text);
+	free(p->exec_env);
+	p->exec_env = buf_take(&text);
+}
+
+/* The rules that would have avoided a question or a denial. */
+static void record_suggestions(struct process *p, const struct policy_request *r, const struct policy_decision *d)
+{
+	struct buf text = BUF_INIT;
+
+	if (d->answer != POLICY_ASK && d->answer != POLICY_DENY)
+		return;
+	permission_lasting_json(r, d, &text);
+	p->lasting_json = buf_take(&text);
+}
+
+bool permission_judge(struct process *p, const struct start_request *r, const struct confinement *f,
+		      const char *const *argv, size_t argc, const struct policy_rules *rules, const struct caller *c)
 {
 	exec_env_auto struct exec_env env = { 0 };
 	exec_env_make(p->engine, p->by.uid, r, f, &env);
 	const struct understand_options how = {
-		.cwd = p->cwd, .workspace = f->workspace.path[0] ? f->workspace.path : p->cwd, .home = p->home, .env = env.judged, .nenv = env.njudged,
+		.cwd = p->cwd,
+		.workspace = f->workspace.path[0] ? f->workspace.path : p->cwd,
+		.home = p->home,
+		.env = env.judged,
+		.nenv = env.njudged,
 		.terminal = process_has_tty(p),
 	};
 	command_facts_auto struct command_facts facts = { 0 };
@@ -266,26 +316,41 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 		command_understand_argv(argv, argc, &how, &facts);
 	facts.env = env.shown;
 	facts.nenv = env.nshown;
-	if (env.nshown) {
-		struct buf text = BUF_INIT;
-
-		exec_env_text(&env, &text);
-		free(p->exec_env);
-		p->exec_env = buf_take(&text);
-	}
+	record_exec_env(p, &env);
 	if (r->tool)
 		judged_paths_make(r, p->cwd, &paths);
 	if (!is_new_session(p, r))
 		(void)session_rules_of(p->engine, p->session_id, &session, &unread);
 	const struct policy_request request = {
-		.uid = p->uid, .argv = argv, .argc = argc, .command_line = p->command_line, .cwd = p->cwd, .workspace = how.workspace, .home = how.home,
-		.profile = p->profile, .unconfined = !f->profile.confined, .wider = is_wider(&r->sandbox), .mode = p->mode,
-		.justification = p->justification, .facts = r->tool && r->tool_runner ? NULL : &facts, .tool = r->tool, .tool_path = paths.path, .ntool_paths = paths.count,
-		.tool_host = r->tool_host, .foreign = r->tool_runner != NULL, .rules = rules, .session_rules = session,
+		.uid = p->uid,
+		.argv = argv,
+		.argc = argc,
+		.command_line = p->command_line,
+		.cwd = p->cwd,
+		.workspace = how.workspace,
+		.home = how.home,
+		.profile = p->profile,
+		.unconfined = !f->profile.confined,
+		.wider = is_wider(&r->sandbox),
+		.mode = p->mode,
+		.justification = p->justification,
+		.facts = r->tool && r->tool_runner ? NULL : &facts,
+		.tool = r->tool,
+		.tool_path = paths.path,
+		.ntool_paths = paths.count,
+		.tool_host = r->tool_host,
+		.foreign = r->tool_runner != NULL,
+		.rules = rules,
+		.session_rules = session,
 	};
-	const struct rules_query use = { .facts = &facts, .tool = r->tool, .path = paths.path, .npaths = paths.count,
-		.place = { .cwd = p->cwd, .workspace = how.workspace, .home = how.home } };
-	const struct hook_judging judging = { .process = p, .request = r, .hooks = rules ? rules->hooks : NULL, .use = &use };
+	const struct rules_query use = { .facts = &facts,
+					 .tool = r->tool,
+					 .path = paths.path,
+					 .npaths = paths.count,
+					 .place = { .cwd = p->cwd, .workspace = how.workspace, .home = how.home } };
+	const struct hook_judging judging = {
+		.process = p, .request = r, .hooks = rules ? rules->hooks : NULL, .use = &use
+	};
 	if (r->owner == OWNER_HOOK)
 		decide_hook(p, f, &decision);
 	else
@@ -299,12 +364,7 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 			decide_asked(p, r, c, &decision);
 		if (r->approval)
 			snprintf(p->action_id, sizeof p->action_id, "%s", r->approval->action_id);
-		if (decision.answer == POLICY_ASK || decision.answer == POLICY_DENY) {
-			struct buf text = BUF_INIT;
-
-			permission_lasting_json(&request, &decision, &text);
-			p->lasting_json = buf_take(&text);
-		}
+		record_suggestions(p, &request, &decision);
 		tell(p, &decision, argv, argc, &facts);
 	}
 	judged_paths_done(&paths);
@@ -348,7 +408,9 @@ int permission_fact(const struct process *p, struct store_batch *b)
 
 void permission_end_facts(struct process *p, const struct permission_end *how, struct store_batch *b)
 {
-	const struct process_outcome o = { .exit_code = -1, .status = how->status, .category = how->category, .message = how->message };
+	const struct process_outcome o = {
+		.exit_code = -1, .status = how->status, .category = how->category, .message = how->message
+	};
 	struct fact f;
 
 	p->ended_as = how->terminated ? "terminated" : how->status;
@@ -432,7 +494,9 @@ static void on_denied(void *ctx, const struct store_result *r)
 
 void permission_deny(struct process *p)
 {
-	const struct permission_end how = { .status = "failed", .category = "permission", .message = p->reason, .tell_owner = p->resumed };
+	const struct permission_end how = {
+		.status = "failed", .category = "permission", .message = p->reason, .tell_owner = p->resumed
+	};
 	struct store_batch *b = store_batch_new(p->engine->o.store);
 	buf_auto struct buf data = BUF_INIT, record = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -500,8 +564,11 @@ static void end_waiting(struct process *p, struct permission_end *how, const str
 
 void permission_fail(struct process *p, const struct err *e)
 {
-	struct permission_end how = { .status = "failed", .category = e->code == ERR_PERMISSION ? "permission" : e->code == ERR_SANDBOX ? "sandbox" :
-		"transport", .message = e->message };
+	struct permission_end how = { .status = "failed",
+				      .category = e->code == ERR_PERMISSION ? "permission"
+						  : e->code == ERR_SANDBOX  ? "sandbox"
+									    : "transport",
+				      .message = e->message };
 
 	if (p && p->state != PROCESS_ENDING) /* or somebody was faster */
 		end_waiting(p, &how, e);
@@ -509,9 +576,12 @@ void permission_fail(struct process *p, const struct err *e)
 
 void permission_abandon(struct process *p, const char *reason)
 {
-	struct permission_end how = { .status = "cancelled", .category = "cancelled", .message = reason, .terminated = true };
+	struct permission_end how = {
+		.status = "cancelled", .category = "cancelled", .message = reason, .terminated = true
+	};
 	struct err e = ERR_INIT;
 
-	err_set(&e, ERR_UNAVAILABLE, "it was ended while %s: %.200s", p->resumed ? "the policy of its place was looked at" : "hooks looked at it", reason);
+	err_set(&e, ERR_UNAVAILABLE, "it was ended while %s: %.200s",
+		p->resumed ? "the policy of its place was looked at" : "hooks looked at it", reason);
 	end_waiting(p, &how, &e);
 }

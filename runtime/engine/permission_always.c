@@ -1,8 +1,8 @@
 /*
- * Scope `always`: an answer becomes a rule in the user's own policy file, where it can be seen and taken back. The rules were made when the
- * question was asked (policy/lasting.h), and are in the action. They are written first, by the world, in the name of who answers;
- * then the action is answered, and its fact tells file and line. Should the runtime die in between, the action is still open, and the same
- * answer finds the rule there.
+ * Scope `always`: an answer becomes a rule in the user's own policy file, where it can be seen and taken back. The
+ * rules were made when the question was asked (policy/lasting.h), and are in the action. They are written first, by the
+ * world, in the name of who answers; then the action is answered, and its fact tells file and line. Should the runtime
+ * die in between, the action is still open, and the same answer finds the rule there.
  */
 
 #include "runtime/engine/permission.h"
@@ -71,7 +71,7 @@ bool permission_is_keeping(struct engine *g, const char *action_id)
 {
 	struct always *a;
 
-	TAILQ_FOREACH(a, &g->keeping, link)
+	TAILQ_FOREACH (a, &g->keeping, link)
 		if (strcmp(a->action_id, action_id) == 0)
 			return true;
 	return false;
@@ -87,7 +87,8 @@ static int refuse(struct err *e, const char *fmt, const char *what)
 	return -1;
 }
 
-static int check(struct engine *g, const struct action_doc *d, const struct caller *c, struct jval rules, bool allow, struct err *e)
+static int check(struct engine *g, const struct action_doc *d, const struct caller *c, struct jval rules, bool allow,
+		 struct err *e)
 {
 	struct jval always = jval_get(d->continuation, "always");
 	char why[240] = "";
@@ -104,8 +105,8 @@ static int check(struct engine *g, const struct action_doc *d, const struct call
 	return 0;
 }
 
-int permission_keep(struct engine *g, const struct action_doc *d, const struct action_answer *r, bool allow, const struct caller *c,
-		    engine_reply_fn fn, void *ctx, struct err *e)
+int permission_keep(struct engine *g, const struct action_doc *d, const struct action_answer *r, bool allow,
+		    const struct caller *c, engine_reply_fn fn, void *ctx, struct err *e)
 {
 	const char *list = allow ? "allow" : "deny", *texts[LASTING_MAX];
 	struct jval rules = jval_path(jval_get(d->continuation, "always"), list);
@@ -115,7 +116,9 @@ int permission_keep(struct engine *g, const struct action_doc *d, const struct a
 		return -1;
 	for (struct jiter it = jiter_on(rules); jiter_next(&it) && n < LASTING_MAX;)
 		texts[n++] = jval_strdup(it.value);
-	const struct port_rule rule = { .uid = c->uid, .peer_fd = c->peer_fd, .list = list, .rule = texts, .count = n, .id = d->actionId };
+	const struct port_rule rule = {
+		.uid = c->uid, .peer_fd = c->peer_fd, .list = list, .rule = texts, .count = n, .id = d->actionId
+	};
 	int rc = g->o.ports->keep_rule(g->o.world, &rule, e);
 	for (size_t i = 0; i < n; i++)
 		free((void *)(uintptr_t)texts[i]);
@@ -139,7 +142,7 @@ void engine_on_rule_kept(struct engine *g, const char *id, const char *file, uns
 {
 	struct always *a;
 
-	TAILQ_FOREACH(a, &g->keeping, link)
+	TAILQ_FOREACH (a, &g->keeping, link)
 		if (strcmp(a->action_id, id) == 0)
 			break;
 	if (!a)
@@ -151,8 +154,15 @@ void engine_on_rule_kept(struct engine *g, const char *id, const char *file, uns
 		refuse(&why, "%.280s", e->message);
 		a->fn(a->ctx, &why, NULL, 0);
 	} else {
-		const struct action_answer r = { .action_id = a->action_id, .decision = a->decision, .scope = "always", .note = a->note,
-			.response_json = a->response_json, .source = a->source, .kept_rules = a->rules_json, .kept_file = file, .kept_line = line };
+		const struct action_answer r = { .action_id = a->action_id,
+						 .decision = a->decision,
+						 .scope = "always",
+						 .note = a->note,
+						 .response_json = a->response_json,
+						 .source = a->source,
+						 .kept_rules = a->rules_json,
+						 .kept_file = file,
+						 .kept_line = line };
 
 		engine_respond_action(g, &r, &a->caller, a->fn, a->ctx);
 	}

@@ -8,7 +8,7 @@
 struct permission_end {
 	const char *status, *category; /* the turn's */
 	const char *message;
-	bool terminated;          /* somebody ended it while it waited */
+	bool terminated; /* somebody ended it while it waited */
 	bool tell_owner;
 };
 void permission_end_facts(struct process *p, const struct permission_end *how, struct store_batch *b);
@@ -21,8 +21,8 @@ struct policy_request;
 void permission_lasting_json(const struct policy_request *r, const struct policy_decision *d, struct buf *out);
 struct action_doc;
 /* 0: the answer is given when its rules are written. */
-int permission_keep(struct engine *g, const struct action_doc *d, const struct action_answer *r, bool allow, const struct caller *c,
-		    engine_reply_fn fn, void *ctx, struct err *e);
+int permission_keep(struct engine *g, const struct action_doc *d, const struct action_answer *r, bool allow,
+		    const struct caller *c, engine_reply_fn fn, void *ctx, struct err *e);
 bool permission_is_keeping(struct engine *g, const char *action_id);
 void permission_always_done(struct engine *g);
 /* The same was allowed for the rest of the session. */

@@ -19,7 +19,8 @@
 /* ---- evaluate_permission ---- */
 
 /* The session that the fact belongs to, or the system's when none is named. */
-static int place(struct engine *g, const char *session_id, const struct caller *c, struct deed *d, struct process *p, struct err *e)
+static int place(struct engine *g, const char *session_id, const struct caller *c, struct deed *d, struct process *p,
+		 struct err *e)
 {
 	struct view_session_brief s;
 	int found;
@@ -64,17 +65,20 @@ static void evaluated(struct deed *d, struct process *p)
 		jw_kraw(&d->w, "suggestion", p->lasting_json, strlen(p->lasting_json));
 	jw_kraw(&d->w, "sandboxProfile", p->sandbox_json, strlen(p->sandbox_json));
 	jw_kstr(&d->w, "mode", permission_mode_name((enum permission_mode)p->mode));
-	jw_kraw(&d->w, "hooks", p->hooks_json, strlen(p->hooks_json)); /* that would look at it, and might say something else */
+	jw_kraw(&d->w, "hooks", p->hooks_json,
+		strlen(p->hooks_json)); /* that would look at it, and might say something else */
 }
 
-static void evaluate(struct engine *g, const struct start_request *r, const struct caller *c, struct start_hold *held, engine_reply_fn fn, void *ctx);
+static void evaluate(struct engine *g, const struct start_request *r, const struct caller *c, struct start_hold *held,
+		     engine_reply_fn fn, void *ctx);
 
 static void evaluate_held(struct engine *g, struct start_hold *h)
 {
 	evaluate(g, &h->record.spec.request, &h->caller, h, h->fn, h->ctx);
 }
 
-static void judge(struct deed *d, const struct start_request *r, struct confinement *f, const struct policy_rules *rules, struct err *e)
+static void judge(struct deed *d, const struct start_request *r, struct confinement *f,
+		  const struct policy_rules *rules, struct err *e)
 {
 	const char *const shell[] = { "/bin/sh", "-c", r->command_line };
 	struct buf json = BUF_INIT;
@@ -83,7 +87,8 @@ static void judge(struct deed *d, const struct start_request *r, struct confinem
 	id_make(ID_KIND_PROCESS, id);
 	struct process *p = process_new(d->engine, id);
 	p->dry = true;
-	if (place(d->engine, r->session_id, &d->caller, d, p, e) == 0 && permission_confine(p, r, &d->caller, rules, f, e) >= 0) {
+	if (place(d->engine, r->session_id, &d->caller, d, p, e) == 0 &&
+	    permission_confine(p, r, &d->caller, rules, f, e) >= 0) {
 		struct jw w = jw_on(&json);
 
 		p->by = requester_of(&d->caller);
@@ -94,13 +99,15 @@ static void judge(struct deed *d, const struct start_request *r, struct confinem
 		p->limits = r->limits;
 		confinement_profile_json(f, &p->limits, &w);
 		p->sandbox_json = buf_take(&json);
-		permission_judge(p, r, f, r->command_line ? shell : r->argv, r->command_line ? countof(shell) : r->argc, rules, &d->caller);
+		permission_judge(p, r, f, r->command_line ? shell : r->argv, r->command_line ? countof(shell) : r->argc,
+				 rules, &d->caller);
 		evaluated(d, p);
 	}
 	process_free(p);
 }
 
-static void evaluate(struct engine *g, const struct start_request *r, const struct caller *c, struct start_hold *held, engine_reply_fn fn, void *ctx)
+static void evaluate(struct engine *g, const struct start_request *r, const struct caller *c, struct start_hold *held,
+		     engine_reply_fn fn, void *ctx)
 {
 	confinement_auto struct confinement f = { 0 };
 	const struct policy_rules *rules = NULL;
@@ -127,7 +134,8 @@ static void evaluate(struct engine *g, const struct start_request *r, const stru
 	start_hold_free(held);
 }
 
-void engine_evaluate_permission(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_evaluate_permission(struct engine *g, const struct start_request *r, const struct caller *c,
+				engine_reply_fn fn, void *ctx)
 {
 	evaluate(g, r, c, NULL, fn, ctx);
 }
@@ -188,13 +196,14 @@ static void sources_json(const struct policy_rules *s, const struct policy_rules
 	jw_arr_end(w);
 }
 
-static void policy_json(struct engine *g, const struct policy_rules *rules, const char *session_id, const struct caller *c, const char *problem,
-			struct buf *out)
+static void policy_json(struct engine *g, const struct policy_rules *rules, const char *session_id,
+			const struct caller *c, const char *problem, struct buf *out)
 {
 	static const struct policy_rules none = { .mode = -1, .place_mode = -1 };
 	const struct policy_rules *s = rules ? rules : &none, *own = NULL;
 	struct err unread = ERR_INIT;
-	enum permission_mode wanted = permission_mode_of(g, session_id), mode = policy_place_mode(s, wanted), usual = permission_mode_of(g, NULL);
+	enum permission_mode wanted = permission_mode_of(g, session_id), mode = policy_place_mode(s, wanted),
+			     usual = permission_mode_of(g, NULL);
 	struct jw w = jw_on(out);
 
 	if (session_rules_of(g, session_id, &own, &unread) < 0 && !problem[0])
@@ -203,7 +212,11 @@ static void policy_json(struct engine *g, const struct policy_rules *rules, cons
 	jw_obj(&w);
 	jw_kstr(&w, "mode", permission_mode_name(mode));
 	jw_kstr(&w, "modeMeans", permission_mode_text(mode));
-	jw_kstr(&w, "modeSource", mode != wanted ? "workspace" : mode != usual ? "session" : s->mode < 0 ? "default" : rule_layer_name(s->mode_layer));
+	jw_kstr(&w, "modeSource",
+		mode != wanted  ? "workspace"
+		: mode != usual ? "session"
+		: s->mode < 0   ? "default"
+				: rule_layer_name(s->mode_layer));
 	jw_kbool(&w, "bypassPermitted", s->bypass);
 	jw_kbool(&w, "strict", s->strict);
 	jw_kbool(&w, "interactive", !c->no_person);
@@ -214,7 +227,8 @@ static void policy_json(struct engine *g, const struct policy_rules *rules, cons
 	jw_obj_end(&w);
 }
 
-static void show(struct engine *g, const struct start_request *r, const struct caller *c, struct start_hold *held, engine_reply_fn fn, void *ctx);
+static void show(struct engine *g, const struct start_request *r, const struct caller *c, struct start_hold *held,
+		 engine_reply_fn fn, void *ctx);
 
 static void show_held(struct engine *g, struct start_hold *h)
 {
@@ -222,8 +236,8 @@ static void show_held(struct engine *g, struct start_hold *h)
 }
 
 /* 1: it waits for the files of its place. */
-static int place_rules(struct engine *g, const struct start_request *r, const struct caller *c, struct start_hold *held, engine_reply_fn fn, void *ctx,
-		       const struct policy_rules **ret, struct err *e)
+static int place_rules(struct engine *g, const struct start_request *r, const struct caller *c, struct start_hold *held,
+		       engine_reply_fn fn, void *ctx, const struct policy_rules **ret, struct err *e)
 {
 	confinement_auto struct confinement f = { 0 };
 	const struct sandbox_request nowhere = { 0 };
@@ -248,7 +262,8 @@ static int place_rules(struct engine *g, const struct start_request *r, const st
 	return 1;
 }
 
-static void show(struct engine *g, const struct start_request *r, const struct caller *c, struct start_hold *held, engine_reply_fn fn, void *ctx)
+static void show(struct engine *g, const struct start_request *r, const struct caller *c, struct start_hold *held,
+		 engine_reply_fn fn, void *ctx)
 {
 	buf_auto struct buf out = BUF_INIT;
 	const struct policy_rules *rules;
@@ -267,10 +282,13 @@ static void show(struct engine *g, const struct start_request *r, const struct c
 	start_hold_free(held);
 }
 
-void engine_show_policy(struct engine *g, const char *session_id, const char *cwd, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_show_policy(struct engine *g, const char *session_id, const char *cwd, const struct caller *c,
+			engine_reply_fn fn, void *ctx)
 {
 	static const char *const nothing[] = { "true" };
-	const struct start_request r = { .argv = nothing, .argc = 1, .session_id = session_id, .sandbox = { .cwd = cwd } };
+	const struct start_request r = {
+		.argv = nothing, .argc = 1, .session_id = session_id, .sandbox = { .cwd = cwd }
+	};
 	struct view_session_brief brief;
 	struct err e = ERR_INIT;
 	int found = session_id ? view_session_brief(g->o.store, c->uid, session_id, &brief, &e) : 0;
@@ -298,15 +316,18 @@ static int check_mode(const struct engine *g, int mode, const char *name, struct
 		return -1;
 	}
 	if (g->rules && g->rules->mode >= 0 && g->rules->mode_layer == RULE_OF_HOST && mode != g->rules->mode &&
-	    permission_mode_join((enum permission_mode)g->rules->mode, (enum permission_mode)mode) != (enum permission_mode)mode) {
-		err_set(e, ERR_PERMISSION, "the host's policy sets mode %s; a session may only be stricter: plan always is",
+	    permission_mode_join((enum permission_mode)g->rules->mode, (enum permission_mode)mode) !=
+		    (enum permission_mode)mode) {
+		err_set(e, ERR_PERMISSION,
+			"the host's policy sets mode %s; a session may only be stricter: plan always is",
 			permission_mode_name((enum permission_mode)g->rules->mode));
 		return -1;
 	}
 	return 0;
 }
 
-void engine_set_permission_mode(struct engine *g, const char *session_id, const char *name, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_set_permission_mode(struct engine *g, const char *session_id, const char *name, const struct caller *c,
+				engine_reply_fn fn, void *ctx)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
 	const struct requester by = requester_of(c);
@@ -323,7 +344,8 @@ void engine_set_permission_mode(struct engine *g, const char *session_id, const 
 		return;
 	}
 	buf_auto struct buf summary = BUF_INIT;
-	buf_printf(&summary, "mode %s: %s", permission_mode_name((enum permission_mode)mode), permission_mode_text((enum permission_mode)mode));
+	buf_printf(&summary, "mode %s: %s", permission_mode_name((enum permission_mode)mode),
+		   permission_mode_text((enum permission_mode)mode));
 	fact_open(&f, EVENT_POLICY_CHANGED, s.uid, session_id, s.first_thread, NULL);
 	f.draft.ids[ID_REQUEST] = c->request_id;
 	jw_kstr(&f.w, "layer", "session");
@@ -342,9 +364,9 @@ struct reload_waiter {
 	TAILQ_ENTRY(reload_waiter) link;
 	struct engine *engine;
 	struct pending_reply reply;
-	uint64_t since;               /* the last sequence when it was asked for */
+	uint64_t since; /* the last sequence when it was asked for */
 	size_t rules, notes;
-	struct err problem;           /* code 0: they were loaded */
+	struct err problem; /* code 0: they were loaded */
 };
 
 void engine_reload_policy(struct engine *g, const struct caller *c, engine_reply_fn fn, void *ctx)
@@ -380,7 +402,8 @@ static void on_load_durable(void *ctx, const struct store_result *r)
 		jw_kstr(&j, "status", "loaded");
 		jw_kuint(&j, "rules", w->rules);
 		jw_kuint(&j, "notes", w->notes);
-		jw_kuint(&j, "sequence", g->policy_sequence > w->since ? g->policy_sequence : store_last_sequence(g->o.store));
+		jw_kuint(&j, "sequence",
+			 g->policy_sequence > w->since ? g->policy_sequence : store_last_sequence(g->o.store));
 		jw_obj_end(&j);
 		reply_json(&w->reply, out.data, out.len);
 	}
@@ -398,7 +421,8 @@ void engine_policy_loaded(struct engine *g, const char *problem)
 		w->rules = g->rules ? g->rules->count : 0;
 		w->notes = g->rules ? g->rules->nnotes : 0;
 		if (problem)
-			err_set(&w->problem, ERR_INVALID, "the policy was not loaded; the previous one stays in effect: %s", problem);
+			err_set(&w->problem, ERR_INVALID,
+				"the policy was not loaded; the previous one stays in effect: %s", problem);
 		store_batch_meta(b, "policy.asked", problem ? "not_loaded" : "loaded", problem ? 10 : 6);
 		store_submit(g->o.store, b, STORE_MUST | STORE_NOW, on_load_durable, w);
 	}

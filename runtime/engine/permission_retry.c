@@ -1,6 +1,7 @@
 /*
- * Mode on_failure: a command that failed after its sandbox had refused it something can be allowed to run again with just that. The
- * action names what would be opened; an operator's yes starts a new process, whose facts say which action allowed it.
+ * Mode on_failure: a command that failed after its sandbox had refused it something can be allowed to run again with
+ * just that. The action names what would be opened; an operator's yes starts a new process, whose facts say which
+ * action allowed it.
  */
 
 #include "runtime/engine/permission.h"
@@ -37,8 +38,13 @@ static void continuation(const struct process *p, const char *ref, const struct 
 void permission_offer_retry(struct process *p)
 {
 	struct engine *g = p->engine;
-	const struct ref_owner owner = { .uid = p->uid, .session_id = p->session_id, .thread_id = p->thread_id, .turn_id = p->turn_id, .kind = "process",
-		.id = p->id, .media_type = "application/json" };
+	const struct ref_owner owner = { .uid = p->uid,
+					 .session_id = p->session_id,
+					 .thread_id = p->thread_id,
+					 .turn_id = p->turn_id,
+					 .kind = "process",
+					 .id = p->id,
+					 .media_type = "application/json" };
 	buf_auto struct buf open = BUF_INIT, next = BUF_INIT, prompt = BUF_INIT;
 	char ref[ID_TEXT_MAX], action[ID_ROOM];
 	struct err e = ERR_INIT;
@@ -48,11 +54,20 @@ void permission_offer_retry(struct process *p)
 	struct deed *d = deed_own(g);
 	ref_keep(d->batch, &owner, p->record, strlen(p->record), ref);
 	continuation(p, ref, &open, &next);
-	buf_printf(&prompt, "run again with more than its sandbox gave it: %s%s%s; opened would be%s %s", p->exec_env ? p->exec_env : "",
-		   p->exec_env ? " " : "", p->display, process_violations_guessed(p) ? " (partly guessed from its output)" : "", open.data);
+	buf_printf(&prompt, "run again with more than its sandbox gave it: %s%s%s; opened would be%s %s",
+		   p->exec_env ? p->exec_env : "", p->exec_env ? " " : "", p->display,
+		   process_violations_guessed(p) ? " (partly guessed from its output)" : "", open.data);
 	const struct action_spec s = {
-		.kind = ACTION_KIND_RETRY, .uid = p->uid, .session_id = p->session_id, .process_id = p->id, .action_type = "permission",
-		.prompt = buf_cstr(&prompt), .scope_json = open.data, .continuation_json = next.data, .timeout_ms = g->o.ask_ms, .by = p->by,
+		.kind = ACTION_KIND_RETRY,
+		.uid = p->uid,
+		.session_id = p->session_id,
+		.process_id = p->id,
+		.action_type = "permission",
+		.prompt = buf_cstr(&prompt),
+		.scope_json = open.data,
+		.continuation_json = next.data,
+		.timeout_ms = g->o.ask_ms,
+		.by = p->by,
 	};
 	if (action_open(g, &s, d->batch, action, &e) < 0) {
 		log_error("offer to run %s again: %s", p->id, e.message);
@@ -101,19 +116,23 @@ static void start_again(struct engine *g, const struct action_doc *a, struct err
 	jval_str(jval_get(a->continuation, "startRef"), ref, sizeof ref);
 	if (store_output_whole(g->o.store, ref, START_RECORD_MAX, &text, e) < 0)
 		return;
-	json_auto_t *start = json_loadb(buf_cstr(&text), text.len, 0, NULL), *more = json_loadb(open.text, open.len, 0, NULL);
+	json_auto_t *start = json_loadb(buf_cstr(&text), text.len, 0, NULL),
+		    *more = json_loadb(open.text, open.len, 0, NULL);
 	if (!start || !more) {
 		err_set(e, ERR_CORRUPT, "what was to be started cannot be read any more");
 		return;
 	}
 	widen(start, more);
-	mem_auto char *wider = json_dumps(start, JSON_COMPACT), *why = mem_printf("%s again, as %s allowed", a->processId, a->actionId);
+	mem_auto char *wider = json_dumps(start, JSON_COMPACT),
+		      *why = mem_printf("%s again, as %s allowed", a->processId, a->actionId);
 	if (start_record_read(g, wider, strlen(wider), &record, e) < 0)
 		return;
 	/* An operator allowed it, so it may have more than an agent could ask for. */
 	const uint32_t uid = (uint32_t)jval_uint(jval_get(by, "uid"), a->uid);
-	const struct caller c = { .uid = uid, .pid = (int32_t)jval_int(jval_get(by, "pid"), 0), .role = ROLE_OPERATOR,
-		.peer_fd = g->o.ports->peer_of(g->o.world, uid) };
+	const struct caller c = { .uid = uid,
+				  .pid = (int32_t)jval_int(jval_get(by, "pid"), 0),
+				  .role = ROLE_OPERATOR,
+				  .peer_fd = g->o.ports->peer_of(g->o.world, uid) };
 	record.spec.request.session_id = a->sessionId;
 	record.spec.request.justification = why;
 	if (c.peer_fd < 0)
@@ -128,11 +147,13 @@ static void retry_over(struct engine *g, const char *action_id)
 	struct action_doc a;
 	struct err e = ERR_INIT;
 
-	if (action_read(g, action_id, &text, &a, &e) != 0 || strcmp(a.status, "resolved") != 0 || strncmp(a.decision, "allow", 5) != 0)
+	if (action_read(g, action_id, &text, &a, &e) != 0 || strcmp(a.status, "resolved") != 0 ||
+	    strncmp(a.decision, "allow", 5) != 0)
 		return;
 	start_again(g, &a, &e);
 	if (e.code)
-		engine_warn(g, "retry_failed", "start it again yourself", "%s was allowed to run again, but: %s", a.processId, e.message);
+		engine_warn(g, "retry_failed", "start it again yourself", "%s was allowed to run again, but: %s",
+			    a.processId, e.message);
 }
 
 const struct action_kind_ops permission_retry_ops = { .resolved = permission_resolved, .over = retry_over };

@@ -1,7 +1,7 @@
 /*
- * A process that waits for a person. In the log it is an open action whose continuation says where the start is written down
- * (start_record.h) and what it is bound to; in memory only who waits for it. After a restart the same is made again from the
- * actions that are open, and what was allowed and had not come to its start is started.
+ * A process that waits for a person. In the log it is an open action whose continuation says where the start is written
+ * down (start_record.h) and what it is bound to; in memory only who waits for it. After a restart the same is made
+ * again from the actions that are open, and what was allowed and had not come to its start is started.
  */
 
 #include "runtime/engine/permission.h"
@@ -126,10 +126,12 @@ static char *prompt_of(const struct process *p, const struct start_request *r)
 	struct buf out = BUF_INIT;
 
 	if (r->tool && r->stdin_text) {
-		buf_printf(&out, "%s in %s (profile %s%s%s): ", r->tool, p->cwd, p->profile, p->exec_env ? ") with (" : "", p->exec_env ? p->exec_env : "");
+		buf_printf(&out, "%s in %s (profile %s%s%s): ", r->tool, p->cwd, p->profile,
+			   p->exec_env ? ") with (" : "", p->exec_env ? p->exec_env : "");
 		text_ends(r->stdin_text, strlen(r->stdin_text), PROMPT_SHOWN, &out);
 	} else {
-		buf_printf(&out, "run in %s (profile %s%s%s): %s", p->cwd, p->profile, p->exec_env ? ") with (" : "", p->exec_env ? p->exec_env : "", p->display);
+		buf_printf(&out, "run in %s (profile %s%s%s): %s", p->cwd, p->profile, p->exec_env ? ") with (" : "",
+			   p->exec_env ? p->exec_env : "", p->display);
 	}
 	return buf_take(&out);
 }
@@ -138,8 +140,13 @@ void permission_ask(struct process *p, const struct start_request *r, const stru
 {
 	struct engine *g = p->engine;
 	struct store_batch *b = store_batch_new(g->o.store);
-	const struct ref_owner owner = { .uid = p->uid, .session_id = p->session_id, .thread_id = p->thread_id, .turn_id = p->turn_id, .kind = "process",
-		.id = p->id, .media_type = "application/json" };
+	const struct ref_owner owner = { .uid = p->uid,
+					 .session_id = p->session_id,
+					 .thread_id = p->thread_id,
+					 .turn_id = p->turn_id,
+					 .kind = "process",
+					 .id = p->id,
+					 .media_type = "application/json" };
 	buf_auto struct buf start = BUF_INIT, next = BUF_INIT, result = BUF_INIT;
 	struct start_request copy = *r;
 	char ref[ID_TEXT_MAX];
@@ -153,15 +160,27 @@ void permission_ask(struct process *p, const struct start_request *r, const stru
 	session_facts(p, b);
 	permission_fact(p, b);
 	if (p->command_ref)
-		ref_keep_as(b, &owner, p->command_ref, p->command_full.data, p->command_full.len); /* to be read by who is asked */
+		ref_keep_as(b, &owner, p->command_ref, p->command_full.data,
+			    p->command_full.len); /* to be read by who is asked */
 	ref_keep(b, &owner, start.data, start.len, ref);
 	continuation(p, ref, &next);
 	p->prompt = prompt_of(p, r);
 	const struct action_spec s = {
-		.kind = ACTION_KIND_PERMISSION, .uid = p->uid, .session_id = p->session_id, .thread_id = p->thread_id, .turn_id = p->turn_id,
-		.task_id = p->task_id[0] ? p->task_id : NULL, .process_id = p->id, .tool_call_id = p->tool_call_id[0] ? p->tool_call_id : NULL,
-		.trace_id = c->trace_id, .request_id = c->request_id, .action_type = "permission", .prompt = p->prompt,
-		.policy_json = p->decision_json, .continuation_json = next.data, .timeout_ms = c->no_person ? g->o.ask_alone_ms : g->o.ask_ms,
+		.kind = ACTION_KIND_PERMISSION,
+		.uid = p->uid,
+		.session_id = p->session_id,
+		.thread_id = p->thread_id,
+		.turn_id = p->turn_id,
+		.task_id = p->task_id[0] ? p->task_id : NULL,
+		.process_id = p->id,
+		.tool_call_id = p->tool_call_id[0] ? p->tool_call_id : NULL,
+		.trace_id = c->trace_id,
+		.request_id = c->request_id,
+		.action_type = "permission",
+		.prompt = p->prompt,
+		.policy_json = p->decision_json,
+		.continuation_json = next.data,
+		.timeout_ms = c->no_person ? g->o.ask_alone_ms : g->o.ask_ms,
 		.by = p->by,
 	};
 	if (start.len > START_RECORD_MAX)
@@ -211,7 +230,8 @@ static void refused_message(const struct action_outcome *o, struct buf *out)
 	if (strcmp(o->status, "timed_out") == 0)
 		buf_str(out, "nobody allowed it in time");
 	else if (strcmp(o->status, "cancelled") == 0)
-		buf_printf(out, "it was ended before anybody allowed it%s%.200s", o->note ? ": " : "", o->note ? o->note : "");
+		buf_printf(out, "it was ended before anybody allowed it%s%.200s", o->note ? ": " : "",
+			   o->note ? o->note : "");
 	else
 		buf_printf(out, "it was denied%s%.200s", o->note ? ": " : "", o->note ? o->note : "");
 }
@@ -226,8 +246,13 @@ void permission_resolved(struct engine *g, const struct action_outcome *o, struc
 		return;
 	refused_message(o, &message);
 	bool cancelled = strcmp(o->status, "cancelled") == 0;
-	const struct permission_end how = { .status = cancelled ? "cancelled" : strcmp(o->status, "timed_out") == 0 ? "timed_out" : "failed",
-		.category = cancelled ? "cancelled" : "permission", .message = buf_cstr(&message), .terminated = cancelled, .tell_owner = true };
+	const struct permission_end how = { .status = cancelled                             ? "cancelled"
+						      : strcmp(o->status, "timed_out") == 0 ? "timed_out"
+											    : "failed",
+					    .category = cancelled ? "cancelled" : "permission",
+					    .message = buf_cstr(&message),
+					    .terminated = cancelled,
+					    .tell_owner = true };
 	p->state = PROCESS_ENDING;
 	p->resumed = true;
 	permission_end_facts(p, &how, b);
@@ -255,18 +280,29 @@ static void resume(struct engine *g, struct process *p, const struct action_doc 
 	jval_str(jval_get(a->continuation, "binding"), binding, sizeof binding);
 	if (a->resolvedScope.type == JT_STRING)
 		jval_str(a->resolvedScope, scope, sizeof scope);
-	struct caller c = { .uid = p->by.uid, .pid = p->by.pid, .role = p->by.role, .connection = p->bound_connection,
-		.peer_fd = g->o.ports->peer_of(g->o.world, p->by.uid) };
+	struct caller c = { .uid = p->by.uid,
+			    .pid = p->by.pid,
+			    .role = p->by.role,
+			    .connection = p->bound_connection,
+			    .peer_fd = g->o.ports->peer_of(g->o.world, p->by.uid) };
 	if (c.peer_fd < 0)
-		err_set(&e, ERR_UNAVAILABLE, "it was allowed, but no client of uid %u has connected since the daemon began, so nothing can be run in "
-			"its name", p->by.uid);
+		err_set(&e, ERR_UNAVAILABLE,
+			"it was allowed, but no client of uid %u has connected since the daemon began, so nothing can "
+			"be run in "
+			"its name",
+			p->by.uid);
 	if (e.code || store_output_whole(g->o.store, ref, START_RECORD_MAX, &text, &e) < 0 ||
 	    start_record_read(g, buf_cstr(&text), text.len, &record, &e) < 0) {
 		permission_fail(p, &e);
 		return;
 	}
-	const struct start_approval approval = { .action_id = a->actionId, .binding = binding, .scope = scope, .session_id = a->sessionId,
-		.thread_id = a->threadId, .turn_id = a->turnId, .owns_turn = p->owns_turn };
+	const struct start_approval approval = { .action_id = a->actionId,
+						 .binding = binding,
+						 .scope = scope,
+						 .session_id = a->sessionId,
+						 .thread_id = a->threadId,
+						 .turn_id = a->turnId,
+						 .owns_turn = p->owns_turn };
 	record.spec.request.approval = &approval;
 	record.spec.request.process_id = a->processId;
 	engine_start_process(g, &record.spec.request, &c, nobody, NULL);
@@ -365,8 +401,12 @@ void permission_withdraw(struct process *p, const char *reason, bool stopping)
 		return;
 	}
 	struct deed *d = deed_own(g);
-	const struct action_outcome o = { .action = &a, .decision = "cancelled", .status = "cancelled", .source = "process_ended", .note = reason,
-		.by = requester_of(&d->caller) };
+	const struct action_outcome o = { .action = &a,
+					  .decision = "cancelled",
+					  .status = "cancelled",
+					  .source = "process_ended",
+					  .note = reason,
+					  .by = requester_of(&d->caller) };
 	action_resolve(d, &o);
 	deed_commit(d);
 }
@@ -395,8 +435,9 @@ static struct process *restore(struct engine *g, const struct action_doc *a)
 	p->owns_turn = jval_bool(jval_get(a->continuation, "ownsTurn"), false);
 	p->end_with_client = jval_bool(jval_get(a->continuation, "endWithClient"), false);
 	jval_str(jval_get(by, "role"), role, sizeof role);
-	p->by = (struct requester){ .uid = (uint32_t)jval_uint(jval_get(by, "uid"), a->uid), .pid = (int32_t)jval_int(jval_get(by, "pid"), 0),
-		.role = strcmp(role, "operator") == 0 ? ROLE_OPERATOR : ROLE_AGENT };
+	p->by = (struct requester){ .uid = (uint32_t)jval_uint(jval_get(by, "uid"), a->uid),
+				    .pid = (int32_t)jval_int(jval_get(by, "pid"), 0),
+				    .role = strcmp(role, "operator") == 0 ? ROLE_OPERATOR : ROLE_AGENT };
 	p->end_by = p->by;
 	jval_str(jval_get(owner, "kind"), kind, sizeof kind);
 	jval_str(jval_get(owner, "id"), p->owner_id, sizeof p->owner_id);
@@ -437,7 +478,8 @@ void permission_recover(struct engine *g)
 		buf_auto struct buf text = BUF_INIT;
 		struct action_doc a;
 
-		if (action_read(g, l.ids[i], &text, &a, &e) == 0 && strcmp(a.kind, "permission") == 0 && a.processId[0] && !engine_process(g, a.processId))
+		if (action_read(g, l.ids[i], &text, &a, &e) == 0 && strcmp(a.kind, "permission") == 0 &&
+		    a.processId[0] && !engine_process(g, a.processId))
 			restore(g, &a);
 	}
 	free(l.ids);
@@ -451,10 +493,12 @@ static void start_allowed(struct engine *g, const char *process_id)
 	struct action_doc a;
 	struct err e = ERR_INIT;
 
-	if (engine_process(g, process_id) || view_read_ahead(g->o.store, &process_shape, process_id, &process_text, &d, &e) != 0 ||
+	if (engine_process(g, process_id) ||
+	    view_read_ahead(g->o.store, &process_shape, process_id, &process_text, &d, &e) != 0 ||
 	    strcmp(d.status, "waiting_permission") != 0)
 		return;
-	if (action_read(g, d.actionId, &text, &a, &e) != 0 || strcmp(a.status, "pending") == 0 || strcmp(a.processId, process_id) != 0)
+	if (action_read(g, d.actionId, &text, &a, &e) != 0 || strcmp(a.status, "pending") == 0 ||
+	    strcmp(a.processId, process_id) != 0)
 		return;
 	resume(g, restore(g, &a), &a);
 }
@@ -471,7 +515,9 @@ void permission_go_on(struct engine *g)
 	for (size_t i = 0; i < turns.n; i++) {
 		view_ids_auto struct view_ids processes = VIEW_IDS_INIT;
 		char prefix[VIEW_ID_MAX + 1];
-		const struct view_ids_query of_turn = { .kind = VIEW_TURN_PROCESS, .prefix = prefix, .max = RECOVER_MAX };
+		const struct view_ids_query of_turn = { .kind = VIEW_TURN_PROCESS,
+							.prefix = prefix,
+							.max = RECOVER_MAX };
 
 		(void)snprintf(prefix, sizeof prefix, "%s/", turns.id[i]);
 		if (view_ids(g->o.store, &of_turn, &processes, NULL, &e) < 0)

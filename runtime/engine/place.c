@@ -10,13 +10,10 @@ static int not_known(struct err *e, const char *field, const char *id)
 	return -1;
 }
 
-static bool visible(const struct caller *c, uint64_t uid)
-{
-	return c->uid == 0 || uid == c->uid;
-}
+static bool visible(const struct caller *c, uint64_t uid) { return c->uid == 0 || uid == c->uid; }
 
-static int find_thread(struct engine *g, const char *session_id, const char *thread_id, const struct caller *c, struct place *p,
-		       struct err *e)
+static int find_thread(struct engine *g, const char *session_id, const char *thread_id, const struct caller *c,
+		       struct place *p, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct thread_doc d;
@@ -34,8 +31,8 @@ static int find_thread(struct engine *g, const char *session_id, const char *thr
 	return 0;
 }
 
-static int find_session(struct engine *g, const char *session_id, enum place_thread want, const struct caller *c, struct place *p,
-			struct err *e)
+static int find_session(struct engine *g, const char *session_id, enum place_thread want, const struct caller *c,
+			struct place *p, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct session_doc d;
@@ -56,8 +53,8 @@ static int find_session(struct engine *g, const char *session_id, enum place_thr
 	return 0;
 }
 
-int place_find(struct engine *g, const char *session_id, const char *thread_id, enum place_thread want, const struct caller *c,
-	       struct place *ret, struct err *e)
+int place_find(struct engine *g, const char *session_id, const char *thread_id, enum place_thread want,
+	       const struct caller *c, struct place *ret, struct err *e)
 {
 	struct place p = { .uid = c->uid };
 
@@ -76,7 +73,8 @@ int place_find(struct engine *g, const char *session_id, const char *thread_id, 
 	return 0;
 }
 
-int place_facts(const struct place *p, const char *origin, const char *parent_thread_id, const struct requester *by, struct store_batch *b)
+int place_facts(const struct place *p, const char *origin, const char *parent_thread_id, const struct requester *by,
+		struct store_batch *b)
 {
 	struct fact f;
 
@@ -95,8 +93,8 @@ int place_facts(const struct place *p, const char *origin, const char *parent_th
 	return fact_close(&f, b);
 }
 
-void place_thread_status(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id, const char *status,
-			 const char *reason, struct store_batch *b)
+void place_thread_status(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id,
+			 const char *status, const char *reason, struct store_batch *b)
 {
 	buf_auto struct buf text = BUF_INIT;
 	const char *previous = "idle";

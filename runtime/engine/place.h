@@ -11,23 +11,24 @@ struct err;
 struct store_batch;
 
 struct place {
-	uint32_t uid;                 /* whose session it is */
+	uint32_t uid; /* whose session it is */
 	char session_id[ID_ROOM], thread_id[ID_ROOM];
 	bool makes_session, makes_thread;
 };
 
 enum place_thread {
-	PLACE_FIRST_THREAD,           /* of a session that is named without a thread: its first one */
-	PLACE_NEW_THREAD,             /* a thread of its own */
+	PLACE_FIRST_THREAD, /* of a session that is named without a thread: its first one */
+	PLACE_NEW_THREAD,   /* a thread of its own */
 };
 
 /* Ids that are not the caller's are ERR_NOT_FOUND; ids that do not belong together ERR_INVALID. */
-int place_find(struct engine *g, const char *session_id, const char *thread_id, enum place_thread want, const struct caller *c,
-	       struct place *ret, struct err *e);
+int place_find(struct engine *g, const char *session_id, const char *thread_id, enum place_thread want,
+	       const struct caller *c, struct place *ret, struct err *e);
 /* session.created and thread.started, as far as it makes them. */
-int place_facts(const struct place *p, const char *origin, const char *parent_thread_id, const struct requester *by, struct store_batch *b);
+int place_facts(const struct place *p, const char *origin, const char *parent_thread_id, const struct requester *by,
+		struct store_batch *b);
 /* thread.updated, unless the thread has that status already. The thread may be one that the same batch makes. */
-void place_thread_status(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id, const char *status,
-			 const char *reason, struct store_batch *b);
+void place_thread_status(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id,
+			 const char *status, const char *reason, struct store_batch *b);
 
 #endif

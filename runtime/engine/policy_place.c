@@ -22,10 +22,7 @@ const char *policy_place_home(const struct buf *env)
 	return "";
 }
 
-static const char *home_of(const struct confinement *f)
-{
-	return policy_place_home(&f->env);
-}
+static const char *home_of(const struct confinement *f) { return policy_place_home(&f->env); }
 
 int policy_place_of(struct engine *g, const struct port_place *at, const struct policy_rules **ret, struct err *e)
 {
@@ -43,14 +40,16 @@ int policy_place_workspace(const char *cwd, const char *given, const char *home,
 
 	if ((cwd && path_clean(cwd, clean, e) < 0) || (given && path_clean(given, clean, e) < 0))
 		return -1;
-	if (workspace_find(cwd, given, home, &w, &unfit) < 0 && (!given || workspace_find(cwd, NULL, home, &w, &unfit) < 0))
+	if (workspace_find(cwd, given, home, &w, &unfit) < 0 &&
+	    (!given || workspace_find(cwd, NULL, home, &w, &unfit) < 0))
 		w.path[0] = '\0';
 	snprintf(ret, PATH_MAX, "%s", w.path);
 	return 0;
 }
 
 /* Of what runs without a sandbox, too: that it has none is no way around a file. */
-static int find_workspace(const struct confinement *f, const struct sandbox_request *r, char ret[PATH_MAX], struct err *e)
+static int find_workspace(const struct confinement *f, const struct sandbox_request *r, char ret[PATH_MAX],
+			  struct err *e)
 {
 	if (!f->profile.confined)
 		return policy_place_workspace(r->cwd, r->workspace, home_of(f), ret, e);
@@ -58,19 +57,22 @@ static int find_workspace(const struct confinement *f, const struct sandbox_requ
 	return 0;
 }
 
-int policy_place_rules(struct engine *g, const struct confinement *f, const struct sandbox_request *r, const struct caller *c, uint64_t since_ns,
-		       const struct policy_rules **ret, struct err *e)
+int policy_place_rules(struct engine *g, const struct confinement *f, const struct sandbox_request *r,
+		       const struct caller *c, uint64_t since_ns, const struct policy_rules **ret, struct err *e)
 {
 	char workspace[PATH_MAX];
 
 	*ret = g->rules;
 	if (find_workspace(f, r, workspace, e) < 0)
 		return -1;
-	const struct port_place at = { .uid = c->uid, .peer_fd = c->peer_fd, .workspace = workspace, .home = home_of(f), .since_ns = since_ns };
+	const struct port_place at = {
+		.uid = c->uid, .peer_fd = c->peer_fd, .workspace = workspace, .home = home_of(f), .since_ns = since_ns
+	};
 	return policy_place_of(g, &at, ret, e);
 }
 
-void policy_place_await(struct engine *g, uint32_t uid, const char *workspace, void (*go)(struct engine *g, void *ctx), void *ctx)
+void policy_place_await(struct engine *g, uint32_t uid, const char *workspace, void (*go)(struct engine *g, void *ctx),
+			void *ctx)
 {
 	struct policy_waiter *w = mem_zalloc(1, sizeof *w);
 
@@ -88,8 +90,8 @@ static void go_on(struct engine *g, void *ctx)
 	h->go(g, h);
 }
 
-void policy_place_wait(struct engine *g, const struct confinement *f, const struct sandbox_request *r, struct start_hold *h,
-		       void (*go)(struct engine *g, struct start_hold *h))
+void policy_place_wait(struct engine *g, const struct confinement *f, const struct sandbox_request *r,
+		       struct start_hold *h, void (*go)(struct engine *g, struct start_hold *h))
 {
 	char workspace[PATH_MAX] = "";
 	struct err e = ERR_INIT;
@@ -135,5 +137,6 @@ void policy_place_stop(struct engine *g)
 
 enum permission_mode policy_place_mode(const struct policy_rules *rules, enum permission_mode mode)
 {
-	return rules && rules->place_mode >= 0 ? permission_mode_join(mode, (enum permission_mode)rules->place_mode) : mode;
+	return rules && rules->place_mode >= 0 ? permission_mode_join(mode, (enum permission_mode)rules->place_mode)
+					       : mode;
 }

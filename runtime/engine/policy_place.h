@@ -2,8 +2,8 @@
 #define BAILIFF_ENGINE_POLICY_PLACE_H
 
 /*
- * Which rules hold depends on who asks and where (ports.h: policy_of). Where the files of a place are still being looked at, whatever
- * needs them waits here, in the order in which it came.
+ * Which rules hold depends on who asks and where (ports.h: policy_of). Where the files of a place are still being
+ * looked at, whatever needs them waits here, in the order in which it came.
  */
 
 #include "policy/rules.h"
@@ -19,21 +19,23 @@ struct port_place;
 struct sandbox_request;
 struct start_hold;
 
-/* As ports.policy_of; while the host's or the daemon's own file cannot be used, nothing is known. Every question about rules goes through here. */
+/* As ports.policy_of; while the host's or the daemon's own file cannot be used, nothing is known. Every question about
+ * rules goes through here. */
 int policy_place_of(struct engine *g, const struct port_place *at, const struct policy_rules **ret, struct err *e);
 /*
- * The workspace whose files count for work in `cwd`. "": none, for the home and what holds it cannot be one. −1: these are no paths that a
- * workspace could be looked for by. A `given` one that does not hold cwd does not count.
+ * The workspace whose files count for work in `cwd`. "": none, for the home and what holds it cannot be one. −1: these
+ * are no paths that a workspace could be looked for by. A `given` one that does not hold cwd does not count.
  */
 int policy_place_workspace(const char *cwd, const char *given, const char *home, char ret[PATH_MAX], struct err *e);
 /* policy_place_of a request. The workspace of one without a sandbox is looked for, too. */
-int policy_place_rules(struct engine *g, const struct confinement *f, const struct sandbox_request *r, const struct caller *c, uint64_t since_ns,
-		       const struct policy_rules **ret, struct err *e);
+int policy_place_rules(struct engine *g, const struct confinement *f, const struct sandbox_request *r,
+		       const struct caller *c, uint64_t since_ns, const struct policy_rules **ret, struct err *e);
 /* Goes on with `go` when they are known. Takes the hold. */
-void policy_place_wait(struct engine *g, const struct confinement *f, const struct sandbox_request *r, struct start_hold *h,
-		       void (*go)(struct engine *g, struct start_hold *h));
+void policy_place_wait(struct engine *g, const struct confinement *f, const struct sandbox_request *r,
+		       struct start_hold *h, void (*go)(struct engine *g, struct start_hold *h));
 /* The same for anything else, of which uid and workspace are known. */
-void policy_place_await(struct engine *g, uint32_t uid, const char *workspace, void (*go)(struct engine *g, void *ctx), void *ctx);
+void policy_place_await(struct engine *g, uint32_t uid, const char *workspace, void (*go)(struct engine *g, void *ctx),
+			void *ctx);
 /* Of the environment that commands of a uid begin with (ports.h: base_env); "" = none. */
 const char *policy_place_home(const struct buf *env);
 /* What the mode becomes by what the place's files say. */

@@ -14,7 +14,8 @@
  *   ENDING      the terminal facts commit                   → freed
  *
  * process_machine.c holds the [state][event] table. Files: process_start.c (request → launch → start facts),
- * process_output.c (process.output, spilled), process_violation.c, process_end.c (terminal facts), process_request.c (what clients ask of one).
+ * process_output.c (process.output, spilled), process_violation.c, process_end.c (terminal facts), process_request.c
+ * (what clients ask of one).
  */
 
 #include "runtime/base/buf.h"
@@ -47,9 +48,9 @@ enum process_event {
 	PROCESS_EV_LAUNCH_FAILED,
 	PROCESS_EV_READY,
 	PROCESS_EV_COMMITTED,
-	PROCESS_EV_REFUSED,   /* the store did not take the start facts */
+	PROCESS_EV_REFUSED, /* the store did not take the start facts */
 	PROCESS_EV_EXECED,
-	PROCESS_EV_EXITED,    /* the init has reaped the last of the tree and leaves */
+	PROCESS_EV_EXITED, /* the init has reaped the last of the tree and leaves */
 	PROCESS_EV_GONE,
 	PROCESS_EV_STREAM_END,
 	PROCESS_EV_END_COMMITTED,
@@ -85,10 +86,10 @@ struct pending_reply {
 };
 
 struct process_stream {
-	char ref[PLAN_KEY_MAX];   /* "" = there is no such stream */
-	uint64_t size;            /* bytes that came */
-	uint64_t cited;           /* of which process.output events speak */
-	uint64_t summed;          /* of which the store has checksums (once spilled) */
+	char ref[PLAN_KEY_MAX]; /* "" = there is no such stream */
+	uint64_t size;          /* bytes that came */
+	uint64_t cited;         /* of which process.output events speak */
+	uint64_t summed;        /* of which the store has checksums (once spilled) */
 	bool spilled, ended, stalled;
 };
 
@@ -96,8 +97,8 @@ struct process_stream {
 struct process_waiter {
 	TAILQ_ENTRY(process_waiter) link;
 	struct pending_reply reply;
-	uint64_t deadline_ns;     /* UINT64_MAX = none */
-	bool terminate;           /* it asked for the end */
+	uint64_t deadline_ns; /* UINT64_MAX = none */
+	bool terminate;       /* it asked for the end */
 };
 
 /* Input that the pipe has not taken yet; answered when all of it was. */
@@ -107,11 +108,11 @@ struct process_input {
 	struct requester by;
 	char *data;
 	size_t len, done;
-	bool eof;                 /* close after this; for a terminal `data` is what says so */
-	bool canonical;           /* the terminal's mode when that was sent */
-	bool redacted;            /* typed while the terminal asked for a secret */
-	bool intended;            /* the intent of an idempotent write is durable */
-	uint64_t offset;          /* of the terminal's output when it was typed */
+	bool eof;        /* close after this; for a terminal `data` is what says so */
+	bool canonical;  /* the terminal's mode when that was sent */
+	bool redacted;   /* typed while the terminal asked for a secret */
+	bool intended;   /* the intent of an idempotent write is durable */
+	uint64_t offset; /* of the terminal's output when it was typed */
 };
 
 struct process {
@@ -119,45 +120,46 @@ struct process {
 	char id[ID_TEXT_MAX];
 	char session_id[ID_ROOM], thread_id[ID_ROOM], turn_id[ID_ROOM];
 	char task_id[ID_ROOM], tool_call_id[ID_ROOM], trace_id[ID_ROOM], span_id[ID_ROOM]; /* "" = none */
-	char run_id[ID_ROOM], attempt_id[ID_ROOM], step_id[ID_ROOM], job_id[ID_ROOM], job_item_id[ID_ROOM], subagent_id[ID_ROOM];
-	enum owner_kind owner;    /* for whom it runs; OWNER_NONE = for a client */
+	char run_id[ID_ROOM], attempt_id[ID_ROOM], step_id[ID_ROOM], job_id[ID_ROOM], job_item_id[ID_ROOM],
+		subagent_id[ID_ROOM];
+	enum owner_kind owner; /* for whom it runs; OWNER_NONE = for a client */
 	char owner_id[ID_ROOM];
-	uint64_t owner_told_ns;   /* when its owner last wrote of its output */
+	uint64_t owner_told_ns; /* when its owner last wrote of its output */
 	bool makes_session, makes_thread, owns_turn;
 	uint32_t uid;
 	enum process_state state;
 
 	/* the request, as far as facts and limits need it */
 	char *decision_json, *judged_json; /* permission.evaluated's */
-	char *exec_env;           /* variables of the request's that change what runs, to be shown; NULL = there are none */
-	char *lasting_json;       /* which rules would answer for good; NULL = it is allowed */
-	int answer, mode;         /* enum policy_answer, enum permission_mode */
-	char *reason;             /* the decision's */
-	char binding[65];         /* what an approval is bound to */
-	char action_id[ID_ROOM];  /* the question it waits for, or was allowed by; "" = none */
-	bool resumed;             /* it was waiting: its session's facts are written */
-	bool hooked;              /* likewise, but for hooks: nobody was told of it */
-	struct hook_wait *hooks;  /* while it waits for hooks (hook_start.c) */
-	bool hooks_begin;         /* there are some for the session that it makes … */
-	bool hooks_after;         /* … and that look at how it ended */
-	bool answered_by_hook;    /* a permission_request hook was asked instead of a person */
-	bool dry;                 /* nothing of it happens: it is only judged … */
-	char *hooks_json;         /* … and these hooks would look at it */
-	struct err *failure;      /* why it did not come to a start, while that is written */
-	char *record;             /* its start, if it may be made again (start_record.h) */
+	char *exec_env;     /* variables of the request's that change what runs, to be shown; NULL = there are none */
+	char *lasting_json; /* which rules would answer for good; NULL = it is allowed */
+	int answer, mode;   /* enum policy_answer, enum permission_mode */
+	char *reason;       /* the decision's */
+	char binding[65];   /* what an approval is bound to */
+	char action_id[ID_ROOM]; /* the question it waits for, or was allowed by; "" = none */
+	bool resumed;            /* it was waiting: its session's facts are written */
+	bool hooked;             /* likewise, but for hooks: nobody was told of it */
+	struct hook_wait *hooks; /* while it waits for hooks (hook_start.c) */
+	bool hooks_begin;        /* there are some for the session that it makes … */
+	bool hooks_after;        /* … and that look at how it ended */
+	bool answered_by_hook;   /* a permission_request hook was asked instead of a person */
+	bool dry;                /* nothing of it happens: it is only judged … */
+	char *hooks_json;        /* … and these hooks would look at it */
+	struct err *failure;     /* why it did not come to a start, while that is written */
+	char *record;            /* its start, if it may be made again (start_record.h) */
 	char *command_json, *display, *command_line, *cwd, *justification;
-	char *prompt;                    /* what a person is asked, if one is */
-	char *command_ref;        /* the whole argv behind a ref, when it is too long for an event */
+	char *prompt;      /* what a person is asked, if one is */
+	char *command_ref; /* the whole argv behind a ref, when it is too long for an event */
 	struct buf command_full;
-	char *profile;            /* its name */
-	char *home;               /* what ~ stands for inside, or NULL */
-	char *sandbox_json;       /* sandboxProfile */
-	char *refusal;            /* "limits.cpus: …": which limit cannot be enforced, and why; or NULL */
-	bool writes;              /* something besides its private folders */
+	char *profile;      /* its name */
+	char *home;         /* what ~ stands for inside, or NULL */
+	char *sandbox_json; /* sandboxProfile */
+	char *refusal;      /* "limits.cpus: …": which limit cannot be enforced, and why; or NULL */
+	bool writes;        /* something besides its private folders */
 	char plan_hash[65];
 	uint32_t plan_layers, plan_kind; /* what is asked of the sandbox, and those flags that decide what can be had */
 	bool stdin_pipe, stderr_merge, keep_tree, end_with_client;
-	bool command_exited;      /* with keep_tree: the command has ended, and process.command_exited says so */
+	bool command_exited;         /* with keep_tree: the command has ended, and process.command_exited says so */
 	uint32_t tty_rows, tty_cols; /* of its terminal, as it is now; 0 = pipes */
 	struct process_limits limits;
 	struct requester by;
@@ -177,54 +179,48 @@ struct process {
 	TAILQ_HEAD(, process_waiter) waiters;
 	TAILQ_HEAD(, process_input) inputs;
 	bool stdin_closed, input_busy;
-	char *given_input;           /* all that it has to read, until its start is written down; NULL = that is not known */
-	bool typed;                  /* into its terminal, since output was last cited */
-	uint64_t typed_until_ns;     /* somebody sits before it */
-	char last_typed;             /* the last byte that the terminal took; '\n' = none */
+	char *given_input; /* all that it has to read, until its start is written down; NULL = that is not known */
+	bool typed;        /* into its terminal, since output was last cited */
+	uint64_t typed_until_ns; /* somebody sits before it */
+	char last_typed;         /* the last byte that the terminal took; '\n' = none */
 
-	uint64_t sent_signals;       /* bit n − 1 for signal n, by signal_process */
+	uint64_t sent_signals; /* bit n − 1 for signal n, by signal_process */
 	struct requester signal_by;
 	enum process_end end;
 	struct requester end_by;
 	char *end_reason;
 	int end_signal;
-	uint64_t kill_at_ns;         /* next step of the escalation; UINT64_MAX = none */
+	uint64_t kill_at_ns; /* next step of the escalation; UINT64_MAX = none */
 	unsigned kill_step;
 
-	struct store_batch *facts;   /* of its start, until they are submitted */
-	bool gone, has_last;         /* the init is dead; `last` is its last word */
-	bool over;                   /* its waiters were answered; what is left are hooks that look at it */
-	bool leaving;                /* its end was taken from that word, while the init was still on its way out */
-	bool end_committed;          /* the terminal event is durable */
+	struct store_batch *facts; /* of its start, until they are submitted */
+	bool gone, has_last;       /* the init is dead; `last` is its last word */
+	bool over;                 /* its waiters were answered; what is left are hooks that look at it */
+	bool leaving;              /* its end was taken from that word, while the init was still on its way out */
+	bool end_committed;        /* the terminal event is durable */
 	struct status_msg last;
 	bool layer_mismatch;
 
 	struct process_violations *violations; /* NULL = none so far */
-	struct process_network *network; /* what went through the proxy; NULL = nothing so far */
-	struct buf autorun;          /* the init's report on autorun files, checked; empty = none */
-	char autorun_ref[ID_TEXT_MAX]; /* behind which it is kept */
-	uint64_t violations_before;  /* told by an earlier runtime */
-	bool violations_missed;      /* there may have been more */
-	bool unwatched;              /* it was started while nothing reported refusals exactly */
-	bool paused;                 /* its task is: no time limit runs */
-	uint64_t paused_ns, held_ns; /* since when, and how long before that */
+	struct process_network *network;       /* what went through the proxy; NULL = nothing so far */
+	struct buf autorun;                    /* the init's report on autorun files, checked; empty = none */
+	char autorun_ref[ID_TEXT_MAX];         /* behind which it is kept */
+	uint64_t violations_before;            /* told by an earlier runtime */
+	bool violations_missed;                /* there may have been more */
+	bool unwatched;                        /* it was started while nothing reported refusals exactly */
+	bool paused;                           /* its task is: no time limit runs */
+	uint64_t paused_ns, held_ns;           /* since when, and how long before that */
 
-	bool settling;               /* refusals may still be on their way */
+	bool settling; /* refusals may still be on their way */
 	uint64_t settle_until_ns;
 	uint64_t ended_sequence;
-	const char *ended_as;     /* of one that never ran: its status; NULL otherwise */
+	const char *ended_as; /* of one that never ran: its status; NULL otherwise */
 };
 
-static inline bool process_has_tty(const struct process *p)
-{
-	return p->tty_rows != 0;
-}
+static inline bool process_has_tty(const struct process *p) { return p->tty_rows != 0; }
 
 /* What ends it politely: closing a terminal is a hangup, and shells that are typed to ignore SIGTERM. */
-static inline int process_stop_signal(const struct process *p)
-{
-	return process_has_tty(p) ? SIGHUP : SIGTERM;
-}
+static inline int process_stop_signal(const struct process *p) { return process_has_tty(p) ? SIGHUP : SIGTERM; }
 
 /* process_machine.c */
 void process_on(struct process *p, enum process_event ev);
@@ -245,17 +241,18 @@ void process_autorun_member(const struct process *p, struct jw *w);
 
 /* process_output.c */
 struct store_batch;
-void process_output_due(struct process *p);          /* bytes came: when shall the next event be */
+void process_output_due(struct process *p);                         /* bytes came: when shall the next event be */
 int process_output_flush(struct process *p, struct store_batch *b); /* adds events for what is not cited; how many */
 void process_output_submit(struct process *p);
-void process_outputs_json(const struct process *p, struct jw *w);   /* {"stdout":{…},…} */
-void process_stream_names(const struct process *p, struct jw *w);   /* [{outputRef,stream,…}] */
+void process_outputs_json(const struct process *p, struct jw *w); /* {"stdout":{…},…} */
+void process_stream_names(const struct process *p, struct jw *w); /* [{outputRef,stream,…}] */
 const char *stream_name(int stream);
-int stream_index(struct jval name);                  /* −1 = there is no such stream */
-void process_tty_json(const struct process *p, struct jw *w);       /* {rows, cols}, or false */
+int stream_index(struct jval name);                           /* −1 = there is no such stream */
+void process_tty_json(const struct process *p, struct jw *w); /* {rows, cols}, or false */
 /* Its working directory is in what a sandbox has for /tmp or a hidden home: whatever it writes there goes with it. */
 bool process_cwd_is_private(const struct process *p);
-/* Of so many bytes of a stream: how many from its beginning are kept whatever else comes; and whether they live in the spool. */
+/* Of so many bytes of a stream: how many from its beginning are kept whatever else comes; and whether they live in the
+ * spool. */
 uint64_t process_output_kept(const struct process *p, uint64_t size);
 bool process_output_spills(const struct process *p, uint64_t size);
 unsigned process_unspilled(const struct process *p); /* streams that live in the database, as bits */
@@ -264,10 +261,11 @@ unsigned process_unspilled(const struct process *p); /* streams that live in the
 int process_violations_flush(struct process *p, struct store_batch *b); /* adds events for what is untold; how many */
 uint64_t process_violations_tick(struct process *p, uint64_t now);      /* when it wants the next one */
 void process_violations_members(const struct process *p, struct jw *w);
-bool process_violations_open(const struct process *p, struct buf *out); /* what would let it pass: {"writeRoots":[…],…}; false = nothing would */
+bool process_violations_open(const struct process *p,
+			     struct buf *out); /* what would let it pass: {"writeRoots":[…],…}; false = nothing would */
 void process_violations_free(struct process *p);
 bool process_violations_any(const struct process *p, const char *kind); /* some of that kind was refused */
-bool process_violations_guessed(const struct process *p); /* some are hints */
+bool process_violations_guessed(const struct process *p);               /* some are hints */
 /* Adds an event for a guess. It does not count as a violation. */
 void process_violation_hint(struct process *p, const struct violation *v, struct store_batch *b);
 /* Why, in plain words; NULL where the sandbox's make-up does not tell. */
@@ -276,7 +274,8 @@ const char *process_violation_reason(const struct process *p, const struct viola
 size_t process_path_depth(const char *path, struct jval list);
 
 /* process_hint.c */
-/* Of a command that failed, where nothing reports refusals exactly: what its output says about them, if its sandbox would have refused that. */
+/* Of a command that failed, where nothing reports refusals exactly: what its output says about them, if its sandbox
+ * would have refused that. */
 void process_hint_facts(struct process *p, struct store_batch *b);
 
 /* process_network.c */
@@ -288,7 +287,8 @@ void process_waiters_expire(struct process *p, uint64_t now);
 void process_submit_end(struct process *p);
 void process_truncated_facts(struct process *p, struct store_batch *b); /* and sums the kept tail */
 void process_answer_waiters(struct process *p);
-void process_enforce_end(struct process *p, enum process_end why, const struct requester *by, int sig, uint64_t grace_ms, const char *reason);
+void process_enforce_end(struct process *p, enum process_end why, const struct requester *by, int sig,
+			 uint64_t grace_ms, const char *reason);
 void process_hold(struct process *p, bool hold); /* stops the command's process group, or lets it go on */
 void process_escalate(struct process *p, uint64_t now);
 

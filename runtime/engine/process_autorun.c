@@ -1,10 +1,10 @@
 /*
- * Autorun files that changed while a process ran (sandbox/autorun.h): the init's report, checked, becomes sandbox.autorun.changed
- * and a member of the terminal event, in one commit. The whole report, with what the files were before, is kept behind a ref: it
- * is what a revert works from.
+ * Autorun files that changed while a process ran (sandbox/autorun.h): the init's report, checked, becomes
+ * sandbox.autorun.changed and a member of the terminal event, in one commit. The whole report, with what the files were
+ * before, is kept behind a ref: it is what a revert works from.
  *
- * Nothing to report is said by silence only if everything was examined. If the init was killed before it could compare, the end
- * says so.
+ * Nothing to report is said by silence only if everything was examined. If the init was killed before it could compare,
+ * the end says so.
  */
 
 #include "runtime/engine/engine_private.h"
@@ -36,7 +36,8 @@ static const struct autorun_head *head_of(const struct process *p)
 	return p->autorun.len ? (const struct autorun_head *)(const void *)p->autorun.data : NULL;
 }
 
-/* Whether the command could write anything of the host's; of one that an earlier runtime started only the profile's name is known. */
+/* Whether the command could write anything of the host's; of one that an earlier runtime started only the profile's
+ * name is known. */
 static bool could_write(const struct process *p)
 {
 	if (p->plan_kind)
@@ -53,7 +54,8 @@ static uint32_t not_examined(const struct process *p)
 	if (h)
 		return h->partial;
 	if (exited)
-		return p->last.autorun == AUTORUN_REPORT || p->last.autorun == AUTORUN_FAILED ? AUTORUN_PARTIAL_FAILED : 0;
+		return p->last.autorun == AUTORUN_REPORT || p->last.autorun == AUTORUN_FAILED ? AUTORUN_PARTIAL_FAILED
+											      : 0;
 	return p->execed && could_write(p) ? AUTORUN_PARTIAL_FAILED : 0;
 }
 
@@ -102,8 +104,13 @@ void process_autorun_facts(struct process *p, struct store_batch *b)
 
 	if (!h || !h->changed)
 		return;
-	const struct ref_owner owner = { .uid = p->uid, .session_id = p->session_id, .thread_id = p->thread_id, .turn_id = p->turn_id,
-					 .kind = "processId", .id = p->id, .media_type = "application/octet-stream" };
+	const struct ref_owner owner = { .uid = p->uid,
+					 .session_id = p->session_id,
+					 .thread_id = p->thread_id,
+					 .turn_id = p->turn_id,
+					 .kind = "processId",
+					 .id = p->id,
+					 .media_type = "application/octet-stream" };
 	ref_keep(b, &owner, p->autorun.data, p->autorun.len, p->autorun_ref);
 	fact_open_process(&f, EVENT_SANDBOX_AUTORUN_CHANGED, p);
 	report_members(p, p->autorun_ref, FILES_IN_EVENT, &f.w);

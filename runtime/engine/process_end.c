@@ -1,7 +1,7 @@
 /*
  * Ends. Exactly one terminal event for each process, in one commit with the rest of its output and the end of its
- * turn, after the init said that it has reaped the last of the tree, or was seen dead itself: so whoever reads the event
- * knows that nothing of the command runs any more. Who waits is answered when the init is dead, in any case.
+ * turn, after the init said that it has reaped the last of the tree, or was seen dead itself: so whoever reads the
+ * event knows that nothing of the command runs any more. Who waits is answered when the init is dead, in any case.
  *
  * Which one: failed, when it never ran, a limit ended it or the init was killed under it; terminated, when bailiff was
  * asked to end it, or it died of a signal that a client sent through bailiff; completed otherwise.
@@ -26,12 +26,13 @@
 /* ---- ending a process ---- */
 
 static const char *const end_names[] = {
-	[PROCESS_END_USER] = "user", [PROCESS_END_CLIENT_GONE] = "client_gone", [PROCESS_END_SHUTDOWN] = "shutdown",
-	[PROCESS_END_WALL] = "wall", [PROCESS_END_IDLE] = "idle",
+	[PROCESS_END_USER] = "user",         [PROCESS_END_CLIENT_GONE] = "client_gone",
+	[PROCESS_END_SHUTDOWN] = "shutdown", [PROCESS_END_WALL] = "wall",
+	[PROCESS_END_IDLE] = "idle",
 };
 
-void process_enforce_end(struct process *p, enum process_end why, const struct requester *by, int sig, uint64_t grace_ms,
-			 const char *reason)
+void process_enforce_end(struct process *p, enum process_end why, const struct requester *by, int sig,
+			 uint64_t grace_ms, const char *reason)
 {
 	uint64_t now = engine_now(p->engine);
 
@@ -245,8 +246,8 @@ void process_truncated_facts(struct process *p, struct store_batch *b)
 /* How it ended, in the words of the terminal event. */
 struct ending {
 	enum event_type type;
-	const char *status;        /* envelope */
-	const char *category;      /* process.failed */
+	const char *status;   /* envelope */
+	const char *category; /* process.failed */
 	const char *stage, *limit;
 	int error;
 	char message[ERR_MESSAGE_MAX];
@@ -255,8 +256,10 @@ struct ending {
 
 static void ending_failed_step(const struct process *p, struct ending *r)
 {
-	/* A working directory that is not there is found when its tree is to be bound; who asked thinks of it as the cwd. */
-	bool is_cwd = p->last.step == STEP_TREES && p->cwd && strncmp(p->last.path, p->cwd, sizeof p->last.path - 1) == 0;
+	/* A working directory that is not there is found when its tree is to be bound; who asked thinks of it as the
+	 * cwd. */
+	bool is_cwd = p->last.step == STEP_TREES && p->cwd &&
+		      strncmp(p->last.path, p->cwd, sizeof p->last.path - 1) == 0;
 	uint32_t at = is_cwd ? STEP_CWD : p->last.step;
 	const struct step_info *step = at < STEP_COUNT ? &sandbox_steps[at] : NULL;
 	bool spawn = at == STEP_CLONE || at == STEP_CWD || at == STEP_EXEC;
@@ -285,7 +288,8 @@ static void ending_limit(struct ending *r, const char *limit, uint64_t value)
 	r->status = r->turn_status = "timed_out";
 	r->category = r->turn_category = "timeout";
 	r->limit = limit;
-	snprintf(r->message, sizeof r->message, "the %s time limit of %llu ms was reached", limit, (unsigned long long)value);
+	snprintf(r->message, sizeof r->message, "the %s time limit of %llu ms was reached", limit,
+		 (unsigned long long)value);
 }
 
 /* By the signal itself, or as a shell tells it of a command. */
@@ -303,7 +307,8 @@ static bool ending_resource(const struct process *p, int sig, struct ending *r)
 		return false;
 	if (m->oom_kills) {
 		r->limit = "memory";
-		snprintf(r->message, sizeof r->message, "the memory limit was reached: the kernel killed %llu of its processes",
+		snprintf(r->message, sizeof r->message,
+			 "the memory limit was reached: the kernel killed %llu of its processes",
 			 (unsigned long long)m->oom_kills);
 	} else if (m->pids_refused) {
 		r->limit = "pids";
@@ -315,7 +320,8 @@ static bool ending_resource(const struct process *p, int sig, struct ending *r)
 			 (unsigned long long)p->limits.file_bytes);
 	} else if (m->tmp_full) {
 		r->limit = "tmpBytes";
-		snprintf(r->message, sizeof r->message, "the private /tmp was full in the end; a larger one is --tmp-size, or sandbox.tmpBytes");
+		snprintf(r->message, sizeof r->message,
+			 "the private /tmp was full in the end; a larger one is --tmp-size, or sandbox.tmpBytes");
 	} else {
 		return false;
 	}
@@ -352,7 +358,8 @@ static void ending_of(const struct process *p, struct ending *r)
 		r->type = EVENT_PROCESS_FAILED;
 		r->status = r->turn_status = "failed";
 		r->category = r->turn_category = "sandbox";
-		snprintf(r->message, sizeof r->message, "a layer of the sandbox that was recorded could not be enforced");
+		snprintf(r->message, sizeof r->message,
+			 "a layer of the sandbox that was recorded could not be enforced");
 	} else if (exited && p->last.cause == STATUS_CAUSE_CPU) {
 		ending_limit(r, "cpu", p->limits.cpu_ms);
 	} else if (p->end == PROCESS_END_WALL) {
@@ -363,14 +370,19 @@ static void ending_of(const struct process *p, struct ending *r)
 		r->type = EVENT_PROCESS_TERMINATED;
 		r->status = "terminated";
 		r->turn_status = r->turn_category = "cancelled";
-		snprintf(r->message, sizeof r->message, "the process was ended: %s", p->end_reason ? p->end_reason : "by a signal");
+		snprintf(r->message, sizeof r->message, "the process was ended: %s",
+			 p->end_reason ? p->end_reason : "by a signal");
 	} else if (!exited) {
 		r->type = EVENT_PROCESS_FAILED;
 		r->status = r->turn_status = "failed";
 		r->category = r->turn_category = "sandbox";
-		/* A command may make itself the lesser victim when its memory is full (oom_score_adj): then only the init knew. */
-		snprintf(r->message, sizeof r->message, "the sandbox's init was killed from outside%s; how the command ended is not known",
-			 p->limits.tree.value[PLAN_LIMIT_MEMORY] ? ", or by the kernel because the memory limit was reached" : "");
+		/* A command may make itself the lesser victim when its memory is full (oom_score_adj): then only the
+		 * init knew. */
+		snprintf(r->message, sizeof r->message,
+			 "the sandbox's init was killed from outside%s; how the command ended is not known",
+			 p->limits.tree.value[PLAN_LIMIT_MEMORY]
+				 ? ", or by the kernel because the memory limit was reached"
+				 : "");
 	} else if (!ending_resource(p, sig, r)) {
 		ending_completed(p, sig, r);
 	}
@@ -396,7 +408,8 @@ static void ending_fact(struct process *p, const struct ending *r, struct store_
 	} else if (r->type == EVENT_PROCESS_TERMINATED) {
 		bool by_signal = p->end == PROCESS_END_NONE;
 		const char *cause = by_signal ? "user" : end_names[p->end];
-		jw_kstr(&f.w, "reason", p->end == PROCESS_END_USER && p->end_reason && *p->end_reason ? p->end_reason : cause);
+		jw_kstr(&f.w, "reason",
+			p->end == PROCESS_END_USER && p->end_reason && *p->end_reason ? p->end_reason : cause);
 		jw_kstr(&f.w, "cause", cause);
 		fact_requester(&f.w, "requestedBy", by_signal ? &p->signal_by : &p->end_by);
 		jw_kbool(&f.w, "treeEmpty", true);
@@ -415,7 +428,8 @@ static void ending_fact(struct process *p, const struct ending *r, struct store_
 /* The error that start_process answers with when the command never ran. */
 static void start_error(const struct process *p, const struct ending *r, struct err *e, struct buf *data)
 {
-	static const char advice[] = "Do what the message says, or leave the limit out; it is refused rather than ignored, so that nothing runs "
+	static const char advice[] = "Do what the message says, or leave the limit out; it is refused rather than "
+				     "ignored, so that nothing runs "
 				     "with more than was asked for.";
 	struct jw w = jw_on(data);
 
@@ -554,7 +568,7 @@ void process_waiters_expire(struct process *p, uint64_t now)
 	struct process_waiter *w;
 
 	do {
-		TAILQ_FOREACH(w, &p->waiters, link)
+		TAILQ_FOREACH (w, &p->waiters, link)
 			if (now >= w->deadline_ns)
 				break;
 		if (w) {
@@ -564,8 +578,8 @@ void process_waiters_expire(struct process *p, uint64_t now)
 	} while (w);
 }
 
-void engine_wait_process(struct engine *g, const char *process_id, uint64_t timeout_ms, const struct caller *c, engine_reply_fn fn,
-			 void *ctx)
+void engine_wait_process(struct engine *g, const char *process_id, uint64_t timeout_ms, const struct caller *c,
+			 engine_reply_fn fn, void *ctx)
 {
 	struct process *p = engine_process(g, process_id);
 	buf_auto struct buf out = BUF_INIT;

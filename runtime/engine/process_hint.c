@@ -1,8 +1,9 @@
 /*
- * Guesses about refusals, for daemons that cannot read the kernel's audit records: without root, or in a container. When a command has failed, the end of
- * its output is searched for errors with a path or a host, and each is compared with what the sandbox was made of. Only what that sandbox does refuse is
- * reported, with confidence "hint" and the line that says so. The output is the command's to choose: a hint grants nothing, it only
- * tells a person which option to consider.
+ * Guesses about refusals, for daemons that cannot read the kernel's audit records: without root, or in a container.
+ * When a command has failed, the end of its output is searched for errors with a path or a host, and each is compared
+ * with what the sandbox was made of. Only what that sandbox does refuse is reported, with confidence "hint" and the
+ * line that says so. The output is the command's to choose: a hint grants nothing, it only tells a person which option
+ * to consider.
  */
 
 #include "runtime/engine/engine_private.h"
@@ -39,7 +40,8 @@ static bool make_absolute(const struct process *p, const char *name, char out[PA
 	char whole[PATH_MAX];
 	size_t n = 0;
 
-	int len = snprintf(whole, sizeof whole, "%s%s%s", name[0] == '/' ? "" : p->cwd, name[0] == '/' ? "" : "/", name);
+	int len = snprintf(whole, sizeof whole, "%s%s%s", name[0] == '/' ? "" : p->cwd, name[0] == '/' ? "" : "/",
+			   name);
 	if (len < 0 || (size_t)len >= sizeof whole || whole[0] != '/')
 		return false;
 	for (const char *from = whole; *from;) {
@@ -76,19 +78,24 @@ static int sees_folder(const struct guesses *g, const char *path)
 	return folder[0] ? sees(g, folder) : 1;
 }
 
-/* The path is not there inside, and is outside: it is below something hidden, or a private folder stands in its place. */
+/* The path is not there inside, and is outside: it is below something hidden, or a private folder stands in its place.
+ */
 static bool is_hidden(const struct guesses *g, const char *path, bool create)
 {
 	static const char temporary[] = "[\"/tmp\",\"/var/tmp\",\"/dev/shm\"]";
-	size_t write = process_path_depth(path, jval_get(g->made, "writeRoots")), read = process_path_depth(path, jval_get(g->made, "readRoots"));
-	size_t hidden = process_path_depth(path, jval_get(g->made, "hidden")), own = process_path_depth(path, jval_get(g->made, "private"));
-	size_t tmp = process_path_depth(path, jval_of(temporary, sizeof temporary - 1)), shown = write > read ? write : read;
+	size_t write = process_path_depth(path, jval_get(g->made, "writeRoots")),
+	       read = process_path_depth(path, jval_get(g->made, "readRoots"));
+	size_t hidden = process_path_depth(path, jval_get(g->made, "hidden")),
+	       own = process_path_depth(path, jval_get(g->made, "private"));
+	size_t tmp = process_path_depth(path, jval_of(temporary, sizeof temporary - 1)),
+	       shown = write > read ? write : read;
 	size_t deepest = hidden > own ? hidden : own;
 
 	if (deepest <= shown && tmp <= shown)
 		return false;
 	int seen = create ? sees_folder(g, path) : sees(g, path);
-	return deepest > shown ? seen != 0 : seen > 0; /* in a private /tmp a command may well have had files of its own */
+	return deepest > shown ? seen != 0
+			       : seen > 0; /* in a private /tmp a command may well have had files of its own */
 }
 
 /* What the sandbox would say to that; NULL = it had no part in it. */
@@ -100,13 +107,14 @@ static const char *file_reason(const struct guesses *g, const struct violation *
 	case EROFS:
 	case EBUSY:
 		why = process_violation_reason(g->process, v);
-		return why && (strcmp(why, "outside the write roots") == 0 || strcmp(why, "protected") == 0) && (v->error == EROFS || why[0] == 'p') ? why : NULL;
+		return why && (strcmp(why, "outside the write roots") == 0 || strcmp(why, "protected") == 0) &&
+				       (v->error == EROFS || why[0] == 'p')
+			       ? why
+			       : NULL;
 	case EACCES:
 	case EPERM:
-	case ENOENT:
-		return is_hidden(g, v->path, strcmp(v->operation, "create") == 0) ? "hidden" : NULL;
-	default:
-		return NULL;
+	case ENOENT: return is_hidden(g, v->path, strcmp(v->operation, "create") == 0) ? "hidden" : NULL;
+	default: return NULL;
 	}
 }
 
@@ -130,7 +138,8 @@ static bool guess_file(struct guesses *g, const struct output_hint *h, struct vi
 
 static bool guess_network(const struct guesses *g, const struct output_hint *h, struct violation *v)
 {
-	bool none = jval_is_str(jval_get(g->made, "network"), "none"), allow = jval_is_str(jval_get(g->made, "network"), "allow");
+	bool none = jval_is_str(jval_get(g->made, "network"), "none"),
+	     allow = jval_is_str(jval_get(g->made, "network"), "allow");
 
 	if (g->no_network || !(none || (allow && strcmp(h->operation, "connect") == 0)))
 		return false;
@@ -145,7 +154,12 @@ static bool guess_network(const struct guesses *g, const struct output_hint *h, 
 static void on_hint(void *ctx, const struct output_hint *h)
 {
 	struct guesses *g = ctx;
-	struct violation v = { .kind = h->kind, .operation = h->operation, .source = "output", .hint = true, .error = h->error, .evidence = h->line,
+	struct violation v = { .kind = h->kind,
+			       .operation = h->operation,
+			       .source = "output",
+			       .hint = true,
+			       .error = h->error,
+			       .evidence = h->line,
 			       .port = -1 };
 	bool fits;
 
@@ -176,7 +190,8 @@ void process_hint_facts(struct process *p, struct store_batch *b)
 		return;
 	found.made = jval_of(p->sandbox_json, strlen(p->sandbox_json));
 	for (int i = 0; i < STREAM_COUNT; i++) {
-		uint64_t size = p->streams[i].ref[0] ? p->streams[i].size : 0, from = size > TAIL_BYTES ? size - TAIL_BYTES : 0;
+		uint64_t size = p->streams[i].ref[0] ? p->streams[i].size : 0,
+			 from = size > TAIL_BYTES ? size - TAIL_BYTES : 0;
 
 		if (!size)
 			continue;

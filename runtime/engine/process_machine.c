@@ -429,7 +429,8 @@ void engine_on_output_stalled(struct engine *g, const char *id, int stream, int 
 		return;
 	p->streams[stream].stalled = error != 0;
 	if (error)
-		engine_error(g, "output_stalled", "free disk space or raise the quota; the process waits and loses nothing",
+		engine_error(g, "output_stalled",
+			     "free disk space or raise the quota; the process waits and loses nothing",
 			     "%s of %s cannot be written: %s", stream_name(stream), id, strerror(error));
 }
 

@@ -1,6 +1,6 @@
 /*
- * What a process reached through the proxy: a row for each host and port, told in its terminal event. The proxy tells a new
- * runtime everything again, so nothing of this has to be in the log before the end.
+ * What a process reached through the proxy: a row for each host and port, told in its terminal event. The proxy tells a
+ * new runtime everything again, so nothing of this has to be in the log before the end.
  */
 
 #include "runtime/engine/engine_private.h"

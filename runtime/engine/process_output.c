@@ -2,8 +2,8 @@
  * Output as facts. The bytes are already in the spool (the kernel moved them there); here they are cited: the first
  * event after a quiet time goes out at once, then at most one every 50 ms for each process, each with the range that
  * came meanwhile and a preview of its beginning. Only where somebody types is more often better: what a terminal prints
- * first after input goes out at once and does not wait for company in its commit, and what follows within a quarter of a
- * second goes out every few milliseconds.
+ * first after input goes out at once and does not wait for company in its commit, and what follows within a quarter of
+ * a second goes out every few milliseconds.
  *
  * A stream that stays within the inline limit lives in the database, whole, and its spool file is removed at the end.
  * Past the limit it is *spilled*: from then on the cited bytes are synced and checksummed before the event commits.
@@ -17,10 +17,7 @@
 
 static const char *const stream_names[STREAM_COUNT] = { "stdout", "stderr", "pty" };
 
-const char *stream_name(int stream)
-{
-	return stream_names[stream];
-}
+const char *stream_name(int stream) { return stream_names[stream]; }
 
 int stream_index(struct jval name)
 {

@@ -20,10 +20,7 @@ static const char *const names[OWNER_KIND_COUNT] = {
 #undef OWNER
 };
 
-const char *owner_kind_name(enum owner_kind k)
-{
-	return names[k];
-}
+const char *owner_kind_name(enum owner_kind k) { return names[k]; }
 
 enum owner_kind owner_kind_find(const char *name)
 {
@@ -58,14 +55,16 @@ static void on_answer(void *ctx, const struct err *e, const char *json, size_t l
 	free(a);
 }
 
-void process_start_owned(struct engine *g, const struct start_request *r, const struct requester *by, enum owner_kind kind,
-			 const char *owner_id, char ret_process_id[40])
+void process_start_owned(struct engine *g, const struct start_request *r, const struct requester *by,
+			 enum owner_kind kind, const char *owner_id, char ret_process_id[40])
 {
 	if (r->process_id && (engine_process(g, r->process_id) || strmap_get(&g->held_starts, r->process_id))) {
 		snprintf(ret_process_id, ID_ROOM, "%s", r->process_id);
 		return;
 	}
-	struct caller c = { .uid = by->uid, .pid = by->pid, .role = by->role, .peer_fd = g->o.ports->peer_of(g->o.world, by->uid) };
+	struct caller c = {
+		.uid = by->uid, .pid = by->pid, .role = by->role, .peer_fd = g->o.ports->peer_of(g->o.world, by->uid)
+	};
 	struct first_answer *a = mem_zalloc(1, sizeof *a);
 	struct start_request owned = *r;
 
@@ -75,8 +74,10 @@ void process_start_owned(struct engine *g, const struct start_request *r, const 
 	owned.ret_process_id = ret_process_id;
 	a->waiting = true;
 	if (c.peer_fd < 0) {
-		err_set(&a->err, ERR_UNAVAILABLE, "no client of uid %u has connected since the daemon began, so nothing can be run in "
-			"its name; connect once and try again", by->uid);
+		err_set(&a->err, ERR_UNAVAILABLE,
+			"no client of uid %u has connected since the daemon began, so nothing can be run in "
+			"its name; connect once and try again",
+			by->uid);
 		a->refused = true;
 	} else {
 		engine_start_process(g, &owned, &c, on_answer, a);

@@ -3,8 +3,8 @@
 
 /*
  * For whom a process runs, when that is not a client that asked for it: a tool call, a task's attempt, a job's item, a
- * subagent, a hook. The owner's facts go into the same commits as the process's, and process.started names the owner, so
- * that after a restart the process finds it again.
+ * subagent, a hook. The owner's facts go into the same commits as the process's, and process.started names the owner,
+ * so that after a restart the process finds it again.
  *
  * A start on somebody's behalf needs that peer's socket, from which the spawner reads the credentials. Clients come and
  * go; the world keeps one socket for each uid it has met, and the guard a copy of it (ports.h: meet_peer, peer_of).
@@ -30,18 +30,19 @@ enum owner_kind {
 
 /* How it ended, in the words of the work it did. */
 struct process_outcome {
-	bool clean;               /* it ended by itself with exit code 0 */
-	bool ran;                 /* its command was executed */
-	int exit_code;            /* −1 = it has none */
-	const char *status;       /* completed, failed, cancelled, timed_out, lost */
-	const char *category;     /* NULL when clean; exit, spawn, sandbox, timeout, cancelled, transport, lost … */
-	const char *limit;        /* which limit ended it, or NULL */
-	const char *message;      /* for people; "" when clean */
+	bool clean;           /* it ended by itself with exit code 0 */
+	bool ran;             /* its command was executed */
+	int exit_code;        /* −1 = it has none */
+	const char *status;   /* completed, failed, cancelled, timed_out, lost */
+	const char *category; /* NULL when clean; exit, spawn, sandbox, timeout, cancelled, transport, lost … */
+	const char *limit;    /* which limit ended it, or NULL */
+	const char *message;  /* for people; "" when clean */
 };
 
 struct process_owner_ops {
 	/* The start was refused before anything of the process was written; `data` as in engine_reply_fn. */
-	void (*refused)(struct engine *g, const char *owner_id, const struct err *e, const char *data, unsigned long len);
+	void (*refused)(struct engine *g, const char *owner_id, const struct err *e, const char *data,
+			unsigned long len);
 	/* Whether it still wants this process, whose start had to wait. May be NULL: it does. */
 	bool (*wanted)(struct engine *g, const char *owner_id, const char *process_id);
 	/* Facts beside process.started. May be NULL. */
@@ -58,11 +59,11 @@ const char *owner_kind_name(enum owner_kind k);
 enum owner_kind owner_kind_find(const char *name); /* OWNER_NONE when there is none */
 
 /*
- * Starts a process for an owner. `by` is who asked for the work, in whose name and with whose rights it runs. The process
- * id is returned ("" when it was refused, and then ops->refused has been called). One that is given its id is started once, however often
- * that is asked for.
+ * Starts a process for an owner. `by` is who asked for the work, in whose name and with whose rights it runs. The
+ * process id is returned ("" when it was refused, and then ops->refused has been called). One that is given its id is
+ * started once, however often that is asked for.
  */
-void process_start_owned(struct engine *g, const struct start_request *r, const struct requester *by, enum owner_kind kind,
-			 const char *owner_id, char ret_process_id[40]);
+void process_start_owned(struct engine *g, const struct start_request *r, const struct requester *by,
+			 enum owner_kind kind, const char *owner_id, char ret_process_id[40]);
 
 #endif

@@ -2,12 +2,12 @@
  * What clients ask of a live process: input, signals, its end.
  *
  * Input is written in the order in which it was asked for, one request after the other, and answered when the pipe took
- * all of it and process.input is committed. An idempotent write first commits its intent: if the runtime dies between that
- * and the result, a repeated request learns that the outcome is not known, rather than writing twice.
+ * all of it and process.input is committed. An idempotent write first commits its intent: if the runtime dies between
+ * that and the result, a repeated request learns that the outcome is not known, rather than writing twice.
  *
- * What is typed into a terminal is a fact like other input, but not while the terminal shows nothing of it (no echo) and takes
- * whole lines (canonical): then it is a password, and how long it is is all that is kept. Programs that draw their screen
- * have no echo either, but take single keys.
+ * What is typed into a terminal is a fact like other input, but not while the terminal shows nothing of it (no echo)
+ * and takes whole lines (canonical): then it is a password, and how long it is is all that is kept. Programs that draw
+ * their screen have no echo either, but take single keys.
  */
 
 #include "runtime/engine/engine_private.h"
@@ -34,7 +34,8 @@ struct process *engine_live(struct engine *g, const char *id, const struct calle
 	if (view_process(g->o.store, c->uid, id, &doc, e) < 0)
 		return NULL;
 	if (jval_is_str(jval_get(jval_of(doc.data, doc.len), "status"), "lost"))
-		err_set(e, ERR_UNAVAILABLE, "process '%s' was lost: nothing can reach it, and whether it ended is not known", id);
+		err_set(e, ERR_UNAVAILABLE,
+			"process '%s' was lost: nothing can reach it, and whether it ended is not known", id);
 	else
 		err_set(e, ERR_STATE, "process '%s' has ended", id);
 	return NULL;
@@ -56,9 +57,10 @@ static void on_lost_told(void *ctx, const struct store_result *r)
 	free(l);
 }
 
-/* Something was asked of a process that was lost. Besides the refusal that is a warning in its session, durable before the answer. */
-static void refuse_lost(struct engine *g, const struct process_doc *d, const char *request, const struct err *e, const struct caller *c,
-			engine_reply_fn fn, void *ctx)
+/* Something was asked of a process that was lost. Besides the refusal that is a warning in its session, durable before
+ * the answer. */
+static void refuse_lost(struct engine *g, const struct process_doc *d, const char *request, const struct err *e,
+			const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	struct lost_refusal *l = mem_zalloc(1, sizeof *l);
 	struct store_batch *b = store_batch_new(g->o.store);
@@ -77,14 +79,15 @@ static void refuse_lost(struct engine *g, const struct process_doc *d, const cha
 	store_submit(g->o.store, b, STORE_MUST | STORE_NOW, on_lost_told, l);
 }
 
-static void refuse(struct engine *g, const char *id, const char *request, const struct err *e, const struct caller *c, engine_reply_fn fn,
-		   void *ctx)
+static void refuse(struct engine *g, const char *id, const char *request, const struct err *e, const struct caller *c,
+		   engine_reply_fn fn, void *ctx)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct process_doc d;
 	struct err ignored = ERR_INIT;
 
-	if (e->code == ERR_UNAVAILABLE && view_read(g->o.store, &process_shape, id, &text, &d, &ignored) == 0 && strcmp(d.status, "lost") == 0)
+	if (e->code == ERR_UNAVAILABLE && view_read(g->o.store, &process_shape, id, &text, &d, &ignored) == 0 &&
+	    strcmp(d.status, "lost") == 0)
 		refuse_lost(g, &d, request, e, c, fn, ctx);
 	else
 		fn(ctx, e, NULL, 0);
@@ -164,7 +167,8 @@ static void on_answer_committed(void *ctx, const struct store_result *r)
 		reply_err(&a->reply, r->err, NULL, 0);
 	} else {
 		a->json.len--;
-		buf_printf(&a->json, "%s\"sequence\":%llu}", a->json.len > 1 ? "," : "", (unsigned long long)r->last_sequence);
+		buf_printf(&a->json, "%s\"sequence\":%llu}", a->json.len > 1 ? "," : "",
+			   (unsigned long long)r->last_sequence);
 		reply_json(&a->reply, a->json.data, a->json.len);
 	}
 	buf_done(&a->json);
@@ -172,7 +176,8 @@ static void on_answer_committed(void *ctx, const struct store_result *r)
 }
 
 /* Gives `json` (an object) as the answer, with `sequence` added, once the batch is committed. */
-static void answer_after(struct engine *g, struct store_batch *b, unsigned flags, struct pending_reply *reply, struct buf *json)
+static void answer_after(struct engine *g, struct store_batch *b, unsigned flags, struct pending_reply *reply,
+			 struct buf *json)
 {
 	struct answer *a = mem_zalloc(1, sizeof *a);
 
@@ -298,7 +303,9 @@ static int input_write(struct process *p, struct process_input *in)
 			return 0;
 		if (n < 0) {
 			err_set(&e, ERR_STATE, "write to the standard input of '%s': %s", p->id,
-				errno == EPIPE ? "the process has closed it" : errno == EIO ? "the terminal is closed" : strerror(errno));
+				errno == EPIPE ? "the process has closed it"
+				: errno == EIO ? "the terminal is closed"
+					       : strerror(errno));
 			input_fail(p, in, &e);
 			return -1;
 		}
@@ -383,7 +390,7 @@ static void input_queue(struct engine *g, const char *id, const void *data, size
 	else if (p && p->stdin_closed && !process_has_tty(p) && !eof)
 		err_set(&e, ERR_STATE, "the standard input of '%s' is closed", id);
 	else if (p)
-		TAILQ_FOREACH(in, &p->inputs, link)
+		TAILQ_FOREACH (in, &p->inputs, link)
 			queued += in->len;
 	if (p && queued + n > INPUT_QUEUE_MAX)
 		err_set(&e, ERR_EXHAUSTED, "the process does not read: %zu bytes wait for it already", queued);
@@ -401,8 +408,8 @@ static void input_queue(struct engine *g, const char *id, const void *data, size
 	process_inputs_pump(p);
 }
 
-void engine_write_stdin(struct engine *g, const char *process_id, const void *p, size_t n, const struct caller *c, engine_reply_fn fn,
-			void *ctx)
+void engine_write_stdin(struct engine *g, const char *process_id, const void *p, size_t n, const struct caller *c,
+			engine_reply_fn fn, void *ctx)
 {
 	input_queue(g, process_id, p, n, false, c, fn, ctx);
 }
@@ -412,7 +419,8 @@ void engine_close_stdin(struct engine *g, const char *process_id, const struct c
 	input_queue(g, process_id, NULL, 0, true, c, fn, ctx);
 }
 
-void engine_close_output(struct engine *g, const char *process_id, int stream, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_close_output(struct engine *g, const char *process_id, int stream, const struct caller *c,
+			 engine_reply_fn fn, void *ctx)
 {
 	struct err e = ERR_INIT;
 	struct process *p = engine_live(g, process_id, c, &e);
@@ -449,8 +457,8 @@ void engine_close_output(struct engine *g, const char *process_id, int stream, c
 
 /* ---- the size of its terminal, signals and the end ---- */
 
-int engine_terminal_size(struct engine *g, const char *process_id, const struct caller *c, uint32_t *ret_rows, uint32_t *ret_cols,
-			 struct err *e)
+int engine_terminal_size(struct engine *g, const char *process_id, const struct caller *c, uint32_t *ret_rows,
+			 uint32_t *ret_cols, struct err *e)
 {
 	const struct process *p = engine_live(g, process_id, c, e);
 
@@ -463,8 +471,8 @@ int engine_terminal_size(struct engine *g, const char *process_id, const struct 
 	return 0;
 }
 
-void engine_resize_process(struct engine *g, const char *process_id, uint32_t rows, uint32_t cols, const struct caller *c,
-			   engine_reply_fn fn, void *ctx)
+void engine_resize_process(struct engine *g, const char *process_id, uint32_t rows, uint32_t cols,
+			   const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	struct err e = ERR_INIT;
 	struct process *p = engine_live(g, process_id, c, &e);
@@ -506,7 +514,8 @@ void engine_resize_process(struct engine *g, const char *process_id, uint32_t ro
 	answer_after(g, b, 0, &reply, &json);
 }
 
-void engine_signal_process(struct engine *g, const char *process_id, int sig, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_signal_process(struct engine *g, const char *process_id, int sig, const struct caller *c,
+			   engine_reply_fn fn, void *ctx)
 {
 	struct err e = ERR_INIT;
 	struct process *p = engine_live(g, process_id, c, &e);
@@ -557,6 +566,6 @@ void engine_terminate_process(struct engine *g, const char *process_id, const ch
 	w->terminate = true;
 	w->deadline_ns = UINT64_MAX;
 	TAILQ_INSERT_TAIL(&p->waiters, w, link);
-	process_enforce_end(p, PROCESS_END_USER, &by, sig ? sig : process_stop_signal(p), grace_ms == LIMIT_NONE ? g->o.stop_grace_ms : grace_ms,
-			    reason);
+	process_enforce_end(p, PROCESS_END_USER, &by, sig ? sig : process_stop_signal(p),
+			    grace_ms == LIMIT_NONE ? g->o.stop_grace_ms : grace_ms, reason);
 }

@@ -24,10 +24,10 @@
 
 /* Beside plan flags, in plan_kind. */
 #define KIND_HOST_NETWORK (1u << 29)
-#define KIND_LIMITS (1u << 30)          /* that are required */
-#define KIND_LIMITS_DEFAULT (1u << 31)  /* that are not */
-#define ENVIRONMENT_TOLD 200u /* names of variables in events */
-#define HOOKS_BESIDES 4096u /* processes of hooks, beyond maxProcesses */
+#define KIND_LIMITS (1u << 30)         /* that are required */
+#define KIND_LIMITS_DEFAULT (1u << 31) /* that are not */
+#define ENVIRONMENT_TOLD 200u          /* names of variables in events */
+#define HOOKS_BESIDES 4096u            /* processes of hooks, beyond maxProcesses */
 #define DISPLAY_MAX 2048u
 #define COMMAND_INLINE_MAX (16u * 1024) /* argv's JSON in events; longer ones go behind a ref */
 
@@ -84,12 +84,13 @@ static bool has_home(const struct profile *p, const char *home)
 }
 
 /*
- * Where the way out is, in every spelling that tools look for. What is on the sandbox's own loopback is not asked of the
- * proxy, but for names that are meant to lead to the host's.
+ * Where the way out is, in every spelling that tools look for. What is on the sandbox's own loopback is not asked of
+ * the proxy, but for names that are meant to lead to the host's.
  */
 static void proxy_variables(const struct profile *p, struct buf *out)
 {
-	static const char *const names[] = { "HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy" };
+	static const char *const names[] = { "HTTP_PROXY",  "http_proxy", "HTTPS_PROXY",
+					     "https_proxy", "ALL_PROXY",  "all_proxy" };
 	static const char *const without[] = { "NO_PROXY", "no_proxy" };
 	static const char *const own[] = { "localhost", "127.0.0.1", "::1" };
 
@@ -126,7 +127,8 @@ static void hook_variables(const char *workspace, struct buf *out)
 }
 
 /* Takes over what it begins with. */
-static void environment_build(struct process *p, const struct start_request *r, struct confinement *f, struct environment *v)
+static void environment_build(struct process *p, const struct start_request *r, struct confinement *f,
+			      struct environment *v)
 {
 	size_t count = 0, at = 0;
 
@@ -217,14 +219,11 @@ static void take_confinement(struct process *p, const struct confinement *f)
 	p->sandbox_json = buf_take(&json);
 }
 
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
+static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
 /*
- * The environment in the profile's facts: which variables there are, and a reference that is the same for two runs if and
- * only if all values are. The values themselves, which may be secrets, are in no fact.
+ * The environment in the profile's facts: which variables there are, and a reference that is the same for two runs if
+ * and only if all values are. The values themselves, which may be secrets, are in no fact.
  */
 static void tell_environment(struct process *p, const struct environment *v)
 {
@@ -266,8 +265,8 @@ static uint32_t limits_kind(const struct plan_limits *l)
 	return kind;
 }
 
-static int plan_for(struct process *p, const struct start_request *r, struct confinement *f, const char *const *argv, size_t argc,
-		    struct buf *plan, struct err *e)
+static int plan_for(struct process *p, const struct start_request *r, struct confinement *f, const char *const *argv,
+		    size_t argc, struct buf *plan, struct err *e)
 {
 	struct environment env = { 0 };
 
@@ -279,7 +278,8 @@ static int plan_for(struct process *p, const struct start_request *r, struct con
 		.tty_rows = p->tty_rows,
 		.tty_cols = p->tty_cols,
 		.cwd = p->cwd,
-		.argv = argv, .argc = argc,
+		.argv = argv,
+		.argc = argc,
 		.envv = env.vars,
 		.envc = env.count,
 		.cpu_ms = p->limits.cpu_ms,
@@ -288,8 +288,8 @@ static int plan_for(struct process *p, const struct start_request *r, struct con
 	};
 	profile_plan(&f->profile, &f->mounts, &spec);
 	p->plan_layers = spec.layers;
-	p->plan_kind = (spec.flags & (PLAN_PRIVATE_ROOT | PLAN_COW)) | (spec.network == PLAN_NET_HOST ? KIND_HOST_NETWORK : 0) |
-		       limits_kind(&spec.limits);
+	p->plan_kind = (spec.flags & (PLAN_PRIVATE_ROOT | PLAN_COW)) |
+		       (spec.network == PLAN_NET_HOST ? KIND_HOST_NETWORK : 0) | limits_kind(&spec.limits);
 	int rc = plan_build(&spec, plan, e);
 	environment_done(&env);
 	if (rc == 0)
@@ -303,7 +303,8 @@ static void streams_make(struct process *p, const struct confinement *f, struct 
 				      .expected = p->engine->expected };
 	ret->hosts = f->profile.confined && f->profile.network == PLAN_NET_ALLOW ? &f->profile.hosts : NULL;
 	for (int i = 0; i < STREAM_COUNT; i++) {
-		bool unused = i == STREAM_PTY ? !process_has_tty(p) : process_has_tty(p) || (i == STREAM_STDERR && p->stderr_merge);
+		bool unused = i == STREAM_PTY ? !process_has_tty(p)
+					      : process_has_tty(p) || (i == STREAM_STDERR && p->stderr_merge);
 		if (unused) {
 			p->streams[i].ended = true;
 			continue;
@@ -333,14 +334,18 @@ static void count_process(void *ctx, const char *id, void *value)
 static int check_share(struct engine *g, uint32_t uid, bool hooks, struct err *e)
 {
 	struct uid_count c = { .uid = uid, .hooks = hooks };
-	size_t share = hooks ? HOOKS_BESIDES / 2 : g->o.max_processes_per_uid ? g->o.max_processes_per_uid : (g->o.max_processes + 1) / 2;
+	size_t share = hooks                        ? HOOKS_BESIDES / 2
+		       : g->o.max_processes_per_uid ? g->o.max_processes_per_uid
+						    : (g->o.max_processes + 1) / 2;
 
 	if (uid == 0 || uid == g->o.owner_uid)
 		return 0;
 	strmap_each(&g->processes, count_process, &c);
 	if (c.n < share)
 		return 0;
-	return err_set(e, ERR_EXHAUSTED, hooks ? "%zu hooks of uid %u run, which is the limit" : "%zu processes of uid %u are live, which is the limit (maxProcessesPerUid)",
+	return err_set(e, ERR_EXHAUSTED,
+		       hooks ? "%zu hooks of uid %u run, which is the limit"
+			     : "%zu processes of uid %u are live, which is the limit (maxProcessesPerUid)",
 		       c.n, uid);
 }
 
@@ -352,7 +357,8 @@ static int request_check(struct engine *g, const struct start_request *r, const 
 	if (r->owner == OWNER_HOOK && g->hook_processes >= HOOKS_BESIDES)
 		return err_set(e, ERR_EXHAUSTED, "%zu hooks run, which is the limit", g->hook_processes);
 	if (r->owner != OWNER_HOOK && !r->hooked && g->processes.count - g->hook_processes >= g->o.max_processes)
-		return err_set(e, ERR_EXHAUSTED, "%zu processes are live, which is the limit (maxProcesses)", g->processes.count - g->hook_processes);
+		return err_set(e, ERR_EXHAUSTED, "%zu processes are live, which is the limit (maxProcesses)",
+			       g->processes.count - g->hook_processes);
 	if (!r->hooked && !r->approval && check_share(g, c->uid, r->owner == OWNER_HOOK, e) < 0)
 		return -1;
 	if (store_full(g->o.store))
@@ -360,10 +366,7 @@ static int request_check(struct engine *g, const struct start_request *r, const 
 	return r->task_id && !r->owner ? task_may_run(g, r->task_id, e) : 0;
 }
 
-static void copy_id(char dst[ID_ROOM], const char *src)
-{
-	snprintf(dst, ID_ROOM, "%s", src ? src : "");
-}
+static void copy_id(char dst[ID_ROOM], const char *src) { snprintf(dst, ID_ROOM, "%s", src ? src : ""); }
 
 static void process_take_request(struct process *p, const struct start_request *r, const struct caller *c)
 {
@@ -396,10 +399,11 @@ static void process_take_request(struct process *p, const struct start_request *
 }
 
 /*
- * Nothing was written. The owner of a start that was kept (start_hold.h) has its answer behind it, and is told like one whose
- * process was refused by policy.
+ * Nothing was written. The owner of a start that was kept (start_hold.h) has its answer behind it, and is told like one
+ * whose process was refused by policy.
  */
-static void refuse(struct engine *g, const struct start_request *r, const struct err *e, bool late, engine_reply_fn fn, void *ctx)
+static void refuse(struct engine *g, const struct start_request *r, const struct err *e, bool late, engine_reply_fn fn,
+		   void *ctx)
 {
 	buf_auto struct buf data = BUF_INIT;
 	struct jw w = jw_on(&data);
@@ -410,7 +414,6 @@ static void refuse(struct engine *g, const struct start_request *r, const struct
 	if (late && r->owner)
 		process_owners[r->owner]->refused(g, r->owner_id, e, data.len ? data.data : NULL, data.len);
 }
-
 
 /* It was given its session, thread and turn when it began to wait. */
 static int take_approval(struct process *p, const struct start_approval *a)
@@ -433,8 +436,8 @@ static int take_hooked(struct process *p, const struct start_hooked *h)
 	return 0;
 }
 
-static void process_launch(struct process *p, const struct start_request *r, const struct confinement *f, const struct buf *plan,
-			   const struct caller *c)
+static void process_launch(struct process *p, const struct start_request *r, const struct confinement *f,
+			   const struct buf *plan, const struct caller *c)
 {
 	const uint32_t flags = ((const struct plan_head *)(const void *)plan->data)->flags;
 	struct engine *g = p->engine;
@@ -458,14 +461,16 @@ static void process_launch(struct process *p, const struct start_request *r, con
 	process_prepare_facts(p);
 }
 
-static void start(struct engine *g, const struct start_request *r, const struct caller *c, struct start_hold *held, engine_reply_fn fn, void *ctx);
+static void start(struct engine *g, const struct start_request *r, const struct caller *c, struct start_hold *held,
+		  engine_reply_fn fn, void *ctx);
 
 static void start_held(struct engine *g, struct start_hold *h)
 {
 	const struct start_request *r = &h->record.spec.request;
 
 	strmap_del(&g->held_starts, r->process_id);
-	if (r->owner && process_owners[r->owner]->wanted && !process_owners[r->owner]->wanted(g, r->owner_id, r->process_id)) {
+	if (r->owner && process_owners[r->owner]->wanted &&
+	    !process_owners[r->owner]->wanted(g, r->owner_id, r->process_id)) {
 		struct err e = ERR_INIT;
 		err_set(&e, ERR_STATE, "it is not wanted any more");
 		h->fn(h->ctx, &e, NULL, 0);
@@ -476,8 +481,9 @@ static void start_held(struct engine *g, struct start_hold *h)
 }
 
 /* 1: it waits for the policy of its place; `held` is kept then, or made. */
-static int find_rules(struct engine *g, const struct start_request *r, const struct caller *c, const struct confinement *f, struct start_hold *held,
-		      engine_reply_fn fn, void *ctx, const struct policy_rules **ret, struct err *e)
+static int find_rules(struct engine *g, const struct start_request *r, const struct caller *c,
+		      const struct confinement *f, struct start_hold *held, engine_reply_fn fn, void *ctx,
+		      const struct policy_rules **ret, struct err *e)
 {
 	int found = policy_place_rules(g, f, &r->sandbox, c, held ? held->since_ns : 0, ret, e);
 
@@ -493,8 +499,9 @@ static int find_rules(struct engine *g, const struct start_request *r, const str
 }
 
 /* Its sandbox, and the rules that hold there: 1 = they come later. */
-static int prepare(struct engine *g, const struct start_request *r, const struct caller *c, struct confinement *f, struct start_hold *held,
-		   engine_reply_fn fn, void *ctx, const struct policy_rules **ret, struct err *e)
+static int prepare(struct engine *g, const struct start_request *r, const struct caller *c, struct confinement *f,
+		   struct start_hold *held, engine_reply_fn fn, void *ctx, const struct policy_rules **ret,
+		   struct err *e)
 {
 	if (request_check(g, r, c, e) < 0 || confinement_make(g, &r->sandbox, c, f, e) < 0)
 		return -1;
@@ -505,8 +512,8 @@ static int prepare(struct engine *g, const struct start_request *r, const struct
 }
 
 /* Its mode may want a narrower one than was made. */
-static int confine_for_mode(struct process *p, const struct start_request *r, const struct caller *c, const struct policy_rules *rules,
-			    struct confinement *f, struct err *e)
+static int confine_for_mode(struct process *p, const struct start_request *r, const struct caller *c,
+			    const struct policy_rules *rules, struct confinement *f, struct err *e)
 {
 	int changed = permission_confine(p, r, c, rules, f, e);
 
@@ -520,8 +527,9 @@ static int confine_for_mode(struct process *p, const struct start_request *r, co
 }
 
 /* The process, with its place in a session and its plan; NULL = it was refused. */
-static struct process *make_process(struct engine *g, const struct start_request *r, const struct caller *c, const struct policy_rules *rules,
-				    struct confinement *f, const char *const *argv, size_t argc, struct buf *plan, struct err *e)
+static struct process *make_process(struct engine *g, const struct start_request *r, const struct caller *c,
+				    const struct policy_rules *rules, struct confinement *f, const char *const *argv,
+				    size_t argc, struct buf *plan, struct err *e)
 {
 	struct process *p;
 	char id[ID_TEXT_MAX];
@@ -540,7 +548,9 @@ static struct process *make_process(struct engine *g, const struct start_request
 	process_take_request(p, r, c);
 	take_confinement(p, f);
 	p->home = mem_strdup(permission_home(f, r)); /* the plan takes the environment over */
-	if ((r->approval ? take_approval(p, r->approval) : r->hooked ? take_hooked(p, r->hooked) : session_resolve(p, r, c, e)) == 0 &&
+	if ((r->approval ? take_approval(p, r->approval)
+	     : r->hooked ? take_hooked(p, r->hooked)
+			 : session_resolve(p, r, c, e)) == 0 &&
 	    confine_for_mode(p, r, c, rules, f, e) == 0 && plan_for(p, r, f, argv, argc, plan, e) == 0)
 		return p;
 	if (waited)
@@ -550,7 +560,8 @@ static struct process *make_process(struct engine *g, const struct start_request
 	return NULL;
 }
 
-static void start(struct engine *g, const struct start_request *r, const struct caller *c, struct start_hold *held, engine_reply_fn fn, void *ctx)
+static void start(struct engine *g, const struct start_request *r, const struct caller *c, struct start_hold *held,
+		  engine_reply_fn fn, void *ctx)
 {
 	const char *const shell[] = { "/bin/sh", "-c", r->command_line };
 	const char *const *argv = r->command_line ? shell : r->argv;
@@ -604,7 +615,8 @@ static uint64_t sandbox_hint(const struct sandbox_request *r, uint32_t uid)
 	return hash64(cwd, strlen(cwd), hash64(profile, strlen(profile), uid));
 }
 
-void engine_start_process(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_start_process(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn,
+			  void *ctx)
 {
 	if (g->o.ports->expect && !r->tty_rows && !r->sandbox.change.cow)
 		g->expected = g->o.ports->expect(g->o.world, sandbox_hint(&r->sandbox, c->uid));

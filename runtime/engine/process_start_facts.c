@@ -190,7 +190,4 @@ void process_answer_start(struct process *p)
 }
 
 /* It could not even be cloned: the attempt is a fact all the same. process_end.c writes its end. */
-void process_submit_unstarted(struct process *p)
-{
-	store_submit(p->engine->o.store, take_facts(p), 0, NULL, NULL);
-}
+void process_submit_unstarted(struct process *p) { store_submit(p->engine->o.store, take_facts(p), 0, NULL, NULL); }

@@ -1,7 +1,8 @@
 /*
- * Refusals as facts. The first of its kind is written at once; equal ones that follow are counted and written together, at
- * most once a second and before the end, each event with the exact number that it stands for. So a flood costs one event a
- * second and loses no count. Past so many different ones the rest goes into one row for each kind, still counted.
+ * Refusals as facts. The first of its kind is written at once; equal ones that follow are counted and written together,
+ * at most once a second and before the end, each event with the exact number that it stands for. So a flood costs one
+ * event a second and loses no count. Past so many different ones the rest goes into one row for each kind, still
+ * counted.
  *
  * What every day brings (violation_is_benign) is only counted, in the terminal event.
  */
@@ -78,7 +79,9 @@ static struct violation_row *add_row(struct process_violations *s, const struct 
 /* Where what does not fit any more is counted. */
 static struct violation_row *rest_row(struct process_violations *s, const struct violation *v)
 {
-	struct violation rest = { .kind = v->kind, .operation = "other", .source = v->source, .port = -1, .pid = v->pid };
+	struct violation rest = {
+		.kind = v->kind, .operation = "other", .source = v->source, .port = -1, .pid = v->pid
+	};
 	struct violation_row *r;
 
 	memcpy(rest.comm, v->comm, sizeof rest.comm);
@@ -113,8 +116,10 @@ bool process_cwd_is_private(const struct process *p)
 	struct jval made = jval_of(p->sandbox_json, strlen(p->sandbox_json));
 	if (jval_str(jval_get(made, "cwd"), cwd, sizeof cwd) >= sizeof cwd)
 		return false;
-	size_t own = process_path_depth(cwd, jval_get(made, "private")), tmp = process_path_depth(cwd, jval_of(temporary, sizeof temporary - 1));
-	size_t kept = process_path_depth(cwd, jval_get(made, "writeRoots")), shown = process_path_depth(cwd, jval_get(made, "readRoots"));
+	size_t own = process_path_depth(cwd, jval_get(made, "private")),
+	       tmp = process_path_depth(cwd, jval_of(temporary, sizeof temporary - 1));
+	size_t kept = process_path_depth(cwd, jval_get(made, "writeRoots")),
+	       shown = process_path_depth(cwd, jval_get(made, "readRoots"));
 	own = tmp > own ? tmp : own;
 	return own > kept && own > shown;
 }
@@ -128,11 +133,14 @@ static bool is_plain(const char *path)
 	return path[0] == '/';
 }
 
-/* The deepest rule about a path decides. What a write root should let pass and does not is somewhere else, or somebody else's. */
+/* The deepest rule about a path decides. What a write root should let pass and does not is somewhere else, or somebody
+ * else's. */
 static const char *file_reason(struct jval made, const struct violation *v)
 {
-	size_t write = process_path_depth(v->path, jval_get(made, "writeRoots")), read = process_path_depth(v->path, jval_get(made, "readRoots"));
-	size_t hidden = process_path_depth(v->path, jval_get(made, "hidden")), empty = process_path_depth(v->path, jval_get(made, "private"));
+	size_t write = process_path_depth(v->path, jval_get(made, "writeRoots")),
+	       read = process_path_depth(v->path, jval_get(made, "readRoots"));
+	size_t hidden = process_path_depth(v->path, jval_get(made, "hidden")),
+	       empty = process_path_depth(v->path, jval_get(made, "private"));
 	size_t shut = process_path_depth(v->path, jval_get(made, "protected")), open = write > empty ? write : empty;
 	bool reads = strcmp(v->operation, "read") == 0 || strcmp(v->operation, "execute") == 0;
 
@@ -155,8 +163,9 @@ static const char *network_reason(struct jval made, const struct violation *v)
 		return "a port below 1024";
 	if (v->error != ENETUNREACH && strcmp(v->operation, "lookup") != 0)
 		return NULL;
-	return jval_is_str(jval_get(made, "network"), "host") ? "the host has no route there" :
-	       jval_is_str(jval_get(made, "network"), "allow") ? "only through the proxy" : "no network";
+	return jval_is_str(jval_get(made, "network"), "host")    ? "the host has no route there"
+	       : jval_is_str(jval_get(made, "network"), "allow") ? "only through the proxy"
+								 : "no network";
 }
 
 const char *process_violation_reason(const struct process *p, const struct violation *v)
@@ -186,7 +195,7 @@ struct opening {
 	struct open_one {
 		char what[PATH_MAX];
 		bool write;
-	} *paths;
+	} * paths;
 	size_t npaths;
 	char hosts[DIFFERENT_MAX][300];
 	size_t nhosts;
@@ -219,7 +228,8 @@ static void open_host(struct opening *o, const struct violation *v)
 	const char *host = v->host[0] ? v->host : v->address;
 	bool six = !v->host[0] && strchr(host, ':');
 
-	snprintf(what, sizeof what, v->port > 0 ? "%s%s%s:%d" : "%s%s%s", six ? "[" : "", host, six ? "]" : "", v->port);
+	snprintf(what, sizeof what, v->port > 0 ? "%s%s%s:%d" : "%s%s%s", six ? "[" : "", host, six ? "]" : "",
+		 v->port);
 	for (size_t i = 0; i < o->nhosts; i++)
 		if (strcmp(o->hosts[i], what) == 0)
 			return;
@@ -232,11 +242,13 @@ static void open_folder(const struct violation *v, struct open_one *one)
 {
 	char *slash = strrchr(one->what, '/');
 
-	if (!v->directory && strcmp(v->operation, "write") != 0 && strcmp(v->operation, "metadata") != 0 && slash > one->what)
+	if (!v->directory && strcmp(v->operation, "write") != 0 && strcmp(v->operation, "metadata") != 0 &&
+	    slash > one->what)
 		*slash = '\0';
 }
 
-/* Only what the sandbox refused by itself, and would not if it were asked: not what is protected, denied, or not the user's to have. */
+/* Only what the sandbox refused by itself, and would not if it were asked: not what is protected, denied, or not the
+ * user's to have. */
 static void open_for(const struct process *p, const struct violation *v, struct opening *o)
 {
 	const char *why = process_violation_reason(p, v);
@@ -244,13 +256,16 @@ static void open_for(const struct process *p, const struct violation *v, struct 
 
 	if (!why)
 		return;
-	/* A host that nobody has named, or one that was tried without any network; resolvers are not reached through the proxy. */
+	/* A host that nobody has named, or one that was tried without any network; resolvers are not reached through
+	 * the proxy. */
 	bool unnamed = v->host[0] && strcmp(why, "not in the allowed hosts") == 0;
-	bool unconnected = (v->host[0] || (v->address[0] && v->port > 0 && v->port != RESOLVER_PORT)) && strcmp(why, "no network") == 0;
+	bool unconnected = (v->host[0] || (v->address[0] && v->port > 0 && v->port != RESOLVER_PORT)) &&
+			   strcmp(why, "no network") == 0;
 	if (strcmp(v->kind, "network") == 0 && (unnamed || unconnected)) {
 		open_host(o, v);
 	} else if (strcmp(v->kind, "filesystem") == 0 && v->path[0] == '/' && v->path[1]) {
-		bool hidden = strcmp(why, "hidden") == 0, reads = strcmp(v->operation, "read") == 0 || strcmp(v->operation, "execute") == 0;
+		bool hidden = strcmp(why, "hidden") == 0,
+		     reads = strcmp(v->operation, "read") == 0 || strcmp(v->operation, "execute") == 0;
 		one.write = strcmp(why, "outside the write roots") == 0 || (hidden && !reads);
 		snprintf(one.what, sizeof one.what, "%s", v->path);
 		if (one.write)
@@ -433,10 +448,7 @@ bool process_violations_any(const struct process *p, const char *kind)
 	return false;
 }
 
-bool process_violations_guessed(const struct process *p)
-{
-	return p->violations && p->violations->hints;
-}
+bool process_violations_guessed(const struct process *p) { return p->violations && p->violations->hints; }
 
 void process_violation_hint(struct process *p, const struct violation *v, struct store_batch *b)
 {

@@ -1,22 +1,23 @@
 /*
  * Honest recovery. For every process that the log calls live, in this order: the guard still holds the very attempt
- * that was committed → alive, or exited meanwhile: adopted, its output goes on from where the spool ends; otherwise → lost. Never does a pid
- * decide. What the guard holds and the log does not call live was never committed, or has ended: it is abandoned.
+ * that was committed → alive, or exited meanwhile: adopted, its output goes on from where the spool ends; otherwise →
+ * lost. Never does a pid decide. What the guard holds and the log does not call live was never committed, or has ended:
+ * it is abandoned.
  *
  * A gate is opened again for every adopted process: the byte is read once, by a command that was still waiting.
  */
 
 #include "runtime/engine/engine_private.h"
 
-#include "runtime/engine/channel.h"
-#include "runtime/engine/history.h"
-#include "runtime/engine/hook.h"
-#include "runtime/engine/subagent.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/action.h"
+#include "runtime/engine/channel.h"
+#include "runtime/engine/history.h"
+#include "runtime/engine/hook.h"
 #include "runtime/engine/permission.h"
+#include "runtime/engine/subagent.h"
 #include "runtime/engine/tool.h"
 #include "runtime/engine/turn.h"
 #include "runtime/view/view.h"
@@ -28,18 +29,15 @@ struct recovery {
 	const struct recovery_ports *ports;
 	const struct port_held *held;
 	size_t nheld;
-	bool *claimed;               /* by index in held */
+	bool *claimed; /* by index in held */
 	struct process **lost, **alive, **exited;
 	size_t nlost, nalive, nexited;
-	bool degraded;               /* something of the log could not be settled */
+	bool degraded; /* something of the log could not be settled */
 };
 
 /* ---- a process from its document, which has what process.started said: the event itself may be pruned by now ---- */
 
-static void copy_member(struct jval v, char *dst, size_t cap)
-{
-	jval_str(v, dst, cap);
-}
+static void copy_member(struct jval v, char *dst, size_t cap) { jval_str(v, dst, cap); }
 
 static uint64_t limit_member(struct jval limits, const char *name)
 {
@@ -72,10 +70,14 @@ static void take_owner(struct process *p, struct jval owner)
 /* false: it was never started. */
 static bool take_document(struct process *p, struct jval m)
 {
-	const struct { const char *member; char *dst; } ids[] = {
-		{ "sessionId", p->session_id }, { "threadId", p->thread_id }, { "turnId", p->turn_id }, { "taskId", p->task_id },
-		{ "toolCallId", p->tool_call_id }, { "traceId", p->trace_id }, { "runId", p->run_id }, { "attemptId", p->attempt_id },
-		{ "stepId", p->step_id }, { "jobId", p->job_id }, { "jobItemId", p->job_item_id }, { "subagentId", p->subagent_id },
+	const struct {
+		const char *member;
+		char *dst;
+	} ids[] = {
+		{ "sessionId", p->session_id }, { "threadId", p->thread_id },      { "turnId", p->turn_id },
+		{ "taskId", p->task_id },       { "toolCallId", p->tool_call_id }, { "traceId", p->trace_id },
+		{ "runId", p->run_id },         { "attemptId", p->attempt_id },    { "stepId", p->step_id },
+		{ "jobId", p->job_id },         { "jobItemId", p->job_item_id },   { "subagentId", p->subagent_id },
 	};
 	struct jval limits = jval_get(m, "limits");
 	char started[CLOCK_TEXT_MAX];
@@ -104,9 +106,12 @@ static bool take_document(struct process *p, struct jval m)
 	p->stderr_merge = jval_is_str(jval_get(m, "stderr"), "merge");
 	p->end_with_client = jval_is_str(jval_get(m, "onDisconnect"), "terminate");
 	p->limits = (struct process_limits){
-		.wall_ms = limit_member(limits, "wallMs"), .idle_ms = limit_member(limits, "idleMs"),
-		.cpu_ms = limit_member(limits, "cpuMs"), .open_files = limit_member(limits, "openFiles"),
-		.file_bytes = limit_member(limits, "fileBytes"), .output_bytes = limit_member(limits, "outputBytes"),
+		.wall_ms = limit_member(limits, "wallMs"),
+		.idle_ms = limit_member(limits, "idleMs"),
+		.cpu_ms = limit_member(limits, "cpuMs"),
+		.open_files = limit_member(limits, "openFiles"),
+		.file_bytes = limit_member(limits, "fileBytes"),
+		.output_bytes = limit_member(limits, "outputBytes"),
 	};
 	take_streams(p, jval_get(m, "outputRefs"));
 	return true;
@@ -240,8 +245,9 @@ static void lost_facts(struct recovery *r, struct process *p, struct store_batch
 	process_autorun_member(p, &f.w);
 	fact_close(&f, b);
 	session_end_facts(p, b, "lost", "lost", "the process was lost");
-	const struct process_outcome o = { .ran = true, .exit_code = -1, .status = "lost", .category = "lost",
-		.message = "the process was lost" };
+	const struct process_outcome o = {
+		.ran = true, .exit_code = -1, .status = "lost", .category = "lost", .message = "the process was lost"
+	};
 	if (p->owner)
 		process_owners[p->owner]->ended(p, &o, b);
 }
@@ -353,7 +359,8 @@ static size_t abandon_the_rest(struct recovery *r)
 	return n;
 }
 
-int engine_recover(struct engine *g, const struct recovery_ports *ports, const struct port_held *held, size_t nheld, struct err *e)
+int engine_recover(struct engine *g, const struct recovery_ports *ports, const struct port_held *held, size_t nheld,
+		   struct err *e)
 {
 	struct recovery r = { .engine = g, .ports = ports, .held = held, .nheld = nheld };
 	int status = 0, fresh = find_system_session(g, e);

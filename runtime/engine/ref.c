@@ -32,7 +32,8 @@ void ref_keep_as(struct store_batch *b, const struct ref_owner *o, const char *r
 	fact_close(&f, b);
 }
 
-void ref_text(struct store_batch *b, struct jw *w, const struct ref_owner *o, const char *key, const char *ref_key, const char *text, size_t n)
+void ref_text(struct store_batch *b, struct jw *w, const struct ref_owner *o, const char *key, const char *ref_key,
+	      const char *text, size_t n)
 {
 	char ref[ID_TEXT_MAX];
 

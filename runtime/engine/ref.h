@@ -2,8 +2,8 @@
 #define BAILIFF_ENGINE_REF_H
 
 /*
- * Texts that are too long for an event: kept whole behind an output ref, readable with read_output. The fact that tells of it
- * is output.spilled, in the same batch.
+ * Texts that are too long for an event: kept whole behind an output ref, readable with read_output. The fact that tells
+ * of it is output.spilled, in the same batch.
  */
 
 #include "runtime/event/id.h"
@@ -18,17 +18,19 @@ struct store_batch;
 struct ref_owner {
 	uint32_t uid;
 	const char *session_id, *thread_id, *turn_id, *task_id, *tool_call_id;
-	const char *kind, *id;     /* "channel" and its id: for the reader */
-	const char *media_type;    /* NULL = text/plain */
+	const char *kind, *id;  /* "channel" and its id: for the reader */
+	const char *media_type; /* NULL = text/plain */
 };
 void ref_keep(struct store_batch *b, const struct ref_owner *o, const void *p, size_t n, char ret_ref[ID_TEXT_MAX]);
-void ref_keep_as(struct store_batch *b, const struct ref_owner *o, const char *ref, const void *p, size_t n); /* one that was made before */
+void ref_keep_as(struct store_batch *b, const struct ref_owner *o, const char *ref, const void *p,
+		 size_t n); /* one that was made before */
 
 #define REF_INLINE_MAX 2048u
 /*
- * A text in an event: whole under `key` when it is at most REF_INLINE_MAX bytes; otherwise its beginning, and the whole behind
- * `ref_key` (NULL key: nothing is shown of it then).
+ * A text in an event: whole under `key` when it is at most REF_INLINE_MAX bytes; otherwise its beginning, and the whole
+ * behind `ref_key` (NULL key: nothing is shown of it then).
  */
-void ref_text(struct store_batch *b, struct jw *w, const struct ref_owner *o, const char *key, const char *ref_key, const char *text, size_t n);
+void ref_text(struct store_batch *b, struct jw *w, const struct ref_owner *o, const char *key, const char *ref_key,
+	      const char *text, size_t n);
 
 #endif

@@ -11,10 +11,7 @@
 
 #define SHOWN_MAX 48u /* candidates of each sort that an event tells */
 
-void engine_set_models(struct engine *g, const struct policy_models *models)
-{
-	g->models = models;
-}
+void engine_set_models(struct engine *g, const struct policy_models *models) { g->models = models; }
 
 /* ---- what is known of limits ---- */
 
@@ -25,7 +22,8 @@ struct limits_lookup {
 	uint64_t now;
 };
 
-static bool limit_holds(struct limits_lookup *l, const char *kind, const struct policy_model *m, const char *model, uint64_t *reset)
+static bool limit_holds(struct limits_lookup *l, const char *kind, const struct policy_model *m, const char *model,
+			uint64_t *reset)
 {
 	buf_auto struct buf text = BUF_INIT;
 	char key[VIEW_MONEY_KEY];
@@ -50,9 +48,12 @@ static void limits_of(void *ctx, const struct policy_model *m, struct routing_li
 
 	ret->rate_limited = limit_holds(l, "rate_limit", m, m->model, &ret->reset_us) ||
 			    limit_holds(l, "rate_limit", m, NULL, &ret->reset_us);
-	ret->quota_blocked = limit_holds(l, "quota", m, m->model, &ret->reset_us) || limit_holds(l, "quota", m, NULL, &ret->reset_us);
-	ret->budget_blocked = limit_holds(l, "budget", m, m->model, &ret->reset_us) || limit_holds(l, "budget", m, NULL, &ret->reset_us) ||
-			      (m->price.known && budget_spent(l->engine, l->uid, l->session_id, l->now, &ret->reset_us));
+	ret->quota_blocked = limit_holds(l, "quota", m, m->model, &ret->reset_us) ||
+			     limit_holds(l, "quota", m, NULL, &ret->reset_us);
+	ret->budget_blocked = limit_holds(l, "budget", m, m->model, &ret->reset_us) ||
+			      limit_holds(l, "budget", m, NULL, &ret->reset_us) ||
+			      (m->price.known &&
+			       budget_spent(l->engine, l->uid, l->session_id, l->now, &ret->reset_us));
 }
 
 /* ---- how it is told ---- */
@@ -141,8 +142,8 @@ static const char *capability_gap(const struct routing_outcome *o)
 	return NULL;
 }
 
-static void decision_json(struct engine *g, const struct routing_ask *r, const struct routing_outcome *o, const struct limits_lookup *l,
-			  struct buf *out)
+static void decision_json(struct engine *g, const struct routing_ask *r, const struct routing_outcome *o,
+			  const struct limits_lookup *l, struct buf *out)
 {
 	const struct policy_model *m = o->fitting ? o->candidate[0].model : NULL;
 	const bool asked = r->want.provider || r->want.model;
@@ -221,7 +222,8 @@ static int routing_scope_of(struct engine *g, const struct routing_ask *r, struc
 	if (found != 0)
 		return found < 0 ? -1 : err_field(e, "turnId", "'%.64s' is not known", r->turn_id);
 	if (t.ended)
-		return err_set(e, ERR_STATE, "turn '%.64s' has ended: route a turn before or while it runs", r->turn_id);
+		return err_set(e, ERR_STATE, "turn '%.64s' has ended: route a turn before or while it runs",
+			       r->turn_id);
 	task_auto struct task named = TASK_INIT;
 	if (r->task_id && task_get(g, r->task_id, &s->deed->caller, &named, e) < 0)
 		return -1;
@@ -303,7 +305,8 @@ static void outcome_facts(const struct routing_scope *s, const struct routing_as
 	}
 }
 
-void engine_resolve_routing(struct engine *g, const struct routing_ask *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_resolve_routing(struct engine *g, const struct routing_ask *r, const struct caller *c, engine_reply_fn fn,
+			    void *ctx)
 {
 	struct routing_outcome *o = mem_zalloc(1, sizeof *o);
 	struct deed *d = deed_new(g, c, fn, ctx);
@@ -317,7 +320,9 @@ void engine_resolve_routing(struct engine *g, const struct routing_ask *r, const
 		free(o);
 		return;
 	}
-	struct limits_lookup l = { .engine = g, .uid = s.uid, .session_id = s.session_id, .now = g->o.ports->real_us(g->o.world) };
+	struct limits_lookup l = {
+		.engine = g, .uid = s.uid, .session_id = s.session_id, .now = g->o.ports->real_us(g->o.world)
+	};
 	routing_decide(g->models, &r->want, limits_of, &l, o);
 	if (!s.task_id[0])
 		internal_task(&s);

@@ -48,11 +48,14 @@ static int resolve_thread(struct process *p, const char *thread_id, struct err *
 		return r < 0 ? -1 : field_err(e, ERR_NOT_FOUND, "threadId", "is not known", thread_id);
 	struct turn_queue q;
 	char active[ID_ROOM];
-	if (turn_queue_read(p->engine, thread_id, &q, e) < 0 || (r = turn_thread_busy(p->engine, thread_id, active, e)) < 0)
+	if (turn_queue_read(p->engine, thread_id, &q, e) < 0 ||
+	    (r = turn_thread_busy(p->engine, thread_id, active, e)) < 0)
 		return -1;
 	if (r || q.count)
-		return field_err(e, ERR_CONFLICT, "threadId", r ? "has an active turn: wait for it, or leave threadId out" :
-				 "has turns that wait for it: submit_turn queues behind them", thread_id);
+		return field_err(e, ERR_CONFLICT, "threadId",
+				 r ? "has an active turn: wait for it, or leave threadId out"
+				   : "has turns that wait for it: submit_turn queues behind them",
+				 thread_id);
 	snprintf(p->session_id, sizeof p->session_id, "%s", t.session_id);
 	snprintf(p->thread_id, sizeof p->thread_id, "%s", thread_id);
 	return 0;
@@ -93,7 +96,8 @@ int session_resolve(struct process *p, const struct start_request *r, const stru
 		return 0;
 	}
 	if (r->thread_id) {
-		if (resolve_thread(p, r->thread_id, e) < 0 || mismatch("sessionId", r->session_id, p->session_id, e) < 0)
+		if (resolve_thread(p, r->thread_id, e) < 0 ||
+		    mismatch("sessionId", r->session_id, p->session_id, e) < 0)
 			return -1;
 	} else {
 		if (r->session_id) {
@@ -111,8 +115,8 @@ int session_resolve(struct process *p, const struct start_request *r, const stru
 	return 0;
 }
 
-static int session_created(struct store_batch *b, uint32_t uid, const char *session, const char *thread, const char *kind,
-			   const struct session_request *r, const struct requester *by)
+static int session_created(struct store_batch *b, uint32_t uid, const char *session, const char *thread,
+			   const char *kind, const struct session_request *r, const struct requester *by)
 {
 	struct fact f;
 
@@ -128,7 +132,8 @@ static int session_created(struct store_batch *b, uint32_t uid, const char *sess
 	return fact_close(&f, b);
 }
 
-static int thread_started(struct store_batch *b, uint32_t uid, const char *session, const char *thread, const char *origin)
+static int thread_started(struct store_batch *b, uint32_t uid, const char *session, const char *thread,
+			  const char *origin)
 {
 	struct fact f;
 
@@ -137,8 +142,8 @@ static int thread_started(struct store_batch *b, uint32_t uid, const char *sessi
 	return fact_close(&f, b);
 }
 
-static int turn_submitted(struct store_batch *b, uint32_t uid, const char *session, const char *thread, const char *turn,
-			  const char *source, const char *preview, const struct process *p)
+static int turn_submitted(struct store_batch *b, uint32_t uid, const char *session, const char *thread,
+			  const char *turn, const char *source, const char *preview, const struct process *p)
 {
 	struct fact f;
 
@@ -155,7 +160,8 @@ static int turn_submitted(struct store_batch *b, uint32_t uid, const char *sessi
 	return fact_close(&f, b);
 }
 
-static int thread_updated(struct process *p, struct store_batch *b, const char *status, const char *previous, const char *reason)
+static int thread_updated(struct process *p, struct store_batch *b, const char *status, const char *previous,
+			  const char *reason)
 {
 	struct fact f;
 
@@ -189,14 +195,16 @@ int session_facts(struct process *p, struct store_batch *b)
 }
 
 /* `category` NULL = the turn completed. `status` is the turn's: completed, failed, cancelled, timed_out, lost. */
-int session_end_facts(struct process *p, struct store_batch *b, const char *status, const char *category, const char *message)
+int session_end_facts(struct process *p, struct store_batch *b, const char *status, const char *category,
+		      const char *message)
 {
 	struct fact f;
 
 	if (!p->owns_turn)
 		return 0;
 	routing_close_requests(p->engine, p->uid, p->session_id, p->thread_id, p->turn_id, b);
-	fact_open(&f, category ? EVENT_TURN_FAILED : EVENT_TURN_COMPLETED, p->uid, p->session_id, p->thread_id, p->turn_id);
+	fact_open(&f, category ? EVENT_TURN_FAILED : EVENT_TURN_COMPLETED, p->uid, p->session_id, p->thread_id,
+		  p->turn_id);
 	f.draft.ids[ID_TRACE] = p->trace_id[0] ? p->trace_id : NULL;
 	f.draft.status = status;
 	if (category) {
@@ -214,7 +222,9 @@ int session_end_facts(struct process *p, struct store_batch *b, const char *stat
 	process_stream_names(p, &f.w);
 	fact_close(&f, b);
 
-	const char *thread = strcmp(status, "timed_out") == 0 ? "failed" : strcmp(status, "lost") == 0 ? "unknown" : status;
+	const char *thread = strcmp(status, "timed_out") == 0 ? "failed"
+			     : strcmp(status, "lost") == 0    ? "unknown"
+							      : status;
 	return thread_updated(p, b, thread, "running", category ? "turn_failed" : "turn_completed");
 }
 
@@ -228,10 +238,12 @@ int session_system_facts(struct engine *g, struct store_batch *b)
 	if (session_created(b, g->o.owner_uid, g->system_session, g->system_thread, "system", NULL, &by) < 0 ||
 	    thread_started(b, g->o.owner_uid, g->system_session, g->system_thread, "system") < 0)
 		return -1;
-	return turn_submitted(b, g->o.owner_uid, g->system_session, g->system_thread, g->system_turn, "system", NULL, NULL);
+	return turn_submitted(b, g->o.owner_uid, g->system_session, g->system_thread, g->system_turn, "system", NULL,
+			      NULL);
 }
 
-int session_make(struct engine *g, struct store_batch *b, const struct caller *c, const char *origin, const char *title, char ret_session[ID_ROOM])
+int session_make(struct engine *g, struct store_batch *b, const struct caller *c, const char *origin, const char *title,
+		 char ret_session[ID_ROOM])
 {
 	const struct session_request r = { .title = title };
 	const struct requester by = requester_of(c);
@@ -244,8 +256,8 @@ int session_make(struct engine *g, struct store_batch *b, const struct caller *c
 	return thread_started(b, c->uid, ret_session, thread, origin);
 }
 
-int session_system_turn(struct engine *g, struct store_batch *b, uint32_t uid, const char *session, char ret_thread[ID_ROOM],
-			char ret_turn[ID_ROOM], struct err *e)
+int session_system_turn(struct engine *g, struct store_batch *b, uint32_t uid, const char *session,
+			char ret_thread[ID_ROOM], char ret_turn[ID_ROOM], struct err *e)
 {
 	struct view_session_brief s;
 	int r = view_session_brief(g->o.store, VIEW_ANY_UID, session, &s, e);
@@ -268,7 +280,8 @@ static bool changes_document(const struct session_change *r)
 	return r->title || r->scope_json || r->pinned_json || r->archived >= 0;
 }
 
-static int updated(const struct session_change *r, const struct view_session_brief *s, const struct caller *c, struct store_batch *b)
+static int updated(const struct session_change *r, const struct view_session_brief *s, const struct caller *c,
+		   struct store_batch *b)
 {
 	struct fact f;
 
@@ -284,7 +297,8 @@ static int updated(const struct session_change *r, const struct view_session_bri
 	return fact_close(&f, b);
 }
 
-void engine_update_session(struct engine *g, const struct session_change *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_update_session(struct engine *g, const struct session_change *r, const struct caller *c, engine_reply_fn fn,
+			   void *ctx)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
 	struct view_session_brief s;
@@ -294,7 +308,8 @@ void engine_update_session(struct engine *g, const struct session_change *r, con
 	if (found > 0)
 		field_err(&e, ERR_NOT_FOUND, "sessionId", "is not known", r->session_id);
 	else if (found == 0 && !changes_document(r) && !r->rules)
-		err_field(&e, "title", "nothing to change: give title, scope, pinnedThreadIds, archived or permissions");
+		err_field(&e, "title",
+			  "nothing to change: give title, scope, pinnedThreadIds, archived or permissions");
 	else if (found == 0 && r->rules)
 		(void)session_rules_fact(g, r->session_id, s.first_thread, r->rules, c, d->batch, &e);
 	if (!e.code && changes_document(r) && updated(r, &s, c, d->batch) < 0)
@@ -353,7 +368,8 @@ static void on_session_decided(void *ctx, const struct store_result *r)
 	hook_session_started(s->engine, s->session_id, s->by.uid, &s->by, NULL, &after);
 }
 
-void engine_create_session(struct engine *g, const struct session_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_create_session(struct engine *g, const struct session_request *r, const struct caller *c,
+			   engine_reply_fn fn, void *ctx)
 {
 	struct view_session_brief known;
 	struct err e = ERR_INIT;

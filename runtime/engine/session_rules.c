@@ -55,7 +55,8 @@ static struct session_rules *parse(const char *session_id, struct jval text, str
 }
 
 /* 1: it has none. `text` holds what `ret` points into. */
-static int read_document(struct engine *g, const char *session_id, struct buf *text, struct session_doc *ret, struct err *e)
+static int read_document(struct engine *g, const char *session_id, struct buf *text, struct session_doc *ret,
+			 struct err *e)
 {
 	int r = *session_id ? view_read_ahead(g->o.store, &session_shape, session_id, text, ret, e) : 1;
 
@@ -98,7 +99,7 @@ static bool list_has(const json_t *list, const json_t *what)
 	const json_t *v;
 	size_t i;
 
-	json_array_foreach(list, i, v)
+	json_array_foreach (list, i, v)
 		if (json_equal(v, what))
 			return true;
 	return false;
@@ -135,7 +136,7 @@ static int check_kept(const json_t *before, const json_t *now, const char *tight
 		size_t i;
 
 		snprintf(field, sizeof field, "permissions.%s", lists[k]);
-		json_array_foreach(list, i, v) {
+		json_array_foreach (list, i, v) {
 			mem_auto char *text = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
 			bool stays = list_has(json_object_get(now, lists[k]), v);
 
@@ -160,7 +161,7 @@ static int check_allowed(const json_t *before, const json_t *now, const char *ti
 		char field[ERR_FIELD_MAX];
 		size_t i;
 
-		json_array_foreach(json_object_get(now, lists[k]), i, v) {
+		json_array_foreach (json_object_get(now, lists[k]), i, v) {
 			if ((k == 1 && !allows(v)) || list_has(json_object_get(before, lists[k]), v))
 				continue;
 			snprintf(field, sizeof field, "permissions.%s[%zu]", lists[k], i);
@@ -186,7 +187,8 @@ static json_t *normal(const json_t *permissions)
 }
 
 /* Whether the caller may have these, and they are rules. */
-static int check(struct engine *g, const char *session_id, const json_t *before, const json_t *now, const struct session_rules_request *r, struct err *e)
+static int check(struct engine *g, const char *session_id, const json_t *before, const json_t *now,
+		 const struct session_rules_request *r, struct err *e)
 {
 	struct policy_rules rules = RULES_INIT;
 
@@ -194,7 +196,9 @@ static int check(struct engine *g, const char *session_id, const json_t *before,
 		return -1;
 	policy_rules_done(&rules);
 	if (r->tightens)
-		return check_kept(before, now, r->tightens, e) < 0 || check_allowed(before, now, r->tightens, e) < 0 ? -1 : 0;
+		return check_kept(before, now, r->tightens, e) < 0 || check_allowed(before, now, r->tightens, e) < 0
+			       ? -1
+			       : 0;
 	if (g->rules && g->rules->sessions_tighten)
 		return check_allowed(before, now, "the policy says \"sessionAllow\": false in permissions", e);
 	return 0;
@@ -216,8 +220,9 @@ static void summarize(const json_t *now, struct buf *out)
 		buf_str(out, "the session has no rules of its own");
 }
 
-int session_rules_fact(struct engine *g, const char *session_id, const char *thread_id, const struct session_rules_request *r, const struct caller *c,
-		       struct store_batch *b, struct err *e)
+int session_rules_fact(struct engine *g, const char *session_id, const char *thread_id,
+		       const struct session_rules_request *r, const struct caller *c, struct store_batch *b,
+		       struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT, summary = BUF_INIT;
 	const struct requester by = requester_of(c);

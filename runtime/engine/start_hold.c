@@ -21,10 +21,7 @@ void caller_keep(struct caller *ret, const struct caller *c)
 	ret->peer_fd = c->peer_fd < 0 ? -1 : fcntl(c->peer_fd, F_DUPFD_CLOEXEC, 3);
 }
 
-static void free_text(const char *s)
-{
-	free((void *)(uintptr_t)s);
-}
+static void free_text(const char *s) { free((void *)(uintptr_t)s); }
 
 void caller_drop(struct caller *c)
 {
@@ -62,8 +59,8 @@ static void keep_approval(struct start_hold *h, const struct start_approval *a)
 	h->record.spec.request.approval = &h->approval;
 }
 
-struct start_hold *start_hold_new(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn, void *ctx,
-				  struct err *e)
+struct start_hold *start_hold_new(struct engine *g, const struct start_request *r, const struct caller *c,
+				  engine_reply_fn fn, void *ctx, struct err *e)
 {
 	struct start_hold *h = mem_zalloc(1, sizeof *h);
 	buf_auto struct buf text = BUF_INIT;

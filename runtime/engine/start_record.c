@@ -12,11 +12,26 @@ static const struct {
 	const char *name;
 	size_t offset;
 } own[] = {
-#define OWN(name, member) { name, offsetof(struct start_request, member) }
-	OWN("ownerId", owner_id), OWN("runId", run_id), OWN("attemptId", attempt_id), OWN("stepId", step_id), OWN("jobId", job_id),
-	OWN("jobItemId", job_item_id), OWN("subagentId", subagent_id), OWN("processId", process_id), OWN("tool", tool), OWN("stdinText", stdin_text),
-	OWN("taskId", task_id), OWN("toolCallId", tool_call_id), OWN("justification", justification),
-	OWN("ownProgram", sandbox.own_program), OWN("toolHost", tool_host), OWN("toolRunner", tool_runner),
+#define OWN(name, member)                                    \
+	{                                                    \
+		name, offsetof(struct start_request, member) \
+	}
+	OWN("ownerId", owner_id),
+	OWN("runId", run_id),
+	OWN("attemptId", attempt_id),
+	OWN("stepId", step_id),
+	OWN("jobId", job_id),
+	OWN("jobItemId", job_item_id),
+	OWN("subagentId", subagent_id),
+	OWN("processId", process_id),
+	OWN("tool", tool),
+	OWN("stdinText", stdin_text),
+	OWN("taskId", task_id),
+	OWN("toolCallId", tool_call_id),
+	OWN("justification", justification),
+	OWN("ownProgram", sandbox.own_program),
+	OWN("toolHost", tool_host),
+	OWN("toolRunner", tool_runner),
 #undef OWN
 };
 
@@ -61,9 +76,15 @@ static void write_sandbox(const struct sandbox_request *s, struct jw *w)
 
 static void write_limits(const struct start_request *r, struct jw *w)
 {
-	const struct { const char *name; uint64_t value, none; } rows[] = {
-		{ "wallMs", r->limits.wall_ms, LIMIT_NONE }, { "idleMs", r->limits.idle_ms, LIMIT_NONE }, { "cpuMs", r->limits.cpu_ms, LIMIT_NONE },
-		{ "openFiles", r->limits.open_files, LIMIT_NONE }, { "fileBytes", r->limits.file_bytes, LIMIT_NONE },
+	const struct {
+		const char *name;
+		uint64_t value, none;
+	} rows[] = {
+		{ "wallMs", r->limits.wall_ms, LIMIT_NONE },
+		{ "idleMs", r->limits.idle_ms, LIMIT_NONE },
+		{ "cpuMs", r->limits.cpu_ms, LIMIT_NONE },
+		{ "openFiles", r->limits.open_files, LIMIT_NONE },
+		{ "fileBytes", r->limits.file_bytes, LIMIT_NONE },
 		{ "outputBytes", r->limits.output_bytes, LIMIT_NONE },
 	};
 
@@ -126,7 +147,7 @@ int start_record_read(const struct engine *g, const char *text, size_t len, stru
 	size_t i;
 	r->ntool_paths = 0;
 	s.tool_paths = mem_zalloc(json_array_size(paths) + 1, sizeof *s.tool_paths);
-	json_array_foreach(paths, i, v)
+	json_array_foreach (paths, i, v)
 		s.tool_paths[r->ntool_paths++] = json_string_value(v);
 	r->tool_paths = s.tool_paths;
 	*ret = s;

@@ -2,15 +2,15 @@
 #define BAILIFF_ENGINE_START_RECORD_H
 
 /*
- * A start request, written down so that it can be made later: when a person has allowed it, perhaps after a restart. It is kept
- * behind a ref and not in events, because the variables that a client sets for a command may be secrets.
+ * A start request, written down so that it can be made later: when a person has allowed it, perhaps after a restart. It
+ * is kept behind a ref and not in events, because the variables that a client sets for a command may be secrets.
  */
 
 #include "runtime/engine/start_spec.h"
 
 struct start_record {
 	json_t *json;
-	struct start_spec spec;       /* its strings are the JSON's */
+	struct start_spec spec; /* its strings are the JSON's */
 	const char **tool_paths;
 };
 

@@ -11,10 +11,7 @@
 #define JUSTIFICATION_MAX 4096u
 #define HOSTS_MAX 256u
 
-static const char *str(const json_t *json, const char *key)
-{
-	return json_string_value(json_object_get(json, key));
-}
+static const char *str(const json_t *json, const char *key) { return json_string_value(json_object_get(json, key)); }
 
 static bool is(const json_t *json, const char *key, const char *word)
 {
@@ -97,11 +94,12 @@ int sandbox_spec_of(const json_t *json, struct sandbox_spec *ret, struct err *e)
 {
 	const json_t *sandbox = json_object_get(json, "sandbox"), *limits = json_object_get(json, "limits");
 	struct sandbox_spec s = { .request = {
-		.profile = str(json, "profile"),
-		.cwd = str(json, "cwd"),
-		.workspace = str(sandbox, "workspace"),
-		.change = { .network = str(sandbox, "network"), .cow = json_is_true(json_object_get(json, "cow")) },
-	} };
+					  .profile = str(json, "profile"),
+					  .cwd = str(json, "cwd"),
+					  .workspace = str(sandbox, "workspace"),
+					  .change = { .network = str(sandbox, "network"),
+						      .cow = json_is_true(json_object_get(json, "cow")) },
+				  } };
 	struct profile_change *change = &s.request.change;
 
 	if (take_paths(sandbox, "readRoots", &s.read, &change->nread, e) < 0 ||
@@ -138,8 +136,9 @@ static int take_command(const json_t *json, struct start_spec *s, struct err *e)
 	size_t i;
 
 	if (!command == !line)
-		return err_field(e, command ? "commandLine" : "command", "%s", command ? "give command or commandLine, not both" :
-				 "missing; give command (an array) or commandLine");
+		return err_field(e, command ? "commandLine" : "command", "%s",
+				 command ? "give command or commandLine, not both"
+					 : "missing; give command (an array) or commandLine");
 	if (line) {
 		if (!*line)
 			return err_field(e, "commandLine", "must not be empty");
@@ -150,7 +149,7 @@ static int take_command(const json_t *json, struct start_spec *s, struct err *e)
 	if (r->argc < 1 || r->argc > ARGUMENTS_MAX)
 		return err_field(e, "command", "must have 1 to %u elements", ARGUMENTS_MAX);
 	s->argv = mem_zalloc(r->argc + 1, sizeof(*s->argv));
-	json_array_foreach(command, i, v) {
+	json_array_foreach (command, i, v) {
 		s->argv[i] = json_string_value(v);
 		if (!s->argv[i])
 			return err_field(e, "command", "must be an array of strings");
@@ -162,9 +161,9 @@ static int take_command(const json_t *json, struct start_spec *s, struct err *e)
 }
 
 /*
- * A client that stands for somebody with a file method of his own (a gateway) starts bailiff-tool itself: `fs OPERATION FLAGS PATH
- * [PATH]`. The program is shown wherever it lies, and what rules say about files holds. `inspect SUBJECT ARGUMENT` is a command like any other
- * for the rules: it looks around, for `bailiff doctor`.
+ * A client that stands for somebody with a file method of his own (a gateway) starts bailiff-tool itself: `fs OPERATION
+ * FLAGS PATH [PATH]`. The program is shown wherever it lies, and what rules say about files holds. `inspect SUBJECT
+ * ARGUMENT` is a command like any other for the rules: it looks around, for `bailiff doctor`.
  */
 static void take_own_program(const struct engine *g, struct start_spec *s)
 {
@@ -200,7 +199,7 @@ static int take_environment(const json_t *json, struct start_spec *s, struct err
 		return err_field(e, "env", "must have at most %u variables", ENVIRONMENT_MAX);
 	s->env_set = mem_zalloc(json_object_size(env) + 1, sizeof(*s->env_set));
 	s->env_unset = mem_zalloc(json_object_size(env) + 1, sizeof(*s->env_unset));
-	json_object_foreach(env, name, v) {
+	json_object_foreach (env, name, v) {
 		if (json_is_null(v))
 			s->env_unset[s->nunset++] = name;
 		else if (json_is_string(v))
@@ -271,17 +270,17 @@ static int take_tty(const json_t *json, struct start_request *r, struct err *e)
 int start_spec_of(const struct engine *g, const json_t *json, struct start_spec *ret, struct err *e)
 {
 	struct start_spec s = { .request = {
-		.stdin_pipe = is(json, "stdin", "pipe"),
-		.stderr_merge = is(json, "stderr", "merge"),
-		.keep_tree = json_is_true(json_object_get(json, "keepTree")),
-		.end_with_client = is(json, "onDisconnect", "terminate"),
-		.session_id = str(json, "sessionId"),
-		.thread_id = str(json, "threadId"),
-		.turn_id = str(json, "turnId"),
-		.task_id = str(json, "taskId"),
-		.tool_call_id = str(json, "toolCallId"),
-		.justification = str(json, "justification"),
-	} };
+					.stdin_pipe = is(json, "stdin", "pipe"),
+					.stderr_merge = is(json, "stderr", "merge"),
+					.keep_tree = json_is_true(json_object_get(json, "keepTree")),
+					.end_with_client = is(json, "onDisconnect", "terminate"),
+					.session_id = str(json, "sessionId"),
+					.thread_id = str(json, "threadId"),
+					.turn_id = str(json, "turnId"),
+					.task_id = str(json, "taskId"),
+					.tool_call_id = str(json, "toolCallId"),
+					.justification = str(json, "justification"),
+				} };
 	int r = take_command(json, &s, e);
 
 	if (r == 0)

@@ -2,9 +2,9 @@
 #define BAILIFF_ENGINE_START_SPEC_H
 
 /*
- * What to start, as JSON says it: start_process's parameters, the command part of a turn, a task's or job item's command. One
- * reading of it for all, also of what was stored and is started much later. Types were checked against the method's row
- * (or this refuses them by name); `json` must outlive the spec, whose strings are its.
+ * What to start, as JSON says it: start_process's parameters, the command part of a turn, a task's or job item's
+ * command. One reading of it for all, also of what was stored and is started much later. Types were checked against the
+ * method's row (or this refuses them by name); `json` must outlive the spec, whose strings are its.
  */
 
 #include "runtime/engine/engine.h"

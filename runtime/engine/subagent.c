@@ -2,10 +2,10 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/engine/authorise.h"
 #include "runtime/engine/deed.h"
 #include "runtime/engine/engine_private.h"
 #include "runtime/engine/ref.h"
-#include "runtime/engine/authorise.h"
 #include "runtime/engine/start_spec.h"
 #include "runtime/engine/subagent_private.h"
 #include "runtime/engine/subagent_wait.h"
@@ -29,7 +29,8 @@ void subagent_fact(struct fact *f, enum event_type type, const struct subagent_d
 	f->draft.ids[ID_REQUEST] = request_id;
 }
 
-int subagent_load(struct engine *g, const char *id, const struct caller *c, struct buf *text, struct subagent_doc *d, struct err *e)
+int subagent_load(struct engine *g, const char *id, const struct caller *c, struct buf *text, struct subagent_doc *d,
+		  struct err *e)
 {
 	int r = view_read_ahead(g->o.store, &subagent_shape, id, text, d, e);
 
@@ -52,8 +53,9 @@ int subagent_text(const json_t *params, const char *key, size_t most, struct err
 
 /* ---- facts ---- */
 
-void subagent_status_fact(struct engine *g, struct store_batch *b, const struct subagent_doc *d, const char *status, const char *reason, bool resumed,
-			bool closing, const char *process_id, const char *request_id)
+void subagent_status_fact(struct engine *g, struct store_batch *b, const struct subagent_doc *d, const char *status,
+			  const char *reason, bool resumed, bool closing, const char *process_id,
+			  const char *request_id)
 {
 	struct fact f;
 
@@ -69,7 +71,8 @@ void subagent_status_fact(struct engine *g, struct store_batch *b, const struct 
 	fact_close(&f, b);
 }
 
-void subagent_closed_fact(struct store_batch *b, const struct subagent_doc *d, const char *reason, const char *request_id)
+void subagent_closed_fact(struct store_batch *b, const struct subagent_doc *d, const char *reason,
+			  const char *request_id)
 {
 	struct fact f;
 
@@ -88,8 +91,9 @@ static void requester_from(struct jval v, uint32_t uid, struct requester *ret)
 	char role[16] = "";
 
 	jval_str(jval_get(v, "role"), role, sizeof role);
-	*ret = (struct requester){ .uid = uid, .pid = (int32_t)jval_int(jval_get(v, "pid"), 0),
-		.role = strcmp(role, "operator") == 0 ? ROLE_OPERATOR : ROLE_AGENT };
+	*ret = (struct requester){ .uid = uid,
+				   .pid = (int32_t)jval_int(jval_get(v, "pid"), 0),
+				   .role = strcmp(role, "operator") == 0 ? ROLE_OPERATOR : ROLE_AGENT };
 }
 
 void subagent_launch(struct engine *g, const char *id)
@@ -101,7 +105,8 @@ void subagent_launch(struct engine *g, const char *id)
 	struct err e = ERR_INIT;
 	char process_id[ID_TEXT_MAX];
 
-	if (view_read_ahead(g->o.store, &subagent_shape, id, &text, &d, &e) != 0 || !d.supervised || subagent_doc_ended(&d))
+	if (view_read_ahead(g->o.store, &subagent_shape, id, &text, &d, &e) != 0 || !d.supervised ||
+	    subagent_doc_ended(&d))
 		return;
 	json_auto_t *start = json_loadb(d.start.text, d.start.len, 0, NULL);
 	if (!start || start_spec_of(g, start, &spec, &e) < 0) {
@@ -120,9 +125,11 @@ void subagent_launch(struct engine *g, const char *id)
 /* ---- spawn_subagent ---- */
 
 /* Where the parent is. */
-static int parent_of(struct engine *g, const json_t *params, const struct caller *c, struct subagent_doc *d, struct err *e)
+static int parent_of(struct engine *g, const json_t *params, const struct caller *c, struct subagent_doc *d,
+		     struct err *e)
 {
-	const char *thread = subagent_str(params, "threadId"), *turn = subagent_str(params, "turnId"), *session = subagent_str(params, "sessionId");
+	const char *thread = subagent_str(params, "threadId"), *turn = subagent_str(params, "turnId"),
+		   *session = subagent_str(params, "sessionId");
 	struct view_thread_brief t;
 	int r = view_thread_brief(g->o.store, c->uid, thread, &t, e);
 
@@ -146,7 +153,8 @@ static int parent_of(struct engine *g, const json_t *params, const struct caller
 	return 0;
 }
 
-/* The command with what `isolation` says of its sandbox: one JSON object, as start_process takes it. NULL without a command. */
+/* The command with what `isolation` says of its sandbox: one JSON object, as start_process takes it. NULL without a
+ * command. */
 static json_t *start_of(const json_t *params)
 {
 	static const char *const own[] = { "command", "commandLine", "cwd", "env", "limits", "tty" };
@@ -166,9 +174,11 @@ static json_t *start_of(const json_t *params)
 	return start;
 }
 
-static void spawned_facts(struct engine *g, struct deed *d, const json_t *params, const struct subagent_doc *doc, const char *start_json)
+static void spawned_facts(struct engine *g, struct deed *d, const json_t *params, const struct subagent_doc *doc,
+			  const char *start_json)
 {
-	const json_t *isolation = json_object_get(params, "isolation"), *models = json_object_get(params, "modelPolicy");
+	const json_t *isolation = json_object_get(params, "isolation"),
+		     *models = json_object_get(params, "modelPolicy");
 	mem_auto char *isolation_json = isolation ? json_dumps(isolation, JSON_COMPACT) : NULL;
 	mem_auto char *models_json = models ? json_dumps(models, JSON_COMPACT) : NULL;
 	const struct requester by = requester_of(&d->caller);
@@ -206,8 +216,11 @@ static void spawned_facts(struct engine *g, struct deed *d, const json_t *params
 
 static void input_fact(struct deed *d, const struct subagent_doc *doc, const char *input, bool eof)
 {
-	const struct ref_owner owner = { .uid = (uint32_t)doc->uid, .session_id = doc->sessionId, .thread_id = doc->parentThreadId,
-		.kind = "subagentId", .id = doc->subagentId };
+	const struct ref_owner owner = { .uid = (uint32_t)doc->uid,
+					 .session_id = doc->sessionId,
+					 .thread_id = doc->parentThreadId,
+					 .kind = "subagentId",
+					 .id = doc->subagentId };
 	const struct requester by = requester_of(&d->caller);
 	struct fact f;
 
@@ -220,11 +233,13 @@ static void input_fact(struct deed *d, const struct subagent_doc *doc, const cha
 	fact_close(&f, d->batch);
 }
 
-static int spawn_check(struct engine *g, const json_t *params, const json_t *start, const struct caller *c, char **start_json, struct err *e)
+static int spawn_check(struct engine *g, const json_t *params, const json_t *start, const struct caller *c,
+		       char **start_json, struct err *e)
 {
 	start_spec_auto struct start_spec spec = { 0 };
 
-	if (subagent_text(params, "role", 64, e) < 0 || subagent_text(params, "nickname", 64, e) < 0 || subagent_text(params, "input", INPUT_MAX, e) < 0)
+	if (subagent_text(params, "role", 64, e) < 0 || subagent_text(params, "nickname", 64, e) < 0 ||
+	    subagent_text(params, "input", INPUT_MAX, e) < 0)
 		return -1;
 	if (!*subagent_str(params, "role"))
 		return err_field(e, "role", "must not be empty");
@@ -235,11 +250,15 @@ static int spawn_check(struct engine *g, const json_t *params, const json_t *sta
 	authorise_request(g, &spec.request.sandbox, c, true);
 	*start_json = json_dumps(start, JSON_COMPACT);
 	if (strlen(*start_json) > START_MAX)
-		return err_field(e, "command", "the command with its environment must have at most %u bytes; put the rest into a file", START_MAX);
+		return err_field(
+			e, "command",
+			"the command with its environment must have at most %u bytes; put the rest into a file",
+			START_MAX);
 	return 0;
 }
 
-void engine_spawn_subagent(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_spawn_subagent(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			   void *ctx)
 {
 	json_auto_t *start = start_of(params);
 	struct deed *d = deed_new(g, c, fn, ctx);
@@ -247,7 +266,8 @@ void engine_spawn_subagent(struct engine *g, const json_t *params, const struct 
 	buf_auto struct buf text = BUF_INIT;
 	struct subagent_doc doc;
 	struct err e = ERR_INIT;
-	const char *given = subagent_str(params, "subagentId"), *task = subagent_str(params, "taskId"), *input = subagent_str(params, "input");
+	const char *given = subagent_str(params, "subagentId"), *task = subagent_str(params, "taskId"),
+		   *input = subagent_str(params, "input");
 
 	view_clear(&subagent_shape, &doc);
 	if (given && view_read_ahead(g->o.store, &subagent_shape, given, &text, &doc, &e) == 0) {
@@ -271,7 +291,8 @@ void engine_spawn_subagent(struct engine *g, const json_t *params, const struct 
 	if (input)
 		input_fact(d, &doc, input, false);
 	if (!start_json)
-		subagent_status_fact(g, d->batch, &doc, "running", "its client runs it", false, false, NULL, c->request_id);
+		subagent_status_fact(g, d->batch, &doc, "running", "its client runs it", false, false, NULL,
+				     c->request_id);
 	else
 		deed_then(d, subagent_launch, doc.subagentId);
 	if (input && start_json)
@@ -333,7 +354,8 @@ static void on_process_output(struct process *p, struct store_batch *b)
 	struct fact f;
 	uint64_t now = engine_now(p->engine);
 
-	if (now - p->owner_told_ns < OUTPUT_EVERY_NS || !out->ref[0] || !subagent_doc_of(p->engine, p->owner_id, &text, &d))
+	if (now - p->owner_told_ns < OUTPUT_EVERY_NS || !out->ref[0] ||
+	    !subagent_doc_of(p->engine, p->owner_id, &text, &d))
 		return;
 	p->owner_told_ns = now;
 	subagent_fact(&f, EVENT_SUBAGENT_OUTPUT, &d, NULL);
@@ -385,10 +407,7 @@ static void on_process_ended(struct process *p, const struct process_outcome *o,
 	}
 }
 
-static void on_process_over(struct engine *g, const char *id)
-{
-	subagent_ended(g, id);
-}
+static void on_process_over(struct engine *g, const char *id) { subagent_ended(g, id); }
 
 static bool subagent_wanted(struct engine *g, const char *id, const char *process_id)
 {
@@ -426,7 +445,8 @@ static void send_to_process(struct engine *g, const struct subagent_doc *d, cons
 		engine_close_stdin(g, d->processId, &c, ignore, NULL);
 }
 
-void engine_send_subagent_input(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_send_subagent_input(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+				void *ctx)
 {
 	const char *id = subagent_str(params, "subagentId"), *input = subagent_str(params, "input");
 	bool eof = json_is_true(json_object_get(params, "eof"));
@@ -440,7 +460,8 @@ void engine_send_subagent_input(struct engine *g, const json_t *params, const st
 		return;
 	}
 	if (subagent_doc_ended(&doc) || doc.closing) {
-		err_set(&e, ERR_STATE, "subagent '%.64s' is %s: resume_subagent can bring it back", id, doc.closing ? "being closed" : doc.status);
+		err_set(&e, ERR_STATE, "subagent '%.64s' is %s: resume_subagent can bring it back", id,
+			doc.closing ? "being closed" : doc.status);
 		deed_refuse(d, &e);
 		return;
 	}
@@ -456,7 +477,8 @@ void engine_send_subagent_input(struct engine *g, const json_t *params, const st
 
 /* ---- resume_subagent ---- */
 
-void engine_resume_subagent(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_resume_subagent(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			    void *ctx)
 {
 	const char *id = subagent_str(params, "subagentId"), *input = subagent_str(params, "input");
 	struct deed *d = deed_new(g, c, fn, ctx);
@@ -473,7 +495,8 @@ void engine_resume_subagent(struct engine *g, const json_t *params, const struct
 		deed_refuse(d, &e);
 		return;
 	}
-	subagent_status_fact(g, d->batch, &doc, doc.supervised ? "accepted" : "running", "resumed", true, false, NULL, c->request_id);
+	subagent_status_fact(g, d->batch, &doc, doc.supervised ? "accepted" : "running", "resumed", true, false, NULL,
+			     c->request_id);
 	if (input)
 		input_fact(d, &doc, input, false);
 	if (input && doc.supervised)
@@ -497,32 +520,40 @@ static void report_end(struct deed *d, const struct subagent_doc *doc, const jso
 	f.draft.status = status;
 	f.draft.status_reason = subagent_str(params, "message");
 	if (well) {
-		jw_kstr(&f.w, "outcome", subagent_str(params, "message") ? subagent_str(params, "message") : "reported");
+		jw_kstr(&f.w, "outcome",
+			subagent_str(params, "message") ? subagent_str(params, "message") : "reported");
 	} else {
-		jw_kstr(&f.w, "category", subagent_str(params, "category") ? subagent_str(params, "category") : "reported");
+		jw_kstr(&f.w, "category",
+			subagent_str(params, "category") ? subagent_str(params, "category") : "reported");
 		jw_kopt(&f.w, "message", subagent_str(params, "message"));
 	}
 	jw_kopt(&f.w, "lastMessageRef", subagent_str(params, "lastMessageRef"));
 	fact_close(&f, d->batch);
 }
 
-void engine_report_subagent(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_report_subagent(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			    void *ctx)
 {
 	const char *id = subagent_str(params, "subagentId"), *status = subagent_str(params, "status");
-	bool ends = strcmp(status, "completed") == 0 || strcmp(status, "failed") == 0 || strcmp(status, "cancelled") == 0;
+	bool ends = strcmp(status, "completed") == 0 || strcmp(status, "failed") == 0 ||
+		    strcmp(status, "cancelled") == 0;
 	struct deed *d = deed_new(g, c, fn, ctx);
 	buf_auto struct buf text = BUF_INIT;
 	struct subagent_doc doc;
 	struct err e = ERR_INIT;
 	struct fact f;
 
-	if (subagent_load(g, id, c, &text, &doc, &e) < 0 || subagent_text(params, "message", 1024, &e) < 0 || subagent_text(params, "category", 64, &e) < 0) {
+	if (subagent_load(g, id, c, &text, &doc, &e) < 0 || subagent_text(params, "message", 1024, &e) < 0 ||
+	    subagent_text(params, "category", 64, &e) < 0) {
 		deed_refuse(d, &e);
 		return;
 	}
 	if (doc.supervised || subagent_doc_ended(&doc)) {
-		err_set(&e, ERR_STATE, doc.supervised ? "subagent '%.64s' is a process of the runtime: what becomes of it is seen, not reported" :
-			"subagent '%.64s' has ended: resume_subagent can bring it back", id);
+		err_set(&e, ERR_STATE,
+			doc.supervised ? "subagent '%.64s' is a process of the runtime: what becomes of it is seen, "
+					 "not reported"
+				       : "subagent '%.64s' has ended: resume_subagent can bring it back",
+			id);
 		deed_refuse(d, &e);
 		return;
 	}

@@ -25,7 +25,8 @@ static void end_process(struct engine *g, const char *id)
 		process_enforce_end(p, PROCESS_END_USER, &p->by, SIGTERM, g->o.stop_grace_ms, "parent_cancelled");
 }
 
-static void close_tree(struct engine *g, struct deed *d, const struct subagent_doc *doc, const char *reason, unsigned depth);
+static void close_tree(struct engine *g, struct deed *d, const struct subagent_doc *doc, const char *reason,
+		       unsigned depth);
 
 struct children {
 	char (*ids)[ID_ROOM];
@@ -53,7 +54,8 @@ static void list_below(struct engine *g, enum view_kind kind, const char *owner,
 		log_error("list subagents: %s", e.message);
 }
 
-static void close_below(struct engine *g, struct deed *d, enum view_kind kind, const char *owner, const char *reason, unsigned depth)
+static void close_below(struct engine *g, struct deed *d, enum view_kind kind, const char *owner, const char *reason,
+			unsigned depth)
 {
 	struct children k = { 0 };
 
@@ -69,7 +71,8 @@ static void close_below(struct engine *g, struct deed *d, enum view_kind kind, c
 }
 
 /* The intent first; what runs is told to end after the commit, and the last fact comes with its end. */
-static void close_tree(struct engine *g, struct deed *d, const struct subagent_doc *doc, const char *reason, unsigned depth)
+static void close_tree(struct engine *g, struct deed *d, const struct subagent_doc *doc, const char *reason,
+		       unsigned depth)
 {
 	struct process *p = doc->processId[0] ? engine_process(g, doc->processId) : NULL;
 
@@ -84,12 +87,10 @@ static void close_tree(struct engine *g, struct deed *d, const struct subagent_d
 	}
 }
 
-static void after_closing(struct engine *g, const char *id)
-{
-	subagent_run_after(g, end_process);
-}
+static void after_closing(struct engine *g, const char *id) { subagent_run_after(g, end_process); }
 
-void engine_close_subagent(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_close_subagent(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			   void *ctx)
 {
 	const char *id = subagent_str(params, "subagentId"), *reason = subagent_str(params, "reason");
 	struct deed *d = deed_new(g, c, fn, ctx);
@@ -176,10 +177,13 @@ void subagent_recover(struct engine *g)
 		if (strcmp(d.status, "accepted") != 0 || d.closing)
 			continue;
 		if (d.inputs != VIEW_ABSENT) {
-			/* Its first input was held for it and went with the last runtime: better not begun than begun without. */
+			/* Its first input was held for it and went with the last runtime: better not begun than begun
+			 * without. */
 			struct err lost = ERR_INIT;
 
-			err_set(&lost, ERR_UNAVAILABLE, "the runtime was restarted before it began, and its input was lost: resume it with the input");
+			err_set(&lost, ERR_UNAVAILABLE,
+				"the runtime was restarted before it began, and its input was lost: resume it with the "
+				"input");
 			subagent_refused(g, k.ids[i], &lost, NULL, 0);
 		} else {
 			subagent_launch(g, k.ids[i]);

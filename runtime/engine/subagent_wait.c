@@ -64,7 +64,7 @@ static void waiters_answer(struct engine *g, const char *id)
 	struct subagent_waiter *w;
 
 	do {
-		TAILQ_FOREACH(w, &g->subagents.waiters, link)
+		TAILQ_FOREACH (w, &g->subagents.waiters, link)
 			if (asks_for(w, id) && satisfied(g, w))
 				break;
 		if (w)
@@ -83,14 +83,15 @@ void subagent_ended(struct engine *g, const char *id)
 		task_cancel_check(g, d.taskId);
 }
 
-static int take_ids(struct engine *g, const json_t *params, const struct caller *c, struct subagent_waiter *w, struct err *e)
+static int take_ids(struct engine *g, const json_t *params, const struct caller *c, struct subagent_waiter *w,
+		    struct err *e)
 {
 	const json_t *ids = json_object_get(params, "subagentIds"), *v;
 	size_t i;
 
 	if (json_array_size(ids) < 1 || json_array_size(ids) > SUBAGENT_WAIT_MAX)
 		return err_field(e, "subagentIds", "must have 1 to %u ids", SUBAGENT_WAIT_MAX);
-	json_array_foreach(ids, i, v) {
+	json_array_foreach (ids, i, v) {
 		const char *id = json_string_value(v);
 		buf_auto struct buf text = BUF_INIT;
 		struct subagent_doc d;
@@ -108,7 +109,8 @@ static int take_ids(struct engine *g, const json_t *params, const struct caller 
 	return 0;
 }
 
-void engine_wait_subagents(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_wait_subagents(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			   void *ctx)
 {
 	const json_t *timeout = json_object_get(params, "timeoutMs");
 	uint64_t ms = timeout ? (uint64_t)json_integer_value(timeout) : LIMIT_NONE;
@@ -137,13 +139,13 @@ uint64_t subagent_tick(struct engine *g, uint64_t now_ns)
 	uint64_t soonest = UINT64_MAX;
 
 	do {
-		TAILQ_FOREACH(w, &g->subagents.waiters, link)
+		TAILQ_FOREACH (w, &g->subagents.waiters, link)
 			if (now_ns >= w->deadline_ns)
 				break;
 		if (w)
 			answer(g, w, true);
 	} while (w);
-	TAILQ_FOREACH(w, &g->subagents.waiters, link)
+	TAILQ_FOREACH (w, &g->subagents.waiters, link)
 		if (w->deadline_ns < soonest)
 			soonest = w->deadline_ns;
 	return soonest;
@@ -164,7 +166,7 @@ void subagent_client_gone(struct engine *g, uint64_t connection)
 	struct subagent_waiter *w;
 
 	do {
-		TAILQ_FOREACH(w, &g->subagents.waiters, link)
+		TAILQ_FOREACH (w, &g->subagents.waiters, link)
 			if (w->reply.connection == connection)
 				break;
 		if (w)
@@ -184,9 +186,7 @@ void subagent_first_input(struct engine *g, const char *id, const char *text, bo
 	TAILQ_INSERT_TAIL(&g->subagents.inputs, n, link);
 }
 
-static void ignore(void *ctx, const struct err *e, const char *json, size_t len)
-{
-}
+static void ignore(void *ctx, const struct err *e, const char *json, size_t len) {}
 
 void subagent_give_first_input(struct engine *g, const struct subagent_doc *d, const char *process_id)
 {
@@ -194,7 +194,7 @@ void subagent_give_first_input(struct engine *g, const struct subagent_doc *d, c
 	struct subagent_input *n;
 
 	do {
-		TAILQ_FOREACH(n, &g->subagents.inputs, link)
+		TAILQ_FOREACH (n, &g->subagents.inputs, link)
 			if (strcmp(n->id, d->subagentId) == 0)
 				break;
 		if (n) {
@@ -220,15 +220,9 @@ static void after_add(struct engine *g, const char *id, bool end)
 	TAILQ_INSERT_TAIL(&g->subagents.after, n, link);
 }
 
-void subagent_end_after(struct engine *g, const char *id)
-{
-	after_add(g, id, true);
-}
+void subagent_end_after(struct engine *g, const char *id) { after_add(g, id, true); }
 
-void subagent_answer_after(struct engine *g, const char *id)
-{
-	after_add(g, id, false);
-}
+void subagent_answer_after(struct engine *g, const char *id) { after_add(g, id, false); }
 
 void subagent_run_after(struct engine *g, void (*end)(struct engine *g, const char *id))
 {

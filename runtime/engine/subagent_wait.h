@@ -18,8 +18,8 @@ struct subagent_waiter {
 	TAILQ_ENTRY(subagent_waiter) link;
 	struct pending_reply reply;
 	uint32_t uid;
-	bool any;                       /* answers when one has ended */
-	uint64_t deadline_ns;           /* UINT64_MAX = none */
+	bool any;             /* answers when one has ended */
+	uint64_t deadline_ns; /* UINT64_MAX = none */
 	char ids[SUBAGENT_WAIT_MAX][ID_ROOM];
 	size_t count;
 };
@@ -29,14 +29,14 @@ struct subagent_input {
 	TAILQ_ENTRY(subagent_input) link;
 	char id[ID_ROOM];
 	char *text;
-	bool eof;                       /* and nothing comes after it */
+	bool eof; /* and nothing comes after it */
 };
 
 /* What is to be done for a subagent once its closing is durable. */
 struct subagent_after {
 	TAILQ_ENTRY(subagent_after) link;
 	char id[ID_ROOM];
-	bool end;                       /* its process; otherwise only its waiters are answered */
+	bool end; /* its process; otherwise only its waiters are answered */
 };
 
 struct subagent_waits {
@@ -45,7 +45,8 @@ struct subagent_waits {
 	TAILQ_HEAD(, subagent_after) after;
 };
 
-void subagent_ended(struct engine *g, const char *id); /* that is durable: waiters are answered, a task above may go on */
+void subagent_ended(struct engine *g,
+		    const char *id); /* that is durable: waiters are answered, a task above may go on */
 void subagent_first_input(struct engine *g, const char *id, const char *text, bool eof);
 void subagent_give_first_input(struct engine *g, const struct subagent_doc *d, const char *process_id);
 void subagent_end_after(struct engine *g, const char *id);

@@ -5,18 +5,15 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/ref.h"
 #include "runtime/engine/authorise.h"
+#include "runtime/engine/ref.h"
 #include "runtime/engine/start_spec.h"
 #include "runtime/engine/tool.h"
 #include "runtime/view/view.h"
 
 /* ---- reading ---- */
 
-void task_done(struct task *t)
-{
-	buf_done(&t->text);
-}
+void task_done(struct task *t) { buf_done(&t->text); }
 
 int task_read(struct engine *g, const char *id, struct task *ret, struct err *e)
 {
@@ -43,10 +40,7 @@ int task_get(struct engine *g, const char *id, const struct caller *c, struct ta
 
 /* ---- facts ---- */
 
-static const char *or_null(const char *s)
-{
-	return *s ? s : NULL;
-}
+static const char *or_null(const char *s) { return *s ? s : NULL; }
 
 void task_fact_open(struct fact *f, enum event_type type, const struct task_doc *d, const struct caller *c)
 {
@@ -93,17 +87,16 @@ int param_text(const json_t *params, const char *name, size_t most, struct err *
 	return s && strlen(s) > most ? err_field(e, name, "must have at most %zu bytes", most) : 0;
 }
 
-static char *dump(const json_t *v)
-{
-	return json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS);
-}
+static char *dump(const json_t *v) { return json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS); }
 
 int param_small(const json_t *params, const char *name, size_t most, struct err *e)
 {
 	const json_t *v = json_object_get(params, name);
 	mem_auto char *text = v ? dump(v) : NULL;
 
-	return text && strlen(text) > most ? err_field(e, name, "must have at most %zu bytes as JSON; put more behind a ref", most) : 0;
+	return text && strlen(text) > most
+		       ? err_field(e, name, "must have at most %zu bytes as JSON; put more behind a ref", most)
+		       : 0;
 }
 
 void param_write(struct jw *w, const char *key, const json_t *v)
@@ -125,7 +118,7 @@ json_t *param_refs(const json_t *params, const char *name, const char *member, s
 		json_decref(refs);
 		return NULL;
 	}
-	json_array_foreach(list, i, v) {
+	json_array_foreach (list, i, v) {
 		if (json_is_object(v)) {
 			json_array_append_new(refs, json_deep_copy(v));
 		} else if (json_is_string(v)) {
@@ -142,7 +135,8 @@ json_t *param_refs(const json_t *params, const char *name, const char *member, s
 	return refs;
 }
 
-static const char *const delivery_states[] = { "pending", "queued", "failed", "delivered", "parent_missing", "not_applicable" };
+static const char *const delivery_states[] = { "pending",   "queued",         "failed",
+					       "delivered", "parent_missing", "not_applicable" };
 #define DELIVERY_OPEN 3 /* of them stand in the way of completion */
 
 static int delivery_find(const char *state)
@@ -171,7 +165,9 @@ json_t *param_delivery(const json_t *params, const char *name, struct err *e)
 	if (!v)
 		return NULL;
 	if (delivery_find(state) < 0) {
-		err_field(e, name, "expected one of pending, queued, failed, delivered, parent_missing, not_applicable, or an object with "
+		err_field(e, name,
+			  "expected one of pending, queued, failed, delivered, parent_missing, not_applicable, or an "
+			  "object with "
 			  "such a state");
 		return NULL;
 	}
@@ -184,8 +180,8 @@ json_t *param_delivery(const json_t *params, const char *name, struct err *e)
 
 /* ---- what to run ---- */
 
-static const char *const command_members[] = { "command", "commandLine", "cwd", "env", "profile", "sandbox", "stderr", "limits", "cow",
-	"keepTree", "justification" };
+static const char *const command_members[] = { "command", "commandLine", "cwd", "env",      "profile",      "sandbox",
+					       "stderr",  "limits",      "cow", "keepTree", "justification" };
 
 json_t *command_of(const json_t *params, const struct caller *c)
 {
@@ -215,7 +211,8 @@ int command_check(struct engine *g, const json_t *command, const struct caller *
 	struct start_spec s;
 
 	if (strlen(text) > TASK_COMMAND_MAX)
-		return err_field(e, "command", "must have at most %u bytes as JSON, with everything that belongs to it", TASK_COMMAND_MAX);
+		return err_field(e, "command", "must have at most %u bytes as JSON, with everything that belongs to it",
+				 TASK_COMMAND_MAX);
 	if (start_spec_of(g, command, &s, e) < 0)
 		return -1;
 	authorise_request(g, &s.request.sandbox, c, true);
@@ -236,8 +233,12 @@ int command_write(struct fact *f, const json_t *command, struct store_batch *b, 
 		jw_kraw(&f->w, "command", shown ? shown : text, strlen(shown ? shown : text));
 	if (strlen(text) <= TASK_COMMAND_INLINE && !hides)
 		return 0;
-	const struct ref_owner o = { .uid = f->draft.uid, .session_id = f->draft.ids[ID_SESSION], .task_id = f->draft.ids[ID_TASK], .kind = "task",
-		.id = f->draft.ids[ID_TASK], .media_type = "application/json" };
+	const struct ref_owner o = { .uid = f->draft.uid,
+				     .session_id = f->draft.ids[ID_SESSION],
+				     .task_id = f->draft.ids[ID_TASK],
+				     .kind = "task",
+				     .id = f->draft.ids[ID_TASK],
+				     .media_type = "application/json" };
 	ref_keep(b, &o, text, strlen(text), ref);
 	jw_kstr(&f->w, "commandRef", ref);
 	return 0;
@@ -272,7 +273,7 @@ struct creation {
 	const struct caller *caller;
 	struct task parent;
 	bool has_parent, makes_session;
-	struct task_doc d;           /* just the ids */
+	struct task_doc d; /* just the ids */
 	json_t *acceptance, *command, *delivery;
 	char hash[65];
 };
@@ -291,10 +292,22 @@ static const struct {
 	bool text;
 	size_t most;
 } described[] = {
-	{ "title", true, 512 }, { "objective", true, TASK_TEXT_MAX }, { "taskKind", true, TASK_WORD_MAX }, { "taskFamily", true, TASK_WORD_MAX },
-	{ "visibility", true, 32 }, { "priority", true, 64 }, { "requestedBy", false, 1024 }, { "owner", false, 1024 },
-	{ "assignee", false, 1024 }, { "scope", false, 4096 }, { "constraints", false, TASK_JSON_MAX }, { "taskProfile", false, 4096 },
-	{ "retryPolicy", false, 2048 }, { "nativeStatus", true, TASK_WORD_MAX }, { "peer", false, 4096 }, { "evidenceRefs", false, TASK_JSON_MAX },
+	{ "title", true, 512 },
+	{ "objective", true, TASK_TEXT_MAX },
+	{ "taskKind", true, TASK_WORD_MAX },
+	{ "taskFamily", true, TASK_WORD_MAX },
+	{ "visibility", true, 32 },
+	{ "priority", true, 64 },
+	{ "requestedBy", false, 1024 },
+	{ "owner", false, 1024 },
+	{ "assignee", false, 1024 },
+	{ "scope", false, 4096 },
+	{ "constraints", false, TASK_JSON_MAX },
+	{ "taskProfile", false, 4096 },
+	{ "retryPolicy", false, 2048 },
+	{ "nativeStatus", true, TASK_WORD_MAX },
+	{ "peer", false, 4096 },
+	{ "evidenceRefs", false, TASK_JSON_MAX },
 };
 
 static int check_described(const json_t *params, struct err *e)
@@ -311,7 +324,7 @@ static json_t *acceptance_of(const json_t *params, struct err *e)
 	json_t *list = json_object_get(params, "acceptance") ? param_refs(params, "acceptance", "text", e) : NULL, *v;
 	size_t i;
 
-	json_array_foreach(list, i, v) {
+	json_array_foreach (list, i, v) {
 		char made[24];
 		snprintf(made, sizeof made, "a%zu", i + 1);
 		if (!json_is_string(json_object_get(v, "id")))
@@ -359,7 +372,8 @@ static int creation_parent(struct creation *k, const char *parent, struct err *e
 
 static int creation_place(struct creation *k, struct err *e)
 {
-	const char *session = param_str(k->params, "sessionId"), *thread = param_str(k->params, "threadId"), *turn = param_str(k->params, "turnId");
+	const char *session = param_str(k->params, "sessionId"), *thread = param_str(k->params, "threadId"),
+		   *turn = param_str(k->params, "turnId");
 	struct store *s = k->engine->o.store;
 	struct view_session_brief sb;
 	struct view_thread_brief tb;
@@ -388,7 +402,8 @@ static int creation_place(struct creation *k, struct err *e)
 
 static int creation_check(struct creation *k, struct err *e)
 {
-	if (check_described(k->params, e) < 0 || creation_parent(k, param_str(k->params, "parentTaskId"), e) < 0 || creation_place(k, e) < 0)
+	if (check_described(k->params, e) < 0 || creation_parent(k, param_str(k->params, "parentTaskId"), e) < 0 ||
+	    creation_place(k, e) < 0)
 		return -1;
 	k->acceptance = acceptance_of(k->params, e);
 	k->delivery = param_delivery(k->params, "delivery", e);
@@ -421,7 +436,8 @@ static int created_fact(struct creation *k, struct store_batch *b, struct err *e
 		param_write(&f.w, plain[i], json_object_get(k->params, plain[i]));
 	jw_kstr(&f.w, "bodyHash", k->hash);
 	if (command_write(&f, k->command, b, e) < 0 || fact_close(&f, b) < 0)
-		return err_set(e, ERR_INVALID, "the task is too large for one event: shorten its texts or put them behind refs");
+		return err_set(e, ERR_INVALID,
+			       "the task is too large for one event: shorten its texts or put them behind refs");
 	return 0;
 }
 
@@ -439,7 +455,8 @@ static void accepted_fact(const struct task_doc *d, const json_t *owner, struct 
 	fact_close(&f, b);
 }
 
-static void delegated_fact(const struct task_doc *parent, const char *kind, const char *id, struct store_batch *b, const struct caller *c)
+static void delegated_fact(const struct task_doc *parent, const char *kind, const char *id, struct store_batch *b,
+			   const struct caller *c)
 {
 	struct fact f;
 
@@ -458,7 +475,7 @@ static int creation_blockers(struct creation *k, struct store_batch *b, struct e
 
 	if (json_array_size(list) > 256)
 		return err_field(e, "blockedBy", "must have at most 256 tasks");
-	json_array_foreach(list, i, v) {
+	json_array_foreach (list, i, v) {
 		task_auto struct task other = TASK_INIT;
 		if (task_get(k->engine, json_string_value(v), k->caller, &other, e) < 0) {
 			snprintf(e->field, sizeof e->field, "blockedBy[%zu]", i);
@@ -466,7 +483,8 @@ static int creation_blockers(struct creation *k, struct store_batch *b, struct e
 		}
 		if (other.status == TASK_COMPLETED)
 			continue;
-		task_link_facts(&self, &other, b, k->caller, "blocked_by", other.d.taskId, task_status_ended(other.status) ? "broken" : "active", NULL);
+		task_link_facts(&self, &other, b, k->caller, "blocked_by", other.d.taskId,
+				task_status_ended(other.status) ? "broken" : "active", NULL);
 	}
 	return 0;
 }
@@ -486,7 +504,8 @@ static void answer_existing(struct deed *d, const struct creation *k, const stru
 	struct err e = ERR_INIT;
 
 	if (strcmp(known->d.bodyHash, k->hash) != 0 || known->d.uid != k->caller->uid) {
-		err_set(&e, ERR_CONFLICT, "taskId '%s' exists already", known->d.uid == k->caller->uid ? known->d.taskId : "…");
+		err_set(&e, ERR_CONFLICT, "taskId '%s' exists already",
+			known->d.uid == k->caller->uid ? known->d.taskId : "…");
 		snprintf(e.field, sizeof e.field, "taskId");
 		deed_refuse(d, &e);
 		return;
@@ -549,18 +568,25 @@ static int update_status(const struct task *t, const char *status, const char *r
 
 	if (to == TASK_ACCEPTED && t->status == TASK_DRAFT)
 		return 0;
-	if (to == TASK_RUNNING ? works : task_status_class(to) == TASK_CLASS_WAITING && (works || (to == TASK_BLOCKED && !t->d.attemptOpen)))
-		return task_status_class(to) != TASK_CLASS_WAITING || reason ? 0 :
-			err_field(e, "reason", "missing; say what the task waits for");
-	err_set(e, ERR_STATE, "task '%s' is %s and cannot be called %s: accepted ends a draft; running, waiting_input, waiting_permission, "
-		"waiting_resource and blocked need an attempt under way", t->d.taskId, t->d.status, status);
+	if (to == TASK_RUNNING ? works
+			       : task_status_class(to) == TASK_CLASS_WAITING &&
+					 (works || (to == TASK_BLOCKED && !t->d.attemptOpen)))
+		return task_status_class(to) != TASK_CLASS_WAITING || reason
+			       ? 0
+			       : err_field(e, "reason", "missing; say what the task waits for");
+	err_set(e, ERR_STATE,
+		"task '%s' is %s and cannot be called %s: accepted ends a draft; running, waiting_input, "
+		"waiting_permission, "
+		"waiting_resource and blocked need an attempt under way",
+		t->d.taskId, t->d.status, status);
 	snprintf(e->field, sizeof e->field, "status");
 	return -1;
 }
 
 static void status_fact(const struct task *t, const json_t *params, struct store_batch *b, const struct caller *c)
 {
-	const char *status = param_str(params, "status"), *reason = param_str(params, "reason"), *blocker = param_str(params, "blockerId");
+	const char *status = param_str(params, "status"), *reason = param_str(params, "reason"),
+		   *blocker = param_str(params, "blockerId");
 	enum task_status to = task_status_find(status);
 	struct fact f;
 
@@ -568,7 +594,11 @@ static void status_fact(const struct task *t, const json_t *params, struct store
 		accepted_fact(&t->d, json_object_get(params, "owner"), b, c);
 		return;
 	}
-	task_fact_open(&f, to == TASK_RUNNING ? EVENT_TASK_RESUMED : to == TASK_BLOCKED ? EVENT_TASK_BLOCKED : EVENT_TASK_WAITING, &t->d, c);
+	task_fact_open(&f,
+		       to == TASK_RUNNING   ? EVENT_TASK_RESUMED
+		       : to == TASK_BLOCKED ? EVENT_TASK_BLOCKED
+					    : EVENT_TASK_WAITING,
+		       &t->d, c);
 	f.draft.status = status;
 	if (to == TASK_BLOCKED) {
 		jw_kstr(&f.w, "blockerKind", blocker ? "named" : "external");
@@ -597,11 +627,14 @@ static bool has_changes(const json_t *params)
 	return n > 0;
 }
 
-static int updated_fact(struct engine *g, const struct task *t, const json_t *params, struct store_batch *b, const struct caller *c, struct err *e)
+static int updated_fact(struct engine *g, const struct task *t, const json_t *params, struct store_batch *b,
+			const struct caller *c, struct err *e)
 {
 	static const char *const plain[] = { "autoComplete", "timeoutMs", "idleMs", "heartbeatMs" };
-	json_auto_t *acceptance = acceptance_of(params, e), *delivery = param_delivery(params, "delivery", e), *command = command_of(params, c),
-		*artifacts = json_object_get(params, "artifacts") ? param_refs(params, "artifacts", "artifactId", e) : NULL;
+	json_auto_t *acceptance = acceptance_of(params, e), *delivery = param_delivery(params, "delivery", e),
+		    *command = command_of(params, c),
+		    *artifacts = json_object_get(params, "artifacts") ? param_refs(params, "artifacts", "artifactId", e)
+								      : NULL;
 	struct fact f;
 
 	if (e->code || (command && command_check(g, command, c, e) < 0))
@@ -619,7 +652,8 @@ static int updated_fact(struct engine *g, const struct task *t, const json_t *pa
 	if (t->d.attemptOpen && strcmp(t->d.workerKind, "client") == 0)
 		jw_kbool(&f.w, "byWorker", true);
 	if (fact_close(&f, b) < 0)
-		return err_set(e, ERR_INVALID, "the changes are too large for one event: shorten the texts or put them behind refs");
+		return err_set(e, ERR_INVALID,
+			       "the changes are too large for one event: shorten the texts or put them behind refs");
 	return 0;
 }
 

@@ -12,19 +12,26 @@
  * task_cancel.c   cancellation: intent, propagation, and the proof that nothing is left
  * task_time.c     limits, client workers that are gone, and what a restart finds
  *
- * The documents (runtime/view/view_task.h) are the only state; the engine keeps just which connection a client's attempt
- * hangs on, and when to look again.
+ * The documents (runtime/view/view_task.h) are the only state; the engine keeps just which connection a client's
+ * attempt hangs on, and when to look again.
  */
 
 #include "runtime/engine/engine.h"
 
 #include <jansson.h>
 
-#define TASK_METHODS(X) \
-	X(create_task) X(update_task) X(start_task) X(append_task_progress) X(pause_task) X(resume_task) X(cancel_task) \
-	X(retry_task) X(complete_task) X(fail_task) X(archive_task) X(link_tasks) X(unlink_tasks)
+#define TASK_METHODS(X)         \
+	X(create_task)          \
+	X(update_task)          \
+	X(start_task)           \
+	X(append_task_progress) \
+	X(pause_task)           \
+	X(resume_task)          \
+	X(cancel_task) X(retry_task) X(complete_task) X(fail_task) X(archive_task) X(link_tasks) X(unlink_tasks)
 
-#define TASK_METHOD(name) void engine_##name(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx);
+#define TASK_METHOD(name)                                                                                      \
+	void engine_##name(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, \
+			   void *ctx);
 TASK_METHODS(TASK_METHOD)
 #undef TASK_METHOD
 

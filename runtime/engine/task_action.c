@@ -1,6 +1,7 @@
 #include "runtime/engine/task_action.h"
 
-int task_session(struct engine *g, const char *task_id, const struct caller *c, char ret_session[ID_ROOM], struct err *e)
+int task_session(struct engine *g, const char *task_id, const struct caller *c, char ret_session[ID_ROOM],
+		 struct err *e)
 {
 	task_auto struct task t = TASK_INIT;
 

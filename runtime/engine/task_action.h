@@ -6,6 +6,7 @@
 #include "runtime/engine/task_private.h"
 
 /* The session of a task of the caller's. ERR_NOT_FOUND. */
-int task_session(struct engine *g, const char *task_id, const struct caller *c, char ret_session[ID_ROOM], struct err *e);
+int task_session(struct engine *g, const char *task_id, const struct caller *c, char ret_session[ID_ROOM],
+		 struct err *e);
 
 #endif

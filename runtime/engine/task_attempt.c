@@ -1,8 +1,8 @@
 /*
- * Attempts. The fact that an attempt begins is durable, with the id of its process, before that process is launched; so when
- * a restart finds an attempt whose process was never recorded, it is certain that nothing ran (gates open only after
- * process.started is durable), and the launch is simply made again. How an attempt ended is written in the same commit as
- * the end of its process.
+ * Attempts. The fact that an attempt begins is durable, with the id of its process, before that process is launched; so
+ * when a restart finds an attempt whose process was never recorded, it is certain that nothing ran (gates open only
+ * after process.started is durable), and the launch is simply made again. How an attempt ended is written in the same
+ * commit as the end of its process.
  */
 
 #include "runtime/engine/task_private.h"
@@ -13,8 +13,8 @@
 #include "runtime/engine/start_spec.h"
 #include "runtime/view/view_shapes.h"
 
-#define PROGRESS_MS 1000u       /* between facts about a command's output */
-#define RESOURCE_MS 1000u       /* until a launch that found no room is tried again */
+#define PROGRESS_MS 1000u /* between facts about a command's output */
+#define RESOURCE_MS 1000u /* until a launch that found no room is tried again */
 #define DISPATCH_MOST 4096u
 #define BACKOFF_MOST_MS 86400000ull
 
@@ -42,7 +42,8 @@ static uint64_t policy_backoff_ms(const struct task *t)
 	struct jval policy = t->d.retryPolicy, factor = jval_get(policy, "backoffFactor");
 	uint64_t made = t->d.attemptCount == VIEW_ABSENT ? 1 : t->d.attemptCount;
 	uint64_t most = policy_number(policy, "maxBackoffMs", BACKOFF_MOST_MS);
-	double ms = (double)policy_number(policy, "backoffMs", 0), by = factor.type == JT_NUMBER ? strtod(factor.text, NULL) : 1;
+	double ms = (double)policy_number(policy, "backoffMs", 0),
+	       by = factor.type == JT_NUMBER ? strtod(factor.text, NULL) : 1;
 
 	for (uint64_t i = 1; i < made && ms < (double)most && by > 1; i++)
 		ms *= by;
@@ -76,8 +77,8 @@ static size_t queue_length(struct engine *g)
 	return n;
 }
 
-static void queued_fact(const struct task *t, struct store_batch *b, const struct caller *c, const char *reason, const char *why, uint64_t position,
-			uint64_t due_us)
+static void queued_fact(const struct task *t, struct store_batch *b, const struct caller *c, const char *reason,
+			const char *why, uint64_t position, uint64_t due_us)
 {
 	struct fact f;
 
@@ -92,7 +93,8 @@ static void queued_fact(const struct task *t, struct store_batch *b, const struc
 	fact_close(&f, b);
 }
 
-static void blocked_fact(const struct task *t, struct store_batch *b, const struct caller *c, const char *kind, const char *id, const char *reason)
+static void blocked_fact(const struct task *t, struct store_batch *b, const struct caller *c, const char *kind,
+			 const char *id, const char *reason)
 {
 	struct fact f;
 
@@ -122,7 +124,8 @@ static void worker_member(const struct task *t, struct jw *w, const struct calle
 	jw_obj_end(w);
 }
 
-static void attempt_facts(const struct task *t, struct store_batch *b, const struct caller *c, const char *reason, struct task_begun *begun)
+static void attempt_facts(const struct task *t, struct store_batch *b, const struct caller *c, const char *reason,
+			  struct task_begun *begun)
 {
 	struct task_doc d = t->d;
 	struct fact f;
@@ -156,8 +159,8 @@ static void attempt_facts(const struct task *t, struct store_batch *b, const str
 	fact_close(&f, b);
 }
 
-void task_begin(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c, const char *reason, bool has_command,
-		struct task_begun *ret)
+void task_begin(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
+		const char *reason, bool has_command, struct task_begun *ret)
 {
 	char blocker[ID_ROOM];
 
@@ -173,13 +176,13 @@ void task_begin(struct engine *g, const struct task *t, struct store_batch *b, c
 		ret->status = "queued";
 		queued_fact(t, b, c, "blocked_by", "a task that it needs is not finished", 0, 0);
 		return;
-	case TASK_WAIT_NOTHING:
-		break;
+	case TASK_WAIT_NOTHING: break;
 	}
 	if (has_command && slots_used(g) >= g->o.max_tasks) {
 		ret->how = TASK_BEGIN_QUEUED;
 		ret->status = "queued";
-		queued_fact(t, b, c, "parallel_limit", "as many tasks run as may at once (maxTasks)", queue_length(g) + 1, 0);
+		queued_fact(t, b, c, "parallel_limit", "as many tasks run as may at once (maxTasks)",
+			    queue_length(g) + 1, 0);
 		return;
 	}
 	ret->how = TASK_BEGUN;
@@ -248,7 +251,8 @@ static void launch_limits(struct engine *g, const struct task *t, struct process
 		l->wall_ms = left ? left : 1;
 }
 
-static void task_refused(struct engine *g, const char *task_id, const struct err *e, const char *data, unsigned long len);
+static void task_refused(struct engine *g, const char *task_id, const struct err *e, const char *data,
+			 unsigned long len);
 
 void task_launch(struct engine *g, const char *task_id)
 {
@@ -259,8 +263,8 @@ void task_launch(struct engine *g, const char *task_id)
 	struct start_spec s;
 	char made[ID_TEXT_MAX];
 
-	if (g->stopping || task_read(g, task_id, &t, &e) != 0 || !t.d.attemptOpen || !t.d.currentProcessId[0] || t.status == TASK_CANCELLING ||
-	    t.status == TASK_PAUSED || engine_process(g, t.d.currentProcessId) ||
+	if (g->stopping || task_read(g, task_id, &t, &e) != 0 || !t.d.attemptOpen || !t.d.currentProcessId[0] ||
+	    t.status == TASK_CANCELLING || t.status == TASK_PAUSED || engine_process(g, t.d.currentProcessId) ||
 	    view_read(g->o.store, &process_shape, t.d.currentProcessId, &text, &known, &e) == 0)
 		return;
 	json_auto_t *command = command_read(g, t.d.command, t.d.commandRef, &e);
@@ -294,7 +298,8 @@ static void error_member(struct jw *w, const char *key, const struct attempt_end
 	jw_obj_end(w);
 }
 
-void task_attempt_completed(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c, const struct process *p, const char *summary)
+void task_attempt_completed(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
+			    const struct process *p, const char *summary)
 {
 	struct fact f;
 
@@ -316,7 +321,8 @@ void task_attempt_completed(struct engine *g, const struct task *t, struct store
 	benchmark_run_ended(g, b, t->d.currentRunId, &(struct run_end){ 0 });
 }
 
-static void attempt_failed_fact(const struct task *t, struct store_batch *b, const struct caller *c, const struct attempt_end *end, bool again)
+static void attempt_failed_fact(const struct task *t, struct store_batch *b, const struct caller *c,
+				const struct attempt_end *end, bool again)
 {
 	struct fact f;
 
@@ -339,7 +345,8 @@ static void attempt_failed_fact(const struct task *t, struct store_batch *b, con
 }
 
 /* The event that a task without another try ends with. */
-static void ended_fact(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c, const struct attempt_end *end)
+static void ended_fact(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
+		       const struct attempt_end *end)
 {
 	bool timed_out = strcmp(end->status, "timed_out") == 0, lost = strcmp(end->status, "lost") == 0;
 	struct fact f;
@@ -380,16 +387,19 @@ static void retry_facts(struct engine *g, const struct task *t, struct store_bat
 
 static bool past_deadline(struct engine *g, const struct task *t)
 {
-	return t->d.timeoutMs != VIEW_ABSENT && t->d.startedAt && engine_real(g) + 1000 >= t->d.startedAt + t->d.timeoutMs * 1000;
+	return t->d.timeoutMs != VIEW_ABSENT && t->d.startedAt &&
+	       engine_real(g) + 1000 >= t->d.startedAt + t->d.timeoutMs * 1000;
 }
 
-void task_attempt_failed(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c, const struct attempt_end *end)
+void task_attempt_failed(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
+			 const struct attempt_end *end)
 {
 	bool again = t->d.attemptOpen && t->status != TASK_CANCELLING && !past_deadline(g, t) && policy_grants(t, end);
 
 	if (t->d.attemptOpen) {
 		attempt_failed_fact(t, b, c, end, again);
-		benchmark_run_ended(g, b, t->d.currentRunId, &(struct run_end){ end->status, end->category, end->message });
+		benchmark_run_ended(g, b, t->d.currentRunId,
+				    &(struct run_end){ end->status, end->category, end->message });
 	}
 	if (t->status == TASK_CANCELLING)
 		return;
@@ -406,7 +416,8 @@ void task_attempt_failed(struct engine *g, const struct task *t, struct store_ba
 
 /* ---- as the owner of a process ---- */
 
-static void task_refused(struct engine *g, const char *task_id, const struct err *e, const char *data, unsigned long len)
+static void task_refused(struct engine *g, const char *task_id, const struct err *e, const char *data,
+			 unsigned long len)
 {
 	task_auto struct task t = TASK_INIT;
 	struct err e2 = ERR_INIT;
@@ -433,8 +444,11 @@ static void task_refused(struct engine *g, const char *task_id, const struct err
 	}
 	struct deed *d = deed_own(g);
 	const char *category = e->code == ERR_PERMISSION ? "permission" : e->code == ERR_INVALID ? "invalid" : "spawn";
-	const struct attempt_end end = { .status = "failed", .category = category, .message = e->message, .exit_code = -1,
-		.may_retry = e->code != ERR_PERMISSION && e->code != ERR_INVALID };
+	const struct attempt_end end = { .status = "failed",
+					 .category = category,
+					 .message = e->message,
+					 .exit_code = -1,
+					 .may_retry = e->code != ERR_PERMISSION && e->code != ERR_INVALID };
 	task_attempt_failed(g, &t, d->batch, NULL, &end);
 	deed_then(d, task_next, task_id);
 	deed_commit(d);
@@ -445,7 +459,10 @@ static int owned_attempt(const struct process *p, struct task *t)
 {
 	struct err e = ERR_INIT;
 
-	return task_read(p->engine, p->owner_id, t, &e) == 0 && t->d.attemptOpen && strcmp(t->d.currentAttemptId, p->attempt_id) == 0 ? 0 : -1;
+	return task_read(p->engine, p->owner_id, t, &e) == 0 && t->d.attemptOpen &&
+			       strcmp(t->d.currentAttemptId, p->attempt_id) == 0
+		       ? 0
+		       : -1;
 }
 
 static void task_started(struct process *p, struct store_batch *b)
@@ -489,8 +506,8 @@ static void waits_fact(const struct task *t, struct store_batch *b, const struct
 	jw_kstr(&f.w, "waitingFor", missing ? "acceptance" : "complete_task");
 	if (missing)
 		jw_kraw(&f.w, "missing", missing->data, missing->len);
-	task_fact_reason(&f, missing ? "the command ended well; what the task is to meet is not reported yet" :
-			 "the command ended well; complete_task or fail_task says what that means");
+	task_fact_reason(&f, missing ? "the command ended well; what the task is to meet is not reported yet"
+				     : "the command ended well; complete_task or fail_task says what that means");
 	fact_close(&f, b);
 }
 
@@ -503,8 +520,13 @@ static void task_ended(struct process *p, const struct process_outcome *o, struc
 		return;
 	if (!o->clean) {
 		bool shutdown = p->end == PROCESS_END_SHUTDOWN;
-		const struct attempt_end end = { .status = o->status, .category = shutdown ? "shutdown" : o->category, .message = o->message,
-			.limit = o->limit, .exit_code = o->exit_code, .may_retry = shutdown || strcmp(o->status, "cancelled") != 0, .process = p };
+		const struct attempt_end end = { .status = o->status,
+						 .category = shutdown ? "shutdown" : o->category,
+						 .message = o->message,
+						 .limit = o->limit,
+						 .exit_code = o->exit_code,
+						 .may_retry = shutdown || strcmp(o->status, "cancelled") != 0,
+						 .process = p };
 		task_attempt_failed(p->engine, &t, b, NULL, &end);
 		return;
 	}
@@ -551,7 +573,12 @@ static bool task_wanted(struct engine *g, const char *task_id, const char *proce
 
 extern const struct process_owner_ops task_owner;
 const struct process_owner_ops task_owner = {
-	.refused = task_refused, .wanted = task_wanted, .started = task_started, .output = task_output, .ended = task_ended, .over = task_next,
+	.refused = task_refused,
+	.wanted = task_wanted,
+	.started = task_started,
+	.output = task_output,
+	.ended = task_ended,
+	.over = task_next,
 };
 
 /* ---- start_task and retry_task ---- */
@@ -570,8 +597,8 @@ static void begun_result(struct deed *d, const struct task *t, const struct task
 }
 
 /* What is given with the start belongs to the task from now on. */
-static int take_start(struct engine *g, const struct task *t, const json_t *params, struct store_batch *b, const struct caller *c, bool *ret_command,
-		      struct err *e)
+static int take_start(struct engine *g, const struct task *t, const json_t *params, struct store_batch *b,
+		      const struct caller *c, bool *ret_command, struct err *e)
 {
 	json_auto_t *command = command_of(params, c);
 	struct fact f;
@@ -619,7 +646,8 @@ void engine_retry_task(struct engine *g, const json_t *params, const struct call
 	struct task_begun begun;
 	struct fact f;
 
-	if (task_get(g, param_str(params, "taskId"), c, &t, &e) == 0 && task_may(&t, TASK_VERB_RETRY, &e) == 0 && t.d.attemptOpen)
+	if (task_get(g, param_str(params, "taskId"), c, &t, &e) == 0 && task_may(&t, TASK_VERB_RETRY, &e) == 0 &&
+	    t.d.attemptOpen)
 		err_set(&e, ERR_STATE, "task '%s' has an attempt under way; fail_task ends it", t.d.taskId);
 	if (e.code || param_text(params, "reason", TASK_REASON_MAX, &e) < 0) {
 		deed_refuse(d, &e);

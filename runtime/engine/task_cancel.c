@@ -1,7 +1,7 @@
 /*
- * Cancellation. First the intent is a fact, for the task and everything below it that is a task; from then on nothing new may be
- * begun there. Then everything that works for it is asked to end (task_below.def). A task is called cancelled when all of that
- * is proved to have ended: whenever something below it has, it is looked at again.
+ * Cancellation. First the intent is a fact, for the task and everything below it that is a task; from then on nothing
+ * new may be begun there. Then everything that works for it is asked to end (task_below.def). A task is called
+ * cancelled when all of that is proved to have ended: whenever something below it has, it is looked at again.
  */
 
 #include "runtime/engine/task_private.h"
@@ -63,7 +63,8 @@ void task_processes_end(struct engine *g, const char *task_id, const char *reaso
 	for (size_t i = 0; i < o.n; i++) {
 		struct process *p = engine_process(g, o.ids[i]);
 		if (p)
-			process_enforce_end(p, PROCESS_END_USER, NULL, process_stop_signal(p), g->o.stop_grace_ms, reason);
+			process_enforce_end(p, PROCESS_END_USER, NULL, process_stop_signal(p), g->o.stop_grace_ms,
+					    reason);
 	}
 	free(o.ids);
 }
@@ -138,7 +139,10 @@ static void cancelled_fact(struct engine *g, const struct task *t, struct store_
 	struct fact f;
 
 	if (t->d.attemptOpen) {
-		const struct attempt_end end = { .status = "cancelled", .category = "cancelled", .message = "the task was cancelled", .exit_code = -1 };
+		const struct attempt_end end = { .status = "cancelled",
+						 .category = "cancelled",
+						 .message = "the task was cancelled",
+						 .exit_code = -1 };
 		struct task cancelling = *t;
 		cancelling.status = TASK_CANCELLING;
 		task_attempt_failed(g, &cancelling, b, c, &end);
@@ -183,15 +187,9 @@ void task_cancel_check(struct engine *g, const char *task_id)
 	task_dispatch(g);
 }
 
-void task_cancel_resume(struct engine *g, const char *task_id)
-{
-	carry_out(g, task_id);
-}
+void task_cancel_resume(struct engine *g, const char *task_id) { carry_out(g, task_id); }
 
-void task_process_over(struct engine *g, const char *task_id)
-{
-	task_cancel_check(g, task_id);
-}
+void task_process_over(struct engine *g, const char *task_id) { task_cancel_check(g, task_id); }
 
 int task_may_run(struct engine *g, const char *task_id, struct err *e)
 {
@@ -266,9 +264,11 @@ static bool let_go(void *ctx, const char *target, const char *status)
 	task_auto struct task t = TASK_INIT, parent = TASK_INIT;
 	struct err e = ERR_INIT;
 
-	if (strcmp(status, "active") != 0 || task_read(in->engine, target, &t, &e) != 0 || task_read(in->engine, t.d.parentTaskId, &parent, &e) != 0)
+	if (strcmp(status, "active") != 0 || task_read(in->engine, target, &t, &e) != 0 ||
+	    task_read(in->engine, t.d.parentTaskId, &parent, &e) != 0)
 		return true;
-	task_link_facts(&t, &parent, in->batch, in->caller, "parent", parent.d.taskId, "removed", "the parent was cancelled without its children");
+	task_link_facts(&t, &parent, in->batch, in->caller, "parent", parent.d.taskId, "removed",
+			"the parent was cancelled without its children");
 	return true;
 }
 
@@ -287,8 +287,12 @@ void engine_cancel_task(struct engine *g, const json_t *params, const struct cal
 	jw_kstr(&d->w, "taskId", t.d.taskId);
 	jw_kstr(&d->w, "status", "cancelling");
 	if (t.status != TASK_CANCELLING) {
-		struct intent in = { .engine = g, .batch = d->batch, .caller = c, .by = requester_of(c), .reason = param_str(params, "reason"),
-			.propagate = !propagate || json_is_true(propagate) };
+		struct intent in = { .engine = g,
+				     .batch = d->batch,
+				     .caller = c,
+				     .by = requester_of(c),
+				     .reason = param_str(params, "reason"),
+				     .propagate = !propagate || json_is_true(propagate) };
 		intend(&in, &t);
 		if (!in.propagate)
 			task_each_edge(g, t.d.taskId, "child", let_go, &in);
@@ -305,7 +309,9 @@ void task_cancel_own(struct engine *g, const char *task_id, const char *reason)
 	if (task_read(g, task_id, &t, &e) != 0 || task_status_ended(t.status) || t.status == TASK_CANCELLING)
 		return;
 	struct deed *d = deed_own(g);
-	struct intent in = { .engine = g, .batch = d->batch, .by = requester_of(&d->caller), .reason = reason, .propagate = true };
+	struct intent in = {
+		.engine = g, .batch = d->batch, .by = requester_of(&d->caller), .reason = reason, .propagate = true
+	};
 	intend(&in, &t);
 	deed_then(d, carry_out, task_id);
 	deed_commit(d);

@@ -1,7 +1,7 @@
 /*
- * Edges. An edge between two tasks is written for both, under the two names of its kind. Two kinds make one task wait for
- * another: what a task is blocked_by, and a parent's children (it is not complete before they have ended); together they must have
- * no cycle, which is looked for along both.
+ * Edges. An edge between two tasks is written for both, under the two names of its kind. Two kinds make one task wait
+ * for another: what a task is blocked_by, and a parent's children (it is not complete before they have ended); together
+ * they must have no cycle, which is looked for along both.
  */
 
 #include "runtime/engine/task_private.h"
@@ -9,25 +9,20 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 
-#define WALK_MOST 20000u      /* tasks that the search for a cycle looks at */
-#define TELL_MOST 500u        /* edges told of in one commit */
-#define COUNTERS_MS 1000u     /* between facts that only count children */
+#define WALK_MOST 20000u  /* tasks that the search for a cycle looks at */
+#define TELL_MOST 500u    /* edges told of in one commit */
+#define COUNTERS_MS 1000u /* between facts that only count children */
 
 static const struct edge_kind {
-	const char *name, *reverse;  /* reverse: how the other end calls it; NULL = only this end keeps it */
-	bool task;                   /* the target is a task */
-	int waits;                   /* 1 = this end waits for the target, −1 = the target waits for this end */
+	const char *name, *reverse; /* reverse: how the other end calls it; NULL = only this end keeps it */
+	bool task;                  /* the target is a task */
+	int waits;                  /* 1 = this end waits for the target, −1 = the target waits for this end */
 } kinds[] = {
-	{ "parent", "child", true, -1 },
-	{ "child", "parent", true, 1 },
-	{ "blocks", "blocked_by", true, -1 },
-	{ "blocked_by", "blocks", true, 1 },
-	{ "source_task", NULL, true, 0 },
-	{ "source_attempt", NULL, false, 0 },
-	{ "spawned_subagent", NULL, false, 0 },
-	{ "assigned_thread", NULL, false, 0 },
-	{ "produced_artifact", NULL, false, 0 },
-	{ "consumed_artifact", NULL, false, 0 },
+	{ "parent", "child", true, -1 },         { "child", "parent", true, 1 },
+	{ "blocks", "blocked_by", true, -1 },    { "blocked_by", "blocks", true, 1 },
+	{ "source_task", NULL, true, 0 },        { "source_attempt", NULL, false, 0 },
+	{ "spawned_subagent", NULL, false, 0 },  { "assigned_thread", NULL, false, 0 },
+	{ "produced_artifact", NULL, false, 0 }, { "consumed_artifact", NULL, false, 0 },
 	{ "evidence", NULL, false, 0 },
 };
 
@@ -39,15 +34,14 @@ static const struct edge_kind *kind_find(const char *name)
 	return NULL;
 }
 
-bool task_edge_known(const char *kind)
-{
-	return kind_find(kind) != NULL;
-}
+bool task_edge_known(const char *kind) { return kind_find(kind) != NULL; }
 
 /* ---- walking ---- */
 
 struct edge_list {
-	struct edge_at { char target[ID_ROOM], status[32]; } *at;
+	struct edge_at {
+		char target[ID_ROOM], status[32];
+	} * at;
 	size_t n, cap;
 };
 
@@ -132,8 +126,8 @@ static bool leads_to(struct engine *g, const char *from, const char *to, bool wa
 
 /* ---- facts ---- */
 
-void task_edge_fact(const struct task_doc *d, struct store_batch *b, const struct caller *c, const char *kind, const char *target,
-		    const char *status, const char *reason)
+void task_edge_fact(const struct task_doc *d, struct store_batch *b, const struct caller *c, const char *kind,
+		    const char *target, const char *status, const char *reason)
 {
 	struct fact f;
 
@@ -145,8 +139,8 @@ void task_edge_fact(const struct task_doc *d, struct store_batch *b, const struc
 	fact_close(&f, b);
 }
 
-void task_link_facts(const struct task *t, const struct task *other, struct store_batch *b, const struct caller *c, const char *kind,
-		     const char *target, const char *status, const char *reason)
+void task_link_facts(const struct task *t, const struct task *other, struct store_batch *b, const struct caller *c,
+		     const char *kind, const char *target, const char *status, const char *reason)
 {
 	const struct edge_kind *k = kind_find(kind);
 
@@ -164,15 +158,17 @@ static int check_parent(struct engine *g, const struct task *child, const struct
 	int depth = 0;
 
 	if (child->d.parentTaskId[0])
-		return err_set(e, ERR_CONFLICT, "task '%s' has a parent already: '%s'; unlink that first", child->d.taskId, child->d.parentTaskId);
+		return err_set(e, ERR_CONFLICT, "task '%s' has a parent already: '%s'; unlink that first",
+			       child->d.taskId, child->d.parentTaskId);
 	snprintf(id, sizeof id, "%s", parent->d.parentTaskId);
 	for (; id[0] && depth < TASK_DEPTH_MAX && task_read(g, id, &up, e) == 0; depth++)
 		snprintf(id, sizeof id, "%s", up.d.parentTaskId);
-	return depth >= TASK_DEPTH_MAX ? err_set(e, ERR_INVALID, "tasks may be nested %d deep", TASK_DEPTH_MAX) : task_may(parent, TASK_VERB_ADD, e);
+	return depth >= TASK_DEPTH_MAX ? err_set(e, ERR_INVALID, "tasks may be nested %d deep", TASK_DEPTH_MAX)
+				       : task_may(parent, TASK_VERB_ADD, e);
 }
 
-int task_link_check(struct engine *g, const struct task *t, const char *kind, const char *target, const struct caller *c, struct task *ret_other,
-		    struct err *e)
+int task_link_check(struct engine *g, const struct task *t, const char *kind, const char *target,
+		    const struct caller *c, struct task *ret_other, struct err *e)
 {
 	const struct edge_kind *k = kind_find(kind);
 
@@ -224,13 +220,14 @@ void engine_link_tasks(struct engine *g, const json_t *params, const struct call
 	task_auto struct task t = TASK_INIT, other = TASK_INIT;
 	struct err e = ERR_INIT;
 
-	if (check_edge(params, &e) < 0 || task_get(g, param_str(params, "taskId"), c, &t, &e) < 0 || task_may(&t, TASK_VERB_LINK, &e) < 0 ||
-	    task_link_check(g, &t, kind, target, c, &other, &e) < 0) {
+	if (check_edge(params, &e) < 0 || task_get(g, param_str(params, "taskId"), c, &t, &e) < 0 ||
+	    task_may(&t, TASK_VERB_LINK, &e) < 0 || task_link_check(g, &t, kind, target, c, &other, &e) < 0) {
 		deed_refuse(d, &e);
 		return;
 	}
 	const struct edge_kind *k = kind_find(kind);
-	task_link_facts(&t, k->task ? &other : NULL, d->batch, c, kind, target, status_of_target(k, &t, &other), param_str(params, "reason"));
+	task_link_facts(&t, k->task ? &other : NULL, d->batch, c, kind, target, status_of_target(k, &t, &other),
+			param_str(params, "reason"));
 	jw_kstr(&d->w, "taskId", t.d.taskId);
 	jw_kstr(&d->w, "kind", kind);
 	jw_kstr(&d->w, "targetId", target);
@@ -283,7 +280,9 @@ struct blockers {
 static bool look_at_blocker(void *ctx, const char *target, const char *status)
 {
 	struct blockers *b = ctx;
-	enum task_wait w = strcmp(status, "satisfied") == 0 ? TASK_WAIT_NOTHING : strcmp(status, "broken") == 0 ? TASK_WAIT_BROKEN : TASK_WAIT_UNFINISHED;
+	enum task_wait w = strcmp(status, "satisfied") == 0 ? TASK_WAIT_NOTHING
+			   : strcmp(status, "broken") == 0  ? TASK_WAIT_BROKEN
+							    : TASK_WAIT_UNFINISHED;
 
 	if (w > b->wait) {
 		b->wait = w;
@@ -353,7 +352,8 @@ static void count_children(struct engine *g, const struct task *parent, bool com
 	fact_close(&f, b);
 }
 
-/* Edges of this kind, at their other end and at this one, now that the task has ended; those ends are looked at afterwards. */
+/* Edges of this kind, at their other end and at this one, now that the task has ended; those ends are looked at
+ * afterwards. */
 static void tell(struct engine *g, const struct task *t, const char *kind)
 {
 	const char *status = t->status == TASK_COMPLETED ? "satisfied" : "broken", *reverse = kind_find(kind)->reverse;

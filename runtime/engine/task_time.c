@@ -1,9 +1,10 @@
 /*
- * Time and loss. Deadlines are in the documents as real time, so a restart finds them again; here is only when to look next.
- * Looking means going through the tasks that have not ended, which is cheap enough for something that happens at deadlines.
+ * Time and loss. Deadlines are in the documents as real time, so a restart finds them again; here is only when to look
+ * next. Looking means going through the tasks that have not ended, which is cheap enough for something that happens at
+ * deadlines.
  *
- * A client's attempt hangs on the connection that last spoke for it. When that is gone, the client has as long as the task (or
- * the configuration) says to come back; then nobody can prove whether it still works, and the attempt is lost.
+ * A client's attempt hangs on the connection that last spoke for it. When that is gone, the client has as long as the
+ * task (or the configuration) says to come back; then nobody can prove whether it still works, and the attempt is lost.
  */
 
 #include "runtime/engine/job_private.h"
@@ -15,8 +16,8 @@
 #define LOOK_MOST_NS (60ull * 1000000000) /* the real clock may be set: never trust it for longer */
 
 struct task_worker {
-	uint64_t connection;   /* 0 = gone, or not seen since a restart */
-	uint64_t gone_us;      /* since when */
+	uint64_t connection; /* 0 = gone, or not seen since a restart */
+	uint64_t gone_us;    /* since when */
 };
 
 void task_wake(struct engine *g, uint64_t real_us)
@@ -48,10 +49,7 @@ void task_worker_is(struct engine *g, const char *task_id, const struct caller *
 	task_wake(g, engine_real(g)); /* its idle time begins */
 }
 
-void task_worker_over(struct engine *g, const char *task_id)
-{
-	free(strmap_del(&g->task_workers, task_id));
-}
+void task_worker_over(struct engine *g, const char *task_id) { free(strmap_del(&g->task_workers, task_id)); }
 
 struct leaving {
 	uint64_t connection, now_us;
@@ -88,10 +86,7 @@ void task_client_came(struct engine *g)
 	job_wake(g, engine_real(g));
 }
 
-static void free_worker(void *ctx, const char *task_id, void *value)
-{
-	free(value);
-}
+static void free_worker(void *ctx, const char *task_id, void *value) { free(value); }
 
 void task_workers_free(struct engine *g)
 {
@@ -116,17 +111,21 @@ static void sooner(struct deadline *d, enum due due, uint64_t at_us)
 
 static uint64_t after_ms(uint64_t from_us, uint64_t ms)
 {
-	return !from_us || ms == VIEW_ABSENT || ms > UINT64_MAX / 2000 - from_us / 1000 ? UINT64_MAX : from_us + ms * 1000;
+	return !from_us || ms == VIEW_ABSENT || ms > UINT64_MAX / 2000 - from_us / 1000 ? UINT64_MAX
+											: from_us + ms * 1000;
 }
 
 /* What a client's attempt may still do, and until when. */
 static void client_deadlines(struct engine *g, const struct task *t, struct deadline *d)
 {
 	const struct task_worker *w = strmap_get(&g->task_workers, t->d.taskId);
-	uint64_t patience = t->d.heartbeatMs != VIEW_ABSENT ? t->d.heartbeatMs : g->o.task_worker_ms ? g->o.task_worker_ms : VIEW_ABSENT;
+	uint64_t patience = t->d.heartbeatMs != VIEW_ABSENT ? t->d.heartbeatMs
+			    : g->o.task_worker_ms           ? g->o.task_worker_ms
+							    : VIEW_ABSENT;
 	uint64_t seen = t->d.lastSeenAt;
 
-	sooner(d, DUE_ATTEMPT_TIME, after_ms(t->d.attemptStartedAt, jval_uint(jval_get(t->d.retryPolicy, "timeoutMs"), VIEW_ABSENT)));
+	sooner(d, DUE_ATTEMPT_TIME,
+	       after_ms(t->d.attemptStartedAt, jval_uint(jval_get(t->d.retryPolicy, "timeoutMs"), VIEW_ABSENT)));
 	sooner(d, DUE_IDLE, after_ms(seen, t->d.idleMs));
 	if (!w || !w->connection)
 		sooner(d, DUE_LOST, after_ms(w && w->gone_us > seen ? w->gone_us : seen, patience));
@@ -153,9 +152,15 @@ static struct deadline deadline_of(struct engine *g, const struct task *t)
 	return d;
 }
 
-static void end_attempt(struct engine *g, const struct task *t, const char *status, const char *category, const char *limit, const char *message)
+static void end_attempt(struct engine *g, const struct task *t, const char *status, const char *category,
+			const char *limit, const char *message)
 {
-	const struct attempt_end end = { .status = status, .category = category, .limit = limit, .message = message, .exit_code = -1, .may_retry = true };
+	const struct attempt_end end = { .status = status,
+					 .category = category,
+					 .limit = limit,
+					 .message = message,
+					 .exit_code = -1,
+					 .may_retry = true };
 	struct deed *d = deed_own(g);
 
 	task_attempt_failed(g, t, d->batch, NULL, &end);
@@ -166,9 +171,7 @@ static void end_attempt(struct engine *g, const struct task *t, const char *stat
 static void act(struct engine *g, const struct task *t, enum due due)
 {
 	switch (due) {
-	case DUE_BEGIN:
-		task_begin_now(g, t->d.taskId, "retry_policy");
-		break;
+	case DUE_BEGIN: task_begin_now(g, t->d.taskId, "retry_policy"); break;
 	case DUE_LAUNCH:
 		task_launch(g, t->d.taskId); /* if it is refused again, it is looked at again */
 		break;
@@ -179,13 +182,14 @@ static void act(struct engine *g, const struct task *t, enum due due)
 		end_attempt(g, t, "timed_out", "timeout", "attempt", "the attempt's time limit was reached");
 		break;
 	case DUE_IDLE:
-		end_attempt(g, t, "timed_out", "timeout", "idle", "nothing was heard of the worker for as long as the task allows");
+		end_attempt(g, t, "timed_out", "timeout", "idle",
+			    "nothing was heard of the worker for as long as the task allows");
 		break;
 	case DUE_LOST:
-		end_attempt(g, t, "lost", "lost", NULL, "the client that worked on it is gone and did not come back in time");
+		end_attempt(g, t, "lost", "lost", NULL,
+			    "the client that worked on it is gone and did not come back in time");
 		break;
-	case DUE_NOTHING:
-		break;
+	case DUE_NOTHING: break;
 	}
 }
 
@@ -281,7 +285,9 @@ static void recover_one(struct engine *g, const char *task_id)
 }
 
 /* The other end of an edge may have ended without this one having been told. */
-struct retell { struct engine *engine; };
+struct retell {
+	struct engine *engine;
+};
 
 static bool retell_one(void *ctx, const char *target, const char *status)
 {

@@ -1,6 +1,6 @@
 /*
- * What may be done in which status, and the verbs that only concern the task itself: progress, pause, resume, complete, fail,
- * archive. Starting and retrying are in task_attempt.c, cancelling in task_cancel.c.
+ * What may be done in which status, and the verbs that only concern the task itself: progress, pause, resume, complete,
+ * fail, archive. Starting and retrying are in task_attempt.c, cancelling in task_cancel.c.
  */
 
 #include "runtime/engine/task_private.h"
@@ -21,10 +21,14 @@ static const unsigned legal[TASK_STATUS_COUNT] = {
 	[TASK_QUEUED] = V(UPDATE) | V(PAUSE) | V(CANCEL) | V(FAIL) | V(LINK) | V(ADD),
 	[TASK_PREPARING] = V(UPDATE) | V(PROGRESS) | V(PAUSE) | V(CANCEL) | V(COMPLETE) | V(FAIL) | V(LINK) | V(ADD),
 	[TASK_RUNNING] = V(UPDATE) | V(PROGRESS) | V(PAUSE) | V(CANCEL) | V(COMPLETE) | V(FAIL) | V(LINK) | V(ADD),
-	[TASK_WAITING_INPUT] = V(UPDATE) | V(PROGRESS) | V(PAUSE) | V(RESUME) | V(CANCEL) | V(RETRY) | V(COMPLETE) | V(FAIL) | V(LINK) | V(ADD),
-	[TASK_WAITING_PERMISSION] = V(UPDATE) | V(PROGRESS) | V(PAUSE) | V(RESUME) | V(CANCEL) | V(COMPLETE) | V(FAIL) | V(LINK) | V(ADD),
-	[TASK_WAITING_RESOURCE] = V(UPDATE) | V(PROGRESS) | V(PAUSE) | V(RESUME) | V(CANCEL) | V(COMPLETE) | V(FAIL) | V(LINK) | V(ADD),
-	[TASK_BLOCKED] = V(UPDATE) | V(PROGRESS) | V(RESUME) | V(RETRY) | V(CANCEL) | V(COMPLETE) | V(FAIL) | V(LINK) | V(ADD),
+	[TASK_WAITING_INPUT] = V(UPDATE) | V(PROGRESS) | V(PAUSE) | V(RESUME) | V(CANCEL) | V(RETRY) | V(COMPLETE) |
+			       V(FAIL) | V(LINK) | V(ADD),
+	[TASK_WAITING_PERMISSION] = V(UPDATE) | V(PROGRESS) | V(PAUSE) | V(RESUME) | V(CANCEL) | V(COMPLETE) | V(FAIL) |
+				    V(LINK) | V(ADD),
+	[TASK_WAITING_RESOURCE] = V(UPDATE) | V(PROGRESS) | V(PAUSE) | V(RESUME) | V(CANCEL) | V(COMPLETE) | V(FAIL) |
+				  V(LINK) | V(ADD),
+	[TASK_BLOCKED] = V(UPDATE) | V(PROGRESS) | V(RESUME) | V(RETRY) | V(CANCEL) | V(COMPLETE) | V(FAIL) | V(LINK) |
+			 V(ADD),
 	[TASK_PAUSED] = V(UPDATE) | V(RESUME) | V(CANCEL) | V(FAIL) | V(LINK) | V(ADD),
 	[TASK_RETRYING] = V(UPDATE) | V(CANCEL) | V(FAIL) | V(LINK) | V(ADD),
 	[TASK_CANCELLING] = V(CANCEL),
@@ -37,9 +41,10 @@ static const unsigned legal[TASK_STATUS_COUNT] = {
 #undef V
 
 static const char *const verb_names[TASK_VERB_COUNT] = {
-	[TASK_VERB_UPDATE] = "update", [TASK_VERB_START] = "start", [TASK_VERB_PROGRESS] = "progress", [TASK_VERB_PAUSE] = "pause",
-	[TASK_VERB_RESUME] = "resume", [TASK_VERB_CANCEL] = "cancel", [TASK_VERB_RETRY] = "retry", [TASK_VERB_COMPLETE] = "complete",
-	[TASK_VERB_FAIL] = "fail", [TASK_VERB_ARCHIVE] = "archive", [TASK_VERB_LINK] = "link", [TASK_VERB_ADD] = "new work",
+	[TASK_VERB_UPDATE] = "update",   [TASK_VERB_START] = "start",       [TASK_VERB_PROGRESS] = "progress",
+	[TASK_VERB_PAUSE] = "pause",     [TASK_VERB_RESUME] = "resume",     [TASK_VERB_CANCEL] = "cancel",
+	[TASK_VERB_RETRY] = "retry",     [TASK_VERB_COMPLETE] = "complete", [TASK_VERB_FAIL] = "fail",
+	[TASK_VERB_ARCHIVE] = "archive", [TASK_VERB_LINK] = "link",         [TASK_VERB_ADD] = "new work",
 };
 
 int task_may(const struct task *t, enum task_verb v, struct err *e)
@@ -52,13 +57,13 @@ int task_may(const struct task *t, enum task_verb v, struct err *e)
 	for (int i = 0; i < TASK_VERB_COUNT; i++)
 		if (may & 1u << i)
 			buf_printf(&possible, "%s%s", possible.len ? ", " : "", verb_names[i]);
-	return err_set(e, ERR_STATE, "task '%s' is %s, where %s is not possible; possible: %s", t->d.taskId, t->d.status, verb_names[v],
-		       possible.len ? possible.data : "nothing");
+	return err_set(e, ERR_STATE, "task '%s' is %s, where %s is not possible; possible: %s", t->d.taskId,
+		       t->d.status, verb_names[v], possible.len ? possible.data : "nothing");
 }
 
 /* What all of these begin with; NULL: the caller has its answer. */
-static struct deed *begin(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx, enum task_verb v,
-			  struct task *t)
+static struct deed *begin(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx,
+			  enum task_verb v, struct task *t)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
 	struct err e = ERR_INIT;
@@ -86,7 +91,7 @@ static json_t *criterion(json_t *list, const json_t *about, size_t at)
 	json_t *v;
 	size_t i;
 
-	json_array_foreach(list, i, v) {
+	json_array_foreach (list, i, v) {
 		const char *text = param_str(v, "text");
 		if (id ? strcmp(param_str(v, "id"), id) == 0 || (text && strcmp(text, id) == 0) : i == at)
 			return v;
@@ -103,7 +108,7 @@ static json_t *acceptance_over(struct jval kept, const json_t *coverage, struct 
 	char field[ERR_FIELD_MAX];
 	size_t i;
 
-	json_array_foreach((json_t *)(uintptr_t)coverage, i, c) {
+	json_array_foreach ((json_t *)(uintptr_t)coverage, i, c) {
 		const char *status = json_is_string(c) ? "met" : param_str(c, "status");
 		json_t *v = criterion(list, c, i), *member;
 		const char *key;
@@ -113,11 +118,13 @@ static json_t *acceptance_over(struct jval kept, const json_t *coverage, struct 
 		for (size_t k = 0; status && k < countof(verdicts); k++)
 			known |= strcmp(verdicts[k], status) == 0;
 		if (!v || !known) {
-			err_field(e, field, v ? "status must be met, unmet, waived or pending" : "no such criterion; give its id, or as many as there are");
+			err_field(e, field,
+				  v ? "status must be met, unmet, waived or pending"
+				    : "no such criterion; give its id, or as many as there are");
 			json_decref(list);
 			return NULL;
 		}
-		json_object_foreach(c, key, member)
+		json_object_foreach (c, key, member)
 			if (strcmp(key, "id") != 0 && strcmp(key, "required") != 0)
 				json_object_set(v, key, member);
 		json_object_set_new(v, "status", json_string(status));
@@ -137,12 +144,16 @@ static int check_progress(const json_t *params, struct err *e)
 	for (size_t i = 0; i < countof(values); i++)
 		if (param_small(params, values[i], TASK_JSON_MAX, e) < 0)
 			return -1;
-	return param_text(params, "summary", TASK_TEXT_MAX, e) < 0 || param_text(params, "step", TASK_REASON_MAX, e) < 0 ? -1 : 0;
+	return param_text(params, "summary", TASK_TEXT_MAX, e) < 0 || param_text(params, "step", TASK_REASON_MAX, e) < 0
+		       ? -1
+		       : 0;
 }
 
-void engine_append_task_progress(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_append_task_progress(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+				 void *ctx)
 {
-	static const char *const members[] = { "phase", "percent", "step", "summary", "counters", "plan", "validation", "usage" };
+	static const char *const members[] = { "phase",    "percent", "step",       "summary",
+					       "counters", "plan",    "validation", "usage" };
 	task_auto struct task t = TASK_INIT;
 	struct err e = ERR_INIT;
 	struct deed *d = begin(g, params, c, fn, ctx, TASK_VERB_PROGRESS, &t);
@@ -244,7 +255,9 @@ static const char *status_after_resume(struct engine *g, const struct task *t)
 
 	if (t->d.attemptOpen)
 		return t->status == TASK_PAUSED && before < TASK_STATUS_COUNT ? task_status_name(before) : "running";
-	return before == TASK_QUEUED || before == TASK_BLOCKED ? "accepted" : t->status == TASK_PAUSED ? "accepted" : NULL;
+	return before == TASK_QUEUED || before == TASK_BLOCKED ? "accepted"
+	       : t->status == TASK_PAUSED                      ? "accepted"
+							       : NULL;
 }
 
 void engine_resume_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
@@ -259,7 +272,9 @@ void engine_resume_task(struct engine *g, const json_t *params, const struct cal
 	if (!d)
 		return;
 	if (!status) {
-		err_set(&e, ERR_STATE, "task '%s' is %s and has no attempt to go on with; complete_task ends it, retry_task tries again",
+		err_set(&e, ERR_STATE,
+			"task '%s' is %s and has no attempt to go on with; complete_task ends it, retry_task tries "
+			"again",
 			t.d.taskId, t.d.status);
 		deed_refuse(d, &e);
 		return;
@@ -270,7 +285,8 @@ void engine_resume_task(struct engine *g, const json_t *params, const struct cal
 	task_fact_reason(&f, param_str(params, "reason"));
 	fact_close(&f, d->batch);
 	if (!t.d.attemptOpen && (t.d.startedAt || t.status == TASK_BLOCKED || t.d.pausedFrom[0])) {
-		task_begin(g, &t, d->batch, c, "resumed", t.d.command.type == JT_OBJECT || t.d.commandRef.type == JT_STRING, &begun);
+		task_begin(g, &t, d->batch, c, "resumed",
+			   t.d.command.type == JT_OBJECT || t.d.commandRef.type == JT_STRING, &begun);
 		status = begun.status;
 	}
 	deed_then(d, go_on, t.d.taskId);
@@ -288,7 +304,10 @@ static bool say_missing(struct jw *w, const char *what, const char *id)
 	return true;
 }
 
-struct first_id { char id[ID_ROOM]; const char *but; };
+struct first_id {
+	char id[ID_ROOM];
+	const char *but;
+};
 
 static bool take_member(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
 {
@@ -315,7 +334,8 @@ static bool first_of(struct engine *g, enum view_kind kind, const char *owner, c
 	return f.id[0] != '\0';
 }
 
-size_t task_missing(struct engine *g, const struct task *t, struct jval acceptance, struct jval delivery, bool skip_attempt, struct buf *out)
+size_t task_missing(struct engine *g, const struct task *t, struct jval acceptance, struct jval delivery,
+		    bool skip_attempt, struct buf *out)
 {
 	struct jw w = jw_on(out);
 	char id[ID_ROOM];
@@ -334,7 +354,8 @@ size_t task_missing(struct engine *g, const struct task *t, struct jval acceptan
 		n += say_missing(&w, "peer_task_unfinished", id);
 	for (struct jiter it = jiter_on(acceptance); acceptance.type == JT_ARRAY && jiter_next(&it);) {
 		struct jval status = jval_get(it.value, "status");
-		if (!jval_bool(jval_get(it.value, "required"), true) || jval_is_str(status, "met") || jval_is_str(status, "waived"))
+		if (!jval_bool(jval_get(it.value, "required"), true) || jval_is_str(status, "met") ||
+		    jval_is_str(status, "waived"))
 			continue;
 		jval_str(jval_get(it.value, "id"), id, sizeof id);
 		n += say_missing(&w, "acceptance_unmet", id);
@@ -355,18 +376,21 @@ static const char *delivery_to_parent(struct engine *g, const struct task *t)
 
 	if (!t->d.parentTaskId[0])
 		return "not_applicable";
-	if (task_read(g, t->d.parentTaskId, &parent, &e) != 0 || task_status_ended(parent.status) || parent.status == TASK_CANCELLING)
+	if (task_read(g, t->d.parentTaskId, &parent, &e) != 0 || task_status_ended(parent.status) ||
+	    parent.status == TASK_CANCELLING)
 		return "parent_missing";
 	return "delivered";
 }
 
-void task_completed_fact(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c, const json_t *params,
-			 const char *acceptance, const char *declared_by)
+void task_completed_fact(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
+			 const json_t *params, const char *acceptance, const char *declared_by)
 {
 	struct err e = ERR_INIT;
 	json_auto_t *outputs = json_object_get(params, "outputs") ? task_outputs(params, &e) : NULL,
-		*artifacts = json_object_get(params, "artifacts") ? param_refs(params, "artifacts", "artifactId", &e) : NULL,
-		*delivery = param_delivery(params, "delivery", &e);
+		    *artifacts = json_object_get(params, "artifacts")
+					 ? param_refs(params, "artifacts", "artifactId", &e)
+					 : NULL,
+		    *delivery = param_delivery(params, "delivery", &e);
 	struct fact f;
 
 	task_outputs_keep(&t->d, b, outputs);
@@ -392,11 +416,14 @@ void task_completed_fact(struct engine *g, const struct task *t, struct store_ba
 
 static int check_completion(const json_t *params, struct err *e)
 {
-	json_auto_t *outputs = task_outputs(params, e), *artifacts = outputs ? param_refs(params, "artifacts", "id", e) : NULL;
+	json_auto_t *outputs = task_outputs(params, e),
+		    *artifacts = outputs ? param_refs(params, "artifacts", "id", e) : NULL;
 
 	if (!artifacts)
 		return -1;
-	return param_small(params, "evidenceRefs", TASK_JSON_MAX, e) < 0 ? -1 : param_text(params, "summary", TASK_TEXT_MAX, e);
+	return param_small(params, "evidenceRefs", TASK_JSON_MAX, e) < 0
+		       ? -1
+		       : param_text(params, "summary", TASK_TEXT_MAX, e);
 }
 
 static void refuse_missing(struct deed *d, const struct task *t, const struct buf *missing)
@@ -408,7 +435,8 @@ static void refuse_missing(struct deed *d, const struct task *t, const struct bu
 	char what[64];
 
 	jval_str(first, what, sizeof what);
-	err_set(&e, ERR_STATE, "task '%s' cannot be completed yet: %s (error.data.missing lists everything)", t->d.taskId, what);
+	err_set(&e, ERR_STATE, "task '%s' cannot be completed yet: %s (error.data.missing lists everything)",
+		t->d.taskId, what);
 	jw_kraw(&w, "missing", missing->data, missing->len);
 	deed_refuse_data(d, &e, data.data, data.len);
 }
@@ -461,7 +489,8 @@ void engine_fail_task(struct engine *g, const json_t *params, const struct calle
 {
 	task_auto struct task t = TASK_INIT;
 	const json_t *error = json_object_get(params, "error");
-	const char *message = json_is_string(error) ? json_string_value(error) : param_str(error, "message"), *category = param_str(error, "category");
+	const char *message = json_is_string(error) ? json_string_value(error) : param_str(error, "message"),
+		   *category = param_str(error, "category");
 	struct deed *d = begin(g, params, c, fn, ctx, TASK_VERB_FAIL, &t);
 	struct err e = ERR_INIT;
 
@@ -469,14 +498,17 @@ void engine_fail_task(struct engine *g, const json_t *params, const struct calle
 		return;
 	if (!json_is_object(error) && !json_is_string(error))
 		err_field(&e, "error", "expected a string, or an object with message and category");
-	else if ((message && strlen(message) > TASK_TEXT_MAX) || (category && strlen(category) > 64) || param_small(params, "error", TASK_JSON_MAX, &e) < 0)
+	else if ((message && strlen(message) > TASK_TEXT_MAX) || (category && strlen(category) > 64) ||
+		 param_small(params, "error", TASK_JSON_MAX, &e) < 0)
 		err_field(&e, "error", "too long: message at most %u bytes, category at most 64", TASK_TEXT_MAX);
 	if (e.code) {
 		deed_refuse(d, &e);
 		return;
 	}
-	const struct attempt_end end = { .status = "failed", .category = category ? category : "reported", .message = message ? message : "",
-		.exit_code = -1 };
+	const struct attempt_end end = { .status = "failed",
+					 .category = category ? category : "reported",
+					 .message = message ? message : "",
+					 .exit_code = -1 };
 	task_attempt_failed(g, &t, d->batch, c, &end);
 	deed_then(d, end_process, t.d.taskId);
 	finish(d, &t, "failed");
@@ -517,16 +549,19 @@ void task_actions_end(struct engine *g, const char *task_id, const char *reason)
 	deed_commit(d);
 }
 
-void task_on_action(struct engine *g, const char *task_id, const char *action_id, const char *waiting, bool opened, struct store_batch *b)
+void task_on_action(struct engine *g, const char *task_id, const char *action_id, const char *waiting, bool opened,
+		    struct store_batch *b)
 {
 	task_auto struct task t = TASK_INIT;
 	struct err e = ERR_INIT;
 	char other[ID_ROOM];
 	struct fact f;
 
-	if (!task_id || !*task_id || task_read(g, task_id, &t, &e) != 0 || task_status_ended(t.status) || t.status == TASK_CANCELLING)
+	if (!task_id || !*task_id || task_read(g, task_id, &t, &e) != 0 || task_status_ended(t.status) ||
+	    t.status == TASK_CANCELLING)
 		return;
-	if (t.status == TASK_PAUSED || (!opened && (!t.d.actionId[0] || first_of(g, VIEW_TASK_ACTION, task_id, action_id, other))))
+	if (t.status == TASK_PAUSED ||
+	    (!opened && (!t.d.actionId[0] || first_of(g, VIEW_TASK_ACTION, task_id, action_id, other))))
 		return;
 	task_fact_open(&f, opened ? EVENT_TASK_WAITING : EVENT_TASK_RESUMED, &t.d, NULL);
 	f.draft.ids[ID_ACTION] = action_id;

@@ -14,8 +14,15 @@
 
 static const struct tool own[] = {
 #define TOOL(NAME, name_, read_only_, beside_, destructive_, interrupt_, description_, schema_) \
-	{ .builtin = TOOL_##NAME, .name = name_, .read_only = read_only_, .beside = beside_, .destructive = destructive_, \
-	  .interrupt = interrupt_, .description = description_, .schema = schema_, .session_id = "" },
+	{ .builtin = TOOL_##NAME,                                                               \
+	  .name = name_,                                                                        \
+	  .read_only = read_only_,                                                              \
+	  .beside = beside_,                                                                    \
+	  .destructive = destructive_,                                                          \
+	  .interrupt = interrupt_,                                                              \
+	  .description = description_,                                                          \
+	  .schema = schema_,                                                                    \
+	  .session_id = "" },
 #include "runtime/engine/tools.def"
 #undef TOOL
 };
@@ -39,7 +46,7 @@ static struct external_tool *external_find(struct engine *g, const char *name, u
 {
 	struct external_tool *x;
 
-	TAILQ_FOREACH(x, &g->tools, link)
+	TAILQ_FOREACH (x, &g->tools, link)
 		if (strcmp(x->tool.name, name) == 0 && x->tool.uid == uid && strcmp(x->session_id, session_id) == 0)
 			return x;
 	return NULL;
@@ -65,10 +72,7 @@ bool tool_find(struct engine *g, const char *name, struct tool_scope in, struct 
 	return t || x;
 }
 
-bool tool_is_foreign(const char *tool, const char *runner)
-{
-	return runner || !own_find(tool);
-}
+bool tool_is_foreign(const char *tool, const char *runner) { return runner || !own_find(tool); }
 
 bool tool_runs_beside(struct engine *g, const char *name, struct tool_scope in)
 {
@@ -110,9 +114,11 @@ int tool_check(struct engine *g, const char *name, const json_t *arguments, stru
 		bool too_many = paths.too_many;
 		tool_paths_done(&paths);
 		if (too_many)
-			return err_field(e, "arguments.patch", "names more than %u files; make it several", TOOL_PATHS_MAX);
+			return err_field(e, "arguments.patch", "names more than %u files; make it several",
+					 TOOL_PATHS_MAX);
 	}
-	if (t.builtin == TOOL_SHELL && !json_object_get(arguments, "command") == !json_object_get(arguments, "commandLine"))
+	if (t.builtin == TOOL_SHELL &&
+	    !json_object_get(arguments, "command") == !json_object_get(arguments, "commandLine"))
 		return err_field(e, "arguments", "shell needs commandLine or command, and not both");
 	return 0;
 }
@@ -165,8 +171,9 @@ void tool_list_json(struct engine *g, uint32_t uid, const char *session_id, bool
 	jw_arr(w);
 	for (size_t i = 0; i < countof(own); i++)
 		tool_json(&own[i], brief, w);
-	TAILQ_FOREACH(x, &g->tools, link) {
-		if ((uid != 0 && x->tool.uid != uid) || (session_id && x->session_id[0] && strcmp(session_id, x->session_id) != 0))
+	TAILQ_FOREACH (x, &g->tools, link) {
+		if ((uid != 0 && x->tool.uid != uid) ||
+		    (session_id && x->session_id[0] && strcmp(session_id, x->session_id) != 0))
 			continue;
 		if (session_id && !x->session_id[0] && external_find(g, x->tool.name, x->tool.uid, session_id))
 			continue; /* the session has one of its own by this name */
@@ -187,17 +194,14 @@ void engine_tool_inventory(struct engine *g, const char *session_id, const struc
 
 /* ---- register_tools ---- */
 
-static bool flag(const json_t *v, const char *name)
-{
-	return json_is_true(json_object_get(v, name));
-}
+static bool flag(const json_t *v, const char *name) { return json_is_true(json_object_get(v, name)); }
 
 static size_t external_count(struct engine *g, uint32_t uid)
 {
 	const struct external_tool *x;
 	size_t n = 0;
 
-	TAILQ_FOREACH(x, &g->tools, link)
+	TAILQ_FOREACH (x, &g->tools, link)
 		n += x->tool.uid == uid;
 	return n;
 }
@@ -226,9 +230,11 @@ static int check_schema(const json_t *schema, json_t *unchecked, size_t i, struc
 	return -1;
 }
 
-static int check_registered(struct engine *g, const json_t *v, size_t i, const char *session_id, const struct caller *c, json_t *unchecked, struct err *e)
+static int check_registered(struct engine *g, const json_t *v, size_t i, const char *session_id, const struct caller *c,
+			    json_t *unchecked, struct err *e)
 {
-	const char *name = json_string_value(json_object_get(v, "name")), *text = json_string_value(json_object_get(v, "description"));
+	const char *name = json_string_value(json_object_get(v, "name")),
+		   *text = json_string_value(json_object_get(v, "description"));
 	const json_t *schema = json_object_get(v, "inputSchema");
 	const struct external_tool *x;
 	char field[ERR_FIELD_MAX];
@@ -255,7 +261,8 @@ static void external_put(struct engine *g, const json_t *v, const char *session_
 	const json_t *schema = json_object_get(v, "inputSchema");
 	const char *text = json_string_value(json_object_get(v, "description"));
 	const char *behaviour = json_string_value(json_object_get(v, "interruptBehavior"));
-	struct external_tool *x = external_find(g, json_string_value(json_object_get(v, "name")), c->uid, session_id ? session_id : "");
+	struct external_tool *x = external_find(g, json_string_value(json_object_get(v, "name")), c->uid,
+						session_id ? session_id : "");
 	char *dumped = schema ? json_dumps(schema, JSON_COMPACT) : NULL;
 
 	if (x) {
@@ -267,10 +274,15 @@ static void external_put(struct engine *g, const json_t *v, const char *session_
 	x->description = mem_strdup(text ? text : "");
 	x->session_id = mem_strdup(session_id ? session_id : "");
 	x->tool = (struct tool){
-		.read_only = flag(v, "isReadOnly"), .beside = flag(v, "isConcurrencySafe"), .destructive = flag(v, "isDestructive"),
+		.read_only = flag(v, "isReadOnly"),
+		.beside = flag(v, "isConcurrencySafe"),
+		.destructive = flag(v, "isDestructive"),
 		.interrupt = behaviour && strcmp(behaviour, "block") == 0 ? "block" : "cancel",
-		.description = x->description, .schema = x->schema, .session_id = x->session_id,
-		.uid = c->uid, .connection = c->connection,
+		.description = x->description,
+		.schema = x->schema,
+		.session_id = x->session_id,
+		.uid = c->uid,
+		.connection = c->connection,
 	};
 	snprintf(x->tool.name, sizeof x->tool.name, "%s", json_string_value(json_object_get(v, "name")));
 	TAILQ_INSERT_TAIL(&g->tools, x, link);
@@ -316,18 +328,18 @@ static void unchecked_json(const json_t *tools, const json_t *unchecked, struct 
 	const json_t *words, *word;
 	size_t i, k, n = 0;
 
-	json_array_foreach(unchecked, i, words)
+	json_array_foreach (unchecked, i, words)
 		n += json_array_size(words);
 	if (!n)
 		return;
 	jw_karr(w, "uncheckedKeywords");
-	json_array_foreach(unchecked, i, words) {
+	json_array_foreach (unchecked, i, words) {
 		if (!json_array_size(words))
 			continue;
 		jw_obj(w);
 		jw_kstr(w, "name", json_string_value(json_object_get(json_array_get(tools, i), "name")));
 		jw_karr(w, "keywords");
-		json_array_foreach(words, k, word)
+		json_array_foreach (words, k, word)
 			jw_str(w, json_string_value(word));
 		jw_arr_end(w);
 		jw_obj_end(w);
@@ -335,8 +347,8 @@ static void unchecked_json(const json_t *tools, const json_t *unchecked, struct 
 	jw_arr_end(w);
 }
 
-void engine_register_tools(struct engine *g, const json_t *tools, const char *session_id, const struct caller *c, engine_reply_fn fn,
-			   void *ctx)
+void engine_register_tools(struct engine *g, const json_t *tools, const char *session_id, const struct caller *c,
+			   engine_reply_fn fn, void *ctx)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
 	json_auto_t *unchecked = json_array();
@@ -347,8 +359,9 @@ void engine_register_tools(struct engine *g, const json_t *tools, const char *se
 	if (!c->connection)
 		err_set(&e, ERR_UNAVAILABLE, "tools belong to a connection, and this request has none");
 	else if (external_count(g, c->uid) + json_array_size(tools) > EXTERNAL_MAX)
-		err_set(&e, ERR_EXHAUSTED, "uid %u has registered %zu tools; at most %u can be", c->uid, external_count(g, c->uid), EXTERNAL_MAX);
-	json_array_foreach(tools, i, v) {
+		err_set(&e, ERR_EXHAUSTED, "uid %u has registered %zu tools; at most %u can be", c->uid,
+			external_count(g, c->uid), EXTERNAL_MAX);
+	json_array_foreach (tools, i, v) {
 		json_t *words = json_array();
 
 		json_array_append_new(unchecked, words);
@@ -360,7 +373,7 @@ void engine_register_tools(struct engine *g, const json_t *tools, const char *se
 		return;
 	}
 	jw_karr(&d->w, "tools");
-	json_array_foreach(tools, i, v) {
+	json_array_foreach (tools, i, v) {
 		external_put(g, v, session_id, c);
 		jw_str(&d->w, json_string_value(json_object_get(v, "name")));
 	}

@@ -5,9 +5,9 @@
  * Tools and their calls.
  *
  * A tool is one of bailiff's own (tools.def), which runs as a process in the turn's sandbox, or one that a client has
- * registered and does itself while its connection lasts. A call of it is a step of a turn: tool.started and tool.args are durable
- * before anything of it happens, tool.result or tool.failed ends it. Clients that use tools of their own in turns that
- * they drive report those (runner "client").
+ * registered and does itself while its connection lasts. A call of it is a step of a turn: tool.started and tool.args
+ * are durable before anything of it happens, tool.result or tool.failed ends it. Clients that use tools of their own in
+ * turns that they drive report those (runner "client").
  *
  * tool.c         the inventory: bailiff's own and registered ones
  * tool_call.c    calls: their facts, their beginning, their end, who waits for it
@@ -43,17 +43,17 @@ struct tool {
 	enum tool_builtin builtin;
 	char name[TOOL_NAME_MAX + 1];
 	bool read_only, beside, destructive;
-	const char *interrupt;        /* cancel, block */
+	const char *interrupt; /* cancel, block */
 	const char *description, *schema;
-	uint32_t uid;                 /* of an external one: whose */
+	uint32_t uid; /* of an external one: whose */
 	uint64_t connection;
-	const char *session_id;       /* or "" = all of its owner's */
+	const char *session_id; /* or "" = all of its owner's */
 };
 
 /* Where a tool is called: what one session was given is not there for another one. */
 struct tool_scope {
 	uint32_t uid;
-	const char *session_id;       /* NULL = none: only what all sessions of the uid have */
+	const char *session_id; /* NULL = none: only what all sessions of the uid have */
 };
 
 /* Own ones first; an external one must be offered to the scope. False when there is none. */
@@ -69,13 +69,13 @@ void tools_free(struct engine *g);
 
 struct tool_use {
 	const char *tool;
-	const json_t *arguments;      /* or NULL */
-	int part;                     /* of the turn's input, or −1 */
-	const char *call_id;          /* or NULL: made */
-	const char *runner;           /* NULL = by the tool; "client": its client does it itself */
+	const json_t *arguments; /* or NULL */
+	int part;                /* of the turn's input, or −1 */
+	const char *call_id;     /* or NULL: made */
+	const char *runner;      /* NULL = by the tool; "client": its client does it itself */
 	const char *request_id;
 	struct requester by;
-	uint64_t connection;          /* of a client that does it itself */
+	uint64_t connection;                   /* of a client that does it itself */
 	char arguments_hash[HASH_SHA256_TEXT]; /* of the arguments that were asked for; "" = of `arguments` */
 };
 void tool_arguments_hash(const json_t *arguments, char ret[HASH_SHA256_TEXT]);
@@ -84,8 +84,8 @@ void tool_call_begin(struct deed *d, const struct turn_doc *t, const struct tool
 void tool_catalog_fact(struct engine *g, const struct turn_doc *t, struct store_batch *b);
 
 int tool_call_read(struct engine *g, const char *call_id, struct buf *text, struct tool_call_doc *ret, struct err *e);
-int tool_call_of_caller(struct engine *g, const char *call_id, const struct caller *c, struct buf *text, struct tool_call_doc *ret,
-			struct err *e);
+int tool_call_of_caller(struct engine *g, const char *call_id, const struct caller *c, struct buf *text,
+			struct tool_call_doc *ret, struct err *e);
 void tool_fact_open(struct fact *f, enum event_type type, const struct tool_call_doc *d);
 json_t *tool_call_arguments(struct engine *g, const struct tool_call_doc *d, struct err *e);
 
@@ -93,11 +93,11 @@ json_t *tool_call_arguments(struct engine *g, const struct tool_call_doc *d, str
 json_t *tool_safe_arguments(const json_t *arguments, bool *ret_changed);
 
 struct tool_failure {
-	const char *status;           /* failed, cancelled, timed_out, lost */
+	const char *status;                      /* failed, cancelled, timed_out, lost */
 	const char *category, *message, *advice; /* advice NULL = as for the category */
 	bool retryable;
-	const char *stage, *tool;     /* it never began: why, and which it was; or NULL */
-	const char *arguments_hash;   /* likewise */
+	const char *stage, *tool;   /* it never began: why, and which it was; or NULL */
+	const char *arguments_hash; /* likewise */
 };
 /* What to do about it, where that is the same for all of a category; NULL = nothing to say. */
 const char *tool_advice(const char *category);
@@ -115,24 +115,27 @@ void tool_recover(struct engine *g);
 enum tool_from { TOOL_FROM_LOOP, TOOL_FROM_INVOKE, TOOL_FROM_REPORT };
 bool tool_is_foreign(const char *tool, const char *runner);
 /*
- * Begins the call if policy allows it, asks, or refuses. fn NULL: the turn's own loop. The reply: as invoke_tool's (at its end) or
- * report_tool_call's; ERR_PERMISSION with the decision.
+ * Begins the call if policy allows it, asks, or refuses. fn NULL: the turn's own loop. The reply: as invoke_tool's (at
+ * its end) or report_tool_call's; ERR_PERMISSION with the decision.
  */
-void tool_permit(struct engine *g, const char *turn_id, const struct tool_use *u, enum tool_from from, uint64_t timeout_ms, const struct caller *c,
-		 engine_reply_fn fn, void *ctx);
+void tool_permit(struct engine *g, const char *turn_id, const struct tool_use *u, enum tool_from from,
+		 uint64_t timeout_ms, const struct caller *c, engine_reply_fn fn, void *ctx);
 bool tool_is_judging(struct engine *g, const char *turn_id); /* a call of this turn, right now */
 void tool_judging_done(struct engine *g);
-/* One that has not begun: hooks look at it (1), or a person is asked (2), with what it was asked for; 0 = there is none. */
-int tool_not_begun(struct engine *g, const char *turn_id, const char *call_id, char ret_hash[HASH_SHA256_TEXT], char ret_tool[ID_ROOM]);
+/* One that has not begun: hooks look at it (1), or a person is asked (2), with what it was asked for; 0 = there is
+ * none. */
+int tool_not_begun(struct engine *g, const char *turn_id, const char *call_id, char ret_hash[HASH_SHA256_TEXT],
+		   char ret_tool[ID_ROOM]);
 /* A call's document as its first facts will make it. */
 void tool_call_doc_of(const struct turn_doc *t, const struct tool_use *u, struct tool_call_doc *ret);
 
-/* tool_paths.c: the files that a call is about, each once, as its arguments name them: what rules about paths look at. */
-#define TOOL_PATHS_MAX 2048u  /* twice what bailiff-tool takes of files in one patch */
+/* tool_paths.c: the files that a call is about, each once, as its arguments name them: what rules about paths look at.
+ */
+#define TOOL_PATHS_MAX 2048u /* twice what bailiff-tool takes of files in one patch */
 struct tool_paths {
 	char **path;
 	size_t count;
-	bool too_many;                /* there are more, which nobody could judge: such a call is refused */
+	bool too_many; /* there are more, which nobody could judge: such a call is refused */
 };
 void tool_paths_of(const char *tool, const json_t *args, struct tool_paths *ret);
 void tool_paths_done(struct tool_paths *n);

@@ -14,8 +14,8 @@ int tool_call_read(struct engine *g, const char *call_id, struct buf *text, stru
 	return view_read_ahead(g->o.store, &tool_call_shape, call_id, text, ret, e);
 }
 
-int tool_call_of_caller(struct engine *g, const char *call_id, const struct caller *c, struct buf *text, struct tool_call_doc *ret,
-			struct err *e)
+int tool_call_of_caller(struct engine *g, const char *call_id, const struct caller *c, struct buf *text,
+			struct tool_call_doc *ret, struct err *e)
 {
 	int r = tool_call_read(g, call_id, text, ret, e);
 
@@ -67,7 +67,7 @@ json_t *tool_safe_arguments(const json_t *arguments, bool *ret_changed)
 		return json_incref((json_t *)(uintptr_t)arguments);
 	copy = json_copy((json_t *)(uintptr_t)arguments);
 	names = json_object();
-	json_object_foreach(env, name, v)
+	json_object_foreach (env, name, v)
 		json_object_set_new(names, name, json_is_null(v) ? json_null() : json_string("(not shown)"));
 	json_object_set_new(copy, "env", names);
 	*ret_changed = true;
@@ -117,7 +117,8 @@ json_t *tool_call_arguments(struct engine *g, const struct tool_call_doc *d, str
 	json_t *v;
 
 	if (!ref[0])
-		v = d->safeArgs.type == JT_OBJECT ? json_loadb(d->safeArgs.text, d->safeArgs.len, 0, NULL) : json_object();
+		v = d->safeArgs.type == JT_OBJECT ? json_loadb(d->safeArgs.text, d->safeArgs.len, 0, NULL)
+						  : json_object();
 	else if (store_output_whole(g->o.store, ref, TOOL_ARGS_MAX, &text, e) < 0)
 		return NULL;
 	else
@@ -143,7 +144,8 @@ void tool_call_doc_of(const struct turn_doc *t, const struct tool_use *u, struct
 	ret->uid = t->uid;
 }
 
-static void started_fact(const struct tool_call_doc *d, const struct tool *tool, const struct tool_use *u, struct store_batch *b)
+static void started_fact(const struct tool_call_doc *d, const struct tool *tool, const struct tool_use *u,
+			 struct store_batch *b)
 {
 	struct fact f;
 
@@ -325,8 +327,10 @@ void tool_cancel_of_turn(struct engine *g, const char *turn_id, const char *reas
 /* Calls whose owner was this connection. */
 void tool_owner_gone(struct engine *g, uint64_t connection)
 {
-	static const struct tool_failure why = { .status = "lost", .category = "owner_gone", .retryable = true,
-		.message = "the client that does this tool has gone" };
+	static const struct tool_failure why = { .status = "lost",
+						 .category = "owner_gone",
+						 .retryable = true,
+						 .message = "the client that does this tool has gone" };
 	buf_auto struct buf text = BUF_INIT;
 	struct tool_call_doc d;
 	struct err e = ERR_INIT;
@@ -334,16 +338,23 @@ void tool_owner_gone(struct engine *g, uint64_t connection)
 
 	list_calls(g, VIEW_LIVE_TOOL_CALL, NULL, &l);
 	for (size_t i = 0; i < l.count; i++)
-		if (tool_call_read(g, l.ids[i], &text, &d, &e) == 0 && strcmp(d.runner, "external") == 0 && d.connection == connection)
+		if (tool_call_read(g, l.ids[i], &text, &d, &e) == 0 && strcmp(d.runner, "external") == 0 &&
+		    d.connection == connection)
 			tool_call_fail(g, l.ids[i], &why);
 	free(l.ids);
 }
 
 static void recover_call(struct engine *g, const char *call_id)
 {
-	static const struct tool_failure gone = { .status = "lost", .category = "owner_gone", .retryable = true,
-		.message = "the daemon was restarted, and with it the connection of the client that does this tool" };
-	static const struct tool_failure lost = { .status = "lost", .category = "lost", .retryable = true, .message = "the process was lost" };
+	static const struct tool_failure gone = {
+		.status = "lost",
+		.category = "owner_gone",
+		.retryable = true,
+		.message = "the daemon was restarted, and with it the connection of the client that does this tool"
+	};
+	static const struct tool_failure lost = {
+		.status = "lost", .category = "lost", .retryable = true, .message = "the process was lost"
+	};
 	buf_auto struct buf text = BUF_INIT;
 	struct tool_call_doc d;
 	struct err e = ERR_INIT;
@@ -353,7 +364,8 @@ static void recover_call(struct engine *g, const char *call_id)
 	if (strcmp(d.runner, "external") == 0)
 		tool_call_fail(g, call_id, &gone);
 	else if (strcmp(d.runner, "runtime") == 0 && !d.processId[0])
-		tool_process_start(g, call_id); /* its process was never let through the gate: nothing of it has happened */
+		tool_process_start(
+			g, call_id); /* its process was never let through the gate: nothing of it has happened */
 	else if (strcmp(d.runner, "runtime") == 0 && !has_process(g, &d))
 		tool_call_fail(g, call_id, &lost);
 }

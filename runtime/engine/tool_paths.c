@@ -1,7 +1,7 @@
 /*
- * What a call is about, as its arguments name it: files, and a host. What stands in a patch is read as bailiff-tool reads it
- * (supervisor/tool/patch.c), or more generously: a name that is found here and not there is judged for nothing, one that is
- * found there and not here would be written unjudged.
+ * What a call is about, as its arguments name it: files, and a host. What stands in a patch is read as bailiff-tool
+ * reads it (supervisor/tool/patch.c), or more generously: a name that is found here and not there is judged for
+ * nothing, one that is found there and not here would be written unjudged.
  */
 
 #include "runtime/base/mem.h"
@@ -67,7 +67,8 @@ static void name_diff_path(struct naming *n, const char *s, size_t len)
 
 static void name_patch_paths(struct naming *n, const char *patch)
 {
-	static const char *const heads[] = { "*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: " };
+	static const char *const heads[] = { "*** Add File: ", "*** Update File: ", "*** Delete File: ",
+					     "*** Move to: " };
 	bool paired = false; /* the line before is the first of two that name a file */
 
 	for (const char *s = patch; *s && !n->paths->too_many; s += strcspn(s, "\n"), s += *s == '\n') {
@@ -128,14 +129,11 @@ void tool_paths_done(struct tool_paths *n)
 }
 
 /* Those of the conventions' tools that look into all that is below a folder. */
-bool tool_searches(const char *tool)
-{
-	return strcmp(tool, "Grep") == 0 || strcmp(tool, "Glob") == 0;
-}
+bool tool_searches(const char *tool) { return strcmp(tool, "Grep") == 0 || strcmp(tool, "Glob") == 0; }
 
 /*
- * The host of a URL; NULL if it is not plain which one that is: what fetches it may mend slashes, decode, map letters to others, and go
- * elsewhere than its text says.
+ * The host of a URL; NULL if it is not plain which one that is: what fetches it may mend slashes, decode, map letters
+ * to others, and go elsewhere than its text says.
  */
 char *tool_host_of(const json_t *args)
 {

@@ -1,7 +1,8 @@
 /*
- * Calls that somebody else does, a client with a tool of its own, are judged like commands before they begin: by their name, and where it is
- * one of the conventions' (Read, Edit, WebFetch, Bash …) by what they were given. Denied ones never begin, so their owner never sees a
- * tool.started; those that ask wait in an action, whose continuation holds all that is needed to begin.
+ * Calls that somebody else does, a client with a tool of its own, are judged like commands before they begin: by their
+ * name, and where it is one of the conventions' (Read, Edit, WebFetch, Bash …) by what they were given. Denied ones
+ * never begin, so their owner never sees a tool.started; those that ask wait in an action, whose continuation holds all
+ * that is needed to begin.
  */
 
 #include "runtime/engine/tool.h"
@@ -11,8 +12,8 @@
 #include "policy/understand.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
-#include "runtime/base/text.h"
 #include "runtime/base/path.h"
+#include "runtime/base/text.h"
 #include "runtime/engine/action.h"
 #include "runtime/engine/deed.h"
 #include "runtime/engine/engine_private.h"
@@ -32,14 +33,15 @@
 
 struct tool_judging {
 	TAILQ_ENTRY(tool_judging) link;
-	struct tool_use use;          /* its strings and arguments are ours */
-	char turn_id[ID_ROOM], call_id[ID_ROOM], action_id[ID_ROOM]; /* action_id: a person allowed it there; "" = nobody was asked */
+	struct tool_use use; /* its strings and arguments are ours */
+	char turn_id[ID_ROOM], call_id[ID_ROOM],
+		action_id[ID_ROOM]; /* action_id: a person allowed it there; "" = nobody was asked */
 	enum tool_from from;
 	uint64_t timeout_ms, since_ns;
-	bool waited;                  /* for the files of its place */
-	bool client;                  /* the runner is the client itself */
-	struct caller caller;         /* of invoke and report */
-	engine_reply_fn fn;           /* NULL: nobody waits for an answer */
+	bool waited;          /* for the files of its place */
+	bool client;          /* the runner is the client itself */
+	struct caller caller; /* of invoke and report */
+	engine_reply_fn fn;   /* NULL: nobody waits for an answer */
 	void *ctx;
 	char binding[HASH_SHA256_TEXT];
 	struct policy_decision decision;
@@ -68,7 +70,7 @@ bool tool_is_judging(struct engine *g, const char *turn_id)
 {
 	struct tool_judging *j;
 
-	TAILQ_FOREACH(j, &g->judging, link)
+	TAILQ_FOREACH (j, &g->judging, link)
 		if (strcmp(j->turn_id, turn_id) == 0)
 			return true;
 	return false;
@@ -102,10 +104,15 @@ static void evaluated_fact(const struct tool_judging *j, const struct turn_doc *
 }
 
 /* A part of a turn that never began: the turn counts it as one that failed. */
-static void never_began(const struct turn_doc *t, const struct tool_use *u, const char *call_id, const char *status, const char *message, struct store_batch *b)
+static void never_began(const struct turn_doc *t, const struct tool_use *u, const char *call_id, const char *status,
+			const char *message, struct store_batch *b)
 {
-	const struct tool_failure why = { .status = status, .category = "permission", .message = message, .stage = "permission", .tool = u->tool,
-		.arguments_hash = u->arguments_hash[0] ? u->arguments_hash : NULL };
+	const struct tool_failure why = { .status = status,
+					  .category = "permission",
+					  .message = message,
+					  .stage = "permission",
+					  .tool = u->tool,
+					  .arguments_hash = u->arguments_hash[0] ? u->arguments_hash : NULL };
 	struct tool_use use = *u;
 	struct tool_call_doc d;
 
@@ -181,7 +188,9 @@ static void deny(struct engine *g, struct tool_judging *j, const struct turn_doc
 
 static void continuation(const struct tool_judging *j, const char *ref, struct buf *out)
 {
-	static const char *const froms[] = { [TOOL_FROM_LOOP] = "turn", [TOOL_FROM_INVOKE] = "invoke", [TOOL_FROM_REPORT] = "report" };
+	static const char *const froms[] = {
+		[TOOL_FROM_LOOP] = "turn", [TOOL_FROM_INVOKE] = "invoke", [TOOL_FROM_REPORT] = "report"
+	};
 	struct jw w = jw_on(out);
 
 	jw_obj(&w);
@@ -200,7 +209,8 @@ static void continuation(const struct tool_judging *j, const char *ref, struct b
 	jw_obj_end(&w);
 }
 
-static void requested_fact(const struct tool_judging *j, const struct turn_doc *t, const char *action_id, struct store_batch *b)
+static void requested_fact(const struct tool_judging *j, const struct turn_doc *t, const char *action_id,
+			   struct store_batch *b)
 {
 	struct fact f;
 
@@ -218,8 +228,13 @@ static void requested_fact(const struct tool_judging *j, const struct turn_doc *
 static void ask(struct engine *g, struct tool_judging *j, const struct turn_doc *t)
 {
 	struct deed *d = deed_for(g, j);
-	const struct ref_owner owner = { .uid = (uint32_t)t->uid, .session_id = t->sessionId, .thread_id = t->threadId, .turn_id = t->turnId,
-		.kind = "toolCall", .id = j->call_id, .media_type = "application/json" };
+	const struct ref_owner owner = { .uid = (uint32_t)t->uid,
+					 .session_id = t->sessionId,
+					 .thread_id = t->threadId,
+					 .turn_id = t->turnId,
+					 .kind = "toolCall",
+					 .id = j->call_id,
+					 .media_type = "application/json" };
 	mem_auto char *args = j->use.arguments ? json_dumps(j->use.arguments, JSON_COMPACT) : mem_strdup("{}");
 	buf_auto struct buf next = BUF_INIT, prompt = BUF_INIT;
 	char ref[ID_TEXT_MAX], action[ID_ROOM];
@@ -231,10 +246,20 @@ static void ask(struct engine *g, struct tool_judging *j, const struct turn_doc 
 	buf_printf(&prompt, "call the client's tool %s with ", j->use.tool);
 	text_ends(args, strlen(args), ARGUMENTS_SHOWN, &prompt);
 	const struct action_spec s = {
-		.kind = ACTION_KIND_TOOL, .uid = (uint32_t)t->uid, .session_id = t->sessionId, .thread_id = t->threadId, .turn_id = t->turnId,
-		.task_id = t->taskId[0] ? t->taskId : NULL, .tool_call_id = j->call_id, .request_id = j->use.request_id, .action_type = "permission",
-		.prompt = buf_cstr(&prompt), .policy_json = j->decision_json, .continuation_json = next.data,
-		.timeout_ms = j->fn && j->caller.no_person ? g->o.ask_alone_ms : g->o.ask_ms, .by = j->use.by,
+		.kind = ACTION_KIND_TOOL,
+		.uid = (uint32_t)t->uid,
+		.session_id = t->sessionId,
+		.thread_id = t->threadId,
+		.turn_id = t->turnId,
+		.task_id = t->taskId[0] ? t->taskId : NULL,
+		.tool_call_id = j->call_id,
+		.request_id = j->use.request_id,
+		.action_type = "permission",
+		.prompt = buf_cstr(&prompt),
+		.policy_json = j->decision_json,
+		.continuation_json = next.data,
+		.timeout_ms = j->fn && j->caller.no_person ? g->o.ask_alone_ms : g->o.ask_ms,
+		.by = j->use.by,
 	};
 	if (action_open(g, &s, d->batch, action, &e) < 0) {
 		deed_refuse(d, &e);
@@ -261,27 +286,42 @@ static void overrule(struct tool_judging *j, enum policy_answer a, enum policy_s
 	snprintf(j->decision.reason, sizeof j->decision.reason, "%.*s", POLICY_REASON_MAX - 1, why);
 }
 
-static size_t make_paths(const struct tool_judging *j, const struct tool_paths *named, char **text, struct command_path *ret)
+static size_t make_paths(const struct tool_judging *j, const struct tool_paths *named, char **text,
+			 struct command_path *ret)
 {
-	unsigned access = rule_kind_of_tool(j->use.tool) == RULE_EDIT ? COMMAND_WRITES : COMMAND_READS | (tool_searches(j->use.tool) ? COMMAND_RECURSES : 0);
+	unsigned access = rule_kind_of_tool(j->use.tool) == RULE_EDIT
+				  ? COMMAND_WRITES
+				  : COMMAND_READS | (tool_searches(j->use.tool) ? COMMAND_RECURSES : 0);
 	char clean[PATH_MAX];
 	struct err e = ERR_INIT;
 
 	for (size_t i = 0; i < named->count; i++) {
-		mem_auto char *whole = named->path[i][0] == '/' ? mem_strdup(named->path[i]) : mem_printf("%s/%s", j->cwd[0] ? j->cwd : "", named->path[i]);
+		mem_auto char *whole = named->path[i][0] == '/'
+					       ? mem_strdup(named->path[i])
+					       : mem_printf("%s/%s", j->cwd[0] ? j->cwd : "", named->path[i]);
 		bool exact = path_clean(whole, clean, &e) == 0 && (named->path[i][0] == '/' || j->cwd[0]);
 
 		text[i] = mem_strdup(exact ? clean : whole);
-		ret[i] = (struct command_path){ .path = text[i], .word = named->path[i], .exact = exact, .access = access };
+		ret[i] = (struct command_path){
+			.path = text[i], .word = named->path[i], .exact = exact, .access = access
+		};
 	}
 	return named->count;
 }
 
 /* Who has asked a person already does not ask hooks. True: they are to be asked first. */
-static bool ask_hooks(struct engine *g, struct tool_judging *j, const struct policy_rules *rules, const struct turn_doc *t, const struct rules_query *use)
+static bool ask_hooks(struct engine *g, struct tool_judging *j, const struct policy_rules *rules,
+		      const struct turn_doc *t, const struct rules_query *use)
 {
-	const struct hook_call_use u = { .turn = t, .tool = j->use.tool, .call_id = j->call_id, .cwd = j->cwd, .arguments = j->use.arguments,
-		.by = &j->use.by, .mode = (int)j->mode, .hooks = rules ? rules->hooks : NULL, .use = use };
+	const struct hook_call_use u = { .turn = t,
+					 .tool = j->use.tool,
+					 .call_id = j->call_id,
+					 .cwd = j->cwd,
+					 .arguments = j->use.arguments,
+					 .by = &j->use.by,
+					 .mode = (int)j->mode,
+					 .hooks = rules ? rules->hooks : NULL,
+					 .use = use };
 
 	if (j->action_id[0])
 		return false;
@@ -289,7 +329,8 @@ static bool ask_hooks(struct engine *g, struct tool_judging *j, const struct pol
 		return true;
 	policy_decision_hooks(&j->decision, (int)j->mode, &j->hooks.sum[0]);
 	j->decision.updated_ref = j->hooks.updated_ref;
-	if (j->decision.answer != POLICY_ASK || j->decision.deferred || permission_is_granted(g, t->sessionId, j->binding))
+	if (j->decision.answer != POLICY_ASK || j->decision.deferred ||
+	    permission_is_granted(g, t->sessionId, j->binding))
 		return false;
 	if (hook_call_look(g, &j->hooks, HOOK_PERMISSION_REQUEST, &u))
 		return true;
@@ -297,13 +338,31 @@ static bool ask_hooks(struct engine *g, struct tool_judging *j, const struct pol
 	return false;
 }
 
+/* An approval that was given before, or the lack of anybody to ask, replaces the question. */
+static void resolve_ask(struct engine *g, struct tool_judging *j, const char *session_id)
+{
+	if (j->action_id[0]) {
+		overrule(j, POLICY_ALLOW, POLICY_BY_PERSON, "a person allowed it");
+		j->decision.action_id = j->action_id;
+	} else if (permission_is_granted(g, session_id, j->binding)) {
+		overrule(j, POLICY_ALLOW, POLICY_BY_PERSON, "a person allowed it for this session");
+		j->decision.scope = POLICY_SESSION;
+	} else if (j->fn && j->caller.no_person && !g->o.ask_alone_ms) {
+		overrule(j, POLICY_DENY, j->decision.source, "nobody can be asked through this client");
+	}
+}
+
 /* True: hooks have to be asked first. */
-static bool decide(struct engine *g, struct tool_judging *j, const struct policy_rules *rules, const struct turn_doc *turn)
+static bool decide(struct engine *g, struct tool_judging *j, const struct policy_rules *rules,
+		   const struct turn_doc *turn)
 {
 	const char *session_id = turn->sessionId;
-	const char *line = rule_kind_of_tool(j->use.tool) == RULE_BASH ? json_string_value(json_object_get(j->use.arguments, "command")) : NULL;
-	const struct understand_options how = { .cwd = j->cwd[0] ? j->cwd : "/", .workspace = j->workspace[0] ? j->workspace : NULL,
-		.home = j->home[0] ? j->home : NULL };
+	const char *line = rule_kind_of_tool(j->use.tool) == RULE_BASH
+				   ? json_string_value(json_object_get(j->use.arguments, "command"))
+				   : NULL;
+	const struct understand_options how = { .cwd = j->cwd[0] ? j->cwd : "/",
+						.workspace = j->workspace[0] ? j->workspace : NULL,
+						.home = j->home[0] ? j->home : NULL };
 	const char *const argv[] = { "/bin/sh", "-c", line };
 	command_facts_auto struct command_facts facts = { 0 };
 	struct tool_paths named;
@@ -322,32 +381,42 @@ static bool decide(struct engine *g, struct tool_judging *j, const struct policy
 	j->mode = policy_place_mode(rules, permission_mode_of(g, session_id));
 	(void)session_rules_of(g, session_id, &session, &unread);
 	const struct policy_request r = {
-		.uid = j->use.by.uid, .argv = argv, .argc = line ? countof(argv) : 0, .command_line = line, .cwd = how.cwd, .workspace = j->workspace,
-		.home = how.home, .profile = "of its client", .mode = (int)j->mode, .facts = line ? &facts : NULL, .tool = line ? NULL : j->use.tool,
-		.tool_path = paths, .ntool_paths = n, .tool_host = host, .foreign = true, .rules = rules,
+		.uid = j->use.by.uid,
+		.argv = argv,
+		.argc = line ? countof(argv) : 0,
+		.command_line = line,
+		.cwd = how.cwd,
+		.workspace = j->workspace,
+		.home = how.home,
+		.profile = "of its client",
+		.mode = (int)j->mode,
+		.facts = line ? &facts : NULL,
+		.tool = line ? NULL : j->use.tool,
+		.tool_path = paths,
+		.ntool_paths = n,
+		.tool_host = host,
+		.foreign = true,
+		.rules = rules,
 		.session_rules = session,
 	};
 	policy_decide(&r, &j->decision);
 	if (unread.code)
 		overrule(j, POLICY_DENY, POLICY_BY_RULE, unread.message);
 	if (named.too_many)
-		overrule(j, POLICY_DENY, POLICY_BY_RULE, "it names more files than can be judged at once; make it several calls");
+		overrule(j, POLICY_DENY, POLICY_BY_RULE,
+			 "it names more files than can be judged at once; make it several calls");
 	if (tool_find(g, j->use.tool, (struct tool_scope){ (uint32_t)turn->uid, session_id }, &t) && t.destructive)
 		j->decision.destructive = true;
-	const struct rules_query use = { .facts = r.facts, .tool = r.tool, .path = paths, .npaths = n,
-		.place = { .cwd = how.cwd, .workspace = how.workspace, .home = how.home } };
+	const struct rules_query use = { .facts = r.facts,
+					 .tool = r.tool,
+					 .path = paths,
+					 .npaths = n,
+					 .place = { .cwd = how.cwd, .workspace = how.workspace, .home = how.home } };
 	const bool wait = ask_hooks(g, j, rules, turn, &use);
 	if (wait)
 		goto out;
-	if (j->decision.answer == POLICY_ASK && j->action_id[0]) {
-		overrule(j, POLICY_ALLOW, POLICY_BY_PERSON, "a person allowed it");
-		j->decision.action_id = j->action_id;
-	} else if (j->decision.answer == POLICY_ASK && permission_is_granted(g, session_id, j->binding)) {
-		overrule(j, POLICY_ALLOW, POLICY_BY_PERSON, "a person allowed it for this session");
-		j->decision.scope = POLICY_SESSION;
-	} else if (j->decision.answer == POLICY_ASK && j->fn && j->caller.no_person && !g->o.ask_alone_ms) {
-		overrule(j, POLICY_DENY, j->decision.source, "nobody can be asked through this client");
-	}
+	if (j->decision.answer == POLICY_ASK)
+		resolve_ask(g, j, session_id);
 	if (j->decision.answer != POLICY_ALLOW) {
 		permission_lasting_json(&r, &j->decision, &out);
 		j->lasting_json = buf_take(&out);
@@ -389,7 +458,8 @@ static int find_place(struct engine *g, struct tool_judging *j, const struct tur
 
 static void bind(struct tool_judging *j)
 {
-	mem_auto char *args = j->use.arguments ? json_dumps(j->use.arguments, JSON_COMPACT | JSON_SORT_KEYS) : mem_strdup("{}");
+	mem_auto char *args = j->use.arguments ? json_dumps(j->use.arguments, JSON_COMPACT | JSON_SORT_KEYS)
+					       : mem_strdup("{}");
 	buf_auto struct buf all = BUF_INIT;
 
 	buf_printf(&all, "tool %s\n%s\n%s\n", j->use.tool, j->cwd, args);
@@ -431,8 +501,11 @@ static void judge(struct engine *g, void *ctx)
 		found = find_place(g, j, &t, &e);
 		take_rewritten(j);
 		bind(j);
-		const struct port_place at = { .uid = (uint32_t)t.uid, .peer_fd = g->o.ports->peer_of(g->o.world, (uint32_t)t.uid), .workspace = j->workspace,
-			.home = j->home, .since_ns = j->since_ns };
+		const struct port_place at = { .uid = (uint32_t)t.uid,
+					       .peer_fd = g->o.ports->peer_of(g->o.world, (uint32_t)t.uid),
+					       .workspace = j->workspace,
+					       .home = j->home,
+					       .since_ns = j->since_ns };
 		if (found == 0)
 			found = policy_place_of(g, &at, &rules, &e);
 		j->since_ns = j->since_ns ? j->since_ns : engine_now(g);
@@ -448,9 +521,12 @@ static void judge(struct engine *g, void *ctx)
 			hook_call_go(&j->hooks, judge, j);
 			return;
 		}
-		(j->decision.answer == POLICY_ALLOW ? let_begin : j->decision.answer == POLICY_ASK ? ask : deny)(g, j, &t);
+		(j->decision.answer == POLICY_ALLOW ? let_begin
+		 : j->decision.answer == POLICY_ASK ? ask
+						    : deny)(g, j, &t);
 	} else if (j->fn) {
-		err_set(&e, ERR_UNAVAILABLE, g->stopping ? "the daemon is stopping" : "turn '%s' has ended", j->turn_id);
+		err_set(&e, ERR_UNAVAILABLE, g->stopping ? "the daemon is stopping" : "turn '%s' has ended",
+			j->turn_id);
 		j->fn(j->ctx, &e, NULL, 0);
 	}
 	char turn_id[ID_ROOM];
@@ -461,7 +537,8 @@ static void judge(struct engine *g, void *ctx)
 		turn_step(g, turn_id);
 }
 
-static struct tool_judging *judging_new(struct engine *g, const char *turn_id, const struct tool_use *u, enum tool_from from)
+static struct tool_judging *judging_new(struct engine *g, const char *turn_id, const struct tool_use *u,
+					enum tool_from from)
 {
 	struct tool_judging *j = mem_zalloc(1, sizeof *j);
 
@@ -483,8 +560,8 @@ static struct tool_judging *judging_new(struct engine *g, const char *turn_id, c
 	return j;
 }
 
-void tool_permit(struct engine *g, const char *turn_id, const struct tool_use *u, enum tool_from from, uint64_t timeout_ms, const struct caller *c,
-		 engine_reply_fn fn, void *ctx)
+void tool_permit(struct engine *g, const char *turn_id, const struct tool_use *u, enum tool_from from,
+		 uint64_t timeout_ms, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	struct tool_judging *j = judging_new(g, turn_id, u, from);
 
@@ -496,13 +573,14 @@ void tool_permit(struct engine *g, const char *turn_id, const struct tool_use *u
 	judge(g, j);
 }
 
-int tool_not_begun(struct engine *g, const char *turn_id, const char *call_id, char ret_hash[HASH_SHA256_TEXT], char ret_tool[ID_ROOM])
+int tool_not_begun(struct engine *g, const char *turn_id, const char *call_id, char ret_hash[HASH_SHA256_TEXT],
+		   char ret_tool[ID_ROOM])
 {
 	buf_auto struct buf text = BUF_INIT;
 	const struct tool_judging *j;
 	struct action_doc a;
 
-	TAILQ_FOREACH(j, &g->judging, link)
+	TAILQ_FOREACH (j, &g->judging, link)
 		if (strcmp(j->call_id, call_id) == 0) {
 			memcpy(ret_hash, j->use.arguments_hash, HASH_SHA256_TEXT);
 			snprintf(ret_tool, ID_ROOM, "%s", j->use.tool);
@@ -518,7 +596,8 @@ int tool_not_begun(struct engine *g, const char *turn_id, const char *call_id, c
 /* ---- a person's answer ---- */
 
 /* The call that an action is about; the arguments' reference is the caller's. */
-static void use_of(struct engine *g, const struct action_doc *a, struct tool_use *ret, char tool[ID_ROOM], char call[ID_ROOM], json_t **args, bool *ret_turn)
+static void use_of(struct engine *g, const struct action_doc *a, struct tool_use *ret, char tool[ID_ROOM],
+		   char call[ID_ROOM], json_t **args, bool *ret_turn)
 {
 	struct jval c = a->continuation, by = jval_get(c, "by");
 	buf_auto struct buf text = BUF_INIT;
@@ -529,18 +608,27 @@ static void use_of(struct engine *g, const struct action_doc *a, struct tool_use
 	jval_str(jval_get(c, "callId"), call, ID_ROOM);
 	jval_str(jval_get(c, "argumentsRef"), ref, sizeof ref);
 	jval_str(jval_get(by, "role"), role, sizeof role);
-	*args = store_output_whole(g->o.store, ref, TOOL_ARGS_MAX, &text, &e) == 0 ? json_loadb(buf_cstr(&text), text.len, 0, NULL) : NULL;
+	*args = store_output_whole(g->o.store, ref, TOOL_ARGS_MAX, &text, &e) == 0
+			? json_loadb(buf_cstr(&text), text.len, 0, NULL)
+			: NULL;
 	*ret_turn = jval_is_str(jval_get(c, "from"), "turn");
-	*ret = (struct tool_use){ .tool = tool, .call_id = call, .arguments = *args, .part = (int)jval_int(jval_get(c, "part"), -1),
-		.runner = jval_bool(jval_get(c, "client"), false) ? "client" : NULL, .connection = jval_uint(jval_get(c, "connection"), 0),
-		.by = { .uid = (uint32_t)jval_uint(jval_get(by, "uid"), a->uid), .pid = (int32_t)jval_int(jval_get(by, "pid"), 0),
-			.role = strcmp(role, "operator") == 0 ? ROLE_OPERATOR : ROLE_AGENT } };
+	*ret = (struct tool_use){ .tool = tool,
+				  .call_id = call,
+				  .arguments = *args,
+				  .part = (int)jval_int(jval_get(c, "part"), -1),
+				  .runner = jval_bool(jval_get(c, "client"), false) ? "client" : NULL,
+				  .connection = jval_uint(jval_get(c, "connection"), 0),
+				  .by = { .uid = (uint32_t)jval_uint(jval_get(by, "uid"), a->uid),
+					  .pid = (int32_t)jval_int(jval_get(by, "pid"), 0),
+					  .role = strcmp(role, "operator") == 0 ? ROLE_OPERATOR : ROLE_AGENT } };
 	jval_str(jval_get(c, "argumentsHash"), ret->arguments_hash, sizeof ret->arguments_hash);
 }
 
 static void tool_resolved(struct engine *g, const struct action_outcome *o, struct store_batch *b)
 {
-	const char *status = strcmp(o->status, "cancelled") == 0 ? "cancelled" : strcmp(o->status, "timed_out") == 0 ? "timed_out" : "failed";
+	const char *status = strcmp(o->status, "cancelled") == 0   ? "cancelled"
+			     : strcmp(o->status, "timed_out") == 0 ? "timed_out"
+								   : "failed";
 	char tool[ID_ROOM], call[ID_ROOM];
 	buf_auto struct buf text = BUF_INIT, message = BUF_INIT;
 	struct tool_use use;
@@ -553,8 +641,11 @@ static void tool_resolved(struct engine *g, const struct action_outcome *o, stru
 	if (o->allowed || turn_read(g, o->action->turnId, &text, &t, &e) != 0)
 		return;
 	use_of(g, o->action, &use, tool, call, &args, &of_turn);
-	buf_printf(&message, "%s%s%.200s", strcmp(status, "timed_out") == 0 ? "nobody allowed it in time" : strcmp(status, "cancelled") == 0 ?
-		   "it was ended before anybody allowed it" : "it was denied", o->note ? ": " : "", o->note ? o->note : "");
+	buf_printf(&message, "%s%s%.200s",
+		   strcmp(status, "timed_out") == 0   ? "nobody allowed it in time"
+		   : strcmp(status, "cancelled") == 0 ? "it was ended before anybody allowed it"
+						      : "it was denied",
+		   o->note ? ": " : "", o->note ? o->note : "");
 	never_began(&t, &use, call, status, message.data, b);
 	json_decref(args);
 }

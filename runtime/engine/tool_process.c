@@ -38,10 +38,15 @@ static void shell_arguments(json_t *args)
 
 static void fail_start(struct engine *g, const char *call_id, const struct err *e)
 {
-	const char *category = e->code == ERR_PERMISSION ? "permission" : e->code == ERR_SANDBOX ? "sandbox" :
-		e->code == ERR_UNAVAILABLE ? "unavailable" : e->code == ERR_EXHAUSTED ? "resource" : "tool";
-	const struct tool_failure why = { .status = "failed", .category = category, .message = e->message,
-		.retryable = e->code == ERR_UNAVAILABLE || e->code == ERR_EXHAUSTED };
+	const char *category = e->code == ERR_PERMISSION    ? "permission"
+			       : e->code == ERR_SANDBOX     ? "sandbox"
+			       : e->code == ERR_UNAVAILABLE ? "unavailable"
+			       : e->code == ERR_EXHAUSTED   ? "resource"
+							    : "tool";
+	const struct tool_failure why = { .status = "failed",
+					  .category = category,
+					  .message = e->message,
+					  .retryable = e->code == ERR_UNAVAILABLE || e->code == ERR_EXHAUSTED };
 
 	tool_call_fail(g, call_id, &why);
 }
@@ -85,11 +90,15 @@ static void start(struct engine *g, const struct tool_call_doc *d, const struct 
 	start_spec_done(&spec);
 }
 
-static void start_process_of(struct engine *g, const struct tool_call_doc *d, const struct turn_doc *t, const struct tool *tool,
-			     json_t *args)
+static void start_process_of(struct engine *g, const struct tool_call_doc *d, const struct turn_doc *t,
+			     const struct tool *tool, json_t *args)
 {
-	static const struct tool_failure missing = { .status = "failed", .category = "unavailable",
-		.message = "bailiff-tool, which does this, was not found beside bailiffd", .advice = "install bailiff-tool and restart bailiffd" };
+	static const struct tool_failure missing = {
+		.status = "failed",
+		.category = "unavailable",
+		.message = "bailiff-tool, which does this, was not found beside bailiffd",
+		.advice = "install bailiff-tool and restart bailiffd"
+	};
 	bool shell = tool->builtin == TOOL_SHELL;
 	struct requester by;
 
@@ -102,15 +111,18 @@ static void start_process_of(struct engine *g, const struct tool_call_doc *d, co
 	if (shell)
 		shell_arguments(where);
 	else
-		json_object_set_new(where, "commandLine", json_string(tool->name)); /* replaced by the program in start() */
+		json_object_set_new(where, "commandLine",
+				    json_string(tool->name)); /* replaced by the program in start() */
 	start(g, d, tool, &by, where, args);
 	json_decref(where);
 }
 
 void tool_process_start(struct engine *g, const char *call_id)
 {
-	static const struct tool_failure gone = { .status = "failed", .category = "owner_gone", .retryable = true,
-		.message = "the client that offers this tool has gone" };
+	static const struct tool_failure gone = { .status = "failed",
+						  .category = "owner_gone",
+						  .retryable = true,
+						  .message = "the client that offers this tool has gone" };
 	buf_auto struct buf text = BUF_INIT, turn_text = BUF_INIT;
 	struct tool_call_doc d;
 	struct turn_doc t;
@@ -118,10 +130,13 @@ void tool_process_start(struct engine *g, const char *call_id)
 	struct err e = ERR_INIT;
 	json_t *args;
 
-	if (tool_call_read(g, call_id, &text, &d, &e) != 0 || d.endedAt || turn_read(g, d.turnId, &turn_text, &t, &e) != 0)
+	if (tool_call_read(g, call_id, &text, &d, &e) != 0 || d.endedAt ||
+	    turn_read(g, d.turnId, &turn_text, &t, &e) != 0)
 		return;
 	if (t.ending.type == JT_OBJECT) {
-		const struct tool_failure why = { .status = "cancelled", .category = "cancelled", .message = "the turn was ended" };
+		const struct tool_failure why = { .status = "cancelled",
+						  .category = "cancelled",
+						  .message = "the turn was ended" };
 
 		tool_call_fail(g, call_id, &why);
 		return;
@@ -143,7 +158,8 @@ void tool_process_start(struct engine *g, const char *call_id)
 
 /* ---- its owner's part (process_owner.h) ---- */
 
-static void tool_refused(struct engine *g, const char *call_id, const struct err *e, const char *data, unsigned long len)
+static void tool_refused(struct engine *g, const char *call_id, const struct err *e, const char *data,
+			 unsigned long len)
 {
 	fail_start(g, call_id, e);
 }
@@ -153,7 +169,9 @@ static void preview_member(struct process *p, int stream, const char *key, struc
 {
 	struct engine *g = p->engine;
 	char bytes[PREVIEW_BYTES];
-	ssize_t n = p->streams[stream].ref[0] ? g->o.ports->peek_output(g->o.world, p->id, stream, 0, bytes, sizeof bytes) : 0;
+	ssize_t n = p->streams[stream].ref[0]
+			    ? g->o.ports->peek_output(g->o.world, p->id, stream, 0, bytes, sizeof bytes)
+			    : 0;
 
 	if (n > 0)
 		jw_kstrn(w, key, bytes, text_utf8_cut(bytes, (size_t)n));
@@ -167,7 +185,8 @@ static void tool_output(struct process *p, struct store_batch *b)
 	struct fact f;
 
 	/* With its end comes its result. */
-	if (p->state > PROCESS_RUNNING || engine_now(p->engine) - p->owner_told_ns < PROGRESS_NS || tool_call_read(p->engine, p->owner_id, &text, &d, &e) != 0)
+	if (p->state > PROCESS_RUNNING || engine_now(p->engine) - p->owner_told_ns < PROGRESS_NS ||
+	    tool_call_read(p->engine, p->owner_id, &text, &d, &e) != 0)
 		return;
 	p->owner_told_ns = engine_now(p->engine);
 	tool_fact_open(&f, EVENT_TOOL_PROGRESS, &d);
@@ -211,7 +230,8 @@ static void ref_members(struct process *p, struct jw *w)
 static void read_answer(struct process *p, struct buf *ret)
 {
 	struct engine *g = p->engine;
-	size_t want = p->streams[STREAM_STDOUT].size < ANSWER_READ ? (size_t)p->streams[STREAM_STDOUT].size : ANSWER_READ;
+	size_t want = p->streams[STREAM_STDOUT].size < ANSWER_READ ? (size_t)p->streams[STREAM_STDOUT].size
+								   : ANSWER_READ;
 	char *at = buf_reserve(ret, want);
 	ssize_t n = want ? g->o.ports->peek_output(g->o.world, p->id, STREAM_STDOUT, 0, at, want) : 0;
 
@@ -219,7 +239,8 @@ static void read_answer(struct process *p, struct buf *ret)
 }
 
 /* artifact.changed for each file that was written; their ids in *refs. */
-static void artifact_facts(struct process *p, const struct tool_call_doc *d, struct jval files, struct jw *refs, struct store_batch *b)
+static void artifact_facts(struct process *p, const struct tool_call_doc *d, struct jval files, struct jw *refs,
+			   struct store_batch *b)
 {
 	static const char *const members[] = { "path", "change", "bytes", "oldBytes", "movedFrom" };
 	size_t n = 0;
@@ -275,7 +296,8 @@ static void tool_ended(struct process *p, const struct process_outcome *outcome,
 
 	if (tool_call_read(p->engine, p->owner_id, &text, &d, &e) != 0 || d.endedAt)
 		return;
-	bool file_tool = tool_find(p->engine, d.toolName, (struct tool_scope){ (uint32_t)d.uid, d.sessionId }, &tool) && tool.builtin && tool.builtin != TOOL_SHELL;
+	bool file_tool = tool_find(p->engine, d.toolName, (struct tool_scope){ (uint32_t)d.uid, d.sessionId }, &tool) &&
+			 tool.builtin && tool.builtin != TOOL_SHELL;
 	jw_arr(&r);
 	if (file_tool) {
 		read_answer(p, &answer);
@@ -318,8 +340,8 @@ static bool tool_wanted(struct engine *g, const char *call_id, const char *proce
 	struct turn_doc t;
 	struct err e = ERR_INIT;
 
-	return tool_call_read(g, call_id, &text, &d, &e) == 0 && !d.endedAt && turn_read(g, d.turnId, &turn_text, &t, &e) == 0 &&
-	       t.ending.type != JT_OBJECT;
+	return tool_call_read(g, call_id, &text, &d, &e) == 0 && !d.endedAt &&
+	       turn_read(g, d.turnId, &turn_text, &t, &e) == 0 && t.ending.type != JT_OBJECT;
 }
 
 const struct process_owner_ops tool_owner_ops = {

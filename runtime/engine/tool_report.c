@@ -1,4 +1,5 @@
-/* invoke_tool, and report_tool_call: what the owners of external tools, and clients that use tools of their own, say. */
+/* invoke_tool, and report_tool_call: what the owners of external tools, and clients that use tools of their own, say.
+ */
 
 #include "runtime/engine/tool.h"
 
@@ -17,8 +18,8 @@
 
 /* ---- invoke_tool ---- */
 
-static int check_invocation(struct engine *g, const struct tool_request *r, const struct caller *c, struct buf *text, struct turn_doc *t,
-			    struct err *e)
+static int check_invocation(struct engine *g, const struct tool_request *r, const struct caller *c, struct buf *text,
+			    struct turn_doc *t, struct err *e)
 {
 	mem_auto char *args = r->arguments ? json_dumps(r->arguments, JSON_COMPACT) : NULL;
 
@@ -26,18 +27,20 @@ static int check_invocation(struct engine *g, const struct tool_request *r, cons
 		return err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
 	if (args && strlen(args) > TOOL_ARGS_MAX)
 		return err_field(e, "arguments", "must have at most %u bytes as JSON", TOOL_ARGS_MAX);
-	if (turn_open_of_caller(g, r->turn_id, c, text, t, e) < 0 || tool_check(g, r->tool, r->arguments, (struct tool_scope){ (uint32_t)t->uid, t->sessionId }, e) < 0)
+	if (turn_open_of_caller(g, r->turn_id, c, text, t, e) < 0 ||
+	    tool_check(g, r->tool, r->arguments, (struct tool_scope){ (uint32_t)t->uid, t->sessionId }, e) < 0)
 		return -1;
 	if (t->openCalls != VIEW_ABSENT && t->openCalls >= OPEN_MAX)
 		return err_set(e, ERR_EXHAUSTED, "turn '%s' has %u open tool calls already", t->turnId, OPEN_MAX);
 	if (!turn_driven_by_client(t))
-		return err_set(e, ERR_STATE, "turn '%s' is run by the runtime: submit the call as a part of a turn", t->turnId);
+		return err_set(e, ERR_STATE, "turn '%s' is run by the runtime: submit the call as a part of a turn",
+			       t->turnId);
 	return 0;
 }
 
 /*
- * A call id that was used before is the same call, whose end is waited for, if everything else is the same; otherwise it is a mistake.
- * 1 = it was, and the deed is done.
+ * A call id that was used before is the same call, whose end is waited for, if everything else is the same; otherwise
+ * it is a mistake. 1 = it was, and the deed is done.
  */
 static int invoke_again(struct engine *g, struct deed *d, const struct tool_request *r, const char *hash)
 {
@@ -85,15 +88,21 @@ static void hand_over(struct deed *d)
 	deed_commit(d);
 }
 
-void engine_invoke_tool(struct engine *g, const struct tool_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_invoke_tool(struct engine *g, const struct tool_request *r, const struct caller *c, engine_reply_fn fn,
+			void *ctx)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
 	buf_auto struct buf text = BUF_INIT;
 	struct turn_doc t;
 	struct err e = ERR_INIT;
 	char call[ID_ROOM];
-	struct tool_use use = { .tool = r->tool, .arguments = r->arguments, .part = -1, .call_id = r->call_id,
-		.request_id = c->request_id, .by = requester_of(c), .connection = c->connection };
+	struct tool_use use = { .tool = r->tool,
+				.arguments = r->arguments,
+				.part = -1,
+				.call_id = r->call_id,
+				.request_id = c->request_id,
+				.by = requester_of(c),
+				.connection = c->connection };
 
 	tool_arguments_hash(r->arguments, use.arguments_hash);
 	if (r->call_id && invoke_again(g, d, r, use.arguments_hash))
@@ -121,7 +130,8 @@ static int check_reporter(const struct tool_call_doc *d, const struct caller *c,
 	if (strcmp(d->runner, "runtime") == 0)
 		return err_set(e, ERR_NOT_ALLOWED, "call '%s' is done by the runtime itself", d->toolCallId);
 	if (strcmp(d->runner, "external") == 0 && d->connection != c->connection)
-		return err_set(e, ERR_NOT_ALLOWED, "call '%s' belongs to the connection that registered the tool", d->toolCallId);
+		return err_set(e, ERR_NOT_ALLOWED, "call '%s' belongs to the connection that registered the tool",
+			       d->toolCallId);
 	if (d->endedAt)
 		return err_set(e, ERR_STATE, "call '%s' has ended (%s)", d->toolCallId, d->status);
 	return 0;
@@ -164,7 +174,10 @@ static int result_report(const struct tool_call_doc *d, const struct tool_report
 		jw_kstr(&f.w, "structuredContentRef", ref);
 		store_batch_inline(deed->batch, ref, result, strlen(result));
 	}
-	preview_fact(&f.w, "displayPreview", r->preview ? r->preview : json_is_string(r->result) ? json_string_value(r->result) : result);
+	preview_fact(&f.w, "displayPreview",
+		     r->preview                  ? r->preview
+		     : json_is_string(r->result) ? json_string_value(r->result)
+						 : result);
 	if (artifacts)
 		jw_kraw(&f.w, "artifactRefs", artifacts, strlen(artifacts));
 	if (d->part != VIEW_ABSENT)
@@ -175,8 +188,12 @@ static int result_report(const struct tool_call_doc *d, const struct tool_report
 static int end_report(const struct tool_call_doc *d, const struct tool_report *r, struct deed *deed, struct err *e)
 {
 	const struct tool_failure why = { .status = strcmp(r->status, "cancelled") == 0 ? "cancelled" : "failed",
-		.category = r->category ? r->category : strcmp(r->status, "cancelled") == 0 ? "cancelled" : "tool",
-		.message = r->message ? r->message : "its owner says so", .advice = r->advice, .retryable = r->retryable };
+					  .category = r->category                           ? r->category
+						      : strcmp(r->status, "cancelled") == 0 ? "cancelled"
+											    : "tool",
+					  .message = r->message ? r->message : "its owner says so",
+					  .advice = r->advice,
+					  .retryable = r->retryable };
 
 	if (r->message && strlen(r->message) > MESSAGE_MAX)
 		return err_field(e, "message", "must have at most %u bytes", MESSAGE_MAX);
@@ -191,7 +208,8 @@ static int end_report(const struct tool_call_doc *d, const struct tool_report *r
 }
 
 /* A call that a client does itself begins: the turn must be one that it drives. */
-static int begin_report(struct engine *g, const struct tool_report *r, const struct caller *c, engine_reply_fn fn, void *ctx, struct err *e)
+static int begin_report(struct engine *g, const struct tool_report *r, const struct caller *c, engine_reply_fn fn,
+			void *ctx, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT, call_text = BUF_INIT;
 	struct tool_call_doc call;
@@ -201,22 +219,32 @@ static int begin_report(struct engine *g, const struct tool_report *r, const str
 		return err_set(e, ERR_CONFLICT, "toolCallId '%s' is taken", r->call_id);
 
 	if (!r->turn_id || !r->tool)
-		return err_field(e, r->turn_id ? "toolName" : "turnId", "missing: a call that begins names its turn and tool");
+		return err_field(e, r->turn_id ? "toolName" : "turnId",
+				 "missing: a call that begins names its turn and tool");
 	if (turn_open_of_caller(g, r->turn_id, c, &text, &t, e) < 0)
 		return -1;
 	if (!turn_driven_by_client(&t))
-		return err_set(e, ERR_STATE, "turn '%s' is run by the runtime; only turns with text have calls of their clients'", t.turnId);
+		return err_set(e, ERR_STATE,
+			       "turn '%s' is run by the runtime; only turns with text have calls of their clients'",
+			       t.turnId);
 	if (t.openCalls != VIEW_ABSENT && t.openCalls >= OPEN_MAX)
 		return err_set(e, ERR_EXHAUSTED, "turn '%s' has %u open tool calls already", t.turnId, OPEN_MAX);
 	if (strlen(r->tool) > TOOL_NAME_MAX)
 		return err_field(e, "toolName", "must have at most %u bytes", TOOL_NAME_MAX);
-	const struct tool_use use = { .tool = r->tool, .arguments = r->arguments, .part = -1, .call_id = r->call_id, .runner = "client",
-		.request_id = c->request_id, .by = requester_of(c), .connection = c->connection };
+	const struct tool_use use = { .tool = r->tool,
+				      .arguments = r->arguments,
+				      .part = -1,
+				      .call_id = r->call_id,
+				      .runner = "client",
+				      .request_id = c->request_id,
+				      .by = requester_of(c),
+				      .connection = c->connection };
 	tool_permit(g, t.turnId, &use, TOOL_FROM_REPORT, 0, c, fn, ctx);
 	return 0;
 }
 
-void engine_report_tool_call(struct engine *g, const struct tool_report *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_report_tool_call(struct engine *g, const struct tool_report *r, const struct caller *c, engine_reply_fn fn,
+			     void *ctx)
 {
 	bool begins = strcmp(r->status, "started") == 0;
 	buf_auto struct buf text = BUF_INIT;

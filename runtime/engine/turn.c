@@ -6,12 +6,12 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "runtime/engine/action.h"
+#include "runtime/engine/authorise.h"
 #include "runtime/engine/confinement.h"
 #include "runtime/engine/deed.h"
 #include "runtime/engine/engine_private.h"
 #include "runtime/engine/hook.h"
 #include "runtime/engine/place.h"
-#include "runtime/engine/authorise.h"
 #include "runtime/engine/routing.h"
 #include "runtime/engine/start_spec.h"
 #include "runtime/engine/tool.h"
@@ -28,7 +28,8 @@ int turn_read(struct engine *g, const char *turn_id, struct buf *text, struct tu
 	return view_read_ahead(g->o.store, &turn_shape, turn_id, text, ret, e);
 }
 
-int turn_of_caller(struct engine *g, const char *turn_id, const struct caller *c, struct buf *text, struct turn_doc *ret, struct err *e)
+int turn_of_caller(struct engine *g, const char *turn_id, const struct caller *c, struct buf *text,
+		   struct turn_doc *ret, struct err *e)
 {
 	int r = turn_read(g, turn_id, text, ret, e);
 
@@ -44,7 +45,8 @@ int turn_of_caller(struct engine *g, const char *turn_id, const struct caller *c
 	return 0;
 }
 
-int turn_open_of_caller(struct engine *g, const char *turn_id, const struct caller *c, struct buf *text, struct turn_doc *ret, struct err *e)
+int turn_open_of_caller(struct engine *g, const char *turn_id, const struct caller *c, struct buf *text,
+			struct turn_doc *ret, struct err *e)
 {
 	if (turn_of_caller(g, turn_id, c, text, ret, e) < 0)
 		return -1;
@@ -70,10 +72,7 @@ void turn_requester(const struct turn_doc *d, struct requester *ret)
 	};
 }
 
-bool turn_driven_by_client(const struct turn_doc *d)
-{
-	return jval_is_str(d->driver, "client");
-}
+bool turn_driven_by_client(const struct turn_doc *d) { return jval_is_str(d->driver, "client"); }
 
 void turn_fact_open(struct fact *f, enum event_type type, const struct turn_doc *d)
 {
@@ -159,7 +158,8 @@ static void hook_refs(struct engine *g, const struct turn_doc *d, const char *ho
 		jw_kraw(refs, "sessionHookContext", s.hookContextRefs.text, s.hookContextRefs.len);
 }
 
-void turn_start_facts(struct engine *g, const struct turn_doc *d, bool from_queue, const char *hook_context, struct store_batch *b)
+void turn_start_facts(struct engine *g, const struct turn_doc *d, bool from_queue, const char *hook_context,
+		      struct store_batch *b)
 {
 	buf_auto struct buf refs = BUF_INIT;
 	struct jw r = jw_on(&refs);
@@ -179,7 +179,8 @@ void turn_start_facts(struct engine *g, const struct turn_doc *d, bool from_queu
 	turn_fact_open(&f, EVENT_CONTEXT_RESOLVED, d);
 	jw_kraw(&f.w, "refs", refs.data, refs.len);
 	jw_karr(&f.w, "omissions");
-	jw_str(&f.w, "instruction_files"); /* the runtime does not read the user's files: commands inside the sandbox do */
+	jw_str(&f.w,
+	       "instruction_files"); /* the runtime does not read the user's files: commands inside the sandbox do */
 	jw_arr_end(&f.w);
 	jw_karr(&f.w, "missing");
 	jw_arr_end(&f.w);
@@ -222,7 +223,9 @@ static void ended_processes(struct engine *g, const char *turn_id, struct jw *w)
 
 void turn_end_facts(struct engine *g, const struct turn_doc *t, const struct turn_end *end, struct deed *d)
 {
-	const char *thread = strcmp(end->status, "timed_out") == 0 ? "failed" : strcmp(end->status, "lost") == 0 ? "unknown" : end->status;
+	const char *thread = strcmp(end->status, "timed_out") == 0 ? "failed"
+			     : strcmp(end->status, "lost") == 0    ? "unknown"
+								   : end->status;
 	struct fact f;
 
 	turn_driver_forget(g, t->turnId);
@@ -283,14 +286,15 @@ static void preview_of(const json_t *part, char ret[PREVIEW_MAX + 1])
 		if (json_string_value(json_object_get(part, members[i])))
 			buf_str(&text, json_string_value(json_object_get(part, members[i])));
 	if (!text.len)
-		json_array_foreach(argv, i, v)
+		json_array_foreach (argv, i, v)
 			buf_printf(&text, "%s%s", i ? " " : "", json_string_value(v) ? json_string_value(v) : "");
 	size_t n = text.len ? text_utf8_cut(text.data, text.len < PREVIEW_MAX ? text.len : PREVIEW_MAX) : 0;
 	memcpy(ret, buf_cstr(&text), n);
 	ret[n] = '\0';
 }
 
-static int check_command(struct engine *g, const json_t *options, const json_t *part, const struct caller *c, struct err *e)
+static int check_command(struct engine *g, const json_t *options, const json_t *part, const struct caller *c,
+			 struct err *e)
 {
 	json_t *merged = options ? json_copy((json_t *)(uintptr_t)options) : json_object();
 	confinement_auto struct confinement f = { 0 };
@@ -310,7 +314,8 @@ static int check_command(struct engine *g, const json_t *options, const json_t *
 	return r;
 }
 
-static int check_part(struct engine *g, const struct turn_request *r, const struct turn_plan *p, const json_t *part, const struct caller *c, struct err *e)
+static int check_part(struct engine *g, const struct turn_request *r, const struct turn_plan *p, const json_t *part,
+		      const struct caller *c, struct err *e)
 {
 	const char *type = json_string_value(json_object_get(part, "type"));
 	const json_t *arguments = json_object_get(part, "arguments");
@@ -327,10 +332,12 @@ static int check_part(struct engine *g, const struct turn_request *r, const stru
 		return err_field(e, "toolName", "missing");
 	if (arguments && !json_is_object(arguments))
 		return err_field(e, "arguments", "must be an object");
-	return tool_check(g, json_string_value(json_object_get(part, "toolName")), arguments, (struct tool_scope){ p->place.uid, p->place.session_id }, e);
+	return tool_check(g, json_string_value(json_object_get(part, "toolName")), arguments,
+			  (struct tool_scope){ p->place.uid, p->place.session_id }, e);
 }
 
-static int check_input(struct engine *g, const struct turn_request *r, const struct caller *c, struct turn_plan *p, struct err *e)
+static int check_input(struct engine *g, const struct turn_request *r, const struct caller *c, struct turn_plan *p,
+		       struct err *e)
 {
 	const json_t *part;
 	size_t i;
@@ -338,7 +345,7 @@ static int check_input(struct engine *g, const struct turn_request *r, const str
 	p->parts = json_array_size(r->input);
 	if (p->parts < 1 || p->parts > TURN_PARTS_MAX)
 		return err_field(e, "input", "must have 1 to %u parts", TURN_PARTS_MAX);
-	json_array_foreach(r->input, i, part) {
+	json_array_foreach (r->input, i, part) {
 		if (check_part(g, r, p, part, c, e) < 0) {
 			char field[ERR_FIELD_MAX];
 
@@ -360,7 +367,8 @@ static int dump(const json_t *v, size_t most, const char *field, char **ret, str
 	return 0;
 }
 
-/* The parts and the values of variables behind a ref; facts show the rest of the options, and which variables there are. */
+/* The parts and the values of variables behind a ref; facts show the rest of the options, and which variables there
+ * are. */
 static int dump_input(const struct turn_request *r, struct turn_plan *p, struct err *e)
 {
 	json_t *env = json_object_get(r->options, "env"), *kept = json_object(), *shown = NULL;
@@ -373,22 +381,25 @@ static int dump_input(const struct turn_request *r, struct turn_plan *p, struct 
 		json_object_set(kept, "env", env);
 		shown = tool_safe_arguments(r->options, &changed);
 	}
-	if (dump(kept, TURN_INPUT_MAX, "input", &p->input, e) < 0 || dump(shown ? shown : r->options, OPTIONS_MAX, "options", &p->options, e) < 0)
+	if (dump(kept, TURN_INPUT_MAX, "input", &p->input, e) < 0 ||
+	    dump(shown ? shown : r->options, OPTIONS_MAX, "options", &p->options, e) < 0)
 		rc = -1;
 	json_decref(kept);
 	json_decref(shown);
 	return rc;
 }
 
-static int plan_turn(struct engine *g, const struct turn_request *r, const struct caller *c, struct turn_plan *p, struct err *e)
+static int plan_turn(struct engine *g, const struct turn_request *r, const struct caller *c, struct turn_plan *p,
+		     struct err *e)
 {
 	const char *busy = json_string_value(json_object_get(r->options, "whenBusy"));
 	buf_auto struct buf body = BUF_INIT;
 
 	if (g->stopping)
 		return err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
-	if (place_find(g, r->session_id, r->thread_id, PLACE_FIRST_THREAD, c, &p->place, e) < 0 || check_input(g, r, c, p, e) < 0 ||
-	    dump_input(r, p, e) < 0 || dump(r->metadata, OPTIONS_MAX, "metadata", &p->metadata, e) < 0)
+	if (place_find(g, r->session_id, r->thread_id, PLACE_FIRST_THREAD, c, &p->place, e) < 0 ||
+	    check_input(g, r, c, p, e) < 0 || dump_input(r, p, e) < 0 ||
+	    dump(r->metadata, OPTIONS_MAX, "metadata", &p->metadata, e) < 0)
 		return -1;
 	p->reject = busy && strcmp(busy, "reject") == 0;
 	buf_printf(&body, "%s\n%s", p->input, p->options ? p->options : "{}");
@@ -397,7 +408,8 @@ static int plan_turn(struct engine *g, const struct turn_request *r, const struc
 }
 
 /* The document as its events will make it, for facts of the same batch. */
-static void doc_of_plan(const struct turn_plan *p, const char *turn_id, const char *by_json, const struct caller *c, struct turn_doc *ret)
+static void doc_of_plan(const struct turn_plan *p, const char *turn_id, const char *by_json, const struct caller *c,
+			struct turn_doc *ret)
 {
 	const char *driver = p->texts ? "\"client\"" : "\"runtime\"";
 
@@ -414,8 +426,8 @@ static void doc_of_plan(const struct turn_plan *p, const char *turn_id, const ch
 		view_word_set(ret->traceId, c->trace_id);
 }
 
-static void submitted_fact(const struct turn_plan *p, const struct turn_doc *d, const char *status, const struct caller *c,
-			   const char *input_ref, struct store_batch *b)
+static void submitted_fact(const struct turn_plan *p, const struct turn_doc *d, const char *status,
+			   const struct caller *c, const char *input_ref, struct store_batch *b)
 {
 	char step[ID_TEXT_MAX];
 	struct fact f;
@@ -465,7 +477,8 @@ static int submit_again(struct engine *g, struct deed *d, const struct turn_requ
 
 	if (found > 0)
 		return 0;
-	bool elsewhere = found == 0 && ((r->session_id && strcmp(r->session_id, t.sessionId) != 0) || (r->thread_id && strcmp(r->thread_id, t.threadId) != 0));
+	bool elsewhere = found == 0 && ((r->session_id && strcmp(r->session_id, t.sessionId) != 0) ||
+					(r->thread_id && strcmp(r->thread_id, t.threadId) != 0));
 
 	if (elsewhere || (found == 0 && (t.uid != d->caller.uid || strcmp(t.inputHash, p->hash) != 0))) {
 		err_set(&e, ERR_CONFLICT, "turnId '%.80s' is taken by another turn", r->turn_id);
@@ -507,16 +520,19 @@ static void submit(struct engine *g, struct deed *d, const struct turn_request *
 	}
 	if (busy && (p->reject || q.count >= TURN_QUEUE_MAX)) {
 		if (p->reject)
-			err_set(&e, ERR_CONFLICT, "thread '%s' is busy with turn '%s', and whenBusy is reject", p->place.thread_id, active);
+			err_set(&e, ERR_CONFLICT, "thread '%s' is busy with turn '%s', and whenBusy is reject",
+				p->place.thread_id, active);
 		else
-			err_set(&e, ERR_EXHAUSTED, "%zu turns wait in thread '%s', which is the limit", q.count, p->place.thread_id);
+			err_set(&e, ERR_EXHAUSTED, "%zu turns wait in thread '%s', which is the limit", q.count,
+				p->place.thread_id);
 		deed_refuse(d, &e);
 		return;
 	}
 	jw_obj(&w);
 	fact_requester(&w, "by", &by);
 	jw_obj_end(&w);
-	mem_auto char *who = mem_strndup(jval_get(jval_of(by_json.data, by_json.len), "by").text, jval_get(jval_of(by_json.data, by_json.len), "by").len);
+	mem_auto char *who = mem_strndup(jval_get(jval_of(by_json.data, by_json.len), "by").text,
+					 jval_get(jval_of(by_json.data, by_json.len), "by").len);
 	doc_of_plan(p, turn_id, who, &d->caller, &t);
 	turn_driver_heard(g, &t, d->caller.connection, d->caller.channel_id);
 	place_facts(&p->place, "turn", NULL, &by, d->batch);
@@ -544,7 +560,8 @@ static void authorise_turn(struct engine *g, const struct turn_request *r, const
 		authorise_request(g, &spec.request, c, false);
 }
 
-void engine_submit_turn(struct engine *g, const struct turn_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_submit_turn(struct engine *g, const struct turn_request *r, const struct caller *c, engine_reply_fn fn,
+			void *ctx)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
 	struct turn_plan p = { 0 };
@@ -558,7 +575,8 @@ void engine_submit_turn(struct engine *g, const struct turn_request *r, const st
 		authorise_turn(g, r, c);
 		submit(g, d, r, &p);
 		if (p.place.makes_session)
-			hook_session_started(g, p.place.session_id, p.place.uid, &by, json_string_value(json_object_get(r->options, "cwd")), NULL);
+			hook_session_started(g, p.place.session_id, p.place.uid, &by,
+					     json_string_value(json_object_get(r->options, "cwd")), NULL);
 	}
 	turn_plan_done(&p);
 }

@@ -38,23 +38,27 @@ enum event_type;
 /* 0 found, 1 not there (or not the caller's), −1. With what is not committed yet. */
 int turn_read(struct engine *g, const char *turn_id, struct buf *text, struct turn_doc *ret, struct err *e);
 /* The same for a caller, with its errors: ERR_NOT_FOUND, and ERR_STATE when it has ended. */
-int turn_of_caller(struct engine *g, const char *turn_id, const struct caller *c, struct buf *text, struct turn_doc *ret, struct err *e);
-int turn_open_of_caller(struct engine *g, const char *turn_id, const struct caller *c, struct buf *text, struct turn_doc *ret, struct err *e);
+int turn_of_caller(struct engine *g, const char *turn_id, const struct caller *c, struct buf *text,
+		   struct turn_doc *ret, struct err *e);
+int turn_open_of_caller(struct engine *g, const char *turn_id, const struct caller *c, struct buf *text,
+			struct turn_doc *ret, struct err *e);
 void turn_requester(const struct turn_doc *d, struct requester *ret);
 bool turn_driven_by_client(const struct turn_doc *d);
 
 void turn_fact_open(struct fact *f, enum event_type type, const struct turn_doc *d);
-/* turn.started and what stands beside it. `d` need not be stored yet; hook_context: refs that hooks added, as JSON, or NULL. */
-void turn_start_facts(struct engine *g, const struct turn_doc *d, bool from_queue, const char *hook_context, struct store_batch *b);
+/* turn.started and what stands beside it. `d` need not be stored yet; hook_context: refs that hooks added, as JSON, or
+ * NULL. */
+void turn_start_facts(struct engine *g, const struct turn_doc *d, bool from_queue, const char *hook_context,
+		      struct store_batch *b);
 
 struct turn_end {
-	const char *status;      /* completed, failed, cancelled, timed_out, lost */
-	const char *category;    /* NULL = it completed */
+	const char *status;   /* completed, failed, cancelled, timed_out, lost */
+	const char *category; /* NULL = it completed */
 	const char *message;
-	const char *outcome;     /* when it completed */
-	const char *summary;     /* or NULL */
-	const char *usage;       /* a JSON object, or NULL */
-	const char *call_id;     /* which tool call made it fail, or NULL */
+	const char *outcome; /* when it completed */
+	const char *summary; /* or NULL */
+	const char *usage;   /* a JSON object, or NULL */
+	const char *call_id; /* which tool call made it fail, or NULL */
 	bool retryable;
 };
 void turn_end_facts(struct engine *g, const struct turn_doc *t, const struct turn_end *end, struct deed *d);
@@ -72,13 +76,15 @@ void turn_stop_work(struct engine *g, const char *turn_id, const struct requeste
 /* The engine's own wish to end a turn (a task that was cancelled, a rollback): as interrupt_turn. */
 void turn_cancel(struct engine *g, const char *turn_id, const struct requester *by, const char *reason);
 /*
- * A question that a client put to a person about a turn of the loop was answered with no: the fact that the turn is to fail.
- * turn_stop_decided follows.
+ * A question that a client put to a person about a turn of the loop was answered with no: the fact that the turn is to
+ * fail. turn_stop_decided follows.
  */
-void turn_denied_fact(struct engine *g, const char *turn_id, const char *message, const struct requester *by, struct store_batch *b);
+void turn_denied_fact(struct engine *g, const char *turn_id, const char *message, const struct requester *by,
+		      struct store_batch *b);
 void turn_process_over(struct engine *g, const char *thread_id, const char *turn_id, bool owned_turn);
 
-/* turn_driver.c: a request about the turn came from this connection (0 = none is known); its turn is over; the connection is. */
+/* turn_driver.c: a request about the turn came from this connection (0 = none is known); its turn is over; the
+ * connection is. */
 void turn_driver_heard(struct engine *g, const struct turn_doc *t, uint64_t connection, const char *channel_id);
 void turn_driver_forget(struct engine *g, const char *turn_id);
 void turn_driver_gone(struct engine *g, uint64_t connection);
@@ -94,7 +100,8 @@ struct turn_queue {
 	bool held;
 };
 int turn_queue_read(struct engine *g, const char *thread_id, struct turn_queue *ret, struct err *e);
-void turn_queue_fact(const struct turn_queue *q, const char *change, const char *turn_id, const char *request_id, struct store_batch *b);
+void turn_queue_fact(const struct turn_queue *q, const char *change, const char *turn_id, const char *request_id,
+		     struct store_batch *b);
 /* Is a turn active there, or about to be? */
 int turn_thread_busy(struct engine *g, const char *thread_id, char ret_turn[ID_ROOM], struct err *e);
 /* The thread may be free now: its next turn begins, if there is one and the queue is not held. */
@@ -109,8 +116,8 @@ void turn_list_queued(struct engine *g, struct jw *w);
 /* turn_loop.c */
 json_t *turn_input(struct engine *g, const struct turn_doc *d, struct err *e); /* its parts; NULL with e */
 /*
- * A part with what the turn's options say of place, sandbox and limits, where the part does not. With an engine also their
- * environment, whose values are only in the stored input.
+ * A part with what the turn's options say of place, sandbox and limits, where the part does not. With an engine also
+ * their environment, whose values are only in the stored input.
  */
 json_t *turn_part_merged(struct engine *g, const struct turn_doc *d, const json_t *part);
 void turn_loop(struct engine *g, const struct turn_doc *d);

@@ -1,11 +1,12 @@
 /*
- * Whether the client that drives a turn is still there. A turn with text ends by its client's word; one whose client has gone would be
- * `running` for ever and hold up the queue behind it.
+ * Whether the client that drives a turn is still there. A turn with text ends by its client's word; one whose client
+ * has gone would be `running` for ever and hold up the queue behind it.
  *
- * The connection that submitted the turn drives it, until another one asks for something in it (a tool call, an event, an action, the same
- * turn again): then that one does. When the driving connection ends, or the runtime was restarted, somebody has turn_grace_ms to take the
- * turn over; then it is lost. It is not while something of it still runs, which its own end ends, and not where its client said that it may
- * stay without one (options.onDisconnect: keep), as the command line does, or belongs to a channel that is connected.
+ * The connection that submitted the turn drives it, until another one asks for something in it (a tool call, an event,
+ * an action, the same turn again): then that one does. When the driving connection ends, or the runtime was restarted,
+ * somebody has turn_grace_ms to take the turn over; then it is lost. It is not while something of it still runs, which
+ * its own end ends, and not where its client said that it may stay without one (options.onDisconnect: keep), as the
+ * command line does, or belongs to a channel that is connected.
  *
  * Nothing of this is a fact: connections do not outlive the runtime.
  */
@@ -19,9 +20,9 @@
 #include "runtime/view/view_channel.h"
 
 struct turn_driver {
-	uint64_t connection;          /* 0 = it has gone */
-	uint64_t deadline_ns;         /* then: until when it may be taken over */
-	char channel_id[ID_ROOM];     /* or "" */
+	uint64_t connection;      /* 0 = it has gone */
+	uint64_t deadline_ns;     /* then: until when it may be taken over */
+	char channel_id[ID_ROOM]; /* or "" */
 };
 
 static void give_grace(struct engine *g, struct turn_driver *d)
@@ -35,7 +36,8 @@ void turn_driver_heard(struct engine *g, const struct turn_doc *t, uint64_t conn
 {
 	struct turn_driver *d = strmap_get(&g->turn_drivers, t->turnId);
 
-	if (!g->o.turn_grace_ms || !turn_driven_by_client(t) || turn_doc_ended(t) || jval_is_str(jval_get(t->options, "onDisconnect"), "keep"))
+	if (!g->o.turn_grace_ms || !turn_driven_by_client(t) || turn_doc_ended(t) ||
+	    jval_is_str(jval_get(t->options, "onDisconnect"), "keep"))
 		return;
 	if (!d) {
 		d = mem_zalloc(1, sizeof *d);
@@ -48,10 +50,7 @@ void turn_driver_heard(struct engine *g, const struct turn_doc *t, uint64_t conn
 		give_grace(g, d);
 }
 
-void turn_driver_forget(struct engine *g, const char *turn_id)
-{
-	free(strmap_del(&g->turn_drivers, turn_id));
-}
+void turn_driver_forget(struct engine *g, const char *turn_id) { free(strmap_del(&g->turn_drivers, turn_id)); }
 
 struct driver_scan {
 	struct engine *engine;
@@ -95,13 +94,16 @@ static bool channel_is_there(struct engine *g, const struct turn_driver *d)
 	struct channel_doc c;
 	struct err e = ERR_INIT;
 
-	return d->channel_id[0] && view_read_ahead(g->o.store, &channel_shape, d->channel_id, &text, &c, &e) == 0 && strcmp(c.status, "connected") == 0;
+	return d->channel_id[0] && view_read_ahead(g->o.store, &channel_shape, d->channel_id, &text, &c, &e) == 0 &&
+	       strcmp(c.status, "connected") == 0;
 }
 
 static void lose(struct engine *g, const struct turn_doc *t)
 {
-	static const struct turn_end end = { .status = "lost", .category = "client_gone", .retryable = true,
-		.message = "the client that drives it has gone, and nobody took it over" };
+	static const struct turn_end end = { .status = "lost",
+					     .category = "client_gone",
+					     .retryable = true,
+					     .message = "the client that drives it has gone, and nobody took it over" };
 	struct deed *d = deed_own(g);
 
 	turn_end_facts(g, t, &end, d);
@@ -141,10 +143,7 @@ uint64_t turn_driver_tick(struct engine *g, uint64_t now)
 	return s.next;
 }
 
-static void free_one(void *ctx, const char *turn_id, void *value)
-{
-	free(value);
-}
+static void free_one(void *ctx, const char *turn_id, void *value) { free(value); }
 
 void turn_drivers_done(struct engine *g)
 {

@@ -1,6 +1,6 @@
 /*
- * How turns end: by themselves (turn_loop.c), by their client's word, or before their time. The last writes the end that is
- * meant first, then ends what runs; turn_step finishes it once nothing is left.
+ * How turns end: by themselves (turn_loop.c), by their client's word, or before their time. The last writes the end
+ * that is meant first, then ends what runs; turn_step finishes it once nothing is left.
  */
 
 #include "runtime/engine/turn.h"
@@ -77,8 +77,8 @@ void turn_stop_work(struct engine *g, const char *turn_id, const struct requeste
 
 /* ---- the end that was decided ---- */
 
-static void ending_fact(const struct turn_doc *t, const struct turn_end *end, const struct requester *by, const char *request_id,
-			struct store_batch *b)
+static void ending_fact(const struct turn_doc *t, const struct turn_end *end, const struct requester *by,
+			const char *request_id, struct store_batch *b)
 {
 	struct fact f;
 
@@ -174,14 +174,18 @@ int turn_may_complete(struct engine *g, const struct turn_doc *t, struct err *e)
 	char one[ID_TEXT_MAX];
 
 	if (!turn_driven_by_client(t))
-		return err_set(e, ERR_STATE, "turn '%s' is run by the runtime and ends by itself; interrupt_turn ends it before", t->turnId);
+		return err_set(e, ERR_STATE,
+			       "turn '%s' is run by the runtime and ends by itself; interrupt_turn ends it before",
+			       t->turnId);
 	if (live_processes(g, t->turnId, one))
-		return err_set(e, ERR_STATE, "turn '%s' has a running process, '%s': wait for it or end it first", t->turnId, one);
+		return err_set(e, ERR_STATE, "turn '%s' has a running process, '%s': wait for it or end it first",
+			       t->turnId, one);
 	if (t->openCalls != VIEW_ABSENT && t->openCalls)
-		return err_set(e, ERR_STATE, "turn '%s' has %llu open tool calls: their end must be known first", t->turnId,
-			       (unsigned long long)t->openCalls);
+		return err_set(e, ERR_STATE, "turn '%s' has %llu open tool calls: their end must be known first",
+			       t->turnId, (unsigned long long)t->openCalls);
 	if (t->openActions != VIEW_ABSENT && t->openActions)
-		return err_set(e, ERR_STATE, "turn '%s' has an open action: it must be answered first (list_actions)", t->turnId);
+		return err_set(e, ERR_STATE, "turn '%s' has an open action: it must be answered first (list_actions)",
+			       t->turnId);
 	return 0;
 }
 
@@ -193,7 +197,8 @@ static void turn_result(struct deed *d, const struct turn_doc *t, const char *st
 	jw_kstr(&d->w, "status", status);
 }
 
-void engine_complete_turn(struct engine *g, const struct turn_verdict *v, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_complete_turn(struct engine *g, const struct turn_verdict *v, const struct caller *c, engine_reply_fn fn,
+			  void *ctx)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
 	buf_auto struct buf text = BUF_INIT;
@@ -204,8 +209,10 @@ void engine_complete_turn(struct engine *g, const struct turn_verdict *v, const 
 		deed_refuse(d, &e);
 		return;
 	}
-	const struct turn_end end = { .status = "completed", .outcome = v->outcome ? v->outcome : "completed", .summary = v->summary,
-		.usage = v->usage_json };
+	const struct turn_end end = { .status = "completed",
+				      .outcome = v->outcome ? v->outcome : "completed",
+				      .summary = v->summary,
+				      .usage = v->usage_json };
 	if (hook_stop(g, &t, &end, d))
 		return;
 	turn_end_facts(g, &t, &end, d);
@@ -215,7 +222,8 @@ void engine_complete_turn(struct engine *g, const struct turn_verdict *v, const 
 }
 
 /* What was decided is written; the work ends afterwards and the answer comes when it has. */
-static void decide_end(struct engine *g, struct deed *d, const struct turn_doc *t, const struct turn_end *end, enum turn_wait wait)
+static void decide_end(struct engine *g, struct deed *d, const struct turn_doc *t, const struct turn_end *end,
+		       enum turn_wait wait)
 {
 	const struct requester by = requester_of(&d->caller);
 
@@ -228,7 +236,8 @@ static void decide_end(struct engine *g, struct deed *d, const struct turn_doc *
 	deed_commit(d);
 }
 
-void engine_fail_turn(struct engine *g, const struct turn_verdict *v, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_fail_turn(struct engine *g, const struct turn_verdict *v, const struct caller *c, engine_reply_fn fn,
+		      void *ctx)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
 	buf_auto struct buf text = BUF_INIT;
@@ -240,12 +249,15 @@ void engine_fail_turn(struct engine *g, const struct turn_verdict *v, const stru
 		return;
 	}
 	if (!turn_driven_by_client(&t)) {
-		err_set(&e, ERR_STATE, "turn '%s' is run by the runtime and ends by itself; interrupt_turn ends it before", t.turnId);
+		err_set(&e, ERR_STATE,
+			"turn '%s' is run by the runtime and ends by itself; interrupt_turn ends it before", t.turnId);
 		deed_refuse(d, &e);
 		return;
 	}
-	const struct turn_end end = { .status = "failed", .category = v->category ? v->category : "client",
-		.message = v->message ? v->message : "the client says so", .retryable = v->retryable };
+	const struct turn_end end = { .status = "failed",
+				      .category = v->category ? v->category : "client",
+				      .message = v->message ? v->message : "the client says so",
+				      .retryable = v->retryable };
 	decide_end(g, d, &t, &end, TURN_WAIT_FAILED);
 }
 
@@ -257,12 +269,15 @@ struct active_scan {
 };
 
 /* The only active turn of a session, when neither thread nor turn is named. */
-static int only_active(struct engine *g, const char *session_id, const struct caller *c, struct active_scan *ret, struct err *e)
+static int only_active(struct engine *g, const char *session_id, const struct caller *c, struct active_scan *ret,
+		       struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
 	buf_auto struct buf text = BUF_INIT;
 	char prefix[VIEW_KEY_MAX];
-	const struct view_ids_query q = { .kind = VIEW_SESSION_THREAD, .prefix = prefix, .descending = true, .max = 1000 };
+	const struct view_ids_query q = {
+		.kind = VIEW_SESSION_THREAD, .prefix = prefix, .descending = true, .max = 1000
+	};
 	struct session_doc s;
 	int r = view_read_ahead(g->o.store, &session_shape, session_id, &text, &s, e);
 
@@ -288,7 +303,8 @@ static int only_active(struct engine *g, const char *session_id, const struct ca
 	return 0;
 }
 
-static int find_interrupted(struct engine *g, const struct turn_interrupt *r, const struct caller *c, struct active_scan *ret, struct err *e)
+static int find_interrupted(struct engine *g, const struct turn_interrupt *r, const struct caller *c,
+			    struct active_scan *ret, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct thread_doc t;
@@ -299,7 +315,8 @@ static int find_interrupted(struct engine *g, const struct turn_interrupt *r, co
 		return 0;
 	}
 	if (!r->thread_id)
-		return r->session_id ? only_active(g, r->session_id, c, ret, e) : err_field(e, "turnId", "missing; give turnId, threadId or sessionId");
+		return r->session_id ? only_active(g, r->session_id, c, ret, e)
+				     : err_field(e, "turnId", "missing; give turnId, threadId or sessionId");
 	int found = view_read_ahead(g->o.store, &thread_shape, r->thread_id, &text, &t, e);
 	if (found < 0)
 		return -1;
@@ -332,7 +349,8 @@ static void interrupt(struct engine *g, struct deed *d, const struct turn_doc *t
 	decide_end(g, d, t, &end, TURN_WAIT_INTERRUPTED);
 }
 
-void engine_interrupt_turn(struct engine *g, const struct turn_interrupt *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_interrupt_turn(struct engine *g, const struct turn_interrupt *r, const struct caller *c, engine_reply_fn fn,
+			   void *ctx)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
 	buf_auto struct buf text = BUF_INIT;
@@ -340,7 +358,8 @@ void engine_interrupt_turn(struct engine *g, const struct turn_interrupt *r, con
 	struct turn_doc t;
 	struct err e = ERR_INIT;
 
-	if (find_interrupted(g, r, c, &which, &e) < 0 || (which.turn[0] && turn_of_caller(g, which.turn, c, &text, &t, &e) < 0)) {
+	if (find_interrupted(g, r, c, &which, &e) < 0 ||
+	    (which.turn[0] && turn_of_caller(g, which.turn, c, &text, &t, &e) < 0)) {
 		deed_refuse(d, &e);
 		return;
 	}
@@ -365,15 +384,16 @@ void engine_interrupt_turn(struct engine *g, const struct turn_interrupt *r, con
 	}
 }
 
-void turn_denied_fact(struct engine *g, const char *turn_id, const char *message, const struct requester *by, struct store_batch *b)
+void turn_denied_fact(struct engine *g, const char *turn_id, const char *message, const struct requester *by,
+		      struct store_batch *b)
 {
 	const struct turn_end end = { .status = "failed", .category = "permission", .message = message };
 	buf_auto struct buf text = BUF_INIT;
 	struct turn_doc t;
 	struct err e = ERR_INIT;
 
-	if (turn_read(g, turn_id, &text, &t, &e) == 0 && t.startedAt && !turn_doc_ended(&t) && t.ending.type != JT_OBJECT && t.inputRef[0] &&
-	    !turn_driven_by_client(&t))
+	if (turn_read(g, turn_id, &text, &t, &e) == 0 && t.startedAt && !turn_doc_ended(&t) &&
+	    t.ending.type != JT_OBJECT && t.inputRef[0] && !turn_driven_by_client(&t))
 		ending_fact(&t, &end, by, NULL, b);
 }
 

@@ -1,6 +1,6 @@
 /*
- * The execution loop: the parts of a turn in order. Consecutive tool calls that only read and say that they may run side by
- * side do, up to a cap; everything else runs alone. How far a turn is stands in its document, so a step may be
+ * The execution loop: the parts of a turn in order. Consecutive tool calls that only read and say that they may run
+ * side by side do, up to a cap; everything else runs alone. How far a turn is stands in its document, so a step may be
  * taken by anybody: after a commit, after the end of a tool call, after a restart.
  */
 
@@ -14,7 +14,8 @@
 
 #define SIDE_BY_SIDE 4u
 
-/* A member of what was stored with the turn: {"input":[…],"env"?:{…}}. New reference; NULL with e, or when it is not there. */
+/* A member of what was stored with the turn: {"input":[…],"env"?:{…}}. New reference; NULL with e, or when it is not
+ * there. */
 static json_t *stored(struct engine *g, const struct turn_doc *d, const char *member, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -65,9 +66,9 @@ struct loop {
 	struct engine *engine;
 	const struct turn_doc *turn;
 	json_t *input;
-	size_t next;                  /* the first part that was not started */
-	size_t open;                  /* parts that have not ended */
-	bool open_safe;               /* all of them may run beside others */
+	size_t next;    /* the first part that was not started */
+	size_t open;    /* parts that have not ended */
+	bool open_safe; /* all of them may run beside others */
 };
 
 static bool is_text(const json_t *part)
@@ -89,10 +90,7 @@ static bool stops_on_failure(const struct turn_doc *d)
 	return jval_bool(jval_get(d->options, "stopOnFailure"), true);
 }
 
-static uint64_t or_none(uint64_t n)
-{
-	return n == VIEW_ABSENT ? 0 : n;
-}
+static uint64_t or_none(uint64_t n) { return n == VIEW_ABSENT ? 0 : n; }
 
 static struct tool_scope scope_of(const struct loop *l)
 {
@@ -110,7 +108,8 @@ static void loop_look(struct loop *l)
 	l->open = started > or_none(l->turn->partsEnded) ? started - (size_t)or_none(l->turn->partsEnded) : 0;
 	/* Whatever is open was started with or after the last one that runs alone: the last started tells for all. */
 	if (l->open)
-		l->open_safe = tool_runs_beside(l->engine, tool_name_of(json_array_get(l->input, l->next - 1)), scope_of(l));
+		l->open_safe = tool_runs_beside(l->engine, tool_name_of(json_array_get(l->input, l->next - 1)),
+						scope_of(l));
 	while (l->next < json_array_size(l->input) && is_text(json_array_get(l->input, l->next)))
 		l->next++;
 }
@@ -120,7 +119,8 @@ static void start_part(struct loop *l)
 	const json_t *part = json_array_get(l->input, l->next);
 	const char *type = json_string_value(json_object_get(part, "type"));
 	bool command = type && strcmp(type, "command") == 0;
-	json_t *arguments = command ? json_copy((json_t *)(uintptr_t)part) : json_incref(json_object_get(part, "arguments"));
+	json_t *arguments = command ? json_copy((json_t *)(uintptr_t)part)
+				    : json_incref(json_object_get(part, "arguments"));
 	struct requester by;
 	struct tool_use use = { .tool = tool_name_of(part), .arguments = arguments, .part = (int)l->next };
 
@@ -149,8 +149,11 @@ static void end_turn(struct loop *l)
 	struct turn_end end = { .status = "completed", .outcome = "parts_completed" };
 
 	if (or_none(t->partsFailed)) {
-		end = (struct turn_end){ .status = "failed", .category = category, .message = message, .call_id = t->failedCallId };
-		snprintf(message, sizeof message, "%llu of %zu parts failed", (unsigned long long)t->partsFailed, json_array_size(l->input));
+		end = (struct turn_end){
+			.status = "failed", .category = category, .message = message, .call_id = t->failedCallId
+		};
+		snprintf(message, sizeof message, "%llu of %zu parts failed", (unsigned long long)t->partsFailed,
+			 json_array_size(l->input));
 		if (view_read_ahead(l->engine->o.store, &tool_call_shape, t->failedCallId, &text, &call, &e) == 0) {
 			jval_str(call.category, category, sizeof category);
 			end.retryable = jval_bool(call.retryable, false);
@@ -182,7 +185,8 @@ static bool loop_once(struct loop *l)
 	if (left) {
 		const char *tool = tool_name_of(json_array_get(l->input, l->next));
 
-		if (l->open && !(l->open_safe && l->open < SIDE_BY_SIDE && tool_runs_beside(l->engine, tool, scope_of(l))))
+		if (l->open &&
+		    !(l->open_safe && l->open < SIDE_BY_SIDE && tool_runs_beside(l->engine, tool, scope_of(l))))
 			return false;
 		start_part(l);
 		return !tool_is_judging(l->engine, l->turn->turnId); /* it is looked up first which rules hold */

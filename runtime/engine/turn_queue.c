@@ -35,7 +35,8 @@ int turn_queue_read(struct engine *g, const char *thread_id, struct turn_queue *
 	return 0;
 }
 
-void turn_queue_fact(const struct turn_queue *q, const char *change, const char *turn_id, const char *request_id, struct store_batch *b)
+void turn_queue_fact(const struct turn_queue *q, const char *change, const char *turn_id, const char *request_id,
+		     struct store_batch *b)
 {
 	struct fact f;
 
@@ -162,8 +163,8 @@ void turn_queue_clear(struct engine *g, const char *thread_id, const char *reaso
 }
 
 /* The turn if it waits in its thread's queue. */
-static int queued_of_caller(struct engine *g, const char *turn_id, const struct caller *c, struct buf *text, struct turn_doc *t,
-			    struct turn_queue *q, size_t *at, struct err *e)
+static int queued_of_caller(struct engine *g, const char *turn_id, const struct caller *c, struct buf *text,
+			    struct turn_doc *t, struct turn_queue *q, size_t *at, struct err *e)
 {
 	if (turn_of_caller(g, turn_id, c, text, t, e) < 0 || turn_queue_read(g, t->threadId, q, e) < 0)
 		return -1;
@@ -185,7 +186,8 @@ static void queue_result(struct deed *d, const struct turn_queue *q, const char 
 	jw_arr_end(&d->w);
 }
 
-void engine_remove_queued_turn(struct engine *g, const char *turn_id, const char *reason, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_remove_queued_turn(struct engine *g, const char *turn_id, const char *reason, const struct caller *c,
+			       engine_reply_fn fn, void *ctx)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
 	buf_auto struct buf text = BUF_INIT;
@@ -204,7 +206,8 @@ void engine_remove_queued_turn(struct engine *g, const char *turn_id, const char
 	deed_commit(d);
 }
 
-void engine_promote_queued_turn(struct engine *g, const char *turn_id, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_promote_queued_turn(struct engine *g, const char *turn_id, const struct caller *c, engine_reply_fn fn,
+				void *ctx)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
 	buf_auto struct buf text = BUF_INIT;
@@ -229,7 +232,8 @@ void engine_promote_queued_turn(struct engine *g, const char *turn_id, const str
 
 /* ---- resume_thread ---- */
 
-void engine_resume_thread(struct engine *g, const char *session_id, const char *thread_id, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_resume_thread(struct engine *g, const char *session_id, const char *thread_id, const struct caller *c,
+			  engine_reply_fn fn, void *ctx)
 {
 	struct deed *d = deed_new(g, c, fn, ctx);
 	char active[ID_ROOM] = "";
@@ -238,8 +242,8 @@ void engine_resume_thread(struct engine *g, const char *session_id, const char *
 	struct err e = ERR_INIT;
 	int busy = 0;
 
-	if (place_find(g, session_id, thread_id, PLACE_FIRST_THREAD, c, &p, &e) < 0 || turn_queue_read(g, p.thread_id, &q, &e) < 0 ||
-	    (busy = turn_thread_busy(g, p.thread_id, active, &e)) < 0) {
+	if (place_find(g, session_id, thread_id, PLACE_FIRST_THREAD, c, &p, &e) < 0 ||
+	    turn_queue_read(g, p.thread_id, &q, &e) < 0 || (busy = turn_thread_busy(g, p.thread_id, active, &e)) < 0) {
 		deed_refuse(d, &e);
 		return;
 	}
@@ -297,8 +301,8 @@ static void list_kind(struct engine *g, enum view_kind kind, struct thread_list 
 }
 
 /*
- * The runtime itself goes on with it: something of it runs, or its next part begins now. One of which a part failed, was lost or
- * ended with the daemon is about to end; and whether a client is still at its own nobody knows.
+ * The runtime itself goes on with it: something of it runs, or its next part begins now. One of which a part failed,
+ * was lost or ended with the daemon is about to end; and whether a client is still at its own nobody knows.
  */
 static bool proved_alive(struct engine *g, const struct turn_doc *t)
 {

@@ -27,7 +27,7 @@ static void call_durable(struct engine *g, const char *call_id)
 {
 	struct waiter *w;
 
-	TAILQ_FOREACH(w, &g->waiters, link)
+	TAILQ_FOREACH (w, &g->waiters, link)
 		if (w->for_call && strcmp(w->id, call_id) == 0) {
 			w->durable = true;
 			engine_wake(g, w->deadline_ns);
@@ -154,7 +154,7 @@ static void answer_all(struct engine *g, const char *id, bool for_call)
 	struct waiter *w;
 
 	do {
-		TAILQ_FOREACH(w, &g->waiters, link)
+		TAILQ_FOREACH (w, &g->waiters, link)
 			if (w->for_call == for_call && strcmp(w->id, id) == 0)
 				break;
 		if (w)
@@ -162,15 +162,9 @@ static void answer_all(struct engine *g, const char *id, bool for_call)
 	} while (w);
 }
 
-void turn_waiters_answer(struct engine *g, const char *turn_id)
-{
-	answer_all(g, turn_id, false);
-}
+void turn_waiters_answer(struct engine *g, const char *turn_id) { answer_all(g, turn_id, false); }
 
-void tool_waiters_answer(struct engine *g, const char *call_id)
-{
-	answer_all(g, call_id, true);
-}
+void tool_waiters_answer(struct engine *g, const char *call_id) { answer_all(g, call_id, true); }
 
 uint64_t waiters_tick(struct engine *g, uint64_t now)
 {
@@ -178,13 +172,13 @@ uint64_t waiters_tick(struct engine *g, uint64_t now)
 	struct waiter *w;
 
 	do {
-		TAILQ_FOREACH(w, &g->waiters, link)
+		TAILQ_FOREACH (w, &g->waiters, link)
 			if (w->durable && now >= w->deadline_ns)
 				break;
 		if (w)
 			waiter_answer(g, w);
 	} while (w);
-	TAILQ_FOREACH(w, &g->waiters, link)
+	TAILQ_FOREACH (w, &g->waiters, link)
 		if (w->durable && w->deadline_ns < next)
 			next = w->deadline_ns;
 	return next;
@@ -197,7 +191,7 @@ static void drop(struct engine *g, uint64_t connection, const char *why)
 
 	err_set(&e, ERR_UNAVAILABLE, "%s", why);
 	do {
-		TAILQ_FOREACH(w, &g->waiters, link)
+		TAILQ_FOREACH (w, &g->waiters, link)
 			if (!connection || w->reply.connection == connection)
 				break;
 		if (w) {
@@ -208,12 +202,6 @@ static void drop(struct engine *g, uint64_t connection, const char *why)
 	} while (w);
 }
 
-void waiters_gone(struct engine *g, uint64_t connection)
-{
-	drop(g, connection, "the client has gone");
-}
+void waiters_gone(struct engine *g, uint64_t connection) { drop(g, connection, "the client has gone"); }
 
-void waiters_free(struct engine *g)
-{
-	drop(g, 0, "the daemon is stopping");
-}
+void waiters_free(struct engine *g) { drop(g, 0, "the daemon is stopping"); }

@@ -21,17 +21,15 @@
 #define EVENT_ID_MAX 255u /* its length is one byte */
 
 /* Ids that come from elsewhere (a JSON-RPC id, a trace) are any text; all others have our alphabet. */
-static bool event_id_is_foreign(enum id_field f)
-{
-	return f == ID_REQUEST || f == ID_TRACE || f == ID_SPAN;
-}
+static bool event_id_is_foreign(enum id_field f) { return f == ID_REQUEST || f == ID_TRACE || f == ID_SPAN; }
 
 static int event_check_id(enum id_field f, const char *id, size_t n, struct err *e)
 {
 	if (!event_id_is_foreign(f)) {
 		if (!id_valid(id, n))
 			return err_field(e, id_field_member(f),
-				"'%.64s' is not an id: 1 to %d letters, digits, '_', '-', '.' or ':'", id, ID_GIVEN_MAX);
+					 "'%.64s' is not an id: 1 to %d letters, digits, '_', '-', '.' or ':'", id,
+					 ID_GIVEN_MAX);
 		return 0;
 	}
 	if (n < 1 || n > EVENT_ID_MAX || !text_utf8_valid(id, n))
@@ -60,8 +58,8 @@ static int event_check_draft(const struct event_draft *d, const struct event_inf
 static bool event_member_is_own(struct jval key)
 {
 	static const char *const own[] = {
-		"sequence", "type", "eventId", "timestamp", "schemaVersion", "runtimeId", "status", "statusReason", "phase",
-		"payload",
+		"sequence",  "type",   "eventId",      "timestamp", "schemaVersion",
+		"runtimeId", "status", "statusReason", "phase",     "payload",
 	};
 
 	for (size_t i = 0; i < countof(own); i++)
@@ -96,10 +94,11 @@ static int event_check_members(const struct event_info *info, const char *text, 
 		if (!jiter_next(&it))
 			return err_field(e, "members", "%s: further members are not JSON", info->name);
 		if (count == EVENT_MEMBERS_MAX)
-			return err_field(e, "members", "%s: more than %d further members", info->name, EVENT_MEMBERS_MAX);
+			return err_field(e, "members", "%s: more than %d further members", info->name,
+					 EVENT_MEMBERS_MAX);
 		if (event_member_is_own(it.key) || event_member_is_among(it.key, keys, count))
 			return err_field(e, "members", "%s: %.*s is there twice", info->name,
-				(int)(it.key.len < 40 ? it.key.len : 40), it.key.text);
+					 (int)(it.key.len < 40 ? it.key.len : 40), it.key.text);
 		keys[count++] = it.key;
 		payload_name_seen(info->required_members, it.key, &seen);
 	}
@@ -141,7 +140,8 @@ static void event_put_plain(struct buf *out, const char *member, const char *tex
 }
 
 /* The envelope up to where further members and the payload go; ends without a comma. */
-static void event_put_envelope(struct buf *out, const struct event_env *env, const struct event_draft *d, uint64_t real_us)
+static void event_put_envelope(struct buf *out, const struct event_env *env, const struct event_draft *d,
+			       uint64_t real_us)
 {
 	char id[ID_TEXT_MAX], now[CLOCK_TEXT_MAX];
 	struct jw w = { .buf = out, .need_comma = true };
@@ -244,8 +244,8 @@ static bool event_view_json(const struct event_view *v)
 
 	/* "type":"<name>",…} */
 	return v->json_len >= 8 + n + 3 && v->json_len <= EVENT_MAX && memcmp(v->json, "\"type\":\"", 8) == 0 &&
-		memcmp(v->json + 8, name, n) == 0 && memcmp(v->json + 8 + n, "\",", 2) == 0 &&
-		v->json[v->json_len - 1] == '}';
+	       memcmp(v->json + 8, name, n) == 0 && memcmp(v->json + 8 + n, "\",", 2) == 0 &&
+	       v->json[v->json_len - 1] == '}';
 }
 
 int event_view_of(const void *record, size_t len, uint64_t sequence, struct event_view *ret, struct err *e)
@@ -289,10 +289,7 @@ void event_id_copy(const struct event_view *v, enum id_field f, char *dst, size_
 	dst[n] = '\0';
 }
 
-void event_view_payload(struct event_view *v)
-{
-	v->payload = event_member(v, "payload");
-}
+void event_view_payload(struct event_view *v) { v->payload = event_member(v, "payload"); }
 
 struct jval event_payload(const struct event_view *v)
 {

@@ -30,7 +30,7 @@ enum id_field {
 #undef ID_FIELD
 	ID_FIELD_COUNT
 };
-const char *id_field_member(enum id_field f);    /* "sessionId" */
+const char *id_field_member(enum id_field f); /* "sessionId" */
 bool id_field_indexed(enum id_field f);
 
 enum event_type {
@@ -42,8 +42,8 @@ enum event_type {
 
 /* When a commit that holds the event must happen. */
 enum event_class {
-	EVENT_NOW,   /* decisions, starts, ends, actions, violations */
-	EVENT_SOON,  /* within 50 ms: output offsets, progress, deltas */
+	EVENT_NOW,  /* decisions, starts, ends, actions, violations */
+	EVENT_SOON, /* within 50 ms: output offsets, progress, deltas */
 };
 
 /* Who may write it. */
@@ -54,14 +54,15 @@ enum event_origin {
 };
 
 struct event_info {
-	const char *name;            /* "process.started" */
+	const char *name; /* "process.started" */
 	enum event_class class;
 	enum event_origin origin;
-	bool extension;              /* only the texts name it: not in the published schema */
-	uint32_t required_ids;       /* bits 1u << ID_… besides SESSION, which every event has */
-	const char *required_members; /* top-level members the profile wants ("benchmark refs"), space-separated, or "" */
-	const char *payload;         /* payload members: "exitCode?:int status:string …", see event_types.def */
-	const char *cause;           /* one line for the docs */
+	bool extension;        /* only the texts name it: not in the published schema */
+	uint32_t required_ids; /* bits 1u << ID_… besides SESSION, which every event has */
+	const char
+		*required_members; /* top-level members the profile wants ("benchmark refs"), space-separated, or "" */
+	const char *payload;       /* payload members: "exitCode?:int status:string …", see event_types.def */
+	const char *cause;         /* one line for the docs */
 };
 const struct event_info *event_info(enum event_type t);
 int event_type_find(const char *name, size_t n); /* the type, or −1 */
@@ -74,26 +75,27 @@ struct event_env {
 
 struct event_draft {
 	enum event_type type;
-	uint32_t uid;                      /* owner of the session: who may see it */
-	const char *ids[ID_FIELD_COUNT];   /* NULL = absent */
-	const char *status;                /* envelope members, NULL = absent */
+	uint32_t uid;                    /* owner of the session: who may see it */
+	const char *ids[ID_FIELD_COUNT]; /* NULL = absent */
+	const char *status;              /* envelope members, NULL = absent */
 	const char *status_reason;
 	const char *phase;
-	uint64_t real_us;                  /* 0 = now */
-	const char *payload;               /* a JSON object's text; NULL = {} */
+	uint64_t real_us;    /* 0 = now */
+	const char *payload; /* a JSON object's text; NULL = {} */
 	size_t payload_len;
-	const char *members;               /* further top-level members: `"permissionDecision":{…},"refs":{…}`, or NULL */
+	const char *members; /* further top-level members: `"permissionDecision":{…},"refs":{…}`, or NULL */
 	size_t members_len;
 };
 
 #define EVENT_MAX (64 * 1024) /* no event's JSON is larger */
 
-/* Appends the record to `out`. The event id is made here. ERR_INVALID (field = what is missing) or ERR_EXHAUSTED (too large). */
+/* Appends the record to `out`. The event id is made here. ERR_INVALID (field = what is missing) or ERR_EXHAUSTED (too
+ * large). */
 int event_encode(const struct event_env *env, const struct event_draft *d, struct buf *out, struct err *e);
 
 struct event_head {
-	uint32_t version;   /* EVENT_RECORD_VERSION */
-	uint32_t type;      /* event_types.def keeps the numbers: rows are only ever appended */
+	uint32_t version; /* EVENT_RECORD_VERSION */
+	uint32_t type;    /* event_types.def keeps the numbers: rows are only ever appended */
 	uint32_t uid;
 	uint32_t ids_len;
 	uint32_t json_len;

@@ -1,7 +1,7 @@
 /* The tables of event types and id fields, and looking things up in them. */
 
-#include "runtime/event/event.h"
 #include "runtime/base/mem.h"
+#include "runtime/event/event.h"
 
 #include <string.h>
 
@@ -14,15 +14,9 @@ static const struct {
 #undef ID_FIELD
 };
 
-const char *id_field_member(enum id_field f)
-{
-	return id_fields[f].member;
-}
+const char *id_field_member(enum id_field f) { return id_fields[f].member; }
 
-bool id_field_indexed(enum id_field f)
-{
-	return id_fields[f].indexed;
-}
+bool id_field_indexed(enum id_field f) { return id_fields[f].indexed; }
 
 /* The sets of ids that rows of event_types.def ask for. */
 #define ID_BIT(name) (1u << ID_##name)
@@ -41,9 +35,15 @@ bool id_field_indexed(enum id_field f)
 #define IDS_TRIAL_START (IDS_TRIAL | IDS_TURN)
 
 static const struct event_info infos[] = {
-#define EVENT_TYPE(id, wire, class_, origin_, extension_, ids_, members_, payload_, cause_)                            \
-	[EVENT_##id] = { .name = wire, .class = EVENT_##class_, .origin = EVENT_BY_##origin_, .extension = extension_, \
-		.required_ids = IDS_##ids_, .required_members = members_, .payload = payload_, .cause = cause_ },
+#define EVENT_TYPE(id, wire, class_, origin_, extension_, ids_, members_, payload_, cause_) \
+	[EVENT_##id] = { .name = wire,                                                      \
+			 .class = EVENT_##class_,                                           \
+			 .origin = EVENT_BY_##origin_,                                      \
+			 .extension = extension_,                                           \
+			 .required_ids = IDS_##ids_,                                        \
+			 .required_members = members_,                                      \
+			 .payload = payload_,                                               \
+			 .cause = cause_ },
 #include "runtime/event/event_types.def"
 #undef EVENT_TYPE
 };
@@ -51,10 +51,7 @@ static const struct event_info infos[] = {
 _Static_assert(countof(infos) == EVENT_TYPE_COUNT, "a row for every type");
 _Static_assert(ID_FIELD_COUNT <= 32, "a set of ids is a u32");
 
-const struct event_info *event_info(enum event_type t)
-{
-	return (unsigned)t < EVENT_TYPE_COUNT ? &infos[t] : NULL;
-}
+const struct event_info *event_info(enum event_type t) { return (unsigned)t < EVENT_TYPE_COUNT ? &infos[t] : NULL; }
 
 int event_type_find(const char *name, size_t n)
 {

@@ -16,24 +16,12 @@
  */
 
 static const char *const prefixes[ID_KIND_COUNT] = {
-	[ID_KIND_RUNTIME] = "rt_",
-	[ID_KIND_SESSION] = "sess_",
-	[ID_KIND_THREAD] = "thr_",
-	[ID_KIND_TURN] = "turn_",
-	[ID_KIND_TASK] = "task_",
-	[ID_KIND_RUN] = "run_",
-	[ID_KIND_ATTEMPT] = "att_",
-	[ID_KIND_STEP] = "step_",
-	[ID_KIND_TOOL_CALL] = "call_",
-	[ID_KIND_ACTION] = "act_",
-	[ID_KIND_SUBAGENT] = "sub_",
-	[ID_KIND_PROCESS] = "proc_",
-	[ID_KIND_OUTPUT] = "out_",
-	[ID_KIND_JOB] = "job_",
-	[ID_KIND_JOB_ITEM] = "item_",
-	[ID_KIND_CHANNEL] = "chan_",
-	[ID_KIND_EVENT] = "evt_",
-	[ID_KIND_EVIDENCE] = "evd_",
+	[ID_KIND_RUNTIME] = "rt_",   [ID_KIND_SESSION] = "sess_", [ID_KIND_THREAD] = "thr_",
+	[ID_KIND_TURN] = "turn_",    [ID_KIND_TASK] = "task_",    [ID_KIND_RUN] = "run_",
+	[ID_KIND_ATTEMPT] = "att_",  [ID_KIND_STEP] = "step_",    [ID_KIND_TOOL_CALL] = "call_",
+	[ID_KIND_ACTION] = "act_",   [ID_KIND_SUBAGENT] = "sub_", [ID_KIND_PROCESS] = "proc_",
+	[ID_KIND_OUTPUT] = "out_",   [ID_KIND_JOB] = "job_",      [ID_KIND_JOB_ITEM] = "item_",
+	[ID_KIND_CHANNEL] = "chan_", [ID_KIND_EVENT] = "evt_",    [ID_KIND_EVIDENCE] = "evd_",
 	[ID_KIND_ARTIFACT] = "art_",
 };
 
@@ -95,10 +83,7 @@ void id_make(enum id_kind kind, char out[ID_TEXT_MAX])
 	out[n + ID_DIGITS] = '\0';
 }
 
-const char *id_prefix(enum id_kind kind)
-{
-	return (unsigned)kind < ID_KIND_COUNT ? prefixes[kind] : "id_";
-}
+const char *id_prefix(enum id_kind kind) { return (unsigned)kind < ID_KIND_COUNT ? prefixes[kind] : "id_"; }
 
 bool id_valid(const char *s, size_t n)
 {

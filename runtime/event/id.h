@@ -13,14 +13,30 @@
 struct err;
 
 enum id_kind {
-	ID_KIND_RUNTIME, ID_KIND_SESSION, ID_KIND_THREAD, ID_KIND_TURN, ID_KIND_TASK, ID_KIND_RUN, ID_KIND_ATTEMPT,
-	ID_KIND_STEP, ID_KIND_TOOL_CALL, ID_KIND_ACTION, ID_KIND_SUBAGENT, ID_KIND_PROCESS, ID_KIND_OUTPUT,
-	ID_KIND_JOB, ID_KIND_JOB_ITEM, ID_KIND_CHANNEL, ID_KIND_EVENT, ID_KIND_EVIDENCE, ID_KIND_ARTIFACT,
+	ID_KIND_RUNTIME,
+	ID_KIND_SESSION,
+	ID_KIND_THREAD,
+	ID_KIND_TURN,
+	ID_KIND_TASK,
+	ID_KIND_RUN,
+	ID_KIND_ATTEMPT,
+	ID_KIND_STEP,
+	ID_KIND_TOOL_CALL,
+	ID_KIND_ACTION,
+	ID_KIND_SUBAGENT,
+	ID_KIND_PROCESS,
+	ID_KIND_OUTPUT,
+	ID_KIND_JOB,
+	ID_KIND_JOB_ITEM,
+	ID_KIND_CHANNEL,
+	ID_KIND_EVENT,
+	ID_KIND_EVIDENCE,
+	ID_KIND_ARTIFACT,
 	ID_KIND_COUNT
 };
 
-#define ID_TEXT_MAX 40   /* a made id with its NUL fits */
-#define ID_GIVEN_MAX 64  /* the longest id a caller may give, without NUL */
+#define ID_TEXT_MAX 40  /* a made id with its NUL fits */
+#define ID_GIVEN_MAX 64 /* the longest id a caller may give, without NUL */
 
 void id_make(enum id_kind kind, char out[ID_TEXT_MAX]);
 const char *id_prefix(enum id_kind kind); /* "proc_" */

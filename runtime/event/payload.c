@@ -42,18 +42,12 @@ static bool payload_is_int(struct jval v)
 static bool payload_type_fits(const struct payload_member *m, struct jval v)
 {
 	switch (m->type[0]) {
-	case 's':
-		return v.type == JT_STRING;
-	case 'i':
-		return payload_is_int(v);
-	case 'n':
-		return v.type == JT_NUMBER;
-	case 'b':
-		return v.type == JT_TRUE || v.type == JT_FALSE;
-	case 'o':
-		return v.type == JT_OBJECT;
-	default:
-		return m->type_len == 5 ? v.type == JT_ARRAY : v.type != JT_NULL;
+	case 's': return v.type == JT_STRING;
+	case 'i': return payload_is_int(v);
+	case 'n': return v.type == JT_NUMBER;
+	case 'b': return v.type == JT_TRUE || v.type == JT_FALSE;
+	case 'o': return v.type == JT_OBJECT;
+	default: return m->type_len == 5 ? v.type == JT_ARRAY : v.type != JT_NULL;
 	}
 }
 
@@ -61,8 +55,8 @@ static bool payload_type_fits(const struct payload_member *m, struct jval v)
 struct payload_cursor {
 	const char *row;
 	const char *at;
-	unsigned index;    /* of the member at `at` */
-	uint64_t seen;     /* bit for each member of the row */
+	unsigned index; /* of the member at `at` */
+	uint64_t seen;  /* bit for each member of the row */
 };
 
 /* Finds the key from where the walk stands, then once more from the start of the row. */
@@ -89,7 +83,7 @@ static int payload_fail(const struct event_info *info, const struct payload_memb
 
 	snprintf(field, sizeof(field), "payload.%.*s", (int)m->name_len, m->name);
 	return err_field(e, field, "%s needs payload.%.*s (%.*s)", info->name, (int)m->name_len, m->name,
-		(int)m->type_len, m->type);
+			 (int)m->type_len, m->type);
 }
 
 int payload_check(const struct event_info *info, const char *json, size_t len, struct err *e)
@@ -104,7 +98,7 @@ int payload_check(const struct event_info *info, const char *json, size_t len, s
 	while (jiter_next(&it)) {
 		if (it.value.type == JT_NULL)
 			return err_field(e, "payload", "%s: payload member %.*s is null; leave it out", info->name,
-				(int)(it.key.len < 40 ? it.key.len : 40), it.key.text);
+					 (int)(it.key.len < 40 ? it.key.len : 40), it.key.text);
 		if (payload_find(&c, it.key, &m) && !payload_type_fits(&m, it.value))
 			return payload_fail(info, &m, e);
 	}

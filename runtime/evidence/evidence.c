@@ -20,15 +20,9 @@ static const struct {
 	[EVIDENCE_TRIAL] = { "benchmark_trial", "packRef", NULL },
 };
 
-const char *evidence_kind_name(enum evidence_kind k)
-{
-	return kinds[k].name;
-}
+const char *evidence_kind_name(enum evidence_kind k) { return kinds[k].name; }
 
-const char *evidence_kind_member(enum evidence_kind k)
-{
-	return kinds[k].member;
-}
+const char *evidence_kind_member(enum evidence_kind k) { return kinds[k].member; }
 
 static int build_file(struct survey *s, const struct evidence_job *job, struct evidence_file *f, struct err *e)
 {

@@ -1,6 +1,6 @@
 /*
- * The manifest of what a scope brought forth: its artifacts and its outputs, each with who produced it, its size and the sha256 of
- * its bytes where those are kept.
+ * The manifest of what a scope brought forth: its artifacts and its outputs, each with who produced it, its size and
+ * the sha256 of its bytes where those are kept.
  */
 
 #include "runtime/evidence/pack.h"
@@ -42,7 +42,8 @@ static void write_content(struct manifest_walk *m, const char *ref, uint64_t byt
 {
 	struct jw *w = &m->sink->w;
 	char hash[HASH_SHA256_TEXT];
-	bool expired = jval_bool(jval_get(output, "expired"), false), truncated = jval_bool(jval_get(output, "truncated"), false);
+	bool expired = jval_bool(jval_get(output, "expired"), false),
+	     truncated = jval_bool(jval_get(output, "truncated"), false);
 
 	jw_kstr(w, "ref", ref);
 	jw_kuint(w, "bytes", bytes);
@@ -57,7 +58,8 @@ static void write_content(struct manifest_walk *m, const char *ref, uint64_t byt
 
 static void write_output(void *ctx, const char *id, size_t id_len, struct jval doc)
 {
-	static const char *const producer[] = { "processId", "sessionId", "stream" }, *const about[] = { "mediaType", "encoding" };
+	static const char *const producer[] = { "processId", "sessionId", "stream" }, *const about[] = { "mediaType",
+													 "encoding" };
 	struct manifest_walk *m = ctx;
 	char ref[EVIDENCE_ID_MAX];
 
@@ -76,8 +78,9 @@ static void write_output(void *ctx, const char *id, size_t id_len, struct jval d
 
 static void write_artifact(void *ctx, const char *id, size_t id_len, struct jval doc)
 {
-	static const char *const about[] = { "artifactId", "path", "change", "versionId", "readRef", "diffRef", "bytes", "validation" },
-		*const producer[] = { "processId", "turnId", "taskId", "source" };
+	static const char *const about[] = { "artifactId", "path",    "change", "versionId",
+					     "readRef",    "diffRef", "bytes",  "validation" },
+				 *const producer[] = { "processId", "turnId", "taskId", "source" };
 	struct manifest_walk *m = ctx;
 
 	if (m->failed)
@@ -88,7 +91,8 @@ static void write_artifact(void *ctx, const char *id, size_t id_len, struct jval
 	jw_kobj(&m->sink->w, "producer");
 	survey_copy(&m->sink->w, doc, producer, countof(producer));
 	jw_obj_end(&m->sink->w);
-	/* the bytes of an artifact belong to its owner: only what is behind a ref of ours is hashed, as an output of this list */
+	/* the bytes of an artifact belong to its owner: only what is behind a ref of ours is hashed, as an output of
+	 * this list */
 	jw_kstr(&m->sink->w, "hashStatus", "not_recorded");
 	jw_obj_end(&m->sink->w);
 	m->failed = sink_breathe(m->sink, m->e) < 0;
@@ -101,7 +105,8 @@ int manifest_write(struct survey *s, struct sink *k, struct err *e)
 	jw_obj(&k->w);
 	survey_write_head(s, evidence_kind_name(EVIDENCE_MANIFEST), &k->w);
 	jw_karr(&k->w, "entries");
-	if (survey_docs(s, VIEW_ARTIFACT, write_artifact, &m, e) < 0 || survey_docs(s, VIEW_OUTPUT, write_output, &m, e) < 0 || m.failed)
+	if (survey_docs(s, VIEW_ARTIFACT, write_artifact, &m, e) < 0 ||
+	    survey_docs(s, VIEW_OUTPUT, write_output, &m, e) < 0 || m.failed)
 		return -1;
 	jw_arr_end(&k->w);
 	jw_obj_end(&k->w);

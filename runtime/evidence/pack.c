@@ -112,8 +112,8 @@ static void write_doc(void *ctx, const char *id, size_t id_len, struct jval doc)
 	d->failed = sink_breathe(d->sink, d->e) < 0;
 }
 
-static int write_docs(struct survey *s, struct sink *k, const char *member, unsigned kind, const char *const *members, size_t n,
-		      bool (*wanted)(struct jval doc), struct err *e)
+static int write_docs(struct survey *s, struct sink *k, const char *member, unsigned kind, const char *const *members,
+		      size_t n, bool (*wanted)(struct jval doc), struct err *e)
 {
 	struct docs_walk d = { .sink = k, .members = members, .nmembers = n, .wanted = wanted, .e = e };
 
@@ -128,17 +128,23 @@ static bool call_failed(struct jval doc)
 {
 	struct jval status = jval_get(doc, "status");
 
-	return jval_get(doc, "endedAt").type != JT_NONE && !jval_is_str(status, "completed") && !jval_is_str(status, "succeeded");
+	return jval_get(doc, "endedAt").type != JT_NONE && !jval_is_str(status, "completed") &&
+	       !jval_is_str(status, "succeeded");
 }
 
 int pack_write_tool_calls(struct survey *s, struct sink *k, struct err *e)
 {
 	static const char *const members[] = {
-		"toolCallId", "toolName", "status", "statusReason", "turnId", "stepId", "taskId", "processId", "runner", "startedAt", "endedAt", "inputRef",
-		"updatedInputRef", "safeArgs", "rawOutputRef", "structuredContentRef", "artifactRefs", "permissionRef", "sandboxRef", "hookRefs", "exitCode",
+		"toolCallId",      "toolName",      "status",       "statusReason",
+		"turnId",          "stepId",        "taskId",       "processId",
+		"runner",          "startedAt",     "endedAt",      "inputRef",
+		"updatedInputRef", "safeArgs",      "rawOutputRef", "structuredContentRef",
+		"artifactRefs",    "permissionRef", "sandboxRef",   "hookRefs",
+		"exitCode",
 	};
 	static const char *const failed[] = {
-		"toolCallId", "toolName", "status", "statusReason", "turnId", "endedAt", "category", "message", "retryable", "advice", "errorRef", "exitCode",
+		"toolCallId", "toolName", "status",    "statusReason", "turnId",   "endedAt",
+		"category",   "message",  "retryable", "advice",       "errorRef", "exitCode",
 	};
 
 	if (write_docs(s, k, "toolCalls", VIEW_TOOL_CALL, members, countof(members), NULL, e) < 0)
@@ -148,9 +154,12 @@ int pack_write_tool_calls(struct survey *s, struct sink *k, struct err *e)
 
 int pack_write(struct survey *s, struct sink *k, struct err *e)
 {
-	static const char *const artifact[] = { "artifactId", "path", "change", "versionId", "readRef", "previewRef", "diffRef", "source", "validation", "updatedAt" };
-	static const char *const boundary[] = { "threadId", "status", "trigger", "turns", "summaryRef", "tokensBefore", "tokensAfter", "keptActions", "incidents",
-		"artifactRefs", "evidenceRefs", "continuation", "compactions", "rollbacks", "rollback" };
+	static const char *const artifact[] = { "artifactId", "path",    "change", "versionId",  "readRef",
+						"previewRef", "diffRef", "source", "validation", "updatedAt" };
+	static const char *const boundary[] = { "threadId",    "status",       "trigger",      "turns",
+						"summaryRef",  "tokensBefore", "tokensAfter",  "keptActions",
+						"incidents",   "artifactRefs", "evidenceRefs", "continuation",
+						"compactions", "rollbacks",    "rollback" };
 
 	jw_obj(&k->w);
 	survey_write_head(s, evidence_kind_name(EVIDENCE_PACK), &k->w);

@@ -20,7 +20,7 @@ struct check {
 	struct models *models;
 	struct jval owners;
 	uint32_t uid;
-	uint64_t uid_until;             /* the sequence at which another owner begins; 0 = not looked up yet */
+	uint64_t uid_until; /* the sequence at which another owner begins; 0 = not looked up yet */
 };
 
 static void problem(struct check *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -83,11 +83,12 @@ static int view_of(struct check *c, struct jval event, struct event_view *ret, s
 			take_id(ret, it.key, it.value);
 	}
 	if (!ret->sequence || ret->sequence <= c->v.last)
-		return err_set(e, ERR_INVALID, "event %llu: its sequence does not follow %llu", (unsigned long long)(c->v.events + 1),
-			       (unsigned long long)c->v.last);
+		return err_set(e, ERR_INVALID, "event %llu: its sequence does not follow %llu",
+			       (unsigned long long)(c->v.events + 1), (unsigned long long)c->v.last);
 	type = event_type_find(name, strlen(name));
 	if (type < 0)
-		return err_set(e, ERR_INVALID, "event %llu has an unknown type '%.60s'", (unsigned long long)ret->sequence, name);
+		return err_set(e, ERR_INVALID, "event %llu has an unknown type '%.60s'",
+			       (unsigned long long)ret->sequence, name);
 	if (clock_parse(at, &ret->real_us) < 0)
 		return err_set(e, ERR_INVALID, "event %llu has no timestamp", (unsigned long long)ret->sequence);
 	ret->type = (enum event_type)type;
@@ -103,7 +104,8 @@ static int fold_events(struct check *c, struct jval events, struct err *e)
 		struct event_view ev;
 
 		if (it.value.type != JT_OBJECT)
-			return err_set(e, ERR_INVALID, "events[%llu] is not an object", (unsigned long long)c->v.events);
+			return err_set(e, ERR_INVALID, "events[%llu] is not an object",
+				       (unsigned long long)c->v.events);
 		if (view_of(c, it.value, &ev, e) < 0)
 			return -1;
 		if (!c->v.first)
@@ -113,7 +115,9 @@ static int fold_events(struct check *c, struct jval events, struct err *e)
 		if (view_fold(c->models, &ev, e) < 0)
 			return err_wrap(e, "fold event %llu", (unsigned long long)ev.sequence);
 	}
-	return it.p ? 0 : err_set(e, ERR_INVALID, "events: the text is broken after event %llu", (unsigned long long)c->v.last);
+	return it.p ? 0
+		    : err_set(e, ERR_INVALID, "events: the text is broken after event %llu",
+			      (unsigned long long)c->v.last);
 }
 
 /* ---- read models ---- */
@@ -122,14 +126,11 @@ static int fold_events(struct check *c, struct jval events, struct err *e)
 struct compare {
 	struct check *check;
 	struct jiter pack;
-	bool have;                      /* pack.value has not been dealt with */
+	bool have; /* pack.value has not been dealt with */
 	const char *kind;
 };
 
-static void next(struct compare *p)
-{
-	p->have = jiter_next(&p->pack);
-}
+static void next(struct compare *p) { p->have = jiter_next(&p->pack); }
 
 /* 0 the pack's next is this one; −1 it comes before (the fold does not give it); 1 it comes later, or there is none. */
 static int order(const struct compare *p, const char *id, size_t id_len)
@@ -174,9 +175,10 @@ static void differs(struct compare *p, const char *id, size_t id_len, struct jva
 		jval_str(it.key, member, sizeof(member));
 		v = jval_get(pack, member);
 		if (v.len != it.value.len || memcmp(v.text ? v.text : "", it.value.text, v.len) != 0) {
-			problem(p->check, "%s '%.*s': the pack has %s %.*s, its events give %.*s", p->kind, (int)(id_len > 80 ? 80 : id_len), id, member,
-				v.type ? (int)(v.len > 40 ? 40 : v.len) : 7, v.type ? v.text : "nothing", (int)(it.value.len > 40 ? 40 : it.value.len),
-				it.value.text);
+			problem(p->check, "%s '%.*s': the pack has %s %.*s, its events give %.*s", p->kind,
+				(int)(id_len > 80 ? 80 : id_len), id, member,
+				v.type ? (int)(v.len > 40 ? 40 : v.len) : 7, v.type ? v.text : "nothing",
+				(int)(it.value.len > 40 ? 40 : it.value.len), it.value.text);
 			return;
 		}
 	}
@@ -192,7 +194,8 @@ static bool compare_doc(void *ctx, const char *id, size_t id_len, const char *js
 	while ((o = order(p, id, id_len)) < 0)
 		surplus(p);
 	if (o > 0) {
-		problem(p->check, "%s '%.*s' follows from the events, but is not in the pack", p->kind, (int)(id_len > 80 ? 80 : id_len), id);
+		problem(p->check, "%s '%.*s' follows from the events, but is not in the pack", p->kind,
+			(int)(id_len > 80 ? 80 : id_len), id);
 		return true;
 	}
 	struct jval doc = jval_get(p->pack.value, "document");
@@ -219,15 +222,21 @@ static void compare_models(struct check *c, struct jval models)
 
 static void compare_summary(struct check *c, struct jval summary)
 {
-	const struct { const char *member; uint64_t value; } rows[] = {
-		{ "events", c->v.events }, { "firstSequence", c->v.first }, { "lastSequence", c->v.last },
+	const struct {
+		const char *member;
+		uint64_t value;
+	} rows[] = {
+		{ "events", c->v.events },
+		{ "firstSequence", c->v.first },
+		{ "lastSequence", c->v.last },
 	};
 
 	for (size_t i = 0; i < countof(rows); i++) {
 		uint64_t said = jval_uint(jval_get(summary, rows[i].member), UINT64_MAX);
 
 		if (said != rows[i].value)
-			problem(c, "runtimeSummary.%s is %lld, the events give %llu", rows[i].member, (long long)said, (unsigned long long)rows[i].value);
+			problem(c, "runtimeSummary.%s is %lld, the events give %llu", rows[i].member, (long long)said,
+				(unsigned long long)rows[i].value);
 	}
 }
 
@@ -239,12 +248,16 @@ static void check_seal(struct check *c, const char *text, size_t len)
 
 	if (len < begin + hex + end || memcmp(text + len - end, SINK_SEAL_END, end) != 0 ||
 	    memcmp(text + len - end - hex - begin, SINK_SEAL_BEGIN, begin) != 0) {
-		problem(c, "seal: it is missing at the end: the file was changed, or written by a bailiff that made none; export it again");
+		problem(c, "seal: it is missing at the end: the file was changed, or written by a bailiff that made "
+			   "none; export it again");
 		return;
 	}
 	hash_sha256_text(text, len - end - hex - begin, digest);
 	if (memcmp(digest, text + len - end - hex, hex) != 0)
-		problem(c, "seal: the file was changed after it was exported: it has sha256 %.16s…, and what it says is %.16s…", digest, text + len - end - hex);
+		problem(c,
+			"seal: the file was changed after it was exported: it has sha256 %.16s…, and what it says is "
+			"%.16s…",
+			digest, text + len - end - hex);
 }
 
 int pack_check(const char *text, size_t len, struct pack_verdict *ret, struct err *e)
@@ -259,7 +272,8 @@ int pack_check(const char *text, size_t len, struct pack_verdict *ret, struct er
 	if (jval_uint(jval_get(pack, "packVersion"), 0) != 1)
 		return err_set(e, ERR_INVALID, "packVersion: only 1 is known");
 	if (events.type != JT_ARRAY || models.type != JT_ARRAY)
-		return err_set(e, ERR_INVALID, "a %.40s holds no events to fold; an evidence pack or a replay case does", c.v.kind);
+		return err_set(e, ERR_INVALID,
+			       "a %.40s holds no events to fold; an evidence pack or a replay case does", c.v.kind);
 	hash_sha256_text(text, len, c.v.sha256);
 	c.owners = jval_get(pack, "ownerUids");
 	c.models = memory_models_new();

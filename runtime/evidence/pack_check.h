@@ -2,8 +2,9 @@
 #define BAILIFF_EVIDENCE_PACK_CHECK_H
 
 /*
- * Whether a pack is what it says: its events are folded once more, by the same folds, into fresh read models, and these must be
- * the pack's, byte for byte; and its seal must be that of every other byte of the file. Needs neither a store nor a daemon. The text may be anything; it is never trusted.
+ * Whether a pack is what it says: its events are folded once more, by the same folds, into fresh read models, and these
+ * must be the pack's, byte for byte; and its seal must be that of every other byte of the file. Needs neither a store
+ * nor a daemon. The text may be anything; it is never trusted.
  */
 
 #include "runtime/base/hash.h"
@@ -22,7 +23,7 @@ struct pack_verdict {
 	char kind[40];
 	char sha256[HASH_SHA256_TEXT];
 	uint64_t events, models, first, last;
-	size_t nproblems;                        /* all of them, also those past the array */
+	size_t nproblems; /* all of them, also those past the array */
 	char problem[PACK_PROBLEMS_MAX][240];
 };
 

@@ -1,6 +1,6 @@
 /*
- * A replay case: what somebody needs to run the same work again and to judge the result. Inputs are there whole where they are
- * small; what was observed is turned into assertions, and whoever grades is told how to read them.
+ * A replay case: what somebody needs to run the same work again and to judge the result. Inputs are there whole where
+ * they are small; what was observed is turned into assertions, and whoever grades is told how to read them.
  */
 
 #include "runtime/evidence/pack.h"
@@ -50,7 +50,8 @@ struct event_walk {
 
 static int write_input(void *ctx, const struct event_view *ev, struct err *e)
 {
-	static const char *const members[] = { "source", "inputRef", "inputBytes", "inputHash", "preview", "parts", "options", "metadata" };
+	static const char *const members[] = { "source",  "inputRef", "inputBytes", "inputHash",
+					       "preview", "parts",    "options",    "metadata" };
 	struct event_walk *k = ctx;
 	struct jval payload = event_payload(ev);
 
@@ -136,8 +137,10 @@ static int write_assertions(struct survey *s, struct sink *k, struct err *e)
 }
 
 static const char *const instructions[] = {
-	"Submit the inputs in order, with their options, to a fresh session whose workspace is in the state that the context refs name.",
-	"Ids differ between runs: match subjects by their order within a kind, and by toolName or path where there is one.",
+	"Submit the inputs in order, with their options, to a fresh session whose workspace is in the state that the "
+	"context refs name.",
+	"Ids differ between runs: match subjects by their order within a kind, and by toolName or path where there is "
+	"one.",
 	"Each assertion holds if every member of `equals` is the same; times, ids and refs are never compared.",
 	"A signal that knownGaps lists cannot be graded: leave it out instead of counting it as failed.",
 	"Report {assertion, held, observed} for each; the verdict belongs to whoever asked for the grading.",

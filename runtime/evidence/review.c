@@ -13,12 +13,24 @@ static const struct question {
 	size_t nsections;
 } questions[] = {
 	{ "intent", "Does what was done answer what was asked for?", { SURVEY_turns, SURVEY_tasks }, 2 },
-	{ "permissions", "Was each decision right, made by somebody who may make it, and no wider than needed?", { SURVEY_permissions, SURVEY_actions, SURVEY_policy }, 3 },
-	{ "confinement", "Was every command confined as intended, and what did its sandbox refuse?", { SURVEY_sandbox, SURVEY_processes }, 2 },
+	{ "permissions",
+	  "Was each decision right, made by somebody who may make it, and no wider than needed?",
+	  { SURVEY_permissions, SURVEY_actions, SURVEY_policy },
+	  3 },
+	{ "confinement",
+	  "Was every command confined as intended, and what did its sandbox refuse?",
+	  { SURVEY_sandbox, SURVEY_processes },
+	  2 },
 	{ "tools", "Did tool calls fail, and was that dealt with?", { SURVEY_tools, SURVEY_hooks }, 2 },
-	{ "results", "Are the artifacts what they should be, and who verified them?", { SURVEY_artifacts, SURVEY_verification }, 2 },
+	{ "results",
+	  "Are the artifacts what they should be, and who verified them?",
+	  { SURVEY_artifacts, SURVEY_verification },
+	  2 },
 	{ "spending", "Were models, costs and limits in order?", { SURVEY_routing, SURVEY_costs, SURVEY_limits }, 3 },
-	{ "continuity", "Did a restart, a compaction or a rollback lose anything?", { SURVEY_history, SURVEY_context, SURVEY_incidents }, 3 },
+	{ "continuity",
+	  "Did a restart, a compaction or a rollback lose anything?",
+	  { SURVEY_history, SURVEY_context, SURVEY_incidents },
+	  3 },
 };
 
 static const char *const section_names[] = {
@@ -49,9 +61,28 @@ static void write_question(const struct survey *s, struct jw *w, const struct qu
 static bool is_audited(enum event_type t)
 {
 	const char *name = event_info(t)->name;
-	static const char *const prefixes[] = { "permission.", "action.", "sandbox.", "hook.", "policy.", "evidence.", "runtime.", "artifact.", "routing.",
-		"quota.", "rate_limit.", "history.", "context.compaction.", "process.failed", "process.terminated", "tool.failed", "turn.failed",
-		"task.failed", "task.blocked", "task.lost", "task.timed_out", "task.attempt.failed" };
+	static const char *const prefixes[] = { "permission.",
+						"action.",
+						"sandbox.",
+						"hook.",
+						"policy.",
+						"evidence.",
+						"runtime.",
+						"artifact.",
+						"routing.",
+						"quota.",
+						"rate_limit.",
+						"history.",
+						"context.compaction.",
+						"process.failed",
+						"process.terminated",
+						"tool.failed",
+						"turn.failed",
+						"task.failed",
+						"task.blocked",
+						"task.lost",
+						"task.timed_out",
+						"task.attempt.failed" };
 
 	for (size_t i = 0; i < countof(prefixes); i++)
 		if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
@@ -61,8 +92,10 @@ static bool is_audited(enum event_type t)
 
 static int write_ref(void *ctx, const struct event_view *ev, struct err *e)
 {
-	static const char *const payload[] = { "message", "reason", "decision", "outcome", "code", "category", "kind", "operation", "path" };
-	static const enum id_field fields[] = { ID_TURN, ID_TASK, ID_PROCESS, ID_TOOL_CALL, ID_ACTION, ID_ARTIFACT, ID_EVIDENCE };
+	static const char *const payload[] = { "message",  "reason", "decision",  "outcome", "code",
+					       "category", "kind",   "operation", "path" };
+	static const enum id_field fields[] = { ID_TURN,   ID_TASK,     ID_PROCESS, ID_TOOL_CALL,
+						ID_ACTION, ID_ARTIFACT, ID_EVIDENCE };
 	struct sink *k = ctx;
 	struct jw *w = &k->w;
 	char at[CLOCK_TEXT_MAX];

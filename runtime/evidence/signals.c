@@ -1,6 +1,7 @@
 /*
- * Which signals a scope has. A signal that could not be there is not_applicable; one that could and is not has a reason among
- * the known gaps. Nothing is joined by guessing: what came without the id that would join it is missing_correlation.
+ * Which signals a scope has. A signal that could not be there is not_applicable; one that could and is not has a reason
+ * among the known gaps. Nothing is joined by guessing: what came without the id that would join it is
+ * missing_correlation.
  */
 
 #include "runtime/evidence/survey.h"
@@ -26,21 +27,14 @@ static const struct signal {
 static bool applies(const struct survey *s, enum applies a)
 {
 	switch (a) {
-	case ALWAYS:
-		return true;
-	case WORK:
-		return s->count[EVENT_PROCESS_STARTED] || s->count[EVENT_TOOL_STARTED];
+	case ALWAYS: return true;
+	case WORK: return s->count[EVENT_PROCESS_STARTED] || s->count[EVENT_TOOL_STARTED];
 	case MODEL:
-	case PAYLOAD:
-		return s->section[SURVEY_models].count;
-	case DRIVEN:
-		return s->driven;
-	case TASK:
-		return s->count[EVENT_TASK_CREATED];
-	case TRACE:
-		return s->turns;
-	case RECORDED:
-		break;
+	case PAYLOAD: return s->section[SURVEY_models].count;
+	case DRIVEN: return s->driven;
+	case TASK: return s->count[EVENT_TASK_CREATED];
+	case TRACE: return s->turns;
+	case RECORDED: break;
 	}
 	return false;
 }
@@ -85,6 +79,7 @@ void survey_write_signals(const struct survey *s, struct jw *w)
 			write_gap(w, signals[i].name, status, signals[i].gap);
 	}
 	if (!s->whole)
-		write_gap(w, "events", "not_recorded", "the beginning has expired: what was derived from it is not here either");
+		write_gap(w, "events", "not_recorded",
+			  "the beginning has expired: what was derived from it is not here either");
 	jw_arr_end(w);
 }

@@ -61,14 +61,11 @@ static bool of_an_export(const struct event_view *ev)
 static bool begins(enum id_field f, enum event_type t)
 {
 	switch (f) {
-	case ID_SESSION:
-		return t == EVENT_SESSION_CREATED;
+	case ID_SESSION: return t == EVENT_SESSION_CREATED;
 	case ID_THREAD: /* a session tells of its first thread */
 		return t == EVENT_SESSION_CREATED || t == EVENT_THREAD_STARTED;
-	case ID_TURN:
-		return t == EVENT_TURN_SUBMITTED;
-	default:
-		return t == EVENT_TASK_CREATED;
+	case ID_TURN: return t == EVENT_TURN_SUBMITTED;
+	default: return t == EVENT_TASK_CREATED;
 	}
 }
 
@@ -96,7 +93,8 @@ static void add_owner(struct survey *s, const struct event_view *ev)
 	if ((s->events && s->uid == ev->uid) || s->owners.len > OWNERS_MAX)
 		return;
 	s->uid = ev->uid;
-	buf_printf(&s->owners, "%s{\"fromSequence\":%llu,\"uid\":%u}", s->owners.len ? "," : "", (unsigned long long)ev->sequence, ev->uid);
+	buf_printf(&s->owners, "%s{\"fromSequence\":%llu,\"uid\":%u}", s->owners.len ? "," : "",
+		   (unsigned long long)ev->sequence, ev->uid);
 }
 
 static void count_event(struct survey *s, const struct event_view *ev)
@@ -123,8 +121,10 @@ static void count_event(struct survey *s, const struct event_view *ev)
 		s->turns++;
 		s->turns_traced += ev->ids[ID_TRACE].text != NULL;
 	}
-	s->denied += (ev->type == EVENT_PERMISSION_EVALUATED && jval_is_str(jval_path(event_payload(ev), "permissionDecision.decision"), "deny")) ||
-		     (ev->type == EVENT_PERMISSION_RESOLVED && jval_is_str(jval_get(event_payload(ev), "outcome"), "denied"));
+	s->denied += (ev->type == EVENT_PERMISSION_EVALUATED &&
+		      jval_is_str(jval_path(event_payload(ev), "permissionDecision.decision"), "deny")) ||
+		     (ev->type == EVENT_PERMISSION_RESOLVED &&
+		      jval_is_str(jval_get(event_payload(ev), "outcome"), "denied"));
 	s->driven += ev->type == EVENT_TURN_STARTED && jval_is_str(jval_get(event_payload(ev), "driver"), "client");
 	s->models_apart += at == SURVEY_models && !ev->ids[ID_MODEL_REQUEST].text;
 	if (ev->type == EVENT_EVIDENCE_CHANGED)
@@ -160,7 +160,10 @@ static int survey_pass(struct survey *s, bool all, survey_event_fn fn, void *ctx
 {
 	struct pass p = { .survey = s, .fn = fn, .ctx = ctx, .e = e, .all = all };
 	const struct store_query q = {
-		.after = store_aside_first(s->aside) - 1, .before = s->scope->through + 1, .index = (int)s->scope->field, .id = s->scope->id,
+		.after = store_aside_first(s->aside) - 1,
+		.before = s->scope->through + 1,
+		.index = (int)s->scope->field,
+		.id = s->scope->id,
 	};
 
 	if (store_aside_events(s->aside, &q, on_event, &p, e) < 0)

@@ -2,11 +2,11 @@
 #define BAILIFF_EVIDENCE_SURVEY_H
 
 /*
- * One pass over a scope's events, and what every export says about them. The events are folded on the way into fresh read
- * models (store_aside_model), which then are those of this scope at this sequence, whatever has happened since.
+ * One pass over a scope's events, and what every export says about them. The events are folded on the way into fresh
+ * read models (store_aside_model), which then are those of this scope at this sequence, whatever has happened since.
  *
- * The facts of exports themselves (evidence.changed that the runtime wrote, and the spilling of what it wrote) are left out:
- * otherwise no export could be made twice.
+ * The facts of exports themselves (evidence.changed that the runtime wrote, and the spilling of what it wrote) are left
+ * out: otherwise no export could be made twice.
  */
 
 #include "runtime/base/buf.h"
@@ -36,13 +36,17 @@ struct survey {
 	uint64_t events, first, last, first_us, last_us;
 	uint64_t count[EVENT_TYPE_COUNT];
 	struct survey_ids thread, turn, task, run, trace, evidence;
-	struct { uint64_t *sequence; size_t count, cap; } section[SURVEY_SECTIONS];
-	struct buf owners;             /* `{"fromSequence":…,"uid":…},…` */
-	struct buf outcomes;           /* what verifiers and reviewers told: `{…},…` */
+	struct {
+		uint64_t *sequence;
+		size_t count, cap;
+	} section[SURVEY_SECTIONS];
+	struct buf owners;   /* `{"fromSequence":…,"uid":…},…` */
+	struct buf outcomes; /* what verifiers and reviewers told: `{…},…` */
 	uint32_t uid;
-	uint64_t denied;               /* side effects that policy or a person refused */
-	uint64_t turns, turns_traced, driven, models_apart; /* submitted turns, those with a trace; driven by clients; model events without a request id */
-	bool whole;                    /* begins with the event that made the scope's record */
+	uint64_t denied;                                    /* side effects that policy or a person refused */
+	uint64_t turns, turns_traced, driven, models_apart; /* submitted turns, those with a trace; driven by clients;
+							       model events without a request id */
+	bool whole;                                         /* begins with the event that made the scope's record */
 };
 
 int survey_make(struct survey *s, struct store_aside *a, const struct evidence_scope *scope, struct err *e);

@@ -1,9 +1,10 @@
 /*
  * Spans and metrics, as the OpenTelemetry protocol writes them in JSON, derived from the log alone.
  *
- * Ids of spans are made from the ids of what they are about, so every export of the same events gives the same spans, and a
- * child finds its parent without looking. Trace ids are the callers'. Where none was given, the trace id is made from the turn's
- * id and the span says so (bailiff.trace: derived): it joins what this runtime knows to belong together, and nothing else.
+ * Ids of spans are made from the ids of what they are about, so every export of the same events gives the same spans,
+ * and a child finds its parent without looking. Trace ids are the callers'. Where none was given, the trace id is made
+ * from the turn's id and the span says so (bailiff.trace: derived): it joins what this runtime knows to belong
+ * together, and nothing else.
  */
 
 #include "runtime/evidence/pack.h"
@@ -31,26 +32,63 @@ static const struct span_row {
 };
 
 enum metric {
-	METRIC_INTERACTIONS, METRIC_INTERACTION_US, METRIC_QUEUE_US, METRIC_TASK_RUNS, METRIC_TASK_US, METRIC_RETRIES, METRIC_MODELS,
-	METRIC_MODEL_US, METRIC_TTFT_US, METRIC_INPUT, METRIC_OUTPUT, METRIC_CACHED, METRIC_COST, METRIC_TOOLS, METRIC_TOOL_US, METRIC_PROCESSES,
-	METRIC_PROCESS_US, METRIC_HOOKS, METRIC_HOOK_US, METRIC_ASKED, METRIC_ASKED_US, METRIC_ARTIFACTS, METRIC_EXPORTS, METRIC_EXPORT_US,
-	METRIC_LIMITS, METRIC_UNTRACED,
+	METRIC_INTERACTIONS,
+	METRIC_INTERACTION_US,
+	METRIC_QUEUE_US,
+	METRIC_TASK_RUNS,
+	METRIC_TASK_US,
+	METRIC_RETRIES,
+	METRIC_MODELS,
+	METRIC_MODEL_US,
+	METRIC_TTFT_US,
+	METRIC_INPUT,
+	METRIC_OUTPUT,
+	METRIC_CACHED,
+	METRIC_COST,
+	METRIC_TOOLS,
+	METRIC_TOOL_US,
+	METRIC_PROCESSES,
+	METRIC_PROCESS_US,
+	METRIC_HOOKS,
+	METRIC_HOOK_US,
+	METRIC_ASKED,
+	METRIC_ASKED_US,
+	METRIC_ARTIFACTS,
+	METRIC_EXPORTS,
+	METRIC_EXPORT_US,
+	METRIC_LIMITS,
+	METRIC_UNTRACED,
 	METRIC_COUNT
 };
-static const struct { const char *name, *unit; } metrics[METRIC_COUNT] = {
-	[METRIC_INTERACTIONS] = { "bailiff.interactions", "1" }, [METRIC_INTERACTION_US] = { "bailiff.interaction.duration", "us" },
-	[METRIC_QUEUE_US] = { "bailiff.queue.wait", "us" }, [METRIC_TASK_RUNS] = { "bailiff.task.runs", "1" },
-	[METRIC_TASK_US] = { "bailiff.task.duration", "us" }, [METRIC_RETRIES] = { "bailiff.retries", "1" },
-	[METRIC_MODELS] = { "bailiff.model.requests", "1" }, [METRIC_MODEL_US] = { "bailiff.model.latency", "us" },
-	[METRIC_TTFT_US] = { "bailiff.model.time_to_first_token", "us" }, [METRIC_INPUT] = { "bailiff.tokens.input", "1" },
-	[METRIC_OUTPUT] = { "bailiff.tokens.output", "1" }, [METRIC_CACHED] = { "bailiff.tokens.cached", "1" },
-	[METRIC_COST] = { "bailiff.cost", "uUSD" }, [METRIC_TOOLS] = { "bailiff.tool.calls", "1" },
-	[METRIC_TOOL_US] = { "bailiff.tool.duration", "us" }, [METRIC_PROCESSES] = { "bailiff.processes", "1" },
-	[METRIC_PROCESS_US] = { "bailiff.process.duration", "us" }, [METRIC_HOOKS] = { "bailiff.hooks", "1" },
-	[METRIC_HOOK_US] = { "bailiff.hook.duration", "us" }, [METRIC_ASKED] = { "bailiff.permission.questions", "1" },
-	[METRIC_ASKED_US] = { "bailiff.permission.wait", "us" }, [METRIC_ARTIFACTS] = { "bailiff.artifact.writes", "1" },
-	[METRIC_EXPORTS] = { "bailiff.exports", "1" }, [METRIC_EXPORT_US] = { "bailiff.export.duration", "us" },
-	[METRIC_LIMITS] = { "bailiff.limits.hit", "1" }, [METRIC_UNTRACED] = { "bailiff.spans.without_trace", "1" },
+static const struct {
+	const char *name, *unit;
+} metrics[METRIC_COUNT] = {
+	[METRIC_INTERACTIONS] = { "bailiff.interactions", "1" },
+	[METRIC_INTERACTION_US] = { "bailiff.interaction.duration", "us" },
+	[METRIC_QUEUE_US] = { "bailiff.queue.wait", "us" },
+	[METRIC_TASK_RUNS] = { "bailiff.task.runs", "1" },
+	[METRIC_TASK_US] = { "bailiff.task.duration", "us" },
+	[METRIC_RETRIES] = { "bailiff.retries", "1" },
+	[METRIC_MODELS] = { "bailiff.model.requests", "1" },
+	[METRIC_MODEL_US] = { "bailiff.model.latency", "us" },
+	[METRIC_TTFT_US] = { "bailiff.model.time_to_first_token", "us" },
+	[METRIC_INPUT] = { "bailiff.tokens.input", "1" },
+	[METRIC_OUTPUT] = { "bailiff.tokens.output", "1" },
+	[METRIC_CACHED] = { "bailiff.tokens.cached", "1" },
+	[METRIC_COST] = { "bailiff.cost", "uUSD" },
+	[METRIC_TOOLS] = { "bailiff.tool.calls", "1" },
+	[METRIC_TOOL_US] = { "bailiff.tool.duration", "us" },
+	[METRIC_PROCESSES] = { "bailiff.processes", "1" },
+	[METRIC_PROCESS_US] = { "bailiff.process.duration", "us" },
+	[METRIC_HOOKS] = { "bailiff.hooks", "1" },
+	[METRIC_HOOK_US] = { "bailiff.hook.duration", "us" },
+	[METRIC_ASKED] = { "bailiff.permission.questions", "1" },
+	[METRIC_ASKED_US] = { "bailiff.permission.wait", "us" },
+	[METRIC_ARTIFACTS] = { "bailiff.artifact.writes", "1" },
+	[METRIC_EXPORTS] = { "bailiff.exports", "1" },
+	[METRIC_EXPORT_US] = { "bailiff.export.duration", "us" },
+	[METRIC_LIMITS] = { "bailiff.limits.hit", "1" },
+	[METRIC_UNTRACED] = { "bailiff.spans.without_trace", "1" },
 };
 
 struct tracing {
@@ -73,10 +111,7 @@ static void derived(const char *what, const char *id, size_t n, size_t digits, c
 	ret[digits] = '\0';
 }
 
-static bool is_hex(const char *s, size_t n, size_t want)
-{
-	return n == want && strspn(s, "0123456789abcdef") >= want;
-}
+static bool is_hex(const char *s, size_t n, size_t want) { return n == want && strspn(s, "0123456789abcdef") >= want; }
 
 /* The caller's trace id: of the event, or of its turn. */
 static bool given_trace(struct survey *s, const struct event_view *ev, char ret[33])
@@ -211,11 +246,15 @@ static void write_ids(struct jw *w, struct survey *s, const struct span_row *r, 
 
 static void write_attributes(struct jw *w, const struct event_view *ev, struct jval doc, bool traced)
 {
-	static const enum id_field fields[] = { ID_SESSION, ID_THREAD, ID_TURN, ID_TASK, ID_RUN, ID_PROCESS, ID_TOOL_CALL, ID_ACTION, ID_MODEL_REQUEST,
-		ID_ARTIFACT, ID_EVIDENCE };
-	static const struct { const char *member, *key; } members[] = {
-		{ "status", "bailiff.status" }, { "toolName", "gen_ai.tool.name" }, { "model", "gen_ai.request.model" },
-		{ "provider", "gen_ai.provider.name" }, { "decision", "bailiff.decision" }, { "category", "error.type" },
+	static const enum id_field fields[] = { ID_SESSION,       ID_THREAD,   ID_TURN,      ID_TASK,
+						ID_RUN,           ID_PROCESS,  ID_TOOL_CALL, ID_ACTION,
+						ID_MODEL_REQUEST, ID_ARTIFACT, ID_EVIDENCE };
+	static const struct {
+		const char *member, *key;
+	} members[] = {
+		{ "status", "bailiff.status" },        { "toolName", "gen_ai.tool.name" },
+		{ "model", "gen_ai.request.model" },   { "provider", "gen_ai.provider.name" },
+		{ "decision", "bailiff.decision" },    { "category", "error.type" },
 		{ "hookPoint", "bailiff.hook.point" }, { "change", "bailiff.artifact.change" },
 	};
 	char sequence[32];
@@ -241,12 +280,20 @@ static void write_attributes(struct jw *w, const struct event_view *ev, struct j
 
 static void measure(struct tracing *t, const struct event_view *ev, struct jval doc, uint64_t us)
 {
-	static const struct { enum event_type type; enum metric count, time; } sums[] = {
-		{ EVENT_TURN_SUBMITTED, METRIC_INTERACTIONS, METRIC_INTERACTION_US }, { EVENT_TASK_ATTEMPT_STARTED, METRIC_TASK_RUNS, METRIC_TASK_US },
-		{ EVENT_MODEL_REQUESTED, METRIC_MODELS, METRIC_MODEL_US }, { EVENT_TOOL_STARTED, METRIC_TOOLS, METRIC_TOOL_US },
-		{ EVENT_PROCESS_STARTED, METRIC_PROCESSES, METRIC_PROCESS_US }, { EVENT_HOOK_COMPLETED, METRIC_HOOKS, METRIC_HOOK_US },
-		{ EVENT_HOOK_FAILED, METRIC_HOOKS, METRIC_HOOK_US }, { EVENT_ACTION_REQUIRED, METRIC_ASKED, METRIC_ASKED_US },
-		{ EVENT_ARTIFACT_CHANGED, METRIC_ARTIFACTS, METRIC_COUNT }, { EVENT_EVIDENCE_CHANGED, METRIC_EXPORTS, METRIC_EXPORT_US },
+	static const struct {
+		enum event_type type;
+		enum metric count, time;
+	} sums[] = {
+		{ EVENT_TURN_SUBMITTED, METRIC_INTERACTIONS, METRIC_INTERACTION_US },
+		{ EVENT_TASK_ATTEMPT_STARTED, METRIC_TASK_RUNS, METRIC_TASK_US },
+		{ EVENT_MODEL_REQUESTED, METRIC_MODELS, METRIC_MODEL_US },
+		{ EVENT_TOOL_STARTED, METRIC_TOOLS, METRIC_TOOL_US },
+		{ EVENT_PROCESS_STARTED, METRIC_PROCESSES, METRIC_PROCESS_US },
+		{ EVENT_HOOK_COMPLETED, METRIC_HOOKS, METRIC_HOOK_US },
+		{ EVENT_HOOK_FAILED, METRIC_HOOKS, METRIC_HOOK_US },
+		{ EVENT_ACTION_REQUIRED, METRIC_ASKED, METRIC_ASKED_US },
+		{ EVENT_ARTIFACT_CHANGED, METRIC_ARTIFACTS, METRIC_COUNT },
+		{ EVENT_EVIDENCE_CHANGED, METRIC_EXPORTS, METRIC_EXPORT_US },
 	};
 
 	for (size_t i = 0; i < countof(sums); i++)
@@ -279,7 +326,8 @@ static void write_span(struct tracing *t, const struct span_row *r, const struct
 		buf_append(&copy, doc.text, doc.len);
 	doc = jval_of(buf_cstr(&copy), copy.len);
 	end = r->view ? time_member(doc, r->end) : ev->real_us;
-	start = r->view ? time_member(doc, r->start) : ev->real_us - 1000 * jval_uint(jval_get(event_payload(ev), "durationMs"), 0);
+	start = r->view ? time_member(doc, r->start)
+			: ev->real_us - 1000 * jval_uint(jval_get(event_payload(ev), "durationMs"), 0);
 	if (!start)
 		start = ev->real_us;
 	bool traced = trace_of(t->survey, ev, trace);

@@ -1,8 +1,8 @@
 /*
- * A trajectory in the Agent Trajectory Interchange Format, version 1.7. Steps follow the order in which things began; what
- * became of them is taken from the fresh fold, so that a call and its observation are one step. What the runtime dispatched
- * itself has llm_call_count 0; only a recorded model request makes a step with metrics. The format refuses members that it
- * does not know: ours are inside `extra`.
+ * A trajectory in the Agent Trajectory Interchange Format, version 1.7. Steps follow the order in which things began;
+ * what became of them is taken from the fresh fold, so that a call and its observation are one step. What the runtime
+ * dispatched itself has llm_call_count 0; only a recorded model request makes a step with metrics. The format refuses
+ * members that it does not know: ours are inside `extra`.
  */
 
 #include "runtime/evidence/pack.h"
@@ -23,7 +23,7 @@ struct trajectory {
 	struct survey *survey;
 	struct sink *sink;
 	uint64_t steps;
-	struct buf said;               /* the deltas of the open model request */
+	struct buf said; /* the deltas of the open model request */
 	char request[EVIDENCE_ID_MAX];
 };
 
@@ -148,8 +148,8 @@ static void call_observation(struct trajectory *t, struct jval doc, const char *
 		buf_printf(out, "%s[%s]", out->len ? "\n" : "", status[0] ? status : "unknown");
 }
 
-static void write_call(struct trajectory *t, const struct event_view *ev, const char *call_id, const char *name, struct jval arguments,
-		       const struct buf *observation, bool command)
+static void write_call(struct trajectory *t, const struct event_view *ev, const char *call_id, const char *name,
+		       struct jval arguments, const struct buf *observation, bool command)
 {
 	struct jw *w = &t->sink->w;
 
@@ -225,8 +225,12 @@ static void model_delta(struct trajectory *t, const struct event_view *ev)
 
 static void write_model(struct trajectory *t, const struct event_view *ev)
 {
-	static const struct { const char *ours, *theirs; } tokens[] = {
-		{ "inputTokens", "prompt_tokens" }, { "outputTokens", "completion_tokens" }, { "cachedTokens", "cached_tokens" },
+	static const struct {
+		const char *ours, *theirs;
+	} tokens[] = {
+		{ "inputTokens", "prompt_tokens" },
+		{ "outputTokens", "completion_tokens" },
+		{ "cachedTokens", "cached_tokens" },
 	};
 	struct jval usage = jval_get(event_payload(ev), "usage");
 	struct jw *w = &t->sink->w;
@@ -267,50 +271,33 @@ static int on_event(void *ctx, const struct event_view *ev, struct err *e)
 	struct trajectory *t = ctx;
 
 	switch (ev->type) {
-	case EVENT_TURN_SUBMITTED:
-		write_turn(t, ev);
-		break;
-	case EVENT_TOOL_STARTED:
-		write_tool(t, ev);
-		break;
-	case EVENT_PROCESS_STARTED:
-		write_process(t, ev);
-		break;
-	case EVENT_MODEL_DELTA:
-		model_delta(t, ev);
-		break;
-	case EVENT_MODEL_COMPLETED:
-		write_model(t, ev);
-		break;
-	case EVENT_MODEL_FAILED:
-		write_system(t, ev, "message", "the model request failed");
-		break;
-	case EVENT_ACTION_REQUIRED:
-		write_system(t, ev, "prompt", "a person is asked");
-		break;
-	case EVENT_ACTION_RESOLVED:
-		write_system(t, ev, "decision", "answered");
-		break;
-	case EVENT_CONTEXT_COMPACTION_COMPLETED:
-		write_system(t, ev, "preview", "the context was compacted");
-		break;
+	case EVENT_TURN_SUBMITTED: write_turn(t, ev); break;
+	case EVENT_TOOL_STARTED: write_tool(t, ev); break;
+	case EVENT_PROCESS_STARTED: write_process(t, ev); break;
+	case EVENT_MODEL_DELTA: model_delta(t, ev); break;
+	case EVENT_MODEL_COMPLETED: write_model(t, ev); break;
+	case EVENT_MODEL_FAILED: write_system(t, ev, "message", "the model request failed"); break;
+	case EVENT_ACTION_REQUIRED: write_system(t, ev, "prompt", "a person is asked"); break;
+	case EVENT_ACTION_RESOLVED: write_system(t, ev, "decision", "answered"); break;
+	case EVENT_CONTEXT_COMPACTION_COMPLETED: write_system(t, ev, "preview", "the context was compacted"); break;
 	case EVENT_TURN_FAILED:
-	case EVENT_TASK_FAILED:
-		write_system(t, ev, "message", event_info(ev->type)->name);
-		break;
-	case EVENT_TURN_COMPLETED:
-		write_system(t, ev, "summary", "the turn is completed");
-		break;
-	default:
-		return 0;
+	case EVENT_TASK_FAILED: write_system(t, ev, "message", event_info(ev->type)->name); break;
+	case EVENT_TURN_COMPLETED: write_system(t, ev, "summary", "the turn is completed"); break;
+	default: return 0;
 	}
 	return sink_breathe(t->sink, e);
 }
 
 static void write_metrics(struct trajectory *t)
 {
-	static const struct { enum id_field field; enum cost_of of; } scopes[] = {
-		{ ID_SESSION, COST_OF_SESSION }, { ID_THREAD, COST_OF_THREAD }, { ID_TURN, COST_OF_TURN }, { ID_TASK, COST_OF_TASK },
+	static const struct {
+		enum id_field field;
+		enum cost_of of;
+	} scopes[] = {
+		{ ID_SESSION, COST_OF_SESSION },
+		{ ID_THREAD, COST_OF_THREAD },
+		{ ID_TURN, COST_OF_TURN },
+		{ ID_TASK, COST_OF_TASK },
 	};
 	struct jw *w = &t->sink->w;
 	char key[VIEW_MONEY_KEY];

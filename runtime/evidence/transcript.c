@@ -5,12 +5,14 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/mem.h"
 
-static const char *const texts[] = { "text", "preview", "displayPreview", "prompt", "message", "summary", "detail", "reason", "title", "objective" };
+static const char *const texts[] = { "text",    "preview", "displayPreview", "prompt", "message",
+				     "summary", "detail",  "reason",         "title",  "objective" };
 
 static int write_line(void *ctx, const struct event_view *ev, struct err *e)
 {
 	static const enum id_field fields[] = { ID_TURN, ID_TASK, ID_RUN, ID_PROCESS, ID_TOOL_CALL, ID_ACTION };
-	static const char *const members[] = { "status", "toolName", "safeArgs", "command", "decision", "exitCode", "signal", "category" };
+	static const char *const members[] = { "status",   "toolName", "safeArgs", "command",
+					       "decision", "exitCode", "signal",   "category" };
 	struct sink *k = ctx;
 	struct jval payload = event_payload(ev), status = event_member(ev, "status");
 	char at[CLOCK_TEXT_MAX];

@@ -1,7 +1,8 @@
 /*
- * The pack of a benchmark trial: which dataset, task and configuration, which run of this runtime, what came out of it, and what
- * a verifier said. Rewards are handed on, not judged. The other files of the export are named by their hashes ("sha256:…"), so
- * that the pack is the same whenever it is made; the export's result and its evidence.changed say which ref has which hash.
+ * The pack of a benchmark trial: which dataset, task and configuration, which run of this runtime, what came out of it,
+ * and what a verifier said. Rewards are handed on, not judged. The other files of the export are named by their hashes
+ * ("sha256:…"), so that the pack is the same whenever it is made; the export's result and its evidence.changed say
+ * which ref has which hash.
  */
 
 #include "runtime/evidence/pack.h"
@@ -75,7 +76,8 @@ static void write_metrics(struct survey *s, struct jval trial, bool complete, st
 	jw_kuint(w, "deniedSideEffectCount", s->denied);
 	jw_kbool(w, "evidenceComplete", complete);
 	if (cost.type == JT_OBJECT) {
-		jw_kuint(w, "tokens", jval_uint(jval_get(cost, "inputTokens"), 0) + jval_uint(jval_get(cost, "outputTokens"), 0));
+		jw_kuint(w, "tokens",
+			 jval_uint(jval_get(cost, "inputTokens"), 0) + jval_uint(jval_get(cost, "outputTokens"), 0));
 		jw_key(w, "costUsd");
 		jw_real(w, (double)jval_uint(jval_get(cost, "microUsd"), 0) / 1e6);
 	}
@@ -95,8 +97,9 @@ static void write_category(struct jw *w, struct jval trial)
 
 static void write_trajectory(const struct evidence_job *job, struct jw *w)
 {
-	static const char *const required[] = { "schema_version", "session_id", "agent", "steps[].step_id", "steps[].tool_calls", "steps[].observation",
-		"final_metrics" };
+	static const char *const required[] = { "schema_version",  "session_id",         "agent",
+						"steps[].step_id", "steps[].tool_calls", "steps[].observation",
+						"final_metrics" };
 	const struct evidence_file *f = file_of(job, EVIDENCE_TRAJECTORY);
 
 	jw_kobj(w, "trajectory");
@@ -126,7 +129,8 @@ static void write_reward(struct jval trial, struct jw *w)
 int trial_write(struct survey *s, const struct evidence_job *job, struct sink *k, struct err *e)
 {
 	struct jval trial = jval_of(job->trial, strlen(job->trial)), benchmark = jval_get(trial, "benchmark");
-	bool rewarded = jval_get(trial, "reward").type == JT_NUMBER, ended = jval_get(trial, "endedAt").type == JT_STRING;
+	bool rewarded = jval_get(trial, "reward").type == JT_NUMBER,
+	     ended = jval_get(trial, "endedAt").type == JT_STRING;
 	bool files = file_of(job, EVIDENCE_TRAJECTORY) && file_of(job, EVIDENCE_MANIFEST);
 	struct jw *w = &k->w;
 

@@ -13,10 +13,7 @@ void ahead_init(struct ahead *a)
 	TAILQ_INIT(&a->undecided);
 }
 
-void ahead_done(struct ahead *a)
-{
-	docs_done(&a->docs);
-}
+void ahead_done(struct ahead *a) { docs_done(&a->docs); }
 
 /* ---- folding ---- */
 
@@ -60,7 +57,7 @@ int ahead_refresh(struct store *s, struct err *e)
 	there = there > s->last ? there - s->last : 0;
 	m.txn = r.txn;
 	m.over = r.over;
-	TAILQ_FOREACH(b, &a->undecided, undecided) {
+	TAILQ_FOREACH (b, &a->undecided, undecided) {
 		bool committed = there >= b->nevents;
 
 		there -= committed ? b->nevents : there;
@@ -83,7 +80,7 @@ static void start_over(struct ahead *a)
 	struct store_batch *b;
 
 	docs_done(&a->docs);
-	TAILQ_FOREACH(b, &a->undecided, undecided) {
+	TAILQ_FOREACH (b, &a->undecided, undecided) {
 		a->unfolded += b->folded;
 		b->folded = false;
 	}

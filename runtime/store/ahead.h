@@ -4,10 +4,10 @@
 /*
  * What the models will be once everything submitted is durable (internal to runtime/store; readers use store.h).
  *
- * A batch takes effect when it is durable, on another thread, a little later. Whoever decides the next step on the loop thread
- * must already reckon with it: two requests in one loop turn must not both start the same task. So submitted batches are
- * folded, by the same pure folds, into a small map of documents that lies over the committed ones; their entries go
- * when their batch is decided. When a batch is refused the map is made again from the batches that are left.
+ * A batch takes effect when it is durable, on another thread, a little later. Whoever decides the next step on the loop
+ * thread must already reckon with it: two requests in one loop turn must not both start the same task. So submitted
+ * batches are folded, by the same pure folds, into a small map of documents that lies over the committed ones; their
+ * entries go when their batch is decided. When a batch is refused the map is made again from the batches that are left.
  *
  * Folding waits until somebody asks (ahead_refresh), because most batches are decided before anybody does. The writer
  * commits in the order of submission, so the batches that a reader's snapshot holds already are the first ones, as many
@@ -18,10 +18,10 @@
 
 #include "runtime/store/docs.h"
 
-#include <sys/queue.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 struct err;
 struct store;
@@ -31,7 +31,7 @@ struct ahead {
 	struct docs docs;
 	TAILQ_HEAD(, store_batch) undecided;
 	uint64_t ordinal;
-	size_t unfolded;             /* of the undecided ones */
+	size_t unfolded; /* of the undecided ones */
 };
 
 void ahead_init(struct ahead *a);

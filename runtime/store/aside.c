@@ -52,23 +52,17 @@ void store_aside(struct store *s, store_aside_fn work, void (*done)(void *ctx, c
 	store_job(s, &a->job, true);
 }
 
-struct store *store_aside_store(struct store_aside *a)
-{
-	return a->s;
-}
+struct store *store_aside_store(struct store_aside *a) { return a->s; }
 
-uint64_t store_aside_first(struct store_aside *a)
-{
-	return atomic_load(&a->s->first);
-}
+uint64_t store_aside_first(struct store_aside *a) { return atomic_load(&a->s->first); }
 
 int store_aside_stopped(struct store_aside *a, struct err *e)
 {
 	return store_cancelled(a->s) ? err_set(e, ERR_UNAVAILABLE, "the store is being closed") : 0;
 }
 
-int store_aside_events(struct store_aside *a, const struct store_query *q, bool (*fn)(void *ctx, const struct event_view *ev), void *ctx,
-		       struct err *e)
+int store_aside_events(struct store_aside *a, const struct store_query *q,
+		       bool (*fn)(void *ctx, const struct event_view *ev), void *ctx, struct err *e)
 {
 	return query_committed(a->s, q, fn, ctx, e);
 }
@@ -85,15 +79,17 @@ int store_aside_fold(struct store_aside *a, const struct event_view *ev, struct 
 	return scratch_breathe(&a->scratch, e);
 }
 
-int store_aside_model(struct store_aside *a, uint8_t kind, const char *id, const char **ret, size_t *ret_len, struct err *e)
+int store_aside_model(struct store_aside *a, uint8_t kind, const char *id, const char **ret, size_t *ret_len,
+		      struct err *e)
 {
 	if (scratch_ready(a, e) != 0)
 		return -1;
 	return models_get(&a->scratch.models, kind, id, strlen(id), ret, ret_len, e);
 }
 
-int store_aside_models(struct store_aside *a, uint8_t kind, bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len),
-		       void *ctx, struct err *e)
+int store_aside_models(struct store_aside *a, uint8_t kind,
+		       bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len), void *ctx,
+		       struct err *e)
 {
 	MDB_val kv = { .mv_size = 1, .mv_data = &kind }, v;
 	MDB_cursor *cur;
@@ -146,7 +142,8 @@ int store_spool_keep(struct store *s, const char *output_ref, struct err *e)
 	if (linkat(s->spool_fd, name, s->spool_fd, output_ref, 0) == 0)
 		return 0;
 	/* Not every file system has links; on such a one a crash before the commit leaves a file that nobody cites. */
-	if ((errno != EPERM && errno != EOPNOTSUPP && errno != EMLINK) || renameat(s->spool_fd, name, s->spool_fd, output_ref) != 0)
+	if ((errno != EPERM && errno != EOPNOTSUPP && errno != EMLINK) ||
+	    renameat(s->spool_fd, name, s->spool_fd, output_ref) != 0)
 		return err_sys(e, errno, "keep the spool file '%s'", output_ref);
 	return 0;
 }

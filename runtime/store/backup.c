@@ -42,10 +42,7 @@ static int copy_database(struct store *s, int dir_fd, struct err *e)
 	return 0;
 }
 
-static bool is_cancelled(void *ctx)
-{
-	return store_cancelled(ctx);
-}
+static bool is_cancelled(void *ctx) { return store_cancelled(ctx); }
 
 static int make_folder(int parent, const char *name, struct err *e)
 {

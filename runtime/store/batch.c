@@ -49,10 +49,7 @@ static void *grow(void *array, size_t count, size_t *cap, size_t size)
 	return mem_realloc(array, *cap * size);
 }
 
-const struct err *store_batch_problem(const struct store_batch *b)
-{
-	return b->problem.code ? &b->problem : NULL;
-}
+const struct err *store_batch_problem(const struct store_batch *b) { return b->problem.code ? &b->problem : NULL; }
 
 static int add_event(struct store_batch *b, const struct event_draft *d, struct err *e)
 {
@@ -126,10 +123,7 @@ void store_batch_inline(struct store_batch *b, const char *output_ref, const voi
 	buf_append(&it->value, p, n);
 }
 
-void store_batch_expire_output(struct store_batch *b, const char *output_ref)
-{
-	add_item(b, ITEM_EXPIRE, output_ref);
-}
+void store_batch_expire_output(struct store_batch *b, const char *output_ref) { add_item(b, ITEM_EXPIRE, output_ref); }
 
 void store_batch_meta(struct store_batch *b, const char *key, const void *p, size_t n)
 {
@@ -138,8 +132,8 @@ void store_batch_meta(struct store_batch *b, const char *key, const void *p, siz
 	buf_append(&it->value, p, n);
 }
 
-void store_batch_idem(struct store_batch *b, uint32_t uid, const char *key, const char *method, const uint8_t body_hash[32],
-		      const char *result_json, size_t n)
+void store_batch_idem(struct store_batch *b, uint32_t uid, const char *key, const char *method,
+		      const uint8_t body_hash[32], const char *result_json, size_t n)
 {
 	struct batch_item *it = add_item(b, ITEM_IDEM, key);
 

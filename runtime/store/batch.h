@@ -7,10 +7,10 @@
 #include "runtime/base/err.h"
 #include "runtime/store/store.h"
 
-#include <sys/queue.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 /* Work that the loop thread finishes in store_dispatch. Embedded first in batches and jobs. */
 struct completion {
@@ -48,7 +48,7 @@ struct batch_item {
 	enum batch_item_kind kind;
 	uint32_t uid;
 	uint64_t real_us;
-	char *key;        /* output ref, idempotency key or meta name */
+	char *key; /* output ref, idempotency key or meta name */
 	struct buf value;
 };
 
@@ -64,13 +64,13 @@ struct store_batch {
 	size_t nranges, ranges_cap;
 	struct batch_item *items;
 	size_t nitems, items_cap;
-	unsigned weight; /* puts, roughly */
+	unsigned weight;    /* puts, roughly */
 	struct err problem; /* of the first event that was not taken; code 0 = none */
-	bool now;        /* an event of it must commit at once */
+	bool now;           /* an event of it must commit at once */
 
 	unsigned flags;
-	bool prepared;        /* ranges are synced and checksummed */
-	bool held;            /* waits for room or for the medium */
+	bool prepared; /* ranges are synced and checksummed */
+	bool held;     /* waits for room or for the medium */
 	store_done_fn done;
 	void *ctx;
 	int status;
@@ -79,13 +79,10 @@ struct store_batch {
 
 	/* the loop thread's, between submission and dispatch (ahead.h) */
 	TAILQ_ENTRY(store_batch) undecided;
-	uint64_t ordinal;         /* 0 = nothing of it is ever folded ahead */
+	uint64_t ordinal; /* 0 = nothing of it is ever folded ahead */
 	bool folded;
 };
 
-static inline bool batch_is_must(const struct store_batch *b)
-{
-	return b->flags & STORE_MUST;
-}
+static inline bool batch_is_must(const struct store_batch *b) { return b->flags & STORE_MUST; }
 
 #endif

@@ -190,10 +190,11 @@ static int sum_range(struct batch_range *r, char *tmp, struct err *e)
 		if (n < 0)
 			return err_sys(e, errno, "read spool file '%s'", r->ref);
 		if ((size_t)n != want)
-			return err_set(e, ERR_CORRUPT, "spool file '%s' ends before byte %llu, which an event cites", r->ref,
-				       (unsigned long long)(at + want));
-		r->chunks[r->nchunks++] =
-			(struct chunk){ .offset = at, .length = (uint32_t)want, .checksum = hash64(tmp, want, at) };
+			return err_set(e, ERR_CORRUPT, "spool file '%s' ends before byte %llu, which an event cites",
+				       r->ref, (unsigned long long)(at + want));
+		r->chunks[r->nchunks++] = (struct chunk){ .offset = at,
+							  .length = (uint32_t)want,
+							  .checksum = hash64(tmp, want, at) };
 		done += want;
 	}
 	return 0;

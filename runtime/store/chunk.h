@@ -24,7 +24,7 @@ struct chunk_syncs {
 	struct chunk_sync {
 		dev_t dev;
 		ino_t ino;
-	} *files;
+	} * files;
 	size_t count, cap;
 	bool dir_synced;
 };

@@ -139,24 +139,18 @@ static int put_entry(struct store *s, MDB_txn *txn, const struct group_entry *n,
 	struct db_key k;
 
 	switch (n->tag) {
-	case GROUP_EVENT:
-		return put_event(s, txn, n, &g->tip, e);
-	case GROUP_RANGE:
-		return chunk_put(txn, &s->db, n, e);
-	case GROUP_INLINE:
-		return db_seal_put(txn, s->db.t[DB_BLOBS], &key, n->data, n->len, e);
-	case GROUP_EXPIRE:
-		return put_expiry(s, txn, n, g, e);
-	case GROUP_IDEM:
-		return idem_put(txn, &s->db, n, e);
+	case GROUP_EVENT: return put_event(s, txn, n, &g->tip, e);
+	case GROUP_RANGE: return chunk_put(txn, &s->db, n, e);
+	case GROUP_INLINE: return db_seal_put(txn, s->db.t[DB_BLOBS], &key, n->data, n->len, e);
+	case GROUP_EXPIRE: return put_expiry(s, txn, n, g, e);
+	case GROUP_IDEM: return idem_put(txn, &s->db, n, e);
 	case GROUP_META:
 		db_key_reset(&k);
 		db_key_add(&k, META_USER, strlen(META_USER));
 		db_key_add(&k, n->key, n->key_len);
 		key = db_key_val(&k);
 		return db_seal_put(txn, s->db.t[DB_META], &key, n->data, n->len, e);
-	case GROUP_TAGS:
-		break;
+	case GROUP_TAGS: break;
 	}
 	return err_set(e, ERR_INTERNAL, "an unknown entry in a group");
 }
@@ -171,8 +165,9 @@ static int put_group(struct store *s, MDB_txn *txn, const struct layer *l, struc
 		if (put_entry(s, txn, &n, g, e) != 0)
 			return -1;
 	if (rc == 0 && g->tip.sequence != l->last_sequence)
-		return err_set(e, ERR_INTERNAL, "group %llu ends at event %llu instead of %llu", (unsigned long long)l->ordinal,
-			       (unsigned long long)g->tip.sequence, (unsigned long long)l->last_sequence);
+		return err_set(e, ERR_INTERNAL, "group %llu ends at event %llu instead of %llu",
+			       (unsigned long long)l->ordinal, (unsigned long long)g->tip.sequence,
+			       (unsigned long long)l->last_sequence);
 	return rc;
 }
 
@@ -185,7 +180,8 @@ static int put_docs(struct store *s, MDB_txn *txn, const struct layer *head, str
 	layer_docs(head, &list, -1, NULL);
 	for (size_t i = 0; i < list.count; i++) {
 		const struct doc *n = list.all[i];
-		int rc = n->gone ? models_del(&m, n->kind, n->id, n->id_len, e) : models_put(&m, n->kind, n->id, n->id_len, n->json, n->len, e);
+		int rc = n->gone ? models_del(&m, n->kind, n->id, n->id_len, e)
+				 : models_put(&m, n->kind, n->id, n->id_len, n->json, n->len, e);
 
 		if (rc != 0)
 			return -1;

@@ -19,9 +19,9 @@ int commit_txn(struct store *s, int (*fn)(struct store *s, MDB_txn *txn, void *c
 void commit_count(struct store *s, uint64_t start_ns);
 
 /*
- * Puts layers into the database, all of them in one transaction. On success, and when a commit in doubt turned out to have happened,
- * commit_settled takes *ret: nothing lies over the database any more (NULL: it was found there). When it did not happen commit_undone
- * does; a failure that is not in doubt returns nothing.
+ * Puts layers into the database, all of them in one transaction. On success, and when a commit in doubt turned out to
+ * have happened, commit_settled takes *ret: nothing lies over the database any more (NULL: it was found there). When it
+ * did not happen commit_undone does; a failure that is not in doubt returns nothing.
  */
 struct settling;
 int commit_layers(struct store *s, const struct layer *head, struct settling **ret, bool *ret_in_doubt, struct err *e);

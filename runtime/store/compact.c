@@ -1,7 +1,8 @@
 /*
  * Compaction: a compacted copy beside the database, synced, then renamed over it while it is closed. A crash before the
  * rename leaves the old one (and a copy that the next open sweeps away), one after it the new one; no commit comes
- * in between, nor before the new name is durable: if the folder cannot be synced, every group tries that first (durable.c).
+ * in between, nor before the new name is durable: if the folder cannot be synced, every group tries that first
+ * (durable.c).
  */
 
 #include "runtime/base/fd.h"
@@ -63,7 +64,8 @@ static enum job_step compact_step(struct store *s, struct job *j)
 		unlinkat(s->dir_fd, FOLDER_DATA_NEW, 0);
 		return JOB_FAILED;
 	}
-	/* Until its name is durable a loss of power could bring the old file back: nothing may be acknowledged in the new one. */
+	/* Until its name is durable a loss of power could bring the old file back: nothing may be acknowledged in the
+	 * new one. */
 	s->unnamed = true;
 	if (folder_sync_name(s, &j->err) != 0)
 		return JOB_FAILED;
@@ -80,7 +82,8 @@ static void compact_run(struct store *s, struct completion *completion)
 	free(c);
 }
 
-void store_compact(struct store *s, void (*done)(void *ctx, uint64_t before, uint64_t after, const struct err *e), void *ctx)
+void store_compact(struct store *s, void (*done)(void *ctx, uint64_t before, uint64_t after, const struct err *e),
+		   void *ctx)
 {
 	struct compact *c = mem_zalloc(1, sizeof(*c));
 

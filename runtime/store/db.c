@@ -20,9 +20,7 @@ static const char *const table_names[DB_TABLE_COUNT] = {
 int db_err(struct err *e, int rc, const char *what)
 {
 	switch (rc) {
-	case MDB_MAP_FULL:
-		err_set(e, ERR_EXHAUSTED, "%s: the database has reached its map size", what);
-		return -1;
+	case MDB_MAP_FULL: err_set(e, ERR_EXHAUSTED, "%s: the database has reached its map size", what); return -1;
 	case ENOSPC:
 	case EDQUOT:
 		err_sys(e, rc, "%s", what);
@@ -32,8 +30,7 @@ int db_err(struct err *e, int rc, const char *what)
 	case MDB_CORRUPTED:
 	case MDB_PAGE_NOTFOUND:
 	case MDB_INVALID:
-	case MDB_CURSOR_FULL:
-		return err_set(e, ERR_CORRUPT, "%s: %s", what, mdb_strerror(rc));
+	case MDB_CURSOR_FULL: return err_set(e, ERR_CORRUPT, "%s: %s", what, mdb_strerror(rc));
 	case MDB_VERSION_MISMATCH:
 		return err_set(e, ERR_UNAVAILABLE, "%s: the database is of another version of LMDB", what);
 	default:
@@ -78,7 +75,8 @@ static int check_length(MDB_env *env, int fd, struct err *e)
 		return err_sys(e, errno, "stat data.mdb");
 	if (sb.st_size > 0 && (uint64_t)sb.st_size < ((uint64_t)info.me_last_pgno + 1) * st.ms_psize)
 		return err_set(e, ERR_CORRUPT, "data.mdb has been cut short: %llu bytes, it needs %llu",
-			       (unsigned long long)sb.st_size, ((unsigned long long)info.me_last_pgno + 1) * st.ms_psize);
+			       (unsigned long long)sb.st_size,
+			       ((unsigned long long)info.me_last_pgno + 1) * st.ms_psize);
 	return 0;
 }
 
@@ -153,10 +151,7 @@ void db_close(struct db *d)
 
 /* ---- keys ---- */
 
-void db_key_reset(struct db_key *k)
-{
-	k->len = 0;
-}
+void db_key_reset(struct db_key *k) { k->len = 0; }
 
 void db_key_add(struct db_key *k, const void *p, size_t n)
 {
@@ -169,14 +164,12 @@ void db_key_add(struct db_key *k, const void *p, size_t n)
 	k->len += n;
 }
 
-void db_key_u8(struct db_key *k, uint8_t v)
-{
-	db_key_add(k, &v, 1);
-}
+void db_key_u8(struct db_key *k, uint8_t v) { db_key_add(k, &v, 1); }
 
 void db_key_u32(struct db_key *k, uint32_t v)
 {
-	unsigned char b[4] = { (unsigned char)(v >> 24), (unsigned char)(v >> 16), (unsigned char)(v >> 8), (unsigned char)v };
+	unsigned char b[4] = { (unsigned char)(v >> 24), (unsigned char)(v >> 16), (unsigned char)(v >> 8),
+			       (unsigned char)v };
 
 	db_key_add(k, b, sizeof(b));
 }
@@ -187,15 +180,9 @@ void db_key_u64(struct db_key *k, uint64_t v)
 	db_key_u32(k, (uint32_t)v);
 }
 
-bool db_key_ok(const struct db_key *k)
-{
-	return k->len > 0 && k->len <= DB_KEY_MAX;
-}
+bool db_key_ok(const struct db_key *k) { return k->len > 0 && k->len <= DB_KEY_MAX; }
 
-MDB_val db_key_val(struct db_key *k)
-{
-	return (MDB_val){ .mv_size = k->len, .mv_data = k->bytes };
-}
+MDB_val db_key_val(struct db_key *k) { return (MDB_val){ .mv_size = k->len, .mv_data = k->bytes }; }
 
 uint64_t db_u64_at(const void *p)
 {
@@ -233,7 +220,8 @@ int db_seal_put(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, const void *p, size_t n
 
 bool db_seal_same(const MDB_val *value, const void *p, size_t n)
 {
-	return value->mv_size == n + sizeof(uint64_t) && (n == 0 || memcmp((const char *)value->mv_data + sizeof(uint64_t), p, n) == 0);
+	return value->mv_size == n + sizeof(uint64_t) &&
+	       (n == 0 || memcmp((const char *)value->mv_data + sizeof(uint64_t), p, n) == 0);
 }
 
 int db_seal_open(const MDB_val *key, const MDB_val *value, const void **ret, size_t *ret_len, struct err *e)

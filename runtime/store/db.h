@@ -16,23 +16,23 @@
 
 struct err;
 
-#define DB_TABLES(X)                                                                                     \
-	X(META, "meta")           /* name → sealed value; names of users start with "u:" */             \
-	X(EVENTS, "events")       /* sequence → record.h */                                             \
-	X(INDEX, "index")         /* id, id field, sequence (commit.h) → nothing */                    \
-	X(MODELS_A, "models_a")   /* kind, id → sealed document; meta "models" says which of the two */ \
+#define DB_TABLES(X)                                                                                    \
+	X(META, "meta")         /* name → sealed value; names of users start with "u:" */             \
+	X(EVENTS, "events")     /* sequence → record.h */                                             \
+	X(INDEX, "index")       /* id, id field, sequence (commit.h) → nothing */                     \
+	X(MODELS_A, "models_a") /* kind, id → sealed document; meta "models" says which of the two */ \
 	X(MODELS_B, "models_b")                                                                         \
 	X(BASE, "base")           /* the models as they were before the first kept event */             \
-	X(BLOBS, "blobs")         /* output ref → sealed: 0 and the inline bytes, or 1 = expired */     \
-	X(CHUNKS, "chunks")       /* output ref, NUL, offset → struct chunk_row */                      \
-	X(IDEM, "idem")           /* uid, key → sealed struct idem_row, method, result */               \
+	X(BLOBS, "blobs")         /* output ref → sealed: 0 and the inline bytes, or 1 = expired */   \
+	X(CHUNKS, "chunks")       /* output ref, NUL, offset → struct chunk_row */                    \
+	X(IDEM, "idem")           /* uid, key → sealed struct idem_row, method, result */             \
 	X(IDEM_TIME, "idem_time") /* microseconds, uid, key → nothing */
 
 enum db_table {
 #define X(name, text) DB_##name,
 	DB_TABLES(X)
 #undef X
-	DB_TABLE_COUNT
+		DB_TABLE_COUNT
 };
 
 struct db {
@@ -43,8 +43,8 @@ struct db {
 };
 
 /*
- * Opens <dir>/data.mdb. The tables are there afterwards unless *ret_empty is set (a new environment): db_make then makes
- * them. Nothing is written to an existing one.
+ * Opens <dir>/data.mdb. The tables are there afterwards unless *ret_empty is set (a new environment): db_make then
+ * makes them. Nothing is written to an existing one.
  */
 int db_open(const char *dir, uint64_t map_bytes, unsigned flags, struct db *ret, bool *ret_empty, struct err *e);
 int db_make(struct db *d, MDB_txn *txn, struct err *e);
@@ -72,7 +72,8 @@ uint64_t db_u64_at(const void *p); /* a big-endian number in a key */
 /* Sealed values. Get: 0 found, 1 not there, −1 (ERR_CORRUPT when the seal does not match). */
 int db_seal_put(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, const void *p, size_t n, struct err *e);
 int db_seal_get(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, const void **ret, size_t *ret_len, struct err *e);
-bool db_seal_same(const MDB_val *value, const void *p, size_t n); /* whether it holds these bytes (its seal is not checked) */
+bool db_seal_same(const MDB_val *value, const void *p,
+		  size_t n); /* whether it holds these bytes (its seal is not checked) */
 int db_seal_open(const MDB_val *key, const MDB_val *value, const void **ret, size_t *ret_len, struct err *e);
 
 /* Meta values of a fixed size, by name. */

@@ -1,13 +1,15 @@
 #ifndef BAILIFF_STORE_DECIDE_H
 #define BAILIFF_STORE_DECIDE_H
 
-/* What becomes of batches that the writer took (internal to runtime/store; the writer thread's). Groups are lists by `next`. */
+/* What becomes of batches that the writer took (internal to runtime/store; the writer thread's). Groups are lists by
+ * `next`. */
 
 #include "runtime/store/batch.h"
 
 #define DECIDE_RETRY_NS (250ull * 1000 * 1000)
 
-/* Tells the loop thread: each has its status. Not before that do readers see them, so whoever has read one can rely on what follows from it. */
+/* Tells the loop thread: each has its status. Not before that do readers see them, so whoever has read one can rely on
+ * what follows from it. */
 void decide_post(struct store *s, struct store_batch *group);
 /* Splits a list into those that may be refused (which are, at once) and those that must be written (returned). */
 struct store_batch *decide_refuse(struct store *s, struct store_batch *group, const struct err *why, bool also_must);

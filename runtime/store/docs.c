@@ -16,10 +16,7 @@ static void doc_free(struct doc *n)
 	free(n);
 }
 
-static void drop(void *ctx, const char *key, void *value)
-{
-	doc_free(value);
-}
+static void drop(void *ctx, const char *key, void *value) { doc_free(value); }
 
 void docs_done(struct docs *d)
 {
@@ -65,7 +62,8 @@ int docs_get(const struct docs *d, uint8_t kind, const char *id, size_t id_len, 
 	return 0;
 }
 
-void docs_put(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len, const char *json, size_t len)
+void docs_put(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len, const char *json,
+	      size_t len)
 {
 	char *copy = mem_strndup(json, len); /* before the old one goes, which may be what `json` points into */
 	struct doc *n = doc_at(d, ordinal, kind, id, id_len);
@@ -140,10 +138,7 @@ static int ascending(const void *a, const void *b)
 	return strcmp((*x)->id, (*y)->id);
 }
 
-static int descending_order(const void *a, const void *b)
-{
-	return ascending(b, a);
-}
+static int descending_order(const void *a, const void *b) { return ascending(b, a); }
 
 void docs_list_sort(struct docs_list *l, bool descending)
 {

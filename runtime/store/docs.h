@@ -1,7 +1,8 @@
 #ifndef BAILIFF_STORE_DOCS_H
 #define BAILIFF_STORE_DOCS_H
 
-/* Model documents in memory that lie over those of a table (internal to runtime/store): of ahead.h, layer.h and memory.h. */
+/* Model documents in memory that lie over those of a table (internal to runtime/store): of ahead.h, layer.h and
+ * memory.h. */
 
 #include "runtime/base/strmap.h"
 
@@ -14,18 +15,19 @@ struct docs {
 };
 
 struct doc {
-	uint64_t ordinal;      /* of what wrote it last */
+	uint64_t ordinal; /* of what wrote it last */
 	bool gone;
 	char *json;
 	size_t len, id_len;
 	uint8_t kind;
-	char id[];             /* with its NUL */
+	char id[]; /* with its NUL */
 };
 
 void docs_done(struct docs *d); /* it is empty then */
 /* 0 found, 1 known to be gone, 2 nothing known here: what lies below counts. */
 int docs_get(const struct docs *d, uint8_t kind, const char *id, size_t id_len, const char **ret, size_t *ret_len);
-void docs_put(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len, const char *json, size_t len);
+void docs_put(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len, const char *json,
+	      size_t len);
 void docs_del(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len);
 /* Forgets what was written up to this ordinal. */
 void docs_sweep(struct docs *d, uint64_t ordinal);

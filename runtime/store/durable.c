@@ -10,18 +10,17 @@
 
 #include <string.h>
 
-/* So much at most lies over the database: it is memory, every reader looks through it, and settling must not take long. */
+/* So much at most lies over the database: it is memory, every reader looks through it, and settling must not take long.
+ */
 #define DEPTH_MAX 64u
 #define WEIGHT_MAX 4000u
 #define JOURNAL_RETRY_NS (10ull * 1000 * 1000 * 1000)
-/* A rehearsal must be over when the group comes, which nobody knows of a disk that is slower; and so soon after a write there is nothing to gain. */
+/* A rehearsal must be over when the group comes, which nobody knows of a disk that is slower; and so soon after a write
+ * there is nothing to gain. */
 #define REHEARSE_QUICK_NS (500u * 1000)
 #define REHEARSE_AFTER_NS (2ull * 1000 * 1000)
 
-static uint64_t newest(const struct store *s)
-{
-	return s->layers ? s->layers->last_sequence : s->settled.sequence;
-}
+static uint64_t newest(const struct store *s) { return s->layers ? s->layers->last_sequence : s->settled.sequence; }
 
 /* ---- the journal ---- */
 
@@ -49,8 +48,8 @@ static void open_journal(struct store *s)
 }
 
 /*
- * The journal must hold every group behind META_APPLIED and no other, which is not so after a failure; and what it takes, the database must be
- * able to take later.
+ * The journal must hold every group behind META_APPLIED and no other, which is not so after a failure; and what it
+ * takes, the database must be able to take later.
  */
 static bool may_journal(struct store *s, const struct layer *l)
 {
@@ -93,7 +92,8 @@ void durable_expect(struct store *s)
 	uint64_t start = store_mono_ns();
 	struct err e = ERR_INIT;
 
-	if (s->journal.fd < 0 || s->owing || s->journal_took_ns > REHEARSE_QUICK_NS || start - s->journal_ns < REHEARSE_AFTER_NS)
+	if (s->journal.fd < 0 || s->owing || s->journal_took_ns > REHEARSE_QUICK_NS ||
+	    start - s->journal_ns < REHEARSE_AFTER_NS)
 		return;
 	if (journal_rehearse(&s->journal, &e) != 0)
 		(void)journal_failed(s, &e);
@@ -226,7 +226,8 @@ int durable_settle(struct store *s, bool *ret_in_doubt, struct err *e)
 		return 0;
 	if (folder_sync_name(s, e) != 0)
 		return -1;
-	if (s->applied_there >= s->layers->ordinal) { /* a commit in doubt that did happen, but was not known to be durable */
+	if (s->applied_there >=
+	    s->layers->ordinal) { /* a commit in doubt that did happen, but was not known to be durable */
 		int rc = mdb_env_sync(s->db.env, 1);
 
 		if (rc != 0)
@@ -278,7 +279,8 @@ static void remember(struct store *s, const struct layer *l)
 	while (group_next(l->group.data, l->group.len, &at, &n, NULL) > 0) {
 		if (n.tag != GROUP_EVENT)
 			continue;
-		b->events[b->nevents++] = (struct batch_event){ .offset = (uint32_t)b->records.len, .length = (uint32_t)n.len };
+		b->events[b->nevents++] = (struct batch_event){ .offset = (uint32_t)b->records.len,
+								.length = (uint32_t)n.len };
 		buf_append(&b->records, n.data, n.len);
 	}
 	ring_push(&s->ring, b);
@@ -293,11 +295,13 @@ static int replay_one(struct store *s, const struct journal_cursor *c, struct er
 	struct layer *l;
 	MDB_dbi models;
 
-	if (c->head.ordinal != s->ordinal + 1 || (!s->layers && c->head.ordinal == s->applied + 1 && c->first &&
-						  c->head.previous != s->settled.checksum))
+	if (c->head.ordinal != s->ordinal + 1 ||
+	    (!s->layers && c->head.ordinal == s->applied + 1 && c->first && c->head.previous != s->settled.checksum))
 		return err_set(e, ERR_CORRUPT,
-			       "the journal goes on with group %llu, but the database ends with group %llu, or was another one: what lies between "
-			       "them was acknowledged. If data.mdb was put back from a copy on purpose, move the file '" JOURNAL_NAME "' away",
+			       "the journal goes on with group %llu, but the database ends with group %llu, or was "
+			       "another one: what lies between "
+			       "them was acknowledged. If data.mdb was put back from a copy on purpose, move the file "
+			       "'" JOURNAL_NAME "' away",
 			       (unsigned long long)c->head.ordinal, (unsigned long long)s->applied);
 	if (reader_begin(s, &r, e) != 0 || reader_models(&r, &models, e) != 0)
 		return -1;
@@ -323,8 +327,8 @@ static int replay(struct store *s, struct err *e)
 		if (c.head.ordinal > s->applied && replay_one(s, &c, e) != 0)
 			return -1;
 	if (s->layers)
-		log_info("store: the journal has %u groups, up to event %llu, that the database has not", s->layers->depth,
-			 (unsigned long long)s->layers->last_sequence);
+		log_info("store: the journal has %u groups, up to event %llu, that the database has not",
+			 s->layers->depth, (unsigned long long)s->layers->last_sequence);
 	return 0;
 }
 

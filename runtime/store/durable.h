@@ -1,18 +1,21 @@
 #ifndef BAILIFF_STORE_DURABLE_H
 #define BAILIFF_STORE_DURABLE_H
 
-/* Making groups durable, by the journal or by the database, and settling (internal to runtime/store; the writer thread's). */
+/* Making groups durable, by the journal or by the database, and settling (internal to runtime/store; the writer
+ * thread's). */
 
 #include "runtime/store/batch.h"
 
 struct layer;
 
 /*
- * Folds the batches and makes them durable as one group; then their sequences are set, and they are to be told of (decide_post). On failure
- * nothing of them is there, unless *ret_in_doubt: then a fresh look at the database tells, and durable_happened or durable_undone must be called.
+ * Folds the batches and makes them durable as one group; then their sequences are set, and they are to be told of
+ * (decide_post). On failure nothing of them is there, unless *ret_in_doubt: then a fresh look at the database tells,
+ * and durable_happened or durable_undone must be called.
  */
 int durable_group(struct store *s, struct store_batch *group, bool *ret_in_doubt, struct err *e);
-/* Under the mutex: readers see the group from here on, if only the journal has it. What is returned is let go of (layer_unref) after that. */
+/* Under the mutex: readers see the group from here on, if only the journal has it. What is returned is let go of
+ * (layer_unref) after that. */
 struct layer *durable_show_locked(struct store *s);
 void durable_happened(struct store *s, struct store_batch *group); /* NULL: of durable_settle */
 void durable_undone(struct store *s);

@@ -51,7 +51,8 @@ static int lock_folder(struct store *s, struct err *e)
 
 	s->lock_fd = openat(s->dir_fd, "lock", flags | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (s->lock_fd < 0 && s->read_only)
-		return errno == ENOENT ? err_set(e, ERR_NOT_FOUND, "there is no store") : err_sys(e, errno, "open the lock file");
+		return errno == ENOENT ? err_set(e, ERR_NOT_FOUND, "there is no store")
+				       : err_sys(e, errno, "open the lock file");
 	if (s->lock_fd < 0)
 		return err_sys(e, errno, "open the lock file");
 	if (flock(s->lock_fd, (s->read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0)
@@ -159,8 +160,10 @@ int folder_check_lost(struct store *s, struct err *e)
 	real_name(s->dir_fd, dir);
 	real_name(s->spool_fd, spool);
 	return err_set(e, ERR_CORRUPT,
-		       "'%s/" FOLDER_DATA "' is missing or empty, but the journal or outputs of a store that was used are there. "
-		       "Put it back from a backup (bailiff store restore), or, to begin anew without its history, move '%s' and '%s' away",
+		       "'%s/" FOLDER_DATA
+		       "' is missing or empty, but the journal or outputs of a store that was used are there. "
+		       "Put it back from a backup (bailiff store restore), or, to begin anew without its history, move "
+		       "'%s' and '%s' away",
 		       dir, dir, spool);
 }
 
@@ -180,7 +183,8 @@ int folder_sync_new(struct store *s, struct err *e)
 int folder_sync_name(struct store *s, struct err *e)
 {
 	if (s->unnamed && fsync(s->dir_fd) != 0)
-		return err_sys(e, errno, "sync the store's folder: the compacted database is in place, but not durably");
+		return err_sys(e, errno,
+			       "sync the store's folder: the compacted database is in place, but not durably");
 	s->unnamed = false;
 	return 0;
 }
@@ -234,7 +238,8 @@ int folder_count_spool(struct store *s, struct err *e)
 
 	if (reader_begin(s, &r, e) != 0)
 		return -1;
-	if ((!s->read_only && each_entry(s->spool_fd, sweep_new, &c) != 0) || each_entry(s->spool_fd, count_entry, &c) != 0)
+	if ((!s->read_only && each_entry(s->spool_fd, sweep_new, &c) != 0) ||
+	    each_entry(s->spool_fd, count_entry, &c) != 0)
 		return err_sys(e, errno, "list the spool folder");
 	s->stats.spool_bytes = c.bytes;
 	s->stats.spool_files = c.files;

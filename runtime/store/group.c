@@ -78,18 +78,22 @@ static void add_range(struct buf *out, const struct batch_range *r)
 static void add_item(struct buf *out, const struct batch_item *it)
 {
 	static const enum group_tag tags[] = {
-		[ITEM_INLINE] = GROUP_INLINE, [ITEM_IDEM] = GROUP_IDEM, [ITEM_META] = GROUP_META, [ITEM_EXPIRE] = GROUP_EXPIRE,
+		[ITEM_INLINE] = GROUP_INLINE,
+		[ITEM_IDEM] = GROUP_IDEM,
+		[ITEM_META] = GROUP_META,
+		[ITEM_EXPIRE] = GROUP_EXPIRE,
 	};
 
-	add(out, (struct entry_head){ .tag = tags[it->kind], .uid = it->uid, .real_us = it->real_us }, it->key, it->value.data,
-	    it->value.len);
+	add(out, (struct entry_head){ .tag = tags[it->kind], .uid = it->uid, .real_us = it->real_us }, it->key,
+	    it->value.data, it->value.len);
 }
 
 void group_encode(struct buf *out, const struct store_batch *group)
 {
 	for (const struct store_batch *b = group; b; b = b->next) {
 		for (size_t i = 0; i < b->nevents; i++)
-			add(out, (struct entry_head){ .tag = GROUP_EVENT }, "", b->records.data + b->events[i].offset, b->events[i].length);
+			add(out, (struct entry_head){ .tag = GROUP_EVENT }, "", b->records.data + b->events[i].offset,
+			    b->events[i].length);
 		for (size_t i = 0; i < b->nranges; i++)
 			add_range(out, &b->ranges[i]);
 		for (size_t i = 0; i < b->nitems; i++)
@@ -97,17 +101,13 @@ void group_encode(struct buf *out, const struct store_batch *group)
 	}
 }
 
-static int bad(struct err *e, const char *what)
-{
-	return err_set(e, ERR_CORRUPT, "an entry of a group %s", what);
-}
+static int bad(struct err *e, const char *what) { return err_set(e, ERR_CORRUPT, "an entry of a group %s", what); }
 
 /* What the tables can hold. */
 static int check(const struct group_entry *n, struct err *e)
 {
 	switch (n->tag) {
-	case GROUP_EVENT:
-		return n->key_len || record_size(n->len) > RECORD_MAX ? bad(e, "is a malformed event") : 0;
+	case GROUP_EVENT: return n->key_len || record_size(n->len) > RECORD_MAX ? bad(e, "is a malformed event") : 0;
 	case GROUP_RANGE:
 		if (n->key_len == 0 || n->key_len >= BATCH_REF_MAX || n->len % sizeof(struct chunk_bytes))
 			return bad(e, "is a malformed range");
@@ -116,15 +116,17 @@ static int check(const struct group_entry *n, struct err *e)
 				return bad(e, "has a malformed chunk");
 		return 0;
 	case GROUP_INLINE:
-		return n->key_len == 0 || n->key_len >= BATCH_REF_MAX || n->len == 0 || n->len > DB_SEALED_MAX ? bad(e, "is a malformed output") : 0;
+		return n->key_len == 0 || n->key_len >= BATCH_REF_MAX || n->len == 0 || n->len > DB_SEALED_MAX
+			       ? bad(e, "is a malformed output")
+			       : 0;
 	case GROUP_IDEM:
-		return n->key_len > IDEM_KEY_MAX || n->len > DB_SEALED_MAX ? bad(e, "is a malformed idempotency record") : 0;
+		return n->key_len > IDEM_KEY_MAX || n->len > DB_SEALED_MAX ? bad(e, "is a malformed idempotency record")
+									   : 0;
 	case GROUP_META:
 		return n->key_len > META_NAME_MAX || n->len > DB_SEALED_MAX ? bad(e, "is a malformed meta value") : 0;
 	case GROUP_EXPIRE:
 		return n->key_len == 0 || n->key_len >= BATCH_REF_MAX || n->len ? bad(e, "is a malformed expiry") : 0;
-	case GROUP_TAGS:
-		break;
+	case GROUP_TAGS: break;
 	}
 	return bad(e, "is of an unknown kind");
 }
@@ -160,10 +162,7 @@ int group_next(const void *p, size_t n, size_t *at, struct group_entry *ret, str
 	return 1;
 }
 
-size_t group_chunks(const struct group_entry *range)
-{
-	return range->len / sizeof(struct chunk_bytes);
-}
+size_t group_chunks(const struct group_entry *range) { return range->len / sizeof(struct chunk_bytes); }
 
 struct chunk group_chunk(const struct group_entry *range, size_t i)
 {

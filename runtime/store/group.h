@@ -2,8 +2,8 @@
 #define BAILIFF_STORE_GROUP_H
 
 /*
- * A group of batches as bytes (internal to runtime/store): what is folded, what the journal holds, and what is put into the
- * database are the same entries, one after another in the order of their batches.
+ * A group of batches as bytes (internal to runtime/store): what is folded, what the journal holds, and what is put into
+ * the database are the same entries, one after another in the order of their batches.
  */
 
 #include "runtime/base/buf.h"
@@ -34,7 +34,8 @@ struct group_entry {
 /* Whether the tables can hold what the batches bring: ERR_INVALID, ERR_EXHAUSTED. */
 int group_check(const struct store_batch *group, struct err *e);
 void group_encode(struct buf *out, const struct store_batch *group);
-/* The entry at *at, which moves on: 1; 0 at the end; −1 ERR_CORRUPT. What is returned points into `p` and is within bounds of the store's. */
+/* The entry at *at, which moves on: 1; 0 at the end; −1 ERR_CORRUPT. What is returned points into `p` and is within
+ * bounds of the store's. */
 int group_next(const void *p, size_t n, size_t *at, struct group_entry *ret, struct err *e);
 
 size_t group_chunks(const struct group_entry *range);

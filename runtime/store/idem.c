@@ -13,7 +13,8 @@ struct idem_row {
 	char method[IDEM_METHOD_MAX];
 };
 
-void idem_encode(struct buf *out, uint64_t real_us, const char *method, const uint8_t body_hash[32], const char *result, size_t n)
+void idem_encode(struct buf *out, uint64_t real_us, const char *method, const uint8_t body_hash[32], const char *result,
+		 size_t n)
 {
 	struct idem_row row = { .real_us = real_us };
 
@@ -38,7 +39,8 @@ static void time_key(struct db_key *k, uint64_t real_us, uint32_t uid, const voi
 	db_key_add(k, key, len);
 }
 
-static int row_open(const void *p, size_t n, struct idem_row *ret, const char **ret_result, size_t *ret_len, struct err *e)
+static int row_open(const void *p, size_t n, struct idem_row *ret, const char **ret_result, size_t *ret_len,
+		    struct err *e)
 {
 	if (n < sizeof(*ret))
 		return err_set(e, ERR_CORRUPT, "an idempotency record is too short");
@@ -48,8 +50,8 @@ static int row_open(const void *p, size_t n, struct idem_row *ret, const char **
 	return 0;
 }
 
-static int row_get(MDB_txn *txn, const struct db *d, uint32_t uid, const char *key, struct idem_row *ret, const char **ret_result,
-		   size_t *ret_len, struct err *e)
+static int row_get(MDB_txn *txn, const struct db *d, uint32_t uid, const char *key, struct idem_row *ret,
+		   const char **ret_result, size_t *ret_len, struct err *e)
 {
 	struct db_key k;
 	const void *p;
@@ -129,8 +131,8 @@ int idem_prune(MDB_txn *txn, const struct db *d, uint64_t before_us, unsigned ma
 	return 0;
 }
 
-int store_idem_get(struct store *s, uint32_t uid, const char *key, char method[64], uint8_t body_hash[32], struct buf *result,
-		   struct err *e)
+int store_idem_get(struct store *s, uint32_t uid, const char *key, char method[64], uint8_t body_hash[32],
+		   struct buf *result, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
 	const struct group_entry *newer;
@@ -144,7 +146,8 @@ int store_idem_get(struct store *s, uint32_t uid, const char *key, char method[6
 	if (reader_begin(s, &r, e) != 0)
 		return -1;
 	newer = layer_note(r.over, 1u << GROUP_IDEM, uid, key);
-	rc = newer ? row_open(newer->data, newer->len, &row, &text, &n, e) : row_get(r.txn, r.db, uid, key, &row, &text, &n, e);
+	rc = newer ? row_open(newer->data, newer->len, &row, &text, &n, e)
+		   : row_get(r.txn, r.db, uid, key, &row, &text, &n, e);
 	if (rc != 0)
 		return rc;
 	memcpy(method, row.method, sizeof(row.method));

@@ -12,10 +12,12 @@ struct group_entry;
 #define IDEM_KEY_MAX 200
 #define IDEM_METHOD_MAX 64
 
-void idem_encode(struct buf *out, uint64_t real_us, const char *method, const uint8_t body_hash[32], const char *result, size_t n);
+void idem_encode(struct buf *out, uint64_t real_us, const char *method, const uint8_t body_hash[32], const char *result,
+		 size_t n);
 int idem_put(MDB_txn *txn, const struct db *d, const struct group_entry *it, struct err *e);
 bool idem_known(MDB_txn *txn, const struct db *d, uint32_t uid, const char *key);
 /* Removes at most `max` records that are older; *ret_removed < max means that none is left. */
-int idem_prune(MDB_txn *txn, const struct db *d, uint64_t before_us, unsigned max, unsigned *ret_removed, struct err *e);
+int idem_prune(MDB_txn *txn, const struct db *d, uint64_t before_us, unsigned max, unsigned *ret_removed,
+	       struct err *e);
 
 #endif

@@ -1,36 +1,37 @@
 /*
  * The journal: groups that are durable and not yet in the database.
  *
- * A commit of LMDB writes each page that it touched, wherever that lies, and waits twice. Somebody who waits for a fact waits for
- * all of that. A journal needs one write to one place and one wait: the file has its blocks from the beginning, is never
- * longer or shorter, and so nothing but the bytes themselves must reach the disk.
+ * A commit of LMDB writes each page that it touched, wherever that lies, and waits twice. Somebody who waits for a fact
+ * waits for all of that. A journal needs one write to one place and one wait: the file has its blocks from the
+ * beginning, is never longer or shorter, and so nothing but the bytes themselves must reach the disk.
  *
- * Life of a group: it is folded (layer.h; what is wrong with it shows here), written to the journal, and acknowledged. Some
- * milliseconds later, when nothing is waiting, everything that the journal holds is put into the database in one transaction,
- * with the ordinal of the newest group (META_APPLIED): it is settled. The next group then stands at the file's
- * beginning again. Readers see acknowledged groups at once, as layers.
+ * Life of a group: it is folded (layer.h; what is wrong with it shows here), written to the journal, and acknowledged.
+ * Some milliseconds later, when nothing is waiting, everything that the journal holds is put into the database in one
+ * transaction, with the ordinal of the newest group (META_APPLIED): it is settled. The next group then stands at the
+ * file's beginning again. Readers see acknowledged groups at once, as layers.
  *
  * A record is a head and the group's bytes (group.h), and begins at a block, so that no write touches the block of an
- * acknowledged one. The checksum covers all of it and is seeded with the store's id; ordinals have no gap; and each record bears
- * the checksum of the one before, the first that of the newest event in the database. So what is torn, what a longer life of the
- * file has left behind, and what belongs to another store ends the scan, and none of it is ever data. One file is
- * enough because it is begun again only when the database has everything.
+ * acknowledged one. The checksum covers all of it and is seeded with the store's id; ordinals have no gap; and each
+ * record bears the checksum of the one before, the first that of the newest event in the database. So what is torn,
+ * what a longer life of the file has left behind, and what belongs to another store ends the scan, and none of it is
+ * ever data. One file is enough because it is begun again only when the database has everything.
  *
- * After a crash the groups behind META_APPLIED are folded again, which gives the same, and settled. A journal that goes on
- * after a group that the database lacks is refused: then the database is not the one that it belongs to, and what is missing between
- * them was acknowledged.
+ * After a crash the groups behind META_APPLIED are folded again, which gives the same, and settled. A journal that goes
+ * on after a group that the database lacks is refused: then the database is not the one that it belongs to, and what is
+ * missing between them was acknowledged.
  *
- * When the journal fails, groups are committed to the database before they are acknowledged, as large ones always are. The record
- * that was being written may have reached the disk all the same. If its group is in the database, its ordinal is behind
- * META_APPLIED and it counts for nothing; if the database fails as well and the group is refused, the record is wiped
- * out, as well as that goes, and the next group that does become durable takes its ordinal out of play.
+ * When the journal fails, groups are committed to the database before they are acknowledged, as large ones always are.
+ * The record that was being written may have reached the disk all the same. If its group is in the database, its
+ * ordinal is behind META_APPLIED and it counts for nothing; if the database fails as well and the group is refused, the
+ * record is wiped out, as well as that goes, and the next group that does become durable takes its ordinal out of play.
  *
- * The first write after a while takes twice as long as the one behind it: it changes the file's time, which some file systems then sync as well, and
- * nothing on its way is in the processor's caches. Whoever knows that a group is about to come says so (store_expect), and the block
- * where its record will begin is written with zeroes meanwhile. Nothing there counts, so a crash finds nothing that it would not find otherwise.
+ * The first write after a while takes twice as long as the one behind it: it changes the file's time, which some file
+ * systems then sync as well, and nothing on its way is in the processor's caches. Whoever knows that a group is about
+ * to come says so (store_expect), and the block where its record will begin is written with zeroes meanwhile. Nothing
+ * there counts, so a crash finds nothing that it would not find otherwise.
  *
- * A sync that failed is never tried again on the same bytes (the kernel may call them clean): the file is filled with zeroes anew
- * before it is used again.
+ * A sync that failed is never tried again on the same bytes (the kernel may call them clean): the file is filled with
+ * zeroes anew before it is used again.
  */
 
 #include "runtime/store/journal.h"
@@ -52,7 +53,8 @@
 
 static uint64_t checksum_of(const void *record, size_t payload, uint64_t seed)
 {
-	return hash64((const char *)record + sizeof(uint64_t), sizeof(struct journal_head) - sizeof(uint64_t) + payload, seed);
+	return hash64((const char *)record + sizeof(uint64_t), sizeof(struct journal_head) - sizeof(uint64_t) + payload,
+		      seed);
 }
 
 static size_t room_of(size_t payload)
@@ -145,8 +147,8 @@ static char *record_room(struct journal *j, size_t n)
 }
 
 /*
- * Past the page cache where the file system can do that with our blocks, which takes a third less time. Nothing in the file counts
- * now, so a try does no harm.
+ * Past the page cache where the file system can do that with our blocks, which takes a third less time. Nothing in the
+ * file counts now, so a try does no harm.
  */
 static void go_direct(struct journal *j)
 {
@@ -226,7 +228,9 @@ int journal_append(struct journal *j, uint64_t ordinal, const struct buf *payloa
 {
 	size_t room = room_of(payload->len);
 	char *record = record_room(j, room);
-	struct journal_head h = { .previous = j->previous, .ordinal = ordinal, .length = (uint32_t)payload->len, .magic = MAGIC };
+	struct journal_head h = {
+		.previous = j->previous, .ordinal = ordinal, .length = (uint32_t)payload->len, .magic = MAGIC
+	};
 
 	memcpy(record, &h, sizeof(h));
 	if (payload->len)

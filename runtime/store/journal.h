@@ -18,7 +18,7 @@ struct journal_head {
 	uint64_t checksum; /* of everything behind it, the payload included */
 	uint64_t previous; /* the record before; of the first: the newest event of the database */
 	uint64_t ordinal;
-	uint32_t length;   /* of the payload */
+	uint32_t length; /* of the payload */
 	uint32_t magic;
 };
 
@@ -28,13 +28,13 @@ struct journal_cursor {
 	size_t at;
 	struct journal_head head; /* of the record that journal_next found */
 	const void *payload;
-	bool first;               /* it is the file's first */
+	bool first; /* it is the file's first */
 };
 /* Whether a record follows that is whole and continues the one before. */
 bool journal_next(struct journal_cursor *c, const void *file, size_t size);
 
 struct journal {
-	int fd;            /* −1 = there is none to write to */
+	int fd; /* −1 = there is none to write to */
 	uint64_t size, seed;
 	uint64_t at;       /* where the next record goes */
 	uint64_t previous; /* what it is chained to */
@@ -55,11 +55,12 @@ void journal_close(struct journal *j);
 void journal_reset(struct journal *j, uint64_t previous);
 bool journal_fits(const struct journal *j, size_t payload);
 /*
- * Durable when it returns 0. Otherwise the record is in doubt and the file is not to be written to any more: it is closed, with
- * the reason, and journal_open makes it anew.
+ * Durable when it returns 0. Otherwise the record is in doubt and the file is not to be written to any more: it is
+ * closed, with the reason, and journal_open makes it anew.
  */
 int journal_append(struct journal *j, uint64_t ordinal, const struct buf *payload, struct err *e);
-/* Goes the way of the next record once with nothing, so that it need not go it for the first time. Fails as journal_append does. */
+/* Goes the way of the next record once with nothing, so that it need not go it for the first time. Fails as
+ * journal_append does. */
 int journal_rehearse(struct journal *j, struct err *e);
 
 #endif

@@ -67,8 +67,8 @@ static int fold(struct store *s, struct layer *l, struct models *m, struct err *
 	return rc;
 }
 
-int layer_new(struct store *s, struct buf *group, struct layer *older, uint64_t last, MDB_txn *txn, MDB_dbi models, struct layer **ret,
-	      struct err *e)
+int layer_new(struct store *s, struct buf *group, struct layer *older, uint64_t last, MDB_txn *txn, MDB_dbi models,
+	      struct layer **ret, struct err *e)
 {
 	struct layer *l = mem_zalloc(1, sizeof(*l));
 	struct models m = { .txn = txn, .dbi = models, .docs = &l->docs, .over = older };

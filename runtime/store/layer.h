@@ -4,9 +4,10 @@
 /*
  * What a group changes, in memory (internal to runtime/store).
  *
- * A group is durable, and acknowledged, when the journal has it (journal.h); the database gets it a little later, with others,
- * in one transaction: it is *settled* then. Until that it is a layer over the database, the newest first, and every reader reads
- * through the layers (reader.h), so that nobody waits for the settling, and a document that changes with each of ten groups is put once.
+ * A group is durable, and acknowledged, when the journal has it (journal.h); the database gets it a little later, with
+ * others, in one transaction: it is *settled* then. Until that it is a layer over the database, the newest first, and
+ * every reader reads through the layers (reader.h), so that nobody waits for the settling, and a document that changes
+ * with each of ten groups is put once.
  *
  * A layer is finished before others see it, and never changes afterwards; its readers and its successor keep it.
  */
@@ -22,8 +23,8 @@ struct store;
 
 struct layer {
 	atomic_uint refs;
-	struct layer *older;     /* NULL = the database lies below */
-	uint64_t ordinal;        /* of the group; 0 = not given yet */
+	struct layer *older;                    /* NULL = the database lies below */
+	uint64_t ordinal;                       /* of the group; 0 = not given yet */
 	uint64_t first_sequence, last_sequence; /* of the log with it; it has the events from first to last */
 	struct buf group;
 	struct docs docs;
@@ -35,11 +36,11 @@ struct layer {
 };
 
 /*
- * The group's bytes (taken) folded on top of what `older` (a reference is taken) and the transaction's models say. `last` is the
- * sequence of the newest event below.
+ * The group's bytes (taken) folded on top of what `older` (a reference is taken) and the transaction's models say.
+ * `last` is the sequence of the newest event below.
  */
-int layer_new(struct store *s, struct buf *group, struct layer *older, uint64_t last, MDB_txn *txn, MDB_dbi models, struct layer **ret,
-	      struct err *e);
+int layer_new(struct store *s, struct buf *group, struct layer *older, uint64_t last, MDB_txn *txn, MDB_dbi models,
+	      struct layer **ret, struct err *e);
 struct layer *layer_ref(struct layer *l);
 void layer_unref(struct layer *l); /* NULL: nothing */
 

@@ -12,7 +12,7 @@ struct models;
 struct models *memory_models_new(void);
 void memory_models_free(struct models *m);
 /* The documents of a kind in id order, until fn returns false. */
-void memory_models_each(struct models *m, uint8_t kind, bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len),
-			void *ctx);
+void memory_models_each(struct models *m, uint8_t kind,
+			bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len), void *ctx);
 
 #endif

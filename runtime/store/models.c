@@ -25,7 +25,8 @@ static int wrap(struct err *e, uint8_t kind, const char *id, size_t id_len)
 	return err_wrap(e, "model %u '%.*s'", kind, id_len < 80 ? (int)id_len : 80, id);
 }
 
-int models_get(struct models *m, uint8_t kind, const char *id, size_t id_len, const char **ret, size_t *ret_len, struct err *e)
+int models_get(struct models *m, uint8_t kind, const char *id, size_t id_len, const char **ret, size_t *ret_len,
+	       struct err *e)
 {
 	struct db_key k;
 	const void *p;
@@ -50,7 +51,8 @@ int models_get(struct models *m, uint8_t kind, const char *id, size_t id_len, co
 	return rc;
 }
 
-int models_put(struct models *m, uint8_t kind, const char *id, size_t id_len, const char *json, size_t len, struct err *e)
+int models_put(struct models *m, uint8_t kind, const char *id, size_t id_len, const char *json, size_t len,
+	       struct err *e)
 {
 	struct db_key k;
 
@@ -63,7 +65,8 @@ int models_put(struct models *m, uint8_t kind, const char *id, size_t id_len, co
 		return 0;
 	}
 	MDB_val kv = db_key_val(&k), old;
-	/* What is there already is not written again: in a copy-on-write tree that would cost its page, and those above it. */
+	/* What is there already is not written again: in a copy-on-write tree that would cost its page, and those above
+	 * it. */
 	if (mdb_get(m->txn, m->dbi, &kv, &old) == 0 && db_seal_same(&old, json, len))
 		return 0;
 	m->puts++;
@@ -162,8 +165,8 @@ static bool key_after_prefix(struct db_key *k)
 }
 
 /* Puts the cursor on the scan's first entry. */
-static int scan_start(MDB_cursor *cur, const struct db_key *prefix, const struct db_key *after, bool descending, MDB_val *kv,
-		      MDB_val *v)
+static int scan_start(MDB_cursor *cur, const struct db_key *prefix, const struct db_key *after, bool descending,
+		      MDB_val *kv, MDB_val *v)
 {
 	struct db_key from = after ? *after : *prefix;
 	size_t common = prefix->len < from.len ? prefix->len : from.len;
@@ -236,7 +239,8 @@ static bool give_over(struct scan *c, const char *id, size_t id_len)
 	return false;
 }
 
-static int scan_table(struct scan *c, const struct models *m, const struct db_key *pk, const struct db_key *after, struct err *e)
+static int scan_table(struct scan *c, const struct models *m, const struct db_key *pk, const struct db_key *after,
+		      struct err *e)
 {
 	MDB_cursor *cur;
 	MDB_val kv, v;
@@ -276,8 +280,8 @@ static void skip_over(struct scan *c, const char *after)
 	}
 }
 
-static int scan(struct store *s, const struct ahead *ahead, uint8_t kind, const char *prefix, const char *after, bool descending, scan_fn fn,
-		void *ctx, struct err *e)
+static int scan(struct store *s, const struct ahead *ahead, uint8_t kind, const char *prefix, const char *after,
+		bool descending, scan_fn fn, void *ctx, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
 	struct db_key pk = { .len = 0 }, ak = { .len = 0 };
@@ -307,8 +311,8 @@ static int scan(struct store *s, const struct ahead *ahead, uint8_t kind, const 
 	return rc;
 }
 
-int store_model_scan(struct store *s, uint8_t kind, const char *prefix, const char *after, bool descending, scan_fn fn, void *ctx,
-		     struct err *e)
+int store_model_scan(struct store *s, uint8_t kind, const char *prefix, const char *after, bool descending, scan_fn fn,
+		     void *ctx, struct err *e)
 {
 	return scan(s, NULL, kind, prefix, after, descending, fn, ctx, e);
 }

@@ -2,8 +2,8 @@
 #define BAILIFF_STORE_MODELS_H
 
 /*
- * struct models (internal to runtime/store): what a fold reads and writes. Either the table of a write transaction; or documents in
- * memory, which cover those of the layers below, which cover the table (ahead.h, layer.h, memory.h).
+ * struct models (internal to runtime/store): what a fold reads and writes. Either the table of a write transaction; or
+ * documents in memory, which cover those of the layers below, which cover the table (ahead.h, layer.h, memory.h).
  */
 
 #include "runtime/store/db.h"
@@ -18,8 +18,8 @@ struct layer;
 struct models {
 	MDB_txn *txn;
 	MDB_dbi dbi;
-	unsigned puts; /* since it was made */
-	struct docs *docs;   /* not NULL: what is written goes there */
+	unsigned puts;     /* since it was made */
+	struct docs *docs; /* not NULL: what is written goes there */
 	const struct layer *over;
 	uint64_t ordinal;
 };

@@ -15,8 +15,8 @@
 #define READ_MAX (1u << 20)
 
 /* What of the range the inline bytes hold. ERR_EXPIRED when the output was removed. */
-static int read_inline(const struct reader *r, const char *ref, uint64_t offset, size_t length, struct buf *out, size_t *ret_got,
-		       struct err *e)
+static int read_inline(const struct reader *r, const char *ref, uint64_t offset, size_t length, struct buf *out,
+		       size_t *ret_got, struct err *e)
 {
 	MDB_val key = { .mv_size = strlen(ref), .mv_data = (void *)(uintptr_t)ref };
 	const struct group_entry *newer;
@@ -90,7 +90,8 @@ static int find_chunk(const struct reader *r, const char *ref, uint64_t offset, 
 	return rc == 0 || rc == MDB_NOTFOUND ? 1 : db_err(e, rc, "read chunks");
 }
 
-static int read_chunks(const struct reader *r, const char *ref, uint64_t offset, size_t length, struct buf *out, struct err *e)
+static int read_chunks(const struct reader *r, const char *ref, uint64_t offset, size_t length, struct buf *out,
+		       struct err *e)
 {
 	mem_auto char *tmp = NULL;
 	fd_auto int fd = -1;
@@ -121,7 +122,8 @@ static int read_chunks(const struct reader *r, const char *ref, uint64_t offset,
 	return 0;
 }
 
-int store_output_read(struct store *s, const char *output_ref, uint64_t offset, size_t length, struct buf *out, struct err *e)
+int store_output_read(struct store *s, const char *output_ref, uint64_t offset, size_t length, struct buf *out,
+		      struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
 	size_t before = out->len, got;
@@ -148,7 +150,8 @@ int store_output_whole(struct store *s, const char *output_ref, size_t most, str
 	do {
 		before = out->len;
 		if (store_output_read(s, output_ref, before - start, READ_MAX, out, e) < 0 ||
-		    (out->len - start > most && err_set(e, ERR_EXHAUSTED, "'%s' has more than %zu bytes", output_ref, most) < 0)) {
+		    (out->len - start > most &&
+		     err_set(e, ERR_EXHAUSTED, "'%s' has more than %zu bytes", output_ref, most) < 0)) {
 			out->len = start;
 			return -1;
 		}

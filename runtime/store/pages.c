@@ -54,7 +54,7 @@ struct meta {
 struct pages {
 	int fd;
 	uint32_t size;
-	uint64_t last;   /* page number */
+	uint64_t last; /* page number */
 	uint64_t seen;
 	uint64_t budget; /* pages */
 	struct err *e;
@@ -180,8 +180,8 @@ static int check_leaf_node(struct pages *p, const struct page_head *h, const str
 	return 0;
 }
 
-static int check_page(struct pages *p, const struct tree *t, uint64_t number, unsigned level, bool is_free, bool is_main,
-		      uint64_t *entries)
+static int check_page(struct pages *p, const struct tree *t, uint64_t number, unsigned level, bool is_free,
+		      bool is_main, uint64_t *entries)
 {
 	mem_auto unsigned char *page = mem_alloc(p->size), *spare = NULL;
 	bool leaf = level == t->depth;
@@ -214,7 +214,8 @@ static int check_page(struct pages *p, const struct tree *t, uint64_t number, un
 		if (leaf)
 			rc = check_leaf_node(p, &h, &n, is_free, is_main, spare);
 		else
-			rc = check_page(p, t, n.data_size | (uint64_t)n.head.flags << 32, level + 1, is_free, is_main, entries);
+			rc = check_page(p, t, n.data_size | (uint64_t)n.head.flags << 32, level + 1, is_free, is_main,
+					entries);
 		if (rc != 0)
 			return -1;
 	}
@@ -228,14 +229,16 @@ static int check_tree(struct pages *p, const struct tree *t, bool is_free, bool 
 	uint64_t entries = 0;
 
 	if (t->root == NO_PAGE)
-		return t->entries == 0 && t->depth == 0 ? 0 : err_set(p->e, ERR_CORRUPT, "a table has entries but no pages");
+		return t->entries == 0 && t->depth == 0
+			       ? 0
+			       : err_set(p->e, ERR_CORRUPT, "a table has entries but no pages");
 	if (t->depth == 0 || t->depth > DEPTH_MAX || (t->flags & ~TREE_INTEGER_KEY) || (t->flags && !is_free))
 		return err_set(p->e, ERR_CORRUPT, "a table's description is malformed");
 	if (check_page(p, t, t->root, 1, is_free, is_main, &entries) != 0)
 		return -1;
 	if (entries != t->entries && p->seen < p->budget)
-		return err_set(p->e, ERR_CORRUPT, "a table has %llu entries instead of %llu", (unsigned long long)entries,
-			       (unsigned long long)t->entries);
+		return err_set(p->e, ERR_CORRUPT, "a table has %llu entries instead of %llu",
+			       (unsigned long long)entries, (unsigned long long)t->entries);
 	return 0;
 }
 
@@ -279,8 +282,8 @@ int pages_check_fd(int fd, uint64_t txn_id, uint64_t budget, struct err *e)
 	p.last = m->last_page;
 	p.budget = budget / p.size;
 	if (p.last < 1 || p.last > (uint64_t)INT64_MAX / p.size - 1 || (uint64_t)st.st_size < (p.last + 1) * p.size)
-		return err_set(e, ERR_CORRUPT, "it has %llu bytes and should have %llu pages", (unsigned long long)st.st_size,
-			       (unsigned long long)p.last + 1);
+		return err_set(e, ERR_CORRUPT, "it has %llu bytes and should have %llu pages",
+			       (unsigned long long)st.st_size, (unsigned long long)p.last + 1);
 	struct tree free_tree = m->trees[0], main_tree = m->trees[1];
 	free_tree.flags &= TREE_INTEGER_KEY; /* the environment's own flags stand there too */
 	if (check_tree(&p, &free_tree, true, false) != 0 || check_tree(&p, &main_tree, false, true) != 0)

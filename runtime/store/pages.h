@@ -2,9 +2,9 @@
 #define BAILIFF_STORE_PAGES_H
 
 /*
- * The structure of data.mdb, checked without LMDB (internal to runtime/store). LMDB trusts what it maps: a flipped bit in
- * a page's head makes it read outside of the page, or of the file. So before it follows pointers, this reads the pages
- * with pread and checks every one that LMDB would follow. (LMDB's data format 1, as all of 0.9 writes it.)
+ * The structure of data.mdb, checked without LMDB (internal to runtime/store). LMDB trusts what it maps: a flipped bit
+ * in a page's head makes it read outside of the page, or of the file. So before it follows pointers, this reads the
+ * pages with pread and checks every one that LMDB would follow. (LMDB's data format 1, as all of 0.9 writes it.)
  */
 
 #include <stdbool.h>

@@ -115,8 +115,8 @@ static void prune_run(struct store *s, struct completion *c)
 	free(p);
 }
 
-void store_prune(struct store *s, uint64_t floor, uint64_t idem_before_us, void (*done)(void *ctx, uint64_t removed, const struct err *e),
-		 void *ctx)
+void store_prune(struct store *s, uint64_t floor, uint64_t idem_before_us,
+		 void (*done)(void *ctx, uint64_t removed, const struct err *e), void *ctx)
 {
 	struct prune *p = mem_zalloc(1, sizeof(*p));
 

@@ -47,7 +47,8 @@ static int give(struct scan *c, const MDB_val *v, uint64_t sequence, struct err 
 		const struct id_text *id = &ev.ids[c->q->index];
 
 		if (!id->text || id->len != c->id_len || memcmp(id->text, c->q->id, id->len) != 0)
-			return err_set(e, ERR_CORRUPT, "event %llu: an index entry is wrong", (unsigned long long)sequence);
+			return err_set(e, ERR_CORRUPT, "event %llu: an index entry is wrong",
+				       (unsigned long long)sequence);
 	}
 	c->next = sequence + 1;
 	c->stopped = !c->fn(c->ctx, &ev);
@@ -167,8 +168,8 @@ static int scan_ring(struct scan *c, struct err *e)
 	return 0;
 }
 
-int store_events(struct store *s, const struct store_query *q, bool (*fn)(void *ctx, const struct event_view *ev), void *ctx,
-		 struct err *e)
+int store_events(struct store *s, const struct store_query *q, bool (*fn)(void *ctx, const struct event_view *ev),
+		 void *ctx, struct err *e)
 {
 	struct scan c = { .s = s, .q = q, .next = q->after + 1, .last = s->last, .fn = fn, .ctx = ctx };
 	uint64_t first = atomic_load(&s->first), in_ring = ring_first(&s->ring);
@@ -195,7 +196,8 @@ int store_events(struct store *s, const struct store_query *q, bool (*fn)(void *
 	return rc;
 }
 
-int query_committed(struct store *s, const struct store_query *q, bool (*fn)(void *ctx, const struct event_view *ev), void *ctx, struct err *e)
+int query_committed(struct store *s, const struct store_query *q, bool (*fn)(void *ctx, const struct event_view *ev),
+		    void *ctx, struct err *e)
 {
 	struct scan c = { .s = s, .q = q, .next = q->after + 1, .last = q->before - 1, .fn = fn, .ctx = ctx };
 	int rc = 0;

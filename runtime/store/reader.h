@@ -3,8 +3,9 @@
 
 /*
  * A short read transaction (internal to runtime/store), safe against the writer's closing of the environment: that
- * waits until no reader is left. Readers of one thread may nest. With it go the layers that were acknowledged and not in the
- * database at the same moment: together they are the state after some group, and whoever reads looks into the layers first.
+ * waits until no reader is left. Readers of one thread may nest. With it go the layers that were acknowledged and not
+ * in the database at the same moment: together they are the state after some group, and whoever reads looks into the
+ * layers first.
  */
 
 #include "runtime/store/db.h"

@@ -19,9 +19,9 @@ enum phase { PHASE_CLEAR, PHASE_BASE, PHASE_LOG, PHASE_DONE };
 struct rebuild {
 	struct job job;
 	enum phase phase, next_phase;
-	int target;             /* the table that is filled */
+	int target;                          /* the table that is filled */
 	struct db_key base_at, next_base_at; /* last copied entry of the snapshot */
-	struct tip at, next_at; /* last folded event */
+	struct tip at, next_at;              /* last folded event */
 	struct store_verdict verdict;
 	void (*done)(void *ctx, const struct store_verdict *v, const struct err *e);
 	void *ctx;
@@ -73,7 +73,8 @@ static int fold_log(struct rebuild *b, struct store *s, MDB_txn *txn, struct err
 		kv = db_key_val(&k);
 		rc = mdb_get(txn, s->db.t[DB_EVENTS], &kv, &v);
 		if (rc == MDB_NOTFOUND)
-			return err_set(e, ERR_CORRUPT, "event %llu is missing", (unsigned long long)b->next_at.sequence + 1);
+			return err_set(e, ERR_CORRUPT, "event %llu is missing",
+				       (unsigned long long)b->next_at.sequence + 1);
 		if (rc != 0)
 			return db_err(e, rc, "read an event");
 		if (record_follow(v.mv_data, v.mv_size, b->next_at.sequence + 1, &b->next_at, &event, &len, e) != 0)
@@ -106,10 +107,8 @@ static int rebuild_txn(struct store *s, MDB_txn *txn, void *ctx, struct err *e)
 		rc = mdb_drop(txn, s->db.t[b->target], 0);
 		b->next_phase = PHASE_BASE;
 		return rc == 0 ? 0 : db_err(e, rc, "clear the models");
-	case PHASE_BASE:
-		return copy_base(b, s, txn, e);
-	default:
-		return fold_log(b, s, txn, e);
+	case PHASE_BASE: return copy_base(b, s, txn, e);
+	default: return fold_log(b, s, txn, e);
 	}
 }
 
@@ -147,7 +146,8 @@ static void rebuild_run(struct store *s, struct completion *c)
 	free(b);
 }
 
-void store_rebuild(struct store *s, void (*done)(void *ctx, const struct store_verdict *v, const struct err *e), void *ctx)
+void store_rebuild(struct store *s, void (*done)(void *ctx, const struct store_verdict *v, const struct err *e),
+		   void *ctx)
 {
 	struct rebuild *b = mem_zalloc(1, sizeof(*b));
 

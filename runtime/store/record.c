@@ -6,10 +6,7 @@
 
 #include <string.h>
 
-size_t record_size(size_t event_len)
-{
-	return sizeof(struct record_head) + event_len;
-}
+size_t record_size(size_t event_len) { return sizeof(struct record_head) + event_len; }
 
 static uint64_t checksum_of(const void *p, size_t len, uint64_t sequence)
 {
@@ -33,7 +30,8 @@ void record_write(void *dst, const void *event, size_t len, uint64_t real_us, st
 	memcpy(dst, &tip->checksum, sizeof(tip->checksum));
 }
 
-int record_check(const void *p, size_t len, uint64_t sequence, struct record_head *ret, const void **ret_event, struct err *e)
+int record_check(const void *p, size_t len, uint64_t sequence, struct record_head *ret, const void **ret_event,
+		 struct err *e)
 {
 	struct record_head h;
 
@@ -41,18 +39,21 @@ int record_check(const void *p, size_t len, uint64_t sequence, struct record_hea
 		return err_set(e, ERR_CORRUPT, "event %llu: a record of %zu bytes", (unsigned long long)sequence, len);
 	memcpy(&h, p, sizeof(h));
 	if (h.length != len - sizeof(h))
-		return err_set(e, ERR_CORRUPT, "event %llu: the record's length is wrong", (unsigned long long)sequence);
+		return err_set(e, ERR_CORRUPT, "event %llu: the record's length is wrong",
+			       (unsigned long long)sequence);
 	if (h.checksum != checksum_of(p, len, sequence))
-		return err_set(e, ERR_CORRUPT, "event %llu: the record does not match its checksum", (unsigned long long)sequence);
+		return err_set(e, ERR_CORRUPT, "event %llu: the record does not match its checksum",
+			       (unsigned long long)sequence);
 	if (h.version != RECORD_VERSION)
-		return err_set(e, ERR_CORRUPT, "event %llu: record version %u", (unsigned long long)sequence, h.version);
+		return err_set(e, ERR_CORRUPT, "event %llu: record version %u", (unsigned long long)sequence,
+			       h.version);
 	*ret = h;
 	*ret_event = (const char *)p + sizeof(h);
 	return 0;
 }
 
-int record_follow(const void *p, size_t len, uint64_t sequence, struct tip *tip, const void **ret_event, size_t *ret_len,
-		  struct err *e)
+int record_follow(const void *p, size_t len, uint64_t sequence, struct tip *tip, const void **ret_event,
+		  size_t *ret_len, struct err *e)
 {
 	struct record_head h;
 
@@ -62,7 +63,8 @@ int record_follow(const void *p, size_t len, uint64_t sequence, struct tip *tip,
 	if (record_check(p, len, sequence, &h, ret_event, e) != 0)
 		return -1;
 	if (h.previous != tip->checksum)
-		return err_set(e, ERR_CORRUPT, "event %llu does not continue the checksum chain", (unsigned long long)sequence);
+		return err_set(e, ERR_CORRUPT, "event %llu does not continue the checksum chain",
+			       (unsigned long long)sequence);
 	*tip = (struct tip){ .sequence = sequence, .checksum = h.checksum, .max_us = h.max_us };
 	*ret_len = h.length;
 	return 0;

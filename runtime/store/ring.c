@@ -2,10 +2,7 @@
 
 #include "runtime/base/mem.h"
 
-static struct ring_part *part_at(const struct ring *r, size_t i)
-{
-	return &r->parts[(r->head + i) % r->cap];
-}
+static struct ring_part *part_at(const struct ring *r, size_t i) { return &r->parts[(r->head + i) % r->cap]; }
 
 static size_t part_bytes(const struct ring_part *p)
 {
@@ -67,10 +64,7 @@ void ring_push(struct ring *r, struct store_batch *b)
 		drop_first(r);
 }
 
-uint64_t ring_first(const struct ring *r)
-{
-	return r->count ? part_at(r, 0)->first : 0;
-}
+uint64_t ring_first(const struct ring *r) { return r->count ? part_at(r, 0)->first : 0; }
 
 const void *ring_get(const struct ring *r, uint64_t sequence, size_t *ret_len)
 {

@@ -1,7 +1,8 @@
 #ifndef BAILIFF_STORE_SIDE_H
 #define BAILIFF_STORE_SIDE_H
 
-/* The side thread (internal to runtime/store): long reads (verify, backup), one after another. Made when first needed. */
+/* The side thread (internal to runtime/store): long reads (verify, backup), one after another. Made when first needed.
+ */
 
 struct err;
 struct store;

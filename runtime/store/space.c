@@ -242,7 +242,8 @@ bool space_failed(struct store *s, const struct err *e)
 		s->space.map_failed_free = free_pages(s);
 		if (env_pages(s, &page, &used, &total))
 			s->space.map_failed_free += total > used ? total - used : 0;
-	} else if (e->code == ERR_EXHAUSTED || (e->code == ERR_SYS && e->sys == EIO && available(s->dir_fd) < DISK_NOTHING)) {
+	} else if (e->code == ERR_EXHAUSTED ||
+		   (e->code == ERR_SYS && e->sys == EIO && available(s->dir_fd) < DISK_NOTHING)) {
 		/* LMDB calls a short write EIO, and a full disk gives short writes */
 		s->space.disk_full = true;
 	} else {

@@ -4,10 +4,10 @@
 /*
  * Room: quota, map and disk (internal to runtime/store; the writer thread's).
  *
- * The store is *full* while any of these holds: used pages, journal and spool bytes exceed the quota; so little of the map is left
- * that removing things could fail (a removal copies pages before it frees some); a write met ENOSPC and the disk has
- * not had room for the ballast file again since. Full refuses what may be refused; what must be written uses the
- * quota's excess, most of the map's reserve, and the ballast.
+ * The store is *full* while any of these holds: used pages, journal and spool bytes exceed the quota; so little of the
+ * map is left that removing things could fail (a removal copies pages before it frees some); a write met ENOSPC and the
+ * disk has not had room for the ballast file again since. Full refuses what may be refused; what must be written uses
+ * the quota's excess, most of the map's reserve, and the ballast.
  */
 
 #include <stdbool.h>
@@ -22,9 +22,9 @@ struct space {
 	uint64_t ballast_bytes; /* 0 = none is kept */
 	bool ballast;           /* the file is there */
 	bool disk_full;
-	bool map_failed;        /* a put met MDB_MAP_FULL … */
+	bool map_failed;          /* a put met MDB_MAP_FULL … */
 	uint64_t map_failed_free; /* … when this many pages were free */
-	bool map_tight;         /* also what must be written waits */
+	bool map_tight;           /* also what must be written waits */
 };
 
 void space_init(struct store *s, uint64_t quota, uint64_t ballast_bytes);

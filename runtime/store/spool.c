@@ -42,10 +42,7 @@ int spool_open(int dir_fd, const char *output_ref, uint64_t limit, struct spool_
 	return 0;
 }
 
-uint64_t spool_head(uint64_t limit)
-{
-	return limit - limit / 4;
-}
+uint64_t spool_head(uint64_t limit) { return limit - limit / 4; }
 
 void spool_hole(uint64_t size, uint64_t limit, uint64_t *ret_from, uint64_t *ret_to)
 {
@@ -55,7 +52,8 @@ void spool_hole(uint64_t size, uint64_t limit, uint64_t *ret_from, uint64_t *ret
 	*ret_to = longer ? size - limit / 4 : 0;
 }
 
-/* Whole blocks of it. A file system that cannot do it keeps the bytes, as it keeps those at the hole's edges; nobody reads them. */
+/* Whole blocks of it. A file system that cannot do it keeps the bytes, as it keeps those at the hole's edges; nobody
+ * reads them. */
 static void punch(struct spool_file *f, uint64_t step)
 {
 	uint64_t from, to;

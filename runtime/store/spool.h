@@ -6,8 +6,8 @@
  * through memory, so a killed runtime loses nothing: the file's size is the exact count of bytes that came.
  * Not O_APPEND (splice refuses that). Past the output limit the middle is punched out and the size still counts it.
  *
- * What is kept of a stream longer than the limit: the first three quarters of the limit and the last quarter. What lies between is never read
- * again, and its whole blocks are given back to the file system.
+ * What is kept of a stream longer than the limit: the first three quarters of the limit and the last quarter. What lies
+ * between is never read again, and its whole blocks are given back to the file system.
  */
 
 #include <stddef.h>
@@ -17,10 +17,10 @@ struct err;
 
 struct spool_file {
 	int fd;
-	uint64_t size;      /* bytes that came */
-	uint64_t limit;     /* kept at most; 0 = all */
-	uint64_t reserved;  /* blocks are there up to this offset, ahead of a stream that is large */
-	uint64_t punched;   /* end of the hole that was made so far; 0 = none */
+	uint64_t size;     /* bytes that came */
+	uint64_t limit;    /* kept at most; 0 = all */
+	uint64_t reserved; /* blocks are there up to this offset, ahead of a stream that is large */
+	uint64_t punched;  /* end of the hole that was made so far; 0 = none */
 };
 
 #define SPOOL_FILE_INIT ((struct spool_file){ .fd = -1 })

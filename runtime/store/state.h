@@ -34,8 +34,8 @@ struct job {
 	struct completion completion;
 	struct job *next;
 	enum job_step (*step)(struct store *s, struct job *j);
-	bool exclusive; /* not beside a job of the side thread */
-	bool makes_room; /* of the writer's: it runs also while settling fails */
+	bool exclusive;   /* not beside a job of the side thread */
+	bool makes_room;  /* of the writer's: it runs also while settling fails */
 	bool keeps_files; /* spool files are not removed while it runs */
 	bool failed;
 	struct err err;
@@ -57,10 +57,10 @@ struct store {
 	uint64_t (*real_us)(void *ctx);
 	void *clock;
 	uint64_t map_bytes, soon_ns, settle_ns;
-	uint64_t journal_bytes;   /* 0 = none is wanted */
+	uint64_t journal_bytes; /* 0 = none is wanted */
 	bool read_only, is_new;
-	bool unnamed;           /* writer thread: the database was renamed into place, and that is not durable yet */
-	uint32_t version;         /* as it was loaded */
+	bool unnamed;     /* writer thread: the database was renamed into place, and that is not durable yet */
+	uint32_t version; /* as it was loaded */
 	int dir_fd, spool_fd, lock_fd, event_fd;
 
 	/* the loop thread's */
@@ -72,7 +72,7 @@ struct store {
 	void *listener_ctx;
 	bool writer_up, side_up;
 	pthread_t writer, side_thread, loop;
-	struct reader held;     /* store_hold's */
+	struct reader held; /* store_hold's */
 	MDB_dbi held_models;
 	unsigned holds;
 
@@ -86,43 +86,43 @@ struct store {
 	pthread_cond_t decided; /* store_flush; side thread */
 	struct store_batch *queue, **queue_tail;
 	size_t undecided, nheld;
-	uint64_t ready_ns;      /* when the queue is due; UINT64_MAX = nothing new in it */
+	uint64_t ready_ns; /* when the queue is due; UINT64_MAX = nothing new in it */
 	struct completion *done, **done_tail;
 	struct job_queue jobs, side;
-	bool keep_files;        /* the side thread copies spool files */
-	bool alone;             /* an exclusive job runs: the side thread waits */
+	bool keep_files; /* the side thread copies spool files */
+	bool alone;      /* an exclusive job runs: the side thread waits */
 	bool stop, side_end, flushing;
 	struct store_stats stats; /* what is counted as it happens */
-	struct layer *layers;   /* acknowledged, not in the database; the newest. The writer alone changes it */
-	struct layer *fresh;    /* the writer's: in the journal, and to be over them when its batches are told of */
-	size_t settling;        /* the transaction that puts them there; SIZE_MAX = none that may have been committed */
-	size_t models_since;    /* `models` are the active ones for transactions from this one on; SIZE_MAX = look it up */
-	uint64_t applied;       /* the newest group that the database has */
-	uint64_t settle_at_ns;  /* when that is due */
-	bool settle_asked;      /* somebody waits for it */
-	bool expecting;         /* a group is about to come */
-	bool owing;             /* it failed, and is tried again */
+	struct layer *layers;     /* acknowledged, not in the database; the newest. The writer alone changes it */
+	struct layer *fresh;      /* the writer's: in the journal, and to be over them when its batches are told of */
+	size_t settling;     /* the transaction that puts them there; SIZE_MAX = none that may have been committed */
+	size_t models_since; /* `models` are the active ones for transactions from this one on; SIZE_MAX = look it up */
+	uint64_t applied;    /* the newest group that the database has */
+	uint64_t settle_at_ns; /* when that is due */
+	bool settle_asked;     /* somebody waits for it */
+	bool expecting;        /* a group is about to come */
+	bool owing;            /* it failed, and is tried again */
 	uint64_t settle_failures;
 	struct err owing_why;
 	char journal_note[160]; /* why there is none */
 
 	atomic_bool full;
 	atomic_bool cancel, closing; /* either: side jobs leave as soon as they can */
-	_Atomic uint64_t first;   /* first kept sequence */
+	_Atomic uint64_t first;      /* first kept sequence */
 
 	/* the writer's */
-	struct tip settled;       /* the newest event of the database */
-	uint64_t applied_there;   /* META_APPLIED as it was loaded */
-	uint64_t ordinal;         /* of the newest group, in the journal or the database or, after a failure, in neither */
+	struct tip settled;     /* the newest event of the database */
+	uint64_t applied_there; /* META_APPLIED as it was loaded */
+	uint64_t ordinal; /* of the newest group, in the journal or the database or, after a failure, in neither */
 	struct journal journal;
 	uint64_t journal_ns, journal_took_ns; /* when it was written to, and how long that took */
-	struct layer *tentative;  /* of a group whose commit is in doubt */
-	struct settling *doubt;   /* that commit */
-	int models;               /* DB_MODELS_A or DB_MODELS_B; set under the mutex */
-	bool spool_suspect;       /* a sync of a spool file has failed once */
-	size_t txn_id;            /* of the last write transaction that was begun */
-	uint64_t retry_ns;        /* when held batches are tried again; 0 = none are */
-	char **unlinks;           /* spool files of expired outputs, to be removed when no backup copies them */
+	struct layer *tentative;              /* of a group whose commit is in doubt */
+	struct settling *doubt;               /* that commit */
+	int models;                           /* DB_MODELS_A or DB_MODELS_B; set under the mutex */
+	bool spool_suspect;                   /* a sync of a spool file has failed once */
+	size_t txn_id;                        /* of the last write transaction that was begun */
+	uint64_t retry_ns;                    /* when held batches are tried again; 0 = none are */
+	char **unlinks; /* spool files of expired outputs, to be removed when no backup copies them */
 	size_t nunlinks;
 	struct space space;
 };
@@ -137,17 +137,15 @@ struct store {
 #define META_USER "u:"
 
 uint64_t store_mono_ns(void);
-static inline bool store_cancelled(struct store *s)
-{
-	return atomic_load(&s->cancel) || atomic_load(&s->closing);
-}
+static inline bool store_cancelled(struct store *s) { return atomic_load(&s->cancel) || atomic_load(&s->closing); }
 /* Any thread: has the loop thread run it. */
 void store_post(struct store *s, struct completion *c);
 void store_post_locked(struct store *s, struct completion *c);
 /* Loop thread: gives a job to the writer or to the side thread. */
 void store_job(struct store *s, struct job *j, bool on_side);
 
-/* store.c: reads floor, newest event and group and the active models from an open database; checks the newest records. */
+/* store.c: reads floor, newest event and group and the active models from an open database; checks the newest records.
+ */
 int store_load(struct store *s, struct db *d, struct err *e);
 
 #endif

@@ -3,9 +3,9 @@
 #include "runtime/store/store.h"
 
 #include "runtime/base/fd.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "runtime/base/hash.h"
 #include "runtime/store/durable.h"
 #include "runtime/store/folder.h"
 #include "runtime/store/pages.h"
@@ -49,8 +49,8 @@ static int check_version(const struct db *d, MDB_txn *txn, uint32_t *ret, struct
 	if (rc < 0)
 		return -1;
 	if (version > STORE_VERSION)
-		return err_set(e, ERR_UNAVAILABLE, "the store is of version %u; this program knows up to version %u", version,
-			       STORE_VERSION);
+		return err_set(e, ERR_UNAVAILABLE, "the store is of version %u; this program knows up to version %u",
+			       version, STORE_VERSION);
 	*ret = version;
 	return 0;
 }
@@ -114,7 +114,8 @@ static int load_txn(struct store *s, struct db *d, MDB_txn *txn, struct err *e)
 	const void *id;
 	size_t n;
 
-	if (check_version(d, txn, &s->version, e) != 0 || db_meta_get(txn, d, META_FLOOR, &floor, sizeof(floor), e) < 0 ||
+	if (check_version(d, txn, &s->version, e) != 0 ||
+	    db_meta_get(txn, d, META_FLOOR, &floor, sizeof(floor), e) < 0 ||
 	    db_meta_get(txn, d, META_MODELS, &models, sizeof(models), e) < 0 ||
 	    db_meta_get(txn, d, META_APPLIED, &applied, sizeof(applied), e) < 0)
 		return -1;
@@ -246,7 +247,8 @@ static int open_database(struct store *s, struct err *e)
 	if (db_open(s->dir, s->map_bytes, flags, &s->db, &empty, e) != 0)
 		return -1;
 	if (s->db.smaller)
-		log_warning("store: the address space allows a map of only %llu MiB", (unsigned long long)(s->db.map_bytes >> 20));
+		log_warning("store: the address space allows a map of only %llu MiB",
+			    (unsigned long long)(s->db.map_bytes >> 20));
 	if (empty && s->read_only)
 		return err_set(e, ERR_NOT_FOUND, "there is no store in '%s'", s->dir);
 	if (empty && make_new(s, e) != 0)
@@ -320,40 +322,19 @@ void store_close(struct store *s)
 
 /* ---- what it is ---- */
 
-const char *store_runtime_id(const struct store *s)
-{
-	return s->runtime_id;
-}
+const char *store_runtime_id(const struct store *s) { return s->runtime_id; }
 
-const struct event_env *store_env(const struct store *s)
-{
-	return &s->env;
-}
+const struct event_env *store_env(const struct store *s) { return &s->env; }
 
-bool store_is_new(const struct store *s)
-{
-	return s->is_new;
-}
+bool store_is_new(const struct store *s) { return s->is_new; }
 
-uint64_t store_last_sequence(const struct store *s)
-{
-	return s->last;
-}
+uint64_t store_last_sequence(const struct store *s) { return s->last; }
 
-uint64_t store_first_sequence(const struct store *s)
-{
-	return atomic_load(&s->first);
-}
+uint64_t store_first_sequence(const struct store *s) { return atomic_load(&s->first); }
 
-size_t store_queued(const struct store *s)
-{
-	return s->pending;
-}
+size_t store_queued(const struct store *s) { return s->pending; }
 
-bool store_full(const struct store *s)
-{
-	return atomic_load(&s->full);
-}
+bool store_full(const struct store *s) { return atomic_load(&s->full); }
 
 /* ---- submit and dispatch ---- */
 
@@ -390,8 +371,8 @@ void store_submit(struct store *s, struct store_batch *b, unsigned flags, store_
 	if (s->writer_up) {
 		writer_enqueue(s, b);
 	} else {
-		b->status = err_set(&b->err, ERR_UNAVAILABLE, s->read_only ? "the store is open for reading only"
-									    : "the store is being closed");
+		b->status = err_set(&b->err, ERR_UNAVAILABLE,
+				    s->read_only ? "the store is open for reading only" : "the store is being closed");
 		store_post(s, &b->completion);
 	}
 }
@@ -420,10 +401,7 @@ void store_post(struct store *s, struct completion *c)
 	pthread_mutex_unlock(&s->mutex);
 }
 
-int store_dispatch_fd(const struct store *s)
-{
-	return s->event_fd;
-}
+int store_dispatch_fd(const struct store *s) { return s->event_fd; }
 
 void store_dispatch(struct store *s)
 {
@@ -485,7 +463,8 @@ void store_job(struct store *s, struct job *j, bool on_side)
 	j->next = NULL;
 	if ((!on_side && !s->writer_up) || atomic_load(&s->closing)) {
 		j->failed = true;
-		err_set(&j->err, ERR_UNAVAILABLE, s->read_only ? "the store is open for reading only" : "the store is being closed");
+		err_set(&j->err, ERR_UNAVAILABLE,
+			s->read_only ? "the store is open for reading only" : "the store is being closed");
 		store_post(s, &j->completion);
 		return;
 	}

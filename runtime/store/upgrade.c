@@ -1,8 +1,8 @@
 /*
- * Version 3 may have groups that are in the journal only, which programs of version 2 would not look for: nothing but the
- * version changes. Version 2 has other keys in the index than version 1 (commit_index_prefix). The table is emptied and
- * filled again from the log, in transactions of a bounded size; the version is written with the last of them, so that
- * an interrupted run starts over.
+ * Version 3 may have groups that are in the journal only, which programs of version 2 would not look for: nothing but
+ * the version changes. Version 2 has other keys in the index than version 1 (commit_index_prefix). The table is emptied
+ * and filled again from the log, in transactions of a bounded size; the version is written with the last of them, so
+ * that an interrupted run starts over.
  */
 
 #include "runtime/store/upgrade.h"
@@ -32,7 +32,8 @@ static int index_event(struct store *s, MDB_txn *txn, uint64_t sequence, struct 
 	if (rc == 0 && record_view(v.mv_data, v.mv_size, sequence, &ev, &why) == 0)
 		return commit_index(&s->db, txn, &ev, e);
 	/* a store with a bad record still opens; `store verify` tells of it */
-	log_error("store: event %llu has no index entries: %s", (unsigned long long)sequence, rc == 0 ? why.message : "it is missing");
+	log_error("store: event %llu has no index entries: %s", (unsigned long long)sequence,
+		  rc == 0 ? why.message : "it is missing");
 	return 0;
 }
 
@@ -56,8 +57,9 @@ int upgrade_store(struct store *s, uint32_t version, struct err *e)
 	if (version == STORE_VERSION)
 		return 0;
 	if (s->read_only)
-		return err_set(e, ERR_UNAVAILABLE, "the store is of version %u: start bailiffd on it once, which makes it version %u", version,
-			       STORE_VERSION);
+		return err_set(e, ERR_UNAVAILABLE,
+			       "the store is of version %u: start bailiffd on it once, which makes it version %u",
+			       version, STORE_VERSION);
 	log_info("store: bringing version %u to version %u", version, STORE_VERSION);
 	while (!done) {
 		MDB_txn *txn;

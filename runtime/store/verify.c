@@ -5,8 +5,8 @@
  * checksum and the chain, every index entry, and a fresh fold of it on top of the retention snapshot, which must give
  * the stored models byte for byte. Then the sealed values. The transaction is given up before the spool files are
  * read, which may take long: chunks are looked up in portions, and one that does not match is only a problem if its row
- * is still there afterwards (its output may have expired meanwhile). What was acknowledged before the call is settled first (side.c);
- * of what came since, and in a store that is open for reading only, the journal must have it all.
+ * is still there afterwards (its output may have expired meanwhile). What was acknowledged before the call is settled
+ * first (side.c); of what came since, and in a store that is open for reading only, the journal must have it all.
  */
 
 #include "runtime/base/fd.h"
@@ -106,8 +106,8 @@ static int check_index(struct verify *y, const struct event_view *ev, struct err
 		kv = db_key_val(&k);
 		rc = mdb_get(y->r.txn, y->r.db->t[DB_INDEX], &kv, &v);
 		if (rc == MDB_NOTFOUND)
-			problem(y, ev->sequence, "event %llu is not in the index of %s", (unsigned long long)ev->sequence,
-				id_field_member((enum id_field)f));
+			problem(y, ev->sequence, "event %llu is not in the index of %s",
+				(unsigned long long)ev->sequence, id_field_member((enum id_field)f));
 		else if (rc != 0)
 			return db_err(e, rc, "read an index");
 	}
@@ -194,7 +194,8 @@ static int check_log(struct verify *y, struct err *e)
 	y->v.last_sequence = tip.sequence;
 	if (y->log_ok && y->index_entries != db_entries(y->r.txn, y->r.db->t[DB_INDEX]))
 		problem(y, 0, "the indexes have %llu entries; the log accounts for %llu",
-			(unsigned long long)db_entries(y->r.txn, y->r.db->t[DB_INDEX]), (unsigned long long)y->index_entries);
+			(unsigned long long)db_entries(y->r.txn, y->r.db->t[DB_INDEX]),
+			(unsigned long long)y->index_entries);
 	return 0;
 }
 
@@ -293,14 +294,16 @@ static int check_sealed(struct verify *y, enum db_table table, const char *what,
 
 static int check_tables(struct verify *y, struct err *e)
 {
-	uint64_t idem = db_entries(y->r.txn, y->r.db->t[DB_IDEM]), times = db_entries(y->r.txn, y->r.db->t[DB_IDEM_TIME]);
+	uint64_t idem = db_entries(y->r.txn, y->r.db->t[DB_IDEM]),
+		 times = db_entries(y->r.txn, y->r.db->t[DB_IDEM_TIME]);
 
 	if (check_sealed(y, DB_META, "meta value", e) != 0 || check_sealed(y, DB_BASE, "snapshot", e) != 0 ||
-	    check_sealed(y, DB_BLOBS, "inline output", e) != 0 || check_sealed(y, DB_IDEM, "idempotency record", e) != 0)
+	    check_sealed(y, DB_BLOBS, "inline output", e) != 0 ||
+	    check_sealed(y, DB_IDEM, "idempotency record", e) != 0)
 		return -1;
 	if (idem != times)
-		problem(y, 0, "there are %llu idempotency records, but %llu in the index of their times", (unsigned long long)idem,
-			(unsigned long long)times);
+		problem(y, 0, "there are %llu idempotency records, but %llu in the index of their times",
+			(unsigned long long)idem, (unsigned long long)times);
 	return 0;
 }
 
@@ -433,8 +436,8 @@ static void check_journal(struct verify *y)
 	same = settles == y->s->stats.settles;
 	pthread_mutex_unlock(&y->s->mutex);
 	if (same && c.head.ordinal < want)
-		problem(y, 0, "the journal ends with group %llu, but group %llu is in no database yet", (unsigned long long)c.head.ordinal,
-			(unsigned long long)want);
+		problem(y, 0, "the journal ends with group %llu, but group %llu is in no database yet",
+			(unsigned long long)c.head.ordinal, (unsigned long long)want);
 }
 
 static enum job_step verify_step(struct store *s, struct job *j)
@@ -464,7 +467,8 @@ static void verify_run(struct store *s, struct completion *c)
 	free(y);
 }
 
-void store_verify(struct store *s, void (*done)(void *ctx, const struct store_verdict *v, const struct err *e), void *ctx)
+void store_verify(struct store *s, void (*done)(void *ctx, const struct store_verdict *v, const struct err *e),
+		  void *ctx)
 {
 	struct verify *y = mem_zalloc(1, sizeof(*y));
 

@@ -3,14 +3,14 @@
  *
  * Batches stand in a queue in the order of submission and become durable in that order, whatever happens. The writer
  * sleeps until the queue is due: at once when a batch must commit now, otherwise when the oldest one has waited long
- * enough for company. It then takes as many as make a group, makes the spool bytes they cite durable first, and then the group
- * (durable.h): it is in the journal, or committed to the database. When nothing has come for some milliseconds, what
- * only the journal has is settled. That is also tried before any upkeep, and at the end; when it fails it is *owed*: nothing is lost,
- * but no new group goes to the journal until it has succeeded.
+ * enough for company. It then takes as many as make a group, makes the spool bytes they cite durable first, and then
+ * the group (durable.h): it is in the journal, or committed to the database. When nothing has come for some
+ * milliseconds, what only the journal has is settled. That is also tried before any upkeep, and at the end; when it
+ * fails it is *owed*: nothing is lost, but no new group goes to the journal until it has succeeded.
  *
  * When a group fails, batches that may be refused are refused. Those that must be written are *held*: they go
- * back to the head of the queue and are tried again, at the latest after a quarter of a second. While any is held nothing may
- * overtake it, so new batches join the held ones or are refused (decide_sift).
+ * back to the head of the queue and are tried again, at the latest after a quarter of a second. While any is held
+ * nothing may overtake it, so new batches join the held ones or are refused (decide_sift).
  *
  * LMDB keeps a failed commit's damage: after a failed meta write every later transaction fails too. So after each
  * failure that is not just lack of room the environment is closed and opened again; the id of its last transaction
@@ -80,7 +80,8 @@ static bool recover(struct store *s, bool in_doubt, const struct err *why)
 	return mdb_env_sync(s->db.env, 1) == 0;
 }
 
-int writer_txn(struct store *s, int (*fn)(struct store *s, MDB_txn *txn, void *ctx, struct err *e), void *ctx, struct err *e)
+int writer_txn(struct store *s, int (*fn)(struct store *s, MDB_txn *txn, void *ctx, struct err *e), void *ctx,
+	       struct err *e)
 {
 	uint64_t start = store_mono_ns();
 	bool in_doubt = false;
@@ -247,7 +248,8 @@ static void settle_if_due(struct store *s, bool due)
 }
 
 /* Makes cited bytes durable; the group is cut before a batch where that fails. */
-static struct store_batch *prepare(struct store *s, struct store_batch *group, struct store_batch **ret_failed, struct err *e)
+static struct store_batch *prepare(struct store *s, struct store_batch *group, struct store_batch **ret_failed,
+				   struct err *e)
 {
 	struct chunk_syncs syncs = { 0 };
 	struct store_batch **at = &group;
@@ -338,13 +340,11 @@ static bool queue_due(const struct store *s, uint64_t now)
 {
 	if (!s->queue)
 		return false;
-	return s->stop || s->ready_ns <= now || (s->flushing && s->ready_ns != UINT64_MAX) || (s->retry_ns && s->retry_ns <= now);
+	return s->stop || s->ready_ns <= now || (s->flushing && s->ready_ns != UINT64_MAX) ||
+	       (s->retry_ns && s->retry_ns <= now);
 }
 
-static bool job_due(const struct store *s)
-{
-	return s->jobs.head && !(s->jobs.head->exclusive && s->side.busy);
-}
+static bool job_due(const struct store *s) { return s->jobs.head && !(s->jobs.head->exclusive && s->side.busy); }
 
 /* Called and returns with the mutex held. */
 static enum work wait_for_work(struct store *s, bool after_group)
@@ -387,7 +387,8 @@ static enum work wait_for_work(struct store *s, bool after_group)
 		if (until == UINT64_MAX) {
 			pthread_cond_wait(&s->wake, &s->mutex);
 		} else {
-			struct timespec ts = { .tv_sec = (time_t)(until / 1000000000u), .tv_nsec = (long)(until % 1000000000u) };
+			struct timespec ts = { .tv_sec = (time_t)(until / 1000000000u),
+					       .tv_nsec = (long)(until % 1000000000u) };
 			pthread_cond_timedwait(&s->wake, &s->mutex, &ts);
 		}
 	}
@@ -471,7 +472,8 @@ static void *writer_main(void *arg)
 	}
 	settle_if_due(s, true);
 	if (s->layers)
-		log_warning("store: %u groups stay in the journal; the next start puts them into the database", s->layers->depth);
+		log_warning("store: %u groups stay in the journal; the next start puts them into the database",
+			    s->layers->depth);
 	remove_expired(s);
 	return NULL;
 }

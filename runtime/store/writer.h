@@ -12,7 +12,8 @@ void writer_enqueue(struct store *s, struct store_batch *b);
 void writer_expect(struct store *s);
 
 /* For jobs: a transaction with the ballast as last resort; after a failure the environment is fresh. */
-int writer_txn(struct store *s, int (*fn)(struct store *s, MDB_txn *txn, void *ctx, struct err *e), void *ctx, struct err *e);
+int writer_txn(struct store *s, int (*fn)(struct store *s, MDB_txn *txn, void *ctx, struct err *e), void *ctx,
+	       struct err *e);
 /* Closes the environment when no reader is left, runs `between` (may be NULL), opens it again. */
 int writer_reopen(struct store *s, int (*between)(struct store *s, struct err *e), struct err *e);
 

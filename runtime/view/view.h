@@ -21,38 +21,39 @@ struct models;
 struct store;
 
 enum view_kind {
-	VIEW_RUNTIME = 1,        /* id "runtime": the system session's ids, start counts, last reconstruction */
-	VIEW_SESSION = 2,        /* sessionId */
-	VIEW_THREAD = 3,         /* threadId */
-	VIEW_TURN = 4,           /* turnId */
-	VIEW_PROCESS = 5,        /* processId */
-	VIEW_OUTPUT = 6,         /* outputRef: owner, mediaType, encoding, bytes, truncated, omitted range, expired */
-	VIEW_PREVIEW = 7,        /* outputRef: the stream's first bytes; apart, so that counting bytes stays cheap */
-	VIEW_QUEUE = 40,         /* threadId, while turns wait there or the queue is held */
-	VIEW_TOOL_CALL = 41,     /* toolCallId */
-	VIEW_ACTION = 42,        /* actionId */
-	VIEW_TURN_STEP = 43,     /* "<turnId>/<stepId>": one step of a turn, a small document */
-	VIEW_VIOLATION = 8,      /* processId: what its sandbox refused; apart, since a flood rewrites it every second */
+	VIEW_RUNTIME = 1,    /* id "runtime": the system session's ids, start counts, last reconstruction */
+	VIEW_SESSION = 2,    /* sessionId */
+	VIEW_THREAD = 3,     /* threadId */
+	VIEW_TURN = 4,       /* turnId */
+	VIEW_PROCESS = 5,    /* processId */
+	VIEW_OUTPUT = 6,     /* outputRef: owner, mediaType, encoding, bytes, truncated, omitted range, expired */
+	VIEW_PREVIEW = 7,    /* outputRef: the stream's first bytes; apart, so that counting bytes stays cheap */
+	VIEW_QUEUE = 40,     /* threadId, while turns wait there or the queue is held */
+	VIEW_TOOL_CALL = 41, /* toolCallId */
+	VIEW_ACTION = 42,    /* actionId */
+	VIEW_TURN_STEP = 43, /* "<turnId>/<stepId>": one step of a turn, a small document */
+	VIEW_VIOLATION = 8,  /* processId: what its sandbox refused; apart, since a flood rewrites it every second */
 	/* lists: id "<owner>/<member>", document {} */
 	VIEW_SESSION_THREAD = 16,
-	VIEW_THREAD_TURN = 17,   /* "<threadId>/~<its place, 20 digits>/<turnId>" (view_turn.c) */
+	VIEW_THREAD_TURN = 17, /* "<threadId>/~<its place, 20 digits>/<turnId>" (view_turn.c) */
 	VIEW_TURN_PROCESS = 18,
 	VIEW_SESSION_PROCESS = 19,
-	VIEW_LIVE_PROCESS = 20,  /* id processId, while it has no terminal event: what recovery looks at */
-	VIEW_LIVE_TURN = 21,     /* id turnId, while it has not ended */
-	VIEW_PROCESS_DIFF = 24,  /* "<processId>/<outputRef>": diffs of what a copy-on-write run changed, until they expire */
-	VIEW_COW_PROCESS = 25,   /* id processId, while changes of its run may be kept */
-	VIEW_COST = 64,          /* view_money.h says how their ids are made */
+	VIEW_LIVE_PROCESS = 20, /* id processId, while it has no terminal event: what recovery looks at */
+	VIEW_LIVE_TURN = 21,    /* id turnId, while it has not ended */
+	VIEW_PROCESS_DIFF =
+		24, /* "<processId>/<outputRef>": diffs of what a copy-on-write run changed, until they expire */
+	VIEW_COW_PROCESS = 25, /* id processId, while changes of its run may be kept */
+	VIEW_COST = 64,        /* view_money.h says how their ids are made */
 	VIEW_LIMIT = 65,
-	VIEW_ROUTING = 66,       /* turnId or threadId */
-	VIEW_MODEL_REQUEST = 67, /* sessionId/modelRequestId */
+	VIEW_ROUTING = 66,           /* turnId or threadId */
+	VIEW_MODEL_REQUEST = 67,     /* sessionId/modelRequestId */
 	VIEW_TURN_OPEN_REQUEST = 68, /* "<turnId>/<modelRequestId>", while it has not ended */
-	VIEW_CHANNEL = 70,       /* channelId */
+	VIEW_CHANNEL = 70,           /* channelId */
 	VIEW_SESSION_CHANNEL = 71,
-	VIEW_LIVE_CHANNEL = 72,  /* id channelId, while it is connected */
-	VIEW_PEER_TASK = 73,     /* "<channelId>/<remoteTaskId>" */
-	VIEW_TASK_PEER = 74,     /* "<taskId>/<channelId>/<remoteTaskId>" */
-	VIEW_SUBAGENT = 120,      /* subagentId */
+	VIEW_LIVE_CHANNEL = 72, /* id channelId, while it is connected */
+	VIEW_PEER_TASK = 73,    /* "<channelId>/<remoteTaskId>" */
+	VIEW_TASK_PEER = 74,    /* "<taskId>/<channelId>/<remoteTaskId>" */
+	VIEW_SUBAGENT = 120,    /* subagentId */
 	VIEW_SESSION_SUBAGENT = 121,
 	VIEW_THREAD_SUBAGENT = 122, /* by the parent's thread */
 	VIEW_TASK_SUBAGENT = 123,
@@ -60,51 +61,51 @@ enum view_kind {
 	VIEW_TURN_TOOL_CALL = 44,
 	VIEW_LIVE_TOOL_CALL = 45, /* id toolCallId, while it has not ended */
 	VIEW_THREAD_ACTION = 46,
-	VIEW_OPEN_ACTION = 47,   /* "<threadId>/<actionId>", while nobody has answered */
-	VIEW_TURN_OPEN_ACTION = 48, /* "<turnId>/<actionId>", likewise */
-	VIEW_TURN_OPEN_CALL = 49, /* "<turnId>/<toolCallId>", while it has not ended */
-	VIEW_TIMED_ACTION = 50,  /* "<expiresAt in microseconds, 20 digits>/<actionId>", while open */
-	VIEW_EVIDENCE = 100,     /* evidenceId (view_evidence.h) */
-	VIEW_OWNER_EVIDENCE = 101, /* "<session, thread, turn or task id>/<evidenceId>" */
-	VIEW_EVIDENCE_CONTENT = 102, /* "<sessionId>/<sha256>" */
-	VIEW_TRIAL = 103,        /* trialId */
-	VIEW_BENCHMARK_KNOWN = 104, /* view_benchmark_key says how their ids are made */
-	VIEW_RUN_TRIAL = 105,    /* "<runId>/<trialId>", while the trial has not ended */
+	VIEW_OPEN_ACTION = 47,          /* "<threadId>/<actionId>", while nobody has answered */
+	VIEW_TURN_OPEN_ACTION = 48,     /* "<turnId>/<actionId>", likewise */
+	VIEW_TURN_OPEN_CALL = 49,       /* "<turnId>/<toolCallId>", while it has not ended */
+	VIEW_TIMED_ACTION = 50,         /* "<expiresAt in microseconds, 20 digits>/<actionId>", while open */
+	VIEW_EVIDENCE = 100,            /* evidenceId (view_evidence.h) */
+	VIEW_OWNER_EVIDENCE = 101,      /* "<session, thread, turn or task id>/<evidenceId>" */
+	VIEW_EVIDENCE_CONTENT = 102,    /* "<sessionId>/<sha256>" */
+	VIEW_TRIAL = 103,               /* trialId */
+	VIEW_BENCHMARK_KNOWN = 104,     /* view_benchmark_key says how their ids are made */
+	VIEW_RUN_TRIAL = 105,           /* "<runId>/<trialId>", while the trial has not ended */
 	VIEW_CONFIGURATION_TRIAL = 106, /* view_trial_key */
-	VIEW_COMPARISON = 107,   /* "<sessionId>/<baseline>/<candidate>": the latest */
-	VIEW_HOOK = 52,          /* processId of a hook, while it runs */
-	VIEW_SESSION_GRANT = 51, /* "<sessionId>/<binding>": what a person allowed for the session */
-	VIEW_SESSION_TRACE = 108, /* "<sessionId>/<traceId>": of its turns */
-	VIEW_HISTORY = 110,      /* threadId: compactions and rollbacks */
-	VIEW_ROLLED_BACK = 111,  /* "<threadId>/<turnId>" */
-	VIEW_OPEN_HISTORY = 112, /* id threadId, while a compaction or rollback is under way */
-	VIEW_ARTIFACT = 113,     /* "<sessionId>/<artifactId or path>" */
+	VIEW_COMPARISON = 107,          /* "<sessionId>/<baseline>/<candidate>": the latest */
+	VIEW_HOOK = 52,                 /* processId of a hook, while it runs */
+	VIEW_SESSION_GRANT = 51,        /* "<sessionId>/<binding>": what a person allowed for the session */
+	VIEW_SESSION_TRACE = 108,       /* "<sessionId>/<traceId>": of its turns */
+	VIEW_HISTORY = 110,             /* threadId: compactions and rollbacks */
+	VIEW_ROLLED_BACK = 111,         /* "<threadId>/<turnId>" */
+	VIEW_OPEN_HISTORY = 112,        /* id threadId, while a compaction or rollback is under way */
+	VIEW_ARTIFACT = 113,            /* "<sessionId>/<artifactId or path>" */
 	VIEW_ENDED_PROCESS = 22, /* id "<sequence of its end, 20 digits>/<processId>", until its outputs expired */
 	/* tasks and jobs (view_task.h, view_job.h) */
-	VIEW_TASK = 80,          /* taskId */
-	VIEW_TASK_ATTEMPT = 81,  /* "<taskId>/<number, 6 digits>" */
-	VIEW_TASK_EDGE = 82,     /* "<taskId>/<kind>/<targetId>" */
-	VIEW_TASK_COUNT = 83,    /* "s/<sessionId>" or "t/<threadId>": how many tasks have each status */
-	VIEW_SESSION_TASK = 84,  /* lists */
+	VIEW_TASK = 80,         /* taskId */
+	VIEW_TASK_ATTEMPT = 81, /* "<taskId>/<number, 6 digits>" */
+	VIEW_TASK_EDGE = 82,    /* "<taskId>/<kind>/<targetId>" */
+	VIEW_TASK_COUNT = 83,   /* "s/<sessionId>" or "t/<threadId>": how many tasks have each status */
+	VIEW_SESSION_TASK = 84, /* lists */
 	VIEW_THREAD_TASK = 85,
-	VIEW_LIVE_TASK = 86,     /* id taskId, while it has not ended */
-	VIEW_BLOCKED_TASK = 87,  /* "<sessionId>/<taskId>", while it waits or is blocked */
-	VIEW_TASK_QUEUE = 88,    /* "<queuedAt, 20 digits>/<taskId>", while only the parallel limit holds it */
-	VIEW_TASK_SLOT = 89,     /* id taskId, while the supervisor runs an attempt of it */
-	VIEW_TASK_ACTION = 90,   /* "<taskId>/<actionId>", while that is not resolved */
-	VIEW_JOB = 91,           /* jobId */
-	VIEW_JOB_ITEM = 92,      /* "<jobId>/<itemId>", once it was begun */
-	VIEW_LIVE_JOB = 93,      /* id jobId, while it has not ended */
-	VIEW_TASK_JOB = 94,      /* "<taskId>/<jobId>" */
+	VIEW_LIVE_TASK = 86,    /* id taskId, while it has not ended */
+	VIEW_BLOCKED_TASK = 87, /* "<sessionId>/<taskId>", while it waits or is blocked */
+	VIEW_TASK_QUEUE = 88,   /* "<queuedAt, 20 digits>/<taskId>", while only the parallel limit holds it */
+	VIEW_TASK_SLOT = 89,    /* id taskId, while the supervisor runs an attempt of it */
+	VIEW_TASK_ACTION = 90,  /* "<taskId>/<actionId>", while that is not resolved */
+	VIEW_JOB = 91,          /* jobId */
+	VIEW_JOB_ITEM = 92,     /* "<jobId>/<itemId>", once it was begun */
+	VIEW_LIVE_JOB = 93,     /* id jobId, while it has not ended */
+	VIEW_TASK_JOB = 94,     /* "<taskId>/<jobId>" */
 	VIEW_SESSION_JOB = 95,
-	VIEW_JOB_RUNNING = 96,   /* "<jobId>/<itemId>" */
-	VIEW_JOB_AGAIN = 97,     /* "<jobId>/<due, 20 digits>/<itemId>": begun before, and to be begun again */
-	VIEW_JOB_PROCESS = 98,   /* processId, while it works on an item: which one */
+	VIEW_JOB_RUNNING = 96, /* "<jobId>/<itemId>" */
+	VIEW_JOB_AGAIN = 97,   /* "<jobId>/<due, 20 digits>/<itemId>": begun before, and to be begun again */
+	VIEW_JOB_PROCESS = 98, /* processId, while it works on an item: which one */
 };
 
 /*
- * Of the folds: another number than a store's models were made with, and the log is folded again before anything is read. Raise it
- * whenever the same events would give other documents.
+ * Of the folds: another number than a store's models were made with, and the log is folded again before anything is
+ * read. Raise it whenever the same events would give other documents.
  */
 #define VIEW_VERSION "6"
 
@@ -124,47 +125,52 @@ uint64_t view_violation_count(struct store *s, const char *process_id);
 int view_process(struct store *s, uint32_t uid, const char *process_id, struct buf *out, struct err *e);
 struct view_process_query {
 	const char *session_id, *task_id, *status; /* NULL = any */
-	const char *match;                         /* NULL, or what a person typed: a prefix of the id, with or without "proc_", or its last ≥ 4 characters */
-	const char *except;                        /* NULL, or a program whose processes are left out */
+	const char *match; /* NULL, or what a person typed: a prefix of the id, with or without "proc_", or its last ≥ 4
+			      characters */
+	const char *except; /* NULL, or a program whose processes are left out */
 	bool live_only;
-	unsigned limit;                            /* 1 … 1000 */
-	const char *cursor;                        /* NULL = newest first from the start */
+	unsigned limit;     /* 1 … 1000 */
+	const char *cursor; /* NULL = newest first from the start */
 };
 /*
- * {"processes":[…],"nextCursor"?:…}, newest first, without the outputs' previews. A page may hold fewer than `limit` and
- * still have a nextCursor: one call looks at a bounded number of documents.
+ * {"processes":[…],"nextCursor"?:…}, newest first, without the outputs' previews. A page may hold fewer than `limit`
+ * and still have a nextCursor: one call looks at a bounded number of documents.
  */
 int view_processes(struct store *s, uint32_t uid, const struct view_process_query *q, struct buf *out, struct err *e);
 
 /*
- * What is kept of a session and of all that belongs to it, for session.expired: fn is called for each document. 0; 1 = something of it still goes
- * on (what fn was told counts for nothing); −1.
+ * What is kept of a session and of all that belongs to it, for session.expired: fn is called for each document. 0; 1 =
+ * something of it still goes on (what fn was told counts for nothing); −1.
  */
-int view_session_documents(struct store *s, const char *session_id, bool (*fn)(void *ctx, uint8_t kind, const char *id), void *ctx, struct err *e);
+int view_session_documents(struct store *s, const char *session_id, bool (*fn)(void *ctx, uint8_t kind, const char *id),
+			   void *ctx, struct err *e);
 
 int view_sessions(struct store *s, uint32_t uid, unsigned limit, const char *cursor, struct buf *out, struct err *e);
 /*
  * The session snapshot of the specification (valid under the public and the stricter profile's schema): the latest
- * `limit` threads (of each the latest VIEW_WINDOW turns) below thread id `before`; `historyCursor` is the next `before`.
+ * `limit` threads (of each the latest VIEW_WINDOW turns) below thread id `before`; `historyCursor` is the next
+ * `before`.
  */
 #define VIEW_WINDOW 50u
 struct view_window {
-	unsigned limit;          /* 1 … VIEW_WINDOW */
-	const char *before;      /* NULL = from the newest */
+	unsigned limit;     /* 1 … VIEW_WINDOW */
+	const char *before; /* NULL = from the newest */
 };
-int view_session(struct store *s, uint32_t uid, const char *session_id, const struct view_window *w, struct buf *out, struct err *e);
+int view_session(struct store *s, uint32_t uid, const char *session_id, const struct view_window *w, struct buf *out,
+		 struct err *e);
 /*
- * The thread element plus sessionId, runtimeId, schemaVersion, updatedAt. With a window its turns are the latest `limit` (1 …
- * VIEW_TURNS_MAX) below turn id `before`, newest first; without one the latest VIEW_WINDOW, oldest first. `historyCursor`, where there are
- * older turns, is the next `before`. A page ends early when it gets long.
+ * The thread element plus sessionId, runtimeId, schemaVersion, updatedAt. With a window its turns are the latest
+ * `limit` (1 … VIEW_TURNS_MAX) below turn id `before`, newest first; without one the latest VIEW_WINDOW, oldest first.
+ * `historyCursor`, where there are older turns, is the next `before`. A page ends early when it gets long.
  */
 #define VIEW_TURNS_MAX 1000u
-int view_thread(struct store *s, uint32_t uid, const char *thread_id, const struct view_window *w, struct buf *out, struct err *e);
+int view_thread(struct store *s, uint32_t uid, const char *thread_id, const struct view_window *w, struct buf *out,
+		struct err *e);
 
 struct view_action_query {
 	const char *status, *session_id, *thread_id, *turn_id, *task_id; /* NULL = any */
-	unsigned limit;                            /* 1 … 1000 */
-	const char *cursor;                        /* NULL = newest first from the start */
+	unsigned limit;                                                  /* 1 … 1000 */
+	const char *cursor;                                              /* NULL = newest first from the start */
 };
 /* {"actions":[…],"nextCursor"?:…}, newest first; as for processes a page may hold fewer than `limit`. */
 int view_actions(struct store *s, uint32_t uid, const struct view_action_query *q, struct buf *out, struct err *e);
@@ -172,27 +178,30 @@ int view_actions(struct store *s, uint32_t uid, const struct view_action_query *
 int view_queue_snapshot(struct store *s, uint32_t uid, const char *thread_id, struct buf *out, struct err *e);
 
 /*
- * What wait_process answers: {processId, status, exitCode?, signal?, durationMs?, timedOut, outputs, usage?, violations, …}.
- * `timed_out` is the waiter's, not the process's.
+ * What wait_process answers: {processId, status, exitCode?, signal?, durationMs?, timedOut, outputs, usage?,
+ * violations, …}. `timed_out` is the waiter's, not the process's.
  */
-int view_wait_result(struct store *s, uint32_t uid, const char *process_id, bool timed_out, struct buf *out, struct err *e);
+int view_wait_result(struct store *s, uint32_t uid, const char *process_id, bool timed_out, struct buf *out,
+		     struct err *e);
 
 /*
  * What recovery starts from: every process without a terminal event and every turn that has not ended, oldest id
  * first, with its document: a process as view_process gives it (with what process.started said verbatim: startTime,
  * bootId, startedBootNs, stdin, stderr, keepTree, onDisconnect, planHash, limits, outputRefs; stdinClosed; and
- * outputs.<stream>.bytes, the bytes cited so far), a turn as it is kept. fn returns false to stop; it may use the store.
+ * outputs.<stream>.bytes, the bytes cited so far), a turn as it is kept. fn returns false to stop; it may use the
+ * store.
  */
 typedef bool (*view_each_fn)(void *ctx, const char *id, const char *json, size_t len);
 int view_live_processes(struct store *s, view_each_fn fn, void *ctx, struct err *e);
 int view_live_turns(struct store *s, view_each_fn fn, void *ctx, struct err *e);
 /* The system session, its first thread and its system turn. 0 found, 1 not there yet, −1 failure. */
 int view_system_ids(struct store *s, char session[72], char thread[72], char turn[72], struct err *e);
-/* The runtime's own document (system ids, how often state was reconstructed, and the last time's counts). 0 / 1 / −1. */
+/* The runtime's own document (system ids, how often state was reconstructed, and the last time's counts). 0 / 1 / −1.
+ */
 int view_runtime(struct store *s, struct buf *out, struct err *e);
 /*
- * Outputs that retention may remove: not expired, of processes that ended below `floor`, oldest end first, at most `limit`
- * processes' in one call (call again once output.expired is written for them).
+ * Outputs that retention may remove: not expired, of processes that ended below `floor`, oldest end first, at most
+ * `limit` processes' in one call (call again once output.expired is written for them).
  */
 struct view_expirable {
 	char output_ref[72], process_id[72], session_id[72], thread_id[72], turn_id[72], task_id[72];
@@ -203,28 +212,48 @@ int view_expirable_outputs(struct store *s, uint64_t floor, unsigned limit,
 			   bool (*fn)(void *ctx, const struct view_expirable *x), void *ctx, struct err *e);
 
 /* What the engine asks before it acts. 0 found, 1 not there (or not this uid's), −1 failure. */
-struct view_session_brief { uint32_t uid; char first_thread[72]; char system_turn[72]; }; /* system_turn: "" until there is one */
-int view_session_brief(struct store *s, uint32_t uid, const char *session_id, struct view_session_brief *ret, struct err *e);
-struct view_thread_brief { uint32_t uid; char session_id[72]; char active_turn[72]; char status[16]; };
-int view_thread_brief(struct store *s, uint32_t uid, const char *thread_id, struct view_thread_brief *ret, struct err *e);
-struct view_turn_brief { uint32_t uid; char session_id[72]; char thread_id[72]; char task_id[72]; bool started, ending, ended; };
+struct view_session_brief {
+	uint32_t uid;
+	char first_thread[72];
+	char system_turn[72];
+}; /* system_turn: "" until there is one */
+int view_session_brief(struct store *s, uint32_t uid, const char *session_id, struct view_session_brief *ret,
+		       struct err *e);
+struct view_thread_brief {
+	uint32_t uid;
+	char session_id[72];
+	char active_turn[72];
+	char status[16];
+};
+int view_thread_brief(struct store *s, uint32_t uid, const char *thread_id, struct view_thread_brief *ret,
+		      struct err *e);
+struct view_turn_brief {
+	uint32_t uid;
+	char session_id[72];
+	char thread_id[72];
+	char task_id[72];
+	bool started, ending, ended;
+};
 int view_turn_brief(struct store *s, uint32_t uid, const char *turn_id, struct view_turn_brief *ret, struct err *e);
 struct view_process_brief {
 	uint32_t uid;
 	char session_id[72], thread_id[72], turn_id[72], task_id[72], tool_call_id[72]; /* "" = none */
-	bool cow, started, ended;    /* cow: it ran on copies of its write roots */
+	bool cow, started, ended; /* cow: it ran on copies of its write roots */
 	uint64_t end_sequence;
 };
-int view_process_brief(struct store *s, uint32_t uid, const char *process_id, struct view_process_brief *ret, struct err *e);
+int view_process_brief(struct store *s, uint32_t uid, const char *process_id, struct view_process_brief *ret,
+		       struct err *e);
 /* Copy-on-write runs whose changes may still be kept: all (floor 0), or those that ended below `floor`. */
-int view_cow_processes(struct store *s, uint64_t floor, bool (*fn)(void *ctx, const char *process_id), void *ctx, struct err *e);
+int view_cow_processes(struct store *s, uint64_t floor, bool (*fn)(void *ctx, const char *process_id), void *ctx,
+		       struct err *e);
 struct view_output_brief {
 	uint32_t uid;
 	char process_id[72];
-	uint64_t bytes;              /* cited so far by committed events */
+	uint64_t bytes;                    /* cited so far by committed events */
 	uint64_t omitted_from, omitted_to; /* equal = nothing left out */
-	bool expired, ended;         /* ended: the stream is complete */
+	bool expired, ended;               /* ended: the stream is complete */
 };
-int view_output_brief(struct store *s, uint32_t uid, const char *output_ref, struct view_output_brief *ret, struct err *e);
+int view_output_brief(struct store *s, uint32_t uid, const char *output_ref, struct view_output_brief *ret,
+		      struct err *e);
 
 #endif

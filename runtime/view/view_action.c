@@ -8,8 +8,8 @@
 static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_ID, action_doc, actionId),
 	VIEW_FIELD(VIEW_ID, action_doc, actionType),
-	VIEW_FIELD(VIEW_ID, action_doc, status),           /* pending, resolved, timed_out, cancelled */
-	VIEW_FIELD(VIEW_ID, action_doc, kind),             /* what goes on when it is answered (action_kinds.def) */
+	VIEW_FIELD(VIEW_ID, action_doc, status), /* pending, resolved, timed_out, cancelled */
+	VIEW_FIELD(VIEW_ID, action_doc, kind),   /* what goes on when it is answered (action_kinds.def) */
 	VIEW_FIELD(VIEW_JSON, action_doc, prompt),
 	VIEW_FIELD(VIEW_JSON, action_doc, schema),
 	VIEW_FIELD(VIEW_JSON, action_doc, decisions),
@@ -26,7 +26,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_JSON, action_doc, response),
 	VIEW_FIELD(VIEW_JSON, action_doc, resolvedScope),
 	VIEW_FIELD(VIEW_JSON, action_doc, requestedBy),
-	VIEW_FIELD(VIEW_JSON, action_doc, continuation),   /* its kind's own */
+	VIEW_FIELD(VIEW_JSON, action_doc, continuation), /* its kind's own */
 	VIEW_FIELD(VIEW_ID, action_doc, sessionId),
 	VIEW_FIELD(VIEW_ID, action_doc, threadId),
 	VIEW_FIELD(VIEW_ID, action_doc, turnId),
@@ -43,7 +43,9 @@ const char *view_action_waiting(struct jval type)
 	static const struct {
 		const char *type, *status;
 	} rows[] = {
-		{ "permission", "waiting_permission" }, { "approval", "waiting_permission" }, { "plan", "waiting_permission" },
+		{ "permission", "waiting_permission" },
+		{ "approval", "waiting_permission" },
+		{ "plan", "waiting_permission" },
 		{ "resource", "waiting_resource" },
 	};
 
@@ -64,9 +66,12 @@ static int load(struct models *m, const struct event_view *ev, struct action_doc
 		enum id_field id;
 		size_t offset;
 	} ids[] = {
-		{ ID_SESSION, offsetof(struct action_doc, sessionId) }, { ID_THREAD, offsetof(struct action_doc, threadId) },
-		{ ID_TURN, offsetof(struct action_doc, turnId) },       { ID_STEP, offsetof(struct action_doc, stepId) },
-		{ ID_TASK, offsetof(struct action_doc, taskId) },       { ID_PROCESS, offsetof(struct action_doc, processId) },
+		{ ID_SESSION, offsetof(struct action_doc, sessionId) },
+		{ ID_THREAD, offsetof(struct action_doc, threadId) },
+		{ ID_TURN, offsetof(struct action_doc, turnId) },
+		{ ID_STEP, offsetof(struct action_doc, stepId) },
+		{ ID_TASK, offsetof(struct action_doc, taskId) },
+		{ ID_PROCESS, offsetof(struct action_doc, processId) },
 		{ ID_TOOL_CALL, offsetof(struct action_doc, toolCallId) },
 	};
 	char id[VIEW_ID_MAX];
@@ -115,7 +120,8 @@ int view_action_on_required(struct models *m, const struct event_view *ev, struc
 
 int view_action_on_resolved(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval payload = event_payload(ev), status = event_member(ev, "status"), scope = jval_get(payload, "scope");
+	struct jval payload = event_payload(ev), status = event_member(ev, "status"),
+		    scope = jval_get(payload, "scope");
 	char due[VIEW_ENDED_KEY_MAX];
 	struct action_doc d;
 	int r = load(m, ev, &d, e);

@@ -11,12 +11,12 @@
 
 static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_ID, trial_doc, trialId),
-	VIEW_FIELD(VIEW_ID, trial_doc, status),            /* running, completed, failed */
+	VIEW_FIELD(VIEW_ID, trial_doc, status), /* running, completed, failed */
 	VIEW_FIELD(VIEW_ID, trial_doc, datasetId),
 	VIEW_FIELD(VIEW_ID, trial_doc, datasetVersion),
 	VIEW_FIELD(VIEW_ID, trial_doc, configurationId),
 	VIEW_FIELD(VIEW_ID, trial_doc, role),
-	VIEW_FIELD(VIEW_ID, trial_doc, benchmarkTaskId),   /* as the dataset calls it */
+	VIEW_FIELD(VIEW_ID, trial_doc, benchmarkTaskId), /* as the dataset calls it */
 	VIEW_FIELD(VIEW_JSON, trial_doc, benchmark),
 	VIEW_FIELD(VIEW_JSON, trial_doc, refs),
 	VIEW_FIELD(VIEW_JSON, trial_doc, timeoutSec),
@@ -29,7 +29,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_JSON, trial_doc, details),
 	VIEW_FIELD(VIEW_JSON, trial_doc, verifier),
 	VIEW_FIELD(VIEW_JSON, trial_doc, verifierStatus),
-	VIEW_FIELD(VIEW_UINT, trial_doc, rewards),         /* how often one was recorded; the last counts */
+	VIEW_FIELD(VIEW_UINT, trial_doc, rewards), /* how often one was recorded; the last counts */
 	VIEW_FIELD(VIEW_ID, trial_doc, packRef),
 	VIEW_FIELD(VIEW_ID, trial_doc, trajectoryRef),
 	VIEW_FIELD(VIEW_TIME, trial_doc, startedAt),
@@ -50,16 +50,19 @@ static const struct view_field comparison_fields[] = {
 	VIEW_FIELD(VIEW_JSON, comparison_doc, comparison),
 	VIEW_FIELD(VIEW_TIME, comparison_doc, comparedAt),
 };
-const struct view_shape comparison_shape = { VIEW_COMPARISON, sizeof(struct comparison_doc), comparison_fields, countof(comparison_fields) };
+const struct view_shape comparison_shape = { VIEW_COMPARISON, sizeof(struct comparison_doc), comparison_fields,
+					     countof(comparison_fields) };
 
-void view_trial_key(uint32_t uid, const char *dataset, const char *configuration, const char *trial, char ret[VIEW_TRIAL_KEY])
+void view_trial_key(uint32_t uid, const char *dataset, const char *configuration, const char *trial,
+		    char ret[VIEW_TRIAL_KEY])
 {
 	snprintf(ret, VIEW_TRIAL_KEY, "%u/%.64s/%.64s/%.64s", uid, dataset, configuration, trial ? trial : "");
 }
 
 void view_benchmark_key(const char *session, char what, const char *id, const char *version, char ret[VIEW_TRIAL_KEY])
 {
-	snprintf(ret, VIEW_TRIAL_KEY, "%.64s/%c/%.64s%s%.64s", session, what, id, version ? "@" : "", version ? version : "");
+	snprintf(ret, VIEW_TRIAL_KEY, "%.64s/%c/%.64s%s%.64s", session, what, id, version ? "@" : "",
+		 version ? version : "");
 }
 
 static int put(struct models *m, enum view_kind kind, const char *key, struct err *e)
@@ -67,7 +70,8 @@ static int put(struct models *m, enum view_kind kind, const char *key, struct er
 	return models_put(m, (uint8_t)kind, key, strlen(key), "{}", 2, e);
 }
 
-static int put_known(struct models *m, const struct event_view *ev, char what, const char *id_member, const char *version_member, struct err *e)
+static int put_known(struct models *m, const struct event_view *ev, char what, const char *id_member,
+		     const char *version_member, struct err *e)
 {
 	struct jval b = event_member(ev, "benchmark");
 	char session[VIEW_ID_MAX], id[VIEW_ID_MAX] = "", version[VIEW_ID_MAX] = "", key[VIEW_TRIAL_KEY];
@@ -236,7 +240,9 @@ int view_benchmark_summary(struct store *s, const char *session_id, struct jw *w
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
 	char prefix[VIEW_ID_MAX + 4];
-	const struct view_ids_query q = { .kind = VIEW_BENCHMARK_KNOWN, .prefix = prefix, .descending = true, .max = SHOWN_MAX };
+	const struct view_ids_query q = {
+		.kind = VIEW_BENCHMARK_KNOWN, .prefix = prefix, .descending = true, .max = SHOWN_MAX
+	};
 
 	snprintf(prefix, sizeof(prefix), "%.64s/t/", session_id);
 	int more = view_ids(s, &q, &ids, NULL, e);

@@ -6,12 +6,10 @@
 #include "runtime/base/err.h"
 #include "runtime/store/store.h"
 
-static bool visible(uint32_t uid, uint64_t owner)
-{
-	return uid == VIEW_ANY_UID || owner == uid;
-}
+static bool visible(uint32_t uid, uint64_t owner) { return uid == VIEW_ANY_UID || owner == uid; }
 
-int view_session_brief(struct store *s, uint32_t uid, const char *session_id, struct view_session_brief *ret, struct err *e)
+int view_session_brief(struct store *s, uint32_t uid, const char *session_id, struct view_session_brief *ret,
+		       struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct session_doc d;
@@ -27,7 +25,8 @@ int view_session_brief(struct store *s, uint32_t uid, const char *session_id, st
 	return 0;
 }
 
-int view_thread_brief(struct store *s, uint32_t uid, const char *thread_id, struct view_thread_brief *ret, struct err *e)
+int view_thread_brief(struct store *s, uint32_t uid, const char *thread_id, struct view_thread_brief *ret,
+		      struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct thread_doc d;
@@ -66,7 +65,8 @@ int view_turn_brief(struct store *s, uint32_t uid, const char *turn_id, struct v
 	return 0;
 }
 
-int view_process_brief(struct store *s, uint32_t uid, const char *process_id, struct view_process_brief *ret, struct err *e)
+int view_process_brief(struct store *s, uint32_t uid, const char *process_id, struct view_process_brief *ret,
+		       struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct process_doc d;
@@ -76,8 +76,10 @@ int view_process_brief(struct store *s, uint32_t uid, const char *process_id, st
 		return r < 0 ? -1 : 1;
 	if (!visible(uid, d.uid))
 		return 1;
-	*ret = (struct view_process_brief){ .uid = (uint32_t)d.uid, .cow = jval_bool(d.cow, false), .started = d.startedAt != 0,
-		.ended = process_doc_ended(&d) };
+	*ret = (struct view_process_brief){ .uid = (uint32_t)d.uid,
+					    .cow = jval_bool(d.cow, false),
+					    .started = d.startedAt != 0,
+					    .ended = process_doc_ended(&d) };
 	ret->end_sequence = d.endSequence == VIEW_ABSENT ? 0 : d.endSequence;
 	view_word_set(ret->session_id, d.sessionId);
 	view_word_set(ret->thread_id, d.threadId);
@@ -87,12 +89,10 @@ int view_process_brief(struct store *s, uint32_t uid, const char *process_id, st
 	return 0;
 }
 
-static uint64_t or_zero(uint64_t v)
-{
-	return v == VIEW_ABSENT ? 0 : v;
-}
+static uint64_t or_zero(uint64_t v) { return v == VIEW_ABSENT ? 0 : v; }
 
-int view_output_brief(struct store *s, uint32_t uid, const char *output_ref, struct view_output_brief *ret, struct err *e)
+int view_output_brief(struct store *s, uint32_t uid, const char *output_ref, struct view_output_brief *ret,
+		      struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct output_doc d;

@@ -22,21 +22,22 @@ static const struct view_field channel_fields[] = {
 	VIEW_FIELD(VIEW_JSON, channel_doc, capabilities),
 	VIEW_FIELD(VIEW_JSON, channel_doc, accountRef),
 	VIEW_FIELD(VIEW_ID, channel_doc, sessionId),
-	VIEW_FIELD(VIEW_JSON, channel_doc, reason),       /* of the last disconnection */
-	VIEW_FIELD(VIEW_JSON, channel_doc, gap),          /* of the last resumption */
+	VIEW_FIELD(VIEW_JSON, channel_doc, reason), /* of the last disconnection */
+	VIEW_FIELD(VIEW_JSON, channel_doc, gap),    /* of the last resumption */
 	VIEW_FIELD(VIEW_JSON, channel_doc, tokenHash),
 	VIEW_FIELD(VIEW_FLAG, channel_doc, bound),
 	VIEW_FIELD(VIEW_UINT, channel_doc, heartbeatMs),
-	VIEW_FIELD(VIEW_UINT, channel_doc, lastAcked),    /* at the last disconnection or resumption */
+	VIEW_FIELD(VIEW_UINT, channel_doc, lastAcked), /* at the last disconnection or resumption */
 	VIEW_FIELD(VIEW_UINT, channel_doc, resumes),
-	VIEW_FIELD(VIEW_UINT, channel_doc, forwarded),    /* questions that went through it */
+	VIEW_FIELD(VIEW_UINT, channel_doc, forwarded), /* questions that went through it */
 	VIEW_FIELD(VIEW_UINT, channel_doc, returned),
 	VIEW_FIELD(VIEW_UINT, channel_doc, uid),
 	VIEW_FIELD(VIEW_TIME, channel_doc, connectedAt),
 	VIEW_FIELD(VIEW_TIME, channel_doc, lastSeenAt),
 	VIEW_FIELD(VIEW_TIME, channel_doc, disconnectedAt),
 };
-const struct view_shape channel_shape = { VIEW_CHANNEL, sizeof(struct channel_doc), channel_fields, countof(channel_fields) };
+const struct view_shape channel_shape = { VIEW_CHANNEL, sizeof(struct channel_doc), channel_fields,
+					  countof(channel_fields) };
 
 static const struct view_field peer_fields[] = {
 	VIEW_FIELD(VIEW_ID, peer_task_doc, channelId),
@@ -53,7 +54,8 @@ static const struct view_field peer_fields[] = {
 	VIEW_FIELD(VIEW_TIME, peer_task_doc, linkedAt),
 	VIEW_FIELD(VIEW_TIME, peer_task_doc, updatedAt),
 };
-const struct view_shape peer_task_shape = { VIEW_PEER_TASK, sizeof(struct peer_task_doc), peer_fields, countof(peer_fields) };
+const struct view_shape peer_task_shape = { VIEW_PEER_TASK, sizeof(struct peer_task_doc), peer_fields,
+					    countof(peer_fields) };
 
 /* ---- folds ---- */
 
@@ -88,7 +90,8 @@ int view_channel_on_connected(struct models *m, const struct event_view *ev, str
 	d.heartbeatMs = jval_uint(jval_get(payload, "heartbeatMs"), VIEW_ABSENT);
 	d.bound = jval_bool(jval_get(payload, "bound"), false);
 	event_id_copy(ev, ID_SESSION, d.sessionId, sizeof d.sessionId);
-	if (view_save(m, &channel_shape, d.channelId, &d, e) < 0 || view_list_put(m, VIEW_SESSION_CHANNEL, d.sessionId, d.channelId, e) < 0)
+	if (view_save(m, &channel_shape, d.channelId, &d, e) < 0 ||
+	    view_list_put(m, VIEW_SESSION_CHANNEL, d.sessionId, d.channelId, e) < 0)
 		return -1;
 	return view_list_put(m, VIEW_LIVE_CHANNEL, d.channelId, NULL, e);
 }
@@ -242,7 +245,8 @@ static bool give(void *ctx, const char *id, size_t id_len, const char *json, siz
 	return true;
 }
 
-int view_channels(struct store *s, uint32_t uid, const char *session_id, unsigned limit, const char *cursor, struct buf *out, struct err *e)
+int view_channels(struct store *s, uint32_t uid, const char *session_id, unsigned limit, const char *cursor,
+		  struct buf *out, struct err *e)
 {
 	struct jw w = jw_on(out);
 	struct listing l = { .store = s, .w = &w, .uid = uid, .session_id = session_id, .limit = limit };
@@ -268,7 +272,9 @@ int view_channel_summary(struct store *s, const char *session_id, struct jw *w, 
 	buf_auto struct buf text = BUF_INIT;
 
 	char prefix[VIEW_KEY_MAX];
-	const struct view_ids_query q = { .kind = VIEW_SESSION_CHANNEL, .prefix = prefix, .descending = true, .max = 50 };
+	const struct view_ids_query q = {
+		.kind = VIEW_SESSION_CHANNEL, .prefix = prefix, .descending = true, .max = 50
+	};
 
 	snprintf(prefix, sizeof prefix, "%s/", session_id);
 	if (view_ids(s, &q, &ids, NULL, e) < 0)

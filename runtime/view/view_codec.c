@@ -9,15 +9,9 @@
 
 #define LIST_KEY_MAX (2 * VIEW_ID_MAX + 32)
 
-static void *field_at(const struct view_field *f, void *doc)
-{
-	return (char *)doc + f->offset;
-}
+static void *field_at(const struct view_field *f, void *doc) { return (char *)doc + f->offset; }
 
-static const void *field_in(const struct view_field *f, const void *doc)
-{
-	return (const char *)doc + f->offset;
-}
+static const void *field_in(const struct view_field *f, const void *doc) { return (const char *)doc + f->offset; }
 
 void view_clear(const struct view_shape *shape, void *ret)
 {
@@ -32,22 +26,14 @@ static void decode_field(const struct view_field *f, struct jval v, void *doc)
 	char text[CLOCK_TEXT_MAX];
 
 	switch (f->type) {
-	case VIEW_ID:
-		view_word(field_at(f, doc), v);
-		break;
-	case VIEW_UINT:
-		*(uint64_t *)field_at(f, doc) = jval_uint(v, VIEW_ABSENT);
-		break;
+	case VIEW_ID: view_word(field_at(f, doc), v); break;
+	case VIEW_UINT: *(uint64_t *)field_at(f, doc) = jval_uint(v, VIEW_ABSENT); break;
 	case VIEW_TIME:
 		if (jval_str(v, text, sizeof(text)) < sizeof(text))
 			(void)clock_parse(text, field_at(f, doc));
 		break;
-	case VIEW_FLAG:
-		*(bool *)field_at(f, doc) = jval_bool(v, false);
-		break;
-	case VIEW_JSON:
-		*(struct jval *)field_at(f, doc) = v;
-		break;
+	case VIEW_FLAG: *(bool *)field_at(f, doc) = jval_bool(v, false); break;
+	case VIEW_JSON: *(struct jval *)field_at(f, doc) = v; break;
 	}
 }
 
@@ -137,7 +123,8 @@ void view_take(const struct view_shape *shape, void *doc, struct jval payload)
 /* A document as it was stored, under a checksum: it needs no scan of its own to be known as an object. */
 static struct jval stored(const char *json, size_t len)
 {
-	return len >= 2 && json[0] == '{' ? (struct jval){ .type = JT_OBJECT, .text = json, .len = len } : (struct jval){ 0 };
+	return len >= 2 && json[0] == '{' ? (struct jval){ .type = JT_OBJECT, .text = json, .len = len }
+					  : (struct jval){ 0 };
 }
 
 int view_load(struct models *m, const struct view_shape *shape, const char *id, void *ret, struct err *e)
@@ -192,15 +179,12 @@ void view_word(char dst[VIEW_ID_MAX], struct jval v)
 		(void)jval_str(v, dst, VIEW_ID_MAX);
 }
 
-void view_word_set(char dst[VIEW_ID_MAX], const char *s)
-{
-	(void)snprintf(dst, VIEW_ID_MAX, "%s", s);
-}
+void view_word_set(char dst[VIEW_ID_MAX], const char *s) { (void)snprintf(dst, VIEW_ID_MAX, "%s", s); }
 
 typedef int (*get_fn)(struct store *s, uint8_t kind, const char *id, struct buf *out, struct err *e);
 
-static int read_by(get_fn get, struct store *s, const struct view_shape *shape, const char *id, struct buf *text, void *ret,
-		   struct err *e)
+static int read_by(get_fn get, struct store *s, const struct view_shape *shape, const char *id, struct buf *text,
+		   void *ret, struct err *e)
 {
 	int r;
 
@@ -211,12 +195,14 @@ static int read_by(get_fn get, struct store *s, const struct view_shape *shape, 
 	return r;
 }
 
-int view_read(struct store *s, const struct view_shape *shape, const char *id, struct buf *text, void *ret, struct err *e)
+int view_read(struct store *s, const struct view_shape *shape, const char *id, struct buf *text, void *ret,
+	      struct err *e)
 {
 	return read_by(store_model_get, s, shape, id, text, ret, e);
 }
 
-int view_read_ahead(struct store *s, const struct view_shape *shape, const char *id, struct buf *text, void *ret, struct err *e)
+int view_read_ahead(struct store *s, const struct view_shape *shape, const char *id, struct buf *text, void *ret,
+		    struct err *e)
 {
 	return read_by(store_model_get_ahead, s, shape, id, text, ret, e);
 }

@@ -46,7 +46,7 @@ struct view_shape {
 	size_t nfields;
 };
 
-void view_clear(const struct view_shape *shape, void *ret);  /* everything absent */
+void view_clear(const struct view_shape *shape, void *ret); /* everything absent */
 void view_decode(const struct view_shape *shape, struct jval doc, void *ret);
 void view_encode(const struct view_shape *shape, const void *doc, struct buf *out);
 /* Takes over every VIEW_JSON member of the shape that the payload has. */
@@ -67,10 +67,13 @@ void view_word_set(char dst[VIEW_ID_MAX], const char *s);
 /* ---- for readers ---- */
 
 /* As view_load, from the store; `text` (replaced) holds what the slices point into. 0 found, 1 not there, −1. */
-int view_read(struct store *s, const struct view_shape *shape, const char *id, struct buf *text, void *ret, struct err *e);
+int view_read(struct store *s, const struct view_shape *shape, const char *id, struct buf *text, void *ret,
+	      struct err *e);
 /* The same with what is submitted but not committed reckoned in: for decisions. */
-int view_read_ahead(struct store *s, const struct view_shape *shape, const char *id, struct buf *text, void *ret, struct err *e);
-/* Whose document it is, what is not committed reckoned in; one that does not say is the system's (uid 0). 0 found, 1 not there, −1. */
+int view_read_ahead(struct store *s, const struct view_shape *shape, const char *id, struct buf *text, void *ret,
+		    struct err *e);
+/* Whose document it is, what is not committed reckoned in; one that does not say is the system's (uid 0). 0 found, 1
+ * not there, −1. */
 int view_owner(struct store *s, const struct view_shape *shape, const char *id, uint32_t *ret, struct err *e);
 
 #endif

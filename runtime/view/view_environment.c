@@ -89,13 +89,15 @@ static int place_find(struct store *s, uint32_t uid, const struct view_scope *sc
 	*p = (struct place){ 0 };
 	if (!scope->turn_id && !scope->thread_id && !scope->session_id)
 		return err_field(e, "sessionId", "missing: give sessionId, threadId or turnId");
-	int r = scope->turn_id ? place_of_turn(s, scope->turn_id, p, e) :
-		scope->thread_id ? place_of_thread(s, scope->thread_id, p, e) : place_of_session(s, scope->session_id, p, e);
+	int r = scope->turn_id     ? place_of_turn(s, scope->turn_id, p, e)
+		: scope->thread_id ? place_of_thread(s, scope->thread_id, p, e)
+				   : place_of_session(s, scope->session_id, p, e);
 	if (r < 0)
 		return -1;
 	if (uid != VIEW_ANY_UID && p->uid != uid)
-		return scope->turn_id ? missing(e, "turnId", "turn", scope->turn_id) :
-		       scope->thread_id ? missing(e, "threadId", "thread", scope->thread_id) : missing(e, "sessionId", "session", scope->session_id);
+		return scope->turn_id     ? missing(e, "turnId", "turn", scope->turn_id)
+		       : scope->thread_id ? missing(e, "threadId", "thread", scope->thread_id)
+					  : missing(e, "sessionId", "session", scope->session_id);
 	return 0;
 }
 
@@ -133,7 +135,11 @@ static int write_processes(struct store *s, const struct place *p, struct jw *w,
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
 	buf_auto struct buf text = BUF_INIT;
 	char prefix[VIEW_KEY_MAX];
-	const struct view_ids_query q = { .kind = VIEW_SESSION_PROCESS, .prefix = prefix, .descending = true, .max = PROCESSES_SHOWN, .max_seen = 5000 };
+	const struct view_ids_query q = { .kind = VIEW_SESSION_PROCESS,
+					  .prefix = prefix,
+					  .descending = true,
+					  .max = PROCESSES_SHOWN,
+					  .max_seen = 5000 };
 
 	snprintf(prefix, sizeof prefix, "%s/", p->session);
 	if (view_ids(s, &q, &ids, NULL, e) < 0)
@@ -154,7 +160,8 @@ static int write_processes(struct store *s, const struct place *p, struct jw *w,
 
 /* ---- the snapshots ---- */
 
-int view_execution_environment(struct store *s, uint32_t uid, const struct view_scope *scope, struct buf *out, struct err *e)
+int view_execution_environment(struct store *s, uint32_t uid, const struct view_scope *scope, struct buf *out,
+			       struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT, whole = BUF_INIT;
 	struct jw w = jw_on(&whole);
@@ -187,7 +194,9 @@ static int write_violations(struct store *s, const struct place *p, struct jw *w
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
 	buf_auto struct buf text = BUF_INIT;
 	char prefix[VIEW_KEY_MAX];
-	const struct view_ids_query q = { .kind = VIEW_TURN_PROCESS, .prefix = prefix, .descending = true, .max = PROCESSES_SHOWN };
+	const struct view_ids_query q = {
+		.kind = VIEW_TURN_PROCESS, .prefix = prefix, .descending = true, .max = PROCESSES_SHOWN
+	};
 	uint64_t total = 0;
 
 	snprintf(prefix, sizeof prefix, "%s/", p->turn);
@@ -213,7 +222,8 @@ static int write_violations(struct store *s, const struct place *p, struct jw *w
 	return 0;
 }
 
-int view_permission_sandbox(struct store *s, uint32_t uid, const struct view_scope *scope, struct buf *out, struct err *e)
+int view_permission_sandbox(struct store *s, uint32_t uid, const struct view_scope *scope, struct buf *out,
+			    struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT, whole = BUF_INIT;
 	struct jw w = jw_on(&whole);

@@ -12,7 +12,8 @@
 
 static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_ID, evidence_doc, evidenceId),
-	VIEW_FIELD(VIEW_ID, evidence_doc, kind),            /* evidence_pack, replay_case, review, benchmark_trial; of a client's: verification */
+	VIEW_FIELD(VIEW_ID, evidence_doc,
+		   kind), /* evidence_pack, replay_case, review, benchmark_trial; of a client's: verification */
 	VIEW_FIELD(VIEW_FLAG, evidence_doc, fromClient),
 	VIEW_FIELD(VIEW_JSON, evidence_doc, packRef),
 	VIEW_FIELD(VIEW_JSON, evidence_doc, replayRef),
@@ -27,7 +28,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_JSON, evidence_doc, throughSequence),
 	VIEW_FIELD(VIEW_JSON, evidence_doc, verificationOutcomes),
 	VIEW_FIELD(VIEW_JSON, evidence_doc, producer),
-	VIEW_FIELD(VIEW_UINT, evidence_doc, exports),       /* how often it was told */
+	VIEW_FIELD(VIEW_UINT, evidence_doc, exports), /* how often it was told */
 	VIEW_FIELD(VIEW_ID, evidence_doc, sessionId),
 	VIEW_FIELD(VIEW_ID, evidence_doc, threadId),
 	VIEW_FIELD(VIEW_ID, evidence_doc, turnId),
@@ -43,7 +44,8 @@ static const struct view_field content_fields[] = {
 	VIEW_FIELD(VIEW_ID, evidence_content_doc, evidenceId),
 	VIEW_FIELD(VIEW_ID, evidence_content_doc, ref),
 };
-const struct view_shape evidence_content_shape = { VIEW_EVIDENCE_CONTENT, sizeof(struct evidence_content_doc), content_fields, countof(content_fields) };
+const struct view_shape evidence_content_shape = { VIEW_EVIDENCE_CONTENT, sizeof(struct evidence_content_doc),
+						   content_fields, countof(content_fields) };
 
 /* Which bytes are behind which ref, so that the same need not be kept twice. */
 static int fold_files(struct models *m, const struct event_view *ev, const struct evidence_doc *d, struct err *e)
@@ -111,14 +113,17 @@ int view_evidence_on_changed(struct models *m, const struct event_view *ev, stru
 static int latest(struct store *s, const char *owner, struct view_ids *ret, struct err *e)
 {
 	char prefix[VIEW_ID_MAX + 2];
-	const struct view_ids_query q = { .kind = VIEW_OWNER_EVIDENCE, .prefix = prefix, .descending = true, .max = SHOWN_MAX };
+	const struct view_ids_query q = {
+		.kind = VIEW_OWNER_EVIDENCE, .prefix = prefix, .descending = true, .max = SHOWN_MAX
+	};
 
 	snprintf(prefix, sizeof(prefix), "%s/", owner);
 	return view_ids(s, &q, ret, NULL, e);
 }
 
 /* What the documents have under this member, one after another; arrays are taken apart. */
-static int write_each(struct store *s, const struct view_ids *ids, const char *key, size_t offset, struct jw *w, struct err *e)
+static int write_each(struct store *s, const struct view_ids *ids, const char *key, size_t offset, struct jw *w,
+		      struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct evidence_doc d;
@@ -188,9 +193,14 @@ static int write_records(struct store *s, const struct view_ids *ids, struct jw 
 
 int view_evidence_summary(struct store *s, const char *session_id, struct jw *w, struct err *e)
 {
-	static const struct { const char *key; size_t offset; } lists[] = {
-		{ "packRefs", offsetof(struct evidence_doc, packRef) }, { "replayRefs", offsetof(struct evidence_doc, replayRef) },
-		{ "reviewRefs", offsetof(struct evidence_doc, reviewRef) }, { "traceRefs", offsetof(struct evidence_doc, traceRef) },
+	static const struct {
+		const char *key;
+		size_t offset;
+	} lists[] = {
+		{ "packRefs", offsetof(struct evidence_doc, packRef) },
+		{ "replayRefs", offsetof(struct evidence_doc, replayRef) },
+		{ "reviewRefs", offsetof(struct evidence_doc, reviewRef) },
+		{ "traceRefs", offsetof(struct evidence_doc, traceRef) },
 		{ "verificationOutcomes", offsetof(struct evidence_doc, verificationOutcomes) },
 	};
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;

@@ -1,7 +1,8 @@
 /*
- * What goes with a session when retention removes it: every document that is about it or about anything that belongs to it. Which ones
- * is found out by following the lists from the session down (the table below), and then written into session.expired, so that the fold
- * removes just these: it can look nothing up, and a log that is folded again must give the same documents.
+ * What goes with a session when retention removes it: every document that is about it or about anything that belongs to
+ * it. Which ones is found out by following the lists from the session down (the table below), and then written into
+ * session.expired, so that the fold removes just these: it can look nothing up, and a log that is folded again must
+ * give the same documents.
  *
  * A session goes as a whole or stays as a whole. Whatever says that something of it is not over keeps it.
  */
@@ -16,7 +17,20 @@
 
 #include <string.h>
 
-enum { OF_SESSION = 1, OF_THREAD, OF_TURN, OF_PROCESS, OF_OUTPUT, OF_CALL, OF_ACTION, OF_CHANNEL, OF_SUBAGENT, OF_TASK, OF_JOB, OF_EVIDENCE };
+enum {
+	OF_SESSION = 1,
+	OF_THREAD,
+	OF_TURN,
+	OF_PROCESS,
+	OF_OUTPUT,
+	OF_CALL,
+	OF_ACTION,
+	OF_CHANNEL,
+	OF_SUBAGENT,
+	OF_TASK,
+	OF_JOB,
+	OF_EVIDENCE
+};
 
 enum form {
 	DOCUMENT, /* key: the owner's id */
@@ -30,7 +44,7 @@ static const struct {
 	unsigned owner;
 	uint8_t kind;
 	enum form form;
-	unsigned member;  /* LIST: what the last part of the key is, and goes as well; 0 = nothing of its own */
+	unsigned member; /* LIST: what the last part of the key is, and goes as well; 0 = nothing of its own */
 	const char *word;
 } rows[] = {
 	{ OF_SESSION, VIEW_SESSION, DOCUMENT },
@@ -124,7 +138,7 @@ struct search {
 	struct owner *owners; /* to be looked at, and looked at */
 	size_t count, room;
 	struct strmap seen;
-	struct buf keys;      /* NUL-terminated keys of one scan */
+	struct buf keys; /* NUL-terminated keys of one scan */
 	bool alive;
 };
 
@@ -173,7 +187,8 @@ static int add_outputs(struct search *s, const char *json, struct err *e)
 
 typedef bool (*found_fn)(void *ctx, uint8_t kind, const char *id);
 
-static int look_at_document(struct search *s, uint8_t kind, enum form form, const char *key, found_fn fn, void *ctx, struct err *e)
+static int look_at_document(struct search *s, uint8_t kind, enum form form, const char *key, found_fn fn, void *ctx,
+			    struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	int r = store_model_get(s->store, kind, key, &text, e);
@@ -211,8 +226,9 @@ static int look_at_owner(struct search *s, const struct owner *o, found_fn fn, v
 		if (rows[i].owner != o->what)
 			continue;
 		snprintf(key, sizeof key, "%s%s%s", rows[i].word ? rows[i].word : "", rows[i].word ? "/" : "", o->id);
-		int r = rows[i].form == LIST || rows[i].form == OPEN ? look_at_list(s, i, o->id, fn, ctx, e) :
-								       look_at_document(s, rows[i].kind, rows[i].form, key, fn, ctx, e);
+		int r = rows[i].form == LIST || rows[i].form == OPEN
+				? look_at_list(s, i, o->id, fn, ctx, e)
+				: look_at_document(s, rows[i].kind, rows[i].form, key, fn, ctx, e);
 		if (r < 0)
 			return -1;
 	}

@@ -32,9 +32,9 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_JSON, history_doc, evidenceRefs),
 	VIEW_FIELD(VIEW_JSON, history_doc, continuation),
 	VIEW_FIELD(VIEW_JSON, history_doc, failure),
-	VIEW_FIELD(VIEW_JSON, history_doc, boundaries),   /* the latest completed ones, newest last */
+	VIEW_FIELD(VIEW_JSON, history_doc, boundaries), /* the latest completed ones, newest last */
 	VIEW_FIELD(VIEW_UINT, history_doc, compactions),
-	VIEW_FIELD(VIEW_UINT, history_doc, dueUs),        /* an open compaction fails when nothing has come by then */
+	VIEW_FIELD(VIEW_UINT, history_doc, dueUs), /* an open compaction fails when nothing has come by then */
 	VIEW_FIELD(VIEW_TIME, history_doc, startedAt),
 	VIEW_FIELD(VIEW_TIME, history_doc, compactedAt),
 	VIEW_FIELD(VIEW_ID, history_doc, rollback),
@@ -51,25 +51,18 @@ static const struct view_field fields[] = {
 const struct view_shape history_shape = { VIEW_HISTORY, sizeof(struct history_doc), fields, countof(fields) };
 
 static const struct view_field artifact_fields[] = {
-	VIEW_FIELD(VIEW_ID, artifact_doc, artifactId),
-	VIEW_FIELD(VIEW_JSON, artifact_doc, path),
-	VIEW_FIELD(VIEW_JSON, artifact_doc, change),
-	VIEW_FIELD(VIEW_JSON, artifact_doc, source),
-	VIEW_FIELD(VIEW_JSON, artifact_doc, outcome),
-	VIEW_FIELD(VIEW_JSON, artifact_doc, versionId),
-	VIEW_FIELD(VIEW_JSON, artifact_doc, readRef),
-	VIEW_FIELD(VIEW_JSON, artifact_doc, previewRef),
-	VIEW_FIELD(VIEW_JSON, artifact_doc, diffRef),
-	VIEW_FIELD(VIEW_JSON, artifact_doc, validation),
-	VIEW_FIELD(VIEW_JSON, artifact_doc, bytes),
-	VIEW_FIELD(VIEW_UINT, artifact_doc, versions),
-	VIEW_FIELD(VIEW_ID, artifact_doc, turnId),
-	VIEW_FIELD(VIEW_ID, artifact_doc, taskId),
-	VIEW_FIELD(VIEW_ID, artifact_doc, processId),
-	VIEW_FIELD(VIEW_UINT, artifact_doc, uid),
+	VIEW_FIELD(VIEW_ID, artifact_doc, artifactId),  VIEW_FIELD(VIEW_JSON, artifact_doc, path),
+	VIEW_FIELD(VIEW_JSON, artifact_doc, change),    VIEW_FIELD(VIEW_JSON, artifact_doc, source),
+	VIEW_FIELD(VIEW_JSON, artifact_doc, outcome),   VIEW_FIELD(VIEW_JSON, artifact_doc, versionId),
+	VIEW_FIELD(VIEW_JSON, artifact_doc, readRef),   VIEW_FIELD(VIEW_JSON, artifact_doc, previewRef),
+	VIEW_FIELD(VIEW_JSON, artifact_doc, diffRef),   VIEW_FIELD(VIEW_JSON, artifact_doc, validation),
+	VIEW_FIELD(VIEW_JSON, artifact_doc, bytes),     VIEW_FIELD(VIEW_UINT, artifact_doc, versions),
+	VIEW_FIELD(VIEW_ID, artifact_doc, turnId),      VIEW_FIELD(VIEW_ID, artifact_doc, taskId),
+	VIEW_FIELD(VIEW_ID, artifact_doc, processId),   VIEW_FIELD(VIEW_UINT, artifact_doc, uid),
 	VIEW_FIELD(VIEW_TIME, artifact_doc, updatedAt),
 };
-const struct view_shape artifact_shape = { VIEW_ARTIFACT, sizeof(struct artifact_doc), artifact_fields, countof(artifact_fields) };
+const struct view_shape artifact_shape = { VIEW_ARTIFACT, sizeof(struct artifact_doc), artifact_fields,
+					   countof(artifact_fields) };
 
 /* ---- folds ---- */
 
@@ -99,7 +92,8 @@ static int save(struct models *m, const struct history_doc *d, struct err *e)
 
 	if (view_save(m, &history_shape, d->threadId, d, e) < 0)
 		return -1;
-	return open ? view_list_put(m, VIEW_OPEN_HISTORY, d->threadId, NULL, e) : view_list_del(m, VIEW_OPEN_HISTORY, d->threadId, NULL, e);
+	return open ? view_list_put(m, VIEW_OPEN_HISTORY, d->threadId, NULL, e)
+		    : view_list_del(m, VIEW_OPEN_HISTORY, d->threadId, NULL, e);
 }
 
 /* The boundary that just came, behind the ones before. */
@@ -195,7 +189,8 @@ int view_history_on_rollback(struct models *m, const struct event_view *ev, stru
 int view_artifact_on_changed(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev), path = jval_get(payload, "path");
-	char session[VIEW_ID_MAX], artifact[VIEW_ID_MAX], name[ARTIFACT_KEY_MAX - VIEW_ID_MAX - 2], key[ARTIFACT_KEY_MAX];
+	char session[VIEW_ID_MAX], artifact[VIEW_ID_MAX], name[ARTIFACT_KEY_MAX - VIEW_ID_MAX - 2],
+		key[ARTIFACT_KEY_MAX];
 	struct artifact_doc d;
 
 	event_id_copy(ev, ID_SESSION, session, sizeof session);

@@ -9,11 +9,13 @@ struct jw;
 
 /* id threadId */
 struct history_doc {
-	char threadId[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], compaction[VIEW_ID_MAX], rollback[VIEW_ID_MAX]; /* open, completed, failed; "" = none */
+	char threadId[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], compaction[VIEW_ID_MAX],
+		rollback[VIEW_ID_MAX]; /* open, completed, failed; "" = none */
 	char compactionTurnId[VIEW_ID_MAX], targetTurnId[VIEW_ID_MAX];
 	uint64_t uid, compactedAt, startedAt, dueUs, rolledBackAt, compactions, rollbacks;
-	struct jval trigger, turns, tokensBefore, tokensAfter, summaryRef, preview, keptActions, incidents, artifactRefs, evidenceRefs,
-		continuation, failure, boundaries, removedTurns, affected, rollbackReason, filesRestored, notRestored;
+	struct jval trigger, turns, tokensBefore, tokensAfter, summaryRef, preview, keptActions, incidents,
+		artifactRefs, evidenceRefs, continuation, failure, boundaries, removedTurns, affected, rollbackReason,
+		filesRestored, notRestored;
 };
 extern const struct view_shape history_shape;
 

@@ -4,16 +4,16 @@
 
 /* A hook that runs; it is nobody's any more when it has ended. What it said is in its events. */
 static const struct view_field fields[] = {
-	VIEW_FIELD(VIEW_ID, hook_doc, processId),          /* its own, which is its name */
+	VIEW_FIELD(VIEW_ID, hook_doc, processId), /* its own, which is its name */
 	VIEW_FIELD(VIEW_ID, hook_doc, hookPoint),
 	VIEW_FIELD(VIEW_JSON, hook_doc, handlerRef),
 	VIEW_FIELD(VIEW_JSON, hook_doc, handler),
 	VIEW_FIELD(VIEW_JSON, hook_doc, layer),
 	VIEW_FIELD(VIEW_FLAG, hook_doc, failsClosed),
-	VIEW_FIELD(VIEW_FLAG, hook_doc, ownsTurn),         /* the turn is the process's that waits for it, and ends with that */
-	VIEW_FIELD(VIEW_ID, hook_doc, waits),              /* what does: process, turn, stop; absent = nothing */
-	VIEW_FIELD(VIEW_ID, hook_doc, ownerKind),          /* of that process */
-	VIEW_FIELD(VIEW_ID, hook_doc, subjectId),          /* the process it is about */
+	VIEW_FIELD(VIEW_FLAG, hook_doc, ownsTurn), /* the turn is the process's that waits for it, and ends with that */
+	VIEW_FIELD(VIEW_ID, hook_doc, waits),      /* what does: process, turn, stop; absent = nothing */
+	VIEW_FIELD(VIEW_ID, hook_doc, ownerKind),  /* of that process */
+	VIEW_FIELD(VIEW_ID, hook_doc, subjectId),  /* the process it is about */
 	VIEW_FIELD(VIEW_ID, hook_doc, toolCallId),
 	VIEW_FIELD(VIEW_ID, hook_doc, taskId),
 	VIEW_FIELD(VIEW_ID, hook_doc, traceId),
@@ -70,7 +70,8 @@ int view_turn_on_hook(struct models *m, const struct event_view *ev, struct err 
 	char id[VIEW_ID_MAX];
 
 	event_id_copy(ev, ID_TURN, id, sizeof(id));
-	if (!*id || !jval_is_str(jval_get(payload, "hookPoint"), "stop") || !jval_is_str(jval_get(payload, "decision"), "block"))
+	if (!*id || !jval_is_str(jval_get(payload, "hookPoint"), "stop") ||
+	    !jval_is_str(jval_get(payload, "decision"), "block"))
 		return 0;
 	if (view_load(m, &turn_shape, id, &d, e) < 0)
 		return -1;

@@ -20,8 +20,8 @@ struct view_ids_query {
 	const char *after;  /* a whole key; NULL = from the end where the scan starts */
 	const char *ending; /* NULL, or what the id ends with */
 	bool descending;
-	size_t max;         /* collected */
-	size_t max_seen;    /* looked at; 0 = max */
+	size_t max;      /* collected */
+	size_t max_seen; /* looked at; 0 = max */
 };
 /*
  * Replaces what *ret held. 0 = the scan came to its end, 1 = there is more: go on after *ret_last (VIEW_KEY_MAX bytes,

@@ -1,5 +1,5 @@
-#include "runtime/view/view_folds.h"
 #include "runtime/view/view_job.h"
+#include "runtime/view/view_folds.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/clock.h"
@@ -12,17 +12,17 @@
 
 static const struct view_field job_fields[] = {
 	VIEW_FIELD(VIEW_ID, job_doc, jobId),
-	VIEW_FIELD(VIEW_ID, job_doc, status),           /* accepted, running, cancelling, completed, failed, cancelled */
+	VIEW_FIELD(VIEW_ID, job_doc, status), /* accepted, running, cancelling, completed, failed, cancelled */
 	VIEW_FIELD(VIEW_JSON, job_doc, statusReason),
-	VIEW_FIELD(VIEW_ID, job_doc, endReason),        /* why it is being ended: cancelled, max_runtime */
+	VIEW_FIELD(VIEW_ID, job_doc, endReason), /* why it is being ended: cancelled, max_runtime */
 	VIEW_FIELD(VIEW_ID, job_doc, sessionId),
 	VIEW_FIELD(VIEW_ID, job_doc, taskId),
 	VIEW_FIELD(VIEW_UINT, job_doc, itemCount),
-	VIEW_FIELD(VIEW_UINT, job_doc, cursor),         /* index of the first item that was never begun */
-	VIEW_FIELD(VIEW_UINT, job_doc, supervisedTo),   /* no item from this index on has a command */
+	VIEW_FIELD(VIEW_UINT, job_doc, cursor),       /* index of the first item that was never begun */
+	VIEW_FIELD(VIEW_UINT, job_doc, supervisedTo), /* no item from this index on has a command */
 	VIEW_FIELD(VIEW_UINT, job_doc, running),
 	VIEW_FIELD(VIEW_UINT, job_doc, completed),
-	VIEW_FIELD(VIEW_UINT, job_doc, failed),         /* with no attempt left */
+	VIEW_FIELD(VIEW_UINT, job_doc, failed), /* with no attempt left */
 	VIEW_FIELD(VIEW_UINT, job_doc, reported),
 	VIEW_FIELD(VIEW_UINT, job_doc, maxParallel),
 	VIEW_FIELD(VIEW_UINT, job_doc, maxRuntimeMs),
@@ -31,10 +31,10 @@ static const struct view_field job_fields[] = {
 	VIEW_FIELD(VIEW_JSON, job_doc, outputSchemaRef),
 	VIEW_FIELD(VIEW_JSON, job_doc, inputRefs),
 	VIEW_FIELD(VIEW_FLAG, job_doc, hasTemplate),
-	VIEW_FIELD(VIEW_JSON, job_doc, command),        /* the template, or what goes with the items' own */
+	VIEW_FIELD(VIEW_JSON, job_doc, command), /* the template, or what goes with the items' own */
 	VIEW_FIELD(VIEW_JSON, job_doc, commandRef),
 	VIEW_FIELD(VIEW_JSON, job_doc, requestedBy),
-	VIEW_FIELD(VIEW_JSON, job_doc, failedItems),    /* the first of them */
+	VIEW_FIELD(VIEW_JSON, job_doc, failedItems),       /* the first of them */
 	VIEW_FIELD(VIEW_JSON, job_doc, assignedThreadIds), /* the latest */
 	VIEW_FIELD(VIEW_ID, job_doc, bodyHash),
 	VIEW_FIELD(VIEW_UINT, job_doc, uid),
@@ -47,21 +47,17 @@ static const struct view_field job_fields[] = {
 const struct view_shape job_shape = { VIEW_JOB, sizeof(struct job_doc), job_fields, countof(job_fields) };
 
 static const struct view_field item_fields[] = {
-	VIEW_FIELD(VIEW_ID, job_item_doc, itemId),
-	VIEW_FIELD(VIEW_UINT, job_item_doc, index),
-	VIEW_FIELD(VIEW_ID, job_item_doc, status),      /* pending, running, completed, failed, reported */
-	VIEW_FIELD(VIEW_UINT, job_item_doc, attemptCount),
-	VIEW_FIELD(VIEW_JSON, job_item_doc, assigned),
-	VIEW_FIELD(VIEW_ID, job_item_doc, processId),
-	VIEW_FIELD(VIEW_ID, job_item_doc, threadId),
-	VIEW_FIELD(VIEW_JSON, job_item_doc, lastError),
-	VIEW_FIELD(VIEW_FLAG, job_item_doc, retryable),
+	VIEW_FIELD(VIEW_ID, job_item_doc, itemId),         VIEW_FIELD(VIEW_UINT, job_item_doc, index),
+	VIEW_FIELD(VIEW_ID, job_item_doc, status), /* pending, running, completed, failed, reported */
+	VIEW_FIELD(VIEW_UINT, job_item_doc, attemptCount), VIEW_FIELD(VIEW_JSON, job_item_doc, assigned),
+	VIEW_FIELD(VIEW_ID, job_item_doc, processId),      VIEW_FIELD(VIEW_ID, job_item_doc, threadId),
+	VIEW_FIELD(VIEW_JSON, job_item_doc, lastError),    VIEW_FIELD(VIEW_FLAG, job_item_doc, retryable),
 	VIEW_FIELD(VIEW_JSON, job_item_doc, outputRefs), /* of the last attempt only: a retry replaces them */
-	VIEW_FIELD(VIEW_TIME, job_item_doc, startedAt),
-	VIEW_FIELD(VIEW_TIME, job_item_doc, endedAt),
+	VIEW_FIELD(VIEW_TIME, job_item_doc, startedAt),    VIEW_FIELD(VIEW_TIME, job_item_doc, endedAt),
 	VIEW_FIELD(VIEW_TIME, job_item_doc, dueAt),
 };
-const struct view_shape job_item_shape = { VIEW_JOB_ITEM, sizeof(struct job_item_doc), item_fields, countof(item_fields) };
+const struct view_shape job_item_shape = { VIEW_JOB_ITEM, sizeof(struct job_item_doc), item_fields,
+					   countof(item_fields) };
 
 void view_job_item_key(const char *job_id, const char *item_id, char ret[VIEW_JOB_ITEM_KEY_MAX])
 {
@@ -122,15 +118,9 @@ static void end_or_go_on(struct job_doc *d, const struct event_view *ev)
 		view_word_set(d->status, "running");
 		d->startedAt = d->startedAt ? d->startedAt : ev->real_us;
 		return;
-	case EVENT_JOB_COMPLETED:
-		view_word_set(d->status, "completed");
-		break;
-	case EVENT_JOB_FAILED:
-		view_word_set(d->status, "failed");
-		break;
-	default:
-		view_word_set(d->status, "cancelled");
-		break;
+	case EVENT_JOB_COMPLETED: view_word_set(d->status, "completed"); break;
+	case EVENT_JOB_FAILED: view_word_set(d->status, "failed"); break;
+	default: view_word_set(d->status, "cancelled"); break;
 	}
 	d->statusReason = reason.type == JT_STRING ? reason : (struct jval){ 0 };
 	d->endedAt = ev->real_us;
@@ -151,10 +141,7 @@ int view_job_on_event(struct models *m, const struct event_view *ev, struct err 
 
 /* ---- items ---- */
 
-static void change(uint64_t *count, int by)
-{
-	*count = by < 0 && *count == 0 ? 0 : *count + (uint64_t)(int64_t)by;
-}
+static void change(uint64_t *count, int by) { *count = by < 0 && *count == 0 ? 0 : *count + (uint64_t)(int64_t)by; }
 
 static void count_status(struct job_doc *d, const char *status, int by)
 {
@@ -204,7 +191,8 @@ struct item_change {
 	struct buf ids;
 };
 
-static int item_load(struct models *m, const struct event_view *ev, const char *item, struct item_change *c, struct err *e)
+static int item_load(struct models *m, const struct event_view *ev, const char *item, struct item_change *c,
+		     struct err *e)
 {
 	int r = load(m, ev, &c->job, e);
 
@@ -260,8 +248,8 @@ static int item_save(struct models *m, const struct event_view *ev, struct item_
 	if (r == 0 && strcmp(c->item.status, "pending") == 0)
 		r = view_list_put(m, VIEW_JOB_AGAIN, again, c->item.itemId, e);
 	if (r == 0 && running != was_running)
-		r = running ? view_list_put(m, VIEW_JOB_RUNNING, c->job.jobId, c->item.itemId, e) :
-			view_list_del(m, VIEW_JOB_RUNNING, c->job.jobId, c->item.itemId, e);
+		r = running ? view_list_put(m, VIEW_JOB_RUNNING, c->job.jobId, c->item.itemId, e)
+			    : view_list_del(m, VIEW_JOB_RUNNING, c->job.jobId, c->item.itemId, e);
 	if (r == 0)
 		r = job_count(m, ev, c, e);
 	buf_done(&c->ids);
@@ -327,7 +315,8 @@ static int on_ended(struct models *m, const struct event_view *ev, const char *s
 	c.item.lastError = jval_get(payload, "lastError");
 	c.item.retryable = jval_bool(jval_get(payload, "retryable"), false);
 	c.item.endedAt = ev->real_us;
-	if (strcmp(status, "pending") == 0 && (jval_str(due, text, sizeof(text)) >= sizeof(text) || clock_parse(text, &c.item.dueAt) < 0))
+	if (strcmp(status, "pending") == 0 &&
+	    (jval_str(due, text, sizeof(text)) >= sizeof(text) || clock_parse(text, &c.item.dueAt) < 0))
 		c.item.dueAt = ev->real_us;
 	if (item_save(m, ev, &c, e) < 0)
 		return -1;
@@ -336,7 +325,8 @@ static int on_ended(struct models *m, const struct event_view *ev, const char *s
 
 int view_job_item_on_completed(struct models *m, const struct event_view *ev, struct err *e)
 {
-	return on_ended(m, ev, jval_is_str(jval_get(event_payload(ev), "status"), "reported") ? "reported" : "completed", e);
+	return on_ended(m, ev,
+			jval_is_str(jval_get(event_payload(ev), "status"), "reported") ? "reported" : "completed", e);
 }
 
 int view_job_item_on_failed(struct models *m, const struct event_view *ev, struct err *e)

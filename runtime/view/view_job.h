@@ -2,24 +2,24 @@
 #define BAILIFF_VIEW_JOB_H
 
 /*
- * The documents of jobs and of their items. What the items are is kept behind refs (inputRefs of job.created, in pieces); an
- * item has a document from its first attempt on, so that a job of many items costs little until they are begun.
+ * The documents of jobs and of their items. What the items are is kept behind refs (inputRefs of job.created, in
+ * pieces); an item has a document from its first attempt on, so that a job of many items costs little until they are
+ * begun.
  */
 
 #include "runtime/view/view_codec.h"
 
 struct job_doc {
-	char jobId[VIEW_ID_MAX], status[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], taskId[VIEW_ID_MAX], bodyHash[VIEW_ID_MAX], endReason[VIEW_ID_MAX];
+	char jobId[VIEW_ID_MAX], status[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], taskId[VIEW_ID_MAX],
+		bodyHash[VIEW_ID_MAX], endReason[VIEW_ID_MAX];
 	uint64_t uid, itemCount, cursor, running, completed, failed, reported, maxParallel, maxRuntimeMs, supervisedTo;
 	uint64_t createdAt, updatedAt, startedAt, endedAt, progressAt;
 	bool hasTemplate;
-	struct jval statusReason, retryPolicy, instructionRef, outputSchemaRef, inputRefs, command, commandRef, requestedBy, failedItems, assignedThreadIds;
+	struct jval statusReason, retryPolicy, instructionRef, outputSchemaRef, inputRefs, command, commandRef,
+		requestedBy, failedItems, assignedThreadIds;
 };
 extern const struct view_shape job_shape;
-static inline bool job_doc_ended(const struct job_doc *d)
-{
-	return d->endedAt != 0;
-}
+static inline bool job_doc_ended(const struct job_doc *d) { return d->endedAt != 0; }
 
 struct job_item_doc {
 	char itemId[VIEW_ID_MAX], status[VIEW_ID_MAX], processId[VIEW_ID_MAX], threadId[VIEW_ID_MAX];
@@ -31,14 +31,15 @@ extern const struct view_shape job_item_shape;
 #define VIEW_JOB_ITEM_KEY_MAX (2 * VIEW_ID_MAX)
 void view_job_item_key(const char *job_id, const char *item_id, char ret[VIEW_JOB_ITEM_KEY_MAX]);
 
-#define VIEW_JOB_PIECE 256u /* items in one of inputRefs */
+#define VIEW_JOB_PIECE 256u       /* items in one of inputRefs */
 #define VIEW_JOB_BYTES (8u << 20) /* all items of a job together */
 /* The items of one piece as they were given: a JSON array of {itemId, …}. 0, or −1. */
 int view_job_piece(struct store *s, const struct job_doc *d, uint64_t piece, struct buf *out, struct err *e);
 
 struct jw;
 /* The job with `limit` of its items from index `from` on; nextCursor when there are more. */
-int view_job(struct store *s, uint32_t uid, const char *job_id, uint64_t from, unsigned limit, struct buf *out, struct err *e);
+int view_job(struct store *s, uint32_t uid, const char *job_id, uint64_t from, unsigned limit, struct buf *out,
+	     struct err *e);
 struct view_job_query {
 	const char *session_id, *task_id, *status; /* NULL = any */
 	bool live_only;

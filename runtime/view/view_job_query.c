@@ -7,10 +7,7 @@
 #include "runtime/event/id.h"
 #include "runtime/store/store.h"
 
-static bool visible(uint32_t uid, uint64_t owner)
-{
-	return uid == VIEW_ANY_UID || owner == uid;
-}
+static bool visible(uint32_t uid, uint64_t owner) { return uid == VIEW_ANY_UID || owner == uid; }
 
 int view_job_piece(struct store *s, const struct job_doc *d, uint64_t piece, struct buf *out, struct err *e)
 {
@@ -22,13 +19,17 @@ int view_job_piece(struct store *s, const struct job_doc *d, uint64_t piece, str
 		if (i != piece)
 			continue;
 		view_word(ref, jval_get(it.value, "outputRef"));
-		return store_output_whole(s, ref, VIEW_JOB_BYTES, out, e) < 0 ? err_wrap(e, "read the items of job '%s'", d->jobId) : 0;
+		return store_output_whole(s, ref, VIEW_JOB_BYTES, out, e) < 0
+			       ? err_wrap(e, "read the items of job '%s'", d->jobId)
+			       : 0;
 	}
-	return err_set(e, ERR_CORRUPT, "job '%s' has no items at %llu", d->jobId, (unsigned long long)(piece * VIEW_JOB_PIECE));
+	return err_set(e, ERR_CORRUPT, "job '%s' has no items at %llu", d->jobId,
+		       (unsigned long long)(piece * VIEW_JOB_PIECE));
 }
 
 /* What was said of the item when the job was made, and what became of it. */
-static int write_item(struct store *s, const struct job_doc *d, struct jval given, uint64_t index, struct jw *w, struct err *e)
+static int write_item(struct store *s, const struct job_doc *d, struct jval given, uint64_t index, struct jw *w,
+		      struct err *e)
 {
 	static const char *const kept[] = { "input", "command", "commandLine" };
 	buf_auto struct buf text = BUF_INIT;
@@ -79,7 +80,8 @@ static void write_progress(const struct job_doc *d, struct jw *w)
 	jw_obj_end(w);
 }
 
-static int write_items(struct store *s, const struct job_doc *d, uint64_t from, unsigned limit, struct jw *w, struct err *e)
+static int write_items(struct store *s, const struct job_doc *d, uint64_t from, unsigned limit, struct jw *w,
+		       struct err *e)
 {
 	buf_auto struct buf piece = BUF_INIT;
 	uint64_t index = from, end = from + limit < d->itemCount ? from + limit : d->itemCount;
@@ -95,7 +97,8 @@ static int write_items(struct store *s, const struct job_doc *d, uint64_t from, 
 			if (at == index && write_item(s, d, it.value, index++, w, e) < 0)
 				return -1;
 		if (index == before)
-			return err_set(e, ERR_CORRUPT, "job '%s' has no item %llu", d->jobId, (unsigned long long)index);
+			return err_set(e, ERR_CORRUPT, "job '%s' has no item %llu", d->jobId,
+				       (unsigned long long)index);
 	}
 	jw_arr_end(w);
 	if (index < d->itemCount) {
@@ -107,7 +110,8 @@ static int write_items(struct store *s, const struct job_doc *d, uint64_t from, 
 	return 0;
 }
 
-int view_job(struct store *s, uint32_t uid, const char *job_id, uint64_t from, unsigned limit, struct buf *out, struct err *e)
+int view_job(struct store *s, uint32_t uid, const char *job_id, uint64_t from, unsigned limit, struct buf *out,
+	     struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT, whole = BUF_INIT;
 	struct jw w = jw_on(&whole);
@@ -164,7 +168,9 @@ static int give_job(struct view_page *p, void *ctx, const char *id, struct err *
 
 int view_jobs(struct store *s, uint32_t uid, const struct view_job_query *q, struct buf *out, struct err *e)
 {
-	struct view_ids_query ids = { .kind = q->live_only ? VIEW_LIVE_JOB : VIEW_JOB, .descending = true, .max = VIEW_PAGE_IDS };
+	struct view_ids_query ids = { .kind = q->live_only ? VIEW_LIVE_JOB : VIEW_JOB,
+				      .descending = true,
+				      .max = VIEW_PAGE_IDS };
 	struct job_list l = { .uid = uid, .query = q };
 	struct view_page p = { .store = s, .limit = q->limit, .cursor = q->cursor, .give = give_job, .ctx = &l };
 	buf_auto struct buf whole = BUF_INIT;
@@ -192,7 +198,9 @@ int view_jobs_of_session(struct store *s, const char *session_id, struct jw *w, 
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
 	buf_auto struct buf text = BUF_INIT;
 	char prefix[VIEW_KEY_MAX];
-	struct view_ids_query q = { .kind = VIEW_SESSION_JOB, .prefix = prefix, .descending = true, .max = VIEW_WINDOW };
+	struct view_ids_query q = {
+		.kind = VIEW_SESSION_JOB, .prefix = prefix, .descending = true, .max = VIEW_WINDOW
+	};
 
 	(void)snprintf(prefix, sizeof(prefix), "%s/", session_id);
 	if (view_ids(s, &q, &ids, NULL, e) < 0)

@@ -12,24 +12,17 @@
 #include <string.h>
 
 static const struct view_field cost_fields[] = {
-	VIEW_FIELD(VIEW_UINT, cost_doc, microUsd),
-	VIEW_FIELD(VIEW_UINT, cost_doc, inputTokens),
-	VIEW_FIELD(VIEW_UINT, cost_doc, outputTokens),
-	VIEW_FIELD(VIEW_UINT, cost_doc, cachedTokens),
-	VIEW_FIELD(VIEW_UINT, cost_doc, requests),
-	VIEW_FIELD(VIEW_TIME, cost_doc, updatedAt),
+	VIEW_FIELD(VIEW_UINT, cost_doc, microUsd),     VIEW_FIELD(VIEW_UINT, cost_doc, inputTokens),
+	VIEW_FIELD(VIEW_UINT, cost_doc, outputTokens), VIEW_FIELD(VIEW_UINT, cost_doc, cachedTokens),
+	VIEW_FIELD(VIEW_UINT, cost_doc, requests),     VIEW_FIELD(VIEW_TIME, cost_doc, updatedAt),
 };
 const struct view_shape cost_shape = { VIEW_COST, sizeof(struct cost_doc), cost_fields, countof(cost_fields) };
 
 static const struct view_field limit_fields[] = {
-	VIEW_FIELD(VIEW_ID, limit_doc, kind),
-	VIEW_FIELD(VIEW_JSON, limit_doc, provider),
-	VIEW_FIELD(VIEW_JSON, limit_doc, model),
-	VIEW_FIELD(VIEW_ID, limit_doc, state),
-	VIEW_FIELD(VIEW_JSON, limit_doc, remaining),
-	VIEW_FIELD(VIEW_JSON, limit_doc, resetAt),
-	VIEW_FIELD(VIEW_UINT, limit_doc, resetUs),
-	VIEW_FIELD(VIEW_UINT, limit_doc, uid),
+	VIEW_FIELD(VIEW_ID, limit_doc, kind),        VIEW_FIELD(VIEW_JSON, limit_doc, provider),
+	VIEW_FIELD(VIEW_JSON, limit_doc, model),     VIEW_FIELD(VIEW_ID, limit_doc, state),
+	VIEW_FIELD(VIEW_JSON, limit_doc, remaining), VIEW_FIELD(VIEW_JSON, limit_doc, resetAt),
+	VIEW_FIELD(VIEW_UINT, limit_doc, resetUs),   VIEW_FIELD(VIEW_UINT, limit_doc, uid),
 	VIEW_FIELD(VIEW_TIME, limit_doc, updatedAt),
 };
 const struct view_shape limit_shape = { VIEW_LIMIT, sizeof(struct limit_doc), limit_fields, countof(limit_fields) };
@@ -80,10 +73,7 @@ static uint64_t micro_usd_of(struct jval payload)
 	return v > 0 && v < 1e9 ? (uint64_t)(v * 1e6 + 0.5) : 0;
 }
 
-static uint64_t plus(uint64_t a, uint64_t b)
-{
-	return (a == VIEW_ABSENT ? 0 : a) + b;
-}
+static uint64_t plus(uint64_t a, uint64_t b) { return (a == VIEW_ABSENT ? 0 : a) + b; }
 
 static int cost_add(struct models *m, const struct event_view *ev, const char *key, struct err *e)
 {
@@ -106,7 +96,10 @@ int view_cost_on_recorded(struct models *m, const struct event_view *ev, struct 
 	static const struct {
 		enum id_field field;
 		enum cost_of of;
-	} ids[] = { { ID_SESSION, COST_OF_SESSION }, { ID_THREAD, COST_OF_THREAD }, { ID_TURN, COST_OF_TURN }, { ID_TASK, COST_OF_TASK } };
+	} ids[] = { { ID_SESSION, COST_OF_SESSION },
+		    { ID_THREAD, COST_OF_THREAD },
+		    { ID_TURN, COST_OF_TURN },
+		    { ID_TASK, COST_OF_TASK } };
 	static const enum cost_of uids[] = { COST_OF_USER, COST_OF_USER_DAY, COST_OF_USER_MONTH };
 	struct jval payload = event_payload(ev);
 	char key[VIEW_MONEY_KEY], id[VIEW_ID_MAX], provider[VIEW_ID_MAX], model[VIEW_ID_MAX];
@@ -155,7 +148,8 @@ int view_limit_on_changed(struct models *m, const struct event_view *ev, struct 
 	d.remaining = jval_get(now, "remaining");
 	d.resetAt = jval_get(payload, "resetAt");
 	d.resetUs = VIEW_ABSENT;
-	if (d.resetAt.type == JT_STRING && jval_str(d.resetAt, reset, sizeof reset) < sizeof reset && clock_parse(reset, &d.resetUs) < 0)
+	if (d.resetAt.type == JT_STRING && jval_str(d.resetAt, reset, sizeof reset) < sizeof reset &&
+	    clock_parse(reset, &d.resetUs) < 0)
 		d.resetUs = VIEW_ABSENT;
 	d.uid = ev->uid;
 	d.updatedAt = ev->real_us;

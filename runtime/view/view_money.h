@@ -2,8 +2,8 @@
 #define BAILIFF_VIEW_MONEY_H
 
 /*
- * What was spent, what is limited, and where turns were routed: cost, limit, routing and model-request documents. The engine
- * decides from them (read ahead); snapshots show them.
+ * What was spent, what is limited, and where turns were routed: cost, limit, routing and model-request documents. The
+ * engine decides from them (read ahead); snapshots show them.
  */
 
 #include "runtime/view/view_shapes.h"
@@ -19,7 +19,16 @@ struct cost_doc {
 	uint64_t microUsd, inputTokens, outputTokens, cachedTokens, requests, updatedAt;
 };
 extern const struct view_shape cost_shape;
-enum cost_of { COST_OF_SESSION, COST_OF_TURN, COST_OF_THREAD, COST_OF_TASK, COST_OF_USER, COST_OF_USER_DAY, COST_OF_USER_MONTH, COST_OF_MODEL };
+enum cost_of {
+	COST_OF_SESSION,
+	COST_OF_TURN,
+	COST_OF_THREAD,
+	COST_OF_TASK,
+	COST_OF_USER,
+	COST_OF_USER_DAY,
+	COST_OF_USER_MONTH,
+	COST_OF_MODEL
+};
 /* The document's id; `a` is the id, uid text or "provider/model"; times are UTC. */
 void cost_key(enum cost_of of, const char *a, uint32_t uid, uint64_t real_us, char ret[VIEW_MONEY_KEY]);
 
@@ -56,6 +65,7 @@ int view_write_cost(struct store *s, enum cost_of of, const char *id, struct jw 
 int view_write_limits(struct store *s, uint32_t uid, struct jw *w, struct err *e);
 int view_write_routing(struct store *s, const char *id, bool of_turn, struct jw *w, struct err *e);
 /* routing_limit_summary: the session's or thread's. */
-int view_routing_summary(struct store *s, uint32_t uid, const char *session_id, const char *thread_id, struct jw *w, struct err *e);
+int view_routing_summary(struct store *s, uint32_t uid, const char *session_id, const char *thread_id, struct jw *w,
+			 struct err *e);
 
 #endif

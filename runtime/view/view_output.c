@@ -7,21 +7,14 @@
 #include "runtime/store/store.h"
 
 static const struct view_field fields[] = {
-	VIEW_FIELD(VIEW_ID, output_doc, outputRef),
-	VIEW_FIELD(VIEW_ID, output_doc, stream),
-	VIEW_FIELD(VIEW_UINT, output_doc, bytes),        /* cited by events so far */
-	VIEW_FIELD(VIEW_FLAG, output_doc, truncated),
-	VIEW_FIELD(VIEW_UINT, output_doc, omittedBytes),
-	VIEW_FIELD(VIEW_UINT, output_doc, omittedFrom),
-	VIEW_FIELD(VIEW_UINT, output_doc, omittedTo),
-	VIEW_FIELD(VIEW_FLAG, output_doc, spilled),
-	VIEW_FIELD(VIEW_FLAG, output_doc, ended),
-	VIEW_FIELD(VIEW_FLAG, output_doc, expired),
-	VIEW_FIELD(VIEW_TIME, output_doc, expiredAt),
-	VIEW_FIELD(VIEW_JSON, output_doc, mediaType),
-	VIEW_FIELD(VIEW_JSON, output_doc, encoding),
-	VIEW_FIELD(VIEW_ID, output_doc, processId),
-	VIEW_FIELD(VIEW_ID, output_doc, sessionId),
+	VIEW_FIELD(VIEW_ID, output_doc, outputRef),     VIEW_FIELD(VIEW_ID, output_doc, stream),
+	VIEW_FIELD(VIEW_UINT, output_doc, bytes), /* cited by events so far */
+	VIEW_FIELD(VIEW_FLAG, output_doc, truncated),   VIEW_FIELD(VIEW_UINT, output_doc, omittedBytes),
+	VIEW_FIELD(VIEW_UINT, output_doc, omittedFrom), VIEW_FIELD(VIEW_UINT, output_doc, omittedTo),
+	VIEW_FIELD(VIEW_FLAG, output_doc, spilled),     VIEW_FIELD(VIEW_FLAG, output_doc, ended),
+	VIEW_FIELD(VIEW_FLAG, output_doc, expired),     VIEW_FIELD(VIEW_TIME, output_doc, expiredAt),
+	VIEW_FIELD(VIEW_JSON, output_doc, mediaType),   VIEW_FIELD(VIEW_JSON, output_doc, encoding),
+	VIEW_FIELD(VIEW_ID, output_doc, processId),     VIEW_FIELD(VIEW_ID, output_doc, sessionId),
 	VIEW_FIELD(VIEW_UINT, output_doc, uid),
 };
 const struct view_shape output_shape = { VIEW_OUTPUT, sizeof(struct output_doc), fields, countof(fields) };
@@ -29,7 +22,8 @@ const struct view_shape output_shape = { VIEW_OUTPUT, sizeof(struct output_doc),
 static const struct view_field preview_fields[] = {
 	VIEW_FIELD(VIEW_JSON, preview_doc, base64),
 };
-const struct view_shape preview_shape = { VIEW_PREVIEW, sizeof(struct preview_doc), preview_fields, countof(preview_fields) };
+const struct view_shape preview_shape = { VIEW_PREVIEW, sizeof(struct preview_doc), preview_fields,
+					  countof(preview_fields) };
 
 static int load_ref(struct models *m, const struct event_view *ev, const char *ref, struct output_doc *d, struct err *e)
 {
@@ -193,7 +187,8 @@ static int fold_preview(struct models *m, const char *ref, struct jval payload, 
 int view_output_on_output(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);
-	uint64_t offset = jval_uint(jval_get(payload, "offset"), 0), length = jval_uint(jval_get(payload, "length"), 0), end;
+	uint64_t offset = jval_uint(jval_get(payload, "offset"), 0), length = jval_uint(jval_get(payload, "length"), 0),
+		 end;
 	struct output_doc d;
 	int r = load(m, ev, &d, e);
 

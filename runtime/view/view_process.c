@@ -11,9 +11,9 @@
  */
 static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_ID, process_doc, processId),
-	VIEW_FIELD(VIEW_ID, process_doc, status),          /* running, completed, failed, terminated, lost */
+	VIEW_FIELD(VIEW_ID, process_doc, status), /* running, completed, failed, terminated, lost */
 	VIEW_FIELD(VIEW_ID, process_doc, statusReason),
-	VIEW_FIELD(VIEW_ID, process_doc, actionId),        /* the question about its permission, if there was one */
+	VIEW_FIELD(VIEW_ID, process_doc, actionId), /* the question about its permission, if there was one */
 	VIEW_FIELD(VIEW_JSON, process_doc, command),
 	VIEW_FIELD(VIEW_JSON, process_doc, commandTruncated),
 	VIEW_FIELD(VIEW_JSON, process_doc, commandRef),
@@ -30,30 +30,31 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_JSON, process_doc, stage),
 	VIEW_FIELD(VIEW_JSON, process_doc, errnoName),
 	VIEW_FIELD(VIEW_JSON, process_doc, message),
-	VIEW_FIELD(VIEW_JSON, process_doc, limit),         /* which one ended it */
+	VIEW_FIELD(VIEW_JSON, process_doc, limit), /* which one ended it */
 	VIEW_FIELD(VIEW_JSON, process_doc, requestedBy),
 	VIEW_FIELD(VIEW_JSON, process_doc, treeEmpty),
 	VIEW_FIELD(VIEW_JSON, process_doc, leftBehind),
 	VIEW_FIELD(VIEW_JSON, process_doc, usage),
 	VIEW_FIELD(VIEW_JSON, process_doc, benignRefusals),
-	VIEW_FIELD(VIEW_JSON, process_doc, network),       /* what it reached through the proxy */
-	VIEW_FIELD(VIEW_JSON, process_doc, autorun),       /* autorun files that changed, or why that is not known */
+	VIEW_FIELD(VIEW_JSON, process_doc, network), /* what it reached through the proxy */
+	VIEW_FIELD(VIEW_JSON, process_doc, autorun), /* autorun files that changed, or why that is not known */
 	VIEW_FIELD(VIEW_JSON, process_doc, sandboxProfile),
 	VIEW_FIELD(VIEW_JSON, process_doc, planHash),
-	VIEW_FIELD(VIEW_JSON, process_doc, cow),           /* true: it ran on copies of its write roots */
+	VIEW_FIELD(VIEW_JSON, process_doc, cow), /* true: it ran on copies of its write roots */
 	VIEW_FIELD(VIEW_JSON, process_doc, limits),
 	{ "stdin", VIEW_JSON, offsetof(struct process_doc, stdinMode) },
 	{ "stderr", VIEW_JSON, offsetof(struct process_doc, stderrMode) },
 	VIEW_FIELD(VIEW_FLAG, process_doc, stdinClosed),
 	VIEW_FIELD(VIEW_JSON, process_doc, keepTree),
-	VIEW_FIELD(VIEW_JSON, process_doc, commandExited), /* keepTree: how the command ended, while the rest of its tree goes on */
+	VIEW_FIELD(VIEW_JSON, process_doc,
+		   commandExited), /* keepTree: how the command ended, while the rest of its tree goes on */
 	VIEW_FIELD(VIEW_JSON, process_doc, onDisconnect),
 	VIEW_FIELD(VIEW_JSON, process_doc, startTime),
 	VIEW_FIELD(VIEW_JSON, process_doc, bootId),
 	VIEW_FIELD(VIEW_JSON, process_doc, startedBootNs),
-	VIEW_FIELD(VIEW_JSON, process_doc, attempt),       /* at starting it */
+	VIEW_FIELD(VIEW_JSON, process_doc, attempt), /* at starting it */
 	VIEW_FIELD(VIEW_JSON, process_doc, ownsTurn),
-	VIEW_FIELD(VIEW_JSON, process_doc, owner),         /* what it works for, if not for a client */
+	VIEW_FIELD(VIEW_JSON, process_doc, owner), /* what it works for, if not for a client */
 	VIEW_FIELD(VIEW_JSON, process_doc, outputRefs),
 	VIEW_FIELD(VIEW_ID, process_doc, sessionId),
 	VIEW_FIELD(VIEW_ID, process_doc, threadId),
@@ -68,7 +69,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_ID, process_doc, jobItemId),
 	VIEW_FIELD(VIEW_ID, process_doc, subagentId),
 	VIEW_FIELD(VIEW_UINT, process_doc, uid),
-	VIEW_FIELD(VIEW_UINT, process_doc, endSequence),   /* of its terminal event: what retention goes by */
+	VIEW_FIELD(VIEW_UINT, process_doc, endSequence), /* of its terminal event: what retention goes by */
 };
 const struct view_shape process_shape = { VIEW_PROCESS, sizeof(struct process_doc), fields, countof(fields) };
 
@@ -182,8 +183,8 @@ int view_process_on_input(struct models *m, const struct event_view *ev, struct 
 	if (d.tty.type == JT_OBJECT && !resized)
 		return 0;
 	if (resized) {
-		int n = snprintf(tty, sizeof(tty), "{\"rows\":%" PRIu64 ",\"cols\":%" PRIu64 "}", jval_uint(jval_get(payload, "rows"), 0),
-				 jval_uint(jval_get(payload, "cols"), 0));
+		int n = snprintf(tty, sizeof(tty), "{\"rows\":%" PRIu64 ",\"cols\":%" PRIu64 "}",
+				 jval_uint(jval_get(payload, "rows"), 0), jval_uint(jval_get(payload, "cols"), 0));
 		d.tty = jval_of(tty, (size_t)n);
 	} else {
 		d.stdinClosed = true;
@@ -213,9 +214,7 @@ static void set_end(const struct event_view *ev, struct process_doc *d)
 		d->sandboxProfile = jval_get(payload, "profile");
 	view_word(d->statusReason, event_member(ev, "statusReason"));
 	switch (ev->type) {
-	case EVENT_PROCESS_COMPLETED:
-		view_word_set(d->status, "completed");
-		break;
+	case EVENT_PROCESS_COMPLETED: view_word_set(d->status, "completed"); break;
 	case EVENT_PROCESS_TERMINATED:
 		view_word_set(d->status, "terminated");
 		if (!d->statusReason[0])

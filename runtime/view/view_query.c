@@ -16,11 +16,7 @@
 #include "runtime/event/id.h"
 #include "runtime/store/store.h"
 
-
-static bool visible(uint32_t uid, uint64_t owner)
-{
-	return uid == VIEW_ANY_UID || owner == uid;
-}
+static bool visible(uint32_t uid, uint64_t owner) { return uid == VIEW_ANY_UID || owner == uid; }
 
 static int not_found(struct err *e, const char *what, const char *id)
 {
@@ -127,8 +123,8 @@ uint64_t view_violation_count(struct store *s, const char *process_id)
 }
 
 /* The kept document and what is joined to it. */
-static int write_process(struct store *s, const struct buf *text, const struct process_doc *d, bool preview, struct buf *out,
-			 struct err *e)
+static int write_process(struct store *s, const struct buf *text, const struct process_doc *d, bool preview,
+			 struct buf *out, struct err *e)
 {
 	struct jw w = jw_on(out);
 
@@ -142,7 +138,8 @@ static int write_process(struct store *s, const struct buf *text, const struct p
 	return 0;
 }
 
-static int read_process(struct store *s, uint32_t uid, const char *id, struct buf *text, struct process_doc *d, struct err *e)
+static int read_process(struct store *s, uint32_t uid, const char *id, struct buf *text, struct process_doc *d,
+			struct err *e)
 {
 	int r = view_read(s, &process_shape, id, text, d, e);
 
@@ -170,7 +167,8 @@ static void copy_json(struct jw *w, const char *key, struct jval v)
 		jw_kraw(w, key, v.text, v.len);
 }
 
-int view_wait_result(struct store *s, uint32_t uid, const char *process_id, bool timed_out, struct buf *out, struct err *e)
+int view_wait_result(struct store *s, uint32_t uid, const char *process_id, bool timed_out, struct buf *out,
+		     struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT, whole = BUF_INIT;
 	struct jw w = jw_on(&whole);
@@ -229,8 +227,9 @@ static bool wanted(const struct process_list *l, const struct process_doc *d)
 	const struct view_process_query *q = l->query;
 
 	return visible(l->uid, d->uid) && (!q->session_id || strcmp(q->session_id, d->sessionId) == 0) &&
-	       (!q->task_id || strcmp(q->task_id, d->taskId) == 0) && (!q->status || strcmp(q->status, d->status) == 0) &&
-	       !(q->live_only && process_doc_ended(d)) && !(q->except && runs_program(d, q->except));
+	       (!q->task_id || strcmp(q->task_id, d->taskId) == 0) &&
+	       (!q->status || strcmp(q->status, d->status) == 0) && !(q->live_only && process_doc_ended(d)) &&
+	       !(q->except && runs_program(d, q->except));
 }
 
 static int give_process(struct view_page *p, void *ctx, const char *id, struct err *e)
@@ -256,7 +255,8 @@ static int find_processes(struct view_page *p, const struct view_process_query *
 	if (q->match) {
 		size_t n = strlen(q->match);
 
-		(void)snprintf(prefix, sizeof(prefix), "%s%s", strncmp(q->match, "proc_", n < 5 ? n : 5) == 0 ? "" : "proc_", q->match);
+		(void)snprintf(prefix, sizeof(prefix), "%s%s",
+			       strncmp(q->match, "proc_", n < 5 ? n : 5) == 0 ? "" : "proc_", q->match);
 		ids.prefix = prefix;
 		if (view_page_scan(p, ids, "", e) < 0)
 			return -1;
@@ -293,7 +293,8 @@ int view_processes(struct store *s, uint32_t uid, const struct view_process_quer
 	struct view_page p = { .store = s, .limit = q->limit, .cursor = q->cursor, .give = give_process, .ctx = &l };
 	buf_auto struct buf whole = BUF_INIT;
 
-	if (view_page_check(q->limit, q->cursor, e) < 0 || check_id(q->match, "match", e) < 0 || check_id(q->session_id, "sessionId", e) < 0)
+	if (view_page_check(q->limit, q->cursor, e) < 0 || check_id(q->match, "match", e) < 0 ||
+	    check_id(q->session_id, "sessionId", e) < 0)
 		return -1;
 	view_page_begin(&p, "processes", &whole);
 	int r = find_processes(&p, q, e);
@@ -344,8 +345,9 @@ int view_sessions(struct store *s, uint32_t uid, unsigned limit, const char *cur
 /* ---- recovery and retention ---- */
 
 /* Every id of a kind, in pages; `each` reads the document and passes it on. 0, 1 = asked to stop, −1. */
-static int each_live(struct store *s, enum view_kind kind, int (*each)(struct store *s, const char *id, view_each_fn fn, void *ctx,
-			struct err *e), view_each_fn fn, void *ctx, struct err *e)
+static int each_live(struct store *s, enum view_kind kind,
+		     int (*each)(struct store *s, const char *id, view_each_fn fn, void *ctx, struct err *e),
+		     view_each_fn fn, void *ctx, struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
 	char after[VIEW_KEY_MAX];
@@ -405,7 +407,8 @@ int view_live_turns(struct store *s, view_each_fn fn, void *ctx, struct err *e)
 
 typedef bool (*expirable_fn)(void *ctx, const struct view_expirable *x);
 
-static int expirable_one(struct store *s, const struct process_doc *d, struct jval ref, expirable_fn fn, void *ctx, struct err *e)
+static int expirable_one(struct store *s, const struct process_doc *d, struct jval ref, expirable_fn fn, void *ctx,
+			 struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct view_expirable x = { .uid = (uint32_t)d->uid };
@@ -451,7 +454,8 @@ static int expirable_diffs(struct store *s, const struct process_doc *d, expirab
 }
 
 /* 0 = passed on, 1 = asked to stop, 2 = the process ended at the floor or later. */
-static int expirable_of(struct store *s, const char *process_id, uint64_t floor, expirable_fn fn, void *ctx, struct err *e)
+static int expirable_of(struct store *s, const char *process_id, uint64_t floor, expirable_fn fn, void *ctx,
+			struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct process_doc d;
@@ -483,7 +487,8 @@ int view_expirable_outputs(struct store *s, uint64_t floor, unsigned limit, expi
 	return 0;
 }
 
-int view_cow_processes(struct store *s, uint64_t floor, bool (*fn)(void *ctx, const char *process_id), void *ctx, struct err *e)
+int view_cow_processes(struct store *s, uint64_t floor, bool (*fn)(void *ctx, const char *process_id), void *ctx,
+		       struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
 	struct view_ids_query q = { .kind = VIEW_COW_PROCESS, .max = COW_MAX };

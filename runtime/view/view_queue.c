@@ -4,8 +4,8 @@
 
 static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_ID, queue_doc, threadId),
-	VIEW_FIELD(VIEW_JSON, queue_doc, order),         /* turn ids, the next one first */
-	VIEW_FIELD(VIEW_ID, queue_doc, resumeState),     /* held: nothing is taken until resume_thread */
+	VIEW_FIELD(VIEW_JSON, queue_doc, order),     /* turn ids, the next one first */
+	VIEW_FIELD(VIEW_ID, queue_doc, resumeState), /* held: nothing is taken until resume_thread */
 	VIEW_FIELD(VIEW_JSON, queue_doc, policy),
 	VIEW_FIELD(VIEW_ID, queue_doc, sessionId),
 	VIEW_FIELD(VIEW_UINT, queue_doc, uid),

@@ -16,7 +16,8 @@ static const struct view_field routing_fields[] = {
 	VIEW_FIELD(VIEW_UINT, routing_doc, fallbacks),
 	VIEW_FIELD(VIEW_TIME, routing_doc, decidedAt),
 };
-const struct view_shape routing_shape = { VIEW_ROUTING, sizeof(struct routing_doc), routing_fields, countof(routing_fields) };
+const struct view_shape routing_shape = { VIEW_ROUTING, sizeof(struct routing_doc), routing_fields,
+					  countof(routing_fields) };
 
 static const struct view_field request_fields[] = {
 	VIEW_FIELD(VIEW_ID, model_request_doc, modelRequestId),
@@ -34,7 +35,8 @@ static const struct view_field request_fields[] = {
 	VIEW_FIELD(VIEW_TIME, model_request_doc, startedAt),
 	VIEW_FIELD(VIEW_TIME, model_request_doc, endedAt),
 };
-const struct view_shape model_request_shape = { VIEW_MODEL_REQUEST, sizeof(struct model_request_doc), request_fields, countof(request_fields) };
+const struct view_shape model_request_shape = { VIEW_MODEL_REQUEST, sizeof(struct model_request_doc), request_fields,
+						countof(request_fields) };
 
 /* ---- routing ---- */
 
@@ -89,7 +91,8 @@ void view_model_request_key(const char *session_id, const char *request_id, char
 	(void)snprintf(key, VIEW_REQUEST_KEY_MAX, "%s/%s", session_id, request_id);
 }
 
-static int load_request(struct models *m, const struct event_view *ev, char key[VIEW_REQUEST_KEY_MAX], struct model_request_doc *d, struct err *e)
+static int load_request(struct models *m, const struct event_view *ev, char key[VIEW_REQUEST_KEY_MAX],
+			struct model_request_doc *d, struct err *e)
 {
 	char id[VIEW_ID_MAX], session[VIEW_ID_MAX];
 
@@ -131,8 +134,9 @@ int view_model_request_on(struct models *m, const struct event_view *ev, struct 
 		return -1;
 	if (ev->type == EVENT_MODEL_DELTA)
 		return 0;
-	return ev->type == EVENT_MODEL_REQUESTED ? view_list_put(m, VIEW_TURN_OPEN_REQUEST, d.turnId, d.modelRequestId, e) :
-						   view_list_del(m, VIEW_TURN_OPEN_REQUEST, d.turnId, d.modelRequestId, e);
+	return ev->type == EVENT_MODEL_REQUESTED
+		       ? view_list_put(m, VIEW_TURN_OPEN_REQUEST, d.turnId, d.modelRequestId, e)
+		       : view_list_del(m, VIEW_TURN_OPEN_REQUEST, d.turnId, d.modelRequestId, e);
 }
 
 /* ---- for snapshots ---- */
@@ -159,12 +163,14 @@ int view_write_routing(struct store *s, const char *id, bool of_turn, struct jw 
 	return 0;
 }
 
-int view_routing_summary(struct store *s, uint32_t uid, const char *session_id, const char *thread_id, struct jw *w, struct err *e)
+int view_routing_summary(struct store *s, uint32_t uid, const char *session_id, const char *thread_id, struct jw *w,
+			 struct err *e)
 {
 	jw_obj(w);
 	if (thread_id && view_write_routing(s, thread_id, false, w, e) < 0)
 		return -1;
-	if (view_write_cost(s, thread_id ? COST_OF_THREAD : COST_OF_SESSION, thread_id ? thread_id : session_id, w, e) < 0)
+	if (view_write_cost(s, thread_id ? COST_OF_THREAD : COST_OF_SESSION, thread_id ? thread_id : session_id, w, e) <
+	    0)
 		return -1;
 	if (view_write_limits(s, uid, w, e) < 0)
 		return -1;

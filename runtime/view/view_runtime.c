@@ -7,7 +7,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_UINT, runtime_doc, reconstructions), /* starts that found earlier state */
 	VIEW_FIELD(VIEW_TIME, runtime_doc, reconstructedAt),
 	VIEW_FIELD(VIEW_JSON, runtime_doc, bootId),
-	VIEW_FIELD(VIEW_UINT, runtime_doc, alive),           /* counts of the last one */
+	VIEW_FIELD(VIEW_UINT, runtime_doc, alive), /* counts of the last one */
 	VIEW_FIELD(VIEW_UINT, runtime_doc, exited),
 	VIEW_FIELD(VIEW_UINT, runtime_doc, lost),
 	VIEW_FIELD(VIEW_JSON, runtime_doc, aborted),

@@ -4,7 +4,7 @@
 
 static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_ID, session_doc, sessionId),
-	VIEW_FIELD(VIEW_ID, session_doc, kind),          /* user, system */
+	VIEW_FIELD(VIEW_ID, session_doc, kind), /* user, system */
 	VIEW_FIELD(VIEW_JSON, session_doc, title),
 	VIEW_FIELD(VIEW_JSON, session_doc, workspaceId),
 	VIEW_FIELD(VIEW_JSON, session_doc, scope),
@@ -13,14 +13,14 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_JSON, session_doc, archived),
 	VIEW_FIELD(VIEW_JSON, session_doc, hookContextRefs), /* what hooks added at its beginning */
 	VIEW_FIELD(VIEW_ID, session_doc, firstThreadId),
-	VIEW_FIELD(VIEW_ID, session_doc, systemTurnId),  /* what facts without a turn hang on */
+	VIEW_FIELD(VIEW_ID, session_doc, systemTurnId),   /* what facts without a turn hang on */
 	VIEW_FIELD(VIEW_ID, session_doc, permissionMode), /* set_permission_mode's; absent = the policy's */
 	VIEW_FIELD(VIEW_JSON, session_doc, permissions),  /* its own rules; absent = none */
-	VIEW_FIELD(VIEW_UINT, session_doc, turns),       /* submitted, without the runtime's own */
-	VIEW_FIELD(VIEW_UINT, session_doc, tracedTurns), /* of these, with a trace context */
+	VIEW_FIELD(VIEW_UINT, session_doc, turns),        /* submitted, without the runtime's own */
+	VIEW_FIELD(VIEW_UINT, session_doc, tracedTurns),  /* of these, with a trace context */
 	VIEW_FIELD(VIEW_UINT, session_doc, uid),
 	VIEW_FIELD(VIEW_TIME, session_doc, createdAt),
-	VIEW_FIELD(VIEW_TIME, session_doc, updatedAt),   /* when a thread or turn of it last began or ended */
+	VIEW_FIELD(VIEW_TIME, session_doc, updatedAt), /* when a thread or turn of it last began or ended */
 };
 const struct view_shape session_shape = { VIEW_SESSION, sizeof(struct session_doc), fields, countof(fields) };
 

@@ -5,7 +5,10 @@
 
 #include "runtime/view/view_codec.h"
 
-#define VIEW_FIELD(type, structure, member) { #member, type, offsetof(struct structure, member) }
+#define VIEW_FIELD(type, structure, member)                       \
+	{                                                         \
+#member, type, offsetof(struct structure, member) \
+	}
 
 struct runtime_doc {
 	char systemSessionId[VIEW_ID_MAX];
@@ -16,14 +19,16 @@ extern const struct view_shape runtime_shape;
 #define VIEW_RUNTIME_ID "runtime"
 
 struct session_doc {
-	char sessionId[VIEW_ID_MAX], kind[VIEW_ID_MAX], firstThreadId[VIEW_ID_MAX], systemTurnId[VIEW_ID_MAX], permissionMode[VIEW_ID_MAX];
+	char sessionId[VIEW_ID_MAX], kind[VIEW_ID_MAX], firstThreadId[VIEW_ID_MAX], systemTurnId[VIEW_ID_MAX],
+		permissionMode[VIEW_ID_MAX];
 	uint64_t uid, createdAt, updatedAt, turns, tracedTurns;
 	struct jval title, workspaceId, scope, createdBy, pinnedThreadIds, archived, hookContextRefs, permissions;
 };
 extern const struct view_shape session_shape;
 
 struct thread_doc {
-	char threadId[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], status[VIEW_ID_MAX], phase[VIEW_ID_MAX], activeTurnId[VIEW_ID_MAX];
+	char threadId[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], status[VIEW_ID_MAX], phase[VIEW_ID_MAX],
+		activeTurnId[VIEW_ID_MAX];
 	uint64_t uid, createdAt, updatedAt, turnNumber;
 	struct jval reason, origin, parentThreadId;
 };
@@ -33,26 +38,26 @@ const char *view_thread_status(const char *status); /* of the small enum */
 int view_thread_next_turn(struct models *m, const struct event_view *ev, uint64_t *ret, struct err *e);
 
 struct turn_doc {
-	char turnId[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], threadId[VIEW_ID_MAX], status[VIEW_ID_MAX], taskId[VIEW_ID_MAX],
-		runId[VIEW_ID_MAX], attemptId[VIEW_ID_MAX], toolCallId[VIEW_ID_MAX], inputRef[VIEW_ID_MAX], inputHash[VIEW_ID_MAX],
-		phase[VIEW_ID_MAX], traceId[VIEW_ID_MAX], failedCallId[VIEW_ID_MAX];
-	uint64_t uid, number, submittedAt, startedAt, completedAt, parts, partsStarted, partsEnded, partsFailed, openCalls, openActions;
+	char turnId[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], threadId[VIEW_ID_MAX], status[VIEW_ID_MAX],
+		taskId[VIEW_ID_MAX], runId[VIEW_ID_MAX], attemptId[VIEW_ID_MAX], toolCallId[VIEW_ID_MAX],
+		inputRef[VIEW_ID_MAX], inputHash[VIEW_ID_MAX], phase[VIEW_ID_MAX], traceId[VIEW_ID_MAX],
+		failedCallId[VIEW_ID_MAX];
+	uint64_t uid, number, submittedAt, startedAt, completedAt, parts, partsStarted, partsEnded, partsFailed,
+		openCalls, openActions;
 	bool catalog, stopBlocked;
-	struct jval statusReason, source, driver, preview, outcome, category, message, retryable, outputRefs, permissionDecision,
-		sandboxProfile, options, metadata, requestedBy, executionEnvironment, ending, usage;
+	struct jval statusReason, source, driver, preview, outcome, category, message, retryable, outputRefs,
+		permissionDecision, sandboxProfile, options, metadata, requestedBy, executionEnvironment, ending, usage;
 };
 extern const struct view_shape turn_shape;
-static inline bool turn_doc_ended(const struct turn_doc *d)
-{
-	return d->completedAt != 0;
-}
+static inline bool turn_doc_ended(const struct turn_doc *d) { return d->completedAt != 0; }
 /* The member of VIEW_THREAD_TURN that stands for this turn: its place in the thread, then its id. */
 #define VIEW_TURN_MEMBER_MAX (VIEW_ID_MAX + 24)
 void view_turn_member(const struct turn_doc *d, char ret[VIEW_TURN_MEMBER_MAX]);
 
 struct hook_doc {
-	char processId[VIEW_ID_MAX], hookPoint[VIEW_ID_MAX], waits[VIEW_ID_MAX], ownerKind[VIEW_ID_MAX], subjectId[VIEW_ID_MAX],
-		toolCallId[VIEW_ID_MAX], taskId[VIEW_ID_MAX], traceId[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], threadId[VIEW_ID_MAX], turnId[VIEW_ID_MAX];
+	char processId[VIEW_ID_MAX], hookPoint[VIEW_ID_MAX], waits[VIEW_ID_MAX], ownerKind[VIEW_ID_MAX],
+		subjectId[VIEW_ID_MAX], toolCallId[VIEW_ID_MAX], taskId[VIEW_ID_MAX], traceId[VIEW_ID_MAX],
+		sessionId[VIEW_ID_MAX], threadId[VIEW_ID_MAX], turnId[VIEW_ID_MAX];
 	uint64_t uid, startedAt;
 	bool failsClosed, ownsTurn;
 	struct jval handlerRef, handler, layer;
@@ -68,31 +73,35 @@ struct queue_doc {
 extern const struct view_shape queue_shape;
 
 struct tool_call_doc {
-	char toolCallId[VIEW_ID_MAX], status[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], threadId[VIEW_ID_MAX], turnId[VIEW_ID_MAX],
-		stepId[VIEW_ID_MAX], processId[VIEW_ID_MAX], taskId[VIEW_ID_MAX], toolName[VIEW_ID_MAX], runner[VIEW_ID_MAX],
-		inputRef[VIEW_ID_MAX], updatedInputRef[VIEW_ID_MAX], traceId[VIEW_ID_MAX];
+	char toolCallId[VIEW_ID_MAX], status[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], threadId[VIEW_ID_MAX],
+		turnId[VIEW_ID_MAX], stepId[VIEW_ID_MAX], processId[VIEW_ID_MAX], taskId[VIEW_ID_MAX],
+		toolName[VIEW_ID_MAX], runner[VIEW_ID_MAX], inputRef[VIEW_ID_MAX], updatedInputRef[VIEW_ID_MAX],
+		traceId[VIEW_ID_MAX];
 	uint64_t uid, startedAt, endedAt, part, connection;
-	struct jval statusReason, owner, flags, policy, safeArgs, argumentsHash, requestedBy, rawOutputRef, structuredContentRef, displayPreview, artifactRefs,
-		permissionRef, sandboxRef, hookRefs, hookContextRefs, hookReason, updatedOutputRef, category, message, retryable, advice, errorRef, exitCode;
+	struct jval statusReason, owner, flags, policy, safeArgs, argumentsHash, requestedBy, rawOutputRef,
+		structuredContentRef, displayPreview, artifactRefs, permissionRef, sandboxRef, hookRefs,
+		hookContextRefs, hookReason, updatedOutputRef, category, message, retryable, advice, errorRef, exitCode;
 };
 extern const struct view_shape tool_call_shape;
 
 /* Something that waits for a person. */
 struct action_doc {
-	char actionId[VIEW_ID_MAX], actionType[VIEW_ID_MAX], status[VIEW_ID_MAX], kind[VIEW_ID_MAX], sessionId[VIEW_ID_MAX],
-		threadId[VIEW_ID_MAX], turnId[VIEW_ID_MAX], stepId[VIEW_ID_MAX], taskId[VIEW_ID_MAX], processId[VIEW_ID_MAX],
-		toolCallId[VIEW_ID_MAX], decision[VIEW_ID_MAX], source[VIEW_ID_MAX], defaultDecision[VIEW_ID_MAX];
+	char actionId[VIEW_ID_MAX], actionType[VIEW_ID_MAX], status[VIEW_ID_MAX], kind[VIEW_ID_MAX],
+		sessionId[VIEW_ID_MAX], threadId[VIEW_ID_MAX], turnId[VIEW_ID_MAX], stepId[VIEW_ID_MAX],
+		taskId[VIEW_ID_MAX], processId[VIEW_ID_MAX], toolCallId[VIEW_ID_MAX], decision[VIEW_ID_MAX],
+		source[VIEW_ID_MAX], defaultDecision[VIEW_ID_MAX];
 	uint64_t uid, createdAt, resolvedAt, expiresAt;
-	struct jval prompt, schema, decisions, scope, policy, requestedBy, continuation, resolver, note, response, resolvedScope;
+	struct jval prompt, schema, decisions, scope, policy, requestedBy, continuation, resolver, note, response,
+		resolvedScope;
 };
 extern const struct view_shape action_shape;
-const char *view_action_waiting(struct jval type); /* the status of who waits for an action of this type */
+const char *view_action_waiting(struct jval type);     /* the status of who waits for an action of this type */
 void view_timed_owner(uint64_t real_us, char ret[24]); /* the key of an open action in VIEW_TIMED_ACTION */
 
 /* A step of a turn: what was said, done, asked or made, in order of its id. */
 struct step_doc {
-	char stepId[VIEW_ID_MAX], kind[VIEW_ID_MAX], status[VIEW_ID_MAX], toolCallId[VIEW_ID_MAX], processId[VIEW_ID_MAX],
-		actionId[VIEW_ID_MAX], artifactId[VIEW_ID_MAX], modelRequestId[VIEW_ID_MAX];
+	char stepId[VIEW_ID_MAX], kind[VIEW_ID_MAX], status[VIEW_ID_MAX], toolCallId[VIEW_ID_MAX],
+		processId[VIEW_ID_MAX], actionId[VIEW_ID_MAX], artifactId[VIEW_ID_MAX], modelRequestId[VIEW_ID_MAX];
 	uint64_t startedAt, endedAt;
 	struct jval title;
 };
@@ -100,21 +109,19 @@ extern const struct view_shape step_shape;
 
 struct process_doc {
 	char processId[VIEW_ID_MAX], status[VIEW_ID_MAX], statusReason[VIEW_ID_MAX], sessionId[VIEW_ID_MAX],
-		threadId[VIEW_ID_MAX], turnId[VIEW_ID_MAX], taskId[VIEW_ID_MAX], toolCallId[VIEW_ID_MAX], actionId[VIEW_ID_MAX],
-		traceId[VIEW_ID_MAX], runId[VIEW_ID_MAX], attemptId[VIEW_ID_MAX], stepId[VIEW_ID_MAX], jobId[VIEW_ID_MAX], jobItemId[VIEW_ID_MAX],
-		subagentId[VIEW_ID_MAX];
+		threadId[VIEW_ID_MAX], turnId[VIEW_ID_MAX], taskId[VIEW_ID_MAX], toolCallId[VIEW_ID_MAX],
+		actionId[VIEW_ID_MAX], traceId[VIEW_ID_MAX], runId[VIEW_ID_MAX], attemptId[VIEW_ID_MAX],
+		stepId[VIEW_ID_MAX], jobId[VIEW_ID_MAX], jobItemId[VIEW_ID_MAX], subagentId[VIEW_ID_MAX];
 	uint64_t uid, startedAt, endedAt, endSequence;
 	bool stdinClosed;
-	struct jval command, commandTruncated, commandRef, commandLine, cwd, tty, pid, startTime, bootId, startedBootNs, planHash,
-		sandboxProfile, limits, keepTree, commandExited, onDisconnect, outputRefs, exitCode, signal, durationMs, usage, category, stage,
-		errnoName, message, limit, requestedBy, treeEmpty, leftBehind, cow, benignRefusals, network, autorun, attempt, ownsTurn, owner;
+	struct jval command, commandTruncated, commandRef, commandLine, cwd, tty, pid, startTime, bootId, startedBootNs,
+		planHash, sandboxProfile, limits, keepTree, commandExited, onDisconnect, outputRefs, exitCode, signal,
+		durationMs, usage, category, stage, errnoName, message, limit, requestedBy, treeEmpty, leftBehind, cow,
+		benignRefusals, network, autorun, attempt, ownsTurn, owner;
 	struct jval stdinMode, stderrMode; /* members "stdin" and "stderr": C's own names are macros */
 };
 extern const struct view_shape process_shape;
-static inline bool process_doc_ended(const struct process_doc *d)
-{
-	return d->endedAt != 0;
-}
+static inline bool process_doc_ended(const struct process_doc *d) { return d->endedAt != 0; }
 /* The key of an ended process in VIEW_ENDED_PROCESS. */
 #define VIEW_ENDED_KEY_MAX 24
 void view_ended_owner(uint64_t end_sequence, char ret[VIEW_ENDED_KEY_MAX]);

@@ -3,15 +3,15 @@
  * processes when somebody asks. Nothing of it is kept: what a snapshot says is always what its parts say.
  */
 
+#include "runtime/view/view_channel.h"
 #include "runtime/view/view_evidence.h"
 #include "runtime/view/view_history.h"
 #include "runtime/view/view_ids.h"
+#include "runtime/view/view_job.h"
+#include "runtime/view/view_money.h"
 #include "runtime/view/view_page.h"
 #include "runtime/view/view_shapes.h"
 #include "runtime/view/view_subagent.h"
-#include "runtime/view/view_channel.h"
-#include "runtime/view/view_money.h"
-#include "runtime/view/view_job.h"
 #include "runtime/view/view_task.h"
 #include "runtime/view/view_work.h"
 #include "runtime/view/view_write.h"
@@ -38,8 +38,8 @@ static bool is_array_of_objects(struct jval v)
 }
 
 /* The latest members of "<owner>/<member>", newest first; 1 when there are earlier ones. */
-static int latest(struct store *s, enum view_kind kind, const char *owner, const char *before, size_t max, struct view_ids *ret,
-		  struct err *e)
+static int latest(struct store *s, enum view_kind kind, const char *owner, const char *before, size_t max,
+		  struct view_ids *ret, struct err *e)
 {
 	char prefix[VIEW_KEY_MAX], after[VIEW_KEY_MAX];
 	struct view_ids_query q = { .kind = kind, .prefix = prefix, .descending = true, .max = max };
@@ -140,7 +140,8 @@ static void write_incident(const struct turn_doc *d, struct jw *w)
 }
 
 /* Where the window begins, as a member of VIEW_THREAD_TURN. */
-static int window_start(struct store *s, const char *thread, const char *before, char ret[VIEW_TURN_MEMBER_MAX], struct err *e)
+static int window_start(struct store *s, const char *thread, const char *before, char ret[VIEW_TURN_MEMBER_MAX],
+			struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct turn_doc d;
@@ -155,7 +156,8 @@ static int window_start(struct store *s, const char *thread, const char *before,
 }
 
 /* The ids of the window's turns, newest first; 1 when there are older ones. */
-static int window_turns(struct store *s, const char *thread, const struct view_window *win, struct view_ids *ret, struct err *e)
+static int window_turns(struct store *s, const char *thread, const struct view_window *win, struct view_ids *ret,
+			struct err *e)
 {
 	char before[VIEW_TURN_MEMBER_MAX];
 
@@ -168,8 +170,10 @@ static int window_turns(struct store *s, const char *thread, const struct view_w
 	return latest(s, VIEW_THREAD_TURN, thread, win->before ? before : NULL, win->limit, ret, e);
 }
 
-/* `"turns":[…],…,"incidents":[…]`, oldest first unless a window was asked for; *updated becomes the latest time seen. */
-static int write_turns(struct store *s, const char *thread, const struct view_window *win, struct jw *w, uint64_t *updated, struct err *e)
+/* `"turns":[…],…,"incidents":[…]`, oldest first unless a window was asked for; *updated becomes the latest time seen.
+ */
+static int write_turns(struct store *s, const char *thread, const struct view_window *win, struct jw *w,
+		       uint64_t *updated, struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
 	buf_auto struct buf text = BUF_INIT, incidents = BUF_INIT;
@@ -214,7 +218,8 @@ static int write_turns(struct store *s, const char *thread, const struct view_wi
 }
 
 /* The members of a thread element, without its braces. */
-static int write_thread(struct store *s, const struct thread_doc *d, const struct view_window *win, struct jw *w, uint64_t *updated, struct err *e)
+static int write_thread(struct store *s, const struct thread_doc *d, const struct view_window *win, struct jw *w,
+			uint64_t *updated, struct err *e)
 {
 	jw_kstr(w, "threadId", d->threadId);
 	jw_kstr(w, "status", d->status);
@@ -229,7 +234,8 @@ static int write_thread(struct store *s, const struct thread_doc *d, const struc
 	if (write_turns(s, d->threadId, win, w, updated, e) < 0 || view_write_actions(s, d->threadId, w, e) < 0 ||
 	    view_write_queue(s, d->threadId, w, e) < 0 || view_tasks_of_thread(s, d->threadId, w, e) < 0)
 		return -1;
-	if (view_write_routing(s, d->threadId, false, w, e) < 0 || view_write_cost(s, COST_OF_THREAD, d->threadId, w, e) < 0 ||
+	if (view_write_routing(s, d->threadId, false, w, e) < 0 ||
+	    view_write_cost(s, COST_OF_THREAD, d->threadId, w, e) < 0 ||
 	    view_write_limits(s, (uint32_t)d->uid, w, e) < 0)
 		return -1;
 	jw_key(w, "subagents");
@@ -269,7 +275,8 @@ static int write_threads(struct store *s, const struct view_ids *ids, struct jw 
 static int write_telemetry(struct store *s, const struct session_doc *d, struct jw *w, struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
-	uint64_t turns = d->turns == VIEW_ABSENT ? 0 : d->turns, traced = d->tracedTurns == VIEW_ABSENT ? 0 : d->tracedTurns;
+	uint64_t turns = d->turns == VIEW_ABSENT ? 0 : d->turns,
+		 traced = d->tracedTurns == VIEW_ABSENT ? 0 : d->tracedTurns;
 	int more = latest(s, VIEW_SESSION_TRACE, d->sessionId, NULL, VIEW_WINDOW, &ids, e);
 
 	if (more < 0)
@@ -279,7 +286,11 @@ static int write_telemetry(struct store *s, const struct session_doc *d, struct 
 	for (size_t i = ids.n; i-- > 0;)
 		jw_str(w, ids.id[i]);
 	jw_arr_end(w);
-	jw_kstr(w, "joinStatus", !turns ? "not_applicable" : traced == turns ? "joined" : traced ? "partial" : "missing_correlation");
+	jw_kstr(w, "joinStatus",
+		!turns            ? "not_applicable"
+		: traced == turns ? "joined"
+		: traced          ? "partial"
+				  : "missing_correlation");
 	jw_kuint(w, "turns", turns);
 	jw_kuint(w, "tracedTurns", traced);
 	jw_obj_end(w);
@@ -321,7 +332,8 @@ static void write_session_head(struct store *s, const struct session_doc *d, str
 	view_write_time(w, "createdAt", d->createdAt);
 }
 
-int view_session(struct store *s, uint32_t uid, const char *session_id, const struct view_window *win, struct buf *out, struct err *e)
+int view_session(struct store *s, uint32_t uid, const char *session_id, const struct view_window *win, struct buf *out,
+		 struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
 	store_held_auto struct store *held = s;
@@ -366,7 +378,8 @@ int view_session(struct store *s, uint32_t uid, const char *session_id, const st
 	return 0;
 }
 
-int view_thread(struct store *s, uint32_t uid, const char *thread_id, const struct view_window *win, struct buf *out, struct err *e)
+int view_thread(struct store *s, uint32_t uid, const char *thread_id, const struct view_window *win, struct buf *out,
+		struct err *e)
 {
 	store_held_auto struct store *held = s;
 	buf_auto struct buf text = BUF_INIT, whole = BUF_INIT;

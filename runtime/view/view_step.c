@@ -8,7 +8,7 @@
  */
 static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_ID, step_doc, stepId),
-	VIEW_FIELD(VIEW_ID, step_doc, kind),               /* message, model, tool, command, action, artifact */
+	VIEW_FIELD(VIEW_ID, step_doc, kind), /* message, model, tool, command, action, artifact */
 	VIEW_FIELD(VIEW_ID, step_doc, status),
 	VIEW_FIELD(VIEW_JSON, step_doc, title),
 	VIEW_FIELD(VIEW_ID, step_doc, toolCallId),
@@ -29,12 +29,9 @@ static const struct step_kind {
 	const char *kind, *title;
 	bool at_once;
 } kinds[] = {
-	{ EVENT_TURN_SUBMITTED, "message", "preview", true },
-	{ EVENT_MODEL_REQUESTED, "model", "model", false },
-	{ EVENT_TOOL_STARTED, "tool", "toolName", false },
-	{ EVENT_ACTION_REQUIRED, "action", "actionType", false },
-	{ EVENT_PROCESS_STARTED, "command", NULL, false },
-	{ EVENT_ARTIFACT_CHANGED, "artifact", "path", true },
+	{ EVENT_TURN_SUBMITTED, "message", "preview", true }, { EVENT_MODEL_REQUESTED, "model", "model", false },
+	{ EVENT_TOOL_STARTED, "tool", "toolName", false },    { EVENT_ACTION_REQUIRED, "action", "actionType", false },
+	{ EVENT_PROCESS_STARTED, "command", NULL, false },    { EVENT_ARTIFACT_CHANGED, "artifact", "path", true },
 };
 
 static const struct step_kind *kind_of(enum event_type type)
@@ -46,7 +43,8 @@ static const struct step_kind *kind_of(enum event_type type)
 }
 
 /* 0 found, 1 a fresh one, 2 the event names no step, −1. */
-static int load(struct models *m, const struct event_view *ev, char key[STEP_KEY_MAX], struct step_doc *d, struct err *e)
+static int load(struct models *m, const struct event_view *ev, char key[STEP_KEY_MAX], struct step_doc *d,
+		struct err *e)
 {
 	char turn[VIEW_ID_MAX], step[VIEW_ID_MAX];
 
@@ -67,8 +65,10 @@ static void take_ids(struct step_doc *d, const struct event_view *ev)
 		enum id_field id;
 		size_t offset;
 	} ids[] = {
-		{ ID_TOOL_CALL, offsetof(struct step_doc, toolCallId) },   { ID_PROCESS, offsetof(struct step_doc, processId) },
-		{ ID_ACTION, offsetof(struct step_doc, actionId) },        { ID_ARTIFACT, offsetof(struct step_doc, artifactId) },
+		{ ID_TOOL_CALL, offsetof(struct step_doc, toolCallId) },
+		{ ID_PROCESS, offsetof(struct step_doc, processId) },
+		{ ID_ACTION, offsetof(struct step_doc, actionId) },
+		{ ID_ARTIFACT, offsetof(struct step_doc, artifactId) },
 		{ ID_MODEL_REQUEST, offsetof(struct step_doc, modelRequestId) },
 	};
 
@@ -88,7 +88,8 @@ int view_step_on_begun(struct models *m, const struct event_view *ev, struct err
 		return r < 0 ? -1 : 0;
 	take_ids(&d, ev);
 	if (!d.kind[0]) {
-		struct jval payload = event_payload(ev), title = jval_get(payload, kind->title ? kind->title : "commandLine");
+		struct jval payload = event_payload(ev),
+			    title = jval_get(payload, kind->title ? kind->title : "commandLine");
 
 		view_word_set(d.kind, kind->kind);
 		view_word_set(d.status, kind->at_once ? "completed" : "running");

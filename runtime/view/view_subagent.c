@@ -18,7 +18,8 @@
 
 static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_ID, subagent_doc, subagentId),
-	VIEW_FIELD(VIEW_ID, subagent_doc, status),       /* running, waiting_input, idle, completed, failed, cancelled, timed_out, lost, closed */
+	VIEW_FIELD(VIEW_ID, subagent_doc,
+		   status), /* running, waiting_input, idle, completed, failed, cancelled, timed_out, lost, closed */
 	VIEW_FIELD(VIEW_JSON, subagent_doc, statusReason),
 	VIEW_FIELD(VIEW_JSON, subagent_doc, role),
 	VIEW_FIELD(VIEW_JSON, subagent_doc, nickname),
@@ -27,10 +28,10 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_ID, subagent_doc, parentTurnId),
 	VIEW_FIELD(VIEW_ID, subagent_doc, threadId),
 	VIEW_FIELD(VIEW_ID, subagent_doc, taskId),
-	VIEW_FIELD(VIEW_ID, subagent_doc, processId),    /* its last one */
+	VIEW_FIELD(VIEW_ID, subagent_doc, processId), /* its last one */
 	VIEW_FIELD(VIEW_JSON, subagent_doc, isolation),
 	VIEW_FIELD(VIEW_JSON, subagent_doc, modelPolicy),
-	VIEW_FIELD(VIEW_JSON, subagent_doc, start),      /* what to run, for resume_subagent */
+	VIEW_FIELD(VIEW_JSON, subagent_doc, start), /* what to run, for resume_subagent */
 	VIEW_FIELD(VIEW_JSON, subagent_doc, requestedBy),
 	VIEW_FIELD(VIEW_JSON, subagent_doc, category),
 	VIEW_FIELD(VIEW_JSON, subagent_doc, exitCode),
@@ -114,7 +115,8 @@ int view_subagent_on_told(struct models *m, const struct event_view *ev, struct 
 		d.inputs = d.inputs == VIEW_ABSENT ? 1 : d.inputs + 1;
 		return save(m, &d, e);
 	}
-	view_word(d.status, ev->type == EVENT_SUBAGENT_STATUS ? jval_get(payload, "status") : event_member(ev, "status"));
+	view_word(d.status,
+		  ev->type == EVENT_SUBAGENT_STATUS ? jval_get(payload, "status") : event_member(ev, "status"));
 	d.statusReason = reason;
 	if (ev->ids[ID_PROCESS].text)
 		event_id_copy(ev, ID_PROCESS, d.processId, sizeof d.processId);
@@ -200,7 +202,9 @@ static int give_tree(struct listing *l, const char *thread_id, bool descendants,
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
 	char prefix[VIEW_KEY_MAX];
-	const struct view_ids_query q = { .kind = VIEW_THREAD_SUBAGENT, .prefix = prefix, .descending = true, .max = DESCENDANTS_MAX };
+	const struct view_ids_query q = {
+		.kind = VIEW_THREAD_SUBAGENT, .prefix = prefix, .descending = true, .max = DESCENDANTS_MAX
+	};
 
 	snprintf(prefix, sizeof prefix, "%s/", thread_id);
 	if (view_ids(l->store, &q, &ids, NULL, e) < 0)
@@ -222,18 +226,22 @@ static int give_tree(struct listing *l, const char *thread_id, bool descendants,
 	return 0;
 }
 
-static int give_page(struct listing *l, const struct view_subagent_query *q, bool *more, char last[VIEW_KEY_MAX], struct err *e)
+static int give_page(struct listing *l, const struct view_subagent_query *q, bool *more, char last[VIEW_KEY_MAX],
+		     struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
 	char prefix[VIEW_KEY_MAX], after[VIEW_KEY_MAX];
-	struct view_ids_query page = { .kind = q->session_id ? VIEW_SESSION_SUBAGENT : VIEW_SUBAGENT, .descending = true, .max = q->limit };
+	struct view_ids_query page = { .kind = q->session_id ? VIEW_SESSION_SUBAGENT : VIEW_SUBAGENT,
+				       .descending = true,
+				       .max = q->limit };
 
 	if (q->session_id) {
 		snprintf(prefix, sizeof prefix, "%s/", q->session_id);
 		page.prefix = prefix;
 	}
 	if (q->cursor) {
-		snprintf(after, sizeof after, "%s%s%s", q->session_id ? q->session_id : "", q->session_id ? "/" : "", q->cursor);
+		snprintf(after, sizeof after, "%s%s%s", q->session_id ? q->session_id : "", q->session_id ? "/" : "",
+			 q->cursor);
 		page.after = after;
 	}
 	int r = view_ids(l->store, &page, &ids, NULL, e);
@@ -264,7 +272,8 @@ int view_subagents(struct store *s, uint32_t uid, const struct view_subagent_que
 		return err_field(e, "cursor", "not a cursor of this method");
 	jw_obj(&w);
 	jw_karr(&w, "subagents");
-	int r = q->parent_thread_id ? give_tree(&l, q->parent_thread_id, q->descendants, 0, e) : give_page(&l, q, &more, last, e);
+	int r = q->parent_thread_id ? give_tree(&l, q->parent_thread_id, q->descendants, 0, e)
+				    : give_page(&l, q, &more, last, e);
 	buf_done(&l.text);
 	if (r < 0)
 		return -1;
@@ -279,7 +288,10 @@ int view_write_subagents(struct store *s, const char *session_id, const char *th
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
 	char prefix[VIEW_KEY_MAX];
-	const struct view_ids_query q = { .kind = thread_id ? VIEW_THREAD_SUBAGENT : VIEW_SESSION_SUBAGENT, .prefix = prefix, .descending = true, .max = SHOWN };
+	const struct view_ids_query q = { .kind = thread_id ? VIEW_THREAD_SUBAGENT : VIEW_SESSION_SUBAGENT,
+					  .prefix = prefix,
+					  .descending = true,
+					  .max = SHOWN };
 	struct listing l = { .store = s, .w = w, .uid = VIEW_ANY_UID, .limit = SHOWN };
 	int r = 0;
 

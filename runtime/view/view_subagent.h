@@ -8,23 +8,21 @@
 struct jw;
 
 struct subagent_doc {
-	char subagentId[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], parentThreadId[VIEW_ID_MAX], parentTurnId[VIEW_ID_MAX], threadId[VIEW_ID_MAX],
-		taskId[VIEW_ID_MAX], status[VIEW_ID_MAX], processId[VIEW_ID_MAX];
+	char subagentId[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], parentThreadId[VIEW_ID_MAX], parentTurnId[VIEW_ID_MAX],
+		threadId[VIEW_ID_MAX], taskId[VIEW_ID_MAX], status[VIEW_ID_MAX], processId[VIEW_ID_MAX];
 	uint64_t uid, spawnedAt, updatedAt, endedAt, resumes, inputs;
-	bool closing, supervised;    /* closing: its end was asked for; supervised: it is a process of ours */
-	struct jval role, nickname, isolation, modelPolicy, start, requestedBy, statusReason, category, exitCode, outputRefs, lastMessageRef, outcome;
+	bool closing, supervised; /* closing: its end was asked for; supervised: it is a process of ours */
+	struct jval role, nickname, isolation, modelPolicy, start, requestedBy, statusReason, category, exitCode,
+		outputRefs, lastMessageRef, outcome;
 };
 extern const struct view_shape subagent_shape;
-static inline bool subagent_doc_ended(const struct subagent_doc *d)
-{
-	return d->endedAt != 0;
-}
+static inline bool subagent_doc_ended(const struct subagent_doc *d) { return d->endedAt != 0; }
 
 /* As clients see it. */
 void subagent_json(const struct subagent_doc *d, struct jw *w);
 struct view_subagent_query {
 	const char *session_id, *parent_thread_id; /* NULL = any; one of them, or all of the uid's */
-	bool descendants;            /* of parent_thread_id: children's children too */
+	bool descendants;                          /* of parent_thread_id: children's children too */
 	unsigned limit;
 	const char *cursor;
 };

@@ -1,11 +1,11 @@
 /*
- * Tasks. One document a task holds everything about it that has a bounded size; attempts, edges, jobs and open actions have
- * documents or lists of their own. Which status follows from which event stands in one table; the engine decides, the
- * fold only writes down.
+ * Tasks. One document a task holds everything about it that has a bounded size; attempts, edges, jobs and open actions
+ * have documents or lists of their own. Which status follows from which event stands in one table; the engine decides,
+ * the fold only writes down.
  */
 
-#include "runtime/view/view_folds.h"
 #include "runtime/view/view_task.h"
+#include "runtime/view/view_folds.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/clock.h"
@@ -21,10 +21,7 @@ static const struct {
 #undef TASK_STATUS
 };
 
-const char *task_status_name(enum task_status s)
-{
-	return s < TASK_STATUS_COUNT ? statuses[s].name : "unknown";
-}
+const char *task_status_name(enum task_status s) { return s < TASK_STATUS_COUNT ? statuses[s].name : "unknown"; }
 
 enum task_class task_status_class(enum task_status s)
 {
@@ -43,11 +40,11 @@ enum task_status task_status_find(const char *name)
 static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_ID, task_doc, taskId),
 	VIEW_FIELD(VIEW_ID, task_doc, status),
-	VIEW_FIELD(VIEW_JSON, task_doc, nativeStatus),    /* a peer's own word */
+	VIEW_FIELD(VIEW_JSON, task_doc, nativeStatus), /* a peer's own word */
 	VIEW_FIELD(VIEW_JSON, task_doc, statusReason),
 	VIEW_FIELD(VIEW_ID, task_doc, parentTaskId),
 	VIEW_FIELD(VIEW_ID, task_doc, sessionId),
-	VIEW_FIELD(VIEW_ID, task_doc, threadId),          /* given, or that of the last supervised attempt */
+	VIEW_FIELD(VIEW_ID, task_doc, threadId), /* given, or that of the last supervised attempt */
 	VIEW_FIELD(VIEW_ID, task_doc, turnId),
 	VIEW_FIELD(VIEW_JSON, task_doc, title),
 	VIEW_FIELD(VIEW_JSON, task_doc, objective),
@@ -61,33 +58,33 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_JSON, task_doc, scope),
 	VIEW_FIELD(VIEW_JSON, task_doc, constraints),
 	VIEW_FIELD(VIEW_JSON, task_doc, taskProfile),
-	VIEW_FIELD(VIEW_JSON, task_doc, acceptance),      /* [{id, text?, required, status: pending|met|unmet|waived …}] */
+	VIEW_FIELD(VIEW_JSON, task_doc, acceptance), /* [{id, text?, required, status: pending|met|unmet|waived …}] */
 	VIEW_FIELD(VIEW_JSON, task_doc, progress),
 	VIEW_FIELD(VIEW_TIME, task_doc, progressAt),
 	VIEW_FIELD(VIEW_JSON, task_doc, retryPolicy),
-	VIEW_FIELD(VIEW_FLAG, task_doc, autoComplete),    /* a clean exit completes it */
-	VIEW_FIELD(VIEW_JSON, task_doc, command),         /* what the supervisor runs, as start_process takes it */
-	VIEW_FIELD(VIEW_JSON, task_doc, commandRef),      /* … behind a ref when that is long */
+	VIEW_FIELD(VIEW_FLAG, task_doc, autoComplete), /* a clean exit completes it */
+	VIEW_FIELD(VIEW_JSON, task_doc, command),      /* what the supervisor runs, as start_process takes it */
+	VIEW_FIELD(VIEW_JSON, task_doc, commandRef),   /* … behind a ref when that is long */
 	VIEW_FIELD(VIEW_ID, task_doc, currentRunId),
 	VIEW_FIELD(VIEW_ID, task_doc, currentAttemptId),
-	VIEW_FIELD(VIEW_ID, task_doc, currentProcessId),  /* of a supervised attempt */
+	VIEW_FIELD(VIEW_ID, task_doc, currentProcessId), /* of a supervised attempt */
 	VIEW_FIELD(VIEW_FLAG, task_doc, attemptOpen),
 	VIEW_FIELD(VIEW_UINT, task_doc, attemptCount),
 	VIEW_FIELD(VIEW_TIME, task_doc, attemptStartedAt),
-	VIEW_FIELD(VIEW_ID, task_doc, workerKind),        /* supervisor, client, peer */
+	VIEW_FIELD(VIEW_ID, task_doc, workerKind), /* supervisor, client, peer */
 	VIEW_FIELD(VIEW_JSON, task_doc, worker),
-	VIEW_FIELD(VIEW_TIME, task_doc, lastSeenAt),      /* the worker's last word */
-	VIEW_FIELD(VIEW_UINT, task_doc, timeoutMs),       /* from the first start to the end */
-	VIEW_FIELD(VIEW_UINT, task_doc, idleMs),          /* without a word of the worker */
-	VIEW_FIELD(VIEW_UINT, task_doc, heartbeatMs),     /* how long a client may be gone */
-	VIEW_FIELD(VIEW_ID, task_doc, queuedFor),         /* blocked_by, parallel_limit, backoff */
+	VIEW_FIELD(VIEW_TIME, task_doc, lastSeenAt),  /* the worker's last word */
+	VIEW_FIELD(VIEW_UINT, task_doc, timeoutMs),   /* from the first start to the end */
+	VIEW_FIELD(VIEW_UINT, task_doc, idleMs),      /* without a word of the worker */
+	VIEW_FIELD(VIEW_UINT, task_doc, heartbeatMs), /* how long a client may be gone */
+	VIEW_FIELD(VIEW_ID, task_doc, queuedFor),     /* blocked_by, parallel_limit, backoff */
 	VIEW_FIELD(VIEW_TIME, task_doc, queuedAt),
-	VIEW_FIELD(VIEW_TIME, task_doc, dueAt),           /* the next attempt's, after a backoff */
+	VIEW_FIELD(VIEW_TIME, task_doc, dueAt), /* the next attempt's, after a backoff */
 	VIEW_FIELD(VIEW_ID, task_doc, pausedFrom),
 	VIEW_FIELD(VIEW_JSON, task_doc, waitingFor),
 	VIEW_FIELD(VIEW_ID, task_doc, actionId),
 	VIEW_FIELD(VIEW_JSON, task_doc, blocker),
-	VIEW_FIELD(VIEW_JSON, task_doc, cancellation),    /* the request: reason, requestedBy, propagation */
+	VIEW_FIELD(VIEW_JSON, task_doc, cancellation), /* the request: reason, requestedBy, propagation */
 	VIEW_FIELD(VIEW_UINT, task_doc, childCount),
 	VIEW_FIELD(VIEW_UINT, task_doc, childrenCompleted),
 	VIEW_FIELD(VIEW_UINT, task_doc, childrenEnded),
@@ -97,8 +94,8 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_JSON, task_doc, deliveryState),
 	VIEW_FIELD(VIEW_JSON, task_doc, lastError),
 	VIEW_FIELD(VIEW_JSON, task_doc, completionSummary),
-	VIEW_FIELD(VIEW_JSON, task_doc, peer),            /* nativeProtocol, remoteTaskId, … of a peer's task */
-	VIEW_FIELD(VIEW_ID, task_doc, bodyHash),          /* of the request that made it, for repeated ones */
+	VIEW_FIELD(VIEW_JSON, task_doc, peer),   /* nativeProtocol, remoteTaskId, … of a peer's task */
+	VIEW_FIELD(VIEW_ID, task_doc, bodyHash), /* of the request that made it, for repeated ones */
 	VIEW_FIELD(VIEW_UINT, task_doc, uid),
 	VIEW_FIELD(VIEW_TIME, task_doc, createdAt),
 	VIEW_FIELD(VIEW_TIME, task_doc, updatedAt),
@@ -112,7 +109,8 @@ static const struct view_field count_fields[] = {
 #include "runtime/view/task_statuses.def"
 #undef TASK_STATUS
 };
-const struct view_shape task_count_shape = { VIEW_TASK_COUNT, sizeof(struct task_count_doc), count_fields, countof(count_fields) };
+const struct view_shape task_count_shape = { VIEW_TASK_COUNT, sizeof(struct task_count_doc), count_fields,
+					     countof(count_fields) };
 
 /* ---- counts and lists ---- */
 
@@ -125,7 +123,8 @@ static void count_add(struct task_count_doc *d, enum task_status s, bool more)
 	*n = now ? now : VIEW_ABSENT;
 }
 
-static int count_one(struct models *m, char scope, const char *id, enum task_status before, enum task_status after, struct err *e)
+static int count_one(struct models *m, char scope, const char *id, enum task_status before, enum task_status after,
+		     struct err *e)
 {
 	char key[VIEW_ID_MAX + 2];
 	struct task_count_doc d;
@@ -142,7 +141,8 @@ static int count_one(struct models *m, char scope, const char *id, enum task_sta
 	return view_save(m, &task_count_shape, key, &d, e);
 }
 
-static int set_member(struct models *m, enum view_kind kind, const char *owner, const char *member, bool there, struct err *e)
+static int set_member(struct models *m, enum view_kind kind, const char *owner, const char *member, bool there,
+		      struct err *e)
 {
 	return there ? view_list_put(m, kind, owner, member, e) : view_list_del(m, kind, owner, member, e);
 }
@@ -154,7 +154,7 @@ static void queue_owner(uint64_t queued_at, char ret[24])
 
 /* What a document was before an event, as far as lists and counts depend on it. */
 struct before {
-	enum task_status status;  /* TASK_STATUS_COUNT: there was none */
+	enum task_status status; /* TASK_STATUS_COUNT: there was none */
 	char thread[VIEW_ID_MAX], queue[24];
 	bool in_queue, has_slot;
 };
@@ -164,14 +164,13 @@ static bool waits_for_slot(const struct task_doc *d)
 	return task_doc_status(d) == TASK_QUEUED && strcmp(d->queuedFor, "parallel_limit") == 0;
 }
 
-static bool has_slot(const struct task_doc *d)
-{
-	return d->attemptOpen && strcmp(d->workerKind, "supervisor") == 0;
-}
+static bool has_slot(const struct task_doc *d) { return d->attemptOpen && strcmp(d->workerKind, "supervisor") == 0; }
 
 static struct before before_of(const struct task_doc *d)
 {
-	struct before b = { .status = d->status[0] ? task_doc_status(d) : TASK_STATUS_COUNT, .in_queue = waits_for_slot(d), .has_slot = has_slot(d) };
+	struct before b = { .status = d->status[0] ? task_doc_status(d) : TASK_STATUS_COUNT,
+			    .in_queue = waits_for_slot(d),
+			    .has_slot = has_slot(d) };
 
 	view_word_set(b.thread, d->threadId);
 	queue_owner(d->queuedAt, b.queue);
@@ -193,17 +192,20 @@ static int save_status(struct models *m, const struct task_doc *d, const struct 
 	queue_owner(d->queuedAt, queue);
 	if (now != b->status && count_one(m, 's', d->sessionId, b->status, now, e) < 0)
 		return -1;
-	if (moved && b->thread[0] && (count_one(m, 't', b->thread, b->status, TASK_STATUS_COUNT, e) < 0 ||
-				      view_list_del(m, VIEW_THREAD_TASK, b->thread, d->taskId, e) < 0))
+	if (moved && b->thread[0] &&
+	    (count_one(m, 't', b->thread, b->status, TASK_STATUS_COUNT, e) < 0 ||
+	     view_list_del(m, VIEW_THREAD_TASK, b->thread, d->taskId, e) < 0))
 		return -1;
-	if ((moved || now != b->status) && count_one(m, 't', d->threadId, moved ? TASK_STATUS_COUNT : b->status, now, e) < 0)
+	if ((moved || now != b->status) &&
+	    count_one(m, 't', d->threadId, moved ? TASK_STATUS_COUNT : b->status, now, e) < 0)
 		return -1;
 	if (fresh && view_list_put(m, VIEW_SESSION_TASK, d->sessionId, d->taskId, e) < 0)
 		return -1;
 	if (moved && view_list_put(m, VIEW_THREAD_TASK, d->threadId, d->taskId, e) < 0)
 		return -1;
 	if (set_member(m, VIEW_LIVE_TASK, d->taskId, NULL, !task_status_ended(now), e) < 0 ||
-	    set_member(m, VIEW_BLOCKED_TASK, d->sessionId, d->taskId, task_status_class(now) == TASK_CLASS_WAITING, e) < 0)
+	    set_member(m, VIEW_BLOCKED_TASK, d->sessionId, d->taskId, task_status_class(now) == TASK_CLASS_WAITING, e) <
+		    0)
 		return -1;
 	if (b->in_queue && view_list_del(m, VIEW_TASK_QUEUE, b->queue, d->taskId, e) < 0)
 		return -1;
@@ -292,10 +294,18 @@ static const struct {
 	enum event_type type;
 	const char *status;
 } meanings[] = {
-	{ EVENT_TASK_CREATED, "draft" }, { EVENT_TASK_ACCEPTED, "accepted" }, { EVENT_TASK_QUEUED, "queued" },
-	{ EVENT_TASK_BLOCKED, "blocked" }, { EVENT_TASK_PAUSED, "paused" }, { EVENT_TASK_RETRYING, "retrying" },
-	{ EVENT_TASK_CANCEL_REQUESTED, "cancelling" }, { EVENT_TASK_CANCELLED, "cancelled" }, { EVENT_TASK_TIMED_OUT, "timed_out" },
-	{ EVENT_TASK_FAILED, "failed" }, { EVENT_TASK_LOST, "lost" }, { EVENT_TASK_COMPLETED, "completed" },
+	{ EVENT_TASK_CREATED, "draft" },
+	{ EVENT_TASK_ACCEPTED, "accepted" },
+	{ EVENT_TASK_QUEUED, "queued" },
+	{ EVENT_TASK_BLOCKED, "blocked" },
+	{ EVENT_TASK_PAUSED, "paused" },
+	{ EVENT_TASK_RETRYING, "retrying" },
+	{ EVENT_TASK_CANCEL_REQUESTED, "cancelling" },
+	{ EVENT_TASK_CANCELLED, "cancelled" },
+	{ EVENT_TASK_TIMED_OUT, "timed_out" },
+	{ EVENT_TASK_FAILED, "failed" },
+	{ EVENT_TASK_LOST, "lost" },
+	{ EVENT_TASK_COMPLETED, "completed" },
 	{ EVENT_TASK_ARCHIVED, "archived" },
 };
 
@@ -349,40 +359,30 @@ int view_task_on_event(struct models *m, const struct event_view *ev, struct err
 	take_uint(payload, "idleMs", &d.idleMs);
 	take_uint(payload, "heartbeatMs", &d.heartbeatMs);
 	switch (ev->type) {
-	case EVENT_TASK_CREATED:
-		take_created(&d, ev, payload);
-		break;
+	case EVENT_TASK_CREATED: take_created(&d, ev, payload); break;
 	case EVENT_TASK_QUEUED:
 		view_word(d.queuedFor, jval_get(payload, "reason"));
 		take_time(jval_get(payload, "dueAt"), &d.dueAt);
 		d.queuedAt = ev->real_us;
 		break;
-	case EVENT_TASK_RETRYING:
-		take_time(jval_get(payload, "notBefore"), &d.dueAt);
-		break;
-	case EVENT_TASK_STARTED:
-		d.startedAt = ev->real_us;
-		break;
+	case EVENT_TASK_RETRYING: take_time(jval_get(payload, "notBefore"), &d.dueAt); break;
+	case EVENT_TASK_STARTED: d.startedAt = ev->real_us; break;
 	case EVENT_TASK_WAITING:
 		event_id_copy(ev, ID_ACTION, d.actionId, sizeof(d.actionId));
 		take_time(jval_get(payload, "dueAt"), &d.dueAt);
 		break;
-	case EVENT_TASK_ATTEMPT_STARTED:
-		take_attempt(&d, ev, payload);
-		break;
+	case EVENT_TASK_ATTEMPT_STARTED: take_attempt(&d, ev, payload); break;
 	case EVENT_TASK_ATTEMPT_COMPLETED:
-	case EVENT_TASK_ATTEMPT_FAILED:
-		close_attempt(&d);
-		break;
-	default:
-		break;
+	case EVENT_TASK_ATTEMPT_FAILED: close_attempt(&d); break;
+	default: break;
 	}
 	return save(m, &d, &b, e);
 }
 
 int view_task_on_updated(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval payload = event_payload(ev), changes = jval_get(payload, "changes"), flag = jval_get(changes, "autoComplete");
+	struct jval payload = event_payload(ev), changes = jval_get(payload, "changes"),
+		    flag = jval_get(changes, "autoComplete");
 	char status[VIEW_ID_MAX] = "";
 	struct task_doc d;
 	int r = load(m, ev, &d, e);
@@ -412,7 +412,8 @@ int view_task_on_updated(struct models *m, const struct event_view *ev, struct e
 
 /* ---- progress: members that are told replace what was said before, the others stay ---- */
 
-static const char *const progress_members[] = { "phase", "percent", "step", "summary", "counters", "outputRefs", "plan", "validation", "usage" };
+static const char *const progress_members[] = { "phase",      "percent", "step",       "summary", "counters",
+						"outputRefs", "plan",    "validation", "usage" };
 
 static void merge_progress(struct jval old, struct jval payload, uint64_t real_us, struct buf *out)
 {
@@ -435,7 +436,8 @@ static void merge_progress(struct jval old, struct jval payload, uint64_t real_u
 
 int view_task_on_progress(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval payload = event_payload(ev), delivery = jval_get(payload, "delivery"), acceptance = jval_get(payload, "acceptance");
+	struct jval payload = event_payload(ev), delivery = jval_get(payload, "delivery"),
+		    acceptance = jval_get(payload, "acceptance");
 	buf_auto struct buf merged = BUF_INIT;
 	struct task_doc d;
 	int r = load(m, ev, &d, e);

@@ -14,36 +14,39 @@ enum task_status {
 #undef TASK_STATUS
 	TASK_STATUS_COUNT
 };
-enum task_class { TASK_CLASS_ACTIVE, TASK_CLASS_WAITING, TASK_CLASS_FAILED, TASK_CLASS_LOST, TASK_CLASS_DONE, TASK_CLASS_COUNT };
+enum task_class {
+	TASK_CLASS_ACTIVE,
+	TASK_CLASS_WAITING,
+	TASK_CLASS_FAILED,
+	TASK_CLASS_LOST,
+	TASK_CLASS_DONE,
+	TASK_CLASS_COUNT
+};
 
 const char *task_status_name(enum task_status s);
 enum task_status task_status_find(const char *name); /* TASK_STATUS_COUNT when there is none */
 enum task_class task_status_class(enum task_status s);
-static inline bool task_status_ended(enum task_status s)
-{
-	return task_status_class(s) >= TASK_CLASS_FAILED;
-}
+static inline bool task_status_ended(enum task_status s) { return task_status_class(s) >= TASK_CLASS_FAILED; }
 
 struct task_doc {
-	char taskId[VIEW_ID_MAX], status[VIEW_ID_MAX], parentTaskId[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], threadId[VIEW_ID_MAX],
-		turnId[VIEW_ID_MAX], currentRunId[VIEW_ID_MAX], currentAttemptId[VIEW_ID_MAX], currentProcessId[VIEW_ID_MAX],
-		pausedFrom[VIEW_ID_MAX], bodyHash[VIEW_ID_MAX], workerKind[VIEW_ID_MAX], queuedFor[VIEW_ID_MAX], actionId[VIEW_ID_MAX];
+	char taskId[VIEW_ID_MAX], status[VIEW_ID_MAX], parentTaskId[VIEW_ID_MAX], sessionId[VIEW_ID_MAX],
+		threadId[VIEW_ID_MAX], turnId[VIEW_ID_MAX], currentRunId[VIEW_ID_MAX], currentAttemptId[VIEW_ID_MAX],
+		currentProcessId[VIEW_ID_MAX], pausedFrom[VIEW_ID_MAX], bodyHash[VIEW_ID_MAX], workerKind[VIEW_ID_MAX],
+		queuedFor[VIEW_ID_MAX], actionId[VIEW_ID_MAX];
 	uint64_t uid, attemptCount, childCount, childrenCompleted, childrenEnded, timeoutMs, idleMs, heartbeatMs;
 	uint64_t createdAt, updatedAt, startedAt, endedAt, queuedAt, dueAt, lastSeenAt, attemptStartedAt, progressAt;
 	bool autoComplete, attemptOpen;
-	struct jval title, objective, taskKind, taskFamily, visibility, nativeStatus, statusReason, priority, requestedBy, owner, assignee,
-		scope, constraints, taskProfile, acceptance, progress, retryPolicy, command, commandRef, worker, waitingFor, blocker,
-		artifacts, outputs, evidenceRefs, deliveryState, lastError, completionSummary, cancellation, peer;
+	struct jval title, objective, taskKind, taskFamily, visibility, nativeStatus, statusReason, priority,
+		requestedBy, owner, assignee, scope, constraints, taskProfile, acceptance, progress, retryPolicy,
+		command, commandRef, worker, waitingFor, blocker, artifacts, outputs, evidenceRefs, deliveryState,
+		lastError, completionSummary, cancellation, peer;
 };
 extern const struct view_shape task_shape;
-static inline enum task_status task_doc_status(const struct task_doc *d)
-{
-	return task_status_find(d->status);
-}
+static inline enum task_status task_doc_status(const struct task_doc *d) { return task_status_find(d->status); }
 
 struct attempt_doc {
-	char runId[VIEW_ID_MAX], attemptId[VIEW_ID_MAX], status[VIEW_ID_MAX], processId[VIEW_ID_MAX], threadId[VIEW_ID_MAX],
-		turnId[VIEW_ID_MAX];
+	char runId[VIEW_ID_MAX], attemptId[VIEW_ID_MAX], status[VIEW_ID_MAX], processId[VIEW_ID_MAX],
+		threadId[VIEW_ID_MAX], turnId[VIEW_ID_MAX];
 	uint64_t attempt, startedAt, endedAt;
 	struct jval reason, worker, inputRefs, outputRefs, checkpointRefs, retryPolicy, lastError, completionSummary;
 };
@@ -73,21 +76,24 @@ extern const struct view_shape task_count_shape;
 /* ---- for clients and snapshots ---- */
 
 struct jw;
-/* The whole record: the document with its attempts, relationships, jobs and open actions. Valid as the snapshot schema's task. */
+/* The whole record: the document with its attempts, relationships, jobs and open actions. Valid as the snapshot
+ * schema's task. */
 int view_task(struct store *s, uint32_t uid, const char *task_id, struct buf *out, struct err *e);
 struct view_task_query {
 	const char *session_id, *thread_id, *parent_id, *status; /* NULL = any */
-	const char *match;        /* NULL, or what a person typed: the beginning of the id, with or without "task_", or its end */
+	const char
+		*match; /* NULL, or what a person typed: the beginning of the id, with or without "task_", or its end */
 	bool live_only;
-	unsigned limit;           /* 1 … 1000 */
+	unsigned limit; /* 1 … 1000 */
 	const char *cursor;
 };
 int view_tasks(struct store *s, uint32_t uid, const struct view_task_query *q, struct buf *out, struct err *e);
-/* `"tasks":[…],"taskSummary":{…},"taskGraph":{…},"blockedTasks":[…]` of a session or a thread, in an object that is open. */
+/* `"tasks":[…],"taskSummary":{…},"taskGraph":{…},"blockedTasks":[…]` of a session or a thread, in an object that is
+ * open. */
 int view_tasks_of_session(struct store *s, const char *session_id, struct jw *w, struct err *e);
 int view_tasks_of_thread(struct store *s, const char *thread_id, struct jw *w, struct err *e);
 /* The task_snapshot of get_snapshot: one task, or the tasks of a session or thread. Exactly one id is given. */
-int view_snapshot_task(struct store *s, uint32_t uid, const char *session_id, const char *thread_id, const char *task_id, struct buf *out,
-		       struct err *e);
+int view_snapshot_task(struct store *s, uint32_t uid, const char *session_id, const char *thread_id,
+		       const char *task_id, struct buf *out, struct err *e);
 
 #endif

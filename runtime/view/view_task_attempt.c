@@ -6,9 +6,10 @@
 static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_ID, attempt_doc, runId),
 	VIEW_FIELD(VIEW_ID, attempt_doc, attemptId),
-	VIEW_FIELD(VIEW_UINT, attempt_doc, attempt),          /* 1, 2, … */
-	VIEW_FIELD(VIEW_ID, attempt_doc, status),             /* preparing, running, completed, failed, cancelled, timed_out, lost */
-	VIEW_FIELD(VIEW_JSON, attempt_doc, reason),           /* why it was begun */
+	VIEW_FIELD(VIEW_UINT, attempt_doc, attempt), /* 1, 2, … */
+	VIEW_FIELD(VIEW_ID, attempt_doc,
+		   status), /* preparing, running, completed, failed, cancelled, timed_out, lost */
+	VIEW_FIELD(VIEW_JSON, attempt_doc, reason), /* why it was begun */
 	VIEW_FIELD(VIEW_JSON, attempt_doc, worker),
 	VIEW_FIELD(VIEW_ID, attempt_doc, processId),
 	VIEW_FIELD(VIEW_ID, attempt_doc, threadId),
@@ -30,7 +31,8 @@ void view_attempt_key(const char *task_id, uint64_t attempt, char ret[VIEW_ATTEM
 }
 
 /* 1 when the event names no attempt. */
-static int load(struct models *m, const struct event_view *ev, char key[VIEW_ATTEMPT_KEY_MAX], struct attempt_doc *d, struct err *e)
+static int load(struct models *m, const struct event_view *ev, char key[VIEW_ATTEMPT_KEY_MAX], struct attempt_doc *d,
+		struct err *e)
 {
 	uint64_t attempt = jval_uint(jval_get(event_payload(ev), "attempt"), 0);
 	char task[VIEW_ID_MAX];

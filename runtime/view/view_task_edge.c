@@ -1,6 +1,6 @@
 /*
- * Edges between tasks and to other things. Each end has a document of its own (the event is written for both), so that either
- * can be read without looking for the other. A removed edge leaves no document, only its facts.
+ * Edges between tasks and to other things. Each end has a document of its own (the event is written for both), so that
+ * either can be read without looking for the other. A removed edge leaves no document, only its facts.
  */
 
 #include "runtime/view/view_folds.h"
@@ -10,18 +10,17 @@
 #include "runtime/store/store.h"
 
 static const struct view_field fields[] = {
-	VIEW_FIELD(VIEW_ID, edge_doc, kind),
-	VIEW_FIELD(VIEW_ID, edge_doc, targetId),
-	VIEW_FIELD(VIEW_ID, edge_doc, status),   /* active; satisfied or broken once the other end has ended */
-	VIEW_FIELD(VIEW_JSON, edge_doc, reason),
-	VIEW_FIELD(VIEW_TIME, edge_doc, createdAt),
+	VIEW_FIELD(VIEW_ID, edge_doc, kind),        VIEW_FIELD(VIEW_ID, edge_doc, targetId),
+	VIEW_FIELD(VIEW_ID, edge_doc, status), /* active; satisfied or broken once the other end has ended */
+	VIEW_FIELD(VIEW_JSON, edge_doc, reason),    VIEW_FIELD(VIEW_TIME, edge_doc, createdAt),
 	VIEW_FIELD(VIEW_TIME, edge_doc, updatedAt),
 };
 const struct view_shape edge_shape = { VIEW_TASK_EDGE, sizeof(struct edge_doc), fields, countof(fields) };
 
 void view_edge_key(const char *task_id, const char *kind, const char *target, char ret[VIEW_EDGE_KEY_MAX])
 {
-	(void)snprintf(ret, VIEW_EDGE_KEY_MAX, "%s/%s%s%s", task_id, kind ? kind : "", kind ? "/" : "", target ? target : "");
+	(void)snprintf(ret, VIEW_EDGE_KEY_MAX, "%s/%s%s%s", task_id, kind ? kind : "", kind ? "/" : "",
+		       target ? target : "");
 }
 
 static void change(uint64_t *count, int by)
@@ -62,8 +61,8 @@ static int set_parent(struct models *m, const char *task, const char *parent, st
 
 int view_task_edge_on_updated(struct models *m, const struct event_view *ev, struct err *e)
 {
-	char task[VIEW_ID_MAX], kind[VIEW_ID_MAX] = "", target[VIEW_ID_MAX] = "", before[VIEW_ID_MAX], after[VIEW_ID_MAX] = "active",
-		key[VIEW_EDGE_KEY_MAX];
+	char task[VIEW_ID_MAX], kind[VIEW_ID_MAX] = "", target[VIEW_ID_MAX] = "", before[VIEW_ID_MAX],
+				after[VIEW_ID_MAX] = "active", key[VIEW_EDGE_KEY_MAX];
 	struct jval payload = event_payload(ev);
 	struct edge_doc d;
 	int r;

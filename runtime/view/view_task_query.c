@@ -1,6 +1,6 @@
 /*
- * Reading tasks: the whole record, lists, and what snapshots say of the tasks of a session or thread. Each document is read
- * in a short transaction of its own.
+ * Reading tasks: the whole record, lists, and what snapshots say of the tasks of a session or thread. Each document is
+ * read in a short transaction of its own.
  */
 
 #include "runtime/view/view_page.h"
@@ -15,24 +15,26 @@
 #include "runtime/event/id.h"
 #include "runtime/store/store.h"
 
-#define DEPTH_MAX 64          /* of parents */
+#define DEPTH_MAX 64 /* of parents */
 #define ATTEMPTS_SHOWN 50u
 #define EDGES_SHOWN 1000u
 #define RECENT 10u
 #define BLOCKED_SHOWN 50u
 
-static bool visible(uint32_t uid, uint64_t owner)
-{
-	return uid == VIEW_ANY_UID || owner == uid;
-}
+static bool visible(uint32_t uid, uint64_t owner) { return uid == VIEW_ANY_UID || owner == uid; }
 
 /* ---- attempts ---- */
 
 /* The specification's small set of words for an attempt. */
 static const char *attempt_status(const char *native)
 {
-	static const struct { const char *native, *status; } rows[] = {
-		{ "lost", "unknown" }, { "timed_out", "failed" }, { "accepted", "queued" }, { "paused", "idle" },
+	static const struct {
+		const char *native, *status;
+	} rows[] = {
+		{ "lost", "unknown" },
+		{ "timed_out", "failed" },
+		{ "accepted", "queued" },
+		{ "paused", "idle" },
 	};
 
 	for (size_t i = 0; i < countof(rows); i++)
@@ -164,7 +166,8 @@ static int write_root(struct store *s, const struct task_doc *d, struct jw *w, s
 	return 0;
 }
 
-static int write_members(struct store *s, enum view_kind kind, const char *task, const char *key, struct jw *w, struct err *e)
+static int write_members(struct store *s, enum view_kind kind, const char *task, const char *key, struct jw *w,
+			 struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
 	char prefix[VIEW_KEY_MAX];
@@ -226,7 +229,8 @@ static bool wanted(const struct task_list *l, const struct task_doc *d)
 
 	return visible(l->uid, d->uid) && (!q->session_id || strcmp(q->session_id, d->sessionId) == 0) &&
 	       (!q->thread_id || strcmp(q->thread_id, d->threadId) == 0) &&
-	       (!q->parent_id || strcmp(q->parent_id, d->parentTaskId) == 0) && (!q->status || strcmp(q->status, d->status) == 0) &&
+	       (!q->parent_id || strcmp(q->parent_id, d->parentTaskId) == 0) &&
+	       (!q->status || strcmp(q->status, d->status) == 0) &&
 	       !(q->live_only && task_status_ended(task_doc_status(d)));
 }
 
@@ -300,7 +304,8 @@ int view_tasks(struct store *s, uint32_t uid, const struct view_task_query *q, s
 
 /* ---- what snapshots say ---- */
 
-static int write_summary(struct store *s, char scope, const char *id, const struct view_ids *recent, struct jw *w, struct err *e)
+static int write_summary(struct store *s, char scope, const char *id, const struct view_ids *recent, struct jw *w,
+			 struct err *e)
 {
 	static const char *const names[] = { "active", "waiting", "failed", "lost" };
 	uint64_t sums[TASK_CLASS_COUNT] = { 0 }, *counts;
@@ -366,7 +371,8 @@ static int write_blocked(struct store *s, const struct view_ids *ids, const char
 
 		if (r < 0)
 			return -1;
-		if (r > 0 || task_status_class(task_doc_status(&d)) != TASK_CLASS_WAITING || (thread && strcmp(thread, d.threadId) != 0))
+		if (r > 0 || task_status_class(task_doc_status(&d)) != TASK_CLASS_WAITING ||
+		    (thread && strcmp(thread, d.threadId) != 0))
 			continue;
 		jw_obj(w);
 		jw_kstr(w, "taskId", d.taskId);
@@ -409,7 +415,8 @@ static int write_tasks(struct store *s, const struct view_ids *ids, struct jw *w
 	return 0;
 }
 
-static int latest(struct store *s, enum view_kind kind, const char *owner, size_t max, struct view_ids *ret, struct err *e)
+static int latest(struct store *s, enum view_kind kind, const char *owner, size_t max, struct view_ids *ret,
+		  struct err *e)
 {
 	char prefix[VIEW_KEY_MAX];
 	struct view_ids_query q = { .kind = kind, .prefix = prefix, .descending = true, .max = max };
@@ -425,8 +432,10 @@ int view_tasks_of_session(struct store *s, const char *session_id, struct jw *w,
 	if (latest(s, VIEW_SESSION_TASK, session_id, VIEW_WINDOW, &ids, e) < 0 ||
 	    latest(s, VIEW_BLOCKED_TASK, session_id, BLOCKED_SHOWN, &blocked, e) < 0)
 		return -1;
-	return write_tasks(s, &ids, w, e) < 0 || write_summary(s, 's', session_id, &ids, w, e) < 0 || write_graph(s, &ids, w, e) < 0 ||
-	       write_blocked(s, &blocked, NULL, w, e) < 0 ? -1 : 0;
+	return write_tasks(s, &ids, w, e) < 0 || write_summary(s, 's', session_id, &ids, w, e) < 0 ||
+			       write_graph(s, &ids, w, e) < 0 || write_blocked(s, &blocked, NULL, w, e) < 0
+		       ? -1
+		       : 0;
 }
 
 int view_tasks_of_thread(struct store *s, const char *thread_id, struct jw *w, struct err *e)
@@ -437,12 +446,14 @@ int view_tasks_of_thread(struct store *s, const char *thread_id, struct jw *w, s
 		return -1;
 	if (ids.n == 0)
 		return 0;
-	return write_tasks(s, &ids, w, e) < 0 || write_summary(s, 't', thread_id, &ids, w, e) < 0 || write_graph(s, &ids, w, e) < 0 ||
-	       write_blocked(s, &ids, thread_id, w, e) < 0 ? -1 : 0;
+	return write_tasks(s, &ids, w, e) < 0 || write_summary(s, 't', thread_id, &ids, w, e) < 0 ||
+			       write_graph(s, &ids, w, e) < 0 || write_blocked(s, &ids, thread_id, w, e) < 0
+		       ? -1
+		       : 0;
 }
 
-int view_snapshot_task(struct store *s, uint32_t uid, const char *session_id, const char *thread_id, const char *task_id, struct buf *out,
-		       struct err *e)
+int view_snapshot_task(struct store *s, uint32_t uid, const char *session_id, const char *thread_id,
+		       const char *task_id, struct buf *out, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT, one = BUF_INIT, whole = BUF_INIT;
 	struct jw w = jw_on(&whole);
@@ -471,7 +482,8 @@ int view_snapshot_task(struct store *s, uint32_t uid, const char *session_id, co
 		r = view_tasks_of_session(s, session_id, &w, e);
 	}
 	if (r > 0)
-		return err_set(e, ERR_NOT_FOUND, "no %s '%.80s'", thread_id ? "thread" : "session", thread_id ? thread_id : session_id);
+		return err_set(e, ERR_NOT_FOUND, "no %s '%.80s'", thread_id ? "thread" : "session",
+			       thread_id ? thread_id : session_id);
 	if (r < 0)
 		return -1;
 	jw_obj_end(&w);

@@ -5,8 +5,8 @@
 
 static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_ID, thread_doc, threadId),
-	VIEW_FIELD(VIEW_ID, thread_doc, status),         /* of the specification's small enum */
-	VIEW_FIELD(VIEW_ID, thread_doc, phase),          /* the status as it was told, where that is finer */
+	VIEW_FIELD(VIEW_ID, thread_doc, status), /* of the specification's small enum */
+	VIEW_FIELD(VIEW_ID, thread_doc, phase),  /* the status as it was told, where that is finer */
 	VIEW_FIELD(VIEW_JSON, thread_doc, reason),
 	VIEW_FIELD(VIEW_ID, thread_doc, activeTurnId),
 	VIEW_FIELD(VIEW_JSON, thread_doc, origin),
@@ -15,16 +15,17 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_UINT, thread_doc, uid),
 	VIEW_FIELD(VIEW_TIME, thread_doc, createdAt),
 	VIEW_FIELD(VIEW_TIME, thread_doc, updatedAt),
-	VIEW_FIELD(VIEW_UINT, thread_doc, turnNumber),   /* the last one given to a turn */
+	VIEW_FIELD(VIEW_UINT, thread_doc, turnNumber), /* the last one given to a turn */
 };
 const struct view_shape thread_shape = { VIEW_THREAD, sizeof(struct thread_doc), fields, countof(fields) };
 
 static const struct {
 	const char *from, *to;
 } statuses[] = {
-	{ "idle", "idle" },           { "queued", "queued" },       { "running", "running" },    { "blocked", "blocked" },
-	{ "completed", "completed" }, { "failed", "failed" },       { "cancelled", "cancelled" }, { "stale", "stale" },
-	{ "accepted", "running" },    { "preparing", "running" },   { "streaming", "running" },  { "retrying", "running" },
+	{ "idle", "idle" },           { "queued", "queued" },       { "running", "running" },
+	{ "blocked", "blocked" },     { "completed", "completed" }, { "failed", "failed" },
+	{ "cancelled", "cancelled" }, { "stale", "stale" },         { "accepted", "running" },
+	{ "preparing", "running" },   { "streaming", "running" },   { "retrying", "running" },
 	{ "timed_out", "failed" },    { "paused", "idle" },
 };
 

@@ -6,15 +6,16 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_ID, tool_call_doc, toolCallId),
 	VIEW_FIELD(VIEW_ID, tool_call_doc, stepId),
 	VIEW_FIELD(VIEW_ID, tool_call_doc, toolName),
-	VIEW_FIELD(VIEW_ID, tool_call_doc, status),        /* running, completed, failed, cancelled, timed_out, lost */
+	VIEW_FIELD(VIEW_ID, tool_call_doc, status), /* running, completed, failed, cancelled, timed_out, lost */
 	VIEW_FIELD(VIEW_JSON, tool_call_doc, statusReason),
-	VIEW_FIELD(VIEW_ID, tool_call_doc, runner),        /* runtime, external (a registered tool), client (its own doing) */
+	VIEW_FIELD(VIEW_ID, tool_call_doc, runner), /* runtime, external (a registered tool), client (its own doing) */
 	VIEW_FIELD(VIEW_JSON, tool_call_doc, owner),
 	VIEW_FIELD(VIEW_JSON, tool_call_doc, flags),
 	VIEW_FIELD(VIEW_JSON, tool_call_doc, policy),
-	VIEW_FIELD(VIEW_UINT, tool_call_doc, part),        /* of its turn's input; absent when it was invoked */
+	VIEW_FIELD(VIEW_UINT, tool_call_doc, part), /* of its turn's input; absent when it was invoked */
 	VIEW_FIELD(VIEW_JSON, tool_call_doc, safeArgs),
-	VIEW_FIELD(VIEW_JSON, tool_call_doc, argumentsHash), /* of what was asked for, before hooks: the same id with others is another call */
+	VIEW_FIELD(VIEW_JSON, tool_call_doc,
+		   argumentsHash), /* of what was asked for, before hooks: the same id with others is another call */
 	VIEW_FIELD(VIEW_ID, tool_call_doc, inputRef),
 	VIEW_FIELD(VIEW_ID, tool_call_doc, updatedInputRef),
 	VIEW_FIELD(VIEW_ID, tool_call_doc, processId),
@@ -42,7 +43,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_ID, tool_call_doc, taskId),
 	VIEW_FIELD(VIEW_ID, tool_call_doc, traceId),
 	VIEW_FIELD(VIEW_JSON, tool_call_doc, requestedBy),
-	VIEW_FIELD(VIEW_UINT, tool_call_doc, connection),  /* of the owner of an external tool */
+	VIEW_FIELD(VIEW_UINT, tool_call_doc, connection), /* of the owner of an external tool */
 	VIEW_FIELD(VIEW_UINT, tool_call_doc, uid),
 };
 const struct view_shape tool_call_shape = { VIEW_TOOL_CALL, sizeof(struct tool_call_doc), fields, countof(fields) };
@@ -163,7 +164,8 @@ int view_tool_call_on_process(struct models *m, const struct event_view *ev, str
 /* A hook looked at how it ended. What one says stands until another says something. */
 int view_tool_call_on_hook(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval payload = event_payload(ev), refs = jval_get(payload, "additionalContextRefs"), point = jval_get(payload, "hookPoint");
+	struct jval payload = event_payload(ev), refs = jval_get(payload, "additionalContextRefs"),
+		    point = jval_get(payload, "hookPoint");
 	struct jval reason = jval_get(payload, "reason"), output = jval_get(payload, "updatedToolOutputRef");
 	struct tool_call_doc d;
 	int r;

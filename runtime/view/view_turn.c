@@ -4,15 +4,16 @@
 
 static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_ID, turn_doc, turnId),
-	VIEW_FIELD(VIEW_ID, turn_doc, status),            /* accepted, running, completed, failed, cancelled, timed_out, lost */
+	VIEW_FIELD(VIEW_ID, turn_doc, status), /* accepted, running, completed, failed, cancelled, timed_out, lost */
 	VIEW_FIELD(VIEW_JSON, turn_doc, statusReason),
 	VIEW_FIELD(VIEW_JSON, turn_doc, source),
 	VIEW_FIELD(VIEW_JSON, turn_doc, driver),
 	VIEW_FIELD(VIEW_JSON, turn_doc, preview),
-	VIEW_FIELD(VIEW_UINT, turn_doc, number),          /* its place in the thread: the order of submission, or of start where it was queued */
+	VIEW_FIELD(VIEW_UINT, turn_doc,
+		   number), /* its place in the thread: the order of submission, or of start where it was queued */
 	VIEW_FIELD(VIEW_TIME, turn_doc, submittedAt),
 	VIEW_FIELD(VIEW_TIME, turn_doc, startedAt),
-	VIEW_FIELD(VIEW_TIME, turn_doc, completedAt),     /* its end, whatever that was */
+	VIEW_FIELD(VIEW_TIME, turn_doc, completedAt), /* its end, whatever that was */
 	VIEW_FIELD(VIEW_JSON, turn_doc, outcome),
 	VIEW_FIELD(VIEW_JSON, turn_doc, category),
 	VIEW_FIELD(VIEW_JSON, turn_doc, message),
@@ -27,23 +28,23 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_ID, turn_doc, attemptId),
 	VIEW_FIELD(VIEW_ID, turn_doc, toolCallId),
 	VIEW_FIELD(VIEW_UINT, turn_doc, uid),
-	VIEW_FIELD(VIEW_ID, turn_doc, phase),             /* as run.status told it last */
-	VIEW_FIELD(VIEW_ID, turn_doc, inputRef),          /* its parts, as they were submitted */
+	VIEW_FIELD(VIEW_ID, turn_doc, phase),    /* as run.status told it last */
+	VIEW_FIELD(VIEW_ID, turn_doc, inputRef), /* its parts, as they were submitted */
 	VIEW_FIELD(VIEW_ID, turn_doc, inputHash),
-	VIEW_FIELD(VIEW_UINT, turn_doc, parts),           /* of the input */
-	VIEW_FIELD(VIEW_UINT, turn_doc, partsStarted),    /* how far the execution loop is; texts are passed over */
+	VIEW_FIELD(VIEW_UINT, turn_doc, parts),        /* of the input */
+	VIEW_FIELD(VIEW_UINT, turn_doc, partsStarted), /* how far the execution loop is; texts are passed over */
 	VIEW_FIELD(VIEW_UINT, turn_doc, partsEnded),
 	VIEW_FIELD(VIEW_UINT, turn_doc, partsFailed),
-	VIEW_FIELD(VIEW_ID, turn_doc, failedCallId),      /* the first part that failed */
+	VIEW_FIELD(VIEW_ID, turn_doc, failedCallId), /* the first part that failed */
 	VIEW_FIELD(VIEW_UINT, turn_doc, openCalls),
 	VIEW_FIELD(VIEW_UINT, turn_doc, openActions),
-	VIEW_FIELD(VIEW_FLAG, turn_doc, catalog),         /* its tools were told */
-	VIEW_FIELD(VIEW_FLAG, turn_doc, stopBlocked),     /* a stop hook has sent it back */
+	VIEW_FIELD(VIEW_FLAG, turn_doc, catalog),     /* its tools were told */
+	VIEW_FIELD(VIEW_FLAG, turn_doc, stopBlocked), /* a stop hook has sent it back */
 	VIEW_FIELD(VIEW_JSON, turn_doc, options),
 	VIEW_FIELD(VIEW_JSON, turn_doc, metadata),
 	VIEW_FIELD(VIEW_JSON, turn_doc, requestedBy),
 	VIEW_FIELD(VIEW_JSON, turn_doc, executionEnvironment),
-	VIEW_FIELD(VIEW_JSON, turn_doc, ending),          /* its end was decided, and waits for what still runs */
+	VIEW_FIELD(VIEW_JSON, turn_doc, ending), /* its end was decided, and waits for what still runs */
 	VIEW_FIELD(VIEW_JSON, turn_doc, usage),
 	VIEW_FIELD(VIEW_ID, turn_doc, traceId),
 };
@@ -70,11 +71,12 @@ static int load(struct models *m, const struct event_view *ev, struct turn_doc *
 }
 
 /*
- * A number and not the id orders a thread's turns: callers choose ids. It is counted in the thread's document, because the sequence
- * of an event is not known when it is folded ahead of its commit.
+ * A number and not the id orders a thread's turns: callers choose ids. It is counted in the thread's document, because
+ * the sequence of an event is not known when it is folded ahead of its commit.
  *
- * '~' sorts behind every character of an id. Members without a number come from folds before VIEW_VERSION 5 and are left in a
- * store only where retention has removed the turn's submission: those turns are older than all that have a number.
+ * '~' sorts behind every character of an id. Members without a number come from folds before VIEW_VERSION 5 and are
+ * left in a store only where retention has removed the turn's submission: those turns are older than all that have a
+ * number.
  */
 void view_turn_member(const struct turn_doc *d, char ret[VIEW_TURN_MEMBER_MAX])
 {
@@ -111,7 +113,8 @@ int view_turn_on_submitted(struct models *m, const struct event_view *ev, struct
 	d.submittedAt = ev->real_us;
 	by_runtime = jval_is_str(d.source, "system");
 	view_turn_member(&d, member);
-	if (view_save(m, &turn_shape, d.turnId, &d, e) < 0 || view_list_put(m, VIEW_THREAD_TURN, d.threadId, member, e) < 0)
+	if (view_save(m, &turn_shape, d.turnId, &d, e) < 0 ||
+	    view_list_put(m, VIEW_THREAD_TURN, d.threadId, member, e) < 0)
 		return -1;
 	/* A system turn only carries facts; it never ends and nothing is recovered of it. */
 	return by_runtime ? 0 : view_list_put(m, VIEW_LIVE_TURN, d.turnId, NULL, e);
@@ -129,7 +132,8 @@ static int leave_queue(struct models *m, const struct event_view *ev, struct tur
 		return r;
 	d->number = number;
 	view_turn_member(d, after);
-	if (view_list_del(m, VIEW_THREAD_TURN, d->threadId, before, e) < 0 || view_list_put(m, VIEW_THREAD_TURN, d->threadId, after, e) < 0)
+	if (view_list_del(m, VIEW_THREAD_TURN, d->threadId, before, e) < 0 ||
+	    view_list_put(m, VIEW_THREAD_TURN, d->threadId, after, e) < 0)
 		return -1;
 	r = load(m, ev, d, e); /* what it held of the document was valid until the calls above */
 	d->number = number;

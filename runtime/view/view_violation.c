@@ -16,7 +16,8 @@ const struct view_shape violation_shape = { VIEW_VIOLATION, sizeof(struct violat
 /* What makes two refusals the same; the texts are compared as they were written, by one writer. */
 static bool same(struct jval a, struct jval b)
 {
-	static const char *const members[] = { "kind", "operation", "path", "pathIs", "host", "address", "port", "confidence" };
+	static const char *const members[] = { "kind", "operation", "path", "pathIs",
+					       "host", "address",   "port", "confidence" };
 
 	for (size_t i = 0; i <= countof(members); i++) {
 		const char *name = i < countof(members) ? members[i] : "syscall";

@@ -16,7 +16,7 @@
 /* ---- steps ---- */
 
 struct step_scan {
-	struct buf *docs;             /* newest first */
+	struct buf *docs; /* newest first */
 	size_t (*ends)[2];
 	size_t n;
 	bool more;
@@ -89,7 +89,8 @@ int view_write_tool_calls(struct store *s, const struct view_ids *turns, struct 
 
 /* ---- actions ---- */
 
-static int write_actions(struct store *s, enum view_kind kind, const char *thread_id, const char *key, struct jw *w, struct err *e)
+static int write_actions(struct store *s, enum view_kind kind, const char *thread_id, const char *key, struct jw *w,
+			 struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
 	char prefix[VIEW_KEY_MAX];
@@ -114,9 +115,11 @@ int view_write_actions(struct store *s, const char *thread_id, struct jw *w, str
 
 static bool action_fits(const struct action_doc *d, uint32_t uid, const struct view_action_query *q)
 {
-	const struct { const char *want, *is; } rows[] = {
-		{ q->status, d->status }, { q->session_id, d->sessionId }, { q->thread_id, d->threadId }, { q->turn_id, d->turnId },
-		{ q->task_id, d->taskId },
+	const struct {
+		const char *want, *is;
+	} rows[] = {
+		{ q->status, d->status },  { q->session_id, d->sessionId }, { q->thread_id, d->threadId },
+		{ q->turn_id, d->turnId }, { q->task_id, d->taskId },
 	};
 
 	if (uid != VIEW_ANY_UID && d->uid != uid)

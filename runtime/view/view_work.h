@@ -1,15 +1,19 @@
 #ifndef BAILIFF_VIEW_WORK_H
 #define BAILIFF_VIEW_WORK_H
 
-/* What hangs on a thread's turns, as members of its snapshot: steps, tool calls, actions, the queue. Bounded windows. */
+/* What hangs on a thread's turns, as members of its snapshot: steps, tool calls, actions, the queue. Bounded windows.
+ */
 
 #include "runtime/view/view_ids.h"
 
 struct jw;
 
-int view_write_steps(struct store *s, const char *turn_id, struct jw *w, struct err *e);               /* "steps" */
-int view_write_tool_calls(struct store *s, const struct view_ids *turns, struct jw *w, struct err *e); /* "toolCalls", of the newest turns */
-int view_write_actions(struct store *s, const char *thread_id, struct jw *w, struct err *e);           /* "pendingRequests", "actions" */
-int view_write_queue(struct store *s, const char *thread_id, struct jw *w, struct err *e);             /* "queuedTurns", "resumeState"? */
+int view_write_steps(struct store *s, const char *turn_id, struct jw *w, struct err *e); /* "steps" */
+int view_write_tool_calls(struct store *s, const struct view_ids *turns, struct jw *w,
+			  struct err *e); /* "toolCalls", of the newest turns */
+int view_write_actions(struct store *s, const char *thread_id, struct jw *w,
+		       struct err *e); /* "pendingRequests", "actions" */
+int view_write_queue(struct store *s, const char *thread_id, struct jw *w,
+		     struct err *e); /* "queuedTurns", "resumeState"? */
 
 #endif

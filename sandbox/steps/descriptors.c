@@ -19,8 +19,10 @@ static int close_above(const struct step_context *c, unsigned first)
 /* Sorts the few declared descriptors and closes the gaps between them; 0 to 2 are the init's own and replaced later. */
 int step_descriptors(struct step_context *c)
 {
-	const int declared[] = { 2, c->stdin_fd, c->stdout_fd, c->stderr_fd, c->status_fd, c->gate_fd, c->guard_pidfd, c->keeper_fd,
-				 c->master_fd, c->slave_fd, c->order_fd, c->net_fd, c->oom_fd, c->listen_fd, c->lookup_fd, c->self_fds };
+	const int declared[] = { 2,           c->stdin_fd,    c->stdout_fd, c->stderr_fd, c->status_fd,
+				 c->gate_fd,  c->guard_pidfd, c->keeper_fd, c->master_fd, c->slave_fd,
+				 c->order_fd, c->net_fd,      c->oom_fd,    c->listen_fd, c->lookup_fd,
+				 c->self_fds };
 	int keep[sizeof declared / sizeof declared[0] + TREE_FILES];
 	const int n = (int)(sizeof keep / sizeof keep[0]);
 	memcpy(keep, declared, sizeof declared);

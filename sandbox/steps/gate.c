@@ -26,8 +26,8 @@ static int fail(int errnum)
 }
 
 /*
- * One byte opens, end of file aborts. The gate may stay shut for as long as the disk stalls, so a request to kill and the
- * guard's death must get through meanwhile: the init itself sleeps until the command has executed (see init.c).
+ * One byte opens, end of file aborts. The gate may stay shut for as long as the disk stalls, so a request to kill and
+ * the guard's death must get through meanwhile: the init itself sleeps until the command has executed (see init.c).
  */
 int step_gate(struct step_context *c)
 {

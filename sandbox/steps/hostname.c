@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 /*
- * Nothing of the host's name inside, and the same for every sandbox. Podman's default filter refuses this to a container without CAP_SYS_ADMIN: the name
- * that is seen then is the container's, which says nothing of the host's.
+ * Nothing of the host's name inside, and the same for every sandbox. Podman's default filter refuses this to a
+ * container without CAP_SYS_ADMIN: the name that is seen then is the container's, which says nothing of the host's.
  */
 int step_hostname(struct step_context *c)
 {

@@ -37,8 +37,9 @@ static int await_maps(struct step_context *c)
 }
 
 /*
- * Each id is mapped onto itself: the command sees the same owner of its files as outside. The kernel lets an unprivileged
- * process map only its own gid, and only after setgroups was given up, so supplementary groups stay as they are.
+ * Each id is mapped onto itself: the command sees the same owner of its files as outside. The kernel lets an
+ * unprivileged process map only its own gid, and only after setgroups was given up, so supplementary groups stay as
+ * they are.
  */
 int step_id_maps(struct step_context *c)
 {

@@ -25,28 +25,33 @@ static int clear_capabilities(void)
 /* Whatever becomes of this process: uid 0 means nothing to it, and no capability is handed on over exec. */
 static int lock_securebits(void)
 {
-	unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED |
-			     SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_SETUID_FIXUP_LOCKED;
+	unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
+			     SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
+			     SECBIT_NO_SETUID_FIXUP_LOCKED;
 	return prctl(PR_SET_SECUREBITS, bits, 0, 0, 0);
 }
 
 /*
- * Who is not said to have logged in yet, as nobody is below a daemon that the system started, may say so once himself, and be
- * anybody in the host's audit trail. So it is said here; where audit reads along, that was done long before (init.c).
+ * Who is not said to have logged in yet, as nobody is below a daemon that the system started, may say so once himself,
+ * and be anybody in the host's audit trail. So it is said here; where audit reads along, that was done long before
+ * (init.c).
  */
 static int settle_login(uid_t uid)
 {
 	char text[12] = "";
 	fd_auto int fd = open("/proc/self/loginuid", O_RDWR | O_CLOEXEC);
 	if (fd < 0)
-		return errno == ENOENT || errno == EACCES ? 0 : -1; /* a kernel without audit, or a sandbox without /proc */
+		return errno == ENOENT || errno == EACCES ? 0
+							  : -1; /* a kernel without audit, or a sandbox without /proc */
 	if (read(fd, text, sizeof text - 1) <= 0 || strtoul(text, NULL, 10) != UINT32_MAX)
 		return 0;
 	int n = snprintf(text, sizeof text, "%u", uid);
-	return pwrite(fd, text, (size_t)n, 0) == n || errno == EPERM ? 0 : -1; /* what we may not, the command may not */
+	return pwrite(fd, text, (size_t)n, 0) == n || errno == EPERM ? 0
+								     : -1; /* what we may not, the command may not */
 }
 
-/* With it come all capabilities there, and a full bounding set: they are given up again below, and mean nothing outside. */
+/* With it come all capabilities there, and a full bounding set: they are given up again below, and mean nothing
+ * outside. */
 static int enter_userns(struct step_context *c)
 {
 	if (setns(c->userns_fd, CLONE_NEWUSER) < 0) {

@@ -11,8 +11,8 @@
 #define ROOM_LOOK_MS 10u
 
 /*
- * An empty session keyring instead of the daemon's. Where the calls are refused or missing, they are inside too. The kernel gives a plain user room
- * for 200 keys: with so many sandboxes at once, this one waits for one that leaves.
+ * An empty session keyring instead of the daemon's. Where the calls are refused or missing, they are inside too. The
+ * kernel gives a plain user room for 200 keys: with so many sandboxes at once, this one waits for one that leaves.
  */
 int step_keyring(struct step_context *c)
 {

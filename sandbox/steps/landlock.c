@@ -4,8 +4,9 @@
 #include "sandbox/steps/step.h"
 
 /*
- * A private root always gets it where the kernel has it: whether it is wanted is not for the sender of the plan to decide. Init and
- * command are in one domain, so the init can still signal its tree; the guard is outside and reaches both.
+ * A private root always gets it where the kernel has it: whether it is wanted is not for the sender of the plan to
+ * decide. Init and command are in one domain, so the init can still signal its tree; the guard is outside and reaches
+ * both.
  */
 int step_landlock(struct step_context *c)
 {

@@ -6,9 +6,10 @@
 #include <sys/prctl.h>
 
 /*
- * After the last change of credentials (which clears the parent-death signal). The guard may have died before the prctl,
- * and asking for the parent's pid says nothing inside a pid namespace: its pidfd does. The init goes on watching that
- * descriptor, which covers the instant between the guard's children being handed on and its pidfd turning readable.
+ * After the last change of credentials (which clears the parent-death signal). The guard may have died before the
+ * prctl, and asking for the parent's pid says nothing inside a pid namespace: its pidfd does. The init goes on watching
+ * that descriptor, which covers the instant between the guard's children being handed on and its pidfd turning
+ * readable.
  */
 int step_lifetime(struct step_context *c)
 {

@@ -13,7 +13,8 @@
 /* The way out: made here, where the namespace is the sandbox's own, and served from outside of it. */
 static int listen_inside(struct step_context *c)
 {
-	const struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(PLAN_PROXY_PORT),
+	const struct sockaddr_in at = { .sin_family = AF_INET,
+					.sin_port = htons(PLAN_PROXY_PORT),
 					.sin_addr = { htonl(INADDR_LOOPBACK) } };
 	fd_auto int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0 || bind(fd, (const struct sockaddr *)&at, sizeof at) < 0 || listen(fd, QUEUE) < 0) {
@@ -25,11 +26,14 @@ static int listen_inside(struct step_context *c)
 }
 
 /*
- * Where lookups are refused by name. Only the reason that people are told depends on it: without it a lookup fails all the same.
+ * Where lookups are refused by name. Only the reason that people are told depends on it: without it a lookup fails all
+ * the same.
  */
 static int open_resolver(void)
 {
-	const struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons(53), .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	const struct sockaddr_in at = { .sin_family = AF_INET,
+					.sin_port = htons(53),
+					.sin_addr = { htonl(INADDR_LOOPBACK) } };
 	fd_auto int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	return fd < 0 || bind(fd, (const struct sockaddr *)&at, sizeof at) < 0 ? -1 : fd_take(&fd);
 }

@@ -2,7 +2,4 @@
 
 #include <sys/prctl.h>
 
-int step_no_new_privs(struct step_context *c)
-{
-	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-}
+int step_no_new_privs(struct step_context *c) { return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); }

@@ -1,11 +1,11 @@
 /*
- * A write root with --cow: an overlay of the host's folder (below) and an empty one of ours (above), which keeps what the
- * command writes for whoever looks at it, applies it or forgets it later (sandbox/cow.h says where).
+ * A write root with --cow: an overlay of the host's folder (below) and an empty one of ours (above), which keeps what
+ * the command writes for whoever looks at it, applies it or forgets it later (sandbox/cow.h says where).
  *
  * The kernel takes layers only from mounts of this namespace, so both trees are attached for a moment below the private
  * /tmp. Where ids are swapped they are in both alike: otherwise nothing could be written. Folders are not renamed by
- * reference (redirect_dir) and files not copied up by halves (metacopy): the upper layer must say by itself what changed.
- * Marks of the overlay are in user.* attributes, which its owner may read.
+ * reference (redirect_dir) and files not copied up by halves (metacopy): the upper layer must say by itself what
+ * changed. Marks of the overlay are in user.* attributes, which its owner may read.
  */
 
 #include "sandbox/steps/overlay.h"
@@ -85,15 +85,18 @@ static int set_layer(int fs, const char *key, int fd)
 static int make_overlay(int lower, int layers)
 {
 	static const char *const options[][2] = {
-		{ "redirect_dir", "nofollow" }, { "index", "off" }, { "metacopy", "off" }, { "xino", "off" },
+		{ "redirect_dir", "nofollow" },
+		{ "index", "off" },
+		{ "metacopy", "off" },
+		{ "xino", "off" },
 	};
 	fd_auto int upper = openat(layers, "upper", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	fd_auto int work = openat(layers, "work", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	fd_auto int fs = fsopen("overlay", FSOPEN_CLOEXEC);
 	if (upper < 0 || work < 0 || fs < 0)
 		return -1;
-	if (set_layer(fs, "lowerdir", lower) < 0 || set_layer(fs, "upperdir", upper) < 0 || set_layer(fs, "workdir", work) < 0 ||
-	    fsconfig(fs, FSCONFIG_SET_FLAG, "userxattr", NULL, 0) < 0)
+	if (set_layer(fs, "lowerdir", lower) < 0 || set_layer(fs, "upperdir", upper) < 0 ||
+	    set_layer(fs, "workdir", work) < 0 || fsconfig(fs, FSCONFIG_SET_FLAG, "userxattr", NULL, 0) < 0)
 		return -1;
 	for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
 		if (fsconfig(fs, FSCONFIG_SET_STRING, options[i][0], options[i][1], 0) < 0)
@@ -135,7 +138,8 @@ int overlay_tree(struct step_context *c, uint32_t mount, int source, int lower)
 	if (attach_for_now(c, lower, LOWER) < 0 || attach_for_now(c, layers, LAYERS) < 0)
 		return -1;
 	fd_auto int tree = make_overlay(lower, layers);
-	if (tree < 0 && errno == EINVAL) /* what the kernel says, at one call or another, of an upper layer on overlayfs */
+	if (tree < 0 &&
+	    errno == EINVAL) /* what the kernel says, at one call or another, of an upper layer on overlayfs */
 		step_path(c, userns_path(USERNS_UPPER));
 	if (tree < 0 || detach(c, LOWER) < 0 || detach(c, LAYERS) < 0)
 		return -1;

@@ -15,8 +15,8 @@ int step_pivot(struct step_context *c)
 	if (!step_confined(c))
 		return 0;
 	struct mount_attr a = { .attr_set = MOUNT_ATTR_RDONLY };
-	if (fchdir(c->root_fd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0 ||
-	    mount_setattr(c->root_fd, "", AT_EMPTY_PATH, &a, sizeof a) < 0)
+	if (fchdir(c->root_fd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
+	    chdir("/") < 0 || mount_setattr(c->root_fd, "", AT_EMPTY_PATH, &a, sizeof a) < 0)
 		return -1;
 	fd_close(&c->root_fd);
 	if (!c->outer_root)

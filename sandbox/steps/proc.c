@@ -36,9 +36,10 @@ static int mask(struct step_context *c)
 }
 
 /*
- * A container that masks parts of /proc makes the kernel refuse a fresh one in a user namespace. A private root then has
- * an empty /proc: the outer one would show, and lead to, every process of the same user outside. Without a private root
- * the command sees the outer /proc. Either is said by leaving the layer out, and whoever required it gets a failure.
+ * A container that masks parts of /proc makes the kernel refuse a fresh one in a user namespace. A private root then
+ * has an empty /proc: the outer one would show, and lead to, every process of the same user outside. Without a private
+ * root the command sees the outer /proc. Either is said by leaving the layer out, and whoever required it gets a
+ * failure.
  */
 int step_proc(struct step_context *c)
 {

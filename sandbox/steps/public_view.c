@@ -1,29 +1,38 @@
 /*
  * The host as a stranger sees it, for a command that has root's uid.
  *
- * A command of root's usually runs as an id of its own, and its write roots are mounted with that id and root's swapped (idmap.h): it can write them,
- * what it makes is root's outside, and everything else of the host's is a stranger's. Two places have no such mounts: file systems that do
- * not support them (overlayfs, which is what images of containers are; tmpfs before 6.3), and a daemon that is root without CAP_SYS_ADMIN.
- * There the command has root's uid outside (`outer_root`), in a user namespace with the same swap, where it is called by the other id. It has no
- * capability anywhere, gains none (no_new_privs, NOROOT, an empty bounding set), and sees nobody else's processes. What uid 0 alone would give it is taken
- * away here and in two other places:
+ * A command of root's usually runs as an id of its own, and its write roots are mounted with that id and root's swapped
+ * (idmap.h): it can write them, what it makes is root's outside, and everything else of the host's is a stranger's. Two
+ * places have no such mounts: file systems that do not support them (overlayfs, which is what images of containers are;
+ * tmpfs before 6.3), and a daemon that is root without CAP_SYS_ADMIN. There the command has root's uid outside
+ * (`outer_root`), in a user namespace with the same swap, where it is called by the other id. It has no capability
+ * anywhere, gains none (no_new_privs, NOROOT, an empty bounding set), and sees nobody else's processes. What uid 0
+ * alone would give it is taken away here and in two other places:
  *
- * - *Files that only root may read* (/etc/shadow, private keys). The system and all that is not the command's own is not bound but shown through a
- *   read-only overlay of it, mounted as a stranger. The kernel asks for each access twice: whether the command may, by the file's mode,
- *   and whether who mounted the overlay may touch the file below. The second answer is the one that counts here: what everybody may read is readable, and nothing
+ * - *Files that only root may read* (/etc/shadow, private keys). The system and all that is not the command's own is
+ * not bound but shown through a
+ *   read-only overlay of it, mounted as a stranger. The kernel asks for each access twice: whether the command may,
+ *     by the file's mode,
+ *   and whether who mounted the overlay may touch the file below. The second answer is the one that counts here: what
+ *     everybody may read is readable, and nothing
  *   else. The mounter must not have capabilities over files either, so it has only CAP_SYS_ADMIN while it mounts.
  *
- * - *Files of the kernel's that trust uid 0* (sysctls, kpagecount, dynamic_debug, a processor's switch). They are read-only, as ever; in addition, what is not
- *   readable by everybody in /proc is covered. A file there that appears later is not seen: /proc itself has no mode that could be changed.
+ * - *Files of the kernel's that trust uid 0* (sysctls, kpagecount, dynamic_debug, a processor's switch). They are
+ * read-only, as ever; in addition, what is not
+ *   readable by everybody in /proc is covered. A file there that appears later is not seen: /proc itself has no mode
+ *     that could be changed.
  *
- * - *Services that trust uid 0.* /run is not shown, and a socket that is seen through an overlay cannot be connected to. The host's abstract sockets must be
+ * - *Services that trust uid 0.* /run is not shown, and a socket that is seen through an overlay cannot be connected
+ * to. The host's abstract sockets must be
  *   out of reach, by a network namespace or Landlock, or the command does not run (init.c).
  *
- * An overlay shows one file system: folders in which something is mounted are made anew, and each of their entries is shown by itself. File
- * systems of the kernel among them are left out. In a user namespace the kernel insists on the same: it does not let anybody look below a mount.
+ * An overlay shows one file system: folders in which something is mounted are made anew, and each of their entries is
+ * shown by itself. File systems of the kernel among them are left out. In a user namespace the kernel insists on the
+ * same: it does not let anybody look below a mount.
  *
- * What is left of uid 0: root's share of what the kernel counts by user. Blocks reserved for root can be used, and processes are limited only where there is
- * a cgroup for it: RLIMIT_NPROC does not hold for root's uid (docs/sandbox.md).
+ * What is left of uid 0: root's share of what the kernel counts by user. Blocks reserved for root can be used, and
+ * processes are limited only where there is a cgroup for it: RLIMIT_NPROC does not hold for root's uid
+ * (docs/sandbox.md).
  */
 
 #include "sandbox/steps/public_view.h"
@@ -48,19 +57,13 @@
 #include <unistd.h>
 
 #define ROOM_BYTES (64u << 20) /* of a folder that is made anew: it holds names only, and this is room for 16,384 */
-#define SPARE_OWN 16u /* file systems that the plan's own mounts may need */
+#define SPARE_OWN 16u          /* file systems that the plan's own mounts may need */
 #define DEPTH_MAX 16u
 #define OTHERS_ENTER (S_IROTH | S_IXOTH)
 
-uid_t public_view_owner(const struct step_context *c)
-{
-	return c->outer_root && c->privileged ? 0 : c->uid;
-}
+uid_t public_view_owner(const struct step_context *c) { return c->outer_root && c->privileged ? 0 : c->uid; }
 
-gid_t public_view_owner_group(const struct step_context *c)
-{
-	return c->outer_root && c->privileged ? 0 : c->gid;
-}
+gid_t public_view_owner_group(const struct step_context *c) { return c->outer_root && c->privileged ? 0 : c->gid; }
 
 /* ---- what is mounted ---- */
 
@@ -129,8 +132,9 @@ static int has_mounts_below(const char *folder)
 }
 
 /*
- * Whether the way from the folder to something of the command's own, or that itself, is closed to others. In an overlay that was mounted as a stranger
- * such a folder cannot even be found (the kernel reads its attributes as the mounter), so there would be no place to mount it on.
+ * Whether the way from the folder to something of the command's own, or that itself, is closed to others. In an overlay
+ * that was mounted as a stranger such a folder cannot even be found (the kernel reads its attributes as the mounter),
+ * so there would be no place to mount it on.
  */
 static bool has_closed_way_below(const struct step_context *c, const char *folder)
 {
@@ -140,8 +144,8 @@ static bool has_closed_way_below(const struct step_context *c, const char *folde
 	for (uint32_t i = 0; i < c->plan->mount_count; i++) {
 		const struct plan_mount *m = plan_mount(c->plan, i);
 		const char *path = plan_string(c->plan, m->path_off);
-		if ((m->kind != PLAN_MOUNT_WRITE && !(m->flags & PLAN_MOUNT_OWNED)) || strncmp(path, folder, len) != 0 || path[len] != '/' ||
-		    strlen(path) >= sizeof way)
+		if ((m->kind != PLAN_MOUNT_WRITE && !(m->flags & PLAN_MOUNT_OWNED)) ||
+		    strncmp(path, folder, len) != 0 || path[len] != '/' || strlen(path) >= sizeof way)
 			continue;
 		for (const char *end = path + len; *end;) {
 			end += 1 + strcspn(end + 1, "/");
@@ -190,7 +194,8 @@ static int mount_overlay(const struct step_context *c, int source)
 {
 	char layers[80];
 	snprintf(layers, sizeof layers, "/proc/self/fd/%d:/proc/self/fd/%d", source, c->void_folder);
-	const char *const options[] = { "lowerdir", layers, "redirect_dir", "nofollow", "index", "off", "metacopy", "off", "xino", "off", NULL };
+	const char *const options[] = { "lowerdir", layers, "redirect_dir", "nofollow", "index", "off",
+					"metacopy", "off",  "xino",         "off",      NULL };
 	fd_auto int fs = fsopen("overlay", FSOPEN_CLOEXEC);
 	if (fs < 0 || fsconfig(fs, FSCONFIG_SET_FLAG, "userxattr", NULL, 0) < 0)
 		return -1;
@@ -227,8 +232,9 @@ static int show(struct step_context *c, int source, int place, unsigned depth);
 
 static bool is_kernels(int fd)
 {
-	static const long kinds[] = { PROC_SUPER_MAGIC, SYSFS_MAGIC, CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC, TRACEFS_MAGIC,
-				      SECURITYFS_MAGIC, BPF_FS_MAGIC, DEVPTS_SUPER_MAGIC, SELINUX_MAGIC, PSTOREFS_MAGIC, EFIVARFS_MAGIC };
+	static const long kinds[] = { PROC_SUPER_MAGIC,   SYSFS_MAGIC,   CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC,
+				      DEBUGFS_MAGIC,      TRACEFS_MAGIC, SECURITYFS_MAGIC,   BPF_FS_MAGIC,
+				      DEVPTS_SUPER_MAGIC, SELINUX_MAGIC, PSTOREFS_MAGIC,     EFIVARFS_MAGIC };
 	struct statfs fs;
 	if (fstatfs(fd, &fs) < 0)
 		return true;
@@ -282,7 +288,8 @@ static int remake_folder(struct step_context *c, int source, int place, mode_t m
 	if (tree < 0 || tree_attach(tree, place) < 0)
 		return -1;
 	struct remake r = { .c = c, .place = tree, .depth = depth };
-	return tree_each_name(source, ".", show_entry, &r) < 0 ? -1 : mount_setattr(tree, "", AT_EMPTY_PATH, &a, sizeof a);
+	return tree_each_name(source, ".", show_entry, &r) < 0 ? -1
+							       : mount_setattr(tree, "", AT_EMPTY_PATH, &a, sizeof a);
 }
 
 static int show_file(struct step_context *c, int source, const struct stat *st, int place)
@@ -311,10 +318,7 @@ static int show(struct step_context *c, int source, int place, unsigned depth)
 	return -1;
 }
 
-int public_view_bind(struct step_context *c, int source, int place)
-{
-	return show(c, source, place, 0);
-}
+int public_view_bind(struct step_context *c, int source, int place) { return show(c, source, place, 0); }
 
 /* ---- /proc ---- */
 
@@ -372,16 +376,19 @@ static int put_on(int at, const char *name, int source)
 }
 
 /*
- * The init cannot be traced, and the kernel gives the files of such a process to root: to the uid that the command has. Most of them ask for more than
- * the owner's right; some can be written (oom_score_adj), and its descriptors can be counted.
+ * The init cannot be traced, and the kernel gives the files of such a process to root: to the uid that the command has.
+ * Most of them ask for more than the owner's right; some can be written (oom_score_adj), and its descriptors can be
+ * counted.
  */
 int public_view_shut_init(struct step_context *c)
 {
 	step_path(c, "/proc/1");
 	c->self_fds = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	fd_auto int self = open("/proc/1", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (c->self_fds < 0 || self < 0 || put_on(AT_FDCWD, "/proc/1", self) < 0 || put_on(AT_FDCWD, "/proc/1/fd", c->void_folder) < 0 ||
-	    put_on(AT_FDCWD, "/proc/1/fdinfo", c->void_folder) < 0 || put_on(AT_FDCWD, "/proc/1/task", c->void_folder) < 0)
+	if (c->self_fds < 0 || self < 0 || put_on(AT_FDCWD, "/proc/1", self) < 0 ||
+	    put_on(AT_FDCWD, "/proc/1/fd", c->void_folder) < 0 ||
+	    put_on(AT_FDCWD, "/proc/1/fdinfo", c->void_folder) < 0 ||
+	    put_on(AT_FDCWD, "/proc/1/task", c->void_folder) < 0)
 		return -1;
 	fd_close(&c->void_folder);
 	return 0;

@@ -23,8 +23,9 @@ static int limit(int resource, uint64_t value)
 }
 
 /*
- * Descriptors on their way through sockets are counted by user, against the sender's limit of open ones. A command of our
- * own user's that sends and never takes must come to its limit before we come to ours: else no other could be started.
+ * Descriptors on their way through sockets are counted by user, against the sender's limit of open ones. A command of
+ * our own user's that sends and never takes must come to its limit before we come to ours: else no other could be
+ * started.
  */
 static int limit_open_files(const struct step_context *c)
 {
@@ -66,9 +67,9 @@ static bool host_handles_crashes(void)
 }
 
 /*
- * Whoever wants a core says so inside: a service manager lets every daemon write them, and then all its commands would. A limit
- * of 1 is too small for any, and the only one that keeps the kernel from running the host's program; where there is one, nobody
- * raises it.
+ * Whoever wants a core says so inside: a service manager lets every daemon write them, and then all its commands would.
+ * A limit of 1 is too small for any, and the only one that keeps the kernel from running the host's program; where
+ * there is one, nobody raises it.
  */
 static int write_no_core(void)
 {
@@ -95,14 +96,16 @@ int step_rlimits(struct step_context *c)
 		return -1;
 	}
 	/*
-	 * Where no cgroup counts the processes, the kernel counts them by user: of an id or a user namespace that is the
-	 * sandbox's own that is the same; else other processes of the peer's are counted too.
+	 * Where no cgroup counts the processes, the kernel counts them by user: of an id or a user namespace that is
+	 * the sandbox's own that is the same; else other processes of the peer's are counted too.
 	 */
-	if (p->limits.value[PLAN_LIMIT_PIDS] && c->tree.file[TREE_FILE_PIDS_EVENTS] < 0 && limit(RLIMIT_NPROC, plan_tasks(p)) < 0) {
+	if (p->limits.value[PLAN_LIMIT_PIDS] && c->tree.file[TREE_FILE_PIDS_EVENTS] < 0 &&
+	    limit(RLIMIT_NPROC, plan_tasks(p)) < 0) {
 		step_path(c, "pids");
 		return -1;
 	}
-	/* The init sums the tree's cpu time from its /proc; without one, each process is held to the limit by itself. */
+	/* The init sums the tree's cpu time from its /proc; without one, each process is held to the limit by itself.
+	 */
 	if (p->cpu_ms != PLAN_UNLIMITED && !(c->layers & PLAN_LAYER_MOUNTS) &&
 	    limit(RLIMIT_CPU, (p->cpu_ms + 999) / 1000) < 0) {
 		step_path(c, "cpuMs");

@@ -1,7 +1,7 @@
 /*
- * The new root: one tmpfs for everything that the sandbox has of its own. Until `pivot` it lies on the host's /sys, where
- * it covers nothing that is looked up, and needs no scratch folder on the host. (On "/" itself it would not be seen from
- * above, but every link with enough ".." in it would lead into it.)
+ * The new root: one tmpfs for everything that the sandbox has of its own. Until `pivot` it lies on the host's /sys,
+ * where it covers nothing that is looked up, and needs no scratch folder on the host. (On "/" itself it would not be
+ * seen from above, but every link with enough ".." in it would lead into it.)
  *
  * The root mount itself becomes read-only at the end; /tmp, /var/tmp and /dev/shm are writable copies of folders in it
  * (step_tmp). One file system instead of five is most of what makes this fast, and it is one limit for all of them.
@@ -31,15 +31,19 @@ static const struct {
 	const char *name;
 	mode_t mode;
 } skeleton[] = {
-	{ "dev", 0755 }, { "proc", 0555 }, { "sys", 0555 }, { "run", 0755 },
+	{ "dev", 0755 },
+	{ "proc", 0555 },
+	{ "sys", 0555 },
+	{ "run", 0755 },
 	/* Below the private /tmp, which will cover them. */
-	{ "tmp", 0755 }, { "tmp/tmp", 01777 }, { "tmp/var", 01777 }, { "tmp/shm", 01777 }, { "tmp/void", 0555 },
+	{ "tmp", 0755 },
+	{ "tmp/tmp", 01777 },
+	{ "tmp/var", 01777 },
+	{ "tmp/shm", 01777 },
+	{ "tmp/void", 0555 },
 };
 
-bool step_confined(const struct step_context *c)
-{
-	return c->plan->flags & PLAN_PRIVATE_ROOT;
-}
+bool step_confined(const struct step_context *c) { return c->plan->flags & PLAN_PRIVATE_ROOT; }
 
 static int make_root(struct step_context *c)
 {
@@ -160,8 +164,8 @@ static int bind_processors(struct step_context *c, int tree)
 }
 
 /*
- * Elsewhere names are looked up at the resolver that refuses and reports them (sandbox/lookup.h). Where the host's file is a link to what the
- * sandbox does not show, there is nothing to be replaced, and the C library asks there by itself.
+ * Elsewhere names are looked up at the resolver that refuses and reports them (sandbox/lookup.h). Where the host's file
+ * is a link to what the sandbox does not show, there is nothing to be replaced, and the C library asks there by itself.
  */
 static int replace_resolver(struct step_context *c)
 {
@@ -196,7 +200,8 @@ static int bind_resolver(struct step_context *c)
 	return place < 0 ? -1 : tree_attach(tree, place);
 }
 
-/* Everything that is mounted so far becomes read-only and inert in one call; the root itself stays writable until `pivot`. */
+/* Everything that is mounted so far becomes read-only and inert in one call; the root itself stays writable until
+ * `pivot`. */
 static int shut_system(struct step_context *c)
 {
 	struct mount_attr all = { .attr_set = TREE_READ }, root = { .attr_clr = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV };
@@ -216,7 +221,10 @@ int step_root(struct step_context *c)
 		return -1;
 	for (uint32_t i = 0; i < c->plan->mount_count; i++) {
 		if (plan_mount(c->plan, i)->kind == PLAN_MOUNT_SYSTEM)
-			return tree_each_name(AT_FDCWD, "/", system_entry, c) < 0 || bind_processors(c, processors) < 0 || bind_resolver(c) < 0 ? -1 : shut_system(c);
+			return tree_each_name(AT_FDCWD, "/", system_entry, c) < 0 ||
+					       bind_processors(c, processors) < 0 || bind_resolver(c) < 0
+				       ? -1
+				       : shut_system(c);
 	}
 	return 0;
 }

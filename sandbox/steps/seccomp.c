@@ -1,13 +1,13 @@
-#include "sandbox/sysfilter.h"
 #include "sandbox/plan.h"
 #include "sandbox/steps/step.h"
+#include "sandbox/sysfilter.h"
 
 #include <errno.h>
 
 /*
- * The last step of the init's: what it does from here on, the filter must allow. A private root always has it: without the filter
- * a command could make setuid files in an idmapped write root, which are root's outside, and the sender of a plan must not be
- * able to leave it out.
+ * The last step of the init's: what it does from here on, the filter must allow. A private root always has it: without
+ * the filter a command could make setuid files in an idmapped write root, which are root's outside, and the sender of a
+ * plan must not be able to leave it out.
  */
 int step_seccomp(struct step_context *c)
 {

@@ -7,11 +7,13 @@
 
 /*
  * After `pivot`, so that it comes from the sandbox's own devpts and has a name inside; after `ids`, so that it is the
- * command's; before Landlock, which would ask who may use a device's ioctls. The master is for the runtime (see init.c).
+ * command's; before Landlock, which would ask who may use a device's ioctls. The master is for the runtime (see
+ * init.c).
  */
 int step_terminal(struct step_context *c)
 {
-	const struct winsize size = { .ws_row = (unsigned short)c->plan->tty_rows, .ws_col = (unsigned short)c->plan->tty_cols };
+	const struct winsize size = { .ws_row = (unsigned short)c->plan->tty_rows,
+				      .ws_col = (unsigned short)c->plan->tty_cols };
 	struct termios t;
 	int unlock = 0;
 

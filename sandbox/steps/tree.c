@@ -12,7 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* As many files as there are pages, within reason: an inode costs about a kilobyte of memory that `size` does not count. */
+/* As many files as there are pages, within reason: an inode costs about a kilobyte of memory that `size` does not
+ * count. */
 #define INODES_MIN 1024u
 #define INODES_MAX (1u << 20)
 
@@ -26,14 +27,13 @@ static int open_how(int at, const char *path, uint64_t flags, uint64_t resolve)
 	return fd;
 }
 
-int tree_source(const char *path, bool follow)
-{
-	return open_how(AT_FDCWD, path, 0, follow ? 0 : RESOLVE_NO_SYMLINKS);
-}
+int tree_source(const char *path, bool follow) { return open_how(AT_FDCWD, path, 0, follow ? 0 : RESOLVE_NO_SYMLINKS); }
 
 int tree_clone(int at, const char *name)
 {
-	return open_tree(at, name, (unsigned)(OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW));
+	return open_tree(
+		at, name,
+		(unsigned)(OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE | AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW));
 }
 
 int tree_set(int tree, uint64_t attributes, int idmap_fd)
@@ -216,7 +216,8 @@ int tree_each_name(int at, const char *path, tree_name_fn *fn, void *ctx)
 		for (long pos = 0; pos < n;) {
 			const struct linux_dirent64 *d = (const struct linux_dirent64 *)(const void *)(buf + pos);
 			pos += d->len;
-			if (strcmp(d->name, ".") != 0 && strcmp(d->name, "..") != 0 && fn(ctx, folder, d->name, d->type) < 0)
+			if (strcmp(d->name, ".") != 0 && strcmp(d->name, "..") != 0 &&
+			    fn(ctx, folder, d->name, d->type) < 0)
 				return -1;
 		}
 	}

@@ -50,7 +50,8 @@ bool tree_is_own(const struct step_context *c, int fd);
 /* Something is mounted exactly here. */
 bool tree_is_mount(int fd);
 
-/* Calls fn with each name in the folder at `at`/`path` and its DT_ type, except for . and ..; `folder` is a descriptor of it. Stops at the first −1. */
+/* Calls fn with each name in the folder at `at`/`path` and its DT_ type, except for . and ..; `folder` is a descriptor
+ * of it. Stops at the first −1. */
 typedef int tree_name_fn(void *ctx, int folder, const char *name, unsigned type);
 int tree_each_name(int at, const char *path, tree_name_fn *fn, void *ctx);
 

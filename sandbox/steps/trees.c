@@ -1,19 +1,21 @@
 /*
  * The mounts of a plan, in its order, onto the new root.
  *
- * First every path that is to be bound is looked up, once, as the peer: what the peer cannot reach, its sandbox does not
- * show. From then on there are only descriptors. What is hidden or protected is looked up in the new root instead,
+ * First every path that is to be bound is looked up, once, as the peer: what the peer cannot reach, its sandbox does
+ * not show. From then on there are only descriptors. What is hidden or protected is looked up in the new root instead,
  * because that is where it must not be found.
  *
- * Inside a write root the command may rename. So whatever else is mounted there is held in place: each folder between it and
- * the write root is bound onto itself, and the kernel does not rename or remove a folder that something is mounted on.
+ * Inside a write root the command may rename. So whatever else is mounted there is held in place: each folder between
+ * it and the write root is bound onto itself, and the kernel does not rename or remove a folder that something is
+ * mounted on.
  *
- * A link there that is to stay as it is, and read-only, is bound onto itself as well, which keeps it from being replaced; what it
- * leads to must be there and is made read-only, if it is in a write root. A link for which that cannot be told in one step
- * (through other links, to what is missing, to a folder that holds a write root) is refused with ELOOP.
+ * A link there that is to stay as it is, and read-only, is bound onto itself as well, which keeps it from being
+ * replaced; what it leads to must be there and is made read-only, if it is in a write root. A link for which that
+ * cannot be told in one step (through other links, to what is missing, to a folder that holds a write root) is refused
+ * with ELOOP.
  *
- * Where this is done ahead of a command (steps.h), everything of the host's that it depends on is noted (sandbox/sight.h): what
- * was looked up, what was covered or held in place, what was missed, and who may pass.
+ * Where this is done ahead of a command (steps.h), everything of the host's that it depends on is noted
+ * (sandbox/sight.h): what was looked up, what was covered or held in place, what was missed, and who may pass.
  */
 
 #include "runtime/base/fd.h"
@@ -42,9 +44,9 @@
 struct trees {
 	struct step_context *c;
 	int source[PLAN_MOUNTS_MAX]; /* what is to be bound; −1 = nothing (any more), SOURCE_LINK */
-	int late[PLAN_MOUNTS_MAX];   /* hidden folders in which something is shown again: read-only once that is there */
+	int late[PLAN_MOUNTS_MAX]; /* hidden folders in which something is shown again: read-only once that is there */
 	size_t nlate;
-	char clear[PATH_MAX];        /* the folder to which the way was found clear last */
+	char clear[PATH_MAX]; /* the folder to which the way was found clear last */
 };
 
 static const char *path_of(const struct step_context *c, uint32_t i)
@@ -101,16 +103,17 @@ static bool may_be_missing(const struct step_context *c, uint32_t i)
 }
 
 /*
- * What the profile said about a path was said about its name. Whatever is shown as the peer's own must be what is named:
- * a command could have put a link there for the next one, to have /etc as its workspace. Toolchains are often links; but of what
- * is looked up with root's rights, only those in root's own home may be.
+ * What the profile said about a path was said about its name. Whatever is shown as the peer's own must be what is
+ * named: a command could have put a link there for the next one, to have /etc as its workspace. Toolchains are often
+ * links; but of what is looked up with root's rights, only those in root's own home may be.
  */
 static bool may_lead_elsewhere(const struct step_context *c, uint32_t i)
 {
 	const struct plan_mount *m = plan_mount(c->plan, i);
 	if (m->kind != PLAN_MOUNT_READ || !(m->flags & PLAN_MOUNT_OWNED))
 		return m->kind == PLAN_MOUNT_READ;
-	return m->flags & PLAN_MOUNT_OPTIONAL && (c->peer_uid != 0 || root_place_is_toolchain(c->root_home, path_of(c, i)));
+	return m->flags & PLAN_MOUNT_OPTIONAL &&
+	       (c->peer_uid != 0 || root_place_is_toolchain(c->root_home, path_of(c, i)));
 }
 
 /* The write root that mount i is in, or −1. */
@@ -158,7 +161,8 @@ static int set_owned(int tree, uint64_t attributes, int idmap_fd)
 	return r;
 }
 
-/* What the command sees of a write root: a detached tree, or −1. The one place that decides how a write root is written to. */
+/* What the command sees of a write root: a detached tree, or −1. The one place that decides how a write root is written
+ * to. */
 static int write_root_tree(struct step_context *c, uint32_t i, int source)
 {
 	fd_auto int tree = tree_clone(source, "");
@@ -199,8 +203,8 @@ static bool is_entered_as_owner(const struct step_context *c, const char *path, 
 }
 
 /*
- * Root passes everywhere; the id that stands for it does not. A folder on the way that it could not enter shows it nothing
- * anyway, and is covered by one that it can.
+ * Root passes everywhere; the id that stands for it does not. A folder on the way that it could not enter shows it
+ * nothing anyway, and is covered by one that it can.
  */
 static int clear_way(struct trees *t, uint32_t i)
 {
@@ -209,7 +213,8 @@ static int clear_way(struct trees *t, uint32_t i)
 	struct stat st;
 	char name[PATH_MAX];
 	size_t parent = (size_t)(strrchr(path, '/') - path);
-	if (c->uid == c->peer_uid || parent >= sizeof name || (strncmp(t->clear, path, parent) == 0 && !t->clear[parent]))
+	if (c->uid == c->peer_uid || parent >= sizeof name ||
+	    (strncmp(t->clear, path, parent) == 0 && !t->clear[parent]))
 		return 0;
 	for (const char *p = path; (p = strchr(p + 1, '/'));) {
 		size_t n = (size_t)(p - path);
@@ -233,8 +238,8 @@ static int make_in_overlay(struct step_context *c, int at, const char *name, boo
 {
 	if (folder && mkdirat(at, name, 0555) < 0)
 		return -1;
-	fd_auto int fd = folder ? openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) :
-				  openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
+	fd_auto int fd = folder ? openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+				: openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
 	if (fd >= 0)
 		fsetxattr(fd, OVERLAY_PLACEHOLDER, "y", 1, 0);
 	return fd < 0 ? -1 : 0;
@@ -347,8 +352,8 @@ static int strict_walk(const struct step_context *c, const char *base, const cha
 }
 
 /*
- * Where a link in the folder leads, in one step. Only `..` at its beginning are what they seem to be: the folder is held in place,
- * but what comes after it could be made a link.
+ * Where a link in the folder leads, in one step. Only `..` at its beginning are what they seem to be: the folder is
+ * held in place, but what comes after it could be made a link.
  */
 static bool link_target(const char *folder, const char *text, char ret[PATH_MAX])
 {
@@ -455,7 +460,9 @@ static int cover(struct trees *t, uint32_t i, int place)
 	bool folder = tree_is_folder(place);
 	if (!folder || !shown_again_inside(c, i)) {
 		fd_auto int nothing = tree_clone(folder ? c->void_folder : c->void_file, "");
-		return nothing < 0 || tree_set(nothing, TREE_READ | MOUNT_ATTR_NOEXEC, -1) < 0 ? -1 : tree_attach(nothing, place);
+		return nothing < 0 || tree_set(nothing, TREE_READ | MOUNT_ATTR_NOEXEC, -1) < 0
+			       ? -1
+			       : tree_attach(nothing, place);
 	}
 	return cover_for_more(t, place);
 }
@@ -470,8 +477,8 @@ static bool still_there(int host, const char *path)
 }
 
 /*
- * What is to be hidden and is not a write root's. If it is there inside, it is what must still be there when the sandbox is used;
- * if it is not, the host's must be as it was before we looked.
+ * What is to be hidden and is not a write root's. If it is there inside, it is what must still be there when the
+ * sandbox is used; if it is not, the host's must be as it was before we looked.
  */
 static int hide_outside(struct trees *t, uint32_t i, const char *path)
 {
@@ -515,8 +522,9 @@ static int apply_shut(struct trees *t, uint32_t i)
 	bool whole = false;
 	fd_auto int root = tree_find(c, path_of(c, (uint32_t)below));
 	/*
-	 * Nothing is, or can be, inside of a file. But one that stands for a protected folder (.git of a linked tree) says where that is: what is
-	 * protected begins with a dot, and where the name below the root does not, the root is its beginning.
+	 * Nothing is, or can be, inside of a file. But one that stands for a protected folder (.git of a linked tree)
+	 * says where that is: what is protected begins with a dot, and where the name below the root does not, the root
+	 * is its beginning.
 	 */
 	if (root >= 0 && !tree_is_folder(root))
 		return hide || path[strlen(path_of(c, (uint32_t)below)) + 1] == '.' ? 0 : protect(root);
@@ -532,8 +540,8 @@ static int apply_shut(struct trees *t, uint32_t i)
 
 static int apply(struct trees *t, uint32_t i)
 {
-	static int (*const kinds[])(struct trees *t, uint32_t i) = {
-		[PLAN_MOUNT_READ] = apply_bound, [PLAN_MOUNT_WRITE] = apply_bound, [PLAN_MOUNT_EMPTY] = apply_empty,
+	static int (*const kinds[])(struct trees * t, uint32_t i) = {
+		[PLAN_MOUNT_READ] = apply_bound, [PLAN_MOUNT_WRITE] = apply_bound,  [PLAN_MOUNT_EMPTY] = apply_empty,
 		[PLAN_MOUNT_HIDE] = apply_shut,  [PLAN_MOUNT_PROTECT] = apply_shut,
 	};
 	uint32_t kind = plan_mount(t->c->plan, i)->kind;

@@ -11,10 +11,18 @@
 #include <string.h>
 
 /*
- * A source of candidates: literal words, a listing of the daemon, or the shell's own files and commands. SOURCE_LIVE are listings of
- * what has not ended.
+ * A source of candidates: literal words, a listing of the daemon, or the shell's own files and commands. SOURCE_LIVE
+ * are listings of what has not ended.
  */
-enum source_kind { SOURCE_NONE, SOURCE_WORDS, SOURCE_LISTING, SOURCE_LIVE, SOURCE_VERBS, SOURCE_FILES, SOURCE_COMMANDS };
+enum source_kind {
+	SOURCE_NONE,
+	SOURCE_WORDS,
+	SOURCE_LISTING,
+	SOURCE_LIVE,
+	SOURCE_VERBS,
+	SOURCE_FILES,
+	SOURCE_COMMANDS
+};
 
 struct source {
 	enum source_kind kind;
@@ -22,7 +30,8 @@ struct source {
 	const char *member, *field; /* of the method's result, and of each element */
 };
 
-static const struct source none = { SOURCE_NONE }, files = { SOURCE_FILES }, commands = { SOURCE_COMMANDS }, verb_names = { SOURCE_VERBS };
+static const struct source none = { SOURCE_NONE }, files = { SOURCE_FILES }, commands = { SOURCE_COMMANDS },
+			   verb_names = { SOURCE_VERBS };
 static const struct source processes = { SOURCE_LISTING, "list_processes", "processes", "processId" };
 static const struct source running = { SOURCE_LIVE, "list_processes", "processes", "processId" };
 static const struct source sessions = { SOURCE_LISTING, "list_sessions", "sessions", "sessionId" };
@@ -34,25 +43,33 @@ static const struct source channels = { SOURCE_LISTING, "list_channels", "channe
 static const struct source actions = { SOURCE_LISTING, "list_actions", "actions", "actionId" };
 static const struct source methods = { SOURCE_LISTING, "list_methods", "methods", "name" };
 static const struct source profiles = { SOURCE_LISTING, "get_sandbox", "profiles", "name" };
-static const struct source clients = { SOURCE_WORDS,
+static const struct source clients = {
+	SOURCE_WORDS,
 #define CLIENT(name, title, where, user, project, form, then) name " "
 #include "supervisor/cli/setup_clients.def"
 #undef CLIENT
 };
 
-/* Values of options, by their long name; those whose value's name lists alternatives ("none|host|allow") need no row. */
+/* Values of options, by their long name; those whose value's name lists alternatives ("none|host|allow") need no row.
+ */
 static const struct {
 	const char *option;
 	const struct source *source;
 } option_values[] = {
-	{ "profile", &profiles }, { "session", &sessions }, { "task", &tasks }, { "parent", &tasks }, { "after", &tasks },
-	{ "thread", &threads },   { "process", &processes },
+	{ "profile", &profiles },
+	{ "session", &sessions },
+	{ "task", &tasks },
+	{ "parent", &tasks },
+	{ "after", &tasks },
+	{ "thread", &threads },
+	{ "process", &processes },
 	{ "stream", &(const struct source){ SOURCE_WORDS, "stdout stderr pty" } },
 	{ "signal", &(const struct source){ SOURCE_WORDS, "TERM KILL INT HUP QUIT USR1 USR2 STOP CONT WINCH ALRM" } },
 	{ "size", &(const struct source){ SOURCE_WORDS, "newest smallest keep" } },
 };
 
-/* Arguments after the verb, and after its subverb where it has some (NULL: any other); the last row that fits an argument repeats. */
+/* Arguments after the verb, and after its subverb where it has some (NULL: any other); the last row that fits an
+ * argument repeats. */
 static const struct {
 	const char *verb, *subverb;
 	size_t position; /* of the argument, after the subverb */
@@ -63,32 +80,58 @@ static const struct {
 	{ "attach", NULL, 0, &running },
 	{ "screen", NULL, 0, &processes },
 	{ "wait", NULL, 0, &processes },
-	{ "input", NULL, 0, &running }, { "input", NULL, 1, &none },
-	{ "resize", NULL, 0, &running }, { "resize", NULL, 1, &none },
+	{ "input", NULL, 0, &running },
+	{ "input", NULL, 1, &none },
+	{ "resize", NULL, 0, &running },
+	{ "resize", NULL, 1, &none },
 	{ "kill", NULL, 0, &running },
-	{ "diff", NULL, 0, &processes }, { "diff", NULL, 1, &files },
-	{ "apply", NULL, 0, &processes }, { "apply", NULL, 1, &files },
-	{ "discard", NULL, 0, &processes }, { "discard", NULL, 1, &files },
-	{ "session", "show", 0, &sessions }, { "session", "update", 0, &sessions },
-	{ "thread", "list", 0, &sessions }, { "thread", NULL, 0, &threads }, { "thread", NULL, 1, &none },
-	{ "approve", NULL, 0, &actions }, { "deny", NULL, 0, &actions },
-	{ "policy", "check", 0, &commands }, { "policy", "lint", 0, &files },
-	{ "policy", "explain", 0, &actions }, { "policy", "explain", 0, &processes },
+	{ "diff", NULL, 0, &processes },
+	{ "diff", NULL, 1, &files },
+	{ "apply", NULL, 0, &processes },
+	{ "apply", NULL, 1, &files },
+	{ "discard", NULL, 0, &processes },
+	{ "discard", NULL, 1, &files },
+	{ "session", "show", 0, &sessions },
+	{ "session", "update", 0, &sessions },
+	{ "thread", "list", 0, &sessions },
+	{ "thread", NULL, 0, &threads },
+	{ "thread", NULL, 1, &none },
+	{ "approve", NULL, 0, &actions },
+	{ "deny", NULL, 0, &actions },
+	{ "policy", "check", 0, &commands },
+	{ "policy", "lint", 0, &files },
+	{ "policy", "explain", 0, &actions },
+	{ "policy", "explain", 0, &processes },
 	{ "policy", "suggest", 0, &processes },
 	{ "policy", "mode", 0, &sessions },
-	{ "policy", "mode", 1, &(const struct source){ SOURCE_WORDS, "default untrusted on_request on_failure never plan bypass auto" } },
-	{ "task", "create", 0, &none }, { "task", "list", 0, &none }, { "task", NULL, 0, &tasks }, { "task", NULL, 1, &none },
-	{ "job", "create", 0, &commands }, { "job", NULL, 0, &jobs }, { "job", NULL, 1, &none },
-	{ "subagent", "spawn", 0, &none }, { "subagent", NULL, 0, &subagents },
-	{ "channel", "connect", 0, &(const struct source){ SOURCE_WORDS, "websocket sse json_rpc grpc http_json stdio in_process custom" } },
-	{ "channel", NULL, 0, &channels }, { "channel", NULL, 1, &none },
-	{ "snapshot", NULL, 0, &(const struct source){ SOURCE_WORDS,
-		"session_snapshot thread_read_model tool_inventory_snapshot queue_snapshot task_snapshot context_boundary_snapshot "
-		"artifact_checkpoint_summary permission_sandbox_summary execution_environment_snapshot routing_limit_summary "
-		"subagent_job_summary channel_summary evidence_summary benchmark_summary" } },
-	{ "sandbox", "show", 0, &profiles }, { "sandbox", "show", 0, &processes },
+	{ "policy", "mode", 1,
+	  &(const struct source){ SOURCE_WORDS, "default untrusted on_request on_failure never plan bypass auto" } },
+	{ "task", "create", 0, &none },
+	{ "task", "list", 0, &none },
+	{ "task", NULL, 0, &tasks },
+	{ "task", NULL, 1, &none },
+	{ "job", "create", 0, &commands },
+	{ "job", NULL, 0, &jobs },
+	{ "job", NULL, 1, &none },
+	{ "subagent", "spawn", 0, &none },
+	{ "subagent", NULL, 0, &subagents },
+	{ "channel", "connect", 0,
+	  &(const struct source){ SOURCE_WORDS, "websocket sse json_rpc grpc http_json stdio in_process custom" } },
+	{ "channel", NULL, 0, &channels },
+	{ "channel", NULL, 1, &none },
+	{ "snapshot", NULL, 0,
+	  &(const struct source){ SOURCE_WORDS,
+				  "session_snapshot thread_read_model tool_inventory_snapshot queue_snapshot "
+				  "task_snapshot context_boundary_snapshot "
+				  "artifact_checkpoint_summary permission_sandbox_summary "
+				  "execution_environment_snapshot routing_limit_summary "
+				  "subagent_job_summary channel_summary evidence_summary benchmark_summary" } },
+	{ "sandbox", "show", 0, &profiles },
+	{ "sandbox", "show", 0, &processes },
 	{ "export", "cast", 0, &processes },
-	{ "export", NULL, 0, &sessions }, { "export", NULL, 0, &tasks }, { "export", NULL, 0, &jobs },
+	{ "export", NULL, 0, &sessions },
+	{ "export", NULL, 0, &tasks },
+	{ "export", NULL, 0, &jobs },
 	{ "replay", NULL, 0, &processes },
 	{ "store", NULL, 0, &files },
 	{ "call", NULL, 0, &methods },
@@ -99,7 +142,7 @@ static const struct {
 struct collection {
 	struct cli *cli;
 	const char *prefix;
-	int lead;          /* how much of the word comes before the prefix: "--net=" */
+	int lead; /* how much of the word comes before the prefix: "--net=" */
 	const char *field;
 	struct buf *out;
 };
@@ -107,7 +150,8 @@ struct collection {
 /* Ids that clients choose may have any characters: only what every shell takes as it is becomes a candidate. */
 static bool is_plain(const char *word)
 {
-	return word[0] && word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:@%+=,-")] == 0;
+	return word[0] &&
+	       word[strspn(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:@%+=,-")] == 0;
 }
 
 static void add_word(struct collection *into, const char *word)
@@ -164,25 +208,16 @@ static void add_listing(struct collection *into, const struct source *s)
 static void add_source(struct collection *into, const struct source *s)
 {
 	switch (s->kind) {
-	case SOURCE_NONE:
-		break;
-	case SOURCE_WORDS:
-		add_words(into, s->words, " ");
-		break;
+	case SOURCE_NONE: break;
+	case SOURCE_WORDS: add_words(into, s->words, " "); break;
 	case SOURCE_LISTING:
-	case SOURCE_LIVE:
-		add_listing(into, s);
-		break;
+	case SOURCE_LIVE: add_listing(into, s); break;
 	case SOURCE_VERBS:
 		for (size_t i = 0; i < nverbs; i++)
 			add_word(into, verbs[i].name);
 		break;
-	case SOURCE_FILES:
-		buf_str(into->out, CANDIDATES_FILES "\n");
-		break;
-	case SOURCE_COMMANDS:
-		buf_str(into->out, CANDIDATES_COMMANDS "\n");
-		break;
+	case SOURCE_FILES: buf_str(into->out, CANDIDATES_FILES "\n"); break;
+	case SOURCE_COMMANDS: buf_str(into->out, CANDIDATES_COMMANDS "\n"); break;
 	}
 }
 
@@ -195,8 +230,8 @@ static void add_option_value(struct collection *into, const struct option_row *o
 		}
 	if (strchr(option->arg, '|'))
 		add_words(into, option->arg, "|");
-	else if (strcmp(option->arg, "PATH") == 0 || strcmp(option->arg, "DIR") == 0 || strcmp(option->arg, "FILE") == 0 ||
-		 strcmp(option->arg, "PACK") == 0)
+	else if (strcmp(option->arg, "PATH") == 0 || strcmp(option->arg, "DIR") == 0 ||
+		 strcmp(option->arg, "FILE") == 0 || strcmp(option->arg, "PACK") == 0)
 		add_source(into, &files);
 }
 
@@ -248,12 +283,14 @@ static void add_argument(struct collection *into, const struct verb *v, const ch
 
 	/* Rows for the subverb hide those for any; of several positions the last one repeats. */
 	for (size_t i = 0; i < countof(arguments); i++)
-		if (strcmp(arguments[i].verb, v->name) == 0 && subverb && arguments[i].subverb && strcmp(arguments[i].subverb, subverb) == 0)
+		if (strcmp(arguments[i].verb, v->name) == 0 && subverb && arguments[i].subverb &&
+		    strcmp(arguments[i].subverb, subverb) == 0)
 			own = true;
 	for (int pass = 0; pass < 2; pass++)
 		for (size_t i = 0; i < countof(arguments); i++) {
 			bool fits = strcmp(arguments[i].verb, v->name) == 0 &&
-				    (own ? arguments[i].subverb && strcmp(arguments[i].subverb, subverb) == 0 : !arguments[i].subverb);
+				    (own ? arguments[i].subverb && strcmp(arguments[i].subverb, subverb) == 0
+					 : !arguments[i].subverb);
 
 			if (!fits || arguments[i].position > position)
 				continue;
@@ -322,7 +359,8 @@ static void complete_verb(struct collection *into, const struct verb *v, const c
 		if (strcmp(into->prefix, "=") == 0)
 			into->prefix = "";
 		add_option_value(into, x.value_of);
-	} else if (x.options_over && (strcmp(v->name, "task") == 0 || strcmp(v->name, "turn") == 0 || strcmp(v->name, "subagent") == 0)) {
+	} else if (x.options_over &&
+		   (strcmp(v->name, "task") == 0 || strcmp(v->name, "turn") == 0 || strcmp(v->name, "subagent") == 0)) {
 		add_source(into, &commands);
 	} else if (!x.options_over && into->prefix[0] == '-') {
 		if (into->prefix[name_len])

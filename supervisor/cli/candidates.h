@@ -2,7 +2,8 @@
 #define BAILIFF_CLI_CANDIDATES_H
 
 /*
- * What may stand at a point of the command line: the answer that the shells' completion functions ask `bailiff completion words` for.
+ * What may stand at a point of the command line: the answer that the shells' completion functions ask `bailiff
+ * completion words` for.
  */
 
 #include <stddef.h>
@@ -15,8 +16,9 @@ struct cli;
 #define CANDIDATES_COMMANDS "@commands"
 
 /*
- * `words` are those after "bailiff" up to the one that is being completed, which is the last and may be empty. Writes one candidate a line,
- * each beginning with that last word. Ids come from a daemon that runs already; without one there are none.
+ * `words` are those after "bailiff" up to the one that is being completed, which is the last and may be empty. Writes
+ * one candidate a line, each beginning with that last word. Ids come from a daemon that runs already; without one there
+ * are none.
  */
 void candidates_write(struct cli *c, const char *const *words, size_t n, struct buf *out);
 

@@ -6,9 +6,9 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
 #include "supervisor/cli/target.h"
+#include "supervisor/client/remote.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -20,7 +20,8 @@ static void clean_path(const char *path, struct buf *out)
 {
 	char here[PATH_MAX];
 	size_t start = out->len;
-	mem_auto char *whole = path[0] == '/' || !getcwd(here, sizeof(here)) ? mem_strdup(path) : mem_printf("%s/%s", here, path);
+	mem_auto char *whole = path[0] == '/' || !getcwd(here, sizeof(here)) ? mem_strdup(path)
+									     : mem_printf("%s/%s", here, path);
 
 	for (const char *p = whole; *p;) {
 		size_t n = strcspn(p, "/");
@@ -83,7 +84,8 @@ int changes_call(struct cli *c, const char *method, struct remote_answer *ret)
 
 static bool is_below(const char *path, const struct buf *folder)
 {
-	return strncmp(path, folder->data, folder->len) == 0 && (!path[folder->len] || path[folder->len] == '/' || folder->len == 1);
+	return strncmp(path, folder->data, folder->len) == 0 &&
+	       (!path[folder->len] || path[folder->len] == '/' || folder->len == 1);
 }
 
 static bool any_below(struct jval list, const struct buf *folder)
@@ -147,7 +149,9 @@ int changes_settle(struct cli *c, const char *method, const char *settled)
 
 	if (status)
 		return status;
-	unsigned json = strcmp(settled, "applied") == 0 ? OPT_apply_JSON : strcmp(settled, "reverted") == 0 ? OPT_revert_JSON : OPT_discard_JSON;
+	unsigned json = strcmp(settled, "applied") == 0    ? OPT_apply_JSON
+			: strcmp(settled, "reverted") == 0 ? OPT_revert_JSON
+							   : OPT_discard_JSON;
 	if (opts_has(&c->opts, json)) {
 		buf_append(&out, a.result.text, a.result.len);
 		buf_byte(&out, '\n');
@@ -155,19 +159,22 @@ int changes_settle(struct cli *c, const char *method, const char *settled)
 		print_settled(a.result, settled, &out);
 	}
 	size_t unmatched = changes_unmatched(c, a.result);
-	bool none = c->opts.nargs < 2 && !holds_any(jval_get(a.result, "changes")) && !holds_any(jval_get(a.result, "conflicts"));
+	bool none = c->opts.nargs < 2 && !holds_any(jval_get(a.result, "changes")) &&
+		    !holds_any(jval_get(a.result, "conflicts"));
 	if (none && !out.len)
 		cli_error("there is nothing left of it to be %s", settled);
 	status = show_out(&out);
 	for (struct jiter it = jiter_on(jval_get(a.result, "conflicts")); jiter_next(&it); conflicts++) {
-		mem_auto char *path = jval_strdup(jval_get(it.value, "path")), *reason = jval_strdup(jval_get(it.value, "reason"));
+		mem_auto char *path = jval_strdup(jval_get(it.value, "path")),
+			      *reason = jval_strdup(jval_get(it.value, "reason"));
 
 		cli_error("conflict: %s: %s", path ? path : "", reason ? reason : "");
 	}
 	if (conflicts && strcmp(settled, "reverted") == 0)
 		cli_hint("%zu stay as they are; look at them yourself", conflicts);
 	else if (conflicts)
-		cli_hint("%zu stay as they are; look at them with bailiff diff, or give them up with bailiff discard", conflicts);
+		cli_hint("%zu stay as they are; look at them with bailiff diff, or give them up with bailiff discard",
+			 conflicts);
 	return conflicts || unmatched ? EXIT_FAILED : status;
 }
 

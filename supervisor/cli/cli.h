@@ -21,7 +21,7 @@ struct remote;
 struct remote_answer;
 
 enum {
-	EXIT_FAILED = 1,       /* the request was refused or failed */
+	EXIT_FAILED = 1, /* the request was refused or failed */
 	EXIT_USAGE = 2,
 	EXIT_TIME_LIMIT = 124, /* of run and wait */
 	EXIT_BAILIFF = 125,
@@ -33,7 +33,7 @@ struct cli {
 	const struct verb *verb;
 	struct opts opts;
 	struct remote *remote; /* after cli_connect */
-	char advice[256]; /* the daemon's, of the last cli_call that failed; or "" */
+	char advice[256];      /* the daemon's, of the last cli_call that failed; or "" */
 };
 
 int cli_main(int argc, char **argv);
@@ -43,7 +43,8 @@ void cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The next line: what to do about it. */
 void cli_hint(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Prints what = the verb's doing, the error, and the daemon's advice if the last answer had one; returns `status`. */
-int cli_fail(struct cli *c, int status, const struct err *e, const char *what_fmt, ...) __attribute__((format(printf, 4, 5)));
+int cli_fail(struct cli *c, int status, const struct err *e, const char *what_fmt, ...)
+	__attribute__((format(printf, 4, 5)));
 /* A wrong command line: why, and the usage line. Returns the verb's status for that. */
 int cli_usage(struct cli *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -1,9 +1,9 @@
 /*
  * attach: the screen as it is, then everything printed after it, exactly once.
  *
- * The daemon's screen says up to which byte of the output it was drawn, and foreground.c goes on from that byte. Which events
- * it has to see is settled before the screen is asked for: those after the log's last one at that time. What was printed up
- * to then but is not on the screen yet is known from the process itself.
+ * The daemon's screen says up to which byte of the output it was drawn, and foreground.c goes on from that byte. Which
+ * events it has to see is settled before the screen is asked for: those after the log's last one at that time. What was
+ * printed up to then but is not on the screen yet is known from the process itself.
  */
 
 #include "pty/rawmode.h"
@@ -13,8 +13,8 @@
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/foreground.h"
 #include "supervisor/cli/outcome.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/cli/target.h"
+#include "supervisor/client/remote.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -97,7 +97,8 @@ static void take_screen(struct cli *c, const char *id, uint64_t printed, struct 
 		return;
 	}
 	buf_str(ret, CLEAR);
-	cli_error("%s: no screen (%s); here is the end of its output", id, e.code ? e.message : "the daemon's answer has no offset");
+	cli_error("%s: no screen (%s); here is the end of its output", id,
+		  e.code ? e.message : "the daemon's answer has no offset");
 	*ret_next = printed > TAIL_BYTES ? printed - TAIL_BYTES : 0;
 }
 
@@ -140,14 +141,16 @@ static int attach(struct cli *c, const char *id, const char *policy, struct fore
 	}
 	f->keys = terminal && tty; /* also of an observer: its keys must not show */
 	f->lines = terminal && !f->keys;
-	f->forward_stdin = !f->observer && (terminal || stdin_has_bytes()) && !jval_is_str(jval_get(a.result, "stdin"), "none");
+	f->forward_stdin = !f->observer && (terminal || stdin_has_bytes()) &&
+			   !jval_is_str(jval_get(a.result, "stdin"), "none");
 	bool seen;
 	return foreground_follow(f, &seen);
 }
 
 int cmd_attach(struct cli *c)
 {
-	const char *detach_keys = opts_get(&c->opts, OPT_attach_DETACH_KEYS), *size = opts_get(&c->opts, OPT_attach_SIZE);
+	const char *detach_keys = opts_get(&c->opts, OPT_attach_DETACH_KEYS),
+		   *size = opts_get(&c->opts, OPT_attach_SIZE);
 	struct foreground f = { .guest = true, .observer = opts_has(&c->opts, OPT_attach_READ_ONLY) };
 	struct err e = ERR_INIT;
 	char id[TARGET_ID_MAX];

@@ -2,8 +2,8 @@
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
+#include "supervisor/client/remote.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -60,12 +60,14 @@ int cmd_call(struct cli *c)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT, out = BUF_INIT;
-	const char *method = c->opts.nargs ? c->opts.args[0] : NULL, *given = c->opts.nargs > 1 ? c->opts.args[1] : "{}";
+	const char *method = c->opts.nargs ? c->opts.args[0] : NULL,
+		   *given = c->opts.nargs > 1 ? c->opts.args[1] : "{}";
 	struct err e = ERR_INIT;
 	int r;
 
 	if (!method || c->opts.nargs > 2)
-		return cli_usage(c, method ? "too many arguments: the parameters are one JSON object" : "which method?");
+		return cli_usage(c,
+				 method ? "too many arguments: the parameters are one JSON object" : "which method?");
 	if (strcmp(given, "-") != 0)
 		buf_str(&params, given);
 	else if (read_stdin(&params) < 0)

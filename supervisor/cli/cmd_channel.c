@@ -3,22 +3,21 @@
 #include "runtime/base/jw.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/record.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/cli/target.h"
+#include "supervisor/client/remote.h"
 
 #define countof(a) (sizeof(a) / sizeof((a)[0]))
 
-static bool as_json(const struct cli *c)
-{
-	return opts_has(&c->opts, OPT_channel_JSON);
-}
+static bool as_json(const struct cli *c) { return opts_has(&c->opts, OPT_channel_JSON); }
 
 /* A channel made from here outlives this command, so it lives by its heartbeat. */
 static int make(struct cli *c)
 {
 	static const struct record_member members[] = {
-		{ OPT_channel_PEER_ROLE, "peerRole", RECORD_STRING }, { OPT_channel_PROTOCOL, "nativeProtocol", RECORD_STRING },
-		{ OPT_channel_ACCOUNT, "accountRef", RECORD_STRING }, { OPT_channel_CAPABILITY, "capabilities", RECORD_WORDS },
+		{ OPT_channel_PEER_ROLE, "peerRole", RECORD_STRING },
+		{ OPT_channel_PROTOCOL, "nativeProtocol", RECORD_STRING },
+		{ OPT_channel_ACCOUNT, "accountRef", RECORD_STRING },
+		{ OPT_channel_CAPABILITY, "capabilities", RECORD_WORDS },
 		{ OPT_channel_HEARTBEAT, "heartbeatMs", RECORD_TIME },
 	};
 	const char *session = opts_get(&c->opts, OPT_channel_SESSION);
@@ -28,7 +27,8 @@ static int make(struct cli *c)
 	int status;
 
 	if (!opts_has(&c->opts, OPT_channel_HEARTBEAT))
-		return cli_usage(c, "connect needs --heartbeat: without it a channel ends with the connection that made it");
+		return cli_usage(
+			c, "connect needs --heartbeat: without it a channel ends with the connection that made it");
 	if (session && target_session(c, session, id) < 0)
 		return EXIT_FAILED;
 	jw_obj(&w);
@@ -45,8 +45,9 @@ static int make(struct cli *c)
 static int list(struct cli *c)
 {
 	static const struct record_column columns[] = {
-		{ "CHANNEL", "channelId", RECORD_ID },   { "STATUS", "status", RECORD_STATUS },     { "TRANSPORT", "transport", RECORD_WORD },
-		{ "PEER", "peerRole", RECORD_WORD },     { "SPEAKS", "nativeProtocol", RECORD_WORD }, { "SESSION", "sessionId", RECORD_ID },
+		{ "CHANNEL", "channelId", RECORD_ID },         { "STATUS", "status", RECORD_STATUS },
+		{ "TRANSPORT", "transport", RECORD_WORD },     { "PEER", "peerRole", RECORD_WORD },
+		{ "SPEAKS", "nativeProtocol", RECORD_WORD },   { "SESSION", "sessionId", RECORD_ID },
 		{ "ACKED", "lastAckedSequence", RECORD_WORD }, { "SEEN", "lastSeenAt", RECORD_AGO },
 	};
 	const char *session = opts_get(&c->opts, OPT_channel_SESSION);
@@ -71,7 +72,8 @@ static int show(struct cli *c)
 }
 
 /* A channel, one more argument, and options that become members. */
-static int change(struct cli *c, const char *method, const char *shown, const char *second, bool number, const struct record_member *members, size_t n)
+static int change(struct cli *c, const char *method, const char *shown, const char *second, bool number,
+		  const struct record_member *members, size_t n)
 {
 	buf_auto struct buf params = BUF_INIT, element = BUF_INIT;
 	struct jw w = jw_on(&params);
@@ -101,15 +103,13 @@ static int end(struct cli *c)
 	return change(c, "disconnect_channel", "status", NULL, false, members, countof(members));
 }
 
-static int ack(struct cli *c)
-{
-	return change(c, "ack_events", "lastAckedSequence", "sequence", true, NULL, 0);
-}
+static int ack(struct cli *c) { return change(c, "ack_events", "lastAckedSequence", "sequence", true, NULL, 0); }
 
 static int send_message(struct cli *c)
 {
 	static const struct record_member members[] = {
-		{ OPT_channel_DIRECTION, "direction", RECORD_STRING }, { OPT_channel_KIND, "kind", RECORD_STRING },
+		{ OPT_channel_DIRECTION, "direction", RECORD_STRING },
+		{ OPT_channel_KIND, "kind", RECORD_STRING },
 	};
 
 	return change(c, "send_channel_message", "channelId", "message", false, members, countof(members));
@@ -127,8 +127,12 @@ static int reconnect(struct cli *c)
 int cmd_channel(struct cli *c)
 {
 	static const struct record_verb subverbs[] = {
-		{ "connect", 1, 1, true, make }, { "list", 0, 0, false, list },         { "show", 1, 1, false, show },
-		{ "disconnect", 1, 1, false, end }, { "ack", 2, 2, false, ack },        { "send", 2, 2, false, send_message },
+		{ "connect", 1, 1, true, make },
+		{ "list", 0, 0, false, list },
+		{ "show", 1, 1, false, show },
+		{ "disconnect", 1, 1, false, end },
+		{ "ack", 2, 2, false, ack },
+		{ "send", 2, 2, false, send_message },
 		{ "reconnect", 2, 2, false, reconnect },
 	};
 

@@ -3,7 +3,8 @@
 
 int cmd_deny(struct cli *c)
 {
-	static const struct answer_options o = { OPT_deny_NOTE, OPT_deny_ALWAYS, OPT_deny_SESSION, OPT_deny_DECISION, OPT_deny_JSON };
+	static const struct answer_options o = { OPT_deny_NOTE, OPT_deny_ALWAYS, OPT_deny_SESSION, OPT_deny_DECISION,
+						 OPT_deny_JSON };
 
 	return answer_actions(c, "deny", &o);
 }

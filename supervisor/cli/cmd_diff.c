@@ -7,8 +7,8 @@
 #include "runtime/base/text.h"
 #include "supervisor/cli/changes.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
+#include "supervisor/client/remote.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -135,8 +135,9 @@ int cmd_diff(struct cli *c)
 		buf_auto struct buf diff = BUF_INIT;
 
 		bool folder = jval_is_str(jval_get(it.value, "type"), "directory");
-		int r = ref ? read_diff(c, ref, &diff, &e) :
-			folder ? 0 : make_diff(c, jval_get(a.result, "processId"), jval_get(it.value, "path"), &diff, &e);
+		int r = ref      ? read_diff(c, ref, &diff, &e)
+			: folder ? 0
+				 : make_diff(c, jval_get(a.result, "processId"), jval_get(it.value, "path"), &diff, &e);
 		if (r < 0)
 			return cli_fail(c, EXIT_FAILED, &e, "diff");
 		if (diff.len)

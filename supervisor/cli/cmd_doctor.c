@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 struct findings {
-	struct buf about;        /* which daemon answers, as JSON */
+	struct buf about; /* which daemon answers, as JSON */
 	struct jval health;
-	struct jval machine;     /* bailiffd --version --json; JT_NONE = it could not be asked */
+	struct jval machine; /* bailiffd --version --json; JT_NONE = it could not be asked */
 	struct doctor_row rows[DOCTOR_ROWS_MAX];
 	size_t nrows;
 	bool safe;
@@ -33,7 +33,8 @@ static int show_nobody(struct cli *c, const struct err *e, struct jval machine)
 
 	cli_error("doctor: %s", e->message);
 	for (size_t i = 0; i < n; i++)
-		cli_hint("looked for %s (%s; %s)", places[i].socket, places[i].kind, home_has_store(&places[i]) ? "has a store" : "no store yet");
+		cli_hint("looked for %s (%s; %s)", places[i].socket, places[i].kind,
+			 home_has_store(&places[i]) ? "has a store" : "no store yet");
 	cli_hint("start one yourself to see why: bailiffd --foreground");
 	if (!opts_has(&c->opts, OPT_doctor_JSON))
 		return EXIT_FAILED;
@@ -157,7 +158,8 @@ static void show_text(const struct findings *f, struct buf *out)
 	}
 	show_layers(f, out);
 	show_fixes(f, out);
-	buf_str(out, f->safe ? "\nCommands run in a sandbox that was seen to hold.\n" : "\nNot every required layer was seen to hold: commands cannot run safely here.\n");
+	buf_str(out, f->safe ? "\nCommands run in a sandbox that was seen to hold.\n"
+			     : "\nNot every required layer was seen to hold: commands cannot run safely here.\n");
 }
 
 static bool is_safe(const struct findings *f)
@@ -182,7 +184,9 @@ static void examine(struct cli *c, struct findings *f)
 int cmd_doctor(struct cli *c)
 {
 	remote_answer_auto struct remote_answer hello = REMOTE_ANSWER_INIT, health = REMOTE_ANSWER_INIT;
-	struct remote_options o = { .start = true }; /* what this machine enforces can only be told by a daemon that tried */
+	struct remote_options o = {
+		.start = true
+	}; /* what this machine enforces can only be told by a daemon that tried */
 	buf_auto struct buf out = BUF_INIT, machine = BUF_INIT, greeting = BUF_INIT;
 	struct findings f = { 0 };
 	struct err e = ERR_INIT;

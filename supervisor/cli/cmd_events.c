@@ -6,9 +6,9 @@
 #include "supervisor/cli/feed.h"
 #include "supervisor/cli/flow.h"
 #include "supervisor/cli/listing.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
 #include "supervisor/cli/target.h"
+#include "supervisor/client/remote.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -20,9 +20,9 @@
 
 struct listener {
 	struct cli *cli;
-	struct flow *flow;    /* only its lines are used */
+	struct flow *flow; /* only its lines are used */
 	struct buf filter;
-	uint64_t sequence;    /* of the last event listed */
+	uint64_t sequence; /* of the last event listed */
 	bool json, coloured;
 	int status;
 };
@@ -62,7 +62,10 @@ static void append_summary(struct jval payload, struct buf *out)
 		show_command(payload, &command);
 		one_line(&command);
 		buf_byte(out, ' ');
-		text_sanitize(buf_cstr(&command), text_utf8_cut(buf_cstr(&command), command.len < SUMMARY_MOST ? command.len : SUMMARY_MOST), out);
+		text_sanitize(
+			buf_cstr(&command),
+			text_utf8_cut(buf_cstr(&command), command.len < SUMMARY_MOST ? command.len : SUMMARY_MOST),
+			out);
 	}
 	for (struct jiter it = jiter_on(payload); jiter_next(&it) && out->len - from < SUMMARY_MOST;) {
 		buf_auto struct buf text = BUF_INIT;
@@ -143,10 +146,7 @@ static bool on_listed(void *ctx, struct jval event)
 	return l->status == 0;
 }
 
-static void on_event(void *ctx, struct jval event)
-{
-	show_event(ctx, event);
-}
+static void on_event(void *ctx, struct jval event) { show_event(ctx, event); }
 
 static void follow(struct listener *l)
 {
@@ -243,14 +243,17 @@ int cmd_events(struct cli *c)
 	const char *since = opts_get(&c->opts, OPT_events_SINCE);
 	bool followed = opts_has(&c->opts, OPT_events_FOLLOW);
 	struct flow_options fo = { .fd = { STDOUT_FILENO, -1, -1 } };
-	struct listener l = { .cli = c, .json = opts_has(&c->opts, OPT_events_JSON), .coloured = show_coloured(STDOUT_FILENO) };
+	struct listener l = { .cli = c,
+			      .json = opts_has(&c->opts, OPT_events_JSON),
+			      .coloured = show_coloured(STDOUT_FILENO) };
 	int status;
 
 	if (c->opts.nargs)
 		return cli_usage(c, "'%s' is one argument too many", c->opts.args[0]);
 	if (since && strcmp(since, "now") == 0 && !followed)
 		return cli_usage(c, "option '--since': now goes with -f");
-	if (since && strcmp(since, "now") != 0 && (!since[0] || strspn(since, "0123456789") != strlen(since) || strlen(since) > 19))
+	if (since && strcmp(since, "now") != 0 &&
+	    (!since[0] || strspn(since, "0123456789") != strlen(since) || strlen(since) > 19))
 		return cli_usage(c, "option '--since': '%s' is not a sequence number", since);
 	if (cli_connect(c, CLI_START_IF_STORE) < 0)
 		return EXIT_FAILED;

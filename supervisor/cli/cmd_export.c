@@ -5,12 +5,12 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/cli/scope.h"
 #include "supervisor/cli/show.h"
 #include "supervisor/cli/signature.h"
 #include "supervisor/cli/tape.h"
 #include "supervisor/cli/target.h"
+#include "supervisor/client/remote.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@ struct cast {
 	struct recording recording;
 	struct buf out;
 	int fd;
-	int errnum;     /* of a write that failed */
+	int errnum; /* of a write that failed */
 };
 
 static bool flush(struct cast *k, size_t least)
@@ -232,6 +232,7 @@ int cmd_export(struct cli *c)
 			return EXIT_FAILED;
 		}
 	}
-	int status = p ? export_product(c, p, fd >= 0 ? fd : STDOUT_FILENO) : export_recording(c, fd >= 0 ? fd : STDOUT_FILENO);
+	int status = p ? export_product(c, p, fd >= 0 ? fd : STDOUT_FILENO)
+		       : export_recording(c, fd >= 0 ? fd : STDOUT_FILENO);
 	return status == 0 && key ? sign_file(fd, file, key) : status;
 }

@@ -5,11 +5,11 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/client/keys.h"
 #include "supervisor/cli/look.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
 #include "supervisor/cli/target.h"
+#include "supervisor/client/keys.h"
+#include "supervisor/client/remote.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -37,7 +37,8 @@ static int show_yielded(struct jval result)
 }
 
 /* Writes n bytes, or closes the process's stdin when n is 0. `ret`: the daemon's answer. */
-static int send_input(struct cli *c, const char *id, const void *p, size_t n, uint64_t yield_ms, struct remote_answer *ret)
+static int send_input(struct cli *c, const char *id, const void *p, size_t n, uint64_t yield_ms,
+		      struct remote_answer *ret)
 {
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);
@@ -124,7 +125,8 @@ static int send_typed(struct cli *c, const char *id, const struct buf *bytes, ui
 	return late ? EXIT_TIME_LIMIT : 0;
 }
 
-static const struct look_options look_options = { OPT_input_WAIT, OPT_input_REGEX, OPT_input_IDLE, -1, OPT_input_TIMEOUT };
+static const struct look_options look_options = { OPT_input_WAIT, OPT_input_REGEX, OPT_input_IDLE, -1,
+						  OPT_input_TIMEOUT };
 
 /* 0, or the exit status of a wrong command line. */
 static int take_options(struct cli *c, struct buf *ret_bytes, uint64_t *ret_yield_ms, struct look *ret_look)

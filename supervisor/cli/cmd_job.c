@@ -5,9 +5,9 @@
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/listing.h"
 #include "supervisor/cli/place.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
 #include "supervisor/cli/target.h"
+#include "supervisor/client/remote.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -18,7 +18,8 @@
 #define ITEM_MAX 65536
 
 static const struct place_options place = {
-	OPT_job_PROFILE, OPT_job_CWD, OPT_job_RO, OPT_job_RW, OPT_job_HIDE, OPT_job_NET, OPT_job_ALLOW_HOST, OPT_job_TMP_SIZE,
+	OPT_job_PROFILE, OPT_job_CWD, OPT_job_RO,         OPT_job_RW,
+	OPT_job_HIDE,    OPT_job_NET, OPT_job_ALLOW_HOST, OPT_job_TMP_SIZE,
 };
 
 /* ---- list and show ---- */
@@ -38,7 +39,9 @@ static void on_job(void *ctx, struct jval j)
 		return;
 	jval_str(jval_get(j, "jobId"), id, sizeof(id));
 	jval_str(jval_get(j, "status"), status, sizeof(status));
-	buf_printf(&done, "%llu/%llu", (unsigned long long)(jval_uint(jval_path(j, "progress.completed"), 0) + jval_uint(jval_path(j, "progress.reported"), 0)),
+	buf_printf(&done, "%llu/%llu",
+		   (unsigned long long)(jval_uint(jval_path(j, "progress.completed"), 0) +
+					jval_uint(jval_path(j, "progress.reported"), 0)),
 		   (unsigned long long)jval_uint(jval_get(j, "itemCount"), 0));
 	number(j, "progress.running", &running);
 	number(j, "progress.failed", &failed);
@@ -196,12 +199,14 @@ static int write_number(const struct opts *o, int option, const char *member, bo
 
 static int write_limits(const struct opts *o, struct jw *w, struct err *e)
 {
-	if (write_number(o, OPT_job_PARALLEL, "maxParallel", false, w, e) < 0 || write_number(o, OPT_job_TIMEOUT, "maxRuntimeMs", true, w, e) < 0)
+	if (write_number(o, OPT_job_PARALLEL, "maxParallel", false, w, e) < 0 ||
+	    write_number(o, OPT_job_TIMEOUT, "maxRuntimeMs", true, w, e) < 0)
 		return -1;
 	if (!opts_has(o, OPT_job_ATTEMPTS) && !opts_has(o, OPT_job_ITEM_TIMEOUT))
 		return 0;
 	jw_kobj(w, "retryPolicy");
-	if (write_number(o, OPT_job_ATTEMPTS, "maxAttempts", false, w, e) < 0 || write_number(o, OPT_job_ITEM_TIMEOUT, "timeoutMs", true, w, e) < 0)
+	if (write_number(o, OPT_job_ATTEMPTS, "maxAttempts", false, w, e) < 0 ||
+	    write_number(o, OPT_job_ITEM_TIMEOUT, "timeoutMs", true, w, e) < 0)
 		return -1;
 	jw_obj_end(w);
 	return 0;
@@ -246,7 +251,8 @@ static int create(struct cli *c)
 			return EXIT_FAILED;
 		jw_kstr(&w, "sessionId", id);
 	}
-	if ((o->nargs > 1 && place_write(o, &place, &w, &e) < 0) || write_limits(o, &w, &e) < 0 || write_items(o, &w, &e) < 0)
+	if ((o->nargs > 1 && place_write(o, &place, &w, &e) < 0) || write_limits(o, &w, &e) < 0 ||
+	    write_items(o, &w, &e) < 0)
 		return cli_fail(c, EXIT_USAGE, &e, "create");
 	remote_key(c->remote, &w);
 	jw_obj_end(&w);
@@ -281,15 +287,9 @@ static int steer(struct cli *c, const char *method)
 	return print(c, a.result, "status");
 }
 
-static int cancel(struct cli *c)
-{
-	return steer(c, "cancel_job");
-}
+static int cancel(struct cli *c) { return steer(c, "cancel_job"); }
 
-static int retry(struct cli *c)
-{
-	return steer(c, "retry_job_item");
-}
+static int retry(struct cli *c) { return steer(c, "retry_job_item"); }
 
 static const struct {
 	const char *name;
@@ -297,10 +297,8 @@ static const struct {
 	enum cli_start start;
 	int (*run)(struct cli *c);
 } subverbs[] = {
-	{ "list", 0, 0, CLI_START_IF_STORE, list },
-	{ "show", 1, 1, CLI_START_IF_STORE, show },
-	{ "create", 0, 4096, CLI_START_ALWAYS, create },
-	{ "cancel", 1, 1, CLI_START_IF_STORE, cancel },
+	{ "list", 0, 0, CLI_START_IF_STORE, list },      { "show", 1, 1, CLI_START_IF_STORE, show },
+	{ "create", 0, 4096, CLI_START_ALWAYS, create }, { "cancel", 1, 1, CLI_START_IF_STORE, cancel },
 	{ "retry", 2, 2, CLI_START_IF_STORE, retry },
 };
 
@@ -312,7 +310,8 @@ int cmd_job(struct cli *c)
 		if (strcmp(subverbs[i].name, c->opts.args[0]) != 0)
 			continue;
 		if (c->opts.nargs - 1 < subverbs[i].least || c->opts.nargs - 1 > subverbs[i].most)
-			return cli_usage(c, "%s takes %zu argument%s", subverbs[i].name, subverbs[i].least, subverbs[i].least == 1 ? "" : "s");
+			return cli_usage(c, "%s takes %zu argument%s", subverbs[i].name, subverbs[i].least,
+					 subverbs[i].least == 1 ? "" : "s");
 		return cli_connect(c, subverbs[i].start) < 0 ? EXIT_FAILED : subverbs[i].run(c);
 	}
 	return cli_usage(c, "unknown verb '%s'", c->opts.args[0]);

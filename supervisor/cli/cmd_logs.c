@@ -7,8 +7,8 @@
 #include "supervisor/cli/flow.h"
 #include "supervisor/cli/listing.h"
 #include "supervisor/cli/outcome.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/cli/target.h"
+#include "supervisor/client/remote.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -20,10 +20,10 @@
 struct logs {
 	struct cli *cli;
 	struct flow *flow;
-	struct buf filter;      /* members that select this process's output and end */
+	struct buf filter; /* members that select this process's output and end */
 	struct feed feed;
 	bool ended;
-	int status;             /* > 0: leave with this */
+	int status; /* > 0: leave with this */
 };
 
 /* ---- --tail ---- */
@@ -149,7 +149,8 @@ static int prepare_streams(struct logs *l, struct jval process, struct err *e)
 		if (stream < 0)
 			continue;
 		jval_str(jval_get(it.value, "outputRef"), ref, sizeof(ref));
-		if (tail_start(l->cli, ref, jval_uint(jval_get(it.value, "bytes"), 0), strtoull(tail, NULL, 10), &start, e) < 0)
+		if (tail_start(l->cli, ref, jval_uint(jval_get(it.value, "bytes"), 0), strtoull(tail, NULL, 10), &start,
+			       e) < 0)
 			return -1;
 		flow_start_at(l->flow, stream, start);
 	}
@@ -211,7 +212,8 @@ static int check_options(struct cli *c)
 int cmd_logs(struct cli *c)
 {
 	const char *only = opts_get(&c->opts, OPT_logs_STREAM);
-	struct flow_options fo = { .fd = { STDOUT_FILENO, STDERR_FILENO, STDOUT_FILENO }, .sanitize = !opts_has(&c->opts, OPT_logs_RAW) };
+	struct flow_options fo = { .fd = { STDOUT_FILENO, STDERR_FILENO, STDOUT_FILENO },
+				   .sanitize = !opts_has(&c->opts, OPT_logs_RAW) };
 	struct logs l = { .cli = c };
 	char id[TARGET_ID_MAX];
 	struct jw w = jw_on(&l.filter);

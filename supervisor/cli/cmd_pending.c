@@ -6,8 +6,12 @@
 int cmd_pending(struct cli *c)
 {
 	static const struct record_column columns[] = {
-		{ "ACTION", "actionId", RECORD_ID },   { "TYPE", "actionType", RECORD_WORD }, { "ASKED", "createdAt", RECORD_AGO },
-		{ "LEFT", "expiresAt", RECORD_LEFT }, { "HARM", "policy.destructive", RECORD_IF, "destructive" }, { "PROMPT", "prompt", RECORD_TEXT },
+		{ "ACTION", "actionId", RECORD_ID },
+		{ "TYPE", "actionType", RECORD_WORD },
+		{ "ASKED", "createdAt", RECORD_AGO },
+		{ "LEFT", "expiresAt", RECORD_LEFT },
+		{ "HARM", "policy.destructive", RECORD_IF, "destructive" },
+		{ "PROMPT", "prompt", RECORD_TEXT },
 	};
 	const char *given = opts_get(&c->opts, OPT_pending_SESSION);
 	buf_auto struct buf filter = BUF_INIT;
@@ -20,5 +24,6 @@ int cmd_pending(struct cli *c)
 	buf_str(&filter, "\"status\":\"pending\"");
 	if (given)
 		buf_printf(&filter, ",\"sessionId\":\"%s\"", session);
-	return record_list(c, "list_actions", "actions", &filter, columns, sizeof(columns) / sizeof(columns[0]), opts_has(&c->opts, OPT_pending_JSON));
+	return record_list(c, "list_actions", "actions", &filter, columns, sizeof(columns) / sizeof(columns[0]),
+			   opts_has(&c->opts, OPT_pending_JSON));
 }

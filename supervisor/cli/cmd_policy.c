@@ -6,9 +6,9 @@
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/record.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
 #include "supervisor/cli/target.h"
+#include "supervisor/client/remote.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,10 +18,7 @@
 
 #define FILE_MAX (1u << 20)
 
-static bool as_json(const struct cli *c)
-{
-	return opts_has(&c->opts, OPT_policy_JSON);
-}
+static bool as_json(const struct cli *c) { return opts_has(&c->opts, OPT_policy_JSON); }
 
 static void clean(struct jval v, struct buf *out)
 {
@@ -109,7 +106,8 @@ static int environment(const struct cli *c, struct jw *w)
 {
 	jw_kobj(w, "env");
 	for (size_t i = 0; i < c->opts.ngiven; i++) {
-		const char *text = c->opts.given[i].value, *equals = c->opts.given[i].option == OPT_policy_ENV ? strchr(text, '=') : NULL;
+		const char *text = c->opts.given[i].value,
+			   *equals = c->opts.given[i].option == OPT_policy_ENV ? strchr(text, '=') : NULL;
 
 		if (c->opts.given[i].option != OPT_policy_ENV)
 			continue;
@@ -166,7 +164,10 @@ static int check(struct cli *c)
 static int show(struct cli *c)
 {
 	static const struct record_column columns[] = {
-		{ "EFFECT", "effect", RECORD_WORD }, { "RULE", "rule", RECORD_TEXT }, { "LAYER", "layer", RECORD_WORD }, { "LINE", "line", RECORD_WORD, "number" },
+		{ "EFFECT", "effect", RECORD_WORD },
+		{ "RULE", "rule", RECORD_TEXT },
+		{ "LAYER", "layer", RECORD_WORD },
+		{ "LINE", "line", RECORD_WORD, "number" },
 		{ "FILE", "file", RECORD_TEXT, "sessionId" },
 	};
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
@@ -241,7 +242,10 @@ static int lint(struct cli *c)
 	if (fd >= 0)
 		close(fd);
 	if (n < 0 || n > (ssize_t)FILE_MAX || !text_utf8_valid(text, (size_t)n)) {
-		cli_error("%s: %s", file, n < 0 ? strerror(errno) : n > (ssize_t)FILE_MAX ? "larger than 1 MiB" : "is not UTF-8");
+		cli_error("%s: %s", file,
+			  n < 0                   ? strerror(errno)
+			  : n > (ssize_t)FILE_MAX ? "larger than 1 MiB"
+						  : "is not UTF-8");
 		return EXIT_FAILED;
 	}
 	jw_obj(&w);
@@ -258,7 +262,8 @@ static int lint(struct cli *c)
 	for (struct jiter it = jiter_on(jval_get(a.result, "notes")); jiter_next(&it);)
 		show_line("note", it.value, &out);
 	if (ok)
-		buf_printf(&out, "%llu rules, %llu hooks\n", (unsigned long long)jval_uint(jval_get(a.result, "rules"), 0),
+		buf_printf(&out, "%llu rules, %llu hooks\n",
+			   (unsigned long long)jval_uint(jval_get(a.result, "rules"), 0),
 			   (unsigned long long)jval_uint(jval_get(a.result, "hooks"), 0));
 	return show_out(&out) || !ok ? EXIT_FAILED : 0;
 }
@@ -303,8 +308,11 @@ static int facts_of(struct cli *c, const char *given, struct buf *ret)
 	jw_obj(&w);
 	jw_kstr(&w, of.process_id[0] ? "processId" : "turnId", of.process_id[0] ? of.process_id : of.turn_id);
 	jw_kuint(&w, "limit", 1000);
-	jw_kstrv(&w, "types", (const char *const[]){ "permission.evaluated", "permission.requested", "permission.resolved", "process.completed", "process.failed",
-		"process.terminated", "hook.completed", "hook.failed" }, 8);
+	jw_kstrv(&w, "types",
+		 (const char *const[]){ "permission.evaluated", "permission.requested", "permission.resolved",
+					"process.completed", "process.failed", "process.terminated", "hook.completed",
+					"hook.failed" },
+		 8);
 	jw_obj_end(&w);
 	if (cli_call(c, "list_events", &query, &a, &e) < 0)
 		return cli_fail(c, -1, &e, "%s", given);
@@ -327,7 +335,8 @@ static void explain_hook(struct jval payload, struct buf *out)
 	show_line("process", jval_get(payload, "processId"), out);
 }
 
-/* A command that is too long for the facts is kept beside them, and whoever is to allow it may want to read all of it. */
+/* A command that is too long for the facts is kept beside them, and whoever is to allow it may want to read all of it.
+ */
 static void show_whole(struct cli *c, struct jval payload, struct buf *out)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
@@ -451,7 +460,9 @@ static void suggest_json(struct jval events, struct buf *out)
 		struct jval payload = jval_get(it.value, "payload");
 
 		if (jval_is_str(jval_get(it.value, "type"), "permission.evaluated"))
-			rules = jval_is_str(jval_path(payload, "permissionDecision.decision"), "allow") ? (struct jval){ 0 } : jval_get(payload, "suggestion");
+			rules = jval_is_str(jval_path(payload, "permissionDecision.decision"), "allow")
+					? (struct jval){ 0 }
+					: jval_get(payload, "suggestion");
 		else if (jval_get(payload, "wouldOpen").type == JT_OBJECT)
 			open = jval_get(payload, "wouldOpen");
 	}
@@ -489,8 +500,8 @@ static int suggest(struct cli *c)
 int cmd_policy(struct cli *c)
 {
 	static const struct record_verb words[] = {
-		{ "check", 1, 10000, true, check },  { "show", 0, 0, true, show },          { "lint", 1, 1, true, lint },
-		{ "explain", 1, 1, false, explain }, { "suggest", 1, 1, false, suggest },   { "mode", 2, 2, false, mode },
+		{ "check", 1, 10000, true, check },  { "show", 0, 0, true, show },        { "lint", 1, 1, true, lint },
+		{ "explain", 1, 1, false, explain }, { "suggest", 1, 1, false, suggest }, { "mode", 2, 2, false, mode },
 		{ "reload", 0, 0, false, reload },
 	};
 

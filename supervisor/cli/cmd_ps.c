@@ -2,9 +2,8 @@
 #include "runtime/base/err.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/listing.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
-
+#include "supervisor/client/remote.h"
 
 static void add_row(struct show_table *t, struct jval p, uint64_t now_us)
 {
@@ -44,7 +43,8 @@ int cmd_ps(struct cli *c)
 		return cli_usage(c, "'%s' is one argument too many", c->opts.args[0]);
 	if (cli_connect(c, CLI_START_IF_STORE) < 0)
 		return EXIT_FAILED;
-	if (listing_processes(c, !opts_has(&c->opts, OPT_ps_ALL), opts_has(&c->opts, OPT_ps_HELPERS), on_process, &l, &e) < 0) {
+	if (listing_processes(c, !opts_has(&c->opts, OPT_ps_ALL), opts_has(&c->opts, OPT_ps_HELPERS), on_process, &l,
+			      &e) < 0) {
 		cli_fail(c, EXIT_FAILED, &e, "list processes");
 		return EXIT_FAILED;
 	}

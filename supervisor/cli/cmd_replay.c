@@ -9,8 +9,8 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/pack.h"
 #include "supervisor/cli/foreground.h"
+#include "supervisor/cli/pack.h"
 #include "supervisor/cli/tape.h"
 #include "supervisor/cli/target.h"
 
@@ -29,8 +29,8 @@ struct player {
 	struct recording_pace pace;
 	struct traces traces;
 	sigset_t signals;
-	uint64_t due_ns;    /* when what comes next is shown: the time that writing takes is no pause */
-	int status;         /* > 0: leave with this */
+	uint64_t due_ns; /* when what comes next is shown: the time that writing takes is no pause */
+	int status;      /* > 0: leave with this */
 };
 
 /* Until it is due; a signal ends the play. */
@@ -72,7 +72,8 @@ static void warn_of_size(unsigned rows, unsigned cols)
 	unsigned have_rows, have_cols;
 
 	if (rawmode_size(foreground_terminal(), &have_rows, &have_cols) && (have_rows < rows || have_cols < cols))
-		cli_error("replay: recorded in a window of %ux%u, this one has only %ux%u (rows x columns)", rows, cols, have_rows, have_cols);
+		cli_error("replay: recorded in a window of %ux%u, this one has only %ux%u (rows x columns)", rows, cols,
+			  have_rows, have_cols);
 }
 
 static bool on_start(void *ctx, const struct tape_start *s)
@@ -104,7 +105,8 @@ static int play_process(struct cli *c, const char *given, struct player *p)
 
 /* ---- files ---- */
 
-static int play_line(struct player *p, unsigned number, const char *line, size_t n, struct recording_event *ev, struct err *e)
+static int play_line(struct player *p, unsigned number, const char *line, size_t n, struct recording_event *ev,
+		     struct err *e)
 {
 	struct recording_header h;
 	int r;
@@ -124,14 +126,16 @@ static int play_line(struct player *p, unsigned number, const char *line, size_t
 }
 
 /* Takes whole lines from the front of `in`; at the end of the file what is left is one too. */
-static int play_lines(struct player *p, struct buf *in, bool eof, unsigned *number, struct recording_event *ev, struct err *e)
+static int play_lines(struct player *p, struct buf *in, bool eof, unsigned *number, struct recording_event *ev,
+		      struct err *e)
 {
 	while (in->len && !p->status) {
 		char *end = memchr(in->data, '\n', in->len);
 		size_t n = end ? (size_t)(end - in->data) : in->len;
 
 		if (!end && n > RECORDING_LINE_MAX)
-			return err_set(e, ERR_INVALID, "line %u: longer than %u bytes", *number + 1, RECORDING_LINE_MAX);
+			return err_set(e, ERR_INVALID, "line %u: longer than %u bytes", *number + 1,
+				       RECORDING_LINE_MAX);
 		if (!end && !eof)
 			return 0;
 		if (play_line(p, ++*number, in->data, n, ev, e) < 0)
@@ -208,8 +212,9 @@ int cmd_replay(struct cli *c)
 	int status;
 
 	if (opts_get(&c->opts, OPT_replay_VERIFY))
-		return c->opts.nargs ? cli_usage(c, "--verify checks one pack, and plays nothing")
-				     : pack_verify(opts_get(&c->opts, OPT_replay_VERIFY), opts_get(&c->opts, OPT_replay_KEY));
+		return c->opts.nargs
+			       ? cli_usage(c, "--verify checks one pack, and plays nothing")
+			       : pack_verify(opts_get(&c->opts, OPT_replay_VERIFY), opts_get(&c->opts, OPT_replay_KEY));
 	if (opts_get(&c->opts, OPT_replay_KEY))
 		return cli_usage(c, "option '--key': there is nothing to check without --verify PACK");
 	if (c->opts.nargs != 1)

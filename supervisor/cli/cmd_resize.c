@@ -2,8 +2,8 @@
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/cli/target.h"
+#include "supervisor/client/remote.h"
 
 #include <stdio.h>
 

@@ -8,10 +8,10 @@
 #include "supervisor/cli/foreground.h"
 #include "supervisor/cli/outcome.h"
 #include "supervisor/cli/place.h"
-#include "supervisor/client/home.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
 #include "supervisor/cli/target.h"
+#include "supervisor/client/home.h"
+#include "supervisor/client/remote.h"
 
 #include <limits.h>
 #include <sys/stat.h>
@@ -20,8 +20,8 @@
 #define START_EVENTS 64 /* more than the commit of a start holds: --json shows those of the process too */
 
 static const struct place_options place = {
-	OPT_run_PROFILE, OPT_run_CWD, OPT_run_RO, OPT_run_RW, OPT_run_HIDE, OPT_run_NET, OPT_run_ALLOW_HOST,
-	OPT_run_TMP_SIZE,
+	OPT_run_PROFILE, OPT_run_CWD, OPT_run_RO,         OPT_run_RW,
+	OPT_run_HIDE,    OPT_run_NET, OPT_run_ALLOW_HOST, OPT_run_TMP_SIZE,
 };
 
 /* A number of milliseconds, bytes or others, as the request wants it. */
@@ -76,7 +76,8 @@ static int write_limits(const struct opts *o, struct jw *w, struct err *e)
 static void write_term(const struct opts *o, struct jw *w)
 {
 	const char *term = getenv("TERM"), *color = getenv("COLORTERM");
-	bool ours = foreground_terminal() >= 0 && term && term[0] && strcmp(term, "dumb") != 0 && text_utf8_valid(term, strlen(term));
+	bool ours = foreground_terminal() >= 0 && term && term[0] && strcmp(term, "dumb") != 0 &&
+		    text_utf8_valid(term, strlen(term));
 
 	for (size_t i = 0; i < o->ngiven; i++)
 		if ((o->given[i].option == OPT_run_ENV && strncmp(o->given[i].value, "TERM=", 5) == 0) ||
@@ -98,7 +99,8 @@ static int write_env(const struct opts *o, struct jw *w, struct err *e)
 		if (o->given[i].option == OPT_run_ENV_PASS) {
 			value = getenv(text);
 			if (value && !text_utf8_valid(value, strlen(value)))
-				return err_field(e, "--env-pass", "option '--env-pass': the value of %s is not UTF-8", text);
+				return err_field(e, "--env-pass", "option '--env-pass': the value of %s is not UTF-8",
+						 text);
 			if (value)
 				jw_kstr(w, text, value);
 		}
@@ -137,8 +139,8 @@ static bool stdin_is_given(void)
 /* -it at a terminal: its keys go to the command as they are pressed. */
 static bool keys_wanted(const struct opts *o)
 {
-	return opts_has(o, OPT_run_TTY) && opts_has(o, OPT_run_INTERACTIVE) && !opts_has(o, OPT_run_JSON) && !opts_has(o, OPT_run_DETACH) &&
-	       isatty(STDIN_FILENO);
+	return opts_has(o, OPT_run_TTY) && opts_has(o, OPT_run_INTERACTIVE) && !opts_has(o, OPT_run_JSON) &&
+	       !opts_has(o, OPT_run_DETACH) && isatty(STDIN_FILENO);
 }
 
 static int check_texts(const struct opts *o, struct err *e)
@@ -148,13 +150,14 @@ static int check_texts(const struct opts *o, struct err *e)
 			return err_set(e, ERR_INVALID, "argument %zu of the command is not UTF-8", i);
 	for (size_t i = 0; i < o->ngiven; i++)
 		if (o->given[i].value && !text_utf8_valid(o->given[i].value, strlen(o->given[i].value)))
-			return err_set(e, ERR_INVALID, "option '--%s': the value is not UTF-8", option_rows[o->given[i].option].name);
+			return err_set(e, ERR_INVALID, "option '--%s': the value is not UTF-8",
+				       option_rows[o->given[i].option].name);
 	return 0;
 }
 
 /*
- * What leaving does. Our end is the process's, however we end; but who may detach leaves a process that goes on, so there the
- * daemon must not end it and we do, as long as we can.
+ * What leaving does. Our end is the process's, however we end; but who may detach leaves a process that goes on, so
+ * there the daemon must not end it and we do, as long as we can.
  */
 static bool kept(const struct opts *o, const struct keys_watch *watch)
 {
@@ -166,7 +169,8 @@ static int write_request(const struct opts *o, bool stdin_pipe, bool keep, struc
 {
 	jw_obj(w);
 	jw_kstrv(w, "command", o->args, o->nargs);
-	if (check_texts(o, e) < 0 || place_write(o, &place, w, e) < 0 || write_env(o, w, e) < 0 || write_limits(o, w, e) < 0)
+	if (check_texts(o, e) < 0 || place_write(o, &place, w, e) < 0 || write_env(o, w, e) < 0 ||
+	    write_limits(o, w, e) < 0)
 		return -1;
 	jw_kopt(w, "taskId", opts_get(o, OPT_run_TASK));
 	if (opts_has(o, OPT_run_TTY))
@@ -188,7 +192,9 @@ static void advise_root(struct cli *c, const struct err *e)
 	if (!strstr(e->message, "root-write-roots"))
 		return;
 	(void)home_places(getuid(), places);
-	snprintf(c->advice, sizeof(c->advice), "Run it as a plain user, with --profile readonly, or allow the folder: echo FOLDER >>%.120s/root-write-roots",
+	snprintf(c->advice, sizeof(c->advice),
+		 "Run it as a plain user, with --profile readonly, or allow the folder: echo FOLDER "
+		 ">>%.120s/root-write-roots",
 		 places[0].dir[0] ? places[0].dir : "/etc/bailiff");
 }
 
@@ -203,7 +209,8 @@ static int refused(struct cli *c, const struct remote_answer *a, const struct er
 	return cli_fail(c, outcome.status, e, "run");
 }
 
-static int follow(struct cli *c, const char *process_id, uint64_t sequence, bool stdin_pipe, bool cow, const struct keys_watch *watch, bool *ret_seen)
+static int follow(struct cli *c, const char *process_id, uint64_t sequence, bool stdin_pipe, bool cow,
+		  const struct keys_watch *watch, bool *ret_seen)
 {
 	bool json = opts_has(&c->opts, OPT_run_JSON);
 	struct foreground f = {
@@ -215,7 +222,9 @@ static int follow(struct cli *c, const char *process_id, uint64_t sequence, bool
 		.forward_stdin = stdin_pipe,
 		.cow = cow,
 		.keys = keys_wanted(&c->opts),
-		.size_policy = !opts_has(&c->opts, OPT_run_TTY) ? NULL : keys_wanted(&c->opts) ? "newest" : "",
+		.size_policy = !opts_has(&c->opts, OPT_run_TTY) ? NULL
+			       : keys_wanted(&c->opts)          ? "newest"
+								: "",
 	};
 
 	if (f.keys)
@@ -256,7 +265,8 @@ static void tell_missing(struct jval started)
 {
 	for (struct jiter it = jiter_on(jval_get(started, "missingLayers")); jiter_next(&it);)
 		if (jval_is_str(it.value, "abstractSockets"))
-			cli_hint("with --net host the command can reach the host's abstract sockets: this kernel's Landlock cannot confine them (needs ABI 6, Linux 6.12)");
+			cli_hint("with --net host the command can reach the host's abstract sockets: this kernel's "
+				 "Landlock cannot confine them (needs ABI 6, Linux 6.12)");
 }
 
 static int detached(struct cli *c, struct jval started)
@@ -317,7 +327,8 @@ int cmd_run(struct cli *c)
 	if (detach)
 		return detached(c, a.result) ? EXIT_BAILIFF : 0;
 	jval_str(jval_get(a.result, "processId"), id, sizeof(id));
-	bool cow = opts_has(o, OPT_run_COW) || jval_bool(jval_get(a.result, "cow"), false); /* a profile may say so, too */
+	bool cow = opts_has(o, OPT_run_COW) ||
+		   jval_bool(jval_get(a.result, "cow"), false); /* a profile may say so, too */
 	bool seen;
 	int status = follow(c, id, jval_uint(jval_get(a.result, "sequence"), 0), stdin_pipe, cow, &watch, &seen);
 	if (seen && cow && !opts_has(o, OPT_run_JSON))

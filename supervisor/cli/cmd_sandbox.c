@@ -4,9 +4,9 @@
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/place.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
 #include "supervisor/cli/target.h"
+#include "supervisor/client/remote.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -14,7 +14,13 @@
 #define NOT_FOUND (-32004)
 
 static const struct place_options place = {
-	-1, OPT_sandbox_CWD, OPT_sandbox_RO, OPT_sandbox_RW, OPT_sandbox_HIDE, OPT_sandbox_NET, OPT_sandbox_ALLOW_HOST,
+	-1,
+	OPT_sandbox_CWD,
+	OPT_sandbox_RO,
+	OPT_sandbox_RW,
+	OPT_sandbox_HIDE,
+	OPT_sandbox_NET,
+	OPT_sandbox_ALLOW_HOST,
 	OPT_sandbox_TMP_SIZE,
 };
 
@@ -126,7 +132,8 @@ static void profile_text(struct jval result, struct buf *out)
 static const struct {
 	const char *list, *kind;
 } roots[] = {
-	{ "readRoots", "read" }, { "writeRoots", "write" }, { "private", "empty" }, { "protected", "protect" }, { "hidden", "hide" },
+	{ "readRoots", "read" },    { "writeRoots", "write" }, { "private", "empty" },
+	{ "protected", "protect" }, { "hidden", "hide" },
 };
 
 /* Of a process: what was applied, and which layers were in force. */
@@ -221,7 +228,8 @@ static void list_text(struct jval result, struct buf *out)
 		jval_str(jval_get(it.value, "name"), name, sizeof(name));
 		jval_str(jval_get(it.value, "from"), from, sizeof(from));
 		jval_str(jval_get(it.value, "summary"), summary, sizeof(summary));
-		show_table_cell(&t, jval_is_str(jval_get(result, "defaultProfile"), name) ? SHOW_BOLD : SHOW_PLAIN, name);
+		show_table_cell(&t, jval_is_str(jval_get(result, "defaultProfile"), name) ? SHOW_BOLD : SHOW_PLAIN,
+				name);
 		show_table_cell(&t, SHOW_PLAIN, from);
 		show_table_cell(&t, SHOW_DIM, summary);
 	}

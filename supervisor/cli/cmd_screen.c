@@ -3,9 +3,9 @@
 #include "runtime/base/jw.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/look.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
 #include "supervisor/cli/target.h"
+#include "supervisor/client/remote.h"
 
 #include <stdlib.h>
 #include <string.h>

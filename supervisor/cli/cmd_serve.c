@@ -1,7 +1,4 @@
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/gateway.h"
 
-int cmd_serve(struct cli *c)
-{
-	return gateway_become(c, "serve");
-}
+int cmd_serve(struct cli *c) { return gateway_become(c, "serve"); }

@@ -6,9 +6,9 @@
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/listing.h"
 #include "supervisor/cli/record.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
 #include "supervisor/cli/target.h"
+#include "supervisor/client/remote.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -109,9 +109,10 @@ static int policy_member(const char *file, struct jw *w)
 
 	if (!v)
 		return EXIT_FAILED;
-	json_object_foreach(v, key, item)
+	json_object_foreach (v, key, item)
 		if (strcmp(key, "permissions") != 0 && strcmp(key, "prefixRules") != 0) {
-			cli_error("%s: %s: is not for sessions, which have permissions and prefixRules only", file, key);
+			cli_error("%s: %s: is not for sessions, which have permissions and prefixRules only", file,
+				  key);
 			return EXIT_FAILED;
 		}
 	item = json_object_get(v, "permissions");
@@ -195,7 +196,8 @@ int cmd_session(struct cli *c)
 		if (strcmp(subverbs[i].name, c->opts.args[0]) != 0)
 			continue;
 		if (c->opts.nargs != subverbs[i].nargs)
-			return cli_usage(c, "%s takes %zu argument%s", subverbs[i].name, subverbs[i].nargs - 1, subverbs[i].nargs == 2 ? "" : "s");
+			return cli_usage(c, "%s takes %zu argument%s", subverbs[i].name, subverbs[i].nargs - 1,
+					 subverbs[i].nargs == 2 ? "" : "s");
 		return cli_connect(c, subverbs[i].start) < 0 ? EXIT_FAILED : subverbs[i].run(c);
 	}
 	return cli_usage(c, "unknown verb '%s'", c->opts.args[0]);

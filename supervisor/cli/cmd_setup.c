@@ -63,8 +63,11 @@ static const char *variable(const char *name)
 /* A user's file: below $HOME, or below a variable's folder, whose default is below $HOME. */
 static char *user_path(const char *file)
 {
-	static const struct { const char *prefix, *name, *otherwise; } variables[] = {
-		{ "$CODEX_HOME/", "CODEX_HOME", ".codex" }, { "$XDG_CONFIG_HOME/", "XDG_CONFIG_HOME", ".config" },
+	static const struct {
+		const char *prefix, *name, *otherwise;
+	} variables[] = {
+		{ "$CODEX_HOME/", "CODEX_HOME", ".codex" },
+		{ "$XDG_CONFIG_HOME/", "XDG_CONFIG_HOME", ".config" },
 	};
 	const char *home = variable("HOME");
 
@@ -80,8 +83,8 @@ static char *user_path(const char *file)
 }
 
 /*
- * A project may be somebody else's, and a link in it may have been put there to have one of the user's own files read or changed. A
- * user's links are his own and are followed.
+ * A project may be somebody else's, and a link in it may have been put there to have one of the user's own files read
+ * or changed. A user's links are his own and are followed.
  */
 static int check_links(const char *project, const char *file, struct err *e)
 {
@@ -97,7 +100,8 @@ static int check_links(const char *project, const char *file, struct err *e)
 		if (end)
 			*end = '\0';
 		if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && (!realpath(path, real) || !path_within(root, real)))
-			return err_set(e, ERR_INVALID, "'%s' is a link that leads out of the project: remove it, or use --user", path);
+			return err_set(e, ERR_INVALID,
+				       "'%s' is a link that leads out of the project: remove it, or use --user", path);
 		if (end)
 			*end = '/';
 	}
@@ -237,7 +241,8 @@ struct addition {
 
 static int merge(const struct addition *a, const char *present, struct buf *ret, struct err *e)
 {
-	return a->entry ? setup_merge(a->form, present, a->entry, ret, e) : setup_exclude_json(a->form, present, a->exclusion, ret, e);
+	return a->entry ? setup_merge(a->form, present, a->entry, ret, e)
+			: setup_exclude_json(a->form, present, a->exclusion, ret, e);
 }
 
 /* A file that cannot be read as what it should be stays as it is; what is ours can still be shown. */
@@ -246,7 +251,8 @@ static int refuse(const char *path, const struct addition *a, const struct err *
 	buf_auto struct buf alone = BUF_INIT;
 
 	cli_error("setup: %s: %s", path, why->message);
-	cli_hint("nothing was changed; %s, or put this into it by hand:", why->code == ERR_NOT_ALLOWED ? "make it writable (chmod u+w)" : "fix the file");
+	cli_hint("nothing was changed; %s, or put this into it by hand:",
+		 why->code == ERR_NOT_ALLOWED ? "make it writable (chmod u+w)" : "fix the file");
 	if (merge(a, NULL, &alone, NULL) == 0)
 		fprintf(stderr, "%s", buf_cstr(&alone));
 	return EXIT_FAILED;
@@ -319,7 +325,8 @@ static int set_up(struct cli *c, const struct client_row *r)
 	mem_auto char *program = own_path();
 	const struct setup_entry entry = { .program = program, .home = variable("BAILIFF_HOME") };
 	const struct addition additions[] = {
-		{ .form = r->form, .entry = &entry }, { .form = only ? only->form : r->form, .exclusion = only ? &only->exclusion : NULL },
+		{ .form = r->form, .entry = &entry },
+		{ .form = only ? only->form : r->form, .exclusion = only ? &only->exclusion : NULL },
 	};
 	file_auto struct file first = { .path = file_of(c, r, r->user, r->project) };
 	file_auto struct file second = { .path = only ? file_of(c, r, only->user, only->project) : NULL };

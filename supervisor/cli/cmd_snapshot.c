@@ -7,7 +7,9 @@
 int cmd_snapshot(struct cli *c)
 {
 	static const struct record_member members[] = {
-		{ OPT_snapshot_THREAD, "threadId", RECORD_STRING }, { OPT_snapshot_TASK, "taskId", RECORD_STRING }, { OPT_snapshot_TURN, "turnId", RECORD_STRING },
+		{ OPT_snapshot_THREAD, "threadId", RECORD_STRING },
+		{ OPT_snapshot_TASK, "taskId", RECORD_STRING },
+		{ OPT_snapshot_TURN, "turnId", RECORD_STRING },
 	};
 	const char *session = opts_get(&c->opts, OPT_snapshot_SESSION);
 	buf_auto struct buf params = BUF_INIT;

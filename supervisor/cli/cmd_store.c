@@ -84,7 +84,8 @@ static int find_store(struct cli *c, char ret[PATH_MAX], struct err *e)
 			snprintf(ret, PATH_MAX, "%s", places[i].store);
 			return 0;
 		}
-	return err_set(e, ERR_UNAVAILABLE, "the store of the daemon at %s was not found", remote_socket_path(c->remote));
+	return err_set(e, ERR_UNAVAILABLE, "the store of the daemon at %s was not found",
+		       remote_socket_path(c->remote));
 }
 
 /* The daemon has made a copy in its store's folder: takes it to where it was asked for. */
@@ -117,7 +118,9 @@ static int restore_backup(struct cli *c)
 	char option[] = "--restore", home[] = "--home";
 
 	(void)home_places(getuid(), places);
-	char *argv[] = { program, option, (char *)c->opts.args[1], places[0].dir[0] ? home : NULL, places[0].dir, NULL };
+	char *argv[] = {
+		program, option, (char *)c->opts.args[1], places[0].dir[0] ? home : NULL, places[0].dir, NULL
+	};
 	execvp(program, argv);
 	cli_error("store restore: %s: %s", program, strerror(errno));
 	return EXIT_FAILED;
@@ -132,7 +135,8 @@ int cmd_store(struct cli *c)
 	struct err e = ERR_INIT;
 
 	if (!v)
-		return c->opts.nargs ? cli_usage(c, "unknown verb '%s'", c->opts.args[0]) : cli_usage(c, "what is to be done?");
+		return c->opts.nargs ? cli_usage(c, "unknown verb '%s'", c->opts.args[0])
+				     : cli_usage(c, "what is to be done?");
 	if (c->opts.nargs != v->nargs)
 		return cli_usage(c, "%s takes %s", v->name, v->nargs == 2 ? "a folder" : "no arguments");
 	if (!v->method)

@@ -3,8 +3,8 @@
 #include "runtime/base/jw.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/record.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/cli/target.h"
+#include "supervisor/client/remote.h"
 
 #include <limits.h>
 #include <stdint.h>
@@ -12,16 +12,15 @@
 
 #define countof(a) (sizeof(a) / sizeof((a)[0]))
 
-static bool as_json(const struct cli *c)
-{
-	return opts_has(&c->opts, OPT_subagent_JSON);
-}
+static bool as_json(const struct cli *c) { return opts_has(&c->opts, OPT_subagent_JSON); }
 
 static int spawn(struct cli *c)
 {
 	static const struct record_member members[] = {
-		{ OPT_subagent_THREAD, "threadId", RECORD_STRING }, { OPT_subagent_TURN, "turnId", RECORD_STRING },
-		{ OPT_subagent_TASK, "taskId", RECORD_STRING },     { OPT_subagent_NICKNAME, "nickname", RECORD_STRING },
+		{ OPT_subagent_THREAD, "threadId", RECORD_STRING },
+		{ OPT_subagent_TURN, "turnId", RECORD_STRING },
+		{ OPT_subagent_TASK, "taskId", RECORD_STRING },
+		{ OPT_subagent_NICKNAME, "nickname", RECORD_STRING },
 		{ OPT_subagent_INPUT, "input", RECORD_STRING },
 	};
 	const char *cwd = opts_get(&c->opts, OPT_subagent_CWD), *profile = opts_get(&c->opts, OPT_subagent_PROFILE);
@@ -53,11 +52,13 @@ static int spawn(struct cli *c)
 static int list(struct cli *c)
 {
 	static const struct record_column columns[] = {
-		{ "SUBAGENT", "subagentId", RECORD_ID }, { "STATUS", "status", RECORD_STATUS },  { "ROLE", "role", RECORD_WORD },
-		{ "NAME", "nickname", RECORD_WORD },     { "THREAD", "threadId", RECORD_ID },    { "PARENT", "parentThreadId", RECORD_ID },
+		{ "SUBAGENT", "subagentId", RECORD_ID }, { "STATUS", "status", RECORD_STATUS },
+		{ "ROLE", "role", RECORD_WORD },         { "NAME", "nickname", RECORD_WORD },
+		{ "THREAD", "threadId", RECORD_ID },     { "PARENT", "parentThreadId", RECORD_ID },
 		{ "PROCESS", "processId", RECORD_ID },   { "UPDATED", "updatedAt", RECORD_AGO },
 	};
-	const char *thread = opts_get(&c->opts, OPT_subagent_THREAD), *session = opts_get(&c->opts, OPT_subagent_SESSION);
+	const char *thread = opts_get(&c->opts, OPT_subagent_THREAD),
+		   *session = opts_get(&c->opts, OPT_subagent_SESSION);
 	buf_auto struct buf filter = BUF_INIT;
 	struct jw w = jw_on(&filter);
 	char id[TARGET_ID_MAX];
@@ -93,7 +94,8 @@ static int show(struct cli *c)
 }
 
 /* What the verbs that change one have in common: its id, and options that become members. */
-static int change(struct cli *c, const char *method, const char *shown, const struct record_member *members, size_t n, const char *second)
+static int change(struct cli *c, const char *method, const char *shown, const struct record_member *members, size_t n,
+		  const char *second)
 {
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);
@@ -139,7 +141,8 @@ static int end(struct cli *c)
 static int report(struct cli *c)
 {
 	static const struct record_member members[] = {
-		{ OPT_subagent_MESSAGE, "message", RECORD_STRING }, { OPT_subagent_CATEGORY, "category", RECORD_STRING },
+		{ OPT_subagent_MESSAGE, "message", RECORD_STRING },
+		{ OPT_subagent_CATEGORY, "category", RECORD_STRING },
 	};
 
 	return change(c, "report_subagent", "status", members, countof(members), "status");
@@ -148,10 +151,13 @@ static int report(struct cli *c)
 static int wait_ended(struct cli *c)
 {
 	static const struct record_member members[] = {
-		{ OPT_subagent_ANY, "any", RECORD_FLAG }, { OPT_subagent_TIMEOUT, "timeoutMs", RECORD_TIME },
+		{ OPT_subagent_ANY, "any", RECORD_FLAG },
+		{ OPT_subagent_TIMEOUT, "timeoutMs", RECORD_TIME },
 	};
 	static const struct record_column columns[] = {
-		{ "SUBAGENT", "subagentId", RECORD_ID }, { "STATUS", "status", RECORD_STATUS }, { "EXIT", "exitCode", RECORD_WORD },
+		{ "SUBAGENT", "subagentId", RECORD_ID },
+		{ "STATUS", "status", RECORD_STATUS },
+		{ "EXIT", "exitCode", RECORD_WORD },
 	};
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT;
@@ -181,9 +187,10 @@ static int wait_ended(struct cli *c)
 int cmd_subagent(struct cli *c)
 {
 	static const struct record_verb subverbs[] = {
-		{ "spawn", 1, SIZE_MAX, true, spawn },     { "list", 0, 0, false, list },    { "show", 1, 1, false, show },
-		{ "send", 1, 2, false, send_input },       { "wait", 1, 64, false, wait_ended }, { "resume", 1, 1, false, resume },
-		{ "close", 1, 1, false, end },             { "report", 2, 2, false, report },
+		{ "spawn", 1, SIZE_MAX, true, spawn }, { "list", 0, 0, false, list },
+		{ "show", 1, 1, false, show },         { "send", 1, 2, false, send_input },
+		{ "wait", 1, 64, false, wait_ended },  { "resume", 1, 1, false, resume },
+		{ "close", 1, 1, false, end },         { "report", 2, 2, false, report },
 	};
 
 	return record_dispatch(c, subverbs, countof(subverbs));

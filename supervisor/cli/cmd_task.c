@@ -5,14 +5,15 @@
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/listing.h"
 #include "supervisor/cli/place.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
 #include "supervisor/cli/target.h"
+#include "supervisor/client/remote.h"
 
 #include <stdlib.h>
 
 static const struct place_options place = {
-	OPT_task_PROFILE, OPT_task_CWD, OPT_task_RO, OPT_task_RW, OPT_task_HIDE, OPT_task_NET, OPT_task_ALLOW_HOST, OPT_task_TMP_SIZE,
+	OPT_task_PROFILE, OPT_task_CWD, OPT_task_RO,         OPT_task_RW,
+	OPT_task_HIDE,    OPT_task_NET, OPT_task_ALLOW_HOST, OPT_task_TMP_SIZE,
 };
 
 /* ---- list and show ---- */
@@ -29,7 +30,8 @@ static void on_task(void *ctx, struct jval t)
 	char id[TARGET_ID_MAX], status[32], percent[32] = "";
 
 	jval_str(jval_get(t, "status"), status, sizeof(status));
-	if ((l->status && strcmp(l->status, status) != 0) || (l->session && !jval_is_str(jval_get(t, "sessionId"), l->session)))
+	if ((l->status && strcmp(l->status, status) != 0) ||
+	    (l->session && !jval_is_str(jval_get(t, "sessionId"), l->session)))
 		return;
 	if (show_list_takes(&l->list, t))
 		return;
@@ -114,7 +116,8 @@ static int write_number(const struct opts *o, int option, const char *member, st
 		return 0;
 	double v = strtod(text, &end);
 	if (!*text || *end || v < 0 || v > 1e9)
-		return err_field(e, option_rows[option].name, "option '--%s' wants a number, not '%s'", option_rows[option].name, text);
+		return err_field(e, option_rows[option].name, "option '--%s' wants a number, not '%s'",
+				 option_rows[option].name, text);
 	if (v == (double)(uint64_t)v)
 		jw_kuint(w, member, (uint64_t)v);
 	else {
@@ -165,13 +168,17 @@ static int write_described(const struct opts *o, struct jw *w, struct err *e)
 		jw_kbool(w, "autoComplete", true);
 	if (opts_has(o, OPT_task_ATTEMPTS) || opts_has(o, OPT_task_BACKOFF)) {
 		jw_kobj(w, "retryPolicy");
-		if (write_number(o, OPT_task_ATTEMPTS, "maxAttempts", w, e) < 0 || write_time(o, OPT_task_BACKOFF, "backoffMs", w, e) < 0)
+		if (write_number(o, OPT_task_ATTEMPTS, "maxAttempts", w, e) < 0 ||
+		    write_time(o, OPT_task_BACKOFF, "backoffMs", w, e) < 0)
 			return -1;
 		jw_kuint(w, "backoffFactor", 2);
 		jw_obj_end(w);
 	}
-	return write_time(o, OPT_task_TIMEOUT, "timeoutMs", w, e) < 0 || write_time(o, OPT_task_IDLE_TIMEOUT, "idleMs", w, e) < 0 ||
-	       write_time(o, OPT_task_HEARTBEAT, "heartbeatMs", w, e) < 0 ? -1 : 0;
+	return write_time(o, OPT_task_TIMEOUT, "timeoutMs", w, e) < 0 ||
+			       write_time(o, OPT_task_IDLE_TIMEOUT, "idleMs", w, e) < 0 ||
+			       write_time(o, OPT_task_HEARTBEAT, "heartbeatMs", w, e) < 0
+		       ? -1
+		       : 0;
 }
 
 static int call(struct cli *c, const char *method, struct buf *params, struct remote_answer *a)
@@ -304,9 +311,9 @@ static int write_edge(struct cli *c, struct jw *w, struct err *e)
 
 static const struct subverb {
 	const char *name;
-	size_t least, most;            /* arguments after the name */
+	size_t least, most; /* arguments after the name */
 	enum cli_start start;
-	int (*run)(struct cli *c);     /* or: */
+	int (*run)(struct cli *c); /* or: */
 	const char *method;
 	int (*write)(struct cli *c, struct jw *w, struct err *e);
 } subverbs[] = {

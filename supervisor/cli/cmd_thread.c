@@ -3,8 +3,8 @@
 #include "runtime/base/jw.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/record.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/cli/target.h"
+#include "supervisor/client/remote.h"
 
 static void params_of(struct buf *params, struct cli *c, const char *member, const char *id, bool mutating)
 {
@@ -20,8 +20,9 @@ static void params_of(struct buf *params, struct cli *c, const char *member, con
 static int list(struct cli *c)
 {
 	static const struct record_column columns[] = {
-		{ "THREAD", "threadId", RECORD_ID },          { "STATUS", "status", RECORD_STATUS }, { "ACTIVE", "activeTurnId", RECORD_ID },
-		{ "QUEUED", "queuedTurns", RECORD_COUNT },    { "ASKS", "pendingRequests", RECORD_COUNT }, { "TURNS", "turns", RECORD_COUNT },
+		{ "THREAD", "threadId", RECORD_ID },         { "STATUS", "status", RECORD_STATUS },
+		{ "ACTIVE", "activeTurnId", RECORD_ID },     { "QUEUED", "queuedTurns", RECORD_COUNT },
+		{ "ASKS", "pendingRequests", RECORD_COUNT }, { "TURNS", "turns", RECORD_COUNT },
 	};
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT;
@@ -33,13 +34,15 @@ static int list(struct cli *c)
 	params_of(&params, c, "sessionId", id, false);
 	if (cli_call(c, "get_session", &params, &a, &e) < 0)
 		return cli_fail(c, EXIT_FAILED, &e, "%s", id);
-	return record_table(jval_get(a.result, "threads"), columns, sizeof(columns) / sizeof(columns[0]), opts_has(&c->opts, OPT_thread_JSON));
+	return record_table(jval_get(a.result, "threads"), columns, sizeof(columns) / sizeof(columns[0]),
+			    opts_has(&c->opts, OPT_thread_JSON));
 }
 
 static int show(struct cli *c)
 {
 	static const struct record_member members[] = {
-		{ OPT_thread_LIMIT, "limit", RECORD_UINT }, { OPT_thread_BEFORE, "before", RECORD_STRING },
+		{ OPT_thread_LIMIT, "limit", RECORD_UINT },
+		{ OPT_thread_BEFORE, "before", RECORD_STRING },
 	};
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);
@@ -68,9 +71,12 @@ static int resume(struct cli *c)
 static int compact(struct cli *c)
 {
 	static const struct record_member members[] = {
-		{ OPT_thread_TRIGGER, "trigger", RECORD_STRING },           { OPT_thread_TURN, "affectedTurns", RECORD_WORDS },
-		{ OPT_thread_SUMMARY, "summary", RECORD_STRING },           { OPT_thread_FAILURE, "failure", RECORD_STRING },
-		{ OPT_thread_TOKENS_BEFORE, "tokensBefore", RECORD_UINT },  { OPT_thread_TOKENS_AFTER, "tokensAfter", RECORD_UINT },
+		{ OPT_thread_TRIGGER, "trigger", RECORD_STRING },
+		{ OPT_thread_TURN, "affectedTurns", RECORD_WORDS },
+		{ OPT_thread_SUMMARY, "summary", RECORD_STRING },
+		{ OPT_thread_FAILURE, "failure", RECORD_STRING },
+		{ OPT_thread_TOKENS_BEFORE, "tokensBefore", RECORD_UINT },
+		{ OPT_thread_TOKENS_AFTER, "tokensAfter", RECORD_UINT },
 	};
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);
@@ -102,8 +108,9 @@ static int rollback(struct cli *c)
 int cmd_thread(struct cli *c)
 {
 	static const struct record_verb subverbs[] = {
-		{ "list", 1, 1, false, list },       { "show", 1, 1, false, show },         { "resume", 1, 1, false, resume },
-		{ "compact", 1, 1, false, compact }, { "rollback", 2, 2, false, rollback },
+		{ "list", 1, 1, false, list },         { "show", 1, 1, false, show },
+		{ "resume", 1, 1, false, resume },     { "compact", 1, 1, false, compact },
+		{ "rollback", 2, 2, false, rollback },
 	};
 
 	return record_dispatch(c, subverbs, sizeof(subverbs) / sizeof(subverbs[0]));

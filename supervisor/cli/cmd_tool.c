@@ -8,8 +8,11 @@
 static int list(struct cli *c)
 {
 	static const struct record_column columns[] = {
-		{ "TOOL", "name", RECORD_ID },           { "OWNER", "owner.kind", RECORD_WORD }, { "READS", "flags.isReadOnly", RECORD_WORD },
-		{ "BESIDE", "flags.isConcurrencySafe", RECORD_WORD }, { "DESTROYS", "flags.isDestructive", RECORD_WORD },
+		{ "TOOL", "name", RECORD_ID },
+		{ "OWNER", "owner.kind", RECORD_WORD },
+		{ "READS", "flags.isReadOnly", RECORD_WORD },
+		{ "BESIDE", "flags.isConcurrencySafe", RECORD_WORD },
+		{ "DESTROYS", "flags.isDestructive", RECORD_WORD },
 		{ "DESCRIPTION", "description", RECORD_TEXT },
 	};
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
@@ -19,7 +22,8 @@ static int list(struct cli *c)
 	buf_str(&params, "{}");
 	if (cli_call(c, "get_tool_inventory", &params, &a, &e) < 0)
 		return cli_fail(c, EXIT_FAILED, &e, "list tools");
-	return record_table(jval_get(a.result, "tools"), columns, sizeof(columns) / sizeof(columns[0]), opts_has(&c->opts, OPT_tool_JSON));
+	return record_table(jval_get(a.result, "tools"), columns, sizeof(columns) / sizeof(columns[0]),
+			    opts_has(&c->opts, OPT_tool_JSON));
 }
 
 static int invoke(struct cli *c)
@@ -44,7 +48,8 @@ static int invoke(struct cli *c)
 
 int cmd_tool(struct cli *c)
 {
-	static const struct record_verb subverbs[] = { { "list", 0, 0, true, list }, { "invoke", 1, 2, false, invoke } };
+	static const struct record_verb subverbs[] = { { "list", 0, 0, true, list },
+						       { "invoke", 1, 2, false, invoke } };
 
 	return record_dispatch(c, subverbs, sizeof(subverbs) / sizeof(subverbs[0]));
 }

@@ -5,9 +5,9 @@
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/listing.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
 #include "supervisor/cli/tree_usage.h"
+#include "supervisor/client/remote.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -32,7 +32,8 @@ static void add_usage(struct top *top, struct jval p)
 	char cpu[16] = "-", mem[16] = "-", out[16], id[72];
 
 	jval_str(jval_get(p, "processId"), id, sizeof(id));
-	if (tree_usage_get(&top->usage, id, jval_uint(jval_get(p, "pid"), 0), jval_uint(jval_get(p, "startTime"), 0), &cpu_ms, &rss) == 0) {
+	if (tree_usage_get(&top->usage, id, jval_uint(jval_get(p, "pid"), 0), jval_uint(jval_get(p, "startTime"), 0),
+			   &cpu_ms, &rss) == 0) {
 		text_format_duration(cpu_ms, cpu);
 		text_format_size(rss, mem);
 	}
@@ -68,7 +69,9 @@ static int snapshot(struct cli *c, bool on_terminal, struct buf *out, struct err
 {
 	static const char *const heads[] = { "PROCESS", "PID", "TIME", "CPU", "MEMORY", "OUTPUT", "COMMAND" };
 	unsigned height = show_height(STDOUT_FILENO);
-	struct top top = { .cli = c, .now_us = clock_real_us(), .rows_most = on_terminal && height > 3 ? height - 3 : 0 };
+	struct top top = { .cli = c,
+			   .now_us = clock_real_us(),
+			   .rows_most = on_terminal && height > 3 ? height - 3 : 0 };
 	int r;
 
 	show_table_init(&top.table, heads, 7);
@@ -84,10 +87,7 @@ static int snapshot(struct cli *c, bool on_terminal, struct buf *out, struct err
 	return r;
 }
 
-static void on_stop(int sig)
-{
-	stop_signal = sig;
-}
+static void on_stop(int sig) { stop_signal = sig; }
 
 /* True when the person has had enough. */
 static bool wait_for_key(unsigned interval_ms)

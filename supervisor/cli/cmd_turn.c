@@ -3,18 +3,15 @@
 #include "runtime/base/jw.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/record.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/cli/target.h"
+#include "supervisor/client/remote.h"
 
 #include <limits.h>
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>
 
-static bool as_json(const struct cli *c)
-{
-	return opts_has(&c->opts, OPT_turn_JSON);
-}
+static bool as_json(const struct cli *c) { return opts_has(&c->opts, OPT_turn_JSON); }
 
 static void write_parts(const struct cli *c, struct jw *w)
 {
@@ -76,7 +73,10 @@ static int change(struct cli *c, const char *method, const char *shown)
 		int option;
 		const char *member;
 	} rows[] = {
-		{ OPT_turn_REASON, "reason" }, { OPT_turn_SUMMARY, "summary" }, { OPT_turn_MESSAGE, "message" }, { OPT_turn_CATEGORY, "category" },
+		{ OPT_turn_REASON, "reason" },
+		{ OPT_turn_SUMMARY, "summary" },
+		{ OPT_turn_MESSAGE, "message" },
+		{ OPT_turn_CATEGORY, "category" },
 	};
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);
@@ -92,36 +92,22 @@ static int change(struct cli *c, const char *method, const char *shown)
 	return record_call(c, method, &params, shown, as_json(c));
 }
 
-static int complete(struct cli *c)
-{
-	return change(c, "complete_turn", "status");
-}
+static int complete(struct cli *c) { return change(c, "complete_turn", "status"); }
 
-static int fail(struct cli *c)
-{
-	return change(c, "fail_turn", "status");
-}
+static int fail(struct cli *c) { return change(c, "fail_turn", "status"); }
 
-static int interrupt(struct cli *c)
-{
-	return change(c, "interrupt_turn", "status");
-}
+static int interrupt(struct cli *c) { return change(c, "interrupt_turn", "status"); }
 
-static int promote(struct cli *c)
-{
-	return change(c, "promote_queued_turn", "status");
-}
+static int promote(struct cli *c) { return change(c, "promote_queued_turn", "status"); }
 
-static int remove_queued(struct cli *c)
-{
-	return change(c, "remove_queued_turn", "status");
-}
+static int remove_queued(struct cli *c) { return change(c, "remove_queued_turn", "status"); }
 
 int cmd_turn(struct cli *c)
 {
 	static const struct record_verb subverbs[] = {
-		{ "submit", 0, SIZE_MAX, true, submit },  { "complete", 1, 1, false, complete },   { "fail", 1, 1, false, fail },
-		{ "interrupt", 1, 1, false, interrupt },  { "promote", 1, 1, false, promote },     { "remove", 1, 1, false, remove_queued },
+		{ "submit", 0, SIZE_MAX, true, submit }, { "complete", 1, 1, false, complete },
+		{ "fail", 1, 1, false, fail },           { "interrupt", 1, 1, false, interrupt },
+		{ "promote", 1, 1, false, promote },     { "remove", 1, 1, false, remove_queued },
 	};
 	bool parts = c->opts.nargs > 1 || opts_has(&c->opts, OPT_turn_TEXT) || opts_has(&c->opts, OPT_turn_LINE);
 

@@ -3,8 +3,8 @@
 #include "runtime/base/jw.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/outcome.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/cli/target.h"
+#include "supervisor/client/remote.h"
 
 int cmd_wait(struct cli *c)
 {

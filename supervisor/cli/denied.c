@@ -67,14 +67,16 @@ static void tell_options(const struct refusal_needs *n)
 	if (n->write)
 		buf_printf(&options, "--rw %s to let it write there", n->folder[0] == '/' ? n->folder : "PATH");
 	if (n->read)
-		buf_printf(&options, "%s--ro %s to let it read", options.len ? ", " : "", n->file[0] == '/' ? n->file : "PATH");
+		buf_printf(&options, "%s--ro %s to let it read", options.len ? ", " : "",
+			   n->file[0] == '/' ? n->file : "PATH");
 	refusal_host(n, &host);
 	if (!host.len && n->network)
 		buf_str(&host, "HOST");
 	if (host.len)
 		buf_printf(&options, "%s--allow-host %s to let it reach that", options.len ? ", " : "", host.data);
 	else if (n->proxy)
-		buf_printf(&options, "%sthe proxy that HTTP_PROXY names, or --net host for what cannot use one", options.len ? ", " : "");
+		buf_printf(&options, "%sthe proxy that HTTP_PROXY names, or --net host for what cannot use one",
+			   options.len ? ", " : "");
 	if (options.len)
 		cli_hint("%s (where the policy permits it)", options.data);
 }
@@ -85,6 +87,7 @@ void denied_tell(const struct denied *d, const char *process_id, bool succeeded)
 		if (!succeeded || !d->is_lookup[i])
 			cli_error("%s", d->lines[i]);
 	if (d->nlater)
-		cli_hint("and %zu%s more; bailiff events --process %s --type sandbox.violation", d->nlater, d->many ? " or" : "", process_id);
+		cli_hint("and %zu%s more; bailiff events --process %s --type sandbox.violation", d->nlater,
+			 d->many ? " or" : "", process_id);
 	tell_options(succeeded ? &d->needs_without_lookups : &d->needs);
 }

@@ -1,6 +1,6 @@
 /*
- * What was seen from inside, judged: one row for each layer of a sandbox. A row is `enforced` only if the trial showed it: the layer's own
- * refusal, not its configuration.
+ * What was seen from inside, judged: one row for each layer of a sandbox. A row is `enforced` only if the trial showed
+ * it: the layer's own refusal, not its configuration.
  */
 
 #include "supervisor/cli/doctor.h"
@@ -79,7 +79,8 @@ static void missing_feature(struct jval kernel, struct doctor_row *r, const char
 /* By the daemon's own word. */
 static bool lacks_layer(const struct sight *s, const char *name)
 {
-	for (struct jiter it = jiter_on(jval_get(s->d->trials[DOCTOR_SANDBOX].answer.result, "missingLayers")); jiter_next(&it);)
+	for (struct jiter it = jiter_on(jval_get(s->d->trials[DOCTOR_SANDBOX].answer.result, "missingLayers"));
+	     jiter_next(&it);)
 		if (jval_is_str(it.value, name))
 			return true;
 	return false;
@@ -91,25 +92,33 @@ static const char report[] = "this is a fault of bailiff: report it with the out
 static const struct {
 	const char *stage, *word, *fix;
 } build_fixes[] = {
-	{ "mounts", "", "the container refuses mounts: run it with --security-opt seccomp=unconfined --security-opt apparmor=unconfined" },
-	{ "root", "", "the container refuses mounts: run it with --security-opt seccomp=unconfined --security-opt apparmor=unconfined" },
-	{ "seccomp", "", "use a kernel with CONFIG_SECCOMP_FILTER, and a container profile that permits the call seccomp" },
+	{ "mounts", "",
+	  "the container refuses mounts: run it with --security-opt seccomp=unconfined --security-opt "
+	  "apparmor=unconfined" },
+	{ "root", "",
+	  "the container refuses mounts: run it with --security-opt seccomp=unconfined --security-opt "
+	  "apparmor=unconfined" },
+	{ "seccomp", "",
+	  "use a kernel with CONFIG_SECCOMP_FILTER, and a container profile that permits the call seccomp" },
 	{ "", "", "start the daemon with bailiffd --foreground --verbose to see more" },
 };
 
 static const char *fix_for(const struct err *failure, const char *advice)
 {
 	if (failure->code == ERR_PERMISSION)
-		return "the policy does not allow the command that looks from inside: allow bailiff-tool inspect in it, and try again";
+		return "the policy does not allow the command that looks from inside: allow bailiff-tool inspect in "
+		       "it, and try again";
 	if (advice[0])
 		return advice;
 	for (size_t i = 0; i < countof(build_fixes); i++)
-		if (strncmp(failure->message, build_fixes[i].stage, strlen(build_fixes[i].stage)) == 0 && strstr(failure->message, build_fixes[i].word))
+		if (strncmp(failure->message, build_fixes[i].stage, strlen(build_fixes[i].stage)) == 0 &&
+		    strstr(failure->message, build_fixes[i].word))
 			return build_fixes[i].fix;
 	return "";
 }
 
-/* A start that fails for want of a user namespace says cause and fix in one message, by the same words as bailiffd's own attempt. */
+/* A start that fails for want of a user namespace says cause and fix in one message, by the same words as bailiffd's
+ * own attempt. */
 static bool missing_userns(struct jval kernel, const char *message, struct doctor_row *r)
 {
 	char cause[192], fix[320];
@@ -128,9 +137,11 @@ static void judge_sandbox(const struct sight *s, struct doctor_row *r)
 	char profile[64];
 
 	if (is(t->answer.result, "sandboxProfile", "host"))
-		missing(r, "change the policy's mode: bailiff policy shows where it comes from", "policy runs commands without a sandbox (profile host)");
+		missing(r, "change the policy's mode: bailiff policy shows where it comes from",
+			"policy runs commands without a sandbox (profile host)");
 	else if (s->inside.type == JT_OBJECT)
-		enforced(r, "a command ran in profile %s, as uid %llu", text_of(t->answer.result, "sandboxProfile", profile),
+		enforced(r, "a command ran in profile %s, as uid %llu",
+			 text_of(t->answer.result, "sandboxProfile", profile),
 			 (unsigned long long)jval_uint(jval_path(s->inside, "privileges.uid"), 0));
 	else if (!missing_userns(feature(s, "user_namespaces"), t->failure.message, r))
 		missing(r, fix_for(&t->failure, t->advice), "%s", t->failure.message);
@@ -148,12 +159,10 @@ static bool has_own(const struct sight *s, const char *name)
 	return n > 0 && seen[0] && strcmp(link, seen) != 0;
 }
 
-static bool sees_proc(const struct sight *s)
-{
-	return jval_bool(jval_path(s->inside, "processes.proc"), false);
-}
+static bool sees_proc(const struct sight *s) { return jval_bool(jval_path(s->inside, "processes.proc"), false); }
 
-static const char masked_proc[] = "run the container with an unmasked /proc (docker run --security-opt systempaths=unconfined)";
+static const char masked_proc[] =
+	"run the container with an unmasked /proc (docker run --security-opt systempaths=unconfined)";
 
 /* Where no sandbox could be built for want of them, bailiffd's own attempt tells why. */
 static void judge_user_namespaces(const struct sight *s, struct doctor_row *r)
@@ -167,9 +176,11 @@ static void judge_user_namespaces(const struct sight *s, struct doctor_row *r)
 	else if (s->inside.type != JT_OBJECT)
 		missing(r, NULL, "not tried: no sandbox was built");
 	else if (!sees_proc(s))
-		missing(r, masked_proc, "cannot be seen: /proc is empty inside, because the container masks parts of it");
+		missing(r, masked_proc,
+			"cannot be seen: /proc is empty inside, because the container masks parts of it");
 	else if (jval_bool(jval_get(s->health, "privileged"), false)) {
-		snprintf(r->seen, sizeof r->seen, "the daemon has root, and commands run under an id without privileges");
+		snprintf(r->seen, sizeof r->seen,
+			 "the daemon has root, and commands run under an id without privileges");
 		r->state = DOCTOR_NOT_NEEDED;
 	} else
 		missing(r, report, "the sandbox is in the host's user namespace");
@@ -182,7 +193,8 @@ static void judge_namespaces(const struct sight *s, struct doctor_row *r)
 
 	for (size_t i = 0; i < countof(names); i++)
 		if (!has_own(s, names[i]))
-			snprintf(shared + strlen(shared), sizeof shared - strlen(shared), "%s%s", shared[0] ? ", " : "", names[i]);
+			snprintf(shared + strlen(shared), sizeof shared - strlen(shared), "%s%s", shared[0] ? ", " : "",
+				 names[i]);
 	if (!sees_proc(s) && jval_uint(jval_path(s->inside, "processes.pid"), UINT64_MAX) <= SANDBOX_PIDS)
 		enforced(r, "its own pid namespace; /proc is empty inside, so the others cannot be compared");
 	else if (shared[0])
@@ -214,10 +226,12 @@ static void judge_home(const struct sight *s, struct doctor_row *r)
 		r->state = DOCTOR_NOT_NEEDED;
 	} else if (!is(seen, "stat", "none"))
 		enforced(r, "%s is not there", home);
-	else if (jval_uint(jval_get(seen, "device"), 0) == st.st_dev && jval_uint(jval_get(seen, "inode"), 0) == st.st_ino)
+	else if (jval_uint(jval_get(seen, "device"), 0) == st.st_dev &&
+		 jval_uint(jval_get(seen, "inode"), 0) == st.st_ino)
 		missing(r, report, "%s is the host's own", home);
 	else
-		enforced(r, "%s is a private folder with %llu entries", home, (unsigned long long)jval_uint(jval_get(seen, "entries"), 0));
+		enforced(r, "%s is a private folder with %llu entries", home,
+			 (unsigned long long)jval_uint(jval_get(seen, "entries"), 0));
 }
 
 static void judge_processes(const struct sight *s, struct doctor_row *r)
@@ -241,7 +255,8 @@ static void judge_network(const struct sight *s, struct doctor_row *r)
 		if (!jval_is_str(it.value, "lo"))
 			jval_str(it.value, other, sizeof other);
 	if (other[0] || strcmp(error, "none") == 0)
-		missing(r, report, "an address outside gave %s, and there is the interface %s", error, other[0] ? other : "lo only");
+		missing(r, report, "an address outside gave %s, and there is the interface %s", error,
+			other[0] ? other : "lo only");
 	else
 		enforced(r, "only loopback; an address outside gave %s", error);
 }
@@ -249,33 +264,38 @@ static void judge_network(const struct sight *s, struct doctor_row *r)
 static const char mounts_only[] = "the read-only mounts are the only wall";
 
 /*
- * The kernel cannot be asked which domain a process is in, but how many can be added: one less for each that is there. Where it can be tried, a
- * refusal is added: a FIFO on a read-only mount may be opened for writing as far as the mount is concerned (ENXIO: there is no reader), and
- * only Landlock says EACCES.
+ * The kernel cannot be asked which domain a process is in, but how many can be added: one less for each that is there.
+ * Where it can be tried, a refusal is added: a FIFO on a read-only mount may be opened for writing as far as the mount
+ * is concerned (ENXIO: there is no reader), and only Landlock says EACCES.
  */
 static void judge_landlock(const struct sight *s, struct doctor_row *r)
 {
 	const struct doctor_trial *count = &s->d->trials[DOCTOR_LANDLOCK];
 	struct jval kernel = feature(s, "landlock");
 	bool available = is(kernel, "state", "available") && s->d->domains_outside;
-	bool in_domain = is(count->seen, "restrict", "E2BIG") && jval_uint(jval_get(count->seen, "domains"), UINT64_MAX) < s->d->domains_outside;
+	bool in_domain = is(count->seen, "restrict", "E2BIG") &&
+			 jval_uint(jval_get(count->seen, "domains"), UINT64_MAX) < s->d->domains_outside;
 	char refusal[64], fifo[64], detail[64];
 
 	text_of(kernel, "detail", detail);
 	text_of(count->seen, "restrict", refusal);
 	text_of(s->d->trials[DOCTOR_FIFO].seen, "open", fifo);
-	r->required = available && !lacks_layer(s, "landlock"); /* where the daemon says that it lacks it, a profile may insist */
+	r->required = available &&
+		      !lacks_layer(s, "landlock"); /* where the daemon says that it lacks it, a profile may insist */
 	if (in_domain && (!fifo[0] || strcmp(fifo, "EACCES") == 0))
-		enforced(r, "commands are in a domain of their own%s (%s)", fifo[0] ? "; writing outside of the workspace failed with EACCES" : "", detail);
+		enforced(r, "commands are in a domain of their own%s (%s)",
+			 fifo[0] ? "; writing outside of the workspace failed with EACCES" : "", detail);
 	else if (in_domain)
-		missing(r, report, "commands are in a domain of their own (%s), but writing outside of the workspace gave %s", detail, fifo);
+		missing(r, report,
+			"commands are in a domain of their own (%s), but writing outside of the workspace gave %s",
+			detail, fifo);
 	else if (count->failure.message[0])
 		missing(r, count->advice, "not tried: %s", count->failure.message);
 	else if (!available)
 		missing_feature(kernel, r, mounts_only);
 	else if (!r->required)
-		missing(r, "allow landlock_* in the seccomp profile of the daemon's container", "something around the daemon refuses Landlock (%s): %s", refusal,
-			mounts_only);
+		missing(r, "allow landlock_* in the seccomp profile of the daemon's container",
+			"something around the daemon refuses Landlock (%s): %s", refusal, mounts_only);
 	else
 		missing(r, report, "the kernel has it (%s), but commands are in no domain of their own", detail);
 }
@@ -323,18 +343,22 @@ static void judge_workspace(const struct sight *s, struct doctor_row *r)
 
 	text_of(s->inside, "workspace.create", error);
 	if (d->not_here.message[0])
-		missing(r, d->not_here_advice[0] ? d->not_here_advice : "change to a folder of a project and try again", "not in %s: %s", d->wanted,
-			d->not_here.message);
+		missing(r, d->not_here_advice[0] ? d->not_here_advice : "change to a folder of a project and try again",
+			"not in %s: %s", d->wanted, d->not_here.message);
 	else if (strcmp(error, "none") != 0)
-		missing(r, "change to a folder that you may write to", "creating a file in %s gave %s", d->wanted, error);
+		missing(r, "change to a folder that you may write to", "creating a file in %s gave %s", d->wanted,
+			error);
 	else if (d->owner != geteuid())
 		missing(r, report, "a file made inside belongs to uid %lld outside", (long long)d->owner);
 	else
-		enforced(r, "a file made below %s by uid %llu belongs to uid %u outside", d->wanted, inside, (unsigned)geteuid());
+		enforced(r, "a file made below %s by uid %llu belongs to uid %u outside", d->wanted, inside,
+			 (unsigned)geteuid());
 }
 
-/* The daemon knows why it has not got a controller; what else may be wrong with a limit is in the answer to the trial. */
-static void missing_limit(const struct sight *s, const char *controller, const struct doctor_trial *t, struct doctor_row *r)
+/* The daemon knows why it has not got a controller; what else may be wrong with a limit is in the answer to the trial.
+ */
+static void missing_limit(const struct sight *s, const char *controller, const struct doctor_trial *t,
+			  struct doctor_row *r)
 {
 	static const char between[] = "; to change that: ";
 	const char *told = strstr(t->failure.message, between);
@@ -359,7 +383,8 @@ static void judge_memory(const struct sight *s, struct doctor_row *r)
 	const struct doctor_trial *t = &s->d->trials[DOCTOR_MEMORY];
 
 	if (t->seen.type == JT_OBJECT)
-		missing(r, report, "a command with %u MiB wrote to %u MiB", DOCTOR_MEMORY_LIMIT >> 20, DOCTOR_MEMORY_TRIED >> 20);
+		missing(r, report, "a command with %u MiB wrote to %u MiB", DOCTOR_MEMORY_LIMIT >> 20,
+			DOCTOR_MEMORY_TRIED >> 20);
 	else if (is(t->answer.result, "signal", "KILL"))
 		enforced(r, "a command with %u MiB was ended when it used more", DOCTOR_MEMORY_LIMIT >> 20);
 	else
@@ -403,10 +428,12 @@ static void judge_terminal(const struct sight *s, struct doctor_row *r)
 	char name[64];
 
 	if (jval_bool(jval_get(t->seen, "terminal"), false))
-		enforced(r, "%s, %llu by %llu", text_of(t->seen, "name", name), (unsigned long long)jval_uint(jval_get(t->seen, "cols"), 0),
+		enforced(r, "%s, %llu by %llu", text_of(t->seen, "name", name),
+			 (unsigned long long)jval_uint(jval_get(t->seen, "cols"), 0),
 			 (unsigned long long)jval_uint(jval_get(t->seen, "rows"), 0));
 	else
-		missing(r, t->advice, "%s", t->failure.message[0] ? t->failure.message : "standard input is not a terminal");
+		missing(r, t->advice, "%s",
+			t->failure.message[0] ? t->failure.message : "standard input is not a terminal");
 }
 
 static void judge_denials(const struct sight *s, struct doctor_row *r)
@@ -421,7 +448,8 @@ static void judge_denials(const struct sight *s, struct doctor_row *r)
 	if (strcmp(state, "unavailable") != 0)
 		enforced(r, "reported exactly, from %s", source[0] ? source : "the kernel");
 	else
-		missing(r, fix[0] ? fix : "run the daemon as root, or see docs/violations.md", "names exactly, the rest guessed from the output: %s", why);
+		missing(r, fix[0] ? fix : "run the daemon as root, or see docs/violations.md",
+			"names exactly, the rest guessed from the output: %s", why);
 }
 
 static const struct {
@@ -452,15 +480,20 @@ _Static_assert(countof(layers) <= DOCTOR_ROWS_MAX, "DOCTOR_ROWS_MAX is too small
 
 const char *doctor_state_name(enum doctor_state state)
 {
-	static const char *const names[] = { [DOCTOR_ENFORCED] = "enforced", [DOCTOR_UNAVAILABLE] = "unavailable", [DOCTOR_NOT_NEEDED] = "not needed" };
+	static const char *const names[] = {
+		[DOCTOR_ENFORCED] = "enforced", [DOCTOR_UNAVAILABLE] = "unavailable", [DOCTOR_NOT_NEEDED] = "not needed"
+	};
 	return names[state];
 }
 
-size_t doctor_judge(const struct doctor *d, struct jval machine, struct jval health, struct doctor_row ret[DOCTOR_ROWS_MAX])
+size_t doctor_judge(const struct doctor *d, struct jval machine, struct jval health,
+		    struct doctor_row ret[DOCTOR_ROWS_MAX])
 {
 	const struct doctor_trial *first = &d->trials[DOCTOR_SANDBOX];
 	const bool confined = !is(first->answer.result, "sandboxProfile", "host");
-	const struct sight s = { .d = d, .machine = machine, .health = health, .inside = confined ? first->seen : (struct jval){ 0 } };
+	const struct sight s = {
+		.d = d, .machine = machine, .health = health, .inside = confined ? first->seen : (struct jval){ 0 }
+	};
 
 	for (size_t i = 0; i < countof(layers); i++) {
 		ret[i] = (struct doctor_row){ .layer = layers[i].layer, .required = layers[i].required };

@@ -30,7 +30,8 @@ static const char *home_of_user(void)
 
 static int make_folder(const char *above, struct doctor *d, struct err *e)
 {
-	if (snprintf(d->folder, sizeof d->folder, "%.*s/.bailiff-doctor-XXXXXX", PATH_MAX - 64, strcmp(above, "/") == 0 ? "" : above) < 0 ||
+	if (snprintf(d->folder, sizeof d->folder, "%.*s/.bailiff-doctor-XXXXXX", PATH_MAX - 64,
+		     strcmp(above, "/") == 0 ? "" : above) < 0 ||
 	    !mkdtemp(d->folder)) {
 		d->folder[0] = 0;
 		return err_sys(e, errno, "make a folder in %s", above);
@@ -48,7 +49,8 @@ static void remove_folder(struct doctor *d)
 		mem_auto char *path = mem_printf("%s/%s", d->folder, names[i]);
 		unlink(path);
 	}
-	/* What the daemon has put there to protect goes with the last command, perhaps a moment after its end was told. */
+	/* What the daemon has put there to protect goes with the last command, perhaps a moment after its end was told.
+	 */
 	for (int i = 0; d->folder[0] && rmdir(d->folder) < 0 && errno == ENOTEMPTY && i < REMOVE_TRIES; i++)
 		poll(NULL, 0, 10);
 	d->folder[0] = 0;
@@ -62,7 +64,8 @@ struct plan {
 	bool terminal;
 };
 
-static void write_request(struct cli *c, const char *tool, const struct doctor *d, const struct plan *p, struct buf *out)
+static void write_request(struct cli *c, const char *tool, const struct doctor *d, const struct plan *p,
+			  struct buf *out)
 {
 	struct jw w = jw_on(out);
 	const char *const argv[] = { tool, "inspect", p->subject, p->argument };
@@ -123,7 +126,8 @@ static void read_result(struct doctor_trial *t)
 /* "start '…/bailiff-tool inspect …': clone: …" → "clone: …"; and no advice to call the verb that is running. */
 static void read_failure(struct doctor_trial *t)
 {
-	char *message = t->failure.message, *behind = strncmp(message, "start '", 7) == 0 ? strstr(message, "': ") : NULL;
+	char *message = t->failure.message,
+	     *behind = strncmp(message, "start '", 7) == 0 ? strstr(message, "': ") : NULL;
 
 	if (behind)
 		memmove(message, behind + 3, strlen(behind + 3) + 1);
@@ -158,7 +162,8 @@ static void try_sandbox(struct cli *c, const char *tool, struct doctor *d)
 	finish(c, t);
 }
 
-/* Here, where commands would run; if that fails, in a temporary folder, to tell the place's faults from the machine's. */
+/* Here, where commands would run; if that fails, in a temporary folder, to tell the place's faults from the machine's.
+ */
 static int choose_folder(struct cli *c, const char *tool, struct doctor *d)
 {
 	struct doctor_trial *t = &d->trials[DOCTOR_SANDBOX];
@@ -183,7 +188,8 @@ static int choose_folder(struct cli *c, const char *tool, struct doctor *d)
 	return t->failure.message[0] ? -1 : 0;
 }
 
-/* Landlock only adds rights on the way down: below these, a sandbox may write to what is shown read-only, as far as Landlock is concerned. */
+/* Landlock only adds rights on the way down: below these, a sandbox may write to what is shown read-only, as far as
+ * Landlock is concerned. */
 static bool landlock_permits_writing(const char *path)
 {
 	const char *const places[] = { "/tmp", "/var/tmp", "/dev/shm", home_of_user() };
@@ -215,7 +221,10 @@ static void try_rest(struct cli *c, const char *tool, struct doctor *d)
 	const struct plan plans[DOCTOR_TRIALS] = {
 		[DOCTOR_LANDLOCK] = { .subject = "landlock", .argument = "-" },
 		[DOCTOR_FIFO] = { .subject = "fifo", .argument = fifo, .profile = "readonly" },
-		[DOCTOR_MEMORY] = { .subject = "memory", .argument = memory, .limit = "memoryBytes", .limit_value = memory_limit },
+		[DOCTOR_MEMORY] = { .subject = "memory",
+				    .argument = memory,
+				    .limit = "memoryBytes",
+				    .limit_value = memory_limit },
 		[DOCTOR_PIDS] = { .subject = "pids", .argument = pids, .limit = "pids", .limit_value = pids_limit },
 		[DOCTOR_CPU] = { .subject = "cpu", .argument = cpu, .limit = "cpus", .limit_value = "0.1" },
 		[DOCTOR_TERMINAL] = { .subject = "terminal", .argument = "-", .terminal = true },
@@ -242,8 +251,10 @@ void doctor_try(struct cli *c, const char *tool, struct doctor *ret)
 
 	*ret = (struct doctor){ .owner = UINT64_MAX };
 	if (!tool) {
-		err_set(&ret->trials[DOCTOR_SANDBOX].failure, ERR_NOT_FOUND, "bailiff-tool, which looks from inside, was not found beside bailiffd");
-		snprintf(ret->trials[DOCTOR_SANDBOX].advice, sizeof ret->trials[DOCTOR_SANDBOX].advice, "install bailiff-tool and restart bailiffd");
+		err_set(&ret->trials[DOCTOR_SANDBOX].failure, ERR_NOT_FOUND,
+			"bailiff-tool, which looks from inside, was not found beside bailiffd");
+		snprintf(ret->trials[DOCTOR_SANDBOX].advice, sizeof ret->trials[DOCTOR_SANDBOX].advice,
+			 "install bailiff-tool and restart bailiffd");
 		return;
 	}
 	if (choose_folder(c, tool, ret) == 0) {

@@ -18,7 +18,8 @@ static void subscribe(struct feed *f)
 {
 	buf_auto struct buf params = BUF_INIT;
 
-	buf_printf(&params, "{\"afterSequence\":%llu%s%s}", (unsigned long long)f->sequence, f->filter->len ? "," : "", buf_cstr(f->filter));
+	buf_printf(&params, "{\"afterSequence\":%llu%s%s}", (unsigned long long)f->sequence, f->filter->len ? "," : "",
+		   buf_cstr(f->filter));
 	remote_send_once(f->remote, "subscribe_events", &params, on_subscribed, f);
 }
 
@@ -48,7 +49,4 @@ void feed_start(struct feed *f)
 	subscribe(f);
 }
 
-void feed_stop(struct feed *f)
-{
-	remote_listen(f->remote, NULL, NULL, NULL);
-}
+void feed_stop(struct feed *f) { remote_listen(f->remote, NULL, NULL, NULL); }

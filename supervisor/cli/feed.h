@@ -17,12 +17,12 @@ struct remote;
 
 struct feed {
 	struct remote *remote;
-	const struct buf *filter;   /* members of the request that select (`"processId":"…"`), or empty */
-	uint64_t sequence;          /* of the last event seen */
+	const struct buf *filter; /* members of the request that select (`"processId":"…"`), or empty */
+	uint64_t sequence;        /* of the last event seen */
 	void (*event)(void *ctx, struct jval event);
 	void (*connected)(void *ctx); /* after each reconnect, before it subscribes; or NULL */
 	void *ctx;
-	bool failed;                /* the subscription was refused: `failure` says why */
+	bool failed; /* the subscription was refused: `failure` says why */
 	struct err failure;
 };
 

@@ -1,11 +1,11 @@
 /*
  * A queue of items, each a range of one stream: WANTED (only cited yet), ASKED (a read_output is under way) or READY
  * (its bytes are here). Items are asked for from the front, while fewer than WINDOW bytes are under way or waiting, and
- * written from the front; so both streams keep the order of their events, and memory is bounded by the window. Ranges that
- * are merely cited cost a few bytes, and neighbours of one stream are joined.
+ * written from the front; so both streams keep the order of their events, and memory is bounded by the window. Ranges
+ * that are merely cited cost a few bytes, and neighbours of one stream are joined.
  *
- * Past three quarters of the output limit the daemon gives nothing more until the end, because only then it is known what of
- * it is kept. A stream whose read came back empty is stalled until flow_flush; the other one goes on past it.
+ * Past three quarters of the output limit the daemon gives nothing more until the end, because only then it is known
+ * what of it is kept. A stream whose read came back empty is stalled until flow_flush; the other one goes on past it.
  */
 
 #include "supervisor/cli/flow.h"
@@ -24,10 +24,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PIECE (512u << 10)      /* bytes of one read_output */
+#define PIECE (512u << 10) /* bytes of one read_output */
 #define WINDOW (4u << 20)
-#define ITEMS_MOST 4096         /* past this the order between the streams gives way to memory */
-#define SURE_WRITE 4096         /* what a pipe takes at once when poll says it is writable */
+#define ITEMS_MOST 4096 /* past this the order between the streams gives way to memory */
+#define SURE_WRITE 4096 /* what a pipe takes at once when poll says it is writable */
 
 enum item_state { WANTED, ASKED, READY };
 
@@ -37,11 +37,11 @@ struct item {
 	int stream;
 	enum item_state state;
 	uint64_t offset, length;
-	struct buf data;        /* READY: length is 0, these are the bytes */
-	size_t pos;             /* written so far */
-	size_t told;            /* shown to `wrote` so far */
-	bool own;               /* a line of ours */
-	bool asked_final;       /* asked for after the end: the answer is the last word */
+	struct buf data;  /* READY: length is 0, these are the bytes */
+	size_t pos;       /* written so far */
+	size_t told;      /* shown to `wrote` so far */
+	bool own;         /* a line of ours */
+	bool asked_final; /* asked for after the end: the answer is the last word */
 	bool made_visible;
 };
 
@@ -49,18 +49,18 @@ struct flow {
 	struct flow_options o;
 	struct item *first, *last;
 	size_t nitems;
-	size_t under_way;       /* bytes ASKED, and READY but not written */
+	size_t under_way; /* bytes ASKED, and READY but not written */
 	char ref[FLOW_STREAMS][72];
-	uint64_t next[FLOW_STREAMS];    /* everything before is in the queue or was written */
+	uint64_t next[FLOW_STREAMS]; /* everything before is in the queue or was written */
 	uint64_t omitted[FLOW_STREAMS];
-	bool waits[FLOW_STREAMS];       /* writing may block: a pipe, a terminal, a socket */
-	bool closed[FLOW_STREAMS];      /* nobody reads it */
+	bool waits[FLOW_STREAMS];  /* writing may block: a pipe, a terminal, a socket */
+	bool closed[FLOW_STREAMS]; /* nobody reads it */
 	bool stalled[FLOW_STREAMS];
-	bool final;                     /* what cannot be read now was not kept */
-	char carry[FLOW_STREAMS][4];    /* the beginning of a character that a piece cut in two */
+	bool final;                  /* what cannot be read now was not kept */
+	char carry[FLOW_STREAMS][4]; /* the beginning of a character that a piece cut in two */
 	size_t ncarry[FLOW_STREAMS];
-	struct sanitize terminal;       /* what a terminal's output is read with */
-	bool visible;                   /* stdout is a terminal: our lines, which are JSON, are escaped for it */
+	struct sanitize terminal; /* what a terminal's output is read with */
+	bool visible;             /* stdout is a terminal: our lines, which are JSON, are escaped for it */
 	struct err failure;
 	bool failed;
 };
@@ -91,7 +91,9 @@ void flow_free(struct flow *f)
 	free(f);
 }
 
-static const char *const names[FLOW_STREAMS] = { [FLOW_STDOUT] = "stdout", [FLOW_STDERR] = "stderr", [FLOW_PTY] = "pty" };
+static const char *const names[FLOW_STREAMS] = {
+	[FLOW_STDOUT] = "stdout", [FLOW_STDERR] = "stderr", [FLOW_PTY] = "pty"
+};
 
 int flow_stream_of(struct jval name)
 {
@@ -101,15 +103,9 @@ int flow_stream_of(struct jval name)
 	return -1;
 }
 
-const char *flow_stream_name(int stream)
-{
-	return names[stream];
-}
+const char *flow_stream_name(int stream) { return names[stream]; }
 
-void flow_start_at(struct flow *f, int stream, uint64_t offset)
-{
-	f->next[stream] = offset;
-}
+void flow_start_at(struct flow *f, int stream, uint64_t offset) { f->next[stream] = offset; }
 
 /* ---- the queue ---- */
 
@@ -334,8 +330,11 @@ void flow_event(struct flow *f, struct jval event)
 		buf_auto struct buf bytes = BUF_INIT;
 		uint64_t n = jval_uint(jval_get(payload, "previewBytes"), 0);
 
-		/* Of the very first range its beginning is shown at once; what is cited later may yet fall into what is left out. */
-		if (n && (n == length || (offset == 0 && n < length)) && decode(jval_get(payload, "preview"), jval_get(payload, "encoding"), &bytes) == 0 && bytes.len == n) {
+		/* Of the very first range its beginning is shown at once; what is cited later may yet fall into what is
+		 * left out. */
+		if (n && (n == length || (offset == 0 && n < length)) &&
+		    decode(jval_get(payload, "preview"), jval_get(payload, "encoding"), &bytes) == 0 &&
+		    bytes.len == n) {
 			struct item *it = insert_after(f, f->last, stream, READY);
 
 			it->data = bytes;
@@ -500,29 +499,18 @@ int flow_fd(const struct flow *f)
 	return it ? f->o.fd[it->stream] : -1;
 }
 
-bool flow_closed(const struct flow *f, int stream)
-{
-	return f->closed[stream];
-}
+bool flow_closed(const struct flow *f, int stream) { return f->closed[stream]; }
 
-bool flow_done(const struct flow *f)
-{
-	return f->first == NULL;
-}
+bool flow_done(const struct flow *f) { return f->first == NULL; }
 
-size_t flow_held(const struct flow *f)
-{
-	return f->under_way;
-}
+size_t flow_held(const struct flow *f) { return f->under_way; }
 
-const struct err *flow_failed(const struct flow *f)
-{
-	return f->failed ? &f->failure : NULL;
-}
+const struct err *flow_failed(const struct flow *f) { return f->failed ? &f->failure : NULL; }
 
 void flow_tell_omitted(const struct flow *f)
 {
 	for (int i = 0; i < FLOW_STREAMS; i++)
 		if (f->omitted[i])
-			cli_error("%llu bytes of %s were omitted (output limit)", (unsigned long long)f->omitted[i], names[i]);
+			cli_error("%llu bytes of %s were omitted (output limit)", (unsigned long long)f->omitted[i],
+				  names[i]);
 }

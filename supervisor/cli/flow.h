@@ -22,8 +22,8 @@ enum { FLOW_STDOUT, FLOW_STDERR, FLOW_PTY, FLOW_STREAMS };
 
 struct flow_options {
 	struct remote *remote;
-	int fd[FLOW_STREAMS];   /* −1: the stream is left out */
-	bool sanitize;          /* control characters become visible */
+	int fd[FLOW_STREAMS]; /* −1: the stream is left out */
+	bool sanitize;        /* control characters become visible */
 	/* Sees every byte just before it is written; or NULL. */
 	void (*wrote)(void *ctx, const char *bytes, size_t n);
 	void *ctx;
@@ -32,22 +32,22 @@ struct flow_options {
 struct flow *flow_new(const struct flow_options *o);
 void flow_free(struct flow *f);
 
-int flow_stream_of(struct jval name);                                       /* −1 if it is none */
+int flow_stream_of(struct jval name); /* −1 if it is none */
 const char *flow_stream_name(int stream);
-void flow_start_at(struct flow *f, int stream, uint64_t offset);            /* nothing before this is shown */
-void flow_event(struct flow *f, struct jval event);                         /* process.output; others are ignored */
+void flow_start_at(struct flow *f, int stream, uint64_t offset); /* nothing before this is shown */
+void flow_event(struct flow *f, struct jval event);              /* process.output; others are ignored */
 void flow_upto(struct flow *f, int stream, const char *output_ref, uint64_t end); /* all up to here was printed */
-void flow_outputs(struct flow *f, struct jval outputs);                     /* the same, of a process's `outputs` */
-void flow_line(struct flow *f, const char *text, size_t len);               /* a line of our own on stdout */
-void flow_bytes(struct flow *f, const char *bytes, size_t n);               /* bytes of our own on stdout */
+void flow_outputs(struct flow *f, struct jval outputs);       /* the same, of a process's `outputs` */
+void flow_line(struct flow *f, const char *text, size_t len); /* a line of our own on stdout */
+void flow_bytes(struct flow *f, const char *bytes, size_t n); /* bytes of our own on stdout */
 
-int flow_fd(const struct flow *f);      /* to poll for POLLOUT, or −1 */
+int flow_fd(const struct flow *f); /* to poll for POLLOUT, or −1 */
 /* Writes what can be written without waiting. −1: sys = EPIPE when nobody reads stdout any more. */
 int flow_write(struct flow *f, struct err *e);
 bool flow_closed(const struct flow *f, int stream); /* it could not be written to; nothing of it is read any more */
 /*
- * Nothing more will be cited: what was held back now comes, or was not kept. (Half a character that was waiting for its other
- * half is shown after all.)
+ * Nothing more will be cited: what was held back now comes, or was not kept. (Half a character that was waiting for its
+ * other half is shown after all.)
  */
 void flow_flush(struct flow *f);
 bool flow_done(const struct flow *f);   /* everything cited so far was written */

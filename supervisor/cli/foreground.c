@@ -1,13 +1,13 @@
 /*
- * `run` in the foreground, `attach`, and everything that follows a process to its end: one poll loop over our signals, the
- * daemon, the descriptor that output is written to, and our stdin. No direction waits for another: a command that does not
- * read its stdin still prints, and a reader that does not take the output still lets Ctrl-C through.
+ * `run` in the foreground, `attach`, and everything that follows a process to its end: one poll loop over our signals,
+ * the daemon, the descriptor that output is written to, and our stdin. No direction waits for another: a command that
+ * does not read its stdin still prints, and a reader that does not take the output still lets Ctrl-C through.
  *
- * The connection may break at any moment. The events go on after the last sequence number seen (feed.c); unanswered reads
- * and writes are sent again by remote.c, the latter under the same idempotency key.
+ * The connection may break at any moment. The events go on after the last sequence number seen (feed.c); unanswered
+ * reads and writes are sent again by remote.c, the latter under the same idempotency key.
  *
- * With `keys` our terminal is in raw mode, except while we are stopped. Whoever has something to say to the user before the end
- * gives it back first (restore_terminal).
+ * With `keys` our terminal is in raw mode, except while we are stopped. Whoever has something to say to the user before
+ * the end gives it back first (restore_terminal).
  */
 
 #include "supervisor/cli/foreground.h"
@@ -23,8 +23,8 @@
 #include "supervisor/cli/denied.h"
 #include "supervisor/cli/feed.h"
 #include "supervisor/cli/outcome.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/cli/typing.h"
+#include "supervisor/client/remote.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -42,18 +42,18 @@ struct follow {
 	struct feed feed;
 	struct typing typing;
 	struct rawmode rawmode;
-	struct traces traces;   /* what the output left switched on in our terminal */
+	struct traces traces; /* what the output left switched on in our terminal */
 	unsigned interrupts;
 	bool ended, terminating;
-	bool tree_goes_on;      /* the command has ended, the process has not */
+	bool tree_goes_on; /* the command has ended, the process has not */
 	bool output_closed[FLOW_PTY];
-	unsigned closing;       /* close_process_output that are unanswered */
+	unsigned closing; /* close_process_output that are unanswered */
 	struct outcome outcome;
 	struct denied denied;
-	char *autorun;          /* what the end says about autorun files; NULL = nothing */
-	int status;             /* instead of the outcome's, when > 0 */
-	bool leaving;           /* now, */
-	int leave;              /* … with this status */
+	char *autorun; /* what the end says about autorun files; NULL = nothing */
+	int status;    /* instead of the outcome's, when > 0 */
+	bool leaving;  /* now, */
+	int leave;     /* … with this status */
 };
 
 /* ---- requests about the process ---- */
@@ -252,7 +252,8 @@ static void on_typed(struct follow *f)
 		restore_terminal(f);
 		cli_error("%s: write to its stdin: %s", f->o.name, t->failure.message);
 		if (t->unknown && !f->o.guest)
-			cli_hint("a crash of the daemon hid whether it was written, so the command is ended; run it again");
+			cli_hint("a crash of the daemon hid whether it was written, so the command is ended; run it "
+				 "again");
 		f->status = EXIT_BAILIFF;
 		if (f->o.guest)
 			leave(f, EXIT_BAILIFF);
@@ -420,7 +421,9 @@ static int conclude(struct follow *f)
 static void prepare(struct follow *f)
 {
 	const struct foreground *o = &f->o;
-	struct flow_options fo = { .remote = o->remote, .fd = { STDOUT_FILENO, STDERR_FILENO, STDOUT_FILENO }, .ctx = f };
+	struct flow_options fo = { .remote = o->remote,
+				   .fd = { STDOUT_FILENO, STDERR_FILENO, STDOUT_FILENO },
+				   .ctx = f };
 	struct jw w = jw_on(&f->filter);
 
 	if (isatty(STDOUT_FILENO) && !o->json && (o->keys || o->guest))
@@ -432,10 +435,19 @@ static void prepare(struct follow *f)
 		flow_bytes(f->flow, o->screen->data, o->screen->len);
 	flow_outputs(f->flow, o->outputs);
 	jw_kstr(&w, "processId", o->process_id);
-	f->feed = (struct feed){ .remote = o->remote, .filter = &f->filter, .sequence = o->after_sequence, .event = on_event,
-				 .connected = on_connected, .ctx = f };
-	f->typing = (struct typing){ .remote = o->remote, .process_id = o->process_id, .terminal = o->keys || o->lines, .keys = o->keys,
-				     .keep_open = o->guest, .discard = !o->forward_stdin, .watch = o->watch,
+	f->feed = (struct feed){ .remote = o->remote,
+				 .filter = &f->filter,
+				 .sequence = o->after_sequence,
+				 .event = on_event,
+				 .connected = on_connected,
+				 .ctx = f };
+	f->typing = (struct typing){ .remote = o->remote,
+				     .process_id = o->process_id,
+				     .terminal = o->keys || o->lines,
+				     .keys = o->keys,
+				     .keep_open = o->guest,
+				     .discard = !o->forward_stdin,
+				     .watch = o->watch,
 				     .over = !o->forward_stdin && !o->keys && !o->lines };
 }
 
@@ -460,7 +472,8 @@ int foreground_follow(const struct foreground *o, bool *ret_seen)
 			continue;
 		restore_terminal(&f);
 		cli_error("%s: %s", o->name, e.message);
-		cli_hint("bailiff logs %s and bailiff wait %s show the rest once a daemon runs", o->process_id, o->process_id);
+		cli_hint("bailiff logs %s and bailiff wait %s show the rest once a daemon runs", o->process_id,
+			 o->process_id);
 		leave(&f, EXIT_BAILIFF);
 	}
 	restore_terminal(&f);

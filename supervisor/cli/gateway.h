@@ -4,9 +4,9 @@
 struct cli;
 
 /*
- * Becomes bailiff-gateway, found beside this program or in ../libexec/bailiff: gateways read what strangers send and need an event
- * loop, neither of which belongs into the command line. `name` is the kind (gateways.def); the verb's options go along as they
- * were given. Returns only if that fails, with the exit status.
+ * Becomes bailiff-gateway, found beside this program or in ../libexec/bailiff: gateways read what strangers send and
+ * need an event loop, neither of which belongs into the command line. `name` is the kind (gateways.def); the verb's
+ * options go along as they were given. Returns only if that fails, with the exit status.
  */
 int gateway_become(struct cli *c, const char *name);
 

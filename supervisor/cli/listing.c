@@ -8,7 +8,8 @@
 
 #define PAGE 500
 
-static int list_pages(struct cli *c, const char *method, const char *member, bool live_only, bool helpers, listing_fn fn, void *ctx, struct err *e)
+static int list_pages(struct cli *c, const char *method, const char *member, bool live_only, bool helpers,
+		      listing_fn fn, void *ctx, struct err *e)
 {
 	char cursor[128] = "";
 
@@ -40,7 +41,8 @@ int listing_processes(struct cli *c, bool live_only, bool helpers, listing_fn fn
 	return list_pages(c, "list_processes", "processes", live_only, helpers, fn, ctx, e);
 }
 
-int listing_of(struct cli *c, const char *method, const char *member, bool live_only, listing_fn fn, void *ctx, struct err *e)
+int listing_of(struct cli *c, const char *method, const char *member, bool live_only, listing_fn fn, void *ctx,
+	       struct err *e)
 {
 	return list_pages(c, method, member, live_only, true, fn, ctx, e);
 }
@@ -50,8 +52,8 @@ int listing_sessions(struct cli *c, listing_fn fn, void *ctx, struct err *e)
 	return list_pages(c, "list_sessions", "sessions", false, true, fn, ctx, e);
 }
 
-int listing_events(struct cli *c, const struct buf *filter, uint64_t *sequence, bool (*fn)(void *ctx, struct jval event), void *ctx,
-		   struct err *e)
+int listing_events(struct cli *c, const struct buf *filter, uint64_t *sequence,
+		   bool (*fn)(void *ctx, struct jval event), void *ctx, struct err *e)
 {
 	for (;;) {
 		buf_auto struct buf params = BUF_INIT;

@@ -9,10 +9,7 @@
 
 #define TIMEOUT_DEFAULT_MS 30000
 
-static const char *given(const struct cli *c, int option)
-{
-	return option < 0 ? NULL : opts_get(&c->opts, option);
-}
+static const char *given(const struct cli *c, int option) { return option < 0 ? NULL : opts_get(&c->opts, option); }
 
 int look_take(struct cli *c, const struct look_options *o, struct look *ret)
 {
@@ -24,7 +21,8 @@ int look_take(struct cli *c, const struct look_options *o, struct look *ret)
 	if (l.text && !l.text[0])
 		return cli_usage(c, "option '--%s': the text is empty", option_rows[o->text].name);
 	if (idle && (text_duration_ms(idle, &l.idle_ms, &e) < 0 || !l.idle_ms))
-		return cli_usage(c, "option '--%s': %s", option_rows[o->idle].name, e.code ? e.message : "must be more than nothing");
+		return cli_usage(c, "option '--%s': %s", option_rows[o->idle].name,
+				 e.code ? e.message : "must be more than nothing");
 	l.wanted = l.text || l.regex || idle || l.exit;
 	if (timeout && !l.wanted)
 		return cli_usage(c, "option '--timeout' needs something to wait for");

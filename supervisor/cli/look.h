@@ -14,15 +14,17 @@ struct err;
 struct remote_answer;
 
 /* Which options of a verb say what is waited for; −1 = it has no such option. */
-struct look_options { int text, regex, idle, exit, timeout; };
+struct look_options {
+	int text, regex, idle, exit, timeout;
+};
 
 struct look {
-	bool wanted;             /* something is waited for: the first of these that comes true */
+	bool wanted; /* something is waited for: the first of these that comes true */
 	const char *text, *regex;
-	uint64_t idle_ms;        /* 0 = not asked for */
+	uint64_t idle_ms; /* 0 = not asked for */
 	bool exit;
 	uint64_t timeout_ms;
-	bool has_after;          /* only what was drawn after this byte of the output counts */
+	bool has_after; /* only what was drawn after this byte of the output counts */
 	uint64_t after;
 };
 

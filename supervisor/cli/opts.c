@@ -64,7 +64,8 @@ static int unknown_long(const struct verb *v, const char *text, size_t n, struct
 }
 
 /* Takes the value of `row` from the next argument when `inline_value` is NULL. *at stays on the last one used. */
-static int take_value(const char *shown, const char *inline_value, int argc, char **argv, int *at, const char **ret, struct err *e)
+static int take_value(const char *shown, const char *inline_value, int argc, char **argv, int *at, const char **ret,
+		      struct err *e)
 {
 	if (inline_value) {
 		*ret = inline_value;

@@ -2,8 +2,8 @@
 #define BAILIFF_CLI_OPTS_H
 
 /*
- * A verb's command line taken apart: -x, -xVALUE, -x VALUE, -xyz (flags), --name, --name VALUE, --name=VALUE; "--" ends the
- * options. Options and arguments may be mixed unless the verb has VERB_STOP. Strings point into argv.
+ * A verb's command line taken apart: -x, -xVALUE, -x VALUE, -xyz (flags), --name, --name VALUE, --name=VALUE; "--" ends
+ * the options. Options and arguments may be mixed unless the verb has VERB_STOP. Strings point into argv.
  */
 
 #include <stdbool.h>
@@ -16,11 +16,11 @@ struct opts {
 	struct opt_given {
 		int option;        /* OPT_… */
 		const char *value; /* NULL for flags */
-	} *given;
+	} * given;
 	size_t ngiven;
 	const char **args;
 	size_t nargs;
-	bool help;                 /* -h or --help was given */
+	bool help; /* -h or --help was given */
 };
 
 /* ERR_INVALID names the option. */

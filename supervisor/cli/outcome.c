@@ -27,8 +27,8 @@ static const struct {
 	int number;
 	const char *name;
 } exec_errors[] = {
-	{ ENOENT, "ENOENT" }, { ENOTDIR, "ENOTDIR" }, { EACCES, "EACCES" }, { EPERM, "EPERM" }, { ENOEXEC, "ENOEXEC" },
-	{ EISDIR, "EISDIR" }, { ELOOP, "ELOOP" },
+	{ ENOENT, "ENOENT" },   { ENOTDIR, "ENOTDIR" }, { EACCES, "EACCES" }, { EPERM, "EPERM" },
+	{ ENOEXEC, "ENOEXEC" }, { EISDIR, "EISDIR" },   { ELOOP, "ELOOP" },
 };
 
 static int errno_of(struct jval details)
@@ -58,12 +58,9 @@ static int status_of_failure(struct jval details)
 		return EXIT_BAILIFF;
 	switch (errno_of(details)) {
 	case ENOENT:
-	case ENOTDIR:
-		return EXIT_NOT_FOUND;
-	case 0:
-		return EXIT_BAILIFF;
-	default:
-		return EXIT_NOT_EXECUTABLE;
+	case ENOTDIR: return EXIT_NOT_FOUND;
+	case 0: return EXIT_BAILIFF;
+	default: return EXIT_NOT_EXECUTABLE;
 	}
 }
 
@@ -141,7 +138,8 @@ void outcome_tell_autorun(struct jval autorun, const char *process_id, bool cow)
 	if (changed && cow)
 		cli_hint("bailiff apply %s holds these back unless they are named; look at them first", process_id);
 	else if (changed)
-		cli_hint("look at them before you use those programs there, or put them back with bailiff revert %s", process_id);
+		cli_hint("look at them before you use those programs there, or put them back with bailiff revert %s",
+			 process_id);
 }
 
 void outcome_of_error(struct jval error, struct outcome *ret)

@@ -24,8 +24,9 @@ static int show(const char *path, const struct pack_verdict *v)
 	text_sanitize_line(path, strlen(path), &named);
 	buf_str(&named, ": ");
 	text_sanitize_line(v->kind, strlen(v->kind), &named);
-	printf("%s, %llu events (%llu to %llu), %llu read models\nsha256 %s\n", named.data, (unsigned long long)v->events,
-	       (unsigned long long)v->first, (unsigned long long)v->last, (unsigned long long)v->models, v->sha256);
+	printf("%s, %llu events (%llu to %llu), %llu read models\nsha256 %s\n", named.data,
+	       (unsigned long long)v->events, (unsigned long long)v->first, (unsigned long long)v->last,
+	       (unsigned long long)v->models, v->sha256);
 	if (v->ok) {
 		puts("ok: the events give the pack's read models, byte for byte, and every byte is as it was exported");
 		return fflush(stdout) == 0 ? 0 : EXIT_FAILED;
@@ -49,7 +50,8 @@ static int check_signature(const char *path, const void *text, size_t len, const
 	if (n < 0)
 		return err_sys(e, errno, "read its signature '%s'", name);
 	if (n != SIGNATURE_BYTES)
-		return err_set(e, ERR_INVALID, "'%s' is not a signature: it has %s than %u bytes", name, n < SIGNATURE_BYTES ? "less" : "more", SIGNATURE_BYTES);
+		return err_set(e, ERR_INVALID, "'%s' is not a signature: it has %s than %u bytes", name,
+			       n < SIGNATURE_BYTES ? "less" : "more", SIGNATURE_BYTES);
 	return signature_check(key, text, len, signature, e);
 }
 
@@ -61,7 +63,8 @@ static int check(const char *path, const char *text, size_t len, const char *key
 	if ((key && check_signature(path, text, len, key, &e) < 0) || pack_check(text, len, &v, &e) < 0)
 		return cli_fail(NULL, EXIT_FAILED, &e, "%s", path);
 	int status = show(path, &v);
-	if (status == 0 && (key ? puts("ok: signed with the given key") : puts("not checked: who exported it (--key PUBKEY)")) == EOF)
+	if (status == 0 &&
+	    (key ? puts("ok: signed with the given key") : puts("not checked: who exported it (--key PUBKEY)")) == EOF)
 		return EXIT_FAILED;
 	return status;
 }
@@ -76,7 +79,10 @@ int pack_verify(const char *path, const char *key)
 		return EXIT_FAILED;
 	}
 	if (!S_ISREG(st.st_mode) || st.st_size == 0 || (uint64_t)st.st_size > PACK_BYTES_MAX) {
-		cli_error("replay: %s: %s", path, !S_ISREG(st.st_mode) ? "not a file" : st.st_size == 0 ? "it is empty" : "larger than any pack may be");
+		cli_error("replay: %s: %s", path,
+			  !S_ISREG(st.st_mode) ? "not a file"
+			  : st.st_size == 0    ? "it is empty"
+					       : "larger than any pack may be");
 		return EXIT_FAILED;
 	}
 	void *text = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);

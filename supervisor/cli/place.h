@@ -2,8 +2,9 @@
 #define BAILIFF_CLI_PLACE_H
 
 /*
- * Where a command is to run and in which sandbox: `cwd`, `profile` and `sandbox` of a request, from a verb's options. The
- * command line runs as the user and can look where the daemon may not, so it says which tree it takes for the workspace.
+ * Where a command is to run and in which sandbox: `cwd`, `profile` and `sandbox` of a request, from a verb's options.
+ * The command line runs as the user and can look where the daemon may not, so it says which tree it takes for the
+ * workspace.
  */
 
 struct err;

@@ -6,9 +6,9 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
 #include "supervisor/cli/target.h"
+#include "supervisor/client/remote.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,8 +116,8 @@ static int collect(struct cli *c, const char *method, const char *member, const 
 	return 0;
 }
 
-int record_list(struct cli *c, const char *method, const char *member, const struct buf *filter, const struct record_column *columns, size_t n,
-		bool as_json)
+int record_list(struct cli *c, const char *method, const char *member, const struct buf *filter,
+		const struct record_column *columns, size_t n, bool as_json)
 {
 	buf_auto struct buf all = BUF_INIT;
 
@@ -131,10 +131,12 @@ static bool abbreviates(const char *given, const char *id)
 	const char *bare = strchr(id, '_');
 	size_t n = strlen(given), len = strlen(id);
 
-	return strncmp(id, given, n) == 0 || (bare && strncmp(bare + 1, given, n) == 0) || (n >= 4 && len >= n && strcmp(id + len - n, given) == 0);
+	return strncmp(id, given, n) == 0 || (bare && strncmp(bare + 1, given, n) == 0) ||
+	       (n >= 4 && len >= n && strcmp(id + len - n, given) == 0);
 }
 
-int record_find(struct cli *c, const char *method, const char *member, const char *id_member, const char *given, struct buf *ret_element)
+int record_find(struct cli *c, const char *method, const char *member, const char *id_member, const char *given,
+		struct buf *ret_element)
 {
 	buf_auto struct buf all = BUF_INIT;
 	struct jval found = { 0 };
@@ -198,15 +200,9 @@ int record_members(struct cli *c, const struct record_member *members, size_t n,
 		if (!opts_has(&c->opts, m->option))
 			continue;
 		switch (m->kind) {
-		case RECORD_STRING:
-			jw_kstr(w, m->name, value);
-			break;
-		case RECORD_WORDS:
-			write_words(&c->opts, m, w);
-			break;
-		case RECORD_FLAG:
-			jw_kbool(w, m->name, true);
-			break;
+		case RECORD_STRING: jw_kstr(w, m->name, value); break;
+		case RECORD_WORDS: write_words(&c->opts, m, w); break;
+		case RECORD_FLAG: jw_kbool(w, m->name, true); break;
 		case RECORD_UINT:
 			if ((status = record_uint(c, m->name, value, w)))
 				return status;
@@ -263,9 +259,11 @@ int record_dispatch(struct cli *c, const struct record_verb *of, size_t n)
 		if (c->opts.nargs == 0 || strcmp(of[i].name, c->opts.args[0]) != 0)
 			continue;
 		if (c->opts.nargs - 1 < of[i].least || c->opts.nargs - 1 > of[i].most)
-			return cli_usage(c, "%s takes %zu argument%s%s", of[i].name, of[i].least, of[i].least == 1 ? "" : "s",
-					 of[i].most > of[i].least ? " or more" : "");
-		return cli_connect(c, of[i].starts ? CLI_START_ALWAYS : CLI_START_IF_STORE) < 0 ? EXIT_FAILED : of[i].run(c);
+			return cli_usage(c, "%s takes %zu argument%s%s", of[i].name, of[i].least,
+					 of[i].least == 1 ? "" : "s", of[i].most > of[i].least ? " or more" : "");
+		return cli_connect(c, of[i].starts ? CLI_START_ALWAYS : CLI_START_IF_STORE) < 0 ? EXIT_FAILED
+												: of[i].run(c);
 	}
-	return c->opts.nargs == 0 ? cli_usage(c, "%s?", buf_cstr(&names)) : cli_usage(c, "unknown verb '%s'", c->opts.args[0]);
+	return c->opts.nargs == 0 ? cli_usage(c, "%s?", buf_cstr(&names))
+				  : cli_usage(c, "unknown verb '%s'", c->opts.args[0]);
 }

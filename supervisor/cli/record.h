@@ -1,7 +1,8 @@
 #ifndef BAILIFF_CLI_RECORD_H
 #define BAILIFF_CLI_RECORD_H
 
-/* Verbs that are one request: lists as tables, records as they are, and the few words that a change is answered with. */
+/* Verbs that are one request: lists as tables, records as they are, and the few words that a change is answered with.
+ */
 
 #include "runtime/base/jscan.h"
 
@@ -14,28 +15,38 @@ struct jw;
 
 struct record_column {
 	const char *head;
-	const char *path;      /* of the element's member, dotted */
+	const char *path; /* of the element's member, dotted */
 	/* COUNT: of an array's elements; LEFT: the time until then; IF: `other`, where it is true */
-	enum record_kind { RECORD_WORD, RECORD_ID, RECORD_STATUS, RECORD_AGO, RECORD_LEFT, RECORD_COUNT, RECORD_IF, RECORD_TEXT } kind;
-	const char *other;     /* the member where there is none at path; or NULL */
+	enum record_kind {
+		RECORD_WORD,
+		RECORD_ID,
+		RECORD_STATUS,
+		RECORD_AGO,
+		RECORD_LEFT,
+		RECORD_COUNT,
+		RECORD_IF,
+		RECORD_TEXT
+	} kind;
+	const char *other; /* the member where there is none at path; or NULL */
 };
 
 /* The elements as a table, or as a JSON array. Returns the exit status. */
 int record_table(struct jval list, const struct record_column *columns, size_t n, bool as_json);
 /*
- * Calls and prints: with `as_json` the whole answer, else its member `shown` (NULL = all of it for people). `params` is a whole
- * object. Returns the exit status.
+ * Calls and prints: with `as_json` the whole answer, else its member `shown` (NULL = all of it for people). `params` is
+ * a whole object. Returns the exit status.
  */
 int record_call(struct cli *c, const char *method, const struct buf *params, const char *shown, bool as_json);
 
 /* All pages of a list, as record_table shows them; `filter`: the members of each request that select, or NULL. */
-int record_list(struct cli *c, const char *method, const char *member, const struct buf *filter, const struct record_column *columns, size_t n,
-		bool as_json);
+int record_list(struct cli *c, const char *method, const char *member, const struct buf *filter,
+		const struct record_column *columns, size_t n, bool as_json);
 /*
- * The one element of a list whose id is `given`, or the only one whose id starts with it (with or without its "sub_") or, from
- * 4 characters on, ends with it. Prints what is wrong and returns −1.
+ * The one element of a list whose id is `given`, or the only one whose id starts with it (with or without its "sub_")
+ * or, from 4 characters on, ends with it. Prints what is wrong and returns −1.
  */
-int record_find(struct cli *c, const char *method, const char *member, const char *id_member, const char *given, struct buf *ret_element);
+int record_find(struct cli *c, const char *method, const char *member, const char *id_member, const char *given,
+		struct buf *ret_element);
 
 /* One record: for people, or as JSON. Returns the exit status. */
 int record_show(struct jval record, bool as_json);
@@ -45,7 +56,13 @@ int record_uint(struct cli *c, const char *name, const char *given, struct jw *w
 struct record_member {
 	int option;
 	const char *name;
-	enum record_value { RECORD_STRING, RECORD_WORDS, RECORD_FLAG, RECORD_UINT, RECORD_TIME } kind; /* WORDS: an array, of every time it is given */
+	enum record_value {
+		RECORD_STRING,
+		RECORD_WORDS,
+		RECORD_FLAG,
+		RECORD_UINT,
+		RECORD_TIME
+	} kind; /* WORDS: an array, of every time it is given */
 };
 /* 0, or the exit status after a usage error. */
 int record_members(struct cli *c, const struct record_member *members, size_t n, struct jw *w);
@@ -54,7 +71,7 @@ int record_members(struct cli *c, const struct record_member *members, size_t n,
 struct record_verb {
 	const char *name;
 	size_t least, most;
-	bool starts;           /* a daemon may be started for it even where there is no store */
+	bool starts; /* a daemon may be started for it even where there is no store */
 	int (*run)(struct cli *c);
 };
 int record_dispatch(struct cli *c, const struct record_verb *of, size_t n);

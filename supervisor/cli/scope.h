@@ -2,14 +2,14 @@
 #define BAILIFF_CLI_SCOPE_H
 
 /*
- * What an export is about, as people write it: the id of a session (or its beginning), thread, turn or task; of a process, whose turn
- * is meant; or KIND=ID for ids that do not tell what they are.
+ * What an export is about, as people write it: the id of a session (or its beginning), thread, turn or task; of a
+ * process, whose turn is meant; or KIND=ID for ids that do not tell what they are.
  */
 
 #include "supervisor/cli/target.h"
 
 struct scope {
-	const char *member;    /* "sessionId" */
+	const char *member; /* "sessionId" */
 	char id[TARGET_ID_MAX];
 };
 

@@ -16,7 +16,8 @@
 
 #define KEPT_SUFFIX ".before-bailiff"
 
-int setup_merge(enum setup_form form, const char *present, const struct setup_entry *entry, struct buf *ret, struct err *e)
+int setup_merge(enum setup_form form, const char *present, const struct setup_entry *entry, struct buf *ret,
+		struct err *e)
 {
 	if (form == SETUP_CODEX_ENVIRONMENTS)
 		return setup_merge_toml(present, entry, ret, e);
@@ -73,8 +74,10 @@ int setup_write(const char *path, const struct buf *text, bool *ret_kept_old, st
 	fd_auto int fd = mkostemp(fresh, O_CLOEXEC);
 	if (fd < 0)
 		return err_sys(e, errno, "make a file beside '%s'", real);
-	(void)!fchown(fd, had ? st.st_uid : (uid_t)-1, had ? st.st_gid : (gid_t)-1); /* where that may be said, it stays its owner's */
-	if (fchmod(fd, mode) < 0 || fd_write_all(fd, text->data, text->len) < 0 || fsync(fd) < 0 || rename(fresh, real) < 0) {
+	(void)!fchown(fd, had ? st.st_uid : (uid_t)-1,
+		      had ? st.st_gid : (gid_t)-1); /* where that may be said, it stays its owner's */
+	if (fchmod(fd, mode) < 0 || fd_write_all(fd, text->data, text->len) < 0 || fsync(fd) < 0 ||
+	    rename(fresh, real) < 0) {
 		err_sys(e, errno, "write '%s'", real);
 		unlink(fresh);
 		return -1;

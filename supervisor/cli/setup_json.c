@@ -1,9 +1,10 @@
 /*
- * A JSON file of another program with bailiff's entry in it. The file's text is changed, not its meaning written anew: numbers, order,
- * spaces and, where the program takes them, comments stay as they are, byte for byte.
+ * A JSON file of another program with bailiff's entry in it. The file's text is changed, not its meaning written anew:
+ * numbers, order, spaces and, where the program takes them, comments stay as they are, byte for byte.
  *
- * To find the places a copy is made in which comments (and commas before a closing bracket, where those are allowed) are blanks. So
- * the copy is JSON, or the file is refused with the place of the fault, and each offset means the same in both.
+ * To find the places a copy is made in which comments (and commas before a closing bracket, where those are allowed)
+ * are blanks. So the copy is JSON, or the file is refused with the place of the fault, and each offset means the same
+ * in both.
  */
 
 #include "supervisor/cli/setup.h"
@@ -208,7 +209,8 @@ static bool is_comma_next(const char *present, size_t at)
 }
 
 /* The file with one more member in an object, behind all others. */
-static void append_member(const char *present, const char *json, const struct place *object, const char *name, const json_t *value, struct buf *out)
+static void append_member(const char *present, const char *json, const struct place *object, const char *name,
+			  const json_t *value, struct buf *out)
 {
 	const struct manner m = manner_of(present);
 	mem_auto char *outer = indent_at(present, object->key);
@@ -220,7 +222,8 @@ static void append_member(const char *present, const char *json, const struct pl
 	while (to > object->start + 1 && strchr(BLANKS, present[to - 1]))
 		to--; /* behind what was said last, a comment or not */
 	mem_auto char *lines_own = last ? indent_at(present, p.key) : NULL;
-	mem_auto char *inner = lines_own && strlen(lines_own) > strlen(outer) ? mem_strdup(lines_own) : mem_printf("%s%s", outer, m.unit);
+	mem_auto char *inner = lines_own && strlen(lines_own) > strlen(outer) ? mem_strdup(lines_own)
+									      : mem_printf("%s%s", outer, m.unit);
 	if (last && !is_comma_next(present, last)) {
 		buf_append(out, present, last);
 		buf_str(out, ",");
@@ -270,10 +273,7 @@ static json_t *entry_json(const struct dialect *d, const struct setup_entry *ent
 	return server;
 }
 
-static bool is_blank(const char *text)
-{
-	return text[strspn(text, BLANKS)] == '\0';
-}
+static bool is_blank(const char *text) { return text[strspn(text, BLANKS)] == '\0'; }
 
 static void write_alone(const char *present, const json_t *root, struct buf *ret)
 {
@@ -291,7 +291,8 @@ static int odd_name(const char *name, struct err *e)
 	return err_set(e, ERR_INVALID, "the name \"%s\" is not written as such", name);
 }
 
-static int change(const struct dialect *d, const char *present, const char *json, const json_t *root, const struct setup_entry *entry, struct buf *ret, struct err *e)
+static int change(const struct dialect *d, const char *present, const char *json, const json_t *root,
+		  const struct setup_entry *entry, struct buf *ret, struct err *e)
 {
 	const json_t *servers = json_object_get(root, d->member), *had = json_object_get(servers, OWN_NAME);
 	json_auto_t *server = entry_json(d, entry, had);
@@ -334,7 +335,7 @@ static json_t *missing_names(const json_t *array, const struct setup_exclusion *
 		bool there = false;
 		size_t i;
 
-		json_array_foreach(array, i, one)
+		json_array_foreach (array, i, one)
 			there = there || (json_is_string(one) && strcmp(json_string_value(one), *name) == 0);
 		if (!there)
 			json_array_append_new(missing, json_string(*name));
@@ -343,7 +344,8 @@ static json_t *missing_names(const json_t *array, const struct setup_exclusion *
 }
 
 /* The file with more elements in an array, behind all others. */
-static void append_elements(const char *present, const char *json, const struct place *array, const json_t *more, struct buf *out)
+static void append_elements(const char *present, const char *json, const struct place *array, const json_t *more,
+			    struct buf *out)
 {
 	mem_auto char *text = json_dumps(more, 0);
 	size_t last = array->end - 1;
@@ -356,7 +358,8 @@ static void append_elements(const char *present, const char *json, const struct 
 	buf_str(out, present + last);
 }
 
-static int exclude(const char *present, const char *json, const json_t *root, const struct setup_exclusion *x, struct buf *ret, struct err *e)
+static int exclude(const char *present, const char *json, const json_t *root, const struct setup_exclusion *x,
+		   struct buf *ret, struct err *e)
 {
 	const json_t *object = json_object_get(root, x->object), *array = json_object_get(object, x->array);
 	json_auto_t *missing = missing_names(array, x);
@@ -417,7 +420,8 @@ static int read_json(const struct dialect *d, const char *present, char **ret_js
 	return 0;
 }
 
-int setup_merge_json(enum setup_form form, const char *present, const struct setup_entry *entry, struct buf *ret, struct err *e)
+int setup_merge_json(enum setup_form form, const char *present, const struct setup_entry *entry, struct buf *ret,
+		     struct err *e)
 {
 	const struct dialect *d = &dialects[form];
 	mem_auto char *json = NULL;
@@ -433,7 +437,8 @@ int setup_merge_json(enum setup_form form, const char *present, const struct set
 	return 0;
 }
 
-int setup_exclude_json(enum setup_form form, const char *present, const struct setup_exclusion *x, struct buf *ret, struct err *e)
+int setup_exclude_json(enum setup_form form, const char *present, const struct setup_exclusion *x, struct buf *ret,
+		       struct err *e)
 {
 	mem_auto char *json = NULL;
 	json_auto_t *root = NULL;

@@ -1,7 +1,8 @@
 /*
- * Codex's environments.toml. There is no TOML library here, and none is needed to put one table into a file whose other lines stay as
- * they are: the file is read by lines, far enough to know top-level keys from tables and to see where a table ends. What is
- * beyond that (strings over several lines, dotted or quoted names of the keys in question) is refused rather than guessed.
+ * Codex's environments.toml. There is no TOML library here, and none is needed to put one table into a file whose other
+ * lines stay as they are: the file is read by lines, far enough to know top-level keys from tables and to see where a
+ * table ends. What is beyond that (strings over several lines, dotted or quoted names of the keys in question) is
+ * refused rather than guessed.
  */
 
 #include "supervisor/cli/setup.h"
@@ -45,10 +46,7 @@ static bool starts(struct toml_line l, const char *word)
 	return l.len >= strlen(word) && memcmp(l.text, word, strlen(word)) == 0;
 }
 
-static bool is_table(struct toml_line l)
-{
-	return starts(trimmed(l), "[");
-}
+static bool is_table(struct toml_line l) { return starts(trimmed(l), "["); }
 
 /* [[environments]], with blanks or a comment where TOML has them */
 static bool is_environment(struct toml_line l)
@@ -89,7 +87,8 @@ static const char *skip_string(const char *at, const char *end)
 	return at < end ? at + 1 : NULL;
 }
 
-/* Brackets that this line opens more than it closes, outside of strings and comments; why it cannot be read in *ret_why, or NULL. */
+/* Brackets that this line opens more than it closes, outside of strings and comments; why it cannot be read in
+ * *ret_why, or NULL. */
 static int count_brackets(struct toml_line l, const char **ret_why)
 {
 	const char *end = l.text + l.len;
@@ -121,7 +120,8 @@ static bool is_string(struct toml_line value, const char *s)
 {
 	size_t n = strlen(s);
 
-	return value.len >= n + 2 && (*value.text == '"' || *value.text == '\'') && memcmp(value.text + 1, s, n) == 0 && value.text[n + 1] == *value.text;
+	return value.len >= n + 2 && (*value.text == '"' || *value.text == '\'') && memcmp(value.text + 1, s, n) == 0 &&
+	       value.text[n + 1] == *value.text;
 }
 
 static void write_string(struct buf *out, const char *s)
@@ -167,7 +167,8 @@ static bool is_disguised(struct toml_line l)
 
 	for (size_t i = 0; i < countof(ours); i++) {
 		size_t n = strlen(ours[i]);
-		if (quoted ? is_string(l, ours[i]) : starts(l, ours[i]) && starts(trimmed((struct toml_line){ l.text + n, l.len - n }), "."))
+		if (quoted ? is_string(l, ours[i])
+			   : starts(l, ours[i]) && starts(trimmed((struct toml_line){ l.text + n, l.len - n }), "."))
 			return true;
 	}
 	return false;
@@ -202,7 +203,9 @@ static int check(const char *present, struct err *e)
 		if (!t.len || *t.text == '#')
 			continue;
 		int open = count_brackets(t, &why);
-		wrong = why ? why : depth ? (*t.text == '[' ? "an array in an array over several lines" : NULL) : check_line(t);
+		wrong = why     ? why
+			: depth ? (*t.text == '[' ? "an array in an array over several lines" : NULL)
+				: check_line(t);
 		if (!wrong && !depth && top && is_key(t, "default", &value)) {
 			wrong = has_default ? "default stands there twice" : NULL;
 			has_default = true;
@@ -276,7 +279,8 @@ static const char *copy_ours(const char *at, const struct setup_entry *entry, st
 			return before;
 		const char *why;
 		if (is_key(l, "args", &value) && starts(value, "["))
-			for (int open = count_brackets(l, &why); open > 0 && next_line(&at, &l);) /* an array over several lines */
+			for (int open = count_brackets(l, &why);
+			     open > 0 && next_line(&at, &l);) /* an array over several lines */
 				open += count_brackets(l, &why);
 		else if (!is_key(l, "id", &value) && !is_key(l, "program", &value) && !is_key(l, "args", &value))
 			copy_line(out, l);

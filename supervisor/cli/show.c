@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 static const char *const paints[] = {
-	[SHOW_PLAIN] = "",          [SHOW_DIM] = "\033[2m",    [SHOW_BOLD] = "\033[1m", [SHOW_RED] = "\033[31m",
+	[SHOW_PLAIN] = "",         [SHOW_DIM] = "\033[2m",     [SHOW_BOLD] = "\033[1m",  [SHOW_RED] = "\033[31m",
 	[SHOW_GREEN] = "\033[32m", [SHOW_YELLOW] = "\033[33m", [SHOW_CYAN] = "\033[36m",
 };
 
@@ -60,7 +60,10 @@ enum show_colour show_status_colour(const char *status)
 		const char *status;
 		enum show_colour colour;
 	} map[] = {
-		{ "running", SHOW_GREEN }, { "failed", SHOW_RED }, { "lost", SHOW_RED }, { "terminated", SHOW_YELLOW },
+		{ "running", SHOW_GREEN },
+		{ "failed", SHOW_RED },
+		{ "lost", SHOW_RED },
+		{ "terminated", SHOW_YELLOW },
 		{ "waiting_permission", SHOW_YELLOW },
 	};
 
@@ -126,7 +129,8 @@ static void cut_to(char **text, size_t columns)
 	*text = cut;
 }
 
-static void render_row(const struct show_table *t, size_t row, const size_t *widths, bool coloured, unsigned width, struct buf *out)
+static void render_row(const struct show_table *t, size_t row, const size_t *widths, bool coloured, unsigned width,
+		       struct buf *out)
 {
 	size_t used = 0;
 

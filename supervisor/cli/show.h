@@ -2,8 +2,8 @@
 #define BAILIFF_CLI_SHOW_H
 
 /*
- * What people see: aligned tables, colours on a terminal (unless NO_COLOR is set), times relative to now. Everything that
- * came from a child is made harmless before it is shown.
+ * What people see: aligned tables, colours on a terminal (unless NO_COLOR is set), times relative to now. Everything
+ * that came from a child is made harmless before it is shown.
  */
 
 #include "runtime/base/buf.h"
@@ -29,7 +29,7 @@ struct show_table {
 	struct show_cell {
 		char *text;
 		enum show_colour colour;
-	} *cells;
+	} * cells;
 };
 void show_table_init(struct show_table *t, const char *const *heads, size_t n);
 void show_table_cell(struct show_table *t, enum show_colour colour, const char *text); /* row by row; sanitised */
@@ -40,7 +40,7 @@ void show_table_done(struct show_table *t);
 struct show_list {
 	struct show_table table;
 	struct buf json;
-	uint64_t now_us;       /* when it was begun, for ages */
+	uint64_t now_us; /* when it was begun, for ages */
 	bool as_json;
 };
 void show_list_init(struct show_list *l, const char *const *heads, size_t n, bool as_json);
@@ -50,7 +50,7 @@ int show_list_print(struct show_list *l); /* the exit status */
 void show_list_done(struct show_list *l);
 #define show_list_auto __attribute__((cleanup(show_list_done)))
 
-void show_ago(struct jval timestamp, uint64_t now_us, struct buf *out);     /* "3s ago" */
+void show_ago(struct jval timestamp, uint64_t now_us, struct buf *out);  /* "3s ago" */
 void show_left(struct jval timestamp, uint64_t now_us, struct buf *out); /* "12m" */
 /* Of a process: its command as one line, quoted where a shell would need it; not sanitised. */
 void show_command(struct jval process, struct buf *out);
@@ -66,8 +66,9 @@ void show_json(struct jval v, unsigned indent, struct buf *out);
 void show_scalar(struct jval v, struct buf *out);
 
 /*
- * Everything that is printed from data goes through here: on a terminal, JSON gets \u escapes for what a terminal must not be shown and
- * stays the same JSON; other texts are sanitised before. Elsewhere the bytes are written as they are. 0, or −1 with errno.
+ * Everything that is printed from data goes through here: on a terminal, JSON gets \u escapes for what a terminal must
+ * not be shown and stays the same JSON; other texts are sanitised before. Elsewhere the bytes are written as they are.
+ * 0, or −1 with errno.
  */
 int show_write(int fd, const char *text, size_t n);
 /* All of it to stdout; 0, or 1 when that failed (an exit status). */

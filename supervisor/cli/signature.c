@@ -31,7 +31,8 @@ static EVP_PKEY *read_key(const char *path, bool private, struct err *e)
 	ERR_clear_error();
 	if (key && EVP_PKEY_get_base_id(key) == EVP_PKEY_ED25519)
 		return key;
-	err_set(e, ERR_INVALID, "'%s' is not %s Ed25519 key in PEM (openssl %s writes one)", path, private ? "a private" : "a public",
+	err_set(e, ERR_INVALID, "'%s' is not %s Ed25519 key in PEM (openssl %s writes one)", path,
+		private ? "a private" : "a public",
 		private ? "genpkey -algorithm ed25519 -out KEY" : "pkey -in KEY -pubout -out PUBKEY");
 	EVP_PKEY_free(key);
 	return NULL;
@@ -57,27 +58,35 @@ void signing_key_free(struct signing_key **key)
 	*key = NULL;
 }
 
-int signing_key_sign(const struct signing_key *key, const void *p, size_t n, unsigned char ret[SIGNATURE_BYTES], struct err *e)
+int signing_key_sign(const struct signing_key *key, const void *p, size_t n, unsigned char ret[SIGNATURE_BYTES],
+		     struct err *e)
 {
 	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
 	size_t len = SIGNATURE_BYTES;
-	bool ok = ctx && EVP_DigestSignInit(ctx, NULL, NULL, NULL, key->key) == 1 && EVP_DigestSign(ctx, ret, &len, p, n) == 1 && len == SIGNATURE_BYTES;
+	bool ok = ctx && EVP_DigestSignInit(ctx, NULL, NULL, NULL, key->key) == 1 &&
+		  EVP_DigestSign(ctx, ret, &len, p, n) == 1 && len == SIGNATURE_BYTES;
 
 	EVP_MD_CTX_free(ctx);
 	ERR_clear_error();
 	return ok ? 0 : err_set(e, ERR_INTERNAL, "libcrypto could not sign it");
 }
 
-int signature_check(const char *public_key_path, const void *p, size_t n, const unsigned char signature[SIGNATURE_BYTES], struct err *e)
+int signature_check(const char *public_key_path, const void *p, size_t n,
+		    const unsigned char signature[SIGNATURE_BYTES], struct err *e)
 {
 	EVP_PKEY *key = read_key(public_key_path, false, e);
 	EVP_MD_CTX *ctx = key ? EVP_MD_CTX_new() : NULL;
-	bool ok = ctx && EVP_DigestVerifyInit(ctx, NULL, NULL, NULL, key) == 1 && EVP_DigestVerify(ctx, signature, SIGNATURE_BYTES, p, n) == 1;
+	bool ok = ctx && EVP_DigestVerifyInit(ctx, NULL, NULL, NULL, key) == 1 &&
+		  EVP_DigestVerify(ctx, signature, SIGNATURE_BYTES, p, n) == 1;
 
 	EVP_MD_CTX_free(ctx);
 	EVP_PKEY_free(key);
 	ERR_clear_error();
 	if (!key)
 		return -1;
-	return ok ? 0 : err_set(e, ERR_INVALID, "the signature is not one of '%s' over this file: it was changed, or signed with another key", public_key_path);
+	return ok ? 0
+		  : err_set(e, ERR_INVALID,
+			    "the signature is not one of '%s' over this file: it was changed, or signed with another "
+			    "key",
+			    public_key_path);
 }

@@ -42,15 +42,9 @@ static int each_file(int fd, int (*fn)(int fd, const char *name))
 	return r;
 }
 
-static int own_file(int fd, const char *name)
-{
-	return fchownat(fd, name, geteuid(), getegid(), AT_SYMLINK_NOFOLLOW);
-}
+static int own_file(int fd, const char *name) { return fchownat(fd, name, geteuid(), getegid(), AT_SYMLINK_NOFOLLOW); }
 
-static int remove_file(int fd, const char *name)
-{
-	return unlinkat(fd, name, 0);
-}
+static int remove_file(int fd, const char *name) { return unlinkat(fd, name, 0); }
 
 static int own_moved(const char *dir, struct err *e)
 {

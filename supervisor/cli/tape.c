@@ -7,8 +7,8 @@
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/listing.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
+#include "supervisor/client/remote.h"
 
 #define PIECE (256u << 10)
 
@@ -17,7 +17,7 @@ struct tape {
 	const struct tape_fns *fns;
 	struct tape_start start;
 	bool begun, stopped;
-	uint64_t next;         /* byte of the output */
+	uint64_t next; /* byte of the output */
 	struct err *e;
 	int result;
 };
@@ -76,8 +76,10 @@ static int read_range(struct tape *t, const char *ref, uint64_t at_us, uint64_t 
 
 static int on_output(struct tape *t, struct jval event, struct jval payload)
 {
-	uint64_t offset = jval_uint(jval_get(payload, "offset"), 0), end = offset + jval_uint(jval_get(payload, "length"), 0);
-	uint64_t at_us = time_of(jval_get(event, "timestamp"), t->start.at_us), from = offset > t->next ? offset : t->next;
+	uint64_t offset = jval_uint(jval_get(payload, "offset"), 0),
+		 end = offset + jval_uint(jval_get(payload, "length"), 0);
+	uint64_t at_us = time_of(jval_get(event, "timestamp"), t->start.at_us),
+		 from = offset > t->next ? offset : t->next;
 	char ref[72];
 
 	jval_str(jval_get(event, "outputRef"), ref, sizeof(ref));
@@ -106,7 +108,8 @@ static bool on_event(void *ctx, struct jval event)
 
 		take_size(payload, &rows, &cols);
 		if (rows && cols)
-			t->stopped = !t->fns->piece(t->fns->ctx, time_of(jval_get(event, "timestamp"), 0), NULL, 0, rows, cols);
+			t->stopped = !t->fns->piece(t->fns->ctx, time_of(jval_get(event, "timestamp"), 0), NULL, 0,
+						    rows, cols);
 	}
 	return t->result == 0 && !t->stopped;
 }

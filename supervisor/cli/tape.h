@@ -14,8 +14,8 @@ struct err;
 
 struct tape_start {
 	unsigned rows, cols;
-	uint64_t at_us;        /* since 1970 */
-	struct buf command;    /* one line */
+	uint64_t at_us;     /* since 1970 */
+	struct buf command; /* one line */
 };
 
 struct tape_fns {

@@ -4,8 +4,8 @@
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/cli/show.h"
+#include "supervisor/client/remote.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -21,10 +21,7 @@ static bool is_whole(const char *given, const char *prefix)
 	return strncmp(given, prefix, n) == 0 && strlen(given) == n + RANDOM_PART;
 }
 
-static void copy_id(struct jval v, char ret[TARGET_ID_MAX])
-{
-	jval_str(v, ret, TARGET_ID_MAX);
-}
+static void copy_id(struct jval v, char ret[TARGET_ID_MAX]) { jval_str(v, ret, TARGET_ID_MAX); }
 
 static int pick_process(struct jval list, const char *given, char ret[TARGET_ID_MAX])
 {
@@ -89,7 +86,8 @@ static bool id_matches(const struct target_kind *k, const char *id, const char *
 }
 
 /* One page of them: how many match so far, and the first of them. 1 = an exact match ends the search. */
-static int match_page(const struct target_kind *k, struct jval list, const char *given, size_t *found, char ret[TARGET_ID_MAX])
+static int match_page(const struct target_kind *k, struct jval list, const char *given, size_t *found,
+		      char ret[TARGET_ID_MAX])
 {
 	for (struct jiter it = jiter_on(list); jiter_next(&it);) {
 		char id[TARGET_ID_MAX];
@@ -144,21 +142,24 @@ static int target_listed(struct cli *c, const struct target_kind *k, const char 
 
 int target_session(struct cli *c, const char *given, char ret[TARGET_ID_MAX])
 {
-	static const struct target_kind k = { "sess_", "list_sessions", "sessions", "sessionId", "session", "bailiff session list shows them" };
+	static const struct target_kind k = { "sess_",     "list_sessions", "sessions",
+					      "sessionId", "session",       "bailiff session list shows them" };
 
 	return target_listed(c, &k, given, ret);
 }
 
 int target_task(struct cli *c, const char *given, char ret[TARGET_ID_MAX])
 {
-	static const struct target_kind k = { "task_", "list_tasks", "tasks", "taskId", "task", "bailiff task list -a shows them" };
+	static const struct target_kind k = { "task_",  "list_tasks", "tasks",
+					      "taskId", "task",       "bailiff task list -a shows them" };
 
 	return target_listed(c, &k, given, ret);
 }
 
 int target_job(struct cli *c, const char *given, char ret[TARGET_ID_MAX])
 {
-	static const struct target_kind k = { "job_", "list_jobs", "jobs", "jobId", "job", "bailiff job list -a shows them" };
+	static const struct target_kind k = { "job_",  "list_jobs", "jobs",
+					      "jobId", "job",       "bailiff job list -a shows them" };
 
 	return target_listed(c, &k, given, ret);
 }

@@ -29,11 +29,17 @@ static int read_member(const char *pid, struct tree_usage_member *ret)
 		return -1;
 	text[n] = 0;
 	after = strrchr(text, ')');
-	if (!after || sscanf(after + 1, " %*c %llu %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %lld %lld %*d %*d %*d %*d %llu %*u %llu", &parent,
-			     &utime, &stime, &children_utime, &children_stime, &start, &rss) != 7)
+	if (!after ||
+	    sscanf(after + 1,
+		   " %*c %llu %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %lld %lld %*d %*d %*d %*d %llu %*u %llu",
+		   &parent, &utime, &stime, &children_utime, &children_stime, &start, &rss) != 7)
 		return -1;
-	*ret = (struct tree_usage_member){ .pid = strtoull(pid, NULL, 10), .parent = parent, .start_time = start, .rss_pages = rss,
-					   .cpu_ticks = utime + stime + (uint64_t)children_utime + (uint64_t)children_stime };
+	*ret = (struct tree_usage_member){ .pid = strtoull(pid, NULL, 10),
+					   .parent = parent,
+					   .start_time = start,
+					   .rss_pages = rss,
+					   .cpu_ticks = utime + stime + (uint64_t)children_utime +
+							(uint64_t)children_stime };
 	return 0;
 }
 
@@ -93,7 +99,8 @@ static bool read_text(const char *path, char *text, size_t cap)
 	return n > 0;
 }
 
-/* The folder of the cgroup that is this sandbox's alone: PROCESS-ATTEMPT, or ahead_… of one that was built before there was a command. */
+/* The folder of the cgroup that is this sandbox's alone: PROCESS-ATTEMPT, or ahead_… of one that was built before there
+ * was a command. */
 static bool find_leaf(const struct tree_usage *u, const char *process_id, uint64_t pid, char ret[PATH_MAX])
 {
 	char path[64], text[8192];
@@ -157,8 +164,8 @@ void tree_usage_done(struct tree_usage *u)
 	*u = TREE_USAGE_INIT;
 }
 
-int tree_usage_get(const struct tree_usage *u, const char *process_id, uint64_t pid, uint64_t start_time, uint64_t *ret_cpu_ms,
-		   uint64_t *ret_memory_bytes)
+int tree_usage_get(const struct tree_usage *u, const char *process_id, uint64_t pid, uint64_t start_time,
+		   uint64_t *ret_cpu_ms, uint64_t *ret_memory_bytes)
 {
 	const struct tree_usage_member *m = find(u, pid);
 	char leaf[PATH_MAX];

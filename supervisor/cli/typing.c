@@ -13,10 +13,7 @@
 #define TYPED_CHUNK 4096u
 #define CTRL_C 3
 
-void typing_done(struct typing *t)
-{
-	buf_done(&t->pending);
-}
+void typing_done(struct typing *t) { buf_done(&t->pending); }
 
 int typing_fd(const struct typing *t)
 {
@@ -35,7 +32,8 @@ static void on_written(void *ctx, struct jval result, struct jval error)
 	if (error.type != JT_NONE) {
 		remote_error(error, &t->failure);
 		t->unknown = remote_broken(error) || jval_is_str(jval_path(error, "data.outcome"), "unknown");
-		/* It closed its stdin or has ended: nothing is wrong. A person at a terminal sees whether the key arrived. */
+		/* It closed its stdin or has ended: nothing is wrong. A person at a terminal sees whether the key
+		 * arrived. */
 		if (t->failure.code == ERR_STATE || t->failure.code == ERR_NOT_FOUND)
 			*(t->terminal ? &t->discard : &t->over) = true;
 		else if (!(t->unknown && t->keys))
@@ -69,8 +67,8 @@ static void send_next(struct typing *t)
 	buf_reset(&t->pending);
 	t->busy = !close;
 	t->over = close;
-	(t->keys ? remote_send_once : remote_send)(t->remote, close ? "close_process_stdin" : "write_process_stdin", &params,
-						    close ? NULL : on_written, t);
+	(t->keys ? remote_send_once : remote_send)(t->remote, close ? "close_process_stdin" : "write_process_stdin",
+						   &params, close ? NULL : on_written, t);
 }
 
 /* What is there now, up to a chunk: a pipe gives 64 KiB at a time. 0 at the end, −1 when there is nothing. */

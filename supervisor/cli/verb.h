@@ -17,7 +17,7 @@ enum {
 };
 
 struct verb {
-	const char *key;     /* what options.def calls it */
+	const char *key; /* what options.def calls it */
 	const char *name;
 	unsigned flags;
 	const char *usage;
@@ -37,9 +37,9 @@ enum {
 
 struct option_row {
 	const char *verb;
-	char letter;          /* or 0 */
-	const char *name;     /* without the dashes */
-	const char *arg;      /* NULL: a flag */
+	char letter;      /* or 0 */
+	const char *name; /* without the dashes */
+	const char *arg;  /* NULL: a flag */
 	const char *help;
 };
 extern const struct option_row option_rows[OPT_COUNT];

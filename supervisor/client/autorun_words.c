@@ -54,7 +54,8 @@ static void write_programs(struct jval autorun, struct buf *out)
 	size_t n = 0;
 
 	for (struct jiter it = jiter_on(files); jiter_next(&it) && n < PROGRAMS_MAX;) {
-		if (jval_str(jval_get(it.value, "program"), known[n], sizeof known[n]) >= sizeof known[n] || is_known(known, n, known[n]))
+		if (jval_str(jval_get(it.value, "program"), known[n], sizeof known[n]) >= sizeof known[n] ||
+		    is_known(known, n, known[n]))
 			continue;
 		buf_printf(out, "this command changed files that %s executes outside the sandbox: ", known[n]);
 		write_files(files, known[n], out);
@@ -63,15 +64,17 @@ static void write_programs(struct jval autorun, struct buf *out)
 	}
 	uint64_t omitted = jval_uint(jval_get(autorun, "omitted"), 0);
 	if (omitted)
-		buf_printf(out, "this command changed %llu more files that programs execute outside the sandbox\n", (unsigned long long)omitted);
+		buf_printf(out, "this command changed %llu more files that programs execute outside the sandbox\n",
+			   (unsigned long long)omitted);
 }
 
 static void write_not_examined(struct jval autorun, struct buf *out)
 {
 	size_t n = 0;
 
-	buf_str(out, jval_is_str(jval_get(autorun, "examined"), "none") ? "files that programs execute outside the sandbox were not examined for changes (" :
-									    "not all files that programs execute outside the sandbox were examined for changes (");
+	buf_str(out, jval_is_str(jval_get(autorun, "examined"), "none")
+			     ? "files that programs execute outside the sandbox were not examined for changes ("
+			     : "not all files that programs execute outside the sandbox were examined for changes (");
 	for (struct jiter it = jiter_on(jval_get(autorun, "notExamined")); jiter_next(&it);)
 		for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
 			if (jval_is_str(it.value, reasons[i].word))

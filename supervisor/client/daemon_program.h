@@ -6,7 +6,8 @@ struct err;
 
 /* bailiffd, beside this program or installed, else the bare name for a search in PATH. The caller frees it. */
 char *daemon_program_path(void);
-/* Appends what `bailiffd --version --json` prints: its build, its libraries and what this kernel offers. Starts no daemon. */
+/* Appends what `bailiffd --version --json` prints: its build, its libraries and what this kernel offers. Starts no
+ * daemon. */
 int daemon_program_describe(struct buf *ret, struct err *e);
 
 #endif

@@ -22,8 +22,8 @@ extern char **environ;
 #define LOOK_MS 20    /* between two looks, where its end cannot be waited for */
 
 /*
- * stdout and stderr must not be ours: a pipeline around `bailiff run` would wait for the daemon to close them. stderr is
- * a pipe, read only until the starting process has ended.
+ * stdout and stderr must not be ours: a pipeline around `bailiff run` would wait for the daemon to close them. stderr
+ * is a pipe, read only until the starting process has ended.
  */
 static int spawn(char *const argv[], int said_fd, pid_t *ret_pid)
 {
@@ -58,7 +58,9 @@ int embedded_begin(const struct home *h, struct embedded *ret, struct err *e)
 	pid_t pid;
 
 	if (home_is_service(h))
-		return err_set(e, ERR_UNAVAILABLE, "bailiff.service does not answer on %s; start it with systemctl start bailiff", h->socket);
+		return err_set(e, ERR_UNAVAILABLE,
+			       "bailiff.service does not answer on %s; start it with systemctl start bailiff",
+			       h->socket);
 	if (pipe2(pipefd, O_CLOEXEC | O_NONBLOCK) < 0)
 		return err_sys(e, errno, "start a daemon: pipe");
 	fd_auto int said_fd = pipefd[0];
@@ -93,9 +95,11 @@ static int judge(struct embedded *x, int status, struct err *e)
 		said->data[--said->len] = 0;
 	const char *last = strrchr(buf_cstr(said), '\n');
 	if (WIFSIGNALED(status))
-		return err_set(e, ERR_UNAVAILABLE, "start a daemon: bailiffd was killed by signal %d", WTERMSIG(status));
+		return err_set(e, ERR_UNAVAILABLE, "start a daemon: bailiffd was killed by signal %d",
+			       WTERMSIG(status));
 	enum err_code code = WEXITSTATUS(status) == DAEMON_EXIT_KERNEL ? ERR_SANDBOX : ERR_UNAVAILABLE;
-	return err_set(e, code, "start a daemon: %s", said->len ? (last ? last + 1 : said->data) : "it failed without a word");
+	return err_set(e, code, "start a daemon: %s",
+		       said->len ? (last ? last + 1 : said->data) : "it failed without a word");
 }
 
 int embedded_look(struct embedded *x, struct err *e)

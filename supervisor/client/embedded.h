@@ -11,11 +11,13 @@ struct home;
 /*
  * Starts a daemon for this user (`bailiffd --embedded`, found beside this program, else in PATH) and waits until it
  * says that it is ready. A failure is not the last word: another may have been started at the same moment, so the
- * caller still tries to connect and reports this error only if that fails too. ERR_SANDBOX is: no daemon can run on this kernel.
+ * caller still tries to connect and reports this error only if that fails too. ERR_SANDBOX is: no daemon can run on
+ * this kernel.
  */
 int embedded_start(const struct home *h, struct err *e);
 
-/* The same for who cannot wait: begun, and looked at now and then. Nothing but zeroes: none was begun, or it is over. */
+/* The same for who cannot wait: begun, and looked at now and then. Nothing but zeroes: none was begun, or it is over.
+ */
 struct embedded {
 	pid_t pid;
 	int said_fd;

@@ -59,7 +59,8 @@ size_t home_places(uid_t uid, struct home ret[HOME_PLACES])
 		if (dir[0] == '/' || !getcwd(here, sizeof(here)))
 			snprintf(ret[0].dir, sizeof(ret[0].dir), "%s", dir);
 		else
-			snprintf(ret[0].dir, sizeof(ret[0].dir), "%.*s/%.*s", PATH_MAX / 2, here, PATH_MAX / 2 - 2, dir);
+			snprintf(ret[0].dir, sizeof(ret[0].dir), "%.*s/%.*s", PATH_MAX / 2, here, PATH_MAX / 2 - 2,
+				 dir);
 		snprintf(ret[0].socket, sizeof(ret[0].socket), "%.*s/control.sock", PATH_MAX - 32, ret[0].dir);
 		snprintf(ret[0].store, sizeof(ret[0].store), "%.*s/store", PATH_MAX - 32, ret[0].dir);
 		return 1;
@@ -83,5 +84,6 @@ bool home_has_store(const struct home *h)
 bool home_is_service(const struct home *h)
 {
 	return strcmp(h->kind, "system") == 0 && access("/run/systemd/system", F_OK) == 0 &&
-	       faccessat(AT_FDCWD, "/etc/systemd/system/multi-user.target.wants/bailiff.service", F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	       faccessat(AT_FDCWD, "/etc/systemd/system/multi-user.target.wants/bailiff.service", F_OK,
+			 AT_SYMLINK_NOFOLLOW) == 0;
 }

@@ -12,8 +12,8 @@
 #include <sys/types.h>
 
 struct home {
-	const char *kind;          /* "BAILIFF_HOME", "user" or "system" */
-	char dir[PATH_MAX];        /* $BAILIFF_HOME, or "" */
+	const char *kind;   /* "BAILIFF_HOME", "user" or "system" */
+	char dir[PATH_MAX]; /* $BAILIFF_HOME, or "" */
 	char socket[PATH_MAX];
 	char store[PATH_MAX];
 };
@@ -22,7 +22,8 @@ struct home {
 /* In the order in which they are tried; the first is where a daemon would be started. Returns how many. */
 size_t home_places(uid_t uid, struct home ret[HOME_PLACES]);
 bool home_has_store(const struct home *h);
-/* The system's daemon, where systemd starts it at boot: one started by hand in its place would keep the service from starting. */
+/* The system's daemon, where systemd starts it at boot: one started by hand in its place would keep the service from
+ * starting. */
 bool home_is_service(const struct home *h);
 
 #endif

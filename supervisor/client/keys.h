@@ -2,8 +2,9 @@
 #define BAILIFF_CLIENT_KEYS_H
 
 /*
- * Keys by name, as the bytes that a terminal sends for them: single characters, C-x or ctrl-x, M-x or alt-x, and names (Enter, Up,
- * F5 …). Several are separated by commas: "ctrl-p,ctrl-q". And the watch for such a sequence among what is typed.
+ * Keys by name, as the bytes that a terminal sends for them: single characters, C-x or ctrl-x, M-x or alt-x, and names
+ * (Enter, Up, F5 …). Several are separated by commas: "ctrl-p,ctrl-q". And the watch for such a sequence among what is
+ * typed.
  */
 
 #include <stdbool.h>
@@ -20,12 +21,12 @@ int keys_parse(const char *text, struct buf *out, struct err *e);
 void keys_names(struct buf *out);
 
 /*
- * Sees what is typed and lets it through, but for the sequence that detaches. The beginning of one is held back until it is
- * clear that it is none: pressing the next key, whatever it is, decides.
+ * Sees what is typed and lets it through, but for the sequence that detaches. The beginning of one is held back until
+ * it is clear that it is none: pressing the next key, whatever it is, decides.
  */
 struct keys_watch {
 	char bytes[64];
-	size_t n;        /* 0: nothing detaches */
+	size_t n; /* 0: nothing detaches */
 	size_t matched;
 };
 int keys_watch_init(struct keys_watch *w, const char *text, struct err *e); /* "" or "none": nothing detaches */

@@ -14,7 +14,7 @@ struct link {
 	struct link_ops ops;
 	void *ctx;
 	struct event io, timer;
-	int fd;                 /* that `io` is on; −1 = none */
+	int fd; /* that `io` is on; −1 = none */
 	short events;
 	bool paused, dead, in_turn;
 };
@@ -40,10 +40,7 @@ static void on_io(evutil_socket_t fd, short what, void *arg)
 	turn(arg, (short)((what & EV_READ ? POLLIN : 0) | (what & EV_WRITE ? POLLOUT : 0)));
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
-{
-	turn(arg, 0);
-}
+static void on_timer(evutil_socket_t fd, short what, void *arg) { turn(arg, 0); }
 
 static void arm(struct link *l)
 {
@@ -56,7 +53,8 @@ static void arm(struct link *l)
 		l->fd = p.fd;
 		l->events = p.events;
 		if (p.fd >= 0 && p.events) {
-			short what = (short)((p.events & POLLIN ? EV_READ : 0) | (p.events & POLLOUT ? EV_WRITE : 0) | EV_PERSIST);
+			short what = (short)((p.events & POLLIN ? EV_READ : 0) | (p.events & POLLOUT ? EV_WRITE : 0) |
+					     EV_PERSIST);
 			event_assign(&l->io, l->base, p.fd, what, on_io, l);
 			loop_add(&l->io, NULL);
 		}
@@ -122,10 +120,7 @@ void link_send_once(struct link *l, const char *method, const struct buf *params
 		arm(l);
 }
 
-struct remote *link_remote(struct link *l)
-{
-	return l->remote;
-}
+struct remote *link_remote(struct link *l) { return l->remote; }
 
 void link_pause(struct link *l, bool paused)
 {

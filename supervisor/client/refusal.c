@@ -6,10 +6,12 @@
 
 #define RESOLVER_PORT 53
 
-/* A path that does not begin at the root begins at an open folder, and where there is none, that folder or an open file is all that was named. */
+/* A path that does not begin at the root begins at an open folder, and where there is none, that folder or an open file
+ * is all that was named. */
 static void write_path(struct jval path, bool directory, struct buf *out)
 {
-	bool named = path.type == JT_STRING, whole = named && path.len > 1 && (path.text[1] == '/' || path.text[1] == '@');
+	bool named = path.type == JT_STRING,
+	     whole = named && path.len > 1 && (path.text[1] == '/' || path.text[1] == '@');
 
 	if (named && directory)
 		buf_str(out, "in ");
@@ -70,8 +72,10 @@ void refusal_words(struct jval v, struct buf *out)
 
 	/* Past a number of different ones the rest is counted together. */
 	if (jval_is_str(operation, "other")) {
-		buf_printf(out, "other %s", jval_is_str(jval_get(v, "kind"), "filesystem") ? "files" :
-			   jval_is_str(jval_get(v, "kind"), "network") ? "addresses" : "system calls");
+		buf_printf(out, "other %s",
+			   jval_is_str(jval_get(v, "kind"), "filesystem") ? "files"
+			   : jval_is_str(jval_get(v, "kind"), "network")  ? "addresses"
+									  : "system calls");
 		return;
 	}
 	if (jval_is_str(operation, "call"))
@@ -82,10 +86,7 @@ void refusal_words(struct jval v, struct buf *out)
 	write_reason(v, out);
 }
 
-bool refusal_is_hint(struct jval v)
-{
-	return jval_is_str(jval_get(v, "confidence"), "hint");
-}
+bool refusal_is_hint(struct jval v) { return jval_is_str(jval_get(v, "confidence"), "hint"); }
 
 bool refusal_is_lookup(struct jval v)
 {
@@ -94,8 +95,9 @@ bool refusal_is_lookup(struct jval v)
 }
 
 /*
- * Of hosts that nobody has named, and of those that were tried without any network: what a rule denies, or what two names disagree about, nothing
- * opens. A name that was looked up says more than the address of a resolver, which the proxy does not reach anyway.
+ * Of hosts that nobody has named, and of those that were tried without any network: what a rule denies, or what two
+ * names disagree about, nothing opens. A name that was looked up says more than the address of a resolver, which the
+ * proxy does not reach anyway.
  */
 static void note_host(struct refusal_needs *n, struct jval v)
 {
@@ -133,7 +135,8 @@ void refusal_note(struct refusal_needs *n, struct jval v)
 	bool read = jval_is_str(operation, "read") || jval_is_str(operation, "execute");
 
 	/* The sandbox had no part in it, or it stands whatever is asked for: nothing would help. */
-	if (jval_is_str(jval_get(v, "reason"), "not permitted to its user") || jval_is_str(jval_get(v, "reason"), "protected"))
+	if (jval_is_str(jval_get(v, "reason"), "not permitted to its user") ||
+	    jval_is_str(jval_get(v, "reason"), "protected"))
 		return;
 	note_host(n, v);
 	n->network |= jval_is_str(jval_get(v, "reason"), "no network");

@@ -20,12 +20,14 @@ struct refusal_needs {
 	int port;         /* 0 = any */
 };
 
-/* "write /etc/hosts (outside the write roots)"; `violation` is the event's payload, or a row of a process's violations. */
+/* "write /etc/hosts (outside the write roots)"; `violation` is the event's payload, or a row of a process's violations.
+ */
 void refusal_words(struct jval violation, struct buf *out);
 /* A guess from what the command printed: nothing reported the refusal itself. */
 bool refusal_is_hint(struct jval violation);
 /*
- * A name was looked up, or a resolver tried. Many programs do that and go on without: a command that succeeded did not need it, and nobody is told.
+ * A name was looked up, or a resolver tried. Many programs do that and go on without: a command that succeeded did not
+ * need it, and nobody is told.
  */
 bool refusal_is_lookup(struct jval violation);
 /* Adds what this one would take, if anything could be granted at all. */

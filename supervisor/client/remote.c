@@ -40,11 +40,11 @@ struct remote {
 	const struct home *place; /* the one that answered */
 	int fd;
 	struct buf in;
-	size_t scanned;           /* bytes of `in` that hold no newline */
+	size_t scanned; /* bytes of `in` that hold no newline */
 	struct buf out;
 	size_t sent;
 	struct pending *first, **last;
-	struct buf greeting;      /* a whole line, or nothing */
+	struct buf greeting; /* a whole line, or nothing */
 	uint64_t next_id;
 	char key[33];
 	unsigned nkeys;
@@ -52,8 +52,8 @@ struct remote {
 	void (*event)(void *ctx, struct jval event);
 	void *ctx;
 	/*
-	 * Since when the daemon is away, by now_ms; 0 = it is there. A connection that is closed before anything came over it
-	 * does not count as its return, or a daemon that refuses us would be asked again without end.
+	 * Since when the daemon is away, by now_ms; 0 = it is there. A connection that is closed before anything came
+	 * over it does not count as its return, or a daemon that refuses us would be asked again without end.
 	 */
 	uint64_t lost_ms, retry_ms, connected_ms, give_up_ms;
 	unsigned wait_ms;
@@ -63,10 +63,7 @@ struct remote {
 	struct err not_started;   /* why it failed */
 };
 
-static uint64_t now_ms(void)
-{
-	return clock_boot_ns() / 1000000;
-}
+static uint64_t now_ms(void) { return clock_boot_ns() / 1000000; }
 
 /* ---- connecting ---- */
 
@@ -97,10 +94,7 @@ static int connect_to(const char *path, bool wait)
 	return fd_take(&fd);
 }
 
-static bool nobody_there(int errnum)
-{
-	return errnum == ENOENT || errnum == ECONNREFUSED || errnum == ENOTDIR;
-}
+static bool nobody_there(int errnum) { return errnum == ENOENT || errnum == ECONNREFUSED || errnum == ENOTDIR; }
 
 enum { REACHED, NOBODY, BUSY }; /* BUSY: someone is there who cannot take us now */
 
@@ -127,10 +121,7 @@ static bool may_start(const struct remote *r)
 	return r->options.start || (r->options.start_if_store && home_has_store(&r->places[0]));
 }
 
-void remote_start_none(struct remote *r)
-{
-	r->options.start = r->options.start_if_store = false;
-}
+void remote_start_none(struct remote *r) { r->options.start = r->options.start_if_store = false; }
 
 static void away_since(struct remote *r, uint64_t now)
 {
@@ -224,22 +215,14 @@ void remote_free(struct remote *r)
 	free(r);
 }
 
-static const struct home *place(const struct remote *r)
-{
-	return r->place ? r->place : &r->places[0];
-}
+static const struct home *place(const struct remote *r) { return r->place ? r->place : &r->places[0]; }
 
-const char *remote_socket_path(const struct remote *r)
-{
-	return place(r)->socket;
-}
+const char *remote_socket_path(const struct remote *r) { return place(r)->socket; }
 
-const char *remote_kind(const struct remote *r)
-{
-	return place(r)->kind;
-}
+const char *remote_kind(const struct remote *r) { return place(r)->kind; }
 
-void remote_listen(struct remote *r, void (*connected)(void *ctx), void (*event)(void *ctx, struct jval event), void *ctx)
+void remote_listen(struct remote *r, void (*connected)(void *ctx), void (*event)(void *ctx, struct jval event),
+		   void *ctx)
 {
 	r->connected = connected;
 	r->event = event;
@@ -248,12 +231,10 @@ void remote_listen(struct remote *r, void (*connected)(void *ctx), void (*event)
 
 /* ---- breaking and mending ---- */
 
-static const char broken[] = "{\"code\":0,\"message\":\"the connection broke before the answer came; whether it was done is not known\"}";
+static const char broken[] =
+	"{\"code\":0,\"message\":\"the connection broke before the answer came; whether it was done is not known\"}";
 
-bool remote_broken(struct jval error)
-{
-	return error.type == JT_OBJECT && jval_int(jval_get(error, "code"), -1) == 0;
-}
+bool remote_broken(struct jval error) { return error.type == JT_OBJECT && jval_int(jval_get(error, "code"), -1) == 0; }
 
 static void wait_longer(struct remote *r, uint64_t now)
 {
@@ -316,7 +297,8 @@ static int given_up(struct remote *r, struct err *e)
 		*e = r->not_started;
 		return -1;
 	}
-	return err_set(e, ERR_UNAVAILABLE, r->place ? "the daemon at %s went away and did not come back" : "no daemon answers on %s",
+	return err_set(e, ERR_UNAVAILABLE,
+		       r->place ? "the daemon at %s went away and did not come back" : "no daemon answers on %s",
 		       remote_socket_path(r));
 }
 
@@ -384,7 +366,8 @@ static void write_line(uint64_t id, const char *method, const struct buf *params
 	buf_byte(line, '\n');
 }
 
-static void send_request(struct remote *r, const char *method, const struct buf *params, bool once, remote_reply_fn fn, void *ctx)
+static void send_request(struct remote *r, const char *method, const struct buf *params, bool once, remote_reply_fn fn,
+			 void *ctx)
 {
 	struct pending *p = mem_zalloc(1, sizeof(*p));
 
@@ -474,7 +457,8 @@ static void dispatch(struct remote *r)
 	size_t done = 0;
 
 	for (;;) {
-		char *end = r->in.len > r->scanned ? memchr(r->in.data + r->scanned, '\n', r->in.len - r->scanned) : NULL;
+		char *end = r->in.len > r->scanned ? memchr(r->in.data + r->scanned, '\n', r->in.len - r->scanned)
+						   : NULL;
 
 		if (!end) {
 			r->scanned = r->in.len;
@@ -568,14 +552,16 @@ int remote_await(struct remote *r, struct remote_answer *a, struct err *e)
 	return 0;
 }
 
-int remote_call_once(struct remote *r, const char *method, const struct buf *params, struct remote_answer *ret, struct err *e)
+int remote_call_once(struct remote *r, const char *method, const struct buf *params, struct remote_answer *ret,
+		     struct err *e)
 {
 	remote_answer_done(ret);
 	remote_send_once(r, method, params, remote_answer_fill, ret);
 	return remote_await(r, ret, e);
 }
 
-int remote_call(struct remote *r, const char *method, const struct buf *params, struct remote_answer *ret, struct err *e)
+int remote_call(struct remote *r, const char *method, const struct buf *params, struct remote_answer *ret,
+		struct err *e)
 {
 	remote_answer_done(ret);
 	remote_send(r, method, params, remote_answer_fill, ret);
@@ -602,9 +588,9 @@ static const struct {
 	int code;
 	enum err_code err;
 } codes[] = {
-	{ -32700, ERR_INVALID },     { -32600, ERR_INVALID },      { -32601, ERR_NOT_FOUND },  { -32602, ERR_INVALID },
-	{ -32003, ERR_NOT_ALLOWED }, { -32004, ERR_NOT_FOUND },    { -32009, ERR_CONFLICT },   { -32010, ERR_PERMISSION },
-	{ -32011, ERR_UNAVAILABLE }, { -32012, ERR_EXHAUSTED },    { -32013, ERR_EXPIRED },    { -32014, ERR_SANDBOX },
+	{ -32700, ERR_INVALID },     { -32600, ERR_INVALID },   { -32601, ERR_NOT_FOUND }, { -32602, ERR_INVALID },
+	{ -32003, ERR_NOT_ALLOWED }, { -32004, ERR_NOT_FOUND }, { -32009, ERR_CONFLICT },  { -32010, ERR_PERMISSION },
+	{ -32011, ERR_UNAVAILABLE }, { -32012, ERR_EXHAUSTED }, { -32013, ERR_EXPIRED },   { -32014, ERR_SANDBOX },
 	{ -32015, ERR_STATE },
 };
 

@@ -4,13 +4,14 @@
 /*
  * A client's end of the control socket: the command line's and the gateways'.
  *
- * Requests may be pipelined; each is answered through its callback, in any order. When the connection breaks because the
- * daemon restarts, it connects again (backing off up to a second between attempts), calls `connected` and sends every
- * unanswered request once more. That is safe: reading twice is harmless, and every mutating request carries an idempotency
- * key (remote_key), so that nothing is started, written or signalled twice. Subscriptions die with their connection;
- * `connected` is the place to make them, from the last sequence number seen.
+ * Requests may be pipelined; each is answered through its callback, in any order. When the connection breaks because
+ * the daemon restarts, it connects again (backing off up to a second between attempts), calls `connected` and sends
+ * every unanswered request once more. That is safe: reading twice is harmless, and every mutating request carries an
+ * idempotency key (remote_key), so that nothing is started, written or signalled twice. Subscriptions die with their
+ * connection; `connected` is the place to make them, from the last sequence number seen.
  *
- * A caller with other descriptors to watch uses remote_prepare and remote_turn around its own poll; others use remote_call.
+ * A caller with other descriptors to watch uses remote_prepare and remote_turn around its own poll; others use
+ * remote_call.
  */
 
 #include "runtime/base/buf.h"
@@ -29,11 +30,12 @@ struct remote;
 typedef void (*remote_reply_fn)(void *ctx, struct jval result, struct jval error);
 
 struct remote_options {
-	bool start;                                   /* start an embedded daemon when none answers */
-	bool start_if_store;                          /* … but only where there is a store already */
+	bool start;          /* start an embedded daemon when none answers */
+	bool start_if_store; /* … but only where there is a store already */
 	/*
-	 * For who has others to serve meanwhile: nothing waits, neither for a daemon with no room for one more connection nor for
-	 * one that has to be started first; turns go on with that, and the last one says that there is none.
+	 * For who has others to serve meanwhile: nothing waits, neither for a daemon with no room for one more
+	 * connection nor for one that has to be started first; turns go on with that, and the last one says that there
+	 * is none.
 	 */
 	bool later;
 };
@@ -42,20 +44,22 @@ struct remote_options {
 int remote_open(const struct remote_options *o, struct remote **ret, struct err *e);
 void remote_free(struct remote *r);
 const char *remote_socket_path(const struct remote *r);
-const char *remote_kind(const struct remote *r);            /* home.h's kind */
+const char *remote_kind(const struct remote *r); /* home.h's kind */
 
 /*
- * The first request of this connection and of every one after it, before any that is sent again: where a connection gives up a
- * role, nothing may run before it has. Its answers on later connections are not looked at.
+ * The first request of this connection and of every one after it, before any that is sent again: where a connection
+ * gives up a role, nothing may run before it has. Its answers on later connections are not looked at.
  */
 int remote_greet(struct remote *r, const char *method, const struct buf *params, struct err *e);
 void remote_greet_later(struct remote *r, const char *method, const struct buf *params, remote_reply_fn fn, void *ctx);
 
-/* From now on no daemon is started: who is only leaving needs none, and whoever comes next may want to start one of its own. */
+/* From now on no daemon is started: who is only leaving needs none, and whoever comes next may want to start one of its
+ * own. */
 void remote_start_none(struct remote *r);
 
 /* `connected` is called after each reconnect (not the first connect); `event` for each notified event. */
-void remote_listen(struct remote *r, void (*connected)(void *ctx), void (*event)(void *ctx, struct jval event), void *ctx);
+void remote_listen(struct remote *r, void (*connected)(void *ctx), void (*event)(void *ctx, struct jval event),
+		   void *ctx);
 
 /* `params`: a JSON object's text, or NULL for none. fn may be NULL. */
 void remote_send(struct remote *r, const char *method, const struct buf *params, remote_reply_fn fn, void *ctx);
@@ -84,8 +88,10 @@ void remote_answer_done(struct remote_answer *a);
 void remote_answer_fill(void *answer, struct jval result, struct jval error);
 
 /* Sends and waits; an answer with an error is −1 with *e filled, and stays readable in *ret. */
-int remote_call(struct remote *r, const char *method, const struct buf *params, struct remote_answer *ret, struct err *e);
-int remote_call_once(struct remote *r, const char *method, const struct buf *params, struct remote_answer *ret, struct err *e);
+int remote_call(struct remote *r, const char *method, const struct buf *params, struct remote_answer *ret,
+		struct err *e);
+int remote_call_once(struct remote *r, const char *method, const struct buf *params, struct remote_answer *ret,
+		     struct err *e);
 /* Waits until `a` (given to remote_send with remote_answer_fill) is there; result as remote_call. */
 int remote_await(struct remote *r, struct remote_answer *a, struct err *e);
 

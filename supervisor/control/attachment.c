@@ -7,15 +7,12 @@
 struct attachment {
 	TAILQ_ENTRY(attachment) entry;
 	char *process_id;
-	struct caller caller;  /* without what lives only as long as its call */
+	struct caller caller; /* without what lives only as long as its call */
 	struct attachment_size size;
 	enum attachment_policy policy;
 };
 
-void attachments_init(struct attachments *a)
-{
-	TAILQ_INIT(&a->list);
-}
+void attachments_init(struct attachments *a) { TAILQ_INIT(&a->list); }
 
 static void remove_one(struct attachments *a, struct attachment *at)
 {
@@ -34,7 +31,7 @@ void attachment_remove(struct attachments *a, const char *process_id, uint64_t c
 {
 	struct attachment *at;
 
-	TAILQ_FOREACH(at, &a->list, entry)
+	TAILQ_FOREACH (at, &a->list, entry)
 		if (at->caller.connection == connection && strcmp(at->process_id, process_id) == 0) {
 			remove_one(a, at);
 			return;
@@ -48,13 +45,15 @@ bool attachment_put(struct attachments *a, const char *process_id, const struct 
 	unsigned have = 0;
 
 	attachment_remove(a, process_id, c->connection);
-	TAILQ_FOREACH(at, &a->list, entry)
+	TAILQ_FOREACH (at, &a->list, entry)
 		have += at->caller.connection == c->connection;
 	if (have >= ATTACHMENTS_MAX)
 		return false;
 	at = mem_zalloc(1, sizeof(*at));
 	at->process_id = mem_strdup(process_id);
-	at->caller = (struct caller){ .uid = c->uid, .gid = c->gid, .pid = c->pid, .role = c->role, .connection = c->connection, .peer_fd = -1 };
+	at->caller = (struct caller){
+		.uid = c->uid, .gid = c->gid, .pid = c->pid, .role = c->role, .connection = c->connection, .peer_fd = -1
+	};
 	at->size = size;
 	at->policy = policy;
 	TAILQ_INSERT_HEAD(&a->list, at, entry);
@@ -70,7 +69,7 @@ bool attachment_any(const struct attachments *a, const char *process_id)
 {
 	const struct attachment *at;
 
-	TAILQ_FOREACH(at, &a->list, entry)
+	TAILQ_FOREACH (at, &a->list, entry)
 		if (strcmp(at->process_id, process_id) == 0)
 			return true;
 	return false;
@@ -81,7 +80,7 @@ static const struct attachment *newest(const struct attachments *a, const char *
 {
 	const struct attachment *at;
 
-	TAILQ_FOREACH(at, &a->list, entry)
+	TAILQ_FOREACH (at, &a->list, entry)
 		if (counts(at, process_id))
 			return at;
 	return NULL;
@@ -96,7 +95,7 @@ bool attachment_size(const struct attachments *a, const char *process_id, struct
 		return false;
 	size = first->size;
 	if (first->policy == ATTACHMENT_SMALLEST)
-		TAILQ_FOREACH(at, &a->list, entry) {
+		TAILQ_FOREACH (at, &a->list, entry) {
 			if (!counts(at, process_id))
 				continue;
 			if (at->size.rows < size.rows)
@@ -112,7 +111,7 @@ static struct attachment *of_connection(const struct attachments *a, uint64_t co
 {
 	struct attachment *at;
 
-	TAILQ_FOREACH(at, &a->list, entry)
+	TAILQ_FOREACH (at, &a->list, entry)
 		if (at->caller.connection == connection)
 			return at;
 	return NULL;
@@ -128,7 +127,8 @@ void attachment_gone(struct attachments *a, uint64_t connection, attachment_fn f
 		bool had = attachment_size(a, process_id, &before);
 
 		remove_one(a, at);
-		if (had && attachment_size(a, process_id, &size) && (size.rows != before.rows || size.cols != before.cols)) {
+		if (had && attachment_size(a, process_id, &size) &&
+		    (size.rows != before.rows || size.cols != before.cols)) {
 			const struct caller by = newest(a, process_id)->caller;
 
 			fn(ctx, process_id, &by, size);

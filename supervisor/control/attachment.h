@@ -3,9 +3,9 @@
 
 /*
  * Which connections show which terminals, and what size a terminal has because of them. A connection says its size with
- * resize_process and `policy`; it counts until the connection ends. The newest word decides: with "newest" the terminal is as
- * large as the one who spoke last, with "smallest" so small that everybody sees all of it; those with "keep" do not count. When
- * somebody leaves, the rest decide again. A size without a policy is set once and binds nobody.
+ * resize_process and `policy`; it counts until the connection ends. The newest word decides: with "newest" the terminal
+ * is as large as the one who spoke last, with "smallest" so small that everybody sees all of it; those with "keep" do
+ * not count. When somebody leaves, the rest decide again. A size without a policy is set once and binds nobody.
  */
 
 #include "runtime/engine/engine.h"
@@ -18,7 +18,9 @@
 
 enum attachment_policy { ATTACHMENT_NEWEST, ATTACHMENT_SMALLEST, ATTACHMENT_KEEP };
 
-struct attachment_size { uint32_t rows, cols; };
+struct attachment_size {
+	uint32_t rows, cols;
+};
 
 struct attachment;
 struct attachments {
@@ -36,8 +38,8 @@ bool attachment_any(const struct attachments *a, const char *process_id); /* som
 bool attachment_size(const struct attachments *a, const char *process_id, struct attachment_size *ret);
 void attachment_remove(struct attachments *a, const char *process_id, uint64_t connection);
 /*
- * The connection has gone. fn is called for each terminal that others still show and that should have another size now; `c`
- * is the newest of them.
+ * The connection has gone. fn is called for each terminal that others still show and that should have another size now;
+ * `c` is the newest of them.
  */
 typedef void (*attachment_fn)(void *ctx, const char *process_id, const struct caller *c, struct attachment_size size);
 void attachment_gone(struct attachments *a, uint64_t connection, attachment_fn fn, void *ctx);

@@ -25,10 +25,7 @@ struct batch *batch_new(struct client *home)
 	return b;
 }
 
-bool batch_full(const struct batch *b)
-{
-	return b->out.len > BATCH_REPLY_MAX;
-}
+bool batch_full(const struct batch *b) { return b->out.len > BATCH_REPLY_MAX; }
 
 void batch_add(struct batch *b, const char *json, size_t len)
 {
@@ -83,8 +80,13 @@ struct call *call_new(struct client *home, struct batch *batch, const struct met
 	c->method = m;
 	c->params = params ? params : json_object();
 	c->caller = (struct caller){
-		.uid = home->peer.uid, .gid = home->peer.gid, .pid = home->peer.pid, .role = home->role,
-		.connection = home->number, .peer_fd = home->fd, .request_id = p->request_id,
+		.uid = home->peer.uid,
+		.gid = home->peer.gid,
+		.pid = home->peer.pid,
+		.role = home->role,
+		.connection = home->number,
+		.peer_fd = home->fd,
+		.request_id = p->request_id,
 		.channel_id = home->channel_id[0] ? home->channel_id : NULL,
 		.no_person = home->no_person,
 	};
@@ -122,10 +124,7 @@ static void call_free(struct call *c)
 	client_call_done(home);
 }
 
-void call_watch(struct call *c, struct call **slot)
-{
-	c->priv->watch = slot;
-}
+void call_watch(struct call *c, struct call **slot) { c->priv->watch = slot; }
 
 /* Gives the written reply to the batch or the connection. */
 static void deliver(struct call *c, struct buf *reply)
@@ -187,10 +186,7 @@ void call_fail_data(struct call *c, const struct err *e, const char *data, size_
 		call_finish_error(c, e, data, len);
 }
 
-void call_fail(struct call *c, const struct err *e)
-{
-	call_fail_data(c, e, NULL, 0);
-}
+void call_fail(struct call *c, const struct err *e) { call_fail_data(c, e, NULL, 0); }
 
 void call_engine_reply(void *call, const struct err *e, const char *json, size_t len)
 {
@@ -200,30 +196,15 @@ void call_engine_reply(void *call, const struct err *e, const char *json, size_t
 		call_reply(call, json, len);
 }
 
-struct store *call_store(const struct call *c)
-{
-	return c->control->o.store;
-}
+struct store *call_store(const struct call *c) { return c->control->o.store; }
 
-struct engine *call_engine(const struct call *c)
-{
-	return c->control->o.engine;
-}
+struct engine *call_engine(const struct call *c) { return c->control->o.engine; }
 
-const struct config *call_config(const struct call *c)
-{
-	return c->control->o.config;
-}
+const struct config *call_config(const struct call *c) { return c->control->o.config; }
 
-bool call_sees_all(const struct call *c)
-{
-	return c->caller.uid == 0 || c->caller.uid == c->control->owner_uid;
-}
+bool call_sees_all(const struct call *c) { return c->caller.uid == 0 || c->caller.uid == c->control->owner_uid; }
 
-bool call_sees(const struct call *c, uint32_t uid)
-{
-	return c->caller.uid == uid || call_sees_all(c);
-}
+bool call_sees(const struct call *c, uint32_t uid) { return c->caller.uid == uid || call_sees_all(c); }
 
 bool call_refused_to_others(struct call *c)
 {
@@ -253,7 +234,4 @@ bool call_bool(const struct call *c, const char *name, bool otherwise)
 	return v ? json_is_true(v) : otherwise;
 }
 
-json_t *call_obj(const struct call *c, const char *name)
-{
-	return json_object_get(c->params, name);
-}
+json_t *call_obj(const struct call *c, const char *name) { return json_object_get(c->params, name); }

@@ -16,23 +16,23 @@ struct idem_flight;
 /* Replies of a batch go out together. */
 struct batch {
 	struct client *home;
-	size_t open;       /* calls not yet answered; +1 while it is being read */
-	struct buf out;    /* `[{…},{…}` */
+	size_t open;    /* calls not yet answered; +1 while it is being read */
+	struct buf out; /* `[{…},{…}` */
 };
 
 struct call_private {
-	struct call call;             /* first: a call is its private part */
+	struct call call;                /* first: a call is its private part */
 	TAILQ_ENTRY(call_private) entry; /* home's calls */
 	struct client *home;
-	struct batch *batch;          /* or NULL */
-	char *id;                     /* JSON text; NULL = a notification: no reply */
+	struct batch *batch; /* or NULL */
+	char *id;            /* JSON text; NULL = a notification: no reply */
 	char *request_id;
 	uint64_t started_ns;
-	struct call **watch;          /* or NULL; see call_watch */
+	struct call **watch; /* or NULL; see call_watch */
 	/* idem.c */
-	struct idem_flight *flight;   /* this call is the one under way for its key */
+	struct idem_flight *flight; /* this call is the one under way for its key */
 	TAILQ_ENTRY(call_private) follower;
-	struct idem_flight *follows;  /* this call waits for the answer of that flight */
+	struct idem_flight *follows; /* this call waits for the answer of that flight */
 };
 
 /*

@@ -102,9 +102,7 @@ static void leave(struct client *cl)
 		client_free(cl);
 }
 
-static void ignore_reply(void *ctx, const struct err *e, const char *json, size_t len)
-{
-}
+static void ignore_reply(void *ctx, const struct err *e, const char *json, size_t len) {}
 
 /* Those who are left show a terminal in another size than the one who has gone. */
 static void resize_left(void *ctx, const char *process_id, const struct caller *c, struct attachment_size size)
@@ -148,10 +146,7 @@ void client_end(struct client *cl)
 
 /* ---- writing ---- */
 
-size_t client_unsent(const struct client *cl)
-{
-	return cl->out ? evbuffer_get_length(cl->out) : 0;
-}
+size_t client_unsent(const struct client *cl) { return cl->out ? evbuffer_get_length(cl->out) : 0; }
 
 void client_wake(struct client *cl)
 {
@@ -219,7 +214,8 @@ static void flush(struct client *cl)
 static bool is_paused(struct client *cl)
 {
 	size_t unsent = client_unsent(cl);
-	cl->paused = cl->ncalls >= CLIENT_CALLS_MAX || unsent >= CLIENT_OUT_HIGH || (cl->paused && unsent >= CLIENT_OUT_LOW);
+	cl->paused = cl->ncalls >= CLIENT_CALLS_MAX || unsent >= CLIENT_OUT_HIGH ||
+		     (cl->paused && unsent >= CLIENT_OUT_LOW);
 	return cl->paused;
 }
 
@@ -247,7 +243,8 @@ static void refuse_line(struct client *cl, const char *message)
 {
 	struct buf buf_auto out = BUF_INIT;
 	cl->control->counts.protocol_errors++;
-	rpc_protocol_error(&out, NULL, RPC_INVALID_REQUEST, message, "Send less in one request; write_process_stdin and emit_events can be repeated.");
+	rpc_protocol_error(&out, NULL, RPC_INVALID_REQUEST, message,
+			   "Send less in one request; write_process_stdin and emit_events can be repeated.");
 	buf_byte(&out, '\n');
 	client_send(cl, out.data, out.len);
 }
@@ -261,7 +258,10 @@ static void check_partial(struct client *cl)
 	lines_skip(&cl->in);
 	count_input(cl, 0);
 	struct err e = ERR_INIT;
-	err_set(&e, ERR_EXHAUSTED, "the connections of uid %u hold more queued bytes than maxQueuedBytesPerUid; this line was not read to its end", cl->peer.uid);
+	err_set(&e, ERR_EXHAUSTED,
+		"the connections of uid %u hold more queued bytes than maxQueuedBytesPerUid; this line was not read to "
+		"its end",
+		cl->peer.uid);
 	struct buf buf_auto out = BUF_INIT;
 	rpc_error(&out, NULL, &e, NULL, 0);
 	buf_byte(&out, '\n');
@@ -274,14 +274,9 @@ static bool one_line(struct client *cl)
 	const char *line;
 	size_t len;
 	switch (cl->eof ? lines_rest(&cl->in, &line, &len) : lines_next(&cl->in, &line, &len)) {
-	case LINES_LINE:
-		request_line(cl, line, len);
-		return true;
-	case LINES_TOO_LONG:
-		refuse_line(cl, "line longer than 16 MiB");
-		return true;
-	case LINES_NONE:
-		break;
+	case LINES_LINE: request_line(cl, line, len); return true;
+	case LINES_TOO_LONG: refuse_line(cl, "line longer than 16 MiB"); return true;
+	case LINES_NONE: break;
 	}
 	return false;
 }
@@ -327,7 +322,8 @@ static void read_requests(struct client *cl)
 
 static bool is_finished(struct client *cl)
 {
-	return cl->eof && !cl->ncalls && !cl->out && LIST_EMPTY(&cl->subscriptions) && !cl->again && !lines_held(&cl->in);
+	return cl->eof && !cl->ncalls && !cl->out && LIST_EMPTY(&cl->subscriptions) && !cl->again &&
+	       !lines_held(&cl->in);
 }
 
 static void work(struct client *cl)

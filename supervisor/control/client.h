@@ -12,8 +12,8 @@
  * (on control's `leaving`) until they are answered.
  */
 
-#include "supervisor/control/control.h"
 #include "runtime/base/lines.h"
+#include "supervisor/control/control.h"
 #include "supervisor/control/peer.h"
 
 #include <event2/event_struct.h>
@@ -31,32 +31,33 @@ struct subscription;
 #define CLIENT_CALLS_MAX 256
 
 struct client {
-	LIST_ENTRY(client) entry;   /* control's clients or leaving */
-	TAILQ_ENTRY(client) turn;   /* control's again */
+	LIST_ENTRY(client) entry; /* control's clients or leaving */
+	TAILQ_ENTRY(client) turn; /* control's again */
 	struct control *control;
 	struct account *account;
 	uint64_t number;
 	int fd;
 	struct peer peer;
 	enum engine_role role;
-	char name[64];              /* as it called itself */
-	uint64_t windows[16];       /* parts of histories that it has loaded, as hashes; the newest ones */
+	char name[64];        /* as it called itself */
+	uint64_t windows[16]; /* parts of histories that it has loaded, as hashes; the newest ones */
 	unsigned nwindows;
-	bool no_person;             /* it said that nobody can be asked through it */
-	char channel_id[72];        /* the channel that it belongs to; "" = none */
+	bool no_person;      /* it said that nobody can be asked through it */
+	char channel_id[72]; /* the channel that it belongs to; "" = none */
 	struct event ev;
 	struct lines in;
-	size_t in_counted;          /* bytes of `in` that the account knows of */
-	struct evbuffer *out;       /* NULL while there is nothing to send */
+	size_t in_counted;    /* bytes of `in` that the account knows of */
+	struct evbuffer *out; /* NULL while there is nothing to send */
 	TAILQ_HEAD(, call_private) calls;
 	unsigned ncalls;
 	LIST_HEAD(, subscription) subscriptions;
-	unsigned busy;              /* functions of client.c on the stack: it is not freed under them */
+	unsigned busy; /* functions of client.c on the stack: it is not freed under them */
 	bool readable, writable, eof, paused, again, dead, active;
 };
 
 struct client *client_new(struct control *k, int fd, const struct peer *peer);
-/* The peer has gone, or must go: ends everything of it that can be ended, now; frees it when nothing needs it any more. */
+/* The peer has gone, or must go: ends everything of it that can be ended, now; frees it when nothing needs it any more.
+ */
 void client_end(struct client *cl);
 /* Queues bytes (whole lines); dropped if the client is dead. */
 void client_send(struct client *cl, const void *p, size_t n);

@@ -43,7 +43,7 @@ static const struct timeval ACCEPT_REST = { .tv_usec = 100 * 1000 };
 struct account *control_account(struct control *k, uint32_t uid)
 {
 	struct account *a;
-	LIST_FOREACH(a, &k->accounts, entry)
+	LIST_FOREACH (a, &k->accounts, entry)
 		if (a->uid == uid)
 			break;
 	if (!a) {
@@ -83,7 +83,7 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
 	struct client *cl;
 	unsigned n = 0;
 	/* Those that were waiting when the turn began; who has still more to do waits for the next one. */
-	TAILQ_FOREACH(cl, &k->again, turn)
+	TAILQ_FOREACH (cl, &k->again, turn)
 		n++;
 	while (n-- && (cl = TAILQ_FIRST(&k->again))) {
 		TAILQ_REMOVE(&k->again, cl, turn);
@@ -190,15 +190,11 @@ static void on_accept(evutil_socket_t listen_fd, short what, void *arg)
 			continue;
 		}
 		switch (errno) {
-		case EAGAIN:
-			return;
+		case EAGAIN: return;
 		case EINTR:
-		case ECONNABORTED:
-			continue;
+		case ECONNABORTED: continue;
 		case EMFILE:
-		case ENFILE:
-			accept_exhausted(k, errno);
-			return;
+		case ENFILE: accept_exhausted(k, errno); return;
 		default:
 			log_warning("accept: %s", strerror(errno));
 			rest(k);
@@ -250,7 +246,7 @@ struct control *control_new(const struct control_options *o)
 void control_go_on(struct control *k)
 {
 	struct client *cl;
-	LIST_FOREACH(cl, &k->clients, entry)
+	LIST_FOREACH (cl, &k->clients, entry)
 		client_wake(cl);
 }
 
@@ -273,7 +269,7 @@ bool control_needed(const struct control *k)
 {
 	const struct client *cl;
 
-	LIST_FOREACH(cl, &k->clients, entry)
+	LIST_FOREACH (cl, &k->clients, entry)
 		if (cl->role != ROLE_OBSERVER)
 			return true;
 	return false;

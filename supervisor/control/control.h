@@ -36,17 +36,19 @@ struct control_options {
 	struct event_base *base;
 	struct store *store;
 	struct engine *engine;
-	struct screens *screens;  /* of terminals; NULL = there are none */
-	struct changes *changes;  /* of copy-on-write runs; NULL = there are none */
+	struct screens *screens; /* of terminals; NULL = there are none */
+	struct changes *changes; /* of copy-on-write runs; NULL = there are none */
 	const struct config *config;
-	int listen_fd;            /* non-blocking, not closed by control */
+	int listen_fd; /* non-blocking, not closed by control */
 	void *ctx;
-	/* Replies to a root client, by its socket, have to wait; control_go_on is called when they need not any more. May be NULL. */
+	/* Replies to a root client, by its socket, have to wait; control_go_on is called when they need not any more.
+	 * May be NULL. */
 	bool (*holds_root_back)(void *ctx, int client);
 	uint64_t started_real_us;
 	/* For get_health: writes members (`"spawner":"ok",…`) about the other processes. May be NULL. */
-	const char *limits;       /* JSON object: which limits of trees are enforced, and why others are not; NULL = not known */
-	const char *audit_state;  /* "on": sandboxes' refusals are learnt from audit; else why not */
+	const char
+		*limits; /* JSON object: which limits of trees are enforced, and why others are not; NULL = not known */
+	const char *audit_state; /* "on": sandboxes' refusals are learnt from audit; else why not */
 	void (*health)(void *ctx, struct buf *members);
 };
 
@@ -58,7 +60,7 @@ void control_stop_accepting(struct control *k);
 void control_go_on(struct control *k);
 /* Whether some client shows this process's terminal to somebody (resize_process with policy). */
 bool control_attends(void *control, const char *process_id);
-bool control_needed(const struct control *k);        /* by a client that does more than look on (embedded idle exit) */
+bool control_needed(const struct control *k); /* by a client that does more than look on (embedded idle exit) */
 
 /* ---- what a handler sees ---- */
 
@@ -69,8 +71,8 @@ bool control_needed(const struct control *k);        /* by a client that does mo
  */
 struct call {
 	struct control *control;
-	struct client *client;    /* NULL once the connection is gone */
-	json_t *params;           /* an object, never NULL */
+	struct client *client; /* NULL once the connection is gone */
+	json_t *params;        /* an object, never NULL */
 	struct caller caller;
 	char trace_id[33], span_id[17]; /* caller.trace_id and .span_id point here, if it was given them */
 	const struct method *method;
@@ -92,7 +94,8 @@ const struct config *call_config(const struct call *c);
 /* A peer sees its own uid's things; root, and the uid that the daemon runs as, see all. */
 bool call_sees(const struct call *c, uint32_t uid);
 bool call_sees_all(const struct call *c);
-/* For what is everybody's, like the store and the policy files: who does not see all has been answered, with a refusal. */
+/* For what is everybody's, like the store and the policy files: who does not see all has been answered, with a refusal.
+ */
 bool call_refused_to_others(struct call *c);
 
 /* Parameters, after the check; absent gives NULL / `otherwise`. */
@@ -104,28 +107,40 @@ json_t *call_obj(const struct call *c, const char *name);
 /* ---- the method table ---- */
 
 enum param_type {
-	PARAM_STRING, PARAM_ID, PARAM_UINT, PARAM_INT, PARAM_BOOL, PARAM_OBJECT, PARAM_STRINGS, PARAM_ENV, PARAM_ARRAY,
-	PARAM_ENUM, PARAM_PATH, PARAM_NUMBER, PARAM_ANY,
+	PARAM_STRING,
+	PARAM_ID,
+	PARAM_UINT,
+	PARAM_INT,
+	PARAM_BOOL,
+	PARAM_OBJECT,
+	PARAM_STRINGS,
+	PARAM_ENV,
+	PARAM_ARRAY,
+	PARAM_ENUM,
+	PARAM_PATH,
+	PARAM_NUMBER,
+	PARAM_ANY,
 };
 enum {
 	PARAM_REQUIRED = 1,
-	PARAM_NUL = 2,              /* a string that may hold \u0000: the handler asks for its length */
-	PARAM_MAKES = 4,            /* an id that the method gives to something new: one that is another uid's is taken, not unknown */
+	PARAM_NUL = 2, /* a string that may hold \u0000: the handler asks for its length */
+	PARAM_MAKES =
+		4, /* an id that the method gives to something new: one that is another uid's is taken, not unknown */
 };
 
 struct param {
 	const char *name;
 	enum param_type type;
 	unsigned flags;
-	const char *detail;         /* PARAM_ENUM: "none|pipe"; PARAM_OBJECT: see `members` */
+	const char *detail;          /* PARAM_ENUM: "none|pipe"; PARAM_OBJECT: see `members` */
 	const struct param *members; /* PARAM_OBJECT with declared members; NULL = any */
 	const char *summary;
 };
 
 struct method {
 	const char *name;
-	enum engine_role role;      /* the least role that may call it */
-	bool mutating;              /* takes idempotencyKey and traceparent (declared for all of these by the table) */
+	enum engine_role role; /* the least role that may call it */
+	bool mutating;         /* takes idempotencyKey and traceparent (declared for all of these by the table) */
 	void (*handler)(struct call *c);
 	const struct param *params; /* ends with name == NULL */
 	const char *summary;

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PIECE 4096u    /* events, before it is the turn of others */
+#define PIECE 4096u     /* events, before it is the turn of others */
 #define OPEN_MAX 10000u /* beginnings that are remembered; the duration of others is not known */
 
 static const struct {
@@ -24,12 +24,16 @@ static const struct {
 };
 
 static const char *const timings[] = {
-	[TALLY_PROCESS_TIME] = "processDuration", [TALLY_APPROVAL_TIME] = "approvalWait", [TALLY_TASK_TIME] = "taskDuration",
+	[TALLY_PROCESS_TIME] = "processDuration",
+	[TALLY_APPROVAL_TIME] = "approvalWait",
+	[TALLY_TASK_TIME] = "taskDuration",
 };
 
-static const unsigned bounds_ms[TALLY_BUCKETS] = { 5, 10, 50, 100, 500, 1000, 5000, 10000, 60000, 300000, 1800000, 7200000 };
+static const unsigned bounds_ms[TALLY_BUCKETS] = { 5,    10,    50,    100,    500,     1000,
+						   5000, 10000, 60000, 300000, 1800000, 7200000 };
 
-/* What an event counts as: a label of a family. A label of NULL is the payload's word at `member`, or else the family's "other". */
+/* What an event counts as: a label of a family. A label of NULL is the payload's word at `member`, or else the family's
+ * "other". */
 static const struct {
 	enum event_type type;
 	enum tally_family family;

@@ -2,9 +2,9 @@
 #define BAILIFF_CONTROL_EVENT_TALLY_H
 
 /*
- * Counters and histograms for get_metrics, counted from the log since the runtime began: decisions, denials, approvals, tasks and how long things
- * took. Events that clients brought are not counted. Counting follows the log in pieces: when metrics are asked for, and when much has been
- * committed since the last time.
+ * Counters and histograms for get_metrics, counted from the log since the runtime began: decisions, denials, approvals,
+ * tasks and how long things took. Events that clients brought are not counted. Counting follows the log in pieces: when
+ * metrics are asked for, and when much has been committed since the last time.
  */
 
 #include "runtime/base/strmap.h"
@@ -27,17 +27,18 @@ enum tally_timing { TALLY_PROCESS_TIME, TALLY_APPROVAL_TIME, TALLY_TASK_TIME, TA
 
 struct event_tally {
 	struct store *store;
-	uint64_t counted;               /* the last event that was looked at */
+	uint64_t counted; /* the last event that was looked at */
 	uint64_t count[TALLY_FAMILIES][TALLY_LABELS];
 	struct tally_histogram histogram[TALLY_TIMINGS];
-	struct strmap open;             /* id of an action or a task that has begun → uint64_t *: when, in µs */
+	struct strmap open; /* id of an action or a task that has begun → uint64_t *: when, in µs */
 };
 
 void event_tally_init(struct event_tally *t, struct store *s);
 void event_tally_done(struct event_tally *t);
 /* Something was committed: counts if much was. */
 void event_tally_committed(struct event_tally *t, uint64_t last_sequence);
-/* Members "counters": {family: {label: n}} and "histograms": {name: {"bounds": […], "buckets": […], "count", "sumMs"}}, in an open object. */
+/* Members "counters": {family: {label: n}} and "histograms": {name: {"bounds": […], "buckets": […], "count", "sumMs"}},
+ * in an open object. */
 void event_tally_write(struct event_tally *t, struct jw *w);
 
 #endif

@@ -10,14 +10,15 @@
 
 #include <string.h>
 
-struct export {
-	struct call *call;          /* NULL once it is gone */
+struct export
+{
+	struct call *call; /* NULL once it is gone */
 	struct store *store;
 	struct export_scope scope;
 	struct evidence_job job;
 	uint64_t started_ns;
 	char *trial_id, *trial;
-	size_t identity;            /* the file that gives the export its name */
+	size_t identity; /* the file that gives the export its name */
 };
 
 static void export_free(struct export *x)
@@ -57,27 +58,36 @@ static void on_recorded(void *ctx, const struct err *e, const char *json, size_t
 		call_engine_reply(c, e, json, len);
 }
 
-static const char *given(const char *id)
-{
-	return id[0] ? id : NULL;
-}
+static const char *given(const char *id) { return id[0] ? id : NULL; }
 
 static void record(struct export *x)
 {
 	struct evidence_part part[EVIDENCE_FILES_MAX];
 	const struct evidence_export r = {
-		.session_id = x->scope.session_id, .thread_id = given(x->scope.thread_id), .turn_id = given(x->scope.turn_id),
-		.task_id = given(x->scope.task_id), .run_id = given(x->scope.run_id), .trial_id = x->trial_id, .uid = x->scope.uid,
-		.through = x->job.scope.through, .events = x->job.events, .duration_ms = (clock_boot_ns() - x->started_ns) / 1000000,
-		.part = part, .nparts = x->job.nfiles,
+		.session_id = x->scope.session_id,
+		.thread_id = given(x->scope.thread_id),
+		.turn_id = given(x->scope.turn_id),
+		.task_id = given(x->scope.task_id),
+		.run_id = given(x->scope.run_id),
+		.trial_id = x->trial_id,
+		.uid = x->scope.uid,
+		.through = x->job.scope.through,
+		.events = x->job.events,
+		.duration_ms = (clock_boot_ns() - x->started_ns) / 1000000,
+		.part = part,
+		.nparts = x->job.nfiles,
 	};
 
 	for (size_t i = 0; i < x->job.nfiles; i++) {
 		/* the one that gives the name comes first */
 		const struct evidence_file *f = &x->job.file[i == 0 ? x->identity : i <= x->identity ? i - 1 : i];
 
-		part[i] = (struct evidence_part){ .member = evidence_kind_member(f->kind), .kind = evidence_kind_name(f->kind), .ref = f->ref,
-						  .sha256 = f->sha256, .fd = f->fd, .bytes = f->bytes };
+		part[i] = (struct evidence_part){ .member = evidence_kind_member(f->kind),
+						  .kind = evidence_kind_name(f->kind),
+						  .ref = f->ref,
+						  .sha256 = f->sha256,
+						  .fd = f->fd,
+						  .bytes = f->bytes };
 	}
 	engine_record_evidence(call_engine(x->call), &r, &x->call->caller, on_recorded, x);
 }
@@ -100,12 +110,14 @@ static void on_built(void *ctx, const struct err *e)
 	}
 }
 
-void export_start(struct call *c, const struct export_scope *scope, const enum evidence_kind *kinds, size_t nkinds, const char *trial_id,
-		  const char *trial)
+void export_start(struct call *c, const struct export_scope *scope, const enum evidence_kind *kinds, size_t nkinds,
+		  const char *trial_id, const char *trial)
 {
 	static const size_t offsets[ID_FIELD_COUNT] = {
-		[ID_SESSION] = offsetof(struct export_scope, session_id), [ID_THREAD] = offsetof(struct export_scope, thread_id),
-		[ID_TURN] = offsetof(struct export_scope, turn_id), [ID_TASK] = offsetof(struct export_scope, task_id),
+		[ID_SESSION] = offsetof(struct export_scope, session_id),
+		[ID_THREAD] = offsetof(struct export_scope, thread_id),
+		[ID_TURN] = offsetof(struct export_scope, turn_id),
+		[ID_TASK] = offsetof(struct export_scope, task_id),
 	};
 	struct export *x = mem_zalloc(1, sizeof *x);
 

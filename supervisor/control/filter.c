@@ -2,11 +2,11 @@
 
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
+#include "runtime/base/nearest.h"
 #include "runtime/base/text.h"
 #include "runtime/store/store.h"
 #include "supervisor/control/control.h"
 #include "supervisor/control/item.h"
-#include "runtime/base/nearest.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +32,8 @@ static int add_pattern(struct filter *f, const char *pattern, size_t i, struct e
 		return 0;
 	char field[32];
 	snprintf(field, sizeof field, "types[%zu]", i);
-	return err_field(e, field, "no event type matches \"%.80s\"%s%s", pattern, near.best ? "; did you mean " : "", near.best ? near.best : "");
+	return err_field(e, field, "no event type matches \"%.80s\"%s%s", pattern, near.best ? "; did you mean " : "",
+			 near.best ? near.best : "");
 }
 
 static bool only_items(const struct filter *f)
@@ -54,12 +55,14 @@ int filter_init(struct filter *f, const struct call *c, struct err *e)
 		return err_field(e, "types", "expected at most %d patterns", FILTER_TYPES_MAX);
 	size_t i;
 	json_t *item;
-	json_array_foreach(types, i, item)
+	json_array_foreach (types, i, item)
 		if (add_pattern(f, json_string_value(item), i, e) < 0)
 			return -1;
 	f->items = call_bool(c, "items", false);
 	if (!f->items && only_items(f))
-		return err_field(e, "types", "items are derived, not stored: they come by subscribe_events with items, never from the log");
+		return err_field(
+			e, "types",
+			"items are derived, not stored: they come by subscribe_events with items, never from the log");
 	for (i = 0; i < FILTER_IDS; i++)
 		f->ids[i] = mem_strdup(call_str(c, id_field_member(fields[i])));
 	return 0;
@@ -82,7 +85,8 @@ bool filter_concerns(const struct filter *f, const struct event_view *ev)
 		return false;
 	for (size_t i = 0; i < FILTER_IDS; i++) {
 		const struct id_text *id = &ev->ids[fields[i]];
-		if (f->ids[i] && (!id->text || strlen(f->ids[i]) != id->len || memcmp(f->ids[i], id->text, id->len) != 0))
+		if (f->ids[i] &&
+		    (!id->text || strlen(f->ids[i]) != id->len || memcmp(f->ids[i], id->text, id->len) != 0))
 			return false;
 	}
 	return true;

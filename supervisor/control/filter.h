@@ -16,11 +16,11 @@ struct store_query;
 
 struct filter {
 	bool sees_all;
-	uint32_t uid;                 /* whose events, unless sees_all */
-	bool items;                   /* also those that item.h makes of what it wants */
+	uint32_t uid; /* whose events, unless sees_all */
+	bool items;   /* also those that item.h makes of what it wants */
 	bool all_types;
 	uint8_t types[(EVENT_TYPE_COUNT + 7) / 8];
-	char *ids[FILTER_IDS];        /* like filter.c's fields; NULL = any */
+	char *ids[FILTER_IDS]; /* like filter.c's fields; NULL = any */
 };
 
 /* From the call's parameters types, items, sessionId, threadId, turnId, taskId, processId. */

@@ -49,7 +49,9 @@ static void body_hash(const struct call *c, uint8_t out[32])
 static void replay_pending(struct call *c, struct jval record)
 {
 	struct err e = ERR_INIT;
-	err_set(&e, ERR_UNAVAILABLE, "the runtime ended while %s with this idempotencyKey was under way; whether it took effect is not known",
+	err_set(&e, ERR_UNAVAILABLE,
+		"the runtime ended while %s with this idempotencyKey was under way; whether it took effect is not "
+		"known",
 		c->method->name);
 	struct buf buf_auto data = BUF_INIT;
 	buf_str(&data, "\"outcome\":\"unknown\",\"retryable\":false,"
@@ -95,7 +97,8 @@ static void conflict(struct call *c, const char *method)
 {
 	struct err e = ERR_INIT;
 	err_set(&e, ERR_CONFLICT, "this idempotencyKey was used for another request%s%s",
-		strcmp(method, c->method->name) == 0 ? " of this method" : ", of ", strcmp(method, c->method->name) == 0 ? "" : method);
+		strcmp(method, c->method->name) == 0 ? " of this method" : ", of ",
+		strcmp(method, c->method->name) == 0 ? "" : method);
 	snprintf(e.field, sizeof e.field, "idempotencyKey");
 	call_finish_error(c, &e, NULL, 0);
 }
@@ -206,8 +209,8 @@ static void keep_done(void *ctx, const struct store_result *r)
 	struct idem_keep *keep = ctx;
 	if (r->status < 0)
 		/* It did happen, so that is what the caller hears; only a repetition would not find it. */
-		log_warning("the result of %s could not be kept under its idempotency key: %s", keep->call->method->name,
-			    r->err ? r->err->message : "unknown");
+		log_warning("the result of %s could not be kept under its idempotency key: %s",
+			    keep->call->method->name, r->err ? r->err->message : "unknown");
 	reply_all(keep->call, buf_cstr(&keep->json), keep->json.len);
 	buf_done(&keep->json);
 	free(keep);

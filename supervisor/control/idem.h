@@ -4,7 +4,8 @@
 /*
  * Requests with an idempotencyKey are done once for each (uid, key).
  *
- *   the key is new            the handler runs; the engine stores the result in the commit of what it did; where the reply
+ *   the key is new            the handler runs; the engine stores the result in the commit of what it did; where the
+ *                             reply
  *                             says more (its sequence), or no commit stored one, it is stored here before it is given
  *   the same request again    the stored result, also after a restart; while the first one is under way, its answer
  *   another request, same key conflict

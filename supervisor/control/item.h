@@ -2,10 +2,10 @@
 #define BAILIFF_CONTROL_ITEM_H
 
 /*
- * item.started, item.updated, item.completed: the steps of turns (messages, reasoning, tool calls, commands, file changes,
- * questions, plans, errors) for clients that want no more than that. They are never stored: each is made from the one stored
- * event that says it, when a subscription with `items` comes to that event, so that a stream that is taken up again at any
- * sequence number gives the same items again.
+ * item.started, item.updated, item.completed: the steps of turns (messages, reasoning, tool calls, commands, file
+ * changes, questions, plans, errors) for clients that want no more than that. They are never stored: each is made from
+ * the one stored event that says it, when a subscription with `items` comes to that event, so that a stream that is
+ * taken up again at any sequence number gives the same items again.
  */
 
 #include "runtime/event/event.h"

@@ -49,14 +49,16 @@ static void answer(struct listing *l)
 	if (l->events.len)
 		buf_append(&out, l->events.data, l->events.len);
 	buf_printf(&out, "],\"firstSequence\":%llu,\"lastSequence\":%llu,\"hasMore\":%s}",
-		   (unsigned long long)store_first_sequence(s), (unsigned long long)store_last_sequence(s), l->more ? "true" : "false");
+		   (unsigned long long)store_first_sequence(s), (unsigned long long)store_last_sequence(s),
+		   l->more ? "true" : "false");
 	call_reply(l->call, out.data, out.len);
 }
 
 static void fail(struct listing *l, const struct err *e)
 {
 	char data[64];
-	int n = snprintf(data, sizeof data, "\"firstSequence\":%llu", (unsigned long long)store_first_sequence(call_store(l->call)));
+	int n = snprintf(data, sizeof data, "\"firstSequence\":%llu",
+			 (unsigned long long)store_first_sequence(call_store(l->call)));
 	if (e->code == ERR_EXPIRED)
 		call_fail_data(l->call, e, data, (size_t)n);
 	else

@@ -26,12 +26,12 @@ struct listing {
 	struct buf events;
 	size_t found;
 	bool more, ended;
-	unsigned looked;         /* in this piece */
+	unsigned looked; /* in this piece */
 };
 
 /* Takes the filter; answers the call now or in later turns. */
 void listing_run(struct call *c, struct filter *f, uint64_t after, uint64_t before, size_t limit);
-void listing_turn(struct control *k);   /* a piece of each that is under way */
+void listing_turn(struct control *k);     /* a piece of each that is under way */
 void listing_drop_all(struct control *k); /* without an answer: control ends */
 
 #endif

@@ -2,9 +2,9 @@
 
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
+#include "runtime/base/nearest.h"
 #include "supervisor/control/idem.h"
 #include "supervisor/control/methods.h"
-#include "runtime/base/nearest.h"
 #include "supervisor/control/ownership.h"
 
 #include <string.h>
@@ -12,15 +12,30 @@
 /* ---- the table: methods.def expanded to parameter lists, then to rows ---- */
 
 #define KEY_READING
-#define KEY_MUTATING \
-	{ "idempotencyKey", PARAM_STRING, 0, NULL, NULL, "a request repeated with the same key gives the first one's result" }, \
-	{ "traceparent", PARAM_STRING, 0, NULL, NULL, "the caller's W3C trace context: its trace id goes into the events, its span id into the first" },
+#define KEY_MUTATING                                                             \
+	{ "idempotencyKey",                                                      \
+	  PARAM_STRING,                                                          \
+	  0,                                                                     \
+	  NULL,                                                                  \
+	  NULL,                                                                  \
+	  "a request repeated with the same key gives the first one's result" }, \
+		{ "traceparent",                                                 \
+		  PARAM_STRING,                                                  \
+		  0,                                                             \
+		  NULL,                                                          \
+		  NULL,                                                          \
+		  "the caller's W3C trace context: its trace id goes into the events, its span id into the first" },
 
 #define MEMBERS(name) static const struct param members_##name[] = {
 #define METHOD(name, role, kind, summary) static const struct param params_##name[] = { KEY_##kind
 #define PARAM(name, type, flags, detail, summary) { #name, PARAM_##type, flags, detail, NULL, summary },
 #define OBJECT(name, members, flags, summary) { #name, PARAM_OBJECT, flags, NULL, members_##members, summary },
-#define END() { .name = NULL } };
+#define END()                \
+	{                    \
+		.name = NULL \
+	}                    \
+	}                    \
+	;
 #include "supervisor/control/methods.def"
 #undef MEMBERS
 #undef METHOD
@@ -32,7 +47,8 @@ enum method_kind { READING, MUTATING };
 
 const struct method control_methods[] = {
 #define MEMBERS(name)
-#define METHOD(name, role, kind, summary) { #name, ROLE_##role, (kind) == MUTATING, method_##name, params_##name, summary },
+#define METHOD(name, role, kind, summary) \
+	{ #name, ROLE_##role, (kind) == MUTATING, method_##name, params_##name, summary },
 #define PARAM(name, type, flags, detail, summary)
 #define OBJECT(name, members, flags, summary)
 #define END()
@@ -65,16 +81,20 @@ const char *method_nearest(const char *name)
 
 const char *method_role_name(enum engine_role role)
 {
-	static const char *const names[] = { [ROLE_OBSERVER] = "observer", [ROLE_AGENT] = "agent", [ROLE_OPERATOR] = "operator" };
+	static const char *const names[] = {
+		[ROLE_OBSERVER] = "observer", [ROLE_AGENT] = "agent", [ROLE_OPERATOR] = "operator"
+	};
 	return names[role];
 }
 
 const char *method_param_type_name(enum param_type type)
 {
 	static const char *const names[] = {
-		[PARAM_STRING] = "string", [PARAM_ID] = "id", [PARAM_UINT] = "uint", [PARAM_INT] = "int", [PARAM_NUMBER] = "number", [PARAM_BOOL] = "bool",
-		[PARAM_OBJECT] = "object", [PARAM_STRINGS] = "strings", [PARAM_ENV] = "env", [PARAM_ARRAY] = "array",
-		[PARAM_ENUM] = "enum", [PARAM_PATH] = "path", [PARAM_ANY] = "any",
+		[PARAM_STRING] = "string", [PARAM_ID] = "id",           [PARAM_UINT] = "uint",
+		[PARAM_INT] = "int",       [PARAM_NUMBER] = "number",   [PARAM_BOOL] = "bool",
+		[PARAM_OBJECT] = "object", [PARAM_STRINGS] = "strings", [PARAM_ENV] = "env",
+		[PARAM_ARRAY] = "array",   [PARAM_ENUM] = "enum",       [PARAM_PATH] = "path",
+		[PARAM_ANY] = "any",
 	};
 	return names[type];
 }
@@ -89,7 +109,8 @@ static int take_trace(struct call *c, struct err *e)
 	if (!given)
 		return 0;
 	if (strlen(given) != 55 || strncmp(given, "00-", 3) != 0 || strspn(given + 3, hex) != 32 || given[35] != '-' ||
-	    strspn(given + 36, hex) != 16 || given[52] != '-' || strspn(given + 53, hex) != 2 || strncmp(given + 3, none, 32) == 0)
+	    strspn(given + 36, hex) != 16 || given[52] != '-' || strspn(given + 53, hex) != 2 ||
+	    strncmp(given + 3, none, 32) == 0)
 		return err_field(e, "traceparent", "expected 00-<32 hex digits>-<16 hex digits>-<2 hex digits>");
 	memcpy(c->trace_id, given + 3, 32);
 	memcpy(c->span_id, given + 36, 16);

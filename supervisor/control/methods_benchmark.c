@@ -26,7 +26,8 @@ void method_compare_benchmark_runs(struct call *c)
 /* The trial is what its turn did; its pack names the other files. */
 void method_export_benchmark_trial(struct call *c)
 {
-	static const enum evidence_kind kinds[] = { EVIDENCE_TRAJECTORY, EVIDENCE_TRANSCRIPT, EVIDENCE_MANIFEST, EVIDENCE_TRIAL };
+	static const enum evidence_kind kinds[] = { EVIDENCE_TRAJECTORY, EVIDENCE_TRANSCRIPT, EVIDENCE_MANIFEST,
+						    EVIDENCE_TRIAL };
 	const char *id = call_str(c, "trialId");
 	struct export_scope scope = { .field = ID_TURN };
 	buf_auto struct buf text = BUF_INIT;

@@ -18,7 +18,7 @@ static int take_paths(const struct call *c, struct buf *out, struct err *e)
 
 	if (paths && (json_array_size(paths) < 1 || json_array_size(paths) > PATHS_MAX))
 		return err_field(e, "paths", "must have 1 to %u elements; leave it out for all", PATHS_MAX);
-	json_array_foreach(paths, i, v) {
+	json_array_foreach (paths, i, v) {
 		const char *path = json_string_value(v);
 
 		(void)snprintf(field, sizeof(field), "paths[%zu]", i);
@@ -45,8 +45,8 @@ static void request(struct call *c, enum changes_op op)
 		call_fail(c, &e);
 		return;
 	}
-	changes_request(changes, op, call_str(c, "processId"), call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid, buf_cstr(&paths), paths.len,
-			&c->caller, call_engine_reply, c);
+	changes_request(changes, op, call_str(c, "processId"), call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid,
+			buf_cstr(&paths), paths.len, &c->caller, call_engine_reply, c);
 }
 
 void method_list_changes(struct call *c)
@@ -54,17 +54,8 @@ void method_list_changes(struct call *c)
 	request(c, call_bool(c, "diffs", false) ? CHANGES_OP_DIFF : CHANGES_OP_LIST);
 }
 
-void method_apply_changes(struct call *c)
-{
-	request(c, CHANGES_OP_APPLY);
-}
+void method_apply_changes(struct call *c) { request(c, CHANGES_OP_APPLY); }
 
-void method_revert_autorun(struct call *c)
-{
-	request(c, CHANGES_OP_REVERT);
-}
+void method_revert_autorun(struct call *c) { request(c, CHANGES_OP_REVERT); }
 
-void method_discard_changes(struct call *c)
-{
-	request(c, CHANGES_OP_DISCARD);
-}
+void method_discard_changes(struct call *c) { request(c, CHANGES_OP_DISCARD); }

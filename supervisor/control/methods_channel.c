@@ -21,10 +21,7 @@
 #define HEARTBEAT_MIN_MS 100u
 #define HEARTBEAT_MAX_MS (24u * 3600 * 1000)
 
-static uint32_t viewer(const struct call *c)
-{
-	return call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid;
-}
+static uint32_t viewer(const struct call *c) { return call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid; }
 
 static int check_word(const struct call *c, const char *field, size_t most, struct err *e)
 {
@@ -47,7 +44,7 @@ static int check_channel(const struct call *c, struct err *e)
 		return err_field(e, "heartbeatMs", "must be %u to %u", HEARTBEAT_MIN_MS, HEARTBEAT_MAX_MS);
 	if (json_array_size(capabilities) > CAPABILITIES_MAX)
 		return err_field(e, "capabilities", "must have at most %u words", CAPABILITIES_MAX);
-	json_array_foreach(capabilities, i, v)
+	json_array_foreach (capabilities, i, v)
 		if (!json_string_length(v) || json_string_length(v) > WORD_MAX)
 			return err_field(e, "capabilities", "must hold words of 1 to %u bytes", WORD_MAX);
 	return check_word(c, "nativeProtocol", WORD_MAX, e);
@@ -58,9 +55,15 @@ void method_connect_channel(struct call *c)
 	const json_t *capabilities = call_obj(c, "capabilities");
 	mem_auto char *capabilities_json = capabilities ? json_dumps(capabilities, JSON_COMPACT) : NULL;
 	const struct channel_request r = {
-		.channel_id = call_str(c, "channelId"), .session_id = call_str(c, "sessionId"), .title = call_str(c, "title"), .transport = call_str(c, "transport"),
-		.peer_role = call_str(c, "peerRole"), .native_protocol = call_str(c, "nativeProtocol"), .account_ref = call_str(c, "accountRef"),
-		.capabilities_json = capabilities_json, .heartbeat_ms = call_uint(c, "heartbeatMs", 0),
+		.channel_id = call_str(c, "channelId"),
+		.session_id = call_str(c, "sessionId"),
+		.title = call_str(c, "title"),
+		.transport = call_str(c, "transport"),
+		.peer_role = call_str(c, "peerRole"),
+		.native_protocol = call_str(c, "nativeProtocol"),
+		.account_ref = call_str(c, "accountRef"),
+		.capabilities_json = capabilities_json,
+		.heartbeat_ms = call_uint(c, "heartbeatMs", 0),
 	};
 	struct err e = ERR_INIT;
 
@@ -122,8 +125,8 @@ static void on_resumed(void *ctx, const struct err *failed, const char *json, si
 
 void method_reconnect_channel(struct call *c)
 {
-	engine_reconnect_channel(call_engine(c), call_str(c, "channelId"), call_uint(c, "lastAckedSequence", 0), call_str(c, "resumeToken"),
-				 &c->caller, on_resumed, c);
+	engine_reconnect_channel(call_engine(c), call_str(c, "channelId"), call_uint(c, "lastAckedSequence", 0),
+				 call_str(c, "resumeToken"), &c->caller, on_resumed, c);
 }
 
 void method_disconnect_channel(struct call *c)
@@ -134,12 +137,14 @@ void method_disconnect_channel(struct call *c)
 	if (check_word(c, "reason", REF_MAX, &e) < 0)
 		call_fail(c, &e);
 	else
-		engine_disconnect_channel(call_engine(c), call_str(c, "channelId"), reason ? reason : "asked for", &c->caller, call_engine_reply, c);
+		engine_disconnect_channel(call_engine(c), call_str(c, "channelId"), reason ? reason : "asked for",
+					  &c->caller, call_engine_reply, c);
 }
 
 void method_ack_events(struct call *c)
 {
-	engine_ack_events(call_engine(c), call_str(c, "channelId"), call_uint(c, "sequence", 0), &c->caller, call_engine_reply, c);
+	engine_ack_events(call_engine(c), call_str(c, "channelId"), call_uint(c, "sequence", 0), &c->caller,
+			  call_engine_reply, c);
 }
 
 void method_list_channels(struct call *c)
@@ -148,7 +153,8 @@ void method_list_channels(struct call *c)
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
 
-	if (view_channels(call_store(c), viewer(c), call_str(c, "sessionId"), limit > 1000 ? 1001 : (unsigned)limit, call_str(c, "cursor"), &out, &e) < 0)
+	if (view_channels(call_store(c), viewer(c), call_str(c, "sessionId"), limit > 1000 ? 1001 : (unsigned)limit,
+			  call_str(c, "cursor"), &out, &e) < 0)
 		call_fail(c, &e);
 	else
 		call_reply(c, out.data, out.len);
@@ -158,7 +164,9 @@ void method_send_channel_message(struct call *c)
 {
 	const char *direction = call_str(c, "direction");
 	const struct channel_message m = {
-		.channel_id = call_str(c, "channelId"), .direction = direction ? direction : "out", .text = call_str(c, "message"),
+		.channel_id = call_str(c, "channelId"),
+		.direction = direction ? direction : "out",
+		.text = call_str(c, "message"),
 		.kind = call_str(c, "kind"),
 	};
 	struct err e = ERR_INIT;

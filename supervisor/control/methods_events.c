@@ -2,6 +2,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
+#include "runtime/base/nearest.h"
 #include "runtime/event/event.h"
 #include "runtime/store/store.h"
 #include "supervisor/config.h"
@@ -10,7 +11,6 @@
 #include "supervisor/control/filter.h"
 #include "supervisor/control/listing.h"
 #include "supervisor/control/methods.h"
-#include "runtime/base/nearest.h"
 #include "supervisor/control/state.h"
 #include "supervisor/control/subscription.h"
 
@@ -27,7 +27,8 @@ static void fail_expired(struct call *c, uint64_t after, uint64_t first)
 {
 	struct err e = ERR_INIT;
 	char data[64];
-	err_set(&e, ERR_EXPIRED, "events up to %llu are no longer kept; the first one kept is %llu, and %llu was asked for",
+	err_set(&e, ERR_EXPIRED,
+		"events up to %llu are no longer kept; the first one kept is %llu, and %llu was asked for",
 		(unsigned long long)(first - 1), (unsigned long long)first, (unsigned long long)(after + 1));
 	int n = snprintf(data, sizeof data, "\"firstSequence\":%llu", (unsigned long long)first);
 	call_fail_data(c, &e, data, (size_t)n);
@@ -37,9 +38,11 @@ static int subscribe_check(struct call *c, uint64_t after, uint64_t last, struct
 {
 	uint64_t most = call_config(c)->max_subscriptions_per_uid;
 	if (c->client->account->subscriptions >= most)
-		return err_set(e, ERR_EXHAUSTED, "uid %u already has %llu subscriptions (maxSubscriptionsPerUid)", c->caller.uid, (unsigned long long)most);
+		return err_set(e, ERR_EXHAUSTED, "uid %u already has %llu subscriptions (maxSubscriptionsPerUid)",
+			       c->caller.uid, (unsigned long long)most);
 	if (after > last)
-		return err_field(e, "afterSequence", "expected at most %llu, the last sequence there is", (unsigned long long)last);
+		return err_field(e, "afterSequence", "expected at most %llu, the last sequence there is",
+				 (unsigned long long)last);
 	return 0;
 }
 
@@ -63,7 +66,8 @@ void method_subscribe_events(struct call *c)
 	if (call_str(c, "processId"))
 		engine_client_follows(call_engine(c), call_str(c, "processId"), &c->caller);
 	char result[160];
-	int n = snprintf(result, sizeof result, "{\"subscriptionId\":\"%s\",\"afterSequence\":%llu,\"lastSequence\":%llu}", s->id,
+	int n = snprintf(result, sizeof result,
+			 "{\"subscriptionId\":\"%s\",\"afterSequence\":%llu,\"lastSequence\":%llu}", s->id,
 			 (unsigned long long)after, (unsigned long long)last);
 	/* First the reply, then events; in a batch the reply leaves with the batch. */
 	subscription_start(s, c->priv->batch);
@@ -80,7 +84,8 @@ void method_unsubscribe_events(struct call *c)
 		return;
 	}
 	char result[96];
-	int n = snprintf(result, sizeof result, "{\"subscriptionId\":\"%s\",\"afterSequence\":%llu}", s->id, (unsigned long long)s->cursor);
+	int n = snprintf(result, sizeof result, "{\"subscriptionId\":\"%s\",\"afterSequence\":%llu}", s->id,
+			 (unsigned long long)s->cursor);
 	subscription_free(s);
 	call_reply(c, result, (size_t)n);
 }
@@ -108,9 +113,11 @@ void method_list_events(struct call *c)
 
 /* ---- writing ---- */
 
-/* What an element of `events` may have: every id of the envelope, and the members that are not the runtime's to write. */
+/* What an element of `events` may have: every id of the envelope, and the members that are not the runtime's to write.
+ */
 static const struct param emit_params[] = {
-	{ "type", PARAM_STRING, PARAM_REQUIRED, NULL, NULL, "the event's type, of a family that clients write (model.completed)" },
+	{ "type", PARAM_STRING, PARAM_REQUIRED, NULL, NULL,
+	  "the event's type, of a family that clients write (model.completed)" },
 	{ "payload", PARAM_OBJECT, 0, NULL, NULL, "the type's payload" },
 	{ "status", PARAM_STRING, 0, NULL, NULL, "the envelope's status" },
 	{ "statusReason", PARAM_STRING, 0, NULL, NULL, "why" },
@@ -119,17 +126,17 @@ static const struct param emit_params[] = {
 #include "runtime/event/id_fields.def"
 #undef ID_FIELD
 #define EMIT_MEMBER(name, type) { #name, type, 0, NULL, NULL, "a member of the envelope" },
-#define EMIT_MEMBERS                                                                                                   \
-	EMIT_MEMBER(refs, PARAM_ANY)                                                                                   \
-	EMIT_MEMBER(task, PARAM_ANY)                                                                                   \
-	EMIT_MEMBER(taskProfile, PARAM_ANY)                                                                            \
-	EMIT_MEMBER(nativeStatus, PARAM_ANY)                                                                           \
-	EMIT_MEMBER(routingDecision, PARAM_ANY)                                                                        \
-	EMIT_MEMBER(candidateModelSet, PARAM_ANY)                                                                      \
-	EMIT_MEMBER(limitState, PARAM_ANY)                                                                             \
-	EMIT_MEMBER(costState, PARAM_ANY)                                                                              \
-	EMIT_MEMBER(telemetry, PARAM_ANY)                                                                              \
-	EMIT_MEMBER(benchmark, PARAM_ANY)                                                                              \
+#define EMIT_MEMBERS                              \
+	EMIT_MEMBER(refs, PARAM_ANY)              \
+	EMIT_MEMBER(task, PARAM_ANY)              \
+	EMIT_MEMBER(taskProfile, PARAM_ANY)       \
+	EMIT_MEMBER(nativeStatus, PARAM_ANY)      \
+	EMIT_MEMBER(routingDecision, PARAM_ANY)   \
+	EMIT_MEMBER(candidateModelSet, PARAM_ANY) \
+	EMIT_MEMBER(limitState, PARAM_ANY)        \
+	EMIT_MEMBER(costState, PARAM_ANY)         \
+	EMIT_MEMBER(telemetry, PARAM_ANY)         \
+	EMIT_MEMBER(benchmark, PARAM_ANY)         \
 	EMIT_MEMBER(trajectory, PARAM_ANY)
 	EMIT_MEMBERS
 #undef EMIT_MEMBER
@@ -157,7 +164,8 @@ static int emit_type(const char *type, size_t i, struct err *e)
 		struct nearest near = nearest_to(type);
 		for (int n = 0; n < EVENT_TYPE_COUNT; n++)
 			nearest_try(&near, event_info((enum event_type)n)->name);
-		return err_field(e, field, "there is no event type \"%.80s\"%s%s", type, near.best ? "; did you mean " : "", near.best ? near.best : "");
+		return err_field(e, field, "there is no event type \"%.80s\"%s%s", type,
+				 near.best ? "; did you mean " : "", near.best ? near.best : "");
 	}
 	const struct event_info *info = event_info((enum event_type)t);
 	if (info->origin == EVENT_BY_CLIENT)
@@ -168,7 +176,8 @@ static int emit_type(const char *type, size_t i, struct err *e)
 	return -1;
 }
 
-static int emit_read(json_t *item, size_t i, const char *session, struct emit_event *ev, struct emission *own, struct err *e)
+static int emit_read(json_t *item, size_t i, const char *session, struct emit_event *ev, struct emission *own,
+		     struct err *e)
 {
 	char field[40];
 	snprintf(field, sizeof field, "events[%zu]", i);
@@ -208,7 +217,8 @@ static int emit_read(json_t *item, size_t i, const char *session, struct emit_ev
 
 void method_emit_events(struct call *c)
 {
-	_Static_assert(countof(((struct emit_event *)0)->ids) >= ID_FIELD_COUNT, "every id of the envelope has its place");
+	_Static_assert(countof(((struct emit_event *)0)->ids) >= ID_FIELD_COUNT,
+		       "every id of the envelope has its place");
 	json_t *events = call_obj(c, "events");
 	const char *session = call_str(c, "sessionId");
 	size_t n = json_array_size(events), i;

@@ -9,10 +9,7 @@
 
 #include <string.h>
 
-static uint32_t viewer(const struct call *c)
-{
-	return call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid;
-}
+static uint32_t viewer(const struct call *c) { return call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid; }
 
 static int unknown(struct err *e, const char *field, const char *id)
 {
@@ -84,7 +81,9 @@ static int take_scope(struct call *c, struct export_scope *ret, struct err *e)
 		enum id_field field;
 		int (*of)(struct call *c, const char *id, struct export_scope *ret, struct err *e);
 	} scopes[] = {
-		{ "turnId", ID_TURN, scope_of_turn }, { "taskId", ID_TASK, scope_of_task }, { "threadId", ID_THREAD, scope_of_thread },
+		{ "turnId", ID_TURN, scope_of_turn },
+		{ "taskId", ID_TASK, scope_of_task },
+		{ "threadId", ID_THREAD, scope_of_thread },
 		{ "sessionId", ID_SESSION, scope_of_session },
 	};
 	const json_t *scope = call_obj(c, "scope");
@@ -100,7 +99,8 @@ static int take_scope(struct call *c, struct export_scope *ret, struct err *e)
 		if (scopes[i].of(c, id, ret, e) < 0)
 			return -1;
 		if (session && strcmp(session, ret->session_id) != 0)
-			return err_field(e, "scope.sessionId", "'%.64s' is not the session of %s '%.64s'", session, scopes[i].member, id);
+			return err_field(e, "scope.sessionId", "'%.64s' is not the session of %s '%.64s'", session,
+					 scopes[i].member, id);
 		return 0;
 	}
 	return err_field(e, "scope", "expected one of sessionId, threadId, turnId and taskId");
@@ -109,20 +109,26 @@ static int take_scope(struct call *c, struct export_scope *ret, struct err *e)
 /* What is made besides the file that the method is for. */
 static int take_include(struct call *c, enum evidence_kind kinds[EVIDENCE_FILES_MAX], size_t *n, struct err *e)
 {
-	static const struct { const char *word; enum evidence_kind kind; } words[] = {
-		{ "trajectory", EVIDENCE_TRAJECTORY }, { "trace", EVIDENCE_TRACE }, { "transcript", EVIDENCE_TRANSCRIPT },
+	static const struct {
+		const char *word;
+		enum evidence_kind kind;
+	} words[] = {
+		{ "trajectory", EVIDENCE_TRAJECTORY },
+		{ "trace", EVIDENCE_TRACE },
+		{ "transcript", EVIDENCE_TRANSCRIPT },
 		{ "manifest", EVIDENCE_MANIFEST },
 	};
 	const json_t *list = call_obj(c, "include"), *v;
 	size_t i, k;
 
-	json_array_foreach(list, i, v) {
+	json_array_foreach (list, i, v) {
 		const char *word = json_string_value(v);
 
 		for (k = 0; k < countof(words) && (!word || strcmp(word, words[k].word) != 0); k++)
 			;
 		if (k == countof(words))
-			return err_field(e, "include", "'%.40s' is none of trajectory, trace, transcript and manifest", word ? word : "");
+			return err_field(e, "include", "'%.40s' is none of trajectory, trace, transcript and manifest",
+					 word ? word : "");
 		bool known = false;
 		for (size_t j = 0; j < *n; j++)
 			known = known || kinds[j] == words[k].kind;
@@ -145,17 +151,8 @@ static void export_of(struct call *c, enum evidence_kind kind)
 		export_start(c, &scope, kinds, n, NULL, NULL);
 }
 
-void method_export_evidence(struct call *c)
-{
-	export_of(c, EVIDENCE_PACK);
-}
+void method_export_evidence(struct call *c) { export_of(c, EVIDENCE_PACK); }
 
-void method_export_replay(struct call *c)
-{
-	export_of(c, EVIDENCE_REPLAY);
-}
+void method_export_replay(struct call *c) { export_of(c, EVIDENCE_REPLAY); }
 
-void method_export_review(struct call *c)
-{
-	export_of(c, EVIDENCE_REVIEW);
-}
+void method_export_review(struct call *c) { export_of(c, EVIDENCE_REVIEW); }

@@ -9,18 +9,15 @@
 #include <stdlib.h>
 
 /* What changes a job is the engine's to check. */
-#define JOB_METHOD(name)                                                                              \
-	void method_##name(struct call *c)                                                            \
-	{                                                                                             \
-		engine_##name(call_engine(c), c->params, &c->caller, call_engine_reply, c);           \
+#define JOB_METHOD(name)                                                                    \
+	void method_##name(struct call *c)                                                  \
+	{                                                                                   \
+		engine_##name(call_engine(c), c->params, &c->caller, call_engine_reply, c); \
 	}
 JOB_METHODS(JOB_METHOD)
 #undef JOB_METHOD
 
-static uint32_t viewer(const struct call *c)
-{
-	return call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid;
-}
+static uint32_t viewer(const struct call *c) { return call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid; }
 
 static unsigned limit_of(const struct call *c, unsigned otherwise)
 {

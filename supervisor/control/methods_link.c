@@ -25,7 +25,8 @@ static int lower_role(struct call *c, struct err *e)
 	while (strcmp(method_role_name(role), wanted) != 0)
 		role++; /* the table lets only the names of roles through */
 	if (role > c->client->role) {
-		err_set(e, ERR_NOT_ALLOWED, "this connection has the role %s, which cannot be raised to %s", method_role_name(c->client->role), wanted);
+		err_set(e, ERR_NOT_ALLOWED, "this connection has the role %s, which cannot be raised to %s",
+			method_role_name(c->client->role), wanted);
 		snprintf(e->field, sizeof e->field, "role");
 		return -1;
 	}
@@ -95,15 +96,13 @@ static bool others(struct control *k, struct buf *out)
 	buf_append(&whole, out->data + start, out->len - start);
 	buf_byte(&whole, '}');
 	for (struct jiter it = jiter_on(jval_of(whole.data, whole.len)); jiter_next(&it);)
-		if (jval_is_str(it.value, "down") || jval_is_str(it.value, "restarting") || jval_is_str(it.value, "failed"))
+		if (jval_is_str(it.value, "down") || jval_is_str(it.value, "restarting") ||
+		    jval_is_str(it.value, "failed"))
 			return true;
 	return false;
 }
 
-static uint64_t uptime_ms(const struct control *k)
-{
-	return (clock_boot_ns() - k->started_boot_ns) / 1000000;
-}
+static uint64_t uptime_ms(const struct control *k) { return (clock_boot_ns() - k->started_boot_ns) / 1000000; }
 
 void method_get_health(struct call *c)
 {
@@ -188,7 +187,10 @@ void method_get_metrics(struct call *c)
 		call_fail(c, &e);
 		return;
 	}
-	const struct { const char *name; uint64_t value; } rows[] = {
+	const struct {
+		const char *name;
+		uint64_t value;
+	} rows[] = {
 		{ "uptimeMs", uptime_ms(k) },
 		{ "connections", k->nclients },
 		{ "connectionsAccepted", k->counts.accepted },

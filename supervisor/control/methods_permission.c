@@ -95,7 +95,8 @@ void method_resolve_permission(struct call *c)
 
 void method_get_policy(struct call *c)
 {
-	engine_show_policy(call_engine(c), call_str(c, "sessionId"), call_str(c, "cwd"), &c->caller, call_engine_reply, c);
+	engine_show_policy(call_engine(c), call_str(c, "sessionId"), call_str(c, "cwd"), &c->caller, call_engine_reply,
+			   c);
 }
 
 void method_set_permission_mode(struct call *c)
@@ -107,7 +108,8 @@ void method_set_permission_mode(struct call *c)
 		call_fail(c, &e);
 		return;
 	}
-	engine_set_permission_mode(call_engine(c), call_str(c, "sessionId"), call_str(c, "mode"), &c->caller, call_engine_reply, c);
+	engine_set_permission_mode(call_engine(c), call_str(c, "sessionId"), call_str(c, "mode"), &c->caller,
+				   call_engine_reply, c);
 }
 
 void method_reload_policy(struct call *c)
@@ -117,7 +119,8 @@ void method_reload_policy(struct call *c)
 	engine_reload_policy(call_engine(c), &c->caller, call_engine_reply, c);
 }
 
-static void check_result(const struct policy_rules *rules, const struct policy_hooks *hooks, const struct err *e, struct buf *out)
+static void check_result(const struct policy_rules *rules, const struct policy_hooks *hooks, const struct err *e,
+			 struct buf *out)
 {
 	struct jw w = jw_on(out);
 
@@ -147,12 +150,18 @@ static int check_session_file(const char *name, const char *text, size_t n, stru
 		return -1;
 	if (given && !json_is_object(given))
 		return err_field(e, "permissions", "%.200s: permissions: must be an object", name);
-	json_object_foreach(v, key, item)
+	json_object_foreach (v, key, item)
 		if (strcmp(key, "permissions") != 0 && strcmp(key, "prefixRules") != 0)
-			return err_field(e, key, "%.200s: %.60s: is not for sessions, which have permissions and prefixRules only", name, key);
-	json_object_foreach(given, key, item)
+			return err_field(
+				e, key,
+				"%.200s: %.60s: is not for sessions, which have permissions and prefixRules only", name,
+				key);
+	json_object_foreach (given, key, item)
 		if (strcmp(key, "deny") != 0 && strcmp(key, "ask") != 0 && strcmp(key, "allow") != 0)
-			return err_field(e, key, "%.200s: permissions.%.60s: is not for sessions, which have deny, ask and allow there", name, key);
+			return err_field(
+				e, key,
+				"%.200s: permissions.%.60s: is not for sessions, which have deny, ask and allow there",
+				name, key);
 	rules = given ? json_copy(given) : json_object();
 	if (json_object_get(v, "prefixRules"))
 		json_object_set(rules, "prefixRules", json_object_get(v, "prefixRules"));
@@ -162,7 +171,9 @@ static int check_session_file(const char *name, const char *text, size_t n, stru
 void method_check_policy(struct call *c)
 {
 	const char *text = call_str(c, "text"), *name = call_str(c, "file"), *layer = call_str(c, "layer");
-	enum rule_layer of = !layer || strcmp(layer, "user") == 0 ? RULE_OF_USER : strcmp(layer, "host") == 0 ? RULE_OF_HOST : RULE_OF_WORKSPACE;
+	enum rule_layer of = !layer || strcmp(layer, "user") == 0 ? RULE_OF_USER
+			     : strcmp(layer, "host") == 0         ? RULE_OF_HOST
+								  : RULE_OF_WORKSPACE;
 	struct policy_rules rules = RULES_INIT;
 	struct policy_profiles profiles = { 0 };
 	struct policy_models models = { 0 };
@@ -179,8 +190,9 @@ void method_check_policy(struct call *c)
 	}
 	if (layer && strcmp(layer, "session") == 0)
 		(void)check_session_file(name, text, n, &rules, &e);
-	else if (policy_rules_parse(&rules, of, name, text, n, &e) == 0 && policy_hooks_parse(&hooks, of, name, text, n, &e) == 0 &&
-	    policy_profiles_parse(&profiles, name, text, n, &e) == 0)
+	else if (policy_rules_parse(&rules, of, name, text, n, &e) == 0 &&
+		 policy_hooks_parse(&hooks, of, name, text, n, &e) == 0 &&
+		 policy_profiles_parse(&profiles, name, text, n, &e) == 0)
 		(void)policy_models_parse(&models, name, text, n, &e);
 	check_result(&rules, &hooks, &e, &out);
 	policy_rules_done(&rules);

@@ -19,10 +19,7 @@
 #define FOREVER_MS (1ull << 40) /* longer than any uptime: no limit at all */
 
 /* What the views are asked with. */
-static uint32_t viewer(const struct call *c)
-{
-	return call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid;
-}
+static uint32_t viewer(const struct call *c) { return call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid; }
 
 static int text_at_most(const struct call *c, const char *name, size_t most, struct err *e)
 {
@@ -44,8 +41,9 @@ static bool is(const struct call *c, const char *name, const char *word)
 
 static void fail_unavailable(struct call *c, const struct err *e)
 {
-	static const char data[] = "\"retryable\":false,\"advice\":\"Leave the named parameter out; it is refused rather than "
-				   "ignored, so that nothing runs with less than was asked for.\"";
+	static const char data[] =
+		"\"retryable\":false,\"advice\":\"Leave the named parameter out; it is refused rather than "
+		"ignored, so that nothing runs with less than was asked for.\"";
 
 	call_fail_data(c, e, data, sizeof(data) - 1);
 }
@@ -79,7 +77,8 @@ void method_get_sandbox(struct call *c)
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
 
-	if (sandbox_spec_of(c->params, &s, &e) == 0 && engine_show_sandbox(call_engine(c), &s.request, &c->caller, &out, &e) == 0)
+	if (sandbox_spec_of(c->params, &s, &e) == 0 &&
+	    engine_show_sandbox(call_engine(c), &s.request, &c->caller, &out, &e) == 0)
 		call_reply(c, out.data, out.len);
 	else
 		call_fail(c, &e);
@@ -189,12 +188,14 @@ void method_resize_process(struct call *c)
 	struct attachment_size size = { 0 };
 	struct err e = ERR_INIT;
 
-	if (terminal_side_of(call_obj(c, "rows"), "rows", &size.rows, &e) < 0 || terminal_side_of(call_obj(c, "cols"), "cols", &size.cols, &e) < 0)
+	if (terminal_side_of(call_obj(c, "rows"), "rows", &size.rows, &e) < 0 ||
+	    terminal_side_of(call_obj(c, "cols"), "cols", &size.cols, &e) < 0)
 		call_fail(c, &e);
 	else if (call_str(c, "policy"))
 		resize_shown(c, size);
 	else
-		engine_resize_process(call_engine(c), call_str(c, "processId"), size.rows, size.cols, &c->caller, call_engine_reply, c);
+		engine_resize_process(call_engine(c), call_str(c, "processId"), size.rows, size.cols, &c->caller,
+				      call_engine_reply, c);
 }
 
 /* 0 when it is not given. */
@@ -239,16 +240,16 @@ void method_terminate_process(struct call *c)
 		call_fail(c, &e);
 		return;
 	}
-	engine_terminate_process(call_engine(c), call_str(c, "processId"), reason ? reason : "user", sig, grace, &c->caller,
-				 call_engine_reply, c);
+	engine_terminate_process(call_engine(c), call_str(c, "processId"), reason ? reason : "user", sig, grace,
+				 &c->caller, call_engine_reply, c);
 }
 
 void method_wait_process(struct call *c)
 {
 	uint64_t timeout = call_uint(c, "timeoutMs", LIMIT_NONE);
 
-	engine_wait_process(call_engine(c), call_str(c, "processId"), timeout > FOREVER_MS ? LIMIT_NONE : timeout, &c->caller,
-			    call_engine_reply, c);
+	engine_wait_process(call_engine(c), call_str(c, "processId"), timeout > FOREVER_MS ? LIMIT_NONE : timeout,
+			    &c->caller, call_engine_reply, c);
 }
 
 /* ---- reading ---- */
@@ -292,8 +293,9 @@ void method_get_process(struct call *c)
 
 static void fail_expired(struct call *c)
 {
-	static const char data[] = "\"category\":\"output_expired\",\"advice\":\"The bytes were removed by retention and are gone; "
-				   "the facts about them remain.\"";
+	static const char data[] =
+		"\"category\":\"output_expired\",\"advice\":\"The bytes were removed by retention and are gone; "
+		"the facts about them remain.\"";
 	struct err e = ERR_INIT;
 
 	err_set(&e, ERR_EXPIRED, "output '%s' has expired", call_str(c, "outputRef"));

@@ -39,22 +39,28 @@ static char *profile_text(json_t *profile, const struct routing_request *want)
 
 static int take_want(const struct call *c, const char **capability, struct routing_request *ret, struct err *e)
 {
-	const json_t *profile = call_obj(c, "taskProfile"), *requested = call_obj(c, "requested"), *failed = call_obj(c, "failed"), *v;
+	const json_t *profile = call_obj(c, "taskProfile"), *requested = call_obj(c, "requested"),
+		     *failed = call_obj(c, "failed"), *v;
 	const json_t *list = json_object_get(profile, "requiredCapabilities");
-	const char *latency = member(profile, "latencyTarget"), *class = member(profile, "budgetClass"), *fallback = member(profile, "fallbackPolicy");
+	const char *latency = member(profile, "latencyTarget"), *class = member(profile, "budgetClass"),
+		   *fallback = member(profile, "fallbackPolicy");
 	struct routing_request r = {
-		.kind = member(profile, "kind"), .capability = capability, .latency = latency ? (enum model_latency)model_latency_find(latency) : LATENCY_COUNT,
+		.kind = member(profile, "kind"),
+		.capability = capability,
+		.latency = latency ? (enum model_latency)model_latency_find(latency) : LATENCY_COUNT,
 		.budget_class = class ? (enum budget_class)budget_class_find(class) : BUDGET_HIGH,
 		.fallback = fallback ? (enum fallback_policy)fallback_policy_find(fallback) : FALLBACK_NEXT,
-		.provider = member(requested, "provider"), .model = member(requested, "model"),
-		.failed_provider = member(failed, "provider"), .failed_model = member(failed, "model"),
+		.provider = member(requested, "provider"),
+		.model = member(requested, "model"),
+		.failed_provider = member(failed, "provider"),
+		.failed_model = member(failed, "model"),
 		.input_tokens = (uint64_t)json_integer_value(json_object_get(profile, "inputTokens")),
 		.output_tokens = (uint64_t)json_integer_value(json_object_get(profile, "outputTokens")),
 	};
 
 	if (json_array_size(list) > CAPABILITIES_MAX)
 		return err_field(e, "taskProfile.requiredCapabilities", "must have at most %u words", CAPABILITIES_MAX);
-	json_array_foreach(list, r.ncapability, v)
+	json_array_foreach (list, r.ncapability, v)
 		capability[r.ncapability] = json_string_value(v);
 	if (check_name("taskProfile.kind", r.kind, e) < 0 || check_name("requested.provider", r.provider, e) < 0 ||
 	    check_name("requested.model", r.model, e) < 0)
@@ -68,8 +74,10 @@ void method_resolve_routing(struct call *c)
 	const json_t *failed = call_obj(c, "failed");
 	const char *capability[CAPABILITIES_MAX];
 	struct routing_ask r = {
-		.turn_id = call_str(c, "turnId"), .task_id = call_str(c, "taskId"),
-		.failed_request_id = member(failed, "modelRequestId"), .failed_reason = member(failed, "reason"),
+		.turn_id = call_str(c, "turnId"),
+		.task_id = call_str(c, "taskId"),
+		.failed_request_id = member(failed, "modelRequestId"),
+		.failed_reason = member(failed, "reason"),
 	};
 	struct err e = ERR_INIT;
 
@@ -89,17 +97,23 @@ void method_record_cost(struct call *c)
 {
 	const json_t *usd = call_obj(c, "costUsd");
 	const struct cost_report r = {
-		.turn_id = call_str(c, "turnId"), .provider = call_str(c, "provider"), .model = call_str(c, "model"),
-		.model_request_id = call_str(c, "modelRequestId"), .input_tokens = call_uint(c, "inputTokens", 0),
-		.output_tokens = call_uint(c, "outputTokens", 0), .cached_tokens = call_uint(c, "cachedTokens", 0),
-		.usd = usd ? json_number_value(usd) : -1, .estimate = call_bool(c, "estimate", false),
+		.turn_id = call_str(c, "turnId"),
+		.provider = call_str(c, "provider"),
+		.model = call_str(c, "model"),
+		.model_request_id = call_str(c, "modelRequestId"),
+		.input_tokens = call_uint(c, "inputTokens", 0),
+		.output_tokens = call_uint(c, "outputTokens", 0),
+		.cached_tokens = call_uint(c, "cachedTokens", 0),
+		.usd = usd ? json_number_value(usd) : -1,
+		.estimate = call_bool(c, "estimate", false),
 	};
 	struct err e = ERR_INIT;
 
 	if (usd && (!(r.usd >= 0) || r.usd > 1e6))
 		err_field(&e, "costUsd", "must be 0 to 1000000 US dollars");
 	else if (r.input_tokens > 1ull << 40 || r.output_tokens > 1ull << 40)
-		err_field(&e, r.input_tokens > 1ull << 40 ? "inputTokens" : "outputTokens", "is larger than any request can be");
+		err_field(&e, r.input_tokens > 1ull << 40 ? "inputTokens" : "outputTokens",
+			  "is larger than any request can be");
 	else if (r.cached_tokens > r.input_tokens)
 		err_field(&e, "cachedTokens", "cannot be more than inputTokens");
 	else if (check_name("provider", r.provider, &e) == 0 && check_name("model", r.model, &e) == 0) {
@@ -113,8 +127,13 @@ void method_record_limit(struct call *c)
 {
 	const json_t *remaining = call_obj(c, "remaining");
 	const struct limit_report r = {
-		.turn_id = call_str(c, "turnId"), .provider = call_str(c, "provider"), .model = call_str(c, "model"), .kind = call_str(c, "kind"),
-		.state = call_str(c, "state"), .reset_at = call_str(c, "resetAt"), .has_remaining = remaining != NULL,
+		.turn_id = call_str(c, "turnId"),
+		.provider = call_str(c, "provider"),
+		.model = call_str(c, "model"),
+		.kind = call_str(c, "kind"),
+		.state = call_str(c, "state"),
+		.reset_at = call_str(c, "resetAt"),
+		.has_remaining = remaining != NULL,
 		.remaining = json_number_value(remaining),
 	};
 	struct err e = ERR_INIT;

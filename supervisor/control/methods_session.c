@@ -2,8 +2,8 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
-#include "runtime/base/mem.h"
 #include "runtime/base/jscan.h"
+#include "runtime/base/mem.h"
 #include "runtime/engine/history.h"
 #include "runtime/engine/session_rules.h"
 #include "runtime/store/store.h"
@@ -17,10 +17,7 @@
 #define SCOPE_MAX 16384u
 #define PINNED_MAX 100u
 
-static uint32_t viewer(const struct call *c)
-{
-	return call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid;
-}
+static uint32_t viewer(const struct call *c) { return call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid; }
 
 static void answer(struct call *c, int r, const struct buf *out, const struct err *e)
 {
@@ -65,7 +62,8 @@ void method_create_session(struct call *c)
 	};
 	struct err e = ERR_INIT;
 
-	if (check_length("title", r.title, TITLE_MAX, &e) < 0 || check_length("workspaceId", r.workspace_id, WORKSPACE_MAX, &e) < 0 ||
+	if (check_length("title", r.title, TITLE_MAX, &e) < 0 ||
+	    check_length("workspaceId", r.workspace_id, WORKSPACE_MAX, &e) < 0 ||
 	    check_length("scope", scope_json, SCOPE_MAX, &e) < 0)
 		call_fail(c, &e);
 	else
@@ -79,7 +77,10 @@ void method_list_sessions(struct call *c)
 	struct err e = ERR_INIT;
 
 	/* The view says what is allowed. */
-	answer(c, view_sessions(call_store(c), viewer(c), limit > 1000 ? 1001 : (unsigned)limit, call_str(c, "cursor"), &out, &e), &out, &e);
+	answer(c,
+	       view_sessions(call_store(c), viewer(c), limit > 1000 ? 1001 : (unsigned)limit, call_str(c, "cursor"),
+			     &out, &e),
+	       &out, &e);
 }
 
 static uint64_t window_hash(const char *owner, const char *before)
@@ -94,7 +95,8 @@ static uint64_t window_hash(const char *owner, const char *before)
 }
 
 /* That an older part was loaded is a fact, once for each part and connection. `thread` NULL: of the session itself. */
-static void note_window(struct call *c, const char *session, const char *thread, const char *before, const struct buf *snapshot)
+static void note_window(struct call *c, const char *session, const char *thread, const char *before,
+			const struct buf *snapshot)
 {
 	struct client *cl = c->client;
 	uint64_t h = window_hash(thread ? thread : session, before);
@@ -106,8 +108,10 @@ static void note_window(struct call *c, const char *session, const char *thread,
 			return;
 	cl->windows[cl->nwindows++ % countof(cl->windows)] = h;
 	if (view_session_brief(call_store(c), VIEW_ANY_UID, session, &brief, &e) == 0)
-		engine_window_loaded(call_engine(c), brief.uid, session, thread, before, store_first_sequence(call_store(c)), store_last_sequence(call_store(c)),
-				     jval_get(jval_of(snapshot->data, snapshot->len), "historyCursor").type == JT_STRING);
+		engine_window_loaded(call_engine(c), brief.uid, session, thread, before,
+				     store_first_sequence(call_store(c)), store_last_sequence(call_store(c)),
+				     jval_get(jval_of(snapshot->data, snapshot->len), "historyCursor").type ==
+					     JT_STRING);
 }
 
 /* Past the maximum: one more than that, for the view to refuse. */
@@ -116,7 +120,8 @@ static bool window_of(const struct call *c, unsigned most, struct view_window *r
 	const json_t *window = call_obj(c, "window"), *limit = json_object_get(window, "limit");
 	json_int_t n = limit ? json_integer_value(limit) : VIEW_WINDOW;
 
-	*ret = (struct view_window){ .limit = n > most ? most + 1 : (unsigned)n, .before = json_string_value(json_object_get(window, "before")) };
+	*ret = (struct view_window){ .limit = n > most ? most + 1 : (unsigned)n,
+				     .before = json_string_value(json_object_get(window, "before")) };
 	return window != NULL;
 }
 
@@ -144,8 +149,8 @@ void method_get_thread_read(struct call *c)
 	int r = view_thread_brief(call_store(c), viewer(c), thread, &brief, &e);
 
 	if (r > 0)
-		r = session ? err_set(&e, ERR_NOT_FOUND, "session '%s' has no thread '%s'", session, thread) :
-			      err_set(&e, ERR_NOT_FOUND, "no thread '%.80s'", thread);
+		r = session ? err_set(&e, ERR_NOT_FOUND, "session '%s' has no thread '%s'", session, thread)
+			    : err_set(&e, ERR_NOT_FOUND, "no thread '%.80s'", thread);
 	else if (r == 0 && session && strcmp(brief.session_id, session) != 0)
 		r = err_set(&e, ERR_NOT_FOUND, "session '%s' has no thread '%s'", session, thread);
 	if (r == 0)
@@ -173,7 +178,8 @@ void method_update_session(struct call *c)
 
 	if (json_array_size(pinned) > PINNED_MAX)
 		err_field(&e, "pinnedThreadIds", "must have at most %u elements", PINNED_MAX);
-	if (e.code || check_length("title", r.title, TITLE_MAX, &e) < 0 || check_length("scope", scope_json, SCOPE_MAX, &e) < 0)
+	if (e.code || check_length("title", r.title, TITLE_MAX, &e) < 0 ||
+	    check_length("scope", scope_json, SCOPE_MAX, &e) < 0)
 		call_fail(c, &e);
 	else
 		engine_update_session(call_engine(c), &r, &c->caller, call_engine_reply, c);

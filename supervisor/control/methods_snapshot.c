@@ -19,15 +19,15 @@
 #include <string.h>
 
 /*
- * get_snapshot: one row a kind of the specification, with the ids it is asked by. A row's function writes one JSON object; the
- * session or thread was found to be the caller's before.
+ * get_snapshot: one row a kind of the specification, with the ids it is asked by. A row's function writes one JSON
+ * object; the session or thread was found to be the caller's before.
  */
 enum { BY_SESSION = 1, BY_THREAD = 2, BY_TASK = 4, BY_TURN = 8 };
 
 struct snapshot_call {
 	struct call *call;
 	struct store *store;
-	uint32_t viewer, owner;       /* owner: whose session or thread it is */
+	uint32_t viewer, owner; /* owner: whose session or thread it is */
 	const char *session_id, *thread_id, *task_id, *turn_id;
 };
 typedef int (*snapshot_fn)(const struct snapshot_call *c, struct buf *out, struct err *e);
@@ -57,7 +57,8 @@ static int tasks(const struct snapshot_call *c, struct buf *out, struct err *e)
 {
 	const bool by_task = c->task_id, by_thread = !by_task && c->thread_id;
 
-	return view_snapshot_task(c->store, c->viewer, by_task || by_thread ? NULL : c->session_id, by_thread ? c->thread_id : NULL, c->task_id, out, e);
+	return view_snapshot_task(c->store, c->viewer, by_task || by_thread ? NULL : c->session_id,
+				  by_thread ? c->thread_id : NULL, c->task_id, out, e);
 }
 
 static int context_boundary(const struct snapshot_call *c, struct buf *out, struct err *e)
@@ -132,7 +133,7 @@ static int benchmarks(const struct snapshot_call *c, struct buf *out, struct err
 
 static const struct snapshot_kind {
 	const char *name;
-	unsigned by;                  /* one of these ids is needed */
+	unsigned by; /* one of these ids is needed */
 	snapshot_fn fn;
 } kinds[] = {
 	{ "session_snapshot", BY_SESSION, session_snapshot },
@@ -198,7 +199,8 @@ static int find_owner(struct snapshot_call *c, struct err *e)
 	}
 	if (c->turn_id) {
 		r = view_turn_brief(c->store, c->viewer, c->turn_id, &turn, e);
-		if (r || (c->session_id && strcmp(turn.session_id, c->session_id) != 0) || (c->thread_id && strcmp(turn.thread_id, c->thread_id) != 0))
+		if (r || (c->session_id && strcmp(turn.session_id, c->session_id) != 0) ||
+		    (c->thread_id && strcmp(turn.thread_id, c->thread_id) != 0))
 			return r < 0 ? -1 : not_found("turnId", c->turn_id, e);
 	}
 	return 0;
@@ -207,8 +209,14 @@ static int find_owner(struct snapshot_call *c, struct err *e)
 static void answer(struct call *c, const struct snapshot_kind *k, bool wrapped)
 {
 	struct snapshot_call s = {
-		.call = c, .store = call_store(c), .viewer = call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid, .owner = c->caller.uid,
-		.session_id = call_str(c, "sessionId"), .thread_id = call_str(c, "threadId"), .task_id = call_str(c, "taskId"), .turn_id = call_str(c, "turnId"),
+		.call = c,
+		.store = call_store(c),
+		.viewer = call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid,
+		.owner = c->caller.uid,
+		.session_id = call_str(c, "sessionId"),
+		.thread_id = call_str(c, "threadId"),
+		.task_id = call_str(c, "taskId"),
+		.turn_id = call_str(c, "turnId"),
 	};
 	buf_auto struct buf snapshot = BUF_INIT, out = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -243,7 +251,4 @@ void method_get_snapshot(struct call *c)
 	answer(c, kind_find(call_str(c, "kind")), true); /* the row lets only the names of kinds through */
 }
 
-void method_get_execution_environment(struct call *c)
-{
-	answer(c, kind_find("execution_environment_snapshot"), false);
-}
+void method_get_execution_environment(struct call *c) { answer(c, kind_find("execution_environment_snapshot"), false); }

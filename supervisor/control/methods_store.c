@@ -16,7 +16,8 @@
 #include <errno.h>
 
 /*
- * Upkeep runs on a thread of the store and may outlast its caller, and even the control socket; then nobody is answered.
+ * Upkeep runs on a thread of the store and may outlast its caller, and even the control socket; then nobody is
+ * answered.
  */
 struct upkeep {
 	struct call *call; /* NULL once it is gone */
@@ -175,8 +176,9 @@ static struct err backup_error(const struct err *e)
 
 static void on_backed_up(void *ctx, const struct err *e)
 {
-	static const char advice[] = "\"advice\":\"Name a folder that does not exist yet, in one that the user the daemon runs as may "
-				     "write to.\"";
+	static const char advice[] =
+		"\"advice\":\"Name a folder that does not exist yet, in one that the user the daemon runs as may "
+		"write to.\"";
 	struct upkeep *u = ctx;
 	buf_auto struct buf out = BUF_INIT;
 	struct jw w = jw_on(&out);
@@ -249,7 +251,8 @@ static int prune_floor(const struct call *c, uint64_t now_us, uint64_t *ret, str
 	uint64_t last = store_last_sequence(call_store(c));
 
 	if ((age_ms == UINT64_MAX) == (before == UINT64_MAX))
-		return err_field(e, age_ms == UINT64_MAX ? "olderThanMs" : "beforeSequence", "give one of olderThanMs and beforeSequence");
+		return err_field(e, age_ms == UINT64_MAX ? "olderThanMs" : "beforeSequence",
+				 "give one of olderThanMs and beforeSequence");
 	if (age_ms != UINT64_MAX &&
 	    store_sequence_at(call_store(c), age_ms < now_us / 1000 ? now_us - age_ms * 1000 : 0, &before, e) < 0)
 		return err_wrap(e, "find what is older");

@@ -7,10 +7,10 @@
 #include "runtime/view/view_subagent.h"
 #include "supervisor/control/control.h"
 
-#define SUBAGENT_METHOD(name)                                                                                  \
-	void method_##name(struct call *c)                                                                     \
-	{                                                                                                      \
-		engine_##name(call_engine(c), c->params, &c->caller, call_engine_reply, c);                    \
+#define SUBAGENT_METHOD(name)                                                               \
+	void method_##name(struct call *c)                                                  \
+	{                                                                                   \
+		engine_##name(call_engine(c), c->params, &c->caller, call_engine_reply, c); \
 	}
 SUBAGENT_METHODS(SUBAGENT_METHOD)
 
@@ -18,8 +18,11 @@ void method_list_subagents(struct call *c)
 {
 	uint64_t limit = call_uint(c, "limit", 100);
 	const struct view_subagent_query q = {
-		.session_id = call_str(c, "sessionId"), .parent_thread_id = call_str(c, "parentThreadId"),
-		.descendants = call_bool(c, "descendants", false), .limit = limit > 1000 ? 1001 : (unsigned)limit, .cursor = call_str(c, "cursor"),
+		.session_id = call_str(c, "sessionId"),
+		.parent_thread_id = call_str(c, "parentThreadId"),
+		.descendants = call_bool(c, "descendants", false),
+		.limit = limit > 1000 ? 1001 : (unsigned)limit,
+		.cursor = call_str(c, "cursor"),
 	};
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;

@@ -7,18 +7,15 @@
 #include "supervisor/control/control.h"
 
 /* What changes a task is the engine's to check. */
-#define TASK_METHOD(name)                                                                             \
-	void method_##name(struct call *c)                                                            \
-	{                                                                                             \
-		engine_##name(call_engine(c), c->params, &c->caller, call_engine_reply, c);           \
+#define TASK_METHOD(name)                                                                   \
+	void method_##name(struct call *c)                                                  \
+	{                                                                                   \
+		engine_##name(call_engine(c), c->params, &c->caller, call_engine_reply, c); \
 	}
 TASK_METHODS(TASK_METHOD)
 #undef TASK_METHOD
 
-static uint32_t viewer(const struct call *c)
-{
-	return call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid;
-}
+static uint32_t viewer(const struct call *c) { return call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid; }
 
 static void answer(struct call *c, int r, const struct buf *out, const struct err *e)
 {

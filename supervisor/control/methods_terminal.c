@@ -26,7 +26,9 @@ struct look {
 
 /* ---- answers ---- */
 
-static const char *const shapes[] = { [SCREEN_SHAPE_BLOCK] = "block", [SCREEN_SHAPE_UNDERLINE] = "underline", [SCREEN_SHAPE_BAR] = "bar" };
+static const char *const shapes[] = {
+	[SCREEN_SHAPE_BLOCK] = "block", [SCREEN_SHAPE_UNDERLINE] = "underline", [SCREEN_SHAPE_BAR] = "bar"
+};
 
 static void write_info(struct jw *w, const struct screen_info *i, bool ended)
 {
@@ -68,7 +70,9 @@ static void write_screen(const struct look *l, const struct screen *s, struct jw
 
 static void write_reason(struct jw *w, enum screens_reason why)
 {
-	static const char *const names[] = { [SCREENS_TEXT] = "text", [SCREENS_REGEX] = "regex", [SCREENS_IDLE] = "idleMs", [SCREENS_EXIT] = "exit" };
+	static const char *const names[] = {
+		[SCREENS_TEXT] = "text", [SCREENS_REGEX] = "regex", [SCREENS_IDLE] = "idleMs", [SCREENS_EXIT] = "exit"
+	};
 
 	jw_kbool(w, "matched", why != SCREENS_TIMED_OUT && why != SCREENS_NOW);
 	if (why == SCREENS_TIMED_OUT)
@@ -79,7 +83,8 @@ static void write_reason(struct jw *w, enum screens_reason why)
 
 static void fail(struct call *c, const struct err *e)
 {
-	static const char data[] = "\"category\":\"output_expired\",\"advice\":\"The bytes were removed by retention and are gone; the facts "
+	static const char data[] = "\"category\":\"output_expired\",\"advice\":\"The bytes were removed by retention "
+				   "and are gone; the facts "
 				   "about them remain.\"";
 
 	if (e->code == ERR_EXPIRED)
@@ -168,8 +173,10 @@ void method_get_screen(struct call *c)
 
 static int until_of(const struct call *c, struct screens_request *r, struct err *e)
 {
-	const json_t *until = call_obj(c, "until"), *idle = json_object_get(until, "idleMs"), *after = call_obj(c, "after");
-	const char *text = json_string_value(json_object_get(until, "text")), *regex = json_string_value(json_object_get(until, "regex"));
+	const json_t *until = call_obj(c, "until"), *idle = json_object_get(until, "idleMs"),
+		     *after = call_obj(c, "after");
+	const char *text = json_string_value(json_object_get(until, "text")),
+		   *regex = json_string_value(json_object_get(until, "regex"));
 
 	r->wait = true;
 	r->exit = json_is_true(json_object_get(until, "exit"));

@@ -16,7 +16,8 @@ void method_get_tool_inventory(struct call *c)
 
 void method_register_tools(struct call *c)
 {
-	engine_register_tools(call_engine(c), json_object_get(c->params, "tools"), call_str(c, "sessionId"), &c->caller, call_engine_reply, c);
+	engine_register_tools(call_engine(c), json_object_get(c->params, "tools"), call_str(c, "sessionId"), &c->caller,
+			      call_engine_reply, c);
 }
 
 void method_invoke_tool(struct call *c)

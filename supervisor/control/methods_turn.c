@@ -63,15 +63,9 @@ static void verdict(struct call *c, bool failed)
 		engine_complete_turn(call_engine(c), &v, &c->caller, call_engine_reply, c);
 }
 
-void method_complete_turn(struct call *c)
-{
-	verdict(c, false);
-}
+void method_complete_turn(struct call *c) { verdict(c, false); }
 
-void method_fail_turn(struct call *c)
-{
-	verdict(c, true);
-}
+void method_fail_turn(struct call *c) { verdict(c, true); }
 
 /* The reason, if it is short enough; false when the call was answered because it is not. */
 static bool take_reason(struct call *c, const char **ret)
@@ -105,7 +99,8 @@ void method_remove_queued_turn(struct call *c)
 	const char *reason;
 
 	if (take_reason(c, &reason))
-		engine_remove_queued_turn(call_engine(c), call_str(c, "turnId"), reason, &c->caller, call_engine_reply, c);
+		engine_remove_queued_turn(call_engine(c), call_str(c, "turnId"), reason, &c->caller, call_engine_reply,
+					  c);
 }
 
 void method_promote_queued_turn(struct call *c)

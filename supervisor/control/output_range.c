@@ -81,8 +81,8 @@ static int read_part(struct store *s, const struct output_range *o, struct part 
 	if (store_output_read(s, o->ref, o->offset, (size_t)n, &p->bytes, e) < 0)
 		return -1;
 	if (!p->bytes.len && b->ended)
-		return err_set(e, ERR_CORRUPT, "output '%s' has no bytes at %llu, though it is said to have %llu", o->ref,
-			       (unsigned long long)o->offset, (unsigned long long)b->bytes);
+		return err_set(e, ERR_CORRUPT, "output '%s' has no bytes at %llu, though it is said to have %llu",
+			       o->ref, (unsigned long long)o->offset, (unsigned long long)b->bytes);
 	return 0;
 }
 

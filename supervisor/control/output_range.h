@@ -21,8 +21,8 @@ struct store;
 struct output_range {
 	const char *ref;
 	uint64_t offset;
-	size_t length; /* 1 … OUTPUT_RANGE_MAX */
-	bool base64;   /* also for text */
+	size_t length;       /* 1 … OUTPUT_RANGE_MAX */
+	bool base64;         /* also for text */
 	bool from_character; /* it may begin in the middle of one: that one's rest is left out */
 };
 

@@ -36,10 +36,7 @@ static const struct owned *find(const char *name)
 	return NULL;
 }
 
-bool ownership_knows(const char *name)
-{
-	return find(name) != NULL;
-}
+bool ownership_knows(const char *name) { return find(name) != NULL; }
 
 /* 1: it is another uid's. */
 static int is_foreign(const struct call *c, const struct view_shape *shape, const char *id, struct err *e)
@@ -60,9 +57,13 @@ static int is_foreign_of_any(const struct call *c, const char *id, struct err *e
 	return r;
 }
 
-static int check_id(const struct call *c, const struct owned *o, const char *field, const char *id, bool makes, struct err *e)
+static int check_id(const struct call *c, const struct owned *o, const char *field, const char *id, bool makes,
+		    struct err *e)
 {
-	int r = !id || strlen(id) >= VIEW_ID_MAX ? 0 : o->any ? is_foreign_of_any(c, id, e) : o->shape ? is_foreign(c, o->shape, id, e) : 0;
+	int r = !id || strlen(id) >= VIEW_ID_MAX ? 0
+		: o->any                         ? is_foreign_of_any(c, id, e)
+		: o->shape                       ? is_foreign(c, o->shape, id, e)
+						 : 0;
 
 	if (r <= 0)
 		return r;
@@ -72,14 +73,15 @@ static int check_id(const struct call *c, const struct owned *o, const char *fie
 }
 
 /* A value of the row's: an id, or several. */
-static int check_value(const struct call *c, const struct owned *o, const char *field, const json_t *v, bool makes, struct err *e)
+static int check_value(const struct call *c, const struct owned *o, const char *field, const json_t *v, bool makes,
+		       struct err *e)
 {
 	const json_t *item;
 	size_t i;
 
 	if (json_is_string(v))
 		return check_id(c, o, field, json_string_value(v), makes, e);
-	json_array_foreach(v, i, item)
+	json_array_foreach (v, i, item)
 		if (json_is_string(item) && check_id(c, o, field, json_string_value(item), makes, e) < 0)
 			return -1;
 	return 0;
@@ -92,8 +94,8 @@ static int check_elements(const struct call *c, const char *name, const json_t *
 	json_t *item, *v;
 	size_t i;
 
-	json_array_foreach(list, i, item)
-		json_object_foreach(item, key, v) {
+	json_array_foreach (list, i, item)
+		json_object_foreach (item, key, v) {
 			const struct owned *o = find(key);
 			mem_auto char *field = o ? mem_printf("%s[%zu].%s", name, i, key) : NULL;
 
@@ -103,12 +105,14 @@ static int check_elements(const struct call *c, const char *name, const json_t *
 	return 0;
 }
 
-static int check_object(const struct call *c, const struct param *params, const json_t *given, const char *prefix, struct err *e)
+static int check_object(const struct call *c, const struct param *params, const json_t *given, const char *prefix,
+			struct err *e)
 {
 	for (const struct param *p = params; p->name; p++) {
 		const json_t *v = json_object_get(given, p->name);
 		const struct owned *o = v ? find(p->name) : NULL;
-		mem_auto char *field = v ? mem_printf("%s%s", prefix, p->name) : NULL, *inner = v && p->members ? mem_printf("%s.", field) : NULL;
+		mem_auto char *field = v ? mem_printf("%s%s", prefix, p->name) : NULL,
+			      *inner = v && p->members ? mem_printf("%s.", field) : NULL;
 
 		if (o && check_value(c, o, field, v, p->flags & PARAM_MAKES, e) < 0)
 			return -1;

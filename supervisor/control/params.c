@@ -1,9 +1,9 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
+#include "runtime/base/nearest.h"
 #include "runtime/event/id.h"
 #include "supervisor/control/control.h"
-#include "runtime/base/nearest.h"
 
 #include <limits.h>
 #include <string.h>
@@ -16,7 +16,9 @@
 
 static const char *type_name(const json_t *v)
 {
-	static const char *const names[] = { "an object", "an array", "a string", "an integer", "a number with a fraction", "true", "false", "null" };
+	static const char *const names[] = {
+		"an object", "an array", "a string", "an integer", "a number with a fraction", "true", "false", "null"
+	};
 	return names[json_typeof(v)];
 }
 
@@ -64,7 +66,8 @@ static int check_uint(const struct param *p, json_t *v, const char *field, struc
 	if (!json_is_integer(v))
 		return wrong_type(field, "a whole number, 0 or more", v, e);
 	if (json_integer_value(v) < 0)
-		return err_field(e, field, "expected a whole number, 0 or more, got %lld", (long long)json_integer_value(v));
+		return err_field(e, field, "expected a whole number, 0 or more, got %lld",
+				 (long long)json_integer_value(v));
 	return 0;
 }
 
@@ -101,7 +104,7 @@ static int check_strings(const struct param *p, json_t *v, const char *field, st
 		return wrong_type(field, "an array of strings", v, e);
 	size_t i;
 	json_t *item;
-	json_array_foreach(v, i, item) {
+	json_array_foreach (v, i, item) {
 		mem_auto char *name = mem_printf("%s[%zu]", field, i);
 		if (check_text(item, name, p->flags, "a string", e) < 0)
 			return -1;
@@ -115,7 +118,7 @@ static int check_env(const struct param *p, json_t *v, const char *field, struct
 		return wrong_type(field, "an object of strings", v, e);
 	const char *key;
 	json_t *item;
-	json_object_foreach(v, key, item) {
+	json_object_foreach (v, key, item) {
 		mem_auto char *name = mem_printf("%s.%s", field, key);
 		if (!*key || strchr(key, '='))
 			return err_field(e, name, "expected a variable's name: not empty, without =");
@@ -142,15 +145,14 @@ static int check_enum(const struct param *p, json_t *v, const char *field, struc
 	return err_field(e, field, "expected one of %s, got %s", p->detail, type_name(v));
 }
 
-static int check_any(const struct param *p, json_t *v, const char *field, struct err *e)
-{
-	return 0;
-}
+static int check_any(const struct param *p, json_t *v, const char *field, struct err *e) { return 0; }
 
 static int (*const checks[])(const struct param *p, json_t *v, const char *field, struct err *e) = {
-	[PARAM_STRING] = check_string, [PARAM_ID] = check_id, [PARAM_UINT] = check_uint, [PARAM_INT] = check_int, [PARAM_NUMBER] = check_number,
-	[PARAM_BOOL] = check_bool, [PARAM_OBJECT] = check_object, [PARAM_STRINGS] = check_strings, [PARAM_ENV] = check_env,
-	[PARAM_ARRAY] = check_array, [PARAM_ENUM] = check_enum, [PARAM_PATH] = check_path, [PARAM_ANY] = check_any,
+	[PARAM_STRING] = check_string, [PARAM_ID] = check_id,           [PARAM_UINT] = check_uint,
+	[PARAM_INT] = check_int,       [PARAM_NUMBER] = check_number,   [PARAM_BOOL] = check_bool,
+	[PARAM_OBJECT] = check_object, [PARAM_STRINGS] = check_strings, [PARAM_ENV] = check_env,
+	[PARAM_ARRAY] = check_array,   [PARAM_ENUM] = check_enum,       [PARAM_PATH] = check_path,
+	[PARAM_ANY] = check_any,
 };
 
 static char *field_name(const char *prefix, const char *name)
@@ -180,7 +182,7 @@ int params_check(const struct param *params, json_t *value, const char *prefix, 
 {
 	const char *key;
 	json_t *item;
-	json_object_foreach(value, key, item) {
+	json_object_foreach (value, key, item) {
 		const struct param *p = params;
 		while (p->name && strcmp(p->name, key) != 0)
 			p++;

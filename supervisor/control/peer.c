@@ -48,7 +48,8 @@ int peer_status_parse(const char *text, struct peer_status *ret)
 	const char *name = value_of(text, "Name:\t"), *parent = value_of(text, "PPid:"), *ns = value_of(text, "NSpid:");
 	if (!name || !parent)
 		return -1;
-	struct peer_status status = { .parent = (int32_t)strtol(parent, NULL, 10), .namespaces = 1,
+	struct peer_status status = { .parent = (int32_t)strtol(parent, NULL, 10),
+				      .namespaces = 1,
 				      .init_name = strncmp(name, init, sizeof init - 1) == 0 };
 	if (ns) { /* absent only in kernels without pid namespaces */
 		status.namespaces = 0;
@@ -108,10 +109,14 @@ static int follow(const struct peer *p, unsigned own, struct line *ret, struct e
 	ret->init = 0;
 	for (int32_t pid = p->pid;; pid = status.parent) {
 		if (pid == 0)
-			return err_set(e, ERR_NOT_ALLOWED, "pid %d has a parent outside of the daemon's pid namespace, so it cannot be told "
-				       "whether it is inside a sandbox", p->pid);
+			return err_set(
+				e, ERR_NOT_ALLOWED,
+				"pid %d has a parent outside of the daemon's pid namespace, so it cannot be told "
+				"whether it is inside a sandbox",
+				p->pid);
 		if (ret->count > PEER_ANCESTORS_MAX - 1)
-			return err_set(e, ERR_NOT_ALLOWED, "pid %d has more than %d ancestors", p->pid, PEER_ANCESTORS_MAX);
+			return err_set(e, ERR_NOT_ALLOWED, "pid %d has more than %d ancestors", p->pid,
+				       PEER_ANCESTORS_MAX);
 		if (peer_status(pid, &status) < 0)
 			return 1;
 		ret->pid[ret->count] = pid;
@@ -124,8 +129,9 @@ static int follow(const struct peer *p, unsigned own, struct line *ret, struct e
 }
 
 /*
- * Whether the line still is what was followed, from its top down to the peer. While a process has a parent, that parent is alive and its
- * number nobody else's; so if the peer is alive after this, each number stood for the same process all along.
+ * Whether the line still is what was followed, from its top down to the peer. While a process has a parent, that parent
+ * is alive and its number nobody else's; so if the peer is alive after this, each number stood for the same process all
+ * along.
  */
 static bool still_holds(const struct line *l)
 {
@@ -142,7 +148,9 @@ int peer_check(int fd, const struct peer *p, struct err *e)
 	struct peer_status own;
 	struct line l;
 	if (!p->pid)
-		return err_set(e, ERR_NOT_ALLOWED, "the client is in a pid namespace that the daemon cannot see, so it cannot be told whether it is inside a sandbox; "
+		return err_set(e, ERR_NOT_ALLOWED,
+			       "the client is in a pid namespace that the daemon cannot see, so it cannot be told "
+			       "whether it is inside a sandbox; "
 			       "run it in the daemon's pid namespace, or in one below it");
 	if (peer_status((int32_t)getpid(), &own) < 0)
 		return err_set(e, ERR_UNAVAILABLE, "/proc is not readable here, so a peer's place cannot be checked");
@@ -155,8 +163,14 @@ int peer_check(int fd, const struct peer *p, struct err *e)
 		if (!is_alive(fd))
 			break;
 		if (l.init)
-			return err_set(e, ERR_NOT_ALLOWED, "pid %d is inside a sandbox (init %d); nothing in a sandbox may use a control socket", p->pid, l.init);
+			return err_set(
+				e, ERR_NOT_ALLOWED,
+				"pid %d is inside a sandbox (init %d); nothing in a sandbox may use a control socket",
+				p->pid, l.init);
 		return 0;
 	}
-	return err_set(e, ERR_NOT_ALLOWED, "the process that connected (pid %d), or an ancestor of it, is gone or hidden from the daemon in /proc; connect again", p->pid);
+	return err_set(e, ERR_NOT_ALLOWED,
+		       "the process that connected (pid %d), or an ancestor of it, is gone or hidden from the daemon "
+		       "in /proc; connect again",
+		       p->pid);
 }

@@ -16,10 +16,10 @@ struct peer {
 int peer_read(int fd, struct peer *ret, struct err *e);
 
 /*
- * Refuses (ERR_NOT_ALLOWED) a peer inside a sandbox, whichever daemon started it: one that lives in a pid namespace below ours
- * whose pid 1, or that of a namespace in between, bears the name of an init of bailiff's (sandbox/init_name.h). Clients in
- * foreign containers pass. A peer whose place cannot be determined is refused too: one that is gone, that /proc does not show, or that is in a pid
- * namespace outside of ours.
+ * Refuses (ERR_NOT_ALLOWED) a peer inside a sandbox, whichever daemon started it: one that lives in a pid namespace
+ * below ours whose pid 1, or that of a namespace in between, bears the name of an init of bailiff's
+ * (sandbox/init_name.h). Clients in foreign containers pass. A peer whose place cannot be determined is refused too:
+ * one that is gone, that /proc does not show, or that is in a pid namespace outside of ours.
  */
 int peer_check(int fd, const struct peer *p, struct err *e);
 

@@ -16,7 +16,8 @@
 #define REQUEST_ID_MAX 1024
 
 /* Errors of the protocol are answered even where no id could be read (with null), as JSON-RPC wants. */
-static void refuse(struct client *cl, struct batch *batch, const char *id, enum rpc_code code, const char *message, const char *advice)
+static void refuse(struct client *cl, struct batch *batch, const char *id, enum rpc_code code, const char *message,
+		   const char *advice)
 {
 	struct buf buf_auto out = BUF_INIT;
 	cl->control->counts.protocol_errors++;
@@ -59,9 +60,11 @@ static void run(struct client *cl, struct batch *batch, const struct method *m, 
 	struct err e = ERR_INIT;
 	struct call *c = call_new(cl, batch, m, id, params);
 	if (batch && batch_full(batch))
-		err_set(&e, ERR_EXHAUSTED, "the replies to this batch are longer than 16 MiB; this request of it was not run");
+		err_set(&e, ERR_EXHAUSTED,
+			"the replies to this batch are longer than 16 MiB; this request of it was not run");
 	else if (control_over_quota(cl->control, cl->account))
-		err_set(&e, ERR_EXHAUSTED, "the connections of uid %u hold more unsent bytes than maxQueuedBytesPerUid", cl->peer.uid);
+		err_set(&e, ERR_EXHAUSTED, "the connections of uid %u hold more unsent bytes than maxQueuedBytesPerUid",
+			cl->peer.uid);
 	if (e.code)
 		call_fail(c, &e);
 	else
@@ -76,7 +79,8 @@ static void one(struct client *cl, struct batch *batch, json_t *request)
 	}
 	mem_auto char *id = NULL;
 	if (read_id(request, &id) < 0) {
-		refuse(cl, batch, NULL, RPC_INVALID_REQUEST, "id: expected a string of at most 1024 bytes, an integer or null", NULL);
+		refuse(cl, batch, NULL, RPC_INVALID_REQUEST,
+		       "id: expected a string of at most 1024 bytes, an integer or null", NULL);
 		return;
 	}
 	const char *version = json_string_value(json_object_get(request, "jsonrpc"));
@@ -109,7 +113,7 @@ static void many(struct client *cl, json_t *array)
 	struct batch *batch = batch_new(cl);
 	size_t i;
 	json_t *item;
-	json_array_foreach(array, i, item) {
+	json_array_foreach (array, i, item) {
 		if (cl->dead)
 			break;
 		one(cl, batch, item);

@@ -17,17 +17,25 @@ static const struct rpc_row {
 	const char *advice;
 } rows[] = {
 	{ ERR_SYS, RPC_INTERNAL_ERROR, "system", true, "Look at the errno in the message and at the daemon's log." },
-	{ ERR_INVALID, RPC_INVALID_PARAMS, "invalid", false, "Correct the named parameter; list_methods shows what each method takes." },
-	{ ERR_NOT_ALLOWED, RPC_NOT_ALLOWED, "not_allowed", false, "Ask with a connection whose role and uid permit this." },
+	{ ERR_INVALID, RPC_INVALID_PARAMS, "invalid", false,
+	  "Correct the named parameter; list_methods shows what each method takes." },
+	{ ERR_NOT_ALLOWED, RPC_NOT_ALLOWED, "not_allowed", false,
+	  "Ask with a connection whose role and uid permit this." },
 	{ ERR_NOT_FOUND, RPC_NOT_FOUND, "not_found", false, "Check the id; the list methods show what there is." },
-	{ ERR_CONFLICT, RPC_CONFLICT, "conflict", false, "Use another id or idempotencyKey, or repeat the first request unchanged." },
-	{ ERR_PERMISSION, RPC_PERMISSION_DENIED, "permission_denied", false, "The policy decides this; the decision says which rule did." },
+	{ ERR_CONFLICT, RPC_CONFLICT, "conflict", false,
+	  "Use another id or idempotencyKey, or repeat the first request unchanged." },
+	{ ERR_PERMISSION, RPC_PERMISSION_DENIED, "permission_denied", false,
+	  "The policy decides this; the decision says which rule did." },
 	{ ERR_UNAVAILABLE, RPC_UNAVAILABLE, "unavailable", true, "Try again later; get_health says what is missing." },
-	{ ERR_EXHAUSTED, RPC_RESOURCE_EXHAUSTED, "resource_exhausted", true, "Free what the message names or raise its limit, then try again." },
-	{ ERR_EXPIRED, RPC_SEQUENCE_EXPIRED, "sequence_expired", false, "Read a snapshot, then go on from firstSequence - 1." },
-	{ ERR_SANDBOX, RPC_SANDBOX_FAILED, "sandbox_failed", false, "Check the command, its cwd and the profile; bailiff doctor shows what this machine enforces." },
+	{ ERR_EXHAUSTED, RPC_RESOURCE_EXHAUSTED, "resource_exhausted", true,
+	  "Free what the message names or raise its limit, then try again." },
+	{ ERR_EXPIRED, RPC_SEQUENCE_EXPIRED, "sequence_expired", false,
+	  "Read a snapshot, then go on from firstSequence - 1." },
+	{ ERR_SANDBOX, RPC_SANDBOX_FAILED, "sandbox_failed", false,
+	  "Check the command, its cwd and the profile; bailiff doctor shows what this machine enforces." },
 	{ ERR_STATE, RPC_INVALID_STATE, "invalid_state", false, "Look at its present status first." },
-	{ ERR_CORRUPT, RPC_INTERNAL_ERROR, "corrupt", false, "Run verify_store, and restore from a backup what it names." },
+	{ ERR_CORRUPT, RPC_INTERNAL_ERROR, "corrupt", false,
+	  "Run verify_store, and restore from a backup what it names." },
 	{ ERR_INTERNAL, RPC_INTERNAL_ERROR, "internal", false, "This is a bug in bailiff; the daemon's log has more." },
 };
 
@@ -39,10 +47,7 @@ static const struct rpc_row *row_of(enum err_code code)
 	return &rows[countof(rows) - 1];
 }
 
-const char *rpc_category(enum err_code code)
-{
-	return row_of(code)->category;
-}
+const char *rpc_category(enum err_code code) { return row_of(code)->category; }
 
 enum err_code rpc_category_code(const char *category)
 {
@@ -132,9 +137,14 @@ void rpc_error(struct buf *out, const char *id, const struct err *e, const char 
 
 void rpc_protocol_error(struct buf *out, const char *id, enum rpc_code code, const char *message, const char *advice)
 {
-	static const struct { enum rpc_code code; const char *category; const char *advice; } kinds[] = {
+	static const struct {
+		enum rpc_code code;
+		const char *category;
+		const char *advice;
+	} kinds[] = {
 		{ RPC_PARSE_ERROR, "parse_error", "Send one JSON-RPC 2.0 object, or an array of them, a line." },
-		{ RPC_INVALID_REQUEST, "invalid_request", "Send {\"jsonrpc\":\"2.0\",\"id\":…,\"method\":…,\"params\":{…}}." },
+		{ RPC_INVALID_REQUEST, "invalid_request",
+		  "Send {\"jsonrpc\":\"2.0\",\"id\":…,\"method\":…,\"params\":{…}}." },
 		{ RPC_METHOD_NOT_FOUND, "method_not_found", "list_methods shows what there is." },
 	};
 	const char *category = "invalid_request";

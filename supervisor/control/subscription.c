@@ -14,10 +14,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TURN_LOOKED 4096  /* events looked at in one turn, by all subscriptions together */
-#define PIECE_SENT 256    /* events sent by one subscription before the next one has its piece */
+#define TURN_LOOKED 4096 /* events looked at in one turn, by all subscriptions together */
+#define PIECE_SENT 256   /* events sent by one subscription before the next one has its piece */
 #define PIECE_LOOKED 1024
-#define RECENT 1024       /* within so many of the end, reading all from memory beats the index */
+#define RECENT 1024 /* within so many of the end, reading all from memory beats the index */
 
 struct subscription *subscription_new(struct client *cl, struct filter *f, uint64_t after)
 {
@@ -57,7 +57,7 @@ void subscription_free(struct subscription *s)
 struct subscription *subscription_find(struct client *cl, const char *id)
 {
 	struct subscription *s;
-	LIST_FOREACH(s, &cl->subscriptions, mine)
+	LIST_FOREACH (s, &cl->subscriptions, mine)
 		if (strcmp(s->id, id) == 0)
 			return s;
 	return NULL;
@@ -68,7 +68,8 @@ struct subscription *subscription_find(struct client *cl, const char *id)
 static void make_ready(struct subscription *s)
 {
 	struct control *k = s->client->control;
-	if (s->queued || s->held || s->cursor >= store_last_sequence(k->o.store) || client_unsent(s->client) >= CLIENT_OUT_LOW)
+	if (s->queued || s->held || s->cursor >= store_last_sequence(k->o.store) ||
+	    client_unsent(s->client) >= CLIENT_OUT_LOW)
 		return;
 	TAILQ_INSERT_TAIL(&k->ready, s, queue);
 	s->queued = true;
@@ -84,7 +85,7 @@ void subscription_start(struct subscription *s, const struct batch *in)
 void subscription_release(struct client *cl, const struct batch *b)
 {
 	struct subscription *s;
-	LIST_FOREACH(s, &cl->subscriptions, mine)
+	LIST_FOREACH (s, &cl->subscriptions, mine)
 		if (s->held == b) {
 			s->held = NULL;
 			make_ready(s);
@@ -94,14 +95,14 @@ void subscription_release(struct client *cl, const struct batch *b)
 void subscription_drained(struct client *cl)
 {
 	struct subscription *s;
-	LIST_FOREACH(s, &cl->subscriptions, mine)
+	LIST_FOREACH (s, &cl->subscriptions, mine)
 		make_ready(s);
 }
 
 void subscription_committed(struct control *k)
 {
 	struct subscription *s;
-	LIST_FOREACH(s, &k->subscriptions, entry)
+	LIST_FOREACH (s, &k->subscriptions, entry)
 		make_ready(s);
 }
 
@@ -110,14 +111,17 @@ void subscription_committed(struct control *k)
 struct piece {
 	struct subscription *s;
 	struct buf out;
-	size_t room;       /* bytes that may still be queued for the client */
+	size_t room; /* bytes that may still be queued for the client */
 	unsigned looked, sent;
-	bool stopped;      /* before the end of what there is */
+	bool stopped; /* before the end of what there is */
 };
 
-static void notify(struct piece *p, const struct event_view *ev, void (*write)(const struct event_view *ev, struct buf *out))
+static void notify(struct piece *p, const struct event_view *ev,
+		   void (*write)(const struct event_view *ev, struct buf *out))
 {
-	buf_printf(&p->out, "{\"jsonrpc\":\"2.0\",\"method\":\"event\",\"params\":{\"subscriptionId\":\"%s\",\"event\":", p->s->id);
+	buf_printf(
+		&p->out,
+		"{\"jsonrpc\":\"2.0\",\"method\":\"event\",\"params\":{\"subscriptionId\":\"%s\",\"event\":", p->s->id);
 	write(ev, &p->out);
 	buf_str(&p->out, "}}\n");
 	p->sent++;
@@ -148,7 +152,8 @@ static void write_gap(struct subscription *s, struct buf *out)
 {
 	uint64_t first = store_first_sequence(s->client->control->o.store);
 	buf_printf(out,
-		   "{\"jsonrpc\":\"2.0\",\"method\":\"event_gap\",\"params\":{\"subscriptionId\":\"%s\",\"firstSequence\":%llu,"
+		   "{\"jsonrpc\":\"2.0\",\"method\":\"event_gap\",\"params\":{\"subscriptionId\":\"%s\","
+		   "\"firstSequence\":%llu,"
 		   "\"lostAfter\":%llu,\"lostBefore\":%llu}}\n",
 		   s->id, (unsigned long long)first, (unsigned long long)s->cursor, (unsigned long long)first);
 	s->cursor = first - 1;

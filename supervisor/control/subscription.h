@@ -22,14 +22,14 @@ struct client;
 struct control;
 
 struct subscription {
-	LIST_ENTRY(subscription) entry; /* control's */
-	LIST_ENTRY(subscription) mine;  /* the client's */
+	LIST_ENTRY(subscription) entry;  /* control's */
+	LIST_ENTRY(subscription) mine;   /* the client's */
 	TAILQ_ENTRY(subscription) queue; /* control's ready */
 	struct client *client;
 	char id[32];
 	struct filter filter;
-	uint64_t cursor;                /* everything up to here was sent or not wanted */
-	const struct batch *held;       /* its own reply is still in that batch: nothing may be sent before */
+	uint64_t cursor;          /* everything up to here was sent or not wanted */
+	const struct batch *held; /* its own reply is still in that batch: nothing may be sent before */
 	bool queued;
 };
 

@@ -30,13 +30,12 @@ int yield_check(const struct call *c, struct err *e)
 	return 0;
 }
 
-bool yield_wanted(const struct call *c)
-{
-	return call_obj(c, "yieldMs") != NULL;
-}
+bool yield_wanted(const struct call *c) { return call_obj(c, "yieldMs") != NULL; }
 
-/* What came since the request, when that is too much: its beginning, with its end as `tail`, and what lies between counted. */
-static int write_both_ends(const struct yield *y, const struct output_range *all, uint64_t total, struct buf *out, struct err *e)
+/* What came since the request, when that is too much: its beginning, with its end as `tail`, and what lies between
+ * counted. */
+static int write_both_ends(const struct yield *y, const struct output_range *all, uint64_t total, struct buf *out,
+			   struct err *e)
 {
 	struct output_range head = *all, tail = *all;
 	buf_auto struct buf first = BUF_INIT, last = BUF_INIT;
@@ -79,7 +78,8 @@ static void write_stream(const struct yield *y, const char *stream, struct jval 
 	(void)jval_str(jval_get(output, "outputRef"), ref, sizeof(ref));
 	jw_key(w, stream);
 	bool long_one = total > o.offset && total - o.offset > o.length;
-	if ((long_one ? write_both_ends(y, &o, total, &range, &e) : output_range_write(call_store(y->call), VIEW_ANY_UID, &o, &range, &e)) == 0) {
+	if ((long_one ? write_both_ends(y, &o, total, &range, &e)
+		      : output_range_write(call_store(y->call), VIEW_ANY_UID, &o, &range, &e)) == 0) {
 		jw_raw(w, range.data, range.len);
 		return;
 	}
@@ -152,5 +152,6 @@ void yield_reply(struct call *c, const struct buf *before, const char *json, siz
 	buf_append(&y->reply, json, len);
 	if (before)
 		buf_append(&y->before, buf_cstr(before), before->len);
-	engine_wait_process(call_engine(c), *id ? id : call_str(c, "processId"), call_uint(c, "yieldMs", 0), &c->caller, on_waited, y);
+	engine_wait_process(call_engine(c), *id ? id : call_str(c, "processId"), call_uint(c, "yieldMs", 0), &c->caller,
+			    on_waited, y);
 }

@@ -3,9 +3,9 @@
 
 /*
  * yieldMs: the caller gives a process some time and gets what it printed with the same answer. The answer comes when
- * the process has ended or the time is over, and then also has `status`, `exitCode`, `signal`, `durationMs` as they are, and
- * `output`: for each stream a range as read_output gives it, at most maxOutputBytes long. Of more than that the first and the
- * last half come, the second as `tail`, and `omittedBytes` counts what lies between.
+ * the process has ended or the time is over, and then also has `status`, `exitCode`, `signal`, `durationMs` as they
+ * are, and `output`: for each stream a range as read_output gives it, at most maxOutputBytes long. Of more than that
+ * the first and the last half come, the second as `tail`, and `omittedBytes` counts what lies between.
  */
 
 #include <stdbool.h>

@@ -16,9 +16,9 @@
 #define OUT_HIGH (8u << 20) /* past this nothing is read */
 #define OUT_LOW (1u << 20)
 #define OUT_LAGS (16u << 10)
-#define TURN_LINES 64       /* then the others have their turn */
-#define SURE_WRITE 4096     /* what a pipe takes at once when it is writable */
-#define LOOK_MS 250         /* how often a peer that is held back is looked after */
+#define TURN_LINES 64   /* then the others have their turn */
+#define SURE_WRITE 4096 /* what a pipe takes at once when it is writable */
+#define LOOK_MS 250     /* how often a peer that is held back is looked after */
 
 struct line_stream {
 	struct event_base *base;
@@ -29,7 +29,7 @@ struct line_stream {
 	struct line_stream_ops ops;
 	void *ctx;
 	struct event read_ev, write_ev, again;
-	bool polls_in, polls_out;   /* files and /dev/null are always ready, and epoll does not take them */
+	bool polls_in, polls_out; /* files and /dev/null are always ready, and epoll does not take them */
 	bool eof, broken, ended, full;
 };
 
@@ -60,8 +60,8 @@ static void end(struct line_stream *s)
 /* ---- writing ---- */
 
 /*
- * The descriptors are shared with whoever gave them to us, so they stay blocking; a write that poll calls possible takes a pipe's
- * atomic size without waiting.
+ * The descriptors are shared with whoever gave them to us, so they stay blocking; a write that poll calls possible
+ * takes a pipe's atomic size without waiting.
  */
 static void flush_out(struct line_stream *s)
 {
@@ -95,10 +95,7 @@ static void flush_out(struct line_stream *s)
 		loop_add(&s->write_ev, NULL);
 }
 
-static size_t unsent(const struct line_stream *s)
-{
-	return s->out.len - s->sent;
-}
+static size_t unsent(const struct line_stream *s) { return s->out.len - s->sent; }
 
 void line_stream_write(struct line_stream *s, const char *bytes, size_t n)
 {
@@ -111,20 +108,11 @@ void line_stream_write(struct line_stream *s, const char *bytes, size_t n)
 		flush_out(s);
 }
 
-bool line_stream_flushed(const struct line_stream *s)
-{
-	return unsent(s) == 0;
-}
+bool line_stream_flushed(const struct line_stream *s) { return unsent(s) == 0; }
 
-bool line_stream_lags(const struct line_stream *s)
-{
-	return unsent(s) > OUT_LAGS;
-}
+bool line_stream_lags(const struct line_stream *s) { return unsent(s) > OUT_LAGS; }
 
-bool line_stream_full(const struct line_stream *s)
-{
-	return unsent(s) >= OUT_HIGH;
-}
+bool line_stream_full(const struct line_stream *s) { return unsent(s) >= OUT_HIGH; }
 
 /* ---- reading ---- */
 
@@ -153,11 +141,8 @@ static bool one_line(struct line_stream *s)
 		if (!is_blank(line, len))
 			s->ops.line(s->ctx, line, len);
 		return true;
-	case LINES_TOO_LONG:
-		s->ops.too_long(s->ctx);
-		return true;
-	case LINES_NONE:
-		break;
+	case LINES_TOO_LONG: s->ops.too_long(s->ctx); return true;
+	case LINES_NONE: break;
 	}
 	return false;
 }
@@ -222,10 +207,7 @@ static void work(struct line_stream *s, bool readable)
 		look_after(s);
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *arg)
-{
-	work(arg, true);
-}
+static void on_readable(evutil_socket_t fd, short what, void *arg) { work(arg, true); }
 
 static void on_again(evutil_socket_t fd, short what, void *arg)
 {
@@ -253,7 +235,8 @@ void line_stream_wake(struct line_stream *s)
 		go_on(s);
 }
 
-struct line_stream *line_stream_new(struct event_base *base, int in_fd, int out_fd, size_t max_line, const struct line_stream_ops *ops, void *ctx)
+struct line_stream *line_stream_new(struct event_base *base, int in_fd, int out_fd, size_t max_line,
+				    const struct line_stream_ops *ops, void *ctx)
 {
 	struct line_stream *s = mem_zalloc(1, sizeof(*s));
 

@@ -4,9 +4,9 @@
 /*
  * Lines from one descriptor and to another (stdin and stdout, or one socket), bounded in both directions.
  *
- * A line longer than `max_line` is announced and skipped. Nothing is read while more than a few MiB wait to be written, and
- * nothing while `ops.busy` says that enough is under way: who floods us is held back by its own pipe. Who makes that end calls
- * line_stream_wake.
+ * A line longer than `max_line` is announced and skipped. Nothing is read while more than a few MiB wait to be written,
+ * and nothing while `ops.busy` says that enough is under way: who floods us is held back by its own pipe. Who makes
+ * that end calls line_stream_wake.
  */
 
 #include <stdbool.h>
@@ -20,17 +20,19 @@ struct line_stream_ops {
 	void (*line)(void *ctx, const char *line, size_t len); /* never empty or blank */
 	void (*too_long)(void *ctx);                           /* the rest of that line is skipped */
 	bool (*busy)(void *ctx);                               /* true: read no further now */
-	void (*end)(void *ctx);                                /* end of file, or nobody reads us; once, from the loop. No more lines come */
-	void (*drained)(void *ctx);                            /* or NULL: line_stream_lags may have ended */
+	void (*end)(void *ctx);     /* end of file, or nobody reads us; once, from the loop. No more lines come */
+	void (*drained)(void *ctx); /* or NULL: line_stream_lags may have ended */
 };
 
-struct line_stream *line_stream_new(struct event_base *base, int in_fd, int out_fd, size_t max_line, const struct line_stream_ops *ops, void *ctx);
+struct line_stream *line_stream_new(struct event_base *base, int in_fd, int out_fd, size_t max_line,
+				    const struct line_stream_ops *ops, void *ctx);
 /* Does not close the descriptors. Not from within `line`. */
 void line_stream_free(struct line_stream *s);
 /* `bytes` end with a newline. Kept until they can be written. */
 void line_stream_write(struct line_stream *s, const char *bytes, size_t n);
 void line_stream_wake(struct line_stream *s);
-/* The peer reads slowly, or not at all: what can be said later is better not written now. Its end is told by `ops.drained`. */
+/* The peer reads slowly, or not at all: what can be said later is better not written now. Its end is told by
+ * `ops.drained`. */
 bool line_stream_lags(const struct line_stream *s);
 /* … and so much waits that nothing more is read from it. */
 bool line_stream_full(const struct line_stream *s);

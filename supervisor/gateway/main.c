@@ -34,6 +34,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; argc > 1 && i < countof(gateways); i++)
 		if (strcmp(argv[1], gateways[i].name) == 0)
 			return gateways[i].run(argc - 1, argv + 1);
-	fprintf(stderr, "bailiff-gateway: started by the verbs of bailiff: bailiff mcp and others; bailiff help lists them\n");
+	fprintf(stderr,
+		"bailiff-gateway: started by the verbs of bailiff: bailiff mcp and others; bailiff help lists them\n");
 	return 2;
 }

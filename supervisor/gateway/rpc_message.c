@@ -11,7 +11,8 @@
 #define ID_MAX 1024u
 #define METHOD_MAX 256u
 
-static int problem(struct rpc_problem *p, int code, json_t *id, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+static int problem(struct rpc_problem *p, int code, json_t *id, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
 static int problem(struct rpc_problem *p, int code, json_t *id, const char *fmt, ...)
 {
 	va_list ap;
@@ -54,7 +55,8 @@ static int read_response(struct rpc_message *m, struct rpc_problem *p)
 	if (!m->id)
 		return problem(p, RPC_INVALID_REQUEST, NULL, "neither a method nor an id");
 	if (!m->result == !m->error)
-		return problem(p, RPC_INVALID_REQUEST, m->id, "a response has a result or an error, a request has a method");
+		return problem(p, RPC_INVALID_REQUEST, m->id,
+			       "a response has a result or an error, a request has a method");
 	return 0;
 }
 
@@ -71,7 +73,8 @@ int rpc_message_of(json_t *root, enum rpc_dialect d, struct rpc_message *ret, st
 	const char *version = json_string_value(json_object_get(root, "jsonrpc"));
 	json_t *method = json_object_get(root, "method");
 	if (m.id && !id_is_good(m.id))
-		r = problem(ret_problem, RPC_INVALID_REQUEST, NULL, "id: expected a string of at most %u bytes or an integer", ID_MAX);
+		r = problem(ret_problem, RPC_INVALID_REQUEST, NULL,
+			    "id: expected a string of at most %u bytes or an integer", ID_MAX);
 	else if (d == RPC_VERSIONED && (!version || strcmp(version, "2.0") != 0))
 		r = problem(ret_problem, RPC_INVALID_REQUEST, m.id, "jsonrpc: expected \"2.0\"");
 	else
@@ -97,7 +100,8 @@ json_t *rpc_message_find_id(const char *text, size_t len)
 	return NULL;
 }
 
-int rpc_message_parse(const char *text, size_t len, enum rpc_dialect d, struct rpc_message *ret, struct rpc_problem *ret_problem)
+int rpc_message_parse(const char *text, size_t len, enum rpc_dialect d, struct rpc_message *ret,
+		      struct rpc_problem *ret_problem)
 {
 	json_error_t bad;
 	json_t *root = json_loadb(text, len, JSON_ALLOW_NUL | JSON_DECODE_ANY, &bad);
@@ -132,10 +136,7 @@ static json_t *start(enum rpc_dialect d)
 	return m;
 }
 
-static void set_id(json_t *m, const json_t *id)
-{
-	json_object_set_new(m, "id", id ? json_deep_copy(id) : json_null());
-}
+static void set_id(json_t *m, const json_t *id) { json_object_set_new(m, "id", id ? json_deep_copy(id) : json_null()); }
 
 json_t *rpc_message_result(enum rpc_dialect d, const json_t *id, json_t *result)
 {

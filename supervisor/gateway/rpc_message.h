@@ -2,8 +2,8 @@
 #define BAILIFF_GATEWAY_RPC_MESSAGE_H
 
 /*
- * One message of JSON-RPC, in any dialect: MCP's and ACP's have the member "jsonrpc", Codex's have not. Ids are strings, integers
- * or null and are kept as they came. Members that are not JSON-RPC's are left alone.
+ * One message of JSON-RPC, in any dialect: MCP's and ACP's have the member "jsonrpc", Codex's have not. Ids are
+ * strings, integers or null and are kept as they came. Members that are not JSON-RPC's are left alone.
  */
 
 #include "runtime/base/buf.h"
@@ -37,16 +37,17 @@ struct rpc_message {
 struct rpc_problem {
 	int code;
 	char message[200];
-	json_t *id;             /* to be released */
+	json_t *id; /* to be released */
 };
 
 /* The text must be one JSON object; 0, or −1 with *ret_problem filled. */
-int rpc_message_parse(const char *text, size_t len, enum rpc_dialect d, struct rpc_message *ret, struct rpc_problem *ret_problem);
+int rpc_message_parse(const char *text, size_t len, enum rpc_dialect d, struct rpc_message *ret,
+		      struct rpc_problem *ret_problem);
 /* The same of a value that was read already, which is taken over also on failure. */
 int rpc_message_of(json_t *root, enum rpc_dialect d, struct rpc_message *ret, struct rpc_problem *ret_problem);
 /*
- * The id of a request that is no proper JSON, if it can be found: NULL if not. A number that is too large or half a character in an
- * argument must not leave who asked without an answer.
+ * The id of a request that is no proper JSON, if it can be found: NULL if not. A number that is too large or half a
+ * character in an argument must not leave who asked without an answer.
  */
 json_t *rpc_message_find_id(const char *text, size_t len);
 void rpc_message_done(struct rpc_message *m);

@@ -33,12 +33,12 @@ static const struct made a_process = { "processId", "terminate_process" }, a_tas
 struct request {
 	TAILQ_ENTRY(request) entry;
 	struct session *session;
-	struct link *on;             /* what it was sent over; NULL: nothing was there */
-	session_reply_fn fn;         /* NULL: nobody waits for it */
+	struct link *on;     /* what it was sent over; NULL: nothing was there */
+	session_reply_fn fn; /* NULL: nobody waits for it */
 	void *ctx;
-	const struct made *made;     /* or NULL */
-	bool awaited;                /* by one that leaves */
-	char *method;                /* not NULL: held back until the person's connection has said who it is */
+	const struct made *made; /* or NULL */
+	bool awaited;            /* by one that leaves */
+	char *method;            /* not NULL: held back until the person's connection has said who it is */
 	struct buf params;
 };
 
@@ -46,19 +46,19 @@ struct request {
 
 struct session {
 	struct session_options o;
-	char *names[FOLDER_NAME + 1];              /* the options' strings */
+	char *names[FOLDER_NAME + 1]; /* the options' strings */
 	struct session_ops ops;
 	void *ctx;
 	struct link *agent, *person;
 	char id[72], channel[72], token[128];
 	uint64_t last_sequence;
 	TAILQ_HEAD(, request) requests;
-	size_t nrequests;            /* that are awaited */
-	struct event later;          /* what cannot be done in a callback of a link */
-	struct event late;           /* it is not ready, and has had its time */
-	uint64_t leave_by;           /* clock_boot_ns; of one that is left */
+	size_t nrequests;   /* that are awaited */
+	struct event later; /* what cannot be done in a callback of a link */
+	struct event late;  /* it is not ready, and has had its time */
+	uint64_t leave_by;  /* clock_boot_ns; of one that is left */
 	bool agent_lost, agent_greeted, person_lost, person_greeted;
-	struct err why;              /* it was lost */
+	struct err why;               /* it was lost */
 	bool ready, left, unanswered; /* unanswered: something was when it was left, and will stay so */
 	session_left_fn on_left;
 	void *left_ctx;
@@ -85,10 +85,7 @@ static void request_free(struct request *q)
 
 /* ---- requests ---- */
 
-static json_t *parse(struct jval v)
-{
-	return json_loadb(v.text, v.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-}
+static json_t *parse(struct jval v) { return json_loadb(v.text, v.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL); }
 
 static void undo(struct session *s, const struct made *made, struct jval result)
 {
@@ -108,7 +105,8 @@ static void on_reply(void *ctx, struct jval result, struct jval error)
 		json_auto_t *e = error.type == JT_NONE ? NULL : parse(error);
 
 		if (!r && !e)
-			e = json_pack("{si ss}", "code", RPC_INTERNAL_ERROR, "message", "the daemon's answer could not be read");
+			e = json_pack("{si ss}", "code", RPC_INTERNAL_ERROR, "message",
+				      "the daemon's answer could not be read");
 		q->fn(q->ctx, r, e);
 	} else if (q->made && error.type == JT_NONE) {
 		undo(s, q->made, result);
@@ -120,7 +118,8 @@ static void on_reply(void *ctx, struct jval result, struct jval error)
 
 enum how { PLAIN, STARTS, CREATES, OFFER, ONCE }; /* ONCE: means this connection, so it is not sent again on another */
 
-static void send_on(struct session *s, struct link *l, const char *method, json_t *params, enum how how, session_reply_fn fn, void *ctx)
+static void send_on(struct session *s, struct link *l, const char *method, json_t *params, enum how how,
+		    session_reply_fn fn, void *ctx)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct request *q = mem_zalloc(1, sizeof(*q));
@@ -164,17 +163,15 @@ static json_t *with_key(struct link *l, json_t *params, const char *traceparent)
 	return params;
 }
 
-static struct link *agent(struct session *s)
-{
-	return s->agent_lost ? NULL : s->agent;
-}
+static struct link *agent(struct session *s) { return s->agent_lost ? NULL : s->agent; }
 
 void session_ask(struct session *s, const char *method, json_t *params, session_reply_fn fn, void *ctx)
 {
 	send_on(s, agent(s), method, params, PLAIN, fn, ctx);
 }
 
-void session_act(struct session *s, const char *method, json_t *params, const char *traceparent, session_reply_fn fn, void *ctx)
+void session_act(struct session *s, const char *method, json_t *params, const char *traceparent, session_reply_fn fn,
+		 void *ctx)
 {
 	send_on(s, agent(s), method, with_key(agent(s), params, traceparent), PLAIN, fn, ctx);
 }
@@ -200,7 +197,7 @@ void session_forget(struct session *s, const void *ctx)
 {
 	struct request *q;
 
-	TAILQ_FOREACH(q, &s->requests, entry)
+	TAILQ_FOREACH (q, &s->requests, entry)
 		if (q->ctx == ctx)
 			q->fn = NULL;
 }
@@ -209,32 +206,20 @@ void session_release(struct session *s, const void *ctx)
 {
 	struct request *q;
 
-	TAILQ_FOREACH(q, &s->requests, entry)
+	TAILQ_FOREACH (q, &s->requests, entry)
 		if (q->ctx == ctx) {
 			q->fn = NULL;
 			q->made = NULL;
 		}
 }
 
-size_t session_under_way(const struct session *s)
-{
-	return s->nrequests;
-}
+size_t session_under_way(const struct session *s) { return s->nrequests; }
 
-bool session_ready(const struct session *s)
-{
-	return s->ready;
-}
+bool session_ready(const struct session *s) { return s->ready; }
 
-const char *session_id(const struct session *s)
-{
-	return s->id;
-}
+const char *session_id(const struct session *s) { return s->id; }
 
-const char *session_channel_id(const struct session *s)
-{
-	return s->channel;
-}
+const char *session_channel_id(const struct session *s) { return s->channel; }
 
 /* ---- the person's connection ---- */
 
@@ -260,7 +245,7 @@ static void on_person_greeted(void *ctx, struct jval result, struct jval error)
 		return;
 	}
 	s->person_greeted = true;
-	TAILQ_FOREACH(q, &s->requests, entry) {
+	TAILQ_FOREACH (q, &s->requests, entry) {
 		if (q->on != s->person || !q->method)
 			continue;
 		link_send(s->person, q->method, &q->params, on_reply, q);
@@ -330,10 +315,7 @@ static void failed(struct session *s, const char *what, const json_t *error)
 }
 
 /* The next connection tries again. */
-static bool broke(const json_t *error)
-{
-	return error && json_integer_value(json_object_get(error, "code")) == 0;
-}
+static bool broke(const json_t *error) { return error && json_integer_value(json_object_get(error, "code")) == 0; }
 
 static void on_subscribed(void *ctx, json_t *result, json_t *error)
 {
@@ -366,7 +348,9 @@ static void on_channel(void *ctx, json_t *result, json_t *error)
 	take_str(result, "resumeToken", s->token, sizeof(s->token));
 	if (!s->ready) /* else one that could not be resumed: events go on where they stopped */
 		s->last_sequence = (uint64_t)json_integer_value(json_object_get(result, "sequence"));
-	send_on(s, s->agent, "subscribe_events", json_pack("{ss sI}", "sessionId", s->id, "afterSequence", (json_int_t)s->last_sequence), ONCE, on_subscribed, s);
+	send_on(s, s->agent, "subscribe_events",
+		json_pack("{ss sI}", "sessionId", s->id, "afterSequence", (json_int_t)s->last_sequence), ONCE,
+		on_subscribed, s);
 }
 
 /* "claude-code in /home/me/shop": what a person looks for in a list of sessions. */
@@ -377,7 +361,8 @@ static json_t *title_of(const struct session *s)
 
 	buf_append(&title, name, strlen(name) > NAME_SHOWN ? text_utf8_cut(name, NAME_SHOWN) : strlen(name));
 	buf_str(&title, " in ");
-	buf_append(&title, s->o.folder, strlen(s->o.folder) > FOLDER_SHOWN ? text_utf8_cut(s->o.folder, FOLDER_SHOWN) : strlen(s->o.folder));
+	buf_append(&title, s->o.folder,
+		   strlen(s->o.folder) > FOLDER_SHOWN ? text_utf8_cut(s->o.folder, FOLDER_SHOWN) : strlen(s->o.folder));
 	return rpc_message_text(title.data, title.len);
 }
 
@@ -387,14 +372,18 @@ void session_retitle(struct session *s, const char *folder)
 		return;
 	free(s->names[FOLDER_NAME]);
 	s->o.folder = s->names[FOLDER_NAME] = mem_strdup(folder);
-	session_act(s, "update_session", json_pack("{ss so}", "sessionId", s->id, "title", title_of(s)), NULL, NULL, NULL);
+	session_act(s, "update_session", json_pack("{ss so}", "sessionId", s->id, "title", title_of(s)), NULL, NULL,
+		    NULL);
 }
 
-/* A channel is its connection's: where that breaks before the session is ready, the next one has a channel of its own. */
+/* A channel is its connection's: where that breaks before the session is ready, the next one has a channel of its own.
+ */
 static void connect_channel(struct session *s)
 {
-	json_t *params = json_pack("{ss ss ss so}", "transport", s->o.transport, "peerRole", "client", "nativeProtocol", s->o.native_protocol,
-				   "capabilities", s->o.asks ? json_pack("[ss]", "streaming", "permissions") : json_pack("[s]", "streaming"));
+	json_t *params = json_pack("{ss ss ss so}", "transport", s->o.transport, "peerRole", "client", "nativeProtocol",
+				   s->o.native_protocol, "capabilities",
+				   s->o.asks ? json_pack("[ss]", "streaming", "permissions")
+					     : json_pack("[s]", "streaming"));
 
 	if (s->o.session_id)
 		json_object_set_new(params, "sessionId", json_string(s->o.session_id));
@@ -429,8 +418,11 @@ static void on_connected(void *ctx)
 	if (!s->ready && s->agent_greeted)
 		connect_channel(s);
 	else if (s->ready)
-		send_on(s, s->agent, "reconnect_channel", with_key(s->agent, json_pack("{ss ss sI}", "channelId", s->channel, "resumeToken", s->token,
-										       "lastAckedSequence", (json_int_t)s->last_sequence), NULL),
+		send_on(s, s->agent, "reconnect_channel",
+			with_key(s->agent,
+				 json_pack("{ss ss sI}", "channelId", s->channel, "resumeToken", s->token,
+					   "lastAckedSequence", (json_int_t)s->last_sequence),
+				 NULL),
 			ONCE, on_resumed, s);
 }
 
@@ -493,10 +485,12 @@ static int open_agent(struct session *s, struct err *e)
 	return 0;
 }
 
-int session_open(const struct session_options *o, const struct session_ops *ops, void *ctx, struct session **ret, struct err *e)
+int session_open(const struct session_options *o, const struct session_ops *ops, void *ctx, struct session **ret,
+		 struct err *e)
 {
 	struct session *s = mem_zalloc(1, sizeof(*s));
-	const char **strings[] = { &s->o.client_name, &s->o.client_version, &s->o.native_protocol, &s->o.transport, &s->o.session_id, &s->o.folder };
+	const char **strings[] = { &s->o.client_name, &s->o.client_version, &s->o.native_protocol,
+				   &s->o.transport,   &s->o.session_id,     &s->o.folder };
 
 	s->o = *o;
 	s->ops = *ops;
@@ -525,7 +519,7 @@ static void unsend(struct session *s, const struct link *l)
 {
 	struct request *q;
 
-	TAILQ_FOREACH(q, &s->requests, entry)
+	TAILQ_FOREACH (q, &s->requests, entry)
 		if (q->on == l)
 			q->on = NULL;
 }
@@ -541,16 +535,18 @@ static struct request *first_unsent(const struct session *s)
 {
 	struct request *q;
 
-	TAILQ_FOREACH(q, &s->requests, entry)
+	TAILQ_FOREACH (q, &s->requests, entry)
 		if (!q->on)
 			return q;
 	return NULL;
 }
 
-/* Answers what could not be sent, or will not be answered. One at a time from the start: an answer may bring requests, or end others. */
+/* Answers what could not be sent, or will not be answered. One at a time from the start: an answer may bring requests,
+ * or end others. */
 static void answer_unsent(struct session *s)
 {
-	json_auto_t *error = json_pack("{si s:o}", "code", -32011, "message", rpc_message_text(s->why.message, strlen(s->why.message)));
+	json_auto_t *error = json_pack("{si s:o}", "code", -32011, "message",
+				       rpc_message_text(s->why.message, strlen(s->why.message)));
 	struct request *q;
 
 	while ((q = first_unsent(s))) {
@@ -618,11 +614,13 @@ void session_free(struct session *s)
 		return;
 	s->left = true;
 	s->leave_by = clock_boot_ns() + LEAVE_MS * 1000000ull;
-	TAILQ_FOREACH(q, &s->requests, entry)
+	TAILQ_FOREACH (q, &s->requests, entry)
 		q->fn = NULL;
 	if (s->agent)
 		remote_start_none(link_remote(s->agent));
 	if (s->agent && !s->agent_lost && s->ready)
-		session_act(s, "disconnect_channel", json_pack("{ss ss}", "channelId", s->channel, "reason", "the client has left"), NULL, NULL, NULL);
+		session_act(s, "disconnect_channel",
+			    json_pack("{ss ss}", "channelId", s->channel, "reason", "the client has left"), NULL, NULL,
+			    NULL);
 	soon(s, s->nrequests && s->agent && !s->agent_lost ? LEAVE_MS : 0);
 }

@@ -2,22 +2,24 @@
 #define BAILIFF_GATEWAY_SESSION_H
 
 /*
- * What one client of a gateway has at the daemon: a connection that gave up everything but the role agent, a channel that names
- * the client's protocol, a bailiff session in which everything happens that the client asks for, and that session's events.
+ * What one client of a gateway has at the daemon: a connection that gave up everything but the role agent, a channel
+ * that names the client's protocol, a bailiff session in which everything happens that the client asks for, and that
+ * session's events.
  *
- * Opening one never waits, since the gateway has others to serve: it becomes ready a moment later, when the channel is there
- * (`ready`); requests may be sent only then. A daemon that does not let it become ready within half a minute counts as away. A
- * restart of the daemon is survived: unanswered requests are sent again (those that change something carry a key, so that
- * nothing is done twice), the channel is resumed, and events go on where they stopped. Only when the daemon stays away for half
- * a minute the session is lost: every request is answered with an error, `ready` is called with the reason, and the next
- * session_again tries from the start.
+ * Opening one never waits, since the gateway has others to serve: it becomes ready a moment later, when the channel is
+ * there
+ * (`ready`); requests may be sent only then. A daemon that does not let it become ready within half a minute counts as
+ * away. A restart of the daemon is survived: unanswered requests are sent again (those that change something carry a
+ * key, so that nothing is done twice), the channel is resumed, and events go on where they stopped. Only when the
+ * daemon stays away for half a minute the session is lost: every request is answered with an error, `ready` is called
+ * with the reason, and the next session_again tries from the start.
  *
- * Answers to questions of permission do not go over this connection, which could not give them: session_answer opens one more,
- * with the role of the user who runs the gateway and in the channel's name, so that the record says through which client a
- * person decided. A gateway calls it only with what a person has said through its client.
+ * Answers to questions of permission do not go over this connection, which could not give them: session_answer opens
+ * one more, with the role of the user who runs the gateway and in the channel's name, so that the record says through
+ * which client a person decided. A gateway calls it only with what a person has said through its client.
  *
- * JSON is jansson's here, because gateways build and take apart trees. `params` is always taken over and may be NULL; results
- * and errors belong to the session and end with the callback.
+ * JSON is jansson's here, because gateways build and take apart trees. `params` is always taken over and may be NULL;
+ * results and errors belong to the session and end with the callback.
  */
 
 #include "runtime/base/jscan.h"
@@ -33,25 +35,26 @@ struct session;
 typedef void (*session_reply_fn)(void *ctx, json_t *result, json_t *error);
 
 struct session_ops {
-	void (*ready)(void *ctx, const struct err *failed);     /* failed NULL: requests may be sent */
-	void (*event)(void *ctx, struct jval event);            /* each event of the session, in order; or NULL */
+	void (*ready)(void *ctx, const struct err *failed); /* failed NULL: requests may be sent */
+	void (*event)(void *ctx, struct jval event);        /* each event of the session, in order; or NULL */
 };
 
 struct session_options {
 	struct event_base *base;
-	const char *client_name, *client_version;   /* of whoever speaks to us; may be NULL */
-	const char *native_protocol;                /* "mcp", "codex" */
-	const char *transport;                      /* connect_channel's: stdio, http_json, … */
-	bool asks;                                  /* the client can ask its user: the channel has the capability "permissions" */
-	const char *session_id;                     /* to go on in, or NULL: made … */
-	const char *folder;                         /* … with a title that names the client and this folder; or NULL */
+	const char *client_name, *client_version; /* of whoever speaks to us; may be NULL */
+	const char *native_protocol;              /* "mcp", "codex" */
+	const char *transport;                    /* connect_channel's: stdio, http_json, … */
+	bool asks;              /* the client can ask its user: the channel has the capability "permissions" */
+	const char *session_id; /* to go on in, or NULL: made … */
+	const char *folder;     /* … with a title that names the client and this folder; or NULL */
 };
 
 /* −1: there is no daemon to be had. */
-int session_open(const struct session_options *o, const struct session_ops *ops, void *ctx, struct session **ret, struct err *e);
+int session_open(const struct session_options *o, const struct session_ops *ops, void *ctx, struct session **ret,
+		 struct err *e);
 /*
- * May be called at any time, also from callbacks, none of which comes afterwards. Lets the daemon answer what was sent (a few
- * seconds at most), so that what was asked to end has ended; then the connections are closed.
+ * May be called at any time, also from callbacks, none of which comes afterwards. Lets the daemon answer what was sent
+ * (a few seconds at most), so that what was asked to end has ended; then the connections are closed.
  */
 void session_free(struct session *s);
 /* The same, and says in the end whether the daemon has answered everything. Not of one that was freed. */
@@ -63,14 +66,17 @@ int session_again(struct session *s, struct err *e);
 
 /* The client works there: the title of a session that was made for it says so. */
 void session_retitle(struct session *s, const char *folder);
-const char *session_id(const struct session *s);        /* of the daemon's session; "" until ready */
+const char *session_id(const struct session *s); /* of the daemon's session; "" until ready */
 const char *session_channel_id(const struct session *s);
 
 /* A reading request. */
 void session_ask(struct session *s, const char *method, json_t *params, session_reply_fn fn, void *ctx);
-/* A mutating one: with an idempotency key (a new one, unless params has one), and the caller's traceparent unless NULL. */
-void session_act(struct session *s, const char *method, json_t *params, const char *traceparent, session_reply_fn fn, void *ctx);
-/* The same of what may be taken late or never, like input for a process: nobody hears of it, and who leaves does not wait for it. */
+/* A mutating one: with an idempotency key (a new one, unless params has one), and the caller's traceparent unless NULL.
+ */
+void session_act(struct session *s, const char *method, json_t *params, const char *traceparent, session_reply_fn fn,
+		 void *ctx);
+/* The same of what may be taken late or never, like input for a process: nobody hears of it, and who leaves does not
+ * wait for it. */
 void session_offer(struct session *s, const char *method, json_t *params, const char *traceparent);
 /* start_process in this session; if it was forgotten when the answer comes, the process is terminated. */
 void session_start(struct session *s, json_t *params, const char *traceparent, session_reply_fn fn, void *ctx);

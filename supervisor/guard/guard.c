@@ -1,10 +1,10 @@
 /*
- * What each turn of the loop does: take signals, take what the children sent, bury and restart dead children, reap inits
- * that are being released, and tell the children what there is to tell. What is to be told is kept as state (a flag, an
- * index, an entry that is GONE), so nothing is queued and no child can make the guard wait.
+ * What each turn of the loop does: take signals, take what the children sent, bury and restart dead children, reap
+ * inits that are being released, and tell the children what there is to tell. What is to be told is kept as state (a
+ * flag, an index, an entry that is GONE), so nothing is queued and no child can make the guard wait.
  *
- * Deposits are never lost: a message waits in the guard's socket even if its sender dies, so a dead child's link is read
- * to the end before its successor is started, and the spawner's before the hand-over is read out.
+ * Deposits are never lost: a message waits in the guard's socket even if its sender dies, so a dead child's link is
+ * read to the end before its successor is started, and the spawner's before the hand-over is read out.
  */
 
 #include "supervisor/guard/guard.h"
@@ -76,7 +76,8 @@ static void on_kill(struct guard *g, struct guard_child *c, const struct guard_m
 {
 	const struct vault_entry *en = vault_find(&g->vault, &m->key);
 	if (!en || en->fd[GUARD_SLOT_PIDFD] < 0) {
-		take_messages(g, &g->child[GUARD_SPAWNER], MESSAGES_A_TURN); /* the init's pidfd may still be on its way */
+		take_messages(g, &g->child[GUARD_SPAWNER],
+			      MESSAGES_A_TURN); /* the init's pidfd may still be on its way */
 		en = vault_find(&g->vault, &m->key);
 	}
 	if (en)
@@ -127,7 +128,8 @@ static void on_want_reload(struct guard *g, struct guard_child *c, const struct 
 	c->tell_reload = true;
 }
 
-/* Of what it was asked for nothing is lost: requests without an answer are made again, and sandboxes are not its own. */
+/* Of what it was asked for nothing is lost: requests without an answer are made again, and sandboxes are not its own.
+ */
 static void on_want_restart(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
 {
 	if (m->index != GUARD_SPAWNER && m->index != GUARD_PROXY)
@@ -163,7 +165,8 @@ static bool slots_ok(const struct guard_child *c, const struct guard_msg *m, siz
 {
 	uint32_t pidfd = 1u << GUARD_SLOT_PIDFD, all = (1u << GUARD_SLOT_COUNT) - 1;
 	uint32_t allowed = c->role == GUARD_SPAWNER ? pidfd : all & ~pidfd;
-	return m->slots && !(m->slots & ~allowed) && nfds == (size_t)__builtin_popcount(m->slots) && plan_key_valid(&m->key);
+	return m->slots && !(m->slots & ~allowed) && nfds == (size_t)__builtin_popcount(m->slots) &&
+	       plan_key_valid(&m->key);
 }
 
 static bool handle(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds, size_t nfds)
@@ -196,7 +199,8 @@ static void take_messages(struct guard *g, struct guard_child *c, unsigned most)
 		}
 		if (n == (ssize_t)sizeof m && handle(g, c, &m, fds, nfds))
 			continue;
-		log_error("the %s sent something unexpected (or descriptors ran out); it is started anew", guard_role_name(c->role));
+		log_error("the %s sent something unexpected (or descriptors ran out); it is started anew",
+			  guard_role_name(c->role));
 		for (size_t j = 0; n >= 0 && j < nfds; j++)
 			fd_close(&fds[j]);
 		if (c->pidfd >= 0)
@@ -222,7 +226,9 @@ static bool tell_next(struct guard *g, struct guard_child *c)
 	size_t nfds = 0;
 	const struct vault_entry *en = vault_next(&g->vault, c->next_index);
 	if (en) {
-		m = (struct guard_msg){ .kind = GUARD_ITEM, .key = en->key, .pid = en->pid,
+		m = (struct guard_msg){ .kind = GUARD_ITEM,
+					.key = en->key,
+					.pid = en->pid,
 					.index = (uint32_t)(en - g->vault.entries) + 1 };
 		nfds = vault_list(en, fds, &m.slots);
 	}
@@ -405,17 +411,10 @@ static void on_signal(struct guard *g, int sig)
 		g->stop_by = clock_boot_ns() + runtime->grace_ms * (SEC_NS / 1000) + STOP_LIMIT_NS;
 		runtime->tell_stop = true;
 		break;
-	case SIGHUP:
-		runtime->tell_reload = true;
-		break;
-	case SIGUSR2:
-		g->upgrade = true;
-		break;
-	case SIGCHLD:
-		reap_unknown(g);
-		break;
-	default:
-		break;
+	case SIGHUP: runtime->tell_reload = true; break;
+	case SIGUSR2: g->upgrade = true; break;
+	case SIGCHLD: reap_unknown(g); break;
+	default: break;
 	}
 }
 
@@ -434,7 +433,8 @@ static int wait_ms(const struct guard *g)
 		if (!c->pid && c->wanted && c->start_at < until)
 			until = c->start_at;
 		if (c->blocked && now + SEC_NS / 50 < until)
-			until = now + SEC_NS / 50; /* not every reason for a refusal (descriptors in flight) ends with POLLOUT */
+			until = now + SEC_NS / 50; /* not every reason for a refusal (descriptors in flight) ends with
+						      POLLOUT */
 	}
 	if (g->stopping && g->stop_by < until)
 		until = g->stop_by;
@@ -445,7 +445,14 @@ static int wait_ms(const struct guard *g)
 	return until <= now ? 0 : (int)((until - now) / 1000000) + 1;
 }
 
-enum { POLL_SIGNAL, POLL_WATCH, POLL_AUDIT, POLL_LINK, POLL_PIDFD = POLL_LINK + GUARD_ROLES, POLL_DYING = POLL_PIDFD + GUARD_ROLES };
+enum {
+	POLL_SIGNAL,
+	POLL_WATCH,
+	POLL_AUDIT,
+	POLL_LINK,
+	POLL_PIDFD = POLL_LINK + GUARD_ROLES,
+	POLL_DYING = POLL_PIDFD + GUARD_ROLES
+};
 
 static size_t fill_polls(struct guard *g)
 {
@@ -492,11 +499,13 @@ static void take_news(struct guard *g)
 		take_signals(g);
 	if (g->polls[POLL_AUDIT].revents)
 		guard_audit_news(g);
-	if (g->polls[POLL_WATCH].revents && policy_watch_touched(g->watch_fd, g->o->file + GUARD_FILE_POLICY, WATCHED_FILES))
+	if (g->polls[POLL_WATCH].revents &&
+	    policy_watch_touched(g->watch_fd, g->o->file + GUARD_FILE_POLICY, WATCHED_FILES))
 		g->child[GUARD_RUNTIME].tell_reload = true;
 }
 
-/* Every command dies with the guard, so it does not end because the kernel is short of memory: it tries again, and signals still count. */
+/* Every command dies with the guard, so it does not end because the kernel is short of memory: it tries again, and
+ * signals still count. */
 static void poll_failed(struct guard *g)
 {
 	const struct timespec pause = { .tv_nsec = POLL_RETRY_NS };
@@ -553,7 +562,8 @@ static bool wait_dead(int pidfd, int ms)
 	return pidfd < 0 || poll(&p, 1, ms) != 0;
 }
 
-/* Whatever is left of the sandboxes and the children. The spawner leaves by itself when its link closes, and tidies up. */
+/* Whatever is left of the sandboxes and the children. The spawner leaves by itself when its link closes, and tidies up.
+ */
 static void end_everything(struct guard *g)
 {
 	for (size_t i = 0; i < g->vault.high; i++) {
@@ -584,7 +594,8 @@ static void end_everything(struct guard *g)
 	}
 }
 
-/* The same process, another program: children, sandboxes and every descriptor live on. Comes back only if that fails. */
+/* The same process, another program: children, sandboxes and every descriptor live on. Comes back only if that fails.
+ */
 static void upgrade(struct guard *g)
 {
 	g->upgrade = false;

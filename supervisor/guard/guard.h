@@ -2,9 +2,9 @@
 #define BAILIFF_SUPERVISOR_GUARD_H
 
 /*
- * The guard: the main process. It starts the runtime, the spawner and, where they are wanted, the proxy and the exporter, restarts whichever
- * dies, and keeps every live process's descriptors meanwhile. One poll loop, everything allocated at the start, nothing to
- * parse.
+ * The guard: the main process. It starts the runtime, the spawner and, where they are wanted, the proxy and the
+ * exporter, restarts whichever dies, and keeps every live process's descriptors meanwhile. One poll loop, everything
+ * allocated at the start, nothing to parse.
  */
 
 #include "runtime/base/err.h"
@@ -17,8 +17,9 @@
 struct pollfd;
 
 /*
- * Violations come from the kernel's audit, which may not be available when the daemon starts, or later lose its rules to another program. The guard
- * checks every `check_ms`. `state` and `since` are arguments of the runtime and the spawner (--audit-state,
+ * Violations come from the kernel's audit, which may not be available when the daemon starts, or later lose its rules
+ * to another program. The guard checks every `check_ms`. `state` and `since` are arguments of the runtime and the
+ * spawner (--audit-state,
  * --audit-since): in argv by address, so a child that is started later gets what holds then.
  */
 struct guard_audit {
@@ -28,38 +29,39 @@ struct guard_audit {
 };
 
 struct guard_options {
-	const char *exe;                  /* what the children execute; NULL: this program's own file */
-	int spawner_fd;                   /* the program that the spawner executes; −1: as the others */
-	const char *otlp_exe;             /* what the exporter executes; NULL: there is to be none */
-	const char *socket;               /* where it finds the runtime */
-	const char *otlp_cursor;          /* its file, made when it is not there */
+	const char *exe;         /* what the children execute; NULL: this program's own file */
+	int spawner_fd;          /* the program that the spawner executes; −1: as the others */
+	const char *otlp_exe;    /* what the exporter executes; NULL: there is to be none */
+	const char *socket;      /* where it finds the runtime */
+	const char *otlp_cursor; /* its file, made when it is not there */
 	char *const *argv[GUARD_ROLES];
 	int listen_fd, store_fd, spool_fd; /* for the runtime; −1 = none */
-	int cow_fd;                       /* for the spawner; −1 = none */
-	int lock_fd;                      /* only kept open */
-	int audit_fd;                     /* of audit_take(), for the runtime; −1 = none. audit_leave() at the end */
-	struct guard_audit *audit;        /* NULL = never looked at */
-	int ready_fd;                     /* told "R" once the runtime serves; −1 = nobody waits */
-	const char *file[GUARD_FILES];    /* opened for each new runtime, if they are there; NULL = none */
-	bool drop;                        /* the runtime gets an identity of its own */
-	uid_t runtime_uid, proxy_uid;     /* and so does the proxy */
+	int cow_fd;                        /* for the spawner; −1 = none */
+	int lock_fd;                       /* only kept open */
+	int audit_fd;                      /* of audit_take(), for the runtime; −1 = none. audit_leave() at the end */
+	struct guard_audit *audit;         /* NULL = never looked at */
+	int ready_fd;                      /* told "R" once the runtime serves; −1 = nobody waits */
+	const char *file[GUARD_FILES];     /* opened for each new runtime, if they are there; NULL = none */
+	bool drop;                         /* the runtime gets an identity of its own */
+	uid_t runtime_uid, proxy_uid;      /* and so does the proxy */
 	gid_t runtime_gid, proxy_gid;
-	const char *upgrade_exe;          /* SIGUSR2: what to execute, with upgrade_argv and "--resume FD" */
-	char *const *upgrade_argv;        /* NULL-terminated */
-	int resume_fd;                    /* ≥ 0: state left by an earlier guard in this very process */
+	const char *upgrade_exe;   /* SIGUSR2: what to execute, with upgrade_argv and "--resume FD" */
+	char *const *upgrade_argv; /* NULL-terminated */
+	int resume_fd;             /* ≥ 0: state left by an earlier guard in this very process */
 };
 
-/* One of the children, and what it is still to be told: state, not a queue, so that a child that does not read costs nothing. */
+/* One of the children, and what it is still to be told: state, not a queue, so that a child that does not read costs
+ * nothing. */
 struct guard_child {
 	enum guard_role role;
-	pid_t pid;             /* 0 = not running */
+	pid_t pid; /* 0 = not running */
 	int pidfd, link;
 	int peer_fd[GUARD_ROLES]; /* the end of a link to that other child which this one has not got yet */
-	bool wanted;           /* it is to run */
+	bool wanted;              /* it is to run */
 	bool ready;
-	unsigned failures;     /* starts in a row that did not get as far as READY */
-	uint32_t grace_ms;     /* the runtime's: what it takes at most to end commands */
-	uint64_t start_at;     /* not running: when to start it (boot time, ns) */
+	unsigned failures; /* starts in a row that did not get as far as READY */
+	uint32_t grace_ms; /* the runtime's: what it takes at most to end commands */
+	uint64_t start_at; /* not running: when to start it (boot time, ns) */
 	bool tell_stop, tell_reload, tell_next, blocked;
 	uint32_t next_index;
 };
@@ -69,19 +71,19 @@ struct guard {
 	struct guard_child child[GUARD_ROLES];
 	struct vault vault;
 	struct pollfd *polls;
-	int pidfd;             /* our own, for the children and the sandboxes */
+	int pidfd; /* our own, for the children and the sandboxes */
 	int signal_fd;
-	int watch_fd;                /* of the policy files; −1 = they are not watched */
-	bool served;           /* some runtime has been ready */
+	int watch_fd; /* of the policy files; −1 = they are not watched */
+	bool served;  /* some runtime has been ready */
 	bool stopping;
 	uint64_t stop_by;
-	bool strays;           /* a spawner died: there may be inits that it did not deposit */
+	bool strays; /* a spawner died: there may be inits that it did not deposit */
 	bool upgrade;
-	uint64_t audit_at;     /* when to look at audit next; 0 = not scheduled yet */
+	uint64_t audit_at;      /* when to look at audit next; 0 = not scheduled yet */
 	uint64_t audit_changes; /* times in a row that a look found something to change */
-	int audit_recipient;   /* of audit_recipient_open(); −1 = another program is the recipient */
-	unsigned audit_free;   /* checks in a row that found no recipient */
-	bool audit_asked;      /* another program wanted to be it */
+	int audit_recipient;    /* of audit_recipient_open(); −1 = another program is the recipient */
+	unsigned audit_free;    /* checks in a row that found no recipient */
+	bool audit_asked;       /* another program wanted to be it */
 	bool leaving;
 	int status;
 };
@@ -110,7 +112,7 @@ void guard_audit_resume(struct guard *g);        /* after an upgrade: what an ea
 void guard_audit_leave(struct guard *g);
 
 /* guard_state.c: everything a guard must know to go on, through an exec of itself */
-int guard_state_save(const struct guard *g);      /* a descriptor without CLOEXEC, as are all that it names; −1 with errno */
+int guard_state_save(const struct guard *g); /* a descriptor without CLOEXEC, as are all that it names; −1 with errno */
 int guard_state_load(struct guard *g, struct guard_options *o, int fd); /* −1: not understood */
 void guard_state_keep(const struct guard *g, bool across_exec);         /* CLOEXEC off or on for everything named */
 

@@ -1,14 +1,14 @@
 /*
- * Keeps audit usable while the daemon runs. Checked from time to time, since the kernel does not report changes: another program may remove all
- * rules (an audit daemon that starts does that), switch audit off, or make it available.
+ * Keeps audit usable while the daemon runs. Checked from time to time, since the kernel does not report changes:
+ * another program may remove all rules (an audit daemon that starts does that), switch audit off, or make it available.
  *
- * The runtime reads the records and the spawner gives sandboxes their sessions, each by what it was started with. So both are restarted
- * when that changes, or when records may have been lost meanwhile; commands go on. If the state keeps changing, the checks become less
- * frequent.
+ * The runtime reads the records and the spawner gives sandboxes their sessions, each by what it was started with. So
+ * both are restarted when that changes, or when records may have been lost meanwhile; commands go on. If the state
+ * keeps changing, the checks become less frequent.
  *
- * The guard is the registered recipient of records only while nobody else is (audit.c says why), and never competes for that: it withdraws as soon as
- * another program wants to register, and registers again only after several checks in a row have found no recipient, so that an audit daemon
- * that is being restarted finds its place free.
+ * The guard is the registered recipient of records only while nobody else is (audit.c says why), and never competes for
+ * that: it withdraws as soon as another program wants to register, and registers again only after several checks in a
+ * row have found no recipient, so that an audit daemon that is being restarted finds its place free.
  */
 
 #include "supervisor/guard/guard.h"
@@ -26,10 +26,10 @@
 #include <unistd.h>
 
 #define MS_NS 1000000ull
-#define CHANGES_MAX 7 /* in a row: the interval is doubled so many times at most */
-#define FREE_CHECKS 2       /* that must find no recipient before the guard registers … */
+#define CHANGES_MAX 7        /* in a row: the interval is doubled so many times at most */
+#define FREE_CHECKS 2        /* that must find no recipient before the guard registers … */
 #define FREE_CHECKS_ASKED 20 /* … and after another program wanted to be it: its next attempt may be a person's */
-#define TRIAL_MS 500 /* nothing else is done meanwhile */
+#define TRIAL_MS 500         /* nothing else is done meanwhile */
 
 uint64_t guard_audit_due(const struct guard *g)
 {
@@ -146,7 +146,8 @@ void guard_audit_check(struct guard *g)
 
 /* ---- beginning and end ---- */
 
-/* A version before the multicast group read as the host's only recipient. The runtime is replaced after an upgrade anyway. */
+/* A version before the multicast group read as the host's only recipient. The runtime is replaced after an upgrade
+ * anyway. */
 void guard_audit_resume(struct guard *g)
 {
 	struct guard_options *o = g->o;

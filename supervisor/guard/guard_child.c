@@ -22,22 +22,23 @@
 
 const char *guard_role_name(enum guard_role role)
 {
-	static const char *const names[GUARD_ROLES] = { [GUARD_RUNTIME] = "runtime", [GUARD_SPAWNER] = "spawner", [GUARD_PROXY] = "proxy",
-		[GUARD_OTLP] = "exporter" };
+	static const char *const names[GUARD_ROLES] = { [GUARD_RUNTIME] = "runtime",
+							[GUARD_SPAWNER] = "spawner",
+							[GUARD_PROXY] = "proxy",
+							[GUARD_OTLP] = "exporter" };
 	return names[role];
 }
 
 void guard_child_init(struct guard_child *c, enum guard_role role)
 {
-	*c = (struct guard_child){ .role = role, .pidfd = -1, .link = -1, .wanted = role == GUARD_RUNTIME || role == GUARD_SPAWNER };
+	*c = (struct guard_child){
+		.role = role, .pidfd = -1, .link = -1, .wanted = role == GUARD_RUNTIME || role == GUARD_SPAWNER
+	};
 	for (int i = 0; i < GUARD_ROLES; i++)
 		c->peer_fd[i] = -1;
 }
 
-bool guard_child_due(const struct guard_child *c, uint64_t now)
-{
-	return c->wanted && !c->pid && now >= c->start_at;
-}
+bool guard_child_due(const struct guard_child *c, uint64_t now) { return c->wanted && !c->pid && now >= c->start_at; }
 
 bool guard_child_is(const struct guard *g, pid_t pid)
 {
@@ -90,7 +91,8 @@ static void drop_privileges(const struct guard_options *o, bool proxy)
 		child_fail("no_new_privs");
 }
 
-/* The parent-death signal is cleared by a change of identity, so it comes after; the guard may be dead already by then. */
+/* The parent-death signal is cleared by a change of identity, so it comes after; the guard may be dead already by then.
+ */
 static void die_with_guard(void)
 {
 	struct pollfd p = { .fd = GUARD_FD_GUARD_PIDFD, .events = POLLIN };
@@ -108,7 +110,8 @@ int guard_open(const struct guard *g, enum guard_file file)
 	return -1;
 }
 
-/* The connection is made by the guard's identity, which may see everything; the exporter lowers itself to an observer at once. */
+/* The connection is made by the guard's identity, which may see everything; the exporter lowers itself to an observer
+ * at once. */
 static int connect_control(const struct guard *g)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
@@ -158,7 +161,8 @@ static _Noreturn void child_main(const struct guard *g, enum guard_role role, in
 		source[GUARD_FD_SPOOL] = o->spool_fd;
 		source[GUARD_FD_AUDIT] = o->audit_fd;
 		for (int i = 0; i < GUARD_FILES; i++) {
-			static const int place[] = { [GUARD_FILE_CONFIG] = GUARD_FD_CONFIG, [GUARD_FILE_POLICY] = GUARD_FD_POLICY,
+			static const int place[] = { [GUARD_FILE_CONFIG] = GUARD_FD_CONFIG,
+						     [GUARD_FILE_POLICY] = GUARD_FD_POLICY,
 						     [GUARD_FILE_HOST_POLICY] = GUARD_FD_HOST_POLICY };
 			source[place[i]] = guard_open(g, (enum guard_file)i);
 			if (source[place[i]] >= 0 || errno == ENOENT)
@@ -202,8 +206,8 @@ static int link_children(struct guard_child *a, struct guard_child *b)
 }
 
 /*
- * The runtime is linked with each of the others. A child finds its link at GUARD_FD_PEER when it is executed; the runtime
- * finds the spawner's there, and is told of the proxy's by PEER, as there may be none.
+ * The runtime is linked with each of the others. A child finds its link at GUARD_FD_PEER when it is executed; the
+ * runtime finds the spawner's there, and is told of the proxy's by PEER, as there may be none.
  */
 int guard_child_start(struct guard *g, struct guard_child *c)
 {

@@ -74,8 +74,14 @@ int guard_state_save(const struct guard *g)
 {
 	fd_auto int fd = memfd_create("bailiff-guard", 0);
 	struct state_head h = {
-		.magic = STATE_MAGIC, .version = STATE_VERSION, .head_size = sizeof h, .entry_size = sizeof(struct state_entry),
-		.listen_fd = g->o->listen_fd, .store_fd = g->o->store_fd, .spool_fd = g->o->spool_fd, .lock_fd = g->o->lock_fd,
+		.magic = STATE_MAGIC,
+		.version = STATE_VERSION,
+		.head_size = sizeof h,
+		.entry_size = sizeof(struct state_entry),
+		.listen_fd = g->o->listen_fd,
+		.store_fd = g->o->store_fd,
+		.spool_fd = g->o->spool_fd,
+		.lock_fd = g->o->lock_fd,
 		.audit_fd = g->o->audit_fd,
 	};
 	for (int i = 0; i < GUARD_ROLES; i++) {

@@ -21,7 +21,9 @@ int policy_watch_open(const char *const *files, size_t n)
 		if (!slash)
 			continue;
 		mem_auto char *folder = mem_strndup(files[i], slash == files[i] ? 1 : (size_t)(slash - files[i]));
-		any |= inotify_add_watch(fd, folder, IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ATTRIB | IN_ONLYDIR) >= 0;
+		any |= inotify_add_watch(fd, folder,
+					 IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ATTRIB |
+						 IN_ONLYDIR) >= 0;
 	}
 	if (!any)
 		fd_close(&fd);

@@ -2,9 +2,9 @@
 #define BAILIFF_GUARD_POLICY_WATCH_H
 
 /*
- * Says when a policy file was written, replaced, made or removed. The folders are watched (inotify), since editors replace files. It is only a
- * hint to load the policy again: a folder that is not there at the start, or a file that a symbolic link leads to elsewhere, is not
- * watched, and SIGHUP loads them as ever.
+ * Says when a policy file was written, replaced, made or removed. The folders are watched (inotify), since editors
+ * replace files. It is only a hint to load the policy again: a folder that is not there at the start, or a file that a
+ * symbolic link leads to elsewhere, is not watched, and SIGHUP loads them as ever.
  */
 
 #include <stdbool.h>

@@ -143,7 +143,8 @@ void vault_reap(struct vault *v, struct vault_entry *en)
 		waitid(P_PIDFD, (id_t)en->fd[GUARD_SLOT_PIDFD], &info, WEXITED | WNOHANG);
 	/* Its last word is the runtime's; that it went without our doing is for the operator. */
 	if (!en->was_alive && info.si_code != 0 && (info.si_code != CLD_EXITED || info.si_status != 0))
-		log_info("the init of %s %s %d", en->key.id, info.si_code == CLD_EXITED ? "left with status" : "was killed by signal", info.si_status);
+		log_info("the init of %s %s %d", en->key.id,
+			 info.si_code == CLD_EXITED ? "left with status" : "was killed by signal", info.si_status);
 	vault_withdraw(en, ~0u);
 	en->pid = 0;
 	set_state(v, en, VAULT_GONE);

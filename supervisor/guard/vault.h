@@ -19,17 +19,17 @@ enum vault_state { VAULT_FREE, VAULT_HELD, VAULT_DYING, VAULT_GONE };
 struct vault_entry {
 	struct plan_key key;
 	enum vault_state state;
-	int32_t pid;       /* of the init; 0 = not deposited */
-	bool answer;       /* RELEASED is owed */
+	int32_t pid; /* of the init; 0 = not deposited */
+	bool answer; /* RELEASED is owed */
 	bool was_alive;
 	int fd[GUARD_SLOT_COUNT];
 };
 
 struct vault {
 	struct vault_entry *entries;
-	uint32_t *hashes;  /* of the keys, side by side: lookups touch little memory */
+	uint32_t *hashes; /* of the keys, side by side: lookups touch little memory */
 	size_t cap;
-	size_t high;       /* entries at and past this were never used */
+	size_t high; /* entries at and past this were never used */
 	size_t ndying, ngone;
 };
 
@@ -42,7 +42,8 @@ struct vault_entry *vault_get(struct vault *v, const struct plan_key *key);
 /* fds in slot order, as many as slots has bits; they are taken over. A slot that was filled is replaced. */
 void vault_deposit(struct vault_entry *en, uint32_t slots, const int *fds, pid_t pid);
 void vault_withdraw(struct vault_entry *en, uint32_t slots);
-/* Fills fds in slot order and says which slots; how many: none of one that is not HELD. The descriptors stay the vault's. */
+/* Fills fds in slot order and says which slots; how many: none of one that is not HELD. The descriptors stay the
+ * vault's. */
 size_t vault_list(const struct vault_entry *en, int fds[GUARD_SLOT_COUNT], uint32_t *ret_slots);
 
 void vault_kill(const struct vault_entry *en);

@@ -2,8 +2,9 @@
 #define BAILIFF_OTLP_CURSOR_H
 
 /*
- * How far the log has been exported: a small file with the runtime's id (of the store) and a sequence number, "rt_… 123\n", written
- * whole at offset 0 after each batch that was taken. Lost or damaged, the export begins with what comes from then on.
+ * How far the log has been exported: a small file with the runtime's id (of the store) and a sequence number, "rt_…
+ * 123\n", written whole at offset 0 after each batch that was taken. Lost or damaged, the export begins with what comes
+ * from then on.
  */
 
 #include <stdint.h>

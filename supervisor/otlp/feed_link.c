@@ -75,10 +75,7 @@ static int next_line(struct feed_link *l, int ms, struct jval *ret)
 	}
 }
 
-static bool is_event(struct jval message)
-{
-	return jval_is_str(jval_get(message, "method"), "event");
-}
+static bool is_event(struct jval message) { return jval_is_str(jval_get(message, "method"), "event"); }
 
 static void keep_for_later(struct feed_link *l, struct jval event)
 {

@@ -2,9 +2,9 @@
 #define BAILIFF_OTLP_FEED_LINK_H
 
 /*
- * The exporter's end of the control socket: a connection that the guard made and handed over. Calls wait for their answer; events
- * that come meanwhile wait their turn. When the connection breaks, whoever reads is told, and the exporter leaves: the guard
- * starts another one, which goes on where the cursor stands.
+ * The exporter's end of the control socket: a connection that the guard made and handed over. Calls wait for their
+ * answer; events that come meanwhile wait their turn. When the connection breaks, whoever reads is told, and the
+ * exporter leaves: the guard starts another one, which goes on where the cursor stands.
  */
 
 #include "runtime/base/buf.h"
@@ -28,10 +28,12 @@ struct feed_link {
 void feed_link_init(struct feed_link *l, int fd);
 void feed_link_done(struct feed_link *l);
 
-/* `params`: an object's text. *ret gets the result's text; an error of the daemon is −1 with its message, and its object in *ret. */
+/* `params`: an object's text. *ret gets the result's text; an error of the daemon is −1 with its message, and its
+ * object in *ret. */
 int feed_link_call(struct feed_link *l, const char *method, const struct buf *params, struct buf *ret, struct err *e);
 
-/* The next event within so many ms (−1 = however long): 1 with *ret, valid until the next call; 0 = none; −1 = the connection is gone. */
+/* The next event within so many ms (−1 = however long): 1 with *ret, valid until the next call; 0 = none; −1 = the
+ * connection is gone. */
 int feed_link_next(struct feed_link *l, int ms, struct jval *ret);
 
 #endif

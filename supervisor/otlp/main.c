@@ -1,11 +1,11 @@
 /*
  * bailiff-otlp: tells an OpenTelemetry collector what the log says.
  *
- * The guard starts it when OTEL_EXPORTER_OTLP_ENDPOINT is set, as an observer of the control socket without privileges, and
- * starts it again when it leaves. It stands outside of everything that must not wait: a collector that is slow or away holds
- * up this process alone, and the events stay in the log until they were taken. Batches are sent one at a time; the
- * cursor moves after each. So after any crash a batch may come twice, with the same span ids, and none is left out
- * (unless retention removed events that were never exported, which is logged).
+ * The guard starts it when OTEL_EXPORTER_OTLP_ENDPOINT is set, as an observer of the control socket without privileges,
+ * and starts it again when it leaves. It stands outside of everything that must not wait: a collector that is slow or
+ * away holds up this process alone, and the events stay in the log until they were taken. Batches are sent one at a
+ * time; the cursor moves after each. So after any crash a batch may come twice, with the same span ids, and none is
+ * left out (unless retention removed events that were never exported, which is logged).
  */
 
 #include "runtime/base/clock.h"
@@ -29,13 +29,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SCHEMA_URL "https://opentelemetry.io/schemas/1.37.0" /* of the semantic conventions that names are taken from */
+#define SCHEMA_URL                                                                                         \
+	"https://opentelemetry.io/schemas/1.37.0" /* of the semantic conventions that names are taken from \
+						   */
 #define SPANS_MAX 512u
 #define BYTES_MAX (1u << 20)
-#define DELAY_MS 1000u           /* a span waits so long for company: OTEL_BSP_SCHEDULE_DELAY */
-#define METRICS_MS 60000u        /* OTEL_METRIC_EXPORT_INTERVAL */
+#define DELAY_MS 1000u    /* a span waits so long for company: OTEL_BSP_SCHEDULE_DELAY */
+#define METRICS_MS 60000u /* OTEL_METRIC_EXPORT_INTERVAL */
 #define SETTING_MAX_MS 86400000u
-#define LOOK_BACK 10000u         /* events, at the first start */
+#define LOOK_BACK 10000u /* events, at the first start */
 #define BACKOFF_MS 500u
 #define BACKOFF_MAX_MS 30000u
 #define SLICE_MS 250u
@@ -57,10 +59,7 @@ struct exporter {
 	char runtime_id[64];
 };
 
-static void on_term(int sig)
-{
-	asked_to_leave = 1;
-}
+static void on_term(int sig) { asked_to_leave = 1; }
 
 /* ---- what is posted ---- */
 
@@ -77,7 +76,8 @@ static void resource_attribute(void *ctx, const char *name, const char *value)
 }
 
 enum { SERVICE_NAME, SERVICE_VERSION, SERVICE_INSTANCE, SERVICE_ATTRIBUTES };
-static const char *const service_attributes[SERVICE_ATTRIBUTES] = { "service.name", "service.version", "service.instance.id" };
+static const char *const service_attributes[SERVICE_ATTRIBUTES] = { "service.name", "service.version",
+								    "service.instance.id" };
 
 struct resource {
 	struct jw *w;
@@ -103,7 +103,9 @@ static void write_resource(const struct exporter *x, struct jw *w)
 {
 	const char *name = getenv("OTEL_SERVICE_NAME"), *more = getenv("OTEL_RESOURCE_ATTRIBUTES");
 	const bool named = name && name[0];
-	struct resource r = { .w = w, .own = { named ? name : "bailiff", BAILIFF_VERSION, x->runtime_id }, .named = named };
+	struct resource r = { .w = w,
+			      .own = { named ? name : "bailiff", BAILIFF_VERSION, x->runtime_id },
+			      .named = named };
 
 	jw_kobj(w, "resource");
 	jw_karr(w, "attributes");
@@ -117,7 +119,8 @@ static void write_resource(const struct exporter *x, struct jw *w)
 }
 
 /* {"resourceSpans":[{"resource":…,"scopeSpans":[{"scope":…,"spans":[…]}]}]}, and alike for metrics. */
-static void write_body(const struct exporter *x, const char *outer, const char *inner, const char *list, const struct buf *items, struct buf *ret)
+static void write_body(const struct exporter *x, const char *outer, const char *inner, const char *list,
+		       const struct buf *items, struct buf *ret)
 {
 	struct jw w = jw_on(ret);
 
@@ -240,7 +243,8 @@ static int post_metrics(struct exporter *x, struct err *e)
 /* ---- what comes from the log ---- */
 
 /* span_book's: the log is asked for a start that is not remembered. */
-static int find_start(void *ctx, const char *type, const char *id_member, const char *id, struct jval like, struct buf *ret)
+static int find_start(void *ctx, const char *type, const char *id_member, const char *id, struct jval like,
+		      struct buf *ret)
 {
 	static const char *const scopes[] = { "processId", "turnId", "taskId" };
 	struct exporter *x = ctx;
@@ -309,7 +313,8 @@ static int subscribe(struct exporter *x, uint64_t last, struct err *e)
 	uint64_t after = last;
 
 	if (cursor_read(GUARD_FD_STORE, x->runtime_id, &after) != 0) {
-		/* The first time: from the start of this runtime on, which may have served others before this process was there. */
+		/* The first time: from the start of this runtime on, which may have served others before this process
+		 * was there. */
 		x->not_before_us = x->started_us;
 		after = last > LOOK_BACK ? last - LOOK_BACK : 0;
 	}
@@ -323,8 +328,8 @@ static int subscribe(struct exporter *x, uint64_t last, struct err *e)
 		return -1;
 	uint64_t first = jval_uint(jval_get(jval_of(answer.data, answer.len), "firstSequence"), 1);
 	if (!x->not_before_us)
-		log_warning("events %llu to %llu were removed from the log before they were exported", (unsigned long long)after + 1,
-			    (unsigned long long)first - 1);
+		log_warning("events %llu to %llu were removed from the log before they were exported",
+			    (unsigned long long)after + 1, (unsigned long long)first - 1);
 	return subscribe_after(x, first - 1, e);
 }
 
@@ -368,7 +373,8 @@ static bool is_too_old(const struct exporter *x, struct jval event)
 
 static void take_event(struct exporter *x, struct jval event)
 {
-	if (!is_too_old(x, event) && post_wanted(x->post, POST_TRACES) && span_book_event(&x->book, event, &x->spans) && x->nspans++ == 0)
+	if (!is_too_old(x, event) && post_wanted(x->post, POST_TRACES) && span_book_event(&x->book, event, &x->spans) &&
+	    x->nspans++ == 0)
 		x->first_ns = clock_boot_ns();
 	x->sequence = jval_uint(jval_get(event, "sequence"), x->sequence);
 }
@@ -384,7 +390,8 @@ static int run(struct exporter *x, struct err *e)
 		if (n > 0)
 			take_event(x, event);
 		uint64_t now = clock_boot_ns();
-		if (x->nspans >= SPANS_MAX || x->spans.len >= BYTES_MAX || (x->nspans && now >= x->first_ns + x->delay_ms * 1000000))
+		if (x->nspans >= SPANS_MAX || x->spans.len >= BYTES_MAX ||
+		    (x->nspans && now >= x->first_ns + x->delay_ms * 1000000))
 			flush(x);
 		if (now >= x->metrics_at_ns && post_metrics(x, e) < 0)
 			break;
@@ -395,9 +402,7 @@ static int run(struct exporter *x, struct err *e)
 
 /* ---- beginning ---- */
 
-static void only_look(void *ctx, const char *name, const char *value)
-{
-}
+static void only_look(void *ctx, const char *name, const char *value) {}
 
 static int configure(struct exporter *x, struct err *e)
 {

@@ -8,7 +8,10 @@
 
 enum { GAUGE, COUNTER };
 
-static const struct { const char *member, *name, *unit; int kind; } rows[] = {
+static const struct {
+	const char *member, *name, *unit;
+	int kind;
+} rows[] = {
 #define METRIC(member, name, unit, kind) { #member, name, unit, kind },
 #include "supervisor/otlp/metrics.def"
 #undef METRIC

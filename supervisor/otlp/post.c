@@ -15,7 +15,7 @@
 
 #define TIMEOUT_MS_DEFAULT 10000
 #define TIMEOUT_MS_MAX 600000
-#define ANSWER_MAX 4096u  /* of what an endpoint says */
+#define ANSWER_MAX 4096u /* of what an endpoint says */
 #define WAIT_MAX_MS (60u * 60 * 1000)
 
 struct post {
@@ -29,7 +29,9 @@ struct post {
 	char problem[CURL_ERROR_SIZE];
 };
 
-static const struct { const char *name, *path, *rejected; } signals[POST_SIGNALS] = {
+static const struct {
+	const char *name, *path, *rejected;
+} signals[POST_SIGNALS] = {
 	[POST_TRACES] = { "TRACES", "/v1/traces", "rejectedSpans" },
 	[POST_METRICS] = { "METRICS", "/v1/metrics", "rejectedDataPoints" },
 };
@@ -124,7 +126,8 @@ static bool is_url(const char *text)
 {
 	CURLU *u = curl_url();
 	char *host = NULL;
-	bool good = u && curl_url_set(u, CURLUPART_URL, text, 0) == CURLUE_OK && curl_url_get(u, CURLUPART_HOST, &host, 0) == CURLUE_OK && host[0];
+	bool good = u && curl_url_set(u, CURLUPART_URL, text, 0) == CURLUE_OK &&
+		    curl_url_get(u, CURLUPART_HOST, &host, 0) == CURLUE_OK && host[0];
 
 	curl_free(host);
 	curl_url_cleanup(u);
@@ -271,22 +274,17 @@ void post_free(struct post *p)
 	free(p);
 }
 
-bool post_wanted(const struct post *p, enum post_signal signal)
-{
-	return p->to[signal].url != NULL;
-}
+bool post_wanted(const struct post *p, enum post_signal signal) { return p->to[signal].url != NULL; }
 
 /* ---- posting ---- */
 
-static bool may_be_sent_again(long status)
-{
-	return status == 429 || status == 502 || status == 503 || status == 504;
-}
+static bool may_be_sent_again(long status) { return status == 429 || status == 502 || status == 503 || status == 504; }
 
 /* {"partialSuccess":{"rejectedSpans":"3","errorMessage":"…"}}; with nothing rejected it is a word of advice. */
 static enum post_result taken(const struct post *p, enum post_signal signal, struct err *e)
 {
-	struct jval part = jval_get(jval_of(p->answer.data, p->answer.len), "partialSuccess"), rejected = jval_get(part, signals[signal].rejected);
+	struct jval part = jval_get(jval_of(p->answer.data, p->answer.len), "partialSuccess"),
+		    rejected = jval_get(part, signals[signal].rejected);
 	char why[256], text[32];
 
 	jval_str(jval_get(part, "errorMessage"), why, sizeof(why));
@@ -294,17 +292,20 @@ static enum post_result taken(const struct post *p, enum post_signal signal, str
 	uint64_t number = rejected.type == JT_STRING ? strtoull(text, NULL, 10) : jval_uint(rejected, 0);
 	if (!number && !why[0])
 		return POST_DONE;
-	err_set(e, ERR_UNAVAILABLE, "%llu rejected: %s", (unsigned long long)number, why[0] ? why : "(no reason given)");
+	err_set(e, ERR_UNAVAILABLE, "%llu rejected: %s", (unsigned long long)number,
+		why[0] ? why : "(no reason given)");
 	return POST_PARTLY;
 }
 
-static enum post_result answered(struct post *p, enum post_signal signal, long status, uint64_t *ret_wait_ms, struct err *e)
+static enum post_result answered(struct post *p, enum post_signal signal, long status, uint64_t *ret_wait_ms,
+				 struct err *e)
 {
 	curl_off_t after = 0;
 
 	if (status >= 200 && status < 300)
 		return taken(p, signal, e);
-	err_set(e, ERR_UNAVAILABLE, "the endpoint answered %ld: %.300s", status, p->answer.len ? buf_cstr(&p->answer) : "(nothing)");
+	err_set(e, ERR_UNAVAILABLE, "the endpoint answered %ld: %.300s", status,
+		p->answer.len ? buf_cstr(&p->answer) : "(nothing)");
 	if (!may_be_sent_again(status))
 		return POST_REFUSED;
 	if (curl_easy_getinfo(p->curl, CURLINFO_RETRY_AFTER, &after) == CURLE_OK && after > 0)
@@ -312,7 +313,8 @@ static enum post_result answered(struct post *p, enum post_signal signal, long s
 	return POST_LATER;
 }
 
-enum post_result post_send(struct post *p, enum post_signal signal, const struct buf *body, uint64_t *ret_wait_ms, struct err *e)
+enum post_result post_send(struct post *p, enum post_signal signal, const struct buf *body, uint64_t *ret_wait_ms,
+			   struct err *e)
 {
 	long status = 0;
 

@@ -151,15 +151,9 @@ static void add_bool(struct span *s, const char *key, bool v)
 	attribute_close(s->w);
 }
 
-static void write_turn(struct span *s)
-{
-	add_string(s, "bailiff.turn.source", jval_path(s->start, "payload.source"));
-}
+static void write_turn(struct span *s) { add_string(s, "bailiff.turn.source", jval_path(s->start, "payload.source")); }
 
-static void write_attempt(struct span *s)
-{
-	add_number(s, "bailiff.attempt", jval_path(s->end, "payload.attempt"));
-}
+static void write_attempt(struct span *s) { add_number(s, "bailiff.attempt", jval_path(s->end, "payload.attempt")); }
 
 static void write_model(struct span *s)
 {
@@ -247,7 +241,8 @@ static bool has_failed(const struct span *s)
 /* Why a span that failed did: the category, or how the command ended. */
 static void add_error_type(struct span *s)
 {
-	static const char *const categories[] = { "payload.category", "payload.failureCategory", "payload.error.category" };
+	static const char *const categories[] = { "payload.category", "payload.failureCategory",
+						  "payload.error.category" };
 	struct jval code = jval_path(s->end, "payload.exitCode"), signal = jval_path(s->end, "payload.signal");
 	char name[32], text[40];
 
@@ -275,10 +270,17 @@ static void add_error_type(struct span *s)
 
 static void write_attributes(struct span *s, bool traced)
 {
-	static const struct { const char *member, *key; } ids[] = {
-		{ "sessionId", "gen_ai.conversation.id" }, { "threadId", "bailiff.thread.id" }, { "turnId", "bailiff.turn.id" },
-		{ "taskId", "bailiff.task.id" }, { "runId", "bailiff.run.id" }, { "processId", "bailiff.process.id" },
-		{ "toolCallId", "bailiff.tool.call.id" }, { "actionId", "bailiff.action.id" },
+	static const struct {
+		const char *member, *key;
+	} ids[] = {
+		{ "sessionId", "gen_ai.conversation.id" },
+		{ "threadId", "bailiff.thread.id" },
+		{ "turnId", "bailiff.turn.id" },
+		{ "taskId", "bailiff.task.id" },
+		{ "runId", "bailiff.run.id" },
+		{ "processId", "bailiff.process.id" },
+		{ "toolCallId", "bailiff.tool.call.id" },
+		{ "actionId", "bailiff.action.id" },
 	};
 
 	jw_karr(s->w, "attributes");
@@ -330,8 +332,8 @@ static bool is_systems(struct jval start)
 }
 
 /*
- * Whether there is a span about it, to be a parent. A tool call may be one that only the client knows of (start_process's toolCallId):
- * what it would be the parent of is then the turn's.
+ * Whether there is a span about it, to be a parent. A tool call may be one that only the client knows of
+ * (start_process's toolCallId): what it would be the parent of is then the turn's.
  */
 static bool has_span(const struct span *s, const struct span_row *row, const char *id)
 {
@@ -340,7 +342,8 @@ static bool has_span(const struct span *s, const struct span_row *row, const cha
 
 	snprintf(key, sizeof(key), "%s %s", row->kind, id);
 	const struct buf *start = strmap_get(&s->book->open, key);
-	if (!start && s->book->find_start && s->book->find_start(s->book->ctx, row->start, row->id, id, s->end, &found) == 0)
+	if (!start && s->book->find_start &&
+	    s->book->find_start(s->book->ctx, row->start, row->id, id, s->end, &found) == 0)
 		start = &found;
 	if (start)
 		return !is_systems(jval_of(start->data, start->len));
@@ -418,7 +421,8 @@ static void write_status(struct span *s)
 }
 
 /* True: it is a process of no tool's. */
-static bool write_span(struct span_book *b, const struct span_row *row, struct jval start, struct jval end, struct buf *ret)
+static bool write_span(struct span_book *b, const struct span_row *row, struct jval start, struct jval end,
+		       struct buf *ret)
 {
 	struct jw w = jw_on(ret);
 	struct span s = { .book = b, .row = row, .start = start, .end = end, .w = &w, .kind = KIND_INTERNAL };

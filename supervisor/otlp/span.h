@@ -5,8 +5,8 @@
  * Events in, spans out, as the OpenTelemetry protocol writes them in JSON.
  *
  * A span is written when its end is seen, so it needs what its start said. Starts are remembered, a bounded number of
- * them; an end whose start is not known here (a restart, or too many open at once) asks the log for it (`find_start`), and
- * if the log has it no more the span begins where its end says (durationMs) and tells so (bailiff.start: unknown).
+ * them; an end whose start is not known here (a restart, or too many open at once) asks the log for it (`find_start`),
+ * and if the log has it no more the span begins where its end says (durationMs) and tells so (bailiff.start: unknown).
  */
 
 #include "runtime/base/buf.h"
@@ -18,10 +18,12 @@
 #include <stdint.h>
 
 struct span_book {
-	struct strmap open;          /* "<kind> <id>" → the start event's text (struct buf) */
+	struct strmap open; /* "<kind> <id>" → the start event's text (struct buf) */
 	char runtime_id[64];
-	/* The event of this type with this id, appended to *ret; −1: not there. `like` has the ids to look by. May be NULL. */
-	int (*find_start)(void *ctx, const char *type, const char *id_member, const char *id, struct jval like, struct buf *ret);
+	/* The event of this type with this id, appended to *ret; −1: not there. `like` has the ids to look by. May be
+	 * NULL. */
+	int (*find_start)(void *ctx, const char *type, const char *id_member, const char *id, struct jval like,
+			  struct buf *ret);
 	void *ctx;
 };
 

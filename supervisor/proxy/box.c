@@ -47,8 +47,8 @@ static void on_retry(evutil_socket_t fd, short what, void *ctx)
 		loop_add(b->ev, NULL);
 }
 
-struct box *box_new(struct event_base *base, struct resolver *resolver, const struct credentials *credentials, const struct plan_key *key,
-		    int fd, struct host_rules *rules, void (*news)(void *ctx), void *ctx)
+struct box *box_new(struct event_base *base, struct resolver *resolver, const struct credentials *credentials,
+		    const struct plan_key *key, int fd, struct host_rules *rules, void (*news)(void *ctx), void *ctx)
 {
 	struct box *b = mem_zalloc(1, sizeof *b);
 

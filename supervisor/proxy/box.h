@@ -26,9 +26,9 @@ struct box {
 	struct report report;
 	LIST_HEAD(, connection) connections;
 	unsigned count;
-	bool paused;          /* too many connections: the rest waits in the socket's queue */
-	bool claimed;         /* named on the link to the runtime at hand */
-	bool ending;          /* ENDED is owed */
+	bool paused;  /* too many connections: the rest waits in the socket's queue */
+	bool claimed; /* named on the link to the runtime at hand */
+	bool ending;  /* ENDED is owed */
 	struct event_base *base;
 	struct resolver *resolver;
 	const struct credentials *credentials;
@@ -37,8 +37,8 @@ struct box {
 };
 
 /* Takes the descriptor; rules are taken over. */
-struct box *box_new(struct event_base *base, struct resolver *resolver, const struct credentials *credentials, const struct plan_key *key,
-		    int fd, struct host_rules *rules, void (*news)(void *ctx), void *ctx);
+struct box *box_new(struct event_base *base, struct resolver *resolver, const struct credentials *credentials,
+		    const struct plan_key *key, int fd, struct host_rules *rules, void (*news)(void *ctx), void *ctx);
 /* Stops serving: closes the socket and all connections. What they did can still be told. */
 void box_shut(struct box *b);
 void box_free(struct box *b);

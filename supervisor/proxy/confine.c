@@ -1,8 +1,8 @@
 /*
  * The proxy parses what sandboxes send it, so it is the first thing of bailiff's that somebody inside would try to take
- * over. What that would give: sockets to the internet, which it has anyway, and nothing else. No program can be executed,
- * no process made or touched, no unix socket connected to (the control socket is one), and no file is there but in the
- * folders where the C library's resolver reads. Landlock says which files; the filter says which calls.
+ * over. What that would give: sockets to the internet, which it has anyway, and nothing else. No program can be
+ * executed, no process made or touched, no unix socket connected to (the control socket is one), and no file is there
+ * but in the folders where the C library's resolver reads. Landlock says which files; the filter says which calls.
  */
 
 #include "supervisor/proxy/confine.h"
@@ -25,7 +25,8 @@
 #ifndef __has_feature
 #define __has_feature(x) 0
 #endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) || \
+	__has_feature(thread_sanitizer)
 #define SANITIZED 1
 #else
 #define SANITIZED 0
@@ -34,7 +35,7 @@
 /* Kernel headers may be older than the kernel. */
 #define FS_ALL ((1ull << 16) - 1) /* every right on files that there is, up to ioctl on devices */
 #define NET_BIND 1ull
-#define SCOPE_ALL 3ull            /* abstract unix sockets, signals */
+#define SCOPE_ALL 3ull /* abstract unix sockets, signals */
 
 struct rules_attr {
 	uint64_t fs, net, scoped;
@@ -58,11 +59,18 @@ static int allow_reading(int ruleset, const char *path)
 static int confine_files(struct err *e)
 {
 	/*
-	 * /etc as a whole, and where its resolv.conf may be a link to: these files are replaced while we run, and a rule about a
-	 * file is about the file that was there. The last ones: what the C library loads to look up names.
+	 * /etc as a whole, and where its resolv.conf may be a link to: these files are replaced while we run, and a
+	 * rule about a file is about the file that was there. The last ones: what the C library loads to look up names.
 	 */
 	static const char *const readable[] = {
-		"/etc/", "/run/systemd/resolve/", "/run/NetworkManager/", "/run/resolvconf/", "/run/connman/", "/usr/lib/", "/lib/", "/lib64/",
+		"/etc/",
+		"/run/systemd/resolve/",
+		"/run/NetworkManager/",
+		"/run/resolvconf/",
+		"/run/connman/",
+		"/usr/lib/",
+		"/lib/",
+		"/lib64/",
 		"/usr/lib64/",
 	};
 	int abi = (int)syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
@@ -71,7 +79,9 @@ static int confine_files(struct err *e)
 		return 0;
 	}
 	const struct rules_attr attr = { fs_rights(abi), abi >= 4 ? NET_BIND : 0, abi >= 6 ? SCOPE_ALL : 0 };
-	size_t size = abi >= 6 ? sizeof attr : abi >= 4 ? offsetof(struct rules_attr, scoped) : offsetof(struct rules_attr, net);
+	size_t size = abi >= 6   ? sizeof attr
+		      : abi >= 4 ? offsetof(struct rules_attr, scoped)
+				 : offsetof(struct rules_attr, net);
 	fd_auto int ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
 	if (ruleset < 0)
 		return err_sys(e, errno, "make a Landlock ruleset");
@@ -85,16 +95,105 @@ static int confine_files(struct err *e)
 
 /* Names that an architecture does not have are passed over. */
 static const char *const permitted[] = {
-	"read", "write", "readv", "writev", "pread64", "pwrite64", "close", "close_range", "lseek", "fcntl", "ioctl", "dup", "dup3",
-	"recvfrom", "recvmsg", "recvmmsg", "sendto", "sendmsg", "sendmmsg", "sendfile", "splice", "connect", "accept4", "shutdown", "bind",
-	"getsockopt", "setsockopt", "getsockname", "getpeername", "socketpair", "poll", "ppoll", "pselect6", "select", "epoll_create1",
-	"epoll_ctl", "epoll_pwait", "epoll_pwait2", "epoll_wait", "eventfd2", "timerfd_create", "timerfd_settime", "pipe2", "openat", "open",
-	"stat", "fstat", "newfstatat", "statx", "lstat", "access", "faccessat", "faccessat2", "readlink", "readlinkat", "getdents64",
-	"mmap", "munmap", "mremap", "mprotect", "madvise", "brk", "futex", "futex_wait", "futex_wake", "set_robust_list", "rseq",
-	"sched_yield", "sched_getaffinity", "nanosleep", "clock_nanosleep", "clock_gettime", "clock_getres", "gettimeofday", "time",
-	"getrandom", "getpid", "gettid", "getppid", "getuid", "geteuid", "getgid", "getegid", "uname", "sysinfo", "getcwd", "rt_sigaction",
-	"rt_sigprocmask", "rt_sigreturn", "sigaltstack", "restart_syscall", "exit", "exit_group", "tgkill", "prlimit64", "getrlimit",
-	"prctl", "set_tid_address", "membarrier",
+	"read",
+	"write",
+	"readv",
+	"writev",
+	"pread64",
+	"pwrite64",
+	"close",
+	"close_range",
+	"lseek",
+	"fcntl",
+	"ioctl",
+	"dup",
+	"dup3",
+	"recvfrom",
+	"recvmsg",
+	"recvmmsg",
+	"sendto",
+	"sendmsg",
+	"sendmmsg",
+	"sendfile",
+	"splice",
+	"connect",
+	"accept4",
+	"shutdown",
+	"bind",
+	"getsockopt",
+	"setsockopt",
+	"getsockname",
+	"getpeername",
+	"socketpair",
+	"poll",
+	"ppoll",
+	"pselect6",
+	"select",
+	"epoll_create1",
+	"epoll_ctl",
+	"epoll_pwait",
+	"epoll_pwait2",
+	"epoll_wait",
+	"eventfd2",
+	"timerfd_create",
+	"timerfd_settime",
+	"pipe2",
+	"openat",
+	"open",
+	"stat",
+	"fstat",
+	"newfstatat",
+	"statx",
+	"lstat",
+	"access",
+	"faccessat",
+	"faccessat2",
+	"readlink",
+	"readlinkat",
+	"getdents64",
+	"mmap",
+	"munmap",
+	"mremap",
+	"mprotect",
+	"madvise",
+	"brk",
+	"futex",
+	"futex_wait",
+	"futex_wake",
+	"set_robust_list",
+	"rseq",
+	"sched_yield",
+	"sched_getaffinity",
+	"nanosleep",
+	"clock_nanosleep",
+	"clock_gettime",
+	"clock_getres",
+	"gettimeofday",
+	"time",
+	"getrandom",
+	"getpid",
+	"gettid",
+	"getppid",
+	"getuid",
+	"geteuid",
+	"getgid",
+	"getegid",
+	"uname",
+	"sysinfo",
+	"getcwd",
+	"rt_sigaction",
+	"rt_sigprocmask",
+	"rt_sigreturn",
+	"sigaltstack",
+	"restart_syscall",
+	"exit",
+	"exit_group",
+	"tgkill",
+	"prlimit64",
+	"getrlimit",
+	"prctl",
+	"set_tid_address",
+	"membarrier",
 };
 
 static int allow_sockets(scmp_filter_ctx f)
@@ -102,12 +201,14 @@ static int allow_sockets(scmp_filter_ctx f)
 	static const int families[] = { AF_INET, AF_INET6 };
 
 	for (size_t i = 0; i < countof(families); i++) {
-		int r = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1, SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)families[i]));
+		int r = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(socket), 1,
+					 SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)families[i]));
 		if (r < 0)
 			return r;
 	}
 	/* Threads, but no processes. clone3 hides its flags: the C library then uses clone. */
-	int r = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1, SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
+	int r = seccomp_rule_add(f, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
+				 SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
 	return r < 0 ? r : seccomp_rule_add(f, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
 }
 

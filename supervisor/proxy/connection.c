@@ -2,11 +2,12 @@
  * A client's connection, from its first byte to its last.
  *
  * One port for all: the first byte tells SOCKS 5 from HTTP. What is asked for is judged by name before anything is
- * resolved, and by address before anything is dialled (dial.c); what then goes through a tunnel is looked at as far as it
- * says whom it is meant for (judge.c). The server's bytes are passed on as they are, but for the end of the connection (http_answer.h).
+ * resolved, and by address before anything is dialled (dial.c); what then goes through a tunnel is looked at as far as
+ * it says whom it is meant for (judge.c). The server's bytes are passed on as they are, but for the end of the
+ * connection (http_answer.h).
  *
- * Nothing is buffered without bound: a side that is not read from is not written to for long. Heads have a deadline, not
- * only a time between bytes, so that a slow client holds its place for no longer than that.
+ * Nothing is buffered without bound: a side that is not read from is not written to for long. Heads have a deadline,
+ * not only a time between bytes, so that a slow client holds its place for no longer than that.
  */
 
 #include "supervisor/proxy/connection.h"
@@ -30,9 +31,9 @@
 
 #define HEAD_S 30
 #define IDLE_S 1800
-#define FLUSH_S 300              /* for the last bytes to a client that reads slowly */
+#define FLUSH_S 300 /* for the last bytes to a client that reads slowly */
 #define SHUT_S 5
-#define INPUT_MAX (128u * 1024)  /* more than the longest head or ClientHello */
+#define INPUT_MAX (128u * 1024) /* more than the longest head or ClientHello */
 #define OUTPUT_HIGH (256u * 1024)
 #define OUTPUT_LOW (64u * 1024)
 #define SEC_NS 1000000000ull
@@ -43,7 +44,8 @@ static void arm(struct connection *c, uint64_t now)
 {
 	uint64_t idle = c->active_ns + IDLE_S * SEC_NS, until = c->deadline_ns < idle ? c->deadline_ns : idle;
 	uint64_t wait = until > now ? until - now : 0;
-	const struct timeval tv = { .tv_sec = (time_t)(wait / SEC_NS), .tv_usec = (suseconds_t)(wait % SEC_NS / 1000) + 1 };
+	const struct timeval tv = { .tv_sec = (time_t)(wait / SEC_NS),
+				    .tv_usec = (suseconds_t)(wait % SEC_NS / 1000) + 1 };
 
 	loop_add(c->timer, &tv);
 }
@@ -105,7 +107,8 @@ static void part(struct connection *c)
 	connection_phase(c, CONNECTION_SHUT, SHUT_S);
 }
 
-/* What is written goes out, then our side is closed; what the client still sends is thrown away, so that it is not cut off. */
+/* What is written goes out, then our side is closed; what the client still sends is thrown away, so that it is not cut
+ * off. */
 void connection_shut(struct connection *c)
 {
 	if (c->lookup)
@@ -125,16 +128,11 @@ void connection_shut(struct connection *c)
 static const char *status_text(unsigned status)
 {
 	switch (status) {
-	case 400:
-		return "Bad Request";
-	case 403:
-		return "Forbidden";
-	case 408:
-		return "Request Timeout";
-	case 504:
-		return "Gateway Timeout";
-	default:
-		return "Bad Gateway";
+	case 400: return "Bad Request";
+	case 403: return "Forbidden";
+	case 408: return "Request Timeout";
+	case 504: return "Gateway Timeout";
+	default: return "Bad Gateway";
 	}
 }
 
@@ -156,12 +154,15 @@ void connection_answer(struct connection *c, unsigned status, const char *fmt, .
 	va_end(ap);
 	if (c->via == VIA_SOCKS && !c->established) {
 		if (c->state != CONNECTION_FIRST && c->state != CONNECTION_SOCKS_GREETING)
-			socks_answer(c, status == 403 ? SOCKS_NOT_ALLOWED : status == 400 ? SOCKS_FAILED : SOCKS_UNREACHABLE);
+			socks_answer(c, status == 403   ? SOCKS_NOT_ALLOWED
+					: status == 400 ? SOCKS_FAILED
+							: SOCKS_UNREACHABLE);
 	} else {
-		evbuffer_add_printf(bufferevent_get_output(c->client),
-				    "HTTP/1.1 %u %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %zu\r\n"
-				    "Connection: close\r\nProxy-Agent: bailiff\r\n\r\nbailiff: %s\n",
-				    status, status_text(status), strlen(text) + 10, text);
+		evbuffer_add_printf(
+			bufferevent_get_output(c->client),
+			"HTTP/1.1 %u %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %zu\r\n"
+			"Connection: close\r\nProxy-Agent: bailiff\r\n\r\nbailiff: %s\n",
+			status, status_text(status), strlen(text) + 10, text);
 	}
 	connection_shut(c);
 }
@@ -172,8 +173,9 @@ void connection_refuse(struct connection *c, enum proxy_reason why, const char *
 
 	report_refused(&b->report, c->target.host, c->target.port, address, why);
 	b->news(b->ctx);
-	connection_answer(c, 403, "denied: connect %s%s%s:%u (%s%s%s)", c->target.is_address && strchr(c->target.host, ':') ? "[" : "",
-			  c->target.host, c->target.is_address && strchr(c->target.host, ':') ? "]" : "", c->target.port,
+	connection_answer(c, 403, "denied: connect %s%s%s:%u (%s%s%s)",
+			  c->target.is_address && strchr(c->target.host, ':') ? "[" : "", c->target.host,
+			  c->target.is_address && strchr(c->target.host, ':') ? "]" : "", c->target.port,
 			  proxy_reason_text(why), address[0] ? ": " : "", address);
 }
 
@@ -330,19 +332,21 @@ static bool step_shut(struct connection *c)
 	return false;
 }
 
-static bool step_wait(struct connection *c)
-{
-	return false;
-}
+static bool step_wait(struct connection *c) { return false; }
 
 void connection_pump(struct connection *c)
 {
 	static const connection_step steps[CONNECTION_STATE_COUNT] = {
-		[CONNECTION_FIRST] = step_first,     [CONNECTION_SOCKS_GREETING] = step_socks_greeting,
-		[CONNECTION_SOCKS_ASK] = step_socks_ask, [CONNECTION_ASK] = step_ask,
-		[CONNECTION_DIAL] = step_wait,       [CONNECTION_SNIFF] = judge_sniff,
-		[CONNECTION_HTTP] = judge_http,      [CONNECTION_BODY] = step_body,
-		[CONNECTION_RAW] = step_raw,         [CONNECTION_SHUT] = step_shut,
+		[CONNECTION_FIRST] = step_first,
+		[CONNECTION_SOCKS_GREETING] = step_socks_greeting,
+		[CONNECTION_SOCKS_ASK] = step_socks_ask,
+		[CONNECTION_ASK] = step_ask,
+		[CONNECTION_DIAL] = step_wait,
+		[CONNECTION_SNIFF] = judge_sniff,
+		[CONNECTION_HTTP] = judge_http,
+		[CONNECTION_BODY] = step_body,
+		[CONNECTION_RAW] = step_raw,
+		[CONNECTION_SHUT] = step_shut,
 	};
 
 	while (steps[c->state](c))
@@ -373,7 +377,8 @@ void connection_established(struct connection *c)
 		connection_send_head(c, (const char *)evbuffer_pullup(in, (ssize_t)c->head.len), &c->head);
 	} else {
 		if (c->via == VIA_CONNECT)
-			evbuffer_add_printf(bufferevent_get_output(c->client), "HTTP/1.1 200 Connection established\r\n\r\n");
+			evbuffer_add_printf(bufferevent_get_output(c->client),
+					    "HTTP/1.1 200 Connection established\r\n\r\n");
 		else
 			socks_answer(c, SOCKS_OK);
 		connection_phase(c, CONNECTION_SNIFF, 0);

@@ -48,17 +48,17 @@ struct connection {
 	enum connection_via via;
 	struct bufferevent *client, *server;
 	struct event *timer;
-	uint64_t deadline_ns;       /* of the phase at hand; UINT64_MAX = only idleness counts */
-	uint64_t active_ns;         /* when something last went through */
+	uint64_t deadline_ns; /* of the phase at hand; UINT64_MAX = only idleness counts */
+	uint64_t active_ns;   /* when something last went through */
 	struct target target;
-	struct http_head head;      /* VIA_HTTP: the request that waits for its server */
+	struct http_head head; /* VIA_HTTP: the request that waits for its server */
 	struct http_body body;
 	struct lookup *lookup;
 	struct net_address address[LOOKUP_ADDRESSES_MAX];
 	size_t naddresses, next_address;
 	bool established;
 	bool client_eof, client_held, server_held, drained;
-	bool answering;             /* VIA_HTTP: the head of the server's answer is still to come */
+	bool answering; /* VIA_HTTP: the head of the server's answer is still to come */
 	uint64_t sent, received;
 };
 
@@ -71,10 +71,11 @@ void connection_free(struct connection *c);
 typedef bool (*connection_step)(struct connection *c);
 bool judge_sniff(struct connection *c);
 bool judge_http(struct connection *c);
-bool judge_target(struct connection *c);    /* false: refused, and told so */
+bool judge_target(struct connection *c); /* false: refused, and told so */
 void connection_refuse(struct connection *c, enum proxy_reason why, const char *address);
 /* An answer of the proxy's own, and the end. status is HTTP's; SOCKS gets its equivalent. */
-void connection_answer(struct connection *c, unsigned status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void connection_answer(struct connection *c, unsigned status, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 void connection_shut(struct connection *c);
 void connection_phase(struct connection *c, enum connection_state state, unsigned seconds);
 void connection_pump(struct connection *c);

@@ -19,8 +19,9 @@ bool credentials_add(struct credentials *s, const struct proxy_credential *c)
 	struct credential one = { .text = *c };
 	size_t at = 0;
 
-	if (!is_text(c->name, sizeof c->name) || !is_text(c->host, sizeof c->host) || !is_text(c->header, sizeof c->header) ||
-	    !is_text(c->value, sizeof c->value) || host_rule_parse(c->host, false, &one.host, NULL) < 0)
+	if (!is_text(c->name, sizeof c->name) || !is_text(c->host, sizeof c->host) ||
+	    !is_text(c->header, sizeof c->header) || !is_text(c->value, sizeof c->value) ||
+	    host_rule_parse(c->host, false, &one.host, NULL) < 0)
 		return false;
 	while (at < s->count && strcmp(s->all[at].text.name, c->name) != 0)
 		at++;
@@ -37,12 +38,13 @@ static bool is_for(const struct host_rule *r, const struct target *t)
 
 	/* The very host: that an address may have to be named is another question, and was answered. */
 	if (t->is_address)
-		return r->kind == HOST_RULE_NET && (!r->port || r->port == t->port) && net_address_within(&t->address, &r->net, r->bits);
+		return r->kind == HOST_RULE_NET && (!r->port || r->port == t->port) &&
+		       net_address_within(&t->address, &r->net, r->bits);
 	return host_rules_name(&one, t->host, t->port) == HOST_ALLOWED;
 }
 
-const struct http_extra *credentials_for(const struct credentials *s, const struct host_rules *rules, const struct target *t,
-					 struct http_extra *room)
+const struct http_extra *credentials_for(const struct credentials *s, const struct host_rules *rules,
+					 const struct target *t, struct http_extra *room)
 {
 	for (size_t i = 0; i < rules->count; i++) {
 		if (rules->rule[i].kind != HOST_RULE_CREDENTIAL)

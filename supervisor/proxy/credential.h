@@ -2,8 +2,8 @@
 #define BAILIFF_SUPERVISOR_PROXY_CREDENTIAL_H
 
 /*
- * Headers that are put into requests outside of the sandbox, so that the secret in them is never inside. Only into plain HTTP:
- * what is encrypted cannot be added to.
+ * Headers that are put into requests outside of the sandbox, so that the secret in them is never inside. Only into
+ * plain HTTP: what is encrypted cannot be added to.
  */
 
 #include "supervisor/proxy/http_head.h"
@@ -25,7 +25,7 @@ struct credentials {
 /* Replaces one of the same name. false: it is none, or one too many. */
 bool credentials_add(struct credentials *s, const struct proxy_credential *c);
 /* The header for a request of a sandbox with these rules to this target; NULL = none. */
-const struct http_extra *credentials_for(const struct credentials *s, const struct host_rules *rules, const struct target *t,
-					 struct http_extra *room);
+const struct http_extra *credentials_for(const struct credentials *s, const struct host_rules *rules,
+					 const struct target *t, struct http_extra *room);
 
 #endif

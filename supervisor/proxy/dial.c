@@ -1,6 +1,7 @@
 /*
- * From a target to a connected socket. The addresses that were found are judged one by one, and exactly those are dialled:
- * nothing is looked up a second time, so a name cannot mean one thing when it is judged and another when it is dialled.
+ * From a target to a connected socket. The addresses that were found are judged one by one, and exactly those are
+ * dialled: nothing is looked up a second time, so a name cannot mean one thing when it is judged and another when it is
+ * dialled.
  */
 
 #include "supervisor/proxy/connection.h"
@@ -21,7 +22,8 @@
 
 void dial_failed(struct connection *c, const char *why)
 {
-	connection_answer(c, strcmp(why, "it took too long") == 0 ? 504 : 502, "connect %s:%u: %s", c->target.host, c->target.port, why);
+	connection_answer(c, strcmp(why, "it took too long") == 0 ? 504 : 502, "connect %s:%u: %s", c->target.host,
+			  c->target.port, why);
 }
 
 static int dial(const struct net_address *a, uint16_t port)

@@ -18,10 +18,7 @@ static size_t line_bytes(const char *p, size_t n)
 	return end ? (size_t)(end - p) + 1 : 0;
 }
 
-static bool is_empty(const char *line, size_t n)
-{
-	return n == 1 || (n == 2 && line[0] == '\r');
-}
+static bool is_empty(const char *line, size_t n) { return n == 1 || (n == 2 && line[0] == '\r'); }
 
 /* As far as it goes. */
 static bool starts_well(const char *p, size_t n)

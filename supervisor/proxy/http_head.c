@@ -15,7 +15,8 @@ struct span {
 
 static bool is_token_char(unsigned char c)
 {
-	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c && strchr("!#$%&'*+-.^_`|~", c));
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	       (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
 static bool is_token(struct span s)
@@ -26,10 +27,7 @@ static bool is_token(struct span s)
 	return s.n > 0;
 }
 
-static bool same(struct span s, const char *word)
-{
-	return s.n == strlen(word) && strncasecmp(s.p, word, s.n) == 0;
-}
+static bool same(struct span s, const char *word) { return s.n == strlen(word) && strncasecmp(s.p, word, s.n) == 0; }
 
 static struct span trim(struct span s)
 {
@@ -211,7 +209,8 @@ enum parsed http_head_parse(const char *p, size_t n, struct http_head *ret, cons
 static bool is_for_proxies(struct span name)
 {
 	static const char *const names[] = {
-		"connection", "proxy-connection", "proxy-authorization", "proxy-authenticate", "keep-alive", "te", "upgrade", "http2-settings",
+		"connection", "proxy-connection", "proxy-authorization", "proxy-authenticate", "keep-alive",
+		"te",         "upgrade",          "http2-settings",
 	};
 
 	for (size_t i = 0; i < countof(names); i++)
@@ -220,7 +219,8 @@ static bool is_for_proxies(struct span name)
 	return false;
 }
 
-void http_head_forward(const char *p, const struct http_head *h, bool close, const struct http_extra *extra, struct buf *out)
+void http_head_forward(const char *p, const struct http_head *h, bool close, const struct http_extra *extra,
+		       struct buf *out)
 {
 	size_t at = 0;
 
@@ -236,7 +236,8 @@ void http_head_forward(const char *p, const struct http_head *h, bool close, con
 		if (line.n == 0)
 			break;
 		const char *colon = memchr(line.p, ':', line.n);
-		struct span name = { line.p, (size_t)(colon - line.p) }, value = trim((struct span){ colon + 1, line.n - name.n - 1 });
+		struct span name = { line.p, (size_t)(colon - line.p) },
+			    value = trim((struct span){ colon + 1, line.n - name.n - 1 });
 		bool theirs = !close && same(name, "connection") && (same(value, "close") || same(value, "keep-alive"));
 		if ((is_for_proxies(name) && !theirs) || (extra && same(name, extra->name)))
 			continue;
@@ -267,7 +268,10 @@ void http_body_begin(struct http_body *b, const struct http_head *h)
 
 static int hex_digit(char c)
 {
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+	return c >= '0' && c <= '9'   ? c - '0'
+	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
+	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
+				      : -1;
 }
 
 static void take_size_byte(struct http_body *b, char c)
@@ -306,9 +310,7 @@ static void take_chunk_byte(struct http_body *b, char c)
 {
 	switch (b->state) {
 	case CHUNK_SIZE:
-	case CHUNK_EXTENSION:
-		take_size_byte(b, c);
-		break;
+	case CHUNK_EXTENSION: take_size_byte(b, c); break;
 	case CHUNK_SIZE_LF:
 		b->bad |= c != '\n';
 		b->state = b->left ? CHUNK_DATA : TRAILER;
@@ -323,8 +325,7 @@ static void take_chunk_byte(struct http_body *b, char c)
 		b->state = CHUNK_SIZE;
 		b->line = 0;
 		break;
-	default:
-		take_trailer_byte(b, c);
+	default: take_trailer_byte(b, c);
 	}
 }
 
@@ -356,10 +357,7 @@ static size_t take(struct http_body *b, const char *p, size_t n, struct buf *dat
 	return at;
 }
 
-size_t http_body_take(struct http_body *b, const char *p, size_t n)
-{
-	return take(b, p, n, NULL, 0);
-}
+size_t http_body_take(struct http_body *b, const char *p, size_t n) { return take(b, p, n, NULL, 0); }
 
 size_t http_body_read(struct http_body *b, const char *p, size_t n, struct buf *data, size_t most)
 {

@@ -19,14 +19,14 @@ enum http_body_kind { HTTP_BODY_NONE, HTTP_BODY_LENGTH, HTTP_BODY_CHUNKED };
 
 struct http_head {
 	enum http_form form;
-	struct target target;      /* ABSOLUTE, CONNECT: of the request line */
+	struct target target; /* ABSOLUTE, CONNECT: of the request line */
 	bool has_host;
-	struct target host;        /* of the Host header; its port is 0 where none was given */
+	struct target host; /* of the Host header; its port is 0 where none was given */
 	enum http_body_kind body;
-	uint64_t length;           /* BODY_LENGTH */
-	size_t len;                /* of the head itself, with its empty line */
+	uint64_t length;                      /* BODY_LENGTH */
+	size_t len;                           /* of the head itself, with its empty line */
 	size_t method_len, path_at, path_len; /* of the request line; path: from its first '/', may be empty */
-	unsigned minor;            /* HTTP/1.minor */
+	unsigned minor;                       /* HTTP/1.minor */
 };
 
 /* *ret_why is set (static) for PARSED_BAD. */
@@ -35,16 +35,18 @@ enum parsed http_head_parse(const char *p, size_t n, struct http_head *ret, cons
 struct http_extra {
 	const char *name, *value;
 };
-/* The same request for the server itself: origin form, without what is meant for proxies; `close`: the last one there. */
-void http_head_forward(const char *p, const struct http_head *h, bool close, const struct http_extra *extra, struct buf *out);
+/* The same request for the server itself: origin form, without what is meant for proxies; `close`: the last one there.
+ */
+void http_head_forward(const char *p, const struct http_head *h, bool close, const struct http_extra *extra,
+		       struct buf *out);
 
 /* ---- the body: where it ends ---- */
 
 struct http_body {
 	enum http_body_kind kind;
-	uint64_t left;             /* of the length, or of the chunk */
+	uint64_t left; /* of the length, or of the chunk */
 	int state;
-	unsigned line;             /* bytes of the line at hand */
+	unsigned line; /* bytes of the line at hand */
 	bool empty_line, seen_cr;
 	bool done, bad;
 };
@@ -52,7 +54,8 @@ struct http_body {
 void http_body_begin(struct http_body *b, const struct http_head *h);
 /* How many of the n bytes belong to it; `done` or `bad` may be set. */
 size_t http_body_take(struct http_body *b, const char *p, size_t n);
-/* The same, and what it carries is appended to `data`; more than `most` bytes there are bad (data is then one byte longer). */
+/* The same, and what it carries is appended to `data`; more than `most` bytes there are bad (data is then one byte
+ * longer). */
 size_t http_body_read(struct http_body *b, const char *p, size_t n, struct buf *data, size_t most);
 
 #endif

@@ -22,7 +22,8 @@ bool judge_target(struct connection *c)
 {
 	const struct host_rules *rules = &c->box->rules;
 	const struct target *t = &c->target;
-	enum host_verdict v = t->is_address ? host_rules_address(rules, NULL, &t->address, t->port) : host_rules_name(rules, t->host, t->port);
+	enum host_verdict v = t->is_address ? host_rules_address(rules, NULL, &t->address, t->port)
+					    : host_rules_name(rules, t->host, t->port);
 
 	if (v == HOST_ALLOWED)
 		return true;
@@ -74,7 +75,8 @@ enum speech { SPEECH_UNKNOWN, SPEECH_TLS, SPEECH_HTTP, SPEECH_SSH, SPEECH_OTHER 
 /* Up to the first space, or all of it: one of HTTP's own words. */
 static bool is_method(const char *p, size_t n)
 {
-	static const char *const words[] = { "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "PRI" };
+	static const char *const words[] = { "GET",     "HEAD",  "POST",  "PUT",     "DELETE",
+					     "OPTIONS", "PATCH", "TRACE", "CONNECT", "PRI" };
 
 	for (size_t i = 0; i < countof(words); i++)
 		if (strlen(words[i]) == n && strncasecmp(p, words[i], n) == 0)
@@ -113,10 +115,7 @@ static enum speech speech_of(const char *p, size_t n)
 	return n >= 4 && memcmp(p, "SSH-", 4) == 0 ? SPEECH_SSH : SPEECH_OTHER;
 }
 
-static bool is_web_port(uint16_t port)
-{
-	return port == 80 || port == 443;
-}
+static bool is_web_port(uint16_t port) { return port == 80 || port == 443; }
 
 bool judge_sniff(struct connection *c)
 {
@@ -127,21 +126,16 @@ bool judge_sniff(struct connection *c)
 	if (n && c->deadline_ns == UINT64_MAX)
 		connection_phase(c, CONNECTION_SNIFF, SNIFF_S);
 	switch (speech_of(p, n)) {
-	case SPEECH_UNKNOWN:
-		return false;
-	case SPEECH_TLS:
-		return sniff_tls(c, (const uint8_t *)p, n);
-	case SPEECH_HTTP:
-		connection_phase(c, CONNECTION_HTTP, 0);
-		return true;
+	case SPEECH_UNKNOWN: return false;
+	case SPEECH_TLS: return sniff_tls(c, (const uint8_t *)p, n);
+	case SPEECH_HTTP: connection_phase(c, CONNECTION_HTTP, 0); return true;
 	case SPEECH_OTHER:
 		if (is_web_port(c->target.port)) {
 			connection_refuse(c, PROXY_NOT_WEB, "");
 			return false;
 		}
 		break;
-	case SPEECH_SSH:
-		break;
+	case SPEECH_SSH: break;
 	}
 	connection_phase(c, CONNECTION_RAW, 0);
 	return true;
@@ -168,7 +162,8 @@ bool judge_http(struct connection *c)
 		connection_refuse(c, PROXY_MALFORMED, "");
 		return false;
 	}
-	if (c->via == VIA_HTTP && (!target_agrees(&c->target, &h.target) || (h.has_host && !target_agrees(&h.target, &h.host)))) {
+	if (c->via == VIA_HTTP &&
+	    (!target_agrees(&c->target, &h.target) || (h.has_host && !target_agrees(&h.target, &h.host)))) {
 		/* A request for somebody else: on a connection of its own. */
 		connection_shut(c);
 		return false;

@@ -27,9 +27,9 @@ struct proxy {
 	struct event_base *base;
 	struct resolver *resolver;
 	struct credentials credentials, coming; /* what holds, and what a new runtime has told so far */
-	bool configured;              /* it has told all of that, and goes on */
+	bool configured;                        /* it has told all of that, and goes on */
 	LIST_HEAD(, box) boxes;
-	int guard_fd, peer_fd;        /* peer_fd −1: the runtime is being started anew */
+	int guard_fd, peer_fd; /* peer_fd −1: the runtime is being started anew */
 	struct event *guard_ev, *peer_ev, *room_ev;
 };
 
@@ -44,7 +44,7 @@ static struct box *box_of(struct proxy *x, const struct plan_key *key)
 {
 	struct box *b;
 
-	LIST_FOREACH(b, &x->boxes, link)
+	LIST_FOREACH (b, &x->boxes, link)
 		if (memcmp(&b->key, key, sizeof *key) == 0)
 			return b;
 	return NULL;
@@ -98,10 +98,7 @@ static void tell_all(struct proxy *x)
 	}
 }
 
-static void on_room(evutil_socket_t fd, short what, void *ctx)
-{
-	tell_all(ctx);
-}
+static void on_room(evutil_socket_t fd, short what, void *ctx) { tell_all(ctx); }
 
 /* From within a connection's or a box's own work: told from the loop. */
 static void on_news(void *ctx)
@@ -120,7 +117,8 @@ static bool take_rules(int fd, struct host_rules *ret)
 	struct stat st;
 	int seals = fcntl(fd, F_GET_SEALS);
 
-	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) < 0 || st.st_size % (off_t)sizeof(struct host_rule) ||
+	if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) < 0 ||
+	    st.st_size % (off_t)sizeof(struct host_rule) ||
 	    st.st_size > (off_t)(HOST_RULES_MAX * sizeof(struct host_rule)))
 		return false;
 	s.count = (size_t)st.st_size / sizeof(struct host_rule);
@@ -206,8 +204,8 @@ static void on_credential(struct proxy *x, const struct proxy_msg *m, int *fds)
 }
 
 /*
- * The configuration comes first, names and credentials one by one. Until all of it is there, what an earlier runtime said holds: commands
- * go on while there is none.
+ * The configuration comes first, names and credentials one by one. Until all of it is there, what an earlier runtime
+ * said holds: commands go on while there is none.
  */
 static void take_configuration(struct proxy *x)
 {
@@ -296,7 +294,7 @@ static void peer_open(struct proxy *x, int fd)
 	x->configured = false;
 	resolver_fix(x->resolver, NULL, NULL);
 	explicit_bzero(&x->coming, sizeof x->coming);
-	LIST_FOREACH(b, &x->boxes, link) {
+	LIST_FOREACH (b, &x->boxes, link) {
 		b->claimed = false;
 		report_again(&b->report);
 	}

@@ -4,10 +4,10 @@
 /*
  * Messages between runtime and proxy (SOCK_SEQPACKET, one fixed struct, descriptors beside it).
  *
- * The runtime says which listening sockets are to be served and by which rules; the proxy reports what it refused and what
- * went through. A new runtime serves again what it has taken over, and then says SYNC: whatever it did not name is dropped.
- * A new proxy is told everything again. Reports are state, not a queue: equal refusals are added up until they can be sent,
- * and what went through is told to a new runtime from the beginning.
+ * The runtime says which listening sockets are to be served and by which rules; the proxy reports what it refused and
+ * what went through. A new runtime serves again what it has taken over, and then says SYNC: whatever it did not name is
+ * dropped. A new proxy is told everything again. Reports are state, not a queue: equal refusals are added up until they
+ * can be sent, and what went through is told to a new runtime from the beginning.
  */
 
 #include "sandbox/plan.h"
@@ -18,10 +18,10 @@ struct err;
 
 enum proxy_kind {
 	/* runtime → proxy */
-	PROXY_NAME = 1,    /* host, address: resolves to this, whatever the resolver says (configuration) */
-	PROXY_SERVE = 2,   /* key; descriptors: the listening socket, the rules (sealed memfd of struct host_rule) */
-	PROXY_SYNC = 3,    /* everything is named */
-	PROXY_END = 4,     /* key: close all of it, report, and answer ENDED */
+	PROXY_NAME = 1,       /* host, address: resolves to this, whatever the resolver says (configuration) */
+	PROXY_SERVE = 2,      /* key; descriptors: the listening socket, the rules (sealed memfd of struct host_rule) */
+	PROXY_SYNC = 3,       /* everything is named */
+	PROXY_END = 4,        /* key: close all of it, report, and answer ENDED */
 	PROXY_CREDENTIAL = 5, /* one descriptor: struct proxy_credential in a sealed memfd */
 	/* proxy → runtime */
 	PROXY_REFUSED = 16, /* key, host, port, address?, reason, count */
@@ -33,7 +33,7 @@ enum proxy_kind {
 enum proxy_reason {
 	PROXY_NOT_LISTED = 1,
 	PROXY_DENIED,
-	PROXY_INSIDE,        /* address tells where it led to */
+	PROXY_INSIDE, /* address tells where it led to */
 	PROXY_HOST_DIFFERS,
 	PROXY_SNI_DIFFERS,
 	PROXY_SNI_MISSING,

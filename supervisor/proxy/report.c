@@ -25,8 +25,8 @@ static struct report_row *row_for(struct report *r, const struct proxy_msg *m)
 	for (size_t i = 0; i < r->count; i++) {
 		const struct proxy_msg *have = &r->row[i].msg;
 
-		if (have->kind == m->kind && have->port == m->port && have->reason == m->reason && strcmp(have->host, m->host) == 0 &&
-		    strcmp(have->address, m->address) == 0)
+		if (have->kind == m->kind && have->port == m->port && have->reason == m->reason &&
+		    strcmp(have->host, m->host) == 0 && strcmp(have->address, m->address) == 0)
 			return &r->row[i];
 	}
 	if (kind_count(r, m->kind) >= REPORT_ROWS_MAX && strcmp(m->host, REPORT_OTHERS) != 0) {

@@ -2,8 +2,9 @@
 #define BAILIFF_SUPERVISOR_PROXY_REPORT_H
 
 /*
- * What is to be told about one sandbox. Rows, added up while they wait: a runtime that does not read, or is being started
- * anew, costs a bounded amount of memory and loses nothing. Past so many different ones the rest goes into one row.
+ * What is to be told about one sandbox. Rows, added up while they wait: a runtime that does not read, or is being
+ * started anew, costs a bounded amount of memory and loses nothing. Past so many different ones the rest goes into one
+ * row.
  */
 
 #include "supervisor/proxy/proxy_msg.h"
@@ -15,8 +16,8 @@
 #define REPORT_OTHERS "(others)"
 
 struct report_row {
-	struct proxy_msg msg;                 /* with what has not been told */
-	uint64_t count, sent, received;       /* TRAFFIC: of what was told on the link at hand */
+	struct proxy_msg msg;           /* with what has not been told */
+	uint64_t count, sent, received; /* TRAFFIC: of what was told on the link at hand */
 };
 
 struct report {
@@ -27,7 +28,8 @@ struct report {
 void report_done(struct report *r);
 void report_refused(struct report *r, const char *host, uint16_t port, const char *address, enum proxy_reason why);
 /* One more connection (count 1), or more bytes on one. */
-void report_traffic(struct report *r, const char *host, uint16_t port, uint64_t count, uint64_t sent, uint64_t received);
+void report_traffic(struct report *r, const char *host, uint16_t port, uint64_t count, uint64_t sent,
+		    uint64_t received);
 /* A new runtime: it knows nothing of what went through. */
 void report_again(struct report *r);
 /* The next row that has something to tell; NULL = none. report_told once it was sent. */

@@ -22,7 +22,7 @@
 struct lookup {
 	TAILQ_ENTRY(lookup) link;
 	char name[HOST_NAME_MAX_LEN + 1];
-	lookup_fn fn;                 /* NULL = cancelled; only the loop's thread looks at it */
+	lookup_fn fn; /* NULL = cancelled; only the loop's thread looks at it */
 	void *ctx;
 	int error;
 	struct net_address address[LOOKUP_ADDRESSES_MAX];
@@ -31,13 +31,13 @@ struct lookup {
 TAILQ_HEAD(lookups, lookup);
 
 struct resolver {
-	struct strmap fixed, coming;  /* name → struct net_address; what holds, and what will */
+	struct strmap fixed, coming; /* name → struct net_address; what holds, and what will */
 	size_t waiting;
-	int wake_fd;                  /* eventfd: something is done */
+	int wake_fd; /* eventfd: something is done */
 	struct event *ev;
 	pthread_t thread[THREADS];
 	size_t nthreads;
-	pthread_mutex_t lock;         /* of what follows */
+	pthread_mutex_t lock; /* of what follows */
 	pthread_cond_t more;
 	struct lookups asked, done;
 	bool leaving;
@@ -121,10 +121,7 @@ struct resolver *resolver_new(struct event_base *base)
 	return r;
 }
 
-static void free_fixed(void *ctx, const char *name, void *value)
-{
-	free(value);
-}
+static void free_fixed(void *ctx, const char *name, void *value) { free(value); }
 
 static void forget(struct strmap *names)
 {
@@ -206,12 +203,10 @@ struct lookup *resolver_ask(struct resolver *r, const char *name, lookup_fn fn, 
 	r->waiting++;
 	if (is_known)
 		(void)!write(r->wake_fd, &one, sizeof one);
-	else if (r->nthreads < THREADS && r->nthreads < r->waiting && pthread_create(&r->thread[r->nthreads], NULL, worker, r) == 0)
+	else if (r->nthreads < THREADS && r->nthreads < r->waiting &&
+		 pthread_create(&r->thread[r->nthreads], NULL, worker, r) == 0)
 		r->nthreads++;
 	return l;
 }
 
-void lookup_cancel(struct lookup *l)
-{
-	l->fn = NULL;
-}
+void lookup_cancel(struct lookup *l) { l->fn = NULL; }

@@ -2,8 +2,9 @@
 #define BAILIFF_SUPERVISOR_PROXY_RESOLVER_H
 
 /*
- * Names to addresses, by the system's resolver in a few threads: it is the one that knows the machine's configuration, and it
- * blocks. Each name is looked up once for each connection, and the addresses found are the ones that are judged and dialled.
+ * Names to addresses, by the system's resolver in a few threads: it is the one that knows the machine's configuration,
+ * and it blocks. Each name is looked up once for each connection, and the addresses found are the ones that are judged
+ * and dialled.
  */
 
 #include "sandbox/host_rule.h"

@@ -18,7 +18,8 @@ enum socks_reply {
 	SOCKS_NO_ADDRESS = 8,
 };
 
-/* The methods that a client offers; *ret_len is how many bytes they took. `ok`: without authentication is among them. */
+/* The methods that a client offers; *ret_len is how many bytes they took. `ok`: without authentication is among them.
+ */
 enum parsed socks_greeting(const uint8_t *p, size_t n, size_t *ret_len, bool *ret_ok);
 /* PARSED_BAD with *ret_reply: what is to be answered. */
 enum parsed socks_request(const uint8_t *p, size_t n, struct target *ret, size_t *ret_len, enum socks_reply *ret_reply);

@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-/* Whether somebody has said which processors (taskset) is not written anywhere: it is so if asking for all brings more. */
+/* Whether somebody has said which processors (taskset) is not written anywhere: it is so if asking for all brings more.
+ */
 void apart_init(struct apart *a)
 {
 	cpu_set_t given, all;
@@ -10,7 +11,8 @@ void apart_init(struct apart *a)
 	if (sched_getaffinity(0, sizeof given, &given) < 0)
 		return;
 	memset(&a->whole, 0xff, sizeof a->whole);
-	if (sched_setaffinity(0, sizeof a->whole, &a->whole) < 0 || sched_getaffinity(0, sizeof all, &all) < 0 || !CPU_EQUAL(&given, &all)) {
+	if (sched_setaffinity(0, sizeof a->whole, &a->whole) < 0 || sched_getaffinity(0, sizeof all, &all) < 0 ||
+	    !CPU_EQUAL(&given, &all)) {
 		a->whole = given;
 		sched_setaffinity(0, sizeof given, &given);
 	}
@@ -20,7 +22,8 @@ void apart_init(struct apart *a)
 void apart_from(struct apart *a, int cpu)
 {
 	cpu_set_t others = a->whole;
-	if (a->count < 2 || cpu == a->from || cpu < -1 || cpu >= CPU_SETSIZE || (cpu >= 0 && !CPU_ISSET(cpu, &a->whole)))
+	if (a->count < 2 || cpu == a->from || cpu < -1 || cpu >= CPU_SETSIZE ||
+	    (cpu >= 0 && !CPU_ISSET(cpu, &a->whole)))
 		return;
 	if (cpu >= 0)
 		CPU_CLR(cpu, &others);

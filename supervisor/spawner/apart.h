@@ -2,11 +2,12 @@
 #define BAILIFF_SUPERVISOR_SPAWNER_APART_H
 
 /*
- * Out of the runtime's way. While the spawner looks at a sandbox and its init gets ready, the runtime has things to do for the same
- * command; but who wakes somebody over a socket pulls him over to its own processor, and there they stand in line while another one is idle.
- * So the spawner, and what it clones, run anywhere but where the runtime was when it last sent a message, or, after a command, where it was
- * when it told the client of the end: from there the next request comes. If one start follows the other, anywhere: then there is enough to
- * do for all. A command runs wherever it could have run without that (apart_end).
+ * Out of the runtime's way. While the spawner looks at a sandbox and its init gets ready, the runtime has things to do
+ * for the same command; but who wakes somebody over a socket pulls him over to its own processor, and there they stand
+ * in line while another one is idle. So the spawner, and what it clones, run anywhere but where the runtime was when it
+ * last sent a message, or, after a command, where it was when it told the client of the end: from there the next
+ * request comes. If one start follows the other, anywhere: then there is enough to do for all. A command runs wherever
+ * it could have run without that (apart_end).
  */
 
 #include <sched.h>

@@ -1,26 +1,35 @@
 /*
  * Root's authority, and how little of it a runtime has that was taken over.
  *
- * The spawner is told by the runtime what to run, and by the kernel for whom: the client's socket says uid 0. A confined command of
- * root's never is root, but its write roots, and what it is shown as the peer's own, are accessible to it with root's ids. So
- * for a root peer the spawner itself decides, whatever the plan says:
+ * The spawner is told by the runtime what to run, and by the kernel for whom: the client's socket says uid 0. A
+ * confined command of root's never is root, but its write roots, and what it is shown as the peer's own, are accessible
+ * to it with root's ids. So for a root peer the spawner itself decides, whatever the plan says:
  *
- * - *Where.* No write root is in or around a system folder or a home, and nothing of a system folder is shown as the peer's own, except what a
- *   root-owned file lists (`root-write-roots`, in the daemon's configuration folder and in /etc/bailiff). The daemon's own files are in none,
+ * - *Where.* No write root is in or around a system folder or a home, and nothing of a system folder is shown as the
+ * peer's own, except what a
+ *   root-owned file lists (`root-write-roots`, in the daemon's configuration folder and in /etc/bailiff). The
+ *     daemon's own files are in none,
  *   listed or not.
  *
- * - *When.* A socket is authority only while a root process is connected to it. The runtime and the guard keep copies of sockets, so that jobs,
- *   tasks, hooks, retries and what a crash interrupted can run after the client has left; but such a copy proves no more than who it was. What
- *   may be run then is what root authorised while it was there: each start of a present root client, and each GRANT (sent when one asks for work that will
- *   be done later), adds its folders to a list, and a start without a present client must keep to that list, and to the toolchains of the shipped
- *   profiles, with the credentials in them hidden. The list is kept in a file that only root can write, so it survives spawner and daemon; a
+ * - *When.* A socket is authority only while a root process is connected to it. The runtime and the guard keep copies
+ * of sockets, so that jobs,
+ *   tasks, hooks, retries and what a crash interrupted can run after the client has left; but such a copy proves no
+ *     more than who it was. What
+ *   may be run then is what root authorised while it was there: each start of a present root client, and each GRANT
+ *     (sent when one asks for work that will
+ *   be done later), adds its folders to a list, and a start without a present client must keep to that list, and to
+ *     the toolchains of the shipped
+ *   profiles, with the credentials in them hidden. The list is kept in a file that only root can write, so it
+ *     survives spawner and daemon; a
  *   folder that root has not worked in for 30 days is dropped.
  *   Without a sandbox, nothing is run for a root that is not there; nor are changes applied or its policy written.
  *
- * The daemon's exporter is connected as root for as long as it runs, but its process has given that up: it does not count as present.
+ * The daemon's exporter is connected as root for as long as it runs, but its process has given that up: it does not
+ * count as present.
  *
- * What remains: a runtime that is taken over while a root client is connected can run confined commands in folders outside of those, read what
- * is in root's home with one, and add to the list. With --allow-host it can do what root can: that option is root's own word.
+ * What remains: a runtime that is taken over while a root client is connected can run confined commands in folders
+ * outside of those, read what is in root's home with one, and add to the list. With --allow-host it can do what root
+ * can: that option is root's own word.
  */
 
 #include "supervisor/spawner/authority.h"
@@ -54,7 +63,7 @@
 #define LIST_MAX (64u << 10)
 #define ACCOUNTS "/etc/passwd"
 #define GRANTED_NAME "root-authority"
-#define GRANTED_MAX 256u       /* folders; the oldest make room */
+#define GRANTED_MAX 256u /* folders; the oldest make room */
 #define GRANTED_BYTES_MAX (512u << 10)
 #define DAY_S (24 * 60 * 60)
 #define GRANTED_S (30 * DAY_S) /* since root last worked there */
@@ -63,26 +72,25 @@
 
 #define EACH_PATH(p, buf) (const char *p = (buf)->data; p && p < (buf)->data + (buf)->len; p += strlen(p) + 1)
 
-static void add_path(struct buf *b, const char *path)
-{
-	buf_append(b, path, strlen(path) + 1);
-}
+static void add_path(struct buf *b, const char *path) { buf_append(b, path, strlen(path) + 1); }
 
 /* One of them is the path or holds it. */
 static bool holds(const struct buf *b, const char *path)
 {
-	for EACH_PATH (p, b) {
-		if (path_within(p, path))
-			return true;
-	}
+	for
+		EACH_PATH(p, b)
+		{
+			if (path_within(p, path))
+				return true;
+		}
 	return false;
 }
 
 /* ---- what was authorised ---- */
 
 /*
- * Each entry is when, in seconds, a blank, and the folder, with a NUL. The file is renamed into its place whole; one that is not understood
- * authorises nothing.
+ * Each entry is when, in seconds, a blank, and the folder, with a NUL. The file is renamed into its place whole; one
+ * that is not understood authorises nothing.
  */
 static const char *entry_path(const char *entry)
 {
@@ -96,19 +104,18 @@ static bool is_current(const char *entry, int64_t now)
 	return at > now - GRANTED_S && at <= now + DAY_S;
 }
 
-static int64_t now_s(void)
-{
-	return (int64_t)(clock_real_us() / 1000000);
-}
+static int64_t now_s(void) { return (int64_t)(clock_real_us() / 1000000); }
 
 /* The entry that a path lies in; NULL = none. */
 static const char *granted_for(const struct authority *a, const char *path, int64_t now)
 {
-	for EACH_PATH (entry, &a->granted) {
-		const char *folder = entry_path(entry);
-		if (folder && is_current(entry, now) && path_within(folder, path))
-			return entry;
-	}
+	for
+		EACH_PATH(entry, &a->granted)
+		{
+			const char *folder = entry_path(entry);
+			if (folder && is_current(entry, now) && path_within(folder, path))
+				return entry;
+		}
 	return NULL;
 }
 
@@ -116,7 +123,8 @@ static void load(struct authority *a)
 {
 	struct stat st;
 	fd_auto int fd = a->folder < 0 ? -1 : openat(a->folder, GRANTED_NAME, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || st.st_size > (off_t)GRANTED_BYTES_MAX)
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
+	    st.st_size > (off_t)GRANTED_BYTES_MAX)
 		return;
 	ssize_t n = fd_read_all(fd, buf_reserve(&a->granted, (size_t)st.st_size + 1), (size_t)st.st_size);
 	a->granted.len = n == (ssize_t)st.st_size && n > 0 && !a->granted.data[n - 1] ? (size_t)n : 0;
@@ -127,8 +135,10 @@ static void save(const struct authority *a)
 {
 	if (a->folder < 0)
 		return;
-	fd_auto int fd = openat(a->folder, GRANTED_NAME ".new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0 || fd_write_all(fd, a->granted.data, a->granted.len) < 0 || renameat(a->folder, GRANTED_NAME ".new", a->folder, GRANTED_NAME) < 0)
+	fd_auto int fd = openat(a->folder, GRANTED_NAME ".new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+				0600);
+	if (fd < 0 || fd_write_all(fd, a->granted.data, a->granted.len) < 0 ||
+	    renameat(a->folder, GRANTED_NAME ".new", a->folder, GRANTED_NAME) < 0)
 		log_warning("keep what root authorised: %s", strerror(errno));
 }
 
@@ -136,11 +146,13 @@ static void save(const struct authority *a)
 static void drop_stale(struct authority *a, const char *path, int64_t now)
 {
 	struct buf kept = BUF_INIT;
-	for EACH_PATH (entry, &a->granted) {
-		const char *folder = entry_path(entry);
-		if (folder && is_current(entry, now) && strcmp(folder, path) != 0)
-			add_path(&kept, entry);
-	}
+	for
+		EACH_PATH(entry, &a->granted)
+		{
+			const char *folder = entry_path(entry);
+			if (folder && is_current(entry, now) && strcmp(folder, path) != 0)
+				add_path(&kept, entry);
+		}
 	buf_done(&a->granted);
 	a->granted = kept;
 }
@@ -154,8 +166,9 @@ static bool record(struct authority *a, const char *path)
 	if (known && strtoll(known, NULL, 10) > now - DAY_S)
 		return false;
 	drop_stale(a, path, now);
-	for EACH_PATH (entry, &a->granted)
-		count++;
+	for
+		EACH_PATH(entry, &a->granted)
+	count++;
 	while (a->granted.len && (count >= GRANTED_MAX || a->granted.len + PATH_MAX + 32 > GRANTED_BYTES_MAX)) {
 		buf_consume(&a->granted, strlen(a->granted.data) + 1);
 		count--;
@@ -194,7 +207,8 @@ static long status_number(const char *text, const char *label, int skip)
 	}
 }
 
-/* A process that connected as root and is not root any more has given its authority up; the guard's own child is about to. */
+/* A process that connected as root and is not root any more has given its authority up; the guard's own child is about
+ * to. */
 static bool is_root_process(pid_t pid)
 {
 	char text[4096];
@@ -208,7 +222,8 @@ bool authority_is_present(int client)
 	struct ucred cred;
 	fd_auto int pidfd = -1;
 	socklen_t len = sizeof cred;
-	if (is_hung_up(client) || getsockopt(client, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || cred.uid != 0 || cred.pid <= 0)
+	if (is_hung_up(client) || getsockopt(client, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || cred.uid != 0 ||
+	    cred.pid <= 0)
 		return false;
 	len = sizeof pidfd;
 	if (getsockopt(client, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len) < 0) {
@@ -224,7 +239,8 @@ bool authority_is_present(int client)
 static void look_at_accounts(struct authority *a)
 {
 	struct stat st = { 0 };
-	const int64_t marks[4] = { stat(ACCOUNTS, &st) == 0 ? (int64_t)st.st_ino : -1, st.st_ctim.tv_sec, st.st_ctim.tv_nsec, st.st_size };
+	const int64_t marks[4] = { stat(ACCOUNTS, &st) == 0 ? (int64_t)st.st_ino : -1, st.st_ctim.tv_sec,
+				   st.st_ctim.tv_nsec, st.st_size };
 	if (memcmp(marks, a->accounts, sizeof marks) == 0)
 		return;
 	buf_reset(&a->homes);
@@ -243,12 +259,10 @@ static void look_at_accounts(struct authority *a)
 	memcpy(a->accounts, marks, sizeof marks);
 }
 
-static bool is_roots_alone(const struct stat *st)
-{
-	return st->st_uid == 0 && !(st->st_mode & (S_IWGRP | S_IWOTH));
-}
+static bool is_roots_alone(const struct stat *st) { return st->st_uid == 0 && !(st->st_mode & (S_IWGRP | S_IWOTH)); }
 
-/* Lines with a path each; # begins a comment. A file, or a folder around it, that others than root can write counts for nothing. */
+/* Lines with a path each; # begins a comment. A file, or a folder around it, that others than root can write counts for
+ * nothing. */
 static void read_list(struct authority *a, const char *path)
 {
 	char folder[PATH_MAX], clean[PATH_MAX];
@@ -257,9 +271,11 @@ static void read_list(struct authority *a, const char *path)
 	if (fd < 0)
 		return;
 	snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
-	if (fstat(fd, &st) < 0 || stat(folder, &around) < 0 || !S_ISREG(st.st_mode) || !is_roots_alone(&st) || !is_roots_alone(&around) ||
-	    st.st_size > (off_t)LIST_MAX) {
-		log_warning("%s is ignored: it and its folder must be root's, writable by nobody else, and it must have at most %u bytes", path, LIST_MAX);
+	if (fstat(fd, &st) < 0 || stat(folder, &around) < 0 || !S_ISREG(st.st_mode) || !is_roots_alone(&st) ||
+	    !is_roots_alone(&around) || st.st_size > (off_t)LIST_MAX) {
+		log_warning("%s is ignored: it and its folder must be root's, writable by nobody else, and it must "
+			    "have at most %u bytes",
+			    path, LIST_MAX);
 		return;
 	}
 	buf_auto struct buf text = BUF_INIT;
@@ -283,10 +299,12 @@ static void read_list(struct authority *a, const char *path)
 
 static bool around_a_home(const struct authority *a, const char *path)
 {
-	for EACH_PATH (home, &a->homes) {
-		if (path_within(home, path) || path_within(path, home))
-			return true;
-	}
+	for
+		EACH_PATH(home, &a->homes)
+		{
+			if (path_within(home, path) || path_within(path, home))
+				return true;
+		}
 	return false;
 }
 
@@ -295,8 +313,8 @@ static int check_place(const struct authority *a, const char *path, bool write, 
 	bool home = write && (root_place_is_home(path) || around_a_home(a, path));
 	if ((!home && !root_place_is_system(path)) || holds(&a->listed, path))
 		return 0;
-	err_set(e, ERR_NOT_ALLOWED, "%s%.44s: system or home folder; as root, list it in " LIST_NAME, strlen(path) > 44 ? "…" : "",
-		strlen(path) > 44 ? path + strlen(path) - 44 : path);
+	err_set(e, ERR_NOT_ALLOWED, "%s%.44s: system or home folder; as root, list it in " LIST_NAME,
+		strlen(path) > 44 ? "…" : "", strlen(path) > 44 ? path + strlen(path) - 44 : path);
 	snprintf(e->field, sizeof e->field, "%s", write ? "writeRoots" : "readRoots");
 	return -1;
 }
@@ -351,10 +369,13 @@ static int check_own_files(const struct authority *a, const struct plan_head *pl
 		/* By its own name it is refused even if something lies on top of it. */
 		for (size_t k = 0; plan_mount(plan, i)->kind == PLAN_MOUNT_WRITE && k < a->own.nfolder; k++) {
 			if (strcmp(path_of(plan, i), a->own.folder[k]) == 0)
-				return err_set(e, ERR_NOT_ALLOWED, "%.60s is the daemon's own folder", a->own.folder[k]);
+				return err_set(e, ERR_NOT_ALLOWED, "%.60s is the daemon's own folder",
+					       a->own.folder[k]);
 		}
 		for (size_t k = 0; is_roots(plan_mount(plan, i)) && k < a->own.npath; k++) {
-			const struct plan_mount *m = path_within(path_of(plan, i), a->own.path[k]) ? shown_at(plan, a->own.path[k]) : NULL;
+			const struct plan_mount *m = path_within(path_of(plan, i), a->own.path[k])
+							     ? shown_at(plan, a->own.path[k])
+							     : NULL;
 			if (path_within(a->own.path[k], path_of(plan, i)) || (m && is_roots(m)))
 				return err_set(e, ERR_NOT_ALLOWED, "%.60s is the daemon's own", a->own.path[k]);
 		}
@@ -372,7 +393,8 @@ static int check_confined(struct authority *a, const struct plan_head *plan, boo
 		if (check_place(a, path, plan_mount(plan, i)->kind == PLAN_MOUNT_WRITE, e) < 0)
 			return -1;
 		if (!present && !granted_for(a, path, now_s()))
-			return err_set(e, ERR_NOT_ALLOWED, "no root client is connected, and none that was authorised work in %.40s", path);
+			return err_set(e, ERR_NOT_ALLOWED,
+				       "no root client is connected, and none that was authorised work in %.40s", path);
 	}
 	if (check_own_files(a, plan, e) < 0)
 		return -1;
@@ -399,7 +421,9 @@ int authority_check(struct authority *a, const struct plan_head *plan, int clien
 {
 	bool present = authority_is_present(client);
 	if (!(plan->flags & PLAN_PRIVATE_ROOT))
-		return present ? 0 : err_set(e, ERR_NOT_ALLOWED, "without a sandbox, nothing is run for a root client that is gone");
+		return present ? 0
+			       : err_set(e, ERR_NOT_ALLOWED,
+					 "without a sandbox, nothing is run for a root client that is gone");
 	look_around(a);
 	return check_confined(a, plan, present, e);
 }

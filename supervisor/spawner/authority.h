@@ -2,8 +2,8 @@
 #define BAILIFF_SUPERVISOR_AUTHORITY_H
 
 /*
- * What the spawner does in root's name: see authority.c for the rules. Only a daemon with privileges has root peers; for all others nothing
- * is checked here, because a command then has no more rights than the daemon itself.
+ * What the spawner does in root's name: see authority.c for the rules. Only a daemon with privileges has root peers;
+ * for all others nothing is checked here, because a command then has no more rights than the daemon itself.
  */
 
 #include "runtime/base/buf.h"
@@ -23,8 +23,8 @@ struct authority {
 	struct buf granted;     /* folders that root worked in and when, each with its NUL, the oldest first */
 	struct buf homes;       /* of everybody, each with its NUL, from the host's list of accounts … */
 	char root_home[PATH_MAX];
-	int64_t accounts[4];    /* … and that file's outer marks */
-	struct buf listed;      /* what the lists name, each with its NUL */
+	int64_t accounts[4]; /* … and that file's outer marks */
+	struct buf listed;   /* what the lists name, each with its NUL */
 };
 
 /* The daemon's folders; any may be NULL. What was authorised is kept in `state`, if that is root's alone. */

@@ -1,6 +1,6 @@
 /*
- * From the gate to exec, in the command's own process. It runs in the init's memory until it has executed (see init.c), so
- * nothing here allocates or changes more than struct init.
+ * From the gate to exec, in the command's own process. It runs in the init's memory until it has executed (see init.c),
+ * so nothing here allocates or changes more than struct init.
  */
 
 #include "sandbox/plan.h"

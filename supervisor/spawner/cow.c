@@ -110,10 +110,13 @@ static int make_run(struct cow *c, const char *id)
 	}
 }
 
-int cow_prepare(struct cow *c, const char *id, const struct plan_head *plan, const struct spawn_identity *peer, char path[PATH_MAX],
-		int *ret_fd, struct err *e)
+int cow_prepare(struct cow *c, const char *id, const struct plan_head *plan, const struct spawn_identity *peer,
+		char path[PATH_MAX], int *ret_fd, struct err *e)
 {
-	struct cow_owner o = { .magic = COW_MAGIC, .version = COW_VERSION, .uid = peer->peer_uid, .gid = peer->peer_gid,
+	struct cow_owner o = { .magic = COW_MAGIC,
+			       .version = COW_VERSION,
+			       .uid = peer->peer_uid,
+			       .gid = peer->peer_gid,
 			       .nroots = count_roots(plan) };
 	struct stat st;
 	if (c->fd < 0)
@@ -204,7 +207,8 @@ static int become_owner(const struct helper *h)
 		return 0;
 	if (h->walk.op == CHANGES_OP_DISCARD || h->walk.op == CHANGES_OP_DROP || o->uid == 0)
 		return keep_file_rights();
-	if (syscall(SYS_setgroups, (size_t)o->ngroups, o->groups) < 0 || syscall(SYS_setresgid, o->gid, o->gid, o->gid) < 0)
+	if (syscall(SYS_setgroups, (size_t)o->ngroups, o->groups) < 0 ||
+	    syscall(SYS_setresgid, o->gid, o->gid, o->gid) < 0)
 		return -1;
 	if (syscall(SYS_setresuid, o->uid, o->uid, o->uid) < 0)
 		return -1;
@@ -244,7 +248,8 @@ static int open_layers(struct helper *h, struct layer *layers)
 		if (record < 0 && errno == ENOENT)
 			continue; /* the sandbox was never finished */
 		l->root.path[PATH_MAX - 1] = 0;
-		if (record < 0 || l->root.magic != COW_MAGIC || l->root.version != COW_VERSION || l->root.path[0] != '/')
+		if (record < 0 || l->root.magic != COW_MAGIC || l->root.version != COW_VERSION ||
+		    l->root.path[0] != '/')
 			return fail(EIO);
 		snprintf(name, sizeof name, "%u/upper", i);
 		l->upper = openat(h->run, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -385,7 +390,8 @@ static void close_others(struct helper *h, struct cow *c, int *paths, int *clien
 static _Noreturn void helper_main(struct cow *c, const struct spawn_msg *m, const int *fds)
 {
 	struct helper h = { .privileged = c->privileged, .result = fds[1], .walk = { .op = (enum changes_op)m->op } };
-	int paths = fds[0], client = changes_op_needs_client(h.walk.op) ? fds[2] : -1, report = h.walk.op == CHANGES_OP_REVERT ? fds[3] : -1;
+	int paths = fds[0], client = changes_op_needs_client(h.walk.op) ? fds[2] : -1,
+	    report = h.walk.op == CHANGES_OP_REVERT ? fds[3] : -1;
 	struct timespec now;
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	clock_gettime(CLOCK_REALTIME, &now);
@@ -396,7 +402,8 @@ static _Noreturn void helper_main(struct cow *c, const struct spawn_msg *m, cons
 	close_others(&h, c, &paths, &client, &report);
 	if (all)
 		_exit(read_paths(&h.walk, paths) < 0 || sweep(&h, c, &now) < 0 ? errno : 0);
-	if (read_paths(&h.walk, paths) < 0 || (overlay ? helper_work(&h, c, m->key.id, client) : revert(&h, c->key, report, client)) < 0)
+	if (read_paths(&h.walk, paths) < 0 ||
+	    (overlay ? helper_work(&h, c, m->key.id, client) : revert(&h, c->key, report, client)) < 0)
 		_exit(errno && errno < 255 ? errno : EIO);
 	_exit(0);
 }

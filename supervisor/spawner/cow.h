@@ -7,8 +7,8 @@
  * sandboxed command has made, and it takes on the identity of whom the changes belong to before it touches a file of
  * the host's.
  *
- * cow.c keeps the folders and forks; cow_walk.c finds what differs; cow_apply.c brings it to the host; cow_show.c writes
- * diffs. revert.c puts autorun files back that runs without an overlay changed.
+ * cow.c keeps the folders and forks; cow_walk.c finds what differs; cow_apply.c brings it to the host; cow_show.c
+ * writes diffs. revert.c puts autorun files back that runs without an overlay changed.
  */
 
 #include "sandbox/autorun_report.h"
@@ -30,24 +30,26 @@ struct spawn_msg;
 #define COW_HELPERS_MAX 8
 
 struct cow {
-	int fd;                /* the folder; −1 = there is none */
-	char path[PATH_MAX];   /* where it is: sandboxes look it up in a mount namespace of their own */
+	int fd;              /* the folder; −1 = there is none */
+	char path[PATH_MAX]; /* where it is: sandboxes look it up in a mount namespace of their own */
 	bool privileged;
 	uint8_t key[AUTORUN_SEAL_BYTES]; /* seals reports on autorun files (revert.h) */
 	struct cow_helper {
-		int pidfd;     /* −1 = a free place */
+		int pidfd; /* −1 = a free place */
 		struct plan_key key;
 	} helpers[COW_HELPERS_MAX];
 };
 
 void cow_init(struct cow *c, int fd, bool privileged);
-/* Makes the folders of a run that is about to start: its folder's descriptor and path. `peer` is who asks, also when that is root. */
-int cow_prepare(struct cow *c, const char *id, const struct plan_head *plan, const struct spawn_identity *peer, char path[PATH_MAX],
-		int *ret_fd, struct err *e);
+/* Makes the folders of a run that is about to start: its folder's descriptor and path. `peer` is who asks, also when
+ * that is root. */
+int cow_prepare(struct cow *c, const char *id, const struct plan_head *plan, const struct spawn_identity *peer,
+		char path[PATH_MAX], int *ret_fd, struct err *e);
 /* A start that failed leaves none. */
 void cow_forget(struct cow *c, const char *id);
 
-/* A CHANGES message, whose descriptors are: paths, result, and for what changes anything the client. 0, or an errno: no helper runs. */
+/* A CHANGES message, whose descriptors are: paths, result, and for what changes anything the client. 0, or an errno: no
+ * helper runs. */
 int cow_start(struct cow *c, const struct spawn_msg *m, const int *fds);
 /* How many places of `fds` (COW_HELPERS_MAX) were filled with descriptors to poll. */
 size_t cow_polls(const struct cow *c, int *fds);
@@ -61,16 +63,16 @@ bool cow_reap(struct cow *c, int pidfd, struct spawn_msg *answer);
 /* One request at work. */
 struct cow_walk {
 	enum changes_op op;
-	const char *paths;     /* those that are meant: NUL-terminated, one after another; none = all */
+	const char *paths; /* those that are meant: NUL-terminated, one after another; none = all */
 	size_t paths_len;
-	const char *held;      /* what is not to be applied, each behind CHANGES_HELD */
+	const char *held; /* what is not to be applied, each behind CHANGES_HELD */
 	size_t held_len;
 	struct timespec started;
 	struct buf *out;
 	char path[CHANGES_PATH_MAX + 2]; /* absolute, of what is at hand */
 	size_t path_len, root_len;
 	unsigned depth;
-	bool chosen;           /* something above was named, so everything here is meant */
+	bool chosen; /* something above was named, so everything here is meant */
 };
 
 /* A path that differs: where it is above (upper) and below (host), and what is there. */
@@ -79,8 +81,8 @@ struct cow_spot {
 	const char *name;
 	enum changes_kind kind;
 	enum changes_type type;
-	bool in_upper;         /* false: gone because its folder was replaced */
-	bool opaque;           /* a folder that replaces one */
+	bool in_upper;           /* false: gone because its folder was replaced */
+	bool opaque;             /* a folder that replaces one */
 	struct stat upper, host; /* st_mode 0 = nothing there */
 	enum changes_outcome outcome;
 	char note[CHANGES_NOTE_MAX];
@@ -93,7 +95,8 @@ bool cow_whiteout(const struct stat *st);
 /* One difference, for each op: fills outcome and note. */
 void cow_apply(struct cow_walk *w, struct cow_spot *s);
 void cow_discard(struct cow_walk *w, struct cow_spot *s);
-/* A folder of the host's gets its mode once everything below it is there; `before` is what it had, 0 if that was left alone. */
+/* A folder of the host's gets its mode once everything below it is there; `before` is what it had, 0 if that was left
+ * alone. */
 void cow_finish_folder(struct cow_spot *s, int host, mode_t before);
 /* After everything below a folder of the upper layer was visited. */
 void cow_leave_folder(const struct cow_walk *w, const struct cow_spot *s, bool was_meant);

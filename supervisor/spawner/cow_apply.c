@@ -3,11 +3,12 @@
  *
  * A file is written beside its place and renamed into it, so that nobody sees half of it. Where its owner could not be
  * kept that way (it belongs to somebody else, and the peer may only write to it), it is written in place, as the
- * command itself would have done. Set-user-id, set-group-id and file capabilities never reach the host, devices neither.
+ * command itself would have done. Set-user-id, set-group-id and file capabilities never reach the host, devices
+ * neither.
  *
  * A conflict is what the host changed since the run began: overlayfs keeps nothing of how a file was when it was first
- * written to, so the time of its last change (ctime, which nobody can set back) is held against the run's start. What is in
- * conflict stays in the upper layer; the rest is applied.
+ * written to, so the time of its last change (ctime, which nobody can set back) is held against the run's start. What
+ * is in conflict stays in the upper layer; the rest is applied.
  */
 
 #include "supervisor/spawner/cow.h"
@@ -15,13 +16,13 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <dirent.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -75,7 +76,7 @@ static int each_entry(int folder, int (*fn)(void *ctx, int folder, const char *n
 
 /* A tree that is being removed. */
 struct removal {
-	int top;               /* its topmost folder, once that is open */
+	int top; /* its topmost folder, once that is open */
 	unsigned depth;
 	uint64_t hoisted;
 };
@@ -83,8 +84,8 @@ struct removal {
 static int remove_entry(void *removal, int folder, const char *name);
 
 /*
- * A command may have made folders in each other by the thousand. Those that lie too deep for the stack are moved up into the topmost one,
- * whose turn comes again.
+ * A command may have made folders in each other by the thousand. Those that lie too deep for the stack are moved up
+ * into the topmost one, whose turn comes again.
  */
 static int hoist(struct removal *r, int dir, const char *name)
 {
@@ -196,8 +197,8 @@ static bool still_same(const struct cow_spot *s)
 	struct stat now;
 	if (fstatat(s->host_dir, s->name, &now, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT && !s->host.st_mode;
-	return now.st_ino == s->host.st_ino && now.st_dev == s->host.st_dev && now.st_ctim.tv_sec == s->host.st_ctim.tv_sec &&
-	       now.st_ctim.tv_nsec == s->host.st_ctim.tv_nsec;
+	return now.st_ino == s->host.st_ino && now.st_dev == s->host.st_dev &&
+	       now.st_ctim.tv_sec == s->host.st_ctim.tv_sec && now.st_ctim.tv_nsec == s->host.st_ctim.tv_nsec;
 }
 
 /* The new entry to its place; what must not be replaced is not. */
@@ -247,7 +248,8 @@ static int write_temporary(struct cow_spot *s, int from, const char *temporary)
 		return -1;
 	if (copy_bytes(from, to) < 0 || fstat(to, &st) < 0)
 		goto failed;
-	bool same_owner = (st.st_uid == s->upper.st_uid && st.st_gid == s->upper.st_gid) || fchown(to, s->upper.st_uid, s->upper.st_gid) == 0;
+	bool same_owner = (st.st_uid == s->upper.st_uid && st.st_gid == s->upper.st_gid) ||
+			  fchown(to, s->upper.st_uid, s->upper.st_gid) == 0;
 	if (fchmod(to, s->upper.st_mode & FILE_BITS) < 0 || futimens(to, times) < 0 || fdatasync(to) < 0)
 		goto failed;
 	return same_owner ? 0 : 1;
@@ -268,8 +270,10 @@ static void apply_file(struct cow_spot *s)
 	}
 	temporary_name(temporary);
 	int r = write_temporary(s, from, temporary);
-	/* A folder that nothing may be made in, or an owner that cannot be given: the file itself may still be writable. */
-	bool in_place = r != 0 && S_ISREG(s->host.st_mode) && s->host.st_uid == s->upper.st_uid && s->host.st_gid == s->upper.st_gid;
+	/* A folder that nothing may be made in, or an owner that cannot be given: the file itself may still be
+	 * writable. */
+	bool in_place = r != 0 && S_ISREG(s->host.st_mode) && s->host.st_uid == s->upper.st_uid &&
+			s->host.st_gid == s->upper.st_gid;
 	if (r > 0 && in_place)
 		unlinkat(s->host_dir, temporary, 0);
 	if (in_place) {
@@ -312,10 +316,11 @@ static void apply_folder(struct cow_spot *s)
 		refuse(s, "open the folder: %s", strerror(errno));
 		return;
 	}
-	if ((st.st_uid != s->upper.st_uid || st.st_gid != s->upper.st_gid) && fchown(folder, s->upper.st_uid, s->upper.st_gid) < 0 &&
-	    S_ISDIR(s->host.st_mode))
+	if ((st.st_uid != s->upper.st_uid || st.st_gid != s->upper.st_gid) &&
+	    fchown(folder, s->upper.st_uid, s->upper.st_gid) < 0 && S_ISDIR(s->host.st_mode))
 		refuse(s, "give it to its owner: %s", strerror(errno));
-	else if (fchmod(folder, (s->upper.st_mode & FOLDER_BITS) | 0700) < 0) /* cow_finish_folder takes away what is too much */
+	else if (fchmod(folder, (s->upper.st_mode & FOLDER_BITS) | 0700) <
+		 0) /* cow_finish_folder takes away what is too much */
 		refuse(s, "set its mode: %s", strerror(errno));
 }
 
@@ -323,7 +328,8 @@ void cow_finish_folder(struct cow_spot *s, int host, mode_t before)
 {
 	struct stat st;
 	mode_t wanted = s->outcome == CHANGES_OUTCOME_APPLIED ? s->upper.st_mode & FOLDER_BITS : before & 07777;
-	if ((s->outcome == CHANGES_OUTCOME_APPLIED || before) && fstat(host, &st) == 0 && (st.st_mode & 07777) != wanted)
+	if ((s->outcome == CHANGES_OUTCOME_APPLIED || before) && fstat(host, &st) == 0 &&
+	    (st.st_mode & 07777) != wanted)
 		fchmod(host, wanted);
 }
 
@@ -339,7 +345,8 @@ static void check(struct cow_walk *w, struct cow_spot *s)
 		return;
 	else if (later(&s->host.st_ctim, &w->started))
 		refuse(s, "changed on the host since the run began");
-	else if ((folder_now != folder_then || !S_ISREG(s->host.st_mode) != !S_ISREG(s->upper.st_mode)) && clear_host(w, s) == 0)
+	else if ((folder_now != folder_then || !S_ISREG(s->host.st_mode) != !S_ISREG(s->upper.st_mode)) &&
+		 clear_host(w, s) == 0)
 		s->host = (struct stat){ 0 };
 }
 
@@ -383,7 +390,8 @@ void cow_discard(struct cow_walk *w, struct cow_spot *s)
 		s->outcome = CHANGES_OUTCOME_DISCARDED;
 		if (!w->chosen)
 			refuse(s, "a part of a folder that was replaced: discard the folder");
-	} else if ((s->type == CHANGES_TYPE_FOLDER && s->kind != CHANGES_KIND_DELETED) || unlinkat(s->upper_dir, s->name, 0) == 0) {
+	} else if ((s->type == CHANGES_TYPE_FOLDER && s->kind != CHANGES_KIND_DELETED) ||
+		   unlinkat(s->upper_dir, s->name, 0) == 0) {
 		s->outcome = CHANGES_OUTCOME_DISCARDED;
 	} else {
 		refuse(s, "%s", strerror(errno));

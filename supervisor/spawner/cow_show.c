@@ -21,7 +21,8 @@ static int read_version(const struct cow_spot *s, bool upper, struct buf *out)
 	if (!st->st_mode)
 		return 0;
 	if (S_ISLNK(st->st_mode)) {
-		ssize_t n = readlinkat(upper ? s->upper_dir : s->host_dir, s->name, buf_reserve(out, PATH_MAX), PATH_MAX);
+		ssize_t n = readlinkat(upper ? s->upper_dir : s->host_dir, s->name, buf_reserve(out, PATH_MAX),
+				       PATH_MAX);
 		if (n < 0)
 			return -1;
 		buf_extend(out, (size_t)n);
@@ -29,7 +30,8 @@ static int read_version(const struct cow_spot *s, bool upper, struct buf *out)
 	}
 	if (st->st_size > (off_t)TEXT_MAX)
 		return 2;
-	fd_auto int fd = upper ? cow_open_upper(s) : openat(s->host_dir, s->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	fd_auto int fd = upper ? cow_open_upper(s)
+			       : openat(s->host_dir, s->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : fd_read_all(fd, buf_reserve(out, TEXT_MAX), TEXT_MAX);
 	if (n < 0)
 		return -1;
@@ -37,20 +39,11 @@ static int read_version(const struct cow_spot *s, bool upper, struct buf *out)
 	return diff_is_text(out->data, out->len) ? 0 : 1;
 }
 
-static unsigned git_mode(mode_t mode)
-{
-	return S_ISLNK(mode) ? (unsigned)S_IFLNK : (unsigned)mode;
-}
+static unsigned git_mode(mode_t mode) { return S_ISLNK(mode) ? (unsigned)S_IFLNK : (unsigned)mode; }
 
-static void put_text(struct buf *out, const char *text)
-{
-	buf_append(out, text, strlen(text));
-}
+static void put_text(struct buf *out, const char *text) { buf_append(out, text, strlen(text)); }
 
-static const char *relative(const struct cow_walk *w)
-{
-	return w->path + w->root_len + 1;
-}
+static const char *relative(const struct cow_walk *w) { return w->path + w->root_len + 1; }
 
 /* Of a file that is not there: /dev/null. */
 static void put_name(const struct cow_walk *w, const struct stat *st, const char *side, struct buf *out)
@@ -62,7 +55,8 @@ static void put_name(const struct cow_walk *w, const struct stat *st, const char
 }
 
 /* "Files a/x and b/x differ": for what has no hunks. */
-static void put_differ(const struct cow_walk *w, const struct stat *before, const struct stat *after, const char *what, const char *why, struct buf *out)
+static void put_differ(const struct cow_walk *w, const struct stat *before, const struct stat *after, const char *what,
+		       const char *why, struct buf *out)
 {
 	put_text(out, what);
 	put_name(w, before, "a/", out);
@@ -72,7 +66,8 @@ static void put_differ(const struct cow_walk *w, const struct stat *before, cons
 }
 
 /* The tab is where a name with spaces in it ends. */
-static void put_version(const struct cow_walk *w, const struct stat *st, const char *mark, const char *side, struct buf *out)
+static void put_version(const struct cow_walk *w, const struct stat *st, const char *mark, const char *side,
+			struct buf *out)
 {
 	put_text(out, mark);
 	put_name(w, st, side, out);

@@ -1,6 +1,6 @@
 /*
- * Finding what a run changed: the upper layer of the overlay is walked beside the host's tree. What is in the upper layer
- * was written or deleted; whether it was there before is asked of the host as it is now.
+ * Finding what a run changed: the upper layer of the overlay is walked beside the host's tree. What is in the upper
+ * layer was written or deleted; whether it was there before is asked of the host as it is now.
  *
  * Both trees may hold anything, and the host's may be changed meanwhile by others: every step down is by descriptor,
  * never through a link.
@@ -38,10 +38,7 @@ static void names_done(struct names *n)
 	free(n->name);
 }
 
-static int compare_names(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
+static int compare_names(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 /* The entries of a folder, sorted. */
 static int names_read(struct names *n, int dir)
@@ -82,17 +79,15 @@ int cow_open_folder(int dir, const char *name)
 	return fd;
 }
 
-bool cow_whiteout(const struct stat *st)
-{
-	return S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0);
-}
+bool cow_whiteout(const struct stat *st) { return S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0); }
 
 /* A folder that replaces what was below, rather than adding to it. */
 static bool is_opaque(int folder)
 {
 	char value = 0;
 	return (fgetxattr(folder, "user.overlay.opaque", &value, 1) == 1 ||
-		fgetxattr(folder, "trusted.overlay.opaque", &value, 1) == 1) && value == 'y';
+		fgetxattr(folder, "trusted.overlay.opaque", &value, 1) == 1) &&
+	       value == 'y';
 }
 
 /* Made while the sandbox was built, to be covered. */
@@ -107,8 +102,10 @@ static bool is_placeholder(int dir, const char *name, mode_t mode)
 
 static enum changes_type type_of(mode_t mode)
 {
-	return S_ISREG(mode) ? CHANGES_TYPE_FILE : S_ISDIR(mode) ? CHANGES_TYPE_FOLDER : S_ISLNK(mode) ? CHANGES_TYPE_SYMLINK :
-												  CHANGES_TYPE_OTHER;
+	return S_ISREG(mode)   ? CHANGES_TYPE_FILE
+	       : S_ISDIR(mode) ? CHANGES_TYPE_FOLDER
+	       : S_ISLNK(mode) ? CHANGES_TYPE_SYMLINK
+			       : CHANGES_TYPE_OTHER;
 }
 
 static void look(int dir, const char *name, struct stat *st)
@@ -138,13 +135,14 @@ static bool same_bytes(int a, int b)
 
 static bool same_content(const struct cow_spot *s)
 {
-	fd_auto int upper = cow_open_upper(s), host = openat(s->host_dir, s->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	fd_auto int upper = cow_open_upper(s),
+		    host = openat(s->host_dir, s->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	return upper >= 0 && host >= 0 && same_bytes(upper, host);
 }
 
 /*
- * Overlayfs copies a file up when it is opened for writing; that alone is no change. What was written to has another time as a rule, but
- * a command can set that back.
+ * Overlayfs copies a file up when it is opened for writing; that alone is no change. What was written to has another
+ * time as a rule, but a command can set that back.
  */
 static bool unchanged(const struct cow_spot *s)
 {
@@ -170,12 +168,18 @@ static void report(struct cow_walk *w, const struct cow_spot *s, const struct bu
 {
 	const struct stat *st = s->upper.st_mode && s->kind != CHANGES_KIND_DELETED ? &s->upper : &s->host;
 	const struct change c = {
-		.kind = s->kind, .type = s->type, .outcome = s->outcome,
-		.mode = s->kind == CHANGES_KIND_DELETED ? 0 : s->upper.st_mode, .old_mode = s->host.st_mode,
+		.kind = s->kind,
+		.type = s->type,
+		.outcome = s->outcome,
+		.mode = s->kind == CHANGES_KIND_DELETED ? 0 : s->upper.st_mode,
+		.old_mode = s->host.st_mode,
 		.bytes = S_ISDIR(st->st_mode) ? 0 : (uint64_t)st->st_size,
-		.path = w->path, .path_len = w->path_len,
-		.note = s->note, .note_len = strlen(s->note),
-		.diff = diff ? diff->data : NULL, .diff_len = diff ? diff->len : 0,
+		.path = w->path,
+		.path_len = w->path_len,
+		.note = s->note,
+		.note_len = strlen(s->note),
+		.diff = diff ? diff->data : NULL,
+		.diff_len = diff ? diff->len : 0,
 	};
 	changes_add(w->out, &c);
 }
@@ -193,7 +197,8 @@ static void visit(struct cow_walk *w, struct cow_spot *s)
 		cow_apply(w, s);
 	else if (w->op == CHANGES_OP_DISCARD)
 		cow_discard(w, s);
-	else if (w->op == CHANGES_OP_DIFF && ((const struct changes_head *)(const void *)w->out->data)->count < CHANGES_DIFFED_MAX)
+	else if (w->op == CHANGES_OP_DIFF &&
+		 ((const struct changes_head *)(const void *)w->out->data)->count < CHANGES_DIFFED_MAX)
 		cow_diff(w, s, &diff);
 	report(w, s, &diff);
 }
@@ -244,7 +249,8 @@ static mode_t open_up(int dir, const char *name, int *ret)
 	    fchmodat(dir, name, 0700, AT_SYMLINK_NOFOLLOW) == 0) {
 		before = st.st_mode;
 		fd = cow_open_folder(dir, name);
-	} else if (fd >= 0 && fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700 && fchmod(fd, (st.st_mode & 07777) | 0700) == 0) {
+	} else if (fd >= 0 && fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700 &&
+		   fchmod(fd, (st.st_mode & 07777) | 0700) == 0) {
 		before = st.st_mode;
 	}
 	*ret = fd;
@@ -255,7 +261,8 @@ int cow_open_upper(const struct cow_spot *s)
 {
 	const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
 	int fd = openat(s->upper_dir, s->name, flags);
-	if (fd < 0 && errno == EACCES && S_ISREG(s->upper.st_mode) && fchmodat(s->upper_dir, s->name, 0400, AT_SYMLINK_NOFOLLOW) == 0) {
+	if (fd < 0 && errno == EACCES && S_ISREG(s->upper.st_mode) &&
+	    fchmodat(s->upper_dir, s->name, 0400, AT_SYMLINK_NOFOLLOW) == 0) {
 		fd = openat(s->upper_dir, s->name, flags);
 		if (fchmodat(s->upper_dir, s->name, s->upper.st_mode & 07777, AT_SYMLINK_NOFOLLOW) < 0)
 			fd_close(&fd); /* what is not as it was must not be shown as the command's doing */
@@ -316,7 +323,8 @@ static void walk_entry(struct cow_walk *w, int upper, int host, const char *name
 		return;
 	if (s.kind == CHANGES_KIND_ADDED || !unchanged(&s))
 		visit(w, &s);
-	else if (s.type != CHANGES_TYPE_FOLDER && meant(w) && (w->op == CHANGES_OP_APPLY || w->op == CHANGES_OP_DISCARD))
+	else if (s.type != CHANGES_TYPE_FOLDER && meant(w) &&
+		 (w->op == CHANGES_OP_APPLY || w->op == CHANGES_OP_DISCARD))
 		unlinkat(upper, name, 0);
 	if (s.type == CHANGES_TYPE_FOLDER)
 		walk_below(w, &s);

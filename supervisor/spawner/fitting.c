@@ -9,8 +9,8 @@
 
 bool fitting_possible(const struct plan_head *plan, const struct spawn_identity *id)
 {
-	return plan->flags & PLAN_PRIVATE_ROOT && !(plan->flags & (PLAN_COW | PLAN_TTY)) && plan->total_len <= ORDER_INLINE_MAX &&
-	       id->ngroups <= ORDER_GROUPS_MAX;
+	return plan->flags & PLAN_PRIVATE_ROOT && !(plan->flags & (PLAN_COW | PLAN_TTY)) &&
+	       plan->total_len <= ORDER_INLINE_MAX && id->ngroups <= ORDER_GROUPS_MAX;
 }
 
 /* Nothing of the command's is kept: neither what it is nor what it was told. */
@@ -22,13 +22,27 @@ static int strip(const struct plan_head *p, struct buf *out, struct err *e)
 	const char *const envv[] = { home };
 	for (uint32_t i = 0; i < p->mount_count; i++) {
 		const struct plan_mount *m = plan_mount(p, i);
-		mounts[i] = (struct plan_mount_spec){ .kind = m->kind, .flags = m->flags, .path = plan_string(p, m->path_off) };
+		mounts[i] = (struct plan_mount_spec){ .kind = m->kind,
+						      .flags = m->flags,
+						      .path = plan_string(p, m->path_off) };
 	}
 	const struct plan_spec spec = {
-		.flags = p->flags & PLAN_PRIVATE_ROOT, .layers = p->layers, .require = p->require, .network = p->network,
-		.tmp_bytes = p->tmp_bytes, .limits = p->limits, .cwd = "/", .argv = argv, .argc = 1,
-		.envv = envv, .envc = 1, .mounts = mounts, .nmounts = p->mount_count,
-		.cpu_ms = PLAN_UNLIMITED, .open_files = PLAN_UNLIMITED, .file_bytes = PLAN_UNLIMITED,
+		.flags = p->flags & PLAN_PRIVATE_ROOT,
+		.layers = p->layers,
+		.require = p->require,
+		.network = p->network,
+		.tmp_bytes = p->tmp_bytes,
+		.limits = p->limits,
+		.cwd = "/",
+		.argv = argv,
+		.argc = 1,
+		.envv = envv,
+		.envc = 1,
+		.mounts = mounts,
+		.nmounts = p->mount_count,
+		.cpu_ms = PLAN_UNLIMITED,
+		.open_files = PLAN_UNLIMITED,
+		.file_bytes = PLAN_UNLIMITED,
 	};
 	return plan_build(&spec, out, e);
 }
@@ -41,7 +55,9 @@ int fitting_init(struct fitting *f, const struct plan_head *plan, const struct s
 		buf_done(&stripped);
 		return -1;
 	}
-	*f = (struct fitting){ .plan = (struct plan_head *)(void *)buf_take(&stripped), .uid = id->peer_uid, .gid = id->peer_gid,
+	*f = (struct fitting){ .plan = (struct plan_head *)(void *)buf_take(&stripped),
+			       .uid = id->peer_uid,
+			       .gid = id->peer_gid,
 			       .ngroups = id->ngroups };
 	memcpy(f->groups, id->groups, id->ngroups * sizeof *f->groups);
 	return 0;
@@ -53,10 +69,7 @@ void fitting_done(struct fitting *f)
 	f->plan = NULL;
 }
 
-bool fitting_is_mapped(const struct fitting *f)
-{
-	return f->uid == 0;
-}
+bool fitting_is_mapped(const struct fitting *f) { return f->uid == 0; }
 
 bool fitting_is_for(const struct fitting *f, const struct plan_head *plan, const struct spawn_identity *id)
 {
@@ -66,7 +79,10 @@ bool fitting_is_for(const struct fitting *f, const struct plan_head *plan, const
 
 bool fitting_holds(const struct fitting *f, const struct sight *s, bool privileged)
 {
-	const struct sight_peer peer = { .uid = f->uid, .gid = f->gid, .groups = f->groups, .ngroups = f->ngroups,
+	const struct sight_peer peer = { .uid = f->uid,
+					 .gid = f->gid,
+					 .groups = f->groups,
+					 .ngroups = f->ngroups,
 					 .switches = privileged && f->uid != 0 };
 	return sight_holds(s, f->plan, &peer);
 }

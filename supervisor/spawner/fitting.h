@@ -2,8 +2,8 @@
 #define BAILIFF_SUPERVISOR_FITTING_H
 
 /*
- * What sandboxes are built for that wait complete (zygote.h): a plan without its command, and the peer that it is for. Who has
- * other groups, or another HOME, or one path more, is another peer with another plan.
+ * What sandboxes are built for that wait complete (zygote.h): a plan without its command, and the peer that it is for.
+ * Who has other groups, or another HOME, or one path more, is another peer with another plan.
  */
 
 #include "sandbox/plan.h"
@@ -17,8 +17,8 @@
 struct spawn_identity;
 
 struct fitting {
-	struct plan_head *plan;  /* NULL = none */
-	uid_t uid;               /* the peer's */
+	struct plan_head *plan; /* NULL = none */
+	uid_t uid;              /* the peer's */
 	gid_t gid;
 	size_t ngroups;
 	gid_t groups[ORDER_GROUPS_MAX];

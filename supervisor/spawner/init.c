@@ -1,15 +1,16 @@
 /*
- * Pid 1 of a sandbox. It goes through the steps, starts the command, waits at the gate with it, reaps every orphan of the
- * namespace, and tells the runtime over the status socket what became of the command, with its raw wait status: an init
- * that exited with "139" itself would hide a SIGSEGV. When it leaves, the kernel kills whatever is left of the namespace.
+ * Pid 1 of a sandbox. It goes through the steps, starts the command, waits at the gate with it, reaps every orphan of
+ * the namespace, and tells the runtime over the status socket what became of the command, with its raw wait status: an
+ * init that exited with "139" itself would hide a SIGSEGV. When it leaves, the kernel kills whatever is left of the
+ * namespace.
  *
- * The command's process shares the init's memory until it executes, and the init sleeps meanwhile: a page-table copy less,
- * and the outcome of exec is known when the call returns, without a pipe. So it is the command's process that watches for
- * a request to kill while the gate is shut (step_gate).
+ * The command's process shares the init's memory until it executes, and the init sleeps meanwhile: a page-table copy
+ * less, and the outcome of exec is known when the call returns, without a pipe. So it is the command's process that
+ * watches for a request to kill while the gate is shut (step_gate).
  *
  * A terminal's master goes to the runtime with READY: it lies in a socket that the guard holds too until a runtime has
- * deposited it, and the command waits at the gate meanwhile. The slave stays open here: the terminal ends with the sandbox,
- * not whenever a program happens to have closed it.
+ * deposited it, and the command waits at the gate meanwhile. The slave stays open here: the terminal ends with the
+ * sandbox, not whenever a program happens to have closed it.
  *
  * The runtime may be away: its end of the status socket is with the guard too, so messages wait there. Only if that end
  * is closed as well does the init leave.
@@ -59,13 +60,13 @@ struct watch {
 	int signal_fd;
 	uint64_t cpu_before_us; /* what the cgroup had used when there was no command yet */
 	pid_t command;
-	bool ended;          /* the command was reaped: `status` is its */
+	bool ended; /* the command was reaped: `status` is its */
 	int status;
 	enum status_cause cause;
 	uint32_t left_behind;
 	struct autorun *autorun; /* NULL = autorun files are not compared */
 	enum autorun_state autorun_state;
-	int report;          /* on autorun files; −1 = none */
+	int report;                /* on autorun files; −1 = none */
 	uint64_t names[NAMES_MAX]; /* hashes of what was looked up */
 	size_t nnames;
 };
@@ -86,10 +87,7 @@ static void send_status_with(int fd, const struct status_msg *m, int first, int 
 	}
 }
 
-static void send_status(int fd, const struct status_msg *m)
-{
-	send_status_with(fd, m, -1, -1);
-}
+static void send_status(int fd, const struct status_msg *m) { send_status_with(fd, m, -1, -1); }
 
 static _Noreturn void leave_failed(struct init *in, enum sandbox_step step, int error)
 {
@@ -101,8 +99,8 @@ static _Noreturn void leave_failed(struct init *in, enum sandbox_step step, int 
 }
 
 /*
- * Writing "0" needs no privilege: it only makes this process a likelier victim. The file stays open, for it will be out of
- * reach when it is needed (spare_init).
+ * Writing "0" needs no privilege: it only makes this process a likelier victim. The file stays open, for it will be out
+ * of reach when it is needed (spare_init).
  */
 static void reset_oom_score(struct init *in)
 {
@@ -112,9 +110,9 @@ static void reset_oom_score(struct init *in)
 }
 
 /*
- * Where the tree's memory is limited, the kernel kills the largest of its processes. What fills the memory may be files in
- * /tmp, and then the largest is soon the init, who is to tell what happened. So the command inherits a higher score, which
- * the init, once the command runs, puts down again to what it was.
+ * Where the tree's memory is limited, the kernel kills the largest of its processes. What fills the memory may be files
+ * in /tmp, and then the largest is soon the init, who is to tell what happened. So the command inherits a higher score,
+ * which the init, once the command runs, puts down again to what it was.
  */
 static void spare_init(const struct init *in, const char *score)
 {
@@ -125,20 +123,24 @@ static void spare_init(const struct init *in, const char *score)
 /* What a private root has whatever its plan says: a runtime that was taken over cannot ask for less. */
 #define WALL (PLAN_LAYER_NAMESPACES | PLAN_LAYER_SECCOMP | PLAN_LAYER_CAPABILITIES)
 
-/* A layer that the plan cannot do without and that is not in force, by the step that would have brought it; STEP_COUNT = none. */
+/* A layer that the plan cannot do without and that is not in force, by the step that would have brought it; STEP_COUNT
+ * = none. */
 static enum sandbox_step missing_layer(const struct init *in)
 {
 	static const struct {
 		uint32_t layer;
 		enum sandbox_step step;
 	} rows[] = {
-		{ PLAN_LAYER_NAMESPACES, STEP_CLONE }, { PLAN_LAYER_CGROUP, STEP_CLONE },
-		{ PLAN_LAYER_MOUNTS, STEP_PROC },      { PLAN_LAYER_CAPABILITIES, STEP_IDS },
-		{ PLAN_LAYER_LANDLOCK, STEP_LANDLOCK }, { PLAN_LAYER_SECCOMP, STEP_SECCOMP },
+		{ PLAN_LAYER_NAMESPACES, STEP_CLONE },
+		{ PLAN_LAYER_CGROUP, STEP_CLONE },
+		{ PLAN_LAYER_MOUNTS, STEP_PROC },
+		{ PLAN_LAYER_CAPABILITIES, STEP_IDS },
+		{ PLAN_LAYER_LANDLOCK, STEP_LANDLOCK },
+		{ PLAN_LAYER_SECCOMP, STEP_SECCOMP },
 		{ PLAN_LAYER_ABSTRACT_SOCKETS, STEP_LANDLOCK },
 	};
-	uint32_t wall =
-		(step_confined(&in->steps) ? WALL : 0) | (in->steps.outer_root ? PLAN_LAYER_ABSTRACT_SOCKETS : 0);
+	uint32_t wall = (step_confined(&in->steps) ? WALL : 0) |
+			(in->steps.outer_root ? PLAN_LAYER_ABSTRACT_SOCKETS : 0);
 	uint32_t missing = (in->steps.plan->require | wall) & ~in->steps.layers;
 	for (size_t i = 0; missing && i < sizeof rows / sizeof rows[0]; i++) {
 		if (missing & rows[i].layer)
@@ -167,22 +169,24 @@ static void take_name(const struct init *in)
 }
 
 /*
- * Before there is a command: everything that does not depend on it; of a sandbox that is fitted to a plan, all that is the
- * init's to do. Nothing is shared with the spawner but the socket by which the rest will come; if nobody needs this sandbox any
- * more that socket is closed. A fitted one that cannot be made is not missed: whoever needs it next is told why then.
+ * Before there is a command: everything that does not depend on it; of a sandbox that is fitted to a plan, all that is
+ * the init's to do. Nothing is shared with the spawner but the socket by which the rest will come; if nobody needs this
+ * sandbox any more that socket is closed. A fitted one that cannot be made is not missed: whoever needs it next is told
+ * why then.
  */
 static void wait_for_order(struct init *in)
 {
 	bool fitted = in->steps.sight;
 	enum sandbox_step step = STEP_CLONE;
 	const struct sched_param none = { 0 };
-	/* In nobody's way: neither while it is built, nor when the order comes, whose sender has other things to do first. */
+	/* In nobody's way: neither while it is built, nor when the order comes, whose sender has other things to do
+	 * first. */
 	bool polite = sched_getscheduler(0) == SCHED_OTHER && sched_setscheduler(0, SCHED_BATCH, &none) == 0;
 	if (!fitted && step_descriptors(&in->steps) < 0)
 		_exit(1);
 	int error = sandbox_steps_run(&in->steps, STEP_AHEAD, &step) < 0 ? errno : 0;
-	if (fitted && (error || sandbox_steps_run(&in->steps, STEP_IN_INIT, &step) < 0 || missing_layer(in) != STEP_COUNT ||
-		       order_tell_fitted(in) < 0))
+	if (fitted && (error || sandbox_steps_run(&in->steps, STEP_IN_INIT, &step) < 0 ||
+		       missing_layer(in) != STEP_COUNT || order_tell_fitted(in) < 0))
 		_exit(0);
 	if ((error ? order_take_last(in) : order_wait(in)) < 0)
 		_exit(0);
@@ -236,7 +240,8 @@ static pid_t reap_one(struct watch *w, int flags, bool killed)
 	if (pid > 0 && pid == w->command) {
 		w->ended = true;
 		w->status = status;
-	} else if (pid > 0 && killed && w->ended && w->cause == STATUS_CAUSE_NONE && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL) {
+	} else if (pid > 0 && killed && w->ended && w->cause == STATUS_CAUSE_NONE && WIFSIGNALED(status) &&
+		   WTERMSIG(status) == SIGKILL) {
 		w->left_behind++;
 	}
 	return pid;
@@ -298,10 +303,12 @@ static bool is_own_name(const char *name)
 {
 	struct utsname own;
 	size_t n = strlen(name);
-	return (n > 5 && strcmp(name + n - 5, ".arpa") == 0) || (uname(&own) == 0 && strcasecmp(own.nodename, name) == 0);
+	return (n > 5 && strcmp(name + n - 5, ".arpa") == 0) ||
+	       (uname(&own) == 0 && strcasecmp(own.nodename, name) == 0);
 }
 
-/* Told before it is answered, so that whoever waits for the answer ends after that. Nobody waits for a runtime that does not read. */
+/* Told before it is answered, so that whoever waits for the answer ends after that. Nobody waits for a runtime that
+ * does not read. */
 static void answer_lookups(struct watch *w)
 {
 	for (int i = 0; i < LOOKUPS_A_TURN; i++) {
@@ -309,14 +316,16 @@ static void answer_lookups(struct watch *w)
 		struct sockaddr_in from;
 		socklen_t len = sizeof from;
 		struct status_msg m = { .kind = STATUS_LOOKUP };
-		ssize_t n = recvfrom(w->in->steps.lookup_fd, packet, sizeof packet, MSG_DONTWAIT, (struct sockaddr *)&from, &len);
+		ssize_t n = recvfrom(w->in->steps.lookup_fd, packet, sizeof packet, MSG_DONTWAIT,
+				     (struct sockaddr *)&from, &len);
 		if (n < 0)
 			return;
 		size_t answer = lookup_refuse(packet, (size_t)n, m.path);
 		if (m.path[0] && !is_own_name(m.path) && is_new_name(w, m.path))
 			(void)!fd_send(w->in->steps.status_fd, &m, sizeof m, NULL, 0, MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (answer)
-			(void)!sendto(w->in->steps.lookup_fd, packet, answer, MSG_DONTWAIT, (struct sockaddr *)&from, len);
+			(void)!sendto(w->in->steps.lookup_fd, packet, answer, MSG_DONTWAIT, (struct sockaddr *)&from,
+				      len);
 	}
 }
 
@@ -344,10 +353,7 @@ static bool take_request(struct watch *w)
 	return true;
 }
 
-static uint64_t time_us(struct timeval t)
-{
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec;
-}
+static uint64_t time_us(struct timeval t) { return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec; }
 
 static bool past_cpu_limit(const struct watch *w)
 {
@@ -377,7 +383,8 @@ static bool is_due(uint64_t *at_ms)
 static void watch_tree(struct watch *w)
 {
 	const struct init *in = w->in;
-	bool cpu = in->steps.plan->cpu_ms != PLAN_UNLIMITED && (in->steps.tree.file[TREE_FILE_CPU_TIME] >= 0 || in->steps.layers & PLAN_LAYER_MOUNTS);
+	bool cpu = in->steps.plan->cpu_ms != PLAN_UNLIMITED &&
+		   (in->steps.tree.file[TREE_FILE_CPU_TIME] >= 0 || in->steps.layers & PLAN_LAYER_MOUNTS);
 	bool keep = in->steps.plan->flags & PLAN_KEEP_TREE;
 	struct pollfd p[4] = {
 		{ .fd = w->signal_fd, .events = POLLIN },
@@ -457,10 +464,7 @@ static void examine_after(struct watch *w)
 	w->autorun_state = w->report < 0 ? AUTORUN_FAILED : AUTORUN_REPORT;
 }
 
-static uint64_t less(uint64_t all, uint64_t own)
-{
-	return all > own ? all - own : 0;
-}
+static uint64_t less(uint64_t all, uint64_t own) { return all > own ? all - own : 0; }
 
 /* What the cgroups counted, without the init itself. */
 static void count_tree(const struct tree_files *f, struct tree_count *ret)

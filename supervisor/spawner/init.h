@@ -17,22 +17,22 @@ struct init {
 	struct step_context steps;
 	struct title *title;
 	const struct apart *apart;
-	int leaf_fd;             /* the cgroup that it is cloned into; −1 = none */
-	bool audit;              /* enter an audit session of its own */
-	bool reset_oom;          /* the spawner is protected from the OOM killer; the sandbox must not be */
+	int leaf_fd;    /* the cgroup that it is cloned into; −1 = none */
+	bool audit;     /* enter an audit session of its own */
+	bool reset_oom; /* the spawner is protected from the OOM killer; the sandbox must not be */
 	/*
-	 * The command's arguments from argv[1] on, NULL-terminated: argv[0] is room for the shell, when what is to be executed
-	 * turns out to be a script without an interpreter line.
+	 * The command's arguments from argv[1] on, NULL-terminated: argv[0] is room for the shell, when what is to be
+	 * executed turns out to be a script without an interpreter line.
 	 */
 	const char **argv;
 	const char **envv;
-	struct order_room *room; /* of a sandbox that is built ahead: for its order */
-	const char *cow_folder;  /* of all copy-on-write runs */
+	struct order_room *room;    /* of a sandbox that is built ahead: for its order */
+	const char *cow_folder;     /* of all copy-on-write runs */
 	const uint8_t *autorun_key; /* seals reports on autorun files */
 	char cow_path[PATH_MAX];
 	/* Written by the command's process before it executes: it shares this memory until then (see init.c). */
 	enum sandbox_step reached;
-	int error;               /* 0, or why `reached` failed */
+	int error; /* 0, or why `reached` failed */
 };
 
 /* The plan at hand, and its argument and environment vectors in the room that `argv` has for them. */
@@ -44,8 +44,9 @@ _Noreturn void init_main(struct init *in);
 void command_exec(struct init *in);
 
 /*
- * Processor time of every process of the namespace but pid 1, with what they waited for, in µs; 0 without a /proc. A process that lets the
- * kernel reap its children (SIGCHLD ignored) waited for nothing: their time is nowhere to be seen, but in the cgroup's.
+ * Processor time of every process of the namespace but pid 1, with what they waited for, in µs; 0 without a /proc. A
+ * process that lets the kernel reap its children (SIGCHLD ignored) waited for nothing: their time is nowhere to be
+ * seen, but in the cgroup's.
  */
 uint64_t cputime_tree_us(void);
 /* All that a cgroup ever used, from its cpu.stat, in µs. */

@@ -18,9 +18,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -30,12 +30,12 @@
 #define TRIES_MAX 100
 
 struct placeholder {
-	int folder;                /* the parent */
-	int self;                  /* locked by every keeper whose sandbox has something mounted on it */
+	int folder; /* the parent */
+	int self;   /* locked by every keeper whose sandbox has something mounted on it */
 	char name[NAME_MAX + 1];
 	bool is_folder;
-	uint32_t mount;            /* for which it was made */
-	uint32_t len;              /* of the path up to it */
+	uint32_t mount; /* for which it was made */
+	uint32_t len;   /* of the path up to it */
 };
 
 struct keeper {
@@ -45,10 +45,7 @@ struct keeper {
 	struct step_placeholders answer;
 };
 
-static const char *path_of(const struct plan_head *p, uint32_t i)
-{
-	return plan_string(p, plan_mount(p, i)->path_off);
-}
+static const char *path_of(const struct plan_head *p, uint32_t i) { return plan_string(p, plan_mount(p, i)->path_off); }
 
 /* The write root in which mount i may need a placeholder; −1 = it needs none. */
 static int write_root_of(const struct plan_head *p, uint32_t i)
@@ -63,7 +60,8 @@ static int write_root_of(const struct plan_head *p, uint32_t i)
 /* What the kernel knows without asking a file system, which might not answer: EAGAIN. */
 static int open_cached(const char *path)
 {
-	struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC, .resolve = RESOLVE_CACHED | RESOLVE_NO_MAGICLINKS };
+	struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
+				.resolve = RESOLVE_CACHED | RESOLVE_NO_MAGICLINKS };
 	return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
 }
 
@@ -116,7 +114,8 @@ static bool made_before(struct keeper *k, uint32_t i)
 	const char *path = path_of(k->job->plan, i);
 	for (size_t j = 0; j < k->nmade; j++) {
 		uint32_t len = k->made[j].len;
-		if (strncmp(path, path_of(k->job->plan, k->made[j].mount), len) == 0 && (!path[len] || path[len] == '/')) {
+		if (strncmp(path, path_of(k->job->plan, k->made[j].mount), len) == 0 &&
+		    (!path[len] || path[len] == '/')) {
 			k->answer.len[i] = len;
 			return true;
 		}
@@ -145,14 +144,11 @@ static int adopt(struct placeholder *m)
 	return errnum == ENOENT ? 0 : -1;
 }
 
-static bool is_own(int folder, struct stat *ret)
-{
-	return fstat(folder, ret) == 0 && ret->st_uid == geteuid();
-}
+static bool is_own(int folder, struct stat *ret) { return fstat(folder, ret) == 0 && ret->st_uid == geteuid(); }
 
 /*
- * In a folder that its owner has shut, as a command may have done: the next command could open it again, so it counts as open. We do the same
- * for as long as it takes.
+ * In a folder that its owner has shut, as a command may have done: the next command could open it again, so it counts
+ * as open. We do the same for as long as it takes.
  */
 static int act(const struct placeholder *m, int (*what)(const struct placeholder *m))
 {
@@ -183,7 +179,8 @@ static int make_new(const struct placeholder *m)
 {
 	if (m->is_folder)
 		return mkdirat(m->folder, m->name, PLACEHOLDER_FOLDER_MODE);
-	fd_auto int fd = openat(m->folder, m->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, PLACEHOLDER_FILE_MODE);
+	fd_auto int fd = openat(m->folder, m->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+				PLACEHOLDER_FILE_MODE);
 	return fd < 0 ? -1 : 0;
 }
 
@@ -202,7 +199,8 @@ static int make(struct keeper *k, uint32_t i, int folder, const char *name, cons
 		if (tries)
 			poll(NULL, 0, 1);
 		r = act(m, make_new);
-		if (r < 0 && errno == EEXIST && (fstatat(m->folder, m->name, &st, AT_SYMLINK_NOFOLLOW) < 0 || placeholder_is(&st)))
+		if (r < 0 && errno == EEXIST &&
+		    (fstatat(m->folder, m->name, &st, AT_SYMLINK_NOFOLLOW) < 0 || placeholder_is(&st)))
 			r = 0;
 		if (r == 0)
 			r = adopt(m);
@@ -293,7 +291,8 @@ static _Noreturn void keeper_main(const struct keeper_job *job, int fd)
 	title_set(job->title, "bailiffd: keeper");
 	umask(0);
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-	if (fd_close_range(0, (unsigned)fd - 1) < 0 || fd_close_range((unsigned)fd + 1, UINT_MAX) < 0 || become_peer(job) < 0)
+	if (fd_close_range(0, (unsigned)fd - 1) < 0 || fd_close_range((unsigned)fd + 1, UINT_MAX) < 0 ||
+	    become_peer(job) < 0)
 		_exit(1);
 	for (uint32_t i = 0; i < job->plan->mount_count && !k.answer.error; i++) {
 		int root = write_root_of(job->plan, i);

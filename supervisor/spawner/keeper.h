@@ -5,17 +5,17 @@
  * Placeholders: something must be mounted where a hidden or protected path inside a write root does not exist yet, and
  * one can only mount on what exists. So an empty file or folder is made on the host for as long as the sandbox lives.
  *
- * Making and removing them is the work of a process of its own, the keeper, which exists only for plans that need it. It
- * runs as the peer, outside of the sandbox. It removes them when the init asks (before the end is reported), or when
+ * Making and removing them is the work of a process of its own, the keeper, which exists only for plans that need it.
+ * It runs as the peer, outside of the sandbox. It removes them when the init asks (before the end is reported), or when
  * the init is gone for whatever reason; also if spawner, runtime or guard were killed. The init cannot do it itself: in
  * its mount namespace they are mount points, and it has given up the right to unmount.
  *
- * Sandboxes that run at the same time share placeholders: removing one would also remove what another has mounted on it.
- * So each keeper holds a lock (flock) on those that it needs, and the last one removes them, if they are still what they
- * were and still empty. Placeholders are known by a mode that nothing else has (sandbox/placeholder.h).
+ * Sandboxes that run at the same time share placeholders: removing one would also remove what another has mounted on
+ * it. So each keeper holds a lock (flock) on those that it needs, and the last one removes them, if they are still what
+ * they were and still empty. Placeholders are known by a mode that nothing else has (sandbox/placeholder.h).
  *
- * What remains: if the keeper itself is killed, or the machine loses power, an empty file or folder of that mode is left;
- * the next sandbox that needs it takes it over and removes it at its end.
+ * What remains: if the keeper itself is killed, or the machine loses power, an empty file or folder of that mode is
+ * left; the next sandbox that needs it takes it over and removes it at its end.
  */
 
 #include "sandbox/plan.h"
@@ -31,17 +31,17 @@ struct title;
 /* What a keeper is to do, and for whom. */
 struct keeper_job {
 	const struct plan_head *plan;
-	uid_t uid;                 /* the peer's */
+	uid_t uid; /* the peer's */
 	gid_t gid;
 	const gid_t *groups;
 	size_t ngroups;
-	bool privileged;           /* the ids have to be taken on */
+	bool privileged; /* the ids have to be taken on */
 	struct title *title;
 };
 
 /*
- * *ret_fd is the keeper's socket for the init, −1 if no placeholder can be needed. Nobody is waited for here: file systems
- * can hang, the spawner must not. The keeper's answer (struct step_placeholders) is taken by the init.
+ * *ret_fd is the keeper's socket for the init, −1 if no placeholder can be needed. Nobody is waited for here: file
+ * systems can hang, the spawner must not. The keeper's answer (struct step_placeholders) is taken by the init.
  */
 int keeper_start(const struct keeper_job *job, int *ret_fd, struct err *e);
 

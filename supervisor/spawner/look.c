@@ -24,8 +24,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define PATIENCE_S 10  /* a file system that does not answer */
-#define TRIES_MAX 3    /* of reading a file that is being written */
+#define PATIENCE_S 10 /* a file system that does not answer */
+#define TRIES_MAX 3   /* of reading a file that is being written */
 #define REQUEST_MAX (LOOK_TEXT_MAX + 4096u)
 
 static const char *const in_folder[] = { ".bailiff", "policy.json", NULL };
@@ -38,9 +38,13 @@ int look_stamp_get(int fd, struct look_stamp *ret)
 	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &x) < 0)
 		return -1;
 	*ret = (struct look_stamp){
-		.dev = (uint64_t)x.stx_dev_major << 32 | x.stx_dev_minor, .ino = x.stx_ino, .size = x.stx_size,
-		.changed_s = x.stx_ctime.tv_sec, .changed_ns = x.stx_ctime.tv_nsec,
-		.modified_s = x.stx_mtime.tv_sec, .modified_ns = x.stx_mtime.tv_nsec,
+		.dev = (uint64_t)x.stx_dev_major << 32 | x.stx_dev_minor,
+		.ino = x.stx_ino,
+		.size = x.stx_size,
+		.changed_s = x.stx_ctime.tv_sec,
+		.changed_ns = x.stx_ctime.tv_nsec,
+		.modified_s = x.stx_mtime.tv_sec,
+		.modified_ns = x.stx_mtime.tv_nsec,
 	};
 	return 0;
 }
@@ -58,7 +62,7 @@ struct look {
 struct trail {
 	const char *from;
 	const char *const *names;
-	uint64_t resolve;      /* beside the usual: of the names */
+	uint64_t resolve; /* beside the usual: of the names */
 };
 
 struct found {
@@ -81,9 +85,9 @@ static int become_peer(const struct look *l)
 	const struct spawn_identity *p = l->peer;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return -1;
-	if (l->privileged &&
-	    (syscall(SYS_setgroups, p->ngroups, p->groups) < 0 || syscall(SYS_setresgid, p->peer_gid, p->peer_gid, p->peer_gid) < 0 ||
-	     syscall(SYS_setresuid, p->peer_uid, p->peer_uid, p->peer_uid) < 0))
+	if (l->privileged && (syscall(SYS_setgroups, p->ngroups, p->groups) < 0 ||
+			      syscall(SYS_setresgid, p->peer_gid, p->peer_gid, p->peer_gid) < 0 ||
+			      syscall(SYS_setresuid, p->peer_uid, p->peer_uid, p->peer_uid) < 0))
 		return -1;
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	return p->peer_uid == 0 ? 0 : (int)syscall(SYS_capset, &head, none);
@@ -107,10 +111,7 @@ static int watch(struct found *f, int fd)
 	return 0;
 }
 
-static bool same_stamp(const struct look_stamp *a, const struct look_stamp *b)
-{
-	return memcmp(a, b, sizeof *a) == 0;
-}
+static bool same_stamp(const struct look_stamp *a, const struct look_stamp *b) { return memcmp(a, b, sizeof *a) == 0; }
 
 /* A text that nobody changed while it was read. */
 static int read_text(int fd, struct buf *out)
@@ -137,7 +138,8 @@ static int read_text(int fd, struct buf *out)
 	return fail(EAGAIN);
 }
 
-/* The file itself, not yet opened for reading: a pipe or a device must not be. −1: there is nothing that could be read. */
+/* The file itself, not yet opened for reading: a pipe or a device must not be. −1: there is nothing that could be read.
+ */
 static int follow(const struct trail *t, struct found *f)
 {
 	int at = open_at(AT_FDCWD, t->from, O_PATH | O_DIRECTORY, 0);
@@ -269,12 +271,15 @@ static int look_folders(struct look *l, const char *list, size_t len, bool below
 {
 	uint32_t n = 0;
 	for (const char *s = list; s < list + len; s += strlen(s) + 1, n++) {
-		const struct trail t = { .from = s, .names = in_folder, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
+		const struct trail t = { .from = s,
+					 .names = in_folder,
+					 .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
 		if ((s[0] && s[0] != '/') || n >= LOOK_FOLDERS_MAX)
 			return fail(EINVAL);
 		if ((s[0] ? answer_trail(l, &t, n, "") : look_user(l, n)) < 0)
 			return -1;
-		/* Who may not look into the workspace has no way into what is below it either, but for names that he knows. */
+		/* Who may not look into the workspace has no way into what is below it either, but for names that he
+		 * knows. */
 		if (s[0] && below && nested_find(s, tell_nested, l) != 0)
 			tell_nested(l, "");
 		below &= !s[0];
@@ -312,7 +317,8 @@ static int replace(int folder, const char *name, const struct look_write *w, con
 	if (old >= 0 && fstat(old, &st) < 0)
 		return -1;
 	if (old >= 0 && !S_ISREG(st.st_mode))
-		return fail(S_ISLNK(st.st_mode) ? ELOOP : EINVAL); /* somebody manages it elsewhere: not ours to replace */
+		return fail(S_ISLNK(st.st_mode) ? ELOOP
+						: EINVAL); /* somebody manages it elsewhere: not ours to replace */
 	if (old >= 0 && st.st_uid != geteuid())
 		return fail(EPERM);
 	if (old >= 0 && (look_stamp_get(old, &now) < 0 || !same_stamp(&now, &w->stamp)))
@@ -322,7 +328,8 @@ static int replace(int folder, const char *name, const struct look_write *w, con
 	fd_auto int fd = openat(folder, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -1;
-	if (fchmod(fd, st.st_mode & 0777) < 0 || fd_write_all(fd, text, len) < 0 || fsync(fd) < 0 || renameat(folder, temp, folder, name) < 0) {
+	if (fchmod(fd, st.st_mode & 0777) < 0 || fd_write_all(fd, text, len) < 0 || fsync(fd) < 0 ||
+	    renameat(folder, temp, folder, name) < 0) {
 		int errnum = errno;
 		unlinkat(folder, temp, 0);
 		return fail(errnum);
@@ -344,7 +351,9 @@ static int write_user(const struct look *l, const char *request, size_t len)
 		while (t.names[last + 1])
 			last++;
 		fd_auto int folder = open_folder(&t);
-		f.a.error = folder < 0 || replace(folder, t.names[last], &w, request + sizeof w, len - sizeof w) < 0 ? errno : 0;
+		f.a.error = folder < 0 || replace(folder, t.names[last], &w, request + sizeof w, len - sizeof w) < 0
+				    ? errno
+				    : 0;
 	} else {
 		f.a.error = errno;
 	}
@@ -378,7 +387,8 @@ static _Noreturn void child(struct look *l, enum look_what what)
 	umask(077);
 	/* Two numbers that nothing else has, and nothing of the spawner's beside them. */
 	int request_fd = fcntl(l->request, F_DUPFD_CLOEXEC, 64), answer_fd = fcntl(l->answer, F_DUPFD_CLOEXEC, 64);
-	if (request_fd < 0 || answer_fd < 0 || dup2(request_fd, 0) < 0 || dup2(answer_fd, 1) < 0 || fd_close_range(2, UINT_MAX) < 0)
+	if (request_fd < 0 || answer_fd < 0 || dup2(request_fd, 0) < 0 || dup2(answer_fd, 1) < 0 ||
+	    fd_close_range(2, UINT_MAX) < 0)
 		_exit(1);
 	l->request = 0;
 	l->answer = 1;
@@ -397,10 +407,14 @@ static _Noreturn void child(struct look *l, enum look_what what)
 
 /* ---- in the spawner ---- */
 
-int look_start(struct spawner *s, enum look_what what, const struct spawn_identity *peer, const int fds[LOOK_FDS], struct err *e)
+int look_start(struct spawner *s, enum look_what what, const struct spawn_identity *peer, const int fds[LOOK_FDS],
+	       struct err *e)
 {
 	struct clone_args a = { .flags = CLONE_CLEAR_SIGHAND }; /* without a signal at its end: keeper_reap knows it */
-	struct look l = { .request = fds[LOOK_FD_REQUEST], .answer = fds[LOOK_FD_ANSWER], .privileged = s->privileged, .peer = peer,
+	struct look l = { .request = fds[LOOK_FD_REQUEST],
+			  .answer = fds[LOOK_FD_ANSWER],
+			  .privileged = s->privileged,
+			  .peer = peer,
 			  .policy_file = s->policy_file };
 	int seals = fcntl(l.request, F_GET_SEALS);
 	if (seals < 0 || !(seals & F_SEAL_WRITE))

@@ -1,10 +1,10 @@
 /*
  * bailiff-spawner: the privileged part of the daemon as a program of its own, for the guard to execute.
  *
- * It has libseccomp in it and needs the C library, and nothing else: what is root has neither a parser of JSON, nor a database, nor an
- * event loop in its memory, and each sandbox's init, which begins as a copy of it, has a dozen mappings instead of fifty. The
- * kernel copies and takes down every one of them for every command. Where this program is missing the guard executes bailiffd in
- * its place, with the same arguments: the same code, at a higher price.
+ * It has libseccomp in it and needs the C library, and nothing else: what is root has neither a parser of JSON, nor a
+ * database, nor an event loop in its memory, and each sandbox's init, which begins as a copy of it, has a dozen
+ * mappings instead of fifty. The kernel copies and takes down every one of them for every command. Where this program
+ * is missing the guard executes bailiffd in its place, with the same arguments: the same code, at a higher price.
  */
 
 #include "runtime/base/err.h"

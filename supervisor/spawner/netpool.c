@@ -28,10 +28,7 @@ int netpool_take(struct netpool *p)
 	return p->count > 0 ? p->fd[--p->count] : -1;
 }
 
-bool netpool_wants(const struct netpool *p)
-{
-	return p->asked && p->home >= 0 && p->count < NETPOOL_MAX;
-}
+bool netpool_wants(const struct netpool *p) { return p->asked && p->home >= 0 && p->count < NETPOOL_MAX; }
 
 void netpool_fill(struct netpool *p)
 {

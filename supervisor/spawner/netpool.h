@@ -13,10 +13,10 @@
 #define NETPOOL_MAX 8
 
 struct netpool {
-	int home;                /* our own network namespace; −1 = nothing is made ahead */
+	int home; /* our own network namespace; −1 = nothing is made ahead */
 	int fd[NETPOOL_MAX];
 	size_t count;
-	bool asked;              /* nothing is made before somebody has use for it */
+	bool asked; /* nothing is made before somebody has use for it */
 };
 
 void netpool_init(struct netpool *p, bool privileged);

@@ -44,7 +44,9 @@ int order_take_fitted(int link, struct order_fitted *ret)
 	ssize_t n = fd_recv(link, ret, sizeof *ret, NULL, NULL, MSG_DONTWAIT);
 	if (n < 0 && errno == EAGAIN)
 		return 0;
-	return n >= (ssize_t)fitted_len(0) && ret->sight.count <= SIGHT_MAX && (size_t)n == fitted_len(ret->sight.count) ? 1 : -1;
+	return n >= (ssize_t)fitted_len(0) && ret->sight.count <= SIGHT_MAX && (size_t)n == fitted_len(ret->sight.count)
+		       ? 1
+		       : -1;
 }
 
 int order_tell_fitted(const struct init *in)
@@ -74,7 +76,8 @@ static const void *plan_of(struct order_room *room, size_t len, int plan_fd)
 	const struct order *o = &room->order;
 	if (plan_fd < 0)
 		return len == offsetof(struct order_room, plan) + o->plan_len ? room->plan : NULL;
-	void *plan = len == sizeof *o ? mmap(NULL, o->plan_len, PROT_READ, MAP_PRIVATE | MAP_POPULATE, plan_fd, 0) : MAP_FAILED;
+	void *plan = len == sizeof *o ? mmap(NULL, o->plan_len, PROT_READ, MAP_PRIVATE | MAP_POPULATE, plan_fd, 0)
+				      : MAP_FAILED;
 	return plan == MAP_FAILED ? NULL : plan;
 }
 
@@ -100,8 +103,8 @@ static int take(struct init *in)
 	c->groups = o->groups;
 	c->ngroups = o->ngroups;
 	init_set_plan(in, plan);
-	if (c->cow_fd >= 0 &&
-	    snprintf(in->cow_path, sizeof in->cow_path, "%s/%.*s", in->cow_folder, PLAN_KEY_MAX - 1, o->cow_name) >= (int)sizeof in->cow_path)
+	if (c->cow_fd >= 0 && snprintf(in->cow_path, sizeof in->cow_path, "%s/%.*s", in->cow_folder, PLAN_KEY_MAX - 1,
+				       o->cow_name) >= (int)sizeof in->cow_path)
 		return -1;
 	c->cow_path = in->cow_path;
 	return 0;
@@ -109,7 +112,8 @@ static int take(struct init *in)
 
 int order_wait(struct init *in)
 {
-	struct pollfd p[2] = { { .fd = in->steps.order_fd, .events = POLLIN }, { .fd = in->steps.guard_pidfd, .events = POLLIN } };
+	struct pollfd p[2] = { { .fd = in->steps.order_fd, .events = POLLIN },
+			       { .fd = in->steps.guard_pidfd, .events = POLLIN } };
 	memset(in->room, 0, sizeof *in->room); /* its pages are ours before they are needed */
 	while (poll(p, 2, -1) < 0) {
 		if (errno != EINTR)

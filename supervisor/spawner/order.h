@@ -3,8 +3,8 @@
 
 /*
  * What a sandbox that was built ahead (zygote.h) gets when there is a command for it: who it is for, its plan, and the
- * descriptors that another init has from birth. The plan was checked by the spawner and cannot have changed since: it is in the
- * message itself, or, if it is long, in a sealed memory file of which this brings a descriptor.
+ * descriptors that another init has from birth. The plan was checked by the spawner and cannot have changed since: it
+ * is in the message itself, or, if it is long, in a sealed memory file of which this brings a descriptor.
  *
  * One that was fitted to a plan says once, before it waits, what it was made from (struct order_fitted).
  */
@@ -22,7 +22,7 @@ struct init;
 #define ORDER_GROUPS_MAX 128 /* a peer with more gets a sandbox that was not built ahead */
 
 enum order_fd {
-	ORDER_PLAN,                       /* of a plan that is not in the message */
+	ORDER_PLAN, /* of a plan that is not in the message */
 	ORDER_STATUS,
 	ORDER_GATE,
 	ORDER_OUT,
@@ -30,8 +30,8 @@ enum order_fd {
 	ORDER_IN,
 	ORDER_IDMAP,
 	ORDER_KEEPER,
-	ORDER_COW,                        /* the run's folder */
-	ORDER_LEAF,                       /* of v1, to be entered: enum tree_limit */
+	ORDER_COW,  /* the run's folder */
+	ORDER_LEAF, /* of v1, to be entered: enum tree_limit */
 	ORDER_FDS = ORDER_LEAF + TREE_LIMITS
 };
 
@@ -41,10 +41,10 @@ struct order {
 	uid_t peer_uid;
 	gid_t peer_gid;
 	uint32_t plan_len;
-	uint32_t fds;                     /* bits 1u << enum order_fd: those that come with it, in this order */
+	uint32_t fds; /* bits 1u << enum order_fd: those that come with it, in this order */
 	uint32_t ngroups;
 	gid_t groups[ORDER_GROUPS_MAX];
-	char cow_name[PLAN_KEY_MAX];      /* of that folder, in that of all of them */
+	char cow_name[PLAN_KEY_MAX]; /* of that folder, in that of all of them */
 };
 
 #define ORDER_INLINE_MAX SPAWN_INLINE_MAX
@@ -62,8 +62,8 @@ struct order_fitted {
 };
 
 /*
- * −1 in `fds` is none. The plan goes into the message if ORDER_PLAN is none; room->order is filled in but for its plan_len and fds.
- * −1 with errno: there is nobody any more.
+ * −1 in `fds` is none. The plan goes into the message if ORDER_PLAN is none; room->order is filled in but for its
+ * plan_len and fds. −1 with errno: there is nobody any more.
  */
 int order_send(int link, struct order_room *room, const void *plan, size_t plan_len, const int fds[ORDER_FDS]);
 /* 1 = it is fitted, 0 = it is not done yet, −1 = it is dead or talks nonsense. */

@@ -56,7 +56,9 @@ void revert_key_load(int folder, uint8_t key[AUTORUN_SEAL_BYTES])
 		n += got > 0 ? (size_t)got : 0;
 	}
 	if (folder >= 0 && ((error != ENOENT && error != EIO) || write_key(folder, key) < 0))
-		log_warning("keep the key that seals reports on autorun files: %s; runs cannot be reverted after a restart", strerror(errno));
+		log_warning(
+			"keep the key that seals reports on autorun files: %s; runs cannot be reverted after a restart",
+			strerror(errno));
 }
 
 /* ---- the report ---- */
@@ -82,7 +84,7 @@ int revert_read(int fd, const uint8_t key[AUTORUN_SEAL_BYTES], struct buf *ret)
 
 struct spot {
 	char path[PATH_MAX];
-	const char *name;      /* in it */
+	const char *name; /* in it */
 	int folder;
 	enum changes_outcome outcome;
 	char note[CHANGES_NOTE_MAX];
@@ -100,7 +102,8 @@ static void refuse(struct spot *s, const char *fmt, ...)
 
 static int open_strictly(int at, const char *path, int flags)
 {
-	struct open_how how = { .flags = (uint64_t)flags | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
+	struct open_how how = { .flags = (uint64_t)flags | O_CLOEXEC,
+				.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
 	return (int)syscall(SYS_openat2, at, path, &how, sizeof how);
 }
 
@@ -169,7 +172,8 @@ static bool same(const struct autorun_version *now, const struct autorun_version
 	if (other->kept)
 		return now->len == other->len && memcmp(now->text, other->text, now->len) == 0;
 	hash_sha256_text(now->text, now->len, digest);
-	return now->type == AUTORUN_TYPE_FILE && other->len == strlen(digest) && memcmp(other->text, digest, other->len) == 0;
+	return now->type == AUTORUN_TYPE_FILE && other->len == strlen(digest) &&
+	       memcmp(other->text, digest, other->len) == 0;
 }
 
 static int write_file(const struct spot *s, const struct autorun_version *v, const char *temporary)
@@ -224,8 +228,9 @@ static void revert_one(const struct autorun_record *r, struct spot *s)
 
 static enum changes_kind kind_of(const struct autorun_record *r)
 {
-	return r->before.type == AUTORUN_TYPE_NONE ? CHANGES_KIND_ADDED :
-	       r->after.type == AUTORUN_TYPE_NONE  ? CHANGES_KIND_DELETED : CHANGES_KIND_MODIFIED;
+	return r->before.type == AUTORUN_TYPE_NONE  ? CHANGES_KIND_ADDED
+	       : r->after.type == AUTORUN_TYPE_NONE ? CHANGES_KIND_DELETED
+						    : CHANGES_KIND_MODIFIED;
 }
 
 void revert_apply(const void *report, const char *paths, size_t paths_len, struct buf *out)
@@ -239,9 +244,18 @@ void revert_apply(const void *report, const char *paths, size_t paths_len, struc
 		memcpy(s.path, r.path, r.path_len); /* shorter than PATH_MAX: checked */
 		s.name = strrchr(s.path, '/') + 1;
 		revert_one(&r, &s);
-		const struct change c = { .kind = kind_of(&r), .type = r.before.type == AUTORUN_TYPE_LINK ? CHANGES_TYPE_SYMLINK : CHANGES_TYPE_FILE,
-					  .outcome = s.outcome, .mode = r.after.mode, .old_mode = r.before.mode, .bytes = r.before.kept ? r.before.len : 0,
-					  .path = r.path, .path_len = r.path_len, .note = s.note, .note_len = strlen(s.note), .diff = "" };
+		const struct change c = { .kind = kind_of(&r),
+					  .type = r.before.type == AUTORUN_TYPE_LINK ? CHANGES_TYPE_SYMLINK
+										     : CHANGES_TYPE_FILE,
+					  .outcome = s.outcome,
+					  .mode = r.after.mode,
+					  .old_mode = r.before.mode,
+					  .bytes = r.before.kept ? r.before.len : 0,
+					  .path = r.path,
+					  .path_len = r.path_len,
+					  .note = s.note,
+					  .note_len = strlen(s.note),
+					  .diff = "" };
 		changes_add(out, &c);
 	}
 	changes_end(out);

@@ -15,7 +15,8 @@ int spawner_role(const struct options *o, struct title *t)
 {
 	uint64_t user = 0, zygotes = ZYGOTES_DEFAULT;
 	title_set(t, "bailiffd: spawner");
-	log_setup("bailiffd spawner", o->verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO, o->log_format && strcmp(o->log_format, "json") == 0);
+	log_setup("bailiffd spawner", o->verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO,
+		  o->log_format && strcmp(o->log_format, "json") == 0);
 	if ((o->user && options_number("user", o->user, UINT32_MAX - 1, &user, NULL) < 0) ||
 	    (o->zygotes && options_number("zygotes", o->zygotes, ZYGOTE_SPARE_MAX, &zygotes, NULL) < 0))
 		return EXIT_USAGE;

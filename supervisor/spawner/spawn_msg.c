@@ -21,14 +21,9 @@ static const struct {
 	bool has_key;
 	bool has_fds;
 } permitted[] = {
-	{ SPAWN_START, true, true },
-	{ SPAWN_SYNC, false, false },
-	{ SPAWN_CLEAN, true, false },
-	{ SPAWN_MARK, false, false },
-	{ SPAWN_CHANGES, true, true },
-	{ SPAWN_LOOK, false, true },
-	{ SPAWN_EXPECT, false, false },
-	{ SPAWN_GRANT, false, true },
+	{ SPAWN_START, true, true },    { SPAWN_SYNC, false, false },  { SPAWN_CLEAN, true, false },
+	{ SPAWN_MARK, false, false },   { SPAWN_CHANGES, true, true }, { SPAWN_LOOK, false, true },
+	{ SPAWN_EXPECT, false, false }, { SPAWN_GRANT, false, true },
 };
 
 static size_t start_fds(const struct spawn_msg *m)
@@ -52,7 +47,8 @@ int grant_read(int fd, struct buf *out, struct err *e)
 {
 	struct stat st;
 	int seals = fcntl(fd, F_GET_SEALS);
-	if (seals < 0 || (seals & (F_SEAL_WRITE | F_SEAL_SHRINK)) != (F_SEAL_WRITE | F_SEAL_SHRINK) || fstat(fd, &st) < 0)
+	if (seals < 0 || (seals & (F_SEAL_WRITE | F_SEAL_SHRINK)) != (F_SEAL_WRITE | F_SEAL_SHRINK) ||
+	    fstat(fd, &st) < 0)
 		return err_field(e, "paths", "are not in a sealed memfd");
 	if (st.st_size > (off_t)GRANT_BYTES_MAX)
 		return err_field(e, "paths", "have more than %u bytes", GRANT_BYTES_MAX);

@@ -28,15 +28,15 @@
 #include <unistd.h>
 
 /*
- * So long without a message, and there is time for what can be done ahead. After a start it is long: most commands are short,
- * and what is done beside their end makes it late, where there are few processors. But where one start follows the other there
- * would never be time, and none would find anything done ahead: then that is done while a command runs.
+ * So long without a message, and there is time for what can be done ahead. After a start it is long: most commands are
+ * short, and what is done beside their end makes it late, where there are few processors. But where one start follows
+ * the other there would never be time, and none would find anything done ahead: then that is done while a command runs.
  */
 #define IDLE_STARTED_MS 30
 #define IDLE_HURRY_MS 1
 #define IDLE_ENDED_MS 1
 #define HURRY_NS (8 * 1000000ull) /* between two starts */
-#define KEEPERS_MS 500 /* keepers end without a word */
+#define KEEPERS_MS 500            /* keepers end without a word */
 
 /* A message that is not expected means that the other side is not what it should be: leave, and be started anew. */
 static _Noreturn void fatal(const char *what)
@@ -64,10 +64,7 @@ static void deposit(struct spawner *s, const struct plan_key *key, pid_t pid, in
 }
 
 /* One start follows the other. */
-static bool hurries(const struct spawner *s, uint64_t now)
-{
-	return now - s->started_ns < HURRY_NS;
-}
+static bool hurries(const struct spawner *s, uint64_t now) { return now - s->started_ns < HURRY_NS; }
 
 static void on_start(struct spawner *s, const struct spawn_msg *m, const int *fds)
 {
@@ -84,7 +81,10 @@ static void on_start(struct spawner *s, const struct spawn_msg *m, const int *fd
 	if (start_sandbox(s, m, &f, &answer, &pidfd, &e) < 0) {
 		answer.kind = SPAWN_FAILED;
 		answer.step = e.code == ERR_UNAVAILABLE ? STEP_LIMITS : STEP_CLONE;
-		answer.error = e.sys ? e.sys : e.code == ERR_NOT_ALLOWED ? EPERM : e.code == ERR_UNAVAILABLE ? EOPNOTSUPP : EINVAL;
+		answer.error = e.sys                       ? e.sys
+			       : e.code == ERR_NOT_ALLOWED ? EPERM
+			       : e.code == ERR_UNAVAILABLE ? EOPNOTSUPP
+							   : EINVAL;
 		snprintf(answer.path, sizeof answer.path, "%.63s%s%.440s", e.field, e.field[0] ? ": " : "", e.message);
 		answer_runtime(s, &answer, NULL, 0);
 		return;
@@ -117,7 +117,8 @@ static void on_mark(struct spawner *s, const struct spawn_msg *m, const int *fds
 		log_warning("mark the audit records: %s", strerror(errno));
 }
 
-/* Whether the client is one that came in; and, where files of the host's are changed in root's name, whether it is there. */
+/* Whether the client is one that came in; and, where files of the host's are changed in root's name, whether it is
+ * there. */
 static bool may_change(const struct spawner *s, enum changes_op op, const int *fds)
 {
 	struct ucred cred;
@@ -137,7 +138,8 @@ static void on_changes(struct spawner *s, const struct spawn_msg *m, const int *
 		answer_runtime(s, &answer, NULL, 0);
 }
 
-static int look_is_allowed(const struct spawner *s, const struct spawn_msg *m, const struct spawn_identity *peer, int client, struct err *e)
+static int look_is_allowed(const struct spawner *s, const struct spawn_msg *m, const struct spawn_identity *peer,
+			   int client, struct err *e)
 {
 	if (m->op != LOOK_WRITE || !s->privileged || peer->peer_uid != 0 || authority_is_present(client))
 		return 0;
@@ -149,7 +151,8 @@ static void on_look(struct spawner *s, const struct spawn_msg *m, const int *fds
 {
 	struct spawn_identity peer;
 	struct err e = ERR_INIT;
-	if (spawner_peer(s, fds[LOOK_FD_CLIENT], &peer, &e) < 0 || look_is_allowed(s, m, &peer, fds[LOOK_FD_CLIENT], &e) < 0 ||
+	if (spawner_peer(s, fds[LOOK_FD_CLIENT], &peer, &e) < 0 ||
+	    look_is_allowed(s, m, &peer, fds[LOOK_FD_CLIENT], &e) < 0 ||
 	    look_start(s, (enum look_what)m->op, &peer, fds, &e) < 0)
 		log_warning("look for a policy file: %s", e.message);
 }
@@ -161,7 +164,8 @@ static void on_grant(struct spawner *s, const struct spawn_msg *m, const int *fd
 	struct err e = ERR_INIT;
 	buf_auto struct buf paths = BUF_INIT;
 	if (spawner_peer(s, fds[GRANT_FD_CLIENT], &peer, &e) < 0 || grant_read(fds[GRANT_FD_PATHS], &paths, &e) < 0 ||
-	    (s->privileged && peer.peer_uid == 0 && authority_grant(&s->authority, fds[GRANT_FD_CLIENT], paths.data, paths.len, &e) < 0))
+	    (s->privileged && peer.peer_uid == 0 &&
+	     authority_grant(&s->authority, fds[GRANT_FD_CLIENT], paths.data, paths.len, &e) < 0))
 		log_info("what root authorises is not noted: %s", e.message);
 }
 
@@ -180,15 +184,10 @@ static void reap_helper(struct spawner *s, int pidfd)
 
 static void dispatch(struct spawner *s, const struct spawn_msg *m, const int *fds)
 {
-	static void (*const handlers[])(struct spawner *s, const struct spawn_msg *m, const int *fds) = {
-		[SPAWN_START] = on_start,
-		[SPAWN_SYNC] = on_sync,
-		[SPAWN_CLEAN] = on_clean,
-		[SPAWN_CHANGES] = on_changes,
-		[SPAWN_MARK] = on_mark,
-		[SPAWN_LOOK] = on_look,
-		[SPAWN_EXPECT] = on_expect,
-		[SPAWN_GRANT] = on_grant,
+	static void (*const handlers[])(struct spawner * s, const struct spawn_msg *m, const int *fds) = {
+		[SPAWN_START] = on_start,     [SPAWN_SYNC] = on_sync,   [SPAWN_CLEAN] = on_clean,
+		[SPAWN_CHANGES] = on_changes, [SPAWN_MARK] = on_mark,   [SPAWN_LOOK] = on_look,
+		[SPAWN_EXPECT] = on_expect,   [SPAWN_GRANT] = on_grant,
 	};
 	handlers[m->kind](s, m, fds);
 }
@@ -249,12 +248,13 @@ static bool take_guard(struct spawner *s)
 }
 
 /*
- * What it takes to build sandboxes for others. Root in a container mostly has not all of it, and then builds them like a plain user does, in
- * user namespaces: what counts is not the uid.
+ * What it takes to build sandboxes for others. Root in a container mostly has not all of it, and then builds them like
+ * a plain user does, in user namespaces: what counts is not the uid.
  */
 static bool has_capabilities(void)
 {
-	static const int needed[] = { CAP_SYS_ADMIN, CAP_SETUID, CAP_SETGID, CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_SETPCAP, CAP_NET_ADMIN };
+	static const int needed[] = { CAP_SYS_ADMIN,    CAP_SETUID,  CAP_SETGID,   CAP_CHOWN,
+				      CAP_DAC_OVERRIDE, CAP_SETPCAP, CAP_NET_ADMIN };
 	for (size_t i = 0; i < countof(needed); i++) {
 		if (!capability_has(needed[i]))
 			return false;
@@ -269,12 +269,14 @@ static bool protected_from_oom(void)
 	return fd >= 0 && read(fd, &c, 1) == 1 && c == '-';
 }
 
-/* A daemon that somebody runs before others is no reason for commands to be: what we clone has the usual priority, or a lower one. */
+/* A daemon that somebody runs before others is no reason for commands to be: what we clone has the usual priority, or a
+ * lower one. */
 static void keep_priority(void)
 {
 	struct sched_param param;
 	int policy = sched_getscheduler(0);
-	if (policy < 0 || sched_getparam(0, &param) < 0 || sched_setscheduler(0, policy | SCHED_RESET_ON_FORK, &param) < 0)
+	if (policy < 0 || sched_getparam(0, &param) < 0 ||
+	    sched_setscheduler(0, policy | SCHED_RESET_ON_FORK, &param) < 0)
 		log_warning("commands have the daemon's own priority: %s", strerror(errno));
 	long io = syscall(SYS_ioprio_get, IOPRIO_WHO_PROCESS, 0);
 	if (io >= 0 && IOPRIO_PRIO_CLASS(io) == IOPRIO_CLASS_RT)
@@ -357,10 +359,7 @@ static void do_chore(struct spawner *s)
 		start_zygote(s, k);
 }
 
-static int sooner(int a, int b)
-{
-	return a < 0 || (b >= 0 && b < a) ? b : a;
-}
+static int sooner(int a, int b) { return a < 0 || (b >= 0 && b < a) ? b : a; }
 
 static int wait_ms(struct spawner *s, bool ahead, bool idle)
 {

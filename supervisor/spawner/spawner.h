@@ -2,14 +2,14 @@
 #define BAILIFF_SUPERVISOR_SPAWNER_H
 
 /*
- * The privileged part: builds sandboxes from plans. It keeps nothing about processes; after it answered, a sandbox is the
- * guard's and the runtime's. It does not trust the runtime: see start.c.
+ * The privileged part: builds sandboxes from plans. It keeps nothing about processes; after it answered, a sandbox is
+ * the guard's and the runtime's. It does not trust the runtime: see start.c.
  */
 
 #include "sandbox/cgroup.h"
 #include "sandbox/cgroup_base.h"
-#include "sandbox/sysfilter.h"
 #include "sandbox/plan.h"
+#include "sandbox/sysfilter.h"
 #include "sandbox/tree_limit.h"
 #include "supervisor/spawner/apart.h"
 #include "supervisor/spawner/authority.h"
@@ -28,15 +28,16 @@ struct err;
 struct title;
 
 struct spawner_options {
-	const char *cgroup_tag;  /* the folder of this home's cgroups */
+	const char *cgroup_tag;                /* the folder of this home's cgroups */
 	const struct cgroup_base *cgroup_base; /* where that is, on v2 */
 	struct title *title;
-	bool audit;              /* sandboxes get an audit session each */
-	unsigned zygotes;        /* sandboxes built ahead, of each shape in use */
-	bool allow_host;         /* plans without a private root are carried out, too */
-	uid_t runtime_uid;       /* never a sandbox's */
+	bool audit;                                   /* sandboxes get an audit session each */
+	unsigned zygotes;                             /* sandboxes built ahead, of each shape in use */
+	bool allow_host;                              /* plans without a private root are carried out, too */
+	uid_t runtime_uid;                            /* never a sandbox's */
 	const char *run_dir, *state_dir, *config_dir; /* the daemon's own folders; NULL = none */
-	const char *policy_file; /* the user's, of a daemon that is one user's own; NULL = each peer has one in its home */
+	const char
+		*policy_file; /* the user's, of a daemon that is one user's own; NULL = each peer has one in its home */
 };
 
 /* Descriptors at GUARD_FD_*. Returns the exit status. */
@@ -49,30 +50,30 @@ struct spawner {
 	bool privileged; /* root with what it takes to act for others; else only for its own uid, in user namespaces */
 	bool allow_host; /* by who started the daemon; never by a message */
 	bool protected_from_oom;
-	struct apart apart;                 /* from the runtime */
-	int idle_ms;                        /* without a message, before something is done ahead */
-	uint64_t started_ns;                /* the last start */
-	bool hurried;                       /* … which came soon after another */
-	int audit_fd;                       /* for audit_mark; −1: sandboxes are not watched by audit */
+	struct apart apart;  /* from the runtime */
+	int idle_ms;         /* without a message, before something is done ahead */
+	uint64_t started_ns; /* the last start */
+	bool hurried;        /* … which came soon after another */
+	int audit_fd;        /* for audit_mark; −1: sandboxes are not watched by audit */
 	struct cgroup_tree cgroup;
-	struct tree_limiter limiter;        /* memory and pids of a tree */
-	struct idmap idmap;                 /* ids that stand for root */
-	struct netpool netpool;             /* network namespaces, made ahead */
-	struct zygotes zygotes;             /* sandboxes, built ahead */
-	struct authority authority;         /* what root peers may have */
-	struct cow cow;                     /* copy-on-write runs and what is done about them */
-	struct sysfilter filter;            /* of system calls, for all confined plans */
+	struct tree_limiter limiter; /* memory and pids of a tree */
+	struct idmap idmap;          /* ids that stand for root */
+	struct netpool netpool;      /* network namespaces, made ahead */
+	struct zygotes zygotes;      /* sandboxes, built ahead */
+	struct authority authority;  /* what root peers may have */
+	struct cow cow;              /* copy-on-write runs and what is done about them */
+	struct sysfilter filter;     /* of system calls, for all confined plans */
 	bool has_filter;
-	struct sockaddr_un listen_name;     /* of the control socket: where a client must have come in */
+	struct sockaddr_un listen_name; /* of the control socket: where a client must have come in */
 	socklen_t listen_len;
 	struct title *title;
-	struct spawn_room *spawn_room;      /* the message at hand */
-	int done_link;                      /* of a zygote that has its order, to be closed; −1 = none */
+	struct spawn_room *spawn_room; /* the message at hand */
+	int done_link;                 /* of a zygote that has its order, to be closed; −1 = none */
 	struct order_room *order_room;
-	struct sight *sight;                /* room for what a zygote is made from */
-	gid_t *groups;                      /* room for NGROUPS_MAX: of the peer at hand */
-	const char **strings;               /* room for the argument and environment vectors of one plan */
-	const char *policy_file;            /* of spawner_options */
+	struct sight *sight;     /* room for what a zygote is made from */
+	gid_t *groups;           /* room for NGROUPS_MAX: of the peer at hand */
+	const char **strings;    /* room for the argument and environment vectors of one plan */
+	const char *policy_file; /* of spawner_options */
 };
 
 /* The descriptors of a START, in the message's order; −1 = not there. */
@@ -88,8 +89,9 @@ struct spawn_identity {
 	gid_t gid;
 	const gid_t *groups;
 	size_t ngroups;
-	int idmap_fd;            /* −1, or the swap of root's ids and the command's; the spawner's */
-	bool outer_root;         /* root's files cannot be mapped: the command keeps root's uid outside (sandbox/steps/public_view.c) */
+	int idmap_fd;    /* −1, or the swap of root's ids and the command's; the spawner's */
+	bool outer_root; /* root's files cannot be mapped: the command keeps root's uid outside
+			    (sandbox/steps/public_view.c) */
 };
 
 /* Whether this socket is one that the control socket accepted. */
@@ -98,8 +100,8 @@ bool spawner_client_came_in(const struct spawner *s, int client);
 int spawner_peer(struct spawner *s, int client, struct spawn_identity *ret, struct err *e);
 void start_fds_assign(struct start_fds *f, const struct spawn_msg *m, const int *fds);
 /* Clones the init and deposits its pidfd. On failure nothing exists. Fills pid, start_time and layers of the answer. */
-int start_sandbox(struct spawner *s, const struct spawn_msg *m, struct start_fds *f, struct spawn_msg *answer, int *ret_pidfd,
-		  struct err *e);
+int start_sandbox(struct spawner *s, const struct spawn_msg *m, struct start_fds *f, struct spawn_msg *answer,
+		  int *ret_pidfd, struct err *e);
 
 /* Builds one sandbox ahead. */
 void start_zygote(struct spawner *s, struct zygote_kind *k);

@@ -1,10 +1,11 @@
 /*
  * One START, from a message of somebody who may have been taken over to a cloned init.
  *
- * What is not taken on trust: who asks (read from the client's socket by the kernel's word), what a root peer may have (authority.c),
- * the plan (every length and offset), that the plan cannot change under our feet (seals), and what the descriptors are: ownership of pipes is
- * given to the command's user below, which must never happen to a file. That a private root has a filter of system calls, no
- * capabilities, no_new_privs and, where the kernel has it, Landlock, is not the plan's to say at all (init.c, steps/seccomp.c).
+ * What is not taken on trust: who asks (read from the client's socket by the kernel's word), what a root peer may have
+ * (authority.c), the plan (every length and offset), that the plan cannot change under our feet (seals), and what the
+ * descriptors are: ownership of pipes is given to the command's user below, which must never happen to a file. That a
+ * private root has a filter of system calls, no capabilities, no_new_privs and, where the kernel has it, Landlock, is
+ * not the plan's to say at all (init.c, steps/seccomp.c).
  */
 
 #include "supervisor/spawner/spawner.h"
@@ -72,8 +73,8 @@ static bool can_map(struct spawner *s, const struct plan_head *plan, int userns)
 }
 
 /*
- * A confined command is never root's: an id of its own stands for a root peer, and has no groups. Where root's files cannot be given to that id, it is
- * the name of root's own in a user namespace.
+ * A confined command is never root's: an id of its own stands for a root peer, and has no groups. Where root's files
+ * cannot be given to that id, it is the name of root's own in a user namespace.
  */
 static int stand_for_root(struct spawner *s, const struct plan_key *key, const struct plan_head *plan,
 			  struct spawn_identity *id, struct err *e)
@@ -91,9 +92,10 @@ static int stand_for_root(struct spawner *s, const struct plan_key *key, const s
 }
 
 /*
- * A client is somebody who came in through the control socket: then our end of it has that socket's name, and the other end has
- * none. A runtime that was taken over could otherwise connect to any service of root's and pass that off as a client. Our end's name alone
- * says little: a socket of one's own can be given any, in a mount namespace where that path is free. But whoever listens has one.
+ * A client is somebody who came in through the control socket: then our end of it has that socket's name, and the other
+ * end has none. A runtime that was taken over could otherwise connect to any service of root's and pass that off as a
+ * client. Our end's name alone says little: a socket of one's own can be given any, in a mount namespace where that
+ * path is free. But whoever listens has one.
  */
 bool spawner_client_came_in(const struct spawner *s, int client)
 {
@@ -101,10 +103,12 @@ bool spawner_client_came_in(const struct spawner *s, int client)
 	socklen_t len = sizeof name, peer_len = sizeof peer;
 	return getsockname(client, (struct sockaddr *)&name, &len) == 0 && len == s->listen_len &&
 	       memcmp(&name, &s->listen_name, len) == 0 &&
-	       (getpeername(client, (struct sockaddr *)&peer, &peer_len) == 0 ? peer_len == sizeof peer.sun_family : errno == ENOTCONN);
+	       (getpeername(client, (struct sockaddr *)&peer, &peer_len) == 0 ? peer_len == sizeof peer.sun_family
+									      : errno == ENOTCONN);
 }
 
-/* Who is at the other end of the client's socket, by the kernel's word. Without privileges that can only be ourselves. */
+/* Who is at the other end of the client's socket, by the kernel's word. Without privileges that can only be ourselves.
+ */
 int spawner_peer(struct spawner *s, int client, struct spawn_identity *ret, struct err *e)
 {
 	if (socket_option(client, SO_DOMAIN) != AF_UNIX || socket_option(client, SO_TYPE) != SOCK_STREAM)
@@ -118,7 +122,8 @@ int spawner_peer(struct spawner *s, int client, struct spawn_identity *ret, stru
 	if (cred.uid == (uid_t)-1)
 		return err_set(e, ERR_NOT_ALLOWED, "the client's socket has no peer");
 	if (!s->privileged && cred.uid != geteuid())
-		return err_set(e, ERR_NOT_ALLOWED, "uid %u is not the daemon's own, and the daemon has no privileges", cred.uid);
+		return err_set(e, ERR_NOT_ALLOWED, "uid %u is not the daemon's own, and the daemon has no privileges",
+			       cred.uid);
 	struct spawn_identity id = { .uid = cred.uid, .gid = cred.gid, .groups = s->groups, .idmap_fd = -1 };
 	if (s->privileged) {
 		len = (socklen_t)(NGROUPS_MAX * sizeof *s->groups);
@@ -134,9 +139,10 @@ int spawner_peer(struct spawner *s, int client, struct spawn_identity *ret, stru
 	return 0;
 }
 
-/* The one place that decides as whom a command runs: as the peer, if that is what root lets it have. Without privileges the groups are what the kernel leaves us. */
-static int spawn_identity(struct spawner *s, const struct spawn_msg *m, const struct plan_head *plan, int client, struct spawn_identity *ret,
-			  struct err *e)
+/* The one place that decides as whom a command runs: as the peer, if that is what root lets it have. Without privileges
+ * the groups are what the kernel leaves us. */
+static int spawn_identity(struct spawner *s, const struct spawn_msg *m, const struct plan_head *plan, int client,
+			  struct spawn_identity *ret, struct err *e)
 {
 	struct spawn_identity id;
 	if (spawner_peer(s, client, &id, e) < 0)
@@ -168,14 +174,15 @@ static int map_plan(int fd, const struct plan_head **ret, size_t *ret_len, struc
 }
 
 /* Where it was sent. *ret_mapped is what is to be unmapped afterwards. */
-static int take_plan(const struct spawner *s, const struct spawn_msg *m, int fd, const struct plan_head **ret, size_t *ret_mapped,
-		     struct err *e)
+static int take_plan(const struct spawner *s, const struct spawn_msg *m, int fd, const struct plan_head **ret,
+		     size_t *ret_mapped, struct err *e)
 {
 	const struct plan_head *plan = (const struct plan_head *)(const void *)s->spawn_room->plan;
 	size_t len = m->plan_len, mapped = 0;
 	if (!len && map_plan(fd, &plan, &mapped, e) < 0)
 		return -1;
-	if (plan_check(plan, len ? len : mapped, e) < 0 || (plan->flags != m->flags && err_field(e, "flags", "are not the message's") < 0)) {
+	if (plan_check(plan, len ? len : mapped, e) < 0 ||
+	    (plan->flags != m->flags && err_field(e, "flags", "are not the message's") < 0)) {
 		if (mapped)
 			munmap((void *)plan, mapped);
 		return -1;
@@ -251,7 +258,8 @@ static int maps_pipe(int *ret_write, int *ret_read)
 	return 0;
 }
 
-/* Without the cgroup if cloning into it is refused: the layer is then reported as missing, and a plan may insist on it. */
+/* Without the cgroup if cloning into it is refused: the layer is then reported as missing, and a plan may insist on it.
+ */
 static pid_t clone_init(struct spawner *s, const struct plan_key *key, struct init *in, int *ret_pidfd)
 {
 	fd_auto int leaf = in->steps.plan->layers & PLAN_LAYER_CGROUP ? cgroup_tree_make(&s->cgroup, key) : -1;
@@ -297,10 +305,33 @@ static pid_t clone_init(struct spawner *s, const struct plan_key *key, struct in
 static struct init init_base(const struct spawner *s)
 {
 	struct init in = {
-		.steps = { .uid = geteuid(), .gid = getegid(), .privileged = s->privileged, .root_home = s->authority.root_home, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1,
-			   .status_fd = -1, .gate_fd = -1, .guard_pidfd = s->guard_pidfd, .filter = s->has_filter ? &s->filter : NULL, .userns_fd = -1, .maps_fd = -1,
-			   .idmap_fd = -1, .cow_fd = -1, .net_fd = -1, .listen_fd = -1, .lookup_fd = -1, .order_fd = -1, .oom_fd = -1, .keeper_fd = -1, .root_fd = -1,
-			   .void_folder = -1, .void_file = -1, .self_fds = -1, .master_fd = -1, .slave_fd = -1 },
+		.steps = { .uid = geteuid(),
+			   .gid = getegid(),
+			   .privileged = s->privileged,
+			   .root_home = s->authority.root_home,
+			   .stdin_fd = -1,
+			   .stdout_fd = -1,
+			   .stderr_fd = -1,
+			   .status_fd = -1,
+			   .gate_fd = -1,
+			   .guard_pidfd = s->guard_pidfd,
+			   .filter = s->has_filter ? &s->filter : NULL,
+			   .userns_fd = -1,
+			   .maps_fd = -1,
+			   .idmap_fd = -1,
+			   .cow_fd = -1,
+			   .net_fd = -1,
+			   .listen_fd = -1,
+			   .lookup_fd = -1,
+			   .order_fd = -1,
+			   .oom_fd = -1,
+			   .keeper_fd = -1,
+			   .root_fd = -1,
+			   .void_folder = -1,
+			   .void_file = -1,
+			   .self_fds = -1,
+			   .master_fd = -1,
+			   .slave_fd = -1 },
 		.title = s->title,
 		.leaf_fd = -1,
 		.apart = &s->apart,
@@ -328,7 +359,7 @@ struct start {
 	const struct plan_head *plan;
 	const struct spawn_identity *id;
 	int keeper;
-	int cow;                   /* PLAN_COW: the run's folder */
+	int cow; /* PLAN_COW: the run's folder */
 	const char *cow_path;
 	struct spawn_msg *answer;
 };
@@ -347,7 +378,10 @@ static int clone_failed(const struct spawner *s, int error, struct err *e)
 static int make_limits(const struct start *t, const struct plan_key *leaf, struct tree_files *ret, struct err *e)
 {
 	const struct spawn_identity *id = t->id;
-	const struct sight_peer peer = { .uid = id->peer_uid, .gid = id->peer_gid, .groups = id->groups, .ngroups = id->ngroups,
+	const struct sight_peer peer = { .uid = id->peer_uid,
+					 .gid = id->peer_gid,
+					 .groups = id->groups,
+					 .ngroups = id->ngroups,
 					 .switches = t->s->privileged && id->peer_uid != 0 };
 	struct tree_disks disks = { .count = 0 };
 	const char *key = tree_limit_of_disks(&t->plan->limits);
@@ -406,16 +440,27 @@ static int give_order(const struct start *t, const struct zygote *one, const str
 {
 	const struct spawn_identity *id = t->id;
 	struct order_room *room = t->s->order_room;
-	room->order = (struct order){ .uid = id->uid, .gid = id->gid, .peer_uid = id->peer_uid, .peer_gid = id->peer_gid,
+	room->order = (struct order){ .uid = id->uid,
+				      .gid = id->gid,
+				      .peer_uid = id->peer_uid,
+				      .peer_gid = id->peer_gid,
 				      .ngroups = (uint32_t)id->ngroups };
 	memcpy(room->order.groups, id->groups, id->ngroups * sizeof *room->order.groups);
 	memcpy(room->order.cow_name, t->m->key.id, sizeof room->order.cow_name);
 	const int fds[ORDER_FDS] = {
 		[ORDER_PLAN] = t->plan->total_len <= ORDER_INLINE_MAX ? -1 : t->f->plan,
-		[ORDER_STATUS] = t->f->status, [ORDER_GATE] = t->f->gate, [ORDER_OUT] = t->f->out,
-		[ORDER_ERR] = t->f->err, [ORDER_IN] = t->f->in, [ORDER_IDMAP] = id->idmap_fd, [ORDER_KEEPER] = t->keeper, [ORDER_COW] = t->cow,
-		[ORDER_LEAF + TREE_LIMIT_MEMORY] = limits->leaf[TREE_LIMIT_MEMORY], [ORDER_LEAF + TREE_LIMIT_PIDS] = limits->leaf[TREE_LIMIT_PIDS],
-		[ORDER_LEAF + TREE_LIMIT_CPU] = limits->leaf[TREE_LIMIT_CPU], [ORDER_LEAF + TREE_LIMIT_IO] = limits->leaf[TREE_LIMIT_IO],
+		[ORDER_STATUS] = t->f->status,
+		[ORDER_GATE] = t->f->gate,
+		[ORDER_OUT] = t->f->out,
+		[ORDER_ERR] = t->f->err,
+		[ORDER_IN] = t->f->in,
+		[ORDER_IDMAP] = id->idmap_fd,
+		[ORDER_KEEPER] = t->keeper,
+		[ORDER_COW] = t->cow,
+		[ORDER_LEAF + TREE_LIMIT_MEMORY] = limits->leaf[TREE_LIMIT_MEMORY],
+		[ORDER_LEAF + TREE_LIMIT_PIDS] = limits->leaf[TREE_LIMIT_PIDS],
+		[ORDER_LEAF + TREE_LIMIT_CPU] = limits->leaf[TREE_LIMIT_CPU],
+		[ORDER_LEAF + TREE_LIMIT_IO] = limits->leaf[TREE_LIMIT_IO],
 	};
 	return order_send(one->link, room, t->plan, t->plan->total_len, fds);
 }
@@ -428,7 +473,7 @@ static void hand_over(const struct start *t, struct zygote *one, int *ret_pidfd)
 	t->answer->layers = one->layers;
 	*ret_pidfd = one->pidfd;
 	if (t->plan->flags & PLAN_COW)
-		fd_close(&one->mounts); /* an overlay goes with its command: others look at what is below it */
+		fd_close(&one->mounts);        /* an overlay goes with its command: others look at what is below it */
 	t->s->done_link = fd_take(&one->link); /* closed when the answer is on its way */
 	zygotes_name_leaf(&t->s->zygotes, &t->m->key, one);
 }
@@ -440,7 +485,8 @@ static int start_waiting(const struct start *t, int *ret_pidfd, struct err *e)
 	struct step_shape shape;
 	struct zygote one;
 	struct tree_files limits;
-	if (!step_shape_of(t->plan, &shape) || t->id->ngroups > ORDER_GROUPS_MAX || !zygotes_take(&s->zygotes, &shape, &one))
+	if (!step_shape_of(t->plan, &shape) || t->id->ngroups > ORDER_GROUPS_MAX ||
+	    !zygotes_take(&s->zygotes, &shape, &one))
 		return 0;
 	if (make_limits(t, &one.leaf, &limits, e) < 0) {
 		zygote_free(&s->zygotes, &one);
@@ -458,21 +504,26 @@ static int start_waiting(const struct start *t, int *ret_pidfd, struct err *e)
 	return 1;
 }
 
-/* With one that waits complete, and is still what would be built now. 1 = done, 0 = there is none, −1 = the start failed. */
-static int start_fitted(struct spawner *s, const struct spawn_msg *m, const struct start_fds *f, const struct plan_head *plan,
-			const struct spawn_identity *peer, struct spawn_msg *answer, int *ret_pidfd, struct err *e)
+/* With one that waits complete, and is still what would be built now. 1 = done, 0 = there is none, −1 = the start
+ * failed. */
+static int start_fitted(struct spawner *s, const struct spawn_msg *m, const struct start_fds *f,
+			const struct plan_head *plan, const struct spawn_identity *peer, struct spawn_msg *answer,
+			int *ret_pidfd, struct err *e)
 {
 	struct tree_files limits;
 	struct zygote one;
 	if (!s->privileged && peer->peer_uid == 0)
 		return 0;
-	if (!fitting_possible(plan, peer) || tree_limiter_needs_init(&s->limiter, &plan->limits) || !zygotes_take_fitted(&s->zygotes, plan, peer, m, &one))
+	if (!fitting_possible(plan, peer) || tree_limiter_needs_init(&s->limiter, &plan->limits) ||
+	    !zygotes_take_fitted(&s->zygotes, plan, peer, m, &one))
 		return 0;
 	struct spawn_identity id = *peer;
 	id.uid = one.uid;
 	id.gid = one.gid;
 	id.ngroups = id.uid == id.peer_uid ? id.ngroups : 0;
-	const struct start t = { .s = s, .m = m, .f = f, .plan = plan, .id = &id, .keeper = -1, .cow = -1, .answer = answer };
+	const struct start t = {
+		.s = s, .m = m, .f = f, .plan = plan, .id = &id, .keeper = -1, .cow = -1, .answer = answer
+	};
 	if (check_descriptors(f, &id, e) < 0 || make_limits(&t, &one.leaf, &limits, e) < 0) {
 		zygote_free(&s->zygotes, &one);
 		return -1;
@@ -489,19 +540,32 @@ static int start_fitted(struct spawner *s, const struct spawn_msg *m, const stru
 	return 1;
 }
 
-static int start_init(struct spawner *s, const struct spawn_msg *m, const struct start_fds *f, const struct plan_head *plan,
-		      const struct spawn_identity *id, struct spawn_msg *answer, int *ret_pidfd, struct err *e)
+static int start_init(struct spawner *s, const struct spawn_msg *m, const struct start_fds *f,
+		      const struct plan_head *plan, const struct spawn_identity *id, struct spawn_msg *answer,
+		      int *ret_pidfd, struct err *e)
 {
 	fd_auto int keeper = -1;
-	const struct keeper_job job = { .plan = plan, .uid = id->peer_uid, .gid = id->peer_gid, .groups = id->groups,
-					.ngroups = id->ngroups, .privileged = s->privileged, .title = s->title };
+	const struct keeper_job job = { .plan = plan,
+					.uid = id->peer_uid,
+					.gid = id->peer_gid,
+					.groups = id->groups,
+					.ngroups = id->ngroups,
+					.privileged = s->privileged,
+					.title = s->title };
 	if (keeper_start(&job, &keeper, e) < 0)
 		return -1;
 	char cow_path[PATH_MAX] = "";
 	fd_auto int cow = -1;
 	if (plan->flags & PLAN_COW && cow_prepare(&s->cow, m->key.id, plan, id, cow_path, &cow, e) < 0)
 		return -1;
-	const struct start t = { .s = s, .m = m, .f = f, .plan = plan, .id = id, .keeper = keeper, .cow = cow, .cow_path = cow_path,
+	const struct start t = { .s = s,
+				 .m = m,
+				 .f = f,
+				 .plan = plan,
+				 .id = id,
+				 .keeper = keeper,
+				 .cow = cow,
+				 .cow_path = cow_path,
 				 .answer = answer };
 	int r = id->outer_root ? 0 : start_waiting(&t, ret_pidfd, e);
 	if (r == 0)
@@ -520,9 +584,18 @@ static int shape_plan(const struct step_shape *shape, struct buf *out, struct er
 	for (const char *p = shape->hidden; *p; p += strlen(p) + 1)
 		mounts[n++] = (struct plan_mount_spec){ .kind = PLAN_MOUNT_HIDE, .path = p };
 	const struct plan_spec spec = {
-		.flags = shape->flags, .layers = shape->layers, .network = shape->network, .tmp_bytes = shape->tmp_bytes, .cwd = "/",
-		.argv = argv, .argc = 1, .mounts = mounts, .nmounts = n,
-		.cpu_ms = PLAN_UNLIMITED, .open_files = PLAN_UNLIMITED, .file_bytes = PLAN_UNLIMITED,
+		.flags = shape->flags,
+		.layers = shape->layers,
+		.network = shape->network,
+		.tmp_bytes = shape->tmp_bytes,
+		.cwd = "/",
+		.argv = argv,
+		.argc = 1,
+		.mounts = mounts,
+		.nmounts = n,
+		.cpu_ms = PLAN_UNLIMITED,
+		.open_files = PLAN_UNLIMITED,
+		.file_bytes = PLAN_UNLIMITED,
 	};
 	return plan_build(&spec, out, e);
 }
@@ -538,8 +611,13 @@ static int mounts_of(pid_t pid)
 /* As whom the command will run, and what the init has to know for it; the id is the leaf's until there is a command. */
 static int fit(struct spawner *s, const struct fitting *f, struct zygote *one, struct step_context *c, struct err *e)
 {
-	struct spawn_identity id = { .peer_uid = f->uid, .peer_gid = f->gid, .uid = f->uid, .gid = f->gid, .groups = f->groups,
-				     .ngroups = f->ngroups, .idmap_fd = -1 };
+	struct spawn_identity id = { .peer_uid = f->uid,
+				     .peer_gid = f->gid,
+				     .uid = f->uid,
+				     .gid = f->gid,
+				     .groups = f->groups,
+				     .ngroups = f->ngroups,
+				     .idmap_fd = -1 };
 	if (stand_for_root(s, &one->leaf, f->plan, &id, e) < 0)
 		return -1;
 	if (id.outer_root)
@@ -556,7 +634,8 @@ static int fit(struct spawner *s, const struct fitting *f, struct zygote *one, s
 	return 0;
 }
 
-static int clone_zygote(struct spawner *s, const struct zygote_kind *k, const struct plan_head *plan, struct zygote *one, struct err *e)
+static int clone_zygote(struct spawner *s, const struct zygote_kind *k, const struct plan_head *plan,
+			struct zygote *one, struct err *e)
 {
 	int fds[2];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
@@ -586,7 +665,8 @@ void start_zygote(struct spawner *s, struct zygote_kind *k)
 	struct zygote one;
 	zygotes_begin(&s->zygotes, &one);
 	if ((!k->fit.plan && shape_plan(&k->shape, &plan, &e) < 0) ||
-	    clone_zygote(s, k, k->fit.plan ? k->fit.plan : (const struct plan_head *)(const void *)plan.data, &one, &e) < 0) {
+	    clone_zygote(s, k, k->fit.plan ? k->fit.plan : (const struct plan_head *)(const void *)plan.data, &one,
+			 &e) < 0) {
 		log_info("build a sandbox ahead: %s", e.message);
 		k->failures++;
 		zygote_free(&s->zygotes, &one);
@@ -595,8 +675,8 @@ void start_zygote(struct spawner *s, struct zygote_kind *k)
 	zygotes_add(k, &one);
 }
 
-int start_sandbox(struct spawner *s, const struct spawn_msg *m, struct start_fds *f, struct spawn_msg *answer, int *ret_pidfd,
-		  struct err *e)
+int start_sandbox(struct spawner *s, const struct spawn_msg *m, struct start_fds *f, struct spawn_msg *answer,
+		  int *ret_pidfd, struct err *e)
 {
 	struct spawn_identity id;
 	const struct plan_head *plan = NULL;

@@ -18,13 +18,15 @@
 #define KEEP_NS (600 * 1000000000ull) /* a kind that nobody asked for so long */
 #define FITTED_FROM 2u                /* uses of a plan */
 #define FAILURES_MAX 3u
-#define HOPE 32u                      /* uses, after which what failed so far is tried again */
+#define HOPE 32u /* uses, after which what failed so far is tried again */
 #define TEND_MS 60000
-#define SURE_NS (2 * 1000000ull)      /* from a request until its start */
+#define SURE_NS (2 * 1000000ull) /* from a request until its start */
 
 void zygotes_init(struct zygotes *z, struct cgroup_tree *cgroup, struct idmap *idmap, bool privileged, size_t wanted)
 {
-	*z = (struct zygotes){ .cgroup = cgroup, .idmap = idmap, .privileged = privileged,
+	*z = (struct zygotes){ .cgroup = cgroup,
+			       .idmap = idmap,
+			       .privileged = privileged,
 			       .wanted = wanted > ZYGOTE_SPARE_MAX ? ZYGOTE_SPARE_MAX : wanted,
 			       .room = mem_zalloc(1, sizeof *z->room) };
 	z->mounts_fd = z->wanted ? open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC) : -1;
@@ -80,13 +82,17 @@ static struct zygote_mark mark_of(const char *path)
 	struct statx st;
 	if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &st) < 0)
 		return (struct zygote_mark){ 0 };
-	return (struct zygote_mark){ .dev = (uint64_t)st.stx_dev_major << 32 | st.stx_dev_minor, .ino = st.stx_ino,
-				     .changed_s = st.stx_ctime.tv_sec, .changed_ns = st.stx_ctime.tv_nsec };
+	return (struct zygote_mark){ .dev = (uint64_t)st.stx_dev_major << 32 | st.stx_dev_minor,
+				     .ino = st.stx_ino,
+				     .changed_s = st.stx_ctime.tv_sec,
+				     .changed_ns = st.stx_ctime.tv_nsec };
 }
 
 static struct zygote_sight look(void)
 {
-	return (struct zygote_sight){ .root = mark_of("/"), .resolver = mark_of("/etc/resolv.conf"), .users = mark_of("/etc/passwd"),
+	return (struct zygote_sight){ .root = mark_of("/"),
+				      .resolver = mark_of("/etc/resolv.conf"),
+				      .users = mark_of("/etc/passwd"),
 				      .groups = mark_of("/etc/group") };
 }
 
@@ -105,7 +111,8 @@ static bool fits(const struct zygote_kind *k, const struct zygote *one, const st
 {
 	uint32_t network = k->fit.plan ? k->fit.plan->network : k->shape.network;
 	bool accounts = k->fit.plan && fitting_is_mapped(&k->fit);
-	return same(&one->sight.root, &now->root) && (network != PLAN_NET_HOST || same(&one->sight.resolver, &now->resolver)) &&
+	return same(&one->sight.root, &now->root) &&
+	       (network != PLAN_NET_HOST || same(&one->sight.resolver, &now->resolver)) &&
 	       (!accounts || (same(&one->sight.users, &now->users) && same(&one->sight.groups, &now->groups)));
 }
 
@@ -151,7 +158,8 @@ static struct zygote_kind *kind_of(struct zygotes *z, const struct step_shape *s
 	return NULL;
 }
 
-static struct zygote_kind *fitted_kind_of(struct zygotes *z, const struct plan_head *plan, const struct spawn_identity *id)
+static struct zygote_kind *fitted_kind_of(struct zygotes *z, const struct plan_head *plan,
+					  const struct spawn_identity *id)
 {
 	for (size_t i = ZYGOTE_SHAPES; i < ZYGOTE_KINDS; i++) {
 		if (fitting_is_for(&z->kinds[i].fit, plan, id))
@@ -245,8 +253,8 @@ static bool holds(const struct zygotes *z, const struct zygote_kind *k, const st
 }
 
 /*
- * One whose time has not come is left alone; one that does not hold is ended, and so is what was made from the same. `sure`: the pid of
- * one that was looked at for this very request.
+ * One whose time has not come is left alone; one that does not hold is ended, and so is what was made from the same.
+ * `sure`: the pid of one that was looked at for this very request.
  */
 static bool take_complete(struct zygotes *z, struct zygote_kind *k, pid_t sure, struct zygote *ret)
 {
@@ -271,12 +279,14 @@ static bool take_complete(struct zygotes *z, struct zygote_kind *k, pid_t sure, 
 	return false;
 }
 
-bool zygotes_take_fitted(struct zygotes *z, const struct plan_head *plan, const struct spawn_identity *id, const struct spawn_msg *start,
-			 struct zygote *ret)
+bool zygotes_take_fitted(struct zygotes *z, const struct plan_head *plan, const struct spawn_identity *id,
+			 const struct spawn_msg *start, struct zygote *ret)
 {
 	if (!z->wanted)
 		return false;
-	pid_t sure = start->token && start->token == z->sure.token && clock_boot_ns() - z->sure.ns < SURE_NS ? z->sure.pid : 0;
+	pid_t sure = start->token && start->token == z->sure.token && clock_boot_ns() - z->sure.ns < SURE_NS
+			     ? z->sure.pid
+			     : 0;
 	z->sure.token = 0;
 	struct zygote_kind *k = fitted_kind_of(z, plan, id);
 	if (!k) {
@@ -348,10 +358,7 @@ void zygotes_begin(struct zygotes *z, struct zygote *ret)
 	ret->sight = look();
 }
 
-void zygotes_add(struct zygote_kind *k, const struct zygote *one)
-{
-	k->spare[k->count++] = *one;
-}
+void zygotes_add(struct zygote_kind *k, const struct zygote *one) { k->spare[k->count++] = *one; }
 
 /* ---- names of cgroups, and what is left of the dead ---- */
 
@@ -361,7 +368,9 @@ void zygotes_name_leaf(struct zygotes *z, const struct plan_key *key, struct zyg
 		z->room_leaves = z->room_leaves ? 2 * z->room_leaves : 64;
 		z->leaves = mem_realloc(z->leaves, z->room_leaves * sizeof *z->leaves);
 	}
-	z->leaves[z->nleaves++] = (struct zygote_leaf){ .key = *key, .leaf = one->leaf, .mounts = fd_take(&one->mounts) };
+	z->leaves[z->nleaves++] = (struct zygote_leaf){ .key = *key,
+							.leaf = one->leaf,
+							.mounts = fd_take(&one->mounts) };
 	free(one->made_from);
 	one->made_from = NULL;
 }
@@ -382,10 +391,7 @@ struct plan_key zygotes_forget_leaf(struct zygotes *z, const struct plan_key *ke
 	return *key;
 }
 
-bool zygotes_has_remains(const struct zygotes *z)
-{
-	return z->nremains > 0;
-}
+bool zygotes_has_remains(const struct zygotes *z) { return z->nremains > 0; }
 
 void zygotes_clear_remains(struct zygotes *z)
 {

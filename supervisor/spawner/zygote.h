@@ -2,27 +2,30 @@
 #define BAILIFF_SUPERVISOR_ZYGOTE_H
 
 /*
- * Sandboxes built ahead. A zygote is the init of a sandbox that waits for a command, and is used once. There are two sorts.
+ * Sandboxes built ahead. A zygote is the init of a sandbox that waits for a command, and is used once. There are two
+ * sorts.
  *
- * *By shape*: it went through the steps of STEP_AHEAD. Namespaces, cgroup, root, /dev, /proc and private /tmp are there;
- * nothing of a peer's is. What depends on the peer, the workspace or the command (what is bound, hidden and protected; ids,
- * capabilities, Landlock, the filter) is done after the order came, exactly as without zygotes, so none of it can be out of date.
+ * *By shape*: it went through the steps of STEP_AHEAD. Namespaces, cgroup, root, /dev, /proc and private /tmp are
+ * there; nothing of a peer's is. What depends on the peer, the workspace or the command (what is bound, hidden and
+ * protected; ids, capabilities, Landlock, the filter) is done after the order came, exactly as without zygotes, so none
+ * of it can be out of date.
  *
- * *Fitted* to one peer and one plan (fitting.h): all steps of the init's are done, and an order brings only what is to be executed,
- * where, with which environment and descriptors. For each such zygote the spawner knows what of the host's it was made
- * from, and looks at all of that again before it uses it (sandbox/sight.h): when the start comes, or a moment before, when the
- * runtime has a request but not yet judged it; never before the request. They are made for plans that came more than
- * once lately: somebody runs one command after the other in a workspace.
+ * *Fitted* to one peer and one plan (fitting.h): all steps of the init's are done, and an order brings only what is to
+ * be executed, where, with which environment and descriptors. For each such zygote the spawner knows what of the host's
+ * it was made from, and looks at all of that again before it uses it (sandbox/sight.h): when the start comes, or a
+ * moment before, when the runtime has a request but not yet judged it; never before the request. They are made for
+ * plans that came more than once lately: somebody runs one command after the other in a workspace.
  *
  * In both, the host's top level was bound when the zygote was built. Zygotes are thrown away when the host's table of
- * mounts changes (the kernel tells), when "/" was written to, and, where it matters, when the resolver's file is another one, or
- * those of accounts, of which a fitted one may have a copy.
+ * mounts changes (the kernel tells), when "/" was written to, and, where it matters, when the resolver's file is
+ * another one, or those of accounts, of which a fitted one may have a copy.
  *
- * An unused zygote is no process of the log and not in the guard's hands, though it is the guard's child. It leaves when the
- * spawner or the guard does. They are made while the spawner has nothing else to do.
+ * An unused zygote is no process of the log and not in the guard's hands, though it is the guard's child. It leaves
+ * when the spawner or the guard does. They are made while the spawner has nothing else to do.
  *
- * The kernel takes a mount namespace down when its last user goes, and whoever that is has to wait. That is to be neither the init of a
- * command that has just ended, nor somebody who waits for it: the spawner holds the namespace until there is time.
+ * The kernel takes a mount namespace down when its last user goes, and whoever that is has to wait. That is to be
+ * neither the init of a command that has just ended, nor somebody who waits for it: the spawner holds the namespace
+ * until there is time.
  */
 
 #include "sandbox/plan.h"
@@ -41,7 +44,7 @@ struct order_fitted;
 struct spawn_identity;
 struct spawn_msg;
 
-#define ZYGOTE_SHAPES 4    /* that are remembered */
+#define ZYGOTE_SHAPES 4 /* that are remembered */
 #define ZYGOTE_FITTINGS 4
 #define ZYGOTE_KINDS (ZYGOTE_SHAPES + ZYGOTE_FITTINGS)
 #define ZYGOTE_SPARE_MAX 8 /* of one kind */
@@ -61,14 +64,14 @@ struct zygote_sight {
 
 struct zygote {
 	pid_t pid;
-	int pidfd, link;         /* the order goes to link; closing it is a farewell */
+	int pidfd, link; /* the order goes to link; closing it is a farewell */
 	uint64_t start_time;
-	uint32_t layers;         /* that the clone gave */
-	struct plan_key leaf;    /* its cgroup's name */
+	uint32_t layers;      /* that the clone gave */
+	struct plan_key leaf; /* its cgroup's name */
 	struct zygote_sight sight;
-	int mounts;              /* its mount namespace; −1 = not held */
+	int mounts; /* its mount namespace; −1 = not held */
 	/* Of one that is fitted: */
-	uid_t uid;               /* of the command */
+	uid_t uid; /* of the command */
 	gid_t gid;
 	struct sight *made_from; /* NULL until it is complete */
 };
@@ -78,8 +81,8 @@ struct zygote_kind {
 	struct fitting fit;      /* if it is one of those */
 	uint64_t hint;           /* of the last start that wanted one */
 	unsigned uses;
-	uint64_t used_ns;        /* CLOCK_BOOTTIME; 0 = a free place */
-	unsigned failures;       /* in a row */
+	uint64_t used_ns;  /* CLOCK_BOOTTIME; 0 = a free place */
+	unsigned failures; /* in a row */
 	struct zygote spare[ZYGOTE_SPARE_MAX];
 	size_t count;
 };
@@ -91,8 +94,8 @@ struct zygote_leaf {
 };
 
 struct zygotes {
-	size_t wanted;           /* of each kind; 0 = none are made */
-	int mounts_fd;           /* tells when the host's mounts change */
+	size_t wanted; /* of each kind; 0 = none are made */
+	int mounts_fd; /* tells when the host's mounts change */
 	bool privileged;
 	struct cgroup_tree *cgroup;
 	struct idmap *idmap;
@@ -103,11 +106,11 @@ struct zygotes {
 	struct zygote_leaf *leaves;
 	size_t nleaves, room_leaves;
 	struct {
-		uint64_t token;  /* of the request that it was looked at for; 0 = none */
-		uint64_t ns;     /* when */
-		pid_t pid;       /* the zygote that was found to hold */
+		uint64_t token; /* of the request that it was looked at for; 0 = none */
+		uint64_t ns;    /* when */
+		pid_t pid;      /* the zygote that was found to hold */
 	} sure;
-	char name[24];           /* of this spawner's leaves */
+	char name[24]; /* of this spawner's leaves */
 	unsigned serial;
 };
 
@@ -116,8 +119,8 @@ void zygotes_done(struct zygotes *z);
 
 /* One that fits, from now on the caller's; false = there is none. Remembers that such are in use. */
 bool zygotes_take(struct zygotes *z, const struct step_shape *shape, struct zygote *ret);
-bool zygotes_take_fitted(struct zygotes *z, const struct plan_head *plan, const struct spawn_identity *id, const struct spawn_msg *start,
-			 struct zygote *ret);
+bool zygotes_take_fitted(struct zygotes *z, const struct plan_head *plan, const struct spawn_identity *id,
+			 const struct spawn_msg *start, struct zygote *ret);
 /* Looks at the one that a start of this sort would take now, so that the start of this request need not. */
 void zygotes_expect(struct zygotes *z, uint64_t hint, uint64_t token);
 /* It was dead when it was needed. */
@@ -131,7 +134,8 @@ void zygotes_begin(struct zygotes *z, struct zygote *ret);
 void zygotes_add(struct zygote_kind *k, const struct zygote *one);
 /* The host's mounts have changed: none is of use any more. */
 void zygotes_drop(struct zygotes *z);
-/* Throws away those whose shape nobody asked for in a long time; how many ms until there may be such, −1 = there are none. */
+/* Throws away those whose shape nobody asked for in a long time; how many ms until there may be such, −1 = there are
+ * none. */
 int zygotes_tend(struct zygotes *z);
 
 /* Where those say that they are complete who did not yet; how many of the ZYGOTE_POLLS_MAX. */

@@ -58,7 +58,8 @@ static const char *category(const struct err *e)
 	/* EBUSY: something is mounted there, so that it stays as it is. */
 	if (e->code == ERR_SYS && (e->sys == EACCES || e->sys == EPERM || e->sys == EROFS || e->sys == EBUSY))
 		return "sandbox";
-	if (e->code == ERR_EXHAUSTED || (e->code == ERR_SYS && (e->sys == ENOSPC || e->sys == EDQUOT || e->sys == EFBIG)))
+	if (e->code == ERR_EXHAUSTED ||
+	    (e->code == ERR_SYS && (e->sys == ENOSPC || e->sys == EDQUOT || e->sys == EFBIG)))
 		return "resource";
 	return "tool";
 }

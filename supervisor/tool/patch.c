@@ -8,11 +8,11 @@
 
 struct reader {
 	const char *p, *end;
-	size_t number;                /* of the line that was read last */
+	size_t number; /* of the line that was read last */
 	const char *line;
-	size_t len;                   /* without its carriage return */
-	bool returned;                /* it has one */
-	bool returns;                 /* so has the first: they are the patch's, not the files' */
+	size_t len;    /* without its carriage return */
+	bool returned; /* it has one */
+	bool returns;  /* so has the first: they are the patch's, not the files' */
 	struct patch *patch;
 	size_t hunks;
 };
@@ -39,10 +39,7 @@ static bool starts(const struct reader *r, const char *with)
 	return r->len >= n && memcmp(r->line, with, n) == 0;
 }
 
-static bool is(const struct reader *r, const char *what)
-{
-	return starts(r, what) && r->len == strlen(what);
-}
+static bool is(const struct reader *r, const char *what) { return starts(r, what) && r->len == strlen(what); }
 
 /* The next line starts with this; it stays the next. */
 static bool next_starts(const struct reader *r, const char *with)
@@ -89,7 +86,8 @@ static void line_add(const struct reader *r, struct patch_hunk *h, char kind, si
 	/* Doubling: a hunk may be long. */
 	if ((h->nlines & (h->nlines - 1)) == 0)
 		h->lines = mem_realloc(h->lines, (h->nlines ? 2 * h->nlines : 1) * sizeof(*h->lines));
-	h->lines[h->nlines++] = (struct patch_line){ kind, r->line + skip, r->len - skip + (r->returned && !r->returns) };
+	h->lines[h->nlines++] = (struct patch_line){ kind, r->line + skip,
+						     r->len - skip + (r->returned && !r->returns) };
 }
 
 void patch_done(struct patch *p)
@@ -218,7 +216,8 @@ static int envelope(struct reader *r, struct err *e)
 		}
 		if (!f)
 			return bad(r, e, "expected *** Add File:, *** Delete File:, *** Update File: or *** End Patch");
-		if ((f->change == PATCH_ADD && envelope_added(r, f, e) < 0) || (f->change == PATCH_UPDATE && envelope_updated(r, f, e) < 0))
+		if ((f->change == PATCH_ADD && envelope_added(r, f, e) < 0) ||
+		    (f->change == PATCH_UPDATE && envelope_updated(r, f, e) < 0))
 			return -1;
 	}
 	return bad(r, e, "*** End Patch is missing");
@@ -310,7 +309,7 @@ static int diff_file(struct reader *r, struct err *e)
 	struct patch_file *f = file_add(r, !old ? PATCH_ADD : !new ? PATCH_DELETE : PATCH_UPDATE, e);
 	if (!f)
 		return -1;
-	if (old && new && strcmp(old, new) != 0)
+	if (old && new &&strcmp(old, new) != 0)
 		f->move_to = mem_take(&new);
 	f->path = old ? mem_take(&old) : mem_take(&new);
 	if (check_path(r, f->path, e) < 0 || (f->move_to && check_path(r, f->move_to, e) < 0))

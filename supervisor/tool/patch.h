@@ -26,26 +26,26 @@ struct err;
 #define PATCH_HUNKS_MAX 10000u
 
 struct patch_line {
-	char kind;                    /* ' ', '-' or '+' */
-	const char *text;             /* in the patch, without its newline */
+	char kind;        /* ' ', '-' or '+' */
+	const char *text; /* in the patch, without its newline */
 	size_t len;
 };
 
 struct patch_hunk {
 	struct patch_line *lines;
 	size_t nlines;
-	const char *after;            /* first find this line; NULL = none */
+	const char *after; /* first find this line; NULL = none */
 	size_t after_len;
-	size_t old_line;              /* where a unified diff says it is, from 1; 0 = not said */
-	bool at_end;                  /* *** End of File */
-	bool no_newline;              /* the new text's last line has none */
+	size_t old_line; /* where a unified diff says it is, from 1; 0 = not said */
+	bool at_end;     /* *** End of File */
+	bool no_newline; /* the new text's last line has none */
 };
 
 enum patch_change { PATCH_ADD, PATCH_DELETE, PATCH_UPDATE };
 
 struct patch_file {
 	enum patch_change change;
-	char *path, *move_to;         /* move_to NULL = it stays */
+	char *path, *move_to; /* move_to NULL = it stays */
 	struct patch_hunk *hunks;
 	size_t nhunks;
 };
@@ -61,9 +61,9 @@ void patch_done(struct patch *p);
 #define patch_auto __attribute__((cleanup(patch_done)))
 
 /*
- * The text of a file with its hunks applied. A hunk is found where it says it is, else at the nearest place where its old lines
- * stand; then with spaces at the ends of lines ignored. What it adds to a text of lines that all end with a carriage return gets one, too,
- * unless it has some itself. ERR_CONFLICT names the hunk.
+ * The text of a file with its hunks applied. A hunk is found where it says it is, else at the nearest place where its
+ * old lines stand; then with spaces at the ends of lines ignored. What it adds to a text of lines that all end with a
+ * carriage return gets one, too, unless it has some itself. ERR_CONFLICT names the hunk.
  */
 int patch_text(const struct patch_file *f, const char *old, size_t old_len, struct buf *ret, struct err *e);
 

@@ -7,13 +7,13 @@
 
 struct text_line {
 	const char *text;
-	size_t len;                   /* without the newline */
+	size_t len; /* without the newline */
 };
 
 struct text_lines {
 	struct text_line *line;
 	size_t count;
-	bool ended;                   /* the last one ends with a newline */
+	bool ended; /* the last one ends with a newline */
 };
 
 static void split(const char *p, size_t len, struct text_lines *ret)
@@ -71,7 +71,8 @@ static size_t old_count(const struct patch_hunk *h)
 }
 
 /* The place nearest to `wanted`, not before `from`. */
-static bool nearest(const struct text_lines *t, const struct patch_hunk *h, size_t from, size_t wanted, bool loose, size_t *ret)
+static bool nearest(const struct text_lines *t, const struct patch_hunk *h, size_t from, size_t wanted, bool loose,
+		    size_t *ret)
 {
 	if (wanted < from)
 		wanted = from;
@@ -100,7 +101,8 @@ static bool find_header(const struct text_lines *t, const struct patch_hunk *h, 
 }
 
 /* Where the hunk goes; −1 when nowhere. */
-static int locate(const struct text_lines *t, const struct patch_hunk *h, size_t from, size_t *ret, const char **ret_why)
+static int locate(const struct text_lines *t, const struct patch_hunk *h, size_t from, size_t *ret,
+		  const char **ret_why)
 {
 	size_t old = old_count(h);
 
@@ -130,7 +132,7 @@ struct writer {
 	struct buf *out;
 	const struct text_lines *old;
 	bool newline;
-	bool returned;                /* its last line was given a carriage return */
+	bool returned; /* its last line was given a carriage return */
 };
 
 static void keep(struct writer *w, size_t at)
@@ -149,14 +151,11 @@ static void add(struct writer *w, const struct patch_line *l, bool newline, bool
 	w->returned = returns;
 }
 
-static bool has_return(const char *p, size_t n)
-{
-	return n && p[n - 1] == '\r';
-}
+static bool has_return(const char *p, size_t n) { return n && p[n - 1] == '\r'; }
 
 /*
- * Every line of the text ends with a carriage return, and the hunk, whose writer saw none, has them nowhere. A unified diff that has
- * no line of the text in it may mean what it says.
+ * Every line of the text ends with a carriage return, and the hunk, whose writer saw none, has them nowhere. A unified
+ * diff that has no line of the text in it may mean what it says.
  */
 static bool lacks_returns(const struct text_lines *t, const struct patch_hunk *h)
 {

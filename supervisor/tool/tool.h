@@ -2,9 +2,10 @@
 #define BAILIFF_TOOL_TOOL_H
 
 /*
- * bailiff-tool: the file tools, as a small static program. It runs inside the turn's sandbox as the turn's user, so the kernel
- * decides what it may touch; it is handed the call's arguments (JSON that the runtime has checked) on stdin and writes one JSON
- * object to stdout. Exit status 0: the object is the result; 1: it is {"error":{"category","message",…}}.
+ * bailiff-tool: the file tools, as a small static program. It runs inside the turn's sandbox as the turn's user, so the
+ * kernel decides what it may touch; it is handed the call's arguments (JSON that the runtime has checked) on stdin and
+ * writes one JSON object to stdout. Exit status 0: the object is the result; 1: it is
+ * {"error":{"category","message",…}}.
  *
  * main.c        what is to be done
  * tool_file.c   files: reading, writing (never half), listing
@@ -38,8 +39,8 @@ int tool_apply_patch(struct jval args, struct jw *w, struct err *e);
 /* The whole file. ERR_NOT_FOUND, ERR_SYS, ERR_EXHAUSTED. */
 int tool_file_load(const char *path, struct buf *ret, struct err *e);
 /*
- * Replaces the file at once: a new one beside it, synced, renamed over it. Its mode stays; a link is followed. `folders`: missing
- * ones on the way are made.
+ * Replaces the file at once: a new one beside it, synced, renamed over it. Its mode stays; a link is followed.
+ * `folders`: missing ones on the way are made.
  */
 int tool_file_store(const char *path, const void *p, size_t n, bool folders, bool must_be_new, struct err *e);
 bool tool_file_exists(const char *path);

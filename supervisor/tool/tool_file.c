@@ -66,7 +66,8 @@ int tool_file_load(const char *path, struct buf *ret, struct err *e)
 }
 
 /* The lines [from, from + count) of a text; *ret_more when it goes on behind them. */
-static void pick_lines(const struct buf *text, uint64_t from, uint64_t count, size_t *ret_at, size_t *ret_len, bool *ret_more)
+static void pick_lines(const struct buf *text, uint64_t from, uint64_t count, size_t *ret_at, size_t *ret_len,
+		       bool *ret_more)
 {
 	const char *p = buf_cstr(text), *end = p + text->len, *start;
 
@@ -86,10 +87,7 @@ static void pick_lines(const struct buf *text, uint64_t from, uint64_t count, si
 }
 
 /* Zeroes are valid characters, but no program that reads text expects them. */
-static bool is_text(const char *s, size_t n)
-{
-	return text_utf8_valid(s, n) && !memchr(s, '\0', n);
-}
+static bool is_text(const char *s, size_t n) { return text_utf8_valid(s, n) && !memchr(s, '\0', n); }
 
 int tool_read_file(struct jval args, struct jw *w, struct err *e)
 {
@@ -102,7 +100,8 @@ int tool_read_file(struct jval args, struct jw *w, struct err *e)
 		return err_field(e, "path", "missing");
 	if (tool_file_load(path, &text, e) < 0)
 		return -1;
-	pick_lines(&text, jval_uint(jval_get(args, "offset"), 0), jval_uint(jval_get(args, "limit"), UINT64_MAX), &at, &len, &more);
+	pick_lines(&text, jval_uint(jval_get(args, "offset"), 0), jval_uint(jval_get(args, "limit"), UINT64_MAX), &at,
+		   &len, &more);
 	if (len > TOOL_SHOWN_MAX) {
 		len = text_utf8_cut(buf_cstr(&text) + at, TOOL_SHOWN_MAX);
 		more = true;
@@ -247,10 +246,7 @@ static const char *type_name(mode_t mode)
 	return S_ISDIR(mode) ? "directory" : S_ISREG(mode) ? "file" : S_ISLNK(mode) ? "link" : "other";
 }
 
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 /* The names in a folder, sorted; NULL-terminated. */
 static char **names_of(int fd, size_t most, bool *ret_more)
@@ -304,7 +300,8 @@ static int list(struct listing *l, const char *path, const char *shown, unsigned
 			if (S_ISDIR(st.st_mode) && depth > 1) {
 				struct err ignored = ERR_INIT;
 
-				(void)list(l, full, name, depth - 1, &ignored); /* one that may not be entered is listed all the same */
+				(void)list(l, full, name, depth - 1,
+					   &ignored); /* one that may not be entered is listed all the same */
 			}
 		}
 		free(names[i]);
@@ -316,7 +313,8 @@ static int list(struct listing *l, const char *path, const char *shown, unsigned
 int tool_list_directory(struct jval args, struct jw *w, struct err *e)
 {
 	mem_auto char *path = jval_strdup(jval_get(args, "path"));
-	uint64_t depth = jval_uint(jval_get(args, "depth"), 1), limit = jval_uint(jval_get(args, "limit"), ENTRIES_DEFAULT);
+	uint64_t depth = jval_uint(jval_get(args, "depth"), 1),
+		 limit = jval_uint(jval_get(args, "limit"), ENTRIES_DEFAULT);
 	const char *where = path && *path ? path : ".";
 	struct listing l = { .w = w, .left = limit < ENTRIES_MAX ? (size_t)limit : ENTRIES_MAX };
 

@@ -1,11 +1,11 @@
 /*
- * One operation on files for a gateway whose client would do it itself on a machine of its own (the file methods of Codex): the
- * gateway starts `bailiff-tool fs OPERATION FLAGS PATH [PATH]` like any command, in the sandbox that the client's request means,
- * so the kernel decides, and what happened is in the log.
+ * One operation on files for a gateway whose client would do it itself on a machine of its own (the file methods of
+ * Codex): the gateway starts `bailiff-tool fs OPERATION FLAGS PATH [PATH]` like any command, in the sandbox that the
+ * client's request means, so the kernel decides, and what happened is in the log.
  *
- * Success is status 0 and the result on stdout: the bytes of a file for `read`, a JSON object for the others. Failure is
- * status 1 and {"errno":N,"message":"…"} on stderr, with the number that the kernel gave, because the client's protocol tells
- * failures apart by it; 0 where the operation itself refuses.
+ * Success is status 0 and the result on stdout: the bytes of a file for `read`, a JSON object for the others. Failure
+ * is status 1 and {"errno":N,"message":"…"} on stderr, with the number that the kernel gave, because the client's
+ * protocol tells failures apart by it; 0 where the operation itself refuses.
  */
 
 #include "supervisor/tool/tool.h"
@@ -32,15 +32,9 @@ struct fs_call {
 	struct jw *w;
 };
 
-static int sys(struct err *e, const char *path)
-{
-	return err_sys(e, errno, "%.200s", path);
-}
+static int sys(struct err *e, const char *path) { return err_sys(e, errno, "%.200s", path); }
 
-static bool has(const struct fs_call *c, char flag)
-{
-	return strchr(c->flags, flag) != NULL;
-}
+static bool has(const struct fs_call *c, char flag) { return strchr(c->flags, flag) != NULL; }
 
 /* ---- reading ---- */
 
@@ -95,10 +89,7 @@ static int fs_read(struct fs_call *c, struct err *e)
 	return r;
 }
 
-static int64_t milliseconds(struct statx_timestamp t)
-{
-	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
+static int64_t milliseconds(struct statx_timestamp t) { return t.tv_sec * 1000 + t.tv_nsec / 1000000; }
 
 /* A link anywhere on the way is refused where links are not to be followed. */
 static int refuse_links(const char *path, struct err *e)
@@ -161,7 +152,8 @@ static int fs_list(struct fs_call *c, struct err *e)
 		struct stat st;
 
 		/* One whose link leads nowhere is not told, as by the protocol's own server. */
-		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0 || fstatat(dirfd(dir), d->d_name, &st, 0) < 0)
+		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0 ||
+		    fstatat(dirfd(dir), d->d_name, &st, 0) < 0)
 			continue;
 		jw_obj(c->w);
 		jw_kstr(c->w, "fileName", d->d_name);
@@ -189,7 +181,8 @@ static int fs_write(struct fs_call *c, struct err *e)
 		ssize_t n = read(STDIN_FILENO, buf_reserve(&bytes, length - bytes.len), length - bytes.len);
 
 		if (n == 0)
-			return err_set(e, ERR_INVALID, "only %zu of %zu bytes came; nothing was written", bytes.len, length);
+			return err_set(e, ERR_INVALID, "only %zu of %zu bytes came; nothing was written", bytes.len,
+				       length);
 		if (n < 0 && errno != EINTR)
 			return sys(e, "stdin");
 		bytes.len += n > 0 ? (size_t)n : 0;
@@ -337,7 +330,9 @@ static int copy_tree(const char *from, const char *to, unsigned depth, struct er
 	if (S_ISREG(st.st_mode))
 		return copy_file(from, to, st.st_mode, e);
 	if (!S_ISDIR(st.st_mode))
-		return depth == DEPTH_MAX ? err_set(e, ERR_INVALID, "fs/copy only supports regular files, directories, and symlinks") : 0;
+		return depth == DEPTH_MAX ? err_set(e, ERR_INVALID,
+						    "fs/copy only supports regular files, directories, and symlinks")
+					  : 0;
 	if (!depth)
 		return err_set(e, ERR_EXHAUSTED, "'%.200s' lies too deep", from);
 	if ((mkdir(to, 0777) < 0 && errno != EEXIST) || !(dir = opendir(from)))
@@ -395,15 +390,9 @@ static const struct {
 	bool raw; /* the result is no JSON */
 	int (*run)(struct fs_call *c, struct err *e);
 } operations[] = {
-	{ "read", true, fs_read },
-	{ "stat", false, fs_stat },
-	{ "realpath", false, fs_realpath },
-	{ "list", false, fs_list },
-	{ "walk", false, NULL },
-	{ "write", false, fs_write },
-	{ "mkdir", false, fs_mkdir },
-	{ "remove", false, fs_remove },
-	{ "copy", false, fs_copy },
+	{ "read", true, fs_read },    { "stat", false, fs_stat },     { "realpath", false, fs_realpath },
+	{ "list", false, fs_list },   { "walk", false, NULL },        { "write", false, fs_write },
+	{ "mkdir", false, fs_mkdir }, { "remove", false, fs_remove }, { "copy", false, fs_copy },
 };
 
 static int failed(const struct err *e)

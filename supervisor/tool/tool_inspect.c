@@ -1,6 +1,6 @@
 /*
- * `bailiff-tool inspect …`: what a sandbox is like from inside, for `bailiff doctor`, which starts it like any command. It judges nothing: it
- * tries, and writes down what it saw as one JSON object; names of errors are those of errno(3).
+ * `bailiff-tool inspect …`: what a sandbox is like from inside, for `bailiff doctor`, which starts it like any command.
+ * It judges nothing: it tries, and writes down what it saw as one JSON object; names of errors are those of errno(3).
  *
  *   sandbox HOME   the root, the home, processes, network, privileges, and a file written to the working directory
  *   landlock -     how many Landlock domains can still be put onto this process
@@ -74,7 +74,8 @@ static size_t count_entries(const char *path, bool numbers)
 	DIR *d = opendir(path);
 	for (struct dirent *entry; d && (entry = readdir(d));) {
 		char first = entry->d_name[0];
-		n += numbers ? first >= '1' && first <= '9' : strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+		n += numbers ? first >= '1' && first <= '9'
+			     : strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
 	}
 	if (d)
 		closedir(d);
@@ -160,7 +161,8 @@ static void inspect_privileges(struct jw *w)
 		{ "permitted", (unsigned long long)data[1].permitted << 32 | data[0].permitted },
 		{ "effective", (unsigned long long)data[1].effective << 32 | data[0].effective },
 		{ "inheritable", (unsigned long long)data[1].inheritable << 32 | data[0].inheritable },
-		{ "bounding", bounding }, { "ambient", ambient },
+		{ "bounding", bounding },
+		{ "ambient", ambient },
 	};
 	jw_kobj(w, "privileges");
 	jw_kuint(w, "uid", getuid());
@@ -179,7 +181,8 @@ static void inspect_filter(struct jw *w)
 {
 	int fd = memfd_create("inspect", MFD_CLOEXEC);
 	jw_kobj(w, "filter");
-	write_error(w, "keyctl", syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_PROCESS_KEYRING, 0) < 0 ? errno : 0);
+	write_error(w, "keyctl",
+		    syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_PROCESS_KEYRING, 0) < 0 ? errno : 0);
 	write_error(w, "setuidBit", fd < 0 || fchmod(fd, 04755) < 0 ? errno : 0);
 	jw_obj_end(w);
 	if (fd >= 0)
@@ -213,8 +216,8 @@ static int inspect_sandbox(const char *home, struct jw *w)
 }
 
 /*
- * The kernel permits 16 domains one inside the other, and has no way to ask how many there are. Each denies making block devices, which nothing here
- * does.
+ * The kernel permits 16 domains one inside the other, and has no way to ask how many there are. Each denies making
+ * block devices, which nothing here does.
  */
 static int inspect_landlock(const char *unused, struct jw *w)
 {
@@ -315,12 +318,8 @@ int tool_inspect_main(int argc, char **argv)
 		const char *name;
 		int (*run)(const char *arg, struct jw *w);
 	} subjects[] = {
-		{ "sandbox", inspect_sandbox },
-		{ "landlock", inspect_landlock },
-		{ "fifo", inspect_fifo },
-		{ "pids", inspect_pids },
-		{ "memory", inspect_memory },
-		{ "cpu", inspect_cpu },
+		{ "sandbox", inspect_sandbox },   { "landlock", inspect_landlock }, { "fifo", inspect_fifo },
+		{ "pids", inspect_pids },         { "memory", inspect_memory },     { "cpu", inspect_cpu },
 		{ "terminal", inspect_terminal },
 	};
 	buf_auto struct buf out = BUF_INIT;

@@ -1,6 +1,7 @@
 /*
- * apply_patch. First every file's new text is made; if one does not apply nothing is touched. Then the files are written, each at
- * once. A write that fails in the middle leaves the earlier ones as they are, and the result tells of each file what became of it.
+ * apply_patch. First every file's new text is made; if one does not apply nothing is touched. Then the files are
+ * written, each at once. A write that fails in the middle leaves the earlier ones as they are, and the result tells of
+ * each file what became of it.
  */
 
 #include "supervisor/tool/patch.h"
@@ -15,7 +16,7 @@
 #include <unistd.h>
 
 struct work {
-	struct buf text;              /* what it will hold */
+	struct buf text; /* what it will hold */
 	size_t old_bytes;
 	bool done;
 	struct err err;
@@ -34,7 +35,8 @@ static int prepare(const struct patch_file *f, struct work *w, struct err *e)
 		return -1;
 	w->old_bytes = old.len;
 	if (f->move_to && tool_file_exists(f->move_to))
-		return err_set(e, ERR_CONFLICT, "'%.200s' is to be moved to '%.200s', which exists already", f->path, f->move_to);
+		return err_set(e, ERR_CONFLICT, "'%.200s' is to be moved to '%.200s', which exists already", f->path,
+			       f->move_to);
 	if (f->change == PATCH_DELETE && !f->nhunks)
 		return 0;
 	return patch_text(f, buf_cstr(&old), old.len, &w->text, e);
@@ -43,8 +45,8 @@ static int prepare(const struct patch_file *f, struct work *w, struct err *e)
 static int carry_out(const struct patch_file *f, const struct work *w, struct err *e)
 {
 	if (f->change != PATCH_DELETE &&
-	    tool_file_store(f->move_to ? f->move_to : f->path, buf_cstr(&w->text), w->text.len, f->change == PATCH_ADD || f->move_to,
-			    f->change == PATCH_ADD || f->move_to, e) < 0)
+	    tool_file_store(f->move_to ? f->move_to : f->path, buf_cstr(&w->text), w->text.len,
+			    f->change == PATCH_ADD || f->move_to, f->change == PATCH_ADD || f->move_to, e) < 0)
 		return -1;
 	if ((f->change == PATCH_DELETE || f->move_to) && unlink(f->path) < 0)
 		return err_sys(e, errno, "remove '%.200s'", f->path);
@@ -53,7 +55,9 @@ static int carry_out(const struct patch_file *f, const struct work *w, struct er
 
 static void file_json(const struct patch_file *f, const struct work *k, bool dry, struct jw *w)
 {
-	static const char *const changes[] = { [PATCH_ADD] = "created", [PATCH_DELETE] = "deleted", [PATCH_UPDATE] = "modified" };
+	static const char *const changes[] = {
+		[PATCH_ADD] = "created", [PATCH_DELETE] = "deleted", [PATCH_UPDATE] = "modified"
+	};
 
 	jw_obj(w);
 	jw_kstr(w, "path", f->move_to ? f->move_to : f->path);

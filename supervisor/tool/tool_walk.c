@@ -1,7 +1,7 @@
 /*
- * `bailiff-tool fs walk`: the folders and files below a path, breadth first, each folder's by name. Bounded by what the caller
- * asks for and by what is sensible; `truncated` says that there was more. Links to folders are followed only on request, and no
- * folder is entered twice, so that a ring of links ends.
+ * `bailiff-tool fs walk`: the folders and files below a path, breadth first, each folder's by name. Bounded by what the
+ * caller asks for and by what is sensible; `truncated` says that there was more. Links to folders are followed only on
+ * request, and no folder is entered twice, so that a ring of links ends.
  */
 
 #include "supervisor/tool/tool.h"
@@ -55,7 +55,9 @@ static void push(struct walk *k, const char *path, unsigned depth, const struct 
 		k->room = k->room ? 2 * k->room : 64;
 		k->folders = mem_realloc(k->folders, k->room * sizeof *k->folders);
 	}
-	k->folders[k->count++] = (struct folder){ .path = mem_strdup(path), .depth = depth, .dev = st->st_dev, .ino = st->st_ino };
+	k->folders[k->count++] = (struct folder){
+		.path = mem_strdup(path), .depth = depth, .dev = st->st_dev, .ino = st->st_ino
+	};
 }
 
 static void tell_error(struct walk *k, const char *path, int error)
@@ -115,10 +117,7 @@ static bool enter(struct walk *k, const struct folder *f)
 	return room;
 }
 
-static uint64_t at_most(uint64_t v, uint64_t most)
-{
-	return v < most ? v : most;
-}
+static uint64_t at_most(uint64_t v, uint64_t most) { return v < most ? v : most; }
 
 /* `flags`: DEPTH:FOLDERS:ENTRIES:FOLLOW. */
 int tool_fs_walk(const char *path, const char *flags, struct jw *w, struct err *e)

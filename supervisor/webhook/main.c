@@ -20,7 +20,7 @@
 struct sending {
 	CURL *curl;
 	struct curl_slist *headers;
-	bool typed;              /* the hook says what type it sends */
+	bool typed; /* the hook says what type it sends */
 	bool too_much;
 	struct buf body, answer;
 	char problem[CURL_ERROR_SIZE];
@@ -32,10 +32,7 @@ static int complain(const char *what, const char *why)
 	return 1;
 }
 
-static const char *variable(const char *name)
-{
-	return getenv(name);
-}
+static const char *variable(const char *name) { return getenv(name); }
 
 static void add_header(void *ctx, const char *line)
 {
@@ -71,7 +68,8 @@ static int read_input(struct buf *out)
 	}
 }
 
-/* There is no other way out of the sandbox, and NO_PROXY is about servers in it. Where an answer leads is not where the input was to go. */
+/* There is no other way out of the sandbox, and NO_PROXY is about servers in it. Where an answer leads is not where the
+ * input was to go. */
 static void set_up(struct sending *s, const char *url)
 {
 	mem_auto char *proxy = mem_printf("http://127.0.0.1:%u", PLAN_PROXY_PORT);
@@ -85,7 +83,8 @@ static void set_up(struct sending *s, const char *url)
 	curl_easy_setopt(s->curl, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl_easy_setopt(s->curl, CURLOPT_FOLLOWLOCATION, 0L);
 	curl_easy_setopt(s->curl, CURLOPT_HTTPHEADER, s->headers);
-	curl_easy_setopt(s->curl, CURLOPT_HEADEROPT, (long)CURLHEADER_SEPARATE); /* what is the server's is not the proxy's */
+	curl_easy_setopt(s->curl, CURLOPT_HEADEROPT,
+			 (long)CURLHEADER_SEPARATE); /* what is the server's is not the proxy's */
 	curl_easy_setopt(s->curl, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
 	curl_easy_setopt(s->curl, CURLOPT_POST, 1L);
 	curl_easy_setopt(s->curl, CURLOPT_POSTFIELDS, buf_cstr(&s->body));

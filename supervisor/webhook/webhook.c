@@ -56,8 +56,8 @@ static void expand(const char *s, const char *allowed, const char *(*env)(const 
 	}
 }
 
-int webhook_headers(const char *json, const char *allowed, const char *(*env)(const char *name), void (*fn)(void *ctx, const char *line), void *ctx,
-		    struct err *e)
+int webhook_headers(const char *json, const char *allowed, const char *(*env)(const char *name),
+		    void (*fn)(void *ctx, const char *line), void *ctx, struct err *e)
 {
 	for (struct jiter it = jiter_on(jval_of(json, strlen(json))); jiter_next(&it);) {
 		mem_auto char *name = jval_strdup(it.key), *text = jval_strdup(it.value);
@@ -67,7 +67,8 @@ int webhook_headers(const char *json, const char *allowed, const char *(*env)(co
 			return err_set(e, ERR_INVALID, "'%.60s' is no header with a text", name ? name : "");
 		expand(text, allowed, env, &value);
 		if (!is_value(&value))
-			return err_set(e, ERR_INVALID, "the value of header '%.60s' has characters that a header cannot have", name);
+			return err_set(e, ERR_INVALID,
+				       "the value of header '%.60s' has characters that a header cannot have", name);
 		/* So libcurl is told of one without a value; "Name:" would leave it out. */
 		buf_printf(&line, "%s%s%s", name, value.len ? ": " : ";", value.len ? buf_cstr(&value) : "");
 		fn(ctx, buf_cstr(&line));

@@ -1,6 +1,6 @@
 /*
- * How long a decision takes with ten thousand rules: command lines of one word and of 200, one command and many, understanding
- * them included.
+ * How long a decision takes with ten thousand rules: command lines of one word and of 200, one command and many,
+ * understanding them included.
  *
  * bench_rules [ROUNDS]
  */
@@ -42,9 +42,14 @@ static void rules_text(struct buf *out)
 	for (int l = 0; l < 3; l++) {
 		buf_printf(out, "%s\"%s\":[\"Bash(never-%d)\"", l ? "," : "", lists[l], l);
 		for (int i = 0; i < RULES * 9 / 10 / 3; i++)
-			buf_printf(out, i % 20 == 0 ? ",\"Bash(git push origin%d *)\"" : i % 20 == 1 ? ",\"Read(~/.secret%d/**)\"" :
-				   i % 20 == 2 ? ",\"Edit(/gen%d/*.c)\"" : i % 20 == 3 ? ",\"WebFetch(domain:h%d.example)\"" :
-				   i % 1000 == 4 ? ",\"Bash(* --danger%d)\"" : ",\"Bash(tool%d run:*)\"", i + l * RULES);
+			buf_printf(out,
+				   i % 20 == 0     ? ",\"Bash(git push origin%d *)\""
+				   : i % 20 == 1   ? ",\"Read(~/.secret%d/**)\""
+				   : i % 20 == 2   ? ",\"Edit(/gen%d/*.c)\""
+				   : i % 20 == 3   ? ",\"WebFetch(domain:h%d.example)\""
+				   : i % 1000 == 4 ? ",\"Bash(* --danger%d)\""
+						   : ",\"Bash(tool%d run:*)\"",
+				   i + l * RULES);
 		buf_str(out, "]");
 	}
 	buf_str(out, "},\"prefixRules\":[{\"pattern\":[\"x\"]}");
@@ -64,15 +69,21 @@ static double measure(const struct policy_rules *s, const char *what, const char
 		const uint64_t start = now_ns();
 
 		command_understand_line(line, strlen(line), &o, &f);
-		const struct policy_request q = { .command_line = line, .cwd = o.cwd, .workspace = o.workspace, .home = o.home, .mode = MODE_DEFAULT,
-			.facts = &f, .rules = s };
+		const struct policy_request q = { .command_line = line,
+						  .cwd = o.cwd,
+						  .workspace = o.workspace,
+						  .home = o.home,
+						  .mode = MODE_DEFAULT,
+						  .facts = &f,
+						  .rules = s };
 		policy_decide(&q, &d);
 		took[i] = now_ns() - start;
 		command_facts_done(&f);
 	}
 	qsort(took, rounds, sizeof(*took), by_value);
 	double p99 = (double)took[rounds * 99 / 100] / 1000;
-	printf("%-40s %-6s p50 %8.1f µs   p99 %8.1f µs\n", what, policy_answer_name(d.answer), (double)took[rounds / 2] / 1000, p99);
+	printf("%-40s %-6s p50 %8.1f µs   p99 %8.1f µs\n", what, policy_answer_name(d.answer),
+	       (double)took[rounds / 2] / 1000, p99);
 	free(took);
 	return p99;
 }

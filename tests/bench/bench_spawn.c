@@ -1,8 +1,10 @@
 /*
- * Spawn to exit of /bin/true, in turns: executed plainly, by unshare and bwrap where they are given, and by bailiff over its socket.
- * A program in C, because an interpreter would add its own time to each of them, and the most to the one that speaks JSON.
+ * Spawn to exit of /bin/true, in turns: executed plainly, by unshare and bwrap where they are given, and by bailiff
+ * over its socket. A program in C, because an interpreter would add its own time to each of them, and the most to the
+ * one that speaks JSON.
  *
- * bench_spawn SOCKET WORK ROUNDS PAUSE_MS UNSHARE BWRAP     ("" = not there); prints a line "NAME<tab>MICROSECONDS" for each
+ * bench_spawn SOCKET WORK ROUNDS PAUSE_MS UNSHARE BWRAP     ("" = not there); prints a line "NAME<tab>MICROSECONDS"
+ *                                                           for each
  */
 
 #include "runtime/base/buf.h"
@@ -47,28 +49,54 @@ static void run(const char *const *argv)
 	pid_t pid;
 	int status;
 
-	if (posix_spawn(&pid, argv[0], NULL, NULL, (char *const *)argv, none) != 0 || waitpid(pid, &status, 0) != pid || status != 0)
+	if (posix_spawn(&pid, argv[0], NULL, NULL, (char *const *)argv, none) != 0 || waitpid(pid, &status, 0) != pid ||
+	    status != 0)
 		stop(argv[0]);
 }
 
-static void by_vfork(struct bench *b)
-{
-	run((const char *const[]){ "/bin/true", NULL });
-}
+static void by_vfork(struct bench *b) { run((const char *const[]){ "/bin/true", NULL }); }
 
 static void by_unshare(struct bench *b)
 {
-	run((const char *const[]){ b->unshare, "--pid", "--fork", "--mount-proc", geteuid() ? "--map-root-user" : "/bin/true",
-				   geteuid() ? "/bin/true" : NULL, NULL });
+	run((const char *const[]){ b->unshare, "--pid", "--fork", "--mount-proc",
+				   geteuid() ? "--map-root-user" : "/bin/true", geteuid() ? "/bin/true" : NULL, NULL });
 }
 
 /* What the profile workspace is made of, as far as bwrap has it: no Landlock, no filter, no limits, no facts. */
 static void by_bwrap(struct bench *b)
 {
-	run((const char *const[]){ b->bwrap, "--unshare-all", "--die-with-parent", "--new-session", "--ro-bind", "/", "/", "--dev", "/dev",
-				   "--proc", "/proc", "--tmpfs", "/tmp", "--tmpfs", "/home", "--tmpfs", "/root", "--tmpfs", "/run", "--bind",
-				   b->work, b->work, "--chdir", b->work, "--cap-drop", "ALL", "--clearenv", "--setenv", "PATH", "/usr/bin:/bin",
-				   "/bin/true", NULL });
+	run((const char *const[]){ b->bwrap,
+				   "--unshare-all",
+				   "--die-with-parent",
+				   "--new-session",
+				   "--ro-bind",
+				   "/",
+				   "/",
+				   "--dev",
+				   "/dev",
+				   "--proc",
+				   "/proc",
+				   "--tmpfs",
+				   "/tmp",
+				   "--tmpfs",
+				   "/home",
+				   "--tmpfs",
+				   "/root",
+				   "--tmpfs",
+				   "/run",
+				   "--bind",
+				   b->work,
+				   b->work,
+				   "--chdir",
+				   b->work,
+				   "--cap-drop",
+				   "ALL",
+				   "--clearenv",
+				   "--setenv",
+				   "PATH",
+				   "/usr/bin:/bin",
+				   "/bin/true",
+				   NULL });
 }
 
 /* ---- bailiff ---- */
@@ -101,26 +129,24 @@ static void by_bailiff(struct bench *b, const char *profile)
 	buf_auto struct buf start = BUF_INIT, wait = BUF_INIT;
 	const char *id;
 
-	buf_printf(&start, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"start_process\",\"params\":{\"command\":[\"/bin/true\"],\"profile\":\"%s\",\"cwd\":\"%s\"}}\n",
+	buf_printf(&start,
+		   "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"start_process\",\"params\":{\"command\":[\"/bin/"
+		   "true\"],\"profile\":\"%s\",\"cwd\":\"%s\"}}\n",
 		   profile, b->work);
 	id = strstr(call(b, &start), key);
 	if (!id)
 		stop("start_process");
 	id += strlen(key);
-	buf_printf(&wait, "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"wait_process\",\"params\":{\"processId\":\"%.*s\"}}\n", (int)strcspn(id, "\""), id);
+	buf_printf(&wait,
+		   "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"wait_process\",\"params\":{\"processId\":\"%.*s\"}}\n",
+		   (int)strcspn(id, "\""), id);
 	if (!strstr(call(b, &wait), "\"exitCode\":0"))
 		stop("wait_process");
 }
 
-static void by_workspace(struct bench *b)
-{
-	by_bailiff(b, "workspace");
-}
+static void by_workspace(struct bench *b) { by_bailiff(b, "workspace"); }
 
-static void by_isolated(struct bench *b)
-{
-	by_bailiff(b, "isolated");
-}
+static void by_isolated(struct bench *b) { by_bailiff(b, "isolated"); }
 
 static int connect_to(const char *path)
 {
@@ -146,8 +172,9 @@ int main(int argc, char **argv)
 		void (*way)(struct bench *b);
 		bool there;
 	} ways[] = {
-		{ "vfork+exec", by_vfork, true }, { "unshare", by_unshare, b.unshare[0] }, { "bwrap", by_bwrap, b.bwrap[0] },
-		{ "workspace", by_workspace, true }, { "isolated", by_isolated, true },
+		{ "vfork+exec", by_vfork, true },  { "unshare", by_unshare, b.unshare[0] },
+		{ "bwrap", by_bwrap, b.bwrap[0] }, { "workspace", by_workspace, true },
+		{ "isolated", by_isolated, true },
 	};
 
 	for (int round = -1; round < atoi(argv[3]); round++) {

@@ -1,7 +1,7 @@
 /*
- * How fast facts become durable: events of about 600 bytes, each acknowledged after its commit, one at a time, by ten, by
- * a hundred, and 10,000 a second for a while with the latency of each. Beside it, in the same run and the same folder, a
- * peer that only appends the same bytes to a file and calls fdatasync: the least that durability costs here.
+ * How fast facts become durable: events of about 600 bytes, each acknowledged after its commit, one at a time, by ten,
+ * by a hundred, and 10,000 a second for a while with the latency of each. Beside it, in the same run and the same
+ * folder, a peer that only appends the same bytes to a file and calls fdatasync: the least that durability costs here.
  *
  * bench_store [SECONDS [DIR]]
  */
@@ -51,15 +51,17 @@ static int fold(struct models *m, const struct event_view *ev, struct err *e)
 {
 	const struct id_text *id = &ev->ids[ID_PROCESS];
 	char doc[200];
-	int n = snprintf(doc, sizeof(doc), "{\"processId\":\"%.*s\",\"status\":\"running\",\"sequence\":%llu}", (int)id->len, id->text,
-			 (unsigned long long)ev->sequence);
+	int n = snprintf(doc, sizeof(doc), "{\"processId\":\"%.*s\",\"status\":\"running\",\"sequence\":%llu}",
+			 (int)id->len, id->text, (unsigned long long)ev->sequence);
 
 	return models_put(m, 5, id->text, id->len, doc, (size_t)n, e);
 }
 
 static void add_event(struct bench *b, struct store_batch *batch)
 {
-	struct event_draft d = { .type = EVENT_PROCESS_INPUT, .uid = 1000, .payload = b->payload, .payload_len = b->payload_len };
+	struct event_draft d = {
+		.type = EVENT_PROCESS_INPUT, .uid = 1000, .payload = b->payload, .payload_len = b->payload_len
+	};
 	struct err e = ERR_INIT;
 	char process[40];
 
@@ -174,10 +176,13 @@ static void sustained(struct bench *b)
 	wait_all(b);
 	double seconds = (double)(now_ns() - start) / 1e9;
 	qsort(b->latency, b->nlatency, sizeof(*b->latency), by_value);
-	printf("sustained, asked for %u/s: %.0f events/s over %.1f s; acknowledged after p50 %llu  p90 %llu  p99 %llu  p99.9 %llu  max %llu us\n",
+	printf("sustained, asked for %u/s: %.0f events/s over %.1f s; acknowledged after p50 %llu  p90 %llu  p99 %llu  "
+	       "p99.9 %llu  max %llu us\n",
 	       RATE, (double)sent / seconds, seconds, (unsigned long long)b->latency[b->nlatency / 2],
-	       (unsigned long long)b->latency[b->nlatency * 9 / 10], (unsigned long long)b->latency[b->nlatency * 99 / 100],
-	       (unsigned long long)b->latency[b->nlatency * 999 / 1000], (unsigned long long)b->latency[b->nlatency - 1]);
+	       (unsigned long long)b->latency[b->nlatency * 9 / 10],
+	       (unsigned long long)b->latency[b->nlatency * 99 / 100],
+	       (unsigned long long)b->latency[b->nlatency * 999 / 1000],
+	       (unsigned long long)b->latency[b->nlatency - 1]);
 	free(b->latency);
 	b->latency = NULL;
 }
@@ -205,13 +210,11 @@ static void verify(struct bench *b)
 		store_dispatch(b->s);
 	}
 	double seconds = (double)(now_ns() - start) / 1e9;
-	printf("verify: %llu events in %.2f s (%.0f/s), ok\n", (unsigned long long)events, seconds, (double)events / seconds);
+	printf("verify: %llu events in %.2f s (%.0f/s), ok\n", (unsigned long long)events, seconds,
+	       (double)events / seconds);
 }
 
-static int rm(const char *path, const struct stat *st, int type, struct FTW *f)
-{
-	return remove(path);
-}
+static int rm(const char *path, const struct stat *st, int type, struct FTW *f) { return remove(path); }
 
 int main(int argc, char **argv)
 {
@@ -234,9 +237,11 @@ int main(int argc, char **argv)
 	fd = open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
 	if (fd < 0 || store_open(&o, &b.s, &e) != 0)
 		die("open", &e);
-	b.payload_len = (size_t)snprintf(b.payload, sizeof(b.payload),
-					 "{\"kind\":\"data\",\"bytes\":120,\"preview\":\"%0120d\",\"encoding\":\"utf8\",\"redacted\":false,"
-					 "\"by\":{\"uid\":1000,\"pid\":1,\"role\":\"operator\"}}", 0);
+	b.payload_len = (size_t)snprintf(
+		b.payload, sizeof(b.payload),
+		"{\"kind\":\"data\",\"bytes\":120,\"preview\":\"%0120d\",\"encoding\":\"utf8\",\"redacted\":false,"
+		"\"by\":{\"uid\":1000,\"pid\":1,\"role\":\"operator\"}}",
+		0);
 	printf("%-28s %12s %12s %7s\n", "events a commit", "store/s", "append+sync/s", "ratio");
 	for (size_t i = 0; i < countof(sizes); i++) {
 		/* interleaved: both see the same machine */

@@ -1,5 +1,6 @@
 /*
- * How long understanding a command line takes: typical lines, one of 200 words, and the worst that the limits let through.
+ * How long understanding a command line takes: typical lines, one of 200 words, and the worst that the limits let
+ * through.
  *
  * bench_understand [ROUNDS]
  */
@@ -43,8 +44,8 @@ static void measure(const char *what, const char *line, size_t len, unsigned rou
 		command_facts_done(&f);
 	}
 	qsort(took, rounds, sizeof(*took), by_value);
-	printf("%-28s %8zu bytes %5zu commands   p50 %9.1f µs   p99 %9.1f µs\n", what, len, commands, (double)took[rounds / 2] / 1000,
-	       (double)took[rounds * 99 / 100] / 1000);
+	printf("%-28s %8zu bytes %5zu commands   p50 %9.1f µs   p99 %9.1f µs\n", what, len, commands,
+	       (double)took[rounds / 2] / 1000, (double)took[rounds * 99 / 100] / 1000);
 	free(took);
 }
 
@@ -62,7 +63,8 @@ int main(int argc, char **argv)
 {
 	const unsigned rounds = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 2000, few = rounds / 200 + 1;
 	static const char typical[] = "cd build && cmake .. -DCMAKE_BUILD_TYPE=Debug 2>&1 | tail -5";
-	static const char nested[] = "sudo env X=1 timeout 5 bash -c 'find . -name \"*.o\" -exec rm {} \\; | xargs -n1 echo $(date)'";
+	static const char nested[] =
+		"sudo env X=1 timeout 5 bash -c 'find . -name \"*.o\" -exec rm {} \\; | xargs -n1 echo $(date)'";
 
 	measure("ls", "ls -la", 6, rounds);
 	measure("typical", typical, strlen(typical), rounds);

@@ -1,7 +1,8 @@
 #ifndef BAILIFF_TESTS_APPENDER_H
 #define BAILIFF_TESTS_APPENDER_H
 
-/* A child that appends to a store, with an output that it cites, and says through a pipe what was acknowledged, until it is killed. */
+/* A child that appends to a store, with an output that it cites, and says through a pipe what was acknowledged, until
+ * it is killed. */
 
 #include "runtime/store/spool.h"
 #include "tests/unit/runtime/store/rig.h"
@@ -52,7 +53,8 @@ static inline void appender_submit(struct appender *c, unsigned i)
 	struct ack a;
 
 	for (unsigned k = 0; k < events; k++)
-		rig_event(b, k % 2 ? EVENT_PROCESS_OUTPUT : EVENT_RUNTIME_WARNING, i % 2 ? "sess_a" : "sess_b", "proc_1", i);
+		rig_event(b, k % 2 ? EVENT_PROCESS_OUTPUT : EVENT_RUNTIME_WARNING, i % 2 ? "sess_a" : "sess_b",
+			  "proc_1", i);
 	if (i % 3 == 0) {
 		char bytes[700];
 
@@ -74,8 +76,8 @@ static inline void appender_submit(struct appender *c, unsigned i)
 }
 
 /*
- * What came before the last end and was not cited is cited now: nothing of a stream is lost. But after a power cut (`cut`) such bytes may be
- * anything, also where the file is long enough: they are given up.
+ * What came before the last end and was not cited is cited now: nothing of a stream is lost. But after a power cut
+ * (`cut`) such bytes may be anything, also where the file is long enough: they are given up.
  */
 static inline void appender_main(struct rig *r, int fd, bool early, bool cut)
 {

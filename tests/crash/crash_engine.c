@@ -1,7 +1,8 @@
 /*
- * The simulator: the whole engine, with its store, against a world that is made up. Random requests, random doings of processes, time
- * that jumps, clients that go, and crashes at any point, all from one seed; after each step the log is checked (sim_check.h), and
- * at each crash, and at the end, the read models against a fresh fold. The control has a check that must fail, to show it would.
+ * The simulator: the whole engine, with its store, against a world that is made up. Random requests, random doings of
+ * processes, time that jumps, clients that go, and crashes at any point, all from one seed; after each step the log is
+ * checked (sim_check.h), and at each crash, and at the end, the read models against a fresh fold. The control has a
+ * check that must fail, to show it would.
  *
  * SIM_STEPS=n SEED=n choose how many and which; the seed is printed, and a failure names the step.
  */
@@ -23,8 +24,8 @@
 #include <time.h>
 
 #define DEFAULT_STEPS 60000u
-#define STEPS_A_STORE 3000u  /* a store each: short enough that verifying stays cheap */
-#define IDS 24u              /* of each kind, the newest */
+#define STEPS_A_STORE 3000u /* a store each: short enough that verifying stays cheap */
+#define IDS 24u             /* of each kind, the newest */
 
 /* Ids that requests may name. */
 struct pool {
@@ -36,7 +37,7 @@ struct sim {
 	struct sim_world w;
 	struct sim_check check;
 	struct pool sessions, threads, turns, tasks, actions, subagents, channels, processes, jobs, calls;
-	char token[IDS][80];       /* by channel */
+	char token[IDS][80]; /* by channel */
 	uint64_t connection;
 	unsigned asked, answered, refused, crashes;
 };
@@ -118,7 +119,8 @@ static json_t *object(const char *fmt, ...)
 	return v;
 }
 
-typedef void (*json_method)(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx);
+typedef void (*json_method)(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			    void *ctx);
 
 static void ask(struct sim *s, json_method method, json_t *params)
 {
@@ -142,7 +144,9 @@ static void do_session(struct sim *s)
 static void do_process(struct sim *s)
 {
 	const struct caller c = caller_of(s);
-	struct start_request r = { .command_line = "true", .end_with_client = sim_chance(&s->w, 20), .stdin_pipe = sim_chance(&s->w, 30) };
+	struct start_request r = { .command_line = "true",
+				   .end_with_client = sim_chance(&s->w, 20),
+				   .stdin_pipe = sim_chance(&s->w, 30) };
 
 	engine_default_limits(s->w.engine, &r.limits);
 	if (sim_chance(&s->w, 20))
@@ -156,7 +160,8 @@ static void do_terminate(struct sim *s)
 {
 	const struct caller c = caller_of(s);
 
-	engine_terminate_process(s->w.engine, PICK(processes), "enough", 0, sim_chance(&s->w, 50) ? 0 : 1000, &c, on_reply, s);
+	engine_terminate_process(s->w.engine, PICK(processes), "enough", 0, sim_chance(&s->w, 50) ? 0 : 1000, &c,
+				 on_reply, s);
 }
 
 static void do_submit(struct sim *s)
@@ -164,7 +169,8 @@ static void do_submit(struct sim *s)
 	static const char *const inputs[] = {
 		"[{\"type\":\"text\",\"text\":\"hello\"}]",
 		"[{\"type\":\"command\",\"commandLine\":\"true\"}]",
-		"[{\"type\":\"command\",\"command\":[\"true\"]},{\"type\":\"tool_call\",\"toolName\":\"shell\",\"arguments\":{\"command\":\"ls\"}}]",
+		"[{\"type\":\"command\",\"command\":[\"true\"]},{\"type\":\"tool_call\",\"toolName\":\"shell\","
+		"\"arguments\":{\"command\":\"ls\"}}]",
 		"[{\"type\":\"text\",\"text\":\"both\"},{\"type\":\"command\",\"commandLine\":\"true\"}]",
 		"[{\"type\":\"tool_call\",\"toolName\":\"nonsense\",\"arguments\":{}}]",
 	};
@@ -183,7 +189,9 @@ static void do_turn(struct sim *s)
 	const struct caller c = caller_of(s);
 	const char *turn = PICK(turns);
 	const struct turn_verdict v = { .turn_id = turn, .category = "client", .message = "no" };
-	const struct turn_interrupt i = { .session_id = PICK(sessions), .turn_id = turn, .reason = "enough", .clear_queue = sim_chance(&s->w, 20) };
+	const struct turn_interrupt i = {
+		.session_id = PICK(sessions), .turn_id = turn, .reason = "enough", .clear_queue = sim_chance(&s->w, 20)
+	};
 
 	switch (sim_pick(&s->w, 6)) {
 	case 0: engine_complete_turn(s->w.engine, &v, &c, on_reply, s); break;
@@ -198,7 +206,10 @@ static void do_turn(struct sim *s)
 static void do_tool(struct sim *s)
 {
 	json_auto_t *arguments = object("{s:s}", "command", "true");
-	const struct tool_request r = { .turn_id = PICK(turns), .tool = "shell", .arguments = arguments, .timeout_ms = sim_chance(&s->w, 50) ? 0 : LIMIT_NONE };
+	const struct tool_request r = { .turn_id = PICK(turns),
+					.tool = "shell",
+					.arguments = arguments,
+					.timeout_ms = sim_chance(&s->w, 50) ? 0 : LIMIT_NONE };
 	const struct caller c = caller_of(s);
 
 	engine_invoke_tool(s->w.engine, &r, &c, on_reply, s);
@@ -208,9 +219,14 @@ static void do_action(struct sim *s)
 {
 	const struct caller c = caller_of(s);
 	const bool of_task = sim_chance(&s->w, 30);
-	const struct action_request r = { .turn_id = of_task ? NULL : PICK(turns), .task_id = of_task ? PICK(tasks) : NULL, .action_type = "approval",
-		.prompt = "may it?", .timeout_ms = sim_chance(&s->w, 50) ? 500 + sim_pick(&s->w, 5000) : 0 };
-	const struct action_answer a = { .action_id = PICK(actions), .decision = sim_chance(&s->w, 50) ? "allow" : "deny", .source = "user" };
+	const struct action_request r = { .turn_id = of_task ? NULL : PICK(turns),
+					  .task_id = of_task ? PICK(tasks) : NULL,
+					  .action_type = "approval",
+					  .prompt = "may it?",
+					  .timeout_ms = sim_chance(&s->w, 50) ? 500 + sim_pick(&s->w, 5000) : 0 };
+	const struct action_answer a = { .action_id = PICK(actions),
+					 .decision = sim_chance(&s->w, 50) ? "allow" : "deny",
+					 .source = "user" };
 
 	if (sim_chance(&s->w, 50))
 		engine_request_action(s->w.engine, &r, &c, on_reply, s);
@@ -239,15 +255,24 @@ static void do_task(struct sim *s)
 	const char *id = PICK(tasks);
 
 	switch (sim_pick(&s->w, 12)) {
-	case 0: case 1: case 2: ASK(s, engine_start_task, "{s:s}", "taskId", id); break;
-	case 3: ASK(s, engine_append_task_progress, "{s:s,s:s,s:i}", "taskId", id, "phase", "working", "percent", 50); break;
+	case 0:
+	case 1:
+	case 2: ASK(s, engine_start_task, "{s:s}", "taskId", id); break;
+	case 3:
+		ASK(s, engine_append_task_progress, "{s:s,s:s,s:i}", "taskId", id, "phase", "working", "percent", 50);
+		break;
 	case 4: ASK(s, engine_pause_task, "{s:s,s:s}", "taskId", id, "reason", "wait"); break;
 	case 5: ASK(s, engine_resume_task, "{s:s}", "taskId", id); break;
 	case 6: ASK(s, engine_cancel_task, "{s:s,s:s,s:b}", "taskId", id, "reason", "enough", "propagate", 1); break;
 	case 7: ASK(s, engine_retry_task, "{s:s,s:s}", "taskId", id, "reason", "again"); break;
 	case 8: ASK(s, engine_complete_task, "{s:s}", "taskId", id); break;
-	case 9: ASK(s, engine_fail_task, "{s:s,s:{s:s,s:s}}", "taskId", id, "error", "category", "x", "message", "y"); break;
-	case 10: ASK(s, engine_link_tasks, "{s:s,s:s,s:s}", "taskId", id, "kind", kinds[sim_pick(&s->w, countof(kinds))], "targetId", PICK(tasks)); break;
+	case 9:
+		ASK(s, engine_fail_task, "{s:s,s:{s:s,s:s}}", "taskId", id, "error", "category", "x", "message", "y");
+		break;
+	case 10:
+		ASK(s, engine_link_tasks, "{s:s,s:s,s:s}", "taskId", id, "kind", kinds[sim_pick(&s->w, countof(kinds))],
+		    "targetId", PICK(tasks));
+		break;
 	default: ASK(s, engine_archive_task, "{s:s}", "taskId", id);
 	}
 }
@@ -257,7 +282,8 @@ static void do_subagent(struct sim *s)
 	const char *id = PICK(subagents);
 
 	switch (sim_pick(&s->w, 6)) {
-	case 0: case 1: {
+	case 0:
+	case 1: {
 		json_t *p = object("{s:s,s:s}", "threadId", PICK(threads), "role", "helper");
 		if (sim_chance(&s->w, 60))
 			json_object_set_new(p, "commandLine", json_string("cat"));
@@ -271,15 +297,19 @@ static void do_subagent(struct sim *s)
 	case 2: ASK(s, engine_send_subagent_input, "{s:s,s:s}", "subagentId", id, "input", "more"); break;
 	case 3: ASK(s, engine_close_subagent, "{s:s}", "subagentId", id); break;
 	case 4: ASK(s, engine_resume_subagent, "{s:s}", "subagentId", id); break;
-	default: ASK(s, engine_report_subagent, "{s:s,s:s}", "subagentId", id, "status", sim_chance(&s->w, 50) ? "completed" : "idle");
+	default:
+		ASK(s, engine_report_subagent, "{s:s,s:s}", "subagentId", id, "status",
+		    sim_chance(&s->w, 50) ? "completed" : "idle");
 	}
 }
 
 static void do_channel(struct sim *s)
 {
 	const struct caller c = caller_of(s);
-	const struct channel_request r = { .transport = "json_rpc", .heartbeat_ms = sim_chance(&s->w, 50) ? 1000 : 0,
-		.session_id = sim_chance(&s->w, 50) ? PICK(sessions) : NULL, .capabilities_json = "[\"permissions\"]" };
+	const struct channel_request r = { .transport = "json_rpc",
+					   .heartbeat_ms = sim_chance(&s->w, 50) ? 1000 : 0,
+					   .session_id = sim_chance(&s->w, 50) ? PICK(sessions) : NULL,
+					   .capabilities_json = "[\"permissions\"]" };
 	unsigned n = s->channels.count < IDS ? s->channels.count : IDS, at = sim_pick(&s->w, n);
 	const char *id = n ? s->channels.id[at] : "channel_none";
 
@@ -297,7 +327,10 @@ static void do_history(struct sim *s)
 
 	switch (sim_pick(&s->w, 4)) {
 	case 0: ASK(s, engine_compact_context, "{s:s,s:s}", "threadId", thread, "trigger", "manual"); break;
-	case 1: ASK(s, engine_compact_context, "{s:s,s:s,s:s}", "threadId", thread, "trigger", "manual", "summary", "so far"); break;
+	case 1:
+		ASK(s, engine_compact_context, "{s:s,s:s,s:s}", "threadId", thread, "trigger", "manual", "summary",
+		    "so far");
+		break;
 	default: ASK(s, engine_rollback_thread, "{s:s,s:s}", "threadId", thread, "toTurnId", PICK(turns));
 	}
 }
@@ -305,8 +338,13 @@ static void do_history(struct sim *s)
 static void do_money(struct sim *s)
 {
 	const struct caller c = caller_of(s);
-	const struct routing_ask r = { .turn_id = PICK(turns), .want = { .latency = LATENCY_COUNT, .budget_class = BUDGET_HIGH }, .profile_json = "{}", .profile_len = 2 };
-	const struct cost_report cost = { .provider = "p", .model = "m", .usd = 0.01, .turn_id = sim_chance(&s->w, 50) ? PICK(turns) : NULL };
+	const struct routing_ask r = { .turn_id = PICK(turns),
+				       .want = { .latency = LATENCY_COUNT, .budget_class = BUDGET_HIGH },
+				       .profile_json = "{}",
+				       .profile_len = 2 };
+	const struct cost_report cost = {
+		.provider = "p", .model = "m", .usd = 0.01, .turn_id = sim_chance(&s->w, 50) ? PICK(turns) : NULL
+	};
 
 	if (sim_chance(&s->w, 50))
 		engine_resolve_routing(s->w.engine, &r, &c, on_reply, s);
@@ -318,8 +356,8 @@ static void do_job(struct sim *s)
 {
 	switch (sim_pick(&s->w, 3)) {
 	case 0:
-		ASK(s, engine_create_job, "{s:[{s:s},{s:s},{s:s}],s:i,s:{s:i}}", "items", "commandLine", "true", "commandLine", "true", "input", "x", "maxParallel", 2,
-		    "retryPolicy", "maxAttempts", 2);
+		ASK(s, engine_create_job, "{s:[{s:s},{s:s},{s:s}],s:i,s:{s:i}}", "items", "commandLine", "true",
+		    "commandLine", "true", "input", "x", "maxParallel", 2, "retryPolicy", "maxAttempts", 2);
 		break;
 	case 1: ASK(s, engine_cancel_job, "{s:s,s:s}", "jobId", PICK(jobs), "reason", "enough"); break;
 	default: ASK(s, engine_retry_job_item, "{s:s,s:s}", "jobId", PICK(jobs), "itemId", "item_none");
@@ -330,8 +368,9 @@ static const struct {
 	unsigned weight;
 	void (*fn)(struct sim *s);
 } requests[] = {
-	{ 3, do_session }, { 6, do_process }, { 4, do_terminate }, { 12, do_submit }, { 12, do_turn }, { 6, do_tool }, { 8, do_action }, { 6, do_make_task },
-	{ 16, do_task }, { 8, do_subagent }, { 4, do_channel }, { 4, do_history }, { 3, do_money }, { 3, do_job },
+	{ 3, do_session }, { 6, do_process }, { 4, do_terminate }, { 12, do_submit }, { 12, do_turn },
+	{ 6, do_tool },    { 8, do_action },  { 6, do_make_task }, { 16, do_task },   { 8, do_subagent },
+	{ 4, do_channel }, { 4, do_history }, { 3, do_money },     { 3, do_job },
 };
 
 static void request(struct sim *s)
@@ -495,12 +534,14 @@ START_TEST(whatever_happens_the_facts_hold)
 		refused += s->refused;
 		crashes += s->crashes;
 		done += n;
-		ck_assert_msg(!s->check.wrong[0], "seed %llu: %s", (unsigned long long)(seed + done - n), s->check.wrong);
+		ck_assert_msg(!s->check.wrong[0], "seed %llu: %s", (unsigned long long)(seed + done - n),
+			      s->check.wrong);
 		close_store(s);
 	}
 	for (int t = 0; t < EVENT_TYPE_COUNT; t++)
 		kinds += types[t] > 0;
-	fprintf(stderr, "%u steps: %u requests (%u refused), %llu events of %u types, %u crashes\n", done, asked, refused, (unsigned long long)events, kinds, crashes);
+	fprintf(stderr, "%u steps: %u requests (%u refused), %llu events of %u types, %u crashes\n", done, asked,
+		refused, (unsigned long long)events, kinds, crashes);
 	ck_assert_uint_le(answered, asked);
 	/* A run in which hardly anything is refused or done would prove little. */
 	ck_assert_uint_gt(kinds, steps >= 10000 ? 50 : 20);
@@ -513,7 +554,10 @@ END_TEST
 START_TEST(a_broken_log_is_seen)
 {
 	struct sim *s = mem_zalloc(1, sizeof *s);
-	struct event_draft d = { .type = EVENT_TURN_FAILED, .payload = "{\"category\":\"x\",\"message\":\"y\",\"retryable\":false,\"processes\":[]}" };
+	struct event_draft d = {
+		.type = EVENT_TURN_FAILED,
+		.payload = "{\"category\":\"x\",\"message\":\"y\",\"retryable\":false,\"processes\":[]}"
+	};
 	struct err e = ERR_INIT;
 
 	run_store(s, 400, 7);

@@ -1,7 +1,8 @@
 /*
- * A power cut against the store: an ext4 of its own in a file, a child that appends and says what was acknowledged, and in the midst of it the
- * file system is shut down without writing anything back (EXT4_IOC_SHUTDOWN): what was not synced is gone. After mounting it again
- * everything acknowledged must be there, without a gap, and verify must agree. The control syncs nothing and must be caught.
+ * A power cut against the store: an ext4 of its own in a file, a child that appends and says what was acknowledged, and
+ * in the midst of it the file system is shut down without writing anything back (EXT4_IOC_SHUTDOWN): what was not
+ * synced is gone. After mounting it again everything acknowledged must be there, without a gap, and verify must agree.
+ * The control syncs nothing and must be caught.
  *
  * Needs root and loop devices; skipped without. POWER_N=cuts SEED=n choose how many and which; the seed is printed.
  */
@@ -25,15 +26,9 @@
 static unsigned seed, cuts;
 static bool lying; /* syncs do nothing */
 
-int fdatasync(int fd)
-{
-	return lying ? 0 : (int)syscall(SYS_fdatasync, fd);
-}
+int fdatasync(int fd) { return lying ? 0 : (int)syscall(SYS_fdatasync, fd); }
 
-int fsync(int fd)
-{
-	return lying ? 0 : (int)syscall(SYS_fsync, fd);
-}
+int fsync(int fd) { return lying ? 0 : (int)syscall(SYS_fsync, fd); }
 
 struct disk {
 	char dir[64], image[96], top[96];
@@ -167,8 +162,8 @@ START_TEST(acknowledged_survives_a_power_cut)
 		rig_verify_ok(&d.r);
 		rig_close(&d.r);
 	}
-	printf("# %u power cuts (seed %u), %u of them after an acknowledgement; %llu events; 0 lost, 0 gaps\n", cuts, seed, windows,
-	       (unsigned long long)(events + before));
+	printf("# %u power cuts (seed %u), %u of them after an acknowledgement; %llu events; 0 lost, 0 gaps\n", cuts,
+	       seed, windows, (unsigned long long)(events + before));
 	ck_assert_uint_gt(windows, cuts / 4);
 	disk_done(&d);
 }
@@ -211,6 +206,8 @@ int main(void)
 
 	seed = s ? (unsigned)strtoul(s, NULL, 10) : (unsigned)time(NULL);
 	cuts = n ? (unsigned)strtoul(n, NULL, 10) : DEFAULT_CUTS;
-	const struct suite_case all = { "crash_power", NULL, NULL, 3600, SUITE_TESTS(acknowledged_survives_a_power_cut, a_store_that_does_not_sync_is_caught) };
+	const struct suite_case all = { "crash_power", NULL, NULL, 3600,
+					SUITE_TESTS(acknowledged_survives_a_power_cut,
+						    a_store_that_does_not_sync_is_caught) };
 	return suite_run_cases("crash_power", &all, 1);
 }

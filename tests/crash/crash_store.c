@@ -15,7 +15,8 @@
 
 static unsigned seed, kills;
 
-/* SIGKILL takes nothing from the page cache, so a file system in memory proves the same, with many more kills a minute. */
+/* SIGKILL takes nothing from the page cache, so a file system in memory proves the same, with many more kills a minute.
+ */
 static void init(struct rig *r)
 {
 	rig_init_quick(r);
@@ -81,8 +82,8 @@ START_TEST(acknowledged_survives_sigkill)
 		rig_verify_ok(&r);
 		rig_close(&r);
 	}
-	printf("# %u kills (seed %u), %u of them after an acknowledgement; %llu events; 0 lost, 0 gaps\n", kills, seed, windows,
-	       (unsigned long long)(events + before));
+	printf("# %u kills (seed %u), %u of them after an acknowledgement; %llu events; 0 lost, 0 gaps\n", kills, seed,
+	       windows, (unsigned long long)(events + before));
 	ck_assert_uint_gt(windows, kills / 4);
 	rig_done(&r);
 }
@@ -115,6 +116,7 @@ int main(void)
 
 	seed = s ? (unsigned)strtoul(s, NULL, 10) : (unsigned)time(NULL);
 	kills = n ? (unsigned)strtoul(n, NULL, 10) : DEFAULT_KILLS;
-	const struct suite_case all = { "crash_store", NULL, NULL, 3600, SUITE_TESTS(acknowledged_survives_sigkill, the_control_is_caught) };
+	const struct suite_case all = { "crash_store", NULL, NULL, 3600,
+					SUITE_TESTS(acknowledged_survives_sigkill, the_control_is_caught) };
 	return suite_run_cases("crash_store", &all, 1);
 }

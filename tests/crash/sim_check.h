@@ -2,8 +2,9 @@
 #define BAILIFF_TESTS_SIM_CHECK_H
 
 /*
- * What must hold of the log whatever happens, checked for every event as it comes: numbers without a gap, one end for everything that
- * begins, nothing after it, one active turn a thread, no answer that nobody gave. Knows nothing of the engine: it reads events.
+ * What must hold of the log whatever happens, checked for every event as it comes: numbers without a gap, one end for
+ * everything that begins, nothing after it, one active turn a thread, no answer that nobody gave. Knows nothing of the
+ * engine: it reads events.
  */
 
 #include "runtime/base/jscan.h"
@@ -18,15 +19,16 @@ enum sim_life { LIFE_NONE, LIFE_BEGUN, LIFE_STARTED, LIFE_ENDED };
 struct sim_check {
 	uint64_t sequence;
 	struct strmap turns, processes, calls, actions, tasks, jobs, subagents; /* id → enum sim_life */
-	struct strmap active;      /* threadId → turnId (owned) */
+	struct strmap active;                                                   /* threadId → turnId (owned) */
 	uint64_t seen[EVENT_TYPE_COUNT];
-	char wrong[300];           /* "" = nothing */
+	char wrong[300]; /* "" = nothing */
 };
 
 static inline void check_fail(struct sim_check *c, const struct event_view *ev, const char *what, const char *id)
 {
 	if (!c->wrong[0])
-		snprintf(c->wrong, sizeof c->wrong, "event %llu %s: %s (%s)", (unsigned long long)ev->sequence, event_info(ev->type)->name, what, id);
+		snprintf(c->wrong, sizeof c->wrong, "event %llu %s: %s (%s)", (unsigned long long)ev->sequence,
+			 event_info(ev->type)->name, what, id);
 }
 
 static inline enum sim_life life(const struct strmap *m, const char *id)
@@ -41,7 +43,8 @@ static inline void live(struct strmap *m, const char *id, enum sim_life to)
 
 /* begins once; what is in between needs a beginning; ends once, and nothing of it comes after. */
 enum sim_part { PART_BEGIN, PART_MIDDLE, PART_END };
-static inline void check_life(struct sim_check *c, const struct event_view *ev, struct strmap *m, enum id_field field, enum sim_part part)
+static inline void check_life(struct sim_check *c, const struct event_view *ev, struct strmap *m, enum id_field field,
+			      enum sim_part part)
 {
 	char id[80];
 
@@ -91,7 +94,8 @@ static inline void check_turn(struct sim_check *c, const struct event_view *ev)
 /* An answer is somebody's: a yes only from a person, or as a declared default of its time limit. */
 static inline void check_action(struct sim_check *c, const struct event_view *ev)
 {
-	struct jval payload = event_payload(ev), decision = jval_get(payload, "decision"), source = jval_get(payload, "source");
+	struct jval payload = event_payload(ev), decision = jval_get(payload, "decision"),
+		    source = jval_get(payload, "source");
 
 	if (ev->type == EVENT_ACTION_REQUIRED) {
 		check_life(c, ev, &c->actions, ID_ACTION, PART_BEGIN);
@@ -109,9 +113,7 @@ static inline void check_task(struct sim_check *c, const struct event_view *ev)
 	event_id_copy(ev, ID_TASK, id, sizeof id);
 	enum sim_life now = life(&c->tasks, id);
 	switch (ev->type) {
-	case EVENT_TASK_CREATED:
-		check_life(c, ev, &c->tasks, ID_TASK, PART_BEGIN);
-		return;
+	case EVENT_TASK_CREATED: check_life(c, ev, &c->tasks, ID_TASK, PART_BEGIN); return;
 	case EVENT_TASK_COMPLETED:
 	case EVENT_TASK_FAILED:
 	case EVENT_TASK_CANCELLED:
@@ -124,9 +126,7 @@ static inline void check_task(struct sim_check *c, const struct event_view *ev)
 		if (now == LIFE_ENDED)
 			check_fail(c, ev, "is lost after its end", id);
 		return;
-	case EVENT_TASK_RETRYING: /* one that failed may be tried again */
-		live(&c->tasks, id, LIFE_STARTED);
-		return;
+	case EVENT_TASK_RETRYING: /* one that failed may be tried again */ live(&c->tasks, id, LIFE_STARTED); return;
 	case EVENT_TASK_PROGRESS:
 	case EVENT_TASK_WAITING:
 	case EVENT_TASK_PAUSED:
@@ -136,8 +136,7 @@ static inline void check_task(struct sim_check *c, const struct event_view *ev)
 		if (now == LIFE_ENDED || now == LIFE_NONE)
 			check_fail(c, ev, now == LIFE_NONE ? "before the task was made" : "after the task's end", id);
 		return;
-	default:
-		return;
+	default: return;
 	}
 }
 
@@ -153,9 +152,7 @@ static inline bool check_event(void *ctx, const struct event_view *ev)
 	case EVENT_TURN_SUBMITTED:
 	case EVENT_TURN_STARTED:
 	case EVENT_TURN_COMPLETED:
-	case EVENT_TURN_FAILED:
-		check_turn(c, ev);
-		break;
+	case EVENT_TURN_FAILED: check_turn(c, ev); break;
 	case EVENT_PROCESS_STARTED: check_life(c, ev, &c->processes, ID_PROCESS, PART_BEGIN); break;
 	case EVENT_PROCESS_OUTPUT:
 	case EVENT_PROCESS_COMMAND_EXITED:
@@ -199,14 +196,12 @@ static inline int check_log(struct sim_check *c, struct store *s)
 	return c->wrong[0] ? -1 : 0;
 }
 
-static inline void check_free_value(void *ctx, const char *key, void *value)
-{
-	free(value);
-}
+static inline void check_free_value(void *ctx, const char *key, void *value) { free(value); }
 
 static inline void check_done(struct sim_check *c)
 {
-	struct strmap *const all[] = { &c->turns, &c->processes, &c->calls, &c->actions, &c->tasks, &c->jobs, &c->subagents };
+	struct strmap *const all[] = { &c->turns, &c->processes, &c->calls,    &c->actions,
+				       &c->tasks, &c->jobs,      &c->subagents };
 
 	strmap_each(&c->active, check_free_value, NULL);
 	strmap_done(&c->active);

@@ -2,8 +2,8 @@
 #define BAILIFF_TESTS_SIM_WORLD_H
 
 /*
- * The simulator's world: a clock that only moves when it is told to, a disk that is a folder in memory, and processes that are
- * names which do at random what processes do. Everything random comes from one seed.
+ * The simulator's world: a clock that only moves when it is told to, a disk that is a folder in memory, and processes
+ * that are names which do at random what processes do. Everything random comes from one seed.
  */
 
 #include "runtime/base/buf.h"
@@ -31,7 +31,7 @@ struct sim_process {
 	char id[PLAN_KEY_MAX];
 	enum sim_stage stage;
 	struct port_streams streams;
-	bool gate_open, doomed;    /* doomed: something asked for its end */
+	bool gate_open, doomed; /* doomed: something asked for its end */
 	uint64_t size;
 	int fd;
 };
@@ -54,15 +54,9 @@ static inline uint64_t sim_random(struct sim_world *w)
 	return z ^ (z >> 31);
 }
 
-static inline unsigned sim_pick(struct sim_world *w, unsigned n)
-{
-	return n ? (unsigned)(sim_random(w) % n) : 0;
-}
+static inline unsigned sim_pick(struct sim_world *w, unsigned n) { return n ? (unsigned)(sim_random(w) % n) : 0; }
 
-static inline bool sim_chance(struct sim_world *w, unsigned percent)
-{
-	return sim_pick(w, 100) < percent;
-}
+static inline bool sim_chance(struct sim_world *w, unsigned percent) { return sim_pick(w, 100) < percent; }
 
 static inline struct sim_process *sim_process(struct sim_world *w, const char *id)
 {
@@ -88,7 +82,8 @@ static void sim_wake_at(void *world, uint64_t ns)
 		w->wake_ns = ns;
 }
 
-static void sim_launch(void *world, const char *id, const void *plan, size_t len, uint32_t flags, const struct port_streams *streams, int peer_fd)
+static void sim_launch(void *world, const char *id, const void *plan, size_t len, uint32_t flags,
+		       const struct port_streams *streams, int peer_fd)
 {
 	struct sim_world *w = world;
 
@@ -128,8 +123,16 @@ static void sim_signal(void *world, const char *id, int sig)
 
 static ssize_t sim_write_stdin(void *world, const char *id, const void *p, size_t n) { return (ssize_t)n; }
 static void sim_close_stdin(void *world, const char *id) {}
-static int sim_line(void *world, const char *id, struct port_line *ret) { errno = ENOTTY; return -1; }
-static int sim_resize(void *world, const char *id, uint32_t rows, uint32_t cols) { errno = ENOTTY; return -1; }
+static int sim_line(void *world, const char *id, struct port_line *ret)
+{
+	errno = ENOTTY;
+	return -1;
+}
+static int sim_resize(void *world, const char *id, uint32_t rows, uint32_t cols)
+{
+	errno = ENOTTY;
+	return -1;
+}
 
 static ssize_t sim_peek(void *world, const char *id, int stream, uint64_t offset, void *p, size_t n)
 {
@@ -159,10 +162,25 @@ static void sim_release(void *world, const char *id, unsigned unspilled)
 }
 
 static const struct ports sim_ports = {
-	.real_us = sim_real_us, .boot_ns = sim_boot_ns, .wake_at = sim_wake_at, .base_env = sim_base_env, .meet_peer = sim_meet_peer,
-	.peer_of = sim_peer_of, .launch = sim_launch, .open_gate = sim_open_gate, .signal = sim_signal, .kill_tree = sim_doom, .kill = sim_doom,
-	.write_stdin = sim_write_stdin, .close_stdin = sim_close_stdin, .line = sim_line, .resize = sim_resize, .peek_output = sim_peek,
-	.output_fd = sim_output_fd, .stop_reading = sim_stop_reading, .release = sim_release,
+	.real_us = sim_real_us,
+	.boot_ns = sim_boot_ns,
+	.wake_at = sim_wake_at,
+	.base_env = sim_base_env,
+	.meet_peer = sim_meet_peer,
+	.peer_of = sim_peer_of,
+	.launch = sim_launch,
+	.open_gate = sim_open_gate,
+	.signal = sim_signal,
+	.kill_tree = sim_doom,
+	.kill = sim_doom,
+	.write_stdin = sim_write_stdin,
+	.close_stdin = sim_close_stdin,
+	.line = sim_line,
+	.resize = sim_resize,
+	.peek_output = sim_peek,
+	.output_fd = sim_output_fd,
+	.stop_reading = sim_stop_reading,
+	.release = sim_release,
 };
 
 /* ---- what processes do ---- */
@@ -226,8 +244,7 @@ static void sim_step(struct sim_world *w, struct sim_process *p)
 		else if (sim_chance(w, 30))
 			sim_print(w, p);
 		return;
-	default:
-		return;
+	default: return;
 	}
 }
 
@@ -275,7 +292,8 @@ static inline void sim_advance(struct sim_world *w, uint64_t ms)
 
 /* ---- crashes ---- */
 
-static void sim_adopt(void *world, const struct port_held *h, const struct port_streams *streams, uint64_t size[STREAM_COUNT])
+static void sim_adopt(void *world, const struct port_held *h, const struct port_streams *streams,
+		      uint64_t size[STREAM_COUNT])
 {
 	struct sim_process *p = sim_process(world, h->id);
 
@@ -284,10 +302,7 @@ static void sim_adopt(void *world, const struct port_held *h, const struct port_
 	size[STREAM_STDOUT] = p->size;
 }
 
-static void sim_abandon(void *world, const struct port_held *h)
-{
-	sim_release(world, h->id, 0);
-}
+static void sim_abandon(void *world, const struct port_held *h) { sim_release(world, h->id, 0); }
 
 static void sim_salvage(void *world, const char *id, const struct port_streams *streams, uint64_t size[STREAM_COUNT])
 {
@@ -306,8 +321,12 @@ static void sim_salvage(void *world, const char *id, const struct port_streams *
 static inline void sim_open(struct sim_world *w)
 {
 	static const struct recovery_ports recovery = { sim_adopt, sim_abandon, sim_salvage };
-	const struct store_options so = { .dir = w->store_dir, .spool_dir = w->spool, .map_bytes = 512u << 20, .fold = view_fold,
-		.fold_ahead = view_fold_ahead, .soon_ms = 1 };
+	const struct store_options so = { .dir = w->store_dir,
+					  .spool_dir = w->spool,
+					  .map_bytes = 512u << 20,
+					  .fold = view_fold,
+					  .fold_ahead = view_fold_ahead,
+					  .soon_ms = 1 };
 	struct port_held held[SIM_PROCESSES];
 	struct err e = ERR_INIT;
 	size_t n = 0;
@@ -317,7 +336,11 @@ static inline void sim_open(struct sim_world *w)
 		abort();
 	}
 	const struct engine_options eo = {
-		.store = w->store, .ports = &sim_ports, .world = w, .boot_id = "boot", .owner_uid = 0,
+		.store = w->store,
+		.ports = &sim_ports,
+		.world = w,
+		.boot_id = "boot",
+		.owner_uid = 0,
 		.defaults = { LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE },
 	};
 	w->engine = engine_new(&eo);
@@ -352,7 +375,8 @@ static inline void sim_crash(struct sim_world *w, bool all)
 			sim_release(w, p->id, 0);
 			continue;
 		}
-		/* Its gate was opened for good if it was; a new runtime opens it again. What the init said last is said again. */
+		/* Its gate was opened for good if it was; a new runtime opens it again. What the init said last is said
+		 * again. */
 		if (p->stage == SIM_STARTED)
 			p->stage = SIM_READY;
 	}

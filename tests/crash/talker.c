@@ -4,8 +4,10 @@
  *   talker talk SEED COUNT DELAY_US EXIT     COUNT numbered records, odd ones on stderr; each can be checked alone
  *   talker spew SEED BYTES                   BYTES pseudo-random bytes on stdout, as fast as they go
  *   talker hold KIND MARK                    stays until it is killed; says "ready" when it is set up
- *       KIND: plain | setsid | daemon (double fork, own session) | ignore (all signals that can be) | many (a small tree)
- *   talker left MARK                         leaves a detached child that keeps stdout open and says "ready" once it is alone, and exits 0
+ *       KIND: plain | setsid | daemon (double fork, own session) | ignore (all signals that can be) | many (a small
+ *         tree)
+ *   talker left MARK                         leaves a detached child that keeps stdout open and says "ready" once it
+ *                                            is alone, and exits 0
  *   talker spin                              burns cpu
  *
  * Record i of a seed: "%08x %06u %08x\n" of seed, i and talker_hash(seed, i); the Python tests compute the same.
@@ -107,8 +109,8 @@ int main(int argc, char **argv)
 {
 	const char *verb = argc > 1 ? argv[1] : "";
 	if (!strcmp(verb, "talk") && argc == 6)
-		return talk((uint32_t)strtoul(argv[2], NULL, 0), (uint32_t)strtoul(argv[3], NULL, 0), strtol(argv[4], NULL, 0),
-			    (int)strtol(argv[5], NULL, 0));
+		return talk((uint32_t)strtoul(argv[2], NULL, 0), (uint32_t)strtoul(argv[3], NULL, 0),
+			    strtol(argv[4], NULL, 0), (int)strtol(argv[5], NULL, 0));
 	if (!strcmp(verb, "spew") && argc == 4)
 		return spew((uint32_t)strtoul(argv[2], NULL, 0), strtoull(argv[3], NULL, 0));
 	if (!strcmp(verb, "hold") && argc == 4)
@@ -130,6 +132,7 @@ int main(int argc, char **argv)
 	if (!strcmp(verb, "spin"))
 		for (;;)
 			__asm__ volatile("");
-	fprintf(stderr, "talker: talk SEED COUNT DELAY_US EXIT | spew SEED BYTES | hold KIND MARK | left MARK | spin\n");
+	fprintf(stderr,
+		"talker: talk SEED COUNT DELAY_US EXIT | spew SEED BYTES | hold KIND MARK | left MARK | spin\n");
 	return 2;
 }

@@ -1,6 +1,6 @@
 /*
- * probe NAME[=ARG]...: tries each way out and prints `NAME: open|shut DETAIL`. See probe.h; what is expected of each, and
- * where, is in test_escape.py.
+ * probe NAME[=ARG]...: tries each way out and prints `NAME: open|shut DETAIL`. See probe.h; what is expected of each,
+ * and where, is in test_escape.py.
  */
 
 #include "tests/escape/probe.h"
@@ -32,10 +32,7 @@ int probe_shut(int error)
 	return -1;
 }
 
-int probe_reached(long result, int nonsense)
-{
-	return result >= 0 || errno == nonsense ? 0 : -1;
-}
+int probe_reached(long result, int nonsense) { return result >= 0 || errno == nonsense ? 0 : -1; }
 
 static const struct probe *find(const char *name)
 {
@@ -64,7 +61,8 @@ static void run(const struct probe *p, const char *word, const char *arg)
 	if (pid < 0)
 		printf("%s: odd fork %s\n", word, strerrorname_np(errno));
 	else if (waitpid(pid, &status, 0) == pid && WIFSIGNALED(status))
-		printf("%s: %s SIG%s\n", word, WTERMSIG(status) == SIGSYS ? "shut" : "odd", sigabbrev_np(WTERMSIG(status)));
+		printf("%s: %s SIG%s\n", word, WTERMSIG(status) == SIGSYS ? "shut" : "odd",
+		       sigabbrev_np(WTERMSIG(status)));
 }
 
 int main(int argc, char **argv)

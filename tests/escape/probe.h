@@ -2,8 +2,9 @@
 #define BAILIFF_TESTS_ESCAPE_PROBE_H
 
 /*
- * Ways out of a sandbox, one function each. A probe tries the thing itself: ≥ 0 = it worked (the way is open), −1 with errno =
- * it was refused (shut). Each runs in a process of its own, so it need not clean up after itself in memory; on disk it does.
+ * Ways out of a sandbox, one function each. A probe tries the thing itself: ≥ 0 = it worked (the way is open), −1 with
+ * errno = it was refused (shut). Each runs in a process of its own, so it need not clean up after itself in memory; on
+ * disk it does.
  */
 
 struct probe {

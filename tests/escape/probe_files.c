@@ -58,10 +58,7 @@ static int try_list(const char *path)
 	return found ? 0 : probe_shut(ENODATA);
 }
 
-static int try_write(const char *path)
-{
-	return open(path, O_WRONLY | O_NONBLOCK | O_APPEND);
-}
+static int try_write(const char *path) { return open(path, O_WRONLY | O_NONBLOCK | O_APPEND); }
 
 /* Writes what it says there already, so that a way that is open does no harm. */
 static int try_rewrite(const char *path)
@@ -79,10 +76,7 @@ static int try_create(const char *path)
 	return fd < 0 ? -1 : unlink(path);
 }
 
-static int try_make_folder(const char *path)
-{
-	return mkdir(path, 0755) < 0 ? -1 : rmdir(path);
-}
+static int try_make_folder(const char *path) { return mkdir(path, 0755) < 0 ? -1 : rmdir(path); }
 
 static int try_truncate(const char *path)
 {
@@ -97,10 +91,7 @@ static int reopen(int fd)
 	return fd < 0 ? -1 : open(name, O_WRONLY);
 }
 
-static int try_reopen(const char *path)
-{
-	return reopen(open(path, O_PATH)) < 0 ? -1 : reopen(open(path, O_RDONLY));
-}
+static int try_reopen(const char *path) { return reopen(open(path, O_PATH)) < 0 ? -1 : reopen(open(path, O_RDONLY)); }
 
 static int try_map(const char *path)
 {
@@ -109,10 +100,7 @@ static int try_map(const char *path)
 	return p == MAP_FAILED ? -1 : 0;
 }
 
-static int try_watch(const char *path)
-{
-	return inotify_add_watch(inotify_init1(0), path, IN_ALL_EVENTS);
-}
+static int try_watch(const char *path) { return inotify_add_watch(inotify_init1(0), path, IN_ALL_EVENTS); }
 
 /* ---- names ---- */
 
@@ -126,15 +114,9 @@ static int take_lease(const char *path, unsigned long command)
 	return r;
 }
 
-static int try_lease(const char *path)
-{
-	return take_lease("lease.probe", F_SETLEASE);
-}
+static int try_lease(const char *path) { return take_lease("lease.probe", F_SETLEASE); }
 
-static int try_lease_high_bits(const char *path)
-{
-	return take_lease("lease.probe", 1ul << 32 | F_SETLEASE);
-}
+static int try_lease_high_bits(const char *path) { return take_lease("lease.probe", 1ul << 32 | F_SETLEASE); }
 
 static int try_rename(const char *path)
 {
@@ -173,10 +155,7 @@ static int try_replace(const char *path)
 	return r;
 }
 
-static int try_unlink(const char *path)
-{
-	return remove(path);
-}
+static int try_unlink(const char *path) { return remove(path); }
 
 static int try_hard_link(const char *path)
 {
@@ -213,7 +192,9 @@ static int try_soft_link(const char *path)
 static int try_whiteout(const char *path)
 {
 	int fd = open("white.probe", O_WRONLY | O_CREAT, 0644);
-	int r = fd < 0 ? -1 : (int)syscall(SYS_renameat2, AT_FDCWD, "white.probe", AT_FDCWD, "white2.probe", RENAME_WHITEOUT);
+	int r = fd < 0 ? -1
+		       : (int)syscall(SYS_renameat2, AT_FDCWD, "white.probe", AT_FDCWD, "white2.probe",
+				      RENAME_WHITEOUT);
 	int error = errno;
 	unlink("white.probe");
 	unlink("white2.probe");
@@ -242,10 +223,7 @@ static int try_chown(const char *path)
 	return stat(path, &st) < 0 ? -1 : chown(path, st.st_uid, st.st_gid);
 }
 
-static int try_utimes(const char *path)
-{
-	return utimensat(AT_FDCWD, path, NULL, 0);
-}
+static int try_utimes(const char *path) { return utimensat(AT_FDCWD, path, NULL, 0); }
 
 static int try_setxattr(const char *path)
 {
@@ -278,7 +256,8 @@ static int try_immutable(const char *path)
 
 static int try_file_capability(const char *path)
 {
-	struct vfs_cap_data cap = { .magic_etc = VFS_CAP_REVISION_2 | VFS_CAP_FLAGS_EFFECTIVE, .data[0].permitted = 1u << CAP_SYS_ADMIN };
+	struct vfs_cap_data cap = { .magic_etc = VFS_CAP_REVISION_2 | VFS_CAP_FLAGS_EFFECTIVE,
+				    .data[0].permitted = 1u << CAP_SYS_ADMIN };
 	int fd = open("cap.probe", O_WRONLY | O_CREAT, 0755);
 	int r = fd < 0 ? -1 : fsetxattr(fd, "security.capability", &cap, sizeof(__le32) * 5, 0);
 	int error = errno;
@@ -289,35 +268,20 @@ static int try_file_capability(const char *path)
 
 /* ---- setuid and setgid files, by everything that takes a mode ---- */
 
-static int set_id_by_chmod(const char *p)
-{
-	return chmod(p, 04755);
-}
+static int set_id_by_chmod(const char *p) { return chmod(p, 04755); }
 
-static int set_gid_by_chmod(const char *p)
-{
-	return chmod(p, 02755);
-}
+static int set_gid_by_chmod(const char *p) { return chmod(p, 02755); }
 
-static int set_id_by_high_bits(const char *p)
-{
-	return (int)syscall(SYS_fchmodat, AT_FDCWD, p, 04755ul | 1ul << 40);
-}
+static int set_id_by_high_bits(const char *p) { return (int)syscall(SYS_fchmodat, AT_FDCWD, p, 04755ul | 1ul << 40); }
 
-static int set_id_by_fchmod(const char *p)
-{
-	return fchmod(open(p, O_RDWR), 06755);
-}
+static int set_id_by_fchmod(const char *p) { return fchmod(open(p, O_RDWR), 06755); }
 
 static int set_id_by_fchmodat2(const char *p)
 {
 	return (int)syscall(SYS_fchmodat2, AT_FDCWD, p, 04755, AT_SYMLINK_NOFOLLOW);
 }
 
-static int set_id_by_open(const char *p)
-{
-	return unlink(p) < 0 ? -1 : open(p, O_CREAT | O_WRONLY | O_EXCL, 04755);
-}
+static int set_id_by_open(const char *p) { return unlink(p) < 0 ? -1 : open(p, O_CREAT | O_WRONLY | O_EXCL, 04755); }
 
 static int set_id_by_creat(const char *p)
 {
@@ -334,10 +298,7 @@ static int set_id_by_openat2(const char *p)
 	return unlink(p) < 0 ? -1 : (int)syscall(SYS_openat2, AT_FDCWD, p, &how, sizeof how);
 }
 
-static int set_id_by_mknod(const char *p)
-{
-	return unlink(p) < 0 ? -1 : mknod(p, S_IFREG | 04755, 0);
-}
+static int set_id_by_mknod(const char *p) { return unlink(p) < 0 ? -1 : mknod(p, S_IFREG | 04755, 0); }
 
 static int set_id_by_tmpfile(const char *p)
 {
@@ -347,10 +308,7 @@ static int set_id_by_tmpfile(const char *p)
 	return fd < 0 ? -1 : linkat(AT_FDCWD, name, AT_FDCWD, p, AT_SYMLINK_FOLLOW);
 }
 
-static int set_id_by_fifo(const char *p)
-{
-	return unlink(p) < 0 ? -1 : mkfifo(p, 04755);
-}
+static int set_id_by_fifo(const char *p) { return unlink(p) < 0 ? -1 : mkfifo(p, 04755); }
 
 static int set_id_by_mkdir(const char *p)
 {
@@ -392,11 +350,8 @@ static int try_set_id(int (*way)(const char *path))
 	return r;
 }
 
-#define SET_ID(way)                                       \
-	static int try_##way(const char *arg)              \
-	{                                                  \
-		return try_set_id(way);                    \
-	}
+#define SET_ID(way) \
+	static int try_##way(const char *arg) { return try_set_id(way); }
 SET_ID(set_id_by_chmod)
 SET_ID(set_gid_by_chmod)
 SET_ID(set_id_by_high_bits)
@@ -431,21 +386,12 @@ static int try_device(mode_t type, unsigned major_, unsigned minor_)
 	return r;
 }
 
-static int try_character_device(const char *arg)
-{
-	return try_device(S_IFCHR, 1, 3);
-}
+static int try_character_device(const char *arg) { return try_device(S_IFCHR, 1, 3); }
 
-static int try_block_device(const char *arg)
-{
-	return try_device(S_IFBLK, 254, 0);
-}
+static int try_block_device(const char *arg) { return try_device(S_IFBLK, 254, 0); }
 
 /* What overlayfs takes for a removed file; the kernel lets everybody make it. */
-static int try_zero_device(const char *arg)
-{
-	return try_device(S_IFCHR, 0, 0);
-}
+static int try_zero_device(const char *arg) { return try_device(S_IFCHR, 0, 0); }
 
 /* ---- by handle ---- */
 

@@ -34,25 +34,13 @@
 
 /* ---- mounts ---- */
 
-static int try_mount(const char *arg)
-{
-	return mount("none", "/tmp", "tmpfs", 0, NULL);
-}
+static int try_mount(const char *arg) { return mount("none", "/tmp", "tmpfs", 0, NULL); }
 
-static int try_mount_bind(const char *arg)
-{
-	return mount("/", "/tmp", NULL, MS_BIND | MS_REC, NULL);
-}
+static int try_mount_bind(const char *arg) { return mount("/", "/tmp", NULL, MS_BIND | MS_REC, NULL); }
 
-static int try_remount(const char *path)
-{
-	return mount(NULL, "/", NULL, MS_REMOUNT | MS_BIND, NULL);
-}
+static int try_remount(const char *path) { return mount(NULL, "/", NULL, MS_REMOUNT | MS_BIND, NULL); }
 
-static int try_mount_proc(const char *arg)
-{
-	return mount("proc", "/proc", "proc", 0, NULL);
-}
+static int try_mount_proc(const char *arg) { return mount("proc", "/proc", "proc", 0, NULL); }
 
 static int try_mount_overlay(const char *arg)
 {
@@ -67,30 +55,15 @@ static int try_mount_overlay(const char *arg)
 	return probe_reached(r, EINVAL);
 }
 
-static int try_umount(const char *arg)
-{
-	return umount2("/proc", MNT_DETACH);
-}
+static int try_umount(const char *arg) { return umount2("/proc", MNT_DETACH); }
 
-static int try_pivot_root(const char *arg)
-{
-	return probe_reached(syscall(SYS_pivot_root, "/", "/"), EBUSY);
-}
+static int try_pivot_root(const char *arg) { return probe_reached(syscall(SYS_pivot_root, "/", "/"), EBUSY); }
 
-static int try_chroot(const char *arg)
-{
-	return chroot("/tmp");
-}
+static int try_chroot(const char *arg) { return chroot("/tmp"); }
 
-static int try_open_tree(const char *arg)
-{
-	return open_tree(AT_FDCWD, "/", OPEN_TREE_CLONE | AT_RECURSIVE);
-}
+static int try_open_tree(const char *arg) { return open_tree(AT_FDCWD, "/", OPEN_TREE_CLONE | AT_RECURSIVE); }
 
-static int try_open_tree_plain(const char *arg)
-{
-	return open_tree(AT_FDCWD, "/", 0);
-}
+static int try_open_tree_plain(const char *arg) { return open_tree(AT_FDCWD, "/", 0); }
 
 static int try_move_mount(const char *arg)
 {
@@ -109,17 +82,11 @@ static int try_fsopen(const char *arg)
 	return fs < 0 || fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0 ? -1 : fsmount(fs, 0, 0);
 }
 
-static int try_fspick(const char *arg)
-{
-	return fspick(AT_FDCWD, "/", 0);
-}
+static int try_fspick(const char *arg) { return fspick(AT_FDCWD, "/", 0); }
 
 /* ---- namespaces ---- */
 
-static int try_unshare(const char *arg)
-{
-	return unshare((int)strtoul(arg, NULL, 16));
-}
+static int try_unshare(const char *arg) { return unshare((int)strtoul(arg, NULL, 16)); }
 
 static int in_child(long pid)
 {
@@ -130,10 +97,7 @@ static int in_child(long pid)
 	return pid < 0 ? -1 : 0;
 }
 
-static int try_clone_user(const char *arg)
-{
-	return in_child(syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0));
-}
+static int try_clone_user(const char *arg) { return in_child(syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0)); }
 
 static int try_clone_user_high_bits(const char *arg)
 {
@@ -198,14 +162,13 @@ static int try_bpf(const char *arg)
 
 static int try_perf(const char *arg)
 {
-	struct perf_event_attr a = { .type = PERF_TYPE_SOFTWARE, .size = sizeof a, .config = PERF_COUNT_SW_CPU_CLOCK, .exclude_kernel = 1 };
+	struct perf_event_attr a = {
+		.type = PERF_TYPE_SOFTWARE, .size = sizeof a, .config = PERF_COUNT_SW_CPU_CLOCK, .exclude_kernel = 1
+	};
 	return (int)syscall(SYS_perf_event_open, &a, 0, -1, -1, 0);
 }
 
-static int try_userfaultfd(const char *arg)
-{
-	return (int)syscall(SYS_userfaultfd, 1 /* UFFD_USER_MODE_ONLY */);
-}
+static int try_userfaultfd(const char *arg) { return (int)syscall(SYS_userfaultfd, 1 /* UFFD_USER_MODE_ONLY */); }
 
 static int try_io_uring(const char *arg)
 {
@@ -213,10 +176,7 @@ static int try_io_uring(const char *arg)
 	return (int)syscall(SYS_io_uring_setup, 4, &p);
 }
 
-static int try_kexec(const char *arg)
-{
-	return probe_reached(syscall(SYS_kexec_load, 0, 1000, NULL, 0), EINVAL);
-}
+static int try_kexec(const char *arg) { return probe_reached(syscall(SYS_kexec_load, 0, 1000, NULL, 0), EINVAL); }
 
 static int try_load_module(const char *arg)
 {
@@ -234,20 +194,11 @@ static int try_kernel_log(const char *arg)
 	return klogctl(3, text, sizeof text);
 }
 
-static int try_reboot(const char *arg)
-{
-	return probe_reached(syscall(SYS_reboot, 1, 2, 3, NULL), EINVAL);
-}
+static int try_reboot(const char *arg) { return probe_reached(syscall(SYS_reboot, 1, 2, 3, NULL), EINVAL); }
 
-static int try_swapoff(const char *arg)
-{
-	return probe_reached(swapoff("/no/such/probe"), ENOENT);
-}
+static int try_swapoff(const char *arg) { return probe_reached(swapoff("/no/such/probe"), ENOENT); }
 
-static int try_acct(const char *arg)
-{
-	return probe_reached(acct("/no/such/probe"), ENOENT);
-}
+static int try_acct(const char *arg) { return probe_reached(acct("/no/such/probe"), ENOENT); }
 
 static int try_set_hostname(const char *arg)
 {
@@ -271,15 +222,9 @@ static int try_quota(const char *arg)
 	return probe_reached(syscall(SYS_quotactl, 0x800001 << 8, "/dev/null", 0, NULL), ENOTBLK);
 }
 
-static int try_fanotify(const char *arg)
-{
-	return fanotify_init(FAN_CLASS_NOTIF, 0);
-}
+static int try_fanotify(const char *arg) { return fanotify_init(FAN_CLASS_NOTIF, 0); }
 
-static int try_fanotify_unprivileged(const char *arg)
-{
-	return fanotify_init(FAN_CLASS_NOTIF | FAN_REPORT_FID, 0);
-}
+static int try_fanotify_unprivileged(const char *arg) { return fanotify_init(FAN_CLASS_NOTIF | FAN_REPORT_FID, 0); }
 
 static int try_vhangup(const char *arg)
 {
@@ -289,10 +234,7 @@ static int try_vhangup(const char *arg)
 
 /* ---- other ways to make system calls ---- */
 
-static int try_personality(const char *arg)
-{
-	return personality(strtoul(arg, NULL, 16));
-}
+static int try_personality(const char *arg) { return personality(strtoul(arg, NULL, 16)); }
 
 #if defined(__x86_64__)
 static int try_foreign_calls(const char *arg)
@@ -321,9 +263,23 @@ static int try_foreign_calls(const char *arg)
 		uint16_t ehsize, phentsize, phnum, shentsize, shnum, shstrndx;
 		uint32_t p_type, p_offset, p_vaddr, p_paddr, p_filesz, p_memsz, p_flags, p_align;
 		uint32_t text[3];
-	} elf = { .ident = { 0x7f, 'E', 'L', 'F', 1, 1, 1 }, .type = 2, .machine = 40, .version = 1, .entry = 0x10000 + 84,
-		  .phoff = 52, .flags = 0x5000000, .ehsize = 52, .phentsize = 32, .phnum = 1, .p_type = 1, .p_vaddr = 0x10000,
-		  .p_paddr = 0x10000, .p_filesz = sizeof elf, .p_memsz = sizeof elf, .p_flags = 5, .p_align = 0x10000 };
+	} elf = { .ident = { 0x7f, 'E', 'L', 'F', 1, 1, 1 },
+		  .type = 2,
+		  .machine = 40,
+		  .version = 1,
+		  .entry = 0x10000 + 84,
+		  .phoff = 52,
+		  .flags = 0x5000000,
+		  .ehsize = 52,
+		  .phentsize = 32,
+		  .phnum = 1,
+		  .p_type = 1,
+		  .p_vaddr = 0x10000,
+		  .p_paddr = 0x10000,
+		  .p_filesz = sizeof elf,
+		  .p_memsz = sizeof elf,
+		  .p_flags = 5,
+		  .p_align = 0x10000 };
 	memcpy(elf.text, code, sizeof code);
 	int fd = memfd_create("arm", 0), status = 0;
 	if (fd < 0 || write(fd, &elf, sizeof elf) != sizeof elf)
@@ -385,10 +341,7 @@ static int try_console_paste(const char *arg)
 }
 
 /* The same on the terminal that the probe runs on. */
-static int try_type_into_own(const char *arg)
-{
-	return (int)syscall(SYS_ioctl, 0, TIOCSTI, "x");
-}
+static int try_type_into_own(const char *arg) { return (int)syscall(SYS_ioctl, 0, TIOCSTI, "x"); }
 
 static int try_paste_own(const char *arg)
 {
@@ -402,10 +355,7 @@ static int try_discipline_own(const char *arg)
 	return ioctl(0, TIOCSETD, &number);
 }
 
-static int try_become_console(const char *arg)
-{
-	return ioctl(0, TIOCCONS, 0);
-}
+static int try_become_console(const char *arg) { return ioctl(0, TIOCCONS, 0); }
 
 /* From a session that has none. */
 static int try_steal_terminal(const char *arg)

@@ -25,25 +25,13 @@
 
 /* ---- kinds of sockets ---- */
 
-static int try_packet(const char *arg)
-{
-	return socket(AF_PACKET, SOCK_RAW, 0);
-}
+static int try_packet(const char *arg) { return socket(AF_PACKET, SOCK_RAW, 0); }
 
-static int try_raw(const char *arg)
-{
-	return socket(AF_INET, SOCK_RAW, IPPROTO_ICMP);
-}
+static int try_raw(const char *arg) { return socket(AF_INET, SOCK_RAW, IPPROTO_ICMP); }
 
-static int try_raw6(const char *arg)
-{
-	return socket(AF_INET6, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMPV6);
-}
+static int try_raw6(const char *arg) { return socket(AF_INET6, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_ICMPV6); }
 
-static int try_netlink(const char *arg)
-{
-	return socket(AF_NETLINK, SOCK_RAW, atoi(arg));
-}
+static int try_netlink(const char *arg) { return socket(AF_NETLINK, SOCK_RAW, atoi(arg)); }
 
 static int try_netlink_high_bits(const char *arg)
 {
@@ -52,7 +40,9 @@ static int try_netlink_high_bits(const char *arg)
 
 static int try_family(const char *arg)
 {
-	return socket(atoi(arg), SOCK_DGRAM, 0) < 0 && socket(atoi(arg), SOCK_STREAM, 0) < 0 ? socket(atoi(arg), SOCK_SEQPACKET, 0) : 0;
+	return socket(atoi(arg), SOCK_DGRAM, 0) < 0 && socket(atoi(arg), SOCK_STREAM, 0) < 0
+		       ? socket(atoi(arg), SOCK_SEQPACKET, 0)
+		       : 0;
 }
 
 static int try_interface(const char *arg)
@@ -141,30 +131,15 @@ static int try_abstract(const char *name)
 
 /* ---- other processes' memory and queues ---- */
 
-static int try_shared_memory(const char *key)
-{
-	return shmget((key_t)strtol(key, NULL, 10), 1, 0);
-}
+static int try_shared_memory(const char *key) { return shmget((key_t)strtol(key, NULL, 10), 1, 0); }
 
-static int try_semaphore(const char *key)
-{
-	return semget((key_t)strtol(key, NULL, 10), 1, 0);
-}
+static int try_semaphore(const char *key) { return semget((key_t)strtol(key, NULL, 10), 1, 0); }
 
-static int try_message_queue(const char *key)
-{
-	return msgget((key_t)strtol(key, NULL, 10), 0);
-}
+static int try_message_queue(const char *key) { return msgget((key_t)strtol(key, NULL, 10), 0); }
 
-static int try_posix_queue(const char *name)
-{
-	return mq_open(name, O_RDONLY);
-}
+static int try_posix_queue(const char *name) { return mq_open(name, O_RDONLY); }
 
-static int try_posix_memory(const char *name)
-{
-	return shm_open(name, O_RDONLY, 0);
-}
+static int try_posix_memory(const char *name) { return shm_open(name, O_RDONLY, 0); }
 
 const struct probe probe_network[] = {
 	{ "packet", try_packet },

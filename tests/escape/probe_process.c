@@ -56,24 +56,21 @@ static int try_privileges(const char *arg)
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct cap[2] = { { 0 }, { 0 } };
 	syscall(SYS_capget, &head, cap);
-	int bounding = prctl(PR_CAPBSET_READ, CAP_SYS_ADMIN), ambient = prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, CAP_SYS_ADMIN, 0, 0);
+	int bounding = prctl(PR_CAPBSET_READ, CAP_SYS_ADMIN),
+	    ambient = prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, CAP_SYS_ADMIN, 0, 0);
 	gid_t groups[64];
 	int n = getgroups(64, groups);
-	probe_say("uid %u gid %u groups %d caps %x bounding %d no_new_privs %d", getuid(), getgid(), n, cap[0].permitted | cap[0].effective |
-		  cap[0].inheritable | cap[1].permitted, bounding, prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0));
-	bool any = getuid() == 0 || geteuid() == 0 || cap[0].permitted || cap[1].permitted || cap[0].inheritable || ambient > 0 || bounding > 0;
+	probe_say("uid %u gid %u groups %d caps %x bounding %d no_new_privs %d", getuid(), getgid(), n,
+		  cap[0].permitted | cap[0].effective | cap[0].inheritable | cap[1].permitted, bounding,
+		  prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0));
+	bool any = getuid() == 0 || geteuid() == 0 || cap[0].permitted || cap[1].permitted || cap[0].inheritable ||
+		   ambient > 0 || bounding > 0;
 	return any || prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1 ? 0 : probe_shut(EPERM);
 }
 
-static int try_set_uid(const char *arg)
-{
-	return setresuid(0, 0, 0);
-}
+static int try_set_uid(const char *arg) { return setresuid(0, 0, 0); }
 
-static int try_set_other_uid(const char *arg)
-{
-	return setresuid(1, 1, 1);
-}
+static int try_set_other_uid(const char *arg) { return setresuid(1, 1, 1); }
 
 static int try_set_groups(const char *arg)
 {
@@ -84,7 +81,8 @@ static int try_set_groups(const char *arg)
 static int try_take_capability(const char *arg)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct cap[2] = { { .effective = 1u << CAP_SYS_ADMIN, .permitted = 1u << CAP_SYS_ADMIN }, { 0 } };
+	struct __user_cap_data_struct cap[2] = { { .effective = 1u << CAP_SYS_ADMIN, .permitted = 1u << CAP_SYS_ADMIN },
+						 { 0 } };
 	return (int)syscall(SYS_capset, &head, cap);
 }
 
@@ -110,20 +108,11 @@ static int try_see(const char *pid)
 	return stat(name, &st);
 }
 
-static int try_signal(const char *pid)
-{
-	return kill(atoi(pid), 0);
-}
+static int try_signal(const char *pid) { return kill(atoi(pid), 0); }
 
-static int try_open_process(const char *pid)
-{
-	return (int)syscall(SYS_pidfd_open, atoi(pid), 0);
-}
+static int try_open_process(const char *pid) { return (int)syscall(SYS_pidfd_open, atoi(pid), 0); }
 
-static int try_trace(const char *pid)
-{
-	return (int)ptrace(PTRACE_SEIZE, atoi(pid), 0, 0);
-}
+static int try_trace(const char *pid) { return (int)ptrace(PTRACE_SEIZE, atoi(pid), 0, 0); }
 
 static int try_read_memory(const char *pid)
 {
@@ -138,10 +127,7 @@ static int try_take_descriptor(const char *pid)
 	return process < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, process, 0, 0);
 }
 
-static int try_compare(const char *pid)
-{
-	return (int)syscall(SYS_kcmp, getpid(), atoi(pid), KCMP_FILES, 0, 0);
-}
+static int try_compare(const char *pid) { return (int)syscall(SYS_kcmp, getpid(), atoi(pid), KCMP_FILES, 0, 0); }
 
 static int try_limit_other(const char *pid)
 {
@@ -181,10 +167,7 @@ static int try_priority_of_other(const char *pid)
 	return setpriority(PRIO_PROCESS, id, getpriority(PRIO_PROCESS, id));
 }
 
-static int try_priority_of_user(const char *arg)
-{
-	return setpriority(PRIO_USER, geteuid(), 19);
-}
+static int try_priority_of_user(const char *arg) { return setpriority(PRIO_USER, geteuid(), 19); }
 
 static int try_io_priority_of_other(const char *pid)
 {
@@ -220,10 +203,7 @@ static int try_real_time(const char *arg)
 	return sched_setscheduler(0, SCHED_FIFO, &p);
 }
 
-static int try_nice(const char *arg)
-{
-	return setpriority(PRIO_PROCESS, 0, -5);
-}
+static int try_nice(const char *arg) { return setpriority(PRIO_PROCESS, 0, -5); }
 
 static int try_oom_score(const char *arg)
 {
@@ -440,7 +420,8 @@ static int try_orphans(const char *arg)
 		pause();
 }
 
-/* Burns processor time in children that the kernel reaps at once, so that it is counted for nobody. arg: how much, in ms; then it says so. */
+/* Burns processor time in children that the kernel reaps at once, so that it is counted for nobody. arg: how much, in
+ * ms; then it says so. */
 static int try_burn_unseen(const char *arg)
 {
 	alarm(0);
@@ -470,10 +451,13 @@ static int try_fill_sockets(const char *arg)
 	union {
 		char room[CMSG_SPACE(sizeof many)];
 		struct cmsghdr head;
-	} control = { .head = { .cmsg_len = CMSG_LEN(sizeof many), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS } };
+	} control = { .head = {
+			      .cmsg_len = CMSG_LEN(sizeof many), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS } };
 	char nothing = 0;
 	struct iovec byte = { &nothing, 1 };
-	const struct msghdr m = { .msg_iov = &byte, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control };
+	const struct msghdr m = {
+		.msg_iov = &byte, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control
+	};
 	memcpy(CMSG_DATA(&control.head), many, sizeof many);
 	alarm(0);
 	getrlimit(RLIMIT_NOFILE, &r);

@@ -1,13 +1,15 @@
 /*
  * Preloaded into the daemon by tests (tests/blackbox/faults.py): system calls fail on demand.
  *
- * $BAILIFF_TEST_FAULTS is a folder. A file in it that is named after a call says which of these calls fail, in one line:
+ * $BAILIFF_TEST_FAULTS is a folder. A file in it that is named after a call says which of these calls fail, in one
+ * line:
  *
  *     COMM ERRNO COUNT FD LINK SKIP
  *
- * COMM is the process ("bailiff-runtime", see title.c). COUNT calls fail, −1 = all of them. FD is the descriptor, or −1 for any; LINK is how
- * its name in /proc/self/fd begins, or "-". SKIP calls of these succeed first. ERRNO 0 is for recvmsg alone: the message comes without its descriptors (MSG_CTRUNC).
- * When COUNT calls have failed the file is renamed to "CALL.done".
+ * COMM is the process ("bailiff-runtime", see title.c). COUNT calls fail, −1 = all of them. FD is the descriptor, or −1
+ * for any; LINK is how its name in /proc/self/fd begins, or "-". SKIP calls of these succeed first. ERRNO 0 is for
+ * recvmsg alone: the message comes without its descriptors (MSG_CTRUNC). When COUNT calls have failed the file is
+ * renamed to "CALL.done".
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -64,14 +66,16 @@ static bool is_due(const char *call, int fd, int *ret_error)
 	}
 	flock(file, LOCK_EX);
 	if (pread(file, text, sizeof text - 1, 0) > 0 &&
-	    sscanf(text, "%31s %d %d %d %63s %d", f.comm, &f.error, &f.count, &f.fd, f.link, &f.skip) == 6 && f.count && concerns(&f, fd)) {
+	    sscanf(text, "%31s %d %d %d %63s %d", f.comm, &f.error, &f.count, &f.fd, f.link, &f.skip) == 6 && f.count &&
+	    concerns(&f, fd)) {
 		due = f.skip == 0;
 		*ret_error = f.error;
 		if (!due)
 			f.skip--;
 		else if (f.count > 0)
 			f.count--;
-		int n = snprintf(text, sizeof text, "%s %d %d %d %s %d\n", f.comm, f.error, f.count, f.fd, f.link, f.skip);
+		int n = snprintf(text, sizeof text, "%s %d %d %d %s %d\n", f.comm, f.error, f.count, f.fd, f.link,
+				 f.skip);
 		/* by write(2), which no test lets fail */
 		if (ftruncate(file, 0) < 0 || lseek(file, 0, SEEK_SET) < 0 || write(file, text, (size_t)n) != n)
 			abort();
@@ -84,14 +88,14 @@ static bool is_due(const char *call, int fd, int *ret_error)
 	return due;
 }
 
-#define FAILING(name, fd, failed)                                                       \
-	static __typeof__(name) *behind;                                                \
-	int error;                                                                      \
-	if (!behind)                                                                    \
-		behind = (__typeof__(name) *)dlsym(RTLD_NEXT, #name);                   \
-	if (is_due(#name, fd, &error)) {                                                \
-		errno = error;                                                          \
-		return failed;                                                          \
+#define FAILING(name, fd, failed)                                     \
+	static __typeof__(name) *behind;                              \
+	int error;                                                    \
+	if (!behind)                                                  \
+		behind = (__typeof__(name) *)dlsym(RTLD_NEXT, #name); \
+	if (is_due(#name, fd, &error)) {                              \
+		errno = error;                                        \
+		return failed;                                        \
 	}
 
 int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)

@@ -2,8 +2,9 @@
 #define BAILIFF_FUZZ_FAKE_SESSION_H
 
 /*
- * A gateway's session (supervisor/gateway/session.h) without a daemon, in the place of the real one: requests are kept until the target
- * answers them. The target sets FAKE_SESSION_ASKS_NOBODY to 1 if no person's answer may ever go out, and `mood` from its input.
+ * A gateway's session (supervisor/gateway/session.h) without a daemon, in the place of the real one: requests are kept
+ * until the target answers them. The target sets FAKE_SESSION_ASKS_NOBODY to 1 if no person's answer may ever go out,
+ * and `mood` from its input.
  */
 
 #include "runtime/base/mem.h"
@@ -31,7 +32,8 @@ struct session {
 static struct session *up; /* the only one there is */
 static uint8_t mood;
 
-int session_open(const struct session_options *o, const struct session_ops *ops, void *ctx, struct session **ret, struct err *e)
+int session_open(const struct session_options *o, const struct session_ops *ops, void *ctx, struct session **ret,
+		 struct err *e)
 {
 	up = mem_zalloc(1, sizeof(*up));
 	up->ops = *ops;
@@ -61,25 +63,13 @@ void session_leave(struct session *s, session_left_fn fn, void *ctx)
 	fn(ctx, mood & 1);
 }
 
-bool session_ready(const struct session *s)
-{
-	return s && s->ready;
-}
+bool session_ready(const struct session *s) { return s && s->ready; }
 
-int session_again(struct session *s, struct err *e)
-{
-	return 0;
-}
+int session_again(struct session *s, struct err *e) { return 0; }
 
-const char *session_id(const struct session *s)
-{
-	return "sess_1";
-}
+const char *session_id(const struct session *s) { return "sess_1"; }
 
-const char *session_channel_id(const struct session *s)
-{
-	return "chan_1";
-}
+const char *session_channel_id(const struct session *s) { return "chan_1"; }
 
 void session_ask(struct session *s, const char *method, json_t *params, session_reply_fn fn, void *ctx)
 {
@@ -95,7 +85,8 @@ void session_ask(struct session *s, const char *method, json_t *params, session_
 	s->n++;
 }
 
-void session_act(struct session *s, const char *method, json_t *params, const char *traceparent, session_reply_fn fn, void *ctx)
+void session_act(struct session *s, const char *method, json_t *params, const char *traceparent, session_reply_fn fn,
+		 void *ctx)
 {
 	session_ask(s, method, params, fn, ctx);
 }
@@ -107,7 +98,8 @@ void session_offer(struct session *s, const char *method, json_t *params, const 
 
 void session_start(struct session *s, json_t *params, const char *traceparent, session_reply_fn fn, void *ctx)
 {
-	if (!json_array_size(json_object_get(params, "command")) && !json_is_string(json_object_get(params, "commandLine")))
+	if (!json_array_size(json_object_get(params, "command")) &&
+	    !json_is_string(json_object_get(params, "commandLine")))
 		abort();
 	session_ask(s, "start_process", params, fn, ctx);
 }
@@ -134,20 +126,14 @@ void session_forget(struct session *s, const void *ctx)
 {
 	struct request *q;
 
-	TAILQ_FOREACH(q, &s->requests, entry)
+	TAILQ_FOREACH (q, &s->requests, entry)
 		if (q->ctx == ctx)
 			q->fn = NULL;
 }
 
-void session_release(struct session *s, const void *ctx)
-{
-	session_forget(s, ctx);
-}
+void session_release(struct session *s, const void *ctx) { session_forget(s, ctx); }
 
-size_t session_under_way(const struct session *s)
-{
-	return s->n;
-}
+size_t session_under_way(const struct session *s) { return s->n; }
 
 /* The next one to answer, for free(); NULL = none waits. */
 static struct request *fake_session_take(void)

@@ -18,13 +18,15 @@ static void read_lines(const char *p, size_t n)
 		size_t len = end ? (size_t)(end - (p + at)) : n - at;
 		struct recording_header h = { 0 };
 		struct err e = ERR_INIT;
-		int r = first ? recording_parse_header(p + at, len, &h, &e) : recording_parse_event(p + at, len, &ev, &e);
+		int r = first ? recording_parse_header(p + at, len, &h, &e)
+			      : recording_parse_event(p + at, len, &ev, &e);
 
 		if ((r < 0) != (e.code != ERR_NONE))
 			abort();
 		if (r == 0 && first && (!h.cols || !h.rows))
 			abort();
-		if (r == 0 && !first && (!text_utf8_valid(buf_cstr(&ev.data), ev.data.len) || recording_pause(&pace, ev.at_us) > 500000))
+		if (r == 0 && !first &&
+		    (!text_utf8_valid(buf_cstr(&ev.data), ev.data.len) || recording_pause(&pace, ev.at_us) > 500000))
 			abort();
 		recording_header_free(&h);
 		first = false;

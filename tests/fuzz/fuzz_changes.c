@@ -19,7 +19,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (changes_check(list, size, NULL) == 0)
 		while (changes_next(list, &at, &c)) {
 			sum += c.path_len + c.note_len + c.diff_len;
-			if (memchr(c.path, 0, c.path_len) || (c.diff_len && memchr(c.diff, 0, 0)) || !changes_kind_name(c.kind))
+			if (memchr(c.path, 0, c.path_len) || (c.diff_len && memchr(c.diff, 0, 0)) ||
+			    !changes_kind_name(c.kind))
 				abort();
 			if (!changes_selected(c.path, c.path_len, c.path, c.path_len))
 				abort();

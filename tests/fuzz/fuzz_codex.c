@@ -1,7 +1,8 @@
 /*
- * Any lines from a Codex client, through the whole protocol, on a daemon that answers every request with something: what it asks
- * for, an error, or nonsense, as the input's first byte says. Lines that begin with "!" are events of the daemon's instead.
- * Whatever comes, what we send is whole JSON-RPC, each request is answered at most once, and nothing is left when the client goes.
+ * Any lines from a Codex client, through the whole protocol, on a daemon that answers every request with something:
+ * what it asks for, an error, or nonsense, as the input's first byte says. Lines that begin with "!" are events of the
+ * daemon's instead. Whatever comes, what we send is whole JSON-RPC, each request is answered at most once, and nothing
+ * is left when the client goes.
  */
 
 #include "runtime/base/buf.h"
@@ -29,18 +30,24 @@ static json_t *answer_to(const char *method)
 	if (mood & 2)
 		return json_pack("{s[{}] si}", "processes", "status", 7);
 	if (strcmp(method, "start_process") == 0)
-		return json_pack("{ss ss ss si s{s{ss ss sI} s{ss ss}} s[{ssss}]}", "processId", "proc_1", "status", mood & 4 ? "waiting_permission" : "completed",
-				 "actionId", "act_1", "exitCode", mood & 8 ? 1 : 0, "output", "stdout", "data", mood & 16 ? "x" : "{\"path\":\"/a\",\"entries\":[{}]}",
-				 "encoding", "utf8", "totalBytes", (json_int_t)(mood & 32 ? 3 : 0), "stderr", "data", "{\"errno\":2,\"message\":\"m\"}", "encoding", "utf8",
-				 "outputRefs", "stream", "stdout", "outputRef", "out_1");
+		return json_pack("{ss ss ss si s{s{ss ss sI} s{ss ss}} s[{ssss}]}", "processId", "proc_1", "status",
+				 mood & 4 ? "waiting_permission" : "completed", "actionId", "act_1", "exitCode",
+				 mood & 8 ? 1 : 0, "output", "stdout", "data",
+				 mood & 16 ? "x" : "{\"path\":\"/a\",\"entries\":[{}]}", "encoding", "utf8",
+				 "totalBytes", (json_int_t)(mood & 32 ? 3 : 0), "stderr", "data",
+				 "{\"errno\":2,\"message\":\"m\"}", "encoding", "utf8", "outputRefs", "stream",
+				 "stdout", "outputRef", "out_1");
 	if (strcmp(method, "get_sandbox") == 0)
-		return json_pack("{sb s{s[s] s[ss] s[s] s[s] ss}}", "confined", 1, "sandboxProfile", "writeRoots", "/w", "readRoots", "/", "/h/.cargo", "hidden", "/home",
-				 "private", "/h", "network", "none");
+		return json_pack("{sb s{s[s] s[ss] s[s] s[s] ss}}", "confined", 1, "sandboxProfile", "writeRoots", "/w",
+				 "readRoots", "/", "/h/.cargo", "hidden", "/home", "private", "/h", "network", "none");
 	if (strcmp(method, "list_channels") == 0)
-		return json_pack("{s[{ss ss ss}]}", "channels", "channelId", mood & 4 ? "chan_other" : session_channel_id(NULL), "status", "connected", "nativeProtocol", "codex");
+		return json_pack("{s[{ss ss ss}]}", "channels", "channelId",
+				 mood & 4 ? "chan_other" : session_channel_id(NULL), "status", "connected",
+				 "nativeProtocol", "codex");
 	if (strcmp(method, "list_events") == 0)
-		return json_pack("{s[{sI ss ss s{ss}}] sb}", "events", "sequence", (json_int_t)3, "type", "permission.evaluated", "processId", "proc_0", "payload",
-				 "justification", "Codex call c in thread t, process p", "hasMore", 0);
+		return json_pack("{s[{sI ss ss s{ss}}] sb}", "events", "sequence", (json_int_t)3, "type",
+				 "permission.evaluated", "processId", "proc_0", "payload", "justification",
+				 "Codex call c in thread t, process p", "hasMore", 0);
 	if (strcmp(method, "read_output") == 0)
 		return json_pack("{ss ss}", "data", "eHh4", "encoding", "base64");
 	return json_pack("{ss}", "status", "ok");
@@ -48,7 +55,8 @@ static json_t *answer_to(const char *method)
 
 static void answer_all(void)
 {
-	json_auto_t *error = json_pack("{si ss s{ss si}}", "code", -32014, "message", "no", "data", "category", mood & 64 ? "sandbox_failed" : "invalid_state", "errno", 2);
+	json_auto_t *error = json_pack("{si ss s{ss si}}", "code", -32014, "message", "no", "data", "category",
+				       mood & 64 ? "sandbox_failed" : "invalid_state", "errno", 2);
 
 	for (size_t n = 0; n < ANSWERS_MAX; n++) {
 		struct request *q = fake_session_take();
@@ -77,18 +85,11 @@ static void on_send(void *ctx, json_t *message)
 	json_decref(message);
 }
 
-static bool on_flushed(void *ctx)
-{
-	return !(mood & 128);
-}
+static bool on_flushed(void *ctx) { return !(mood & 128); }
 
-static void on_wake(void *ctx)
-{
-}
+static void on_wake(void *ctx) {}
 
-static void on_lost(void *ctx, const struct err *e)
-{
-}
+static void on_lost(void *ctx, const struct err *e) {}
 
 static void line(struct codex_server *s, const char *p, size_t n)
 {
@@ -107,7 +108,9 @@ static void line(struct codex_server *s, const char *p, size_t n)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static const struct codex_server_ops ops = { .send = on_send, .flushed = on_flushed, .wake = on_wake, .lost = on_lost };
+	static const struct codex_server_ops ops = {
+		.send = on_send, .flushed = on_flushed, .wake = on_wake, .lost = on_lost
+	};
 	const struct codex_options o = { .approval_ms = 1000, .heir_fd = -1 };
 	const char *p = (const char *)data, *end = p + size;
 	struct event_base *base;

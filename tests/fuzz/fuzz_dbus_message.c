@@ -23,7 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		uint32_t number;
 		if (m.body + m.body_len != p + size)
 			abort();
-		(void)!(dbus_get_u32(&r, &number) && dbus_get_str(&r, text, sizeof text) && dbus_get_str(&r, text, sizeof text));
+		(void)!(dbus_get_u32(&r, &number) && dbus_get_str(&r, text, sizeof text) &&
+			dbus_get_str(&r, text, sizeof text));
 	}
 	free(p);
 	return 0;

@@ -18,7 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	bool differ = diff_unified(a, an, b, bn, &out);
 	if (differ != (an != bn || (an && memcmp(a, b, an) != 0)))
 		abort();
-	if (!patch_apply(a, an, buf_cstr(&out), out.len, &again) || again.len != bn || (bn && memcmp(again.data, b, bn) != 0))
+	if (!patch_apply(a, an, buf_cstr(&out), out.len, &again) || again.len != bn ||
+	    (bn && memcmp(again.data, b, bn) != 0))
 		abort();
 	return 0;
 }

@@ -1,4 +1,5 @@
-/* The hooks of a policy file, and (after the first NUL) what one of them printed: refused with file and line, or usable. */
+/* The hooks of a policy file, and (after the first NUL) what one of them printed: refused with file and line, or
+ * usable. */
 
 #include "policy/decision.h"
 #include "policy/hook_answer.h"
@@ -39,7 +40,9 @@ static void read_answers(const char *text, size_t len)
 {
 	for (int p = 0; p < HOOK_POINTS; p++)
 		for (int code = -1; code < 4; code++) {
-			const struct hook_output o = { .exit_code = code, .out = text, .nout = len, .err = text, .nerr = len };
+			const struct hook_output o = {
+				.exit_code = code, .out = text, .nout = len, .err = text, .nerr = len
+			};
 			struct hook_said said = { .ref = { .file = (char *)"f", .text = (char *)"t", .closed = true } };
 			struct policy_decision d = { .answer = POLICY_ASK, .ruled = true };
 			buf_auto struct buf out = BUF_INIT;

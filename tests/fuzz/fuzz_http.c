@@ -1,6 +1,6 @@
 /*
- * What a client of `bailiff serve` sends: head, body in chunks or not, Host, Origin and token, MCP's headers against the body, and
- * the id that a stream is resumed after. In pieces and whole, the same must come out.
+ * What a client of `bailiff serve` sends: head, body in chunks or not, Host, Origin and token, MCP's headers against
+ * the body, and the id that a stream is resumed after. In pieces and whole, the same must come out.
  */
 
 #include "runtime/base/buf.h"
@@ -40,7 +40,8 @@ static enum http_request_state feed(struct http_request *r, const char *p, size_
 
 static void look_inside(const struct http_request *r)
 {
-	static const char schema_text[] = "{\"properties\":{\"a\":{\"x-mcp-header\":\"A\"},\"b\":{\"x-mcp-header\":\"B\"}}}";
+	static const char schema_text[] =
+		"{\"properties\":{\"a\":{\"x-mcp-header\":\"A\"},\"b\":{\"x-mcp-header\":\"B\"}}}";
 	struct http_token token = { .text = (char[]){ "0123456789abcdef" } };
 	struct http_access access = { .tokens = &token, .ntokens = 1 };
 	const struct http_token *who = NULL;
@@ -50,8 +51,9 @@ static void look_inside(const struct http_request *r)
 	char why[MCP_WHY_MAX];
 
 	/* Whoever gets in has the token. */
-	if (http_access_allows(&access, r, &who, &no) ? who != &token || !memmem(r->head.data, r->head.len, token.text, strlen(token.text))
-						       : !no.status || !no.why)
+	if (http_access_allows(&access, r, &who, &no)
+		    ? who != &token || !memmem(r->head.data, r->head.len, token.text, strlen(token.text))
+		    : !no.status || !no.why)
 		abort();
 	if (http_request_header(r, "Last-Event-ID", &v) && mcp_event_id_parse(buf_cstr(&v), &stream, &number)) {
 		char id[MCP_EVENT_ID_MAX];
@@ -78,7 +80,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	/* That it is none may be seen earlier or later, as the pieces come. */
 	if ((a == HTTP_REQUEST_DONE) != (b == HTTP_REQUEST_DONE) ||
-	    (a == HTTP_REQUEST_DONE && (n != k || whole.body.len != pieces.body.len || strcmp(whole.path, pieces.path) != 0)))
+	    (a == HTTP_REQUEST_DONE &&
+	     (n != k || whole.body.len != pieces.body.len || strcmp(whole.path, pieces.path) != 0)))
 		abort();
 	if (a == HTTP_REQUEST_DONE)
 		look_inside(&whole);

@@ -1,7 +1,7 @@
 /*
- * A whole conversation with the HTTP server, over a socket: pipelined requests, half ones, answers at once, later and as streams.
- * The first byte says how the rest is cut into pieces. The upstream is made up; what counts is that every exchange ends once and
- * that nothing is left.
+ * A whole conversation with the HTTP server, over a socket: pipelined requests, half ones, answers at once, later and
+ * as streams. The first byte says how the rest is cut into pieces. The upstream is made up; what counts is that every
+ * exchange ends once and that nothing is left.
  */
 
 #include "runtime/base/fd.h"
@@ -22,18 +22,12 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct event_base *base;
-static struct http_exchange *later;     /* one connection has one exchange at a time */
+static struct http_exchange *later; /* one connection has one exchange at a time */
 static struct sse *stream;
 
-static void on_later_gone(void *ctx)
-{
-	later = NULL;
-}
+static void on_later_gone(void *ctx) { later = NULL; }
 
-static void on_stream_gone(void *ctx)
-{
-	stream = NULL;
-}
+static void on_stream_gone(void *ctx) { stream = NULL; }
 
 static void echo(void *ctx, struct http_exchange *x)
 {

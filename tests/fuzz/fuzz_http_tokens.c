@@ -1,4 +1,5 @@
-/* The file with the tokens of HTTP clients: whatever is in it, each token has a text that a header can carry, and a name of its own. */
+/* The file with the tokens of HTTP clients: whatever is in it, each token has a text that a header can carry, and a
+ * name of its own. */
 
 #include "runtime/base/err.h"
 #include "supervisor/gateway/http/http_tokens.h"
@@ -24,9 +25,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < n; i++) {
 		size_t len = strlen(all[i].text);
 
-		if (len < HTTP_TOKEN_MIN || len > HTTP_TOKEN_MAX || strpbrk(all[i].text, " \t\r\n") || !memmem(data, size, all[i].text, len))
+		if (len < HTTP_TOKEN_MIN || len > HTTP_TOKEN_MAX || strpbrk(all[i].text, " \t\r\n") ||
+		    !memmem(data, size, all[i].text, len))
 			abort();
-		if ((all[i].name[0] && !http_tokens_is_name(all[i].name)) || http_tokens_named(t, all[i].name) != &all[i])
+		if ((all[i].name[0] && !http_tokens_is_name(all[i].name)) ||
+		    http_tokens_named(t, all[i].name) != &all[i])
 			abort();
 	}
 	http_tokens_free(t);

@@ -1,6 +1,7 @@
 /*
- * The journal, as a crash may have left it. The first byte chooses. Any bytes as the file, or as a group's: taken apart safely or refused.
- * Or the rest of the input as groups that are written, then damaged in one byte: the scan must give a prefix of them, unchanged.
+ * The journal, as a crash may have left it. The first byte chooses. Any bytes as the file, or as a group's: taken apart
+ * safely or refused. Or the rest of the input as groups that are written, then damaged in one byte: the scan must give
+ * a prefix of them, unchanged.
  */
 
 #include "runtime/base/buf.h"
@@ -110,14 +111,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	mem_auto uint8_t *copy = mem_dup(data + 1, size - 1);
 	switch (data[0] % 3) {
-	case 0:
-		file(copy, size - 1);
-		break;
-	case 1:
-		group(copy, size - 1);
-		break;
-	default:
-		damaged(copy, size - 1);
+	case 0: file(copy, size - 1); break;
+	case 1: group(copy, size - 1); break;
+	default: damaged(copy, size - 1);
 	}
 	return 0;
 }

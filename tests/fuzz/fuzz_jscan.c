@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	walk(v, 0);
 	jval_path(v, "a.b.c");
-	json_object_foreach(tree, key, value)
+	json_object_foreach (tree, key, value)
 		if (v.type == JT_OBJECT && jval_get(v, key).type == JT_NONE)
 			abort();
 	return 0;

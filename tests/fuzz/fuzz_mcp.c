@@ -1,7 +1,8 @@
 /*
- * Any lines from a client that speaks MCP, through the whole protocol and the handlers of all tools, resources and prompts, on a
- * daemon that answers every request with something: what it asks for, an error, or nonsense, as the input's first byte says.
- * Whatever comes, what we send is whole JSON-RPC, every request is answered at most once, and nothing is left when the client goes.
+ * Any lines from a client that speaks MCP, through the whole protocol and the handlers of all tools, resources and
+ * prompts, on a daemon that answers every request with something: what it asks for, an error, or nonsense, as the
+ * input's first byte says. Whatever comes, what we send is whole JSON-RPC, every request is answered at most once, and
+ * nothing is left when the client goes.
  */
 
 #include "runtime/base/buf.h"
@@ -25,14 +26,16 @@ static json_t *answer_to(const char *method)
 	if (mood & 2)
 		return json_pack("{s[{}] si}", "processes", "status", 7);
 	if (strcmp(method, "start_process") == 0)
-		return json_pack("{ss ss ss sI}", "processId", "proc_1", "status", mood & 4 ? "waiting_permission" : "running", "actionId", "act_1", "sequence",
+		return json_pack("{ss ss ss sI}", "processId", "proc_1", "status",
+				 mood & 4 ? "waiting_permission" : "running", "actionId", "act_1", "sequence",
 				 (json_int_t)5);
 	if (strcmp(method, "create_task") == 0)
 		return json_pack("{ss}", "taskId", "task_1");
 	if (strcmp(method, "read_output") == 0)
-		return json_pack("{ss ss sI sI sb}", "data", "x", "encoding", "utf8", "offset", (json_int_t)0, "nextOffset", (json_int_t)1, "eof", 1);
-	return json_pack("{ss ss si s{s{ss sI}}}", "processId", "proc_1", "status", "completed", "exitCode", 0, "outputs", "stdout", "outputRef", "out_1", "bytes",
-			 (json_int_t)1);
+		return json_pack("{ss ss sI sI sb}", "data", "x", "encoding", "utf8", "offset", (json_int_t)0,
+				 "nextOffset", (json_int_t)1, "eof", 1);
+	return json_pack("{ss ss si s{s{ss sI}}}", "processId", "proc_1", "status", "completed", "exitCode", 0,
+			 "outputs", "stdout", "outputRef", "out_1", "bytes", (json_int_t)1);
 }
 
 /* Answers a few requests; what is answered may lead to more. */
@@ -52,7 +55,8 @@ static void pump(struct event_base *base)
 		free(q);
 	}
 	if (up && up->ops.event && !(mood & 8)) {
-		static const char ended[] = "{\"sequence\":9,\"type\":\"process.completed\",\"processId\":\"proc_1\",\"payload\":{\"exitCode\":0}}";
+		static const char ended[] = "{\"sequence\":9,\"type\":\"process.completed\",\"processId\":\"proc_1\","
+					    "\"payload\":{\"exitCode\":0}}";
 		up->ops.event(up->ctx, jval_of(ended, sizeof(ended) - 1));
 	}
 	event_base_loop(base, EVLOOP_NONBLOCK);
@@ -81,9 +85,7 @@ static void on_send(void *ctx, void *where, json_t *message, bool last)
 		abort();
 }
 
-static void on_wake(void *ctx)
-{
-}
+static void on_wake(void *ctx) {}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -101,10 +103,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	mood = data[0];
 	const struct mcp_session_options o = {
-		.base = base, .config = &config, .transport = "stdio", .principal = "p", .out = { .send = on_send, .wake = on_wake },
+		.base = base,
+		.config = &config,
+		.transport = "stdio",
+		.principal = "p",
+		.out = { .send = on_send, .wake = on_wake },
 	};
 	struct mcp_session *m = mcp_session_new(&o);
-	for (const char *at = (const char *)data + 1, *end = (const char *)data + size; at < end && !mcp_session_busy(m);) {
+	for (const char *at = (const char *)data + 1, *end = (const char *)data + size;
+	     at < end && !mcp_session_busy(m);) {
 		const char *newline = memchr(at, '\n', (size_t)(end - at)), *stop = newline ? newline : end;
 		json_t *message = json_loadb(at, (size_t)(stop - at), JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL);
 

@@ -16,7 +16,10 @@ static void limits(void *ctx, const struct policy_model *m, struct routing_limit
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct routing_request r = { .latency = LATENCY_FAST, .budget_class = BUDGET_STANDARD, .fallback = FALLBACK_CHEAPEST, .input_tokens = 7 };
+	const struct routing_request r = { .latency = LATENCY_FAST,
+					   .budget_class = BUDGET_STANDARD,
+					   .fallback = FALLBACK_CHEAPEST,
+					   .input_tokens = 7 };
 	static struct routing_outcome o;
 	struct policy_models m = { 0 };
 	struct err e = ERR_INIT;

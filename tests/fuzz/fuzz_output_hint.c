@@ -13,7 +13,8 @@ static void on_hint(void *ctx, const struct output_hint *h)
 		abort();
 	if (strcmp(h->kind, "filesystem") == 0 && (!h->npaths || !h->paths[0][0]))
 		abort();
-	if (strlen(h->line) >= sizeof h->line || strlen(h->host) >= sizeof h->host || strlen(h->address) >= sizeof h->address)
+	if (strlen(h->line) >= sizeof h->line || strlen(h->host) >= sizeof h->host ||
+	    strlen(h->address) >= sizeof h->address)
 		abort();
 	for (const char *p = h->line; *p; p++)
 		if ((unsigned char)*p < ' ')

@@ -1,6 +1,6 @@
 /*
- * A patch and a file's text, apart by the first 0xff: whatever they are, reading and applying ends, and keeps to its memory. And every
- * file that would be written is one that rules and hooks are told of.
+ * A patch and a file's text, apart by the first 0xff: whatever they are, reading and applying ends, and keeps to its
+ * memory. And every file that would be written is one that rules and hooks are told of.
  */
 
 #include "runtime/base/buf.h"

@@ -1,4 +1,5 @@
-/* A rule put into a policy file's text (a rule, a NUL, the text): the file is refused as it is, or has all that it had and the rule, once. */
+/* A rule put into a policy file's text (a rule, a NUL, the text): the file is refused as it is, or has all that it had
+ * and the rule, once. */
 
 #include "policy/policy_edit.h"
 #include "policy/rules.h"
@@ -41,8 +42,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	if (!line || count(once.data, once.len) > (len ? count(text, len) : 0) + 1)
 		abort();
-	if (policy_edit_add(once.data, once.len, size & 1 ? "allow" : "deny", &rule, 1, &twice, &again, &e) < 0 || again != line ||
-	    once.len != twice.len || memcmp(once.data, twice.data, once.len) != 0)
+	if (policy_edit_add(once.data, once.len, size & 1 ? "allow" : "deny", &rule, 1, &twice, &again, &e) < 0 ||
+	    again != line || once.len != twice.len || memcmp(once.data, twice.data, once.len) != 0)
 		abort();
 	return 0;
 }

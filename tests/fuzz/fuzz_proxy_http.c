@@ -19,8 +19,9 @@ static void forwarded(const char *p, const struct http_head *h)
 	if (!h->has_host)
 		return; /* one is added, which may be one too many */
 	http_head_forward(p, h, false, NULL, &out);
-	if (http_head_parse(out.data, out.len, &again, &why) != PARSED_OK || again.form != HTTP_ORIGIN || again.body != h->body ||
-	    again.length != h->length || again.len != out.len || strcmp(again.host.host, h->host.host) != 0)
+	if (http_head_parse(out.data, out.len, &again, &why) != PARSED_OK || again.form != HTTP_ORIGIN ||
+	    again.body != h->body || again.length != h->length || again.len != out.len ||
+	    strcmp(again.host.host, h->host.host) != 0)
 		abort();
 }
 

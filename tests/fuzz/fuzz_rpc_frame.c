@@ -24,10 +24,7 @@ static struct config config;
 
 static char dir[] = "/tmp/bailiff-fuzz-XXXXXX";
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-	return remove(path);
-}
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw) { return remove(path); }
 
 static void tear_down(void)
 {
@@ -52,7 +49,9 @@ static void set_up(void)
 		abort();
 	base = event_base_new();
 	config_defaults(&config);
-	struct control_options o = { .base = base, .store = store, .engine = (struct engine *)&fake, .config = &config, .listen_fd = -1 };
+	struct control_options o = {
+		.base = base, .store = store, .engine = (struct engine *)&fake, .config = &config, .listen_fd = -1
+	};
 	control = control_new(&o);
 	atexit(tear_down);
 }

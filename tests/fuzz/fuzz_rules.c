@@ -1,4 +1,5 @@
-/* The rules of a policy file, which a session has as well, and a command line to judge by them (after the first NUL): refused with file and line, or usable. */
+/* The rules of a policy file, which a session has as well, and a command line to judge by them (after the first NUL):
+ * refused with file and line, or usable. */
 
 #include "policy/decision.h"
 #include "policy/understand.h"
@@ -22,8 +23,13 @@ static void judge(const struct policy_rules *s, const struct policy_rules *sessi
 
 	command_understand_line(line, len, &o, &f);
 	for (int mode = 0; mode < MODE_COUNT; mode++) {
-		struct policy_request q = { .cwd = o.cwd, .workspace = o.workspace, .home = o.home, .mode = mode, .facts = &f, .rules = s,
-			.session_rules = session };
+		struct policy_request q = { .cwd = o.cwd,
+					    .workspace = o.workspace,
+					    .home = o.home,
+					    .mode = mode,
+					    .facts = &f,
+					    .rules = s,
+					    .session_rules = session };
 
 		policy_decide(&q, &d);
 		if ((d.source == POLICY_BY_RULE) != (d.nrules > 0) && d.source != POLICY_BY_HOST)

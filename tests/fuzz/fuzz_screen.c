@@ -1,7 +1,7 @@
 /*
  * The screen model with any output and resizes between: what it shows is clean text, whatever came, and skimming
- * gives the same screen. Byte 0xff is an order: "\xff" 'r' ROWS COLS resizes, "\xff" 's' N leaves N bytes out, "\xff" 'a'
- * looks at everything; any other byte behind it stands for itself.
+ * gives the same screen. Byte 0xff is an order: "\xff" 'r' ROWS COLS resizes, "\xff" 's' N leaves N bytes out, "\xff"
+ * 'a' looks at everything; any other byte behind it stands for itself.
  */
 
 #include "pty/screen.h"

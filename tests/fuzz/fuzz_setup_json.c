@@ -1,6 +1,6 @@
 /*
- * Any file: either refused, or merged so that a second merge changes nothing. What is taken out of the merged text again is what was there
- * before: nothing of the file's own is lost.
+ * Any file: either refused, or merged so that a second merge changes nothing. What is taken out of the merged text
+ * again is what was there before: nothing of the file's own is lost.
  */
 
 #include "runtime/base/buf.h"
@@ -31,7 +31,8 @@ static void try_form(enum setup_form form, const char *text)
 
 	if (setup_merge_json(form, text, &entry, &once, &e) < 0)
 		return;
-	if (setup_merge_json(form, buf_cstr(&once), &entry, &twice, &e) < 0 || strcmp(buf_cstr(&once), buf_cstr(&twice)) != 0)
+	if (setup_merge_json(form, buf_cstr(&once), &entry, &twice, &e) < 0 ||
+	    strcmp(buf_cstr(&once), buf_cstr(&twice)) != 0)
 		abort();
 	if (!strstr(text, "bailiff") && text[strspn(text, " \t\r\n")] && !is_in(text, buf_cstr(&once)))
 		abort();

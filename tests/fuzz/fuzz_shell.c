@@ -1,4 +1,5 @@
-/* Shell text from outside, read as bash and as sh: no crash, within the limits, and whatever is said of a word holds. */
+/* Shell text from outside, read as bash and as sh: no crash, within the limits, and whatever is said of a word holds.
+ */
 
 #include "policy/shell/shell.h"
 
@@ -10,7 +11,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void word(const struct shell_word *w)
 {
-	if (!w->plain || (w->value && w->unknown) || (!w->value && !w->unknown) || (w->value && strcmp(w->value, w->plain) != 0))
+	if (!w->plain || (w->value && w->unknown) || (!w->value && !w->unknown) ||
+	    (w->value && strcmp(w->value, w->plain) != 0))
 		abort();
 }
 
@@ -19,7 +21,8 @@ static void script(const uint8_t *data, size_t size, enum shell_dialect dialect)
 	struct shell_script s;
 	int rc = shell_parse((const char *)data, size, dialect, &s);
 
-	if (s.count > SHELL_COMMANDS_MAX || (rc != 0) != (s.error.message[0] != '\0') || (rc && (s.error.line < 1 || s.error.column < 1)))
+	if (s.count > SHELL_COMMANDS_MAX || (rc != 0) != (s.error.message[0] != '\0') ||
+	    (rc && (s.error.line < 1 || s.error.column < 1)))
 		abort();
 	for (size_t i = 0; i < s.count; i++) {
 		const struct shell_command *c = &s.command[i];

@@ -1,6 +1,6 @@
 /*
- * What the store reads back from its medium: records, chunk rows, sealed values and the pages of the database. The first
- * byte chooses the parser. Any bytes must be refused as corrupt or taken apart safely.
+ * What the store reads back from its medium: records, chunk rows, sealed values and the pages of the database. The
+ * first byte chooses the parser. Any bytes must be refused as corrupt or taken apart safely.
  */
 
 #include "runtime/base/err.h"
@@ -32,15 +32,19 @@ static void record(void *p, size_t n, struct err *e)
 
 	expect_corrupt(record_view(p, n, 7, &v, e), e);
 	expect_corrupt(record_follow(p, n, 7, &tip, &event, &len, e), e);
-	/* past the checksum, which a fuzzer does not guess: what is stored was written by us, or the checksum says so */
+	/* past the checksum, which a fuzzer does not guess: what is stored was written by us, or the checksum says so
+	 */
 	if (n > sizeof(struct record_head))
-		expect_corrupt(event_view_of((char *)p + sizeof(struct record_head), n - sizeof(struct record_head), 7, &v, e), e);
+		expect_corrupt(
+			event_view_of((char *)p + sizeof(struct record_head), n - sizeof(struct record_head), 7, &v, e),
+			e);
 }
 
 /* The input's first half as key, the second as value. */
 static void rows(void *p, size_t n, struct err *e)
 {
-	MDB_val key = { .mv_size = n / 2, .mv_data = p }, value = { .mv_size = n - n / 2, .mv_data = (char *)p + n / 2 };
+	MDB_val key = { .mv_size = n / 2, .mv_data = p },
+		value = { .mv_size = n - n / 2, .mv_data = (char *)p + n / 2 };
 	char ref[BATCH_REF_MAX];
 	struct chunk c;
 	const void *v;

@@ -34,7 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!text_utf8_valid(buf_cstr(&clean), clean.len) || !text_utf8_valid(json.data, json.len))
 		abort();
 	text_base64_encode(text, size, &base64);
-	if (text_base64_decode(buf_cstr(&base64), base64.len, &back) < 0 || back.len != size || memcmp(back.data, text, size) != 0)
+	if (text_base64_decode(buf_cstr(&base64), base64.len, &back) < 0 || back.len != size ||
+	    memcmp(back.data, text, size) != 0)
 		abort();
 	buf_reset(&back);
 	if (text_base64_decode(text, size, &back) == 0) { /* only one text stands for some bytes */

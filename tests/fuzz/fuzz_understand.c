@@ -16,9 +16,11 @@ static void check(const struct command_facts *f)
 	for (size_t i = 0; i < f->ncommands; i++) {
 		const struct command_simple *c = &f->command[i];
 
-		if (c->parent >= (int)i || !c->text || (c->harm && (!c->impact || !c->advice)) || (c->unknown & ~f->unknown) || c->harm > f->harm)
+		if (c->parent >= (int)i || !c->text || (c->harm && (!c->impact || !c->advice)) ||
+		    (c->unknown & ~f->unknown) || c->harm > f->harm)
 			abort();
-		if (c->argc && !c->argv[0] && !(c->unknown & COMMAND_UNKNOWN(COMMAND_NAME)) && !(c->flags & COMMAND_ELSEWHERE))
+		if (c->argc && !c->argv[0] && !(c->unknown & COMMAND_UNKNOWN(COMMAND_NAME)) &&
+		    !(c->flags & COMMAND_ELSEWHERE))
 			abort();
 		/* A line is only harmless as a whole if each command is. */
 		if ((f->flags & COMMAND_READ_ONLY) && (!(c->flags & COMMAND_READ_ONLY) || c->unknown || c->harm))
@@ -30,7 +32,8 @@ static void check(const struct command_facts *f)
 	if (f->ncommands > COMMAND_COMMANDS_MAX)
 		abort();
 	for (size_t i = 0; i < f->npaths; i++)
-		if (!f->path[i].path || f->path[i].command >= f->ncommands || !f->path[i].access || (f->path[i].exact && f->path[i].path[0] != '/'))
+		if (!f->path[i].path || f->path[i].command >= f->ncommands || !f->path[i].access ||
+		    (f->path[i].exact && f->path[i].path[0] != '/'))
 			abort();
 	for (size_t i = 0; i < f->nhosts; i++)
 		if (f->host[i].command >= f->ncommands || !f->host[i].intent)

@@ -1,4 +1,5 @@
-/* Headers of a hook that is sent, with (after the first NUL) the variable that they may have: refused, or lines of one header each. */
+/* Headers of a hook that is sent, with (after the first NUL) the variable that they may have: refused, or lines of one
+ * header each. */
 
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"

@@ -1,6 +1,6 @@
 /*
- * Stands in for libFuzzer where a target is only to be run on inputs that are already there: each argument is a file or a
- * folder of files. So the corpora are ordinary tests, with every compiler and sanitizer.
+ * Stands in for libFuzzer where a target is only to be run on inputs that are already there: each argument is a file or
+ * a folder of files. So the corpora are ordinary tests, with every compiler and sanitizer.
  */
 
 #include <dirent.h>

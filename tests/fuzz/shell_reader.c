@@ -1,10 +1,11 @@
 /*
- * The policy parser as a filter, for shell_differential.py: reads pairs of NUL-terminated strings, a shell and a script, and writes one line of
- * JSON for each: what `SHELL -c SCRIPT` runs according to policy.
+ * The policy parser as a filter, for shell_differential.py: reads pairs of NUL-terminated strings, a shell and a
+ * script, and writes one line of JSON for each: what `SHELL -c SCRIPT` runs according to policy.
  *
  *   {"understood":true,"commands":[["k1","a",null],…]}     null: a word that is only known at run time
  *
- * `understood` is false if the line has an unknown that no allow rule covers: such a line is never allowed without a question.
+ * `understood` is false if the line has an unknown that no allow rule covers: such a line is never allowed without a
+ * question.
  */
 
 #include "policy/understand.h"

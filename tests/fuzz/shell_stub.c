@@ -1,6 +1,6 @@
 /*
- * Any command, for shell_differential.py: writes its own name and arguments to descriptor 9 as one record and exits. Static and without stdio,
- * because it runs hundreds of thousands of times.
+ * Any command, for shell_differential.py: writes its own name and arguments to descriptor 9 as one record and exits.
+ * Static and without stdio, because it runs hundreds of thousands of times.
  */
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * Preloaded into bailiff's programs (tests/jitter/run): now and then a call on their way of talking to each other takes a nap, so that
- * things happen in orders which are rare otherwise, and at no cost in processor time.
+ * Preloaded into bailiff's programs (tests/jitter/run): now and then a call on their way of talking to each other takes
+ * a nap, so that things happen in orders which are rare otherwise, and at no cost in processor time.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -44,9 +44,9 @@ static void maybe_nap(void)
 }
 
 /* The function behind ours, after a nap or not. */
-#define BEHIND(name)                                             \
-	static __typeof__(name) *behind;                         \
-	if (!behind)                                             \
+#define BEHIND(name)                                                  \
+	static __typeof__(name) *behind;                              \
+	if (!behind)                                                  \
 		behind = (__typeof__(name) *)dlsym(RTLD_NEXT, #name); \
 	maybe_nap()
 

@@ -20,7 +20,7 @@ CODE = [
     (re.compile(r"\b(alloca|atoi|atol|putenv)\s*\("), "a function with no place here"),
     (re.compile(r"[^\t\n -~\u00a0-\uffff\U00010000-\U0010ffff]"), "a control character"),
     (re.compile(r"[ \t]+$", re.M), "white space at the end of a line"),
-    (re.compile(r"^ {4,}\S", re.M), "spaces where a tab belongs"),
+    (re.compile(r"^ {4,}[^\s\\]", re.M), "spaces where a tab belongs"),
 ]
 # Where a rule of CODE does not apply: file and what it may say.
 EXCEPT = {}

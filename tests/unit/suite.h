@@ -15,9 +15,8 @@ struct suite_case {
 };
 
 /* The last two members. */
-#define SUITE_TESTS(...)                                                      \
-	(const TTest *const[]){ __VA_ARGS__ },                                \
-		sizeof((const TTest *const[]){ __VA_ARGS__ }) / sizeof(const TTest *)
+#define SUITE_TESTS(...) \
+	(const TTest *const[]){ __VA_ARGS__ }, sizeof((const TTest *const[]){ __VA_ARGS__ }) / sizeof(const TTest *)
 
 static inline int suite_run_cases(const char *name, const struct suite_case *cases, size_t n)
 {
@@ -40,6 +39,7 @@ static inline int suite_run_cases(const char *name, const struct suite_case *cas
 	return failed ? 1 : 0;
 }
 
-#define SUITE(name, ...) suite_run_cases(name, (const struct suite_case[]){ { name, NULL, NULL, 120, SUITE_TESTS(__VA_ARGS__) } }, 1)
+#define SUITE(name, ...) \
+	suite_run_cases(name, (const struct suite_case[]){ { name, NULL, NULL, 120, SUITE_TESTS(__VA_ARGS__) } }, 1)
 
 #endif

@@ -4,7 +4,8 @@
  *   event_doc markdown          docs/events.md
  *   event_doc schema-public     docs/schemas/event.schema.json           the envelope
  *   event_doc schema-profile    docs/schemas/event-profile.schema.json   … with the ids each type must have
- *   event_doc schema-extended   docs/schemas/event-extended.schema.json  … with payloads and our own types: what bailiffd writes
+ *   event_doc schema-extended   docs/schemas/event-extended.schema.json  … with payloads and our own types: what
+ *                               bailiffd writes
  *   event_doc fuzz-dict         a dictionary for libFuzzer
  */
 
@@ -30,39 +31,65 @@ static const struct {
 } schemas[] = {
 	[SCHEMA_PUBLIC] = { "event.schema.json", "bailiff event envelope", "The envelope that every event has." },
 	[SCHEMA_PROFILE] = { "event-profile.schema.json", "bailiff event, strict profile",
-		"The envelope with the members and ids that each type must have." },
+			     "The envelope with the members and ids that each type must have." },
 	[SCHEMA_EXTENDED] = { "event-extended.schema.json", "bailiff event as written",
-		"What bailiffd writes: the strict profile, the payload of each type, and types of bailiff's own." },
+			      "What bailiffd writes: the strict profile, the payload of each type, and types of "
+			      "bailiff's own." },
 };
 
 /* Envelope members that are neither ids nor written out below. */
 static const char *const string_members[] = { "nativeStatus", "status", "phase", "statusReason" };
 static const char *const object_members[] = {
-	"task", "taskAttempt", "taskRelationship", "taskGraph", "taskProgress", "taskAcceptance", "worker", "deliveryState",
-	"refs", "permissionDecision", "sandboxProfile", "routingDecision", "candidateModelSet", "taskProfile", "limitState",
-	"limitEvent", "costState", "hookRun", "executionEnvironment", "channel", "job", "jobItem", "output",
-	"historyBoundary", "telemetry", "correlation",
+	"task",
+	"taskAttempt",
+	"taskRelationship",
+	"taskGraph",
+	"taskProgress",
+	"taskAcceptance",
+	"worker",
+	"deliveryState",
+	"refs",
+	"permissionDecision",
+	"sandboxProfile",
+	"routingDecision",
+	"candidateModelSet",
+	"taskProfile",
+	"limitState",
+	"limitEvent",
+	"costState",
+	"hookRun",
+	"executionEnvironment",
+	"channel",
+	"job",
+	"jobItem",
+	"output",
+	"historyBoundary",
+	"telemetry",
+	"correlation",
 };
 static const struct {
 	const char *name;
 	const char *properties; /* JSON */
 } shaped_members[] = {
 	{ "benchmark",
-		"{\"datasetId\":{\"type\":\"string\"},\"datasetVersion\":{\"type\":\"string\"},\"datasetRef\":{\"type\":\"string\"},"
-		"\"taskId\":{\"type\":\"string\"},\"trialId\":{\"type\":\"string\"},\"configurationId\":{\"type\":\"string\"},"
-		"\"role\":{\"enum\":[\"baseline\",\"candidate\",\"control\"]},\"harborJobRef\":{\"type\":\"string\"},"
-		"\"harborTrialRef\":{\"type\":\"string\"},\"singleChangedVariable\":{\"type\":\"string\"}}" },
+	  "{\"datasetId\":{\"type\":\"string\"},\"datasetVersion\":{\"type\":\"string\"},\"datasetRef\":{\"type\":"
+	  "\"string\"},"
+	  "\"taskId\":{\"type\":\"string\"},\"trialId\":{\"type\":\"string\"},\"configurationId\":{\"type\":\"string\"}"
+	  ","
+	  "\"role\":{\"enum\":[\"baseline\",\"candidate\",\"control\"]},\"harborJobRef\":{\"type\":\"string\"},"
+	  "\"harborTrialRef\":{\"type\":\"string\"},\"singleChangedVariable\":{\"type\":\"string\"}}" },
 	{ "trajectory",
-		"{\"schema\":{\"type\":\"string\"},\"ref\":{\"type\":\"string\"},"
-		"\"exportStatus\":{\"enum\":[\"pending\",\"exported\",\"failed\",\"redacted\",\"not-supported\"]},"
-		"\"requiredFieldStatus\":{\"type\":\"object\"}}" },
+	  "{\"schema\":{\"type\":\"string\"},\"ref\":{\"type\":\"string\"},"
+	  "\"exportStatus\":{\"enum\":[\"pending\",\"exported\",\"failed\",\"redacted\",\"not-supported\"]},"
+	  "\"requiredFieldStatus\":{\"type\":\"object\"}}" },
 	{ "reward",
-		"{\"value\":{\"type\":\"number\"},\"ref\":{\"type\":\"string\"},\"detailsRef\":{\"type\":\"string\"},"
-		"\"criteria\":{\"type\":\"array\",\"items\":{\"type\":\"string\"}},\"failureCategory\":{\"type\":\"string\"}}" },
+	  "{\"value\":{\"type\":\"number\"},\"ref\":{\"type\":\"string\"},\"detailsRef\":{\"type\":\"string\"},"
+	  "\"criteria\":{\"type\":\"array\",\"items\":{\"type\":\"string\"}},\"failureCategory\":{\"type\":\"string\"}"
+	  "}" },
 	{ "comparison",
-		"{\"meanRewardDelta\":{\"type\":\"number\"},\"timeoutRateDelta\":{\"type\":\"number\"},"
-		"\"evidenceCompletenessRate\":{\"type\":\"number\"},"
-		"\"p0QcGateRegressionCount\":{\"type\":\"integer\",\"minimum\":0},\"decision\":{\"type\":\"string\"}}" },
+	  "{\"meanRewardDelta\":{\"type\":\"number\"},\"timeoutRateDelta\":{\"type\":\"number\"},"
+	  "\"evidenceCompletenessRate\":{\"type\":\"number\"},"
+	  "\"p0QcGateRegressionCount\":{\"type\":\"integer\",\"minimum\":0},\"decision\":{\"type\":\"string\"}}" },
 };
 
 static void put_typed(struct jw *w, const char *key, const char *type)
@@ -229,7 +256,10 @@ static void put_payload_members(struct jw *w, const char *row)
 			jw_kobj(w, name);
 			jw_obj_end(w);
 		} else {
-			put_typed(w, name, strcmp(type, "int") == 0 ? "integer" : strcmp(type, "bool") == 0 ? "boolean" : type);
+			put_typed(w, name,
+				  strcmp(type, "int") == 0    ? "integer"
+				  : strcmp(type, "bool") == 0 ? "boolean"
+							      : type);
 		}
 	}
 	jw_obj_end(w);
@@ -323,7 +353,9 @@ static void print_schema(enum schema s)
 static void print_row(const struct event_info *info)
 {
 	static const char *const writers[] = {
-		[EVENT_BY_RUNTIME] = "runtime", [EVENT_BY_CLIENT] = "client", [EVENT_BY_OWNER] = "owner",
+		[EVENT_BY_RUNTIME] = "runtime",
+		[EVENT_BY_CLIENT] = "client",
+		[EVENT_BY_OWNER] = "owner",
 	};
 	const char *sep = "";
 	struct payload_member m;
@@ -366,12 +398,17 @@ static void print_markdown(void)
 {
 	puts("# Events\n\n"
 	     "Made by `make docs` from `runtime/event/event_types.def`; change it there.\n\n"
-	     "Every event has `type`, `eventId`, `timestamp`, `schemaVersion`, `runtimeId`, `sessionId`, `sequence` and `payload`.\n"
-	     "Members that are absent are left out, never null. The schemas in `docs/schemas` say the same to a program.\n\n"
-	     "- **needs**: further envelope members that an event of the type always has. Others appear where they are known.\n"
+	     "Every event has `type`, `eventId`, `timestamp`, `schemaVersion`, `runtimeId`, `sessionId`, `sequence` "
+	     "and `payload`.\n"
+	     "Members that are absent are left out, never null. The schemas in `docs/schemas` say the same to a "
+	     "program.\n\n"
+	     "- **needs**: further envelope members that an event of the type always has. Others appear where they are "
+	     "known.\n"
 	     "- **payload**: members with their types; those with `?` may be absent, and there may be more.\n"
-	     "- **commit**: *now* is durable before anything that follows from it is shown; *soon* is durable within 50 ms.\n"
-	     "- **writer**: *runtime* alone; a *client* through `emit_events`; the *owner* of the call, child or item by its report.\n"
+	     "- **commit**: *now* is durable before anything that follows from it is shown; *soon* is durable within "
+	     "50 ms.\n"
+	     "- **writer**: *runtime* alone; a *client* through `emit_events`; the *owner* of the call, child or item "
+	     "by its report.\n"
 	     "- *(own)*: bailiff's own type, beside a standard one; only the extended schema knows it.");
 	for (int t = 0; t < EVENT_TYPE_COUNT; t++) {
 		const char *name = event_info(t)->name;
@@ -388,7 +425,8 @@ static void print_markdown(void)
 
 static void print_dictionary(void)
 {
-	static const char *const envelope[] = { "type", "eventId", "timestamp", "schemaVersion", "runtimeId", "sequence", "payload" };
+	static const char *const envelope[] = { "type",      "eventId",  "timestamp", "schemaVersion",
+						"runtimeId", "sequence", "payload" };
 
 	for (int t = 0; t < EVENT_TYPE_COUNT; t++)
 		printf("\"\\\"%s\\\"\"\n", event_info(t)->name);

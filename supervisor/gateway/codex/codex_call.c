@@ -24,7 +24,8 @@ static bool is_traceparent(const char *s)
 	return strspn(s + 3, "0") < 32 && strspn(s + 36, "0") < 16;
 }
 
-struct codex_call *codex_call_new(struct codex_server *s, const struct codex_method *method, const struct rpc_message *m)
+struct codex_call *codex_call_new(struct codex_server *s, const struct codex_method *method,
+				  const struct rpc_message *m)
 {
 	struct codex_call *c = mem_zalloc(1, sizeof(*c));
 	const char *trace = json_string_value(json_object_get(json_object_get(m->root, "trace"), "traceparent"));
@@ -111,7 +112,8 @@ void codex_call_fail_daemon(struct codex_call *c, const json_t *error)
 	if (!message)
 		message = "bailiff gave no reason";
 	if (category && strcmp(category, "sandbox_failed") == 0 && number > 0 && number < 4096)
-		codex_call_fail(c, RPC_INTERNAL_ERROR, "%s (os error %d): %s", strerror((int)number), (int)number, message);
+		codex_call_fail(c, RPC_INTERNAL_ERROR, "%s (os error %d): %s", strerror((int)number), (int)number,
+				message);
 	else if (category && strcmp(category, "permission_denied") == 0)
 		codex_call_fail(c, RPC_INVALID_REQUEST, "bailiff's policy does not permit this: %s", message);
 	else if (code == RPC_INVALID_PARAMS)

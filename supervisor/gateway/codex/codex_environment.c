@@ -40,8 +40,10 @@ json_t *codex_environment_json(const struct codex_server *s)
 	const struct passwd *pw = getpwuid(getuid());
 	const char *home = getenv("HOME");
 	mem_auto char *cwd = getcwd(NULL, 0);
-	json_t *info = json_pack("{so ss ss so so so so}", "shell", shell_json(), "executorVersion", "bailiff " BAILIFF_VERSION, "platformOs", "linux",
-				 "prependPathDirs", json_array(), "temporaryDirectories", json_array(), "tempDir", uri("/tmp"), "capabilities", json_object());
+	json_t *info = json_pack("{so ss ss so so so so}", "shell", shell_json(), "executorVersion",
+				 "bailiff " BAILIFF_VERSION, "platformOs", "linux", "prependPathDirs", json_array(),
+				 "temporaryDirectories", json_array(), "tempDir", uri("/tmp"), "capabilities",
+				 json_object());
 
 	if ((!home || *home != '/') && pw)
 		home = pw->pw_dir;
@@ -51,12 +53,6 @@ json_t *codex_environment_json(const struct codex_server *s)
 	return info;
 }
 
-void codex_environment_info(struct codex_call *c)
-{
-	codex_call_reply(c, codex_environment_json(c->server));
-}
+void codex_environment_info(struct codex_call *c) { codex_call_reply(c, codex_environment_json(c->server)); }
 
-void codex_environment_status(struct codex_call *c)
-{
-	codex_call_reply(c, json_pack("{ss}", "status", "ready"));
-}
+void codex_environment_status(struct codex_call *c) { codex_call_reply(c, json_pack("{ss}", "status", "ready")); }

@@ -1,6 +1,6 @@
 /*
- * Codex's file methods. Each is a process of its own, bailiff-tool fs, in the sandbox that the request means: what it may touch is
- * for the kernel to say, never for this program, which has all of its user's rights.
+ * Codex's file methods. Each is a process of its own, bailiff-tool fs, in the sandbox that the request means: what it
+ * may touch is for the kernel to say, never for this program, which has all of its user's rights.
  */
 
 #include "supervisor/gateway/codex/codex_private.h"
@@ -17,8 +17,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define FILE_MAX (45u << 20)       /* its base64 fits into a message */
-#define PIECE_BYTES (4u << 20)     /* multiple of 3: base64 of pieces is base64 of the whole */
+#define FILE_MAX (45u << 20)   /* its base64 fits into a message */
+#define PIECE_BYTES (4u << 20) /* multiple of 3: base64 of pieces is base64 of the whole */
 #define YIELD_MS 60000
 #define OUTPUT_BYTES (1u << 20)
 
@@ -33,8 +33,9 @@ static const char *str(const json_t *o, const char *key)
 
 static void fail_number(struct codex_call *c, int number, const char *message)
 {
-	int code = number == ENOENT ? CODEX_NOT_FOUND : number == 0 || number == EACCES || number == EPERM || number == EINVAL ? RPC_INVALID_REQUEST :
-		   RPC_INTERNAL_ERROR;
+	int code = number == ENOENT                                                         ? CODEX_NOT_FOUND
+		   : number == 0 || number == EACCES || number == EPERM || number == EINVAL ? RPC_INVALID_REQUEST
+											    : RPC_INTERNAL_ERROR;
 
 	if (number)
 		codex_call_fail(c, code, "%s (os error %d)", strerror(number), number);
@@ -46,25 +47,21 @@ static void fail_number(struct codex_call *c, int number, const char *message)
 static void fail_tool(struct codex_call *c, const json_t *result)
 {
 	const json_t *text = json_object_get(json_object_get(json_object_get(result, "output"), "stderr"), "data");
-	json_auto_t *e = json_loadb(json_is_string(text) ? json_string_value(text) : "", json_string_length(text), 0, NULL);
+	json_auto_t *e = json_loadb(json_is_string(text) ? json_string_value(text) : "", json_string_length(text), 0,
+				    NULL);
 
 	if (json_is_object(e))
 		fail_number(c, (int)json_integer_value(json_object_get(e, "errno")), str(e, "message"));
 	else
-		codex_call_fail(c, RPC_INTERNAL_ERROR, "the file operation ended without an answer (status %s)", str(result, "status"));
+		codex_call_fail(c, RPC_INTERNAL_ERROR, "the file operation ended without an answer (status %s)",
+				str(result, "status"));
 }
 
 /* ---- results ---- */
 
-static void answer_nothing(struct codex_call *c, json_t *result)
-{
-	codex_call_reply(c, json_object());
-}
+static void answer_nothing(struct codex_call *c, json_t *result) { codex_call_reply(c, json_object()); }
 
-static void answer_as_is(struct codex_call *c, json_t *result)
-{
-	codex_call_reply(c, json_incref(result));
-}
+static void answer_as_is(struct codex_call *c, json_t *result) { codex_call_reply(c, json_incref(result)); }
 
 static void path_to_uri(json_t *o)
 {
@@ -87,7 +84,7 @@ static void answer_walk(struct codex_call *c, json_t *result)
 	json_t *v;
 
 	for (size_t k = 0; k < countof(lists); k++)
-		json_array_foreach(json_object_get(result, lists[k]), i, v)
+		json_array_foreach (json_object_get(result, lists[k]), i, v)
 			path_to_uri(v);
 	codex_call_reply(c, json_incref(result));
 }
@@ -156,7 +153,8 @@ static bool flags_walk(struct codex_call *c, char *ret, size_t cap)
 		}
 		v[i] = (unsigned long long)json_integer_value(n);
 	}
-	(void)snprintf(ret, cap, "%llu:%llu:%llu:%d", v[0], v[1], v[2], json_is_true(json_object_get(o, "followDirectorySymlinks")));
+	(void)snprintf(ret, cap, "%llu:%llu:%llu:%d", v[0], v[1], v[2],
+		       json_is_true(json_object_get(o, "followDirectorySymlinks")));
 	return true;
 }
 
@@ -214,7 +212,8 @@ static void on_more(void *ctx, json_t *result, json_t *error)
 	}
 	take_bytes(c, result);
 	if (c->file.len == before) {
-		codex_call_fail(c, RPC_INTERNAL_ERROR, "only %zu of %llu bytes could be read back", before, (unsigned long long)c->total);
+		codex_call_fail(c, RPC_INTERNAL_ERROR, "only %zu of %llu bytes could be read back", before,
+				(unsigned long long)c->total);
 		return;
 	}
 	read_more(c);
@@ -226,23 +225,28 @@ static void read_more(struct codex_call *c)
 		answer_bytes(c);
 		return;
 	}
-	session_ask(c->server->session, "read_output", json_pack("{ss sI sI ss}", "outputRef", c->file_output, "offset", (json_int_t)c->file.len,
-		    "length", (json_int_t)OUTPUT_BYTES, "encoding", "base64"), on_more, c);
+	session_ask(c->server->session, "read_output",
+		    json_pack("{ss sI sI ss}", "outputRef", c->file_output, "offset", (json_int_t)c->file.len, "length",
+			      (json_int_t)OUTPUT_BYTES, "encoding", "base64"),
+		    on_more, c);
 }
 
 /* The file is what it printed: as much of it as came along, then the rest. */
 static void take_file(struct codex_call *c, const json_t *result)
 {
-	const json_t *out = json_object_get(json_object_get(result, "output"), "stdout"), *refs = json_object_get(result, "outputRefs");
+	const json_t *out = json_object_get(json_object_get(result, "output"), "stdout"),
+		     *refs = json_object_get(result, "outputRefs");
 
 	c->total = (uint64_t)json_integer_value(json_object_get(out, "totalBytes"));
 	if (c->total > FILE_MAX) {
-		codex_call_fail(c, RPC_INTERNAL_ERROR, "the file has more than %u bytes: use fs/open and fs/readBlock", FILE_MAX);
+		codex_call_fail(c, RPC_INTERNAL_ERROR, "the file has more than %u bytes: use fs/open and fs/readBlock",
+				FILE_MAX);
 		return;
 	}
 	for (size_t i = 0; i < json_array_size(refs); i++)
 		if (strcmp(str(json_array_get(refs, i), "stream"), "stdout") == 0)
-			(void)snprintf(c->file_output, sizeof(c->file_output), "%s", str(json_array_get(refs, i), "outputRef"));
+			(void)snprintf(c->file_output, sizeof(c->file_output), "%s",
+				       str(json_array_get(refs, i), "outputRef"));
 	if (!json_object_get(out, "omittedBytes"))
 		take_bytes(c, out);
 	read_more(c);
@@ -252,7 +256,8 @@ static void take_file(struct codex_call *c, const json_t *result)
 
 static void take_result(struct codex_call *c, json_t *result)
 {
-	const json_t *code = json_object_get(result, "exitCode"), *text = json_object_get(json_object_get(json_object_get(result, "output"), "stdout"), "data");
+	const json_t *code = json_object_get(result, "exitCode"),
+		     *text = json_object_get(json_object_get(json_object_get(result, "output"), "stdout"), "data");
 
 	if (!json_is_integer(code) || json_integer_value(code) != 0) {
 		fail_tool(c, result);
@@ -262,11 +267,13 @@ static void take_result(struct codex_call *c, json_t *result)
 		take_file(c, result);
 		return;
 	}
-	json_auto_t *answer = json_loadb(json_is_string(text) ? json_string_value(text) : "", json_string_length(text), 0, NULL);
+	json_auto_t *answer = json_loadb(json_is_string(text) ? json_string_value(text) : "", json_string_length(text),
+					 0, NULL);
 	if (json_is_object(answer))
 		c->row->answer(c, answer);
 	else
-		codex_call_fail(c, RPC_INTERNAL_ERROR, "the answer of the file operation is longer than %u bytes", OUTPUT_BYTES);
+		codex_call_fail(c, RPC_INTERNAL_ERROR, "the answer of the file operation is longer than %u bytes",
+				OUTPUT_BYTES);
 }
 
 /* Policy's question, which codex_server answers with no; or it was asked and has not been heard. */
@@ -276,7 +283,8 @@ static bool is_asked(struct codex_call *c, const json_t *result)
 
 	if (strcmp(str(result, "decision"), "ask") != 0 || strcmp(status, "completed") == 0)
 		return false;
-	codex_call_fail(c, RPC_INVALID_REQUEST, "bailiff's policy asks an operator about this, and file methods do not wait for an answer");
+	codex_call_fail(c, RPC_INVALID_REQUEST,
+			"bailiff's policy asks an operator about this, and file methods do not wait for an answer");
 	return true;
 }
 
@@ -288,7 +296,8 @@ static void on_done(struct codex_call *c, json_t *result, json_t *error)
 		take_result(c, result);
 }
 
-/* The folder that holds the path, or both, as far as there is one: where a request that names no sandbox is carried out. */
+/* The folder that holds the path, or both, as far as there is one: where a request that names no sandbox is carried
+ * out. */
 static char *nearest_folder(const char *path, const char *other)
 {
 	char at[PATH_MAX];
@@ -308,7 +317,8 @@ static void add_yield(json_t *params)
 	json_object_set_new(params, "maxOutputBytes", json_integer(OUTPUT_BYTES));
 }
 
-void codex_fs_launch(struct codex_call *c, const char *operation, const char *flags, const char *path, const char *other, const json_t *sandbox,
+void codex_fs_launch(struct codex_call *c, const char *operation, const char *flags, const char *path,
+		     const char *other, const json_t *sandbox,
 		     void (*launched)(struct codex_call *c, json_t *result, json_t *error))
 {
 	const json_t *cwd = json_object_get(sandbox, "cwd");
@@ -320,7 +330,8 @@ void codex_fs_launch(struct codex_call *c, const char *operation, const char *fl
 	}
 	if (other)
 		json_array_append_new(command, json_string(other));
-	c->start = json_pack("{so ss ss+}", "command", command, "onDisconnect", "terminate", "justification", "Codex ", c->method->name);
+	c->start = json_pack("{so ss ss+}", "command", command, "onDisconnect", "terminate", "justification", "Codex ",
+			     c->method->name);
 	if (c->file.len)
 		json_object_set_new(c->start, "stdin", json_string("pipe"));
 	else
@@ -349,19 +360,18 @@ void codex_fs_call(struct codex_call *c)
 		if (strcmp(rows[i].method, c->method->name) == 0)
 			c->row = &rows[i];
 	c->length = FILE_MAX + 1;
-	if (!codex_call_path(c, c->row->path, path) || (c->row->other && !codex_call_path(c, c->row->other, other)) || !c->row->flags(c, flags, sizeof(flags)))
+	if (!codex_call_path(c, c->row->path, path) || (c->row->other && !codex_call_path(c, c->row->other, other)) ||
+	    !c->row->flags(c, flags, sizeof(flags)))
 		return;
-	codex_fs_launch(c, c->row->operation, flags, path, c->row->other ? other : NULL, json_object_get(c->params, "sandbox"), on_done);
+	codex_fs_launch(c, c->row->operation, flags, path, c->row->other ? other : NULL,
+			json_object_get(c->params, "sandbox"), on_done);
 }
 
 /* ---- writing ---- */
 
 static void write_more(struct codex_call *c);
 
-static void on_write_done(void *ctx, json_t *result, json_t *error)
-{
-	on_done(ctx, result, error);
-}
+static void on_write_done(void *ctx, json_t *result, json_t *error) { on_done(ctx, result, error); }
 
 static void on_piece(void *ctx, json_t *result, json_t *error)
 {

@@ -1,6 +1,6 @@
 /*
- * Files that the client reads in pieces. A handle is a path and the sandbox in which it may be read; each piece is read anew, so
- * a handle keeps nothing open and needs no end, and a file that is replaced meanwhile is read as the new one.
+ * Files that the client reads in pieces. A handle is a path and the sandbox in which it may be read; each piece is read
+ * anew, so a handle keeps nothing open and needs no end, and a file that is replaced meanwhile is read as the new one.
  */
 
 #include "supervisor/gateway/codex/codex_private.h"
@@ -31,10 +31,7 @@ static void handle_free(struct codex_handle *h)
 	free(h);
 }
 
-static void free_one(void *ctx, const char *key, void *value)
-{
-	handle_free(value);
-}
+static void free_one(void *ctx, const char *key, void *value) { handle_free(value); }
 
 void codex_handle_free_all(struct codex_server *s)
 {
@@ -88,8 +85,10 @@ void codex_fs_open(struct codex_call *c)
 	if (!id || !codex_call_path(c, "path", path))
 		return;
 	if (strmap_get(&c->server->handles, id) || c->server->handles.count >= HANDLES_MAX) {
-		codex_call_fail(c, RPC_INVALID_REQUEST, strmap_get(&c->server->handles, id) ? "file handle `%s` already exists" :
-				"file handle `%s`: there are too many", id);
+		codex_call_fail(c, RPC_INVALID_REQUEST,
+				strmap_get(&c->server->handles, id) ? "file handle `%s` already exists"
+								    : "file handle `%s`: there are too many",
+				id);
 		return;
 	}
 	c->handle_read = true;
@@ -99,7 +98,8 @@ void codex_fs_open(struct codex_call *c)
 void codex_fs_read_block(struct codex_call *c)
 {
 	const char *id = take_id(c);
-	const json_t *offset = id ? json_object_get(c->params, "offset") : NULL, *length = id ? json_object_get(c->params, "len") : NULL;
+	const json_t *offset = id ? json_object_get(c->params, "offset") : NULL,
+		     *length = id ? json_object_get(c->params, "len") : NULL;
 
 	if (!id)
 		return;
@@ -117,7 +117,8 @@ void codex_fs_read_block(struct codex_call *c)
 		return;
 	}
 	c->handle_read = true;
-	codex_fs_read(c, h->path, h->sandbox, (uint64_t)json_integer_value(offset), (uint64_t)json_integer_value(length));
+	codex_fs_read(c, h->path, h->sandbox, (uint64_t)json_integer_value(offset),
+		      (uint64_t)json_integer_value(length));
 }
 
 void codex_fs_close(struct codex_call *c)

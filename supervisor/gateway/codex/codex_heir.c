@@ -55,7 +55,8 @@ static bool inherit(int fd, char *id, size_t cap)
 	}
 }
 
-static bool ask(struct remote *r, const char *method, const char *session_id, const char *flag, struct remote_answer *ret)
+static bool ask(struct remote *r, const char *method, const char *session_id, const char *flag,
+		struct remote_answer *ret)
 {
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);

@@ -2,10 +2,10 @@
 #define BAILIFF_GATEWAY_CODEX_HEIR_H
 
 /*
- * A second process of this program that outlives it. A client's processes must survive the death of the program that it speaks
- * to, because it may start another one and go on (resumeSessionId); but if it does not, nobody would ever end them. The heir
- * waits for that death: it holds the other end of a pipe. Then it gives the client some time, looks whether its session has a
- * connected channel again, and if not ends what runs in it.
+ * A second process of this program that outlives it. A client's processes must survive the death of the program that it
+ * speaks to, because it may start another one and go on (resumeSessionId); but if it does not, nobody would ever end
+ * them. The heir waits for that death: it holds the other end of a pipe. Then it gives the client some time, looks
+ * whether its session has a connected channel again, and if not ends what runs in it.
  */
 
 #include <stdint.h>

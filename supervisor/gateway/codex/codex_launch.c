@@ -36,7 +36,8 @@ static void send_start(struct codex_call *c)
 /* The sandbox's own way out would be hidden by what the client inherited. */
 static void keep_proxy(const json_t *profile, json_t *env)
 {
-	static const char *const names[] = { "HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy", "NO_PROXY", "no_proxy" };
+	static const char *const names[] = { "HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy",
+					     "ALL_PROXY",  "all_proxy",  "NO_PROXY",    "no_proxy" };
 	const char *network = json_string_value(json_object_get(profile, "network"));
 
 	for (size_t i = 0; network && strcmp(network, "allow") == 0 && i < countof(names); i++)
@@ -85,7 +86,8 @@ static void on_sandbox(void *ctx, json_t *result, json_t *error)
 	json_t *sandbox = json_object_get(place, "sandbox");
 	c->confined = json_is_true(json_object_get(result, "confined"));
 	if (!c->confined && (c->intent.restricted || !c->intent.network)) {
-		codex_call_fail(c, RPC_INVALID_REQUEST, "profile %s is no sandbox, and one is asked for", c->server->o.profile);
+		codex_call_fail(c, RPC_INVALID_REQUEST, "profile %s is no sandbox, and one is asked for",
+				c->server->o.profile);
 		return;
 	}
 	if (c->confined && intent_narrow(&c->intent, profile, sandbox, &e) < 0) {
@@ -118,7 +120,8 @@ static bool wants_proxy(const json_t *params)
 	return wanted;
 }
 
-void codex_launch(struct codex_call *c, const json_t *sandbox, void (*launched)(struct codex_call *c, json_t *result, json_t *error))
+void codex_launch(struct codex_call *c, const json_t *sandbox,
+		  void (*launched)(struct codex_call *c, json_t *result, json_t *error))
 {
 	struct err e = ERR_INIT;
 

@@ -15,7 +15,8 @@
 #define CODEX_ID_MAX 72
 #define CODEX_NOT_FOUND (-32004)
 #define CODEX_ALREADY_ATTACHED (-32010)
-#define CODEX_FILE_REASON "Codex fs/" /* what the justification of a file method's process begins with; the method's name follows */
+#define CODEX_FILE_REASON \
+	"Codex fs/" /* what the justification of a file method's process begins with; the method's name follows */
 
 struct codex_call;
 struct codex_process;
@@ -31,21 +32,21 @@ struct codex_server {
 	struct codex_server_ops ops;
 	void *ctx;
 	struct session *session;
-	struct codex_call *opening;     /* the initialize that is not answered yet */
+	struct codex_call *opening; /* the initialize that is not answered yet */
 	bool opened, initialized;
-	json_t *backlog;                /* events that came while earlier ones are still being read; NULL = they are taken at once */
-	uint64_t recovered;             /* sequence number up to which they were */
-	bool exact;                     /* violations are known, so a denial is a fact */
+	json_t *backlog; /* events that came while earlier ones are still being read; NULL = they are taken at once */
+	uint64_t recovered; /* sequence number up to which they were */
+	bool exact;         /* violations are known, so a denial is a fact */
 	TAILQ_HEAD(, codex_call) calls;
 	size_t ncalls;
 	TAILQ_HEAD(, codex_process) processes;
 	size_t nprocesses;
-	struct strmap by_name, by_id;   /* the client's ids, the daemon's */
-	struct strmap threads;          /* the client's threads: the daemon's ids, as heap strings */
-	struct strmap handles;          /* struct codex_handle */
-	struct strmap file_questions;   /* the daemon's ids of file methods that policy asks about */
-	struct event later;             /* tells what waits until the client has taken more */
-	char *tool;                     /* bailiff-tool */
+	struct strmap by_name, by_id; /* the client's ids, the daemon's */
+	struct strmap threads;        /* the client's threads: the daemon's ids, as heap strings */
+	struct strmap handles;        /* struct codex_handle */
+	struct strmap file_questions; /* the daemon's ids of file methods that policy asks about */
+	struct event later;           /* tells what waits until the client has taken more */
+	char *tool;                   /* bailiff-tool */
 };
 
 struct codex_call {
@@ -53,15 +54,15 @@ struct codex_call {
 	struct codex_server *server;
 	const struct codex_method *method;
 	json_t *id, *params;
-	char trace[56];                 /* traceparent; "" = none */
+	char trace[56]; /* traceparent; "" = none */
 	/* codex_launch */
 	struct intent intent;
-	char *cwd;                      /* NULL = none */
-	json_t *start;                  /* start_process's parameters */
+	char *cwd;     /* NULL = none */
+	json_t *start; /* start_process's parameters */
 	void (*launched)(struct codex_call *c, json_t *result, json_t *error);
 	char action[CODEX_ID_MAX];
-	bool asked;                     /* policy asks a person, and the start waits for the answer */
-	bool unplaced;                  /* tried again without a folder */
+	bool asked;    /* policy asks a person, and the start waits for the answer */
+	bool unplaced; /* tried again without a folder */
 	bool confined;
 	/* about a process */
 	struct codex_process *process;
@@ -70,21 +71,22 @@ struct codex_call {
 	void (*late)(struct codex_call *c);
 	TAILQ_ENTRY(codex_call) waiting;
 	bool waits;
-	json_t *chunks;                 /* what process/read has so far */
+	json_t *chunks; /* what process/read has so far */
 	uint64_t max_bytes, bytes;
 	size_t at;
 	/* about files */
 	const struct codex_fs_row *row;
 	char file_process[CODEX_ID_MAX], file_output[CODEX_ID_MAX];
-	struct buf file;                /* what is written, or was read */
+	struct buf file; /* what is written, or was read */
 	size_t sent;
 	uint64_t total, offset, length;
-	bool handle_read;               /* for a handle: see codex_handle.c */
+	bool handle_read; /* for a handle: see codex_handle.c */
 };
 
 /* ---- calls ---- */
 
-struct codex_call *codex_call_new(struct codex_server *s, const struct codex_method *method, const struct rpc_message *m);
+struct codex_call *codex_call_new(struct codex_server *s, const struct codex_method *method,
+				  const struct rpc_message *m);
 void codex_call_free(struct codex_call *c);
 /* Both end the call. `result` is taken over. */
 void codex_call_reply(struct codex_call *c, json_t *result);
@@ -103,10 +105,11 @@ bool codex_call_path(struct codex_call *c, const char *name, char *ret);
 /* ---- launches ---- */
 
 /*
- * Starts what c->start says in c->cwd and in the sandbox that `sandbox` means, then calls `launched` with the daemon's answer. The call
- * may be answered before that.
+ * Starts what c->start says in c->cwd and in the sandbox that `sandbox` means, then calls `launched` with the daemon's
+ * answer. The call may be answered before that.
  */
-void codex_launch(struct codex_call *c, const json_t *sandbox, void (*launched)(struct codex_call *c, json_t *result, json_t *error));
+void codex_launch(struct codex_call *c, const json_t *sandbox,
+		  void (*launched)(struct codex_call *c, json_t *result, json_t *error));
 
 /* ---- processes ---- */
 
@@ -114,7 +117,7 @@ struct codex_chunk {
 	uint64_t offset;
 	uint32_t length;
 	uint8_t stream;
-	char *base64;                   /* its bytes, until they were told; NULL = they are to be read */
+	char *base64; /* its bytes, until they were told; NULL = they are to be read */
 };
 
 enum { CODEX_STREAMS = 3 };
@@ -122,24 +125,24 @@ enum { CODEX_STREAMS = 3 };
 struct codex_process {
 	TAILQ_ENTRY(codex_process) entry;
 	struct codex_server *server;
-	char *name;                     /* the client's id */
-	char id[CODEX_ID_MAX];          /* the daemon's; "" until it is known */
-	char thread[CODEX_ID_MAX];      /* the daemon's */
+	char *name;                /* the client's id */
+	char id[CODEX_ID_MAX];     /* the daemon's; "" until it is known */
+	char thread[CODEX_ID_MAX]; /* the daemon's */
 	char ref[CODEX_STREAMS][CODEX_ID_MAX];
 	bool tty, stdin_open;
-	struct codex_call *start;       /* not answered yet */
-	bool unwanted;                  /* ended by its client before the daemon's id was known */
-	bool answered;                  /* things may be told about it */
+	struct codex_call *start; /* not answered yet */
+	bool unwanted;            /* ended by its client before the daemon's id was known */
+	bool answered;            /* things may be told about it */
 	bool reading;
-	struct codex_chunk *chunk;      /* the piece with sequence number i + 1 */
+	struct codex_chunk *chunk; /* the piece with sequence number i + 1 */
 	size_t count, room, told;
 	bool ended, end_told;
 	int exit_code;
-	uint64_t by_mode;               /* violations that are none of the sandbox's: owner and mode of a file refused */
+	uint64_t by_mode; /* violations that are none of the sandbox's: owner and mode of a file refused */
 	bool denied, looks_denied;
 	char *failure;
-	struct strmap writes;           /* writeIds that were carried out */
-	size_t users;                   /* calls */
+	struct strmap writes; /* writeIds that were carried out */
+	size_t users;         /* calls */
 	TAILQ_HEAD(codex_readers, codex_call) readers;
 };
 

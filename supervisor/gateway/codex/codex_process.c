@@ -8,15 +8,13 @@
 #include <string.h>
 
 #define CHUNK_MAX (128u << 10)
-#define UNTOLD_MAX 64u  /* chunks that are held for a client that does not take them; the rest is read back when it does */
-#define KEPT_MAX 2048u  /* processes, then the oldest that have ended go */
+#define UNTOLD_MAX \
+	64u /* chunks that are held for a client that does not take them; the rest is read back when it does */
+#define KEPT_MAX 2048u /* processes, then the oldest that have ended go */
 
 static const char *const streams[CODEX_STREAMS] = { "stdout", "stderr", "pty" };
 
-const char *codex_stream_name(unsigned stream)
-{
-	return streams[stream];
-}
+const char *codex_stream_name(unsigned stream) { return streams[stream]; }
 
 static int stream_of(const json_t *name)
 {
@@ -46,7 +44,7 @@ static void forget_oldest(struct codex_server *s)
 {
 	struct codex_process *p;
 
-	TAILQ_FOREACH(p, &s->processes, entry)
+	TAILQ_FOREACH (p, &s->processes, entry)
 		if (p->end_told && !p->users && !p->reading) {
 			codex_process_free(p);
 			return;
@@ -124,16 +122,13 @@ const char *codex_process_idle_thread(const struct codex_server *s, const char *
 	const struct codex_process *p;
 
 	if (ours)
-		TAILQ_FOREACH(p, &s->processes, entry)
+		TAILQ_FOREACH (p, &s->processes, entry)
 			if (!p->ended && strcmp(p->thread, ours) == 0)
 				return NULL;
 	return ours;
 }
 
-bool codex_process_starting(const struct codex_process *p)
-{
-	return !p->answered;
-}
+bool codex_process_starting(const struct codex_process *p) { return !p->answered; }
 
 /* ---- what stands for the client's ids in the log ---- */
 
@@ -151,7 +146,8 @@ void codex_process_justify(const json_t *metadata, const char *name, struct buf 
 {
 	const char *call = str(metadata, "toolCallId"), *thread = str(metadata, "threadId");
 
-	buf_printf(out, "Codex call %s in thread %s, process %s", codex_process_word(call) ? call : "-", codex_process_word(thread) ? thread : "-", name);
+	buf_printf(out, "Codex call %s in thread %s, process %s", codex_process_word(call) ? call : "-",
+		   codex_process_word(thread) ? thread : "-", name);
 }
 
 /* The thread into ret (CODEX_ID_MAX), and the process's name; NULL: this is something else's start. */
@@ -174,7 +170,8 @@ static const char *justified(const char *text, char *ret_thread)
 static void take_start(struct codex_server *s, const json_t *event)
 {
 	char thread[CODEX_ID_MAX];
-	const char *name = justified(str(json_object_get(event, "payload"), "justification"), thread), *ours = str(event, "threadId");
+	const char *name = justified(str(json_object_get(event, "payload"), "justification"), thread),
+		   *ours = str(event, "threadId");
 	struct codex_process *p;
 
 	if (!name || !*name)
@@ -204,7 +201,8 @@ static void add_chunk(struct codex_process *p, struct codex_chunk c)
 	p->chunk[p->count++] = c;
 }
 
-static const char *const denials[] = { "operation not permitted", "permission denied", "read-only file system", "seccomp", "landlock" };
+static const char *const denials[] = { "operation not permitted", "permission denied", "read-only file system",
+				       "seccomp", "landlock" };
 
 /* Where refusals are not known as facts, the words by which programs tell of them. */
 static void look_for_denial(struct codex_process *p, const char *bytes, size_t n)
@@ -228,7 +226,8 @@ static void take_output(struct codex_process *p, const json_t *payload)
 
 	if (stream < 0 || !length)
 		return;
-	if (p->count - p->told < UNTOLD_MAX && length <= CHUNK_MAX && number(payload, "previewBytes") == length && json_is_string(preview)) {
+	if (p->count - p->told < UNTOLD_MAX && length <= CHUNK_MAX && number(payload, "previewBytes") == length &&
+	    json_is_string(preview)) {
 		buf_auto struct buf text = BUF_INIT, bytes = BUF_INIT;
 		bool encoded = strcmp(str(payload, "encoding"), "base64") == 0;
 
@@ -238,13 +237,18 @@ static void take_output(struct codex_process *p, const json_t *payload)
 		} else {
 			text_base64_encode(json_string_value(preview), json_string_length(preview), &text);
 		}
-		look_for_denial(p, encoded ? buf_cstr(&bytes) : json_string_value(preview), encoded ? bytes.len : json_string_length(preview));
-		add_chunk(p, (struct codex_chunk){ .offset = offset, .length = (uint32_t)length, .stream = (uint8_t)stream, .base64 = buf_take(&text) });
+		look_for_denial(p, encoded ? buf_cstr(&bytes) : json_string_value(preview),
+				encoded ? bytes.len : json_string_length(preview));
+		add_chunk(p, (struct codex_chunk){ .offset = offset,
+						   .length = (uint32_t)length,
+						   .stream = (uint8_t)stream,
+						   .base64 = buf_take(&text) });
 		return;
 	}
 	for (uint64_t n; length; offset += n, length -= n) {
 		n = length < CHUNK_MAX ? length : CHUNK_MAX;
-		add_chunk(p, (struct codex_chunk){ .offset = offset, .length = (uint32_t)n, .stream = (uint8_t)stream });
+		add_chunk(p,
+			  (struct codex_chunk){ .offset = offset, .length = (uint32_t)n, .stream = (uint8_t)stream });
 	}
 }
 
@@ -270,7 +274,8 @@ static void take_violation(struct codex_process *p, const json_t *payload)
 {
 	uint64_t count = number(payload, "count");
 
-	if (strcmp(str(payload, "source"), "audit") == 0 && strcmp(str(payload, "reason"), "not permitted to its user") == 0)
+	if (strcmp(str(payload, "source"), "audit") == 0 &&
+	    strcmp(str(payload, "reason"), "not permitted to its user") == 0)
 		p->by_mode += count ? count : 1;
 }
 
@@ -284,7 +289,9 @@ static void take_end(struct codex_process *p, const json_t *payload)
 		return;
 	p->ended = true;
 	p->stdin_open = false;
-	p->exit_code = json_is_integer(code) && json_integer_value(code) >= 0 ? (int)json_integer_value(code) : sig > 0 ? 128 + sig : 1;
+	p->exit_code = json_is_integer(code) && json_integer_value(code) >= 0 ? (int)json_integer_value(code)
+		       : sig > 0                                              ? 128 + sig
+									      : 1;
 	p->denied = p->server->exact && p->exit_code != 0 && number(payload, "violationCount") > p->by_mode;
 	if (*message)
 		p->failure = mem_strdup(message);
@@ -299,7 +306,8 @@ static void answer_asked(struct codex_process *p, bool runs, const json_t *paylo
 		return;
 	if (runs) {
 		p->start = NULL;
-		codex_call_reply(c, json_pack("{ss ss}", "processId", p->name, "sandboxType", c->confined ? "linuxSeccomp" : "none"));
+		codex_call_reply(c, json_pack("{ss ss}", "processId", p->name, "sandboxType",
+					      c->confined ? "linuxSeccomp" : "none"));
 		codex_process_answered(p);
 		return;
 	}
@@ -327,7 +335,8 @@ void codex_process_fold(struct codex_server *s, const json_t *event)
 		take_output(p, payload);
 	} else if (strcmp(type, "sandbox.violation") == 0) {
 		take_violation(p, payload);
-	} else if (strcmp(type, "process.completed") == 0 || strcmp(type, "process.failed") == 0 || strcmp(type, "process.terminated") == 0) {
+	} else if (strcmp(type, "process.completed") == 0 || strcmp(type, "process.failed") == 0 ||
+		   strcmp(type, "process.terminated") == 0) {
 		take_end(p, payload);
 		answer_asked(p, false, payload);
 	} else {
@@ -341,7 +350,7 @@ void codex_process_recovered(struct codex_server *s)
 {
 	struct codex_process *p;
 
-	TAILQ_FOREACH(p, &s->processes, entry) {
+	TAILQ_FOREACH (p, &s->processes, entry) {
 		if (!p->answered)
 			continue;
 		p->told = p->count;
@@ -369,7 +378,8 @@ static void tell_chunk(struct codex_process *p, const char *base64)
 {
 	const struct codex_chunk *c = &p->chunk[p->told++];
 
-	notify(p, "process/output", json_pack("{sI ss ss}", "seq", (json_int_t)p->told, "stream", streams[c->stream], "chunk", base64));
+	notify(p, "process/output",
+	       json_pack("{sI ss ss}", "seq", (json_int_t)p->told, "stream", streams[c->stream], "chunk", base64));
 }
 
 static void tell_end(struct codex_process *p)
@@ -377,7 +387,9 @@ static void tell_end(struct codex_process *p)
 	if (!p->server->exact && p->looks_denied && p->exit_code != 0)
 		p->denied = true;
 	p->end_told = true;
-	notify(p, "process/exited", json_pack("{sI si sb}", "seq", (json_int_t)p->count + 1, "exitCode", p->exit_code, "sandboxDenied", p->denied));
+	notify(p, "process/exited",
+	       json_pack("{sI si sb}", "seq", (json_int_t)p->count + 1, "exitCode", p->exit_code, "sandboxDenied",
+			 p->denied));
 	notify(p, "process/closed", json_pack("{sI}", "seq", (json_int_t)p->count + 2));
 }
 
@@ -402,8 +414,10 @@ static void read_chunk(struct codex_process *p)
 	const struct codex_chunk *c = &p->chunk[p->told];
 
 	p->reading = true;
-	session_ask(p->server->session, "read_output", json_pack("{ss sI sI ss}", "outputRef", p->ref[c->stream], "offset", (json_int_t)c->offset,
-		    "length", (json_int_t)c->length, "encoding", "base64"), on_read, p);
+	session_ask(p->server->session, "read_output",
+		    json_pack("{ss sI sI ss}", "outputRef", p->ref[c->stream], "offset", (json_int_t)c->offset,
+			      "length", (json_int_t)c->length, "encoding", "base64"),
+		    on_read, p);
 }
 
 static void tell_readers(struct codex_process *p)

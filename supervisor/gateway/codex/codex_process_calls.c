@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define READ_MAX (8u << 20)  /* of one answer, whatever is asked for */
+#define READ_MAX (8u << 20) /* of one answer, whatever is asked for */
 #define WRITES_KNOWN 4096u
 #define WAIT_MAX_MS (10u * 60 * 1000)
 
@@ -41,17 +41,20 @@ static void answer_read(struct codex_call *c)
 	bool all = c->at >= p->count;
 	json_int_t next = (json_int_t)(all ? p->count + (p->end_told ? 3 : 1) : c->at + 1);
 
-	codex_call_reply(c, json_pack("{sO sI sb so sb so sb}", "chunks", c->chunks, "nextSeq", next, "exited", p->end_told,
-				      "exitCode", p->end_told ? json_integer(p->exit_code) : json_null(), "closed", p->end_told,
-				      "failure", p->end_told && p->failure ? rpc_message_text(p->failure, strlen(p->failure)) : json_null(),
-				      "sandboxDenied", p->end_told && p->denied));
+	codex_call_reply(
+		c, json_pack("{sO sI sb so sb so sb}", "chunks", c->chunks, "nextSeq", next, "exited", p->end_told,
+			     "exitCode", p->end_told ? json_integer(p->exit_code) : json_null(), "closed", p->end_told,
+			     "failure",
+			     p->end_told && p->failure ? rpc_message_text(p->failure, strlen(p->failure)) : json_null(),
+			     "sandboxDenied", p->end_told && p->denied));
 }
 
 static void take_chunk(struct codex_call *c, const char *base64)
 {
 	const struct codex_chunk *k = &c->process->chunk[c->at++];
 
-	json_array_append_new(c->chunks, json_pack("{sI ss ss}", "seq", (json_int_t)c->at, "stream", codex_stream_name(k->stream), "chunk", base64));
+	json_array_append_new(c->chunks, json_pack("{sI ss ss}", "seq", (json_int_t)c->at, "stream",
+						   codex_stream_name(k->stream), "chunk", base64));
 	c->bytes += k->length;
 }
 
@@ -80,7 +83,8 @@ void codex_read_step(struct codex_call *c)
 	struct codex_process *p = c->process;
 	bool any = json_array_size(c->chunks) > 0;
 
-	if (c->at < p->count && (!any || (c->bytes < c->max_bytes && c->bytes + p->chunk[c->at].length <= c->max_bytes))) {
+	if (c->at < p->count &&
+	    (!any || (c->bytes < c->max_bytes && c->bytes + p->chunk[c->at].length <= c->max_bytes))) {
 		const struct codex_chunk *k = &p->chunk[c->at];
 
 		if (k->base64) {
@@ -88,8 +92,10 @@ void codex_read_step(struct codex_call *c)
 			codex_read_step(c);
 			return;
 		}
-		session_ask(c->server->session, "read_output", json_pack("{ss sI sI ss}", "outputRef", p->ref[k->stream], "offset", (json_int_t)k->offset,
-			    "length", (json_int_t)k->length, "encoding", "base64"), on_chunk, c);
+		session_ask(c->server->session, "read_output",
+			    json_pack("{ss sI sI ss}", "outputRef", p->ref[k->stream], "offset", (json_int_t)k->offset,
+				      "length", (json_int_t)k->length, "encoding", "base64"),
+			    on_chunk, c);
 		return;
 	}
 	if (any || p->end_told || !c->timed) {
@@ -107,11 +113,12 @@ void codex_process_read(struct codex_call *c)
 
 	uint64_t after, wait, bytes;
 
-	if (!name || !take_number(c, "afterSeq", 0, SIZE_MAX, &after) || !take_number(c, "waitMs", 0, WAIT_MAX_MS, &wait) ||
-	    !take_number(c, "maxBytes", READ_MAX, READ_MAX, &bytes))
+	if (!name || !take_number(c, "afterSeq", 0, SIZE_MAX, &after) ||
+	    !take_number(c, "waitMs", 0, WAIT_MAX_MS, &wait) || !take_number(c, "maxBytes", READ_MAX, READ_MAX, &bytes))
 		return;
 	if (!p || codex_process_starting(p)) {
-		codex_call_fail(c, RPC_INVALID_REQUEST, p ? "process id %s is starting" : "unknown process id %s", name);
+		codex_call_fail(c, RPC_INVALID_REQUEST, p ? "process id %s is starting" : "unknown process id %s",
+				name);
 		return;
 	}
 	codex_process_hold(p, c);
@@ -134,7 +141,8 @@ static void on_written(void *ctx, json_t *result, json_t *error)
 {
 	struct codex_call *c = ctx;
 
-	if (!error || is_category(error, "conflict")) { /* conflict: written through an earlier gateway, with other words */
+	if (!error ||
+	    is_category(error, "conflict")) { /* conflict: written through an earlier gateway, with other words */
 		answer_status(c, "accepted");
 		return;
 	}
@@ -146,8 +154,8 @@ static void on_written(void *ctx, json_t *result, json_t *error)
 }
 
 /*
- * A write that is sent once more, because its answer was lost, is not written once more: the id is the daemon's key for it, which
- * also knows what an earlier gateway of the session wrote.
+ * A write that is sent once more, because its answer was lost, is not written once more: the id is the daemon's key for
+ * it, which also knows what an earlier gateway of the session wrote.
  */
 static json_t *write_params(const struct codex_process *p, const char *chunk, const char *write)
 {
@@ -157,7 +165,8 @@ static json_t *write_params(const struct codex_process *p, const char *chunk, co
 	buf_printf(&name, "%s %s", p->id, write);
 	hash_sha256_text(name.data, name.len, hash);
 	mem_auto char *key = mem_printf("codex-write-%s", hash);
-	return json_pack("{ss ss ss ss}", "processId", p->id, "data", chunk, "encoding", "base64", "idempotencyKey", key);
+	return json_pack("{ss ss ss ss}", "processId", p->id, "data", chunk, "encoding", "base64", "idempotencyKey",
+			 key);
 }
 
 void codex_process_write(struct codex_call *c)
@@ -192,7 +201,8 @@ void codex_process_write(struct codex_call *c)
 	}
 	strmap_put(&p->writes, write, p);
 	codex_process_hold(p, c);
-	session_act(c->server->session, "write_process_stdin", write_params(p, chunk, write), c->trace[0] ? c->trace : NULL, on_written, c);
+	session_act(c->server->session, "write_process_stdin", write_params(p, chunk, write),
+		    c->trace[0] ? c->trace : NULL, on_written, c);
 }
 
 /* ---- ending ---- */
@@ -223,7 +233,8 @@ void codex_process_signal(struct codex_call *c)
 		return;
 	}
 	codex_process_hold(p, c);
-	session_act(c->server->session, "signal_process", json_pack("{ss ss}", "processId", p->id, "signal", "INT"), c->trace[0] ? c->trace : NULL, on_signalled, c);
+	session_act(c->server->session, "signal_process", json_pack("{ss ss}", "processId", p->id, "signal", "INT"),
+		    c->trace[0] ? c->trace : NULL, on_signalled, c);
 }
 
 static void on_terminated(void *ctx, json_t *result, json_t *error)
@@ -240,8 +251,9 @@ static void on_terminated(void *ctx, json_t *result, json_t *error)
 
 static void end_process(struct codex_process *p, const char *trace, session_reply_fn fn, void *ctx)
 {
-	session_act(p->server->session, "terminate_process", json_pack("{ss ss ss}", "processId", p->id, "signal", "KILL", "reason", "Codex ended it"),
-		    trace, fn, ctx);
+	session_act(p->server->session, "terminate_process",
+		    json_pack("{ss ss ss}", "processId", p->id, "signal", "KILL", "reason", "Codex ended it"), trace,
+		    fn, ctx);
 	if (p->start && p->start->asked)
 		codex_call_fail(p->start, RPC_INVALID_REQUEST, "it was ended before anybody allowed it");
 }
@@ -264,7 +276,4 @@ void codex_process_terminate(struct codex_call *c)
 	end_process(p, c->trace[0] ? c->trace : NULL, on_terminated, c);
 }
 
-void codex_process_end(struct codex_process *p)
-{
-	end_process(p, NULL, NULL, NULL);
-}
+void codex_process_end(struct codex_process *p) { end_process(p, NULL, NULL, NULL); }

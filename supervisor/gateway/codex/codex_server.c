@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CALLS_MAX 64u       /* under way, then nothing more is read */
+#define CALLS_MAX 64u /* under way, then nothing more is read */
 #define EVENTS_PAGE 1000
 #define CHANNELS_PAGE 1000 /* newest first: who is connected now is among them */
 #define NATIVE_PROTOCOL "codex"
@@ -23,7 +23,8 @@ static const struct codex_method methods[] = {
 };
 
 static const char *const kept_types[] = {
-	"permission.evaluated", "process.started", "process.output", "sandbox.violation", "process.completed", "process.failed", "process.terminated",
+	"permission.evaluated", "process.started", "process.output",     "sandbox.violation",
+	"process.completed",    "process.failed",  "process.terminated",
 };
 
 /* What no request can be named for is about request −1, as with Codex's own executor: its clients take no null. */
@@ -45,8 +46,8 @@ static bool is_kept(struct jval type)
 }
 
 /*
- * Policy asks about a file method. Files are touched often and while nobody looks, so that is a no. What others ask for in the
- * same session is theirs.
+ * Policy asks about a file method. Files are touched often and while nobody looks, so that is a no. What others ask for
+ * in the same session is theirs.
  */
 static void note_file_question(struct codex_server *s, struct jval event)
 {
@@ -54,7 +55,8 @@ static void note_file_question(struct codex_server *s, struct jval event)
 
 	jval_str(jval_get(event, "processId"), id, sizeof(id));
 	jval_str(jval_path(event, "payload.justification"), why, sizeof(why));
-	if (*id && strncmp(why, CODEX_FILE_REASON, sizeof(CODEX_FILE_REASON) - 1) == 0 && jval_is_str(jval_path(event, "permissionDecision.decision"), "ask"))
+	if (*id && strncmp(why, CODEX_FILE_REASON, sizeof(CODEX_FILE_REASON) - 1) == 0 &&
+	    jval_is_str(jval_path(event, "permissionDecision.decision"), "ask"))
 		strmap_put(&s->file_questions, id, s);
 }
 
@@ -64,7 +66,8 @@ static void refuse_file_question(struct codex_server *s, struct jval event)
 
 	jval_str(jval_get(event, "processId"), id, sizeof(id));
 	if (*id && strmap_del(&s->file_questions, id))
-		session_act(s->session, "terminate_process", json_pack("{ss ss}", "processId", id, "reason", "file methods do not wait for permission"),
+		session_act(s->session, "terminate_process",
+			    json_pack("{ss ss}", "processId", id, "reason", "file methods do not wait for permission"),
 			    NULL, NULL, NULL);
 }
 
@@ -89,10 +92,7 @@ static void on_event(void *ctx, struct jval event)
 
 /* ---- the handshake ---- */
 
-static void free_value(void *ctx, const char *key, void *value)
-{
-	free(value);
-}
+static void free_value(void *ctx, const char *key, void *value) { free(value); }
 
 static void forget_processes(struct codex_server *s)
 {
@@ -111,7 +111,8 @@ static void opened(struct codex_server *s)
 
 	s->opened = true;
 	codex_heir_tell(s->o.heir_fd, session_id(s->session));
-	codex_call_reply(c, json_pack("{ss so}", "sessionId", session_id(s->session), "environmentInfo", codex_environment_json(s)));
+	codex_call_reply(c, json_pack("{ss so}", "sessionId", session_id(s->session), "environmentInfo",
+				      codex_environment_json(s)));
 }
 
 static void ask_for_events(struct codex_server *s);
@@ -131,7 +132,7 @@ static void on_events(void *ctx, json_t *result, json_t *error)
 		close_session(s);
 		return;
 	}
-	json_array_foreach(events, i, v) {
+	json_array_foreach (events, i, v) {
 		s->recovered = (uint64_t)json_integer_value(json_object_get(v, "sequence"));
 		codex_process_fold(s, v);
 	}
@@ -142,7 +143,7 @@ static void on_events(void *ctx, json_t *result, json_t *error)
 	codex_process_recovered(s);
 	late = mem_take(&s->backlog);
 	opened(s);
-	json_array_foreach(late, i, v)
+	json_array_foreach (late, i, v)
 		if ((uint64_t)json_integer_value(json_object_get(v, "sequence")) > s->recovered)
 			codex_process_fold(s, v);
 	json_decref(late);
@@ -154,7 +155,8 @@ static void ask_for_events(struct codex_server *s)
 
 	for (size_t i = 0; i < countof(kept_types); i++)
 		json_array_append_new(types, json_string(kept_types[i]));
-	json_t *params = json_pack("{ss si so}", "sessionId", session_id(s->session), "limit", EVENTS_PAGE, "types", types);
+	json_t *params = json_pack("{ss si so}", "sessionId", session_id(s->session), "limit", EVENTS_PAGE, "types",
+				   types);
 	if (s->recovered) /* else from the first that is kept */
 		json_object_set_new(params, "afterSequence", json_integer((json_int_t)s->recovered));
 	session_ask(s->session, "list_events", params, on_events, s);
@@ -169,10 +171,12 @@ static void close_session(struct codex_server *s)
 	json_decref(mem_take(&s->backlog));
 }
 
-/* Another gateway still has this session for a client: two would both be told everything, and the first to go would end what is the other's. */
+/* Another gateway still has this session for a client: two would both be told everything, and the first to go would end
+ * what is the other's. */
 static bool is_anothers(const struct codex_server *s, const json_t *channel)
 {
-	const char *id = json_string_value(json_object_get(channel, "channelId")), *status = json_string_value(json_object_get(channel, "status"));
+	const char *id = json_string_value(json_object_get(channel, "channelId")),
+		   *status = json_string_value(json_object_get(channel, "status"));
 	const char *protocol = json_string_value(json_object_get(channel, "nativeProtocol"));
 
 	return id && status && protocol && strcmp(status, "connected") == 0 && strcmp(protocol, NATIVE_PROTOCOL) == 0 &&
@@ -193,8 +197,8 @@ static void on_channels(void *ctx, json_t *result, json_t *error)
 	}
 	for (size_t i = 0; i < json_array_size(channels); i++)
 		if (is_anothers(s, json_array_get(channels, i))) {
-			codex_call_fail(mem_take(&s->opening), CODEX_ALREADY_ATTACHED, "session %s is already attached to another connection",
-					session_id(s->session));
+			codex_call_fail(mem_take(&s->opening), CODEX_ALREADY_ATTACHED,
+					"session %s is already attached to another connection", session_id(s->session));
 			close_session(s);
 			return;
 		}
@@ -210,7 +214,9 @@ static void on_health(void *ctx, json_t *result, json_t *error)
 		return;
 	s->exact = state && strcmp(state, "enforced") == 0;
 	if (s->backlog)
-		session_ask(s->session, "list_channels", json_pack("{ss si}", "sessionId", session_id(s->session), "limit", CHANNELS_PAGE), on_channels, s);
+		session_ask(s->session, "list_channels",
+			    json_pack("{ss si}", "sessionId", session_id(s->session), "limit", CHANNELS_PAGE),
+			    on_channels, s);
 	else
 		opened(s);
 }
@@ -229,7 +235,8 @@ static void on_ready(void *ctx, const struct err *failed)
 		const char *resume = json_string_value(json_object_get(c->params, "resumeSessionId"));
 
 		if (resume)
-			codex_call_fail(c, RPC_INVALID_REQUEST, "unknown session id %.100s (%s)", resume, failed->message);
+			codex_call_fail(c, RPC_INVALID_REQUEST, "unknown session id %.100s (%s)", resume,
+					failed->message);
 		else
 			codex_call_fail(c, RPC_INTERNAL_ERROR, "bailiff: %s", failed->message);
 		close_session(s);
@@ -259,7 +266,11 @@ static void initialize(struct codex_call *c)
 	char folder[PATH_MAX];
 	const struct session_options o = {
 		.folder = getcwd(folder, sizeof(folder)),
-		.base = s->base, .client_name = client, .native_protocol = NATIVE_PROTOCOL, .transport = "stdio", .session_id = json_string_value(resume),
+		.base = s->base,
+		.client_name = client,
+		.native_protocol = NATIVE_PROTOCOL,
+		.transport = "stdio",
+		.session_id = json_string_value(resume),
 	};
 	s->backlog = json_is_string(resume) ? json_array() : NULL;
 	s->opening = c;
@@ -300,8 +311,10 @@ static void request(struct codex_server *s, const struct rpc_message *m)
 		return;
 	}
 	if (!s->opened || !s->initialized || !session_ready(s->session)) {
-		snprintf(why, sizeof(why), !s->opened ? "client must call initialize before using %s methods" :
-			 !s->initialized ? "client must send initialized before using %s methods" : "bailiff is away; %s methods cannot be used now",
+		snprintf(why, sizeof(why),
+			 !s->opened        ? "client must call initialize before using %s methods"
+			 : !s->initialized ? "client must send initialized before using %s methods"
+					   : "bailiff is away; %s methods cannot be used now",
 			 method->family);
 		send_error(s, m->id, RPC_INVALID_REQUEST, why);
 		return;
@@ -315,8 +328,9 @@ static void notification(struct codex_server *s, const struct rpc_message *m)
 		s->initialized = true;
 		return;
 	}
-	send_error(s, NULL, RPC_INVALID_REQUEST, strcmp(m->method, "initialized") == 0 ? "received `initialized` notification before `initialize`" :
-		   "unexpected notification");
+	send_error(s, NULL, RPC_INVALID_REQUEST,
+		   strcmp(m->method, "initialized") == 0 ? "received `initialized` notification before `initialize`"
+							 : "unexpected notification");
 }
 
 void codex_server_feed(struct codex_server *s, const char *line, size_t len)
@@ -341,10 +355,7 @@ void codex_server_too_long(struct codex_server *s)
 	send_error(s, NULL, RPC_INVALID_REQUEST, "a message of more than 64 MiB");
 }
 
-bool codex_server_busy(const struct codex_server *s)
-{
-	return s->ncalls >= CALLS_MAX;
-}
+bool codex_server_busy(const struct codex_server *s) { return s->ncalls >= CALLS_MAX; }
 
 /* ---- coming and going ---- */
 
@@ -353,13 +364,15 @@ static void on_later(evutil_socket_t fd, short what, void *arg)
 	struct codex_server *s = arg;
 	struct codex_process *p;
 
-	TAILQ_FOREACH(p, &s->processes, entry)
+	TAILQ_FOREACH (p, &s->processes, entry)
 		codex_process_tell(p);
 }
 
-struct codex_server *codex_server_new(struct event_base *base, const struct codex_options *o, const struct codex_server_ops *ops, void *ctx)
+struct codex_server *codex_server_new(struct event_base *base, const struct codex_options *o,
+				      const struct codex_server_ops *ops, void *ctx)
 {
-	static const char *const places[] = { "bailiff-tool", "../libexec/bailiff/bailiff-tool", "../bailiff/bailiff-tool" };
+	static const char *const places[] = { "bailiff-tool", "../libexec/bailiff/bailiff-tool",
+					      "../bailiff/bailiff-tool" };
 	struct codex_server *s = mem_zalloc(1, sizeof(*s));
 
 	s->base = base;
@@ -378,16 +391,18 @@ static void end_processes(struct codex_server *s)
 {
 	struct codex_process *p;
 
-	TAILQ_FOREACH(p, &s->processes, entry)
+	TAILQ_FOREACH (p, &s->processes, entry)
 		if (p->id[0] && !p->ended)
-			session_act(s->session, "terminate_process", json_pack("{ss ss}", "processId", p->id, "reason", "its client has gone"), NULL, NULL, NULL);
+			session_act(s->session, "terminate_process",
+				    json_pack("{ss ss}", "processId", p->id, "reason", "its client has gone"), NULL,
+				    NULL, NULL);
 }
 
 static bool has_live(const struct codex_server *s)
 {
 	const struct codex_process *p;
 
-	TAILQ_FOREACH(p, &s->processes, entry)
+	TAILQ_FOREACH (p, &s->processes, entry)
 		if (!p->ended)
 			return true;
 	return s->ncalls > 0;

@@ -20,7 +20,8 @@ static void answer_started(struct codex_call *c)
 	struct codex_process *p = c->process;
 
 	p->start = NULL;
-	codex_call_reply(c, json_pack("{ss ss}", "processId", p->name, "sandboxType", c->confined ? "linuxSeccomp" : "none"));
+	codex_call_reply(
+		c, json_pack("{ss ss}", "processId", p->name, "sandboxType", c->confined ? "linuxSeccomp" : "none"));
 	codex_process_answered(p);
 }
 
@@ -28,17 +29,21 @@ static void on_unanswered(struct codex_call *c)
 {
 	struct codex_process *p = c->process;
 
-	session_act(c->server->session, "terminate_process", json_pack("{ss ss}", "processId", p->id, "reason", "nobody answered the question of permission in time"),
+	session_act(c->server->session, "terminate_process",
+		    json_pack("{ss ss}", "processId", p->id, "reason",
+			      "nobody answered the question of permission in time"),
 		    NULL, NULL, NULL);
-	codex_call_fail(c, RPC_INVALID_REQUEST, "bailiff's policy asks an operator about this, and nobody answered action %s within %llu s; "
-			"`bailiff pending` shows what is asked, and the command can be tried again", c->action,
-			(unsigned long long)(c->server->o.approval_ms / 1000));
+	codex_call_fail(c, RPC_INVALID_REQUEST,
+			"bailiff's policy asks an operator about this, and nobody answered action %s within %llu s; "
+			"`bailiff pending` shows what is asked, and the command can be tried again",
+			c->action, (unsigned long long)(c->server->o.approval_ms / 1000));
 }
 
 static void on_launched(struct codex_call *c, json_t *result, json_t *error)
 {
 	struct codex_process *p = c->process;
-	const char *id = json_string_value(json_object_get(result, "processId")), *status = json_string_value(json_object_get(result, "status"));
+	const char *id = json_string_value(json_object_get(result, "processId")),
+		   *status = json_string_value(json_object_get(result, "status"));
 	const char *action = json_string_value(json_object_get(result, "actionId"));
 
 	if (error) /* events of it may come later, when the name is another's */
@@ -66,10 +71,7 @@ static void on_launched(struct codex_call *c, json_t *result, json_t *error)
 
 /* ---- the request ---- */
 
-static const char *str(const json_t *o, const char *key)
-{
-	return json_string_value(json_object_get(o, key));
-}
+static const char *str(const json_t *o, const char *key) { return json_string_value(json_object_get(o, key)); }
 
 static const char *first(const json_t *argv)
 {
@@ -94,7 +96,8 @@ static bool take_command(struct codex_call *c, json_t *start)
 		codex_call_fail(c, RPC_INVALID_PARAMS, "argv must %s", n ? "be an array of strings" : "not be empty");
 		return false;
 	}
-	if (arg0 && !json_is_null(arg0) && (!json_is_string(arg0) || strlen(json_string_value(arg0)) != json_string_length(arg0))) {
+	if (arg0 && !json_is_null(arg0) &&
+	    (!json_is_string(arg0) || strlen(json_string_value(arg0)) != json_string_length(arg0))) {
 		codex_call_fail(c, RPC_INVALID_PARAMS, "arg0 must be a string without NUL, or null");
 		return false;
 	}
@@ -127,7 +130,8 @@ static bool take_environment(struct codex_call *c, json_t *start)
 		codex_call_fail(c, RPC_INVALID_PARAMS, "missing field `env`");
 		return false;
 	}
-	if (environment_of(json_object_get(c->params, "envPolicy"), json_object_get(c->params, "env"), environ, &env, &e) < 0) {
+	if (environment_of(json_object_get(c->params, "envPolicy"), json_object_get(c->params, "env"), environ, &env,
+			   &e) < 0) {
 		codex_call_refuse(c, &e);
 		return false;
 	}
@@ -179,7 +183,9 @@ void codex_process_start(struct codex_call *c)
 	if (json_is_true(tty))
 		json_object_set_new(start, "tty", json_pack("{si si}", "rows", ROWS, "cols", COLS));
 	else
-		json_object_set_new(start, "stdin", json_string(json_is_true(json_object_get(c->params, "pipeStdin")) ? "pipe" : "none"));
+		json_object_set_new(
+			start, "stdin",
+			json_string(json_is_true(json_object_get(c->params, "pipeStdin")) ? "pipe" : "none"));
 	codex_process_hold(codex_process_new(c->server, name), c);
 	c->process->start = c;
 	take_metadata(c, name, start);

@@ -51,11 +51,9 @@ static bool on_busy(void *ctx)
 	return s->server && codex_server_busy(s->server);
 }
 
-/* The end may come out of a write of ours, so it is dealt with a moment later. The loop ends when the daemon has been told. */
-static void on_end(void *ctx)
-{
-	event_active(((struct stdio *)ctx)->leave, 0, 0);
-}
+/* The end may come out of a write of ours, so it is dealt with a moment later. The loop ends when the daemon has been
+ * told. */
+static void on_end(void *ctx) { event_active(((struct stdio *)ctx)->leave, 0, 0); }
 
 static void on_leave(evutil_socket_t fd, short what, void *arg)
 {
@@ -68,10 +66,7 @@ static void on_leave(evutil_socket_t fd, short what, void *arg)
 		event_del(s->signals[i]);
 }
 
-static void on_signal(evutil_socket_t sig, short what, void *arg)
-{
-	on_end(arg);
-}
+static void on_signal(evutil_socket_t sig, short what, void *arg) { on_end(arg); }
 
 static void on_send(void *ctx, json_t *message)
 {
@@ -110,8 +105,12 @@ static void on_lost(void *ctx, const struct err *e)
 
 static int serve(const struct codex_options *o)
 {
-	static const struct line_stream_ops line_ops = { .line = on_line, .too_long = on_too_long, .busy = on_busy, .end = on_end };
-	static const struct codex_server_ops ops = { .send = on_send, .flushed = on_flushed, .wake = on_wake, .lost = on_lost };
+	static const struct line_stream_ops line_ops = {
+		.line = on_line, .too_long = on_too_long, .busy = on_busy, .end = on_end
+	};
+	static const struct codex_server_ops ops = {
+		.send = on_send, .flushed = on_flushed, .wake = on_wake, .lost = on_lost
+	};
 	static const int caught[] = { SIGTERM, SIGINT, SIGHUP };
 	struct stdio s = { .base = event_base_new() };
 
@@ -136,7 +135,9 @@ static int serve(const struct codex_options *o)
 static int parse(int argc, char **argv, struct codex_options *ret, uint64_t *ret_linger, struct err *e)
 {
 	static const struct option options[] = {
-		{ "profile", required_argument, NULL, 'p' }, { "approval-timeout", required_argument, NULL, 'a' }, { "linger", required_argument, NULL, 'l' },
+		{ "profile", required_argument, NULL, 'p' },
+		{ "approval-timeout", required_argument, NULL, 'a' },
+		{ "linger", required_argument, NULL, 'l' },
 		{ 0 },
 	};
 	int c, at = 0;

@@ -13,7 +13,8 @@
 
 enum inherit { INHERIT_CORE, INHERIT_ALL, INHERIT_NONE };
 
-static const char *const core[] = { "HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TEMP", "TMP", "TMPDIR", "USER" };
+static const char *const core[] = { "HOME",  "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH",
+				    "SHELL", "TEMP", "TMP",    "TMPDIR",   "USER" };
 static const char *const secret[] = { "*KEY*", "*SECRET*", "*TOKEN*" };
 /* What start_process sets by itself. */
 static const char *const base[] = { "PATH", "LANG", "HOME", "SHELL", "USER", "LOGNAME", "PWD", "TERM" };
@@ -86,7 +87,7 @@ static int put_all(json_t *out, const json_t *from, const char *field, struct er
 
 	if (!json_is_object(from))
 		return err_field(e, field, "expected an object of strings");
-	json_object_foreach((json_t *)from, name, v) {
+	json_object_foreach ((json_t *)from, name, v) {
 		if (!json_is_string(v))
 			return err_field(e, field, "'%.64s' must be a string", name);
 		if (!*name || strchr(name, '=') || strlen(json_string_value(v)) != json_string_length(v))
@@ -119,7 +120,7 @@ static void drop(json_t *out, const json_t *patterns, bool matching)
 	void *next;
 	json_t *v;
 
-	json_object_foreach_safe(out, next, name, v)
+	json_object_foreach_safe (out, next, name, v)
 		if (matches(patterns, name) == matching)
 			json_object_del(out, name);
 }
@@ -130,7 +131,7 @@ static void drop_secrets(json_t *out)
 	void *next;
 	json_t *v;
 
-	json_object_foreach_safe(out, next, name, v)
+	json_object_foreach_safe (out, next, name, v)
 		if (among(name, secret, countof(secret)))
 			json_object_del(out, name);
 }
@@ -140,7 +141,8 @@ static int by_policy(const json_t *policy, char *const *own, json_t *out, struct
 	const json_t *exclude, *only;
 	enum inherit which = INHERIT_NONE;
 
-	if (take_inherit(policy, &which, e) < 0 || take_patterns(policy, "exclude", &exclude, e) < 0 || take_patterns(policy, "includeOnly", &only, e) < 0)
+	if (take_inherit(policy, &which, e) < 0 || take_patterns(policy, "exclude", &exclude, e) < 0 ||
+	    take_patterns(policy, "includeOnly", &only, e) < 0)
 		return -1;
 	if (which != INHERIT_NONE)
 		inherit(out, own, which);
@@ -168,7 +170,8 @@ int environment_of(const json_t *policy, const json_t *env, char *const *own, js
 {
 	json_t *out = json_object();
 
-	if ((policy && !json_is_null(policy) && by_policy(policy, own, out, e) < 0) || put_all(out, env, "env", e) < 0) {
+	if ((policy && !json_is_null(policy) && by_policy(policy, own, out, e) < 0) ||
+	    put_all(out, env, "env", e) < 0) {
 		json_decref(out);
 		return -1;
 	}

@@ -2,8 +2,8 @@
 #define BAILIFF_GATEWAY_CODEX_ENVIRONMENT_H
 
 /*
- * The environment of a command that Codex starts: what its envPolicy takes of the executor's own variables, and `env` on top.
- * Without a policy `env` is all there is.
+ * The environment of a command that Codex starts: what its envPolicy takes of the executor's own variables, and `env`
+ * on top. Without a policy `env` is all there is.
  *
  * start_process begins with variables of its own, so those that Codex does not want are removed by name.
  */

@@ -50,10 +50,7 @@ static bool match(const char *pattern, const char *path, unsigned depth)
 	return name_matches(pattern, np, path, nn) && match(pattern + np, path + nn, depth);
 }
 
-bool glob_scan_match(const char *pattern, const char *path)
-{
-	return match(pattern, path, STARS_MAX);
-}
+bool glob_scan_match(const char *pattern, const char *path) { return match(pattern, path, STARS_MAX); }
 
 /* What means something to Codex that it does not mean to fnmatch would match less here, and so hide less. */
 static int check_pattern(const char *pattern, struct err *e)
@@ -61,7 +58,10 @@ static int check_pattern(const char *pattern, struct err *e)
 	unsigned stars = 0;
 
 	if (strpbrk(pattern, "{}\\"))
-		return err_field(e, "sandbox", "the pattern '%.100s' has alternatives or escapes, which are not known here: write several patterns", pattern);
+		return err_field(e, "sandbox",
+				 "the pattern '%.100s' has alternatives or escapes, which are not known here: write "
+				 "several patterns",
+				 pattern);
 	for (const char *at = pattern; (at = strstr(at, "**")); at += 2)
 		stars++;
 	if (stars > STARS_MAX)
@@ -90,19 +90,24 @@ static int scan_folder(struct scan *s, const char *folder, unsigned depth, struc
 
 	/* What we may not look into, the command may not either: it is the same user. */
 	if (!dir && errno != EACCES && errno != ENOENT && errno != ENOTDIR)
-		return err_field(e, "sandbox", "'%.200s' cannot be looked through for '%.100s': %s", folder, s->pattern, strerror(errno));
+		return err_field(e, "sandbox", "'%.200s' cannot be looked through for '%.100s': %s", folder, s->pattern,
+				 strerror(errno));
 	for (struct dirent *d; dir && r == 0 && (d = readdir(dir));) {
 		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
 			continue;
 		mem_auto char *path = mem_printf("%s/%s", folder[1] ? folder : "", d->d_name);
 
 		if (++s->looked_at > LOOKED_AT_MAX || depth == DEPTH_MAX)
-			r = err_field(e, "sandbox", "the pattern '%.100s' has too much to look through: name folders instead", s->pattern);
+			r = err_field(e, "sandbox",
+				      "the pattern '%.100s' has too much to look through: name folders instead",
+				      s->pattern);
 		else if (glob_scan_match(s->pattern, path)) {
 			json_t *name = json_string(path);
 
 			if (json_array_size(s->found) >= s->most || !name || json_array_append_new(s->found, name) < 0)
-				r = err_field(e, "sandbox", "too many files match '%.100s', or their names cannot be told", s->pattern);
+				r = err_field(e, "sandbox",
+					      "too many files match '%.100s', or their names cannot be told",
+					      s->pattern);
 		} else if (is_folder(d, path))
 			r = scan_folder(s, path, depth + 1, e);
 	}

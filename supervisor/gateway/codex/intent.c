@@ -11,10 +11,7 @@
 #define ENTRIES_MAX 256u
 #define ROOTS_MAX 16u
 
-static const char *str(const json_t *o, const char *key)
-{
-	return json_string_value(json_object_get(o, key));
-}
+static const char *str(const json_t *o, const char *key) { return json_string_value(json_object_get(o, key)); }
 
 /* The word's place among `words`; −1: none of them. */
 static int word_of(const char *s, const char *const *words, size_t n)
@@ -39,7 +36,7 @@ static const char *unknown_member(const json_t *o, const char *known)
 	const char *name;
 	json_t *v;
 
-	json_object_foreach((json_t *)o, name, v) {
+	json_object_foreach ((json_t *)o, name, v) {
 		const char *at = strstr(known, name);
 		size_t n = strlen(name);
 
@@ -97,7 +94,8 @@ static void add(struct intent *t, const char *path, enum intent_access access)
 	t->entry[t->count++] = (struct intent_entry){ .path = mem_strdup(path), .access = access };
 }
 
-static int add_below(struct intent *t, const char *root, const char *sub, size_t i, enum intent_access access, struct err *e)
+static int add_below(struct intent *t, const char *root, const char *sub, size_t i, enum intent_access access,
+		     struct err *e)
 {
 	mem_auto char *whole = sub ? mem_printf("%s/%s", root, sub) : mem_strdup(root);
 	char path[PATH_MAX];
@@ -114,22 +112,21 @@ static int add_below(struct intent *t, const char *root, const char *sub, size_t
 static int take_special(const json_t *value, size_t i, enum intent_access access, struct intent *t, struct err *e)
 {
 	enum { ROOT, MINIMAL, CWD, PROJECT, TMPDIR, SLASH_TMP };
-	static const char *const kinds[] = { "root", "minimal", "current_working_directory", "project_roots", "tmpdir", "slash_tmp" };
-	const char *kind = str(value, "kind"), *sub = str(value, "subpath"), *odd = unknown_member(value, "kind subpath path");
+	static const char *const kinds[] = { "root",          "minimal", "current_working_directory",
+					     "project_roots", "tmpdir",  "slash_tmp" };
+	const char *kind = str(value, "kind"), *sub = str(value, "subpath"),
+		   *odd = unknown_member(value, "kind subpath path");
 
 	if (odd || (sub && kind && strcmp(kind, "project_roots") != 0))
 		return bad(e, i, "path.value.%.40s is not known here", odd ? odd : "subpath");
 	switch (word_of(kind, kinds, countof(kinds))) {
-	case ROOT:
-		t->root = access > t->root ? access : t->root;
-		return 0;
+	case ROOT: t->root = access > t->root ? access : t->root; return 0;
 	case MINIMAL:
 		if (access == INTENT_DENY)
 			return bad(e, i, "the system's programs cannot be denied%.0s", "");
 		t->minimal = true;
 		return 0;
-	case CWD:
-		return t->cwd ? add_below(t, t->cwd, NULL, i, access, e) : bad(e, i, "'%s' needs sandbox.cwd", kind);
+	case CWD: return t->cwd ? add_below(t, t->cwd, NULL, i, access, e) : bad(e, i, "'%s' needs sandbox.cwd", kind);
 	case PROJECT:
 		if (!t->nroots)
 			return bad(e, i, "'%s' needs sandbox.cwd or sandbox.workspaceRoots", kind);
@@ -137,11 +134,12 @@ static int take_special(const json_t *value, size_t i, enum intent_access access
 			if (add_below(t, t->roots[k], sub, i, access, e) < 0)
 				return -1;
 		return 0;
-	case TMPDIR:    /* a private one, which a sandbox has in any case, is all that there is of these */
-	case SLASH_TMP:
-		return 0;
+	case TMPDIR: /* a private one, which a sandbox has in any case, is all that there is of these */
+	case SLASH_TMP: return 0;
 	default:
-		return bad(e, i, "path.value.kind '%.40s' is not known here, so the sandbox that is meant cannot be made", kind);
+		return bad(e, i,
+			   "path.value.kind '%.40s' is not known here, so the sandbox that is meant cannot be made",
+			   kind);
 	}
 }
 
@@ -156,13 +154,15 @@ static int take_glob(const json_t *path, size_t i, enum intent_access access, st
 	size_t n = pattern[0] == '/' ? 1 : t->nroots;
 	t->glob = mem_realloc(t->glob, (t->nglobs + n + 1) * sizeof(*t->glob));
 	for (size_t k = 0; k < n; k++)
-		t->glob[t->nglobs++] = pattern[0] == '/' ? mem_strdup(pattern) : mem_printf("%s/%s", t->roots[k], pattern);
+		t->glob[t->nglobs++] = pattern[0] == '/' ? mem_strdup(pattern)
+							 : mem_printf("%s/%s", t->roots[k], pattern);
 	return n ? 0 : bad(e, i, "'%.100s' needs sandbox.cwd or sandbox.workspaceRoots", pattern);
 }
 
 static int take_entry(const json_t *entry, size_t i, struct intent *t, struct err *e)
 {
-	static const char *const accesses[] = { "read", "write", "deny", "none" }, *const types[] = { "special", "path", "glob_pattern" };
+	static const char *const accesses[] = { "read", "write", "deny", "none" }, *const types[] = { "special", "path",
+												      "glob_pattern" };
 	static const enum intent_access access_of[] = { INTENT_READ, INTENT_WRITE, INTENT_DENY, INTENT_DENY };
 	const json_t *path = json_object_get(entry, "path"), *missing = json_object_get(entry, "missing_path_behavior");
 	const char *skip = json_string_value(missing);
@@ -170,7 +170,8 @@ static int take_entry(const json_t *entry, size_t i, struct intent *t, struct er
 	char whole[PATH_MAX];
 	struct err inner = ERR_INIT;
 
-	const char *odd = unknown_member(entry, "path access missing_path_behavior"), *inner_odd = unknown_member(path, "type path pattern value");
+	const char *odd = unknown_member(entry, "path access missing_path_behavior"),
+		   *inner_odd = unknown_member(path, "type path pattern value");
 	if (odd || inner_odd)
 		return bad(e, i, "the member '%.40s' is not known here", odd ? odd : inner_odd);
 	if (access < 0)
@@ -178,8 +179,7 @@ static int take_entry(const json_t *entry, size_t i, struct intent *t, struct er
 	if (missing && !json_is_null(missing) && (!skip || strcmp(skip, "skip") != 0))
 		return bad(e, i, "missing_path_behavior '%.40s' is not known here: skip", skip);
 	switch (word_of(str(path, "type"), types, countof(types))) {
-	case 0:
-		return take_special(json_object_get(path, "value"), i, access_of[access], t, e);
+	case 0: return take_special(json_object_get(path, "value"), i, access_of[access], t, e);
 	case 1:
 		if (!str(path, "path") || file_uri_path(str(path, "path"), whole, &inner) < 0)
 			return bad(e, i, "path.path: %.200s", inner.code ? inner.message : "missing");
@@ -188,10 +188,8 @@ static int take_entry(const json_t *entry, size_t i, struct intent *t, struct er
 		else
 			t->root = access_of[access] > t->root ? access_of[access] : t->root;
 		return 0;
-	case 2:
-		return take_glob(path, i, access_of[access], t, e);
-	default:
-		return bad(e, i, "path.type '%.40s' is not known here", str(path, "type"));
+	case 2: return take_glob(path, i, access_of[access], t, e);
+	default: return bad(e, i, "path.type '%.40s' is not known here", str(path, "type"));
 	}
 }
 
@@ -221,11 +219,15 @@ static int take_files(const json_t *files, struct intent *t, struct err *e)
 static int take_permissions(const json_t *p, struct intent *t, struct err *e)
 {
 	enum { MANAGED, DISABLED, EXTERNAL };
-	static const char *const types[] = { "managed", "disabled", "external" }, *const networks[] = { "restricted", "enabled" };
-	int type = word_of(str(p, "type"), types, countof(types)), network = word_of(str(p, "network"), networks, countof(networks));
+	static const char *const types[] = { "managed", "disabled", "external" }, *const networks[] = { "restricted",
+													"enabled" };
+	int type = word_of(str(p, "type"), types, countof(types)),
+	    network = word_of(str(p, "network"), networks, countof(networks));
 
 	if (type < 0)
-		return err_field(e, "sandbox.permissions", "type '%.40s' is not known here: managed, disabled or external", str(p, "type") ? str(p, "type") : "");
+		return err_field(e, "sandbox.permissions",
+				 "type '%.40s' is not known here: managed, disabled or external",
+				 str(p, "type") ? str(p, "type") : "");
 	const char *odd = unknown_member(p, "type file_system network");
 	if (odd)
 		return err_field(e, "sandbox.permissions", "the member '%.40s' is not known here", odd);
@@ -238,8 +240,8 @@ static int take_permissions(const json_t *p, struct intent *t, struct err *e)
 }
 
 /*
- * In what may be written Codex keeps what would act on later, outside of the sandbox: without being told, unless an entry speaks
- * of just that path.
+ * In what may be written Codex keeps what would act on later, outside of the sandbox: without being told, unless an
+ * entry speaks of just that path.
  */
 static void add_kept(struct intent *t)
 {
@@ -268,12 +270,16 @@ static int check_context(const json_t *sandbox, struct err *e)
 	if (!context || json_is_null(context))
 		return 0;
 	if (!json_is_object(context) || odd)
-		return err_field(e, "sandbox.policyContext", "expected an object with cwd and workspaceRoots, and nothing else: '%.40s'", odd ? odd : "");
+		return err_field(e, "sandbox.policyContext",
+				 "expected an object with cwd and workspaceRoots, and nothing else: '%.40s'",
+				 odd ? odd : "");
 	for (size_t i = 0; i < countof(same); i++) {
 		const json_t *v = json_object_get(context, same[i]);
 
 		if (v && !json_is_null(v) && !json_equal(v, json_object_get(sandbox, same[i])))
-			return err_field(e, "sandbox.policyContext", "its %s is not sandbox.%s, so the sandbox that is meant cannot be made", same[i], same[i]);
+			return err_field(e, "sandbox.policyContext",
+					 "its %s is not sandbox.%s, so the sandbox that is meant cannot be made",
+					 same[i], same[i]);
 	}
 	return 0;
 }
@@ -281,10 +287,11 @@ static int check_context(const json_t *sandbox, struct err *e)
 int intent_of(const json_t *sandbox, const char *cwd, struct intent *ret, struct err *e)
 {
 	/*
-	 * Those after the policy's context take nothing away that we would give: where Codex's own sandbox has its home and temporary folders (ours are
-	 * hidden, and private), how it is made, and whether to try without it.
+	 * Those after the policy's context take nothing away that we would give: where Codex's own sandbox has its home
+	 * and temporary folders (ours are hidden, and private), how it is made, and whether to try without it.
 	 */
-	static const char members[] = "permissions cwd workspaceRoots policyContext userHomeDir temporaryDirectories windowsSandboxLevel windowsSandboxProxySettingsMode "
+	static const char members[] = "permissions cwd workspaceRoots policyContext userHomeDir temporaryDirectories "
+				      "windowsSandboxLevel windowsSandboxProxySettingsMode "
 				      "windowsSandboxPrivateDesktop mxc useMxc useLegacyLandlock sandboxOverride";
 	struct intent t = { .network = true };
 
@@ -297,10 +304,13 @@ int intent_of(const json_t *sandbox, const char *cwd, struct intent *ret, struct
 		return err_field(e, "sandbox", "expected an object or null");
 	const char *odd = unknown_member(sandbox, members);
 	if (odd)
-		return err_field(e, "sandbox", "the member '%.40s' is not known here, so the sandbox that is meant cannot be made", odd);
+		return err_field(e, "sandbox",
+				 "the member '%.40s' is not known here, so the sandbox that is meant cannot be made",
+				 odd);
 	if (check_context(sandbox, e) < 0)
 		return -1;
-	if (take_places(sandbox, cwd, &t, e) < 0 || take_permissions(json_object_get(sandbox, "permissions"), &t, e) < 0) {
+	if (take_places(sandbox, cwd, &t, e) < 0 ||
+	    take_permissions(json_object_get(sandbox, "permissions"), &t, e) < 0) {
 		intent_done(&t);
 		return -1;
 	}
@@ -345,7 +355,8 @@ static const struct intent_entry *decider(const struct intent *t, const char *pa
 		const struct intent_entry *n = &t->entry[i];
 		size_t len = strlen(n->path), had = best ? strlen(best->path) : 0;
 
-		if (len < below && path_within(n->path, path) && (!best || len > had || (len == had && n->access > best->access)))
+		if (len < below && path_within(n->path, path) &&
+		    (!best || len > had || (len == had && n->access > best->access)))
 			best = n;
 	}
 	return best;

@@ -1,6 +1,6 @@
 /*
- * An intent as changes to a profile, all of which take something away: see intent.h. This looks at the host's files as the user
- * whom the gateway runs as, only for which names exist.
+ * An intent as changes to a profile, all of which take something away: see intent.h. This looks at the host's files as
+ * the user whom the gateway runs as, only for which names exist.
  */
 
 #include "supervisor/gateway/codex/intent.h"
@@ -27,7 +27,8 @@ struct narrowing {
 	size_t count;
 };
 
-/* What stands there for another command's sandbox will go with it: taken for a file of the user's, nothing would be kept in its place. */
+/* What stands there for another command's sandbox will go with it: taken for a file of the user's, nothing would be
+ * kept in its place. */
 static bool exists(const char *path)
 {
 	struct stat st;
@@ -64,10 +65,7 @@ static size_t depth(const json_t *list, const char *path)
 	return most;
 }
 
-static bool covered(const json_t *list, const char *path)
-{
-	return depth(list, path) > 0;
-}
+static bool covered(const json_t *list, const char *path) { return depth(list, path) > 0; }
 
 /* As things stand: the deepest that was said of it decides, and what we add counts more than what was there. */
 static bool is_writable(const struct narrowing *n, const char *path)
@@ -92,7 +90,8 @@ static int put(struct narrowing *n, json_t *list, const char *path, struct err *
 /* Not shown by the profile anyway: covered by what it hides, and none of the roots it shows lies as deep. */
 static bool is_hidden(const struct narrowing *n, const char *path)
 {
-	return (covered(n->hidden, path) || covered(n->private, path)) && !covered(n->write_roots, path) && !has_path(n->read_roots, path);
+	return (covered(n->hidden, path) || covered(n->private, path)) && !covered(n->write_roots, path) &&
+	       !has_path(n->read_roots, path);
 }
 
 /* Something in the folder is allowed. */
@@ -101,7 +100,8 @@ static bool holds_allowed(const struct intent *t, const char *folder)
 	for (size_t i = 0; i < t->count; i++) {
 		enum intent_access access = intent_access(t, t->entry[i].path);
 
-		if ((access == INTENT_READ || access == INTENT_WRITE) && strcmp(t->entry[i].path, folder) != 0 && path_within(folder, t->entry[i].path))
+		if ((access == INTENT_READ || access == INTENT_WRITE) && strcmp(t->entry[i].path, folder) != 0 &&
+		    path_within(folder, t->entry[i].path))
 			return true;
 	}
 	return false;
@@ -129,14 +129,16 @@ static int hide_rest(struct narrowing *n, const char *folder, struct err *e)
 	int r = 0;
 
 	if (!dir)
-		return err_field(e, "sandbox", "'%.200s' cannot be listed, so what lies in it cannot be hidden", folder);
+		return err_field(e, "sandbox", "'%.200s' cannot be listed, so what lies in it cannot be hidden",
+				 folder);
 	for (struct dirent *d; r == 0 && (d = readdir(dir));) {
 		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
 			continue;
 		mem_auto char *path = mem_printf("%s/%s", folder[1] ? folder : "", d->d_name);
 		enum intent_access access = intent_access(n->intent, path);
 
-		if (access == INTENT_READ || access == INTENT_WRITE || is_systems(n->intent, path) || is_hidden(n, path))
+		if (access == INTENT_READ || access == INTENT_WRITE || is_systems(n->intent, path) ||
+		    is_hidden(n, path))
 			continue;
 		r = holds_allowed(n->intent, path) ? hide_rest(n, path, e) : put(n, n->hide, path, e);
 	}
@@ -153,12 +155,14 @@ static int narrow_reading(struct narrowing *n, struct err *e)
 	if (t->root == INTENT_READ || t->root == INTENT_WRITE)
 		return 0;
 	if (!t->minimal && programs != INTENT_READ && programs != INTENT_WRITE)
-		return err_field(e, "sandbox", "gives no access to the system's programs, without which nothing can be run here");
+		return err_field(e, "sandbox",
+				 "gives no access to the system's programs, without which nothing can be run here");
 	for (size_t i = 0; i < json_array_size(n->read_roots); i++) {
 		const char *path = json_string_value(json_array_get(n->read_roots, i));
 		enum intent_access access = intent_access(t, path);
 
-		if (path[1] && access != INTENT_READ && access != INTENT_WRITE && exists(path) && put(n, n->hide, path, e) < 0)
+		if (path[1] && access != INTENT_READ && access != INTENT_WRITE && exists(path) &&
+		    put(n, n->hide, path, e) < 0)
 			return -1;
 	}
 	return hide_rest(n, "/", e);
@@ -175,15 +179,18 @@ static int narrow_writing(struct narrowing *n, struct err *e)
 	return 0;
 }
 
-/* It could be written before a folder above it was made read-only. What is protected could not; what is not there cannot be shown. */
+/* It could be written before a folder above it was made read-only. What is protected could not; what is not there
+ * cannot be shown. */
 static bool may_be_kept(const struct narrowing *n, const char *path)
 {
-	return covered(n->write_roots, path) && !covered(n->protected, path) && !is_hidden(n, path) && exists(path) && !is_link(path);
+	return covered(n->write_roots, path) && !covered(n->protected, path) && !is_hidden(n, path) && exists(path) &&
+	       !is_link(path);
 }
 
 /*
- * What is not there must not be made. Something in it is hidden, so it stands there as an empty folder that cannot be written, as with Codex's own
- * sandbox: git takes that for no repository and looks further up, where a hidden file would be a fault to it.
+ * What is not there must not be made. Something in it is hidden, so it stands there as an empty folder that cannot be
+ * written, as with Codex's own sandbox: git takes that for no repository and looks further up, where a hidden file
+ * would be a fault to it.
  */
 static int keep_missing(struct narrowing *n, const char *path, struct err *e)
 {
@@ -202,7 +209,10 @@ static int narrow_entry(struct narrowing *n, const struct intent_entry *en, stru
 	if (access == INTENT_WRITE)
 		return writable || !may_be_kept(n, en->path) ? 0 : put(n, n->write, en->path, e);
 	if (writable && access == INTENT_DENY && is_link(en->path))
-		return err_field(e, "sandbox", "'%.200s' is a symbolic link in a folder that may be written, where it cannot be hidden: name what it leads to", en->path);
+		return err_field(e, "sandbox",
+				 "'%.200s' is a symbolic link in a folder that may be written, where it cannot be "
+				 "hidden: name what it leads to",
+				 en->path);
 	if (access == INTENT_READ)
 		return !writable ? 0 : exists(en->path) ? put(n, n->read, en->path, e) : keep_missing(n, en->path, e);
 	if (is_hidden(n, en->path) || (!writable && !exists(en->path)))
@@ -227,7 +237,8 @@ static int narrow_glob(struct narrowing *n, const char *pattern, struct err *e)
 
 static int by_depth(const void *a, const void *b)
 {
-	size_t m = strlen((*(const struct intent_entry *const *)a)->path), n = strlen((*(const struct intent_entry *const *)b)->path);
+	size_t m = strlen((*(const struct intent_entry *const *)a)->path),
+	       n = strlen((*(const struct intent_entry *const *)b)->path);
 
 	return m < n ? -1 : m > n;
 }
@@ -251,10 +262,14 @@ int intent_narrow(const struct intent *t, const json_t *profile, json_t *sandbox
 {
 	struct narrowing n = {
 		.intent = t,
-		.write_roots = json_object_get(profile, "writeRoots"), .read_roots = json_object_get(profile, "readRoots"),
-		.hidden = json_object_get(profile, "hidden"), .private = json_object_get(profile, "private"),
+		.write_roots = json_object_get(profile, "writeRoots"),
+		.read_roots = json_object_get(profile, "readRoots"),
+		.hidden = json_object_get(profile, "hidden"),
+		.private = json_object_get(profile, "private"),
 		.protected = json_object_get(profile, "protected"),
-		.read = json_array(), .write = json_array(), .hide = json_array(),
+		.read = json_array(),
+		.write = json_array(),
+		.hide = json_array(),
 	};
 	int r = 0;
 

@@ -46,7 +46,9 @@ static const struct {
 
 void exposition_family(struct buf *out, const char *name, enum exposition_kind kind, const char *help)
 {
-	static const char *const kinds[] = { [EXPOSITION_COUNTER] = "counter", [EXPOSITION_GAUGE] = "gauge", [EXPOSITION_HISTOGRAM] = "histogram" };
+	static const char *const kinds[] = {
+		[EXPOSITION_COUNTER] = "counter", [EXPOSITION_GAUGE] = "gauge", [EXPOSITION_HISTOGRAM] = "histogram"
+	};
 
 	buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kinds[kind]);
 }
@@ -63,7 +65,8 @@ static void escape(struct buf *out, const char *s)
 	}
 }
 
-void exposition_sample(struct buf *out, const char *name, const char *label, const char *text, uint64_t value, unsigned divisor)
+void exposition_sample(struct buf *out, const char *name, const char *label, const char *text, uint64_t value,
+		       unsigned divisor)
 {
 	buf_str(out, name);
 	if (label) {
@@ -88,7 +91,8 @@ static void labelled(struct buf *out, struct jval counters)
 		for (struct jiter it = jiter_on(family); jiter_next(&it);) {
 			mem_auto char *label = jval_strdup(it.key);
 			if (label)
-				exposition_sample(out, label_rows[i].name, label_rows[i].label, label, jval_uint(it.value, 0), 1);
+				exposition_sample(out, label_rows[i].name, label_rows[i].label, label,
+						  jval_uint(it.value, 0), 1);
 		}
 	}
 }
@@ -97,7 +101,8 @@ static void labelled(struct buf *out, struct jval counters)
 static void histogram(struct buf *out, const char *name, const char *help, struct jval h)
 {
 	struct jiter bounds = jiter_on(jval_get(h, "boundsMs")), buckets = jiter_on(jval_get(h, "buckets"));
-	mem_auto char *bucket = mem_printf("%s_bucket", name), *sum = mem_printf("%s_sum", name), *count = mem_printf("%s_count", name);
+	mem_auto char *bucket = mem_printf("%s_bucket", name), *sum = mem_printf("%s_sum", name),
+		      *count = mem_printf("%s_count", name);
 	uint64_t all = 0;
 
 	exposition_family(out, name, EXPOSITION_HISTOGRAM, help);
@@ -130,9 +135,12 @@ static void methods(struct buf *out, struct jval all)
 		enum exposition_kind kind;
 	} families[] = {
 		{ "count", "bailiff_method_requests_total", "Requests by method.", 1, EXPOSITION_COUNTER },
-		{ "errors", "bailiff_method_errors_total", "Requests that were answered with an error, by method.", 1, EXPOSITION_COUNTER },
-		{ "totalUs", "bailiff_method_seconds_total", "Time until the answer, by method.", 1000000, EXPOSITION_COUNTER },
-		{ "maxUs", "bailiff_method_max_seconds", "The longest time until an answer, by method.", 1000000, EXPOSITION_GAUGE },
+		{ "errors", "bailiff_method_errors_total", "Requests that were answered with an error, by method.", 1,
+		  EXPOSITION_COUNTER },
+		{ "totalUs", "bailiff_method_seconds_total", "Time until the answer, by method.", 1000000,
+		  EXPOSITION_COUNTER },
+		{ "maxUs", "bailiff_method_max_seconds", "The longest time until an answer, by method.", 1000000,
+		  EXPOSITION_GAUGE },
 	};
 
 	for (size_t i = 0; i < countof(families); i++) {
@@ -140,7 +148,8 @@ static void methods(struct buf *out, struct jval all)
 		for (struct jiter it = jiter_on(all); jiter_next(&it);) {
 			mem_auto char *name = jval_strdup(it.key);
 			if (name)
-				exposition_sample(out, families[i].name, "method", name, jval_uint(jval_get(it.value, families[i].member), 0),
+				exposition_sample(out, families[i].name, "method", name,
+						  jval_uint(jval_get(it.value, families[i].member), 0),
 						  families[i].divisor);
 		}
 	}

@@ -15,8 +15,10 @@ enum exposition_kind { EXPOSITION_COUNTER, EXPOSITION_GAUGE, EXPOSITION_HISTOGRA
 
 void exposition_family(struct buf *out, const char *name, enum exposition_kind kind, const char *help);
 /* label and text: one label, or NULL. value / divisor is written. */
-void exposition_sample(struct buf *out, const char *name, const char *label, const char *text, uint64_t value, unsigned divisor);
-/* The answer of get_metrics: the rows of metrics.def, counters by label, histograms, and what each method was asked. A member that is missing is left out. */
+void exposition_sample(struct buf *out, const char *name, const char *label, const char *text, uint64_t value,
+		       unsigned divisor);
+/* The answer of get_metrics: the rows of metrics.def, counters by label, histograms, and what each method was asked. A
+ * member that is missing is left out. */
 void exposition_metrics(struct buf *out, struct jval metrics);
 
 #endif

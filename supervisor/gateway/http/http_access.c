@@ -81,19 +81,24 @@ static const struct http_token *token_of(const struct http_access *a, const stru
 	return found;
 }
 
-bool http_access_allows(const struct http_access *a, const struct http_request *r, const struct http_token **ret_who, struct http_refusal *ret)
+bool http_access_allows(const struct http_access *a, const struct http_request *r, const struct http_token **ret_who,
+			struct http_refusal *ret)
 {
 	const struct http_token *who = a->open ? NULL : token_of(a, r);
 	buf_auto struct buf v = BUF_INIT;
 
 	/* An HTTP/1.0 request may have no Host; no browser sends such a one. */
 	if (http_request_header(r, "Host", &v) && !http_access_is_local(v.data ? v.data : "", v.len))
-		return refuse(ret, 403, "the Host header does not name this machine: use localhost, 127.0.0.1 or [::1]");
+		return refuse(ret, 403,
+			      "the Host header does not name this machine: use localhost, 127.0.0.1 or [::1]");
 	unsigned origins = http_request_header(r, "Origin", &v);
 	if (origins > 1 || (origins == 1 && !http_access_is_local_origin(v.data ? v.data : "", v.len)))
-		return refuse(ret, 403, "the Origin header is not of this machine: pages of other sites are not served");
+		return refuse(ret, 403,
+			      "the Origin header is not of this machine: pages of other sites are not served");
 	if (!a->open && !who)
-		return refuse(ret, 401, "this needs the header 'Authorization: Bearer TOKEN'; 'bailiff serve --print-token' tells the token");
+		return refuse(ret, 401,
+			      "this needs the header 'Authorization: Bearer TOKEN'; 'bailiff serve --print-token' "
+			      "tells the token");
 	*ret_who = who;
 	return true;
 }

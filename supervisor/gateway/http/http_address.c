@@ -25,8 +25,13 @@ int http_address_parse(const char *text, struct http_address *ret, struct err *e
 	struct http_address a = { .host = "127.0.0.1" };
 	const char *colon = strrchr(text, ':'), *port = colon ? colon + 1 : text;
 	size_t n = colon ? (size_t)(colon - text) : 0;
-	static const struct { const char *name, *host; } names[] = {
-		{ "127.0.0.1", "127.0.0.1" }, { "localhost", "127.0.0.1" }, { "[::1]", "::1" }, { "", "127.0.0.1" },
+	static const struct {
+		const char *name, *host;
+	} names[] = {
+		{ "127.0.0.1", "127.0.0.1" },
+		{ "localhost", "127.0.0.1" },
+		{ "[::1]", "::1" },
+		{ "", "127.0.0.1" },
 	};
 
 	for (size_t i = 0; i < countof(names); i++) {
@@ -38,8 +43,11 @@ int http_address_parse(const char *text, struct http_address *ret, struct err *e
 		*ret = a;
 		return 0;
 	}
-	return err_field(e, "--listen", "'%s' is not an address of this machine alone: use 127.0.0.1:PORT, [::1]:PORT or PORT. To reach it from "
-			 "elsewhere, tunnel (ssh -L PORT:127.0.0.1:PORT)", text);
+	return err_field(e, "--listen",
+			 "'%s' is not an address of this machine alone: use 127.0.0.1:PORT, [::1]:PORT or PORT. To "
+			 "reach it from "
+			 "elsewhere, tunnel (ssh -L PORT:127.0.0.1:PORT)",
+			 text);
 }
 
 void http_address_format(const struct http_address *a, char ret[HTTP_ADDRESS_TEXT])

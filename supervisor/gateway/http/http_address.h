@@ -10,7 +10,7 @@ struct err;
 #define HTTP_ADDRESS_TEXT 32
 
 struct http_address {
-	char host[16];           /* "127.0.0.1" or "::1" */
+	char host[16]; /* "127.0.0.1" or "::1" */
 	uint16_t port;
 };
 

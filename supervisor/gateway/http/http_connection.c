@@ -16,9 +16,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define INPUT_MOST (256u << 10)  /* read ahead of what is being answered */
-#define OUTPUT_MUCH (1u << 20)   /* no further request is taken up while this waits to be written */
-#define CLOSE_MS 5000            /* for a last answer */
+#define INPUT_MOST (256u << 10) /* read ahead of what is being answered */
+#define OUTPUT_MUCH (1u << 20)  /* no further request is taken up while this waits to be written */
+#define CLOSE_MS 5000           /* for a last answer */
 
 struct http_exchange {
 	struct http_connection *c;
@@ -29,7 +29,7 @@ struct http_exchange {
 };
 
 struct http_connection {
-	struct http_connection *next, **prev;  /* of the server's list */
+	struct http_connection *next, **prev; /* of the server's list */
 	struct bufferevent *bev;
 	struct event *timer, *turn;
 	const struct http_limits *limits;
@@ -40,22 +40,22 @@ struct http_connection {
 	uint64_t since;
 	struct http_request request;
 	struct http_exchange *x;
-	bool trusted, last;      /* last: closes after the answer under way */
-	bool named;              /* of the request under way, as is its principal */
+	bool trusted, last; /* last: closes after the answer under way */
+	bool named;         /* of the request under way, as is its principal */
 	char principal[HTTP_PRINCIPAL_MAX];
-	bool peer_done;          /* it sent its end of file */
-	bool shut;               /* we sent ours */
-	bool dead;               /* freed by the next turn */
+	bool peer_done; /* it sent its end of file */
+	bool shut;      /* we sent ours */
+	bool dead;      /* freed by the next turn */
 };
 
-static struct timeval in_ms(unsigned ms)
-{
-	return (struct timeval){ ms / 1000, (suseconds_t)(ms % 1000) * 1000 };
-}
+static struct timeval in_ms(unsigned ms) { return (struct timeval){ ms / 1000, (suseconds_t)(ms % 1000) * 1000 }; }
 
 static void enter(struct http_connection *c, enum http_connection_state s)
 {
-	unsigned ms = s == HTTP_RESTING ? c->limits->idle_ms : s == HTTP_READING ? c->limits->request_ms : s == HTTP_CLOSING ? CLOSE_MS : 0;
+	unsigned ms = s == HTTP_RESTING   ? c->limits->idle_ms
+		      : s == HTTP_READING ? c->limits->request_ms
+		      : s == HTTP_CLOSING ? CLOSE_MS
+					  : 0;
 	struct timeval tv = in_ms(ms);
 
 	c->state = s;
@@ -66,10 +66,7 @@ static void enter(struct http_connection *c, enum http_connection_state s)
 		evtimer_del(c->timer);
 }
 
-static void turn_soon(struct http_connection *c)
-{
-	event_active(c->turn, EV_TIMEOUT, 0);
-}
+static void turn_soon(struct http_connection *c) { event_active(c->turn, EV_TIMEOUT, 0); }
 
 /* What is freed during dispatch is marked and freed by a turn of its own. */
 static void die(struct http_connection *c)
@@ -137,7 +134,8 @@ static void whole_request(struct http_connection *c)
 	c->ops.request(c->ctx, c->x);
 }
 
-/* The body is still to come. Who may not ask is not let send it; a client with a long one may wait to be asked for it. */
+/* The body is still to come. Who may not ask is not let send it; a client with a long one may wait to be asked for it.
+ */
 static bool wants_body(struct http_connection *c)
 {
 	static const char text[] = "HTTP/1.1 100 Continue\r\n\r\n";
@@ -161,7 +159,8 @@ static bool feed(struct http_connection *c)
 	if (n == 0)
 		return false;
 	bool had_head = c->request.have_head;
-	enum http_request_state s = http_request_feed(&c->request, (const char *)evbuffer_pullup(in, (ev_ssize_t)n), n, &used);
+	enum http_request_state s = http_request_feed(&c->request, (const char *)evbuffer_pullup(in, (ev_ssize_t)n), n,
+						      &used);
 	evbuffer_drain(in, used);
 	if (s == HTTP_REQUEST_BAD) {
 		c->counts->bad_requests++;
@@ -199,7 +198,8 @@ static void take_input(struct http_connection *c)
 			break;
 	}
 	/* Nothing more comes: a request that is not whole will not become so. */
-	if (!c->dead && c->peer_done && (c->state == HTTP_RESTING || c->state == HTTP_READING) && evbuffer_get_length(in) == 0)
+	if (!c->dead && c->peer_done && (c->state == HTTP_RESTING || c->state == HTTP_READING) &&
+	    evbuffer_get_length(in) == 0)
 		die(c);
 }
 
@@ -224,8 +224,8 @@ static void on_read(struct bufferevent *bev, void *arg)
 }
 
 /*
- * The last answer is out: our end of file, then the peer's is awaited for a while. Closing at once, with bytes of the peer
- * unread, would reset the connection and take the answer away from it.
+ * The last answer is out: our end of file, then the peer's is awaited for a while. Closing at once, with bytes of the
+ * peer unread, would reset the connection and take the answer away from it.
  */
 static void linger(struct http_connection *c)
 {
@@ -267,13 +267,11 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 	die(c);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
-{
-	die(arg);
-}
+static void on_timer(evutil_socket_t fd, short what, void *arg) { die(arg); }
 
-struct http_connection *http_connection_new(struct event_base *base, int fd, const struct http_limits *limits, struct http_counts *counts,
-					     const struct http_connection_ops *ops, void *ctx)
+struct http_connection *http_connection_new(struct event_base *base, int fd, const struct http_limits *limits,
+					    struct http_counts *counts, const struct http_connection_ops *ops,
+					    void *ctx)
 {
 	struct http_connection *c = mem_zalloc(1, sizeof(*c));
 	struct timeval stalled = in_ms(limits->stalled_ms);
@@ -296,20 +294,11 @@ struct http_connection *http_connection_new(struct event_base *base, int fd, con
 	return c;
 }
 
-enum http_connection_state http_connection_state(const struct http_connection *c)
-{
-	return c->state;
-}
+enum http_connection_state http_connection_state(const struct http_connection *c) { return c->state; }
 
-uint64_t http_connection_since(const struct http_connection *c)
-{
-	return c->since;
-}
+uint64_t http_connection_since(const struct http_connection *c) { return c->since; }
 
-bool http_connection_trusted(const struct http_connection *c)
-{
-	return c->trusted;
-}
+bool http_connection_trusted(const struct http_connection *c) { return c->trusted; }
 
 void http_connection_asks(struct http_connection *c, const struct http_token *who)
 {
@@ -318,25 +307,13 @@ void http_connection_asks(struct http_connection *c, const struct http_token *wh
 	snprintf(c->principal, sizeof(c->principal), "%s", who ? who->principal : "");
 }
 
-const char *http_exchange_principal(const struct http_exchange *x)
-{
-	return x->c->principal;
-}
+const char *http_exchange_principal(const struct http_exchange *x) { return x->c->principal; }
 
-bool http_exchange_named(const struct http_exchange *x)
-{
-	return x->c->named;
-}
+bool http_exchange_named(const struct http_exchange *x) { return x->c->named; }
 
-void http_connection_drop(struct http_connection *c)
-{
-	die(c);
-}
+void http_connection_drop(struct http_connection *c) { die(c); }
 
-void http_connection_bury(struct http_connection *c)
-{
-	free_now(c);
-}
+void http_connection_bury(struct http_connection *c) { free_now(c); }
 
 void http_connection_finish(struct http_connection *c)
 {
@@ -348,10 +325,7 @@ void http_connection_finish(struct http_connection *c)
 		die(c);
 }
 
-struct http_connection *http_connection_next(const struct http_connection *c)
-{
-	return c->next;
-}
+struct http_connection *http_connection_next(const struct http_connection *c) { return c->next; }
 
 void http_connection_link(struct http_connection *c, struct http_connection **head)
 {
@@ -371,15 +345,9 @@ void http_connection_unlink(struct http_connection *c)
 
 /* ---- answers ---- */
 
-const struct http_request *http_exchange_request(const struct http_exchange *x)
-{
-	return &x->c->request;
-}
+const struct http_request *http_exchange_request(const struct http_exchange *x) { return &x->c->request; }
 
-struct http_connection *http_exchange_connection(struct http_exchange *x)
-{
-	return x->c;
-}
+struct http_connection *http_exchange_connection(struct http_exchange *x) { return x->c; }
 
 void http_exchange_listen(struct http_exchange *x, const struct http_exchange_ops *ops, void *ctx)
 {
@@ -394,11 +362,26 @@ void http_exchange_header(struct http_exchange *x, const char *name, const char 
 
 const char *http_status_text(unsigned status)
 {
-	static const struct { unsigned status; const char *text; } rows[] = {
-		{ 200, "OK" }, { 202, "Accepted" }, { 204, "No Content" }, { 400, "Bad Request" }, { 401, "Unauthorized" },
-		{ 403, "Forbidden" }, { 404, "Not Found" }, { 405, "Method Not Allowed" }, { 406, "Not Acceptable" },
-		{ 409, "Conflict" }, { 413, "Content Too Large" }, { 415, "Unsupported Media Type" }, { 429, "Too Many Requests" },
-		{ 431, "Request Header Fields Too Large" }, { 500, "Internal Server Error" }, { 503, "Service Unavailable" },
+	static const struct {
+		unsigned status;
+		const char *text;
+	} rows[] = {
+		{ 200, "OK" },
+		{ 202, "Accepted" },
+		{ 204, "No Content" },
+		{ 400, "Bad Request" },
+		{ 401, "Unauthorized" },
+		{ 403, "Forbidden" },
+		{ 404, "Not Found" },
+		{ 405, "Method Not Allowed" },
+		{ 406, "Not Acceptable" },
+		{ 409, "Conflict" },
+		{ 413, "Content Too Large" },
+		{ 415, "Unsupported Media Type" },
+		{ 429, "Too Many Requests" },
+		{ 431, "Request Header Fields Too Large" },
+		{ 500, "Internal Server Error" },
+		{ 503, "Service Unavailable" },
 	};
 
 	for (size_t i = 0; i < countof(rows); i++)
@@ -490,10 +473,7 @@ void http_exchange_end(struct http_exchange *x)
 	finish_exchange(x);
 }
 
-size_t http_exchange_queued(const struct http_exchange *x)
-{
-	return output_len(x->c);
-}
+size_t http_exchange_queued(const struct http_exchange *x) { return output_len(x->c); }
 
 void http_exchange_drop(struct http_exchange *x)
 {

@@ -2,8 +2,8 @@
 #define BAILIFF_GATEWAY_HTTP_CONNECTION_H
 
 /*
- * One connection: requests one after another, each answered before the next is read. Pipelined requests wait in the input
- * buffer, which is bounded. Of http_server alone.
+ * One connection: requests one after another, each answered before the next is read. Pipelined requests wait in the
+ * input buffer, which is bounded. Of http_server alone.
  *
  *   RESTING    no byte of a request; closes after idle_ms, and makes room for others
  *   READING    half a request; closes after request_ms
@@ -32,8 +32,9 @@ struct http_connection_ops {
 	void (*closed)(void *ctx, struct http_connection *c);
 };
 
-struct http_connection *http_connection_new(struct event_base *base, int fd, const struct http_limits *limits, struct http_counts *counts,
-					     const struct http_connection_ops *ops, void *ctx);
+struct http_connection *http_connection_new(struct event_base *base, int fd, const struct http_limits *limits,
+					    struct http_counts *counts, const struct http_connection_ops *ops,
+					    void *ctx);
 enum http_connection_state http_connection_state(const struct http_connection *c);
 uint64_t http_connection_since(const struct http_connection *c); /* clock_boot_ns when it came into its state */
 bool http_connection_trusted(const struct http_connection *c);   /* had a request that came with a token */

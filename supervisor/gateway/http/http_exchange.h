@@ -7,9 +7,9 @@
  *   http_exchange_reply                                    the whole answer
  *   http_exchange_stream, …_write…, http_exchange_end      one that goes on for as long as it takes
  *
- * reply and end finish the exchange: the pointer is dead after them. So it is after `gone` was called, which happens when the
- * client goes away first (it closed, the network failed, it did not read for too long, the server stops); nothing is called
- * after the handler finished it. A handler that answers later must set `gone`.
+ * reply and end finish the exchange: the pointer is dead after them. So it is after `gone` was called, which happens
+ * when the client goes away first (it closed, the network failed, it did not read for too long, the server stops);
+ * nothing is called after the handler finished it. A handler that answers later must set `gone`.
  */
 
 #include <stdbool.h>

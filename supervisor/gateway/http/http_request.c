@@ -5,10 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
-void http_request_init(struct http_request *r, size_t body_max)
-{
-	*r = (struct http_request){ .body_max = body_max };
-}
+void http_request_init(struct http_request *r, size_t body_max) { *r = (struct http_request){ .body_max = body_max }; }
 
 void http_request_done(struct http_request *r)
 {
@@ -19,10 +16,7 @@ void http_request_done(struct http_request *r)
 	*r = (struct http_request){ 0 };
 }
 
-bool http_request_begun(const struct http_request *r)
-{
-	return r->head.len > 0;
-}
+bool http_request_begun(const struct http_request *r) { return r->head.len > 0; }
 
 static enum http_request_state bad(struct http_request *r, unsigned status, const char *why)
 {
@@ -37,12 +31,10 @@ static enum http_request_state take_head(struct http_request *r)
 	const char *why = NULL;
 
 	switch (http_head_parse(r->head.data, r->head.len, &r->parsed, &why)) {
-	case PARSED_MORE:
-		return HTTP_REQUEST_MORE;
+	case PARSED_MORE: return HTTP_REQUEST_MORE;
 	case PARSED_BAD:
 		return bad(r, r->head.len >= HTTP_HEAD_MAX || strcmp(why, HTTP_HEADERS_MANY) == 0 ? 431 : 400, why);
-	case PARSED_OK:
-		break;
+	case PARSED_OK: break;
 	}
 	if (h->form != HTTP_ORIGIN)
 		return bad(r, 400, "this is no proxy: the path of the request begins with /");
@@ -70,7 +62,8 @@ static enum http_request_state feed_head(struct http_request *r, const char *p, 
 
 	buf_append(&r->head, p, n < room ? n : room);
 	*used = r->head.len - before;
-	/* Without a line's end nothing can have changed: a client that sends byte by byte does not make us read all of it each time. */
+	/* Without a line's end nothing can have changed: a client that sends byte by byte does not make us read all of
+	 * it each time. */
 	if (r->head.len < HTTP_HEAD_MAX && !memchr(r->head.data + before, '\n', *used))
 		return HTTP_REQUEST_MORE;
 	enum http_request_state s = take_head(r);
@@ -102,7 +95,8 @@ enum http_request_state http_request_feed(struct http_request *r, const char *p,
 }
 
 /* The next header line behind *at; false at the empty line. */
-static bool next_header(const struct http_request *r, size_t *at, const char **name, size_t *name_len, const char **value, size_t *value_len)
+static bool next_header(const struct http_request *r, size_t *at, const char **name, size_t *name_len,
+			const char **value, size_t *value_len)
 {
 	const char *line = r->head.data + *at;
 	const char *end = memchr(line, '\r', r->head.len - *at);

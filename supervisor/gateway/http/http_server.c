@@ -30,7 +30,10 @@ struct http_server {
 	struct event_base *base;
 	struct http_limits limits;
 	struct http_tokens *tokens;
-	struct { struct http_route route; void *ctx; } routes[ROUTES_MAX];
+	struct {
+		struct http_route route;
+		void *ctx;
+	} routes[ROUTES_MAX];
 	size_t nroutes;
 	struct evconnlistener *listener;
 	struct event *pause;
@@ -39,7 +42,8 @@ struct http_server {
 	bool stopping;
 };
 
-struct http_server *http_server_new(struct event_base *base, const struct http_limits *limits, struct http_tokens *tokens)
+struct http_server *http_server_new(struct event_base *base, const struct http_limits *limits,
+				    struct http_tokens *tokens)
 {
 	struct http_server *s = mem_zalloc(1, sizeof(*s));
 
@@ -57,10 +61,7 @@ void http_server_route(struct http_server *s, const struct http_route *route, vo
 	s->routes[s->nroutes++].ctx = ctx;
 }
 
-const struct http_counts *http_server_counts(const struct http_server *s)
-{
-	return &s->counts;
-}
+const struct http_counts *http_server_counts(const struct http_server *s) { return &s->counts; }
 
 /* ---- requests ---- */
 
@@ -157,7 +158,8 @@ static void on_closed(void *ctx, struct http_connection *c)
 	s->counts.connections--;
 }
 
-/* The connection that has been without a request under way for longest; one that never showed the token before all others. */
+/* The connection that has been without a request under way for longest; one that never showed the token before all
+ * others. */
 static struct http_connection *least_wanted(const struct http_server *s)
 {
 	struct http_connection *best = NULL;
@@ -166,7 +168,8 @@ static struct http_connection *least_wanted(const struct http_server *s)
 		if (http_connection_state(c) == HTTP_ANSWERING)
 			continue;
 		if (!best || (http_connection_trusted(best) && !http_connection_trusted(c)) ||
-		    (http_connection_trusted(best) == http_connection_trusted(c) && http_connection_since(c) < http_connection_since(best)))
+		    (http_connection_trusted(best) == http_connection_trusted(c) &&
+		     http_connection_since(c) < http_connection_since(best)))
 			best = c;
 	}
 	return best;
@@ -175,7 +178,8 @@ static struct http_connection *least_wanted(const struct http_server *s)
 /* Nothing is asked of it: what it wants does not matter. */
 static void turn_away(int fd)
 {
-	static const char text[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+	static const char text[] =
+		"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 	ssize_t n = send(fd, text, sizeof(text) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 
 	if (n < 0)
@@ -255,8 +259,9 @@ int http_server_listen(struct http_server *s, const struct http_address *a, stru
 	http_address_format(a, text);
 	if (address_of(a, &sa, &len) != 1)
 		return err_field(e, "--listen", "'%s' is no address", text);
-	s->listener = evconnlistener_new_bind(s->base, on_accept, s, LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE, BACKLOG,
-					      (struct sockaddr *)&sa, (int)len);
+	s->listener = evconnlistener_new_bind(s->base, on_accept, s,
+					      LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE,
+					      BACKLOG, (struct sockaddr *)&sa, (int)len);
 	if (!s->listener)
 		return err_sys(e, errno, "listen on %s", text);
 	evconnlistener_set_error_cb(s->listener, on_accept_error);
@@ -264,7 +269,8 @@ int http_server_listen(struct http_server *s, const struct http_address *a, stru
 	if (getsockname(evconnlistener_get_fd(s->listener), (struct sockaddr *)&sa, &len) < 0)
 		return err_sys(e, errno, "ask for the port of %s", text);
 	*ret = *a;
-	ret->port = ntohs(sa.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&sa)->sin6_port : ((struct sockaddr_in *)&sa)->sin_port);
+	ret->port = ntohs(sa.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&sa)->sin6_port
+						   : ((struct sockaddr_in *)&sa)->sin_port);
 	return 0;
 }
 
@@ -280,10 +286,7 @@ void http_server_stop(struct http_server *s)
 	}
 }
 
-bool http_server_idle(const struct http_server *s)
-{
-	return !s->connections;
-}
+bool http_server_idle(const struct http_server *s) { return !s->connections; }
 
 void http_server_free(struct http_server *s)
 {

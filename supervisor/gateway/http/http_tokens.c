@@ -21,8 +21,8 @@
 #define TOKENS_MAX 64
 
 struct http_tokens {
-	char *path;               /* NULL: of no file */
-	struct stat seen;         /* of the file as it was read, or as it was when it could not be */
+	char *path;       /* NULL: of no file */
+	struct stat seen; /* of the file as it was read, or as it was when it could not be */
 	struct http_token all[TOKENS_MAX];
 	size_t n;
 	void (*gone)(void *ctx, const char *principal);
@@ -92,14 +92,21 @@ static int add(struct http_tokens *t, const char *name, const char *text, unsign
 	if (t->n == TOKENS_MAX)
 		return err_field(e, "--token-file", "there are more than %d tokens", TOKENS_MAX);
 	if (name[0] && !http_tokens_is_name(name))
-		return err_field(e, "--token-file", "line %u: a client's name has 1 to %d letters, digits, '.', '_' and '-'", line, HTTP_CLIENT_NAME_MAX);
+		return err_field(e, "--token-file",
+				 "line %u: a client's name has 1 to %d letters, digits, '.', '_' and '-'", line,
+				 HTTP_CLIENT_NAME_MAX);
 	for (size_t i = 0; i < len; i++)
 		if (text[i] <= ' ' || text[i] >= 0x7f)
-			return err_field(e, "--token-file", "line %u: the token holds characters that a header cannot carry", line);
+			return err_field(e, "--token-file",
+					 "line %u: the token holds characters that a header cannot carry", line);
 	if (len < HTTP_TOKEN_MIN || len > HTTP_TOKEN_MAX)
-		return err_field(e, "--token-file", "line %u: a token must have %d to %d characters", line, HTTP_TOKEN_MIN, HTTP_TOKEN_MAX);
+		return err_field(e, "--token-file", "line %u: a token must have %d to %d characters", line,
+				 HTTP_TOKEN_MIN, HTTP_TOKEN_MAX);
 	if (http_tokens_named(t, name))
-		return err_field(e, "--token-file", name[0] ? "line %u: there is a client of this name already" : "line %u: only one token may be without a name", line);
+		return err_field(e, "--token-file",
+				 name[0] ? "line %u: there is a client of this name already"
+					 : "line %u: only one token may be without a name",
+				 line);
 	for (size_t i = 0; i < t->n; i++)
 		if (strcmp(t->all[i].text, text) == 0)
 			return err_field(e, "--token-file", "line %u: this token is someone's already", line);
@@ -179,8 +186,11 @@ static int check_file(int fd, const char *path, struct stat *ret, struct err *e)
 	if (!S_ISREG(ret->st_mode))
 		return err_field(e, "--token-file", "'%s' is not a plain file", path);
 	if ((ret->st_uid != geteuid() && ret->st_uid != 0) || (ret->st_mode & 077))
-		return err_field(e, "--token-file", "'%s' belongs to someone else or can be read by others: delete it (a new one is made), or chmod 600 a file "
-				 "that was never readable", path);
+		return err_field(e, "--token-file",
+				 "'%s' belongs to someone else or can be read by others: delete it (a new one is "
+				 "made), or chmod 600 a file "
+				 "that was never readable",
+				 path);
 	return 0;
 }
 
@@ -288,8 +298,9 @@ static bool has_principal(const struct http_tokens *t, const char *principal)
 
 static bool same_file(const struct stat *a, const struct stat *b)
 {
-	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size && a->st_mode == b->st_mode && a->st_uid == b->st_uid &&
-	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+	       a->st_mode == b->st_mode && a->st_uid == b->st_uid && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+	       a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
 static void refresh(struct http_tokens *t)

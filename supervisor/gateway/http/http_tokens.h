@@ -2,19 +2,19 @@
 #define BAILIFF_GATEWAY_HTTP_TOKENS_H
 
 /*
- * The secrets that HTTP clients show, in a file that only its owner can read (mode 0600), made when `bailiff serve` runs for the
- * first time. A file that others could read or that someone else owns is refused, not repaired: what was readable once is no
- * secret.
+ * The secrets that HTTP clients show, in a file that only its owner can read (mode 0600), made when `bailiff serve`
+ * runs for the first time. A file that others could read or that someone else owns is refused, not repaired: what was
+ * readable once is no secret.
  *
  *   TOKEN          at most one such line: that of everyone who has no name
  *   NAME TOKEN     that of one client; what it does has a session of its own
  *   # …            nothing
  *
- * The protocol's modern era has no sessions, and nothing in its requests says which of two agents of the same make has sent one. So
- * the token is what tells them apart.
+ * The protocol's modern era has no sessions, and nothing in its requests says which of two agents of the same make has
+ * sent one. So the token is what tells them apart.
  *
- * The file is read again when it has changed, so that clients come and go while others are served. One that cannot be read any
- * more, or makes no sense, changes nothing.
+ * The file is read again when it has changed, so that clients come and go while others are served. One that cannot be
+ * read any more, or makes no sense, changes nothing.
  */
 
 #include <stdbool.h>
@@ -29,12 +29,14 @@ struct http_tokens;
 #define HTTP_PRINCIPAL_MAX 80
 
 struct http_token {
-	char name[HTTP_CLIENT_NAME_MAX + 1];     /* "": of everyone */
+	char name[HTTP_CLIENT_NAME_MAX + 1]; /* "": of everyone */
 	char *text;
-	char principal[HTTP_PRINCIPAL_MAX];      /* "client:NAME:…" or "token:…", with the token's digest: another token is someone else */
+	char principal[HTTP_PRINCIPAL_MAX]; /* "client:NAME:…" or "token:…", with the token's digest: another token is
+					       someone else */
 };
 
-/* Where it is without --token-file: beside the daemon's configuration ($BAILIFF_HOME, /etc/bailiff, $XDG_CONFIG_HOME/bailiff). */
+/* Where it is without --token-file: beside the daemon's configuration ($BAILIFF_HOME, /etc/bailiff,
+ * $XDG_CONFIG_HOME/bailiff). */
 int http_tokens_path(char *ret, unsigned cap, struct err *e);
 /* Reads it. Where there is no token for `name` ("": none at all), one is made if `create`. */
 int http_tokens_load(const char *path, const char *name, bool create, struct http_tokens **ret, struct err *e);

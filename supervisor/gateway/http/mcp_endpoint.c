@@ -27,18 +27,18 @@
 struct peer {
 	TAILQ_ENTRY(peer) entry;
 	struct mcp_endpoint *of;
-	char id[2 * ID_BYTES + 1];      /* "" for a modern one */
+	char id[2 * ID_BYTES + 1]; /* "" for a modern one */
 	char *principal;
 	struct mcp_session *mcp;
 	struct mcp_streams *streams;
-	uint64_t used_ns;               /* when a connection was last open */
+	uint64_t used_ns; /* when a connection was last open */
 };
 
 struct mcp_endpoint {
 	struct mcp_endpoint_options o;
 	struct strmap by_id;
-	TAILQ_HEAD(peers, peer) peers;  /* legacy ones */
-	struct peers modern;            /* made when they are needed; not more than there are tokens */
+	TAILQ_HEAD(peers, peer) peers; /* legacy ones */
+	struct peers modern;           /* made when they are needed; not more than there are tokens */
 	struct event *sweep;
 	struct mcp_endpoint_counts counts;
 };
@@ -52,9 +52,7 @@ static void on_send(void *ctx, void *where, json_t *message, bool last)
 	mcp_streams_send(p->streams, where, message, last);
 }
 
-static void on_wake(void *ctx)
-{
-}
+static void on_wake(void *ctx) {}
 
 static void on_abandoned(void *ctx, struct mcp_stream *s)
 {
@@ -66,11 +64,17 @@ static void on_abandoned(void *ctx, struct mcp_stream *s)
 static struct peer *peer_new(struct mcp_endpoint *of, bool resumable, const struct http_exchange *x)
 {
 	struct peer *p = mem_zalloc(1, sizeof(*p));
-	struct mcp_streams_options so = { .base = of->o.base, .resumable = resumable, .abandoned = on_abandoned, .ctx = p };
+	struct mcp_streams_options so = {
+		.base = of->o.base, .resumable = resumable, .abandoned = on_abandoned, .ctx = p
+	};
 	struct mcp_session_options mo = {
-		.base = of->o.base, .config = of->o.config, .transport = resumable ? "sse" : "http_json", .principal = http_exchange_principal(x),
+		.base = of->o.base,
+		.config = of->o.config,
+		.transport = resumable ? "sse" : "http_json",
+		.principal = http_exchange_principal(x),
 		.shared = !resumable && !http_exchange_named(x),
-		.out = { .send = on_send, .wake = on_wake }, .ctx = p,
+		.out = { .send = on_send, .wake = on_wake },
+		.ctx = p,
 	};
 
 	p->of = of;
@@ -117,7 +121,7 @@ static struct peer *modern_of(struct mcp_endpoint *of, const struct http_exchang
 {
 	struct peer *p;
 
-	TAILQ_FOREACH(p, &of->modern, entry)
+	TAILQ_FOREACH (p, &of->modern, entry)
 		if (strcmp(p->principal, http_exchange_principal(x)) == 0)
 			return p;
 	p = peer_new(of, false, x);
@@ -136,7 +140,7 @@ static struct peer *idlest(struct mcp_endpoint *of)
 {
 	struct peer *best = NULL, *p;
 
-	TAILQ_FOREACH(p, &of->peers, entry)
+	TAILQ_FOREACH (p, &of->peers, entry)
 		if (mcp_streams_open(p->streams) == 0 && (!best || p->used_ns < best->used_ns))
 			best = p;
 	return best;
@@ -165,7 +169,8 @@ static void on_sweep(evutil_socket_t fd, short what, void *arg)
 static void fail(struct http_exchange *x, unsigned status, const json_t *message, int code, const char *why)
 {
 	const json_t *id = json_object_get(message, "id");
-	json_t *error = rpc_message_error(RPC_VERSIONED, json_is_string(id) || json_is_integer(id) ? id : NULL, code, why, NULL);
+	json_t *error = rpc_message_error(RPC_VERSIONED, json_is_string(id) || json_is_integer(id) ? id : NULL, code,
+					  why, NULL);
 	mem_auto char *text = json_dumps(error, JSON_COMPACT);
 
 	json_decref(error);
@@ -174,7 +179,8 @@ static void fail(struct http_exchange *x, unsigned status, const json_t *message
 
 static bool accepts(const struct http_request *r, const char *kind, const char *any)
 {
-	return http_request_lists(r, "Accept", kind) || http_request_lists(r, "Accept", any) || http_request_lists(r, "Accept", "*/*");
+	return http_request_lists(r, "Accept", kind) || http_request_lists(r, "Accept", any) ||
+	       http_request_lists(r, "Accept", "*/*");
 }
 
 static struct peer *session_named(struct mcp_endpoint *of, const char *id, const char *principal)
@@ -192,13 +198,16 @@ static struct peer *session_of(struct mcp_endpoint *of, struct http_exchange *x,
 	const struct http_request *r = http_exchange_request(x);
 
 	if (!mcp_headers_legacy_version(r)) {
-		fail(x, 400, message, RPC_INVALID_REQUEST, "MCP-Protocol-Version names a version that is not spoken here");
+		fail(x, 400, message, RPC_INVALID_REQUEST,
+		     "MCP-Protocol-Version names a version that is not spoken here");
 		return NULL;
 	}
 	if (!http_request_header(r, "Mcp-Session-Id", &id))
-		fail(x, 400, message, RPC_INVALID_REQUEST, "the header Mcp-Session-Id is missing: a session begins with initialize");
+		fail(x, 400, message, RPC_INVALID_REQUEST,
+		     "the header Mcp-Session-Id is missing: a session begins with initialize");
 	else if (!(p = session_named(of, buf_cstr(&id), http_exchange_principal(x))))
-		fail(x, 404, message, RPC_INVALID_REQUEST, "there is no such session, or no longer: begin a new one with initialize");
+		fail(x, 404, message, RPC_INVALID_REQUEST,
+		     "there is no such session, or no longer: begin a new one with initialize");
 	if (p)
 		p->used_ns = clock_boot_ns();
 	return p;
@@ -207,7 +216,8 @@ static struct peer *session_of(struct mcp_endpoint *of, struct http_exchange *x,
 static void refuse_busy(struct http_exchange *x, const json_t *message)
 {
 	http_exchange_header(x, "Retry-After", "1");
-	fail(x, 429, message, RPC_INTERNAL_ERROR, "too many calls are under way for this client: wait for some of them to end");
+	fail(x, 429, message, RPC_INTERNAL_ERROR,
+	     "too many calls are under way for this client: wait for some of them to end");
 }
 
 static bool is_request(const json_t *message)
@@ -223,8 +233,8 @@ static bool calls_tool(const json_t *message, const char *tool)
 }
 
 /*
- * Takes the message over. Everything has a place, also what is not answered (a notification, a response: 202), so that the session
- * knows that it shares its client's connection with nobody.
+ * Takes the message over. Everything has a place, also what is not answered (a notification, a response: 202), so that
+ * the session knows that it shares its client's connection with nobody.
  */
 static void feed(struct peer *p, struct http_exchange *x, json_t *message, const struct mcp_post *post)
 {
@@ -395,7 +405,8 @@ struct mcp_endpoint *mcp_endpoint_new(const struct mcp_endpoint_options *o)
 
 void mcp_endpoint_serve(struct mcp_endpoint *of, struct http_server *s, const char *path)
 {
-	http_server_route(s, &(struct http_route){ .path = path, .methods = "GET, POST, DELETE", .handle = handle }, of);
+	http_server_route(s, &(struct http_route){ .path = path, .methods = "GET, POST, DELETE", .handle = handle },
+			  of);
 }
 
 void mcp_endpoint_stop(struct mcp_endpoint *of)
@@ -436,7 +447,4 @@ void mcp_endpoint_free(struct mcp_endpoint *of)
 	free(of);
 }
 
-struct mcp_endpoint_counts mcp_endpoint_counts(const struct mcp_endpoint *of)
-{
-	return of->counts;
-}
+struct mcp_endpoint_counts mcp_endpoint_counts(const struct mcp_endpoint *of) { return of->counts; }

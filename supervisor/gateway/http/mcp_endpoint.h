@@ -4,11 +4,15 @@
 /*
  * MCP's streamable HTTP transport: one path, both eras.
  *
- *   legacy   initialize makes a session, whose id the client shows from then on; POST brings messages, GET reads what belongs to
- *            no request or resumes a stream, DELETE ends the session, as does a long time without any connection. What runs for
+ *   legacy   initialize makes a session, whose id the client shows from then on; POST brings messages, GET reads what
+ *            belongs to
+ *            no request or resumes a stream, DELETE ends the session, as does a long time without any connection.
+ *              What runs for
  *            it goes on when a connection breaks.
- *   modern   POST alone, and every request stands for itself. Those that come with the same token share one session with the
- *            daemon, since they come from one principal: whoever has it. A connection that breaks cancels its request.
+ *   modern   POST alone, and every request stands for itself. Those that come with the same token share one session
+ *            with the
+ *            daemon, since they come from one principal: whoever has it. A connection that breaks cancels its
+ *              request.
  *
  * A session's id is as secret as the token is, but never enough without it: it belongs to the token that it began with.
  */
@@ -24,13 +28,13 @@ struct mcp_endpoint;
 struct mcp_endpoint_options {
 	struct event_base *base;
 	const struct mcp_config *config;
-	size_t sessions;                /* at most */
-	unsigned idle_ms;               /* a session without a connection ends */
+	size_t sessions;  /* at most */
+	unsigned idle_ms; /* a session without a connection ends */
 };
 
 struct mcp_endpoint_counts {
 	uint64_t sessions_started, sessions_expired;
-	uint64_t sessions;              /* now */
+	uint64_t sessions; /* now */
 };
 
 struct mcp_endpoint *mcp_endpoint_new(const struct mcp_endpoint_options *o);

@@ -72,8 +72,8 @@ bool mcp_headers_decode(const char *value, size_t n, struct buf *out)
 	/* One spelling for each value: padding bits that are not zero would be a second one. */
 	buf_auto struct buf again = BUF_INIT;
 	text_base64_encode(buf_cstr(out), out->len, &again);
-	return again.len == len && memcmp(buf_cstr(&again), value + skip, len) == 0 && text_utf8_valid(buf_cstr(out), out->len) &&
-	       !memchr(buf_cstr(out), '\0', out->len);
+	return again.len == len && memcmp(buf_cstr(&again), value + skip, len) == 0 &&
+	       text_utf8_valid(buf_cstr(out), out->len) && !memchr(buf_cstr(out), '\0', out->len);
 }
 
 /* The header must be there once and say the same as the body. */
@@ -100,9 +100,11 @@ static bool same(const struct http_request *r, const char *name, const char *bod
 /* The member of params that Mcp-Name repeats, or NULL. */
 static const char *named(const char *method)
 {
-	static const struct { const char *method, *member; } rows[] = {
-		{ "tools/call", "name" },       { "prompts/get", "name" },      { "resources/read", "uri" },
-		{ "tasks/get", "taskId" },      { "tasks/update", "taskId" },   { "tasks/cancel", "taskId" },
+	static const struct {
+		const char *method, *member;
+	} rows[] = {
+		{ "tools/call", "name" },  { "prompts/get", "name" },    { "resources/read", "uri" },
+		{ "tasks/get", "taskId" }, { "tasks/update", "taskId" }, { "tasks/cancel", "taskId" },
 	};
 
 	for (size_t i = 0; i < countof(rows); i++)
@@ -133,12 +135,13 @@ static bool same_param(const struct http_request *r, const char *name, const jso
 	return same(r, name, number, why);
 }
 
-static bool params_agree(const struct http_request *r, const json_t *arguments, const json_t *schema, char why[MCP_WHY_MAX])
+static bool params_agree(const struct http_request *r, const json_t *arguments, const json_t *schema,
+			 char why[MCP_WHY_MAX])
 {
 	const char *key;
 	json_t *property;
 
-	json_object_foreach(json_object_get(schema, "properties"), key, property) {
+	json_object_foreach (json_object_get(schema, "properties"), key, property) {
 		const char *name = json_string_value(json_object_get(property, "x-mcp-header"));
 		const json_t *v = json_object_get(arguments, key);
 		char header[128];
@@ -152,7 +155,8 @@ static bool params_agree(const struct http_request *r, const json_t *arguments, 
 	return true;
 }
 
-bool mcp_headers_agree(const struct http_request *r, const json_t *message, const json_t *input_schema, char why[MCP_WHY_MAX])
+bool mcp_headers_agree(const struct http_request *r, const json_t *message, const json_t *input_schema,
+		       char why[MCP_WHY_MAX])
 {
 	const json_t *params = json_object_get(message, "params");
 	const char *method = json_string_value(json_object_get(message, "method"));

@@ -4,9 +4,10 @@
 /*
  * What MCP's HTTP transport says in headers, and whether the body says the same. Pure.
  *
- * The era of a request is the body's to say (params._meta names a protocol version: modern); the header decides only where the
- * body is silent. In the modern era headers repeat parts of the body so that others on the way can route by them; a request
- * whose headers and body disagree is refused, because what was routed and what is run would be two things.
+ * The era of a request is the body's to say (params._meta names a protocol version: modern); the header decides only
+ * where the body is silent. In the modern era headers repeat parts of the body so that others on the way can route by
+ * them; a request whose headers and body disagree is refused, because what was routed and what is run would be two
+ * things.
  */
 
 #include <jansson.h>
@@ -19,15 +20,16 @@ struct http_request;
 
 struct mcp_envelope {
 	bool modern;
-	bool complete;  /* modern: _meta has all that it must have */
+	bool complete; /* modern: _meta has all that it must have */
 };
 
 struct mcp_envelope mcp_headers_envelope(const struct http_request *r, const json_t *message);
 /*
- * Modern requests: version, method, name and parameters of the tool (input_schema with "x-mcp-header"; may be NULL) agree. False:
- * why says what does not.
+ * Modern requests: version, method, name and parameters of the tool (input_schema with "x-mcp-header"; may be NULL)
+ * agree. False: why says what does not.
  */
-bool mcp_headers_agree(const struct http_request *r, const json_t *message, const json_t *input_schema, char why[MCP_WHY_MAX]);
+bool mcp_headers_agree(const struct http_request *r, const json_t *message, const json_t *input_schema,
+		       char why[MCP_WHY_MAX]);
 /* Legacy: the version in the header is one that this transport has, or there is none. */
 bool mcp_headers_legacy_version(const struct http_request *r);
 

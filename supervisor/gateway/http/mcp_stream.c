@@ -13,21 +13,21 @@
 
 #define REPLAY_BYTES (4u << 20)
 #define REPLAY_EVENTS 4096
-#define STREAM_AFTER_MS 500   /* an answer that takes longer becomes a stream, with comments that keep it alive */
-#define RETRY_MS 500          /* before a client resumes */
+#define STREAM_AFTER_MS 500 /* an answer that takes longer becomes a stream, with comments that keep it alive */
+#define RETRY_MS 500        /* before a client resumes */
 
 struct mcp_stream {
 	TAILQ_ENTRY(mcp_stream) entry;
 	struct mcp_streams *of;
 	uint64_t number;
-	uint64_t last, sent;          /* the last event that was made, and written to a connection */
-	size_t kept;                  /* events of it in the replay */
-	struct http_exchange *x;      /* not answered yet */
-	struct sse *sse;              /* being answered by events */
+	uint64_t last, sent;     /* the last event that was made, and written to a connection */
+	size_t kept;             /* events of it in the replay */
+	struct http_exchange *x; /* not answered yet */
+	struct sse *sse;         /* being answered by events */
 	struct event *slow;
 	struct mcp_post post;
-	bool begun;                   /* there was an sse: ids of it are known */
-	bool lost;                    /* the client is gone, and cannot resume */
+	bool begun; /* there was an sse: ids of it are known */
+	bool lost;  /* the client is gone, and cannot resume */
 	bool finished;
 };
 
@@ -98,7 +98,7 @@ static bool reaches_back(const struct mcp_stream *st, uint64_t after)
 		return false;
 	if (after == st->last)
 		return true;
-	TAILQ_FOREACH(k, &st->of->replay, entry)
+	TAILQ_FOREACH (k, &st->of->replay, entry)
 		if (k->stream == st)
 			return k->number <= after + 1;
 	return false;
@@ -107,8 +107,8 @@ static bool reaches_back(const struct mcp_stream *st, uint64_t after)
 /* ---- connections ---- */
 
 /*
- * Told later, by a turn of its own: it may be found out while the client's session is just sending, and to cancel the request
- * then would pull the ground from under it.
+ * Told later, by a turn of its own: it may be found out while the client's session is just sending, and to cancel the
+ * request then would pull the ground from under it.
  */
 static void lost(struct mcp_stream *st)
 {
@@ -211,18 +211,13 @@ static unsigned status_of(const struct mcp_post *p, const json_t *message)
 		return 200;
 	switch (code) {
 	case -32700:
-	case -32600:
-		return 400;
-	case -32601:
-		return p->modern ? 404 : 200;
-	case -32602:
-		return p->modern && !p->complete ? 400 : 200;
+	case -32600: return 400;
+	case -32601: return p->modern ? 404 : 200;
+	case -32602: return p->modern && !p->complete ? 400 : 200;
 	case -32020: /* headers and body disagree */
 	case -32021: /* a capability is missing */
-	case -32022: /* a version that is not spoken */
-		return p->modern ? 400 : 200;
-	default:
-		return 200;
+	case -32022: /* a version that is not spoken */ return p->modern ? 400 : 200;
+	default: return 200;
 	}
 }
 
@@ -341,15 +336,9 @@ struct mcp_stream *mcp_streams_post(struct mcp_streams *s, struct http_exchange 
 	return st;
 }
 
-void mcp_streams_prime(struct mcp_streams *s, bool on)
-{
-	s->prime = on;
-}
+void mcp_streams_prime(struct mcp_streams *s, bool on) { s->prime = on; }
 
-size_t mcp_streams_open(const struct mcp_streams *s)
-{
-	return s->open;
-}
+size_t mcp_streams_open(const struct mcp_streams *s) { return s->open; }
 
 /* What is kept of the stream behind `after`, then what comes. */
 static void attach(struct mcp_stream *st, struct http_exchange *x, uint64_t after)
@@ -380,7 +369,7 @@ bool mcp_streams_get(struct mcp_streams *s, struct http_exchange *x, const char 
 		return false;
 	}
 	if (last_event_id) {
-		TAILQ_FOREACH(st, &s->all, entry)
+		TAILQ_FOREACH (st, &s->all, entry)
 			if (st->number == number && st->begun)
 				break;
 	}

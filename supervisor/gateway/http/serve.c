@@ -1,7 +1,7 @@
 /*
- * `bailiff serve`: the HTTP listener and what is served on it. MCP under /mcp, and /healthz and /metrics; other gateways add their
- * paths here. It runs as the user who started it and can do what that user can: so it listens on loopback only, and whoever
- * wants more than one word has to show the token.
+ * `bailiff serve`: the HTTP listener and what is served on it. MCP under /mcp, and /healthz and /metrics; other
+ * gateways add their paths here. It runs as the user who started it and can do what that user can: so it listens on
+ * loopback only, and whoever wants more than one word has to show the token.
  */
 
 #include "runtime/base/buf.h"
@@ -33,7 +33,7 @@
 #define LISTEN_DEFAULT "127.0.0.1:7717"
 #define SESSIONS_MOST 256
 #define SESSION_IDLE_MS (30 * 60 * 1000)
-#define DRAIN_MS 5000         /* for answers under way when it is stopped */
+#define DRAIN_MS 5000 /* for answers under way when it is stopped */
 #define TICK_MS 50
 
 struct serve {
@@ -59,7 +59,8 @@ static int positive(const char *name, const char *text, uint64_t most, uint64_t 
 	unsigned long long v = text[0] >= '0' && text[0] <= '9' ? strtoull(text, &end, 10) : 0;
 
 	if (!end || *end || v == 0 || v > most)
-		return err_field(e, name, "%s: '%.40s' is not a number from 1 to %llu", name, text, (unsigned long long)most);
+		return err_field(e, name, "%s: '%.40s' is not a number from 1 to %llu", name, text,
+				 (unsigned long long)most);
 	*ret = v;
 	return 0;
 }
@@ -68,7 +69,7 @@ static int positive(const char *name, const char *text, uint64_t most, uint64_t 
 static int take_option(struct serve *s, char **argv, int left, int *used, struct err *e)
 {
 	static const char *const with_value[] = { "--listen",          "--token-file",      "--session-idle",
-						    "--request-timeout", "--max-connections", "--client" };
+						  "--request-timeout", "--max-connections", "--client" };
 	const char *value = NULL;
 	size_t i = 0;
 
@@ -88,23 +89,13 @@ static int take_option(struct serve *s, char **argv, int left, int *used, struct
 		break;
 	}
 	switch (i) {
-	case 0:
-		s->listen = value;
-		return 1;
-	case 1:
-		s->token_file = value;
-		return 1;
-	case 2:
-		return text_duration_ms(value, &s->session_idle_ms, e) < 0 ? err_wrap(e, "--session-idle") : 1;
-	case 3:
-		return text_duration_ms(value, &s->request_ms, e) < 0 ? err_wrap(e, "--request-timeout") : 1;
-	case 4:
-		return positive("--max-connections", value, 65536, &s->connections, e) < 0 ? -1 : 1;
-	case 5:
-		s->client = value;
-		return 1;
-	default:
-		return 0;
+	case 0: s->listen = value; return 1;
+	case 1: s->token_file = value; return 1;
+	case 2: return text_duration_ms(value, &s->session_idle_ms, e) < 0 ? err_wrap(e, "--session-idle") : 1;
+	case 3: return text_duration_ms(value, &s->request_ms, e) < 0 ? err_wrap(e, "--request-timeout") : 1;
+	case 4: return positive("--max-connections", value, 65536, &s->connections, e) < 0 ? -1 : 1;
+	case 5: s->client = value; return 1;
+	default: return 0;
 	}
 }
 
@@ -128,8 +119,10 @@ static int parse_options(struct serve *s, int argc, char **argv, struct err *e)
 	if (s->session_idle_ms < 100 || s->session_idle_ms > UINT_MAX / 2)
 		return err_field(e, "--session-idle", "--session-idle takes a time from 100ms to 24d");
 	if (s->client[0] && (!s->print_token || !http_tokens_is_name(s->client)))
-		return err_field(e, "--client", !s->print_token ? "--client goes with --print-token: whose token it is" :
-				 "--client: a name has 1 to %d letters, digits, '.', '_' and '-'", HTTP_CLIENT_NAME_MAX);
+		return err_field(e, "--client",
+				 !s->print_token ? "--client goes with --print-token: whose token it is"
+						 : "--client: a name has 1 to %d letters, digits, '.', '_' and '-'",
+				 HTTP_CLIENT_NAME_MAX);
 	if (s->request_ms < 100 || s->request_ms > 3600 * 1000)
 		return err_field(e, "--request-timeout", "--request-timeout takes a time from 100ms to 1h");
 	return 0;
@@ -144,9 +137,7 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 	s->stopping = true;
 }
 
-static void on_tick(evutil_socket_t fd, short what, void *arg)
-{
-}
+static void on_tick(evutil_socket_t fd, short what, void *arg) {}
 
 /* Answers under way get a moment; streams end at once, and with the sessions what ran in their foreground. */
 static void wind_down(struct serve *s)
@@ -220,7 +211,8 @@ static size_t held_by(struct jval list, const char *path)
 	return most;
 }
 
-/* 1: a command that is run in this folder (NULL: in none) could read it; 0: it could not, or no agent may run one there. */
+/* 1: a command that is run in this folder (NULL: in none) could read it; 0: it could not, or no agent may run one
+ * there. */
 static int is_seen_in(struct remote *r, const char *folder, const char *path, struct err *e)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
@@ -244,9 +236,9 @@ static int is_seen_in(struct remote *r, const char *folder, const char *path, st
 }
 
 /*
- * Who has the token can answer for the user. So a command must not find it, wherever it is run: also not in the file's own
- * folder or one above it, which an agent can choose. The file of every installation is one of the daemon's secrets; another must
- * be named to it.
+ * Who has the token can answer for the user. So a command must not find it, wherever it is run: also not in the file's
+ * own folder or one above it, which an agent can choose. The file of every installation is one of the daemon's secrets;
+ * another must be named to it.
  */
 static int check_hidden(const char *file, struct err *e)
 {
@@ -270,8 +262,12 @@ static int check_hidden(const char *file, struct err *e)
 	remote_free(r);
 	if (seen < 0)
 		return err_wrap(e, "see whether commands could read '%s'", path);
-	return !seen ? 0 : err_field(e, "--token-file", "commands in sandboxes could read '%s': name it in config.json's secretPaths (and start the daemon "
-				     "anew), or leave --token-file out", path);
+	return !seen ? 0
+		     : err_field(e, "--token-file",
+				 "commands in sandboxes could read '%s': name it in config.json's secretPaths (and "
+				 "start the daemon "
+				 "anew), or leave --token-file out",
+				 path);
 }
 
 static int start(struct serve *s, struct err *e)
@@ -280,7 +276,8 @@ static int start(struct serve *s, struct err *e)
 	struct http_address address;
 	char text[HTTP_ADDRESS_TEXT];
 
-	if (http_address_parse(s->listen, &address, e) < 0 || look_for_daemon(e) < 0 || (s->token_file && check_hidden(s->token_file, e) < 0))
+	if (http_address_parse(s->listen, &address, e) < 0 || look_for_daemon(e) < 0 ||
+	    (s->token_file && check_hidden(s->token_file, e) < 0))
 		return -1;
 	fd_raise_nofile();
 	limits.connections = s->connections;
@@ -289,8 +286,10 @@ static int start(struct serve *s, struct err *e)
 	if (!s->base)
 		abort();
 	s->server = http_server_new(s->base, &limits, s->tokens);
-	s->endpoint = mcp_endpoint_new(&(struct mcp_endpoint_options){
-		.base = s->base, .config = &s->mcp, .sessions = SESSIONS_MOST, .idle_ms = (unsigned)s->session_idle_ms });
+	s->endpoint = mcp_endpoint_new(&(struct mcp_endpoint_options){ .base = s->base,
+								       .config = &s->mcp,
+								       .sessions = SESSIONS_MOST,
+								       .idle_ms = (unsigned)s->session_idle_ms });
 	mcp_endpoint_serve(s->endpoint, s->server, "/mcp");
 	http_tokens_listen(s->tokens, on_token_gone, s);
 	s->pages = status_pages_new(s->base, s->server, s->endpoint, s->metrics_open);
@@ -323,7 +322,10 @@ static int print_token(const struct serve *s, struct err *e)
 
 int serve_main(int argc, char **argv)
 {
-	struct serve s = { .listen = LISTEN_DEFAULT, .client = "", .session_idle_ms = SESSION_IDLE_MS, .request_ms = HTTP_LIMITS_DEFAULT.request_ms,
+	struct serve s = { .listen = LISTEN_DEFAULT,
+			   .client = "",
+			   .session_idle_ms = SESSION_IDLE_MS,
+			   .request_ms = HTTP_LIMITS_DEFAULT.request_ms,
 			   .connections = HTTP_LIMITS_DEFAULT.connections };
 	struct err e = ERR_INIT;
 	int status = 0;

@@ -30,10 +30,7 @@ static void lost(struct sse *s)
 	gone(ctx);
 }
 
-static void on_gone(void *ctx)
-{
-	lost(ctx);
-}
+static void on_gone(void *ctx) { lost(ctx); }
 
 static bool write_bytes(struct sse *s, const char *p, size_t n)
 {

@@ -2,9 +2,9 @@
 #define BAILIFF_GATEWAY_HTTP_SSE_H
 
 /*
- * Server-sent events on an exchange: the answer is a stream of "data:" blocks, with comments in between so that nobody on the
- * way takes a quiet stream for a dead one. Who does not read is not waited for: when more than SSE_QUEUE_MOST bytes wait before
- * an event is added, the connection is cut and `gone` called, as if the client had gone.
+ * Server-sent events on an exchange: the answer is a stream of "data:" blocks, with comments in between so that nobody
+ * on the way takes a quiet stream for a dead one. Who does not read is not waited for: when more than SSE_QUEUE_MOST
+ * bytes wait before an event is added, the connection is cut and `gone` called, as if the client had gone.
  */
 
 #include <stdbool.h>
@@ -21,7 +21,8 @@ struct sse;
 struct sse *sse_new(struct event_base *base, struct http_exchange *x, void (*gone)(void *ctx), void *ctx);
 /* id may be NULL. False: the client could not follow; gone was called. */
 bool sse_event(struct sse *s, const char *id, const char *data, size_t n);
-/* An event without data: what a client can resume after from the first moment on, and how long it should wait before it does. */
+/* An event without data: what a client can resume after from the first moment on, and how long it should wait before it
+ * does. */
 bool sse_prime(struct sse *s, const char *id, unsigned retry_ms);
 /* The end of the stream; the sse is dead. */
 void sse_end(struct sse *s);

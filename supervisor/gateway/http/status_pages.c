@@ -16,7 +16,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#define HEALTH_MS 1000        /* for the daemon, before it counts as away: who asks for health does not wait long */
+#define HEALTH_MS 1000 /* for the daemon, before it counts as away: who asks for health does not wait long */
 #define METRICS_MS 2000
 #define HEALTH_KEPT_MS 1000
 
@@ -27,9 +27,9 @@ struct visit {
 	TAILQ_ENTRY(visit) entry;
 	struct status_pages *of;
 	enum what what;
-	struct http_exchange *x;     /* NULL: answered already, or gone */
+	struct http_exchange *x; /* NULL: answered already, or gone */
 	struct event *late;
-	struct buf health;           /* METRICS: of get_health, asked for first */
+	struct buf health; /* METRICS: of get_health, asked for first */
 };
 
 struct status_pages {
@@ -37,10 +37,10 @@ struct status_pages {
 	struct http_server *server;
 	const struct mcp_endpoint *mcp;
 	struct link *link;
-	struct event *drop;          /* frees a link that was lost: not from its own callback */
+	struct event *drop; /* frees a link that was lost: not from its own callback */
 	bool lost;
 	TAILQ_HEAD(, visit) visits;
-	char word[16];               /* of the last get_health */
+	char word[16]; /* of the last get_health */
 	uint64_t word_ns;
 };
 
@@ -70,15 +70,21 @@ static void own_metrics(const struct status_pages *p, struct buf *out)
 	} rows[] = {
 		{ "bailiff_http_connections", EXPOSITION_GAUGE, "Connections to the HTTP listener.", h->connections },
 		{ "bailiff_http_streams", EXPOSITION_GAUGE, "Answers that are streams and under way.", h->streams },
-		{ "bailiff_http_connections_accepted_total", EXPOSITION_COUNTER, "Connections that were accepted.", h->accepted },
-		{ "bailiff_http_connections_turned_away_total", EXPOSITION_COUNTER, "Connections for which there was no room.", h->refused_connections },
-		{ "bailiff_http_connections_evicted_total", EXPOSITION_COUNTER, "Connections that had to make room.", h->evicted },
+		{ "bailiff_http_connections_accepted_total", EXPOSITION_COUNTER, "Connections that were accepted.",
+		  h->accepted },
+		{ "bailiff_http_connections_turned_away_total", EXPOSITION_COUNTER,
+		  "Connections for which there was no room.", h->refused_connections },
+		{ "bailiff_http_connections_evicted_total", EXPOSITION_COUNTER, "Connections that had to make room.",
+		  h->evicted },
 		{ "bailiff_http_requests_total", EXPOSITION_COUNTER, "Requests that were complete.", h->requests },
 		{ "bailiff_http_bad_requests_total", EXPOSITION_COUNTER, "Requests that were none.", h->bad_requests },
-		{ "bailiff_http_refused_total", EXPOSITION_COUNTER, "Requests without a proper Host, Origin or token.", h->refused },
+		{ "bailiff_http_refused_total", EXPOSITION_COUNTER, "Requests without a proper Host, Origin or token.",
+		  h->refused },
 		{ "bailiff_mcp_sessions", EXPOSITION_GAUGE, "MCP sessions over HTTP.", m.sessions },
-		{ "bailiff_mcp_sessions_started_total", EXPOSITION_COUNTER, "MCP sessions that began over HTTP.", m.sessions_started },
-		{ "bailiff_mcp_sessions_expired_total", EXPOSITION_COUNTER, "MCP sessions that ended for want of a connection.", m.sessions_expired },
+		{ "bailiff_mcp_sessions_started_total", EXPOSITION_COUNTER, "MCP sessions that began over HTTP.",
+		  m.sessions_started },
+		{ "bailiff_mcp_sessions_expired_total", EXPOSITION_COUNTER,
+		  "MCP sessions that ended for want of a connection.", m.sessions_expired },
 	};
 	static const char *const classes[] = { NULL, "1xx", "2xx", "3xx", "4xx", "5xx" };
 
@@ -99,12 +105,15 @@ static void say_metrics(const struct status_pages *p, struct http_exchange *x, s
 	exposition_family(&out, "bailiff_up", EXPOSITION_GAUGE, "Whether the daemon answers.");
 	exposition_sample(&out, "bailiff_up", NULL, NULL, metrics.type == JT_OBJECT, 1);
 	if (health.type == JT_OBJECT) {
-		exposition_family(&out, "bailiff_degraded", EXPOSITION_GAUGE, "Whether a part of the daemon does not work.");
-		exposition_sample(&out, "bailiff_degraded", NULL, NULL, !jval_is_str(jval_get(health, "status"), "ok"), 1);
+		exposition_family(&out, "bailiff_degraded", EXPOSITION_GAUGE,
+				  "Whether a part of the daemon does not work.");
+		exposition_sample(&out, "bailiff_degraded", NULL, NULL, !jval_is_str(jval_get(health, "status"), "ok"),
+				  1);
 		exposition_family(&out, "bailiff_store_full", EXPOSITION_GAUGE, "Whether the store takes no more.");
 		exposition_sample(&out, "bailiff_store_full", NULL, NULL, jval_bool(jval_get(store, "full"), false), 1);
 		exposition_family(&out, "bailiff_store_quota_bytes", EXPOSITION_GAUGE, "How much the store may take.");
-		exposition_sample(&out, "bailiff_store_quota_bytes", NULL, NULL, jval_uint(jval_get(store, "quotaBytes"), 0), 1);
+		exposition_sample(&out, "bailiff_store_quota_bytes", NULL, NULL,
+				  jval_uint(jval_get(store, "quotaBytes"), 0), 1);
 	}
 	if (metrics.type == JT_OBJECT)
 		exposition_metrics(&out, metrics);
@@ -145,10 +154,7 @@ static void on_gone(void *ctx)
 	v->x = NULL;
 }
 
-static void on_late(evutil_socket_t fd, short what, void *arg)
-{
-	answer(arg, (struct jval){ 0 }, (struct jval){ 0 });
-}
+static void on_late(evutil_socket_t fd, short what, void *arg) { answer(arg, (struct jval){ 0 }, (struct jval){ 0 }); }
 
 static void on_metrics(void *ctx, struct jval result, struct jval error)
 {
@@ -255,12 +261,10 @@ static void handle_health(void *ctx, struct http_exchange *x)
 		visit(p, x, HEALTH);
 }
 
-static void handle_metrics(void *ctx, struct http_exchange *x)
-{
-	visit(ctx, x, METRICS);
-}
+static void handle_metrics(void *ctx, struct http_exchange *x) { visit(ctx, x, METRICS); }
 
-struct status_pages *status_pages_new(struct event_base *base, struct http_server *server, const struct mcp_endpoint *mcp, bool metrics_open)
+struct status_pages *status_pages_new(struct event_base *base, struct http_server *server,
+				      const struct mcp_endpoint *mcp, bool metrics_open)
 {
 	struct status_pages *p = mem_zalloc(1, sizeof(*p));
 
@@ -271,8 +275,15 @@ struct status_pages *status_pages_new(struct event_base *base, struct http_serve
 	if (!p->drop)
 		abort();
 	TAILQ_INIT(&p->visits);
-	http_server_route(server, &(struct http_route){ .path = "/healthz", .methods = "GET, HEAD", .open = true, .handle = handle_health }, p);
-	http_server_route(server, &(struct http_route){ .path = "/metrics", .methods = "GET, HEAD", .open = metrics_open, .handle = handle_metrics }, p);
+	http_server_route(server,
+			  &(struct http_route){
+				  .path = "/healthz", .methods = "GET, HEAD", .open = true, .handle = handle_health },
+			  p);
+	http_server_route(
+		server,
+		&(struct http_route){
+			.path = "/metrics", .methods = "GET, HEAD", .open = metrics_open, .handle = handle_metrics },
+		p);
 	return p;
 }
 

@@ -1,7 +1,7 @@
 /*
- * Questions to the client: requests to a legacy one, results that ask for input to a modern one; the handler sees no difference
- * (mcp_call.h). An answer is taken only if it is what was asked for: an elicitation's content must follow the schema that was
- * sent with it, or it counts as none.
+ * Questions to the client: requests to a legacy one, results that ask for input to a modern one; the handler sees no
+ * difference (mcp_call.h). An answer is taken only if it is what was asked for: an elicitation's content must follow
+ * the schema that was sent with it, or it counts as none.
  */
 
 #include "runtime/base/buf.h"
@@ -37,7 +37,8 @@ bool mcp_call_can(const struct mcp_call *c, const char *capability)
 	if (!json_is_object(has) || !dot)
 		return json_is_object(has);
 	/* An elicitation capability that names no mode means forms. */
-	if (strcmp(capability, "elicitation.form") == 0 && !json_object_get(has, "form") && !json_object_get(has, "url"))
+	if (strcmp(capability, "elicitation.form") == 0 && !json_object_get(has, "form") &&
+	    !json_object_get(has, "url"))
 		return true;
 	return json_is_object(json_object_get(has, dot + 1));
 }
@@ -52,7 +53,8 @@ void mcp_call_lacks(struct mcp_call *c, const char *capability)
 		return;
 	}
 	json_t *needs = dot ? json_pack("{s{s{}}}", first, dot + 1) : json_pack("{s{}}", first);
-	mcp_call_fail(c, MCP_CAPABILITY_MISSING, json_pack("{so}", "requiredCapabilities", needs), "the client did not declare the capability %s", capability);
+	mcp_call_fail(c, MCP_CAPABILITY_MISSING, json_pack("{so}", "requiredCapabilities", needs),
+		      "the client did not declare the capability %s", capability);
 }
 
 /* ---- asking ---- */
@@ -61,7 +63,7 @@ static struct mcp_question *find(const struct mcp_call_private *p, const char *k
 {
 	struct mcp_question *q;
 
-	TAILQ_FOREACH(q, &p->questions, entry)
+	TAILQ_FOREACH (q, &p->questions, entry)
 		if (strcmp(q->key, key) == 0)
 			return q;
 	return NULL;
@@ -117,19 +119,21 @@ static bool fits(const struct mcp_question *q, const json_t *answer)
 		return json_is_array(json_object_get(answer, "roots"));
 	if (strcmp(q->method, "sampling/createMessage") == 0)
 		return json_is_string(json_object_get(answer, "role")) && json_object_get(answer, "content");
-	if (!action || (strcmp(action, "accept") != 0 && strcmp(action, "decline") != 0 && strcmp(action, "cancel") != 0))
+	if (!action ||
+	    (strcmp(action, "accept") != 0 && strcmp(action, "decline") != 0 && strcmp(action, "cancel") != 0))
 		return false;
 	if (strcmp(action, "accept") != 0)
 		return true;
 	return json_is_object(json_object_get(answer, "content")) &&
-	       json_schema_check(json_object_get(q->params, "requestedSchema"), json_object_get(answer, "content"), &e) == 0;
+	       json_schema_check(json_object_get(q->params, "requestedSchema"), json_object_get(answer, "content"),
+				 &e) == 0;
 }
 
 static bool all_answered(const struct mcp_call_private *p)
 {
 	const struct mcp_question *q;
 
-	TAILQ_FOREACH(q, &p->questions, entry)
+	TAILQ_FOREACH (q, &p->questions, entry)
 		if (q->number)
 			return false;
 	return true;
@@ -153,7 +157,7 @@ static void on_ask_timer(evutil_socket_t fd, short what, void *arg)
 	struct mcp_call_private *p = arg;
 	struct mcp_question *q;
 
-	TAILQ_FOREACH(q, &p->questions, entry)
+	TAILQ_FOREACH (q, &p->questions, entry)
 		q->number = 0; /* an answer that comes now is to nothing */
 	go_on(p);
 }
@@ -181,7 +185,7 @@ static void ask_legacy(struct mcp_call_private *p)
 	struct mcp_session *m = p->call.mcp;
 	struct mcp_question *q;
 
-	TAILQ_FOREACH(q, &p->questions, entry) {
+	TAILQ_FOREACH (q, &p->questions, entry) {
 		if (q->answer || q->number)
 			continue;
 		q->number = ++m->next_question;
@@ -192,7 +196,9 @@ static void ask_legacy(struct mcp_call_private *p)
 		if (!mcp_version_at_least(p->version, "2025-11-25"))
 			json_object_del(params, "mode"); /* there was only one */
 		if (p->task)
-			json_object_set_new(params, "_meta", json_pack("{s{ss}}", MCP_META "related-task", "taskId", mcp_task_id(p->task)));
+			json_object_set_new(
+				params, "_meta",
+				json_pack("{s{ss}}", MCP_META "related-task", "taskId", mcp_task_id(p->task)));
 		mcp_send(m, p->where, rpc_message_request(RPC_VERSIONED, id, q->method, params), false);
 	}
 	if (p->task)
@@ -205,18 +211,23 @@ static void require_input(struct mcp_call_private *p, json_t *keep)
 	json_t *requests = json_object();
 	struct mcp_question *q;
 	const struct mcp_seal s = {
-		.key = p->call.mcp->o.config->key, .method = p->method->name, .params = p->call.params, .principal = p->call.mcp->principal,
+		.key = p->call.mcp->o.config->key,
+		.method = p->method->name,
+		.params = p->call.params,
+		.principal = p->call.mcp->principal,
 		.now_s = clock_real_us() / 1000000,
 	};
 
-	TAILQ_FOREACH(q, &p->questions, entry)
+	TAILQ_FOREACH (q, &p->questions, entry)
 		if (!q->answer)
-			json_object_set_new(requests, q->key, json_pack("{ss sO}", "method", q->method, "params", q->params));
+			json_object_set_new(requests, q->key,
+					    json_pack("{ss sO}", "method", q->method, "params", q->params));
 	if (p->root)
 		json_object_set_new(keep, MCP_ROOT, json_string(p->root));
 	json_object_set_new(keep, ASKED_MS, json_integer((json_int_t)(clock_real_us() / 1000)));
 	mem_auto char *state = mcp_seal_make(&s, keep);
-	mcp_call_finish(&p->call, json_pack("{ss so ss}", "resultType", "input_required", "inputRequests", requests, "requestState", state));
+	mcp_call_finish(&p->call, json_pack("{ss so ss}", "resultType", "input_required", "inputRequests", requests,
+					    "requestState", state));
 }
 
 /* 1 = one that was sent is wrong: the call has been failed. */
@@ -225,11 +236,12 @@ static int take_responses(struct mcp_call_private *p, bool *ret_all)
 	struct mcp_question *q;
 
 	*ret_all = true;
-	TAILQ_FOREACH(q, &p->questions, entry) {
+	TAILQ_FOREACH (q, &p->questions, entry) {
 		json_t *answer = json_object_get(p->responses, q->key);
 
 		if (answer && !fits(q, answer)) {
-			mcp_call_fail(&p->call, RPC_INVALID_PARAMS, NULL, "inputResponses.%s: is not what was asked for", q->key);
+			mcp_call_fail(&p->call, RPC_INVALID_PARAMS, NULL,
+				      "inputResponses.%s: is not what was asked for", q->key);
 			return 1;
 		}
 		if (answer && !q->answer)
@@ -244,7 +256,7 @@ static void ask_in_task(struct mcp_call_private *p)
 {
 	struct mcp_question *q;
 
-	TAILQ_FOREACH(q, &p->questions, entry)
+	TAILQ_FOREACH (q, &p->questions, entry)
 		if (!q->answer) {
 			q->number = ++p->call.mcp->next_question;
 			q->asked_ns = clock_boot_ns();
@@ -279,7 +291,7 @@ void mcp_ask_update(struct mcp_call_private *p, json_t *responses)
 {
 	struct mcp_question *q;
 
-	TAILQ_FOREACH(q, &p->questions, entry) {
+	TAILQ_FOREACH (q, &p->questions, entry) {
 		json_t *answer = json_object_get(responses, q->key);
 
 		if (!q->number || !answer || !fits(q, answer))
@@ -300,8 +312,8 @@ void mcp_ask_response(struct mcp_session *m, const json_t *id, json_t *result, j
 	struct mcp_call_private *p;
 	struct mcp_question *q;
 
-	TAILQ_FOREACH(p, &m->calls, entry)
-		TAILQ_FOREACH(q, &p->questions, entry) {
+	TAILQ_FOREACH (p, &m->calls, entry)
+		TAILQ_FOREACH (q, &p->questions, entry) {
 			if (!number || q->number != number)
 				continue;
 			q->number = 0;
@@ -325,7 +337,10 @@ void mcp_ask_done(struct mcp_call_private *p)
 		if (q->number && p->era == MCP_LEGACY && !p->call.mcp->left) {
 			mem_auto char *id = mem_printf("bailiff-%llu", (unsigned long long)q->number);
 			mcp_send(p->call.mcp, p->where,
-				 rpc_message_notification(RPC_VERSIONED, "notifications/cancelled", json_pack("{ss ss}", "requestId", id, "reason", "no longer needed")), false);
+				 rpc_message_notification(
+					 RPC_VERSIONED, "notifications/cancelled",
+					 json_pack("{ss ss}", "requestId", id, "reason", "no longer needed")),
+				 false);
 		}
 		json_decref(q->params);
 		json_decref(q->answer);
@@ -336,17 +351,19 @@ void mcp_ask_done(struct mcp_call_private *p)
 /* ---- permission ---- */
 
 /*
- * Clients show a choice and a button that sends it, "Accept". There is no default: a user who presses it without a look at the choice
- * must not have denied what the question offers to allow, and where a client chooses the first by itself, that is what the button says.
- * In a session that clients share, a yes of one's user must not be one to all the others.
+ * Clients show a choice and a button that sends it, "Accept". There is no default: a user who presses it without a look
+ * at the choice must not have denied what the question offers to allow, and where a client chooses the first by itself,
+ * that is what the button says. In a session that clients share, a yes of one's user must not be one to all the others.
  */
 static json_t *decision_schema(const struct mcp_session *m)
 {
-	json_t *words = m->o.shared ? json_pack("[ss]", "allow_once", "deny") : json_pack("[sss]", "allow_once", "allow_session", "deny");
-	json_t *names = m->o.shared ? json_pack("[ss]", "Allow once", "Deny") : json_pack("[sss]", "Allow once", "Allow for this session", "Deny");
+	json_t *words = m->o.shared ? json_pack("[ss]", "allow_once", "deny")
+				    : json_pack("[sss]", "allow_once", "allow_session", "deny");
+	json_t *names = m->o.shared ? json_pack("[ss]", "Allow once", "Deny")
+				    : json_pack("[sss]", "Allow once", "Allow for this session", "Deny");
 
-	return json_pack("{ss s{s{ss ss so so}} s[s]}", "type", "object", "properties", "decision", "type", "string", "title", "Decision", "enum", words,
-			 "enumNames", names, "required", "decision");
+	return json_pack("{ss s{s{ss ss so so}} s[s]}", "type", "object", "properties", "decision", "type", "string",
+			 "title", "Decision", "enum", words, "enumNames", names, "required", "decision");
 }
 
 static void tell(struct mcp_call *c, enum mcp_approval a)
@@ -362,7 +379,7 @@ static void on_actions(struct mcp_call *c, json_t *result, json_t *error)
 	const json_t *ours = json_object_get(c->priv->approving, "actionId"), *one;
 	size_t i;
 
-	json_array_foreach(json_object_get(result, "actions"), i, one) {
+	json_array_foreach (json_object_get(result, "actions"), i, one) {
 		const char *status = json_string_value(json_object_get(one, "status"));
 		const char *decision = json_string_value(json_object_get(one, "decision"));
 
@@ -376,7 +393,8 @@ static void on_actions(struct mcp_call *c, json_t *result, json_t *error)
 	tell(c, MCP_WAITS);
 }
 
-/* Nobody was asked, or others were faster, or this user may not answer here: it is as they have decided, or it waits for them. */
+/* Nobody was asked, or others were faster, or this user may not answer here: it is as they have decided, or it waits
+ * for them. */
 static void look(struct mcp_call *c)
 {
 	mcp_call_up(c, "list_actions", json_pack("{ss si}", "sessionId", session_id(c->up), "limit", 1000), on_actions);
@@ -395,7 +413,8 @@ bool mcp_ask_event(struct mcp_call_private *p, struct jval event)
 {
 	const char *action = json_string_value(json_object_get(p->approving, "actionId"));
 
-	if (!p->asks_permission || !p->answered || !action || !jval_is_str(jval_get(event, "type"), "action.resolved") ||
+	if (!p->asks_permission || !p->answered || !action ||
+	    !jval_is_str(jval_get(event, "type"), "action.resolved") ||
 	    !jval_is_str(jval_get(event, "actionId"), action))
 		return false;
 	p->answered = NULL;
@@ -414,24 +433,29 @@ static void on_decision(struct mcp_call *c)
 	const char *action = json_string_value(json_object_get(answer, "action"));
 	const char *word = json_string_value(json_object_get(json_object_get(answer, "content"), "decision"));
 
-	/* A client that nobody sits at dismisses at once what it cannot show: the question is still open, and others can answer it. */
+	/* A client that nobody sits at dismisses at once what it cannot show: the question is still open, and others
+	 * can answer it. */
 	if (!answer || mcp_call_unread(c, "approve")) {
 		look(c);
 		return;
 	}
 	p->allowing = strcmp(action, "accept") == 0 && word && strncmp(word, "allow", 5) == 0;
 	bool session = p->allowing && strcmp(word, "allow_session") == 0;
-	mcp_call_decide(c, "respond_action",
-			json_pack("{sO ss ss ss}", "actionId", json_object_get(p->approving, "actionId"), "decision", p->allowing ? "allow" : "deny", "scope",
-				  session ? "session" : "once", "note", strcmp(action, "accept") == 0 ? "answered through the client" : "dismissed in the client"),
-			decided);
+	mcp_call_decide(
+		c, "respond_action",
+		json_pack("{sO ss ss ss}", "actionId", json_object_get(p->approving, "actionId"), "decision",
+			  p->allowing ? "allow" : "deny", "scope", session ? "session" : "once", "note",
+			  strcmp(action, "accept") == 0 ? "answered through the client" : "dismissed in the client"),
+		decided);
 }
 
-void mcp_call_approve(struct mcp_call *c, const json_t *started, const char *question, void (*fn)(struct mcp_call *c, enum mcp_approval a))
+void mcp_call_approve(struct mcp_call *c, const json_t *started, const char *question,
+		      void (*fn)(struct mcp_call *c, enum mcp_approval a))
 {
 	struct mcp_call_private *p = c->priv;
 	buf_auto struct buf shown = BUF_INIT;
-	json_t *keep = json_pack("{s{sO sO}}", "approving", "processId", json_object_get(started, "processId"), "actionId", json_object_get(started, "actionId"));
+	json_t *keep = json_pack("{s{sO sO}}", "approving", "processId", json_object_get(started, "processId"),
+				 "actionId", json_object_get(started, "actionId"));
 
 	if (!mcp_call_approving(c))
 		mcp_call_unanswered(c);
@@ -447,11 +471,10 @@ void mcp_call_approve(struct mcp_call *c, const json_t *started, const char *que
 	text_sanitize(question, strlen(question), &shown);
 	p->asks_permission = true;
 	mcp_call_question(c, "approve", "elicitation/create",
-			  json_pack("{ss so so}", "mode", "form", "message", rpc_message_text(buf_cstr(&shown), shown.len), "requestedSchema", decision_schema(c->mcp)));
+			  json_pack("{ss so so}", "mode", "form", "message",
+				    rpc_message_text(buf_cstr(&shown), shown.len), "requestedSchema",
+				    decision_schema(c->mcp)));
 	mcp_call_ask(c, keep, on_decision);
 }
 
-const json_t *mcp_call_approving(const struct mcp_call *c)
-{
-	return json_object_get(c->kept, "approving");
-}
+const json_t *mcp_call_approving(const struct mcp_call *c) { return json_object_get(c->kept, "approving"); }

@@ -95,7 +95,7 @@ struct mcp_call_private *mcp_call_after(const struct mcp_session *m, uint64_t se
 {
 	struct mcp_call_private *p;
 
-	TAILQ_FOREACH(p, &m->calls, entry)
+	TAILQ_FOREACH (p, &m->calls, entry)
 		if (p->serial > serial)
 			return p;
 	return NULL;
@@ -106,7 +106,8 @@ void mcp_call_unpark(struct mcp_session *m)
 	struct mcp_call_private *p;
 	uint64_t at = 0;
 
-	while (m->nparked && !mcp_full(m) && m->up && session_ready(m->up) && m->ncalls - m->nparked < mcp_session_max_calls(m) && (p = mcp_call_after(m, at))) {
+	while (m->nparked && !mcp_full(m) && m->up && session_ready(m->up) &&
+	       m->ncalls - m->nparked < mcp_session_max_calls(m) && (p = mcp_call_after(m, at))) {
 		at = p->serial;
 		if (!p->parked)
 			continue;
@@ -244,9 +245,11 @@ void mcp_call_finish(struct mcp_call *c, json_t *result)
 	mcp_call_stamp(p, result);
 	if (p->era == MCP_LEGACY && p->version)
 		mcp_version_suit(p->version, result);
-	if (p->era == MCP_MODERN && (p->method->flags & MCP_CACHED) && strcmp(json_string_value(json_object_get(result, "resultType")), "complete") == 0 &&
+	if (p->era == MCP_MODERN && (p->method->flags & MCP_CACHED) &&
+	    strcmp(json_string_value(json_object_get(result, "resultType")), "complete") == 0 &&
 	    !json_object_get(result, "ttlMs")) {
-		json_object_set_new(result, "ttlMs", json_integer(strcmp(p->method->name, "resources/read") == 0 ? 0 : CACHE_MS));
+		json_object_set_new(result, "ttlMs",
+				    json_integer(strcmp(p->method->name, "resources/read") == 0 ? 0 : CACHE_MS));
 		json_object_set_new(result, "cacheScope", json_string("private"));
 	}
 	mcp_call_end(p, rpc_message_result(RPC_VERSIONED, p->id, result));
@@ -299,7 +302,8 @@ void mcp_call_sorry_up(struct mcp_call *c, const char *what, const json_t *error
 	mem_auto char *message = mcp_words_message(error);
 	const char *advice = mcp_words_advice(error);
 
-	mcp_call_sorry(c, "%s: %s%s%s", what, *message ? message : "the daemon gave no reason", advice ? "\n" : "", advice ? advice : "");
+	mcp_call_sorry(c, "%s: %s%s%s", what, *message ? message : "the daemon gave no reason", advice ? "\n" : "",
+		       advice ? advice : "");
 }
 
 void mcp_call_cancel(struct mcp_call_private *p)
@@ -311,8 +315,9 @@ void mcp_call_cancel(struct mcp_call_private *p)
 
 	if (p->call.cancelled)
 		p->call.cancelled(&p->call);
-	LIST_FOREACH(o, &p->owned, entry)
-		session_act(p->call.up, "terminate_process", json_pack("{ss ss}", "processId", o->process_id, "reason", "cancelled"), NULL, NULL, NULL);
+	LIST_FOREACH (o, &p->owned, entry)
+		session_act(p->call.up, "terminate_process",
+			    json_pack("{ss ss}", "processId", o->process_id, "reason", "cancelled"), NULL, NULL, NULL);
 	mcp_call_free(p);
 	if (where && !task)
 		mcp_send(m, where, NULL, true);
@@ -325,8 +330,8 @@ struct mcp_up {
 	LIST_ENTRY(mcp_up) entry;
 	struct mcp_call_private *call;
 	mcp_call_up_fn fn;
-	bool owns;              /* the process that it starts */
-	bool makes_task;        /* for the protocol, not for the handler */
+	bool owns;       /* the process that it starts */
+	bool makes_task; /* for the protocol, not for the handler */
 };
 
 static void forget_ups(struct mcp_call_private *p)
@@ -344,7 +349,7 @@ void mcp_call_leave(struct mcp_call_private *p)
 {
 	struct mcp_up *u;
 
-	LIST_FOREACH(u, &p->ups, entry)
+	LIST_FOREACH (u, &p->ups, entry)
 		session_release(p->call.up, u);
 	mcp_call_free(p);
 }
@@ -354,7 +359,7 @@ static void keep_task_up(struct mcp_call_private *p)
 {
 	struct mcp_up *u;
 
-	LIST_FOREACH(u, &p->ups, entry)
+	LIST_FOREACH (u, &p->ups, entry)
 		if (!u->makes_task)
 			u->fn = NULL;
 }
@@ -416,7 +421,8 @@ void mcp_call_start(struct mcp_call *c, json_t *params, bool foreground, mcp_cal
 
 	u->owns = foreground;
 	/* What is a task, or may become one, outlives the connection; until then the call's own end is its end. */
-	json_object_set_new(params, "onDisconnect", json_string(foreground && !mcp_task_possible(c->priv) ? "terminate" : "keep"));
+	json_object_set_new(params, "onDisconnect",
+			    json_string(foreground && !mcp_task_possible(c->priv) ? "terminate" : "keep"));
 	if (c->priv->task)
 		json_object_set_new(params, "taskId", json_string(mcp_task_id(c->priv->task)));
 	session_start(c->up, params, c->priv->traceparent, on_up, u);
@@ -476,15 +482,12 @@ size_t mcp_call_count(const struct mcp_session *m, bool (*which)(const struct mc
 	const struct mcp_call_private *p;
 	size_t n = 0;
 
-	TAILQ_FOREACH(p, &m->calls, entry)
+	TAILQ_FOREACH (p, &m->calls, entry)
 		n += which(p);
 	return n;
 }
 
-bool mcp_call_is_task(const struct mcp_call *c)
-{
-	return c->priv->task != NULL;
-}
+bool mcp_call_is_task(const struct mcp_call *c) { return c->priv->task != NULL; }
 
 /* ---- what the client hears meanwhile ---- */
 
@@ -510,7 +513,9 @@ void mcp_call_progress(struct mcp_call *c, double progress, double total, const 
 	if (progress == (double)(json_int_t)progress)
 		json_object_set_new(params, "progress", json_integer((json_int_t)progress));
 	if (total >= 0)
-		json_object_set_new(params, "total", total == (double)(json_int_t)total ? json_integer((json_int_t)total) : json_real(total));
+		json_object_set_new(params, "total",
+				    total == (double)(json_int_t)total ? json_integer((json_int_t)total)
+								       : json_real(total));
 	/* The message came with 2025-03-26. */
 	if (message && mcp_version_at_least(p->version, "2025-03-26"))
 		json_object_set_new(params, "message", rpc_message_text(message, strlen(message)));
@@ -526,7 +531,8 @@ static void on_beat(evutil_socket_t fd, short what, void *arg)
 	if (quiet + 10 >= every) {
 		char text[64];
 
-		snprintf(text, sizeof(text), "%s for %u s", p->answered ? "waiting for an answer" : "running", (unsigned)((clock_boot_ns() - p->ran_ns) / 1000000000));
+		snprintf(text, sizeof(text), "%s for %u s", p->answered ? "waiting for an answer" : "running",
+			 (unsigned)((clock_boot_ns() - p->ran_ns) / 1000000000));
 		mcp_call_progress(&p->call, -1, -1, text);
 		quiet = 0;
 	}
@@ -543,5 +549,6 @@ void mcp_call_log(struct mcp_call *c, const char *level, const char *logger, jso
 		return;
 	}
 	p->said_ns = clock_boot_ns();
-	send_notice(p, "notifications/message", json_pack("{ss ss so}", "level", level, "logger", logger ? logger : "bailiff", "data", data));
+	send_notice(p, "notifications/message",
+		    json_pack("{ss ss so}", "level", level, "logger", logger ? logger : "bailiff", "data", data));
 }

@@ -2,13 +2,13 @@
 #define BAILIFF_MCP_CALL_H
 
 /*
- * A request of a client, under way. Handlers get one, do what is asked for by requests to the daemon, and end it with exactly
- * one of mcp_call_finish, mcp_call_fail and mcp_call_sorry, after which it is gone.
+ * A request of a client, under way. Handlers get one, do what is asked for by requests to the daemon, and end it with
+ *exactly one of mcp_call_finish, mcp_call_fail and mcp_call_sorry, after which it is gone.
  *
- * A handler never waits: mcp_call_up sends a request to the daemon and goes on in a callback. The call belongs to the session; if
- * the client cancels it or vanishes, the handler's `cancelled` is called if it set one, processes that the call started in the
- * foreground are terminated with their whole tree, no callback comes any more, and the call is freed. So a handler keeps its
- * state in `data` (freed with `data_free`) and nowhere else.
+ * A handler never waits: mcp_call_up sends a request to the daemon and goes on in a callback. The call belongs to the
+ *session; if the client cancels it or vanishes, the handler's `cancelled` is called if it set one, processes that the
+ *call started in the foreground are terminated with their whole tree, no callback comes any more, and the call is
+ *freed. So a handler keeps its state in `data` (freed with `data_free`) and nowhere else.
  *
  *	static void on_list(struct mcp_call *c, json_t *result, json_t *error)
  *	{
@@ -27,10 +27,10 @@
  *	mcp_call_question(c, "approve", "elicitation/create", params);
  *	mcp_call_ask(c, json_pack("{ss}", "processId", id), on_answers);
  *
- * A legacy client is sent the requests, and on_answers comes in the same call. A modern client gets a result that asks for input,
- * with what is to be remembered in a sealed request state, and calls again; the handler then runs anew with `kept` holding it
- * (NULL in a first round), finds its way back to the same mcp_call_question and mcp_call_ask, and on_answers comes at once. So
- * a handler looks at `kept` before it starts anything.
+ * A legacy client is sent the requests, and on_answers comes in the same call. A modern client gets a result that asks
+ *for input, with what is to be remembered in a sealed request state, and calls again; the handler then runs anew with
+ *`kept` holding it (NULL in a first round), finds its way back to the same mcp_call_question and mcp_call_ask, and
+ *on_answers comes at once. So a handler looks at `kept` before it starts anything.
  */
 
 #include "supervisor/gateway/session.h"
@@ -45,7 +45,7 @@ struct mcp_tool;
 enum mcp_era { MCP_LEGACY = 1, MCP_MODERN = 2, MCP_BOTH = 3 };
 
 enum {
-	MCP_RESOURCE_NOT_FOUND = -32002,        /* legacy; modern is RPC_INVALID_PARAMS */
+	MCP_RESOURCE_NOT_FOUND = -32002, /* legacy; modern is RPC_INVALID_PARAMS */
 	MCP_HEADER_MISMATCH = -32020,
 	MCP_CAPABILITY_MISSING = -32021,
 	MCP_VERSION_UNSUPPORTED = -32022,
@@ -56,16 +56,16 @@ typedef void (*mcp_call_up_fn)(struct mcp_call *c, json_t *result, json_t *error
 
 struct mcp_call {
 	struct mcp_session *mcp;
-	struct session *up;             /* the daemon; ready */
-	json_t *params;                 /* the request's; an object */
-	json_t *arguments;              /* of tools/call and prompts/get; an object that the tool's input schema holds for */
-	const char *name;               /* of the tool or prompt */
-	const char *uri;                /* of the resource */
-	json_t *vars;                   /* the variables of a resource template, unescaped */
-	json_t *kept;                   /* what an earlier round wanted to remember; NULL in the first */
-	void *data;                     /* the handler's */
+	struct session *up; /* the daemon; ready */
+	json_t *params;     /* the request's; an object */
+	json_t *arguments;  /* of tools/call and prompts/get; an object that the tool's input schema holds for */
+	const char *name;   /* of the tool or prompt */
+	const char *uri;    /* of the resource */
+	json_t *vars;       /* the variables of a resource template, unescaped */
+	json_t *kept;       /* what an earlier round wanted to remember; NULL in the first */
+	void *data;         /* the handler's */
 	void (*data_free)(void *data);
-	mcp_call_fn cancelled;          /* the handler's, or NULL; it must not finish the call */
+	mcp_call_fn cancelled; /* the handler's, or NULL; it must not finish the call */
 	struct mcp_call_private *priv;
 };
 
@@ -74,7 +74,8 @@ struct mcp_call {
 /* The result of the method, taken over. Members of the protocol (resultType, ttlMs …) are added. */
 void mcp_call_finish(struct mcp_call *c, json_t *result);
 /* A JSON-RPC error: the request itself is wrong. data may be NULL and is taken over. */
-void mcp_call_fail(struct mcp_call *c, int code, json_t *data, const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+void mcp_call_fail(struct mcp_call *c, int code, json_t *data, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
 /* tools/call: a result with isError, which the model reads. */
 void mcp_call_sorry(struct mcp_call *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The same of an error of the daemon: its message and advice. `what` was being done. */
@@ -94,11 +95,12 @@ void mcp_call_act(struct mcp_call *c, const char *method, json_t *params, mcp_ca
 /* The same, and nobody waits for it: neither the call, nor a client that leaves. */
 void mcp_call_offer(struct mcp_call *c, const char *method, json_t *params);
 /*
- * start_process in the client's session. Of the foreground: with onDisconnect "terminate", and the call's cancellation ends it.
- * Otherwise "keep", and it outlives the call and the client.
+ * start_process in the client's session. Of the foreground: with onDisconnect "terminate", and the call's cancellation
+ * ends it. Otherwise "keep", and it outlives the call and the client.
  */
 void mcp_call_start(struct mcp_call *c, json_t *params, bool foreground, mcp_call_up_fn fn);
-/* As the user, who has said so through the client: apply_changes, discard_changes. Only after mcp_call_answer was a yes. */
+/* As the user, who has said so through the client: apply_changes, discard_changes. Only after mcp_call_answer was a
+ * yes. */
 void mcp_call_decide(struct mcp_call *c, const char *method, json_t *params, mcp_call_up_fn fn);
 /* A process that cancellation ends, and one that it no longer does. */
 void mcp_call_owns(struct mcp_call *c, const char *process_id);
@@ -109,11 +111,12 @@ void mcp_call_later(struct mcp_call *c, unsigned ms, mcp_call_fn fn);
 void mcp_call_watch(struct mcp_call *c, void (*event)(struct mcp_call *c, struct jval event));
 
 /*
- * Progress, if the client asked for it. progress and total < 0: not known, then time goes on. What does not increase is not
- * sent. A call that says nothing is kept alive by heartbeats without the handler's help.
+ * Progress, if the client asked for it. progress and total < 0: not known, then time goes on. What does not increase is
+ * not sent. A call that says nothing is kept alive by heartbeats without the handler's help.
  */
 void mcp_call_progress(struct mcp_call *c, double progress, double total, const char *message);
-/* A log line for the client, if it asked for this level: debug info notice warning error critical alert emergency. data is taken over. */
+/* A log line for the client, if it asked for this level: debug info notice warning error critical alert emergency. data
+ * is taken over. */
 void mcp_call_log(struct mcp_call *c, const char *level, const char *logger, json_t *data);
 
 /* Where the client works, as it said (mcp_roots.h), or NULL. */
@@ -128,29 +131,36 @@ bool mcp_call_is_task(const struct mcp_call *c);
 bool mcp_call_can(const struct mcp_call *c, const char *capability);
 /* Fails the call because the client lacks this capability: modern -32021, legacy a tool error. */
 void mcp_call_lacks(struct mcp_call *c, const char *capability);
-/* One question of the next mcp_call_ask. method: elicitation/create, sampling/createMessage, roots/list. params is taken over. */
+/* One question of the next mcp_call_ask. method: elicitation/create, sampling/createMessage, roots/list. params is
+ * taken over. */
 void mcp_call_question(struct mcp_call *c, const char *key, const char *method, json_t *params);
-/* Asks what was named. keep is taken over, may be NULL. Asking without the capability is the handler's mistake: see mcp_call_can. */
+/* Asks what was named. keep is taken over, may be NULL. Asking without the capability is the handler's mistake: see
+ * mcp_call_can. */
 void mcp_call_ask(struct mcp_call *c, json_t *keep, mcp_call_fn answered);
-/* Whether it was dismissed (declined, cancelled) sooner than a person can have read it, by a client that nobody sits at. */
+/* Whether it was dismissed (declined, cancelled) sooner than a person can have read it, by a client that nobody sits
+ * at. */
 bool mcp_call_unread(const struct mcp_call *c, const char *key);
-/* A yes counts only for what was asked: one that came along with a first call was given to nothing. Before the question is asked. */
+/* A yes counts only for what was asked: one that came along with a first call was given to nothing. Before the question
+ * is asked. */
 void mcp_call_unanswered(struct mcp_call *c);
-/* The client's result for a question, or NULL: it failed, timed out, or is not what was asked for. Until the call ends. */
+/* The client's result for a question, or NULL: it failed, timed out, or is not what was asked for. Until the call ends.
+ */
 json_t *mcp_call_answer(const struct mcp_call *c, const char *key);
 
 /*
- * A process waits for permission (start_process said waiting_permission): ask the client's user, and bring the answer to the
- * daemon as theirs. `started` is start_process's result, or what was kept of it: {processId, actionId, permissionDecision}.
- * The handler is called with what became of it:
+ * A process waits for permission (start_process said waiting_permission): ask the client's user, and bring the answer
+ * to the daemon as theirs. `started` is start_process's result, or what was kept of it: {processId, actionId,
+ * permissionDecision}. The handler is called with what became of it:
  */
 enum mcp_approval {
-	MCP_ALLOWED,            /* the process is being started; wait_process and events tell more */
-	MCP_DENIED,             /* or dismissed: the process will not run */
-	MCP_WAITS,              /* the client cannot ask, or did not answer: an operator may */
+	MCP_ALLOWED, /* the process is being started; wait_process and events tell more */
+	MCP_DENIED,  /* or dismissed: the process will not run */
+	MCP_WAITS,   /* the client cannot ask, or did not answer: an operator may */
 };
-void mcp_call_approve(struct mcp_call *c, const json_t *started, const char *question, void (*fn)(struct mcp_call *c, enum mcp_approval a));
-/* Of a call that is repeated with an answer: what approve needs, or NULL. Handlers that start processes begin with this. */
+void mcp_call_approve(struct mcp_call *c, const json_t *started, const char *question,
+		      void (*fn)(struct mcp_call *c, enum mcp_approval a));
+/* Of a call that is repeated with an answer: what approve needs, or NULL. Handlers that start processes begin with
+ * this. */
 const json_t *mcp_call_approving(const struct mcp_call *c);
 
 #endif

@@ -8,10 +8,7 @@
 
 #define BYTES_SHOWN 256u /* of what is no text */
 
-static uint64_t length_of(const struct mcp_excerpt *x)
-{
-	return x->total > x->from ? x->total - x->from : 0;
-}
+static uint64_t length_of(const struct mcp_excerpt *x) { return x->total > x->from ? x->total - x->from : 0; }
 
 static void cut(struct mcp_excerpt *x, uint64_t share)
 {
@@ -21,7 +18,8 @@ static void cut(struct mcp_excerpt *x, uint64_t share)
 	x->tail = length <= share ? 0 : share / 2;
 }
 
-/* The shortest that does not fit an equal share of what is left gets that share; those that fit leave the rest to others. */
+/* The shortest that does not fit an equal share of what is left gets that share; those that fit leave the rest to
+ * others. */
 void mcp_excerpt_plan(struct mcp_excerpt *x, size_t n, size_t budget)
 {
 	uint64_t left = budget;
@@ -44,22 +42,20 @@ void mcp_excerpt_plan(struct mcp_excerpt *x, size_t n, size_t budget)
 			cut(&x[i], share);
 }
 
-/* What is shown of the bytes that were read: whole characters. An excerpt begins with one, because the one before ended so. */
+/* What is shown of the bytes that were read: whole characters. An excerpt begins with one, because the one before ended
+ * so. */
 struct shown {
-	size_t first;      /* bytes of the beginning */
-	size_t at, last;   /* of the end: so many, from there on */
-	size_t held;       /* of a character at the very end, which is not complete yet */
-	bool gap, bytes;   /* something is left out; … because it is no text */
+	size_t first;    /* bytes of the beginning */
+	size_t at, last; /* of the end: so many, from there on */
+	size_t held;     /* of a character at the very end, which is not complete yet */
+	bool gap, bytes; /* something is left out; … because it is no text */
 };
 
-static size_t whole(const char *bytes, size_t n)
-{
-	return n ? text_utf8_cut(bytes, n) : 0;
-}
+static size_t whole(const char *bytes, size_t n) { return n ? text_utf8_cut(bytes, n) : 0; }
 
 /*
- * Whether it is mostly bytes that would be written as \xNN: an image, an archive. Of these four times the budget would say nothing to
- * a model. Zeroes do not count, they are not written at all; and a little of anything can be shown.
+ * Whether it is mostly bytes that would be written as \xNN: an image, an archive. Of these four times the budget would
+ * say nothing to a model. Zeroes do not count, they are not written at all; and a little of anything can be shown.
  */
 static bool is_no_text(const struct buf *b)
 {
@@ -105,10 +101,7 @@ uint64_t mcp_excerpt_omitted(const struct mcp_excerpt *x)
 	return s.gap ? length_of(x) - s.first - s.last - s.held : 0;
 }
 
-uint64_t mcp_excerpt_end(const struct mcp_excerpt *x)
-{
-	return x->total - shown_of(x).held;
-}
+uint64_t mcp_excerpt_end(const struct mcp_excerpt *x) { return x->total - shown_of(x).held; }
 
 static void show(const char *bytes, size_t n, struct buf *out)
 {
@@ -127,7 +120,10 @@ void mcp_excerpt_text(const struct mcp_excerpt *x, struct buf *out)
 	if (s.gap) {
 		if (out->len > start && out->data[out->len - 1] != '\n')
 			buf_byte(out, '\n');
-		buf_printf(out, s.bytes ? "[… %" PRIu64 " bytes left out: this is no text; file, xxd, base64 or iconv tell more …]\n" : "[… %" PRIu64 " bytes left out …]\n",
+		buf_printf(out,
+			   s.bytes ? "[… %" PRIu64
+				     " bytes left out: this is no text; file, xxd, base64 or iconv tell more …]\n"
+				   : "[… %" PRIu64 " bytes left out …]\n",
 			   mcp_excerpt_omitted(x));
 	}
 	show(buf_cstr(&x->last) + s.at, s.last, out);

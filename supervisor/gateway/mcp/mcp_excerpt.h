@@ -2,12 +2,12 @@
 #define BAILIFF_MCP_EXCERPT_H
 
 /*
- * What a model is shown of a stream: all of it, or, where that is more than the budget, its beginning and its end with what lies
- * between counted. Several streams share one budget; a short one is shown whole before a long one is cut.
+ * What a model is shown of a stream: all of it, or, where that is more than the budget, its beginning and its end with
+ * what lies between counted. Several streams share one budget; a short one is shown whole before a long one is cut.
  *
- * Offsets and counts are of the stream's own bytes. The text is made readable: sequences for terminals are left out, characters
- * are whole, and no control character comes through; the exact bytes are in the resource. Of what is no text at all only the
- * beginning is shown.
+ * Offsets and counts are of the stream's own bytes. The text is made readable: sequences for terminals are left out,
+ * characters are whole, and no control character comes through; the exact bytes are in the resource. Of what is no text
+ * at all only the beginning is shown.
  */
 
 #include "runtime/base/buf.h"
@@ -18,12 +18,12 @@
 #define MCP_EXCERPT_MAX 1000000u /* the largest budget: two reads of the daemon's at most */
 
 struct mcp_excerpt {
-	char stream[16];         /* stdout, stderr, pty */
+	char stream[16]; /* stdout, stderr, pty */
 	char ref[72];
-	uint64_t from, total;    /* what is to be told: the bytes from here to here */
-	uint64_t head, tail;     /* … of which so many from the beginning, and so many of the end, are shown */
-	struct buf first, last;  /* their bytes */
-	bool open;               /* more may come: a character that is not complete yet is left for then */
+	uint64_t from, total;   /* what is to be told: the bytes from here to here */
+	uint64_t head, tail;    /* … of which so many from the beginning, and so many of the end, are shown */
+	struct buf first, last; /* their bytes */
+	bool open;              /* more may come: a character that is not complete yet is left for then */
 };
 
 /* Divides the budget: sets head and tail of each. */

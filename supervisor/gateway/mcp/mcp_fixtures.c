@@ -1,8 +1,8 @@
 #include "supervisor/gateway/mcp/mcp_fixtures.h"
 
 #include "runtime/base/mem.h"
-#include "supervisor/gateway/rpc_message.h"
 #include "supervisor/gateway/mcp/mcp_session.h"
+#include "supervisor/gateway/rpc_message.h"
 
 #include <string.h>
 
@@ -15,17 +15,34 @@
 static const struct {
 	const char *tool, *result;
 } results[] = {
-	{ "test_simple_text", MCP_SCHEMA({"content": [{"type": "text", "text": "This is a simple text response for testing."}]}) },
-	{ "test_image_content", "{\"content\": [{\"type\": \"image\", \"data\": \"" PNG "\", \"mimeType\": \"image/png\"}]}" },
-	{ "test_audio_content", "{\"content\": [{\"type\": \"audio\", \"data\": \"" WAV "\", \"mimeType\": \"audio/wav\"}]}" },
-	{ "test_embedded_resource", MCP_SCHEMA({"content": [{"type": "resource", "resource": {"uri": "test://embedded-resource", "mimeType": "text/plain",
-		"text": "This is an embedded resource content."}}]}) },
-	{ "test_multiple_content_types", "{\"content\": [{\"type\": \"text\", \"text\": \"Multiple content types test:\"},"
-		"{\"type\": \"image\", \"data\": \"" PNG "\", \"mimeType\": \"image/png\"},"
-		"{\"type\": \"resource\", \"resource\": {\"uri\": \"test://mixed-content-resource\", \"mimeType\": \"application/json\","
-		"\"text\": \"{\\\"test\\\":\\\"data\\\",\\\"value\\\":123}\"}}]}" },
-	{ "test_error_handling", MCP_SCHEMA({"isError": true, "content": [{"type": "text", "text": "This tool intentionally returns an error for testing"}]}) },
-	{ "json_schema_2020_12_tool", MCP_SCHEMA({"content": [{"type": "text", "text": "The arguments follow the schema."}]}) },
+	{ "test_simple_text",
+	  MCP_SCHEMA({ "content" : [ { "type" : "text", "text" : "This is a simple text response for testing." } ] }) },
+	{ "test_image_content",
+	  "{\"content\": [{\"type\": \"image\", \"data\": \"" PNG "\", \"mimeType\": \"image/png\"}]}" },
+	{ "test_audio_content",
+	  "{\"content\": [{\"type\": \"audio\", \"data\": \"" WAV "\", \"mimeType\": \"audio/wav\"}]}" },
+	{ "test_embedded_resource", MCP_SCHEMA({
+		  "content" : [ {
+			  "type" : "resource",
+			  "resource" : {
+				  "uri" : "test://embedded-resource",
+				  "mimeType" : "text/plain",
+				  "text" : "This is an embedded resource content."
+			  }
+		  } ]
+	  }) },
+	{ "test_multiple_content_types",
+	  "{\"content\": [{\"type\": \"text\", \"text\": \"Multiple content types test:\"},"
+	  "{\"type\": \"image\", \"data\": \"" PNG "\", \"mimeType\": \"image/png\"},"
+	  "{\"type\": \"resource\", \"resource\": {\"uri\": \"test://mixed-content-resource\", \"mimeType\": "
+	  "\"application/json\","
+	  "\"text\": \"{\\\"test\\\":\\\"data\\\",\\\"value\\\":123}\"}}]}" },
+	{ "test_error_handling", MCP_SCHEMA({
+		  "isError" : true,
+		  "content" : [ { "type" : "text", "text" : "This tool intentionally returns an error for testing" } ]
+	  }) },
+	{ "json_schema_2020_12_tool",
+	  MCP_SCHEMA({ "content" : [ { "type" : "text", "text" : "The arguments follow the schema." } ] }) },
 };
 
 static void canned(struct mcp_call *c)
@@ -38,10 +55,7 @@ static void canned(struct mcp_call *c)
 	mcp_call_sorry(c, "there is nothing to say");
 }
 
-static void say(struct mcp_call *c, const char *text)
-{
-	mcp_call_finish(c, mcp_call_text(text, strlen(text)));
-}
+static void say(struct mcp_call *c, const char *text) { mcp_call_finish(c, mcp_call_text(text, strlen(text))); }
 
 /* ---- what goes on for a while ---- */
 
@@ -81,15 +95,9 @@ static void with_progress(struct mcp_call *c)
 	mcp_call_later(c, STEP_MS, progress_more);
 }
 
-static void done(struct mcp_call *c)
-{
-	say(c, "Done after a while.");
-}
+static void done(struct mcp_call *c) { say(c, "Done after a while."); }
 
-static void slowly(struct mcp_call *c)
-{
-	mcp_call_later(c, 10 * STEP_MS, done);
-}
+static void slowly(struct mcp_call *c) { mcp_call_later(c, 10 * STEP_MS, done); }
 
 static void change_tools(struct mcp_call *c)
 {
@@ -118,35 +126,29 @@ static void slow_compute(struct mcp_call *c)
 	mcp_call_later(c, (unsigned)(json_number_value(json_object_get(c->arguments, "seconds")) * 1000), done);
 }
 
-static void job_failed(struct mcp_call *c)
-{
-	mcp_call_sorry(c, "The job failed, as it always does.");
-}
+static void job_failed(struct mcp_call *c) { mcp_call_sorry(c, "The job failed, as it always does."); }
 
-static void failing_job(struct mcp_call *c)
-{
-	mcp_call_later(c, 20 * STEP_MS, job_failed);
-}
+static void failing_job(struct mcp_call *c) { mcp_call_later(c, 20 * STEP_MS, job_failed); }
 
 static void job_broke(struct mcp_call *c)
 {
 	mcp_call_fail(c, RPC_INTERNAL_ERROR, NULL, "The job broke, as it always does.");
 }
 
-static void protocol_error_job(struct mcp_call *c)
-{
-	mcp_call_later(c, 2 * STEP_MS, job_broke);
-}
+static void protocol_error_job(struct mcp_call *c) { mcp_call_later(c, 2 * STEP_MS, job_broke); }
 
 /* ---- resources and prompts ---- */
 
 static void read_static(struct mcp_call *c)
 {
 	bool binary = strcmp(c->uri, "test://static-binary") == 0;
-	const char *text = strcmp(c->uri, "test://static-text") == 0 ? "This is the content of the static text resource." : "Watched.";
+	const char *text = strcmp(c->uri, "test://static-text") == 0
+				   ? "This is the content of the static text resource."
+				   : "Watched.";
 
-	mcp_call_finish(c, json_pack("{s[{ss ss ss}]}", "contents", "uri", c->uri, "mimeType", binary ? "image/png" : "text/plain", binary ? "blob" : "text",
-				     binary ? PNG : text));
+	mcp_call_finish(c,
+			json_pack("{s[{ss ss ss}]}", "contents", "uri", c->uri, "mimeType",
+				  binary ? "image/png" : "text/plain", binary ? "blob" : "text", binary ? PNG : text));
 }
 
 static void read_template(struct mcp_call *c)
@@ -156,14 +158,12 @@ static void read_template(struct mcp_call *c)
 	json_auto_t *body = json_pack("{ss sb ss}", "id", id, "templateTest", 1, "data", data);
 	char *text = json_dumps(body, JSON_COMPACT);
 
-	mcp_call_finish(c, json_pack("{s[{ss ss ss}]}", "contents", "uri", c->uri, "mimeType", "application/json", "text", text));
+	mcp_call_finish(c, json_pack("{s[{ss ss ss}]}", "contents", "uri", c->uri, "mimeType", "application/json",
+				     "text", text));
 	free(text);
 }
 
-static json_t *message(json_t *content)
-{
-	return json_pack("{ss so}", "role", "user", "content", content);
-}
+static json_t *message(json_t *content) { return json_pack("{ss so}", "role", "user", "content", content); }
 
 static void get_prompt(struct mcp_call *c)
 {
@@ -172,16 +172,19 @@ static void get_prompt(struct mcp_call *c)
 		return;
 	}
 	if (strcmp(c->name, "test_prompt_with_arguments") == 0) {
-		mem_auto char *text = mem_printf("Prompt with arguments: arg1='%s', arg2='%s'", mcp_prompt_argument(c, "arg1"), mcp_prompt_argument(c, "arg2"));
+		mem_auto char *text = mem_printf("Prompt with arguments: arg1='%s', arg2='%s'",
+						 mcp_prompt_argument(c, "arg1"), mcp_prompt_argument(c, "arg2"));
 		mcp_prompt_finish(c, "A prompt with arguments", text);
 		return;
 	}
 	bool image = strcmp(c->name, "test_prompt_with_image") == 0;
-	json_t *first = image ? json_pack("{ss ss ss}", "type", "image", "data", PNG, "mimeType", "image/png") :
-				json_pack("{ss s{ss ss ss}}", "type", "resource", "resource", "uri", mcp_prompt_argument(c, "resourceUri"), "mimeType", "text/plain",
-					  "text", "Embedded resource content for testing.");
+	json_t *first = image ? json_pack("{ss ss ss}", "type", "image", "data", PNG, "mimeType", "image/png")
+			      : json_pack("{ss s{ss ss ss}}", "type", "resource", "resource", "uri",
+					  mcp_prompt_argument(c, "resourceUri"), "mimeType", "text/plain", "text",
+					  "Embedded resource content for testing.");
 	json_t *second = json_pack("{ss ss}", "type", "text", "text",
-				   image ? "Please analyze the image above." : "Please process the embedded resource above.");
+				   image ? "Please analyze the image above."
+					 : "Please process the embedded resource above.");
 	mcp_call_finish(c, json_pack("{s[oo]}", "messages", message(first), message(second)));
 }
 
@@ -231,17 +234,8 @@ static const struct mcp_prompt prompts[] = {
 #include "supervisor/gateway/mcp/mcp_fixtures.def"
 };
 
-const struct mcp_tool *mcp_fixtures_tool(size_t i)
-{
-	return i < countof(tools) ? &tools[i] : NULL;
-}
+const struct mcp_tool *mcp_fixtures_tool(size_t i) { return i < countof(tools) ? &tools[i] : NULL; }
 
-const struct mcp_resource *mcp_fixtures_resource(size_t i)
-{
-	return i < countof(resources) ? &resources[i] : NULL;
-}
+const struct mcp_resource *mcp_fixtures_resource(size_t i) { return i < countof(resources) ? &resources[i] : NULL; }
 
-const struct mcp_prompt *mcp_fixtures_prompt(size_t i)
-{
-	return i < countof(prompts) ? &prompts[i] : NULL;
-}
+const struct mcp_prompt *mcp_fixtures_prompt(size_t i) { return i < countof(prompts) ? &prompts[i] : NULL; }

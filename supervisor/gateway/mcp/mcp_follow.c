@@ -25,10 +25,10 @@ struct follow {
 	bool patient, ended_is_fine, from_start, beaten;
 	json_t *process;
 	struct mcp_excerpt streams[MCP_REPORT_STREAMS];
-	size_t nstreams, at;    /* which is being read */
-	bool reads_last;        /* … its end */
-	int64_t changes;        /* as a report has it */
-	uint64_t told_bytes;    /* of the last word of progress */
+	size_t nstreams, at; /* which is being read */
+	bool reads_last;     /* … its end */
+	int64_t changes;     /* as a report has it */
+	uint64_t told_bytes; /* of the last word of progress */
 	void (*then)(struct mcp_call *c, json_t *report, void *with);
 	void *with;
 	void (*with_free)(void *with);
@@ -50,10 +50,7 @@ static void follow_free(void *data)
 	free(f);
 }
 
-static uint64_t elapsed_ms(const struct follow *f)
-{
-	return (clock_boot_ns() - f->began_ns) / 1000000;
-}
+static uint64_t elapsed_ms(const struct follow *f) { return (clock_boot_ns() - f->began_ns) / 1000000; }
 
 /* A call may become a task while it waits. */
 static uint64_t left_ms(const struct mcp_call *c)
@@ -93,7 +90,12 @@ static void report(struct mcp_call *c)
 	struct follow *f = c->data;
 	struct mcp_memory *memory = mcp_session_memory(c->mcp);
 	struct mcp_report r = {
-		.process = f->process, .streams = f->streams, .nstreams = f->nstreams, .note = f->note, .changes = f->changes, .ended_is_fine = f->ended_is_fine,
+		.process = f->process,
+		.streams = f->streams,
+		.nstreams = f->nstreams,
+		.note = f->note,
+		.changes = f->changes,
+		.ended_is_fine = f->ended_is_fine,
 	};
 
 	for (size_t i = 0; i < f->nstreams; i++)
@@ -133,7 +135,8 @@ static void on_read(struct mcp_call *c, json_t *result, json_t *error)
 
 	/* Bytes that retention has removed meanwhile count as left out. */
 	if (!error)
-		(void)text_base64_decode(json_string_value(data), json_string_length(data), f->reads_last ? &x->last : &x->first);
+		(void)text_base64_decode(json_string_value(data), json_string_length(data),
+					 f->reads_last ? &x->last : &x->first);
 	if (!f->reads_last && x->tail) {
 		f->reads_last = true;
 	} else {
@@ -155,8 +158,10 @@ static void read_next(struct mcp_call *c)
 	}
 	const struct mcp_excerpt *x = &f->streams[f->at];
 	uint64_t offset = f->reads_last ? x->total - x->tail : x->from;
-	mcp_call_up(c, "read_output", json_pack("{ss sI sI ss}", "outputRef", x->ref, "offset", (json_int_t)offset, "length",
-						(json_int_t)(f->reads_last ? x->tail : x->head), "encoding", "base64"), on_read);
+	mcp_call_up(c, "read_output",
+		    json_pack("{ss sI sI ss}", "outputRef", x->ref, "offset", (json_int_t)offset, "length",
+			      (json_int_t)(f->reads_last ? x->tail : x->head), "encoding", "base64"),
+		    on_read);
 }
 
 static void add_stream(struct mcp_call *c, const char *name, const json_t *output)
@@ -187,7 +192,7 @@ static void on_process(struct mcp_call *c, json_t *result, json_t *error)
 		return;
 	}
 	f->process = json_incref(result);
-	json_object_foreach(json_object_get(result, "outputs"), name, output)
+	json_object_foreach (json_object_get(result, "outputs"), name, output)
 		add_stream(c, name, output);
 	for (size_t i = 0; i < f->nstreams; i++)
 		f->streams[i].open = !mcp_report_has_ended(result);
@@ -230,7 +235,7 @@ static void beat(struct mcp_call *c, const json_t *waited)
 	const char *name;
 	char time[16], message[64];
 
-	json_object_foreach(json_object_get(waited, "outputs"), name, output) {
+	json_object_foreach (json_object_get(waited, "outputs"), name, output) {
 		json_int_t bytes = json_integer_value(json_object_get(output, "bytes"));
 
 		if (bytes > most) {
@@ -240,13 +245,19 @@ static void beat(struct mcp_call *c, const json_t *waited)
 	}
 	f->told_bytes = (uint64_t)most;
 	if (quoted) {
-		mcp_call_up(c, "read_output", json_pack("{sO sI si ss}", "outputRef", json_object_get(quoted, "outputRef"), "offset",
-							most > LINE_READ ? most - LINE_READ : 0, "length", LINE_READ, "encoding", "base64"), on_line);
+		mcp_call_up(c, "read_output",
+			    json_pack("{sO sI si ss}", "outputRef", json_object_get(quoted, "outputRef"), "offset",
+				      most > LINE_READ ? most - LINE_READ : 0, "length", LINE_READ, "encoding",
+				      "base64"),
+			    on_line);
 		return;
 	}
 	text_format_duration(elapsed_ms(f), time);
 	snprintf(message, sizeof(message), "%s for %s, nothing printed",
-		 strcmp(json_string_value(json_object_get(waited, "status")) ?: "", "waiting_permission") == 0 ? "waiting for permission" : "running", time);
+		 strcmp(json_string_value(json_object_get(waited, "status")) ?: "", "waiting_permission") == 0
+			 ? "waiting for permission"
+			 : "running",
+		 time);
 	mcp_call_progress(c, -1, -1, message);
 	wait_on(c);
 }
@@ -267,7 +278,10 @@ static void wait_on(struct mcp_call *c)
 	uint64_t left = left_ms(c), slice = f->beaten ? BEAT_MS : BEAT_FIRST_MS;
 
 	f->beaten = true;
-	mcp_call_up(c, "wait_process", json_pack("{ss sI}", "processId", f->process_id, "timeoutMs", (json_int_t)(left < slice ? left : slice)), on_waited);
+	mcp_call_up(c, "wait_process",
+		    json_pack("{ss sI}", "processId", f->process_id, "timeoutMs",
+			      (json_int_t)(left < slice ? left : slice)),
+		    on_waited);
 }
 
 void mcp_follow(struct mcp_call *c, const struct mcp_follow_options *o)

@@ -20,10 +20,7 @@ static void tell(struct mcp_call_private *p, const char *method, json_t *params)
 	mcp_send(p->call.mcp, p->where, rpc_message_notification(RPC_VERSIONED, method, params), false);
 }
 
-static void free_filter(void *data)
-{
-	json_decref(data);
-}
+static void free_filter(void *data) { json_decref(data); }
 
 /* −1: the call has been failed. */
 static int take_lists(struct mcp_call *c, const json_t *asked, json_t *agreed)
@@ -35,12 +32,15 @@ static int take_lists(struct mcp_call *c, const json_t *asked, json_t *agreed)
 		if (!list)
 			continue;
 		if (!json_is_array(list) || json_array_size(list) > WATCHED_MAX) {
-			mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "notifications.%s: expected an array of at most %u strings", lists[i], WATCHED_MAX);
+			mcp_call_fail(c, RPC_INVALID_PARAMS, NULL,
+				      "notifications.%s: expected an array of at most %u strings", lists[i],
+				      WATCHED_MAX);
 			return -1;
 		}
-		json_array_foreach(list, k, one)
+		json_array_foreach (list, k, one)
 			if (!json_is_string(one)) {
-				mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "notifications.%s[%zu]: expected a string", lists[i], k);
+				mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "notifications.%s[%zu]: expected a string",
+					      lists[i], k);
 				return -1;
 			}
 		json_object_set_new(agreed, lists[i], json_copy((json_t *)list));
@@ -49,10 +49,7 @@ static int take_lists(struct mcp_call *c, const json_t *asked, json_t *agreed)
 }
 
 /* Those with a place of their own cost their client a connection each, and are bounded with these. */
-static bool is_listening(const struct mcp_call_private *p)
-{
-	return p->listens && !p->where;
-}
+static bool is_listening(const struct mcp_call_private *p) { return p->listens && !p->where; }
 
 void mcp_method_listen(struct mcp_call *c)
 {
@@ -64,7 +61,8 @@ void mcp_method_listen(struct mcp_call *c)
 		return;
 	}
 	if (json_object_get(asked, "taskIds") && !mcp_call_can(c, "extensions." MCP_TASKS_EXTENSION)) {
-		mcp_call_fail(c, MCP_CAPABILITY_MISSING, json_pack("{s{s{s{}}}}", "requiredCapabilities", "extensions", MCP_TASKS_EXTENSION),
+		mcp_call_fail(c, MCP_CAPABILITY_MISSING,
+			      json_pack("{s{s{s{}}}}", "requiredCapabilities", "extensions", MCP_TASKS_EXTENSION),
 			      "notifications.taskIds needs the client's capability " MCP_TASKS_EXTENSION);
 		return;
 	}
@@ -92,7 +90,7 @@ static bool wants(const struct mcp_call_private *p, const char *list, const char
 
 	if (!p->listens)
 		return false;
-	json_array_foreach(json_object_get(p->call.data, list), i, one)
+	json_array_foreach (json_object_get(p->call.data, list), i, one)
 		if (strcmp(json_string_value(one), value) == 0)
 			return true;
 	return false;
@@ -100,10 +98,11 @@ static bool wants(const struct mcp_call_private *p, const char *list, const char
 
 void mcp_listen_list(struct mcp_session *m, const char *what)
 {
-	mem_auto char *flag = mem_printf("%sListChanged", what), *method = mem_printf("notifications/%s/list_changed", what);
+	mem_auto char *flag = mem_printf("%sListChanged", what),
+		      *method = mem_printf("notifications/%s/list_changed", what);
 	struct mcp_call_private *p;
 
-	TAILQ_FOREACH(p, &m->calls, entry)
+	TAILQ_FOREACH (p, &m->calls, entry)
 		if (p->listens && json_is_true(json_object_get(p->call.data, flag)))
 			tell(p, method, json_object());
 }
@@ -112,7 +111,7 @@ bool mcp_listen_wants(const struct mcp_session *m, const char *uri)
 {
 	const struct mcp_call_private *p;
 
-	TAILQ_FOREACH(p, &m->calls, entry)
+	TAILQ_FOREACH (p, &m->calls, entry)
 		if (wants(p, "resourceSubscriptions", uri))
 			return true;
 	return false;
@@ -122,7 +121,7 @@ void mcp_listen_resource(struct mcp_session *m, const char *uri)
 {
 	struct mcp_call_private *p;
 
-	TAILQ_FOREACH(p, &m->calls, entry)
+	TAILQ_FOREACH (p, &m->calls, entry)
 		if (wants(p, "resourceSubscriptions", uri))
 			tell(p, "notifications/resources/updated", json_pack("{ss}", "uri", uri));
 }
@@ -131,7 +130,7 @@ void mcp_listen_task(struct mcp_session *m, const char *id, const json_t *task)
 {
 	struct mcp_call_private *p;
 
-	TAILQ_FOREACH(p, &m->calls, entry)
+	TAILQ_FOREACH (p, &m->calls, entry)
 		if (wants(p, "taskIds", id))
 			tell(p, "notifications/tasks", json_deep_copy(task));
 }

@@ -1,7 +1,8 @@
 #ifndef BAILIFF_MCP_LISTEN_H
 #define BAILIFF_MCP_LISTEN_H
 
-/* subscriptions/listen: what a modern client wants to hear of besides answers. A call that goes on until it is cancelled. */
+/* subscriptions/listen: what a modern client wants to hear of besides answers. A call that goes on until it is
+ * cancelled. */
 
 #include <jansson.h>
 #include <stdbool.h>

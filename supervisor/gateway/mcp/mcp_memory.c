@@ -27,10 +27,7 @@ struct mcp_memory {
 	int uses;
 };
 
-struct mcp_memory *mcp_memory_new(void)
-{
-	return mem_zalloc(1, sizeof(struct mcp_memory));
-}
+struct mcp_memory *mcp_memory_new(void) { return mem_zalloc(1, sizeof(struct mcp_memory)); }
 
 void mcp_memory_free(struct mcp_memory *m, struct session *up)
 {
@@ -112,20 +109,11 @@ const char *mcp_memory_turn(struct mcp_memory *m)
 	return m->turn;
 }
 
-void mcp_memory_call_id(char ret[72])
-{
-	make_id("call_", ret);
-}
+void mcp_memory_call_id(char ret[72]) { make_id("call_", ret); }
 
-enum mcp_memory_turn mcp_memory_turn_state(const struct mcp_memory *m)
-{
-	return m->state;
-}
+enum mcp_memory_turn mcp_memory_turn_state(const struct mcp_memory *m) { return m->state; }
 
-void mcp_memory_turn_is(struct mcp_memory *m, enum mcp_memory_turn state)
-{
-	m->state = state;
-}
+void mcp_memory_turn_is(struct mcp_memory *m, enum mcp_memory_turn state) { m->state = state; }
 
 void mcp_memory_turn_gone(struct mcp_memory *m)
 {
@@ -133,7 +121,4 @@ void mcp_memory_turn_gone(struct mcp_memory *m)
 	m->turn[0] = '\0';
 }
 
-void mcp_memory_turn_uses(struct mcp_memory *m, int more)
-{
-	m->uses += more;
-}
+void mcp_memory_turn_uses(struct mcp_memory *m, int more) { m->uses += more; }

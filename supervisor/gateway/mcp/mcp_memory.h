@@ -2,8 +2,9 @@
 #define BAILIFF_MCP_MEMORY_H
 
 /*
- * What the tools remember of a client from call to call: how far it has seen each process's output, so that the next answer goes on
- * there, and the turn in which its file tools run. Nothing that a call could not do without: a client that comes back begins anew.
+ * What the tools remember of a client from call to call: how far it has seen each process's output, so that the next
+ * answer goes on there, and the turn in which its file tools run. Nothing that a call could not do without: a client
+ * that comes back begins anew.
  */
 
 #include <stdbool.h>

@@ -6,7 +6,8 @@
 #include <string.h>
 
 static const char instructions[] =
-	"Runs commands in a sandbox and keeps a record of them. exec runs a shell command in the working directory; what it may read, write and "
+	"Runs commands in a sandbox and keeps a record of them. exec runs a shell command in the working directory; "
+	"what it may read, write and "
 	"reach is decided by policy, and what was refused is told in the result. Each command has a "
 	"/tmp and a localhost of its own. Long commands: background, then wait and read_output.";
 
@@ -17,14 +18,15 @@ json_t *mcp_server_info(void)
 
 static json_t *capabilities(const struct mcp_call_private *p)
 {
-	json_t *caps = json_pack("{s{sb} s{sb sb} s{sb} s{}}", "tools", "listChanged", 1, "resources", "subscribe", 1, "listChanged", 1, "prompts", "listChanged", 1,
-				 "completions");
+	json_t *caps = json_pack("{s{sb} s{sb sb} s{sb} s{}}", "tools", "listChanged", 1, "resources", "subscribe", 1,
+				 "listChanged", 1, "prompts", "listChanged", 1, "completions");
 
 	json_object_set_new(caps, "logging", json_object());
 	if (p->era == MCP_MODERN)
 		json_object_set_new(caps, "extensions", json_pack("{s{}}", MCP_TASKS_EXTENSION));
 	else if (mcp_version_at_least(p->version, "2025-11-25"))
-		json_object_set_new(caps, "tasks", json_pack("{s{} s{} s{s{s{}}}}", "list", "cancel", "requests", "tools", "call"));
+		json_object_set_new(caps, "tasks",
+				    json_pack("{s{} s{} s{s{s{}}}}", "list", "cancel", "requests", "tools", "call"));
 	return caps;
 }
 
@@ -47,18 +49,17 @@ void mcp_method_initialize(struct mcp_call *c)
 	json_decref(m->client_info);
 	m->client_caps = json_is_object(caps) ? json_incref(caps) : json_object();
 	m->client_info = json_is_object(info) ? json_incref(info) : json_object();
-	mcp_call_finish(c, json_pack("{ss so so ss}", "protocolVersion", m->version, "capabilities", capabilities(c->priv), "serverInfo", mcp_server_info(),
-				     "instructions", instructions));
+	mcp_call_finish(c,
+			json_pack("{ss so so ss}", "protocolVersion", m->version, "capabilities", capabilities(c->priv),
+				  "serverInfo", mcp_server_info(), "instructions", instructions));
 }
 
-void mcp_method_ping(struct mcp_call *c)
-{
-	mcp_call_finish(c, json_object());
-}
+void mcp_method_ping(struct mcp_call *c) { mcp_call_finish(c, json_object()); }
 
 void mcp_method_discover(struct mcp_call *c)
 {
-	mcp_call_finish(c, json_pack("{so so ss}", "supportedVersions", mcp_version_list(), "capabilities", capabilities(c->priv), "instructions", instructions));
+	mcp_call_finish(c, json_pack("{so so ss}", "supportedVersions", mcp_version_list(), "capabilities",
+				     capabilities(c->priv), "instructions", instructions));
 }
 
 void mcp_method_set_level(struct mcp_call *c)
@@ -66,7 +67,8 @@ void mcp_method_set_level(struct mcp_call *c)
 	int level = mcp_log_level(json_string_value(json_object_get(c->params, "level")));
 
 	if (level < 0) {
-		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "level: expected debug, info, notice, warning, error, critical, alert or emergency");
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL,
+			      "level: expected debug, info, notice, warning, error, critical, alert or emergency");
 		return;
 	}
 	c->mcp->log_level = level;

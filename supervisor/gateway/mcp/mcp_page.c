@@ -16,7 +16,8 @@ static long start_of(const json_t *cursor)
 
 	if (!cursor)
 		return 0;
-	if (!text || strncmp(text, CURSOR, strlen(CURSOR)) != 0 || text[strlen(CURSOR)] < '0' || text[strlen(CURSOR)] > '9')
+	if (!text || strncmp(text, CURSOR, strlen(CURSOR)) != 0 || text[strlen(CURSOR)] < '0' ||
+	    text[strlen(CURSOR)] > '9')
 		return -1;
 	long at = strtol(text + strlen(CURSOR), &end, 10);
 	return *end || at > 1000000 ? -1 : at;

@@ -60,7 +60,8 @@ bool mcp_place_has_tree(const struct mcp_call *c)
 	return own_folder(c, folder, &ignored) == 0 && mcp_place_is_tree(folder);
 }
 
-/* Up to the folder that holds .git, as the daemon looks for it, but neither as far as the home nor to where everybody puts things (/tmp). */
+/* Up to the folder that holds .git, as the daemon looks for it, but neither as far as the home nor to where everybody
+ * puts things (/tmp). */
 static void widen_to_tree(char path[PATH_MAX], const char *home)
 {
 	char at[PATH_MAX], name[PATH_MAX + 8];
@@ -81,9 +82,9 @@ static void widen_to_tree(char path[PATH_MAX], const char *home)
 }
 
 /*
- * A command may write to the working tree of its folder, so whoever names the folder names what may be written. That is for the user, who
- * has started the client in a tree of theirs, not for the agent. A client that was started in none (in the home, say, as a service is)
- * has to be told by the agent where to work.
+ * A command may write to the working tree of its folder, so whoever names the folder names what may be written. That is
+ * for the user, who has started the client in a tree of theirs, not for the agent. A client that was started in none
+ * (in the home, say, as a service is) has to be told by the agent where to work.
  */
 bool mcp_place_is_own(const struct mcp_call *c, const char *path, char ret_tree[PATH_MAX])
 {
@@ -118,8 +119,8 @@ void mcp_place_profile(const struct mcp_call *c, const char *given, json_t *para
 }
 
 /*
- * What is too long is shown by both ends, since padding would hide whatever follows it, and a line of ours says that something is
- * missing: the text itself cannot begin a line.
+ * What is too long is shown by both ends, since padding would hide whatever follows it, and a line of ours says that
+ * something is missing: the text itself cannot begin a line.
  */
 static void show(struct buf *out, const char *text, size_t n, size_t most)
 {
@@ -135,7 +136,8 @@ static void show(struct buf *out, const char *text, size_t n, size_t most)
 	text_sanitize_line(text, head, out);
 	buf_printf(out, " … [%zu bytes left out] … ", tail - head);
 	text_sanitize_line(text + tail, n - tail, out);
-	buf_printf(out, "\n(NOT ALL OF THIS IS SHOWN: %zu of its %zu bytes, in the middle, are left out)", tail - head, n);
+	buf_printf(out, "\n(NOT ALL OF THIS IS SHOWN: %zu of its %zu bytes, in the middle, are left out)", tail - head,
+		   n);
 }
 
 static void line(struct buf *out, const char *before, const char *text, size_t most)
@@ -153,11 +155,12 @@ static void show_env(struct buf *out, json_t *env)
 	const char *name;
 	json_t *value;
 
-	json_object_foreach(env, name, value)
+	json_object_foreach (env, name, value)
 		buf_printf(&names, "%s%s", names.len ? ", " : "", name);
 	if (!names.len)
 		return;
-	buf_printf(out, "\nwith %zu environment variable%s: ", json_object_size(env), json_object_size(env) == 1 ? "" : "s");
+	buf_printf(out, "\nwith %zu environment variable%s: ", json_object_size(env),
+		   json_object_size(env) == 1 ? "" : "s");
 	show(out, names.data, names.len, ENV_MAX);
 }
 
@@ -177,11 +180,14 @@ static void show_data(struct buf *out, const char *name, const json_t *data, boo
 	show(out, text, n, DATA_MAX);
 }
 
-void mcp_place_question(const struct mcp_call *c, const char *what, const char *thing, size_t len, const json_t *started, struct buf *out)
+void mcp_place_question(const struct mcp_call *c, const char *what, const char *thing, size_t len,
+			const json_t *started, struct buf *out)
 {
 	const json_t *decision = json_object_get(started, "permissionDecision");
 	const char *encoding = json_string_value(json_object_get(c->arguments, "encoding"));
-	const char *changed = json_object_get(decision, "updatedInputRef") ? json_string_value(json_object_get(started, "prompt")) : NULL;
+	const char *changed = json_object_get(decision, "updatedInputRef")
+				      ? json_string_value(json_object_get(started, "prompt"))
+				      : NULL;
 	char cwd[PATH_MAX];
 	struct err e = ERR_INIT;
 
@@ -196,10 +202,12 @@ void mcp_place_question(const struct mcp_call *c, const char *what, const char *
 	show_env(out, json_object_get(c->arguments, "env"));
 	show_data(out, "its stdin", json_object_get(c->arguments, "stdin"), false);
 	if (!changed)
-		show_data(out, "the content", json_object_get(c->arguments, "content"), encoding && strcmp(encoding, "base64") == 0);
+		show_data(out, "the content", json_object_get(c->arguments, "content"),
+			  encoding && strcmp(encoding, "base64") == 0);
 	if (mcp_place_path(c, json_string_value(json_object_get(c->arguments, "cwd")), cwd, &e) == 0)
 		line(out, "\nin ", cwd, sizeof(cwd));
 	line(out, "\nbecause ", json_string_value(json_object_get(decision, "decisionReason")), REASON_MAX);
 	line(out, "\nharm: it ", json_string_value(json_object_get(decision, "impact")), REASON_MAX);
-	line(out, "\nthe agent's reason: ", json_string_value(json_object_get(c->arguments, "justification")), REASON_MAX);
+	line(out, "\nthe agent's reason: ", json_string_value(json_object_get(c->arguments, "justification")),
+	     REASON_MAX);
 }

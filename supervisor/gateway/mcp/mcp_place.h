@@ -1,7 +1,8 @@
 #ifndef BAILIFF_MCP_PLACE_H
 #define BAILIFF_MCP_PLACE_H
 
-/* Where and how a client's commands and files are meant: relative to the folder that the gateway was started in, or was told. */
+/* Where and how a client's commands and files are meant: relative to the folder that the gateway was started in, or was
+ * told. */
 
 #include "supervisor/gateway/mcp/mcp_call.h"
 
@@ -23,10 +24,12 @@ bool mcp_place_is_own(const struct mcp_call *c, const char *path, char ret_tree[
 void mcp_place_profile(const struct mcp_call *c, const char *given, json_t *params);
 
 /*
- * A question to a person: `what` and the thing asked about, which the model wrote, so that it can neither break out of its line
- * nor hide anything (a long one is shown by both ends, and a line says so); from the arguments the names of env, and what stdin or
- * a file is given; where; why the policy asks (`started` is start_process's answer, or what was kept of it); the model's reason.
+ * A question to a person: `what` and the thing asked about, which the model wrote, so that it can neither break out of
+ * its line nor hide anything (a long one is shown by both ends, and a line says so); from the arguments the names of
+ * env, and what stdin or a file is given; where; why the policy asks (`started` is start_process's answer, or what was
+ * kept of it); the model's reason.
  */
-void mcp_place_question(const struct mcp_call *c, const char *what, const char *thing, size_t len, const json_t *started, struct buf *out);
+void mcp_place_question(const struct mcp_call *c, const char *what, const char *thing, size_t len,
+			const json_t *started, struct buf *out);
 
 #endif

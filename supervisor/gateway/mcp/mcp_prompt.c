@@ -11,7 +11,8 @@
 #include <string.h>
 
 static const struct mcp_prompt prompts[] = {
-#define MCP_PROMPT(name, title, description, arguments, get, complete) { name, title, description, arguments, get, complete },
+#define MCP_PROMPT(name, title, description, arguments, get, complete) \
+	{ name, title, description, arguments, get, complete },
 #include "supervisor/gateway/mcp/mcp_prompts.def"
 #undef MCP_PROMPT
 	{ 0 },
@@ -38,7 +39,8 @@ const struct mcp_prompt *mcp_prompt_find(bool fixtures, const char *name)
 
 json_t *mcp_prompt_describe(const struct mcp_prompt *p)
 {
-	return json_pack("{ss ss ss so}", "name", p->name, "title", p->title, "description", p->description, "arguments", json_loads(p->arguments, 0, NULL));
+	return json_pack("{ss ss ss so}", "name", p->name, "title", p->title, "description", p->description,
+			 "arguments", json_loads(p->arguments, 0, NULL));
 }
 
 static json_t *row(struct mcp_call *c, size_t i)
@@ -48,10 +50,7 @@ static json_t *row(struct mcp_call *c, size_t i)
 	return p ? mcp_prompt_describe(p) : NULL;
 }
 
-void mcp_method_prompts_list(struct mcp_call *c)
-{
-	mcp_page_finish(c, "prompts", row);
-}
+void mcp_method_prompts_list(struct mcp_call *c) { mcp_page_finish(c, "prompts", row); }
 
 /* Strings, of the names that the prompt has, with those that it requires. */
 static int check_arguments(const struct mcp_prompt *p, const json_t *given, struct err *e)
@@ -61,19 +60,20 @@ static int check_arguments(const struct mcp_prompt *p, const json_t *given, stru
 	const json_t *one;
 	const char *name;
 
-	json_array_foreach(arguments, i, one) {
+	json_array_foreach (arguments, i, one) {
 		const char *key = json_string_value(json_object_get(one, "name"));
 		const json_t *v = json_object_get(given, key);
 		bool required = json_is_true(json_object_get(one, "required"));
 
 		if (v ? !json_is_string(v) : required)
-			return err_set(e, ERR_INVALID, "arguments.%s: %s a string", key, required ? "is required," : "expected");
+			return err_set(e, ERR_INVALID, "arguments.%s: %s a string", key,
+				       required ? "is required," : "expected");
 	}
-	json_object_foreach((json_t *)given, name, one) {
+	json_object_foreach ((json_t *)given, name, one) {
 		bool found = false;
 		const json_t *argument;
 
-		json_array_foreach(arguments, i, argument)
+		json_array_foreach (arguments, i, argument)
 			found |= strcmp(json_string_value(json_object_get(argument, "name")), name) == 0;
 		if (!found)
 			return err_set(e, ERR_INVALID, "arguments.%.60s: this prompt has no such argument", name);
@@ -89,7 +89,8 @@ void mcp_method_prompts_get(struct mcp_call *c)
 	struct err e = ERR_INIT;
 
 	if (!p) {
-		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "name: there is no prompt %.100s", name ? name : "without a name");
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "name: there is no prompt %.100s",
+			      name ? name : "without a name");
 		return;
 	}
 	if (arguments && !json_is_object(arguments)) {
@@ -106,7 +107,8 @@ void mcp_method_prompts_get(struct mcp_call *c)
 
 void mcp_prompt_finish(struct mcp_call *c, const char *description, const char *text)
 {
-	json_t *message = json_pack("{ss s{ss so}}", "role", "user", "content", "type", "text", "text", rpc_message_text(text, strlen(text)));
+	json_t *message = json_pack("{ss s{ss so}}", "role", "user", "content", "type", "text", "text",
+				    rpc_message_text(text, strlen(text)));
 
 	mcp_call_finish(c, json_pack("{ss s[o]}", "description", description, "messages", message));
 }
@@ -133,7 +135,8 @@ static mcp_call_fn completer(struct mcp_call *c, const json_t *ref, bool *ret_kn
 		*ret_known = p != NULL;
 		return p ? p->complete : NULL;
 	}
-	const char *uri = type && strcmp(type, "ref/resource") == 0 ? json_string_value(json_object_get(ref, "uri")) : NULL;
+	const char *uri = type && strcmp(type, "ref/resource") == 0 ? json_string_value(json_object_get(ref, "uri"))
+								    : NULL;
 	const struct mcp_resource *r;
 	for (size_t i = 0; uri && (r = mcp_resource_at(fixtures, i)); i++)
 		if (strcmp(r->uri, uri) == 0) {
@@ -150,7 +153,8 @@ void mcp_method_complete(struct mcp_call *c)
 	mcp_call_fn complete = completer(c, json_object_get(c->params, "ref"), &known);
 
 	if (!json_is_string(name) || !json_is_string(json_object_get(argument, "value")))
-		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "argument: expected an object with the strings name and value");
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL,
+			      "argument: expected an object with the strings name and value");
 	else if (!known)
 		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "ref: there is no such prompt or resource template");
 	else if (complete) {

@@ -6,9 +6,9 @@
  *
  *   MCP_PROMPT(name, title, description, arguments, get, complete)
  *
- * `arguments` is a JSON array in MCP_SCHEMA(…): [{"name": …, "description": …, "required": true}]. Required ones are checked
- * before `get`, which ends the call with {description?, messages: [{role, content}]}; mcp_prompt_finish does that for one text.
- * `complete` as for resources, or NULL.
+ * `arguments` is a JSON array in MCP_SCHEMA(…): [{"name": …, "description": …, "required": true}]. Required ones are
+ * checked before `get`, which ends the call with {description?, messages: [{role, content}]}; mcp_prompt_finish does
+ * that for one text. `complete` as for resources, or NULL.
  */
 
 #include "supervisor/gateway/mcp/mcp_call.h"
@@ -17,7 +17,7 @@
 
 struct mcp_prompt {
 	const char *name, *title, *description;
-	const char *arguments;          /* JSON text */
+	const char *arguments; /* JSON text */
 	mcp_call_fn get, complete;
 };
 

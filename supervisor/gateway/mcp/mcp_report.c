@@ -20,14 +20,12 @@ static const char *str(const json_t *o, const char *key)
 	return s ? s : "";
 }
 
-static bool is(const json_t *o, const char *key, const char *word)
-{
-	return strcmp(str(o, key), word) == 0;
-}
+static bool is(const json_t *o, const char *key, const char *word) { return strcmp(str(o, key), word) == 0; }
 
 bool mcp_report_has_ended(const json_t *process)
 {
-	return !is(process, "status", "running") && !is(process, "status", "waiting_permission") && !is(process, "status", "starting");
+	return !is(process, "status", "running") && !is(process, "status", "waiting_permission") &&
+	       !is(process, "status", "starting");
 }
 
 void mcp_report_uri(const char *process_id, const char *stream, struct buf *out)
@@ -51,7 +49,8 @@ static bool went_wrong(const struct mcp_report *r)
 		return false;
 	if (is(p, "status", "terminated"))
 		return !r->ended_is_fine;
-	return !is(p, "status", "completed") || str(p, "signal")[0] || json_integer_value(json_object_get(p, "exitCode")) != 0;
+	return !is(p, "status", "completed") || str(p, "signal")[0] ||
+	       json_integer_value(json_object_get(p, "exitCode")) != 0;
 }
 
 static void tell_after(const json_t *p, struct buf *out)
@@ -59,7 +58,8 @@ static void tell_after(const json_t *p, struct buf *out)
 	const json_t *ms = json_object_get(p, "durationMs");
 
 	if (ms)
-		buf_printf(out, " after %.*f s", json_integer_value(ms) < 10000 ? 2 : 0, (double)json_integer_value(ms) / 1000);
+		buf_printf(out, " after %.*f s", json_integer_value(ms) < 10000 ? 2 : 0,
+			   (double)json_integer_value(ms) / 1000);
 }
 
 static void tell_end(const json_t *p, struct buf *out)
@@ -104,19 +104,30 @@ static void tell_next(const struct mcp_report *r, struct buf *out)
 	const char *id = str(p, "processId"), *input = str(p, "stdin");
 
 	if (is(p, "status", "waiting_permission")) {
-		buf_printf(out, "A person has to allow it (bailiff approve %s). Call wait with {\"actionId\":\"%s\"} to wait for that.", str(p, "actionId"),
-			   str(p, "actionId"));
+		buf_printf(out,
+			   "A person has to allow it (bailiff approve %s). Call wait with {\"actionId\":\"%s\"} to "
+			   "wait for that.",
+			   str(p, "actionId"), str(p, "actionId"));
 	} else if (!mcp_report_has_ended(p)) {
-		buf_printf(out, "Go on with {\"processId\":\"%s\"}: wait for it, read_output for more of what it printed, %s%skill to end it.", id,
-			   strcmp(input, "none") == 0 ? "" : "write_stdin to type, ", strcmp(input, "tty") == 0 ? "screen to see its terminal, " : "");
+		buf_printf(out,
+			   "Go on with {\"processId\":\"%s\"}: wait for it, read_output for more of what it printed, "
+			   "%s%skill to end it.",
+			   id, strcmp(input, "none") == 0 ? "" : "write_stdin to type, ",
+			   strcmp(input, "tty") == 0 ? "screen to see its terminal, " : "");
 	} else if (is(p, "limit", "wall")) {
 		buf_str(out, "To give it more, call exec with a larger timeoutMs.");
 	} else if (json_is_true(json_object_get(p, "cow")) && r->changes == 0) {
 		buf_str(out, "It changed no files: there is nothing to apply or discard.");
 	} else if (json_is_true(json_object_get(p, "cow")) && is(p, "status", "completed")) {
-		buf_printf(out, "What it changed is held back. Call changes with {\"processId\":\"%s\"} to review it, then with action apply or discard.", id);
+		buf_printf(out,
+			   "What it changed is held back. Call changes with {\"processId\":\"%s\"} to review it, then "
+			   "with action apply or discard.",
+			   id);
 	} else if (was_cut(r)) {
-		buf_printf(out, "Not all of its output is shown; read_output with {\"processId\":\"%s\"} reads any part of it.", id);
+		buf_printf(
+			out,
+			"Not all of its output is shown; read_output with {\"processId\":\"%s\"} reads any part of it.",
+			id);
 	}
 }
 
@@ -145,7 +156,8 @@ static json_t *one(const char *given, const char *otherwise)
 	return json_pack("[o]", word ? word : json_string(otherwise)); /* what is not UTF-8 cannot be told here */
 }
 
-/* An agent gets no more than its profile gives, whatever it asks for, so what is told is for the person who writes profiles. */
+/* An agent gets no more than its profile gives, whatever it asks for, so what is told is for the person who writes
+ * profiles. */
 static void tell_needs(const struct refusal_needs *n, const char *profile, struct buf *out)
 {
 	buf_auto struct buf host = BUF_INIT;
@@ -163,7 +175,9 @@ static void tell_needs(const struct refusal_needs *n, const char *profile, struc
 	json_object_set_new(wider, "extends", json_string(profile));
 	json_auto_t *policy = json_pack("{s{sO}}", "profiles", profile, wider);
 	mem_auto char *text = json_dumps(policy, JSON_COMPACT);
-	buf_printf(out, "a person has to widen the profile, in policy.json: %s. An agent cannot; if it is needed, ask them.", text);
+	buf_printf(out,
+		   "a person has to widen the profile, in policy.json: %s. An agent cannot; if it is needed, ask them.",
+		   text);
 }
 
 static bool has(const json_t *array, const char *key, const char *text)
@@ -171,7 +185,7 @@ static bool has(const json_t *array, const char *key, const char *text)
 	const json_t *v;
 	size_t i;
 
-	json_array_foreach(array, i, v)
+	json_array_foreach (array, i, v)
 		if (is(v, key, text))
 			return true;
 	return false;
@@ -185,7 +199,7 @@ static json_t *denials_of(const json_t *violations, const char *profile, bool su
 	const json_t *v;
 	size_t i;
 
-	json_array_foreach(violations, i, v) {
+	json_array_foreach (violations, i, v) {
 		mem_auto char *text = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
 		struct jval violation = jval_of(text, strlen(text));
 		buf_auto struct buf words = BUF_INIT;
@@ -195,8 +209,9 @@ static json_t *denials_of(const json_t *violations, const char *profile, bool su
 		refusal_words(violation, &words);
 		refusal_note(&needs, violation);
 		if (json_array_size(found) < DENIALS_MAX && !has(found, "what", buf_cstr(&words)))
-			json_array_append_new(found, json_pack("{so ss}", "what", rpc_message_text(buf_cstr(&words), words.len), "confidence",
-							       refusal_is_hint(violation) ? "hint" : "exact"));
+			json_array_append_new(
+				found, json_pack("{so ss}", "what", rpc_message_text(buf_cstr(&words), words.len),
+						 "confidence", refusal_is_hint(violation) ? "hint" : "exact"));
 	}
 	tell_needs(&needs, *profile ? profile : "workspace", ret_allow);
 	return found;
@@ -207,8 +222,11 @@ static void tell_denials(const json_t *denials, size_t all, const char *allow, s
 	const json_t *v;
 	size_t i;
 
-	json_array_foreach(denials, i, v)
-		buf_printf(out, is(v, "confidence", "hint") ? "probably denied (guessed from the output): %s\n" : "denied: %s\n", str(v, "what"));
+	json_array_foreach (denials, i, v)
+		buf_printf(out,
+			   is(v, "confidence", "hint") ? "probably denied (guessed from the output): %s\n"
+						       : "denied: %s\n",
+			   str(v, "what"));
 	if (all > json_array_size(denials) && json_array_size(denials) == DENIALS_MAX)
 		buf_printf(out, "denied: and more of the kind\n");
 	if (*allow)
@@ -216,18 +234,21 @@ static void tell_denials(const json_t *denials, size_t all, const char *allow, s
 }
 
 /*
- * Where the kernel's refusals cannot be seen (they take root and audit), what programs say about them still can. A guess, and told
- * as one.
+ * Where the kernel's refusals cannot be seen (they take root and audit), what programs say about them still can. A
+ * guess, and told as one.
  */
 #define NO_NETWORK "perhaps the sandbox: there is no network. For some, a person has to widen the profile."
 static const struct {
 	const char *says, *hint;
 } guesses[] = {
-	{ "Read-only file system", "perhaps the sandbox: only the working tree and /tmp can be written. For more, a person has to widen the profile." },
+	{ "Read-only file system", "perhaps the sandbox: only the working tree and /tmp can be written. For more, a "
+				   "person has to widen the profile." },
 	{ "Network is unreachable", NO_NETWORK },
 	{ "Could not resolve host", NO_NETWORK },
-	{ "Failed to connect to 127.0.0.1", "perhaps the sandbox: each command has a localhost of its own; start the server in the same command." },
-	{ "Failed to connect to localhost", "perhaps the sandbox: each command has a localhost of its own; start the server in the same command." },
+	{ "Failed to connect to 127.0.0.1",
+	  "perhaps the sandbox: each command has a localhost of its own; start the server in the same command." },
+	{ "Failed to connect to localhost",
+	  "perhaps the sandbox: each command has a localhost of its own; start the server in the same command." },
 	{ "could not write config file .git/config", "perhaps the sandbox: .git/config and .git/hooks are protected." },
 	{ "Temporary failure in name resolution", NO_NETWORK },
 };
@@ -236,16 +257,21 @@ static const struct {
 static const struct {
 	const char *below, *hint;
 } unseen[] = {
-	{ "/tmp/", "perhaps the sandbox: each command has a /tmp of its own, which is gone with it; keep files in the working tree." },
-	{ "/var/tmp/", "perhaps the sandbox: each command has a /var/tmp of its own, which is gone with it; keep files in the working tree." },
-	{ "/home/", "perhaps the sandbox: home folders are hidden, but for toolchains. For more, a person has to widen the profile." },
-	{ "/root/", "perhaps the sandbox: home folders are hidden, but for toolchains. For more, a person has to widen the profile." },
+	{ "/tmp/", "perhaps the sandbox: each command has a /tmp of its own, which is gone with it; keep files in the "
+		   "working tree." },
+	{ "/var/tmp/", "perhaps the sandbox: each command has a /var/tmp of its own, which is gone with it; keep files "
+		       "in the working tree." },
+	{ "/home/", "perhaps the sandbox: home folders are hidden, but for toolchains. For more, a person has to widen "
+		    "the profile." },
+	{ "/root/", "perhaps the sandbox: home folders are hidden, but for toolchains. For more, a person has to widen "
+		    "the profile." },
 };
 
 /* A line of it that says that something is missing, and names one of those. */
 static const char *guess_unseen(const struct buf *text)
 {
-	static const char *const says[] = { "No such file or directory", "no such file or directory", "Permission denied", "ENOENT" };
+	static const char *const says[] = { "No such file or directory", "no such file or directory",
+					    "Permission denied", "ENOENT" };
 	const char *p = buf_cstr(text), *end = p + text->len;
 
 	for (const char *nl; p < end; p = nl + 1) {
@@ -300,10 +326,7 @@ static void tell_autorun(const json_t *autorun, struct buf *text, json_t *struct
 
 /* ---- what it printed ---- */
 
-static bool is_told(const struct mcp_excerpt *x)
-{
-	return mcp_excerpt_end(x) > x->from;
-}
+static bool is_told(const struct mcp_excerpt *x) { return mcp_excerpt_end(x) > x->from; }
 
 static void tell_stream(const struct mcp_excerpt *x, const char *text, bool only, struct buf *out)
 {
@@ -334,8 +357,8 @@ static json_t *link_to(const char *process_id, const struct mcp_excerpt *x)
 	buf_auto struct buf uri = BUF_INIT;
 
 	mcp_report_uri(process_id, x->stream, &uri);
-	return json_pack("{ss ss ss ss sI}", "type", "resource_link", "uri", buf_cstr(&uri), "name", x->stream, "mimeType", "text/plain", "size",
-			 (json_int_t)x->total);
+	return json_pack("{ss ss ss ss sI}", "type", "resource_link", "uri", buf_cstr(&uri), "name", x->stream,
+			 "mimeType", "text/plain", "size", (json_int_t)x->total);
 }
 
 static void add_streams(const struct mcp_report *r, struct buf *text, json_t *content, json_t *structured)
@@ -351,8 +374,9 @@ static void add_streams(const struct mcp_report *r, struct buf *text, json_t *co
 		tell_stream(x, buf_cstr(&shown), streams_with_text(r) == 1, text);
 		mcp_report_uri(id, x->stream, &uri);
 		json_object_set_new(structured, x->stream, rpc_message_text(buf_cstr(&shown), shown.len));
-		json_array_append_new(outputs, json_pack("{ss ss sI sI sI}", "stream", x->stream, "uri", buf_cstr(&uri), "bytes", (json_int_t)x->total,
-							 "from", (json_int_t)x->from, "omittedBytes", (json_int_t)mcp_excerpt_omitted(x)));
+		json_array_append_new(outputs, json_pack("{ss ss sI sI sI}", "stream", x->stream, "uri", buf_cstr(&uri),
+							 "bytes", (json_int_t)x->total, "from", (json_int_t)x->from,
+							 "omittedBytes", (json_int_t)mcp_excerpt_omitted(x)));
 		if (mcp_excerpt_omitted(x))
 			json_array_append_new(content, link_to(id, x));
 	}
@@ -397,21 +421,24 @@ static json_t *structured_of(const struct mcp_report *r, const char *next, const
 
 static json_t *result_of(const struct buf *text, json_t *content, json_t *structured, bool wrong)
 {
-	json_array_insert_new(content, 0, json_pack("{ss so}", "type", "text", "text", rpc_message_text(buf_cstr(text), text->len)));
+	json_array_insert_new(
+		content, 0, json_pack("{ss so}", "type", "text", "text", rpc_message_text(buf_cstr(text), text->len)));
 	return json_pack("{so so sb}", "content", content, "structuredContent", structured, "isError", wrong);
 }
 
 /* Nothing to say but what it printed: then that comes first. */
 static bool plain_success(const struct mcp_report *r, const char *next, const json_t *denials)
 {
-	return is(r->process, "status", "completed") && !went_wrong(r) && !r->note && !*next && !json_array_size(denials);
+	return is(r->process, "status", "completed") && !went_wrong(r) && !r->note && !*next &&
+	       !json_array_size(denials);
 }
 
 json_t *mcp_report_result(const struct mcp_report *r)
 {
 	const json_t *violations = json_object_get(r->process, "violations");
 	buf_auto struct buf text = BUF_INIT, allow = BUF_INIT, next = BUF_INIT;
-	json_auto_t *denials = denials_of(violations, str(r->process, "sandboxProfile"), is(r->process, "status", "completed") && !went_wrong(r), &allow);
+	json_auto_t *denials = denials_of(violations, str(r->process, "sandboxProfile"),
+					  is(r->process, "status", "completed") && !went_wrong(r), &allow);
 	json_t *content = json_array(), *structured;
 
 	tell_next(r, &next);
@@ -441,10 +468,11 @@ static void tell_rules(const json_t *decision, struct buf *out)
 	const json_t *v;
 	size_t i;
 
-	json_array_foreach(json_object_get(decision, "ruleRefs"), i, v) {
+	json_array_foreach (json_object_get(decision, "ruleRefs"), i, v) {
 		bool session = str(v, "sessionId")[0];
 
-		buf_printf(out, "rule: %s (%s, %s:%d)\n", str(v, "rule"), str(v, "effect"), str(v, session ? "sessionId" : "file"),
+		buf_printf(out, "rule: %s (%s, %s:%d)\n", str(v, "rule"), str(v, "effect"),
+			   str(v, session ? "sessionId" : "file"),
 			   (int)json_integer_value(json_object_get(v, session ? "number" : "line")));
 	}
 	if (str(decision, "impact")[0])
@@ -463,20 +491,23 @@ json_t *mcp_report_refused(const json_t *error)
 	json_t *s = json_pack("{ss ss}", "status", denied ? "denied" : "failed", "message", message);
 
 	copy(s, data, "processId");
-	buf_printf(&text, "%s: %s.\n", denied ? "Denied by policy" : "Not started", decision ? str(decision, "decisionReason") : message);
+	buf_printf(&text, "%s: %s.\n", denied ? "Denied by policy" : "Not started",
+		   decision ? str(decision, "decisionReason") : message);
 	if (decision) {
 		buf_auto struct buf what = BUF_INIT;
 
-		const char *allow = json_array_size(json_object_get(decision, "ruleRefs")) ?
-			"a person has to change that rule of the policy; do not try to get around it." :
-			"a person has to change the policy or the profile; do not try to get around it.";
+		const char *allow =
+			json_array_size(json_object_get(decision, "ruleRefs"))
+				? "a person has to change that rule of the policy; do not try to get around it."
+				: "a person has to change the policy or the profile; do not try to get around it.";
 
 		tell_rules(decision, &text);
 		buf_printf(&text, "to allow it: %s\n", allow);
 		json_object_set_new(s, "toAllow", json_string(allow));
 		buf_str(&what, str(decision, "decisionReason"));
-		json_object_set_new(s, "denials", json_pack("[{so sO*}]", "what", rpc_message_text(buf_cstr(&what), what.len), "rules",
-							    json_object_get(decision, "ruleRefs")));
+		json_object_set_new(s, "denials",
+				    json_pack("[{so sO*}]", "what", rpc_message_text(buf_cstr(&what), what.len),
+					      "rules", json_object_get(decision, "ruleRefs")));
 	} else if (advice) {
 		buf_printf(&text, "%s\n", advice);
 		json_object_set_new(s, "next", json_string(advice));

@@ -2,8 +2,9 @@
 #define BAILIFF_MCP_REPORT_H
 
 /*
- * A process, told to a model: how it stands or ended, what its sandbox refused and what would allow that, what it printed, and how to
- * go on. The same as text and as structured content (MCP_REPORT_SCHEMA), with links to the whole outputs.
+ * A process, told to a model: how it stands or ended, what its sandbox refused and what would allow that, what it
+ * printed, and how to go on. The same as text and as structured content (MCP_REPORT_SCHEMA), with links to the whole
+ * outputs.
  */
 
 #include "supervisor/gateway/mcp/mcp_excerpt.h"
@@ -15,12 +16,12 @@
 #define MCP_REPORT_STREAMS 3
 
 struct mcp_report {
-	const json_t *process;          /* get_process's answer */
-	struct mcp_excerpt *streams;    /* read, or none */
+	const json_t *process;       /* get_process's answer */
+	struct mcp_excerpt *streams; /* read, or none */
 	size_t nstreams;
-	const char *note;               /* a line that comes first, or NULL */
-	int64_t changes;                /* of a copy-on-write run that are held back; −1 = not known */
-	bool ended_is_fine;             /* that it was terminated is what was asked for */
+	const char *note;   /* a line that comes first, or NULL */
+	int64_t changes;    /* of a copy-on-write run that are held back; −1 = not known */
+	bool ended_is_fine; /* that it was terminated is what was asked for */
 };
 
 /* tools/call's result. */

@@ -24,7 +24,8 @@ const struct mcp_method *mcp_method_find(const char *name)
 	return NULL;
 }
 
-/* "00-<32 hex>-<16 hex>-<2 hex>"; what is not that is left out rather than refused, as the trace specification wants. */
+/* "00-<32 hex>-<16 hex>-<2 hex>"; what is not that is left out rather than refused, as the trace specification wants.
+ */
 static bool is_traceparent(const char *s)
 {
 	static const char shape[] = "00-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
@@ -33,7 +34,8 @@ static bool is_traceparent(const char *s)
 		if (shape[i] == 'x' ? !(s[i] && strchr("0123456789abcdef", s[i])) : s[i] != shape[i])
 			return false;
 	}
-	return strncmp(s + 3, "00000000000000000000000000000000", 32) != 0 && strncmp(s + 36, "0000000000000000", 16) != 0;
+	return strncmp(s + 3, "00000000000000000000000000000000", 32) != 0 &&
+	       strncmp(s + 36, "0000000000000000", 16) != 0;
 }
 
 /* What of params._meta both eras know. */
@@ -53,21 +55,27 @@ static int read_modern(struct mcp_call_private *p, const json_t *meta)
 {
 	struct mcp_session *m = p->call.mcp;
 	const json_t *version = json_object_get(meta, MCP_META "protocolVersion");
-	json_t *caps = json_object_get(meta, MCP_META "clientCapabilities"), *info = json_object_get(meta, MCP_META "clientInfo");
+	json_t *caps = json_object_get(meta, MCP_META "clientCapabilities"),
+	       *info = json_object_get(meta, MCP_META "clientInfo");
 
 	if (!json_is_string(version)) {
-		mcp_call_fail(&p->call, RPC_INVALID_PARAMS, NULL, "params._meta[\"" MCP_META "protocolVersion\"]: is required");
+		mcp_call_fail(&p->call, RPC_INVALID_PARAMS, NULL,
+			      "params._meta[\"" MCP_META "protocolVersion\"]: is required");
 		return 1;
 	}
 	p->version = mcp_version_modern(json_string_value(version));
 	if (!p->version) {
-		mcp_call_fail(&p->call, MCP_VERSION_UNSUPPORTED, json_pack("{so sO}", "supported", mcp_version_list(), "requested", version),
+		mcp_call_fail(&p->call, MCP_VERSION_UNSUPPORTED,
+			      json_pack("{so sO}", "supported", mcp_version_list(), "requested", version),
 			      "the protocol version %.40s %s", json_string_value(version),
-			      strcmp(mcp_version_agree(json_string_value(version)), json_string_value(version)) == 0 ? "begins with initialize" : "is not spoken here");
+			      strcmp(mcp_version_agree(json_string_value(version)), json_string_value(version)) == 0
+				      ? "begins with initialize"
+				      : "is not spoken here");
 		return 1;
 	}
 	if (!json_is_object(caps)) {
-		mcp_call_fail(&p->call, RPC_INVALID_PARAMS, NULL, "params._meta[\"" MCP_META "clientCapabilities\"]: is required, an object");
+		mcp_call_fail(&p->call, RPC_INVALID_PARAMS, NULL,
+			      "params._meta[\"" MCP_META "clientCapabilities\"]: is required, an object");
 		return 1;
 	}
 	p->client_caps = json_incref(caps);
@@ -83,9 +91,13 @@ static int read_modern(struct mcp_call_private *p, const json_t *meta)
 /* The second and later rounds of a call. 1 = it was refused. */
 static int read_round(struct mcp_call_private *p)
 {
-	json_t *state = json_object_get(p->call.params, "requestState"), *responses = json_object_get(p->call.params, "inputResponses");
+	json_t *state = json_object_get(p->call.params, "requestState"),
+	       *responses = json_object_get(p->call.params, "inputResponses");
 	const struct mcp_seal s = {
-		.key = p->call.mcp->o.config->key, .method = p->method->name, .params = p->call.params, .principal = p->call.mcp->principal,
+		.key = p->call.mcp->o.config->key,
+		.method = p->method->name,
+		.params = p->call.params,
+		.principal = p->call.mcp->principal,
 		.now_s = clock_real_us() / 1000000,
 	};
 	struct err e = ERR_INIT;
@@ -118,7 +130,7 @@ static bool is_under_way(const struct mcp_session *m, const json_t *id, const vo
 {
 	const struct mcp_call_private *p;
 
-	TAILQ_FOREACH(p, &m->calls, entry)
+	TAILQ_FOREACH (p, &m->calls, entry)
 		if (p->where == where && !p->task && json_equal(p->id, id))
 			return true;
 	return false;
@@ -139,7 +151,8 @@ void mcp_request(struct mcp_session *m, const struct rpc_message *msg, void *whe
 		return;
 	}
 	if (!method || !(method->eras & era)) {
-		mem_auto char *text = mem_printf("there is no method %.100s%s", msg->method, method ? " in this version of the protocol" : "");
+		mem_auto char *text = mem_printf("there is no method %.100s%s", msg->method,
+						 method ? " in this version of the protocol" : "");
 		refuse(m, msg, where, RPC_METHOD_NOT_FOUND, text);
 		return;
 	}

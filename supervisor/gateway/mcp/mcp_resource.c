@@ -13,8 +13,10 @@
 #define COMPLETIONS_MAX 100u
 
 static const struct mcp_resource resources[] = {
-#define MCP_RESOURCE(uri, name, title, description, mime, read) { uri, name, title, description, mime, read, NULL, false },
-#define MCP_TEMPLATE(uri, name, title, description, mime, read, complete) { uri, name, title, description, mime, read, complete, true },
+#define MCP_RESOURCE(uri, name, title, description, mime, read) \
+	{ uri, name, title, description, mime, read, NULL, false },
+#define MCP_TEMPLATE(uri, name, title, description, mime, read, complete) \
+	{ uri, name, title, description, mime, read, complete, true },
 #include "supervisor/gateway/mcp/mcp_resources.def"
 #undef MCP_RESOURCE
 #undef MCP_TEMPLATE
@@ -34,7 +36,10 @@ const struct mcp_resource *mcp_resource_at(bool fixtures, size_t i)
 
 static int hex(char c)
 {
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+	return c >= '0' && c <= '9'   ? c - '0'
+	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
+	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
+				      : -1;
 }
 
 static json_t *unescape(const char *s, size_t n)
@@ -99,7 +104,8 @@ const struct mcp_resource *mcp_resource_find(bool fixtures, const char *uri, jso
 
 json_t *mcp_resource_describe(const struct mcp_resource *r)
 {
-	json_t *d = json_pack("{ss ss ss ss}", r->is_template ? "uriTemplate" : "uri", r->uri, "name", r->name, "title", r->title, "description", r->description);
+	json_t *d = json_pack("{ss ss ss ss}", r->is_template ? "uriTemplate" : "uri", r->uri, "name", r->name, "title",
+			      r->title, "description", r->description);
 
 	if (r->mime)
 		json_object_set_new(d, "mimeType", json_string(r->mime));
@@ -116,10 +122,7 @@ static json_t *template_row(struct mcp_call *c, size_t i)
 	return NULL;
 }
 
-void mcp_method_templates_list(struct mcp_call *c)
-{
-	mcp_page_finish(c, "resourceTemplates", template_row);
-}
+void mcp_method_templates_list(struct mcp_call *c) { mcp_page_finish(c, "resourceTemplates", template_row); }
 
 void mcp_method_resources_list(struct mcp_call *c)
 {
@@ -164,7 +167,8 @@ void mcp_resource_missing(struct mcp_call *c)
 {
 	const char *uri = json_string_value(json_object_get(c->params, "uri"));
 
-	mcp_call_fail(c, c->priv->era == MCP_MODERN ? RPC_INVALID_PARAMS : MCP_RESOURCE_NOT_FOUND, json_pack("{ss}", "uri", uri), "there is no resource %.200s", uri);
+	mcp_call_fail(c, c->priv->era == MCP_MODERN ? RPC_INVALID_PARAMS : MCP_RESOURCE_NOT_FOUND,
+		      json_pack("{ss}", "uri", uri), "there is no resource %.200s", uri);
 }
 
 void mcp_method_resources_read(struct mcp_call *c)
@@ -219,5 +223,6 @@ void mcp_resource_completion(struct mcp_call *c, json_t *values)
 
 	while (json_array_size(values) > COMPLETIONS_MAX)
 		json_array_remove(values, json_array_size(values) - 1);
-	mcp_call_finish(c, json_pack("{s{so sI sb}}", "completion", "values", values, "total", (json_int_t)total, "hasMore", total > COMPLETIONS_MAX));
+	mcp_call_finish(c, json_pack("{s{so sI sb}}", "completion", "values", values, "total", (json_int_t)total,
+				     "hasMore", total > COMPLETIONS_MAX));
 }

@@ -7,14 +7,14 @@
  *   MCP_RESOURCE(uri, name, title, description, mime type, read)
  *   MCP_TEMPLATE(uri template, name, title, description, mime type, read, complete)
  *
- * A template's {variables} match one path segment each, or, written {+variable}, everything that is left; they come unescaped
- * in call->vars. `read` ends the call with {contents: [{uri, mimeType, text | blob}]}, or with mcp_resource_missing. `complete`
- * (may be NULL) gets call->name = the variable and call->params.argument.value = what was typed, and ends the call with
- * mcp_resource_completion.
+ * A template's {variables} match one path segment each, or, written {+variable}, everything that is left; they come
+ * unescaped in call->vars. `read` ends the call with {contents: [{uri, mimeType, text | blob}]}, or with
+ * mcp_resource_missing. `complete` (may be NULL) gets call->name = the variable and call->params.argument.value = what
+ * was typed, and ends the call with mcp_resource_completion.
  *
- * What resources/list shows beyond the fixed ones (processes, their outputs) comes from mcp_resource_list_more, page by page:
- * it is called for a cursor that is NULL (the first page: add to the array what belongs there) or one it gave itself, and ends
- * the call by mcp_resource_listed.
+ * What resources/list shows beyond the fixed ones (processes, their outputs) comes from mcp_resource_list_more, page by
+ * page: it is called for a cursor that is NULL (the first page: add to the array what belongs there) or one it gave
+ * itself, and ends the call by mcp_resource_listed.
  */
 
 #include "supervisor/gateway/mcp/mcp_call.h"
@@ -22,7 +22,7 @@
 #include <stddef.h>
 
 struct mcp_resource {
-	const char *uri;                /* or the template */
+	const char *uri; /* or the template */
 	const char *name, *title, *description, *mime;
 	mcp_call_fn read, complete;
 	bool is_template;

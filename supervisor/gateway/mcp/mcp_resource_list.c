@@ -1,4 +1,5 @@
-/* Which resources there are at the moment, which of them an event changes, and what completes a variable of a template. */
+/* Which resources there are at the moment, which of them an event changes, and what completes a variable of a template.
+ */
 #include "supervisor/gateway/mcp/mcp_resource.h"
 
 #include "runtime/base/buf.h"
@@ -29,7 +30,7 @@ static json_t *command_of(const json_t *p)
 
 	buf_str(&line, text(p, "commandLine"));
 	if (!line.len)
-		json_array_foreach(json_object_get(p, "command"), i, word)
+		json_array_foreach (json_object_get(p, "command"), i, word)
 			buf_printf(&line, "%s%s", i ? " " : "", json_string_value(word));
 	return rpc_message_text(buf_cstr(&line), line.len > TITLE_MAX ? text_utf8_cut(line.data, TITLE_MAX) : line.len);
 }
@@ -42,22 +43,20 @@ static void add_outputs(json_t *page, const json_t *p)
 	const json_t *output;
 	const char *stream;
 
-	json_object_foreach(json_object_get(p, "outputs"), stream, output) {
+	json_object_foreach (json_object_get(p, "outputs"), stream, output) {
 		buf_auto struct buf uri = BUF_INIT;
 		mem_auto char *title = mem_printf("%s of: %s", stream, json_string_value(command));
 
 		if (!json_integer_value(json_object_get(output, "bytes")))
 			continue;
 		mcp_report_uri(text(p, "processId"), stream, &uri);
-		json_array_append_new(page, json_pack("{ss ss ss ss sO}", "uri", uri.data, "name", stream, "title", title, "mimeType", "text/plain", "size",
-						      json_object_get(output, "bytes")));
+		json_array_append_new(page,
+				      json_pack("{ss ss ss ss sO}", "uri", uri.data, "name", stream, "title", title,
+						"mimeType", "text/plain", "size", json_object_get(output, "bytes")));
 	}
 }
 
-static void free_json(void *data)
-{
-	json_decref(data);
-}
+static void free_json(void *data) { json_decref(data); }
 
 static void on_processes(struct mcp_call *c, json_t *result, json_t *error)
 {
@@ -70,12 +69,13 @@ static void on_processes(struct mcp_call *c, json_t *result, json_t *error)
 		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "cursor: is not one that was given");
 		return;
 	}
-	json_array_foreach(json_object_get(result, "processes"), i, p) {
+	json_array_foreach (json_object_get(result, "processes"), i, p) {
 		mem_auto char *uri = mem_printf("bailiff://process/%s", text(p, "processId"));
 		json_auto_t *command = command_of(p);
 		mem_auto char *title = mem_printf("%s: %s", text(p, "status"), json_string_value(command));
 
-		json_array_append_new(page, json_pack("{ss ss ss ss}", "uri", uri, "name", text(p, "processId"), "title", title, "mimeType", "application/json"));
+		json_array_append_new(page, json_pack("{ss ss ss ss}", "uri", uri, "name", text(p, "processId"),
+						      "title", title, "mimeType", "application/json"));
 		add_outputs(page, p);
 	}
 	mcp_resource_listed(c, page, next);
@@ -98,11 +98,13 @@ static void updated(struct mcp_session *m, const char *kind, const char *id, con
 {
 	char uri[160];
 
-	snprintf(uri, sizeof(uri), "bailiff://%s%s%s%s%s", kind, id ? "/" : "", id ? id : "", stream ? "/" : "", stream ? stream : "");
+	snprintf(uri, sizeof(uri), "bailiff://%s%s%s%s%s", kind, id ? "/" : "", id ? id : "", stream ? "/" : "",
+		 stream ? stream : "");
 	mcp_session_resource_updated(m, uri);
 }
 
-/* The daemon tells of output a few times a second at most; who does not read is told later (mcp_session_resource_updated). */
+/* The daemon tells of output a few times a second at most; who does not read is told later
+ * (mcp_session_resource_updated). */
 void mcp_resource_event(struct mcp_session *m, struct jval event)
 {
 	char type[64], process[72], stream[16];
@@ -135,7 +137,7 @@ static void on_completing(struct mcp_call *c, json_t *result, json_t *error)
 	json_t *values = json_array(), *p;
 	size_t i;
 
-	json_array_foreach(json_object_get(result, "processes"), i, p)
+	json_array_foreach (json_object_get(result, "processes"), i, p)
 		if (strncmp(text(p, "processId"), typed, strlen(typed)) == 0)
 			json_array_append(values, json_object_get(p, "processId"));
 	mcp_resource_completion(c, values);
@@ -147,7 +149,8 @@ void mcp_resource_complete(struct mcp_call *c)
 	const char *typed = text(json_object_get(c->params, "argument"), "value");
 
 	if (strcmp(c->name, "processId") == 0) {
-		mcp_call_up(c, "list_processes", json_pack("{ss si}", "sessionId", session_id(c->up), "limit", 1000), on_completing);
+		mcp_call_up(c, "list_processes", json_pack("{ss si}", "sessionId", session_id(c->up), "limit", 1000),
+			    on_completing);
 		return;
 	}
 	json_t *values = json_array();

@@ -10,14 +10,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define OUTPUT_PART 1048576     /* of one read: clients take messages of 10 MB, and bytes may be written as \u0000 */
+#define OUTPUT_PART 1048576 /* of one read: clients take messages of 10 MB, and bytes may be written as \u0000 */
 #define EVENTS_PART 200
-#define EVENTS_BACK 2000        /* how far back the latest ones of a session are looked for */
+#define EVENTS_BACK 2000 /* how far back the latest ones of a session are looked for */
 #define PROCESSES_PART 200
 #define DENIED (-32003)
 #define NOT_FOUND (-32004)
 #define UNAVAILABLE (-32011)
-#define STATE (-32015)          /* no terminal, not ended yet */
+#define STATE (-32015) /* no terminal, not ended yet */
 #define BAD_PARAMS (-32602)
 
 static const char *text(const json_t *o, const char *key)
@@ -73,7 +73,8 @@ static bool range_of(const struct mcp_call *c, uint64_t *ret_from, uint64_t *ret
 	int n = 0;
 
 	*ret_length = OUTPUT_PART;
-	if (given && (strspn(given, "0123456789-") != strlen(given) || sscanf(given, "%18llu%n-%18llu%n", &from, &n, &to, &n) < 1 || given[n]))
+	if (given && (strspn(given, "0123456789-") != strlen(given) ||
+		      sscanf(given, "%18llu%n-%18llu%n", &from, &n, &to, &n) < 1 || given[n]))
 		return false;
 	if (to && to <= from)
 		return false;
@@ -95,13 +96,15 @@ static void on_output(struct mcp_call *c, json_t *result, json_t *error)
 		fail(c, error);
 		return;
 	}
-	meta = json_pack("{sO sO}", "bailiff/offset", json_object_get(result, "offset"), "bailiff/totalBytes", json_object_get(result, "totalBytes"));
+	meta = json_pack("{sO sO}", "bailiff/offset", json_object_get(result, "offset"), "bailiff/totalBytes",
+			 json_object_get(result, "totalBytes"));
 	if (next < total) {
 		mcp_report_uri(text(c->vars, "processId"), text(c->vars, "stream"), &uri);
 		buf_printf(&uri, "/%" PRIu64, next);
 		json_object_set_new(meta, "bailiff/next", json_string(uri.data));
 	}
-	finish(c, binary ? "application/octet-stream" : "text/plain", binary ? "blob" : "text", json_incref(json_object_get(result, "data")), meta);
+	finish(c, binary ? "application/octet-stream" : "text/plain", binary ? "blob" : "text",
+	       json_incref(json_object_get(result, "data")), meta);
 }
 
 static void on_process_of_output(struct mcp_call *c, json_t *result, json_t *error)
@@ -114,8 +117,10 @@ static void on_process_of_output(struct mcp_call *c, json_t *result, json_t *err
 	else if (!output || !range_of(c, &from, &length))
 		mcp_resource_missing(c);
 	else
-		mcp_call_up(c, "read_output", json_pack("{sO sI sI}", "outputRef", json_object_get(output, "outputRef"), "offset", (json_int_t)from, "length",
-							(json_int_t)length), on_output);
+		mcp_call_up(c, "read_output",
+			    json_pack("{sO sI sI}", "outputRef", json_object_get(output, "outputRef"), "offset",
+				      (json_int_t)from, "length", (json_int_t)length),
+			    on_output);
 }
 
 void mcp_resource_output(struct mcp_call *c)
@@ -132,7 +137,8 @@ void mcp_resource_process(struct mcp_call *c)
 
 void mcp_resource_processes(struct mcp_call *c)
 {
-	mcp_call_up(c, "list_processes", json_pack("{ss si}", "sessionId", session_id(c->up), "limit", PROCESSES_PART), finish_value);
+	mcp_call_up(c, "list_processes", json_pack("{ss si}", "sessionId", session_id(c->up), "limit", PROCESSES_PART),
+		    finish_value);
 }
 
 static void on_screen(struct mcp_call *c, json_t *result, json_t *error)
@@ -145,7 +151,8 @@ static void on_screen(struct mcp_call *c, json_t *result, json_t *error)
 
 void mcp_resource_screen(struct mcp_call *c)
 {
-	mcp_call_up(c, "get_screen", json_pack("{ss ss}", "processId", text(c->vars, "processId"), "format", "text"), on_screen);
+	mcp_call_up(c, "get_screen", json_pack("{ss ss}", "processId", text(c->vars, "processId"), "format", "text"),
+		    on_screen);
 }
 
 static void on_changes(struct mcp_call *c, json_t *result, json_t *error)
@@ -162,7 +169,7 @@ static void on_changes(struct mcp_call *c, json_t *result, json_t *error)
 		fail(c, error);
 		return;
 	}
-	json_array_foreach(json_object_get(result, "changes"), i, v) {
+	json_array_foreach (json_object_get(result, "changes"), i, v) {
 		if (text(v, "diff")[0])
 			buf_str(&diff, text(v, "diff"));
 		else
@@ -173,7 +180,8 @@ static void on_changes(struct mcp_call *c, json_t *result, json_t *error)
 
 void mcp_resource_changes(struct mcp_call *c)
 {
-	mcp_call_up(c, "list_changes", json_pack("{ss sb}", "processId", text(c->vars, "processId"), "diffs", 1), on_changes);
+	mcp_call_up(c, "list_changes", json_pack("{ss sb}", "processId", text(c->vars, "processId"), "diffs", 1),
+		    on_changes);
 }
 
 /* ---- policy, events ---- */
@@ -207,12 +215,15 @@ static void on_events(struct mcp_call *c, json_t *result, json_t *error)
 
 static void list_events(struct mcp_call *c, json_int_t after, int limit)
 {
-	mcp_call_up(c, "list_events", json_pack("{ss sI si}", "sessionId", session_id(c->up), "afterSequence", after, "limit", limit), on_events);
+	mcp_call_up(c, "list_events",
+		    json_pack("{ss sI si}", "sessionId", session_id(c->up), "afterSequence", after, "limit", limit),
+		    on_events);
 }
 
 static void on_newest(struct mcp_call *c, json_t *result, json_t *error)
 {
-	json_int_t last = json_integer_value(json_object_get(result, "lastSequence")), first = json_integer_value(json_object_get(result, "firstSequence"));
+	json_int_t last = json_integer_value(json_object_get(result, "lastSequence")),
+		   first = json_integer_value(json_object_get(result, "firstSequence"));
 	json_int_t after = last > EVENTS_BACK ? last - EVENTS_BACK : 0;
 
 	if (error)

@@ -13,10 +13,7 @@
 
 #define ROOTS_MS 10000u /* a client answers this by itself */
 
-const char *mcp_call_root(const struct mcp_call *c)
-{
-	return c->priv->root ? c->priv->root : c->mcp->root;
-}
+const char *mcp_call_root(const struct mcp_call *c) { return c->priv->root ? c->priv->root : c->mcp->root; }
 
 void mcp_roots_forget(struct mcp_session *m)
 {
@@ -32,12 +29,13 @@ static char *usable_root(const json_t *answer)
 	const json_t *one;
 	size_t i;
 
-	json_array_foreach(json_object_get(answer, "roots"), i, one) {
+	json_array_foreach (json_object_get(answer, "roots"), i, one) {
 		const char *uri = json_string_value(json_object_get(one, "uri"));
 		struct err ignored = ERR_INIT;
 
-		if (uri && strlen(uri) == json_string_length(json_object_get(one, "uri")) && file_uri_path(uri, path, &ignored) == 0 && stat(path, &st) == 0 &&
-		    S_ISDIR(st.st_mode) && mcp_place_is_tree(path))
+		if (uri && strlen(uri) == json_string_length(json_object_get(one, "uri")) &&
+		    file_uri_path(uri, path, &ignored) == 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode) &&
+		    mcp_place_is_tree(path))
 			return mem_strdup(path);
 	}
 	return NULL;
@@ -70,8 +68,8 @@ void mcp_roots_then(struct mcp_call *c, mcp_call_fn then)
 
 	if (kept)
 		p->root = mem_strdup(kept);
-	if (config->cwd || (!config->away && mcp_place_has_tree(c)) || kept || mcp_call_approving(c) || (p->era == MCP_LEGACY && c->mcp->roots_known) ||
-	    !mcp_call_can(c, "roots")) {
+	if (config->cwd || (!config->away && mcp_place_has_tree(c)) || kept || mcp_call_approving(c) ||
+	    (p->era == MCP_LEGACY && c->mcp->roots_known) || !mcp_call_can(c, "roots")) {
 		then(c);
 		return;
 	}

@@ -27,10 +27,7 @@ static void hmac(const uint8_t key[32], const struct buf *text, uint8_t out[32])
 	hash_sha256(outer.data, outer.len, out);
 }
 
-static void add(struct buf *to, const char *s)
-{
-	buf_printf(to, "%zu:%s,", strlen(s), s);
-}
+static void add(struct buf *to, const char *s) { buf_printf(to, "%zu:%s,", strlen(s), s); }
 
 static void add_json(struct buf *to, const json_t *v)
 {
@@ -93,14 +90,16 @@ json_t *mcp_seal_open(const struct mcp_seal *s, const char *text, struct err *e)
 	uint8_t sum[32];
 	char end;
 
-	if (!dot || last == dot || strlen(text) > MCP_SEAL_MAX || sscanf(text, "%20llu%c", &until, &end) != 2 || end != '.') {
+	if (!dot || last == dot || strlen(text) > MCP_SEAL_MAX || sscanf(text, "%20llu%c", &until, &end) != 2 ||
+	    end != '.') {
 		forged(e);
 		return NULL;
 	}
 	buf_append(&body, dot + 1, (size_t)(last - dot - 1));
 	bind(s, until, buf_cstr(&body), &bound);
 	hmac(s->key, &bound, sum);
-	if (text_base64_decode(last + 1, strlen(last + 1), &mac) < 0 || mac.len != sizeof(sum) || !same((const uint8_t *)mac.data, sum, sizeof(sum))) {
+	if (text_base64_decode(last + 1, strlen(last + 1), &mac) < 0 || mac.len != sizeof(sum) ||
+	    !same((const uint8_t *)mac.data, sum, sizeof(sum))) {
 		forged(e);
 		return NULL;
 	}
@@ -108,7 +107,9 @@ json_t *mcp_seal_open(const struct mcp_seal *s, const char *text, struct err *e)
 		err_field(e, "requestState", "is too old; call again without it");
 		return NULL;
 	}
-	json_t *kept = text_base64_decode(buf_cstr(&body), body.len, &json) < 0 ? NULL : json_loadb(buf_cstr(&json), json.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+	json_t *kept = text_base64_decode(buf_cstr(&body), body.len, &json) < 0
+			       ? NULL
+			       : json_loadb(buf_cstr(&json), json.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
 	if (!kept)
 		forged(e);
 	return kept;

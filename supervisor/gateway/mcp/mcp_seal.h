@@ -2,12 +2,13 @@
 #define BAILIFF_MCP_SEAL_H
 
 /*
- * Request states: what a modern client keeps for us between the rounds of a call. The client may show it to anybody and send
- * anything back, so it is bound by an HMAC to what it is for: the method, what was asked for (name and arguments, or URI), who
- * asked, and a time after which it is void. It is not secret: nothing is put into it that the client must not read.
+ * Request states: what a modern client keeps for us between the rounds of a call. The client may show it to anybody and
+ * send anything back, so it is bound by an HMAC to what it is for: the method, what was asked for (name and arguments,
+ * or URI), who asked, and a time after which it is void. It is not secret: nothing is put into it that the client must
+ * not read.
  *
- * The key is made anew for each gateway process. A state that outlives its gateway is refused like a forged one, and the client
- * asks again from the start; what waits for permission meanwhile can still be answered by an operator.
+ * The key is made anew for each gateway process. A state that outlives its gateway is refused like a forged one, and
+ * the client asks again from the start; what waits for permission meanwhile can still be answered by an operator.
  */
 
 #include <jansson.h>
@@ -16,9 +17,9 @@
 struct err;
 
 struct mcp_seal {
-	const uint8_t *key;     /* 32 bytes */
+	const uint8_t *key; /* 32 bytes */
 	const char *method;
-	const json_t *params;   /* name, uri and arguments of it count */
+	const json_t *params; /* name, uri and arguments of it count */
 	const char *principal;
 	uint64_t now_s;
 };

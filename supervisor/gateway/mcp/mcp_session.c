@@ -5,9 +5,9 @@
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/mcp/mcp_listen.h"
 #include "supervisor/gateway/mcp/mcp_memory.h"
+#include "supervisor/gateway/mcp/mcp_place.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
 #include "supervisor/gateway/mcp/mcp_request.h"
-#include "supervisor/gateway/mcp/mcp_place.h"
 #include "supervisor/gateway/mcp/mcp_resource.h"
 #include "supervisor/gateway/mcp/mcp_roots.h"
 #include "supervisor/gateway/mcp/mcp_task.h"
@@ -20,7 +20,7 @@
 #define BATCH_MAX 100u
 #define MAX_CALLS 64u
 #define MAX_WEIGHT (64u << 20)
-#define HUMAN_MS 1000u /* to see a question, read it and press a key */
+#define HUMAN_MS 1000u  /* to see a question, read it and press a key */
 #define MAX_PARKED 256u /* more than may run; then the client is held back */
 
 /* For tests and for clients with a patience of their own; what is no number of milliseconds is not heeded. */
@@ -36,17 +36,16 @@ static unsigned env_ms(const char *name)
 void mcp_config_init(struct mcp_config *c)
 {
 	*c = (struct mcp_config){
-		.heartbeat_ms = env_ms("BAILIFF_MCP_HEARTBEAT_MS"), .ask_ms = env_ms("BAILIFF_MCP_ASK_MS"), .quick_ms = env_ms("BAILIFF_MCP_QUICK_MS"),
+		.heartbeat_ms = env_ms("BAILIFF_MCP_HEARTBEAT_MS"),
+		.ask_ms = env_ms("BAILIFF_MCP_ASK_MS"),
+		.quick_ms = env_ms("BAILIFF_MCP_QUICK_MS"),
 		.human_ms = getenv("BAILIFF_MCP_HUMAN_MS") ? env_ms("BAILIFF_MCP_HUMAN_MS") : HUMAN_MS,
 	};
 	if (getrandom(c->key, sizeof(c->key), 0) != sizeof(c->key))
 		abort();
 }
 
-static void on_unpark(evutil_socket_t fd, short what, void *arg)
-{
-	mcp_call_unpark(arg);
-}
+static void on_unpark(evutil_socket_t fd, short what, void *arg) { mcp_call_unpark(arg); }
 
 struct mcp_session *mcp_session_new(const struct mcp_session_options *o)
 {
@@ -174,16 +173,13 @@ void mcp_session_bad(struct mcp_session *m, void *where, json_t *id, int code, c
 	send_error(m, where, id, code, message);
 }
 
-void mcp_session_shutdown(struct mcp_session *m)
-{
-	mcp_listen_end(m);
-}
+void mcp_session_shutdown(struct mcp_session *m) { mcp_listen_end(m); }
 
 static struct mcp_call_private *find_call(struct mcp_session *m, const json_t *id)
 {
 	struct mcp_call_private *p;
 
-	TAILQ_FOREACH(p, &m->calls, entry)
+	TAILQ_FOREACH (p, &m->calls, entry)
 		if (json_equal(p->id, id))
 			return p;
 	return NULL;
@@ -203,21 +199,19 @@ static void notified(struct mcp_session *m, const struct rpc_message *msg, bool 
 		mcp_call_cancel(p);
 }
 
-void mcp_session_weigh(struct mcp_session *m, size_t bytes)
-{
-	m->next_weight = bytes;
-}
+void mcp_session_weigh(struct mcp_session *m, size_t bytes) { m->next_weight = bytes; }
 
-/* Several messages at once: only one version of the protocol has that, and only where answers need not come back together. */
+/* Several messages at once: only one version of the protocol has that, and only where answers need not come back
+ * together. */
 static bool feed_batch(struct mcp_session *m, json_t *batch, const void *where)
 {
 	json_t *one;
 	size_t i;
 
-	if (!json_is_array(batch) || where || !m->version || strcmp(m->version, "2025-03-26") != 0 || !json_array_size(batch) ||
-	    json_array_size(batch) > BATCH_MAX)
+	if (!json_is_array(batch) || where || !m->version || strcmp(m->version, "2025-03-26") != 0 ||
+	    !json_array_size(batch) || json_array_size(batch) > BATCH_MAX)
 		return false;
-	json_array_foreach(batch, i, one)
+	json_array_foreach (batch, i, one)
 		mcp_session_feed(m, json_is_array(one) ? json_null() : json_incref(one), NULL, MCP_HINT_NONE);
 	json_decref(batch);
 	return true;
@@ -236,15 +230,9 @@ void mcp_session_feed(struct mcp_session *m, json_t *message, void *where, enum 
 		return;
 	}
 	switch (msg.kind) {
-	case RPC_REQUEST:
-		mcp_request(m, &msg, where, hint);
-		return;
-	case RPC_NOTIFICATION:
-		notified(m, &msg, where && !m->version);
-		break;
-	case RPC_RESPONSE:
-		mcp_ask_response(m, msg.id, msg.result, msg.error);
-		break;
+	case RPC_REQUEST: mcp_request(m, &msg, where, hint); return;
+	case RPC_NOTIFICATION: notified(m, &msg, where && !m->version); break;
+	case RPC_RESPONSE: mcp_ask_response(m, msg.id, msg.result, msg.error); break;
 	}
 	if (where)
 		mcp_send(m, where, NULL, true);
@@ -275,46 +263,32 @@ unsigned mcp_session_max_calls(const struct mcp_session *m)
 	return m->o.config->max_calls ? m->o.config->max_calls : MAX_CALLS;
 }
 
-bool mcp_session_is_legacy(const struct mcp_session *m)
-{
-	return m->version != NULL;
-}
+bool mcp_session_is_legacy(const struct mcp_session *m) { return m->version != NULL; }
 
-const struct mcp_config *mcp_session_config(const struct mcp_session *m)
-{
-	return m->o.config;
-}
+const struct mcp_config *mcp_session_config(const struct mcp_session *m) { return m->o.config; }
 
-struct mcp_memory *mcp_session_memory(struct mcp_session *m)
-{
-	return m->memory;
-}
+struct mcp_memory *mcp_session_memory(struct mcp_session *m) { return m->memory; }
 
-const char *mcp_session_version(const struct mcp_session *m)
-{
-	return m->version;
-}
+const char *mcp_session_version(const struct mcp_session *m) { return m->version; }
 
 /* ---- what changes by itself ---- */
 
-bool mcp_lags(const struct mcp_session *m)
-{
-	return m->o.out.lags && m->o.out.lags(m->o.ctx);
-}
+bool mcp_lags(const struct mcp_session *m) { return m->o.out.lags && m->o.out.lags(m->o.ctx); }
 
-bool mcp_full(const struct mcp_session *m)
-{
-	return m->o.out.full && m->o.out.full(m->o.ctx);
-}
+bool mcp_full(const struct mcp_session *m) { return m->o.out.full && m->o.out.full(m->o.ctx); }
 
 static void tell_updated(struct mcp_session *m, const char *uri)
 {
 	mcp_listen_resource(m, uri);
 	if (json_object_get(m->subscribed, uri))
-		mcp_send(m, NULL, rpc_message_notification(RPC_VERSIONED, "notifications/resources/updated", json_pack("{ss}", "uri", uri)), false);
+		mcp_send(m, NULL,
+			 rpc_message_notification(RPC_VERSIONED, "notifications/resources/updated",
+						  json_pack("{ss}", "uri", uri)),
+			 false);
 }
 
-/* Changes come for as long as there are processes, so a client that does not read is owed at most one word of each URI. */
+/* Changes come for as long as there are processes, so a client that does not read is owed at most one word of each URI.
+ */
 void mcp_session_resource_updated(struct mcp_session *m, const char *uri)
 {
 	if (!mcp_lags(m))
@@ -329,7 +303,7 @@ void mcp_session_drained(struct mcp_session *m)
 	json_t *yes;
 	void *next;
 
-	json_object_foreach_safe(m->untold, next, uri, yes) {
+	json_object_foreach_safe (m->untold, next, uri, yes) {
 		if (mcp_lags(m))
 			return;
 		tell_updated(m, uri);
@@ -350,7 +324,8 @@ void mcp_session_list_changed(struct mcp_session *m, const char *what)
 
 int mcp_log_level(const char *name)
 {
-	static const char *const levels[] = { "debug", "info", "notice", "warning", "error", "critical", "alert", "emergency" };
+	static const char *const levels[] = { "debug", "info",     "notice", "warning",
+					      "error", "critical", "alert",  "emergency" };
 
 	for (size_t i = 0; name && i < countof(levels); i++)
 		if (strcmp(levels[i], name) == 0)

@@ -4,16 +4,17 @@
 /*
  * One client that speaks the Model Context Protocol, whatever the transport.
  *
- * The transport gives it messages (mcp_session_feed) and is given messages to send (struct mcp_out). Every message in belongs to
- * a place, `where`, which is the transport's own: NULL on stdio, the POST's stream over HTTP. What is sent in answer to a
- * request, or on its behalf while it is under way (progress, log lines, questions to the client), comes with the request's
- * place; what belongs to no request comes with NULL. `last` marks the message after which the place is not used again; it is
- * NULL where a request ends without an answer (it was cancelled).
+ * The transport gives it messages (mcp_session_feed) and is given messages to send (struct mcp_out). Every message in
+ * belongs to a place, `where`, which is the transport's own: NULL on stdio, the POST's stream over HTTP. What is sent
+ * in answer to a request, or on its behalf while it is under way (progress, log lines, questions to the client), comes
+ * with the request's place; what belongs to no request comes with NULL. `last` marks the message after which the place
+ * is not used again; it is NULL where a request ends without an answer (it was cancelled).
  *
- * Both eras are spoken. A request whose params._meta names a protocol version is of the modern era (2026-07-28 on): it brings
- * everything that is needed to serve it, and questions to the client travel in results. Everything else is legacy and begins
- * with initialize. On stdio an accepted initialize makes the whole session legacy; over HTTP the transport says what the headers
- * said, and feeds modern requests of one principal to one session, in which ids of different places may be the same.
+ * Both eras are spoken. A request whose params._meta names a protocol version is of the modern era (2026-07-28 on): it
+ * brings everything that is needed to serve it, and questions to the client travel in results. Everything else is
+ * legacy and begins with initialize. On stdio an accepted initialize makes the whole session legacy; over HTTP the
+ * transport says what the headers said, and feeds modern requests of one principal to one session, in which ids of
+ * different places may be the same.
  *
  *   mcp_call.h       a request under way: what handlers of tools, resources and prompts program against
  *   mcp_tool.h       tools, a table         mcp_resource.h, mcp_prompt.h    likewise
@@ -32,15 +33,16 @@ struct mcp_session;
 /* What the command line said; the same for all clients of a gateway. Set up once with mcp_config_init. */
 struct mcp_config {
 	const char *profile, *cwd, *session_id; /* or NULL */
-	bool away;                      /* clients are elsewhere than this process was started: their roots say where they work */
-	bool fixtures;                  /* also the tools of the conformance suite */
-	bool structured;                /* output schemas and structured content: several clients hand a model that instead of the text */
-	unsigned heartbeat_ms;          /* of calls that say nothing; 0 = default */
-	unsigned ask_ms;                /* how long the client has to answer a question; 0 = default */
-	unsigned human_ms;              /* a question that is dismissed sooner was read by nobody */
-	unsigned quick_ms;              /* how long a call may take before it becomes a task; 0 = default */
-	unsigned max_calls;             /* under way for one client, then it is held back; 0 = default */
-	uint8_t key[32];                /* of request states; new for each gateway process */
+	bool away;       /* clients are elsewhere than this process was started: their roots say where they work */
+	bool fixtures;   /* also the tools of the conformance suite */
+	bool structured; /* output schemas and structured content: several clients hand a model that instead of the text
+			  */
+	unsigned heartbeat_ms; /* of calls that say nothing; 0 = default */
+	unsigned ask_ms;       /* how long the client has to answer a question; 0 = default */
+	unsigned human_ms;     /* a question that is dismissed sooner was read by nobody */
+	unsigned quick_ms;     /* how long a call may take before it becomes a task; 0 = default */
+	unsigned max_calls;    /* under way for one client, then it is held back; 0 = default */
+	uint8_t key[32];       /* of request states; new for each gateway process */
 };
 void mcp_config_init(struct mcp_config *c);
 
@@ -51,8 +53,8 @@ struct mcp_out {
 	/* Calls have ended: who held the client back may go on reading. */
 	void (*wake)(void *ctx);
 	/*
-	 * Or NULL: the client does not read what it is sent. Progress and log lines are not for it then, and of changes it hears once
-	 * mcp_session_drained was called.
+	 * Or NULL: the client does not read what it is sent. Progress and log lines are not for it then, and of changes
+	 * it hears once mcp_session_drained was called.
 	 */
 	bool (*lags)(void *ctx);
 	/* Or NULL: so much waits for it that nothing more is begun for it before that. */
@@ -62,9 +64,9 @@ struct mcp_out {
 struct mcp_session_options {
 	struct event_base *base;
 	const struct mcp_config *config;
-	const char *transport;          /* as connect_channel names it: stdio, http_json, sse */
-	const char *principal;          /* who the client is as far as the transport knows; part of request states */
-	bool shared;                    /* by several clients: nothing is allowed for longer than once */
+	const char *transport; /* as connect_channel names it: stdio, http_json, sse */
+	const char *principal; /* who the client is as far as the transport knows; part of request states */
+	bool shared;           /* by several clients: nothing is allowed for longer than once */
 	struct mcp_out out;
 	void *ctx;
 };
@@ -74,8 +76,8 @@ enum mcp_hint { MCP_HINT_NONE, MCP_HINT_LEGACY, MCP_HINT_MODERN };
 /* Never fails; whether a daemon is there shows when one is needed. */
 struct mcp_session *mcp_session_new(const struct mcp_session_options *o);
 /*
- * The client has gone: everything of it that runs in the foreground is terminated, nothing is sent any more. May be called at
- * any time; the loop must go on for a moment so that the daemon can be told.
+ * The client has gone: everything of it that runs in the foreground is terminated, nothing is sent any more. May be
+ * called at any time; the loop must go on for a moment so that the daemon can be told.
  */
 void mcp_session_free(struct mcp_session *m);
 
@@ -83,29 +85,32 @@ void mcp_session_free(struct mcp_session *m);
 void mcp_session_shutdown(struct mcp_session *m);
 
 /*
- * One message, taken over: an object, or what is wrong is answered. `hint` is what the transport knows of its era (HTTP's
- * header). A request always leads to exactly one send with `last`, now or later; notifications and responses to none, unless
- * `where` is not NULL: then to one with NULL and `last`.
+ * One message, taken over: an object, or what is wrong is answered. `hint` is what the transport knows of its era
+ * (HTTP's header). A request always leads to exactly one send with `last`, now or later; notifications and responses to
+ * none, unless `where` is not NULL: then to one with NULL and `last`.
  */
 void mcp_session_feed(struct mcp_session *m, json_t *message, void *where, enum mcp_hint hint);
-/* How long the next message is, where the transport knows: many long ones hold the client back sooner than many short ones. */
+/* How long the next message is, where the transport knows: many long ones hold the client back sooner than many short
+ * ones. */
 void mcp_session_weigh(struct mcp_session *m, size_t bytes);
 /* A line that is not JSON, or too long. The id may be NULL. */
 void mcp_session_bad(struct mcp_session *m, void *where, json_t *id, int code, const char *message);
 /* out.lags has ended: the client is told once of each resource and task that changed meanwhile. */
 void mcp_session_drained(struct mcp_session *m);
-/* The place is gone. cancel (modern HTTP): its request is cancelled. Otherwise it goes on and is sent without a place. */
+/* The place is gone. cancel (modern HTTP): its request is cancelled. Otherwise it goes on and is sent without a place.
+ */
 void mcp_session_place_gone(struct mcp_session *m, void *where, bool cancel);
 
-bool mcp_session_busy(const struct mcp_session *m);             /* as many calls as there may be are under way */
-bool mcp_session_is_legacy(const struct mcp_session *m);        /* initialize was accepted */
+bool mcp_session_busy(const struct mcp_session *m);      /* as many calls as there may be are under way */
+bool mcp_session_is_legacy(const struct mcp_session *m); /* initialize was accepted */
 const struct mcp_config *mcp_session_config(const struct mcp_session *m);
-struct mcp_memory *mcp_session_memory(struct mcp_session *m);   /* what tools remember of this client */
-const char *mcp_session_version(const struct mcp_session *m);   /* the legacy version agreed on, or NULL */
+struct mcp_memory *mcp_session_memory(struct mcp_session *m); /* what tools remember of this client */
+const char *mcp_session_version(const struct mcp_session *m); /* the legacy version agreed on, or NULL */
 
 /* For those who watch events: tells subscribers that what is behind this URI has changed. */
 void mcp_session_resource_updated(struct mcp_session *m, const char *uri);
-/* For fixtures: tells that the lists of tools, prompts or resources have changed. `what`: "tools", "prompts", "resources". */
+/* For fixtures: tells that the lists of tools, prompts or resources have changed. `what`: "tools", "prompts",
+ * "resources". */
 void mcp_session_list_changed(struct mcp_session *m, const char *what);
 
 #endif

@@ -132,7 +132,11 @@ static int look_for_daemon(struct err *e)
 static int serve(const struct mcp_config *config)
 {
 	static const struct line_stream_ops line_ops = {
-		.line = on_line, .too_long = on_too_long, .busy = on_busy, .end = on_end, .drained = on_drained,
+		.line = on_line,
+		.too_long = on_too_long,
+		.busy = on_busy,
+		.end = on_end,
+		.drained = on_drained,
 	};
 	static const int caught[] = { SIGTERM, SIGINT, SIGHUP };
 	struct stdio s = { .base = event_base_new() };
@@ -142,8 +146,12 @@ static int serve(const struct mcp_config *config)
 		abort();
 	snprintf(principal, sizeof(principal), "uid:%u", (unsigned)getuid());
 	const struct mcp_session_options o = {
-		.base = s.base, .config = config, .transport = "stdio", .principal = principal,
-		.out = { .send = on_send, .wake = on_wake, .lags = on_lags, .full = on_full }, .ctx = &s,
+		.base = s.base,
+		.config = config,
+		.transport = "stdio",
+		.principal = principal,
+		.out = { .send = on_send, .wake = on_wake, .lags = on_lags, .full = on_full },
+		.ctx = &s,
 	};
 	s.mcp = mcp_session_new(&o);
 	s.lines = line_stream_new(s.base, STDIN_FILENO, STDOUT_FILENO, LINE_MAX_BYTES, &line_ops, &s);

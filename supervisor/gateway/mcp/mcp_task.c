@@ -12,25 +12,25 @@
 #include <stdio.h>
 #include <string.h>
 
-#define QUICK_MS 1000u                  /* a call that is done by then is answered as usual */
+#define QUICK_MS 1000u /* a call that is done by then is answered as usual */
 #define TTL_MS (24 * 3600 * 1000)
-#define TASKS_MAX 200u                  /* in memory; ended ones make room */
-#define HELD_MAX (32u << 20)            /* of their results; then the daemon alone has the older ones */
+#define TASKS_MAX 200u       /* in memory; ended ones make room */
+#define HELD_MAX (32u << 20) /* of their results; then the daemon alone has the older ones */
 #define WAITING_MAX 256u
-#define INLINE_MAX 7500u                /* of a result that is kept in the daemon's record itself */
-#define KEPT_MAX (8u << 20)             /* … and behind a ref; the daemon takes no more */
+#define INLINE_MAX 7500u    /* of a result that is kept in the daemon's record itself */
+#define KEPT_MAX (8u << 20) /* … and behind a ref; the daemon takes no more */
 
 struct mcp_task {
 	TAILQ_ENTRY(mcp_task) entry;
 	struct mcp_session *mcp;
-	struct mcp_call_private *call;  /* NULL: it has ended */
+	struct mcp_call_private *call; /* NULL: it has ended */
 	char id[72];
 	enum mcp_task_status status;
 	char created[CLOCK_TEXT_MAX], updated[CLOCK_TEXT_MAX];
 	json_int_t ttl_ms;
-	json_t *message;                /* what it ended with */
-	size_t weight;                  /* … in bytes */
-	bool recorded;                  /* by the daemon: it can be recalled */
+	json_t *message; /* what it ended with */
+	size_t weight;   /* … in bytes */
+	bool recorded;   /* by the daemon: it can be recalled */
 };
 
 /* ---- how it looks ---- */
@@ -38,10 +38,11 @@ struct mcp_task {
 json_t *mcp_task_json(const struct mcp_session *m, const struct mcp_task_view *v, bool modern)
 {
 	static const char *const names[] = {
-		[MCP_TASK_WORKING] = "working", [MCP_TASK_INPUT] = "input_required", [MCP_TASK_COMPLETED] = "completed", [MCP_TASK_FAILED] = "failed",
-		[MCP_TASK_CANCELLED] = "cancelled",
+		[MCP_TASK_WORKING] = "working", [MCP_TASK_INPUT] = "input_required", [MCP_TASK_COMPLETED] = "completed",
+		[MCP_TASK_FAILED] = "failed",   [MCP_TASK_CANCELLED] = "cancelled",
 	};
-	json_t *t = json_pack("{ss ss ss ss}", "taskId", v->id, "status", names[v->status], "createdAt", v->created, "lastUpdatedAt", v->updated);
+	json_t *t = json_pack("{ss ss ss ss}", "taskId", v->id, "status", names[v->status], "createdAt", v->created,
+			      "lastUpdatedAt", v->updated);
 
 	json_object_set_new(t, modern ? "ttlMs" : "ttl", v->ttl_ms < 0 ? json_null() : json_integer(v->ttl_ms));
 	json_object_set_new(t, modern ? "pollIntervalMs" : "pollInterval", json_integer(MCP_TASK_POLL_MS));
@@ -63,9 +64,10 @@ static json_t *open_questions(const struct mcp_call_private *p)
 	json_t *all = json_object();
 	const struct mcp_question *q;
 
-	TAILQ_FOREACH(q, &p->questions, entry)
+	TAILQ_FOREACH (q, &p->questions, entry)
 		if (!q->answer)
-			json_object_set_new(all, q->key, json_pack("{ss sO}", "method", q->method, "params", q->params));
+			json_object_set_new(all, q->key,
+					    json_pack("{ss sO}", "method", q->method, "params", q->params));
 	return all;
 }
 
@@ -74,8 +76,15 @@ static json_t *describe(const struct mcp_task *t, bool modern)
 	json_auto_t *inputs = t->call ? open_questions(t->call) : NULL;
 	const json_t *error = json_object_get(t->message, "error");
 	const struct mcp_task_view v = {
-		.id = t->id, .status = t->status, .created = t->created, .updated = t->updated, .ttl_ms = t->ttl_ms, .inputs = inputs, .error = error,
-		.result = json_object_get(t->message, "result"), .message = error ? json_string_value(json_object_get(error, "message")) : NULL,
+		.id = t->id,
+		.status = t->status,
+		.created = t->created,
+		.updated = t->updated,
+		.ttl_ms = t->ttl_ms,
+		.inputs = inputs,
+		.error = error,
+		.result = json_object_get(t->message, "result"),
+		.message = error ? json_string_value(json_object_get(error, "message")) : NULL,
 	};
 
 	return mcp_task_json(t->mcp, &v, modern);
@@ -88,7 +97,9 @@ static void tell(struct mcp_task *t)
 
 	mcp_listen_task(m, t->id, modern);
 	if (m->version)
-		mcp_send(m, NULL, rpc_message_notification(RPC_VERSIONED, "notifications/tasks/status", describe(t, false)), false);
+		mcp_send(m, NULL,
+			 rpc_message_notification(RPC_VERSIONED, "notifications/tasks/status", describe(t, false)),
+			 false);
 }
 
 static void changed(struct mcp_task *t, enum mcp_task_status status)
@@ -107,16 +118,13 @@ static struct mcp_task *find(struct mcp_session *m, const char *id)
 {
 	struct mcp_task *t;
 
-	TAILQ_FOREACH(t, &m->tasks, entry)
+	TAILQ_FOREACH (t, &m->tasks, entry)
 		if (strcmp(t->id, id) == 0)
 			return t;
 	return NULL;
 }
 
-bool mcp_task_is_known(struct mcp_session *m, const char *id)
-{
-	return find(m, id) != NULL;
-}
+bool mcp_task_is_known(struct mcp_session *m, const char *id) { return find(m, id) != NULL; }
 
 void mcp_tasks_tell(struct mcp_session *m)
 {
@@ -125,7 +133,7 @@ void mcp_tasks_tell(struct mcp_session *m)
 	json_t *yes;
 	void *next;
 
-	json_object_foreach_safe(m->untold_tasks, next, id, yes) {
+	json_object_foreach_safe (m->untold_tasks, next, id, yes) {
 		if (mcp_lags(m))
 			return;
 		if ((t = find(m, id)))
@@ -152,7 +160,7 @@ static bool make_room(struct mcp_session *m)
 
 	if (m->ntasks < TASKS_MAX)
 		return true;
-	TAILQ_FOREACH(t, &m->tasks, entry)
+	TAILQ_FOREACH (t, &m->tasks, entry)
 		if (!t->call) {
 			task_free(t);
 			return true;
@@ -178,7 +186,8 @@ static bool asked_legacy(const struct mcp_call_private *p)
 
 bool mcp_task_possible(const struct mcp_call_private *p)
 {
-	return p->task || (p->tool && p->tool->task != MCP_TASK_NO && (p->era == MCP_MODERN ? has_extension(p) : asked_legacy(p)));
+	return p->task ||
+	       (p->tool && p->tool->task != MCP_TASK_NO && (p->era == MCP_MODERN ? has_extension(p) : asked_legacy(p)));
 }
 
 /* The request is answered; from now on the call has no place and does not count as under way. */
@@ -222,7 +231,9 @@ static void on_created(struct mcp_call *c, json_t *result, json_t *error)
 		if (p->ended)
 			mcp_call_end(p, mem_take(&p->ended));
 		else if (then)
-			mcp_call_fail(c, RPC_INTERNAL_ERROR, NULL, "make a task: %s", id ? "too many are under way" : json_string_value(json_object_get(error, "message")));
+			mcp_call_fail(c, RPC_INTERNAL_ERROR, NULL, "make a task: %s",
+				      id ? "too many are under way"
+					 : json_string_value(json_object_get(error, "message")));
 		return; /* one that runs already is answered as usual */
 	}
 	struct mcp_task *t = mem_zalloc(1, sizeof(*t));
@@ -235,7 +246,7 @@ static void on_created(struct mcp_call *c, json_t *result, json_t *error)
 	TAILQ_INSERT_TAIL(&c->mcp->tasks, t, entry);
 	c->mcp->ntasks++;
 	session_act(c->up, "start_task", json_pack("{ss}", "taskId", t->id), p->traceparent, NULL, NULL);
-	LIST_FOREACH(o, &p->owned, entry)
+	LIST_FOREACH (o, &p->owned, entry)
 		mcp_task_owns(t, o->process_id);
 	detach(p, t);
 	if (p->ended)
@@ -252,8 +263,9 @@ void mcp_task_become(struct mcp_call *c, mcp_call_fn then)
 
 	p->task_then = then;
 	p->becoming = true;
-	mcp_call_task(c, json_pack("{s:o ss ss s{ss}}", "objective", rpc_message_text(objective, strlen(objective)), "taskKind", MCP_TASK_KIND, "visibility",
-				   "background", "scope", "tool", c->name),
+	mcp_call_task(c,
+		      json_pack("{s:o ss ss s{ss}}", "objective", rpc_message_text(objective, strlen(objective)),
+				"taskKind", MCP_TASK_KIND, "visibility", "background", "scope", "tool", c->name),
 		      on_created);
 }
 
@@ -263,17 +275,15 @@ static void on_slow(struct mcp_call *c)
 		mcp_task_become(c, NULL);
 }
 
-static void run(struct mcp_call *c)
-{
-	c->priv->tool->call(c);
-}
+static void run(struct mcp_call *c) { c->priv->tool->call(c); }
 
 static void run_modern(struct mcp_call *c, const struct mcp_tool *t)
 {
 	bool has = has_extension(c->priv);
 
 	if (!has && (t->task == MCP_TASK_MUST || t->task == MCP_TASK_OWN)) {
-		mcp_call_fail(c, MCP_CAPABILITY_MISSING, json_pack("{s{s{s{}}}}", "requiredCapabilities", "extensions", MCP_TASKS_EXTENSION),
+		mcp_call_fail(c, MCP_CAPABILITY_MISSING,
+			      json_pack("{s{s{s{}}}}", "requiredCapabilities", "extensions", MCP_TASKS_EXTENSION),
 			      "the tool %s runs as a task only", t->name);
 		return;
 	}
@@ -293,8 +303,10 @@ void mcp_task_run(struct mcp_call *c, const struct mcp_tool *t)
 	bool wants = asked_legacy(p);
 
 	p->tool = t;
-	if (knows_legacy(p) && ((task && !json_is_object(task)) || (ttl && !json_is_null(ttl) && !(json_is_number(ttl) && json_number_value(ttl) >= 0))))
-		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "task: expected an object with a ttl in milliseconds, or without");
+	if (knows_legacy(p) && ((task && !json_is_object(task)) ||
+				(ttl && !json_is_null(ttl) && !(json_is_number(ttl) && json_number_value(ttl) >= 0))))
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL,
+			      "task: expected an object with a ttl in milliseconds, or without");
 	else if (p->era == MCP_MODERN)
 		run_modern(c, t);
 	else if (wants && t->task == MCP_TASK_NO)
@@ -309,15 +321,14 @@ void mcp_task_run(struct mcp_call *c, const struct mcp_tool *t)
 
 /* ---- on the way ---- */
 
-const char *mcp_task_id(const struct mcp_task *t)
-{
-	return t->id;
-}
+const char *mcp_task_id(const struct mcp_task *t) { return t->id; }
 
 void mcp_task_owns(struct mcp_task *t, const char *process_id)
 {
-	session_act(t->call->call.up, "update_task", json_pack("{ss s{ss ss}}", "taskId", t->id, "scope", "tool", t->call->call.name, "processId", process_id), NULL,
-		    NULL, NULL);
+	session_act(t->call->call.up, "update_task",
+		    json_pack("{ss s{ss ss}}", "taskId", t->id, "scope", "tool", t->call->call.name, "processId",
+			      process_id),
+		    NULL, NULL, NULL);
 }
 
 void mcp_task_asks(struct mcp_task *t)
@@ -334,7 +345,8 @@ static void answer_waiter(struct mcp_task *t, struct mcp_call *c)
 	json_t *result = json_object_get(t->message, "result"), *error = json_object_get(t->message, "error");
 
 	if (error) {
-		mcp_call_fail(c, (int)json_integer_value(json_object_get(error, "code")), json_incref(json_object_get(error, "data")), "%s",
+		mcp_call_fail(c, (int)json_integer_value(json_object_get(error, "code")),
+			      json_incref(json_object_get(error, "data")), "%s",
 			      json_string_value(json_object_get(error, "message")));
 		return;
 	}
@@ -391,19 +403,24 @@ json_t *mcp_task_completion(const char *id, json_t *result, size_t *ret_len)
 	if (len <= INLINE_MAX)
 		json_object_set_new(params, "outputs", json_pack("[{ss sO}]", "name", "mcp.result", "value", result));
 	else if (len <= KEPT_MAX)
-		json_object_set_new(params, "outputs", json_pack("[{ss ss ss}]", "name", "mcp.result", "mediaType", "application/json", "content", text));
+		json_object_set_new(params, "outputs",
+				    json_pack("[{ss ss ss}]", "name", "mcp.result", "mediaType", "application/json",
+					      "content", text));
 	*ret_len = len;
 	return params;
 }
 
-/* The daemon's record gets the result. One that is too long even for that leaves the process, which tells most of it. */
+/* The daemon's record gets the result. One that is too long even for that leaves the process, which tells most of it.
+ */
 static void tell_daemon(struct mcp_task *t, struct session *up)
 {
 	const json_t *error = json_object_get(t->message, "error");
 	json_t *result = json_object_get(t->message, "result");
 
 	if (error) {
-		session_act(up, "fail_task", json_pack("{ss s{sO ss}}", "taskId", t->id, "error", "message", json_object_get(error, "message"), "category", "mcp"),
+		session_act(up, "fail_task",
+			    json_pack("{ss s{sO ss}}", "taskId", t->id, "error", "message",
+				      json_object_get(error, "message"), "category", "mcp"),
 			    NULL, NULL, NULL);
 		return;
 	}
@@ -420,7 +437,8 @@ void mcp_task_ended(struct mcp_task *t, const json_t *message)
 
 	t->call = NULL;
 	t->message = json_deep_copy(message);
-	json_object_del(json_object_get(t->message, "result"), "resultType"); /* the result's own shape, as it lies in a task */
+	json_object_del(json_object_get(t->message, "result"),
+			"resultType"); /* the result's own shape, as it lies in a task */
 	tell_daemon(t, up);
 	changed(t, json_object_get(t->message, "error") ? MCP_TASK_FAILED : MCP_TASK_COMPLETED);
 	answer_waiters(t);
@@ -442,7 +460,7 @@ void mcp_tasks_leave(struct mcp_session *m)
 {
 	struct mcp_task *t;
 
-	TAILQ_FOREACH(t, &m->tasks, entry)
+	TAILQ_FOREACH (t, &m->tasks, entry)
 		if (t->call) {
 			mcp_call_leave(t->call);
 			t->call = NULL;
@@ -466,7 +484,8 @@ static const char *task_of(struct mcp_call *c, struct mcp_task **ret)
 	const json_t *id = json_object_get(c->params, "taskId");
 
 	if (p->era == MCP_MODERN && !has_extension(p)) {
-		mcp_call_fail(c, MCP_CAPABILITY_MISSING, json_pack("{s{s{s{}}}}", "requiredCapabilities", "extensions", MCP_TASKS_EXTENSION),
+		mcp_call_fail(c, MCP_CAPABILITY_MISSING,
+			      json_pack("{s{s{s{}}}}", "requiredCapabilities", "extensions", MCP_TASKS_EXTENSION),
 			      "tasks need the client's capability " MCP_TASKS_EXTENSION);
 		return NULL;
 	}
@@ -493,10 +512,7 @@ void mcp_method_tasks_get(struct mcp_call *c)
 		mcp_task_recall(c, id, false);
 }
 
-static bool is_waiting(const struct mcp_call_private *p)
-{
-	return p->waits_for != NULL;
-}
+static bool is_waiting(const struct mcp_call_private *p) { return p->waits_for != NULL; }
 
 void mcp_method_tasks_result(struct mcp_call *c)
 {
@@ -554,7 +570,8 @@ void mcp_method_tasks_update(struct mcp_call *c)
 	if (!task_of(c, &t))
 		return;
 	if (!t) {
-		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "taskId: there is no such task, or nobody waits for answers to it any more");
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL,
+			      "taskId: there is no such task, or nobody waits for answers to it any more");
 		return;
 	}
 	if (!json_is_object(responses)) {

@@ -4,13 +4,14 @@
 /*
  * Calls that go on without their request.
  *
- * A tool call becomes a task when a legacy client says so (params.task) or, for a modern client that has the tasks extension,
- * when the tool's row says so: at once, or after a second, so that what is quick is answered as usual. The request is then
- * answered with the task, the call goes on, and what it ends with is kept for whoever asks.
+ * A tool call becomes a task when a legacy client says so (params.task) or, for a modern client that has the tasks
+ * extension, when the tool's row says so: at once, or after a second, so that what is quick is answered as usual. The
+ * request is then answered with the task, the call goes on, and what it ends with is kept for whoever asks.
  *
- * Each is a task of the daemon, with the same id: made durable before the client hears of it, completed with the result, found
- * in the record like any other. So a task outlives its client and its gateway: its process is not ended with them, and another
- * gateway of the same user tells how it stands (mcp_task_recall.c); as this one does where it holds too many results.
+ * Each is a task of the daemon, with the same id: made durable before the client hears of it, completed with the
+ * result, found in the record like any other. So a task outlives its client and its gateway: its process is not ended
+ * with them, and another gateway of the same user tells how it stands (mcp_task_recall.c); as this one does where it
+ * holds too many results.
  */
 
 #include <jansson.h>
@@ -32,9 +33,9 @@ enum mcp_task_status { MCP_TASK_WORKING, MCP_TASK_INPUT, MCP_TASK_COMPLETED, MCP
 struct mcp_task_view {
 	const char *id;
 	enum mcp_task_status status;
-	const char *message;            /* for people, or NULL */
-	const char *created, *updated;  /* RFC 3339 */
-	json_int_t ttl_ms;              /* −1: unlimited */
+	const char *message;                   /* for people, or NULL */
+	const char *created, *updated;         /* RFC 3339 */
+	json_int_t ttl_ms;                     /* −1: unlimited */
 	const json_t *result, *error, *inputs; /* by status, or NULL */
 };
 /* As this era writes it; the modern one with the result, error or questions. */
@@ -66,7 +67,8 @@ void mcp_task_recall(struct mcp_call *c, const char *id, bool result);
 void mcp_task_recall_list(struct mcp_call *c);
 void mcp_task_recall_cancel(struct mcp_call *c, const char *id);
 
-/* The parameters of complete_task with the result, which is kept if it is not too long; *ret_len: how long it is, SIZE_MAX if that cannot be told. */
+/* The parameters of complete_task with the result, which is kept if it is not too long; *ret_len: how long it is,
+ * SIZE_MAX if that cannot be told. */
 json_t *mcp_task_completion(const char *id, json_t *result, size_t *ret_len);
 
 #endif

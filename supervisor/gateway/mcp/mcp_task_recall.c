@@ -1,6 +1,6 @@
 /*
- * Tasks of which this gateway knows nothing: of another one of the same user, or of one that has ended. The daemon has the
- * record. Where the gateway that made it went away before the end, the process tells how it stands.
+ * Tasks of which this gateway knows nothing: of another one of the same user, or of one that has ended. The daemon has
+ * the record. Where the gateway that made it went away before the end, the process tells how it stands.
  */
 
 #include "runtime/base/buf.h"
@@ -16,9 +16,9 @@
 #define PIECE (1u << 20)
 
 struct recall {
-	json_t *task;   /* the daemon's record */
-	bool result;    /* tasks/result */
-	char ref[72];   /* where a long result is kept */
+	json_t *task; /* the daemon's record */
+	bool result;  /* tasks/result */
+	char ref[72]; /* where a long result is kept */
 	char process[72];
 	struct buf text;
 };
@@ -45,7 +45,7 @@ static const json_t *kept_result(const json_t *task)
 	const json_t *one;
 	size_t i;
 
-	json_array_foreach(json_object_get(task, "outputs"), i, one)
+	json_array_foreach (json_object_get(task, "outputs"), i, one)
 		if (strcmp(str(one, "name"), "mcp.result") == 0)
 			return one;
 	return NULL;
@@ -57,7 +57,12 @@ static void finish(struct mcp_call *c, const struct recall *r, enum mcp_task_sta
 	bool modern = c->priv->era == MCP_MODERN;
 	json_auto_t *error = json_pack("{si ss}", "code", RPC_INTERNAL_ERROR, "message", "the call failed");
 	const struct mcp_task_view v = {
-		.id = str(task, "taskId"), .status = status, .created = str(task, "createdAt"), .updated = str(task, "updatedAt"), .ttl_ms = -1, .result = result,
+		.id = str(task, "taskId"),
+		.status = status,
+		.created = str(task, "createdAt"),
+		.updated = str(task, "updatedAt"),
+		.ttl_ms = -1,
+		.result = result,
 		.error = error,
 	};
 
@@ -91,7 +96,8 @@ static void on_report(struct mcp_call *c, json_t *report, void *with)
 		return;
 	}
 	/* Nobody else is left to say so; if somebody is after all, the first word counts. */
-	session_act(c->up, "complete_task", mcp_task_completion(str(r->task, "taskId"), result, &len), NULL, NULL, NULL);
+	session_act(c->up, "complete_task", mcp_task_completion(str(r->task, "taskId"), result, &len), NULL, NULL,
+		    NULL);
 	finish(c, r, MCP_TASK_COMPLETED, result);
 }
 
@@ -107,8 +113,12 @@ static void on_process(struct mcp_call *c, json_t *process, json_t *error)
 	} else {
 		c->data = NULL;
 		c->data_free = NULL;
-		mcp_follow(c, &(struct mcp_follow_options){ .process_id = r->process, .budget = MCP_FOLLOW_BUDGET,
-			   .from_start = true, .then = on_report, .with = r, .with_free = recall_free });
+		mcp_follow(c, &(struct mcp_follow_options){ .process_id = r->process,
+							    .budget = MCP_FOLLOW_BUDGET,
+							    .from_start = true,
+							    .then = on_report,
+							    .with = r,
+							    .with_free = recall_free });
 	}
 }
 
@@ -116,7 +126,9 @@ static void wait_process(struct mcp_call *c)
 {
 	const struct recall *r = c->data;
 
-	mcp_call_up(c, "wait_process", r->result ? json_pack("{ss}", "processId", r->process) : json_pack("{ss si}", "processId", r->process, "timeoutMs", 0),
+	mcp_call_up(c, "wait_process",
+		    r->result ? json_pack("{ss}", "processId", r->process)
+			      : json_pack("{ss si}", "processId", r->process, "timeoutMs", 0),
 		    on_process);
 }
 
@@ -132,12 +144,16 @@ static void find_process(struct mcp_call *c, mcp_call_up_fn then)
 {
 	const struct recall *r = c->data;
 
-	mcp_call_up(c, "list_processes", json_pack("{ss ss si}", "taskId", str(r->task, "taskId"), "sessionId", str(r->task, "sessionId"), "limit", 1), then);
+	mcp_call_up(c, "list_processes",
+		    json_pack("{ss ss si}", "taskId", str(r->task, "taskId"), "sessionId", str(r->task, "sessionId"),
+			      "limit", 1),
+		    then);
 }
 
 static void take_process(struct recall *r, const json_t *listed)
 {
-	snprintf(r->process, sizeof(r->process), "%s", str(json_array_get(json_object_get(listed, "processes"), 0), "processId"));
+	snprintf(r->process, sizeof(r->process), "%s",
+		 str(json_array_get(json_object_get(listed, "processes"), 0), "processId"));
 }
 
 static void on_started(struct mcp_call *c, json_t *result, json_t *error)
@@ -184,7 +200,10 @@ static void read_piece(struct mcp_call *c)
 {
 	const struct recall *r = c->data;
 
-	mcp_call_up(c, "read_output", json_pack("{ss sI sI}", "outputRef", r->ref, "offset", (json_int_t)r->text.len, "length", (json_int_t)PIECE), on_piece);
+	mcp_call_up(c, "read_output",
+		    json_pack("{ss sI sI}", "outputRef", r->ref, "offset", (json_int_t)r->text.len, "length",
+			      (json_int_t)PIECE),
+		    on_piece);
 }
 
 static void on_task(struct mcp_call *c, json_t *task, json_t *error)
@@ -250,9 +269,13 @@ static void on_list(struct mcp_call *c, json_t *result, json_t *error)
 		return;
 	}
 	tasks = json_array();
-	json_array_foreach(json_object_get(result, "tasks"), i, one) {
+	json_array_foreach (json_object_get(result, "tasks"), i, one) {
 		const struct mcp_task_view v = {
-			.id = str(one, "taskId"), .status = status_of(str(one, "status")), .created = str(one, "createdAt"), .updated = str(one, "updatedAt"), .ttl_ms = -1,
+			.id = str(one, "taskId"),
+			.status = status_of(str(one, "status")),
+			.created = str(one, "createdAt"),
+			.updated = str(one, "updatedAt"),
+			.ttl_ms = -1,
 		};
 
 		if (strcmp(str(one, "taskKind"), MCP_TASK_KIND) == 0)
@@ -285,7 +308,8 @@ static void finish_cancelled(struct mcp_call *c)
 	const struct recall *r = c->data;
 
 	if (r->process[0])
-		session_act(c->up, "terminate_process", json_pack("{ss ss}", "processId", r->process, "reason", "cancelled"), NULL, NULL, NULL);
+		session_act(c->up, "terminate_process",
+			    json_pack("{ss ss}", "processId", r->process, "reason", "cancelled"), NULL, NULL, NULL);
 	if (c->priv->era == MCP_MODERN)
 		mcp_call_finish(c, json_object());
 	else
@@ -320,7 +344,9 @@ static void on_to_cancel(struct mcp_call *c, json_t *task, json_t *error)
 		return;
 	}
 	r->task = json_incref(task);
-	mcp_call_act(c, "cancel_task", json_pack("{ss ss}", "taskId", str(task, "taskId"), "reason", "cancelled by the client"), on_cancelled);
+	mcp_call_act(c, "cancel_task",
+		     json_pack("{ss ss}", "taskId", str(task, "taskId"), "reason", "cancelled by the client"),
+		     on_cancelled);
 }
 
 void mcp_task_recall_cancel(struct mcp_call *c, const char *id)

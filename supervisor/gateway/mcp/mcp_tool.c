@@ -14,7 +14,8 @@
 #include <string.h>
 
 static const struct mcp_tool tools[] = {
-#define MCP_TOOL(name, title, description, hints, task, input, output, call) { name, title, description, hints, task, input, output, call },
+#define MCP_TOOL(name, title, description, hints, task, input, output, call) \
+	{ name, title, description, hints, task, input, output, call },
 #include "supervisor/gateway/mcp/mcp_tools.def"
 #undef MCP_TOOL
 };
@@ -36,17 +37,16 @@ const struct mcp_tool *mcp_tool_find(bool fixtures, const char *name)
 	return NULL;
 }
 
-static void hint(json_t *of, const char *key, bool value)
-{
-	json_object_set_new(of, key, json_boolean(value));
-}
+static void hint(json_t *of, const char *key, bool value) { json_object_set_new(of, key, json_boolean(value)); }
 
 json_t *mcp_tool_describe(const struct mcp_tool *t, enum mcp_era era, const char *version, bool structured)
 {
-	json_t *d = json_pack("{ss ss so}", "name", t->name, "description", t->description, "inputSchema", json_loads(t->input, 0, NULL));
+	json_t *d = json_pack("{ss ss so}", "name", t->name, "description", t->description, "inputSchema",
+			      json_loads(t->input, 0, NULL));
 
 	if (mcp_version_at_least(version, "2025-03-26")) {
-		json_t *a = json_object(); /* what is so by default is left out, but for the two that a user's safety hangs on */
+		json_t *a = json_object(); /* what is so by default is left out, but for the two that a user's safety
+					      hangs on */
 
 		if (!mcp_version_at_least(version, "2025-06-18")) /* later versions have it beside the name */
 			json_object_set_new(a, "title", json_string(t->title));
@@ -66,7 +66,10 @@ json_t *mcp_tool_describe(const struct mcp_tool *t, enum mcp_era era, const char
 			json_object_set_new(d, "outputSchema", json_loads(t->output, 0, NULL));
 	}
 	if (era == MCP_LEGACY && mcp_version_at_least(version, "2025-11-25") && t->task != MCP_TASK_NO)
-		json_object_set_new(d, "execution", json_pack("{ss}", "taskSupport", t->task == MCP_TASK_MUST || t->task == MCP_TASK_OWN ? "required" : "optional"));
+		json_object_set_new(
+			d, "execution",
+			json_pack("{ss}", "taskSupport",
+				  t->task == MCP_TASK_MUST || t->task == MCP_TASK_OWN ? "required" : "optional"));
 	return d;
 }
 
@@ -77,21 +80,17 @@ static json_t *row(struct mcp_call *c, size_t i)
 	return t ? mcp_tool_describe(t, c->priv->era, c->priv->version, c->mcp->o.config->structured) : NULL;
 }
 
-void mcp_method_tools_list(struct mcp_call *c)
-{
-	mcp_page_finish(c, "tools", row);
-}
+void mcp_method_tools_list(struct mcp_call *c) { mcp_page_finish(c, "tools", row); }
 
-static void run(struct mcp_call *c)
-{
-	mcp_task_run(c, mcp_tool_find(c->mcp->o.config->fixtures, c->name));
-}
+static void run(struct mcp_call *c) { mcp_task_run(c, mcp_tool_find(c->mcp->o.config->fixtures, c->name)); }
 
 void mcp_method_tools_call(struct mcp_call *c)
 {
 	const json_t *name = json_object_get(c->params, "name");
 	json_t *given = json_object_get(c->params, "arguments"), *arguments = json_is_null(given) ? NULL : given;
-	const struct mcp_tool *t = json_is_string(name) ? mcp_tool_find(c->mcp->o.config->fixtures, json_string_value(name)) : NULL;
+	const struct mcp_tool *t = json_is_string(name)
+					   ? mcp_tool_find(c->mcp->o.config->fixtures, json_string_value(name))
+					   : NULL;
 	struct err e = ERR_INIT;
 
 	if (!json_is_string(name)) {

@@ -6,12 +6,13 @@
  *
  *   MCP_TOOL(name, title, description, hints, task, input schema, output schema, handler)
  *
- * The schemas are JSON as it is, in MCP_SCHEMA(…), which makes a string of it; MCP_NO_SCHEMA for no output schema. Arguments are
- * checked against the input schema before the handler runs (type, required, properties, additionalProperties, enum, minimum,
- * maximum, minLength, maxLength, minItems, maxItems, items): the handler may rely on it. What is wrong is told to the model as
- * a tool error that names the argument.
+ * The schemas are JSON as it is, in MCP_SCHEMA(…), which makes a string of it; MCP_NO_SCHEMA for no output schema.
+ * Arguments are checked against the input schema before the handler runs (type, required, properties,
+ * additionalProperties, enum, minimum, maximum, minLength, maxLength, minItems, maxItems, items): the handler may rely
+ * on it. What is wrong is told to the model as a tool error that names the argument.
  *
- * A tool with task MCP_TASK_MAY can be called as a task: the handler knows nothing of it, the call then simply has no deadline.
+ * A tool with task MCP_TASK_MAY can be called as a task: the handler knows nothing of it, the call then simply has no
+ * deadline.
  */
 
 #include "supervisor/gateway/mcp/mcp_call.h"
@@ -21,10 +22,17 @@
 #define MCP_SCHEMA(...) #__VA_ARGS__
 #define MCP_NO_SCHEMA NULL
 
-enum mcp_tool_hints { MCP_READS = 1, MCP_DESTROYS = 2, MCP_REPEATABLE = 4, MCP_OPEN_WORLD = 8, MCP_IN_FOLDER = 16 /* it works in the client's */ };
+enum mcp_tool_hints {
+	MCP_READS = 1,
+	MCP_DESTROYS = 2,
+	MCP_REPEATABLE = 4,
+	MCP_OPEN_WORLD = 8,
+	MCP_IN_FOLDER = 16 /* it works in the client's */
+};
 /*
- * Whether calls can be tasks: MAY: if a legacy client wants it, and for modern ones that can when it takes longer than a second;
- * AT_ONCE: without that second; MUST: only as a task; OWN: the same, but the handler says when (mcp_task_become).
+ * Whether calls can be tasks: MAY: if a legacy client wants it, and for modern ones that can when it takes longer than
+ * a second; AT_ONCE: without that second; MUST: only as a task; OWN: the same, but the handler says when
+ * (mcp_task_become).
  */
 enum mcp_tool_task { MCP_TASK_NO, MCP_TASK_MAY, MCP_TASK_AT_ONCE, MCP_TASK_MUST, MCP_TASK_OWN };
 
@@ -32,7 +40,7 @@ struct mcp_tool {
 	const char *name, *title, *description;
 	unsigned hints;
 	enum mcp_tool_task task;
-	const char *input, *output;     /* JSON texts; output may be NULL */
+	const char *input, *output; /* JSON texts; output may be NULL */
 	mcp_call_fn call;
 };
 

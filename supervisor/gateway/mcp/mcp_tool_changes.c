@@ -1,6 +1,7 @@
 /*
- * changes: what a copy-on-write run changed. The action diff shows it, apply and discard settle it. Settling is a person's business: the client's user
- * is asked, and the daemon is told in that person's name. Where the client cannot ask, the result says who can.
+ * changes: what a copy-on-write run changed. The action diff shows it, apply and discard settle it. Settling is a
+ * person's business: the client's user is asked, and the daemon is told in that person's name. Where the client cannot
+ * ask, the result says who can.
  */
 #include "supervisor/gateway/mcp/mcp_tool.h"
 
@@ -24,7 +25,8 @@ static const char *text(const json_t *o, const char *key)
 
 static json_t *params_of(const struct mcp_call *c)
 {
-	json_t *params = json_pack("{sO}", "processId", json_object_get(c->arguments, "processId")), *paths = json_object_get(c->arguments, "paths");
+	json_t *params = json_pack("{sO}", "processId", json_object_get(c->arguments, "processId")),
+	       *paths = json_object_get(c->arguments, "paths");
 
 	if (json_array_size(paths))
 		json_object_set(params, "paths", paths);
@@ -54,7 +56,7 @@ static void on_changes(struct mcp_call *c, json_t *result, json_t *error)
 		return;
 	}
 	rows = json_array();
-	json_array_foreach(json_object_get(result, "changes"), i, v) {
+	json_array_foreach (json_object_get(result, "changes"), i, v) {
 		json_t *row = json_pack("{ss ss}", "path", text(v, "path"), "change", text(v, "change"));
 
 		buf_printf(&words, "%s  %s\n", text(v, "change"), text(v, "path"));
@@ -67,11 +69,13 @@ static void on_changes(struct mcp_call *c, json_t *result, json_t *error)
 	else if (!words.len)
 		buf_str(&words, "Nothing is held back: it changed nothing, or all of it was applied or discarded.\n");
 	else
-		buf_str(&words, "These changes are held back. The action apply makes them real, discard forgets them; both take paths.\n\n");
-	json_array_foreach(json_object_get(result, "changes"), i, v)
+		buf_str(&words, "These changes are held back. The action apply makes them real, discard forgets them; "
+				"both take paths.\n\n");
+	json_array_foreach (json_object_get(result, "changes"), i, v)
 		tell_diff(text(v, "diff"), mcp_follow_budget(c), &words);
-	mcp_call_finish(c, mcp_call_structured(mcp_call_text(words.data, words.len), json_pack("{ss sO so}", "status", "held", "processId",
-			json_object_get(c->arguments, "processId"), "changes", rows)));
+	mcp_call_finish(c, mcp_call_structured(mcp_call_text(words.data, words.len),
+					       json_pack("{ss sO so}", "status", "held", "processId",
+							 json_object_get(c->arguments, "processId"), "changes", rows)));
 }
 
 /* ---- apply, discard ---- */
@@ -79,8 +83,10 @@ static void on_changes(struct mcp_call *c, json_t *result, json_t *error)
 struct settling {
 	const char *method, *did, *question, *verb, *yes;
 };
-static const struct settling apply = { "apply_changes", "applied", "Write these changes to your files?", "apply", "Write them" };
-static const struct settling discard = { "discard_changes", "discarded", "Forget these changes for good?", "discard", "Forget them" };
+static const struct settling apply = { "apply_changes", "applied", "Write these changes to your files?", "apply",
+				       "Write them" };
+static const struct settling discard = { "discard_changes", "discarded", "Forget these changes for good?", "discard",
+					 "Forget them" };
 
 static const struct settling *settling_of(const struct mcp_call *c)
 {
@@ -100,12 +106,13 @@ static void on_settled(struct mcp_call *c, json_t *result, json_t *error)
 	}
 	buf_printf(&words, "%s: %zu change%s.\n", s->did, json_array_size(done), json_array_size(done) == 1 ? "" : "s");
 	json_t *rows = json_array();
-	json_array_foreach(conflicts, i, v) {
+	json_array_foreach (conflicts, i, v) {
 		buf_printf(&words, "conflict: %s (%s); it was left as it is\n", text(v, "path"), text(v, "reason"));
 		json_array_append_new(rows, json_pack("{ss ss}", "path", text(v, "path"), "reason", text(v, "reason")));
 	}
 	json_t *answer = mcp_call_structured(mcp_call_text(words.data, words.len),
-					     json_pack("{ss sO so sO*}", "status", s->did, "processId", json_object_get(c->arguments, "processId"), "conflicts", rows,
+					     json_pack("{ss sO so sO*}", "status", s->did, "processId",
+						       json_object_get(c->arguments, "processId"), "conflicts", rows,
 						       "paths", done));
 	json_object_set_new(answer, "isError", json_boolean(json_array_size(conflicts) > 0));
 	mcp_call_finish(c, answer);
@@ -114,7 +121,8 @@ static void on_settled(struct mcp_call *c, json_t *result, json_t *error)
 static void refuse(struct mcp_call *c, const char *status, const char *words)
 {
 	json_t *answer = mcp_call_structured(mcp_call_text(words, strlen(words)),
-					     json_pack("{ss sO ss}", "status", status, "processId", json_object_get(c->arguments, "processId"), "message", words));
+					     json_pack("{ss sO ss}", "status", status, "processId",
+						       json_object_get(c->arguments, "processId"), "message", words));
 
 	json_object_set_new(answer, "isError", json_true());
 	mcp_call_finish(c, answer);
@@ -122,8 +130,9 @@ static void refuse(struct mcp_call *c, const char *status, const char *words)
 
 static void needs_person(struct mcp_call *c)
 {
-	mem_auto char *words = mem_printf("This takes a person, and this client did not ask one. They can run: bailiff %s %s", settling_of(c)->verb,
-					  text(c->arguments, "processId"));
+	mem_auto char *words = mem_printf(
+		"This takes a person, and this client did not ask one. They can run: bailiff %s %s",
+		settling_of(c)->verb, text(c->arguments, "processId"));
 
 	refuse(c, "needs_person", words);
 }
@@ -133,7 +142,8 @@ static void on_answered(struct mcp_call *c)
 	const struct settling *s = settling_of(c);
 	const json_t *answer = mcp_call_answer(c, "settle");
 
-	if (strcmp(text(answer, "action"), "accept") == 0 && strcmp(text(json_object_get(answer, "content"), "decision"), s->verb) == 0)
+	if (strcmp(text(answer, "action"), "accept") == 0 &&
+	    strcmp(text(json_object_get(answer, "content"), "decision"), s->verb) == 0)
 		mcp_call_decide(c, s->method, params_of(c), on_settled);
 	else if (!answer || mcp_call_unread(c, "settle"))
 		needs_person(c);
@@ -146,9 +156,10 @@ static void ask(struct mcp_call *c, const char *message)
 	const struct settling *s = settling_of(c);
 
 	mcp_call_question(c, "settle", "elicitation/create",
-			  json_pack("{ss so s{ss s{s{ss ss s[ss] s[ss]}} s[s]}}", "mode", "form", "message", rpc_message_text(message, strlen(message)), "requestedSchema",
-				    "type", "object", "properties", "decision", "type", "string", "title", "Decision", "enum", s->verb, "keep", "enumNames", s->yes,
-				    "Keep them held back", "required", "decision"));
+			  json_pack("{ss so s{ss s{s{ss ss s[ss] s[ss]}} s[s]}}", "mode", "form", "message",
+				    rpc_message_text(message, strlen(message)), "requestedSchema", "type", "object",
+				    "properties", "decision", "type", "string", "title", "Decision", "enum", s->verb,
+				    "keep", "enumNames", s->yes, "Keep them held back", "required", "decision"));
 	mcp_call_ask(c, NULL, on_answered);
 }
 
@@ -159,7 +170,7 @@ static void ask_about(struct mcp_call *c, const json_t *changes)
 	size_t i;
 
 	buf_str(&list, settling_of(c)->question);
-	json_array_foreach(changes, i, v) {
+	json_array_foreach (changes, i, v) {
 		if (i == SHOWN_PATHS)
 			break;
 		buf_printf(&list, "\n%s ", text(v, "change"));
@@ -178,8 +189,10 @@ static void on_listed(struct mcp_call *c, json_t *result, json_t *error)
 	if (error) {
 		mcp_call_sorry_up(c, s->verb, error);
 	} else if (!json_array_size(changes)) {
-		refuse(c, "nothing", json_array_size(json_object_get(c->arguments, "paths")) ? "Nothing is held back at these paths." :
-				     "Nothing is held back that could be settled.");
+		refuse(c, "nothing",
+		       json_array_size(json_object_get(c->arguments, "paths"))
+			       ? "Nothing is held back at these paths."
+			       : "Nothing is held back that could be settled.");
 	} else if (!mcp_call_can(c, "elicitation.form")) {
 		needs_person(c);
 	} else {
@@ -196,7 +209,8 @@ void mcp_tool_changes(struct mcp_call *c)
 		params = params_of(c);
 		json_object_set_new(params, "diffs", json_true());
 		mcp_call_up(c, "list_changes", params, on_changes);
-	} else if (c->kept && json_object_get(json_object_get(c->params, "inputResponses"), "settle") && mcp_call_can(c, "elicitation.form")) {
+	} else if (c->kept && json_object_get(json_object_get(c->params, "inputResponses"), "settle") &&
+		   mcp_call_can(c, "elicitation.form")) {
 		ask(c, ""); /* the answer is there */
 	} else {
 		mcp_call_unanswered(c);

@@ -19,24 +19,15 @@
 #include <string.h>
 
 #define YIELD_MS 30000
-#define BACKGROUND_MS 300           /* what fails at once is told at once */
+#define BACKGROUND_MS 300 /* what fails at once is told at once */
 #define TTY_ROWS 24
 #define TTY_COLS 80
 
-static json_t *arg(const struct mcp_call *c, const char *name)
-{
-	return json_object_get(c->arguments, name);
-}
+static json_t *arg(const struct mcp_call *c, const char *name) { return json_object_get(c->arguments, name); }
 
-static bool flag(const struct mcp_call *c, const char *name)
-{
-	return json_is_true(arg(c, name));
-}
+static bool flag(const struct mcp_call *c, const char *name) { return json_is_true(arg(c, name)); }
 
-static bool in_background(const struct mcp_call *c)
-{
-	return flag(c, "background") || flag(c, "detached");
-}
+static bool in_background(const struct mcp_call *c) { return flag(c, "background") || flag(c, "detached"); }
 
 /* ---- what is asked for ---- */
 
@@ -61,7 +52,8 @@ static int check_profile(const struct mcp_call *c, struct err *e)
 
 	if (!set || !given || strcmp(set, given) == 0)
 		return 0;
-	return err_set(e, ERR_INVALID, "profile: commands run in profile %s here, which the user has set; leave it out", set);
+	return err_set(e, ERR_INVALID, "profile: commands run in profile %s here, which the user has set; leave it out",
+		       set);
 }
 
 /* Elsewhere than in the client's own tree a command may look around; what it may write is not for the model to say. */
@@ -75,8 +67,10 @@ static int put_profile(const struct mcp_call *c, const char *cwd, json_t *params
 		return 0;
 	}
 	if ((given || set) && strcmp(given ? given : set, "readonly") != 0)
-		return err_set(e, ERR_INVALID, "cwd: '%.100s' is outside of '%.100s', where this client works, and there commands run in profile readonly only: leave %s", cwd,
-			       tree, given ? "profile out" : "cwd out, the user has set another");
+		return err_set(e, ERR_INVALID,
+			       "cwd: '%.100s' is outside of '%.100s', where this client works, and there commands run "
+			       "in profile readonly only: leave %s",
+			       cwd, tree, given ? "profile out" : "cwd out, the user has set another");
 	json_object_set_new(params, "profile", json_string("readonly"));
 	return 0;
 }
@@ -92,9 +86,13 @@ static char *place_note(const struct mcp_call *c)
 		return NULL;
 	for (size_t i = 0; i < countof(temporary); i++)
 		if (strcmp(cwd, temporary[i]) == 0)
-			return mem_printf("%s is each command's own: what was written there is gone now. Keep files in %s.", cwd, tree);
-	return mem_printf("%s is outside of %s, where this client works: it could be read, not changed. To work there, the user has to start the "
-			  "client there, or bailiff with --cwd DIR.", cwd, tree);
+			return mem_printf(
+				"%s is each command's own: what was written there is gone now. Keep files in %s.", cwd,
+				tree);
+	return mem_printf("%s is outside of %s, where this client works: it could be read, not changed. To work there, "
+			  "the user has to start the "
+			  "client there, or bailiff with --cwd DIR.",
+			  cwd, tree);
 }
 
 /* NULL: *e says what is wrong. */
@@ -123,15 +121,19 @@ static json_t *params_of(const struct mcp_call *c, struct err *e)
 static void follow(struct mcp_call *c, const char *process_id, uint64_t wait_ms, const char *note)
 {
 	const struct mcp_follow_options o = {
-		.process_id = process_id, .wait_ms = wait_ms, .patient = !in_background(c) && !arg(c, "yieldMs"), .budget = mcp_follow_budget(c), .note = note,
+		.process_id = process_id,
+		.wait_ms = wait_ms,
+		.patient = !in_background(c) && !arg(c, "yieldMs"),
+		.budget = mcp_follow_budget(c),
+		.note = note,
 	};
 
 	mcp_follow(c, &o);
 }
 
 /*
- * What it is to read is sent along and not waited for: it may print a lot before it reads, or end without. The daemon keeps it for one
- * that has not begun because a person has to allow it.
+ * What it is to read is sent along and not waited for: it may print a lot before it reads, or end without. The daemon
+ * keeps it for one that has not begun because a person has to allow it.
  */
 static void give_stdin(struct mcp_call *c, const char *process_id)
 {
@@ -169,7 +171,8 @@ static void ask(struct mcp_call *c, const json_t *started)
 {
 	buf_auto struct buf question = BUF_INIT;
 
-	mcp_place_question(c, "Allow this command?", json_string_value(arg(c, "command")), json_string_length(arg(c, "command")), started, &question);
+	mcp_place_question(c, "Allow this command?", json_string_value(arg(c, "command")),
+			   json_string_length(arg(c, "command")), started, &question);
 	c->data = mem_strdup(json_string_value(json_object_get(started, "processId")));
 	c->data_free = free;
 	mcp_call_approve(c, started, question.data, on_decided);

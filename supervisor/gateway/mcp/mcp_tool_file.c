@@ -1,9 +1,10 @@
 /*
- * read_file, write_file, apply_patch: bailiff's own tools of these names, called in a turn of the client's. Each runs as a process
- * in the turn's sandbox, under the same rules as a command.
+ * read_file, write_file, apply_patch: bailiff's own tools of these names, called in a turn of the client's. Each runs
+ * as a process in the turn's sandbox, under the same rules as a command.
  *
- * The turn is opened by the first such call and ends with the client. A call that the policy asks about is found by its event, for
- * invoke_tool answers only when the tool has ended; the id of the tool call is ours, so that a second round finds the first one's.
+ * The turn is opened by the first such call and ends with the client. A call that the policy asks about is found by its
+ * event, for invoke_tool answers only when the tool has ended; the id of the tool call is ours, so that a second round
+ * finds the first one's.
  */
 #include "supervisor/gateway/mcp/mcp_tool.h"
 
@@ -25,22 +26,22 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define READ_LINES 2000             /* of a file, unless more is asked for */
+#define READ_LINES 2000 /* of a file, unless more is asked for */
 #define READ_BYTES 100000
-#define RESULT_MAX (32u << 20)      /* a tool's whole answer */
+#define RESULT_MAX (32u << 20) /* a tool's whole answer */
 #define RESULT_PART 1000000
 #define AGAIN_MS 10
-#define AGAIN_MAX 500u              /* five seconds */
+#define AGAIN_MAX 500u /* five seconds */
 
 struct file_call {
 	struct mcp_memory *memory;
 	char call_id[72];
-	char turn_id[72];           /* of an earlier round; "" otherwise */
+	char turn_id[72]; /* of an earlier round; "" otherwise */
 	char process_id[72], ref[72];
-	json_t *ended;              /* invoke_tool's answer */
+	json_t *ended; /* invoke_tool's answer */
 	struct buf result;
-	unsigned again;             /* how often it was tried in vain */
-	bool opens;                 /* it is the one that opens the turn */
+	unsigned again; /* how often it was tried in vain */
+	bool opens;     /* it is the one that opens the turn */
 };
 
 static void invoke(struct mcp_call *c);
@@ -77,10 +78,7 @@ static void finish(struct mcp_call *c, const struct buf *words, json_t *structur
 	mcp_call_finish(c, result);
 }
 
-static bool is(const json_t *o, const char *key, const char *word)
-{
-	return strcmp(text(o, key), word) == 0;
-}
+static bool is(const json_t *o, const char *key, const char *word) { return strcmp(text(o, key), word) == 0; }
 
 /* What became of each file; `said` was told already. */
 static void tell_files(const json_t *files, const char *said, struct buf *out)
@@ -88,7 +86,7 @@ static void tell_files(const json_t *files, const char *said, struct buf *out)
 	const json_t *v;
 	size_t i;
 
-	json_array_foreach(files, i, v) {
+	json_array_foreach (files, i, v) {
 		const char *path = text(v, "path"), *from = text(v, "movedFrom");
 
 		if (is(v, "status", "failed")) {
@@ -97,8 +95,8 @@ static void tell_files(const json_t *files, const char *said, struct buf *out)
 		} else if (is(v, "status", "not_applied")) {
 			buf_printf(out, "not changed: %s\n", path);
 		} else {
-			buf_printf(out, "%s%s %s%s%s\n", is(v, "status", "checked") ? "would be " : "", text(v, "change"), *from ? from : path, *from ? " to " : "",
-				   *from ? path : "");
+			buf_printf(out, "%s%s %s%s%s\n", is(v, "status", "checked") ? "would be " : "",
+				   text(v, "change"), *from ? from : path, *from ? " to " : "", *from ? path : "");
 		}
 	}
 }
@@ -108,7 +106,7 @@ static bool any_has_status(const json_t *files, const char *status)
 	const json_t *v;
 	size_t i;
 
-	json_array_foreach(files, i, v)
+	json_array_foreach (files, i, v)
 		if (is(v, "status", status))
 			return true;
 	return false;
@@ -124,15 +122,19 @@ static void tell_lost(const struct mcp_call *c, const json_t *files, struct buf 
 	const json_t *v;
 	size_t i;
 
-	json_array_foreach(files, i, v) {
-		if (is(v, "change", "deleted") || is(v, "status", "checked") || mcp_place_path(c, text(v, "path"), path, &ignored) < 0)
+	json_array_foreach (files, i, v) {
+		if (is(v, "change", "deleted") || is(v, "status", "checked") ||
+		    mcp_place_path(c, text(v, "path"), path, &ignored) < 0)
 			continue;
 		(void)mcp_place_is_own(c, path, tree);
 		if (tree[1] && path_within(tree, path))
 			continue; /* the tree may lie in the host's /tmp */
 		for (size_t k = 0; k < countof(private); k++)
 			if (path_within(private[k], path) && lstat(path, &st) < 0 && errno == ENOENT)
-				buf_printf(out, "%s is gone again: each call and each command has a %s of its own. Write to the working tree instead.\n", path, private[k]);
+				buf_printf(out,
+					   "%s is gone again: each call and each command has a %s of its own. Write to "
+					   "the working tree instead.\n",
+					   path, private[k]);
 	}
 }
 
@@ -151,27 +153,33 @@ static const char *advice_of(const struct mcp_call *c, const json_t *error)
 		const char *tool, *category, *says, *advice;
 	} rows[] = {
 		{ "write_file", "not_found", "write '", "createFolders: true makes the folders that are missing." },
-		{ "read_file", NULL, "is larger than", "exec can show a part of it, for example with sed -n, head -c or tail -c." },
+		{ "read_file", NULL, "is larger than",
+		  "exec can show a part of it, for example with sed -n, head -c or tail -c." },
 		{ "read_file", NULL, "is a folder", "exec can list it, for example with ls." },
-		{ "apply_patch", NULL, "its lines are not there", "Look at the file as it is now (read_file) and make the patch from that." },
+		{ "apply_patch", NULL, "its lines are not there",
+		  "Look at the file as it is now (read_file) and make the patch from that." },
 		{ "apply_patch", NULL, "is to be added", "Use *** Update File for what is there, or write_file." },
-		{ "apply_patch", "tool", "patch: is neither", "A patch begins with *** Begin Patch and ends with *** End Patch, or it is a unified diff." },
-		{ NULL, "sandbox", "", "The sandbox or the file's mode does not allow it. Only the working tree can be written, without .git/config and .git/hooks; "
-				       "for more a person has to widen the profile, which needs an operator." },
+		{ "apply_patch", "tool", "patch: is neither",
+		  "A patch begins with *** Begin Patch and ends with *** End Patch, or it is a unified diff." },
+		{ NULL, "sandbox", "",
+		  "The sandbox or the file's mode does not allow it. Only the working tree can be written, without "
+		  ".git/config and .git/hooks; "
+		  "for more a person has to widen the profile, which needs an operator." },
 		{ NULL, "tool", "", "" }, /* the message says what is wrong with the arguments */
 	};
 	const char *message = text(error, "message");
 
 	for (size_t i = 0; i < countof(rows); i++)
-		if ((!rows[i].tool || strcmp(c->name, rows[i].tool) == 0) && (!rows[i].category || is(error, "category", rows[i].category)) &&
-		    strstr(message, rows[i].says))
+		if ((!rows[i].tool || strcmp(c->name, rows[i].tool) == 0) &&
+		    (!rows[i].category || is(error, "category", rows[i].category)) && strstr(message, rows[i].says))
 			return rows[i].advice;
 	return text(error, "advice");
 }
 
 static void finish_failed(struct mcp_call *c, const json_t *answer)
 {
-	const json_t *error = json_object_get(((struct file_call *)c->data)->ended, "error"), *files = json_object_get(answer, "files");
+	const json_t *error = json_object_get(((struct file_call *)c->data)->ended, "error"),
+		     *files = json_object_get(answer, "files");
 	bool denied = is(error, "category", "permission");
 	const char *advice = advice_of(c, error);
 	mem_auto char *message = plain_words(c, text(error, "message"));
@@ -213,46 +221,57 @@ static size_t count_lines(const char *s, size_t n)
 /* Bytes, as base64: the budget is of the bytes, and is kept in whole groups. */
 static void finish_bytes(struct mcp_call *c, const json_t *answer)
 {
-	size_t all = json_string_length(json_object_get(answer, "content")), most = (size_t)mcp_follow_number(c, "maxBytes", READ_BYTES) / 3 * 4;
+	size_t all = json_string_length(json_object_get(answer, "content")),
+	       most = (size_t)mcp_follow_number(c, "maxBytes", READ_BYTES) / 3 * 4;
 	size_t n = all < most ? all : most;
 	uint64_t first = mcp_follow_number(c, "offset", 0);
 	bool lines = json_is_true(json_object_get(answer, "truncated")), asked = is(c->arguments, "encoding", "base64");
 	buf_auto struct buf words = BUF_INIT;
 
 	buf_printf(&words, "%s %s (%lld bytes)%s\n", text(answer, "path"), asked ? "as base64" : "is not text",
-		   (long long)json_integer_value(json_object_get(answer, "bytes")), asked ? ":" : "; with encoding: \"base64\" its bytes are shown as base64.");
+		   (long long)json_integer_value(json_object_get(answer, "bytes")),
+		   asked ? ":" : "; with encoding: \"base64\" its bytes are shown as base64.");
 	if (asked)
 		buf_printf(&words, "%.*s\n", (int)n, text(answer, "content"));
 	if (n < all || lines)
-		buf_str(&words, "[not all of it; exec can show any part, for example with tail -c, head -c and base64]\n");
-	finish(c, &words, json_pack("{ss ss ss so sO sO sI sb}", "status", "completed", "path", text(answer, "path"), "encoding", text(answer, "encoding"), "content",
-				    json_stringn(text(answer, "content"), n), "bytes", json_object_get(answer, "bytes"), "lines", json_object_get(answer, "lines"),
-				    "offset", (json_int_t)first, "truncated", n < all || lines), false);
+		buf_str(&words,
+			"[not all of it; exec can show any part, for example with tail -c, head -c and base64]\n");
+	finish(c, &words,
+	       json_pack("{ss ss ss so sO sO sI sb}", "status", "completed", "path", text(answer, "path"), "encoding",
+			 text(answer, "encoding"), "content", json_stringn(text(answer, "content"), n), "bytes",
+			 json_object_get(answer, "bytes"), "lines", json_object_get(answer, "lines"), "offset",
+			 (json_int_t)first, "truncated", n < all || lines),
+	       false);
 }
 
 static void finish_read(struct mcp_call *c, const json_t *answer)
 {
 	const json_t *content = json_object_get(answer, "content");
-	size_t all = json_string_length(content), n = fitting(text(answer, "content"), all, (size_t)mcp_follow_number(c, "maxBytes", READ_BYTES));
+	size_t all = json_string_length(content),
+	       n = fitting(text(answer, "content"), all, (size_t)mcp_follow_number(c, "maxBytes", READ_BYTES));
 	uint64_t first = mcp_follow_number(c, "offset", 0), shown = count_lines(text(answer, "content"), n);
 	bool more = n < all || json_is_true(json_object_get(answer, "truncated"));
 	buf_auto struct buf words = BUF_INIT;
 
 	buf_append(&words, text(answer, "content"), n);
 	if (n < all && shown == 1 && text(answer, "content")[n - 1] != '\n')
-		buf_printf(&words, "\n[line %" PRIu64 " is longer than maxBytes and was cut after %zu bytes; exec can show the rest, for example with cut -b %zu-]",
+		buf_printf(&words,
+			   "\n[line %" PRIu64 " is longer than maxBytes and was cut after %zu bytes; exec can show the "
+			   "rest, for example with cut -b %zu-]",
 			   first + 1, n, n + 1);
 	if (more)
 		buf_printf(&words, "%s[lines %" PRIu64 " to %" PRIu64 " of %lld; go on with offset %" PRIu64 "]\n",
 			   words.len && words.data[words.len - 1] != '\n' ? "\n" : "", first + 1, first + shown,
 			   (long long)json_integer_value(json_object_get(answer, "lines")), first + shown);
 	if (!words.len && first)
-		buf_printf(&words, "(nothing: the file has %lld lines)\n", (long long)json_integer_value(json_object_get(answer, "lines")));
+		buf_printf(&words, "(nothing: the file has %lld lines)\n",
+			   (long long)json_integer_value(json_object_get(answer, "lines")));
 	if (!words.len)
 		buf_str(&words, "(empty)\n");
-	json_t *s = json_pack("{ss ss ss so sO sO sI sb}", "status", "completed", "path", text(answer, "path"), "encoding", text(answer, "encoding"), "content",
-			      json_stringn(text(answer, "content"), n), "bytes", json_object_get(answer, "bytes"), "lines",
-			      json_object_get(answer, "lines"), "offset", (json_int_t)first, "truncated", more);
+	json_t *s = json_pack("{ss ss ss so sO sO sI sb}", "status", "completed", "path", text(answer, "path"),
+			      "encoding", text(answer, "encoding"), "content", json_stringn(text(answer, "content"), n),
+			      "bytes", json_object_get(answer, "bytes"), "lines", json_object_get(answer, "lines"),
+			      "offset", (json_int_t)first, "truncated", more);
 	if (more)
 		json_object_set_new(s, "nextOffset", json_integer((json_int_t)(first + shown)));
 	finish(c, &words, s, false);
@@ -314,8 +333,10 @@ static void read_result(struct mcp_call *c)
 {
 	struct file_call *f = c->data;
 
-	mcp_call_up(c, "read_output", json_pack("{ss sI si ss}", "outputRef", f->ref, "offset", (json_int_t)f->result.len, "length", RESULT_PART, "encoding",
-						"base64"), on_part);
+	mcp_call_up(c, "read_output",
+		    json_pack("{ss sI si ss}", "outputRef", f->ref, "offset", (json_int_t)f->result.len, "length",
+			      RESULT_PART, "encoding", "base64"),
+		    on_part);
 }
 
 static void on_invoked(struct mcp_call *c, json_t *result, json_t *error)
@@ -323,8 +344,10 @@ static void on_invoked(struct mcp_call *c, json_t *result, json_t *error)
 	struct file_call *f = c->data;
 
 	/* Somebody has ended the turn: in a new one. Or it has not quite begun, which is a matter of moments. */
-	if (error && json_integer_value(json_object_get(error, "code")) == -32015 && !f->turn_id[0] && f->again++ < AGAIN_MAX) {
-		if (strstr(text(error, "message"), "has ended") && strstr(text(error, "message"), mcp_memory_turn(f->memory)))
+	if (error && json_integer_value(json_object_get(error, "code")) == -32015 && !f->turn_id[0] &&
+	    f->again++ < AGAIN_MAX) {
+		if (strstr(text(error, "message"), "has ended") &&
+		    strstr(text(error, "message"), mcp_memory_turn(f->memory)))
 			mcp_memory_turn_gone(f->memory);
 		mcp_call_later(c, AGAIN_MS, invoke);
 		return;
@@ -356,7 +379,8 @@ static void on_decided(struct mcp_call *c, enum mcp_approval a)
 	}
 	mem_auto char *next = mem_printf("Call wait with {\"actionId\":\"%s\"} to wait for that.", f->ref);
 	buf_printf(&words, "Not done yet: a person has to allow it (bailiff approve %s).\n%s\n", f->ref, next);
-	finish(c, &words, json_pack("{ss ss ss}", "status", "waiting_permission", "actionId", f->ref, "next", next), false);
+	finish(c, &words, json_pack("{ss ss ss}", "status", "waiting_permission", "actionId", f->ref, "next", next),
+	       false);
 }
 
 static void ask(struct mcp_call *c, const json_t *waiting)
@@ -365,7 +389,8 @@ static void ask(struct mcp_call *c, const json_t *waiting)
 	buf_auto struct buf question = BUF_INIT;
 	const json_t *patch = strcmp(c->name, "apply_patch") == 0 ? json_object_get(c->arguments, "patch") : NULL;
 	const json_t *thing = patch ? patch : json_object_get(c->arguments, "path");
-	mem_auto char *what = patch ? mem_printf("Allow apply_patch (%zu bytes)?", json_string_length(patch)) : mem_printf("Allow %s?", c->name);
+	mem_auto char *what = patch ? mem_printf("Allow apply_patch (%zu bytes)?", json_string_length(patch))
+				    : mem_printf("Allow %s?", c->name);
 
 	snprintf(f->process_id, sizeof(f->process_id), "%s", text(waiting, "processId"));
 	snprintf(f->ref, sizeof(f->ref), "%s", text(waiting, "actionId"));
@@ -379,17 +404,20 @@ static void on_event(struct mcp_call *c, struct jval event)
 	struct file_call *f = c->data;
 	char process[72], action[72], reason[400];
 
-	if (!jval_is_str(jval_get(event, "type"), "action.required") || !jval_is_str(jval_get(event, "toolCallId"), f->call_id))
+	if (!jval_is_str(jval_get(event, "type"), "action.required") ||
+	    !jval_is_str(jval_get(event, "toolCallId"), f->call_id))
 		return;
 	mcp_call_watch(c, NULL);
 	jval_str(jval_get(event, "processId"), process, sizeof(process));
 	jval_str(jval_get(event, "actionId"), action, sizeof(action));
 	jval_str(jval_path(event, "payload.policy.decisionReason"), reason, sizeof(reason));
 	mem_auto char *why = plain_words(c, reason), *prompt = jval_strdup(jval_path(event, "payload.prompt"));
-	json_auto_t *waiting = json_pack("{ss ss ss* s{so}}", "processId", process, "actionId", action, "prompt", prompt, "permissionDecision", "decisionReason",
+	json_auto_t *waiting = json_pack("{ss ss ss* s{so}}", "processId", process, "actionId", action, "prompt",
+					 prompt, "permissionDecision", "decisionReason",
 					 rpc_message_text(why, strlen(why)));
 	if (jval_path(event, "payload.policy.updatedInputRef").type == JT_STRING)
-		json_object_set_new(json_object_get(waiting, "permissionDecision"), "updatedInputRef", json_string(action));
+		json_object_set_new(json_object_get(waiting, "permissionDecision"), "updatedInputRef",
+				    json_string(action));
 	ask(c, waiting);
 }
 
@@ -434,8 +462,11 @@ static void open_turn(struct mcp_call *c)
 	mcp_memory_turn_is(f->memory, MCP_TURN_OPENING);
 	json_object_set_new(options, "cwd", json_string(cwd));
 	mcp_place_profile(c, NULL, options);
-	mcp_call_act(c, "submit_turn", json_pack("{ss ss s[{ss ss}] so}", "sessionId", session_id(c->up), "turnId", mcp_memory_turn(f->memory), "input", "type",
-						 "text", "text", "file tools of an MCP client", "options", options), on_turn);
+	mcp_call_act(c, "submit_turn",
+		     json_pack("{ss ss s[{ss ss}] so}", "sessionId", session_id(c->up), "turnId",
+			       mcp_memory_turn(f->memory), "input", "type", "text", "text",
+			       "file tools of an MCP client", "options", options),
+		     on_turn);
 }
 
 static void invoke(struct mcp_call *c)
@@ -449,8 +480,10 @@ static void invoke(struct mcp_call *c)
 			mcp_call_later(c, AGAIN_MS, invoke);
 		return;
 	}
-	mcp_call_act(c, "invoke_tool", json_pack("{ss ss so ss}", "turnId", f->turn_id[0] ? f->turn_id : mcp_memory_turn(f->memory), "toolName", c->name,
-						 "arguments", arguments_of(c), "toolCallId", f->call_id), on_invoked);
+	mcp_call_act(c, "invoke_tool",
+		     json_pack("{ss ss so ss}", "turnId", f->turn_id[0] ? f->turn_id : mcp_memory_turn(f->memory),
+			       "toolName", c->name, "arguments", arguments_of(c), "toolCallId", f->call_id),
+		     on_invoked);
 }
 
 /* The process of the first round knows which call it belongs to. */
@@ -473,7 +506,7 @@ static const char *with_nul(const json_t *arguments)
 	const char *name;
 	const json_t *v;
 
-	json_object_foreach((json_t *)arguments, name, v)
+	json_object_foreach ((json_t *)arguments, name, v)
 		if (json_is_string(v) && strlen(json_string_value(v)) != json_string_length(v))
 			return name;
 	return NULL;
@@ -485,7 +518,8 @@ void mcp_tool_file(struct mcp_call *c)
 	const char *nul = with_nul(c->arguments);
 
 	if (nul) {
-		mcp_call_sorry(c, "%s: must not contain \\u0000%s", nul, strcmp(nul, "content") == 0 ? "; give it with encoding: \"base64\"" : "");
+		mcp_call_sorry(c, "%s: must not contain \\u0000%s", nul,
+			       strcmp(nul, "content") == 0 ? "; give it with encoding: \"base64\"" : "");
 		return;
 	}
 	f = mem_zalloc(1, sizeof(*f));
@@ -495,7 +529,8 @@ void mcp_tool_file(struct mcp_call *c)
 	c->data = f;
 	c->data_free = file_call_free;
 	if (mcp_call_approving(c)) {
-		mcp_call_up(c, "get_process", json_pack("{ss}", "processId", text(mcp_call_approving(c), "processId")), on_waiting);
+		mcp_call_up(c, "get_process", json_pack("{ss}", "processId", text(mcp_call_approving(c), "processId")),
+			    on_waiting);
 		return;
 	}
 	mcp_memory_call_id(f->call_id);

@@ -31,7 +31,8 @@ struct range {
 
 #define CHARACTER_MAX 4
 
-/* Of the bytes, what makes whole characters and is not longer than asked for, but one; the rest comes with the next read. */
+/* Of the bytes, what makes whole characters and is not longer than asked for, but one; the rest comes with the next
+ * read. */
 static size_t whole_characters(const struct buf *bytes, size_t wanted, bool last)
 {
 	size_t n = bytes->len < wanted ? bytes->len : wanted;
@@ -63,14 +64,18 @@ static void on_read(struct mcp_call *c, json_t *result, json_t *error)
 
 	sanitize_feed(&s, buf_cstr(&bytes), n, &shown);
 	sanitize_end(&s, &shown);
-	buf_printf(&words, "%s of %s, bytes %" PRIu64 " to %" PRIu64 " of %" PRIu64 "%s:\n", r->stream, arg(c, "processId"), r->offset, next, total,
-		   over ? "" : next < total ? " (more follows: offset is the second number)" : " (so far; it still runs)");
+	buf_printf(&words, "%s of %s, bytes %" PRIu64 " to %" PRIu64 " of %" PRIu64 "%s:\n", r->stream,
+		   arg(c, "processId"), r->offset, next, total,
+		   over           ? ""
+		   : next < total ? " (more follows: offset is the second number)"
+				  : " (so far; it still runs)");
 	buf_append(&words, buf_cstr(&shown), shown.len);
 	mcp_report_uri(arg(c, "processId"), r->stream, &uri);
 	mcp_memory_saw(mcp_session_memory(c->mcp), arg(c, "processId"), r->stream, next);
-	json_t *structured = json_pack("{sO ss so sI sI sI sb ss}", "processId", json_object_get(c->arguments, "processId"), "stream", r->stream, "text",
-				       rpc_message_text(buf_cstr(&shown), shown.len), "offset", (json_int_t)r->offset, "nextOffset", (json_int_t)next,
-				       "totalBytes", (json_int_t)total, "eof", over, "uri", buf_cstr(&uri));
+	json_t *structured = json_pack(
+		"{sO ss so sI sI sI sb ss}", "processId", json_object_get(c->arguments, "processId"), "stream",
+		r->stream, "text", rpc_message_text(buf_cstr(&shown), shown.len), "offset", (json_int_t)r->offset,
+		"nextOffset", (json_int_t)next, "totalBytes", (json_int_t)total, "eof", over, "uri", buf_cstr(&uri));
 	mcp_call_finish(c, mcp_call_structured(mcp_call_text(words.data, words.len), structured));
 }
 
@@ -80,9 +85,10 @@ static const json_t *pick_stream(const struct mcp_call *c, const json_t *outputs
 	const json_t *output, *found = NULL;
 	const char *name, *wanted = arg(c, "stream");
 
-	json_object_foreach((json_t *)outputs, name, output) {
+	json_object_foreach ((json_t *)outputs, name, output) {
 		if (wanted ? strcmp(name, wanted) != 0
-			   : found && json_integer_value(json_object_get(output, "bytes")) <= json_integer_value(json_object_get(found, "bytes")))
+			   : found && json_integer_value(json_object_get(output, "bytes")) <=
+					      json_integer_value(json_object_get(found, "bytes")))
 			continue;
 		found = output;
 		*ret_name = name;
@@ -104,9 +110,10 @@ static void on_process(struct mcp_call *c, json_t *result, json_t *error)
 	if (!output) {
 		buf_auto struct buf names = BUF_INIT;
 
-		json_object_foreach(json_object_get(result, "outputs"), name, output)
+		json_object_foreach (json_object_get(result, "outputs"), name, output)
 			buf_printf(&names, "%s%s", names.len ? ", " : "", name);
-		mcp_call_sorry(c, "stream: it has no such output%s; there is %s.", mcp_report_has_ended(result) ? "" : " (yet)", names.len ? names.data : "none");
+		mcp_call_sorry(c, "stream: it has no such output%s; there is %s.",
+			       mcp_report_has_ended(result) ? "" : " (yet)", names.len ? names.data : "none");
 		return;
 	}
 	uint64_t total = (uint64_t)json_integer_value(json_object_get(output, "bytes"));
@@ -122,17 +129,22 @@ static void on_process(struct mcp_call *c, json_t *result, json_t *error)
 	c->data = r;
 	c->data_free = free;
 	/* A little more, so that even the shortest length shows a whole character. */
-	mcp_call_up(c, "read_output", json_pack("{sO sI sI ss}", "outputRef", json_object_get(output, "outputRef"), "offset", (json_int_t)r->offset, "length",
-						(json_int_t)(length < CHARACTER_MAX ? CHARACTER_MAX : length), "encoding", "base64"), on_read);
+	mcp_call_up(c, "read_output",
+		    json_pack("{sO sI sI ss}", "outputRef", json_object_get(output, "outputRef"), "offset",
+			      (json_int_t)r->offset, "length",
+			      (json_int_t)(length < CHARACTER_MAX ? CHARACTER_MAX : length), "encoding", "base64"),
+		    on_read);
 }
 
 void mcp_tool_read_output(struct mcp_call *c)
 {
-	if (json_object_get(c->arguments, "tail") && (json_object_get(c->arguments, "offset") || json_object_get(c->arguments, "length"))) {
+	if (json_object_get(c->arguments, "tail") &&
+	    (json_object_get(c->arguments, "offset") || json_object_get(c->arguments, "length"))) {
 		mcp_call_sorry(c, "tail: excludes offset and length; it is the last so many bytes");
 		return;
 	}
-	mcp_call_up(c, "get_process", json_pack("{sO}", "processId", json_object_get(c->arguments, "processId")), on_process);
+	mcp_call_up(c, "get_process", json_pack("{sO}", "processId", json_object_get(c->arguments, "processId")),
+		    on_process);
 }
 
 /* ---- screen ---- */
@@ -151,13 +163,17 @@ static void on_screen(struct mcp_call *c, json_t *result, json_t *error)
 	}
 	if (json_is_false(matched))
 		buf_str(&words, "What was waited for did not come in time.\n");
-	buf_printf(&words, "%d rows of %d columns, cursor at row %d, column %d%s:\n", (int)json_integer_value(json_object_get(result, "rows")),
-		   (int)json_integer_value(json_object_get(result, "cols")), (int)json_integer_value(json_object_get(cursor, "row")) + 1,
-		   (int)json_integer_value(json_object_get(cursor, "col")) + 1, json_is_true(json_object_get(result, "ended")) ? "; the process has ended" : "");
+	buf_printf(&words, "%d rows of %d columns, cursor at row %d, column %d%s:\n",
+		   (int)json_integer_value(json_object_get(result, "rows")),
+		   (int)json_integer_value(json_object_get(result, "cols")),
+		   (int)json_integer_value(json_object_get(cursor, "row")) + 1,
+		   (int)json_integer_value(json_object_get(cursor, "col")) + 1,
+		   json_is_true(json_object_get(result, "ended")) ? "; the process has ended" : "");
 	text_sanitize(text ? text : "", text ? strlen(text) : 0, &shown);
 	buf_append(&words, buf_cstr(&shown), shown.len);
 	structured = json_pack("{so s{sI sI}}", "text", rpc_message_text(buf_cstr(&shown), shown.len), "cursor", "row",
-			       json_integer_value(json_object_get(cursor, "row")), "col", json_integer_value(json_object_get(cursor, "col")));
+			       json_integer_value(json_object_get(cursor, "row")), "col",
+			       json_integer_value(json_object_get(cursor, "col")));
 	for (size_t i = 0; i < countof(same); i++)
 		if (json_object_get(result, same[i]))
 			json_object_set(structured, same[i], json_object_get(result, same[i]));
@@ -168,13 +184,12 @@ static void on_screen(struct mcp_call *c, json_t *result, json_t *error)
 
 static void show_screen(struct mcp_call *c)
 {
-	mcp_call_up(c, "get_screen", json_pack("{sO ss}", "processId", json_object_get(c->arguments, "processId"), "format", "text"), on_screen);
+	mcp_call_up(c, "get_screen",
+		    json_pack("{sO ss}", "processId", json_object_get(c->arguments, "processId"), "format", "text"),
+		    on_screen);
 }
 
-static void drop(void *data)
-{
-	json_decref(data);
-}
+static void drop(void *data) { json_decref(data); }
 
 static void on_shown(struct mcp_call *c, json_t *result, json_t *error)
 {
@@ -203,6 +218,8 @@ void mcp_tool_screen(struct mcp_call *c)
 		return;
 	}
 	json_object_set_new(until, "exit", json_true()); /* nothing more will come after that */
-	mcp_call_up(c, "wait_screen", json_pack("{sO so sI}", "processId", json_object_get(c->arguments, "processId"), "until", until, "timeoutMs",
-						(json_int_t)mcp_follow_number(c, "timeoutMs", 10000)), on_shown);
+	mcp_call_up(c, "wait_screen",
+		    json_pack("{sO so sI}", "processId", json_object_get(c->arguments, "processId"), "until", until,
+			      "timeoutMs", (json_int_t)mcp_follow_number(c, "timeoutMs", 10000)),
+		    on_shown);
 }

@@ -13,8 +13,8 @@
 #include <string.h>
 
 #define WAIT_MS 30000
-#define TYPED_MS 1000               /* what a line of input usually takes to be answered */
-#define TAKEN_MS 2000               /* what a process that reads has taken in any case */
+#define TYPED_MS 1000 /* what a line of input usually takes to be answered */
+#define TAKEN_MS 2000 /* what a process that reads has taken in any case */
 #define POLL_MS 500
 #define PS_LIMIT 50
 #define INVALID_STATE (-32015)
@@ -34,8 +34,11 @@ static const char *arg(const struct mcp_call *c, const char *name)
 static void follow(struct mcp_call *c, const char *process_id, uint64_t wait_ms, bool ended_is_fine)
 {
 	const struct mcp_follow_options o = {
-		.process_id = process_id, .wait_ms = wait_ms, .patient = strcmp(c->name, "wait") == 0 && !json_object_get(c->arguments, "timeoutMs"),
-		.budget = mcp_follow_budget(c), .ended_is_fine = ended_is_fine,
+		.process_id = process_id,
+		.wait_ms = wait_ms,
+		.patient = strcmp(c->name, "wait") == 0 && !json_object_get(c->arguments, "timeoutMs"),
+		.budget = mcp_follow_budget(c),
+		.ended_is_fine = ended_is_fine,
 	};
 
 	mcp_follow(c, &o);
@@ -54,12 +57,15 @@ static void finish_action(struct mcp_call *c, const json_t *action)
 {
 	bool pending = strcmp(text(action, "status"), "pending") == 0;
 	buf_auto struct buf words = BUF_INIT;
-	json_t *s = json_pack("{ss ss}", "status", pending ? "waiting_permission" : "answered", "actionId", text(action, "actionId"));
+	json_t *s = json_pack("{ss ss}", "status", pending ? "waiting_permission" : "answered", "actionId",
+			      text(action, "actionId"));
 
 	if (pending)
-		buf_printf(&words, "Action %s still waits for a person: %s", text(action, "actionId"), text(action, "prompt"));
+		buf_printf(&words, "Action %s still waits for a person: %s", text(action, "actionId"),
+			   text(action, "prompt"));
 	else
-		buf_printf(&words, "Action %s is %s: %s.", text(action, "actionId"), text(action, "status"), text(action, "decision"));
+		buf_printf(&words, "Action %s is %s: %s.", text(action, "actionId"), text(action, "status"),
+			   text(action, "decision"));
 	if (text(action, "decision")[0])
 		json_object_set_new(s, "decision", json_string(text(action, "decision")));
 	mcp_call_finish(c, mcp_call_structured(mcp_call_text(buf_cstr(&words), words.len), s));
@@ -70,7 +76,7 @@ static const json_t *find_action(const json_t *actions, const char *id)
 	const json_t *v;
 	size_t i;
 
-	json_array_foreach(actions, i, v)
+	json_array_foreach (actions, i, v)
 		if (strcmp(text(v, "actionId"), id) == 0)
 			return v;
 	return NULL;
@@ -123,11 +129,14 @@ void mcp_tool_wait(struct mcp_call *c)
 
 /* ---- write_stdin ---- */
 
-/* What is written waits as long as the process reads nothing, or has not begun; the model is told instead of kept waiting. */
+/* What is written waits as long as the process reads nothing, or has not begun; the model is told instead of kept
+ * waiting. */
 static void on_slow(struct mcp_call *c)
 {
 	const struct mcp_follow_options o = {
-		.process_id = arg(c, "processId"), .budget = mcp_follow_budget(c), .note = "Not all of it was taken yet: it has not read so far.",
+		.process_id = arg(c, "processId"),
+		.budget = mcp_follow_budget(c),
+		.note = "Not all of it was taken yet: it has not read so far.",
 	};
 
 	if (!c->data) /* otherwise the wait for what it prints is under way */
@@ -152,7 +161,8 @@ static void end_input(struct mcp_call *c, mcp_call_up_fn then)
 /* What was typed was taken, and may have been all that it waited for: that it has ended since is no fault. */
 static void on_closed(struct mcp_call *c, json_t *result, json_t *error)
 {
-	on_written(c, result, error && json_integer_value(json_object_get(error, "code")) == INVALID_STATE ? NULL : error);
+	on_written(c, result,
+		   error && json_integer_value(json_object_get(error, "code")) == INVALID_STATE ? NULL : error);
 }
 
 static void on_typed(struct mcp_call *c, json_t *result, json_t *error)
@@ -171,7 +181,7 @@ static int typed_bytes(const struct mcp_call *c, struct buf *out, struct err *e)
 
 	if (given)
 		buf_append(out, json_string_value(given), json_string_length(given));
-	json_array_foreach(json_object_get(c->arguments, "keys"), i, key)
+	json_array_foreach (json_object_get(c->arguments, "keys"), i, key)
 		if (keys_parse(json_string_value(key), out, e) < 0)
 			return -1;
 	return 0;
@@ -184,16 +194,20 @@ static void type(struct mcp_call *c)
 
 	if (typed_bytes(c, &bytes, &e) < 0) {
 		keys_names(&names);
-		mcp_call_sorry(c, "keys: %s. Keys are single characters, ctrl-x, alt-x, or one of: %s", e.message, buf_cstr(&names));
+		mcp_call_sorry(c, "keys: %s. Keys are single characters, ctrl-x, alt-x, or one of: %s", e.message,
+			       buf_cstr(&names));
 	} else if (bytes.len) {
 		text_base64_encode(bytes.data, bytes.len, &encoded);
 		mcp_call_later(c, (unsigned)mcp_follow_number(c, "yieldMs", TYPED_MS) + TAKEN_MS, on_slow);
-		mcp_call_act(c, "write_process_stdin", json_pack("{ss ss ss}", "processId", arg(c, "processId"), "data", buf_cstr(&encoded), "encoding", "base64"),
+		mcp_call_act(c, "write_process_stdin",
+			     json_pack("{ss ss ss}", "processId", arg(c, "processId"), "data", buf_cstr(&encoded),
+				       "encoding", "base64"),
 			     on_typed);
 	} else if (json_is_true(json_object_get(c->arguments, "eof"))) {
 		end_input(c, on_written);
 	} else {
-		follow(c, arg(c, "processId"), mcp_follow_number(c, "yieldMs", TYPED_MS), false); /* nothing to type: a look */
+		follow(c, arg(c, "processId"), mcp_follow_number(c, "yieldMs", TYPED_MS),
+		       false); /* nothing to type: a look */
 	}
 }
 
@@ -202,8 +216,9 @@ static void on_terminal(struct mcp_call *c, json_t *result, json_t *error)
 	if (error)
 		mcp_call_sorry_up(c, "write to its standard input", error);
 	else if (!json_is_object(json_object_get(result, "tty")))
-		mcp_call_sorry(c, "keys: it has no terminal, so there are none to press. Give text, with \\n where a line ends, and eof: true to end its input; "
-			       "exec with tty: true runs a command on a terminal.");
+		mcp_call_sorry(c, "keys: it has no terminal, so there are none to press. Give text, with \\n where a "
+				  "line ends, and eof: true to end its input; "
+				  "exec with tty: true runs a command on a terminal.");
 	else
 		type(c);
 }
@@ -223,7 +238,10 @@ static void on_killed(struct mcp_call *c, json_t *result, json_t *error)
 {
 	/* One that has ended before is as good. */
 	const struct mcp_follow_options o = {
-		.process_id = arg(c, "processId"), .budget = mcp_follow_budget(c), .ended_is_fine = true, .note = error ? "It had ended before." : NULL,
+		.process_id = arg(c, "processId"),
+		.budget = mcp_follow_budget(c),
+		.ended_is_fine = true,
+		.note = error ? "It had ended before." : NULL,
 	};
 
 	if (error && json_integer_value(json_object_get(error, "code")) != INVALID_STATE)
@@ -245,16 +263,20 @@ void mcp_tool_kill(struct mcp_call *c)
 	const char *signal = arg(c, "signal");
 
 	if (signal)
-		mcp_call_act(c, "signal_process", json_pack("{ss ss}", "processId", arg(c, "processId"), "signal", signal), on_signalled);
+		mcp_call_act(c, "signal_process",
+			     json_pack("{ss ss}", "processId", arg(c, "processId"), "signal", signal), on_signalled);
 	else
-		mcp_call_act(c, "terminate_process", json_pack("{ss ss}", "processId", arg(c, "processId"), "reason", "ended by the agent"), on_killed);
+		mcp_call_act(c, "terminate_process",
+			     json_pack("{ss ss}", "processId", arg(c, "processId"), "reason", "ended by the agent"),
+			     on_killed);
 }
 
 /* ---- ps ---- */
 
 static json_t *row_of(const json_t *p)
 {
-	static const char *const same[] = { "processId", "status", "cwd", "startedAt", "endedAt", "exitCode", "signal", "durationMs", "actionId" };
+	static const char *const same[] = { "processId", "status", "cwd",        "startedAt", "endedAt",
+					    "exitCode",  "signal", "durationMs", "actionId" };
 	buf_auto struct buf command = BUF_INIT;
 	json_t *row = json_object();
 	const json_t *word;
@@ -269,7 +291,7 @@ static json_t *row_of(const json_t *p)
 	if (text(p, "commandLine")[0])
 		buf_str(&command, text(p, "commandLine"));
 	else
-		json_array_foreach(json_object_get(p, "command"), i, word)
+		json_array_foreach (json_object_get(p, "command"), i, word)
 			buf_printf(&command, "%s%s", i ? " " : "", json_string_value(word));
 	json_object_set_new(row, "command", rpc_message_text(buf_cstr(&command), command.len));
 	json_object_set_new(row, "tty", json_boolean(json_is_object(json_object_get(p, "tty"))));
@@ -288,17 +310,14 @@ static void tell_row(const json_t *row, struct buf *out)
 	buf_byte(out, '\n');
 }
 
-static void drop_json(void *data)
-{
-	json_decref(data);
-}
+static void drop_json(void *data) { json_decref(data); }
 
 static void add_rows(const json_t *processes, json_t *rows, struct buf *words)
 {
 	const json_t *v;
 	size_t i;
 
-	json_array_foreach(processes, i, v) {
+	json_array_foreach (processes, i, v) {
 		if (json_array_size(rows) == PS_LIMIT)
 			break;
 		json_t *row = row_of(v);
@@ -320,8 +339,11 @@ static void on_listed(struct mcp_call *c, json_t *result, json_t *error)
 	add_rows(c->data, rows, &words); /* those that wait for permission came first */
 	add_rows(json_object_get(result, "processes"), rows, &words);
 	if (!words.len)
-		buf_str(&words, json_is_true(json_object_get(c->arguments, "all")) ? "No processes yet.\n" : "Nothing is running. With all: true, ended ones are listed too.\n");
-	mcp_call_finish(c, mcp_call_structured(mcp_call_text(words.data, words.len), json_pack("{so}", "processes", rows)));
+		buf_str(&words, json_is_true(json_object_get(c->arguments, "all"))
+					? "No processes yet.\n"
+					: "Nothing is running. With all: true, ended ones are listed too.\n");
+	mcp_call_finish(
+		c, mcp_call_structured(mcp_call_text(words.data, words.len), json_pack("{so}", "processes", rows)));
 }
 
 /* `params` are taken over. */

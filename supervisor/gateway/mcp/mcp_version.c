@@ -22,10 +22,7 @@ const char *mcp_version_agree(const char *asked)
 	return known ? known : legacy[0];
 }
 
-const char *mcp_version_modern(const char *asked)
-{
-	return find(modern, countof(modern), asked);
-}
+const char *mcp_version_modern(const char *asked) { return find(modern, countof(modern), asked); }
 
 json_t *mcp_version_list(void)
 {
@@ -38,10 +35,7 @@ json_t *mcp_version_list(void)
 	return all;
 }
 
-bool mcp_version_at_least(const char *version, const char *least)
-{
-	return version && strcmp(version, least) >= 0;
-}
+bool mcp_version_at_least(const char *version, const char *least) { return version && strcmp(version, least) >= 0; }
 
 void mcp_version_suit(const char *version, json_t *result)
 {
@@ -50,23 +44,27 @@ void mcp_version_suit(const char *version, json_t *result)
 
 	if (mcp_version_at_least(version, "2025-06-18"))
 		return;
-	json_array_foreach(content, i, one) {
-		const char *type = json_string_value(json_object_get(one, "type")), *name = json_string_value(json_object_get(one, "name"));
+	json_array_foreach (content, i, one) {
+		const char *type = json_string_value(json_object_get(one, "type")),
+			   *name = json_string_value(json_object_get(one, "name"));
 
 		if (!type || strcmp(type, "resource_link") != 0)
 			continue;
-		mem_auto char *text = mem_printf("All of %s: %s\n", name ? name : "it", json_string_value(json_object_get(one, "uri")));
+		mem_auto char *text = mem_printf("All of %s: %s\n", name ? name : "it",
+						 json_string_value(json_object_get(one, "uri")));
 		json_array_set_new(content, i, json_pack("{ss ss}", "type", "text", "text", text));
 	}
 }
 
-enum mcp_era mcp_version_era(const char *method, const json_t *params, enum mcp_hint hint, bool legacy_since, bool modern_seen)
+enum mcp_era mcp_version_era(const char *method, const json_t *params, enum mcp_hint hint, bool legacy_since,
+			     bool modern_seen)
 {
 	const json_t *meta = json_object_get(params, "_meta");
 
 	if (legacy_since || hint == MCP_HINT_LEGACY)
 		return MCP_LEGACY;
-	if (hint == MCP_HINT_MODERN || json_object_get(meta, MCP_META "protocolVersion") || strcmp(method, "server/discover") == 0)
+	if (hint == MCP_HINT_MODERN || json_object_get(meta, MCP_META "protocolVersion") ||
+	    strcmp(method, "server/discover") == 0)
 		return MCP_MODERN;
 	return modern_seen && strcmp(method, "initialize") != 0 ? MCP_MODERN : MCP_LEGACY;
 }

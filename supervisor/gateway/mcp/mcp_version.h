@@ -18,10 +18,13 @@ const char *mcp_version_modern(const char *asked);
 json_t *mcp_version_list(void);
 bool mcp_version_at_least(const char *version, const char *least); /* dates compare as texts */
 
-/* A result, for a version that may not have all its kinds of content: links become text. A client refuses what has a kind that it does not know. */
+/* A result, for a version that may not have all its kinds of content: links become text. A client refuses what has a
+ * kind that it does not know. */
 void mcp_version_suit(const char *version, json_t *result);
 
-/* The era of a request. `legacy_since`: the session has accepted initialize. `modern_seen`: it was asked in the modern way before. */
-enum mcp_era mcp_version_era(const char *method, const json_t *params, enum mcp_hint hint, bool legacy_since, bool modern_seen);
+/* The era of a request. `legacy_since`: the session has accepted initialize. `modern_seen`: it was asked in the modern
+ * way before. */
+enum mcp_era mcp_version_era(const char *method, const json_t *params, enum mcp_hint hint, bool legacy_since,
+			     bool modern_seen);
 
 #endif

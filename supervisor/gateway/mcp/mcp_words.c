@@ -15,7 +15,7 @@ static const char *text(const json_t *o, const char *key)
 static const struct {
 	const char *theirs, *ours;
 } parameters[] = {
-	{ "commandLine:", "command:" }, { "command[0]:", "command:" }, { "limits.wallMs:", "timeoutMs:" },
+	{ "commandLine:", "command:" },    { "command[0]:", "command:" },       { "limits.wallMs:", "timeoutMs:" },
 	{ "until.text:", "waitForText:" }, { "until.regex:", "waitForRegex:" }, { "until.", "" },
 };
 
@@ -25,7 +25,8 @@ static const struct {
 } ends[] = {
 	{ "; start_process with tty gives it one", "; exec with tty: true gives it one" },
 	{ " (stdin: \"pipe\")", "; exec with interactive: true keeps it open" },
-	{ " (--cow): what it wrote is in the files themselves", ": what it wrote is in the files themselves. exec with cow: true holds changes back" },
+	{ " (--cow): what it wrote is in the files themselves",
+	  ": what it wrote is in the files themselves. exec with cow: true holds changes back" },
 };
 
 /* The way out that a message ends with, or −1. */
@@ -53,13 +54,15 @@ char *mcp_words_message(const json_t *error)
 			message += strlen(parameters[i].theirs);
 			break;
 		}
-	return mem_printf("%s%.*s%s", begin, (int)(strlen(message) - (end < 0 ? 0 : strlen(ends[end].theirs))), message, end < 0 ? "" : ends[end].ours);
+	return mem_printf("%s%.*s%s", begin, (int)(strlen(message) - (end < 0 ? 0 : strlen(ends[end].theirs))), message,
+			  end < 0 ? "" : ends[end].ours);
 }
 
 const char *mcp_words_advice(const json_t *error)
 {
 	static const struct {
-		const char *says, *about, *instead; /* about: what the message has to speak of; other messages say themselves what to do */
+		const char *says, *about, *instead; /* about: what the message has to speak of; other messages say
+						       themselves what to do */
 	} advices[] = {
 		{ "list_methods", "", "Correct it and call again; the tool's schema says what it takes." },
 		{ "the list methods", "process '", "ps with all: true lists the processes of this session." },

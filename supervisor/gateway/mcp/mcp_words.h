@@ -2,8 +2,8 @@
 #define BAILIFF_MCP_WORDS_H
 
 /*
- * What the daemon says of a request, in the words of the tools: a model knows their arguments and names, not the parameters and methods
- * of the control socket that they become.
+ * What the daemon says of a request, in the words of the tools: a model knows their arguments and names, not the
+ * parameters and methods of the control socket that they become.
  */
 
 #include <jansson.h>

@@ -7,7 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-const char *const corpus_names[] = { "plain", "quoting", "structure", "obfuscated", "wrappers", "destructive", "network", "unreadable", "shell_modes", NULL };
+const char *const corpus_names[] = { "plain",       "quoting", "structure",  "obfuscated",  "wrappers",
+				     "destructive", "network", "unreadable", "shell_modes", NULL };
 
 static void call(corpus_fn *fn, void *ctx, struct corpus_case *c)
 {

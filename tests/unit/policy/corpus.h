@@ -9,7 +9,7 @@
 
 struct corpus_case {
 	const char *file;
-	unsigned number;      /* of the line where it begins */
+	unsigned number; /* of the line where it begins */
 	struct buf line, expected;
 };
 
@@ -19,7 +19,8 @@ typedef void corpus_fn(void *ctx, const struct corpus_case *c);
 /* Calls fn for each case; returns how many there are. */
 unsigned corpus_each(const char *name, corpus_fn *fn, void *ctx);
 
-/* Runs a program without input; what it writes to descriptor `fd` is appended to `out`. Its wait status, −1 if it could not run. */
+/* Runs a program without input; what it writes to descriptor `fd` is appended to `out`. Its wait status, −1 if it could
+ * not run. */
 int oracle_run(const char *const *argv, int fd, struct buf *out);
 
 #endif

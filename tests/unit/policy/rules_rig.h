@@ -22,12 +22,21 @@ static inline void load(struct policy_rules *s, enum rule_layer layer, const cha
 		ck_abort_msg("%s", e.message);
 }
 
-static inline void decide_in(const struct policy_rules *s, const struct policy_rules *session, int mode, const char *line, struct policy_decision *ret)
+static inline void decide_in(const struct policy_rules *s, const struct policy_rules *session, int mode,
+			     const char *line, struct policy_decision *ret)
 {
 	const char *const argv[] = { "/bin/sh", "-c", line };
 	command_facts_auto struct command_facts f = { 0 };
-	struct policy_request q = { .argv = argv, .argc = 3, .command_line = line, .cwd = where.cwd, .workspace = where.workspace,
-		.home = where.home, .mode = mode, .facts = &f, .rules = s, .session_rules = session };
+	struct policy_request q = { .argv = argv,
+				    .argc = 3,
+				    .command_line = line,
+				    .cwd = where.cwd,
+				    .workspace = where.workspace,
+				    .home = where.home,
+				    .mode = mode,
+				    .facts = &f,
+				    .rules = s,
+				    .session_rules = session };
 
 	command_understand_line(line, strlen(line), &where, &f);
 	policy_decide(&q, ret);

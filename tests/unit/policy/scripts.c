@@ -7,9 +7,22 @@
 #include <sys/stat.h>
 
 static const char *const places[] = {
-	"/usr/bin/*", "/usr/sbin/*", "/etc/init.d/*", "/etc/cron.*/*", "/etc/profile.d/*.sh", "/var/lib/dpkg/info/*.postinst",
-	"/var/lib/dpkg/info/*.preinst", "/var/lib/dpkg/info/*.prerm", "/var/lib/dpkg/info/*.postrm", "/usr/lib/git-core/*", "/usr/lib/*/*.sh",
-	"/usr/lib/*/*/*.sh", "/usr/share/*/*.sh", "/usr/share/*/*/*.sh", "/usr/share/doc/*/examples/*", "/usr/share/bash-completion/completions/*",
+	"/usr/bin/*",
+	"/usr/sbin/*",
+	"/etc/init.d/*",
+	"/etc/cron.*/*",
+	"/etc/profile.d/*.sh",
+	"/var/lib/dpkg/info/*.postinst",
+	"/var/lib/dpkg/info/*.preinst",
+	"/var/lib/dpkg/info/*.prerm",
+	"/var/lib/dpkg/info/*.postrm",
+	"/usr/lib/git-core/*",
+	"/usr/lib/*/*.sh",
+	"/usr/lib/*/*/*.sh",
+	"/usr/share/*/*.sh",
+	"/usr/share/*/*/*.sh",
+	"/usr/share/doc/*/examples/*",
+	"/usr/share/bash-completion/completions/*",
 };
 
 void scripts_read(const char *path, struct buf *out)
@@ -27,8 +40,8 @@ void scripts_read(const char *path, struct buf *out)
 /* 1: for sh, 2: for bash, 0: something else */
 static int kind_of(const char *path)
 {
-	static const char *const shells[] = { "#!/bin/sh", "#! /bin/sh", "#!/usr/bin/sh", "#!/bin/dash", "#!/bin/bash", "#! /bin/bash",
-					      "#!/usr/bin/bash", "#!/usr/bin/env bash" };
+	static const char *const shells[] = { "#!/bin/sh",   "#! /bin/sh",   "#!/usr/bin/sh",   "#!/bin/dash",
+					      "#!/bin/bash", "#! /bin/bash", "#!/usr/bin/bash", "#!/usr/bin/env bash" };
 	char head[64] = "";
 	struct stat st;
 	FILE *f = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? fopen(path, "r") : NULL;

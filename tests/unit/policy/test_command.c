@@ -15,10 +15,10 @@ static void shows(const char *expected, const char *const *argv, size_t argc)
 	ck_assert_str_eq(buf_cstr(&out), expected);
 }
 
-#define SHOWS(expected, ...)                                   \
-	do {                                                   \
-		const char *const v_[] = { __VA_ARGS__ };      \
-		shows(expected, v_, countof(v_));              \
+#define SHOWS(expected, ...)                              \
+	do {                                              \
+		const char *const v_[] = { __VA_ARGS__ }; \
+		shows(expected, v_, countof(v_));         \
 	} while (0)
 
 START_TEST(plain_words_stay)
@@ -41,7 +41,9 @@ START_TEST(control_characters_never_reach_a_terminal)
 	SHOWS("echo $'\\x1b[31m'", "echo", "\x1b[31m");
 	SHOWS("echo $'a\\nb\\'\\\\'", "echo", "a\nb'\\");
 	SHOWS("echo $'\\xff\\xfe'", "echo", "\xff\xfe");
-	SHOWS("echo $'\\xc2\\x9b2J'", "echo", "\xc2\x9b" "2J");
+	SHOWS("echo $'\\xc2\\x9b2J'", "echo",
+	      "\xc2\x9b"
+	      "2J");
 }
 END_TEST
 
@@ -56,7 +58,8 @@ START_TEST(long_commands_are_cut_and_say_so)
 	big[100000] = '\0';
 	command_display((const char *const[]){ "echo", big, "the end" }, 3, COMMAND_DISPLAY_MAX, &out);
 	ck_assert_uint_lt(out.len, COMMAND_DISPLAY_MAX + 64);
-	ck_assert(strncmp(out.data, "echo xxx", 8) == 0 && strstr(out.data, "xxx … [95919 bytes left out] … xxx") && strstr(out.data, "xxx 'the end'"));
+	ck_assert(strncmp(out.data, "echo xxx", 8) == 0 && strstr(out.data, "xxx … [95919 bytes left out] … xxx") &&
+		  strstr(out.data, "xxx 'the end'"));
 	command_json((const char *const[]){ "echo", big }, 2, &none, &json);
 	v = jval_of(json.data, json.len);
 	ck_assert(jval_bool(jval_get(v, "argvTruncated"), false));

@@ -35,7 +35,4 @@ START_TEST(deciding_is_pure)
 }
 END_TEST
 
-int main(void)
-{
-	return SUITE("decision", the_default_mode_allows_and_says_why, deciding_is_pure);
-}
+int main(void) { return SUITE("decision", the_default_mode_allows_and_says_why, deciding_is_pure); }

@@ -13,8 +13,10 @@
 #include <time.h>
 
 static const char rules_text[] =
-	"{\"permissions\":{\"deny\":[\"Bash(git push:*)\",\"Bash(rm -rf:*)\",\"Bash(shutdown:*)\",\"Bash(docker run --privileged *)\",\"Bash(curl -X POST:*)\","
-	"\"Bash(chmod -R 777:*)\",\"Bash(git commit --amend:*)\",\"Bash(npm publish)\",\"Bash(terraform apply -auto-approve:*)\",\"Bash(kubectl delete:*)\"]}}";
+	"{\"permissions\":{\"deny\":[\"Bash(git push:*)\",\"Bash(rm -rf:*)\",\"Bash(shutdown:*)\",\"Bash(docker run "
+	"--privileged *)\",\"Bash(curl -X POST:*)\","
+	"\"Bash(chmod -R 777:*)\",\"Bash(git commit --amend:*)\",\"Bash(npm publish)\",\"Bash(terraform apply "
+	"-auto-approve:*)\",\"Bash(kubectl delete:*)\"]}}";
 
 static const struct {
 	const char *line, *answer;
@@ -128,7 +130,13 @@ static void decide(const struct policy_rules *rules, const char *line, int mode,
 {
 	const struct understand_options o = { .cwd = "/w/proj", .workspace = "/w/proj", .home = "/home/u" };
 	command_facts_auto struct command_facts f = { 0 };
-	const struct policy_request q = { .cwd = o.cwd, .workspace = o.workspace, .home = o.home, .mode = mode, .facts = &f, .rules = rules, .profile = "workspace" };
+	const struct policy_request q = { .cwd = o.cwd,
+					  .workspace = o.workspace,
+					  .home = o.home,
+					  .mode = mode,
+					  .facts = &f,
+					  .rules = rules,
+					  .profile = "workspace" };
 
 	command_understand_line(line, strlen(line), &o, &f);
 	policy_decide(&q, ret);
@@ -145,12 +153,14 @@ START_TEST(rules_that_stop_see_through_disguises)
 	for (size_t i = 0; i < countof(rows); i++) {
 		decide(&rules, rows[i].line, MODE_DEFAULT, &d);
 		if (strcmp(policy_answer_name(d.answer), rows[i].answer) != 0) {
-			fprintf(stderr, "%s: %s, not %s: %s\n", rows[i].line, policy_answer_name(d.answer), rows[i].answer, d.reason);
+			fprintf(stderr, "%s: %s, not %s: %s\n", rows[i].line, policy_answer_name(d.answer),
+				rows[i].answer, d.reason);
 			bad++;
 		}
 	}
 	decide(&rules, "mytool shutdown now", MODE_DEFAULT, &d);
-	ck_assert_str_eq(d.reason, "'mytool shutdown now' has words that the rule 'Bash(shutdown:*)' is about, and it is not known what the program does with them");
+	ck_assert_str_eq(d.reason, "'mytool shutdown now' has words that the rule 'Bash(shutdown:*)' is about, and it "
+				   "is not known what the program does with them");
 	ck_assert_uint_eq(d.nrules, 1);
 	policy_rules_done(&rules);
 	ck_assert_uint_eq(bad, 0);
@@ -159,7 +169,8 @@ END_TEST
 
 START_TEST(hosts_are_seen_wherever_they_are_named)
 {
-	static const char text[] = "{\"permissions\":{\"deny\":[\"WebFetch(domain:evil.example)\",\"WebFetch(domain:*.internal)\"]}}";
+	static const char text[] =
+		"{\"permissions\":{\"deny\":[\"WebFetch(domain:evil.example)\",\"WebFetch(domain:*.internal)\"]}}";
 	static const struct {
 		const char *line, *answer;
 	} lines[] = {
@@ -183,7 +194,8 @@ START_TEST(hosts_are_seen_wherever_they_are_named)
 	ck_assert_int_eq(policy_rules_parse(&rules, RULE_OF_USER, "p", text, sizeof text - 1, &e), 0);
 	for (size_t i = 0; i < countof(lines); i++) {
 		decide(&rules, lines[i].line, MODE_DEFAULT, &d);
-		ck_assert_msg(strcmp(policy_answer_name(d.answer), lines[i].answer) == 0, "%s: %s", lines[i].line, d.reason);
+		ck_assert_msg(strcmp(policy_answer_name(d.answer), lines[i].answer) == 0, "%s: %s", lines[i].line,
+			      d.reason);
 	}
 	policy_rules_done(&rules);
 }
@@ -211,7 +223,8 @@ START_TEST(looking_has_an_end)
 }
 END_TEST
 
-/* The end of looking is no way past a rule: padding in front of what it is about, or many rules about the same program. */
+/* The end of looking is no way past a rule: padding in front of what it is about, or many rules about the same program.
+ */
 START_TEST(what_was_not_compared_any_more_asks)
 {
 	static const char one[] = "{\"permissions\":{\"deny\":[\"Bash(foo * now)\"]}}";
@@ -242,8 +255,10 @@ END_TEST
 /* What allows is taken as it stands. */
 START_TEST(rules_that_allow_do_not)
 {
-	static const char text[] = "{\"permissions\":{\"allow\":[\"Bash(git status)\",\"Bash(tar -x:*)\",\"Bash(ls:*)\",\"Bash(ssh h:*)\"]}}";
-	static const char *const lines[] = { "git -C / status", "tar f -x", "tar --to-command=y -x f", "mytool ls", "tar -I y -x f" };
+	static const char text[] = "{\"permissions\":{\"allow\":[\"Bash(git status)\",\"Bash(tar "
+				   "-x:*)\",\"Bash(ls:*)\",\"Bash(ssh h:*)\"]}}";
+	static const char *const lines[] = { "git -C / status", "tar f -x", "tar --to-command=y -x f", "mytool ls",
+					     "tar -I y -x f" };
 	struct policy_rules rules = RULES_INIT;
 	struct policy_decision d;
 	struct err e = ERR_INIT;
@@ -262,6 +277,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("disguise", rules_that_stop_see_through_disguises, hosts_are_seen_wherever_they_are_named, looking_has_an_end, what_was_not_compared_any_more_asks,
-		     rules_that_allow_do_not);
+	return SUITE("disguise", rules_that_stop_see_through_disguises, hosts_are_seen_wherever_they_are_named,
+		     looking_has_an_end, what_was_not_compared_any_more_asks, rules_that_allow_do_not);
 }

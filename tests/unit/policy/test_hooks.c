@@ -40,13 +40,26 @@ START_TEST(matchers_are_names_lists_or_regular_expressions)
 		const char *matcher, *name;
 		bool meant;
 	} rows[] = {
-		{ "", "Bash", true },                { "*", "Bash", true },                  { "Bash", "Bash", true },
-		{ "Bash", "BashOutput", false },     { "Bas", "Bash", false },               { "bash", "Bash", false },
-		{ "Edit|Write", "Write", true },     { "Edit|Write", "Edit", true },         { "Edit|Write", "MultiEdit", false },
-		{ "Edit | Write", "Write", true },   { "Edit, Write", "Write", true },       { "Edit|", "", false },
-		{ "mcp__a__.*", "mcp__a__b", true }, { "mcp__.*__write.*", "mcp__fs__write_file", true }, { "mcp__a__.*", "mcp__b__a", false },
-		{ "^Bash$", "Bash", true },          { "^Bash$", "BashOutput", false },      { "Not(?:e|ed)book\\d", "Notebook7", true },
-		{ ".*Edit", "MultiEdit", true },     { "mcp__memory", "mcp__memory__x", false },
+		{ "", "Bash", true },
+		{ "*", "Bash", true },
+		{ "Bash", "Bash", true },
+		{ "Bash", "BashOutput", false },
+		{ "Bas", "Bash", false },
+		{ "bash", "Bash", false },
+		{ "Edit|Write", "Write", true },
+		{ "Edit|Write", "Edit", true },
+		{ "Edit|Write", "MultiEdit", false },
+		{ "Edit | Write", "Write", true },
+		{ "Edit, Write", "Write", true },
+		{ "Edit|", "", false },
+		{ "mcp__a__.*", "mcp__a__b", true },
+		{ "mcp__.*__write.*", "mcp__fs__write_file", true },
+		{ "mcp__a__.*", "mcp__b__a", false },
+		{ "^Bash$", "Bash", true },
+		{ "^Bash$", "BashOutput", false },
+		{ "Not(?:e|ed)book\\d", "Notebook7", true },
+		{ ".*Edit", "MultiEdit", true },
+		{ "mcp__memory", "mcp__memory__x", false },
 	};
 
 	for (size_t i = 0; i < countof(rows); i++) {
@@ -58,7 +71,8 @@ START_TEST(matchers_are_names_lists_or_regular_expressions)
 			buf_printf(&text, "%s%c", *c == '\\' ? "\\" : "", *c);
 		buf_str(&text, "\",\"hooks\":[" HOOK("") "]}]}}");
 		load(&s, RULE_OF_USER, text.data);
-		ck_assert_msg((selected(&s, HOOK_PRE_TOOL_USE, rows[i].name, "ls") == 1) == rows[i].meant, "'%s' and '%s'", rows[i].matcher, rows[i].name);
+		ck_assert_msg((selected(&s, HOOK_PRE_TOOL_USE, rows[i].name, "ls") == 1) == rows[i].meant,
+			      "'%s' and '%s'", rows[i].matcher, rows[i].name);
 		policy_hooks_done(&s);
 	}
 }
@@ -70,19 +84,21 @@ START_TEST(conditions_are_generous)
 		const char *rule, *line;
 		bool meant;
 	} rows[] = {
-		{ "Bash(git *)", "git push", true },  { "Bash(git *)", "true && git push", true }, { "Bash(git *)", "gitk", false },
-		{ "Bash(git *)", "ls", false },       { "Bash(rm *)", "'r'm x", true },            { "Bash(rm *)", "/bin/rm x", true },
-		{ "Bash(rm *)", "eval \"$X\"", true }, { "Bash(rm *)", "$X y", true },             { "Bash", "anything", true },
-		{ "Bash(rm *)", NULL, false },
+		{ "Bash(git *)", "git push", true },   { "Bash(git *)", "true && git push", true },
+		{ "Bash(git *)", "gitk", false },      { "Bash(git *)", "ls", false },
+		{ "Bash(rm *)", "'r'm x", true },      { "Bash(rm *)", "/bin/rm x", true },
+		{ "Bash(rm *)", "eval \"$X\"", true }, { "Bash(rm *)", "$X y", true },
+		{ "Bash", "anything", true },          { "Bash(rm *)", NULL, false },
 	};
 
 	for (size_t i = 0; i < countof(rows); i++) {
-		mem_auto char *text = mem_printf(TREE("PreToolUse", "{\"hooks\":[" HOOK(",\"if\":\"%s\"") "]}"), rows[i].rule);
+		mem_auto char *text = mem_printf(TREE("PreToolUse", "{\"hooks\":[" HOOK(",\"if\":\"%s\"") "]}"),
+						 rows[i].rule);
 		struct policy_hooks s = { 0 };
 
 		load(&s, RULE_OF_USER, text);
-		ck_assert_msg((selected(&s, HOOK_PRE_TOOL_USE, "Bash", rows[i].line) == 1) == rows[i].meant, "'%s' and '%s'", rows[i].rule,
-			      rows[i].line ? rows[i].line : "no command");
+		ck_assert_msg((selected(&s, HOOK_PRE_TOOL_USE, "Bash", rows[i].line) == 1) == rows[i].meant,
+			      "'%s' and '%s'", rows[i].rule, rows[i].line ? rows[i].line : "no command");
 		policy_hooks_done(&s);
 	}
 }
@@ -93,7 +109,8 @@ START_TEST(points_have_two_names_and_the_same_hook_runs_once)
 	struct policy_hooks s = { 0 };
 
 	load(&s, RULE_OF_HOST, TREE("pre_tool_use", "{\"hooks\":[" HOOK("") "," HOOK(",\"timeout\":5") "]}"));
-	load(&s, RULE_OF_USER, TREE("PreToolUse", "{\"hooks\":[" HOOK("") ",{\"type\":\"command\",\"command\":\"y\"}]}"));
+	load(&s, RULE_OF_USER,
+	     TREE("PreToolUse", "{\"hooks\":[" HOOK("") ",{\"type\":\"command\",\"command\":\"y\"}]}"));
 	load(&s, RULE_OF_USER, TREE("Stop", "{\"matcher\":\"ignored here\",\"hooks\":[" HOOK("") "]}"));
 	ck_assert_uint_eq(s.count, 5);
 	ck_assert_uint_eq(s.at[HOOK_PRE_TOOL_USE], 4);
@@ -108,9 +125,12 @@ START_TEST(a_hook_knows_its_line_and_its_ways)
 {
 	struct policy_hooks s = { 0 };
 
-	load(&s, RULE_OF_USER, "{\n \"hooks\": {\n  \"PreToolUse\": [\n   { \"matcher\": \"Bash\",\n     \"hooks\": [\n"
-	     "      { \"type\": \"command\", \"command\": \"a\" },\n      { \"type\": \"command\", \"command\": \"b\", \"args\": [\"1\"], \"timeout\": 1.5,\n"
-	     "        \"onFailure\": \"allow\", \"shell\": \"sh\", \"profile\": \"ci\", \"allowedEnvVars\": [\"T\"], \"async\": true }\n     ] } ] } }\n");
+	load(&s, RULE_OF_USER,
+	     "{\n \"hooks\": {\n  \"PreToolUse\": [\n   { \"matcher\": \"Bash\",\n     \"hooks\": [\n"
+	     "      { \"type\": \"command\", \"command\": \"a\" },\n      { \"type\": \"command\", \"command\": \"b\", "
+	     "\"args\": [\"1\"], \"timeout\": 1.5,\n"
+	     "        \"onFailure\": \"allow\", \"shell\": \"sh\", \"profile\": \"ci\", \"allowedEnvVars\": [\"T\"], "
+	     "\"async\": true }\n     ] } ] } }\n");
 	ck_assert_uint_eq(s.count, 2);
 	ck_assert_uint_eq(s.hook[0]->line, 6);
 	ck_assert_uint_eq(s.hook[1]->line, 7);
@@ -129,7 +149,9 @@ END_TEST
 
 START_TEST(a_workspace_gets_no_more_than_it_has)
 {
-	static const char text[] = TREE("PreToolUse", "{\"hooks\":[" HOOK(",\"profile\":\"host\",\"env\":[\"TOKEN\"]") "," HOOK(",\"profile\":\"readonly\"") "]}");
+	static const char text[] = TREE("PreToolUse",
+					"{\"hooks\":[" HOOK(",\"profile\":\"host\",\"env\":[\"TOKEN\"]") "," HOOK(
+						",\"profile\":\"readonly\"") "]}");
 	struct policy_hooks s = { 0 };
 
 	load(&s, RULE_OF_WORKSPACE, text);
@@ -178,11 +200,14 @@ START_TEST(what_is_sent_names_one_host)
 		const char *text, *host, *shown, *words; /* words: it is refused with them */
 	} rows[] = {
 		{ SENT("http://example.com", ""), "example.com:80", "POST http://example.com", NULL },
-		{ SENT("https://example.com/a/b?token=x", ""), "example.com:443", "POST https://example.com/a/b", NULL },
+		{ SENT("https://example.com/a/b?token=x", ""), "example.com:443", "POST https://example.com/a/b",
+		  NULL },
 		{ SENT("http://localhost:8080/#x", ""), "localhost:8080", "POST http://localhost:8080/", NULL },
 		{ SENT("https://[2001:db8::1]/x", ""), "[2001:db8::1]:443", "POST https://[2001:db8::1]/x", NULL },
-		{ SENT("https://[2001:db8::1]:8443", ""), "[2001:db8::1]:8443", "POST https://[2001:db8::1]:8443", NULL },
-		{ SENT("http://127.0.0.1:9", ",\"headers\":{\"A\":\"b\"}"), "127.0.0.1:9", "POST http://127.0.0.1:9", NULL },
+		{ SENT("https://[2001:db8::1]:8443", ""), "[2001:db8::1]:8443", "POST https://[2001:db8::1]:8443",
+		  NULL },
+		{ SENT("http://127.0.0.1:9", ",\"headers\":{\"A\":\"b\"}"), "127.0.0.1:9", "POST http://127.0.0.1:9",
+		  NULL },
 		{ SENT("http://", ""), NULL, NULL, "url: " },
 		{ SENT("http://:80/", ""), NULL, NULL, "url: " },
 		{ SENT("http://x:99999/", ""), NULL, NULL, "url: " },
@@ -208,7 +233,9 @@ START_TEST(what_is_sent_names_one_host)
 		} else {
 			ck_assert_msg(strstr(e.message, rows[i].words), "'%s' in '%s'", rows[i].words, e.message);
 		}
-		ck_assert_int_eq(policy_hooks_parse(&s, RULE_OF_WORKSPACE, "policy.json", rows[i].text, strlen(rows[i].text), &e), -1);
+		ck_assert_int_eq(policy_hooks_parse(&s, RULE_OF_WORKSPACE, "policy.json", rows[i].text,
+						    strlen(rows[i].text), &e),
+				 -1);
 		policy_hooks_done(&s);
 	}
 }
@@ -249,8 +276,11 @@ START_TEST(what_is_wrong_is_named_and_nothing_is_taken)
 		struct policy_hooks s = { 0 };
 		struct err e = ERR_INIT;
 
-		ck_assert_int_eq(policy_hooks_parse(&s, RULE_OF_USER, "policy.json", rows[i].text, strlen(rows[i].text), &e), -1);
-		ck_assert_msg(strstr(e.message, rows[i].words) && strncmp(e.message, "policy.json: ", 13) == 0, "'%s' in '%s'", rows[i].words, e.message);
+		ck_assert_int_eq(
+			policy_hooks_parse(&s, RULE_OF_USER, "policy.json", rows[i].text, strlen(rows[i].text), &e),
+			-1);
+		ck_assert_msg(strstr(e.message, rows[i].words) && strncmp(e.message, "policy.json: ", 13) == 0,
+			      "'%s' in '%s'", rows[i].words, e.message);
 		ck_assert_uint_eq(s.count, 0);
 		ck_assert_uint_eq(s.at[HOOK_STOP], 0);
 		policy_hooks_done(&s);
@@ -262,7 +292,9 @@ END_TEST
 
 static void answer(enum hook_point point, int code, const char *out, const char *err, struct hook_answer *ret)
 {
-	const struct hook_output o = { .exit_code = code, .out = out, .nout = strlen(out), .err = err, .nerr = strlen(err) };
+	const struct hook_output o = {
+		.exit_code = code, .out = out, .nout = strlen(out), .err = err, .nerr = strlen(err)
+	};
 
 	hook_answer_read(point, &o, ret);
 }
@@ -275,8 +307,8 @@ START_TEST(answers)
 		enum hook_point point;
 		int code;
 		const char *out, *err;
-		const char *says;    /* a verdict, or "failed" */
-		const char *reason;  /* or NULL */
+		const char *says;   /* a verdict, or "failed" */
+		const char *reason; /* or NULL */
 	} rows[] = {
 		{ HOOK_PRE_TOOL_USE, 0, "", "", "continue", NULL },
 		{ HOOK_PRE_TOOL_USE, 0, "checked 3 files\n", "noise", "continue", NULL },
@@ -289,30 +321,45 @@ START_TEST(answers)
 		{ HOOK_PRE_TOOL_USE, 0, "{\"decision\":\"block\",\"reason\":\"old\"}", "", "deny", "old" },
 		{ HOOK_PRE_TOOL_USE, 0, "{\"decision\":\"approve\"}", "", "allow", NULL },
 		{ HOOK_PRE_TOOL_USE, 0, "{\"decision\":\"maybe\"}", "", "failed", "decision must be" },
-		{ HOOK_PRE_TOOL_USE, 0, SAYS("\"permissionDecision\":\"allow\",\"permissionDecisionReason\":\"fine\""), "", "allow", "fine" },
+		{ HOOK_PRE_TOOL_USE, 0, SAYS("\"permissionDecision\":\"allow\",\"permissionDecisionReason\":\"fine\""),
+		  "", "allow", "fine" },
 		{ HOOK_PRE_TOOL_USE, 0, SAYS("\"permissionDecision\":\"ask\""), "", "ask", NULL },
 		{ HOOK_PRE_TOOL_USE, 0, SAYS("\"permissionDecision\":\"defer\""), "", "defer", NULL },
 		{ HOOK_PRE_TOOL_USE, 0, SAYS("\"permissionDecision\":\"deny\""), "", "deny", NULL },
 		{ HOOK_PRE_TOOL_USE, 0, SAYS("\"permissionDecision\":7"), "", "failed", "permissionDecision must be" },
 		{ HOOK_PRE_TOOL_USE, 0, SAYS("\"updatedInput\":[]"), "", "failed", "updatedInput must be an object" },
-		{ HOOK_PRE_TOOL_USE, 0, "{\"hookSpecificOutput\":{\"hookEventName\":\"PostToolUse\"}}", "", "failed", "hookEventName is not PreToolUse" },
-		{ HOOK_PRE_TOOL_USE, 0, "{\"hookSpecificOutput\":{\"hookEventName\":\"pre_tool_use\",\"permissionDecision\":\"deny\"}}", "", "deny", NULL },
+		{ HOOK_PRE_TOOL_USE, 0, "{\"hookSpecificOutput\":{\"hookEventName\":\"PostToolUse\"}}", "", "failed",
+		  "hookEventName is not PreToolUse" },
+		{ HOOK_PRE_TOOL_USE, 0,
+		  "{\"hookSpecificOutput\":{\"hookEventName\":\"pre_tool_use\",\"permissionDecision\":\"deny\"}}", "",
+		  "deny", NULL },
 		{ HOOK_PRE_TOOL_USE, 0, "{\"continue\":\"no\"}", "", "failed", "continue must be" },
-		{ HOOK_PRE_TOOL_USE, 0, "{\"continue\":false,\"stopReason\":\"enough\",\"decision\":\"approve\"}", "", "deny", "enough" },
+		{ HOOK_PRE_TOOL_USE, 0, "{\"continue\":false,\"stopReason\":\"enough\",\"decision\":\"approve\"}", "",
+		  "deny", "enough" },
 		/* What says two things says the stronger; what would be passed over is a failure. */
-		{ HOOK_PRE_TOOL_USE, 0, "{\"decision\":\"block\",\"reason\":\"no\",\"hookSpecificOutput\":{\"permissionDecision\":\"allow\"}}", "", "deny", "no" },
-		{ HOOK_PRE_TOOL_USE, 0, SAYS("\"permissionDecision\":\"deny\",\"permissionDecision\":\"allow\""), "", "failed", "not JSON" },
-		{ HOOK_PRE_TOOL_USE, 0, "{\"permissionDecision\":\"deny\"}", "", "failed", "permissionDecision belongs into hookSpecificOutput" },
+		{ HOOK_PRE_TOOL_USE, 0,
+		  "{\"decision\":\"block\",\"reason\":\"no\",\"hookSpecificOutput\":{\"permissionDecision\":\"allow\"}"
+		  "}",
+		  "", "deny", "no" },
+		{ HOOK_PRE_TOOL_USE, 0, SAYS("\"permissionDecision\":\"deny\",\"permissionDecision\":\"allow\""), "",
+		  "failed", "not JSON" },
+		{ HOOK_PRE_TOOL_USE, 0, "{\"permissionDecision\":\"deny\"}", "", "failed",
+		  "permissionDecision belongs into hookSpecificOutput" },
 		{ HOOK_PRE_TOOL_USE, 0, "\xef\xbb\xbf" SAYS("\"permissionDecision\":\"deny\""), "", "deny", NULL },
 		{ HOOK_PRE_TOOL_USE, 0, "{\"decision\":", "", "failed", "not JSON" },
 		{ HOOK_PRE_TOOL_USE, 0, "{} trailing", "", "failed", "not JSON" },
 		{ HOOK_STOP, 0, "{\"decision\":\"block\",\"reason\":\"more\"}", "", "deny", "more" },
-		{ HOOK_STOP, 0, "{\"decision\":\"block\",\"reason\":\"more\",\"continue\":false}", "", "continue", "more" },
+		{ HOOK_STOP, 0, "{\"decision\":\"block\",\"reason\":\"more\",\"continue\":false}", "", "continue",
+		  "more" },
 		{ HOOK_STOP, 0, "{\"decision\":\"approve\"}", "", "continue", NULL },
 		{ HOOK_USER_PROMPT_SUBMIT, 2, "", "no secrets", "deny", "no secrets" },
-		{ HOOK_PERMISSION_REQUEST, 0, "{\"hookSpecificOutput\":{\"decision\":{\"behavior\":\"allow\"}}}", "", "allow", NULL },
-		{ HOOK_PERMISSION_REQUEST, 0, "{\"hookSpecificOutput\":{\"decision\":{\"behavior\":\"deny\",\"message\":\"no\"}}}", "", "deny", "no" },
-		{ HOOK_PERMISSION_REQUEST, 0, "{\"hookSpecificOutput\":{\"decision\":{\"behavior\":\"ask\"}}}", "", "failed", "behavior" },
+		{ HOOK_PERMISSION_REQUEST, 0, "{\"hookSpecificOutput\":{\"decision\":{\"behavior\":\"allow\"}}}", "",
+		  "allow", NULL },
+		{ HOOK_PERMISSION_REQUEST, 0,
+		  "{\"hookSpecificOutput\":{\"decision\":{\"behavior\":\"deny\",\"message\":\"no\"}}}", "", "deny",
+		  "no" },
+		{ HOOK_PERMISSION_REQUEST, 0, "{\"hookSpecificOutput\":{\"decision\":{\"behavior\":\"ask\"}}}", "",
+		  "failed", "behavior" },
 		{ HOOK_POST_TOOL_USE, 0, "{\"decision\":\"block\",\"reason\":\"lint\"}", "", "deny", "lint" },
 	};
 
@@ -320,8 +367,10 @@ START_TEST(answers)
 		struct hook_answer a;
 
 		answer(rows[i].point, rows[i].code, rows[i].out, rows[i].err, &a);
-		ck_assert_msg(strcmp(a.failed ? "failed" : hook_verdict_name(a.verdict), rows[i].says) == 0, "%zu: %s", i, a.reason ? a.reason : "");
-		ck_assert_msg(!rows[i].reason == !a.reason && (!a.reason || strstr(a.reason, rows[i].reason)), "%zu: '%s'", i, a.reason ? a.reason : "none");
+		ck_assert_msg(strcmp(a.failed ? "failed" : hook_verdict_name(a.verdict), rows[i].says) == 0, "%zu: %s",
+			      i, a.reason ? a.reason : "");
+		ck_assert_msg(!rows[i].reason == !a.reason && (!a.reason || strstr(a.reason, rows[i].reason)),
+			      "%zu: '%s'", i, a.reason ? a.reason : "none");
 		hook_answer_done(&a);
 	}
 }
@@ -331,8 +380,11 @@ START_TEST(answers_bring_more_than_a_word)
 {
 	struct hook_answer a;
 
-	answer(HOOK_PRE_TOOL_USE, 0, "{\"systemMessage\":\"hello\",\"suppressOutput\":true,\"hookSpecificOutput\":{\"updatedInput\":{\"command\":\"ls\"},"
-	       "\"additionalContext\":\"know this\"}}", "", &a);
+	answer(HOOK_PRE_TOOL_USE, 0,
+	       "{\"systemMessage\":\"hello\",\"suppressOutput\":true,\"hookSpecificOutput\":{\"updatedInput\":{"
+	       "\"command\":\"ls\"},"
+	       "\"additionalContext\":\"know this\"}}",
+	       "", &a);
 	ck_assert_str_eq(a.input, "{\"command\":\"ls\"}");
 	ck_assert_str_eq(a.context, "know this");
 	ck_assert_str_eq(a.message, "hello");
@@ -348,7 +400,8 @@ START_TEST(answers_bring_more_than_a_word)
 	ck_assert_ptr_null(strchr(a.reason, 0x1b));
 	hook_answer_done(&a);
 	ck_assert(hook_answer_is_async("{\"async\":true}\nmore", 19));
-	ck_assert(!hook_answer_is_async("{\"async\":false}", 15) && !hook_answer_is_async("{\"async\":", 9) && !hook_answer_is_async("", 0));
+	ck_assert(!hook_answer_is_async("{\"async\":false}", 15) && !hook_answer_is_async("{\"async\":", 9) &&
+		  !hook_answer_is_async("", 0));
 }
 END_TEST
 
@@ -356,14 +409,15 @@ END_TEST
 
 static struct hook_said said(enum rule_layer layer, enum hook_verdict v, bool failed, bool closed, const char *input)
 {
-	return (struct hook_said){ .ref = { .file = mem_strdup("f"), .text = mem_strdup("t"), .line = 1, .layer = layer, .closed = closed },
-		.answer = { .verdict = v, .failed = failed, .input = mem_strdup(input) } };
+	return (struct hook_said){ .ref = { .file = mem_strdup("f"),
+					    .text = mem_strdup("t"),
+					    .line = 1,
+					    .layer = layer,
+					    .closed = closed },
+				   .answer = { .verdict = v, .failed = failed, .input = mem_strdup(input) } };
 }
 
-static void sum(struct hook_said *all, size_t n, struct hook_sum *ret)
-{
-	hook_sum_of(all, n, ret);
-}
+static void sum(struct hook_said *all, size_t n, struct hook_sum *ret) { hook_sum_of(all, n, ret); }
 
 static void forget(struct hook_said *all, size_t n)
 {
@@ -378,7 +432,7 @@ START_TEST(the_strongest_word_counts)
 	for (int a = HOOK_SAYS_NOTHING; a <= HOOK_SAYS_DENY; a++)
 		for (int b = HOOK_SAYS_NOTHING; b <= HOOK_SAYS_DENY; b++) {
 			struct hook_said all[] = { said(RULE_OF_HOST, (enum hook_verdict)a, false, true, NULL),
-				said(RULE_OF_USER, (enum hook_verdict)b, false, true, NULL) };
+						   said(RULE_OF_USER, (enum hook_verdict)b, false, true, NULL) };
 			struct hook_sum s;
 
 			sum(all, 2, &s);
@@ -392,8 +446,10 @@ END_TEST
 START_TEST(a_workspace_and_a_failure_loosen_nothing)
 {
 	struct hook_said all[] = {
-		said(RULE_OF_WORKSPACE, HOOK_SAYS_ALLOW, false, true, "{\"command\":\"theirs\"}"), said(RULE_OF_USER, HOOK_SAYS_NOTHING, false, true, "{\"command\":\"mine\"}"),
-		said(RULE_OF_USER, HOOK_SAYS_ALLOW, true, false, "{\"command\":\"broken\"}"), said(RULE_OF_USER, HOOK_SAYS_NOTHING, true, true, NULL),
+		said(RULE_OF_WORKSPACE, HOOK_SAYS_ALLOW, false, true, "{\"command\":\"theirs\"}"),
+		said(RULE_OF_USER, HOOK_SAYS_NOTHING, false, true, "{\"command\":\"mine\"}"),
+		said(RULE_OF_USER, HOOK_SAYS_ALLOW, true, false, "{\"command\":\"broken\"}"),
+		said(RULE_OF_USER, HOOK_SAYS_NOTHING, true, true, NULL),
 	};
 	struct hook_sum s;
 
@@ -440,14 +496,17 @@ START_TEST(rules_and_hooks)
 	};
 
 	for (size_t i = 0; i < countof(rows); i++) {
-		struct policy_decision d = { .answer = rows[i].rules, .source = POLICY_BY_MODE, .ruled = rows[i].ruled };
+		struct policy_decision d = { .answer = rows[i].rules,
+					     .source = POLICY_BY_MODE,
+					     .ruled = rows[i].ruled };
 		struct hook_said one = said(RULE_OF_USER, rows[i].says, false, true, NULL);
 		buf_auto struct buf text = BUF_INIT;
 		struct hook_sum s;
 
 		sum(&one, 1, &s);
 		policy_decision_hooks(&d, (int)rows[i].mode, &s);
-		ck_assert_msg(d.answer == rows[i].want && (d.source == POLICY_BY_HOOK) == rows[i].by_hook, "%zu: %s", i, d.reason);
+		ck_assert_msg(d.answer == rows[i].want && (d.source == POLICY_BY_HOOK) == rows[i].by_hook, "%zu: %s", i,
+			      d.reason);
 		ck_assert(!rows[i].by_hook == !d.hook);
 		policy_decision_json(&d, &text);
 		ck_assert(!rows[i].by_hook == !strstr(text.data, "\"effect\":\"hook\""));
@@ -459,7 +518,8 @@ END_TEST
 START_TEST(what_is_deferred_no_hook_allows)
 {
 	struct policy_decision d = { .answer = POLICY_ALLOW };
-	struct hook_said later = said(RULE_OF_USER, HOOK_SAYS_DEFER, false, true, NULL), yes = said(RULE_OF_USER, HOOK_SAYS_ALLOW, false, true, NULL);
+	struct hook_said later = said(RULE_OF_USER, HOOK_SAYS_DEFER, false, true, NULL),
+			 yes = said(RULE_OF_USER, HOOK_SAYS_ALLOW, false, true, NULL);
 	struct hook_sum s;
 
 	sum(&later, 1, &s);
@@ -475,8 +535,10 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("hooks", matchers_are_names_lists_or_regular_expressions, conditions_are_generous, points_have_two_names_and_the_same_hook_runs_once,
-		     a_hook_knows_its_line_and_its_ways, a_workspace_gets_no_more_than_it_has, a_workspace_is_trusted_by_its_hash, what_is_sent_names_one_host,
-		     what_is_wrong_is_named_and_nothing_is_taken, answers, answers_bring_more_than_a_word,
-		     the_strongest_word_counts, a_workspace_and_a_failure_loosen_nothing, rules_and_hooks, what_is_deferred_no_hook_allows);
+	return SUITE("hooks", matchers_are_names_lists_or_regular_expressions, conditions_are_generous,
+		     points_have_two_names_and_the_same_hook_runs_once, a_hook_knows_its_line_and_its_ways,
+		     a_workspace_gets_no_more_than_it_has, a_workspace_is_trusted_by_its_hash,
+		     what_is_sent_names_one_host, what_is_wrong_is_named_and_nothing_is_taken, answers,
+		     answers_bring_more_than_a_word, the_strongest_word_counts,
+		     a_workspace_and_a_failure_loosen_nothing, rules_and_hooks, what_is_deferred_no_hook_allows);
 }

@@ -11,20 +11,22 @@
 #include <string.h>
 
 static const struct {
-	const char *policy;    /* or NULL */
+	const char *policy; /* or NULL */
 	const char *line;
 	int mode;
-	const char *allow;     /* rules, one a line; NULL = there are none */
+	const char *allow; /* rules, one a line; NULL = there are none */
 	const char *deny;
 } commands[] = {
 	{ NULL, "npm test", MODE_UNTRUSTED, "Bash(npm test)\n", "Bash(npm test)\n" },
 	{ NULL, "npm test && git push origin main", MODE_UNTRUSTED, "Bash(npm test)\nBash(git push origin main)\n",
 	  "Bash(npm test)\nBash(git push origin main)\n" },
 	{ NULL, "cd src && make -j4", MODE_UNTRUSTED, "Bash(cd src)\nBash(make -j4)\n", "Bash(make -j4)\n" },
-	{ "{\"permissions\":{\"allow\":[\"Bash(cd:*)\"]}}", "cd src && make -j4", MODE_UNTRUSTED, "Bash(make -j4)\n", "Bash(make -j4)\n" },
+	{ "{\"permissions\":{\"allow\":[\"Bash(cd:*)\"]}}", "cd src && make -j4", MODE_UNTRUSTED, "Bash(make -j4)\n",
+	  "Bash(make -j4)\n" },
 	{ NULL, "make; make; make", MODE_UNTRUSTED, "Bash(make)\n", "Bash(make)\n" },
 	{ NULL, "env FOO=1 timeout 5 make", MODE_UNTRUSTED, "Bash(make)\n", "Bash(make)\n" },
-	{ NULL, "sudo make install", MODE_UNTRUSTED, "Bash(sudo make install)\nBash(make install)\n", "Bash(sudo make install)\nBash(make install)\n" },
+	{ NULL, "sudo make install", MODE_UNTRUSTED, "Bash(sudo make install)\nBash(make install)\n",
+	  "Bash(sudo make install)\nBash(make install)\n" },
 	{ NULL, "'r'm -r build", MODE_UNTRUSTED, "Bash(rm -r build)\n", "Bash(rm -r build)\n" },
 	{ NULL, "rm -r \"a b\"", MODE_UNTRUSTED, "Bash(rm -r 'a b')\n", "Bash(rm -r 'a b')\n" },
 	/* Nothing wider than what was asked. */
@@ -33,13 +35,17 @@ static const struct {
 	{ NULL, "grep 'a*b' f > out", MODE_UNTRUSTED, NULL, NULL },
 	/* Where it writes by redirection belongs to what was allowed. */
 	{ NULL, "echo text > notes", MODE_UNTRUSTED, "Bash(echo text > notes)\n", "Bash(echo text)\n" },
-	{ NULL, "echo text >> notes 2>'a b' >/dev/null", MODE_UNTRUSTED, "Bash(echo text >> notes 2> 'a b')\n", "Bash(echo text)\n" },
-	{ NULL, "echo ')' > '(x)' ; make 2>&1 >| log", MODE_UNTRUSTED, "Bash(echo ')' > '(x)')\nBash(make >| log)\n", "Bash(echo ')')\nBash(make)\n" },
+	{ NULL, "echo text >> notes 2>'a b' >/dev/null", MODE_UNTRUSTED, "Bash(echo text >> notes 2> 'a b')\n",
+	  "Bash(echo text)\n" },
+	{ NULL, "echo ')' > '(x)' ; make 2>&1 >| log", MODE_UNTRUSTED, "Bash(echo ')' > '(x)')\nBash(make >| log)\n",
+	  "Bash(echo ')')\nBash(make)\n" },
 	{ NULL, "sort < a > ~/b", MODE_UNTRUSTED, "Bash(sort > /h/b)\n", "Bash(sort)\n" },
-	{ NULL, "sh -c 'touch a' > b", MODE_UNTRUSTED, "Bash(sh -c 'touch a' > b)\nBash(touch a)\n", "Bash(touch a)\n" },
+	{ NULL, "sh -c 'touch a' > b", MODE_UNTRUSTED, "Bash(sh -c 'touch a' > b)\nBash(touch a)\n",
+	  "Bash(touch a)\n" },
 	{ NULL, "sh -c 'touch a > b'", MODE_UNTRUSTED, "Bash(touch a > b)\n", "Bash(touch a)\n" },
 	{ NULL, "cat a | tee b > c", MODE_UNTRUSTED, "Bash(cat a)\nBash(tee b > c)\n", "Bash(tee b)\n" },
-	{ "{\"permissions\":{\"allow\":[\"Bash(make:*)\"]}}", "make x > log", MODE_UNTRUSTED, "Bash(make x > log)\n", "Bash(make x)\n" },
+	{ "{\"permissions\":{\"allow\":[\"Bash(make:*)\"]}}", "make x > log", MODE_UNTRUSTED, "Bash(make x > log)\n",
+	  "Bash(make x)\n" },
 	{ NULL, "echo text > $X", MODE_UNTRUSTED, NULL, "Bash(echo text)\n" },
 	{ NULL, "echo text > 'a*'", MODE_UNTRUSTED, NULL, "Bash(echo text)\n" },
 	{ NULL, "{ make; } > log", MODE_UNTRUSTED, NULL, "Bash(make)\n" },
@@ -53,7 +59,8 @@ static const struct {
 	/* What no rule that allows can do. */
 	{ "{\"permissions\":{\"ask\":[\"Bash(git push:*)\"]}}", "git push", MODE_DEFAULT, NULL, "Bash(git push)\n" },
 	{ "{\"permissions\":{\"deny\":[\"Bash(git push:*)\"]}}", "git push", MODE_DEFAULT, NULL, "Bash(git push)\n" },
-	{ "{\"permissions\":{\"deny\":[\"Read(//etc/shadow)\"]}}", "cat /etc/shadow", MODE_DEFAULT, NULL, "Bash(cat /etc/shadow)\n" },
+	{ "{\"permissions\":{\"deny\":[\"Read(//etc/shadow)\"]}}", "cat /etc/shadow", MODE_DEFAULT, NULL,
+	  "Bash(cat /etc/shadow)\n" },
 	{ NULL, "make", MODE_PLAN, NULL, "Bash(make)\n" },
 };
 
@@ -84,16 +91,19 @@ static void check_minimal(size_t i, const struct policy_request *r, const struct
 			if (k == without)
 				continue;
 			buf_reset(&next);
-			ck_assert_msg(policy_edit_add(text.data ? text.data : "", text.len, "allow", &one, 1, &next, &line, &e) == 0, "%s", e.message);
+			ck_assert_msg(policy_edit_add(text.data ? text.data : "", text.len, "allow", &one, 1, &next,
+						      &line, &e) == 0,
+				      "%s", e.message);
 			buf_reset(&text);
 			buf_append(&text, next.data, next.len);
 		}
 		if (text.len)
-			ck_assert_msg(policy_rules_parse(&rules, RULE_OF_USER, "p", text.data, text.len, &e) == 0, "%s: %s", e.message, text.data);
+			ck_assert_msg(policy_rules_parse(&rules, RULE_OF_USER, "p", text.data, text.len, &e) == 0,
+				      "%s: %s", e.message, text.data);
 		again.rules = &rules;
 		policy_decide(&again, &d);
-		ck_assert_msg((d.answer == POLICY_ALLOW) == (without == l->count), "row %zu, without rule %zu: %s: %s", i, without, policy_answer_name(d.answer),
-			      d.reason);
+		ck_assert_msg((d.answer == POLICY_ALLOW) == (without == l->count), "row %zu, without rule %zu: %s: %s",
+			      i, without, policy_answer_name(d.answer), d.reason);
 		policy_rules_done(&rules);
 	}
 }
@@ -109,16 +119,24 @@ START_TEST(test_commands)
 
 		command_understand_line(commands[i].line, strlen(commands[i].line), &o, &facts);
 		if (commands[i].policy)
-			ck_assert_msg(policy_rules_parse(&rules, RULE_OF_USER, "p", commands[i].policy, strlen(commands[i].policy), &e) == 0, "%s", e.message);
-		const struct policy_request r = { .facts = &facts, .rules = &rules, .mode = commands[i].mode, .cwd = "/w", .workspace = "/w", .home = "/h",
-			.profile = "workspace" };
+			ck_assert_msg(policy_rules_parse(&rules, RULE_OF_USER, "p", commands[i].policy,
+							 strlen(commands[i].policy), &e) == 0,
+				      "%s", e.message);
+		const struct policy_request r = { .facts = &facts,
+						  .rules = &rules,
+						  .mode = commands[i].mode,
+						  .cwd = "/w",
+						  .workspace = "/w",
+						  .home = "/h",
+						  .profile = "workspace" };
 		lasting_make(&r, RULE_ALLOW, &allow);
 		lasting_make(&r, RULE_DENY, &deny);
 		mem_auto char *a = lines(&allow), *d = lines(&deny);
-		ck_assert_msg((!a && !commands[i].allow) || (a && commands[i].allow && strcmp(a, commands[i].allow) == 0), "%s: allow: %s (%s)",
-			      commands[i].line, a ? a : "none", allow.why);
-		ck_assert_msg((!d && !commands[i].deny) || (d && commands[i].deny && strcmp(d, commands[i].deny) == 0), "%s: deny: %s (%s)", commands[i].line,
-			      d ? d : "none", deny.why);
+		ck_assert_msg((!a && !commands[i].allow) ||
+				      (a && commands[i].allow && strcmp(a, commands[i].allow) == 0),
+			      "%s: allow: %s (%s)", commands[i].line, a ? a : "none", allow.why);
+		ck_assert_msg((!d && !commands[i].deny) || (d && commands[i].deny && strcmp(d, commands[i].deny) == 0),
+			      "%s: deny: %s (%s)", commands[i].line, d ? d : "none", deny.why);
 		ck_assert_int_eq(allow.why[0] != 0, !a);
 		if (a)
 			check_minimal(i, &r, &allow);
@@ -148,14 +166,22 @@ START_TEST(test_tools)
 	};
 
 	for (size_t i = 0; i < countof(rows); i++) {
-		const struct command_path p = { .path = rows[i].path, .exact = rows[i].exact, .access = COMMAND_READS | COMMAND_WRITES };
-		const struct policy_request r = { .tool = rows[i].tool, .tool_path = &p, .ntool_paths = rows[i].path != NULL, .tool_host = rows[i].host,
-			.mode = MODE_UNTRUSTED, .cwd = "/w", .workspace = "/w" };
+		const struct command_path p = { .path = rows[i].path,
+						.exact = rows[i].exact,
+						.access = COMMAND_READS | COMMAND_WRITES };
+		const struct policy_request r = { .tool = rows[i].tool,
+						  .tool_path = &p,
+						  .ntool_paths = rows[i].path != NULL,
+						  .tool_host = rows[i].host,
+						  .mode = MODE_UNTRUSTED,
+						  .cwd = "/w",
+						  .workspace = "/w" };
 		lasting_auto struct lasting l = { 0 };
 
 		lasting_make(&r, RULE_ALLOW, &l);
 		if (rows[i].rule)
-			ck_assert_msg(l.count == 1 && strcmp(l.rule[0], rows[i].rule) == 0, "%s: %s (%s)", rows[i].tool, l.count ? l.rule[0] : "none", l.why);
+			ck_assert_msg(l.count == 1 && strcmp(l.rule[0], rows[i].rule) == 0, "%s: %s (%s)", rows[i].tool,
+				      l.count ? l.rule[0] : "none", l.why);
 		else
 			ck_assert_msg(!l.count && l.why[0], "%s: %s", rows[i].tool, l.count ? l.rule[0] : "none");
 	}
@@ -170,16 +196,24 @@ static const struct {
 } edits[] = {
 	{ "", "{\n  \"permissions\": {\n    \"allow\": [\n      \"Bash(a \\\"b\\\")\"\n    ]\n  }\n}\n", 4 },
 	{ "{}", "{\n  \"permissions\": {\n    \"allow\": [\n      \"Bash(a \\\"b\\\")\"\n    ]\n  }\n}", 4 },
-	{ "{ \"models\": {} }", "{\n  \"permissions\": {\n    \"allow\": [\n      \"Bash(a \\\"b\\\")\"\n    ]\n  }, \"models\": {} }", 4 },
+	{ "{ \"models\": {} }",
+	  "{\n  \"permissions\": {\n    \"allow\": [\n      \"Bash(a \\\"b\\\")\"\n    ]\n  }, \"models\": {} }", 4 },
 	{ "{\n\t\"permissions\": {\n\t\t\"deny\": [\"Bash(x)\"]\n\t}\n}\n",
-	  "{\n\t\"permissions\": {\n\t\t\"allow\": [\n\t\t  \"Bash(a \\\"b\\\")\"\n\t\t],\n\t\t\"deny\": [\"Bash(x)\"]\n\t}\n}\n", 4 },
+	  "{\n\t\"permissions\": {\n\t\t\"allow\": [\n\t\t  \"Bash(a \\\"b\\\")\"\n\t\t],\n\t\t\"deny\": "
+	  "[\"Bash(x)\"]\n\t}\n}\n",
+	  4 },
 	{ "{\"permissions\":{\"allow\":[]}}", "{\"permissions\":{\"allow\":[\"Bash(a \\\"b\\\")\"]}}", 1 },
-	{ "{\"permissions\":{\"allow\":[ \"Bash(x)\" ]}}", "{\"permissions\":{\"allow\":[ \"Bash(x)\", \"Bash(a \\\"b\\\")\" ]}}", 1 },
+	{ "{\"permissions\":{\"allow\":[ \"Bash(x)\" ]}}",
+	  "{\"permissions\":{\"allow\":[ \"Bash(x)\", \"Bash(a \\\"b\\\")\" ]}}", 1 },
 	{ "{\n \"permissions\": {\n  \"allow\": [\n   \"Bash(x)\",\n   \"Bash(y)\"\n  ]\n }\n}\n",
-	  "{\n \"permissions\": {\n  \"allow\": [\n   \"Bash(x)\",\n   \"Bash(y)\",\n   \"Bash(a \\\"b\\\")\"\n  ]\n }\n}\n", 6 },
+	  "{\n \"permissions\": {\n  \"allow\": [\n   \"Bash(x)\",\n   \"Bash(y)\",\n   \"Bash(a \\\"b\\\")\"\n  ]\n "
+	  "}\n}\n",
+	  6 },
 	/* It is there. */
-	{ "{\"permissions\":{\n\"allow\":[\"Bash(a \\\"b\\\")\"]}}", "{\"permissions\":{\n\"allow\":[\"Bash(a \\\"b\\\")\"]}}", 2 },
-	{ "{\"permissions\":{\"allow\":[\"Bash(]\\\"[)\"]}}", "{\"permissions\":{\"allow\":[\"Bash(]\\\"[)\", \"Bash(a \\\"b\\\")\"]}}", 1 },
+	{ "{\"permissions\":{\n\"allow\":[\"Bash(a \\\"b\\\")\"]}}",
+	  "{\"permissions\":{\n\"allow\":[\"Bash(a \\\"b\\\")\"]}}", 2 },
+	{ "{\"permissions\":{\"allow\":[\"Bash(]\\\"[)\"]}}",
+	  "{\"permissions\":{\"allow\":[\"Bash(]\\\"[)\", \"Bash(a \\\"b\\\")\"]}}", 1 },
 };
 
 START_TEST(test_edits)
@@ -191,8 +225,9 @@ START_TEST(test_edits)
 		struct err e = ERR_INIT;
 		unsigned line = 0;
 
-		ck_assert_msg(policy_edit_add(edits[i].before, strlen(edits[i].before), "allow", &rule, 1, &out, &line, &e) == 0, "%s: %s", edits[i].before,
-			      e.message);
+		ck_assert_msg(policy_edit_add(edits[i].before, strlen(edits[i].before), "allow", &rule, 1, &out, &line,
+					      &e) == 0,
+			      "%s: %s", edits[i].before, e.message);
 		ck_assert_str_eq(buf_cstr(&out), edits[i].after);
 		ck_assert_uint_eq(line, edits[i].line);
 		ck_assert_int_eq(policy_edit_add(out.data, out.len, "allow", &rule, 1, &again, &line, &e), 0);
@@ -204,7 +239,12 @@ END_TEST
 
 START_TEST(test_edits_of_bad_files)
 {
-	static const char *const bad[] = { "{", "[]", "{\"permissions\":[]}", "{\"permissions\":{\"allow\":{}}}", "{\"permissions\":{\"allow\":[\"Bash(\"]}}", "\"{}\"" };
+	static const char *const bad[] = { "{",
+					   "[]",
+					   "{\"permissions\":[]}",
+					   "{\"permissions\":{\"allow\":{}}}",
+					   "{\"permissions\":{\"allow\":[\"Bash(\"]}}",
+					   "\"{}\"" };
 	static const char *const rule = "Bash(a)";
 
 	for (size_t i = 0; i < countof(bad); i++) {
@@ -212,14 +252,12 @@ START_TEST(test_edits_of_bad_files)
 		struct err e = ERR_INIT;
 		unsigned line = 77;
 
-		ck_assert_msg(policy_edit_add(bad[i], strlen(bad[i]), "allow", &rule, 1, &out, &line, &e) < 0, "%s", bad[i]);
+		ck_assert_msg(policy_edit_add(bad[i], strlen(bad[i]), "allow", &rule, 1, &out, &line, &e) < 0, "%s",
+			      bad[i]);
 		ck_assert_uint_eq(out.len, 0);
 		ck_assert_uint_eq(line, 77);
 	}
 }
 END_TEST
 
-int main(void)
-{
-	return SUITE("lasting", test_commands, test_tools, test_edits, test_edits_of_bad_files);
-}
+int main(void) { return SUITE("lasting", test_commands, test_tools, test_edits, test_edits_of_bad_files); }

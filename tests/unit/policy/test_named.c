@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char rules_text[] = "{\"permissions\":{\"deny\":[\"Read(~/.ssh/**)\",\"Read(.env)\",\"Edit(//etc/**)\",\"Edit(/infra/**)\"]}}";
+static const char rules_text[] =
+	"{\"permissions\":{\"deny\":[\"Read(~/.ssh/**)\",\"Read(.env)\",\"Edit(//etc/**)\",\"Edit(/infra/**)\"]}}";
 
 static const struct {
 	const char *line, *answer;
@@ -81,13 +82,15 @@ static const struct {
 /* Edit(/etc/x) is about etc in the workspace, and who forbids it means the system's too. */
 START_TEST(the_systems_folders_are_meant)
 {
-	static const char text[] = "{\"permissions\":{\"deny\":[\"Edit(/etc/**)\",\"Read(/root/.ssh)\",\"Edit(/lib/**)\"],\"allow\":[\"Edit(/usr/**)\",\"Bash(echo:*)\"]}}";
+	static const char text[] = "{\"permissions\":{\"deny\":[\"Edit(/etc/**)\",\"Read(/root/.ssh)\",\"Edit(/lib/"
+				   "**)\"],\"allow\":[\"Edit(/usr/**)\",\"Bash(echo:*)\"]}}";
 	static const struct {
 		const char *line, *answer;
 	} lines[] = {
-		{ "echo x > /etc/hosts", "deny" },    { "touch etc/x", "deny" },         { "cat /etc/hosts", "allow" },    { "cat /root/.ssh/id", "deny" },
-		{ "tar cf x /root", "deny" },         { "cat < /r*/.ssh/id", "ask" },    { "touch /lib/x", "ask" },        { "touch lib/x", "deny" },
-		{ "echo x > /usr/y", "ask" },         { "echo x > usr/y", "allow" },
+		{ "echo x > /etc/hosts", "deny" }, { "touch etc/x", "deny" },    { "cat /etc/hosts", "allow" },
+		{ "cat /root/.ssh/id", "deny" },   { "tar cf x /root", "deny" }, { "cat < /r*/.ssh/id", "ask" },
+		{ "touch /lib/x", "ask" },         { "touch lib/x", "deny" },    { "echo x > /usr/y", "ask" },
+		{ "echo x > usr/y", "allow" },
 	};
 	const struct understand_options o = { .cwd = "/w/proj", .workspace = "/w/proj", .home = "/home/u" };
 	struct policy_rules rules = RULES_INIT;
@@ -97,11 +100,17 @@ START_TEST(the_systems_folders_are_meant)
 	for (size_t i = 0; i < countof(lines); i++) {
 		command_facts_auto struct command_facts f = { 0 };
 		struct policy_decision d;
-		const struct policy_request q = { .cwd = o.cwd, .workspace = o.workspace, .home = o.home, .mode = MODE_UNTRUSTED, .facts = &f, .rules = &rules };
+		const struct policy_request q = { .cwd = o.cwd,
+						  .workspace = o.workspace,
+						  .home = o.home,
+						  .mode = MODE_UNTRUSTED,
+						  .facts = &f,
+						  .rules = &rules };
 
 		command_understand_line(lines[i].line, strlen(lines[i].line), &o, &f);
 		policy_decide(&q, &d);
-		ck_assert_msg(strcmp(policy_answer_name(d.answer), lines[i].answer) == 0, "%s: %s", lines[i].line, d.reason);
+		ck_assert_msg(strcmp(policy_answer_name(d.answer), lines[i].answer) == 0, "%s: %s", lines[i].line,
+			      d.reason);
 	}
 	policy_rules_done(&rules);
 }
@@ -118,12 +127,18 @@ START_TEST(rules_about_files_see_what_words_name)
 	for (size_t i = 0; i < countof(rows); i++) {
 		command_facts_auto struct command_facts f = { 0 };
 		struct policy_decision d;
-		const struct policy_request q = { .cwd = o.cwd, .workspace = o.workspace, .home = o.home, .mode = MODE_DEFAULT, .facts = &f, .rules = &rules };
+		const struct policy_request q = { .cwd = o.cwd,
+						  .workspace = o.workspace,
+						  .home = o.home,
+						  .mode = MODE_DEFAULT,
+						  .facts = &f,
+						  .rules = &rules };
 
 		command_understand_line(rows[i].line, strlen(rows[i].line), &o, &f);
 		policy_decide(&q, &d);
 		if (strcmp(policy_answer_name(d.answer), rows[i].answer) != 0) {
-			fprintf(stderr, "%s: %s, not %s: %s\n", rows[i].line, policy_answer_name(d.answer), rows[i].answer, d.reason);
+			fprintf(stderr, "%s: %s, not %s: %s\n", rows[i].line, policy_answer_name(d.answer),
+				rows[i].answer, d.reason);
 			bad++;
 		}
 	}
@@ -132,7 +147,4 @@ START_TEST(rules_about_files_see_what_words_name)
 }
 END_TEST
 
-int main(void)
-{
-	return SUITE("named", rules_about_files_see_what_words_name, the_systems_folders_are_meant);
-}
+int main(void) { return SUITE("named", rules_about_files_see_what_words_name, the_systems_folders_are_meant); }

@@ -37,7 +37,8 @@ START_TEST(a_profile_extends_another)
 
 	take(&s, "{\"profiles\":{\"net\":{\"extends\":\"build\",\"network\":\"host\"},"
 		 "\"build\":{\"readRoots\":[\"/srv/cache?\"],\"writeRoots\":[\"~/.cache/build\"],\"hidden\":[\"/mnt\"],"
-		 "\"protect\":[\"Makefile\"],\"memoryBytes\":\"1G\",\"pids\":100,\"tmpBytes\":65536,\"require\":[\"landlock\"],\"cow\":true}}}");
+		 "\"protect\":[\"Makefile\"],\"memoryBytes\":\"1G\",\"pids\":100,\"tmpBytes\":65536,\"require\":["
+		 "\"landlock\"],\"cow\":true}}}");
 	get(&s, "net", &p);
 	ck_assert(p.confined && p.cow);
 	ck_assert_uint_eq(p.network, PLAN_NET_HOST);
@@ -133,8 +134,10 @@ END_TEST
 /* sandbox.network: denied ones for all, allowed ones for the default profile and for those that have a list. */
 START_TEST(domains_are_for_every_profile)
 {
-	static const char text[] = "{\"sandbox\":{\"network\":{\"allowedDomains\":[\"*.example.com\"],\"deniedDomains\":[\"x.example.com\"]}},"
-				   "\"profiles\":{\"web\":{\"network\":{\"allow\":[\"a.test:443\"],\"deny\":[\"10.0.0.0/8\"]}}}}";
+	static const char text[] =
+		"{\"sandbox\":{\"network\":{\"allowedDomains\":[\"*.example.com\"],\"deniedDomains\":[\"x.example."
+		"com\"]}},"
+		"\"profiles\":{\"web\":{\"network\":{\"allow\":[\"a.test:443\"],\"deny\":[\"10.0.0.0/8\"]}}}}";
 	struct policy_profiles s = { 0 };
 	struct profile p;
 	struct err e = ERR_INIT;
@@ -176,6 +179,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("profiles", a_profile_extends_another, the_first_file_wins, an_unknown_name_lists_the_others, what_is_wrong_is_named,
-		     domains_are_for_every_profile, sections_that_nobody_acts_on_show);
+	return SUITE("profiles", a_profile_extends_another, the_first_file_wins, an_unknown_name_lists_the_others,
+		     what_is_wrong_is_named, domains_are_for_every_profile, sections_that_nobody_acts_on_show);
 }

@@ -9,9 +9,11 @@
 
 static const char file[] =
 	"{\"models\":["
-	"{\"provider\":\"a\",\"model\":\"big\",\"capabilities\":[\"tools\",\"vision\"],\"latency\":\"slow\",\"budgetClass\":\"high\","
+	"{\"provider\":\"a\",\"model\":\"big\",\"capabilities\":[\"tools\",\"vision\"],\"latency\":\"slow\","
+	"\"budgetClass\":\"high\","
 	"\"price\":{\"inputPerMTok\":10,\"outputPerMTok\":50},\"contextTokens\":1000},"
-	"{\"provider\":\"a\",\"model\":\"small\",\"capabilities\":[\"tools\"],\"latency\":\"fast\",\"budgetClass\":\"low\","
+	"{\"provider\":\"a\",\"model\":\"small\",\"capabilities\":[\"tools\"],\"latency\":\"fast\",\"budgetClass\":"
+	"\"low\","
 	"\"price\":{\"inputPerMTok\":1,\"outputPerMTok\":5,\"cachedPerMTok\":0.1}},"
 	"{\"provider\":\"b\",\"model\":\"free\",\"capabilities\":[\"tools\"]},"
 	"{\"provider\":\"b\",\"model\":\"old\",\"capabilities\":[\"tools\",\"vision\"],\"disabled\":\"retired\"}],"
@@ -156,9 +158,12 @@ START_TEST(mistakes_are_named)
 		{ "{\"models\":[{\"provider\":\"a\"}]}", "models[0].model" },
 		{ "{\"models\":[{\"provider\":\"a\",\"model\":\"b\",\"colour\":1}]}", "models[0].colour" },
 		{ "{\"models\":[{\"provider\":\"a\",\"model\":\"b\",\"latency\":\"quick\"}]}", "models[0].latency" },
-		{ "{\"models\":[{\"provider\":\"a\",\"model\":\"b\",\"price\":{\"inputPerMTok\":-1,\"outputPerMTok\":1}}]}", "models[0].inputPerMTok" },
+		{ "{\"models\":[{\"provider\":\"a\",\"model\":\"b\",\"price\":{\"inputPerMTok\":-1,\"outputPerMTok\":1}"
+		  "}]}",
+		  "models[0].inputPerMTok" },
 		{ "{\"limits\":{\"budgets\":[{\"name\":\"x\"}]}}", "limits.budgets[0].usd" },
-		{ "{\"limits\":{\"budgets\":[{\"name\":\"x\",\"usd\":1,\"scope\":\"session\",\"window\":\"day\"}]}}", "limits.budgets[0].window" },
+		{ "{\"limits\":{\"budgets\":[{\"name\":\"x\",\"usd\":1,\"scope\":\"session\",\"window\":\"day\"}]}}",
+		  "limits.budgets[0].window" },
 	};
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -175,6 +180,6 @@ END_TEST
 int main(void)
 {
 	return SUITE("routing", the_policys_order_is_the_preference, needs_leave_out_and_one_that_is_left_is_single,
-		      a_request_ranks_first_or_is_all, speed_and_price_rank, what_failed_is_not_tried_again,
-		      prices_are_exact_and_rounded_up, mistakes_are_named);
+		     a_request_ranks_first_or_is_all, speed_and_price_rank, what_failed_is_not_tried_again,
+		     prices_are_exact_and_rounded_up, mistakes_are_named);
 }

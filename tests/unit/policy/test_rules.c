@@ -1,9 +1,9 @@
 #include "tests/unit/policy/rules_rig.h"
 
 struct row {
-	const char *rule;    /* "deny Bash(rm *)" */
+	const char *rule; /* "deny Bash(rm *)" */
 	const char *line;
-	const char *answer;  /* of mode untrusted, where everything that no rule allows asks */
+	const char *answer; /* of mode untrusted, where everything that no rule allows asks */
 };
 
 static const struct row matching[] = {
@@ -195,7 +195,8 @@ static void check_row(const struct row *r)
 	load(&s, RULE_OF_USER, text.data);
 	decide(&s, MODE_UNTRUSTED, r->line, &d);
 	if (strcmp(policy_answer_name(d.answer), r->answer) != 0)
-		ck_abort_msg("%s: '%s' is %s, not %s (%s)", r->rule, r->line, policy_answer_name(d.answer), r->answer, d.reason);
+		ck_abort_msg("%s: '%s' is %s, not %s (%s)", r->rule, r->line, policy_answer_name(d.answer), r->answer,
+			     d.reason);
 	if (d.answer == POLICY_DENY)
 		ck_assert(d.nrules == 1 && strcmp(d.rules[0]->text, rule) == 0 && d.rules[0]->line == 1);
 	policy_rules_done(&s);
@@ -205,9 +206,11 @@ static void check_row(const struct row *r)
 	for (int with = 0; with < 2; with++) {
 		decide_in(with ? &s : NULL, &session, MODE_UNTRUSTED, r->line, &d);
 		if (strcmp(policy_answer_name(d.answer), r->answer) != 0)
-			ck_abort_msg("a session's %s: '%s' is %s, not %s (%s)", r->rule, r->line, policy_answer_name(d.answer), r->answer, d.reason);
+			ck_abort_msg("a session's %s: '%s' is %s, not %s (%s)", r->rule, r->line,
+				     policy_answer_name(d.answer), r->answer, d.reason);
 		if (d.answer == POLICY_DENY)
-			ck_assert(d.nrules == 1 && strcmp(d.rules[0]->text, rule) == 0 && strstr(d.reason, "of session sess_1 (deny rule 1)"));
+			ck_assert(d.nrules == 1 && strcmp(d.rules[0]->text, rule) == 0 &&
+				  strstr(d.reason, "of session sess_1 (deny rule 1)"));
 	}
 	policy_rules_done(&session);
 }
@@ -232,8 +235,10 @@ START_TEST(words_that_are_not_known_may_be_what_a_rule_is_about)
 		{ "{\"permissions\":{\"deny\":[\"Bash(git push:*)\"]}}", "$X push", POLICY_ASK },
 		{ "{\"permissions\":{\"deny\":[\"Bash(git push:*)\"]}}", "eval \"$X\"", POLICY_ASK },
 		{ "{\"permissions\":{\"allow\":[\"Bash(git push:*)\"]}}", "eval \"$X\"", POLICY_ALLOW },
-		{ "{\"prefixRules\":[{\"pattern\":[\"git\",\"push\"],\"decision\":\"forbidden\"}]}", "git $X", POLICY_ASK },
-		{ "{\"prefixRules\":[{\"pattern\":[\"git\",\"push\"],\"decision\":\"forbidden\"}]}", "git pull $X", POLICY_ALLOW },
+		{ "{\"prefixRules\":[{\"pattern\":[\"git\",\"push\"],\"decision\":\"forbidden\"}]}", "git $X",
+		  POLICY_ASK },
+		{ "{\"prefixRules\":[{\"pattern\":[\"git\",\"push\"],\"decision\":\"forbidden\"}]}", "git pull $X",
+		  POLICY_ALLOW },
 		/* Wildcards that may become the path. */
 		{ "{\"permissions\":{\"deny\":[\"Read(secret/**)\"]}}", "cat s*/x", POLICY_ASK },
 		{ "{\"permissions\":{\"deny\":[\"Read(secret/**)\"]}}", "cat secre?/x", POLICY_ASK },
@@ -256,7 +261,8 @@ START_TEST(words_that_are_not_known_may_be_what_a_rule_is_about)
 		load(&s, RULE_OF_USER, rows[i].rules);
 		decide(&s, MODE_DEFAULT, rows[i].line, &d);
 		if (d.answer != rows[i].answer)
-			ck_abort_msg("%s: '%s' is %s (%s)", rows[i].rules, rows[i].line, policy_answer_name(d.answer), d.reason);
+			ck_abort_msg("%s: '%s' is %s (%s)", rows[i].rules, rows[i].line, policy_answer_name(d.answer),
+				     d.reason);
 		policy_rules_done(&s);
 	}
 }
@@ -265,8 +271,10 @@ END_TEST
 START_TEST(deny_over_ask_over_allow_whatever_the_order)
 {
 	static const char *const texts[] = {
-		"{\"permissions\":{\"allow\":[\"Bash(git push origin main)\"],\"ask\":[\"Bash(git push:*)\"],\"deny\":[\"Bash(git:*)\"]}}",
-		"{\"permissions\":{\"deny\":[\"Bash(git:*)\"],\"allow\":[\"Bash(git push origin main)\"],\"ask\":[\"Bash(git push:*)\"]}}",
+		"{\"permissions\":{\"allow\":[\"Bash(git push origin main)\"],\"ask\":[\"Bash(git "
+		"push:*)\"],\"deny\":[\"Bash(git:*)\"]}}",
+		"{\"permissions\":{\"deny\":[\"Bash(git:*)\"],\"allow\":[\"Bash(git push origin "
+		"main)\"],\"ask\":[\"Bash(git push:*)\"]}}",
 	};
 	struct policy_decision d;
 
@@ -295,9 +303,12 @@ END_TEST
 /* The published behaviour of prefix rules: words are compared whole, from the first on, the strictest rule wins. */
 static const char prefix_rules[] =
 	"{\"prefixRules\":["
-	"{\"pattern\":[\"git\",\"status\"],\"decision\":\"allow\",\"match\":[\"git status\",[\"git\",\"status\",\"-s\"]],\"notMatch\":[\"git stash\"]},"
-	"{\"pattern\":[\"git\",[\"push\",\"fetch\"]],\"decision\":\"prompt\",\"justification\":\"talks to the server\"},"
-	"{\"pattern\":[\"git\",\"push\",[\"--force\",\"-f\"]],\"decision\":\"forbidden\",\"justification\":\"rewrites history\"},"
+	"{\"pattern\":[\"git\",\"status\"],\"decision\":\"allow\",\"match\":[\"git "
+	"status\",[\"git\",\"status\",\"-s\"]],\"notMatch\":[\"git stash\"]},"
+	"{\"pattern\":[\"git\",[\"push\",\"fetch\"]],\"decision\":\"prompt\",\"justification\":\"talks to the "
+	"server\"},"
+	"{\"pattern\":[\"git\",\"push\",[\"--force\",\"-f\"]],\"decision\":\"forbidden\",\"justification\":\"rewrites "
+	"history\"},"
 	"{\"pattern\":[[\"npm\",\"pnpm\"],\"run\",\"test\"]},"
 	"{\"pattern\":[\"cargo\"],\"decision\":\"allow\"},"
 	"{\"pattern\":[\"cargo\",\"publish\"],\"decision\":\"prompt\"},"
@@ -311,37 +322,133 @@ static const char prefix_rules[] =
 static const struct {
 	const char *line, *answer;
 } prefix_cases[] = {
-	{ "git status", "allow" }, { "git status -s", "allow" }, { "git status --short --branch", "allow" },
-	{ "git stash", "ask" }, { "git", "ask" }, { "git statusx", "ask" }, { "gits status", "ask" }, { "git -C x commit x", "ask" },
-	{ "git push", "ask" }, { "git push origin", "ask" }, { "git push origin main", "ask" }, { "git fetch", "ask" },
-	{ "git fetch --all", "ask" }, { "git push --force", "deny" }, { "git push -f", "deny" }, { "git push --force origin main", "deny" },
-	{ "git push -f origin", "deny" }, { "git push origin --force", "ask" }, { "git fetch --force", "ask" }, { "git push --forceful", "ask" },
-	{ "npm run test", "allow" }, { "npm run test -- -u", "allow" }, { "pnpm run test", "allow" }, { "pnpm run test a b c", "allow" },
-	{ "npm run tests", "ask" }, { "npm run", "ask" }, { "npm test", "ask" }, { "yarn run test", "ask" }, { "npm run build", "ask" },
-	{ "cargo build", "allow" }, { "cargo", "allow" }, { "cargo test --all", "allow" }, { "cargo publish", "ask" },
-	{ "cargo publish --dry-run", "ask" }, { "cargo publish --no-verify", "deny" }, { "cargo publish --no-verify --token x", "deny" },
-	{ "cargo publish --dry-run --no-verify", "ask" }, { "cargo-fuzz run", "ask" },
-	{ "docker ps", "ask" }, { "docker run x", "ask" }, { "docker run --privileged x", "deny" }, { "docker exec --privileged x sh", "deny" },
-	{ "docker start --privileged", "ask" }, { "docker run x --privileged", "ask" },
-	{ "rm x", "deny" }, { "rm -rf /", "deny" }, { "rm", "deny" }, { "rmdir x", "ask" }, { "touch x", "allow" }, { "touch", "allow" },
-	{ "touch a b c", "allow" }, { "touchx", "ask" }, { "touch a; touch b", "allow" }, { "touch a && git status", "allow" },
-	{ "touch a && git push", "ask" }, { "touch a && rm b", "deny" }, { "touch a || rm b", "deny" }, { "touch a | rm b", "deny" },
-	{ "git push; rm x", "deny" }, { "rm x; git push", "deny" }, { "touch a; unknown", "ask" }, { "unknown; touch a", "ask" },
-	{ "(touch a)", "allow" }, { "(rm a)", "deny" }, { "{ touch a; }", "allow" }, { "if true; then rm a; fi", "deny" },
-	{ "for i in 1 2; do rm $i; done", "deny" }, { "while true; do touch a; done", "ask" }, { "touch $(rm a)", "deny" },
-	{ "touch `rm a`", "deny" }, { "touch <(rm a)", "deny" }, { "bash -c 'rm a'", "deny" }, { "bash -lc 'touch a'", "allow" },
-	{ "bash -lc 'touch a && git push --force'", "deny" }, { "sh -c 'git status'", "allow" }, { "sh -c 'sh -c \"rm a\"'", "deny" },
-	{ "env A=1 touch a", "allow" }, { "env A=1 rm a", "deny" }, { "nohup rm a", "deny" }, { "nohup touch a", "allow" },
-	{ "timeout 5 cargo build", "allow" }, { "timeout 5 cargo publish --no-verify", "deny" }, { "sudo rm a", "deny" }, { "sudo touch a", "ask" },
-	{ "xargs rm", "deny" }, { "xargs touch", "allow" }, { "find . -exec rm {} +", "deny" }, { "time touch a", "allow" }, { "time rm a", "deny" },
-	{ "command rm a", "deny" }, { "command touch a", "allow" }, { "exec touch a", "allow" }, { "/bin/rm a", "deny" }, { "/usr/bin/git push -f", "deny" },
-	{ "/bin/touch a", "ask" }, { "./touch a", "ask" }, { "\"touch\" a", "allow" }, { "t\"ou\"ch a", "allow" }, { "'touch' a", "allow" },
-	{ "'touch a'", "ask" }, { "\\touch a", "allow" }, { "r''m a", "deny" }, { "$'\\x72m' a", "deny" }, { "r\\\nm a", "deny" },
-	{ "git \"push\" '--force'", "deny" }, { "git push${IFS}--force", "ask" }, { "eval 'rm a'", "deny" }, { "eval \"$X\"", "ask" },
-	{ "$X a", "ask" }, { "git $X", "ask" }, { "git push $X", "ask" }, { "cargo $X", "ask" }, { "touch $X", "allow" }, { "touch *", "allow" },
-	{ "touch a # rm b", "allow" }, { "touch 'a; rm b'", "allow" }, { "touch \"$(rm b)\"", "deny" }, { "touch '$(rm b)'", "allow" },
-	{ "touch a >b", "ask" }, { "touch a 2>&1", "allow" }, { "A=1 touch a", "allow" }, { "A=$(rm b) touch a", "deny" }, { "A=1", "allow" },
-	{ "touch a && (git status; rm b)", "deny" }, { "! touch a", "allow" }, { "! rm a", "deny" }, { "touch a &", "allow" },
+	{ "git status", "allow" },
+	{ "git status -s", "allow" },
+	{ "git status --short --branch", "allow" },
+	{ "git stash", "ask" },
+	{ "git", "ask" },
+	{ "git statusx", "ask" },
+	{ "gits status", "ask" },
+	{ "git -C x commit x", "ask" },
+	{ "git push", "ask" },
+	{ "git push origin", "ask" },
+	{ "git push origin main", "ask" },
+	{ "git fetch", "ask" },
+	{ "git fetch --all", "ask" },
+	{ "git push --force", "deny" },
+	{ "git push -f", "deny" },
+	{ "git push --force origin main", "deny" },
+	{ "git push -f origin", "deny" },
+	{ "git push origin --force", "ask" },
+	{ "git fetch --force", "ask" },
+	{ "git push --forceful", "ask" },
+	{ "npm run test", "allow" },
+	{ "npm run test -- -u", "allow" },
+	{ "pnpm run test", "allow" },
+	{ "pnpm run test a b c", "allow" },
+	{ "npm run tests", "ask" },
+	{ "npm run", "ask" },
+	{ "npm test", "ask" },
+	{ "yarn run test", "ask" },
+	{ "npm run build", "ask" },
+	{ "cargo build", "allow" },
+	{ "cargo", "allow" },
+	{ "cargo test --all", "allow" },
+	{ "cargo publish", "ask" },
+	{ "cargo publish --dry-run", "ask" },
+	{ "cargo publish --no-verify", "deny" },
+	{ "cargo publish --no-verify --token x", "deny" },
+	{ "cargo publish --dry-run --no-verify", "ask" },
+	{ "cargo-fuzz run", "ask" },
+	{ "docker ps", "ask" },
+	{ "docker run x", "ask" },
+	{ "docker run --privileged x", "deny" },
+	{ "docker exec --privileged x sh", "deny" },
+	{ "docker start --privileged", "ask" },
+	{ "docker run x --privileged", "ask" },
+	{ "rm x", "deny" },
+	{ "rm -rf /", "deny" },
+	{ "rm", "deny" },
+	{ "rmdir x", "ask" },
+	{ "touch x", "allow" },
+	{ "touch", "allow" },
+	{ "touch a b c", "allow" },
+	{ "touchx", "ask" },
+	{ "touch a; touch b", "allow" },
+	{ "touch a && git status", "allow" },
+	{ "touch a && git push", "ask" },
+	{ "touch a && rm b", "deny" },
+	{ "touch a || rm b", "deny" },
+	{ "touch a | rm b", "deny" },
+	{ "git push; rm x", "deny" },
+	{ "rm x; git push", "deny" },
+	{ "touch a; unknown", "ask" },
+	{ "unknown; touch a", "ask" },
+	{ "(touch a)", "allow" },
+	{ "(rm a)", "deny" },
+	{ "{ touch a; }", "allow" },
+	{ "if true; then rm a; fi", "deny" },
+	{ "for i in 1 2; do rm $i; done", "deny" },
+	{ "while true; do touch a; done", "ask" },
+	{ "touch $(rm a)", "deny" },
+	{ "touch `rm a`", "deny" },
+	{ "touch <(rm a)", "deny" },
+	{ "bash -c 'rm a'", "deny" },
+	{ "bash -lc 'touch a'", "allow" },
+	{ "bash -lc 'touch a && git push --force'", "deny" },
+	{ "sh -c 'git status'", "allow" },
+	{ "sh -c 'sh -c \"rm a\"'", "deny" },
+	{ "env A=1 touch a", "allow" },
+	{ "env A=1 rm a", "deny" },
+	{ "nohup rm a", "deny" },
+	{ "nohup touch a", "allow" },
+	{ "timeout 5 cargo build", "allow" },
+	{ "timeout 5 cargo publish --no-verify", "deny" },
+	{ "sudo rm a", "deny" },
+	{ "sudo touch a", "ask" },
+	{ "xargs rm", "deny" },
+	{ "xargs touch", "allow" },
+	{ "find . -exec rm {} +", "deny" },
+	{ "time touch a", "allow" },
+	{ "time rm a", "deny" },
+	{ "command rm a", "deny" },
+	{ "command touch a", "allow" },
+	{ "exec touch a", "allow" },
+	{ "/bin/rm a", "deny" },
+	{ "/usr/bin/git push -f", "deny" },
+	{ "/bin/touch a", "ask" },
+	{ "./touch a", "ask" },
+	{ "\"touch\" a", "allow" },
+	{ "t\"ou\"ch a", "allow" },
+	{ "'touch' a", "allow" },
+	{ "'touch a'", "ask" },
+	{ "\\touch a", "allow" },
+	{ "r''m a", "deny" },
+	{ "$'\\x72m' a", "deny" },
+	{ "r\\\nm a", "deny" },
+	{ "git \"push\" '--force'", "deny" },
+	{ "git push${IFS}--force", "ask" },
+	{ "eval 'rm a'", "deny" },
+	{ "eval \"$X\"", "ask" },
+	{ "$X a", "ask" },
+	{ "git $X", "ask" },
+	{ "git push $X", "ask" },
+	{ "cargo $X", "ask" },
+	{ "touch $X", "allow" },
+	{ "touch *", "allow" },
+	{ "touch a # rm b", "allow" },
+	{ "touch 'a; rm b'", "allow" },
+	{ "touch \"$(rm b)\"", "deny" },
+	{ "touch '$(rm b)'", "allow" },
+	{ "touch a >b", "ask" },
+	{ "touch a 2>&1", "allow" },
+	{ "A=1 touch a", "allow" },
+	{ "A=$(rm b) touch a", "deny" },
+	{ "A=1", "allow" },
+	{ "touch a && (git status; rm b)", "deny" },
+	{ "! touch a", "allow" },
+	{ "! rm a", "deny" },
+	{ "touch a &", "allow" },
 };
 
 START_TEST(prefix_rules_decide_as_published)
@@ -354,7 +461,8 @@ START_TEST(prefix_rules_decide_as_published)
 	for (size_t i = 0; i < countof(prefix_cases); i++) {
 		decide(&s, MODE_UNTRUSTED, prefix_cases[i].line, &d);
 		if (strcmp(policy_answer_name(d.answer), prefix_cases[i].answer) != 0)
-			ck_abort_msg("'%s' is %s, not %s (%s)", prefix_cases[i].line, policy_answer_name(d.answer), prefix_cases[i].answer, d.reason);
+			ck_abort_msg("'%s' is %s, not %s (%s)", prefix_cases[i].line, policy_answer_name(d.answer),
+				     prefix_cases[i].answer, d.reason);
 	}
 	decide(&s, MODE_DEFAULT, "git push -f", &d);
 	ck_assert_ptr_nonnull(strstr(d.reason, "rewrites history"));
@@ -370,14 +478,22 @@ START_TEST(modes_answer_where_no_rule_does)
 		enum policy_answer answer;
 		enum policy_source source;
 	} rows[] = {
-		{ MODE_DEFAULT, "touch x", POLICY_ALLOW, POLICY_BY_MODE },         { MODE_DEFAULT, "rm -rf x", POLICY_ALLOW, POLICY_BY_MODE },
-		{ MODE_DEFAULT, "eval \"$X\"", POLICY_ALLOW, POLICY_BY_MODE },     { MODE_UNTRUSTED, "ls", POLICY_ALLOW, POLICY_BY_CLASSIFIER },
-		{ MODE_UNTRUSTED, "touch x", POLICY_ASK, POLICY_BY_MODE },         { MODE_ON_REQUEST, "touch x", POLICY_ALLOW, POLICY_BY_MODE },
-		{ MODE_ON_REQUEST, "rm -rf x", POLICY_ASK, POLICY_BY_CLASSIFIER }, { MODE_ON_FAILURE, "rm -rf x", POLICY_ALLOW, POLICY_BY_MODE },
-		{ MODE_NEVER, "touch x", POLICY_ALLOW, POLICY_BY_MODE },           { MODE_PLAN, "ls", POLICY_ALLOW, POLICY_BY_CLASSIFIER },
-		{ MODE_PLAN, "touch x", POLICY_DENY, POLICY_BY_MODE },             { MODE_PLAN, "echo x > y", POLICY_DENY, POLICY_BY_MODE },
-		{ MODE_BYPASS, "ls", POLICY_DENY, POLICY_BY_HOST },                { MODE_AUTO, "touch x", POLICY_ALLOW, POLICY_BY_CLASSIFIER },
-		{ MODE_AUTO, "rm -rf x", POLICY_ASK, POLICY_BY_CLASSIFIER },       { MODE_AUTO, "eval \"$X\"", POLICY_ASK, POLICY_BY_CLASSIFIER },
+		{ MODE_DEFAULT, "touch x", POLICY_ALLOW, POLICY_BY_MODE },
+		{ MODE_DEFAULT, "rm -rf x", POLICY_ALLOW, POLICY_BY_MODE },
+		{ MODE_DEFAULT, "eval \"$X\"", POLICY_ALLOW, POLICY_BY_MODE },
+		{ MODE_UNTRUSTED, "ls", POLICY_ALLOW, POLICY_BY_CLASSIFIER },
+		{ MODE_UNTRUSTED, "touch x", POLICY_ASK, POLICY_BY_MODE },
+		{ MODE_ON_REQUEST, "touch x", POLICY_ALLOW, POLICY_BY_MODE },
+		{ MODE_ON_REQUEST, "rm -rf x", POLICY_ASK, POLICY_BY_CLASSIFIER },
+		{ MODE_ON_FAILURE, "rm -rf x", POLICY_ALLOW, POLICY_BY_MODE },
+		{ MODE_NEVER, "touch x", POLICY_ALLOW, POLICY_BY_MODE },
+		{ MODE_PLAN, "ls", POLICY_ALLOW, POLICY_BY_CLASSIFIER },
+		{ MODE_PLAN, "touch x", POLICY_DENY, POLICY_BY_MODE },
+		{ MODE_PLAN, "echo x > y", POLICY_DENY, POLICY_BY_MODE },
+		{ MODE_BYPASS, "ls", POLICY_DENY, POLICY_BY_HOST },
+		{ MODE_AUTO, "touch x", POLICY_ALLOW, POLICY_BY_CLASSIFIER },
+		{ MODE_AUTO, "rm -rf x", POLICY_ASK, POLICY_BY_CLASSIFIER },
+		{ MODE_AUTO, "eval \"$X\"", POLICY_ASK, POLICY_BY_CLASSIFIER },
 	};
 
 	for (size_t i = 0; i < countof(rows); i++) {
@@ -385,7 +501,8 @@ START_TEST(modes_answer_where_no_rule_does)
 
 		decide(NULL, rows[i].mode, rows[i].line, &d);
 		if (d.answer != rows[i].answer || d.source != rows[i].source)
-			ck_abort_msg("%s: '%s' is %s (%s)", permission_mode_name(rows[i].mode), rows[i].line, policy_answer_name(d.answer), d.reason);
+			ck_abort_msg("%s: '%s' is %s (%s)", permission_mode_name(rows[i].mode), rows[i].line,
+				     policy_answer_name(d.answer), d.reason);
 		ck_assert(d.destructive == (strcmp(rows[i].line, "rm -rf x") == 0));
 	}
 }
@@ -396,7 +513,8 @@ START_TEST(bypass_is_the_hosts_to_permit_and_rules_hold_in_it)
 	struct policy_rules s = RULES_INIT;
 	struct policy_decision d;
 
-	load(&s, RULE_OF_HOST, "{\"permissions\":{\"allowBypass\":true,\"deny\":[\"Bash(rm:*)\"],\"ask\":[\"Bash(git push:*)\"]}}");
+	load(&s, RULE_OF_HOST,
+	     "{\"permissions\":{\"allowBypass\":true,\"deny\":[\"Bash(rm:*)\"],\"ask\":[\"Bash(git push:*)\"]}}");
 	decide(&s, MODE_BYPASS, "touch x", &d);
 	ck_assert_int_eq(d.answer, POLICY_ALLOW);
 	decide(&s, MODE_BYPASS, "rm x", &d);
@@ -444,14 +562,16 @@ START_TEST(redirections_are_allowed_by_rules_about_files)
 	};
 	struct policy_rules s = RULES_INIT;
 
-	load(&s, RULE_OF_USER, "{\"permissions\":{\"allow\":[\"Bash(touch:*)\",\"Bash(touch x > named)\",\"Edit(./out/**)\"]},"
+	load(&s, RULE_OF_USER,
+	     "{\"permissions\":{\"allow\":[\"Bash(touch:*)\",\"Bash(touch x > named)\",\"Edit(./out/**)\"]},"
 	     "\"prefixRules\":[{\"pattern\":[\"gcc\"]}]}");
 	for (size_t i = 0; i < countof(rows); i++) {
 		struct policy_decision d;
 
 		decide(&s, rows[i].mode, rows[i].line, &d);
 		if (d.answer != rows[i].answer || d.source != rows[i].source)
-			ck_abort_msg("%s: '%s' is %s (%s)", permission_mode_name(rows[i].mode), rows[i].line, policy_answer_name(d.answer), d.reason);
+			ck_abort_msg("%s: '%s' is %s (%s)", permission_mode_name(rows[i].mode), rows[i].line,
+				     policy_answer_name(d.answer), d.reason);
 	}
 	policy_rules_done(&s);
 }
@@ -497,27 +617,39 @@ START_TEST(tools_have_rules_by_name_and_path)
 
 	for (size_t i = 0; i < countof(rows); i++) {
 		bool writes = rule_kind_of_tool(rows[i].tool) == RULE_EDIT;
-		const struct command_path path = { .path = rows[i].path, .word = rows[i].path, .exact = true, .access = writes ? COMMAND_WRITES : COMMAND_READS };
+		const struct command_path path = { .path = rows[i].path,
+						   .word = rows[i].path,
+						   .exact = true,
+						   .access = writes ? COMMAND_WRITES : COMMAND_READS };
 		struct policy_rules s = RULES_INIT;
 		struct policy_decision d;
-		struct policy_request q = { .cwd = where.cwd, .workspace = where.workspace, .home = where.home, .mode = MODE_UNTRUSTED,
-			.tool = rows[i].tool, .tool_path = &path, .ntool_paths = rows[i].path ? 1 : 0, .rules = &s };
+		struct policy_request q = { .cwd = where.cwd,
+					    .workspace = where.workspace,
+					    .home = where.home,
+					    .mode = MODE_UNTRUSTED,
+					    .tool = rows[i].tool,
+					    .tool_path = &path,
+					    .ntool_paths = rows[i].path ? 1 : 0,
+					    .rules = &s };
 
 		load(&s, RULE_OF_USER, rows[i].rules);
 		policy_decide(&q, &d);
 		if (d.answer != rows[i].answer)
-			ck_abort_msg("%s: %s %s is %s (%s)", rows[i].rules, rows[i].tool, rows[i].path, policy_answer_name(d.answer), d.reason);
+			ck_abort_msg("%s: %s %s is %s (%s)", rows[i].rules, rows[i].tool, rows[i].path,
+				     policy_answer_name(d.answer), d.reason);
 		policy_rules_done(&s);
 		/* The same as a session's. */
 		struct policy_rules session;
 		struct err e = ERR_INIT;
-		mem_auto char *lists = mem_strndup(rows[i].rules + strlen("{\"permissions\":"), strlen(rows[i].rules) - strlen("{\"permissions\":}"));
+		mem_auto char *lists = mem_strndup(rows[i].rules + strlen("{\"permissions\":"),
+						   strlen(rows[i].rules) - strlen("{\"permissions\":}"));
 		ck_assert_int_eq(give(&session, lists, &e), 0);
 		q.rules = NULL;
 		q.session_rules = &session;
 		policy_decide(&q, &d);
 		if (d.answer != rows[i].answer)
-			ck_abort_msg("a session's %s: %s %s is %s (%s)", lists, rows[i].tool, rows[i].path, policy_answer_name(d.answer), d.reason);
+			ck_abort_msg("a session's %s: %s %s is %s (%s)", lists, rows[i].tool, rows[i].path,
+				     policy_answer_name(d.answer), d.reason);
 		policy_rules_done(&session);
 	}
 }
@@ -526,7 +658,8 @@ END_TEST
 int main(void)
 {
 	return SUITE("rules", rules_match_as_the_convention_says, words_that_are_not_known_may_be_what_a_rule_is_about,
-		     deny_over_ask_over_allow_whatever_the_order, prefix_rules_decide_as_published, modes_answer_where_no_rule_does,
-		     bypass_is_the_hosts_to_permit_and_rules_hold_in_it, redirections_are_allowed_by_rules_about_files,
-		     a_plan_changes_nothing_whatever_is_allowed, tools_have_rules_by_name_and_path);
+		     deny_over_ask_over_allow_whatever_the_order, prefix_rules_decide_as_published,
+		     modes_answer_where_no_rule_does, bypass_is_the_hosts_to_permit_and_rules_hold_in_it,
+		     redirections_are_allowed_by_rules_about_files, a_plan_changes_nothing_whatever_is_allowed,
+		     tools_have_rules_by_name_and_path);
 }

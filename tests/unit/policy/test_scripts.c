@@ -1,4 +1,5 @@
-/* Real scripts: each one that the machine's packages have brought is well formed to us if and only if it is to its shell. */
+/* Real scripts: each one that the machine's packages have brought is well formed to us if and only if it is to its
+ * shell. */
 
 #include "tests/unit/policy/corpus.h"
 #include "tests/unit/policy/scripts.h"
@@ -29,8 +30,8 @@ START_TEST(shells_agree_about_real_scripts)
 		scripts_read(s.path[i], &text);
 		int ours = shell_parse(text.data, text.len, s.bash[i] ? SHELL_BASH : SHELL_POSIX, &parsed) == 0;
 		if (ours != shell_likes(s.bash[i] ? "bash" : "dash", s.path[i])) {
-			fprintf(stderr, "%s:%zu:%zu: we say %s %s\n", s.path[i], parsed.error.line, parsed.error.column, ours ? "yes" : "no",
-				parsed.error.message);
+			fprintf(stderr, "%s:%zu:%zu: we say %s %s\n", s.path[i], parsed.error.line, parsed.error.column,
+				ours ? "yes" : "no", parsed.error.message);
 			bad++;
 		}
 		commands += (unsigned)parsed.count;
@@ -43,7 +44,4 @@ START_TEST(shells_agree_about_real_scripts)
 }
 END_TEST
 
-int main(void)
-{
-	return SUITE("scripts", shells_agree_about_real_scripts);
-}
+int main(void) { return SUITE("scripts", shells_agree_about_real_scripts); }

@@ -1,6 +1,6 @@
 /*
- * Real scripts again: another shell parser, the npm package mvdan-sh, must find the same simple commands in them. Skipped where
- * node and npm are missing or npm cannot get the package.
+ * Real scripts again: another shell parser, the npm package mvdan-sh, must find the same simple commands in them.
+ * Skipped where node and npm are missing or npm cannot get the package.
  */
 
 #include "runtime/base/mem.h"
@@ -19,10 +19,7 @@
 #define SIZE (12 << 10)
 #define PACKAGE "mvdan-sh@0.10.1"
 
-static int by_text(const void *a, const void *b)
-{
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
+static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
 /* "F path" and a line for each command, as second_opinion.js writes them. */
 static void our_opinion(const char *path, bool bash, struct buf *out)
@@ -31,7 +28,8 @@ static void our_opinion(const char *path, bool bash, struct buf *out)
 	struct shell_script s;
 
 	scripts_read(path, &text);
-	ck_assert_msg(shell_parse(text.data, text.len, bash ? SHELL_BASH : SHELL_POSIX, &s) == 0, "%s: %s", path, s.error.message);
+	ck_assert_msg(shell_parse(text.data, text.len, bash ? SHELL_BASH : SHELL_POSIX, &s) == 0, "%s: %s", path,
+		      s.error.message);
 	char **lines = mem_zalloc(s.count + 1, sizeof(*lines));
 	size_t n = 0;
 	for (size_t i = 0; i < s.count; i++) {
@@ -71,8 +69,8 @@ static void compare(const char *path, bool bash, const char *theirs, size_t len,
 	size_t at = 0;
 	while (at < len && at < ours.len && theirs[at] == ours.data[at])
 		at++;
-	fprintf(stderr, "%s: from byte %zu on: they say %.*s, we say %.40s\n", path, at, (int)(len - at > 40 ? 40 : len - at), theirs + at,
-		buf_cstr(&ours) + (at < ours.len ? at : ours.len));
+	fprintf(stderr, "%s: from byte %zu on: they say %.*s, we say %.40s\n", path, at,
+		(int)(len - at > 40 ? 40 : len - at), theirs + at, buf_cstr(&ours) + (at < ours.len ? at : ours.len));
 	t->different++;
 }
 
@@ -128,15 +126,19 @@ END_TEST
 int main(void)
 {
 	static const char *const node[] = { "node", "-e", "0", NULL };
-	static const char *const npm[] = { "timeout", "60", "npm", "install", "--prefix", "build/npm", "--no-audit", "--no-fund", "--fetch-retries=0",
-		"--fetch-timeout=15000", PACKAGE, NULL };
+	static const char *const npm[] = {
+		"timeout",   "60",         "npm",       "install",           "--prefix",
+		"build/npm", "--no-audit", "--no-fund", "--fetch-retries=0", "--fetch-timeout=15000",
+		PACKAGE,     NULL
+	};
 	buf_auto struct buf said = BUF_INIT;
 
 	if (oracle_run(node, 1, &said) != 0) {
 		printf("node is not here\n");
 		return 77;
 	}
-	if (access(MODULES "/mvdan-sh", R_OK) < 0 && (oracle_run(npm, 1, &said) != 0 || access(MODULES "/mvdan-sh", R_OK) < 0)) {
+	if (access(MODULES "/mvdan-sh", R_OK) < 0 &&
+	    (oracle_run(npm, 1, &said) != 0 || access(MODULES "/mvdan-sh", R_OK) < 0)) {
 		printf("npm cannot get " PACKAGE "\n");
 		return 77;
 	}

@@ -35,21 +35,24 @@ struct agreement {
 	unsigned checked, bad;
 };
 
-static void agree(struct agreement *a, const char *shell, enum shell_dialect dialect, const char *text, const char *where)
+static void agree(struct agreement *a, const char *shell, enum shell_dialect dialect, const char *text,
+		  const char *where)
 {
 	int theirs = shell_likes(shell, text), ours = parses(text, strlen(text), dialect);
 
 	a->checked++;
 	if (ours != theirs) {
 		a->bad++;
-		fprintf(stderr, "%s: %s: %s says %s, we say %s\n", where, text, shell, theirs ? "yes" : "no", ours ? "yes" : "no");
+		fprintf(stderr, "%s: %s: %s says %s, we say %s\n", where, text, shell, theirs ? "yes" : "no",
+			ours ? "yes" : "no");
 	}
 }
 
 static void corpus_line(void *ctx, const struct corpus_case *c)
 {
 	/* Mistakes in backquotes and here-documents bash only notices when it gets there. */
-	if (strstr(buf_cstr(&c->expected), "? syntax") && (strchr(buf_cstr(&c->line), '`') || strstr(buf_cstr(&c->line), "<<")))
+	if (strstr(buf_cstr(&c->expected), "? syntax") &&
+	    (strchr(buf_cstr(&c->line), '`') || strstr(buf_cstr(&c->line), "<<")))
 		return;
 	agree(ctx, "bash", SHELL_BASH, buf_cstr(&c->line), c->file);
 }
@@ -113,7 +116,8 @@ static bool has_record(const struct buf *all, const struct shell_command *c)
 		buf_append(&want, c->word[i].value, strlen(c->word[i].value) + 1);
 	buf_append(&want, "\n", 2);
 	for (size_t at = 0; at + want.len <= all->len; at++)
-		if ((at == 0 || (at >= 2 && all->data[at - 1] == '\0' && all->data[at - 2] == '\n')) && memcmp(all->data + at, want.data, want.len) == 0)
+		if ((at == 0 || (at >= 2 && all->data[at - 1] == '\0' && all->data[at - 2] == '\n')) &&
+		    memcmp(all->data + at, want.data, want.len) == 0)
 			return true;
 	return false;
 }
@@ -129,7 +133,8 @@ static void words_line(void *ctx, const struct corpus_case *c)
 		return; /* a word to bash or not, depending on what stands before */
 	(void)shell_parse(buf_cstr(&c->line), c->line.len, SHELL_BASH, &s);
 	for (size_t i = 0; i < s.count; i++)
-		known |= s.command[i].nwords && s.command[i].word[0].value && strcmp(s.command[i].word[0].value, "echo") == 0;
+		known |= s.command[i].nwords && s.command[i].word[0].value &&
+			 strcmp(s.command[i].word[0].value, "echo") == 0;
 	if (known) {
 		buf_str(&text, RECORD);
 		buf_str(&text, buf_cstr(&c->line));
@@ -147,7 +152,8 @@ static void words_line(void *ctx, const struct corpus_case *c)
 		a->checked++;
 		if (!has_record(&said, k)) {
 			a->bad++;
-			fprintf(stderr, "%s:%u: bash did not run echo with these words: %s\n", c->file, c->number, buf_cstr(&c->line));
+			fprintf(stderr, "%s:%u: bash did not run echo with these words: %s\n", c->file, c->number,
+				buf_cstr(&c->line));
 		}
 	}
 	shell_script_done(&s);
@@ -175,10 +181,15 @@ static uint32_t rnd(uint32_t *state)
 static void random_line(uint32_t *state, struct buf *out)
 {
 	static const char *const pieces[] = {
-		"'", "\"", "`", "$(", ")", "(", "{ ", " }", ";", "&&", "||", "|", "\n", " ", "#", "\\", "\\\n", "\\ ", "a[", "]", "]=", "a=", "$'", "${x:-",
-		"}", "$((", "))", "((", "[[ ", " ]]", "cat <<E\n", "\nE\n", "cat <<'E'\n", "\t", "case x in x) ", ";;", " esac", "if ", "then ", "fi ",
-		"for i in 1;", "do ", "done ", "f() ", "eval ", "*", "!", "time ", "{a,b}", "<<<", "&", "sh -c ", "env ", "\"$(", "'\"'", "\\\"", "\\`",
-		"${x#", "$[", "\r", "é", "command ", "x=1 ",
+		"'",     "\"",    "`",         "$(",    ")",           "(",           "{ ",
+		" }",    ";",     "&&",        "||",    "|",           "\n",          " ",
+		"#",     "\\",    "\\\n",      "\\ ",   "a[",          "]",           "]=",
+		"a=",    "$'",    "${x:-",     "}",     "$((",         "))",          "((",
+		"[[ ",   " ]]",   "cat <<E\n", "\nE\n", "cat <<'E'\n", "\t",          "case x in x) ",
+		";;",    " esac", "if ",       "then ", "fi ",         "for i in 1;", "do ",
+		"done ", "f() ",  "eval ",     "*",     "!",           "time ",       "{a,b}",
+		"<<<",   "&",     "sh -c ",    "env ",  "\"$(",        "'\"'",        "\\\"",
+		"\\`",   "${x#",  "$[",        "\r",    "é",           "command ",    "x=1 ",
 	};
 	unsigned number = 0;
 
@@ -202,7 +213,8 @@ static bool covers(const struct command_simple *c, size_t i, const char *words, 
 	if (c->argv[i]) {
 		const size_t n = strlen(c->argv[i]) + 1;
 
-		return (size_t)(end - words) >= n && memcmp(words, c->argv[i], n) == 0 && covers(c, i + 1, words + n, end);
+		return (size_t)(end - words) >= n && memcmp(words, c->argv[i], n) == 0 &&
+		       covers(c, i + 1, words + n, end);
 	}
 	for (;; words += strlen(words) + 1) {
 		if (covers(c, i + 1, words, end))
@@ -215,7 +227,8 @@ static bool covers(const struct command_simple *c, size_t i, const char *words, 
 static bool is_seen(const struct command_facts *f, const char *words, const char *end)
 {
 	for (size_t i = 0; i < f->ncommands; i++)
-		if (f->command[i].name && strcmp(f->command[i].name, "echo") == 0 && covers(&f->command[i], 1, words, end))
+		if (f->command[i].name && strcmp(f->command[i].name, "echo") == 0 &&
+		    covers(&f->command[i], 1, words, end))
 			return true;
 	return false;
 }
@@ -243,12 +256,15 @@ START_TEST(shells_run_nothing_that_was_not_seen)
 
 			(void)oracle_run(argv, 3, &said);
 			for (const char *at = said.data, *end = at + said.len, *stop; at && at < end; at = stop + 2) {
-				for (stop = at; stop + 1 < end && !(stop[0] == '\n' && stop[1] == '\0' && (stop == at || stop[-1] == '\0')); stop++)
+				for (stop = at; stop + 1 < end && !(stop[0] == '\n' && stop[1] == '\0' &&
+								    (stop == at || stop[-1] == '\0'));
+				     stop++)
 					;
 				ran++;
 				if (is_seen(&f, at, stop))
 					continue;
-				fprintf(stderr, "%s ran echo %s, which is not listed for: %s\n", shells[i], at, line.data);
+				fprintf(stderr, "%s ran echo %s, which is not listed for: %s\n", shells[i], at,
+					line.data);
 				bad++;
 			}
 		}
@@ -281,7 +297,8 @@ START_TEST(context_and_pipelines)
 	ck_assert_uint_eq(s.count, countof(expected));
 	for (size_t i = 0; i < s.count; i++) {
 		ck_assert_str_eq(s.command[i].word[0].value, expected[i].name);
-		ck_assert_msg(s.command[i].context == expected[i].context, "%s: %#x", expected[i].name, s.command[i].context);
+		ck_assert_msg(s.command[i].context == expected[i].context, "%s: %#x", expected[i].name,
+			      s.command[i].context);
 	}
 	ck_assert_uint_eq(s.command[0].pipeline, s.command[2].pipeline);
 	ck_assert_uint_eq(s.command[2].stage, 1);
@@ -298,8 +315,8 @@ START_TEST(redirections_and_assignments)
 		int fd;
 		const char *target;
 	} expected[] = {
-		{ SHELL_READ, -1, "in" }, { SHELL_APPEND, 2, "log" }, { SHELL_DUP_OUT, -1, "2" }, { SHELL_WRITE, 10, "o" },
-		{ SHELL_HEREDOC, -1, "E" }, { SHELL_HERESTRING, -1, "w" },
+		{ SHELL_READ, -1, "in" }, { SHELL_APPEND, 2, "log" }, { SHELL_DUP_OUT, -1, "2" },
+		{ SHELL_WRITE, 10, "o" }, { SHELL_HEREDOC, -1, "E" }, { SHELL_HERESTRING, -1, "w" },
 	};
 	struct shell_script s;
 
@@ -378,7 +395,8 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("shell", bash_agrees_about_the_corpus, shells_agree_about_corners_of_the_grammar, bash_makes_the_same_of_words, shells_run_nothing_that_was_not_seen,
-		     context_and_pipelines, redirections_and_assignments, the_dialects_differ_where_the_shells_do, limits_are_said,
+	return SUITE("shell", bash_agrees_about_the_corpus, shells_agree_about_corners_of_the_grammar,
+		     bash_makes_the_same_of_words, shells_run_nothing_that_was_not_seen, context_and_pipelines,
+		     redirections_and_assignments, the_dialects_differ_where_the_shells_do, limits_are_said,
 		     a_mistake_keeps_what_came_before);
 }

@@ -6,8 +6,8 @@
  *   ! how bad it is         ? what is not known         read-only
  *   r w d paths             @ host intent
  *
- * and each case says everything: what is not listed must not be found. The working directory and workspace is /w/proj, the
- * home /home/u.
+ * and each case says everything: what is not listed must not be found. The working directory and workspace is /w/proj,
+ * the home /home/u.
  */
 
 #include "policy/decision.h"
@@ -52,7 +52,11 @@ static void describe(const struct command_facts *f, struct buf *out)
 	if (f->flags & COMMAND_READ_ONLY)
 		buf_str(out, "read-only\n");
 	for (size_t i = 0; i < f->npaths; i++)
-		add_line(out, f->path[i].access & COMMAND_DELETES ? "d " : f->path[i].access & COMMAND_WRITES ? "w " : "r ", f->path[i].path);
+		add_line(out,
+			 f->path[i].access & COMMAND_DELETES  ? "d "
+			 : f->path[i].access & COMMAND_WRITES ? "w "
+							      : "r ",
+			 f->path[i].path);
 	for (size_t i = 0; i < f->nhosts; i++)
 		buf_printf(out, "@ %s %s\n", f->host[i].host ? f->host[i].host : "-", f->host[i].intent);
 }
@@ -66,7 +70,8 @@ static void check_one(void *bad, const struct corpus_case *c)
 	describe(&f, &found);
 	if (strcmp(buf_cstr(&found), buf_cstr(&c->expected)) == 0)
 		return;
-	fprintf(stderr, "%s:%u: %s\nexpected:\n%sfound:\n%s\n", c->file, c->number, buf_cstr(&c->line), buf_cstr(&c->expected), buf_cstr(&found));
+	fprintf(stderr, "%s:%u: %s\nexpected:\n%sfound:\n%s\n", c->file, c->number, buf_cstr(&c->line),
+		buf_cstr(&c->expected), buf_cstr(&found));
 	++*(unsigned *)bad;
 }
 
@@ -112,8 +117,9 @@ static void take_stated(struct stated *t, const char *line, size_t len)
 		t->removes |= is_word(name, len - 2, "rm") && !memchr(line + 2, '?', n) && !memchr(line + 2, '*', n);
 		t->git |= is_word(name, len - 2, "git");
 		t->pushes |= is_word(name, len - 2, "git push");
-		t->plain &= !memchr(line, '$', len) && !memchr(line, '*', len) && !memchr(line, '?', len) && !memchr(line, '[', len) && !memchr(line, '`', len) &&
-			!memchr(line, '{', len) && !memchr(line, '<', len);
+		t->plain &= !memchr(line, '$', len) && !memchr(line, '*', len) && !memchr(line, '?', len) &&
+			    !memchr(line, '[', len) && !memchr(line, '`', len) && !memchr(line, '{', len) &&
+			    !memchr(line, '<', len);
 	} else if (len > 2 && line[0] == '!') {
 		t->harm = !is_word(line + 2, len - 2, "risky");
 	} else if (len > 2 && line[0] == '?') {
@@ -129,10 +135,16 @@ static void take_stated(struct stated *t, const char *line, size_t len)
 	}
 }
 
-static const char *answer_of(const struct command_facts *f, const struct policy_rules *rules, int mode, struct policy_decision *d)
+static const char *answer_of(const struct command_facts *f, const struct policy_rules *rules, int mode,
+			     struct policy_decision *d)
 {
-	const struct policy_request q = { .cwd = here.cwd, .workspace = here.workspace, .home = here.home, .mode = mode, .facts = f, .rules = rules,
-		.profile = "workspace" };
+	const struct policy_request q = { .cwd = here.cwd,
+					  .workspace = here.workspace,
+					  .home = here.home,
+					  .mode = mode,
+					  .facts = f,
+					  .rules = rules,
+					  .profile = "workspace" };
 
 	policy_decide(&q, d);
 	return policy_answer_name(d->answer);
@@ -163,13 +175,17 @@ static void decide_one(void *bad, const struct corpus_case *c)
 		const char *found = answer_of(&f, NULL, rows[i].mode, &d);
 
 		if (strcmp(found, rows[i].wanted) != 0 || d.destructive != t.harm) {
-			fprintf(stderr, "%s:%u: %s\nmode %s: %s, not %s: %s\n", c->file, c->number, buf_cstr(&c->line), rows[i].what, found, rows[i].wanted, d.reason);
+			fprintf(stderr, "%s:%u: %s\nmode %s: %s, not %s: %s\n", c->file, c->number, buf_cstr(&c->line),
+				rows[i].what, found, rows[i].wanted, d.reason);
 			++*(unsigned *)bad;
 		}
 	}
-	/* deny Bash(rm:*), ask Bash(git push:*): nothing of that gets by, however it is written, and what is something else is not stopped. */
+	/* deny Bash(rm:*), ask Bash(git push:*): nothing of that gets by, however it is written, and what is something
+	 * else is not stopped. */
 	const char *found = answer_of(&f, stopping, MODE_DEFAULT, &d);
-	bool right = t.removes ? strcmp(found, "deny") == 0 : t.unknown || t.pushes ? strcmp(found, "allow") != 0 : !t.plain || t.git || strcmp(found, "allow") == 0;
+	bool right = t.removes               ? strcmp(found, "deny") == 0
+		     : t.unknown || t.pushes ? strcmp(found, "allow") != 0
+					     : !t.plain || t.git || strcmp(found, "allow") == 0;
 	if (!right) {
 		fprintf(stderr, "%s:%u: %s\nrules: %s: %s\n", c->file, c->number, buf_cstr(&c->line), found, d.reason);
 		++*(unsigned *)bad;
@@ -236,7 +252,8 @@ END_TEST
 
 START_TEST(an_argv_is_no_text)
 {
-	static const char *const argv[] = { "echo", "$(rm -rf /)", ";", "rm" }, *const shell[] = { "sh", "-c", "rm -rf /; echo" };
+	static const char *const argv[] = { "echo", "$(rm -rf /)", ";", "rm" }, *const shell[] = { "sh", "-c",
+												   "rm -rf /; echo" };
 	command_facts_auto struct command_facts f = { 0 }, g = { 0 };
 
 	command_understand_argv(argv, countof(argv), &here, &f);
@@ -263,7 +280,8 @@ START_TEST(the_callers_variables_count)
 	/* What bash computes with is run. */
 	static const char *const value[] = { "x=a[$(touch y)]" };
 	static const char *const argv[] = { "bash", "-c", "echo $((x))" };
-	const struct understand_options given = { .cwd = "/w/proj", .env = value, .nenv = 1 }, none = { .cwd = "/w/proj" };
+	const struct understand_options given = { .cwd = "/w/proj", .env = value, .nenv = 1 },
+					none = { .cwd = "/w/proj" };
 	command_facts_auto struct command_facts with = { 0 }, without = { 0 };
 	command_understand_argv(argv, 3, &given, &with);
 	ck_assert(with.unknown & COMMAND_UNKNOWN(EVALUATED));
@@ -353,7 +371,8 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("understand", the_corpus_is_understood, the_corpus_is_decided, commands_know_their_place, words_that_are_not_known_are_null, an_argv_is_no_text,
-		     the_callers_variables_count, home_is_only_known_while_nobody_sets_it, mistakes_are_located, nesting_has_an_end, the_other_reading_is_not_crowded_out,
-		     every_reason_has_a_name);
+	return SUITE("understand", the_corpus_is_understood, the_corpus_is_decided, commands_know_their_place,
+		     words_that_are_not_known_are_null, an_argv_is_no_text, the_callers_variables_count,
+		     home_is_only_known_while_nobody_sets_it, mistakes_are_located, nesting_has_an_end,
+		     the_other_reading_is_not_crowded_out, every_reason_has_a_name);
 }

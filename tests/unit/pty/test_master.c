@@ -148,5 +148,6 @@ END_TEST
 int main(void)
 {
 	return SUITE("master", what_is_printed_moves_into_the_pipe_until_the_last_one_closes, a_full_pipe_loses_nothing,
-		     the_size_and_the_line_are_the_slaves, input_that_nobody_reads_is_not_taken_for_ever, only_a_master_is_one);
+		     the_size_and_the_line_are_the_slaves, input_that_nobody_reads_is_not_taken_for_ever,
+		     only_a_master_is_one);
 }

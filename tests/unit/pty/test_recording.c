@@ -10,7 +10,12 @@ static const struct recording_header plain = { .cols = 80, .rows = 24 };
 START_TEST(header)
 {
 	const struct recording_header h = {
-		.cols = 100, .rows = 30, .timestamp_s = 1504467315, .duration_s = 1.5, .command = "vi \"x\"", .term = "xterm-256color",
+		.cols = 100,
+		.rows = 30,
+		.timestamp_s = 1504467315,
+		.duration_s = 1.5,
+		.command = "vi \"x\"",
+		.term = "xterm-256color",
 	};
 	struct recording_header back = { 0 };
 	buf_auto struct buf out = BUF_INIT;
@@ -18,8 +23,9 @@ START_TEST(header)
 	struct err e = ERR_INIT;
 
 	recording_begin(&r, &h, 0, &out);
-	ck_assert_str_eq(out.data, "{\"version\":2,\"width\":100,\"height\":30,\"timestamp\":1504467315,\"duration\":1.5,"
-				   "\"command\":\"vi \\\"x\\\"\",\"env\":{\"TERM\":\"xterm-256color\"}}\n");
+	ck_assert_str_eq(out.data,
+			 "{\"version\":2,\"width\":100,\"height\":30,\"timestamp\":1504467315,\"duration\":1.5,"
+			 "\"command\":\"vi \\\"x\\\"\",\"env\":{\"TERM\":\"xterm-256color\"}}\n");
 	ck_assert_int_eq(recording_parse_header(out.data, out.len, &back, &e), 0);
 	ck_assert_uint_eq(back.cols, 100);
 	ck_assert_uint_eq(back.rows, 30);
@@ -59,16 +65,27 @@ START_TEST(characters_are_not_cut)
 	recording_output(&r, 2, "\xa2", 1, &out);
 	recording_output(&r, 3, "\xff\xe6", 2, &out);
 	recording_end(&r, &out);
-	ck_assert_str_eq(out.data, "[0.000001,\"o\",\"x\"]\n[0.000002,\"o\",\"\xe6\xbc\xa2\"]\n[0.000003,\"o\",\"\xef\xbf\xbd\"]\n"
-				   "[0.000003,\"o\",\"\xef\xbf\xbd\"]\n");
+	ck_assert_str_eq(
+		out.data,
+		"[0.000001,\"o\",\"x\"]\n[0.000002,\"o\",\"\xe6\xbc\xa2\"]\n[0.000003,\"o\",\"\xef\xbf\xbd\"]\n"
+		"[0.000003,\"o\",\"\xef\xbf\xbd\"]\n");
 }
 END_TEST
 
 START_TEST(reading)
 {
 	static const char *const bad[] = {
-		"{}", "[1,\"o\"]", "[\"1\",\"o\",\"x\"]", "[-1,\"o\",\"x\"]", "[1e300,\"o\",\"x\"]", "[1,\"r\",\"80\"]", "[1,\"r\",\"0x0\"]",
-		"[1,\"r\",\"80x24x\"]", "[1,\"o\",5]", "[1,\"o\",\"x\"", "null",
+		"{}",
+		"[1,\"o\"]",
+		"[\"1\",\"o\",\"x\"]",
+		"[-1,\"o\",\"x\"]",
+		"[1e300,\"o\",\"x\"]",
+		"[1,\"r\",\"80\"]",
+		"[1,\"r\",\"0x0\"]",
+		"[1,\"r\",\"80x24x\"]",
+		"[1,\"o\",5]",
+		"[1,\"o\",\"x\"",
+		"null",
 	};
 	static const char good[] = "[1.5, \"o\", \"hi\\u0000!\"]\r";
 	struct recording_event ev = { 0 };
@@ -97,9 +114,12 @@ START_TEST(bad_headers_say_what_is_wrong)
 	static const struct {
 		const char *line, *field;
 	} bad[] = {
-		{ "{\"version\":1,\"width\":80,\"height\":24}", "version" }, { "{\"version\":2,\"height\":24}", "width" },
-		{ "{\"version\":2,\"width\":80,\"height\":-3}", "height" },   { "{\"version\":2,\"width\":\"80\",\"height\":3}", "width" },
-		{ "[]", "" },                                                { "not json", "" },
+		{ "{\"version\":1,\"width\":80,\"height\":24}", "version" },
+		{ "{\"version\":2,\"height\":24}", "width" },
+		{ "{\"version\":2,\"width\":80,\"height\":-3}", "height" },
+		{ "{\"version\":2,\"width\":\"80\",\"height\":3}", "width" },
+		{ "[]", "" },
+		{ "not json", "" },
 	};
 	struct recording_header h = { 0 };
 

@@ -46,7 +46,9 @@ END_TEST
 
 START_TEST(test_nothing_harmful)
 {
-	ck_assert_str_eq(SHOWN("\001\177\xc2\x9b" "31m \xff ok \xc3\xa9 \xc3"), "\\x01\\x7f\\xc2\\x9b31m \\xff ok \xc3\xa9 \\xc3");
+	ck_assert_str_eq(SHOWN("\001\177\xc2\x9b"
+			       "31m \xff ok \xc3\xa9 \xc3"),
+			 "\\x01\\x7f\\xc2\\x9b31m \\xff ok \xc3\xa9 \\xc3");
 	/* what never ends does not hide the next line */
 	ck_assert_str_eq(SHOWN("\033]0;never ends\r\nvisible\r\n"), "\nvisible\n");
 	ck_assert_str_eq(SHOWN("\033[1;2\nvisible"), "\nvisible");
@@ -54,7 +56,4 @@ START_TEST(test_nothing_harmful)
 }
 END_TEST
 
-int main(void)
-{
-	return SUITE("sanitize", test_sequences_are_left_out, test_lines, test_nothing_harmful);
-}
+int main(void) { return SUITE("sanitize", test_sequences_are_left_out, test_lines, test_nothing_harmful); }

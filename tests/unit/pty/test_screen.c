@@ -9,10 +9,7 @@
 
 #include <limits.h>
 
-static void feed(struct screen *s, const char *text)
-{
-	screen_feed(s, text, strlen(text));
-}
+static void feed(struct screen *s, const char *text) { screen_feed(s, text, strlen(text)); }
 
 static struct screen *shown(unsigned rows, unsigned cols, const char *text)
 {
@@ -73,7 +70,8 @@ END_TEST
 
 START_TEST(cursor_title_and_alternate_screen)
 {
-	struct screen *s = shown(10, 40, "$ vi\r\n\033]0;a t\xc3\xaftle\007\033[?1049h\033[H\033[2Jedit\033[3;7H\033[?25l\033[4 q");
+	struct screen *s = shown(
+		10, 40, "$ vi\r\n\033]0;a t\xc3\xaftle\007\033[?1049h\033[H\033[2Jedit\033[3;7H\033[?25l\033[4 q");
 	struct screen_info i;
 
 	screen_info(s, &i);
@@ -111,10 +109,14 @@ END_TEST
 
 START_TEST(wide_and_combining_characters)
 {
-	struct screen *s = shown(3, 6, "a\xe6\xbc\xa2" "b\r\ne\xcc\x81x\r\nabcde\xe5\xad\x97");
+	struct screen *s = shown(3, 6,
+				 "a\xe6\xbc\xa2"
+				 "b\r\ne\xcc\x81x\r\nabcde\xe5\xad\x97");
 
 	/* a wide character does not fit the last column: it goes to the next line, and the first one scrolls out */
-	expect_text(s, UINT_MAX, "a\xe6\xbc\xa2" "b\ne\xcc\x81x\nabcde\n\xe5\xad\x97\n");
+	expect_text(s, UINT_MAX,
+		    "a\xe6\xbc\xa2"
+		    "b\ne\xcc\x81x\nabcde\n\xe5\xad\x97\n");
 	expect_cells(s, "[[{\"text\":\"e\xcc\x81\",\"combined\":true},{\"text\":\"x\"}],[{\"text\":\"abcde\"}],"
 			"[{\"text\":\"\xe5\xad\x97\",\"width\":2}]]");
 	screen_free(s);
@@ -133,7 +135,9 @@ START_TEST(characters_cut_between_feeds)
 	s = shown(2, 20, "ab\xe6");
 	feed(s, "\xbc\xa2\033[Kc\xe6\xbc");
 	feed(s, "\xa2");
-	expect_text(s, 0, "ab\xe6\xbc\xa2" "c\xe6\xbc\xa2\n");
+	expect_text(s, 0,
+		    "ab\xe6\xbc\xa2"
+		    "c\xe6\xbc\xa2\n");
 	screen_free(s);
 }
 END_TEST
@@ -160,7 +164,8 @@ START_TEST(ansi_draws_the_same)
 	};
 
 	for (size_t k = 0; k < countof(outputs); k++) {
-		struct screen *a = shown(6, 20, outputs[k]), *b = shown(6, 20, "something\r\nelse\033[3;4Hthere\033[44m");
+		struct screen *a = shown(6, 20, outputs[k]),
+			      *b = shown(6, 20, "something\r\nelse\033[3;4Hthere\033[44m");
 		buf_auto struct buf ansi = BUF_INIT, ca = BUF_INIT, cb = BUF_INIT;
 		struct jw wa = jw_on(&ca), wb = jw_on(&cb);
 		struct screen_info ia, ib;
@@ -184,14 +189,22 @@ END_TEST
 /* Who comes to a terminal later gets what is needed to go on. */
 START_TEST(ansi_with_modes)
 {
-	struct screen *s = shown(6, 20, "\033[?1049h\033[?1h\033=\033[?2004h\033[?1000;1006h\033[2;5r\033[3;4H\033[1;38;5;77m\033[?25lx");
+	struct screen *s = shown(
+		6, 20,
+		"\033[?1049h\033[?1h\033=\033[?2004h\033[?1000;1006h\033[2;5r\033[3;4H\033[1;38;5;77m\033[?25lx");
 	buf_auto struct buf plain = BUF_INIT, modes = BUF_INIT;
 
 	screen_ansi(s, 0, false, &plain);
 	ck_assert_ptr_null(strstr(plain.data, "1049"));
 	ck_assert_ptr_null(strstr(plain.data, "1000"));
 	screen_ansi(s, 0, true, &modes);
-	static const char *const on[] = { "\033[?1h", "\033=", "\033[?2004h", "\033[?1000h", "\033[?1006h", "\033[2;5r", "\033[?25l\033[0;1;38;5;77m" };
+	static const char *const on[] = { "\033[?1h",
+					  "\033=",
+					  "\033[?2004h",
+					  "\033[?1000h",
+					  "\033[?1006h",
+					  "\033[2;5r",
+					  "\033[?25l\033[0;1;38;5;77m" };
 	for (size_t i = 0; i < countof(on); i++)
 		ck_assert_msg(strstr(modes.data, on[i]) != NULL, "%s", on[i] + 1);
 	/* margins move the cursor, so it comes to its place after them */
@@ -325,7 +338,9 @@ START_TEST(a_flood_of_combining_characters)
 		feed(s, "\033[m");
 	}
 	feed(s, "b\r\n\xe6\xbc\xa2");
-	expect_text(s, 0, "a\xcc\x81\xcc\x81\xcc\x81\xcc\x81\xcc\x81" "b\n\xe6\xbc\xa2\n");
+	expect_text(s, 0,
+		    "a\xcc\x81\xcc\x81\xcc\x81\xcc\x81\xcc\x81"
+		    "b\n\xe6\xbc\xa2\n");
 	screen_free(s);
 }
 END_TEST
@@ -334,8 +349,16 @@ END_TEST
 START_TEST(skimming_changes_nothing)
 {
 	static const char *const units[] = {
-		"y\r\n", "line\033[K\r\n", "\033[1;3%dmcoloured \xe6\xbc\xa2\033[K line %d\r\n", "a long line that wraps around %d and goes on\r\n",
-		"stairs %d\n", "no end of a line %d;", "%d\r\n\033[3;5r", "%d\r\n\033[?1049h", "\033[2A%d\033[2B\r\n", "%d\r\n\033[4;3",
+		"y\r\n",
+		"line\033[K\r\n",
+		"\033[1;3%dmcoloured \xe6\xbc\xa2\033[K line %d\r\n",
+		"a long line that wraps around %d and goes on\r\n",
+		"stairs %d\n",
+		"no end of a line %d;",
+		"%d\r\n\033[3;5r",
+		"%d\r\n\033[?1049h",
+		"\033[2A%d\033[2B\r\n",
+		"%d\r\n\033[4;3",
 	};
 	const struct screen_limits limits = { .lines = 20, .bytes = 100000 };
 
@@ -375,7 +398,8 @@ END_TEST
 /* Control strings that libvterm does not know: none is shown, none is answered. */
 START_TEST(control_strings_are_not_text)
 {
-	struct screen *s = shown(3, 40, "a\033P$qi\033\\b\033_Gf=1\033\\c\033\001\177P$qm\033\\d\033ktitle\033\\e\033^x\007f");
+	struct screen *s = shown(3, 40,
+				 "a\033P$qi\033\\b\033_Gf=1\033\\c\033\001\177P$qm\033\\d\033ktitle\033\\e\033^x\007f");
 	buf_auto struct buf out = BUF_INIT;
 
 	expect_text(s, 0, "abcdef\n");
@@ -394,7 +418,8 @@ START_TEST(strange_sequences)
 	memset(many, ':', 4000);
 	feed(s, "a\033[1");
 	feed(s, many);
-	feed(s, "mb\033[99999999999999999999Cc\033[999999999999;5Hd\033[?\030e\033[1\r\n;3Hf\033[>>>4;2mg\033[ !qh\033%@i\033[31\xc3\xa9");
+	feed(s, "mb\033[99999999999999999999Cc\033[999999999999;5Hd\033[?\030e\033[1\r\n;3Hf\033[>>>4;2mg\033[ "
+		"!qh\033%@i\033[31\xc3\xa9");
 	expect_text(s, UINT_MAX, "ab                                     c\n  fghi\xc3\xa9\n\n    de\n");
 	screen_free(s);
 }
@@ -413,7 +438,12 @@ END_TEST
 
 START_TEST(controls_are_never_shown)
 {
-	struct screen *s = shown(4, 30, "a\xc2\x85" "b\xc2\x9b" "31mc\x9b" "1md\x01\x7f\xe2\x80\xae" "e\033]52;c;aGk=\007f\033]8;;http://x\033\\g");
+	struct screen *s = shown(4, 30,
+				 "a\xc2\x85"
+				 "b\xc2\x9b"
+				 "31mc\x9b"
+				 "1md\x01\x7f\xe2\x80\xae"
+				 "e\033]52;c;aGk=\007f\033]8;;http://x\033\\g");
 	buf_auto struct buf b = BUF_INIT;
 
 	screen_text(s, 0, &b);
@@ -428,9 +458,10 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("screen", text_has_no_blanks_at_ends, cursor_title_and_alternate_screen, titles_are_clean_and_bounded,
-		     wide_and_combining_characters, characters_cut_between_feeds, colours_and_attributes, ansi_draws_the_same, ansi_with_modes,
-		     scrollback_is_bounded, resizes, answers_are_given_once, only_what_was_drawn_since,
-		     leaving_the_alternate_screen_draws_nothing_new, left_out_output_is_counted, a_flood_of_combining_characters,
-		     skimming_changes_nothing, control_strings_are_not_text, strange_sequences, repeats, controls_are_never_shown);
+	return SUITE("screen", text_has_no_blanks_at_ends, cursor_title_and_alternate_screen,
+		     titles_are_clean_and_bounded, wide_and_combining_characters, characters_cut_between_feeds,
+		     colours_and_attributes, ansi_draws_the_same, ansi_with_modes, scrollback_is_bounded, resizes,
+		     answers_are_given_once, only_what_was_drawn_since, leaving_the_alternate_screen_draws_nothing_new,
+		     left_out_output_is_counted, a_flood_of_combining_characters, skimming_changes_nothing,
+		     control_strings_are_not_text, strange_sequences, repeats, controls_are_never_shown);
 }

@@ -33,7 +33,9 @@ END_TEST
 
 START_TEST(test_undone_by_the_program)
 {
-	ck_assert_str_eq(undo_of("\033[?1049h\033[?25l\033[?1000;1006h\033[?1h\033= \033>\033[?1l\033[?1006;1000l\033[?25h\033[?1049l"), "");
+	ck_assert_str_eq(undo_of("\033[?1049h\033[?25l\033[?1000;1006h\033[?1h\033= "
+				 "\033>\033[?1l\033[?1006;1000l\033[?25h\033[?1049l"),
+			 "");
 	ck_assert_str_eq(undo_of("\033[?1049h\033c"), "");
 	ck_assert_str_eq(undo_of("\033[2;20r\033[r"), "");
 }
@@ -58,13 +60,15 @@ START_TEST(test_cut_off)
 	ck_assert_str_eq(undo_of("\033]0;half a ti"), "\030\033[0m");
 	ck_assert_str_eq(undo_of("\033[?10"), "\030\033[0m");
 	ck_assert_str_eq(undo_of("\033]0;t\033[?1049h"), "\033[0m\033[?1049l");
-	ck_assert_str_eq(undo_of("\033[?99999999999999999h\033[1;2;3;4;5;6;7;8;9;10;11;12;13;14;15;16;17;18;19;20;0m"), "");
+	ck_assert_str_eq(undo_of("\033[?99999999999999999h\033[1;2;3;4;5;6;7;8;9;10;11;12;13;14;15;16;17;18;19;20;0m"),
+			 "");
 }
 END_TEST
 
 START_TEST(test_redone_elsewhere)
 {
-	static const char vim[] = "\033[?1049h\033[>4;2m\033[?1h\033=\033[?2004h\033[?1000;1006h\033[1;23r\033[?25l\033[?7l\033[31m";
+	static const char vim[] =
+		"\033[?1049h\033[>4;2m\033[?1h\033=\033[?2004h\033[?1000;1006h\033[1;23r\033[?25l\033[?7l\033[31m";
 	struct traces here = TRACES_INIT, there = TRACES_INIT;
 	buf_auto struct buf redo = BUF_INIT, a = BUF_INIT, b = BUF_INIT;
 
@@ -82,5 +86,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("traces", test_plain_output_leaves_nothing, test_undone_by_the_program, test_left_behind, test_cut_off, test_redone_elsewhere);
+	return SUITE("traces", test_plain_output_leaves_nothing, test_undone_by_the_program, test_left_behind,
+		     test_cut_off, test_redone_elsewhere);
 }

@@ -81,7 +81,9 @@ END_TEST
 
 START_TEST(patterns_that_are_refused)
 {
-	static const char *const bad[] = { "(", "a{2", "[z-a]", "(a)\\1", "a{2000}", "((a{50}){50}){50}", "a{1,100}{1,100}", "" };
+	static const char *const bad[] = {
+		"(", "a{2", "[z-a]", "(a)\\1", "a{2000}", "((a{50}){50}){50}", "a{1,100}{1,100}", ""
+	};
 	mem_auto char *large = mem_zalloc(2000, 1);
 	struct until u;
 
@@ -89,7 +91,8 @@ START_TEST(patterns_that_are_refused)
 	for (size_t i = 0; i <= countof(bad); i++) {
 		struct err e = ERR_INIT;
 
-		ck_assert_msg(until_init(&u, NULL, i < countof(bad) ? bad[i] : large, &e) < 0, "%s", i < countof(bad) ? bad[i] : "long");
+		ck_assert_msg(until_init(&u, NULL, i < countof(bad) ? bad[i] : large, &e) < 0, "%s",
+			      i < countof(bad) ? bad[i] : "long");
 		ck_assert_str_eq(e.field, "until.regex");
 		ck_assert(e.message[0]);
 	}
@@ -103,6 +106,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("until", texts, the_old_prompt_does_not_count, blanks_at_the_end_of_a_line, what_scrolled_by_counts,
-		     patterns_that_are_refused);
+	return SUITE("until", texts, the_old_prompt_does_not_count, blanks_at_the_end_of_a_line,
+		     what_scrolled_by_counts, patterns_that_are_refused);
 }

@@ -10,8 +10,8 @@
 #include <string.h>
 
 struct patch {
-	const char *a, *a_end;  /* what is left of the old text */
-	const char *d, *d_end;  /* what is left of the diff */
+	const char *a, *a_end; /* what is left of the old text */
+	const char *d, *d_end; /* what is left of the diff */
 	struct buf *out;
 };
 

@@ -10,12 +10,18 @@ static const uint8_t key[AUTORUN_SEAL_BYTES] = { 1, 2, 3 };
 static void make(struct buf *out)
 {
 	const struct autorun_record changed = {
-		.path = "/w/.envrc", .path_len = 9, .program = "direnv", .program_len = 6,
+		.path = "/w/.envrc",
+		.path_len = 9,
+		.program = "direnv",
+		.program_len = 6,
 		.before = { .type = AUTORUN_TYPE_FILE, .mode = 0644, .kept = true, .text = "a\n", .len = 2 },
 		.after = { .type = AUTORUN_TYPE_FILE, .mode = 0644, .kept = true, .text = "evil\n", .len = 5 },
 	};
 	const struct autorun_record gone = {
-		.path = "/w/x/.git/config", .path_len = 16, .program = "git", .program_len = 3,
+		.path = "/w/x/.git/config",
+		.path_len = 16,
+		.program = "git",
+		.program_len = 3,
 		.before = { .type = AUTORUN_TYPE_LINK, .mode = 0777, .kept = true, .text = "../y", .len = 4 },
 		.after = { .type = AUTORUN_TYPE_NONE, .text = "" },
 	};
@@ -35,7 +41,8 @@ START_TEST(what_is_written_is_read)
 	const struct autorun_head *h = (const struct autorun_head *)(const void *)b.data;
 	ck_assert(h->changed == 2 && h->uid == 1000 && h->gid == 100 && h->partial == AUTORUN_PARTIAL_TIME);
 	ck_assert(autorun_report_next(b.data, &at, &r));
-	ck_assert(r.path_len == 9 && memcmp(r.path, "/w/.envrc", 9) == 0 && r.before.len == 2 && memcmp(r.after.text, "evil\n", 5) == 0);
+	ck_assert(r.path_len == 9 && memcmp(r.path, "/w/.envrc", 9) == 0 && r.before.len == 2 &&
+		  memcmp(r.after.text, "evil\n", 5) == 0);
 	ck_assert_str_eq(autorun_record_change(&r), "modified");
 	ck_assert(autorun_report_next(b.data, &at, &r));
 	ck_assert_str_eq(autorun_record_change(&r), "deleted");
@@ -73,5 +80,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("autorun_report", what_is_written_is_read, no_byte_can_be_changed_under_the_seal, what_is_cut_off_is_refused);
+	return SUITE("autorun_report", what_is_written_is_read, no_byte_can_be_changed_under_the_seal,
+		     what_is_cut_off_is_refused);
 }

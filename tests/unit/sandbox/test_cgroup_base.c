@@ -1,4 +1,5 @@
-/* Enabling controllers, on the machine's own v2 tree with whatever controller that has. Needs root and the real root of the hierarchy. */
+/* Enabling controllers, on the machine's own v2 tree with whatever controller that has. Needs root and the real root of
+ * the hierarchy. */
 
 #include "sandbox/cgroup_base.h"
 
@@ -113,5 +114,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("cgroup_base", a_controller_is_enabled_only_without_processes, a_controller_that_is_not_there_is_named);
+	return SUITE("cgroup_base", a_controller_is_enabled_only_without_processes,
+		     a_controller_that_is_not_there_is_named);
 }

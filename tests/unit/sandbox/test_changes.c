@@ -9,8 +9,15 @@
 
 static void add(struct buf *out, const char *path, enum changes_kind kind, const char *note, const char *diff)
 {
-	const struct change c = { .kind = kind, .path = path, .path_len = strlen(path), .note = note, .note_len = strlen(note),
-				  .diff = diff, .diff_len = strlen(diff), .bytes = 5, .mode = 0100644 };
+	const struct change c = { .kind = kind,
+				  .path = path,
+				  .path_len = strlen(path),
+				  .note = note,
+				  .note_len = strlen(note),
+				  .diff = diff,
+				  .diff_len = strlen(diff),
+				  .bytes = 5,
+				  .mode = 0100644 };
 	changes_add(out, &c);
 }
 
@@ -97,7 +104,4 @@ START_TEST(choices)
 }
 END_TEST
 
-int main(void)
-{
-	return SUITE("changes", round_trip, bounds, damage, choices);
-}
+int main(void) { return SUITE("changes", round_trip, bounds, damage, choices); }

@@ -25,8 +25,10 @@ START_TEST(small_texts)
 	check("a\n", "", "@@ -1 +0,0 @@\n-a\n");
 	check("a\nb\n", "a\nc\n", "@@ -1,2 +1,2 @@\n a\n-b\n+c\n");
 	check("a", "a\n", "@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n");
-	check("a\nb", "a\nc", "@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+c\n\\ No newline at end of file\n");
-	check("1\n2\n3\n4\n5\n6\n7\n8\n9\n", "1\n2\n3\n4\nx\n5\n6\n7\n8\n9\n", "@@ -2,6 +2,7 @@\n 2\n 3\n 4\n+x\n 5\n 6\n 7\n");
+	check("a\nb", "a\nc",
+	      "@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+c\n\\ No newline at end of file\n");
+	check("1\n2\n3\n4\n5\n6\n7\n8\n9\n", "1\n2\n3\n4\nx\n5\n6\n7\n8\n9\n",
+	      "@@ -2,6 +2,7 @@\n 2\n 3\n 4\n+x\n 5\n 6\n 7\n");
 }
 END_TEST
 
@@ -107,6 +109,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("diff", small_texts, hunks_are_joined, applying_gives_the_new_text, texts_without_anything_in_common, what_text_is,
-		     names_in_headers);
+	return SUITE("diff", small_texts, hunks_are_joined, applying_gives_the_new_text,
+		     texts_without_anything_in_common, what_text_is, names_in_headers);
 }

@@ -19,8 +19,8 @@ static void rules_of(struct host_rules *s, const char *const *texts)
 		host_rules_add(s, &r);
 	}
 }
-#define RULES(name, ...)                                        \
-	struct host_rules name;                                 \
+#define RULES(name, ...)        \
+	struct host_rules name; \
 	rules_of(&name, (const char *const[]){ __VA_ARGS__, NULL })
 
 static enum host_verdict address(const struct host_rules *s, const char *name, const char *text, uint16_t port)
@@ -33,8 +33,23 @@ static enum host_verdict address(const struct host_rules *s, const char *name, c
 START_TEST(texts_come_back)
 {
 	static const char *const same[] = {
-		"example.com", "example.com:443", "*.example.com", "*.example.com:8080", "*", "*:443", "192.0.2.7", "192.0.2.7:80",
-		"10.0.0.0/8", "10.0.0.0/8:5432", "::1", "[::1]:80", "fd00::/8", "[fd00::/8]:443", "0.0.0.0/0", "my_host.test", "xn--bcher-kva.example",
+		"example.com",
+		"example.com:443",
+		"*.example.com",
+		"*.example.com:8080",
+		"*",
+		"*:443",
+		"192.0.2.7",
+		"192.0.2.7:80",
+		"10.0.0.0/8",
+		"10.0.0.0/8:5432",
+		"::1",
+		"[::1]:80",
+		"fd00::/8",
+		"[fd00::/8]:443",
+		"0.0.0.0/0",
+		"my_host.test",
+		"xn--bcher-kva.example",
 	};
 	for (size_t i = 0; i < countof(same); i++) {
 		buf_auto struct buf out = BUF_INIT;
@@ -50,7 +65,9 @@ END_TEST
 START_TEST(spellings_are_one)
 {
 	static const char *const pairs[][2] = {
-		{ "EXAMPLE.com.", "example.com" }, { "::ffff:127.0.0.1", "127.0.0.1" }, { "[::ffff:7f00:1]:80", "127.0.0.1:80" },
+		{ "EXAMPLE.com.", "example.com" },
+		{ "::ffff:127.0.0.1", "127.0.0.1" },
+		{ "[::ffff:7f00:1]:80", "127.0.0.1:80" },
 		{ "0:0:0:0:0:0:0:1", "::1" },
 	};
 	for (size_t i = 0; i < countof(pairs); i++) {
@@ -66,9 +83,12 @@ END_TEST
 START_TEST(bad_ones_are_refused)
 {
 	static const char *const bad[] = {
-		"", ":", ":80", "a:", "a:0", "a:65536", "a:http", "http://a", "a/b", "a b", "*.*.a", "a.*", "**", "*a", ".a", "a..b", "-", "127.1",
-		"0x7f.1", "2130706433", "1.2.3.4.5", "1.2.3.256", "10.0.0.1/8", "10.0.0.0/33", "10.0.0.0/", "fd00::1/8", "[::1", "::1]", "a\n",
-		"buch\xc3\xa4.example", "user@host",
+		"",          ":",          ":80",       "a:",        "a:0",        "a:65536",
+		"a:http",    "http://a",   "a/b",       "a b",       "*.*.a",      "a.*",
+		"**",        "*a",         ".a",        "a..b",      "-",          "127.1",
+		"0x7f.1",    "2130706433", "1.2.3.4.5", "1.2.3.256", "10.0.0.1/8", "10.0.0.0/33",
+		"10.0.0.0/", "fd00::1/8",  "[::1",      "::1]",      "a\n",        "buch\xc3\xa4.example",
+		"user@host",
 	};
 	for (size_t i = 0; i < countof(bad); i++) {
 		struct host_rule r;
@@ -113,18 +133,51 @@ END_TEST
 START_TEST(inside_addresses_must_be_named)
 {
 	static const char *const inside[] = {
-		"127.0.0.1", "127.8.8.8", "0.0.0.0", "10.1.2.3", "172.16.0.1", "172.31.255.255", "192.168.1.1", "169.254.1.1",
-		"169.254.169.254", "100.64.0.1", "100.127.255.255", "224.0.0.1", "255.255.255.255", "198.18.0.1", "192.0.2.1", "::", "::1",
-		"::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:169.254.169.254", "::127.0.0.1", "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe",
-		"64:ff9b:1::1", "fe80::1", "fd00:ec2::254", "fc00::1", "fdff::1", "fec0::1", "ff02::1", "2001:db8::1", "2002:7f00:1::",
-		"2001::1", "100::1", "168.63.129.16", "100.100.100.200", "4000::1",
+		"127.0.0.1",
+		"127.8.8.8",
+		"0.0.0.0",
+		"10.1.2.3",
+		"172.16.0.1",
+		"172.31.255.255",
+		"192.168.1.1",
+		"169.254.1.1",
+		"169.254.169.254",
+		"100.64.0.1",
+		"100.127.255.255",
+		"224.0.0.1",
+		"255.255.255.255",
+		"198.18.0.1",
+		"192.0.2.1",
+		"::",
+		"::1",
+		"::ffff:127.0.0.1",
+		"::ffff:10.0.0.1",
+		"::ffff:169.254.169.254",
+		"::127.0.0.1",
+		"64:ff9b::7f00:1",
+		"64:ff9b::a9fe:a9fe",
+		"64:ff9b:1::1",
+		"fe80::1",
+		"fd00:ec2::254",
+		"fc00::1",
+		"fdff::1",
+		"fec0::1",
+		"ff02::1",
+		"2001:db8::1",
+		"2002:7f00:1::",
+		"2001::1",
+		"100::1",
+		"168.63.129.16",
+		"100.100.100.200",
+		"4000::1",
 	};
 	RULES(s, "*", "example.test:80", "0.0.0.0/0", "::/0");
 	for (size_t i = 0; i < countof(inside); i++) {
 		ck_assert_msg(address(&s, "example.test", inside[i], 80) == HOST_INSIDE, "%s", inside[i]);
 		ck_assert_msg(address(&s, NULL, inside[i], 80) == HOST_INSIDE, "%s as such", inside[i]);
 	}
-	static const char *const outside[] = { "93.184.216.34", "8.8.8.8", "172.32.0.1", "100.128.0.1", "169.253.0.1", "2606:4700::1111", "64:ff9b::808:808" };
+	static const char *const outside[] = { "93.184.216.34", "8.8.8.8",         "172.32.0.1",      "100.128.0.1",
+					       "169.253.0.1",   "2606:4700::1111", "64:ff9b::808:808" };
 	for (size_t i = 0; i < countof(outside); i++)
 		ck_assert_msg(address(&s, "example.test", outside[i], 80) == HOST_ALLOWED, "%s", outside[i]);
 	host_rules_done(&s);
@@ -159,7 +212,8 @@ START_TEST(localhost_says_what_it_is)
 	ck_assert_int_eq(address(&s, "localhost", "127.0.0.1", 80), HOST_INSIDE);
 	ck_assert_int_eq(address(&s, "other.test", "127.0.0.1", 8080), HOST_INSIDE);
 	ck_assert_int_eq(address(&any, "localhost", "127.0.0.1", 80), HOST_INSIDE);
-	ck_assert(host_rules_say(&s, "localhost") && !host_rules_say(&s, "127.0.0.1") && !host_rules_say(&any, "localhost"));
+	ck_assert(host_rules_say(&s, "localhost") && !host_rules_say(&s, "127.0.0.1") &&
+		  !host_rules_say(&any, "localhost"));
 	host_rules_done(&s);
 	host_rules_done(&any);
 }
@@ -182,9 +236,10 @@ START_TEST(covering)
 		const char *text;
 		bool covered;
 	} rows[] = {
-		{ "a.test:443", true }, { "a.test", false }, { "a.test:80", false }, { "x.b.test", true }, { "x.b.test:1", true },
-		{ "*.x.b.test", true }, { "*.b.test", true }, { "b.test", false }, { "10.1.2.3", true }, { "10.1.0.0/16:22", true },
-		{ "8.0.0.0/6", false }, { "11.0.0.1", false }, { "*", false }, { "c.test:8080", true }, { "d.c.test", false },
+		{ "a.test:443", true }, { "a.test", false },        { "a.test:80", false }, { "x.b.test", true },
+		{ "x.b.test:1", true }, { "*.x.b.test", true },     { "*.b.test", true },   { "b.test", false },
+		{ "10.1.2.3", true },   { "10.1.0.0/16:22", true }, { "8.0.0.0/6", false }, { "11.0.0.1", false },
+		{ "*", false },         { "c.test:8080", true },    { "d.c.test", false },
 	};
 	for (size_t i = 0; i < countof(rows); i++) {
 		struct host_rule r;
@@ -197,7 +252,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("host_rule", texts_come_back, spellings_are_one, bad_ones_are_refused, names, denial_goes_first_whatever_the_order,
-		     inside_addresses_must_be_named, what_names_them, localhost_says_what_it_is, an_address_as_such_needs_a_rule_of_addresses,
-		     covering);
+	return SUITE("host_rule", texts_come_back, spellings_are_one, bad_ones_are_refused, names,
+		     denial_goes_first_whatever_the_order, inside_addresses_must_be_named, what_names_them,
+		     localhost_says_what_it_is, an_address_as_such_needs_a_rule_of_addresses, covering);
 }

@@ -13,7 +13,7 @@
 
 #define NOBODYS_UID 61300 /* … and the 500 behind it */
 #define WAITS_US 50000
-#define ROOMY 5000u       /* keys: more than anybody's sandboxes */
+#define ROOMY 5000u /* keys: more than anybody's sandboxes */
 
 static const struct plan_head confined = { .flags = PLAN_PRIVATE_ROOT };
 
@@ -44,7 +44,8 @@ static void enter_where_it_is_full(void)
 	char byte;
 
 	/* Only who has one already is counted. */
-	if (setresuid(uid, uid, uid) < 0 || pipe(filled) < 0 || pipe(go) < 0 || syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0)
+	if (setresuid(uid, uid, uid) < 0 || pipe(filled) < 0 || pipe(go) < 0 ||
+	    syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0)
 		_exit(errno == ENOSYS || errno == EPERM ? 0 : 2);
 	pid_t filler = fork();
 	if (filler == 0)
@@ -78,7 +79,4 @@ START_TEST(it_waits_for_room)
 }
 END_TEST
 
-int main(void)
-{
-	return SUITE("keyring", it_waits_for_room);
-}
+int main(void) { return SUITE("keyring", it_waits_for_room); }

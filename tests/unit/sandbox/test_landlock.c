@@ -26,10 +26,7 @@
 /* A tree whose folder `w` is the write root: with Landlock alone, everything else of it can only be read. */
 static char top[PATH_MAX];
 
-static char *below(const char *name)
-{
-	return mem_printf("%s/%s", top, name);
-}
+static char *below(const char *name) { return mem_printf("%s/%s", top, name); }
 
 static void make_tree(void)
 {
@@ -37,7 +34,8 @@ static void make_tree(void)
 	const char *const bases[] = { "/var/lib", "/run/lock", getenv("HOME"), "." };
 	for (size_t i = 0; i < countof(bases) && !top[0]; i++) {
 		mem_auto char *base = bases[i] ? realpath(bases[i], NULL) : NULL;
-		if (!base || strncmp(base, "/tmp", 4) == 0 || strncmp(base, "/var/tmp", 8) == 0 || strncmp(base, "/dev", 4) == 0)
+		if (!base || strncmp(base, "/tmp", 4) == 0 || strncmp(base, "/var/tmp", 8) == 0 ||
+		    strncmp(base, "/dev", 4) == 0)
 			continue;
 		snprintf(top, sizeof top, "%s/bailiff-unit-XXXXXX", base);
 		if (!mkdtemp(top))
@@ -60,8 +58,9 @@ static void make_tree(void)
 
 static void remove_tree(void)
 {
-	static const char *const names[] = { "w/link", "w/new",    "w/moved", "w/fifo", "w/sock", "w/sub/old", "w/sub/new", "w/sub",
-					     "w/dir",  "w/old",    "w",       "r/old",  "r/new",  "r",         "single",    "" };
+	static const char *const names[] = { "w/link",    "w/new", "w/moved", "w/fifo", "w/sock", "w/sub/old",
+					     "w/sub/new", "w/sub", "w/dir",   "w/old",  "w",      "r/old",
+					     "r/new",     "r",     "single",  "" };
 	for (size_t i = 0; top[0] && i < countof(names); i++) {
 		mem_auto char *path = below(names[i]);
 		remove(path);
@@ -78,9 +77,16 @@ static void plan_for(struct buf *b)
 		{ PLAN_MOUNT_WRITE, 0, single },
 		{ PLAN_MOUNT_WRITE, PLAN_MOUNT_OPTIONAL, absent },
 	};
-	struct plan_spec spec = { .flags = PLAN_PRIVATE_ROOT, .layers = PLAN_LAYER_LANDLOCK, .cwd = "/", .argv = argv, .argc = 1,
-				  .cpu_ms = PLAN_UNLIMITED, .open_files = PLAN_UNLIMITED, .file_bytes = PLAN_UNLIMITED,
-				  .mounts = mounts, .nmounts = countof(mounts) };
+	struct plan_spec spec = { .flags = PLAN_PRIVATE_ROOT,
+				  .layers = PLAN_LAYER_LANDLOCK,
+				  .cwd = "/",
+				  .argv = argv,
+				  .argc = 1,
+				  .cpu_ms = PLAN_UNLIMITED,
+				  .open_files = PLAN_UNLIMITED,
+				  .file_bytes = PLAN_UNLIMITED,
+				  .mounts = mounts,
+				  .nmounts = countof(mounts) };
 	struct err e = ERR_INIT;
 	ck_assert_msg(plan_build(&spec, b, &e) == 0, "%s", e.message);
 }
@@ -110,10 +116,7 @@ static int confined_at(int abi, int (*fn)(void))
 	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static int confined(int (*fn)(void))
-{
-	return confined_at(landlock_abi(), fn);
-}
+static int confined(int (*fn)(void)) { return confined_at(landlock_abi(), fn); }
 
 static bool skipped(void)
 {
@@ -139,14 +142,16 @@ static int renamed(const char *from, const char *to)
 static int works_in_write_roots(void)
 {
 	mem_auto char *dir = below("w/dir"), *link = below("w/link"), *fifo = below("w/fifo"), *sub = below("w/sub");
-	if (open_for("w/new", O_CREAT | O_RDWR | O_TRUNC) || open_for("w/old", O_RDWR | O_TRUNC) || open_for("single", O_RDWR | O_TRUNC))
+	if (open_for("w/new", O_CREAT | O_RDWR | O_TRUNC) || open_for("w/old", O_RDWR | O_TRUNC) ||
+	    open_for("single", O_RDWR | O_TRUNC))
 		return 1;
 	if (mkdir(dir, 0755) < 0 || symlink("/etc/passwd", link) < 0 || mkfifo(fifo, 0644) < 0)
 		return 2;
 	if (renamed("w/new", "w/moved"))
 		return 3;
 	/* Version 1 refuses every rename to another folder. */
-	if (abi_in_force >= 2 ? renamed("w/moved", "w/sub/new") || renamed("w/sub/new", "w/moved") : renamed("w/moved", "w/sub/new") != EXDEV)
+	if (abi_in_force >= 2 ? renamed("w/moved", "w/sub/new") || renamed("w/sub/new", "w/moved")
+			      : renamed("w/moved", "w/sub/new") != EXDEV)
 		return 5;
 	return unlink(link) < 0 || rmdir(dir) < 0 || rmdir(sub) < 0 ? 4 : 0;
 }
@@ -300,5 +305,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("landlock", files, older_kernels, scopes, abstract_sockets_are_shut_by_either, failures_name_the_path);
+	return SUITE("landlock", files, older_kernels, scopes, abstract_sockets_are_shut_by_either,
+		     failures_name_the_path);
 }

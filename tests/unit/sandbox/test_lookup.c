@@ -91,5 +91,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("lookup", a_query_is_refused_by_name, what_is_no_host_name_is_not_repeated, what_is_no_query_gets_no_answer, noise);
+	return SUITE("lookup", a_query_is_refused_by_name, what_is_no_host_name_is_not_repeated,
+		     what_is_no_query_gets_no_answer, noise);
 }

@@ -21,15 +21,9 @@ static void set_up(void)
 	ck_assert_ptr_nonnull(mkdtemp(tree));
 }
 
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *at)
-{
-	return remove(path);
-}
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *at) { return remove(path); }
 
-static void tear_down(void)
-{
-	ck_assert_int_eq(nftw(tree, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
-}
+static void tear_down(void) { ck_assert_int_eq(nftw(tree, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0); }
 
 /* With all folders on the way; a name that ends in / is a folder, others are files. */
 static void make(const char *name)
@@ -79,12 +73,29 @@ static bool has(const struct told *t, const char *path)
 START_TEST(what_is_found)
 {
 	static const char *const made[] = {
-		".git/config", ".bailiff/policy.json", ".claude/hooks/", /* its own are no news */
-		"a/.git/config", "a/b/.git", "a/b/c/.bailiff/policy.json", "a/b/c/d/.git/config", "w/.claude/hooks/x", "v/.claude/settings.json",
-		"node_modules/x/.git/config", ".git/modules/one/config", ".git/modules/libs/two/config", ".git/modules/one/modules/three/config",
-		".git/modules/nothing/x", "linked/.git/config", "policy/.bailiff",
+		".git/config",
+		".bailiff/policy.json",
+		".claude/hooks/", /* its own are no news */
+		"a/.git/config",
+		"a/b/.git",
+		"a/b/c/.bailiff/policy.json",
+		"a/b/c/d/.git/config",
+		"w/.claude/hooks/x",
+		"v/.claude/settings.json",
+		"node_modules/x/.git/config",
+		".git/modules/one/config",
+		".git/modules/libs/two/config",
+		".git/modules/one/modules/three/config",
+		".git/modules/nothing/x",
+		"linked/.git/config",
+		"policy/.bailiff",
 	};
-	static const char *const wanted[] = { "a/.git", "a/b/.git", "a/b/c/.bailiff", "w/.claude", ".git/modules/one", ".git/modules/libs/two",
+	static const char *const wanted[] = { "a/.git",
+					      "a/b/.git",
+					      "a/b/c/.bailiff",
+					      "w/.claude",
+					      ".git/modules/one",
+					      ".git/modules/libs/two",
 					      ".git/modules/one/modules/three" };
 	struct told *t = mem_zalloc(1, sizeof *t);
 	for (size_t i = 0; i < countof(made); i++)
@@ -162,17 +173,23 @@ static size_t protected_below(const struct profile *p, const char *folder)
 
 static void compile(const char *name, const struct profile_change *c, const struct buf *nested, struct profile *ret)
 {
-	const struct profile_place place = { .cwd = "/srv/w", .home = "/home/ann", .workspace = "/srv/w", .nested = nested->data, .nested_len = nested->len };
+	const struct profile_place place = { .cwd = "/srv/w",
+					     .home = "/home/ann",
+					     .workspace = "/srv/w",
+					     .nested = nested->data,
+					     .nested_len = nested->len };
 	struct err e = ERR_INIT;
 	ck_assert_int_eq(profile_shipped(name, ret), 0);
-	ck_assert_msg(profile_expand(ret, &place, &e) == 0 && profile_adjust(ret, c, &place, true, &e) == 0 && profile_compile(ret, &place, &e) == 0, "%s",
-		      e.message);
+	ck_assert_msg(profile_expand(ret, &place, &e) == 0 && profile_adjust(ret, c, &place, true, &e) == 0 &&
+			      profile_compile(ret, &place, &e) == 0,
+		      "%s", e.message);
 }
 
 START_TEST(profiles_protect_it)
 {
 	static const char *const hidden[] = { "/srv/w/a" };
-	const struct profile_change nothing = { 0 }, hide = { .hide = hidden, .nhide = 1 }, show = { .read = hidden, .nread = 1 };
+	const struct profile_change nothing = { 0 }, hide = { .hide = hidden, .nhide = 1 },
+				    show = { .read = hidden, .nread = 1 };
 	buf_auto struct buf nested = BUF_INIT;
 	struct profile p;
 	buf_append(&nested, "/srv/w/a/.git", sizeof "/srv/w/a/.git");

@@ -10,10 +10,7 @@
 
 static const char *there; /* the only path with the number that is looked for */
 
-static bool is_there(const char *path, const struct open_folder *f)
-{
-	return strcmp(path, there) == 0;
-}
+static bool is_there(const char *path, const struct open_folder *f) { return strcmp(path, there) == 0; }
 
 /* Words apart by one space. */
 static bool finds(const char *line, const char *entry, const char *path)
@@ -78,7 +75,4 @@ START_TEST(by_its_number)
 }
 END_TEST
 
-int main(void)
-{
-	return SUITE("open_folder", which_word_it_is, nothing_without_a_number_or_a_look, by_its_number);
-}
+int main(void) { return SUITE("open_folder", which_word_it_is, nothing_without_a_number_or_a_look, by_its_number); }

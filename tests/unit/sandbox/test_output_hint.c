@@ -37,15 +37,19 @@ START_TEST(paths_of_common_programs)
 		{ "sh: 1: cannot create /etc/x: Read-only file system", "create", "/etc/x", EROFS },
 		{ "bash: line 1: /etc/x: Read-only file system", "write", "/etc/x", EROFS },
 		{ "tee: /srv/a b: Read-only file system", "write", "/srv/a b", EROFS },
-		{ "mkdir: cannot create directory \xe2\x80\x98" "/srv/new\xe2\x80\x99: Read-only file system", "create", "/srv/new", EROFS },
+		{ "mkdir: cannot create directory \xe2\x80\x98"
+		  "/srv/new\xe2\x80\x99: Read-only file system",
+		  "create", "/srv/new", EROFS },
 		{ "rm: cannot remove '/usr/bin/x': Read-only file system", "delete", "/usr/bin/x", EROFS },
 		{ "mv: cannot move 'a' to '/etc/a': Read-only file system", "rename", "/etc/a", EROFS },
 		{ "mv: cannot move '.git/hooks' to 'x': Device or resource busy", "rename", "x", EBUSY },
-		{ "chmod: changing permissions of '/etc/hosts': Read-only file system", "metadata", "/etc/hosts", EROFS },
+		{ "chmod: changing permissions of '/etc/hosts': Read-only file system", "metadata", "/etc/hosts",
+		  EROFS },
 		{ "OSError: [Errno 30] Read-only file system: '/etc/x'", "write", "/etc/x", EROFS },
 		{ "Error: EROFS: read-only file system, mkdir '/opt/x'", "create", "/opt/x", EROFS },
 		{ "open /etc/x: read-only file system", "write", "/etc/x", EROFS },
-		{ "error: could not write config file .git/config: Read-only file system", "write", ".git/config", EROFS },
+		{ "error: could not write config file .git/config: Read-only file system", "write", ".git/config",
+		  EROFS },
 		{ "fatal: could not create work tree dir 'clone': Read-only file system", "create", "clone", EROFS },
 		{ "sh: 1: cannot create /tmp/d/x: Directory nonexistent", "create", "/tmp/d/x", ENOENT },
 		{ "cat: /home/u/.netrc: No such file or directory", "read", "/home/u/.netrc", ENOENT },
@@ -66,7 +70,9 @@ END_TEST
 
 START_TEST(an_error_on_a_line_of_its_own)
 {
-	ck_assert_uint_eq(scan("error: failed to create directory `/opt/cargo/registry`\n\nCaused by:\n  Read-only file system (os error 30)\n"), 1);
+	ck_assert_uint_eq(scan("error: failed to create directory `/opt/cargo/registry`\n\nCaused by:\n  Read-only "
+			       "file system (os error 30)\n"),
+			  1);
 	ck_assert_str_eq(found[0].paths[0], "/opt/cargo/registry");
 	ck_assert_uint_eq(scan("Read-only file system\n"), 0);
 }
@@ -80,13 +86,20 @@ START_TEST(hosts_and_addresses)
 	} rows[] = {
 		{ "curl: (6) Could not resolve host: example.org", "lookup", "example.org", "", -1 },
 		{ "ping: example.org: Temporary failure in name resolution", "lookup", "example.org", "", -1 },
-		{ "ssh: Could not resolve hostname github.com: Name or service not known", "lookup", "github.com", "", -1 },
-		{ "wget: unable to resolve host address \xe2\x80\x98" "example.org\xe2\x80\x99", "lookup", "example.org", "", -1 },
-		{ "npm error network request to https://registry.npmjs.org/x failed, reason: getaddrinfo EAI_AGAIN registry.npmjs.org", "lookup",
-		  "registry.npmjs.org", "", -1 },
-		{ "dial tcp: lookup proxy.golang.org on 127.0.0.1:53: no such host", "lookup", "proxy.golang.org", "", -1 },
-		{ "curl: (7) Failed to connect to 203.0.113.7 port 80 after 0 ms: Couldn't connect to server", "connect", "", "203.0.113.7", 80 },
-		{ "ssh: connect to host 203.0.113.7 port 22: Network is unreachable", "connect", "", "203.0.113.7", 22 },
+		{ "ssh: Could not resolve hostname github.com: Name or service not known", "lookup", "github.com", "",
+		  -1 },
+		{ "wget: unable to resolve host address \xe2\x80\x98"
+		  "example.org\xe2\x80\x99",
+		  "lookup", "example.org", "", -1 },
+		{ "npm error network request to https://registry.npmjs.org/x failed, reason: getaddrinfo EAI_AGAIN "
+		  "registry.npmjs.org",
+		  "lookup", "registry.npmjs.org", "", -1 },
+		{ "dial tcp: lookup proxy.golang.org on 127.0.0.1:53: no such host", "lookup", "proxy.golang.org", "",
+		  -1 },
+		{ "curl: (7) Failed to connect to 203.0.113.7 port 80 after 0 ms: Couldn't connect to server",
+		  "connect", "", "203.0.113.7", 80 },
+		{ "ssh: connect to host 203.0.113.7 port 22: Network is unreachable", "connect", "", "203.0.113.7",
+		  22 },
 		{ "Error: connect ENETUNREACH 203.0.113.7:443 - Local (0.0.0.0:0)", "connect", "", "203.0.113.7", 443 },
 		{ "Connecting to 203.0.113.7:80... failed: Network is unreachable.", "connect", "", "203.0.113.7", 80 },
 		{ "connect to [2001:db8::1]:443: Network is unreachable", "connect", "", "2001:db8::1", 443 },
@@ -120,7 +133,9 @@ END_TEST
 
 START_TEST(terminals)
 {
-	ck_assert_uint_eq(scan("\033]0;title\a\033[1;31mtouch:\033[0m cannot touch '\033[4m/etc/x\033[m': Read-only file system\r\n$ "), 1);
+	ck_assert_uint_eq(scan("\033]0;title\a\033[1;31mtouch:\033[0m cannot touch '\033[4m/etc/x\033[m': Read-only "
+			       "file system\r\n$ "),
+			  1);
 	ck_assert_str_eq(found[0].paths[0], "/etc/x");
 	ck_assert_str_eq(found[0].line, "touch: cannot touch '/etc/x': Read-only file system");
 	ck_assert_uint_eq(scan("\033[31"), 0);
@@ -131,7 +146,13 @@ END_TEST
 START_TEST(output_that_says_nothing)
 {
 	static const char *const texts[] = {
-		"", "\n\n", "all tests passed", "PEROFSX", "the file system is read-only", "3 files changed", "error: expected ';'",
+		"",
+		"\n\n",
+		"all tests passed",
+		"PEROFSX",
+		"the file system is read-only",
+		"3 files changed",
+		"error: expected ';'",
 	};
 
 	for (size_t i = 0; i < countof(texts); i++)
@@ -141,6 +162,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("output_hint", paths_of_common_programs, an_error_on_a_line_of_its_own, hosts_and_addresses, privileges, terminals,
-		     output_that_says_nothing);
+	return SUITE("output_hint", paths_of_common_programs, an_error_on_a_line_of_its_own, hosts_and_addresses,
+		     privileges, terminals, output_that_says_nothing);
 }

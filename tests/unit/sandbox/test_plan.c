@@ -13,9 +13,17 @@ static const char *const envv_[] = { "PATH=/bin", "EMPTY=" };
 
 static struct plan_spec spec(void)
 {
-	return (struct plan_spec){ .flags = PLAN_STDIN_PIPE, .layers = PLAN_LAYER_NAMESPACES | PLAN_LAYER_CGROUP,
-				   .require = PLAN_LAYER_NAMESPACES, .cwd = "/tmp", .argv = argv_, .argc = countof(argv_), .envv = envv_,
-				   .envc = countof(envv_), .cpu_ms = 5, .open_files = PLAN_UNLIMITED, .file_bytes = 7 };
+	return (struct plan_spec){ .flags = PLAN_STDIN_PIPE,
+				   .layers = PLAN_LAYER_NAMESPACES | PLAN_LAYER_CGROUP,
+				   .require = PLAN_LAYER_NAMESPACES,
+				   .cwd = "/tmp",
+				   .argv = argv_,
+				   .argc = countof(argv_),
+				   .envv = envv_,
+				   .envc = countof(envv_),
+				   .cpu_ms = 5,
+				   .open_files = PLAN_UNLIMITED,
+				   .file_bytes = 7 };
 }
 
 static void build(struct buf *b)
@@ -60,8 +68,13 @@ START_TEST(a_terminal_has_a_size_and_no_pipes)
 		uint32_t flags, rows, cols;
 		bool good;
 	} rows[] = {
-		{ PLAN_TTY, 24, 80, true }, { PLAN_TTY, 1000, 1000, true }, { PLAN_TTY, 0, 80, false }, { PLAN_TTY, 24, 1001, false },
-		{ PLAN_TTY | PLAN_STDIN_PIPE, 24, 80, false }, { PLAN_TTY | PLAN_STDERR_MERGE, 24, 80, false }, { 0, 24, 0, false },
+		{ PLAN_TTY, 24, 80, true },
+		{ PLAN_TTY, 1000, 1000, true },
+		{ PLAN_TTY, 0, 80, false },
+		{ PLAN_TTY, 24, 1001, false },
+		{ PLAN_TTY | PLAN_STDIN_PIPE, 24, 80, false },
+		{ PLAN_TTY | PLAN_STDERR_MERGE, 24, 80, false },
+		{ 0, 24, 0, false },
 	};
 	for (size_t i = 0; i < countof(rows); i++) {
 		struct plan_spec s = spec();
@@ -155,8 +168,10 @@ START_TEST(limits_are_in_range)
 		uint64_t value;
 		bool good;
 	} rows[] = {
-		{ PLAN_LIMIT_CPUS, 10, true },       { PLAN_LIMIT_CPUS, 9, false },      { PLAN_LIMIT_IO_WEIGHT, 10000, true }, { PLAN_LIMIT_IO_WEIGHT, 10001, false },
-		{ PLAN_LIMIT_IO_READ, 4095, false }, { PLAN_LIMIT_IO_WRITE, 4096, true }, { PLAN_LIMIT_MEMORY_HIGH, 1, false },
+		{ PLAN_LIMIT_CPUS, 10, true },         { PLAN_LIMIT_CPUS, 9, false },
+		{ PLAN_LIMIT_IO_WEIGHT, 10000, true }, { PLAN_LIMIT_IO_WEIGHT, 10001, false },
+		{ PLAN_LIMIT_IO_READ, 4095, false },   { PLAN_LIMIT_IO_WRITE, 4096, true },
+		{ PLAN_LIMIT_MEMORY_HIGH, 1, false },
 	};
 	for (size_t i = 0; i < countof(rows); i++) {
 		buf_auto struct buf b = BUF_INIT;
@@ -212,6 +227,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("sandbox", round_trip, deterministic, a_terminal_has_a_size_and_no_pipes, bad_specs_name_the_field, too_large,
-		     damage_is_seen, limits_are_in_range, limits_are_scaled, keys, steps_have_names);
+	return SUITE("sandbox", round_trip, deterministic, a_terminal_has_a_size_and_no_pipes, bad_specs_name_the_field,
+		     too_large, damage_is_seen, limits_are_in_range, limits_are_scaled, keys, steps_have_names);
 }

@@ -9,8 +9,13 @@
 static const char *const secrets[] = { "/home/ann/state/store", "/home/ann/state/control.sock" };
 static const char *const folders[] = { "/home/ann/state" };
 static const struct profile_place ann = {
-	.cwd = "/home/ann/proj/src", .home = "/home/ann", .workspace = "/home/ann/proj",
-	.secrets = secrets, .nsecrets = 2, .folders = folders, .nfolders = 1,
+	.cwd = "/home/ann/proj/src",
+	.home = "/home/ann",
+	.workspace = "/home/ann/proj",
+	.secrets = secrets,
+	.nsecrets = 2,
+	.folders = folders,
+	.nfolders = 1,
 };
 
 static void make(const char *name, const struct profile_place *place, struct profile *p)
@@ -55,7 +60,9 @@ static void change(struct profile *p, struct profile_change c, bool may_widen, i
 	ck_assert_int_eq((int)e.code, expected);
 }
 
-#define LIST(what, ...) .what = (const char *const[]){ __VA_ARGS__ }, .n##what = sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *)
+#define LIST(what, ...)                               \
+	.what = (const char *const[]){ __VA_ARGS__ }, \
+	.n##what = sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *)
 
 START_TEST(the_workspace_profile)
 {
@@ -154,19 +161,43 @@ END_TEST
 START_TEST(a_workspace_inside_a_secret_folder)
 {
 	const struct profile_place inside = {
-		.cwd = "/home/ann/state/tree", .home = "/home/ann", .workspace = "/home/ann/state/tree",
-		.secrets = secrets, .nsecrets = 2, .folders = folders, .nfolders = 1,
+		.cwd = "/home/ann/state/tree",
+		.home = "/home/ann",
+		.workspace = "/home/ann/state/tree",
+		.secrets = secrets,
+		.nsecrets = 2,
+		.folders = folders,
+		.nfolders = 1,
 	};
 	const struct profile_place whole = {
-		.cwd = "/home/ann/state", .home = "/home/ann", .workspace = "/home/ann/state",
-		.secrets = secrets, .nsecrets = 2, .folders = folders, .nfolders = 1,
+		.cwd = "/home/ann/state",
+		.home = "/home/ann",
+		.workspace = "/home/ann/state",
+		.secrets = secrets,
+		.nsecrets = 2,
+		.folders = folders,
+		.nfolders = 1,
 	};
-	static const char *const own[] = { "/srv/x/state/store", "/srv/x/state/policy.json" }, *const folder[] = { "/srv/x/state" };
+	static const char *const own[] = { "/srv/x/state/store", "/srv/x/state/policy.json" }, *const folder[] = {
+		"/srv/x/state"
+	};
 	const struct profile_place around = {
-		.cwd = "/srv/x", .home = "", .workspace = "/srv/x", .secrets = own, .nsecrets = 2, .folders = folder, .nfolders = 1,
+		.cwd = "/srv/x",
+		.home = "",
+		.workspace = "/srv/x",
+		.secrets = own,
+		.nsecrets = 2,
+		.folders = folder,
+		.nfolders = 1,
 	};
 	const struct profile_place within = {
-		.cwd = "/srv/x/state/tree", .home = "", .workspace = "/srv/x", .secrets = own, .nsecrets = 2, .folders = folder, .nfolders = 1,
+		.cwd = "/srv/x/state/tree",
+		.home = "",
+		.workspace = "/srv/x",
+		.secrets = own,
+		.nsecrets = 2,
+		.folders = folder,
+		.nfolders = 1,
 	};
 	struct profile p;
 
@@ -205,9 +236,12 @@ START_TEST(less_is_always_fine)
 	struct profile p;
 
 	make("workspace", &ann, &p);
-	change(&p, (struct profile_change){ LIST(read, "/home/ann/proj/vendor", "/usr/share"), LIST(hide, "~/.cargo", "/srv"),
-					    .network = "none", .limits.value = { [PLAN_LIMIT_PIDS] = 64, [PLAN_LIMIT_MEMORY] = 1 << 20 },
-					    .tmp_bytes = 1 << 16, .cow = true }, false, 0);
+	change(&p,
+	       (struct profile_change){ LIST(read, "/home/ann/proj/vendor", "/usr/share"),
+					LIST(hide, "~/.cargo", "/srv"), .network = "none",
+					.limits.value = { [PLAN_LIMIT_PIDS] = 64, [PLAN_LIMIT_MEMORY] = 1 << 20 },
+					.tmp_bytes = 1 << 16, .cow = true },
+	       false, 0);
 	compile(&p, &ann);
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/vendor"), "read");
 	ck_assert_str_eq(kind_of(&p, "/usr/share"), "");
@@ -225,13 +259,22 @@ END_TEST
 START_TEST(what_is_kept_of_a_folder_that_is_taken_away)
 {
 	static const char *const refused[] = {
-		"/home/ann/proj/.git/hooks", "/home/ann/proj/.git/hooks/x", "/home/ann/proj/sub/.bailiff", "/home/ann/proj/a/b/.git/config", "/home/ann/proj/.claude/hooks/y",
-		"/home/ann/other", "/home/ann/.cargo", "/usr/lib",
+		"/home/ann/proj/.git/hooks",
+		"/home/ann/proj/.git/hooks/x",
+		"/home/ann/proj/sub/.bailiff",
+		"/home/ann/proj/a/b/.git/config",
+		"/home/ann/proj/.claude/hooks/y",
+		"/home/ann/other",
+		"/home/ann/.cargo",
+		"/usr/lib",
 	};
 	struct profile p;
 
 	make("workspace", &ann, &p);
-	change(&p, (struct profile_change){ LIST(read, "/home/ann/proj"), LIST(write, "/home/ann/proj/out", "/home/ann/proj/hooks") }, false, 0);
+	change(&p,
+	       (struct profile_change){ LIST(read, "/home/ann/proj"),
+					LIST(write, "/home/ann/proj/out", "/home/ann/proj/hooks") },
+	       false, 0);
 	compile(&p, &ann);
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj"), "read");
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/out"), "write");
@@ -240,12 +283,16 @@ START_TEST(what_is_kept_of_a_folder_that_is_taken_away)
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/out/.bailiff"), "protect");
 	for (size_t i = 0; i < countof(refused); i++) {
 		make("workspace", &ann, &p);
-		change(&p, (struct profile_change){ LIST(read, "/home/ann/proj"), LIST(write, refused[i]) }, false, ERR_PERMISSION);
+		change(&p, (struct profile_change){ LIST(read, "/home/ann/proj"), LIST(write, refused[i]) }, false,
+		       ERR_PERMISSION);
 	}
 	/* And what is taken away in that again; the same path both ways is read-only. */
 	make("workspace", &ann, &p);
-	change(&p, (struct profile_change){ LIST(read, "/home/ann/proj/out/deep", "/home/ann/proj", "/home/ann/proj/two"),
-					    LIST(write, "/home/ann/proj/two", "/home/ann/proj/out", "/home/ann/proj/out/deep/er") }, false, 0);
+	change(&p,
+	       (struct profile_change){
+		       LIST(read, "/home/ann/proj/out/deep", "/home/ann/proj", "/home/ann/proj/two"),
+		       LIST(write, "/home/ann/proj/two", "/home/ann/proj/out", "/home/ann/proj/out/deep/er") },
+	       false, 0);
 	compile(&p, &ann);
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj"), "read");
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/out"), "write");
@@ -254,7 +301,8 @@ START_TEST(what_is_kept_of_a_folder_that_is_taken_away)
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/two"), "read");
 	/* Git's own folder, whose insides are protected under shorter names. */
 	make("workspace", &ann, &p);
-	change(&p, (struct profile_change){ LIST(read, "/home/ann/proj"), LIST(write, "/home/ann/proj/.git") }, false, 0);
+	change(&p, (struct profile_change){ LIST(read, "/home/ann/proj"), LIST(write, "/home/ann/proj/.git") }, false,
+	       0);
 	compile(&p, &ann);
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/.git"), "write");
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/.git/hooks"), "protect");
@@ -269,7 +317,10 @@ START_TEST(what_is_kept_of_a_folder_that_is_taken_away)
 	ck_assert_int_eq((int)e.code, ERR_PERMISSION);
 	/* What is hidden stays so. */
 	make("workspace", &ann, &p);
-	change(&p, (struct profile_change){ LIST(read, "/home/ann/proj"), LIST(write, "/home/ann/proj/a/b"), LIST(hide, "/home/ann/proj/a") }, false, 0);
+	change(&p,
+	       (struct profile_change){ LIST(read, "/home/ann/proj"), LIST(write, "/home/ann/proj/a/b"),
+					LIST(hide, "/home/ann/proj/a") },
+	       false, 0);
 	compile(&p, &ann);
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/a"), "hide");
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/a/b"), "");
@@ -279,9 +330,14 @@ END_TEST
 START_TEST(more_needs_an_operator)
 {
 	const struct profile_change wider[] = {
-		{ LIST(write, "/srv/data") },        { LIST(read, "/home/ann/.ssh") }, { LIST(read, "/home/bob") },
-		{ LIST(read, "/tmp/other") },        { .network = "host" },            { .limits.value[PLAN_LIMIT_PIDS] = 100000 },
-		{ LIST(write, "/home/ann/.cargo") }, { LIST(write, "/tmp/x") },
+		{ LIST(write, "/srv/data") },
+		{ LIST(read, "/home/ann/.ssh") },
+		{ LIST(read, "/home/bob") },
+		{ LIST(read, "/tmp/other") },
+		{ .network = "host" },
+		{ .limits.value[PLAN_LIMIT_PIDS] = 100000 },
+		{ LIST(write, "/home/ann/.cargo") },
+		{ LIST(write, "/tmp/x") },
 	};
 
 	for (size_t i = 0; i < sizeof wider / sizeof wider[0]; i++) {
@@ -299,7 +355,10 @@ START_TEST(a_wider_root_is_protected_too)
 	struct profile p;
 
 	make("workspace", &ann, &p);
-	change(&p, (struct profile_change){ LIST(write, "/srv/data", "/home/ann/proj/sub", "/srv/main/.git"), LIST(read, "~/.ssh/known_hosts") }, true, 0);
+	change(&p,
+	       (struct profile_change){ LIST(write, "/srv/data", "/home/ann/proj/sub", "/srv/main/.git"),
+					LIST(read, "~/.ssh/known_hosts") },
+	       true, 0);
 	compile(&p, &ann);
 	ck_assert_str_eq(kind_of(&p, "/srv/data"), "write");
 	ck_assert_str_eq(kind_of(&p, "/srv/data/.git/hooks"), "protect");
@@ -353,7 +412,8 @@ START_TEST(hosts_are_widened_by_operators_only)
 	/* Less than everything is less, whatever it is. */
 	make("workspace", &ann, &p);
 	p.network = PLAN_NET_HOST;
-	change(&p, (struct profile_change){ LIST(hosts, "example.com") }, false, ERR_INVALID); /* it would mean nothing */
+	change(&p, (struct profile_change){ LIST(hosts, "example.com") }, false,
+	       ERR_INVALID); /* it would mean nothing */
 	change(&p, (struct profile_change){ .network = "allow", LIST(hosts, "example.com") }, false, 0);
 	ck_assert_uint_eq(p.network, PLAN_NET_ALLOW);
 	profile_done(&p);
@@ -394,7 +454,9 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("profile", the_workspace_profile, the_other_profiles, places_without_a_home_or_workspace, the_home_of_root,
-		     a_workspace_inside_a_secret_folder, less_is_always_fine, what_is_kept_of_a_folder_that_is_taken_away, more_needs_an_operator, a_wider_root_is_protected_too,
-		     what_nobody_may_ask_for, hosts_are_widened_by_operators_only, too_many_paths_are_refused, words_go_both_ways);
+	return SUITE("profile", the_workspace_profile, the_other_profiles, places_without_a_home_or_workspace,
+		     the_home_of_root, a_workspace_inside_a_secret_folder, less_is_always_fine,
+		     what_is_kept_of_a_folder_that_is_taken_away, more_needs_an_operator, a_wider_root_is_protected_too,
+		     what_nobody_may_ask_for, hosts_are_widened_by_operators_only, too_many_paths_are_refused,
+		     words_go_both_ways);
 }

@@ -1,4 +1,5 @@
-/* Whether what a sandbox was made from is still there, looked at as the peer: and what becomes of who cannot come back from that. */
+/* Whether what a sandbox was made from is still there, looked at as the peer: and what becomes of who cannot come back
+ * from that. */
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
@@ -22,8 +23,8 @@
 static void pass_over(int call, uint32_t id)
 {
 	scmp_filter_ctx f = seccomp_init(SCMP_ACT_ALLOW);
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || !f || seccomp_rule_add(f, SCMP_ACT_ERRNO(0), call, 1, SCMP_A0(SCMP_CMP_EQ, id)) < 0 ||
-	    seccomp_load(f) < 0)
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || !f ||
+	    seccomp_rule_add(f, SCMP_ACT_ERRNO(0), call, 1, SCMP_A0(SCMP_CMP_EQ, id)) < 0 || seccomp_load(f) < 0)
 		_exit(101);
 	seccomp_release(f);
 }
@@ -69,7 +70,4 @@ START_TEST(who_cannot_come_back_does_not_go_on)
 }
 END_TEST
 
-int main(void)
-{
-	return SUITE("sight", who_cannot_come_back_does_not_go_on);
-}
+int main(void) { return SUITE("sight", who_cannot_come_back_does_not_go_on); }

@@ -48,25 +48,13 @@ static uint32_t run_program(const struct sysfilter_program *p, const struct secc
 			ck_assert_uint_le(i->k, sizeof *d - 4);
 			memcpy(&a, (const char *)d + i->k, 4);
 			break;
-		case BPF_ALU | BPF_AND | BPF_K:
-			a &= i->k;
-			break;
-		case BPF_JMP | BPF_JA:
-			pc += i->k;
-			break;
-		case BPF_JMP | BPF_JEQ | BPF_K:
-			pc += a == i->k ? i->jt : i->jf;
-			break;
-		case BPF_JMP | BPF_JGE | BPF_K:
-			pc += a >= i->k ? i->jt : i->jf;
-			break;
-		case BPF_JMP | BPF_JSET | BPF_K:
-			pc += a & i->k ? i->jt : i->jf;
-			break;
-		case BPF_RET | BPF_K:
-			return i->k;
-		default:
-			ck_abort_msg("instruction %#x", i->code);
+		case BPF_ALU | BPF_AND | BPF_K: a &= i->k; break;
+		case BPF_JMP | BPF_JA: pc += i->k; break;
+		case BPF_JMP | BPF_JEQ | BPF_K: pc += a == i->k ? i->jt : i->jf; break;
+		case BPF_JMP | BPF_JGE | BPF_K: pc += a >= i->k ? i->jt : i->jf; break;
+		case BPF_JMP | BPF_JSET | BPF_K: pc += a & i->k ? i->jt : i->jf; break;
+		case BPF_RET | BPF_K: return i->k;
+		default: ck_abort_msg("instruction %#x", i->code);
 		}
 	}
 	ck_abort_msg("ran past the end");
@@ -90,12 +78,14 @@ static struct verdict ask(const struct sysfilter *f, uint32_t arch, uint32_t nr,
 	unsigned unused = 0;
 	uint32_t whole = run_program(&f->whole, &d, &unused);
 	bool passes = v.denied == SECCOMP_RET_ALLOW && v.absent == SECCOMP_RET_ALLOW;
-	ck_assert_msg(passes ? whole == SECCOMP_RET_ALLOW : whole != SECCOMP_RET_ALLOW && (whole == v.denied || whole == v.absent),
+	ck_assert_msg(passes ? whole == SECCOMP_RET_ALLOW
+			     : whole != SECCOMP_RET_ALLOW && (whole == v.denied || whole == v.absent),
 		      "%u on %#x: %#x %#x but %#x", nr, arch, v.denied, v.absent, whole);
 	return v;
 }
 
-static void expect(const struct sysfilter *f, uint32_t arch, const char *name, const uint64_t *args, uint32_t denied, uint32_t absent)
+static void expect(const struct sysfilter *f, uint32_t arch, const char *name, const uint64_t *args, uint32_t denied,
+		   uint32_t absent)
 {
 	int nr = sysfilter_number(arch, name);
 	if (nr < 0)
@@ -188,7 +178,8 @@ START_TEST(programs_say_what_the_table_says)
 			if (!name && nr > 470)
 				ck_assert_uint_eq(v.absent, REFUSED(ENOSYS));
 		}
-		printf("# %#x: %u + %u instructions, at most %u of them run\n", archs[a], o.f.denied.len, o.f.absent.len, most);
+		printf("# %#x: %u + %u instructions, at most %u of them run\n", archs[a], o.f.denied.len,
+		       o.f.absent.len, most);
 		sysfilter_done(&o.f);
 	}
 }
@@ -228,7 +219,10 @@ static const struct {
 	{ "clone", { HIGH | CLONE_NEWNET | SIGCHLD }, EPERM, 0 },
 	{ "clone", { CLONE_NEWNS }, EPERM, 0 },
 	{ "clone", { CLONE_VM | CLONE_VFORK | SIGCHLD }, 0, 0 },
-	{ "clone", { CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS }, 0, 0 },
+	{ "clone",
+	  { CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS },
+	  0,
+	  0 },
 	{ "unshare", { 0x80 }, EPERM, 0 },
 	{ "unshare", { CLONE_NEWUSER }, EPERM, 0 },
 	{ "unshare", { CLONE_FS | CLONE_FILES }, 0, 0 },
@@ -313,7 +307,8 @@ START_TEST(arguments_are_looked_at)
 			struct verdict v = ask(&f, archs[a], (uint32_t)nr, rows[i].args);
 			uint32_t denied = rows[i].denied ? REFUSED((uint32_t)rows[i].denied) : SECCOMP_RET_ALLOW;
 			uint32_t absent = rows[i].absent ? REFUSED((uint32_t)rows[i].absent) : SECCOMP_RET_ALLOW;
-			ck_assert_msg(v.denied == denied && v.absent == absent, "row %zu, %s: %#x %#x", i, rows[i].name, v.denied, v.absent);
+			ck_assert_msg(v.denied == denied && v.absent == absent, "row %zu, %s: %#x %#x", i, rows[i].name,
+				      v.denied, v.absent);
 		}
 		sysfilter_done(&f);
 	}
@@ -333,7 +328,8 @@ START_TEST(no_call_is_refused_by_both)
 				for (size_t i = 0; i < 6; i++)
 					args[i] = (uint64_t)rand_r(&seed) >> (rand_r(&seed) % 31);
 				struct verdict v = ask(&f, archs[a], nr, args);
-				ck_assert_msg(v.denied == SECCOMP_RET_ALLOW || v.absent == SECCOMP_RET_ALLOW, "call %u", nr);
+				ck_assert_msg(v.denied == SECCOMP_RET_ALLOW || v.absent == SECCOMP_RET_ALLOW, "call %u",
+					      nr);
 			}
 		}
 		sysfilter_done(&f);
@@ -347,7 +343,8 @@ static void confine(void)
 {
 	struct sysfilter f;
 	struct err e = ERR_INIT;
-	if (sysfilter_build(&f, &e) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || sysfilter_install(&f, false) < 0)
+	if (sysfilter_build(&f, &e) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    sysfilter_install(&f, false) < 0)
 		_exit(99);
 }
 
@@ -390,7 +387,8 @@ static void try_set(const struct sysfilter_set_info *set, const char *name, void
 	if (set->action == SYSFILTER_ALLOW || nr < 0)
 		return;
 	errno = 0;
-	if (syscall(nr, -1L, -1L, -1L, -1L, -1L, -1L) != -1 || errno != (set->action == SYSFILTER_DENY ? EPERM : ENOSYS)) {
+	if (syscall(nr, -1L, -1L, -1L, -1L, -1L, -1L) != -1 ||
+	    errno != (set->action == SYSFILTER_DENY ? EPERM : ENOSYS)) {
 		printf("# %s: %s\n", name, strerror(errno));
 		*bad = 1;
 	}
@@ -435,7 +433,8 @@ static int ordinary(void)
 	int fd = mkstemp(name), pair[2];
 	if (fd < 0 || fchmod(fd, 0755) < 0 || chmod(name, 01600) < 0 || unlink(name) < 0)
 		return 1;
-	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0 || socket(AF_INET, SOCK_STREAM, 0) < 0 || socket(AF_INET6, SOCK_DGRAM, 0) < 0)
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) < 0 || socket(AF_INET, SOCK_STREAM, 0) < 0 ||
+	    socket(AF_INET6, SOCK_DGRAM, 0) < 0)
 		return 2;
 	if (memfd_create("m", 0) < 0 || unshare(CLONE_FILES) < 0)
 		return 3;
@@ -535,7 +534,8 @@ START_TEST(costs)
 	pid_t pid = fork();
 	if (pid == 0) {
 		enum { ROUNDS = 20 };
-		double plain = call_ns(SYS_getppid, 0, 0), opens = call_ns(SYS_openat, -1, 0), ioctls = call_ns(SYS_ioctl, -1, 0);
+		double plain = call_ns(SYS_getppid, 0, 0), opens = call_ns(SYS_openat, -1, 0),
+		       ioctls = call_ns(SYS_ioctl, -1, 0);
 		prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 		uint64_t best = UINT64_MAX;
 		for (int i = 0; i < ROUNDS; i++) {
@@ -548,8 +548,10 @@ START_TEST(costs)
 				if (r < 0)
 					_exit(1);
 				if (i == ROUNDS - 1)
-					printf("# getppid %.0f -> %.0f ns, openat %.0f -> %.0f ns, ioctl %.0f -> %.0f ns\n", plain,
-					       call_ns(SYS_getppid, 0, 0), opens, call_ns(SYS_openat, -1, 0), ioctls, call_ns(SYS_ioctl, -1, 0));
+					printf("# getppid %.0f -> %.0f ns, openat %.0f -> %.0f ns, ioctl %.0f -> %.0f "
+					       "ns\n",
+					       plain, call_ns(SYS_getppid, 0, 0), opens, call_ns(SYS_openat, -1, 0),
+					       ioctls, call_ns(SYS_ioctl, -1, 0));
 				fflush(stdout);
 				_exit((int)(took / 10000 > 250 ? 250 : took / 10000) + 2);
 			}
@@ -572,8 +574,9 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("sysfilter", every_name_is_known_and_in_one_set, programs_say_what_the_table_says, foreign_architectures_and_numbers,
-		     arguments_are_looked_at, no_call_is_refused_by_both, kernel_refuses, kernel_permits,
+	return SUITE("sysfilter", every_name_is_known_and_in_one_set, programs_say_what_the_table_says,
+		     foreign_architectures_and_numbers, arguments_are_looked_at, no_call_is_refused_by_both,
+		     kernel_refuses, kernel_permits,
 #ifdef __x86_64__
 		     other_doors,
 #endif

@@ -38,17 +38,20 @@ START_TEST(a_v2_leaf_is_read)
 	struct tree_files f;
 	struct tree_count c;
 	make_leaf();
-	put("cpu.stat", "usage_usec 9\nuser_usec 5\nsystem_usec 4\nnr_periods 7\nnr_throttled 3\nthrottled_usec 2000\n");
+	put("cpu.stat",
+	    "usage_usec 9\nuser_usec 5\nsystem_usec 4\nnr_periods 7\nnr_throttled 3\nthrottled_usec 2000\n");
 	put("memory.peak", "4096\n");
 	put("memory.events", "low 0\nhigh 12\nmax 1\noom 2\noom_kill 6\noom_group_kill 0\n");
 	put("pids.peak", "8\n");
 	put("pids.events", "max 11\n");
-	put("io.stat", "8:0 rbytes=100 wbytes=20 rios=1 wios=1 dbytes=5 dios=1\n254:0 rbytes=3 wbytes=4 rios=1 wios=1 dbytes=0 dios=0\n");
+	put("io.stat", "8:0 rbytes=100 wbytes=20 rios=1 wios=1 dbytes=5 dios=1\n254:0 rbytes=3 wbytes=4 rios=1 wios=1 "
+		       "dbytes=0 dios=0\n");
 	tree_files_init(&f);
 	tree_files_open_v2(&f, leaf);
 	tree_files_read(&f, &c);
 	tree_files_close(&f);
-	ck_assert_uint_eq(c.known, TREE_COUNT_CPU | TREE_COUNT_MEMORY | TREE_COUNT_PIDS | TREE_COUNT_IO | TREE_COUNT_THROTTLE | TREE_COUNT_HIGH);
+	ck_assert_uint_eq(c.known, TREE_COUNT_CPU | TREE_COUNT_MEMORY | TREE_COUNT_PIDS | TREE_COUNT_IO |
+					   TREE_COUNT_THROTTLE | TREE_COUNT_HIGH);
 	ck_assert_uint_eq(c.user_us, 5);
 	ck_assert_uint_eq(c.system_us, 4);
 	ck_assert_uint_eq(c.throttled_periods, 3);
@@ -60,7 +63,8 @@ START_TEST(a_v2_leaf_is_read)
 	ck_assert_uint_eq(c.pids_refused, 11);
 	ck_assert_uint_eq(c.io_read, 103);
 	ck_assert_uint_eq(c.io_write, 24);
-	drop_leaf((const char *const[]){ "cpu.stat", "memory.peak", "memory.events", "pids.peak", "pids.events", "io.stat", NULL });
+	drop_leaf((const char *const[]){ "cpu.stat", "memory.peak", "memory.events", "pids.peak", "pids.events",
+					 "io.stat", NULL });
 }
 END_TEST
 
@@ -72,20 +76,23 @@ START_TEST(v1_leaves_add_what_they_count)
 	put("cpu.stat", "nr_periods 7\nnr_throttled 3\nthrottled_time 5000000\n");
 	put("memory.max_usage_in_bytes", "8192\n");
 	put("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n");
-	put("blkio.throttle.io_service_bytes_recursive", "8:0 Read 100\n8:0 Write 7\n8:0 Sync 107\n8:0 Total 107\nTotal 107\n");
+	put("blkio.throttle.io_service_bytes_recursive",
+	    "8:0 Read 100\n8:0 Write 7\n8:0 Sync 107\n8:0 Total 107\nTotal 107\n");
 	tree_files_init(&f);
 	for (int i = 0; i < TREE_LIMITS; i++)
 		if (i != TREE_LIMIT_PIDS)
 			tree_files_open_v1(&f, (enum tree_limit)i, leaf);
 	tree_files_read(&f, &c);
 	tree_files_close(&f);
-	ck_assert_uint_eq(c.known, TREE_COUNT_MEMORY | TREE_COUNT_IO | TREE_COUNT_THROTTLE); /* its cpu.stat has no times */
+	ck_assert_uint_eq(c.known,
+			  TREE_COUNT_MEMORY | TREE_COUNT_IO | TREE_COUNT_THROTTLE); /* its cpu.stat has no times */
 	ck_assert_uint_eq(c.throttled_us, 5000);
 	ck_assert_uint_eq(c.memory_peak, 8192);
 	ck_assert_uint_eq(c.oom_kills, 2);
 	ck_assert_uint_eq(c.io_read, 100);
 	ck_assert_uint_eq(c.io_write, 7);
-	drop_leaf((const char *const[]){ "cpu.stat", "memory.max_usage_in_bytes", "memory.oom_control", "blkio.throttle.io_service_bytes_recursive", NULL });
+	drop_leaf((const char *const[]){ "cpu.stat", "memory.max_usage_in_bytes", "memory.oom_control",
+					 "blkio.throttle.io_service_bytes_recursive", NULL });
 }
 END_TEST
 

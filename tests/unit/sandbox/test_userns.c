@@ -47,6 +47,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("userns", each_cause_is_found_again_by_its_path_and_fits_into_a_message, an_ordinary_path_is_no_cause,
-		     a_stage_that_fails_has_a_cause, trying_says_why_or_works);
+	return SUITE("userns", each_cause_is_found_again_by_its_path_and_fits_into_a_message,
+		     an_ordinary_path_is_no_cause, a_stage_that_fails_has_a_cause, trying_says_why_or_works);
 }

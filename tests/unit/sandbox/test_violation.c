@@ -16,8 +16,10 @@
 #include <string.h>
 
 #define LANDLOCK 1423
-#define TASK "ppid=1753 pid=1754 auid=4294967280 uid=65534 gid=65534 euid=65534 suid=65534 fsuid=65534 egid=65534 sgid=65534 " \
-	     "fsgid=65534 tty=(none) ses=7 comm=\"sh\" exe=\"/bin/sh\" key=(null)"
+#define TASK                                                                                                   \
+	"ppid=1753 pid=1754 auid=4294967280 uid=65534 gid=65534 euid=65534 suid=65534 fsuid=65534 egid=65534 " \
+	"sgid=65534 "                                                                                          \
+	"fsgid=65534 tty=(none) ses=7 comm=\"sh\" exe=\"/bin/sh\" key=(null)"
 #define INODE "inode=19 dev=fe:00 mode=040755 ouid=0 ogid=0 rdev=00:00 "
 #define CAPS " cap_fp=0 cap_fi=0 cap_fe=0 cap_fver=0 cap_frootid=0"
 
@@ -25,7 +27,8 @@ static struct violation_builder *b;
 static const struct violation *v;
 static struct violation_mark mark;
 
-__attribute__((format(printf, 3, 4))) static enum violation_step put(unsigned type, unsigned serial, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static enum violation_step put(unsigned type, unsigned serial, const char *fmt,
+								     ...)
 {
 	char text[4096];
 	int n = snprintf(text, sizeof text, "audit(1794712292.031:%u): ", serial);
@@ -46,7 +49,8 @@ static void put_call(unsigned serial, const char *name, int error, const char *a
 
 static void put_path(unsigned serial, const char *name, const char *type)
 {
-	ck_assert_int_eq(put(AUDIT_PATH, serial, "item=0 name=%s " INODE "nametype=%s" CAPS, name, type), VIOLATION_NOTHING);
+	ck_assert_int_eq(put(AUDIT_PATH, serial, "item=0 name=%s " INODE "nametype=%s" CAPS, name, type),
+			 VIOLATION_NOTHING);
 }
 
 static void ends(unsigned serial, const char *kind, const char *operation, const char *path, bool directory)
@@ -138,7 +142,8 @@ static int looked;
 static bool is_srv(const char *path, const struct open_folder *f)
 {
 	looked++;
-	return f->inode == 19 && f->major == 0xfe && f->minor == 0 && (strcmp(path, "/srv") == 0 || strcmp(path, "/srv/x") == 0);
+	return f->inode == 19 && f->major == 0xfe && f->minor == 0 &&
+	       (strcmp(path, "/srv") == 0 || strcmp(path, "/srv/x") == 0);
 }
 
 START_TEST(an_open_folder_has_a_name_in_the_command_line)
@@ -174,12 +179,20 @@ START_TEST(up_from_the_working_directory)
 	static const struct {
 		const char *cwd, *name, *path;
 	} rows[] = {
-		{ "/a/b", "../x", "/a/x" },         { "/a/b", "../../x", "/x" },       { "/a/b", ".././/../x", "/x" },
-		{ "/a/b", "../../../../x", "/x" },  { "/a/b", "..", "/a" },            { "/a/b", "../..", "/" },
-		{ "/", "../x", "/x" },              { "/a/b", "./../x/", "/a/x" },     { "/a/b", "..x", "/a/b/..x" },
+		{ "/a/b", "../x", "/a/x" },
+		{ "/a/b", "../../x", "/x" },
+		{ "/a/b", ".././/../x", "/x" },
+		{ "/a/b", "../../../../x", "/x" },
+		{ "/a/b", "..", "/a" },
+		{ "/a/b", "../..", "/" },
+		{ "/", "../x", "/x" },
+		{ "/a/b", "./../x/", "/a/x" },
+		{ "/a/b", "..x", "/a/b/..x" },
 		{ "/a/b", ".hidden", "/a/b/.hidden" },
 		/* What is not the working directory may be a link, and then .. is somewhere else. */
-		{ "/a/b", "x/../y", "/a/b/x/../y" }, { "/a/b", "../x/../y", "/a/x/../y" }, { "/a/b", "/x/../y", "/x/../y" },
+		{ "/a/b", "x/../y", "/a/b/x/../y" },
+		{ "/a/b", "../x/../y", "/a/x/../y" },
+		{ "/a/b", "/x/../y", "/x/../y" },
 	};
 	b = violation_builder_new();
 	for (unsigned i = 0; i < countof(rows); i++) {
@@ -255,8 +268,10 @@ END_TEST
 START_TEST(system_calls)
 {
 	b = violation_builder_new();
-	ck_assert_int_eq(put(AUDIT_SECCOMP, 1, "auid=4294967280 uid=65534 gid=65534 ses=70 pid=13518 comm=\"x\" exe=\"/x\" sig=0 "
-					       "arch=c00000b7 syscall=92 compat=0 ip=0xffff90387c28 code=0x50000"), VIOLATION_READY);
+	ck_assert_int_eq(put(AUDIT_SECCOMP, 1,
+			     "auid=4294967280 uid=65534 gid=65534 ses=70 pid=13518 comm=\"x\" exe=\"/x\" sig=0 "
+			     "arch=c00000b7 syscall=92 compat=0 ip=0xffff90387c28 code=0x50000"),
+			 VIOLATION_READY);
 	ck_assert_str_eq(v->kind, "syscall");
 	ck_assert_str_eq(v->operation, "call");
 	ck_assert_str_eq(v->source, "seccomp");
@@ -277,11 +292,13 @@ END_TEST
 START_TEST(only_sandboxes_count)
 {
 	b = violation_builder_new();
-	put(AUDIT_SYSCALL, 1, "arch=%x syscall=%d success=no exit=-13 a0=0 a1=0 a2=0 a3=0 items=0 pid=9 auid=1000 ses=7 comm=\"sh\"",
+	put(AUDIT_SYSCALL, 1,
+	    "arch=%x syscall=%d success=no exit=-13 a0=0 a1=0 a2=0 a3=0 items=0 pid=9 auid=1000 ses=7 comm=\"sh\"",
 	    seccomp_arch_native(), seccomp_syscall_resolve_name("openat"));
 	ck_assert_int_eq(put(AUDIT_EOE, 1, "%s", ""), VIOLATION_NOTHING);
 	ck_assert_int_eq(put(AUDIT_EOE, 2, "%s", ""), VIOLATION_NOTHING); /* of something that we never heard of */
-	ck_assert_int_eq(put(1006, 3, "pid=1753 uid=0 old-auid=4294967295 auid=4294967280 ses=1 res=1"), VIOLATION_NOTHING);
+	ck_assert_int_eq(put(1006, 3, "pid=1753 uid=0 old-auid=4294967295 auid=4294967280 ses=1 res=1"),
+			 VIOLATION_NOTHING);
 	violation_builder_free(b);
 }
 END_TEST
@@ -311,17 +328,21 @@ END_TEST
 START_TEST(marks)
 {
 	b = violation_builder_new();
-	ck_assert_int_eq(put(AUDIT_MARK_TYPE, 1, "pid=1752 uid=0 auid=4294967295 ses=4294967295 msg='" AUDIT_MARK "18446744073709'"),
+	ck_assert_int_eq(put(AUDIT_MARK_TYPE, 1,
+			     "pid=1752 uid=0 auid=4294967295 ses=4294967295 msg='" AUDIT_MARK "18446744073709'"),
 			 VIOLATION_MARK);
 	ck_assert_uint_eq(mark.token, 18446744073709ull);
-	ck_assert_int_eq(put(AUDIT_MARK_TYPE, 1, "pid=1752 uid=0 auid=1 ses=1 msg='something else'"), VIOLATION_NOTHING);
+	ck_assert_int_eq(put(AUDIT_MARK_TYPE, 1, "pid=1752 uid=0 auid=1 ses=1 msg='something else'"),
+			 VIOLATION_NOTHING);
 	violation_builder_free(b);
 }
 END_TEST
 
 static struct violation sample(const char *operation, const char *path)
 {
-	struct violation x = { .kind = "filesystem", .operation = operation, .source = "audit", .port = -1, .error = EACCES };
+	struct violation x = {
+		.kind = "filesystem", .operation = operation, .source = "audit", .port = -1, .error = EACCES
+	};
 	snprintf(x.path, sizeof x.path, "%s", path);
 	snprintf(x.syscall, sizeof x.syscall, "openat");
 	return x;
@@ -333,11 +354,16 @@ START_TEST(everyday_refusals)
 		const char *operation, *path;
 		bool benign;
 	} rows[] = {
-		{ "read", "/root/.bashrc", true },        { "write", "/root/.bashrc", false },
-		{ "read", "/root/.config/git/config", true }, { "read", "/root/.ssh/id_rsa", false },
-		{ "read", "/proc/12/environ", true },     { "read", "/proc/kcore", false },
-		{ "create", "/usr/lib/python3/x/__pycache__", true }, { "create", "/usr/lib/python3/x", false },
-		{ "read", ".bashrc", false },             { "read", "/etc/shadow", false },
+		{ "read", "/root/.bashrc", true },
+		{ "write", "/root/.bashrc", false },
+		{ "read", "/root/.config/git/config", true },
+		{ "read", "/root/.ssh/id_rsa", false },
+		{ "read", "/proc/12/environ", true },
+		{ "read", "/proc/kcore", false },
+		{ "create", "/usr/lib/python3/x/__pycache__", true },
+		{ "create", "/usr/lib/python3/x", false },
+		{ "read", ".bashrc", false },
+		{ "read", "/etc/shadow", false },
 	};
 	for (size_t i = 0; i < countof(rows); i++) {
 		struct violation x = sample(rows[i].operation, rows[i].path);
@@ -373,7 +399,8 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("violation", opens_by_their_flags, a_descriptor_is_not_the_working_directory, up_from_the_working_directory,
-		     an_open_folder_has_a_name_in_the_command_line, which_path_it_was, addresses,
-		     system_calls, only_sandboxes_count, records_come_interleaved, marks, everyday_refusals, copies_and_equals);
+	return SUITE("violation", opens_by_their_flags, a_descriptor_is_not_the_working_directory,
+		     up_from_the_working_directory, an_open_folder_has_a_name_in_the_command_line, which_path_it_was,
+		     addresses, system_calls, only_sandboxes_count, records_come_interleaved, marks, everyday_refusals,
+		     copies_and_equals);
 }

@@ -111,5 +111,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("workspace", the_nearest_folder_with_git, inner_folders_belong_to_their_tree, too_much_is_refused, no_workspace_where_nothing_is_to_be_written, an_empty_one);
+	return SUITE("workspace", the_nearest_folder_with_git, inner_folders_belong_to_their_tree, too_much_is_refused,
+		     no_workspace_where_nothing_is_to_be_written, an_empty_one);
 }

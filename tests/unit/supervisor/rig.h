@@ -12,8 +12,8 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "sandbox/plan.h"
-#include "sandbox/tree_limit.h"
 #include "sandbox/status.h"
+#include "sandbox/tree_limit.h"
 #include "supervisor/guard/guard.h"
 #include "supervisor/proxy/proxy.h"
 #include "supervisor/spawner/spawner.h"
@@ -37,8 +37,8 @@
 struct rig {
 	pid_t guard;
 	int guard_pidfd;
-	int meet;          /* new runtimes present themselves here */
-	int link, peer;    /* copies of the present runtime's */
+	int meet;       /* new runtimes present themselves here */
+	int link, peer; /* copies of the present runtime's */
 	pid_t runtime;
 	int client[2];
 	unsigned started;
@@ -60,7 +60,9 @@ static inline struct guard_options rig_guard_options(const char *exe)
 	return (struct guard_options){
 		.exe = exe,
 		.spawner_fd = -1,
-		.argv = { [GUARD_RUNTIME] = rig_runtime_argv, [GUARD_SPAWNER] = rig_spawner_argv, [GUARD_PROXY] = rig_proxy_argv },
+		.argv = { [GUARD_RUNTIME] = rig_runtime_argv,
+			  [GUARD_SPAWNER] = rig_spawner_argv,
+			  [GUARD_PROXY] = rig_proxy_argv },
 		.listen_fd = -1,
 		.store_fd = -1,
 		.spool_fd = -1,
@@ -117,8 +119,12 @@ static inline int rig_role(int argc, char **argv)
 		return proxy_main();
 	snprintf(rig_tag, sizeof rig_tag, "%s", argv[3]);
 	if (strcmp(argv[2], "spawner") == 0)
-		return spawner_main(&(struct spawner_options){ .cgroup_tag = rig_tag, .cgroup_base = rig_base(), .title = &title, .allow_host = !getenv("RIG_NO_HOST"),
-							       .zygotes = getenv("RIG_ZYGOTES") ? 2 : 0, .config_dir = getenv("RIG_CONFIG"),
+		return spawner_main(&(struct spawner_options){ .cgroup_tag = rig_tag,
+							       .cgroup_base = rig_base(),
+							       .title = &title,
+							       .allow_host = !getenv("RIG_NO_HOST"),
+							       .zygotes = getenv("RIG_ZYGOTES") ? 2 : 0,
+							       .config_dir = getenv("RIG_CONFIG"),
 							       .state_dir = getenv("RIG_STATE") });
 	mem_auto char *exe = rig_exe();
 	struct guard_options o = rig_guard_options(exe);
@@ -185,7 +191,8 @@ static inline void rig_kill_runtime(struct rig *r)
 	rig_drop_links(r);
 }
 
-/* So is an init, which begins as a copy of the spawner and for a moment bears its name, also when the spawner is dead. */
+/* So is an init, which begins as a copy of the spawner and for a moment bears its name, also when the spawner is dead.
+ */
 static inline bool rig_in_own_namespace(pid_t pid)
 {
 	char name[64], text[4096];
@@ -305,22 +312,22 @@ static inline void rig_stop(struct rig *r)
 
 struct run {
 	struct plan_key key;
-	int fd[GUARD_SLOT_COUNT];   /* our ends */
+	int fd[GUARD_SLOT_COUNT]; /* our ends */
 	pid_t pid;
 	struct spawn_msg answer;
 };
 
 struct run_spec {
-	const char *const *argv;    /* NULL-terminated */
-	const char *cwd;            /* "/" */
+	const char *const *argv; /* NULL-terminated */
+	const char *cwd;         /* "/" */
 	uint32_t flags, require;
 	uint64_t cpu_ms, open_files; /* 0 = none */
 	const struct plan_mount_spec *mounts;
 	size_t nmounts;
 	uint32_t network;
 	uint64_t tmp_bytes;
-	uint32_t less_layers;       /* not asked for */
-	uint64_t hint, token;       /* of rig_expect */
+	uint32_t less_layers; /* not asked for */
+	uint64_t hint, token; /* of rig_expect */
 };
 
 static inline int run_plan(const struct run_spec *s)
@@ -328,7 +335,8 @@ static inline int run_plan(const struct run_spec *s)
 	static const char *const envv[] = { "PATH=/usr/bin:/bin", "RIG=1" };
 	struct plan_spec p = {
 		.flags = s->flags,
-		.layers = PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS | PLAN_LAYER_CAPABILITIES | PLAN_LAYER_CGROUP | s->require,
+		.layers = PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS | PLAN_LAYER_CAPABILITIES | PLAN_LAYER_CGROUP |
+			  s->require,
 		.require = s->require,
 		.cwd = s->cwd ? s->cwd : "/",
 		.argv = s->argv,
@@ -370,7 +378,8 @@ static inline void run_send(struct rig *r, struct run *run, const struct run_spe
 	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
 		run->fd[i] = -1;
 	snprintf(run->key.id, sizeof run->key.id, "proc_%d_%u", getpid(), r->started++);
-	ck_assert(pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0 && pipe2(in, O_CLOEXEC) == 0 && pipe2(gate, O_CLOEXEC) == 0);
+	ck_assert(pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0 && pipe2(in, O_CLOEXEC) == 0 &&
+		  pipe2(gate, O_CLOEXEC) == 0);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, status), 0);
 	run->fd[GUARD_SLOT_STDOUT] = out[0];
 	run->fd[GUARD_SLOT_STDERR] = err[0];
@@ -390,7 +399,9 @@ static inline void run_send(struct rig *r, struct run *run, const struct run_spe
 		fds[n++] = err[1];
 	if (s->flags & PLAN_STDIN_PIPE)
 		fds[n++] = in[0];
-	struct spawn_msg m = { .kind = SPAWN_START, .flags = s->flags, .key = run->key, .hint = s->hint, .token = s->token, .cpu = -1 };
+	struct spawn_msg m = {
+		.kind = SPAWN_START, .flags = s->flags, .key = run->key, .hint = s->hint, .token = s->token, .cpu = -1
+	};
 	ck_assert_int_eq(fd_send(r->peer, &m, sizeof m, fds, n, 0), 0);
 	close(fds[0]);
 	int ours[] = { status[1], gate[0], out[1], err[1], in[0] };
@@ -442,12 +453,14 @@ static inline void run_start(struct rig *r, struct run *run, const struct run_sp
 {
 	run_send(r, run, s);
 	run_answer(r, run);
-	ck_assert_msg(run->answer.kind == SPAWN_STARTED, "not started: %s: %s", strerror(run->answer.error), run->answer.path);
+	ck_assert_msg(run->answer.kind == SPAWN_STARTED, "not started: %s: %s", strerror(run->answer.error),
+		      run->answer.path);
 	ck_assert_uint_ne(run->answer.start_time, 0);
 	ck_assert_uint_eq(run_status(run).kind, STATUS_READY);
 	run_open_gate(run);
 	struct status_msg m = run_status(run);
-	ck_assert_msg(m.kind == STATUS_EXECED, "not executed: %s: %s: %s", sandbox_step_name(m.step), m.path, strerror(m.error));
+	ck_assert_msg(m.kind == STATUS_EXECED, "not executed: %s: %s: %s", sandbox_step_name(m.step), m.path,
+		      strerror(m.error));
 }
 
 static inline size_t run_read(struct run *run, enum guard_slot slot, char *out, size_t cap)
@@ -500,8 +513,10 @@ static inline int rig_suite(int argc, char **argv, const char *name, const struc
 	return role >= 0 ? role : suite_run_cases(name, cases, n);
 }
 
-/* int main(int argc, char **argv) { return RIG_SUITE(argc, argv, "noun", "case", setup, teardown, 300, a_test, another_test); } */
-#define RIG_SUITE(argc, argv, name, case_name, setup, teardown, seconds, ...)                                                    \
-	rig_suite(argc, argv, name, (const struct suite_case[]){ { case_name, setup, teardown, seconds, SUITE_TESTS(__VA_ARGS__) } }, 1)
+/* int main(int argc, char **argv) { return RIG_SUITE(argc, argv, "noun", "case", setup, teardown, 300, a_test,
+ * another_test); } */
+#define RIG_SUITE(argc, argv, name, case_name, setup, teardown, seconds, ...) \
+	rig_suite(argc, argv, name,                                           \
+		  (const struct suite_case[]){ { case_name, setup, teardown, seconds, SUITE_TESTS(__VA_ARGS__) } }, 1)
 
 #endif

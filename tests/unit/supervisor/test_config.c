@@ -34,7 +34,8 @@ START_TEST(defaults_are_within_their_own_bounds)
 
 	config_defaults(&c);
 #define CONFIG_STRING(field, key, def, help) ck_assert_str_ne(c.field, "");
-#define CONFIG_UINT(field, key, def, min, max, help) ck_assert(c.field + 1 > (uint64_t)(min) && c.field <= (uint64_t)(max));
+#define CONFIG_UINT(field, key, def, min, max, help) \
+	ck_assert(c.field + 1 > (uint64_t)(min) && c.field <= (uint64_t)(max));
 #include "supervisor/config_keys.def"
 #undef CONFIG_STRING
 #undef CONFIG_UINT
@@ -56,7 +57,9 @@ START_TEST(keys_are_taken)
 {
 	struct config c;
 
-	parses("{\"stopGraceMs\":0,\"schemaVersion\":\"x-1\",\"approvers\":{\"uids\":[0,1000],\"gids\":[27]},\"retainDays\":30}", &c);
+	parses("{\"stopGraceMs\":0,\"schemaVersion\":\"x-1\",\"approvers\":{\"uids\":[0,1000],\"gids\":[27]},"
+	       "\"retainDays\":30}",
+	       &c);
 	ck_assert_uint_eq(c.stop_grace_ms, 0);
 	ck_assert_str_eq(c.schema_version, "x-1");
 	ck_assert_uint_eq(c.retain_days, 30);
@@ -116,6 +119,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("config", defaults_are_within_their_own_bounds, an_empty_object_gives_the_defaults,
-		     keys_are_taken, errors_name_the_key, bad_json_says_where, sizes_are_capped);
+	return SUITE("config", defaults_are_within_their_own_bounds, an_empty_object_gives_the_defaults, keys_are_taken,
+		     errors_name_the_key, bad_json_says_where, sizes_are_capped);
 }

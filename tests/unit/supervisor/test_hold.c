@@ -1,4 +1,5 @@
-/* What the runtime holds of a process, when the engine lets go of it in the middle of a report. The engine's side is the test's own. */
+/* What the runtime holds of a process, when the engine lets go of it in the middle of a report. The engine's side is
+ * the test's own. */
 
 #include "supervisor/hold.h"
 
@@ -23,10 +24,7 @@ void engine_on_ready(struct engine *g, const char *id, uint32_t layers)
 	world_ports.release(&world, ID, 0);
 }
 
-void engine_on_gone(struct engine *g, const char *id, const struct status_msg *last)
-{
-	gone++;
-}
+void engine_on_gone(struct engine *g, const char *id, const struct status_msg *last) { gone++; }
 
 static void begin(int status[2], int dead[2])
 {
@@ -80,7 +78,4 @@ START_TEST(a_report_of_the_dead_may_free_the_hold)
 }
 END_TEST
 
-int main(void)
-{
-	return SUITE("hold", a_report_may_free_the_hold, a_report_of_the_dead_may_free_the_hold);
-}
+int main(void) { return SUITE("hold", a_report_may_free_the_hold, a_report_of_the_dead_may_free_the_hold); }

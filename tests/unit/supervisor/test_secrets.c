@@ -62,5 +62,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("secrets", one_home_is_one_folder, each_folder_has_its_own, what_the_configuration_names_is_one_too);
+	return SUITE("secrets", one_home_is_one_folder, each_folder_has_its_own,
+		     what_the_configuration_names_is_one_too);
 }

@@ -16,8 +16,8 @@
 struct fixture {
 	struct event_base *base;
 	struct spawn_link link;
-	int spawner;             /* the test's end */
-	unsigned changed, asks;  /* ends that were reported; further requests that the first of them makes */
+	int spawner;            /* the test's end */
+	unsigned changed, asks; /* ends that were reported; further requests that the first of them makes */
 	int errors[16];
 	char ids[16][8];
 };
@@ -111,7 +111,8 @@ START_TEST(what_is_asked_for_while_losses_are_reported_is_not_lost)
 }
 END_TEST
 
-/* A look is answered elsewhere, so its request is freed once it is sent: also one that comes next in the list of what is lost. */
+/* A look is answered elsewhere, so its request is freed once it is sent: also one that comes next in the list of what
+ * is lost. */
 START_TEST(a_request_that_is_sent_meanwhile_is_not_looked_at_again)
 {
 	const struct spawn_msg first = changes_of("first");
@@ -135,5 +136,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("spawn_link", what_is_asked_for_while_losses_are_reported_is_not_lost, a_request_that_is_sent_meanwhile_is_not_looked_at_again);
+	return SUITE("spawn_link", what_is_asked_for_while_losses_are_reported_is_not_lost,
+		     a_request_that_is_sent_meanwhile_is_not_looked_at_again);
 }

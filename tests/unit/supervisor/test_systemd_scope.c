@@ -31,9 +31,9 @@ static struct {
 	const char *sockets[3];
 	int listen;
 	pthread_t thread;
-	char calls[512];       /* members, each with a space behind it */
+	char calls[512]; /* members, each with a space behind it */
 	unsigned starts;
-	struct buf body;       /* of StartTransientUnit */
+	struct buf body; /* of StartTransientUnit */
 	uint8_t flags;
 } bus;
 
@@ -49,7 +49,8 @@ static void put_header_text(struct buf *b, uint8_t code, char type, const char *
 }
 
 /* Written apart from dbus_put_call, which makes calls only. */
-static void send_message(int fd, enum dbus_type type, uint32_t reply_to, const char *name, const char *signature, const struct buf *body)
+static void send_message(int fd, enum dbus_type type, uint32_t reply_to, const char *name, const char *signature,
+			 const struct buf *body)
 {
 	buf_auto struct buf m = BUF_INIT;
 	const char head[] = { 'l', (char)type, 1, 1 };
@@ -149,8 +150,11 @@ static bool greet(int fd)
 	snprintf(expected + n, sizeof expected - (size_t)n, "\r\n");
 	if (read(fd, &zero, 1) != 1 || zero || !read_line(fd, line, sizeof line) || strcmp(line, expected) != 0)
 		return false;
-	const char *reply = bus.manners == REFUSES_USER ? "REJECTED EXTERNAL\r\n" : bus.manners == GARBAGE ? "HTTP/1.1 400 Bad\r\n" : "OK 0123456789abcdef0123456789abcdef\r\n";
-	return send(fd, reply, strlen(reply), MSG_NOSIGNAL) > 0 && read_line(fd, line, sizeof line) && strcmp(line, "BEGIN\r\n") == 0;
+	const char *reply = bus.manners == REFUSES_USER ? "REJECTED EXTERNAL\r\n"
+			    : bus.manners == GARBAGE    ? "HTTP/1.1 400 Bad\r\n"
+							: "OK 0123456789abcdef0123456789abcdef\r\n";
+	return send(fd, reply, strlen(reply), MSG_NOSIGNAL) > 0 && read_line(fd, line, sizeof line) &&
+	       strcmp(line, "BEGIN\r\n") == 0;
 }
 
 static void serve(int fd)
@@ -171,7 +175,8 @@ static void serve(int fd)
 	}
 	while (fd_read_all(fd, text, DBUS_HEAD_SIZE) == DBUS_HEAD_SIZE) {
 		ptrdiff_t size = dbus_message_size(text);
-		if (size < 0 || size > (ptrdiff_t)sizeof text || fd_read_all(fd, text + DBUS_HEAD_SIZE, (size_t)size - DBUS_HEAD_SIZE) != size - DBUS_HEAD_SIZE ||
+		if (size < 0 || size > (ptrdiff_t)sizeof text ||
+		    fd_read_all(fd, text + DBUS_HEAD_SIZE, (size_t)size - DBUS_HEAD_SIZE) != size - DBUS_HEAD_SIZE ||
 		    dbus_message_read(text, (size_t)size, &m) < 0)
 			return;
 		snprintf(bus.calls + strlen(bus.calls), sizeof bus.calls - strlen(bus.calls), "%s ", m.member);
@@ -207,8 +212,12 @@ static void begin(enum manners manners, const char *name)
 
 static int start(struct err *e)
 {
-	const struct systemd_scope s = { .sockets = bus.sockets, .name = "t.scope", .slice = "app.slice", .pid = 4711,
-					 .bus_timeout_ms = TIMEOUT_MS, .manager_timeout_ms = TIMEOUT_MS };
+	const struct systemd_scope s = { .sockets = bus.sockets,
+					 .name = "t.scope",
+					 .slice = "app.slice",
+					 .pid = 4711,
+					 .bus_timeout_ms = TIMEOUT_MS,
+					 .manager_timeout_ms = TIMEOUT_MS };
 	int r = systemd_scope_start(&s, e);
 	shutdown(bus.listen, SHUT_RDWR);
 	pthread_join(bus.thread, NULL);
@@ -329,8 +338,12 @@ END_TEST
 START_TEST(no_bus_at_all)
 {
 	const char *const sockets[] = { "/nonexistent/bus", "/nonexistent/systemd/private", NULL };
-	const struct systemd_scope s = { .sockets = sockets, .name = "t.scope", .slice = "app.slice", .pid = 1,
-					 .bus_timeout_ms = TIMEOUT_MS, .manager_timeout_ms = TIMEOUT_MS };
+	const struct systemd_scope s = { .sockets = sockets,
+					 .name = "t.scope",
+					 .slice = "app.slice",
+					 .pid = 1,
+					 .bus_timeout_ms = TIMEOUT_MS,
+					 .manager_timeout_ms = TIMEOUT_MS };
 	struct err e = ERR_INIT;
 	ck_assert_int_eq(systemd_scope_start(&s, &e), -1);
 	ck_assert_str_eq(e.message, "connect to /nonexistent/bus: No such file or directory");
@@ -376,6 +389,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("systemd_scope", asks_for_a_delegated_scope_with_the_process_in_it, systemd_itself_is_asked_without_a_bus_between,
-		     stops_what_an_earlier_daemon_left, says_why_there_is_no_scope, no_bus_at_all, where_systemd_listens, a_cut_message_is_no_message);
+	return SUITE("systemd_scope", asks_for_a_delegated_scope_with_the_process_in_it,
+		     systemd_itself_is_asked_without_a_bus_between, stops_what_an_earlier_daemon_left,
+		     says_why_there_is_no_scope, no_bus_at_all, where_systemd_listens, a_cut_message_is_no_message);
 }

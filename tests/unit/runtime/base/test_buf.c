@@ -106,5 +106,5 @@ END_TEST
 int main(void)
 {
 	return SUITE("buf", it_grows_and_stays_terminated, printf_takes_what_it_needs, bytes_with_nul_are_bytes,
-		consume_drops_the_front, reserve_gives_room, take_never_gives_null, reset_keeps_the_memory);
+		     consume_drops_the_front, reserve_gives_room, take_never_gives_null, reset_keeps_the_memory);
 }

@@ -77,5 +77,5 @@ END_TEST
 int main(void)
 {
 	return SUITE("err", wrapping_tells_the_way_down, a_field_survives_wrapping, nobody_needs_to_listen,
-		long_messages_are_cut_not_overrun, an_error_may_quote_itself, every_code_has_a_name);
+		     long_messages_are_cut_not_overrun, an_error_may_quote_itself, every_code_has_a_name);
 }

@@ -24,10 +24,7 @@ static int open_fds(void)
 	return n;
 }
 
-static void pair(int s[2])
-{
-	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s), 0);
-}
+static void pair(int s[2]) { ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, s), 0); }
 
 START_TEST(closing_nothing_is_fine_and_keeps_errno)
 {
@@ -147,8 +144,9 @@ START_TEST(a_flood_of_descriptors_is_refused)
 		char room[CMSG_SPACE(sizeof(int) * 100)];
 	} control = { 0 };
 	struct iovec iov = { .iov_base = (char[]){ "x" }, .iov_len = 1 };
-	struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.room,
-		.msg_controllen = sizeof(control.room) };
+	struct msghdr mh = {
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof(control.room)
+	};
 	struct cmsghdr *c = CMSG_FIRSTHDR(&mh);
 	int s[2], got[FD_MESSAGE_MAX], before;
 	size_t n = FD_MESSAGE_MAX;
@@ -242,7 +240,8 @@ END_TEST
 int main(void)
 {
 	return SUITE("fd", closing_nothing_is_fine_and_keeps_errno, flags_go_on_and_off,
-		a_large_write_through_a_pipe_arrives_whole, a_message_brings_its_descriptors,
-		excess_is_refused_and_nothing_stays_open, a_flood_of_descriptors_is_refused, a_gone_peer_is_an_error_not_a_signal,
-		a_sealed_file_cannot_change, processes_by_descriptor, a_range_is_closed, the_soft_limit_rises_to_the_hard_one);
+		     a_large_write_through_a_pipe_arrives_whole, a_message_brings_its_descriptors,
+		     excess_is_refused_and_nothing_stays_open, a_flood_of_descriptors_is_refused,
+		     a_gone_peer_is_an_error_not_a_signal, a_sealed_file_cannot_change, processes_by_descriptor,
+		     a_range_is_closed, the_soft_limit_rises_to_the_hard_one);
 }

@@ -41,7 +41,4 @@ START_TEST(pieces_give_the_digest_of_the_whole)
 }
 END_TEST
 
-int main(void)
-{
-	return SUITE("hash", sha256_of_known_texts, hash64_is_xxh3, pieces_give_the_digest_of_the_whole);
-}
+int main(void) { return SUITE("hash", sha256_of_known_texts, hash64_is_xxh3, pieces_give_the_digest_of_the_whole); }

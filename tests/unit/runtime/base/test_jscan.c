@@ -5,14 +5,12 @@
 
 #include <string.h>
 
-static struct jval of(const char *text)
-{
-	return jval_of(text, strlen(text));
-}
+static struct jval of(const char *text) { return jval_of(text, strlen(text)); }
 
 START_TEST(members_are_found_by_path)
 {
-	struct jval v = of(" {\"a\":1, \"payload\" : {\"exitCode\":-3,\"deep\":{\"x\":\"y\"}} , \"b\":[true,false,null]} trailing");
+	struct jval v = of(" {\"a\":1, \"payload\" : {\"exitCode\":-3,\"deep\":{\"x\":\"y\"}} , "
+			   "\"b\":[true,false,null]} trailing");
 
 	ck_assert_int_eq(v.type, JT_OBJECT);
 	ck_assert_int_eq(jval_int(jval_get(v, "a"), 0), 1);
@@ -84,8 +82,8 @@ END_TEST
 START_TEST(what_is_not_json_is_not_found)
 {
 	static const char *const bad[] = {
-		"", " ", "{", "[", "\"abc", "\"ab\\", "{\"a\":1", "{\"a\":[1}", "[1}", "tru", "nul", "-", "1.", "1e", "1e+", "}",
-		"x", "\"a\nb\"", "{\"a\":\"\x01\"}",
+		"",  " ",  "{",  "[",   "\"abc", "\"ab\\", "{\"a\":1", "{\"a\":[1}",       "[1}", "tru", "nul",
+		"-", "1.", "1e", "1e+", "}",     "x",      "\"a\nb\"", "{\"a\":\"\x01\"}",
 	};
 	struct jiter it;
 
@@ -140,7 +138,8 @@ START_TEST(half_a_surrogate_pair_is_replaced)
 	ck_assert(jval_is_str(of("\"\\ude00\""), "\xef\xbf\xbd"));
 	ck_assert(jval_is_str(of("\"\\ud83d\\ud83d\""), "\xef\xbf\xbd\xef\xbf\xbd"));
 	ck_assert(jval_is_str(of("\"\\uzzzz\""), "\xef\xbf\xbdzzzz"));
-	ck_assert(jval_is_str(of("\"\\u12\""), "\xef\xbf\xbd" "12"));
+	ck_assert(jval_is_str(of("\"\\u12\""), "\xef\xbf\xbd"
+					       "12"));
 }
 END_TEST
 
@@ -192,7 +191,8 @@ END_TEST
 int main(void)
 {
 	return SUITE("jscan", members_are_found_by_path, brackets_and_quotes_in_strings_do_not_fool_it,
-		a_nested_member_is_not_an_own_one, iteration_sees_all_in_order, members_without_the_brace,
-		what_is_not_json_is_not_found, depth_is_bounded, strings_are_unescaped, half_a_surrogate_pair_is_replaced,
-		an_escaped_nul_is_a_byte_not_an_end, copies_are_cut_between_characters, numbers_that_do_not_fit_are_refused);
+		     a_nested_member_is_not_an_own_one, iteration_sees_all_in_order, members_without_the_brace,
+		     what_is_not_json_is_not_found, depth_is_bounded, strings_are_unescaped,
+		     half_a_surrogate_pair_is_replaced, an_escaped_nul_is_a_byte_not_an_end,
+		     copies_are_cut_between_characters, numbers_that_do_not_fit_are_refused);
 }

@@ -33,7 +33,7 @@ START_TEST(commas_come_by_themselves)
 	jw_kraw(&w, "raw", "[1]", 3);
 	jw_obj_end(&w);
 	ck_assert_str_eq(b.data, "{\"a\":\"1\",\"there\":\"t\",\"list\":[-5,{},[],null],\"o\":{\"t\":true,\"f\":false},"
-		"\"words\":[\"x\",\"y\"],\"none\":[],\"raw\":[1]}");
+				 "\"words\":[\"x\",\"y\"],\"none\":[],\"raw\":[1]}");
 }
 END_TEST
 
@@ -58,10 +58,14 @@ END_TEST
 START_TEST(strings_become_valid_utf8)
 {
 	writes_string("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 9, "\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"");
-	writes_string("a\xff" "b", 3, "\"a\xef\xbf\xbd" "b\"");
-	writes_string("\xc0\xaf", 2, "\"\xef\xbf\xbd\xef\xbf\xbd\"");         /* overlong */
+	writes_string("a\xff"
+		      "b",
+		      3,
+		      "\"a\xef\xbf\xbd"
+		      "b\"");
+	writes_string("\xc0\xaf", 2, "\"\xef\xbf\xbd\xef\xbf\xbd\"");                 /* overlong */
 	writes_string("\xed\xa0\x80", 3, "\"\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""); /* a surrogate */
-	writes_string("x\xe2\x82", 3, "\"x\xef\xbf\xbd\xef\xbf\xbd\"");        /* cut off */
+	writes_string("x\xe2\x82", 3, "\"x\xef\xbf\xbd\xef\xbf\xbd\"");               /* cut off */
 }
 END_TEST
 
@@ -81,7 +85,8 @@ START_TEST(numbers_to_their_ends)
 	jw_real(&w, NAN);
 	jw_real(&w, -INFINITY);
 	jw_arr_end(&w);
-	ck_assert_str_eq(b.data, "[-9223372036854775808,9223372036854775807,18446744073709551615,0,0.1,0.3333333333333333,1e+300,null,null]");
+	ck_assert_str_eq(b.data, "[-9223372036854775808,9223372036854775807,18446744073709551615,0,0.1,0."
+				 "3333333333333333,1e+300,null,null]");
 }
 END_TEST
 
@@ -98,7 +103,8 @@ START_TEST(base64_is_a_string)
 }
 END_TEST
 
-/* Long strings are gone through in steps of eight bytes: what is special is seen wherever it stands, and nothing else is. */
+/* Long strings are gone through in steps of eight bytes: what is special is seen wherever it stands, and nothing else
+ * is. */
 START_TEST(every_byte_at_every_place)
 {
 	char text[48], back[48];
@@ -140,6 +146,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("jw", commas_come_by_themselves, strings_are_escaped, strings_become_valid_utf8, numbers_to_their_ends,
-		base64_is_a_string, every_byte_at_every_place);
+	return SUITE("jw", commas_come_by_themselves, strings_are_escaped, strings_become_valid_utf8,
+		     numbers_to_their_ends, base64_is_a_string, every_byte_at_every_place);
 }

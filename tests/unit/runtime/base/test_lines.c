@@ -46,7 +46,8 @@ START_TEST(too_long_is_said_once_and_passed_over)
 			enum lines_next what;
 			lines_add(&l, in.data + at, in.len - at < piece ? in.len - at : piece);
 			while ((what = lines_next(&l, &line, &len)) != LINES_NONE)
-				buf_printf(&got, "%c%d ", what == LINES_LINE ? 'L' : 'T', what == LINES_LINE ? (int)len : 0);
+				buf_printf(&got, "%c%d ", what == LINES_LINE ? 'L' : 'T',
+					   what == LINES_LINE ? (int)len : 0);
 			ck_assert_uint_le(lines_held(&l), 10);
 		}
 		ck_assert_str_eq(got.data, "L10 T0 T0 L2 ");
@@ -78,7 +79,4 @@ START_TEST(idle_holds_nothing)
 }
 END_TEST
 
-int main(void)
-{
-	return SUITE("lines", every_split, too_long_is_said_once_and_passed_over, idle_holds_nothing);
-}
+int main(void) { return SUITE("lines", every_split, too_long_is_said_once_and_passed_over, idle_holds_nothing); }

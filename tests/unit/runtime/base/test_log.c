@@ -116,6 +116,6 @@ END_TEST
 int main(void)
 {
 	return SUITE("log", a_line_says_who_and_how_bad, quieter_levels_are_left_out,
-		a_message_cannot_forge_a_line_or_drive_a_terminal, json_is_one_object_a_line,
-		the_journal_gets_priorities_only_on_its_own_stream);
+		     a_message_cannot_forge_a_line_or_drive_a_terminal, json_is_one_object_a_line,
+		     the_journal_gets_priorities_only_on_its_own_stream);
 }

@@ -62,5 +62,5 @@ END_TEST
 int main(void)
 {
 	return SUITE("mem", nothing_is_still_something, zeroed_and_copied, taking_leaves_null,
-		a_size_that_overflows_ends_the_process);
+		     a_size_that_overflows_ends_the_process);
 }

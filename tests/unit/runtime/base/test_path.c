@@ -75,6 +75,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("path", paths_are_cleaned, what_is_no_path_is_refused, inside_is_by_component, folders_sort_before_their_contents,
-		     up_ends_at_the_root);
+	return SUITE("path", paths_are_cleaned, what_is_no_path_is_refused, inside_is_by_component,
+		     folders_sort_before_their_contents, up_ends_at_the_root);
 }

@@ -124,5 +124,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("strmap", put_get_and_delete, thousands_of_keys, a_visitor_may_delete_its_entry, a_visitor_may_change_the_map);
+	return SUITE("strmap", put_get_and_delete, thousands_of_keys, a_visitor_may_delete_its_entry,
+		     a_visitor_may_change_the_map);
 }

@@ -9,9 +9,21 @@
 
 START_TEST(utf8_is_told_from_what_is_not)
 {
-	static const char *const good[] = { "", "abc", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xef\xbf\xbf", "\xf4\x8f\xbf\xbf" };
-	static const char *const bad[] = { "\x80", "\xc3", "\xc0\xaf", "\xc1\xbf", "\xe0\x9f\xbf", "\xed\xa0\x80", "\xf0\x8f\xbf\xbf",
-		"\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\xff", "a\xe2\x82", "\xe2\x28\xa1" };
+	static const char *const good[] = {
+		"", "abc", "\xc3\xa9", "\xe2\x82\xac", "\xf0\x9f\x98\x80", "\xef\xbf\xbf", "\xf4\x8f\xbf\xbf"
+	};
+	static const char *const bad[] = { "\x80",
+					   "\xc3",
+					   "\xc0\xaf",
+					   "\xc1\xbf",
+					   "\xe0\x9f\xbf",
+					   "\xed\xa0\x80",
+					   "\xf0\x8f\xbf\xbf",
+					   "\xf4\x90\x80\x80",
+					   "\xf5\x80\x80\x80",
+					   "\xff",
+					   "a\xe2\x82",
+					   "\xe2\x28\xa1" };
 
 	for (size_t i = 0; i < countof(good); i++)
 		ck_assert(text_utf8_valid(good[i], strlen(good[i])));
@@ -72,7 +84,8 @@ END_TEST
 
 START_TEST(what_is_not_base64_is_refused)
 {
-	static const char *const bad[] = { "Z", "Zg", "Zg=", "Zg===", "=", "====", "Z===", "Zm9v\n", "Zm 9", "Zm9-", "Zg==Zg==", "Zh==", "Zm9=", "Zm=v" };
+	static const char *const bad[] = { "Z",      "Zg",   "Zg=",  "Zg===",    "=",    "====", "Z===",
+					   "Zm9v\n", "Zm 9", "Zm9-", "Zg==Zg==", "Zh==", "Zm9=", "Zm=v" };
 	buf_auto struct buf out = BUF_INIT;
 
 	buf_str(&out, "kept");
@@ -94,7 +107,10 @@ static void duration(const char *s, uint64_t ms)
 
 START_TEST(durations)
 {
-	static const char *const bad[] = { "", "s", "-1", "1x", "1 s", "1s ", ".5s", "1.s", "99999999999999999999", "999999999999999999d", "0x10", "1e3" };
+	static const char *const bad[] = {
+		"",     "s",  "-1", "1x", "1 s", "1s ", ".5s", "1.s", "99999999999999999999", "999999999999999999d",
+		"0x10", "1e3"
+	};
 	uint64_t ms = 42;
 
 	duration("30s", 30000);
@@ -120,8 +136,12 @@ END_TEST
 
 START_TEST(sizes)
 {
-	static const struct { const char *s; uint64_t bytes; } good[] = {
-		{ "0", 0 }, { "17", 17 }, { "17B", 17 }, { "1K", 1024 }, { "64KiB", 65536 }, { "512M", 512ull << 20 },
+	static const struct {
+		const char *s;
+		uint64_t bytes;
+	} good[] = {
+		{ "0", 0 },           { "17", 17 },           { "17B", 17 },
+		{ "1K", 1024 },       { "64KiB", 65536 },     { "512M", 512ull << 20 },
 		{ "1g", 1ull << 30 }, { "2TiB", 2ull << 40 }, { "1.5M", 3ull << 19 },
 	};
 	static const char *const bad[] = { "", "M", "1KB", "1X", "-1", "1 M", "16777216T", "1.2.3M" };
@@ -142,8 +162,13 @@ END_TEST
 
 START_TEST(thousandths_go_there_and_back)
 {
-	static const struct { const char *s; uint64_t v; const char *back; } good[] = {
-		{ "1.5", 1500, "1.5" }, { "2", 2000, "2" }, { "0.010", 10, "0.01" }, { "10", 10000, "10" }, { "0", 0, "0" }, { "0.0019", 1, "0.001" },
+	static const struct {
+		const char *s;
+		uint64_t v;
+		const char *back;
+	} good[] = {
+		{ "1.5", 1500, "1.5" }, { "2", 2000, "2" }, { "0.010", 10, "0.01" },
+		{ "10", 10000, "10" },  { "0", 0, "0" },    { "0.0019", 1, "0.001" },
 	};
 	static const char *const bad[] = { "", "x", "-1", "1m", "1.", "1.2.3", ".5" };
 	char text[32];
@@ -228,13 +253,23 @@ START_TEST(nothing_drives_the_terminal)
 	ck_assert_str_eq(sane("\033[31mred", 8), "\\x1b[31mred");
 	ck_assert_str_eq(sane("a\rb\bc\x7f", 6), "a\\x0db\\x08c\\x7f");
 	ck_assert_str_eq(sane("a\0b", 3), "a\\x00b");
-	ck_assert_str_eq(sane("\xc2\x9b" "31m", 5), "\\xc2\\x9b31m"); /* C1's CSI */
-	ck_assert_str_eq(sane("\x9b" "31m", 4), "\\x9b31m");
+	ck_assert_str_eq(sane("\xc2\x9b"
+			      "31m",
+			      5),
+			 "\\xc2\\x9b31m"); /* C1's CSI */
+	ck_assert_str_eq(sane("\x9b"
+			      "31m",
+			      4),
+			 "\\x9b31m");
 	ck_assert_str_eq(sane("\xc2\xa0\xc3\xa9\xe2\x82\xac", 7), "\xc2\xa0\xc3\xa9\xe2\x82\xac");
 	ck_assert_str_eq(sane("x\xe2\x82", 3), "x\\xe2\\x82");
 	ck_assert_str_eq(sane(NULL, 0), "");
 	/* what turns the direction of writing, and ends of lines that are none */
-	ck_assert_str_eq(sane("a\xe2\x80\xae" "b\xe2\x81\xa6\xd8\x9c\xe2\x80\xa8" "c", 14), "a\\u202eb\\u2066\\u061c\\u2028c");
+	ck_assert_str_eq(sane("a\xe2\x80\xae"
+			      "b\xe2\x81\xa6\xd8\x9c\xe2\x80\xa8"
+			      "c",
+			      14),
+			 "a\\u202eb\\u2066\\u061c\\u2028c");
 }
 END_TEST
 
@@ -245,8 +280,8 @@ START_TEST(nothing_is_hidden)
 	} rows[] = {
 		{ "a\u200bb\ufeffc\u00add\u2060e", "a\\u200bb\\ufeffc\\u00add\\u2060e" },
 		{ "a\U000e0041\U000e007f", "a\\U000e0041\\U000e007f" },
-		{ "a\u200db\u200c", "a\\u200db\\u200c" },             /* joins nothing */
-		{ "\u06cc\u200c\u06a9", "\u06cc\u200c\u06a9" },         /* Persian */
+		{ "a\u200db\u200c", "a\\u200db\\u200c" },       /* joins nothing */
+		{ "\u06cc\u200c\u06a9", "\u06cc\u200c\u06a9" }, /* Persian */
 		{ "\u06cc\u200c\u200d\u200c", "\u06cc\u200c\\u200d\\u200c" },
 		{ "\u2764\ufe0f\u200d\U0001f525", "\u2764\ufe0f\u200d\U0001f525" }, /* an emoji of two */
 		{ "\u2764\ufe0f\ufe0f\ufe01", "\u2764\ufe0f\\ufe0f\\ufe01" },
@@ -262,7 +297,9 @@ END_TEST
 START_TEST(json_stays_the_same_json)
 {
 	buf_auto struct buf out = BUF_INIT;
-	static const char json[] = "{\"a\":\"\xc2\x9b" "1\x7f" "\U000e0041\u200b\u00e9\\n\"}\n";
+	static const char json[] = "{\"a\":\"\xc2\x9b"
+				   "1\x7f"
+				   "\U000e0041\u200b\u00e9\\n\"}\n";
 
 	text_json_visible(json, sizeof json - 1, &out);
 	ck_assert_str_eq(buf_cstr(&out), "{\"a\":\"\\u009b1\\u007f\\udb40\\udc41\\u200b\u00e9\\n\"}\n");
@@ -325,8 +362,8 @@ END_TEST
 int main(void)
 {
 	return SUITE("text", utf8_is_told_from_what_is_not, a_cut_never_splits_a_character, base64_goes_there_and_back,
-		what_is_not_base64_is_refused, durations, sizes, thousandths_go_there_and_back, people_can_read_them,
-		globs, nothing_drives_the_terminal, nothing_is_hidden, json_stays_the_same_json,
-		a_name_stays_in_its_line,
-		a_long_text_is_shown_by_both_ends, signals_by_name_and_number);
+		     what_is_not_base64_is_refused, durations, sizes, thousandths_go_there_and_back,
+		     people_can_read_them, globs, nothing_drives_the_terminal, nothing_is_hidden,
+		     json_stays_the_same_json, a_name_stays_in_its_line, a_long_text_is_shown_by_both_ends,
+		     signals_by_name_and_number);
 }

@@ -13,7 +13,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-const struct caller fake_caller = { .uid = 1000, .gid = 1000, .pid = 77, .role = ROLE_OPERATOR, .connection = 5, .peer_fd = -1, .request_id = "1" };
+const struct caller fake_caller = {
+	.uid = 1000, .gid = 1000, .pid = 77, .role = ROLE_OPERATOR, .connection = 5, .peer_fd = -1, .request_id = "1"
+};
 
 struct fake_process *fake_find(struct fake_world *w, const char *id)
 {
@@ -29,15 +31,9 @@ struct fake_process *fake_last(struct fake_world *w)
 	return &w->processes[w->nprocesses - 1];
 }
 
-static uint64_t real_us(void *world)
-{
-	return 1700000000000000ull + ((struct fake_world *)world)->boot_ns / 1000;
-}
+static uint64_t real_us(void *world) { return 1700000000000000ull + ((struct fake_world *)world)->boot_ns / 1000; }
 
-static uint64_t boot_ns(void *world)
-{
-	return ((struct fake_world *)world)->boot_ns;
-}
+static uint64_t boot_ns(void *world) { return ((struct fake_world *)world)->boot_ns; }
 
 static void wake_at(void *world, uint64_t at)
 {
@@ -47,23 +43,23 @@ static void wake_at(void *world, uint64_t at)
 		w->wake_ns = at;
 }
 
-static void base_env(void *world, uint32_t uid, struct buf *out)
-{
-	buf_append(out, "PATH=/bin", sizeof "PATH=/bin");
-}
+static void base_env(void *world, uint32_t uid, struct buf *out) { buf_append(out, "PATH=/bin", sizeof "PATH=/bin"); }
 
 static struct fake_process *fake_add(struct fake_world *w, const char *id, const struct port_streams *streams)
 {
 	struct fake_process *p = &w->processes[w->nprocesses++];
 
 	ck_assert_uint_le(w->nprocesses, FAKE_PROCESSES);
-	*p = (struct fake_process){ .streams = *streams, .spool_fd = { -1, -1, -1 }, .stdin_room = SIZE_MAX,
+	*p = (struct fake_process){ .streams = *streams,
+				    .spool_fd = { -1, -1, -1 },
+				    .stdin_room = SIZE_MAX,
 				    .line = { .echo = true, .canonical = true, .eof = 4 } };
 	snprintf(p->id, sizeof p->id, "%s", id);
 	return p;
 }
 
-static void launch(void *world, const char *id, const void *plan, size_t len, uint32_t flags, const struct port_streams *streams, int peer_fd)
+static void launch(void *world, const char *id, const void *plan, size_t len, uint32_t flags,
+		   const struct port_streams *streams, int peer_fd)
 {
 	struct err e = ERR_INIT;
 
@@ -79,25 +75,13 @@ static void launch(void *world, const char *id, const void *plan, size_t len, ui
 	p->plan_flags = flags;
 }
 
-static void open_gate(void *world, const char *id)
-{
-	fake_find(world, id)->gate_open = true;
-}
+static void open_gate(void *world, const char *id) { fake_find(world, id)->gate_open = true; }
 
-static void send_signal(void *world, const char *id, int sig)
-{
-	fake_find(world, id)->signals |= 1ull << (sig - 1);
-}
+static void send_signal(void *world, const char *id, int sig) { fake_find(world, id)->signals |= 1ull << (sig - 1); }
 
-static void kill_tree(void *world, const char *id)
-{
-	fake_find(world, id)->kill_tree = true;
-}
+static void kill_tree(void *world, const char *id) { fake_find(world, id)->kill_tree = true; }
 
-static void kill_init(void *world, const char *id)
-{
-	fake_find(world, id)->killed = true;
-}
+static void kill_init(void *world, const char *id) { fake_find(world, id)->killed = true; }
 
 static ssize_t write_stdin(void *world, const char *id, const void *p, size_t n)
 {
@@ -109,14 +93,9 @@ static ssize_t write_stdin(void *world, const char *id, const void *p, size_t n)
 	return (ssize_t)n;
 }
 
-static void close_stdin(void *world, const char *id)
-{
-	fake_find(world, id)->stdin_closed = true;
-}
+static void close_stdin(void *world, const char *id) { fake_find(world, id)->stdin_closed = true; }
 
-static void close_output(void *world, const char *id, int stream)
-{
-}
+static void close_output(void *world, const char *id, int stream) {}
 
 static int line(void *world, const char *id, struct port_line *ret)
 {
@@ -140,15 +119,9 @@ static ssize_t peek_output(void *world, const char *id, int stream, uint64_t off
 	return f->spool_fd[stream] < 0 ? 0 : pread(f->spool_fd[stream], p, n, (off_t)offset);
 }
 
-static int output_fd(void *world, const char *id, int stream)
-{
-	return fake_find(world, id)->spool_fd[stream];
-}
+static int output_fd(void *world, const char *id, int stream) { return fake_find(world, id)->spool_fd[stream]; }
 
-static void stop_reading(void *world, const char *id)
-{
-	fake_find(world, id)->reading_stopped = true;
-}
+static void stop_reading(void *world, const char *id) { fake_find(world, id)->reading_stopped = true; }
 
 static void release(void *world, const char *id, unsigned unspilled)
 {
@@ -158,9 +131,7 @@ static void release(void *world, const char *id, unsigned unspilled)
 	p->unspilled = unspilled;
 }
 
-static void meet_peer(void *world, uint32_t uid, int peer_fd)
-{
-}
+static void meet_peer(void *world, uint32_t uid, int peer_fd) {}
 
 /* Everybody has been here, unless a test says otherwise. */
 static int peer_of(void *world, uint32_t uid)
@@ -181,9 +152,9 @@ static int policy_of(void *world, const struct port_place *at, const struct poli
 }
 
 static const struct ports fake_ports = {
-	real_us, boot_ns, wake_at, base_env, meet_peer, peer_of, launch, open_gate, send_signal, kill_tree, kill_init, write_stdin, close_stdin,
-	line, resize,
-	peek_output, output_fd, stop_reading, close_output, release, .policy_of = policy_of,
+	real_us,   boot_ns,     wake_at,   base_env,     meet_peer,    peer_of,     launch,
+	open_gate, send_signal, kill_tree, kill_init,    write_stdin,  close_stdin, line,
+	resize,    peek_output, output_fd, stop_reading, close_output, release,     .policy_of = policy_of,
 };
 
 /* ---- recovery ---- */
@@ -199,7 +170,8 @@ static void spool_find(struct fake_world *w, struct fake_process *p, uint64_t si
 	}
 }
 
-static void adopt(void *world, const struct port_held *h, const struct port_streams *streams, uint64_t size[STREAM_COUNT])
+static void adopt(void *world, const struct port_held *h, const struct port_streams *streams,
+		  uint64_t size[STREAM_COUNT])
 {
 	struct fake_process *p = fake_find(world, h->id);
 
@@ -232,12 +204,22 @@ void fake_reopen(struct fake_world *w, const struct port_held *held, size_t nhel
 {
 	struct err e = ERR_INIT;
 	mem_auto char *dir = mem_printf("%s/store", w->dir);
-	const struct store_options so = { .dir = dir, .spool_dir = w->spool, .map_bytes = 256u << 20, .fold = view_fold, .fold_ahead = view_fold_ahead, .soon_ms = 1,
-		.real_us = real_us, .clock = w };
+	const struct store_options so = { .dir = dir,
+					  .spool_dir = w->spool,
+					  .map_bytes = 256u << 20,
+					  .fold = view_fold,
+					  .fold_ahead = view_fold_ahead,
+					  .soon_ms = 1,
+					  .real_us = real_us,
+					  .clock = w };
 
 	ck_assert_msg(store_open(&so, &w->store, &e) == 0, "%s", e.message);
 	const struct engine_options eo = {
-		.store = w->store, .ports = &fake_ports, .world = w, .boot_id = "boot", .owner_uid = 0,
+		.store = w->store,
+		.ports = &fake_ports,
+		.world = w,
+		.boot_id = "boot",
+		.owner_uid = 0,
 		.defaults = { LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE },
 	};
 	w->engine = engine_new(&eo);
@@ -327,7 +309,9 @@ void fake_print(struct fake_world *w, struct fake_process *p, int stream, const 
 
 void fake_exit(struct fake_world *w, struct fake_process *p, int wait_status, uint32_t cause)
 {
-	const struct status_msg m = { .kind = STATUS_EXITED, .wait_status = wait_status, .cause = cause, .max_rss_bytes = 4096 };
+	const struct status_msg m = {
+		.kind = STATUS_EXITED, .wait_status = wait_status, .cause = cause, .max_rss_bytes = 4096
+	};
 
 	engine_on_exited(w->engine, p->id, &m);
 	engine_on_gone(w->engine, p->id, &m);
@@ -418,10 +402,7 @@ char *fake_types(struct fake_world *w, uint64_t after)
 	return buf_take(&s.names);
 }
 
-char *fake_event(struct fake_world *w, const char *type)
-{
-	return search_log(w, 0, type).found;
-}
+char *fake_event(struct fake_world *w, const char *type) { return search_log(w, 0, type).found; }
 
 unsigned fake_count(struct fake_world *w, const char *type)
 {

@@ -22,11 +22,11 @@ struct fake_process {
 	unsigned launches;
 	bool gate_open, kill_tree, killed, released, reading_stopped, stdin_closed;
 	unsigned unspilled;
-	uint64_t signals;          /* bit n − 1 */
+	uint64_t signals; /* bit n − 1 */
 	struct buf input;
 	size_t stdin_room;
-	struct port_line line;     /* of its terminal */
-	uint32_t rows, cols;       /* as last resized */
+	struct port_line line; /* of its terminal */
+	uint32_t rows, cols;   /* as last resized */
 };
 
 struct fake_world {
@@ -36,8 +36,8 @@ struct fake_world {
 	uint64_t boot_ns, wake_ns;
 	struct fake_process processes[FAKE_PROCESSES];
 	size_t nprocesses;
-	bool nobody;               /* no client has been here */
-	unsigned policies;         /* how often the policy of a place was asked for … */
+	bool nobody;                /* no client has been here */
+	unsigned policies;          /* how often the policy of a place was asked for … */
 	const char *policy_problem; /* … and why it is not known; NULL = there is none */
 	const char *abandoned[FAKE_PROCESSES];
 	size_t nabandoned;
@@ -46,27 +46,29 @@ struct fake_world {
 /* The last answer that was given. */
 struct fake_reply {
 	unsigned count;
-	int code;        /* enum err_code; 0 = a result */
+	int code; /* enum err_code; 0 = a result */
 	struct buf json;
 	char message[512];
 };
 void fake_reply_fn(void *ctx, const struct err *e, const char *json, size_t len);
 
-void fake_open(struct fake_world *w);           /* a fresh folder, store and engine; recovered */
-void fake_crash(struct fake_world *w);          /* the runtime is gone: engine and store, not the folder or the processes */
+void fake_open(struct fake_world *w);  /* a fresh folder, store and engine; recovered */
+void fake_crash(struct fake_world *w); /* the runtime is gone: engine and store, not the folder or the processes */
 void fake_reopen(struct fake_world *w, const struct port_held *held, size_t nheld);
 void fake_close(struct fake_world *w);
-void fake_settle(struct fake_world *w);         /* everything queued is committed and its callbacks have run */
+void fake_settle(struct fake_world *w);               /* everything queued is committed and its callbacks have run */
 void fake_advance(struct fake_world *w, uint64_t ms); /* moves the clock, ticking at every deadline on the way */
 
 struct fake_process *fake_last(struct fake_world *w);
 struct fake_process *fake_find(struct fake_world *w, const char *id);
 void fake_print(struct fake_world *w, struct fake_process *p, int stream, const void *bytes, size_t n);
-void fake_exit(struct fake_world *w, struct fake_process *p, int wait_status, uint32_t cause); /* both streams end, too */
+void fake_exit(struct fake_world *w, struct fake_process *p, int wait_status,
+	       uint32_t cause); /* both streams end, too */
 
 extern const struct caller fake_caller;
 struct start_request fake_request(struct fake_world *w, const char *command_line);
-struct fake_process *fake_run(struct fake_world *w, const struct start_request *r, struct fake_reply *reply); /* until EXECED */
+struct fake_process *fake_run(struct fake_world *w, const struct start_request *r,
+			      struct fake_reply *reply); /* until EXECED */
 
 /* Names of all event types after sequence `after`, separated by spaces. */
 char *fake_types(struct fake_world *w, uint64_t after);

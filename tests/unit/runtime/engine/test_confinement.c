@@ -120,6 +120,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("confinement", a_start_is_confined_by_default, more_is_for_operators, what_would_be_applied_can_be_asked,
-		     nothing_starts_while_the_policy_is_not_known, another_policy_is_a_fact_once);
+	return SUITE("confinement", a_start_is_confined_by_default, more_is_for_operators,
+		     what_would_be_applied_can_be_asked, nothing_starts_while_the_policy_is_not_known,
+		     another_policy_is_a_fact_once);
 }

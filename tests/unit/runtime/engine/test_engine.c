@@ -61,8 +61,9 @@ START_TEST(a_start_is_recorded_before_its_gate_opens)
 	ck_assert(p->gate_open);
 	ck_assert_uint_eq(reply.count, 0); /* the answer waits for exec */
 	mem_auto char *types = fake_types(&w, before);
-	ck_assert_str_eq(types, "session.created thread.started turn.submitted turn.started thread.updated permission.evaluated "
-				"sandbox.applied process.started");
+	ck_assert_str_eq(
+		types, "session.created thread.started turn.submitted turn.started thread.updated permission.evaluated "
+		       "sandbox.applied process.started");
 	engine_on_execed(w.engine, p->id);
 	ck_assert_uint_eq(reply.count, 1);
 	ck_assert_int_eq(reply.code, 0);
@@ -402,7 +403,8 @@ START_TEST(past_its_limit_head_and_tail_are_kept_and_the_rest_is_counted)
 	ck_assert_int_eq(to, 304 * 1024);
 	struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
-	ck_assert_msg(store_output_read(w.store, p->streams.ref[0], (uint64_t)to, 16384, &out, &e) == 0, "%s", e.message);
+	ck_assert_msg(store_output_read(w.store, p->streams.ref[0], (uint64_t)to, 16384, &out, &e) == 0, "%s",
+		      e.message);
 	ck_assert_uint_eq(out.len, 16384);
 	ck_assert_int_eq(out.data[0], 'a' + 19);
 	buf_done(&out);
@@ -558,7 +560,8 @@ START_TEST(only_the_attempt_that_was_committed_is_adopted)
 
 	memcpy(id, p->id, sizeof id);
 	fake_crash(&w);
-	const struct port_held held[] = { { .id = id, .attempt = 2, .started = true }, { .id = id, .attempt = 1, .started = true } };
+	const struct port_held held[] = { { .id = id, .attempt = 2, .started = true },
+					  { .id = id, .attempt = 1, .started = true } };
 	fake_reopen(&w, held, 2);
 	ck_assert_uint_eq(w.nabandoned, 1);
 	ck_assert_int_eq(event_number("history.reconstructed", "payload.aliveCount"), 1);
@@ -586,10 +589,7 @@ START_TEST(a_client_that_does_not_come_back_after_a_restart_is_gone)
 }
 END_TEST
 
-static void on_stopped(void *ctx)
-{
-	*(bool *)ctx = true;
-}
+static void on_stopped(void *ctx) { *(bool *)ctx = true; }
 
 START_TEST(stopping_ends_everything_and_refuses_the_rest)
 {
@@ -655,20 +655,37 @@ int main(void)
 	Suite *s = suite_create("engine");
 	TCase *t = tcase_create("process");
 	const TTest *const tests[] = {
-		a_start_is_recorded_before_its_gate_opens, the_second_start_commits_while_its_sandbox_is_built,
-		a_sandbox_that_is_less_than_was_recorded_does_not_run, exit_zero_completes_process_and_turn,
-		another_exit_code_fails_the_turn_only, a_command_that_cannot_be_executed_fails_with_its_stage,
+		a_start_is_recorded_before_its_gate_opens,
+		the_second_start_commits_while_its_sandbox_is_built,
+		a_sandbox_that_is_less_than_was_recorded_does_not_run,
+		exit_zero_completes_process_and_turn,
+		another_exit_code_fails_the_turn_only,
+		a_command_that_cannot_be_executed_fails_with_its_stage,
 		an_init_that_dies_between_commit_and_ready_is_a_failed_start,
-		a_launch_that_fails_is_a_fact_too, a_wall_limit_asks_first_and_kills_then, output_keeps_an_idle_limit_away,
-		the_cpu_limit_is_the_inits_word, terminate_answers_when_it_is_recorded, a_signal_that_a_client_sent_is_no_completion,
-		a_signal_nobody_sent_is_a_completion, other_users_cannot_see_or_steer_it, a_process_bound_to_its_client_ends_with_it,
-		a_wait_can_time_out_and_the_process_goes_on, small_output_is_cited_whole_and_its_file_goes,
-		large_output_is_spilled_once_and_reads_back, past_its_limit_head_and_tail_are_kept_and_the_rest_is_counted,
-		a_stream_that_stays_open_does_not_hold_the_end_for_ever, input_is_answered_when_the_pipe_took_all_of_it,
-		an_idempotent_write_leaves_its_intent_before_it_writes, after_a_crash_what_the_guard_holds_lives_on,
-		what_the_guard_does_not_hold_is_lost_and_keeps_its_output, a_start_that_was_not_committed_is_abandoned,
-		only_the_attempt_that_was_committed_is_adopted, a_client_that_does_not_come_back_after_a_restart_is_gone,
-		stopping_ends_everything_and_refuses_the_rest, a_profile_that_is_not_there_is_refused, a_given_turn_stays_the_clients,
+		a_launch_that_fails_is_a_fact_too,
+		a_wall_limit_asks_first_and_kills_then,
+		output_keeps_an_idle_limit_away,
+		the_cpu_limit_is_the_inits_word,
+		terminate_answers_when_it_is_recorded,
+		a_signal_that_a_client_sent_is_no_completion,
+		a_signal_nobody_sent_is_a_completion,
+		other_users_cannot_see_or_steer_it,
+		a_process_bound_to_its_client_ends_with_it,
+		a_wait_can_time_out_and_the_process_goes_on,
+		small_output_is_cited_whole_and_its_file_goes,
+		large_output_is_spilled_once_and_reads_back,
+		past_its_limit_head_and_tail_are_kept_and_the_rest_is_counted,
+		a_stream_that_stays_open_does_not_hold_the_end_for_ever,
+		input_is_answered_when_the_pipe_took_all_of_it,
+		an_idempotent_write_leaves_its_intent_before_it_writes,
+		after_a_crash_what_the_guard_holds_lives_on,
+		what_the_guard_does_not_hold_is_lost_and_keeps_its_output,
+		a_start_that_was_not_committed_is_abandoned,
+		only_the_attempt_that_was_committed_is_adopted,
+		a_client_that_does_not_come_back_after_a_restart_is_gone,
+		stopping_ends_everything_and_refuses_the_rest,
+		a_profile_that_is_not_there_is_refused,
+		a_given_turn_stays_the_clients,
 	};
 
 	tcase_add_checked_fixture(t, set_up, tear_down);

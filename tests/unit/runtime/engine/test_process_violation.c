@@ -29,10 +29,7 @@ static void tear_down(void)
 	buf_done(&second.json);
 }
 
-static struct jval answer(const char *path)
-{
-	return jval_path(jval_of(second.json.data, second.json.len), path);
-}
+static struct jval answer(const char *path) { return jval_path(jval_of(second.json.data, second.json.len), path); }
 
 static int64_t told(const char *path)
 {
@@ -52,8 +49,14 @@ static struct fake_process *run(void)
 
 static void refuse(const struct fake_process *p, const char *operation, const char *path)
 {
-	struct violation v = { .kind = "filesystem", .operation = operation, .source = "audit", .port = -1, .error = EACCES, .pid = 77,
-			       .comm = "sh", .syscall = "openat" };
+	struct violation v = { .kind = "filesystem",
+			       .operation = operation,
+			       .source = "audit",
+			       .port = -1,
+			       .error = EACCES,
+			       .pid = 77,
+			       .comm = "sh",
+			       .syscall = "openat" };
 
 	snprintf(v.path, sizeof v.path, "%s", path);
 	engine_on_violation(w.engine, p->id, &v);
@@ -92,7 +95,8 @@ START_TEST(all_of_them_come_before_the_end)
 	refuse(p, "read", "/etc/shadow");
 	fake_exit(&w, p, EXITED(0), 0);
 	mem_auto char *types = fake_types(&w, before);
-	ck_assert_str_eq(types, "sandbox.violation sandbox.violation sandbox.violation process.completed turn.completed thread.updated");
+	ck_assert_str_eq(types, "sandbox.violation sandbox.violation sandbox.violation process.completed "
+				"turn.completed thread.updated");
 	ck_assert_int_eq(told("payload.count"), 2);
 	ck_assert_int_eq(jval_int(answer("violationCount"), -1), 4);
 	struct jiter it = jiter_on(answer("violations"));
@@ -106,9 +110,12 @@ START_TEST(all_of_them_come_before_the_end)
 }
 END_TEST
 
-static void refuse_host(const struct fake_process *p, const char *operation, const char *host, const char *address, int port)
+static void refuse_host(const struct fake_process *p, const char *operation, const char *host, const char *address,
+			int port)
 {
-	struct violation v = { .kind = "network", .operation = operation, .source = "audit", .reason = "no network", .port = port };
+	struct violation v = {
+		.kind = "network", .operation = operation, .source = "audit", .reason = "no network", .port = port
+	};
 
 	snprintf(v.host, sizeof v.host, "%s", host);
 	snprintf(v.address, sizeof v.address, "%s", address);
@@ -181,7 +188,9 @@ END_TEST
 START_TEST(what_the_init_tries_is_no_violation)
 {
 	const struct fake_process *p = run();
-	struct violation v = { .kind = "filesystem", .operation = "read", .source = "audit", .port = -1, .pid = 4242, .path = "/x" };
+	struct violation v = {
+		.kind = "filesystem", .operation = "read", .source = "audit", .port = -1, .pid = 4242, .path = "/x"
+	};
 
 	mem_auto char *json = fake_event(&w, "process.started");
 	v.pid = (int32_t)jval_int(jval_path(jval_of(json, strlen(json)), "payload.pid"), 0);

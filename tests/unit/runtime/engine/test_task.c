@@ -1,4 +1,5 @@
-/* Tasks and jobs against a world that does what the test says: a clock that is moved by hand, and crashes where they hurt. */
+/* Tasks and jobs against a world that does what the test says: a clock that is moved by hand, and crashes where they
+ * hurt. */
 
 #include "tests/unit/runtime/engine/fake_world.h"
 
@@ -92,10 +93,7 @@ static struct fake_process *runs(void)
 	return p;
 }
 
-static void dies(struct fake_process *p, int sig)
-{
-	fake_exit(&w, p, sig, 0);
-}
+static void dies(struct fake_process *p, int sig) { fake_exit(&w, p, sig, 0); }
 
 START_TEST(an_attempt_is_durable_before_its_process_is_launched)
 {
@@ -122,7 +120,8 @@ END_TEST
 
 START_TEST(what_certainly_never_ran_is_launched_once_more)
 {
-	ask(engine_create_task, "{\"taskId\":\"t\",\"objective\":\"o\",\"commandLine\":\"true\",\"autoComplete\":true}");
+	ask(engine_create_task,
+	    "{\"taskId\":\"t\",\"objective\":\"o\",\"commandLine\":\"true\",\"autoComplete\":true}");
 	ask(engine_start_task, "{\"taskId\":\"t\"}");
 	ck_assert_uint_eq(w.nprocesses, 1);
 	fake_crash(&w); /* before anything of the process was recorded */
@@ -139,7 +138,8 @@ END_TEST
 START_TEST(what_cannot_be_proved_is_lost)
 {
 	ask(engine_create_task, "{\"taskId\":\"t\",\"objective\":\"o\",\"commandLine\":\"true\"}");
-	ask(engine_create_task, "{\"taskId\":\"again\",\"objective\":\"o\",\"commandLine\":\"true\",\"retryPolicy\":{\"maxAttempts\":2}}");
+	ask(engine_create_task,
+	    "{\"taskId\":\"again\",\"objective\":\"o\",\"commandLine\":\"true\",\"retryPolicy\":{\"maxAttempts\":2}}");
 	ask(engine_start_task, "{\"taskId\":\"t\"}");
 	runs();
 	ask(engine_start_task, "{\"taskId\":\"again\"}");
@@ -158,7 +158,8 @@ END_TEST
 
 START_TEST(what_the_guard_holds_goes_on)
 {
-	ask(engine_create_task, "{\"taskId\":\"t\",\"objective\":\"o\",\"commandLine\":\"true\",\"autoComplete\":true}");
+	ask(engine_create_task,
+	    "{\"taskId\":\"t\",\"objective\":\"o\",\"commandLine\":\"true\",\"autoComplete\":true}");
 	ask(engine_start_task, "{\"taskId\":\"t\"}");
 	struct fake_process *p = runs();
 	const struct port_held held = { .id = p->id, .attempt = 1, .started = true };
@@ -173,7 +174,8 @@ END_TEST
 
 START_TEST(a_retry_waits_out_its_delay_also_over_a_restart)
 {
-	ask(engine_create_task, "{\"taskId\":\"t\",\"objective\":\"o\",\"commandLine\":\"false\",\"retryPolicy\":{\"maxAttempts\":3,\"backoffMs\":1000,\"backoffFactor\":10}}");
+	ask(engine_create_task, "{\"taskId\":\"t\",\"objective\":\"o\",\"commandLine\":\"false\",\"retryPolicy\":{"
+				"\"maxAttempts\":3,\"backoffMs\":1000,\"backoffFactor\":10}}");
 	ask(engine_start_task, "{\"taskId\":\"t\"}");
 	dies(runs(), EXITED(1));
 	ck_assert(is("t", "status", "queued") && is("t", "queuedFor", "backoff"));
@@ -241,7 +243,8 @@ END_TEST
 
 START_TEST(a_pause_stops_the_clock_of_a_command)
 {
-	ask(engine_create_task, "{\"taskId\":\"t\",\"objective\":\"o\",\"commandLine\":\"true\",\"retryPolicy\":{\"timeoutMs\":10000}}");
+	ask(engine_create_task,
+	    "{\"taskId\":\"t\",\"objective\":\"o\",\"commandLine\":\"true\",\"retryPolicy\":{\"timeoutMs\":10000}}");
 	ask(engine_start_task, "{\"taskId\":\"t\"}");
 	struct fake_process *p = runs();
 	fake_advance(&w, 6000);
@@ -263,7 +266,8 @@ END_TEST
 START_TEST(cancelled_is_said_when_nothing_is_left)
 {
 	ask(engine_create_task, "{\"taskId\":\"top\",\"objective\":\"o\"}");
-	ask(engine_create_task, "{\"taskId\":\"below\",\"objective\":\"o\",\"parentTaskId\":\"top\",\"commandLine\":\"true\"}");
+	ask(engine_create_task,
+	    "{\"taskId\":\"below\",\"objective\":\"o\",\"parentTaskId\":\"top\",\"commandLine\":\"true\"}");
 	ask(engine_start_task, "{\"taskId\":\"below\"}");
 	struct fake_process *p = runs();
 	ask(engine_cancel_task, "{\"taskId\":\"top\",\"reason\":\"no\"}");
@@ -294,10 +298,13 @@ START_TEST(edges_have_no_cycles_and_release)
 	ck_assert_int_eq(ask(engine_link_tasks, "{\"taskId\":\"a\",\"kind\":\"blocks\",\"targetId\":\"b\"}"), 0);
 	ck_assert_int_eq(ask(engine_link_tasks, "{\"taskId\":\"c\",\"kind\":\"parent\",\"targetId\":\"b\"}"), 0);
 	/* b waits for a and for its child c: neither may wait for b. */
-	ck_assert_int_eq(ask(engine_link_tasks, "{\"taskId\":\"c\",\"kind\":\"blocked_by\",\"targetId\":\"b\"}"), ERR_CONFLICT);
+	ck_assert_int_eq(ask(engine_link_tasks, "{\"taskId\":\"c\",\"kind\":\"blocked_by\",\"targetId\":\"b\"}"),
+			 ERR_CONFLICT);
 	ck_assert_int_eq(ask(engine_link_tasks, "{\"taskId\":\"a\",\"kind\":\"parent\",\"targetId\":\"c\"}"), 0);
-	ck_assert_int_eq(ask(engine_link_tasks, "{\"taskId\":\"b\",\"kind\":\"parent\",\"targetId\":\"a\"}"), ERR_CONFLICT);
-	ck_assert_int_eq(ask(engine_link_tasks, "{\"taskId\":\"b\",\"kind\":\"parent\",\"targetId\":\"b\"}"), ERR_CONFLICT);
+	ck_assert_int_eq(ask(engine_link_tasks, "{\"taskId\":\"b\",\"kind\":\"parent\",\"targetId\":\"a\"}"),
+			 ERR_CONFLICT);
+	ck_assert_int_eq(ask(engine_link_tasks, "{\"taskId\":\"b\",\"kind\":\"parent\",\"targetId\":\"b\"}"),
+			 ERR_CONFLICT);
 	ask(engine_start_task, "{\"taskId\":\"b\"}");
 	ck_assert(is("b", "status", "queued"));
 	ask(engine_start_task, "{\"taskId\":\"a\"}");
@@ -317,8 +324,13 @@ START_TEST(verbs_are_refused_where_they_make_no_sense)
 		const char *status;
 		engine_fn *fn;
 	} rows[] = {
-		{ "draft", engine_start_task }, { "draft", engine_complete_task }, { "accepted", engine_complete_task }, { "accepted", engine_pause_task },
-		{ "accepted", engine_retry_task }, { "accepted", engine_resume_task }, { "accepted", engine_append_task_progress },
+		{ "draft", engine_start_task },
+		{ "draft", engine_complete_task },
+		{ "accepted", engine_complete_task },
+		{ "accepted", engine_pause_task },
+		{ "accepted", engine_retry_task },
+		{ "accepted", engine_resume_task },
+		{ "accepted", engine_append_task_progress },
 		{ "accepted", engine_archive_task },
 	};
 
@@ -327,15 +339,17 @@ START_TEST(verbs_are_refused_where_they_make_no_sense)
 	for (size_t i = 0; i < countof(rows); i++) {
 		mem_auto char *p = mem_printf("{\"taskId\":\"%s\"}", rows[i].status);
 		ck_assert_int_eq(ask(rows[i].fn, p), ERR_STATE);
-		ck_assert_msg(strstr(reply.message, rows[i].status) && strstr(reply.message, "possible"), "%s", reply.message);
+		ck_assert_msg(strstr(reply.message, rows[i].status) && strstr(reply.message, "possible"), "%s",
+			      reply.message);
 	}
 }
 END_TEST
 
 START_TEST(a_job_runs_as_many_items_as_it_may)
 {
-	ask(engine_create_job, "{\"jobId\":\"j\",\"items\":[{\"itemId\":\"a\"},{\"itemId\":\"b\"},{\"itemId\":\"c\"}],\"maxParallel\":2,\"commandLine\":\"true\","
-	    "\"retryPolicy\":{\"maxAttempts\":2,\"backoffMs\":1000}}");
+	ask(engine_create_job, "{\"jobId\":\"j\",\"items\":[{\"itemId\":\"a\"},{\"itemId\":\"b\"},{\"itemId\":\"c\"}],"
+			       "\"maxParallel\":2,\"commandLine\":\"true\","
+			       "\"retryPolicy\":{\"maxAttempts\":2,\"backoffMs\":1000}}");
 	ck_assert_uint_eq(w.nprocesses, 2);
 	struct fake_process *second = runs();
 	const struct port_started s = { .pid = 4241, .start_time = 98, .attempt = 1 };
@@ -344,7 +358,7 @@ START_TEST(a_job_runs_as_many_items_as_it_may)
 	engine_on_ready(w.engine, first->id, PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS);
 	fake_settle(&w);
 	engine_on_execed(w.engine, first->id);
-	dies(first, EXITED(1));           /* to be tried again, after a second */
+	dies(first, EXITED(1)); /* to be tried again, after a second */
 	ck_assert_uint_eq(w.nprocesses, 3);
 	dies(runs(), EXITED(0));
 	ck_assert_uint_eq(w.nprocesses, 3);
@@ -366,7 +380,8 @@ END_TEST
 
 START_TEST(a_jobs_time_is_over)
 {
-	ask(engine_create_job, "{\"jobId\":\"j\",\"items\":[{},{}],\"maxParallel\":1,\"commandLine\":\"true\",\"maxRuntimeMs\":5000}");
+	ask(engine_create_job,
+	    "{\"jobId\":\"j\",\"items\":[{},{}],\"maxParallel\":1,\"commandLine\":\"true\",\"maxRuntimeMs\":5000}");
 	struct fake_process *p = runs();
 	fake_advance(&w, 4900);
 	ck_assert(!(p->signals & 1ull << (SIGTERM - 1)));
@@ -383,10 +398,19 @@ int main(void)
 	Suite *s = suite_create("task");
 	TCase *t = tcase_create("task");
 	const TTest *const tests[] = {
-		an_attempt_is_durable_before_its_process_is_launched, what_certainly_never_ran_is_launched_once_more, what_cannot_be_proved_is_lost,
-		what_the_guard_holds_goes_on, a_retry_waits_out_its_delay_also_over_a_restart, a_client_that_is_gone_is_lost_after_its_time,
-		time_limits_of_a_clients_task, a_pause_stops_the_clock_of_a_command, cancelled_is_said_when_nothing_is_left,
-		edges_have_no_cycles_and_release, verbs_are_refused_where_they_make_no_sense, a_job_runs_as_many_items_as_it_may, a_jobs_time_is_over,
+		an_attempt_is_durable_before_its_process_is_launched,
+		what_certainly_never_ran_is_launched_once_more,
+		what_cannot_be_proved_is_lost,
+		what_the_guard_holds_goes_on,
+		a_retry_waits_out_its_delay_also_over_a_restart,
+		a_client_that_is_gone_is_lost_after_its_time,
+		time_limits_of_a_clients_task,
+		a_pause_stops_the_clock_of_a_command,
+		cancelled_is_said_when_nothing_is_left,
+		edges_have_no_cycles_and_release,
+		verbs_are_refused_where_they_make_no_sense,
+		a_job_runs_as_many_items_as_it_may,
+		a_jobs_time_is_over,
 	};
 
 	tcase_add_checked_fixture(t, set_up, tear_down);

@@ -1,7 +1,7 @@
 /*
- * Tasks and jobs under random requests, ends and crashes, from a seed. After each step: what has ended has no open attempt, what
- * is cancelled has no live process, and an answer is either a result or an error that says why. At the end the models equal a
- * fresh fold of the log.
+ * Tasks and jobs under random requests, ends and crashes, from a seed. After each step: what has ended has no open
+ * attempt, what is cancelled has no live process, and an answer is either a result or an error that says why. At the
+ * end the models equal a fresh fold of the log.
  */
 
 #include "tests/unit/runtime/engine/fake_world.h"
@@ -53,10 +53,7 @@ static void ask(engine_fn *fn, const char *params)
 }
 
 /* One of the latest. */
-static unsigned any(unsigned made)
-{
-	return made > NAMES ? made - NAMES + dice(NAMES) : dice(made + 1);
-}
+static unsigned any(unsigned made) { return made > NAMES ? made - NAMES + dice(NAMES) : dice(made + 1); }
 
 static void random_request(unsigned *made)
 {
@@ -64,26 +61,42 @@ static void random_request(unsigned *made)
 		engine_fn *fn;
 		const char *more;
 	} verbs[] = {
-		{ engine_start_task, "" }, { engine_start_task, "" }, { engine_start_task, "" }, { engine_append_task_progress, ",\"percent\":5" },
-		{ engine_pause_task, "" }, { engine_resume_task, "" }, { engine_resume_task, "" }, { engine_cancel_task, "" }, { engine_retry_task, "" },
-		{ engine_retry_task, "" }, { engine_complete_task, "" }, { engine_complete_task, "" }, { engine_fail_task, ",\"error\":\"x\"" },
-		{ engine_archive_task, "" }, { engine_update_task, ",\"status\":\"waiting_input\",\"reason\":\"r\"" },
-		{ engine_update_task, ",\"status\":\"running\"" }, { engine_update_task, ",\"title\":\"t\"" },
+		{ engine_start_task, "" },
+		{ engine_start_task, "" },
+		{ engine_start_task, "" },
+		{ engine_append_task_progress, ",\"percent\":5" },
+		{ engine_pause_task, "" },
+		{ engine_resume_task, "" },
+		{ engine_resume_task, "" },
+		{ engine_cancel_task, "" },
+		{ engine_retry_task, "" },
+		{ engine_retry_task, "" },
+		{ engine_complete_task, "" },
+		{ engine_complete_task, "" },
+		{ engine_fail_task, ",\"error\":\"x\"" },
+		{ engine_archive_task, "" },
+		{ engine_update_task, ",\"status\":\"waiting_input\",\"reason\":\"r\"" },
+		{ engine_update_task, ",\"status\":\"running\"" },
+		{ engine_update_task, ",\"title\":\"t\"" },
 	};
 	static const char *const kinds[] = { "parent", "child", "blocks", "blocked_by", "source_task" };
 	unsigned what = dice(30), one = any(*made), other = any(*made);
 	mem_auto char *params = NULL;
 
 	if (what < 6) {
-		params = mem_printf("{\"taskId\":\"t%u\",\"objective\":\"o\"%s%s%s}", *made, dice(2) ? ",\"commandLine\":\"true\"" : "",
-				    dice(2) ? ",\"autoComplete\":true" : "", dice(3) ? "" : ",\"retryPolicy\":{\"maxAttempts\":3,\"backoffMs\":50}");
+		params = mem_printf("{\"taskId\":\"t%u\",\"objective\":\"o\"%s%s%s}", *made,
+				    dice(2) ? ",\"commandLine\":\"true\"" : "", dice(2) ? ",\"autoComplete\":true" : "",
+				    dice(3) ? "" : ",\"retryPolicy\":{\"maxAttempts\":3,\"backoffMs\":50}");
 		ask(engine_create_task, params);
 		(*made)++;
 	} else if (what < 10) {
-		params = mem_printf("{\"taskId\":\"t%u\",\"kind\":\"%s\",\"targetId\":\"t%u\"}", one, kinds[dice(countof(kinds))], other);
+		params = mem_printf("{\"taskId\":\"t%u\",\"kind\":\"%s\",\"targetId\":\"t%u\"}", one,
+				    kinds[dice(countof(kinds))], other);
 		ask(dice(4) ? engine_link_tasks : engine_unlink_tasks, params);
 	} else if (what < 12) {
-		params = mem_printf("{\"taskId\":\"t%u\",\"items\":[{},{}],\"maxParallel\":1,\"commandLine\":\"true\",\"retryPolicy\":{\"maxAttempts\":2}}", one);
+		params = mem_printf("{\"taskId\":\"t%u\",\"items\":[{},{}],\"maxParallel\":1,\"commandLine\":\"true\","
+				    "\"retryPolicy\":{\"maxAttempts\":2}}",
+				    one);
 		ask(engine_create_job, params);
 	} else {
 		unsigned v = dice(countof(verbs));
@@ -188,8 +201,8 @@ START_TEST(nothing_illegal_comes_of_it)
 			ck_assert_msg(task_status_ended(task_doc_status(&d)), "%s is %s", id, d.status);
 	}
 	ck_assert(fake_verified(&w));
-	static const char *const seen[] = { "task.attempt.started", "task.attempt.failed", "task.completed", "task.cancelled", "job.item.started",
-		"task.dependency.updated" };
+	static const char *const seen[] = { "task.attempt.started", "task.attempt.failed", "task.completed",
+					    "task.cancelled",       "job.item.started",    "task.dependency.updated" };
 	for (size_t i = 0; i < countof(seen); i++)
 		ck_assert_msg(fake_count(&w, seen[i]) > 0, "no %s with seed %d", seen[i], _i);
 	fake_close(&w);

@@ -31,10 +31,7 @@ static void tear_down(void)
 	buf_done(&second.json);
 }
 
-static struct jval answer(const char *path)
-{
-	return jval_path(jval_of(second.json.data, second.json.len), path);
-}
+static struct jval answer(const char *path) { return jval_path(jval_of(second.json.data, second.json.len), path); }
 
 /* A member of the last event of that type, as text. */
 static char *member(const char *type, const char *path)
@@ -232,8 +229,13 @@ int main(void)
 	Suite *s = suite_create("terminal");
 	TCase *t = tcase_create("terminal");
 	const TTest *const tests[] = {
-		it_has_one_stream_and_says_its_size, what_is_typed_is_a_fact_unless_it_is_a_secret, a_secret_that_waited_is_one,
-		the_end_of_input_is_a_character, a_size_is_a_fact_and_survives, pipes_have_no_size, an_echo_does_not_wait,
+		it_has_one_stream_and_says_its_size,
+		what_is_typed_is_a_fact_unless_it_is_a_secret,
+		a_secret_that_waited_is_one,
+		the_end_of_input_is_a_character,
+		a_size_is_a_fact_and_survives,
+		pipes_have_no_size,
+		an_echo_does_not_wait,
 		it_is_ended_by_a_hangup,
 	};
 

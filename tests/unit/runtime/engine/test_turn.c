@@ -370,10 +370,18 @@ int main(void)
 	Suite *s = suite_create("turn");
 	TCase *t = tcase_create("turn");
 	const TTest *const tests[] = {
-		parts_run_one_after_the_other, a_failure_leaves_the_rest_out, two_requests_in_one_loop_turn_do_not_both_start,
-		a_crash_between_call_and_process_starts_it_again, a_crash_while_it_runs_goes_on_or_is_lost, a_queue_is_held_after_a_crash,
-		an_interrupt_is_finished_after_a_crash, an_action_waits_for_its_answer, time_that_is_over_is_no_yes,
-		a_place_that_is_not_known_is_no_yes, others_do_not_see_it, a_call_is_told_of_when_it_is_written,
+		parts_run_one_after_the_other,
+		a_failure_leaves_the_rest_out,
+		two_requests_in_one_loop_turn_do_not_both_start,
+		a_crash_between_call_and_process_starts_it_again,
+		a_crash_while_it_runs_goes_on_or_is_lost,
+		a_queue_is_held_after_a_crash,
+		an_interrupt_is_finished_after_a_crash,
+		an_action_waits_for_its_answer,
+		time_that_is_over_is_no_yes,
+		a_place_that_is_not_known_is_no_yes,
+		others_do_not_see_it,
+		a_call_is_told_of_when_it_is_written,
 	};
 
 	tcase_add_checked_fixture(t, set_up, tear_down);

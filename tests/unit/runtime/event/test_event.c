@@ -10,14 +10,20 @@
 
 static const struct event_env env = { .runtime_id = "rt_1", .schema_version = "lime-profile-0.4.0" };
 
-static const char output_payload[] =
-	"{\"stream\":\"stdout\",\"offset\":0,\"length\":3,\"preview\":\"a}\\\"\",\"encoding\":\"utf8\",\"previewBytes\":3}";
+static const char output_payload[] = "{\"stream\":\"stdout\",\"offset\":0,\"length\":3,\"preview\":\"a}\\\"\","
+				     "\"encoding\":\"utf8\",\"previewBytes\":3}";
 
 static struct event_draft draft(void)
 {
-	return (struct event_draft){ .type = EVENT_PROCESS_OUTPUT, .uid = 1000, .real_us = 1794708000123456ull,
-		.ids = { [ID_SESSION] = "sess_1", [ID_THREAD] = "thr_1", [ID_PROCESS] = "proc_1", [ID_OUTPUT] = "out_1" },
-		.payload = output_payload, .payload_len = sizeof(output_payload) - 1 };
+	return (struct event_draft){ .type = EVENT_PROCESS_OUTPUT,
+				     .uid = 1000,
+				     .real_us = 1794708000123456ull,
+				     .ids = { [ID_SESSION] = "sess_1",
+					      [ID_THREAD] = "thr_1",
+					      [ID_PROCESS] = "proc_1",
+					      [ID_OUTPUT] = "out_1" },
+				     .payload = output_payload,
+				     .payload_len = sizeof(output_payload) - 1 };
 }
 
 static void encode(const struct event_draft *d, struct buf *out)
@@ -56,10 +62,7 @@ static json_t *envelope(const struct buf *record, uint64_t sequence)
 	return j;
 }
 
-static const char *member(json_t *j, const char *name)
-{
-	return json_string_value(json_object_get(j, name));
-}
+static const char *member(json_t *j, const char *name) { return json_string_value(json_object_get(j, name)); }
 
 START_TEST(an_envelope_is_whole_json)
 {
@@ -305,7 +308,8 @@ END_TEST
 int main(void)
 {
 	return SUITE("event", an_envelope_is_whole_json, a_view_gives_back_what_was_drafted, records_follow_one_another,
-		now_is_the_time_if_none_is_given, required_ids_must_be_there, ids_must_be_ids, the_payload_is_checked,
-		further_members_cannot_break_the_envelope, the_profiles_members_must_be_there, no_event_is_larger_than_the_limit,
-		a_damaged_record_is_corrupt_or_harmless);
+		     now_is_the_time_if_none_is_given, required_ids_must_be_there, ids_must_be_ids,
+		     the_payload_is_checked, further_members_cannot_break_the_envelope,
+		     the_profiles_members_must_be_there, no_event_is_larger_than_the_limit,
+		     a_damaged_record_is_corrupt_or_harmless);
 }

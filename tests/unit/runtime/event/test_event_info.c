@@ -41,21 +41,29 @@ START_TEST(stored_numbers_stay)
 }
 END_TEST
 
-static bool family(const char *name, const char *prefix)
-{
-	return strncmp(name, prefix, strlen(prefix)) == 0;
-}
+static bool family(const char *name, const char *prefix) { return strncmp(name, prefix, strlen(prefix)) == 0; }
 
 START_TEST(families_have_the_ids_the_profile_wants)
 {
 	const uint32_t turn = 1u << ID_THREAD | 1u << ID_TURN;
-	static const char *const of_turns[] = { "turn.", "model.", "reasoning.", "tool.", "action.", "permission.", "sandbox.", "hook.",
-		"context.", "routing.", "cost.", "rate_limit.", "quota." };
-	static const struct { const char *prefix; uint32_t ids; } rest[] = {
-		{ "thread.", 1u << ID_THREAD }, { "tool.", 1u << ID_STEP | 1u << ID_TOOL_CALL }, { "action.", 1u << ID_ACTION },
-		{ "task.", 1u << ID_TASK }, { "task.attempt.", 1u << ID_RUN }, { "subagent.", 1u << ID_SUBAGENT },
-		{ "evidence.", 1u << ID_EVIDENCE }, { "process.", 1u << ID_PROCESS }, { "output.", 1u << ID_OUTPUT },
-		{ "benchmark.trial.", 1u << ID_TASK | 1u << ID_RUN }, { "benchmark.reward.", 1u << ID_TASK | 1u << ID_RUN },
+	static const char *const of_turns[] = { "turn.",       "model.",      "reasoning.", "tool.",    "action.",
+						"permission.", "sandbox.",    "hook.",      "context.", "routing.",
+						"cost.",       "rate_limit.", "quota." };
+	static const struct {
+		const char *prefix;
+		uint32_t ids;
+	} rest[] = {
+		{ "thread.", 1u << ID_THREAD },
+		{ "tool.", 1u << ID_STEP | 1u << ID_TOOL_CALL },
+		{ "action.", 1u << ID_ACTION },
+		{ "task.", 1u << ID_TASK },
+		{ "task.attempt.", 1u << ID_RUN },
+		{ "subagent.", 1u << ID_SUBAGENT },
+		{ "evidence.", 1u << ID_EVIDENCE },
+		{ "process.", 1u << ID_PROCESS },
+		{ "output.", 1u << ID_OUTPUT },
+		{ "benchmark.trial.", 1u << ID_TASK | 1u << ID_RUN },
+		{ "benchmark.reward.", 1u << ID_TASK | 1u << ID_RUN },
 		{ "benchmark.trial.started", turn },
 	};
 
@@ -91,7 +99,8 @@ START_TEST(rows_are_well_formed)
 				known |= m.type_len == strlen(types[i]) && memcmp(m.type, types[i], m.type_len) == 0;
 			ck_assert_msg(known, "%s: %.*s", info->name, (int)m.type_len, m.type);
 			ck_assert_uint_gt(m.name_len, 0);
-			ck_assert_msg(strcspn(m.name, "_ ") >= m.name_len, "%s: %.*s", info->name, (int)m.name_len, m.name);
+			ck_assert_msg(strcspn(m.name, "_ ") >= m.name_len, "%s: %.*s", info->name, (int)m.name_len,
+				      m.name);
 		}
 		ck_assert_int_lt(count, PAYLOAD_MEMBERS_MAX);
 	}
@@ -113,6 +122,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("event_info", names_lead_to_types_and_back, stored_numbers_stay, families_have_the_ids_the_profile_wants,
-		rows_are_well_formed, output_may_wait_but_ends_may_not);
+	return SUITE("event_info", names_lead_to_types_and_back, stored_numbers_stay,
+		     families_have_the_ids_the_profile_wants, rows_are_well_formed, output_may_wait_but_ends_may_not);
 }

@@ -1,6 +1,6 @@
-#include "runtime/event/id.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/mem.h"
+#include "runtime/event/id.h"
 #include "tests/unit/suite.h"
 
 #include <stdint.h>
@@ -62,7 +62,8 @@ START_TEST(what_a_caller_may_give)
 	ck_assert(!id_valid("", 0));
 	for (int c = 0; c < 256; c++) {
 		char one = (char)c;
-		bool fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || (c && strchr("_-.:", c));
+		bool fine = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+			    (c && strchr("_-.:", c));
 
 		ck_assert_msg(id_valid(&one, 1) == fine, "byte %d", c);
 	}
@@ -71,6 +72,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("id", ids_ascend_also_within_a_millisecond, an_id_tells_kind_and_time, every_kind_has_its_own_prefix,
-		what_a_caller_may_give);
+	return SUITE("id", ids_ascend_also_within_a_millisecond, an_id_tells_kind_and_time,
+		     every_kind_has_its_own_prefix, what_a_caller_may_give);
 }

@@ -11,10 +11,7 @@ static const struct event_info row = {
 	.required_members = "one two",
 };
 
-static int check(const char *json, struct err *e)
-{
-	return payload_check(&row, json, strlen(json), e);
-}
+static int check(const char *json, struct err *e) { return payload_check(&row, json, strlen(json), e); }
 
 static void fits(const char *json)
 {
@@ -103,5 +100,5 @@ END_TEST
 int main(void)
 {
 	return SUITE("payload", what_the_row_says, order_does_not_matter_and_more_is_welcome, missing_members_are_named,
-		types_are_held_to, only_a_whole_object_is_a_payload, top_level_names);
+		     types_are_held_to, only_a_whole_object_is_a_payload, top_level_names);
 }

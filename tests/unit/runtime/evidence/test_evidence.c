@@ -1,7 +1,8 @@
-/* The builder of exports on a store of its own, and the reader of packs on what it wrote and on what somebody changed. */
+/* The builder of exports on a store of its own, and the reader of packs on what it wrote and on what somebody changed.
+ */
 
-#include "runtime/evidence/evidence.h"
 #include "runtime/base/fd.h"
+#include "runtime/evidence/evidence.h"
 #include "runtime/evidence/pack_check.h"
 #include "runtime/view/view.h"
 #include "tests/unit/runtime/store/rig.h"
@@ -16,9 +17,18 @@ static void put_as(uint32_t uid, enum event_type type, const char *call, const c
 {
 	struct store_batch *b = store_batch_new(rig.s);
 	struct event_draft d = {
-		.type = type, .uid = uid, .payload = payload, .payload_len = strlen(payload), .members = members,
+		.type = type,
+		.uid = uid,
+		.payload = payload,
+		.payload_len = strlen(payload),
+		.members = members,
 		.members_len = members ? strlen(members) : 0,
-		.ids = { [ID_SESSION] = S, [ID_THREAD] = T, [ID_TURN] = U, [ID_TOOL_CALL] = call, [ID_STEP] = call, [ID_MODEL_REQUEST] = call,
+		.ids = { [ID_SESSION] = S,
+			 [ID_THREAD] = T,
+			 [ID_TURN] = U,
+			 [ID_TOOL_CALL] = call,
+			 [ID_STEP] = call,
+			 [ID_MODEL_REQUEST] = call,
 			 [ID_EVIDENCE] = "evd_1" },
 	};
 	struct err e = ERR_INIT;
@@ -28,16 +38,14 @@ static void put_as(uint32_t uid, enum event_type type, const char *call, const c
 	store_flush(rig.s);
 }
 
-static void put(enum event_type type, const char *call, const char *payload)
-{
-	put_as(7, type, call, payload, NULL);
-}
+static void put(enum event_type type, const char *call, const char *payload) { put_as(7, type, call, payload, NULL); }
 
 static void put_work(void)
 {
 	put(EVENT_SESSION_CREATED, NULL, "{\"kind\":\"user\",\"createdBy\":{\"uid\":7}}");
 	put(EVENT_THREAD_STARTED, NULL, "{\"origin\":\"session\"}");
-	put(EVENT_TURN_SUBMITTED, NULL, "{\"source\":\"client\",\"status\":\"accepted\",\"preview\":\"do \\\"it\\\"\"}");
+	put(EVENT_TURN_SUBMITTED, NULL,
+	    "{\"source\":\"client\",\"status\":\"accepted\",\"preview\":\"do \\\"it\\\"\"}");
 	put(EVENT_TURN_STARTED, NULL, "{\"driver\":\"client\"}");
 	put(EVENT_TOOL_STARTED, "call_1", "{\"toolName\":\"shell\"}");
 	put(EVENT_TOOL_FAILED, "call_1", "{\"category\":\"exit\",\"message\":\"no\",\"exitCode\":3}");
@@ -68,7 +76,8 @@ static void built(void *ctx, const struct err *e)
 /* The text of one export of the turn or session; mem_free it. */
 static char *export(enum evidence_kind kind, enum id_field field, const char *id, char sha256[HASH_SHA256_TEXT])
 {
-	struct build b = { .job = { .scope = { .field = field, .session_id = S, .through = store_last_sequence(rig.s) }, .nfiles = 1 } };
+	struct build b = { .job = { .scope = { .field = field, .session_id = S, .through = store_last_sequence(rig.s) },
+				    .nfiles = 1 } };
 	struct evidence_file *f = &b.job.file[0];
 	char *text;
 
@@ -140,7 +149,8 @@ START_TEST(owners_are_told)
 	put_work();
 	put_as(8, EVENT_TOOL_STARTED, "call_2", "{\"toolName\":\"shell\"}", NULL);
 	mem_auto char *text = export(EVIDENCE_PACK, ID_SESSION, S, NULL);
-	ck_assert_ptr_nonnull(strstr(text, "\"ownerUids\":[{\"fromSequence\":1,\"uid\":7},{\"fromSequence\":9,\"uid\":8}]"));
+	ck_assert_ptr_nonnull(
+		strstr(text, "\"ownerUids\":[{\"fromSequence\":1,\"uid\":7},{\"fromSequence\":9,\"uid\":8}]"));
 	ck_assert_int_eq(pack_check(text, strlen(text), &v, &e), 0);
 	ck_assert_msg(v.ok, "%s", v.problem[0]);
 	rig_done(&rig);
@@ -214,11 +224,18 @@ END_TEST
 START_TEST(what_is_no_pack_is_refused)
 {
 	static const char *const texts[] = {
-		"", "[]", "{}", "{\"packKind\":5}", "{\"packKind\":\"evidence_pack\"}", "{\"packKind\":\"review\",\"packVersion\":1}",
+		"",
+		"[]",
+		"{}",
+		"{\"packKind\":5}",
+		"{\"packKind\":\"evidence_pack\"}",
+		"{\"packKind\":\"review\",\"packVersion\":1}",
 		"{\"packKind\":\"evidence_pack\",\"packVersion\":1,\"events\":[5],\"readModels\":[]}",
 		"{\"packKind\":\"evidence_pack\",\"packVersion\":1,\"events\":[{\"sequence\":1}],\"readModels\":[]}",
-		"{\"packKind\":\"evidence_pack\",\"packVersion\":1,\"events\":[{\"sequence\":1,\"type\":\"turn.started\"}],\"readModels\":[]}",
-		"{\"packKind\":\"replay_case\",\"packVersion\":1,\"events\":[{\"sequence\":0,\"timestamp\":\"2026-01-01T00:00:00Z\"}],\"readModels\":[]}",
+		"{\"packKind\":\"evidence_pack\",\"packVersion\":1,\"events\":[{\"sequence\":1,\"type\":\"turn."
+		"started\"}],\"readModels\":[]}",
+		"{\"packKind\":\"replay_case\",\"packVersion\":1,\"events\":[{\"sequence\":0,\"timestamp\":\"2026-01-"
+		"01T00:00:00Z\"}],\"readModels\":[]}",
 	};
 	struct pack_verdict v;
 
@@ -233,6 +250,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("evidence", a_pack_is_folded_again, owners_are_told, exports_are_no_part_of_themselves, signals_are_honest, every_kind_is_one_object,
-		     what_is_no_pack_is_refused);
+	return SUITE("evidence", a_pack_is_folded_again, owners_are_told, exports_are_no_part_of_themselves,
+		     signals_are_honest, every_kind_is_one_object, what_is_no_pack_is_refused);
 }

@@ -54,13 +54,11 @@ static inline int rig_fold(struct models *m, const struct event_view *ev, struct
 	n = (size_t)snprintf(text, sizeof(text), "{\"last\":%llu}", (unsigned long long)ev->sequence);
 	if (models_put(m, 2, id->text, id->len, text, n, e) != 0)
 		return -1;
-	return ev->sequence % 2 ? models_put(m, 3, id->text, id->len, "{}", 2, e) : models_del(m, 3, id->text, id->len, e);
+	return ev->sequence % 2 ? models_put(m, 3, id->text, id->len, "{}", 2, e)
+				: models_del(m, 3, id->text, id->len, e);
 }
 
-static inline int rig_rm(const char *path, const struct stat *st, int type, struct FTW *f)
-{
-	return remove(path);
-}
+static inline int rig_rm(const char *path, const struct stat *st, int type, struct FTW *f) { return remove(path); }
 
 static inline void rig_at(struct rig *r, const char *dir)
 {
@@ -116,8 +114,8 @@ static inline void rig_done(struct rig *r)
 	nftw(r->dir, rig_rm, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-static inline int rig_draft_event(struct store_batch *b, enum event_type type, const char *session, const char *process, unsigned n,
-				  struct err *e)
+static inline int rig_draft_event(struct store_batch *b, enum event_type type, const char *session, const char *process,
+				  unsigned n, struct err *e)
 {
 	struct event_draft d = { .type = type, .uid = 1000 };
 	char payload[256];
@@ -129,16 +127,20 @@ static inline int rig_draft_event(struct store_batch *b, enum event_type type, c
 		d.ids[ID_TURN] = "turn_1";
 		d.ids[ID_OUTPUT] = "out_1";
 		snprintf(payload, sizeof(payload),
-			 "{\"stream\":\"stdout\",\"offset\":%u,\"length\":1,\"preview\":\"x\",\"encoding\":\"utf8\",\"previewBytes\":1}", n);
+			 "{\"stream\":\"stdout\",\"offset\":%u,\"length\":1,\"preview\":\"x\",\"encoding\":\"utf8\","
+			 "\"previewBytes\":1}",
+			 n);
 	} else {
-		snprintf(payload, sizeof(payload), "{\"code\":\"test\",\"detail\":\"number %u\",\"advice\":\"none\"}", n);
+		snprintf(payload, sizeof(payload), "{\"code\":\"test\",\"detail\":\"number %u\",\"advice\":\"none\"}",
+			 n);
 	}
 	d.payload = payload;
 	d.payload_len = strlen(payload);
 	return store_batch_event(b, &d, e);
 }
 
-static inline void rig_event(struct store_batch *b, enum event_type type, const char *session, const char *process, unsigned n)
+static inline void rig_event(struct store_batch *b, enum event_type type, const char *session, const char *process,
+			     unsigned n)
 {
 	struct err e = ERR_INIT;
 
@@ -237,20 +239,14 @@ static inline void rig_job_end(struct rig_job *j, uint64_t a, uint64_t b, const 
 		j->e = *e;
 }
 
-static inline void rig_prune_cb(void *ctx, uint64_t removed, const struct err *e)
-{
-	rig_job_end(ctx, removed, 0, e);
-}
+static inline void rig_prune_cb(void *ctx, uint64_t removed, const struct err *e) { rig_job_end(ctx, removed, 0, e); }
 
 static inline void rig_compact_cb(void *ctx, uint64_t before, uint64_t after, const struct err *e)
 {
 	rig_job_end(ctx, before, after, e);
 }
 
-static inline void rig_backup_cb(void *ctx, const struct err *e)
-{
-	rig_job_end(ctx, 0, 0, e);
-}
+static inline void rig_backup_cb(void *ctx, const struct err *e) { rig_job_end(ctx, 0, 0, e); }
 
 static inline struct rig_job rig_prune(struct rig *r, uint64_t floor, uint64_t idem_before)
 {
@@ -274,7 +270,8 @@ static inline bool rig_see(void *ctx, const struct event_view *ev)
 	struct rig_seen *x = ctx;
 
 	if (x->count && ev->sequence <= x->last) /* an assertion writes to a pipe: too slow for each event */
-		ck_abort_msg("event %llu after event %llu", (unsigned long long)ev->sequence, (unsigned long long)x->last);
+		ck_abort_msg("event %llu after event %llu", (unsigned long long)ev->sequence,
+			     (unsigned long long)x->last);
 	if (x->count == 0)
 		x->first = ev->sequence;
 	else if (ev->sequence != x->last + 1)
@@ -326,14 +323,14 @@ static inline off_t rig_find(const char *path, const char *text, size_t n)
 	return at;
 }
 
-#define RIG_TEST(name)          \
-	START_TEST(name)        \
-	{                       \
-		struct rig r;   \
-		rig_init(&r);   \
-		name##_in(&r);  \
-		rig_done(&r);   \
-	}                       \
+#define RIG_TEST(name)         \
+	START_TEST(name)       \
+	{                      \
+		struct rig r;  \
+		rig_init(&r);  \
+		name##_in(&r); \
+		rig_done(&r);  \
+	}                      \
 	END_TEST
 
 #endif

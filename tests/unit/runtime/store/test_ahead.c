@@ -87,7 +87,8 @@ START_TEST(lists_are_merged_in_order)
 	submit(&r, "sess_e", 1);
 	submit(&r, "other", 1);
 	ck_assert_int_eq(store_model_scan_ahead(r.s, 1, "sess_", list, &l, &e), 0);
-	ck_assert_str_eq(l.text, "sess_a={\"count\":1} sess_b={\"count\":2} sess_c={\"count\":1} sess_d={\"count\":1} sess_e={\"count\":1} ");
+	ck_assert_str_eq(l.text, "sess_a={\"count\":1} sess_b={\"count\":2} sess_c={\"count\":1} sess_d={\"count\":1} "
+				 "sess_e={\"count\":1} ");
 	rig_done(&r);
 }
 END_TEST
@@ -165,6 +166,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("ahead", what_is_submitted_counts_at_once, what_is_held_is_of_one_moment, lists_are_merged_in_order,
-		     refused_batches_leave_nothing, a_problem_of_an_event_is_kept);
+	return SUITE("ahead", what_is_submitted_counts_at_once, what_is_held_is_of_one_moment,
+		     lists_are_merged_in_order, refused_batches_leave_nothing, a_problem_of_an_event_is_kept);
 }

@@ -1,6 +1,6 @@
 /*
- * Groups that only the journal has: readers see them as if they were in the database, and a crash at any moment, also one that
- * leaves a write half done, loses none that was acknowledged and invents none.
+ * Groups that only the journal has: readers see them as if they were in the database, and a crash at any moment, also
+ * one that leaves a write half done, loses none that was acknowledged and invents none.
  */
 
 #include "runtime/base/hash.h"
@@ -52,9 +52,12 @@ static void look_models(struct rig *r, struct buf *out)
 		for (size_t i = 0; i < countof(after); i++)
 			for (int down = 0; down < 2; down++) {
 				buf_printf(out, "\n%u %s %d: ", kind, after[i] ? after[i] : "-", down);
-				ck_assert_int_eq(store_model_scan(r->s, kind, i % 2 ? NULL : "sess_", after[i], down, list, out, &e), 0);
+				ck_assert_int_eq(store_model_scan(r->s, kind, i % 2 ? NULL : "sess_", after[i], down,
+								  list, out, &e),
+						 0);
 				buf_byte(out, '|');
-				ck_assert_int_eq(store_model_scan(r->s, kind, NULL, after[i], down, list_two, out, &e), 0);
+				ck_assert_int_eq(store_model_scan(r->s, kind, NULL, after[i], down, list_two, out, &e),
+						 0);
 			}
 	for (int i = 0; i < 9; i++) {
 		char id[16];
@@ -77,8 +80,8 @@ static char *look(struct rig *r)
 	char method[64];
 	uint64_t at;
 
-	buf_printf(&out, "%llu events, %llu models, %llu keys\n", (unsigned long long)st.events, (unsigned long long)st.models,
-		   (unsigned long long)st.idem_records);
+	buf_printf(&out, "%llu events, %llu models, %llu keys\n", (unsigned long long)st.events,
+		   (unsigned long long)st.models, (unsigned long long)st.idem_records);
 	look_models(r, &out);
 	ck_assert_int_eq(store_events(r->s, &all, list_event, &out, &e), 0);
 	buf_byte(&out, '\n');
@@ -105,10 +108,7 @@ static char *look(struct rig *r)
 
 static uint64_t tick;
 
-static uint64_t fake_us(void *ctx)
-{
-	return ++tick;
-}
+static uint64_t fake_us(void *ctx) { return ++tick; }
 
 static struct store_batch *with_event(struct rig *r, unsigned i)
 {
@@ -259,10 +259,7 @@ static void copy_file(const char *from, const char *to)
 	close(out);
 }
 
-static char *path_of(const struct rig *r, const char *name)
-{
-	return mem_printf("%s/%s", r->store_dir, name);
-}
+static char *path_of(const struct rig *r, const char *name) { return mem_printf("%s/%s", r->store_dir, name); }
 
 static char *load(const char *path, size_t *ret_len)
 {
@@ -288,10 +285,11 @@ static void save(const char *path, const char *p, size_t n)
 
 #define GROUPS 12
 
-/* A store at the moment of its power cut: the database as it was settled, the journal with GROUPS groups, and the file's earlier life. */
+/* A store at the moment of its power cut: the database as it was settled, the journal with GROUPS groups, and the
+ * file's earlier life. */
 struct wreck {
 	struct rig r, copy;
-	char *stale, *file;        /* the journal's bytes before and at the end */
+	char *stale, *file; /* the journal's bytes before and at the end */
 	size_t size;
 	size_t ends[GROUPS + 1];   /* where each group ends */
 	uint64_t last[GROUPS + 1]; /* the newest event then; [0]: of the database */
@@ -362,7 +360,8 @@ static void wreck_done(struct wreck *w)
 /* Opens a copy with this journal; it must be as it was after `groups` of them. */
 static void expect(struct wreck *w, const char *journal, unsigned groups, bool again)
 {
-	mem_auto char *from = path_of(&w->r, "data.mdb"), *to = path_of(&w->copy, "data.mdb"), *file = path_of(&w->copy, "journal");
+	mem_auto char *from = path_of(&w->r, "data.mdb"), *to = path_of(&w->copy, "data.mdb"),
+		      *file = path_of(&w->copy, "journal");
 	mem_auto char *text = NULL;
 
 	copy_file(from, to);
@@ -396,7 +395,8 @@ static bool zeroes_behind(struct rig *r, size_t *ret_end)
 	return c.at < n;
 }
 
-/* When a group is expected the way to the disk is gone once, where no group stands: nothing that was acknowledged is touched. */
+/* When a group is expected the way to the disk is gone once, where no group stands: nothing that was acknowledged is
+ * touched. */
 static void what_is_expected_in(struct rig *r)
 {
 	bool seen = false;
@@ -718,8 +718,8 @@ RIG_TEST(upkeep_has_it_all)
 
 int main(void)
 {
-	return SUITE("journal", what_is_acknowledged_is_read, what_is_held_stays, it_settles_by_itself, a_cut_anywhere_leaves_a_prefix,
-		     a_torn_write_is_no_data, a_flipped_bit_ends_it, the_database_beside_its_journal, of_another_store, for_reading_only,
-		     a_missing_journal_is_seen, without_one, upkeep_has_it_all,
-		     what_is_expected);
+	return SUITE("journal", what_is_acknowledged_is_read, what_is_held_stays, it_settles_by_itself,
+		     a_cut_anywhere_leaves_a_prefix, a_torn_write_is_no_data, a_flipped_bit_ends_it,
+		     the_database_beside_its_journal, of_another_store, for_reading_only, a_missing_journal_is_seen,
+		     without_one, upkeep_has_it_all, what_is_expected);
 }

@@ -70,10 +70,7 @@ ssize_t pwrite(int fd, const void *p, size_t n, off_t at)
 	return syscall(SYS_pwrite64, fd, p, n, at);
 }
 
-ssize_t pwrite64(int fd, const void *p, size_t n, off_t at)
-{
-	return pwrite(fd, p, n, at);
-}
+ssize_t pwrite64(int fd, const void *p, size_t n, off_t at) { return pwrite(fd, p, n, at); }
 
 ssize_t pwritev(int fd, const struct iovec *iov, int n, off_t at)
 {
@@ -89,10 +86,7 @@ ssize_t pwritev(int fd, const struct iovec *iov, int n, off_t at)
 	return syscall(SYS_pwritev, fd, iov, n, at, 0);
 }
 
-ssize_t pwritev64(int fd, const struct iovec *iov, int n, off_t at)
-{
-	return pwritev(fd, iov, n, at);
-}
+ssize_t pwritev64(int fd, const struct iovec *iov, int n, off_t at) { return pwritev(fd, iov, n, at); }
 
 struct script {
 	uint64_t acked, musts, refused;
@@ -205,22 +199,13 @@ static void every_call(int errnum)
 	ck_assert_uint_gt(hits, 5); /* how many there are depends on how batches group */
 }
 
-START_TEST(an_input_output_error_anywhere)
-{
-	every_call(EIO);
-}
+START_TEST(an_input_output_error_anywhere) { every_call(EIO); }
 END_TEST
 
-START_TEST(no_space_anywhere)
-{
-	every_call(ENOSPC);
-}
+START_TEST(no_space_anywhere) { every_call(ENOSPC); }
 END_TEST
 
-START_TEST(an_interrupted_call_anywhere)
-{
-	every_call(EINTR);
-}
+START_TEST(an_interrupted_call_anywhere) { every_call(EINTR); }
 END_TEST
 
 /* Broken for a while: what may be refused is, what must be written waits, reads go on; then it heals by itself. */
@@ -390,6 +375,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("medium", an_input_output_error_anywhere, no_space_anywhere, an_interrupted_call_anywhere, a_medium_that_heals,
-		     what_is_owed_is_not_lost, what_is_expected_finds_no_medium, a_stalled_disk_freezes_no_one);
+	return SUITE("medium", an_input_output_error_anywhere, no_space_anywhere, an_interrupted_call_anywhere,
+		     a_medium_that_heals, what_is_owed_is_not_lost, what_is_expected_finds_no_medium,
+		     a_stalled_disk_freezes_no_one);
 }

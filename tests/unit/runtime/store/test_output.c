@@ -354,6 +354,7 @@ RIG_TEST(names_stay_inside)
 
 int main(void)
 {
-	return SUITE("output", what_was_cited_is_read, at_most_a_mebibyte_at_once, or_all_of_it, a_flipped_byte_is_found, inline_comes_first,
-		     expired_is_gone, the_middle_is_left_out_and_counted, a_file_made_aside_goes_unless_it_was_cited, holes, names_stay_inside);
+	return SUITE("output", what_was_cited_is_read, at_most_a_mebibyte_at_once, or_all_of_it,
+		     a_flipped_byte_is_found, inline_comes_first, expired_is_gone, the_middle_is_left_out_and_counted,
+		     a_file_made_aside_goes_unless_it_was_cited, holes, names_stay_inside);
 }

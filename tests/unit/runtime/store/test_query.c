@@ -139,7 +139,8 @@ static bool collect(void *ctx, const char *id, size_t id_len, const char *json, 
 	return ++s->count != s->stop_at;
 }
 
-static const char *scan(struct rig *r, uint8_t kind, const char *prefix, const char *after, bool descending, struct scan *s)
+static const char *scan(struct rig *r, uint8_t kind, const char *prefix, const char *after, bool descending,
+			struct scan *s)
 {
 	struct err e = ERR_INIT;
 
@@ -186,7 +187,8 @@ static void models_are_found_and_listed_in(struct rig *r)
 }
 RIG_TEST(models_are_found_and_listed)
 
-/* Whoever has read a document and then asks for its events finds them: dispatch has its work before the document can be read. */
+/* Whoever has read a document and then asks for its events finds them: dispatch has its work before the document can be
+ * read. */
 static void what_can_be_read_is_told_in(struct rig *r)
 {
 	struct err e = ERR_INIT;
@@ -214,5 +216,6 @@ RIG_TEST(what_can_be_read_is_told)
 
 int main(void)
 {
-	return SUITE("query", indexes, past_the_ring, sequences_by_time, models_are_found_and_listed, what_can_be_read_is_told);
+	return SUITE("query", indexes, past_the_ring, sequences_by_time, models_are_found_and_listed,
+		     what_can_be_read_is_told);
 }

@@ -138,10 +138,7 @@ static void soon_comes_by_itself_in(struct rig *r)
 }
 RIG_TEST(soon_comes_by_itself)
 
-static void heard(void *ctx, uint64_t last)
-{
-	*(uint64_t *)ctx = last;
-}
+static void heard(void *ctx, uint64_t last) { *(uint64_t *)ctx = last; }
 
 static void close_commits_what_is_queued_in(struct rig *r)
 {
@@ -294,7 +291,7 @@ static void write_version(struct rig *r, uint32_t version)
 	extern uint64_t hash64(const void *p, size_t n, uint64_t seed);
 	char value[12];
 	uint64_t seal = hash64(&version, 4, hash64("version", 7, 0));
-	MDB_val k = { 7, (void *)(uintptr_t)"version" }, v = { 12, value };
+	MDB_val k = { 7, (void *)(uintptr_t) "version" }, v = { 12, value };
 	MDB_env *env;
 	MDB_txn *txn;
 	MDB_dbi dbi;
@@ -526,6 +523,7 @@ int main(void)
 	return SUITE("store", a_new_store_is_empty, events_come_back_in_order, thousands_of_batches_keep_their_order,
 		     soon_waits_and_now_takes_it_along, soon_comes_by_itself, close_commits_what_is_queued,
 		     a_bad_event_leaves_the_batch_alone, keys_are_remembered_and_replaced, a_second_opener_is_refused,
-		     nothing_to_read_is_not_found, a_newer_version_is_refused_untouched, a_store_of_version_1_is_brought_up, a_store_of_version_2_opens, folders_may_be_descriptors,
+		     nothing_to_read_is_not_found, a_newer_version_is_refused_untouched,
+		     a_store_of_version_1_is_brought_up, a_store_of_version_2_opens, folders_may_be_descriptors,
 		     a_reader_beside_the_writer, a_file_cut_short_is_refused);
 }

@@ -236,6 +236,6 @@ RIG_TEST(killed_upkeep)
 
 int main(void)
 {
-	return SUITE("upkeep", prune_keeps_the_proof, prune_beside_the_writer, old_keys_go, compact_shrinks, a_backup_is_a_store,
-		     killed_upkeep);
+	return SUITE("upkeep", prune_keeps_the_proof, prune_beside_the_writer, old_keys_go, compact_shrinks,
+		     a_backup_is_a_store, killed_upkeep);
 }

@@ -142,7 +142,8 @@ static void a_missing_index_entry_is_found_in(struct rig *r)
 }
 RIG_TEST(a_missing_index_entry_is_found)
 
-/* Whatever byte of the file flips: an error, or a problem, or nothing at all if no one used that byte; never a crash. */
+/* Whatever byte of the file flips: an error, or a problem, or nothing at all if no one used that byte; never a crash.
+ */
 static void try_flipped(struct rig *r, unsigned *refused, unsigned *found)
 {
 	struct store_query q = { .index = -1 };
@@ -227,6 +228,6 @@ RIG_TEST(closing_interrupts_verify)
 
 int main(void)
 {
-	return SUITE("verify", rebuild_mends, a_tampered_record_is_never_data,
-		     a_missing_index_entry_is_found, flipped_bytes_do_no_harm, verify_beside_the_writer, closing_interrupts_verify);
+	return SUITE("verify", rebuild_mends, a_tampered_record_is_never_data, a_missing_index_entry_is_found,
+		     flipped_bytes_do_no_harm, verify_beside_the_writer, closing_interrupts_verify);
 }

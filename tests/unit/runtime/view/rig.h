@@ -47,10 +47,7 @@ static inline void set_up(void)
 	ck_assert_msg(store_open(&o, &store, &e) == 0, "%s", e.message);
 }
 
-static inline int remove_one(const char *path, const struct stat *st, int type, struct FTW *f)
-{
-	return remove(path);
-}
+static inline int remove_one(const char *path, const struct stat *st, int type, struct FTW *f) { return remove(path); }
 
 static inline void tear_down(void)
 {
@@ -85,8 +82,8 @@ static inline int view_suite_run(const char *name, const struct view_test *tests
 	return failed ? 1 : 0;
 }
 
-#define VIEW_SUITE(name, ...)                                                          \
-	view_suite_run(name, (const struct view_test[]){ __VA_ARGS__ },                \
+#define VIEW_SUITE(name, ...)                                           \
+	view_suite_run(name, (const struct view_test[]){ __VA_ARGS__ }, \
 		       sizeof((const struct view_test[]){ __VA_ARGS__ }) / sizeof(struct view_test))
 
 /* ---- writing ---- */
@@ -100,9 +97,20 @@ static inline void put_as(uint32_t uid, enum event_type type, struct ids ids, co
 {
 	struct store_batch *b = store_batch_new(store);
 	struct event_draft d = {
-		.type = type, .uid = uid, .status = status, .real_us = ++now_us, .payload = payload, .payload_len = strlen(payload),
-		.ids = { [ID_SESSION] = ids.session, [ID_THREAD] = ids.thread, [ID_TURN] = ids.turn, [ID_PROCESS] = ids.process,
-			 [ID_OUTPUT] = ids.output, [ID_TASK] = ids.task, [ID_STEP] = ids.step, [ID_TOOL_CALL] = ids.call,
+		.type = type,
+		.uid = uid,
+		.status = status,
+		.real_us = ++now_us,
+		.payload = payload,
+		.payload_len = strlen(payload),
+		.ids = { [ID_SESSION] = ids.session,
+			 [ID_THREAD] = ids.thread,
+			 [ID_TURN] = ids.turn,
+			 [ID_PROCESS] = ids.process,
+			 [ID_OUTPUT] = ids.output,
+			 [ID_TASK] = ids.task,
+			 [ID_STEP] = ids.step,
+			 [ID_TOOL_CALL] = ids.call,
 			 [ID_ACTION] = ids.action },
 	};
 	struct err e = ERR_INIT;
@@ -131,27 +139,33 @@ static inline void put_turn(void)
 	put(EVENT_THREAD_UPDATED, (struct ids){ .session = S1, .thread = T1 }, NULL,
 	    "{\"status\":\"running\",\"previous\":\"idle\",\"reason\":\"turn started\"}");
 	put(EVENT_PERMISSION_EVALUATED, turn_ids, NULL,
-	    "{\"permissionDecision\":{\"decision\":\"allow\",\"decisionSource\":\"mode\",\"decisionReason\":\"x\",\"ruleRefs\":[],"
-	    "\"scope\":\"once\",\"destructive\":false},\"command\":{\"display\":\"ls\",\"argv\":[\"ls\"],\"subcommands\":[],\"paths\":[],\"network\":[]}}");
+	    "{\"permissionDecision\":{\"decision\":\"allow\",\"decisionSource\":\"mode\",\"decisionReason\":\"x\","
+	    "\"ruleRefs\":[],"
+	    "\"scope\":\"once\",\"destructive\":false},\"command\":{\"display\":\"ls\",\"argv\":[\"ls\"],"
+	    "\"subcommands\":[],\"paths\":[],\"network\":[]}}");
 }
 
 static inline void put_process(const char *id, const char *out, const char *err)
 {
 	mem_auto char *payload = mem_printf(
-		"{\"command\":[\"ls\",\"a b\"],\"cwd\":\"/tmp\",\"tty\":false,\"pid\":42,\"startTime\":9,\"bootId\":\"b\",\"startedBootNs\":5,"
-		"\"planHash\":\"h\",\"profile\":\"plain\",\"stdin\":\"pipe\",\"stderr\":\"separate\",\"keepTree\":false,\"onDisconnect\":\"keep\","
-		"\"limits\":{\"wallMs\":1000},\"outputRefs\":[{\"outputRef\":\"%s\",\"stream\":\"stdout\"},{\"outputRef\":\"%s\",\"stream\":\"stderr\"}]}",
+		"{\"command\":[\"ls\",\"a "
+		"b\"],\"cwd\":\"/tmp\",\"tty\":false,\"pid\":42,\"startTime\":9,\"bootId\":\"b\",\"startedBootNs\":5,"
+		"\"planHash\":\"h\",\"profile\":\"plain\",\"stdin\":\"pipe\",\"stderr\":\"separate\",\"keepTree\":"
+		"false,\"onDisconnect\":\"keep\","
+		"\"limits\":{\"wallMs\":1000},\"outputRefs\":[{\"outputRef\":\"%s\",\"stream\":\"stdout\"},{"
+		"\"outputRef\":\"%s\",\"stream\":\"stderr\"}]}",
 		out, err);
 
 	put(EVENT_PROCESS_STARTED, (struct ids){ S1, T1, U1, id, NULL, "task_1" }, NULL, payload);
 }
 
-static inline void put_output(uint64_t offset, uint64_t length, const char *preview, const char *encoding, uint64_t shown)
+static inline void put_output(uint64_t offset, uint64_t length, const char *preview, const char *encoding,
+			      uint64_t shown)
 {
-	mem_auto char *payload = mem_printf("{\"stream\":\"stdout\",\"offset\":%llu,\"length\":%llu,\"preview\":\"%s\",\"encoding\":\"%s\","
-					    "\"previewBytes\":%llu}",
-					    (unsigned long long)offset, (unsigned long long)length, preview, encoding,
-					    (unsigned long long)shown);
+	mem_auto char *payload = mem_printf(
+		"{\"stream\":\"stdout\",\"offset\":%llu,\"length\":%llu,\"preview\":\"%s\",\"encoding\":\"%s\","
+		"\"previewBytes\":%llu}",
+		(unsigned long long)offset, (unsigned long long)length, preview, encoding, (unsigned long long)shown);
 
 	put(EVENT_PROCESS_OUTPUT, (struct ids){ S1, T1, U1, P1, O1, NULL }, NULL, payload);
 }
@@ -159,7 +173,8 @@ static inline void put_output(uint64_t offset, uint64_t length, const char *prev
 static inline void put_completed(const char *id, const char *out, uint64_t bytes)
 {
 	mem_auto char *payload = mem_printf(
-		"{\"exitCode\":3,\"durationMs\":12,\"status\":\"completed\",\"usage\":{\"maxRssBytes\":1,\"userMs\":1,\"systemMs\":1},"
+		"{\"exitCode\":3,\"durationMs\":12,\"status\":\"completed\",\"usage\":{\"maxRssBytes\":1,\"userMs\":1,"
+		"\"systemMs\":1},"
 		"\"outputs\":{\"stdout\":{\"outputRef\":\"%s\",\"bytes\":%llu,\"truncated\":false}},\"leftBehind\":0}",
 		out, (unsigned long long)bytes);
 
@@ -176,7 +191,8 @@ static inline void put_start(void)
 static inline void put_end(void)
 {
 	put_completed(P1, O1, 5);
-	put(EVENT_TURN_FAILED, turn_ids, "failed", "{\"category\":\"exit\",\"message\":\"exit code 3\",\"retryable\":false,\"processes\":[\"" P1 "\"]}");
+	put(EVENT_TURN_FAILED, turn_ids, "failed",
+	    "{\"category\":\"exit\",\"message\":\"exit code 3\",\"retryable\":false,\"processes\":[\"" P1 "\"]}");
 	put(EVENT_THREAD_UPDATED, (struct ids){ .session = S1, .thread = T1 }, NULL,
 	    "{\"status\":\"failed\",\"previous\":\"running\",\"reason\":\"exit\"}");
 }
@@ -202,16 +218,16 @@ static inline void is_number(struct jval doc, const char *path, int64_t expected
 {
 	struct jval v = jval_path(doc, path);
 
-	ck_assert_msg(v.type == JT_NUMBER && jval_int(v, -1) == expected, "%s is %.*s, not %lld", path, (int)v.len, v.text ? v.text : "",
-		      (long long)expected);
+	ck_assert_msg(v.type == JT_NUMBER && jval_int(v, -1) == expected, "%s is %.*s, not %lld", path, (int)v.len,
+		      v.text ? v.text : "", (long long)expected);
 }
 
 static inline void is_raw(struct jval doc, const char *path, const char *expected)
 {
 	struct jval v = jval_path(doc, path);
 
-	ck_assert_msg(v.len == strlen(expected) && memcmp(v.text, expected, v.len) == 0, "%s is %.*s, not %s", path, (int)v.len,
-		      v.text ? v.text : "", expected);
+	ck_assert_msg(v.len == strlen(expected) && memcmp(v.text, expected, v.len) == 0, "%s is %.*s, not %s", path,
+		      (int)v.len, v.text ? v.text : "", expected);
 }
 
 static inline void is_absent(struct jval doc, const char *path)

@@ -9,16 +9,20 @@ static void put_of(enum event_type type, const char *process, const char *payloa
 
 static void put_run(const char *id, const char *cow)
 {
-	mem_auto char *payload = mem_printf("{\"command\":[\"ls\"],\"cwd\":\"/tmp\",\"tty\":false,\"pid\":42,\"startTime\":9,\"bootId\":\"b\","
-					    "\"startedBootNs\":5,\"attempt\":1,\"planHash\":\"h\",\"profile\":\"workspace\",%s\"stdin\":\"none\","
-					    "\"stderr\":\"separate\",\"keepTree\":false,\"onDisconnect\":\"keep\",\"ownsTurn\":true,\"limits\":{},"
-					    "\"outputRefs\":[]}", cow);
+	mem_auto char *payload = mem_printf(
+		"{\"command\":[\"ls\"],\"cwd\":\"/tmp\",\"tty\":false,\"pid\":42,\"startTime\":9,\"bootId\":\"b\","
+		"\"startedBootNs\":5,\"attempt\":1,\"planHash\":\"h\",\"profile\":\"workspace\",%s\"stdin\":\"none\","
+		"\"stderr\":\"separate\",\"keepTree\":false,\"onDisconnect\":\"keep\",\"ownsTurn\":true,\"limits\":{},"
+		"\"outputRefs\":[]}",
+		cow);
 	put_of(EVENT_PROCESS_STARTED, id, payload);
 }
 
 static void put_run_end(const char *id)
 {
-	put_of(EVENT_PROCESS_COMPLETED, id, "{\"exitCode\":0,\"durationMs\":5,\"status\":\"completed\",\"usage\":{},\"outputs\":{},\"leftBehind\":0}");
+	put_of(EVENT_PROCESS_COMPLETED, id,
+	       "{\"exitCode\":0,\"durationMs\":5,\"status\":\"completed\",\"usage\":{},\"outputs\":{},\"leftBehind\":"
+	       "0}");
 }
 
 static bool note(void *ctx, const char *id)
@@ -72,9 +76,11 @@ START_TEST(diffs_are_outputs_of_the_process)
 	struct err e = ERR_INIT;
 	put_run(P1, "\"cow\":true,");
 	put_run_end(P1);
-	put_of(EVENT_ARTIFACT_CHANGED, P1, "{\"source\":\"run\",\"change\":\"modified\",\"path\":\"/w/a\",\"diffRef\":\"out_d\",\"diffBytes\":12}");
+	put_of(EVENT_ARTIFACT_CHANGED, P1,
+	       "{\"source\":\"run\",\"change\":\"modified\",\"path\":\"/w/a\",\"diffRef\":\"out_d\",\"diffBytes\":12}");
 	/* A second one must not take over what the first said. */
-	put_of(EVENT_ARTIFACT_CHANGED, P2, "{\"source\":\"run\",\"change\":\"modified\",\"path\":\"/w/b\",\"diffRef\":\"out_d\",\"diffBytes\":99}");
+	put_of(EVENT_ARTIFACT_CHANGED, P2,
+	       "{\"source\":\"run\",\"change\":\"modified\",\"path\":\"/w/b\",\"diffRef\":\"out_d\",\"diffBytes\":99}");
 	put_of(EVENT_ARTIFACT_CHANGED, NULL, "{\"diffRef\":\"out_c\"}");
 	ck_assert_int_eq(view_output_brief(store, 1000, "out_d", &o, &e), 0);
 	ck_assert(o.ended && o.bytes == 12);
@@ -87,11 +93,16 @@ START_TEST(diffs_expire_with_the_outputs)
 {
 	buf_auto struct buf found = BUF_INIT;
 	struct err e = ERR_INIT;
-	put_of(EVENT_PROCESS_STARTED, P1, "{\"command\":[\"ls\"],\"cwd\":\"/tmp\",\"tty\":false,\"pid\":42,\"startTime\":9,\"bootId\":\"b\",\"startedBootNs\":5,"
-	    "\"attempt\":1,\"planHash\":\"h\",\"profile\":\"workspace\",\"cow\":true,\"stdin\":\"none\",\"stderr\":\"separate\",\"keepTree\":false,"
-	    "\"onDisconnect\":\"keep\",\"ownsTurn\":true,\"limits\":{},\"outputRefs\":[{\"outputRef\":\"out_1\",\"stream\":\"stdout\"}]}");
+	put_of(EVENT_PROCESS_STARTED, P1,
+	       "{\"command\":[\"ls\"],\"cwd\":\"/"
+	       "tmp\",\"tty\":false,\"pid\":42,\"startTime\":9,\"bootId\":\"b\",\"startedBootNs\":5,"
+	       "\"attempt\":1,\"planHash\":\"h\",\"profile\":\"workspace\",\"cow\":true,\"stdin\":\"none\",\"stderr\":"
+	       "\"separate\",\"keepTree\":false,"
+	       "\"onDisconnect\":\"keep\",\"ownsTurn\":true,\"limits\":{},\"outputRefs\":[{\"outputRef\":\"out_1\","
+	       "\"stream\":\"stdout\"}]}");
 	put_run_end(P1);
-	put_of(EVENT_ARTIFACT_CHANGED, P1, "{\"source\":\"run\",\"change\":\"modified\",\"path\":\"/w/a\",\"diffRef\":\"out_d\",\"diffBytes\":12}");
+	put_of(EVENT_ARTIFACT_CHANGED, P1,
+	       "{\"source\":\"run\",\"change\":\"modified\",\"path\":\"/w/a\",\"diffRef\":\"out_d\",\"diffBytes\":12}");
 	ck_assert_msg(view_expirable_outputs(store, 100, 10, take, &found, &e) == 0, "%s", e.message);
 	ck_assert_str_eq(buf_cstr(&found), "out_1:0 out_d:12 ");
 }
@@ -99,5 +110,6 @@ END_TEST
 
 int main(void)
 {
-	return VIEW_SUITE("view of changes", { runs_are_known_until_nothing_is_kept }, { diffs_are_outputs_of_the_process }, { diffs_expire_with_the_outputs });
+	return VIEW_SUITE("view of changes", { runs_are_known_until_nothing_is_kept },
+			  { diffs_are_outputs_of_the_process }, { diffs_expire_with_the_outputs });
 }

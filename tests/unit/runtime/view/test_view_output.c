@@ -62,7 +62,8 @@ START_TEST(truncation_is_exact)
 	put_start();
 	put_output(0, 9000, "", "utf8", 0);
 	put(EVENT_OUTPUT_TRUNCATED, (struct ids){ S1, T1, U1, P1, O1, NULL }, NULL,
-	    "{\"outputRef\":\"" O1 "\",\"stream\":\"stdout\",\"bytes\":9000,\"omittedBytes\":4096,\"omittedFrom\":1000,\"omittedTo\":5096,"
+	    "{\"outputRef\":\"" O1
+	    "\",\"stream\":\"stdout\",\"bytes\":9000,\"omittedBytes\":4096,\"omittedFrom\":1000,\"omittedTo\":5096,"
 	    "\"limit\":4000,\"reason\":\"output_limit\"}");
 	d = process(&out);
 	is_raw(d, "outputs.stdout.truncated", "true");
@@ -116,6 +117,6 @@ END_TEST
 int main(void)
 {
 	return VIEW_SUITE("view_output", { output_is_counted_and_its_beginning_kept },
-			  { a_character_cut_by_two_events_is_whole_again }, { a_preview_stops_at_its_limit }, { truncation_is_exact },
-			  { ended_outputs_expire_once });
+			  { a_character_cut_by_two_events_is_whole_again }, { a_preview_stops_at_its_limit },
+			  { truncation_is_exact }, { ended_outputs_expire_once });
 }

@@ -67,7 +67,8 @@ START_TEST(the_first_end_counts)
 	put_start();
 	put_completed(P1, O1, 5);
 	put(EVENT_PROCESS_TERMINATED, (struct ids){ S1, T1, U1, P1, NULL, NULL }, NULL,
-	    "{\"reason\":\"user\",\"cause\":\"user\",\"requestedBy\":{\"uid\":1},\"signal\":\"TERM\",\"treeEmpty\":true,\"durationMs\":99,\"outputs\":{}}");
+	    "{\"reason\":\"user\",\"cause\":\"user\",\"requestedBy\":{\"uid\":1},\"signal\":\"TERM\",\"treeEmpty\":"
+	    "true,\"durationMs\":99,\"outputs\":{}}");
 	d = process(&out);
 	is_text(d, "status", "completed");
 	is_number(d, "durationMs", 12);
@@ -82,11 +83,14 @@ START_TEST(ends_have_their_own_status)
 		const char *envelope, *payload, *status, *reason;
 	} rows[] = {
 		{ EVENT_PROCESS_TERMINATED, NULL,
-		  "{\"reason\":\"shutdown\",\"cause\":\"shutdown\",\"requestedBy\":{\"uid\":1},\"signal\":\"TERM\",\"treeEmpty\":true,\"durationMs\":9,\"outputs\":{}}",
+		  "{\"reason\":\"shutdown\",\"cause\":\"shutdown\",\"requestedBy\":{\"uid\":1},\"signal\":\"TERM\","
+		  "\"treeEmpty\":true,\"durationMs\":9,\"outputs\":{}}",
 		  "terminated", "shutdown" },
-		{ EVENT_PROCESS_FAILED, "timed_out", "{\"category\":\"timeout\",\"message\":\"m\",\"limit\":\"wall\"}", "failed", "timed_out" },
+		{ EVENT_PROCESS_FAILED, "timed_out", "{\"category\":\"timeout\",\"message\":\"m\",\"limit\":\"wall\"}",
+		  "failed", "timed_out" },
 		{ EVENT_PROCESS_FAILED, "lost", "{\"category\":\"transport\",\"message\":\"m\"}", "lost", NULL },
-		{ EVENT_PROCESS_FAILED, "failed", "{\"category\":\"spawn\",\"stage\":\"exec\",\"errno\":2,\"errnoName\":\"ENOENT\",\"message\":\"m\"}",
+		{ EVENT_PROCESS_FAILED, "failed",
+		  "{\"category\":\"spawn\",\"stage\":\"exec\",\"errno\":2,\"errnoName\":\"ENOENT\",\"message\":\"m\"}",
 		  "failed", NULL },
 	};
 	buf_auto struct buf out = BUF_INIT;
@@ -110,9 +114,11 @@ START_TEST(closing_stdin_is_remembered)
 
 	put_start();
 	put(EVENT_PROCESS_INPUT, (struct ids){ S1, T1, U1, P1, NULL, NULL }, NULL,
-	    "{\"kind\":\"data\",\"bytes\":1,\"preview\":\"x\",\"encoding\":\"utf8\",\"redacted\":false,\"by\":{\"uid\":1}}");
+	    "{\"kind\":\"data\",\"bytes\":1,\"preview\":\"x\",\"encoding\":\"utf8\",\"redacted\":false,\"by\":{\"uid\":"
+	    "1}}");
 	is_absent(process(&out), "stdinClosed");
-	put(EVENT_PROCESS_INPUT, (struct ids){ S1, T1, U1, P1, NULL, NULL }, NULL, "{\"kind\":\"eof\",\"redacted\":false,\"by\":{\"uid\":1}}");
+	put(EVENT_PROCESS_INPUT, (struct ids){ S1, T1, U1, P1, NULL, NULL }, NULL,
+	    "{\"kind\":\"eof\",\"redacted\":false,\"by\":{\"uid\":1}}");
 	is_raw(process(&out), "stdinClosed", "true");
 	folds_again();
 }
@@ -240,7 +246,9 @@ START_TEST(pages_follow_each_other)
 		put_process(id, ref, other);
 	}
 	do {
-		struct jval d = list((struct view_process_query){ .limit = 3, .cursor = *cursor ? cursor : NULL, .session_id = _i ? S1 : NULL },
+		struct jval d = list((struct view_process_query){ .limit = 3,
+								  .cursor = *cursor ? cursor : NULL,
+								  .session_id = _i ? S1 : NULL },
 				     1000, &out);
 		struct jval next = jval_get(d, "nextCursor");
 
@@ -265,9 +273,11 @@ START_TEST(bad_queries_name_the_field)
 
 	ck_assert_int_lt(view_processes(store, 0, &(struct view_process_query){ .limit = 0 }, &out, &e), 0);
 	ck_assert_str_eq(e.field, "limit");
-	ck_assert_int_lt(view_processes(store, 0, &(struct view_process_query){ .limit = 1, .cursor = "a/b" }, &out, &e), 0);
+	ck_assert_int_lt(
+		view_processes(store, 0, &(struct view_process_query){ .limit = 1, .cursor = "a/b" }, &out, &e), 0);
 	ck_assert_str_eq(e.field, "cursor");
-	ck_assert_int_lt(view_processes(store, 0, &(struct view_process_query){ .limit = 1, .match = "*" }, &out, &e), 0);
+	ck_assert_int_lt(view_processes(store, 0, &(struct view_process_query){ .limit = 1, .match = "*" }, &out, &e),
+			 0);
 	ck_assert_str_eq(e.field, "match");
 	ck_assert_int_lt(view_sessions(store, 0, 2000, NULL, &out, &e), 0);
 	ck_assert_str_eq(e.field, "limit");
@@ -280,6 +290,6 @@ int main(void)
 	return VIEW_SUITE("view_process", { a_started_process_is_running }, { a_completed_process_says_how },
 			  { the_first_end_counts }, { ends_have_their_own_status, 4 }, { closing_stdin_is_remembered },
 			  { others_do_not_see_it }, { events_about_unknown_things_make_documents },
-			  { a_wait_result_is_what_the_contract_says }, { lists_are_filtered }, { pages_follow_each_other, 2 },
-			  { bad_queries_name_the_field });
+			  { a_wait_result_is_what_the_contract_says }, { lists_are_filtered },
+			  { pages_follow_each_other, 2 }, { bad_queries_name_the_field });
 }

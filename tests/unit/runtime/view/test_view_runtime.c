@@ -12,11 +12,14 @@ START_TEST(the_system_session_is_found)
 	put_session();
 	put_as(0, EVENT_SESSION_CREATED, (struct ids){ .session = "sess_s", .thread = "thr_s" }, NULL,
 	       "{\"kind\":\"system\",\"createdBy\":{\"uid\":0,\"pid\":1}}");
-	put_as(0, EVENT_THREAD_STARTED, (struct ids){ .session = "sess_s", .thread = "thr_s" }, NULL, "{\"origin\":\"system\"}");
+	put_as(0, EVENT_THREAD_STARTED, (struct ids){ .session = "sess_s", .thread = "thr_s" }, NULL,
+	       "{\"origin\":\"system\"}");
 	put_as(0, EVENT_TURN_SUBMITTED, (struct ids){ .session = "sess_s", .thread = "thr_s", .turn = "turn_s" }, NULL,
 	       "{\"source\":\"system\",\"status\":\"accepted\"}");
-	put_as(0, EVENT_HISTORY_RECONSTRUCTED, (struct ids){ .session = "sess_s", .thread = "thr_s", .turn = "turn_s" }, NULL,
-	       "{\"bootId\":\"b\",\"alive\":[{\"processId\":\"p\"}],\"exited\":[],\"lost\":[{},{}],\"aborted\":0,\"outputs\":[],"
+	put_as(0, EVENT_HISTORY_RECONSTRUCTED, (struct ids){ .session = "sess_s", .thread = "thr_s", .turn = "turn_s" },
+	       NULL,
+	       "{\"bootId\":\"b\",\"alive\":[{\"processId\":\"p\"}],\"exited\":[],\"lost\":[{},{}],\"aborted\":0,"
+	       "\"outputs\":[],"
 	       "\"openActions\":[],\"queuedTurns\":[],\"degraded\":false}");
 	ck_assert_int_eq(view_system_ids(store, session, thread, turn, &e), 0);
 	ck_assert_str_eq(session, "sess_s");

@@ -4,10 +4,11 @@
 
 START_TEST(a_session_snapshot_holds_what_the_schemas_want)
 {
-	static const char *const required[] = { "schemaVersion", "runtimeId", "sessionId", "updatedAt", "threads", "tasks", "taskSummary",
-						"routingLimitSummary", "telemetrySummary", "evidenceRefs" };
-	static const char *const of_thread[] = { "threadId", "status", "turns", "pendingRequests", "queuedTurns", "incidents",
-						 "evidenceSummary" };
+	static const char *const required[] = { "schemaVersion",    "runtimeId",   "sessionId",   "updatedAt",
+						"threads",          "tasks",       "taskSummary", "routingLimitSummary",
+						"telemetrySummary", "evidenceRefs" };
+	static const char *const of_thread[] = { "threadId",    "status",    "turns",          "pendingRequests",
+						 "queuedTurns", "incidents", "evidenceSummary" };
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
 	struct jval d, thread, turn;
@@ -56,7 +57,8 @@ START_TEST(a_session_has_the_rules_it_was_given_last)
 
 	put_session();
 	is_rules(NULL);
-	put(EVENT_POLICY_CHANGED, ids, NULL, "{\"layer\":\"session\",\"permissions\":{\"deny\":[\"Bash(rm:*)\"],\"ask\":[\"Bash\"]}}");
+	put(EVENT_POLICY_CHANGED, ids, NULL,
+	    "{\"layer\":\"session\",\"permissions\":{\"deny\":[\"Bash(rm:*)\"],\"ask\":[\"Bash\"]}}");
 	is_rules("{\"deny\":[\"Bash(rm:*)\"],\"ask\":[\"Bash\"]}");
 	/* A mode is another matter, and so are titles and files. */
 	put(EVENT_POLICY_CHANGED, ids, NULL, "{\"layer\":\"session\",\"mode\":\"plan\"}");
@@ -84,7 +86,8 @@ START_TEST(windows_go_back_through_a_session)
 		char id[16];
 
 		(void)snprintf(id, sizeof(id), "thr_b%d", i);
-		put(EVENT_THREAD_STARTED, (struct ids){ .session = S1, .thread = id }, NULL, "{\"origin\":\"process\"}");
+		put(EVENT_THREAD_STARTED, (struct ids){ .session = S1, .thread = id }, NULL,
+		    "{\"origin\":\"process\"}");
 	}
 	ck_assert_int_eq(view_session(store, 1000, S1, &w, &out, &e), 0);
 	d = value_of(&out);
@@ -131,5 +134,6 @@ END_TEST
 int main(void)
 {
 	return VIEW_SUITE("view_session", { a_session_snapshot_holds_what_the_schemas_want },
-			  { a_session_has_the_rules_it_was_given_last }, { windows_go_back_through_a_session }, { sessions_are_listed_by_owner });
+			  { a_session_has_the_rules_it_was_given_last }, { windows_go_back_through_a_session },
+			  { sessions_are_listed_by_owner });
 }

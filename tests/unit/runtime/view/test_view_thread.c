@@ -34,8 +34,9 @@ END_TEST
 
 START_TEST(fine_statuses_become_the_small_ones)
 {
-	static const char *const rows[][2] = { { "accepted", "running" }, { "waiting_permission", "blocked" }, { "timed_out", "failed" },
-					       { "lost", "unknown" },     { "cancelled", "cancelled" },        { "no such", "unknown" } };
+	static const char *const rows[][2] = { { "accepted", "running" },    { "waiting_permission", "blocked" },
+					       { "timed_out", "failed" },    { "lost", "unknown" },
+					       { "cancelled", "cancelled" }, { "no such", "unknown" } };
 	mem_auto char *payload = mem_printf("{\"status\":\"%s\",\"previous\":\"idle\",\"reason\":\"r\"}", rows[_i][0]);
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;

@@ -2,10 +2,12 @@
 
 #include "tests/unit/runtime/view/rig.h"
 
-static void put_in(enum event_type type, const char *turn, const char *step, const char *call, const char *action, const char *status,
-		   const char *payload)
+static void put_in(enum event_type type, const char *turn, const char *step, const char *call, const char *action,
+		   const char *status, const char *payload)
 {
-	put(type, (struct ids){ .session = S1, .thread = T1, .turn = turn, .step = step, .call = call, .action = action }, status, payload);
+	put(type,
+	    (struct ids){ .session = S1, .thread = T1, .turn = turn, .step = step, .call = call, .action = action },
+	    status, payload);
 }
 
 static bool doc_says(enum view_kind kind, const char *id, const char *path, const char *value)
@@ -15,7 +17,9 @@ static bool doc_says(enum view_kind kind, const char *id, const char *path, cons
 	if (store_model_get(store, (uint8_t)kind, id, &doc, &e) != 0)
 		return !value;
 	struct jval v = jval_path(jval_of(doc.data, doc.len), path);
-	return value && v.type != JT_NONE && (v.type == JT_STRING ? jval_is_str(v, value) : v.len == strlen(value) && memcmp(v.text, value, v.len) == 0);
+	return value && v.type != JT_NONE &&
+	       (v.type == JT_STRING ? jval_is_str(v, value)
+				    : v.len == strlen(value) && memcmp(v.text, value, v.len) == 0);
 }
 
 static bool there(enum view_kind kind, const char *id)
@@ -30,25 +34,33 @@ static void begin(void)
 	put_in(EVENT_SESSION_CREATED, NULL, NULL, NULL, NULL, NULL, "{\"kind\":\"user\",\"createdBy\":{\"uid\":1000}}");
 	put_in(EVENT_THREAD_STARTED, NULL, NULL, NULL, NULL, NULL, "{\"origin\":\"session\"}");
 	put_in(EVENT_TURN_SUBMITTED, "turn_a", "step_0", NULL, NULL, "accepted",
-	    "{\"source\":\"client\",\"status\":\"accepted\",\"parts\":3,\"driver\":\"runtime\",\"preview\":\"hello\"}");
+	       "{\"source\":\"client\",\"status\":\"accepted\",\"parts\":3,\"driver\":\"runtime\",\"preview\":"
+	       "\"hello\"}");
 	put_in(EVENT_TURN_STARTED, "turn_a", NULL, NULL, NULL, "running", "{\"driver\":\"runtime\"}");
 }
 
 START_TEST(calls_count_in_their_turn)
 {
 	begin();
-	put_in(EVENT_TOOL_STARTED, "turn_a", "step_1", "call_1", NULL, "running", "{\"toolName\":\"shell\",\"runner\":\"runtime\",\"part\":0}");
-	put_in(EVENT_TOOL_STARTED, "turn_a", "step_2", "call_2", NULL, "running", "{\"toolName\":\"x\",\"runner\":\"client\"}");
-	ck_assert(doc_says(VIEW_TURN, "turn_a", "openCalls", "2") && doc_says(VIEW_TURN, "turn_a", "partsStarted", "1"));
+	put_in(EVENT_TOOL_STARTED, "turn_a", "step_1", "call_1", NULL, "running",
+	       "{\"toolName\":\"shell\",\"runner\":\"runtime\",\"part\":0}");
+	put_in(EVENT_TOOL_STARTED, "turn_a", "step_2", "call_2", NULL, "running",
+	       "{\"toolName\":\"x\",\"runner\":\"client\"}");
+	ck_assert(doc_says(VIEW_TURN, "turn_a", "openCalls", "2") &&
+		  doc_says(VIEW_TURN, "turn_a", "partsStarted", "1"));
 	ck_assert(there(VIEW_LIVE_TOOL_CALL, "call_1") && there(VIEW_TURN_OPEN_CALL, "turn_a/call_1"));
-	put_in(EVENT_TOOL_FAILED, "turn_a", "step_1", "call_1", NULL, "timed_out", "{\"category\":\"timeout\",\"part\":0}");
+	put_in(EVENT_TOOL_FAILED, "turn_a", "step_1", "call_1", NULL, "timed_out",
+	       "{\"category\":\"timeout\",\"part\":0}");
 	put_in(EVENT_TOOL_RESULT, "turn_a", "step_2", "call_2", NULL, "completed", "{}");
 	ck_assert(doc_says(VIEW_TURN, "turn_a", "openCalls", "0") && doc_says(VIEW_TURN, "turn_a", "partsFailed", "1"));
-	ck_assert(doc_says(VIEW_TURN, "turn_a", "partsEnded", "1") && doc_says(VIEW_TURN, "turn_a", "failedCallId", "call_1"));
-	ck_assert(doc_says(VIEW_TOOL_CALL, "call_1", "status", "timed_out") && doc_says(VIEW_TOOL_CALL, "call_2", "status", "completed"));
+	ck_assert(doc_says(VIEW_TURN, "turn_a", "partsEnded", "1") &&
+		  doc_says(VIEW_TURN, "turn_a", "failedCallId", "call_1"));
+	ck_assert(doc_says(VIEW_TOOL_CALL, "call_1", "status", "timed_out") &&
+		  doc_says(VIEW_TOOL_CALL, "call_2", "status", "completed"));
 	ck_assert(!there(VIEW_LIVE_TOOL_CALL, "call_1") && !there(VIEW_TURN_OPEN_CALL, "turn_a/call_2"));
 	ck_assert(doc_says(VIEW_TURN_STEP, "turn_a/step_0", "kind", "message"));
-	ck_assert(doc_says(VIEW_TURN_STEP, "turn_a/step_1", "kind", "command") && doc_says(VIEW_TURN_STEP, "turn_a/step_1", "status", "timed_out"));
+	ck_assert(doc_says(VIEW_TURN_STEP, "turn_a/step_1", "kind", "command") &&
+		  doc_says(VIEW_TURN_STEP, "turn_a/step_1", "status", "timed_out"));
 	/* An end that is told twice, or of a call that nobody began, takes nothing below zero. */
 	put_in(EVENT_TOOL_RESULT, "turn_a", "step_9", "call_9", NULL, NULL, "{}");
 	ck_assert(doc_says(VIEW_TURN, "turn_a", "openCalls", "0"));
@@ -63,16 +75,21 @@ START_TEST(actions_hold_their_turn)
 
 	begin();
 	put_in(EVENT_ACTION_REQUIRED, "turn_a", "step_1", NULL, "act_1", "pending",
-	    "{\"actionType\":\"permission\",\"kind\":\"request\",\"expiresAt\":\"2026-01-01T00:00:00Z\",\"decisions\":[\"allow\"]}");
-	put_in(EVENT_ACTION_REQUIRED, "turn_a", "step_2", NULL, "act_2", "pending", "{\"actionType\":\"input\",\"prompt\":\"?\"}");
+	       "{\"actionType\":\"permission\",\"kind\":\"request\",\"expiresAt\":\"2026-01-01T00:00:00Z\","
+	       "\"decisions\":[\"allow\"]}");
+	put_in(EVENT_ACTION_REQUIRED, "turn_a", "step_2", NULL, "act_2", "pending",
+	       "{\"actionType\":\"input\",\"prompt\":\"?\"}");
 	ck_assert(doc_says(VIEW_TURN, "turn_a", "status", "waiting_input"));
 	ck_assert(there(VIEW_TIMED_ACTION, "00001767225600000000/act_1") && there(VIEW_OPEN_ACTION, "thr_a/act_2"));
 	ck_assert_int_eq(view_actions(store, 1000, &q, &out, &e), 0);
 	ck_assert_ptr_nonnull(strstr(out.data, "act_2\""));
 	ck_assert(strstr(out.data, "act_2\"") < strstr(out.data, "act_1\"")); /* newest first */
-	put_in(EVENT_ACTION_RESOLVED, "turn_a", "step_2", NULL, "act_2", "resolved", "{\"decision\":\"allow\",\"source\":\"user\",\"note\":\"n\"}");
-	ck_assert(doc_says(VIEW_TURN, "turn_a", "openActions", "1") && doc_says(VIEW_TURN, "turn_a", "status", "waiting_input"));
-	put_in(EVENT_ACTION_RESOLVED, "turn_a", "step_1", NULL, "act_1", "timed_out", "{\"decision\":\"deny\",\"source\":\"timeout\"}");
+	put_in(EVENT_ACTION_RESOLVED, "turn_a", "step_2", NULL, "act_2", "resolved",
+	       "{\"decision\":\"allow\",\"source\":\"user\",\"note\":\"n\"}");
+	ck_assert(doc_says(VIEW_TURN, "turn_a", "openActions", "1") &&
+		  doc_says(VIEW_TURN, "turn_a", "status", "waiting_input"));
+	put_in(EVENT_ACTION_RESOLVED, "turn_a", "step_1", NULL, "act_1", "timed_out",
+	       "{\"decision\":\"deny\",\"source\":\"timeout\"}");
 	ck_assert(doc_says(VIEW_TURN, "turn_a", "status", "running"));
 	ck_assert(doc_says(VIEW_ACTION, "act_1", "status", "timed_out") && doc_says(VIEW_ACTION, "act_2", "note", "n"));
 	ck_assert(!there(VIEW_TIMED_ACTION, "00001767225600000000/act_1") && !there(VIEW_OPEN_ACTION, "thr_a/act_2"));
@@ -90,14 +107,18 @@ START_TEST(a_queue_is_there_while_somebody_waits)
 	struct err e = ERR_INIT;
 
 	begin();
-	put_in(EVENT_QUEUE_CHANGED, "turn_b", NULL, NULL, NULL, NULL, "{\"order\":[\"turn_b\",\"turn_c\"],\"change\":\"queued\",\"resumeState\":\"held\"}");
-	ck_assert(doc_says(VIEW_QUEUE, "thr_a", "resumeState", "held") && doc_says(VIEW_QUEUE, "thr_a", "order", "[\"turn_b\",\"turn_c\"]"));
+	put_in(EVENT_QUEUE_CHANGED, "turn_b", NULL, NULL, NULL, NULL,
+	       "{\"order\":[\"turn_b\",\"turn_c\"],\"change\":\"queued\",\"resumeState\":\"held\"}");
+	ck_assert(doc_says(VIEW_QUEUE, "thr_a", "resumeState", "held") &&
+		  doc_says(VIEW_QUEUE, "thr_a", "order", "[\"turn_b\",\"turn_c\"]"));
 	ck_assert_int_eq(view_queue_snapshot(store, 1000, "thr_a", &out, &e), 0);
 	ck_assert_ptr_nonnull(strstr(out.data, "\"activeTurnId\":\"turn_a\""));
 	ck_assert_int_eq(view_queue_snapshot(store, 1001, "thr_a", &out, &e), -1);
 	ck_assert_int_eq(e.code, ERR_NOT_FOUND);
-	put_in(EVENT_QUEUE_CHANGED, "turn_b", NULL, NULL, NULL, NULL, "{\"order\":[\"turn_c\"],\"change\":\"taken\",\"resumeState\":\"running\"}");
-	ck_assert(!doc_says(VIEW_QUEUE, "thr_a", "resumeState", "held") && doc_says(VIEW_QUEUE, "thr_a", "order", "[\"turn_c\"]"));
+	put_in(EVENT_QUEUE_CHANGED, "turn_b", NULL, NULL, NULL, NULL,
+	       "{\"order\":[\"turn_c\"],\"change\":\"taken\",\"resumeState\":\"running\"}");
+	ck_assert(!doc_says(VIEW_QUEUE, "thr_a", "resumeState", "held") &&
+		  doc_says(VIEW_QUEUE, "thr_a", "order", "[\"turn_c\"]"));
 	put_in(EVENT_QUEUE_CHANGED, "turn_c", NULL, NULL, NULL, NULL, "{\"order\":[],\"change\":\"taken\"}");
 	ck_assert(!there(VIEW_QUEUE, "thr_a"));
 }
@@ -105,5 +126,6 @@ END_TEST
 
 int main(void)
 {
-	return VIEW_SUITE("view_turn", { calls_count_in_their_turn }, { actions_hold_their_turn }, { a_queue_is_there_while_somebody_waits });
+	return VIEW_SUITE("view_turn", { calls_count_in_their_turn }, { actions_hold_their_turn },
+			  { a_queue_is_there_while_somebody_waits });
 }

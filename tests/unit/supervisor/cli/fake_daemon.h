@@ -2,9 +2,9 @@
 #define BAILIFF_TESTS_FAKE_DAEMON_H
 
 /*
- * A daemon of lies for the command line's tests: speaks the protocol on $BAILIFF_HOME/control.sock and pretends to run one
- * process. What the process "does" follows from its command's first word (see start); what goes wrong on the way, from the
- * fields of struct fake. It answers several reads that wait at once in reverse order, as a real one may.
+ * A daemon of lies for the command line's tests: speaks the protocol on $BAILIFF_HOME/control.sock and pretends to run
+ * one process. What the process "does" follows from its command's first word (see start); what goes wrong on the way,
+ * from the fields of struct fake. It answers several reads that wait at once in reverse order, as a real one may.
  */
 
 #include "runtime/base/buf.h"
@@ -29,14 +29,15 @@
 #define FAKE_CLIENTS 16
 
 struct fake {
-	unsigned break_reads;    /* the connection breaks instead of every so manieth read; 0 = never */
-	unsigned break_writes;   /* … after applying every so manieth write, before its reply */
-	uint64_t read_most;      /* bytes of one read_output; 0 = as asked */
+	unsigned break_reads;  /* the connection breaks instead of every so manieth read; 0 = never */
+	unsigned break_writes; /* … after applying every so manieth write, before its reply */
+	uint64_t read_most;    /* bytes of one read_output; 0 = as asked */
 	uint64_t hole_from, hole_to;
-	bool unknown_write;      /* the first write is answered with outcome unknown */
-	/* A process on a terminal runs already and has printed "0123456789"; who subscribes sees it print "abcde" and end with 7. */
+	bool unknown_write; /* the first write is answered with outcome unknown */
+	/* A process on a terminal runs already and has printed "0123456789"; who subscribes sees it print "abcde" and
+	 * end with 7. */
 	bool terminal;
-	int64_t screen_at;       /* … whose screen was drawn up to this byte; −1 = there is none */
+	int64_t screen_at; /* … whose screen was drawn up to this byte; −1 = there is none */
 	/* private */
 	char home[64];
 	pid_t pid;
@@ -49,7 +50,7 @@ struct fake {
 	} clients[FAKE_CLIENTS];
 	struct buf events[4096]; /* by sequence − 1 */
 	uint64_t nevents;
-	struct buf echo;         /* stdout of cat */
+	struct buf echo; /* stdout of cat */
 	uint64_t big, cited[2];
 	bool started, ended;
 	unsigned reads, writes;
@@ -59,17 +60,16 @@ struct fake {
 
 /* ---- what the process prints ---- */
 
-static inline char fake_byte(uint64_t i)
-{
-	return (char)((i * 2654435761u) >> 11);
-}
+static inline char fake_byte(uint64_t i) { return (char)((i * 2654435761u) >> 11); }
 
 static inline void fake_event(struct fake *f, const char *type, const char *status, const char *payload)
 {
 	struct buf *b = &f->events[f->nevents++];
 
 	ck_assert(f->nevents < 4096);
-	buf_printf(b, "{\"sequence\":%llu,\"type\":\"%s\",\"timestamp\":\"2026-11-15T02:00:00.000000Z\",\"processId\":\"" FAKE_PROCESS "\",",
+	buf_printf(b,
+		   "{\"sequence\":%llu,\"type\":\"%s\",\"timestamp\":\"2026-11-15T02:00:00.000000Z\",\"processId\":"
+		   "\"" FAKE_PROCESS "\",",
 		   (unsigned long long)f->nevents, type);
 	if (status)
 		buf_printf(b, "\"status\":\"%s\",", status);
@@ -100,13 +100,17 @@ static inline void fake_end(struct fake *f, const char *type, const char *status
 {
 	buf_auto struct buf p = BUF_INIT;
 
-	buf_printf(&p, "{%s,\"durationMs\":1,\"outputs\":{\"%s\":{\"outputRef\":\"out_out\",\"bytes\":%llu},\"stderr\":{\"outputRef\":\"out_err\",\"bytes\":%llu}}}",
-		   members, f->terminal ? "pty" : "stdout", (unsigned long long)f->cited[0], (unsigned long long)f->cited[1]);
+	buf_printf(&p,
+		   "{%s,\"durationMs\":1,\"outputs\":{\"%s\":{\"outputRef\":\"out_out\",\"bytes\":%llu},\"stderr\":{"
+		   "\"outputRef\":\"out_err\",\"bytes\":%llu}}}",
+		   members, f->terminal ? "pty" : "stdout", (unsigned long long)f->cited[0],
+		   (unsigned long long)f->cited[1]);
 	fake_event(f, type, status, p.data);
 	f->ended = true;
 }
 
-/* say N: a line on each stream, exit N · big N: that many bytes · limit, lost, hang, cat · missing, locked: not started */
+/* say N: a line on each stream, exit N · big N: that many bytes · limit, lost, hang, cat · missing, locked: not started
+ */
 static inline bool fake_start(struct fake *f, struct jval command, struct buf *error)
 {
 	char word[2][64] = { "", "" };
@@ -115,7 +119,9 @@ static inline bool fake_start(struct fake *f, struct jval command, struct buf *e
 	for (struct jiter it = jiter_on(command); jiter_next(&it) && n < 2; n++)
 		jval_str(it.value, word[n], sizeof(word[n]));
 	if (strcmp(word[0], "missing") == 0 || strcmp(word[0], "locked") == 0) {
-		buf_printf(error, "{\"code\":-32014,\"message\":\"exec: no\",\"data\":{\"stage\":\"exec\",\"errno\":%d,\"advice\":\"look again\"}}",
+		buf_printf(error,
+			   "{\"code\":-32014,\"message\":\"exec: "
+			   "no\",\"data\":{\"stage\":\"exec\",\"errno\":%d,\"advice\":\"look again\"}}",
 			   word[0][0] == 'm' ? ENOENT : EACCES);
 		return false;
 	}
@@ -137,7 +143,8 @@ static inline bool fake_start(struct fake *f, struct jval command, struct buf *e
 		}
 		fake_end(f, "process.completed", "completed", "\"exitCode\":0");
 	} else if (strcmp(word[0], "limit") == 0) {
-		fake_end(f, "process.failed", "timed_out", "\"category\":\"timeout\",\"limit\":\"wall\",\"message\":\"over\"");
+		fake_end(f, "process.failed", "timed_out",
+			 "\"category\":\"timeout\",\"limit\":\"wall\",\"message\":\"over\"");
 	} else if (strcmp(word[0], "lost") == 0) {
 		fake_end(f, "process.failed", "lost", "\"category\":\"transport\",\"message\":\"lost\"");
 	}
@@ -191,8 +198,12 @@ static inline void fake_read(struct fake *f, struct jval params, struct buf *out
 
 static inline void fake_terminal_process(const struct fake *f, struct buf *out)
 {
-	buf_printf(out, "{\"processId\":\"" FAKE_PROCESS "\",\"status\":\"running\",\"command\":[\"vim\"],\"stdin\":\"tty\",\"tty\":{\"rows\":24,\"cols\":80},"
-			"\"outputs\":{\"pty\":{\"outputRef\":\"out_out\",\"bytes\":%llu}}}", (unsigned long long)f->cited[0]);
+	buf_printf(
+		out,
+		"{\"processId\":\"" FAKE_PROCESS
+		"\",\"status\":\"running\",\"command\":[\"vim\"],\"stdin\":\"tty\",\"tty\":{\"rows\":24,\"cols\":80},"
+		"\"outputs\":{\"pty\":{\"outputRef\":\"out_out\",\"bytes\":%llu}}}",
+		(unsigned long long)f->cited[0]);
 }
 
 /* What was printed while nobody was attached; the events of it are in the log. */
@@ -217,9 +228,12 @@ static inline void fake_process(const struct fake *f, struct buf *out)
 		fake_terminal_process(f, out);
 		return;
 	}
-	buf_printf(out, "{\"processId\":\"" FAKE_PROCESS "\",\"status\":\"%s\",\"command\":[\"printf\",\"a b\\u001b[2J\"],\"startedAt\":\"2026-11-15T02:00:00Z\","
-			"\"durationMs\":1500%s,\"outputs\":{\"stdout\":{\"outputRef\":\"out_out\",\"bytes\":%llu}}}",
-		   f->ended ? "completed" : "running", f->ended ? ",\"exitCode\":7" : "", (unsigned long long)f->cited[0]);
+	buf_printf(out,
+		   "{\"processId\":\"" FAKE_PROCESS "\",\"status\":\"%s\",\"command\":[\"printf\",\"a "
+		   "b\\u001b[2J\"],\"startedAt\":\"2026-11-15T02:00:00Z\","
+		   "\"durationMs\":1500%s,\"outputs\":{\"stdout\":{\"outputRef\":\"out_out\",\"bytes\":%llu}}}",
+		   f->ended ? "completed" : "running", f->ended ? ",\"exitCode\":7" : "",
+		   (unsigned long long)f->cited[0]);
 }
 
 /* True if this key was seen before: the effect happened already. */
@@ -237,20 +251,23 @@ static inline bool fake_key_seen(struct fake *f, struct jval params)
 	return false;
 }
 
-static inline void fake_write(struct fake *f, struct fake_client *c, struct jval id, struct jval params, struct buf *out)
+static inline void fake_write(struct fake *f, struct fake_client *c, struct jval id, struct jval params,
+			      struct buf *out)
 {
 	struct jval data = jval_get(params, "data");
 	bool seen = fake_key_seen(f, params);
 
 	if (f->unknown_write) {
-		fake_reply(out, id, "error", "{\"code\":-32011,\"message\":\"not known\",\"data\":{\"outcome\":\"unknown\"}}");
+		fake_reply(out, id, "error",
+			   "{\"code\":-32011,\"message\":\"not known\",\"data\":{\"outcome\":\"unknown\"}}");
 		return;
 	}
 	if (!seen) {
 		size_t before = f->echo.len;
 
 		ck_assert_int_eq(text_base64_decode(data.text + 1, data.len - 2, &f->echo), 0);
-		fake_output(f, 0, f->echo.len - before, f->echo.data + before, f->echo.len - before < 2048 ? f->echo.len - before : 2048);
+		fake_output(f, 0, f->echo.len - before, f->echo.data + before,
+			    f->echo.len - before < 2048 ? f->echo.len - before : 2048);
 		if (f->break_writes && ++f->writes % f->break_writes == 0) {
 			c->broken = true;
 			return;
@@ -268,7 +285,8 @@ static inline void fake_request(struct fake *f, struct fake_client *c, struct jv
 	jval_str(jval_get(request, "method"), method, sizeof(method));
 	if (strcmp(method, "start_process") == 0) {
 		if (f->started || fake_start(f, jval_get(params, "command"), &body))
-			fake_reply(&out, id, "result", "{\"processId\":\"" FAKE_PROCESS "\",\"status\":\"running\",\"sequence\":1}");
+			fake_reply(&out, id, "result",
+				   "{\"processId\":\"" FAKE_PROCESS "\",\"status\":\"running\",\"sequence\":1}");
 		else
 			fake_reply(&out, id, "error", body.data);
 	} else if (strcmp(method, "subscribe_events") == 0) {
@@ -299,7 +317,8 @@ static inline void fake_request(struct fake *f, struct fake_client *c, struct jv
 	} else if (strcmp(method, "terminate_process") == 0 || strcmp(method, "signal_process") == 0) {
 		bool interrupt = method[0] == 's';
 		if (!f->ended)
-			fake_end(f, interrupt ? "process.completed" : "process.terminated", NULL, interrupt ? "\"signal\":\"INT\"" : "\"signal\":15");
+			fake_end(f, interrupt ? "process.completed" : "process.terminated", NULL,
+				 interrupt ? "\"signal\":\"INT\"" : "\"signal\":15");
 		fake_reply(&out, id, "result", "{\"sequence\":1}");
 	} else if (strcmp(method, "close_process_output") == 0) {
 		if (!f->ended)
@@ -321,14 +340,17 @@ static inline void fake_request(struct fake *f, struct fake_client *c, struct jv
 		fake_reply(&out, id, "result", body.data);
 	} else if (strcmp(method, "list_events") == 0) {
 		buf_str(&body, "{\"events\":[");
-		for (uint64_t i = jval_uint(jval_get(params, "afterSequence"), 0), n = 0; i < f->nevents && n < 3; i++, n++) {
+		for (uint64_t i = jval_uint(jval_get(params, "afterSequence"), 0), n = 0; i < f->nevents && n < 3;
+		     i++, n++) {
 			buf_str(&body, n ? "," : "");
 			buf_append(&body, f->events[i].data, f->events[i].len);
 		}
-		buf_printf(&body, "],\"hasMore\":%s}", jval_uint(jval_get(params, "afterSequence"), 0) + 3 < f->nevents ? "true" : "false");
+		buf_printf(&body, "],\"hasMore\":%s}",
+			   jval_uint(jval_get(params, "afterSequence"), 0) + 3 < f->nevents ? "true" : "false");
 		fake_reply(&out, id, "result", body.data);
 	} else {
-		fake_reply(&out, id, "error", "{\"code\":-32601,\"message\":\"no such method\",\"data\":{\"advice\":\"list_methods\"}}");
+		fake_reply(&out, id, "error",
+			   "{\"code\":-32601,\"message\":\"no such method\",\"data\":{\"advice\":\"list_methods\"}}");
 	}
 	fake_send(c, &out);
 }
@@ -365,7 +387,8 @@ static inline void fake_publish(struct fake *f)
 		while (c->fd >= 0 && !c->broken && c->subscribed && c->after < f->nevents) {
 			buf_auto struct buf line = BUF_INIT;
 
-			buf_str(&line, "{\"jsonrpc\":\"2.0\",\"method\":\"event\",\"params\":{\"subscriptionId\":\"s\",\"event\":");
+			buf_str(&line, "{\"jsonrpc\":\"2.0\",\"method\":\"event\",\"params\":{\"subscriptionId\":\"s\","
+				       "\"event\":");
 			buf_append(&line, f->events[c->after].data, f->events[c->after].len);
 			buf_str(&line, "}}\n");
 			c->after++;

@@ -2,8 +2,8 @@
 
 #include "supervisor/cli/cli.h"
 
-#include "tests/unit/supervisor/cli/fake_daemon.h"
 #include "tests/unit/suite.h"
+#include "tests/unit/supervisor/cli/fake_daemon.h"
 
 #include <fcntl.h>
 
@@ -222,17 +222,11 @@ static void check_cat(struct fake *f)
 	fake_stop(f);
 }
 
-START_TEST(test_run_forwards_stdin)
-{
-	check_cat(&(struct fake){ 0 });
-}
+START_TEST(test_run_forwards_stdin) { check_cat(&(struct fake){ 0 }); }
 END_TEST
 
 /* Writes whose replies are lost are sent again under their keys, and happen once. */
-START_TEST(test_run_never_writes_twice)
-{
-	check_cat(&(struct fake){ .break_writes = 5 });
-}
+START_TEST(test_run_never_writes_twice) { check_cat(&(struct fake){ .break_writes = 5 }); }
 END_TEST
 
 START_TEST(test_run_unknown_write)
@@ -247,7 +241,8 @@ START_TEST(test_run_unknown_write)
 }
 END_TEST
 
-/* A line of the other side's output says that it listens to signals by now: "hang" is waited for by its started event. */
+/* A line of the other side's output says that it listens to signals by now: "hang" is waited for by its started event.
+ */
 static int signalled(int sig)
 {
 	struct fake f = { 0 };
@@ -287,7 +282,8 @@ START_TEST(test_run_without_a_reader)
 	fd_auto int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	pid_t pid = spawn(ARGS("run", "big", "9000000"), null, out[1], null);
 	close(out[1]);
-	/* The command's own: it has ended by itself, or dies of SIGPIPE when its output is closed, whichever comes first. */
+	/* The command's own: it has ended by itself, or dies of SIGPIPE when its output is closed, whichever comes
+	 * first. */
 	int status = status_of(pid);
 	ck_assert_msg(status == 0 || status == 128 + SIGPIPE, "status %d", status);
 	fake_stop(&f);
@@ -451,12 +447,15 @@ END_TEST
 /* Whatever the screen was drawn up to, what follows begins at that byte. */
 START_TEST(test_attach_goes_on_at_the_screen)
 {
-	static const struct { int64_t at; unsigned break_reads; const char *shown; } rows[] = {
-		{ 10, 0, "<screen>abcde" },     /* all that is in the log */
-		{ 13, 0, "<screen>de" },        /* more than that */
-		{ 8, 0, "<screen>89abcde" },    /* less */
-		{ 8, 2, "<screen>89abcde" },
-		{ -1, 0, "\033[H\033[2J0123456789abcde" },   /* there is none */
+	static const struct {
+		int64_t at;
+		unsigned break_reads;
+		const char *shown;
+	} rows[] = {
+		{ 10, 0, "<screen>abcde" },                                             /* all that is in the log */
+		{ 13, 0, "<screen>de" },                                                /* more than that */
+		{ 8, 0, "<screen>89abcde" },                                            /* less */
+		{ 8, 2, "<screen>89abcde" }, { -1, 0, "\033[H\033[2J0123456789abcde" }, /* there is none */
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -474,8 +473,9 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("cli", test_run_passes_on_everything, test_run_statuses, test_run_big_output_is_exact, test_run_reconnects,
-		     test_run_says_what_was_omitted, test_run_json, test_run_forwards_stdin, test_run_never_writes_twice,
-		     test_run_unknown_write, test_run_signals, test_run_without_a_reader, test_logs, test_logs_tail, test_lists,
-		     test_input_and_kill, test_call, test_usage, test_no_daemon, test_attach_goes_on_at_the_screen);
+	return SUITE("cli", test_run_passes_on_everything, test_run_statuses, test_run_big_output_is_exact,
+		     test_run_reconnects, test_run_says_what_was_omitted, test_run_json, test_run_forwards_stdin,
+		     test_run_never_writes_twice, test_run_unknown_write, test_run_signals, test_run_without_a_reader,
+		     test_logs, test_logs_tail, test_lists, test_input_and_kill, test_call, test_usage, test_no_daemon,
+		     test_attach_goes_on_at_the_screen);
 }

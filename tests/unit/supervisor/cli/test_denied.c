@@ -18,10 +18,14 @@ static bool take(const char *payload)
 START_TEST(lines)
 {
 	d = (struct denied){ 0 };
-	ck_assert(take("{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/etc/hosts\",\"pathIs\":\"entry\",\"reason\":\"outside the write roots\"}"));
-	ck_assert(take("{\"kind\":\"filesystem\",\"operation\":\"create\",\"path\":\"/etc\",\"pathIs\":\"directory\",\"errnoName\":\"EROFS\"}"));
-	ck_assert(take("{\"kind\":\"network\",\"operation\":\"connect\",\"address\":\"2001:db8::1\",\"port\":443,\"errnoName\":\"ENETUNREACH\"}"));
-	ck_assert(take("{\"kind\":\"network\",\"operation\":\"connect\",\"address\":\"203.0.113.7\",\"port\":80,\"reason\":\"no network\"}"));
+	ck_assert(take("{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/etc/"
+		       "hosts\",\"pathIs\":\"entry\",\"reason\":\"outside the write roots\"}"));
+	ck_assert(take("{\"kind\":\"filesystem\",\"operation\":\"create\",\"path\":\"/"
+		       "etc\",\"pathIs\":\"directory\",\"errnoName\":\"EROFS\"}"));
+	ck_assert(take("{\"kind\":\"network\",\"operation\":\"connect\",\"address\":\"2001:db8::1\",\"port\":443,"
+		       "\"errnoName\":\"ENETUNREACH\"}"));
+	ck_assert(take("{\"kind\":\"network\",\"operation\":\"connect\",\"address\":\"203.0.113.7\",\"port\":80,"
+		       "\"reason\":\"no network\"}"));
 	ck_assert(take("{\"kind\":\"syscall\",\"operation\":\"call\",\"syscall\":\"unshare\",\"source\":\"seccomp\"}"));
 	ck_assert_uint_eq(d.count, 5);
 	ck_assert_str_eq(d.lines[0], "denied: write /etc/hosts (outside the write roots)");
@@ -38,10 +42,14 @@ END_TEST
 START_TEST(what_the_kernel_does_not_name)
 {
 	d = (struct denied){ 0 };
-	take("{\"kind\":\"filesystem\",\"operation\":\"delete\",\"pathIs\":\"directory\",\"syscall\":\"unlinkat\",\"reason\":\"read-only there\"}");
-	take("{\"kind\":\"filesystem\",\"operation\":\"metadata\",\"syscall\":\"fchmod\",\"reason\":\"read-only there\"}");
-	take("{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"fstab\",\"pathIs\":\"entry\",\"syscall\":\"openat\"}");
-	take("{\"kind\":\"filesystem\",\"operation\":\"create\",\"path\":\"/w/link\",\"pathIs\":\"directory\",\"reason\":\"leads out of the write roots\"}");
+	take("{\"kind\":\"filesystem\",\"operation\":\"delete\",\"pathIs\":\"directory\",\"syscall\":\"unlinkat\","
+	     "\"reason\":\"read-only there\"}");
+	take("{\"kind\":\"filesystem\",\"operation\":\"metadata\",\"syscall\":\"fchmod\",\"reason\":\"read-only "
+	     "there\"}");
+	take("{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"fstab\",\"pathIs\":\"entry\",\"syscall\":"
+	     "\"openat\"}");
+	take("{\"kind\":\"filesystem\",\"operation\":\"create\",\"path\":\"/w/"
+	     "link\",\"pathIs\":\"directory\",\"reason\":\"leads out of the write roots\"}");
 	ck_assert_str_eq(d.lines[0], "denied: delete in an open folder (read-only there)");
 	ck_assert_str_eq(d.lines[1], "denied: metadata of an open file (read-only there)");
 	ck_assert_str_eq(d.lines[2], "denied: write fstab in an open folder");
@@ -58,8 +66,10 @@ END_TEST
 START_TEST(a_guess_is_told_as_one)
 {
 	d = (struct denied){ 0 };
-	take("{\"kind\":\"filesystem\",\"operation\":\"read\",\"path\":\"/home/u/x\",\"reason\":\"hidden\",\"source\":\"output\",\"confidence\":\"hint\"}");
-	take("{\"kind\":\"network\",\"operation\":\"connect\",\"reason\":\"no network\",\"source\":\"output\",\"confidence\":\"hint\"}");
+	take("{\"kind\":\"filesystem\",\"operation\":\"read\",\"path\":\"/home/u/"
+	     "x\",\"reason\":\"hidden\",\"source\":\"output\",\"confidence\":\"hint\"}");
+	take("{\"kind\":\"network\",\"operation\":\"connect\",\"reason\":\"no "
+	     "network\",\"source\":\"output\",\"confidence\":\"hint\"}");
 	ck_assert_str_eq(d.lines[0], "probably denied: read /home/u/x (hidden), guessed from the output");
 	ck_assert_str_eq(d.lines[1], "probably denied: connect (no network), guessed from the output");
 	ck_assert_str_eq(d.needs.file, "/home/u/x");
@@ -72,7 +82,8 @@ START_TEST(each_once_and_not_too_many)
 {
 	d = (struct denied){ 0 };
 	for (int i = 0; i < 300; i++) {
-		mem_auto char *payload = mem_printf("{\"kind\":\"filesystem\",\"operation\":\"read\",\"path\":\"/x/%d\",\"count\":%d}", i / 3, i);
+		mem_auto char *payload = mem_printf(
+			"{\"kind\":\"filesystem\",\"operation\":\"read\",\"path\":\"/x/%d\",\"count\":%d}", i / 3, i);
 		ck_assert(take(payload));
 	}
 	ck_assert_uint_eq(d.count, DENIED_LINES);
@@ -86,12 +97,16 @@ END_TEST
 START_TEST(no_option_where_none_would_help)
 {
 	d = (struct denied){ 0 };
-	take("{\"kind\":\"filesystem\",\"operation\":\"read\",\"path\":\"/etc/shadow\",\"reason\":\"not permitted to its user\"}");
+	take("{\"kind\":\"filesystem\",\"operation\":\"read\",\"path\":\"/etc/shadow\",\"reason\":\"not permitted to "
+	     "its user\"}");
 	take("{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/w/.git/config\",\"reason\":\"protected\"}");
-	take("{\"kind\":\"network\",\"operation\":\"bind\",\"address\":\"0.0.0.0\",\"port\":80,\"reason\":\"a port below 1024\"}");
-	take("{\"kind\":\"network\",\"operation\":\"connect\",\"address\":\"10.0.0.1\",\"port\":80,\"reason\":\"the host has no route there\"}");
+	take("{\"kind\":\"network\",\"operation\":\"bind\",\"address\":\"0.0.0.0\",\"port\":80,\"reason\":\"a port "
+	     "below 1024\"}");
+	take("{\"kind\":\"network\",\"operation\":\"connect\",\"address\":\"10.0.0.1\",\"port\":80,\"reason\":\"the "
+	     "host has no route there\"}");
 	ck_assert(!d.needs.read && !d.needs.write && !d.needs.network);
-	take("{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/x\",\"pathIs\":\"entry\",\"reason\":\"outside the write roots\"}");
+	take("{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/"
+	     "x\",\"pathIs\":\"entry\",\"reason\":\"outside the write roots\"}");
 	ck_assert_str_eq(d.needs.folder, "/");
 	denied_done(&d);
 }
@@ -103,7 +118,8 @@ START_TEST(a_host_is_suggested_rather_than_the_network)
 	buf_auto struct buf host = BUF_INIT;
 
 	d = (struct denied){ 0 };
-	take("{\"kind\":\"network\",\"operation\":\"connect\",\"address\":\"10.0.0.53\",\"port\":53,\"reason\":\"no network\"}");
+	take("{\"kind\":\"network\",\"operation\":\"connect\",\"address\":\"10.0.0.53\",\"port\":53,\"reason\":\"no "
+	     "network\"}");
 	ck_assert(d.needs.network && !d.needs.host[0] && !d.needs_without_lookups.network);
 	take("{\"kind\":\"network\",\"operation\":\"lookup\",\"host\":\"example.test\",\"reason\":\"no network\"}");
 	refusal_host(&d.needs, &host);
@@ -111,11 +127,13 @@ START_TEST(a_host_is_suggested_rather_than_the_network)
 	ck_assert(!d.needs_without_lookups.host[0] && d.is_lookup[0] && d.is_lookup[1]);
 	denied_done(&d);
 	buf_reset(&host);
-	take("{\"kind\":\"network\",\"operation\":\"connect\",\"address\":\"2001:db8::1\",\"port\":443,\"reason\":\"no network\"}");
+	take("{\"kind\":\"network\",\"operation\":\"connect\",\"address\":\"2001:db8::1\",\"port\":443,\"reason\":\"no "
+	     "network\"}");
 	refusal_host(&d.needs, &host);
 	ck_assert_str_eq(host.data, "[2001:db8::1]:443");
 	denied_done(&d);
-	take("{\"kind\":\"network\",\"operation\":\"connect\",\"address\":\"10.0.0.1\",\"port\":443,\"reason\":\"only through the proxy\"}");
+	take("{\"kind\":\"network\",\"operation\":\"connect\",\"address\":\"10.0.0.1\",\"port\":443,\"reason\":\"only "
+	     "through the proxy\"}");
 	ck_assert(d.needs.proxy && !d.needs.network && !d.needs.host[0]);
 	denied_done(&d);
 }

@@ -74,9 +74,14 @@ START_TEST(test_errors_name_the_option)
 	static const struct {
 		const char *verb, *line, *field;
 	} bad[] = {
-		{ "run", "--rx /x ls", "--rx" },     { "run", "--memories=5 ls", "--memories" }, { "run", "-z ls", "-z" },
-		{ "run", "--cwd", "--cwd" },         { "run", "--json=yes ls", "--json" },   { "kill", "-s", "-s" },
-		{ "ps", "--follow", "--follow" },    { "logs", "-fq x", "-q" },
+		{ "run", "--rx /x ls", "--rx" },
+		{ "run", "--memories=5 ls", "--memories" },
+		{ "run", "-z ls", "-z" },
+		{ "run", "--cwd", "--cwd" },
+		{ "run", "--json=yes ls", "--json" },
+		{ "kill", "-s", "-s" },
+		{ "ps", "--follow", "--follow" },
+		{ "logs", "-fq x", "-q" },
 	};
 
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -105,5 +110,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("opts", test_forms, test_flags_together, test_end_of_options, test_errors_name_the_option, test_help_everywhere);
+	return SUITE("opts", test_forms, test_flags_together, test_end_of_options, test_errors_name_the_option,
+		     test_help_everywhere);
 }

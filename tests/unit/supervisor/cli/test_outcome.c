@@ -5,10 +5,7 @@
 
 #include <string.h>
 
-static struct jval json(const char *s)
-{
-	return jval_of(s, strlen(s));
-}
+static struct jval json(const char *s) { return jval_of(s, strlen(s)); }
 
 START_TEST(test_events)
 {
@@ -22,13 +19,22 @@ START_TEST(test_events)
 		{ "{\"type\":\"process.completed\",\"payload\":{\"signal\":9}}", 137 },
 		{ "{\"type\":\"process.terminated\",\"payload\":{\"signal\":\"TERM\",\"reason\":\"user\"}}", 143 },
 		{ "{\"type\":\"process.terminated\",\"payload\":{\"exitCode\":3,\"reason\":\"user\"}}", 3 },
-		{ "{\"type\":\"process.failed\",\"status\":\"timed_out\",\"payload\":{\"category\":\"timeout\",\"limit\":\"cpu\",\"signal\":\"KILL\"}}", 124 },
+		{ "{\"type\":\"process.failed\",\"status\":\"timed_out\",\"payload\":{\"category\":\"timeout\","
+		  "\"limit\":\"cpu\",\"signal\":\"KILL\"}}",
+		  124 },
 		{ "{\"type\":\"process.failed\",\"status\":\"lost\",\"payload\":{\"category\":\"transport\"}}", 125 },
-		{ "{\"type\":\"process.failed\",\"payload\":{\"category\":\"sandbox\",\"stage\":\"mounts\",\"errno\":2}}", 125 },
-		{ "{\"type\":\"process.failed\",\"payload\":{\"category\":\"spawn\",\"stage\":\"exec\",\"errno\":2}}", 127 },
-		{ "{\"type\":\"process.failed\",\"payload\":{\"category\":\"spawn\",\"stage\":\"exec\",\"errnoName\":\"EACCES\"}}", 126 },
-		{ "{\"type\":\"process.failed\",\"payload\":{\"category\":\"spawn\",\"stage\":\"exec\",\"errno\":8}}", 126 },
-		{ "{\"type\":\"process.failed\",\"payload\":{\"category\":\"spawn\",\"stage\":\"cwd\",\"errno\":2}}", 125 },
+		{ "{\"type\":\"process.failed\",\"payload\":{\"category\":\"sandbox\",\"stage\":\"mounts\",\"errno\":2}"
+		  "}",
+		  125 },
+		{ "{\"type\":\"process.failed\",\"payload\":{\"category\":\"spawn\",\"stage\":\"exec\",\"errno\":2}}",
+		  127 },
+		{ "{\"type\":\"process.failed\",\"payload\":{\"category\":\"spawn\",\"stage\":\"exec\",\"errnoName\":"
+		  "\"EACCES\"}}",
+		  126 },
+		{ "{\"type\":\"process.failed\",\"payload\":{\"category\":\"spawn\",\"stage\":\"exec\",\"errno\":8}}",
+		  126 },
+		{ "{\"type\":\"process.failed\",\"payload\":{\"category\":\"spawn\",\"stage\":\"cwd\",\"errno\":2}}",
+		  125 },
 		{ "{\"type\":\"process.failed\",\"payload\":{\"category\":\"permission\"}}", 126 },
 		{ "{\"type\":\"process.output\",\"payload\":{}}", -1 },
 		{ "{}", -1 },
@@ -78,7 +84,4 @@ START_TEST(test_refusals)
 }
 END_TEST
 
-int main(void)
-{
-	return SUITE("outcome", test_events, test_processes, test_refusals);
-}
+int main(void) { return SUITE("outcome", test_events, test_processes, test_refusals); }

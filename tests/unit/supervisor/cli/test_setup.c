@@ -37,23 +37,27 @@ static void has(enum setup_form form, const char *present, const char *const *wo
 		ck_assert_msg(strstr(text, words[i]) != NULL, "no %s in\n%s", words[i], text);
 	free(text);
 }
-#define HAS(form, present, ...) has(form, present, (const char *const[]){ __VA_ARGS__ }, sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
+#define HAS(form, present, ...)                                  \
+	has(form, present, (const char *const[]){ __VA_ARGS__ }, \
+	    sizeof((const char *const[]){ __VA_ARGS__ }) / sizeof(char *))
 
 START_TEST(json_files)
 {
 	HAS(SETUP_MCP_SERVERS, NULL, "\"mcpServers\"", "\"bailiff\"", "\"/opt/bailiff\"", "\"mcp\"");
 	HAS(SETUP_MCP_SERVERS, " \n", "\"bailiff\"");
 	HAS(SETUP_VSCODE_SERVERS, NULL, "\"servers\"", "\"type\": \"stdio\"");
-	HAS(SETUP_MCP_SERVERS, "{\n    \"theme\": \"dark\",\n    \"mcpServers\": {\"other\": {\"url\": \"http://x\"}},\n    \"z\": [1, 2.5, null]\n}\n",
-		"    \"theme\": \"dark\"",
-	    "\"other\"", "\"http://x\"", "2.5", "null", "\"bailiff\"");
+	HAS(SETUP_MCP_SERVERS,
+	    "{\n    \"theme\": \"dark\",\n    \"mcpServers\": {\"other\": {\"url\": \"http://x\"}},\n    \"z\": [1, "
+	    "2.5, null]\n}\n",
+	    "    \"theme\": \"dark\"", "\"other\"", "\"http://x\"", "2.5", "null", "\"bailiff\"");
 	HAS(SETUP_MCP_SERVERS, "{\"mcpServers\": {\"bailiff\": {\"command\": \"/old\"}}}", "\"/opt/bailiff\"");
 }
 END_TEST
 
 START_TEST(what_is_set_up_stays_as_it_is)
 {
-	const char *present = "{\"mcpServers\":{\"bailiff\":{\"args\":[\"mcp\"],\"command\":\"/opt/bailiff\"}},   \"x\":1}";
+	const char *present =
+		"{\"mcpServers\":{\"bailiff\":{\"args\":[\"mcp\"],\"command\":\"/opt/bailiff\"}},   \"x\":1}";
 	char *text = merged(SETUP_MCP_SERVERS, present);
 
 	ck_assert_str_eq(text, present);
@@ -61,7 +65,9 @@ START_TEST(what_is_set_up_stays_as_it_is)
 }
 END_TEST
 
-#define OWN(at) "\"bailiff\": {\n" at "  \"command\": \"/opt/bailiff\",\n" at "  \"args\": [\n" at "    \"mcp\"\n" at "  ]\n" at "}"
+#define OWN(at)                                                                                               \
+	"\"bailiff\": {\n" at "  \"command\": \"/opt/bailiff\",\n" at "  \"args\": [\n" at "    \"mcp\"\n" at \
+	"  ]\n" at "}"
 
 static void becomes(enum setup_form form, const char *present, const char *text)
 {
@@ -73,30 +79,40 @@ static void becomes(enum setup_form form, const char *present, const char *text)
 
 START_TEST(what_else_is_there_stays_byte_for_byte)
 {
-	becomes(SETUP_MCP_SERVERS, "{\"x\": 0.1, \"y\": [1,  2],\n  \"mcpServers\": {\n    \"a\": {\"u\": \"\\u00e9\"}\n  }, \"z\": 1e3}",
-		"{\"x\": 0.1, \"y\": [1,  2],\n  \"mcpServers\": {\n    \"a\": {\"u\": \"\\u00e9\"},\n    " OWN("    ") "\n  }, \"z\": 1e3}");
-	becomes(SETUP_MCP_SERVERS, "{\n  \"mcpServers\": {\"a\": 1}\n}\n", "{\n  \"mcpServers\": {\"a\": 1,\n    " OWN("    ") "\n  }\n}\n");
-	becomes(SETUP_MCP_SERVERS, "{\n  \"a\": true\n}\n", "{\n  \"a\": true,\n  \"mcpServers\": {\n    " OWN("    ") "\n  }\n}\n");
+	becomes(SETUP_MCP_SERVERS,
+		"{\"x\": 0.1, \"y\": [1,  2],\n  \"mcpServers\": {\n    \"a\": {\"u\": \"\\u00e9\"}\n  }, \"z\": 1e3}",
+		"{\"x\": 0.1, \"y\": [1,  2],\n  \"mcpServers\": {\n    \"a\": {\"u\": \"\\u00e9\"},\n    " OWN(
+			"    ") "\n  }, \"z\": 1e3}");
+	becomes(SETUP_MCP_SERVERS, "{\n  \"mcpServers\": {\"a\": 1}\n}\n",
+		"{\n  \"mcpServers\": {\"a\": 1,\n    " OWN("    ") "\n  }\n}\n");
+	becomes(SETUP_MCP_SERVERS, "{\n  \"a\": true\n}\n",
+		"{\n  \"a\": true,\n  \"mcpServers\": {\n    " OWN("    ") "\n  }\n}\n");
 	becomes(SETUP_MCP_SERVERS, "{\n  \"mcpServers\": {\n    \"bailiff\": 5,\n    \"b\": \"}\"\n  }\n}",
 		"{\n  \"mcpServers\": {\n    " OWN("    ") ",\n    \"b\": \"}\"\n  }\n}");
 	/* A member with the same name elsewhere is another one. */
-	becomes(SETUP_MCP_SERVERS, "{\"p\": {\"mcpServers\": {}}}", "{\"p\": {\"mcpServers\": {}},\n  \"mcpServers\": {\n    " OWN("    ") "\n  }\n}");
+	becomes(SETUP_MCP_SERVERS, "{\"p\": {\"mcpServers\": {}}}",
+		"{\"p\": {\"mcpServers\": {}},\n  \"mcpServers\": {\n    " OWN("    ") "\n  }\n}");
 	/* What the user put into our entry */
-	HAS(SETUP_MCP_SERVERS, "{\"mcpServers\": {\"bailiff\": {\"command\": \"/old\", \"timeout\": 5000, \"env\": {\"BAILIFF_HOME\": \"/x\", \"A\": \"b\"}}}}",
-		"\"timeout\": 5000",
-	    "\"env\": {\n    \"A\": \"b\"\n  }");
+	HAS(SETUP_MCP_SERVERS,
+	    "{\"mcpServers\": {\"bailiff\": {\"command\": \"/old\", \"timeout\": 5000, \"env\": {\"BAILIFF_HOME\": "
+	    "\"/x\", \"A\": \"b\"}}}}",
+	    "\"timeout\": 5000", "\"env\": {\n    \"A\": \"b\"\n  }");
 }
 END_TEST
 
 START_TEST(comments_stay)
 {
-	becomes(SETUP_COMMENTED_MCP_SERVERS, "// mine\n{\n  /* all */ \"mcpServers\": {\n    \"a\": 1 // \"the\" first\n    // more?\n  } // end\n}\n",
-		"// mine\n{\n  /* all */ \"mcpServers\": {\n    \"a\": 1, // \"the\" first\n    // more?\n    " OWN("    ") "\n  } // end\n}\n");
+	becomes(SETUP_COMMENTED_MCP_SERVERS,
+		"// mine\n{\n  /* all */ \"mcpServers\": {\n    \"a\": 1 // \"the\" first\n    // more?\n  } // "
+		"end\n}\n",
+		"// mine\n{\n  /* all */ \"mcpServers\": {\n    \"a\": 1, // \"the\" first\n    // more?\n    " OWN(
+			"    ") "\n  } // end\n}\n");
 	becomes(SETUP_COMMENTED_MCP_SERVERS, "", "{\n  \"mcpServers\": {\n    " OWN("    ") "\n  }\n}\n");
 	HAS(SETUP_COMMENTED_MCP_SERVERS, "// nothing yet", "// nothing yet\n{\n");
-	HAS(SETUP_COMMENTED_MCP_SERVERS, "{\"a\": \"// no comment, /* nor this\"}", "{\"a\": \"// no comment, /* nor this\",\n");
+	HAS(SETUP_COMMENTED_MCP_SERVERS, "{\"a\": \"// no comment, /* nor this\"}",
+	    "{\"a\": \"// no comment, /* nor this\",\n");
 	HAS(SETUP_VSCODE_SERVERS, "{\r\n\t\"servers\": {\r\n\t\t\"a\": [1, 2,], // a\r\n\t},\r\n}\r\n",
-		"\t\t\"a\": [1, 2,], // a\r\n\t\t\"bailiff\": {\r\n\t\t\t\"type\": \"stdio\",\r\n", "\r\n\t},\r\n}\r\n");
+	    "\t\t\"a\": [1, 2,], // a\r\n\t\t\"bailiff\": {\r\n\t\t\t\"type\": \"stdio\",\r\n", "\r\n\t},\r\n}\r\n");
 	refused(SETUP_COMMENTED_MCP_SERVERS, "{\n  // a\n  \"a\": 1,\n}", "line 4");
 	refused(SETUP_VSCODE_SERVERS, "{\n /* never ends", "line 2");
 	refused(SETUP_VSCODE_SERVERS, "{\n \"a\": 1,,\n}", "line 2");
@@ -120,14 +136,21 @@ END_TEST
 
 START_TEST(toml_files)
 {
-	HAS(SETUP_CODEX_ENVIRONMENTS, NULL, "default = \"bailiff\"\n", "include_local = false\n", "[[environments]]\nid = \"bailiff\"\nprogram = \"/opt/bailiff\"\n",
-	    "args = [\"codex-exec-server\"]");
-	HAS(SETUP_CODEX_ENVIRONMENTS, "# mine\ndefault = \"far\" # the far one\ninclude_local = true\n\n[[environments]]\nid = \"far\"\nurl = \"ws://h\"\n", "# mine\n",
-	    "default = \"bailiff\" # the far one\ninclude_local = true\n", "id = \"far\"\nurl = \"ws://h\"\n", "id = \"bailiff\"");
-	HAS(SETUP_CODEX_ENVIRONMENTS, "[[ environments ]] # us\nid = \"bailiff\"\n", "[[ environments ]] # us\nid = \"bailiff\"\nprogram = \"/opt/bailiff\"\n");
-	HAS(SETUP_CODEX_ENVIRONMENTS, "default = \"bailiff\"\n[[environments]]\nid = \"bailiff\" # us\nprogram = \"/old\"\nargs = [\n  \"a\",\n  \"b\",\n]\n"
+	HAS(SETUP_CODEX_ENVIRONMENTS, NULL, "default = \"bailiff\"\n", "include_local = false\n",
+	    "[[environments]]\nid = \"bailiff\"\nprogram = \"/opt/bailiff\"\n", "args = [\"codex-exec-server\"]");
+	HAS(SETUP_CODEX_ENVIRONMENTS,
+	    "# mine\ndefault = \"far\" # the far one\ninclude_local = true\n\n[[environments]]\nid = \"far\"\nurl = "
+	    "\"ws://h\"\n",
+	    "# mine\n", "default = \"bailiff\" # the far one\ninclude_local = true\n",
+	    "id = \"far\"\nurl = \"ws://h\"\n", "id = \"bailiff\"");
+	HAS(SETUP_CODEX_ENVIRONMENTS, "[[ environments ]] # us\nid = \"bailiff\"\n",
+	    "[[ environments ]] # us\nid = \"bailiff\"\nprogram = \"/opt/bailiff\"\n");
+	HAS(SETUP_CODEX_ENVIRONMENTS,
+	    "default = \"bailiff\"\n[[environments]]\nid = \"bailiff\" # us\nprogram = \"/old\"\nargs = [\n  \"a\",\n  "
+	    "\"b\",\n]\n"
 	    "extra = 1\n[[environments]]\nid = \"b\"\n",
-	    "id = \"bailiff\"\nprogram = \"/opt/bailiff\"\nargs = [\"codex-exec-server\"]\nextra = 1\n[[environments]]\nid = \"b\"\n");
+	    "id = \"bailiff\"\nprogram = \"/opt/bailiff\"\nargs = [\"codex-exec-server\"]\nextra = "
+	    "1\n[[environments]]\nid = \"b\"\n");
 }
 END_TEST
 
@@ -139,12 +162,13 @@ START_TEST(a_home_goes_along)
 	ck_assert_int_eq(setup_merge(SETUP_MCP_SERVERS, NULL, &with_home, &json, NULL), 0);
 	ck_assert_ptr_nonnull(strstr(buf_cstr(&json), "\"BAILIFF_HOME\": \"/srv/\\\"b\""));
 	ck_assert_int_eq(setup_merge(SETUP_CODEX_ENVIRONMENTS, NULL, &with_home, &toml, NULL), 0);
-	ck_assert_ptr_nonnull(strstr(buf_cstr(&toml), "args = [\"BAILIFF_HOME=/srv/\\\"b\", \"/opt/bailiff\", \"codex-exec-server\"]"));
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&toml),
+				     "args = [\"BAILIFF_HOME=/srv/\\\"b\", \"/opt/bailiff\", \"codex-exec-server\"]"));
 }
 END_TEST
 
 int main(void)
 {
-	return SUITE("setup", json_files, what_is_set_up_stays_as_it_is, what_else_is_there_stays_byte_for_byte, comments_stay,
-		     bad_files_are_refused_with_their_place, toml_files, a_home_goes_along);
+	return SUITE("setup", json_files, what_is_set_up_stays_as_it_is, what_else_is_there_stays_byte_for_byte,
+		     comments_stay, bad_files_are_refused_with_their_place, toml_files, a_home_goes_along);
 }

@@ -81,8 +81,9 @@ START_TEST(test_files_are_up_to_date)
 
 		ck_assert(completion_write(files[i].kind, &want));
 		read_file(files[i].path, &have);
-		ck_assert_msg(strstr(have.data, want.data) != NULL, "%s is out of date: put the output of `bailiff completion %s` into it",
-			      files[i].path, files[i].kind);
+		ck_assert_msg(strstr(have.data, want.data) != NULL,
+			      "%s is out of date: put the output of `bailiff completion %s` into it", files[i].path,
+			      files[i].kind);
 	}
 	ck_assert(!completion_write("csh", &(struct buf){ 0 }));
 }

@@ -74,7 +74,4 @@ START_TEST(test_order)
 }
 END_TEST
 
-int main(void)
-{
-	return SUITE("home", test_same_rules_as_the_daemon, test_order);
-}
+int main(void) { return SUITE("home", test_same_rules_as_the_daemon, test_order); }

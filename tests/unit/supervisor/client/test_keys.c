@@ -82,7 +82,4 @@ START_TEST(test_watch)
 }
 END_TEST
 
-int main(void)
-{
-	return SUITE("keys", test_names, test_no_names, test_watch);
-}
+int main(void) { return SUITE("keys", test_names, test_no_names, test_watch); }

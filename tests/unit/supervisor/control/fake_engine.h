@@ -3,14 +3,14 @@
 
 /* An engine that remembers what it was asked and answers what the test says. Included by one file of a program. */
 
+#include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/engine/channel.h"
-#include "runtime/engine/history.h"
-#include "runtime/base/buf.h"
 #include "runtime/engine/engine.h"
+#include "runtime/engine/history.h"
+#include "runtime/engine/job.h"
 #include "runtime/engine/routing.h"
 #include "runtime/engine/subagent.h"
-#include "runtime/engine/job.h"
 #include "runtime/engine/task.h"
 #include "runtime/event/event.h"
 #include "supervisor/screens.h"
@@ -20,13 +20,13 @@
 #include <string.h>
 
 static struct fake_engine {
-	unsigned calls;            /* requests of any kind */
-	char seen[256];            /* the last one */
-	bool hold;                 /* keep the callback instead of answering */
+	unsigned calls; /* requests of any kind */
+	char seen[256]; /* the last one */
+	bool hold;      /* keep the callback instead of answering */
 	engine_reply_fn fn;
 	void *ctx;
-	const char *answer;        /* NULL: {"ok":true} */
-	const char *error;         /* an ERR_SANDBOX with this message instead */
+	const char *answer; /* NULL: {"ok":true} */
+	const char *error;  /* an ERR_SANDBOX with this message instead */
 	bool had_key;
 	unsigned gone, follows;
 } fake;
@@ -43,7 +43,8 @@ static inline void fake_answer(engine_reply_fn fn, void *ctx)
 	}
 }
 
-static inline void fake_asked(const char *what, const char *about, const struct caller *c, engine_reply_fn fn, void *ctx)
+static inline void fake_asked(const char *what, const char *about, const struct caller *c, engine_reply_fn fn,
+			      void *ctx)
 {
 	fake.calls++;
 	fake.had_key = c->idem_key != NULL;
@@ -69,11 +70,13 @@ void engine_default_limits(const struct engine *g, struct process_limits *ret)
 {
 	*ret = (struct process_limits){ LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE };
 }
-void engine_start_process(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_start_process(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn,
+			  void *ctx)
 {
 	fake_asked("start", r->command_line ? r->command_line : r->argv[0], c, fn, ctx);
 }
-void engine_write_stdin(struct engine *g, const char *id, const void *p, size_t n, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_write_stdin(struct engine *g, const char *id, const void *p, size_t n, const struct caller *c,
+			engine_reply_fn fn, void *ctx)
 {
 	fake_asked("write", id, c, fn, ctx);
 }
@@ -81,43 +84,49 @@ void engine_close_stdin(struct engine *g, const char *id, const struct caller *c
 {
 	fake_asked("close", id, c, fn, ctx);
 }
-void engine_close_output(struct engine *g, const char *id, int stream, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_close_output(struct engine *g, const char *id, int stream, const struct caller *c, engine_reply_fn fn,
+			 void *ctx)
 {
 	fake_asked("close_output", id, c, fn, ctx);
 }
-int engine_terminal_size(struct engine *g, const char *id, const struct caller *c, uint32_t *ret_rows, uint32_t *ret_cols, struct err *e)
+int engine_terminal_size(struct engine *g, const char *id, const struct caller *c, uint32_t *ret_rows,
+			 uint32_t *ret_cols, struct err *e)
 {
 	*ret_rows = 24;
 	*ret_cols = 80;
 	return 0;
 }
-void engine_resize_process(struct engine *g, const char *id, uint32_t rows, uint32_t cols, const struct caller *c, engine_reply_fn fn,
-			   void *ctx)
+void engine_resize_process(struct engine *g, const char *id, uint32_t rows, uint32_t cols, const struct caller *c,
+			   engine_reply_fn fn, void *ctx)
 {
 	fake_asked("resize", id, c, fn, ctx);
 }
-void engine_signal_process(struct engine *g, const char *id, int sig, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_signal_process(struct engine *g, const char *id, int sig, const struct caller *c, engine_reply_fn fn,
+			   void *ctx)
 {
 	fake_asked("signal", id, c, fn, ctx);
 }
-void engine_terminate_process(struct engine *g, const char *id, const char *reason, int sig, uint64_t grace_ms, const struct caller *c,
-			      engine_reply_fn fn, void *ctx)
+void engine_terminate_process(struct engine *g, const char *id, const char *reason, int sig, uint64_t grace_ms,
+			      const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	fake_asked("terminate", id, c, fn, ctx);
 }
-void engine_wait_process(struct engine *g, const char *id, uint64_t ms, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_wait_process(struct engine *g, const char *id, uint64_t ms, const struct caller *c, engine_reply_fn fn,
+			 void *ctx)
 {
 	fake_asked("wait", id, c, fn, ctx);
 }
-void engine_create_session(struct engine *g, const struct session_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_create_session(struct engine *g, const struct session_request *r, const struct caller *c,
+			   engine_reply_fn fn, void *ctx)
 {
 	fake_asked("session", r->title, c, fn, ctx);
 }
-/* Requests of which only what they are about is of interest: FAKE(function, its request's type and name, what it is about). */
-#define FAKE(function, request, about) \
+/* Requests of which only what they are about is of interest: FAKE(function, its request's type and name, what it is
+ * about). */
+#define FAKE(function, request, about)                                                                  \
 	void function(struct engine *g, request, const struct caller *c, engine_reply_fn fn, void *ctx) \
-	{ \
-		fake_asked(#function, about, c, fn, ctx); \
+	{                                                                                               \
+		fake_asked(#function, about, c, fn, ctx);                                               \
 	}
 #define AND ,
 FAKE(engine_update_session, const struct session_change *r, r->session_id)
@@ -138,38 +147,29 @@ void engine_tool_inventory(struct engine *g, const char *session_id, const struc
 	buf_str(out, "{\"tools\":[]}");
 }
 
-void engine_emit_events(struct engine *g, const struct emit_event *ev, size_t n, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_emit_events(struct engine *g, const struct emit_event *ev, size_t n, const struct caller *c,
+			engine_reply_fn fn, void *ctx)
 {
 	char about[128];
-	snprintf(about, sizeof about, "%zu %s %s %.*s %.*s", n, ev[0].type, ev[0].ids[ID_SESSION], (int)ev[0].payload_len, ev[0].payload,
-		 (int)ev[0].members_len, ev[0].members ? ev[0].members : "");
+	snprintf(about, sizeof about, "%zu %s %s %.*s %.*s", n, ev[0].type, ev[0].ids[ID_SESSION],
+		 (int)ev[0].payload_len, ev[0].payload, (int)ev[0].members_len, ev[0].members ? ev[0].members : "");
 	fake_asked("emit", about, c, fn, ctx);
 }
-#define TASK_METHOD(name) \
-	void engine_##name(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx) \
-	{ \
-		fake_asked(#name, json_string_value(json_object_get(params, "taskId")), c, fn, ctx); \
+#define TASK_METHOD(name)                                                                                      \
+	void engine_##name(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, \
+			   void *ctx)                                                                          \
+	{                                                                                                      \
+		fake_asked(#name, json_string_value(json_object_get(params, "taskId")), c, fn, ctx);           \
 	}
 TASK_METHODS(TASK_METHOD)
 JOB_METHODS(TASK_METHOD)
 #undef TASK_METHOD
 
-void engine_client_came(struct engine *g, const struct caller *c)
-{
-}
+void engine_client_came(struct engine *g, const struct caller *c) {}
 
-void engine_client_gone(struct engine *g, uint64_t connection)
-{
-	fake.gone++;
-}
-void engine_client_follows(struct engine *g, const char *id, const struct caller *c)
-{
-	fake.follows++;
-}
-const char *engine_tool_program(const struct engine *g)
-{
-	return "/usr/libexec/bailiff/bailiff-tool";
-}
+void engine_client_gone(struct engine *g, uint64_t connection) { fake.gone++; }
+void engine_client_follows(struct engine *g, const char *id, const struct caller *c) { fake.follows++; }
+const char *engine_tool_program(const struct engine *g) { return "/usr/libexec/bailiff/bailiff-tool"; }
 
 void engine_counts_get(const struct engine *g, struct engine_counts *ret)
 {
@@ -177,75 +177,81 @@ void engine_counts_get(const struct engine *g, struct engine_counts *ret)
 }
 
 /* There are no terminals. */
-void screens_ask(struct screens *s, struct screens_request *r, screens_fn fn, void *ctx)
-{
-	abort();
-}
-void screens_client_gone(struct screens *s, uint64_t connection)
-{
-	abort();
-}
-void engine_connect_channel(struct engine *g, const struct channel_request *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+void screens_ask(struct screens *s, struct screens_request *r, screens_fn fn, void *ctx) { abort(); }
+void screens_client_gone(struct screens *s, uint64_t connection) { abort(); }
+void engine_connect_channel(struct engine *g, const struct channel_request *r, const struct caller *c,
+			    engine_reply_fn fn, void *ctx)
 {
 	fake_asked("connect", r->transport, c, fn, ctx);
 }
-void engine_reconnect_channel(struct engine *g, const char *id, uint64_t acked, const char *token, const struct caller *c, engine_reply_fn fn,
-			      void *ctx)
+void engine_reconnect_channel(struct engine *g, const char *id, uint64_t acked, const char *token,
+			      const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	fake_asked("reconnect", id, c, fn, ctx);
 }
-void engine_disconnect_channel(struct engine *g, const char *id, const char *reason, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_disconnect_channel(struct engine *g, const char *id, const char *reason, const struct caller *c,
+			       engine_reply_fn fn, void *ctx)
 {
 	fake_asked("disconnect", id, c, fn, ctx);
 }
-void engine_ack_events(struct engine *g, const char *id, uint64_t sequence, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_ack_events(struct engine *g, const char *id, uint64_t sequence, const struct caller *c, engine_reply_fn fn,
+		       void *ctx)
 {
 	fake_asked("ack", id, c, fn, ctx);
 }
-void engine_send_channel_message(struct engine *g, const struct channel_message *m, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_send_channel_message(struct engine *g, const struct channel_message *m, const struct caller *c,
+				 engine_reply_fn fn, void *ctx)
 {
 	fake_asked("message", m->text, c, fn, ctx);
 }
-void engine_resolve_routing(struct engine *g, const struct routing_ask *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_resolve_routing(struct engine *g, const struct routing_ask *r, const struct caller *c, engine_reply_fn fn,
+			    void *ctx)
 {
 	fake_asked("route", r->turn_id, c, fn, ctx);
 }
-void engine_record_cost(struct engine *g, const struct cost_report *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_record_cost(struct engine *g, const struct cost_report *r, const struct caller *c, engine_reply_fn fn,
+			void *ctx)
 {
 	fake_asked("cost", r->model, c, fn, ctx);
 }
-void engine_record_limit(struct engine *g, const struct limit_report *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_record_limit(struct engine *g, const struct limit_report *r, const struct caller *c, engine_reply_fn fn,
+			 void *ctx)
 {
 	fake_asked("limit", r->provider, c, fn, ctx);
 }
-#define SUBAGENT_METHOD(name) \
-	void engine_##name(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx) \
-	{ \
-		fake_asked(#name, json_string_value(json_object_get(params, "subagentId")), c, fn, ctx); \
+#define SUBAGENT_METHOD(name)                                                                                  \
+	void engine_##name(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, \
+			   void *ctx)                                                                          \
+	{                                                                                                      \
+		fake_asked(#name, json_string_value(json_object_get(params, "subagentId")), c, fn, ctx);       \
 	}
 SUBAGENT_METHODS(SUBAGENT_METHOD)
 #undef SUBAGENT_METHOD
 
-void engine_link_peer_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_link_peer_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			   void *ctx)
 {
 	fake_asked("link_peer", NULL, c, fn, ctx);
 }
-void engine_update_peer_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_update_peer_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			     void *ctx)
 {
 	fake_asked("update_peer", NULL, c, fn, ctx);
 }
 
-void engine_compact_context(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_compact_context(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			    void *ctx)
 {
 	fake_asked("compact", NULL, c, fn, ctx);
 }
-void engine_rollback_thread(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_rollback_thread(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			    void *ctx)
 {
 	fake_asked("rollback", NULL, c, fn, ctx);
 }
 
-void engine_window_loaded(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id, const char *cursor, uint64_t from, uint64_t to,
-			  bool truncated)
+void engine_window_loaded(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id,
+			  const char *cursor, uint64_t from, uint64_t to, bool truncated)
 {
 }
 

@@ -53,10 +53,7 @@ struct end {
 	bool eof;
 };
 
-static inline void world_dispatch(evutil_socket_t fd, short what, void *arg)
-{
-	store_dispatch(arg);
-}
+static inline void world_dispatch(evutil_socket_t fd, short what, void *arg) { store_dispatch(arg); }
 
 static inline void world_open_store(struct world *w)
 {
@@ -75,8 +72,13 @@ static inline void world_open_store(struct world *w)
 static inline void world_open_control(struct world *w)
 {
 	struct control_options o = {
-		.base = w->base, .store = w->store, .engine = (struct engine *)w, .config = &w->config, .listen_fd = w->listen_fd,
-		.ctx = w, .started_real_us = clock_real_us(),
+		.base = w->base,
+		.store = w->store,
+		.engine = (struct engine *)w,
+		.config = &w->config,
+		.listen_fd = w->listen_fd,
+		.ctx = w,
+		.started_real_us = clock_real_us(),
 	};
 	w->control = control_new(&o);
 }
@@ -180,10 +182,7 @@ static inline void end_send_n(struct world *w, struct end *e, const char *text, 
 	}
 }
 
-static inline void end_send(struct world *w, struct end *e, const char *text)
-{
-	end_send_n(w, e, text, strlen(text));
-}
+static inline void end_send(struct world *w, struct end *e, const char *text) { end_send_n(w, e, text, strlen(text)); }
 
 static inline bool end_has_line(struct end *e)
 {
@@ -198,7 +197,8 @@ static inline json_t *end_line(struct world *w, struct end *e)
 	ck_assert_msg(end_has_line(e), "the connection ended");
 	char *newline = memchr(e->in.data, '\n', e->in.len);
 	json_error_t bad;
-	json_t *v = json_loadb(e->in.data, (size_t)(newline - e->in.data), JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &bad);
+	json_t *v = json_loadb(e->in.data, (size_t)(newline - e->in.data), JSON_DECODE_ANY | JSON_REJECT_DUPLICATES,
+			       &bad);
 	ck_assert_msg(v != NULL, "%s in %.*s", bad.text, (int)(newline - e->in.data), e->in.data);
 	buf_consume(&e->in, (size_t)(newline + 1 - e->in.data));
 	return v;
@@ -230,16 +230,17 @@ static inline const char *text_at(json_t *v, const char *path)
 	return s ? s : "(nothing)";
 }
 
-static inline long long int_at(json_t *v, const char *path)
-{
-	return json_integer_value(at(v, path));
-}
+static inline long long int_at(json_t *v, const char *path) { return json_integer_value(at(v, path)); }
 
-#define expect_error(reply, wanted, part)                                                                              \
-	do {                                                                                                           \
-		mem_auto char *all_ = json_dumps(reply, 0);                                                            \
-		ck_assert_msg(int_at(reply, "error.code") == (wanted) && strstr(text_at(reply, "error.message"), part), "%s", all_); \
-		ck_assert_msg(at(reply, "error.data.category") && at(reply, "error.data.retryable") && at(reply, "error.data.advice"), "%s", all_); \
+#define expect_error(reply, wanted, part)                                                              \
+	do {                                                                                           \
+		mem_auto char *all_ = json_dumps(reply, 0);                                            \
+		ck_assert_msg(int_at(reply, "error.code") == (wanted) &&                               \
+				      strstr(text_at(reply, "error.message"), part),                   \
+			      "%s", all_);                                                             \
+		ck_assert_msg(at(reply, "error.data.category") && at(reply, "error.data.retryable") && \
+				      at(reply, "error.data.advice"),                                  \
+			      "%s", all_);                                                             \
 	} while (0)
 
 /* ---- events ---- */
@@ -251,7 +252,8 @@ static inline void count_commit(void *ctx, const struct store_result *r)
 }
 
 /* Appends n events of one session and process, and waits for their commit. `fill` bytes make them larger. */
-static inline void append(struct world *w, enum event_type type, uint32_t uid, const char *session, const char *process, unsigned n, size_t fill)
+static inline void append(struct world *w, enum event_type type, uint32_t uid, const char *session, const char *process,
+			  unsigned n, size_t fill)
 {
 	unsigned left = 0;
 	struct buf payload = BUF_INIT;

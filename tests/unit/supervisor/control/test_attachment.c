@@ -8,7 +8,8 @@
 #define A "proc_a"
 #define B "proc_b"
 
-static void put(struct attachments *a, const char *process, uint64_t connection, uint32_t rows, uint32_t cols, enum attachment_policy policy)
+static void put(struct attachments *a, const char *process, uint64_t connection, uint32_t rows, uint32_t cols,
+		enum attachment_policy policy)
 {
 	struct caller c = { .connection = connection, .uid = 1000 };
 
@@ -117,7 +118,4 @@ START_TEST(test_bounded)
 }
 END_TEST
 
-int main(void)
-{
-	return SUITE("attachment", test_newest, test_smallest, test_keep, test_bounded);
-}
+int main(void) { return SUITE("attachment", test_newest, test_smallest, test_keep, test_bounded); }

@@ -32,7 +32,11 @@ START_TEST(every_split_of_two_requests)
 }
 END_TEST
 
-static const struct { const char *line; int code; const char *part; } bad[] = {
+static const struct {
+	const char *line;
+	int code;
+	const char *part;
+} bad[] = {
 	{ "{", -32700, "at byte" },
 	{ "nonsense", -32700, "at byte" },
 	{ "{\"a\":1,\"a\":2}", -32700, "duplicate" },
@@ -48,9 +52,11 @@ static const struct { const char *line; int code; const char *part; } bad[] = {
 	{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"get_metric\"}", -32601, "get_metric" },
 	{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"get_metrics\",\"params\":[1]}", -32602, "params" },
 	{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"get_metrics\",\"params\":{\"x\":1}}", -32602, "x: unknown" },
-	{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"start_process\",\"params\":{\"command\":[\"a\"],\"limits\":{\"wallMs\":\"x\"}}}", -32602,
-	  "limits.wallMs: expected" },
-	{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"start_process\",\"params\":{\"command\":[\"a\\u0000\"]}}", -32602, "command[0]" },
+	{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"start_process\",\"params\":{\"command\":[\"a\"],\"limits\":{"
+	  "\"wallMs\":\"x\"}}}",
+	  -32602, "limits.wallMs: expected" },
+	{ "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"start_process\",\"params\":{\"command\":[\"a\\u0000\"]}}", -32602,
+	  "command[0]" },
 };
 
 START_TEST(the_connection_survives)
@@ -154,14 +160,18 @@ END_TEST
 START_TEST(batches)
 {
 	struct end c = end_new(&w, NULL);
-	json_auto_t *all = ask(&w, &c, "[" HEALTH ",5,{\"jsonrpc\":\"2.0\",\"method\":\"get_metrics\"},{\"jsonrpc\":\"2.0\",\"id\":\"n\",\"method\":\"nope\"}]");
+	json_auto_t *all = ask(&w, &c,
+			       "[" HEALTH ",5,{\"jsonrpc\":\"2.0\",\"method\":\"get_metrics\"},{\"jsonrpc\":\"2.0\","
+			       "\"id\":\"n\",\"method\":\"nope\"}]");
 	ck_assert_uint_eq(json_array_size(all), 3);
 	ck_assert_ptr_nonnull(at(all, "0.result"));
 	ck_assert_int_eq(int_at(all, "1.error.code"), -32600);
 	ck_assert(json_is_null(at(all, "1.id")));
 	ck_assert_int_eq(int_at(all, "2.error.code"), -32601);
 	/* Only notifications: no reply at all. */
-	end_send(&w, &c, "[{\"jsonrpc\":\"2.0\",\"method\":\"get_metrics\"},{\"jsonrpc\":\"2.0\",\"method\":\"nope\"}]\n{\"jsonrpc\":\"2.0\",\"method\":\"nope\"}\n");
+	end_send(&w, &c,
+		 "[{\"jsonrpc\":\"2.0\",\"method\":\"get_metrics\"},{\"jsonrpc\":\"2.0\",\"method\":\"nope\"}]\n{"
+		 "\"jsonrpc\":\"2.0\",\"method\":\"nope\"}\n");
 	json_auto_t *next = ask(&w, &c, "{\"jsonrpc\":\"2.0\",\"id\":null,\"method\":\"get_metrics\"}");
 	ck_assert_ptr_nonnull(at(next, "result"));
 	ck_assert(json_is_null(at(next, "id")));
@@ -196,7 +206,9 @@ START_TEST(the_replies_of_a_batch_are_bounded)
 	struct buf batch = BUF_INIT;
 	append(&w, EVENT_RUN_STATUS, (uint32_t)geteuid(), "sess_1", NULL, 400, 16000);
 	for (int i = 0; i < 20; i++)
-		buf_printf(&batch, "%s{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"list_events\",\"params\":{\"limit\":1000}}", i ? "," : "[", i);
+		buf_printf(&batch,
+			   "%s{\"jsonrpc\":\"2.0\",\"id\":%d,\"method\":\"list_events\",\"params\":{\"limit\":1000}}",
+			   i ? "," : "[", i);
 	buf_byte(&batch, ']');
 	json_auto_t *all = ask(&w, &c, batch.data);
 	ck_assert_uint_eq(json_array_size(all), 20);
@@ -208,7 +220,9 @@ END_TEST
 
 START_TEST(ids_come_back)
 {
-	static const char *const ids[] = { "\"x\"", "\"\"", "\"\\u00fc\\n\\\"\"", "0", "-5", "4503599627370496", "null" };
+	static const char *const ids[] = {
+		"\"x\"", "\"\"", "\"\\u00fc\\n\\\"\"", "0", "-5", "4503599627370496", "null"
+	};
 	struct end c = end_new(&w, NULL);
 	for (size_t i = 0; i < countof(ids); i++) {
 		char text[200];
@@ -228,18 +242,22 @@ START_TEST(roles_only_go_down)
 	json_auto_t *hello = ask(&w, &c, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\"}");
 	ck_assert_str_eq(text_at(hello, "result.role"), "operator");
 	ck_assert_ptr_nonnull(strstr(text_at(hello, "result.runtimeId"), "rt_"));
-	json_auto_t *agent = ask(&w, &c, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"role\":\"agent\"}}");
+	json_auto_t *agent = ask(
+		&w, &c, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"role\":\"agent\"}}");
 	ck_assert_str_eq(text_at(agent, "result.role"), "agent");
-	json_auto_t *up = ask(&w, &c, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"role\":\"operator\"}}");
+	json_auto_t *up = ask(
+		&w, &c, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"role\":\"operator\"}}");
 	expect_error(up, -32003, "cannot be raised");
 	json_auto_t *store = ask(&w, &c, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"compact_store\"}");
 	expect_error(store, -32003, "needs the role operator");
 	json_auto_t *start = ask(&w, &c, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"create_session\"}");
 	ck_assert_ptr_nonnull(at(start, "result"));
-	json_decref(ask(&w, &c, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"role\":\"observer\"}}"));
+	json_decref(ask(&w, &c,
+			"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"role\":\"observer\"}}"));
 	json_auto_t *no = ask(&w, &c, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"create_session\"}");
 	expect_error(no, -32003, "observer");
-	json_auto_t *king = ask(&w, &c, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"role\":\"king\"}}");
+	json_auto_t *king = ask(
+		&w, &c, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"role\":\"king\"}}");
 	expect_error(king, -32602, "role: expected one of");
 	end_done(&c);
 }
@@ -304,8 +322,11 @@ START_TEST(freed_with_calls_under_way)
 {
 	struct end c = end_new(&w, NULL);
 	fake.hold = true;
-	end_send(&w, &c, "[" WAIT "," HEALTH "]\n" WAIT "\n{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"create_session\",\"params\":{\"idempotencyKey\":\"k\"}}\n"
-			"{\"jsonrpc\":\"2.0\",\"id\":4,\"method\":\"create_session\",\"params\":{\"idempotencyKey\":\"k\"}}\n");
+	end_send(
+		&w, &c,
+		"[" WAIT "," HEALTH "]\n" WAIT
+		"\n{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"create_session\",\"params\":{\"idempotencyKey\":\"k\"}}\n"
+		"{\"jsonrpc\":\"2.0\",\"id\":4,\"method\":\"create_session\",\"params\":{\"idempotencyKey\":\"k\"}}\n");
 	until(&w, fake.calls == 3);
 	for (int i = 0; i < 5; i++)
 		world_step(&w);
@@ -343,7 +364,8 @@ START_TEST(a_client_that_does_not_read_is_not_read_from)
 	struct buf many = BUF_INIT;
 	append(&w, EVENT_RUN_STATUS, (uint32_t)geteuid(), "sess_1", NULL, 200, 2000);
 	for (int i = 0; i < 100; i++)
-		buf_str(&many, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"list_events\",\"params\":{\"limit\":1000}}\n");
+		buf_str(&many,
+			"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"list_events\",\"params\":{\"limit\":1000}}\n");
 	end_send_n(&w, &c, many.data, many.len);
 	until(&w, client_unsent(cl) >= CLIENT_OUT_HIGH);
 	for (int i = 0; i < 20; i++) {

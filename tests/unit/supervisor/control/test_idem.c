@@ -2,8 +2,9 @@
 
 #include "supervisor/control/idem.h"
 
-#define SESSION(id, title, key) \
-	"{\"jsonrpc\":\"2.0\",\"id\":" #id ",\"method\":\"create_session\",\"params\":{\"title\":\"" title "\",\"workspaceId\":\"w\",\"idempotencyKey\":\"" key "\"}}"
+#define SESSION(id, title, key)                                                                            \
+	"{\"jsonrpc\":\"2.0\",\"id\":" #id ",\"method\":\"create_session\",\"params\":{\"title\":\"" title \
+	"\",\"workspaceId\":\"w\",\"idempotencyKey\":\"" key "\"}}"
 
 static struct world w;
 static void setup(void) { world_new(&w); }
@@ -21,8 +22,10 @@ START_TEST(same_key_same_result)
 	ck_assert(json_equal(at(one, "result"), at(two, "result")));
 	ck_assert_int_eq(int_at(two, "id"), 2);
 	/* The order of members is not part of a request. */
-	json_auto_t *three = ask(&w, &c, "{\"id\":3,\"method\":\"create_session\","
-					 "\"params\":{\"idempotencyKey\":\"k\",\"workspaceId\":\"w\",\"title\":\"a\"},\"jsonrpc\":\"2.0\"}");
+	json_auto_t *three = ask(
+		&w, &c,
+		"{\"id\":3,\"method\":\"create_session\","
+		"\"params\":{\"idempotencyKey\":\"k\",\"workspaceId\":\"w\",\"title\":\"a\"},\"jsonrpc\":\"2.0\"}");
 	ck_assert(json_equal(at(one, "result"), at(three, "result")));
 	ck_assert_uint_eq(fake.calls, 1);
 	/* And after a restart. */
@@ -44,13 +47,17 @@ START_TEST(same_key_other_request)
 	json_decref(ask(&w, &c, SESSION(1, "a", "k")));
 	json_auto_t *body = ask(&w, &c, SESSION(2, "b", "k"));
 	expect_error(body, -32009, "idempotencyKey");
-	json_auto_t *method = ask(&w, &c, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"close_process_stdin\",\"params\":{\"processId\":\"p\",\"idempotencyKey\":\"k\"}}");
+	json_auto_t *method = ask(&w, &c,
+				  "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"close_process_stdin\",\"params\":{"
+				  "\"processId\":\"p\",\"idempotencyKey\":\"k\"}}");
 	expect_error(method, -32009, "create_session");
 	ck_assert_uint_eq(fake.calls, 1);
 	/* Keys that are none. */
 	json_auto_t *empty = ask(&w, &c, SESSION(2, "b", ""));
 	expect_error(empty, -32602, "idempotencyKey: expected 1 to 200");
-	json_auto_t *reading = ask(&w, &c, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"get_metrics\",\"params\":{\"idempotencyKey\":\"k\"}}");
+	json_auto_t *reading = ask(
+		&w, &c,
+		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"get_metrics\",\"params\":{\"idempotencyKey\":\"k\"}}");
 	expect_error(reading, -32602, "idempotencyKey");
 	end_done(&c);
 }
@@ -72,7 +79,8 @@ START_TEST(while_the_first_is_under_way)
 	fake_release();
 	json_auto_t *one = end_line(&w, &a), *two = end_line(&w, &a), *three = end_line(&w, &b);
 	ck_assert_str_eq(text_at(one, "result.sessionId"), "sess_1");
-	ck_assert(json_equal(at(one, "result"), at(two, "result")) && json_equal(at(one, "result"), at(three, "result")));
+	ck_assert(json_equal(at(one, "result"), at(two, "result")) &&
+		  json_equal(at(one, "result"), at(three, "result")));
 	ck_assert_uint_eq(fake.calls, 1);
 	end_done(&a);
 	end_done(&b);
@@ -123,7 +131,8 @@ START_TEST(what_the_engine_stored)
 	ck_assert_str_eq(text_at(pending, "error.data.outcome"), "unknown");
 	ck_assert_str_eq(text_at(pending, "error.data.processId"), "proc_1");
 	ck_assert(json_is_false(at(pending, "error.data.retryable")));
-	remember("e", "{\"$error\":{\"code\":\"sandbox\",\"message\":\"no such file\",\"field\":\"cwd\",\"data\":{\"stage\":\"cwd\"}}}");
+	remember("e", "{\"$error\":{\"code\":\"sandbox\",\"message\":\"no such "
+		      "file\",\"field\":\"cwd\",\"data\":{\"stage\":\"cwd\"}}}");
 	json_auto_t *error = ask(&w, &c, SESSION(2, "a", "e"));
 	expect_error(error, -32014, "cwd: no such file");
 	ck_assert_str_eq(text_at(error, "error.data.stage"), "cwd");
@@ -159,11 +168,14 @@ END_TEST
 START_TEST(notifications_and_batches_with_keys)
 {
 	struct end c = end_new(&w, NULL);
-	json_auto_t *batch = ask(&w, &c, "[" SESSION(1, "a", "k") "," SESSION(2, "a", "k") "," SESSION(3, "b", "k") "]");
+	json_auto_t *batch = ask(&w, &c,
+				 "[" SESSION(1, "a", "k") "," SESSION(2, "a", "k") "," SESSION(3, "b", "k") "]");
 	ck_assert_uint_eq(json_array_size(batch), 3);
 	ck_assert_uint_eq(fake.calls, 1);
 	end_send(&w, &c, "{\"jsonrpc\":\"2.0\",\"method\":\"create_session\",\"params\":{\"idempotencyKey\":\"n\"}}\n");
-	json_auto_t *reply = ask(&w, &c, "{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"create_session\",\"params\":{\"idempotencyKey\":\"n\"}}");
+	json_auto_t *reply = ask(
+		&w, &c,
+		"{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"create_session\",\"params\":{\"idempotencyKey\":\"n\"}}");
 	ck_assert_int_eq(int_at(reply, "id"), 9);
 	ck_assert_uint_eq(fake.calls, 2);
 	end_done(&c);

@@ -89,8 +89,12 @@ START_TEST(a_long_search_lets_others_work)
 	append(&w, EVENT_RUN_STATUS, me, "sess_1", NULL, 20000, 1);
 	append(&w, EVENT_ARTIFACT_CHANGED, me, "sess_1", NULL, 1, 1);
 	struct end other = end_new(&w, NULL), gone = end_new(&w, NULL);
-	end_send(&w, &c, "{\"jsonrpc\":\"2.0\",\"id\":\"long\",\"method\":\"list_events\",\"params\":{\"types\":[\"artifact.*\"]}}\n");
-	end_send(&w, &gone, "{\"jsonrpc\":\"2.0\",\"id\":\"long\",\"method\":\"list_events\",\"params\":{\"types\":[\"artifact.*\"]}}\n");
+	end_send(&w, &c,
+		 "{\"jsonrpc\":\"2.0\",\"id\":\"long\",\"method\":\"list_events\",\"params\":{\"types\":[\"artifact.*"
+		 "\"]}}\n");
+	end_send(&w, &gone,
+		 "{\"jsonrpc\":\"2.0\",\"id\":\"long\",\"method\":\"list_events\",\"params\":{\"types\":[\"artifact.*"
+		 "\"]}}\n");
 	until(&w, !TAILQ_EMPTY(&w.control->listings));
 	end_done(&gone);
 	json_decref(ask(&w, &other, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"get_metrics\"}"));
@@ -104,19 +108,26 @@ END_TEST
 
 START_TEST(emit)
 {
-	json_auto_t *reply = call("emit_events", "\"sessionId\":\"sess_1\",\"events\":[{\"type\":\"run.status\",\"payload\":{\"phase\":\"x\"},\"refs\":{\"a\":1}},"
-						 "{\"type\":\"artifact.changed\",\"artifactId\":\"art_1\",\"sessionId\":\"sess_1\"}]");
+	json_auto_t *reply = call("emit_events",
+				  "\"sessionId\":\"sess_1\",\"events\":[{\"type\":\"run.status\",\"payload\":{"
+				  "\"phase\":\"x\"},\"refs\":{\"a\":1}},"
+				  "{\"type\":\"artifact.changed\",\"artifactId\":\"art_1\",\"sessionId\":\"sess_1\"}]");
 	ck_assert(json_is_true(at(reply, "result.ok")));
 	ck_assert_str_eq(fake.seen, "emit 2 run.status sess_1 {\"phase\":\"x\"} \"refs\":{\"a\":1}");
 }
 END_TEST
 
-static const struct { const char *events; int code; const char *part; } bad[] = {
+static const struct {
+	const char *events;
+	int code;
+	const char *part;
+} bad[] = {
 	{ "[]", -32602, "events: expected 1 to 1000" },
 	{ "[5]", -32602, "events[0]: expected an object" },
 	{ "[{}]", -32602, "events[0].type: missing" },
 	{ "[{\"type\":5}]", -32602, "events[0].type: expected a string" },
-	{ "[{\"type\":\"run.status\"},{\"type\":\"process.started\"}]", -32003, "events[1].type: process.started is written by the runtime" },
+	{ "[{\"type\":\"run.status\"},{\"type\":\"process.started\"}]", -32003,
+	  "events[1].type: process.started is written by the runtime" },
 	{ "[{\"type\":\"sandbox.applied\"}]", -32003, "events[0].type" },
 	{ "[{\"type\":\"run.state\"}]", -32602, "did you mean run.status" },
 	{ "[{\"type\":\"run.status\",\"payload\":[]}]", -32602, "events[0].payload: expected an object" },
@@ -149,7 +160,7 @@ START_TEST(health_metrics_methods)
 	ck_assert_uint_eq(json_array_size(at(methods, "result.methods")), control_nmethods);
 	size_t i;
 	json_t *m;
-	json_array_foreach(at(methods, "result.methods"), i, m)
+	json_array_foreach (at(methods, "result.methods"), i, m)
 		if (strcmp(text_at(m, "name"), "initialize") == 0) {
 			ck_assert_str_eq(text_at(m, "role"), "observer");
 			ck_assert_str_eq(text_at(m, "parameters.2.name"), "role");

@@ -13,17 +13,26 @@ static const struct param inner[] = {
 	{ .name = NULL },
 };
 static const struct param outer[] = {
-	{ "text", PARAM_STRING, 0, NULL, NULL, "" },     { "bytes", PARAM_STRING, PARAM_NUL, NULL, NULL, "" },
-	{ "id", PARAM_ID, 0, NULL, NULL, "" },           { "n", PARAM_UINT, 0, NULL, NULL, "" },
-	{ "i", PARAM_INT, 0, NULL, NULL, "" },           { "flag", PARAM_BOOL, 0, NULL, NULL, "" },
-	{ "limits", PARAM_OBJECT, 0, NULL, inner, "" },  { "any", PARAM_OBJECT, 0, NULL, NULL, "" },
-	{ "words", PARAM_STRINGS, 0, NULL, NULL, "" },   { "env", PARAM_ENV, 0, NULL, NULL, "" },
-	{ "list", PARAM_ARRAY, 0, NULL, NULL, "" },      { "mode", PARAM_ENUM, 0, "none|pipe", NULL, "" },
-	{ "cwd", PARAM_PATH, 0, NULL, NULL, "" },        { "what", PARAM_ANY, 0, NULL, NULL, "" },
+	{ "text", PARAM_STRING, 0, NULL, NULL, "" },
+	{ "bytes", PARAM_STRING, PARAM_NUL, NULL, NULL, "" },
+	{ "id", PARAM_ID, 0, NULL, NULL, "" },
+	{ "n", PARAM_UINT, 0, NULL, NULL, "" },
+	{ "i", PARAM_INT, 0, NULL, NULL, "" },
+	{ "flag", PARAM_BOOL, 0, NULL, NULL, "" },
+	{ "limits", PARAM_OBJECT, 0, NULL, inner, "" },
+	{ "any", PARAM_OBJECT, 0, NULL, NULL, "" },
+	{ "words", PARAM_STRINGS, 0, NULL, NULL, "" },
+	{ "env", PARAM_ENV, 0, NULL, NULL, "" },
+	{ "list", PARAM_ARRAY, 0, NULL, NULL, "" },
+	{ "mode", PARAM_ENUM, 0, "none|pipe", NULL, "" },
+	{ "cwd", PARAM_PATH, 0, NULL, NULL, "" },
+	{ "what", PARAM_ANY, 0, NULL, NULL, "" },
 	{ .name = NULL },
 };
 
-static const struct { const char *json, *field, *part; } bad[] = {
+static const struct {
+	const char *json, *field, *part;
+} bad[] = {
 	{ "{\"text\":5}", "text", "expected a string, got an integer" },
 	{ "{\"text\":null}", "text", "got null" },
 	{ "{\"text\":\"a\\u0000b\"}", "text", "\\u0000" },
@@ -74,10 +83,12 @@ END_TEST
 START_TEST(takes_what_is_right)
 {
 	struct err e = ERR_INIT;
-	json_auto_t *v = json_loads("{\"text\":\"\",\"bytes\":\"a\\u0000b\",\"id\":\"proc_1:x\",\"n\":0,\"i\":-5,\"flag\":false,"
-				    "\"limits\":{\"name\":\"x\",\"wallMs\":9007199254740993},\"any\":{\"q\":[1]},\"words\":[],\"env\":{\"A\":\"\",\"B\":null},"
-				    "\"list\":[1],\"mode\":\"pipe\",\"cwd\":\"/\",\"what\":null}",
-				    JSON_ALLOW_NUL, NULL);
+	json_auto_t *v = json_loads(
+		"{\"text\":\"\",\"bytes\":\"a\\u0000b\",\"id\":\"proc_1:x\",\"n\":0,\"i\":-5,\"flag\":false,"
+		"\"limits\":{\"name\":\"x\",\"wallMs\":9007199254740993},\"any\":{\"q\":[1]},\"words\":[],\"env\":{"
+		"\"A\":\"\",\"B\":null},"
+		"\"list\":[1],\"mode\":\"pipe\",\"cwd\":\"/\",\"what\":null}",
+		JSON_ALLOW_NUL, NULL);
 	ck_assert_msg(params_check(outer, v, "", &e) == 0, "%s: %s", e.field, e.message);
 	json_auto_t *none = json_object();
 	ck_assert_int_eq(params_check(outer, none, "", &e), 0);
@@ -92,7 +103,8 @@ START_TEST(names_longer_than_a_field)
 	key[sizeof key - 1] = '\0';
 	json_auto_t *v = json_pack("{s:i}", key, 1);
 	ck_assert_int_eq(params_check(outer, v, "", &e), -1);
-	ck_assert_str_eq(e.message, "unknown parameter; expected text, bytes, id, n, i, flag, limits, any, words, env, list, mode, cwd, what");
+	ck_assert_str_eq(e.message, "unknown parameter; expected text, bytes, id, n, i, flag, limits, any, words, env, "
+				    "list, mode, cwd, what");
 }
 END_TEST
 
@@ -121,7 +133,8 @@ END_TEST
 static void check_rows(const struct method *m, const struct param *params)
 {
 	for (const struct param *p = params; p->name; p++) {
-		ck_assert_msg(p->type != PARAM_ID || ownership_knows(p->name), "%s.%s: owned_ids.def has no row for it", m->name, p->name);
+		ck_assert_msg(p->type != PARAM_ID || ownership_knows(p->name), "%s.%s: owned_ids.def has no row for it",
+			      m->name, p->name);
 		if (p->members)
 			check_rows(m, p->members);
 	}

@@ -67,7 +67,8 @@ static int listen_on(struct sockaddr_un *a, socklen_t *len)
 {
 	static int serial;
 	*a = (struct sockaddr_un){ .sun_family = AF_UNIX };
-	*len = (socklen_t)(sizeof a->sun_family + 1 + (size_t)snprintf(a->sun_path + 1, 64, "bailiff-peer-%d-%d", getpid(), serial++));
+	*len = (socklen_t)(sizeof a->sun_family + 1 +
+			   (size_t)snprintf(a->sun_path + 1, 64, "bailiff-peer-%d-%d", getpid(), serial++));
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	ck_assert_int_eq(bind(fd, (struct sockaddr *)a, *len), 0);
 	ck_assert_int_eq(listen(fd, 5), 0);
@@ -75,9 +76,9 @@ static int listen_on(struct sockaddr_un *a, socklen_t *len)
 }
 
 /*
- * Below a child of ours, the init of a new pid namespace, as many in each other as `depth` says, and below the last of them a chain of
- * processes of which the last connects. The init at level `named` is called as a sandbox's. Unsharing is the child's business: it would
- * follow this process.
+ * Below a child of ours, the init of a new pid namespace, as many in each other as `depth` says, and below the last of
+ * them a chain of processes of which the last connects. The init at level `named` is called as a sandbox's. Unsharing
+ * is the child's business: it would follow this process.
  */
 static pid_t start_namespaces(const struct sockaddr_un *a, socklen_t len, int depth, int named)
 {

@@ -14,7 +14,8 @@ static void teardown(void) { world_done(&w); }
 static json_t *subscribe(struct end *c, const char *params)
 {
 	char text[500];
-	snprintf(text, sizeof text, "{\"jsonrpc\":\"2.0\",\"id\":\"sub\",\"method\":\"subscribe_events\",\"params\":{%s}}", params);
+	snprintf(text, sizeof text,
+		 "{\"jsonrpc\":\"2.0\",\"id\":\"sub\",\"method\":\"subscribe_events\",\"params\":{%s}}", params);
 	return ask(&w, c, text);
 }
 
@@ -76,11 +77,14 @@ END_TEST
 
 START_TEST(filters)
 {
-	append(&w, EVENT_RUN_STATUS, me, "sess_1", "proc_1", 2, 1);      /* 1 2 */
-	append(&w, EVENT_RUN_STATUS, me, "sess_2", "proc_2", 2, 1);      /* 3 4 */
+	append(&w, EVENT_RUN_STATUS, me, "sess_1", "proc_1", 2, 1);       /* 1 2 */
+	append(&w, EVENT_RUN_STATUS, me, "sess_2", "proc_2", 2, 1);       /* 3 4 */
 	append(&w, EVENT_ARTIFACT_CHANGED, me, "sess_1", "proc_2", 1, 1); /* 5 */
-	append(&w, EVENT_RUN_STATUS, me + 1, "sess_3", "proc_1", 1, 1);  /* 6, somebody else's */
-	static const struct { const char *params; unsigned wanted; } rows[] = {
+	append(&w, EVENT_RUN_STATUS, me + 1, "sess_3", "proc_1", 1, 1);   /* 6, somebody else's */
+	static const struct {
+		const char *params;
+		unsigned wanted;
+	} rows[] = {
 		{ "\"processId\":\"proc_1\"", 1 << 1 | 1 << 2 | 1 << 6 },
 		{ "\"sessionId\":\"sess_1\"", 1 << 1 | 1 << 2 | 1 << 5 },
 		{ "\"sessionId\":\"sess_1\",\"processId\":\"proc_2\"", 1 << 5 },
@@ -121,7 +125,9 @@ START_TEST(a_peer_sees_its_own_only)
 	json_decref(subscribe(&c, "\"afterSequence\":0"));
 	expect_event(&c, 2);
 	expect_silence(&c);
-	json_auto_t *other = ask(&w, &c, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"list_events\",\"params\":{\"processId\":\"proc_1\"}}");
+	json_auto_t *other = ask(
+		&w, &c,
+		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"list_events\",\"params\":{\"processId\":\"proc_1\"}}");
 	ck_assert_uint_eq(json_array_size(at(other, "result.events")), 0);
 	json_auto_t *list = ask(&w, &c, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"list_events\"}");
 	ck_assert_uint_eq(json_array_size(at(list, "result.events")), 1);
@@ -155,7 +161,9 @@ START_TEST(unsubscribe)
 	struct end c = end_new(&w, NULL), other = end_new(&w, NULL);
 	json_auto_t *reply = subscribe(&c, "");
 	char text[200];
-	snprintf(text, sizeof text, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"unsubscribe_events\",\"params\":{\"subscriptionId\":\"%s\"}}",
+	snprintf(text, sizeof text,
+		 "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"unsubscribe_events\",\"params\":{\"subscriptionId\":\"%"
+		 "s\"}}",
 		 text_at(reply, "result.subscriptionId"));
 	json_auto_t *not_yours = ask(&w, &other, text);
 	expect_error(not_yours, -32004, "no subscription");
@@ -190,8 +198,9 @@ START_TEST(in_a_batch_the_reply_is_first)
 	append(&w, EVENT_RUN_STATUS, me, "sess_1", NULL, 3, 1);
 	struct end c = end_new(&w, NULL);
 	fake.hold = true;
-	end_send(&w, &c, "[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"subscribe_events\",\"params\":{\"afterSequence\":0}},"
-			"{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"create_session\"}]\n");
+	end_send(&w, &c,
+		 "[{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"subscribe_events\",\"params\":{\"afterSequence\":0}},"
+		 "{\"jsonrpc\":\"2.0\",\"id\":2,\"method\":\"create_session\"}]\n");
 	until(&w, fake.fn);
 	append(&w, EVENT_RUN_STATUS, me, "sess_1", NULL, 1, 1);
 	expect_silence(&c);
@@ -225,7 +234,9 @@ START_TEST(a_slow_reader_is_bounded_and_misses_nothing)
 	struct end stuck[30];
 	for (int i = 0; i < 30; i++) {
 		stuck[i] = end_new(&w, NULL);
-		end_send(&w, &stuck[i], "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"subscribe_events\",\"params\":{\"afterSequence\":0}}\n");
+		end_send(&w, &stuck[i],
+			 "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"subscribe_events\",\"params\":{\"afterSequence\":"
+			 "0}}\n");
 	}
 	append(&w, EVENT_RUN_STATUS, me, "sess_1", NULL, 50, 1000);
 	for (int i = 0; i < 50; i++)
@@ -258,7 +269,8 @@ START_TEST(retention)
 {
 	struct client *cl;
 	struct end slow = end_new(&w, &cl), c = end_new(&w, NULL);
-	end_send(&w, &slow, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"subscribe_events\",\"params\":{\"afterSequence\":0}}\n");
+	end_send(&w, &slow,
+		 "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"subscribe_events\",\"params\":{\"afterSequence\":0}}\n");
 	append(&w, EVENT_RUN_STATUS, me, "sess_1", NULL, 1500, 1000);
 	until(&w, !LIST_EMPTY(&cl->subscriptions) && client_unsent(cl) >= CLIENT_OUT_LOW);
 	uint64_t cursor = LIST_FIRST(&cl->subscriptions)->cursor;
@@ -268,7 +280,8 @@ START_TEST(retention)
 	expect_error(expired, -32013, "1450");
 	ck_assert_int_eq(int_at(expired, "error.data.firstSequence"), 1450);
 	ck_assert_str_eq(text_at(expired, "error.data.category"), "sequence_expired");
-	json_auto_t *listed = ask(&w, &c, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"list_events\",\"params\":{\"afterSequence\":0}}");
+	json_auto_t *listed = ask(
+		&w, &c, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"list_events\",\"params\":{\"afterSequence\":0}}");
 	expect_error(listed, -32013, "1450");
 	json_decref(subscribe(&c, "\"afterSequence\":1449"));
 	for (uint64_t n = 1450; n <= 1500; n++)

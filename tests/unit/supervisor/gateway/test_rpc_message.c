@@ -79,8 +79,10 @@ START_TEST(test_what_is_written_is_read)
 {
 	json_auto_t *id = json_string("7");
 	json_t *messages[] = {
-		rpc_message_request(RPC_VERSIONED, id, "m", json_object()), rpc_message_notification(RPC_VERSIONED, "m", NULL),
-		rpc_message_result(RPC_VERSIONED, id, json_object()), rpc_message_error(RPC_VERSIONED, id, -1, "\xff", NULL),
+		rpc_message_request(RPC_VERSIONED, id, "m", json_object()),
+		rpc_message_notification(RPC_VERSIONED, "m", NULL),
+		rpc_message_result(RPC_VERSIONED, id, json_object()),
+		rpc_message_error(RPC_VERSIONED, id, -1, "\xff", NULL),
 	};
 	static const enum rpc_kind kinds[] = { RPC_REQUEST, RPC_NOTIFICATION, RPC_RESPONSE, RPC_RESPONSE };
 
@@ -104,8 +106,13 @@ START_TEST(test_the_id_of_what_is_no_json)
 		const char *text;
 		int id; /* 0: none is found */
 	} rows[] = {
-		{ "{\"id\": 7, \"method\": \"x\", \"params\": {\"a\": \"\\ud800\"}}", 7 }, { "{\"method\": \"x\", \"params\": [1e999], \"id\": 8}", 8 },
-		{ "{\"id\": 1e999, \"method\": \"x\"}", 0 }, { "{\"id\": 7, \"result\": 1e999}", 0 }, { "{\"id\": {}, \"method\": \"x\"}", 0 }, { "nonsense", 0 }, { "", 0 },
+		{ "{\"id\": 7, \"method\": \"x\", \"params\": {\"a\": \"\\ud800\"}}", 7 },
+		{ "{\"method\": \"x\", \"params\": [1e999], \"id\": 8}", 8 },
+		{ "{\"id\": 1e999, \"method\": \"x\"}", 0 },
+		{ "{\"id\": 7, \"result\": 1e999}", 0 },
+		{ "{\"id\": {}, \"method\": \"x\"}", 0 },
+		{ "nonsense", 0 },
+		{ "", 0 },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -118,15 +125,21 @@ END_TEST
 
 START_TEST(test_text_is_always_utf8)
 {
-	json_auto_t *good = rpc_message_text("a\xc3\xa4", 3), *bad = rpc_message_text("a\xff" "b\xc3", 4), *nul = rpc_message_text("a\0b", 3);
+	json_auto_t *good = rpc_message_text("a\xc3\xa4", 3),
+		    *bad = rpc_message_text("a\xff"
+					    "b\xc3",
+					    4),
+		    *nul = rpc_message_text("a\0b", 3);
 
 	ck_assert_str_eq(json_string_value(good), "a\xc3\xa4");
-	ck_assert_str_eq(json_string_value(bad), "a\xef\xbf\xbd" "b\xef\xbf\xbd");
+	ck_assert_str_eq(json_string_value(bad), "a\xef\xbf\xbd"
+						 "b\xef\xbf\xbd");
 	ck_assert_uint_eq(json_string_length(nul), 3);
 }
 END_TEST
 
 int main(void)
 {
-	return SUITE("rpc_message", test_kinds, test_problems, test_what_is_written_is_read, test_the_id_of_what_is_no_json, test_text_is_always_utf8);
+	return SUITE("rpc_message", test_kinds, test_problems, test_what_is_written_is_read,
+		     test_the_id_of_what_is_no_json, test_text_is_always_utf8);
 }

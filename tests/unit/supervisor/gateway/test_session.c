@@ -83,7 +83,8 @@ static void say(const char *text)
 static json_t *answer(const char *method, const char *what)
 {
 	json_auto_t *request = asked(method);
-	mem_auto char *line = mem_printf("{\"jsonrpc\":\"2.0\",\"id\":%lld,%s}\n", (long long)json_integer_value(json_object_get(request, "id")), what);
+	mem_auto char *line = mem_printf("{\"jsonrpc\":\"2.0\",\"id\":%lld,%s}\n",
+					 (long long)json_integer_value(json_object_get(request, "id")), what);
 
 	say(line);
 	return json_incref(json_object_get(request, "params"));
@@ -98,7 +99,9 @@ static json_int_t answer_telling(const char *method, const char *what, const cha
 
 static void tell(unsigned sequence)
 {
-	mem_auto char *line = mem_printf("{\"jsonrpc\":\"2.0\",\"method\":\"event\",\"params\":{\"event\":{\"sequence\":%u,\"type\":\"process.output\"}}}\n", sequence);
+	mem_auto char *line = mem_printf("{\"jsonrpc\":\"2.0\",\"method\":\"event\",\"params\":{\"event\":{"
+					 "\"sequence\":%u,\"type\":\"process.output\"}}}\n",
+					 sequence);
 
 	say(line);
 }
@@ -133,7 +136,9 @@ static void open_session(void)
 
 static void connect_it(const char *channel, unsigned sequence)
 {
-	mem_auto char *result = mem_printf("\"result\":{\"channelId\":\"%s\",\"sessionId\":\"sess_1\",\"resumeToken\":\"t1\",\"sequence\":%u}", channel, sequence);
+	mem_auto char *result = mem_printf(
+		"\"result\":{\"channelId\":\"%s\",\"sessionId\":\"sess_1\",\"resumeToken\":\"t1\",\"sequence\":%u}",
+		channel, sequence);
 
 	json_decref(answer("connect_channel", result));
 }
@@ -165,14 +170,16 @@ START_TEST(test_a_channel_is_resumed)
 	leave_it();
 	meet();
 	json_decref(answer("initialize", "\"result\":{}"));
-	ck_assert_int_eq(answer_telling("reconnect_channel", "\"result\":{\"resumeToken\":\"t2\"}", "lastAckedSequence"), 6);
+	ck_assert_int_eq(
+		answer_telling("reconnect_channel", "\"result\":{\"resumeToken\":\"t2\"}", "lastAckedSequence"), 6);
 	tell(6);
 	tell(7);
 	hears("6 7 ");
 }
 END_TEST
 
-/* The daemon gave a new token, and died before it could say so: then there is another channel, and no event is left out. */
+/* The daemon gave a new token, and died before it could say so: then there is another channel, and no event is left
+ * out. */
 START_TEST(test_a_channel_that_cannot_be_resumed)
 {
 	leave_it();
@@ -182,7 +189,8 @@ START_TEST(test_a_channel_that_cannot_be_resumed)
 	leave_it();
 	meet();
 	json_decref(answer("initialize", "\"result\":{}"));
-	json_decref(answer("reconnect_channel", "\"error\":{\"code\":-32003,\"message\":\"the resume token is not the last one that this channel was given\"}"));
+	json_decref(answer("reconnect_channel", "\"error\":{\"code\":-32003,\"message\":\"the resume token is not the "
+						"last one that this channel was given\"}"));
 	connect_it("chan_2", 9);
 	ck_assert_int_eq(answer_telling("subscribe_events", "\"result\":{}", "afterSequence"), 6);
 	tell(7);
@@ -218,7 +226,8 @@ END_TEST
 int main(void)
 {
 	const struct suite_case cases[] = {
-		{ "resuming", set_up, tear_down, 120, SUITE_TESTS(test_a_channel_is_resumed, test_a_channel_that_cannot_be_resumed) },
+		{ "resuming", set_up, tear_down, 120,
+		  SUITE_TESTS(test_a_channel_is_resumed, test_a_channel_that_cannot_be_resumed) },
 		{ "opening", open_session, tear_down, 120, SUITE_TESTS(test_the_connection_breaks_before_it_is_ready) },
 	};
 

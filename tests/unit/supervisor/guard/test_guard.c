@@ -4,15 +4,9 @@
 
 static struct rig rig;
 
-static void setup(void)
-{
-	rig_start(&rig);
-}
+static void setup(void) { rig_start(&rig); }
 
-static void teardown(void)
-{
-	rig_stop(&rig);
-}
+static void teardown(void) { rig_stop(&rig); }
 
 /* What the guard hands over at an index: GUARD_ITEM or GUARD_END. */
 static struct guard_msg next(uint32_t index, int fds[GUARD_SLOT_COUNT])
@@ -45,7 +39,9 @@ static void take_over(struct run *run)
 
 static void start_reader(struct run *run)
 {
-	run_start(&rig, run, &(struct run_spec){ .argv = SH("echo begun; read x; echo got $x; exit 7"), .flags = PLAN_STDIN_PIPE });
+	run_start(
+		&rig, run,
+		&(struct run_spec){ .argv = SH("echo begun; read x; echo got $x; exit 7"), .flags = PLAN_STDIN_PIPE });
 }
 
 /* Writes to it, and checks that all of its output and its status arrive. */
@@ -135,7 +131,8 @@ START_TEST(process_survives_both)
 		kill(rig_spawner_pid(&rig), SIGKILL);
 		rig_kill_runtime(&rig);
 		rig_meet(&rig);
-		/* The spawner may have died before or after this runtime was started: then it is told of the new one. */
+		/* The spawner may have died before or after this runtime was started: then it is told of the new one.
+		 */
 		struct pollfd p = { .fd = rig.peer, .events = POLLIN };
 		struct spawn_msg sync = { .kind = SPAWN_SYNC };
 		if (fd_send(rig.peer, &sync, sizeof sync, NULL, 0, 0) < 0 || poll(&p, 1, RIG_PATIENCE_MS) != 1 ||
@@ -248,7 +245,8 @@ START_TEST(upgrade_under_a_running_process)
 		start_reader(&run);
 		run_close(&run);
 		kill(rig.guard, SIGUSR2);
-		/* The old runtime is ended by the new guard: its links (ours) must go too, or it would wait for them. */
+		/* The old runtime is ended by the new guard: its links (ours) must go too, or it would wait for them.
+		 */
 		rig_drop_links(&rig);
 		rig_meet(&rig);
 		take_over(&run);
@@ -272,7 +270,8 @@ START_TEST(stop_and_reload_reach_the_runtime)
 }
 END_TEST
 
-/* Nothing outlives the guard, whenever it dies: every holder of the command's outputs and of the status socket is gone. */
+/* Nothing outlives the guard, whenever it dies: every holder of the command's outputs and of the status socket is gone.
+ */
 START_TEST(nothing_survives_the_guard)
 {
 	srand(2);
@@ -299,9 +298,10 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-	return RIG_SUITE(argc, argv, "guard", "guard", setup, teardown, 600,
-		release_of_the_unknown, release_kills_and_reaps, kill_leaves_the_entry, process_survives_the_runtime,
-		process_survives_the_spawner, process_survives_both, exit_while_nobody_looks, start_whose_sender_died,
-		spawner_dies_during_a_start, bad_messages_end_the_sender, upgrade_under_a_running_process,
-		stop_and_reload_reach_the_runtime, nothing_survives_the_guard);
+	return RIG_SUITE(argc, argv, "guard", "guard", setup, teardown, 600, release_of_the_unknown,
+			 release_kills_and_reaps, kill_leaves_the_entry, process_survives_the_runtime,
+			 process_survives_the_spawner, process_survives_both, exit_while_nobody_looks,
+			 start_whose_sender_died, spawner_dies_during_a_start, bad_messages_end_the_sender,
+			 upgrade_under_a_running_process, stop_and_reload_reach_the_runtime,
+			 nothing_survives_the_guard);
 }

@@ -13,15 +13,9 @@
 
 static struct vault v;
 
-static void setup(void)
-{
-	vault_init(&v, 8);
-}
+static void setup(void) { vault_init(&v, 8); }
 
-static void teardown(void)
-{
-	vault_done(&v);
-}
+static void teardown(void) { vault_done(&v); }
 
 static struct plan_key key(unsigned i)
 {
@@ -30,15 +24,9 @@ static struct plan_key key(unsigned i)
 	return k;
 }
 
-static int null_fd(void)
-{
-	return open("/dev/null", O_RDWR | O_CLOEXEC);
-}
+static int null_fd(void) { return open("/dev/null", O_RDWR | O_CLOEXEC); }
 
-static bool is_open(int fd)
-{
-	return fcntl(fd, F_GETFD) >= 0;
-}
+static bool is_open(int fd) { return fcntl(fd, F_GETFD) >= 0; }
 
 START_TEST(deposits_merge)
 {

@@ -24,20 +24,17 @@ static void teardown(void)
 	buf_done(&out);
 }
 
-static bool take(const char *event)
-{
-	return span_book_event(&book, jval_of(event, strlen(event)), &out);
-}
+static bool take(const char *event) { return span_book_event(&book, jval_of(event, strlen(event)), &out); }
 
-static bool says(const char *text)
-{
-	return strstr(buf_cstr(&out), text) != NULL;
-}
+static bool says(const char *text) { return strstr(buf_cstr(&out), text) != NULL; }
 
 #define IDS "\"sessionId\":\"sess_1\",\"turnId\":\"turn_1\",\"processId\":\"proc_1\""
-#define STARTED "{\"type\":\"process.started\",\"sequence\":4,\"timestamp\":\"2026-01-01T00:00:00.000000Z\"," IDS \
-	",\"payload\":{\"command\":[\"/usr/bin/make\",\"secret\"],\"cwd\":\"/w\",\"pid\":7,\"tty\":null,\"profile\":\"ci\"}}"
-#define COMPLETED "{\"type\":\"process.completed\",\"sequence\":9,\"timestamp\":\"2026-01-01T00:00:02.000000Z\"," IDS \
+#define STARTED                                                                                           \
+	"{\"type\":\"process.started\",\"sequence\":4,\"timestamp\":\"2026-01-01T00:00:00.000000Z\"," IDS \
+	",\"payload\":{\"command\":[\"/usr/bin/make\",\"secret\"],\"cwd\":\"/"                            \
+	"w\",\"pid\":7,\"tty\":null,\"profile\":\"ci\"}}"
+#define COMPLETED                                                                                           \
+	"{\"type\":\"process.completed\",\"sequence\":9,\"timestamp\":\"2026-01-01T00:00:02.000000Z\"," IDS \
 	",\"payload\":{\"exitCode\":0,\"durationMs\":2000}}"
 
 START_TEST(a_span_is_written_at_its_end)
@@ -45,7 +42,8 @@ START_TEST(a_span_is_written_at_its_end)
 	ck_assert(!take(STARTED));
 	ck_assert(take(COMPLETED));
 	ck_assert(says("\"name\":\"make\"") && says("\"kind\":3") && says("\"code\":1"));
-	ck_assert(says("\"startTimeUnixNano\":\"1767225600000000000\"") && says("\"endTimeUnixNano\":\"1767225602000000000\""));
+	ck_assert(says("\"startTimeUnixNano\":\"1767225600000000000\"") &&
+		  says("\"endTimeUnixNano\":\"1767225602000000000\""));
 	ck_assert(!says("secret") && !says("bailiff.start"));
 	ck_assert_uint_eq(book.open.count, 0);
 	ck_assert_int_eq(jval_of(out.data, out.len).type, JT_OBJECT);
@@ -59,7 +57,8 @@ START_TEST(an_unknown_start_is_told)
 }
 END_TEST
 
-static int from_the_log(void *ctx, const char *type, const char *id_member, const char *id, struct jval like, struct buf *ret)
+static int from_the_log(void *ctx, const char *type, const char *id_member, const char *id, struct jval like,
+			struct buf *ret)
 {
 	if (strcmp(type, "process.started") != 0)
 		return -1;
@@ -77,7 +76,9 @@ START_TEST(a_forgotten_start_is_asked_for)
 }
 END_TEST
 
-#define CALLED "{\"type\":\"process.completed\",\"turnId\":\"turn_1\",\"toolCallId\":\"call_1\",\"processId\":\"proc_1\",\"payload\":{\"exitCode\":0}}"
+#define CALLED                                                                                                      \
+	"{\"type\":\"process.completed\",\"turnId\":\"turn_1\",\"toolCallId\":\"call_1\",\"processId\":\"proc_1\"," \
+	"\"payload\":{\"exitCode\":0}}"
 #define TOOL_SPAN "\"parentSpanId\":\"e9e3fa2882095ad0\""
 #define TURN_SPAN "\"parentSpanId\":\"645a6e6ec95efbf2\""
 
@@ -109,7 +110,8 @@ START_TEST(many_open_spans_are_bounded)
 	char event[256];
 
 	for (int i = 0; i < 20000; i++) {
-		snprintf(event, sizeof(event), "{\"type\":\"tool.started\",\"toolCallId\":\"call_%d\",\"payload\":{\"toolName\":\"x\"}}", i);
+		snprintf(event, sizeof(event),
+			 "{\"type\":\"tool.started\",\"toolCallId\":\"call_%d\",\"payload\":{\"toolName\":\"x\"}}", i);
 		ck_assert(!take(event));
 	}
 	ck_assert_uint_le(book.open.count, 4096);
@@ -124,10 +126,7 @@ START_TEST(two_spans_are_separated)
 }
 END_TEST
 
-static void count_header(void *ctx, const char *name, const char *value)
-{
-	snprintf(ctx, 64, "%s|%s", name, value);
-}
+static void count_header(void *ctx, const char *name, const char *value) { snprintf(ctx, 64, "%s|%s", name, value); }
 
 START_TEST(headers)
 {
@@ -161,9 +160,10 @@ END_TEST
 int main(void)
 {
 	const struct suite_case cases[] = {
-		{ "spans", setup, teardown, 120, SUITE_TESTS(a_span_is_written_at_its_end, an_unknown_start_is_told, a_forgotten_start_is_asked_for,
-			a_parent_is_one_that_there_is,
-			the_runtimes_own_turn_is_none, many_open_spans_are_bounded, two_spans_are_separated, headers, a_cursor_belongs_to_its_store) },
+		{ "spans", setup, teardown, 120,
+		  SUITE_TESTS(a_span_is_written_at_its_end, an_unknown_start_is_told, a_forgotten_start_is_asked_for,
+			      a_parent_is_one_that_there_is, the_runtimes_own_turn_is_none, many_open_spans_are_bounded,
+			      two_spans_are_separated, headers, a_cursor_belongs_to_its_store) },
 	};
 
 	return suite_run_cases("otlp", cases, 1);

@@ -31,19 +31,23 @@ static void forwards(const char *text, const char *expected)
 
 START_TEST(the_client_is_told_of_the_end)
 {
-	forwards("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n");
+	forwards("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+		 "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n");
 	forwards("HTTP/1.0 404 Not here\r\n\r\n", "HTTP/1.0 404 Not here\r\nConnection: close\r\n\r\n");
-	forwards("HTTP/1.1 200 OK\r\nconnection : keep-alive\r\nKeep-Alive: timeout=5,\r\n max=9\r\nProxy-Connection: x\r\nX: y\r\n z\r\n\r\n",
+	forwards("HTTP/1.1 200 OK\r\nconnection : keep-alive\r\nKeep-Alive: timeout=5,\r\n max=9\r\nProxy-Connection: "
+		 "x\r\nX: y\r\n z\r\n\r\n",
 		 "HTTP/1.1 200 OK\r\nX: y\r\n z\r\nConnection: close\r\n\r\n");
 	forwards("HTTP/1.1 200 OK\nX-Connection: y\n\n", "HTTP/1.1 200 OK\nX-Connection: y\nConnection: close\r\n\n");
-	forwards("HTTP/1.1 200\r\nno colon\r\n: nameless\r\n\r\n", "HTTP/1.1 200\r\nno colon\r\n: nameless\r\nConnection: close\r\n\r\n");
+	forwards("HTTP/1.1 200\r\nno colon\r\n: nameless\r\n\r\n",
+		 "HTTP/1.1 200\r\nno colon\r\n: nameless\r\nConnection: close\r\n\r\n");
 	forwards("HTTP/1.1 101 Switching\r\n\r\n", "HTTP/1.1 101 Switching\r\nConnection: close\r\n\r\n");
 }
 END_TEST
 
 START_TEST(some_answers_have_several_heads)
 {
-	const char *text = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 201 Made\r\n\r\n";
+	const char *text =
+		"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 201 Made\r\n\r\n";
 	bool interim;
 	size_t at = head_of(text, &interim);
 	ck_assert(interim && at == 25);
@@ -73,5 +77,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("http_answer", the_client_is_told_of_the_end, some_answers_have_several_heads, what_is_no_head_is_not_ours);
+	return SUITE("http_answer", the_client_is_told_of_the_end, some_answers_have_several_heads,
+		     what_is_no_head_is_not_ours);
 }

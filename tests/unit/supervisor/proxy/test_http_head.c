@@ -41,9 +41,9 @@ END_TEST
 START_TEST(what_can_be_read_in_two_ways_is_refused)
 {
 	static const char *const bad[] = {
-		"GET http://a/ HTTP/1.1\r\n\r\n",                                                  /* no Host */
+		"GET http://a/ HTTP/1.1\r\n\r\n", /* no Host */
 		"GET http://a/ HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
-		"GET http://a/ HTTP/1.1\r\nHost: a\r\n Host: b\r\n\r\n",                            /* folded */
+		"GET http://a/ HTTP/1.1\r\nHost: a\r\n Host: b\r\n\r\n", /* folded */
 		"GET http://a/ HTTP/1.1\r\nHost : a\r\n\r\n",
 		"GET http://a/ HTTP/1.1\nHost: a\n\n",
 		"GET http://a/ HTTP/1.1\r\nHost: a\rX: b\r\n\r\n",
@@ -102,13 +102,16 @@ END_TEST
 START_TEST(forwarding)
 {
 	buf_auto struct buf out = BUF_INIT;
-	const char *text = "GET http://a.test?q#f HTTP/1.1\r\nHost: a.test\r\nProxy-Authorization: x\r\nconnection: keep-alive\r\n"
-			   "Upgrade: h2c\r\nAccept: */*\r\n\r\n";
+	const char *text =
+		"GET http://a.test?q#f HTTP/1.1\r\nHost: a.test\r\nProxy-Authorization: x\r\nconnection: keep-alive\r\n"
+		"Upgrade: h2c\r\nAccept: */*\r\n\r\n";
 	struct http_head h = good(text);
 	http_head_forward(text, &h, true, NULL, &out);
-	ck_assert_str_eq(buf_cstr(&out), "GET /?q HTTP/1.1\r\nHost: a.test\r\nAccept: */*\r\nConnection: close\r\n\r\n");
+	ck_assert_str_eq(buf_cstr(&out),
+			 "GET /?q HTTP/1.1\r\nHost: a.test\r\nAccept: */*\r\nConnection: close\r\n\r\n");
 	buf_reset(&out);
-	text = "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: Close\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n";
+	text = "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: Close\r\nConnection: upgrade\r\nUpgrade: "
+	       "websocket\r\n\r\n";
 	h = good(text); /* inside of a tunnel */
 	http_head_forward(text, &h, false, NULL, &out);
 	ck_assert_str_eq(buf_cstr(&out), "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: Close\r\n\r\n");
@@ -149,10 +152,19 @@ START_TEST(bodies_end_where_they_say)
 		size_t len; /* SIZE_MAX = not complete */
 		bool bad;
 	} rows[] = {
-		{ "0\r\n\r\nGET", 5, false }, { "3\r\nabc\r\n0\r\n\r\nX", 13, false }, { "3;x=y\r\nabc\r\n0\r\nT: v\r\n\r\nX", 23, false },
-		{ "00a\r\n0123456789\r\n0\r\n\r\n", 22, false }, { "3\r\nab", SIZE_MAX, false }, { "3\r\nabcd\r\n", SIZE_MAX, true },
-		{ "\r\n", SIZE_MAX, true }, { "x\r\n", SIZE_MAX, true }, { "3\nabc\r\n", SIZE_MAX, true }, { "fffffffffffffffff\r\n", SIZE_MAX, true },
-		{ "0\r\nT: v\n\r\n", SIZE_MAX, true }, { "3 \r\nabc", SIZE_MAX, true }, { "-1\r\n", SIZE_MAX, true },
+		{ "0\r\n\r\nGET", 5, false },
+		{ "3\r\nabc\r\n0\r\n\r\nX", 13, false },
+		{ "3;x=y\r\nabc\r\n0\r\nT: v\r\n\r\nX", 23, false },
+		{ "00a\r\n0123456789\r\n0\r\n\r\n", 22, false },
+		{ "3\r\nab", SIZE_MAX, false },
+		{ "3\r\nabcd\r\n", SIZE_MAX, true },
+		{ "\r\n", SIZE_MAX, true },
+		{ "x\r\n", SIZE_MAX, true },
+		{ "3\nabc\r\n", SIZE_MAX, true },
+		{ "fffffffffffffffff\r\n", SIZE_MAX, true },
+		{ "0\r\nT: v\n\r\n", SIZE_MAX, true },
+		{ "3 \r\nabc", SIZE_MAX, true },
+		{ "-1\r\n", SIZE_MAX, true },
 	};
 	bool bad;
 	for (size_t i = 0; i < countof(rows); i++) {
@@ -166,5 +178,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("http_head", forms, what_can_be_read_in_two_ways_is_refused, heads_have_a_bound, forwarding, bodies_end_where_they_say);
+	return SUITE("http_head", forms, what_can_be_read_in_two_ways_is_refused, heads_have_a_bound, forwarding,
+		     bodies_end_where_they_say);
 }

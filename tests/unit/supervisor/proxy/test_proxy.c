@@ -1,4 +1,5 @@
-/* The proxy as its neighbours see it: started by a real guard when it is wanted, told by a runtime that is this test. */
+/* The proxy as its neighbours see it: started by a real guard when it is wanted, told by a runtime that is this test.
+ */
 
 #include "sandbox/host_rule.h"
 #include "supervisor/proxy/proxy_msg.h"
@@ -88,7 +89,9 @@ static int rules_of(const char *text)
 
 static int dial(uint16_t port)
 {
-	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_port = htons(port),
+				  .sin_addr = { htonl(INADDR_LOOPBACK) } };
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	ck_assert(fd >= 0 && connect(fd, (struct sockaddr *)&to, sizeof to) == 0);
 	return fd;
@@ -154,7 +157,8 @@ START_TEST(serves_reports_and_ends)
 	ck_assert_str_eq(answer, "HTTP/1.1 403 Forbidden");
 	struct proxy_msg m = told(PROXY_REFUSED);
 	ck_assert_str_eq(m.host, "other.test");
-	ck_assert(m.port == 443 && m.count == 1 && m.reason == PROXY_NOT_LISTED && memcmp(&m.key, &key, sizeof key) == 0);
+	ck_assert(m.port == 443 && m.count == 1 && m.reason == PROXY_NOT_LISTED &&
+		  memcmp(&m.key, &key, sizeof key) == 0);
 	pass(&s, "\1hello");
 	m = told(PROXY_TRAFFIC);
 	ck_assert_str_eq(m.host, "127.0.0.1");
@@ -235,9 +239,11 @@ START_TEST(bad_messages_end_the_proxy)
 		int fds[2];
 		size_t n;
 	} bad[] = {
-		{ (enum proxy_kind)77, false, { -1, -1 }, 0 }, { PROXY_SERVE, true, { -1, -1 }, 0 }, { PROXY_SERVE, false, { socket, rules }, 2 },
-		{ PROXY_SERVE, true, { file, rules }, 2 },     { PROXY_SERVE, true, { socket, file }, 2 }, { PROXY_SERVE, true, { socket, odd_rules }, 2 },
-		{ PROXY_NAME, false, { -1, -1 }, 0 },          { PROXY_CREDENTIAL, false, { file, -1 }, 1 }, { PROXY_REFUSED, true, { -1, -1 }, 0 },
+		{ (enum proxy_kind)77, false, { -1, -1 }, 0 }, { PROXY_SERVE, true, { -1, -1 }, 0 },
+		{ PROXY_SERVE, false, { socket, rules }, 2 },  { PROXY_SERVE, true, { file, rules }, 2 },
+		{ PROXY_SERVE, true, { socket, file }, 2 },    { PROXY_SERVE, true, { socket, odd_rules }, 2 },
+		{ PROXY_NAME, false, { -1, -1 }, 0 },          { PROXY_CREDENTIAL, false, { file, -1 }, 1 },
+		{ PROXY_REFUSED, true, { -1, -1 }, 0 },
 	};
 	for (size_t i = 0; i < countof(bad); i++) {
 		tell(bad[i].kind, bad[i].has_key ? &key : NULL, bad[i].fds, bad[i].n);
@@ -253,7 +259,7 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-	return RIG_SUITE(argc, argv, "proxy", "proxy", setup, teardown, 120,
-		serves_reports_and_ends, another_runtime_is_told_what_went_through,
-		what_another_runtime_does_not_name_is_dropped, bad_messages_end_the_proxy);
+	return RIG_SUITE(argc, argv, "proxy", "proxy", setup, teardown, 120, serves_reports_and_ends,
+			 another_runtime_is_told_what_went_through, what_another_runtime_does_not_name_is_dropped,
+			 bad_messages_end_the_proxy);
 }

@@ -150,7 +150,10 @@ START_TEST(socks)
 	ck_assert_str_eq(t.host, "127.0.0.1");
 	ck_assert_int_eq(REQUEST("\5\1\0\4\0\0\0\0\0\0\0\0\0\0\377\377\177\0\0\1\0\120", &t, &reply), PARSED_OK);
 	ck_assert_str_eq(t.host, "127.0.0.1"); /* one spelling */
-	ck_assert_int_eq(REQUEST("\5\1\0\3\11" "127.0.0.1\0\120", &t, &reply), PARSED_OK);
+	ck_assert_int_eq(REQUEST("\5\1\0\3\11"
+				 "127.0.0.1\0\120",
+				 &t, &reply),
+			 PARSED_OK);
 	ck_assert(t.is_address);
 	ck_assert_int_eq(REQUEST("\5\1\0\3\6A.tes", &t, &reply), PARSED_MORE);
 	ck_assert_int_eq(REQUEST("\5\2\0\1\177\0\0\1\0\120", &t, &reply), PARSED_BAD); /* BIND */
@@ -158,7 +161,10 @@ START_TEST(socks)
 	ck_assert_int_eq(REQUEST("\5\3\0\1\177\0\0\1\0\120", &t, &reply), PARSED_BAD); /* UDP */
 	ck_assert_int_eq(REQUEST("\5\1\0\2\177\0\0\1\0\120", &t, &reply), PARSED_BAD);
 	ck_assert_int_eq(reply, SOCKS_NO_ADDRESS);
-	ck_assert_int_eq(REQUEST("\5\1\0\3\5" "127.1\0\120", &t, &reply), PARSED_BAD);
+	ck_assert_int_eq(REQUEST("\5\1\0\3\5"
+				 "127.1\0\120",
+				 &t, &reply),
+			 PARSED_BAD);
 	ck_assert_int_eq(REQUEST("\5\1\0\3\6a\0.tes\0\120", &t, &reply), PARSED_BAD);
 	ck_assert_int_eq(REQUEST("\5\1\0\3\6a.test\0\0", &t, &reply), PARSED_BAD);
 }
@@ -181,13 +187,15 @@ START_TEST(reports_add_up_and_are_told_once)
 	ck_assert(row->msg.reason == PROXY_DENIED && row->msg.count == 1);
 	report_told(row);
 	row = report_next(&r);
-	ck_assert(row->msg.kind == PROXY_TRAFFIC && row->msg.count == 2 && row->msg.sent == 15 && row->msg.received == 25);
+	ck_assert(row->msg.kind == PROXY_TRAFFIC && row->msg.count == 2 && row->msg.sent == 15 &&
+		  row->msg.received == 25);
 	report_told(row);
 	ck_assert_ptr_null(report_next(&r));
 	report_traffic(&r, "b.test", 443, 1, 1, 1);
 	report_again(&r); /* another runtime: traffic from the beginning, refusals only what is new */
 	row = report_next(&r);
-	ck_assert(row->msg.kind == PROXY_TRAFFIC && row->msg.count == 3 && row->msg.sent == 16 && row->msg.received == 26);
+	ck_assert(row->msg.kind == PROXY_TRAFFIC && row->msg.count == 3 && row->msg.sent == 16 &&
+		  row->msg.received == 26);
 	report_told(row);
 	ck_assert_ptr_null(report_next(&r));
 	report_done(&r);
@@ -213,5 +221,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("tunnel", server_names, odd_hellos_are_refused, socks, reports_add_up_and_are_told_once, reports_have_a_bound);
+	return SUITE("tunnel", server_names, odd_hellos_are_refused, socks, reports_add_up_and_are_told_once,
+		     reports_have_a_bound);
 }

@@ -5,7 +5,8 @@
  * Plans with a private root, run for real and looked at from the inside. As root the peer is root, so that commands run
  * as an id of their own with mapped write roots; as a plain user everything happens in a user namespace.
  *
- * All of it is done twice: in sandboxes that are made for the command, and in such as were built ahead. Nothing may differ.
+ * All of it is done twice: in sandboxes that are made for the command, and in such as were built ahead. Nothing may
+ * differ.
  */
 
 #include "tests/unit/supervisor/rig.h"
@@ -19,10 +20,7 @@ static bool ahead; /* commands get sandboxes that were built ahead */
 static char place[64], work[80], other[80], out[16384];
 
 /* A tree of the peer's that is not below /tmp, where the private /tmp would hide it anyway. */
-static inline const char *base_folder(void)
-{
-	return geteuid() == 0 ? "/var/lib" : "/var/tmp";
-}
+static inline const char *base_folder(void) { return geteuid() == 0 ? "/var/lib" : "/var/tmp"; }
 
 static inline void put(const char *folder, const char *name, const char *text)
 {
@@ -70,9 +68,13 @@ static inline void setup(void)
 	rig_start(&rig);
 }
 
-static inline struct status_msg run_in(const char *script, const struct plan_mount_spec *mounts, size_t n, const char *cwd);
+static inline struct status_msg run_in(const char *script, const struct plan_mount_spec *mounts, size_t n,
+				       const char *cwd);
 
-#define SYSTEM_MOUNT { .kind = PLAN_MOUNT_SYSTEM, .path = "/" }
+#define SYSTEM_MOUNT                                   \
+	{                                              \
+		.kind = PLAN_MOUNT_SYSTEM, .path = "/" \
+	}
 
 static inline void setup_ahead(void)
 {
@@ -83,10 +85,7 @@ static inline void setup_ahead(void)
 	ahead = true;
 }
 
-static inline int unlink_one(const char *path, const struct stat *st, int type, struct FTW *f)
-{
-	return remove(path);
-}
+static inline int unlink_one(const char *path, const struct stat *st, int type, struct FTW *f) { return remove(path); }
 
 static inline void teardown(void)
 {
@@ -104,12 +103,18 @@ static inline void await_zygotes(void)
 		rig_await_zygotes(&rig, 2);
 }
 
-/* Runs to the end with the system, the given mounts and everything needed to look around; stdout and stderr in `out`. */
-static inline struct status_msg run_in(const char *script, const struct plan_mount_spec *mounts, size_t n, const char *cwd)
+/* Runs to the end with the system, the given mounts and everything needed to look around; stdout and stderr in `out`.
+ */
+static inline struct status_msg run_in(const char *script, const struct plan_mount_spec *mounts, size_t n,
+				       const char *cwd)
 {
 	struct run run;
-	struct run_spec s = { .argv = SH(script), .cwd = cwd, .flags = PLAN_PRIVATE_ROOT | PLAN_STDERR_MERGE, .mounts = mounts,
-			      .nmounts = n, .network = PLAN_NET_NONE };
+	struct run_spec s = { .argv = SH(script),
+			      .cwd = cwd,
+			      .flags = PLAN_PRIVATE_ROOT | PLAN_STDERR_MERGE,
+			      .mounts = mounts,
+			      .nmounts = n,
+			      .network = PLAN_NET_NONE };
 	await_zygotes();
 	run_start(&rig, &run, &s);
 	run_read(&run, GUARD_SLOT_STDOUT, out, sizeof out);
@@ -157,16 +162,14 @@ static inline struct status_msg failing(const struct run_spec *s)
 }
 
 /* A container that masks its /proc does not let its users mount one: the layer is then reported as missing. */
-static inline bool has_proc(void)
-{
-	return code("test -d /proc/self") == 0;
-}
+static inline bool has_proc(void) { return code("test -d /proc/self") == 0; }
 
 /* int main(int argc, char **argv) { return PRIVATE_ROOT_SUITE(argc, argv, "noun", a_test, another_test); } */
-#define PRIVATE_ROOT_SUITE(argc, argv, name, ...)                                                        \
-	rig_suite(argc, argv, name,                                                                      \
-		  (const struct suite_case[]){ { "runs", setup, teardown, 300, SUITE_TESTS(__VA_ARGS__) }, \
-					       { "ahead", setup_ahead, teardown, 300, SUITE_TESTS(__VA_ARGS__) } }, 2)
+#define PRIVATE_ROOT_SUITE(argc, argv, name, ...)                                                                   \
+	rig_suite(argc, argv, name,                                                                                 \
+		  (const struct suite_case[]){ { "runs", setup, teardown, 300, SUITE_TESTS(__VA_ARGS__) },          \
+					       { "ahead", setup_ahead, teardown, 300, SUITE_TESTS(__VA_ARGS__) } }, \
+		  2)
 
 /* A socket whose peer is somebody else. */
 static inline int socket_of(uid_t uid)

@@ -1,7 +1,7 @@
 /*
- * A runtime that was taken over: the test has the runtime's links to a real guard and a real spawner, and asks for all that it should
- * not get. First by hand, one claim each; then at random, MESSAGES of them (default 100,000; SEED repeats a run), with a check of every
- * answer that the spawner gave.
+ * A runtime that was taken over: the test has the runtime's links to a real guard and a real spawner, and asks for all
+ * that it should not get. First by hand, one claim each; then at random, MESSAGES of them (default 100,000; SEED
+ * repeats a run), with a check of every answer that the spawner gave.
  */
 
 #include "tests/unit/supervisor/rig.h"
@@ -17,15 +17,15 @@
 #include <sys/un.h>
 #include <time.h>
 
-#define SYSTEM_MOUNT { .kind = PLAN_MOUNT_SYSTEM, .path = "/" }
+#define SYSTEM_MOUNT                                   \
+	{                                              \
+		.kind = PLAN_MOUNT_SYSTEM, .path = "/" \
+	}
 
 static struct rig rig;
 static char top[64], work[80], other[80], config[80], state[80], out[16384];
 
-static int unlink_one(const char *path, const struct stat *st, int type, struct FTW *f)
-{
-	return remove(path);
-}
+static int unlink_one(const char *path, const struct stat *st, int type, struct FTW *f) { return remove(path); }
 
 static void make_folder(char ret[80], const char *name)
 {
@@ -71,8 +71,12 @@ static struct spawn_msg ask(uint32_t kind, uint32_t flags, const char *path, con
 {
 	const struct plan_mount_spec mounts[] = { SYSTEM_MOUNT, { .kind = kind, .flags = flags, .path = path } };
 	struct run run;
-	run_send(&rig, &run, &(struct run_spec){ .argv = SH(script), .flags = PLAN_PRIVATE_ROOT | PLAN_STDERR_MERGE, .mounts = mounts,
-						 .nmounts = countof(mounts), .network = PLAN_NET_NONE });
+	run_send(&rig, &run,
+		 &(struct run_spec){ .argv = SH(script),
+				     .flags = PLAN_PRIVATE_ROOT | PLAN_STDERR_MERGE,
+				     .mounts = mounts,
+				     .nmounts = countof(mounts),
+				     .network = PLAN_NET_NONE });
 	run_answer(&rig, &run);
 	if (run.answer.kind == SPAWN_STARTED) {
 		run_open_gate(&run);
@@ -88,20 +92,11 @@ static bool started(uint32_t kind, uint32_t flags, const char *path)
 	return ask(kind, flags, path, "true").kind == SPAWN_STARTED;
 }
 
-static bool writes(const char *path)
-{
-	return started(PLAN_MOUNT_WRITE, PLAN_MOUNT_OWNED, path);
-}
+static bool writes(const char *path) { return started(PLAN_MOUNT_WRITE, PLAN_MOUNT_OWNED, path); }
 
-static bool reads(const char *path)
-{
-	return started(PLAN_MOUNT_READ, PLAN_MOUNT_OWNED, path);
-}
+static bool reads(const char *path) { return started(PLAN_MOUNT_READ, PLAN_MOUNT_OWNED, path); }
 
-static void leave(void)
-{
-	fd_close(&rig.client[1]);
-}
+static void leave(void) { fd_close(&rig.client[1]); }
 
 static void connect_again(void)
 {
@@ -115,14 +110,24 @@ static void connect_again(void)
 /* Neither the filter, nor Landlock, nor the loss of privileges is the plan's to leave out, for whomever it is. */
 START_TEST(no_layer_can_be_left_out)
 {
-	const struct plan_mount_spec mounts[] = { SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = work, .flags = PLAN_MOUNT_OWNED } };
-	const uint32_t wanted = PLAN_LAYER_SECCOMP | PLAN_LAYER_CAPABILITIES | (landlock_abi() ? PLAN_LAYER_LANDLOCK : 0);
+	const struct plan_mount_spec mounts[] = {
+		SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = work, .flags = PLAN_MOUNT_OWNED }
+	};
+	const uint32_t wanted = PLAN_LAYER_SECCOMP | PLAN_LAYER_CAPABILITIES |
+				(landlock_abi() ? PLAN_LAYER_LANDLOCK : 0);
 	struct run run;
-	run_send(&rig, &run, &(struct run_spec){
-		.argv = SH("test -e /proc/self || exit 0; s=$(cat /proc/self/status); for w in 'Seccomp:.2' 'NoNewPrivs:.1' 'CapEff:.0*$' 'CapPrm:.0*$' "
-			   "'CapBnd:.0*$' 'CapAmb:.0*$'; do echo \"$s\" | grep -q \"$w\" || echo no $w; done; test $(id -u) != 0 || echo root; "
-			   "chmod u+s /bin/sh 2>/dev/null && echo chmod; touch x; chmod 4755 x 2>/dev/null && echo setuid; true"),
-		.cwd = work, .flags = PLAN_PRIVATE_ROOT | PLAN_STDERR_MERGE, .mounts = mounts, .nmounts = countof(mounts), .less_layers = ~0u });
+	run_send(&rig, &run,
+		 &(struct run_spec){ .argv = SH("test -e /proc/self || exit 0; s=$(cat /proc/self/status); for w in "
+						"'Seccomp:.2' 'NoNewPrivs:.1' 'CapEff:.0*$' 'CapPrm:.0*$' "
+						"'CapBnd:.0*$' 'CapAmb:.0*$'; do echo \"$s\" | grep -q \"$w\" || echo "
+						"no $w; done; test $(id -u) != 0 || echo root; "
+						"chmod u+s /bin/sh 2>/dev/null && echo chmod; touch x; chmod 4755 x "
+						"2>/dev/null && echo setuid; true"),
+				     .cwd = work,
+				     .flags = PLAN_PRIVATE_ROOT | PLAN_STDERR_MERGE,
+				     .mounts = mounts,
+				     .nmounts = countof(mounts),
+				     .less_layers = ~0u });
 	run_answer(&rig, &run);
 	ck_assert_msg(run.answer.kind == SPAWN_STARTED, "%s", run.answer.path);
 	struct status_msg m = run_status(&run);
@@ -138,8 +143,11 @@ END_TEST
 
 START_TEST(root_writes_no_system_folder_and_no_home)
 {
-	static const char *const shut[] = { "/etc", "/etc/cron.d", "/usr", "/usr/bin", "/usr/local/bin", "/var", "/var/lib", "/var/spool/cron", "/opt",
-					    "/boot", "/run", "/root", "/root/.ssh", "/root/project", "/home", "/home/somebody", "/etc/passwd", "/lib", "/" };
+	static const char *const shut[] = { "/etc",           "/etc/cron.d",   "/usr",     "/usr/bin",
+					    "/usr/local/bin", "/var",          "/var/lib", "/var/spool/cron",
+					    "/opt",           "/boot",         "/run",     "/root",
+					    "/root/.ssh",     "/root/project", "/home",    "/home/somebody",
+					    "/etc/passwd",    "/lib",          "/" };
 	if (geteuid() != 0)
 		return;
 	ck_assert(writes(work));
@@ -265,7 +273,8 @@ START_TEST(what_root_authorised_survives_the_spawner)
 }
 END_TEST
 
-/* A socket of a process that was root when it made it, as the daemon's exporter is, and gave that up; it lives until the test ends. */
+/* A socket of a process that was root when it made it, as the daemon's exporter is, and gave that up; it lives until
+ * the test ends. */
 static int socket_of_former_root(void)
 {
 	int meet[2], fd = -1;
@@ -275,8 +284,9 @@ static int socket_of_former_root(void)
 	pid_t pid = fork();
 	if (pid == 0) {
 		int pair[2];
-		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0 || setgroups(0, NULL) < 0 || setresgid(65533, 65533, 65533) < 0 ||
-		    setresuid(65533, 65533, 65533) < 0 || fd_send(meet[1], "", 1, pair, 1, 0) < 0)
+		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0 || setgroups(0, NULL) < 0 ||
+		    setresgid(65533, 65533, 65533) < 0 || setresuid(65533, 65533, 65533) < 0 ||
+		    fd_send(meet[1], "", 1, pair, 1, 0) < 0)
 			_exit(1);
 		prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 		for (;;)
@@ -386,10 +396,11 @@ static uint32_t chance(uint32_t below)
 }
 
 struct fuzz {
-	int out[2], gate[2], status[2], request, result, clients[3]; /* present root (or the user), one that has left, somebody else */
-	char canary[64];             /* a system folder that nobody may write */
+	int out[2], gate[2], status[2], request, result,
+		clients[3]; /* present root (or the user), one that has left, somebody else */
+	char canary[64];    /* a system folder that nobody may write */
 	struct buf plan;
-	struct buf authorised;       /* what a present root had, each with its NUL */
+	struct buf authorised; /* what a present root had, each with its NUL */
 	uint64_t refused, accepted, fatal, others;
 };
 
@@ -410,20 +421,53 @@ static void close_ends(struct fuzz *f)
 
 static const char *any_path(const struct fuzz *f)
 {
-	const char *const paths[] = { work, other, work, f->canary, "/etc", "/usr/bin", "/root", "/root/.ssh", "/home", "/", "//etc", "/tmp/../etc", "/var/spool/cron",
-				      "/proc/self/fd/0", "/dev/shm", "/tmp", config, state, top, "/etc/shadow", "/run", "/sys/fs/cgroup", "relative", "", "/opt",
-				      "/usr", "/proc/1/root/etc", "/root/.cargo", "/nonexistent/x", "/bin" };
+	const char *const paths[] = { work,
+				      other,
+				      work,
+				      f->canary,
+				      "/etc",
+				      "/usr/bin",
+				      "/root",
+				      "/root/.ssh",
+				      "/home",
+				      "/",
+				      "//etc",
+				      "/tmp/../etc",
+				      "/var/spool/cron",
+				      "/proc/self/fd/0",
+				      "/dev/shm",
+				      "/tmp",
+				      config,
+				      state,
+				      top,
+				      "/etc/shadow",
+				      "/run",
+				      "/sys/fs/cgroup",
+				      "relative",
+				      "",
+				      "/opt",
+				      "/usr",
+				      "/proc/1/root/etc",
+				      "/root/.cargo",
+				      "/nonexistent/x",
+				      "/bin" };
 	return paths[chance(countof(paths))];
 }
 
 /* What a root peer is not given, wherever else the plan may be right. */
 static struct plan_mount_spec too_far(const struct fuzz *f)
 {
-	const char *const written[] = { f->canary, "/etc", "/etc/cron.d", "/usr/bin", "/root", "/root/.ssh", "/home", "/", "/var/spool/cron", config, state, top, "/opt", "/run" };
+	const char *const written[] = { f->canary, "/etc", "/etc/cron.d",     "/usr/bin", "/root", "/root/.ssh",
+					"/home",   "/",    "/var/spool/cron", config,     state,   top,
+					"/opt",    "/run" };
 	const char *const read[] = { "/etc/shadow", "/etc", "/run", "/var/lib", config };
 	if (chance(3))
-		return (struct plan_mount_spec){ .kind = PLAN_MOUNT_WRITE, .flags = chance(8), .path = written[chance(countof(written))] };
-	return (struct plan_mount_spec){ .kind = PLAN_MOUNT_READ, .flags = PLAN_MOUNT_OWNED | chance(8), .path = read[chance(countof(read))] };
+		return (struct plan_mount_spec){ .kind = PLAN_MOUNT_WRITE,
+						 .flags = chance(8),
+						 .path = written[chance(countof(written))] };
+	return (struct plan_mount_spec){ .kind = PLAN_MOUNT_READ,
+					 .flags = PLAN_MOUNT_OWNED | chance(8),
+					 .path = read[chance(countof(read))] };
 }
 
 static void damage(struct buf *plan, size_t from, uint32_t times)
@@ -437,7 +481,8 @@ static void damage(struct buf *plan, size_t from, uint32_t times)
 /* A plan that reaches too far, is damaged, or both; a tame one is neither on purpose. */
 static void any_plan(struct fuzz *f, uint32_t flags, bool tame)
 {
-	static const char script[] = "for d in \"$@\"; do touch \"$d/taken\" 2>/dev/null; chmod 4755 \"$d\" 2>/dev/null; done";
+	static const char script[] =
+		"for d in \"$@\"; do touch \"$d/taken\" 2>/dev/null; chmod 4755 \"$d\" 2>/dev/null; done";
 	const char *const argv[] = { "sh", "-c", script, "sh", f->canary, "/etc", "/usr/bin", "/root" };
 	const char *const envv[] = { "HOME=/root", "PATH=/bin:/usr/bin", "LD_PRELOAD=/tmp/x.so" };
 	struct plan_mount_spec mounts[8];
@@ -448,13 +493,25 @@ static void any_plan(struct fuzz *f, uint32_t flags, bool tame)
 		mounts[i] = (struct plan_mount_spec){ .kind = 1 + chance(6), .flags = chance(8), .path = any_path(f) };
 	if (!tame && !harmed)
 		mounts[1 + chance((uint32_t)n - 1)] = too_far(f);
-	struct plan_spec p = { .flags = flags, .layers = chance(128), .cwd = chance(4) ? "/" : work, .argv = argv, .argc = countof(argv), .envv = envv,
-			       .envc = countof(envv), .mounts = mounts, .nmounts = n, .network = chance(3), .tmp_bytes = chance(2) ? 0 : chance(UINT32_MAX),
-			       .cpu_ms = PLAN_UNLIMITED, .open_files = PLAN_UNLIMITED, .file_bytes = PLAN_UNLIMITED };
+	struct plan_spec p = { .flags = flags,
+			       .layers = chance(128),
+			       .cwd = chance(4) ? "/" : work,
+			       .argv = argv,
+			       .argc = countof(argv),
+			       .envv = envv,
+			       .envc = countof(envv),
+			       .mounts = mounts,
+			       .nmounts = n,
+			       .network = chance(3),
+			       .tmp_bytes = chance(2) ? 0 : chance(UINT32_MAX),
+			       .cpu_ms = PLAN_UNLIMITED,
+			       .open_files = PLAN_UNLIMITED,
+			       .file_bytes = PLAN_UNLIMITED };
 	struct err e = ERR_INIT;
 	p.require = chance(4) ? 0 : p.layers & chance(128);
 	buf_reset(&f->plan);
-	for (size_t i = 1; plan_build(&p, &f->plan, &e) < 0; i = i % (n - 1) + 1) /* a path that the builder itself refuses */
+	for (size_t i = 1; plan_build(&p, &f->plan, &e) < 0;
+	     i = i % (n - 1) + 1) /* a path that the builder itself refuses */
 		mounts[i].path = geteuid() == 0 ? "/etc" : work;
 	if (harmed)
 		damage(&f->plan, sizeof(struct plan_head), 3 + chance(8));
@@ -462,10 +519,7 @@ static void any_plan(struct fuzz *f, uint32_t flags, bool tame)
 		damage(&f->plan, f->plan.len, 1 + chance(4));
 }
 
-static bool is_inside(const char *path, const char *folder)
-{
-	return plan_path_inside(path, folder);
-}
+static bool is_inside(const char *path, const char *folder) { return plan_path_inside(path, folder); }
 
 static bool was_authorised(const struct fuzz *f, const char *path)
 {
@@ -479,7 +533,8 @@ static bool was_authorised(const struct fuzz *f, const char *path)
 /* What must not have been accepted, said in other words than the spawner's. */
 static void check_accepted(struct fuzz *f, const struct plan_head *plan, int client)
 {
-	static const char *const shut[] = { "/etc", "/usr", "/root", "/home", "/var/lib", "/var/spool", "/opt", "/bin", "/run" };
+	static const char *const shut[] = { "/etc",       "/usr", "/root", "/home", "/var/lib",
+					    "/var/spool", "/opt", "/bin",  "/run" };
 	ck_assert_msg(plan->flags & PLAN_PRIVATE_ROOT, "a command without a sandbox");
 	for (uint32_t i = 0; geteuid() == 0 && client != 2 && i < plan->mount_count; i++) {
 		const struct plan_mount *m = plan_mount(plan, i);
@@ -488,13 +543,16 @@ static void check_accepted(struct fuzz *f, const struct plan_head *plan, int cli
 		if (client == 0 && (own || m->kind == PLAN_MOUNT_WRITE) && !was_authorised(f, path))
 			buf_append(&f->authorised, path, strlen(path) + 1);
 		if (own && client == 1)
-			ck_assert_msg(was_authorised(f, path) || strcmp(path, "/root/.cargo") == 0, "%s is shown for a root that has left", path);
+			ck_assert_msg(was_authorised(f, path) || strcmp(path, "/root/.cargo") == 0,
+				      "%s is shown for a root that has left", path);
 		if (m->kind != PLAN_MOUNT_WRITE)
 			continue;
 		for (size_t k = 0; k < countof(shut); k++)
 			ck_assert_msg(!is_inside(path, shut[k]), "%s can be written", path);
-		ck_assert_msg(strcmp(path, config) != 0 && strcmp(path, state) != 0 && strcmp(path, "/") != 0, "%s can be written", path);
-		ck_assert_msg(client == 0 || was_authorised(f, path), "%s can be written for a root that has left", path);
+		ck_assert_msg(strcmp(path, config) != 0 && strcmp(path, state) != 0 && strcmp(path, "/") != 0,
+			      "%s can be written", path);
+		ck_assert_msg(client == 0 || was_authorised(f, path), "%s can be written for a root that has left",
+			      path);
 	}
 }
 
@@ -505,9 +563,15 @@ static void send_start(struct fuzz *f, uint64_t serial)
 	int client = (int)chance(tame ? 3 : 2);
 	any_plan(f, flags, tame);
 	bool in_file = chance(8) == 0;
-	struct { struct spawn_msg m; char plan[SPAWN_INLINE_MAX]; } room = {
-		.m = { .kind = SPAWN_START, .flags = flags, .cpu = chance(8) ? -1 : (int32_t)chance(UINT32_MAX), .hint = chance(4), .token = chance(4),
-		       .plan_len = in_file ? 0 : (uint32_t)f->plan.len } };
+	struct {
+		struct spawn_msg m;
+		char plan[SPAWN_INLINE_MAX];
+	} room = { .m = { .kind = SPAWN_START,
+			  .flags = flags,
+			  .cpu = chance(8) ? -1 : (int32_t)chance(UINT32_MAX),
+			  .hint = chance(4),
+			  .token = chance(4),
+			  .plan_len = in_file ? 0 : (uint32_t)f->plan.len } };
 	snprintf(room.m.key.id, sizeof room.m.key.id, "fuzz_%llu", (unsigned long long)serial);
 	memcpy(room.plan, f->plan.data, f->plan.len);
 	int fds[5], plan = -1;
@@ -525,7 +589,8 @@ static void send_start(struct fuzz *f, uint64_t serial)
 		run.fd[i] = -1;
 	run_answer(&rig, &run);
 	if (run.answer.kind == SPAWN_STARTED) {
-		const uint32_t wanted = PLAN_LAYER_NAMESPACES | PLAN_LAYER_SECCOMP | PLAN_LAYER_CAPABILITIES | (landlock_abi() ? PLAN_LAYER_LANDLOCK : 0);
+		const uint32_t wanted = PLAN_LAYER_NAMESPACES | PLAN_LAYER_SECCOMP | PLAN_LAYER_CAPABILITIES |
+					(landlock_abi() ? PLAN_LAYER_LANDLOCK : 0);
 		f->accepted++;
 		check_accepted(f, (const struct plan_head *)(const void *)f->plan.data, client);
 		run.fd[GUARD_SLOT_STATUS] = f->status[0];
@@ -553,9 +618,17 @@ static void send_start(struct fuzz *f, uint64_t serial)
 /* Messages that are whole, but ask for what is not there, or in the wrong name. */
 static void send_other(struct fuzz *f)
 {
-	static const uint32_t kinds[] = { SPAWN_CLEAN, SPAWN_EXPECT, SPAWN_MARK, SPAWN_LOOK, SPAWN_CHANGES, SPAWN_GRANT };
-	struct spawn_msg m = { .kind = kinds[chance(countof(kinds))], .token = chance(UINT32_MAX), .hint = chance(8), .cpu = (int32_t)chance(UINT32_MAX),
-			       .error = (int32_t)chance(256), .step = chance(64), .layers = chance(256), .pid = (int32_t)chance(65536) };
+	static const uint32_t kinds[] = {
+		SPAWN_CLEAN, SPAWN_EXPECT, SPAWN_MARK, SPAWN_LOOK, SPAWN_CHANGES, SPAWN_GRANT
+	};
+	struct spawn_msg m = { .kind = kinds[chance(countof(kinds))],
+			       .token = chance(UINT32_MAX),
+			       .hint = chance(8),
+			       .cpu = (int32_t)chance(UINT32_MAX),
+			       .error = (int32_t)chance(256),
+			       .step = chance(64),
+			       .layers = chance(256),
+			       .pid = (int32_t)chance(65536) };
 	int fds[4] = { -1, -1, -1, -1 }, answer[2] = { -1, -1 };
 	size_t n = 0;
 	char text[256];
@@ -602,7 +675,10 @@ static void send_other(struct fuzz *f)
 /* Something that is no message: the spawner leaves, and another one comes. */
 static void send_malformed(struct fuzz *f)
 {
-	union { struct spawn_msg m; char bytes[sizeof(struct spawn_msg) + 64]; } u = { .m = { .kind = SPAWN_START, .key = { .id = "fuzz_bad" } } };
+	union {
+		struct spawn_msg m;
+		char bytes[sizeof(struct spawn_msg) + 64];
+	} u = { .m = { .kind = SPAWN_START, .key = { .id = "fuzz_bad" } } };
 	size_t len = sizeof u.m, n = 0;
 	int fds[3] = { f->out[0], f->out[0], f->out[0] };
 	switch (chance(6)) {
@@ -610,8 +686,14 @@ static void send_malformed(struct fuzz *f)
 	case 1: len = sizeof u.m + 1 + chance(63); break;
 	case 2: u.m.kind = chance(2) ? 9 + chance(100) : chance(UINT32_MAX) | 256; break;
 	case 3: n = chance(3); break; /* too few descriptors */
-	case 4: u.m.kind = SPAWN_CLEAN; memset(u.m.key.id, chance(2) ? '/' : 'x', sizeof u.m.key.id); break;
-	default: u.m.flags = 1u << (6 + chance(26)); u.m.kind = SPAWN_SYNC; break;
+	case 4:
+		u.m.kind = SPAWN_CLEAN;
+		memset(u.m.key.id, chance(2) ? '/' : 'x', sizeof u.m.key.id);
+		break;
+	default:
+		u.m.flags = 1u << (6 + chance(26));
+		u.m.kind = SPAWN_SYNC;
+		break;
 	}
 	ck_assert_int_eq(fd_send(rig.peer, &u, len, fds, n, 0), 0);
 	rig_take_new_peer(&rig);
@@ -627,9 +709,11 @@ static int socket_of_somebody(void)
 	pid_t pid = fork();
 	if (pid == 0) {
 		int pair[2];
-		if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(65533, 65533, 65533) < 0 || setresuid(65533, 65533, 65533) < 0))
+		if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(65533, 65533, 65533) < 0 ||
+				       setresuid(65533, 65533, 65533) < 0))
 			_exit(1);
-		_exit(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0 || fd_send(meet[1], "", 1, pair, 1, 0) < 0);
+		_exit(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0 ||
+		      fd_send(meet[1], "", 1, pair, 1, 0) < 0);
 	}
 	ck_assert_int_eq(fd_recv(meet[0], &byte, 1, &fd, &n, 0), 1);
 	waitpid(pid, NULL, 0);
@@ -669,14 +753,17 @@ START_TEST(no_message_gets_more_than_it_may)
 			send_other(&f);
 	}
 	rig_sync(&rig);
-	printf("# %llu starts refused, %llu accepted and confined, %llu other requests, %llu malformed\n", (unsigned long long)f.refused,
-	       (unsigned long long)f.accepted, (unsigned long long)f.others, (unsigned long long)f.fatal);
+	printf("# %llu starts refused, %llu accepted and confined, %llu other requests, %llu malformed\n",
+	       (unsigned long long)f.refused, (unsigned long long)f.accepted, (unsigned long long)f.others,
+	       (unsigned long long)f.fatal);
 	ck_assert_uint_gt(f.accepted, 0);
 	ck_assert_uint_gt(f.refused, f.accepted);
 	if (geteuid() == 0) {
 		ck_assert_int_eq(stat(f.canary, &after), 0);
-		ck_assert(before.st_mtim.tv_sec == after.st_mtim.tv_sec && before.st_mtim.tv_nsec == after.st_mtim.tv_nsec && before.st_mode == after.st_mode);
-		ck_assert(access("/etc/taken", F_OK) < 0 && access("/usr/bin/taken", F_OK) < 0 && access("/root/taken", F_OK) < 0);
+		ck_assert(before.st_mtim.tv_sec == after.st_mtim.tv_sec &&
+			  before.st_mtim.tv_nsec == after.st_mtim.tv_nsec && before.st_mode == after.st_mode);
+		ck_assert(access("/etc/taken", F_OK) < 0 && access("/usr/bin/taken", F_OK) < 0 &&
+			  access("/root/taken", F_OK) < 0);
 	}
 	ck_assert(writes(work)); /* and it serves as before */
 	nftw(f.canary, unlink_one, 16, FTW_DEPTH | FTW_PHYS);
@@ -691,9 +778,10 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-	return RIG_SUITE(argc, argv, "compromised", "runtime", setup, teardown, 3000,
-		no_layer_can_be_left_out, root_writes_no_system_folder_and_no_home, root_can_list_more,
-		a_socket_is_no_authority_once_its_client_has_left, nothing_is_run_without_a_sandbox_for_who_has_left,
-		what_root_authorised_survives_the_spawner, who_gave_root_up_has_no_authority, other_requests_need_a_client_too,
-		a_link_leads_root_nowhere, a_service_of_roots_is_no_client, no_message_gets_more_than_it_may);
+	return RIG_SUITE(argc, argv, "compromised", "runtime", setup, teardown, 3000, no_layer_can_be_left_out,
+			 root_writes_no_system_folder_and_no_home, root_can_list_more,
+			 a_socket_is_no_authority_once_its_client_has_left,
+			 nothing_is_run_without_a_sandbox_for_who_has_left, what_root_authorised_survives_the_spawner,
+			 who_gave_root_up_has_no_authority, other_requests_need_a_client_too, a_link_leads_root_nowhere,
+			 a_service_of_roots_is_no_client, no_message_gets_more_than_it_may);
 }

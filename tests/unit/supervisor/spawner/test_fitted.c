@@ -1,6 +1,6 @@
 /*
- * Sandboxes that wait complete for the next command with the same plan: that they are used, each once; and that none is used
- * when anything of the host's that it was made from is not what it was.
+ * Sandboxes that wait complete for the next command with the same plan: that they are used, each once; and that none is
+ * used when anything of the host's that it was made from is not what it was.
  */
 
 #include "tests/unit/supervisor/spawner/private_root.h"
@@ -27,10 +27,7 @@ static void setup_fitted(void)
 	snprintf(tools, sizeof tools, "%s/tools", other);
 }
 
-static void remove_tree(const char *path)
-{
-	ck_assert_int_eq(nftw(path, unlink_one, 16, FTW_DEPTH | FTW_PHYS), 0);
-}
+static void remove_tree(const char *path) { ck_assert_int_eq(nftw(path, unlink_one, 16, FTW_DEPTH | FTW_PHYS), 0); }
 
 /* Of those that wait, the ones that are complete: they have given up gaining privileges, and sleep. */
 static size_t fitted(pid_t *ret, size_t room)
@@ -63,8 +60,14 @@ static size_t await_fitted(pid_t ret[2])
 static pid_t runs_with(const char *script, const struct plan_mount_spec *mounts, size_t n)
 {
 	struct run run;
-	struct run_spec s = { .argv = SH(script), .cwd = work, .flags = PLAN_PRIVATE_ROOT | PLAN_STDERR_MERGE, .mounts = mounts,
-			      .nmounts = n, .network = PLAN_NET_NONE, .hint = HINT, .token = request };
+	struct run_spec s = { .argv = SH(script),
+			      .cwd = work,
+			      .flags = PLAN_PRIVATE_ROOT | PLAN_STDERR_MERGE,
+			      .mounts = mounts,
+			      .nmounts = n,
+			      .network = PLAN_NET_NONE,
+			      .hint = HINT,
+			      .token = request };
 	run_start(&rig, &run, &s);
 	run_read(&run, GUARD_SLOT_STDOUT, out, sizeof out);
 	struct status_msg m = run_status(&run);
@@ -89,10 +92,7 @@ static pid_t runs(const char *script)
 	return runs_with(script, mounts, countof(mounts));
 }
 
-static bool among(pid_t pid, const pid_t list[2])
-{
-	return pid == list[0] || pid == list[1];
-}
+static bool among(pid_t pid, const pid_t list[2]) { return pid == list[0] || pid == list[1]; }
 
 /* Two are there, made from how things are now. */
 static void make_two(pid_t ret[2])
@@ -103,12 +103,12 @@ static void make_two(pid_t ret[2])
 }
 
 /* What was made before is not used, and what is run instead finds things as they are; later ones are used again. */
-#define not_used(pids, script)                                               \
-	do {                                                                 \
-		ck_assert_msg(!among(runs(script), pids), "%s", script);     \
-		pid_t later[2];                                              \
-		await_fitted(later);                                         \
-		ck_assert_msg(among(runs(script), later), "%s", script);     \
+#define not_used(pids, script)                                           \
+	do {                                                             \
+		ck_assert_msg(!among(runs(script), pids), "%s", script); \
+		pid_t later[2];                                          \
+		await_fitted(later);                                     \
+		ck_assert_msg(among(runs(script), later), "%s", script); \
 	} while (0)
 
 START_TEST(each_is_used_once)
@@ -121,8 +121,10 @@ START_TEST(each_is_used_once)
 	runs("true");
 	for (size_t i = 0; i < countof(used); i++) {
 		await_fitted(waiting);
-		used[i] = runs("test -z \"$(ls -A /tmp)\" && echo left >/tmp/left && echo x >/dev/shm/x && test \"$RIG\" = 1 && "
-			       "test \"$PWD\" = \"$(pwd -P)\" && ! echo x 2>/dev/null >.git/hooks/x && ! echo x 2>/dev/null >>.git/config && "
+		used[i] = runs("test -z \"$(ls -A /tmp)\" && echo left >/tmp/left && echo x >/dev/shm/x && test "
+			       "\"$RIG\" = 1 && "
+			       "test \"$PWD\" = \"$(pwd -P)\" && ! echo x 2>/dev/null >.git/hooks/x && ! echo x "
+			       "2>/dev/null >>.git/config && "
 			       "echo more >>file && test $(ls /proc/self/fd | wc -l) -le 4");
 		ck_assert(among(used[i], waiting));
 		for (size_t j = 0; j < i; j++)
@@ -204,7 +206,8 @@ START_TEST(a_repository_that_comes)
 	folder(work, ".git");
 	folder(work, ".git/hooks");
 	put(work, ".git/config", "config\n");
-	not_used(two, "! echo x 2>/dev/null >.git/hooks/pre-commit && ! mv .git git 2>/dev/null && ! echo x 2>/dev/null >>.git/config");
+	not_used(two, "! echo x 2>/dev/null >.git/hooks/pre-commit && ! mv .git git 2>/dev/null && ! echo x "
+		      "2>/dev/null >>.git/config");
 	await_fitted(two);
 	remove_tree(git);
 	ck_assert(!among(runs("mkdir .git && mkdir .git/hooks && rm -r .git"), two));
@@ -219,11 +222,13 @@ START_TEST(a_repository_that_comes_empty)
 	snprintf(git, sizeof git, "%s/.git", work);
 	remove_tree(git);
 	make_two(two);
-	static const char script[] = "! mkdir .git/hooks 2>/dev/null && ! echo x 2>/dev/null >.git/hooks/pre-commit && ! echo x 2>/dev/null >.git/config";
+	static const char script[] = "! mkdir .git/hooks 2>/dev/null && ! echo x 2>/dev/null >.git/hooks/pre-commit && "
+				     "! echo x 2>/dev/null >.git/config";
 	folder(work, ".git");
 	for (int i = 0; i < 4; i++)
 		ck_assert(!among(runs(script), two));
-	/* One whose building began before may have become complete since: nobody uses it, and who comes next ends it. */
+	/* One whose building began before may have become complete since: nobody uses it, and who comes next ends it.
+	 */
 	for (int i = 0; fitted(two, 2) > 0; i++) {
 		ck_assert_int_lt(i, 100);
 		ck_assert(!among(runs(script), two));
@@ -232,7 +237,8 @@ START_TEST(a_repository_that_comes_empty)
 }
 END_TEST
 
-/* What is mounted on a folder goes with it; another of the same name, perhaps with the same inode, has nothing on it. */
+/* What is mounted on a folder goes with it; another of the same name, perhaps with the same inode, has nothing on it.
+ */
 START_TEST(protected_folders_made_anew)
 {
 	pid_t two[2];
@@ -312,7 +318,9 @@ START_TEST(modes_on_the_way)
 	pid_t two[2];
 	if (geteuid() != 0)
 		return;
-	const struct plan_mount_spec mounts[] = { SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = work, .flags = PLAN_MOUNT_OWNED } };
+	const struct plan_mount_spec mounts[] = {
+		SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = work, .flags = PLAN_MOUNT_OWNED }
+	};
 	ck_assert_int_eq(chmod(place, 0755), 0);
 	runs_with("ls ../other", mounts, countof(mounts));
 	runs_with("ls ../other", mounts, countof(mounts));
@@ -375,9 +383,10 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-	return RIG_SUITE(argc, argv, "fitted", "pool", setup_fitted, teardown, 300,
-		each_is_used_once, a_look_ahead_is_for_one_request, a_dead_one_is_not_missed, a_workspace_that_was_replaced, a_repository_that_comes,
-		a_repository_that_comes_empty, protected_folders_made_anew, the_folder_in_between_made_anew,
-		protected_files_by_another_name, secrets_that_come_and_go, tools_that_come_and_go, modes_on_the_way, accounts_that_change,
-		only_for_the_same_plan, they_hold_nothing_up);
+	return RIG_SUITE(argc, argv, "fitted", "pool", setup_fitted, teardown, 300, each_is_used_once,
+			 a_look_ahead_is_for_one_request, a_dead_one_is_not_missed, a_workspace_that_was_replaced,
+			 a_repository_that_comes, a_repository_that_comes_empty, protected_folders_made_anew,
+			 the_folder_in_between_made_anew, protected_files_by_another_name, secrets_that_come_and_go,
+			 tools_that_come_and_go, modes_on_the_way, accounts_that_change, only_for_the_same_plan,
+			 they_hold_nothing_up);
 }

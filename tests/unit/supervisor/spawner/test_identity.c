@@ -2,7 +2,6 @@
 
 #include "tests/unit/supervisor/spawner/private_root.h"
 
-
 START_TEST(never_root_and_known_by_name)
 {
 	if (!has_proc())
@@ -14,7 +13,8 @@ START_TEST(never_root_and_known_by_name)
 	ck_assert_ptr_nonnull(strstr(out, "CapPrm:\t0000000000000000"));
 	if (geteuid() == 0) {
 		ck_assert_ptr_nonnull(strstr(out, "bailiff-sandbox"));
-		succeeds("test $(whoami) = bailiff-sandbox && test $(id -gn) = bailiff-sandbox && ls -ld . | grep -q bailiff-sandbox");
+		succeeds("test $(whoami) = bailiff-sandbox && test $(id -gn) = bailiff-sandbox && ls -ld . | grep -q "
+			 "bailiff-sandbox");
 	}
 }
 END_TEST
@@ -36,27 +36,36 @@ START_TEST(other_users_are_themselves)
 	mem_auto char *inner = mem_printf("%s/inner", private);
 	folder(private, "inner");
 	const struct plan_mount_spec mounts[] = {
-		SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = work, .flags = PLAN_MOUNT_OWNED }, { .kind = PLAN_MOUNT_HIDE, .path = env },
+		SYSTEM_MOUNT,
+		{ .kind = PLAN_MOUNT_WRITE, .path = work, .flags = PLAN_MOUNT_OWNED },
+		{ .kind = PLAN_MOUNT_HIDE, .path = env },
 	};
-	struct status_msg m = run_in("id -u; grep Groups: /proc/self/status; echo x >made; ! echo x >>file; ! echo x >.env", mounts, countof(mounts), work);
+	struct status_msg m = run_in(
+		"id -u; grep Groups: /proc/self/status; echo x >made; ! echo x >>file; ! echo x >.env", mounts,
+		countof(mounts), work);
 	ck_assert_msg(m.wait_status == 0 && strncmp(out, "65533\nGroups:\t \n", 16) == 0, "%s", out);
 	ck_assert(there(work, "made", &st) && st.st_uid == UID && st.st_gid == UID);
 	ck_assert(!there(work, ".env", NULL));
 	/* What the user could not make either needs no placeholder. */
 	mem_auto char *within = mem_printf("%s/.git/missing", work);
-	const struct plan_mount_spec locked[] = { SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = work }, { .kind = PLAN_MOUNT_HIDE, .path = within } };
+	const struct plan_mount_spec locked[] = { SYSTEM_MOUNT,
+						  { .kind = PLAN_MOUNT_WRITE, .path = work },
+						  { .kind = PLAN_MOUNT_HIDE, .path = within } };
 	m = run_in("! mkdir .git/missing", locked, countof(locked), work);
 	ck_assert_msg(m.wait_status == 0, "%s", out);
 	for (unsigned kind = PLAN_MOUNT_READ; kind <= PLAN_MOUNT_WRITE; kind++) {
-		const struct plan_mount_spec more[] = { SYSTEM_MOUNT, { .kind = kind, .path = inner, .flags = PLAN_MOUNT_OWNED } };
-		m = failing(&(struct run_spec){ .argv = SH("true"), .flags = PLAN_PRIVATE_ROOT, .mounts = more, .nmounts = 2 });
+		const struct plan_mount_spec more[] = { SYSTEM_MOUNT,
+							{ .kind = kind, .path = inner, .flags = PLAN_MOUNT_OWNED } };
+		m = failing(&(struct run_spec){
+			.argv = SH("true"), .flags = PLAN_PRIVATE_ROOT, .mounts = more, .nmounts = 2 });
 		ck_assert_uint_eq(m.step, STEP_TREES);
 		ck_assert_int_eq(m.error, EACCES);
 	}
 }
 END_TEST
 
-/* A runtime that was taken over can ask for anything, but not for more than the peer has: no layer, and the system writable. */
+/* A runtime that was taken over can ask for anything, but not for more than the peer has: no layer, and the system
+ * writable. */
 START_TEST(hostile_plans_give_no_more_than_the_peer_has)
 {
 	enum { UID = 65533 };
@@ -65,15 +74,24 @@ START_TEST(hostile_plans_give_no_more_than_the_peer_has)
 	fd_close(&rig.client[0]);
 	rig.client[0] = socket_of(UID);
 	const struct plan_mount_spec mounts[] = {
-		SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = "/etc" }, { .kind = PLAN_MOUNT_WRITE, .path = "/usr" },
+		SYSTEM_MOUNT,
+		{ .kind = PLAN_MOUNT_WRITE, .path = "/etc" },
+		{ .kind = PLAN_MOUNT_WRITE, .path = "/usr" },
 	};
 	struct run run;
-	struct run_spec s = { .argv = SH("test $(id -u) = 65533 && ! echo x 2>/dev/null >>/etc/passwd && ! cat /etc/shadow 2>/dev/null"
-					 " && ! touch /usr/x 2>/dev/null && ! chmod u+s /usr/bin/env 2>/dev/null"
-					 " && grep -q 'CapEff:.0000000000000000' /proc/self/status && grep -q 'CapBnd:.0000000000000000' /proc/self/status"
-					 " && grep -q 'NoNewPrivs:.1' /proc/self/status"),
-			      .flags = PLAN_PRIVATE_ROOT | PLAN_STDERR_MERGE, .mounts = mounts, .nmounts = countof(mounts),
-			      .network = PLAN_NET_NONE, .less_layers = ~0u };
+	struct run_spec s = {
+		.argv = SH(
+			"test $(id -u) = 65533 && ! echo x 2>/dev/null >>/etc/passwd && ! cat /etc/shadow 2>/dev/null"
+			" && ! touch /usr/x 2>/dev/null && ! chmod u+s /usr/bin/env 2>/dev/null"
+			" && grep -q 'CapEff:.0000000000000000' /proc/self/status && grep -q "
+			"'CapBnd:.0000000000000000' /proc/self/status"
+			" && grep -q 'NoNewPrivs:.1' /proc/self/status"),
+		.flags = PLAN_PRIVATE_ROOT | PLAN_STDERR_MERGE,
+		.mounts = mounts,
+		.nmounts = countof(mounts),
+		.network = PLAN_NET_NONE,
+		.less_layers = ~0u
+	};
 	await_zygotes();
 	run_start(&rig, &run, &s);
 	run_read(&run, GUARD_SLOT_STDOUT, out, sizeof out);
@@ -94,8 +112,12 @@ START_TEST(ids_of_their_own)
 	struct run runs[3];
 	char id[3][16];
 	for (int i = 0; i < 3; i++) {
-		run_start(&rig, &runs[i], &(struct run_spec){ .argv = SH("id -u; sleep 1000"), .flags = PLAN_PRIVATE_ROOT, .mounts = mounts,
-							       .nmounts = 1, .network = PLAN_NET_NONE });
+		run_start(&rig, &runs[i],
+			  &(struct run_spec){ .argv = SH("id -u; sleep 1000"),
+					      .flags = PLAN_PRIVATE_ROOT,
+					      .mounts = mounts,
+					      .nmounts = 1,
+					      .network = PLAN_NET_NONE });
 		rig_readable(runs[i].fd[GUARD_SLOT_STDOUT], "an id");
 		ck_assert_int_eq(read(runs[i].fd[GUARD_SLOT_STDOUT], id[i], 6), 6);
 		id[i][5] = 0;
@@ -114,10 +136,12 @@ START_TEST(ids_of_their_own)
 	run_in("id -u", again, 1, "/");
 	if (!ahead)
 		ck_assert_int_eq(strncmp(out, id[0], 5), 0);
-	/* Each sandbox that waits complete has one already, so it may be another; but they are given out again and again. */
+	/* Each sandbox that waits complete has one already, so it may be another; but they are given out again and
+	 * again. */
 	for (int i = 0; i < 24; i++) {
 		run_in("id -u", again, 1, "/");
-		unsigned long from_first = (strtoul(out, NULL, 10) + IDMAP_COUNT - strtoul(id[0], NULL, 10)) % IDMAP_COUNT;
+		unsigned long from_first = (strtoul(out, NULL, 10) + IDMAP_COUNT - strtoul(id[0], NULL, 10)) %
+					   IDMAP_COUNT;
 		ck_assert_msg(from_first < 12 || from_first > IDMAP_COUNT - 12, "%s after %s", out, id[0]);
 	}
 }
@@ -125,7 +149,6 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-	return PRIVATE_ROOT_SUITE(argc, argv, "identity",
-		never_root_and_known_by_name, other_users_are_themselves, hostile_plans_give_no_more_than_the_peer_has,
-		ids_of_their_own);
+	return PRIVATE_ROOT_SUITE(argc, argv, "identity", never_root_and_known_by_name, other_users_are_themselves,
+				  hostile_plans_give_no_more_than_the_peer_has, ids_of_their_own);
 }

@@ -1,8 +1,8 @@
-/* Policy files, opened as the peer: whatever the runtime asks for, never more than the peer has, and never another file. */
+/* Policy files, opened as the peer: whatever the runtime asks for, never more than the peer has, and never another
+ * file. */
 
 #include "supervisor/spawner/look.h"
 #include "tests/unit/supervisor/spawner/private_root.h"
-
 
 enum { UID = 65533 };
 
@@ -12,7 +12,9 @@ static struct look_answer look(enum look_what what, const void *request, size_t 
 	struct look_answer first = { .index = LOOK_END }, a;
 	int pair[2];
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-	const int fds[LOOK_FDS] = { [LOOK_FD_REQUEST] = fd_memfd_sealed("look", request, len), [LOOK_FD_CLIENT] = client, [LOOK_FD_ANSWER] = pair[1] };
+	const int fds[LOOK_FDS] = { [LOOK_FD_REQUEST] = fd_memfd_sealed("look", request, len),
+				    [LOOK_FD_CLIENT] = client,
+				    [LOOK_FD_ANSWER] = pair[1] };
 	const struct spawn_msg m = { .kind = SPAWN_LOOK, .op = what };
 	ck_assert_int_eq(fd_send(rig.peer, &m, sizeof m, fds, LOOK_FDS, 0), 0);
 	close(fds[LOOK_FD_REQUEST]);
@@ -126,5 +128,6 @@ END_TEST
 int main(int argc, char **argv)
 {
 	setenv("MALLOC_PERTURB_", "165", 1); /* in the spawner, memory that was not written is not zero by luck */
-	return PRIVATE_ROOT_SUITE(argc, argv, "look", files_are_read_as_the_peer, no_other_file_and_for_no_stranger, a_list_without_its_end);
+	return PRIVATE_ROOT_SUITE(argc, argv, "look", files_are_read_as_the_peer, no_other_file_and_for_no_stranger,
+				  a_list_without_its_end);
 }

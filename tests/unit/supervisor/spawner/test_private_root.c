@@ -15,8 +15,10 @@ START_TEST(system_is_read_only)
 	fails("echo x >/dev/new");
 	fails("rm /dev/null");
 	fails("chmod 777 /dev");
-	succeeds("ls /usr/bin/env /etc/passwd /bin/sh && echo x >/dev/null && head -c 4 /dev/zero >/dev/null && head -c 1 /dev/urandom >/dev/null");
-	succeeds("test -z \"$(ls -A /run)\" && test -z \"$(ls -A /home 2>/dev/null)\" && ! test -e /boot && ! test -e /mnt && ! test -e /media");
+	succeeds("ls /usr/bin/env /etc/passwd /bin/sh && echo x >/dev/null && head -c 4 /dev/zero >/dev/null && head "
+		 "-c 1 /dev/urandom >/dev/null");
+	succeeds("test -z \"$(ls -A /run)\" && test -z \"$(ls -A /home 2>/dev/null)\" && ! test -e /boot && ! test -e "
+		 "/mnt && ! test -e /media");
 }
 END_TEST
 
@@ -40,7 +42,8 @@ END_TEST
 START_TEST(private_tmp)
 {
 	put("/tmp", "rig-private-tmp", "outside\n");
-	succeeds("test -z \"$(ls -A /tmp /var/tmp /dev/shm | grep -v -e : -e ^rig-root- | grep .)\" && echo x >/tmp/a && echo x >/var/tmp/b && echo x >/dev/shm/c"
+	succeeds("test -z \"$(ls -A /tmp /var/tmp /dev/shm | grep -v -e : -e ^rig-root- | grep .)\" && echo x >/tmp/a "
+		 "&& echo x >/var/tmp/b && echo x >/dev/shm/c"
 		 " && test -z \"$(ls -A /tmp | grep -v '^a$')\"");
 	unlink("/tmp/rig-private-tmp");
 	ck_assert(access("/tmp/a", F_OK) < 0);
@@ -49,7 +52,8 @@ START_TEST(private_tmp)
 	char below[] = "/tmp/rig-below-XXXXXX";
 	ck_assert_ptr_nonnull(mkdtemp(below));
 	const struct plan_mount_spec mounts[] = { SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = below } };
-	struct status_msg m = run_in("echo hi >here && ls /tmp | wc -l && echo x >/tmp/x && ! rmdir . 2>/dev/null", mounts, countof(mounts), below);
+	struct status_msg m = run_in("echo hi >here && ls /tmp | wc -l && echo x >/tmp/x && ! rmdir . 2>/dev/null",
+				     mounts, countof(mounts), below);
 	ck_assert_msg(m.wait_status == 0, "%s", out);
 	ck_assert_str_eq(out, "1\n");
 	ck_assert(there(below, "here", NULL));
@@ -61,10 +65,15 @@ START_TEST(tmp_is_limited)
 {
 	const struct plan_mount_spec mounts[] = { SYSTEM_MOUNT };
 	struct run run;
-	run_start(&rig, &run, &(struct run_spec){ .argv = SH("head -c 3000000 /dev/zero >/tmp/a || echo full; rm /tmp/a; "
-							      "i=0; while echo >/tmp/$i 2>/dev/null && test $i -lt 3000; do i=$((i+1)); done; echo $i"),
-						   .flags = PLAN_PRIVATE_ROOT, .mounts = mounts, .nmounts = 1, .network = PLAN_NET_NONE,
-						   .tmp_bytes = 1 << 20 });
+	run_start(&rig, &run,
+		  &(struct run_spec){ .argv = SH("head -c 3000000 /dev/zero >/tmp/a || echo full; rm /tmp/a; "
+						 "i=0; while echo >/tmp/$i 2>/dev/null && test $i -lt 3000; do "
+						 "i=$((i+1)); done; echo $i"),
+				      .flags = PLAN_PRIVATE_ROOT,
+				      .mounts = mounts,
+				      .nmounts = 1,
+				      .network = PLAN_NET_NONE,
+				      .tmp_bytes = 1 << 20 });
 	run_read(&run, GUARD_SLOT_STDOUT, out, sizeof out);
 	ck_assert(strncmp(out, "full\n", 5) == 0);
 	ck_assert_int_lt(strtol(out + 5, NULL, 10), 1024);
@@ -89,7 +98,8 @@ START_TEST(own_processes_and_masked_proc)
 	fails("cat /proc/keys");
 	fails("echo 1 >/proc/sys/net/ipv4/ip_forward");
 	fails("chmod 777 /proc/sys/kernel");
-	succeeds("cat /proc/cpuinfo /proc/meminfo /proc/self/status /proc/mounts >/dev/null && echo x >/proc/self/comm && nproc");
+	succeeds("cat /proc/cpuinfo /proc/meminfo /proc/self/status /proc/mounts >/dev/null && echo x >/proc/self/comm "
+		 "&& nproc");
 	succeeds("test \"$(cat /proc/sys/kernel/hostname)\" = bailiff");
 	succeeds("ls /proc/self/fd | tr '\\n' ' '");
 	ck_assert_str_eq(out, "0 1 2 3 ");
@@ -116,18 +126,23 @@ START_TEST(network_is_its_own)
 	succeeds("cat /proc/net/dev | tail -n +3 | wc -l; grep -c . /proc/net/tcp");
 	ck_assert_msg(strncmp(out, "1\n", 2) == 0, "%s", out);
 	succeeds("test \"$(cat /sys/class/net/lo/operstate 2>/dev/null || echo unknown)\" = unknown");
-	succeeds("python3 -c 'import socket; s = socket.create_server((\"127.0.0.1\", 0)); socket.create_connection(s.getsockname()).close()' || ! test -x /usr/bin/python3");
+	succeeds("python3 -c 'import socket; s = socket.create_server((\"127.0.0.1\", 0)); "
+		 "socket.create_connection(s.getsockname()).close()' || ! test -x /usr/bin/python3");
 }
 END_TEST
 
 /* The socket listens inside, and is served from where we are. */
 START_TEST(the_way_out_is_handed_over)
 {
-	static const char script[] = "exec 3<>/dev/tcp/127.0.0.1/61080 && echo hello >&3 && read -r answer <&3 && echo \"$answer\" && "
-				     "! (: >/dev/tcp/192.0.2.1/80) 2>/dev/null";
+	static const char script[] =
+		"exec 3<>/dev/tcp/127.0.0.1/61080 && echo hello >&3 && read -r answer <&3 && echo \"$answer\" && "
+		"! (: >/dev/tcp/192.0.2.1/80) 2>/dev/null";
 	const char *const argv[] = { "/bin/bash", "-c", script, NULL };
 	const struct plan_mount_spec mounts[] = { SYSTEM_MOUNT };
-	const struct run_spec s = { .argv = argv, .flags = PLAN_PRIVATE_ROOT | PLAN_STDERR_MERGE, .mounts = mounts, .nmounts = 1,
+	const struct run_spec s = { .argv = argv,
+				    .flags = PLAN_PRIVATE_ROOT | PLAN_STDERR_MERGE,
+				    .mounts = mounts,
+				    .nmounts = 1,
 				    .network = PLAN_NET_ALLOW };
 	char text[16] = "";
 	struct run run;
@@ -151,7 +166,8 @@ START_TEST(empty_folders_and_trees_in_them)
 {
 	folder(other, "bin");
 	put(other, "bin/tool", "tool\n");
-	mem_auto char *bin = mem_printf("%s/bin", other), *file = mem_printf("%s/file", work), *gone = mem_printf("%s/gone", other);
+	mem_auto char *bin = mem_printf("%s/bin", other), *file = mem_printf("%s/file", work),
+		      *gone = mem_printf("%s/gone", other);
 	const struct plan_mount_spec mounts[] = {
 		SYSTEM_MOUNT,
 		{ .kind = PLAN_MOUNT_HIDE, .path = place },
@@ -162,7 +178,8 @@ START_TEST(empty_folders_and_trees_in_them)
 	};
 	char script[1200];
 	snprintf(script, sizeof script,
-		 "cd %s && ls -A && cat bin/tool && echo x >new && test -O new && ! echo x >bin/y && ! echo x >>bin/tool && cat %s && ! echo x >>%s && ls %s",
+		 "cd %s && ls -A && cat bin/tool && echo x >new && test -O new && ! echo x >bin/y && ! echo x "
+		 ">>bin/tool && cat %s && ! echo x >>%s && ls %s",
 		 other, file, file, place);
 	struct status_msg m = run_in(script, mounts, countof(mounts), other);
 	ck_assert_msg(m.wait_status == 0, "%s", out);
@@ -185,15 +202,22 @@ START_TEST(bad_plans_are_refused)
 	};
 	/* That first one is not even tried for root: the daemon's own folder would be in it. */
 	for (size_t i = geteuid() == 0; i < countof(bad); i++) {
-		struct status_msg m = failing(&(struct run_spec){ .argv = SH("true"), .flags = PLAN_PRIVATE_ROOT, .mounts = bad[i], .nmounts = 2,
-								   .network = PLAN_NET_NONE });
+		struct status_msg m = failing(&(struct run_spec){ .argv = SH("true"),
+								  .flags = PLAN_PRIVATE_ROOT,
+								  .mounts = bad[i],
+								  .nmounts = 2,
+								  .network = PLAN_NET_NONE });
 		ck_assert_int_eq(m.error, i + 1 < countof(bad) ? EINVAL : ENOENT);
 		ck_assert_str_eq(m.path, bad[i][1].path);
 		ck_assert_uint_eq(m.step, STEP_TREES);
 	}
 	const struct plan_mount_spec mounts[] = { SYSTEM_MOUNT, { .kind = PLAN_MOUNT_HIDE, .path = place } };
-	struct status_msg m = failing(&(struct run_spec){ .argv = SH("true"), .cwd = work, .flags = PLAN_PRIVATE_ROOT, .mounts = mounts,
-							   .nmounts = 2, .network = PLAN_NET_NONE });
+	struct status_msg m = failing(&(struct run_spec){ .argv = SH("true"),
+							  .cwd = work,
+							  .flags = PLAN_PRIVATE_ROOT,
+							  .mounts = mounts,
+							  .nmounts = 2,
+							  .network = PLAN_NET_NONE });
 	ck_assert_uint_eq(m.step, STEP_CWD);
 	ck_assert_int_eq(m.error, ENOENT);
 }
@@ -204,18 +228,21 @@ START_TEST(terminals_and_ipc)
 	if (!has_proc())
 		return;
 	succeeds("ls /dev | tr '\\n' ' '; test -c /dev/tty && ls /dev/pts");
-	ck_assert_msg(strncmp(out, "fd full null ptmx pts random shm stderr stdin stdout tty urandom zero ptmx\n", 74) == 0, "%s", out);
+	ck_assert_msg(
+		strncmp(out, "fd full null ptmx pts random shm stderr stdin stdout tty urandom zero ptmx\n", 74) == 0,
+		"%s", out);
 	succeeds("script -qec 'tty; stty size' /dev/null </dev/null || ! command -v script");
 	ck_assert_msg(strstr(out, "/dev/pts/0") || !*out, "%s", out);
-	succeeds("test \"$(hostname 2>/dev/null || echo bailiff)\" = bailiff; echo a >/dev/stderr; echo b >/dev/stdout");
+	succeeds(
+		"test \"$(hostname 2>/dev/null || echo bailiff)\" = bailiff; echo a >/dev/stderr; echo b >/dev/stdout");
 	ck_assert_str_eq(out, "a\nb\n");
 }
 END_TEST
 
 int main(int argc, char **argv)
 {
-	return PRIVATE_ROOT_SUITE(argc, argv, "private_root",
-		system_is_read_only, nothing_beside_it, private_tmp, tmp_is_limited, own_processes_and_masked_proc,
-		no_mounting, network_is_its_own, the_way_out_is_handed_over, empty_folders_and_trees_in_them,
-		bad_plans_are_refused, terminals_and_ipc);
+	return PRIVATE_ROOT_SUITE(argc, argv, "private_root", system_is_read_only, nothing_beside_it, private_tmp,
+				  tmp_is_limited, own_processes_and_masked_proc, no_mounting, network_is_its_own,
+				  the_way_out_is_handed_over, empty_folders_and_trees_in_them, bad_plans_are_refused,
+				  terminals_and_ipc);
 }

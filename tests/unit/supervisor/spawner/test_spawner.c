@@ -5,15 +5,9 @@
 
 static struct rig rig;
 
-static void setup(void)
-{
-	rig_start(&rig);
-}
+static void setup(void) { rig_start(&rig); }
 
-static void teardown(void)
-{
-	rig_stop(&rig);
-}
+static void teardown(void) { rig_stop(&rig); }
 
 /* Runs to its end; its whole stdout. */
 static struct status_msg finish(struct run *run, char *out, size_t cap)
@@ -73,8 +67,10 @@ START_TEST(a_terminal_comes_with_ready)
 	struct run run;
 	size_t have = 0;
 	ssize_t n;
-	run_start(&rig, &run, &(struct run_spec){ .argv = SH("stty size; test -t 2 && exec <&- >&- 2>&-; sleep 0.1; echo x >/dev/tty"),
-						  .flags = PLAN_TTY });
+	run_start(&rig, &run,
+		  &(struct run_spec){
+			  .argv = SH("stty size; test -t 2 && exec <&- >&- 2>&-; sleep 0.1; echo x >/dev/tty"),
+			  .flags = PLAN_TTY });
 	ck_assert_int_ge(run.fd[GUARD_SLOT_PTY], 0);
 	do {
 		struct pollfd p = { .fd = run.fd[GUARD_SLOT_PTY], .events = POLLIN };
@@ -151,14 +147,19 @@ START_TEST(init_works_confined)
 	ck_assert_uint_eq(run_status(&run).kind, STATUS_EXECED);
 	ck_assert_int_eq(finish(&run, out, sizeof out).wait_status, 0);
 
-	run_start(&rig, &run, &(struct run_spec){ .argv = SH("grep Seccomp_filters: /proc/self/status; (sleep 1000 &) ; :"), .require = layers });
+	run_start(&rig, &run,
+		  &(struct run_spec){ .argv = SH("grep Seccomp_filters: /proc/self/status; (sleep 1000 &) ; :"),
+				      .require = layers });
 	m = finish(&run, out, sizeof out);
 	ck_assert_int_eq(m.wait_status, 0);
 	ck_assert_uint_eq(m.left_behind, 1);
 	ck_assert_ptr_nonnull(strchr(out, '\t'));
 	ck_assert_int_ge(strtol(strchr(out, '\t'), NULL, 10), 1);
 
-	run_start(&rig, &run, &(struct run_spec){ .argv = SH("trap 'echo caught; exit 5' USR1; echo r; while :; do sleep 0.01; done"), .require = layers });
+	run_start(
+		&rig, &run,
+		&(struct run_spec){ .argv = SH("trap 'echo caught; exit 5' USR1; echo r; while :; do sleep 0.01; done"),
+				    .require = layers });
 	rig_readable(run.fd[GUARD_SLOT_STDOUT], "ready");
 	ck_assert_int_eq(read(run.fd[GUARD_SLOT_STDOUT], out, 2), 2);
 	run_tell(&run, STATUS_SIGNAL, SIGUSR1);
@@ -166,16 +167,19 @@ START_TEST(init_works_confined)
 	ck_assert_str_eq(out, "caught\n");
 	ck_assert_int_eq(WEXITSTATUS(m.wait_status), 5);
 
-	run_start(&rig, &run, &(struct run_spec){ .argv = SH("while :; do :; done"), .require = layers, .cpu_ms = 200 });
+	run_start(&rig, &run,
+		  &(struct run_spec){ .argv = SH("while :; do :; done"), .require = layers, .cpu_ms = 200 });
 	m = finish(&run, out, sizeof out);
 	ck_assert_uint_eq(m.cause, STATUS_CAUSE_CPU);
 
-	run_start(&rig, &run, &(struct run_spec){ .argv = SH("trap '' TERM; sleep 1000 & sleep 1000"), .require = layers });
+	run_start(&rig, &run,
+		  &(struct run_spec){ .argv = SH("trap '' TERM; sleep 1000 & sleep 1000"), .require = layers });
 	run_tell(&run, STATUS_KILL_TREE, 0);
 	m = finish(&run, out, sizeof out);
 	ck_assert_uint_eq(m.cause, STATUS_CAUSE_KILLED);
 
-	m = run_failing(&(struct run_spec){ .argv = (const char *const[]){ "no-such-command", NULL }, .require = layers });
+	m = run_failing(
+		&(struct run_spec){ .argv = (const char *const[]){ "no-such-command", NULL }, .require = layers });
 	ck_assert_uint_eq(m.step, STEP_EXEC);
 	ck_assert_int_eq(m.error, ENOENT);
 }
@@ -216,7 +220,9 @@ START_TEST(signals_reach_the_command)
 {
 	struct run run;
 	char out[64];
-	run_start(&rig, &run, &(struct run_spec){ .argv = SH("trap 'echo caught; exit 5' USR1; echo ready; while :; do sleep 0.01; done") });
+	run_start(&rig, &run,
+		  &(struct run_spec){
+			  .argv = SH("trap 'echo caught; exit 5' USR1; echo ready; while :; do sleep 0.01; done") });
 	char byte[6];
 	rig_readable(run.fd[GUARD_SLOT_STDOUT], "ready");
 	ck_assert_int_eq(read(run.fd[GUARD_SLOT_STDOUT], byte, 6), 6);
@@ -231,8 +237,10 @@ START_TEST(no_tree_survives_a_kill)
 {
 	struct run run;
 	char out[64];
-	run_start(&rig, &run, &(struct run_spec){ .argv = SH("trap '' TERM; setsid sh -c 'trap \"\" TERM; sleep 1000 & sleep 1000' & "
-							     "(setsid sleep 1000 &); echo up; kill -STOP $$") });
+	run_start(
+		&rig, &run,
+		&(struct run_spec){ .argv = SH("trap '' TERM; setsid sh -c 'trap \"\" TERM; sleep 1000 & sleep 1000' & "
+					       "(setsid sleep 1000 &); echo up; kill -STOP $$") });
 	char up[3];
 	rig_readable(run.fd[GUARD_SLOT_STDOUT], "up");
 	ck_assert_int_eq(read(run.fd[GUARD_SLOT_STDOUT], up, 3), 3);
@@ -259,7 +267,8 @@ START_TEST(or_kept_when_asked)
 {
 	char out[64];
 	struct run run;
-	run_start(&rig, &run, &(struct run_spec){ .argv = SH("(sleep 0.2; echo late) & exit 4"), .flags = PLAN_KEEP_TREE });
+	run_start(&rig, &run,
+		  &(struct run_spec){ .argv = SH("(sleep 0.2; echo late) & exit 4"), .flags = PLAN_KEEP_TREE });
 	struct status_msg first = run_status(&run);
 	ck_assert_uint_eq(first.kind, STATUS_COMMAND_EXITED);
 	ck_assert_int_eq(WEXITSTATUS(first.wait_status), 4);
@@ -273,7 +282,8 @@ END_TEST
 START_TEST(descriptors_and_environment_are_declared_ones)
 {
 	char out[4096];
-	run_sh("ls /proc/self/fd | tr '\\n' ' '; env | sort | grep -v -e ^_= -e ^PWD= -e ^SHLVL= -e ^OLDPWD=", 0, out, sizeof out);
+	run_sh("ls /proc/self/fd | tr '\\n' ' '; env | sort | grep -v -e ^_= -e ^PWD= -e ^SHLVL= -e ^OLDPWD=", 0, out,
+	       sizeof out);
 	ck_assert_str_eq(out, "0 1 2 3 PATH=/usr/bin:/bin\nRIG=1\n"); /* 3 is ls's own */
 }
 END_TEST
@@ -281,7 +291,8 @@ END_TEST
 START_TEST(identity_and_hygiene)
 {
 	char out[4096], expected[64];
-	run_sh("echo $(id -u) $$; umask; ulimit -n; grep -c . /proc/self/cgroup >/dev/null; sed -n 's/^NoNewPrivs:\\t//p' /proc/self/status;"
+	run_sh("echo $(id -u) $$; umask; ulimit -n; grep -c . /proc/self/cgroup >/dev/null; sed -n "
+	       "'s/^NoNewPrivs:\\t//p' /proc/self/status;"
 	       "cat /proc/1/cmdline | tr '\\0' ' ' | cut -c 1-14; cat /proc/self/oom_score_adj",
 	       0, out, sizeof out);
 	snprintf(expected, sizeof expected, "%u 2\n0022\n1024\n1\nbailiffd: init\n0\n", geteuid());
@@ -328,7 +339,8 @@ START_TEST(cpu_limit_of_the_tree)
 {
 	struct run run;
 	char out[64];
-	run_start(&rig, &run, &(struct run_spec){ .argv = SH("(while :; do :; done) & while :; do :; done"), .cpu_ms = 200 });
+	run_start(&rig, &run,
+		  &(struct run_spec){ .argv = SH("(while :; do :; done) & while :; do :; done"), .cpu_ms = 200 });
 	struct status_msg m = finish(&run, out, sizeof out);
 	ck_assert_uint_eq(m.cause, STATUS_CAUSE_CPU);
 	ck_assert_uint_ge(m.user_us + m.system_us, 150000);
@@ -461,11 +473,12 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-	return RIG_SUITE(argc, argv, "spawner", "runs", setup, teardown, 300,
-		echo_speaks, a_terminal_comes_with_ready, wait_status_is_raw, failures_name_their_step,
-		required_layers_that_are_missing, init_works_confined, gate_that_closes_aborts, kill_at_the_gate,
-		signals_reach_the_command, no_tree_survives_a_kill, what_is_left_behind_is_killed, or_kept_when_asked,
-		descriptors_and_environment_are_declared_ones, identity_and_hygiene, outputs_can_be_opened_again,
-		stderr_merged, stdin_ends_when_all_copies_are_closed, cpu_limit_of_the_tree, limits_are_set,
-		script_without_interpreter_line, unexpected_messages_are_fatal, wrong_descriptors_are_refused, many_at_once);
+	return RIG_SUITE(argc, argv, "spawner", "runs", setup, teardown, 300, echo_speaks, a_terminal_comes_with_ready,
+			 wait_status_is_raw, failures_name_their_step, required_layers_that_are_missing,
+			 init_works_confined, gate_that_closes_aborts, kill_at_the_gate, signals_reach_the_command,
+			 no_tree_survives_a_kill, what_is_left_behind_is_killed, or_kept_when_asked,
+			 descriptors_and_environment_are_declared_ones, identity_and_hygiene,
+			 outputs_can_be_opened_again, stderr_merged, stdin_ends_when_all_copies_are_closed,
+			 cpu_limit_of_the_tree, limits_are_set, script_without_interpreter_line,
+			 unexpected_messages_are_fatal, wrong_descriptors_are_refused, many_at_once);
 }

@@ -5,7 +5,8 @@
 START_TEST(write_root_belongs_to_the_peer)
 {
 	struct stat st;
-	succeeds("echo more >>file && echo new >made && mkdir folder && echo x >folder/y && mv folder moved && rm moved/y && cat file");
+	succeeds("echo more >>file && echo new >made && mkdir folder && echo x >folder/y && mv folder moved && rm "
+		 "moved/y && cat file");
 	ck_assert_str_eq(out, "text\nmore\n");
 	ck_assert(there(work, "made", &st));
 	ck_assert_uint_eq(st.st_uid, geteuid());
@@ -56,7 +57,8 @@ START_TEST(hidden_files_and_folders)
 		{ .kind = PLAN_MOUNT_HIDE, .path = "/var/run/nothing" },
 		{ .kind = PLAN_MOUNT_HIDE, .path = "/etc/hosts" },
 	};
-	struct status_msg m = run_in("cat .env; ls -A private; echo x >.env; echo x >private/new; mv private p; mv .env e; rm -rf .env private; cat /etc/hosts",
+	struct status_msg m = run_in("cat .env; ls -A private; echo x >.env; echo x >private/new; mv private p; mv "
+				     ".env e; rm -rf .env private; cat /etc/hosts",
 				     mounts, countof(mounts), work);
 	ck_assert_int_ne(m.wait_status, 0);
 	ck_assert_ptr_null(strstr(out, "token"));
@@ -69,15 +71,18 @@ START_TEST(hidden_files_and_folders)
 }
 END_TEST
 
-static const char missing_script[] =
-	"echo x >.env; mkdir .env; ln -s x .env; mv file .env; echo x >sub/a/b; mkdir -p sub/a; mkdir sub; mv sub s; mv -T .git sub; "
-	"rm -rf .env sub; rmdir sub; test -f file && ! test -s .env && ! test -e sub/a && "
-	"! mv .git/alone .git/a && ! rmdir .git/alone && ! echo x >.git/alone/x && mkdir no no/x && echo x >no/x/y && rm -r no";
+static const char missing_script[] = "echo x >.env; mkdir .env; ln -s x .env; mv file .env; echo x >sub/a/b; mkdir -p "
+				     "sub/a; mkdir sub; mv sub s; mv -T .git sub; "
+				     "rm -rf .env sub; rmdir sub; test -f file && ! test -s .env && ! test -e sub/a && "
+				     "! mv .git/alone .git/a && ! rmdir .git/alone && ! echo x >.git/alone/x && mkdir "
+				     "no no/x && echo x >no/x/y && rm -r no";
 
 START_TEST(missing_hidden_paths_leave_nothing)
 {
-	mem_auto char *env = mem_printf("%s/.env", work), *deep = mem_printf("%s/sub/a/b", work), *deep2 = mem_printf("%s/sub/c", work);
-	mem_auto char *maybe = mem_printf("%s/maybe", work), *alone = mem_printf("%s/.git/alone", work), *parent = mem_printf("%s/no/x", work);
+	mem_auto char *env = mem_printf("%s/.env", work), *deep = mem_printf("%s/sub/a/b", work),
+		      *deep2 = mem_printf("%s/sub/c", work);
+	mem_auto char *maybe = mem_printf("%s/maybe", work), *alone = mem_printf("%s/.git/alone", work),
+		      *parent = mem_printf("%s/no/x", work);
 	const struct plan_mount_spec mounts[] = {
 		SYSTEM_MOUNT,
 		{ .kind = PLAN_MOUNT_WRITE, .path = work },
@@ -91,12 +96,18 @@ START_TEST(missing_hidden_paths_leave_nothing)
 	struct status_msg m = run_in(missing_script, mounts, countof(mounts), work);
 	ck_assert_msg(m.wait_status == 0, "%s", out);
 	/* Gone before the end is reported. */
-	ck_assert(!there(work, ".env", NULL) && !there(work, "sub", NULL) && !there(work, "maybe", NULL) && !there(work, ".git/alone", NULL));
+	ck_assert(!there(work, ".env", NULL) && !there(work, "sub", NULL) && !there(work, "maybe", NULL) &&
+		  !there(work, ".git/alone", NULL));
 
 	/* And soon after a kill. */
 	struct run run;
-	run_start(&rig, &run, &(struct run_spec){ .argv = SH("echo up; sleep 1000"), .cwd = work, .flags = PLAN_PRIVATE_ROOT,
-						   .mounts = mounts, .nmounts = countof(mounts), .network = PLAN_NET_NONE });
+	run_start(&rig, &run,
+		  &(struct run_spec){ .argv = SH("echo up; sleep 1000"),
+				      .cwd = work,
+				      .flags = PLAN_PRIVATE_ROOT,
+				      .mounts = mounts,
+				      .nmounts = countof(mounts),
+				      .network = PLAN_NET_NONE });
 	char up[3];
 	rig_readable(run.fd[GUARD_SLOT_STDOUT], "up");
 	ck_assert_int_eq(read(run.fd[GUARD_SLOT_STDOUT], up, 3), 3);
@@ -117,11 +128,18 @@ START_TEST(placeholders_that_were_replaced_stay)
 {
 	mem_auto char *env = mem_printf("%s/.env", work), *aside = mem_printf("%s/aside", other);
 	const struct plan_mount_spec mounts[] = {
-		SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = work }, { .kind = PLAN_MOUNT_HIDE, .path = env },
+		SYSTEM_MOUNT,
+		{ .kind = PLAN_MOUNT_WRITE, .path = work },
+		{ .kind = PLAN_MOUNT_HIDE, .path = env },
 	};
 	struct run run;
-	run_start(&rig, &run, &(struct run_spec){ .argv = SH("echo up; sleep 1000"), .cwd = work, .flags = PLAN_PRIVATE_ROOT,
-						   .mounts = mounts, .nmounts = countof(mounts), .network = PLAN_NET_NONE });
+	run_start(&rig, &run,
+		  &(struct run_spec){ .argv = SH("echo up; sleep 1000"),
+				      .cwd = work,
+				      .flags = PLAN_PRIVATE_ROOT,
+				      .mounts = mounts,
+				      .nmounts = countof(mounts),
+				      .network = PLAN_NET_NONE });
 	char up[3];
 	rig_readable(run.fd[GUARD_SLOT_STDOUT], "up");
 	ck_assert_int_eq(read(run.fd[GUARD_SLOT_STDOUT], up, 3), 3);
@@ -139,8 +157,13 @@ END_TEST
 static void start_up(struct run *run, const char *script, const struct plan_mount_spec *mounts, size_t n)
 {
 	char up[3];
-	run_start(&rig, run, &(struct run_spec){ .argv = SH(script), .cwd = work, .flags = PLAN_PRIVATE_ROOT | PLAN_STDIN_PIPE,
-						  .mounts = mounts, .nmounts = n, .network = PLAN_NET_NONE });
+	run_start(&rig, run,
+		  &(struct run_spec){ .argv = SH(script),
+				      .cwd = work,
+				      .flags = PLAN_PRIVATE_ROOT | PLAN_STDIN_PIPE,
+				      .mounts = mounts,
+				      .nmounts = n,
+				      .network = PLAN_NET_NONE });
 	rig_readable(run->fd[GUARD_SLOT_STDOUT], "up");
 	ck_assert_int_eq(read(run->fd[GUARD_SLOT_STDOUT], up, 3), 3);
 }
@@ -148,7 +171,8 @@ static void start_up(struct run *run, const char *script, const struct plan_moun
 /* The first to leave does not take away what the other needs; what was left over by a crash goes too. */
 START_TEST(placeholders_are_shared)
 {
-	mem_auto char *env = mem_printf("%s/.env", work), *deep = mem_printf("%s/sub/a", work), *left = mem_printf("%s/left", work);
+	mem_auto char *env = mem_printf("%s/.env", work), *deep = mem_printf("%s/sub/a", work),
+		      *left = mem_printf("%s/left", work);
 	const struct plan_mount_spec mounts[] = {
 		SYSTEM_MOUNT,
 		{ .kind = PLAN_MOUNT_WRITE, .path = work },
@@ -160,8 +184,10 @@ START_TEST(placeholders_are_shared)
 	ck_assert_int_eq(chmod(left, 01400), 0);
 	struct run a, b;
 	start_up(&a, "echo up; sleep 1000", mounts, countof(mounts));
-	start_up(&b, "echo up; read x; (echo x >.env; mkdir .env; mkdir sub/a; mv sub s; rm -rf .env sub left) 2>/dev/null; ls -A", mounts,
-		 countof(mounts));
+	start_up(&b,
+		 "echo up; read x; (echo x >.env; mkdir .env; mkdir sub/a; mv sub s; rm -rf .env sub left) "
+		 "2>/dev/null; ls -A",
+		 mounts, countof(mounts));
 	run_tell(&a, STATUS_KILL_TREE, 0);
 	ck_assert_uint_eq(run_status(&a).kind, STATUS_EXITED);
 	ck_assert(there(work, ".env", NULL) && there(work, "sub", NULL) && there(work, "left", NULL));
@@ -169,7 +195,8 @@ START_TEST(placeholders_are_shared)
 	run_read(&b, GUARD_SLOT_STDOUT, out, sizeof out);
 	ck_assert_str_eq(out, ".env\n.git\nfile\nleft\nsub\n");
 	ck_assert_uint_eq(run_status(&b).kind, STATUS_EXITED);
-	ck_assert(!there(work, ".env", NULL) && !there(work, "sub", NULL) && !there(work, "left", NULL) && !there(work, "s", NULL));
+	ck_assert(!there(work, ".env", NULL) && !there(work, "sub", NULL) && !there(work, "left", NULL) &&
+		  !there(work, "s", NULL));
 	run_release(&rig, &a);
 	run_release(&rig, &b);
 	run_close(&a);
@@ -191,7 +218,8 @@ START_TEST(mounts_in_a_write_root)
 		{ .kind = PLAN_MOUNT_READ, .path = readable },
 		{ .kind = PLAN_MOUNT_WRITE, .path = writable },
 	};
-	struct status_msg m = run_in("! mv a x && ! mv a/b a/x && ! mv a/b/read x && ! mv a/b/write x && ! touch a/b/read/x && touch a/b/write/x a/b/x a/x",
+	struct status_msg m = run_in("! mv a x && ! mv a/b a/x && ! mv a/b/read x && ! mv a/b/write x && ! touch "
+				     "a/b/read/x && touch a/b/write/x a/b/x a/x",
 				     mounts, countof(mounts), work);
 	ck_assert_msg(m.wait_status == 0, "%s", out);
 	ck_assert(there(work, "a/b/write/x", NULL) && there(work, "a/b/x", NULL));
@@ -208,7 +236,8 @@ START_TEST(a_file_as_a_write_root)
 		{ .kind = PLAN_MOUNT_PROTECT, .path = in_it, .flags = PLAN_MOUNT_IN_PARENT },
 	};
 	for (int i = 0; i < 4; i++) {
-		struct status_msg m = run_in("echo more >>secret && ! echo x 2>/dev/null >new", mounts, countof(mounts), other);
+		struct status_msg m = run_in("echo more >>secret && ! echo x 2>/dev/null >new", mounts, countof(mounts),
+					     other);
 		ck_assert_msg(m.wait_status == 0, "%s", out);
 	}
 }
@@ -222,32 +251,44 @@ START_TEST(links_in_a_write_root)
 	const struct {
 		enum plan_mount_kind kind;
 		const char *path;
-	} refused[] = { { PLAN_MOUNT_HIDE, link }, { PLAN_MOUNT_HIDE, in_link }, { PLAN_MOUNT_PROTECT, in_link }, { PLAN_MOUNT_EMPTY, link },
+	} refused[] = { { PLAN_MOUNT_HIDE, link },
+			{ PLAN_MOUNT_HIDE, in_link },
+			{ PLAN_MOUNT_PROTECT, in_link },
+			{ PLAN_MOUNT_EMPTY, link },
 			{ PLAN_MOUNT_EMPTY, in_link } };
 	for (size_t i = 0; i < countof(refused); i++) {
 		const struct plan_mount_spec mounts[] = {
-			SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = work }, { .kind = refused[i].kind, .path = refused[i].path },
+			SYSTEM_MOUNT,
+			{ .kind = PLAN_MOUNT_WRITE, .path = work },
+			{ .kind = refused[i].kind, .path = refused[i].path },
 		};
-		struct status_msg m = failing(&(struct run_spec){ .argv = SH("true"), .flags = PLAN_PRIVATE_ROOT, .mounts = mounts, .nmounts = 3,
-								   .network = PLAN_NET_NONE });
+		struct status_msg m = failing(&(struct run_spec){ .argv = SH("true"),
+								  .flags = PLAN_PRIVATE_ROOT,
+								  .mounts = mounts,
+								  .nmounts = 3,
+								  .network = PLAN_NET_NONE });
 		ck_assert_uint_eq(m.step, STEP_TREES);
 		ck_assert_msg(m.error == ELOOP, "%zu: %s", i, strerror(m.error));
 	}
 	ck_assert(access("/etc/x", F_OK) < 0);
 	/* One that is protected itself stays. */
 	const struct plan_mount_spec mounts[] = {
-		SYSTEM_MOUNT, { .kind = PLAN_MOUNT_WRITE, .path = work }, { .kind = PLAN_MOUNT_PROTECT, .path = link },
+		SYSTEM_MOUNT,
+		{ .kind = PLAN_MOUNT_WRITE, .path = work },
+		{ .kind = PLAN_MOUNT_PROTECT, .path = link },
 	};
-	struct status_msg m = run_in("test -L link && ! rm link 2>/dev/null && ! ln -sfn /usr link 2>/dev/null && ! mv link x 2>/dev/null && "
-				     "test \"$(readlink link)\" = /etc", mounts, countof(mounts), work);
+	struct status_msg m = run_in("test -L link && ! rm link 2>/dev/null && ! ln -sfn /usr link 2>/dev/null && ! mv "
+				     "link x 2>/dev/null && "
+				     "test \"$(readlink link)\" = /etc",
+				     mounts, countof(mounts), work);
 	ck_assert_msg(m.wait_status == 0, "%s", out);
 }
 END_TEST
 
 int main(int argc, char **argv)
 {
-	return PRIVATE_ROOT_SUITE(argc, argv, "write_root",
-		write_root_belongs_to_the_peer, protected_paths_hold, hidden_files_and_folders,
-		missing_hidden_paths_leave_nothing, placeholders_that_were_replaced_stay, placeholders_are_shared,
-		mounts_in_a_write_root, a_file_as_a_write_root, links_in_a_write_root);
+	return PRIVATE_ROOT_SUITE(argc, argv, "write_root", write_root_belongs_to_the_peer, protected_paths_hold,
+				  hidden_files_and_folders, missing_hidden_paths_leave_nothing,
+				  placeholders_that_were_replaced_stay, placeholders_are_shared, mounts_in_a_write_root,
+				  a_file_as_a_write_root, links_in_a_write_root);
 }

@@ -16,7 +16,10 @@ static const struct plan_mount_spec system_mount[] = { { .kind = PLAN_MOUNT_SYST
 
 static struct run_spec spec(const char *const *argv)
 {
-	return (struct run_spec){ .argv = argv, .flags = PLAN_PRIVATE_ROOT | PLAN_STDERR_MERGE, .mounts = system_mount, .nmounts = 1,
+	return (struct run_spec){ .argv = argv,
+				  .flags = PLAN_PRIVATE_ROOT | PLAN_STDERR_MERGE,
+				  .mounts = system_mount,
+				  .nmounts = 1,
 				  .network = PLAN_NET_NONE };
 }
 
@@ -88,7 +91,8 @@ START_TEST(each_is_used_once)
 		/* From the second time on there are those that are fitted to this plan, too. */
 		rig_await_zygotes(&rig, i == 0 ? 2 : 4);
 		size_t n = rig_zygotes(&rig, waiting, countof(waiting));
-		used[i] = run_script("test -z \"$(ls -A /tmp)\" && echo left >/tmp/left && echo left >/dev/shm/left && hostname");
+		used[i] = run_script(
+			"test -z \"$(ls -A /tmp)\" && echo left >/tmp/left && echo left >/dev/shm/left && hostname");
 		ck_assert_msg(is_among(used[i], waiting, n), "%d was not built ahead", used[i]);
 		ck_assert(!is_among(used[i], used, (size_t)i));
 	}
@@ -228,7 +232,8 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-	return RIG_SUITE(argc, argv, "zygote", "pool", setup, teardown, 300,
-		none_before_the_first_command, each_is_used_once, only_of_the_same_shape, they_leave_with_the_spawner,
-		they_leave_with_the_guard, a_dead_one_is_not_missed, they_know_the_hosts_mounts, their_cgroups_go);
+	return RIG_SUITE(argc, argv, "zygote", "pool", setup, teardown, 300, none_before_the_first_command,
+			 each_is_used_once, only_of_the_same_shape, they_leave_with_the_spawner,
+			 they_leave_with_the_guard, a_dead_one_is_not_missed, they_know_the_hosts_mounts,
+			 their_cgroups_go);
 }

@@ -27,7 +27,8 @@ static const char *applied(const char *patch, const char *old)
 
 START_TEST(an_envelope_updates_adds_and_deletes)
 {
-	const char *text = "*** Begin Patch\n*** Add File: a/b\n+one\n+\n+two\n*** Delete File: gone\n*** Update File: from\n*** Move to: to\n"
+	const char *text = "*** Begin Patch\n*** Add File: a/b\n+one\n+\n+two\n*** Delete File: gone\n*** Update File: "
+			   "from\n*** Move to: to\n"
 			   "@@ f()\n x\n-y\n+z\n*** End Patch\n";
 	patch_auto struct patch p = { 0 };
 	buf_auto struct buf out = BUF_INIT;
@@ -67,14 +68,20 @@ START_TEST(carriage_returns_are_kept)
 	ck_assert_str_eq(applied(UPDATE("@@\n a\n-b\n+B\n+C\n"), "a\r\nb\r\nc\r\n"), "a\r\nB\r\nC\r\nc\r\n");
 	ck_assert_str_eq(applied(UPDATE("@@\n+new\n"), "a\r\nb\r\n"), "a\r\nb\r\nnew\r\n");
 	ck_assert_str_eq(applied(UPDATE("@@\n-a\n+A\n"), "a\r\nb"), "A\r\nb");
-	ck_assert_str_eq(applied("--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n\\ No newline at end of file\n", "a\r\nb\r\n"), "a\r\nB");
+	ck_assert_str_eq(
+		applied("--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\n-b\n+B\n\\ No newline at end of file\n", "a\r\nb\r\n"),
+		"a\r\nB");
 	/* A text of both sorts of lines, a patch that has some itself, and one that says nothing of the text. */
 	ck_assert_str_eq(applied(UPDATE("@@\n-a\n+A\n"), "a\r\nb\n"), "A\nb\n");
 	ck_assert_str_eq(applied("--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n-a\r\n-b\r\n+a\n+b\n", "a\r\nb\r\n"), "a\nb\n");
 	ck_assert_str_eq(applied("--- a/f\n+++ b/f\n@@ -1,0 +2 @@\n+new\n", "a\r\nb\r\n"), "a\r\nnew\nb\r\n");
 	/* Those of a patch whose every line has one are its own. */
-	ck_assert_str_eq(applied("*** Begin Patch\r\n*** Update File: f\r\n@@\r\n-a\r\n+A\r\n*** End Patch\r\n", "a\nb\n"), "A\nb\n");
-	ck_assert_str_eq(applied("*** Begin Patch\r\n*** Update File: f\r\n@@\r\n-a\r\n+A\r\n*** End Patch\r\n", "a\r\nb\r\n"), "A\r\nb\r\n");
+	ck_assert_str_eq(
+		applied("*** Begin Patch\r\n*** Update File: f\r\n@@\r\n-a\r\n+A\r\n*** End Patch\r\n", "a\nb\n"),
+		"A\nb\n");
+	ck_assert_str_eq(
+		applied("*** Begin Patch\r\n*** Update File: f\r\n@@\r\n-a\r\n+A\r\n*** End Patch\r\n", "a\r\nb\r\n"),
+		"A\r\nb\r\n");
 	ck_assert_str_eq(applied("*** Begin Patch\n*** Add File: f\n+a\r\n*** End Patch\n", ""), "a\r\n");
 	ck_assert_str_eq(applied("--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\n a\r\n-b\r\n+B\r\n", "a\r\nb\r\n"), "a\r\nB\r\n");
 }
@@ -85,7 +92,8 @@ START_TEST(what_does_not_apply_is_said)
 	ck_assert_ptr_nonnull(strstr(applied(UPDATE("@@\n-nope\n+x\n"), "a\n"), "hunk 1 of 'f' does not apply"));
 	ck_assert_ptr_nonnull(strstr(applied(UPDATE("@@ nope\n-a\n+x\n"), "a\n"), "line after @@"));
 	ck_assert_ptr_nonnull(strstr(applied("hello\n", ""), "neither"));
-	ck_assert_ptr_nonnull(strstr(applied("*** Begin Patch\n*** Update File: f\n@@\n-a\n", "a\n"), "End Patch is missing"));
+	ck_assert_ptr_nonnull(
+		strstr(applied("*** Begin Patch\n*** Update File: f\n@@\n-a\n", "a\n"), "End Patch is missing"));
 	ck_assert_ptr_nonnull(strstr(applied(UPDATE("@@\nbad\n"), "a\n"), "line 4: expected a line"));
 	ck_assert_ptr_nonnull(strstr(applied("*** Begin Patch\n*** End Patch\n", ""), "changes nothing"));
 	ck_assert_ptr_nonnull(strstr(applied("*** Begin Patch\n*** Frob: f\n*** End Patch\n", ""), "line 2"));
@@ -97,10 +105,13 @@ END_TEST
 
 START_TEST(unified_diffs_apply)
 {
-	ck_assert_str_eq(applied("diff --git a/f b/f\nindex 1..2 100644\n--- a/f\n+++ b/f\n@@ -2 +2 @@\n-b\n+B\n", "a\nb\n"), "a\nB\n");
+	ck_assert_str_eq(
+		applied("diff --git a/f b/f\nindex 1..2 100644\n--- a/f\n+++ b/f\n@@ -2 +2 @@\n-b\n+B\n", "a\nb\n"),
+		"a\nB\n");
 	/* Lines were added before it: the nearest place counts. */
 	ck_assert_str_eq(applied("--- f\n+++ f\n@@ -1 +1 @@\n-b\n+B\n", "x\ny\nb\n"), "x\ny\nB\n");
-	ck_assert_str_eq(applied("--- /dev/null\n+++ b/f\n@@ -0,0 +1,2 @@\n+a\n+b\n\\ No newline at end of file\n", ""), "a\nb");
+	ck_assert_str_eq(applied("--- /dev/null\n+++ b/f\n@@ -0,0 +1,2 @@\n+a\n+b\n\\ No newline at end of file\n", ""),
+			 "a\nb");
 	ck_assert_str_eq(applied("--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n\\ No newline at end of file\n+a\n", "a"), "a\n");
 	ck_assert_str_eq(applied("--- a/f\n+++ b/f\n@@ -1,2 +1,3 @@\n a\n+x\n b\n", "a\nb"), "a\nx\nb");
 }
@@ -119,20 +130,23 @@ START_TEST(patch_is_the_inverse_of_diff)
 
 		for (int k = 0; k < 2; k++)
 			for (int n = rand_r(&seed) % 12; n > 0; n--)
-				buf_printf(both[k], "%c%s", 'a' + rand_r(&seed) % 4, n == 1 && rand_r(&seed) % 4 == 0 ? "" : "\n");
+				buf_printf(both[k], "%c%s", 'a' + rand_r(&seed) % 4,
+					   n == 1 && rand_r(&seed) % 4 == 0 ? "" : "\n");
 		buf_str(&text, "--- a/f\n+++ b/f\n");
 		if (!diff_unified(buf_cstr(&a), a.len, buf_cstr(&b), b.len, &text))
 			continue;
 		ck_assert_msg(patch_parse(text.data, text.len, &p, &e) == 0, "%s\n%s", e.message, text.data);
-		ck_assert_msg(patch_text(&p.files[0], buf_cstr(&a), a.len, &out, &e) == 0, "%s\n%s", e.message, text.data);
-		ck_assert_msg(out.len == b.len && memcmp(buf_cstr(&out), buf_cstr(&b), b.len) == 0, "of\n%s\nby\n%s\ncame\n%s", buf_cstr(&a), text.data,
-			      buf_cstr(&out));
+		ck_assert_msg(patch_text(&p.files[0], buf_cstr(&a), a.len, &out, &e) == 0, "%s\n%s", e.message,
+			      text.data);
+		ck_assert_msg(out.len == b.len && memcmp(buf_cstr(&out), buf_cstr(&b), b.len) == 0,
+			      "of\n%s\nby\n%s\ncame\n%s", buf_cstr(&a), text.data, buf_cstr(&out));
 	}
 }
 END_TEST
 
 int main(void)
 {
-	return SUITE("patch", an_envelope_updates_adds_and_deletes, hunks_go_where_their_lines_stand, carriage_returns_are_kept, what_does_not_apply_is_said,
-		     unified_diffs_apply, patch_is_the_inverse_of_diff);
+	return SUITE("patch", an_envelope_updates_adds_and_deletes, hunks_go_where_their_lines_stand,
+		     carriage_returns_are_kept, what_does_not_apply_is_said, unified_diffs_apply,
+		     patch_is_the_inverse_of_diff);
 }

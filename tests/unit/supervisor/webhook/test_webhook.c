@@ -8,7 +8,11 @@
 
 static const char *variable(const char *name)
 {
-	static const char *const pairs[][2] = { { "TOKEN", "s3cret" }, { "A_1", "one" }, { "SECRET", "no" }, { "LINES", "a\r\nX-Evil: 1" }, { "DOLLAR", "$SECRET" } };
+	static const char *const pairs[][2] = { { "TOKEN", "s3cret" },
+						{ "A_1", "one" },
+						{ "SECRET", "no" },
+						{ "LINES", "a\r\nX-Evil: 1" },
+						{ "DOLLAR", "$SECRET" } };
 
 	for (size_t i = 0; i < countof(pairs); i++)
 		if (strcmp(pairs[i][0], name) == 0)
@@ -16,10 +20,7 @@ static const char *variable(const char *name)
 	return NULL;
 }
 
-static void add(void *ctx, const char *line)
-{
-	buf_printf(ctx, "%s|", line);
-}
+static void add(void *ctx, const char *line) { buf_printf(ctx, "%s|", line); }
 
 START_TEST(values_have_the_variables_that_they_may)
 {
@@ -56,7 +57,4 @@ START_TEST(values_have_the_variables_that_they_may)
 }
 END_TEST
 
-int main(void)
-{
-	return SUITE("webhook", values_have_the_variables_that_they_may);
-}
+int main(void) { return SUITE("webhook", values_have_the_variables_that_they_may); }

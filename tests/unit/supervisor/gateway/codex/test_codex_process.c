@@ -1,4 +1,5 @@
-/* The daemon's answers and its events come over one connection, but in no fixed order: what a client is told does not depend on it. */
+/* The daemon's answers and its events come over one connection, but in no fixed order: what a client is told does not
+ * depend on it. */
 
 #include "runtime/base/buf.h"
 #include "runtime/base/mem.h"
@@ -20,20 +21,11 @@ struct client {
 
 static struct client it;
 
-static void on_send(void *ctx, json_t *message)
-{
-	json_array_append_new(it.heard, message);
-}
+static void on_send(void *ctx, json_t *message) { json_array_append_new(it.heard, message); }
 
-static bool on_flushed(void *ctx)
-{
-	return true;
-}
+static bool on_flushed(void *ctx) { return true; }
 
-static void feed(const char *line)
-{
-	codex_server_feed(it.server, line, strlen(line));
-}
+static void feed(const char *line) { codex_server_feed(it.server, line, strlen(line)); }
 
 /* Answers the oldest request, which is this one. Texts of JSON; one of them NULL. */
 static void answer(const char *method, const char *result, const char *error)
@@ -48,10 +40,7 @@ static void answer(const char *method, const char *result, const char *error)
 	free(q);
 }
 
-static void event(const char *text)
-{
-	up->ops.event(up->ctx, jval_of(text, strlen(text)));
-}
+static void event(const char *text) { up->ops.event(up->ctx, jval_of(text, strlen(text))); }
 
 /* The methods of what was heard since the last look, and "error" or "result" of answers, with blanks between. */
 static void hears(const char *expected)
@@ -60,10 +49,13 @@ static void hears(const char *expected)
 	json_t *m;
 	size_t i;
 
-	json_array_foreach(it.heard, i, m) {
+	json_array_foreach (it.heard, i, m) {
 		const char *method = json_string_value(json_object_get(m, "method"));
 
-		buf_printf(&words, "%s%s", i ? " " : "", method ? method : json_object_get(m, "error") ? "error" : "result");
+		buf_printf(&words, "%s%s", i ? " " : "",
+			   method                        ? method
+			   : json_object_get(m, "error") ? "error"
+							 : "result");
 	}
 	ck_assert_str_eq(buf_cstr(&words), expected);
 	json_array_clear(it.heard);
@@ -94,21 +86,29 @@ static void tear_down(void)
 
 static void ask_to_start(void)
 {
-	feed("{\"id\":2,\"method\":\"process/start\",\"params\":{\"processId\":\"p\",\"argv\":[\"true\"],\"cwd\":\"file:///\",\"env\":{},\"tty\":false}}");
-	answer("get_sandbox", "{\"confined\":true,\"sandboxProfile\":{\"writeRoots\":[],\"readRoots\":[\"/\"],\"hidden\":[],\"private\":[],\"network\":\"none\"}}", NULL);
+	feed("{\"id\":2,\"method\":\"process/"
+	     "start\",\"params\":{\"processId\":\"p\",\"argv\":[\"true\"],\"cwd\":\"file:///"
+	     "\",\"env\":{},\"tty\":false}}");
+	answer("get_sandbox",
+	       "{\"confined\":true,\"sandboxProfile\":{\"writeRoots\":[],\"readRoots\":[\"/"
+	       "\"],\"hidden\":[],\"private\":[],\"network\":\"none\"}}",
+	       NULL);
 }
 
 static void evaluated(const char *id)
 {
-	mem_auto char *text = mem_printf("{\"type\":\"permission.evaluated\",\"processId\":\"%s\",\"threadId\":\"thr_1\",\"payload\":{\"justification\":"
-					 "\"Codex call - in thread -, process p\"}}", id);
+	mem_auto char *text = mem_printf("{\"type\":\"permission.evaluated\",\"processId\":\"%s\",\"threadId\":\"thr_"
+					 "1\",\"payload\":{\"justification\":"
+					 "\"Codex call - in thread -, process p\"}}",
+					 id);
 
 	event(text);
 }
 
 static void failed(const char *id)
 {
-	mem_auto char *text = mem_printf("{\"type\":\"process.failed\",\"processId\":\"%s\",\"payload\":{\"message\":\"no such program\"}}", id);
+	mem_auto char *text = mem_printf(
+		"{\"type\":\"process.failed\",\"processId\":\"%s\",\"payload\":{\"message\":\"no such program\"}}", id);
 
 	event(text);
 }
@@ -117,7 +117,8 @@ static void ran(const char *id)
 {
 	static const char *const rest[] = {
 		"\"type\":\"process.started\",\"payload\":{\"stdin\":\"none\"}",
-		"\"type\":\"process.output\",\"payload\":{\"stream\":\"stdout\",\"offset\":0,\"length\":3,\"previewBytes\":3,\"preview\":\"hi\\n\"}",
+		"\"type\":\"process.output\",\"payload\":{\"stream\":\"stdout\",\"offset\":0,\"length\":3,"
+		"\"previewBytes\":3,\"preview\":\"hi\\n\"}",
 		"\"type\":\"process.completed\",\"payload\":{\"exitCode\":0}",
 	};
 
@@ -129,7 +130,9 @@ static void ran(const char *id)
 	}
 }
 
-#define NOT_STARTED "{\"code\":-32014,\"message\":\"no\",\"data\":{\"category\":\"sandbox_failed\",\"errno\":2,\"processId\":\"proc_1\"}}"
+#define NOT_STARTED                                                                                                \
+	"{\"code\":-32014,\"message\":\"no\",\"data\":{\"category\":\"sandbox_failed\",\"errno\":2,\"processId\":" \
+	"\"proc_1\"}}"
 
 /* Its name is free, and stays so whatever is still told of it. */
 static void check_name_is_free(void)
@@ -192,7 +195,8 @@ int main(void)
 	const struct suite_case cases[] = {
 		{ "codex_process", set_up, tear_down, 120,
 		  SUITE_TESTS(test_events_of_a_failed_start_come_late, test_events_of_a_failed_start_come_early,
-			      test_events_of_a_failed_start_come_when_the_name_is_anothers, test_what_ended_before_its_start_was_answered_is_told_after_it) },
+			      test_events_of_a_failed_start_come_when_the_name_is_anothers,
+			      test_what_ended_before_its_start_was_answered_is_told_after_it) },
 	};
 
 	return suite_run_cases("codex_process", cases, countof(cases));

@@ -5,8 +5,8 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
 #include "supervisor/gateway/codex/environment.h"
-#include "supervisor/gateway/file_uri.h"
 #include "supervisor/gateway/codex/glob_scan.h"
+#include "supervisor/gateway/file_uri.h"
 #include "tests/unit/suite.h"
 
 #include <stdlib.h>
@@ -19,9 +19,21 @@ START_TEST(test_uris)
 	static const struct {
 		const char *uri, *path; /* path NULL: refused */
 	} rows[] = {
-		{ "file:///a/b", "/a/b" }, { "file:/a", "/a" }, { "FILE://localhost/a%20b", "/a b" }, { "file:///a/../b//c/", "/b/c" }, { "file:///", "/" },
-		{ "file:///%C3%BC", "/\xc3\xbc" }, { "file:///a?q#f", "/a" }, { "file://other/a", NULL }, { "file:a", NULL }, { "/a", NULL }, { "http:///a", NULL },
-		{ "file:///%00", NULL }, { "file:///%4", NULL }, { "file:///%zz", NULL }, { "", NULL },
+		{ "file:///a/b", "/a/b" },
+		{ "file:/a", "/a" },
+		{ "FILE://localhost/a%20b", "/a b" },
+		{ "file:///a/../b//c/", "/b/c" },
+		{ "file:///", "/" },
+		{ "file:///%C3%BC", "/\xc3\xbc" },
+		{ "file:///a?q#f", "/a" },
+		{ "file://other/a", NULL },
+		{ "file:a", NULL },
+		{ "/a", NULL },
+		{ "http:///a", NULL },
+		{ "file:///%00", NULL },
+		{ "file:///%4", NULL },
+		{ "file:///%zz", NULL },
+		{ "", NULL },
 	};
 	char path[PATH_MAX];
 
@@ -45,26 +57,37 @@ START_TEST(test_globs)
 		const char *pattern, *path;
 		bool match;
 	} rows[] = {
-		{ "/w/*.env", "/w/a.env", true }, { "/w/*.env", "/w/s/a.env", false }, { "/w/**/*.env", "/w/a.env", true }, { "/w/**/*.env", "/w/s/t/a.env", true },
-		{ "/w/**", "/w/s/t", true }, { "/w/**", "/v/s", false }, { "/w/?", "/w/ab", false },
-		{ "/w/**/s/**/x", "/w/a/s/b/c/x", true }, { "/w/**/s/**/x", "/w/a/b/x", false },
-		{ "/w", "/w", true }, { "/w/a", "/w", false },
+		{ "/w/*.env", "/w/a.env", true },
+		{ "/w/*.env", "/w/s/a.env", false },
+		{ "/w/**/*.env", "/w/a.env", true },
+		{ "/w/**/*.env", "/w/s/t/a.env", true },
+		{ "/w/**", "/w/s/t", true },
+		{ "/w/**", "/v/s", false },
+		{ "/w/?", "/w/ab", false },
+		{ "/w/**/s/**/x", "/w/a/s/b/c/x", true },
+		{ "/w/**/s/**/x", "/w/a/b/x", false },
+		{ "/w", "/w", true },
+		{ "/w/a", "/w", false },
 	};
 
 	for (size_t i = 0; i < countof(rows); i++)
-		ck_assert_msg(glob_scan_match(rows[i].pattern, rows[i].path) == rows[i].match, "%s %s", rows[i].pattern, rows[i].path);
+		ck_assert_msg(glob_scan_match(rows[i].pattern, rows[i].path) == rows[i].match, "%s %s", rows[i].pattern,
+			      rows[i].path);
 }
 END_TEST
 
 static json_t *profile(void)
 {
-	return json_pack("{s[s s] s[s] s[] s[] ss}", "writeRoots", "/w", "/cache", "readRoots", "/", "hidden", "private", "network", "none");
+	return json_pack("{s[s s] s[s] s[] s[] ss}", "writeRoots", "/w", "/cache", "readRoots", "/", "hidden",
+			 "private", "network", "none");
 }
 
 static int make(const char *entries, struct intent *ret, struct err *e)
 {
-	mem_auto char *text = mem_printf("{\"permissions\":{\"type\":\"managed\",\"file_system\":{\"type\":\"restricted\",\"entries\":[%s]},\"network\":\"restricted\"},"
-					 "\"cwd\":\"file:///w/sub\",\"workspaceRoots\":[\"file:///w\"]}", entries);
+	mem_auto char *text = mem_printf("{\"permissions\":{\"type\":\"managed\",\"file_system\":{\"type\":"
+					 "\"restricted\",\"entries\":[%s]},\"network\":\"restricted\"},"
+					 "\"cwd\":\"file:///w/sub\",\"workspaceRoots\":[\"file:///w\"]}",
+					 entries);
 	json_auto_t *sandbox = json_loads(text, 0, NULL);
 
 	ck_assert_ptr_nonnull(sandbox);
@@ -80,18 +103,23 @@ START_TEST(test_narrowing)
 		const char *entries, *read, *hidden;
 	} rows[] = {
 		{ ROOT, "[\"/w\",\"/cache\"]", "[]" },
-		{ ROOT "," AT("/w", "write"), "[\"/cache\"]", "[\"/w/.git/nothing\",\"/w/.agents/nothing\",\"/w/.codex/nothing\"]" },
+		{ ROOT "," AT("/w", "write"), "[\"/cache\"]",
+		  "[\"/w/.git/nothing\",\"/w/.agents/nothing\",\"/w/.codex/nothing\"]" },
 		{ ROOT "," AT("/w", "write") "," AT("/w/.git", "write"), "[\"/cache\"]",
-		  "[\"/w/.git/.git/nothing\",\"/w/.git/.agents/nothing\",\"/w/.git/.codex/nothing\",\"/w/.agents/nothing\",\"/w/.codex/nothing\"]" },
+		  "[\"/w/.git/.git/nothing\",\"/w/.git/.agents/nothing\",\"/w/.git/.codex/nothing\",\"/w/.agents/"
+		  "nothing\",\"/w/.codex/nothing\"]" },
 		{ ROOT "," AT("/w", "write") "," AT("/w", "deny"), "[\"/w\",\"/cache\"]", "[]" },
-		{ ROOT "," AT("/w", "read") "," AT("/w", "write") "," AT("/cache", "write") "," AT("/w/x", "none"), "[]",
-		  "[\"/w/x\",\"/w/.git/nothing\",\"/w/.agents/nothing\",\"/w/.codex/nothing\",\"/cache/.git/nothing\",\"/cache/.agents/nothing\",\"/cache/.codex/nothing\"]" },
+		{ ROOT "," AT("/w", "read") "," AT("/w", "write") "," AT("/cache", "write") "," AT("/w/x", "none"),
+		  "[]",
+		  "[\"/w/x\",\"/w/.git/nothing\",\"/w/.agents/nothing\",\"/w/.codex/nothing\",\"/cache/.git/"
+		  "nothing\",\"/cache/.agents/nothing\",\"/cache/.codex/nothing\"]" },
 		{ ROOT "," AT("/w/deeper", "write"), "[\"/w\",\"/cache\"]", "[]" },
 	};
 
 	for (size_t i = 0; i < countof(rows); i++) {
 		intent_auto struct intent t = { 0 };
-		json_auto_t *p = profile(), *sandbox = json_object(), *read = json_loads(rows[i].read, 0, NULL), *hidden = json_loads(rows[i].hidden, 0, NULL);
+		json_auto_t *p = profile(), *sandbox = json_object(), *read = json_loads(rows[i].read, 0, NULL),
+			    *hidden = json_loads(rows[i].hidden, 0, NULL);
 		struct err e = ERR_INIT;
 
 		ck_assert_msg(make(rows[i].entries, &t, &e) == 0, "%zu: %s", i, e.message);
@@ -103,8 +131,10 @@ START_TEST(test_narrowing)
 			bool found = false;
 
 			for (size_t n = 0; n < json_array_size(json_object_get(sandbox, "hidden")); n++)
-				found |= json_equal(json_array_get(hidden, k), json_array_get(json_object_get(sandbox, "hidden"), n));
-			ck_assert_msg(found, "%zu: %s is not hidden: %s", i, json_string_value(json_array_get(hidden, k)), text);
+				found |= json_equal(json_array_get(hidden, k),
+						    json_array_get(json_object_get(sandbox, "hidden"), n));
+			ck_assert_msg(found, "%zu: %s is not hidden: %s", i,
+				      json_string_value(json_array_get(hidden, k)), text);
 		}
 	}
 }
@@ -123,10 +153,12 @@ static size_t depth(const json_t *list, const char *path)
 	return most;
 }
 
-/* Whatever the entries are: what can still be written is what the intent lets be written; and if it is there, all of it. */
+/* Whatever the entries are: what can still be written is what the intent lets be written; and if it is there, all of
+ * it. */
 START_TEST(test_nothing_more_can_be_written)
 {
-	static const char *const paths[] = { "/w", "/w/a", "/w/a/b", "/w/a/b/c", "/w/.git", "/w/.git/hooks", "/w/x", "/cache", "/cache/y", "/w/a/.codex", "/w/a/b/.git" };
+	static const char *const paths[] = { "/w",   "/w/a",   "/w/a/b",   "/w/a/b/c",    "/w/.git",    "/w/.git/hooks",
+					     "/w/x", "/cache", "/cache/y", "/w/a/.codex", "/w/a/b/.git" };
 	static const char *const accesses[] = { "read", "write", "deny", "none" };
 	char base[] = "/tmp/bl-intent-XXXXXX";
 	unsigned kept = 0;
@@ -139,14 +171,17 @@ START_TEST(test_nothing_more_can_be_written)
 	srandom(7);
 	for (int round = 0; round < 3000; round++) {
 		intent_auto struct intent t = { 0 };
-		json_auto_t *p = json_pack("{s[o o] s[s] s[] s[] s[o] ss}", "writeRoots", json_sprintf("%s/w", base), json_sprintf("%s/cache", base), "readRoots", "/", "hidden",
-					   "private", "protected", json_sprintf("%s/w/.git/hooks", base), "network", "none"), *sandbox = json_object();
+		json_auto_t *p = json_pack("{s[o o] s[s] s[] s[] s[o] ss}", "writeRoots", json_sprintf("%s/w", base),
+					   json_sprintf("%s/cache", base), "readRoots", "/", "hidden", "private",
+					   "protected", json_sprintf("%s/w/.git/hooks", base), "network", "none"),
+			    *sandbox = json_object();
 		buf_auto struct buf entries = BUF_INIT;
 		struct err e = ERR_INIT;
 
 		buf_str(&entries, ROOT);
 		for (long n = random() % 6; n > 0; n--)
-			buf_printf(&entries, ",{\"path\":{\"type\":\"path\",\"path\":\"file://%s%s\"},\"access\":\"%s\"}", base,
+			buf_printf(&entries,
+				   ",{\"path\":{\"type\":\"path\",\"path\":\"file://%s%s\"},\"access\":\"%s\"}", base,
 				   paths[random() % (long)countof(paths)], accesses[random() % 4]);
 		ck_assert_msg(make(buf_cstr(&entries), &t, &e) == 0, "%s", e.message);
 		if (intent_narrow(&t, p, sandbox, &e) < 0)
@@ -154,13 +189,17 @@ START_TEST(test_nothing_more_can_be_written)
 		for (size_t i = 0; i < countof(paths); i++) {
 			mem_auto char *path = mem_printf("%s%s", base, paths[i]);
 			const json_t *more = json_object_get(sandbox, "writeRoots");
-			size_t was = depth(json_object_get(p, "writeRoots"), path), now = depth(more, path), read = depth(json_object_get(sandbox, "readRoots"), path);
-			bool hidden = depth(json_object_get(sandbox, "hidden"), path), writable = (was > now ? was : now) > read && !hidden;
+			size_t was = depth(json_object_get(p, "writeRoots"), path), now = depth(more, path),
+			       read = depth(json_object_get(sandbox, "readRoots"), path);
+			bool hidden = depth(json_object_get(sandbox, "hidden"), path),
+			     writable = (was > now ? was : now) > read && !hidden;
 			bool meant = intent_access(&t, path) == INTENT_WRITE;
 
 			ck_assert_msg(!writable || meant, "%s can be written under %s", path, buf_cstr(&entries));
-			ck_assert_msg(!now || was, "%s is more than the profile gives under %s", path, buf_cstr(&entries));
-			ck_assert_msg(writable || !meant || hidden || strcmp(paths[i], "/w/.git/hooks") == 0, "%s cannot be written under %s", path, buf_cstr(&entries));
+			ck_assert_msg(!now || was, "%s is more than the profile gives under %s", path,
+				      buf_cstr(&entries));
+			ck_assert_msg(writable || !meant || hidden || strcmp(paths[i], "/w/.git/hooks") == 0,
+				      "%s cannot be written under %s", path, buf_cstr(&entries));
 			kept += now && writable;
 		}
 	}
@@ -188,13 +227,16 @@ END_TEST
 
 START_TEST(test_environment)
 {
-	char path[] = "PATH=/p", key[] = "Api_Key=k", a[] = "A=1", bad[] = "BAD", nameless[] = "=x", bytes[] = "NOT_UTF8=\xff";
+	char path[] = "PATH=/p", key[] = "Api_Key=k", a[] = "A=1", bad[] = "BAD", nameless[] = "=x",
+	     bytes[] = "NOT_UTF8=\xff";
 	char *own[] = { path, key, a, bad, nameless, bytes, NULL };
-	json_auto_t *policy = json_loads("{\"inherit\":\"all\",\"ignoreDefaultExcludes\":false,\"exclude\":[\"a\"],\"set\":{\"B\":\"2\"},\"includeOnly\":[]}", 0, NULL);
+	json_auto_t *policy = json_loads("{\"inherit\":\"all\",\"ignoreDefaultExcludes\":false,\"exclude\":[\"a\"],"
+					 "\"set\":{\"B\":\"2\"},\"includeOnly\":[]}",
+					 0, NULL);
 	json_auto_t *env = json_loads("{\"C\":\"3\",\"TERM\":\"dumb\"}", 0, NULL), *got = NULL;
 	json_auto_t *want = json_loads("{\"PATH\":\"/p\",\"B\":\"2\",\"C\":\"3\",\"TERM\":\"dumb\",\"LANG\":null,"
-				      "\"HOME\":null,\"SHELL\":null,\"USER\":null,\"LOGNAME\":null,\"PWD\":null}",
-				      0, NULL);
+				       "\"HOME\":null,\"SHELL\":null,\"USER\":null,\"LOGNAME\":null,\"PWD\":null}",
+				       0, NULL);
 	struct err e = ERR_INIT;
 
 	ck_assert_int_eq(environment_of(policy, env, own, &got, &e), 0);
@@ -205,5 +247,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("codex", test_uris, test_globs, test_narrowing, test_nothing_more_can_be_written, test_workspaces, test_environment);
+	return SUITE("codex", test_uris, test_globs, test_narrowing, test_nothing_more_can_be_written, test_workspaces,
+		     test_environment);
 }

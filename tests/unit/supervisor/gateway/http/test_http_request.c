@@ -30,8 +30,9 @@ static enum http_request_state fed(struct http_request *r, const char *text, siz
 
 START_TEST(a_request_is_the_same_in_any_pieces)
 {
-	static const char text[] = "POST /mcp?x=1 HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nX-A:  b \r\n\r\n"
-				   "3;x=y\r\nabc\r\n2\r\nde\r\n0\r\nTrailer: t\r\n\r\nGET / HTTP/1.1\r\n";
+	static const char text[] =
+		"POST /mcp?x=1 HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nX-A:  b \r\n\r\n"
+		"3;x=y\r\nabc\r\n2\r\nde\r\n0\r\nTrailer: t\r\n\r\nGET / HTTP/1.1\r\n";
 
 	for (size_t step = 0; step < 20; step++) {
 		struct http_request r;
@@ -64,7 +65,8 @@ START_TEST(limits_have_their_status)
 		{ huge, 431 },
 		{ "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 65\r\n\r\n", 413 },
 		{ "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n41\r\n"
-		  "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", 413 },
+		  "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+		  413 },
 		{ "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400 },
 		{ "GET / HTTP/1.1\r\n\r\n", 400 },
 		{ "GET http://localhost/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 400 },
@@ -88,7 +90,10 @@ START_TEST(lists_of_words)
 	struct http_request r;
 	size_t used;
 
-	ck_assert_int_eq(fed(&r, "GET / HTTP/1.1\r\nHost: a\r\nAccept: text/html;q=0.5 , Application/JSON\r\nAccept:text/event-stream; x=1\r\n\r\n", 0, &used),
+	ck_assert_int_eq(fed(&r,
+			     "GET / HTTP/1.1\r\nHost: a\r\nAccept: text/html;q=0.5 , "
+			     "Application/JSON\r\nAccept:text/event-stream; x=1\r\n\r\n",
+			     0, &used),
 			 HTTP_REQUEST_DONE);
 	ck_assert(http_request_lists(&r, "accept", "application/json"));
 	ck_assert(http_request_lists(&r, "accept", "text/event-stream"));
@@ -102,12 +107,32 @@ END_TEST
 
 START_TEST(only_names_of_this_machine)
 {
-	static const char *const local[] = { "localhost", "LocalHost:80", "127.0.0.1", "127.0.0.1:65535", "[::1]", "[::1]:1" };
-	static const char *const foreign[] = { "", "evil.example.com", "localhost.evil.com", "localhost:", "localhost:x", "localhost:0", "localhost:65536",
-					       "127.0.0.1.evil.com", "127.0.0.2", "::1", "[::1", "[::1]x", "localhost:80@evil.com", "xlocalhost", " localhost" };
+	static const char *const local[] = { "localhost",       "LocalHost:80", "127.0.0.1",
+					     "127.0.0.1:65535", "[::1]",        "[::1]:1" };
+	static const char *const foreign[] = { "",
+					       "evil.example.com",
+					       "localhost.evil.com",
+					       "localhost:",
+					       "localhost:x",
+					       "localhost:0",
+					       "localhost:65536",
+					       "127.0.0.1.evil.com",
+					       "127.0.0.2",
+					       "::1",
+					       "[::1",
+					       "[::1]x",
+					       "localhost:80@evil.com",
+					       "xlocalhost",
+					       " localhost" };
 	static const char *const origins[] = { "http://localhost", "https://127.0.0.1:8443", "http://[::1]:80" };
-	static const char *const others[] = { "null", "http://", "localhost", "http://evil.com", "http://localhost.evil.com", "file://localhost",
-					      "http://localhost/", "http://evil.com#http://localhost" };
+	static const char *const others[] = { "null",
+					      "http://",
+					      "localhost",
+					      "http://evil.com",
+					      "http://localhost.evil.com",
+					      "file://localhost",
+					      "http://localhost/",
+					      "http://evil.com#http://localhost" };
 
 	for (size_t i = 0; i < countof(local); i++)
 		ck_assert_msg(http_access_is_local(local[i], strlen(local[i])), "%s", local[i]);
@@ -147,22 +172,35 @@ START_TEST(who_may_ask)
 	ck_assert_uint_eq(access_status("Host: localhost\r\nAuthorization: Bearer secrets\r\n", "secret"), 401);
 	ck_assert_uint_eq(access_status("Host: localhost\r\nAuthorization: Bearer \r\n", "secret"), 401);
 	ck_assert_uint_eq(access_status("Host: localhost\r\nAuthorization: Basic secret\r\n", "secret"), 401);
-	ck_assert_uint_eq(access_status("Host: localhost\r\nAuthorization: Bearer secret\r\nAuthorization: Bearer secret\r\n", "secret"), 401);
+	ck_assert_uint_eq(
+		access_status("Host: localhost\r\nAuthorization: Bearer secret\r\nAuthorization: Bearer secret\r\n",
+			      "secret"),
+		401);
 	/* The right token does not make up for a wrong Host or Origin. */
 	ck_assert_uint_eq(access_status("Host: evil.com\r\nAuthorization: Bearer secret\r\n", "secret"), 403);
-	ck_assert_uint_eq(access_status("Host: localhost\r\nOrigin: http://evil.com\r\nAuthorization: Bearer secret\r\n", "secret"), 403);
-	ck_assert_uint_eq(access_status("Host: localhost\r\nOrigin: http://localhost\r\nOrigin: http://evil.com\r\n", NULL), 403);
+	ck_assert_uint_eq(
+		access_status("Host: localhost\r\nOrigin: http://evil.com\r\nAuthorization: Bearer secret\r\n",
+			      "secret"),
+		403);
+	ck_assert_uint_eq(
+		access_status("Host: localhost\r\nOrigin: http://localhost\r\nOrigin: http://evil.com\r\n", NULL), 403);
 	ck_assert_uint_eq(access_status("Host: localhost\r\nOrigin: http://localhost:3000\r\n", NULL), 200);
 }
 END_TEST
 
 START_TEST(addresses_of_this_machine)
 {
-	static const struct { const char *text, *shown; } good[] = {
-		{ "127.0.0.1:80", "127.0.0.1:80" }, { "0", "127.0.0.1:0" }, { ":8080", "127.0.0.1:8080" }, { "localhost:1", "127.0.0.1:1" }, { "[::1]:7", "[::1]:7" },
+	static const struct {
+		const char *text, *shown;
+	} good[] = {
+		{ "127.0.0.1:80", "127.0.0.1:80" }, { "0", "127.0.0.1:0" },   { ":8080", "127.0.0.1:8080" },
+		{ "localhost:1", "127.0.0.1:1" },   { "[::1]:7", "[::1]:7" },
 	};
-	static const char *const bad[] = { "", "0.0.0.0:80", "[::]:80", "::1:80", "192.168.0.1:80", "example.com:80", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536",
-					   "127.0.0.1:-1", "127.0.0.1:8x", "127.0.0.2:80", "65536" };
+	static const char *const bad[] = {
+		"",          "0.0.0.0:80", "[::]:80",         "::1:80",       "192.168.0.1:80", "example.com:80",
+		"127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1", "127.0.0.1:8x",   "127.0.0.2:80",
+		"65536"
+	};
 	struct http_address a;
 	struct err e = ERR_INIT;
 	char text[HTTP_ADDRESS_TEXT];
@@ -179,6 +217,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("http_request", a_request_is_the_same_in_any_pieces, limits_have_their_status, lists_of_words, only_names_of_this_machine, who_may_ask,
-		     addresses_of_this_machine);
+	return SUITE("http_request", a_request_is_the_same_in_any_pieces, limits_have_their_status, lists_of_words,
+		     only_names_of_this_machine, who_may_ask, addresses_of_this_machine);
 }

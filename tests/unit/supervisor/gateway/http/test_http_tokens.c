@@ -96,5 +96,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("http_tokens", names_and_tokens, another_token_is_someone_else, what_is_none_is_told_with_its_line, there_is_an_end_to_them);
+	return SUITE("http_tokens", names_and_tokens, another_token_is_someone_else, what_is_none_is_told_with_its_line,
+		     there_is_an_end_to_them);
 }

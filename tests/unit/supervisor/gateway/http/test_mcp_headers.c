@@ -1,14 +1,16 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/mem.h"
-#include "supervisor/gateway/http/mcp_headers.h"
 #include "supervisor/gateway/http/http_request.h"
+#include "supervisor/gateway/http/mcp_headers.h"
 #include "tests/unit/suite.h"
 
 #include <string.h>
 
 #define VERSION "io.modelcontextprotocol/protocolVersion"
-#define CALL "{\"method\":\"tools/call\",\"id\":1,\"params\":{\"name\":\"exec\",\"arguments\":{\"region\":\"Hello\",\"n\":42}," \
-	     "\"_meta\":{\"" VERSION "\":\"2026-07-28\",\"io.modelcontextprotocol/clientCapabilities\":{}}}}"
+#define CALL                                                                                           \
+	"{\"method\":\"tools/"                                                                         \
+	"call\",\"id\":1,\"params\":{\"name\":\"exec\",\"arguments\":{\"region\":\"Hello\",\"n\":42}," \
+	"\"_meta\":{\"" VERSION "\":\"2026-07-28\",\"io.modelcontextprotocol/clientCapabilities\":{}}}}"
 #define STANDARD "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: exec\r\n"
 
 static struct http_request request(const char *headers)
@@ -37,16 +39,21 @@ static bool agree(const char *headers, const char *body, const char *schema)
 
 START_TEST(headers_repeat_the_body)
 {
-	static const char schema[] = "{\"properties\":{\"region\":{\"type\":\"string\",\"x-mcp-header\":\"Region\"},\"n\":{\"x-mcp-header\":\"N\"},\"other\":{}}}";
+	static const char schema[] = "{\"properties\":{\"region\":{\"type\":\"string\",\"x-mcp-header\":\"Region\"},"
+				     "\"n\":{\"x-mcp-header\":\"N\"},\"other\":{}}}";
 
 	ck_assert(agree(STANDARD, CALL, NULL));
-	ck_assert(agree("mcp-protocol-version:2026-07-28 \r\nMCP-METHOD:tools/call\r\nmcp-name: =?base64?ZXhlYw==?=\r\n", CALL, NULL));
+	ck_assert(
+		agree("mcp-protocol-version:2026-07-28 \r\nMCP-METHOD:tools/call\r\nmcp-name: =?base64?ZXhlYw==?=\r\n",
+		      CALL, NULL));
 	ck_assert(!agree("MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\n", CALL, NULL));
 	ck_assert(!agree("MCP-Protocol-Version: 2026-07-28\r\nMcp-Name: exec\r\n", CALL, NULL));
 	ck_assert(!agree("Mcp-Method: tools/call\r\nMcp-Name: exec\r\n", CALL, NULL));
-	ck_assert(!agree("MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: TOOLS/CALL\r\nMcp-Name: exec\r\n", CALL, NULL));
+	ck_assert(
+		!agree("MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: TOOLS/CALL\r\nMcp-Name: exec\r\n", CALL, NULL));
 	ck_assert(!agree(STANDARD "Mcp-Name: exec\r\n", CALL, NULL));
-	ck_assert(!agree("MCP-Protocol-Version: 2025-11-25\r\nMcp-Method: tools/call\r\nMcp-Name: exec\r\n", CALL, NULL));
+	ck_assert(
+		!agree("MCP-Protocol-Version: 2025-11-25\r\nMcp-Method: tools/call\r\nMcp-Name: exec\r\n", CALL, NULL));
 	/* parameters that the tool wants repeated */
 	ck_assert(agree(STANDARD "Mcp-Param-Region: Hello\r\nMcp-Param-N: 42.0\r\n", CALL, schema));
 	ck_assert(agree(STANDARD "Mcp-Param-Region: =?base64?SGVsbG8=?=\r\nMcp-Param-N: 42\r\n", CALL, schema));
@@ -77,16 +84,31 @@ START_TEST(the_era_is_the_bodys)
 	ck_assert(!envelope("MCP-Protocol-Version: v999\r\n", "{\"method\":\"ping\",\"id\":1}").modern);
 	/* the header speaks where the body is silent */
 	ck_assert(envelope("MCP-Protocol-Version: 2026-07-28\r\n", "{\"method\":\"server/discover\",\"id\":1}").modern);
-	ck_assert(!envelope("MCP-Protocol-Version: 2026-07-28\r\n", "{\"method\":\"server/discover\",\"id\":1}").complete);
-	ck_assert(!envelope("MCP-Protocol-Version: 2026-07-28\r\n", "{\"method\":\"initialize\",\"id\":1,\"params\":{}}").modern);
-	ck_assert(!envelope("", "{\"method\":\"x\",\"id\":1,\"params\":{\"_meta\":{\"" VERSION "\":\"2026-07-28\"}}}").complete);
+	ck_assert(!envelope("MCP-Protocol-Version: 2026-07-28\r\n", "{\"method\":\"server/discover\",\"id\":1}")
+			   .complete);
+	ck_assert(
+		!envelope("MCP-Protocol-Version: 2026-07-28\r\n", "{\"method\":\"initialize\",\"id\":1,\"params\":{}}")
+			 .modern);
+	ck_assert(!envelope("", "{\"method\":\"x\",\"id\":1,\"params\":{\"_meta\":{\"" VERSION "\":\"2026-07-28\"}}}")
+			   .complete);
 	ck_assert(!envelope("", "{\"method\":\"x\",\"id\":1,\"params\":[1]}").modern);
 }
 END_TEST
 
 START_TEST(ids_of_events)
 {
-	static const char *const bad[] = { "", "-", "1", "1-", "-1", "1-2-3", "1-2x", " 1-2", "1 -2", "99999999999999999999-1", "1-99999999999999999999", "a-b" };
+	static const char *const bad[] = { "",
+					   "-",
+					   "1",
+					   "1-",
+					   "-1",
+					   "1-2-3",
+					   "1-2x",
+					   " 1-2",
+					   "1 -2",
+					   "99999999999999999999-1",
+					   "1-99999999999999999999",
+					   "a-b" };
 	char text[MCP_EVENT_ID_MAX];
 	uint64_t s, n;
 
@@ -98,7 +120,4 @@ START_TEST(ids_of_events)
 }
 END_TEST
 
-int main(void)
-{
-	return SUITE("mcp_headers", headers_repeat_the_body, the_era_is_the_bodys, ids_of_events);
-}
+int main(void) { return SUITE("mcp_headers", headers_repeat_the_body, the_era_is_the_bodys, ids_of_events); }

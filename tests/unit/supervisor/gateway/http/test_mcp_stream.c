@@ -19,25 +19,16 @@
 static struct rig {
 	struct event_base *base;
 	struct http_server *server;
-	struct http_exchange *x;      /* the one that came last, not answered */
+	struct http_exchange *x; /* the one that came last, not answered */
 	struct mcp_streams *streams;
 	unsigned gone, abandoned;
 } rig;
 
-static void on_exchange(void *ctx, struct http_exchange *x)
-{
-	rig.x = x;
-}
+static void on_exchange(void *ctx, struct http_exchange *x) { rig.x = x; }
 
-static void on_gone(void *ctx)
-{
-	rig.gone++;
-}
+static void on_gone(void *ctx) { rig.gone++; }
 
-static void on_abandoned(void *ctx, struct mcp_stream *s)
-{
-	rig.abandoned++;
-}
+static void on_abandoned(void *ctx, struct mcp_stream *s) { rig.abandoned++; }
 
 static void setup(void)
 {
@@ -46,7 +37,9 @@ static void setup(void)
 	signal(SIGPIPE, SIG_IGN); /* as main does */
 	rig = (struct rig){ .base = event_base_new() };
 	rig.server = http_server_new(rig.base, &limits, NULL);
-	http_server_route(rig.server, &(struct http_route){ .path = "/", .methods = "GET, POST", .open = true, .handle = on_exchange }, NULL);
+	http_server_route(
+		rig.server,
+		&(struct http_route){ .path = "/", .methods = "GET, POST", .open = true, .handle = on_exchange }, NULL);
 }
 
 static void teardown(void)
@@ -59,7 +52,8 @@ static void teardown(void)
 
 static void streams(bool resumable)
 {
-	rig.streams = mcp_streams_new(&(struct mcp_streams_options){ .base = rig.base, .resumable = resumable, .abandoned = on_abandoned });
+	rig.streams = mcp_streams_new(
+		&(struct mcp_streams_options){ .base = rig.base, .resumable = resumable, .abandoned = on_abandoned });
 }
 
 static void turn(void)
@@ -112,7 +106,9 @@ static void is_sent(int fd, const char *words)
 
 static struct mcp_stream *post(bool modern)
 {
-	return mcp_streams_post(rig.streams, rig.x, &(struct mcp_post){ .modern = modern, .complete = true, .session_id = modern ? NULL : "the-id" });
+	return mcp_streams_post(
+		rig.streams, rig.x,
+		&(struct mcp_post){ .modern = modern, .complete = true, .session_id = modern ? NULL : "the-id" });
 }
 
 static json_t *message(const char *text)
@@ -136,9 +132,14 @@ END_TEST
 
 START_TEST(errors_have_a_status)
 {
-	static const struct { int code; bool modern; const char *status; } rows[] = {
-		{ -32601, true, "404" }, { -32601, false, "200" }, { -32021, true, "400" }, { -32022, true, "400" }, { -32020, true, "400" },
-		{ -32602, true, "200" }, { -32603, true, "200" }, { -32700, false, "400" }, { -32600, false, "400" }, { -32021, false, "200" },
+	static const struct {
+		int code;
+		bool modern;
+		const char *status;
+	} rows[] = {
+		{ -32601, true, "404" },  { -32601, false, "200" }, { -32021, true, "400" }, { -32022, true, "400" },
+		{ -32020, true, "400" },  { -32602, true, "200" },  { -32603, true, "200" }, { -32700, false, "400" },
+		{ -32600, false, "400" }, { -32021, false, "200" },
 	};
 
 	streams(false);
@@ -164,7 +165,8 @@ START_TEST(what_comes_before_the_answer_makes_it_a_stream)
 	int fd = ask("POST");
 	struct mcp_stream *st = post(false);
 	mcp_streams_send(rig.streams, st, message("{\"method\":\"notifications/progress\"}"), false);
-	is_sent(fd, "text/event-stream|X-Accel-Buffering: no|id: 1-0\nretry: |\ndata:\n\n|id: 1-1\ndata: {\"method\":\"notifications/progress\"}\n\n");
+	is_sent(fd, "text/event-stream|X-Accel-Buffering: no|id: 1-0\nretry: |\ndata:\n\n|id: 1-1\ndata: "
+		    "{\"method\":\"notifications/progress\"}\n\n");
 	mcp_streams_send(rig.streams, st, message("{\"id\":1,\"result\":{}}"), true);
 	is_sent(fd, "id: 1-2\ndata: {\"id\":1,\"result\":{}}\n\n|\r\n0\r\n\r\n");
 	close(fd);
@@ -303,9 +305,11 @@ int main(void)
 {
 	const struct suite_case cases[] = {
 		{ "streams", setup, teardown, 60,
-		  SUITE_TESTS(a_quick_answer_is_json, errors_have_a_status, what_comes_before_the_answer_makes_it_a_stream, a_broken_stream_goes_on_and_is_resumed,
-			      what_is_no_longer_kept_cannot_be_resumed, the_general_stream_waits_for_a_reader, a_modern_client_that_leaves_is_told_of_once,
-			      who_does_not_read_is_cut_off, an_end_of_streams_ends_their_answers) },
+		  SUITE_TESTS(a_quick_answer_is_json, errors_have_a_status,
+			      what_comes_before_the_answer_makes_it_a_stream, a_broken_stream_goes_on_and_is_resumed,
+			      what_is_no_longer_kept_cannot_be_resumed, the_general_stream_waits_for_a_reader,
+			      a_modern_client_that_leaves_is_told_of_once, who_does_not_read_is_cut_off,
+			      an_end_of_streams_ends_their_answers) },
 	};
 
 	return suite_run_cases("mcp_stream", cases, countof(cases));

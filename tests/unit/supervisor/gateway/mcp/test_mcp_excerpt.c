@@ -77,7 +77,8 @@ END_TEST
 /* A character of which the rest is still to be printed comes whole with the next excerpt. */
 START_TEST(half_a_character_waits)
 {
-	static const char bytes[] = "a\xe2\x82\xac" "b";
+	static const char bytes[] = "a\xe2\x82\xac"
+				    "b";
 	struct mcp_excerpt x = { .total = 3, .open = true }, y = { .total = 5 }, binary = { .total = 2 };
 	buf_auto struct buf out = BUF_INIT;
 
@@ -112,7 +113,8 @@ START_TEST(what_is_no_text)
 		size_t n;
 		bool text;
 	} cases[] = {
-		{ "\x80\xff\x01 ", 4, false }, { "\x01", 1, false }, { "word\xe4 ", 6, true }, { "\0a", 2, true }, { "\033[31m\r\n", 7, true }, { "é€𝄞", 9, true },
+		{ "\x80\xff\x01 ", 4, false }, { "\x01", 1, false }, { "word\xe4 ", 6, true }, { "\0a", 2, true },
+		{ "\033[31m\r\n", 7, true },   { "é€𝄞", 9, true },
 	};
 
 	for (size_t i = 0; i < countof(cases); i++)
@@ -126,7 +128,8 @@ START_TEST(what_is_no_text)
 			mcp_excerpt_plan(&x, 1, 3000);
 			fill(&x, bytes.data, bytes.len);
 			mcp_excerpt_text(&x, &out);
-			ck_assert_msg((strstr(out.data, "this is no text") == NULL) == cases[i].text, "%zu: %s", i, out.data);
+			ck_assert_msg((strstr(out.data, "this is no text") == NULL) == cases[i].text, "%zu: %s", i,
+				      out.data);
 			ck_assert_uint_lt(out.len, 5000);
 			ck_assert_uint_eq(mcp_excerpt_end(&x), bytes.len);
 			if (!cases[i].text)
@@ -141,7 +144,12 @@ START_TEST(last_line)
 	static const struct {
 		const char *bytes, *line;
 	} cases[] = {
-		{ "", "" }, { "\n\n", "" }, { "one", "one" }, { "one\ntwo\n\n", "two" }, { "a\r\033[31m50 %\033[0m", "50 %" }, { "x\n  spaced  \n", "  spaced" },
+		{ "", "" },
+		{ "\n\n", "" },
+		{ "one", "one" },
+		{ "one\ntwo\n\n", "two" },
+		{ "a\r\033[31m50 %\033[0m", "50 %" },
+		{ "x\n  spaced  \n", "  spaced" },
 		{ "0123456789abcdef", "0123456789…" },
 	};
 
@@ -156,5 +164,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("mcp_excerpt", budgets_are_shared, ends_and_what_lies_between, whole_characters, half_a_character_waits, what_is_no_text, last_line);
+	return SUITE("mcp_excerpt", budgets_are_shared, ends_and_what_lies_between, whole_characters,
+		     half_a_character_waits, what_is_no_text, last_line);
 }

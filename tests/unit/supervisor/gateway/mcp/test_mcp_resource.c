@@ -11,16 +11,16 @@ START_TEST(test_templates)
 	static const struct {
 		const char *pattern, *uri, *vars; /* NULL: no match */
 	} rows[] = {
-		{ "t://a/{id}/data", "t://a/12/data", JSON({"id": "12"}) },
-		{ "t://a/{id}/data", "t://a/x%2Fy%20/data", JSON({"id": "x/y "}) },
+		{ "t://a/{id}/data", "t://a/12/data", JSON({ "id" : "12" }) },
+		{ "t://a/{id}/data", "t://a/x%2Fy%20/data", JSON({ "id" : "x/y " }) },
 		{ "t://a/{id}/data", "t://a//data", NULL },
 		{ "t://a/{id}/data", "t://a/1/2/data", NULL },
 		{ "t://a/{id}/data", "t://a/1/data/more", NULL },
 		{ "t://a/{id}/data", "t://a/1", NULL },
-		{ "t://{x}/{+rest}", "t://h/a/b?c", JSON({"x": "h", "rest": "a/b?c"}) },
+		{ "t://{x}/{+rest}", "t://h/a/b?c", JSON({ "x" : "h", "rest" : "a/b?c" }) },
 		{ "t://{x}/{+rest}", "t://h/", NULL },
-		{ "t://{x}.{y}", "t://a.b.c", JSON({"x": "a", "y": "b.c"}) },
-		{ "t://{x}", "t://%4", JSON({"x": "%4"}) },
+		{ "t://{x}.{y}", "t://a.b.c", JSON({ "x" : "a", "y" : "b.c" }) },
+		{ "t://{x}", "t://%4", JSON({ "x" : "%4" }) },
 		{ "t://{x", "t://a", NULL },
 		{ "t://fixed", "t://fixed", JSON({}) },
 	};
@@ -36,7 +36,4 @@ START_TEST(test_templates)
 }
 END_TEST
 
-int main(void)
-{
-	return SUITE("mcp_resource", test_templates);
-}
+int main(void) { return SUITE("mcp_resource", test_templates); }

@@ -19,10 +19,14 @@ static json_t *open_with(struct mcp_seal s, const char *text)
 
 START_TEST(test_bound_to_what_it_is_for)
 {
-	json_auto_t *params = json_pack("{ss s{si}}", "name", "exec", "arguments", "a", 1), *other = json_pack("{ss s{si}}", "name", "exec", "arguments", "a", 2);
-	json_auto_t *more = json_pack("{ss s{si} ss ss}", "name", "exec", "arguments", "a", 1, "requestState", "x", "_meta", "y");
+	json_auto_t *params = json_pack("{ss s{si}}", "name", "exec", "arguments", "a", 1),
+		    *other = json_pack("{ss s{si}}", "name", "exec", "arguments", "a", 2);
+	json_auto_t *more = json_pack("{ss s{si} ss ss}", "name", "exec", "arguments", "a", 1, "requestState", "x",
+				      "_meta", "y");
 	json_auto_t *kept = json_pack("{ss}", "processId", "proc_1");
-	const struct mcp_seal s = { .key = key, .method = "tools/call", .params = params, .principal = "uid:1", .now_s = 1000 };
+	const struct mcp_seal s = {
+		.key = key, .method = "tools/call", .params = params, .principal = "uid:1", .now_s = 1000
+	};
 	mem_auto char *text = mcp_seal_make(&s, kept);
 	struct mcp_seal t = s;
 	json_auto_t *back = open_with(s, text);
@@ -67,13 +71,12 @@ START_TEST(test_every_changed_byte_is_noticed)
 		}
 		text[i] = was;
 	}
-	static const char *const odd[] = { "", ".", "..", "...", "1..", "1.a.", "99999999999999999999999999.a.b", "-1.a.b", "1.a.b.c" };
+	static const char *const odd[] = {
+		"", ".", "..", "...", "1..", "1.a.", "99999999999999999999999999.a.b", "-1.a.b", "1.a.b.c"
+	};
 	for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++)
 		ck_assert_ptr_null(open_with(s, odd[i]));
 }
 END_TEST
 
-int main(void)
-{
-	return SUITE("mcp_seal", test_bound_to_what_it_is_for, test_every_changed_byte_is_noticed);
-}
+int main(void) { return SUITE("mcp_seal", test_bound_to_what_it_is_for, test_every_changed_byte_is_noticed); }
