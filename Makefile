@@ -61,9 +61,9 @@ LIBS := $(shell $(PKG_CONFIG) $(if $(STATIC),--static) --libs $(PKGS) 2>/dev/nul
 CHECK_LIBS := $(shell $(PKG_CONFIG) --libs check 2>/dev/null)
 
 # Layers, upper ones first (the order in which archives are linked).
-LAYERS := supervisor/cli supervisor/gateway supervisor/gateway/http supervisor/gateway/codex supervisor/gateway/mcp supervisor/client supervisor/tool supervisor/control supervisor/spawner supervisor/proxy supervisor/otlp supervisor/webhook supervisor/guard supervisor runtime/evidence runtime/engine \
+LAYERS := supervisor/daemon supervisor/runtime supervisor/cli supervisor/gateway supervisor/gateway/http supervisor/gateway/codex supervisor/gateway/mcp supervisor/client supervisor/tool supervisor/control supervisor/spawner supervisor/proxy supervisor/otlp supervisor/webhook supervisor/host supervisor/guard supervisor/common runtime/evidence runtime/engine \
 	runtime/view runtime/store runtime/event policy policy/shell pty sandbox/steps sandbox runtime/loop runtime/base
-MAINS := supervisor/main.c supervisor/cli/main.c supervisor/gateway/main.c supervisor/tool/main.c supervisor/spawner/main.c supervisor/otlp/main.c supervisor/webhook/main.c
+MAINS := supervisor/daemon/main.c supervisor/cli/main.c supervisor/gateway/main.c supervisor/tool/main.c supervisor/spawner/main.c supervisor/otlp/main.c supervisor/webhook/main.c
 
 layer_sources = $(filter-out $(MAINS),$(sort $(wildcard $(1)/*.c)))
 layer_objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(call layer_sources,$(1)))
@@ -84,10 +84,10 @@ SPAWNER_LIBS ?= -Wl,-Bstatic -lseccomp -lmd -lxxhash $(if $(STATIC),,-Wl,-Bdynam
 .PHONY: all
 all: $(BUILD)/bailiffd $(BUILD)/bailiff $(BUILD)/bailiff-gateway $(BUILD)/bailiff-tool $(SPAWNER) $(if $(STATIC),,$(BUILD)/bailiff-otlp $(BUILD)/bailiff-webhook)
 
-$(BUILD)/bailiffd: $(BUILD)/obj/supervisor/main.o $(ARCHIVES)
+$(BUILD)/bailiffd: $(BUILD)/obj/supervisor/daemon/main.o $(ARCHIVES)
 	$(call say,LINK)
 	$(LINK)
-SPAWNER_ARCHIVES := $(foreach l,supervisor/spawner supervisor/guard supervisor sandbox/steps sandbox pty runtime/base,$(call layer_archive,$(l))) $(NAME_SERVICE_O)
+SPAWNER_ARCHIVES := $(foreach l,supervisor/spawner supervisor/guard supervisor/common sandbox/steps sandbox pty runtime/base,$(call layer_archive,$(l))) $(NAME_SERVICE_O)
 $(BUILD)/bailiff-spawner: $(BUILD)/obj/supervisor/spawner/main.o $(SPAWNER_ARCHIVES)
 	$(call say,LINK)
 	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $< -Wl,--start-group $(SPAWNER_ARCHIVES) -Wl,--end-group $(SPAWNER_LIBS)
@@ -126,7 +126,7 @@ $(BUILD)/obj/%.o: %.c
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
 
 # The stamp is in the programs' main files only, and these are compiled again only if it has changed.
-STAMPED := $(BUILD)/obj/supervisor/main.o $(BUILD)/obj/supervisor/cli/main.o
+STAMPED := $(BUILD)/obj/supervisor/daemon/main.o $(BUILD)/obj/supervisor/cli/main.o
 $(STAMPED): CPPFLAGS_ALL += $(BUILD_STAMP)
 $(STAMPED): $(BUILD)/build-stamp
 $(BUILD)/build-stamp: always
@@ -165,7 +165,7 @@ $(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/lib/tests_unit.a $(ARCHIVE
 	$(subst $<,$< $(BUILD)/lib/tests_unit.a,$(LINK)) $(CHECK_LIBS)
 
 # Tests of the control socket and of the hold bring an engine of their own, which wins over the real one where that comes along.
-$(BUILD)/unit/supervisor/control/% $(BUILD)/unit/supervisor/test_hold: LDFLAGS_ALL += -Wl,-z,muldefs
+$(BUILD)/unit/supervisor/control/% $(BUILD)/unit/supervisor/host/test_process_io: LDFLAGS_ALL += -Wl,-z,muldefs
 $(BUILD)/fuzz/fuzz_params $(BUILD)/fuzz/fuzz_rpc_frame: LDFLAGS_ALL += -Wl,-z,muldefs
 
 # Crash and bench programs that work on the layers directly, and the small programs that the Python tests run.

@@ -57,7 +57,7 @@ def methods():
 
 def config():
     out = ["| key | default | |", "|---|---|---|"]
-    for kind, a in rows("supervisor/config_keys.def", ("CONFIG_STRING", "CONFIG_UINT")):
+    for kind, a in rows("supervisor/host/config_keys.def", ("CONFIG_STRING", "CONFIG_UINT")):
         if kind == "CONFIG_STRING":
             out.append(f"| `{a[1]}` | `\"{a[2]}\"` | {cell(a[3])} |")
         else:

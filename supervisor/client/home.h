@@ -3,7 +3,7 @@
 
 /*
  * Where daemons may be found: $BAILIFF_HOME alone when it is set; otherwise this user's, then the system's. The same
- * rules as supervisor/paths.c, which the command line may not include; a unit test compares the two.
+ * rules as supervisor/daemon/daemon_paths.c, which the command line may not include; a unit test compares the two.
  */
 
 #include <limits.h>

@@ -5,9 +5,9 @@
 #include "runtime/base/mem.h"
 #include "runtime/event/id.h"
 #include "supervisor/control/client.h"
-#include "supervisor/control/idem.h"
+#include "supervisor/control/idempotent_calls.h"
 #include "supervisor/control/rpc.h"
-#include "supervisor/control/state.h"
+#include "supervisor/control/control_private.h"
 #include "supervisor/control/subscription.h"
 
 #include <stdio.h>

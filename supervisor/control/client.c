@@ -7,9 +7,9 @@
 #include "supervisor/control/call.h"
 #include "supervisor/control/request.h"
 #include "supervisor/control/rpc.h"
-#include "supervisor/control/state.h"
+#include "supervisor/control/control_private.h"
 #include "supervisor/control/subscription.h"
-#include "supervisor/screens.h"
+#include "supervisor/host/screens.h"
 
 #include <errno.h>
 #include <event2/buffer.h>

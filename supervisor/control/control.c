@@ -8,13 +8,13 @@
 #include "runtime/base/mem.h"
 #include "runtime/loop/loop.h"
 #include "runtime/store/store.h"
-#include "supervisor/config.h"
+#include "supervisor/host/config.h"
 #include "supervisor/control/call.h"
 #include "supervisor/control/client.h"
-#include "supervisor/control/listing.h"
+#include "supervisor/control/event_listing.h"
 #include "supervisor/control/peer.h"
 #include "supervisor/control/rpc.h"
-#include "supervisor/control/state.h"
+#include "supervisor/control/control_private.h"
 #include "supervisor/control/subscription.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/nearest.h"
-#include "supervisor/control/idem.h"
+#include "supervisor/control/idempotent_calls.h"
 #include "supervisor/control/methods.h"
 #include "supervisor/control/ownership.h"
 

@@ -4,7 +4,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "runtime/view/view.h"
-#include "supervisor/config.h"
+#include "supervisor/host/config.h"
 #include "supervisor/control/control.h"
 
 #include <string.h>

@@ -3,9 +3,9 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/view/view.h"
-#include "supervisor/changes.h"
+#include "supervisor/host/cow_changes.h"
 #include "supervisor/control/control.h"
-#include "supervisor/control/state.h"
+#include "supervisor/control/control_private.h"
 
 #define PATHS_MAX 10000u
 #define PATHS_BYTES_MAX (1u << 19)

@@ -8,10 +8,10 @@
 #include "runtime/engine/channel.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_channel.h"
-#include "supervisor/config.h"
+#include "supervisor/host/config.h"
 #include "supervisor/control/call.h"
 #include "supervisor/control/client.h"
-#include "supervisor/control/state.h"
+#include "supervisor/control/control_private.h"
 #include "supervisor/control/subscription.h"
 
 #define WORD_MAX 64u

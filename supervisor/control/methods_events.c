@@ -5,13 +5,13 @@
 #include "runtime/base/nearest.h"
 #include "runtime/event/event.h"
 #include "runtime/store/store.h"
-#include "supervisor/config.h"
+#include "supervisor/host/config.h"
 #include "supervisor/control/call.h"
 #include "supervisor/control/client.h"
 #include "supervisor/control/filter.h"
-#include "supervisor/control/listing.h"
+#include "supervisor/control/event_listing.h"
 #include "supervisor/control/methods.h"
-#include "supervisor/control/state.h"
+#include "supervisor/control/control_private.h"
 #include "supervisor/control/subscription.h"
 
 #include <stdio.h>

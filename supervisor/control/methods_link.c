@@ -8,7 +8,7 @@
 #include "supervisor/control/client.h"
 #include "supervisor/control/method.h"
 #include "supervisor/control/methods.h"
-#include "supervisor/control/state.h"
+#include "supervisor/control/control_private.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/start_spec.h"
 #include "runtime/engine/tool.h"
-#include "supervisor/config.h"
+#include "supervisor/host/config.h"
 #include "supervisor/control/control.h"
 
 #include <string.h>

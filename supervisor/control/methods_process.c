@@ -11,7 +11,7 @@
 #include "runtime/view/view.h"
 #include "supervisor/control/control.h"
 #include "supervisor/control/output_range.h"
-#include "supervisor/control/state.h"
+#include "supervisor/control/control_private.h"
 #include "supervisor/control/yield.h"
 
 #define READ_DEFAULT (64u * 1024)

@@ -8,7 +8,7 @@
 #include "runtime/engine/session_rules.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
-#include "supervisor/config.h"
+#include "supervisor/host/config.h"
 #include "supervisor/control/client.h"
 #include "supervisor/control/control.h"
 

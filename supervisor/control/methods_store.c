@@ -6,12 +6,12 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/store.h"
-#include "supervisor/changes.h"
-#include "supervisor/config.h"
+#include "supervisor/host/cow_changes.h"
+#include "supervisor/host/config.h"
 #include "supervisor/control/call.h"
-#include "supervisor/control/state.h"
-#include "supervisor/retention.h"
-#include "supervisor/snapshot_facts.h"
+#include "supervisor/control/control_private.h"
+#include "supervisor/host/retention.h"
+#include "supervisor/host/snapshot_facts.h"
 
 #include <errno.h>
 

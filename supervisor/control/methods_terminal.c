@@ -7,8 +7,8 @@
 #include "runtime/base/mem.h"
 #include "runtime/view/view.h"
 #include "supervisor/control/control.h"
-#include "supervisor/control/state.h"
-#include "supervisor/screens.h"
+#include "supervisor/control/control_private.h"
+#include "supervisor/host/screens.h"
 
 #include <limits.h>
 #include <string.h>

@@ -9,7 +9,7 @@
 #include "supervisor/control/client.h"
 #include "supervisor/control/item.h"
 #include "supervisor/control/rpc.h"
-#include "supervisor/control/state.h"
+#include "supervisor/control/control_private.h"
 
 #include <stdio.h>
 #include <string.h>

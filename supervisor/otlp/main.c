@@ -14,7 +14,7 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "supervisor/confine.h"
+#include "supervisor/common/runtime_sandbox.h"
 #include "supervisor/guard/guard_msg.h"
 #include "supervisor/otlp/cursor.h"
 #include "supervisor/otlp/feed_link.h"

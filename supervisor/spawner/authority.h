@@ -7,7 +7,7 @@
  */
 
 #include "runtime/base/buf.h"
-#include "supervisor/secrets.h"
+#include "supervisor/common/private_paths.h"
 
 #include <limits.h>
 #include <stdbool.h>

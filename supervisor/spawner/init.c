@@ -30,7 +30,7 @@
 #include "sandbox/steps/step.h"
 #include "sandbox/userns.h"
 #include "supervisor/spawner/keeper.h"
-#include "supervisor/title.h"
+#include "supervisor/common/process_title.h"
 
 #include <errno.h>
 #include <fcntl.h>

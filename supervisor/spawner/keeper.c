@@ -6,7 +6,7 @@
 #include "sandbox/cgroup.h"
 #include "sandbox/placeholder.h"
 #include "sandbox/steps.h"
-#include "supervisor/title.h"
+#include "supervisor/common/process_title.h"
 
 #include <errno.h>
 #include <fcntl.h>

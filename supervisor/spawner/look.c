@@ -7,7 +7,7 @@
 #include "sandbox/cgroup.h"
 #include "sandbox/nested.h"
 #include "supervisor/spawner/spawner.h"
-#include "supervisor/title.h"
+#include "supervisor/common/process_title.h"
 
 #include <errno.h>
 #include <fcntl.h>

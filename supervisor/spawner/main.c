@@ -8,9 +8,9 @@
  */
 
 #include "runtime/base/err.h"
-#include "supervisor/options.h"
+#include "supervisor/common/options.h"
 #include "supervisor/spawner/role.h"
-#include "supervisor/title.h"
+#include "supervisor/common/process_title.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 #include "supervisor/spawner/role.h"
 
 #include "runtime/base/log.h"
-#include "supervisor/options.h"
+#include "supervisor/common/options.h"
 #include "supervisor/spawner/spawner.h"
-#include "supervisor/title.h"
+#include "supervisor/common/process_title.h"
 
 #include <stdio.h>
 #include <string.h>

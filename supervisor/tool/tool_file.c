@@ -1,4 +1,4 @@
-#include "supervisor/tool/tool.h"
+#include "supervisor/tool/file_tool.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"

@@ -8,7 +8,7 @@
  * protocol tells failures apart by it; 0 where the operation itself refuses.
  */
 
-#include "supervisor/tool/tool.h"
+#include "supervisor/tool/file_tool.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"

@@ -11,7 +11,7 @@
  *   terminal -     what standard input is
  */
 
-#include "supervisor/tool/tool.h"
+#include "supervisor/tool/file_tool.h"
 
 #include "runtime/base/mem.h"
 

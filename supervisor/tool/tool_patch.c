@@ -5,7 +5,7 @@
  */
 
 #include "supervisor/tool/patch.h"
-#include "supervisor/tool/tool.h"
+#include "supervisor/tool/file_tool.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"

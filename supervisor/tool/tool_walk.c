@@ -4,7 +4,7 @@
  * request, and no folder is entered twice, so that a ring of links ends.
  */
 
-#include "supervisor/tool/tool.h"
+#include "supervisor/tool/file_tool.h"
 
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"

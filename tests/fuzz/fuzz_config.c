@@ -1,7 +1,7 @@
 /* config.json: whatever is in it, it is taken whole or refused with a message. */
 
 #include "runtime/base/err.h"
-#include "supervisor/config.h"
+#include "supervisor/host/config.h"
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* Messages from the bus, as the guard reads them when it asks systemd for a scope. */
 
-#include "supervisor/dbus_message.h"
+#include "supervisor/daemon/dbus_message.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -5,9 +5,9 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/store/store.h"
-#include "supervisor/config.h"
+#include "supervisor/host/config.h"
 #include "supervisor/control/client.h"
-#include "supervisor/control/state.h"
+#include "supervisor/control/control_private.h"
 #include "tests/unit/supervisor/control/fake_engine.h"
 
 #include <ftw.h>

@@ -23,7 +23,7 @@ OLD_FILES = {
     "runtime/evidence": 7,
     "runtime/store": 9,
     "sandbox": 29,
-    "supervisor": 5,
+    "supervisor/host": 5,
     "supervisor/cli": 61,
     "supervisor/control": 32,
     "supervisor/gateway/codex": 5,
@@ -31,7 +31,7 @@ OLD_FILES = {
     "supervisor/proxy": 4,
     "supervisor/spawner": 5,
 }
-OLD_FOLDERS = 9
+OLD_FOLDERS = 6
 
 
 def symbols():

@@ -40,7 +40,7 @@ def main():
     for table, pattern, doc in (
             ("supervisor/control/methods.def", r"^METHOD\((\w+)", "docs/control.md"),
             ("runtime/event/event_types.def", r"\"([a-z_]+(?:\.[a-z_]+)+)\"", "docs/events.md"),
-            ("supervisor/config_keys.def", r"CONFIG_\w+\(\w+, \"(\w+)\"", "docs/operations.md"),
+            ("supervisor/host/config_keys.def", r"CONFIG_\w+\(\w+, \"(\w+)\"", "docs/operations.md"),
             ("sandbox/steps.def", r"^STEP\((\w+)", "docs/architecture.md")):
         text = read(doc)
         if not text:

@@ -25,12 +25,13 @@ ALLOWED = {
     "runtime/view": BASE + ["runtime/event", "runtime/store"],
     "runtime/evidence": BASE + ["runtime/event", "runtime/store", "runtime/view"],
     "runtime/engine": BASE + ["runtime/event", "runtime/store", "runtime/view", "policy", "sandbox/plan.h", "sandbox/profile.h", "sandbox/host_rule.h", "sandbox/status.h", "sandbox/userns.h", "sandbox/workspace.h", "sandbox/violation.h", "sandbox/output_hint.h", "sandbox/changes.h", "sandbox/autorun.h", "sandbox/autorun_report.h"],
-    "supervisor/guard": BASE + ["sandbox", "supervisor"],
-    "supervisor/spawner": BASE + ["sandbox", "sandbox/steps", "supervisor", "supervisor/guard"],
+    "supervisor/guard": BASE + ["sandbox"],
+    "supervisor/common": BASE,   # what several processes of the daemon use
+    "supervisor/spawner": BASE + ["sandbox", "sandbox/steps", "supervisor/common", "supervisor/guard"],
     "supervisor/proxy": BASE + LOOP + ["sandbox/host_rule.h", "sandbox/net_address.h", "sandbox/plan.h", "supervisor/guard/guard_msg.h"],
-    "supervisor/control": BASE + LOOP + ["runtime/event", "runtime/store", "runtime/view", "runtime/evidence", "runtime/engine", "policy", "pty", "sandbox", "supervisor"],
+    "supervisor/control": BASE + LOOP + ["runtime/event", "runtime/store", "runtime/view", "runtime/evidence", "runtime/engine", "policy", "pty", "sandbox", "supervisor/host"],
     "supervisor/tool": BASE,
-    "supervisor/otlp": BASE + ["sandbox/plan.h", "supervisor/guard/guard_msg.h", "supervisor/confine.h"],
+    "supervisor/otlp": BASE + ["sandbox/plan.h", "supervisor/guard/guard_msg.h", "supervisor/common/runtime_sandbox.h"],
     "supervisor/webhook": BASE + ["sandbox/plan.h", "runtime/engine/hook_http.h"],
     "supervisor/client": BASE + LOOP,
     "supervisor/gateway": BASE + LOOP + ["supervisor/client"],
@@ -38,11 +39,16 @@ ALLOWED = {
     "supervisor/gateway/http": BASE + LOOP + ["supervisor/client", "supervisor/gateway", "supervisor/gateway/mcp", "supervisor/proxy/http_head.h"],
     "supervisor/gateway/codex": BASE + LOOP + ["sandbox/placeholder.h", "supervisor/client", "supervisor/gateway"],
     "supervisor/cli": BASE + ["pty", "supervisor/client", "runtime/evidence/pack_check.h"],   # replay --verify folds a pack without a daemon
-    "supervisor": BASE + LOOP + ["runtime/event", "runtime/store", "runtime/view", "runtime/engine", "policy", "pty", "sandbox",
-                          "supervisor/guard", "supervisor/spawner", "supervisor/control", "supervisor/proxy"],
+    "supervisor/host": BASE + LOOP + ["runtime/event", "runtime/store", "runtime/view", "runtime/engine", "policy", "pty", "sandbox",
+                               "supervisor/guard/guard_msg.h", "supervisor/spawner", "supervisor/proxy/proxy_msg.h", "supervisor/common"],
+    "supervisor/runtime": BASE + LOOP + ["runtime/event", "runtime/store", "runtime/view", "runtime/engine", "policy", "pty", "sandbox",
+                                  "supervisor/guard/guard_msg.h", "supervisor/host", "supervisor/control", "supervisor/common"],
+    "supervisor/daemon": BASE + LOOP + ["runtime/store", "sandbox", "supervisor/guard", "supervisor/spawner", "supervisor/proxy", "supervisor/runtime",
+                                 "supervisor/common"],
 }
 # The privileged and the unparsing parts stay small: none of these may reach them even through system headers.
 FORBIDDEN_SYSTEM = {
+    "supervisor/common": ["jansson.h", "lmdb.h", "event2/"],
     "supervisor/guard": ["jansson.h", "lmdb.h", "event2/"],
     "supervisor/spawner": ["jansson.h", "lmdb.h", "event2/"],
     "supervisor/proxy": ["jansson.h", "lmdb.h"],
@@ -116,7 +122,7 @@ def main():
             problems += check(path, f.read())
         count += 1
     # The lint must be able to see what it is for.
-    for path, line in (("runtime/base/mem.c", '#include "runtime/store/store.h"'), ("supervisor/guard/guard.c", "#include <jansson.h>"), ("supervisor/hold.c", "event_add(ev, NULL);"),
+    for path, line in (("runtime/base/mem.c", '#include "runtime/store/store.h"'), ("supervisor/guard/guard.c", "#include <jansson.h>"), ("supervisor/host/process_io.c", "event_add(ev, NULL);"),
                        ("runtime/view/view.c", '#include "runtime/engine/engine.h"')):
         if not check(path, line):
             problems.append(f"layers.py does not notice {line} in {path}")

@@ -17,7 +17,7 @@
 #include "supervisor/guard/guard.h"
 #include "supervisor/proxy/proxy.h"
 #include "supervisor/spawner/spawner.h"
-#include "supervisor/title.h"
+#include "supervisor/common/process_title.h"
 #include "tests/unit/suite.h"
 
 #include <errno.h>

@@ -13,7 +13,7 @@
 #include "runtime/engine/subagent.h"
 #include "runtime/engine/task.h"
 #include "runtime/event/event.h"
-#include "supervisor/screens.h"
+#include "supervisor/host/screens.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -14,12 +14,12 @@
 #include "runtime/base/mem.h"
 #include "runtime/event/event.h"
 #include "runtime/store/store.h"
-#include "supervisor/config.h"
+#include "supervisor/host/config.h"
 #include "supervisor/control/call.h"
 #include "supervisor/control/client.h"
 #include "supervisor/control/control.h"
 #include "supervisor/control/peer.h"
-#include "supervisor/control/state.h"
+#include "supervisor/control/control_private.h"
 #include "tests/unit/supervisor/control/fake_engine.h"
 
 #include <check.h>

@@ -1,0 +1,24 @@
+#ifndef BAILIFF_SUPERVISOR_COMMON_PRIVATE_PATHS_H
+#define BAILIFF_SUPERVISOR_COMMON_PRIVATE_PATHS_H
+
+/*
+ * What of this daemon no sandbox may see: its socket, store, spool, files; the folders that hold them; and what the
+ * configuration names besides, like a file with tokens that is kept elsewhere.
+ */
+
+#include <stddef.h>
+
+struct secrets {
+	const char *path[24];
+	size_t npath;
+	const char *folder[4];
+	size_t nfolder;
+};
+
+/* The folders' real names; NULL or "" = none. */
+void secrets_init(struct secrets *s, const char *run, const char *state, const char *config);
+/* One more; clean. What there is no room for is not taken: −1. */
+int secrets_add(struct secrets *s, const char *path);
+void secrets_done(struct secrets *s);
+
+#endif

@@ -1,0 +1,48 @@
+#include "supervisor/common/process_title.h"
+
+#include "runtime/base/mem.h"
+
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+/* If `s` lies directly behind the area, the area grows over it. */
+static void grow(struct title *t, const char *s)
+{
+	if (s == t->area + t->size)
+		t->size += strlen(s) + 1;
+}
+
+void title_init(struct title *t, int argc, char **argv)
+{
+	*t = (struct title){ .area = argc > 0 ? argv[0] : NULL };
+	for (int i = 0; i < argc; i++) {
+		grow(t, argv[i]);
+		argv[i] = mem_strdup(argv[i]);
+	}
+	size_t n = 0;
+	while (environ && environ[n])
+		n++;
+	char **copy = mem_zalloc(n + 1, sizeof *copy);
+	for (size_t i = 0; i < n; i++) {
+		grow(t, environ[i]);
+		copy[i] = mem_strdup(environ[i]);
+	}
+	environ = copy;
+}
+
+void title_set(struct title *t, const char *text)
+{
+	const char *space = strrchr(text, ' ');
+	char name[16];
+	size_t n = strnlen(space ? space + 1 : text, 7);
+	memcpy(name, "bailiff-", 8);
+	memcpy(name + 8, space ? space + 1 : text, n);
+	name[8 + n] = 0;
+	prctl(PR_SET_NAME, name, 0, 0, 0);
+	if (t->size < 2)
+		return;
+	size_t len = strnlen(text, t->size - 1);
+	memcpy(t->area, text, len);
+	memset(t->area + len, 0, t->size - len);
+}

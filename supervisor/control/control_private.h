@@ -1,0 +1,75 @@
+#ifndef BAILIFF_CONTROL_STATE_H
+#define BAILIFF_CONTROL_STATE_H
+
+/* What the connections share. Owned by control.c; the other files of this folder read it and use the functions below.
+ */
+
+#include "runtime/base/buf.h"
+#include "runtime/base/strmap.h"
+#include "supervisor/control/attachment.h"
+#include "supervisor/control/control.h"
+#include "supervisor/control/event_metrics.h"
+
+#include <event2/event.h>
+#include <sys/queue.h>
+
+struct client;
+struct call_private;
+struct listing;
+struct subscription;
+
+/* What one uid uses of its limits; lives while it has a connection or an unanswered call. */
+struct account {
+	LIST_ENTRY(account) entry;
+	uint32_t uid;
+	unsigned users; /* clients, also those only kept for their unanswered calls */
+	unsigned connections;
+	unsigned subscriptions;
+	uint64_t queued; /* bytes: unfinished lines, unsent replies and events */
+};
+
+struct method_count {
+	uint64_t requests, errors, total_us, max_us;
+};
+
+struct control_counts {
+	uint64_t accepted, refused, requests, errors, events_sent, bytes_in, bytes_out, protocol_errors, replayed;
+};
+
+struct control {
+	struct control_options o;
+	uint32_t owner_uid; /* sees everything, as root does */
+	struct event *accept_ev, *accept_again_ev, *turn_ev;
+	int spare_fd; /* given up for a moment to refuse a connection when there are no descriptors left */
+	bool accepting, exhausted;
+	LIST_HEAD(, account) accounts;
+	LIST_HEAD(, client) clients; /* connected */
+	unsigned nclients;
+	LIST_HEAD(, client) leaving;      /* gone, with calls that are not answered yet */
+	TAILQ_HEAD(, client) again;       /* have more to do in the next turn */
+	TAILQ_HEAD(, subscription) ready; /* have events to send */
+	LIST_HEAD(, subscription) subscriptions;
+	unsigned nsubscriptions;
+	TAILQ_HEAD(, listing) listings; /* under way */
+	struct attachments attachments; /* which connections show which terminals */
+	struct strmap flights;          /* idem.c: "uid:key" to the call under way */
+	uint64_t next_connection, next_subscription;
+	struct method_count *methods; /* like control_methods */
+	struct control_counts counts;
+	struct event_tally tally; /* what the log says since the start, for get_metrics */
+	uint64_t started_boot_ns;
+	char *scratch; /* where sockets are read to */
+};
+
+#define CONTROL_SCRATCH (64u * 1024)
+
+struct account *control_account(struct control *k, uint32_t uid); /* users + 1 */
+void account_release(struct control *k, struct account *a);       /* users − 1 */
+/* Wants control's turn to run soon, after the loop has looked at everybody's sockets. */
+void control_turn(struct control *k);
+bool control_over_quota(const struct control *k, const struct account *a);
+/* A connection on an accepted socket (taken); what accept does after its checks. For tests too. */
+struct peer;
+struct client *control_adopt(struct control *k, int fd, const struct peer *peer);
+
+#endif

@@ -1,0 +1,222 @@
+#include "supervisor/control/event_metrics.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/event/event.h"
+#include "runtime/store/store.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PIECE 4096u     /* events, before it is the turn of others */
+#define OPEN_MAX 10000u /* beginnings that are remembered; the duration of others is not known */
+
+static const struct {
+	const char *name, *labels[TALLY_LABELS];
+} families[] = {
+	[TALLY_DECISIONS] = { "permissionDecisions", { "allow", "ask", "deny" } },
+	[TALLY_ACTIONS] = { "actions", { "required", "allow", "deny", "other" } },
+	[TALLY_TASKS] = { "tasks", { "created", "completed", "failed", "cancelled", "timed_out", "lost" } },
+	[TALLY_PROCESSES] = { "processes", { "completed", "failed", "terminated" } },
+	[TALLY_VIOLATIONS] = { "sandboxViolations", { "filesystem", "network", "other" } },
+};
+
+static const char *const timings[] = {
+	[TALLY_PROCESS_TIME] = "processDuration",
+	[TALLY_APPROVAL_TIME] = "approvalWait",
+	[TALLY_TASK_TIME] = "taskDuration",
+};
+
+static const unsigned bounds_ms[TALLY_BUCKETS] = { 5,    10,    50,    100,    500,     1000,
+						   5000, 10000, 60000, 300000, 1800000, 7200000 };
+
+/* What an event counts as: a label of a family. A label of NULL is the payload's word at `member`, or else the family's
+ * "other". */
+static const struct {
+	enum event_type type;
+	enum tally_family family;
+	const char *label, *member;
+} rows[] = {
+	{ EVENT_PERMISSION_EVALUATED, TALLY_DECISIONS, NULL, "permissionDecision.decision" },
+	{ EVENT_ACTION_REQUIRED, TALLY_ACTIONS, "required", NULL },
+	{ EVENT_ACTION_RESOLVED, TALLY_ACTIONS, NULL, "decision" },
+	{ EVENT_TASK_CREATED, TALLY_TASKS, "created", NULL },
+	{ EVENT_TASK_COMPLETED, TALLY_TASKS, "completed", NULL },
+	{ EVENT_TASK_FAILED, TALLY_TASKS, "failed", NULL },
+	{ EVENT_TASK_CANCELLED, TALLY_TASKS, "cancelled", NULL },
+	{ EVENT_TASK_TIMED_OUT, TALLY_TASKS, "timed_out", NULL },
+	{ EVENT_TASK_LOST, TALLY_TASKS, "lost", NULL },
+	{ EVENT_PROCESS_COMPLETED, TALLY_PROCESSES, "completed", NULL },
+	{ EVENT_PROCESS_FAILED, TALLY_PROCESSES, "failed", NULL },
+	{ EVENT_PROCESS_TERMINATED, TALLY_PROCESSES, "terminated", NULL },
+	{ EVENT_SANDBOX_VIOLATION, TALLY_VIOLATIONS, NULL, "kind" },
+};
+
+void event_tally_init(struct event_tally *t, struct store *s)
+{
+	*t = (struct event_tally){ .store = s, .counted = store_last_sequence(s), .open = STRMAP_INIT };
+}
+
+static void forget(void *ctx, const char *key, void *value)
+{
+	free(value);
+	strmap_del(ctx, key);
+}
+
+void event_tally_done(struct event_tally *t)
+{
+	strmap_each(&t->open, forget, &t->open);
+	strmap_done(&t->open);
+}
+
+/* ---- counting ---- */
+
+static void add_time(struct tally_histogram *h, uint64_t ms)
+{
+	h->count++;
+	h->sum_ms += ms;
+	for (size_t i = 0; i < TALLY_BUCKETS; i++)
+		if (ms <= bounds_ms[i]) {
+			h->bucket[i]++;
+			return;
+		}
+}
+
+static void begin(struct event_tally *t, const struct event_view *ev, enum id_field field)
+{
+	char id[72];
+	uint64_t *at;
+
+	event_id_copy(ev, field, id, sizeof(id));
+	if (!id[0] || t->open.count >= OPEN_MAX)
+		return;
+	at = mem_alloc(sizeof(*at));
+	*at = ev->real_us;
+	free(strmap_put(&t->open, id, at));
+}
+
+static void end(struct event_tally *t, const struct event_view *ev, enum id_field field, enum tally_timing timing)
+{
+	char id[72];
+	uint64_t *began;
+
+	event_id_copy(ev, field, id, sizeof(id));
+	began = id[0] ? strmap_del(&t->open, id) : NULL;
+	if (began && ev->real_us >= *began)
+		add_time(&t->histogram[timing], (ev->real_us - *began) / 1000);
+	free(began);
+}
+
+static void time_event(struct event_tally *t, const struct event_view *ev, enum tally_family family, const char *label)
+{
+	struct jval took = jval_get(event_payload(ev), "durationMs");
+
+	if (family == TALLY_PROCESSES && took.type == JT_NUMBER)
+		add_time(&t->histogram[TALLY_PROCESS_TIME], jval_uint(took, 0));
+	else if (family == TALLY_ACTIONS && label && strcmp(label, "required") == 0)
+		begin(t, ev, ID_ACTION);
+	else if (family == TALLY_ACTIONS)
+		end(t, ev, ID_ACTION, TALLY_APPROVAL_TIME);
+	else if (family == TALLY_TASKS && strcmp(label, "created") == 0)
+		begin(t, ev, ID_TASK);
+	else if (family == TALLY_TASKS)
+		end(t, ev, ID_TASK, TALLY_TASK_TIME);
+}
+
+static void count(struct event_tally *t, enum tally_family family, const char *word)
+{
+	const char *const *labels = families[family].labels;
+
+	for (size_t i = 0; i < TALLY_LABELS && labels[i]; i++)
+		if (strcmp(labels[i], word) == 0 || strcmp(labels[i], "other") == 0) {
+			t->count[family][i]++;
+			return;
+		}
+}
+
+struct piece {
+	struct event_tally *tally;
+	unsigned left;
+};
+
+static bool take(void *ctx, const struct event_view *ev)
+{
+	struct piece *p = ctx;
+	char word[32];
+
+	if (!p->left)
+		return false;
+	p->left--;
+	p->tally->counted = ev->sequence;
+	for (size_t i = 0; i < countof(rows) && !event_from_client(ev); i++) {
+		if (rows[i].type != ev->type)
+			continue;
+		struct jval payload = event_payload(ev);
+		if (jval_bool(jval_get(payload, "dryRun"), false))
+			break;
+		if (!rows[i].label)
+			jval_str(jval_path(payload, rows[i].member), word, sizeof(word));
+		count(p->tally, rows[i].family, rows[i].label ? rows[i].label : word);
+		time_event(p->tally, ev, rows[i].family, rows[i].label);
+		break;
+	}
+	return true;
+}
+
+/* True: there is more. */
+static bool count_piece(struct event_tally *t)
+{
+	const struct store_query q = { .after = t->counted, .index = -1 };
+	struct piece p = { t, PIECE };
+	struct err e = ERR_INIT;
+
+	if (store_events(t->store, &q, take, &p, &e) < 0) {
+		/* What retention has removed meanwhile, or what cannot be read, is not counted. */
+		log_warning("events are left out of the metrics: %s", e.message);
+		t->counted = store_last_sequence(t->store);
+		return false;
+	}
+	return !p.left;
+}
+
+void event_tally_committed(struct event_tally *t, uint64_t last_sequence)
+{
+	if (last_sequence > t->counted + PIECE)
+		(void)count_piece(t);
+}
+
+/* ---- writing ---- */
+
+void event_tally_write(struct event_tally *t, struct jw *w)
+{
+	while (count_piece(t))
+		;
+	jw_kobj(w, "counters");
+	for (size_t f = 0; f < TALLY_FAMILIES; f++) {
+		jw_kobj(w, families[f].name);
+		for (size_t i = 0; i < TALLY_LABELS && families[f].labels[i]; i++)
+			jw_kuint(w, families[f].labels[i], t->count[f][i]);
+		jw_obj_end(w);
+	}
+	jw_obj_end(w);
+	jw_kobj(w, "histograms");
+	for (size_t i = 0; i < TALLY_TIMINGS; i++) {
+		const struct tally_histogram *h = &t->histogram[i];
+
+		jw_kobj(w, timings[i]);
+		jw_karr(w, "boundsMs");
+		for (size_t k = 0; k < TALLY_BUCKETS; k++)
+			jw_uint(w, bounds_ms[k]);
+		jw_arr_end(w);
+		jw_karr(w, "buckets");
+		for (size_t k = 0; k < TALLY_BUCKETS; k++)
+			jw_uint(w, h->bucket[k]);
+		jw_arr_end(w);
+		jw_kuint(w, "count", h->count);
+		jw_kuint(w, "sumMs", h->sum_ms);
+		jw_obj_end(w);
+	}
+	jw_obj_end(w);
+}

@@ -1,0 +1,256 @@
+#include "supervisor/control/idempotent_calls.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/jscan.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/store/store.h"
+#include "supervisor/control/call.h"
+#include "supervisor/control/rpc.h"
+#include "supervisor/control/control_private.h"
+
+#include <string.h>
+
+/* One (uid, key) whose first request is not answered yet. */
+struct idem_flight {
+	char *name; /* "uid:key", as in control's map */
+	char *key;
+	const struct method *method;
+	uint8_t hash[32];
+	struct call *first;
+	TAILQ_HEAD(, call_private) followers;
+};
+
+/* A result on its way to the store. */
+struct idem_keep {
+	struct call *call;
+	struct buf json;
+};
+
+/* Method and parameters without the key; equal requests give equal texts however their members were ordered. */
+static void body_hash(const struct call *c, uint8_t out[32])
+{
+	json_auto_t *params = json_copy(c->params);
+	json_object_del(params, "idempotencyKey");
+	json_object_del(params, "traceparent"); /* another try, the same request */
+	char *text = json_dumps(params, JSON_SORT_KEYS | JSON_COMPACT);
+	struct buf buf_auto body = BUF_INIT;
+	buf_str(&body, c->method->name);
+	buf_byte(&body, '\0');
+	buf_str(&body, text ? text : "");
+	free(text);
+	hash_sha256(body.data, body.len, out);
+}
+
+/* ---- replies that were stored ---- */
+
+static void replay_pending(struct call *c, struct jval record)
+{
+	struct err e = ERR_INIT;
+	err_set(&e, ERR_UNAVAILABLE,
+		"the runtime ended while %s with this idempotencyKey was under way; whether it took effect is not "
+		"known",
+		c->method->name);
+	struct buf buf_auto data = BUF_INIT;
+	buf_str(&data, "\"outcome\":\"unknown\",\"retryable\":false,"
+		       "\"advice\":\"Look at what it was about before doing it again with a new idempotencyKey.\"");
+	for (struct jiter it = jiter_on(record); jiter_next(&it);)
+		if (!jval_is_str(it.key, "pending")) {
+			buf_byte(&data, ',');
+			buf_append(&data, it.key.text, it.key.len);
+			buf_byte(&data, ':');
+			buf_append(&data, it.value.text, it.value.len);
+		}
+	call_finish_error(c, &e, data.data, data.len);
+}
+
+static void replay_error(struct call *c, struct jval stored)
+{
+	struct err e = ERR_INIT;
+	mem_auto char *code = jval_strdup(jval_get(stored, "code"));
+	mem_auto char *message = jval_strdup(jval_get(stored, "message"));
+	err_set(&e, rpc_category_code(code ? code : ""), "%s", message ? message : "");
+	struct jval data = jval_get(stored, "data");
+	jval_str(jval_get(stored, "field"), e.field, sizeof e.field);
+	if (data.type == JT_OBJECT && data.len > 2)
+		call_finish_error(c, &e, data.text + 1, data.len - 2);
+	else
+		call_finish_error(c, &e, NULL, 0);
+}
+
+static void replay(struct call *c, const struct buf *result)
+{
+	c->control->counts.replayed++;
+	struct jval record = jval_of(result->data, result->len);
+	struct jval error = record.type == JT_OBJECT ? jval_get(record, "$error") : (struct jval){ 0 };
+	if (error.type == JT_OBJECT)
+		replay_error(c, error);
+	else if (record.type == JT_OBJECT && jval_get(record, "pending").type == JT_TRUE)
+		replay_pending(c, record);
+	else
+		call_finish(c, result->data, result->len);
+}
+
+static void conflict(struct call *c, const char *method)
+{
+	struct err e = ERR_INIT;
+	err_set(&e, ERR_CONFLICT, "this idempotencyKey was used for another request%s%s",
+		strcmp(method, c->method->name) == 0 ? " of this method" : ", of ",
+		strcmp(method, c->method->name) == 0 ? "" : method);
+	snprintf(e.field, sizeof e.field, "idempotencyKey");
+	call_finish_error(c, &e, NULL, 0);
+}
+
+/* ---- flights ---- */
+
+static void take_off(struct call *c, const char *name, const char *key, const uint8_t hash[32])
+{
+	struct idem_flight *f = mem_zalloc(1, sizeof *f);
+	f->name = mem_strdup(name);
+	f->key = mem_strdup(key);
+	f->method = c->method;
+	f->first = c;
+	memcpy(f->hash, hash, sizeof f->hash);
+	TAILQ_INIT(&f->followers);
+	strmap_put(&c->control->flights, name, f);
+	c->priv->flight = f;
+	c->caller.idem_key = f->key;
+	c->caller.idem_method = c->method->name;
+	memcpy(c->caller.idem_hash, hash, sizeof c->caller.idem_hash);
+}
+
+static void land(struct idem_flight *f)
+{
+	strmap_del(&f->first->control->flights, f->name);
+	f->first->priv->flight = NULL;
+	free(f->name);
+	free(f->key);
+	free(f);
+}
+
+/* The next call that waits for this flight, no longer waiting; NULL when none is left. */
+static struct call *follower_take(struct idem_flight *f)
+{
+	struct call_private *p = TAILQ_FIRST(&f->followers);
+	if (!p)
+		return NULL;
+	TAILQ_REMOVE(&f->followers, p, follower);
+	p->follows = NULL;
+	return &p->call;
+}
+
+bool idem_begin(struct call *c)
+{
+	struct control *k = c->control;
+	const char *key = call_str(c, "idempotencyKey");
+	uint8_t hash[32], stored_hash[32];
+	char method[64];
+	body_hash(c, hash);
+	mem_auto char *name = mem_printf("%u:%s", c->caller.uid, key);
+	struct idem_flight *f = strmap_get(&k->flights, name);
+	if (f) {
+		if (f->method != c->method || memcmp(f->hash, hash, sizeof hash) != 0) {
+			conflict(c, f->method->name);
+			return true;
+		}
+		TAILQ_INSERT_TAIL(&f->followers, c->priv, follower);
+		c->priv->follows = f;
+		return true;
+	}
+	struct err e = ERR_INIT;
+	struct buf buf_auto result = BUF_INIT;
+	int found = store_idem_get(k->o.store, c->caller.uid, key, method, stored_hash, &result, &e);
+	if (found < 0) {
+		err_wrap(&e, "look up the idempotencyKey");
+		call_finish_error(c, &e, NULL, 0);
+		return true;
+	}
+	if (found == 0) {
+		if (strcmp(method, c->method->name) != 0 || memcmp(stored_hash, hash, sizeof hash) != 0)
+			conflict(c, method);
+		else
+			replay(c, &result);
+		return true;
+	}
+	take_off(c, name, key, hash);
+	return false;
+}
+
+/* ---- answers ---- */
+
+static void reply_all(struct call *c, const char *json, size_t len)
+{
+	struct idem_flight *f = c->priv->flight;
+	for (struct call *other; (other = follower_take(f));) {
+		c->control->counts.replayed++;
+		call_finish(other, json, len);
+	}
+	land(f);
+	call_finish(c, json, len);
+}
+
+/* The engine's record was written before its commit's sequence was known: what is replied may say more. */
+static bool is_kept(struct call *c, const char *json, size_t len)
+{
+	struct idem_flight *f = c->priv->flight;
+	char method[64];
+	uint8_t hash[32];
+	struct err e = ERR_INIT;
+	struct buf buf_auto result = BUF_INIT;
+	if (store_idem_get(c->control->o.store, c->caller.uid, f->key, method, hash, &result, &e) != 0)
+		return false;
+	return result.len == len && memcmp(result.data, json, len) == 0;
+}
+
+static void keep_done(void *ctx, const struct store_result *r)
+{
+	struct idem_keep *keep = ctx;
+	if (r->status < 0)
+		/* It did happen, so that is what the caller hears; only a repetition would not find it. */
+		log_warning("the result of %s could not be kept under its idempotency key: %s",
+			    keep->call->method->name, r->err ? r->err->message : "unknown");
+	reply_all(keep->call, buf_cstr(&keep->json), keep->json.len);
+	buf_done(&keep->json);
+	free(keep);
+}
+
+void idem_reply(struct call *c, const char *json, size_t len)
+{
+	if (is_kept(c, json, len)) {
+		reply_all(c, json, len);
+		return;
+	}
+	struct store *s = c->control->o.store;
+	struct idem_flight *f = c->priv->flight;
+	struct idem_keep *keep = mem_zalloc(1, sizeof *keep);
+	keep->call = c;
+	buf_append(&keep->json, json, len);
+	struct store_batch *b = store_batch_new(s);
+	store_batch_idem(b, c->caller.uid, f->key, f->method->name, f->hash, json, len);
+	store_submit(s, b, 0, keep_done, keep);
+}
+
+void idem_fail(struct call *c, const struct err *e, const char *data, size_t len)
+{
+	struct idem_flight *f = c->priv->flight;
+	for (struct call *other; (other = follower_take(f));)
+		call_finish_error(other, e, data, len);
+	land(f);
+	call_finish_error(c, e, data, len);
+}
+
+void idem_forget(struct call *c)
+{
+	struct call_private *p = c->priv;
+	if (p->follows) {
+		TAILQ_REMOVE(&p->follows->followers, p, follower);
+		p->follows = NULL;
+	}
+	if (p->flight) {
+		while (follower_take(p->flight))
+			;
+		land(p->flight);
+	}
+}

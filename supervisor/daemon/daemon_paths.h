@@ -1,0 +1,27 @@
+#ifndef BAILIFF_SUPERVISOR_DAEMON_DAEMON_PATHS_H
+#define BAILIFF_SUPERVISOR_DAEMON_DAEMON_PATHS_H
+
+/*
+ * Where a daemon's files are: all under one home, or the system's folders for root, or the user's XDG folders. The
+ * command line has the same rules (supervisor/client/home.c); a unit test compares the two.
+ */
+
+#include <limits.h>
+#include <sys/types.h>
+
+struct err;
+
+enum paths_kind { PATHS_HOME, PATHS_SYSTEM, PATHS_USER };
+
+struct paths {
+	enum paths_kind kind;
+	char label[PATH_MAX];  /* for messages: the home's folder, or the state's */
+	char run[PATH_MAX];    /* holds control.sock */
+	char state[PATH_MAX];  /* holds store/, spool/, bailiffd.pid and daemon.log */
+	char config[PATH_MAX]; /* holds config.json and policy.json */
+};
+
+/* home: of --home, or NULL for $BAILIFF_HOME and then the defaults of this uid. Relative homes are made absolute. */
+int paths_find(const char *home, uid_t uid, struct paths *ret, struct err *e);
+
+#endif

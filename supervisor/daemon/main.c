@@ -1,0 +1,589 @@
+/*
+ * bailiffd: one program, several processes. Invoked by a person or the system it becomes the guard, which starts the
+ * same program again with --role, or bailiff-spawner in its place. This file only wires: options, home, identity, and
+ * then guard_run or a role.
+ */
+
+#include "runtime/base/buf.h"
+#include "runtime/base/build.h"
+#include "runtime/base/daemon_exit.h"
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/jscan.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "sandbox/audit.h"
+#include "sandbox/capability.h"
+#include "sandbox/cgroup.h"
+#include "sandbox/kernel.h"
+#include "supervisor/daemon/daemonize.h"
+#include "supervisor/guard/guard.h"
+#include "supervisor/daemon/daemon_home.h"
+#include "supervisor/common/options.h"
+#include "supervisor/daemon/placement.h"
+#include "supervisor/proxy/proxy.h"
+#include "supervisor/daemon/restore.h"
+#include "supervisor/runtime/runtime.h"
+#include "supervisor/spawner/role.h"
+#include "supervisor/spawner/zygote.h"
+#include "supervisor/common/process_title.h"
+#include "supervisor/daemon/version.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define RUNTIME_UID 64613
+#define PROXY_UID 64614 /* nobody else's: what the proxy could be made to do, it would do as nobody */
+#define ARGS_MAX 40
+#define AUDIT_CHECK_MS 30000
+#define AUDIT_TRIAL_MS 5000
+#define HOST_POLICY "/etc/bailiff/policy.json"
+
+struct daemon {
+	struct options o;
+	struct title title;
+	struct home home;
+	struct home_options home_options;
+	bool privileged;
+	uid_t runtime_uid;
+	char runtime_user[16]; /* the same as text */
+	gid_t runtime_gid;
+	char tag[HOME_TAG_MAX];
+	char owner[16];
+	char exe[PATH_MAX];
+	char tool[PATH_MAX]; /* bailiff-tool; "" = it is not there */
+	int spawner_fd;      /* bailiff-spawner; −1 = this program does it */
+	char otlp[PATH_MAX]; /* bailiff-otlp; "" = nothing is exported */
+	char otlp_cursor[PATH_MAX];
+	char real[3][PATH_MAX]; /* the home's folders: run, state, config */
+	char policy[PATH_MAX];
+	struct placement placement; /* of the cgroups */
+	int audit_fd;               /* −1 = none, or it is in the state of the earlier program */
+	struct guard_audit audit;
+};
+
+static int complain(const struct err *e, int status)
+{
+	fprintf(stderr, "bailiffd: %s%s%s\n", e->field, e->field[0] ? ": " : "", e->message);
+	return status;
+}
+
+/* A growing vector of arguments; the rows are few and known. */
+struct args {
+	char *v[ARGS_MAX];
+	size_t n;
+};
+
+static void args_add(struct args *a, const char *name, const char *value)
+{
+	if (a->n + 2 >= ARGS_MAX)
+		abort();
+	a->v[a->n++] = (char *)name;
+	if (value && value[0])
+		a->v[a->n++] = (char *)value;
+	a->v[a->n] = NULL;
+}
+
+static void args_log(struct args *a, const struct options *o)
+{
+	if (o->verbose)
+		args_add(a, "--verbose", NULL);
+	if (o->log_format)
+		args_add(a, "--log-format", o->log_format);
+}
+
+static void setup_log(const char *who, const struct options *o)
+{
+	log_setup(who, o->verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO,
+		  o->log_format && strcmp(o->log_format, "json") == 0);
+}
+
+/* ---- the roles ---- */
+
+static int role_runtime(const struct options *o, struct title *t)
+{
+	struct err e = ERR_INIT;
+	uint64_t owner = 0, audit_since = 0;
+	title_set(t, "bailiffd: runtime");
+	setup_log("bailiffd runtime", o);
+	if (o->owner_uid && options_number("owner-uid", o->owner_uid, UINT32_MAX, &owner, &e) < 0)
+		return complain(&e, DAEMON_EXIT_USAGE);
+	if (o->audit_since && options_number("audit-since", o->audit_since, UINT64_MAX, &audit_since, &e) < 0)
+		return complain(&e, DAEMON_EXIT_USAGE);
+	const struct runtime_options r = {
+		.embedded = o->embedded,
+		.verbose = o->verbose,
+		.privileged = o->privileged,
+		.owner_uid = (uint32_t)owner,
+		.home_label = o->home_label ? o->home_label : "",
+		.run_dir = o->run_dir,
+		.state_dir = o->state_dir,
+		.config_dir = o->config_dir,
+		.tool_program = o->tool_program,
+		.policy_file = o->policy_file,
+		.audit_state = o->audit_state ? o->audit_state : "it was not asked for",
+		.audit_since_ns = audit_since,
+		.limits = o->limits,
+	};
+	return runtime_main(&r);
+}
+
+static int role_proxy(const struct options *o, struct title *t)
+{
+	title_set(t, "bailiffd: proxy");
+	setup_log("bailiffd proxy", o);
+	return proxy_main();
+}
+
+static int role(const struct options *o, struct title *t)
+{
+	static const struct {
+		const char *name;
+		int (*run)(const struct options *o, struct title *t);
+	} roles[] = { { "runtime", role_runtime }, { "spawner", spawner_role }, { "proxy", role_proxy } };
+	for (size_t i = 0; i < countof(roles); i++) {
+		if (strcmp(roles[i].name, o->role) == 0)
+			return roles[i].run(o, t);
+	}
+	fprintf(stderr, "bailiffd: --role: there is no role '%s'\n", o->role);
+	return DAEMON_EXIT_USAGE;
+}
+
+/* ---- the guard ---- */
+
+/* A root daemon gives its files and its runtime to another user; a container may have left it without the means. */
+static int check_rights(const struct daemon *d, struct err *e)
+{
+	if (!d->privileged || (capability_has(CAP_CHOWN) && capability_has(CAP_SETUID) && capability_has(CAP_SETGID)))
+		return 0;
+	return err_set(e, ERR_NOT_ALLOWED,
+		       "root needs CAP_CHOWN, CAP_SETUID and CAP_SETGID here: add them to the container (--cap-add), "
+		       "or run as a plain user");
+}
+
+static int check_options(struct daemon *d, struct err *e)
+{
+	const struct options *o = &d->o;
+	if (o->log_format && strcmp(o->log_format, "json") != 0 && strcmp(o->log_format, "text") != 0)
+		return err_set(e, ERR_INVALID, "--log-format: '%s' is neither json nor text", o->log_format);
+	if (o->audit && strcmp(o->audit, "auto") != 0 && strcmp(o->audit, "off") != 0)
+		return err_set(e, ERR_INVALID, "--audit: '%s' is neither auto nor off", o->audit);
+	uint64_t zygotes, check_ms = AUDIT_CHECK_MS;
+	if (o->audit_check_ms && options_number("audit-check-ms", o->audit_check_ms, INT32_MAX, &check_ms, e) < 0)
+		return -1;
+	d->audit.check_ms = d->privileged && !(o->audit && strcmp(o->audit, "off") == 0) ? check_ms : 0;
+	if (o->zygotes && options_number("zygotes", o->zygotes, ZYGOTE_SPARE_MAX, &zygotes, e) < 0)
+		return -1;
+	if (o->socket_mode) {
+		if (strcmp(o->socket_mode, "0600") != 0 && strcmp(o->socket_mode, "0666") != 0)
+			return err_set(e, ERR_INVALID, "--socket-mode: '%s' is neither 0600 nor 0666", o->socket_mode);
+		d->home_options.socket_mode = (mode_t)strtoul(o->socket_mode, NULL, 8);
+	}
+	if (o->user && !d->privileged)
+		return err_set(e, ERR_INVALID, "--user: only root can give the runtime another user");
+	return 0;
+}
+
+/* Who the runtime is when the guard is root. */
+static int find_identity(struct daemon *d, struct err *e)
+{
+	const struct passwd *pw = getpwnam(d->o.user ? d->o.user : "bailiff");
+	uint64_t uid = RUNTIME_UID;
+	d->runtime_uid = d->runtime_gid = RUNTIME_UID;
+	if (pw) {
+		d->runtime_uid = pw->pw_uid;
+		d->runtime_gid = pw->pw_gid;
+	} else if (d->o.user) {
+		if (options_number("user", d->o.user, UINT32_MAX - 1, &uid, NULL) < 0)
+			return err_set(e, ERR_INVALID, "--user: there is no user '%s'", d->o.user);
+		pw = getpwuid((uid_t)uid);
+		d->runtime_uid = (uid_t)uid;
+		d->runtime_gid = pw ? pw->pw_gid : (gid_t)uid;
+	}
+	if (d->runtime_uid == 0)
+		return err_set(e, ERR_INVALID, "--user: the runtime must not be root");
+	d->home_options.give = true;
+	snprintf(d->runtime_user, sizeof d->runtime_user, "%u", (unsigned)d->runtime_uid);
+	d->home_options.uid = d->runtime_uid;
+	d->home_options.gid = d->runtime_gid;
+	return 0;
+}
+
+/* Programs of ours: beside this one (a build), or where an installation puts them. */
+static void find_program(const struct daemon *d, const char *name, char ret[PATH_MAX])
+{
+	static const char *const places[] = { "", "../libexec/bailiff/" };
+	const char *slash = strrchr(d->exe, '/');
+	for (size_t i = 0; slash && i < countof(places); i++) {
+		char path[PATH_MAX + 64];
+		snprintf(path, sizeof path, "%.*s/%s%s", (int)(slash - d->exe), d->exe, places[i], name);
+		if (access(path, X_OK) == 0 && realpath(path, ret))
+			return;
+	}
+	ret[0] = 0;
+}
+
+/* Open from now on, as our own file is: one that takes its name later may speak another protocol. */
+static void find_spawner(struct daemon *d)
+{
+	char path[PATH_MAX];
+	find_program(d, "bailiff-spawner", path);
+	d->spawner_fd = path[0] ? open(path, O_PATH | O_CLOEXEC) : -1;
+}
+
+/* The exporter of spans and metrics, where somebody has said where they go. */
+static void find_otlp(struct daemon *d)
+{
+	static const char *const endpoints[] = { "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+						 "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT" };
+	const char *off = getenv("OTEL_SDK_DISABLED"), *given = NULL;
+	for (size_t i = 0; i < countof(endpoints) && !given; i++) {
+		const char *value = getenv(endpoints[i]);
+		given = value && value[0] ? endpoints[i] : NULL;
+	}
+	if (!given || (off && strcasecmp(off, "true") == 0))
+		return;
+	find_program(d, "bailiff-otlp", d->otlp);
+	if (!d->otlp[0])
+		log_warning("%s is set, but there is no bailiff-otlp beside this program: nothing is exported", given);
+}
+
+/* Names that must not change their meaning when the working directory does, or the program's file is replaced. */
+static int find_names(struct daemon *d, struct paths *ret, struct err *e)
+{
+	if (paths_find(d->o.home, geteuid(), ret, e) < 0)
+		return -1;
+	if (d->o.config) {
+		char *real = realpath(d->o.config, NULL);
+		if (!real || access(real, R_OK) < 0)
+			return err_sys(e, errno, "--config: open '%s'", d->o.config);
+		d->o.config = real;
+	}
+	if (d->o.host_policy) {
+		char *real = realpath(d->o.host_policy, NULL);
+		if (!real)
+			return err_sys(e, errno, "--host-policy: open '%s'", d->o.host_policy);
+		d->o.host_policy = real;
+	}
+	d->home_options.config = d->o.config;
+	ssize_t n = readlink("/proc/self/exe", d->exe, sizeof d->exe - 1);
+	d->exe[n > 0 ? n : 0] = 0;
+	find_program(d, "bailiff-tool", d->tool);
+	find_spawner(d);
+	find_otlp(d);
+	snprintf(d->owner, sizeof d->owner, "%u", (unsigned)getuid());
+	return 0;
+}
+
+/* Against the OOM killer; the sandboxes' inits put themselves back. */
+static void protect(void)
+{
+	fd_auto int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	if (fd >= 0)
+		(void)!write(fd, "-900", 4);
+}
+
+/* Sandboxes hide them by the names that the kernel would find them under. */
+static void find_folders(struct daemon *d)
+{
+	const char *const given[] = { d->home.paths.run, d->home.paths.state, d->home.paths.config };
+	for (size_t i = 0; i < countof(given); i++) {
+		if (!realpath(given[i], d->real[i]))
+			snprintf(d->real[i], sizeof d->real[i], "%s", given[i]);
+	}
+	snprintf(d->otlp_cursor, sizeof d->otlp_cursor, "%.*s/otlp.cursor", PATH_MAX - 32, d->home.paths.state);
+	snprintf(d->policy, sizeof d->policy, "%.*s/policy.json", PATH_MAX - 32, d->home.paths.config);
+}
+
+/* Without a sandbox a root daemon would run what anybody asks for: its owner must have said so. */
+static bool may_run_unconfined(const struct daemon *d) { return !d->privileged || d->o.allow_host; }
+
+/* One user's own, whose policy is beside its configuration. The system's is the host's, and each peer has one in its
+ * home. */
+static bool is_own(const struct daemon *d) { return d->home.paths.kind != PATHS_SYSTEM; }
+
+static void placement_args(const struct daemon *d, struct args *a)
+{
+	const struct cgroup_base *b = &d->placement.base;
+	if (b->path[0])
+		args_add(a, "--cgroup-base", b->path);
+	if (b->why[0])
+		args_add(a, "--cgroup-why", b->why);
+	if (b->fix[0])
+		args_add(a, "--cgroup-fix", b->fix);
+}
+
+static void runtime_args(const struct daemon *d, struct args *a)
+{
+	args_add(a, "bailiffd: runtime", NULL);
+	args_add(a, "--role", "runtime");
+	args_add(a, "--home-label", d->home.paths.label);
+	args_add(a, "--run-dir", d->real[0]);
+	args_add(a, "--state-dir", d->real[1]);
+	args_add(a, "--config-dir", d->real[2]);
+	args_add(a, "--owner-uid", d->owner);
+	if (d->tool[0])
+		args_add(a, "--tool-program", d->tool);
+	if (is_own(d))
+		args_add(a, "--policy-file", d->policy);
+	if (d->privileged)
+		args_add(a, "--privileged", NULL);
+	if (d->o.embedded)
+		args_add(a, "--embedded", NULL);
+	args_add(a, "--audit-state", d->audit.state);
+	args_add(a, "--audit-since", d->audit.since);
+	args_add(a, "--limits", d->placement.limits);
+	args_log(a, &d->o);
+}
+
+static void spawner_args(const struct daemon *d, struct args *a)
+{
+	args_add(a, "bailiffd: spawner", NULL);
+	args_add(a, "--role", "spawner");
+	args_add(a, "--cgroup-tag", d->tag);
+	placement_args(d, a);
+	args_add(a, "--run-dir", d->real[0]);
+	args_add(a, "--state-dir", d->real[1]);
+	args_add(a, "--config-dir", d->real[2]);
+	if (d->privileged)
+		args_add(a, "--user", d->runtime_user);
+	if (may_run_unconfined(d))
+		args_add(a, "--allow-host", NULL);
+	if (d->o.zygotes)
+		args_add(a, "--zygotes", d->o.zygotes);
+	if (is_own(d))
+		args_add(a, "--policy-file", d->policy);
+	args_add(a, "--audit-state", d->audit.state);
+	args_log(a, &d->o);
+}
+
+static void proxy_args(const struct daemon *d, struct args *a)
+{
+	args_add(a, "bailiffd: proxy", NULL);
+	args_add(a, "--role", "proxy");
+	args_log(a, &d->o);
+}
+
+static void otlp_args(const struct daemon *d, struct args *a)
+{
+	args_add(a, "bailiffd: otlp", NULL);
+	args_add(a, d->o.log_format ? d->o.log_format : "text", NULL);
+}
+
+static void upgrade_args(const struct daemon *d, struct args *a)
+{
+	args_add(a, "bailiffd: guard", NULL);
+	if (d->home.paths.kind == PATHS_HOME)
+		args_add(a, "--home", d->home.paths.run);
+	if (d->o.config)
+		args_add(a, "--config", d->o.config);
+	if (d->o.user)
+		args_add(a, "--user", d->o.user);
+	if (d->o.allow_host)
+		args_add(a, "--allow-host", NULL);
+	if (d->o.host_policy)
+		args_add(a, "--host-policy", d->o.host_policy);
+	if (d->o.zygotes)
+		args_add(a, "--zygotes", d->o.zygotes);
+	if (d->o.audit)
+		args_add(a, "--audit", d->o.audit);
+	if (d->o.audit_check_ms)
+		args_add(a, "--audit-check-ms", d->o.audit_check_ms);
+	args_add(a, "--audit-state", d->audit.state);
+	args_add(a, "--audit-since", d->audit.since);
+	placement_args(d, a);
+	args_add(a, "--limits", d->placement.limits);
+	if (d->o.embedded)
+		args_add(a, "--embedded", NULL);
+	args_log(a, &d->o);
+}
+
+static const char *host_policy_file(const struct daemon *d)
+{
+	if (d->o.host_policy)
+		return d->o.host_policy;
+	return is_own(d) ? HOST_POLICY : d->policy;
+}
+
+static int run_guard(struct daemon *d, int ready_fd, int resume_fd)
+{
+	struct args runtime = { 0 }, spawner = { 0 }, proxy = { 0 }, otlp = { 0 }, upgraded = { 0 };
+	find_folders(d);
+	runtime_args(d, &runtime);
+	spawner_args(d, &spawner);
+	proxy_args(d, &proxy);
+	otlp_args(d, &otlp);
+	upgrade_args(d, &upgraded);
+	const struct guard_options g = {
+		.argv = { [GUARD_RUNTIME] = runtime.v, [GUARD_SPAWNER] = spawner.v, [GUARD_PROXY] = proxy.v,
+			  [GUARD_OTLP] = otlp.v },
+		.spawner_fd = d->spawner_fd,
+		.otlp_exe = d->otlp[0] ? d->otlp : NULL,
+		.otlp_cursor = d->otlp_cursor,
+		.socket = d->home.socket,
+		.listen_fd = d->home.listen_fd,
+		.store_fd = d->home.store_fd,
+		.spool_fd = d->home.spool_fd,
+		.cow_fd = d->home.cow_fd,
+		.lock_fd = d->home.lock_fd,
+		.audit_fd = d->audit_fd,
+		.audit = &d->audit,
+		.ready_fd = ready_fd,
+		.file = {
+			[GUARD_FILE_CONFIG] = d->home.config_file,
+			[GUARD_FILE_POLICY] = is_own(d) ? d->policy : NULL,
+			[GUARD_FILE_HOST_POLICY] = host_policy_file(d),
+		},
+		.drop = d->privileged,
+		.runtime_uid = d->runtime_uid,
+		.runtime_gid = d->runtime_gid,
+		.proxy_uid = d->runtime_uid == PROXY_UID ? PROXY_UID + 1 : PROXY_UID,
+		.proxy_gid = d->runtime_uid == PROXY_UID ? PROXY_UID + 1 : PROXY_UID,
+		.upgrade_exe = d->exe[0] ? d->exe : NULL,
+		.upgrade_argv = upgraded.v,
+		.resume_fd = resume_fd,
+	};
+	int status = guard_run(&g);
+	/* What was built ahead leaves with the guard's other children, after the spawner could wait for it. */
+	if (d->placement.base.path[0])
+		cgroup_kill_leftovers(d->placement.base.path, d->tag);
+	home_leave(&d->home);
+	return status;
+}
+
+/* By the guard, which lives as long as the sandboxes do: the audit rules are in its name. */
+static void take_audit(struct daemon *d)
+{
+	struct err e = ERR_INIT;
+	const char *why = NULL;
+	if (!d->privileged)
+		why = "requires root: only a daemon with CAP_AUDIT_CONTROL and CAP_AUDIT_READ can read audit records";
+	else if (d->o.audit && strcmp(d->o.audit, "off") == 0)
+		why = "switched off by --audit off";
+	else if (audit_take(AUDIT_TRIAL_MS, &d->audit_fd, &e) < 0)
+		why = e.message;
+	snprintf(d->audit.state, sizeof d->audit.state, "%s", why ? why : "on");
+	snprintf(d->audit.since, sizeof d->audit.since, "0");
+}
+
+/* The same process as before, with another program: everything is there already. */
+static int resume(struct daemon *d)
+{
+	struct err e = ERR_INIT;
+	uint64_t fd;
+	if (options_number("resume", d->o.resume, INT32_MAX, &fd, &e) < 0 ||
+	    home_look(&d->home, &d->home_options, &e) < 0)
+		return complain(&e, DAEMON_EXIT_USAGE);
+	snprintf(d->audit.state, sizeof d->audit.state, "%s",
+		 d->o.audit_state ? d->o.audit_state : "it was not asked for");
+	snprintf(d->audit.since, sizeof d->audit.since, "%s", d->o.audit_since ? d->o.audit_since : "0");
+	title_set(&d->title, "bailiffd: guard");
+	home_tag(&d->home, d->tag);
+	placement_resume(&d->placement, &(struct placement_arguments){ d->o.cgroup_base, d->o.cgroup_why,
+								       d->o.cgroup_fix, d->o.limits });
+	log_info("upgraded to version %s", BAILIFF_VERSION);
+	return run_guard(d, -1, (int)fd);
+}
+
+static int begin(struct daemon *d)
+{
+	struct err e = ERR_INIT;
+	fd_auto int log_fd = -1;
+	int ready_fd = -1;
+	pid_t starter = getpid();
+	if (kernel_check(&e) < 0)
+		return complain(&e, DAEMON_EXIT_KERNEL);
+	if (home_take(&d->home, &d->home_options, &e) < 0 || home_listen(&d->home, &d->home_options, &e) < 0)
+		return complain(&e, 1);
+	if (!d->o.foreground) {
+		log_fd = home_open_log(&d->home, &e);
+		if (log_fd < 0 || detach(log_fd, &ready_fd, &e) < 0)
+			return complain(&e, 1);
+	}
+	if (home_write_pid(&d->home, &e) < 0)
+		return complain(&e, 1);
+	title_set(&d->title, "bailiffd: guard");
+	home_tag(&d->home, d->tag);
+	placement_take(&d->placement, d->tag, getppid() == starter ? starter : 0); /* it waits in detach() */
+	if (d->privileged)
+		protect();
+	take_audit(d);
+	return run_guard(d, ready_fd, -1);
+}
+
+static int restore(struct daemon *d)
+{
+	struct err e = ERR_INIT;
+	if (home_take(&d->home, &d->home_options, &e) < 0 ||
+	    restore_backup(&d->home, &d->home_options, d->o.restore, &e) < 0)
+		return complain(&e, 1);
+	return 0;
+}
+
+static int guard(struct daemon *d)
+{
+	struct err e = ERR_INIT;
+	struct paths p;
+	d->privileged = geteuid() == 0;
+	d->audit_fd = -1;
+	setup_log("bailiffd guard", &d->o);
+	if (check_rights(d, &e) < 0)
+		return complain(&e, 1);
+	if (check_options(d, &e) < 0 || (d->privileged && find_identity(d, &e) < 0) || find_names(d, &p, &e) < 0)
+		return complain(&e, DAEMON_EXIT_USAGE);
+	umask(077);
+	home_init(&d->home, &p);
+	if (d->o.restore)
+		return restore(d);
+	return d->o.resume ? resume(d) : begin(d);
+}
+
+/* Whoever started us may have left standard descriptors closed or signals ignored. */
+static void clean_inheritance(void)
+{
+	int fd;
+	while ((fd = open("/dev/null", O_RDWR)) >= 0 && fd <= STDERR_FILENO)
+		continue;
+	if (fd > STDERR_FILENO)
+		close(fd);
+	const struct sigaction plain = { .sa_handler = SIG_DFL };
+	for (int sig = 1; sig < NSIG; sig++)
+		sigaction(sig, &plain, NULL);
+}
+
+static int print_version(const struct options *o)
+{
+	buf_auto struct buf json = BUF_INIT, text = BUF_INIT;
+	version_json(&json);
+	build_text("bailiffd", jval_of(json.data, json.len), &text);
+	buf_byte(&json, '\n');
+	const struct buf *out = o->json ? &json : &text;
+	return fd_write_all(STDOUT_FILENO, out->data, out->len) < 0;
+}
+
+int main(int argc, char **argv)
+{
+	static struct daemon d;
+	struct err e = ERR_INIT;
+	build = BUILD_STAMP;
+	clean_inheritance();
+	title_init(&d.title, argc, argv);
+	if (options_parse(argc, argv, &d.o, &e) < 0)
+		return complain(&e, DAEMON_EXIT_USAGE);
+	if (d.o.help) {
+		options_help(stdout);
+		return 0;
+	}
+	if (d.o.version)
+		return print_version(&d.o);
+	return d.o.role ? role(&d.o, &d.title) : guard(&d);
+}

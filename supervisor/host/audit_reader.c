@@ -1,0 +1,256 @@
+#include "supervisor/host/audit_reader.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/ports.h"
+#include "runtime/loop/loop.h"
+#include "sandbox/audit.h"
+#include "sandbox/violation.h"
+#include "supervisor/host/process_io.h"
+#include "supervisor/host/host_ports.h"
+
+#include <event2/event.h>
+#include <linux/netlink.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#define RECORDS_AT_ONCE 32
+#define RECORD_MAX 9000 /* what the kernel makes */
+#define TURNS 8         /* of so many records, before others get their turn */
+#define ASK_AGAIN_MS 50
+#define MARK_LOST_MS 500 /* a mark that has not come by then, with nothing left to read, was dropped in a flood */
+#define MARK_COUNTER_BITS 32
+
+void audit_reader_init(struct audit_reader *a, struct world *w, int fd)
+{
+	*a = (struct audit_reader){ .world = w, .fd = fd };
+	if (fd < 0)
+		return;
+	fd_cloexec(fd, true);
+	fd_nonblock(fd, true);
+	a->builder = violation_builder_new();
+	violation_builder_look(a->builder, open_folder_is);
+	a->congestions = audit_congestions(fd);
+	a->room = mem_alloc(RECORDS_AT_ONCE * RECORD_MAX);
+	/* Marks of an earlier runtime, and of other daemons, come here too: the upper half says whose. */
+	uint32_t whose = 0;
+	if (getrandom(&whose, sizeof whose, GRND_NONBLOCK) != (ssize_t)sizeof whose)
+		whose = (uint32_t)clock_boot_ns();
+	a->seen = (uint64_t)(whose >> 2) << MARK_COUNTER_BITS; /* two bits less: the reader of marks takes 19 digits */
+	a->asked = a->seen + 1; /* the first one tells how many records the kernel had lost before */
+}
+
+void audit_reader_done(struct audit_reader *a)
+{
+	if (a->ev)
+		event_free(a->ev);
+	if (a->retry)
+		event_free(a->retry);
+	a->ev = a->retry = NULL;
+	violation_builder_free(a->builder);
+	free(a->room);
+	strmap_done(&a->sessions);
+}
+
+/* ---- whose records ---- */
+
+static void session_text(uint32_t session, char out[16]) { snprintf(out, 16, "%u", session); }
+
+void audit_reader_join(struct audit_reader *a, struct hold *h, uint32_t session)
+{
+	char key[16];
+
+	if (a->fd < 0)
+		return;
+	if (session == AUDIT_NO_SESSION) {
+		if (!a->warned)
+			engine_warn(a->world->engine, "violations_unavailable",
+				    "look for audit features that lock login uids (auditctl -s)",
+				    "%s has no audit session: what its sandbox refuses cannot be told", h->key.id);
+		a->warned = true;
+		return;
+	}
+	audit_reader_part(a, h);
+	h->audit_session = session;
+	h->audited = true;
+	session_text(session, key);
+	strmap_put(&a->sessions, key, h);
+}
+
+void audit_reader_part(struct audit_reader *a, struct hold *h)
+{
+	char key[16];
+
+	if (!h->audited)
+		return;
+	h->audited = false;
+	session_text(h->audit_session, key);
+	if (strmap_get(&a->sessions, key) == h)
+		strmap_del(&a->sessions, key);
+}
+
+/* ---- what did not come ---- */
+
+static void missed_some(void *ctx, const char *session, void *value)
+{
+	const struct audit_reader *a = ctx;
+	const struct plan_key of = ((const struct hold *)value)->key;
+
+	engine_on_violations_missed(a->world->engine, of.id);
+}
+
+static void missed(struct audit_reader *a, const char *why)
+{
+	strmap_visit(&a->sessions, missed_some, a);
+	if (a->missed++ % 1000 == 0) /* one is enough to know */
+		engine_warn(a->world->engine, "violations_lost", "the counts of sandbox.violation may be too low", "%s",
+			    why);
+}
+
+/* Records that the kernel could not keep: its backlog was full, or a rate limit was reached. They may have been of any
+ * task of the host. */
+static void note_lost(struct audit_reader *a, uint32_t lost)
+{
+	bool first = !a->lost_known;
+
+	if (!first && lost != a->lost)
+		missed(a, "the kernel lost audit records: its backlog or rate limit is too small (auditctl -s)");
+	a->lost = lost;
+	a->lost_known = true;
+}
+
+/* ---- marks ---- */
+
+static void ask(struct audit_reader *a)
+{
+	const struct timeval soon = { .tv_usec = ASK_AGAIN_MS * 1000 }, later = { .tv_usec = MARK_LOST_MS * 1000 };
+	bool sent = spawn_link_mark(&a->world->spawner, a->asked);
+
+	if (a->retry)
+		loop_add(a->retry, sent ? &later : &soon);
+}
+
+static void on_retry(evutil_socket_t fd, short what, void *ctx) { audit_reader_ask_again(ctx); }
+
+void audit_reader_ask_again(struct audit_reader *a)
+{
+	if (a->fd >= 0 && a->seen < a->asked)
+		ask(a);
+}
+
+bool audit_reader_settle(struct audit_reader *a, struct hold *h)
+{
+	if (!h->audited)
+		return false;
+	h->audit_mark = ++a->asked;
+	ask(a);
+	return true;
+}
+
+struct settled {
+	char (*ids)[PLAN_KEY_MAX];
+	size_t count;
+	uint64_t token;
+};
+
+static void collect_settled(void *ctx, const char *session, void *value)
+{
+	struct settled *s = ctx;
+	struct hold *h = value;
+
+	if (!h->audit_mark || h->audit_mark > s->token)
+		return;
+	h->audit_mark = 0;
+	memcpy(s->ids[s->count++], h->key.id, PLAN_KEY_MAX);
+}
+
+/* The end of one process may change the holds: by name, from a list made before. */
+static void on_mark(struct audit_reader *a, const struct violation_mark *mark)
+{
+	struct settled s = { .token = mark->token };
+
+	if (mark->token > a->asked || mark->token <= a->seen)
+		return;
+	note_lost(a, mark->lost);
+	a->seen = mark->token;
+	s.ids = mem_zalloc(a->sessions.count + 1, sizeof *s.ids);
+	strmap_each(&a->sessions, collect_settled, &s);
+	for (size_t i = 0; i < s.count; i++)
+		world_settled(a->world, s.ids[i]);
+	free(s.ids);
+}
+
+/* ---- records ---- */
+
+static void on_refusal(struct audit_reader *a, const struct violation *v)
+{
+	char key[16];
+
+	session_text(v->session, key);
+	const struct hold *h = strmap_get(&a->sessions, key);
+	if (h) {
+		const struct plan_key of = h->key;
+
+		engine_on_violation(a->world->engine, of.id, v);
+	}
+}
+
+static void take_record(struct audit_reader *a, const char *bytes, size_t n)
+{
+	const struct violation *v = NULL;
+	struct nlmsghdr head;
+	struct violation_mark mark = { 0 };
+
+	if (n < sizeof head)
+		return;
+	memcpy(&head, bytes, sizeof head);
+	switch (violation_builder_take(a->builder, head.nlmsg_type, bytes + sizeof head, n - sizeof head, &v, &mark)) {
+	case VIOLATION_READY: on_refusal(a, v); break;
+	case VIOLATION_MARK: on_mark(a, &mark); break;
+	case VIOLATION_NOTHING: break;
+	}
+}
+
+static void look_for_congestion(struct audit_reader *a)
+{
+	uint32_t now = audit_congestions(a->fd);
+
+	if (now == a->congestions)
+		return;
+	a->congestions = now;
+	missed(a, "there was no room for audit records");
+}
+
+static void on_records(evutil_socket_t fd, short what, void *ctx)
+{
+	struct audit_reader *a = ctx;
+	struct mmsghdr m[RECORDS_AT_ONCE];
+	struct iovec v[RECORDS_AT_ONCE];
+
+	look_for_congestion(a); /* before a process is found to be complete */
+	for (int turn = 0; turn < TURNS; turn++) {
+		for (size_t i = 0; i < RECORDS_AT_ONCE; i++) {
+			v[i] = (struct iovec){ .iov_base = a->room + i * RECORD_MAX, .iov_len = RECORD_MAX };
+			m[i] = (struct mmsghdr){ .msg_hdr = { .msg_iov = &v[i], .msg_iovlen = 1 } };
+		}
+		int n = recvmmsg(a->fd, m, RECORDS_AT_ONCE, MSG_DONTWAIT, NULL);
+		for (int i = 0; i < n; i++)
+			take_record(a, v[i].iov_base, m[i].msg_len < RECORD_MAX ? m[i].msg_len : RECORD_MAX);
+		if (n < RECORDS_AT_ONCE)
+			return;
+	}
+}
+
+void audit_reader_listen(struct audit_reader *a, struct event_base *base)
+{
+	if (a->fd < 0)
+		return;
+	a->ev = event_new(base, a->fd, EV_READ | EV_PERSIST, on_records, a);
+	a->retry = evtimer_new(base, on_retry, a);
+	loop_add(a->ev, NULL);
+	audit_reader_ask_again(a);
+}

@@ -1,0 +1,26 @@
+#ifndef BAILIFF_SUPERVISOR_HOST_BASE_ENV_H
+#define BAILIFF_SUPERVISOR_HOST_BASE_ENV_H
+
+/*
+ * The environment that commands begin with: nothing of the daemon's own. Who a user is comes from the system's
+ * accounts, which takes a file to be read; the answer for the last one is kept for as long as that file is the same,
+ * but not for long: accounts may come from elsewhere.
+ */
+
+#include "runtime/base/buf.h"
+
+#include <stdint.h>
+
+struct base_env {
+	uint32_t uid;
+	uint64_t until_ns; /* CLOCK_BOOTTIME; 0 = nothing is kept */
+	uint64_t ino;      /* of the accounts' file */
+	int64_t changed_s, changed_ns;
+	struct buf text; /* "K=V" strings, each with its NUL */
+};
+
+void base_env_done(struct base_env *v);
+/* Appends it. */
+void base_env_get(struct base_env *v, uint32_t uid, struct buf *out);
+
+#endif

@@ -1,0 +1,533 @@
+#include "supervisor/host/cow_changes.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/strmap.h"
+#include "runtime/engine/changes.h"
+#include "runtime/event/id.h"
+#include "runtime/store/store.h"
+#include "runtime/view/view.h"
+#include "sandbox/autorun_report.h"
+#include "supervisor/host/spawn_link.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ATTEMPT_BASE 0x80000000u /* no start has such a number */
+
+struct changes_job {
+	TAILQ_ENTRY(changes_job) link;
+	struct changes *changes;
+	enum changes_op op;
+	const char *source; /* in facts; NULL = there are none */
+	struct plan_key key;
+	struct view_process_brief process;
+	int result; /* memfd */
+	struct buf paths;
+	struct buf report;    /* REVERT: on autorun files */
+	struct caller caller; /* peer_fd is ours */
+	char *request_id;
+	bool has_caller;
+	bool waiting;       /* for the facts of the run's end */
+	engine_reply_fn fn; /* NULL = nobody asked */
+	void *ctx;
+	struct buf list;
+};
+
+void changes_init(struct changes *c, struct store *store, struct engine *engine, struct spawn_link *spawner)
+{
+	*c = (struct changes){ .store = store, .engine = engine, .spawner = spawner };
+	TAILQ_INIT(&c->jobs);
+}
+
+static void job_begin(struct changes_job *j);
+
+/* The one that tells what the run changed. */
+static bool is_run(const struct changes_job *j) { return j->op == CHANGES_OP_DIFF && j->source; }
+
+static struct changes_job *find_waiting(struct changes *c, const char *id)
+{
+	struct changes_job *j;
+
+	TAILQ_FOREACH (j, &c->jobs, link)
+		if (j->waiting && strcmp(j->key.id, id) == 0)
+			return j;
+	return NULL;
+}
+
+static void job_free(struct changes_job *j)
+{
+	struct changes *c = j->changes;
+	bool was_run = is_run(j);
+	struct plan_key key = j->key;
+
+	TAILQ_REMOVE(&c->jobs, j, link);
+	fd_close(&j->result);
+	if (j->has_caller)
+		fd_close(&j->caller.peer_fd);
+	free(j->request_id);
+	buf_done(&j->paths);
+	buf_done(&j->report);
+	buf_done(&j->list);
+	free(j);
+	for (struct changes_job *next; was_run && !c->ended && (next = find_waiting(c, key.id));) {
+		next->waiting = false;
+		job_begin(next);
+	}
+}
+
+void changes_done(struct changes *c)
+{
+	c->ended = true;
+	while (!TAILQ_EMPTY(&c->jobs))
+		job_free(TAILQ_FIRST(&c->jobs));
+}
+
+static struct changes_job *job_new(struct changes *c, enum changes_op op, const char *id)
+{
+	struct changes_job *j = mem_zalloc(1, sizeof *j);
+
+	j->changes = c;
+	j->op = op;
+	j->result = -1;
+	snprintf(j->key.id, sizeof j->key.id, "%s", id);
+	j->key.attempt = ATTEMPT_BASE | c->next++;
+	TAILQ_INSERT_TAIL(&c->jobs, j, link);
+	return j;
+}
+
+/* The end of a job: the answer, if anybody waits for one. */
+static void job_fail(struct changes_job *j, const struct err *e)
+{
+	engine_reply_fn fn = j->fn;
+	void *ctx = j->ctx;
+
+	if (!fn && e->code != ERR_UNAVAILABLE)
+		log_warning("changes of %s: %s", j->key.id, e->message);
+	job_free(j);
+	if (fn)
+		fn(ctx, e, NULL, 0);
+}
+
+/* ---- asking ---- */
+
+static void job_send(struct changes_job *j)
+{
+	int fds[4] = { -1, -1, -1, -1 };
+	size_t n = 2;
+	struct err e = ERR_INIT;
+
+	fds[0] = fd_memfd_sealed("bailiff-paths", buf_cstr(&j->paths), j->paths.len);
+	j->result = memfd_create("bailiff-changes", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	fds[1] = j->result < 0 ? -1 : fcntl(j->result, F_DUPFD_CLOEXEC, 3);
+	if (changes_op_needs_client(j->op))
+		fds[n++] = fcntl(j->caller.peer_fd, F_DUPFD_CLOEXEC, 3);
+	if (j->op == CHANGES_OP_REVERT)
+		fds[n++] = fd_memfd_sealed("bailiff-autorun", buf_cstr(&j->report), j->report.len);
+	for (size_t i = 0; i < n; i++) {
+		if (fds[i] >= 0)
+			continue;
+		err_sys(&e, errno, "ask the spawner");
+		for (size_t k = 0; k < n; k++)
+			fd_close(&fds[k]);
+		job_fail(j, &e);
+		return;
+	}
+	const struct spawn_msg m = { .kind = SPAWN_CHANGES, .op = j->op, .key = j->key };
+	spawn_link_request(j->changes->spawner, &m, fds, n);
+}
+
+/* What was asked for is a fact before anything is done. */
+static void on_asked(void *ctx, const struct err *e, const char *json, size_t len)
+{
+	if (e)
+		job_fail(ctx, e);
+	else
+		job_send(ctx);
+}
+
+static void job_facts(const struct changes_job *j, struct changes_facts *ret)
+{
+	*ret = (struct changes_facts){ .process_id = j->key.id, .process = &j->process, .source = j->source };
+	if (j->has_caller)
+		ret->by = &j->caller;
+}
+
+static int job_find(struct changes_job *j, uint32_t viewer, struct err *e)
+{
+	int r = view_process_brief(j->changes->store, viewer, j->key.id, &j->process, e);
+
+	if (r < 0)
+		return -1;
+	if (r > 0)
+		return err_set(e, ERR_NOT_FOUND, "no process '%s'", j->key.id);
+	if (j->op == CHANGES_OP_REVERT && j->process.cow)
+		return err_set(e, ERR_STATE,
+			       "it was a copy-on-write run (--cow): nothing is in the files themselves before apply; "
+			       "discard forgets it");
+	if (j->op != CHANGES_OP_REVERT && !j->process.cow)
+		return err_set(e, ERR_STATE,
+			       "it was not a copy-on-write run (--cow): what it wrote is in the files themselves");
+	if (!j->process.ended)
+		return err_set(
+			e, ERR_STATE,
+			"it is still running: its changes can be looked at, applied or discarded once it has ended");
+	return 0;
+}
+
+/* ---- autorun files ---- */
+
+static bool take_report_ref(void *ctx, const struct event_view *ev)
+{
+	if (ev->type != EVENT_SANDBOX_AUTORUN_CHANGED || event_from_client(ev))
+		return true;
+	jval_str(jval_get(event_payload(ev), "reportRef"), ctx, ID_TEXT_MAX);
+	return false;
+}
+
+/* 0; 1 = the run changed none; −1: what it changed is not known any more. */
+static int read_report(const struct changes_job *j, struct buf *ret, struct err *e)
+{
+	const struct store_query q = { .index = ID_PROCESS, .id = j->key.id };
+	struct store *store = j->changes->store;
+	char ref[ID_TEXT_MAX] = "";
+
+	if (store_events(store, &q, take_report_ref, ref, e) < 0)
+		return -1;
+	if (!ref[0])
+		return 1;
+	if (store_output_whole(store, ref, AUTORUN_REPORT_BYTES_MAX, ret, e) < 0)
+		return -1;
+	return autorun_report_check(ret->data, ret->len, e);
+}
+
+/* Of a run on copies: files that something executes are applied only if they were named. */
+static int hold_back(struct changes_job *j, struct err *e)
+{
+	buf_auto struct buf report = BUF_INIT, held = BUF_INIT;
+	struct autorun_record r;
+	int found = read_report(j, &report, e);
+
+	for (size_t at = 0; found == 0 && autorun_report_next(report.data, &at, &r);) {
+		if (r.after.type == AUTORUN_TYPE_NONE || changes_named(j->paths.data, j->paths.len, r.path, r.path_len))
+			continue;
+		buf_byte(&held, CHANGES_HELD);
+		buf_append(&held, r.path, r.path_len);
+		buf_append(&held, "", 1);
+	}
+	buf_append(&j->paths, held.data, held.len);
+	return found < 0 ? -1 : 0;
+}
+
+static int job_prepare(struct changes_job *j, struct err *e)
+{
+	if (j->op == CHANGES_OP_APPLY)
+		return hold_back(j, e);
+	if (j->op != CHANGES_OP_REVERT)
+		return 0;
+	int r = read_report(j, &j->report, e);
+	return r > 0 ? err_set(e, ERR_STATE,
+			       "it changed no files that programs execute by themselves: there is nothing to revert")
+		     : r;
+}
+
+static void job_begin(struct changes_job *j)
+{
+	struct err e = ERR_INIT;
+
+	if (job_prepare(j, &e) < 0) {
+		job_fail(j, &e);
+		return;
+	}
+	struct changes_facts f;
+
+	if (!j->source) {
+		job_send(j);
+		return;
+	}
+	job_facts(j, &f);
+	changes_record(j->changes->engine, &f, on_asked, j);
+}
+
+/* Facts of the run's end come first: what it changed, and where the diffs are. */
+static bool is_run_summary(void *ctx, const struct event_view *ev)
+{
+	struct jval payload = event_payload(ev);
+
+	*(bool *)ctx |= ev->type == EVENT_ARTIFACT_CHANGED && !event_from_client(ev) &&
+			jval_is_str(jval_get(payload, "source"), "run") &&
+			jval_is_str(jval_get(payload, "change"), "summary");
+	return !*(bool *)ctx;
+}
+
+static bool run_is_told(const struct changes_job *j)
+{
+	const struct store_query q = { .after = j->process.end_sequence, .index = ID_PROCESS, .id = j->key.id };
+	struct err e = ERR_INIT;
+	bool told = false;
+
+	/* Pruned: it was told once. */
+	return store_events(j->changes->store, &q, is_run_summary, &told, &e) < 0 || told;
+}
+
+static bool run_is_asked(const struct changes_job *j)
+{
+	const struct changes_job *other;
+
+	TAILQ_FOREACH (other, &j->changes->jobs, link)
+		if (is_run(other) && strcmp(other->key.id, j->key.id) == 0)
+			return true;
+	return false;
+}
+
+void changes_request(struct changes *c, enum changes_op op, const char *process_id, uint32_t viewer, const char *paths,
+		     size_t paths_len, const struct caller *caller, engine_reply_fn fn, void *ctx)
+{
+	struct changes_job *j;
+	struct err e = ERR_INIT;
+
+	if (strlen(process_id) >= sizeof j->key.id) {
+		err_set(&e, ERR_NOT_FOUND, "no process '%s'", process_id);
+		fn(ctx, &e, NULL, 0);
+		return;
+	}
+	j = job_new(c, op, process_id);
+	j->fn = fn;
+	j->ctx = ctx;
+	j->caller = *caller;
+	j->has_caller = true;
+	j->caller.peer_fd = fcntl(caller->peer_fd, F_DUPFD_CLOEXEC, 3);
+	j->caller.request_id = j->request_id = mem_strdup(caller->request_id);
+	j->caller.trace_id = j->caller.idem_key = j->caller.idem_method = NULL;
+	j->source = changes_op_needs_client(op) ? changes_op_name(op) : NULL;
+	buf_append(&j->paths, paths, paths_len);
+	if (job_find(j, viewer, &e) < 0) {
+		job_fail(j, &e);
+		return;
+	}
+	if (op == CHANGES_OP_REVERT || run_is_told(j)) {
+		job_begin(j);
+		return;
+	}
+	j->waiting = true;
+	if (!run_is_asked(j))
+		changes_on_ended(c, process_id); /* an earlier runtime died before it could */
+}
+
+static void drop(struct changes *c, const char *process_id) { job_send(job_new(c, CHANGES_OP_DROP, process_id)); }
+
+void changes_on_ended(struct changes *c, const char *process_id)
+{
+	struct changes_job *j = job_new(c, CHANGES_OP_DIFF, process_id);
+	struct err e = ERR_INIT;
+
+	j->source = "run";
+	if (job_find(j, VIEW_ANY_UID, &e) == 0) {
+		job_send(j);
+		return;
+	}
+	job_free(j);
+	drop(c, process_id); /* it never ran */
+}
+
+/* ---- what is not needed any more ---- */
+
+static bool add_known(void *ctx, const char *process_id)
+{
+	buf_append(ctx, process_id, strlen(process_id) + 1);
+	return true;
+}
+
+void changes_sweep(struct changes *c)
+{
+	struct changes_job *j = job_new(c, CHANGES_OP_SWEEP, "sweep");
+	struct err e = ERR_INIT;
+
+	if (view_cow_processes(c->store, 0, add_known, &j->paths, &e) < 0)
+		job_fail(j, &e);
+	else
+		job_send(j);
+}
+
+static bool expire_one(void *ctx, const char *process_id)
+{
+	struct changes *c = ctx;
+	struct changes_facts f = { .process_id = process_id, .source = "retention" };
+	struct view_process_brief brief;
+	buf_auto struct buf none = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	if (view_process_brief(c->store, VIEW_ANY_UID, process_id, &brief, &e) != 0)
+		return true;
+	changes_begin(&none);
+	changes_end(&none);
+	f.process = &brief;
+	f.list = none.data;
+	changes_record(c->engine, &f, NULL, NULL);
+	drop(c, process_id);
+	return true;
+}
+
+void changes_expire(struct changes *c, uint64_t floor)
+{
+	struct err e = ERR_INIT;
+
+	if (floor && view_cow_processes(c->store, floor, expire_one, c, &e) < 0)
+		log_error("expire changes: %s", e.message);
+}
+
+/* ---- the answer ---- */
+
+/* Which diffs the log knows: JSON text of the path → ref. */
+static bool take_diff(void *ctx, const struct event_view *ev)
+{
+	struct jval payload = event_payload(ev), path = jval_get(payload, "path"), ref = jval_get(payload, "diffRef");
+
+	/* What a client says about the changes must not stand in for them. */
+	if (ev->type != EVENT_ARTIFACT_CHANGED || event_from_client(ev) || path.type != JT_STRING ||
+	    ref.type != JT_STRING || !jval_is_str(jval_get(payload, "source"), "run"))
+		return true;
+	mem_auto char *key = mem_strndup(path.text, path.len);
+	free(strmap_put(ctx, key, jval_strdup(ref)));
+	return true;
+}
+
+static const char *find_diff(void *ctx, const char *path_json) { return strmap_get(ctx, path_json); }
+
+static void free_ref(void *ctx, const char *key, void *value) { free(value); }
+
+static void answer(struct changes_job *j, const char *sequence, size_t sequence_len)
+{
+	buf_auto struct buf out = BUF_INIT;
+	struct strmap refs = STRMAP_INIT;
+	struct jw w = jw_on(&out);
+	struct err e = ERR_INIT;
+	bool list = !j->source;
+
+	const struct store_query q = { .after = j->process.end_sequence, .index = ID_PROCESS, .id = j->key.id };
+	if (list && store_events(j->changes->store, &q, take_diff, &refs, &e) < 0)
+		log_debug("diffs of %s: %s", j->key.id, e.message); /* pruned: then there are none */
+	jw_obj(&w);
+	jw_kstr(&w, "processId", j->key.id);
+	changes_write(j->list.data, list ? find_diff : NULL, &refs, &w);
+	if (sequence_len)
+		jw_kraw(&w, "sequence", sequence, sequence_len);
+	jw_obj_end(&w);
+	strmap_each(&refs, free_ref, NULL);
+	strmap_done(&refs);
+	engine_reply_fn fn = j->fn;
+	void *ctx = j->ctx;
+	job_free(j);
+	if (fn)
+		fn(ctx, NULL, out.data, out.len);
+}
+
+static void on_recorded(void *ctx, const struct err *e, const char *json, size_t len)
+{
+	struct changes_job *j = ctx;
+	struct jval sequence = e ? (struct jval){ 0 } : jval_get(jval_of(json, len), "sequence");
+
+	if (e)
+		job_fail(j, e);
+	else
+		answer(j, sequence.text, sequence.len);
+}
+
+static uint64_t count_all(const void *list)
+{
+	const struct changes_head *h = list;
+	return h->kinds[CHANGES_KIND_ADDED] + h->kinds[CHANGES_KIND_MODIFIED] + h->kinds[CHANGES_KIND_DELETED];
+}
+
+/* Nothing is left: at the end of a run that changed nothing, or when all of it was applied or discarded. */
+static bool all_settled(const struct changes_job *j)
+{
+	const struct changes_head *h = (const void *)j->list.data;
+
+	if (j->op == CHANGES_OP_DIFF)
+		return count_all(h) == 0;
+	return (j->op == CHANGES_OP_APPLY || j->op == CHANGES_OP_DISCARD) && !j->paths.len &&
+	       !h->outcomes[CHANGES_OUTCOME_CONFLICT] && !h->outcomes[CHANGES_OUTCOME_PENDING];
+}
+
+static int read_list(struct changes_job *j, int error, struct err *e)
+{
+	struct stat st;
+
+	changes_begin(&j->list);
+	changes_end(&j->list);
+	if (error == ENOENT)
+		return 0; /* all of it was settled before */
+	if (error == ESTALE)
+		return err_set(e, ERR_CONFLICT,
+			       "a write root is not the folder any more that it was when the run began");
+	if (error == EPERM)
+		return err_set(e, ERR_NOT_ALLOWED, "only who started it, or root, may do that");
+	if (error == EBADMSG)
+		return err_set(
+			e, ERR_CORRUPT,
+			"the report on what it changed was not made by this daemon's sandboxes, or was changed since");
+	if (error == EBUSY)
+		return err_set(e, ERR_EXHAUSTED, "too many requests of this kind are under way; try again");
+	if (error == ECONNRESET)
+		return err_set(e, ERR_UNAVAILABLE,
+			       "the spawner was restarted meanwhile: list the changes to see what was done");
+	if (error)
+		return err_sys(e, error, "look at the changes");
+	if (fstat(j->result, &st) < 0)
+		return err_sys(e, errno, "read the changes");
+	if (st.st_size > (off_t)CHANGES_BYTES_MAX)
+		return err_set(e, ERR_CORRUPT, "a list of changes of %lld bytes", (long long)st.st_size);
+	buf_reset(&j->list);
+	ssize_t n = pread(j->result, buf_reserve(&j->list, (size_t)st.st_size), (size_t)st.st_size, 0);
+	if (n < 0)
+		return err_sys(e, errno, "read the changes");
+	buf_extend(&j->list, (size_t)n);
+	return changes_check(j->list.data, j->list.len, e);
+}
+
+static void job_answered(struct changes_job *j, int error)
+{
+	struct err e = ERR_INIT;
+	struct changes_facts f;
+
+	if (j->op == CHANGES_OP_DROP || j->op == CHANGES_OP_SWEEP) {
+		if (error && error != ENOENT)
+			log_warning("remove what is left of copy-on-write runs: %s", strerror(error));
+		job_free(j);
+		return;
+	}
+	if (read_list(j, error, &e) < 0) {
+		job_fail(j, &e);
+		return;
+	}
+	if (!j->source) {
+		answer(j, NULL, 0);
+		return;
+	}
+	job_facts(j, &f);
+	f.list = j->list.data;
+	f.kept = !all_settled(j);
+	if (!f.kept)
+		drop(j->changes, j->key.id);
+	changes_record(j->changes->engine, &f, on_recorded, j);
+}
+
+void changes_on_answer(struct changes *c, const struct spawn_msg *m)
+{
+	struct changes_job *j;
+
+	TAILQ_FOREACH (j, &c->jobs, link)
+		if (j->key.attempt == m->key.attempt && strcmp(j->key.id, m->key.id) == 0) {
+			job_answered(j, m->error);
+			return;
+		}
+}

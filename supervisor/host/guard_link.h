@@ -1,0 +1,64 @@
+#ifndef BAILIFF_SUPERVISOR_HOST_GUARD_LINK_H
+#define BAILIFF_SUPERVISOR_HOST_GUARD_LINK_H
+
+/*
+ * The runtime's side of its link to the guard (guard_msg.h). Sends block: the guard never waits for us, so it always
+ * takes them. When the guard is gone, so are we: the link's end ends the process.
+ */
+
+#include "supervisor/guard/guard_msg.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct err;
+struct event_base;
+
+struct guard_link_events {
+	void (*released)(void *ctx, const struct plan_key *key, bool was_alive);
+	void (*peer)(void *ctx, enum guard_role role, int fd); /* a new link to the spawner or the proxy; taken */
+	void (*stop)(void *ctx);
+	/* Files by enum guard_file: a descriptor, −1 = not there, −2 = could not be opened. Taken away afterwards. */
+	void (*reload)(void *ctx, const int files[GUARD_FILES]);
+};
+
+struct guard_link {
+	int fd;
+	struct event *ev;
+	const struct guard_link_events *on;
+	void *ctx;
+	struct event *later_ev;
+	struct plan_key *later; /* to be released once whoever waits has been answered */
+	size_t nlater, room;
+};
+
+void guard_link_init(struct guard_link *l, int fd, const struct guard_link_events *on, void *ctx);
+void guard_link_listen(struct guard_link *l, struct event_base *base);
+void guard_link_done(struct guard_link *l);
+
+/* fds[i] belongs to slot i where bit i of `slots` is set. */
+void guard_link_deposit(struct guard_link *l, const struct plan_key *key, uint32_t slots,
+			const int fds[GUARD_SLOT_COUNT]);
+void guard_link_withdraw(struct guard_link *l, const struct plan_key *key, uint32_t slots);
+void guard_link_kill(struct guard_link *l, const struct plan_key *key);
+void guard_link_release(struct guard_link *l, const struct plan_key *key);
+/* The same when what is to be done in this turn of the loop is done: nobody waits for it, and the guard takes a
+ * processor. */
+void guard_link_release_later(struct guard_link *l, const struct plan_key *key);
+void guard_link_ready(struct guard_link *l, uint64_t grace_ms); /* what is given to commands when the daemon stops */
+/* The link to the spawner or the proxy is broken: the guard kills it, starts another, and sends a new link. */
+void guard_link_want_restart(struct guard_link *l, enum guard_role role);
+void guard_link_want_proxy(struct guard_link *l);
+void guard_link_want_reload(struct guard_link *l);
+
+/* One entry of the hand-over, or no more (1). Only before guard_link_listen. */
+struct guard_item {
+	struct plan_key key;
+	int32_t pid;
+	int fds[GUARD_SLOT_COUNT]; /* −1 = not held */
+};
+int guard_link_next(struct guard_link *l, uint32_t *index, struct guard_item *ret, struct err *e);
+/* Handles one message that is there (blocking): for waiting on the spawner before the loop runs. */
+void guard_link_receive(struct guard_link *l);
+
+#endif

@@ -1,0 +1,691 @@
+#include "supervisor/host/host_ports.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/history.h"
+#include "sandbox/audit.h"
+#include "supervisor/host/cow_changes.h"
+#include "supervisor/host/process_io.h"
+#include "supervisor/host/workspace_policy.h"
+#include "supervisor/host/rule_writer.h"
+#include "supervisor/host/screens.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#define TRIES_MAX 100u /* starts of one process, each lost with its spawner, before it is given up */
+
+static struct hold *hold_of(void *world, const char *id)
+{
+	struct world *w = world;
+
+	return strmap_get(&w->holds, id);
+}
+
+/* ---- time ---- */
+
+static uint64_t port_real_us(void *world) { return clock_real_us(); }
+
+static uint64_t port_boot_ns(void *world) { return clock_boot_ns(); }
+
+static void on_time(void *ctx)
+{
+	struct world *w = ctx;
+
+	engine_tick(w->engine);
+}
+
+static void port_wake_at(void *world, uint64_t boot_ns)
+{
+	struct world *w = world;
+
+	wake_at(&w->wake, boot_ns);
+}
+
+static void port_base_env(void *world, uint32_t uid, struct buf *out)
+{
+	struct world *w = world;
+
+	base_env_get(&w->base_env, uid, out);
+}
+
+/* ---- who has been here ---- */
+
+static void port_meet_peer(void *world, uint32_t uid, int peer_fd)
+{
+	struct world *w = world;
+
+	known_peers_meet(&w->peers, uid, peer_fd);
+}
+
+static void port_authorise(void *world, int peer_fd, const char *paths, size_t len, bool hold)
+{
+	struct world *w = world;
+
+	root_grants_ask(&w->grants, peer_fd, paths, len, hold);
+}
+
+static void port_want_reload(void *world)
+{
+	struct world *w = world;
+
+	guard_link_want_reload(&w->guard);
+}
+
+static int port_policy_of(void *world, const struct port_place *at, const struct policy_rules **ret, struct err *e)
+{
+	struct world *w = world;
+
+	return place_policies_of(w->places, at, ret, e);
+}
+
+static void port_nested_of(void *world, uint32_t uid, const char *workspace, struct buf *out)
+{
+	struct world *w = world;
+
+	place_policies_nested(w->places, uid, workspace, out);
+}
+
+static int port_keep_rule(void *world, const struct port_rule *r, struct err *e)
+{
+	struct world *w = world;
+
+	return rule_keeper_add(w->keeper, r, e);
+}
+
+static int port_peer_of(void *world, uint32_t uid)
+{
+	struct world *w = world;
+
+	return known_peers_of(&w->peers, uid);
+}
+
+/* ---- launching ---- */
+
+static void launch_try(struct hold *h)
+{
+	if (h->tries < TRIES_MAX && hold_launch(h) == 0)
+		return;
+	int error = h->tries < TRIES_MAX ? errno : ECONNRESET;
+	const struct plan_key key = h->key; /* the hold may be freed in there */
+	h->launching = false;
+	engine_on_launch_failed(h->world->engine, key.id, STEP_CLONE, error, "");
+}
+
+/* A start that failed before anything was sent. */
+struct stillborn {
+	struct world *world;
+	struct plan_key key;
+	int error;
+};
+
+static void on_stillborn(evutil_socket_t fd, short what, void *ctx)
+{
+	struct stillborn *s = ctx;
+
+	if (hold_of(s->world, s->key.id))
+		engine_on_launch_failed(s->world->engine, s->key.id, STEP_CLONE, s->error, "");
+	free(s);
+}
+
+static struct port_expected port_expect(void *world, uint64_t hint)
+{
+	struct world *w = world;
+
+	return spawn_link_expect(&w->spawner, hint);
+}
+
+/*
+ * A start whose facts were not in when the runtime died is begun again, maybe under the same id. What there was of it
+ * dies under the key that it had, and has the folders that go by its id until then: the next try waits for that, under
+ * a key of its own.
+ */
+struct abandoned {
+	uint32_t attempt; /* the last that was found in the guard's hands and not adopted */
+	bool released;
+};
+
+static void port_launch(void *world, const char *id, const void *plan, size_t plan_len, uint32_t flags,
+			const struct port_streams *streams, int peer_fd)
+{
+	struct hold *h = hold_new(world, id, streams);
+
+	buf_append(&h->plan, plan, plan_len);
+	if (streams->hosts)
+		buf_append(&h->rules, streams->hosts->rule, streams->hosts->count * sizeof *streams->hosts->rule);
+	h->names.hosts = NULL;
+	h->given = streams->input != NULL;
+	if (h->given)
+		buf_str(&h->input, streams->input);
+	h->names.input = NULL;
+	h->flags = flags;
+	h->cow = flags & PLAN_COW;
+	h->peer_fd = fcntl(peer_fd, F_DUPFD_CLOEXEC, 3);
+	const struct abandoned *before = strmap_get(&h->world->abandoned, id);
+	h->key.attempt = before ? before->attempt : 0;
+	if (before && !before->released) {
+		h->launching = h->waits_for_release = true;
+		return;
+	}
+	if (hold_launch(h) < 0) {
+		/* Not from within: the engine is still at its request. */
+		const struct timeval now = { 0 };
+		struct stillborn *s = mem_zalloc(1, sizeof *s);
+		*s = (struct stillborn){ .world = world, .key = h->key, .error = errno };
+		event_base_once(h->world->base, -1, EV_TIMEOUT, on_stillborn, s, &now);
+	}
+}
+
+static void on_spawn_started(void *world, const struct spawn_msg *m, int pidfd)
+{
+	struct hold *h = hold_of(world, m->key.id);
+	struct world *w = world;
+
+	if (!h || !h->launching || h->key.attempt != m->key.attempt) {
+		fd_close(&pidfd);
+		return;
+	}
+	h->fds[GUARD_SLOT_PIDFD] = pidfd;
+	h->pid = m->pid;
+	hold_watch(h);
+	const struct port_started s = {
+		.pid = m->pid, .start_time = m->start_time, .layers = m->layers, .attempt = m->key.attempt
+	};
+	engine_on_started(w->engine, m->key.id, &s);
+}
+
+static void on_spawn_failed(void *world, const struct spawn_msg *m)
+{
+	struct hold *h = hold_of(world, m->key.id);
+	struct world *w = world;
+
+	if (!h || !h->launching || h->key.attempt != m->key.attempt)
+		return;
+	h->launching = false;
+	engine_on_launch_failed(w->engine, m->key.id, m->step, m->error, m->path);
+}
+
+/*
+ * The spawner died with this start in its hands. Whatever it did, the command waits at a gate that we have not opened:
+ * the guard ends that try, and then there is another with pipes of its own.
+ */
+static void on_spawn_unanswered(void *world, const struct plan_key *key)
+{
+	struct hold *h = hold_of(world, key->id);
+	struct world *w = world;
+
+	if (!h || !h->launching || h->key.attempt != key->attempt)
+		return;
+	hold_drop_try(h);
+	h->waits_for_release = true;
+	guard_link_release(&w->guard, key);
+}
+
+static void on_released(void *world, const struct plan_key *key, bool was_alive)
+{
+	struct hold *h = hold_of(world, key->id);
+	struct world *w = world;
+	struct abandoned *before = strmap_get(&w->abandoned, key->id);
+
+	spawn_link_clean(&w->spawner, key);
+	if (before && before->attempt == key->attempt)
+		before->released = true;
+	if (h && h->waits_for_release && h->key.attempt == key->attempt) {
+		h->waits_for_release = false;
+		launch_try(h);
+	}
+}
+
+/* ---- the other ports ---- */
+
+static void port_open_gate(void *world, const char *id)
+{
+	struct hold *h = hold_of(world, id);
+
+	if (h)
+		hold_open_gate(h);
+}
+
+static void port_signal(void *world, const char *id, int sig)
+{
+	struct hold *h = hold_of(world, id);
+
+	if (h)
+		hold_tell_init(h, STATUS_SIGNAL, (uint32_t)sig);
+}
+
+static void port_kill_tree(void *world, const char *id)
+{
+	struct hold *h = hold_of(world, id);
+
+	if (h)
+		hold_tell_init(h, STATUS_KILL_TREE, 0);
+}
+
+static void port_kill(void *world, const char *id)
+{
+	struct hold *h = hold_of(world, id);
+
+	if (h)
+		guard_link_kill(&h->world->guard, &h->key);
+}
+
+static ssize_t port_write_stdin(void *world, const char *id, const void *p, size_t n)
+{
+	struct hold *h = hold_of(world, id);
+
+	if (h)
+		return hold_write_stdin(h, p, n);
+	errno = EPIPE;
+	return -1;
+}
+
+static void port_close_stdin(void *world, const char *id)
+{
+	struct hold *h = hold_of(world, id);
+
+	if (h)
+		hold_close_stdin(h);
+}
+
+static void port_close_output(void *world, const char *id, int stream)
+{
+	struct hold *h = hold_of(world, id);
+
+	if (h)
+		hold_close_output(h, stream);
+}
+
+static int port_line(void *world, const char *id, struct port_line *ret)
+{
+	const struct hold *h = hold_of(world, id);
+
+	if (h)
+		return hold_line(h, ret);
+	errno = ESRCH;
+	return -1;
+}
+
+static int port_resize(void *world, const char *id, uint32_t rows, uint32_t cols)
+{
+	const struct hold *h = hold_of(world, id);
+	struct world *w = world;
+
+	if (!h) {
+		errno = ESRCH;
+		return -1;
+	}
+	if (hold_resize(h, rows, cols) < 0)
+		return -1;
+	if (w->screens)
+		screens_on_resize(w->screens, id, h->streams[STREAM_PTY].spool.size, rows, cols);
+	return 0;
+}
+
+static int port_output_fd(void *world, const char *id, int stream)
+{
+	struct hold *h = hold_of(world, id);
+
+	return h ? h->streams[stream].spool.fd : -1;
+}
+
+static ssize_t port_peek_output(void *world, const char *id, int stream, uint64_t offset, void *p, size_t n)
+{
+	int fd = port_output_fd(world, id, stream);
+	size_t done = 0;
+
+	while (fd >= 0 && done < n) {
+		ssize_t r = pread(fd, (char *)p + done, n - done, (off_t)(offset + done));
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return -1;
+		if (r == 0)
+			break;
+		done += (size_t)r;
+	}
+	return (ssize_t)done;
+}
+
+static void port_stop_reading(void *world, const char *id)
+{
+	struct hold *h = hold_of(world, id);
+
+	if (h)
+		hold_stop_reading(h);
+}
+
+static bool port_settle(void *world, const char *id)
+{
+	struct hold *h = hold_of(world, id);
+
+	if (!h)
+		return false;
+	bool audit = audit_reader_settle(&h->world->audit, h), proxy = proxy_link_settle(&h->world->proxy, h);
+	return audit || proxy;
+}
+
+void world_settled(struct world *w, const char *id)
+{
+	const struct hold *h = hold_of(w, id);
+
+	if (!h || (!h->audit_mark && !h->net_ending))
+		engine_on_settled(w->engine, id);
+}
+
+struct discard {
+	struct world *world;
+	char id[PLAN_KEY_MAX];
+	uint32_t uid;
+};
+
+static void on_changes_discarded(void *ctx, const struct err *e, const char *json, size_t len)
+{
+	struct discard *d = ctx;
+
+	engine_on_discarded(d->world->engine, d->id, e);
+	free(d);
+}
+
+/* Not from within: the engine is still at its deed. */
+static void discard_now(evutil_socket_t fd, short what, void *ctx)
+{
+	struct discard *d = ctx;
+	struct world *w = d->world;
+	const struct caller c = { .uid = d->uid, .role = ROLE_OPERATOR, .peer_fd = port_peer_of(w, d->uid) };
+
+	changes_request(w->changes, CHANGES_OP_DISCARD, d->id, 0, "", 0, &c, on_changes_discarded, d);
+}
+
+static int port_discard_changes(void *world, const char *id, uint32_t uid)
+{
+	const struct timeval now = { 0 };
+	struct world *w = world;
+
+	if (!w->changes)
+		return -1;
+	struct discard *d = mem_zalloc(1, sizeof *d);
+	d->world = w;
+	d->uid = uid;
+	snprintf(d->id, sizeof d->id, "%s", id);
+	if (event_base_once(w->base, -1, EV_TIMEOUT, discard_now, d, &now) == 0)
+		return 0;
+	free(d);
+	return -1;
+}
+
+static void port_release(void *world, const char *id, unsigned unspilled)
+{
+	struct world *w = world;
+	struct hold *h = hold_of(world, id);
+
+	if (!h)
+		return;
+	spawn_link_answered(&w->spawner);
+	if (h->key.attempt)
+		guard_link_release_later(&h->world->guard, &h->key);
+	if (h->cow && h->world->changes)
+		changes_on_ended(h->world->changes, id);
+	hold_free(h, unspilled);
+	if (w->screens)
+		screens_on_ended(w->screens, id);
+}
+
+const struct ports world_ports = {
+	.real_us = port_real_us,
+	.boot_ns = port_boot_ns,
+	.wake_at = port_wake_at,
+	.base_env = port_base_env,
+	.meet_peer = port_meet_peer,
+	.peer_of = port_peer_of,
+	.authorise = port_authorise,
+	.want_reload = port_want_reload,
+	.policy_of = port_policy_of,
+	.nested_of = port_nested_of,
+	.keep_rule = port_keep_rule,
+	.expect = port_expect,
+	.launch = port_launch,
+	.open_gate = port_open_gate,
+	.signal = port_signal,
+	.kill_tree = port_kill_tree,
+	.kill = port_kill,
+	.write_stdin = port_write_stdin,
+	.close_stdin = port_close_stdin,
+	.close_output = port_close_output,
+	.line = port_line,
+	.resize = port_resize,
+	.peek_output = port_peek_output,
+	.output_fd = port_output_fd,
+	.stop_reading = port_stop_reading,
+	.discard_changes = port_discard_changes,
+	.settle = port_settle,
+	.release = port_release,
+};
+
+/* ---- recovery ---- */
+
+struct takeover {
+	struct world *world;
+	struct guard_item *items;
+	struct port_held *held;
+	size_t count, room;
+};
+
+static struct guard_item *item_of(struct takeover *t, const struct port_held *held)
+{
+	return &t->items[held - t->held];
+}
+
+static void recovery_adopt(void *world, const struct port_held *held, const struct port_streams *streams,
+			   uint64_t size[STREAM_COUNT])
+{
+	struct world *w = world;
+	struct guard_item *item = item_of(w->takeover, held);
+	struct hold *h = hold_new(world, held->id, streams);
+
+	h->key = item->key;
+	h->pid = item->pid;
+	h->cow = true;
+	hold_take_fds(h, item->fds);
+	hold_find_spools(h, size);
+	if (held->watched)
+		audit_reader_join(&w->audit, h, audit_session_of(h->pid));
+	proxy_link_serve(&w->proxy, h);
+	hold_watch(h);
+}
+
+static void recovery_abandon(void *world, const struct port_held *held)
+{
+	struct world *w = world;
+	const struct plan_key *key = &item_of(w->takeover, held)->key;
+
+	struct abandoned *a = strmap_get(&w->abandoned, key->id);
+
+	if (!a) {
+		a = mem_zalloc(1, sizeof *a);
+		strmap_put(&w->abandoned, key->id, a);
+	}
+	if (key->attempt > a->attempt)
+		a->attempt = key->attempt;
+	guard_link_release(&w->guard, key);
+}
+
+static void recovery_salvage(void *world, const char *id, const struct port_streams *streams,
+			     uint64_t size[STREAM_COUNT])
+{
+	struct hold *h = hold_new(world, id, streams);
+
+	h->cow = true;
+	hold_find_spools(h, size);
+}
+
+static const struct recovery_ports recovery_ports = {
+	.adopt = recovery_adopt,
+	.abandon = recovery_abandon,
+	.salvage = recovery_salvage,
+};
+
+/* A pidfd is readable once its process has ended. */
+static bool has_ended(int pidfd)
+{
+	struct pollfd p = { .fd = pidfd, .events = POLLIN };
+
+	return pidfd >= 0 && poll(&p, 1, 0) > 0;
+}
+
+static int takeover_collect(struct takeover *t, struct err *e)
+{
+	struct world *w = t->world;
+	uint32_t index = 0;
+	int r;
+
+	for (;;) {
+		struct guard_item item;
+		r = guard_link_next(&w->guard, &index, &item, e);
+		if (r != 0)
+			break;
+		if (t->count == t->room) {
+			t->room = t->room ? t->room * 2 : 64;
+			t->items = mem_realloc(t->items, t->room * sizeof *t->items);
+		}
+		item.key.id[sizeof item.key.id - 1] = '\0';
+		if (strncmp(item.key.id, GUARD_PEER_PREFIX, strlen(GUARD_PEER_PREFIX)) == 0) {
+			known_peers_take(&w->peers, item.key.id, fd_take(&item.fds[GUARD_SLOT_STDIN]));
+			continue;
+		}
+		t->items[t->count++] = item;
+	}
+	if (r < 0)
+		return -1;
+	t->held = mem_zalloc(t->count + 1, sizeof *t->held);
+	for (size_t i = 0; i < t->count; i++)
+		t->held[i] = (struct port_held){
+			.id = t->items[i].key.id,
+			.attempt = t->items[i].key.attempt,
+			.started = t->items[i].fds[GUARD_SLOT_PIDFD] >= 0,
+			.exited = has_ended(t->items[i].fds[GUARD_SLOT_PIDFD]),
+			.closed = hold_closed_streams(t->items[i].fds),
+			.watched = audit_session_of(t->items[i].pid) != AUDIT_NO_SESSION,
+		};
+	return 0;
+}
+
+static void takeover_done(struct takeover *t)
+{
+	for (size_t i = 0; i < t->count; i++)
+		for (int k = 0; k < GUARD_SLOT_COUNT; k++)
+			fd_close(&t->items[i].fds[k]);
+	free(t->items);
+	free(t->held);
+}
+
+int world_recover(struct world *w, struct err *e)
+{
+	struct takeover t = { .world = w };
+
+	/* What an earlier runtime asked of the spawner is deposited once it has answered this. */
+	while (spawn_link_sync(&w->spawner) != 0)
+		guard_link_receive(&w->guard);
+	int r = takeover_collect(&t, e);
+	if (r == 0) {
+		w->takeover = &t;
+		r = engine_recover(w->engine, &recovery_ports, t.held, t.count, e);
+		w->takeover = NULL;
+	}
+	takeover_done(&t);
+	return r;
+}
+
+/* ---- the world itself ---- */
+
+static void on_peer(void *world, enum guard_role role, int fd)
+{
+	struct world *w = world;
+
+	if (role == GUARD_PROXY) {
+		proxy_link_replace(&w->proxy, fd);
+		return;
+	}
+	spawn_link_replace(&w->spawner, fd);
+	audit_reader_ask_again(&w->audit);
+}
+
+static void on_stop(void *world)
+{
+	struct world *w = world;
+
+	w->stop(w->ctx);
+}
+
+static void on_reload(void *world, const int files[GUARD_FILES])
+{
+	struct world *w = world;
+
+	w->reload(w->ctx, files);
+}
+
+static const struct guard_link_events guard_events = { on_released, on_peer, on_stop, on_reload };
+static void on_spawn_changed(void *world, const struct spawn_msg *m)
+{
+	struct world *w = world;
+
+	if (w->changes)
+		changes_on_answer(w->changes, m);
+}
+
+static void on_spawn_broken(void *world)
+{
+	struct world *w = world;
+
+	guard_link_want_restart(&w->guard, GUARD_SPAWNER);
+}
+
+static const struct spawn_link_events spawn_events = { on_spawn_started, on_spawn_failed, on_spawn_unanswered,
+						       on_spawn_changed, on_spawn_broken };
+
+void world_init(struct world *w, struct event_base *base, struct store *store, int guard_fd, int spawner_fd,
+		int spool_dir, int audit_fd)
+{
+	*w = (struct world){ .base = base, .store = store, .spool_dir = spool_dir };
+	wake_init(&w->wake, base, on_time, w);
+	guard_link_init(&w->guard, guard_fd, &guard_events, w);
+	known_peers_init(&w->peers, &w->guard);
+	spawn_link_init(&w->spawner, spawner_fd, &spawn_events, w);
+	root_grants_init(&w->grants, base, &w->spawner);
+	audit_reader_init(&w->audit, w, audit_fd);
+	proxy_link_init(&w->proxy, w);
+}
+
+void world_listen(struct world *w)
+{
+	guard_link_listen(&w->guard, w->base);
+	spawn_link_listen(&w->spawner, w->base);
+	audit_reader_listen(&w->audit, w->base);
+	proxy_link_listen(&w->proxy);
+}
+
+static void free_hold(void *ctx, const char *id, void *value) { hold_free(value, 0); }
+
+static void free_abandoned(void *ctx, const char *id, void *value) { free(value); }
+
+void world_done(struct world *w)
+{
+	strmap_each(&w->holds, free_hold, NULL);
+	strmap_done(&w->holds);
+	strmap_each(&w->abandoned, free_abandoned, NULL);
+	strmap_done(&w->abandoned);
+	root_grants_done(&w->grants);
+	known_peers_done(&w->peers);
+	wake_done(&w->wake);
+	base_env_done(&w->base_env);
+	audit_reader_done(&w->audit);
+	proxy_link_done(&w->proxy);
+	guard_link_done(&w->guard);
+	spawn_link_done(&w->spawner);
+}

@@ -1,0 +1,125 @@
+#include "supervisor/host/known_peer.h"
+
+#include "runtime/base/fd.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "supervisor/host/guard_link.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define GROUPS_TOLD 1024 /* who has more is another one each time */
+
+void known_peers_init(struct known_peers *k, struct guard_link *guard) { *k = (struct known_peers){ .guard = guard }; }
+
+static void close_one(void *ctx, const char *name, void *value) { close((int)(intptr_t)value - 1); }
+
+void known_peers_done(struct known_peers *k)
+{
+	strmap_each(&k->by_name, close_one, NULL);
+	strmap_done(&k->by_name);
+	for (size_t i = 0; i < k->npresent; i++)
+		close(k->present[i]);
+	free(k->present);
+}
+
+static void name_of(uint32_t uid, char ret[PLAN_KEY_MAX]) { snprintf(ret, PLAN_KEY_MAX, GUARD_PEER_PREFIX "%u", uid); }
+
+void known_peers_take(struct known_peers *k, const char *name, int fd)
+{
+	void *earlier = strmap_put(&k->by_name, name, (void *)(intptr_t)(fd + 1));
+
+	if (earlier)
+		close_one(NULL, name, earlier);
+}
+
+static bool has_hung_up(int fd)
+{
+	struct pollfd p = { .fd = fd };
+
+	return poll(&p, 1, 0) < 0 || p.revents;
+}
+
+static void forget_absent(struct known_peers *k)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < k->npresent; i++) {
+		if (has_hung_up(k->present[i]))
+			close(k->present[i]);
+		else
+			k->present[n++] = k->present[i];
+	}
+	k->npresent = n;
+}
+
+static void note_present(struct known_peers *k, int peer_fd)
+{
+	int fd = fcntl(peer_fd, F_DUPFD_CLOEXEC, 3);
+
+	forget_absent(k);
+	if (fd < 0)
+		return;
+	k->present = mem_realloc(k->present, (k->npresent + 1) * sizeof *k->present);
+	k->present[k->npresent++] = fd;
+}
+
+int known_peers_of(struct known_peers *k, uint32_t uid)
+{
+	char name[PLAN_KEY_MAX];
+
+	if (uid == 0)
+		forget_absent(k);
+	if (uid == 0 && k->npresent)
+		return k->present[0]; /* the one that has stayed longest is the least likely to leave now */
+	name_of(uid, name);
+	return (int)(intptr_t)strmap_get(&k->by_name, name) - 1;
+}
+
+/* Their gid, then the others; −1 = cannot be told. */
+static ssize_t groups_of(int fd, gid_t ret[GROUPS_TOLD])
+{
+	struct ucred cred;
+	socklen_t len = sizeof cred, room = (GROUPS_TOLD - 1) * sizeof *ret;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
+	    getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, ret + 1, &room) < 0)
+		return -1;
+	ret[0] = cred.gid;
+	return 1 + (ssize_t)(room / sizeof *ret);
+}
+
+static bool same_groups(int a, int b)
+{
+	gid_t one[GROUPS_TOLD], other[GROUPS_TOLD];
+	ssize_t n = groups_of(a, one);
+
+	return n >= 0 && groups_of(b, other) == n && memcmp(one, other, (size_t)n * sizeof *one) == 0;
+}
+
+void known_peers_meet(struct known_peers *k, uint32_t uid, int peer_fd)
+{
+	struct plan_key key = { 0 };
+	int fds[GUARD_SLOT_COUNT];
+
+	name_of(uid, key.id);
+	int earlier = (int)(intptr_t)strmap_get(&k->by_name, key.id) - 1;
+	if (uid == 0)
+		note_present(k, peer_fd);
+	if (earlier >= 0 && same_groups(earlier, peer_fd))
+		return;
+	int fd = fcntl(peer_fd, F_DUPFD_CLOEXEC, 3);
+	if (fd < 0) {
+		log_warning("keep the socket of uid %u: %s", uid, strerror(errno));
+		return;
+	}
+	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
+		fds[i] = i == GUARD_SLOT_STDIN ? fd : -1;
+	guard_link_deposit(k->guard, &key, 1u << GUARD_SLOT_STDIN, fds);
+	known_peers_take(k, key.id, fd);
+}

@@ -1,0 +1,162 @@
+#include "supervisor/host/peer_files_link.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
+#include "runtime/loop/loop.h"
+#include "supervisor/host/spawn_link.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define PATIENCE_S 15 /* longer than the child's own */
+#define TRIES_MAX 4u
+#define AGAIN_NS 2000000000ull /* whoever went later than that had time to answer, and no file system that did */
+
+struct look_link {
+	struct event_base *base;
+	struct spawn_link *spawner;
+	enum look_what what;
+	int request, client; /* for another try */
+	unsigned tries;
+	uint64_t began_ns;
+	int fd;
+	struct event *ev;
+	const struct look_link_events *on;
+	void *ctx;
+};
+
+static void hang_up(struct look_link *l)
+{
+	if (l->ev)
+		event_free(l->ev);
+	l->ev = NULL;
+	fd_close(&l->fd);
+}
+
+void look_link_free(struct look_link *l)
+{
+	if (!l)
+		return;
+	hang_up(l);
+	fd_close(&l->request);
+	fd_close(&l->client);
+	free(l);
+}
+
+static void finish(struct look_link *l, const struct err *e)
+{
+	const struct look_link_events *on = l->on;
+	void *ctx = l->ctx;
+
+	look_link_free(l);
+	on->over(ctx, e);
+}
+
+/* It comes from a process that runs as the peer. */
+static bool is_proper(const struct look_answer *a, ssize_t n, size_t nfds)
+{
+	return n == (ssize_t)sizeof *a && a->nwatch <= LOOK_WATCH_MAX && nfds <= a->nwatch + 1 &&
+	       memchr(a->path, 0, sizeof a->path);
+}
+
+static int ask(struct look_link *l);
+
+/* Nobody answers any more: a spawner that was killed, most likely. The next one can look; what was written is for the
+ * caller to find out. */
+static bool asked_again(struct look_link *l)
+{
+	if (l->what == LOOK_WRITE || l->tries >= TRIES_MAX || clock_boot_ns() - l->began_ns > AGAIN_NS)
+		return false;
+	hang_up(l);
+	return ask(l) == 0;
+}
+
+static void on_answer(evutil_socket_t fd, short what, void *ctx)
+{
+	struct look_link *l = ctx;
+	static struct look_answer a;
+	struct err e = ERR_INIT;
+
+	for (;;) {
+		int fds[LOOK_WATCH_MAX + 1];
+		size_t nfds = countof(fds);
+		ssize_t n = what & EV_TIMEOUT ? 0 : fd_recv(l->fd, &a, sizeof a, fds, &nfds, MSG_DONTWAIT);
+
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+			return;
+		if (n <= 0 && !(what & EV_TIMEOUT) && asked_again(l))
+			return;
+		if (n <= 0 || !is_proper(&a, n, nfds)) {
+			err_set(&e, ERR_UNAVAILABLE, "%s",
+				what & EV_TIMEOUT ? "its file system did not answer"
+				: n <= 0          ? "nobody could look there"
+						  : "a strange answer came");
+			for (size_t i = 0; n > 0 && i < nfds; i++)
+				fd_close(&fds[i]);
+			finish(l, &e);
+			return;
+		}
+		if (a.index == LOOK_END) {
+			finish(l, NULL);
+			return;
+		}
+		l->on->found(l->ctx, &a, fds, nfds);
+		for (size_t i = 0; i < nfds; i++)
+			fd_close(&fds[i]);
+	}
+}
+
+static int ask(struct look_link *l)
+{
+	const struct timeval patience = { .tv_sec = PATIENCE_S };
+	const struct spawn_msg m = { .kind = SPAWN_LOOK, .op = l->what };
+	int pair[2], fds[LOOK_FDS];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -1;
+	l->fd = pair[0];
+	fds[LOOK_FD_REQUEST] = fcntl(l->request, F_DUPFD_CLOEXEC, 3);
+	fds[LOOK_FD_CLIENT] = fcntl(l->client, F_DUPFD_CLOEXEC, 3);
+	fds[LOOK_FD_ANSWER] = pair[1];
+	if (fds[LOOK_FD_REQUEST] < 0 || fds[LOOK_FD_CLIENT] < 0) {
+		int saved = errno;
+		for (size_t i = 0; i < LOOK_FDS; i++)
+			fd_close(&fds[i]);
+		errno = saved;
+		return -1;
+	}
+	l->tries++;
+	l->ev = event_new(l->base, l->fd, EV_READ | EV_PERSIST, on_answer, l);
+	loop_add(l->ev, &patience);
+	spawn_link_request(l->spawner, &m, fds, LOOK_FDS);
+	return 0;
+}
+
+struct look_link *look_link_new(struct event_base *base, struct spawn_link *spawner, enum look_what what,
+				const void *request, size_t len, int peer_fd, const struct look_link_events *on,
+				void *ctx)
+{
+	struct look_link *l = mem_zalloc(1, sizeof *l);
+
+	*l = (struct look_link){ .base = base,
+				 .spawner = spawner,
+				 .what = what,
+				 .began_ns = clock_boot_ns(),
+				 .fd = -1,
+				 .on = on,
+				 .ctx = ctx };
+	l->request = fd_memfd_sealed("bailiff-look", request, len);
+	l->client = fcntl(peer_fd, F_DUPFD_CLOEXEC, 3);
+	if (l->request >= 0 && l->client >= 0 && ask(l) == 0)
+		return l;
+	int saved = errno;
+	look_link_free(l);
+	errno = saved;
+	return NULL;
+}

@@ -1,0 +1,32 @@
+#ifndef BAILIFF_SUPERVISOR_HOST_PEER_FILES_LINK_H
+#define BAILIFF_SUPERVISOR_HOST_PEER_FILES_LINK_H
+
+/*
+ * The runtime's side of look.h: a request, and its answers one by one. A look (but nothing that writes) is asked for
+ * again when whoever was asked is gone: answers that came before then come again.
+ */
+
+#include "supervisor/spawner/look.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct event_base;
+struct look_link;
+struct spawn_link;
+
+struct look_link_events {
+	/* Descriptors that are kept are to be taken (set to −1). The text's is the last, if error is 0. */
+	void (*found)(void *ctx, const struct look_answer *a, int *fds, size_t nfds);
+	/* The last word; e == NULL: all of it was told. */
+	void (*over)(void *ctx, const struct err *e);
+};
+
+/* NULL, with errno: nothing was sent. Otherwise `over` comes, once and later; before it, look_link_free ends it without
+ * a word. */
+struct look_link *look_link_new(struct event_base *base, struct spawn_link *spawner, enum look_what what,
+				const void *request, size_t len, int peer_fd, const struct look_link_events *on,
+				void *ctx);
+void look_link_free(struct look_link *l);
+
+#endif

@@ -1,0 +1,700 @@
+#include "supervisor/host/process_io.h"
+
+#include "pty/master.h"
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/loop/loop.h"
+#include "runtime/store/store.h"
+#include "sandbox/autorun.h"
+#include "sandbox/autorun_report.h"
+#include "sandbox/violation.h"
+#include "supervisor/host/screens.h"
+#include "supervisor/host/host_ports.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TAKE_AT_ONCE (1u << 20) /* bytes a splice asks for */
+#define TAKES_A_TURN 8          /* splices before others get their turn */
+#define PIPE_LARGE (1 << 18)    /* larger ones leave the cache before they are spliced */
+#define PIPES_LARGE_MAX 16u     /* a quarter of a user's soft limit of pipe pages */
+#define STALL_RETRY_MS 200
+#define ROOM_RETRY_MS 20 /* a terminal's room may come without a word of it */
+
+struct hold *hold_new(struct world *w, const char *id, const struct port_streams *names)
+{
+	struct hold *h = mem_zalloc(1, sizeof *h);
+
+	h->world = w;
+	h->serial = ++w->holds_made;
+	snprintf(h->key.id, sizeof h->key.id, "%s", id);
+	h->names = *names;
+	h->peer_fd = -1;
+	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
+		h->fds[i] = -1;
+	for (int i = 0; i < STREAM_COUNT; i++)
+		h->streams[i] = (struct hold_stream){
+			.hold = h, .index = i, .fd = -1, .feed = -1, .spool = SPOOL_FILE_INIT
+		};
+	strmap_put(&w->holds, h->key.id, h);
+	return h;
+}
+
+static void event_drop(struct event **ev)
+{
+	if (*ev)
+		event_free(*ev);
+	*ev = NULL;
+}
+
+static void stream_close(struct hold_stream *s)
+{
+	event_drop(&s->ev);
+	event_drop(&s->retry);
+	fd_close(&s->fd);
+	fd_close(&s->feed);
+	if (s->grown)
+		s->hold->world->grown_pipes--;
+	s->grown = false;
+}
+
+void hold_drop_try(struct hold *h)
+{
+	event_drop(&h->stdin_ev);
+	event_drop(&h->status_ev);
+	event_drop(&h->pidfd_ev);
+	for (int i = 0; i < STREAM_COUNT; i++)
+		stream_close(&h->streams[i]);
+	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
+		fd_close(&h->fds[i]);
+}
+
+void hold_free(struct hold *h, unsigned unspilled)
+{
+	audit_reader_part(&h->world->audit, h);
+	proxy_link_part(&h->world->proxy, h);
+	hold_drop_try(h);
+	for (int i = 0; i < STREAM_COUNT; i++) {
+		bool there = h->streams[i].spool.fd >= 0;
+		spool_done(&h->streams[i].spool);
+		if (there && (unspilled & (1u << i)))
+			spool_unlink(h->world->spool_dir, h->names.ref[i]);
+	}
+	buf_done(&h->plan);
+	buf_done(&h->rules);
+	buf_done(&h->input);
+	fd_close(&h->peer_fd);
+	strmap_del(&h->world->holds, h->key.id);
+	free(h);
+}
+
+/* ---- launching ---- */
+
+/* The two ends of everything, by slot. */
+struct ends {
+	int ours[GUARD_SLOT_COUNT];
+	int theirs[GUARD_SLOT_COUNT];
+};
+
+static void ends_done(struct ends *x)
+{
+	for (int i = 0; i < GUARD_SLOT_COUNT; i++) {
+		fd_close(&x->ours[i]);
+		fd_close(&x->theirs[i]);
+	}
+}
+
+static int ends_pipe(struct ends *x, int slot, bool we_write)
+{
+	int p[2];
+
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return -1;
+	x->ours[slot] = p[we_write ? 1 : 0];
+	x->theirs[slot] = p[we_write ? 0 : 1];
+	return slot == GUARD_SLOT_GATE ? 0 : fd_nonblock(x->ours[slot], true);
+}
+
+/*
+ * What is known from the start is written before anything is started: there is no end of ours that could die before all
+ * is said. What is more than a pipe holds comes as a file.
+ */
+static int ends_given(const struct hold *h, struct ends *x)
+{
+	int p[2];
+
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return -1;
+	if (fd_nonblock(p[1], true) < 0 ||
+	    (h->input.len && write(p[1], h->input.data, h->input.len) != (ssize_t)h->input.len)) {
+		close(p[0]);
+		p[0] = fd_memfd_sealed("bailiff-input", h->input.data, h->input.len);
+	}
+	close(p[1]);
+	x->theirs[GUARD_SLOT_STDIN] = p[0];
+	return p[0] < 0 ? -1 : 0;
+}
+
+/* The command's own pipes, or one for the output of its terminal: both ends of that are ours. */
+static int ends_streams(const struct hold *h, struct ends *x)
+{
+	if (h->flags & PLAN_TTY) {
+		if (ends_pipe(x, GUARD_SLOT_PTY_PIPE, false) < 0)
+			return -1;
+		x->ours[GUARD_SLOT_PTY_FEED] = fd_take(&x->theirs[GUARD_SLOT_PTY_PIPE]);
+		return 0;
+	}
+	if (ends_pipe(x, GUARD_SLOT_STDOUT, false) < 0)
+		return -1;
+	if (!(h->flags & PLAN_STDERR_MERGE) && ends_pipe(x, GUARD_SLOT_STDERR, false) < 0)
+		return -1;
+	if (!(h->flags & PLAN_STDIN_PIPE))
+		return 0;
+	return h->given ? ends_given(h, x) : ends_pipe(x, GUARD_SLOT_STDIN, true);
+}
+
+static int ends_make(const struct hold *h, struct ends *x)
+{
+	int p[2];
+
+	if (ends_streams(h, x) < 0 || ends_pipe(x, GUARD_SLOT_GATE, true) < 0)
+		return -1;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p) < 0)
+		return -1;
+	x->ours[GUARD_SLOT_STATUS] = p[0];
+	x->theirs[GUARD_SLOT_STATUS] = p[1];
+	/* Kept with the rest, so that another runtime can tell another proxy. */
+	if (h->rules.len)
+		x->ours[GUARD_SLOT_NET_RULES] = fd_memfd_sealed("bailiff-hosts", h->rules.data, h->rules.len);
+	return h->rules.len && x->ours[GUARD_SLOT_NET_RULES] < 0 ? -1 : 0;
+}
+
+void hold_take_fds(struct hold *h, int fds[GUARD_SLOT_COUNT])
+{
+	h->streams[STREAM_STDOUT].fd = fd_take(&fds[GUARD_SLOT_STDOUT]);
+	h->streams[STREAM_STDERR].fd = fd_take(&fds[GUARD_SLOT_STDERR]);
+	h->streams[STREAM_PTY].fd = fd_take(&fds[GUARD_SLOT_PTY_PIPE]);
+	h->streams[STREAM_PTY].feed = fd_take(&fds[GUARD_SLOT_PTY_FEED]);
+	int piped = 0;
+	if (h->streams[STREAM_PTY].fd >= 0 && ioctl(h->streams[STREAM_PTY].fd, FIONREAD, &piped) == 0)
+		h->streams[STREAM_PTY].piped = (size_t)piped;
+	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
+		if (fds[i] >= 0)
+			h->fds[i] = fd_take(&fds[i]);
+}
+
+int hold_launch(struct hold *h)
+{
+	static const int order[] = { GUARD_SLOT_STATUS, GUARD_SLOT_GATE, GUARD_SLOT_STDOUT, GUARD_SLOT_STDERR,
+				     GUARD_SLOT_STDIN };
+	struct ends x;
+	int fds[SPAWN_FDS_MAX];
+	size_t n = 0;
+	uint32_t slots = 0;
+
+	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
+		x.ours[i] = x.theirs[i] = -1;
+	bool brief = h->plan.len <= SPAWN_INLINE_MAX;
+	fd_auto int plan = brief ? -1 : fd_memfd_sealed("bailiff-plan", h->plan.data, h->plan.len);
+	fd_auto int peer = !brief && plan < 0 ? -1 : fcntl(h->peer_fd, F_DUPFD_CLOEXEC, 3);
+	if (peer < 0 || ends_make(h, &x) < 0) {
+		int saved = errno;
+		ends_done(&x);
+		errno = saved;
+		return -1;
+	}
+	h->tries++;
+	h->key.attempt++;
+	h->launching = true;
+	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
+		slots |= x.ours[i] >= 0 ? 1u << i : 0;
+	if (!brief)
+		fds[n++] = fd_take(&plan);
+	fds[n++] = fd_take(&peer);
+	for (size_t i = 0; i < countof(order); i++)
+		if (x.theirs[order[i]] >= 0)
+			fds[n++] = fd_take(&x.theirs[order[i]]);
+	/*
+	 * The spawner has more to do than the guard, so it is woken first. Should we die between the two, the gate is
+	 * closed and the init leaves; nothing is committed before both are sent.
+	 */
+	spawn_link_start(&h->world->spawner, &h->key, h->flags, &h->names.expected, brief ? h->plan.data : NULL,
+			 h->plan.len, fds, n);
+	guard_link_deposit(&h->world->guard, &h->key, slots, x.ours);
+	hold_take_fds(h, x.ours);
+	return 0;
+}
+
+/* ---- the status socket and the init's end ---- */
+
+/* What the engine is told may end the process, and with it the hold. Whoever goes on after that looks for it again. */
+struct hold_name {
+	struct world *world;
+	struct plan_key key;
+	uint64_t serial;
+};
+
+static struct hold_name name_of(const struct hold *h)
+{
+	return (struct hold_name){ .world = h->world, .key = h->key, .serial = h->serial };
+}
+
+static bool is_there(const struct hold_name *n)
+{
+	const struct hold *h = strmap_get(&n->world->holds, n->key.id);
+
+	return h && h->serial == n->serial;
+}
+
+static void terminal_watch(struct hold *h);
+
+static void terminal_take(struct hold *h, int fd)
+{
+	int fds[GUARD_SLOT_COUNT];
+
+	if (fd < 0) {
+		log_error("no terminal came for %s", h->key.id);
+		guard_link_kill(&h->world->guard, &h->key);
+		return;
+	}
+	h->fds[GUARD_SLOT_PTY] = fds[GUARD_SLOT_PTY] = fd;
+	guard_link_deposit(&h->world->guard, &h->key, 1u << GUARD_SLOT_PTY, fds);
+	terminal_watch(h);
+}
+
+static void listener_take(struct hold *h, int fd)
+{
+	if (fd < 0) {
+		log_error("no socket for the proxy came for %s", h->key.id);
+		return;
+	}
+	h->fds[GUARD_SLOT_NET] = fd;
+	guard_link_deposit(&h->world->guard, &h->key, 1u << GUARD_SLOT_NET, h->fds);
+	proxy_link_serve(&h->world->proxy, h);
+}
+
+/*
+ * READY, still on the socket, brings the terminal and the socket for the proxy: deposited before the message goes.
+ * Without the terminal nothing could ever be seen of the command, so then it does not run.
+ */
+static void take_brought(struct hold *h)
+{
+	bool terminal = h->fds[GUARD_SLOT_PTY] < 0 && h->names.ref[STREAM_PTY][0];
+	bool listener = h->fds[GUARD_SLOT_NET] < 0 && h->fds[GUARD_SLOT_NET_RULES] >= 0;
+	int fds[2] = { -1, -1 };
+	size_t nfds = countof(fds);
+	struct status_msg m;
+
+	if (!terminal && !listener)
+		return;
+	if (fd_recv(h->fds[GUARD_SLOT_STATUS], &m, sizeof m, fds, &nfds, MSG_PEEK | MSG_DONTWAIT) <
+	    (ssize_t)STATUS_MSG_LEAST)
+		nfds = 0;
+	size_t first = nfds > 0 && master_is(fds[0]) ? 1 : 0; /* the master comes first */
+	if (terminal)
+		terminal_take(h, first ? fd_take(&fds[0]) : -1);
+	if (listener)
+		listener_take(h, first < nfds ? fd_take(&fds[first]) : -1);
+	for (size_t i = 0; i < nfds; i++)
+		fd_close(&fds[i]);
+}
+
+static void stream_readable(evutil_socket_t fd, short what, void *ctx);
+
+/* What the command has printed by now comes before its end. False: the process is no more. */
+static bool read_streams(struct hold *h)
+{
+	const struct hold_name name = name_of(h);
+
+	for (int i = 0; i < STREAM_COUNT; i++) {
+		if (h->streams[i].ev)
+			stream_readable(-1, EV_READ, &h->streams[i]);
+		if (!is_there(&name))
+			return false;
+	}
+	return true;
+}
+
+/* EXITED, still on the socket, brings a report on autorun files: in a memory file that cannot change any more. */
+static void take_report(struct hold *h)
+{
+	buf_auto struct buf report = BUF_INIT;
+	struct status_msg m;
+	struct stat st;
+	fd_auto int fd = -1;
+	size_t nfds = 1;
+
+	if (fd_recv(h->fds[GUARD_SLOT_STATUS], &m, sizeof m, &fd, &nfds, MSG_PEEK | MSG_DONTWAIT) <
+		    (ssize_t)STATUS_MSG_LEAST ||
+	    nfds != 1)
+		return;
+	int seals = fcntl(fd, F_GET_SEALS);
+	if (seals < 0 || !(seals & F_SEAL_WRITE) || fstat(fd, &st) < 0 || st.st_size > (off_t)AUTORUN_REPORT_BYTES_MAX)
+		return;
+	ssize_t n = pread(fd, buf_reserve(&report, (size_t)st.st_size + 1), (size_t)st.st_size, 0);
+	if (n > 0)
+		engine_on_autorun(h->world->engine, h->key.id, report.data, (size_t)n);
+}
+
+static void tell_lookup(struct engine *g, const char *id, const char *host)
+{
+	struct violation v = { .kind = "network", .operation = "lookup", .source = "resolver", .port = -1 };
+
+	snprintf(v.host, sizeof v.host, "%s", host);
+	engine_on_violation(g, id, &v);
+}
+
+/* Takes READY and EXECED; leaves FAILED and EXITED for whoever comes after a crash. 1 = there is a last word, −1 = the
+ * hold is freed. */
+static int status_pump(struct hold *h, struct status_msg *ret_last)
+{
+	struct engine *g = h->world->engine;
+	int fd = h->fds[GUARD_SLOT_STATUS];
+	const struct hold_name name = name_of(h);
+	struct status_msg m;
+
+	for (;;) {
+		memset(&m, 0, sizeof m);
+		ssize_t n = recv(fd, &m, sizeof m, MSG_PEEK | MSG_DONTWAIT);
+		if (n < 0 && (errno == ECONNRESET || errno == EINTR))
+			continue; /* it died with a message of ours unread; its own are still there */
+		if (n < (ssize_t)STATUS_MSG_LEAST) {
+			if (n == 0 || (n < 0 && errno != EAGAIN))
+				event_drop(&h->status_ev); /* the init has closed it: its pidfd says the rest */
+			return 0;
+		}
+		m.path[sizeof m.path - 1] = '\0';
+		if (m.kind != STATUS_READY && m.kind != STATUS_EXECED && m.kind != STATUS_COMMAND_EXITED &&
+		    m.kind != STATUS_LOOKUP) {
+			event_drop(&h->status_ev); /* stays readable; nothing more to wait for */
+			if (m.kind == STATUS_EXITED && m.autorun == AUTORUN_REPORT)
+				take_report(h);
+			*ret_last = m;
+			return 1;
+		}
+		if (m.kind == STATUS_READY)
+			take_brought(h);
+		while (recv(fd, &m, sizeof m, MSG_DONTWAIT) < 0 && (errno == ECONNRESET || errno == EINTR))
+			continue;
+		if (m.kind == STATUS_READY)
+			audit_reader_join(&h->world->audit, h, m.session);
+		if (m.kind == STATUS_READY)
+			engine_on_ready(g, name.key.id, m.layers);
+		else if (m.kind == STATUS_EXECED)
+			engine_on_execed(g, name.key.id);
+		else if (m.kind == STATUS_LOOKUP)
+			tell_lookup(g, name.key.id, m.path);
+		else if (read_streams(h))
+			engine_on_command_exited(g, name.key.id, m.wait_status);
+		if (!is_there(&name))
+			return -1;
+	}
+}
+
+static void on_status(evutil_socket_t fd, short what, void *ctx)
+{
+	struct hold *h = ctx;
+	struct status_msg last;
+
+	const struct hold_name name = name_of(h);
+
+	if (status_pump(h, &last) > 0)
+		engine_on_exited(name.world->engine, name.key.id, &last);
+}
+
+static void on_pidfd(evutil_socket_t fd, short what, void *ctx)
+{
+	struct hold *h = ctx;
+	struct status_msg last;
+
+	const struct hold_name name = name_of(h);
+
+	event_drop(&h->pidfd_ev);
+	int r = status_pump(h, &last);
+	if (r < 0)
+		return;
+	h->gone = true;
+	if (h->names.ref[STREAM_PTY][0] && h->fds[GUARD_SLOT_PTY] < 0) { /* it never came so far */
+		stream_close(&h->streams[STREAM_PTY]);
+		engine_on_output_end(name.world->engine, name.key.id, STREAM_PTY);
+	}
+	if (is_there(&name))
+		engine_on_gone(name.world->engine, name.key.id, r ? &last : NULL);
+}
+
+/* ---- streams ---- */
+
+static int stream_spool(struct hold_stream *s)
+{
+	struct err e = ERR_INIT;
+
+	if (s->spool.fd >= 0)
+		return 0;
+	if (spool_open(s->hold->world->spool_dir, s->hold->names.ref[s->index], s->hold->names.limit, &s->spool, &e) ==
+	    0)
+		return 0;
+	errno = e.sys ? e.sys : EIO;
+	return -1;
+}
+
+/* Nothing is lost while the disk is full: the bytes stay in the pipe and the command waits. */
+static void stream_stall(struct hold_stream *s, int error)
+{
+	const struct timeval later = { .tv_usec = STALL_RETRY_MS * 1000 };
+
+	const struct hold_name name = name_of(s->hold);
+
+	if (!s->ev) /* closed meanwhile */
+		return;
+	event_del(s->ev);
+	loop_add(s->retry, &later);
+	engine_on_output_stalled(name.world->engine, name.key.id, s->index, error);
+}
+
+static void stream_retry(evutil_socket_t fd, short what, void *ctx)
+{
+	struct hold_stream *s = ctx;
+
+	loop_add(s->ev, NULL);
+	event_active(s->ev, EV_READ, 0);
+}
+
+/* A stream that fills its pipe gets a larger one, while few have it. */
+static void stream_grow(struct hold_stream *s, int64_t taken)
+{
+	struct world *w = s->hold->world;
+
+	if (s->grown || taken < 65536 || w->grown_pipes >= PIPES_LARGE_MAX)
+		return;
+	if (fcntl(s->fd, F_SETPIPE_SZ, PIPE_LARGE) > 0) {
+		s->grown = true;
+		w->grown_pipes++;
+	}
+}
+
+/* The end, and nothing was ever written: no file is made for that. */
+static bool stream_ended_empty(const struct hold_stream *s)
+{
+	struct pollfd p = { .fd = s->feed < 0 ? s->fd : s->hold->fds[GUARD_SLOT_PTY], .events = POLLIN };
+
+	return s->spool.fd < 0 && !s->piped && poll(&p, 1, 0) == 1 && p.revents == POLLHUP;
+}
+
+/* What a terminal printed goes through the pipe; what an earlier runtime left there goes first. */
+static int64_t stream_take(struct hold_stream *s)
+{
+	if (stream_spool(s) < 0)
+		return -1;
+	if (s->feed < 0)
+		return spool_take(&s->spool, s->fd, TAKE_AT_ONCE);
+	if (!s->piped) {
+		ssize_t moved = master_move(s->hold->fds[GUARD_SLOT_PTY], s->feed);
+		if (moved <= 0)
+			return moved;
+		s->piped = (size_t)moved;
+	}
+	int64_t n = spool_take(&s->spool, s->fd, s->piped);
+	if (n > 0)
+		s->piped -= (size_t)n;
+	return n;
+}
+
+static void stream_readable(evutil_socket_t fd, short what, void *ctx)
+{
+	struct hold_stream *s = ctx;
+	struct engine *g = s->hold->world->engine;
+	const struct hold_name name = name_of(s->hold);
+	const int index = s->index;
+	int64_t n = 0;
+
+	if (store_full(s->hold->world->store)) {
+		stream_stall(s, ENOSPC);
+		return;
+	}
+	for (int i = 0; i < TAKES_A_TURN && !stream_ended_empty(s); i++) {
+		n = stream_take(s);
+		if (n <= 0)
+			break;
+		stream_grow(s, n);
+	}
+	int error = n < 0 ? errno : 0;
+	engine_on_output(g, name.key.id, index, s->spool.size);
+	if (!is_there(&name))
+		return;
+	if (index == STREAM_PTY && s->spool.size && name.world->screens)
+		screens_on_output(name.world->screens, name.key.id, s->spool.size);
+	if (n == 0) {
+		stream_close(s);
+		engine_on_output_end(g, name.key.id, index);
+	} else if (n < 0 && error != EAGAIN && error != EINTR) {
+		stream_stall(s, error);
+	} else {
+		engine_on_output_stalled(g, name.key.id, index, 0);
+	}
+}
+
+void hold_stop_reading(struct hold *h)
+{
+	for (int i = 0; i < STREAM_COUNT; i++)
+		stream_close(&h->streams[i]);
+}
+
+void hold_find_spools(struct hold *h, uint64_t size[STREAM_COUNT])
+{
+	for (int i = 0; i < STREAM_COUNT; i++) {
+		struct hold_stream *s = &h->streams[i];
+		size[i] = 0;
+		if (!h->names.ref[i][0] || faccessat(h->world->spool_dir, h->names.ref[i], F_OK, 0) < 0)
+			continue;
+		if (stream_spool(s) < 0)
+			log_error("open the spool of %s: %s", h->key.id, strerror(errno));
+		else
+			size[i] = s->spool.size;
+	}
+}
+
+/* ---- input, gate, signals ---- */
+
+static void on_stdin_room(evutil_socket_t fd, short what, void *ctx)
+{
+	struct hold *h = ctx;
+
+	const struct hold_name name = name_of(h);
+
+	engine_on_stdin_room(name.world->engine, name.key.id);
+}
+
+ssize_t hold_write_stdin(struct hold *h, const void *p, size_t n)
+{
+	const struct timeval later = { .tv_usec = ROOM_RETRY_MS * 1000 };
+	ssize_t r;
+
+	if (h->fds[GUARD_SLOT_PTY] >= 0) {
+		r = master_write(h->fds[GUARD_SLOT_PTY], p, n);
+		if (r == 0 && h->stdin_ev)
+			loop_add(h->stdin_ev, &later);
+		return r;
+	}
+	if (h->fds[GUARD_SLOT_STDIN] < 0) {
+		errno = EPIPE;
+		return -1;
+	}
+	do
+		r = write(h->fds[GUARD_SLOT_STDIN], p, n);
+	while (r < 0 && errno == EINTR);
+	if (r >= 0 || errno != EAGAIN)
+		return r;
+	if (h->stdin_ev)
+		loop_add(h->stdin_ev, NULL);
+	return 0;
+}
+
+void hold_close_stdin(struct hold *h)
+{
+	event_drop(&h->stdin_ev);
+	fd_close(&h->fds[GUARD_SLOT_STDIN]);
+	guard_link_withdraw(&h->world->guard, &h->key, 1u << GUARD_SLOT_STDIN);
+}
+
+void hold_close_output(struct hold *h, int stream)
+{
+	stream_close(&h->streams[stream]);
+	guard_link_withdraw(&h->world->guard, &h->key,
+			    1u << (stream == STREAM_STDOUT ? GUARD_SLOT_STDOUT : GUARD_SLOT_STDERR));
+}
+
+unsigned hold_closed_streams(const int fds[GUARD_SLOT_COUNT])
+{
+	return (fds[GUARD_SLOT_STDOUT] < 0 ? 1u << STREAM_STDOUT : 0) |
+	       (fds[GUARD_SLOT_STDERR] < 0 ? 1u << STREAM_STDERR : 0);
+}
+
+int hold_line(const struct hold *h, struct port_line *ret)
+{
+	struct master_line line;
+
+	if (h->fds[GUARD_SLOT_PTY] < 0) {
+		errno = ENOTTY;
+		return -1;
+	}
+	if (master_line_get(h->fds[GUARD_SLOT_PTY], &line) < 0)
+		return -1;
+	*ret = (struct port_line){ .echo = line.echo, .canonical = line.canonical, .eof = line.eof };
+	return 0;
+}
+
+int hold_resize(const struct hold *h, uint32_t rows, uint32_t cols)
+{
+	if (h->fds[GUARD_SLOT_PTY] >= 0)
+		return master_resize(h->fds[GUARD_SLOT_PTY], rows, cols);
+	errno = ENOTTY;
+	return -1;
+}
+
+void hold_open_gate(struct hold *h)
+{
+	/* EPIPE: the command has passed it long ago (after a restart), or is dead; both show elsewhere. */
+	if (h->fds[GUARD_SLOT_GATE] >= 0 && write(h->fds[GUARD_SLOT_GATE], "g", 1) < 0)
+		log_debug("open the gate of %s: %s", h->key.id, strerror(errno));
+	fd_close(&h->fds[GUARD_SLOT_GATE]);
+}
+
+void hold_tell_init(struct hold *h, uint32_t kind, uint32_t sig)
+{
+	const struct status_msg m = { .kind = kind, .signal = sig };
+
+	if (h->fds[GUARD_SLOT_STATUS] >= 0 &&
+	    send(h->fds[GUARD_SLOT_STATUS], &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		log_debug("tell the init of %s: %s", h->key.id, strerror(errno));
+}
+
+/* ---- watching ---- */
+
+static struct event *watch(struct hold *h, int fd, short what, event_callback_fn fn, void *ctx)
+{
+	struct event *ev = fd < 0 ? NULL : event_new(h->world->base, fd, what, fn, ctx);
+
+	if (ev && !(what & EV_WRITE))
+		loop_add(ev, NULL);
+	return ev;
+}
+
+static void stream_watch(struct hold_stream *s, int fd)
+{
+	s->ev = watch(s->hold, fd, EV_READ | EV_PERSIST, stream_readable, s);
+	if (s->ev)
+		s->retry = evtimer_new(s->hold->world->base, stream_retry, s);
+}
+
+static void terminal_watch(struct hold *h)
+{
+	int fd = h->fds[GUARD_SLOT_PTY];
+
+	if (fd < 0 || h->streams[STREAM_PTY].ev)
+		return;
+	h->stdin_ev = watch(h, fd, EV_WRITE, on_stdin_room, h);
+	stream_watch(&h->streams[STREAM_PTY], fd);
+}
+
+void hold_watch(struct hold *h)
+{
+	h->launching = false;
+	buf_done(&h->plan);
+	buf_done(&h->rules);
+	buf_done(&h->input);
+	fd_close(&h->peer_fd);
+	h->status_ev = watch(h, h->fds[GUARD_SLOT_STATUS], EV_READ | EV_PERSIST, on_status, h);
+	h->pidfd_ev = watch(h, h->fds[GUARD_SLOT_PIDFD], EV_READ | EV_PERSIST, on_pidfd, h);
+	h->stdin_ev = watch(h, h->fds[GUARD_SLOT_STDIN], EV_WRITE, on_stdin_room, h);
+	for (int i = 0; i < STREAM_PTY; i++)
+		stream_watch(&h->streams[i], h->streams[i].fd);
+	terminal_watch(h); /* else when it comes */
+}

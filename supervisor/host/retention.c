@@ -1,0 +1,323 @@
+#include "supervisor/host/retention.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/store/store.h"
+#include "runtime/view/view.h"
+#include "runtime/view/view_ids.h"
+#include "runtime/view/view_shapes.h"
+#include "supervisor/host/config.h"
+#include "supervisor/host/snapshot_facts.h"
+
+#define PROCESSES_AT_ONCE 16u /* a transaction stays small */
+#define SESSIONS_AT_ONCE 16u
+#define DOCUMENTS_AN_EVENT 200u
+#define DAY_US (24ull * 60 * 60 * 1000000)
+
+struct retention {
+	struct store *store;
+	uint64_t floor, idem_before_us;
+	uint64_t quiet_since;     /* a session with an event past this one stays, */
+	uint64_t began_us;        /* and so does one that was touched since */
+	bool all;                 /* but the newest event: those that retention itself writes go as well */
+	char after[VIEW_KEY_MAX]; /* sessions up to this one were looked at */
+	retention_done_fn done;
+	void *ctx;
+	struct retention_result result;
+};
+
+static void finish(struct retention *r, const struct err *e)
+{
+	r->done(r->ctx, &r->result, e);
+	free(r);
+}
+
+static void on_pruned(void *ctx, uint64_t removed, const struct err *e)
+{
+	struct retention *r = ctx;
+
+	r->result.events = removed;
+	if (removed)
+		snapshot_fact_stored(r->store, store_first_sequence(r->store));
+	finish(r, e && e->code ? e : NULL);
+}
+
+/* ---- one batch of outputs ---- */
+
+struct expiry {
+	struct retention *retention;
+	struct store_batch *batch;
+	unsigned outputs;
+	uint64_t bytes;
+	struct err err;
+};
+
+static void write_payload(const struct view_expirable *x, uint64_t now_us, struct buf *out)
+{
+	char at[CLOCK_TEXT_MAX];
+	struct jw w = jw_on(out);
+
+	clock_format(now_us, at);
+	jw_obj(&w);
+	jw_kstr(&w, "outputRef", x->output_ref);
+	jw_kuint(&w, "bytes", x->bytes);
+	jw_kstr(&w, "policy", "retention");
+	jw_kstr(&w, "expiredAt", at);
+	jw_obj_end(&w);
+}
+
+static const char *or_null(const char *id) { return *id ? id : NULL; }
+
+static bool on_expirable(void *ctx, const struct view_expirable *x)
+{
+	struct expiry *ex = ctx;
+	buf_auto struct buf payload = BUF_INIT;
+	struct event_draft d = { .type = EVENT_OUTPUT_EXPIRED, .uid = x->uid, .real_us = clock_real_us() };
+
+	write_payload(x, d.real_us, &payload);
+	d.ids[ID_SESSION] = x->session_id;
+	d.ids[ID_THREAD] = or_null(x->thread_id);
+	d.ids[ID_TURN] = or_null(x->turn_id);
+	d.ids[ID_TASK] = or_null(x->task_id);
+	d.ids[ID_PROCESS] = x->process_id;
+	d.ids[ID_OUTPUT] = x->output_ref;
+	d.payload = payload.data;
+	d.payload_len = payload.len;
+	if (store_batch_event(ex->batch, &d, &ex->err) < 0)
+		return false;
+	store_batch_expire_output(ex->batch, x->output_ref);
+	ex->outputs++;
+	ex->bytes += x->bytes;
+	return true;
+}
+
+static void next(struct retention *r);
+
+static void on_expired(void *ctx, const struct store_result *result)
+{
+	struct retention *r = ctx;
+
+	if (result->status < 0)
+		finish(r, result->err);
+	else
+		next(r);
+}
+
+/* ---- sessions of which nothing goes on ---- */
+
+struct leaving {
+	struct store *store;
+	struct store_batch *batch;
+	const struct session_doc *session;
+	struct buf *documents; /* "<kind>/<id>", each with its NUL */
+	struct err err;
+};
+
+static bool take_document(void *ctx, uint8_t kind, const char *id)
+{
+	buf_printf(ctx, "%u/%s", kind, id);
+	buf_byte(ctx, '\0');
+	return true;
+}
+
+/* What retention writes about a session is no sign of life. */
+static bool is_activity(void *ctx, const struct event_view *ev)
+{
+	*(bool *)ctx = ev->type != EVENT_OUTPUT_EXPIRED && ev->type != EVENT_SESSION_EXPIRED;
+	return !*(bool *)ctx;
+}
+
+static int is_quiet(const struct retention *r, const char *session_id, bool *ret, struct err *e)
+{
+	const struct store_query q = { .after = r->quiet_since, .index = ID_SESSION, .id = session_id };
+	bool active = false;
+
+	if (store_events(r->store, &q, is_activity, &active, e) < 0)
+		return -1;
+	*ret = !active;
+	return 0;
+}
+
+/* One event for so many documents; returns where the next one begins. */
+static const char *expired_fact(struct leaving *l, const char *at, const char *end)
+{
+	buf_auto struct buf payload = BUF_INIT;
+	struct event_draft d = { .type = EVENT_SESSION_EXPIRED,
+				 .uid = (uint32_t)l->session->uid,
+				 .real_us = clock_real_us() };
+	struct jw w = jw_on(&payload);
+	char now[CLOCK_TEXT_MAX];
+
+	clock_format(d.real_us, now);
+	jw_obj(&w);
+	jw_kstr(&w, "policy", "retention");
+	jw_kstr(&w, "expiredAt", now);
+	jw_karr(&w, "documents");
+	for (unsigned n = 0; n < DOCUMENTS_AN_EVENT && at < end; n++, at += strlen(at) + 1)
+		jw_str(&w, at);
+	jw_arr_end(&w);
+	jw_obj_end(&w);
+	d.ids[ID_SESSION] = l->session->sessionId;
+	d.payload = payload.data;
+	d.payload_len = payload.len;
+	(void)store_batch_event(l->batch, &d, &l->err);
+	return at;
+}
+
+static void expire_session(struct leaving *l)
+{
+	const char *at = l->documents->data, *end = at + l->documents->len;
+	char output[8];
+
+	snprintf(output, sizeof output, "%u/", VIEW_OUTPUT);
+	for (const char *s = at; s < end; s += strlen(s) + 1) /* also those that no process had */
+		if (strncmp(s, output, strlen(output)) == 0)
+			store_batch_expire_output(l->batch, s + strlen(output));
+	while (at < end && !l->err.code)
+		at = expired_fact(l, at, end);
+}
+
+/* 1 = it goes, 0 = it stays. */
+static int look_at_session(struct retention *r, const char *session_id, struct store_batch *batch, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT, documents = BUF_INIT;
+	struct session_doc d;
+	bool quiet = false;
+
+	int known = view_read(r->store, &session_shape, session_id, &text, &d, e);
+	if (known != 0 || strcmp(d.kind, "system") == 0)
+		return known < 0 ? -1 : 0;
+	/* Documents are read as they are committed, events only up to what was dispatched: of the newest sessions there
+	 * is no event yet. */
+	if (d.createdAt >= r->began_us || (d.updatedAt != VIEW_ABSENT && d.updatedAt >= r->began_us))
+		return 0;
+	if (is_quiet(r, session_id, &quiet, e) < 0)
+		return -1;
+	int alive = quiet ? view_session_documents(r->store, session_id, take_document, &documents, e) : 1;
+	if (alive)
+		return alive < 0 ? -1 : 0;
+	struct leaving l = { .store = r->store, .batch = batch, .session = &d, .documents = &documents };
+	expire_session(&l);
+	if (l.err.code) {
+		*e = l.err;
+		return -1;
+	}
+	return 1;
+}
+
+static void next_sessions(struct retention *r);
+
+static void on_sessions_expired(void *ctx, const struct store_result *result)
+{
+	struct retention *r = ctx;
+
+	if (result->status < 0)
+		finish(r, result->err);
+	else
+		next_sessions(r);
+}
+
+/* Some of them at a time; after the last one the events go. */
+static void next_sessions(struct retention *r)
+{
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+	const struct view_ids_query q = { .kind = VIEW_SESSION,
+					  .after = r->after[0] ? r->after : NULL,
+					  .max = SESSIONS_AT_ONCE };
+	struct store_batch *batch = store_batch_new(r->store);
+	struct err e = ERR_INIT;
+	int more = view_ids(r->store, &q, &ids, r->after, &e), went = 0;
+
+	for (size_t i = 0; more >= 0 && went >= 0 && i < ids.n; i++) {
+		went = look_at_session(r, ids.id[i], batch, &e);
+		r->result.sessions += went > 0;
+	}
+	if (more < 0 || went < 0) {
+		store_batch_free(batch);
+		err_wrap(&e, "expire sessions");
+		finish(r, &e);
+	} else if (ids.n) {
+		store_submit(r->store, batch, STORE_MUST, on_sessions_expired, r);
+	} else {
+		store_batch_free(batch);
+		uint64_t last = store_last_sequence(r->store);
+		store_prune(r->store, r->all && last > r->floor ? last : r->floor, r->idem_before_us, on_pruned, r);
+	}
+}
+
+/* Expires some outputs; when none are left, sessions, and then the events. */
+static void next(struct retention *r)
+{
+	struct expiry ex = { .retention = r, .batch = store_batch_new(r->store) };
+
+	if (view_expirable_outputs(r->store, r->floor, PROCESSES_AT_ONCE, on_expirable, &ex, &ex.err) < 0 ||
+	    ex.err.code) {
+		store_batch_free(ex.batch);
+		err_wrap(&ex.err, "expire outputs");
+		finish(r, &ex.err);
+		return;
+	}
+	if (!ex.outputs) {
+		store_batch_free(ex.batch);
+		next_sessions(r);
+		return;
+	}
+	r->result.outputs += ex.outputs;
+	r->result.bytes += ex.bytes;
+	/* Removing must work on a full disk too. */
+	store_submit(r->store, ex.batch, STORE_MUST, on_expired, r);
+}
+
+/* What was submitted before is dispatched. */
+static void on_begun(void *ctx, const struct store_result *result)
+{
+	struct retention *r = ctx;
+	uint64_t first = store_first_sequence(r->store), kept_from = r->floor > first ? r->floor : first;
+
+	/* A new store has no first event yet: then every event that comes is a sign of life. */
+	r->quiet_since = r->all ? store_last_sequence(r->store) : kept_from ? kept_from - 1 : 0;
+	next(r);
+}
+
+void retention_run(struct store *s, uint64_t floor, uint64_t idem_before_us, retention_done_fn done, void *ctx)
+{
+	struct retention *r = mem_zalloc(1, sizeof(*r));
+
+	r->store = s;
+	r->floor = floor;
+	r->all = floor > store_last_sequence(s);
+	r->began_us = clock_real_us();
+	r->idem_before_us = idem_before_us;
+	r->done = done;
+	r->ctx = ctx;
+	store_submit(s, store_batch_new(s), STORE_NOW, on_begun, r);
+}
+
+/* ---- what the configuration asks for ---- */
+
+static uint64_t before_days(uint64_t now_us, uint64_t days)
+{
+	return now_us > days * DAY_US ? now_us - days * DAY_US : 0;
+}
+
+int retention_floor(struct store *s, const struct config *c, uint64_t now_us, uint64_t *ret, struct err *e)
+{
+	uint64_t last = store_last_sequence(s), floor = 0, by_age = 0;
+
+	if (c->retain_days && store_sequence_at(s, before_days(now_us, c->retain_days), &by_age, e) < 0)
+		return err_wrap(e, "find what is older than %llu days", (unsigned long long)c->retain_days);
+	if (c->retain_events && last > c->retain_events)
+		floor = last - c->retain_events + 1;
+	if (by_age > floor)
+		floor = by_age;
+	*ret = floor > store_first_sequence(s) ? floor : 0;
+	return 0;
+}
+
+uint64_t retention_idem_before(const struct config *c, uint64_t now_us)
+{
+	return before_days(now_us, c->idem_keep_days);
+}

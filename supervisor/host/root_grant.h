@@ -1,0 +1,33 @@
+#ifndef BAILIFF_SUPERVISOR_HOST_ROOT_GRANT_H
+#define BAILIFF_SUPERVISOR_HOST_ROOT_GRANT_H
+
+/*
+ * A root client asks for work that will be done later, perhaps when it has left: the spawner is told while the client
+ * is there (supervisor/spawner/authority.c). Until it has taken note, replies to that client can be held back, so that
+ * it does not leave too early.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/queue.h>
+
+struct event_base;
+struct root_grant;
+struct spawn_link;
+
+struct root_grants {
+	struct event_base *base;
+	struct spawn_link *spawner;
+	LIST_HEAD(, root_grant) pending; /* not noted yet */
+	void (*settled)(void *ctx);      /* one is no longer pending; may be NULL */
+	void *ctx;
+};
+
+void root_grants_init(struct root_grants *g, struct event_base *base, struct spawn_link *spawner);
+void root_grants_done(struct root_grants *g);
+/* Folders, each with its NUL, that commands may be run in for this client's peer. */
+void root_grants_ask(struct root_grants *g, int client, const char *paths, size_t len, bool hold);
+/* Whether replies to this client have to wait. */
+bool root_grants_hold(const struct root_grants *g, int client);
+
+#endif

@@ -1,0 +1,258 @@
+#include "supervisor/host/rule_writer.h"
+
+#include "policy/policy_edit.h"
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
+#include "supervisor/host/guard_link.h"
+#include "supervisor/host/peer_files_link.h"
+#include "supervisor/host/workspace_policy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TRIES_MAX 5u
+#define QUEUE_MAX 32u
+
+struct keeping {
+	TAILQ_ENTRY(keeping) link;
+	struct rule_keeper *keeper;
+	uint32_t uid;
+	int peer_fd;
+	char *id, *list, **rule;
+	size_t count;
+	unsigned tries;
+	struct look_link *look;
+	/* what was found */
+	struct look_write write;
+	struct buf text;
+	int error;
+	char path[PATH_MAX];
+	/* what is written */
+	unsigned line;
+	bool loading; /* it is written, and waits to be in force */
+};
+
+void rule_keeper_init(struct rule_keeper *k, struct event_base *base, struct engine *engine, struct spawn_link *spawner,
+		      struct guard_link *guard, struct place_policies *places, bool peers)
+{
+	*k = (struct rule_keeper){
+		.base = base, .engine = engine, .spawner = spawner, .guard = guard, .places = places, .peers = peers
+	};
+	TAILQ_INIT(&k->queue);
+}
+
+static void keeping_free(struct keeping *j)
+{
+	TAILQ_REMOVE(&j->keeper->queue, j, link);
+	look_link_free(j->look);
+	fd_close(&j->peer_fd);
+	for (size_t i = 0; i < j->count; i++)
+		free(j->rule[i]);
+	free(j->rule);
+	free(j->id);
+	free(j->list);
+	buf_done(&j->text);
+	free(j);
+}
+
+void rule_keeper_done(struct rule_keeper *k)
+{
+	while (!TAILQ_EMPTY(&k->queue))
+		keeping_free(TAILQ_FIRST(&k->queue));
+}
+
+static void begin(struct rule_keeper *k);
+
+static void finish(struct keeping *j, const struct err *e)
+{
+	struct rule_keeper *k = j->keeper;
+	mem_auto char *id = mem_strdup(j->id), *path = mem_strdup(j->path);
+	unsigned line = j->line;
+
+	keeping_free(j);
+	engine_on_rule_kept(k->engine, id, path, line, e);
+	begin(k);
+}
+
+static void give_up(struct keeping *j, int error, const struct err *e)
+{
+	struct err why = ERR_INIT;
+
+	if (e)
+		why = *e;
+	else
+		err_set(&why, ERR_UNAVAILABLE, "%.200s: %s", j->path[0] ? j->path : "policy.json",
+			error == ELOOP    ? "it is a symbolic link"
+			: error == EINVAL ? "it is no regular file"
+			: error == EFBIG  ? "it is larger than 1 MiB"
+			: error == EAGAIN ? "others write it all the time"
+					  : strerror(error));
+	finish(j, &why);
+}
+
+/* ---- writing ---- */
+
+static void read_again(struct keeping *j);
+
+static void on_written(void *ctx, const struct look_answer *a, int *fds, size_t nfds)
+{
+	struct keeping *j = ctx;
+
+	j->error = a->error;
+}
+
+static void is_written(struct keeping *j)
+{
+	if (j->keeper->peers) {
+		place_policies_forget(j->keeper->places, j->uid);
+		finish(j, NULL);
+		return;
+	}
+	j->loading = true;
+	guard_link_want_reload(j->keeper->guard);
+}
+
+static void on_write_over(void *ctx, const struct err *e)
+{
+	struct keeping *j = ctx;
+
+	j->look = NULL;
+	/* Whoever wrote may be gone with what is written, or without. */
+	if ((e || j->error == EAGAIN) && ++j->tries < TRIES_MAX)
+		read_again(j);
+	else if (e)
+		give_up(j, 0, e);
+	else if (j->error)
+		give_up(j, j->error, NULL);
+	else
+		is_written(j);
+}
+
+void rule_keeper_loaded(struct rule_keeper *k)
+{
+	struct keeping *j = TAILQ_FIRST(&k->queue);
+
+	if (j && j->loading)
+		finish(j, NULL);
+}
+
+static void write_text(struct keeping *j)
+{
+	static const struct look_link_events on = { on_written, on_write_over };
+	buf_auto struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	buf_append(&out, (const char *)&j->write, sizeof j->write);
+	if (policy_edit_add(buf_cstr(&j->text), j->text.len, j->list, (const char *const *)j->rule, j->count, &out,
+			    &j->line, &e) < 0) {
+		err_wrap(&e, "%.200s", j->path);
+		give_up(j, 0, &e);
+		return;
+	}
+	if (out.len - sizeof j->write == j->text.len &&
+	    memcmp(out.data + sizeof j->write, j->text.data, j->text.len) == 0) {
+		if (j->tries) /* maybe from us */
+			is_written(j);
+		else
+			finish(j, NULL);
+		return;
+	}
+	j->error = EIO;
+	j->look = look_link_new(j->keeper->base, j->keeper->spawner, LOOK_WRITE, out.data, out.len, j->peer_fd, &on, j);
+	if (!j->look)
+		give_up(j, errno, NULL);
+}
+
+/* ---- reading ---- */
+
+static void on_read(void *ctx, const struct look_answer *a, int *fds, size_t nfds)
+{
+	struct keeping *j = ctx;
+	struct stat st;
+
+	j->error = a->error;
+	snprintf(j->path, sizeof j->path, "%s", a->path);
+	buf_reset(&j->text);
+	if (a->error || !nfds || !a->nwatch)
+		return;
+	j->write = (struct look_write){ .exists = 1, .stamp = a->watch[a->nwatch - 1] };
+	if (fstat(fds[nfds - 1], &st) < 0 || st.st_size > (off_t)LOOK_TEXT_MAX) {
+		j->error = EIO;
+		return;
+	}
+	ssize_t n = pread(fds[nfds - 1], buf_reserve(&j->text, (size_t)st.st_size), (size_t)st.st_size, 0);
+	buf_extend(&j->text, n < 0 ? 0 : (size_t)n);
+	j->error = n < 0 ? errno : n == st.st_size ? 0 : EIO; /* rules that were not read must not be written over */
+}
+
+static void on_read_over(void *ctx, const struct err *e)
+{
+	struct keeping *j = ctx;
+
+	j->look = NULL;
+	if (e)
+		give_up(j, 0, e);
+	else if (j->error && j->error != ENOENT)
+		give_up(j, j->error, NULL);
+	else
+		write_text(j);
+}
+
+static int read_begin(struct keeping *j)
+{
+	static const struct look_link_events on = { on_read, on_read_over };
+
+	buf_reset(&j->text);
+	j->write = (struct look_write){ 0 };
+	j->error = ENOENT;
+	j->look = look_link_new(j->keeper->base, j->keeper->spawner, LOOK_USER, "", 0, j->peer_fd, &on, j);
+	return j->look ? 0 : -1;
+}
+
+static void read_again(struct keeping *j)
+{
+	if (read_begin(j) < 0)
+		give_up(j, errno, NULL);
+}
+
+static void begin(struct rule_keeper *k)
+{
+	struct keeping *j = TAILQ_FIRST(&k->queue);
+
+	if (j && !j->look && !j->loading)
+		read_again(j);
+}
+
+int rule_keeper_add(struct rule_keeper *k, const struct port_rule *r, struct err *e)
+{
+	struct keeping *j;
+	size_t n = 0;
+
+	TAILQ_FOREACH (j, &k->queue, link)
+		n++;
+	if (n >= QUEUE_MAX)
+		return err_set(e, ERR_EXHAUSTED, "too many rules are being written; try again");
+	j = mem_zalloc(1, sizeof *j);
+	j->keeper = k;
+	j->uid = r->uid;
+	j->peer_fd = fcntl(r->peer_fd, F_DUPFD_CLOEXEC, 3);
+	j->id = mem_strdup(r->id);
+	j->list = mem_strdup(r->list);
+	j->rule = mem_zalloc(r->count + 1, sizeof *j->rule);
+	for (; j->count < r->count; j->count++)
+		j->rule[j->count] = mem_strdup(r->rule[j->count]);
+	TAILQ_INSERT_TAIL(&k->queue, j, link);
+	/* Nothing is answered before this returned. */
+	if (!n && read_begin(j) < 0) {
+		err_sys(e, errno, "read the policy file");
+		keeping_free(j);
+		return -1;
+	}
+	return 0;
+}

@@ -1,0 +1,575 @@
+#include "supervisor/host/screens.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jscan.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/engine.h"
+#include "runtime/engine/ports.h"
+#include "runtime/loop/loop.h"
+#include "runtime/store/spool.h"
+#include "runtime/store/store.h"
+#include "runtime/view/view.h"
+#include "supervisor/host/process_io.h"
+#include "supervisor/host/screen_history.h"
+#include "supervisor/host/host_ports.h"
+
+#include <event2/event.h>
+#include <unistd.h>
+
+#define SCRATCH (2u << 20)
+#define SKIM_FROM (128u * 1024)    /* with so much to catch up it may be worth to look for what need not be drawn */
+#define READ (64u * 1024)          /* at once, if nothing is skimmed */
+#define PIECE_MIN 4u               /* fed between looks at the clock: */
+#define PIECE_CELLS (128u * 1024)  /* so many bytes by the screen's cells */
+#define BUDGET_NS 2000000ull       /* of a turn */
+#define REST_US 20000              /* after a full turn while nobody asks: meanwhile what need not be drawn piles up */
+#define ANSWER_NS 50000000ull      /* a client that is about to show the terminal gets there first */
+#define CATCH_UP_NS 20000000000ull /* a request waits so long for a screen that is behind */
+#define LOOK_LONG_NS 1000000ull    /* matching that takes longer than this gets a share of the time */
+#define LOOK_SHARE 10
+#define ENDED_MAX 16u
+#define ENDED_KEEP_NS 60000000000ull
+
+struct screens_wait {
+	TAILQ_ENTRY(screens_wait) link;
+	struct screens_request r;
+	uint64_t upto; /* the screen must have seen this much */
+	bool begun;    /* it has */
+	uint64_t begun_ns, deadline_ns, patience_ns;
+	uint64_t look_ns; /* a pattern that takes long is not tried again before */
+	screens_fn fn;
+	void *ctx;
+};
+
+struct screens_kept {
+	struct screens *screens;
+	TAILQ_ENTRY(screens_kept) busy_link, ended_link;
+	bool busy;
+	struct screen_history history;
+	struct screen *screen;
+	uint64_t target;       /* bytes there are */
+	uint64_t skim_from;    /* up to here was looked for what need not be drawn */
+	uint64_t answer_from;  /* questions before this offset were asked of an earlier screen */
+	uint64_t answer_at_ns; /* UINT64_MAX = nothing to answer */
+	uint64_t output_ns, used_ns;
+	size_t next_resize;
+	bool ended, broken;
+	TAILQ_HEAD(, screens_wait) waits;
+};
+
+static void on_turn(evutil_socket_t fd, short what, void *ctx);
+static void on_time(void *ctx);
+
+void screens_init(struct screens *s, struct event_base *base, struct store *store, struct engine *engine,
+		  struct world *world, struct screen_limits limits)
+{
+	*s = (struct screens){ .store = store, .engine = engine, .world = world, .limits = limits };
+	TAILQ_INIT(&s->busy);
+	TAILQ_INIT(&s->ended);
+	s->turn = evtimer_new(base, on_turn, s);
+	wake_init(&s->wake, base, on_time, s);
+	s->scratch = mem_alloc(SCRATCH);
+}
+
+static struct screens_kept *kept_of(struct screens *s, const char *id) { return strmap_get(&s->by_id, id); }
+
+/* ---- keeping ---- */
+
+static void wait_free(struct screens_kept *k, struct screens_wait *w)
+{
+	TAILQ_REMOVE(&k->waits, w, link);
+	until_done(&w->r.until);
+	free(w);
+}
+
+static void kept_free(struct screens_kept *k)
+{
+	struct screens *s = k->screens;
+
+	while (!TAILQ_EMPTY(&k->waits))
+		wait_free(k, TAILQ_FIRST(&k->waits));
+	if (k->busy)
+		TAILQ_REMOVE(&s->busy, k, busy_link);
+	if (k->ended) {
+		TAILQ_REMOVE(&s->ended, k, ended_link);
+		s->nended--;
+	}
+	(void)strmap_del(&s->by_id, k->history.process_id);
+	screen_free(k->screen);
+	screen_history_done(&k->history);
+	free(k);
+}
+
+static void free_each(void *ctx, const char *key, void *value) { kept_free(value); }
+
+void screens_done(struct screens *s)
+{
+	s->stopped = true;
+	strmap_each(&s->by_id, free_each, NULL);
+	strmap_done(&s->by_id);
+	if (s->turn)
+		event_free(s->turn);
+	wake_done(&s->wake);
+	free(s->scratch);
+}
+
+/* Somebody waits for it to catch up. */
+static bool kept_asked(const struct screens_kept *k)
+{
+	const struct screens_wait *w;
+
+	TAILQ_FOREACH (w, &k->waits, link)
+		if (!w->begun)
+			return true;
+	return false;
+}
+
+static void kept_wake(struct screens_kept *k)
+{
+	struct screens *s = k->screens;
+	const struct timeval soon = { 0 }, later = { .tv_usec = REST_US };
+	bool rest = s->tired && !kept_asked(k);
+
+	if (k->broken)
+		return;
+	if (!k->busy)
+		TAILQ_INSERT_TAIL(&s->busy, k, busy_link);
+	k->busy = true;
+	if (!evtimer_pending(s->turn, NULL) || (!rest && s->resting))
+		loop_add(s->turn, rest ? &later : &soon);
+	s->resting = rest;
+}
+
+/* Ended ones beyond a number, or not asked for in a while, go. */
+static void forget_old(struct screens *s)
+{
+	struct screens_kept *k, *next;
+	uint64_t now = clock_boot_ns();
+
+	for (k = TAILQ_FIRST(&s->ended); k; k = next) {
+		next = TAILQ_NEXT(k, ended_link);
+		if (!TAILQ_EMPTY(&k->waits))
+			continue;
+		if (s->nended > ENDED_MAX || now - k->used_ns >= ENDED_KEEP_NS)
+			kept_free(k);
+	}
+	if ((k = TAILQ_FIRST(&s->ended)))
+		wake_at(&s->wake, k->used_ns + ENDED_KEEP_NS);
+}
+
+static void kept_end(struct screens_kept *k)
+{
+	if (k->ended)
+		return;
+	k->ended = true;
+	k->used_ns = clock_boot_ns();
+	TAILQ_INSERT_TAIL(&k->screens->ended, k, ended_link);
+	k->screens->nended++;
+}
+
+/* Makes one from what the log says; NULL with why. */
+static struct screens_kept *kept_new(struct screens *s, const char *id, uint32_t viewer, struct err *e)
+{
+	struct screens_kept *k = mem_zalloc(1, sizeof(*k));
+	struct hold *h;
+
+	k->screens = s;
+	TAILQ_INIT(&k->waits);
+	k->answer_at_ns = UINT64_MAX;
+	k->output_ns = k->used_ns = clock_boot_ns();
+	if (screen_history_read(s->store, viewer, id, &k->history, e) < 0) {
+		free(k);
+		return NULL;
+	}
+	k->screen = screen_new(k->history.rows, k->history.cols, &s->limits);
+	(void)strmap_put(&s->by_id, id, k);
+	h = strmap_get(&s->world->holds, id);
+	k->target = h ? h->streams[STREAM_PTY].spool.size : k->history.bytes;
+	k->answer_from = h && h->tries ? 0 : k->target; /* we launched it: nobody answered before */
+	if (k->history.ended)
+		kept_end(k);
+	return k;
+}
+
+/* ---- feeding ---- */
+
+/* At most n bytes from where the screen is, none of them left out; the length of what was left out in *ret_hole. */
+static ssize_t kept_read(struct screens_kept *k, uint64_t at, size_t n, uint64_t *ret_hole, struct err *e)
+{
+	struct screens *s = k->screens;
+	struct hold *h = strmap_get(&s->world->holds, k->history.process_id);
+	uint64_t from = k->history.omitted_from, to = k->history.omitted_to;
+	buf_auto struct buf bytes = BUF_INIT;
+	ssize_t got;
+
+	*ret_hole = 0;
+	if (h)
+		spool_hole(k->target, h->names.limit, &from, &to);
+	if (to > from && at >= from && at < to) {
+		*ret_hole = (to < k->target ? to : k->target) - at;
+		return 0;
+	}
+	if (n > k->target - at)
+		n = (size_t)(k->target - at);
+	if (to > from && at < from && n > from - at)
+		n = (size_t)(from - at);
+	if (h) {
+		got = world_ports.peek_output(s->world, k->history.process_id, STREAM_PTY, at, s->scratch, n);
+		return got < 0 ? err_sys(e, errno, "read the output") : got;
+	}
+	if (store_output_read(s->store, k->history.output_ref, at, n, &bytes, e) < 0)
+		return -1;
+	memcpy(s->scratch, buf_cstr(&bytes), bytes.len);
+	return (ssize_t)bytes.len;
+}
+
+static uint64_t kept_offset(const struct screens_kept *k)
+{
+	struct screen_info i;
+
+	screen_info(k->screen, &i);
+	return i.offset;
+}
+
+/* Resizes that happened here; returns how far output may be fed before the next. */
+static uint64_t kept_resize_due(struct screens_kept *k, uint64_t at)
+{
+	const struct screen_history *h = &k->history;
+
+	while (k->next_resize < h->nresizes && h->resizes[k->next_resize].offset <= at) {
+		screen_resize(k->screen, h->resizes[k->next_resize].rows, h->resizes[k->next_resize].cols);
+		k->next_resize++;
+	}
+	return k->next_resize < h->nresizes && h->resizes[k->next_resize].offset < k->target
+		       ? h->resizes[k->next_resize].offset
+		       : k->target;
+}
+
+static void kept_replies(struct screens_kept *k, bool answer)
+{
+	struct screens *s = k->screens;
+
+	if (!answer || k->ended) {
+		screen_replies(k->screen, NULL);
+	} else if (k->answer_at_ns == UINT64_MAX && screen_has_replies(k->screen)) {
+		k->answer_at_ns = clock_boot_ns() + ANSWER_NS;
+		wake_at(&s->wake, k->answer_at_ns);
+	}
+}
+
+/* Three bytes can have every cell drawn anew: the more there are, the sooner the clock must be looked at again. */
+static size_t piece_of(const struct screen *screen)
+{
+	struct screen_info i;
+	screen_info(screen, &i);
+	size_t n = PIECE_CELLS / (i.rows * i.cols);
+	return n > PIECE_MIN ? n : PIECE_MIN;
+}
+
+/* Feeds until it has caught up or the time is over. 1 = there is more, 0 = none, −1. */
+static int kept_feed(struct screens_kept *k, uint64_t until_ns, struct err *e)
+{
+	struct screens *s = k->screens;
+	uint64_t at, hole;
+
+	while ((at = kept_offset(k)) < k->target) {
+		uint64_t end = kept_resize_due(k, at);
+		size_t want = end - at < SCRATCH ? (size_t)(end - at) : SCRATCH, done = 0;
+		/* also again, when enough has come that what was left to be drawn need not be drawn any more */
+		bool skim = want >= SKIM_FROM && (at >= k->skim_from || at + want - k->skim_from >= SKIM_FROM);
+		ssize_t n = kept_read(k, at, skim || want < READ ? want : READ, &hole, e);
+
+		if (n < 0)
+			return -1;
+		if (hole) {
+			screen_skip(k->screen, hole);
+			continue;
+		}
+		if (n == 0)
+			return err_set(e, ERR_CORRUPT, "the output of '%s' ends at %llu of %llu bytes",
+				       k->history.process_id, (unsigned long long)at, (unsigned long long)k->target);
+		if (skim) {
+			done = screen_skim(k->screen, s->scratch, (size_t)n);
+			k->skim_from = at + (uint64_t)n;
+		}
+		while (done < (size_t)n) {
+			size_t most = piece_of(k->screen), piece = (size_t)n - done < most ? (size_t)n - done : most;
+
+			screen_feed(k->screen, s->scratch + done, piece);
+			done += piece;
+			kept_replies(k, at + done > k->answer_from);
+			if (clock_boot_ns() >= until_ns)
+				return kept_offset(k) < k->target;
+		}
+	}
+	(void)kept_resize_due(k, at);
+	return 0;
+}
+
+/* ---- waiting ---- */
+
+static void wait_answer(struct screens_kept *k, struct screens_wait *w, const struct err *e, enum screens_reason why)
+{
+	screens_fn fn = w->fn;
+	void *ctx = w->ctx;
+
+	wait_free(k, w);
+	k->used_ns = clock_boot_ns();
+	if (k->ended) { /* the last used stands at the end */
+		TAILQ_REMOVE(&k->screens->ended, k, ended_link);
+		TAILQ_INSERT_TAIL(&k->screens->ended, k, ended_link);
+	}
+	fn(ctx, e, k->screen, why, k->ended);
+}
+
+static uint64_t idle_at(const struct screens_kept *k, const struct screens_wait *w)
+{
+	uint64_t from = k->output_ns > w->begun_ns ? k->output_ns : w->begun_ns;
+
+	return w->r.idle_ms == UINT64_MAX ? UINT64_MAX : from + w->r.idle_ms * 1000000;
+}
+
+/* Answers it if it is time; true if so. */
+static bool wait_look(struct screens_kept *k, struct screens_wait *w, uint64_t now)
+{
+	bool caught_up = kept_offset(k) >= k->target;
+	enum until_match m = UNTIL_NOTHING;
+	struct err e = ERR_INIT;
+
+	if (!w->begun && kept_offset(k) < w->upto) {
+		if (now < w->patience_ns)
+			return false;
+		err_set(&e, ERR_UNAVAILABLE, "the screen of '%s' is still being drawn (%llu of %llu bytes); ask again",
+			k->history.process_id, (unsigned long long)kept_offset(k), (unsigned long long)w->upto);
+		wait_answer(k, w, &e, SCREENS_NOW);
+		return true;
+	}
+	if (!w->begun) {
+		w->begun = true;
+		w->begun_ns = now;
+		if (!w->r.until.has_after)
+			w->r.until.after = kept_offset(k);
+	}
+	if (!w->r.wait) {
+		wait_answer(k, w, NULL, SCREENS_NOW);
+		return true;
+	}
+	if (now >= w->look_ns || now >= w->deadline_ns || (caught_up && (k->ended || now >= idle_at(k, w)))) {
+		uint64_t from = clock_boot_ns(), took;
+
+		m = until_look(&w->r.until, k->screen);
+		took = clock_boot_ns() - from;
+		w->look_ns = took > LOOK_LONG_NS ? from + LOOK_SHARE * took : 0;
+	}
+	if (m == UNTIL_NOTHING && w->r.exit && k->ended && caught_up)
+		wait_answer(k, w, NULL, SCREENS_EXIT);
+	else if (m == UNTIL_NOTHING && caught_up && now >= idle_at(k, w))
+		wait_answer(k, w, NULL, SCREENS_IDLE);
+	else if (m == UNTIL_NOTHING && (now >= w->deadline_ns || (k->ended && caught_up)))
+		wait_answer(k, w, NULL, k->ended && now < w->deadline_ns ? SCREENS_EXIT : SCREENS_TIMED_OUT);
+	else if (m != UNTIL_NOTHING)
+		wait_answer(k, w, NULL, m == UNTIL_TEXT ? SCREENS_TEXT : SCREENS_REGEX);
+	else
+		return false;
+	return true;
+}
+
+static void kept_look(struct screens_kept *k)
+{
+	uint64_t now = clock_boot_ns();
+	struct screens_wait *w;
+
+	/* An answer may end its client, and with it others of these. */
+	for (w = TAILQ_FIRST(&k->waits); w;)
+		w = wait_look(k, w, now) ? TAILQ_FIRST(&k->waits) : TAILQ_NEXT(w, link);
+	TAILQ_FOREACH (w, &k->waits, link) {
+		uint64_t at = w->begun ? idle_at(k, w) : w->patience_ns;
+
+		if (w->look_ns && w->look_ns < at)
+			at = w->look_ns;
+		wake_at(&k->screens->wake, at < w->deadline_ns ? at : w->deadline_ns);
+	}
+}
+
+static void kept_fail(struct screens_kept *k, const struct err *e)
+{
+	while (!TAILQ_EMPTY(&k->waits))
+		wait_answer(k, TAILQ_FIRST(&k->waits), e, SCREENS_NOW);
+	if (k->ended) {
+		kept_free(k);
+		return;
+	}
+	log_warning("the screen of %s: %s", k->history.process_id, e->message);
+	k->broken = true; /* until somebody asks for it again */
+}
+
+static void on_turn(evutil_socket_t fd, short what, void *ctx)
+{
+	struct screens *s = ctx;
+	uint64_t until_ns = clock_boot_ns() + BUDGET_NS;
+	struct screens_kept *k;
+
+	s->tired = s->resting = false;
+	while ((k = TAILQ_FIRST(&s->busy))) {
+		struct err e = ERR_INIT;
+		int r;
+
+		TAILQ_REMOVE(&s->busy, k, busy_link);
+		k->busy = false;
+		r = kept_feed(k, until_ns, &e);
+		if (r < 0) {
+			kept_fail(k, &e);
+			continue;
+		}
+		kept_look(k);
+		s->tired = clock_boot_ns() >= until_ns;
+		if (r > 0)
+			kept_wake(k);
+		if (s->tired)
+			break;
+	}
+	if ((k = TAILQ_FIRST(&s->busy)))
+		kept_wake(k);
+	forget_old(s);
+}
+
+/* ---- answers to programs ---- */
+
+static void on_answered(void *ctx, const struct err *e, const char *json, size_t len)
+{
+	if (e)
+		log_debug("answer a terminal's question: %s", e->message);
+}
+
+static void kept_answer(struct screens_kept *k)
+{
+	struct screens *s = k->screens;
+	const struct caller self = { .uid = k->history.uid, .role = ROLE_OPERATOR, .pid = getpid(), .peer_fd = -1 };
+	buf_auto struct buf out = BUF_INIT;
+	bool attended = s->attended && s->attended(s->attended_ctx, k->history.process_id);
+
+	k->answer_at_ns = UINT64_MAX;
+	screen_replies(k->screen, &out);
+	if (out.len && !attended && !k->ended)
+		engine_write_stdin(s->engine, k->history.process_id, out.data, out.len, &self, on_answered, NULL);
+}
+
+static void time_each(void *ctx, const char *key, void *value)
+{
+	struct screens_kept *k = value;
+	uint64_t now = clock_boot_ns();
+
+	if (k->answer_at_ns <= now)
+		kept_answer(k);
+	else
+		wake_at(&k->screens->wake, k->answer_at_ns);
+	kept_look(k);
+}
+
+static void on_time(void *ctx)
+{
+	struct screens *s = ctx;
+
+	strmap_visit(&s->by_id, time_each, NULL); /* an answer may bring the next request, for another screen */
+	forget_old(s);
+}
+
+/* ---- what happens ---- */
+
+void screens_on_output(struct screens *s, const char *id, uint64_t size)
+{
+	struct screens_kept *k = kept_of(s, id);
+	struct err e = ERR_INIT;
+
+	if (s->stopped)
+		return;
+	if (!k && !(k = kept_new(s, id, VIEW_ANY_UID, &e))) {
+		log_warning("the screen of %s: %s", id, e.message);
+		return;
+	}
+	k->target = size;
+	k->output_ns = clock_boot_ns();
+	kept_wake(k);
+}
+
+void screens_on_resize(struct screens *s, const char *id, uint64_t offset, unsigned rows, unsigned cols)
+{
+	struct screens_kept *k = kept_of(s, id);
+
+	if (!k)
+		return;
+	screen_history_resize(&k->history, offset, rows, cols);
+	kept_wake(k);
+}
+
+void screens_on_ended(struct screens *s, const char *id)
+{
+	struct screens_kept *k = kept_of(s, id);
+	struct screen_history fresh;
+	struct err e = ERR_INIT;
+
+	if (!k)
+		return;
+	/* from here on its output is read as it was kept */
+	if (screen_history_read(s->store, VIEW_ANY_UID, id, &fresh, &e) == 0) {
+		memcpy(k->history.output_ref, fresh.output_ref, sizeof(k->history.output_ref));
+		k->history.omitted_from = fresh.omitted_from;
+		k->history.omitted_to = fresh.omitted_to;
+		screen_history_done(&fresh);
+	}
+	kept_end(k);
+	kept_wake(k);
+}
+
+/* ---- requests ---- */
+
+void screens_ask(struct screens *s, struct screens_request *r, screens_fn fn, void *ctx)
+{
+	struct screens_kept *k = kept_of(s, r->process_id);
+	uint64_t now = clock_boot_ns();
+	struct screens_wait *w;
+	struct err e = ERR_INIT;
+
+	if (k && r->viewer != VIEW_ANY_UID && r->viewer != k->history.uid)
+		err_set(&e, ERR_NOT_FOUND, "no process '%s'", r->process_id);
+	else if (!k)
+		k = kept_new(s, r->process_id, r->viewer, &e);
+	if (e.code) {
+		until_done(&r->until);
+		fn(ctx, &e, NULL, SCREENS_NOW, false);
+		return;
+	}
+	w = mem_zalloc(1, sizeof(*w));
+	w->r = *r;
+	w->r.process_id = k->history.process_id;
+	w->upto = k->target;
+	w->patience_ns = now + CATCH_UP_NS;
+	w->deadline_ns = r->timeout_ms > UINT64_MAX / 2000000 ? UINT64_MAX : now + r->timeout_ms * 1000000;
+	w->fn = fn;
+	w->ctx = ctx;
+	TAILQ_INSERT_TAIL(&k->waits, w, link);
+	k->broken = false;
+	kept_wake(k);
+}
+
+static void gone_each(void *ctx, const char *key, void *value)
+{
+	struct screens_kept *k = value;
+	struct screens_wait *w;
+	struct err e = ERR_INIT;
+
+	err_set(&e, ERR_UNAVAILABLE, "the connection has ended");
+	for (w = TAILQ_FIRST(&k->waits); w;) {
+		if (w->r.connection != *(uint64_t *)ctx) {
+			w = TAILQ_NEXT(w, link);
+			continue;
+		}
+		wait_answer(k, w, &e, SCREENS_NOW);
+		w = TAILQ_FIRST(&k->waits);
+	}
+}
+
+void screens_client_gone(struct screens *s, uint64_t connection) { strmap_visit(&s->by_id, gone_each, &connection); }

@@ -1,0 +1,653 @@
+#include "supervisor/host/workspace_policy.h"
+
+#include "policy/hooks.h"
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/path.h"
+#include "runtime/engine/engine.h"
+#include "sandbox/nested.h"
+#include "sandbox/sight.h"
+#include "sandbox/workspace.h"
+#include "supervisor/host/peer_files_link.h"
+#include "supervisor/host/policy_files.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PLACES_MAX 64u
+#define KEPT_MAX 32u           /* beside them: no command can have one forgotten by working in many others */
+#define AGAIN_NS 3000000000ull /* a look in the background */
+#define FAILED_NS 200000000ull /* so long a look that failed is not tried again */
+#define RACY_US 50000u         /* a stamp so fresh may stay the same over another change */
+
+/* One file, and what it last said. */
+struct source {
+	char *name; /* the file's */
+	bool user;  /* the peer's own, not a workspace's */
+	int fds[LOOK_WATCH_MAX];
+	struct look_stamp stamp[LOOK_WATCH_MAX];
+	uint32_t nwatch;
+	char *text; /* that is in force; NULL = none */
+	size_t len;
+	char seen[HASH_SHA256_TEXT];   /* hash of what was seen last, good or bad; "" = there was no file */
+	char problem[ERR_MESSAGE_MAX]; /* why that cannot be used; "" = it can */
+	bool answered;                 /* by the look under way */
+};
+
+struct place {
+	TAILQ_ENTRY(place) link;
+	struct place_policies *owner;
+	uint32_t uid;
+	char *workspace;
+	struct source *source;
+	size_t count;
+	struct look_link *look; /* under way */
+	uint64_t began_ns;      /* it, or the last … */
+	uint64_t began_real_us; /* … by the clock of the files' stamps */
+	uint64_t looked_ns;     /* when the last good one began; 0 = never */
+	uint64_t failed_ns;     /* when the last one failed; 0 = it did not */
+	bool racy;              /* what is known may have changed without another stamp … */
+	bool found_racy;        /* … as the look under way found it */
+	bool stale;             /* an answer of the look under way changed a source; `rules` follow when it is over */
+	bool too_deep;          /* in more folders than a look takes: some would go unread */
+	bool below;             /* the look under way finds what is nested, too */
+	uint64_t below_ns;      /* when the last such began; 0 = never */
+	struct buf found;       /* by it, each with its NUL … */
+	bool partial;           /* … and there may be more */
+	struct buf first;       /* what the first one found … */
+	uint64_t dev, ino;      /* … in this folder */
+	struct buf nested;      /* what counts */
+	bool kept;              /* of the first that have any */
+	char failure[160];
+	struct policy_rules rules; /* all of it together … */
+	struct policy_hooks hooks;
+	bool together;       /* … if any file adds to what holds everywhere */
+	unsigned generation; /* of the files that hold everywhere */
+	char problem[ERR_MESSAGE_MAX];
+};
+
+void place_policies_init(struct place_policies *p, struct event_base *base, struct engine *engine,
+			 struct spawn_link *spawner, const struct policy_files *files, bool peers)
+{
+	*p = (struct place_policies){
+		.base = base, .engine = engine, .spawner = spawner, .files = files, .peers = peers
+	};
+	TAILQ_INIT(&p->places);
+}
+
+static void unwatch(struct source *s)
+{
+	for (uint32_t i = 0; i < s->nwatch; i++)
+		fd_close(&s->fds[i]);
+	s->nwatch = 0;
+}
+
+static void sources_free(struct place *l)
+{
+	for (size_t i = 0; i < l->count; i++) {
+		unwatch(&l->source[i]);
+		free(l->source[i].name);
+		free(l->source[i].text);
+	}
+	free(l->source);
+	l->source = NULL;
+	l->count = 0;
+}
+
+static void place_free(struct place *l)
+{
+	TAILQ_REMOVE(&l->owner->places, l, link);
+	l->owner->count--;
+	look_link_free(l->look);
+	sources_free(l);
+	policy_rules_done(&l->rules);
+	policy_hooks_done(&l->hooks);
+	buf_done(&l->found);
+	buf_done(&l->first);
+	buf_done(&l->nested);
+	free(l->workspace);
+	free(l);
+}
+
+void place_policies_done(struct place_policies *p)
+{
+	while (!TAILQ_EMPTY(&p->places))
+		place_free(TAILQ_FIRST(&p->places));
+}
+
+void place_policies_forget(struct place_policies *p, uint32_t uid)
+{
+	struct place *l;
+
+	TAILQ_FOREACH (l, &p->places, link)
+		if (l->uid == uid)
+			l->looked_ns = 0;
+}
+
+/* ---- finding the place ---- */
+
+/*
+ * For one more. Only what nobody waits for goes: forgetting a place costs another look, so where all are being looked
+ * at, there are more of them for a while. The one that is about to be used is not among them yet.
+ */
+static void make_room(struct place_policies *p)
+{
+	struct place *l, *before;
+
+	for (l = TAILQ_LAST(&p->places, places_head); l && p->count >= PLACES_MAX + p->kept; l = before) {
+		before = TAILQ_PREV(l, places_head, link);
+		if (!l->look && !l->kept)
+			place_free(l);
+	}
+}
+
+static struct place *place_get(struct place_policies *p, const struct port_place *at)
+{
+	struct place *l;
+
+	TAILQ_FOREACH (l, &p->places, link)
+		if (l->uid == at->uid && strcmp(l->workspace, at->workspace) == 0)
+			break;
+	if (l) {
+		TAILQ_REMOVE(&p->places, l, link);
+		TAILQ_INSERT_HEAD(&p->places, l, link);
+		return l;
+	}
+	buf_auto struct buf folders = BUF_INIT;
+	make_room(p);
+	l = mem_zalloc(1, sizeof *l);
+	l->owner = p;
+	l->uid = at->uid;
+	l->workspace = mem_strdup(at->workspace);
+	l->rules = RULES_INIT;
+	if (at->workspace[0])
+		workspace_above(at->workspace, at->home ? at->home : "", &folders);
+	l->source = mem_zalloc(LOOK_FOLDERS_MAX + 1, sizeof *l->source);
+	if (p->peers)
+		l->source[l->count++] = (struct source){ .user = true,
+							 .name = mem_strdup("~/.config/bailiff/policy.json") };
+	for (const char *s = folders.data; s && s < folders.data + folders.len && !l->too_deep; s += strlen(s) + 1) {
+		l->too_deep = l->count == LOOK_FOLDERS_MAX;
+		if (!l->too_deep)
+			l->source[l->count++] = (struct source){ .name = mem_printf("%s/.bailiff/policy.json", s) };
+	}
+	TAILQ_INSERT_HEAD(&p->places, l, link);
+	p->count++;
+	return l;
+}
+
+/* ---- all rules together ---- */
+
+static enum rule_layer layer_of(const struct source *s) { return s->user ? RULE_OF_USER : RULE_OF_WORKSPACE; }
+
+static int put_together(struct place *l, struct policy_rules *ret, struct policy_hooks *hooks, struct err *e)
+{
+	if (policy_files_parse_again(l->owner->files, ret, hooks, e) < 0)
+		return -1;
+	for (size_t i = 0; i < l->count; i++) {
+		const struct source *s = &l->source[i];
+
+		if (s->text && (policy_rules_parse(ret, layer_of(s), s->name, s->text, s->len, e) < 0 ||
+				policy_hooks_parse(hooks, layer_of(s), s->name, s->text, s->len, e) < 0))
+			return -1;
+	}
+	return 0;
+}
+
+static void rebuild(struct place *l)
+{
+	struct policy_rules fresh = RULES_INIT;
+	struct policy_hooks hooks = { 0 };
+	struct err e = ERR_INIT;
+	bool any = false;
+
+	for (size_t i = 0; i < l->count; i++)
+		any |= l->source[i].text != NULL;
+	l->problem[0] = '\0';
+	if (any && put_together(l, &fresh, &hooks, &e) < 0)
+		snprintf(l->problem, sizeof l->problem, "%s", e.message);
+	policy_rules_done(&l->rules);
+	policy_hooks_done(&l->hooks);
+	l->rules = fresh;
+	l->hooks = hooks;
+	l->rules.hooks = &l->hooks;
+	l->together = any;
+	l->stale = false;
+	l->generation = l->owner->files->generation;
+	/* A file that said nothing before, and now says something that is not understood. */
+	for (size_t i = 0; i < l->count && !l->problem[0]; i++)
+		if (l->source[i].problem[0] && !l->source[i].text)
+			snprintf(l->problem, sizeof l->problem, "%s", l->source[i].problem);
+}
+
+/* ---- looking ---- */
+
+/* Taken only if it can be read as a file of its layer; what it says together with others is the same. */
+static bool take_text(struct source *s, char *text, size_t len)
+{
+	struct policy_rules alone = RULES_INIT;
+	struct policy_hooks hooks = { 0 };
+	struct err e = ERR_INIT;
+	bool good = policy_rules_parse(&alone, layer_of(s), s->name, text, len, &e) == 0 &&
+		    policy_hooks_parse(&hooks, layer_of(s), s->name, text, len, &e) == 0;
+
+	policy_rules_done(&alone);
+	policy_hooks_done(&hooks);
+	if (!good) {
+		snprintf(s->problem, sizeof s->problem, "%s", e.message);
+		free(text);
+		return false;
+	}
+	free(s->text);
+	s->text = text;
+	s->len = len;
+	s->problem[0] = '\0';
+	return true;
+}
+
+static char *read_memfd(int fd, size_t *ret_len)
+{
+	struct stat st;
+	int seals = fcntl(fd, F_GET_SEALS);
+
+	if (seals < 0 || !(seals & F_SEAL_WRITE) || fstat(fd, &st) < 0 || st.st_size > (off_t)LOOK_TEXT_MAX)
+		return NULL;
+	char *text = mem_alloc((size_t)st.st_size + 1);
+	ssize_t n = pread(fd, text, (size_t)st.st_size, 0);
+	if (n != st.st_size) {
+		free(text);
+		return NULL;
+	}
+	text[n] = '\0';
+	*ret_len = (size_t)n;
+	return text;
+}
+
+static const char *why_not(int error)
+{
+	switch (error) {
+	case ELOOP: return "it, or a folder on the way, is a symbolic link";
+	case EXDEV: return "it leads out of its folder";
+	case EINVAL: return "it is no regular file";
+	case EFBIG: return "it is larger than 1 MiB";
+	case EAGAIN: return "it is being written";
+	default: return strerror(error);
+	}
+}
+
+static void tell(struct place *l, const struct source *s, const char *hash)
+{
+	const char *layer = s->user ? "user" : "workspace";
+	buf_auto struct buf summary = BUF_INIT;
+
+	if (s->problem[0]) {
+		engine_warn(l->owner->engine, "policy_not_loaded",
+			    s->text ? "mend it; until then what it said before holds"
+				    : "mend it or take it away; until then nothing is started there",
+			    "%s", s->problem);
+		return;
+	}
+	buf_printf(&summary, hash[0] ? "%s was read" : "%s is gone", s->name);
+	engine_policy_file_is(l->owner->engine, layer, s->name, l->uid, hash, summary.data);
+}
+
+static void take_answer(struct place *l, struct source *s, const struct look_answer *a, int fd)
+{
+	char hash[HASH_SHA256_TEXT] = "";
+	size_t len = 0;
+	char *text = a->error ? NULL : read_memfd(fd, &len);
+
+	/* A folder that the peer cannot enter is none that it could work in: the sandbox will say so. */
+	if (text)
+		hash_sha256_text(text, len, hash);
+	else if (a->error != ENOENT && (a->nwatch || (a->error != EACCES && a->error != ENOTDIR)))
+		snprintf(hash, sizeof hash, "error %d", a->error ? a->error : EIO);
+	if (strcmp(hash, s->seen) == 0) {
+		free(text);
+		return;
+	}
+	memcpy(s->seen, hash, sizeof hash);
+	l->stale = true;
+	if (text && strspn(text, " \t\r\n") == len) { /* an empty file says nothing */
+		free(text);
+		free(s->text);
+		s->text = NULL;
+		s->problem[0] = '\0';
+	} else if (text) {
+		take_text(s, text, len);
+	} else if (hash[0]) {
+		snprintf(s->problem, sizeof s->problem, "%.200s: %s", s->name, why_not(a->error ? a->error : EIO));
+	} else {
+		free(s->text);
+		s->text = NULL;
+		s->problem[0] = '\0';
+	}
+	tell(l, s, hash);
+}
+
+/*
+ * A folder without .bailiff, which is how most are: whether it still is so can be seen at once if we may look into the
+ * folder at all, and then it does not matter what else is made there. That the path still leads to it, only the path
+ * can tell.
+ */
+enum insight { LACKS_IT, HAS_IT, UNSEEN };
+
+/* −1 = that cannot be said without asking a file system. */
+static int leads_there(const struct source *s)
+{
+	mem_auto char *folder = mem_strndup(s->name, strlen(s->name) - strlen("/.bailiff/policy.json"));
+	fd_auto int fd = sight_look(folder, true, true);
+	struct look_stamp now;
+
+	if (fd < 0 || look_stamp_get(fd, &now) < 0)
+		return -1;
+	return now.dev == s->stamp[0].dev && now.ino == s->stamp[0].ino;
+}
+
+static enum insight look_inside(const struct source *s)
+{
+	struct statx x;
+
+	if (s->user || s->nwatch != 1)
+		return UNSEEN;
+	int same = leads_there(s);
+	if (same <= 0)
+		return same < 0 ? UNSEEN : HAS_IT; /* another one, which may */
+	if (statx(s->fds[0], ".bailiff", AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_TYPE, &x) == 0)
+		return HAS_IT;
+	return errno == ENOENT ? LACKS_IT : UNSEEN;
+}
+
+/* Moved, or its rights are others: that changes when it was changed, but not when something in it was. */
+static bool was_moved(const struct look_stamp *now, const struct look_stamp *then)
+{
+	return (now->changed_s != then->changed_s || now->changed_ns != then->changed_ns) &&
+	       now->modified_s == then->modified_s && now->modified_ns == then->modified_ns;
+}
+
+/* As of when the look began: it has read the file at any time since, and its answer may have waited for us. */
+static bool is_racy(const struct source *s, uint64_t began_real_us)
+{
+	if (look_inside(s) == LACKS_IT)
+		return false;
+
+	for (uint32_t i = 0; i < s->nwatch; i++) {
+		const struct look_stamp *t = &s->stamp[i];
+		uint64_t changed = (uint64_t)t->changed_s * 1000000 + t->changed_ns / 1000;
+
+		if (changed + RACY_US > began_real_us)
+			return true;
+	}
+	return false;
+}
+
+/* ---- what is nested ---- */
+
+static bool has_text(const struct buf *list, const char *text)
+{
+	for (const char *s = list->data; s && s < list->data + list->len; s += strlen(s) + 1)
+		if (strcmp(s, text) == 0)
+			return true;
+	return false;
+}
+
+static size_t add_text(struct buf *list, const char *text)
+{
+	if (has_text(list, text))
+		return 0;
+	buf_append(list, text, strlen(text) + 1);
+	return 1;
+}
+
+/* It comes from a process that runs as the peer. */
+static void note_nested(struct place *l, const char *path)
+{
+	char clean[PATH_MAX];
+	struct err e = ERR_INIT;
+	size_t n = 0;
+
+	for (const char *s = l->found.data; s && s < l->found.data + l->found.len; s += strlen(s) + 1)
+		n++;
+	if (n < NESTED_FOUND_MAX && path_clean(path, clean, &e) == 0 && strcmp(clean, path) == 0 &&
+	    path_within(l->workspace, path) && strcmp(l->workspace, path) != 0)
+		add_text(&l->found, path);
+}
+
+/* Something else is in its place: nothing is known of that. */
+static void meet_workspace(struct place *l)
+{
+	for (size_t i = 0; i < l->count; i++) {
+		const struct source *s = &l->source[i];
+
+		if (s->user || !s->nwatch)
+			continue;
+		if (s->stamp[0].dev != l->dev || s->stamp[0].ino != l->ino)
+			l->below_ns = 0;
+		l->dev = s->stamp[0].dev;
+		l->ino = s->stamp[0].ino;
+		break;
+	}
+	if (!l->below_ns) {
+		buf_reset(&l->first);
+		buf_append(&l->first, l->found.data, l->found.len);
+		buf_reset(&l->nested);
+	}
+}
+
+/*
+ * What counted stays first, or a command could make so much that it has no room any more; it goes when a look that
+ * missed nothing does not find it. Then policies; of the rest, what was there before anything could be started here.
+ */
+static void settle_nested(struct place *l)
+{
+	buf_auto struct buf before = BUF_INIT;
+	size_t n = 0;
+
+	meet_workspace(l);
+	l->below_ns = l->began_ns;
+	buf_append(&before, l->nested.data, l->nested.len);
+	buf_reset(&l->nested);
+	for (const char *s = before.data; s && s < before.data + before.len; s += strlen(s) + 1)
+		if (l->partial || has_text(&l->found, s))
+			n += add_text(&l->nested, s);
+	for (int policies = 1; policies >= 0; policies--)
+		for (const char *s = l->found.data; s && s < l->found.data + l->found.len && n < NESTED_MAX;
+		     s += strlen(s) + 1)
+			if (nested_is_policy(s) == policies && (policies || has_text(&l->first, s)))
+				n += add_text(&l->nested, s);
+	if (n && !l->kept && l->owner->kept < KEPT_MAX) {
+		l->kept = true;
+		l->owner->kept++;
+	}
+}
+
+/* Files that hold: of a place below, or above it in another write root. */
+static void add_held(const struct place *l, struct buf *out)
+{
+	for (size_t i = 0; i < l->count; i++) {
+		const struct source *s = &l->source[i];
+
+		if (!s->text || s->user)
+			continue;
+		mem_auto char *folder = mem_strndup(s->name, strlen(s->name) - strlen("/policy.json"));
+		add_text(out, folder);
+	}
+}
+
+void place_policies_nested(struct place_policies *p, uint32_t uid, const char *workspace, struct buf *out)
+{
+	const struct place *l;
+
+	if (!p)
+		return;
+	TAILQ_FOREACH (l, &p->places, link) {
+		if (l->uid != uid)
+			continue;
+		if (path_within(workspace, l->workspace) || path_within(l->workspace, workspace))
+			add_held(l, out);
+		if (strcmp(workspace, l->workspace) == 0)
+			for (const char *s = l->nested.data; s && s < l->nested.data + l->nested.len;
+			     s += strlen(s) + 1)
+				add_text(out, s);
+	}
+}
+
+static void on_found(void *ctx, const struct look_answer *a, int *fds, size_t nfds)
+{
+	struct place *l = ctx;
+	struct source *s;
+
+	if (a->index == LOOK_NESTED && l->below && a->path[0])
+		note_nested(l, a->path);
+	l->partial |= a->index == LOOK_NESTED && !a->path[0];
+	if (a->index >= l->count || nfds != a->nwatch + (a->error ? 0 : 1))
+		return;
+	s = &l->source[a->index];
+	unwatch(s);
+	for (uint32_t i = 0; i < a->nwatch; i++) {
+		s->fds[i] = fd_take(&fds[i]);
+		s->stamp[i] = a->watch[i];
+	}
+	s->nwatch = a->nwatch;
+	if (s->user && a->path[0] && strcmp(a->path, s->name) != 0) {
+		free(s->name);
+		s->name = mem_strdup(a->path);
+	}
+	l->found_racy |= is_racy(s, l->began_real_us) || !s->nwatch;
+	l->racy |= l->found_racy;
+	s->answered = true;
+	take_answer(l, s, a, a->error ? -1 : fds[nfds - 1]);
+}
+
+/* A folder that was passed over may have a file that denies something. */
+static const char *unanswered(const struct place *l)
+{
+	for (size_t i = 0; i < l->count; i++)
+		if (!l->source[i].answered)
+			return l->source[i].name;
+	return NULL;
+}
+
+static void on_over(void *ctx, const struct err *e)
+{
+	struct place *l = ctx;
+	const char *missing = unanswered(l);
+
+	l->look = NULL;
+	if (e || missing) {
+		if (e)
+			snprintf(l->failure, sizeof l->failure, "%.150s", e->message);
+		else
+			snprintf(l->failure, sizeof l->failure, "no answer came for %.120s", missing);
+		l->failed_ns = clock_boot_ns();
+	} else {
+		l->failed_ns = 0;
+		l->racy = l->found_racy;
+		l->looked_ns = l->began_ns;
+		if (l->below)
+			settle_nested(l);
+	}
+	rebuild(l);
+	engine_on_policy(l->owner->engine, l->uid, l->workspace);
+}
+
+static int look(struct place *l, int peer_fd, struct err *e)
+{
+	static const struct look_link_events on = { on_found, on_over };
+	buf_auto struct buf request = BUF_INIT;
+
+	for (size_t i = 0; i < l->count; i++) {
+		const char *name = l->source[i].name;
+		size_t n = l->source[i].user ? 0 : strlen(name) - strlen("/.bailiff/policy.json");
+
+		buf_append(&request, name, n);
+		buf_byte(&request, '\0');
+	}
+	if (peer_fd < 0)
+		return err_set(e, ERR_UNAVAILABLE,
+			       "the policy of '%.200s' is opened as its user, and no client of uid %u has come since "
+			       "the daemon began",
+			       l->workspace, (unsigned)l->uid);
+	l->began_ns = clock_boot_ns();
+	l->began_real_us = clock_real_us();
+	l->found_racy = false;
+	for (size_t i = 0; i < l->count; i++)
+		l->source[i].answered = false;
+	l->below = l->workspace[0] && (!l->below_ns || l->began_ns - l->below_ns > AGAIN_NS);
+	buf_reset(&l->found);
+	l->partial = false;
+	l->look = look_link_new(l->owner->base, l->owner->spawner, l->below ? LOOK_BELOW : LOOK_WORKSPACE, request.data,
+				request.len, peer_fd, &on, l);
+	return l->look ? 0 : err_sys(e, errno, "look for the policy of '%s'", l->workspace);
+}
+
+/* What the kernel knows of the watched ones, without asking anybody. */
+static bool has_changed(const struct place *l)
+{
+	for (size_t i = 0; i < l->count; i++) {
+		const struct source *s = &l->source[i];
+		enum insight sight = look_inside(s);
+
+		for (uint32_t k = 0; k < s->nwatch; k++) {
+			struct look_stamp now;
+
+			if (sight == HAS_IT || look_stamp_get(s->fds[k], &now) < 0)
+				return true;
+			if (sight == LACKS_IT ? was_moved(&now, &s->stamp[k])
+					      : memcmp(&now, &s->stamp[k], sizeof now) != 0)
+				return true;
+		}
+	}
+	return false;
+}
+
+static bool is_fresh(const struct place *l, uint64_t since_ns)
+{
+	if (!l->looked_ns || l->stale)
+		return false;
+	return (since_ns && l->looked_ns >= since_ns) || (!l->racy && !has_changed(l));
+}
+
+int place_policies_of(struct place_policies *p, const struct port_place *at, const struct policy_rules **ret,
+		      struct err *e)
+{
+	uint64_t now = clock_boot_ns();
+	struct err later = ERR_INIT;
+	struct place *l;
+
+	*ret = &p->files->rules;
+	if (!at->workspace[0] && !p->peers)
+		return 0;
+	l = place_get(p, at);
+	if (!l->count)
+		return 0;
+	if (l->too_deep)
+		return err_set(e, ERR_PERMISSION,
+			       "nothing is started here: '%.200s' is nested in more than %u folders, and the policy of "
+			       "each would count",
+			       l->workspace, LOOK_FOLDERS_MAX - p->peers);
+	if (l->failed_ns && now - l->failed_ns < FAILED_NS)
+		return err_set(e, ERR_UNAVAILABLE, "the policy of '%.200s' cannot be looked at: %s", l->workspace,
+			       l->failure);
+	if (!is_fresh(l, at->since_ns))
+		return l->look || look(l, at->peer_fd, e) == 0 ? 1 : -1;
+	if (now - l->looked_ns > AGAIN_NS && !l->look && at->peer_fd >= 0)
+		(void)look(l, at->peer_fd, &later);
+	if (l->generation != p->files->generation)
+		rebuild(l);
+	if (l->problem[0])
+		return err_set(e, ERR_PERMISSION, "nothing is started here while the policy cannot be read: %s",
+			       l->problem);
+	if (l->together)
+		*ret = &l->rules;
+	return 0;
+}

@@ -1,0 +1,545 @@
+/*
+ * The runtime process: opens the store, takes over what the guard holds, and serves. It is started by the guard with
+ * its descriptors in place and without privileges, and may be killed at any moment; the next one goes on.
+ */
+
+#include "supervisor/runtime/runtime.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/engine.h"
+#include "runtime/loop/loop.h"
+#include "runtime/store/store.h"
+#include "runtime/view/view.h"
+#include "supervisor/host/cow_changes.h"
+#include "supervisor/host/config.h"
+#include "supervisor/common/runtime_sandbox.h"
+#include "supervisor/control/control.h"
+#include "supervisor/host/workspace_policy.h"
+#include "supervisor/host/policy_files.h"
+#include "supervisor/host/retention.h"
+#include "supervisor/host/rule_writer.h"
+#include "supervisor/host/screens.h"
+#include "supervisor/common/private_paths.h"
+#include "supervisor/host/host_ports.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <event2/thread.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CONFIG_MAX (1u << 20)
+#define IDLE_CHECK_S 1
+#define STORE_WAIT_MS 30000
+#define STORE_LOOK_MS 5
+#define RETENTION_S 3600
+#define HEAP_KEPT (512 << 10)
+
+struct runtime {
+	const struct runtime_options *o;
+	struct config config;
+	int files[GUARD_FILES]; /* as the guard opened them; −1 = not there */
+	struct policy_files policy;
+	struct secrets secrets;
+	char *webhook; /* bailiff-webhook; NULL = it is not there */
+	struct event_base *base;
+	struct store *store;
+	struct engine *engine;
+	struct control *control;
+	struct world world;
+	struct place_policies places;
+	struct rule_keeper keeper;
+	struct changes changes;
+	struct screens screens;
+	struct event *store_ev, *idle_ev, *retention_ev;
+	bool pruning;
+	uint64_t idle_since_ns; /* 0 = not idle */
+	bool stop_wanted, stopping;
+};
+
+static int config_load(struct runtime *r, struct err *e)
+{
+	if (fcntl(GUARD_FD_CONFIG, F_GETFD) < 0) {
+		config_defaults(&r->config);
+		return 0;
+	}
+	mem_auto char *text = mem_alloc(CONFIG_MAX + 1);
+	ssize_t n;
+	if (lseek(GUARD_FD_CONFIG, 0, SEEK_SET) < 0 || (n = fd_read_all(GUARD_FD_CONFIG, text, CONFIG_MAX + 1)) < 0)
+		return err_sys(e, errno, "read the configuration");
+	if ((size_t)n > CONFIG_MAX)
+		return err_set(e, ERR_INVALID, "the configuration is larger than 1 MiB");
+	if (config_parse(text, (size_t)n, &r->config, e) == 0)
+		return 0;
+	/* The key that is at fault belongs to the message: a log line has no fields. */
+	char key[ERR_FIELD_MAX];
+	snprintf(key, sizeof key, "%s", e->field);
+	return key[0] ? err_wrap(e, "configuration: %s", key) : err_wrap(e, "configuration");
+}
+
+static void boot_id(char out[40])
+{
+	fd_auto int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, out, 36);
+
+	out[n == 36 ? 36 : 0] = '\0';
+}
+
+/* ---- the store ---- */
+
+#define META_VIEWS "views.version"
+
+static void on_folded(void *ctx, const struct store_verdict *v, const struct err *e)
+{
+	*(int *)ctx = e ? -1 : 1;
+	if (e)
+		log_error("fold the log again: %s", e->message);
+}
+
+/* Models that an earlier program made with other folds are made anew, before anybody reads one. */
+static int store_renew(struct runtime *r, struct err *e)
+{
+	buf_auto struct buf version = BUF_INIT;
+	int done = 0, known = store_meta_get(r->store, META_VIEWS, &version, e);
+
+	if (known < 0)
+		return -1;
+	if (known == 0 && strcmp(buf_cstr(&version), VIEW_VERSION) == 0)
+		return 0;
+	if (!store_is_new(r->store)) {
+		log_info("the read models are of another version: folding the log again");
+		store_rebuild(r->store, on_folded, &done);
+		while (!done) {
+			struct pollfd p = { .fd = store_dispatch_fd(r->store), .events = POLLIN };
+
+			poll(&p, 1, -1);
+			store_dispatch(r->store);
+		}
+		if (done < 0)
+			return err_set(e, ERR_UNAVAILABLE, "the read models cannot be made anew");
+	}
+	struct store_batch *b = store_batch_new(r->store);
+	store_batch_meta(b, META_VIEWS, VIEW_VERSION, strlen(VIEW_VERSION));
+	store_submit(r->store, b, STORE_MUST, NULL, NULL);
+	return 0;
+}
+
+static int store_start(struct runtime *r, struct err *e)
+{
+	char dir[32], spool[32];
+
+	snprintf(dir, sizeof dir, "/proc/self/fd/%d", GUARD_FD_STORE);
+	snprintf(spool, sizeof spool, "/proc/self/fd/%d", GUARD_FD_SPOOL);
+	const struct store_options o = {
+		.dir = dir,
+		.spool_dir = spool,
+		.map_bytes = r->config.store_map_bytes,
+		.quota_bytes = r->config.store_quota_bytes,
+		.fold = view_fold,
+		.fold_ahead = view_fold_ahead,
+		.schema_version = r->config.schema_version,
+	};
+	/* The home's lock keeps everyone out but the runtime of a guard that was killed: that one is dying, so wait for
+	 * it. */
+	for (unsigned ms = 0; store_open(&o, &r->store, e) < 0; ms += STORE_LOOK_MS) {
+		if (e->code != ERR_CONFLICT || ms >= STORE_WAIT_MS)
+			return err_wrap(e, "open the store");
+		poll(NULL, 0, STORE_LOOK_MS);
+	}
+	return store_renew(r, e);
+}
+
+static void on_store(evutil_socket_t fd, short what, void *ctx)
+{
+	struct runtime *r = ctx;
+
+	store_dispatch(r->store);
+}
+
+/* ---- the end ---- */
+
+static void on_all_ended(void *ctx)
+{
+	struct runtime *r = ctx;
+
+	event_base_loopexit(r->base, NULL);
+}
+
+static void on_stop(void *ctx)
+{
+	struct runtime *r = ctx;
+
+	r->stop_wanted = true;
+	if (r->stopping || !r->control) /* before it serves: runtime_main comes back to it */
+		return;
+	r->stopping = true;
+	log_info("stopping");
+	control_stop_accepting(r->control);
+	engine_stop(r->engine, on_all_ended, r);
+}
+
+static void on_reload(void *ctx, const int files[GUARD_FILES])
+{
+	struct runtime *r = ctx;
+
+	log_info("loading the policy again");
+	policy_files_load(&r->policy, files, r->engine);
+	rule_keeper_loaded(&r->keeper);
+}
+
+/* Before anything else is opened: a file that is not there leaves its number free. */
+static void find_files(struct runtime *r)
+{
+	static const int places[GUARD_FILES] = { [GUARD_FILE_CONFIG] = GUARD_FD_CONFIG,
+						 [GUARD_FILE_POLICY] = GUARD_FD_POLICY,
+						 [GUARD_FILE_HOST_POLICY] = GUARD_FD_HOST_POLICY };
+
+	for (int i = 0; i < GUARD_FILES; i++)
+		r->files[i] = fcntl(places[i], F_GETFD) < 0 ? -1 : places[i];
+}
+
+/* A daemon that a command started by itself leaves when nobody has needed it for a while. */
+static void on_idle_check(evutil_socket_t fd, short what, void *ctx)
+{
+	struct runtime *r = ctx;
+	struct engine_counts n;
+
+	engine_counts_get(r->engine, &n);
+	if (n.live || control_needed(r->control)) {
+		r->idle_since_ns = 0;
+		return;
+	}
+	uint64_t now = clock_boot_ns();
+	if (!r->idle_since_ns)
+		r->idle_since_ns = now;
+	if ((now - r->idle_since_ns) / 1000000 >= r->config.idle_exit_ms)
+		on_stop(r);
+}
+
+/* ---- retention, as configured: at the start and every hour ---- */
+
+static void on_pruned(void *ctx, const struct retention_result *n, const struct err *e)
+{
+	struct runtime *r = ctx;
+
+	r->pruning = false;
+	if (!r->engine || r->stopping) /* the store is being closed; the next start prunes */
+		return;
+	if (e)
+		engine_warn(r->engine, "retention_failed", "look at the disk; it is tried again within the hour",
+			    "old events could not be pruned: %s", e->message);
+	else if (n->events || n->outputs || n->sessions)
+		log_info("retention: %llu events, %llu outputs and %llu sessions removed",
+			 (unsigned long long)n->events, (unsigned long long)n->outputs,
+			 (unsigned long long)n->sessions);
+}
+
+static void on_retention(evutil_socket_t fd, short what, void *ctx)
+{
+	struct runtime *r = ctx;
+	uint64_t now = clock_real_us(), floor = 0;
+	struct err e = ERR_INIT;
+
+	if (r->pruning)
+		return;
+	if (retention_floor(r->store, &r->config, now, &floor, &e) < 0) {
+		log_error("retention: %s", e.message);
+		return;
+	}
+	r->pruning = true;
+	changes_expire(&r->changes, floor);
+	retention_run(r->store, floor, retention_idem_before(&r->config, now), on_pruned, r);
+}
+
+/* ---- set-up ---- */
+
+/* Installed where bailiff-tool is. */
+static void find_webhook(struct runtime *r)
+{
+	const char *tool = r->o->tool_program, *slash = tool ? strrchr(tool, '/') : NULL;
+
+	if (!slash)
+		return;
+	r->webhook = mem_printf("%.*s/bailiff-webhook", (int)(slash - tool), tool);
+	if (access(r->webhook, X_OK) == 0)
+		return;
+	free(r->webhook);
+	r->webhook = NULL;
+}
+
+static int sees_path(const char *path)
+{
+	struct stat st;
+
+	if (lstat(path, &st) == 0)
+		return 1;
+	return errno == ENOENT || errno == ENOTDIR ? 0 : -1;
+}
+
+static bool audit_is_ours(const struct runtime *r) { return strcmp(r->o->audit_state, "on") == 0; }
+
+static void engine_start(struct runtime *r)
+{
+	char boot[40];
+
+	boot_id(boot);
+	find_webhook(r);
+	const struct engine_options o = {
+		.store = r->store,
+		.ports = &world_ports,
+		.world = &r->world,
+		.defaults = {
+			.wall_ms = r->config.default_wall_ms ? r->config.default_wall_ms : LIMIT_NONE,
+			.idle_ms = r->config.default_idle_ms ? r->config.default_idle_ms : LIMIT_NONE,
+			.cpu_ms = r->config.default_cpu_ms ? r->config.default_cpu_ms : LIMIT_NONE,
+			.open_files = LIMIT_NONE,
+			.file_bytes = LIMIT_NONE,
+			.output_bytes = r->config.default_output_bytes ? r->config.default_output_bytes : LIMIT_NONE,
+		},
+		.stop_grace_ms = r->config.stop_grace_ms,
+		.turn_grace_ms = r->config.turn_grace_ms,
+		.max_processes = (uint32_t)r->config.max_processes,
+		.max_processes_per_uid = (uint32_t)r->config.max_processes_per_uid,
+		.inline_bytes = (uint32_t)r->config.inline_bytes,
+		.max_tasks = (uint32_t)r->config.max_tasks,
+		.task_worker_ms = r->config.task_worker_ms,
+		.ask_ms = r->config.permission_timeout_ms,
+		.ask_alone_ms = r->config.permission_alone_ms,
+		.tool_program = r->o->tool_program,
+		.webhook_program = r->webhook,
+		.boot_id = boot,
+		.owner_uid = r->o->owner_uid,
+		.violations = audit_is_ours(r),
+		/* another user's file system could block the runtime of all */
+		.sees_path = r->o->privileged ? NULL : sees_path,
+		.violations_since_ns = r->o->audit_since_ns,
+		.secrets = r->secrets.path,
+		.nsecrets = r->secrets.npath,
+		.secret_folders = r->secrets.folder,
+		.nsecret_folders = r->secrets.nfolder,
+	};
+	r->engine = engine_new(&o);
+	r->world.engine = r->engine;
+}
+
+/* Nobody is told again and again what is so by choice. */
+static void warn_of_audit(struct runtime *r)
+{
+	if (!audit_is_ours(r) && r->o->privileged && strncmp(r->o->audit_state, "switched off", 12) != 0)
+		engine_warn(r->engine, "violations_unavailable",
+			    "bailiffd --audit off accepts that; bailiff doctor shows what is enforced",
+			    "denials by the kernel are only guessed from the output of commands: %s",
+			    r->o->audit_state);
+}
+
+/* How denials are learnt. The proxy and the resolver report exactly in any case. */
+static void violation_sources(const struct runtime *r, struct jw *w)
+{
+	static const char *const exact[] = { "proxy", "resolver", "audit", "landlock", "seccomp" }, *const guessed[] = {
+		"proxy", "resolver", "output"
+	};
+	bool on = audit_is_ours(r);
+
+	jw_kstr(w, "confidence", on ? "exact" : "hint");
+	jw_karr(w, "sources");
+	for (size_t i = 0; i < (on ? countof(exact) : countof(guessed)); i++)
+		jw_str(w, on ? exact[i] : guessed[i]);
+	jw_arr_end(w);
+	if (on)
+		return;
+	jw_kstr(w, "why", r->o->audit_state);
+	if (!r->o->privileged)
+		jw_kstr(w, "fix", "for exact denials run bailiffd as root, for example as the system service");
+	else if (strncmp(r->o->audit_state, "switched off", 12) == 0)
+		jw_kstr(w, "fix", "start bailiffd without --audit off");
+	else
+		jw_kstr(w, "fix",
+			"remove the cause: bailiffd tries again every 30 seconds; in a container, only a daemon on the "
+			"host gets exact denials");
+}
+
+static void health(void *ctx, struct buf *members)
+{
+	const struct runtime *r = ((const struct world *)ctx)->ctx;
+	struct jw w = jw_on(members);
+
+	jw_kstr(&w, "home", r->o->home_label ? r->o->home_label : "");
+	jw_kint(&w, "guardPid", getppid());
+	jw_kbool(&w, "privileged", r->o->privileged);
+	jw_kbool(&w, "embedded", r->o->embedded);
+	jw_kstr(&w, "spawner", spawn_link_state(&r->world.spawner));
+	jw_kstr(&w, "proxy", proxy_link_state(&r->world.proxy));
+	jw_kobj(&w, "violations");
+	jw_kstr(&w, "state", audit_is_ours(r) ? "enforced" : "unavailable");
+	jw_kstr(&w, "source", "audit");
+	violation_sources(r, &w);
+	jw_obj_end(&w);
+}
+
+/* What root authorised must be noted before it may take its leave (root_grant.h). */
+static bool holds_root_back(void *world, int client)
+{
+	const struct world *w = world;
+
+	return root_grants_hold(&w->grants, client);
+}
+
+static void on_grants_settled(void *ctx)
+{
+	const struct runtime *r = ctx;
+
+	control_go_on(r->control);
+}
+
+static void control_start(struct runtime *r)
+{
+	const struct control_options o = {
+		.base = r->base,
+		.store = r->store,
+		.engine = r->engine,
+		.changes = &r->changes,
+		.screens = &r->screens,
+		.config = &r->config,
+		.listen_fd = GUARD_FD_LISTEN,
+		.ctx = &r->world,
+		.holds_root_back = holds_root_back,
+		.started_real_us = clock_real_us(),
+		.health = health,
+		.audit_state = r->o->audit_state,
+		.limits = r->o->limits,
+	};
+	r->control = control_new(&o);
+	r->world.grants.settled = on_grants_settled;
+	r->world.grants.ctx = r;
+}
+
+static int runtime_set_up(struct runtime *r, struct err *e)
+{
+	if (confine_runtime(e) < 0 || config_load(r, e) < 0 || store_start(r, e) < 0)
+		return -1;
+	r->base = event_base_new();
+	if (!r->base)
+		return err_set(e, ERR_INTERNAL, "no event loop");
+	world_init(&r->world, r->base, r->store, GUARD_FD_LINK, GUARD_FD_PEER, GUARD_FD_SPOOL,
+		   audit_is_ours(r) ? GUARD_FD_AUDIT : -1);
+	proxy_link_configure(&r->world.proxy, &r->config);
+	r->world.stop = on_stop;
+	r->world.reload = on_reload;
+	r->world.ctx = r;
+	secrets_init(&r->secrets, r->o->run_dir, r->o->state_dir, r->o->config_dir);
+	for (size_t i = 0; i < r->config.nsecret_paths; i++)
+		if (secrets_add(&r->secrets, r->config.secret_paths[i]) < 0)
+			return err_set(e, ERR_INVALID, "config.json: secretPaths: there is no room for more than %zu",
+				       i);
+	engine_start(r);
+	place_policies_init(&r->places, r->base, r->engine, &r->world.spawner, &r->policy, !r->o->policy_file);
+	r->world.places = &r->places;
+	rule_keeper_init(&r->keeper, r->base, r->engine, &r->world.spawner, &r->world.guard, &r->places,
+			 !r->o->policy_file);
+	r->world.keeper = &r->keeper;
+	changes_init(&r->changes, r->store, r->engine, &r->world.spawner);
+	r->world.changes = &r->changes;
+	screens_init(&r->screens, r->base, r->store, r->engine, &r->world,
+		     (struct screen_limits){ .lines = (unsigned)r->config.screen_scrollback_lines,
+					     .bytes = r->config.screen_scrollback_bytes });
+	r->world.screens = &r->screens;
+	if (world_recover(&r->world, e) < 0)
+		return -1;
+	policy_files_load(&r->policy, r->files, r->engine);
+	engine_go_on(r->engine);
+	r->store_ev = event_new(r->base, store_dispatch_fd(r->store), EV_READ | EV_PERSIST, on_store, r);
+	loop_add(r->store_ev, NULL);
+	control_start(r);
+	r->screens.attended = control_attends;
+	r->screens.attended_ctx = r->control;
+	world_listen(&r->world);
+	changes_sweep(&r->changes);
+	warn_of_audit(r);
+	const struct timeval hour = { .tv_sec = RETENTION_S };
+	r->retention_ev = event_new(r->base, -1, EV_PERSIST, on_retention, r);
+	loop_add(r->retention_ev, &hour);
+	event_active(r->retention_ev, EV_TIMEOUT, 0);
+	if (r->o->embedded) {
+		const struct timeval every = { .tv_sec = IDLE_CHECK_S };
+		r->idle_ev = event_new(r->base, -1, EV_PERSIST, on_idle_check, r);
+		loop_add(r->idle_ev, &every);
+	}
+	return 0;
+}
+
+/* The store is stopped first: with a disk that fails it has callbacks left, and every one of them belongs to what is
+ * freed here. */
+static void runtime_tear_down(struct runtime *r)
+{
+	store_stop(r->store);
+	r->world.grants.settled = NULL;
+	control_free(r->control);
+	store_flush(r->store);
+	if (r->world.places) {
+		rule_keeper_done(&r->keeper);
+		place_policies_done(&r->places);
+	}
+	if (r->world.changes)
+		changes_done(&r->changes);
+	if (r->world.screens)
+		screens_done(&r->screens);
+	r->world.screens = NULL;
+	engine_free(r->engine);
+	free(r->webhook);
+	r->engine = NULL;
+	policy_files_done(&r->policy);
+	secrets_done(&r->secrets);
+	if (r->base)
+		world_done(&r->world);
+	if (r->store_ev)
+		event_free(r->store_ev);
+	if (r->idle_ev)
+		event_free(r->idle_ev);
+	if (r->retention_ev)
+		event_free(r->retention_ev);
+	store_close(r->store);
+	if (r->base)
+		event_base_free(r->base);
+}
+
+/* What no restart can mend: the guard must not try again and again. */
+static bool is_hopeless(const struct err *e)
+{
+	return e->code == ERR_INVALID || e->code == ERR_CORRUPT || e->code == ERR_CONFLICT || e->code == ERR_STATE;
+}
+
+int runtime_main(const struct runtime_options *o)
+{
+	struct runtime r = { .o = o };
+	struct err e = ERR_INIT;
+
+	find_files(&r);
+	signal(SIGPIPE, SIG_IGN);
+	fd_raise_nofile();
+	/* What one command took of the heap the next one needs: asking the kernel for it each time costs more than it
+	 * holds. */
+	mallopt(M_TRIM_THRESHOLD, HEAP_KEPT);
+	mallopt(M_TOP_PAD, HEAP_KEPT / 2);
+	if (runtime_set_up(&r, &e) < 0) {
+		log_error("%s", e.message);
+		return is_hopeless(&e) ? GUARD_EXIT_CONFIG : 1;
+	}
+	guard_link_ready(&r.world.guard, r.config.stop_grace_ms);
+	if (r.stop_wanted)
+		on_stop(&r);
+	/* Without a loop nothing can be brought to its end here: another runtime takes over. */
+	if (loop_run(r.base) < 0 || !event_base_got_exit(r.base))
+		return 1;
+	runtime_tear_down(&r);
+	return GUARD_EXIT_DONE;
+}

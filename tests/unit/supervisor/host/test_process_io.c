@@ -1,0 +1,81 @@
+/* What the runtime holds of a process, when the engine lets go of it in the middle of a report. The engine's side is
+ * the test's own. */
+
+#include "supervisor/host/process_io.h"
+
+#include "runtime/engine/engine.h"
+#include "supervisor/host/host_ports.h"
+#include "tests/unit/suite.h"
+
+#include <event2/event.h>
+#include <malloc.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define ID "proc_test"
+
+static struct world world;
+static unsigned ready, gone;
+
+/* As when the process ends in there: its hold is freed. */
+void engine_on_ready(struct engine *g, const char *id, uint32_t layers)
+{
+	ready++;
+	world_ports.release(&world, ID, 0);
+}
+
+void engine_on_gone(struct engine *g, const char *id, const struct status_msg *last) { gone++; }
+
+static void begin(int status[2], int dead[2])
+{
+	const struct port_streams names = { 0 };
+	const struct status_msg m = { .kind = STATUS_READY };
+
+	mallopt(M_PERTURB, 165); /* freed memory is not as it was by luck */
+	world_init(&world, event_base_new(), NULL, -1, -1, -1, -1);
+	struct hold *h = hold_new(&world, ID, &names);
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, status), 0);
+	ck_assert_int_eq(pipe(dead), 0);
+	h->fds[GUARD_SLOT_STATUS] = status[0];
+	h->fds[GUARD_SLOT_PIDFD] = dead[0];
+	hold_watch(h);
+	for (int i = 0; i < 2; i++) /* the second must not be looked for */
+		ck_assert_int_eq(send(status[1], &m, sizeof m, 0), sizeof m);
+}
+
+static void end(int status[2], int dead[2])
+{
+	event_base_loop(world.base, EVLOOP_NONBLOCK);
+	ck_assert_uint_eq(ready, 1);
+	ck_assert_uint_eq(gone, 0);
+	ck_assert_uint_eq(world.holds.count, 0);
+	close(status[1]);
+	if (dead[1] >= 0)
+		close(dead[1]);
+	world_done(&world);
+}
+
+START_TEST(a_report_may_free_the_hold)
+{
+	int status[2], dead[2];
+
+	begin(status, dead);
+	end(status, dead);
+}
+END_TEST
+
+/* The init's end is noticed first; what it had said before is read then. */
+START_TEST(a_report_of_the_dead_may_free_the_hold)
+{
+	int status[2], dead[2];
+
+	begin(status, dead);
+	struct hold *h = strmap_get(&world.holds, ID);
+	event_del(h->status_ev);
+	close(dead[1]);
+	dead[1] = -1;
+	end(status, dead);
+}
+END_TEST
+
+int main(void) { return SUITE("hold", a_report_may_free_the_hold, a_report_of_the_dead_may_free_the_hold); }
