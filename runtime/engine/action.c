@@ -41,7 +41,7 @@ static const struct action_kind_ops *ops_of(const struct action_doc *d)
 
 int action_read(struct engine *g, const char *action_id, struct buf *text, struct action_doc *ret, struct err *e)
 {
-	return view_read_ahead(g->o.store, &action_shape, action_id, text, ret, e);
+	return view_read_speculative(g->o.store, &action_schema, action_id, text, ret, e);
 }
 
 /* ---- opening ---- */

@@ -12,7 +12,7 @@
 
 #include "runtime/engine/engine.h"
 #include "runtime/engine/process.h"
-#include "runtime/view/view_shapes.h"
+#include "runtime/view/view_documents.h"
 
 struct deed;
 struct store_batch;

@@ -29,7 +29,7 @@ static void trial_fact(struct fact *f, enum event_type type, const struct trial_
 static int trial_read(struct engine *g, const char *id, const struct caller *c, struct buf *text, struct trial_doc *ret,
 		      struct err *e)
 {
-	int r = view_read_ahead(g->o.store, &trial_shape, id, text, ret, e);
+	int r = view_read_speculative(g->o.store, &trial_schema, id, text, ret, e);
 
 	if (r < 0)
 		return -1;
@@ -141,7 +141,7 @@ static int check_given_id(struct engine *g, const json_t *params, const struct c
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct trial_doc known;
-	int r = view_read_ahead(g->o.store, &trial_shape, id, &text, &known, e);
+	int r = view_read_speculative(g->o.store, &trial_schema, id, &text, &known, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
@@ -182,12 +182,12 @@ void engine_start_benchmark_trial(struct engine *g, const json_t *params, const 
 	}
 	benchmark_json(params, id, &benchmark);
 	refs_json(params, &refs);
-	view_clear(&trial_shape, &trial);
-	view_word_set(trial.sessionId, turn.session_id);
-	view_word_set(trial.threadId, turn.thread_id);
-	view_word_set(trial.turnId, param_str(params, "turnId"));
-	view_word_set(trial.taskId, t.d.taskId);
-	view_word_set(trial.runId, t.d.currentRunId);
+	view_clear(&trial_schema, &trial);
+	view_set_string(trial.sessionId, turn.session_id);
+	view_set_string(trial.threadId, turn.thread_id);
+	view_set_string(trial.turnId, param_str(params, "turnId"));
+	view_set_string(trial.taskId, t.d.taskId);
+	view_set_string(trial.runId, t.d.currentRunId);
 	trial.uid = t.d.uid;
 	trial.benchmark = jval_of(benchmark.data, benchmark.len);
 	trial.refs = jval_of(refs.data, refs.len);
@@ -250,7 +250,7 @@ void benchmark_run_ended(struct engine *g, struct store_batch *b, const char *ru
 		struct trial_doc d;
 		struct fact f;
 
-		if (view_read_ahead(g->o.store, &trial_shape, open->id[i], &text, &d, &e) != 0)
+		if (view_read_speculative(g->o.store, &trial_schema, open->id[i], &text, &d, &e) != 0)
 			continue;
 		if (end->status) {
 			failed_fact(g, b, &d, end, "run", NULL);

@@ -10,8 +10,8 @@
 #include "runtime/engine/deed.h"
 #include "runtime/engine/task_private.h"
 #include "runtime/view/view.h"
+#include "runtime/view/view_cost.h"
 #include "runtime/view/view_evidence.h"
-#include "runtime/view/view_money.h"
 
 #define TRIALS_MAX 2000u
 
@@ -74,10 +74,10 @@ static void add_cost(struct side *s, const struct trial_doc *d)
 	buf_auto struct buf text = BUF_INIT;
 	struct err e = ERR_INIT;
 	struct cost_doc cost;
-	char key[VIEW_MONEY_KEY];
+	char key[VIEW_COST_KEY];
 
 	cost_key(COST_OF_TURN, d->turnId, 0, 0, key);
-	if (view_read_ahead(s->whole->engine->o.store, &cost_shape, key, &text, &cost, &e) != 0 ||
+	if (view_read_speculative(s->whole->engine->o.store, &cost_schema, key, &text, &cost, &e) != 0 ||
 	    cost.microUsd == VIEW_ABSENT)
 		return;
 	s->priced++;
@@ -143,7 +143,7 @@ static int collect(struct comparing *w, struct side *s, const char *dataset, uin
 	for (size_t i = 0; i < s->count; i++) {
 		buf_auto struct buf text = BUF_INIT;
 		struct trial_doc d;
-		int r = view_read_ahead(w->engine->o.store, &trial_shape, s->id[i], &text, &d, w->e);
+		int r = view_read_speculative(w->engine->o.store, &trial_schema, s->id[i], &text, &d, w->e);
 
 		if (r < 0)
 			return -1;

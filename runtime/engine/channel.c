@@ -61,7 +61,7 @@ static void make_token(char text[TOKEN_TEXT], char hash[HASH_SHA256_TEXT])
 static int channel_load(struct engine *g, const char *id, const struct caller *c, struct buf *text,
 			struct channel_doc *d, struct err *e)
 {
-	int r = view_read_ahead(g->o.store, &channel_shape, id, text, d, e);
+	int r = view_read_speculative(g->o.store, &channel_schema, id, text, d, e);
 
 	if (r < 0)
 		return -1;
@@ -142,8 +142,8 @@ void engine_connect_channel(struct engine *g, const struct channel_request *r, c
 	struct err e = ERR_INIT;
 	uint32_t uid;
 
-	view_clear(&channel_shape, &doc);
-	if (r->channel_id && view_read_ahead(g->o.store, &channel_shape, r->channel_id, &text, &doc, &e) == 0) {
+	view_clear(&channel_schema, &doc);
+	if (r->channel_id && view_read_speculative(g->o.store, &channel_schema, r->channel_id, &text, &doc, &e) == 0) {
 		err_set(&e, ERR_CONFLICT, "channel '%.64s' exists already: use reconnect_channel", r->channel_id);
 		snprintf(e.field, sizeof e.field, "channelId");
 		deed_refuse(d, &e);
@@ -308,7 +308,7 @@ static void drop_channel(struct engine *g, const char *id, const char *reason)
 	struct channel_doc doc;
 	struct err e = ERR_INIT;
 
-	if (view_read_ahead(g->o.store, &channel_shape, id, &text, &doc, &e) == 0 &&
+	if (view_read_speculative(g->o.store, &channel_schema, id, &text, &doc, &e) == 0 &&
 	    strcmp(doc.status, "connected") == 0) {
 		struct deed *d = deed_own(g);
 
@@ -397,7 +397,7 @@ void channel_recover(struct engine *g)
 		buf_auto struct buf text = BUF_INIT;
 		struct channel_doc doc;
 
-		if (view_read_ahead(g->o.store, &channel_shape, f.ids[i], &text, &doc, &e) != 0)
+		if (view_read_speculative(g->o.store, &channel_schema, f.ids[i], &text, &doc, &e) != 0)
 			continue;
 		if (doc.bound || doc.heartbeatMs == VIEW_ABSENT) {
 			drop_channel(g, f.ids[i], "the runtime was restarted");
@@ -514,7 +514,8 @@ static bool look_at(void *ctx, const char *id, size_t id_len, const char *json, 
 	if (!slash)
 		return true;
 	snprintf(channel, sizeof channel, "%.*s", (int)(id + id_len - slash - 1), slash + 1);
-	if (view_read_ahead(l->engine->o.store, &channel_shape, channel, &text, &doc, &e) == 0 && can_answer(&doc))
+	if (view_read_speculative(l->engine->o.store, &channel_schema, channel, &text, &doc, &e) == 0 &&
+	    can_answer(&doc))
 		memcpy(l->channel_id, channel, sizeof channel);
 	return true; /* the newest one counts */
 }

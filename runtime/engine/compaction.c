@@ -72,7 +72,7 @@ void history_turns_of(struct engine *g, const char *thread_id, struct history_tu
 		buf_auto struct buf text = BUF_INIT;
 		struct turn_doc d;
 
-		if (view_read_ahead(g->o.store, &turn_shape, ret->ids[i], &text, &d, &e) == 0 &&
+		if (view_read_speculative(g->o.store, &turn_schema, ret->ids[i], &text, &d, &e) == 0 &&
 		    !jval_is_str(d.source, "system"))
 			memmove(ret->ids[kept++], ret->ids[i], ID_ROOM);
 	}
@@ -92,8 +92,8 @@ static void incidents(struct engine *g, const struct history_turns *turns, struc
 		struct turn_doc d;
 		struct err e = ERR_INIT;
 
-		if (view_read_ahead(g->o.store, &turn_shape, turns->ids[i], &text, &d, &e) != 0 || !d.completedAt ||
-		    strcmp(d.status, "completed") == 0)
+		if (view_read_speculative(g->o.store, &turn_schema, turns->ids[i], &text, &d, &e) != 0 ||
+		    !d.completedAt || strcmp(d.status, "completed") == 0)
 			continue;
 		jw_obj(w);
 		jw_kstr(w, "turnId", d.turnId);
@@ -286,7 +286,7 @@ void engine_compact_context(struct engine *g, const json_t *params, const struct
 
 	if (history_scope_of(g, params, c, &s, &e) < 0)
 		goto refuse;
-	int known = view_read_ahead(g->o.store, &history_shape, s.thread_id, &text, &doc, &e);
+	int known = view_read_speculative(g->o.store, &history_schema, s.thread_id, &text, &doc, &e);
 	bool open = known == 0 && strcmp(doc.compaction, "open") == 0;
 	if (known < 0 || compaction_check(params, open, &e) < 0 ||
 	    affected_check(g, s.thread_id, json_object_get(params, "affectedTurns"), &e) < 0)

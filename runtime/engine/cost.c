@@ -7,7 +7,7 @@
 #include "runtime/engine/engine_private.h"
 #include "runtime/engine/routing.h"
 #include "runtime/view/view.h"
-#include "runtime/view/view_money.h"
+#include "runtime/view/view_cost.h"
 
 #include <time.h>
 
@@ -20,12 +20,12 @@ static uint64_t spent_of(struct engine *g, const struct policy_budget *b, uint32
 		[BUDGET_EVER] = COST_OF_USER, [BUDGET_DAY] = COST_OF_USER_DAY, [BUDGET_MONTH] = COST_OF_USER_MONTH
 	};
 	buf_auto struct buf text = BUF_INIT;
-	char key[VIEW_MONEY_KEY];
+	char key[VIEW_COST_KEY];
 	struct err e = ERR_INIT;
 	struct cost_doc d;
 
 	cost_key(b->scope == BUDGET_OF_SESSION ? COST_OF_SESSION : windows[b->window], session_id, uid, now_us, key);
-	if (view_read_ahead(g->o.store, &cost_shape, key, &text, &d, &e) != 0)
+	if (view_read_speculative(g->o.store, &cost_schema, key, &text, &d, &e) != 0)
 		return 0;
 	return d.microUsd == VIEW_ABSENT ? 0 : d.microUsd;
 }
@@ -285,14 +285,14 @@ static void old_state(struct engine *g, const char *key, char ret[VIEW_ID_MAX])
 	struct limit_doc d;
 
 	snprintf(ret, VIEW_ID_MAX, "unknown");
-	if (view_read_ahead(g->o.store, &limit_shape, key, &text, &d, &e) == 0)
+	if (view_read_speculative(g->o.store, &limit_schema, key, &text, &d, &e) == 0)
 		snprintf(ret, VIEW_ID_MAX, "%s", d.state);
 }
 
 static void limit_fact(struct engine *g, const struct limit_report *r, const struct money_scope *s,
 		       struct store_batch *b, const char *limit)
 {
-	char key[VIEW_MONEY_KEY], old[VIEW_ID_MAX];
+	char key[VIEW_COST_KEY], old[VIEW_ID_MAX];
 	struct fact f;
 
 	limit_key(s->uid, r->kind, r->provider, r->model, key);
@@ -377,7 +377,7 @@ static int read_request(struct engine *g, const struct emit_event *ev, struct bu
 	char key[VIEW_REQUEST_KEY_MAX];
 
 	view_model_request_key(ev->ids[ID_SESSION], ev->ids[ID_MODEL_REQUEST], key);
-	return view_read_ahead(g->o.store, &model_request_shape, key, text, ret, e);
+	return view_read_speculative(g->o.store, &model_request_schema, key, text, ret, e);
 }
 
 /* "" = not known yet. */

@@ -7,7 +7,7 @@
  *A deed with an idempotency key leaves its answer in the same commit.
  *
  *	struct deed *d = deed_new(g, caller, fn, ctx);        or deed_own(g) for the engine's own doing
- *	... checks, from documents read ahead (view_read_ahead); deed_refuse(d, &e) and return when one fails ...
+ *	... checks, from documents read ahead (view_read_speculative); deed_refuse(d, &e) and return when one fails ...
  *	fact_open(&f, …); … fact_close(&f, d->batch);
  *	jw_kstr(&d->w, "taskId", id);                         the result's members
  *	deed_commit(d);

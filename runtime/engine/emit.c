@@ -91,7 +91,7 @@ static int emit_place_of(struct engine *g, enum id_field f, const char *id, cons
 	case ID_TASK: r = task_read(g, id, &task, e); return r ? r : task.d.uid != uid;
 	case ID_PROCESS: return view_process_brief(g->o.store, uid, id, &process, e);
 	case ID_EVIDENCE: /* may be new */
-		r = view_read_ahead(g->o.store, &evidence_shape, id, &text, &evidence, e);
+		r = view_read_speculative(g->o.store, &evidence_schema, id, &text, &evidence, e);
 		return r ? (r < 0 ? -1 : 0) : evidence.uid != uid;
 	default: return 0;
 	}

@@ -25,7 +25,7 @@ static int find_kept(struct engine *g, const struct evidence_export *x, const st
 	snprintf(key, sizeof key, "%s/%s", x->session_id, p->sha256);
 	*ret = (struct kept_part){ .evidence_id = "" };
 	snprintf(ret->ref, sizeof ret->ref, "%s", p->ref);
-	int r = view_read_ahead(g->o.store, &evidence_content_shape, key, &text, &d, e);
+	int r = view_read_speculative(g->o.store, &evidence_content_schema, key, &text, &d, e);
 	if (r)
 		return r < 0 ? -1 : 0;
 	/* not committed yet: its ref is as good as one that is */

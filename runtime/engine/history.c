@@ -159,7 +159,7 @@ static void affected_subagents(struct engine *g, const struct history_scope *s, 
 		struct subagent_doc d;
 		struct err e = ERR_INIT;
 
-		if (view_read_ahead(g->o.store, &subagent_shape, all.ids[i], &text, &d, &e) != 0)
+		if (view_read_speculative(g->o.store, &subagent_schema, all.ids[i], &text, &d, &e) != 0)
 			continue;
 		for (size_t k = 0; k < removed->count; k++)
 			if (strcmp(removed->ids[k], d.parentTurnId) == 0) {
@@ -228,7 +228,7 @@ static void complete(struct engine *g, struct rollback *r)
 	struct err e = ERR_INIT;
 	struct fact f;
 
-	if (view_read_ahead(g->o.store, &history_shape, r->thread_id, &text, &d, &e) != 0) {
+	if (view_read_speculative(g->o.store, &history_schema, r->thread_id, &text, &d, &e) != 0) {
 		rollback_free(g, r);
 		return;
 	}
@@ -329,7 +329,7 @@ static void go_on(struct engine *g, const char *thread_id)
 		r = rollback_new(g, thread_id);
 	buf_byte(&r->restored, '[');
 	buf_byte(&r->kept, '[');
-	if (view_read_ahead(g->o.store, &history_shape, thread_id, &text, &d, &e) != 0) {
+	if (view_read_speculative(g->o.store, &history_schema, thread_id, &text, &d, &e) != 0) {
 		rollback_free(g, r);
 		return;
 	}
@@ -376,7 +376,7 @@ static int rollback_check(struct engine *g, const struct history_scope *s, const
 	if (s->active_turn[0])
 		return err_set(e, ERR_STATE, "turn '%.64s' is active on the thread: interrupt it first",
 			       s->active_turn);
-	if (view_read_ahead(g->o.store, &history_shape, s->thread_id, &text, &doc, e) == 0 &&
+	if (view_read_speculative(g->o.store, &history_schema, s->thread_id, &text, &doc, e) == 0 &&
 	    strcmp(doc.rollback, "open") == 0)
 		return err_set(e, ERR_STATE, "a rollback of this thread is under way");
 	for (size_t i = at + 1; i < turns->count; i++) {
@@ -511,7 +511,7 @@ static uint64_t look(struct engine *g, bool at_start)
 		buf_auto struct buf text = BUF_INIT;
 		struct history_doc d;
 
-		if (view_read_ahead(g->o.store, &history_shape, open.ids[i], &text, &d, &e) != 0)
+		if (view_read_speculative(g->o.store, &history_schema, open.ids[i], &text, &d, &e) != 0)
 			continue;
 		if (strcmp(d.compaction, "open") == 0) {
 			if (at_start)

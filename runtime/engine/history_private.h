@@ -6,8 +6,8 @@
 #include "runtime/base/text.h"
 #include "runtime/engine/engine_private.h"
 #include "runtime/engine/history.h"
+#include "runtime/view/view_documents.h"
 #include "runtime/view/view_history.h"
-#include "runtime/view/view_shapes.h"
 
 struct deed;
 

@@ -288,7 +288,7 @@ static int doc_of(struct engine *g, const char *id, struct buf *text, struct hoo
 {
 	struct err e = ERR_INIT;
 
-	return view_read_ahead(g->o.store, &hook_shape, id, text, ret, &e);
+	return view_read_speculative(g->o.store, &hook_schema, id, text, ret, &e);
 }
 
 static void warn_open(struct engine *g, const struct hook_doc *d, const char *why)

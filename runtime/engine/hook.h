@@ -23,7 +23,7 @@
 
 #include "policy/hook_answer.h"
 #include "runtime/engine/process.h"
-#include "runtime/view/view_shapes.h"
+#include "runtime/view/view_documents.h"
 
 #include <jansson.h>
 

@@ -116,7 +116,7 @@ static bool look(struct process *p, struct ended *x)
 	struct err e = ERR_INIT;
 
 	*x = (struct ended){ .engine = p->engine };
-	if (view_read(p->engine->o.store, &process_shape, p->id, &x->text, &x->doc, &e) != 0 || !x->doc.startedAt ||
+	if (view_read(p->engine->o.store, &process_schema, p->id, &x->text, &x->doc, &e) != 0 || !x->doc.startedAt ||
 	    x->doc.endSequence == VIEW_ABSENT)
 		return false;
 	jval_str(x->doc.cwd, x->cwd, sizeof x->cwd);

@@ -49,7 +49,7 @@ void hook_settle(struct engine *g)
 		buf_auto struct buf text = BUF_INIT;
 		struct hook_doc d;
 
-		if (view_read(g->o.store, &hook_shape, hooks.id[i], &text, &d, &e) != 0 ||
+		if (view_read(g->o.store, &hook_schema, hooks.id[i], &text, &d, &e) != 0 ||
 		    strcmp(d.waits, "process") != 0 || strmap_get(&settled, d.subjectId))
 			continue;
 		settle_start(g, &d, own);
@@ -68,7 +68,7 @@ static void recover_hook(struct engine *g, const char *id)
 	struct hook_doc d;
 	struct err e = ERR_INIT;
 
-	if (view_read_ahead(g->o.store, &hook_shape, id, &text, &d, &e) != 0)
+	if (view_read_speculative(g->o.store, &hook_schema, id, &text, &d, &e) != 0)
 		return;
 	if (!p) {
 		struct deed *own = deed_own(g);

@@ -25,7 +25,7 @@ void job_done(struct job *j) { buf_done(&j->text); }
 
 int job_read(struct engine *g, const char *id, struct job *ret, struct err *e)
 {
-	return view_read_ahead(g->o.store, &job_shape, id, &ret->text, &ret->d, e);
+	return view_read_speculative(g->o.store, &job_schema, id, &ret->text, &ret->d, e);
 }
 
 int job_get(struct engine *g, const char *id, const struct caller *c, struct job *ret, struct err *e)
@@ -455,7 +455,7 @@ static void sort_item(struct engine *g, struct sorted *s, const char *id)
 	struct err e = ERR_INIT;
 
 	view_job_item_key(s->job->d.jobId, id, key);
-	int r = view_read_ahead(g->o.store, &job_item_shape, key, &text, &d, &e);
+	int r = view_read_speculative(g->o.store, &job_item_schema, key, &text, &d, &e);
 	int which = r != 0 ? 2 : strcmp(d.status, "completed") == 0 || strcmp(d.status, "reported") == 0 ? 0 : 1;
 	if (s->n[which]++ < IDS_SHOWN)
 		jw_str(&s->w[which], id);

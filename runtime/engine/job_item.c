@@ -9,7 +9,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/start_spec.h"
-#include "runtime/view/view_shapes.h"
+#include "runtime/view/view_documents.h"
 
 #define STARTS_MOST 64u /* items begun in one commit */
 #define RESOURCE_MS 1000u
@@ -23,7 +23,7 @@ static int item_read(struct engine *g, const char *job_id, const char *item_id, 
 	char key[VIEW_JOB_ITEM_KEY_MAX];
 
 	view_job_item_key(job_id, item_id, key);
-	return view_read_ahead(g->o.store, &job_item_shape, key, text, ret, e);
+	return view_read_speculative(g->o.store, &job_item_schema, key, text, ret, e);
 }
 
 static void started_fact(const struct job *j, struct store_batch *b, const struct caller *c, const char *item,
@@ -251,7 +251,7 @@ static void launch_one(struct engine *g, const struct job *j, const char *item_i
 
 	if (item_read(g, j->d.jobId, item_id, &text, &d, &e) != 0 || !d.processId[0] ||
 	    engine_process(g, d.processId) ||
-	    view_read(g->o.store, &process_shape, d.processId, &process, &known, &e) == 0)
+	    view_read(g->o.store, &process_schema, d.processId, &process, &known, &e) == 0)
 		return;
 	json_auto_t *given = job_item_given(g, j, d.index, &e),
 		    *command = given ? job_item_command(g, j, given, d.index, &e) : NULL;
@@ -523,9 +523,9 @@ static struct deed *begin(struct engine *g, const json_t *params, const struct c
 		return NULL;
 	}
 	if (r > 0) {
-		view_clear(&job_item_shape, item);
-		view_word_set(item->itemId, id);
-		view_word_set(item->status, "pending");
+		view_clear(&job_item_schema, item);
+		view_set_string(item->itemId, id);
+		view_set_string(item->status, "pending");
 		item->index = index;
 		item->attemptCount = 0;
 	}

@@ -178,7 +178,7 @@ static int check_link(struct engine *g, const json_t *params, const struct chann
 			"'%.40s' is not a state that is understood (submitted, working, input-required, completed …)",
 			status);
 	peer_key(channel->channelId, remote, key);
-	if (view_read_ahead(g->o.store, &peer_task_shape, key, &text, &known, e) == 0) {
+	if (view_read_speculative(g->o.store, &peer_task_schema, key, &text, &known, e) == 0) {
 		err_set(e, ERR_CONFLICT, "the channel's task '%.64s' is linked to '%.64s' already", remote,
 			known.taskId);
 		snprintf(e->field, sizeof e->field, "remoteTaskId");
@@ -190,7 +190,7 @@ static int check_link(struct engine *g, const json_t *params, const struct chann
 static int channel_of(struct engine *g, const char *id, const struct caller *c, struct buf *text, struct channel_doc *d,
 		      struct err *e)
 {
-	int r = view_read_ahead(g->o.store, &channel_shape, id, text, d, e);
+	int r = view_read_speculative(g->o.store, &channel_schema, id, text, d, e);
 
 	if (r == 0 && (c->uid == 0 || d->uid == c->uid))
 		return 0;
@@ -308,7 +308,7 @@ static int find_peer(struct engine *g, const json_t *params, const struct caller
 	    param_text(params, "remoteTaskId", REMOTE_ID_MAX, e) < 0)
 		return -1;
 	peer_key(channel.channelId, param_str(params, "remoteTaskId"), key);
-	int r = view_read_ahead(g->o.store, &peer_task_shape, key, text, ret, e);
+	int r = view_read_speculative(g->o.store, &peer_task_schema, key, text, ret, e);
 	if (r > 0) {
 		err_set(e, ERR_NOT_FOUND, "the channel has no linked task '%.64s': link_peer_task first",
 			param_str(params, "remoteTaskId"));
@@ -399,7 +399,7 @@ static bool see_peer(void *ctx, const char *id, size_t id_len, const char *json,
 {
 	struct peer_task_doc d;
 
-	view_decode(&peer_task_shape, jval_of(json, len), &d);
+	view_decode(&peer_task_schema, jval_of(json, len), &d);
 	if (strcmp(d.remoteState, "running") == 0 || strcmp(d.remoteState, "idle") == 0 ||
 	    strcmp(d.remoteState, "waiting") == 0)
 		tell_unreachable(ctx, &d);
@@ -444,7 +444,7 @@ bool peer_task_open(struct engine *g, const char *task_id, char ret_remote[ID_RO
 	for (char *key = strtok_r(keys, "\n", &next); key && !ret_remote[0]; key = strtok_r(NULL, "\n", &next))
 		/* One that cannot be reached, or that its peer does not know any more, has not ended as far as anybody
 		 * knows. */
-		if (view_read_ahead(g->o.store, &peer_task_shape, key, &text, &d, &e) == 0 && d.remoteState[0] &&
+		if (view_read_speculative(g->o.store, &peer_task_schema, key, &text, &d, &e) == 0 && d.remoteState[0] &&
 		    strcmp(d.remoteState, "completed_undelivered") != 0)
 			jval_str(d.remoteTaskId, ret_remote, ID_ROOM);
 	return ret_remote[0] != '\0';

@@ -15,7 +15,7 @@
 #include "runtime/engine/session_rules.h"
 #include "runtime/engine/tool.h"
 #include "runtime/engine/turn.h"
-#include "runtime/view/view_shapes.h"
+#include "runtime/view/view_documents.h"
 
 #include <limits.h>
 
@@ -37,7 +37,7 @@ enum permission_mode permission_mode_of(struct engine *g, const char *session_id
 	struct session_doc d;
 	struct err e = ERR_INIT;
 	int mode = -1, found = session_id && *session_id
-				       ? view_read_ahead(g->o.store, &session_shape, session_id, &text, &d, &e)
+				       ? view_read_speculative(g->o.store, &session_schema, session_id, &text, &d, &e)
 				       : 1;
 
 	if (found == 0 && d.permissionMode[0])

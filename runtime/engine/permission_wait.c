@@ -494,7 +494,7 @@ static void start_allowed(struct engine *g, const char *process_id)
 	struct err e = ERR_INIT;
 
 	if (engine_process(g, process_id) ||
-	    view_read_ahead(g->o.store, &process_shape, process_id, &process_text, &d, &e) != 0 ||
+	    view_read_speculative(g->o.store, &process_schema, process_id, &process_text, &d, &e) != 0 ||
 	    strcmp(d.status, "waiting_permission") != 0)
 		return;
 	if (action_read(g, d.actionId, &text, &a, &e) != 0 || strcmp(a.status, "pending") == 0 ||

@@ -1,7 +1,7 @@
 #include "runtime/engine/place.h"
 
 #include "runtime/engine/engine_private.h"
-#include "runtime/view/view_shapes.h"
+#include "runtime/view/view_documents.h"
 
 static int not_known(struct err *e, const char *field, const char *id)
 {
@@ -17,7 +17,7 @@ static int find_thread(struct engine *g, const char *session_id, const char *thr
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct thread_doc d;
-	int r = view_read_ahead(g->o.store, &thread_shape, thread_id, &text, &d, e);
+	int r = view_read_speculative(g->o.store, &thread_schema, thread_id, &text, &d, e);
 
 	if (r < 0)
 		return -1;
@@ -36,7 +36,7 @@ static int find_session(struct engine *g, const char *session_id, enum place_thr
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct session_doc d;
-	int r = view_read_ahead(g->o.store, &session_shape, session_id, &text, &d, e);
+	int r = view_read_speculative(g->o.store, &session_schema, session_id, &text, &d, e);
 
 	if (r < 0)
 		return -1;
@@ -102,7 +102,7 @@ void place_thread_status(struct engine *g, uint32_t uid, const char *session_id,
 	struct err e = ERR_INIT;
 	struct fact f;
 
-	if (view_read_ahead(g->o.store, &thread_shape, thread_id, &text, &d, &e) == 0 && d.status[0])
+	if (view_read_speculative(g->o.store, &thread_schema, thread_id, &text, &d, &e) == 0 && d.status[0])
 		previous = d.phase[0] ? d.phase : d.status;
 	if (strcmp(previous, status) == 0)
 		return;

@@ -15,7 +15,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "runtime/view/view.h"
-#include "runtime/view/view_shapes.h"
+#include "runtime/view/view_documents.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -86,7 +86,7 @@ static void refuse(struct engine *g, const char *id, const char *request, const 
 	struct process_doc d;
 	struct err ignored = ERR_INIT;
 
-	if (e->code == ERR_UNAVAILABLE && view_read(g->o.store, &process_shape, id, &text, &d, &ignored) == 0 &&
+	if (e->code == ERR_UNAVAILABLE && view_read(g->o.store, &process_schema, id, &text, &d, &ignored) == 0 &&
 	    strcmp(d.status, "lost") == 0)
 		refuse_lost(g, &d, request, e, c, fn, ctx);
 	else

@@ -353,7 +353,8 @@ static size_t abandon_the_rest(struct recovery *r)
 
 		if (r->claimed[i])
 			continue;
-		n += view_read(g->o.store, &process_shape, r->held[i].id, &text, &d, &e) != 0 || !process_doc_ended(&d);
+		n += view_read(g->o.store, &process_schema, r->held[i].id, &text, &d, &e) != 0 ||
+		     !process_doc_ended(&d);
 		r->ports->abandon(g->o.world, &r->held[i]);
 	}
 	return n;

@@ -7,7 +7,7 @@
 #include "runtime/engine/engine_private.h"
 #include "runtime/engine/task_private.h"
 #include "runtime/view/view.h"
-#include "runtime/view/view_money.h"
+#include "runtime/view/view_cost.h"
 
 #define SHOWN_MAX 48u /* candidates of each sort that an event tells */
 
@@ -26,12 +26,12 @@ static bool limit_holds(struct limits_lookup *l, const char *kind, const struct 
 			uint64_t *reset)
 {
 	buf_auto struct buf text = BUF_INIT;
-	char key[VIEW_MONEY_KEY];
+	char key[VIEW_COST_KEY];
 	struct limit_doc d;
 	struct err e = ERR_INIT;
 
 	limit_key(l->uid, kind, m->provider, model, key);
-	if (view_read_ahead(l->engine->o.store, &limit_shape, key, &text, &d, &e) != 0)
+	if (view_read_speculative(l->engine->o.store, &limit_schema, key, &text, &d, &e) != 0)
 		return false;
 	if (strcmp(d.state, "hit") != 0 && strcmp(d.state, "blocked") != 0)
 		return false;

@@ -3,7 +3,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/engine_private.h"
-#include "runtime/view/view_shapes.h"
+#include "runtime/view/view_documents.h"
 
 #include <jansson.h>
 
@@ -58,7 +58,7 @@ static struct session_rules *parse(const char *session_id, struct jval text, str
 static int read_document(struct engine *g, const char *session_id, struct buf *text, struct session_doc *ret,
 			 struct err *e)
 {
-	int r = *session_id ? view_read_ahead(g->o.store, &session_shape, session_id, text, ret, e) : 1;
+	int r = *session_id ? view_read_speculative(g->o.store, &session_schema, session_id, text, ret, e) : 1;
 
 	return r ? r : ret->permissions.type == JT_NONE || ret->permissions.type == JT_NULL;
 }

@@ -32,7 +32,7 @@ void subagent_fact(struct fact *f, enum event_type type, const struct subagent_d
 int subagent_load(struct engine *g, const char *id, const struct caller *c, struct buf *text, struct subagent_doc *d,
 		  struct err *e)
 {
-	int r = view_read_ahead(g->o.store, &subagent_shape, id, text, d, e);
+	int r = view_read_speculative(g->o.store, &subagent_schema, id, text, d, e);
 
 	if (r < 0)
 		return -1;
@@ -105,7 +105,7 @@ void subagent_launch(struct engine *g, const char *id)
 	struct err e = ERR_INIT;
 	char process_id[ID_TEXT_MAX];
 
-	if (view_read_ahead(g->o.store, &subagent_shape, id, &text, &d, &e) != 0 || !d.supervised ||
+	if (view_read_speculative(g->o.store, &subagent_schema, id, &text, &d, &e) != 0 || !d.supervised ||
 	    subagent_doc_ended(&d))
 		return;
 	json_auto_t *start = json_loadb(d.start.text, d.start.len, 0, NULL);
@@ -142,14 +142,14 @@ static int parent_of(struct engine *g, const json_t *params, const struct caller
 	if (session && strcmp(session, t.session_id) != 0)
 		return err_field(e, "sessionId", "the thread is not one of this session's");
 	d->uid = t.uid;
-	view_word_set(d->sessionId, t.session_id);
-	view_word_set(d->parentThreadId, thread);
+	view_set_string(d->sessionId, t.session_id);
+	view_set_string(d->parentThreadId, thread);
 	struct view_turn_brief u;
 	r = turn ? view_turn_brief(g->o.store, c->uid, turn, &u, e) : 0;
 	if (r != 0 || (turn && strcmp(u.thread_id, thread) != 0))
 		return r < 0 ? -1 : err_field(e, "turnId", "is not a turn of this thread");
 	if (turn)
-		view_word_set(d->parentTurnId, turn);
+		view_set_string(d->parentTurnId, turn);
 	return 0;
 }
 
@@ -269,8 +269,8 @@ void engine_spawn_subagent(struct engine *g, const json_t *params, const struct 
 	const char *given = subagent_str(params, "subagentId"), *task = subagent_str(params, "taskId"),
 		   *input = subagent_str(params, "input");
 
-	view_clear(&subagent_shape, &doc);
-	if (given && view_read_ahead(g->o.store, &subagent_shape, given, &text, &doc, &e) == 0) {
+	view_clear(&subagent_schema, &doc);
+	if (given && view_read_speculative(g->o.store, &subagent_schema, given, &text, &doc, &e) == 0) {
 		err_set(&e, ERR_CONFLICT, "subagent '%.64s' exists already", given);
 		snprintf(e.field, sizeof e.field, "subagentId");
 		deed_refuse(d, &e);
@@ -282,11 +282,11 @@ void engine_spawn_subagent(struct engine *g, const json_t *params, const struct 
 		return;
 	}
 	if (given)
-		view_word_set(doc.subagentId, given);
+		view_set_string(doc.subagentId, given);
 	else
 		id_make(ID_KIND_SUBAGENT, doc.subagentId);
 	id_make(ID_KIND_THREAD, doc.threadId);
-	view_word_set(doc.taskId, task ? task : "");
+	view_set_string(doc.taskId, task ? task : "");
 	spawned_facts(g, d, params, &doc, start_json);
 	if (input)
 		input_fact(d, &doc, input, false);
@@ -309,7 +309,7 @@ bool subagent_doc_of(struct engine *g, const char *id, struct buf *text, struct 
 {
 	struct err e = ERR_INIT;
 
-	if (view_read_ahead(g->o.store, &subagent_shape, id, text, d, &e) == 0)
+	if (view_read_speculative(g->o.store, &subagent_schema, id, text, d, &e) == 0)
 		return true;
 	log_error("subagent %s: %s", id, e.code ? e.message : "is not there");
 	return false;
@@ -415,7 +415,7 @@ static bool subagent_wanted(struct engine *g, const char *id, const char *proces
 	struct subagent_doc d;
 	struct err e = ERR_INIT;
 
-	return view_read_ahead(g->o.store, &subagent_shape, id, &text, &d, &e) == 0 && !subagent_doc_ended(&d);
+	return view_read_speculative(g->o.store, &subagent_schema, id, &text, &d, &e) == 0 && !subagent_doc_ended(&d);
 }
 
 const struct process_owner_ops subagent_process_owner = {

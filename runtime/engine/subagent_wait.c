@@ -16,7 +16,7 @@ static bool ended(struct engine *g, const char *id)
 	struct err e = ERR_INIT;
 
 	/* Committed: whoever is told of an end can read it. */
-	return view_read(g->o.store, &subagent_shape, id, &text, &d, &e) != 0 || subagent_doc_ended(&d);
+	return view_read(g->o.store, &subagent_schema, id, &text, &d, &e) != 0 || subagent_doc_ended(&d);
 }
 
 static bool satisfied(struct engine *g, const struct subagent_waiter *w)
@@ -40,7 +40,7 @@ static void answer(struct engine *g, struct subagent_waiter *w, bool timed_out)
 		struct subagent_doc d;
 		struct err e = ERR_INIT;
 
-		if (view_read(g->o.store, &subagent_shape, w->ids[i], &text, &d, &e) == 0)
+		if (view_read(g->o.store, &subagent_schema, w->ids[i], &text, &d, &e) == 0)
 			subagent_json(&d, &j);
 	}
 	jw_arr_end(&j);
@@ -79,7 +79,7 @@ void subagent_ended(struct engine *g, const char *id)
 	struct err e = ERR_INIT;
 
 	waiters_answer(g, id);
-	if (view_read_ahead(g->o.store, &subagent_shape, id, &text, &d, &e) == 0 && d.taskId[0])
+	if (view_read_speculative(g->o.store, &subagent_schema, id, &text, &d, &e) == 0 && d.taskId[0])
 		task_cancel_check(g, d.taskId);
 }
 
@@ -95,7 +95,8 @@ static int take_ids(struct engine *g, const json_t *params, const struct caller 
 		const char *id = json_string_value(v);
 		buf_auto struct buf text = BUF_INIT;
 		struct subagent_doc d;
-		int r = id_valid(id, strlen(id)) ? view_read_ahead(g->o.store, &subagent_shape, id, &text, &d, e) : 1;
+		int r = id_valid(id, strlen(id)) ? view_read_speculative(g->o.store, &subagent_schema, id, &text, &d, e)
+						 : 1;
 
 		if (r < 0)
 			return -1;

@@ -17,7 +17,7 @@ void task_done(struct task *t) { buf_done(&t->text); }
 
 int task_read(struct engine *g, const char *id, struct task *ret, struct err *e)
 {
-	int r = view_read_ahead(g->o.store, &task_shape, id, &ret->text, &ret->d, e);
+	int r = view_read_speculative(g->o.store, &task_schema, id, &ret->text, &ret->d, e);
 
 	if (r == 0)
 		ret->status = task_doc_status(&ret->d);
@@ -359,7 +359,7 @@ static int creation_parent(struct creation *k, const char *parent, struct err *e
 	snprintf(up, sizeof up, "%s", k->parent.d.parentTaskId);
 	while (up[0] && depth++ < TASK_DEPTH_MAX) {
 		struct task_doc d;
-		if (view_read_ahead(k->engine->o.store, &task_shape, up, &text, &d, e) != 0)
+		if (view_read_speculative(k->engine->o.store, &task_schema, up, &text, &d, e) != 0)
 			break;
 		snprintf(up, sizeof up, "%s", d.parentTaskId);
 	}

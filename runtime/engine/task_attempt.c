@@ -11,7 +11,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/benchmark.h"
 #include "runtime/engine/start_spec.h"
-#include "runtime/view/view_shapes.h"
+#include "runtime/view/view_documents.h"
 
 #define PROGRESS_MS 1000u /* between facts about a command's output */
 #define RESOURCE_MS 1000u /* until a launch that found no room is tried again */
@@ -265,7 +265,7 @@ void task_launch(struct engine *g, const char *task_id)
 
 	if (g->stopping || task_read(g, task_id, &t, &e) != 0 || !t.d.attemptOpen || !t.d.currentProcessId[0] ||
 	    t.status == TASK_CANCELLING || t.status == TASK_PAUSED || engine_process(g, t.d.currentProcessId) ||
-	    view_read(g->o.store, &process_shape, t.d.currentProcessId, &text, &known, &e) == 0)
+	    view_read(g->o.store, &process_schema, t.d.currentProcessId, &text, &known, &e) == 0)
 		return;
 	json_auto_t *command = command_read(g, t.d.command, t.d.commandRef, &e);
 	if (!command || start_spec_of(g, command, &s, &e) < 0) {

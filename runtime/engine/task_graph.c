@@ -250,7 +250,7 @@ void engine_unlink_tasks(struct engine *g, const json_t *params, const struct ca
 		return;
 	}
 	view_edge_key(t.d.taskId, kind, target, key);
-	int r = view_read_ahead(g->o.store, &edge_shape, key, &text, &edge, &e);
+	int r = view_read_speculative(g->o.store, &edge_schema, key, &text, &edge, &e);
 	if (r != 0) {
 		if (r > 0)
 			err_set(&e, ERR_NOT_FOUND, "task '%s' has no edge %s to '%s'", t.d.taskId, kind, target);

@@ -11,7 +11,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "runtime/view/view_shapes.h"
+#include "runtime/view/view_documents.h"
 
 #define LOOK_MOST_NS (60ull * 1000000000) /* the real clock may be set: never trust it for longer */
 
@@ -252,7 +252,7 @@ static void recover_attempt(struct engine *g, const struct task *t)
 
 	if (!t->d.currentProcessId[0] || engine_process(g, t->d.currentProcessId))
 		return;
-	if (view_read(g->o.store, &process_shape, t->d.currentProcessId, &text, &p, &e) != 0)
+	if (view_read(g->o.store, &process_schema, t->d.currentProcessId, &text, &p, &e) != 0)
 		task_launch(g, t->d.taskId);
 }
 

@@ -18,7 +18,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/process.h"
-#include "runtime/view/view_shapes.h"
+#include "runtime/view/view_documents.h"
 
 #include <jansson.h>
 

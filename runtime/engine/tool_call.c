@@ -11,7 +11,7 @@
 
 int tool_call_read(struct engine *g, const char *call_id, struct buf *text, struct tool_call_doc *ret, struct err *e)
 {
-	return view_read_ahead(g->o.store, &tool_call_shape, call_id, text, ret, e);
+	return view_read_speculative(g->o.store, &tool_call_schema, call_id, text, ret, e);
 }
 
 int tool_call_of_caller(struct engine *g, const char *call_id, const struct caller *c, struct buf *text,
@@ -130,17 +130,17 @@ json_t *tool_call_arguments(struct engine *g, const struct tool_call_doc *d, str
 
 void tool_call_doc_of(const struct turn_doc *t, const struct tool_use *u, struct tool_call_doc *ret)
 {
-	view_clear(&tool_call_shape, ret);
+	view_clear(&tool_call_schema, ret);
 	if (u->call_id)
-		view_word_set(ret->toolCallId, u->call_id);
+		view_set_string(ret->toolCallId, u->call_id);
 	else
 		id_make(ID_KIND_TOOL_CALL, ret->toolCallId);
 	id_make(ID_KIND_STEP, ret->stepId);
-	view_word_set(ret->sessionId, t->sessionId);
-	view_word_set(ret->threadId, t->threadId);
-	view_word_set(ret->turnId, t->turnId);
-	view_word_set(ret->taskId, t->taskId);
-	view_word_set(ret->traceId, t->traceId);
+	view_set_string(ret->sessionId, t->sessionId);
+	view_set_string(ret->threadId, t->threadId);
+	view_set_string(ret->turnId, t->turnId);
+	view_set_string(ret->taskId, t->taskId);
+	view_set_string(ret->traceId, t->traceId);
 	ret->uid = t->uid;
 }
 

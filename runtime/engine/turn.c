@@ -25,7 +25,7 @@
 
 int turn_read(struct engine *g, const char *turn_id, struct buf *text, struct turn_doc *ret, struct err *e)
 {
-	return view_read_ahead(g->o.store, &turn_shape, turn_id, text, ret, e);
+	return view_read_speculative(g->o.store, &turn_schema, turn_id, text, ret, e);
 }
 
 int turn_of_caller(struct engine *g, const char *turn_id, const struct caller *c, struct buf *text,
@@ -153,7 +153,7 @@ static void hook_refs(struct engine *g, const struct turn_doc *d, const char *ho
 
 	if (hook_context && strlen(hook_context) > 2)
 		jw_kraw(refs, "hookContext", hook_context, strlen(hook_context));
-	if (view_read_ahead(g->o.store, &session_shape, d->sessionId, &text, &s, &e) == 0 &&
+	if (view_read_speculative(g->o.store, &session_schema, d->sessionId, &text, &s, &e) == 0 &&
 	    s.hookContextRefs.type == JT_ARRAY)
 		jw_kraw(refs, "sessionHookContext", s.hookContextRefs.text, s.hookContextRefs.len);
 }
@@ -211,7 +211,7 @@ static void ended_processes(struct engine *g, const char *turn_id, struct jw *w)
 		struct process_doc p;
 
 		jw_str(w, ids.id[i]);
-		if (view_read(g->o.store, &process_shape, ids.id[i], &text, &p, &e) != 0)
+		if (view_read(g->o.store, &process_schema, ids.id[i], &text, &p, &e) != 0)
 			continue;
 		for (struct jiter it = jiter_on(p.outputRefs); jiter_next(&it);)
 			jw_raw(&r, it.value.text, it.value.len);
@@ -413,17 +413,17 @@ static void doc_of_plan(const struct turn_plan *p, const char *turn_id, const ch
 {
 	const char *driver = p->texts ? "\"client\"" : "\"runtime\"";
 
-	view_clear(&turn_shape, ret);
-	view_word_set(ret->turnId, turn_id);
-	view_word_set(ret->sessionId, p->place.session_id);
-	view_word_set(ret->threadId, p->place.thread_id);
+	view_clear(&turn_schema, ret);
+	view_set_string(ret->turnId, turn_id);
+	view_set_string(ret->sessionId, p->place.session_id);
+	view_set_string(ret->threadId, p->place.thread_id);
 	ret->uid = p->place.uid;
 	ret->driver = jval_of(driver, strlen(driver));
 	if (p->options)
 		ret->options = jval_of(p->options, strlen(p->options));
 	ret->requestedBy = jval_of(by_json, strlen(by_json));
 	if (c->trace_id)
-		view_word_set(ret->traceId, c->trace_id);
+		view_set_string(ret->traceId, c->trace_id);
 }
 
 static void submitted_fact(const struct turn_plan *p, const struct turn_doc *d, const char *status,

@@ -21,7 +21,7 @@
 #include "runtime/base/buf.h"
 #include "runtime/engine/engine.h"
 #include "runtime/engine/process.h"
-#include "runtime/view/view_shapes.h"
+#include "runtime/view/view_documents.h"
 
 #include <jansson.h>
 

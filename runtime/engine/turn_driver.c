@@ -94,7 +94,8 @@ static bool channel_is_there(struct engine *g, const struct turn_driver *d)
 	struct channel_doc c;
 	struct err e = ERR_INIT;
 
-	return d->channel_id[0] && view_read_ahead(g->o.store, &channel_shape, d->channel_id, &text, &c, &e) == 0 &&
+	return d->channel_id[0] &&
+	       view_read_speculative(g->o.store, &channel_schema, d->channel_id, &text, &c, &e) == 0 &&
 	       strcmp(c.status, "connected") == 0;
 }
 

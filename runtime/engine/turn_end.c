@@ -279,7 +279,7 @@ static int only_active(struct engine *g, const char *session_id, const struct ca
 		.kind = VIEW_SESSION_THREAD, .prefix = prefix, .descending = true, .max = 1000
 	};
 	struct session_doc s;
-	int r = view_read_ahead(g->o.store, &session_shape, session_id, &text, &s, e);
+	int r = view_read_speculative(g->o.store, &session_schema, session_id, &text, &s, e);
 
 	*ret = (struct active_scan){ 0 };
 	if (r < 0)
@@ -292,7 +292,8 @@ static int only_active(struct engine *g, const char *session_id, const struct ca
 	for (size_t i = 0; i < ids.n; i++) {
 		struct thread_doc t;
 
-		if (view_read_ahead(g->o.store, &thread_shape, ids.id[i], &text, &t, e) != 0 || !t.activeTurnId[0])
+		if (view_read_speculative(g->o.store, &thread_schema, ids.id[i], &text, &t, e) != 0 ||
+		    !t.activeTurnId[0])
 			continue;
 		snprintf(ret->turn, ID_ROOM, "%s", t.activeTurnId);
 		snprintf(ret->thread, ID_ROOM, "%s", t.threadId);
@@ -317,7 +318,7 @@ static int find_interrupted(struct engine *g, const struct turn_interrupt *r, co
 	if (!r->thread_id)
 		return r->session_id ? only_active(g, r->session_id, c, ret, e)
 				     : err_field(e, "turnId", "missing; give turnId, threadId or sessionId");
-	int found = view_read_ahead(g->o.store, &thread_shape, r->thread_id, &text, &t, e);
+	int found = view_read_speculative(g->o.store, &thread_schema, r->thread_id, &text, &t, e);
 	if (found < 0)
 		return -1;
 	if (found > 0 || (c->uid != 0 && t.uid != c->uid) || (r->session_id && strcmp(r->session_id, t.sessionId) != 0))

@@ -154,7 +154,8 @@ static void end_turn(struct loop *l)
 		};
 		snprintf(message, sizeof message, "%llu of %zu parts failed", (unsigned long long)t->partsFailed,
 			 json_array_size(l->input));
-		if (view_read_ahead(l->engine->o.store, &tool_call_shape, t->failedCallId, &text, &call, &e) == 0) {
+		if (view_read_speculative(l->engine->o.store, &tool_call_schema, t->failedCallId, &text, &call, &e) ==
+		    0) {
 			jval_str(call.category, category, sizeof category);
 			end.retryable = jval_bool(call.retryable, false);
 			if (stops_on_failure(t)) {

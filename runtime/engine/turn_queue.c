@@ -17,7 +17,7 @@ int turn_queue_read(struct engine *g, const char *thread_id, struct turn_queue *
 	buf_auto struct buf text = BUF_INIT;
 	struct queue_doc d;
 	struct thread_doc t;
-	int r = view_read_ahead(g->o.store, &queue_shape, thread_id, &text, &d, e);
+	int r = view_read_speculative(g->o.store, &queue_schema, thread_id, &text, &d, e);
 
 	*ret = (struct turn_queue){ 0 };
 	snprintf(ret->thread_id, ID_ROOM, "%s", thread_id);
@@ -28,7 +28,7 @@ int turn_queue_read(struct engine *g, const char *thread_id, struct turn_queue *
 			jval_str(it.value, ret->ids[ret->count++], ID_ROOM);
 		ret->held = d.resumeState[0];
 	}
-	if (view_read_ahead(g->o.store, &thread_shape, thread_id, &text, &t, e) < 0)
+	if (view_read_speculative(g->o.store, &thread_schema, thread_id, &text, &t, e) < 0)
 		return -1;
 	snprintf(ret->session_id, ID_ROOM, "%s", t.sessionId);
 	ret->uid = (uint32_t)t.uid;
@@ -59,7 +59,7 @@ int turn_thread_busy(struct engine *g, const char *thread_id, char ret_turn[ID_R
 	const struct process *p = strmap_get(&g->busy_threads, thread_id);
 	buf_auto struct buf text = BUF_INIT;
 	struct thread_doc t;
-	int r = view_read_ahead(g->o.store, &thread_shape, thread_id, &text, &t, e);
+	int r = view_read_speculative(g->o.store, &thread_schema, thread_id, &text, &t, e);
 
 	if (r < 0)
 		return -1;

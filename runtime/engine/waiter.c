@@ -40,7 +40,7 @@ static bool call_is_durable(struct engine *g, const char *call_id)
 	struct tool_call_doc d;
 	struct err e = ERR_INIT;
 
-	return view_read(g->o.store, &tool_call_shape, call_id, &text, &d, &e) == 0;
+	return view_read(g->o.store, &tool_call_schema, call_id, &text, &d, &e) == 0;
 }
 
 void tool_waiter_add(struct engine *g, const char *call_id, uint64_t timeout_ms, struct deed *d)

@@ -73,7 +73,7 @@ static void write_output(void *ctx, const char *id, size_t id_len, struct jval d
 	survey_copy(&m->sink->w, doc, about, countof(about));
 	write_content(m, ref, jval_uint(jval_get(doc, "bytes"), 0), doc);
 	jw_obj_end(&m->sink->w);
-	m->failed = sink_breathe(m->sink, m->e) < 0;
+	m->failed = sink_yield(m->sink, m->e) < 0;
 }
 
 static void write_artifact(void *ctx, const char *id, size_t id_len, struct jval doc)
@@ -95,7 +95,7 @@ static void write_artifact(void *ctx, const char *id, size_t id_len, struct jval
 	 * this list */
 	jw_kstr(&m->sink->w, "hashStatus", "not_recorded");
 	jw_obj_end(&m->sink->w);
-	m->failed = sink_breathe(m->sink, m->e) < 0;
+	m->failed = sink_yield(m->sink, m->e) < 0;
 }
 
 int manifest_write(struct survey *s, struct sink *k, struct err *e)

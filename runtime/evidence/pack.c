@@ -23,7 +23,7 @@ static int write_event(void *ctx, const struct event_view *ev, struct err *e)
 		buf_byte(&k->buf, ',');
 	event_json(ev, &k->buf);
 	k->w.need_comma = true;
-	return sink_breathe(k, e);
+	return sink_yield(k, e);
 }
 
 struct models_walk {
@@ -45,7 +45,7 @@ static void write_model(void *ctx, const char *id, size_t id_len, struct jval do
 	jw_kstrn(w, "id", id, id_len);
 	jw_kraw(w, "document", doc.text, doc.len);
 	jw_obj_end(w);
-	m->failed = sink_breathe(m->sink, m->e) < 0;
+	m->failed = sink_yield(m->sink, m->e) < 0;
 }
 
 int pack_write_log(struct survey *s, struct sink *k, struct err *e)
@@ -109,7 +109,7 @@ static void write_doc(void *ctx, const char *id, size_t id_len, struct jval doc)
 	jw_obj(&d->sink->w);
 	survey_copy(&d->sink->w, doc, d->members, d->nmembers);
 	jw_obj_end(&d->sink->w);
-	d->failed = sink_breathe(d->sink, d->e) < 0;
+	d->failed = sink_yield(d->sink, d->e) < 0;
 }
 
 static int write_docs(struct survey *s, struct sink *k, const char *member, unsigned kind, const char *const *members,

@@ -112,7 +112,7 @@ static int fold_events(struct check *c, struct jval events, struct err *e)
 			c->v.first = ev.sequence;
 		c->v.last = ev.sequence;
 		c->v.events++;
-		if (view_fold(c->models, &ev, e) < 0)
+		if (view_project(c->models, &ev, e) < 0)
 			return err_wrap(e, "fold event %llu", (unsigned long long)ev.sequence);
 	}
 	return it.p ? 0

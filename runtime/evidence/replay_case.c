@@ -62,7 +62,7 @@ static int write_input(void *ctx, const struct event_view *ev, struct err *e)
 	survey_copy(&k->sink->w, payload, members, countof(members));
 	write_content(k->survey, &k->sink->w, payload);
 	jw_obj_end(&k->sink->w);
-	return sink_breathe(k->sink, e);
+	return sink_yield(k->sink, e);
 }
 
 static int write_context(void *ctx, const struct event_view *ev, struct err *e)
@@ -76,7 +76,7 @@ static int write_context(void *ctx, const struct event_view *ev, struct err *e)
 	write_event_ids(&k->sink->w, ev);
 	survey_copy(&k->sink->w, event_payload(ev), members, countof(members));
 	jw_obj_end(&k->sink->w);
-	return sink_breathe(k->sink, e);
+	return sink_yield(k->sink, e);
 }
 
 /* ---- assertions ---- */
@@ -120,7 +120,7 @@ static void write_assertion(void *ctx, const char *id, size_t id_len, struct jva
 		survey_copy(w, doc, &k->a->members[i], 1);
 	jw_obj_end(w);
 	jw_obj_end(w);
-	k->failed = sink_breathe(k->sink, k->e) < 0;
+	k->failed = sink_yield(k->sink, k->e) < 0;
 }
 
 static int write_assertions(struct survey *s, struct sink *k, struct err *e)

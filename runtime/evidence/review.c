@@ -116,7 +116,7 @@ static int write_ref(void *ctx, const struct event_view *ev, struct err *e)
 	survey_copy(w, decision.type == JT_OBJECT ? decision : event_payload(ev), payload, countof(payload));
 	jw_obj_end(w);
 	jw_obj_end(w);
-	return sink_breathe(k, e);
+	return sink_yield(k, e);
 }
 
 int review_write(struct survey *s, struct sink *k, struct err *e)

@@ -47,7 +47,7 @@ static const char *status_of(const struct survey *s, const struct signal *g)
 		return !s->turns ? "not_applicable" : s->turns_traced == s->turns ? "exported" : "missing_correlation";
 	if (g->applies == PAYLOAD)
 		return recorded ? "unsupported" : "not_applicable";
-	if (g->section == SURVEY_models && recorded && s->models_apart)
+	if (g->section == SURVEY_models && recorded && s->models_separate)
 		return "missing_correlation";
 	if (recorded)
 		return "exported";

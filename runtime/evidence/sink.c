@@ -26,7 +26,7 @@ static int flush(struct sink *k, struct err *e)
 	return 0;
 }
 
-int sink_breathe(struct sink *k, struct err *e) { return k->buf.len < PIECE ? 0 : flush(k, e); }
+int sink_yield(struct sink *k, struct err *e) { return k->buf.len < PIECE ? 0 : flush(k, e); }
 
 int sink_seal(struct sink *k, struct err *e)
 {

@@ -1,7 +1,7 @@
 #ifndef BAILIFF_EVIDENCE_SINK_H
 #define BAILIFF_EVIDENCE_SINK_H
 
-/* A file that is written in pieces, with the sha256 of all of it. JSON is written with `w`; sink_breathe passes it on.
+/* A file that is written in pieces, with the sha256 of all of it. JSON is written with `w`; sink_yield passes it on.
  */
 
 #include "runtime/base/buf.h"
@@ -21,7 +21,7 @@ struct sink {
 };
 
 void sink_init(struct sink *k, int fd);
-int sink_breathe(struct sink *k, struct err *e); /* writes out once enough has gathered */
+int sink_yield(struct sink *k, struct err *e); /* writes out once enough has gathered */
 /*
  * A pack's last member, in place of the brace that was written last: the sha256 of every byte before it. What follows
  * is fixed, so that no byte of the file is left out.

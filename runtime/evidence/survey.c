@@ -126,7 +126,7 @@ static void count_event(struct survey *s, const struct event_view *ev)
 		     (ev->type == EVENT_PERMISSION_RESOLVED &&
 		      jval_is_str(jval_get(event_payload(ev), "outcome"), "denied"));
 	s->driven += ev->type == EVENT_TURN_STARTED && jval_is_str(jval_get(event_payload(ev), "driver"), "client");
-	s->models_apart += at == SURVEY_models && !ev->ids[ID_MODEL_REQUEST].text;
+	s->models_separate += at == SURVEY_models && !ev->ids[ID_MODEL_REQUEST].text;
 	if (ev->type == EVENT_EVIDENCE_CHANGED)
 		add_outcomes(s, ev);
 	if (at == SURVEY_SECTIONS)

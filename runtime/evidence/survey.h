@@ -43,10 +43,10 @@ struct survey {
 	struct buf owners;   /* `{"fromSequence":…,"uid":…},…` */
 	struct buf outcomes; /* what verifiers and reviewers told: `{…},…` */
 	uint32_t uid;
-	uint64_t denied;                                    /* side effects that policy or a person refused */
-	uint64_t turns, turns_traced, driven, models_apart; /* submitted turns, those with a trace; driven by clients;
-							       model events without a request id */
-	bool whole;                                         /* begins with the event that made the scope's record */
+	uint64_t denied;                                       /* side effects that policy or a person refused */
+	uint64_t turns, turns_traced, driven, models_separate; /* submitted turns, those with a trace; driven by
+							       clients; model events without a request id */
+	bool whole;                                            /* begins with the event that made the scope's record */
 };
 
 int survey_make(struct survey *s, struct store_aside *a, const struct evidence_scope *scope, struct err *e);

@@ -13,7 +13,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
-#include "runtime/view/view_money.h"
+#include "runtime/view/view_cost.h"
 #include "runtime/view/view_task.h"
 
 #include <string.h>
@@ -365,7 +365,7 @@ static int on_event(void *ctx, const struct event_view *ev, struct err *e)
 	for (size_t i = 0; i < countof(rows); i++)
 		if (rows[i].type == ev->type)
 			write_span(t, &rows[i], ev);
-	return sink_breathe(t->sink, e);
+	return sink_yield(t->sink, e);
 }
 
 /* ---- the file ---- */

@@ -13,7 +13,7 @@
 #include "runtime/base/text.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
-#include "runtime/view/view_money.h"
+#include "runtime/view/view_cost.h"
 
 #include <string.h>
 
@@ -285,7 +285,7 @@ static int on_event(void *ctx, const struct event_view *ev, struct err *e)
 	case EVENT_TURN_COMPLETED: write_system(t, ev, "summary", "the turn is completed"); break;
 	default: return 0;
 	}
-	return sink_breathe(t->sink, e);
+	return sink_yield(t->sink, e);
 }
 
 static void write_metrics(struct trajectory *t)
@@ -300,7 +300,7 @@ static void write_metrics(struct trajectory *t)
 		{ ID_TASK, COST_OF_TASK },
 	};
 	struct jw *w = &t->sink->w;
-	char key[VIEW_MONEY_KEY];
+	char key[VIEW_COST_KEY];
 	struct jval cost = { 0 };
 
 	for (size_t i = 0; i < countof(scopes); i++)

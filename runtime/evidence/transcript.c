@@ -37,7 +37,7 @@ static int write_line(void *ctx, const struct event_view *ev, struct err *e)
 		}
 	}
 	jw_obj_end(&k->w);
-	return sink_breathe(k, e);
+	return sink_yield(k, e);
 }
 
 int transcript_write(struct survey *s, struct sink *k, struct err *e)

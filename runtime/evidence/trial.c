@@ -10,7 +10,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
-#include "runtime/view/view_money.h"
+#include "runtime/view/view_cost.h"
 
 #include <string.h>
 
@@ -60,7 +60,7 @@ static void write_correlation(const struct survey *s, struct jval trial, struct 
 
 static void write_metrics(struct survey *s, struct jval trial, bool complete, struct jw *w)
 {
-	char key[VIEW_MONEY_KEY], start[40] = "", end[40] = "";
+	char key[VIEW_COST_KEY], start[40] = "", end[40] = "";
 	struct jval duration = jval_get(trial, "durationMs"), reward = jval_get(trial, "reward");
 
 	cost_key(COST_OF_TURN, s->scope->id, 0, 0, key);

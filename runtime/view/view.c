@@ -1,4 +1,4 @@
-#include "runtime/view/view_folds.h"
+#include "runtime/view/projections.h"
 
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
@@ -10,14 +10,14 @@ static const struct {
 	fold_fn fold;
 	bool ahead;
 } folds[] = {
-#define FOLD(type, function) { EVENT_##type, function, true },
-#define FOLD_LOG(type, function) { EVENT_##type, function, false },
-#include "runtime/view/view_folds.def"
-#undef FOLD
-#undef FOLD_LOG
+#define PROJECT(type, function) { EVENT_##type, function, true },
+#define PROJECT_COMMITTED(type, function) { EVENT_##type, function, false },
+#include "runtime/view/projections.def"
+#undef PROJECT
+#undef PROJECT_COMMITTED
 };
 
-int view_fold(struct models *m, const struct event_view *ev, struct err *e)
+int view_project(struct models *m, const struct event_view *ev, struct err *e)
 {
 	for (size_t i = 0; i < countof(folds); i++)
 		if (folds[i].type == ev->type && folds[i].fold(m, ev, e) < 0)
@@ -25,7 +25,7 @@ int view_fold(struct models *m, const struct event_view *ev, struct err *e)
 	return 0;
 }
 
-int view_fold_ahead(struct models *m, const struct event_view *ev, struct err *e)
+int view_project_speculative(struct models *m, const struct event_view *ev, struct err *e)
 {
 	for (size_t i = 0; i < countof(folds); i++)
 		if (folds[i].ahead && folds[i].type == ev->type && folds[i].fold(m, ev, e) < 0)

@@ -43,7 +43,7 @@ enum view_kind {
 	VIEW_PROCESS_DIFF =
 		24, /* "<processId>/<outputRef>": diffs of what a copy-on-write run changed, until they expire */
 	VIEW_COW_PROCESS = 25, /* id processId, while changes of its run may be kept */
-	VIEW_COST = 64,        /* view_money.h says how their ids are made */
+	VIEW_COST = 64,        /* view_cost.h says how their ids are made */
 	VIEW_LIMIT = 65,
 	VIEW_ROUTING = 66,           /* turnId or threadId */
 	VIEW_MODEL_REQUEST = 67,     /* sessionId/modelRequestId */
@@ -110,9 +110,9 @@ enum view_kind {
 #define VIEW_VERSION "6"
 
 /* The fold given to store_open. */
-int view_fold(struct models *m, const struct event_view *ev, struct err *e);
+int view_project(struct models *m, const struct event_view *ev, struct err *e);
 /* Its part that is folded ahead of the commit: models that decisions are made from. */
-int view_fold_ahead(struct models *m, const struct event_view *ev, struct err *e);
+int view_project_speculative(struct models *m, const struct event_view *ev, struct err *e);
 
 /*
  * Everybody below: uid is the asking peer's; 0 sees all, others only their own; what they may not see is ERR_NOT_FOUND.

@@ -1,4 +1,4 @@
-#include "runtime/view/view_folds.h"
+#include "runtime/view/projections.h"
 
 #include "runtime/base/clock.h"
 #include "runtime/base/mem.h"
@@ -36,7 +36,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_ID, action_doc, toolCallId),
 	VIEW_FIELD(VIEW_UINT, action_doc, uid),
 };
-const struct view_shape action_shape = { VIEW_ACTION, sizeof(struct action_doc), fields, countof(fields) };
+const struct view_schema action_schema = { VIEW_ACTION, sizeof(struct action_doc), fields, countof(fields) };
 
 const char *view_action_waiting(struct jval type)
 {
@@ -79,12 +79,12 @@ static int load(struct models *m, const struct event_view *ev, struct action_doc
 	event_id_copy(ev, ID_ACTION, id, sizeof(id));
 	if (!*id)
 		return 1;
-	if (view_load(m, &action_shape, id, d, e) < 0)
+	if (view_load(m, &action_schema, id, d, e) < 0)
 		return -1;
 	if (d->actionId[0])
 		return 0;
-	view_word_set(d->actionId, id);
-	view_word_set(d->status, "pending");
+	view_set_string(d->actionId, id);
+	view_set_string(d->status, "pending");
 	for (size_t i = 0; i < countof(ids); i++)
 		event_id_copy(ev, ids[i].id, (char *)d + ids[i].offset, VIEW_ID_MAX);
 	d->uid = ev->uid;
@@ -101,13 +101,13 @@ int view_action_on_required(struct models *m, const struct event_view *ev, struc
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_take(&action_shape, &d, payload);
-	view_word(d.actionType, jval_get(payload, "actionType"));
-	view_word(d.kind, jval_get(payload, "kind"));
-	view_word(d.defaultDecision, jval_get(payload, "defaultDecision"));
+	view_copy_members(&action_schema, &d, payload);
+	view_copy_string(d.actionType, jval_get(payload, "actionType"));
+	view_copy_string(d.kind, jval_get(payload, "kind"));
+	view_copy_string(d.defaultDecision, jval_get(payload, "defaultDecision"));
 	if (jval_str(jval_get(payload, "expiresAt"), expires, sizeof(expires)) < sizeof(expires))
 		(void)clock_parse(expires, &d.expiresAt);
-	if (view_save(m, &action_shape, d.actionId, &d, e) < 0 ||
+	if (view_save(m, &action_schema, d.actionId, &d, e) < 0 ||
 	    view_list_put(m, VIEW_THREAD_ACTION, d.threadId, d.actionId, e) < 0 ||
 	    view_list_put(m, VIEW_OPEN_ACTION, d.threadId, d.actionId, e) < 0 ||
 	    view_list_put(m, VIEW_TURN_OPEN_ACTION, d.turnId, d.actionId, e) < 0)
@@ -132,12 +132,12 @@ int view_action_on_resolved(struct models *m, const struct event_view *ev, struc
 	d.note = jval_get(payload, "note");
 	d.response = jval_get(payload, "response");
 	d.resolvedScope = scope;
-	view_word(d.decision, jval_get(payload, "decision"));
-	view_word(d.source, jval_get(payload, "source"));
-	view_word_set(d.status, "resolved");
-	view_word(d.status, status);
+	view_copy_string(d.decision, jval_get(payload, "decision"));
+	view_copy_string(d.source, jval_get(payload, "source"));
+	view_set_string(d.status, "resolved");
+	view_copy_string(d.status, status);
 	d.resolvedAt = ev->real_us;
-	if (view_save(m, &action_shape, d.actionId, &d, e) < 0 ||
+	if (view_save(m, &action_schema, d.actionId, &d, e) < 0 ||
 	    view_list_del(m, VIEW_OPEN_ACTION, d.threadId, d.actionId, e) < 0 ||
 	    view_list_del(m, VIEW_TURN_OPEN_ACTION, d.turnId, d.actionId, e) < 0)
 		return -1;

@@ -4,7 +4,7 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/store.h"
-#include "runtime/view/view_folds.h"
+#include "runtime/view/projections.h"
 #include "runtime/view/view_ids.h"
 
 #define SHOWN_MAX 50u
@@ -42,7 +42,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_ID, trial_doc, traceId),
 	VIEW_FIELD(VIEW_UINT, trial_doc, uid),
 };
-const struct view_shape trial_shape = { VIEW_TRIAL, sizeof(struct trial_doc), fields, countof(fields) };
+const struct view_schema trial_schema = { VIEW_TRIAL, sizeof(struct trial_doc), fields, countof(fields) };
 
 static const struct view_field comparison_fields[] = {
 	VIEW_FIELD(VIEW_ID, comparison_doc, sessionId),
@@ -50,8 +50,8 @@ static const struct view_field comparison_fields[] = {
 	VIEW_FIELD(VIEW_JSON, comparison_doc, comparison),
 	VIEW_FIELD(VIEW_TIME, comparison_doc, comparedAt),
 };
-const struct view_shape comparison_shape = { VIEW_COMPARISON, sizeof(struct comparison_doc), comparison_fields,
-					     countof(comparison_fields) };
+const struct view_schema comparison_schema = { VIEW_COMPARISON, sizeof(struct comparison_doc), comparison_fields,
+					       countof(comparison_fields) };
 
 void view_trial_key(uint32_t uid, const char *dataset, const char *configuration, const char *trial,
 		    char ret[VIEW_TRIAL_KEY])
@@ -77,9 +77,9 @@ static int put_known(struct models *m, const struct event_view *ev, char what, c
 	char session[VIEW_ID_MAX], id[VIEW_ID_MAX] = "", version[VIEW_ID_MAX] = "", key[VIEW_TRIAL_KEY];
 
 	event_id_copy(ev, ID_SESSION, session, sizeof(session));
-	view_word(id, jval_get(b, id_member));
+	view_copy_string(id, jval_get(b, id_member));
 	if (version_member)
-		view_word(version, jval_get(b, version_member));
+		view_copy_string(version, jval_get(b, version_member));
 	view_benchmark_key(session, what, id, version_member ? version : NULL, key);
 	return id[0] ? put(m, VIEW_BENCHMARK_KNOWN, key, e) : 0;
 }
@@ -98,12 +98,12 @@ static int load(struct models *m, const struct event_view *ev, struct trial_doc 
 {
 	char id[VIEW_ID_MAX] = "";
 
-	view_word(id, jval_get(event_member(ev, "benchmark"), "trialId"));
+	view_copy_string(id, jval_get(event_member(ev, "benchmark"), "trialId"));
 	if (!id[0])
 		return 1;
-	if (view_load(m, &trial_shape, id, d, e) < 0)
+	if (view_load(m, &trial_schema, id, d, e) < 0)
 		return -1;
-	view_word_set(d->trialId, id);
+	view_set_string(d->trialId, id);
 	return 0;
 }
 
@@ -116,15 +116,15 @@ int view_trial_on_started(struct models *m, const struct event_view *ev, struct 
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_take(&trial_shape, &d, event_payload(ev));
+	view_copy_members(&trial_schema, &d, event_payload(ev));
 	d.benchmark = b;
 	d.refs = event_member(ev, "refs");
-	view_word_set(d.status, "running");
-	view_word(d.datasetId, jval_get(b, "datasetId"));
-	view_word(d.datasetVersion, jval_get(b, "datasetVersion"));
-	view_word(d.configurationId, jval_get(b, "configurationId"));
-	view_word(d.role, jval_get(b, "role"));
-	view_word(d.benchmarkTaskId, jval_get(b, "taskId"));
+	view_set_string(d.status, "running");
+	view_copy_string(d.datasetId, jval_get(b, "datasetId"));
+	view_copy_string(d.datasetVersion, jval_get(b, "datasetVersion"));
+	view_copy_string(d.configurationId, jval_get(b, "configurationId"));
+	view_copy_string(d.role, jval_get(b, "role"));
+	view_copy_string(d.benchmarkTaskId, jval_get(b, "taskId"));
 	event_id_copy(ev, ID_SESSION, d.sessionId, sizeof(d.sessionId));
 	event_id_copy(ev, ID_THREAD, d.threadId, sizeof(d.threadId));
 	event_id_copy(ev, ID_TURN, d.turnId, sizeof(d.turnId));
@@ -133,7 +133,7 @@ int view_trial_on_started(struct models *m, const struct event_view *ev, struct 
 	event_id_copy(ev, ID_TRACE, d.traceId, sizeof(d.traceId));
 	d.uid = ev->uid;
 	d.startedAt = ev->real_us;
-	if (view_save(m, &trial_shape, d.trialId, &d, e) < 0)
+	if (view_save(m, &trial_schema, d.trialId, &d, e) < 0)
 		return -1;
 	view_trial_key(ev->uid, d.datasetId, d.configurationId, d.trialId, key);
 	if (put(m, VIEW_CONFIGURATION_TRIAL, key, e) < 0)
@@ -151,12 +151,12 @@ int view_trial_on_ended(struct models *m, const struct event_view *ev, struct er
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_take(&trial_shape, &d, event_payload(ev));
-	view_word_set(d.status, ev->type == EVENT_BENCHMARK_TRIAL_COMPLETED ? "completed" : "failed");
+	view_copy_members(&trial_schema, &d, event_payload(ev));
+	view_set_string(d.status, ev->type == EVENT_BENCHMARK_TRIAL_COMPLETED ? "completed" : "failed");
 	d.timedOut = d.timedOut || jval_is_str(event_member(ev, "status"), "timed_out");
 	if (!d.endedAt)
 		d.endedAt = ev->real_us;
-	if (view_save(m, &trial_shape, d.trialId, &d, e) < 0) /* first: its slices point into the old document */
+	if (view_save(m, &trial_schema, d.trialId, &d, e) < 0) /* first: its slices point into the old document */
 		return -1;
 	return view_list_del(m, VIEW_RUN_TRIAL, d.runId, d.trialId, e);
 }
@@ -170,12 +170,12 @@ int view_trial_on_reward(struct models *m, const struct event_view *ev, struct e
 		return r < 0 ? -1 : 0;
 	struct jval before = d.failureCategory;
 	d.criteria = d.details = d.verifier = d.verifierStatus = d.failureCategory = (struct jval){ 0 };
-	view_take(&trial_shape, &d, event_payload(ev));
+	view_copy_members(&trial_schema, &d, event_payload(ev));
 	/* a verifier that found nothing wrong does not make a run well that failed */
 	if (strcmp(d.status, "failed") == 0 && jval_is_str(d.failureCategory, "none") && before.type != JT_NONE)
 		d.failureCategory = before;
 	d.rewards = (d.rewards == VIEW_ABSENT ? 0 : d.rewards) + 1;
-	return view_save(m, &trial_shape, d.trialId, &d, e);
+	return view_save(m, &trial_schema, d.trialId, &d, e);
 }
 
 /* An export of a trial: where its pack is. */
@@ -185,15 +185,15 @@ int view_trial_on_evidence(struct models *m, const struct event_view *ev, struct
 	char id[VIEW_ID_MAX] = "";
 	struct trial_doc d;
 
-	view_word(id, jval_get(payload, "trialId"));
+	view_copy_string(id, jval_get(payload, "trialId"));
 	if (!id[0] || event_from_client(ev))
 		return 0;
-	int r = view_load(m, &trial_shape, id, &d, e);
+	int r = view_load(m, &trial_schema, id, &d, e);
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_word(d.packRef, jval_get(payload, "packRef"));
-	view_word(d.trajectoryRef, jval_get(payload, "trajectoryRef"));
-	return view_save(m, &trial_shape, d.trialId, &d, e);
+	view_copy_string(d.packRef, jval_get(payload, "packRef"));
+	view_copy_string(d.trajectoryRef, jval_get(payload, "trajectoryRef"));
+	return view_save(m, &trial_schema, d.trialId, &d, e);
 }
 
 int view_benchmark_on_comparison(struct models *m, const struct event_view *ev, struct err *e)
@@ -203,15 +203,15 @@ int view_benchmark_on_comparison(struct models *m, const struct event_view *ev, 
 	struct comparison_doc d;
 
 	event_id_copy(ev, ID_SESSION, session, sizeof(session));
-	view_word(baseline, jval_get(c, "baseline"));
-	view_word(candidate, jval_get(c, "candidate"));
+	view_copy_string(baseline, jval_get(c, "baseline"));
+	view_copy_string(candidate, jval_get(c, "candidate"));
 	snprintf(key, sizeof(key), "%.64s/%.64s/%.64s", session, baseline, candidate);
-	view_clear(&comparison_shape, &d);
-	view_word_set(d.sessionId, session);
+	view_clear(&comparison_schema, &d);
+	view_set_string(d.sessionId, session);
 	d.benchmark = event_member(ev, "benchmark");
 	d.comparison = c;
 	d.comparedAt = ev->real_us;
-	return view_save(m, &comparison_shape, key, &d, e);
+	return view_save(m, &comparison_schema, key, &d, e);
 }
 
 /* ---- for snapshots ---- */
@@ -226,12 +226,12 @@ static int write_trial(struct store *s, const char *id, struct jw *w, struct err
 {
 	buf_auto struct buf text = BUF_INIT, out = BUF_INIT;
 	struct trial_doc d;
-	int r = view_read(s, &trial_shape, id, &text, &d, e);
+	int r = view_read(s, &trial_schema, id, &text, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
 	d.uid = VIEW_ABSENT;
-	view_encode(&trial_shape, &d, &out);
+	view_encode(&trial_schema, &d, &out);
 	jw_raw(w, out.data, out.len);
 	return 0;
 }

@@ -1,6 +1,6 @@
 /* What the engine and the control socket ask before they act: a few members of one document. */
 
-#include "runtime/view/view_shapes.h"
+#include "runtime/view/view_documents.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
@@ -13,15 +13,15 @@ int view_session_brief(struct store *s, uint32_t uid, const char *session_id, st
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct session_doc d;
-	int r = view_read_ahead(s, &session_shape, session_id, &text, &d, e);
+	int r = view_read_speculative(s, &session_schema, session_id, &text, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 1;
 	if (!visible(uid, d.uid))
 		return 1;
 	*ret = (struct view_session_brief){ .uid = (uint32_t)d.uid };
-	view_word_set(ret->first_thread, d.firstThreadId);
-	view_word_set(ret->system_turn, d.systemTurnId);
+	view_set_string(ret->first_thread, d.firstThreadId);
+	view_set_string(ret->system_turn, d.systemTurnId);
 	return 0;
 }
 
@@ -30,15 +30,15 @@ int view_thread_brief(struct store *s, uint32_t uid, const char *thread_id, stru
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct thread_doc d;
-	int r = view_read_ahead(s, &thread_shape, thread_id, &text, &d, e);
+	int r = view_read_speculative(s, &thread_schema, thread_id, &text, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 1;
 	if (!visible(uid, d.uid))
 		return 1;
 	*ret = (struct view_thread_brief){ .uid = (uint32_t)d.uid };
-	view_word_set(ret->session_id, d.sessionId);
-	view_word_set(ret->active_turn, d.activeTurnId);
+	view_set_string(ret->session_id, d.sessionId);
+	view_set_string(ret->active_turn, d.activeTurnId);
 	(void)snprintf(ret->status, sizeof(ret->status), "%.15s", d.status);
 	return 0;
 }
@@ -47,7 +47,7 @@ int view_turn_brief(struct store *s, uint32_t uid, const char *turn_id, struct v
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct turn_doc d;
-	int r = view_read_ahead(s, &turn_shape, turn_id, &text, &d, e);
+	int r = view_read_speculative(s, &turn_schema, turn_id, &text, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 1;
@@ -59,9 +59,9 @@ int view_turn_brief(struct store *s, uint32_t uid, const char *turn_id, struct v
 		.ending = d.ending.type == JT_OBJECT,
 		.ended = d.completedAt != 0,
 	};
-	view_word_set(ret->session_id, d.sessionId);
-	view_word_set(ret->thread_id, d.threadId);
-	view_word_set(ret->task_id, d.taskId);
+	view_set_string(ret->session_id, d.sessionId);
+	view_set_string(ret->thread_id, d.threadId);
+	view_set_string(ret->task_id, d.taskId);
 	return 0;
 }
 
@@ -70,7 +70,7 @@ int view_process_brief(struct store *s, uint32_t uid, const char *process_id, st
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct process_doc d;
-	int r = view_read(s, &process_shape, process_id, &text, &d, e);
+	int r = view_read(s, &process_schema, process_id, &text, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 1;
@@ -81,11 +81,11 @@ int view_process_brief(struct store *s, uint32_t uid, const char *process_id, st
 					    .started = d.startedAt != 0,
 					    .ended = process_doc_ended(&d) };
 	ret->end_sequence = d.endSequence == VIEW_ABSENT ? 0 : d.endSequence;
-	view_word_set(ret->session_id, d.sessionId);
-	view_word_set(ret->thread_id, d.threadId);
-	view_word_set(ret->turn_id, d.turnId);
-	view_word_set(ret->task_id, d.taskId);
-	view_word_set(ret->tool_call_id, d.toolCallId);
+	view_set_string(ret->session_id, d.sessionId);
+	view_set_string(ret->thread_id, d.threadId);
+	view_set_string(ret->turn_id, d.turnId);
+	view_set_string(ret->task_id, d.taskId);
+	view_set_string(ret->tool_call_id, d.toolCallId);
 	return 0;
 }
 
@@ -96,7 +96,7 @@ int view_output_brief(struct store *s, uint32_t uid, const char *output_ref, str
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct output_doc d;
-	int r = view_read(s, &output_shape, output_ref, &text, &d, e);
+	int r = view_read(s, &output_schema, output_ref, &text, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 1;
@@ -110,7 +110,7 @@ int view_output_brief(struct store *s, uint32_t uid, const char *output_ref, str
 		.expired = d.expired,
 		.ended = d.ended,
 	};
-	view_word_set(ret->process_id, d.processId);
+	view_set_string(ret->process_id, d.processId);
 	return 0;
 }
 
@@ -119,7 +119,7 @@ int view_system_ids(struct store *s, char session[72], char thread[72], char tur
 	buf_auto struct buf text = BUF_INIT;
 	struct view_session_brief b;
 	struct runtime_doc d;
-	int r = view_read(s, &runtime_shape, VIEW_RUNTIME_ID, &text, &d, e);
+	int r = view_read(s, &runtime_schema, VIEW_RUNTIME_ID, &text, &d, e);
 
 	if (r == 0 && !d.systemSessionId[0])
 		r = 1;
@@ -127,9 +127,9 @@ int view_system_ids(struct store *s, char session[72], char thread[72], char tur
 		r = view_session_brief(s, VIEW_ANY_UID, d.systemSessionId, &b, e);
 	if (r)
 		return r < 0 ? -1 : 1;
-	view_word_set(session, d.systemSessionId);
-	view_word_set(thread, b.first_thread);
-	view_word_set(turn, b.system_turn);
+	view_set_string(session, d.systemSessionId);
+	view_set_string(thread, b.first_thread);
+	view_set_string(turn, b.system_turn);
 	return 0;
 }
 

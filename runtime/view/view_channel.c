@@ -6,7 +6,7 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/store.h"
-#include "runtime/view/view_folds.h"
+#include "runtime/view/projections.h"
 #include "runtime/view/view_ids.h"
 #include "runtime/view/view_write.h"
 
@@ -36,8 +36,8 @@ static const struct view_field channel_fields[] = {
 	VIEW_FIELD(VIEW_TIME, channel_doc, lastSeenAt),
 	VIEW_FIELD(VIEW_TIME, channel_doc, disconnectedAt),
 };
-const struct view_shape channel_shape = { VIEW_CHANNEL, sizeof(struct channel_doc), channel_fields,
-					  countof(channel_fields) };
+const struct view_schema channel_schema = { VIEW_CHANNEL, sizeof(struct channel_doc), channel_fields,
+					    countof(channel_fields) };
 
 static const struct view_field peer_fields[] = {
 	VIEW_FIELD(VIEW_ID, peer_task_doc, channelId),
@@ -54,8 +54,8 @@ static const struct view_field peer_fields[] = {
 	VIEW_FIELD(VIEW_TIME, peer_task_doc, linkedAt),
 	VIEW_FIELD(VIEW_TIME, peer_task_doc, updatedAt),
 };
-const struct view_shape peer_task_shape = { VIEW_PEER_TASK, sizeof(struct peer_task_doc), peer_fields,
-					    countof(peer_fields) };
+const struct view_schema peer_task_schema = { VIEW_PEER_TASK, sizeof(struct peer_task_doc), peer_fields,
+					      countof(peer_fields) };
 
 /* ---- folds ---- */
 
@@ -66,10 +66,10 @@ static int load(struct models *m, const struct event_view *ev, struct channel_do
 	event_id_copy(ev, ID_CHANNEL, id, sizeof id);
 	if (!*id)
 		return 1;
-	if (view_load(m, &channel_shape, id, d, e) < 0)
+	if (view_load(m, &channel_schema, id, d, e) < 0)
 		return -1;
 	if (!d->channelId[0]) {
-		view_word_set(d->channelId, id);
+		view_set_string(d->channelId, id);
 		d->uid = ev->uid;
 		d->connectedAt = ev->real_us;
 	}
@@ -85,12 +85,12 @@ int view_channel_on_connected(struct models *m, const struct event_view *ev, str
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_take(&channel_shape, &d, payload);
-	view_word_set(d.status, "connected");
+	view_copy_members(&channel_schema, &d, payload);
+	view_set_string(d.status, "connected");
 	d.heartbeatMs = jval_uint(jval_get(payload, "heartbeatMs"), VIEW_ABSENT);
 	d.bound = jval_bool(jval_get(payload, "bound"), false);
 	event_id_copy(ev, ID_SESSION, d.sessionId, sizeof d.sessionId);
-	if (view_save(m, &channel_shape, d.channelId, &d, e) < 0 ||
+	if (view_save(m, &channel_schema, d.channelId, &d, e) < 0 ||
 	    view_list_put(m, VIEW_SESSION_CHANNEL, d.sessionId, d.channelId, e) < 0)
 		return -1;
 	return view_list_put(m, VIEW_LIVE_CHANNEL, d.channelId, NULL, e);
@@ -104,11 +104,11 @@ int view_channel_on_disconnected(struct models *m, const struct event_view *ev, 
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_word_set(d.status, "disconnected");
+	view_set_string(d.status, "disconnected");
 	d.reason = jval_get(payload, "reason");
 	d.disconnectedAt = ev->real_us;
 	d.lastAcked = jval_uint(jval_get(payload, "lastAcked"), d.lastAcked);
-	if (view_save(m, &channel_shape, d.channelId, &d, e) < 0)
+	if (view_save(m, &channel_schema, d.channelId, &d, e) < 0)
 		return -1;
 	return view_list_del(m, VIEW_LIVE_CHANNEL, d.channelId, NULL, e);
 }
@@ -121,13 +121,13 @@ int view_channel_on_resumed(struct models *m, const struct event_view *ev, struc
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_word_set(d.status, "connected");
+	view_set_string(d.status, "connected");
 	d.gap = (struct jval){ 0 };
-	view_take(&channel_shape, &d, payload);
+	view_copy_members(&channel_schema, &d, payload);
 	d.lastAcked = jval_uint(jval_get(payload, "resumedFrom"), d.lastAcked);
 	d.disconnectedAt = 0;
 	d.resumes = view_plus_one(d.resumes);
-	if (view_save(m, &channel_shape, d.channelId, &d, e) < 0)
+	if (view_save(m, &channel_schema, d.channelId, &d, e) < 0)
 		return -1;
 	return view_list_put(m, VIEW_LIVE_CHANNEL, d.channelId, NULL, e);
 }
@@ -143,7 +143,7 @@ int view_channel_on_seen(struct models *m, const struct event_view *ev, struct e
 		d.forwarded = view_plus_one(d.forwarded);
 	if (ev->type == EVENT_CHANNEL_PERMISSION_RETURNED)
 		d.returned = view_plus_one(d.returned);
-	return view_save(m, &channel_shape, d.channelId, &d, e);
+	return view_save(m, &channel_schema, d.channelId, &d, e);
 }
 
 int view_channel_on_peer_task(struct models *m, const struct event_view *ev, struct err *e)
@@ -157,19 +157,19 @@ int view_channel_on_peer_task(struct models *m, const struct event_view *ev, str
 	if (!*channel || !*remote)
 		return 0;
 	snprintf(key, sizeof key, "%s/%s", channel, remote);
-	if (view_load(m, &peer_task_shape, key, &d, e) < 0)
+	if (view_load(m, &peer_task_schema, key, &d, e) < 0)
 		return -1;
 	if (!d.channelId[0]) {
-		view_word_set(d.channelId, channel);
+		view_set_string(d.channelId, channel);
 		event_id_copy(ev, ID_TASK, d.taskId, sizeof d.taskId);
 		d.uid = ev->uid;
 		d.linkedAt = ev->real_us;
 	}
-	view_take(&peer_task_shape, &d, payload);
+	view_copy_members(&peer_task_schema, &d, payload);
 	d.remoteState[0] = '\0';
-	view_word(d.remoteState, jval_get(payload, "remoteState"));
+	view_copy_string(d.remoteState, jval_get(payload, "remoteState"));
 	d.updatedAt = ev->real_us;
-	if (view_save(m, &peer_task_shape, key, &d, e) < 0)
+	if (view_save(m, &peer_task_schema, key, &d, e) < 0)
 		return -1;
 	return view_list_put(m, VIEW_TASK_PEER, d.taskId, key, e);
 }
@@ -237,7 +237,7 @@ static bool give(void *ctx, const char *id, size_t id_len, const char *json, siz
 		return false;
 	}
 	snprintf(l->last, sizeof l->last, "%.*s", (int)id_len, id);
-	view_decode(&channel_shape, jval_of(json, len), &d);
+	view_decode(&channel_schema, jval_of(json, len), &d);
 	if ((l->uid != VIEW_ANY_UID && d.uid != l->uid) || (l->session_id && strcmp(l->session_id, d.sessionId) != 0))
 		return true;
 	channel_json(&d, view_channel_acked(l->store, d.channelId), l->w);
@@ -283,7 +283,7 @@ int view_channel_summary(struct store *s, const char *session_id, struct jw *w, 
 	jw_karr(w, "channels");
 	for (size_t i = 0; i < ids.n; i++) {
 		struct channel_doc d;
-		int r = view_read(s, &channel_shape, ids.id[i], &text, &d, e);
+		int r = view_read(s, &channel_schema, ids.id[i], &text, &d, e);
 
 		if (r < 0)
 			return -1;

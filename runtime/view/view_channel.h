@@ -3,7 +3,7 @@
 
 /* Channels to remote peers: who is at the other end, how far it has acknowledged, which questions went through it. */
 
-#include "runtime/view/view_shapes.h"
+#include "runtime/view/view_documents.h"
 
 struct jw;
 
@@ -13,7 +13,7 @@ struct channel_doc {
 	bool bound; /* lives and dies with the connection that made it */
 	struct jval transport, peerRole, nativeProtocol, capabilities, accountRef, reason, tokenHash, gap;
 };
-extern const struct view_shape channel_shape;
+extern const struct view_schema channel_schema;
 
 /* A peer's task and the local one: id "<channelId>/<remoteTaskId>". */
 struct peer_task_doc {
@@ -24,7 +24,7 @@ struct peer_task_doc {
 	struct jval nativeProtocol, remoteTaskId, remoteContextId, agentCardRef, deliveryMechanism, remoteStatus,
 		remoteArtifactRefs;
 };
-extern const struct view_shape peer_task_shape;
+extern const struct view_schema peer_task_schema;
 
 /* Shows a channel without what only the runtime needs. */
 void channel_json(const struct channel_doc *d, uint64_t acked, struct jw *w);

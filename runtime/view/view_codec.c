@@ -13,7 +13,7 @@ static void *field_at(const struct view_field *f, void *doc) { return (char *)do
 
 static const void *field_in(const struct view_field *f, const void *doc) { return (const char *)doc + f->offset; }
 
-void view_clear(const struct view_shape *shape, void *ret)
+void view_clear(const struct view_schema *shape, void *ret)
 {
 	memset(ret, 0, shape->size);
 	for (size_t i = 0; i < shape->nfields; i++)
@@ -26,7 +26,7 @@ static void decode_field(const struct view_field *f, struct jval v, void *doc)
 	char text[CLOCK_TEXT_MAX];
 
 	switch (f->type) {
-	case VIEW_ID: view_word(field_at(f, doc), v); break;
+	case VIEW_ID: view_copy_string(field_at(f, doc), v); break;
 	case VIEW_UINT: *(uint64_t *)field_at(f, doc) = jval_uint(v, VIEW_ABSENT); break;
 	case VIEW_TIME:
 		if (jval_str(v, text, sizeof(text)) < sizeof(text))
@@ -38,7 +38,7 @@ static void decode_field(const struct view_field *f, struct jval v, void *doc)
 }
 
 /* Documents are written in table order, so the next member is nearly always the next field or close to it. */
-static const struct view_field *field_after(const struct view_shape *shape, struct jval key, size_t *at)
+static const struct view_field *field_after(const struct view_schema *shape, struct jval key, size_t *at)
 {
 	for (size_t i = 0; i < shape->nfields; i++) {
 		size_t k = (*at + i) % shape->nfields;
@@ -51,7 +51,7 @@ static const struct view_field *field_after(const struct view_shape *shape, stru
 	return NULL;
 }
 
-void view_decode(const struct view_shape *shape, struct jval doc, void *ret)
+void view_decode(const struct view_schema *shape, struct jval doc, void *ret)
 {
 	size_t at = 0;
 
@@ -98,7 +98,7 @@ static void encode_field(const struct view_field *f, const void *doc, struct jw 
 	}
 }
 
-void view_encode(const struct view_shape *shape, const void *doc, struct buf *out)
+void view_encode(const struct view_schema *shape, const void *doc, struct buf *out)
 {
 	struct jw w = jw_on(out);
 
@@ -108,7 +108,7 @@ void view_encode(const struct view_shape *shape, const void *doc, struct buf *ou
 	jw_obj_end(&w);
 }
 
-void view_take(const struct view_shape *shape, void *doc, struct jval payload)
+void view_copy_members(const struct view_schema *shape, void *doc, struct jval payload)
 {
 	size_t at = 0;
 
@@ -127,7 +127,7 @@ static struct jval stored(const char *json, size_t len)
 					  : (struct jval){ 0 };
 }
 
-int view_load(struct models *m, const struct view_shape *shape, const char *id, void *ret, struct err *e)
+int view_load(struct models *m, const struct view_schema *shape, const char *id, void *ret, struct err *e)
 {
 	const char *json;
 	size_t len;
@@ -140,7 +140,7 @@ int view_load(struct models *m, const struct view_shape *shape, const char *id, 
 	return r;
 }
 
-int view_save(struct models *m, const struct view_shape *shape, const char *id, const void *doc, struct err *e)
+int view_save(struct models *m, const struct view_schema *shape, const char *id, const void *doc, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 
@@ -173,17 +173,17 @@ int view_list_del(struct models *m, enum view_kind kind, const char *owner, cons
 	return models_del(m, (uint8_t)kind, key, (size_t)n, e) < 0 ? -1 : 0;
 }
 
-void view_word(char dst[VIEW_ID_MAX], struct jval v)
+void view_copy_string(char dst[VIEW_ID_MAX], struct jval v)
 {
 	if (v.type == JT_STRING)
 		(void)jval_str(v, dst, VIEW_ID_MAX);
 }
 
-void view_word_set(char dst[VIEW_ID_MAX], const char *s) { (void)snprintf(dst, VIEW_ID_MAX, "%s", s); }
+void view_set_string(char dst[VIEW_ID_MAX], const char *s) { (void)snprintf(dst, VIEW_ID_MAX, "%s", s); }
 
 typedef int (*get_fn)(struct store *s, uint8_t kind, const char *id, struct buf *out, struct err *e);
 
-static int read_by(get_fn get, struct store *s, const struct view_shape *shape, const char *id, struct buf *text,
+static int read_by(get_fn get, struct store *s, const struct view_schema *shape, const char *id, struct buf *text,
 		   void *ret, struct err *e)
 {
 	int r;
@@ -195,19 +195,19 @@ static int read_by(get_fn get, struct store *s, const struct view_shape *shape, 
 	return r;
 }
 
-int view_read(struct store *s, const struct view_shape *shape, const char *id, struct buf *text, void *ret,
+int view_read(struct store *s, const struct view_schema *shape, const char *id, struct buf *text, void *ret,
 	      struct err *e)
 {
 	return read_by(store_model_get, s, shape, id, text, ret, e);
 }
 
-int view_read_ahead(struct store *s, const struct view_shape *shape, const char *id, struct buf *text, void *ret,
-		    struct err *e)
+int view_read_speculative(struct store *s, const struct view_schema *shape, const char *id, struct buf *text, void *ret,
+			  struct err *e)
 {
 	return read_by(store_model_get_ahead, s, shape, id, text, ret, e);
 }
 
-int view_owner(struct store *s, const struct view_shape *shape, const char *id, uint32_t *ret, struct err *e)
+int view_owner(struct store *s, const struct view_schema *shape, const char *id, uint32_t *ret, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	int r = store_model_get_ahead(s, (uint8_t)shape->kind, id, &text, e);

@@ -39,41 +39,41 @@ struct view_field {
 	size_t offset;
 };
 
-struct view_shape {
+struct view_schema {
 	enum view_kind kind;
 	size_t size;
 	const struct view_field *fields;
 	size_t nfields;
 };
 
-void view_clear(const struct view_shape *shape, void *ret); /* everything absent */
-void view_decode(const struct view_shape *shape, struct jval doc, void *ret);
-void view_encode(const struct view_shape *shape, const void *doc, struct buf *out);
+void view_clear(const struct view_schema *shape, void *ret); /* everything absent */
+void view_decode(const struct view_schema *shape, struct jval doc, void *ret);
+void view_encode(const struct view_schema *shape, const void *doc, struct buf *out);
 /* Takes over every VIEW_JSON member of the shape that the payload has. */
-void view_take(const struct view_shape *shape, void *doc, struct jval payload);
+void view_copy_members(const struct view_schema *shape, void *doc, struct jval payload);
 
 /* ---- for folds ---- */
 
 /* 0 found, 1 a fresh one (cleared), −1. */
-int view_load(struct models *m, const struct view_shape *shape, const char *id, void *ret, struct err *e);
-int view_save(struct models *m, const struct view_shape *shape, const char *id, const void *doc, struct err *e);
+int view_load(struct models *m, const struct view_schema *shape, const char *id, void *ret, struct err *e);
+int view_save(struct models *m, const struct view_schema *shape, const char *id, const void *doc, struct err *e);
 /* The entry "<owner>/<member>" of a list (member NULL: just "<owner>"). Nothing happens when a part is "". */
 int view_list_put(struct models *m, enum view_kind kind, const char *owner, const char *member, struct err *e);
 int view_list_del(struct models *m, enum view_kind kind, const char *owner, const char *member, struct err *e);
 /* The string at the front of dst is replaced; anything else than a string leaves it alone. */
-void view_word(char dst[VIEW_ID_MAX], struct jval v);
-void view_word_set(char dst[VIEW_ID_MAX], const char *s);
+void view_copy_string(char dst[VIEW_ID_MAX], struct jval v);
+void view_set_string(char dst[VIEW_ID_MAX], const char *s);
 
 /* ---- for readers ---- */
 
 /* As view_load, from the store; `text` (replaced) holds what the slices point into. 0 found, 1 not there, −1. */
-int view_read(struct store *s, const struct view_shape *shape, const char *id, struct buf *text, void *ret,
+int view_read(struct store *s, const struct view_schema *shape, const char *id, struct buf *text, void *ret,
 	      struct err *e);
 /* The same with what is submitted but not committed reckoned in: for decisions. */
-int view_read_ahead(struct store *s, const struct view_shape *shape, const char *id, struct buf *text, void *ret,
-		    struct err *e);
+int view_read_speculative(struct store *s, const struct view_schema *shape, const char *id, struct buf *text, void *ret,
+			  struct err *e);
 /* Whose document it is, what is not committed reckoned in; one that does not say is the system's (uid 0). 0 found, 1
  * not there, −1. */
-int view_owner(struct store *s, const struct view_shape *shape, const char *id, uint32_t *ret, struct err *e);
+int view_owner(struct store *s, const struct view_schema *shape, const char *id, uint32_t *ret, struct err *e);
 
 #endif

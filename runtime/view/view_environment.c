@@ -5,9 +5,9 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/store.h"
+#include "runtime/view/view_documents.h"
 #include "runtime/view/view_ids.h"
-#include "runtime/view/view_shapes.h"
-#include "runtime/view/view_work.h"
+#include "runtime/view/view_thread_members.h"
 
 #include <string.h>
 
@@ -44,13 +44,13 @@ static int place_of_turn(struct store *s, const char *id, struct place *p, struc
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct turn_doc d;
-	int r = view_read(s, &turn_shape, id, &text, &d, e);
+	int r = view_read(s, &turn_schema, id, &text, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : missing(e, "turnId", "turn", id);
-	view_word_set(p->turn, id);
-	view_word_set(p->thread, d.threadId);
-	view_word_set(p->session, d.sessionId);
+	view_set_string(p->turn, id);
+	view_set_string(p->thread, d.threadId);
+	view_set_string(p->session, d.sessionId);
 	p->uid = d.uid;
 	return 0;
 }
@@ -59,12 +59,12 @@ static int place_of_thread(struct store *s, const char *id, struct place *p, str
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct thread_doc d;
-	int r = view_read(s, &thread_shape, id, &text, &d, e);
+	int r = view_read(s, &thread_schema, id, &text, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : missing(e, "threadId", "thread", id);
-	view_word_set(p->thread, id);
-	view_word_set(p->session, d.sessionId);
+	view_set_string(p->thread, id);
+	view_set_string(p->session, d.sessionId);
 	p->uid = d.uid;
 	return newest(s, VIEW_THREAD_TURN, id, p->turn, e);
 }
@@ -73,11 +73,11 @@ static int place_of_session(struct store *s, const char *id, struct place *p, st
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct session_doc d;
-	int r = view_read(s, &session_shape, id, &text, &d, e);
+	int r = view_read(s, &session_schema, id, &text, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : missing(e, "sessionId", "session", id);
-	view_word_set(p->session, id);
+	view_set_string(p->session, id);
 	p->uid = d.uid;
 	if (newest(s, VIEW_SESSION_THREAD, id, p->thread, e) < 0)
 		return -1;
@@ -147,7 +147,7 @@ static int write_processes(struct store *s, const struct place *p, struct jw *w,
 	jw_karr(w, "activeProcesses");
 	for (size_t i = 0; i < ids.n; i++) {
 		struct process_doc d;
-		int r = view_read(s, &process_shape, ids.id[i], &text, &d, e);
+		int r = view_read(s, &process_schema, ids.id[i], &text, &d, e);
 
 		if (r < 0)
 			return -1;
@@ -170,7 +170,7 @@ int view_execution_environment(struct store *s, uint32_t uid, const struct view_
 
 	if (place_find(s, uid, scope, &p, e) < 0)
 		return -1;
-	int r = p.turn[0] ? view_read(s, &turn_shape, p.turn, &text, &d, e) : 1;
+	int r = p.turn[0] ? view_read(s, &turn_schema, p.turn, &text, &d, e) : 1;
 	if (r < 0)
 		return -1;
 	jw_obj(&w);
@@ -205,7 +205,7 @@ static int write_violations(struct store *s, const struct place *p, struct jw *w
 	jw_karr(w, "violationRefs");
 	for (size_t i = 0; i < ids.n; i++) {
 		struct violation_doc d;
-		int r = view_read(s, &violation_shape, ids.id[i], &text, &d, e);
+		int r = view_read(s, &violation_schema, ids.id[i], &text, &d, e);
 
 		if (r < 0)
 			return -1;
@@ -232,7 +232,7 @@ int view_permission_sandbox(struct store *s, uint32_t uid, const struct view_sco
 
 	if (place_find(s, uid, scope, &p, e) < 0)
 		return -1;
-	int r = p.turn[0] ? view_read(s, &turn_shape, p.turn, &text, &d, e) : 1;
+	int r = p.turn[0] ? view_read(s, &turn_schema, p.turn, &text, &d, e) : 1;
 	if (r < 0)
 		return -1;
 	jw_obj(&w);

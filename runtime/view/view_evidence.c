@@ -5,7 +5,7 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/store.h"
-#include "runtime/view/view_folds.h"
+#include "runtime/view/projections.h"
 #include "runtime/view/view_ids.h"
 
 #define SHOWN_MAX 50u
@@ -38,14 +38,14 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_TIME, evidence_doc, updatedAt),
 	VIEW_FIELD(VIEW_UINT, evidence_doc, uid),
 };
-const struct view_shape evidence_shape = { VIEW_EVIDENCE, sizeof(struct evidence_doc), fields, countof(fields) };
+const struct view_schema evidence_schema = { VIEW_EVIDENCE, sizeof(struct evidence_doc), fields, countof(fields) };
 
 static const struct view_field content_fields[] = {
 	VIEW_FIELD(VIEW_ID, evidence_content_doc, evidenceId),
 	VIEW_FIELD(VIEW_ID, evidence_content_doc, ref),
 };
-const struct view_shape evidence_content_shape = { VIEW_EVIDENCE_CONTENT, sizeof(struct evidence_content_doc),
-						   content_fields, countof(content_fields) };
+const struct view_schema evidence_content_schema = { VIEW_EVIDENCE_CONTENT, sizeof(struct evidence_content_doc),
+						     content_fields, countof(content_fields) };
 
 /* Which bytes are behind which ref, so that the same need not be kept twice. */
 static int fold_files(struct models *m, const struct event_view *ev, const struct evidence_doc *d, struct err *e)
@@ -56,12 +56,12 @@ static int fold_files(struct models *m, const struct event_view *ev, const struc
 		struct evidence_content_doc c;
 		char key[VIEW_CONTENT_KEY], hash[VIEW_ID_MAX] = "";
 
-		view_word(hash, jval_get(it.value, "sha256"));
+		view_copy_string(hash, jval_get(it.value, "sha256"));
 		snprintf(key, sizeof(key), "%s/%s", d->sessionId, hash);
-		view_clear(&evidence_content_shape, &c);
-		view_word_set(c.evidenceId, d->evidenceId);
-		view_word(c.ref, jval_get(it.value, "ref"));
-		if (hash[0] && view_save(m, &evidence_content_shape, key, &c, e) < 0)
+		view_clear(&evidence_content_schema, &c);
+		view_set_string(c.evidenceId, d->evidenceId);
+		view_copy_string(c.ref, jval_get(it.value, "ref"));
+		if (hash[0] && view_save(m, &evidence_content_schema, key, &c, e) < 0)
 			return -1;
 	}
 	return 0;
@@ -75,11 +75,11 @@ int view_evidence_on_changed(struct models *m, const struct event_view *ev, stru
 	event_id_copy(ev, ID_EVIDENCE, id, sizeof(id));
 	if (!*id)
 		return 0;
-	if (view_load(m, &evidence_shape, id, &d, e) < 0)
+	if (view_load(m, &evidence_schema, id, &d, e) < 0)
 		return -1;
 	if (!d.evidenceId[0]) {
-		view_word_set(d.evidenceId, id);
-		view_word_set(d.kind, "verification");
+		view_set_string(d.evidenceId, id);
+		view_set_string(d.kind, "verification");
 		d.uid = ev->uid;
 		d.createdAt = ev->real_us;
 		d.fromClient = event_from_client(ev);
@@ -91,15 +91,15 @@ int view_evidence_on_changed(struct models *m, const struct event_view *ev, stru
 	struct jval outcomes = jval_get(event_payload(ev), "verificationOutcomes");
 	/* Of what the runtime exported a client may tell how it was verified, not what it is. */
 	if (!event_from_client(ev) || d.fromClient)
-		view_take(&evidence_shape, &d, event_payload(ev));
+		view_copy_members(&evidence_schema, &d, event_payload(ev));
 	else if (outcomes.type == JT_ARRAY)
 		d.verificationOutcomes = outcomes;
 	if (!event_from_client(ev))
-		view_word(d.kind, jval_get(event_payload(ev), "kind"));
+		view_copy_string(d.kind, jval_get(event_payload(ev), "kind"));
 	event_id_copy(ev, ID_TRACE, d.traceId, sizeof(d.traceId));
 	d.exports = (d.exports == VIEW_ABSENT ? 0 : d.exports) + 1;
 	d.updatedAt = ev->real_us;
-	if (view_save(m, &evidence_shape, d.evidenceId, &d, e) < 0) /* first: its slices point into the old document */
+	if (view_save(m, &evidence_schema, d.evidenceId, &d, e) < 0) /* first: its slices point into the old document */
 		return -1;
 	const char *owners[] = { d.sessionId, d.threadId, d.turnId, d.taskId };
 	for (size_t i = 0; i < countof(owners); i++)
@@ -130,7 +130,7 @@ static int write_each(struct store *s, const struct view_ids *ids, const char *k
 
 	jw_karr(w, key);
 	for (size_t i = ids->n; i-- > 0;) {
-		int r = view_read(s, &evidence_shape, ids->id[i], &text, &d, e);
+		int r = view_read(s, &evidence_schema, ids->id[i], &text, &d, e);
 
 		if (r < 0)
 			return -1;
@@ -176,7 +176,7 @@ static int write_records(struct store *s, const struct view_ids *ids, struct jw 
 
 	jw_karr(w, "evidence");
 	for (size_t i = ids->n; i-- > 0;) {
-		int r = view_read(s, &evidence_shape, ids->id[i], &text, &d, e);
+		int r = view_read(s, &evidence_schema, ids->id[i], &text, &d, e);
 
 		if (r < 0)
 			return -1;
@@ -184,7 +184,7 @@ static int write_records(struct store *s, const struct view_ids *ids, struct jw 
 			continue;
 		d.uid = VIEW_ABSENT;
 		buf_reset(&out);
-		view_encode(&evidence_shape, &d, &out);
+		view_encode(&evidence_schema, &d, &out);
 		jw_raw(w, out.data, out.len);
 	}
 	jw_arr_end(w);

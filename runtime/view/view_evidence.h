@@ -15,13 +15,13 @@ struct evidence_doc {
 	struct jval packRef, replayRef, reviewRef, traceRef, trajectoryRef, runtimeTranscriptRef, artifactManifestRef,
 		sha256, bytes, events, throughSequence, verificationOutcomes, producer;
 };
-extern const struct view_shape evidence_shape;
+extern const struct view_schema evidence_schema;
 
 /* Where bytes with this hash are kept, for the session: "<sessionId>/<sha256>". */
 struct evidence_content_doc {
 	char evidenceId[VIEW_ID_MAX], ref[VIEW_ID_MAX];
 };
-extern const struct view_shape evidence_content_shape;
+extern const struct view_schema evidence_content_schema;
 #define VIEW_CONTENT_KEY (VIEW_ID_MAX + 72)
 
 struct trial_doc {
@@ -34,7 +34,7 @@ struct trial_doc {
 	struct jval benchmark, refs, timeoutSec, durationMs, failureCategory, stage, reward, criteria, details,
 		verifier, verifierStatus;
 };
-extern const struct view_shape trial_shape;
+extern const struct view_schema trial_schema;
 /* "<uid>/<datasetId>/<configurationId>/<trialId>"; trial NULL: the prefix of all. */
 #define VIEW_TRIAL_KEY (4 * VIEW_ID_MAX)
 void view_trial_key(uint32_t uid, const char *dataset, const char *configuration, const char *trial,
@@ -48,7 +48,7 @@ struct comparison_doc {
 	uint64_t comparedAt;
 	struct jval benchmark, comparison;
 };
-extern const struct view_shape comparison_shape;
+extern const struct view_schema comparison_schema;
 
 /* `"evidenceRefs":[…]` of a session, thread, turn or task, and `"verificationOutcomes":[…]`, in an object that is open.
  */

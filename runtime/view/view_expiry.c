@@ -7,7 +7,7 @@
  * A session goes as a whole or stays as a whole. Whatever says that something of it is not over keeps it.
  */
 
-#include "runtime/view/view_folds.h"
+#include "runtime/view/projections.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
@@ -176,7 +176,7 @@ static int add_outputs(struct search *s, const char *json, struct err *e)
 		if (!end || (size_t)(end - at) >= sizeof ref)
 			continue;
 		snprintf(ref, sizeof ref, "%.*s", (int)(end - at), at);
-		int r = view_read(s->store, &output_shape, ref, &text, &d, e);
+		int r = view_read(s->store, &output_schema, ref, &text, &d, e);
 		if (r < 0)
 			return -1;
 		if (r == 0 && strcmp(d.sessionId, s->session_id) == 0)

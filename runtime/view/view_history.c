@@ -6,7 +6,7 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/store.h"
-#include "runtime/view/view_folds.h"
+#include "runtime/view/projections.h"
 #include "runtime/view/view_write.h"
 
 #include <string.h>
@@ -48,7 +48,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_TIME, history_doc, rolledBackAt),
 	VIEW_FIELD(VIEW_UINT, history_doc, uid),
 };
-const struct view_shape history_shape = { VIEW_HISTORY, sizeof(struct history_doc), fields, countof(fields) };
+const struct view_schema history_schema = { VIEW_HISTORY, sizeof(struct history_doc), fields, countof(fields) };
 
 static const struct view_field artifact_fields[] = {
 	VIEW_FIELD(VIEW_ID, artifact_doc, artifactId),  VIEW_FIELD(VIEW_JSON, artifact_doc, path),
@@ -61,8 +61,8 @@ static const struct view_field artifact_fields[] = {
 	VIEW_FIELD(VIEW_ID, artifact_doc, processId),   VIEW_FIELD(VIEW_UINT, artifact_doc, uid),
 	VIEW_FIELD(VIEW_TIME, artifact_doc, updatedAt),
 };
-const struct view_shape artifact_shape = { VIEW_ARTIFACT, sizeof(struct artifact_doc), artifact_fields,
-					   countof(artifact_fields) };
+const struct view_schema artifact_schema = { VIEW_ARTIFACT, sizeof(struct artifact_doc), artifact_fields,
+					     countof(artifact_fields) };
 
 /* ---- folds ---- */
 
@@ -71,15 +71,15 @@ static int load(struct models *m, const struct event_view *ev, struct history_do
 {
 	char id[VIEW_ID_MAX] = "";
 
-	view_word(id, jval_get(event_payload(ev), "threadId"));
+	view_copy_string(id, jval_get(event_payload(ev), "threadId"));
 	if (!*id)
 		event_id_copy(ev, ID_THREAD, id, sizeof id);
 	if (!*id)
 		return 1;
-	if (view_load(m, &history_shape, id, d, e) < 0)
+	if (view_load(m, &history_schema, id, d, e) < 0)
 		return -1;
 	if (!d->threadId[0]) {
-		view_word_set(d->threadId, id);
+		view_set_string(d->threadId, id);
 		event_id_copy(ev, ID_SESSION, d->sessionId, sizeof d->sessionId);
 		d->uid = ev->uid;
 	}
@@ -90,7 +90,7 @@ static int save(struct models *m, const struct history_doc *d, struct err *e)
 {
 	bool open = strcmp(d->compaction, "open") == 0 || strcmp(d->rollback, "open") == 0;
 
-	if (view_save(m, &history_shape, d->threadId, d, e) < 0)
+	if (view_save(m, &history_schema, d->threadId, d, e) < 0)
 		return -1;
 	return open ? view_list_put(m, VIEW_OPEN_HISTORY, d->threadId, NULL, e)
 		    : view_list_del(m, VIEW_OPEN_HISTORY, d->threadId, NULL, e);
@@ -136,12 +136,12 @@ int view_history_on_compaction(struct models *m, const struct event_view *ev, st
 		d.startedAt = ev->real_us;
 		d.dueUs = jval_uint(jval_get(payload, "dueUs"), VIEW_ABSENT);
 		event_id_copy(ev, ID_TURN, d.compactionTurnId, sizeof d.compactionTurnId);
-		view_word_set(d.compaction, "open");
+		view_set_string(d.compaction, "open");
 	} else {
 		d.dueUs = VIEW_ABSENT;
-		view_word_set(d.compaction, ev->type == EVENT_CONTEXT_COMPACTION_COMPLETED ? "completed" : "failed");
+		view_set_string(d.compaction, ev->type == EVENT_CONTEXT_COMPACTION_COMPLETED ? "completed" : "failed");
 	}
-	view_take(&history_shape, &d, payload);
+	view_copy_members(&history_schema, &d, payload);
 	if (ev->type == EVENT_CONTEXT_COMPACTION_FAILED)
 		d.failure = jval_get(payload, "reason");
 	if (ev->type == EVENT_CONTEXT_COMPACTION_COMPLETED) {
@@ -161,15 +161,15 @@ int view_history_on_rollback(struct models *m, const struct event_view *ev, stru
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_take(&history_shape, &d, payload);
+	view_copy_members(&history_schema, &d, payload);
 	if (ev->type == EVENT_HISTORY_ROLLBACK_STARTED) {
-		view_word_set(d.rollback, "open");
-		view_word(d.targetTurnId, jval_path(payload, "target.turnId"));
+		view_set_string(d.rollback, "open");
+		view_copy_string(d.targetTurnId, jval_path(payload, "target.turnId"));
 		d.rollbackReason = jval_get(payload, "reason");
 		d.filesRestored = d.notRestored = (struct jval){ 0 };
 		return save(m, &d, e);
 	}
-	view_word_set(d.rollback, "completed");
+	view_set_string(d.rollback, "completed");
 	d.rolledBackAt = ev->real_us;
 	d.rollbacks = view_plus_one(d.rollbacks);
 	char thread[VIEW_ID_MAX];
@@ -179,7 +179,7 @@ int view_history_on_rollback(struct models *m, const struct event_view *ev, stru
 	for (struct jiter it = jiter_on(removed); jiter_next(&it);) {
 		char turn[VIEW_ID_MAX] = "";
 
-		view_word(turn, it.value);
+		view_copy_string(turn, it.value);
 		if (view_list_put(m, VIEW_ROLLED_BACK, thread, turn, e) < 0)
 			return -1;
 	}
@@ -200,17 +200,17 @@ int view_artifact_on_changed(struct models *m, const struct event_view *ev, stru
 	else if (path.type != JT_STRING || jval_str(path, name, sizeof name) >= sizeof name || !*name)
 		return 0; /* a count of many, or a path too long for a key */
 	snprintf(key, sizeof key, "%s/%s", session, name);
-	if (view_load(m, &artifact_shape, key, &d, e) < 0)
+	if (view_load(m, &artifact_schema, key, &d, e) < 0)
 		return -1;
-	view_take(&artifact_shape, &d, payload);
-	view_word_set(d.artifactId, artifact);
+	view_copy_members(&artifact_schema, &d, payload);
+	view_set_string(d.artifactId, artifact);
 	event_id_copy(ev, ID_TURN, d.turnId, sizeof d.turnId);
 	event_id_copy(ev, ID_TASK, d.taskId, sizeof d.taskId);
 	event_id_copy(ev, ID_PROCESS, d.processId, sizeof d.processId);
 	d.uid = ev->uid;
 	d.updatedAt = ev->real_us;
 	d.versions = view_plus_one(d.versions);
-	return view_save(m, &artifact_shape, key, &d, e);
+	return view_save(m, &artifact_schema, key, &d, e);
 }
 
 /* ---- for readers ---- */
@@ -271,7 +271,7 @@ int view_write_history(struct store *s, const char *thread_id, struct jw *w, str
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct history_doc d;
-	int r = view_read(s, &history_shape, thread_id, &text, &d, e);
+	int r = view_read(s, &history_schema, thread_id, &text, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
@@ -286,7 +286,7 @@ int view_context_boundary(struct store *s, const char *thread_id, struct jw *w, 
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct history_doc d;
-	int r = view_read(s, &history_shape, thread_id, &text, &d, e);
+	int r = view_read(s, &history_schema, thread_id, &text, &d, e);
 
 	if (r < 0)
 		return -1;

@@ -3,7 +3,7 @@
 
 /* Where a thread's past was cut: compactions and rollbacks; and what its work left behind as artifacts. */
 
-#include "runtime/view/view_shapes.h"
+#include "runtime/view/view_documents.h"
 
 struct jw;
 
@@ -17,7 +17,7 @@ struct history_doc {
 		artifactRefs, evidenceRefs, continuation, failure, boundaries, removedTurns, affected, rollbackReason,
 		filesRestored, notRestored;
 };
-extern const struct view_shape history_shape;
+extern const struct view_schema history_schema;
 
 /* id "<sessionId>/<artifactId or path>" */
 struct artifact_doc {
@@ -25,7 +25,7 @@ struct artifact_doc {
 	uint64_t uid, updatedAt, versions;
 	struct jval path, change, source, versionId, readRef, previewRef, diffRef, validation, outcome, bytes;
 };
-extern const struct view_shape artifact_shape;
+extern const struct view_schema artifact_schema;
 
 bool view_turn_rolled_back(struct store *s, const char *thread_id, const char *turn_id);
 /* `"history":{…}` of a thread, where there is something to tell. */

@@ -1,4 +1,4 @@
-#include "runtime/view/view_folds.h"
+#include "runtime/view/projections.h"
 
 #include "runtime/base/mem.h"
 
@@ -23,7 +23,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_TIME, hook_doc, startedAt),
 	VIEW_FIELD(VIEW_UINT, hook_doc, uid),
 };
-const struct view_shape hook_shape = { VIEW_HOOK, sizeof(struct hook_doc), fields, countof(fields) };
+const struct view_schema hook_schema = { VIEW_HOOK, sizeof(struct hook_doc), fields, countof(fields) };
 
 int view_hook_on_started(struct models *m, const struct event_view *ev, struct err *e)
 {
@@ -31,15 +31,15 @@ int view_hook_on_started(struct models *m, const struct event_view *ev, struct e
 	struct hook_doc d;
 	char id[VIEW_ID_MAX] = "";
 
-	view_word(id, jval_get(payload, "processId"));
+	view_copy_string(id, jval_get(payload, "processId"));
 	if (!*id)
 		return 0;
-	view_clear(&hook_shape, &d);
-	view_take(&hook_shape, &d, payload);
-	view_word_set(d.processId, id);
-	view_word(d.hookPoint, jval_get(payload, "hookPoint"));
-	view_word(d.waits, jval_get(payload, "waits"));
-	view_word(d.ownerKind, jval_get(payload, "ownerKind"));
+	view_clear(&hook_schema, &d);
+	view_copy_members(&hook_schema, &d, payload);
+	view_set_string(d.processId, id);
+	view_copy_string(d.hookPoint, jval_get(payload, "hookPoint"));
+	view_copy_string(d.waits, jval_get(payload, "waits"));
+	view_copy_string(d.ownerKind, jval_get(payload, "ownerKind"));
 	d.failsClosed = jval_bool(jval_get(payload, "failsClosed"), false);
 	d.ownsTurn = jval_bool(jval_get(payload, "ownsTurn"), false);
 	event_id_copy(ev, ID_PROCESS, d.subjectId, sizeof(d.subjectId));
@@ -51,14 +51,14 @@ int view_hook_on_started(struct models *m, const struct event_view *ev, struct e
 	event_id_copy(ev, ID_TURN, d.turnId, sizeof(d.turnId));
 	d.startedAt = ev->real_us;
 	d.uid = ev->uid;
-	return view_save(m, &hook_shape, id, &d, e);
+	return view_save(m, &hook_schema, id, &d, e);
 }
 
 int view_hook_on_ended(struct models *m, const struct event_view *ev, struct err *e)
 {
 	char id[VIEW_ID_MAX] = "";
 
-	view_word(id, jval_get(event_payload(ev), "processId"));
+	view_copy_string(id, jval_get(event_payload(ev), "processId"));
 	return *id ? view_list_del(m, VIEW_HOOK, id, NULL, e) : 0;
 }
 
@@ -73,12 +73,12 @@ int view_turn_on_hook(struct models *m, const struct event_view *ev, struct err 
 	if (!*id || !jval_is_str(jval_get(payload, "hookPoint"), "stop") ||
 	    !jval_is_str(jval_get(payload, "decision"), "block"))
 		return 0;
-	if (view_load(m, &turn_shape, id, &d, e) < 0)
+	if (view_load(m, &turn_schema, id, &d, e) < 0)
 		return -1;
 	if (!d.turnId[0])
 		return 0;
 	d.stopBlocked = true;
-	return view_save(m, &turn_shape, id, &d, e);
+	return view_save(m, &turn_schema, id, &d, e);
 }
 
 int view_session_on_hook(struct models *m, const struct event_view *ev, struct err *e)
@@ -90,10 +90,10 @@ int view_session_on_hook(struct models *m, const struct event_view *ev, struct e
 	event_id_copy(ev, ID_SESSION, id, sizeof(id));
 	if (!*id || refs.type != JT_ARRAY || !jval_is_str(jval_get(payload, "hookPoint"), "session_start"))
 		return 0;
-	if (view_load(m, &session_shape, id, &d, e) < 0)
+	if (view_load(m, &session_schema, id, &d, e) < 0)
 		return -1;
 	if (!d.sessionId[0])
 		return 0;
 	d.hookContextRefs = refs;
-	return view_save(m, &session_shape, id, &d, e);
+	return view_save(m, &session_schema, id, &d, e);
 }

@@ -1,5 +1,5 @@
 #include "runtime/view/view_job.h"
-#include "runtime/view/view_folds.h"
+#include "runtime/view/projections.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/clock.h"
@@ -44,7 +44,7 @@ static const struct view_field job_fields[] = {
 	VIEW_FIELD(VIEW_TIME, job_doc, endedAt),
 	VIEW_FIELD(VIEW_TIME, job_doc, progressAt),
 };
-const struct view_shape job_shape = { VIEW_JOB, sizeof(struct job_doc), job_fields, countof(job_fields) };
+const struct view_schema job_schema = { VIEW_JOB, sizeof(struct job_doc), job_fields, countof(job_fields) };
 
 static const struct view_field item_fields[] = {
 	VIEW_FIELD(VIEW_ID, job_item_doc, itemId),         VIEW_FIELD(VIEW_UINT, job_item_doc, index),
@@ -56,8 +56,8 @@ static const struct view_field item_fields[] = {
 	VIEW_FIELD(VIEW_TIME, job_item_doc, startedAt),    VIEW_FIELD(VIEW_TIME, job_item_doc, endedAt),
 	VIEW_FIELD(VIEW_TIME, job_item_doc, dueAt),
 };
-const struct view_shape job_item_shape = { VIEW_JOB_ITEM, sizeof(struct job_item_doc), item_fields,
-					   countof(item_fields) };
+const struct view_schema job_item_schema = { VIEW_JOB_ITEM, sizeof(struct job_item_doc), item_fields,
+					     countof(item_fields) };
 
 void view_job_item_key(const char *job_id, const char *item_id, char ret[VIEW_JOB_ITEM_KEY_MAX])
 {
@@ -73,10 +73,10 @@ static int load(struct models *m, const struct event_view *ev, struct job_doc *d
 	event_id_copy(ev, ID_JOB, id, sizeof(id));
 	if (!*id)
 		return 1;
-	if (view_load(m, &job_shape, id, d, e) < 0)
+	if (view_load(m, &job_schema, id, d, e) < 0)
 		return -1;
 	if (!d->jobId[0]) {
-		view_word_set(d->jobId, id);
+		view_set_string(d->jobId, id);
 		event_id_copy(ev, ID_SESSION, d->sessionId, sizeof(d->sessionId));
 		event_id_copy(ev, ID_TASK, d->taskId, sizeof(d->taskId));
 		d->uid = ev->uid;
@@ -95,15 +95,15 @@ int view_job_on_created(struct models *m, const struct event_view *ev, struct er
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_take(&job_shape, &d, payload);
-	view_word_set(d.status, "accepted");
-	view_word(d.bodyHash, jval_get(payload, "bodyHash"));
+	view_copy_members(&job_schema, &d, payload);
+	view_set_string(d.status, "accepted");
+	view_copy_string(d.bodyHash, jval_get(payload, "bodyHash"));
 	d.hasTemplate = jval_bool(jval_get(payload, "hasTemplate"), false);
 	d.itemCount = jval_uint(jval_get(payload, "itemCount"), 0);
 	d.supervisedTo = jval_uint(jval_get(payload, "supervisedTo"), d.itemCount);
 	d.maxParallel = jval_uint(jval_get(limits, "maxParallel"), VIEW_ABSENT);
 	d.maxRuntimeMs = jval_uint(jval_get(limits, "maxRuntimeMs"), VIEW_ABSENT);
-	if (view_save(m, &job_shape, d.jobId, &d, e) < 0 || view_list_put(m, VIEW_LIVE_JOB, d.jobId, NULL, e) < 0 ||
+	if (view_save(m, &job_schema, d.jobId, &d, e) < 0 || view_list_put(m, VIEW_LIVE_JOB, d.jobId, NULL, e) < 0 ||
 	    view_list_put(m, VIEW_TASK_JOB, d.taskId, d.jobId, e) < 0)
 		return -1;
 	return view_list_put(m, VIEW_SESSION_JOB, d.sessionId, d.jobId, e);
@@ -115,12 +115,12 @@ static void end_or_go_on(struct job_doc *d, const struct event_view *ev)
 
 	switch (ev->type) {
 	case EVENT_JOB_STARTED:
-		view_word_set(d->status, "running");
+		view_set_string(d->status, "running");
 		d->startedAt = d->startedAt ? d->startedAt : ev->real_us;
 		return;
-	case EVENT_JOB_COMPLETED: view_word_set(d->status, "completed"); break;
-	case EVENT_JOB_FAILED: view_word_set(d->status, "failed"); break;
-	default: view_word_set(d->status, "cancelled"); break;
+	case EVENT_JOB_COMPLETED: view_set_string(d->status, "completed"); break;
+	case EVENT_JOB_FAILED: view_set_string(d->status, "failed"); break;
+	default: view_set_string(d->status, "cancelled"); break;
 	}
 	d->statusReason = reason.type == JT_STRING ? reason : (struct jval){ 0 };
 	d->endedAt = ev->real_us;
@@ -134,7 +134,7 @@ int view_job_on_event(struct models *m, const struct event_view *ev, struct err 
 	if (r)
 		return r < 0 ? -1 : 0;
 	end_or_go_on(&d, ev);
-	if (view_save(m, &job_shape, d.jobId, &d, e) < 0)
+	if (view_save(m, &job_schema, d.jobId, &d, e) < 0)
 		return -1;
 	return job_doc_ended(&d) ? view_list_del(m, VIEW_LIVE_JOB, d.jobId, NULL, e) : 0;
 }
@@ -202,14 +202,14 @@ static int item_load(struct models *m, const struct event_view *ev, const char *
 		return 1;
 	/* Slices of the job's document would not survive the next read: it is read again when it is written. */
 	view_job_item_key(c->job.jobId, item, c->key);
-	if (view_load(m, &job_item_shape, c->key, &c->item, e) < 0)
+	if (view_load(m, &job_item_schema, c->key, &c->item, e) < 0)
 		return -1;
 	if (!c->item.itemId[0]) {
-		view_word_set(c->item.itemId, item);
+		view_set_string(c->item.itemId, item);
 		c->item.attemptCount = 0;
 	}
-	view_word_set(c->before, c->item.status);
-	view_word_set(c->process, c->item.processId);
+	view_set_string(c->before, c->item.status);
+	view_set_string(c->process, c->item.processId);
 	again_owner(c->job.jobId, c->item.dueAt, c->again);
 	return 0;
 }
@@ -233,7 +233,7 @@ static int job_count(struct models *m, const struct event_view *ev, struct item_
 		c->job.failedItems = add_id(c->job.failedItems, item, FAILED_SHOWN, false, &c->ids);
 	else if (*thread && strcmp(status, "running") != 0)
 		c->job.assignedThreadIds = add_id(c->job.assignedThreadIds, thread, THREADS_SHOWN, true, &c->ids);
-	return view_save(m, &job_shape, c->job.jobId, &c->job, e);
+	return view_save(m, &job_schema, c->job.jobId, &c->job, e);
 }
 
 static int item_save(struct models *m, const struct event_view *ev, struct item_change *c, struct err *e)
@@ -242,7 +242,7 @@ static int item_save(struct models *m, const struct event_view *ev, struct item_
 	char again[VIEW_JOB_ITEM_KEY_MAX];
 
 	again_owner(c->job.jobId, c->item.dueAt, again);
-	int r = view_save(m, &job_item_shape, c->key, &c->item, e);
+	int r = view_save(m, &job_item_schema, c->key, &c->item, e);
 	if (r == 0 && strcmp(c->before, "pending") == 0)
 		r = view_list_del(m, VIEW_JOB_AGAIN, c->again, c->item.itemId, e);
 	if (r == 0 && strcmp(c->item.status, "pending") == 0)
@@ -282,7 +282,7 @@ int view_job_item_on_started(struct models *m, const struct event_view *ev, stru
 	r = item_load(m, ev, item, &c, e);
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_word_set(c.item.status, "running");
+	view_set_string(c.item.status, "running");
 	c.item.index = jval_uint(jval_get(payload, "index"), c.item.index);
 	c.item.attemptCount = jval_uint(jval_get(payload, "attempt"), c.item.attemptCount + 1);
 	c.item.assigned = jval_get(payload, "assigned");
@@ -307,7 +307,7 @@ static int on_ended(struct models *m, const struct event_view *ev, const char *s
 	r = item_load(m, ev, item, &c, e);
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_word_set(c.item.status, status);
+	view_set_string(c.item.status, status);
 	c.item.index = jval_uint(jval_get(payload, "index"), c.item.index);
 	c.item.attemptCount = jval_uint(jval_get(payload, "attempt"), c.item.attemptCount);
 	event_id_copy(ev, ID_THREAD, c.item.threadId, sizeof(c.item.threadId));
@@ -343,7 +343,7 @@ static int requeue(struct models *m, const struct event_view *ev, const char *it
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_word_set(c.item.status, "pending");
+	view_set_string(c.item.status, "pending");
 	c.item.dueAt = ev->real_us;
 	return item_save(m, ev, &c, e);
 }
@@ -363,13 +363,13 @@ int view_job_on_progress(struct models *m, const struct event_view *ev, struct e
 	if (r)
 		return r < 0 ? -1 : 0;
 	d.progressAt = ev->real_us;
-	view_word(d.status, jval_get(payload, "status"));
-	view_word(d.endReason, jval_get(payload, "endReason"));
+	view_copy_string(d.status, jval_get(payload, "status"));
+	view_copy_string(d.endReason, jval_get(payload, "endReason"));
 	if (event_member(ev, "statusReason").type == JT_STRING)
 		d.statusReason = event_member(ev, "statusReason");
 	if (again.type == JT_ARRAY)
 		d.endedAt = 0;
-	if (view_save(m, &job_shape, d.jobId, &d, e) < 0)
+	if (view_save(m, &job_schema, d.jobId, &d, e) < 0)
 		return -1;
 	return again.type == JT_ARRAY ? view_list_put(m, VIEW_LIVE_JOB, d.jobId, NULL, e) : 0;
 }

@@ -18,7 +18,7 @@ struct job_doc {
 	struct jval statusReason, retryPolicy, instructionRef, outputSchemaRef, inputRefs, command, commandRef,
 		requestedBy, failedItems, assignedThreadIds;
 };
-extern const struct view_shape job_shape;
+extern const struct view_schema job_schema;
 static inline bool job_doc_ended(const struct job_doc *d) { return d->endedAt != 0; }
 
 struct job_item_doc {
@@ -27,7 +27,7 @@ struct job_item_doc {
 	bool retryable;
 	struct jval assigned, lastError, outputRefs;
 };
-extern const struct view_shape job_item_shape;
+extern const struct view_schema job_item_schema;
 #define VIEW_JOB_ITEM_KEY_MAX (2 * VIEW_ID_MAX)
 void view_job_item_key(const char *job_id, const char *item_id, char ret[VIEW_JOB_ITEM_KEY_MAX]);
 

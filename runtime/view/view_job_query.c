@@ -18,7 +18,7 @@ int view_job_piece(struct store *s, const struct job_doc *d, uint64_t piece, str
 
 		if (i != piece)
 			continue;
-		view_word(ref, jval_get(it.value, "outputRef"));
+		view_copy_string(ref, jval_get(it.value, "outputRef"));
 		return store_output_whole(s, ref, VIEW_JOB_BYTES, out, e) < 0
 			       ? err_wrap(e, "read the items of job '%s'", d->jobId)
 			       : 0;
@@ -37,9 +37,9 @@ static int write_item(struct store *s, const struct job_doc *d, struct jval give
 	struct job_item_doc item;
 	int r;
 
-	view_word(id, jval_get(given, "itemId"));
+	view_copy_string(id, jval_get(given, "itemId"));
 	view_job_item_key(d->jobId, id, key);
-	r = view_read(s, &job_item_shape, key, &text, &item, e);
+	r = view_read(s, &job_item_schema, key, &text, &item, e);
 	if (r < 0)
 		return -1;
 	if (r == 0) {
@@ -116,7 +116,7 @@ int view_job(struct store *s, uint32_t uid, const char *job_id, uint64_t from, u
 	buf_auto struct buf text = BUF_INIT, whole = BUF_INIT;
 	struct jw w = jw_on(&whole);
 	struct job_doc d;
-	int r = view_read(s, &job_shape, job_id, &text, &d, e);
+	int r = view_read(s, &job_schema, job_id, &text, &d, e);
 
 	if (limit < 1 || limit > 1000)
 		return err_field(e, "limit", "must be 1 to 1000");
@@ -155,7 +155,7 @@ static int give_job(struct view_page *p, void *ctx, const char *id, struct err *
 	struct job_list *l = ctx;
 	const struct view_job_query *q = l->query;
 	struct job_doc d;
-	int r = view_read(p->store, &job_shape, id, &l->text, &d, e);
+	int r = view_read(p->store, &job_schema, id, &l->text, &d, e);
 
 	if (r != 0)
 		return r < 0 ? -1 : 0;
@@ -208,7 +208,7 @@ int view_jobs_of_session(struct store *s, const char *session_id, struct jw *w, 
 	jw_karr(w, "jobs");
 	for (size_t i = 0; i < ids.n; i++) {
 		struct job_doc d;
-		int r = view_read(s, &job_shape, ids.id[i], &text, &d, e);
+		int r = view_read(s, &job_schema, ids.id[i], &text, &d, e);
 
 		if (r < 0)
 			return -1;

@@ -1,4 +1,4 @@
-#include "runtime/view/view_folds.h"
+#include "runtime/view/projections.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/jw.h"
@@ -17,22 +17,22 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_ID, output_doc, processId),     VIEW_FIELD(VIEW_ID, output_doc, sessionId),
 	VIEW_FIELD(VIEW_UINT, output_doc, uid),
 };
-const struct view_shape output_shape = { VIEW_OUTPUT, sizeof(struct output_doc), fields, countof(fields) };
+const struct view_schema output_schema = { VIEW_OUTPUT, sizeof(struct output_doc), fields, countof(fields) };
 
 static const struct view_field preview_fields[] = {
 	VIEW_FIELD(VIEW_JSON, preview_doc, base64),
 };
-const struct view_shape preview_shape = { VIEW_PREVIEW, sizeof(struct preview_doc), preview_fields,
-					  countof(preview_fields) };
+const struct view_schema preview_schema = { VIEW_PREVIEW, sizeof(struct preview_doc), preview_fields,
+					    countof(preview_fields) };
 
 static int load_ref(struct models *m, const struct event_view *ev, const char *ref, struct output_doc *d, struct err *e)
 {
 	if (!*ref)
 		return 1;
-	if (view_load(m, &output_shape, ref, d, e) < 0)
+	if (view_load(m, &output_schema, ref, d, e) < 0)
 		return -1;
 	if (!d->outputRef[0]) {
-		view_word_set(d->outputRef, ref);
+		view_set_string(d->outputRef, ref);
 		event_id_copy(ev, ID_PROCESS, d->processId, sizeof(d->processId));
 		event_id_copy(ev, ID_SESSION, d->sessionId, sizeof(d->sessionId));
 		d->uid = ev->uid;
@@ -49,16 +49,16 @@ static int load(struct models *m, const struct event_view *ev, struct output_doc
 
 	event_id_copy(ev, ID_OUTPUT, ref, sizeof(ref));
 	if (!*ref)
-		view_word(ref, jval_get(event_payload(ev), "outputRef"));
+		view_copy_string(ref, jval_get(event_payload(ev), "outputRef"));
 	r = load_ref(m, ev, ref, d, e);
 	if (r == 0)
-		view_word(d->stream, jval_get(event_payload(ev), "stream"));
+		view_copy_string(d->stream, jval_get(event_payload(ev), "stream"));
 	return r;
 }
 
 static int save(struct models *m, const struct output_doc *d, struct err *e)
 {
-	return view_save(m, &output_shape, d->outputRef, d, e);
+	return view_save(m, &output_schema, d->outputRef, d, e);
 }
 
 /* The whole of a command that was too long for its event: complete from the start. */
@@ -69,11 +69,11 @@ static int fold_command(struct models *m, const struct event_view *ev, struct er
 	struct output_doc d;
 	int r;
 
-	view_word(ref, jval_get(payload, "commandRef"));
+	view_copy_string(ref, jval_get(payload, "commandRef"));
 	r = load_ref(m, ev, ref, &d, e);
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_word_set(d.stream, "command");
+	view_set_string(d.stream, "command");
 	d.mediaType = jval_of("\"application/json\"", strlen("\"application/json\""));
 	d.bytes = jval_uint(jval_get(payload, "commandBytes"), d.bytes);
 	d.ended = true;
@@ -90,11 +90,11 @@ int view_output_on_input(struct models *m, const struct event_view *ev, struct e
 	uint64_t bytes = jval_uint(jval_get(payload, result ? "rawOutputBytes" : "inputBytes"), VIEW_ABSENT);
 	int r;
 
-	view_word(ref, jval_get(payload, result ? "rawOutputRef" : "inputRef"));
+	view_copy_string(ref, jval_get(payload, result ? "rawOutputRef" : "inputRef"));
 	r = bytes == VIEW_ABSENT ? 1 : load_ref(m, ev, ref, &d, e);
 	if (r || d.ended)
 		return r < 0 ? -1 : 0;
-	view_word_set(d.stream, result ? "result" : "input");
+	view_set_string(d.stream, result ? "result" : "input");
 	d.mediaType = jval_of("\"application/json\"", strlen("\"application/json\""));
 	d.bytes = bytes;
 	d.ended = true;
@@ -111,11 +111,11 @@ int view_output_on_artifact(struct models *m, const struct event_view *ev, struc
 
 	if (event_from_client(ev) || !jval_is_str(jval_get(payload, "source"), "run"))
 		return 0;
-	view_word(ref, jval_get(payload, "diffRef"));
+	view_copy_string(ref, jval_get(payload, "diffRef"));
 	r = load_ref(m, ev, ref, &d, e);
 	if (r || d.ended || !d.processId[0])
 		return r < 0 ? -1 : 0;
-	view_word_set(d.stream, "diff");
+	view_set_string(d.stream, "diff");
 	d.mediaType = jval_of("\"text/x-diff\"", strlen("\"text/x-diff\""));
 	d.bytes = jval_uint(jval_get(payload, "diffBytes"), 0);
 	d.ended = true;
@@ -133,13 +133,13 @@ int view_output_on_started(struct models *m, const struct event_view *ev, struct
 		struct output_doc d;
 		int r;
 
-		view_word(ref, jval_get(it.value, "outputRef"));
+		view_copy_string(ref, jval_get(it.value, "outputRef"));
 		r = load_ref(m, ev, ref, &d, e);
 		if (r < 0)
 			return -1;
 		if (r > 0)
 			continue;
-		view_word(d.stream, jval_get(it.value, "stream"));
+		view_copy_string(d.stream, jval_get(it.value, "stream"));
 		if (save(m, &d, e) < 0)
 			return -1;
 	}
@@ -168,7 +168,7 @@ static int fold_preview(struct models *m, const char *ref, struct jval payload, 
 
 	if (offset >= VIEW_PREVIEW_BYTES)
 		return 0;
-	if (view_load(m, &preview_shape, ref, &d, e) < 0)
+	if (view_load(m, &preview_schema, ref, &d, e) < 0)
 		return -1;
 	jval_str_buf(d.base64, &text);
 	if (text_base64_decode(buf_cstr(&text), text.len, &bytes) < 0 || bytes.len != offset)
@@ -181,7 +181,7 @@ static int fold_preview(struct models *m, const char *ref, struct jval payload, 
 	buf_append(&bytes, more.data, more.len);
 	jw_base64(&w, bytes.data, bytes.len);
 	d.base64 = jval_of(json.data, json.len);
-	return view_save(m, &preview_shape, ref, &d, e);
+	return view_save(m, &preview_schema, ref, &d, e);
 }
 
 int view_output_on_output(struct models *m, const struct event_view *ev, struct err *e)
@@ -209,10 +209,10 @@ int view_output_on_spilled(struct models *m, const struct event_view *ev, struct
 	if (r)
 		return r < 0 ? -1 : 0;
 	struct jval payload = event_payload(ev);
-	view_take(&output_shape, &d, payload);
+	view_copy_members(&output_schema, &d, payload);
 	d.spilled = true;
 	if (jval_bool(jval_get(payload, "complete"), false)) { /* not a stream: it is whole at once */
-		view_word(d.stream, jval_get(payload, "stream"));
+		view_copy_string(d.stream, jval_get(payload, "stream"));
 		d.bytes = jval_uint(jval_get(payload, "bytes"), 0);
 		d.ended = true;
 	}
@@ -279,22 +279,22 @@ int view_output_on_process_ended(struct models *m, const struct event_view *ev, 
 
 	for (struct jiter it = jiter_on(outputs); jiter_next(&it);) {
 		ref[0] = '\0';
-		view_word(ref, jval_get(it.value, "outputRef"));
+		view_copy_string(ref, jval_get(it.value, "outputRef"));
 		if (end_one(m, ev, ref, it.value, e) < 0)
 			return -1;
 	}
 	event_id_copy(ev, ID_PROCESS, id, sizeof(id));
 	if (!*id)
 		return 0;
-	if (view_load(m, &process_shape, id, &p, e) < 0)
+	if (view_load(m, &process_schema, id, &p, e) < 0)
 		return -1;
 	/* The slice ends with the next call on the models. */
 	len = p.outputRefs.len;
 	refs = mem_strndup(len ? p.outputRefs.text : "", len);
 	for (struct jiter it = jiter_on(jval_of(refs, len)); jiter_next(&it);) {
 		ref[0] = stream[0] = '\0';
-		view_word(ref, jval_get(it.value, "outputRef"));
-		view_word(stream, jval_get(it.value, "stream"));
+		view_copy_string(ref, jval_get(it.value, "outputRef"));
+		view_copy_string(stream, jval_get(it.value, "stream"));
 		if (end_one(m, ev, ref, jval_get(outputs, stream), e) < 0)
 			return -1;
 	}

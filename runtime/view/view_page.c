@@ -35,7 +35,7 @@ static int give_all(struct view_page *p, const struct view_ids *ids, struct err 
 			return 0;
 		}
 		p->seen++;
-		view_word_set(p->last, ids->id[i]);
+		view_set_string(p->last, ids->id[i]);
 		int r = p->give(p, p->ctx, ids->id[i], e);
 		if (r < 0)
 			return -1;

@@ -1,4 +1,4 @@
-#include "runtime/view/view_folds.h"
+#include "runtime/view/projections.h"
 
 #include "runtime/base/mem.h"
 #include "runtime/store/store.h"
@@ -71,7 +71,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_UINT, process_doc, uid),
 	VIEW_FIELD(VIEW_UINT, process_doc, endSequence), /* of its terminal event: what retention goes by */
 };
-const struct view_shape process_shape = { VIEW_PROCESS, sizeof(struct process_doc), fields, countof(fields) };
+const struct view_schema process_schema = { VIEW_PROCESS, sizeof(struct process_doc), fields, countof(fields) };
 
 void view_ended_owner(uint64_t end_sequence, char ret[VIEW_ENDED_KEY_MAX])
 {
@@ -86,11 +86,11 @@ static int load(struct models *m, const struct event_view *ev, struct process_do
 	event_id_copy(ev, ID_PROCESS, id, sizeof(id));
 	if (!*id)
 		return 1;
-	if (view_load(m, &process_shape, id, d, e) < 0)
+	if (view_load(m, &process_schema, id, d, e) < 0)
 		return -1;
 	if (!d->processId[0]) {
-		view_word_set(d->processId, id);
-		view_word_set(d->status, "running");
+		view_set_string(d->processId, id);
+		view_set_string(d->status, "running");
 		event_id_copy(ev, ID_SESSION, d->sessionId, sizeof(d->sessionId));
 		event_id_copy(ev, ID_THREAD, d->threadId, sizeof(d->threadId));
 		event_id_copy(ev, ID_TURN, d->turnId, sizeof(d->turnId));
@@ -118,7 +118,7 @@ int view_process_on_started(struct models *m, const struct event_view *ev, struc
 		return r < 0 ? -1 : 0;
 	if (process_doc_ended(&d))
 		return 0;
-	view_take(&process_shape, &d, payload);
+	view_copy_members(&process_schema, &d, payload);
 	event_id_copy(ev, ID_TRACE, d.traceId, sizeof(d.traceId));
 	event_id_copy(ev, ID_RUN, d.runId, sizeof(d.runId));
 	event_id_copy(ev, ID_ATTEMPT, d.attemptId, sizeof(d.attemptId));
@@ -127,10 +127,10 @@ int view_process_on_started(struct models *m, const struct event_view *ev, struc
 	event_id_copy(ev, ID_JOB_ITEM, d.jobItemId, sizeof(d.jobItemId));
 	event_id_copy(ev, ID_SUBAGENT, d.subagentId, sizeof(d.subagentId));
 	d.sandboxProfile = jval_get(payload, "profile");
-	view_word_set(d.status, "running");
+	view_set_string(d.status, "running");
 	d.startedAt = ev->real_us;
 	bool cow = jval_bool(d.cow, false);
-	if (view_save(m, &process_shape, d.processId, &d, e) < 0 || list_everywhere(m, &d, e) < 0)
+	if (view_save(m, &process_schema, d.processId, &d, e) < 0 || list_everywhere(m, &d, e) < 0)
 		return -1;
 	if (cow && view_list_put(m, VIEW_COW_PROCESS, d.processId, NULL, e) < 0)
 		return -1;
@@ -148,11 +148,11 @@ int view_process_on_requested(struct models *m, const struct event_view *ev, str
 		return r < 0 ? -1 : 0;
 	if (process_doc_ended(&d))
 		return 0;
-	view_take(&process_shape, &d, payload);
+	view_copy_members(&process_schema, &d, payload);
 	d.sandboxProfile = jval_get(payload, "profile");
-	view_word_set(d.status, "waiting_permission");
+	view_set_string(d.status, "waiting_permission");
 	event_id_copy(ev, ID_ACTION, d.actionId, sizeof(d.actionId));
-	return view_save(m, &process_shape, d.processId, &d, e) < 0 ? -1 : list_everywhere(m, &d, e);
+	return view_save(m, &process_schema, d.processId, &d, e) < 0 ? -1 : list_everywhere(m, &d, e);
 }
 
 /* The end of a copy-on-write run, or of its changes: nothing of it is kept any more. */
@@ -189,7 +189,7 @@ int view_process_on_input(struct models *m, const struct event_view *ev, struct 
 	} else {
 		d.stdinClosed = true;
 	}
-	return view_save(m, &process_shape, d.processId, &d, e);
+	return view_save(m, &process_schema, d.processId, &d, e);
 }
 
 int view_process_on_command_exited(struct models *m, const struct event_view *ev, struct err *e)
@@ -202,30 +202,30 @@ int view_process_on_command_exited(struct models *m, const struct event_view *ev
 	if (process_doc_ended(&d))
 		return 0;
 	d.commandExited = jval_get(event_payload(ev), "commandExited");
-	return view_save(m, &process_shape, d.processId, &d, e);
+	return view_save(m, &process_schema, d.processId, &d, e);
 }
 
 static void set_end(const struct event_view *ev, struct process_doc *d)
 {
 	struct jval payload = event_payload(ev);
 
-	view_take(&process_shape, d, payload);
+	view_copy_members(&process_schema, d, payload);
 	if (jval_get(payload, "profile").type == JT_STRING)
 		d->sandboxProfile = jval_get(payload, "profile");
-	view_word(d->statusReason, event_member(ev, "statusReason"));
+	view_copy_string(d->statusReason, event_member(ev, "statusReason"));
 	switch (ev->type) {
-	case EVENT_PROCESS_COMPLETED: view_word_set(d->status, "completed"); break;
+	case EVENT_PROCESS_COMPLETED: view_set_string(d->status, "completed"); break;
 	case EVENT_PROCESS_TERMINATED:
-		view_word_set(d->status, "terminated");
+		view_set_string(d->status, "terminated");
 		if (!d->statusReason[0])
-			view_word(d->statusReason, jval_get(payload, "reason"));
+			view_copy_string(d->statusReason, jval_get(payload, "reason"));
 		break;
 	default: {
 		struct jval status = event_member(ev, "status");
 
-		view_word_set(d->status, jval_is_str(status, "lost") ? "lost" : "failed");
+		view_set_string(d->status, jval_is_str(status, "lost") ? "lost" : "failed");
 		if (!d->statusReason[0] && jval_is_str(status, "timed_out"))
-			view_word_set(d->statusReason, "timed_out");
+			view_set_string(d->statusReason, "timed_out");
 	}
 	}
 	d->endedAt = ev->real_us;
@@ -253,7 +253,7 @@ int view_process_on_ended(struct models *m, const struct event_view *ev, struct 
 	set_end(ev, &d);
 	if (has_outputs(&d))
 		view_ended_owner(d.endSequence, owner);
-	if (view_save(m, &process_shape, d.processId, &d, e) < 0 || list_everywhere(m, &d, e) < 0 ||
+	if (view_save(m, &process_schema, d.processId, &d, e) < 0 || list_everywhere(m, &d, e) < 0 ||
 	    view_list_put(m, VIEW_ENDED_PROCESS, owner, d.processId, e) < 0)
 		return -1;
 	return view_list_del(m, VIEW_LIVE_PROCESS, d.processId, NULL, e);

@@ -5,8 +5,8 @@
  * so an ended process is never shown with outputs from before its end.
  */
 
+#include "runtime/view/view_documents.h"
 #include "runtime/view/view_page.h"
-#include "runtime/view/view_shapes.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
@@ -31,7 +31,7 @@ static int write_preview(struct store *s, const struct output_doc *o, const char
 	struct preview_doc d;
 	size_t cut;
 
-	if (view_read(s, &preview_shape, ref, &text, &d, e) < 0)
+	if (view_read(s, &preview_schema, ref, &text, &d, e) < 0)
 		return -1;
 	if (text.len) {
 		jval_str_buf(d.base64, &base64);
@@ -54,12 +54,12 @@ static int write_output(struct store *s, const char *ref, bool preview, struct j
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct output_doc d;
-	int r = view_read(s, &output_shape, ref, &text, &d, e);
+	int r = view_read(s, &output_schema, ref, &text, &d, e);
 
 	if (r < 0)
 		return -1;
 	if (r > 0)
-		view_clear(&output_shape, &d);
+		view_clear(&output_schema, &d);
 	jw_obj(w);
 	jw_kstr(w, "outputRef", ref);
 	jw_kuint(w, "bytes", d.bytes == VIEW_ABSENT ? 0 : d.bytes);
@@ -82,8 +82,8 @@ static int write_outputs(struct store *s, const struct process_doc *d, bool prev
 	for (struct jiter it = jiter_on(d->outputRefs); jiter_next(&it);) {
 		char ref[VIEW_ID_MAX] = "", stream[VIEW_ID_MAX] = "";
 
-		view_word(ref, jval_get(it.value, "outputRef"));
-		view_word(stream, jval_get(it.value, "stream"));
+		view_copy_string(ref, jval_get(it.value, "outputRef"));
+		view_copy_string(stream, jval_get(it.value, "stream"));
 		if (!*ref || !*stream)
 			continue;
 		jw_key(w, stream);
@@ -99,7 +99,7 @@ static int write_violations(struct store *s, const char *process_id, struct jw *
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct violation_doc d;
-	int r = view_read(s, &violation_shape, process_id, &text, &d, e);
+	int r = view_read(s, &violation_schema, process_id, &text, &d, e);
 
 	if (r < 0)
 		return -1;
@@ -119,7 +119,7 @@ uint64_t view_violation_count(struct store *s, const char *process_id)
 	struct violation_doc d;
 	struct err e = ERR_INIT;
 
-	return view_read(s, &violation_shape, process_id, &text, &d, &e) == 0 ? d.violationCount : 0;
+	return view_read(s, &violation_schema, process_id, &text, &d, &e) == 0 ? d.violationCount : 0;
 }
 
 /* The kept document and what is joined to it. */
@@ -141,7 +141,7 @@ static int write_process(struct store *s, const struct buf *text, const struct p
 static int read_process(struct store *s, uint32_t uid, const char *id, struct buf *text, struct process_doc *d,
 			struct err *e)
 {
-	int r = view_read(s, &process_shape, id, text, d, e);
+	int r = view_read(s, &process_schema, id, text, d, e);
 
 	if (r < 0)
 		return -1;
@@ -236,7 +236,7 @@ static int give_process(struct view_page *p, void *ctx, const char *id, struct e
 {
 	struct process_list *l = ctx;
 	struct process_doc d;
-	int r = view_read(p->store, &process_shape, id, &l->text, &d, e);
+	int r = view_read(p->store, &process_schema, id, &l->text, &d, e);
 
 	if (r != 0 || !wanted(l, &d))
 		return r < 0 ? -1 : 0;
@@ -315,7 +315,7 @@ static int give_session(struct view_page *p, void *ctx, const char *id, struct e
 {
 	struct session_list *l = ctx;
 	struct session_doc d;
-	int r = view_read(p->store, &session_shape, id, &l->text, &d, e);
+	int r = view_read(p->store, &session_schema, id, &l->text, &d, e);
 
 	if (r != 0 || !visible(l->uid, d.uid))
 		return r < 0 ? -1 : 0;
@@ -373,7 +373,7 @@ static int each_process(struct store *s, const char *id, view_each_fn fn, void *
 {
 	buf_auto struct buf text = BUF_INIT, whole = BUF_INIT;
 	struct process_doc d;
-	int r = view_read(s, &process_shape, id, &text, &d, e);
+	int r = view_read(s, &process_schema, id, &text, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
@@ -415,19 +415,19 @@ static int expirable_one(struct store *s, const struct process_doc *d, struct jv
 	struct output_doc o;
 	int r;
 
-	view_word(x.output_ref, ref);
+	view_copy_string(x.output_ref, ref);
 	if (!x.output_ref[0])
 		return 0;
-	r = view_read(s, &output_shape, x.output_ref, &text, &o, e);
+	r = view_read(s, &output_schema, x.output_ref, &text, &o, e);
 	if (r < 0)
 		return -1;
 	if (r > 0 || o.expired)
 		return 0;
-	view_word_set(x.process_id, d->processId);
-	view_word_set(x.session_id, d->sessionId);
-	view_word_set(x.thread_id, d->threadId);
-	view_word_set(x.turn_id, d->turnId);
-	view_word_set(x.task_id, d->taskId);
+	view_set_string(x.process_id, d->processId);
+	view_set_string(x.session_id, d->sessionId);
+	view_set_string(x.thread_id, d->threadId);
+	view_set_string(x.turn_id, d->turnId);
+	view_set_string(x.task_id, d->taskId);
 	x.bytes = o.bytes == VIEW_ABSENT ? 0 : o.bytes;
 	return fn(ctx, &x) ? 0 : 1;
 }
@@ -459,7 +459,7 @@ static int expirable_of(struct store *s, const char *process_id, uint64_t floor,
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct process_doc d;
-	int r = view_read(s, &process_shape, process_id, &text, &d, e);
+	int r = view_read(s, &process_schema, process_id, &text, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;

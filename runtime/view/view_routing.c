@@ -1,10 +1,10 @@
-#include "runtime/view/view_money.h"
+#include "runtime/view/view_cost.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/store.h"
-#include "runtime/view/view_folds.h"
+#include "runtime/view/projections.h"
 #include "runtime/view/view_write.h"
 
 static const struct view_field routing_fields[] = {
@@ -16,8 +16,8 @@ static const struct view_field routing_fields[] = {
 	VIEW_FIELD(VIEW_UINT, routing_doc, fallbacks),
 	VIEW_FIELD(VIEW_TIME, routing_doc, decidedAt),
 };
-const struct view_shape routing_shape = { VIEW_ROUTING, sizeof(struct routing_doc), routing_fields,
-					  countof(routing_fields) };
+const struct view_schema routing_schema = { VIEW_ROUTING, sizeof(struct routing_doc), routing_fields,
+					    countof(routing_fields) };
 
 static const struct view_field request_fields[] = {
 	VIEW_FIELD(VIEW_ID, model_request_doc, modelRequestId),
@@ -35,8 +35,8 @@ static const struct view_field request_fields[] = {
 	VIEW_FIELD(VIEW_TIME, model_request_doc, startedAt),
 	VIEW_FIELD(VIEW_TIME, model_request_doc, endedAt),
 };
-const struct view_shape model_request_shape = { VIEW_MODEL_REQUEST, sizeof(struct model_request_doc), request_fields,
-						countof(request_fields) };
+const struct view_schema model_request_schema = { VIEW_MODEL_REQUEST, sizeof(struct model_request_doc), request_fields,
+						  countof(request_fields) };
 
 /* ---- routing ---- */
 
@@ -53,7 +53,7 @@ static int take(struct models *m, const struct event_view *ev, const char *membe
 		event_id_copy(ev, owners[i], id, sizeof id);
 		if (!*id)
 			continue;
-		if (view_load(m, &routing_shape, id, &d, e) < 0)
+		if (view_load(m, &routing_schema, id, &d, e) < 0)
 			return -1;
 		event_id_copy(ev, ID_TURN, d.turnId, sizeof d.turnId);
 		if (v.type != JT_NONE)
@@ -63,7 +63,7 @@ static int take(struct models *m, const struct event_view *ev, const char *membe
 			d.fallbacks = (d.fallbacks == VIEW_ABSENT ? 0 : d.fallbacks) + 1;
 			event_id_copy(ev, ID_MODEL_REQUEST, d.modelRequestId, sizeof d.modelRequestId);
 		}
-		if (view_save(m, &routing_shape, id, &d, e) < 0)
+		if (view_save(m, &routing_schema, id, &d, e) < 0)
 			return -1;
 	}
 	return 0;
@@ -101,11 +101,11 @@ static int load_request(struct models *m, const struct event_view *ev, char key[
 	if (!*id)
 		return 1;
 	view_model_request_key(session, id, key);
-	if (view_load(m, &model_request_shape, key, d, e) < 0)
+	if (view_load(m, &model_request_schema, key, d, e) < 0)
 		return -1;
 	if (!d->modelRequestId[0]) {
-		view_word_set(d->modelRequestId, id);
-		view_word_set(d->status, "open");
+		view_set_string(d->modelRequestId, id);
+		view_set_string(d->status, "open");
 		event_id_copy(ev, ID_TURN, d->turnId, sizeof d->turnId);
 		d->uid = ev->uid;
 		d->startedAt = ev->real_us;
@@ -124,13 +124,13 @@ int view_model_request_on(struct models *m, const struct event_view *ev, struct 
 	if (ev->type == EVENT_MODEL_DELTA) {
 		d.deltas = (d.deltas == VIEW_ABSENT ? 0 : d.deltas) + 1;
 	} else {
-		view_take(&model_request_shape, &d, event_payload(ev));
+		view_copy_members(&model_request_schema, &d, event_payload(ev));
 		if (ev->type != EVENT_MODEL_REQUESTED) {
-			view_word_set(d.status, ev->type == EVENT_MODEL_COMPLETED ? "completed" : "failed");
+			view_set_string(d.status, ev->type == EVENT_MODEL_COMPLETED ? "completed" : "failed");
 			d.endedAt = ev->real_us;
 		}
 	}
-	if (view_save(m, &model_request_shape, key, &d, e) < 0)
+	if (view_save(m, &model_request_schema, key, &d, e) < 0)
 		return -1;
 	if (ev->type == EVENT_MODEL_DELTA)
 		return 0;
@@ -145,7 +145,7 @@ int view_write_routing(struct store *s, const char *id, bool of_turn, struct jw 
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct routing_doc d;
-	int r = view_read(s, &routing_shape, id, &text, &d, e);
+	int r = view_read(s, &routing_schema, id, &text, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;

@@ -1,4 +1,4 @@
-#include "runtime/view/view_folds.h"
+#include "runtime/view/projections.h"
 
 #include "runtime/base/mem.h"
 
@@ -22,7 +22,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_TIME, session_doc, createdAt),
 	VIEW_FIELD(VIEW_TIME, session_doc, updatedAt), /* when a thread or turn of it last began or ended */
 };
-const struct view_shape session_shape = { VIEW_SESSION, sizeof(struct session_doc), fields, countof(fields) };
+const struct view_schema session_schema = { VIEW_SESSION, sizeof(struct session_doc), fields, countof(fields) };
 
 /* The event's session, whose document may be a fresh one. 1 when the event names none. */
 static int load(struct models *m, const struct event_view *ev, struct session_doc *d, struct err *e)
@@ -32,11 +32,11 @@ static int load(struct models *m, const struct event_view *ev, struct session_do
 	event_id_copy(ev, ID_SESSION, id, sizeof(id));
 	if (!*id)
 		return 1;
-	if (view_load(m, &session_shape, id, d, e) < 0)
+	if (view_load(m, &session_schema, id, d, e) < 0)
 		return -1;
 	if (!d->sessionId[0]) {
-		view_word_set(d->sessionId, id);
-		view_word_set(d->kind, "user");
+		view_set_string(d->sessionId, id);
+		view_set_string(d->kind, "user");
 		d->uid = ev->uid;
 		d->createdAt = ev->real_us;
 	}
@@ -52,10 +52,10 @@ int view_session_on_created(struct models *m, const struct event_view *ev, struc
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_take(&session_shape, &d, payload);
-	view_word(d.kind, jval_get(payload, "kind"));
+	view_copy_members(&session_schema, &d, payload);
+	view_copy_string(d.kind, jval_get(payload, "kind"));
 	event_id_copy(ev, ID_THREAD, d.firstThreadId, sizeof(d.firstThreadId));
-	return view_save(m, &session_shape, d.sessionId, &d, e);
+	return view_save(m, &session_schema, d.sessionId, &d, e);
 }
 
 int view_session_on_updated(struct models *m, const struct event_view *ev, struct err *e)
@@ -65,8 +65,8 @@ int view_session_on_updated(struct models *m, const struct event_view *ev, struc
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_take(&session_shape, &d, event_payload(ev));
-	return view_save(m, &session_shape, d.sessionId, &d, e);
+	view_copy_members(&session_schema, &d, event_payload(ev));
+	return view_save(m, &session_schema, d.sessionId, &d, e);
 }
 
 int view_session_on_thread(struct models *m, const struct event_view *ev, struct err *e)
@@ -79,8 +79,8 @@ int view_session_on_thread(struct models *m, const struct event_view *ev, struct
 		return r < 0 ? -1 : 0;
 	event_id_copy(ev, ID_THREAD, thread, sizeof(thread));
 	if (!d.firstThreadId[0])
-		view_word_set(d.firstThreadId, thread);
-	if (view_save(m, &session_shape, d.sessionId, &d, e) < 0)
+		view_set_string(d.firstThreadId, thread);
+	if (view_save(m, &session_schema, d.sessionId, &d, e) < 0)
 		return -1;
 	return view_list_put(m, VIEW_SESSION_THREAD, d.sessionId, thread, e);
 }
@@ -93,7 +93,7 @@ int view_session_on_turn(struct models *m, const struct event_view *ev, struct e
 	if (r)
 		return r < 0 ? -1 : 0;
 	if (ev->type != EVENT_TURN_SUBMITTED)
-		return view_save(m, &session_shape, d.sessionId, &d, e);
+		return view_save(m, &session_schema, d.sessionId, &d, e);
 	bool own = jval_is_str(jval_get(event_payload(ev), "source"), "system");
 	char trace[VIEW_ID_MAX];
 	event_id_copy(ev, ID_TRACE, trace, sizeof(trace));
@@ -103,7 +103,7 @@ int view_session_on_turn(struct models *m, const struct event_view *ev, struct e
 		d.turns = (d.turns == VIEW_ABSENT ? 0 : d.turns) + 1;
 		d.tracedTurns = (d.tracedTurns == VIEW_ABSENT ? 0 : d.tracedTurns) + (trace[0] != '\0');
 	}
-	if (view_save(m, &session_shape, d.sessionId, &d, e) < 0)
+	if (view_save(m, &session_schema, d.sessionId, &d, e) < 0)
 		return -1;
 	return view_list_put(m, VIEW_SESSION_TRACE, d.sessionId, trace, e);
 }
@@ -120,13 +120,13 @@ int view_session_on_policy(struct models *m, const struct event_view *ev, struct
 	r = load(m, ev, &d, e);
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_word(d.permissionMode, mode);
+	view_copy_string(d.permissionMode, mode);
 	if (rules.type == JT_OBJECT) {
 		struct jiter it = jiter_on(rules);
 
 		d.permissions = jiter_next(&it) ? rules : (struct jval){ 0 };
 	}
-	return view_save(m, &session_shape, d.sessionId, &d, e);
+	return view_save(m, &session_schema, d.sessionId, &d, e);
 }
 
 /* An answer that holds for the session. */

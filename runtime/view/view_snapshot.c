@@ -4,16 +4,16 @@
  */
 
 #include "runtime/view/view_channel.h"
+#include "runtime/view/view_cost.h"
+#include "runtime/view/view_documents.h"
 #include "runtime/view/view_evidence.h"
 #include "runtime/view/view_history.h"
 #include "runtime/view/view_ids.h"
 #include "runtime/view/view_job.h"
-#include "runtime/view/view_money.h"
 #include "runtime/view/view_page.h"
-#include "runtime/view/view_shapes.h"
 #include "runtime/view/view_subagent.h"
 #include "runtime/view/view_task.h"
-#include "runtime/view/view_work.h"
+#include "runtime/view/view_thread_members.h"
 #include "runtime/view/view_write.h"
 
 #include "runtime/base/buf.h"
@@ -62,7 +62,7 @@ static int write_turn_processes(struct store *s, const char *turn, struct jw *w,
 	jw_karr(w, "processes");
 	for (size_t i = ids.n; i-- > 0;) {
 		struct process_doc d;
-		int r = view_read(s, &process_shape, ids.id[i], &text, &d, e);
+		int r = view_read(s, &process_schema, ids.id[i], &text, &d, e);
 
 		if (r < 0)
 			return -1;
@@ -145,7 +145,7 @@ static int window_start(struct store *s, const char *thread, const char *before,
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct turn_doc d;
-	int r = view_read(s, &turn_shape, before, &text, &d, e);
+	int r = view_read(s, &turn_schema, before, &text, &d, e);
 
 	if (r < 0)
 		return -1;
@@ -194,7 +194,7 @@ static int write_turns(struct store *s, const char *thread, const struct view_wi
 			more = 1;
 			break;
 		}
-		int r = view_read(s, &turn_shape, ids.id[i], &text, &d, e);
+		int r = view_read(s, &turn_schema, ids.id[i], &text, &d, e);
 
 		if (r < 0 || (r == 0 && write_turn(s, &d, i < STEPS_TURNS, w, e) < 0))
 			return -1;
@@ -257,7 +257,7 @@ static int write_threads(struct store *s, const struct view_ids *ids, struct jw 
 	jw_karr(w, "threads");
 	for (size_t i = ids->n; i-- > 0;) {
 		struct thread_doc d;
-		int r = view_read(s, &thread_shape, ids->id[i], &text, &d, e);
+		int r = view_read(s, &thread_schema, ids->id[i], &text, &d, e);
 
 		if (r < 0)
 			return -1;
@@ -348,7 +348,7 @@ int view_session(struct store *s, uint32_t uid, const char *session_id, const st
 		return err_field(e, "window.limit", "must be 1 to %u", VIEW_WINDOW);
 	if (before && !id_valid(before, strlen(before)))
 		return err_field(e, "window.before", "not an id");
-	r = view_read(s, &session_shape, session_id, &text, &d, e);
+	r = view_read(s, &session_schema, session_id, &text, &d, e);
 	if (r < 0)
 		return -1;
 	if (r > 0 || (uid != VIEW_ANY_UID && d.uid != uid))
@@ -387,7 +387,7 @@ int view_thread(struct store *s, uint32_t uid, const char *thread_id, const stru
 	struct thread_doc d;
 
 	store_hold(held);
-	int r = view_read(s, &thread_shape, thread_id, &text, &d, e);
+	int r = view_read(s, &thread_schema, thread_id, &text, &d, e);
 	if (r < 0)
 		return -1;
 	if (r > 0 || (uid != VIEW_ANY_UID && d.uid != uid))

@@ -1,4 +1,4 @@
-#include "runtime/view/view_folds.h"
+#include "runtime/view/projections.h"
 
 #include "runtime/base/mem.h"
 
@@ -19,7 +19,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_TIME, step_doc, startedAt),
 	VIEW_FIELD(VIEW_TIME, step_doc, endedAt),
 };
-const struct view_shape step_shape = { VIEW_TURN_STEP, sizeof(struct step_doc), fields, countof(fields) };
+const struct view_schema step_schema = { VIEW_TURN_STEP, sizeof(struct step_doc), fields, countof(fields) };
 
 #define STEP_KEY_MAX (2 * VIEW_ID_MAX)
 
@@ -53,9 +53,9 @@ static int load(struct models *m, const struct event_view *ev, char key[STEP_KEY
 	if (!*turn || !*step)
 		return 2;
 	(void)snprintf(key, STEP_KEY_MAX, "%s/%s", turn, step);
-	int r = view_load(m, &step_shape, key, d, e);
+	int r = view_load(m, &step_schema, key, d, e);
 	if (r == 1)
-		view_word_set(d->stepId, step);
+		view_set_string(d->stepId, step);
 	return r;
 }
 
@@ -91,17 +91,17 @@ int view_step_on_begun(struct models *m, const struct event_view *ev, struct err
 		struct jval payload = event_payload(ev),
 			    title = jval_get(payload, kind->title ? kind->title : "commandLine");
 
-		view_word_set(d.kind, kind->kind);
-		view_word_set(d.status, kind->at_once ? "completed" : "running");
+		view_set_string(d.kind, kind->kind);
+		view_set_string(d.status, kind->at_once ? "completed" : "running");
 		if (ev->type == EVENT_TOOL_STARTED && jval_is_str(title, "shell"))
-			view_word_set(d.kind, "command");
+			view_set_string(d.kind, "command");
 		if (title.type == JT_STRING && title.len <= 512)
 			d.title = title;
 		d.startedAt = ev->real_us;
 		if (kind->at_once)
 			d.endedAt = ev->real_us;
 	}
-	return view_save(m, &step_shape, key, &d, e);
+	return view_save(m, &step_schema, key, &d, e);
 }
 
 int view_step_on_artifact(struct models *m, const struct event_view *ev, struct err *e)
@@ -125,9 +125,9 @@ int view_step_on_ended(struct models *m, const struct event_view *ev, struct err
 	if (is_process(ev->type) && d.toolCallId[0])
 		return 0;
 	if (ev->type == EVENT_TOOL_FAILED || ev->type == EVENT_MODEL_FAILED)
-		view_word_set(status, "failed");
-	view_word(status, event_member(ev, "status"));
-	view_word_set(d.status, status);
+		view_set_string(status, "failed");
+	view_copy_string(status, event_member(ev, "status"));
+	view_set_string(d.status, status);
 	d.endedAt = ev->real_us;
-	return view_save(m, &step_shape, key, &d, e);
+	return view_save(m, &step_schema, key, &d, e);
 }

@@ -6,7 +6,7 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/store.h"
-#include "runtime/view/view_folds.h"
+#include "runtime/view/projections.h"
 #include "runtime/view/view_ids.h"
 #include "runtime/view/view_write.h"
 
@@ -47,7 +47,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_TIME, subagent_doc, updatedAt),
 	VIEW_FIELD(VIEW_TIME, subagent_doc, endedAt),
 };
-const struct view_shape subagent_shape = { VIEW_SUBAGENT, sizeof(struct subagent_doc), fields, countof(fields) };
+const struct view_schema subagent_schema = { VIEW_SUBAGENT, sizeof(struct subagent_doc), fields, countof(fields) };
 
 /* ---- folds ---- */
 
@@ -58,11 +58,11 @@ static int load(struct models *m, const struct event_view *ev, struct subagent_d
 	event_id_copy(ev, ID_SUBAGENT, id, sizeof id);
 	if (!*id)
 		return 1;
-	if (view_load(m, &subagent_shape, id, d, e) < 0)
+	if (view_load(m, &subagent_schema, id, d, e) < 0)
 		return -1;
 	if (!d->subagentId[0]) {
-		view_word_set(d->subagentId, id);
-		view_word_set(d->status, "unknown");
+		view_set_string(d->subagentId, id);
+		view_set_string(d->status, "unknown");
 		event_id_copy(ev, ID_SESSION, d->sessionId, sizeof d->sessionId);
 		d->uid = ev->uid;
 		d->spawnedAt = ev->real_us;
@@ -73,7 +73,7 @@ static int load(struct models *m, const struct event_view *ev, struct subagent_d
 
 static int save(struct models *m, const struct subagent_doc *d, struct err *e)
 {
-	if (view_save(m, &subagent_shape, d->subagentId, d, e) < 0)
+	if (view_save(m, &subagent_schema, d->subagentId, d, e) < 0)
 		return -1;
 	if (subagent_doc_ended(d))
 		return view_list_del(m, VIEW_LIVE_SUBAGENT, d->subagentId, NULL, e);
@@ -88,12 +88,12 @@ int view_subagent_on_spawned(struct models *m, const struct event_view *ev, stru
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_take(&subagent_shape, &d, payload);
-	view_word(d.parentThreadId, jval_get(payload, "parentThreadId"));
-	view_word(d.parentTurnId, jval_get(payload, "parentTurnId"));
-	view_word(d.threadId, jval_get(payload, "childThreadId"));
+	view_copy_members(&subagent_schema, &d, payload);
+	view_copy_string(d.parentThreadId, jval_get(payload, "parentThreadId"));
+	view_copy_string(d.parentTurnId, jval_get(payload, "parentTurnId"));
+	view_copy_string(d.threadId, jval_get(payload, "childThreadId"));
 	d.supervised = jval_bool(jval_get(payload, "supervised"), false);
-	view_word_set(d.status, "accepted");
+	view_set_string(d.status, "accepted");
 	event_id_copy(ev, ID_TASK, d.taskId, sizeof d.taskId);
 	if (save(m, &d, e) < 0 || view_list_put(m, VIEW_SESSION_SUBAGENT, d.sessionId, d.subagentId, e) < 0 ||
 	    view_list_put(m, VIEW_TASK_SUBAGENT, d.taskId, d.subagentId, e) < 0)
@@ -110,13 +110,13 @@ int view_subagent_on_told(struct models *m, const struct event_view *ev, struct 
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_take(&subagent_shape, &d, payload);
+	view_copy_members(&subagent_schema, &d, payload);
 	if (ev->type == EVENT_SUBAGENT_INPUT) {
 		d.inputs = d.inputs == VIEW_ABSENT ? 1 : d.inputs + 1;
 		return save(m, &d, e);
 	}
-	view_word(d.status,
-		  ev->type == EVENT_SUBAGENT_STATUS ? jval_get(payload, "status") : event_member(ev, "status"));
+	view_copy_string(d.status,
+			 ev->type == EVENT_SUBAGENT_STATUS ? jval_get(payload, "status") : event_member(ev, "status"));
 	d.statusReason = reason;
 	if (ev->ids[ID_PROCESS].text)
 		event_id_copy(ev, ID_PROCESS, d.processId, sizeof d.processId);
@@ -187,7 +187,7 @@ struct listing {
 
 static int give(struct listing *l, const char *id, struct subagent_doc *d, struct err *e)
 {
-	int r = view_read(l->store, &subagent_shape, id, &l->text, d, e);
+	int r = view_read(l->store, &subagent_schema, id, &l->text, d, e);
 
 	if (r)
 		return r;

@@ -3,7 +3,7 @@
 
 /* Child agents: whose children they are, what they run as, and how they stand. */
 
-#include "runtime/view/view_shapes.h"
+#include "runtime/view/view_documents.h"
 
 struct jw;
 
@@ -15,7 +15,7 @@ struct subagent_doc {
 	struct jval role, nickname, isolation, modelPolicy, start, requestedBy, statusReason, category, exitCode,
 		outputRefs, lastMessageRef, outcome;
 };
-extern const struct view_shape subagent_shape;
+extern const struct view_schema subagent_schema;
 static inline bool subagent_doc_ended(const struct subagent_doc *d) { return d->endedAt != 0; }
 
 /* As clients see it. */

@@ -5,7 +5,7 @@
  */
 
 #include "runtime/view/view_task.h"
-#include "runtime/view/view_folds.h"
+#include "runtime/view/projections.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/clock.h"
@@ -102,15 +102,15 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_TIME, task_doc, startedAt),
 	VIEW_FIELD(VIEW_TIME, task_doc, endedAt),
 };
-const struct view_shape task_shape = { VIEW_TASK, sizeof(struct task_doc), fields, countof(fields) };
+const struct view_schema task_schema = { VIEW_TASK, sizeof(struct task_doc), fields, countof(fields) };
 
 static const struct view_field count_fields[] = {
 #define TASK_STATUS(NAME, name, class) VIEW_FIELD(VIEW_UINT, task_count_doc, name),
 #include "runtime/view/task_statuses.def"
 #undef TASK_STATUS
 };
-const struct view_shape task_count_shape = { VIEW_TASK_COUNT, sizeof(struct task_count_doc), count_fields,
-					     countof(count_fields) };
+const struct view_schema task_count_schema = { VIEW_TASK_COUNT, sizeof(struct task_count_doc), count_fields,
+					       countof(count_fields) };
 
 /* ---- counts and lists ---- */
 
@@ -132,13 +132,13 @@ static int count_one(struct models *m, char scope, const char *id, enum task_sta
 	if (!*id)
 		return 0;
 	(void)snprintf(key, sizeof(key), "%c/%s", scope, id);
-	if (view_load(m, &task_count_shape, key, &d, e) < 0)
+	if (view_load(m, &task_count_schema, key, &d, e) < 0)
 		return -1;
 	if (before < TASK_STATUS_COUNT)
 		count_add(&d, before, false);
 	if (after < TASK_STATUS_COUNT)
 		count_add(&d, after, true);
-	return view_save(m, &task_count_shape, key, &d, e);
+	return view_save(m, &task_count_schema, key, &d, e);
 }
 
 static int set_member(struct models *m, enum view_kind kind, const char *owner, const char *member, bool there,
@@ -172,7 +172,7 @@ static struct before before_of(const struct task_doc *d)
 			    .in_queue = waits_for_slot(d),
 			    .has_slot = has_slot(d) };
 
-	view_word_set(b.thread, d->threadId);
+	view_set_string(b.thread, d->threadId);
 	queue_owner(d->queuedAt, b.queue);
 	return b;
 }
@@ -223,10 +223,10 @@ static int load(struct models *m, const struct event_view *ev, struct task_doc *
 	event_id_copy(ev, ID_TASK, id, sizeof(id));
 	if (!*id)
 		return 1;
-	if (view_load(m, &task_shape, id, d, e) < 0)
+	if (view_load(m, &task_schema, id, d, e) < 0)
 		return -1;
 	if (!d->taskId[0]) {
-		view_word_set(d->taskId, id);
+		view_set_string(d->taskId, id);
 		event_id_copy(ev, ID_SESSION, d->sessionId, sizeof(d->sessionId));
 		d->uid = ev->uid;
 		d->createdAt = ev->real_us;
@@ -239,7 +239,7 @@ static int save(struct models *m, const struct task_doc *d, const struct before 
 {
 	bool listed = !unlisted(d); /* before the slices go */
 
-	if (view_save(m, &task_shape, d->taskId, d, e) < 0)
+	if (view_save(m, &task_schema, d->taskId, d, e) < 0)
 		return -1;
 	return listed ? save_status(m, d, b, e) : 0;
 }
@@ -273,11 +273,11 @@ static void set_status(struct task_doc *d, const struct event_view *ev, const ch
 	if (task_status_find(status) == TASK_STATUS_COUNT)
 		return;
 	if (pauses && !was_paused)
-		view_word_set(d->pausedFrom, d->status);
+		view_set_string(d->pausedFrom, d->status);
 	leave(d);
 	if (reason.type == JT_STRING)
 		d->statusReason = reason;
-	view_word_set(d->status, status);
+	view_set_string(d->status, status);
 	if (!pauses)
 		d->pausedFrom[0] = '\0';
 	d->endedAt = task_status_ended(task_doc_status(d)) ? (d->endedAt ? d->endedAt : ev->real_us) : 0;
@@ -318,7 +318,7 @@ static void take_status(struct task_doc *d, const struct event_view *ev, struct 
 			set_status(d, ev, meanings[i].status);
 			return;
 		}
-	view_word(named, jval_get(payload, "status"));
+	view_copy_string(named, jval_get(payload, "status"));
 	if (*named && ev->type != EVENT_TASK_ATTEMPT_FAILED && ev->type != EVENT_TASK_ATTEMPT_COMPLETED)
 		set_status(d, ev, named);
 }
@@ -328,7 +328,7 @@ static void take_created(struct task_doc *d, const struct event_view *ev, struct
 	event_id_copy(ev, ID_THREAD, d->threadId, sizeof(d->threadId));
 	event_id_copy(ev, ID_TURN, d->turnId, sizeof(d->turnId));
 	event_id_copy(ev, ID_PARENT_TASK, d->parentTaskId, sizeof(d->parentTaskId));
-	view_word(d->bodyHash, jval_get(payload, "bodyHash"));
+	view_copy_string(d->bodyHash, jval_get(payload, "bodyHash"));
 	d->autoComplete = jval_bool(jval_get(payload, "autoComplete"), false);
 }
 
@@ -338,7 +338,7 @@ static void take_attempt(struct task_doc *d, const struct event_view *ev, struct
 	event_id_copy(ev, ID_ATTEMPT, d->currentAttemptId, sizeof(d->currentAttemptId));
 	d->currentProcessId[0] = '\0';
 	event_id_copy(ev, ID_PROCESS, d->currentProcessId, sizeof(d->currentProcessId));
-	view_word(d->workerKind, jval_get(jval_get(payload, "worker"), "kind"));
+	view_copy_string(d->workerKind, jval_get(jval_get(payload, "worker"), "kind"));
 	take_uint(payload, "attempt", &d->attemptCount);
 	d->attemptOpen = true;
 	d->attemptStartedAt = d->lastSeenAt = ev->real_us;
@@ -354,14 +354,14 @@ int view_task_on_event(struct models *m, const struct event_view *ev, struct err
 		return r < 0 ? -1 : 0;
 	const struct before b = before_of(&d);
 	take_status(&d, ev, payload);
-	view_take(&task_shape, &d, payload);
+	view_copy_members(&task_schema, &d, payload);
 	take_uint(payload, "timeoutMs", &d.timeoutMs);
 	take_uint(payload, "idleMs", &d.idleMs);
 	take_uint(payload, "heartbeatMs", &d.heartbeatMs);
 	switch (ev->type) {
 	case EVENT_TASK_CREATED: take_created(&d, ev, payload); break;
 	case EVENT_TASK_QUEUED:
-		view_word(d.queuedFor, jval_get(payload, "reason"));
+		view_copy_string(d.queuedFor, jval_get(payload, "reason"));
 		take_time(jval_get(payload, "dueAt"), &d.dueAt);
 		d.queuedAt = ev->real_us;
 		break;
@@ -390,10 +390,10 @@ int view_task_on_updated(struct models *m, const struct event_view *ev, struct e
 	if (r)
 		return r < 0 ? -1 : 0;
 	const struct before b = before_of(&d);
-	view_word(status, jval_get(payload, "status"));
+	view_copy_string(status, jval_get(payload, "status"));
 	if (*status)
 		set_status(&d, ev, status);
-	view_take(&task_shape, &d, changes);
+	view_copy_members(&task_schema, &d, changes);
 	if (jval_get(changes, "command").type == JT_OBJECT || jval_get(changes, "commandRef").type == JT_STRING) {
 		d.command = jval_get(changes, "command");
 		d.commandRef = jval_get(changes, "commandRef");
@@ -453,7 +453,7 @@ int view_task_on_progress(struct models *m, const struct event_view *ev, struct 
 		d.acceptance = acceptance;
 	if (!jval_bool(jval_get(payload, "derived"), false))
 		d.lastSeenAt = ev->real_us;
-	return view_save(m, &task_shape, d.taskId, &d, e);
+	return view_save(m, &task_schema, d.taskId, &d, e);
 }
 
 /* The supervised attempt's own phase: it runs now, here. */

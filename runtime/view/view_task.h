@@ -41,7 +41,7 @@ struct task_doc {
 		command, commandRef, worker, waitingFor, blocker, artifacts, outputs, evidenceRefs, deliveryState,
 		lastError, completionSummary, cancellation, peer;
 };
-extern const struct view_shape task_shape;
+extern const struct view_schema task_schema;
 static inline enum task_status task_doc_status(const struct task_doc *d) { return task_status_find(d->status); }
 
 struct attempt_doc {
@@ -50,7 +50,7 @@ struct attempt_doc {
 	uint64_t attempt, startedAt, endedAt;
 	struct jval reason, worker, inputRefs, outputRefs, checkpointRefs, retryPolicy, lastError, completionSummary;
 };
-extern const struct view_shape attempt_shape;
+extern const struct view_schema attempt_schema;
 /* The key of an attempt: "<taskId>/<number>", in the order in which they were made. */
 #define VIEW_ATTEMPT_KEY_MAX (VIEW_ID_MAX + 16)
 void view_attempt_key(const char *task_id, uint64_t attempt, char ret[VIEW_ATTEMPT_KEY_MAX]);
@@ -60,7 +60,7 @@ struct edge_doc {
 	uint64_t createdAt, updatedAt;
 	struct jval reason;
 };
-extern const struct view_shape edge_shape;
+extern const struct view_schema edge_schema;
 #define VIEW_EDGE_KEY_MAX (3 * VIEW_ID_MAX)
 /* "<taskId>/<kind>/<targetId>"; kind and target may be NULL: the prefix of all, or of all of a kind. */
 void view_edge_key(const char *task_id, const char *kind, const char *target, char ret[VIEW_EDGE_KEY_MAX]);
@@ -71,7 +71,7 @@ struct task_count_doc {
 #include "runtime/view/task_statuses.def"
 #undef TASK_STATUS
 };
-extern const struct view_shape task_count_shape;
+extern const struct view_schema task_count_schema;
 
 /* ---- for clients and snapshots ---- */
 

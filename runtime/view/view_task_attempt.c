@@ -1,4 +1,4 @@
-#include "runtime/view/view_folds.h"
+#include "runtime/view/projections.h"
 #include "runtime/view/view_task.h"
 
 #include "runtime/base/mem.h"
@@ -23,7 +23,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_TIME, attempt_doc, startedAt),
 	VIEW_FIELD(VIEW_TIME, attempt_doc, endedAt),
 };
-const struct view_shape attempt_shape = { VIEW_TASK_ATTEMPT, sizeof(struct attempt_doc), fields, countof(fields) };
+const struct view_schema attempt_schema = { VIEW_TASK_ATTEMPT, sizeof(struct attempt_doc), fields, countof(fields) };
 
 void view_attempt_key(const char *task_id, uint64_t attempt, char ret[VIEW_ATTEMPT_KEY_MAX])
 {
@@ -41,7 +41,7 @@ static int load(struct models *m, const struct event_view *ev, char key[VIEW_ATT
 	if (!*task || !attempt)
 		return 1;
 	view_attempt_key(task, attempt, key);
-	if (view_load(m, &attempt_shape, key, d, e) < 0)
+	if (view_load(m, &attempt_schema, key, d, e) < 0)
 		return -1;
 	d->attempt = attempt;
 	event_id_copy(ev, ID_RUN, d->runId, sizeof(d->runId));
@@ -58,11 +58,11 @@ int view_task_attempt_on_started(struct models *m, const struct event_view *ev, 
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_take(&attempt_shape, &d, payload);
-	view_word(d.status, jval_get(payload, "status"));
+	view_copy_members(&attempt_schema, &d, payload);
+	view_copy_string(d.status, jval_get(payload, "status"));
 	event_id_copy(ev, ID_PROCESS, d.processId, sizeof(d.processId));
 	d.startedAt = ev->real_us;
-	return view_save(m, &attempt_shape, key, &d, e);
+	return view_save(m, &attempt_schema, key, &d, e);
 }
 
 int view_task_attempt_on_ended(struct models *m, const struct event_view *ev, struct err *e)
@@ -74,13 +74,13 @@ int view_task_attempt_on_ended(struct models *m, const struct event_view *ev, st
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_take(&attempt_shape, &d, payload);
+	view_copy_members(&attempt_schema, &d, payload);
 	if (summary.type == JT_STRING)
 		d.completionSummary = summary;
-	view_word_set(d.status, ev->type == EVENT_TASK_ATTEMPT_COMPLETED ? "completed" : "failed");
-	view_word(d.status, jval_get(payload, "status"));
+	view_set_string(d.status, ev->type == EVENT_TASK_ATTEMPT_COMPLETED ? "completed" : "failed");
+	view_copy_string(d.status, jval_get(payload, "status"));
 	d.endedAt = ev->real_us;
-	return view_save(m, &attempt_shape, key, &d, e);
+	return view_save(m, &attempt_schema, key, &d, e);
 }
 
 int view_task_attempt_on_run_status(struct models *m, const struct event_view *ev, struct err *e)
@@ -93,9 +93,9 @@ int view_task_attempt_on_run_status(struct models *m, const struct event_view *e
 		return r < 0 ? -1 : 0;
 	if (d.endedAt)
 		return 0;
-	view_word(d.status, jval_get(event_payload(ev), "phase"));
+	view_copy_string(d.status, jval_get(event_payload(ev), "phase"));
 	event_id_copy(ev, ID_PROCESS, d.processId, sizeof(d.processId));
 	event_id_copy(ev, ID_THREAD, d.threadId, sizeof(d.threadId));
 	event_id_copy(ev, ID_TURN, d.turnId, sizeof(d.turnId));
-	return view_save(m, &attempt_shape, key, &d, e);
+	return view_save(m, &attempt_schema, key, &d, e);
 }

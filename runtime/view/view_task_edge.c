@@ -3,7 +3,7 @@
  * either can be read without looking for the other. A removed edge leaves no document, only its facts.
  */
 
-#include "runtime/view/view_folds.h"
+#include "runtime/view/projections.h"
 #include "runtime/view/view_task.h"
 
 #include "runtime/base/mem.h"
@@ -15,7 +15,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_JSON, edge_doc, reason),    VIEW_FIELD(VIEW_TIME, edge_doc, createdAt),
 	VIEW_FIELD(VIEW_TIME, edge_doc, updatedAt),
 };
-const struct view_shape edge_shape = { VIEW_TASK_EDGE, sizeof(struct edge_doc), fields, countof(fields) };
+const struct view_schema edge_schema = { VIEW_TASK_EDGE, sizeof(struct edge_doc), fields, countof(fields) };
 
 void view_edge_key(const char *task_id, const char *kind, const char *target, char ret[VIEW_EDGE_KEY_MAX])
 {
@@ -38,25 +38,25 @@ static int count_child(struct models *m, const char *task, const char *before, c
 	bool was_done = strcmp(before, "satisfied") == 0, is_done = strcmp(after, "satisfied") == 0;
 	bool was_over = was && strcmp(before, "active") != 0, is_over = is && strcmp(after, "active") != 0;
 	struct task_doc d;
-	int r = view_load(m, &task_shape, task, &d, e);
+	int r = view_load(m, &task_schema, task, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
 	change(&d.childCount, is - was);
 	change(&d.childrenCompleted, is_done - was_done);
 	change(&d.childrenEnded, is_over - was_over);
-	return view_save(m, &task_shape, task, &d, e);
+	return view_save(m, &task_schema, task, &d, e);
 }
 
 static int set_parent(struct models *m, const char *task, const char *parent, struct err *e)
 {
 	struct task_doc d;
-	int r = view_load(m, &task_shape, task, &d, e);
+	int r = view_load(m, &task_schema, task, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_word_set(d.parentTaskId, parent);
-	return view_save(m, &task_shape, task, &d, e);
+	view_set_string(d.parentTaskId, parent);
+	return view_save(m, &task_schema, task, &d, e);
 }
 
 int view_task_edge_on_updated(struct models *m, const struct event_view *ev, struct err *e)
@@ -68,27 +68,27 @@ int view_task_edge_on_updated(struct models *m, const struct event_view *ev, str
 	int r;
 
 	event_id_copy(ev, ID_TASK, task, sizeof(task));
-	view_word(kind, jval_get(payload, "kind"));
-	view_word(target, jval_get(payload, "targetId"));
-	view_word(after, jval_get(payload, "status"));
+	view_copy_string(kind, jval_get(payload, "kind"));
+	view_copy_string(target, jval_get(payload, "targetId"));
+	view_copy_string(after, jval_get(payload, "status"));
 	if (!*task || !*kind || !*target)
 		return 0;
 	view_edge_key(task, kind, target, key);
-	if (view_load(m, &edge_shape, key, &d, e) < 0)
+	if (view_load(m, &edge_schema, key, &d, e) < 0)
 		return -1;
 	memcpy(before, d.status, sizeof(before));
 	if (strcmp(after, "removed") == 0) {
 		after[0] = '\0';
 		r = models_del(m, VIEW_TASK_EDGE, key, strlen(key), e) < 0 ? -1 : 0;
 	} else {
-		view_word_set(d.kind, kind);
-		view_word_set(d.targetId, target);
-		view_word_set(d.status, after);
+		view_set_string(d.kind, kind);
+		view_set_string(d.targetId, target);
+		view_set_string(d.status, after);
 		if (jval_get(payload, "reason").type == JT_STRING)
 			d.reason = jval_get(payload, "reason");
 		d.createdAt = d.createdAt ? d.createdAt : ev->real_us;
 		d.updatedAt = ev->real_us;
-		r = view_save(m, &edge_shape, key, &d, e);
+		r = view_save(m, &edge_schema, key, &d, e);
 	}
 	if (r == 0 && strcmp(kind, "child") == 0)
 		r = count_child(m, task, before, after, e);

@@ -81,7 +81,7 @@ static int write_attempts(struct store *s, const struct task_doc *d, struct jw *
 	jw_karr(w, "attempts");
 	for (uint64_t i = n > ATTEMPTS_SHOWN ? n - ATTEMPTS_SHOWN + 1 : 1; i <= n; i++) {
 		view_attempt_key(d->taskId, i, key);
-		int r = view_read(s, &attempt_shape, key, &text, &a, e);
+		int r = view_read(s, &attempt_schema, key, &text, &a, e);
 
 		if (r < 0)
 			return -1;
@@ -137,7 +137,7 @@ static int write_edges(struct store *s, const char *task, bool as_graph, unsigne
 
 static int read_task(struct store *s, uint32_t uid, const char *id, struct buf *text, struct task_doc *d, struct err *e)
 {
-	int r = view_read(s, &task_shape, id, text, d, e);
+	int r = view_read(s, &task_schema, id, text, d, e);
 
 	if (r < 0)
 		return -1;
@@ -152,15 +152,15 @@ static int write_root(struct store *s, const struct task_doc *d, struct jw *w, s
 	char root[VIEW_ID_MAX];
 	struct task_doc up;
 
-	view_word_set(root, d->parentTaskId[0] ? d->parentTaskId : d->taskId);
+	view_set_string(root, d->parentTaskId[0] ? d->parentTaskId : d->taskId);
 	for (int depth = 0; depth < DEPTH_MAX; depth++) {
-		int r = view_read(s, &task_shape, root, &text, &up, e);
+		int r = view_read(s, &task_schema, root, &text, &up, e);
 
 		if (r < 0)
 			return -1;
 		if (r > 0 || !up.parentTaskId[0])
 			break;
-		view_word_set(root, up.parentTaskId);
+		view_set_string(root, up.parentTaskId);
 	}
 	jw_kstr(w, "rootTaskId", root);
 	return 0;
@@ -238,7 +238,7 @@ static int give_task(struct view_page *p, void *ctx, const char *id, struct err 
 {
 	struct task_list *l = ctx;
 	struct task_doc d;
-	int r = view_read(p->store, &task_shape, id, &l->text, &d, e);
+	int r = view_read(p->store, &task_schema, id, &l->text, &d, e);
 
 	if (r != 0 || !wanted(l, &d))
 		return r < 0 ? -1 : 0;
@@ -314,11 +314,11 @@ static int write_summary(struct store *s, char scope, const char *id, const stru
 	char key[VIEW_ID_MAX + 2];
 
 	(void)snprintf(key, sizeof(key), "%c/%s", scope, id);
-	int r = view_read(s, &task_count_shape, key, &text, &d, e);
+	int r = view_read(s, &task_count_schema, key, &text, &d, e);
 	if (r < 0)
 		return -1;
 	if (r > 0)
-		view_clear(&task_count_shape, &d);
+		view_clear(&task_count_schema, &d);
 	counts = (uint64_t *)&d;
 	jw_kobj(w, "taskSummary");
 	for (int i = 0; i < TASK_STATUS_COUNT; i++)
@@ -367,7 +367,7 @@ static int write_blocked(struct store *s, const struct view_ids *ids, const char
 	jw_karr(w, "blockedTasks");
 	for (size_t i = 0; i < ids->n; i++) {
 		struct task_doc d;
-		int r = view_read(s, &task_shape, ids->id[i], &text, &d, e);
+		int r = view_read(s, &task_schema, ids->id[i], &text, &d, e);
 
 		if (r < 0)
 			return -1;
@@ -397,7 +397,7 @@ static int write_tasks(struct store *s, const struct view_ids *ids, struct jw *w
 	jw_karr(w, "tasks");
 	for (size_t i = ids->n; i-- > 0;) {
 		struct task_doc d;
-		int r = view_read(s, &task_shape, ids->id[i], &text, &d, e);
+		int r = view_read(s, &task_schema, ids->id[i], &text, &d, e);
 
 		if (r < 0)
 			return -1;

@@ -1,4 +1,4 @@
-#include "runtime/view/view_folds.h"
+#include "runtime/view/projections.h"
 
 #include "runtime/base/mem.h"
 #include "runtime/view/view_write.h"
@@ -17,7 +17,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_TIME, thread_doc, updatedAt),
 	VIEW_FIELD(VIEW_UINT, thread_doc, turnNumber), /* the last one given to a turn */
 };
-const struct view_shape thread_shape = { VIEW_THREAD, sizeof(struct thread_doc), fields, countof(fields) };
+const struct view_schema thread_schema = { VIEW_THREAD, sizeof(struct thread_doc), fields, countof(fields) };
 
 static const struct {
 	const char *from, *to;
@@ -45,12 +45,12 @@ static int load(struct models *m, const struct event_view *ev, struct thread_doc
 	event_id_copy(ev, ID_THREAD, id, sizeof(id));
 	if (!*id)
 		return 1;
-	if (view_load(m, &thread_shape, id, d, e) < 0)
+	if (view_load(m, &thread_schema, id, d, e) < 0)
 		return -1;
 	if (!d->threadId[0]) {
-		view_word_set(d->threadId, id);
+		view_set_string(d->threadId, id);
 		event_id_copy(ev, ID_SESSION, d->sessionId, sizeof(d->sessionId));
-		view_word_set(d->status, "idle");
+		view_set_string(d->status, "idle");
 		d->uid = ev->uid;
 		d->createdAt = ev->real_us;
 	}
@@ -65,8 +65,8 @@ int view_thread_on_started(struct models *m, const struct event_view *ev, struct
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_take(&thread_shape, &d, event_payload(ev));
-	return view_save(m, &thread_shape, d.threadId, &d, e);
+	view_copy_members(&thread_schema, &d, event_payload(ev));
+	return view_save(m, &thread_schema, d.threadId, &d, e);
 }
 
 int view_thread_on_updated(struct models *m, const struct event_view *ev, struct err *e)
@@ -78,13 +78,13 @@ int view_thread_on_updated(struct models *m, const struct event_view *ev, struct
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_take(&thread_shape, &d, payload);
-	view_word(status, jval_get(payload, "status"));
+	view_copy_members(&thread_schema, &d, payload);
+	view_copy_string(status, jval_get(payload, "status"));
 	if (*status) {
-		view_word_set(d.status, view_thread_status(status));
-		view_word_set(d.phase, strcmp(d.status, status) == 0 ? "" : status);
+		view_set_string(d.status, view_thread_status(status));
+		view_set_string(d.phase, strcmp(d.status, status) == 0 ? "" : status);
 	}
-	return view_save(m, &thread_shape, d.threadId, &d, e);
+	return view_save(m, &thread_schema, d.threadId, &d, e);
 }
 
 int view_thread_next_turn(struct models *m, const struct event_view *ev, uint64_t *ret, struct err *e)
@@ -95,7 +95,7 @@ int view_thread_next_turn(struct models *m, const struct event_view *ev, uint64_
 	if (r)
 		return r;
 	*ret = d.turnNumber = view_plus_one(d.turnNumber);
-	return view_save(m, &thread_shape, d.threadId, &d, e);
+	return view_save(m, &thread_schema, d.threadId, &d, e);
 }
 
 int view_thread_on_turn_started(struct models *m, const struct event_view *ev, struct err *e)
@@ -106,7 +106,7 @@ int view_thread_on_turn_started(struct models *m, const struct event_view *ev, s
 	if (r)
 		return r < 0 ? -1 : 0;
 	event_id_copy(ev, ID_TURN, d.activeTurnId, sizeof(d.activeTurnId));
-	return view_save(m, &thread_shape, d.threadId, &d, e);
+	return view_save(m, &thread_schema, d.threadId, &d, e);
 }
 
 int view_thread_on_turn_ended(struct models *m, const struct event_view *ev, struct err *e)
@@ -120,5 +120,5 @@ int view_thread_on_turn_ended(struct models *m, const struct event_view *ev, str
 	event_id_copy(ev, ID_TURN, turn, sizeof(turn));
 	if (strcmp(turn, d.activeTurnId) == 0)
 		d.activeTurnId[0] = '\0';
-	return view_save(m, &thread_shape, d.threadId, &d, e);
+	return view_save(m, &thread_schema, d.threadId, &d, e);
 }

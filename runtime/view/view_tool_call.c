@@ -1,4 +1,4 @@
-#include "runtime/view/view_folds.h"
+#include "runtime/view/projections.h"
 
 #include "runtime/base/mem.h"
 
@@ -46,7 +46,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_UINT, tool_call_doc, connection), /* of the owner of an external tool */
 	VIEW_FIELD(VIEW_UINT, tool_call_doc, uid),
 };
-const struct view_shape tool_call_shape = { VIEW_TOOL_CALL, sizeof(struct tool_call_doc), fields, countof(fields) };
+const struct view_schema tool_call_schema = { VIEW_TOOL_CALL, sizeof(struct tool_call_doc), fields, countof(fields) };
 
 /* The event's call, whose document may be a fresh one. 1 when the event names none. */
 static int load(struct models *m, const struct event_view *ev, struct tool_call_doc *d, struct err *e)
@@ -56,11 +56,11 @@ static int load(struct models *m, const struct event_view *ev, struct tool_call_
 	event_id_copy(ev, ID_TOOL_CALL, id, sizeof(id));
 	if (!*id)
 		return 1;
-	if (view_load(m, &tool_call_shape, id, d, e) < 0)
+	if (view_load(m, &tool_call_schema, id, d, e) < 0)
 		return -1;
 	if (!d->toolCallId[0]) {
-		view_word_set(d->toolCallId, id);
-		view_word_set(d->status, "running");
+		view_set_string(d->toolCallId, id);
+		view_set_string(d->status, "running");
 		event_id_copy(ev, ID_SESSION, d->sessionId, sizeof(d->sessionId));
 		event_id_copy(ev, ID_THREAD, d->threadId, sizeof(d->threadId));
 		event_id_copy(ev, ID_TURN, d->turnId, sizeof(d->turnId));
@@ -80,13 +80,13 @@ int view_tool_call_on_started(struct models *m, const struct event_view *ev, str
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_take(&tool_call_shape, &d, payload);
-	view_word(d.toolName, jval_get(payload, "toolName"));
-	view_word(d.runner, jval_get(payload, "runner"));
+	view_copy_members(&tool_call_schema, &d, payload);
+	view_copy_string(d.toolName, jval_get(payload, "toolName"));
+	view_copy_string(d.runner, jval_get(payload, "runner"));
 	d.part = jval_uint(jval_get(payload, "part"), VIEW_ABSENT);
 	d.connection = jval_uint(jval_get(jval_get(payload, "owner"), "connection"), VIEW_ABSENT);
 	d.startedAt = ev->real_us;
-	if (view_save(m, &tool_call_shape, d.toolCallId, &d, e) < 0 ||
+	if (view_save(m, &tool_call_schema, d.toolCallId, &d, e) < 0 ||
 	    view_list_put(m, VIEW_TURN_TOOL_CALL, d.turnId, d.toolCallId, e) < 0 ||
 	    view_list_put(m, VIEW_TURN_OPEN_CALL, d.turnId, d.toolCallId, e) < 0)
 		return -1;
@@ -101,10 +101,10 @@ int view_tool_call_on_args(struct models *m, const struct event_view *ev, struct
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_take(&tool_call_shape, &d, payload);
-	view_word(d.inputRef, jval_get(payload, "inputRef"));
-	view_word(d.updatedInputRef, jval_get(payload, "updatedInputRef"));
-	return view_save(m, &tool_call_shape, d.toolCallId, &d, e);
+	view_copy_members(&tool_call_schema, &d, payload);
+	view_copy_string(d.inputRef, jval_get(payload, "inputRef"));
+	view_copy_string(d.updatedInputRef, jval_get(payload, "updatedInputRef"));
+	return view_save(m, &tool_call_schema, d.toolCallId, &d, e);
 }
 
 int view_tool_call_on_progress(struct models *m, const struct event_view *ev, struct err *e)
@@ -116,7 +116,7 @@ int view_tool_call_on_progress(struct models *m, const struct event_view *ev, st
 	if (r || preview.type != JT_STRING)
 		return r < 0 ? -1 : 0;
 	d.displayPreview = preview;
-	return view_save(m, &tool_call_shape, d.toolCallId, &d, e);
+	return view_save(m, &tool_call_schema, d.toolCallId, &d, e);
 }
 
 int view_tool_call_on_ended(struct models *m, const struct event_view *ev, struct err *e)
@@ -127,12 +127,12 @@ int view_tool_call_on_ended(struct models *m, const struct event_view *ev, struc
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_take(&tool_call_shape, &d, event_payload(ev));
-	view_word_set(d.status, ev->type == EVENT_TOOL_RESULT ? "completed" : "failed");
+	view_copy_members(&tool_call_schema, &d, event_payload(ev));
+	view_set_string(d.status, ev->type == EVENT_TOOL_RESULT ? "completed" : "failed");
 	if (ev->type == EVENT_TOOL_FAILED)
-		view_word(d.status, event_member(ev, "status"));
+		view_copy_string(d.status, event_member(ev, "status"));
 	if (!d.startedAt && jval_get(event_payload(ev), "stage").type == JT_STRING) {
-		view_word(d.toolName, jval_get(event_payload(ev), "toolName"));
+		view_copy_string(d.toolName, jval_get(event_payload(ev), "toolName"));
 		d.part = jval_uint(jval_get(event_payload(ev), "part"), VIEW_ABSENT);
 		if (view_list_put(m, VIEW_TURN_TOOL_CALL, d.turnId, d.toolCallId, e) < 0)
 			return -1;
@@ -140,7 +140,7 @@ int view_tool_call_on_ended(struct models *m, const struct event_view *ev, struc
 	if (reason.type == JT_STRING)
 		d.statusReason = reason;
 	d.endedAt = ev->real_us;
-	if (view_save(m, &tool_call_shape, d.toolCallId, &d, e) < 0 ||
+	if (view_save(m, &tool_call_schema, d.toolCallId, &d, e) < 0 ||
 	    view_list_del(m, VIEW_TURN_OPEN_CALL, d.turnId, d.toolCallId, e) < 0)
 		return -1;
 	return view_list_del(m, VIEW_LIVE_TOOL_CALL, d.toolCallId, NULL, e);
@@ -158,7 +158,7 @@ int view_tool_call_on_process(struct models *m, const struct event_view *ev, str
 	if (r)
 		return r < 0 ? -1 : 0;
 	event_id_copy(ev, ID_PROCESS, d.processId, sizeof(d.processId));
-	return view_save(m, &tool_call_shape, d.toolCallId, &d, e);
+	return view_save(m, &tool_call_schema, d.toolCallId, &d, e);
 }
 
 /* A hook looked at how it ended. What one says stands until another says something. */
@@ -181,5 +181,5 @@ int view_tool_call_on_hook(struct models *m, const struct event_view *ev, struct
 		d.hookReason = reason;
 	if (output.type == JT_STRING)
 		d.updatedOutputRef = output;
-	return view_save(m, &tool_call_shape, d.toolCallId, &d, e);
+	return view_save(m, &tool_call_schema, d.toolCallId, &d, e);
 }

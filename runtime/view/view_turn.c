@@ -1,4 +1,4 @@
-#include "runtime/view/view_folds.h"
+#include "runtime/view/projections.h"
 
 #include "runtime/base/mem.h"
 
@@ -48,7 +48,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_JSON, turn_doc, usage),
 	VIEW_FIELD(VIEW_ID, turn_doc, traceId),
 };
-const struct view_shape turn_shape = { VIEW_TURN, sizeof(struct turn_doc), fields, countof(fields) };
+const struct view_schema turn_schema = { VIEW_TURN, sizeof(struct turn_doc), fields, countof(fields) };
 
 /* The event's turn, whose document may be a fresh one. 1 when the event names none. */
 static int load(struct models *m, const struct event_view *ev, struct turn_doc *d, struct err *e)
@@ -58,11 +58,11 @@ static int load(struct models *m, const struct event_view *ev, struct turn_doc *
 	event_id_copy(ev, ID_TURN, id, sizeof(id));
 	if (!*id)
 		return 1;
-	if (view_load(m, &turn_shape, id, d, e) < 0)
+	if (view_load(m, &turn_schema, id, d, e) < 0)
 		return -1;
 	if (!d->turnId[0]) {
-		view_word_set(d->turnId, id);
-		view_word_set(d->status, "accepted");
+		view_set_string(d->turnId, id);
+		view_set_string(d->status, "accepted");
 		event_id_copy(ev, ID_SESSION, d->sessionId, sizeof(d->sessionId));
 		event_id_copy(ev, ID_THREAD, d->threadId, sizeof(d->threadId));
 		d->uid = ev->uid;
@@ -100,20 +100,20 @@ int view_turn_on_submitted(struct models *m, const struct event_view *ev, struct
 	if (r)
 		return r < 0 ? -1 : 0;
 	d.number = number;
-	view_take(&turn_shape, &d, payload);
-	view_word(d.status, jval_get(payload, "status"));
+	view_copy_members(&turn_schema, &d, payload);
+	view_copy_string(d.status, jval_get(payload, "status"));
 	event_id_copy(ev, ID_TASK, d.taskId, sizeof(d.taskId));
 	event_id_copy(ev, ID_RUN, d.runId, sizeof(d.runId));
 	event_id_copy(ev, ID_ATTEMPT, d.attemptId, sizeof(d.attemptId));
 	event_id_copy(ev, ID_TOOL_CALL, d.toolCallId, sizeof(d.toolCallId));
 	event_id_copy(ev, ID_TRACE, d.traceId, sizeof(d.traceId));
-	view_word(d.inputRef, jval_get(payload, "inputRef"));
-	view_word(d.inputHash, jval_get(payload, "inputHash"));
+	view_copy_string(d.inputRef, jval_get(payload, "inputRef"));
+	view_copy_string(d.inputHash, jval_get(payload, "inputHash"));
 	d.parts = jval_uint(jval_get(payload, "parts"), VIEW_ABSENT);
 	d.submittedAt = ev->real_us;
 	by_runtime = jval_is_str(d.source, "system");
 	view_turn_member(&d, member);
-	if (view_save(m, &turn_shape, d.turnId, &d, e) < 0 ||
+	if (view_save(m, &turn_schema, d.turnId, &d, e) < 0 ||
 	    view_list_put(m, VIEW_THREAD_TURN, d.threadId, member, e) < 0)
 		return -1;
 	/* A system turn only carries facts; it never ends and nothing is recovered of it. */
@@ -149,10 +149,10 @@ int view_turn_on_started(struct models *m, const struct event_view *ev, struct e
 		r = leave_queue(m, ev, &d, e);
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_take(&turn_shape, &d, event_payload(ev));
-	view_word_set(d.status, "running");
+	view_copy_members(&turn_schema, &d, event_payload(ev));
+	view_set_string(d.status, "running");
 	d.startedAt = ev->real_us;
-	return view_save(m, &turn_shape, d.turnId, &d, e);
+	return view_save(m, &turn_schema, d.turnId, &d, e);
 }
 
 int view_turn_on_ended(struct models *m, const struct event_view *ev, struct err *e)
@@ -163,14 +163,14 @@ int view_turn_on_ended(struct models *m, const struct event_view *ev, struct err
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_take(&turn_shape, &d, event_payload(ev));
-	view_word_set(d.status, ev->type == EVENT_TURN_COMPLETED ? "completed" : "failed");
+	view_copy_members(&turn_schema, &d, event_payload(ev));
+	view_set_string(d.status, ev->type == EVENT_TURN_COMPLETED ? "completed" : "failed");
 	if (ev->type == EVENT_TURN_FAILED)
-		view_word(d.status, event_member(ev, "status"));
+		view_copy_string(d.status, event_member(ev, "status"));
 	if (reason.type == JT_STRING)
 		d.statusReason = reason;
 	d.completedAt = ev->real_us;
-	if (view_save(m, &turn_shape, d.turnId, &d, e) < 0)
+	if (view_save(m, &turn_schema, d.turnId, &d, e) < 0)
 		return -1;
 	return view_list_del(m, VIEW_LIVE_TURN, d.turnId, NULL, e);
 }
@@ -187,7 +187,7 @@ static int take_one(struct models *m, const struct event_view *ev, const char *m
 	if (v.type != JT_OBJECT)
 		return 0;
 	*(struct jval *)((char *)&d + offset) = v;
-	return view_save(m, &turn_shape, d.turnId, &d, e);
+	return view_save(m, &turn_schema, d.turnId, &d, e);
 }
 
 int view_turn_on_permission(struct models *m, const struct event_view *ev, struct err *e)
@@ -220,10 +220,10 @@ int view_turn_on_run_status(struct models *m, const struct event_view *ev, struc
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_word(d.phase, jval_get(payload, "phase"));
+	view_copy_string(d.phase, jval_get(payload, "phase"));
 	if (ending.type == JT_OBJECT)
 		d.ending = ending;
-	return view_save(m, &turn_shape, d.turnId, &d, e);
+	return view_save(m, &turn_schema, d.turnId, &d, e);
 }
 
 int view_turn_on_catalog(struct models *m, const struct event_view *ev, struct err *e)
@@ -234,7 +234,7 @@ int view_turn_on_catalog(struct models *m, const struct event_view *ev, struct e
 	if (r)
 		return r < 0 ? -1 : 0;
 	d.catalog = true;
-	return view_save(m, &turn_shape, d.turnId, &d, e);
+	return view_save(m, &turn_schema, d.turnId, &d, e);
 }
 
 int view_turn_on_tool_started(struct models *m, const struct event_view *ev, struct err *e)
@@ -248,7 +248,7 @@ int view_turn_on_tool_started(struct models *m, const struct event_view *ev, str
 	d.openCalls = moved(d.openCalls, 1);
 	if (part != VIEW_ABSENT)
 		d.partsStarted = part + 1;
-	return view_save(m, &turn_shape, d.turnId, &d, e);
+	return view_save(m, &turn_schema, d.turnId, &d, e);
 }
 
 int view_turn_on_tool_ended(struct models *m, const struct event_view *ev, struct err *e)
@@ -274,7 +274,7 @@ int view_turn_on_tool_ended(struct models *m, const struct event_view *ev, struc
 				event_id_copy(ev, ID_TOOL_CALL, d.failedCallId, sizeof(d.failedCallId));
 		}
 	}
-	return view_save(m, &turn_shape, d.turnId, &d, e);
+	return view_save(m, &turn_schema, d.turnId, &d, e);
 }
 
 int view_turn_on_action_required(struct models *m, const struct event_view *ev, struct err *e)
@@ -286,8 +286,8 @@ int view_turn_on_action_required(struct models *m, const struct event_view *ev, 
 		return r < 0 ? -1 : 0;
 	d.openActions = moved(d.openActions, 1);
 	if (!turn_doc_ended(&d) && d.startedAt)
-		view_word_set(d.status, view_action_waiting(jval_get(event_payload(ev), "actionType")));
-	return view_save(m, &turn_shape, d.turnId, &d, e);
+		view_set_string(d.status, view_action_waiting(jval_get(event_payload(ev), "actionType")));
+	return view_save(m, &turn_schema, d.turnId, &d, e);
 }
 
 int view_turn_on_action_resolved(struct models *m, const struct event_view *ev, struct err *e)
@@ -299,6 +299,6 @@ int view_turn_on_action_resolved(struct models *m, const struct event_view *ev, 
 		return r < 0 ? -1 : 0;
 	d.openActions = moved(d.openActions, -1);
 	if (!turn_doc_ended(&d) && d.startedAt && !d.openActions)
-		view_word_set(d.status, "running");
-	return view_save(m, &turn_shape, d.turnId, &d, e);
+		view_set_string(d.status, "running");
+	return view_save(m, &turn_schema, d.turnId, &d, e);
 }

@@ -1,4 +1,4 @@
-#include "runtime/view/view_folds.h"
+#include "runtime/view/projections.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/jw.h"
@@ -11,7 +11,7 @@ static const struct view_field fields[] = {
 	VIEW_FIELD(VIEW_UINT, violation_doc, violationCount),
 	VIEW_FIELD(VIEW_JSON, violation_doc, violations),
 };
-const struct view_shape violation_shape = { VIEW_VIOLATION, sizeof(struct violation_doc), fields, countof(fields) };
+const struct view_schema violation_schema = { VIEW_VIOLATION, sizeof(struct violation_doc), fields, countof(fields) };
 
 /* What makes two refusals the same; the texts are compared as they were written, by one writer. */
 static bool same(struct jval a, struct jval b)
@@ -87,7 +87,7 @@ int view_violation_on_told(struct models *m, const struct event_view *ev, struct
 	event_id_copy(ev, ID_PROCESS, id, sizeof id);
 	if (!*id)
 		return 0;
-	if (view_load(m, &violation_shape, id, &d, e) < 0)
+	if (view_load(m, &violation_schema, id, &d, e) < 0)
 		return -1;
 	if (d.violationCount == VIEW_ABSENT)
 		d.violationCount = 0;
@@ -95,5 +95,5 @@ int view_violation_on_told(struct models *m, const struct event_view *ev, struct
 		d.violationCount += count;
 	write_list(&w, d.violations, payload, count);
 	d.violations = jval_of(list.data, list.len);
-	return view_save(m, &violation_shape, id, &d, e);
+	return view_save(m, &violation_schema, id, &d, e);
 }

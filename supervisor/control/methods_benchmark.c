@@ -33,7 +33,7 @@ void method_export_benchmark_trial(struct call *c)
 	buf_auto struct buf text = BUF_INIT;
 	struct err e = ERR_INIT;
 	struct trial_doc d;
-	int r = view_read(call_store(c), &trial_shape, id, &text, &d, &e);
+	int r = view_read(call_store(c), &trial_schema, id, &text, &d, &e);
 
 	if (r > 0 || (r == 0 && !call_sees(c, (uint32_t)d.uid))) {
 		err_set(&e, ERR_NOT_FOUND, "trialId '%.64s' is not known", id);
@@ -53,6 +53,6 @@ void method_export_benchmark_trial(struct call *c)
 	/* Where the last export went is no part of what is exported: the same trial gives the same pack. */
 	d.packRef[0] = d.trajectoryRef[0] = '\0';
 	buf_auto struct buf trial = BUF_INIT;
-	view_encode(&trial_shape, &d, &trial);
+	view_encode(&trial_schema, &d, &trial);
 	export_start(c, &scope, kinds, countof(kinds), id, buf_cstr(&trial));
 }

@@ -62,7 +62,7 @@ static int scope_of_task(struct call *c, const char *id, struct export_scope *re
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct task_doc d;
-	int r = view_read(call_store(c), &task_shape, id, &text, &d, e);
+	int r = view_read(call_store(c), &task_schema, id, &text, &d, e);
 
 	if (r < 0)
 		return -1;

@@ -4,9 +4,9 @@
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "runtime/view/view_channel.h"
+#include "runtime/view/view_documents.h"
 #include "runtime/view/view_evidence.h"
 #include "runtime/view/view_job.h"
-#include "runtime/view/view_shapes.h"
 #include "runtime/view/view_subagent.h"
 #include "runtime/view/view_task.h"
 #include "supervisor/control/control.h"
@@ -16,7 +16,7 @@
 
 static const struct owned {
 	const char *name;
-	const struct view_shape *shape; /* NULL: see `any` */
+	const struct view_schema *shape; /* NULL: see `any` */
 	bool any;
 } rows[] = {
 #define OWNED(name, shape) { #name, &shape, false },
@@ -39,7 +39,7 @@ static const struct owned *find(const char *name)
 bool ownership_knows(const char *name) { return find(name) != NULL; }
 
 /* 1: it is another uid's. */
-static int is_foreign(const struct call *c, const struct view_shape *shape, const char *id, struct err *e)
+static int is_foreign(const struct call *c, const struct view_schema *shape, const char *id, struct err *e)
 {
 	uint32_t uid;
 	int r = view_owner(call_store(c), shape, id, &uid, e);

@@ -7,8 +7,8 @@
 #include "runtime/base/mem.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
+#include "runtime/view/view_documents.h"
 #include "runtime/view/view_ids.h"
-#include "runtime/view/view_shapes.h"
 #include "supervisor/host/config.h"
 #include "supervisor/host/snapshot_facts.h"
 
@@ -187,7 +187,7 @@ static int look_at_session(struct retention *r, const char *session_id, struct s
 	struct session_doc d;
 	bool quiet = false;
 
-	int known = view_read(r->store, &session_shape, session_id, &text, &d, e);
+	int known = view_read(r->store, &session_schema, session_id, &text, &d, e);
 	if (known != 0 || strcmp(d.kind, "system") == 0)
 		return known < 0 ? -1 : 0;
 	/* Documents are read as they are committed, events only up to what was dispatched: of the newest sessions there

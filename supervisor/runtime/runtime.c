@@ -16,17 +16,17 @@
 #include "runtime/loop/loop.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
-#include "supervisor/host/cow_changes.h"
-#include "supervisor/host/config.h"
+#include "supervisor/common/private_paths.h"
 #include "supervisor/common/runtime_sandbox.h"
 #include "supervisor/control/control.h"
-#include "supervisor/host/workspace_policy.h"
+#include "supervisor/host/config.h"
+#include "supervisor/host/cow_changes.h"
+#include "supervisor/host/host_ports.h"
 #include "supervisor/host/policy_files.h"
 #include "supervisor/host/retention.h"
 #include "supervisor/host/rule_writer.h"
 #include "supervisor/host/screens.h"
-#include "supervisor/common/private_paths.h"
-#include "supervisor/host/host_ports.h"
+#include "supervisor/host/workspace_policy.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -145,8 +145,8 @@ static int store_start(struct runtime *r, struct err *e)
 		.spool_dir = spool,
 		.map_bytes = r->config.store_map_bytes,
 		.quota_bytes = r->config.store_quota_bytes,
-		.fold = view_fold,
-		.fold_ahead = view_fold_ahead,
+		.fold = view_project,
+		.fold_ahead = view_project_speculative,
 		.schema_version = r->config.schema_version,
 	};
 	/* The home's lock keeps everyone out but the runtime of a guard that was killed: that one is dying, so wait for

@@ -207,8 +207,8 @@ void fake_reopen(struct fake_world *w, const struct port_held *held, size_t nhel
 	const struct store_options so = { .dir = dir,
 					  .spool_dir = w->spool,
 					  .map_bytes = 256u << 20,
-					  .fold = view_fold,
-					  .fold_ahead = view_fold_ahead,
+					  .fold = view_project,
+					  .fold_ahead = view_project_speculative,
 					  .soon_ms = 1,
 					  .real_us = real_us,
 					  .clock = w };

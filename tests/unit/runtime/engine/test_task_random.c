@@ -154,7 +154,7 @@ static void check_tasks(unsigned made)
 		buf_auto struct buf text = BUF_INIT;
 		struct task_doc d;
 		struct err e = ERR_INIT;
-		if (view_read(w.store, &task_shape, id, &text, &d, &e) != 0)
+		if (view_read(w.store, &task_schema, id, &text, &d, &e) != 0)
 			continue;
 		ck_assert_int_lt(task_doc_status(&d), TASK_STATUS_COUNT);
 		if (!task_status_ended(task_doc_status(&d)))
@@ -197,7 +197,7 @@ START_TEST(nothing_illegal_comes_of_it)
 		buf_auto struct buf text = BUF_INIT;
 		struct task_doc d;
 		struct err e = ERR_INIT;
-		if (view_read(w.store, &task_shape, id, &text, &d, &e) == 0)
+		if (view_read(w.store, &task_schema, id, &text, &d, &e) == 0)
 			ck_assert_msg(task_status_ended(task_doc_status(&d)), "%s is %s", id, d.status);
 	}
 	ck_assert(fake_verified(&w));

@@ -100,7 +100,7 @@ static char *export(enum evidence_kind kind, enum id_field field, const char *id
 static void begin(void)
 {
 	rig_init(&rig);
-	rig.o.fold = view_fold;
+	rig.o.fold = view_project;
 	rig_open(&rig);
 }
 

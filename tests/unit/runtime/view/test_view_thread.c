@@ -59,7 +59,7 @@ static int fold_of_version_4(struct models *m, const struct event_view *ev, stru
 	size_t len;
 	char turn[72], text[4096], key[192];
 
-	if (view_fold(m, ev, e) < 0)
+	if (view_project(m, ev, e) < 0)
 		return -1;
 	if (ev->type != EVENT_TURN_SUBMITTED)
 		return 0;
@@ -130,7 +130,7 @@ START_TEST(turns_whose_submission_was_removed_before_the_upgrade_are_the_oldest)
 	/* The first two are in the snapshot that retention keeps, which the next program takes over as it is. */
 	store_prune(store, store_last_sequence(store), 0, pruned, &done);
 	wait_for(&done);
-	reopen(view_fold);
+	reopen(view_project);
 	store_rebuild(store, on_verdict, &rebuilt);
 	wait_for(&rebuilt.done);
 	ck_assert_msg(rebuilt.ok, "%s", rebuilt.what);

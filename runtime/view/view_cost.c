@@ -1,11 +1,11 @@
-#include "runtime/view/view_money.h"
+#include "runtime/view/view_cost.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/store.h"
-#include "runtime/view/view_folds.h"
+#include "runtime/view/projections.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static const struct view_field cost_fields[] = {
 	VIEW_FIELD(VIEW_UINT, cost_doc, outputTokens), VIEW_FIELD(VIEW_UINT, cost_doc, cachedTokens),
 	VIEW_FIELD(VIEW_UINT, cost_doc, requests),     VIEW_FIELD(VIEW_TIME, cost_doc, updatedAt),
 };
-const struct view_shape cost_shape = { VIEW_COST, sizeof(struct cost_doc), cost_fields, countof(cost_fields) };
+const struct view_schema cost_schema = { VIEW_COST, sizeof(struct cost_doc), cost_fields, countof(cost_fields) };
 
 static const struct view_field limit_fields[] = {
 	VIEW_FIELD(VIEW_ID, limit_doc, kind),        VIEW_FIELD(VIEW_JSON, limit_doc, provider),
@@ -25,35 +25,35 @@ static const struct view_field limit_fields[] = {
 	VIEW_FIELD(VIEW_UINT, limit_doc, resetUs),   VIEW_FIELD(VIEW_UINT, limit_doc, uid),
 	VIEW_FIELD(VIEW_TIME, limit_doc, updatedAt),
 };
-const struct view_shape limit_shape = { VIEW_LIMIT, sizeof(struct limit_doc), limit_fields, countof(limit_fields) };
+const struct view_schema limit_schema = { VIEW_LIMIT, sizeof(struct limit_doc), limit_fields, countof(limit_fields) };
 
 /* ---- keys ---- */
 
-void cost_key(enum cost_of of, const char *a, uint32_t uid, uint64_t real_us, char ret[VIEW_MONEY_KEY])
+void cost_key(enum cost_of of, const char *a, uint32_t uid, uint64_t real_us, char ret[VIEW_COST_KEY])
 {
 	char day[CLOCK_TEXT_MAX];
 
 	switch (of) {
-	case COST_OF_SESSION: snprintf(ret, VIEW_MONEY_KEY, "session/%.80s", a); break;
-	case COST_OF_TURN: snprintf(ret, VIEW_MONEY_KEY, "turn/%.80s", a); break;
-	case COST_OF_THREAD: snprintf(ret, VIEW_MONEY_KEY, "thread/%.80s", a); break;
-	case COST_OF_TASK: snprintf(ret, VIEW_MONEY_KEY, "task/%.80s", a); break;
-	case COST_OF_USER: snprintf(ret, VIEW_MONEY_KEY, "user/%u", uid); break;
+	case COST_OF_SESSION: snprintf(ret, VIEW_COST_KEY, "session/%.80s", a); break;
+	case COST_OF_TURN: snprintf(ret, VIEW_COST_KEY, "turn/%.80s", a); break;
+	case COST_OF_THREAD: snprintf(ret, VIEW_COST_KEY, "thread/%.80s", a); break;
+	case COST_OF_TASK: snprintf(ret, VIEW_COST_KEY, "task/%.80s", a); break;
+	case COST_OF_USER: snprintf(ret, VIEW_COST_KEY, "user/%u", uid); break;
 	case COST_OF_USER_DAY:
 		clock_format(real_us, day);
-		snprintf(ret, VIEW_MONEY_KEY, "user/%u/day/%.10s", uid, day);
+		snprintf(ret, VIEW_COST_KEY, "user/%u/day/%.10s", uid, day);
 		break;
 	case COST_OF_USER_MONTH:
 		clock_format(real_us, day);
-		snprintf(ret, VIEW_MONEY_KEY, "user/%u/month/%.7s", uid, day);
+		snprintf(ret, VIEW_COST_KEY, "user/%u/month/%.7s", uid, day);
 		break;
-	case COST_OF_MODEL: snprintf(ret, VIEW_MONEY_KEY, "model/%u/%.160s", uid, a); break;
+	case COST_OF_MODEL: snprintf(ret, VIEW_COST_KEY, "model/%u/%.160s", uid, a); break;
 	}
 }
 
-void limit_key(uint32_t uid, const char *kind, const char *provider, const char *model, char ret[VIEW_MONEY_KEY])
+void limit_key(uint32_t uid, const char *kind, const char *provider, const char *model, char ret[VIEW_COST_KEY])
 {
-	snprintf(ret, VIEW_MONEY_KEY, "%u/%.20s/%.80s/%.80s", uid, kind, provider, model && *model ? model : "*");
+	snprintf(ret, VIEW_COST_KEY, "%u/%.20s/%.80s/%.80s", uid, kind, provider, model && *model ? model : "*");
 }
 
 /* ---- folds ---- */
@@ -80,7 +80,7 @@ static int cost_add(struct models *m, const struct event_view *ev, const char *k
 	struct jval payload = event_payload(ev), tokens = jval_get(payload, "tokens");
 	struct cost_doc d;
 
-	if (view_load(m, &cost_shape, key, &d, e) < 0)
+	if (view_load(m, &cost_schema, key, &d, e) < 0)
 		return -1;
 	d.microUsd = plus(d.microUsd, micro_usd_of(payload));
 	d.inputTokens = plus(d.inputTokens, jval_uint(jval_get(tokens, "input"), 0));
@@ -88,7 +88,7 @@ static int cost_add(struct models *m, const struct event_view *ev, const char *k
 	d.cachedTokens = plus(d.cachedTokens, jval_uint(jval_get(tokens, "cached"), 0));
 	d.requests = plus(d.requests, 1);
 	d.updatedAt = ev->real_us;
-	return view_save(m, &cost_shape, key, &d, e);
+	return view_save(m, &cost_schema, key, &d, e);
 }
 
 int view_cost_on_recorded(struct models *m, const struct event_view *ev, struct err *e)
@@ -102,7 +102,7 @@ int view_cost_on_recorded(struct models *m, const struct event_view *ev, struct 
 		    { ID_TASK, COST_OF_TASK } };
 	static const enum cost_of uids[] = { COST_OF_USER, COST_OF_USER_DAY, COST_OF_USER_MONTH };
 	struct jval payload = event_payload(ev);
-	char key[VIEW_MONEY_KEY], id[VIEW_ID_MAX], provider[VIEW_ID_MAX], model[VIEW_ID_MAX];
+	char key[VIEW_COST_KEY], id[VIEW_ID_MAX], provider[VIEW_ID_MAX], model[VIEW_ID_MAX];
 
 	for (size_t i = 0; i < countof(ids); i++) {
 		event_id_copy(ev, ids[i].field, id, sizeof id);
@@ -130,7 +130,7 @@ int view_cost_on_recorded(struct models *m, const struct event_view *ev, struct 
 int view_limit_on_changed(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev), now = jval_get(payload, "new");
-	char key[VIEW_MONEY_KEY], kind[VIEW_ID_MAX], provider[VIEW_ID_MAX], model[VIEW_ID_MAX], reset[CLOCK_TEXT_MAX];
+	char key[VIEW_COST_KEY], kind[VIEW_ID_MAX], provider[VIEW_ID_MAX], model[VIEW_ID_MAX], reset[CLOCK_TEXT_MAX];
 	struct limit_doc d;
 
 	jval_str(jval_get(payload, "kind"), kind, sizeof kind);
@@ -139,10 +139,10 @@ int view_limit_on_changed(struct models *m, const struct event_view *ev, struct 
 	if (!*kind || !*provider)
 		return 0; /* a budget of the policy: computed from costs */
 	limit_key(ev->uid, kind, provider, model, key);
-	if (view_load(m, &limit_shape, key, &d, e) < 0)
+	if (view_load(m, &limit_schema, key, &d, e) < 0)
 		return -1;
-	view_word_set(d.kind, kind);
-	view_word(d.state, jval_get(now, "state"));
+	view_set_string(d.kind, kind);
+	view_copy_string(d.state, jval_get(now, "state"));
 	d.provider = jval_get(payload, "provider");
 	d.model = jval_get(payload, "model");
 	d.remaining = jval_get(now, "remaining");
@@ -153,7 +153,7 @@ int view_limit_on_changed(struct models *m, const struct event_view *ev, struct 
 		d.resetUs = VIEW_ABSENT;
 	d.uid = ev->uid;
 	d.updatedAt = ev->real_us;
-	return view_save(m, &limit_shape, key, &d, e);
+	return view_save(m, &limit_schema, key, &d, e);
 }
 
 /* ---- for snapshots ---- */
@@ -161,11 +161,11 @@ int view_limit_on_changed(struct models *m, const struct event_view *ev, struct 
 int view_write_cost(struct store *s, enum cost_of of, const char *id, struct jw *w, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
-	char key[VIEW_MONEY_KEY];
+	char key[VIEW_COST_KEY];
 	struct cost_doc d;
 
 	cost_key(of, id, 0, 0, key);
-	int r = view_read(s, &cost_shape, key, &text, &d, e);
+	int r = view_read(s, &cost_schema, key, &text, &d, e);
 	if (r)
 		return r < 0 ? -1 : 0;
 	jw_kobj(w, "costState");

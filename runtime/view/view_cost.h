@@ -1,24 +1,24 @@
-#ifndef BAILIFF_VIEW_MONEY_H
-#define BAILIFF_VIEW_MONEY_H
+#ifndef BAILIFF_VIEW_COST_H
+#define BAILIFF_VIEW_COST_H
 
 /*
  * What was spent, what is limited, and where turns were routed: cost, limit, routing and model-request documents. The
  * engine decides from them (read ahead); snapshots show them.
  */
 
-#include "runtime/view/view_shapes.h"
+#include "runtime/view/view_documents.h"
 
 #include <stdint.h>
 
 struct jw;
 
-#define VIEW_MONEY_KEY 256
+#define VIEW_COST_KEY 256
 
 /* Sums of cost.recorded: one document for each thing that money is counted for. */
 struct cost_doc {
 	uint64_t microUsd, inputTokens, outputTokens, cachedTokens, requests, updatedAt;
 };
-extern const struct view_shape cost_shape;
+extern const struct view_schema cost_schema;
 enum cost_of {
 	COST_OF_SESSION,
 	COST_OF_TURN,
@@ -30,7 +30,7 @@ enum cost_of {
 	COST_OF_MODEL
 };
 /* The document's id; `a` is the id, uid text or "provider/model"; times are UTC. */
-void cost_key(enum cost_of of, const char *a, uint32_t uid, uint64_t real_us, char ret[VIEW_MONEY_KEY]);
+void cost_key(enum cost_of of, const char *a, uint32_t uid, uint64_t real_us, char ret[VIEW_COST_KEY]);
 
 /* What is known of a provider's or model's limit: id "<uid>/<kind>/<provider>/<model or *>". */
 struct limit_doc {
@@ -38,8 +38,8 @@ struct limit_doc {
 	uint64_t uid, updatedAt, resetUs;           /* resetUs: 0 = not known */
 	struct jval provider, model, remaining, resetAt;
 };
-extern const struct view_shape limit_shape;
-void limit_key(uint32_t uid, const char *kind, const char *provider, const char *model, char ret[VIEW_MONEY_KEY]);
+extern const struct view_schema limit_schema;
+void limit_key(uint32_t uid, const char *kind, const char *provider, const char *model, char ret[VIEW_COST_KEY]);
 
 /* The last routing of a turn (id turnId) and of a thread (id threadId). */
 struct routing_doc {
@@ -47,7 +47,7 @@ struct routing_doc {
 	uint64_t decidedAt, fallbacks;
 	struct jval taskProfile, candidateModelSet, routingDecision;
 };
-extern const struct view_shape routing_shape;
+extern const struct view_schema routing_schema;
 
 /* A request to a provider, as clients report it. */
 struct model_request_doc {
@@ -55,7 +55,7 @@ struct model_request_doc {
 	uint64_t uid, startedAt, endedAt, deltas;
 	struct jval provider, model, usage, stopReason, latencyMs, timeToFirstTokenMs, category;
 };
-extern const struct view_shape model_request_shape;
+extern const struct view_schema model_request_schema;
 /* Clients name their requests themselves: an id says something only within its session. */
 #define VIEW_REQUEST_KEY_MAX (2 * VIEW_ID_MAX)
 void view_model_request_key(const char *session_id, const char *request_id, char key[VIEW_REQUEST_KEY_MAX]);

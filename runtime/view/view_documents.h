@@ -1,5 +1,5 @@
-#ifndef BAILIFF_VIEW_SHAPES_H
-#define BAILIFF_VIEW_SHAPES_H
+#ifndef BAILIFF_VIEW_DOCUMENTS_H
+#define BAILIFF_VIEW_DOCUMENTS_H
 
 /* The documents as structs. What each member means stands beside its field table in view_<kind>.c. */
 
@@ -15,7 +15,7 @@ struct runtime_doc {
 	uint64_t reconstructions, reconstructedAt, alive, exited, lost;
 	struct jval bootId, aborted, degraded;
 };
-extern const struct view_shape runtime_shape;
+extern const struct view_schema runtime_schema;
 #define VIEW_RUNTIME_ID "runtime"
 
 struct session_doc {
@@ -24,7 +24,7 @@ struct session_doc {
 	uint64_t uid, createdAt, updatedAt, turns, tracedTurns;
 	struct jval title, workspaceId, scope, createdBy, pinnedThreadIds, archived, hookContextRefs, permissions;
 };
-extern const struct view_shape session_shape;
+extern const struct view_schema session_schema;
 
 struct thread_doc {
 	char threadId[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], status[VIEW_ID_MAX], phase[VIEW_ID_MAX],
@@ -32,7 +32,7 @@ struct thread_doc {
 	uint64_t uid, createdAt, updatedAt, turnNumber;
 	struct jval reason, origin, parentThreadId;
 };
-extern const struct view_shape thread_shape;
+extern const struct view_schema thread_schema;
 const char *view_thread_status(const char *status); /* of the small enum */
 /* Counts one more turn of the event's thread: the turn's place in it, from 1. 1 when the event names no thread. */
 int view_thread_next_turn(struct models *m, const struct event_view *ev, uint64_t *ret, struct err *e);
@@ -48,7 +48,7 @@ struct turn_doc {
 	struct jval statusReason, source, driver, preview, outcome, category, message, retryable, outputRefs,
 		permissionDecision, sandboxProfile, options, metadata, requestedBy, executionEnvironment, ending, usage;
 };
-extern const struct view_shape turn_shape;
+extern const struct view_schema turn_schema;
 static inline bool turn_doc_ended(const struct turn_doc *d) { return d->completedAt != 0; }
 /* The member of VIEW_THREAD_TURN that stands for this turn: its place in the thread, then its id. */
 #define VIEW_TURN_MEMBER_MAX (VIEW_ID_MAX + 24)
@@ -62,7 +62,7 @@ struct hook_doc {
 	bool failsClosed, ownsTurn;
 	struct jval handlerRef, handler, layer;
 };
-extern const struct view_shape hook_shape;
+extern const struct view_schema hook_schema;
 
 /* The turns that wait for their thread, in order. */
 struct queue_doc {
@@ -70,7 +70,7 @@ struct queue_doc {
 	uint64_t uid, updatedAt;
 	struct jval order, policy;
 };
-extern const struct view_shape queue_shape;
+extern const struct view_schema queue_schema;
 
 struct tool_call_doc {
 	char toolCallId[VIEW_ID_MAX], status[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], threadId[VIEW_ID_MAX],
@@ -82,7 +82,7 @@ struct tool_call_doc {
 		structuredContentRef, displayPreview, artifactRefs, permissionRef, sandboxRef, hookRefs,
 		hookContextRefs, hookReason, updatedOutputRef, category, message, retryable, advice, errorRef, exitCode;
 };
-extern const struct view_shape tool_call_shape;
+extern const struct view_schema tool_call_schema;
 
 /* Something that waits for a person. */
 struct action_doc {
@@ -94,7 +94,7 @@ struct action_doc {
 	struct jval prompt, schema, decisions, scope, policy, requestedBy, continuation, resolver, note, response,
 		resolvedScope;
 };
-extern const struct view_shape action_shape;
+extern const struct view_schema action_schema;
 const char *view_action_waiting(struct jval type);     /* the status of who waits for an action of this type */
 void view_timed_owner(uint64_t real_us, char ret[24]); /* the key of an open action in VIEW_TIMED_ACTION */
 
@@ -105,7 +105,7 @@ struct step_doc {
 	uint64_t startedAt, endedAt;
 	struct jval title;
 };
-extern const struct view_shape step_shape;
+extern const struct view_schema step_schema;
 
 struct process_doc {
 	char processId[VIEW_ID_MAX], status[VIEW_ID_MAX], statusReason[VIEW_ID_MAX], sessionId[VIEW_ID_MAX],
@@ -120,7 +120,7 @@ struct process_doc {
 		benignRefusals, network, autorun, attempt, ownsTurn, owner;
 	struct jval stdinMode, stderrMode; /* members "stdin" and "stderr": C's own names are macros */
 };
-extern const struct view_shape process_shape;
+extern const struct view_schema process_schema;
 static inline bool process_doc_ended(const struct process_doc *d) { return d->endedAt != 0; }
 /* The key of an ended process in VIEW_ENDED_PROCESS. */
 #define VIEW_ENDED_KEY_MAX 24
@@ -131,7 +131,7 @@ struct violation_doc {
 	uint64_t violationCount;
 	struct jval violations;
 };
-extern const struct view_shape violation_shape;
+extern const struct view_schema violation_schema;
 
 struct output_doc {
 	char outputRef[VIEW_ID_MAX], processId[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], stream[VIEW_ID_MAX];
@@ -139,12 +139,12 @@ struct output_doc {
 	bool truncated, spilled, ended, expired;
 	struct jval mediaType, encoding;
 };
-extern const struct view_shape output_shape;
+extern const struct view_schema output_schema;
 
 struct preview_doc {
 	struct jval base64; /* the stream's first bytes, exactly */
 };
-extern const struct view_shape preview_shape;
+extern const struct view_schema preview_schema;
 #define VIEW_PREVIEW_BYTES 2048u
 
 #endif

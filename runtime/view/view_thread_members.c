@@ -1,4 +1,4 @@
-#include "runtime/view/view_work.h"
+#include "runtime/view/view_thread_members.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
@@ -6,7 +6,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/event/id.h"
 #include "runtime/store/store.h"
-#include "runtime/view/view_shapes.h"
+#include "runtime/view/view_documents.h"
 
 #define STEPS_SHOWN 100u
 #define CALLS_SHOWN 30u
@@ -153,7 +153,7 @@ static bool on_action(void *ctx, const char *id, size_t id_len, const char *json
 		memcpy(sc->last, id, id_len);
 		sc->last[id_len] = '\0';
 	}
-	view_decode(&action_shape, jval_of(json, len), &d);
+	view_decode(&action_schema, jval_of(json, len), &d);
 	if (action_fits(&d, sc->uid, sc->q)) {
 		jw_raw(sc->w, json, len);
 		sc->shown++;
@@ -194,8 +194,8 @@ static int write_queued(struct store *s, const struct queue_doc *d, struct jw *w
 		char id[VIEW_ID_MAX] = "";
 		struct turn_doc t;
 
-		view_word(id, it.value);
-		int r = view_read(s, &turn_shape, id, &text, &t, e);
+		view_copy_string(id, it.value);
+		int r = view_read(s, &turn_schema, id, &text, &t, e);
 		if (r < 0)
 			return -1;
 		jw_obj(w);
@@ -216,7 +216,7 @@ int view_write_queue(struct store *s, const char *thread_id, struct jw *w, struc
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct queue_doc d;
-	int r = view_read(s, &queue_shape, thread_id, &text, &d, e);
+	int r = view_read(s, &queue_schema, thread_id, &text, &d, e);
 
 	if (r < 0)
 		return -1;
@@ -234,7 +234,7 @@ int view_queue_snapshot(struct store *s, uint32_t uid, const char *thread_id, st
 	buf_auto struct buf text = BUF_INIT, whole = BUF_INIT;
 	struct jw w = jw_on(&whole);
 	struct thread_doc t;
-	int r = view_read(s, &thread_shape, thread_id, &text, &t, e);
+	int r = view_read(s, &thread_schema, thread_id, &text, &t, e);
 
 	if (r < 0)
 		return -1;

@@ -1,5 +1,5 @@
-#ifndef BAILIFF_VIEW_WORK_H
-#define BAILIFF_VIEW_WORK_H
+#ifndef BAILIFF_VIEW_THREAD_MEMBERS_H
+#define BAILIFF_VIEW_THREAD_MEMBERS_H
 
 /* What hangs on a thread's turns, as members of its snapshot: steps, tool calls, actions, the queue. Bounded windows.
  */
