@@ -9,10 +9,10 @@
 #include "policy/rules_index.h"
 
 #include "runtime/base/buf.h"
+#include "runtime/base/did_you_mean.h"
 #include "runtime/base/err.h"
 #include "runtime/base/jscan.h"
 #include "runtime/base/mem.h"
-#include "runtime/base/nearest.h"
 
 #include <jansson.h>
 #include <stdarg.h>
@@ -219,12 +219,12 @@ static int read_lists(struct reading *f, const json_t *p, struct jval where, str
 /* The one of "a|b|c" that a misspelt key probably means; false: none is near. */
 static bool is_misspelt(const char *keys, const char *key, char meant[64])
 {
-	struct nearest near = nearest_to(key);
+	struct did_you_mean near = did_you_mean_for(key);
 	char all[160], *rest = all;
 
 	snprintf(all, sizeof all, "%s", keys);
 	for (char *word; (word = strsep(&rest, "|"));)
-		nearest_try(&near, word);
+		did_you_mean_try(&near, word);
 	snprintf(meant, 64, "%s", near.best ? near.best : "");
 	return near.best && near.distance <= 2;
 }

@@ -445,7 +445,7 @@ int json_schema_verify(const json_t *schema, json_t *unchecked, struct err *e)
 	return verify(schema, unchecked, &at);
 }
 
-void json_schema_settle(const json_t *schema, json_t *value)
+void json_schema_normalise_integers(const json_t *schema, json_t *value)
 {
 	const json_t *properties = json_object_get(schema, "properties");
 	const char *key;

@@ -26,6 +26,6 @@ int json_schema_verify(const json_t *schema, json_t *unchecked, struct err *e);
 int json_schema_check(const json_t *schema, const json_t *value, struct err *e);
 
 /* Whole numbers that came as 3.0, as integers: what a value that was checked is read as. Only of its own members. */
-void json_schema_settle(const json_t *schema, json_t *value);
+void json_schema_normalise_integers(const json_t *schema, json_t *value);
 
 #endif

@@ -6,7 +6,7 @@ void lines_init(struct lines *l, size_t max) { *l = (struct lines){ .max = max }
 
 void lines_done(struct lines *l) { buf_done(&l->buf); }
 
-size_t lines_held(const struct lines *l) { return l->buf.len - l->start; }
+size_t lines_buffered(const struct lines *l) { return l->buf.len - l->start; }
 
 void lines_add(struct lines *l, const void *p, size_t n)
 {
@@ -46,11 +46,11 @@ enum lines_next lines_next(struct lines *l, const char **ret_line, size_t *ret_l
 		newline = memchr(l->buf.data + l->scanned, '\n', l->buf.len - l->scanned);
 	if (!newline) {
 		l->scanned = l->buf.len;
-		if (lines_held(l) > l->max) {
+		if (lines_buffered(l) > l->max) {
 			lines_skip(l);
 			return LINES_TOO_LONG;
 		}
-		if (!lines_held(l) && l->buf.cap)
+		if (!lines_buffered(l) && l->buf.cap)
 			lines_empty(l);
 		return LINES_NONE;
 	}
@@ -68,10 +68,10 @@ enum lines_next lines_next(struct lines *l, const char **ret_line, size_t *ret_l
 enum lines_next lines_rest(struct lines *l, const char **ret_line, size_t *ret_len)
 {
 	enum lines_next what = lines_next(l, ret_line, ret_len);
-	if (what != LINES_NONE || !lines_held(l))
+	if (what != LINES_NONE || !lines_buffered(l))
 		return what;
 	*ret_line = l->buf.data + l->start;
-	*ret_len = lines_held(l);
+	*ret_len = lines_buffered(l);
 	l->start = l->scanned = l->buf.len;
 	return LINES_LINE;
 }

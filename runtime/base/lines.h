@@ -30,6 +30,6 @@ enum lines_next lines_next(struct lines *l, const char **ret_line, size_t *ret_l
 enum lines_next lines_rest(struct lines *l, const char **ret_line, size_t *ret_len);
 /* Gives up the unfinished line: what is left of it is skipped when it comes. */
 void lines_skip(struct lines *l);
-size_t lines_held(const struct lines *l);
+size_t lines_buffered(const struct lines *l);
 
 #endif

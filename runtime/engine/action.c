@@ -497,7 +497,7 @@ static void list_actions(struct engine *g, enum view_kind kind, const char *pref
 
 	if (!l->most)
 		l->most = SIZE_MAX;
-	if (store_model_scan_ahead(g->o.store, (uint8_t)kind, prefix, add_action, l, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, (uint8_t)kind, prefix, add_action, l, &e) < 0)
 		log_error("look for open actions: %s", e.message);
 }
 
@@ -604,7 +604,7 @@ uint64_t action_tick(struct engine *g, uint64_t now)
 		expire(g, due.ids[i]);
 	free(due.ids);
 	g->next_action_ns = UINT64_MAX;
-	if (store_model_scan_ahead(g->o.store, VIEW_TIMED_ACTION, NULL, first_due, &next, &e) == 0 && next)
+	if (store_model_scan_speculative(g->o.store, VIEW_TIMED_ACTION, NULL, first_due, &next, &e) == 0 && next)
 		watch_deadline(g, next);
 	return g->next_action_ns;
 }

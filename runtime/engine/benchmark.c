@@ -111,7 +111,7 @@ static bool is_known(struct engine *g, const char *session, char what, const cha
 	char key[VIEW_TRIAL_KEY];
 
 	view_benchmark_key(session, what, id, version, key);
-	return store_model_get_ahead(g->o.store, VIEW_BENCHMARK_KNOWN, key, &out, &e) == 0;
+	return store_model_get_speculative(g->o.store, VIEW_BENCHMARK_KNOWN, key, &out, &e) == 0;
 }
 
 /* What is told once for each dataset and configuration of a session. */
@@ -243,7 +243,7 @@ void benchmark_run_ended(struct engine *g, struct store_batch *b, const char *ru
 	char prefix[ID_ROOM + 2];
 
 	snprintf(prefix, sizeof prefix, "%s/", run_id);
-	if (store_model_scan_ahead(g->o.store, VIEW_RUN_TRIAL, prefix, add_open, open, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, VIEW_RUN_TRIAL, prefix, add_open, open, &e) < 0)
 		log_error("trials of run %s: %s", run_id, e.message);
 	for (size_t i = 0; i < open->count; i++) {
 		buf_auto struct buf text = BUF_INIT;

@@ -135,7 +135,7 @@ static int collect(struct comparing *w, struct side *s, const char *dataset, uin
 	s->whole = w;
 	s->id = mem_zalloc(TRIALS_MAX, sizeof *s->id);
 	view_trial_key(uid, dataset, s->configuration, NULL, prefix);
-	if (store_model_scan_ahead(w->engine->o.store, VIEW_CONFIGURATION_TRIAL, prefix, add_id, s, w->e) < 0)
+	if (store_model_scan_speculative(w->engine->o.store, VIEW_CONFIGURATION_TRIAL, prefix, add_id, s, w->e) < 0)
 		return -1;
 	if (s->count == TRIALS_MAX)
 		return err_set(w->e, ERR_EXHAUSTED, "more than %u trials of configuration '%.64s'", TRIALS_MAX - 1,

@@ -391,7 +391,7 @@ void channel_recover(struct engine *g)
 	struct found f = { .engine = g };
 	struct err e = ERR_INIT;
 
-	if (store_model_scan_ahead(g->o.store, VIEW_LIVE_CHANNEL, NULL, recover_one, &f, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, VIEW_LIVE_CHANNEL, NULL, recover_one, &f, &e) < 0)
 		log_error("recover channels: %s", e.message);
 	for (size_t i = 0; i < f.count; i++) {
 		buf_auto struct buf text = BUF_INIT;
@@ -526,7 +526,7 @@ static bool bridge_of(struct engine *g, const char *session_id, char channel_id[
 	struct bridge_lookup l = { .engine = g };
 	struct err e = ERR_INIT;
 
-	if (store_model_scan_ahead(g->o.store, VIEW_SESSION_CHANNEL, prefix, look_at, &l, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, VIEW_SESSION_CHANNEL, prefix, look_at, &l, &e) < 0)
 		log_error("look for a channel that can answer: %s", e.message);
 	memcpy(channel_id, l.channel_id, ID_ROOM);
 	return channel_id[0] != '\0';

@@ -38,7 +38,7 @@ static void kept_actions(struct engine *g, const char *thread_id, struct jw *w)
 	struct err e = ERR_INIT;
 
 	jw_karr(w, "keptActions");
-	if (store_model_scan_ahead(g->o.store, VIEW_OPEN_ACTION, prefix, keep_action, &k, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, VIEW_OPEN_ACTION, prefix, keep_action, &k, &e) < 0)
 		log_error("list open actions: %s", e.message);
 	jw_arr_end(w);
 }
@@ -64,7 +64,7 @@ void history_turns_of(struct engine *g, const char *thread_id, struct history_tu
 	struct err e = ERR_INIT;
 
 	*ret = (struct history_turns){ 0 };
-	if (store_model_scan_ahead(g->o.store, VIEW_THREAD_TURN, prefix, look_at_turn, ret, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, VIEW_THREAD_TURN, prefix, look_at_turn, ret, &e) < 0)
 		log_error("list turns: %s", e.message);
 	/* The runtime's own turn only carries facts: it is no part of the past, and never ends. */
 	size_t kept = 0;
@@ -124,7 +124,7 @@ static void refs_of_session(struct engine *g, enum view_kind kind, const char *k
 	struct err e = ERR_INIT;
 
 	jw_karr(w, key);
-	if (store_model_scan_ahead(g->o.store, kind, prefix, keep_artifact, &k, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, kind, prefix, keep_artifact, &k, &e) < 0)
 		log_error("list refs: %s", e.message);
 	jw_arr_end(w);
 }

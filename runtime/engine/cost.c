@@ -492,7 +492,7 @@ void routing_close_requests(struct engine *g, uint32_t uid, const char *session_
 	struct err e = ERR_INIT;
 	char *next = NULL;
 
-	if (store_model_scan_ahead(g->o.store, VIEW_TURN_OPEN_REQUEST, prefix, list_request, &list, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, VIEW_TURN_OPEN_REQUEST, prefix, list_request, &list, &e) < 0)
 		log_error("look for open model requests: %s", e.message);
 	mem_auto char *ids = mem_strdup(buf_cstr(&list));
 	for (char *id = strtok_r(ids, "\n", &next); id; id = strtok_r(NULL, "\n", &next)) {

@@ -95,7 +95,7 @@ static void write_members(struct jw *w, const struct evidence_export *x, const s
 	jw_arr_end(w);
 }
 
-static void part_is_kept(struct engine *g, const char *ref) { store_spool_kept(g->o.store, ref); }
+static void part_is_kept(struct engine *g, const char *ref) { store_spool_committed(g->o.store, ref); }
 
 void engine_record_evidence(struct engine *g, const struct evidence_export *x, const struct caller *c,
 			    engine_reply_fn fn, void *ctx)
@@ -113,7 +113,7 @@ void engine_record_evidence(struct engine *g, const struct evidence_export *x, c
 			return;
 		}
 	for (size_t i = 0; i < x->nparts; i++)
-		if (!kept[i].evidence_id[0] && store_spool_keep(g->o.store, x->part[i].ref, &e) < 0) {
+		if (!kept[i].evidence_id[0] && store_spool_ref(g->o.store, x->part[i].ref, &e) < 0) {
 			deed_refuse(d, &e);
 			return;
 		}
@@ -140,6 +140,6 @@ void engine_record_evidence(struct engine *g, const struct evidence_export *x, c
 	write_members(&d->w, x, kept);
 	for (size_t i = 0; i < x->nparts; i++)
 		if (kept[i].evidence_id[0])
-			store_spool_forget(g->o.store, x->part[i].ref);
+			store_spool_unref(g->o.store, x->part[i].ref);
 	deed_commit(d);
 }

@@ -134,7 +134,7 @@ static void gather_of(struct engine *g, enum view_kind kind, const char *owner, 
 	mem_auto char *prefix = mem_printf("%s/", owner);
 	struct err e = ERR_INIT;
 
-	if (store_model_scan_ahead(g->o.store, kind, prefix, gather_member, w, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, kind, prefix, gather_member, w, &e) < 0)
 		log_error("look for what a rollback affects: %s", e.message);
 }
 
@@ -211,7 +211,7 @@ static void affected_json(struct engine *g, const struct history_scope *s, const
 	gather_write(w, "processes", &processes);
 	affected_subagents(g, s, removed, w);
 	jw_karr(w, "artifacts");
-	if (store_model_scan_ahead(g->o.store, VIEW_ARTIFACT, prefix, artifact_of, &artifacts, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, VIEW_ARTIFACT, prefix, artifact_of, &artifacts, &e) < 0)
 		log_error("look for artifacts: %s", e.message);
 	jw_arr_end(w);
 	jw_obj_end(w);
@@ -505,7 +505,7 @@ static uint64_t look(struct engine *g, bool at_start)
 	struct err e = ERR_INIT;
 	uint64_t now = g->o.ports->real_us(g->o.world), next = UINT64_MAX;
 
-	if (store_model_scan_ahead(g->o.store, VIEW_OPEN_HISTORY, NULL, find_open, &open, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, VIEW_OPEN_HISTORY, NULL, find_open, &open, &e) < 0)
 		log_error("look for open compactions: %s", e.message);
 	for (size_t i = 0; i < open.count; i++) {
 		buf_auto struct buf text = BUF_INIT;

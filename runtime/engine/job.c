@@ -565,7 +565,7 @@ static void jobs_of(struct engine *g, enum view_kind kind, const char *task_id, 
 
 	if (task_id)
 		snprintf(prefix, sizeof prefix, "%s/", task_id);
-	if (store_model_scan_ahead(g->o.store, (uint8_t)kind, task_id ? prefix : NULL, collect, ret, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, (uint8_t)kind, task_id ? prefix : NULL, collect, ret, &e) < 0)
 		log_error("look at jobs: %s", e.message);
 }
 

@@ -89,7 +89,7 @@ static void items_again(struct engine *g, const char *job_id, struct again *ret)
 
 	ret->due = UINT64_MAX;
 	snprintf(prefix, sizeof prefix, "%s/", job_id);
-	if (store_model_scan_ahead(g->o.store, VIEW_JOB_AGAIN, prefix, take_again, ret, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, VIEW_JOB_AGAIN, prefix, take_again, ret, &e) < 0)
 		log_error("look at items of job %s: %s", job_id, e.message);
 }
 
@@ -233,7 +233,7 @@ static void running_items(struct engine *g, const char *job_id, struct running *
 	char prefix[ID_ROOM + 1];
 
 	snprintf(prefix, sizeof prefix, "%s/", job_id);
-	if (store_model_scan_ahead(g->o.store, VIEW_JOB_RUNNING, prefix, collect, ret, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, VIEW_JOB_RUNNING, prefix, collect, ret, &e) < 0)
 		log_error("look at items of job %s: %s", job_id, e.message);
 }
 
@@ -402,7 +402,7 @@ static int item_of_process(struct engine *g, const char *process_id, struct job 
 	char job[ID_ROOM], item[ID_ROOM];
 	struct err e = ERR_INIT;
 
-	if (store_model_get_ahead(g->o.store, VIEW_JOB_PROCESS, process_id, &doc, &e) != 0)
+	if (store_model_get_speculative(g->o.store, VIEW_JOB_PROCESS, process_id, &doc, &e) != 0)
 		return -1;
 	jval_str(jval_get(jval_of(doc.data, doc.len), "jobId"), job, sizeof job);
 	jval_str(jval_get(jval_of(doc.data, doc.len), "itemId"), item, sizeof item);

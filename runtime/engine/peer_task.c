@@ -412,7 +412,7 @@ void peer_tasks_unreachable(struct engine *g, const char *channel_id, struct sto
 	mem_auto char *prefix = mem_printf("%s/", channel_id);
 	struct err e = ERR_INIT;
 
-	if (store_model_scan_ahead(g->o.store, VIEW_PEER_TASK, prefix, see_peer, &u, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, VIEW_PEER_TASK, prefix, see_peer, &u, &e) < 0)
 		log_error("look for peers' tasks: %s", e.message);
 }
 
@@ -438,7 +438,7 @@ bool peer_task_open(struct engine *g, const char *task_id, char ret_remote[ID_RO
 	char *next = NULL;
 
 	ret_remote[0] = '\0';
-	if (store_model_scan_ahead(g->o.store, VIEW_TASK_PEER, prefix, list_peer, &list, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, VIEW_TASK_PEER, prefix, list_peer, &list, &e) < 0)
 		log_error("look for peers of task %s: %s", task_id, e.message);
 	mem_auto char *keys = mem_strdup(buf_cstr(&list));
 	for (char *key = strtok_r(keys, "\n", &next); key && !ret_remote[0]; key = strtok_r(NULL, "\n", &next))

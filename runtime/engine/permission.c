@@ -117,7 +117,7 @@ bool permission_is_granted(struct engine *g, const char *session_id, const char 
 	buf_auto struct buf text = BUF_INIT;
 	struct err e = ERR_INIT;
 
-	return store_model_get_ahead(g->o.store, VIEW_SESSION_GRANT, key, &text, &e) == 0;
+	return store_model_get_speculative(g->o.store, VIEW_SESSION_GRANT, key, &text, &e) == 0;
 }
 
 /* What a tool is to do is not in its plan: it reads that. */

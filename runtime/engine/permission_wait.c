@@ -472,7 +472,7 @@ void permission_recover(struct engine *g)
 	struct waiting_list l = { 0 };
 	struct err e = ERR_INIT;
 
-	if (store_model_scan_ahead(g->o.store, VIEW_OPEN_ACTION, NULL, add_action, &l, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, VIEW_OPEN_ACTION, NULL, add_action, &l, &e) < 0)
 		log_error("look for processes that wait for permission: %s", e.message);
 	for (size_t i = 0; i < l.count; i++) {
 		buf_auto struct buf text = BUF_INIT;

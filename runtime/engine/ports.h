@@ -147,7 +147,7 @@ struct recovery_ports {
  * Settles every process that the log calls live, writes history.reconstructed (not in a new store, where it makes the
  * system session instead) and waits until that is durable. Before this nothing else may be asked of the engine.
  */
-int engine_recover(struct engine *g, const struct recovery_ports *ports, const struct port_held *held, size_t nheld,
+int engine_recover(struct engine *g, const struct recovery_ports *ports, const struct port_held *held, size_t ndeferred,
 		   struct err *e);
 /*
  * After that, once the policy in force is known and before clients come: work that the restart cut short is ended or

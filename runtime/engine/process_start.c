@@ -456,7 +456,7 @@ static void process_launch(struct process *p, const struct start_request *r, con
 	}
 	streams.input = p->given_input;
 	p->state = PROCESS_LAUNCHING;
-	store_expect(g->o.store); /* the facts follow as soon as the clone is there, and the command waits for them */
+	store_prepare(g->o.store); /* the facts follow as soon as the clone is there, and the command waits for them */
 	g->o.ports->launch(g->o.world, p->id, plan->data, plan->len, flags, &streams, c->peer_fd);
 	process_prepare_facts(p);
 }

@@ -28,7 +28,7 @@ struct recovery {
 	struct engine *engine;
 	const struct recovery_ports *ports;
 	const struct port_held *held;
-	size_t nheld;
+	size_t ndeferred;
 	bool *claimed; /* by index in held */
 	struct process **lost, **alive, **exited;
 	size_t nlost, nalive, nexited;
@@ -137,7 +137,7 @@ static int cited_so_far(struct process *p, struct err *e)
 
 static const struct port_held *held_of(struct recovery *r, const struct process *p)
 {
-	for (size_t i = 0; i < r->nheld; i++)
+	for (size_t i = 0; i < r->ndeferred; i++)
 		if (r->held[i].started && r->held[i].attempt == p->attempt && strcmp(r->held[i].id, p->id) == 0) {
 			r->claimed[i] = true;
 			return &r->held[i];
@@ -346,7 +346,7 @@ static size_t abandon_the_rest(struct recovery *r)
 	struct engine *g = r->engine;
 	size_t n = 0;
 
-	for (size_t i = 0; i < r->nheld; i++) {
+	for (size_t i = 0; i < r->ndeferred; i++) {
 		buf_auto struct buf text = BUF_INIT;
 		struct process_doc d;
 		struct err e = ERR_INIT;
@@ -360,16 +360,16 @@ static size_t abandon_the_rest(struct recovery *r)
 	return n;
 }
 
-int engine_recover(struct engine *g, const struct recovery_ports *ports, const struct port_held *held, size_t nheld,
+int engine_recover(struct engine *g, const struct recovery_ports *ports, const struct port_held *held, size_t ndeferred,
 		   struct err *e)
 {
-	struct recovery r = { .engine = g, .ports = ports, .held = held, .nheld = nheld };
+	struct recovery r = { .engine = g, .ports = ports, .held = held, .ndeferred = ndeferred };
 	int status = 0, fresh = find_system_session(g, e);
 
 	if (fresh < 0)
 		return err_wrap(e, "recover");
 	hook_settle(g);
-	r.claimed = mem_zalloc(nheld + 1, sizeof *r.claimed);
+	r.claimed = mem_zalloc(ndeferred + 1, sizeof *r.claimed);
 	r.lost = mem_zalloc(RECOVER_MAX, sizeof(struct process *));
 	r.alive = mem_zalloc(RECOVER_MAX, sizeof(struct process *));
 	r.exited = mem_zalloc(RECOVER_MAX, sizeof(struct process *));

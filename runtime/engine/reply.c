@@ -29,7 +29,7 @@ void reply_done(struct pending_reply *r)
 void reply_remember(const struct pending_reply *r, struct store_batch *b, const char *json, size_t len)
 {
 	if (r->idem_key)
-		store_batch_idem(b, r->uid, r->idem_key, r->idem_method, r->idem_hash, json, len);
+		store_batch_idempotency(b, r->uid, r->idem_key, r->idem_method, r->idem_hash, json, len);
 }
 
 void reply_json(struct pending_reply *r, const char *json, size_t len)

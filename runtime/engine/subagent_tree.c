@@ -50,7 +50,7 @@ static void list_below(struct engine *g, enum view_kind kind, const char *owner,
 	mem_auto char *prefix = mem_printf("%s/", owner);
 	struct err e = ERR_INIT;
 
-	if (store_model_scan_ahead(g->o.store, kind, prefix, add_child, ret, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, kind, prefix, add_child, ret, &e) < 0)
 		log_error("list subagents: %s", e.message);
 }
 
@@ -161,7 +161,7 @@ void subagent_recover(struct engine *g)
 	struct children k = { 0 };
 	struct err e = ERR_INIT;
 
-	if (store_model_scan_ahead(g->o.store, VIEW_LIVE_SUBAGENT, NULL, recover_one, &k, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, VIEW_LIVE_SUBAGENT, NULL, recover_one, &k, &e) < 0)
 		log_error("recover subagents: %s", e.message);
 	for (size_t i = 0; i < k.count; i++) {
 		buf_auto struct buf text = BUF_INIT;

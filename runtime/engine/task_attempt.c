@@ -63,7 +63,7 @@ static size_t slots_used(struct engine *g)
 	struct err e = ERR_INIT;
 	size_t n = 0;
 
-	if (store_model_scan_ahead(g->o.store, VIEW_TASK_SLOT, NULL, count_entry, &n, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, VIEW_TASK_SLOT, NULL, count_entry, &n, &e) < 0)
 		log_error("count running tasks: %s", e.message);
 	return n;
 }
@@ -73,7 +73,7 @@ static size_t queue_length(struct engine *g)
 	struct err e = ERR_INIT;
 	size_t n = 0;
 
-	(void)store_model_scan_ahead(g->o.store, VIEW_TASK_QUEUE, NULL, count_entry, &n, &e);
+	(void)store_model_scan_speculative(g->o.store, VIEW_TASK_QUEUE, NULL, count_entry, &n, &e);
 	return n;
 }
 
@@ -228,7 +228,7 @@ void task_dispatch(struct engine *g)
 
 	for (unsigned i = 0; i < DISPATCH_MOST && !g->stopping && slots_used(g) < g->o.max_tasks; i++) {
 		char id[ID_ROOM] = "";
-		if (store_model_scan_ahead(g->o.store, VIEW_TASK_QUEUE, NULL, first_queued, id, &e) < 0 || !id[0])
+		if (store_model_scan_speculative(g->o.store, VIEW_TASK_QUEUE, NULL, first_queued, id, &e) < 0 || !id[0])
 			return;
 		task_begin_now(g, id, "scheduler");
 	}

@@ -66,7 +66,7 @@ static void edges_of(struct engine *g, const char *task_id, const char *kind, st
 	struct err e = ERR_INIT;
 
 	view_edge_key(task_id, kind, NULL, prefix);
-	if (store_model_scan_ahead(g->o.store, VIEW_TASK_EDGE, prefix, collect, ret, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, VIEW_TASK_EDGE, prefix, collect, ret, &e) < 0)
 		log_error("read the edges of task %s: %s", task_id, e.message);
 }
 

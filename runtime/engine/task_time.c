@@ -214,7 +214,7 @@ static void live_tasks(struct engine *g, struct ids *ret)
 {
 	struct err e = ERR_INIT;
 
-	if (store_model_scan_ahead(g->o.store, VIEW_LIVE_TASK, NULL, collect_id, ret, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, VIEW_LIVE_TASK, NULL, collect_id, ret, &e) < 0)
 		log_error("look at tasks: %s", e.message);
 }
 

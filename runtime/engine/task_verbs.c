@@ -328,7 +328,7 @@ static bool first_of(struct engine *g, enum view_kind kind, const char *owner, c
 	char prefix[ID_ROOM + 1];
 
 	snprintf(prefix, sizeof prefix, "%s/", owner);
-	if (store_model_scan_ahead(g->o.store, (uint8_t)kind, prefix, take_member, &f, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, (uint8_t)kind, prefix, take_member, &f, &e) < 0)
 		log_error("look at what task %s has open: %s", owner, e.message);
 	memcpy(ret, f.id, ID_ROOM);
 	return f.id[0] != '\0';

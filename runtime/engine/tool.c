@@ -314,7 +314,7 @@ static void retell_catalogs(struct engine *g, uint32_t uid, const char *session_
 	struct turn_doc t;
 	struct err e = ERR_INIT;
 
-	if (store_model_scan_ahead(g->o.store, VIEW_LIVE_TURN, NULL, retell_collect, &r, &e) == 0)
+	if (store_model_scan_speculative(g->o.store, VIEW_LIVE_TURN, NULL, retell_collect, &r, &e) == 0)
 		for (size_t i = 0; i < r.count; i++)
 			if (turn_read(g, r.ids[i], &text, &t, &e) == 0 && t.catalog && t.uid == uid &&
 			    (!session_id || strcmp(session_id, t.sessionId) == 0))

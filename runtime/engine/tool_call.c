@@ -298,7 +298,7 @@ static void list_calls(struct engine *g, enum view_kind kind, const char *prefix
 	struct err e = ERR_INIT;
 
 	*ret = (struct call_list){ 0 };
-	if (store_model_scan_ahead(g->o.store, (uint8_t)kind, prefix, add_call, ret, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, (uint8_t)kind, prefix, add_call, ret, &e) < 0)
 		log_error("look for open tool calls: %s", e.message);
 }
 

@@ -296,7 +296,7 @@ static void list_kind(struct engine *g, enum view_kind kind, struct thread_list 
 	struct err e = ERR_INIT;
 
 	*ret = (struct thread_list){ 0 };
-	if (store_model_scan_ahead(g->o.store, (uint8_t)kind, NULL, add_thread, ret, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, (uint8_t)kind, NULL, add_thread, ret, &e) < 0)
 		log_error("recover: %s", e.message);
 }
 

@@ -28,7 +28,7 @@ static int build_file(struct survey *s, const struct evidence_job *job, struct e
 {
 	sink_auto struct sink k;
 
-	if (store_aside_spool(s->aside, f->ref, &f->fd, e) < 0)
+	if (background_read_spool(s->aside, f->ref, &f->fd, e) < 0)
 		return -1;
 	sink_init(&k, f->fd);
 	if (f->kind == EVIDENCE_TRIAL ? trial_write(s, job, &k, e) < 0 : kinds[f->kind].write(s, &k, e) < 0)
@@ -43,7 +43,7 @@ static int build_file(struct survey *s, const struct evidence_job *job, struct e
 	return 0;
 }
 
-int evidence_build(struct store_aside *a, struct evidence_job *job, struct err *e)
+int evidence_build(struct background_read *a, struct evidence_job *job, struct err *e)
 {
 	survey_auto struct survey s;
 

@@ -14,8 +14,8 @@
  * sink.c      a file with its hash, written in pieces
  * pack_check.c  the other direction: folds a pack's events again and compares
  *
- * All of it runs on the store's side thread (store_aside): memory is bounded by one document and by eight bytes an
- * event.
+ * All of it runs on the store's side thread (store_background_read): memory is bounded by one document and by eight
+ * bytes an event.
  */
 
 #include "runtime/base/hash.h"
@@ -26,7 +26,7 @@
 #include <stdint.h>
 
 struct err;
-struct store_aside;
+struct background_read;
 
 enum evidence_kind {
 	EVIDENCE_PACK,
@@ -70,6 +70,6 @@ struct evidence_job {
 };
 
 /* On the side thread. Files that were made stay open, and in the spool, also when it fails: they are the caller's. */
-int evidence_build(struct store_aside *a, struct evidence_job *job, struct err *e);
+int evidence_build(struct background_read *a, struct evidence_job *job, struct err *e);
 
 #endif

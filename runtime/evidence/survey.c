@@ -152,7 +152,7 @@ static bool on_event(void *ctx, const struct event_view *ev)
 
 	if (!p->all && of_an_export(ev))
 		return true;
-	p->failed = store_aside_stopped(p->survey->aside, p->e) < 0 || p->fn(p->ctx, ev, p->e) < 0;
+	p->failed = background_read_stopped(p->survey->aside, p->e) < 0 || p->fn(p->ctx, ev, p->e) < 0;
 	return !p->failed;
 }
 
@@ -160,13 +160,13 @@ static int survey_pass(struct survey *s, bool all, survey_event_fn fn, void *ctx
 {
 	struct pass p = { .survey = s, .fn = fn, .ctx = ctx, .e = e, .all = all };
 	const struct store_query q = {
-		.after = store_aside_first(s->aside) - 1,
+		.after = background_read_first(s->aside) - 1,
 		.before = s->scope->through + 1,
 		.index = (int)s->scope->field,
 		.id = s->scope->id,
 	};
 
-	if (store_aside_events(s->aside, &q, on_event, &p, e) < 0)
+	if (background_read_events(s->aside, &q, on_event, &p, e) < 0)
 		return -1;
 	return p.failed ? -1 : 0;
 }
@@ -186,10 +186,10 @@ static int survey_event(void *ctx, const struct event_view *ev, struct err *e)
 	struct survey *s = ctx;
 
 	count_event(s, ev);
-	return store_aside_fold(s->aside, ev, e);
+	return background_read_project(s->aside, ev, e);
 }
 
-int survey_make(struct survey *s, struct store_aside *a, const struct evidence_scope *scope, struct err *e)
+int survey_make(struct survey *s, struct background_read *a, const struct evidence_scope *scope, struct err *e)
 {
 	*s = (struct survey){ .aside = a, .scope = scope };
 	return survey_each(s, survey_event, s, e);
@@ -211,7 +211,7 @@ struct jval survey_doc(struct survey *s, unsigned kind, const char *id)
 	const char *json;
 	size_t len;
 
-	if (!*id || store_aside_model(s->aside, (uint8_t)kind, id, &json, &len, &e) != 0)
+	if (!*id || background_read_model(s->aside, (uint8_t)kind, id, &json, &len, &e) != 0)
 		return (struct jval){ 0 };
 	return jval_of(json, len);
 }
@@ -233,7 +233,7 @@ int survey_docs(struct survey *s, unsigned kind, survey_doc_fn fn, void *ctx, st
 {
 	struct walk w = { .fn = fn, .ctx = ctx };
 
-	return store_aside_models(s->aside, (uint8_t)kind, on_doc, &w, e);
+	return background_read_models(s->aside, (uint8_t)kind, on_doc, &w, e);
 }
 
 void survey_copy(struct jw *w, struct jval doc, const char *const *members, size_t n)
@@ -266,7 +266,7 @@ static void write_ids(struct jw *w, const char *one, const char *many, const str
 void survey_write_correlation(const struct survey *s, struct jw *w)
 {
 	jw_kobj(w, "runtimeCorrelation");
-	jw_kstr(w, "runtimeId", store_runtime_id(store_aside_store(s->aside)));
+	jw_kstr(w, "runtimeId", store_runtime_id(background_read_store(s->aside)));
 	jw_kstr(w, "sessionId", s->scope->session_id);
 	write_ids(w, "threadId", "threadIds", &s->thread);
 	write_ids(w, "turnId", "turnIds", &s->turn);
@@ -306,7 +306,7 @@ static void write_summary(const struct survey *s, struct jw *w)
 
 void survey_write_head(struct survey *s, const char *kind, struct jw *w)
 {
-	jw_kstr(w, "schemaVersion", store_env(store_aside_store(s->aside))->schema_version);
+	jw_kstr(w, "schemaVersion", store_env(background_read_store(s->aside))->schema_version);
 	jw_kstr(w, "packKind", kind);
 	jw_kuint(w, "packVersion", 1);
 	jw_kobj(w, "scope");

@@ -3,7 +3,8 @@
 
 /*
  * One pass over a scope's events, and what every export says about them. The events are folded on the way into fresh
- * read models (store_aside_model), which then are those of this scope at this sequence, whatever has happened since.
+ * read models (background_read_model), which then are those of this scope at this sequence, whatever has happened
+ * since.
  *
  * The facts of exports themselves (evidence.changed that the runtime wrote, and the spilling of what it wrote) are left
  * out: otherwise no export could be made twice.
@@ -31,7 +32,7 @@ struct survey_ids {
 };
 
 struct survey {
-	struct store_aside *aside;
+	struct background_read *aside;
 	const struct evidence_scope *scope;
 	uint64_t events, first, last, first_us, last_us;
 	uint64_t count[EVENT_TYPE_COUNT];
@@ -49,7 +50,7 @@ struct survey {
 	bool whole;                                            /* begins with the event that made the scope's record */
 };
 
-int survey_make(struct survey *s, struct store_aside *a, const struct evidence_scope *scope, struct err *e);
+int survey_make(struct survey *s, struct background_read *a, const struct evidence_scope *scope, struct err *e);
 void survey_done(struct survey *s);
 #define survey_auto __attribute__((cleanup(survey_done)))
 

@@ -7,9 +7,9 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/file_copy.h"
 #include "runtime/base/mem.h"
-#include "runtime/store/folder.h"
 #include "runtime/store/reader.h"
-#include "runtime/store/state.h"
+#include "runtime/store/store_dirs.h"
+#include "runtime/store/store_private.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@ struct backup {
 
 static int copy_database(struct store *s, int dir_fd, struct err *e)
 {
-	fd_auto int fd = openat(dir_fd, FOLDER_DATA, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	fd_auto int fd = openat(dir_fd, STORE_DIRS_DATA, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	reader_auto struct reader r = READER_INIT; /* keeps the environment open */
 	int rc;
 
@@ -75,8 +75,8 @@ static int open_staging(struct store *s, struct err *e)
 	fd_auto int old = openat(s->dir_fd, STORE_STAGED_BACKUP, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 
 	if (old >= 0) {
-		folder_remove(old, "store");
-		folder_remove(old, "spool");
+		store_dirs_remove(old, "store");
+		store_dirs_remove(old, "spool");
 		if (unlinkat(s->dir_fd, STORE_STAGED_BACKUP, AT_REMOVEDIR) != 0)
 			return err_sys(e, errno, "remove the backup that was not taken");
 	}
@@ -124,8 +124,8 @@ static int backup_to(struct store *s, const char *dir, struct err *e)
 			rc = 0;
 	}
 	if (rc != 0) {
-		folder_remove(tmp_fd, "store");
-		folder_remove(tmp_fd, "spool");
+		store_dirs_remove(tmp_fd, "store");
+		store_dirs_remove(tmp_fd, "spool");
 		unlinkat(parent, tmp, AT_REMOVEDIR);
 	}
 	return rc;

@@ -3,8 +3,8 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
-#include "runtime/store/idem.h"
-#include "runtime/store/state.h"
+#include "runtime/store/idempotency_records.h"
+#include "runtime/store/store_private.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -132,12 +132,12 @@ void store_batch_meta(struct store_batch *b, const char *key, const void *p, siz
 	buf_append(&it->value, p, n);
 }
 
-void store_batch_idem(struct store_batch *b, uint32_t uid, const char *key, const char *method,
-		      const uint8_t body_hash[32], const char *result_json, size_t n)
+void store_batch_idempotency(struct store_batch *b, uint32_t uid, const char *key, const char *method,
+			     const uint8_t body_hash[32], const char *result_json, size_t n)
 {
 	struct batch_item *it = add_item(b, ITEM_IDEM, key);
 
 	it->uid = uid;
 	it->real_us = clock_real_us();
-	idem_encode(&it->value, it->real_us, method, body_hash, result_json, n);
+	idempotency_record_encode(&it->value, it->real_us, method, body_hash, result_json, n);
 }

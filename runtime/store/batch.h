@@ -70,14 +70,14 @@ struct store_batch {
 
 	unsigned flags;
 	bool prepared; /* ranges are synced and checksummed */
-	bool held;     /* waits for room or for the medium */
+	bool deferred; /* waits for room or for the medium */
 	store_done_fn done;
 	void *ctx;
 	int status;
 	struct err err;
 	uint64_t first_sequence, last_sequence;
 
-	/* the loop thread's, between submission and dispatch (ahead.h) */
+	/* the loop thread's, between submission and dispatch (speculative.h) */
 	TAILQ_ENTRY(store_batch) undecided;
 	uint64_t ordinal; /* 0 = nothing of it is ever folded ahead */
 	bool folded;

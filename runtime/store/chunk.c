@@ -6,7 +6,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/store/layer.h"
 #include "runtime/store/reader.h"
-#include "runtime/store/state.h"
+#include "runtime/store/store_private.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,10 +2,10 @@
 
 #include "runtime/base/mem.h"
 #include "runtime/store/chunk.h"
-#include "runtime/store/idem.h"
+#include "runtime/store/idempotency_records.h"
 #include "runtime/store/layer.h"
-#include "runtime/store/models.h"
-#include "runtime/store/state.h"
+#include "runtime/store/read_models.h"
+#include "runtime/store/store_private.h"
 
 #include <string.h>
 
@@ -143,7 +143,7 @@ static int put_entry(struct store *s, MDB_txn *txn, const struct group_entry *n,
 	case GROUP_RANGE: return chunk_put(txn, &s->db, n, e);
 	case GROUP_INLINE: return db_seal_put(txn, s->db.t[DB_BLOBS], &key, n->data, n->len, e);
 	case GROUP_EXPIRE: return put_expiry(s, txn, n, g, e);
-	case GROUP_IDEM: return idem_put(txn, &s->db, n, e);
+	case GROUP_IDEM: return idempotency_record_put(txn, &s->db, n, e);
 	case GROUP_META:
 		db_key_reset(&k);
 		db_key_add(&k, META_USER, strlen(META_USER));
@@ -268,7 +268,7 @@ void commit_settled(struct store *s, struct settling *g)
 	s->layers = NULL;
 	s->settling = SIZE_MAX;
 	s->applied = s->ordinal;
-	s->owing = s->settle_asked = false;
+	s->settle_retry = s->settle_asked = false;
 	s->stats.settles++;
 	s->stats.journal_groups = 0;
 	pthread_cond_broadcast(&s->decided);

@@ -8,8 +8,8 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "runtime/store/folder.h"
-#include "runtime/store/state.h"
+#include "runtime/store/store_dirs.h"
+#include "runtime/store/store_private.h"
 #include "runtime/store/writer.h"
 
 #include <errno.h>
@@ -33,11 +33,12 @@ static uint64_t size_of(int dir_fd, const char *name)
 
 static int copy_compacted(struct store *s, struct err *e)
 {
-	fd_auto int fd = openat(s->dir_fd, FOLDER_DATA_NEW, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	fd_auto int fd = openat(s->dir_fd, STORE_DIRS_DATA_NEW, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+				0600);
 	int rc;
 
 	if (fd < 0)
-		return err_sys(e, errno, "make " FOLDER_DATA_NEW);
+		return err_sys(e, errno, "make " STORE_DIRS_DATA_NEW);
 	rc = mdb_env_copyfd2(s->db.env, fd, MDB_CP_COMPACT);
 	if (rc != 0)
 		return db_err(e, rc, "copy the database");
@@ -48,7 +49,7 @@ static int copy_compacted(struct store *s, struct err *e)
 
 static int swap(struct store *s, struct err *e)
 {
-	if (renameat(s->dir_fd, FOLDER_DATA_NEW, s->dir_fd, FOLDER_DATA) != 0)
+	if (renameat(s->dir_fd, STORE_DIRS_DATA_NEW, s->dir_fd, STORE_DIRS_DATA) != 0)
 		return err_sys(e, errno, "put the compacted database in place");
 	return 0;
 }
@@ -59,17 +60,17 @@ static enum job_step compact_step(struct store *s, struct job *j)
 
 	if (!s->db.env && writer_reopen(s, NULL, &j->err) != 0)
 		return JOB_FAILED;
-	c->before = size_of(s->dir_fd, FOLDER_DATA);
+	c->before = size_of(s->dir_fd, STORE_DIRS_DATA);
 	if (copy_compacted(s, &j->err) != 0 || writer_reopen(s, swap, &j->err) != 0) {
-		unlinkat(s->dir_fd, FOLDER_DATA_NEW, 0);
+		unlinkat(s->dir_fd, STORE_DIRS_DATA_NEW, 0);
 		return JOB_FAILED;
 	}
 	/* Until its name is durable a loss of power could bring the old file back: nothing may be acknowledged in the
 	 * new one. */
 	s->unnamed = true;
-	if (folder_sync_name(s, &j->err) != 0)
+	if (store_dirs_sync_name(s, &j->err) != 0)
 		return JOB_FAILED;
-	c->after = size_of(s->dir_fd, FOLDER_DATA);
+	c->after = size_of(s->dir_fd, STORE_DIRS_DATA);
 	return JOB_FINISHED;
 }
 

@@ -25,7 +25,7 @@ struct err;
 	X(BASE, "base")           /* the models as they were before the first kept event */             \
 	X(BLOBS, "blobs")         /* output ref → sealed: 0 and the inline bytes, or 1 = expired */   \
 	X(CHUNKS, "chunks")       /* output ref, NUL, offset → struct chunk_row */                    \
-	X(IDEM, "idem")           /* uid, key → sealed struct idem_row, method, result */             \
+	X(IDEM, "idem")           /* uid, key → sealed struct idempotency_row, method, result */      \
 	X(IDEM_TIME, "idem_time") /* microseconds, uid, key → nothing */
 
 enum db_table {

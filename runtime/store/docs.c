@@ -1,7 +1,7 @@
 #include "runtime/store/docs.h"
 
 #include "runtime/base/mem.h"
-#include "runtime/store/models.h"
+#include "runtime/store/read_models.h"
 
 #include <stdlib.h>
 #include <string.h>

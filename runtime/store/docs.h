@@ -1,8 +1,8 @@
 #ifndef BAILIFF_STORE_DOCS_H
 #define BAILIFF_STORE_DOCS_H
 
-/* Model documents in memory that lie over those of a table (internal to runtime/store): of ahead.h, layer.h and
- * memory.h. */
+/* Model documents in memory that lie over those of a table (internal to runtime/store): of speculative.h, layer.h and
+ * memory_models.h. */
 
 #include "runtime/base/strmap.h"
 

@@ -3,10 +3,10 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/commit.h"
-#include "runtime/store/folder.h"
 #include "runtime/store/layer.h"
 #include "runtime/store/reader.h"
-#include "runtime/store/state.h"
+#include "runtime/store/store_dirs.h"
+#include "runtime/store/store_private.h"
 
 #include <string.h>
 
@@ -17,8 +17,8 @@
 #define JOURNAL_RETRY_NS (10ull * 1000 * 1000 * 1000)
 /* A rehearsal must be over when the group comes, which nobody knows of a disk that is slower; and so soon after a write
  * there is nothing to gain. */
-#define REHEARSE_QUICK_NS (500u * 1000)
-#define REHEARSE_AFTER_NS (2ull * 1000 * 1000)
+#define WARM_UP_QUICK_NS (500u * 1000)
+#define WARM_UP_AFTER_NS (2ull * 1000 * 1000)
 
 static uint64_t newest(const struct store *s) { return s->layers ? s->layers->last_sequence : s->settled.sequence; }
 
@@ -55,8 +55,9 @@ static bool may_journal(struct store *s, const struct layer *l)
 {
 	if (s->journal.fd < 0 && s->journal.retry_ns && !s->layers && store_mono_ns() >= s->journal.retry_ns)
 		open_journal(s);
-	return !s->owing && s->ordinal == s->applied + s->journal.records && journal_fits(&s->journal, l->group.len) &&
-	       l->weight <= WEIGHT_MAX && space_ample(s, l->bytes + l->weight * 64);
+	return !s->settle_retry && s->ordinal == s->applied + s->journal.records &&
+	       journal_fits(&s->journal, l->group.len) && l->weight <= WEIGHT_MAX &&
+	       space_has_reserve(s, l->bytes + l->weight * 64);
 }
 
 static void journal_written(struct store *s, uint64_t start)
@@ -87,15 +88,15 @@ static int to_journal(struct store *s, struct layer *l)
 	return 0;
 }
 
-void durable_expect(struct store *s)
+void durable_prepare(struct store *s)
 {
 	uint64_t start = store_mono_ns();
 	struct err e = ERR_INIT;
 
-	if (s->journal.fd < 0 || s->owing || s->journal_took_ns > REHEARSE_QUICK_NS ||
-	    start - s->journal_ns < REHEARSE_AFTER_NS)
+	if (s->journal.fd < 0 || s->settle_retry || s->journal_took_ns > WARM_UP_QUICK_NS ||
+	    start - s->journal_ns < WARM_UP_AFTER_NS)
 		return;
-	if (journal_rehearse(&s->journal, &e) != 0)
+	if (journal_warm_up(&s->journal, &e) != 0)
 		(void)journal_failed(s, &e);
 	else
 		journal_written(s, start);
@@ -103,13 +104,13 @@ void durable_expect(struct store *s)
 
 /* ---- groups ---- */
 
-struct layer *durable_show_locked(struct store *s)
+struct layer *durable_publish_locked(struct store *s)
 {
 	struct layer *before = s->layers;
 
-	if (!s->fresh)
+	if (!s->new_layer)
 		return NULL;
-	s->layers = mem_take(&s->fresh);
+	s->layers = mem_take(&s->new_layer);
 	s->stats.journal_groups = s->layers->depth;
 	s->settle_at_ns = store_mono_ns() + s->settle_ns;
 	return before; /* the new one has its own reference */
@@ -120,7 +121,7 @@ static void show(struct store *s)
 	struct layer *before;
 
 	pthread_mutex_lock(&s->mutex);
-	before = durable_show_locked(s);
+	before = durable_publish_locked(s);
 	pthread_mutex_unlock(&s->mutex);
 	layer_unref(before);
 }
@@ -160,9 +161,9 @@ static int fold_group(struct store *s, const struct store_batch *group, struct l
 
 static void settled(struct store *s)
 {
-	if (s->owing)
+	if (s->settle_retry)
 		log_info("store: what was in the journal only is in the database now");
-	commit_settled(s, mem_take(&s->doubt));
+	commit_settled(s, mem_take(&s->commit_in_doubt));
 	journal_reset(&s->journal, s->settled.checksum);
 }
 
@@ -172,16 +173,16 @@ int durable_group(struct store *s, struct store_batch *group, bool *ret_in_doubt
 	struct layer *l;
 
 	*ret_in_doubt = false;
-	if (folder_sync_name(s, e) != 0 || fold_group(s, group, &l, e) != 0)
+	if (store_dirs_sync_name(s, e) != 0 || fold_group(s, group, &l, e) != 0)
 		return -1;
 	if (may_journal(s, l) && to_journal(s, l) == 0) {
 		accept(s, group, l);
-		s->fresh = l;
+		s->new_layer = l;
 		commit_count(s, start);
 		return 0;
 	}
 	l->ordinal = ++s->ordinal;
-	if (commit_layers(s, l, &s->doubt, ret_in_doubt, e) == 0) {
+	if (commit_layers(s, l, &s->commit_in_doubt, ret_in_doubt, e) == 0) {
 		settled(s);
 		accept(s, group, l);
 		layer_unref(l);
@@ -195,7 +196,7 @@ int durable_group(struct store *s, struct store_batch *group, bool *ret_in_doubt
 	return -1;
 }
 
-void durable_happened(struct store *s, struct store_batch *group)
+void durable_confirm(struct store *s, struct store_batch *group)
 {
 	settled(s);
 	if (group)
@@ -203,16 +204,16 @@ void durable_happened(struct store *s, struct store_batch *group)
 	layer_unref(mem_take(&s->tentative));
 }
 
-void durable_undone(struct store *s)
+void durable_abort(struct store *s)
 {
-	if (s->doubt)
-		commit_undone(s, mem_take(&s->doubt));
+	if (s->commit_in_doubt)
+		commit_undone(s, mem_take(&s->commit_in_doubt));
 	layer_unref(mem_take(&s->tentative));
 }
 
 /* ---- settling ---- */
 
-bool durable_much(const struct store *s)
+bool durable_settle_due(const struct store *s)
 {
 	const struct layer *l = s->layers;
 
@@ -224,7 +225,7 @@ int durable_settle(struct store *s, bool *ret_in_doubt, struct err *e)
 	*ret_in_doubt = false;
 	if (!s->layers)
 		return 0;
-	if (folder_sync_name(s, e) != 0)
+	if (store_dirs_sync_name(s, e) != 0)
 		return -1;
 	if (s->applied_there >=
 	    s->layers->ordinal) { /* a commit in doubt that did happen, but was not known to be durable */
@@ -235,7 +236,7 @@ int durable_settle(struct store *s, bool *ret_in_doubt, struct err *e)
 		settled(s);
 		return 0;
 	}
-	if (commit_layers(s, s->layers, &s->doubt, ret_in_doubt, e) != 0)
+	if (commit_layers(s, s->layers, &s->commit_in_doubt, ret_in_doubt, e) != 0)
 		return -1;
 	settled(s);
 	return 0;
@@ -251,9 +252,9 @@ int durable_wait(struct store *s, struct err *e)
 	pthread_mutex_lock(&s->mutex);
 	want = s->layers ? s->layers->ordinal : 0;
 	failures = s->settle_failures;
-	while (s->applied < want && !s->side_end) {
+	while (s->applied < want && !s->worker_end) {
 		if (s->settle_failures != failures) {
-			*e = s->owing_why;
+			*e = s->settle_error;
 			rc = -1;
 			break;
 		}
@@ -309,7 +310,7 @@ static int replay_one(struct store *s, const struct journal_cursor *c, struct er
 	if (layer_new(s, &bytes, s->layers, newest(s), r.txn, models, &l, e) != 0)
 		return err_wrap(e, "group %llu of the journal", (unsigned long long)c->head.ordinal);
 	l->ordinal = s->ordinal = c->head.ordinal;
-	s->fresh = l;
+	s->new_layer = l;
 	show(s);
 	remember(s, l);
 	return 0;
@@ -343,12 +344,12 @@ int durable_recover(struct store *s, struct err *e)
 		return 0;
 	if (durable_settle(s, &in_doubt, e) != 0) {
 		if (in_doubt || e->code != ERR_EXHAUSTED) {
-			durable_undone(s);
+			durable_abort(s);
 			return err_wrap(e, "settle what the journal has");
 		}
 		log_warning("store: %s; what the journal has waits for room", e->message);
 		(void)space_failed(s, e);
-		s->owing = true;
+		s->settle_retry = true;
 		s->journal.retry_ns = store_mono_ns();
 		*e = ERR_INIT;
 		return 0;

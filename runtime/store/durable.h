@@ -10,23 +10,23 @@ struct layer;
 
 /*
  * Folds the batches and makes them durable as one group; then their sequences are set, and they are to be told of
- * (decide_post). On failure nothing of them is there, unless *ret_in_doubt: then a fresh look at the database tells,
- * and durable_happened or durable_undone must be called.
+ * (batch_complete). On failure nothing of them is there, unless *ret_in_doubt: then a fresh look at the database tells,
+ * and durable_confirm or durable_abort must be called.
  */
 int durable_group(struct store *s, struct store_batch *group, bool *ret_in_doubt, struct err *e);
 /* Under the mutex: readers see the group from here on, if only the journal has it. What is returned is let go of
  * (layer_unref) after that. */
-struct layer *durable_show_locked(struct store *s);
-void durable_happened(struct store *s, struct store_batch *group); /* NULL: of durable_settle */
-void durable_undone(struct store *s);
+struct layer *durable_publish_locked(struct store *s);
+void durable_confirm(struct store *s, struct store_batch *group); /* NULL: of durable_settle */
+void durable_abort(struct store *s);
 
 /* A group is about to come that somebody waits for. */
-void durable_expect(struct store *s);
+void durable_prepare(struct store *s);
 
 /* Puts everything that only the journal has into the database. In doubt as above. */
 int durable_settle(struct store *s, bool *ret_in_doubt, struct err *e);
 /* Whether that should not wait any longer, as too much has come together. */
-bool durable_much(const struct store *s);
+bool durable_settle_due(const struct store *s);
 
 /* At open: folds what the journal has and the database has not, settles it, and makes the journal ready. */
 int durable_recover(struct store *s, struct err *e);

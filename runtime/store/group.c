@@ -3,7 +3,7 @@
 #include "runtime/base/err.h"
 #include "runtime/store/chunk.h"
 #include "runtime/store/db.h"
-#include "runtime/store/idem.h"
+#include "runtime/store/idempotency_records.h"
 #include "runtime/store/record.h"
 
 #include <string.h>
@@ -31,8 +31,8 @@ static int check_item(const struct batch_item *it, struct err *e)
 
 	if (it->value.len > DB_SEALED_MAX)
 		return err_set(e, ERR_EXHAUSTED, "a value of %zu bytes is too large for the store", it->value.len);
-	if (it->kind == ITEM_IDEM && n > IDEM_KEY_MAX)
-		return err_field(e, "idempotencyKey", "longer than %d bytes", IDEM_KEY_MAX);
+	if (it->kind == ITEM_IDEM && n > IDEMPOTENCY_KEY_MAX)
+		return err_field(e, "idempotencyKey", "longer than %d bytes", IDEMPOTENCY_KEY_MAX);
 	if (it->kind == ITEM_META && n > META_NAME_MAX)
 		return err_set(e, ERR_INVALID, "a meta name of %zu bytes", n);
 	if ((it->kind == ITEM_INLINE || it->kind == ITEM_EXPIRE) && (n == 0 || n >= BATCH_REF_MAX))
@@ -120,8 +120,9 @@ static int check(const struct group_entry *n, struct err *e)
 			       ? bad(e, "is a malformed output")
 			       : 0;
 	case GROUP_IDEM:
-		return n->key_len > IDEM_KEY_MAX || n->len > DB_SEALED_MAX ? bad(e, "is a malformed idempotency record")
-									   : 0;
+		return n->key_len > IDEMPOTENCY_KEY_MAX || n->len > DB_SEALED_MAX
+			       ? bad(e, "is a malformed idempotency record")
+			       : 0;
 	case GROUP_META:
 		return n->key_len > META_NAME_MAX || n->len > DB_SEALED_MAX ? bad(e, "is a malformed meta value") : 0;
 	case GROUP_EXPIRE:

@@ -15,7 +15,7 @@ enum group_tag {
 	GROUP_EVENT = 1, /* data: the event record */
 	GROUP_RANGE,     /* key: output ref; data: its chunks (group_chunk) */
 	GROUP_INLINE,    /* key: output ref; data: 0 and the bytes */
-	GROUP_IDEM,      /* uid, key, real_us; data: idem.h's */
+	GROUP_IDEM,      /* uid, key, real_us; data: idempotency_records.h's */
 	GROUP_META,      /* key: name */
 	GROUP_EXPIRE,    /* key: output ref */
 	GROUP_TAGS

@@ -27,7 +27,7 @@
  *
  * The first write after a while takes twice as long as the one behind it: it changes the file's time, which some file
  * systems then sync as well, and nothing on its way is in the processor's caches. Whoever knows that a group is about
- * to come says so (store_expect), and the block where its record will begin is written with zeroes meanwhile. Nothing
+ * to come says so (store_prepare), and the block where its record will begin is written with zeroes meanwhile. Nothing
  * there counts, so a crash finds nothing that it would not find otherwise.
  *
  * A sync that failed is never tried again on the same bytes (the kernel may call them clean): the file is filled with
@@ -246,7 +246,7 @@ int journal_append(struct journal *j, uint64_t ordinal, const struct buf *payloa
 	return 0;
 }
 
-int journal_rehearse(struct journal *j, struct err *e)
+int journal_warm_up(struct journal *j, struct err *e)
 {
 	if (!journal_fits(j, 1))
 		return 0;

@@ -61,6 +61,6 @@ bool journal_fits(const struct journal *j, size_t payload);
 int journal_append(struct journal *j, uint64_t ordinal, const struct buf *payload, struct err *e);
 /* Goes the way of the next record once with nothing, so that it need not go it for the first time. Fails as
  * journal_append does. */
-int journal_rehearse(struct journal *j, struct err *e);
+int journal_warm_up(struct journal *j, struct err *e);
 
 #endif

@@ -3,8 +3,8 @@
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "runtime/event/event.h"
-#include "runtime/store/models.h"
-#include "runtime/store/state.h"
+#include "runtime/store/read_models.h"
+#include "runtime/store/store_private.h"
 
 #include <string.h>
 
@@ -38,7 +38,7 @@ static int fold_event(struct store *s, struct layer *l, const struct group_entry
 		l->weight += ev.ids[f].text && id_field_indexed((enum id_field)f);
 	l->last_sequence++;
 	event_view_payload(&ev);
-	if (s->fold && s->fold(m, &ev, e) != 0)
+	if (s->project && s->project(m, &ev, e) != 0)
 		return err_wrap(e, "fold event %llu (%s)", (unsigned long long)ev.sequence, event_info(ev.type)->name);
 	return 0;
 }

@@ -5,7 +5,7 @@
 #include "runtime/store/chunk.h"
 #include "runtime/store/layer.h"
 #include "runtime/store/reader.h"
-#include "runtime/store/state.h"
+#include "runtime/store/store_private.h"
 
 #include <errno.h>
 #include <fcntl.h>

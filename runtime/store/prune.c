@@ -4,9 +4,9 @@
  */
 
 #include "runtime/base/mem.h"
-#include "runtime/store/idem.h"
-#include "runtime/store/models.h"
-#include "runtime/store/state.h"
+#include "runtime/store/idempotency_records.h"
+#include "runtime/store/read_models.h"
+#include "runtime/store/store_private.h"
 #include "runtime/store/writer.h"
 
 #include <string.h>
@@ -48,7 +48,7 @@ static int remove_event(struct store *s, MDB_txn *txn, struct models *m, struct 
 	mem_auto void *copy = mem_dup(event, len);
 	if (event_view_of(copy, len, floor->sequence, &ev, e) != 0)
 		return -1;
-	if (s->fold && s->fold(m, &ev, e) != 0)
+	if (s->project && s->project(m, &ev, e) != 0)
 		return err_wrap(e, "fold event %llu", (unsigned long long)ev.sequence);
 	rc = mdb_del(txn, s->db.t[DB_EVENTS], &kv, NULL);
 	for (int f = 0; f < ID_FIELD_COUNT && rc == 0; f++) {
@@ -82,8 +82,9 @@ static int prune_txn(struct store *s, MDB_txn *txn, void *ctx, struct err *e)
 	p->next_floor = floor;
 	if (p->next_removed)
 		return db_meta_put(txn, &s->db, META_FLOOR, &floor, sizeof(floor), e);
-	return idem_prune(txn, &s->db, p->idem_before_us, p->step_events < STEP_EVENTS ? p->step_events : STEP_IDEM,
-			  &p->idem_removed, e);
+	return idempotency_records_prune(txn, &s->db, p->idem_before_us,
+					 p->step_events < STEP_EVENTS ? p->step_events : STEP_IDEM, &p->idem_removed,
+					 e);
 }
 
 static enum job_step prune_step(struct store *s, struct job *j)

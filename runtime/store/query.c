@@ -1,10 +1,10 @@
 /* Reading events: from the ring what is recent, from the database what is older. */
 
-#include "runtime/store/aside.h"
+#include "runtime/store/background_read.h"
 #include "runtime/store/commit.h"
 #include "runtime/store/layer.h"
 #include "runtime/store/reader.h"
-#include "runtime/store/state.h"
+#include "runtime/store/store_private.h"
 
 #include <string.h>
 

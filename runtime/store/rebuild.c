@@ -5,8 +5,8 @@
  */
 
 #include "runtime/base/mem.h"
-#include "runtime/store/models.h"
-#include "runtime/store/state.h"
+#include "runtime/store/read_models.h"
+#include "runtime/store/store_private.h"
 #include "runtime/store/writer.h"
 
 #include <string.h>
@@ -80,7 +80,8 @@ static int fold_log(struct rebuild *b, struct store *s, MDB_txn *txn, struct err
 		if (record_follow(v.mv_data, v.mv_size, b->next_at.sequence + 1, &b->next_at, &event, &len, e) != 0)
 			return -1;
 		mem_auto void *copy = mem_dup(event, len);
-		if (event_view_of(copy, len, b->next_at.sequence, &ev, e) != 0 || (s->fold && s->fold(&m, &ev, e) != 0))
+		if (event_view_of(copy, len, b->next_at.sequence, &ev, e) != 0 ||
+		    (s->project && s->project(&m, &ev, e) != 0))
 			return err_wrap(e, "fold event %llu", (unsigned long long)b->next_at.sequence);
 	}
 	if (b->next_at.sequence < s->settled.sequence)

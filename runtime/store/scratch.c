@@ -2,8 +2,8 @@
 
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
-#include "runtime/store/folder.h"
-#include "runtime/store/state.h"
+#include "runtime/store/store_dirs.h"
+#include "runtime/store/store_private.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,13 +15,13 @@
 #define BREATHE_PUTS 10000
 
 /* Inside the store's folder; where that cannot be written to, in the place for temporary files. */
-static int make_place(struct store *s, struct scratch *c, char *path, size_t cap, struct err *e)
+static int make_directory(struct store *s, struct scratch *c, char *path, size_t cap, struct err *e)
 {
 	const char *tmp = getenv("TMPDIR");
 	const char *places[] = { s->dir, tmp && *tmp ? tmp : "/tmp" };
 
 	for (size_t i = 0; i < countof(places); i++) {
-		int n = snprintf(path, cap, "%s/" FOLDER_SCRATCH "XXXXXX", places[i]);
+		int n = snprintf(path, cap, "%s/" STORE_DIRS_SCRATCH "XXXXXX", places[i]);
 
 		if (n < 0 || (size_t)n >= cap || !mkdtemp(path))
 			continue;
@@ -66,7 +66,7 @@ int scratch_open(struct store *s, struct scratch *ret, struct err *e)
 	char path[4096];
 	int rc;
 
-	if (make_place(s, &c, path, sizeof(path), e) != 0)
+	if (make_directory(s, &c, path, sizeof(path), e) != 0)
 		return -1;
 	rc = open_env(path, &c.env);
 	if (rc == 0)
@@ -81,7 +81,7 @@ int scratch_open(struct store *s, struct scratch *ret, struct err *e)
 	return 0;
 }
 
-int scratch_breathe(struct scratch *c, struct err *e)
+int scratch_yield(struct scratch *c, struct err *e)
 {
 	int rc;
 
@@ -102,7 +102,7 @@ void scratch_done(struct scratch *c)
 	if (c->env)
 		mdb_env_close(c->env);
 	if (c->parent_fd >= 0)
-		folder_remove(c->parent_fd, c->name);
+		store_dirs_remove(c->parent_fd, c->name);
 	fd_close(&c->parent_fd);
 	*c = SCRATCH_INIT;
 }

@@ -6,7 +6,7 @@
  * removed at the end; a crash leaves it to the next open's sweep.
  */
 
-#include "runtime/store/models.h"
+#include "runtime/store/read_models.h"
 
 struct err;
 struct store;
@@ -21,7 +21,7 @@ struct scratch {
 
 int scratch_open(struct store *s, struct scratch *ret, struct err *e);
 /* Commits now and then, so that no transaction grows too large. */
-int scratch_breathe(struct scratch *c, struct err *e);
+int scratch_yield(struct scratch *c, struct err *e);
 void scratch_done(struct scratch *c);
 
 #endif

@@ -4,7 +4,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/store/reader.h"
-#include "runtime/store/state.h"
+#include "runtime/store/store_private.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -53,7 +53,7 @@ void space_init(struct store *s, uint64_t quota, uint64_t ballast_bytes)
 	space_check(s);
 }
 
-bool space_give_ballast(struct store *s)
+bool space_release_ballast(struct store *s)
 {
 	if (!s->space.ballast)
 		return false;
@@ -222,7 +222,7 @@ bool space_check(struct store *s)
 	return full;
 }
 
-bool space_ample(struct store *s, uint64_t bytes)
+bool space_has_reserve(struct store *s, uint64_t bytes)
 {
 	uint64_t page, used, total;
 

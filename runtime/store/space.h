@@ -33,9 +33,9 @@ bool space_check(struct store *s);
 /* Whether the failure means "no room", and if so remembers it. */
 bool space_failed(struct store *s, const struct err *e);
 /* Gives the ballast up; false when there was none. */
-bool space_give_ballast(struct store *s);
+bool space_release_ballast(struct store *s);
 /* Whether there is room by far for what would take this many bytes. */
-bool space_ample(struct store *s, uint64_t bytes);
+bool space_has_reserve(struct store *s, uint64_t bytes);
 /* How large the journal is to be. */
 uint64_t space_journal_bytes(uint64_t wanted, uint64_t quota);
 void space_spool_add(struct store *s, int64_t bytes, int64_t files);

@@ -1,10 +1,10 @@
 /* What the store says of itself. */
 
-#include "runtime/store/idem.h"
+#include "runtime/store/idempotency_records.h"
 #include "runtime/store/layer.h"
-#include "runtime/store/models.h"
+#include "runtime/store/read_models.h"
 #include "runtime/store/reader.h"
-#include "runtime/store/state.h"
+#include "runtime/store/store_private.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static uint64_t new_keys(const struct reader *r)
 			const struct group_entry *n = &l->notes[i];
 
 			more += n->tag == GROUP_IDEM && layer_note(r->over, 1u << GROUP_IDEM, n->uid, n->key) == n &&
-				!idem_known(r->txn, r->db, n->uid, n->key);
+				!idempotency_record_exists(r->txn, r->db, n->uid, n->key);
 		}
 	return more;
 }

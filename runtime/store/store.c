@@ -7,12 +7,12 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/durable.h"
-#include "runtime/store/folder.h"
-#include "runtime/store/pages.h"
+#include "runtime/store/lmdb_check.h"
 #include "runtime/store/reader.h"
-#include "runtime/store/side.h"
-#include "runtime/store/state.h"
+#include "runtime/store/store_dirs.h"
+#include "runtime/store/store_private.h"
 #include "runtime/store/upgrade.h"
+#include "runtime/store/worker.h"
 #include "runtime/store/writer.h"
 
 #include <errno.h>
@@ -166,7 +166,7 @@ static int make_new(struct store *s, struct err *e)
 	if (rc != 0)
 		return db_err(e, rc, "make the store");
 	s->is_new = true;
-	return folder_sync_new(s, e);
+	return store_dirs_sync_new(s, e);
 }
 
 /* ---- open and close ---- */
@@ -179,11 +179,11 @@ static void store_init(struct store *s, const struct store_options *o)
 	s->spool_dir = mem_strdup(o->spool_dir);
 	s->schema_version = mem_strdup(o->schema_version ? o->schema_version : SCHEMA_DEFAULT);
 	s->env = (struct event_env){ .runtime_id = s->runtime_id, .schema_version = s->schema_version };
-	s->fold = o->fold;
-	s->fold_ahead = o->fold_ahead;
+	s->project = o->project;
+	s->project_speculative = o->project_speculative;
 	s->real_us = o->real_us;
 	s->clock = o->clock;
-	ahead_init(&s->ahead);
+	speculative_init(&s->speculative);
 	s->map_bytes = o->map_bytes ? o->map_bytes : MAP_DEFAULT;
 	s->soon_ns = (o->soon_ms ? o->soon_ms : SOON_DEFAULT_MS) * 1000000ull;
 	s->settle_ns = (o->settle_ms ? o->settle_ms : SETTLE_DEFAULT_MS) * 1000000ull;
@@ -194,8 +194,8 @@ static void store_init(struct store *s, const struct store_options *o)
 	s->dir_fd = s->spool_fd = s->lock_fd = s->event_fd = -1;
 	s->queue_tail = &s->queue;
 	s->done_tail = &s->done;
-	s->jobs.tail = &s->jobs.head;
-	s->side.tail = &s->side.head;
+	s->writer_jobs.tail = &s->writer_jobs.head;
+	s->worker_jobs.tail = &s->worker_jobs.head;
 	s->ready_ns = UINT64_MAX;
 	pthread_mutex_init(&s->mutex, NULL);
 	pthread_rwlock_init(&s->db_lock, NULL);
@@ -208,11 +208,11 @@ static void store_init(struct store *s, const struct store_options *o)
 
 static void store_free(struct store *s)
 {
-	durable_undone(s);
+	durable_abort(s);
 	layer_unref(s->layers);
 	journal_close(&s->journal);
 	db_close(&s->db);
-	ahead_done(&s->ahead);
+	speculative_done(&s->speculative);
 	ring_done(&s->ring);
 	fd_close(&s->event_fd);
 	fd_close(&s->spool_fd);
@@ -235,15 +235,15 @@ static int open_database(struct store *s, struct err *e)
 	int rc;
 
 	/* before LMDB follows a pointer that a bad disk wrote */
-	rc = pages_check_file(s->dir_fd, CHECK_PAGES, e);
+	rc = lmdb_check_file(s->dir_fd, CHECK_PAGES, e);
 	if (rc < 0)
 		return err_wrap(e, "check data.mdb");
 	if (rc > 0 && s->read_only)
 		return err_set(e, ERR_NOT_FOUND, "there is no store in '%s'", s->dir);
-	if (rc > 0 && folder_check_lost(s, e) != 0)
+	if (rc > 0 && store_dirs_check_lost(s, e) != 0)
 		return -1;
 	if (rc > 0)
-		unlinkat(s->dir_fd, FOLDER_DATA, 0);
+		unlinkat(s->dir_fd, STORE_DIRS_DATA, 0);
 	if (db_open(s->dir, s->map_bytes, flags, &s->db, &empty, e) != 0)
 		return -1;
 	if (s->db.smaller)
@@ -272,10 +272,10 @@ int store_open(const struct store_options *o, struct store **ret, struct err *e)
 		err_sys(e, errno, "make an eventfd");
 		goto fail;
 	}
-	if (folder_open(s, e) != 0 || open_database(s, e) != 0)
+	if (store_dirs_open(s, e) != 0 || open_database(s, e) != 0)
 		goto fail;
 	space_init(s, o->quota_bytes, o->ballast_bytes);
-	if (durable_recover(s, e) != 0 || folder_count_spool(s, e) != 0)
+	if (durable_recover(s, e) != 0 || store_dirs_count_spool(s, e) != 0)
 		goto fail;
 	if (!s->read_only)
 		space_check(s);
@@ -305,10 +305,10 @@ static void fail_jobs(struct store *s, struct job_queue *q)
 void store_stop(struct store *s)
 {
 	atomic_store(&s->closing, true);
-	side_stop(s);
+	worker_stop(s);
 	writer_stop(s);
-	fail_jobs(s, &s->jobs);
-	fail_jobs(s, &s->side);
+	fail_jobs(s, &s->writer_jobs);
+	fail_jobs(s, &s->worker_jobs);
 	store_flush(s);
 }
 
@@ -353,7 +353,7 @@ static void batch_run(struct store *s, struct completion *c)
 		s->last = b->last_sequence;
 		ring_push(&s->ring, b);
 	}
-	ahead_decided(s, b);
+	speculative_resolve(s, b);
 	if (b->done)
 		b->done(b->ctx, &r);
 	store_batch_free(b);
@@ -367,7 +367,7 @@ void store_submit(struct store *s, struct store_batch *b, unsigned flags, store_
 	b->ctx = ctx;
 	b->completion.run = batch_run;
 	s->pending++;
-	ahead_submitted(s, b);
+	speculative_add(s, b);
 	if (s->writer_up) {
 		writer_enqueue(s, b);
 	} else {
@@ -377,10 +377,10 @@ void store_submit(struct store *s, struct store_batch *b, unsigned flags, store_
 	}
 }
 
-void store_expect(struct store *s)
+void store_prepare(struct store *s)
 {
 	if (s->writer_up)
-		writer_expect(s);
+		writer_prepare(s);
 }
 
 void store_post_locked(struct store *s, struct completion *c)
@@ -443,32 +443,32 @@ void store_flush(struct store *s)
 		pthread_mutex_lock(&s->mutex);
 		s->flushing = true;
 		pthread_cond_signal(&s->wake);
-		while (s->undecided > s->nheld)
+		while (s->undecided > s->ndeferred)
 			pthread_cond_wait(&s->decided, &s->mutex);
 		s->flushing = false;
 		pthread_mutex_unlock(&s->mutex);
 		store_dispatch(s);
 		pthread_mutex_lock(&s->mutex);
-		more = s->undecided > s->nheld || s->done;
+		more = s->undecided > s->ndeferred || s->done;
 		pthread_mutex_unlock(&s->mutex);
 	}
 	while (!s->writer_up && s->done) /* stopped: what is submitted is refused at once */
 		store_dispatch(s);
 }
 
-void store_job(struct store *s, struct job *j, bool on_side)
+void store_job(struct store *s, struct job *j, bool on_worker)
 {
-	struct job_queue *q = on_side ? &s->side : &s->jobs;
+	struct job_queue *q = on_worker ? &s->worker_jobs : &s->writer_jobs;
 
 	j->next = NULL;
-	if ((!on_side && !s->writer_up) || atomic_load(&s->closing)) {
+	if ((!on_worker && !s->writer_up) || atomic_load(&s->closing)) {
 		j->failed = true;
 		err_set(&j->err, ERR_UNAVAILABLE,
 			s->read_only ? "the store is open for reading only" : "the store is being closed");
 		store_post(s, &j->completion);
 		return;
 	}
-	if (on_side && side_start(s, &j->err) != 0) {
+	if (on_worker && worker_start(s, &j->err) != 0) {
 		j->failed = true;
 		store_post(s, &j->completion);
 		return;

@@ -35,7 +35,7 @@ struct models;
  * Folds one event into the read models; pure (no clock, no I/O, no randomness). Runs on the writer thread, and again
  * in verify and rebuild. A failure (only of the medium) fails the transaction.
  */
-typedef int (*store_fold_fn)(struct models *m, const struct event_view *ev, struct err *e);
+typedef int (*store_project_fn)(struct models *m, const struct event_view *ev, struct err *e);
 
 struct store_options {
 	const char *dir;          /* the environment's folder; may be /proc/self/fd/N */
@@ -47,9 +47,10 @@ struct store_options {
 	bool no_journal;          /* every group is committed to the database before it is acknowledged */
 	uint32_t settle_ms;       /* when nothing has come for so long the journal is put into the database; 0 = 5 */
 	uint32_t soon_ms;         /* 0 = 50 */
-	store_fold_fn fold;       /* NULL = no models */
-	store_fold_fn fold_ahead; /* the part of it that decisions are made from; runs at store_submit. NULL = none */
-	bool read_only;           /* for verify from outside */
+	store_project_fn project; /* NULL = no models */
+	store_project_fn project_speculative; /* the part of it that decisions are made from; runs at store_submit. NULL
+						 = none */
+	bool read_only;                       /* for verify from outside */
 	uint64_t (*real_us)(
 		void *ctx);         /* when events happen that do not say so themselves; NULL = the system's clock */
 	void *clock;                /* its argument */
@@ -93,8 +94,8 @@ void store_batch_spool(struct store_batch *b, const char *output_ref, int fd, ui
 /* The bytes of a small output, kept in the database. */
 void store_batch_inline(struct store_batch *b, const char *output_ref, const void *p, size_t n);
 /* Remembers a result for (uid, key); replaced by a later one of the same key. */
-void store_batch_idem(struct store_batch *b, uint32_t uid, const char *key, const char *method,
-		      const uint8_t body_hash[32], const char *result_json, size_t n);
+void store_batch_idempotency(struct store_batch *b, uint32_t uid, const char *key, const char *method,
+			     const uint8_t body_hash[32], const char *result_json, size_t n);
 /* A model-independent durable setting (policy hash, …): `meta` table. */
 void store_batch_meta(struct store_batch *b, const char *key, const void *p, size_t n);
 
@@ -117,7 +118,7 @@ void store_submit(struct store *s, struct store_batch *b, unsigned flags, store_
 
 /* A batch that somebody waits for will be submitted in less than a millisecond: the writer makes ready for it. Nothing
  * is promised. */
-void store_expect(struct store *s);
+void store_prepare(struct store *s);
 
 int store_dispatch_fd(const struct store *s); /* readable when store_dispatch has work */
 void store_dispatch(struct store *s);         /* runs callbacks, then the listener */
@@ -146,8 +147,8 @@ int store_events(struct store *s, const struct store_query *q, bool (*fn)(void *
 		 void *ctx, struct err *e);
 
 /* 0 found, 1 not there. The value is appended to out. */
-int store_idem_get(struct store *s, uint32_t uid, const char *key, char method[64], uint8_t body_hash[32],
-		   struct buf *result, struct err *e);
+int store_idempotency_get(struct store *s, uint32_t uid, const char *key, char method[64], uint8_t body_hash[32],
+			  struct buf *result, struct err *e);
 int store_meta_get(struct store *s, const char *key, struct buf *out, struct err *e);
 
 /* ---- read models: small JSON documents by kind and id (kinds are runtime/view's) ---- */
@@ -160,13 +161,13 @@ int models_put(struct models *m, uint8_t kind, const char *id, size_t id_len, co
 int models_del(struct models *m, uint8_t kind, const char *id, size_t id_len, struct err *e);
 
 /*
- * From store_hold to store_release, which nest, the loop thread reads documents as they were committed at one moment:
- * what is put together from several agrees with itself, and each of them costs less. What is reckoned ahead is always
- * read as it is.
+ * From store_snapshot_begin to store_snapshot_end, which nest, the loop thread reads documents as they were committed
+ * at one moment: what is put together from several agrees with itself, and each of them costs less. What is reckoned
+ * ahead is always read as it is.
  */
-void store_hold(struct store *s);
-void store_release(struct store **s); /* for cleanup; of NULL: nothing */
-#define store_held_auto __attribute__((cleanup(store_release)))
+void store_snapshot_begin(struct store *s);
+void store_snapshot_end(struct store **s); /* for cleanup; of NULL: nothing */
+#define store_snapshot_auto __attribute__((cleanup(store_snapshot_end)))
 
 /* For readers. */
 int store_model_get(struct store *s, uint8_t kind, const char *id, struct buf *out,
@@ -179,12 +180,12 @@ int store_model_scan(struct store *s, uint8_t kind, const char *prefix, const ch
 
 /*
  * The same with every submitted batch reckoned in that is not decided yet: what decisions are made from. Only models
- * that `fold_ahead` folds differ. In id order; fn may not submit.
+ * that `project_speculative` folds differ. In id order; fn may not submit.
  */
-int store_model_get_ahead(struct store *s, uint8_t kind, const char *id, struct buf *out, struct err *e);
-int store_model_scan_ahead(struct store *s, uint8_t kind, const char *prefix,
-			   bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len),
-			   void *ctx, struct err *e);
+int store_model_get_speculative(struct store *s, uint8_t kind, const char *id, struct buf *out, struct err *e);
+int store_model_scan_speculative(struct store *s, uint8_t kind, const char *prefix,
+				 bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len),
+				 void *ctx, struct err *e);
 
 /* ---- output bytes ---- */
 
@@ -258,31 +259,32 @@ void store_batch_expire_output(struct store_batch *b, const char *output_ref);
  * (which are thrown away afterwards), read outputs, and write spool files, which become outputs when a batch cites
  * them.
  */
-struct store_aside;
-typedef int (*store_aside_fn)(struct store_aside *a, void *ctx, struct err *e);
-void store_aside(struct store *s, store_aside_fn work, void (*done)(void *ctx, const struct err *e), void *ctx);
+struct background_read;
+typedef int (*background_read_fn)(struct background_read *a, void *ctx, struct err *e);
+void store_background_read(struct store *s, background_read_fn work, void (*done)(void *ctx, const struct err *e),
+			   void *ctx);
 /* For the work only. */
-struct store *store_aside_store(struct store_aside *a);
-uint64_t store_aside_first(struct store_aside *a);             /* the first kept sequence */
-int store_aside_stopped(struct store_aside *a, struct err *e); /* −1: leave, as the store is being closed */
+struct store *background_read_store(struct background_read *a);
+uint64_t background_read_first(struct background_read *a);             /* the first kept sequence */
+int background_read_stopped(struct background_read *a, struct err *e); /* −1: leave, as the store is being closed */
 /* q has both bounds, and `before` is at most one past what was committed when the work was given. */
-int store_aside_events(struct store_aside *a, const struct store_query *q,
-		       bool (*fn)(void *ctx, const struct event_view *ev), void *ctx, struct err *e);
-int store_aside_fold(struct store_aside *a, const struct event_view *ev, struct err *e);
+int background_read_events(struct background_read *a, const struct store_query *q,
+			   bool (*fn)(void *ctx, const struct event_view *ev), void *ctx, struct err *e);
+int background_read_project(struct background_read *a, const struct event_view *ev, struct err *e);
 /* As models_get; valid until the next fold. */
-int store_aside_model(struct store_aside *a, uint8_t kind, const char *id, const char **ret, size_t *ret_len,
-		      struct err *e);
-int store_aside_models(struct store_aside *a, uint8_t kind,
-		       bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len), void *ctx,
-		       struct err *e);
+int background_read_model(struct background_read *a, uint8_t kind, const char *id, const char **ret, size_t *ret_len,
+			  struct err *e);
+int background_read_models(struct background_read *a, uint8_t kind,
+			   bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len),
+			   void *ctx, struct err *e);
 /*
  * Makes a spool file (close it) under a name of its own: what a crash leaves of it goes with the next open. Whoever
  * cites it in a batch gives it its real name first (keep), and says when that is committed (kept); or it is forgotten,
  * kept or not.
  */
-int store_aside_spool(struct store_aside *a, const char *output_ref, int *ret_fd, struct err *e);
-int store_spool_keep(struct store *s, const char *output_ref, struct err *e);
-void store_spool_kept(struct store *s, const char *output_ref);
-void store_spool_forget(struct store *s, const char *output_ref);
+int background_read_spool(struct background_read *a, const char *output_ref, int *ret_fd, struct err *e);
+int store_spool_ref(struct store *s, const char *output_ref, struct err *e);
+void store_spool_committed(struct store *s, const char *output_ref);
+void store_spool_unref(struct store *s, const char *output_ref);
 
 #endif

@@ -1,12 +1,12 @@
 /*
  * Verify: everything that can be proved about a store, over one consistent snapshot, while the writer goes on.
  *
- * First the pages themselves (pages.h), so that nothing below can lead LMDB astray. Then the log: every record's
+ * First the pages themselves (lmdb_check.h), so that nothing below can lead LMDB astray. Then the log: every record's
  * checksum and the chain, every index entry, and a fresh fold of it on top of the retention snapshot, which must give
  * the stored models byte for byte. Then the sealed values. The transaction is given up before the spool files are
  * read, which may take long: chunks are looked up in portions, and one that does not match is only a problem if its row
  * is still there afterwards (its output may have expired meanwhile). What was acknowledged before the call is settled
- * first (side.c); of what came since, and in a store that is open for reading only, the journal must have it all.
+ * first (worker.c); of what came since, and in a store that is open for reading only, the journal must have it all.
  */
 
 #include "runtime/base/fd.h"
@@ -15,10 +15,10 @@
 #include "runtime/store/commit.h"
 #include "runtime/store/group.h"
 #include "runtime/store/journal.h"
-#include "runtime/store/pages.h"
+#include "runtime/store/lmdb_check.h"
 #include "runtime/store/reader.h"
 #include "runtime/store/scratch.h"
-#include "runtime/store/state.h"
+#include "runtime/store/store_private.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -75,7 +75,7 @@ static int take_snapshot(struct verify *y, struct err *e)
 			return -1;
 		if (mdb_env_get_fd(y->r.db->env, &fd) != 0)
 			return err_set(e, ERR_INTERNAL, "the environment has no descriptor");
-		rc = pages_check_fd(fd, mdb_txn_id(y->r.txn), UINT64_MAX, &pe);
+		rc = lmdb_check_fd(fd, mdb_txn_id(y->r.txn), UINT64_MAX, &pe);
 		if (rc == 0)
 			return 0;
 		if (rc < 0 && pe.code != ERR_CORRUPT) {
@@ -136,9 +136,9 @@ static int check_event(struct verify *y, const MDB_val *kv, const MDB_val *v, st
 	y->v.events++;
 	if (check_index(y, &ev, e) != 0)
 		return -1;
-	if (!y->log_ok || !y->s->fold)
+	if (!y->log_ok || !y->s->project)
 		return 0;
-	if (y->s->fold(&y->scratch.models, &ev, &bad) != 0) {
+	if (y->s->project(&y->scratch.models, &ev, &bad) != 0) {
 		if (bad.code == ERR_EXHAUSTED || bad.code == ERR_SYS) {
 			*e = bad;
 			return -1;
@@ -146,7 +146,7 @@ static int check_event(struct verify *y, const MDB_val *kv, const MDB_val *v, st
 		problem(y, sequence, "folding event %llu: %s", (unsigned long long)sequence, bad.message);
 		y->log_ok = false;
 	}
-	return scratch_breathe(&y->scratch, e);
+	return scratch_yield(&y->scratch, e);
 }
 
 static int copy_base(struct verify *y, struct err *e)
@@ -158,7 +158,7 @@ static int copy_base(struct verify *y, struct err *e)
 	while (rc == 0 && (rc = mdb_cursor_get(cur, &kv, &v, MDB_NEXT)) == 0) {
 		rc = mdb_put(y->scratch.models.txn, y->scratch.models.dbi, &kv, &v, MDB_APPEND);
 		y->scratch.models.puts++;
-		if (rc == 0 && scratch_breathe(&y->scratch, e) != 0) {
+		if (rc == 0 && scratch_yield(&y->scratch, e) != 0) {
 			mdb_cursor_close(cur);
 			return -1;
 		}
@@ -178,7 +178,7 @@ static int check_log(struct verify *y, struct err *e)
 		return -1;
 	y->v.first_sequence = tip.sequence + 1;
 	y->log_ok = true;
-	if (y->s->fold && (scratch_open(y->s, &y->scratch, e) != 0 || copy_base(y, e) != 0))
+	if (y->s->project && (scratch_open(y->s, &y->scratch, e) != 0 || copy_base(y, e) != 0))
 		return -1;
 	rc = mdb_cursor_open(y->r.txn, y->r.db->t[DB_EVENTS], &cur);
 	if (rc != 0)
@@ -250,7 +250,7 @@ static int check_models(struct verify *y, struct err *e)
 	MDB_dbi dbi;
 	int rc;
 
-	if (!y->s->fold)
+	if (!y->s->project)
 		return 0;
 	if (!y->log_ok) {
 		problem(y, 0, "the models were not compared, as the log is damaged");

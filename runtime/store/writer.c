@@ -10,7 +10,7 @@
  *
  * When a group fails, batches that may be refused are refused. Those that must be written are *held*: they go
  * back to the head of the queue and are tried again, at the latest after a quarter of a second. While any is held
- * nothing may overtake it, so new batches join the held ones or are refused (decide_sift).
+ * nothing may overtake it, so new batches join the held ones or are refused (batch_triage).
  *
  * LMDB keeps a failed commit's damage: after a failed meta write every later transaction fails too. So after each
  * failure that is not just lack of room the environment is closed and opened again; the id of its last transaction
@@ -23,11 +23,11 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/store/batch_outcome.h"
 #include "runtime/store/chunk.h"
-#include "runtime/store/decide.h"
 #include "runtime/store/durable.h"
 #include "runtime/store/spool.h"
-#include "runtime/store/state.h"
+#include "runtime/store/store_private.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -93,7 +93,7 @@ int writer_txn(struct store *s, int (*fn)(struct store *s, MDB_txn *txn, void *c
 		return 0;
 	}
 	if (space_failed(s, e)) {
-		if (!space_give_ballast(s))
+		if (!space_release_ballast(s))
 			return -1;
 		*e = ERR_INIT;
 		if (commit_txn(s, fn, ctx, &in_doubt, e) == 0)
@@ -109,7 +109,7 @@ int writer_txn(struct store *s, int (*fn)(struct store *s, MDB_txn *txn, void *c
 static void finish_group(struct store *s, struct store_batch *group)
 {
 	s->retry_ns = 0;
-	decide_post(s, group);
+	batch_complete(s, group);
 }
 
 static void remove_expired(struct store *s)
@@ -139,10 +139,10 @@ static bool happened_anyway(struct store *s, struct store_batch *group, bool in_
 	if (!in_doubt)
 		return false;
 	if ((e->code == ERR_EXHAUSTED && e->sys == 0) || !recover(s, true, e)) {
-		durable_undone(s);
+		durable_abort(s);
 		return false;
 	}
-	durable_happened(s, group);
+	durable_confirm(s, group);
 	return true;
 }
 
@@ -152,8 +152,8 @@ static void group_without_room(struct store *s, struct store_batch *group, const
 	struct err e = *why;
 	bool in_doubt = false;
 
-	group = decide_refuse(s, group, why, false);
-	if (group && s->db.env && s->space.disk_full && space_give_ballast(s)) {
+	group = batch_reject(s, group, why, false);
+	if (group && s->db.env && s->space.disk_full && space_release_ballast(s)) {
 		e = ERR_INIT;
 		if (durable_group(s, group, &in_doubt, &e) == 0 || happened_anyway(s, group, in_doubt, &e)) {
 			finish_group(s, group);
@@ -162,7 +162,7 @@ static void group_without_room(struct store *s, struct store_batch *group, const
 		space_failed(s, &e);
 	}
 	if (group)
-		decide_fail(s, group, &e);
+		batch_fail(s, group, &e);
 }
 
 static void commit_or_fail(struct store *s, struct store_batch *group)
@@ -186,28 +186,28 @@ static void commit_or_fail(struct store *s, struct store_batch *group)
 
 		if (!rest) {
 			log_error("store: a batch was refused: %s", e.message);
-			decide_refuse(s, group, &e, true);
+			batch_reject(s, group, &e, true);
 			return;
 		}
 		group->next = NULL;
-		decide_put_back(s, rest, false);
+		batch_requeue(s, rest, false);
 		commit_or_fail(s, group);
 		return;
 	}
 	if (!in_doubt)
 		recover(s, false, &e);
-	decide_fail(s, group, &e);
+	batch_fail(s, group, &e);
 }
 
 /* ---- settling ---- */
 
 static void owe(struct store *s, const struct err *why)
 {
-	if (!s->owing)
+	if (!s->settle_retry)
 		log_warning("store: what is in the journal cannot be put into the database yet: %s", why->message);
 	pthread_mutex_lock(&s->mutex);
-	s->owing = true;
-	s->owing_why = *why;
+	s->settle_retry = true;
+	s->settle_error = *why;
 	s->settle_failures++;
 	s->settle_asked = false;
 	pthread_cond_broadcast(&s->decided);
@@ -228,7 +228,7 @@ static int settle(struct store *s, bool must, struct err *e)
 	if (durable_settle(s, &in_doubt, e) == 0 || happened_anyway(s, NULL, in_doubt, e))
 		return 0;
 	if (space_failed(s, e)) {
-		if (must && s->db.env && s->space.disk_full && space_give_ballast(s)) {
+		if (must && s->db.env && s->space.disk_full && space_release_ballast(s)) {
 			*e = ERR_INIT;
 			return settle(s, false, e);
 		}
@@ -271,14 +271,14 @@ static void write_group(struct store *s, struct store_batch *group)
 	if (!s->db.env && writer_reopen(s, NULL, &e) != 0) {
 		if (e.code != ERR_EXHAUSTED)
 			e.code = ERR_UNAVAILABLE;
-		decide_fail(s, group, &e);
+		batch_fail(s, group, &e);
 		return;
 	}
 	if (space_check(s)) {
 		err_set(&e, ERR_EXHAUSTED, "the store is full");
-		group = decide_refuse(s, group, &e, false);
+		group = batch_reject(s, group, &e, false);
 		if (group && s->space.map_tight) {
-			decide_fail(s, group, &e);
+			batch_fail(s, group, &e);
 			return;
 		}
 		e = ERR_INIT;
@@ -287,7 +287,7 @@ static void write_group(struct store *s, struct store_batch *group)
 	if (failed) {
 		rest = failed->next;
 		failed->next = NULL;
-		decide_put_back(s, rest, false);
+		batch_requeue(s, rest, false);
 	}
 	commit_or_fail(s, group);
 	if (!failed)
@@ -295,7 +295,7 @@ static void write_group(struct store *s, struct store_batch *group)
 	if (s->retry_ns) { /* something before it is held now: it must stand behind that */
 		pthread_mutex_lock(&s->mutex);
 		struct store_batch **at = &s->queue;
-		while (*at && (*at)->held)
+		while (*at && (*at)->deferred)
 			at = &(*at)->next;
 		failed->next = *at;
 		if (!*at)
@@ -305,11 +305,11 @@ static void write_group(struct store *s, struct store_batch *group)
 		return;
 	}
 	if (space_failed(s, &e) && batch_is_must(failed))
-		space_give_ballast(s);
+		space_release_ballast(s);
 	if (e.code == ERR_CORRUPT)
-		decide_refuse(s, failed, &e, true);
+		batch_reject(s, failed, &e, true);
 	else
-		decide_fail(s, failed, &e);
+		batch_fail(s, failed, &e);
 }
 
 static struct store_batch *take_group(struct store *s)
@@ -319,9 +319,9 @@ static struct store_batch *take_group(struct store *s)
 
 	while (*at && (at == &group || weight + (*at)->weight <= PUTS_MAX)) {
 		weight += (*at)->weight;
-		if ((*at)->held)
-			s->nheld--;
-		(*at)->held = false;
+		if ((*at)->deferred)
+			s->ndeferred--;
+		(*at)->deferred = false;
 		at = &(*at)->next;
 	}
 	s->queue = *at;
@@ -344,7 +344,10 @@ static bool queue_due(const struct store *s, uint64_t now)
 	       (s->retry_ns && s->retry_ns <= now);
 }
 
-static bool job_due(const struct store *s) { return s->jobs.head && !(s->jobs.head->exclusive && s->side.busy); }
+static bool job_due(const struct store *s)
+{
+	return s->writer_jobs.head && !(s->writer_jobs.head->exclusive && s->worker_jobs.busy);
+}
 
 /* Called and returns with the mutex held. */
 static enum work wait_for_work(struct store *s, bool after_group)
@@ -362,19 +365,19 @@ static enum work wait_for_work(struct store *s, bool after_group)
 			return WORK_GROUP;
 		if (s->stop)
 			return WORK_END;
-		if (s->expecting && !s->settle_asked) {
+		if (s->batch_announced && !s->settle_asked) {
 			s->settle_at_ns = now + s->settle_ns; /* it would stand in the group's way */
 			return WORK_EXPECT;
 		}
-		if (s->settle_asked || (s->layers && !s->owing && s->settle_at_ns <= now))
+		if (s->settle_asked || (s->layers && !s->settle_retry && s->settle_at_ns <= now))
 			return WORK_SETTLE;
 		if (job_due(s))
 			return WORK_JOB;
-		if (s->layers && !s->owing)
+		if (s->layers && !s->settle_retry)
 			until = s->settle_at_ns;
-		if (atomic_load(&s->full) || !s->db.env || s->nunlinks || s->owing) {
+		if (atomic_load(&s->full) || !s->db.env || s->nunlinks || s->settle_retry) {
 			if (!check_ns)
-				check_ns = now + DECIDE_RETRY_NS;
+				check_ns = now + BATCH_RETRY_NS;
 			else if (check_ns <= now)
 				return WORK_CHECK;
 			if (check_ns < until)
@@ -400,14 +403,14 @@ static void run_group(struct store *s, bool stopping)
 
 	/* held ones wait for their time, unless there is room already */
 	if (s->retry_ns && store_mono_ns() < s->retry_ns && !stopping && (!atomic_load(&s->full) || space_check(s))) {
-		decide_sift(s);
+		batch_triage(s);
 		return;
 	}
 	pthread_mutex_lock(&s->mutex);
 	group = take_group(s);
 	pthread_mutex_unlock(&s->mutex);
 	write_group(s, group);
-	settle_if_due(s, durable_much(s) && !s->owing);
+	settle_if_due(s, durable_settle_due(s) && !s->settle_retry);
 	remove_expired(s);
 }
 
@@ -423,9 +426,9 @@ static void run_job(struct store *s, struct job *j)
 	pthread_mutex_lock(&s->mutex);
 	if (r == JOB_FAILED || r == JOB_FINISHED) {
 		j->failed = r == JOB_FAILED;
-		s->jobs.head = j->next;
-		if (!s->jobs.head)
-			s->jobs.tail = &s->jobs.head;
+		s->writer_jobs.head = j->next;
+		if (!s->writer_jobs.head)
+			s->writer_jobs.tail = &s->writer_jobs.head;
 		s->alone = false;
 		store_post_locked(s, &j->completion);
 		pthread_cond_broadcast(&s->decided);
@@ -446,11 +449,11 @@ static void *writer_main(void *arg)
 
 		pthread_mutex_lock(&s->mutex);
 		w = wait_for_work(s, after_group);
-		j = w == WORK_JOB ? s->jobs.head : NULL;
+		j = w == WORK_JOB ? s->writer_jobs.head : NULL;
 		if (j && j->exclusive)
 			s->alone = true;
 		stop = s->stop;
-		s->expecting = false;
+		s->batch_announced = false;
 		pthread_mutex_unlock(&s->mutex);
 		after_group = w == WORK_GROUP;
 		if (w == WORK_END)
@@ -460,11 +463,11 @@ static void *writer_main(void *arg)
 		} else if (w == WORK_JOB) {
 			run_job(s, j);
 		} else if (w == WORK_EXPECT) {
-			durable_expect(s);
+			durable_prepare(s);
 		} else {
 			if (!s->db.env)
 				writer_reopen(s, NULL, NULL);
-			settle_if_due(s, w == WORK_SETTLE || s->owing);
+			settle_if_due(s, w == WORK_SETTLE || s->settle_retry);
 			if (w == WORK_CHECK)
 				space_check(s);
 			remove_expired(s);
@@ -537,10 +540,10 @@ void writer_enqueue(struct store *s, struct store_batch *b)
 		pthread_cond_signal(&s->wake); /* after: it would wake up only to wait for the mutex */
 }
 
-void writer_expect(struct store *s)
+void writer_prepare(struct store *s)
 {
 	pthread_mutex_lock(&s->mutex);
-	s->expecting = true;
+	s->batch_announced = true;
 	pthread_mutex_unlock(&s->mutex);
 	pthread_cond_signal(&s->wake);
 }

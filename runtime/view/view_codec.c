@@ -204,13 +204,13 @@ int view_read(struct store *s, const struct view_schema *shape, const char *id, 
 int view_read_speculative(struct store *s, const struct view_schema *shape, const char *id, struct buf *text, void *ret,
 			  struct err *e)
 {
-	return read_by(store_model_get_ahead, s, shape, id, text, ret, e);
+	return read_by(store_model_get_speculative, s, shape, id, text, ret, e);
 }
 
 int view_owner(struct store *s, const struct view_schema *shape, const char *id, uint32_t *ret, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
-	int r = store_model_get_ahead(s, (uint8_t)shape->kind, id, &text, e);
+	int r = store_model_get_speculative(s, (uint8_t)shape->kind, id, &text, e);
 
 	if (r == 0)
 		*ret = (uint32_t)jval_uint(jval_get(stored(text.data, text.len), "uid"), 0);

@@ -256,7 +256,7 @@ static int look_ahead(struct search *s, struct err *e)
 {
 	buf_auto struct buf now = BUF_INIT, ahead = BUF_INIT;
 	int a = store_model_get(s->store, VIEW_SESSION, s->session_id, &now, e);
-	int b = a < 0 ? -1 : store_model_get_ahead(s->store, VIEW_SESSION, s->session_id, &ahead, e);
+	int b = a < 0 ? -1 : store_model_get_speculative(s->store, VIEW_SESSION, s->session_id, &ahead, e);
 
 	if (a < 0 || b < 0)
 		return -1;
@@ -270,14 +270,14 @@ int view_session_documents(struct store *store, const char *session_id, found_fn
 	int r = look_ahead(&s, e);
 
 	add_owner(&s, OF_SESSION, session_id);
-	store_hold(store);
+	store_snapshot_begin(store);
 	for (size_t i = 0; r == 0 && i < s.count && !s.alive; i++) {
 		const struct owner o = s.owners[i]; /* the array grows meanwhile */
 		r = look_at_owner(&s, &o, fn, ctx, e);
 	}
 	if (r == 0 && !s.alive)
 		r = look_for_dependents(&s, e);
-	store_release(&store);
+	store_snapshot_end(&store);
 	free(s.owners);
 	strmap_done(&s.seen);
 	buf_done(&s.keys);

@@ -336,14 +336,14 @@ int view_session(struct store *s, uint32_t uid, const char *session_id, const st
 		 struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
-	store_held_auto struct store *held = s;
+	store_snapshot_auto struct store *held = s;
 	buf_auto struct buf text = BUF_INIT, whole = BUF_INIT;
 	const char *before = win ? win->before : NULL;
 	struct jw w = jw_on(&whole);
 	struct session_doc d;
 	int r, more;
 
-	store_hold(held);
+	store_snapshot_begin(held);
 	if (win && (win->limit < 1 || win->limit > VIEW_WINDOW))
 		return err_field(e, "window.limit", "must be 1 to %u", VIEW_WINDOW);
 	if (before && !id_valid(before, strlen(before)))
@@ -381,12 +381,12 @@ int view_session(struct store *s, uint32_t uid, const char *session_id, const st
 int view_thread(struct store *s, uint32_t uid, const char *thread_id, const struct view_window *win, struct buf *out,
 		struct err *e)
 {
-	store_held_auto struct store *held = s;
+	store_snapshot_auto struct store *held = s;
 	buf_auto struct buf text = BUF_INIT, whole = BUF_INIT;
 	struct jw w = jw_on(&whole);
 	struct thread_doc d;
 
-	store_hold(held);
+	store_snapshot_begin(held);
 	int r = view_read(s, &thread_schema, thread_id, &text, &d, e);
 	if (r < 0)
 		return -1;

@@ -1,8 +1,8 @@
 #include "supervisor/cli/verb.h"
 
 #include "runtime/base/buf.h"
+#include "runtime/base/did_you_mean.h"
 #include "runtime/base/mem.h"
-#include "runtime/base/nearest.h"
 #include "supervisor/cli/cli.h"
 
 #include <string.h>
@@ -31,18 +31,18 @@ const struct verb *verb_find(const char *name)
 }
 
 /* Typed in part, it is meant; else the nearest. */
-static void try_name(struct nearest *n, const char *candidate)
+static void try_name(struct did_you_mean *n, const char *candidate)
 {
 	if (n->distance > 1 && strlen(n->word) >= 3 && strncmp(candidate, n->word, strlen(n->word)) == 0) {
 		n->best = candidate;
 		n->distance = 1;
 	}
-	nearest_try(n, candidate);
+	did_you_mean_try(n, candidate);
 }
 
 const char *verb_nearest(const char *name)
 {
-	struct nearest near = nearest_to(name);
+	struct did_you_mean near = did_you_mean_for(name);
 
 	for (size_t i = 0; i < nverbs; i++)
 		try_name(&near, verbs[i].name);
@@ -51,7 +51,7 @@ const char *verb_nearest(const char *name)
 
 const char *verb_nearest_option(const struct verb *v, const char *name)
 {
-	struct nearest near = nearest_to(name);
+	struct did_you_mean near = did_you_mean_for(name);
 
 	for (size_t i = 0; i < OPT_COUNT; i++)
 		if (strcmp(option_rows[i].verb, v->key) == 0)

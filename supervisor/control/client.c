@@ -5,9 +5,9 @@
 #include "runtime/base/mem.h"
 #include "runtime/loop/loop.h"
 #include "supervisor/control/call.h"
+#include "supervisor/control/control_private.h"
 #include "supervisor/control/request.h"
 #include "supervisor/control/rpc.h"
-#include "supervisor/control/control_private.h"
 #include "supervisor/control/subscription.h"
 #include "supervisor/host/screens.h"
 
@@ -252,7 +252,7 @@ static void refuse_line(struct client *cl, const char *message)
 /* An unfinished line counts against its uid's queue; past the quota it is given up rather than waited for. */
 static void check_partial(struct client *cl)
 {
-	count_input(cl, lines_held(&cl->in));
+	count_input(cl, lines_buffered(&cl->in));
 	if (cl->in_counted <= PARTIAL_FREE || !control_over_quota(cl->control, cl->account))
 		return;
 	lines_skip(&cl->in);
@@ -315,7 +315,7 @@ static void read_requests(struct client *cl)
 			break;
 	}
 	if (!cl->dead)
-		count_input(cl, lines_held(&cl->in));
+		count_input(cl, lines_buffered(&cl->in));
 }
 
 /* ---- turns ---- */
@@ -323,7 +323,7 @@ static void read_requests(struct client *cl)
 static bool is_finished(struct client *cl)
 {
 	return cl->eof && !cl->ncalls && !cl->out && LIST_EMPTY(&cl->subscriptions) && !cl->again &&
-	       !lines_held(&cl->in);
+	       !lines_buffered(&cl->in);
 }
 
 static void work(struct client *cl)

@@ -36,10 +36,10 @@ static void forget_files(struct export *x)
 {
 	for (size_t i = 0; i < x->job.nfiles; i++)
 		if (x->job.file[i].fd >= 0)
-			store_spool_forget(x->store, x->job.file[i].ref);
+			store_spool_unref(x->store, x->job.file[i].ref);
 }
 
-static int build(struct store_aside *a, void *ctx, struct err *e)
+static int build(struct background_read *a, void *ctx, struct err *e)
 {
 	struct export *x = ctx;
 
@@ -141,5 +141,5 @@ void export_start(struct call *c, const struct export_scope *scope, const enum e
 	}
 	x->identity = trial ? x->job.nfiles - 1 : 0; /* a trial's pack names the others, so it is written last */
 	call_watch(c, &x->call);
-	store_aside(x->store, build, on_built, x);
+	store_background_read(x->store, build, on_built, x);
 }

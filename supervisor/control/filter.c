@@ -1,8 +1,8 @@
 #include "supervisor/control/filter.h"
 
+#include "runtime/base/did_you_mean.h"
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
-#include "runtime/base/nearest.h"
 #include "runtime/base/text.h"
 #include "runtime/store/store.h"
 #include "supervisor/control/control.h"
@@ -19,10 +19,10 @@ static const enum id_field fields[FILTER_IDS] = { ID_PROCESS, ID_TURN, ID_THREAD
 static int add_pattern(struct filter *f, const char *pattern, size_t i, struct err *e)
 {
 	bool any = false;
-	struct nearest near = nearest_to(pattern);
+	struct did_you_mean near = did_you_mean_for(pattern);
 	for (int t = 0; t < EVENT_TYPE_COUNT; t++) {
 		const char *name = event_info((enum event_type)t)->name;
-		nearest_try(&near, name);
+		did_you_mean_try(&near, name);
 		if (!text_glob(pattern, name))
 			continue;
 		f->types[t / 8] |= (uint8_t)(1u << (t % 8));

@@ -8,8 +8,8 @@
 #include "runtime/base/mem.h"
 #include "runtime/store/store.h"
 #include "supervisor/control/call.h"
-#include "supervisor/control/rpc.h"
 #include "supervisor/control/control_private.h"
+#include "supervisor/control/rpc.h"
 
 #include <string.h>
 
@@ -161,7 +161,7 @@ bool idem_begin(struct call *c)
 	}
 	struct err e = ERR_INIT;
 	struct buf buf_auto result = BUF_INIT;
-	int found = store_idem_get(k->o.store, c->caller.uid, key, method, stored_hash, &result, &e);
+	int found = store_idempotency_get(k->o.store, c->caller.uid, key, method, stored_hash, &result, &e);
 	if (found < 0) {
 		err_wrap(&e, "look up the idempotencyKey");
 		call_finish_error(c, &e, NULL, 0);
@@ -199,7 +199,7 @@ static bool is_kept(struct call *c, const char *json, size_t len)
 	uint8_t hash[32];
 	struct err e = ERR_INIT;
 	struct buf buf_auto result = BUF_INIT;
-	if (store_idem_get(c->control->o.store, c->caller.uid, f->key, method, hash, &result, &e) != 0)
+	if (store_idempotency_get(c->control->o.store, c->caller.uid, f->key, method, hash, &result, &e) != 0)
 		return false;
 	return result.len == len && memcmp(result.data, json, len) == 0;
 }
@@ -228,7 +228,7 @@ void idem_reply(struct call *c, const char *json, size_t len)
 	keep->call = c;
 	buf_append(&keep->json, json, len);
 	struct store_batch *b = store_batch_new(s);
-	store_batch_idem(b, c->caller.uid, f->key, f->method->name, f->hash, json, len);
+	store_batch_idempotency(b, c->caller.uid, f->key, f->method->name, f->hash, json, len);
 	store_submit(s, b, 0, keep_done, keep);
 }
 

@@ -1,8 +1,8 @@
 #include "supervisor/control/method.h"
 
+#include "runtime/base/did_you_mean.h"
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
-#include "runtime/base/nearest.h"
 #include "supervisor/control/idempotent_calls.h"
 #include "supervisor/control/methods.h"
 #include "supervisor/control/ownership.h"
@@ -73,9 +73,9 @@ const struct method *method_find(const char *name)
 
 const char *method_nearest(const char *name)
 {
-	struct nearest near = nearest_to(name);
+	struct did_you_mean near = did_you_mean_for(name);
 	for (size_t i = 0; i < control_nmethods; i++)
-		nearest_try(&near, control_methods[i].name);
+		did_you_mean_try(&near, control_methods[i].name);
 	return near.best;
 }
 

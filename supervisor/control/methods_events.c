@@ -1,18 +1,18 @@
 #include "runtime/base/buf.h"
+#include "runtime/base/did_you_mean.h"
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
-#include "runtime/base/nearest.h"
 #include "runtime/event/event.h"
 #include "runtime/store/store.h"
-#include "supervisor/host/config.h"
 #include "supervisor/control/call.h"
 #include "supervisor/control/client.h"
-#include "supervisor/control/filter.h"
-#include "supervisor/control/event_listing.h"
-#include "supervisor/control/methods.h"
 #include "supervisor/control/control_private.h"
+#include "supervisor/control/event_listing.h"
+#include "supervisor/control/filter.h"
+#include "supervisor/control/methods.h"
 #include "supervisor/control/subscription.h"
+#include "supervisor/host/config.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -161,9 +161,9 @@ static int emit_type(const char *type, size_t i, struct err *e)
 	snprintf(field, sizeof field, "events[%zu].type", i);
 	int t = event_type_find(type, strlen(type));
 	if (t < 0) {
-		struct nearest near = nearest_to(type);
+		struct did_you_mean near = did_you_mean_for(type);
 		for (int n = 0; n < EVENT_TYPE_COUNT; n++)
-			nearest_try(&near, event_info((enum event_type)n)->name);
+			did_you_mean_try(&near, event_info((enum event_type)n)->name);
 		return err_field(e, field, "there is no event type \"%.80s\"%s%s", type,
 				 near.best ? "; did you mean " : "", near.best ? near.best : "");
 	}

@@ -1,7 +1,7 @@
 #include "runtime/base/buf.h"
+#include "runtime/base/did_you_mean.h"
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
-#include "runtime/base/nearest.h"
 #include "runtime/event/id.h"
 #include "supervisor/control/control.h"
 
@@ -164,10 +164,10 @@ static char *field_name(const char *prefix, const char *name)
 
 static int unknown(const struct param *params, const char *prefix, const char *key, struct err *e)
 {
-	struct nearest near = nearest_to(key);
+	struct did_you_mean near = did_you_mean_for(key);
 	struct buf buf_auto known = BUF_INIT;
 	for (const struct param *p = params; p->name; p++) {
-		nearest_try(&near, p->name);
+		did_you_mean_try(&near, p->name);
 		buf_printf(&known, "%s%s", known.len ? ", " : "", p->name);
 	}
 	mem_auto char *field = field_name(prefix, key);

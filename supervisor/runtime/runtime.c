@@ -145,8 +145,8 @@ static int store_start(struct runtime *r, struct err *e)
 		.spool_dir = spool,
 		.map_bytes = r->config.store_map_bytes,
 		.quota_bytes = r->config.store_quota_bytes,
-		.fold = view_project,
-		.fold_ahead = view_project_speculative,
+		.project = view_project,
+		.project_speculative = view_project_speculative,
 		.schema_version = r->config.schema_version,
 	};
 	/* The home's lock keeps everyone out but the runtime of a guard that was killed: that one is dying, so wait for

@@ -221,7 +221,7 @@ int main(int argc, char **argv)
 	static const unsigned sizes[] = { 1, 10, 100 };
 	struct bench b = { .seconds = argc > 1 ? atof(argv[1]) : 2 };
 	char dir[200], store[220], spool[220], file[220];
-	struct store_options o = { .dir = store, .spool_dir = spool, .fold = fold };
+	struct store_options o = { .dir = store, .spool_dir = spool, .project = fold };
 	struct err e = ERR_INIT;
 	int fd;
 

@@ -117,7 +117,7 @@ static inline void appender_main(struct rig *r, int fd, bool early, bool cut)
 		store_dispatch(r->s);
 		if (i % 400 == 0) { /* a pause, after which the writer makes ready for the next one */
 			usleep(3000);
-			store_expect(r->s);
+			store_prepare(r->s);
 			usleep(100);
 		}
 	}

@@ -324,8 +324,8 @@ static inline void sim_open(struct sim_world *w)
 	const struct store_options so = { .dir = w->store_dir,
 					  .spool_dir = w->spool,
 					  .map_bytes = 512u << 20,
-					  .fold = view_project,
-					  .fold_ahead = view_project_speculative,
+					  .project = view_project,
+					  .project_speculative = view_project_speculative,
 					  .soon_ms = 1 };
 	struct port_held held[SIM_PROCESSES];
 	struct err e = ERR_INIT;

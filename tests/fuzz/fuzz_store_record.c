@@ -8,7 +8,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/event/event.h"
 #include "runtime/store/chunk.h"
-#include "runtime/store/pages.h"
+#include "runtime/store/lmdb_check.h"
 #include "runtime/store/record.h"
 
 #include <stdint.h>
@@ -66,7 +66,7 @@ static void pages(void *p, size_t n, struct err *e)
 
 	if (fd < 0 || fd_write_all(fd, p, n) != 0)
 		return;
-	expect_corrupt(pages_check_fd(fd, 0, UINT64_MAX, e), e);
+	expect_corrupt(lmdb_check_fd(fd, 0, UINT64_MAX, e), e);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

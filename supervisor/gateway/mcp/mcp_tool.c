@@ -112,7 +112,7 @@ void mcp_method_tools_call(struct mcp_call *c)
 		mcp_call_sorry(c, "%s: %s", e.field[0] ? e.field : "arguments", e.message);
 		return;
 	}
-	json_schema_settle(schema, c->arguments);
+	json_schema_normalise_integers(schema, c->arguments);
 	if (t->hints & MCP_IN_FOLDER)
 		mcp_roots_then(c, run);
 	else

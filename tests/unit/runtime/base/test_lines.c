@@ -48,7 +48,7 @@ START_TEST(too_long_is_said_once_and_passed_over)
 			while ((what = lines_next(&l, &line, &len)) != LINES_NONE)
 				buf_printf(&got, "%c%d ", what == LINES_LINE ? 'L' : 'T',
 					   what == LINES_LINE ? (int)len : 0);
-			ck_assert_uint_le(lines_held(&l), 10);
+			ck_assert_uint_le(lines_buffered(&l), 10);
 		}
 		ck_assert_str_eq(got.data, "L10 T0 T0 L2 ");
 		buf_done(&got);

@@ -200,15 +200,15 @@ static const struct recovery_ports fake_recovery = { adopt, abandon, salvage };
 
 /* ---- the world itself ---- */
 
-void fake_reopen(struct fake_world *w, const struct port_held *held, size_t nheld)
+void fake_reopen(struct fake_world *w, const struct port_held *held, size_t ndeferred)
 {
 	struct err e = ERR_INIT;
 	mem_auto char *dir = mem_printf("%s/store", w->dir);
 	const struct store_options so = { .dir = dir,
 					  .spool_dir = w->spool,
 					  .map_bytes = 256u << 20,
-					  .fold = view_project,
-					  .fold_ahead = view_project_speculative,
+					  .project = view_project,
+					  .project_speculative = view_project_speculative,
 					  .soon_ms = 1,
 					  .real_us = real_us,
 					  .clock = w };
@@ -224,7 +224,7 @@ void fake_reopen(struct fake_world *w, const struct port_held *held, size_t nhel
 	};
 	w->engine = engine_new(&eo);
 	w->wake_ns = UINT64_MAX;
-	ck_assert_msg(engine_recover(w->engine, &fake_recovery, held, nheld, &e) == 0, "%s", e.message);
+	ck_assert_msg(engine_recover(w->engine, &fake_recovery, held, ndeferred, &e) == 0, "%s", e.message);
 	engine_go_on(w->engine);
 }
 

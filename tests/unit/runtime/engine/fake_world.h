@@ -54,7 +54,7 @@ void fake_reply_fn(void *ctx, const struct err *e, const char *json, size_t len)
 
 void fake_open(struct fake_world *w);  /* a fresh folder, store and engine; recovered */
 void fake_crash(struct fake_world *w); /* the runtime is gone: engine and store, not the folder or the processes */
-void fake_reopen(struct fake_world *w, const struct port_held *held, size_t nheld);
+void fake_reopen(struct fake_world *w, const struct port_held *held, size_t ndeferred);
 void fake_close(struct fake_world *w);
 void fake_settle(struct fake_world *w);               /* everything queued is committed and its callbacks have run */
 void fake_advance(struct fake_world *w, uint64_t ms); /* moves the clock, ticking at every deadline on the way */

@@ -471,14 +471,14 @@ START_TEST(an_idempotent_write_leaves_its_intent_before_it_writes)
 	c.idem_method = "write_process_stdin";
 	engine_write_stdin(w.engine, p->id, "abc", 3, &c, fake_reply_fn, &second);
 	fake_settle(&w);
-	ck_assert_int_eq(store_idem_get(w.store, c.uid, "k1", method, hash, &stored, &e), 0);
+	ck_assert_int_eq(store_idempotency_get(w.store, c.uid, "k1", method, hash, &stored, &e), 0);
 	ck_assert_str_eq(buf_cstr(&stored), "{\"pending\":true}");
 	p->stdin_room = 100;
 	engine_on_stdin_room(w.engine, p->id);
 	fake_settle(&w);
 	ck_assert_uint_eq(second.count, 1);
 	buf_reset(&stored);
-	ck_assert_int_eq(store_idem_get(w.store, c.uid, "k1", method, hash, &stored, &e), 0);
+	ck_assert_int_eq(store_idempotency_get(w.store, c.uid, "k1", method, hash, &stored, &e), 0);
 	ck_assert_str_eq(buf_cstr(&stored), "{\"bytes\":3}");
 	buf_done(&stored);
 }

@@ -59,7 +59,7 @@ struct build {
 	struct err e;
 };
 
-static int work(struct store_aside *a, void *ctx, struct err *e)
+static int work(struct background_read *a, void *ctx, struct err *e)
 {
 	return evidence_build(a, &((struct build *)ctx)->job, e);
 }
@@ -85,7 +85,7 @@ static char *export(enum evidence_kind kind, enum id_field field, const char *id
 	f->kind = kind;
 	f->fd = -1;
 	id_make(ID_KIND_OUTPUT, f->ref);
-	store_aside(rig.s, work, built, &b);
+	store_background_read(rig.s, work, built, &b);
 	rig_wait(&rig, &b.done);
 	ck_assert_msg(b.e.code == 0, "%s", b.e.message);
 	text = mem_zalloc(1, f->bytes + 1);
@@ -93,14 +93,14 @@ static char *export(enum evidence_kind kind, enum id_field field, const char *id
 	if (sha256)
 		memcpy(sha256, f->sha256, HASH_SHA256_TEXT);
 	fd_close(&f->fd);
-	store_spool_forget(rig.s, f->ref);
+	store_spool_unref(rig.s, f->ref);
 	return text;
 }
 
 static void begin(void)
 {
 	rig_init(&rig);
-	rig.o.fold = view_project;
+	rig.o.project = view_project;
 	rig_open(&rig);
 }
 

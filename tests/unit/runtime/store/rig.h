@@ -71,7 +71,7 @@ static inline void rig_at(struct rig *r, const char *dir)
 		.spool_dir = r->spool_dir,
 		.map_bytes = 1u << 30,
 		.ballast_bytes = 64 * 1024,
-		.fold = rig_fold,
+		.project = rig_fold,
 	};
 	log_setup("test", LOG_LEVEL_ERROR, false);
 }

@@ -98,7 +98,7 @@ static char *look(struct rig *r)
 	}
 	for (uint32_t uid = 1; uid < 3; uid++) {
 		buf_printf(&out, "\nkey of %u: ", uid);
-		if (store_idem_get(r->s, uid, "k", method, hash, &out, &e) == 0)
+		if (store_idempotency_get(r->s, uid, "k", method, hash, &out, &e) == 0)
 			buf_str(&out, method);
 	}
 	buf_str(&out, "\nmeta: ");
@@ -155,7 +155,7 @@ static void write_all(struct rig *r, struct spool_file *f, unsigned round)
 		store_batch_spool(b, "out_1", f->fd, at, 1000);
 		snprintf(text, sizeof(text), "inline %u of %u", i, round);
 		store_batch_inline(b, i ? "out_in" : "out_gone", text, strlen(text));
-		store_batch_idem(b, 1 + i % 2, "k", "method", hash, text, strlen(text));
+		store_batch_idempotency(b, 1 + i % 2, "k", "method", hash, text, strlen(text));
 		store_batch_meta(b, "m", text, strlen(text));
 		submit(r, b);
 	}
@@ -206,14 +206,14 @@ static void what_is_held_stays_in(struct rig *r)
 	r->o.settle_ms = NEVER;
 	rig_open(r);
 	rig_append(r, 5, "sess_a", "proc_1");
-	store_hold(r->s);
+	store_snapshot_begin(r->s);
 	rig_verify_ok(r);
 	rig_append(r, 5, "sess_a", "proc_1");
 	rig_verify_ok(r);
 	ck_assert_int_eq(store_model_get(r->s, 1, "sess_a", &a, &e), 0);
 	ck_assert_str_eq(buf_cstr(&a), "{\"count\":5}");
 	struct store *held = r->s;
-	store_release(&held);
+	store_snapshot_end(&held);
 	ck_assert_int_eq(store_model_get(r->s, 1, "sess_a", &b, &e), 0);
 	ck_assert_str_eq(buf_cstr(&b), "{\"count\":10}");
 }
@@ -404,7 +404,7 @@ static void what_is_expected_in(struct rig *r)
 
 	r->o.settle_ms = NEVER;
 	rig_open(r);
-	store_expect(r->s); /* in an empty one */
+	store_prepare(r->s); /* in an empty one */
 	for (unsigned round = 0; !seen; round++) {
 		ck_assert_uint_lt(round, 100); /* a disk that is slow just then is left alone, but not always */
 		n += rig_append(r, 60, "sess_a", "proc_1"); /* so that older records lie behind the new ones */
@@ -413,7 +413,7 @@ static void what_is_expected_in(struct rig *r)
 		size_t end, now;
 		ck_assert(!zeroes_behind(r, &end));
 		for (int i = 0; i < 20 && !seen; i++) {
-			store_expect(r->s);
+			store_prepare(r->s);
 			usleep(3000);
 			seen = zeroes_behind(r, &now);
 			ck_assert_uint_eq(end, now);
@@ -423,7 +423,7 @@ static void what_is_expected_in(struct rig *r)
 		ck_assert_uint_eq(stats(r).journal_groups, 6);
 		ck_assert_uint_eq(store_last_sequence(r->s), n);
 	}
-	store_expect(r->s);
+	store_prepare(r->s);
 	rig_verify_ok(r);
 	rig_close(r);
 	rig_open(r);
@@ -432,7 +432,7 @@ static void what_is_expected_in(struct rig *r)
 	rig_close(r);
 	r->o.read_only = true;
 	rig_open(r);
-	store_expect(r->s);
+	store_prepare(r->s);
 }
 
 /* Nothing is made ready where a sync takes long. */

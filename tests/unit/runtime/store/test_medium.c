@@ -306,7 +306,7 @@ START_TEST(what_is_expected_finds_no_medium)
 		ck_assert_uint_eq(rig_append(&r, 1, "sess_a", "proc_1"), 1);
 		usleep(3000);
 		countdown = 0;
-		store_expect(r.s);
+		store_prepare(r.s);
 		usleep(3000);
 		bool tried = heal() > 0;
 		do
@@ -322,7 +322,7 @@ START_TEST(what_is_expected_finds_no_medium)
 	ck_assert_int_eq(store_stats_get(r.s, &st, &e), 0);
 	ck_assert_uint_eq(st.settles, 2);
 	ck_assert_uint_eq(st.journal_groups, 0);
-	store_expect(r.s); /* without one */
+	store_prepare(r.s); /* without one */
 	rig_verify_ok(&r);
 	uint64_t last = store_last_sequence(r.s);
 	rig_close(&r);

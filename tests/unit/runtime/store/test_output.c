@@ -296,7 +296,7 @@ static void a_file_made_aside_goes_unless_it_was_cited_in(struct rig *r)
 		spool_at(r, name, 0, &f);
 		spool_fill(&f, 600000);
 		if (i < 2)
-			ck_assert_msg(store_spool_keep(r->s, cut[i], &e) == 0, "%s", e.message);
+			ck_assert_msg(store_spool_ref(r->s, cut[i], &e) == 0, "%s", e.message);
 		if (i == 1)
 			cite(r, cut[i], f.fd, 0, 600000);
 		spool_done(&f);

@@ -200,19 +200,19 @@ static void keys_are_remembered_and_replaced_in(struct rig *r)
 		snprintf(result, sizeof(result), "{\"n\":%d}", i);
 		hash[0] = (uint8_t)i;
 		b = store_batch_new(r->s);
-		store_batch_idem(b, 1000, "key-1", "start_process", hash, result, strlen(result));
-		store_batch_idem(b, 1001, "key-1", "other", hash, "{}", 2);
+		store_batch_idempotency(b, 1000, "key-1", "start_process", hash, result, strlen(result));
+		store_batch_idempotency(b, 1001, "key-1", "other", hash, "{}", 2);
 		store_batch_meta(b, "policy", result, strlen(result));
 		store_submit(r->s, b, 0, rig_result, r);
 		store_flush(r->s);
 		ck_assert_uint_eq(r->last.first_sequence, 0);
 	}
-	ck_assert_int_eq(store_idem_get(r->s, 1000, "key-1", method, got, &out, &e), 0);
+	ck_assert_int_eq(store_idempotency_get(r->s, 1000, "key-1", method, got, &out, &e), 0);
 	ck_assert_str_eq(method, "start_process");
 	ck_assert_str_eq(buf_cstr(&out), "{\"n\":2}");
 	ck_assert_int_eq(got[0], 2);
-	ck_assert_int_eq(store_idem_get(r->s, 1002, "key-1", method, got, &out, &e), 1);
-	ck_assert_int_eq(store_idem_get(r->s, 1000, "key-2", method, got, &out, &e), 1);
+	ck_assert_int_eq(store_idempotency_get(r->s, 1002, "key-1", method, got, &out, &e), 1);
+	ck_assert_int_eq(store_idempotency_get(r->s, 1000, "key-2", method, got, &out, &e), 1);
 	ck_assert_int_eq(store_stats_get(r->s, &st, &e), 0);
 	ck_assert_uint_eq(st.idem_records, 2);
 	buf_reset(&out);
@@ -228,7 +228,7 @@ static void keys_are_remembered_and_replaced_in(struct rig *r)
 		b = store_batch_new(r->s);
 		rig_event(b, EVENT_PROCESS_OUTPUT, "sess_a", "proc_1", 1);
 		if (i == 1)
-			store_batch_idem(b, 1000, long_key, "m", hash, "{}", 2);
+			store_batch_idempotency(b, 1000, long_key, "m", hash, "{}", 2);
 		store_submit(r->s, b, STORE_MUST, rig_result, r);
 	}
 	store_flush(r->s);

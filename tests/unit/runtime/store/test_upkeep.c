@@ -105,7 +105,7 @@ static void old_keys_go_in(struct rig *r)
 				continue;
 		}
 		snprintf(key, sizeof(key), "key-%d", i);
-		store_batch_idem(b, 1000, key, "m", hash, "{}", 2);
+		store_batch_idempotency(b, 1000, key, "m", hash, "{}", 2);
 		store_submit(r->s, b, 0, rig_result, r);
 	}
 	store_flush(r->s);
@@ -113,8 +113,8 @@ static void old_keys_go_in(struct rig *r)
 	ck_assert_msg(!j.failed, "%s", j.e.message);
 	ck_assert_int_eq(store_stats_get(r->s, &st, &e), 0);
 	ck_assert_uint_eq(st.idem_records, 300);
-	ck_assert_int_eq(store_idem_get(r->s, 1000, "key-299", method, got, &out, &e), 1);
-	ck_assert_int_eq(store_idem_get(r->s, 1000, "key-300", method, got, &out, &e), 0);
+	ck_assert_int_eq(store_idempotency_get(r->s, 1000, "key-299", method, got, &out, &e), 1);
+	ck_assert_int_eq(store_idempotency_get(r->s, 1000, "key-300", method, got, &out, &e), 0);
 	rig_verify_ok(r);
 }
 RIG_TEST(old_keys_go)

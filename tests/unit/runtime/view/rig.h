@@ -35,7 +35,9 @@ static uint64_t now_us = 1700000000000000ull;
 static inline void set_up(void)
 {
 	static char dir[96], spool[96];
-	const struct store_options o = { .dir = dir, .spool_dir = spool, .fold = view_project, .map_bytes = 64 << 20 };
+	const struct store_options o = {
+		.dir = dir, .spool_dir = spool, .project = view_project, .map_bytes = 64 << 20
+	};
 	struct err e = ERR_INIT;
 
 	(void)snprintf(home, sizeof(home), "/tmp/bailiff-view.XXXXXX");

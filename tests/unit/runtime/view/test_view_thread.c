@@ -77,10 +77,10 @@ static int fold_of_version_4(struct models *m, const struct event_view *ev, stru
 	return models_put(m, VIEW_THREAD_TURN, key, (size_t)n, "{}", 2, e);
 }
 
-static void reopen(store_fold_fn fold)
+static void reopen(store_project_fn fold)
 {
 	char dir[96], spool[96];
-	const struct store_options o = { .dir = dir, .spool_dir = spool, .fold = fold, .map_bytes = 64 << 20 };
+	const struct store_options o = { .dir = dir, .spool_dir = spool, .project = fold, .map_bytes = 64 << 20 };
 	struct err e = ERR_INIT;
 
 	store_close(store);

@@ -99,7 +99,7 @@ START_TEST(oversize_line)
 	memset(much, 'x', 1 << 20);
 	for (int i = 0; i < 18; i++) {
 		end_send_n(&w, &c, much, 1 << 20);
-		ck_assert_uint_le(lines_held(&cl->in), CLIENT_LINE_MAX + CONTROL_SCRATCH);
+		ck_assert_uint_le(lines_buffered(&cl->in), CLIENT_LINE_MAX + CONTROL_SCRATCH);
 	}
 	json_auto_t *reply = end_line(&w, &c);
 	expect_error(reply, -32600, "line longer than 16 MiB");

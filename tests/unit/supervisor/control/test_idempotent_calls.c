@@ -117,7 +117,7 @@ static void remember(const char *key, const char *json)
 	uint8_t hash[32];
 	hash_sha256(body, sizeof body - 1, hash);
 	struct store_batch *b = store_batch_new(w.store);
-	store_batch_idem(b, (uint32_t)geteuid(), key, "create_session", hash, json, strlen(json));
+	store_batch_idempotency(b, (uint32_t)geteuid(), key, "create_session", hash, json, strlen(json));
 	store_submit(w.store, b, 0, NULL, NULL);
 	store_flush(w.store);
 }

@@ -1,5 +1,5 @@
-#ifndef BAILIFF_STORE_SIDE_H
-#define BAILIFF_STORE_SIDE_H
+#ifndef BAILIFF_STORE_WORKER_H
+#define BAILIFF_STORE_WORKER_H
 
 /* The side thread (internal to runtime/store): long reads (verify, backup), one after another. Made when first needed.
  */
@@ -7,7 +7,7 @@
 struct err;
 struct store;
 
-int side_start(struct store *s, struct err *e);
-void side_stop(struct store *s);
+int worker_start(struct store *s, struct err *e);
+void worker_stop(struct store *s);
 
 #endif

@@ -1,4 +1,4 @@
-#include "runtime/store/idem.h"
+#include "runtime/store/idempotency_records.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
@@ -7,16 +7,16 @@
 
 #include <string.h>
 
-struct idem_row {
+struct idempotency_row {
 	uint64_t real_us;
 	uint8_t body_hash[32];
-	char method[IDEM_METHOD_MAX];
+	char method[IDEMPOTENCY_METHOD_MAX];
 };
 
-void idem_encode(struct buf *out, uint64_t real_us, const char *method, const uint8_t body_hash[32], const char *result,
-		 size_t n)
+void idempotency_record_encode(struct buf *out, uint64_t real_us, const char *method, const uint8_t body_hash[32],
+			       const char *result, size_t n)
 {
-	struct idem_row row = { .real_us = real_us };
+	struct idempotency_row row = { .real_us = real_us };
 
 	memcpy(row.body_hash, body_hash, sizeof(row.body_hash));
 	snprintf(row.method, sizeof(row.method), "%s", method);
@@ -39,7 +39,7 @@ static void time_key(struct db_key *k, uint64_t real_us, uint32_t uid, const voi
 	db_key_add(k, key, len);
 }
 
-static int row_open(const void *p, size_t n, struct idem_row *ret, const char **ret_result, size_t *ret_len,
+static int row_open(const void *p, size_t n, struct idempotency_row *ret, const char **ret_result, size_t *ret_len,
 		    struct err *e)
 {
 	if (n < sizeof(*ret))
@@ -50,7 +50,7 @@ static int row_open(const void *p, size_t n, struct idem_row *ret, const char **
 	return 0;
 }
 
-static int row_get(MDB_txn *txn, const struct db *d, uint32_t uid, const char *key, struct idem_row *ret,
+static int row_get(MDB_txn *txn, const struct db *d, uint32_t uid, const char *key, struct idempotency_row *ret,
 		   const char **ret_result, size_t *ret_len, struct err *e)
 {
 	struct db_key k;
@@ -64,19 +64,19 @@ static int row_get(MDB_txn *txn, const struct db *d, uint32_t uid, const char *k
 	return rc != 0 ? rc : row_open(p, n, ret, ret_result, ret_len, e);
 }
 
-bool idem_known(MDB_txn *txn, const struct db *d, uint32_t uid, const char *key)
+bool idempotency_record_exists(MDB_txn *txn, const struct db *d, uint32_t uid, const char *key)
 {
-	struct idem_row row;
+	struct idempotency_row row;
 	const char *result;
 	size_t n;
 
 	return row_get(txn, d, uid, key, &row, &result, &n, NULL) == 0;
 }
 
-int idem_put(MDB_txn *txn, const struct db *d, const struct group_entry *it, struct err *e)
+int idempotency_record_put(MDB_txn *txn, const struct db *d, const struct group_entry *it, struct err *e)
 {
 	size_t len = it->key_len, n;
-	struct idem_row old;
+	struct idempotency_row old;
 	const char *result;
 	struct db_key k;
 	MDB_val kv, none = { 0 };
@@ -100,7 +100,8 @@ int idem_put(MDB_txn *txn, const struct db *d, const struct group_entry *it, str
 	return rc == 0 ? 0 : db_err(e, rc, "idempotency record");
 }
 
-int idem_prune(MDB_txn *txn, const struct db *d, uint64_t before_us, unsigned max, unsigned *ret_removed, struct err *e)
+int idempotency_records_prune(MDB_txn *txn, const struct db *d, uint64_t before_us, unsigned max, unsigned *ret_removed,
+			      struct err *e)
 {
 	MDB_cursor *cur;
 	MDB_val kv, v;
@@ -131,17 +132,17 @@ int idem_prune(MDB_txn *txn, const struct db *d, uint64_t before_us, unsigned ma
 	return 0;
 }
 
-int store_idem_get(struct store *s, uint32_t uid, const char *key, char method[64], uint8_t body_hash[32],
-		   struct buf *result, struct err *e)
+int store_idempotency_get(struct store *s, uint32_t uid, const char *key, char method[64], uint8_t body_hash[32],
+			  struct buf *result, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
 	const struct group_entry *newer;
-	struct idem_row row;
+	struct idempotency_row row;
 	const char *text;
 	size_t n;
 	int rc;
 
-	if (strlen(key) > IDEM_KEY_MAX)
+	if (strlen(key) > IDEMPOTENCY_KEY_MAX)
 		return 1;
 	if (reader_begin(s, &r, e) != 0)
 		return -1;

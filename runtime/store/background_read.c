@@ -1,49 +1,50 @@
-#include "runtime/store/aside.h"
+#include "runtime/store/background_read.h"
 
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
-#include "runtime/store/folder.h"
 #include "runtime/store/scratch.h"
 #include "runtime/store/spool.h"
-#include "runtime/store/state.h"
+#include "runtime/store/store_dirs.h"
+#include "runtime/store/store_private.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-struct store_aside {
+struct background_read {
 	struct job job;
 	struct store *s;
 	struct scratch scratch;
-	store_aside_fn work;
+	background_read_fn work;
 	void (*done)(void *ctx, const struct err *e);
 	void *ctx;
 };
 
-static enum job_step aside_step(struct store *s, struct job *j)
+static enum job_step background_read_step(struct store *s, struct job *j)
 {
-	struct store_aside *a = (struct store_aside *)j;
+	struct background_read *a = (struct background_read *)j;
 	int rc = a->work(a, a->ctx, &j->err);
 
 	scratch_done(&a->scratch);
 	return rc < 0 ? JOB_FAILED : JOB_FINISHED;
 }
 
-static void aside_run(struct store *s, struct completion *c)
+static void background_read_run(struct store *s, struct completion *c)
 {
-	struct store_aside *a = (struct store_aside *)c;
+	struct background_read *a = (struct background_read *)c;
 
 	a->done(a->ctx, a->job.failed ? &a->job.err : NULL);
 	free(a);
 }
 
-void store_aside(struct store *s, store_aside_fn work, void (*done)(void *ctx, const struct err *e), void *ctx)
+void store_background_read(struct store *s, background_read_fn work, void (*done)(void *ctx, const struct err *e),
+			   void *ctx)
 {
-	struct store_aside *a = mem_zalloc(1, sizeof(*a));
+	struct background_read *a = mem_zalloc(1, sizeof(*a));
 
-	a->job.completion.run = aside_run;
-	a->job.step = aside_step;
+	a->job.completion.run = background_read_run;
+	a->job.step = background_read_step;
 	a->s = s;
 	a->scratch = SCRATCH_INIT;
 	a->work = work;
@@ -52,44 +53,44 @@ void store_aside(struct store *s, store_aside_fn work, void (*done)(void *ctx, c
 	store_job(s, &a->job, true);
 }
 
-struct store *store_aside_store(struct store_aside *a) { return a->s; }
+struct store *background_read_store(struct background_read *a) { return a->s; }
 
-uint64_t store_aside_first(struct store_aside *a) { return atomic_load(&a->s->first); }
+uint64_t background_read_first(struct background_read *a) { return atomic_load(&a->s->first); }
 
-int store_aside_stopped(struct store_aside *a, struct err *e)
+int background_read_stopped(struct background_read *a, struct err *e)
 {
 	return store_cancelled(a->s) ? err_set(e, ERR_UNAVAILABLE, "the store is being closed") : 0;
 }
 
-int store_aside_events(struct store_aside *a, const struct store_query *q,
-		       bool (*fn)(void *ctx, const struct event_view *ev), void *ctx, struct err *e)
+int background_read_events(struct background_read *a, const struct store_query *q,
+			   bool (*fn)(void *ctx, const struct event_view *ev), void *ctx, struct err *e)
 {
 	return query_committed(a->s, q, fn, ctx, e);
 }
 
-static int scratch_ready(struct store_aside *a, struct err *e)
+static int scratch_ready(struct background_read *a, struct err *e)
 {
 	return a->scratch.env ? 0 : scratch_open(a->s, &a->scratch, e);
 }
 
-int store_aside_fold(struct store_aside *a, const struct event_view *ev, struct err *e)
+int background_read_project(struct background_read *a, const struct event_view *ev, struct err *e)
 {
-	if (scratch_ready(a, e) != 0 || a->s->fold(&a->scratch.models, ev, e) != 0)
+	if (scratch_ready(a, e) != 0 || a->s->project(&a->scratch.models, ev, e) != 0)
 		return -1;
-	return scratch_breathe(&a->scratch, e);
+	return scratch_yield(&a->scratch, e);
 }
 
-int store_aside_model(struct store_aside *a, uint8_t kind, const char *id, const char **ret, size_t *ret_len,
-		      struct err *e)
+int background_read_model(struct background_read *a, uint8_t kind, const char *id, const char **ret, size_t *ret_len,
+			  struct err *e)
 {
 	if (scratch_ready(a, e) != 0)
 		return -1;
 	return models_get(&a->scratch.models, kind, id, strlen(id), ret, ret_len, e);
 }
 
-int store_aside_models(struct store_aside *a, uint8_t kind,
-		       bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len), void *ctx,
-		       struct err *e)
+int background_read_models(struct background_read *a, uint8_t kind,
+			   bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len),
+			   void *ctx, struct err *e)
 {
 	MDB_val kv = { .mv_size = 1, .mv_data = &kind }, v;
 	MDB_cursor *cur;
@@ -119,10 +120,10 @@ int store_aside_models(struct store_aside *a, uint8_t kind,
 
 static void new_name(const char *output_ref, char ret[BATCH_REF_MAX])
 {
-	snprintf(ret, BATCH_REF_MAX, FOLDER_NEW_SPOOL "%s", output_ref);
+	snprintf(ret, BATCH_REF_MAX, STORE_DIRS_NEW_SPOOL "%s", output_ref);
 }
 
-int store_aside_spool(struct store_aside *a, const char *output_ref, int *ret_fd, struct err *e)
+int background_read_spool(struct background_read *a, const char *output_ref, int *ret_fd, struct err *e)
 {
 	struct spool_file f = SPOOL_FILE_INIT;
 	char name[BATCH_REF_MAX];
@@ -134,7 +135,7 @@ int store_aside_spool(struct store_aside *a, const char *output_ref, int *ret_fd
 	return 0;
 }
 
-int store_spool_keep(struct store *s, const char *output_ref, struct err *e)
+int store_spool_ref(struct store *s, const char *output_ref, struct err *e)
 {
 	char name[BATCH_REF_MAX];
 
@@ -148,7 +149,7 @@ int store_spool_keep(struct store *s, const char *output_ref, struct err *e)
 	return 0;
 }
 
-void store_spool_kept(struct store *s, const char *output_ref)
+void store_spool_committed(struct store *s, const char *output_ref)
 {
 	char name[BATCH_REF_MAX];
 
@@ -156,7 +157,7 @@ void store_spool_kept(struct store *s, const char *output_ref)
 	(void)spool_unlink(s->spool_fd, name);
 }
 
-void store_spool_forget(struct store *s, const char *output_ref)
+void store_spool_unref(struct store *s, const char *output_ref)
 {
 	char name[BATCH_REF_MAX];
 

@@ -1,16 +1,16 @@
-#include "runtime/base/nearest.h"
+#include "runtime/base/did_you_mean.h"
 
 #include <string.h>
 
-#define NEAREST_MAX 64 /* longer words are no misspellings */
+#define DID_YOU_MEAN_MAX 64 /* longer words are no misspellings */
 
 /* Levenshtein's distance, letter case free. */
 static unsigned distance(const char *a, const char *b)
 {
-	unsigned row[NEAREST_MAX + 1];
+	unsigned row[DID_YOU_MEAN_MAX + 1];
 	size_t na = strlen(a), nb = strlen(b);
-	if (na > NEAREST_MAX || nb > NEAREST_MAX)
-		return NEAREST_MAX;
+	if (na > DID_YOU_MEAN_MAX || nb > DID_YOU_MEAN_MAX)
+		return DID_YOU_MEAN_MAX;
 	for (size_t j = 0; j <= nb; j++)
 		row[j] = (unsigned)j;
 	for (size_t i = 1; i <= na; i++) {
@@ -30,12 +30,13 @@ static unsigned distance(const char *a, const char *b)
 	return row[nb];
 }
 
-struct nearest nearest_to(const char *word)
+struct did_you_mean did_you_mean_for(const char *word)
 {
-	return (struct nearest){ .word = word, .distance = 1 + (unsigned)(strnlen(word, NEAREST_MAX) / 3 + 1) };
+	return (struct did_you_mean){ .word = word,
+				      .distance = 1 + (unsigned)(strnlen(word, DID_YOU_MEAN_MAX) / 3 + 1) };
 }
 
-void nearest_try(struct nearest *n, const char *candidate)
+void did_you_mean_try(struct did_you_mean *n, const char *candidate)
 {
 	unsigned d = distance(n->word, candidate);
 	if (d < n->distance) {

@@ -1,23 +1,23 @@
-#ifndef BAILIFF_STORE_DECIDE_H
-#define BAILIFF_STORE_DECIDE_H
+#ifndef BAILIFF_STORE_BATCH_OUTCOME_H
+#define BAILIFF_STORE_BATCH_OUTCOME_H
 
 /* What becomes of batches that the writer took (internal to runtime/store; the writer thread's). Groups are lists by
  * `next`. */
 
 #include "runtime/store/batch.h"
 
-#define DECIDE_RETRY_NS (250ull * 1000 * 1000)
+#define BATCH_RETRY_NS (250ull * 1000 * 1000)
 
 /* Tells the loop thread: each has its status. Not before that do readers see them, so whoever has read one can rely on
  * what follows from it. */
-void decide_post(struct store *s, struct store_batch *group);
+void batch_complete(struct store *s, struct store_batch *group);
 /* Splits a list into those that may be refused (which are, at once) and those that must be written (returned). */
-struct store_batch *decide_refuse(struct store *s, struct store_batch *group, const struct err *why, bool also_must);
+struct store_batch *batch_reject(struct store *s, struct store_batch *group, const struct err *why, bool also_must);
 /* Puts batches back at the head of the queue. */
-void decide_put_back(struct store *s, struct store_batch *group, bool held);
+void batch_requeue(struct store *s, struct store_batch *group, bool deferred);
 /* What a group that failed becomes. At the end there is no later: everything is refused. */
-void decide_fail(struct store *s, struct store_batch *group, const struct err *why);
-/* While some are held: whatever came since joins them or is refused. */
-void decide_sift(struct store *s);
+void batch_fail(struct store *s, struct store_batch *group, const struct err *why);
+/* While some are deferred: whatever came since joins them or is refused. */
+void batch_triage(struct store *s);
 
 #endif

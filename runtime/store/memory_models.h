@@ -1,5 +1,5 @@
-#ifndef BAILIFF_STORE_MEMORY_H
-#define BAILIFF_STORE_MEMORY_H
+#ifndef BAILIFF_STORE_MEMORY_MODELS_H
+#define BAILIFF_STORE_MEMORY_MODELS_H
 
 /* Read models in memory only: for folding events that come from a file. */
 

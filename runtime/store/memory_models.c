@@ -1,8 +1,8 @@
-#include "runtime/store/memory.h"
+#include "runtime/store/memory_models.h"
 
 #include "runtime/base/mem.h"
 #include "runtime/store/docs.h"
-#include "runtime/store/models.h"
+#include "runtime/store/read_models.h"
 
 struct models *memory_models_new(void)
 {

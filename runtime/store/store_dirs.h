@@ -1,5 +1,5 @@
-#ifndef BAILIFF_STORE_FOLDER_H
-#define BAILIFF_STORE_FOLDER_H
+#ifndef BAILIFF_STORE_STORE_DIRS_H
+#define BAILIFF_STORE_STORE_DIRS_H
 
 /* The store's two folders (internal to runtime/store): made, locked, swept and counted at open. */
 
@@ -7,21 +7,21 @@ struct err;
 struct store;
 
 /* Opens (makes) both and takes the lock; ERR_CONFLICT when another process has it. Sweeps what a crash left. */
-int folder_open(struct store *s, struct err *e);
+int store_dirs_open(struct store *s, struct err *e);
 /* There is no database, and one would be made: ERR_CORRUPT if there was one. */
-int folder_check_lost(struct store *s, struct err *e);
+int store_dirs_check_lost(struct store *s, struct err *e);
 /* The new database's name, and where permitted the folder's own, made durable. */
-int folder_sync_new(struct store *s, struct err *e);
+int store_dirs_sync_new(struct store *s, struct err *e);
 /* A database that was renamed into place (s->unnamed): its name made durable. */
-int folder_sync_name(struct store *s, struct err *e);
+int store_dirs_sync_name(struct store *s, struct err *e);
 /* Counts the spool; removes files of outputs that have expired (a crash came between commit and removal). */
-int folder_count_spool(struct store *s, struct err *e);
+int store_dirs_count_spool(struct store *s, struct err *e);
 /* Removes a flat folder and its files. */
-void folder_remove(int parent_fd, const char *name);
+void store_dirs_remove(int parent_fd, const char *name);
 
-#define FOLDER_DATA "data.mdb"
-#define FOLDER_DATA_NEW "data.mdb.new"
-#define FOLDER_SCRATCH "scratch."
-#define FOLDER_NEW_SPOOL "new." /* a spool file that is still being written for an export */
+#define STORE_DIRS_DATA "data.mdb"
+#define STORE_DIRS_DATA_NEW "data.mdb.new"
+#define STORE_DIRS_SCRATCH "scratch."
+#define STORE_DIRS_NEW_SPOOL "new." /* a spool file that is still being written for an export */
 
 #endif

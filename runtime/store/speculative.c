@@ -1,19 +1,19 @@
-#include "runtime/store/ahead.h"
+#include "runtime/store/speculative.h"
 
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "runtime/store/models.h"
+#include "runtime/store/read_models.h"
 #include "runtime/store/reader.h"
-#include "runtime/store/state.h"
+#include "runtime/store/store_private.h"
 
-void ahead_init(struct ahead *a)
+void speculative_init(struct speculative *a)
 {
-	*a = (struct ahead){ 0 };
+	*a = (struct speculative){ 0 };
 	TAILQ_INIT(&a->undecided);
 }
 
-void ahead_done(struct ahead *a) { docs_done(&a->docs); }
+void speculative_done(struct speculative *a) { docs_done(&a->docs); }
 
 /* ---- folding ---- */
 
@@ -26,26 +26,26 @@ static void fold_batch(struct store *s, struct store_batch *b, struct models *m)
 		struct event_view ev;
 
 		if (event_view_of(b->records.data + b->events[i].offset, b->events[i].length, 0, &ev, &e) != 0 ||
-		    s->fold_ahead(m, &ev, &e) != 0)
+		    s->project_speculative(m, &ev, &e) != 0)
 			log_error("store: fold ahead: %s", e.message);
 	}
 }
 
-void ahead_submitted(struct store *s, struct store_batch *b)
+void speculative_add(struct store *s, struct store_batch *b)
 {
-	struct ahead *a = &s->ahead;
+	struct speculative *a = &s->speculative;
 
-	if (!s->fold_ahead || !b->nevents)
+	if (!s->project_speculative || !b->nevents)
 		return;
 	b->ordinal = ++a->ordinal;
 	TAILQ_INSERT_TAIL(&a->undecided, b, undecided);
 	a->unfolded++;
 }
 
-int ahead_refresh(struct store *s, struct err *e)
+int speculative_refresh(struct store *s, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
-	struct ahead *a = &s->ahead;
+	struct speculative *a = &s->speculative;
 	struct models m = { .docs = &a->docs };
 	struct store_batch *b;
 	uint64_t there = 0; /* by how many events this snapshot is ahead of what was dispatched */
@@ -75,7 +75,7 @@ int ahead_refresh(struct store *s, struct err *e)
 }
 
 /* What was folded on top of a refused batch is wrong as well: from the beginning, when somebody asks. */
-static void start_over(struct ahead *a)
+static void start_over(struct speculative *a)
 {
 	struct store_batch *b;
 
@@ -86,9 +86,9 @@ static void start_over(struct ahead *a)
 	}
 }
 
-void ahead_decided(struct store *s, struct store_batch *b)
+void speculative_resolve(struct store *s, struct store_batch *b)
 {
-	struct ahead *a = &s->ahead;
+	struct speculative *a = &s->speculative;
 
 	if (!b->ordinal)
 		return;

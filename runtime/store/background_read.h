@@ -1,7 +1,7 @@
-#ifndef BAILIFF_STORE_ASIDE_H
-#define BAILIFF_STORE_ASIDE_H
+#ifndef BAILIFF_STORE_BACKGROUND_READ_H
+#define BAILIFF_STORE_BACKGROUND_READ_H
 
-/* Internal to runtime/store; others use store.h's store_aside. */
+/* Internal to runtime/store; others use store.h's store_background_read. */
 
 #include "runtime/store/store.h"
 

@@ -1,16 +1,16 @@
-#include "runtime/store/decide.h"
+#include "runtime/store/batch_outcome.h"
 
 #include "runtime/base/log.h"
 #include "runtime/store/durable.h"
 #include "runtime/store/layer.h"
-#include "runtime/store/state.h"
+#include "runtime/store/store_private.h"
 
-void decide_post(struct store *s, struct store_batch *group)
+void batch_complete(struct store *s, struct store_batch *group)
 {
 	struct layer *before;
 
 	pthread_mutex_lock(&s->mutex);
-	before = durable_show_locked(s);
+	before = durable_publish_locked(s);
 	while (group) {
 		struct store_batch *b = group;
 
@@ -36,7 +36,7 @@ static void set_refused(struct store_batch *b, const struct err *why)
 	}
 }
 
-struct store_batch *decide_refuse(struct store *s, struct store_batch *group, const struct err *why, bool also_must)
+struct store_batch *batch_reject(struct store *s, struct store_batch *group, const struct err *why, bool also_must)
 {
 	struct store_batch *keep = NULL, **keep_tail = &keep, *gone = NULL, **gone_tail = &gone, *next;
 
@@ -52,11 +52,11 @@ struct store_batch *decide_refuse(struct store *s, struct store_batch *group, co
 			gone_tail = &b->next;
 		}
 	}
-	decide_post(s, gone);
+	batch_complete(s, gone);
 	return keep;
 }
 
-void decide_put_back(struct store *s, struct store_batch *group, bool held)
+void batch_requeue(struct store *s, struct store_batch *group, bool deferred)
 {
 	struct store_batch *last = group;
 
@@ -64,37 +64,37 @@ void decide_put_back(struct store *s, struct store_batch *group, bool held)
 		return;
 	pthread_mutex_lock(&s->mutex);
 	for (struct store_batch *b = group; b; b = b->next) {
-		b->held = held;
-		s->nheld += held;
+		b->deferred = deferred;
+		s->ndeferred += deferred;
 		last = b;
 	}
 	last->next = s->queue;
 	if (!s->queue)
 		s->queue_tail = &last->next;
 	s->queue = group;
-	if (!held)
+	if (!deferred)
 		s->ready_ns = 0;
 	pthread_cond_broadcast(&s->decided);
 	pthread_mutex_unlock(&s->mutex);
 }
 
-void decide_fail(struct store *s, struct store_batch *group, const struct err *why)
+void batch_fail(struct store *s, struct store_batch *group, const struct err *why)
 {
 	bool stop;
 
 	pthread_mutex_lock(&s->mutex);
 	stop = s->stop;
 	pthread_mutex_unlock(&s->mutex);
-	group = decide_refuse(s, group, why, stop);
+	group = batch_reject(s, group, why, stop);
 	if (!group)
 		return;
 	if (!s->retry_ns)
 		log_warning("store: what must be written waits: %s", why->message);
-	s->retry_ns = store_mono_ns() + DECIDE_RETRY_NS;
-	decide_put_back(s, group, true);
+	s->retry_ns = store_mono_ns() + BATCH_RETRY_NS;
+	batch_requeue(s, group, true);
 }
 
-void decide_sift(struct store *s)
+void batch_triage(struct store *s)
 {
 	struct store_batch *all, *keep;
 	struct err why = ERR_INIT;
@@ -107,9 +107,9 @@ void decide_sift(struct store *s)
 	all = s->queue;
 	s->queue = NULL;
 	s->queue_tail = &s->queue;
-	s->nheld = 0;
+	s->ndeferred = 0;
 	s->ready_ns = UINT64_MAX;
 	pthread_mutex_unlock(&s->mutex);
-	keep = decide_refuse(s, all, &why, false);
-	decide_put_back(s, keep, true);
+	keep = batch_reject(s, all, &why, false);
+	batch_requeue(s, keep, true);
 }

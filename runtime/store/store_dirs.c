@@ -1,11 +1,11 @@
-#include "runtime/store/folder.h"
+#include "runtime/store/store_dirs.h"
 
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/store/chunk.h"
 #include "runtime/store/journal.h"
 #include "runtime/store/reader.h"
-#include "runtime/store/state.h"
+#include "runtime/store/store_private.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -90,7 +90,7 @@ static bool unlink_entry(void *ctx, int fd, const char *name)
 	return true;
 }
 
-void folder_remove(int parent_fd, const char *name)
+void store_dirs_remove(int parent_fd, const char *name)
 {
 	fd_auto int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 
@@ -101,14 +101,14 @@ void folder_remove(int parent_fd, const char *name)
 
 static bool sweep_entry(void *ctx, int fd, const char *name)
 {
-	if (strcmp(name, FOLDER_DATA_NEW) == 0)
+	if (strcmp(name, STORE_DIRS_DATA_NEW) == 0)
 		unlinkat(fd, name, 0);
-	if (strncmp(name, FOLDER_SCRATCH, strlen(FOLDER_SCRATCH)) == 0)
-		folder_remove(fd, name);
+	if (strncmp(name, STORE_DIRS_SCRATCH, strlen(STORE_DIRS_SCRATCH)) == 0)
+		store_dirs_remove(fd, name);
 	return true;
 }
 
-int folder_open(struct store *s, struct err *e)
+int store_dirs_open(struct store *s, struct err *e)
 {
 	s->dir_fd = open_folder(s->dir, !s->read_only, e);
 	if (s->dir_fd < 0)
@@ -151,7 +151,7 @@ static void real_name(int fd, char out[256])
 	out[n > 0 ? n : 0] = '\0';
 }
 
-int folder_check_lost(struct store *s, struct err *e)
+int store_dirs_check_lost(struct store *s, struct err *e)
 {
 	char dir[256], spool[256];
 
@@ -160,14 +160,14 @@ int folder_check_lost(struct store *s, struct err *e)
 	real_name(s->dir_fd, dir);
 	real_name(s->spool_fd, spool);
 	return err_set(e, ERR_CORRUPT,
-		       "'%s/" FOLDER_DATA
+		       "'%s/" STORE_DIRS_DATA
 		       "' is missing or empty, but the journal or outputs of a store that was used are there. "
 		       "Put it back from a backup (bailiff store restore), or, to begin anew without its history, move "
 		       "'%s' and '%s' away",
 		       dir, dir, spool);
 }
 
-int folder_sync_new(struct store *s, struct err *e)
+int store_dirs_sync_new(struct store *s, struct err *e)
 {
 	fd_auto int parent = openat(s->dir_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	fd_auto int spool_parent = openat(s->spool_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -180,7 +180,7 @@ int folder_sync_new(struct store *s, struct err *e)
 	return 0;
 }
 
-int folder_sync_name(struct store *s, struct err *e)
+int store_dirs_sync_name(struct store *s, struct err *e)
 {
 	if (s->unnamed && fsync(s->dir_fd) != 0)
 		return err_sys(e, errno,
@@ -198,10 +198,10 @@ struct count {
 /* An export that was cut. It may have its own name already: that is no one's until a batch cites it. */
 static bool sweep_new(void *ctx, int fd, const char *name)
 {
-	const char *ref = name + strlen(FOLDER_NEW_SPOOL);
+	const char *ref = name + strlen(STORE_DIRS_NEW_SPOOL);
 	const struct count *c = ctx;
 
-	if (strncmp(name, FOLDER_NEW_SPOOL, strlen(FOLDER_NEW_SPOOL)) != 0 || strlen(ref) >= BATCH_REF_MAX)
+	if (strncmp(name, STORE_DIRS_NEW_SPOOL, strlen(STORE_DIRS_NEW_SPOOL)) != 0 || strlen(ref) >= BATCH_REF_MAX)
 		return true;
 	if (*ref && chunk_is_known(c->r, ref, NULL) == 0)
 		unlinkat(fd, ref, 0);
@@ -231,7 +231,7 @@ static bool count_entry(void *ctx, int fd, const char *name)
 	return true;
 }
 
-int folder_count_spool(struct store *s, struct err *e)
+int store_dirs_count_spool(struct store *s, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
 	struct count c = { .s = s, .r = &r };

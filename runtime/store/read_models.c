@@ -1,12 +1,12 @@
-#include "runtime/store/models.h"
+#include "runtime/store/read_models.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
-#include "runtime/store/ahead.h"
 #include "runtime/store/layer.h"
 #include "runtime/store/reader.h"
-#include "runtime/store/state.h"
+#include "runtime/store/speculative.h"
 #include "runtime/store/store.h"
+#include "runtime/store/store_private.h"
 
 #include <string.h>
 
@@ -39,7 +39,7 @@ int models_get(struct models *m, uint8_t kind, const char *id, size_t id_len, co
 	if (m->over && (rc = layer_doc(m->over, kind, id, id_len, ret, ret_len)) < 2)
 		return rc;
 	if (!m->txn)
-		return 1; /* in memory only (memory.h) */
+		return 1; /* in memory only (memory_models.h) */
 	if (model_key(&k, kind, id, id_len, e) != 0)
 		return -1;
 	MDB_val kv = db_key_val(&k);
@@ -92,30 +92,30 @@ int models_del(struct models *m, uint8_t kind, const char *id, size_t id_len, st
 	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "remove a model");
 }
 
-void store_hold(struct store *s)
+void store_snapshot_begin(struct store *s)
 {
 	struct err e = ERR_INIT;
 
-	if (s->holds++)
+	if (s->snapshot_depth++)
 		return;
 	/* Without one every reader has its own, and tells what is wrong. */
-	if (reader_begin(s, &s->held, &e) != 0 || reader_models(&s->held, &s->held_models, &e) != 0)
-		reader_end(&s->held);
+	if (reader_begin(s, &s->snapshot, &e) != 0 || reader_models(&s->snapshot, &s->snapshot_models, &e) != 0)
+		reader_end(&s->snapshot);
 }
 
-void store_release(struct store **s)
+void store_snapshot_end(struct store **s)
 {
-	if (*s && --(*s)->holds == 0)
-		reader_end(&(*s)->held);
+	if (*s && --(*s)->snapshot_depth == 0)
+		reader_end(&(*s)->snapshot);
 }
 
 /* The transaction that is held, or one of the caller's own; `now`: that in any case. */
 static int begin(struct store *s, bool now, struct reader *own, struct models *ret, struct err *e)
 {
-	if (!now && pthread_equal(s->loop, pthread_self()) && s->held.store) {
-		ret->txn = s->held.txn;
-		ret->over = s->held.over;
-		ret->dbi = s->held_models;
+	if (!now && pthread_equal(s->loop, pthread_self()) && s->snapshot.store) {
+		ret->txn = s->snapshot.txn;
+		ret->over = s->snapshot.over;
+		ret->dbi = s->snapshot_models;
 		return 0;
 	}
 	if (reader_begin(s, own, e) != 0 || reader_models(own, &ret->dbi, e) != 0)
@@ -125,7 +125,8 @@ static int begin(struct store *s, bool now, struct reader *own, struct models *r
 	return 0;
 }
 
-static int model_get(struct store *s, struct ahead *ahead, uint8_t kind, const char *id, struct buf *out, struct err *e)
+static int model_get(struct store *s, struct speculative *ahead, uint8_t kind, const char *id, struct buf *out,
+		     struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
 	struct models m = { .docs = ahead ? &ahead->docs : NULL };
@@ -133,7 +134,7 @@ static int model_get(struct store *s, struct ahead *ahead, uint8_t kind, const c
 	size_t n;
 	int rc;
 
-	if ((ahead && ahead_refresh(s, e) != 0) || begin(s, ahead != NULL, &r, &m, e) != 0)
+	if ((ahead && speculative_refresh(s, e) != 0) || begin(s, ahead != NULL, &r, &m, e) != 0)
 		return -1;
 	rc = models_get(&m, kind, id, strlen(id), &p, &n, e);
 	if (rc == 0)
@@ -146,9 +147,9 @@ int store_model_get(struct store *s, uint8_t kind, const char *id, struct buf *o
 	return model_get(s, NULL, kind, id, out, e);
 }
 
-int store_model_get_ahead(struct store *s, uint8_t kind, const char *id, struct buf *out, struct err *e)
+int store_model_get_speculative(struct store *s, uint8_t kind, const char *id, struct buf *out, struct err *e)
 {
-	return model_get(s, &s->ahead, kind, id, out, e);
+	return model_get(s, &s->speculative, kind, id, out, e);
 }
 
 /* The first key that is larger than every key with this prefix; false when there is none. */
@@ -280,7 +281,7 @@ static void skip_over(struct scan *c, const char *after)
 	}
 }
 
-static int scan(struct store *s, const struct ahead *ahead, uint8_t kind, const char *prefix, const char *after,
+static int scan(struct store *s, const struct speculative *ahead, uint8_t kind, const char *prefix, const char *after,
 		bool descending, scan_fn fn, void *ctx, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
@@ -317,9 +318,10 @@ int store_model_scan(struct store *s, uint8_t kind, const char *prefix, const ch
 	return scan(s, NULL, kind, prefix, after, descending, fn, ctx, e);
 }
 
-int store_model_scan_ahead(struct store *s, uint8_t kind, const char *prefix, scan_fn fn, void *ctx, struct err *e)
+int store_model_scan_speculative(struct store *s, uint8_t kind, const char *prefix, scan_fn fn, void *ctx,
+				 struct err *e)
 {
-	if (ahead_refresh(s, e) != 0)
+	if (speculative_refresh(s, e) != 0)
 		return -1;
-	return scan(s, &s->ahead, kind, prefix, NULL, false, fn, ctx, e);
+	return scan(s, &s->speculative, kind, prefix, NULL, false, fn, ctx, e);
 }

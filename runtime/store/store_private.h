@@ -1,5 +1,5 @@
-#ifndef BAILIFF_STORE_STATE_H
-#define BAILIFF_STORE_STATE_H
+#ifndef BAILIFF_STORE_STORE_PRIVATE_H
+#define BAILIFF_STORE_STORE_PRIVATE_H
 
 /*
  * struct store (internal to runtime/store), grouped by who may touch what.
@@ -10,7 +10,6 @@
  * transactions need no lock, as no one else closes.
  */
 
-#include "runtime/store/ahead.h"
 #include "runtime/store/batch.h"
 #include "runtime/store/db.h"
 #include "runtime/store/journal.h"
@@ -19,6 +18,7 @@
 #include "runtime/store/record.h"
 #include "runtime/store/ring.h"
 #include "runtime/store/space.h"
+#include "runtime/store/speculative.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -53,7 +53,7 @@ struct store {
 	char *schema_version;
 	char runtime_id[ID_TEXT_MAX];
 	struct event_env env;
-	store_fold_fn fold, fold_ahead;
+	store_project_fn project, project_speculative;
 	uint64_t (*real_us)(void *ctx);
 	void *clock;
 	uint64_t map_bytes, soon_ns, settle_ns;
@@ -66,15 +66,15 @@ struct store {
 	/* the loop thread's */
 	uint64_t last;
 	struct ring ring;
-	struct ahead ahead;
+	struct speculative speculative;
 	size_t pending; /* batches submitted and not yet dispatched */
 	void (*listener)(void *ctx, uint64_t last_sequence);
 	void *listener_ctx;
-	bool writer_up, side_up;
-	pthread_t writer, side_thread, loop;
-	struct reader held; /* store_hold's */
-	MDB_dbi held_models;
-	unsigned holds;
+	bool writer_up, worker_up;
+	pthread_t writer, worker_thread, loop;
+	struct reader snapshot; /* store_snapshot_begin's */
+	MDB_dbi snapshot_models;
+	unsigned snapshot_depth;
 
 	/* under db_lock */
 	pthread_rwlock_t db_lock;
@@ -85,25 +85,25 @@ struct store {
 	pthread_cond_t wake;    /* the writer */
 	pthread_cond_t decided; /* store_flush; side thread */
 	struct store_batch *queue, **queue_tail;
-	size_t undecided, nheld;
+	size_t undecided, ndeferred;
 	uint64_t ready_ns; /* when the queue is due; UINT64_MAX = nothing new in it */
 	struct completion *done, **done_tail;
-	struct job_queue jobs, side;
+	struct job_queue writer_jobs, worker_jobs;
 	bool keep_files; /* the side thread copies spool files */
 	bool alone;      /* an exclusive job runs: the side thread waits */
-	bool stop, side_end, flushing;
+	bool stop, worker_end, flushing;
 	struct store_stats stats; /* what is counted as it happens */
 	struct layer *layers;     /* acknowledged, not in the database; the newest. The writer alone changes it */
-	struct layer *fresh;      /* the writer's: in the journal, and to be over them when its batches are told of */
+	struct layer *new_layer;  /* the writer's: in the journal, and to be over them when its batches are told of */
 	size_t settling;     /* the transaction that puts them there; SIZE_MAX = none that may have been committed */
 	size_t models_since; /* `models` are the active ones for transactions from this one on; SIZE_MAX = look it up */
 	uint64_t applied;    /* the newest group that the database has */
 	uint64_t settle_at_ns; /* when that is due */
 	bool settle_asked;     /* somebody waits for it */
-	bool expecting;        /* a group is about to come */
-	bool owing;            /* it failed, and is tried again */
+	bool batch_announced;  /* a group is about to come */
+	bool settle_retry;     /* it failed, and is tried again */
 	uint64_t settle_failures;
-	struct err owing_why;
+	struct err settle_error;
 	char journal_note[160]; /* why there is none */
 
 	atomic_bool full;
@@ -117,7 +117,7 @@ struct store {
 	struct journal journal;
 	uint64_t journal_ns, journal_took_ns; /* when it was written to, and how long that took */
 	struct layer *tentative;              /* of a group whose commit is in doubt */
-	struct settling *doubt;               /* that commit */
+	struct settling *commit_in_doubt;     /* that commit */
 	int models;                           /* DB_MODELS_A or DB_MODELS_B; set under the mutex */
 	bool spool_suspect;                   /* a sync of a spool file has failed once */
 	size_t txn_id;                        /* of the last write transaction that was begun */
@@ -142,7 +142,7 @@ static inline bool store_cancelled(struct store *s) { return atomic_load(&s->can
 void store_post(struct store *s, struct completion *c);
 void store_post_locked(struct store *s, struct completion *c);
 /* Loop thread: gives a job to the writer or to the side thread. */
-void store_job(struct store *s, struct job *j, bool on_side);
+void store_job(struct store *s, struct job *j, bool on_worker);
 
 /* store.c: reads floor, newest event and group and the active models from an open database; checks the newest records.
  */

@@ -1,9 +1,10 @@
-#ifndef BAILIFF_STORE_MODELS_H
-#define BAILIFF_STORE_MODELS_H
+#ifndef BAILIFF_STORE_READ_MODELS_H
+#define BAILIFF_STORE_READ_MODELS_H
 
 /*
  * struct models (internal to runtime/store): what a fold reads and writes. Either the table of a write transaction; or
- * documents in memory, which cover those of the layers below, which cover the table (ahead.h, layer.h, memory.h).
+ * documents in memory, which cover those of the layers below, which cover the table (speculative.h, layer.h,
+ * memory_models.h).
  */
 
 #include "runtime/store/db.h"

@@ -1,9 +1,9 @@
-#include "runtime/store/pages.h"
+#include "runtime/store/lmdb_check.h"
 
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
-#include "runtime/store/folder.h"
+#include "runtime/store/store_dirs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -257,7 +257,7 @@ static bool read_meta(int fd, uint64_t at, uint32_t page_size, struct meta *ret)
 }
 
 /* LMDB takes the meta page with the larger transaction id, and the page size from the first one. */
-int pages_check_fd(int fd, uint64_t txn_id, uint64_t budget, struct err *e)
+int lmdb_check_fd(int fd, uint64_t txn_id, uint64_t budget, struct err *e)
 {
 	struct meta metas[2];
 	const struct meta *m;
@@ -307,9 +307,9 @@ static bool is_blank(int fd, uint64_t size)
 	return n >= 0;
 }
 
-int pages_check_file(int dir_fd, uint64_t budget, struct err *e)
+int lmdb_check_file(int dir_fd, uint64_t budget, struct err *e)
 {
-	fd_auto int fd = openat(dir_fd, FOLDER_DATA, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	fd_auto int fd = openat(dir_fd, STORE_DIRS_DATA, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	struct stat st;
 
 	if (fd < 0)
@@ -318,5 +318,5 @@ int pages_check_file(int dir_fd, uint64_t budget, struct err *e)
 		return err_sys(e, errno, "stat");
 	if (is_blank(fd, (uint64_t)st.st_size))
 		return 1;
-	return pages_check_fd(fd, 0, budget, e);
+	return lmdb_check_fd(fd, 0, budget, e);
 }

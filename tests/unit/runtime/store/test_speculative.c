@@ -3,7 +3,7 @@
 #include "tests/unit/runtime/store/rig.h"
 
 /* The part of the fold that is folded ahead: kind 1 only. */
-static int fold_ahead(struct models *m, const struct event_view *ev, struct err *e)
+static int project_speculative(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct event_view without = *ev;
 
@@ -16,7 +16,7 @@ static uint64_t count_of(struct rig *r, const char *id, bool ahead)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct err e = ERR_INIT;
-	int found = (ahead ? store_model_get_ahead : store_model_get)(r->s, 1, id, &text, &e);
+	int found = (ahead ? store_model_get_speculative : store_model_get)(r->s, 1, id, &text, &e);
 
 	ck_assert_int_ge(found, 0);
 	return found ? 0 : jval_uint(jval_get(jval_of(text.data, text.len), "count"), 0);
@@ -34,7 +34,7 @@ static void submit(struct rig *r, const char *session, unsigned n)
 static void open_rig(struct rig *r)
 {
 	rig_init(r);
-	r->o.fold_ahead = fold_ahead;
+	r->o.project_speculative = project_speculative;
 	rig_open(r);
 }
 
@@ -86,7 +86,7 @@ START_TEST(lists_are_merged_in_order)
 	submit(&r, "sess_c", 1);
 	submit(&r, "sess_e", 1);
 	submit(&r, "other", 1);
-	ck_assert_int_eq(store_model_scan_ahead(r.s, 1, "sess_", list, &l, &e), 0);
+	ck_assert_int_eq(store_model_scan_speculative(r.s, 1, "sess_", list, &l, &e), 0);
 	ck_assert_str_eq(l.text, "sess_a={\"count\":1} sess_b={\"count\":2} sess_c={\"count\":1} sess_d={\"count\":1} "
 				 "sess_e={\"count\":1} ");
 	rig_done(&r);
@@ -101,17 +101,17 @@ START_TEST(what_is_held_is_of_one_moment)
 	submit(&r, "sess_a", 2);
 	store_flush(r.s);
 	{
-		store_held_auto struct store *held = r.s;
+		store_snapshot_auto struct store *held = r.s;
 
-		store_hold(held);
+		store_snapshot_begin(held);
 		submit(&r, "sess_a", 3);
 		store_flush(r.s);
 		ck_assert_uint_eq(count_of(&r, "sess_a", false), 2);
 		ck_assert_uint_eq(count_of(&r, "sess_a", true), 5); /* decisions are made from what is */
 		{
-			store_held_auto struct store *again = r.s;
+			store_snapshot_auto struct store *again = r.s;
 
-			store_hold(again);
+			store_snapshot_begin(again);
 			ck_assert_uint_eq(count_of(&r, "sess_a", false), 2);
 		}
 		ck_assert_uint_eq(count_of(&r, "sess_a", false), 2);
@@ -127,7 +127,7 @@ START_TEST(refused_batches_leave_nothing)
 	struct rig r;
 
 	rig_init(&r);
-	r.o.fold_ahead = fold_ahead;
+	r.o.project_speculative = project_speculative;
 	r.o.quota_bytes = 1 << 20;
 	rig_open(&r);
 	for (unsigned i = 0; i < 4000 && !r.failed; i++) {

@@ -1,0 +1,17 @@
+#ifndef BAILIFF_BASE_DID_YOU_MEAN_H
+#define BAILIFF_BASE_DID_YOU_MEAN_H
+
+/* "Did you mean …?": the candidate nearest to a misspelt word. */
+
+#include <stddef.h>
+
+struct did_you_mean {
+	const char *word;
+	const char *best; /* NULL while nothing is near enough */
+	unsigned distance;
+};
+
+struct did_you_mean did_you_mean_for(const char *word);
+void did_you_mean_try(struct did_you_mean *n, const char *candidate);
+
+#endif
