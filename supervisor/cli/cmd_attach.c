@@ -11,9 +11,9 @@
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
 #include "supervisor/cli/cli.h"
+#include "supervisor/cli/exit_status.h"
 #include "supervisor/cli/foreground.h"
-#include "supervisor/cli/outcome.h"
-#include "supervisor/cli/target.h"
+#include "supervisor/cli/id_lookup.h"
 #include "supervisor/client/remote.h"
 
 #include <string.h>
@@ -114,13 +114,13 @@ static int attach(struct cli *c, const char *id, const char *policy, struct fore
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf screen = BUF_INIT;
-	struct outcome ended;
+	struct exit_status ended;
 	struct err e = ERR_INIT;
 
 	if (introduce(c, f->observer, &f->after_sequence, &e) < 0 || get_process(c, id, &a, &e) < 0)
 		return cli_fail(c, EXIT_BAILIFF, &e, "%s", id);
 	bool tty = jval_get(a.result, "tty").type == JT_OBJECT, terminal = isatty(STDIN_FILENO);
-	if (outcome_of_process(a.result, &ended)) {
+	if (exit_status_of_process(a.result, &ended)) {
 		cli_error("%s: it has ended", id);
 		cli_hint("bailiff logs %s shows what it printed%s%s", id, tty ? ", bailiff screen its last screen" : "",
 			 tty ? ", bailiff replay all of it" : "");
@@ -128,14 +128,14 @@ static int attach(struct cli *c, const char *id, const char *policy, struct fore
 	}
 	f->outputs = jval_get(a.result, "outputs");
 	for (struct jiter it = jiter_on(f->outputs); jiter_next(&it);)
-		if (flow_stream_of(it.key) >= 0)
-			f->start[flow_stream_of(it.key)] = jval_uint(jval_get(it.value, "bytes"), 0);
+		if (output_stream_of_name(it.key) >= 0)
+			f->start[output_stream_of_name(it.key)] = jval_uint(jval_get(it.value, "bytes"), 0);
 	if (tty) {
 		if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
 			policy = NULL; /* no window shows it */
 		if (policy && !f->observer)
 			resize(c, id, policy, f);
-		take_screen(c, id, f->start[FLOW_PTY], &screen, &f->start[FLOW_PTY]);
+		take_screen(c, id, f->start[OUTPUT_PTY], &screen, &f->start[OUTPUT_PTY]);
 		f->screen = &screen;
 		f->size_policy = policy;
 	}
@@ -153,7 +153,7 @@ int cmd_attach(struct cli *c)
 		   *size = opts_get(&c->opts, OPT_attach_SIZE);
 	struct foreground f = { .guest = true, .observer = opts_has(&c->opts, OPT_attach_READ_ONLY) };
 	struct err e = ERR_INIT;
-	char id[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX];
 
 	if (c->opts.nargs != 1)
 		return cli_usage(c, c->opts.nargs ? "one process at a time" : "which process?");
@@ -161,7 +161,7 @@ int cmd_attach(struct cli *c)
 		return cli_usage(c, "option '--size': '%s' is none of newest, smallest and keep", size);
 	if (keys_watch_init(&f.watch, detach_keys ? detach_keys : KEYS_DETACH, &e) < 0)
 		return cli_usage(c, "option '--detach-keys': %s", e.message);
-	if (cli_connect(c, CLI_START_IF_STORE) < 0 || target_process(c, c->opts.args[0], id) < 0)
+	if (cli_connect(c, CLI_START_IF_STORE) < 0 || id_lookup_process(c, c->opts.args[0], id) < 0)
 		return EXIT_BAILIFF;
 	f.remote = c->remote;
 	f.process_id = f.name = id;

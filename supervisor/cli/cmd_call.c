@@ -2,7 +2,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/show.h"
+#include "supervisor/cli/format.h"
 #include "supervisor/client/remote.h"
 
 #include <errno.h>
@@ -88,5 +88,5 @@ int cmd_call(struct cli *c)
 	}
 	buf_append(&out, a.result.text, a.result.len);
 	buf_byte(&out, '\n');
-	return show_out(&out);
+	return format_out(&out);
 }

@@ -2,8 +2,8 @@
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/record.h"
-#include "supervisor/cli/target.h"
+#include "supervisor/cli/id_lookup.h"
+#include "supervisor/cli/noun_verbs.h"
 #include "supervisor/client/remote.h"
 
 #define countof(a) (sizeof(a) / sizeof((a)[0]))
@@ -13,92 +13,92 @@ static bool as_json(const struct cli *c) { return opts_has(&c->opts, OPT_channel
 /* A channel made from here outlives this command, so it lives by its heartbeat. */
 static int make(struct cli *c)
 {
-	static const struct record_member members[] = {
-		{ OPT_channel_PEER_ROLE, "peerRole", RECORD_STRING },
-		{ OPT_channel_PROTOCOL, "nativeProtocol", RECORD_STRING },
-		{ OPT_channel_ACCOUNT, "accountRef", RECORD_STRING },
-		{ OPT_channel_CAPABILITY, "capabilities", RECORD_WORDS },
-		{ OPT_channel_HEARTBEAT, "heartbeatMs", RECORD_TIME },
+	static const struct noun_verb_member members[] = {
+		{ OPT_channel_PEER_ROLE, "peerRole", MEMBER_STRING },
+		{ OPT_channel_PROTOCOL, "nativeProtocol", MEMBER_STRING },
+		{ OPT_channel_ACCOUNT, "accountRef", MEMBER_STRING },
+		{ OPT_channel_CAPABILITY, "capabilities", MEMBER_WORDS },
+		{ OPT_channel_HEARTBEAT, "heartbeatMs", MEMBER_TIME },
 	};
 	const char *session = opts_get(&c->opts, OPT_channel_SESSION);
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);
-	char id[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX];
 	int status;
 
 	if (!opts_has(&c->opts, OPT_channel_HEARTBEAT))
 		return cli_usage(
 			c, "connect needs --heartbeat: without it a channel ends with the connection that made it");
-	if (session && target_session(c, session, id) < 0)
+	if (session && id_lookup_session(c, session, id) < 0)
 		return EXIT_FAILED;
 	jw_obj(&w);
 	jw_kstr(&w, "transport", c->opts.args[1]);
 	if (session)
 		jw_kstr(&w, "sessionId", id);
-	if ((status = record_members(c, members, countof(members), &w)))
+	if ((status = noun_verb_members(c, members, countof(members), &w)))
 		return status;
 	remote_key(c->remote, &w);
 	jw_obj_end(&w);
-	return record_call(c, "connect_channel", &params, NULL, as_json(c));
+	return noun_verb_call(c, "connect_channel", &params, NULL, as_json(c));
 }
 
 static int list(struct cli *c)
 {
-	static const struct record_column columns[] = {
-		{ "CHANNEL", "channelId", RECORD_ID },         { "STATUS", "status", RECORD_STATUS },
-		{ "TRANSPORT", "transport", RECORD_WORD },     { "PEER", "peerRole", RECORD_WORD },
-		{ "SPEAKS", "nativeProtocol", RECORD_WORD },   { "SESSION", "sessionId", RECORD_ID },
-		{ "ACKED", "lastAckedSequence", RECORD_WORD }, { "SEEN", "lastSeenAt", RECORD_AGO },
+	static const struct noun_verb_column columns[] = {
+		{ "CHANNEL", "channelId", COLUMN_ID },         { "STATUS", "status", COLUMN_STATUS },
+		{ "TRANSPORT", "transport", COLUMN_WORD },     { "PEER", "peerRole", COLUMN_WORD },
+		{ "SPEAKS", "nativeProtocol", COLUMN_WORD },   { "SESSION", "sessionId", COLUMN_ID },
+		{ "ACKED", "lastAckedSequence", COLUMN_WORD }, { "SEEN", "lastSeenAt", COLUMN_AGO },
 	};
 	const char *session = opts_get(&c->opts, OPT_channel_SESSION);
 	buf_auto struct buf filter = BUF_INIT;
 	struct jw w = jw_on(&filter);
-	char id[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX];
 
-	if (session && target_session(c, session, id) < 0)
+	if (session && id_lookup_session(c, session, id) < 0)
 		return EXIT_FAILED;
 	if (session)
 		jw_kstr(&w, "sessionId", id);
-	return record_list(c, "list_channels", "channels", &filter, columns, countof(columns), as_json(c));
+	return noun_verb_list(c, "list_channels", "channels", &filter, columns, countof(columns), as_json(c));
 }
 
 static int show(struct cli *c)
 {
 	buf_auto struct buf element = BUF_INIT;
 
-	if (record_find(c, "list_channels", "channels", "channelId", c->opts.args[1], &element) < 0)
+	if (noun_verb_find(c, "list_channels", "channels", "channelId", c->opts.args[1], &element) < 0)
 		return EXIT_FAILED;
-	return record_show(jval_of(element.data, element.len), as_json(c));
+	return noun_verb_show(jval_of(element.data, element.len), as_json(c));
 }
 
 /* A channel, one more argument, and options that become members. */
 static int change(struct cli *c, const char *method, const char *shown, const char *second, bool number,
-		  const struct record_member *members, size_t n)
+		  const struct noun_verb_member *members, size_t n)
 {
 	buf_auto struct buf params = BUF_INIT, element = BUF_INIT;
 	struct jw w = jw_on(&params);
-	char id[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX];
 	int status;
 
-	if (record_find(c, "list_channels", "channels", "channelId", c->opts.args[1], &element) < 0)
+	if (noun_verb_find(c, "list_channels", "channels", "channelId", c->opts.args[1], &element) < 0)
 		return EXIT_FAILED;
 	jval_str(jval_get(jval_of(element.data, element.len), "channelId"), id, sizeof(id));
 	jw_obj(&w);
 	jw_kstr(&w, "channelId", id);
-	if (number && (status = record_uint(c, second, c->opts.args[2], &w)))
+	if (number && (status = noun_verb_uint(c, second, c->opts.args[2], &w)))
 		return status;
 	if (second && !number)
 		jw_kstr(&w, second, c->opts.args[2]);
-	if ((status = record_members(c, members, n, &w)))
+	if ((status = noun_verb_members(c, members, n, &w)))
 		return status;
 	remote_key(c->remote, &w);
 	jw_obj_end(&w);
-	return record_call(c, method, &params, shown, as_json(c));
+	return noun_verb_call(c, method, &params, shown, as_json(c));
 }
 
 static int end(struct cli *c)
 {
-	static const struct record_member members[] = { { OPT_channel_REASON, "reason", RECORD_STRING } };
+	static const struct noun_verb_member members[] = { { OPT_channel_REASON, "reason", MEMBER_STRING } };
 
 	return change(c, "disconnect_channel", "status", NULL, false, members, countof(members));
 }
@@ -107,9 +107,9 @@ static int ack(struct cli *c) { return change(c, "ack_events", "lastAckedSequenc
 
 static int send_message(struct cli *c)
 {
-	static const struct record_member members[] = {
-		{ OPT_channel_DIRECTION, "direction", RECORD_STRING },
-		{ OPT_channel_KIND, "kind", RECORD_STRING },
+	static const struct noun_verb_member members[] = {
+		{ OPT_channel_DIRECTION, "direction", MEMBER_STRING },
+		{ OPT_channel_KIND, "kind", MEMBER_STRING },
 	};
 
 	return change(c, "send_channel_message", "channelId", "message", false, members, countof(members));
@@ -117,7 +117,7 @@ static int send_message(struct cli *c)
 
 static int reconnect(struct cli *c)
 {
-	static const struct record_member members[] = { { OPT_channel_TOKEN, "resumeToken", RECORD_STRING } };
+	static const struct noun_verb_member members[] = { { OPT_channel_TOKEN, "resumeToken", MEMBER_STRING } };
 
 	if (!opts_has(&c->opts, OPT_channel_TOKEN))
 		return cli_usage(c, "reconnect needs --token: the last one that connect or reconnect gave");
@@ -126,7 +126,7 @@ static int reconnect(struct cli *c)
 
 int cmd_channel(struct cli *c)
 {
-	static const struct record_verb subverbs[] = {
+	static const struct noun_verb subverbs[] = {
 		{ "connect", 1, 1, true, make },
 		{ "list", 0, 0, false, list },
 		{ "show", 1, 1, false, show },
@@ -136,5 +136,5 @@ int cmd_channel(struct cli *c)
 		{ "reconnect", 2, 2, false, reconnect },
 	};
 
-	return record_dispatch(c, subverbs, countof(subverbs));
+	return noun_verb_run(c, subverbs, countof(subverbs));
 }

@@ -5,9 +5,9 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
-#include "supervisor/cli/changes.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/show.h"
+#include "supervisor/cli/cow_verbs.h"
+#include "supervisor/cli/format.h"
 #include "supervisor/client/remote.h"
 
 #include <string.h>
@@ -76,11 +76,14 @@ static int make_diff(struct cli *c, struct jval process, struct jval path, struc
 	return 0;
 }
 
-static enum show_colour colour_of(const char *line)
+static enum format_colour colour_of(const char *line)
 {
 	if (strncmp(line, "diff ", 5) == 0 || strncmp(line, "+++", 3) == 0 || strncmp(line, "---", 3) == 0)
-		return SHOW_BOLD;
-	return line[0] == '+' ? SHOW_GREEN : line[0] == '-' ? SHOW_RED : line[0] == '@' ? SHOW_CYAN : SHOW_PLAIN;
+		return FORMAT_BOLD;
+	return line[0] == '+'   ? FORMAT_GREEN
+	       : line[0] == '-' ? FORMAT_RED
+	       : line[0] == '@' ? FORMAT_CYAN
+				: FORMAT_PLAIN;
 }
 
 static void put(const struct buf *diff, bool terminal, bool coloured, struct buf *out)
@@ -95,7 +98,7 @@ static void put(const struct buf *diff, bool terminal, bool coloured, struct buf
 		size_t n = nl ? (size_t)(nl - p) : diff->len - at;
 
 		text_sanitize(p, n, &line);
-		show_paint(out, coloured, colour_of(buf_cstr(&line)), buf_cstr(&line));
+		format_paint(out, coloured, colour_of(buf_cstr(&line)), buf_cstr(&line));
 		buf_byte(out, '\n');
 		at += n + 1;
 	}
@@ -118,17 +121,17 @@ static void put_plain(struct jval change, struct buf *out)
 int cmd_diff(struct cli *c)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
-	bool terminal = isatty(STDOUT_FILENO), coloured = show_coloured(STDOUT_FILENO);
+	bool terminal = isatty(STDOUT_FILENO), coloured = format_coloured(STDOUT_FILENO);
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
-	int status = changes_call(c, "list_changes", &a);
+	int status = cow_call(c, "list_changes", &a);
 
 	if (status)
 		return status;
 	if (opts_has(&c->opts, OPT_diff_JSON)) {
 		buf_append(&out, a.result.text, a.result.len);
 		buf_byte(&out, '\n');
-		return show_out(&out);
+		return format_out(&out);
 	}
 	for (struct jiter it = jiter_on(jval_get(a.result, "changes")); jiter_next(&it);) {
 		mem_auto char *ref = jval_strdup(jval_get(it.value, "diffRef"));
@@ -145,6 +148,6 @@ int cmd_diff(struct cli *c)
 		else
 			put_plain(it.value, &out);
 	}
-	status = show_out(&out);
-	return changes_unmatched(c, a.result) ? EXIT_FAILED : status;
+	status = format_out(&out);
+	return cow_unmatched(c, a.result) ? EXIT_FAILED : status;
 }

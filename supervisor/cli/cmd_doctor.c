@@ -5,9 +5,9 @@
 #include "runtime/base/mem.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/doctor.h"
-#include "supervisor/cli/show.h"
+#include "supervisor/cli/format.h"
 #include "supervisor/client/daemon_program.h"
-#include "supervisor/client/home.h"
+#include "supervisor/client/home_candidates.h"
 #include "supervisor/client/remote.h"
 
 #include <string.h>
@@ -26,8 +26,8 @@ struct findings {
 
 static int show_nobody(struct cli *c, const struct err *e, struct jval machine)
 {
-	struct home places[HOME_PLACES];
-	size_t n = home_places(getuid(), places);
+	struct home places[HOME_CANDIDATES_MAX];
+	size_t n = home_candidates(getuid(), places);
 	buf_auto struct buf out = BUF_INIT;
 	struct jw w = jw_on(&out);
 
@@ -45,7 +45,7 @@ static int show_nobody(struct cli *c, const struct err *e, struct jval machine)
 		jw_kraw(&w, "machine", machine.text, machine.len);
 	jw_obj_end(&w);
 	buf_byte(&out, '\n');
-	show_out(&out);
+	format_out(&out);
 	return EXIT_FAILED;
 }
 
@@ -96,28 +96,28 @@ static void write_json(const struct findings *f, struct buf *out)
 	buf_byte(out, '\n');
 }
 
-static enum show_colour colour_of(const struct doctor_row *r)
+static enum format_colour colour_of(const struct doctor_row *r)
 {
 	if (r->state == DOCTOR_UNAVAILABLE)
-		return r->required ? SHOW_RED : SHOW_YELLOW;
-	return r->state == DOCTOR_ENFORCED ? SHOW_GREEN : SHOW_DIM;
+		return r->required ? FORMAT_RED : FORMAT_YELLOW;
+	return r->state == DOCTOR_ENFORCED ? FORMAT_GREEN : FORMAT_DIM;
 }
 
 static void show_layers(const struct findings *f, struct buf *out)
 {
 	static const char *const heads[] = { "LAYER", "STATE", "SEEN FROM INSIDE" };
-	struct show_table t;
+	struct format_table t;
 
-	show_table_init(&t, heads, countof(heads));
+	format_table_init(&t, heads, countof(heads));
 	for (size_t i = 0; i < f->nrows; i++) {
 		const struct doctor_row *r = &f->rows[i];
 
-		show_table_cell(&t, SHOW_PLAIN, r->layer);
-		show_table_cell(&t, colour_of(r), doctor_state_name(r->state));
-		show_table_cell(&t, SHOW_DIM, r->state == DOCTOR_UNAVAILABLE ? r->cause : r->seen);
+		format_table_cell(&t, FORMAT_PLAIN, r->layer);
+		format_table_cell(&t, colour_of(r), doctor_state_name(r->state));
+		format_table_cell(&t, FORMAT_DIM, r->state == DOCTOR_UNAVAILABLE ? r->cause : r->seen);
 	}
-	show_table_render(&t, show_coloured(STDOUT_FILENO), show_width(STDOUT_FILENO), out);
-	show_table_done(&t);
+	format_table_render(&t, format_coloured(STDOUT_FILENO), format_width(STDOUT_FILENO), out);
+	format_table_done(&t);
 }
 
 static void show_line(const char *text, struct buf *out)
@@ -126,7 +126,7 @@ static void show_line(const char *text, struct buf *out)
 	struct jw w = jw_on(&json);
 
 	jw_str(&w, text);
-	show_scalar(jval_of(json.data, json.len), out);
+	format_scalar(jval_of(json.data, json.len), out);
 	buf_byte(out, '\n');
 }
 
@@ -148,9 +148,9 @@ static void show_fixes(const struct findings *f, struct buf *out)
 static void show_text(const struct findings *f, struct buf *out)
 {
 	buf_str(out, "daemon:\n");
-	show_json(jval_of(f->about.data, f->about.len), 2, out);
+	format_json(jval_of(f->about.data, f->about.len), 2, out);
 	buf_str(out, "health:\n");
-	show_json(f->health, 2, out);
+	format_json(f->health, 2, out);
 	buf_byte(out, '\n');
 	if (f->machine.type == JT_OBJECT) {
 		build_text("bailiffd", f->machine, out);
@@ -208,5 +208,5 @@ int cmd_doctor(struct cli *c)
 	else
 		show_text(&f, &out);
 	buf_done(&f.about);
-	return show_out(&out) || !f.safe ? EXIT_FAILED : 0;
+	return format_out(&out) || !f.safe ? EXIT_FAILED : 0;
 }

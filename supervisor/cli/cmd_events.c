@@ -3,11 +3,11 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/feed.h"
-#include "supervisor/cli/flow.h"
-#include "supervisor/cli/listing.h"
-#include "supervisor/cli/show.h"
-#include "supervisor/cli/target.h"
+#include "supervisor/cli/event_stream.h"
+#include "supervisor/cli/format.h"
+#include "supervisor/cli/id_lookup.h"
+#include "supervisor/cli/list_pages.h"
+#include "supervisor/cli/output_stream.h"
 #include "supervisor/client/remote.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@
 
 struct listener {
 	struct cli *cli;
-	struct flow *flow; /* only its lines are used */
+	struct output_stream *flow; /* only its lines are used */
 	struct buf filter;
 	uint64_t sequence; /* of the last event listed */
 	bool json, coloured;
@@ -59,7 +59,7 @@ static void append_summary(struct jval payload, struct buf *out)
 	size_t from = out->len;
 
 	if (jval_get(payload, "command").type == JT_ARRAY) {
-		show_command(payload, &command);
+		format_command(payload, &command);
 		one_line(&command);
 		buf_byte(out, ' ');
 		text_sanitize(
@@ -98,9 +98,9 @@ static void append_line(const struct listener *l, struct jval event, struct buf 
 	if (strlen(time) > 23)
 		snprintf(time + 23, 2, "Z");
 	buf_printf(out, "%8llu  ", (unsigned long long)jval_uint(jval_get(event, "sequence"), 0));
-	show_paint(out, l->coloured, SHOW_DIM, time);
+	format_paint(out, l->coloured, FORMAT_DIM, time);
 	buf_printf(&padded, "  %-22s  ", type);
-	show_paint(out, l->coloured, SHOW_CYAN, padded.data);
+	format_paint(out, l->coloured, FORMAT_CYAN, padded.data);
 	append_id(event, &id);
 	text_sanitize(id.data, id.len, out);
 	append_summary(jval_get(event, "payload"), out);
@@ -113,11 +113,11 @@ static void show_event(struct listener *l, struct jval event)
 	buf_auto struct buf line = BUF_INIT;
 
 	if (l->json) {
-		flow_line(l->flow, event.text, event.len);
+		output_stream_line(l->flow, event.text, event.len);
 		return;
 	}
 	append_line(l, event, &line);
-	flow_line(l->flow, line.data, line.len);
+	output_stream_line(l->flow, line.data, line.len);
 }
 
 /* Writes, and waits for the reader when too much is held. Not for the daemon. */
@@ -128,11 +128,11 @@ static void write_out(struct listener *l, size_t most)
 	while (!l->status) {
 		struct pollfd p = { .events = POLLOUT };
 
-		if (flow_write(l->flow, &e) < 0)
+		if (output_stream_write(l->flow, &e) < 0)
 			l->status = e.sys == EPIPE ? 128 + SIGPIPE : cli_fail(NULL, EXIT_FAILED, &e, "events");
-		if (flow_held(l->flow) <= most)
+		if (output_stream_buffered(l->flow) <= most)
 			return;
-		p.fd = flow_fd(l->flow);
+		p.fd = output_stream_fd(l->flow);
 		poll(&p, 1, -1);
 	}
 }
@@ -151,28 +151,30 @@ static void on_event(void *ctx, struct jval event) { show_event(ctx, event); }
 static void follow(struct listener *l)
 {
 	struct remote *r = l->cli->remote;
-	struct feed feed = { .remote = r, .filter = &l->filter, .sequence = l->sequence, .event = on_event, .ctx = l };
+	struct event_stream feed = {
+		.remote = r, .filter = &l->filter, .sequence = l->sequence, .event = on_event, .ctx = l
+	};
 	struct err e = ERR_INIT;
 
-	feed_start(&feed);
+	event_stream_start(&feed);
 	while (!l->status) {
 		struct pollfd p[2];
-		int timeout = remote_prepare(r, flow_held(l->flow) < HELD_MOST, &p[0]);
+		int timeout = remote_prepare_poll(r, output_stream_buffered(l->flow) < HELD_MOST, &p[0]);
 
 		/* Without something to write the error of a reader that went away still shows: we end with it. */
-		p[1] = (struct pollfd){ .fd = STDOUT_FILENO, .events = flow_fd(l->flow) >= 0 ? POLLOUT : 0 };
+		p[1] = (struct pollfd){ .fd = STDOUT_FILENO, .events = output_stream_fd(l->flow) >= 0 ? POLLOUT : 0 };
 		if (poll(p, 2, timeout) < 0)
 			p[0].revents = p[1].revents = 0;
-		if (remote_turn(r, p[0].revents, &e) < 0)
+		if (remote_process_poll(r, p[0].revents, &e) < 0)
 			l->status = cli_fail(NULL, EXIT_FAILED, &e, "events");
 		else if (feed.failed)
 			l->status = cli_fail(NULL, EXIT_FAILED, &feed.failure, "events");
 		else if (p[1].revents & POLLERR)
 			l->status = 128 + SIGPIPE;
-		else if (flow_write(l->flow, &e) < 0)
+		else if (output_stream_write(l->flow, &e) < 0)
 			l->status = e.sys == EPIPE ? 128 + SIGPIPE : cli_fail(NULL, EXIT_FAILED, &e, "events");
 	}
-	feed_stop(&feed);
+	event_stream_stop(&feed);
 }
 
 /* ---- what is asked for ---- */
@@ -181,15 +183,15 @@ static int write_filter(struct cli *c, struct buf *out)
 {
 	const char *process = opts_get(&c->opts, OPT_events_PROCESS), *session = opts_get(&c->opts, OPT_events_SESSION);
 	struct jw w = jw_on(out);
-	char id[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX];
 
 	if (process) {
-		if (target_process(c, process, id) < 0)
+		if (id_lookup_process(c, process, id) < 0)
 			return -1;
 		jw_kstr(&w, "processId", id);
 	}
 	if (session) {
-		if (target_session(c, session, id) < 0)
+		if (id_lookup_session(c, session, id) < 0)
 			return -1;
 		jw_kstr(&w, "sessionId", id);
 	}
@@ -226,7 +228,7 @@ static int show_events(struct listener *l, const char *since, bool followed)
 		l->sequence = last;
 	else if (since)
 		l->sequence = strtoull(since, NULL, 10);
-	if (listing_events(c, &l->filter, &l->sequence, on_listed, l, &e) < 0)
+	if (list_pages_events(c, &l->filter, &l->sequence, on_listed, l, &e) < 0)
 		return cli_fail(c, EXIT_FAILED, &e, "events");
 	if (followed && !l->status) {
 		/* Everything up to `last` was listed, whether it matched or not. */
@@ -242,10 +244,10 @@ int cmd_events(struct cli *c)
 {
 	const char *since = opts_get(&c->opts, OPT_events_SINCE);
 	bool followed = opts_has(&c->opts, OPT_events_FOLLOW);
-	struct flow_options fo = { .fd = { STDOUT_FILENO, -1, -1 } };
+	struct output_stream_options fo = { .fd = { STDOUT_FILENO, -1, -1 } };
 	struct listener l = { .cli = c,
 			      .json = opts_has(&c->opts, OPT_events_JSON),
-			      .coloured = show_coloured(STDOUT_FILENO) };
+			      .coloured = format_coloured(STDOUT_FILENO) };
 	int status;
 
 	if (c->opts.nargs)
@@ -258,9 +260,9 @@ int cmd_events(struct cli *c)
 	if (cli_connect(c, CLI_START_IF_STORE) < 0)
 		return EXIT_FAILED;
 	fo.remote = c->remote;
-	l.flow = flow_new(&fo);
+	l.flow = output_stream_new(&fo);
 	status = show_events(&l, since, followed);
-	flow_free(l.flow);
+	output_stream_free(l.flow);
 	buf_done(&l.filter);
 	return status;
 }

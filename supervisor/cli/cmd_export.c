@@ -5,11 +5,11 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "supervisor/cli/cli.h"
+#include "supervisor/cli/format.h"
+#include "supervisor/cli/id_lookup.h"
 #include "supervisor/cli/scope.h"
-#include "supervisor/cli/show.h"
 #include "supervisor/cli/signature.h"
-#include "supervisor/cli/tape.h"
-#include "supervisor/cli/target.h"
+#include "supervisor/cli/terminal_log.h"
 #include "supervisor/client/remote.h"
 
 #include <errno.h>
@@ -32,13 +32,13 @@ static bool flush(struct cast *k, size_t least)
 {
 	if (k->out.len < least)
 		return true;
-	if (show_write(k->fd, k->out.data, k->out.len) < 0)
+	if (format_write(k->fd, k->out.data, k->out.len) < 0)
 		k->errnum = errno;
 	buf_reset(&k->out);
 	return k->errnum == 0;
 }
 
-static bool on_start(void *ctx, const struct tape_start *s)
+static bool on_start(void *ctx, const struct terminal_log_start *s)
 {
 	struct cast *k = ctx;
 	struct recording_header h = {
@@ -66,10 +66,10 @@ static bool on_piece(void *ctx, uint64_t at_us, const char *bytes, size_t n, uns
 
 static int export_cast(struct cli *c, const char *id, struct cast *k)
 {
-	struct tape_fns fns = { .start = on_start, .piece = on_piece, .ctx = k };
+	struct terminal_log_fns fns = { .start = on_start, .piece = on_piece, .ctx = k };
 	struct err e = ERR_INIT;
 
-	if (tape_read(c, id, &fns, &e) < 0) {
+	if (terminal_log_read(c, id, &fns, &e) < 0) {
 		cli_fail(c, EXIT_FAILED, &e, "%s", id);
 		if (e.code == ERR_STATE)
 			cli_hint("bailiff logs %s shows what it printed", id);
@@ -98,7 +98,7 @@ static const struct product {
 	{ "manifest", "export_evidence", "manifest", "artifactManifestRef" },
 };
 
-static int ask(struct cli *c, const struct product *p, const struct scope *scope, char ref[TARGET_ID_MAX])
+static int ask(struct cli *c, const struct product *p, const struct scope *scope, char ref[ID_LOOKUP_MAX])
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT;
@@ -115,7 +115,7 @@ static int ask(struct cli *c, const struct product *p, const struct scope *scope
 	jw_obj_end(&w);
 	if (cli_call(c, p->method, &params, &a, &e) < 0)
 		return cli_fail(c, -1, &e, "export %s", scope->id);
-	jval_str(jval_get(a.result, p->member), ref, TARGET_ID_MAX);
+	jval_str(jval_get(a.result, p->member), ref, ID_LOOKUP_MAX);
 	return 0;
 }
 
@@ -139,7 +139,7 @@ static int copy_output(struct cli *c, const char *ref, int fd)
 			return cli_fail(c, EXIT_FAILED, &e, "read %s", ref);
 		buf_reset(&bytes);
 		jval_str_buf(jval_get(a.result, "data"), &bytes);
-		if (show_write(fd, bytes.data, bytes.len) < 0) {
+		if (format_write(fd, bytes.data, bytes.len) < 0) {
 			if (errno != EPIPE)
 				cli_error("export: write: %s", strerror(errno));
 			return EXIT_FAILED;
@@ -152,7 +152,7 @@ static int copy_output(struct cli *c, const char *ref, int fd)
 
 static int export_product(struct cli *c, const struct product *p, int fd)
 {
-	char ref[TARGET_ID_MAX];
+	char ref[ID_LOOKUP_MAX];
 	struct scope scope;
 
 	if (scope_find(c, c->opts.args[1], &scope) < 0 || ask(c, p, &scope, ref) < 0)
@@ -163,9 +163,9 @@ static int export_product(struct cli *c, const struct product *p, int fd)
 static int export_recording(struct cli *c, int fd)
 {
 	struct cast k = { .fd = fd };
-	char id[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX];
 
-	if (target_process(c, c->opts.args[1], id) < 0)
+	if (id_lookup_process(c, c->opts.args[1], id) < 0)
 		return EXIT_FAILED;
 	int status = export_cast(c, id, &k);
 	buf_done(&k.out);

@@ -1,6 +1,6 @@
 #include "runtime/base/buf.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/show.h"
+#include "supervisor/cli/format.h"
 
 int cmd_help(struct cli *c)
 {
@@ -20,5 +20,5 @@ int cmd_help(struct cli *c)
 		verb_help(v, &out);
 	else
 		verb_overview(&out);
-	return show_out(&out);
+	return format_out(&out);
 }

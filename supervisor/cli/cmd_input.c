@@ -5,9 +5,9 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/look.h"
-#include "supervisor/cli/show.h"
-#include "supervisor/cli/target.h"
+#include "supervisor/cli/format.h"
+#include "supervisor/cli/id_lookup.h"
+#include "supervisor/cli/screen_wait.h"
 #include "supervisor/client/keys.h"
 #include "supervisor/client/remote.h"
 
@@ -33,7 +33,7 @@ static int show_yielded(struct jval result)
 		sanitize_feed(&s, buf_cstr(&bytes), bytes.len, &out);
 		sanitize_end(&s, &out);
 	}
-	return show_out(&out);
+	return format_out(&out);
 }
 
 /* Writes n bytes, or closes the process's stdin when n is 0. `ret`: the daemon's answer. */
@@ -103,7 +103,7 @@ static int names_of_keys(struct cli *c, const struct err *e)
 }
 
 /* What was typed counts from where the output was when it was taken; waits for what comes after. */
-static int send_typed(struct cli *c, const char *id, const struct buf *bytes, uint64_t yield_ms, struct look *l)
+static int send_typed(struct cli *c, const char *id, const struct buf *bytes, uint64_t yield_ms, struct screen_wait *l)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf out = BUF_INIT;
@@ -114,22 +114,22 @@ static int send_typed(struct cli *c, const char *id, const struct buf *bytes, ui
 		return status;
 	l->has_after = jval_get(a.result, "offset").type == JT_NUMBER;
 	l->after = jval_uint(jval_get(a.result, "offset"), 0);
-	late = look_wait(c, id, l, &a, &e);
+	late = screen_wait_run(c, id, l, &a, &e);
 	if (late < 0)
 		return cli_fail(c, EXIT_FAILED, &e, "%s", id);
-	look_append_text(a.result, &out);
-	if (show_out(&out))
+	screen_wait_append_text(a.result, &out);
+	if (format_out(&out))
 		return EXIT_FAILED;
 	if (late)
-		look_tell_late(id);
+		screen_wait_print_timeout(id);
 	return late ? EXIT_TIME_LIMIT : 0;
 }
 
-static const struct look_options look_options = { OPT_input_WAIT, OPT_input_REGEX, OPT_input_IDLE, -1,
-						  OPT_input_TIMEOUT };
+static const struct screen_wait_options screen_wait_options = { OPT_input_WAIT, OPT_input_REGEX, OPT_input_IDLE, -1,
+								OPT_input_TIMEOUT };
 
 /* 0, or the exit status of a wrong command line. */
-static int take_options(struct cli *c, struct buf *ret_bytes, uint64_t *ret_yield_ms, struct look *ret_look)
+static int take_options(struct cli *c, struct buf *ret_bytes, uint64_t *ret_yield_ms, struct screen_wait *ret_look)
 {
 	const char *yield = opts_get(&c->opts, OPT_input_YIELD);
 	struct err e = ERR_INIT;
@@ -139,7 +139,7 @@ static int take_options(struct cli *c, struct buf *ret_bytes, uint64_t *ret_yiel
 		return cli_usage(c, "which process?");
 	if (take_typed(&c->opts, ret_bytes, &e) < 0)
 		return names_of_keys(c, &e);
-	if ((status = look_take(c, &look_options, ret_look)) != 0)
+	if ((status = screen_wait_parse(c, &screen_wait_options, ret_look)) != 0)
 		return status;
 	if ((yield || ret_look->wanted) && !ret_bytes->len)
 		return cli_usage(c, "--yield, --wait, --regex and --idle go with TEXT or --key");
@@ -155,14 +155,14 @@ int cmd_input(struct cli *c)
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	bool typed = c->opts.nargs > 1 || opts_has(&c->opts, OPT_input_KEY);
 	buf_auto struct buf bytes = BUF_INIT;
-	struct look l = { 0 };
+	struct screen_wait l = { 0 };
 	uint64_t yield_ms = 0;
-	char id[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX];
 	int status = take_options(c, &bytes, &yield_ms, &l);
 
 	if (status)
 		return status;
-	if (cli_connect(c, CLI_START_IF_STORE) < 0 || target_process(c, c->opts.args[0], id) < 0)
+	if (cli_connect(c, CLI_START_IF_STORE) < 0 || id_lookup_process(c, c->opts.args[0], id) < 0)
 		return EXIT_FAILED;
 	if (!typed)
 		status = send_stdin(c, id);

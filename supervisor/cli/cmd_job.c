@@ -3,10 +3,10 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/listing.h"
-#include "supervisor/cli/place.h"
-#include "supervisor/cli/show.h"
-#include "supervisor/cli/target.h"
+#include "supervisor/cli/format.h"
+#include "supervisor/cli/id_lookup.h"
+#include "supervisor/cli/list_pages.h"
+#include "supervisor/cli/sandbox_options.h"
 #include "supervisor/client/remote.h"
 
 #include <poll.h>
@@ -17,7 +17,7 @@
 #define WAIT_MS 200
 #define ITEM_MAX 65536
 
-static const struct place_options place = {
+static const struct sandbox_options place = {
 	OPT_job_PROFILE, OPT_job_CWD, OPT_job_RO,         OPT_job_RW,
 	OPT_job_HIDE,    OPT_job_NET, OPT_job_ALLOW_HOST, OPT_job_TMP_SIZE,
 };
@@ -31,11 +31,11 @@ static void number(struct jval j, const char *path, struct buf *out)
 
 static void on_job(void *ctx, struct jval j)
 {
-	struct show_list *l = ctx;
+	struct format_list *l = ctx;
 	buf_auto struct buf ago = BUF_INIT, done = BUF_INIT, running = BUF_INIT, failed = BUF_INIT;
-	char id[TARGET_ID_MAX], status[32];
+	char id[ID_LOOKUP_MAX], status[32];
 
-	if (show_list_takes(l, j))
+	if (format_list_takes(l, j))
 		return;
 	jval_str(jval_get(j, "jobId"), id, sizeof(id));
 	jval_str(jval_get(j, "status"), status, sizeof(status));
@@ -45,27 +45,27 @@ static void on_job(void *ctx, struct jval j)
 		   (unsigned long long)jval_uint(jval_get(j, "itemCount"), 0));
 	number(j, "progress.running", &running);
 	number(j, "progress.failed", &failed);
-	show_ago(jval_get(j, "updatedAt"), l->now_us, &ago);
-	show_table_cell(&l->table, SHOW_PLAIN, id);
-	show_table_cell(&l->table, show_status_colour(status), status);
-	show_table_cell(&l->table, SHOW_PLAIN, done.data);
-	show_table_cell(&l->table, SHOW_PLAIN, running.data);
-	show_table_cell(&l->table, SHOW_PLAIN, failed.data);
-	show_table_cell(&l->table, SHOW_DIM, buf_cstr(&ago));
+	format_ago(jval_get(j, "updatedAt"), l->now_us, &ago);
+	format_table_cell(&l->table, FORMAT_PLAIN, id);
+	format_table_cell(&l->table, format_status_colour(status), status);
+	format_table_cell(&l->table, FORMAT_PLAIN, done.data);
+	format_table_cell(&l->table, FORMAT_PLAIN, running.data);
+	format_table_cell(&l->table, FORMAT_PLAIN, failed.data);
+	format_table_cell(&l->table, FORMAT_DIM, buf_cstr(&ago));
 }
 
 static int list(struct cli *c)
 {
 	static const char *const heads[] = { "JOB", "STATUS", "DONE", "RUNNING", "FAILED", "UPDATED" };
-	show_list_auto struct show_list l;
+	format_list_auto struct format_list l;
 	struct err e = ERR_INIT;
 
-	show_list_init(&l, heads, 6, opts_has(&c->opts, OPT_job_JSON));
-	if (listing_of(c, "list_jobs", "jobs", !opts_has(&c->opts, OPT_job_ALL), on_job, &l, &e) < 0) {
+	format_list_init(&l, heads, 6, opts_has(&c->opts, OPT_job_JSON));
+	if (list_pages(c, "list_jobs", "jobs", !opts_has(&c->opts, OPT_job_ALL), on_job, &l, &e) < 0) {
 		cli_fail(c, EXIT_FAILED, &e, "list jobs");
 		return EXIT_FAILED;
 	}
-	return show_list_print(&l);
+	return format_list_print(&l);
 }
 
 static int print(struct cli *c, struct jval result, const char *plain)
@@ -75,16 +75,16 @@ static int print(struct cli *c, struct jval result, const char *plain)
 	if (opts_has(&c->opts, OPT_job_JSON) || !plain)
 		buf_append(&out, result.text, result.len);
 	else
-		show_scalar(jval_get(result, plain), &out);
+		format_scalar(jval_get(result, plain), &out);
 	buf_byte(&out, '\n');
-	return show_out(&out);
+	return format_out(&out);
 }
 
-static void item_row(struct show_table *t, struct jval item)
+static void item_row(struct format_table *t, struct jval item)
 {
 	buf_auto struct buf why = BUF_INIT, attempts = BUF_INIT, text = BUF_INIT;
 	struct jval input = jval_get(item, "input");
-	char id[TARGET_ID_MAX], status[32], process[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX], status[32], process[ID_LOOKUP_MAX];
 
 	jval_str(jval_get(item, "itemId"), id, sizeof(id));
 	jval_str(jval_get(item, "status"), status, sizeof(status));
@@ -95,12 +95,12 @@ static void item_row(struct show_table *t, struct jval item)
 		jval_str_buf(input, &text);
 	else
 		buf_append(&text, input.text, input.len);
-	show_table_cell(t, SHOW_PLAIN, id);
-	show_table_cell(t, SHOW_PLAIN, buf_cstr(&text));
-	show_table_cell(t, show_status_colour(status), status);
-	show_table_cell(t, SHOW_DIM, attempts.data);
-	show_table_cell(t, SHOW_DIM, process[0] ? process : "-");
-	show_table_cell(t, SHOW_PLAIN, buf_cstr(&why));
+	format_table_cell(t, FORMAT_PLAIN, id);
+	format_table_cell(t, FORMAT_PLAIN, buf_cstr(&text));
+	format_table_cell(t, format_status_colour(status), status);
+	format_table_cell(t, FORMAT_DIM, attempts.data);
+	format_table_cell(t, FORMAT_DIM, process[0] ? process : "-");
+	format_table_cell(t, FORMAT_PLAIN, buf_cstr(&why));
 }
 
 static int show(struct cli *c)
@@ -108,14 +108,14 @@ static int show(struct cli *c)
 	static const char *const heads[] = { "ITEM", "TEXT", "STATUS", "ATTEMPTS", "PROCESS", "ERROR" };
 	bool json = opts_has(&c->opts, OPT_job_JSON);
 	buf_auto struct buf out = BUF_INIT;
-	struct show_table table;
+	struct format_table table;
 	struct err e = ERR_INIT;
-	char id[TARGET_ID_MAX], cursor[32] = "";
+	char id[ID_LOOKUP_MAX], cursor[32] = "";
 	int status = 0;
 
-	if (target_job(c, c->opts.args[1], id) < 0)
+	if (id_lookup_job(c, c->opts.args[1], id) < 0)
 		return EXIT_FAILED;
-	show_table_init(&table, heads, 6);
+	format_table_init(&table, heads, 6);
 	do {
 		remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 		buf_auto struct buf params = BUF_INIT;
@@ -139,10 +139,10 @@ static int show(struct cli *c)
 		jval_str(jval_get(a.result, "nextCursor"), cursor, sizeof(cursor));
 	} while (cursor[0]);
 	if (!json && status == 0) {
-		show_table_render(&table, show_coloured(STDOUT_FILENO), show_width(STDOUT_FILENO), &out);
-		status = show_out(&out);
+		format_table_render(&table, format_coloured(STDOUT_FILENO), format_width(STDOUT_FILENO), &out);
+		status = format_out(&out);
 	}
-	show_table_done(&table);
+	format_table_done(&table);
 	return status;
 }
 
@@ -235,23 +235,23 @@ static int create(struct cli *c)
 	const struct opts *o = &c->opts;
 	struct jw w = jw_on(&params);
 	struct err e = ERR_INIT;
-	char id[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX];
 	int status;
 
 	jw_obj(&w);
 	if (o->nargs > 1)
 		jw_kstrv(&w, "command", o->args + 1, o->nargs - 1);
 	if (opts_get(o, OPT_job_TASK)) {
-		if (target_task(c, opts_get(o, OPT_job_TASK), id) < 0)
+		if (id_lookup_task(c, opts_get(o, OPT_job_TASK), id) < 0)
 			return EXIT_FAILED;
 		jw_kstr(&w, "taskId", id);
 	}
 	if (opts_get(o, OPT_job_SESSION)) {
-		if (target_session(c, opts_get(o, OPT_job_SESSION), id) < 0)
+		if (id_lookup_session(c, opts_get(o, OPT_job_SESSION), id) < 0)
 			return EXIT_FAILED;
 		jw_kstr(&w, "sessionId", id);
 	}
-	if ((o->nargs > 1 && place_write(o, &place, &w, &e) < 0) || write_limits(o, &w, &e) < 0 ||
+	if ((o->nargs > 1 && sandbox_options_write(o, &place, &w, &e) < 0) || write_limits(o, &w, &e) < 0 ||
 	    write_items(o, &w, &e) < 0)
 		return cli_fail(c, EXIT_USAGE, &e, "create");
 	remote_key(c->remote, &w);
@@ -271,9 +271,9 @@ static int steer(struct cli *c, const char *method)
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);
 	struct err e = ERR_INIT;
-	char id[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX];
 
-	if (target_job(c, c->opts.args[1], id) < 0)
+	if (id_lookup_job(c, c->opts.args[1], id) < 0)
 		return EXIT_FAILED;
 	jw_obj(&w);
 	jw_kstr(&w, "jobId", id);

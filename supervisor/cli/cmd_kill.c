@@ -4,11 +4,11 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/target.h"
+#include "supervisor/cli/id_lookup.h"
 #include "supervisor/client/remote.h"
 
 struct victim {
-	char id[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX];
 	bool found;
 	struct remote_answer answer;
 };
@@ -44,7 +44,7 @@ int cmd_kill(struct cli *c)
 	/* All are asked before any is waited for: each may take its grace time. */
 	struct victim *victims = mem_zalloc(n, sizeof(*victims));
 	for (size_t i = 0; i < n; i++) {
-		victims[i].found = target_process(c, c->opts.args[i], victims[i].id) == 0;
+		victims[i].found = id_lookup_process(c, c->opts.args[i], victims[i].id) == 0;
 		if (victims[i].found)
 			send_kill(c, &victims[i], sig);
 		else

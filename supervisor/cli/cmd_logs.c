@@ -3,11 +3,11 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/feed.h"
-#include "supervisor/cli/flow.h"
-#include "supervisor/cli/listing.h"
-#include "supervisor/cli/outcome.h"
-#include "supervisor/cli/target.h"
+#include "supervisor/cli/event_stream.h"
+#include "supervisor/cli/exit_status.h"
+#include "supervisor/cli/id_lookup.h"
+#include "supervisor/cli/list_pages.h"
+#include "supervisor/cli/output_stream.h"
 #include "supervisor/client/remote.h"
 
 #include <errno.h>
@@ -19,9 +19,9 @@
 
 struct logs {
 	struct cli *cli;
-	struct flow *flow;
+	struct output_stream *flow;
 	struct buf filter; /* members that select this process's output and end */
-	struct feed feed;
+	struct event_stream feed;
 	bool ended;
 	int status; /* > 0: leave with this */
 };
@@ -92,13 +92,13 @@ static int tail_start(struct cli *c, const char *ref, uint64_t size, uint64_t li
 static void on_event(void *ctx, struct jval event)
 {
 	struct logs *l = ctx;
-	struct outcome ignored;
+	struct exit_status ignored;
 
-	flow_event(l->flow, event);
-	if (outcome_of_event(event, &ignored)) {
+	output_stream_event(l->flow, event);
+	if (exit_status_of_event(event, &ignored)) {
 		l->ended = true;
-		flow_outputs(l->flow, jval_path(event, "payload.outputs"));
-		flow_flush(l->flow);
+		output_stream_outputs(l->flow, jval_path(event, "payload.outputs"));
+		output_stream_flush(l->flow);
 	}
 }
 
@@ -118,17 +118,17 @@ static void pump(struct logs *l, bool follow)
 		struct pollfd p[2];
 		int timeout;
 
-		if (flow_write(l->flow, &e) < 0) {
+		if (output_stream_write(l->flow, &e) < 0) {
 			l->status = e.sys == EPIPE ? 128 + SIGPIPE : cli_fail(NULL, EXIT_FAILED, &e, "logs");
 			return;
 		}
-		if (flow_done(l->flow) && (!follow || l->ended))
+		if (output_stream_done(l->flow) && (!follow || l->ended))
 			return;
-		timeout = remote_prepare(r, true, &p[0]);
-		p[1] = (struct pollfd){ .fd = flow_fd(l->flow), .events = POLLOUT };
+		timeout = remote_prepare_poll(r, true, &p[0]);
+		p[1] = (struct pollfd){ .fd = output_stream_fd(l->flow), .events = POLLOUT };
 		if (poll(p, 2, timeout) < 0)
 			p[0].revents = 0;
-		if (remote_turn(r, p[0].revents, &e) < 0)
+		if (remote_process_poll(r, p[0].revents, &e) < 0)
 			l->status = cli_fail(NULL, EXIT_FAILED, &e, "logs");
 		else if (l->feed.failed)
 			l->status = cli_fail(NULL, EXIT_FAILED, &l->feed.failure, "logs");
@@ -142,7 +142,7 @@ static int prepare_streams(struct logs *l, struct jval process, struct err *e)
 	if (!tail)
 		return 0;
 	for (struct jiter it = jiter_on(jval_get(process, "outputs")); jiter_next(&it);) {
-		int stream = flow_stream_of(it.key);
+		int stream = output_stream_of_name(it.key);
 		char ref[72];
 		uint64_t start;
 
@@ -152,7 +152,7 @@ static int prepare_streams(struct logs *l, struct jval process, struct err *e)
 		if (tail_start(l->cli, ref, jval_uint(jval_get(it.value, "bytes"), 0), strtoull(tail, NULL, 10), &start,
 			       e) < 0)
 			return -1;
-		flow_start_at(l->flow, stream, start);
+		output_stream_start_at(l->flow, stream, start);
 	}
 	return 0;
 }
@@ -163,35 +163,35 @@ static int show_logs(struct logs *l, const char *id)
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);
-	struct outcome ignored;
+	struct exit_status ignored;
 	struct err e = ERR_INIT;
 
 	jw_obj(&w);
 	jw_kstr(&w, "processId", id);
 	jw_obj_end(&w);
 	if (cli_call(l->cli, "get_process", &params, &a, &e) < 0 || prepare_streams(l, a.result, &e) < 0 ||
-	    listing_events(l->cli, &l->filter, &l->feed.sequence, on_listed, l, &e) < 0)
+	    list_pages_events(l->cli, &l->filter, &l->feed.sequence, on_listed, l, &e) < 0)
 		return cli_fail(l->cli, EXIT_FAILED, &e, "%s", id);
 	/* What it counts, also where the events that cited it are no longer kept. */
-	flow_outputs(l->flow, jval_get(a.result, "outputs"));
-	l->ended |= outcome_of_process(a.result, &ignored);
+	output_stream_outputs(l->flow, jval_get(a.result, "outputs"));
+	l->ended |= exit_status_of_process(a.result, &ignored);
 	if (follow && !l->ended) {
-		feed_start(&l->feed);
+		event_stream_start(&l->feed);
 	} else {
-		flow_flush(l->flow);
+		output_stream_flush(l->flow);
 	}
 	pump(l, follow);
-	feed_stop(&l->feed);
-	flow_tell_omitted(l->flow);
-	if (!l->status && flow_failed(l->flow))
-		l->status = cli_fail(NULL, EXIT_FAILED, flow_failed(l->flow), "%s", id);
+	event_stream_stop(&l->feed);
+	output_stream_print_omitted(l->flow);
+	if (!l->status && output_stream_failed(l->flow))
+		l->status = cli_fail(NULL, EXIT_FAILED, output_stream_failed(l->flow), "%s", id);
 	return l->status;
 }
 
 static int stream_named(const char *name)
 {
-	for (int i = 0; i < FLOW_STREAMS; i++)
-		if (strcmp(flow_stream_name(i), name) == 0)
+	for (int i = 0; i < OUTPUT_STREAMS; i++)
+		if (strcmp(output_stream_name(i), name) == 0)
 			return i;
 	return -1;
 }
@@ -212,16 +212,16 @@ static int check_options(struct cli *c)
 int cmd_logs(struct cli *c)
 {
 	const char *only = opts_get(&c->opts, OPT_logs_STREAM);
-	struct flow_options fo = { .fd = { STDOUT_FILENO, STDERR_FILENO, STDOUT_FILENO },
-				   .sanitize = !opts_has(&c->opts, OPT_logs_RAW) };
+	struct output_stream_options fo = { .fd = { STDOUT_FILENO, STDERR_FILENO, STDOUT_FILENO },
+					    .sanitize = !opts_has(&c->opts, OPT_logs_RAW) };
 	struct logs l = { .cli = c };
-	char id[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX];
 	struct jw w = jw_on(&l.filter);
 	int status = check_options(c);
 
 	if (status)
 		return status;
-	if (cli_connect(c, CLI_START_IF_STORE) < 0 || target_process(c, c->opts.args[0], id) < 0)
+	if (cli_connect(c, CLI_START_IF_STORE) < 0 || id_lookup_process(c, c->opts.args[0], id) < 0)
 		return EXIT_FAILED;
 	jw_kstr(&w, "processId", id);
 	jw_karr(&w, "types");
@@ -231,14 +231,14 @@ int cmd_logs(struct cli *c)
 	jw_str(&w, "process.failed");
 	jw_str(&w, "process.terminated");
 	jw_arr_end(&w);
-	for (int i = 0; only && i < FLOW_STREAMS; i++)
+	for (int i = 0; only && i < OUTPUT_STREAMS; i++)
 		if (i != stream_named(only))
 			fo.fd[i] = -1;
 	fo.remote = c->remote;
-	l.feed = (struct feed){ .remote = c->remote, .filter = &l.filter, .event = on_event, .ctx = &l };
-	l.flow = flow_new(&fo);
+	l.feed = (struct event_stream){ .remote = c->remote, .filter = &l.filter, .event = on_event, .ctx = &l };
+	l.flow = output_stream_new(&fo);
 	status = show_logs(&l, id);
-	flow_free(l.flow);
+	output_stream_free(l.flow);
 	buf_done(&l.filter);
 	return status;
 }

@@ -1,4 +1,4 @@
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/gateway.h"
+#include "supervisor/cli/exec_gateway.h"
 
-int cmd_mcp(struct cli *c) { return gateway_become(c, "mcp"); }
+int cmd_mcp(struct cli *c) { return exec_gateway(c, "mcp"); }

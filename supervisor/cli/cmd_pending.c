@@ -1,29 +1,29 @@
 #include "runtime/base/buf.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/record.h"
-#include "supervisor/cli/target.h"
+#include "supervisor/cli/id_lookup.h"
+#include "supervisor/cli/noun_verbs.h"
 
 int cmd_pending(struct cli *c)
 {
-	static const struct record_column columns[] = {
-		{ "ACTION", "actionId", RECORD_ID },
-		{ "TYPE", "actionType", RECORD_WORD },
-		{ "ASKED", "createdAt", RECORD_AGO },
-		{ "LEFT", "expiresAt", RECORD_LEFT },
-		{ "HARM", "policy.destructive", RECORD_IF, "destructive" },
-		{ "PROMPT", "prompt", RECORD_TEXT },
+	static const struct noun_verb_column columns[] = {
+		{ "ACTION", "actionId", COLUMN_ID },
+		{ "TYPE", "actionType", COLUMN_WORD },
+		{ "ASKED", "createdAt", COLUMN_AGO },
+		{ "LEFT", "expiresAt", COLUMN_LEFT },
+		{ "HARM", "policy.destructive", COLUMN_IF, "destructive" },
+		{ "PROMPT", "prompt", COLUMN_TEXT },
 	};
 	const char *given = opts_get(&c->opts, OPT_pending_SESSION);
 	buf_auto struct buf filter = BUF_INIT;
-	char session[TARGET_ID_MAX];
+	char session[ID_LOOKUP_MAX];
 
 	if (c->opts.nargs)
 		return cli_usage(c, "pending takes no argument");
-	if (cli_connect(c, CLI_START_IF_STORE) < 0 || (given && target_session(c, given, session) < 0))
+	if (cli_connect(c, CLI_START_IF_STORE) < 0 || (given && id_lookup_session(c, given, session) < 0))
 		return EXIT_FAILED;
 	buf_str(&filter, "\"status\":\"pending\"");
 	if (given)
 		buf_printf(&filter, ",\"sessionId\":\"%s\"", session);
-	return record_list(c, "list_actions", "actions", &filter, columns, sizeof(columns) / sizeof(columns[0]),
-			   opts_has(&c->opts, OPT_pending_JSON));
+	return noun_verb_list(c, "list_actions", "actions", &filter, columns, sizeof(columns) / sizeof(columns[0]),
+			      opts_has(&c->opts, OPT_pending_JSON));
 }

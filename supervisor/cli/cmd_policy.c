@@ -5,9 +5,9 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/record.h"
-#include "supervisor/cli/show.h"
-#include "supervisor/cli/target.h"
+#include "supervisor/cli/format.h"
+#include "supervisor/cli/id_lookup.h"
+#include "supervisor/cli/noun_verbs.h"
 #include "supervisor/client/remote.h"
 
 #include <errno.h>
@@ -127,7 +127,7 @@ static int check(struct cli *c)
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT, out = BUF_INIT;
 	struct jw w = jw_on(&params);
-	char id[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX];
 	struct err e = ERR_INIT;
 
 	jw_obj(&w);
@@ -137,7 +137,7 @@ static int check(struct cli *c)
 	if (opts_has(&c->opts, OPT_policy_ENV) && environment(c, &w) < 0)
 		return EXIT_USAGE;
 	if (opts_has(&c->opts, OPT_policy_SESSION)) {
-		if (target_session(c, opts_get(&c->opts, OPT_policy_SESSION), id) < 0)
+		if (id_lookup_session(c, opts_get(&c->opts, OPT_policy_SESSION), id) < 0)
 			return EXIT_FAILED;
 		jw_kstr(&w, "sessionId", id);
 	}
@@ -154,7 +154,7 @@ static int check(struct cli *c)
 		show_line("mode", jval_get(a.result, "mode"), &out);
 		show_refs("hook", jval_get(a.result, "hooks"), &out);
 	}
-	if (show_out(&out))
+	if (format_out(&out))
 		return EXIT_FAILED;
 	return jval_is_str(jval_path(a.result, "permissionDecision.decision"), "allow") ? 0 : EXIT_FAILED;
 }
@@ -163,23 +163,23 @@ static int check(struct cli *c)
 
 static int show(struct cli *c)
 {
-	static const struct record_column columns[] = {
-		{ "EFFECT", "effect", RECORD_WORD },
-		{ "RULE", "rule", RECORD_TEXT },
-		{ "LAYER", "layer", RECORD_WORD },
-		{ "LINE", "line", RECORD_WORD, "number" },
-		{ "FILE", "file", RECORD_TEXT, "sessionId" },
+	static const struct noun_verb_column columns[] = {
+		{ "EFFECT", "effect", COLUMN_WORD },
+		{ "RULE", "rule", COLUMN_TEXT },
+		{ "LAYER", "layer", COLUMN_WORD },
+		{ "LINE", "line", COLUMN_WORD, "number" },
+		{ "FILE", "file", COLUMN_TEXT, "sessionId" },
 	};
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT, out = BUF_INIT;
 	struct jw w = jw_on(&params);
-	char id[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX];
 	struct err e = ERR_INIT;
 
 	jw_obj(&w);
 	place(c, &w);
 	if (opts_has(&c->opts, OPT_policy_SESSION)) {
-		if (target_session(c, opts_get(&c->opts, OPT_policy_SESSION), id) < 0)
+		if (id_lookup_session(c, opts_get(&c->opts, OPT_policy_SESSION), id) < 0)
 			return EXIT_FAILED;
 		jw_kstr(&w, "sessionId", id);
 	}
@@ -187,7 +187,7 @@ static int show(struct cli *c)
 	if (cli_call(c, "get_policy", &params, &a, &e) < 0)
 		return cli_fail(c, EXIT_FAILED, &e, "show");
 	if (as_json(c))
-		return record_show(a.result, true);
+		return noun_verb_show(a.result, true);
 	show_line("mode", jval_get(a.result, "mode"), &out);
 	show_line("means", jval_get(a.result, "modeMeans"), &out);
 	if (jval_bool(jval_get(a.result, "strict"), false))
@@ -197,25 +197,25 @@ static int show(struct cli *c)
 	for (struct jiter it = jiter_on(jval_get(a.result, "notes")); jiter_next(&it);)
 		show_line("note", it.value, &out);
 	show_refs("hook", jval_get(a.result, "hooks"), &out);
-	if (show_out(&out))
+	if (format_out(&out))
 		return EXIT_FAILED;
-	return record_table(jval_get(a.result, "rules"), columns, sizeof(columns) / sizeof(columns[0]), false);
+	return noun_verb_table(jval_get(a.result, "rules"), columns, sizeof(columns) / sizeof(columns[0]), false);
 }
 
 static int mode(struct cli *c)
 {
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);
-	char id[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX];
 
-	if (target_session(c, c->opts.args[1], id) < 0)
+	if (id_lookup_session(c, c->opts.args[1], id) < 0)
 		return EXIT_FAILED;
 	jw_obj(&w);
 	jw_kstr(&w, "sessionId", id);
 	jw_kstr(&w, "mode", c->opts.args[2]);
 	remote_key(c->remote, &w);
 	jw_obj_end(&w);
-	return record_call(c, "set_permission_mode", &params, "mode", as_json(c));
+	return noun_verb_call(c, "set_permission_mode", &params, "mode", as_json(c));
 }
 
 static int reload(struct cli *c)
@@ -223,7 +223,7 @@ static int reload(struct cli *c)
 	buf_auto struct buf params = BUF_INIT;
 
 	buf_str(&params, "{}");
-	return record_call(c, "reload_policy", &params, "status", as_json(c));
+	return noun_verb_call(c, "reload_policy", &params, "status", as_json(c));
 }
 
 /* ---- lint ---- */
@@ -257,7 +257,7 @@ static int lint(struct cli *c)
 		return cli_fail(c, EXIT_FAILED, &e, "lint");
 	bool ok = jval_bool(jval_get(a.result, "ok"), false);
 	if (as_json(c))
-		return record_show(a.result, true) ? EXIT_FAILED : ok ? 0 : EXIT_FAILED;
+		return noun_verb_show(a.result, true) ? EXIT_FAILED : ok ? 0 : EXIT_FAILED;
 	show_line("problem", jval_get(a.result, "problem"), &out);
 	for (struct jiter it = jiter_on(jval_get(a.result, "notes")); jiter_next(&it);)
 		show_line("note", it.value, &out);
@@ -265,14 +265,14 @@ static int lint(struct cli *c)
 		buf_printf(&out, "%llu rules, %llu hooks\n",
 			   (unsigned long long)jval_uint(jval_get(a.result, "rules"), 0),
 			   (unsigned long long)jval_uint(jval_get(a.result, "hooks"), 0));
-	return show_out(&out) || !ok ? EXIT_FAILED : 0;
+	return format_out(&out) || !ok ? EXIT_FAILED : 0;
 }
 
 /* ---- explain and suggest ---- */
 
 /* What the facts must be about: a process, or a call that a client does itself. */
 struct explained {
-	char process_id[TARGET_ID_MAX], turn_id[TARGET_ID_MAX], call_id[TARGET_ID_MAX];
+	char process_id[ID_LOOKUP_MAX], turn_id[ID_LOOKUP_MAX], call_id[ID_LOOKUP_MAX];
 };
 
 static int explained_find(struct cli *c, const char *given, struct explained *ret)
@@ -281,8 +281,8 @@ static int explained_find(struct cli *c, const char *given, struct explained *re
 
 	*ret = (struct explained){ 0 };
 	if (strncmp(given, "act_", 4) != 0)
-		return target_process(c, given, ret->process_id);
-	if (record_find(c, "list_actions", "actions", "actionId", given, &action) < 0)
+		return id_lookup_process(c, given, ret->process_id);
+	if (noun_verb_find(c, "list_actions", "actions", "actionId", given, &action) < 0)
 		return -1;
 	struct jval a = jval_of(action.data, action.len);
 	jval_str(jval_get(a, "processId"), ret->process_id, sizeof(ret->process_id));
@@ -386,12 +386,12 @@ static int explain(struct cli *c)
 		return EXIT_FAILED;
 	const struct jval events = jval_of(facts.data, facts.len);
 	if (as_json(c))
-		return record_show(events, true);
+		return noun_verb_show(events, true);
 	for (struct jiter it = jiter_on(events); jiter_next(&it);)
 		explain_event(c, it.value, &out);
 	if (!out.len)
 		buf_str(&out, "nothing was decided about it\n");
-	return show_out(&out);
+	return format_out(&out);
 }
 
 /* A line of advice, once. */
@@ -484,7 +484,7 @@ static int suggest(struct cli *c)
 	const struct jval events = jval_of(facts.data, facts.len);
 	if (as_json(c)) {
 		suggest_json(events, &out);
-		return show_out(&out);
+		return format_out(&out);
 	}
 	for (struct jiter it = jiter_on(events); jiter_next(&it);) {
 		if (jval_is_str(jval_get(it.value, "type"), "permission.evaluated"))
@@ -494,16 +494,16 @@ static int suggest(struct cli *c)
 	}
 	if (!out.len)
 		buf_str(&out, "# nothing of it was denied\n");
-	return show_out(&out);
+	return format_out(&out);
 }
 
 int cmd_policy(struct cli *c)
 {
-	static const struct record_verb words[] = {
+	static const struct noun_verb words[] = {
 		{ "check", 1, 10000, true, check },  { "show", 0, 0, true, show },        { "lint", 1, 1, true, lint },
 		{ "explain", 1, 1, false, explain }, { "suggest", 1, 1, false, suggest }, { "mode", 2, 2, false, mode },
 		{ "reload", 0, 0, false, reload },
 	};
 
-	return record_dispatch(c, words, sizeof(words) / sizeof(words[0]));
+	return noun_verb_run(c, words, sizeof(words) / sizeof(words[0]));
 }

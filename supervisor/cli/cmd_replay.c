@@ -10,9 +10,9 @@
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/foreground.h"
-#include "supervisor/cli/pack.h"
-#include "supervisor/cli/tape.h"
-#include "supervisor/cli/target.h"
+#include "supervisor/cli/id_lookup.h"
+#include "supervisor/cli/terminal_log.h"
+#include "supervisor/cli/verify_pack.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -76,7 +76,7 @@ static void warn_of_size(unsigned rows, unsigned cols)
 			  have_rows, have_cols);
 }
 
-static bool on_start(void *ctx, const struct tape_start *s)
+static bool on_start(void *ctx, const struct terminal_log_start *s)
 {
 	warn_of_size(s->rows, s->cols);
 	return play(ctx, s->at_us, NULL, 0);
@@ -89,13 +89,13 @@ static bool on_piece(void *ctx, uint64_t at_us, const char *bytes, size_t n, uns
 
 static int play_process(struct cli *c, const char *given, struct player *p)
 {
-	struct tape_fns fns = { .start = on_start, .piece = on_piece, .ctx = p };
+	struct terminal_log_fns fns = { .start = on_start, .piece = on_piece, .ctx = p };
 	struct err e = ERR_INIT;
-	char id[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX];
 
-	if (cli_connect(c, CLI_START_IF_STORE) < 0 || target_process(c, given, id) < 0)
+	if (cli_connect(c, CLI_START_IF_STORE) < 0 || id_lookup_process(c, given, id) < 0)
 		return EXIT_FAILED;
-	if (tape_read(c, id, &fns, &e) == 0)
+	if (terminal_log_read(c, id, &fns, &e) == 0)
 		return 0;
 	cli_fail(c, EXIT_FAILED, &e, "%s", id);
 	if (e.code == ERR_STATE)
@@ -214,7 +214,7 @@ int cmd_replay(struct cli *c)
 	if (opts_get(&c->opts, OPT_replay_VERIFY))
 		return c->opts.nargs
 			       ? cli_usage(c, "--verify checks one pack, and plays nothing")
-			       : pack_verify(opts_get(&c->opts, OPT_replay_VERIFY), opts_get(&c->opts, OPT_replay_KEY));
+			       : verify_pack(opts_get(&c->opts, OPT_replay_VERIFY), opts_get(&c->opts, OPT_replay_KEY));
 	if (opts_get(&c->opts, OPT_replay_KEY))
 		return cli_usage(c, "option '--key': there is nothing to check without --verify PACK");
 	if (c->opts.nargs != 1)

@@ -2,7 +2,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/target.h"
+#include "supervisor/cli/id_lookup.h"
 #include "supervisor/client/remote.h"
 
 #include <stdio.h>
@@ -21,14 +21,14 @@ int cmd_resize(struct cli *c)
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);
 	struct err e = ERR_INIT;
-	char id[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX];
 	unsigned rows, cols;
 
 	if (c->opts.nargs != 2)
 		return cli_usage(c, "a process and a size are needed");
 	if (!parse_size(c->opts.args[1], &rows, &cols))
 		return cli_usage(c, "'%s' is not a size; it is written ROWSxCOLS: 24x80", c->opts.args[1]);
-	if (cli_connect(c, CLI_START_IF_STORE) < 0 || target_process(c, c->opts.args[0], id) < 0)
+	if (cli_connect(c, CLI_START_IF_STORE) < 0 || id_lookup_process(c, c->opts.args[0], id) < 0)
 		return EXIT_FAILED;
 	jw_obj(&w);
 	jw_kstr(&w, "processId", id);

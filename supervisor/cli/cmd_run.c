@@ -3,14 +3,14 @@
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/text.h"
-#include "supervisor/cli/changes.h"
 #include "supervisor/cli/cli.h"
+#include "supervisor/cli/cow_verbs.h"
+#include "supervisor/cli/exit_status.h"
 #include "supervisor/cli/foreground.h"
-#include "supervisor/cli/outcome.h"
-#include "supervisor/cli/place.h"
-#include "supervisor/cli/show.h"
-#include "supervisor/cli/target.h"
-#include "supervisor/client/home.h"
+#include "supervisor/cli/format.h"
+#include "supervisor/cli/id_lookup.h"
+#include "supervisor/cli/sandbox_options.h"
+#include "supervisor/client/home_candidates.h"
 #include "supervisor/client/remote.h"
 
 #include <limits.h>
@@ -19,7 +19,7 @@
 
 #define START_EVENTS 64 /* more than the commit of a start holds: --json shows those of the process too */
 
-static const struct place_options place = {
+static const struct sandbox_options place = {
 	OPT_run_PROFILE, OPT_run_CWD, OPT_run_RO,         OPT_run_RW,
 	OPT_run_HIDE,    OPT_run_NET, OPT_run_ALLOW_HOST, OPT_run_TMP_SIZE,
 };
@@ -169,7 +169,7 @@ static int write_request(const struct opts *o, bool stdin_pipe, bool keep, struc
 {
 	jw_obj(w);
 	jw_kstrv(w, "command", o->args, o->nargs);
-	if (check_texts(o, e) < 0 || place_write(o, &place, w, e) < 0 || write_env(o, w, e) < 0 ||
+	if (check_texts(o, e) < 0 || sandbox_options_write(o, &place, w, e) < 0 || write_env(o, w, e) < 0 ||
 	    write_limits(o, w, e) < 0)
 		return -1;
 	jw_kopt(w, "taskId", opts_get(o, OPT_run_TASK));
@@ -187,11 +187,11 @@ static int write_request(const struct opts *o, bool stdin_pipe, bool keep, struc
 /* Root's commands write in system folders and homes only where root says so in a file. */
 static void advise_root(struct cli *c, const struct err *e)
 {
-	struct home places[HOME_PLACES];
+	struct home places[HOME_CANDIDATES_MAX];
 
 	if (!strstr(e->message, "root-write-roots"))
 		return;
-	(void)home_places(getuid(), places);
+	(void)home_candidates(getuid(), places);
 	snprintf(c->advice, sizeof(c->advice),
 		 "Run it as a plain user, with --profile readonly, or allow the folder: echo FOLDER "
 		 ">>%.120s/root-write-roots",
@@ -200,12 +200,12 @@ static void advise_root(struct cli *c, const struct err *e)
 
 static int refused(struct cli *c, const struct remote_answer *a, const struct err *e)
 {
-	struct outcome outcome = { .status = EXIT_BAILIFF };
+	struct exit_status outcome = { .status = EXIT_BAILIFF };
 
 	advise_root(c, e);
 
 	if (a->error.type != JT_NONE)
-		outcome_of_error(a->error, &outcome);
+		exit_status_of_error(a->error, &outcome);
 	return cli_fail(c, outcome.status, e, "run");
 }
 
@@ -239,7 +239,7 @@ static int asked(struct cli *c, struct jval started)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT, why = BUF_INIT;
-	char action[TARGET_ID_MAX];
+	char action[ID_LOOKUP_MAX];
 	struct jw w = jw_on(&params);
 	struct err e = ERR_INIT;
 
@@ -278,7 +278,7 @@ static int detached(struct cli *c, struct jval started)
 	else
 		jval_str_buf(jval_get(started, "processId"), &out);
 	buf_byte(&out, '\n');
-	return show_out(&out);
+	return format_out(&out);
 }
 
 /* Nothing failed, and nothing is left: who looks for a file there must know. */
@@ -300,7 +300,7 @@ int cmd_run(struct cli *c)
 	struct keys_watch watch;
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT;
-	char id[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX];
 	struct jw w = jw_on(&params);
 	struct err e = ERR_INIT;
 
@@ -313,7 +313,7 @@ int cmd_run(struct cli *c)
 	if (cli_connect(c, CLI_START_ALWAYS) < 0)
 		return EXIT_BAILIFF;
 	if (opts_has(o, OPT_run_SESSION)) {
-		if (target_session(c, opts_get(o, OPT_run_SESSION), id) < 0)
+		if (id_lookup_session(c, opts_get(o, OPT_run_SESSION), id) < 0)
 			return EXIT_BAILIFF;
 		jw_kstr(&w, "sessionId", id);
 	}
@@ -332,7 +332,7 @@ int cmd_run(struct cli *c)
 	bool seen;
 	int status = follow(c, id, jval_uint(jval_get(a.result, "sequence"), 0), stdin_pipe, cow, &watch, &seen);
 	if (seen && cow && !opts_has(o, OPT_run_JSON))
-		changes_hint(c, id);
+		cow_hint(c, id);
 	if (seen && jval_bool(jval_get(a.result, "cwdIsPrivate"), false) && !opts_has(o, OPT_run_JSON))
 		tell_private_cwd(opts_get(o, OPT_run_CWD));
 	return status;

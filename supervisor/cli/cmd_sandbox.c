@@ -3,9 +3,9 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/place.h"
-#include "supervisor/cli/show.h"
-#include "supervisor/cli/target.h"
+#include "supervisor/cli/format.h"
+#include "supervisor/cli/id_lookup.h"
+#include "supervisor/cli/sandbox_options.h"
 #include "supervisor/client/remote.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@
 
 #define NOT_FOUND (-32004)
 
-static const struct place_options place = {
+static const struct sandbox_options place = {
 	-1,
 	OPT_sandbox_CWD,
 	OPT_sandbox_RO,
@@ -86,22 +86,23 @@ static void show_head(struct jval profile, struct buf *out)
 static void show_mounts(struct jval mounts, struct buf *out)
 {
 	static const char *const heads[] = { "KIND", "PATH", "" };
-	struct show_table t;
+	struct format_table t;
 
-	show_table_init(&t, heads, 3);
+	format_table_init(&t, heads, 3);
 	for (struct jiter it = jiter_on(mounts); jiter_next(&it);) {
 		buf_auto struct buf path = BUF_INIT;
 		char kind[16];
 
 		jval_str(jval_get(it.value, "kind"), kind, sizeof(kind));
 		jval_str_buf(jval_get(it.value, "path"), &path);
-		show_table_cell(&t, strcmp(kind, "write") == 0 ? SHOW_YELLOW : SHOW_PLAIN, kind);
-		show_table_cell(&t, SHOW_PLAIN, buf_cstr(&path));
-		show_table_cell(&t, SHOW_DIM, jval_bool(jval_get(it.value, "optional"), false) ? "if it is there" : "");
+		format_table_cell(&t, strcmp(kind, "write") == 0 ? FORMAT_YELLOW : FORMAT_PLAIN, kind);
+		format_table_cell(&t, FORMAT_PLAIN, buf_cstr(&path));
+		format_table_cell(&t, FORMAT_DIM,
+				  jval_bool(jval_get(it.value, "optional"), false) ? "if it is there" : "");
 	}
 	buf_byte(out, '\n');
-	show_table_render(&t, show_coloured(STDOUT_FILENO), show_width(STDOUT_FILENO), out);
-	show_table_done(&t);
+	format_table_render(&t, format_coloured(STDOUT_FILENO), format_width(STDOUT_FILENO), out);
+	format_table_done(&t);
 }
 
 static int print(struct cli *c, struct jval result, void (*text)(struct jval result, struct buf *out))
@@ -114,7 +115,7 @@ static int print(struct cli *c, struct jval result, void (*text)(struct jval res
 	} else {
 		text(result, &out);
 	}
-	return show_out(&out);
+	return format_out(&out);
 }
 
 static void profile_text(struct jval result, struct buf *out)
@@ -166,9 +167,9 @@ static int show_process(struct cli *c, const char *given)
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);
 	struct err e = ERR_INIT;
-	char id[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX];
 
-	if (target_process(c, given, id) < 0) {
+	if (id_lookup_process(c, given, id) < 0) {
 		cli_hint("bailiff sandbox list shows the profiles");
 		return EXIT_FAILED;
 	}
@@ -194,7 +195,7 @@ static int ask(struct cli *c, const char *profile, struct remote_answer *a)
 	struct err e = ERR_INIT;
 
 	jw_obj(&w);
-	if (place_write(&c->opts, &place, &w, &e) < 0)
+	if (sandbox_options_write(&c->opts, &place, &w, &e) < 0)
 		return cli_usage(c, "%s", e.message), -1;
 	jw_kopt(&w, "profile", profile);
 	jw_obj_end(&w);
@@ -219,22 +220,22 @@ static int show(struct cli *c, const char *name)
 static void list_text(struct jval result, struct buf *out)
 {
 	static const char *const heads[] = { "PROFILE", "FROM", "SUMMARY" };
-	struct show_table t;
+	struct format_table t;
 
-	show_table_init(&t, heads, 3);
+	format_table_init(&t, heads, 3);
 	for (struct jiter it = jiter_on(jval_get(result, "profiles")); jiter_next(&it);) {
 		char name[64], from[32], summary[256];
 
 		jval_str(jval_get(it.value, "name"), name, sizeof(name));
 		jval_str(jval_get(it.value, "from"), from, sizeof(from));
 		jval_str(jval_get(it.value, "summary"), summary, sizeof(summary));
-		show_table_cell(&t, jval_is_str(jval_get(result, "defaultProfile"), name) ? SHOW_BOLD : SHOW_PLAIN,
-				name);
-		show_table_cell(&t, SHOW_PLAIN, from);
-		show_table_cell(&t, SHOW_DIM, summary);
+		format_table_cell(
+			&t, jval_is_str(jval_get(result, "defaultProfile"), name) ? FORMAT_BOLD : FORMAT_PLAIN, name);
+		format_table_cell(&t, FORMAT_PLAIN, from);
+		format_table_cell(&t, FORMAT_DIM, summary);
 	}
-	show_table_render(&t, show_coloured(STDOUT_FILENO), show_width(STDOUT_FILENO), out);
-	show_table_done(&t);
+	format_table_render(&t, format_coloured(STDOUT_FILENO), format_width(STDOUT_FILENO), out);
+	format_table_done(&t);
 }
 
 static int list(struct cli *c)

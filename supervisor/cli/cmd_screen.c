@@ -2,15 +2,15 @@
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/look.h"
-#include "supervisor/cli/show.h"
-#include "supervisor/cli/target.h"
+#include "supervisor/cli/format.h"
+#include "supervisor/cli/id_lookup.h"
+#include "supervisor/cli/screen_wait.h"
 #include "supervisor/client/remote.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static const struct look_options look_options = {
+static const struct screen_wait_options screen_wait_options = {
 	OPT_screen_WAIT, OPT_screen_REGEX, OPT_screen_IDLE, OPT_screen_EXIT, OPT_screen_TIMEOUT,
 };
 
@@ -38,12 +38,12 @@ static int show_screen(struct cli *c, const char *format, struct jval screen)
 	} else if (strcmp(format, "ansi") == 0) {
 		jval_str_buf(jval_get(screen, "ansi"), &out);
 	} else {
-		look_append_text(screen, &out);
+		screen_wait_append_text(screen, &out);
 	}
-	return show_out(&out);
+	return format_out(&out);
 }
 
-static int look_at(struct cli *c, const char *id, const char *format, const struct look *l)
+static int look_at(struct cli *c, const char *id, const char *format, const struct screen_wait *l)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	/* The answer of the wait is the screen of that very moment; other shapes of it are asked for. */
@@ -52,21 +52,21 @@ static int look_at(struct cli *c, const char *id, const char *format, const stru
 	int late = 0;
 
 	if (l->wanted)
-		late = look_wait(c, id, l, &a, &e);
+		late = screen_wait_run(c, id, l, &a, &e);
 	if (late < 0 || ((!l->wanted || other) && get_screen(c, id, format, &a, &e) < 0))
 		return cli_fail(c, EXIT_FAILED, &e, "%s", id);
 	if (show_screen(c, format, a.result))
 		return EXIT_FAILED;
 	if (late)
-		look_tell_late(id);
+		screen_wait_print_timeout(id);
 	return late ? EXIT_TIME_LIMIT : 0;
 }
 
 int cmd_screen(struct cli *c)
 {
 	const char *format = opts_get(&c->opts, OPT_screen_FORMAT), *after = opts_get(&c->opts, OPT_screen_AFTER);
-	struct look l = { 0 };
-	char id[TARGET_ID_MAX];
+	struct screen_wait l = { 0 };
+	char id[ID_LOOKUP_MAX];
 	int status;
 
 	if (c->opts.nargs != 1)
@@ -75,7 +75,7 @@ int cmd_screen(struct cli *c)
 		format = "text";
 	if (strcmp(format, "text") != 0 && strcmp(format, "ansi") != 0 && strcmp(format, "cells") != 0)
 		return cli_usage(c, "option '--format': '%s' is none of text, ansi and cells", format);
-	if ((status = look_take(c, &look_options, &l)) != 0)
+	if ((status = screen_wait_parse(c, &screen_wait_options, &l)) != 0)
 		return status;
 	if (after && (!after[0] || strspn(after, "0123456789") != strlen(after) || strlen(after) > 18))
 		return cli_usage(c, "option '--after': '%s' is not an offset", after);
@@ -83,7 +83,7 @@ int cmd_screen(struct cli *c)
 		return cli_usage(c, "option '--after' needs something to wait for");
 	l.has_after = after != NULL;
 	l.after = after ? strtoull(after, NULL, 10) : 0;
-	if (cli_connect(c, CLI_START_IF_STORE) < 0 || target_process(c, c->opts.args[0], id) < 0)
+	if (cli_connect(c, CLI_START_IF_STORE) < 0 || id_lookup_process(c, c->opts.args[0], id) < 0)
 		return EXIT_FAILED;
 	return look_at(c, id, format, &l);
 }

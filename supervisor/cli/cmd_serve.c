@@ -1,4 +1,4 @@
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/gateway.h"
+#include "supervisor/cli/exec_gateway.h"
 
-int cmd_serve(struct cli *c) { return gateway_become(c, "serve"); }
+int cmd_serve(struct cli *c) { return exec_gateway(c, "serve"); }

@@ -4,10 +4,10 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/listing.h"
-#include "supervisor/cli/record.h"
-#include "supervisor/cli/show.h"
-#include "supervisor/cli/target.h"
+#include "supervisor/cli/format.h"
+#include "supervisor/cli/id_lookup.h"
+#include "supervisor/cli/list_pages.h"
+#include "supervisor/cli/noun_verbs.h"
 #include "supervisor/client/remote.h"
 
 #include <errno.h>
@@ -20,34 +20,34 @@
 
 static void on_session(void *ctx, struct jval s)
 {
-	struct show_list *l = ctx;
+	struct format_list *l = ctx;
 	buf_auto struct buf ago = BUF_INIT, title = BUF_INIT;
-	char id[TARGET_ID_MAX], kind[32];
+	char id[ID_LOOKUP_MAX], kind[32];
 
-	if (show_list_takes(l, s))
+	if (format_list_takes(l, s))
 		return;
 	jval_str(jval_get(s, "sessionId"), id, sizeof(id));
 	jval_str(jval_get(s, "kind"), kind, sizeof(kind));
-	show_ago(jval_get(s, "updatedAt"), l->now_us, &ago);
+	format_ago(jval_get(s, "updatedAt"), l->now_us, &ago);
 	jval_str_buf(jval_get(s, "title"), &title);
-	show_table_cell(&l->table, SHOW_PLAIN, id);
-	show_table_cell(&l->table, SHOW_DIM, kind[0] ? kind : "-");
-	show_table_cell(&l->table, SHOW_DIM, buf_cstr(&ago));
-	show_table_cell(&l->table, SHOW_PLAIN, buf_cstr(&title));
+	format_table_cell(&l->table, FORMAT_PLAIN, id);
+	format_table_cell(&l->table, FORMAT_DIM, kind[0] ? kind : "-");
+	format_table_cell(&l->table, FORMAT_DIM, buf_cstr(&ago));
+	format_table_cell(&l->table, FORMAT_PLAIN, buf_cstr(&title));
 }
 
 static int list(struct cli *c)
 {
 	static const char *const heads[] = { "SESSION", "KIND", "UPDATED", "TITLE" };
-	show_list_auto struct show_list l;
+	format_list_auto struct format_list l;
 	struct err e = ERR_INIT;
 
-	show_list_init(&l, heads, 4, opts_has(&c->opts, OPT_session_JSON));
-	if (listing_sessions(c, on_session, &l, &e) < 0) {
+	format_list_init(&l, heads, 4, opts_has(&c->opts, OPT_session_JSON));
+	if (list_pages_sessions(c, on_session, &l, &e) < 0) {
 		cli_fail(c, EXIT_FAILED, &e, "list sessions");
 		return EXIT_FAILED;
 	}
-	return show_list_print(&l);
+	return format_list_print(&l);
 }
 
 static int show(struct cli *c)
@@ -56,9 +56,9 @@ static int show(struct cli *c)
 	buf_auto struct buf params = BUF_INIT, out = BUF_INIT;
 	struct jw w = jw_on(&params);
 	struct err e = ERR_INIT;
-	char id[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX];
 
-	if (target_session(c, c->opts.args[1], id) < 0)
+	if (id_lookup_session(c, c->opts.args[1], id) < 0)
 		return EXIT_FAILED;
 	jw_obj(&w);
 	jw_kstr(&w, "sessionId", id);
@@ -69,9 +69,9 @@ static int show(struct cli *c)
 		buf_append(&out, a.result.text, a.result.len);
 		buf_byte(&out, '\n');
 	} else {
-		show_json(a.result, 0, &out);
+		format_json(a.result, 0, &out);
 	}
-	return show_out(&out);
+	return format_out(&out);
 }
 
 /* ---- rules of its own ---- */
@@ -146,9 +146,9 @@ static int create(struct cli *c)
 	if (opts_has(&c->opts, OPT_session_JSON))
 		buf_append(&out, a.result.text, a.result.len);
 	else
-		show_scalar(jval_get(a.result, "sessionId"), &out);
+		format_scalar(jval_get(a.result, "sessionId"), &out);
 	buf_byte(&out, '\n');
-	return show_out(&out);
+	return format_out(&out);
 }
 
 static int update(struct cli *c)
@@ -156,11 +156,11 @@ static int update(struct cli *c)
 	const char *title = opts_get(&c->opts, OPT_session_TITLE);
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);
-	char id[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX];
 
 	if (opts_has(&c->opts, OPT_session_POLICY) && opts_has(&c->opts, OPT_session_NO_POLICY))
 		return cli_usage(c, "--policy or --no-policy, not both");
-	if (target_session(c, c->opts.args[1], id) < 0)
+	if (id_lookup_session(c, c->opts.args[1], id) < 0)
 		return EXIT_FAILED;
 	jw_obj(&w);
 	jw_kstr(&w, "sessionId", id);
@@ -173,7 +173,7 @@ static int update(struct cli *c)
 		jw_kraw(&w, "permissions", "{}", 2);
 	remote_key(c->remote, &w);
 	jw_obj_end(&w);
-	return record_call(c, "update_session", &params, "sessionId", opts_has(&c->opts, OPT_session_JSON));
+	return noun_verb_call(c, "update_session", &params, "sessionId", opts_has(&c->opts, OPT_session_JSON));
 }
 
 static const struct {

@@ -4,8 +4,8 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
 #include "supervisor/cli/cli.h"
+#include "supervisor/cli/format.h"
 #include "supervisor/cli/setup.h"
-#include "supervisor/cli/show.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -195,7 +195,7 @@ static int list_clients(void)
 
 	for (size_t i = 0; i < countof(clients); i++)
 		buf_printf(&out, "%-12s %s\n", clients[i].name, clients[i].title);
-	return show_out(&out);
+	return format_out(&out);
 }
 
 static const struct client_row *client_find(struct cli *c)
@@ -303,7 +303,7 @@ static int file_write(const struct file *f, struct buf *said)
 static int file_print(const struct file *f)
 {
 	fprintf(stderr, "# %s would be, with bailiff in it (--write writes it):\n", f->path);
-	return show_out(&f->text);
+	return format_out(&f->text);
 }
 
 /* ---- the verb ---- */
@@ -351,7 +351,7 @@ static int set_up(struct cli *c, const struct client_row *r)
 		status = file_write(&second, &said);
 	if (!status)
 		buf_printf(&said, "\n%s\n", r->then);
-	return show_out(&said) || status;
+	return format_out(&said) || status;
 }
 
 int cmd_setup(struct cli *c)

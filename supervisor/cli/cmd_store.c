@@ -4,10 +4,10 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/show.h"
+#include "supervisor/cli/format.h"
 #include "supervisor/cli/staged_backup.h"
-#include "supervisor/client/beside.h"
-#include "supervisor/client/home.h"
+#include "supervisor/client/find_program.h"
+#include "supervisor/client/home_candidates.h"
 #include "supervisor/client/remote.h"
 
 #include <errno.h>
@@ -67,17 +67,17 @@ static int show_result(struct cli *c, struct jval result)
 		buf_append(&out, result.text, result.len);
 		buf_byte(&out, '\n');
 	} else {
-		show_json(result, 0, &out);
+		format_json(result, 0, &out);
 	}
-	status = show_out(&out);
+	status = format_out(&out);
 	return ok.type == JT_FALSE ? EXIT_FAILED : status;
 }
 
 /* Where the daemon that answers keeps its store. */
 static int find_store(struct cli *c, char ret[PATH_MAX], struct err *e)
 {
-	struct home places[HOME_PLACES];
-	size_t n = home_places(getuid(), places);
+	struct home places[HOME_CANDIDATES_MAX];
+	size_t n = home_candidates(getuid(), places);
 
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(places[i].socket, remote_socket_path(c->remote)) == 0) {
@@ -113,11 +113,11 @@ static int take_backup(struct cli *c, struct jval result)
 static int restore_backup(struct cli *c)
 {
 	static const char *const programs[] = { "bailiffd", "../sbin/bailiffd" };
-	struct home places[HOME_PLACES];
-	mem_auto char *program = beside_path(programs, countof(programs));
+	struct home places[HOME_CANDIDATES_MAX];
+	mem_auto char *program = find_program(programs, countof(programs));
 	char option[] = "--restore", home[] = "--home";
 
-	(void)home_places(getuid(), places);
+	(void)home_candidates(getuid(), places);
 	char *argv[] = {
 		program, option, (char *)c->opts.args[1], places[0].dir[0] ? home : NULL, places[0].dir, NULL
 	};

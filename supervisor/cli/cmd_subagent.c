@@ -2,8 +2,8 @@
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/record.h"
-#include "supervisor/cli/target.h"
+#include "supervisor/cli/id_lookup.h"
+#include "supervisor/cli/noun_verbs.h"
 #include "supervisor/client/remote.h"
 
 #include <limits.h>
@@ -16,12 +16,12 @@ static bool as_json(const struct cli *c) { return opts_has(&c->opts, OPT_subagen
 
 static int spawn(struct cli *c)
 {
-	static const struct record_member members[] = {
-		{ OPT_subagent_THREAD, "threadId", RECORD_STRING },
-		{ OPT_subagent_TURN, "turnId", RECORD_STRING },
-		{ OPT_subagent_TASK, "taskId", RECORD_STRING },
-		{ OPT_subagent_NICKNAME, "nickname", RECORD_STRING },
-		{ OPT_subagent_INPUT, "input", RECORD_STRING },
+	static const struct noun_verb_member members[] = {
+		{ OPT_subagent_THREAD, "threadId", MEMBER_STRING },
+		{ OPT_subagent_TURN, "turnId", MEMBER_STRING },
+		{ OPT_subagent_TASK, "taskId", MEMBER_STRING },
+		{ OPT_subagent_NICKNAME, "nickname", MEMBER_STRING },
+		{ OPT_subagent_INPUT, "input", MEMBER_STRING },
 	};
 	const char *cwd = opts_get(&c->opts, OPT_subagent_CWD), *profile = opts_get(&c->opts, OPT_subagent_PROFILE);
 	buf_auto struct buf params = BUF_INIT;
@@ -33,7 +33,7 @@ static int spawn(struct cli *c)
 		return cli_usage(c, "spawn needs --thread: the parent's");
 	jw_obj(&w);
 	jw_kstr(&w, "role", c->opts.args[1]);
-	if ((status = record_members(c, members, countof(members), &w)))
+	if ((status = noun_verb_members(c, members, countof(members), &w)))
 		return status;
 	if (profile) {
 		jw_kobj(&w, "isolation");
@@ -46,24 +46,24 @@ static int spawn(struct cli *c)
 	}
 	remote_key(c->remote, &w);
 	jw_obj_end(&w);
-	return record_call(c, "spawn_subagent", &params, "subagentId", as_json(c));
+	return noun_verb_call(c, "spawn_subagent", &params, "subagentId", as_json(c));
 }
 
 static int list(struct cli *c)
 {
-	static const struct record_column columns[] = {
-		{ "SUBAGENT", "subagentId", RECORD_ID }, { "STATUS", "status", RECORD_STATUS },
-		{ "ROLE", "role", RECORD_WORD },         { "NAME", "nickname", RECORD_WORD },
-		{ "THREAD", "threadId", RECORD_ID },     { "PARENT", "parentThreadId", RECORD_ID },
-		{ "PROCESS", "processId", RECORD_ID },   { "UPDATED", "updatedAt", RECORD_AGO },
+	static const struct noun_verb_column columns[] = {
+		{ "SUBAGENT", "subagentId", COLUMN_ID }, { "STATUS", "status", COLUMN_STATUS },
+		{ "ROLE", "role", COLUMN_WORD },         { "NAME", "nickname", COLUMN_WORD },
+		{ "THREAD", "threadId", COLUMN_ID },     { "PARENT", "parentThreadId", COLUMN_ID },
+		{ "PROCESS", "processId", COLUMN_ID },   { "UPDATED", "updatedAt", COLUMN_AGO },
 	};
 	const char *thread = opts_get(&c->opts, OPT_subagent_THREAD),
 		   *session = opts_get(&c->opts, OPT_subagent_SESSION);
 	buf_auto struct buf filter = BUF_INIT;
 	struct jw w = jw_on(&filter);
-	char id[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX];
 
-	if (session && target_session(c, session, id) < 0)
+	if (session && id_lookup_session(c, session, id) < 0)
 		return EXIT_FAILED;
 	if (session)
 		jw_kstr(&w, "sessionId", id);
@@ -71,16 +71,16 @@ static int list(struct cli *c)
 		jw_kstr(&w, "parentThreadId", thread);
 		jw_kbool(&w, "descendants", opts_has(&c->opts, OPT_subagent_ALL));
 	}
-	return record_list(c, "list_subagents", "subagents", &filter, columns, countof(columns), as_json(c));
+	return noun_verb_list(c, "list_subagents", "subagents", &filter, columns, countof(columns), as_json(c));
 }
 
-static int find(struct cli *c, const char *given, char id[TARGET_ID_MAX])
+static int find(struct cli *c, const char *given, char id[ID_LOOKUP_MAX])
 {
 	buf_auto struct buf element = BUF_INIT;
 
-	if (record_find(c, "list_subagents", "subagents", "subagentId", given, &element) < 0)
+	if (noun_verb_find(c, "list_subagents", "subagents", "subagentId", given, &element) < 0)
 		return -1;
-	jval_str(jval_get(jval_of(element.data, element.len), "subagentId"), id, TARGET_ID_MAX);
+	jval_str(jval_get(jval_of(element.data, element.len), "subagentId"), id, ID_LOOKUP_MAX);
 	return 0;
 }
 
@@ -88,18 +88,18 @@ static int show(struct cli *c)
 {
 	buf_auto struct buf element = BUF_INIT;
 
-	if (record_find(c, "list_subagents", "subagents", "subagentId", c->opts.args[1], &element) < 0)
+	if (noun_verb_find(c, "list_subagents", "subagents", "subagentId", c->opts.args[1], &element) < 0)
 		return EXIT_FAILED;
-	return record_show(jval_of(element.data, element.len), as_json(c));
+	return noun_verb_show(jval_of(element.data, element.len), as_json(c));
 }
 
 /* What the verbs that change one have in common: its id, and options that become members. */
-static int change(struct cli *c, const char *method, const char *shown, const struct record_member *members, size_t n,
-		  const char *second)
+static int change(struct cli *c, const char *method, const char *shown, const struct noun_verb_member *members,
+		  size_t n, const char *second)
 {
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);
-	char id[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX];
 	int status;
 
 	if (find(c, c->opts.args[1], id) < 0)
@@ -108,16 +108,16 @@ static int change(struct cli *c, const char *method, const char *shown, const st
 	jw_kstr(&w, "subagentId", id);
 	if (second)
 		jw_kstr(&w, second, c->opts.nargs > 2 ? c->opts.args[2] : "");
-	if ((status = record_members(c, members, n, &w)))
+	if ((status = noun_verb_members(c, members, n, &w)))
 		return status;
 	remote_key(c->remote, &w);
 	jw_obj_end(&w);
-	return record_call(c, method, &params, shown, as_json(c));
+	return noun_verb_call(c, method, &params, shown, as_json(c));
 }
 
 static int send_input(struct cli *c)
 {
-	static const struct record_member members[] = { { OPT_subagent_EOF, "eof", RECORD_FLAG } };
+	static const struct noun_verb_member members[] = { { OPT_subagent_EOF, "eof", MEMBER_FLAG } };
 
 	if (c->opts.nargs < 3 && !opts_has(&c->opts, OPT_subagent_EOF))
 		return cli_usage(c, "send needs a text, or --eof");
@@ -126,23 +126,23 @@ static int send_input(struct cli *c)
 
 static int resume(struct cli *c)
 {
-	static const struct record_member members[] = { { OPT_subagent_INPUT, "input", RECORD_STRING } };
+	static const struct noun_verb_member members[] = { { OPT_subagent_INPUT, "input", MEMBER_STRING } };
 
 	return change(c, "resume_subagent", "status", members, countof(members), NULL);
 }
 
 static int end(struct cli *c)
 {
-	static const struct record_member members[] = { { OPT_subagent_REASON, "reason", RECORD_STRING } };
+	static const struct noun_verb_member members[] = { { OPT_subagent_REASON, "reason", MEMBER_STRING } };
 
 	return change(c, "close_subagent", "status", members, countof(members), NULL);
 }
 
 static int report(struct cli *c)
 {
-	static const struct record_member members[] = {
-		{ OPT_subagent_MESSAGE, "message", RECORD_STRING },
-		{ OPT_subagent_CATEGORY, "category", RECORD_STRING },
+	static const struct noun_verb_member members[] = {
+		{ OPT_subagent_MESSAGE, "message", MEMBER_STRING },
+		{ OPT_subagent_CATEGORY, "category", MEMBER_STRING },
 	};
 
 	return change(c, "report_subagent", "status", members, countof(members), "status");
@@ -150,14 +150,14 @@ static int report(struct cli *c)
 
 static int wait_ended(struct cli *c)
 {
-	static const struct record_member members[] = {
-		{ OPT_subagent_ANY, "any", RECORD_FLAG },
-		{ OPT_subagent_TIMEOUT, "timeoutMs", RECORD_TIME },
+	static const struct noun_verb_member members[] = {
+		{ OPT_subagent_ANY, "any", MEMBER_FLAG },
+		{ OPT_subagent_TIMEOUT, "timeoutMs", MEMBER_TIME },
 	};
-	static const struct record_column columns[] = {
-		{ "SUBAGENT", "subagentId", RECORD_ID },
-		{ "STATUS", "status", RECORD_STATUS },
-		{ "EXIT", "exitCode", RECORD_WORD },
+	static const struct noun_verb_column columns[] = {
+		{ "SUBAGENT", "subagentId", COLUMN_ID },
+		{ "STATUS", "status", COLUMN_STATUS },
+		{ "EXIT", "exitCode", COLUMN_WORD },
 	};
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT;
@@ -168,30 +168,30 @@ static int wait_ended(struct cli *c)
 	jw_obj(&w);
 	jw_karr(&w, "subagentIds");
 	for (size_t i = 1; i < c->opts.nargs; i++) {
-		char id[TARGET_ID_MAX];
+		char id[ID_LOOKUP_MAX];
 
 		if (find(c, c->opts.args[i], id) < 0)
 			return EXIT_FAILED;
 		jw_str(&w, id);
 	}
 	jw_arr_end(&w);
-	if ((status = record_members(c, members, countof(members), &w)))
+	if ((status = noun_verb_members(c, members, countof(members), &w)))
 		return status;
 	jw_obj_end(&w);
 	if (cli_call(c, "wait_subagents", &params, &a, &e) < 0)
 		return cli_fail(c, EXIT_FAILED, &e, "wait");
-	status = record_table(jval_get(a.result, "subagents"), columns, countof(columns), as_json(c));
+	status = noun_verb_table(jval_get(a.result, "subagents"), columns, countof(columns), as_json(c));
 	return status ? status : jval_bool(jval_get(a.result, "timedOut"), false) ? EXIT_TIME_LIMIT : 0;
 }
 
 int cmd_subagent(struct cli *c)
 {
-	static const struct record_verb subverbs[] = {
+	static const struct noun_verb subverbs[] = {
 		{ "spawn", 1, SIZE_MAX, true, spawn }, { "list", 0, 0, false, list },
 		{ "show", 1, 1, false, show },         { "send", 1, 2, false, send_input },
 		{ "wait", 1, 64, false, wait_ended },  { "resume", 1, 1, false, resume },
 		{ "close", 1, 1, false, end },         { "report", 2, 2, false, report },
 	};
 
-	return record_dispatch(c, subverbs, countof(subverbs));
+	return noun_verb_run(c, subverbs, countof(subverbs));
 }

@@ -3,15 +3,15 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/listing.h"
-#include "supervisor/cli/place.h"
-#include "supervisor/cli/show.h"
-#include "supervisor/cli/target.h"
+#include "supervisor/cli/format.h"
+#include "supervisor/cli/id_lookup.h"
+#include "supervisor/cli/list_pages.h"
+#include "supervisor/cli/sandbox_options.h"
 #include "supervisor/client/remote.h"
 
 #include <stdlib.h>
 
-static const struct place_options place = {
+static const struct sandbox_options place = {
 	OPT_task_PROFILE, OPT_task_CWD, OPT_task_RO,         OPT_task_RW,
 	OPT_task_HIDE,    OPT_task_NET, OPT_task_ALLOW_HOST, OPT_task_TMP_SIZE,
 };
@@ -19,7 +19,7 @@ static const struct place_options place = {
 /* ---- list and show ---- */
 
 struct tasks {
-	struct show_list list;
+	struct format_list list;
 	const char *status, *session; /* only these; NULL = any */
 };
 
@@ -27,25 +27,25 @@ static void on_task(void *ctx, struct jval t)
 {
 	struct tasks *l = ctx;
 	buf_auto struct buf ago = BUF_INIT, text = BUF_INIT;
-	char id[TARGET_ID_MAX], status[32], percent[32] = "";
+	char id[ID_LOOKUP_MAX], status[32], percent[32] = "";
 
 	jval_str(jval_get(t, "status"), status, sizeof(status));
 	if ((l->status && strcmp(l->status, status) != 0) ||
 	    (l->session && !jval_is_str(jval_get(t, "sessionId"), l->session)))
 		return;
-	if (show_list_takes(&l->list, t))
+	if (format_list_takes(&l->list, t))
 		return;
 	struct jval number = jval_path(t, "progress.percent");
 	if (number.type == JT_NUMBER)
 		snprintf(percent, sizeof(percent), "%.*s%%", (int)(number.len < 8 ? number.len : 8), number.text);
 	jval_str(jval_get(t, "taskId"), id, sizeof(id));
-	show_ago(jval_get(t, "updatedAt"), l->list.now_us, &ago);
+	format_ago(jval_get(t, "updatedAt"), l->list.now_us, &ago);
 	jval_str_buf(jval_get(t, jval_get(t, "title").type == JT_STRING ? "title" : "objective"), &text);
-	show_table_cell(&l->list.table, SHOW_PLAIN, id);
-	show_table_cell(&l->list.table, show_status_colour(status), status);
-	show_table_cell(&l->list.table, SHOW_DIM, percent[0] ? percent : "-");
-	show_table_cell(&l->list.table, SHOW_DIM, buf_cstr(&ago));
-	show_table_cell(&l->list.table, SHOW_PLAIN, buf_cstr(&text));
+	format_table_cell(&l->list.table, FORMAT_PLAIN, id);
+	format_table_cell(&l->list.table, format_status_colour(status), status);
+	format_table_cell(&l->list.table, FORMAT_DIM, percent[0] ? percent : "-");
+	format_table_cell(&l->list.table, FORMAT_DIM, buf_cstr(&ago));
+	format_table_cell(&l->list.table, FORMAT_PLAIN, buf_cstr(&text));
 }
 
 static int list(struct cli *c)
@@ -53,21 +53,21 @@ static int list(struct cli *c)
 	static const char *const heads[] = { "TASK", "STATUS", "DONE", "UPDATED", "TITLE" };
 	struct tasks l = { .status = opts_get(&c->opts, OPT_task_STATUS) };
 	bool live = !opts_has(&c->opts, OPT_task_ALL) && !l.status;
-	char session[TARGET_ID_MAX];
+	char session[ID_LOOKUP_MAX];
 	struct err e = ERR_INIT;
 
 	if (opts_get(&c->opts, OPT_task_SESSION)) {
-		if (target_session(c, opts_get(&c->opts, OPT_task_SESSION), session) < 0)
+		if (id_lookup_session(c, opts_get(&c->opts, OPT_task_SESSION), session) < 0)
 			return EXIT_FAILED;
 		l.session = session;
 	}
-	show_list_init(&l.list, heads, 5, opts_has(&c->opts, OPT_task_JSON));
+	format_list_init(&l.list, heads, 5, opts_has(&c->opts, OPT_task_JSON));
 	int status = EXIT_FAILED;
-	if (listing_of(c, "list_tasks", "tasks", live, on_task, &l, &e) < 0)
+	if (list_pages(c, "list_tasks", "tasks", live, on_task, &l, &e) < 0)
 		cli_fail(c, EXIT_FAILED, &e, "list tasks");
 	else
-		status = show_list_print(&l.list);
-	show_list_done(&l.list);
+		status = format_list_print(&l.list);
+	format_list_done(&l.list);
 	return status;
 }
 
@@ -79,12 +79,12 @@ static int print(struct cli *c, struct jval result, const char *plain)
 		buf_append(&out, result.text, result.len);
 		buf_byte(&out, '\n');
 	} else if (plain) {
-		show_scalar(jval_get(result, plain), &out);
+		format_scalar(jval_get(result, plain), &out);
 		buf_byte(&out, '\n');
 	} else {
-		show_json(result, 0, &out);
+		format_json(result, 0, &out);
 	}
-	return show_out(&out);
+	return format_out(&out);
 }
 
 /* ---- what requests say ---- */
@@ -142,7 +142,7 @@ static void write_repeated(const struct opts *o, int option, const char *member,
 static int write_after(struct cli *c, struct jw *w)
 {
 	const struct opts *o = &c->opts;
-	char id[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX];
 
 	if (!opts_has(o, OPT_task_AFTER))
 		return 0;
@@ -150,7 +150,7 @@ static int write_after(struct cli *c, struct jw *w)
 	for (size_t i = 0; i < o->ngiven; i++) {
 		if (o->given[i].option != OPT_task_AFTER)
 			continue;
-		if (target_task(c, o->given[i].value, id) < 0)
+		if (id_lookup_task(c, o->given[i].value, id) < 0)
 			return -1;
 		jw_str(w, id);
 	}
@@ -197,24 +197,24 @@ static int create(struct cli *c)
 	const struct opts *o = &c->opts;
 	struct jw w = jw_on(&params);
 	struct err e = ERR_INIT;
-	char id[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX];
 
 	jw_obj(&w);
 	jw_kstr(&w, "objective", o->args[1]);
 	if (o->nargs > 2) {
 		jw_kstrv(&w, "command", o->args + 2, o->nargs - 2);
-		if (place_write(o, &place, &w, &e) < 0)
+		if (sandbox_options_write(o, &place, &w, &e) < 0)
 			return cli_fail(c, EXIT_FAILED, &e, "create");
 	}
 	if (opts_has(o, OPT_task_DRAFT))
 		jw_kbool(&w, "draft", true);
 	if (opts_get(o, OPT_task_SESSION)) {
-		if (target_session(c, opts_get(o, OPT_task_SESSION), id) < 0)
+		if (id_lookup_session(c, opts_get(o, OPT_task_SESSION), id) < 0)
 			return EXIT_FAILED;
 		jw_kstr(&w, "sessionId", id);
 	}
 	if (opts_get(o, OPT_task_PARENT)) {
-		if (target_task(c, opts_get(o, OPT_task_PARENT), id) < 0)
+		if (id_lookup_task(c, opts_get(o, OPT_task_PARENT), id) < 0)
 			return EXIT_FAILED;
 		jw_kstr(&w, "parentTaskId", id);
 	}
@@ -296,11 +296,11 @@ static int write_edge(struct cli *c, struct jw *w, struct err *e)
 {
 	static const char *const of_tasks[] = { "parent", "child", "blocks", "blocked_by", "source_task" };
 	const char *kind = c->opts.args[2], *target = c->opts.args[3];
-	char id[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX];
 
 	for (size_t i = 0; i < sizeof(of_tasks) / sizeof(of_tasks[0]); i++)
 		if (strcmp(of_tasks[i], kind) == 0) {
-			if (target_task(c, target, id) < 0)
+			if (id_lookup_task(c, target, id) < 0)
 				return -1;
 			target = id;
 		}
@@ -340,9 +340,9 @@ static int on_one(struct cli *c, const struct subverb *v)
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);
 	struct err e = ERR_INIT;
-	char id[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX];
 
-	if (target_task(c, c->opts.args[1], id) < 0)
+	if (id_lookup_task(c, c->opts.args[1], id) < 0)
 		return EXIT_FAILED;
 	jw_obj(&w);
 	jw_kstr(&w, "taskId", id);

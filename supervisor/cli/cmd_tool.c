@@ -2,18 +2,18 @@
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/record.h"
+#include "supervisor/cli/noun_verbs.h"
 #include "supervisor/client/remote.h"
 
 static int list(struct cli *c)
 {
-	static const struct record_column columns[] = {
-		{ "TOOL", "name", RECORD_ID },
-		{ "OWNER", "owner.kind", RECORD_WORD },
-		{ "READS", "flags.isReadOnly", RECORD_WORD },
-		{ "BESIDE", "flags.isConcurrencySafe", RECORD_WORD },
-		{ "DESTROYS", "flags.isDestructive", RECORD_WORD },
-		{ "DESCRIPTION", "description", RECORD_TEXT },
+	static const struct noun_verb_column columns[] = {
+		{ "TOOL", "name", COLUMN_ID },
+		{ "OWNER", "owner.kind", COLUMN_WORD },
+		{ "READS", "flags.isReadOnly", COLUMN_WORD },
+		{ "BESIDE", "flags.isConcurrencySafe", COLUMN_WORD },
+		{ "DESTROYS", "flags.isDestructive", COLUMN_WORD },
+		{ "DESCRIPTION", "description", COLUMN_TEXT },
 	};
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT;
@@ -22,8 +22,8 @@ static int list(struct cli *c)
 	buf_str(&params, "{}");
 	if (cli_call(c, "get_tool_inventory", &params, &a, &e) < 0)
 		return cli_fail(c, EXIT_FAILED, &e, "list tools");
-	return record_table(jval_get(a.result, "tools"), columns, sizeof(columns) / sizeof(columns[0]),
-			    opts_has(&c->opts, OPT_tool_JSON));
+	return noun_verb_table(jval_get(a.result, "tools"), columns, sizeof(columns) / sizeof(columns[0]),
+			       opts_has(&c->opts, OPT_tool_JSON));
 }
 
 static int invoke(struct cli *c)
@@ -43,13 +43,12 @@ static int invoke(struct cli *c)
 	jw_kraw(&w, "arguments", v.text, v.len);
 	remote_key(c->remote, &w);
 	jw_obj_end(&w);
-	return record_call(c, "invoke_tool", &params, NULL, opts_has(&c->opts, OPT_tool_JSON));
+	return noun_verb_call(c, "invoke_tool", &params, NULL, opts_has(&c->opts, OPT_tool_JSON));
 }
 
 int cmd_tool(struct cli *c)
 {
-	static const struct record_verb subverbs[] = { { "list", 0, 0, true, list },
-						       { "invoke", 1, 2, false, invoke } };
+	static const struct noun_verb subverbs[] = { { "list", 0, 0, true, list }, { "invoke", 1, 2, false, invoke } };
 
-	return record_dispatch(c, subverbs, sizeof(subverbs) / sizeof(subverbs[0]));
+	return noun_verb_run(c, subverbs, sizeof(subverbs) / sizeof(subverbs[0]));
 }

@@ -4,8 +4,8 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/listing.h"
-#include "supervisor/cli/show.h"
+#include "supervisor/cli/format.h"
+#include "supervisor/cli/list_pages.h"
 #include "supervisor/cli/tree_usage.h"
 #include "supervisor/client/remote.h"
 
@@ -19,7 +19,7 @@ static volatile sig_atomic_t stop_signal;
 
 struct top {
 	struct cli *cli;
-	struct show_table table;
+	struct format_table table;
 	struct tree_usage usage;
 	uint64_t now_us;
 	unsigned rows, rows_most;
@@ -27,7 +27,7 @@ struct top {
 
 static void add_usage(struct top *top, struct jval p)
 {
-	struct show_table *t = &top->table;
+	struct format_table *t = &top->table;
 	uint64_t cpu_ms, rss, bytes = 0;
 	char cpu[16] = "-", mem[16] = "-", out[16], id[72];
 
@@ -40,9 +40,9 @@ static void add_usage(struct top *top, struct jval p)
 	for (struct jiter it = jiter_on(jval_get(p, "outputs")); jiter_next(&it);)
 		bytes += jval_uint(jval_get(it.value, "bytes"), 0);
 	text_format_size(bytes, out);
-	show_table_cell(t, SHOW_PLAIN, cpu);
-	show_table_cell(t, SHOW_PLAIN, mem);
-	show_table_cell(t, SHOW_PLAIN, out);
+	format_table_cell(t, FORMAT_PLAIN, cpu);
+	format_table_cell(t, FORMAT_PLAIN, mem);
+	format_table_cell(t, FORMAT_PLAIN, out);
 }
 
 static void on_process(void *ctx, struct jval p)
@@ -56,34 +56,34 @@ static void on_process(void *ctx, struct jval p)
 		return;
 	jval_str(jval_get(p, "processId"), id, sizeof(id));
 	snprintf(pid, sizeof(pid), "%llu", (unsigned long long)jval_uint(jval_get(p, "pid"), 0));
-	show_duration(p, top->now_us, &took);
-	show_command(p, &command);
-	show_table_cell(&top->table, SHOW_PLAIN, id);
-	show_table_cell(&top->table, SHOW_PLAIN, pid);
-	show_table_cell(&top->table, SHOW_PLAIN, buf_cstr(&took));
+	format_duration(p, top->now_us, &took);
+	format_command(p, &command);
+	format_table_cell(&top->table, FORMAT_PLAIN, id);
+	format_table_cell(&top->table, FORMAT_PLAIN, pid);
+	format_table_cell(&top->table, FORMAT_PLAIN, buf_cstr(&took));
 	add_usage(top, p);
-	show_table_cell(&top->table, SHOW_PLAIN, buf_cstr(&command));
+	format_table_cell(&top->table, FORMAT_PLAIN, buf_cstr(&command));
 }
 
 static int snapshot(struct cli *c, bool on_terminal, struct buf *out, struct err *e)
 {
 	static const char *const heads[] = { "PROCESS", "PID", "TIME", "CPU", "MEMORY", "OUTPUT", "COMMAND" };
-	unsigned height = show_height(STDOUT_FILENO);
+	unsigned height = format_height(STDOUT_FILENO);
 	struct top top = { .cli = c,
 			   .now_us = clock_real_us(),
 			   .rows_most = on_terminal && height > 3 ? height - 3 : 0 };
 	int r;
 
-	show_table_init(&top.table, heads, 7);
+	format_table_init(&top.table, heads, 7);
 	tree_usage_read(&top.usage);
-	r = listing_processes(c, true, true, on_process, &top, e);
+	r = list_pages_processes(c, true, true, on_process, &top, e);
 	if (r == 0) {
 		if (on_terminal)
 			buf_printf(out, "bailiff: %u running   (q quits)\n\n", top.rows);
-		show_table_render(&top.table, show_coloured(STDOUT_FILENO), show_width(STDOUT_FILENO), out);
+		format_table_render(&top.table, format_coloured(STDOUT_FILENO), format_width(STDOUT_FILENO), out);
 	}
 	tree_usage_done(&top.usage);
-	show_table_done(&top.table);
+	format_table_done(&top.table);
 	return r;
 }
 
@@ -163,5 +163,5 @@ int cmd_top(struct cli *c)
 		return on_screen(c, (unsigned)ms);
 	if (snapshot(c, false, &out, &e) < 0)
 		return cli_fail(c, EXIT_FAILED, &e, "top");
-	return show_out(&out);
+	return format_out(&out);
 }

@@ -2,8 +2,8 @@
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/record.h"
-#include "supervisor/cli/target.h"
+#include "supervisor/cli/id_lookup.h"
+#include "supervisor/cli/noun_verbs.h"
 #include "supervisor/client/remote.h"
 
 #include <limits.h>
@@ -41,9 +41,9 @@ static int submit(struct cli *c)
 	const char *session = opts_get(&c->opts, OPT_turn_SESSION), *cwd = opts_get(&c->opts, OPT_turn_CWD);
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);
-	char id[TARGET_ID_MAX], here[PATH_MAX];
+	char id[ID_LOOKUP_MAX], here[PATH_MAX];
 
-	if (session && target_session(c, session, id) < 0)
+	if (session && id_lookup_session(c, session, id) < 0)
 		return EXIT_FAILED;
 	jw_obj(&w);
 	if (session)
@@ -63,7 +63,7 @@ static int submit(struct cli *c)
 	jw_obj_end(&w);
 	remote_key(c->remote, &w);
 	jw_obj_end(&w);
-	return record_call(c, "submit_turn", &params, "turnId", as_json(c));
+	return noun_verb_call(c, "submit_turn", &params, "turnId", as_json(c));
 }
 
 /* What the other verbs have in common: a turn, and options that become members. */
@@ -89,7 +89,7 @@ static int change(struct cli *c, const char *method, const char *shown)
 		jw_kbool(&w, "clearQueue", true);
 	remote_key(c->remote, &w);
 	jw_obj_end(&w);
-	return record_call(c, method, &params, shown, as_json(c));
+	return noun_verb_call(c, method, &params, shown, as_json(c));
 }
 
 static int complete(struct cli *c) { return change(c, "complete_turn", "status"); }
@@ -104,7 +104,7 @@ static int remove_queued(struct cli *c) { return change(c, "remove_queued_turn",
 
 int cmd_turn(struct cli *c)
 {
-	static const struct record_verb subverbs[] = {
+	static const struct noun_verb subverbs[] = {
 		{ "submit", 0, SIZE_MAX, true, submit }, { "complete", 1, 1, false, complete },
 		{ "fail", 1, 1, false, fail },           { "interrupt", 1, 1, false, interrupt },
 		{ "promote", 1, 1, false, promote },     { "remove", 1, 1, false, remove_queued },
@@ -113,5 +113,5 @@ int cmd_turn(struct cli *c)
 
 	if (c->opts.nargs && strcmp(c->opts.args[0], "submit") == 0 && !parts)
 		return cli_usage(c, "submit needs --text, --line or a command");
-	return record_dispatch(c, subverbs, sizeof(subverbs) / sizeof(subverbs[0]));
+	return noun_verb_run(c, subverbs, sizeof(subverbs) / sizeof(subverbs[0]));
 }

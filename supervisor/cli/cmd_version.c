@@ -4,7 +4,7 @@
 #include "runtime/base/jscan.h"
 #include "runtime/base/jw.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/show.h"
+#include "supervisor/cli/format.h"
 #include "supervisor/client/daemon_program.h"
 
 static bool is_same(struct jval own, struct jval daemon, const char *key)
@@ -58,5 +58,5 @@ int cmd_version(struct cli *c)
 	} else {
 		show_alone(jval_of(own.data, own.len), &e, &out);
 	}
-	return show_out(&out);
+	return format_out(&out);
 }

@@ -6,7 +6,7 @@
 #include "supervisor/cli/completion.h"
 
 #include "runtime/base/buf.h"
-#include "supervisor/cli/candidates.h"
+#include "supervisor/cli/completion_words.h"
 #include "supervisor/cli/verb.h"
 
 #include <string.h>
@@ -19,17 +19,17 @@ static bool belongs(size_t option, const struct verb *v) { return strcmp(option_
 static void bash(struct buf *out)
 {
 	buf_printf(out, "# bash completion for bailiff; %s\n", note);
-	buf_str(out,
-		"_bailiff()\n{\n"
-		"\tlocal cur=${COMP_WORDS[COMP_CWORD]} found\n"
-		"\tfound=$(bailiff completion words \"${COMP_WORDS[@]:1:COMP_CWORD}\" 2>/dev/null)\n"
-		"\tcase $found in\n"
-		"\t'') COMPREPLY=() ;;\n"
-		"\t" CANDIDATES_FILES ") mapfile -t COMPREPLY < <(compgen -f -- \"$cur\"); compopt -o filenames ;;\n"
-		"\t" CANDIDATES_COMMANDS ") mapfile -t COMPREPLY < <(compgen -c -- \"$cur\") ;;\n"
-		"\t*) mapfile -t COMPREPLY <<<\"$found\" ;;\n"
-		"\tesac\n}\n"
-		"complete -F _bailiff bailiff\n");
+	buf_str(out, "_bailiff()\n{\n"
+		     "\tlocal cur=${COMP_WORDS[COMP_CWORD]} found\n"
+		     "\tfound=$(bailiff completion words \"${COMP_WORDS[@]:1:COMP_CWORD}\" 2>/dev/null)\n"
+		     "\tcase $found in\n"
+		     "\t'') COMPREPLY=() ;;\n"
+		     "\t" COMPLETION_WORDS_FILES
+		     ") mapfile -t COMPREPLY < <(compgen -f -- \"$cur\"); compopt -o filenames ;;\n"
+		     "\t" COMPLETION_WORDS_COMMANDS ") mapfile -t COMPREPLY < <(compgen -c -- \"$cur\") ;;\n"
+		     "\t*) mapfile -t COMPREPLY <<<\"$found\" ;;\n"
+		     "\tesac\n}\n"
+		     "complete -F _bailiff bailiff\n");
 }
 
 static void zsh(struct buf *out)
@@ -39,8 +39,8 @@ static void zsh(struct buf *out)
 		     "\tlocal -a found\n"
 		     "\tfound=(${(f)\"$(bailiff completion words \"${(@)words[2,CURRENT]}\" 2>/dev/null)\"})\n"
 		     "\tcase $found[1] in\n"
-		     "\t" CANDIDATES_FILES ") _files ;;\n"
-		     "\t" CANDIDATES_COMMANDS ") _command_names -e ;;\n"
+		     "\t" COMPLETION_WORDS_FILES ") _files ;;\n"
+		     "\t" COMPLETION_WORDS_COMMANDS ") _command_names -e ;;\n"
 		     "\t*) compadd -a found ;;\n"
 		     "\tesac\n}\n\n_bailiff \"$@\"\n");
 }
@@ -52,9 +52,9 @@ static void fish(struct buf *out)
 		     "    set -l words (commandline -opc) (commandline -ct)\n"
 		     "    set -l found (bailiff completion words $words[2..-1] 2>/dev/null)\n"
 		     "    switch \"$found\"\n"
-		     "        case " CANDIDATES_FILES "\n"
+		     "        case " COMPLETION_WORDS_FILES "\n"
 		     "            __fish_complete_path (commandline -ct)\n"
-		     "        case " CANDIDATES_COMMANDS "\n"
+		     "        case " COMPLETION_WORDS_COMMANDS "\n"
 		     "            __fish_complete_command\n"
 		     "        case '*'\n"
 		     "            printf '%s\\n' $found\n"

@@ -20,10 +20,10 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/cli/denied.h"
-#include "supervisor/cli/feed.h"
-#include "supervisor/cli/outcome.h"
-#include "supervisor/cli/typing.h"
+#include "supervisor/cli/event_stream.h"
+#include "supervisor/cli/exit_status.h"
+#include "supervisor/cli/input_forwarder.h"
+#include "supervisor/cli/violation_summary.h"
 #include "supervisor/client/remote.h"
 
 #include <errno.h>
@@ -37,19 +37,19 @@
 
 struct follow {
 	struct foreground o;
-	struct flow *flow;
+	struct output_stream *flow;
 	struct buf filter;
-	struct feed feed;
-	struct typing typing;
+	struct event_stream feed;
+	struct input_forwarder typing;
 	struct rawmode rawmode;
 	struct traces traces; /* what the output left switched on in our terminal */
 	unsigned interrupts;
 	bool ended, terminating;
 	bool tree_goes_on; /* the command has ended, the process has not */
-	bool output_closed[FLOW_PTY];
+	bool output_closed[OUTPUT_PTY];
 	unsigned closing; /* close_process_output that are unanswered */
-	struct outcome outcome;
-	struct denied denied;
+	struct exit_status outcome;
+	struct violation_summary denied;
 	char *autorun; /* what the end says about autorun files; NULL = nothing */
 	int status;    /* instead of the outcome's, when > 0 */
 	bool leaving;  /* now, */
@@ -207,21 +207,21 @@ static void on_event(void *ctx, struct jval event)
 	if (f->ended)
 		return;
 	if (f->o.json)
-		flow_line(f->flow, event.text, event.len);
+		output_stream_line(f->flow, event.text, event.len);
 	else
-		flow_event(f->flow, event);
-	denied_take(&f->denied, event);
+		output_stream_event(f->flow, event);
+	violation_summary_add(&f->denied, event);
 	/* With --keep-tree our work ends with the command; what it left running goes on. */
-	f->tree_goes_on = !f->o.guest && outcome_of_command(event, &f->outcome);
-	if (!f->tree_goes_on && !outcome_of_event(event, &f->outcome))
+	f->tree_goes_on = !f->o.guest && exit_status_of_command(event, &f->outcome);
+	if (!f->tree_goes_on && !exit_status_of_event(event, &f->outcome))
 		return;
 	f->ended = true;
 	struct jval autorun = jval_path(event, "payload.autorun");
 	if (autorun.type == JT_OBJECT)
 		f->autorun = mem_strndup(autorun.text, autorun.len);
 	if (!f->o.json)
-		flow_outputs(f->flow, jval_path(event, "payload.outputs"));
-	flow_flush(f->flow);
+		output_stream_outputs(f->flow, jval_path(event, "payload.outputs"));
+	output_stream_flush(f->flow);
 }
 
 static void on_connected(void *ctx)
@@ -241,7 +241,7 @@ static void on_connected(void *ctx)
 
 static void on_typed(struct follow *f)
 {
-	struct typing *t = &f->typing;
+	struct input_forwarder *t = &f->typing;
 
 	if (t->detached) {
 		leave(f, 0);
@@ -330,16 +330,16 @@ static void on_close_answered(void *ctx, struct jval result, struct jval error)
 /* As behind a pipe: the command is not ended, but whatever it still writes there gets SIGPIPE. */
 static void close_outputs(struct follow *f)
 {
-	for (int i = 0; i < FLOW_PTY && !f->o.guest && !f->o.json && !f->ended; i++) {
+	for (int i = 0; i < OUTPUT_PTY && !f->o.guest && !f->o.json && !f->ended; i++) {
 		buf_auto struct buf params = BUF_INIT;
 		struct jw w;
 
-		if (!flow_closed(f->flow, i) || f->output_closed[i])
+		if (!output_stream_closed(f->flow, i) || f->output_closed[i])
 			continue;
 		f->output_closed[i] = true;
 		f->closing++;
 		w = open_params(f, &params);
-		jw_kstr(&w, "stream", flow_stream_name(i));
+		jw_kstr(&w, "stream", output_stream_name(i));
 		jw_obj_end(&w);
 		remote_send(f->o.remote, "close_process_output", &params, on_close_answered, f);
 	}
@@ -347,7 +347,7 @@ static void close_outputs(struct follow *f)
 
 static void on_write_failed(struct follow *f, const struct err *e)
 {
-	if (e->sys == EPIPE && flow_closed(f->flow, FLOW_STDOUT) && !f->o.guest && !f->o.json && !f->ended)
+	if (e->sys == EPIPE && output_stream_closed(f->flow, OUTPUT_STDOUT) && !f->o.guest && !f->o.json && !f->ended)
 		return; /* close_outputs */
 	if (e->sys == EPIPE) {
 		f->status = 128 + SIGPIPE;
@@ -369,9 +369,10 @@ static int turn(struct follow *f, int signal_fd, struct err *e)
 	int timeout;
 
 	p[SIGNALS] = (struct pollfd){ .fd = signal_fd, .events = POLLIN };
-	timeout = remote_prepare(f->o.remote, !f->o.json || flow_held(f->flow) < HELD_MOST, &p[REMOTE]);
-	p[OUTPUT] = (struct pollfd){ .fd = flow_fd(f->flow), .events = POLLOUT };
-	p[INPUT] = (struct pollfd){ .fd = f->ended ? -1 : typing_fd(&f->typing), .events = POLLIN };
+	timeout = remote_prepare_poll(f->o.remote, !f->o.json || output_stream_buffered(f->flow) < HELD_MOST,
+				      &p[REMOTE]);
+	p[OUTPUT] = (struct pollfd){ .fd = output_stream_fd(f->flow), .events = POLLOUT };
+	p[INPUT] = (struct pollfd){ .fd = f->ended ? -1 : input_forwarder_fd(&f->typing), .events = POLLIN };
 	if (poll(p, COUNT, timeout) < 0) {
 		if (errno != EINTR)
 			return err_sys(e, errno, "poll");
@@ -379,16 +380,16 @@ static int turn(struct follow *f, int signal_fd, struct err *e)
 	}
 	if (p[SIGNALS].revents)
 		take_signals(f, signal_fd);
-	if (remote_turn(f->o.remote, p[REMOTE].revents, e) < 0)
+	if (remote_process_poll(f->o.remote, p[REMOTE].revents, e) < 0)
 		return -1;
 	if (f->feed.failed) {
 		*e = f->feed.failure;
 		return -1;
 	}
-	if (p[INPUT].revents && typing_fd(&f->typing) >= 0)
-		typing_read(&f->typing);
+	if (p[INPUT].revents && input_forwarder_fd(&f->typing) >= 0)
+		input_forwarder_read(&f->typing);
 	on_typed(f);
-	if (flow_write(f->flow, &write_error) < 0)
+	if (output_stream_write(f->flow, &write_error) < 0)
 		on_write_failed(f, &write_error);
 	close_outputs(f);
 	return 0;
@@ -396,7 +397,7 @@ static int turn(struct follow *f, int signal_fd, struct err *e)
 
 static int conclude(struct follow *f)
 {
-	const struct err *lost = flow_failed(f->flow);
+	const struct err *lost = output_stream_failed(f->flow);
 
 	if (f->typing.detached && !f->ended) {
 		cli_error("detached from %s, which runs on", f->o.process_id);
@@ -404,11 +405,11 @@ static int conclude(struct follow *f)
 	}
 	if (f->leaving)
 		return f->leave;
-	flow_tell_omitted(f->flow);
+	output_stream_print_omitted(f->flow);
 	if (!f->o.json && !f->o.observer)
-		denied_tell(&f->denied, f->o.process_id, f->outcome.status == 0);
+		violation_summary_print(&f->denied, f->o.process_id, f->outcome.status == 0);
 	if (f->autorun && !f->o.json && !f->o.observer)
-		outcome_tell_autorun(jval_of(f->autorun, strlen(f->autorun)), f->o.process_id, f->o.cow);
+		print_autorun(jval_of(f->autorun, strlen(f->autorun)), f->o.process_id, f->o.cow);
 	if (f->outcome.note[0] && f->status != 128 + SIGPIPE)
 		cli_error("%s: %s", f->o.name, f->outcome.note);
 	if (lost) {
@@ -421,34 +422,34 @@ static int conclude(struct follow *f)
 static void prepare(struct follow *f)
 {
 	const struct foreground *o = &f->o;
-	struct flow_options fo = { .remote = o->remote,
-				   .fd = { STDOUT_FILENO, STDERR_FILENO, STDOUT_FILENO },
-				   .ctx = f };
+	struct output_stream_options fo = { .remote = o->remote,
+					    .fd = { STDOUT_FILENO, STDERR_FILENO, STDOUT_FILENO },
+					    .ctx = f };
 	struct jw w = jw_on(&f->filter);
 
 	if (isatty(STDOUT_FILENO) && !o->json && (o->keys || o->guest))
 		fo.wrote = on_wrote;
-	f->flow = flow_new(&fo);
-	for (int i = 0; i < FLOW_STREAMS; i++)
-		flow_start_at(f->flow, i, o->start[i]);
+	f->flow = output_stream_new(&fo);
+	for (int i = 0; i < OUTPUT_STREAMS; i++)
+		output_stream_start_at(f->flow, i, o->start[i]);
 	if (o->screen)
-		flow_bytes(f->flow, o->screen->data, o->screen->len);
-	flow_outputs(f->flow, o->outputs);
+		output_stream_bytes(f->flow, o->screen->data, o->screen->len);
+	output_stream_outputs(f->flow, o->outputs);
 	jw_kstr(&w, "processId", o->process_id);
-	f->feed = (struct feed){ .remote = o->remote,
-				 .filter = &f->filter,
-				 .sequence = o->after_sequence,
-				 .event = on_event,
-				 .connected = on_connected,
-				 .ctx = f };
-	f->typing = (struct typing){ .remote = o->remote,
-				     .process_id = o->process_id,
-				     .terminal = o->keys || o->lines,
-				     .keys = o->keys,
-				     .keep_open = o->guest,
-				     .discard = !o->forward_stdin,
-				     .watch = o->watch,
-				     .over = !o->forward_stdin && !o->keys && !o->lines };
+	f->feed = (struct event_stream){ .remote = o->remote,
+					 .filter = &f->filter,
+					 .sequence = o->after_sequence,
+					 .event = on_event,
+					 .connected = on_connected,
+					 .ctx = f };
+	f->typing = (struct input_forwarder){ .remote = o->remote,
+					      .process_id = o->process_id,
+					      .terminal = o->keys || o->lines,
+					      .keys = o->keys,
+					      .keep_open = o->guest,
+					      .discard = !o->forward_stdin,
+					      .watch = o->watch,
+					      .over = !o->forward_stdin && !o->keys && !o->lines };
 }
 
 int foreground_follow(const struct foreground *o, bool *ret_seen)
@@ -460,14 +461,14 @@ int foreground_follow(const struct foreground *o, bool *ret_seen)
 	int status;
 
 	prepare(&f);
-	feed_start(&f.feed);
+	event_stream_start(&f.feed);
 	send_size(&f);
 	if (enter_rawmode(&f, &e) < 0) {
 		cli_error("%s: %s", o->name, e.message);
 		terminate(&f, "user");
 		leave(&f, EXIT_BAILIFF);
 	}
-	while (!f.leaving && !(f.ended && flow_done(f.flow) && !f.closing)) {
+	while (!f.leaving && !(f.ended && output_stream_done(f.flow) && !f.closing)) {
 		if (turn(&f, signal_fd, &e) == 0)
 			continue;
 		restore_terminal(&f);
@@ -481,11 +482,11 @@ int foreground_follow(const struct foreground *o, bool *ret_seen)
 	if (f.tree_goes_on && !f.leaving && !o->json)
 		cli_error("%s: what it left running goes on: bailiff kill %s ends it", o->name, o->process_id);
 	*ret_seen = !f.leaving;
-	feed_stop(&f.feed);
-	flow_free(f.flow);
-	typing_done(&f.typing);
+	event_stream_stop(&f.feed);
+	output_stream_free(f.flow);
+	input_forwarder_done(&f.typing);
 	buf_done(&f.filter);
-	denied_done(&f.denied);
+	violation_summary_done(&f.denied);
 	free(f.autorun);
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	return status;

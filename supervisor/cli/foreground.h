@@ -2,7 +2,7 @@
 #define BAILIFF_CLI_FOREGROUND_H
 
 #include "runtime/base/jscan.h"
-#include "supervisor/cli/flow.h"
+#include "supervisor/cli/output_stream.h"
 #include "supervisor/client/keys.h"
 
 #include <stdbool.h>
@@ -30,11 +30,11 @@ struct foreground {
 	const char *size_policy;
 	unsigned rows, cols; /* our size, if the daemon was told it already */
 	/* attach */
-	bool guest;                   /* the process is not ours: leaving does not end it */
-	bool observer;                /* neither keys nor signals reach it; the connection's role says so too */
-	const struct buf *screen;     /* shown first; or NULL */
-	uint64_t start[FLOW_STREAMS]; /* bytes before these are not shown */
-	struct jval outputs;          /* what is known to be printed already, as get_process says it; or nothing */
+	bool guest;                     /* the process is not ours: leaving does not end it */
+	bool observer;                  /* neither keys nor signals reach it; the connection's role says so too */
+	const struct buf *screen;       /* shown first; or NULL */
+	uint64_t start[OUTPUT_STREAMS]; /* bytes before these are not shown */
+	struct jval outputs;            /* what is known to be printed already, as get_process says it; or nothing */
 };
 
 /*

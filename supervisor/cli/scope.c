@@ -25,9 +25,9 @@ static int turn_of_process(struct cli *c, const char *given, struct scope *ret)
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);
 	struct err e = ERR_INIT;
-	char id[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX];
 
-	if (target_process(c, given, id) < 0)
+	if (id_lookup_process(c, given, id) < 0)
 		return -1;
 	jw_obj(&w);
 	jw_kstr(&w, "processId", id);
@@ -46,9 +46,9 @@ static int scope_of_job(struct cli *c, const char *given, struct scope *ret)
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);
 	struct err e = ERR_INIT;
-	char id[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX];
 
-	if (target_job(c, given, id) < 0)
+	if (id_lookup_job(c, given, id) < 0)
 		return -1;
 	jw_obj(&w);
 	jw_kstr(&w, "jobId", id);
@@ -77,5 +77,5 @@ int scope_find(struct cli *c, const char *given, struct scope *ret)
 		return turn_of_process(c, given, ret);
 	if (strncmp(given, "job_", 4) == 0)
 		return scope_of_job(c, given, ret);
-	return target_session(c, given, ret->id);
+	return id_lookup_session(c, given, ret->id);
 }

@@ -6,11 +6,11 @@
  * process, whose turn is meant; or KIND=ID for ids that do not tell what they are.
  */
 
-#include "supervisor/cli/target.h"
+#include "supervisor/cli/id_lookup.h"
 
 struct scope {
 	const char *member; /* "sessionId" */
-	char id[TARGET_ID_MAX];
+	char id[ID_LOOKUP_MAX];
 };
 
 /* Prints what is wrong and returns −1. */

@@ -1,14 +1,14 @@
 #include "supervisor/client/daemon_program.h"
 
 #include "runtime/base/mem.h"
-#include "supervisor/client/beside.h"
+#include "supervisor/client/find_program.h"
 #include "supervisor/client/program_output.h"
 
 char *daemon_program_path(void)
 {
 	static const char *const places[] = { "bailiffd", "../sbin/bailiffd" };
 
-	return beside_path(places, countof(places));
+	return find_program(places, countof(places));
 }
 
 int daemon_program_describe(struct buf *ret, struct err *e)

@@ -26,7 +26,7 @@ static void turn(struct link *l, short revents)
 	struct err e = ERR_INIT;
 
 	l->in_turn = true;
-	if (remote_turn(l->remote, revents, &e) < 0) {
+	if (remote_process_poll(l->remote, revents, &e) < 0) {
 		l->dead = true;
 		if (l->ops.lost)
 			l->ops.lost(l->ctx, &e);
@@ -45,7 +45,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg) { turn(arg, 0); 
 static void arm(struct link *l)
 {
 	struct pollfd p = { .fd = -1 };
-	int wait = l->dead ? -1 : remote_prepare(l->remote, !l->paused, &p);
+	int wait = l->dead ? -1 : remote_prepare_poll(l->remote, !l->paused, &p);
 
 	if (p.fd != l->fd || p.events != l->events) {
 		if (l->fd >= 0)

@@ -5,8 +5,8 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
-#include "supervisor/client/embedded.h"
-#include "supervisor/client/home.h"
+#include "supervisor/client/autostart.h"
+#include "supervisor/client/home_candidates.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +35,7 @@ struct pending {
 
 struct remote {
 	struct remote_options options;
-	struct home places[HOME_PLACES];
+	struct home places[HOME_CANDIDATES_MAX];
 	size_t nplaces;
 	const struct home *place; /* the one that answered */
 	int fd;
@@ -57,10 +57,10 @@ struct remote {
 	 */
 	uint64_t lost_ms, retry_ms, connected_ms, give_up_ms;
 	unsigned wait_ms;
-	bool heard;               /* on this connection */
-	bool started;             /* a daemon was started since it is away */
-	struct embedded starting; /* … and has not said yet that it is ready */
-	struct err not_started;   /* why it failed */
+	bool heard;                /* on this connection */
+	bool started;              /* a daemon was started since it is away */
+	struct autostart starting; /* … and has not said yet that it is ready */
+	struct err not_started;    /* why it failed */
 };
 
 static uint64_t now_ms(void) { return clock_boot_ns() / 1000000; }
@@ -136,7 +136,7 @@ static int connect_starting(struct remote *r, struct err *e)
 {
 	const struct home *h = &r->places[0];
 	struct err why = ERR_INIT;
-	int started = embedded_start(h, &why);
+	int started = autostart_start(h, &why);
 	uint64_t until = now_ms() + START_WAIT_MS;
 
 	for (;;) {
@@ -179,7 +179,7 @@ int remote_open(const struct remote_options *o, struct remote **ret, struct err 
 	r->fd = -1;
 	r->last = &r->first;
 	r->next_id = 1;
-	r->nplaces = home_places(getuid(), r->places);
+	r->nplaces = home_candidates(getuid(), r->places);
 	if (getrandom(random, sizeof(random), 0) != sizeof(random))
 		abort();
 	for (size_t i = 0; i < sizeof(random); i++)
@@ -210,7 +210,7 @@ void remote_free(struct remote *r)
 	buf_done(&r->in);
 	buf_done(&r->out);
 	buf_done(&r->greeting);
-	embedded_done(&r->starting);
+	autostart_done(&r->starting);
 	fd_close(&r->fd);
 	free(r);
 }
@@ -281,9 +281,9 @@ static void start_one(struct remote *r, uint64_t now)
 	int s = 1;
 
 	if (r->starting.pid) {
-		s = embedded_look(&r->starting, &r->not_started);
+		s = autostart_poll(&r->starting, &r->not_started);
 	} else if (!r->started && may_start(r) && (!r->place || now - r->lost_ms >= START_AFTER_MS)) {
-		s = embedded_begin(&r->places[0], &r->starting, &r->not_started);
+		s = autostart_begin(&r->places[0], &r->starting, &r->not_started);
 		r->started = true;
 	}
 	const uint64_t wait_ms = r->not_started.code == ERR_SANDBOX ? 0 : START_WAIT_MS;
@@ -320,7 +320,7 @@ static int mend(struct remote *r, struct err *e)
 		wait_longer(r, now);
 		return 0;
 	}
-	embedded_done(&r->starting);
+	autostart_done(&r->starting);
 	r->connected_ms = now;
 	r->heard = false;
 	if (!r->first || !r->first->greets)
@@ -491,7 +491,7 @@ static int receive(struct remote *r)
 	return r->in.len > LINE_MAX_BYTES;
 }
 
-int remote_prepare(struct remote *r, bool want_input, struct pollfd *p)
+int remote_prepare_poll(struct remote *r, bool want_input, struct pollfd *p)
 {
 	*p = (struct pollfd){ .fd = r->fd };
 	if (r->fd < 0) {
@@ -502,7 +502,7 @@ int remote_prepare(struct remote *r, bool want_input, struct pollfd *p)
 	return -1;
 }
 
-int remote_turn(struct remote *r, short revents, struct err *e)
+int remote_process_poll(struct remote *r, short revents, struct err *e)
 {
 	if (r->fd < 0)
 		return mend(r, e);
@@ -537,14 +537,14 @@ int remote_await(struct remote *r, struct remote_answer *a, struct err *e)
 {
 	while (!a->done) {
 		struct pollfd p;
-		int timeout = remote_prepare(r, true, &p);
+		int timeout = remote_prepare_poll(r, true, &p);
 
 		if (poll(&p, 1, timeout) < 0) {
 			if (errno != EINTR)
 				return err_sys(e, errno, "poll");
 			p.revents = 0;
 		}
-		if (remote_turn(r, p.revents, e) < 0)
+		if (remote_process_poll(r, p.revents, e) < 0)
 			return -1;
 	}
 	if (a->error.type != JT_NONE)
@@ -568,7 +568,8 @@ int remote_call(struct remote *r, const char *method, const struct buf *params, 
 	return remote_await(r, ret, e);
 }
 
-void remote_greet_later(struct remote *r, const char *method, const struct buf *params, remote_reply_fn fn, void *ctx)
+void remote_handshake_async(struct remote *r, const char *method, const struct buf *params, remote_reply_fn fn,
+			    void *ctx)
 {
 	buf_reset(&r->greeting);
 	write_line(0, method, params, &r->greeting); /* no other request has this id: what it is answered is nobody's */
@@ -576,11 +577,11 @@ void remote_greet_later(struct remote *r, const char *method, const struct buf *
 	r->first->greets = true; /* nothing was sent before it */
 }
 
-int remote_greet(struct remote *r, const char *method, const struct buf *params, struct err *e)
+int remote_handshake(struct remote *r, const char *method, const struct buf *params, struct err *e)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 
-	remote_greet_later(r, method, params, remote_answer_fill, &a);
+	remote_handshake_async(r, method, params, remote_answer_fill, &a);
 	return remote_await(r, &a, e);
 }
 

@@ -10,8 +10,8 @@
  * idempotency key (remote_key), so that nothing is started, written or signalled twice. Subscriptions die with their
  * connection; `connected` is the place to make them, from the last sequence number seen.
  *
- * A caller with other descriptors to watch uses remote_prepare and remote_turn around its own poll; others use
- * remote_call.
+ * A caller with other descriptors to watch uses remote_prepare_poll and remote_process_poll around its own poll; others
+ * use remote_call.
  */
 
 #include "runtime/base/buf.h"
@@ -50,8 +50,9 @@ const char *remote_kind(const struct remote *r); /* home.h's kind */
  * The first request of this connection and of every one after it, before any that is sent again: where a connection
  * gives up a role, nothing may run before it has. Its answers on later connections are not looked at.
  */
-int remote_greet(struct remote *r, const char *method, const struct buf *params, struct err *e);
-void remote_greet_later(struct remote *r, const char *method, const struct buf *params, remote_reply_fn fn, void *ctx);
+int remote_handshake(struct remote *r, const char *method, const struct buf *params, struct err *e);
+void remote_handshake_async(struct remote *r, const char *method, const struct buf *params, remote_reply_fn fn,
+			    void *ctx);
 
 /* From now on no daemon is started: who is only leaving needs none, and whoever comes next may want to start one of its
  * own. */
@@ -70,9 +71,9 @@ bool remote_broken(struct jval error);
 void remote_key(struct remote *r, struct jw *w);
 
 /* Fills *p (fd −1 while disconnected) and returns the longest time to poll for, −1 = as long as it takes. */
-int remote_prepare(struct remote *r, bool want_input, struct pollfd *p);
+int remote_prepare_poll(struct remote *r, bool want_input, struct pollfd *p);
 /* After poll: reads, writes, dispatches, reconnects. −1 when the daemon stays away. */
-int remote_turn(struct remote *r, short revents, struct err *e);
+int remote_process_poll(struct remote *r, short revents, struct err *e);
 
 /* The text of an answer; result or error point into it. */
 struct remote_answer {

@@ -3,7 +3,7 @@
 
 /*
  * Where a daemon's files are: all under one home, or the system's folders for root, or the user's XDG folders. The
- * command line has the same rules (supervisor/client/home.c); a unit test compares the two.
+ * command line has the same rules (supervisor/client/home_candidates.c); a unit test compares the two.
  */
 
 #include <limits.h>

@@ -110,7 +110,7 @@ void line_stream_write(struct line_stream *s, const char *bytes, size_t n)
 
 bool line_stream_flushed(const struct line_stream *s) { return unsent(s) == 0; }
 
-bool line_stream_lags(const struct line_stream *s) { return unsent(s) > OUT_LAGS; }
+bool line_stream_is_behind(const struct line_stream *s) { return unsent(s) > OUT_LAGS; }
 
 bool line_stream_full(const struct line_stream *s) { return unsent(s) >= OUT_HIGH; }
 
@@ -225,7 +225,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 		return;
 	if (s->full && unsent(s) < OUT_LOW)
 		line_stream_wake(s);
-	if (s->ops.drained && !line_stream_lags(s))
+	if (s->ops.drained && !line_stream_is_behind(s))
 		s->ops.drained(s->ctx);
 }
 

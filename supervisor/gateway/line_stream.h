@@ -21,7 +21,7 @@ struct line_stream_ops {
 	void (*too_long)(void *ctx);                           /* the rest of that line is skipped */
 	bool (*busy)(void *ctx);                               /* true: read no further now */
 	void (*end)(void *ctx);     /* end of file, or nobody reads us; once, from the loop. No more lines come */
-	void (*drained)(void *ctx); /* or NULL: line_stream_lags may have ended */
+	void (*drained)(void *ctx); /* or NULL: line_stream_is_behind may have ended */
 };
 
 struct line_stream *line_stream_new(struct event_base *base, int in_fd, int out_fd, size_t max_line,
@@ -33,7 +33,7 @@ void line_stream_write(struct line_stream *s, const char *bytes, size_t n);
 void line_stream_wake(struct line_stream *s);
 /* The peer reads slowly, or not at all: what can be said later is better not written now. Its end is told by
  * `ops.drained`. */
-bool line_stream_lags(const struct line_stream *s);
+bool line_stream_is_behind(const struct line_stream *s);
 /* … and so much waits that nothing more is read from it. */
 bool line_stream_full(const struct line_stream *s);
 /* Whether everything was written. */

@@ -2,13 +2,13 @@
 #define BAILIFF_FUZZ_FAKE_SESSION_H
 
 /*
- * A gateway's session (supervisor/gateway/session.h) without a daemon, in the place of the real one: requests are kept
- * until the target answers them. The target sets FAKE_SESSION_ASKS_NOBODY to 1 if no person's answer may ever go out,
- * and `mood` from its input.
+ * A gateway's session (supervisor/gateway/gateway_session.h) without a daemon, in the place of the real one: requests
+ * are kept until the target answers them. The target sets FAKE_SESSION_ASKS_NOBODY to 1 if no person's answer may ever
+ * go out, and `mood` from its input.
  */
 
 #include "runtime/base/mem.h"
-#include "supervisor/gateway/session.h"
+#include "supervisor/gateway/gateway_session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,23 +17,23 @@
 struct request {
 	TAILQ_ENTRY(request) entry;
 	char method[64];
-	session_reply_fn fn;
+	gateway_session_reply_fn fn;
 	void *ctx;
 };
 
-struct session {
-	struct session_ops ops;
+struct gateway_session {
+	struct gateway_session_ops ops;
 	void *ctx;
 	bool ready;
 	TAILQ_HEAD(, request) requests;
 	size_t n;
 };
 
-static struct session *up; /* the only one there is */
+static struct gateway_session *up; /* the only one there is */
 static uint8_t mood;
 
-int session_open(const struct session_options *o, const struct session_ops *ops, void *ctx, struct session **ret,
-		 struct err *e)
+int gateway_session_open(const struct gateway_session_options *o, const struct gateway_session_ops *ops, void *ctx,
+			 struct gateway_session **ret, struct err *e)
 {
 	up = mem_zalloc(1, sizeof(*up));
 	up->ops = *ops;
@@ -43,7 +43,7 @@ int session_open(const struct session_options *o, const struct session_ops *ops,
 	return 0;
 }
 
-void session_free(struct session *s)
+void gateway_session_free(struct gateway_session *s)
 {
 	struct request *q;
 
@@ -57,21 +57,22 @@ void session_free(struct session *s)
 	up = NULL;
 }
 
-void session_leave(struct session *s, session_left_fn fn, void *ctx)
+void gateway_session_close(struct gateway_session *s, gateway_session_left_fn fn, void *ctx)
 {
-	session_free(s);
+	gateway_session_free(s);
 	fn(ctx, mood & 1);
 }
 
-bool session_ready(const struct session *s) { return s && s->ready; }
+bool gateway_session_ready(const struct gateway_session *s) { return s && s->ready; }
 
-int session_again(struct session *s, struct err *e) { return 0; }
+int gateway_session_reconnect(struct gateway_session *s, struct err *e) { return 0; }
 
-const char *session_id(const struct session *s) { return "sess_1"; }
+const char *gateway_session_id(const struct gateway_session *s) { return "sess_1"; }
 
-const char *session_channel_id(const struct session *s) { return "chan_1"; }
+const char *gateway_session_channel_id(const struct gateway_session *s) { return "chan_1"; }
 
-void session_ask(struct session *s, const char *method, json_t *params, session_reply_fn fn, void *ctx)
+void gateway_session_query(struct gateway_session *s, const char *method, json_t *params, gateway_session_reply_fn fn,
+			   void *ctx)
 {
 	struct request *q = mem_zalloc(1, sizeof(*q));
 
@@ -85,44 +86,48 @@ void session_ask(struct session *s, const char *method, json_t *params, session_
 	s->n++;
 }
 
-void session_act(struct session *s, const char *method, json_t *params, const char *traceparent, session_reply_fn fn,
-		 void *ctx)
+void gateway_session_mutate(struct gateway_session *s, const char *method, json_t *params, const char *traceparent,
+			    gateway_session_reply_fn fn, void *ctx)
 {
-	session_ask(s, method, params, fn, ctx);
+	gateway_session_query(s, method, params, fn, ctx);
 }
 
-void session_offer(struct session *s, const char *method, json_t *params, const char *traceparent)
+void gateway_session_mutate_async(struct gateway_session *s, const char *method, json_t *params,
+				  const char *traceparent)
 {
-	session_ask(s, method, params, NULL, NULL);
+	gateway_session_query(s, method, params, NULL, NULL);
 }
 
-void session_start(struct session *s, json_t *params, const char *traceparent, session_reply_fn fn, void *ctx)
+void gateway_session_start(struct gateway_session *s, json_t *params, const char *traceparent,
+			   gateway_session_reply_fn fn, void *ctx)
 {
 	if (!json_array_size(json_object_get(params, "command")) &&
 	    !json_is_string(json_object_get(params, "commandLine")))
 		abort();
-	session_ask(s, "start_process", params, fn, ctx);
+	gateway_session_query(s, "start_process", params, fn, ctx);
 }
 
-void session_create_task(struct session *s, json_t *params, const char *traceparent, session_reply_fn fn, void *ctx)
+void gateway_session_create_task(struct gateway_session *s, json_t *params, const char *traceparent,
+				 gateway_session_reply_fn fn, void *ctx)
 {
-	session_ask(s, "create_task", params, fn, ctx);
+	gateway_session_query(s, "create_task", params, fn, ctx);
 }
 
-void session_answer(struct session *s, const char *method, json_t *params, session_reply_fn fn, void *ctx)
+void gateway_session_answer(struct gateway_session *s, const char *method, json_t *params, gateway_session_reply_fn fn,
+			    void *ctx)
 {
 	if (FAKE_SESSION_ASKS_NOBODY)
 		abort();
-	session_ask(s, method, params, fn, ctx);
+	gateway_session_query(s, method, params, fn, ctx);
 }
 
-void session_retitle(struct session *s, const char *folder)
+void gateway_session_retitle(struct gateway_session *s, const char *folder)
 {
 	if (!folder)
 		abort();
 }
 
-void session_forget(struct session *s, const void *ctx)
+void gateway_session_cancel_callbacks(struct gateway_session *s, const void *ctx)
 {
 	struct request *q;
 
@@ -131,9 +136,12 @@ void session_forget(struct session *s, const void *ctx)
 			q->fn = NULL;
 }
 
-void session_release(struct session *s, const void *ctx) { session_forget(s, ctx); }
+void gateway_session_detach_callbacks(struct gateway_session *s, const void *ctx)
+{
+	gateway_session_cancel_callbacks(s, ctx);
+}
 
-size_t session_under_way(const struct session *s) { return s->n; }
+size_t gateway_session_under_way(const struct gateway_session *s) { return s->n; }
 
 /* The next one to answer, for free(); NULL = none waits. */
 static struct request *fake_session_take(void)

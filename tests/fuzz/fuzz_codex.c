@@ -42,7 +42,7 @@ static json_t *answer_to(const char *method)
 				 "readRoots", "/", "/h/.cargo", "hidden", "/home", "private", "/h", "network", "none");
 	if (strcmp(method, "list_channels") == 0)
 		return json_pack("{s[{ss ss ss}]}", "channels", "channelId",
-				 mood & 4 ? "chan_other" : session_channel_id(NULL), "status", "connected",
+				 mood & 4 ? "chan_other" : gateway_session_channel_id(NULL), "status", "connected",
 				 "nativeProtocol", "codex");
 	if (strcmp(method, "list_events") == 0)
 		return json_pack("{s[{sI ss ss s{ss}}] sb}", "events", "sequence", (json_int_t)3, "type",
@@ -111,7 +111,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static const struct codex_server_ops ops = {
 		.send = on_send, .flushed = on_flushed, .wake = on_wake, .lost = on_lost
 	};
-	const struct codex_options o = { .approval_ms = 1000, .heir_fd = -1 };
+	const struct codex_options o = { .approval_ms = 1000, .reaper_fd = -1 };
 	const char *p = (const char *)data, *end = p + size;
 	struct event_base *base;
 

@@ -47,7 +47,7 @@ void codex_call_free(struct codex_call *c)
 	struct codex_process *p = c->process;
 
 	if (s->session)
-		session_forget(s->session, c);
+		gateway_session_cancel_callbacks(s->session, c);
 	if (c->timed)
 		event_del(&c->timer);
 	if (p && c->waits)
@@ -64,7 +64,7 @@ void codex_call_free(struct codex_call *c)
 	json_decref(c->params);
 	json_decref(c->start);
 	json_decref(c->chunks);
-	intent_done(&c->intent);
+	sandbox_intent_done(&c->intent);
 	free(c->cwd);
 	buf_done(&c->file);
 	free(c);

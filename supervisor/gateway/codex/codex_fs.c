@@ -225,10 +225,10 @@ static void read_more(struct codex_call *c)
 		answer_bytes(c);
 		return;
 	}
-	session_ask(c->server->session, "read_output",
-		    json_pack("{ss sI sI ss}", "outputRef", c->file_output, "offset", (json_int_t)c->file.len, "length",
-			      (json_int_t)OUTPUT_BYTES, "encoding", "base64"),
-		    on_more, c);
+	gateway_session_query(c->server->session, "read_output",
+			      json_pack("{ss sI sI ss}", "outputRef", c->file_output, "offset", (json_int_t)c->file.len,
+					"length", (json_int_t)OUTPUT_BYTES, "encoding", "base64"),
+			      on_more, c);
 }
 
 /* The file is what it printed: as much of it as came along, then the rest. */
@@ -396,7 +396,8 @@ static void write_more(struct codex_call *c)
 	params = json_pack("{ss ss ss}", "processId", c->file_process, "data", buf_cstr(&text), "encoding", "base64");
 	if (last)
 		add_yield(params);
-	session_act(c->server->session, "write_process_stdin", params, NULL, last ? on_write_done : on_piece, c);
+	gateway_session_mutate(c->server->session, "write_process_stdin", params, NULL, last ? on_write_done : on_piece,
+			       c);
 }
 
 static void on_writer(struct codex_call *c, json_t *result, json_t *error)

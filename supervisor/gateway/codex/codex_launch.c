@@ -30,7 +30,7 @@ static void on_started(void *ctx, json_t *result, json_t *error)
 
 static void send_start(struct codex_call *c)
 {
-	session_start(c->server->session, json_copy(c->start), c->trace[0] ? c->trace : NULL, on_started, c);
+	gateway_session_start(c->server->session, json_copy(c->start), c->trace[0] ? c->trace : NULL, on_started, c);
 }
 
 /* The sandbox's own way out would be hidden by what the client inherited. */
@@ -59,7 +59,7 @@ static bool try_elsewhere(struct codex_call *c, const json_t *error)
 
 static json_t *place_of(const struct codex_call *c)
 {
-	const char *workspace = intent_workspace(&c->intent, c->cwd);
+	const char *workspace = sandbox_intent_workspace(&c->intent, c->cwd);
 	json_t *sandbox = json_object(), *place = json_pack("{s:o}", "sandbox", sandbox);
 
 	if (c->server->o.profile)
@@ -90,7 +90,7 @@ static void on_sandbox(void *ctx, json_t *result, json_t *error)
 				c->server->o.profile);
 		return;
 	}
-	if (c->confined && intent_narrow(&c->intent, profile, sandbox, &e) < 0) {
+	if (c->confined && sandbox_intent_narrow(&c->intent, profile, sandbox, &e) < 0) {
 		codex_call_refuse(c, &e);
 		return;
 	}
@@ -103,7 +103,7 @@ static void on_sandbox(void *ctx, json_t *result, json_t *error)
 
 static void ask_for_sandbox(struct codex_call *c)
 {
-	session_ask(c->server->session, "get_sandbox", place_of(c), on_sandbox, c);
+	gateway_session_query(c->server->session, "get_sandbox", place_of(c), on_sandbox, c);
 }
 
 /* Codex's own proxy is not here: what was to go through it goes nowhere. */
@@ -126,7 +126,7 @@ void codex_launch(struct codex_call *c, const json_t *sandbox,
 	struct err e = ERR_INIT;
 
 	/* The folder of a file is where its method is carried out, but no project because of that: it could be any. */
-	if (intent_of(sandbox, c->row ? NULL : c->cwd, &c->intent, &e) < 0) {
+	if (sandbox_intent_of(sandbox, c->row ? NULL : c->cwd, &c->intent, &e) < 0) {
 		codex_call_refuse(c, &e);
 		return;
 	}

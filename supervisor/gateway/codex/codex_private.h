@@ -4,9 +4,9 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/strmap.h"
 #include "supervisor/gateway/codex/codex_server.h"
-#include "supervisor/gateway/codex/intent.h"
+#include "supervisor/gateway/codex/sandbox_intent.h"
+#include "supervisor/gateway/gateway_session.h"
 #include "supervisor/gateway/rpc_message.h"
-#include "supervisor/gateway/session.h"
 
 #include <event2/event.h>
 #include <event2/event_struct.h>
@@ -31,7 +31,7 @@ struct codex_server {
 	struct codex_options o;
 	struct codex_server_ops ops;
 	void *ctx;
-	struct session *session;
+	struct gateway_session *session;
 	struct codex_call *opening; /* the initialize that is not answered yet */
 	bool opened, initialized;
 	json_t *backlog; /* events that came while earlier ones are still being read; NULL = they are taken at once */
@@ -56,7 +56,7 @@ struct codex_call {
 	json_t *id, *params;
 	char trace[56]; /* traceparent; "" = none */
 	/* codex_launch */
-	struct intent intent;
+	struct sandbox_intent intent;
 	char *cwd;     /* NULL = none */
 	json_t *start; /* start_process's parameters */
 	void (*launched)(struct codex_call *c, json_t *result, json_t *error);
@@ -162,7 +162,7 @@ void codex_process_recovered(struct codex_server *s);
 void codex_process_tell(struct codex_process *p);
 /* The process that a call is about; NULL if there is none. */
 struct codex_process *codex_process_of(struct codex_call *c);
-void codex_process_hold(struct codex_process *p, struct codex_call *c);
+void codex_process_add_waiter(struct codex_process *p, struct codex_call *c);
 /* The daemon's thread for one of the client's, if nothing runs in it: a thread does one thing at a time. Else NULL. */
 const char *codex_process_idle_thread(const struct codex_server *s, const char *thread);
 bool codex_process_starting(const struct codex_process *p);

@@ -75,7 +75,7 @@ void codex_process_free(struct codex_process *p)
 	if (p->id[0])
 		strmap_del(&s->by_id, p->id);
 	if (s->session)
-		session_forget(s->session, p);
+		gateway_session_cancel_callbacks(s->session, p);
 	TAILQ_REMOVE(&s->processes, p, entry);
 	s->nprocesses--;
 	for (size_t i = 0; i < p->count; i++)
@@ -103,7 +103,7 @@ void codex_process_drop(struct codex_process *p)
 	p->told = p->count;
 }
 
-void codex_process_hold(struct codex_process *p, struct codex_call *c)
+void codex_process_add_waiter(struct codex_process *p, struct codex_call *c)
 {
 	c->process = p;
 	p->users++;
@@ -414,10 +414,10 @@ static void read_chunk(struct codex_process *p)
 	const struct codex_chunk *c = &p->chunk[p->told];
 
 	p->reading = true;
-	session_ask(p->server->session, "read_output",
-		    json_pack("{ss sI sI ss}", "outputRef", p->ref[c->stream], "offset", (json_int_t)c->offset,
-			      "length", (json_int_t)c->length, "encoding", "base64"),
-		    on_read, p);
+	gateway_session_query(p->server->session, "read_output",
+			      json_pack("{ss sI sI ss}", "outputRef", p->ref[c->stream], "offset",
+					(json_int_t)c->offset, "length", (json_int_t)c->length, "encoding", "base64"),
+			      on_read, p);
 }
 
 static void tell_readers(struct codex_process *p)

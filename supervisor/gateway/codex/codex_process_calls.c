@@ -92,10 +92,11 @@ void codex_read_step(struct codex_call *c)
 			codex_read_step(c);
 			return;
 		}
-		session_ask(c->server->session, "read_output",
-			    json_pack("{ss sI sI ss}", "outputRef", p->ref[k->stream], "offset", (json_int_t)k->offset,
-				      "length", (json_int_t)k->length, "encoding", "base64"),
-			    on_chunk, c);
+		gateway_session_query(c->server->session, "read_output",
+				      json_pack("{ss sI sI ss}", "outputRef", p->ref[k->stream], "offset",
+						(json_int_t)k->offset, "length", (json_int_t)k->length, "encoding",
+						"base64"),
+				      on_chunk, c);
 		return;
 	}
 	if (any || p->end_told || !c->timed) {
@@ -121,7 +122,7 @@ void codex_process_read(struct codex_call *c)
 				name);
 		return;
 	}
-	codex_process_hold(p, c);
+	codex_process_add_waiter(p, c);
 	c->max_bytes = bytes;
 	c->chunks = json_array();
 	c->at = after < p->count ? (size_t)after : p->count;
@@ -200,9 +201,9 @@ void codex_process_write(struct codex_call *c)
 		p->writes = STRMAP_INIT;
 	}
 	strmap_put(&p->writes, write, p);
-	codex_process_hold(p, c);
-	session_act(c->server->session, "write_process_stdin", write_params(p, chunk, write),
-		    c->trace[0] ? c->trace : NULL, on_written, c);
+	codex_process_add_waiter(p, c);
+	gateway_session_mutate(c->server->session, "write_process_stdin", write_params(p, chunk, write),
+			       c->trace[0] ? c->trace : NULL, on_written, c);
 }
 
 /* ---- ending ---- */
@@ -232,9 +233,10 @@ void codex_process_signal(struct codex_call *c)
 		codex_call_reply(c, json_object());
 		return;
 	}
-	codex_process_hold(p, c);
-	session_act(c->server->session, "signal_process", json_pack("{ss ss}", "processId", p->id, "signal", "INT"),
-		    c->trace[0] ? c->trace : NULL, on_signalled, c);
+	codex_process_add_waiter(p, c);
+	gateway_session_mutate(c->server->session, "signal_process",
+			       json_pack("{ss ss}", "processId", p->id, "signal", "INT"), c->trace[0] ? c->trace : NULL,
+			       on_signalled, c);
 }
 
 static void on_terminated(void *ctx, json_t *result, json_t *error)
@@ -249,11 +251,12 @@ static void on_terminated(void *ctx, json_t *result, json_t *error)
 		codex_call_fail_daemon(c, error);
 }
 
-static void end_process(struct codex_process *p, const char *trace, session_reply_fn fn, void *ctx)
+static void end_process(struct codex_process *p, const char *trace, gateway_session_reply_fn fn, void *ctx)
 {
-	session_act(p->server->session, "terminate_process",
-		    json_pack("{ss ss ss}", "processId", p->id, "signal", "KILL", "reason", "Codex ended it"), trace,
-		    fn, ctx);
+	gateway_session_mutate(
+		p->server->session, "terminate_process",
+		json_pack("{ss ss ss}", "processId", p->id, "signal", "KILL", "reason", "Codex ended it"), trace, fn,
+		ctx);
 	if (p->start && p->start->asked)
 		codex_call_fail(p->start, RPC_INVALID_REQUEST, "it was ended before anybody allowed it");
 }
@@ -272,7 +275,7 @@ void codex_process_terminate(struct codex_call *c)
 		codex_call_reply(c, json_pack("{sb}", "running", 0));
 		return;
 	}
-	codex_process_hold(p, c);
+	codex_process_add_waiter(p, c);
 	end_process(p, c->trace[0] ? c->trace : NULL, on_terminated, c);
 }
 

@@ -4,8 +4,8 @@
 #include "runtime/base/jscan.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "supervisor/client/beside.h"
-#include "supervisor/gateway/codex/codex_heir.h"
+#include "supervisor/client/find_program.h"
+#include "supervisor/gateway/codex/session_reaper.h"
 
 #include <limits.h>
 #include <string.h>
@@ -66,9 +66,10 @@ static void refuse_file_question(struct codex_server *s, struct jval event)
 
 	jval_str(jval_get(event, "processId"), id, sizeof(id));
 	if (*id && strmap_del(&s->file_questions, id))
-		session_act(s->session, "terminate_process",
-			    json_pack("{ss ss}", "processId", id, "reason", "file methods do not wait for permission"),
-			    NULL, NULL, NULL);
+		gateway_session_mutate(
+			s->session, "terminate_process",
+			json_pack("{ss ss}", "processId", id, "reason", "file methods do not wait for permission"),
+			NULL, NULL, NULL);
 }
 
 static void on_event(void *ctx, struct jval event)
@@ -110,8 +111,8 @@ static void opened(struct codex_server *s)
 	struct codex_call *c = mem_take(&s->opening);
 
 	s->opened = true;
-	codex_heir_tell(s->o.heir_fd, session_id(s->session));
-	codex_call_reply(c, json_pack("{ss so}", "sessionId", session_id(s->session), "environmentInfo",
+	session_reaper_set_session(s->o.reaper_fd, gateway_session_id(s->session));
+	codex_call_reply(c, json_pack("{ss so}", "sessionId", gateway_session_id(s->session), "environmentInfo",
 				      codex_environment_json(s)));
 }
 
@@ -155,11 +156,11 @@ static void ask_for_events(struct codex_server *s)
 
 	for (size_t i = 0; i < countof(kept_types); i++)
 		json_array_append_new(types, json_string(kept_types[i]));
-	json_t *params = json_pack("{ss si so}", "sessionId", session_id(s->session), "limit", EVENTS_PAGE, "types",
-				   types);
+	json_t *params = json_pack("{ss si so}", "sessionId", gateway_session_id(s->session), "limit", EVENTS_PAGE,
+				   "types", types);
 	if (s->recovered) /* else from the first that is kept */
 		json_object_set_new(params, "afterSequence", json_integer((json_int_t)s->recovered));
-	session_ask(s->session, "list_events", params, on_events, s);
+	gateway_session_query(s->session, "list_events", params, on_events, s);
 }
 
 /* The client may try again, without a session to go on in or with another one. */
@@ -167,7 +168,7 @@ static void close_session(struct codex_server *s)
 {
 	forget_processes(s);
 	s->recovered = 0;
-	session_free(mem_take(&s->session));
+	gateway_session_free(mem_take(&s->session));
 	json_decref(mem_take(&s->backlog));
 }
 
@@ -180,7 +181,7 @@ static bool is_anothers(const struct codex_server *s, const json_t *channel)
 	const char *protocol = json_string_value(json_object_get(channel, "nativeProtocol"));
 
 	return id && status && protocol && strcmp(status, "connected") == 0 && strcmp(protocol, NATIVE_PROTOCOL) == 0 &&
-	       strcmp(id, session_channel_id(s->session)) != 0;
+	       strcmp(id, gateway_session_channel_id(s->session)) != 0;
 }
 
 static void on_channels(void *ctx, json_t *result, json_t *error)
@@ -198,7 +199,8 @@ static void on_channels(void *ctx, json_t *result, json_t *error)
 	for (size_t i = 0; i < json_array_size(channels); i++)
 		if (is_anothers(s, json_array_get(channels, i))) {
 			codex_call_fail(mem_take(&s->opening), CODEX_ALREADY_ATTACHED,
-					"session %s is already attached to another connection", session_id(s->session));
+					"session %s is already attached to another connection",
+					gateway_session_id(s->session));
 			close_session(s);
 			return;
 		}
@@ -214,9 +216,10 @@ static void on_health(void *ctx, json_t *result, json_t *error)
 		return;
 	s->exact = state && strcmp(state, "enforced") == 0;
 	if (s->backlog)
-		session_ask(s->session, "list_channels",
-			    json_pack("{ss si}", "sessionId", session_id(s->session), "limit", CHANNELS_PAGE),
-			    on_channels, s);
+		gateway_session_query(
+			s->session, "list_channels",
+			json_pack("{ss si}", "sessionId", gateway_session_id(s->session), "limit", CHANNELS_PAGE),
+			on_channels, s);
 	else
 		opened(s);
 }
@@ -227,7 +230,7 @@ static void on_ready(void *ctx, const struct err *failed)
 
 	if (!failed) {
 		if (s->opening)
-			session_ask(s->session, "get_health", NULL, on_health, s);
+			gateway_session_query(s->session, "get_health", NULL, on_health, s);
 		return;
 	}
 	if (s->opening) {
@@ -247,7 +250,7 @@ static void on_ready(void *ctx, const struct err *failed)
 
 static void initialize(struct codex_call *c)
 {
-	static const struct session_ops ops = { .ready = on_ready, .event = on_event };
+	static const struct gateway_session_ops ops = { .ready = on_ready, .event = on_event };
 	struct codex_server *s = c->server;
 	const char *client = codex_call_str(c, "clientName");
 	const json_t *resume = client ? json_object_get(c->params, "resumeSessionId") : NULL;
@@ -264,7 +267,7 @@ static void initialize(struct codex_call *c)
 		return;
 	}
 	char folder[PATH_MAX];
-	const struct session_options o = {
+	const struct gateway_session_options o = {
 		.folder = getcwd(folder, sizeof(folder)),
 		.base = s->base,
 		.client_name = client,
@@ -274,7 +277,7 @@ static void initialize(struct codex_call *c)
 	};
 	s->backlog = json_is_string(resume) ? json_array() : NULL;
 	s->opening = c;
-	if (session_open(&o, &ops, s, &s->session, &e) < 0) {
+	if (gateway_session_open(&o, &ops, s, &s->session, &e) < 0) {
 		s->opening = NULL;
 		json_decref(mem_take(&s->backlog));
 		codex_call_fail(c, RPC_INTERNAL_ERROR, "bailiff: %s", e.message);
@@ -310,7 +313,7 @@ static void request(struct codex_server *s, const struct rpc_message *m)
 		initialize(codex_call_new(s, method, m));
 		return;
 	}
-	if (!s->opened || !s->initialized || !session_ready(s->session)) {
+	if (!s->opened || !s->initialized || !gateway_session_ready(s->session)) {
 		snprintf(why, sizeof(why),
 			 !s->opened        ? "client must call initialize before using %s methods"
 			 : !s->initialized ? "client must send initialized before using %s methods"
@@ -379,7 +382,7 @@ struct codex_server *codex_server_new(struct event_base *base, const struct code
 	s->o = *o;
 	s->ops = *ops;
 	s->ctx = ctx;
-	s->tool = beside_path(places, countof(places));
+	s->tool = find_program(places, countof(places));
 	TAILQ_INIT(&s->calls);
 	TAILQ_INIT(&s->processes);
 	evtimer_assign(&s->later, base, on_later, s);
@@ -393,9 +396,10 @@ static void end_processes(struct codex_server *s)
 
 	TAILQ_FOREACH (p, &s->processes, entry)
 		if (p->id[0] && !p->ended)
-			session_act(s->session, "terminate_process",
-				    json_pack("{ss ss}", "processId", p->id, "reason", "its client has gone"), NULL,
-				    NULL, NULL);
+			gateway_session_mutate(
+				s->session, "terminate_process",
+				json_pack("{ss ss}", "processId", p->id, "reason", "its client has gone"), NULL, NULL,
+				NULL);
 }
 
 static bool has_live(const struct codex_server *s)
@@ -411,13 +415,13 @@ static bool has_live(const struct codex_server *s)
 static void on_left(void *ctx, bool answered)
 {
 	if (answered)
-		codex_heir_dismiss((int)(intptr_t)ctx);
+		session_reaper_cancel((int)(intptr_t)ctx);
 }
 
 void codex_server_free(struct codex_server *s)
 {
 	static const struct codex_server_ops nothing = { 0 };
-	const bool ready = s->session && session_ready(s->session);
+	const bool ready = s->session && gateway_session_ready(s->session);
 	/* While the daemon is away nothing can be ended: that is left to the heir. */
 	const bool orphans = s->session && !ready && has_live(s);
 	struct codex_call *c;
@@ -429,11 +433,11 @@ void codex_server_free(struct codex_server *s)
 		codex_call_free(c);
 	forget_processes(s);
 	if (s->session && !orphans)
-		session_leave(s->session, on_left, (void *)(intptr_t)s->o.heir_fd);
+		gateway_session_close(s->session, on_left, (void *)(intptr_t)s->o.reaper_fd);
 	else
-		session_free(s->session);
+		gateway_session_free(s->session);
 	if (!s->session)
-		codex_heir_dismiss(s->o.heir_fd);
+		session_reaper_cancel(s->o.reaper_fd);
 	codex_handle_free_all(s);
 	strmap_done(&s->file_questions);
 	strmap_done(&s->by_name);

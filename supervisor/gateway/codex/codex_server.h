@@ -31,7 +31,7 @@ struct event_base;
 struct codex_options {
 	const char *profile;  /* NULL = the default */
 	uint64_t approval_ms; /* how long a start waits for a person whom policy asks */
-	int heir_fd;          /* the heir is told the session's id here; −1 = there is none */
+	int reaper_fd;        /* the heir is told the session's id here; −1 = there is none */
 };
 
 struct codex_server_ops {

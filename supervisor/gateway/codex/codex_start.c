@@ -29,10 +29,10 @@ static void on_unanswered(struct codex_call *c)
 {
 	struct codex_process *p = c->process;
 
-	session_act(c->server->session, "terminate_process",
-		    json_pack("{ss ss}", "processId", p->id, "reason",
-			      "nobody answered the question of permission in time"),
-		    NULL, NULL, NULL);
+	gateway_session_mutate(c->server->session, "terminate_process",
+			       json_pack("{ss ss}", "processId", p->id, "reason",
+					 "nobody answered the question of permission in time"),
+			       NULL, NULL, NULL);
 	codex_call_fail(c, RPC_INVALID_REQUEST,
 			"bailiff's policy asks an operator about this, and nobody answered action %s within %llu s; "
 			"`bailiff pending` shows what is asked, and the command can be tried again",
@@ -186,7 +186,7 @@ void codex_process_start(struct codex_call *c)
 		json_object_set_new(
 			start, "stdin",
 			json_string(json_is_true(json_object_get(c->params, "pipeStdin")) ? "pipe" : "none"));
-	codex_process_hold(codex_process_new(c->server, name), c);
+	codex_process_add_waiter(codex_process_new(c->server, name), c);
 	c->process->start = c;
 	take_metadata(c, name, start);
 	c->cwd = mem_strdup(cwd);

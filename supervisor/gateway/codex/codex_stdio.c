@@ -4,8 +4,8 @@
 #include "runtime/base/text.h"
 #include "runtime/loop/loop.h"
 #include "supervisor/client/remote.h"
-#include "supervisor/gateway/codex/codex_heir.h"
 #include "supervisor/gateway/codex/codex_server.h"
+#include "supervisor/gateway/codex/session_reaper.h"
 #include "supervisor/gateway/gateway.h"
 #include "supervisor/gateway/line_stream.h"
 #include "supervisor/gateway/rpc_message.h"
@@ -167,6 +167,6 @@ int codex_stdio_main(int argc, char **argv)
 		fprintf(stderr, "bailiff codex-exec-server: %s\n", e.message);
 		return 2;
 	}
-	o.heir_fd = codex_heir_start(linger);
+	o.reaper_fd = session_reaper_start(linger);
 	return serve(&o);
 }

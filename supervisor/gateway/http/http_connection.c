@@ -300,7 +300,7 @@ uint64_t http_connection_since(const struct http_connection *c) { return c->sinc
 
 bool http_connection_trusted(const struct http_connection *c) { return c->trusted; }
 
-void http_connection_asks(struct http_connection *c, const struct http_token *who)
+void http_connection_authorise(struct http_connection *c, const struct http_token *who)
 {
 	c->trusted |= who != NULL;
 	c->named = who && who->name[0];
@@ -313,7 +313,7 @@ bool http_exchange_named(const struct http_exchange *x) { return x->c->named; }
 
 void http_connection_drop(struct http_connection *c) { die(c); }
 
-void http_connection_bury(struct http_connection *c) { free_now(c); }
+void http_connection_free(struct http_connection *c) { free_now(c); }
 
 void http_connection_finish(struct http_connection *c)
 {

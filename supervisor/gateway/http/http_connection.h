@@ -39,11 +39,11 @@ enum http_connection_state http_connection_state(const struct http_connection *c
 uint64_t http_connection_since(const struct http_connection *c); /* clock_boot_ns when it came into its state */
 bool http_connection_trusted(const struct http_connection *c);   /* had a request that came with a token */
 /* Its request was allowed; who: with this token, or NULL. */
-void http_connection_asks(struct http_connection *c, const struct http_token *who);
+void http_connection_authorise(struct http_connection *c, const struct http_token *who);
 /* Closes it at once; an exchange under way is gone. */
 void http_connection_drop(struct http_connection *c);
 /* Frees one that was dropped, without waiting for the loop's next turn. */
-void http_connection_bury(struct http_connection *c);
+void http_connection_free(struct http_connection *c);
 /* Closes it when the answer under way is written; at once when there is none. */
 void http_connection_finish(struct http_connection *c);
 

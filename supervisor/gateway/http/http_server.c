@@ -131,7 +131,7 @@ static void on_request(void *ctx, struct http_exchange *x)
 		refuse(s, x, &no);
 		return;
 	}
-	http_connection_asks(http_exchange_connection(x), who);
+	http_connection_authorise(http_exchange_connection(x), who);
 	if (!route) {
 		http_exchange_refuse(x, 404, "nothing is served under this path");
 		return;
@@ -299,7 +299,7 @@ void http_server_free(struct http_server *s)
 	while (s->connections) {
 		struct http_connection *c = s->connections;
 		http_connection_drop(c);
-		http_connection_bury(c);
+		http_connection_free(c);
 	}
 	free(s);
 }

@@ -58,7 +58,7 @@ static void on_abandoned(void *ctx, struct mcp_stream *s)
 {
 	struct peer *p = ctx;
 
-	mcp_session_place_gone(p->mcp, s, true);
+	mcp_session_stream_closed(p->mcp, s, true);
 }
 
 static struct peer *peer_new(struct mcp_endpoint *of, bool resumable, const struct http_exchange *x)
@@ -243,7 +243,7 @@ static void feed(struct peer *p, struct http_exchange *x, json_t *message, const
 		json_decref(message);
 		return;
 	}
-	mcp_session_weigh(p->mcp, http_exchange_request(x)->body.len);
+	mcp_session_note_size(p->mcp, http_exchange_request(x)->body.len);
 	struct mcp_stream *place = mcp_streams_post(p->streams, x, post);
 	mcp_session_feed(p->mcp, message, place, post->modern ? MCP_HINT_MODERN : MCP_HINT_LEGACY);
 }

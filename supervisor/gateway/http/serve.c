@@ -252,7 +252,7 @@ static int check_hidden(const char *file, struct err *e)
 	if (remote_open(&o, &r, e) < 0)
 		return -1;
 	buf_str(&hello, "{\"clientName\":\"bailiff serve\",\"role\":\"agent\"}");
-	int seen = remote_greet(r, "initialize", &hello, e) < 0 ? -1 : is_seen_in(r, NULL, path, e);
+	int seen = remote_handshake(r, "initialize", &hello, e) < 0 ? -1 : is_seen_in(r, NULL, path, e);
 	for (char *end = folder + strlen(folder); seen == 0 && end > folder;) {
 		*end = '\0';
 		end = strrchr(folder, '/');

@@ -7,10 +7,10 @@
 #include "runtime/base/mem.h"
 #include "runtime/loop/loop.h"
 #include "supervisor/client/link.h"
-#include "supervisor/gateway/http/exposition.h"
 #include "supervisor/gateway/http/http_exchange.h"
 #include "supervisor/gateway/http/http_server.h"
 #include "supervisor/gateway/http/mcp_endpoint.h"
+#include "supervisor/gateway/http/prometheus.h"
 
 #include <event2/event.h>
 #include <string.h>
@@ -64,37 +64,37 @@ static void own_metrics(const struct status_pages *p, struct buf *out)
 	struct mcp_endpoint_counts m = mcp_endpoint_counts(p->mcp);
 	const struct {
 		const char *name;
-		enum exposition_kind kind;
+		enum prometheus_kind kind;
 		const char *help;
 		uint64_t value;
 	} rows[] = {
-		{ "bailiff_http_connections", EXPOSITION_GAUGE, "Connections to the HTTP listener.", h->connections },
-		{ "bailiff_http_streams", EXPOSITION_GAUGE, "Answers that are streams and under way.", h->streams },
-		{ "bailiff_http_connections_accepted_total", EXPOSITION_COUNTER, "Connections that were accepted.",
+		{ "bailiff_http_connections", PROMETHEUS_GAUGE, "Connections to the HTTP listener.", h->connections },
+		{ "bailiff_http_streams", PROMETHEUS_GAUGE, "Answers that are streams and under way.", h->streams },
+		{ "bailiff_http_connections_accepted_total", PROMETHEUS_COUNTER, "Connections that were accepted.",
 		  h->accepted },
-		{ "bailiff_http_connections_turned_away_total", EXPOSITION_COUNTER,
+		{ "bailiff_http_connections_turned_away_total", PROMETHEUS_COUNTER,
 		  "Connections for which there was no room.", h->refused_connections },
-		{ "bailiff_http_connections_evicted_total", EXPOSITION_COUNTER, "Connections that had to make room.",
+		{ "bailiff_http_connections_evicted_total", PROMETHEUS_COUNTER, "Connections that had to make room.",
 		  h->evicted },
-		{ "bailiff_http_requests_total", EXPOSITION_COUNTER, "Requests that were complete.", h->requests },
-		{ "bailiff_http_bad_requests_total", EXPOSITION_COUNTER, "Requests that were none.", h->bad_requests },
-		{ "bailiff_http_refused_total", EXPOSITION_COUNTER, "Requests without a proper Host, Origin or token.",
+		{ "bailiff_http_requests_total", PROMETHEUS_COUNTER, "Requests that were complete.", h->requests },
+		{ "bailiff_http_bad_requests_total", PROMETHEUS_COUNTER, "Requests that were none.", h->bad_requests },
+		{ "bailiff_http_refused_total", PROMETHEUS_COUNTER, "Requests without a proper Host, Origin or token.",
 		  h->refused },
-		{ "bailiff_mcp_sessions", EXPOSITION_GAUGE, "MCP sessions over HTTP.", m.sessions },
-		{ "bailiff_mcp_sessions_started_total", EXPOSITION_COUNTER, "MCP sessions that began over HTTP.",
+		{ "bailiff_mcp_sessions", PROMETHEUS_GAUGE, "MCP sessions over HTTP.", m.sessions },
+		{ "bailiff_mcp_sessions_started_total", PROMETHEUS_COUNTER, "MCP sessions that began over HTTP.",
 		  m.sessions_started },
-		{ "bailiff_mcp_sessions_expired_total", EXPOSITION_COUNTER,
+		{ "bailiff_mcp_sessions_expired_total", PROMETHEUS_COUNTER,
 		  "MCP sessions that ended for want of a connection.", m.sessions_expired },
 	};
 	static const char *const classes[] = { NULL, "1xx", "2xx", "3xx", "4xx", "5xx" };
 
 	for (size_t i = 0; i < countof(rows); i++) {
-		exposition_family(out, rows[i].name, rows[i].kind, rows[i].help);
-		exposition_sample(out, rows[i].name, NULL, NULL, rows[i].value, 1);
+		prometheus_family(out, rows[i].name, rows[i].kind, rows[i].help);
+		prometheus_sample(out, rows[i].name, NULL, NULL, rows[i].value, 1);
 	}
-	exposition_family(out, "bailiff_http_responses_total", EXPOSITION_COUNTER, "Answers by class of status.");
+	prometheus_family(out, "bailiff_http_responses_total", PROMETHEUS_COUNTER, "Answers by class of status.");
 	for (size_t i = 2; i < countof(classes); i++)
-		exposition_sample(out, "bailiff_http_responses_total", "class", classes[i], h->by_class[i], 1);
+		prometheus_sample(out, "bailiff_http_responses_total", "class", classes[i], h->by_class[i], 1);
 }
 
 static void say_metrics(const struct status_pages *p, struct http_exchange *x, struct jval health, struct jval metrics)
@@ -102,23 +102,23 @@ static void say_metrics(const struct status_pages *p, struct http_exchange *x, s
 	buf_auto struct buf out = BUF_INIT;
 	struct jval store = jval_get(health, "store");
 
-	exposition_family(&out, "bailiff_up", EXPOSITION_GAUGE, "Whether the daemon answers.");
-	exposition_sample(&out, "bailiff_up", NULL, NULL, metrics.type == JT_OBJECT, 1);
+	prometheus_family(&out, "bailiff_up", PROMETHEUS_GAUGE, "Whether the daemon answers.");
+	prometheus_sample(&out, "bailiff_up", NULL, NULL, metrics.type == JT_OBJECT, 1);
 	if (health.type == JT_OBJECT) {
-		exposition_family(&out, "bailiff_degraded", EXPOSITION_GAUGE,
+		prometheus_family(&out, "bailiff_degraded", PROMETHEUS_GAUGE,
 				  "Whether a part of the daemon does not work.");
-		exposition_sample(&out, "bailiff_degraded", NULL, NULL, !jval_is_str(jval_get(health, "status"), "ok"),
+		prometheus_sample(&out, "bailiff_degraded", NULL, NULL, !jval_is_str(jval_get(health, "status"), "ok"),
 				  1);
-		exposition_family(&out, "bailiff_store_full", EXPOSITION_GAUGE, "Whether the store takes no more.");
-		exposition_sample(&out, "bailiff_store_full", NULL, NULL, jval_bool(jval_get(store, "full"), false), 1);
-		exposition_family(&out, "bailiff_store_quota_bytes", EXPOSITION_GAUGE, "How much the store may take.");
-		exposition_sample(&out, "bailiff_store_quota_bytes", NULL, NULL,
+		prometheus_family(&out, "bailiff_store_full", PROMETHEUS_GAUGE, "Whether the store takes no more.");
+		prometheus_sample(&out, "bailiff_store_full", NULL, NULL, jval_bool(jval_get(store, "full"), false), 1);
+		prometheus_family(&out, "bailiff_store_quota_bytes", PROMETHEUS_GAUGE, "How much the store may take.");
+		prometheus_sample(&out, "bailiff_store_quota_bytes", NULL, NULL,
 				  jval_uint(jval_get(store, "quotaBytes"), 0), 1);
 	}
 	if (metrics.type == JT_OBJECT)
-		exposition_metrics(&out, metrics);
+		prometheus_metrics(&out, metrics);
 	own_metrics(p, &out);
-	http_exchange_reply(x, 200, EXPOSITION_TYPE, out.data, out.len);
+	http_exchange_reply(x, 200, PROMETHEUS_TYPE, out.data, out.len);
 }
 
 static void answer(struct visit *v, struct jval health, struct jval metrics)
@@ -220,7 +220,7 @@ static int connect_daemon(struct status_pages *p)
 	buf_str(&params, "{\"clientName\":\"bailiff serve\",\"role\":\"observer\"}");
 	if (remote_open(&options, &r, &e) < 0)
 		return -1;
-	remote_greet_later(r, "initialize", &params, NULL, NULL);
+	remote_handshake_async(r, "initialize", &params, NULL, NULL);
 	p->link = link_new(p->base, r, &ops, p);
 	return 0;
 }

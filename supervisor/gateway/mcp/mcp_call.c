@@ -3,10 +3,10 @@
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "runtime/loop/loop.h"
+#include "supervisor/gateway/mcp/mcp_error_text.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
 #include "supervisor/gateway/mcp/mcp_task.h"
 #include "supervisor/gateway/mcp/mcp_version.h"
-#include "supervisor/gateway/mcp/mcp_words.h"
 #include "supervisor/gateway/rpc_message.h"
 
 #include <event2/event.h>
@@ -66,7 +66,7 @@ static unsigned heartbeat_ms(const struct mcp_session *m)
 /* Whether it can be run now: the daemon is there, and not too much is under way. */
 static bool can_run(const struct mcp_session *m)
 {
-	return session_ready(m->up) && m->ncalls - m->nparked <= mcp_session_max_calls(m);
+	return gateway_session_ready(m->up) && m->ncalls - m->nparked <= mcp_session_max_calls(m);
 }
 
 void mcp_call_run(struct mcp_call_private *p)
@@ -106,7 +106,7 @@ void mcp_call_unpark(struct mcp_session *m)
 	struct mcp_call_private *p;
 	uint64_t at = 0;
 
-	while (m->nparked && !mcp_full(m) && m->up && session_ready(m->up) &&
+	while (m->nparked && !mcp_full(m) && m->up && gateway_session_ready(m->up) &&
 	       m->ncalls - m->nparked < mcp_session_max_calls(m) && (p = mcp_call_after(m, at))) {
 		at = p->serial;
 		if (!p->parked)
@@ -151,7 +151,7 @@ void mcp_call_free(struct mcp_call_private *p)
 	if (p->parked)
 		m->nparked--;
 	forget_ups(p);
-	mcp_ask_done(p);
+	mcp_question_done(p);
 	event_del(&p->beat);
 	event_del(&p->later);
 	event_del(&p->slow);
@@ -182,7 +182,7 @@ void mcp_call_free(struct mcp_call_private *p)
 		m->o.out.wake(m->o.ctx);
 }
 
-void mcp_call_stamp(struct mcp_call_private *p, json_t *result)
+void mcp_call_add_meta(struct mcp_call_private *p, json_t *result)
 {
 	json_t *meta = json_object_get(result, "_meta");
 
@@ -204,7 +204,7 @@ static void let_go(struct mcp_call_private *p)
 	p->watch = NULL;
 	p->call.cancelled = NULL;
 	keep_task_up(p);
-	mcp_ask_done(p);
+	mcp_question_done(p);
 	while ((o = LIST_FIRST(&p->owned))) {
 		LIST_REMOVE(o, entry);
 		free(o);
@@ -242,9 +242,9 @@ void mcp_call_finish(struct mcp_call *c, json_t *result)
 		mcp_call_fail(c, RPC_INTERNAL_ERROR, NULL, "the daemon's answer lacks what was asked for");
 		return;
 	}
-	mcp_call_stamp(p, result);
+	mcp_call_add_meta(p, result);
 	if (p->era == MCP_LEGACY && p->version)
-		mcp_version_suit(p->version, result);
+		mcp_version_downgrade(p->version, result);
 	if (p->era == MCP_MODERN && (p->method->flags & MCP_CACHED) &&
 	    strcmp(json_string_value(json_object_get(result, "resultType")), "complete") == 0 &&
 	    !json_object_get(result, "ttlMs")) {
@@ -284,7 +284,7 @@ json_t *mcp_call_structured(json_t *result, json_t *structured)
 	return result;
 }
 
-void mcp_call_sorry(struct mcp_call *c, const char *fmt, ...)
+void mcp_call_tool_error(struct mcp_call *c, const char *fmt, ...)
 {
 	buf_auto struct buf text = BUF_INIT;
 	va_list ap;
@@ -297,13 +297,13 @@ void mcp_call_sorry(struct mcp_call *c, const char *fmt, ...)
 	mcp_call_finish(c, result);
 }
 
-void mcp_call_sorry_up(struct mcp_call *c, const char *what, const json_t *error)
+void mcp_call_daemon_error(struct mcp_call *c, const char *what, const json_t *error)
 {
-	mem_auto char *message = mcp_words_message(error);
-	const char *advice = mcp_words_advice(error);
+	mem_auto char *message = mcp_error_text_message(error);
+	const char *advice = mcp_error_text_advice(error);
 
-	mcp_call_sorry(c, "%s: %s%s%s", what, *message ? message : "the daemon gave no reason", advice ? "\n" : "",
-		       advice ? advice : "");
+	mcp_call_tool_error(c, "%s: %s%s%s", what, *message ? message : "the daemon gave no reason", advice ? "\n" : "",
+			    advice ? advice : "");
 }
 
 void mcp_call_cancel(struct mcp_call_private *p)
@@ -316,8 +316,9 @@ void mcp_call_cancel(struct mcp_call_private *p)
 	if (p->call.cancelled)
 		p->call.cancelled(&p->call);
 	LIST_FOREACH (o, &p->owned, entry)
-		session_act(p->call.up, "terminate_process",
-			    json_pack("{ss ss}", "processId", o->process_id, "reason", "cancelled"), NULL, NULL, NULL);
+		gateway_session_mutate(p->call.up, "terminate_process",
+				       json_pack("{ss ss}", "processId", o->process_id, "reason", "cancelled"), NULL,
+				       NULL, NULL);
 	mcp_call_free(p);
 	if (where && !task)
 		mcp_send(m, where, NULL, true);
@@ -329,7 +330,7 @@ void mcp_call_cancel(struct mcp_call_private *p)
 struct mcp_up {
 	LIST_ENTRY(mcp_up) entry;
 	struct mcp_call_private *call;
-	mcp_call_up_fn fn;
+	mcp_call_reply_fn fn;
 	bool owns;       /* the process that it starts */
 	bool makes_task; /* for the protocol, not for the handler */
 };
@@ -339,18 +340,18 @@ static void forget_ups(struct mcp_call_private *p)
 	struct mcp_up *u;
 
 	while ((u = LIST_FIRST(&p->ups))) {
-		session_forget(p->call.up, u);
+		gateway_session_cancel_callbacks(p->call.up, u);
 		LIST_REMOVE(u, entry);
 		free(u);
 	}
 }
 
-void mcp_call_leave(struct mcp_call_private *p)
+void mcp_call_detach(struct mcp_call_private *p)
 {
 	struct mcp_up *u;
 
 	LIST_FOREACH (u, &p->ups, entry)
-		session_release(p->call.up, u);
+		gateway_session_detach_callbacks(p->call.up, u);
 	mcp_call_free(p);
 }
 
@@ -368,17 +369,17 @@ static void on_up(void *ctx, json_t *result, json_t *error)
 {
 	struct mcp_up *u = ctx;
 	struct mcp_call_private *p = u->call;
-	mcp_call_up_fn fn = u->fn;
+	mcp_call_reply_fn fn = u->fn;
 
 	if (u->owns && !p->ended && json_is_string(json_object_get(result, "processId")))
-		mcp_call_owns(&p->call, json_string_value(json_object_get(result, "processId")));
+		mcp_call_add_process(&p->call, json_string_value(json_object_get(result, "processId")));
 	LIST_REMOVE(u, entry);
 	free(u);
 	if (fn)
 		fn(&p->call, result, error);
 }
 
-static struct mcp_up *up_new(struct mcp_call *c, mcp_call_up_fn fn)
+static struct mcp_up *up_new(struct mcp_call *c, mcp_call_reply_fn fn)
 {
 	struct mcp_up *u = mem_zalloc(1, sizeof(*u));
 
@@ -387,35 +388,35 @@ static struct mcp_up *up_new(struct mcp_call *c, mcp_call_up_fn fn)
 	return u;
 }
 
-void mcp_call_up(struct mcp_call *c, const char *method, json_t *params, mcp_call_up_fn fn)
+void mcp_call_query(struct mcp_call *c, const char *method, json_t *params, mcp_call_reply_fn fn)
 {
-	session_ask(c->up, method, params, on_up, up_new(c, fn));
+	gateway_session_query(c->up, method, params, on_up, up_new(c, fn));
 }
 
-void mcp_call_act(struct mcp_call *c, const char *method, json_t *params, mcp_call_up_fn fn)
+void mcp_call_mutate(struct mcp_call *c, const char *method, json_t *params, mcp_call_reply_fn fn)
 {
-	session_act(c->up, method, params, c->priv->traceparent, on_up, up_new(c, fn));
+	gateway_session_mutate(c->up, method, params, c->priv->traceparent, on_up, up_new(c, fn));
 }
 
-void mcp_call_offer(struct mcp_call *c, const char *method, json_t *params)
+void mcp_call_mutate_async(struct mcp_call *c, const char *method, json_t *params)
 {
-	session_offer(c->up, method, params, c->priv->traceparent);
+	gateway_session_mutate_async(c->up, method, params, c->priv->traceparent);
 }
 
-void mcp_call_task(struct mcp_call *c, json_t *params, mcp_call_up_fn fn)
+void mcp_call_task(struct mcp_call *c, json_t *params, mcp_call_reply_fn fn)
 {
 	struct mcp_up *u = up_new(c, fn);
 
 	u->makes_task = true;
-	session_create_task(c->up, params, c->priv->traceparent, on_up, u);
+	gateway_session_create_task(c->up, params, c->priv->traceparent, on_up, u);
 }
 
-void mcp_call_decide(struct mcp_call *c, const char *method, json_t *params, mcp_call_up_fn fn)
+void mcp_call_decide(struct mcp_call *c, const char *method, json_t *params, mcp_call_reply_fn fn)
 {
-	session_answer(c->up, method, params, on_up, up_new(c, fn));
+	gateway_session_answer(c->up, method, params, on_up, up_new(c, fn));
 }
 
-void mcp_call_start(struct mcp_call *c, json_t *params, bool foreground, mcp_call_up_fn fn)
+void mcp_call_start(struct mcp_call *c, json_t *params, bool foreground, mcp_call_reply_fn fn)
 {
 	struct mcp_up *u = up_new(c, fn);
 
@@ -425,10 +426,10 @@ void mcp_call_start(struct mcp_call *c, json_t *params, bool foreground, mcp_cal
 			    json_string(foreground && !mcp_task_possible(c->priv) ? "terminate" : "keep"));
 	if (c->priv->task)
 		json_object_set_new(params, "taskId", json_string(mcp_task_id(c->priv->task)));
-	session_start(c->up, params, c->priv->traceparent, on_up, u);
+	gateway_session_start(c->up, params, c->priv->traceparent, on_up, u);
 }
 
-void mcp_call_owns(struct mcp_call *c, const char *process_id)
+void mcp_call_add_process(struct mcp_call *c, const char *process_id)
 {
 	struct mcp_owned *o = mem_zalloc(1, sizeof(*o));
 
@@ -438,7 +439,7 @@ void mcp_call_owns(struct mcp_call *c, const char *process_id)
 		mcp_task_owns(c->priv->task, process_id);
 }
 
-void mcp_call_disowns(struct mcp_call *c, const char *process_id)
+void mcp_call_remove_process(struct mcp_call *c, const char *process_id)
 {
 	struct mcp_owned *o, *next;
 
@@ -458,7 +459,7 @@ static void on_later(evutil_socket_t fd, short what, void *arg)
 	p->later_fn(&p->call);
 }
 
-void mcp_call_later(struct mcp_call *c, unsigned ms, mcp_call_fn fn)
+void mcp_call_set_timer(struct mcp_call *c, unsigned ms, mcp_call_fn fn)
 {
 	c->priv->later_fn = fn;
 	add_ms(&c->priv->later, ms);
@@ -471,7 +472,7 @@ void mcp_call_watch(struct mcp_call *c, void (*event)(struct mcp_call *c, struct
 
 void mcp_call_event(struct mcp_call_private *p, struct jval event)
 {
-	if (mcp_ask_event(p, event))
+	if (mcp_question_event(p, event))
 		return; /* which may have ended it */
 	if (p->watch)
 		p->watch(&p->call, event);
@@ -501,7 +502,7 @@ void mcp_call_progress(struct mcp_call *c, double progress, double total, const 
 	struct mcp_call_private *p = c->priv;
 	double seconds = (double)(clock_boot_ns() - p->began_ns) / 1e9;
 
-	if (!p->progress_token || mcp_lags(c->mcp)) /* the next one says all that this one would */
+	if (!p->progress_token || mcp_is_behind(c->mcp)) /* the next one says all that this one would */
 		return;
 	if (progress < 0)
 		progress = seconds > p->progress ? seconds : p->progress + 0.001;
@@ -544,7 +545,7 @@ void mcp_call_log(struct mcp_call *c, const char *level, const char *logger, jso
 	struct mcp_call_private *p = c->priv;
 	int rank = mcp_log_level(level), least = p->era == MCP_MODERN ? p->log_level : c->mcp->log_level;
 
-	if (least < 0 || rank < least || mcp_lags(c->mcp)) {
+	if (least < 0 || rank < least || mcp_is_behind(c->mcp)) {
 		json_decref(data);
 		return;
 	}

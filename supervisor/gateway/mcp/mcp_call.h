@@ -3,23 +3,23 @@
 
 /*
  * A request of a client, under way. Handlers get one, do what is asked for by requests to the daemon, and end it with
- *exactly one of mcp_call_finish, mcp_call_fail and mcp_call_sorry, after which it is gone.
+ *exactly one of mcp_call_finish, mcp_call_fail and mcp_call_tool_error, after which it is gone.
  *
- * A handler never waits: mcp_call_up sends a request to the daemon and goes on in a callback. The call belongs to the
- *session; if the client cancels it or vanishes, the handler's `cancelled` is called if it set one, processes that the
- *call started in the foreground are terminated with their whole tree, no callback comes any more, and the call is
+ * A handler never waits: mcp_call_query sends a request to the daemon and goes on in a callback. The call belongs to
+ *the session; if the client cancels it or vanishes, the handler's `cancelled` is called if it set one, processes that
+ *the call started in the foreground are terminated with their whole tree, no callback comes any more, and the call is
  *freed. So a handler keeps its state in `data` (freed with `data_free`) and nowhere else.
  *
  *	static void on_list(struct mcp_call *c, json_t *result, json_t *error)
  *	{
  *		if (error)
- *			mcp_call_sorry_up(c, "list processes", error);
+ *			mcp_call_daemon_error(c, "list processes", error);
  *		else
  *			mcp_call_finish(c, mcp_call_text(c, …));
  *	}
  *	void mcp_tool_ps(struct mcp_call *c)
  *	{
- *		mcp_call_up(c, "list_processes", json_pack("{ss}", "sessionId", session_id(c->up)), on_list);
+ *		mcp_call_query(c, "list_processes", json_pack("{ss}", "sessionId", gateway_session_id(c->up)), on_list);
  *	}
  *
  * Questions to the client's user look the same in both eras. The handler names them and says what it wants to remember:
@@ -33,7 +33,7 @@
  *on_answers comes at once. So a handler looks at `kept` before it starts anything.
  */
 
-#include "supervisor/gateway/session.h"
+#include "supervisor/gateway/gateway_session.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -52,18 +52,18 @@ enum {
 };
 
 typedef void (*mcp_call_fn)(struct mcp_call *c);
-typedef void (*mcp_call_up_fn)(struct mcp_call *c, json_t *result, json_t *error);
+typedef void (*mcp_call_reply_fn)(struct mcp_call *c, json_t *result, json_t *error);
 
 struct mcp_call {
 	struct mcp_session *mcp;
-	struct session *up; /* the daemon; ready */
-	json_t *params;     /* the request's; an object */
-	json_t *arguments;  /* of tools/call and prompts/get; an object that the tool's input schema holds for */
-	const char *name;   /* of the tool or prompt */
-	const char *uri;    /* of the resource */
-	json_t *vars;       /* the variables of a resource template, unescaped */
-	json_t *kept;       /* what an earlier round wanted to remember; NULL in the first */
-	void *data;         /* the handler's */
+	struct gateway_session *up; /* the daemon; ready */
+	json_t *params;             /* the request's; an object */
+	json_t *arguments; /* of tools/call and prompts/get; an object that the tool's input schema holds for */
+	const char *name;  /* of the tool or prompt */
+	const char *uri;   /* of the resource */
+	json_t *vars;      /* the variables of a resource template, unescaped */
+	json_t *kept;      /* what an earlier round wanted to remember; NULL in the first */
+	void *data;        /* the handler's */
 	void (*data_free)(void *data);
 	mcp_call_fn cancelled; /* the handler's, or NULL; it must not finish the call */
 	struct mcp_call_private *priv;
@@ -77,9 +77,9 @@ void mcp_call_finish(struct mcp_call *c, json_t *result);
 void mcp_call_fail(struct mcp_call *c, int code, json_t *data, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 /* tools/call: a result with isError, which the model reads. */
-void mcp_call_sorry(struct mcp_call *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void mcp_call_tool_error(struct mcp_call *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The same of an error of the daemon: its message and advice. `what` was being done. */
-void mcp_call_sorry_up(struct mcp_call *c, const char *what, const json_t *error);
+void mcp_call_daemon_error(struct mcp_call *c, const char *what, const json_t *error);
 
 /* {content: [{type: text, text}]}, to be finished with; what is not UTF-8 is replaced. */
 json_t *mcp_call_text(const char *text, size_t n);
@@ -89,24 +89,24 @@ json_t *mcp_call_structured(json_t *result, json_t *structured);
 /* ---- on the way ---- */
 
 /* A reading request to the daemon. params is taken over, may be NULL. */
-void mcp_call_up(struct mcp_call *c, const char *method, json_t *params, mcp_call_up_fn fn);
+void mcp_call_query(struct mcp_call *c, const char *method, json_t *params, mcp_call_reply_fn fn);
 /* One that changes something: idempotent, with the client's trace context. */
-void mcp_call_act(struct mcp_call *c, const char *method, json_t *params, mcp_call_up_fn fn);
+void mcp_call_mutate(struct mcp_call *c, const char *method, json_t *params, mcp_call_reply_fn fn);
 /* The same, and nobody waits for it: neither the call, nor a client that leaves. */
-void mcp_call_offer(struct mcp_call *c, const char *method, json_t *params);
+void mcp_call_mutate_async(struct mcp_call *c, const char *method, json_t *params);
 /*
  * start_process in the client's session. Of the foreground: with onDisconnect "terminate", and the call's cancellation
  * ends it. Otherwise "keep", and it outlives the call and the client.
  */
-void mcp_call_start(struct mcp_call *c, json_t *params, bool foreground, mcp_call_up_fn fn);
+void mcp_call_start(struct mcp_call *c, json_t *params, bool foreground, mcp_call_reply_fn fn);
 /* As the user, who has said so through the client: apply_changes, discard_changes. Only after mcp_call_answer was a
  * yes. */
-void mcp_call_decide(struct mcp_call *c, const char *method, json_t *params, mcp_call_up_fn fn);
+void mcp_call_decide(struct mcp_call *c, const char *method, json_t *params, mcp_call_reply_fn fn);
 /* A process that cancellation ends, and one that it no longer does. */
-void mcp_call_owns(struct mcp_call *c, const char *process_id);
-void mcp_call_disowns(struct mcp_call *c, const char *process_id);
+void mcp_call_add_process(struct mcp_call *c, const char *process_id);
+void mcp_call_remove_process(struct mcp_call *c, const char *process_id);
 /* fn after this many milliseconds; one at a time, a new one replaces it. */
-void mcp_call_later(struct mcp_call *c, unsigned ms, mcp_call_fn fn);
+void mcp_call_set_timer(struct mcp_call *c, unsigned ms, mcp_call_fn fn);
 /* Each event of the session while the call is under way; or NULL. */
 void mcp_call_watch(struct mcp_call *c, void (*event)(struct mcp_call *c, struct jval event));
 
@@ -139,10 +139,10 @@ void mcp_call_question(struct mcp_call *c, const char *key, const char *method, 
 void mcp_call_ask(struct mcp_call *c, json_t *keep, mcp_call_fn answered);
 /* Whether it was dismissed (declined, cancelled) sooner than a person can have read it, by a client that nobody sits
  * at. */
-bool mcp_call_unread(const struct mcp_call *c, const char *key);
+bool mcp_call_dismissed_unread(const struct mcp_call *c, const char *key);
 /* A yes counts only for what was asked: one that came along with a first call was given to nothing. Before the question
  * is asked. */
-void mcp_call_unanswered(struct mcp_call *c);
+void mcp_call_clear_answers(struct mcp_call *c);
 /* The client's result for a question, or NULL: it failed, timed out, or is not what was asked for. Until the call ends.
  */
 json_t *mcp_call_answer(const struct mcp_call *c, const char *key);

@@ -52,7 +52,7 @@ static void canned(struct mcp_call *c)
 			mcp_call_finish(c, json_loads(results[i].result, 0, NULL));
 			return;
 		}
-	mcp_call_sorry(c, "there is nothing to say");
+	mcp_call_tool_error(c, "there is nothing to say");
 }
 
 static void say(struct mcp_call *c, const char *text) { mcp_call_finish(c, mcp_call_text(text, strlen(text))); }
@@ -68,13 +68,13 @@ static void logged(struct mcp_call *c)
 static void log_more(struct mcp_call *c)
 {
 	mcp_call_log(c, "info", NULL, json_string("Tool processing data"));
-	mcp_call_later(c, STEP_MS, logged);
+	mcp_call_set_timer(c, STEP_MS, logged);
 }
 
 static void with_logging(struct mcp_call *c)
 {
 	mcp_call_log(c, "info", NULL, json_string("Tool execution started"));
-	mcp_call_later(c, STEP_MS, log_more);
+	mcp_call_set_timer(c, STEP_MS, log_more);
 }
 
 static void progressed(struct mcp_call *c)
@@ -86,18 +86,18 @@ static void progressed(struct mcp_call *c)
 static void progress_more(struct mcp_call *c)
 {
 	mcp_call_progress(c, 50, 100, NULL);
-	mcp_call_later(c, STEP_MS, progressed);
+	mcp_call_set_timer(c, STEP_MS, progressed);
 }
 
 static void with_progress(struct mcp_call *c)
 {
 	mcp_call_progress(c, 0, 100, NULL);
-	mcp_call_later(c, STEP_MS, progress_more);
+	mcp_call_set_timer(c, STEP_MS, progress_more);
 }
 
 static void done(struct mcp_call *c) { say(c, "Done after a while."); }
 
-static void slowly(struct mcp_call *c) { mcp_call_later(c, 10 * STEP_MS, done); }
+static void slowly(struct mcp_call *c) { mcp_call_set_timer(c, 10 * STEP_MS, done); }
 
 static void change_tools(struct mcp_call *c)
 {
@@ -123,19 +123,19 @@ static void greet(struct mcp_call *c)
 
 static void slow_compute(struct mcp_call *c)
 {
-	mcp_call_later(c, (unsigned)(json_number_value(json_object_get(c->arguments, "seconds")) * 1000), done);
+	mcp_call_set_timer(c, (unsigned)(json_number_value(json_object_get(c->arguments, "seconds")) * 1000), done);
 }
 
-static void job_failed(struct mcp_call *c) { mcp_call_sorry(c, "The job failed, as it always does."); }
+static void job_failed(struct mcp_call *c) { mcp_call_tool_error(c, "The job failed, as it always does."); }
 
-static void failing_job(struct mcp_call *c) { mcp_call_later(c, 20 * STEP_MS, job_failed); }
+static void failing_job(struct mcp_call *c) { mcp_call_set_timer(c, 20 * STEP_MS, job_failed); }
 
 static void job_broke(struct mcp_call *c)
 {
 	mcp_call_fail(c, RPC_INTERNAL_ERROR, NULL, "The job broke, as it always does.");
 }
 
-static void protocol_error_job(struct mcp_call *c) { mcp_call_later(c, 2 * STEP_MS, job_broke); }
+static void protocol_error_job(struct mcp_call *c) { mcp_call_set_timer(c, 2 * STEP_MS, job_broke); }
 
 /* ---- resources and prompts ---- */
 

@@ -213,7 +213,7 @@ static void on_round(struct mcp_call *c)
 	c->data = answers(c);
 	c->data_free = free;
 	if (strcmp(c->name, "test_tool_with_task") == 0)
-		mcp_task_become(c, finish);
+		mcp_task_convert(c, finish);
 	else
 		finish(c);
 }

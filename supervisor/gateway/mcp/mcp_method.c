@@ -44,7 +44,7 @@ void mcp_method_initialize(struct mcp_call *c)
 		mcp_call_fail(c, RPC_INVALID_REQUEST, NULL, "this session is initialized already");
 		return;
 	}
-	m->version = c->priv->version = mcp_version_agree(json_string_value(asked));
+	m->version = c->priv->version = mcp_version_negotiate(json_string_value(asked));
 	json_decref(m->client_caps);
 	json_decref(m->client_info);
 	m->client_caps = json_is_object(caps) ? json_incref(caps) : json_object();

@@ -76,8 +76,8 @@ TAILQ_HEAD(mcp_calls, mcp_call_private);
 struct mcp_session {
 	struct mcp_session_options o;
 	char *transport, *principal;
-	struct mcp_memory *memory; /* the tools' */
-	struct session *up;
+	struct mcp_client_state *memory; /* the tools' */
+	struct gateway_session *up;
 	bool up_failed; /* it was lost: opened anew by the next call */
 	bool left;
 	/* legacy */
@@ -134,17 +134,17 @@ void mcp_call_slow(struct mcp_call_private *p, unsigned ms, mcp_call_fn fn); /* 
 /* Deletes the structured content of a result that is about to be sent, unless the gateway was started with
  * --structured. */
 void mcp_call_plain(const struct mcp_session *m, json_t *result);
-void mcp_call_stamp(struct mcp_call_private *p, json_t *result); /* what every result of this era has */
+void mcp_call_add_meta(struct mcp_call_private *p, json_t *result); /* what every result of this era has */
 void mcp_call_free(struct mcp_call_private *p);
 /* The same, but what it runs, or has asked for, goes on. */
-void mcp_call_leave(struct mcp_call_private *p);
+void mcp_call_detach(struct mcp_call_private *p);
 /* What it was ended with while it was becoming a task is its answer now, or the task's. */
 void mcp_call_end(struct mcp_call_private *p, json_t *message);
 /* Ends what it does; no answer is sent but that the place is done. Frees it. */
 void mcp_call_cancel(struct mcp_call_private *p);
 /* create_task: its answer comes also when the handler has ended the call; if the call is cancelled first, so is the
  * task. */
-void mcp_call_task(struct mcp_call *c, json_t *params, mcp_call_up_fn fn);
+void mcp_call_task(struct mcp_call *c, json_t *params, mcp_call_reply_fn fn);
 size_t mcp_call_count(const struct mcp_session *m, bool (*which)(const struct mcp_call_private *p));
 void mcp_call_event(struct mcp_call_private *p, struct jval event);
 static inline struct mcp_call_private *mcp_priv(const struct mcp_call *c) { return c->priv; }
@@ -153,10 +153,11 @@ static inline struct mcp_call_private *mcp_priv(const struct mcp_call *c) { retu
 
 #define MCP_ROOT "root" /* in a request state: where the client works, as it said */
 
-void mcp_ask_response(struct mcp_session *m, const json_t *id, json_t *result, json_t *error);
-void mcp_ask_update(struct mcp_call_private *p, json_t *responses); /* of a task */
-bool mcp_ask_event(struct mcp_call_private *p, struct jval event); /* true: it was the answer that the call waits for */
-void mcp_ask_done(struct mcp_call_private *p);                     /* of a call that ends: withdraws what is open */
+void mcp_question_response(struct mcp_session *m, const json_t *id, json_t *result, json_t *error);
+void mcp_question_update(struct mcp_call_private *p, json_t *responses); /* of a task */
+bool mcp_question_event(struct mcp_call_private *p,
+			struct jval event);         /* true: it was the answer that the call waits for */
+void mcp_question_done(struct mcp_call_private *p); /* of a call that ends: withdraws what is open */
 
 /* ---- sending (mcp_session.c) ---- */
 
@@ -167,7 +168,7 @@ void mcp_send(struct mcp_session *m, void *where, json_t *message, bool last);
 int mcp_log_level(const char *name); /* −1 if there is none */
 /* Opens the connection to the daemon if there is none; −1 when that cannot be. */
 int mcp_session_connect(struct mcp_session *m, struct err *e);
-bool mcp_lags(const struct mcp_session *m); /* mcp_out's */
+bool mcp_is_behind(const struct mcp_session *m); /* mcp_out's */
 bool mcp_full(const struct mcp_session *m);
 
 #endif

@@ -98,7 +98,8 @@ static void on_denied(struct mcp_call *c, json_t *process, json_t *error)
 
 void mcp_prompt_explain_denial(struct mcp_call *c)
 {
-	mcp_call_up(c, "get_process", json_pack("{ss}", "processId", mcp_prompt_argument(c, "processId")), on_denied);
+	mcp_call_query(c, "get_process", json_pack("{ss}", "processId", mcp_prompt_argument(c, "processId")),
+		       on_denied);
 }
 
 static void on_debugged(struct mcp_call *c, json_t *process, json_t *error)
@@ -117,7 +118,8 @@ static void on_debugged(struct mcp_call *c, json_t *process, json_t *error)
 
 void mcp_prompt_debug_process(struct mcp_call *c)
 {
-	mcp_call_up(c, "get_process", json_pack("{ss}", "processId", mcp_prompt_argument(c, "processId")), on_debugged);
+	mcp_call_query(c, "get_process", json_pack("{ss}", "processId", mcp_prompt_argument(c, "processId")),
+		       on_debugged);
 }
 
 void mcp_prompt_session_report(struct mcp_call *c)
@@ -152,8 +154,8 @@ static void on_commands(struct mcp_call *c, json_t *result, json_t *error)
 void mcp_prompt_complete(struct mcp_call *c)
 {
 	if (strcmp(c->name, "command") == 0) /* those that were run before */
-		mcp_call_up(c, "list_processes", json_pack("{ss si}", "sessionId", session_id(c->up), "limit", 200),
-			    on_commands);
+		mcp_call_query(c, "list_processes",
+			       json_pack("{ss si}", "sessionId", gateway_session_id(c->up), "limit", 200), on_commands);
 	else
 		mcp_resource_complete(c);
 }

@@ -3,9 +3,9 @@
 #include "runtime/base/jscan.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
-#include "supervisor/client/autorun_words.h"
-#include "supervisor/client/refusal.h"
-#include "supervisor/gateway/mcp/mcp_words.h"
+#include "supervisor/client/autorun_text.h"
+#include "supervisor/client/violation_text.h"
+#include "supervisor/gateway/mcp/mcp_error_text.h"
 #include "supervisor/gateway/rpc_message.h"
 
 #include <inttypes.h>
@@ -158,12 +158,12 @@ static json_t *one(const char *given, const char *otherwise)
 
 /* An agent gets no more than its profile gives, whatever it asks for, so what is told is for the person who writes
  * profiles. */
-static void tell_needs(const struct refusal_needs *n, const char *profile, struct buf *out)
+static void tell_needs(const struct violation_needs *n, const char *profile, struct buf *out)
 {
 	buf_auto struct buf host = BUF_INIT;
 	json_auto_t *wider = json_object();
 
-	refusal_host(n, &host);
+	violation_needs_host(n, &host);
 	if (n->write)
 		json_object_set_new(wider, "writeRoots", one(n->folder[0] == '/' ? n->folder : "", "PATH"));
 	if (n->read)
@@ -194,7 +194,7 @@ static bool has(const json_t *array, const char *key, const char *text)
 /* An array of {what, confidence}, each once; and what would allow them. */
 static json_t *denials_of(const json_t *violations, const char *profile, bool succeeded, struct buf *ret_allow)
 {
-	struct refusal_needs needs = { 0 };
+	struct violation_needs needs = { 0 };
 	json_t *found = json_array();
 	const json_t *v;
 	size_t i;
@@ -204,14 +204,14 @@ static json_t *denials_of(const json_t *violations, const char *profile, bool su
 		struct jval violation = jval_of(text, strlen(text));
 		buf_auto struct buf words = BUF_INIT;
 
-		if (succeeded && refusal_is_lookup(violation))
+		if (succeeded && violation_text_is_lookup(violation))
 			continue;
-		refusal_words(violation, &words);
-		refusal_note(&needs, violation);
+		violation_text_describe(violation, &words);
+		violation_needs_add(&needs, violation);
 		if (json_array_size(found) < DENIALS_MAX && !has(found, "what", buf_cstr(&words)))
 			json_array_append_new(
 				found, json_pack("{so ss}", "what", rpc_message_text(buf_cstr(&words), words.len),
-						 "confidence", refusal_is_hint(violation) ? "hint" : "exact"));
+						 "confidence", violation_text_is_hint(violation) ? "hint" : "exact"));
 	}
 	tell_needs(&needs, *profile ? profile : "workspace", ret_allow);
 	return found;
@@ -316,7 +316,7 @@ static void tell_autorun(const json_t *autorun, struct buf *text, json_t *struct
 
 	if (!json)
 		return;
-	bool changed = autorun_words(jval_of(json, strlen(json)), &words);
+	bool changed = autorun_describe(jval_of(json, strlen(json)), &words);
 	if (changed)
 		buf_str(&words, "Tell the user, who should look at them before using those programs there.\n");
 	buf_append(text, words.data, words.len);
@@ -481,12 +481,12 @@ static void tell_rules(const json_t *decision, struct buf *out)
 		buf_printf(out, "instead: %s\n", str(decision, "rollbackAdvice"));
 }
 
-json_t *mcp_report_refused(const json_t *error)
+json_t *mcp_report_denied(const json_t *error)
 {
 	const json_t *data = json_object_get(error, "data"), *decision = json_object_get(data, "permissionDecision");
 	bool denied = json_integer_value(json_object_get(error, "code")) == -32010;
-	mem_auto char *message = mcp_words_message(error);
-	const char *advice = mcp_words_advice(error);
+	mem_auto char *message = mcp_error_text_message(error);
+	const char *advice = mcp_error_text_advice(error);
 	buf_auto struct buf text = BUF_INIT;
 	json_t *s = json_pack("{ss ss}", "status", denied ? "denied" : "failed", "message", message);
 

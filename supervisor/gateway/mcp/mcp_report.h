@@ -27,7 +27,7 @@ struct mcp_report {
 /* tools/call's result. */
 json_t *mcp_report_result(const struct mcp_report *r);
 /* Of a process that was not started: `error` is the daemon's. */
-json_t *mcp_report_refused(const json_t *error);
+json_t *mcp_report_denied(const json_t *error);
 
 /* "bailiff://output/PROC/STREAM" */
 void mcp_report_uri(const char *process_id, const char *stream, struct buf *out);

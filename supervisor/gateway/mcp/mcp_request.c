@@ -4,7 +4,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
-#include "supervisor/gateway/mcp/mcp_seal.h"
+#include "supervisor/gateway/mcp/mcp_request_state.h"
 #include "supervisor/gateway/mcp/mcp_version.h"
 #include "supervisor/gateway/rpc_message.h"
 
@@ -68,7 +68,7 @@ static int read_modern(struct mcp_call_private *p, const json_t *meta)
 		mcp_call_fail(&p->call, MCP_VERSION_UNSUPPORTED,
 			      json_pack("{so sO}", "supported", mcp_version_list(), "requested", version),
 			      "the protocol version %.40s %s", json_string_value(version),
-			      strcmp(mcp_version_agree(json_string_value(version)), json_string_value(version)) == 0
+			      strcmp(mcp_version_negotiate(json_string_value(version)), json_string_value(version)) == 0
 				      ? "begins with initialize"
 				      : "is not spoken here");
 		return 1;
@@ -93,7 +93,7 @@ static int read_round(struct mcp_call_private *p)
 {
 	json_t *state = json_object_get(p->call.params, "requestState"),
 	       *responses = json_object_get(p->call.params, "inputResponses");
-	const struct mcp_seal s = {
+	const struct mcp_request_state s = {
 		.key = p->call.mcp->o.config->key,
 		.method = p->method->name,
 		.params = p->call.params,
@@ -112,7 +112,7 @@ static int read_round(struct mcp_call_private *p)
 	if (!state)
 		return 0;
 	if (json_is_string(state) && strlen(json_string_value(state)) == json_string_length(state))
-		p->call.kept = mcp_seal_open(&s, json_string_value(state), &e);
+		p->call.kept = mcp_request_state_verify(&s, json_string_value(state), &e);
 	else
 		err_field(&e, "requestState", "expected a string");
 	if (p->call.kept)

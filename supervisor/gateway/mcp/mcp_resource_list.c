@@ -83,13 +83,13 @@ static void on_processes(struct mcp_call *c, json_t *result, json_t *error)
 
 void mcp_resource_list_more(struct mcp_call *c, json_t *page, const char *cursor)
 {
-	json_t *params = json_pack("{ss si}", "sessionId", session_id(c->up), "limit", PAGE);
+	json_t *params = json_pack("{ss si}", "sessionId", gateway_session_id(c->up), "limit", PAGE);
 
 	if (cursor)
 		json_object_set_new(params, "cursor", json_string(cursor));
 	c->data = page;
 	c->data_free = free_json;
-	mcp_call_up(c, "list_processes", params, on_processes);
+	mcp_call_query(c, "list_processes", params, on_processes);
 }
 
 /* ---- what changes ---- */
@@ -149,8 +149,9 @@ void mcp_resource_complete(struct mcp_call *c)
 	const char *typed = text(json_object_get(c->params, "argument"), "value");
 
 	if (strcmp(c->name, "processId") == 0) {
-		mcp_call_up(c, "list_processes", json_pack("{ss si}", "sessionId", session_id(c->up), "limit", 1000),
-			    on_completing);
+		mcp_call_query(c, "list_processes",
+			       json_pack("{ss si}", "sessionId", gateway_session_id(c->up), "limit", 1000),
+			       on_completing);
 		return;
 	}
 	json_t *values = json_array();

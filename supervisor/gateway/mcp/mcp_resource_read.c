@@ -117,28 +117,30 @@ static void on_process_of_output(struct mcp_call *c, json_t *result, json_t *err
 	else if (!output || !range_of(c, &from, &length))
 		mcp_resource_missing(c);
 	else
-		mcp_call_up(c, "read_output",
-			    json_pack("{sO sI sI}", "outputRef", json_object_get(output, "outputRef"), "offset",
-				      (json_int_t)from, "length", (json_int_t)length),
-			    on_output);
+		mcp_call_query(c, "read_output",
+			       json_pack("{sO sI sI}", "outputRef", json_object_get(output, "outputRef"), "offset",
+					 (json_int_t)from, "length", (json_int_t)length),
+			       on_output);
 }
 
 void mcp_resource_output(struct mcp_call *c)
 {
-	mcp_call_up(c, "get_process", json_pack("{ss}", "processId", text(c->vars, "processId")), on_process_of_output);
+	mcp_call_query(c, "get_process", json_pack("{ss}", "processId", text(c->vars, "processId")),
+		       on_process_of_output);
 }
 
 /* ---- processes ---- */
 
 void mcp_resource_process(struct mcp_call *c)
 {
-	mcp_call_up(c, "get_process", json_pack("{ss}", "processId", text(c->vars, "processId")), finish_value);
+	mcp_call_query(c, "get_process", json_pack("{ss}", "processId", text(c->vars, "processId")), finish_value);
 }
 
 void mcp_resource_processes(struct mcp_call *c)
 {
-	mcp_call_up(c, "list_processes", json_pack("{ss si}", "sessionId", session_id(c->up), "limit", PROCESSES_PART),
-		    finish_value);
+	mcp_call_query(c, "list_processes",
+		       json_pack("{ss si}", "sessionId", gateway_session_id(c->up), "limit", PROCESSES_PART),
+		       finish_value);
 }
 
 static void on_screen(struct mcp_call *c, json_t *result, json_t *error)
@@ -151,8 +153,8 @@ static void on_screen(struct mcp_call *c, json_t *result, json_t *error)
 
 void mcp_resource_screen(struct mcp_call *c)
 {
-	mcp_call_up(c, "get_screen", json_pack("{ss ss}", "processId", text(c->vars, "processId"), "format", "text"),
-		    on_screen);
+	mcp_call_query(c, "get_screen", json_pack("{ss ss}", "processId", text(c->vars, "processId"), "format", "text"),
+		       on_screen);
 }
 
 static void on_changes(struct mcp_call *c, json_t *result, json_t *error)
@@ -180,15 +182,15 @@ static void on_changes(struct mcp_call *c, json_t *result, json_t *error)
 
 void mcp_resource_changes(struct mcp_call *c)
 {
-	mcp_call_up(c, "list_changes", json_pack("{ss sb}", "processId", text(c->vars, "processId"), "diffs", 1),
-		    on_changes);
+	mcp_call_query(c, "list_changes", json_pack("{ss sb}", "processId", text(c->vars, "processId"), "diffs", 1),
+		       on_changes);
 }
 
 /* ---- policy, events ---- */
 
 void mcp_resource_policy(struct mcp_call *c)
 {
-	mcp_call_up(c, "get_policy", json_pack("{ss}", "sessionId", session_id(c->up)), finish_value);
+	mcp_call_query(c, "get_policy", json_pack("{ss}", "sessionId", gateway_session_id(c->up)), finish_value);
 }
 
 static void on_events(struct mcp_call *c, json_t *result, json_t *error)
@@ -215,9 +217,10 @@ static void on_events(struct mcp_call *c, json_t *result, json_t *error)
 
 static void list_events(struct mcp_call *c, json_int_t after, int limit)
 {
-	mcp_call_up(c, "list_events",
-		    json_pack("{ss sI si}", "sessionId", session_id(c->up), "afterSequence", after, "limit", limit),
-		    on_events);
+	mcp_call_query(
+		c, "list_events",
+		json_pack("{ss sI si}", "sessionId", gateway_session_id(c->up), "afterSequence", after, "limit", limit),
+		on_events);
 }
 
 static void on_newest(struct mcp_call *c, json_t *result, json_t *error)
@@ -237,7 +240,7 @@ void mcp_resource_events(struct mcp_call *c)
 	const char *given = text(c->vars, "sequence");
 
 	if (!c->vars)
-		mcp_call_up(c, "list_events", json_pack("{si}", "limit", 1), on_newest);
+		mcp_call_query(c, "list_events", json_pack("{si}", "limit", 1), on_newest);
 	else if (!*given || strspn(given, "0123456789") != strlen(given) || strlen(given) > 18)
 		mcp_resource_missing(c);
 	else

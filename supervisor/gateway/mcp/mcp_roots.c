@@ -3,8 +3,8 @@
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/file_uri.h"
-#include "supervisor/gateway/mcp/mcp_place.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
+#include "supervisor/gateway/mcp/mcp_workspace.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static char *usable_root(const json_t *answer)
 
 		if (uri && strlen(uri) == json_string_length(json_object_get(one, "uri")) &&
 		    file_uri_path(uri, path, &ignored) == 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode) &&
-		    mcp_place_is_tree(path))
+		    mcp_workspace_is_tree(path))
 			return mem_strdup(path);
 	}
 	return NULL;
@@ -46,7 +46,7 @@ static void on_roots(struct mcp_call *c)
 	struct mcp_call_private *p = c->priv;
 	char *root = usable_root(mcp_call_answer(c, "roots"));
 
-	mcp_ask_done(p); /* later questions are asked by themselves */
+	mcp_question_done(p); /* later questions are asked by themselves */
 	p->ask_ms = 0;
 	if (p->era == MCP_MODERN) {
 		p->root = root;
@@ -55,7 +55,7 @@ static void on_roots(struct mcp_call *c)
 		c->mcp->root = root;
 		c->mcp->roots_known = true;
 		if (root)
-			session_retitle(c->up, root);
+			gateway_session_retitle(c->up, root);
 	}
 	p->roots_then(c);
 }
@@ -68,7 +68,7 @@ void mcp_roots_then(struct mcp_call *c, mcp_call_fn then)
 
 	if (kept)
 		p->root = mem_strdup(kept);
-	if (config->cwd || (!config->away && mcp_place_has_tree(c)) || kept || mcp_call_approving(c) ||
+	if (config->cwd || (!config->away && mcp_workspace_has_tree(c)) || kept || mcp_call_approving(c) ||
 	    (p->era == MCP_LEGACY && c->mcp->roots_known) || !mcp_call_can(c, "roots")) {
 		then(c);
 		return;

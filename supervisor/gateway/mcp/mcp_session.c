@@ -3,14 +3,14 @@
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "supervisor/gateway/mcp/mcp_client_state.h"
 #include "supervisor/gateway/mcp/mcp_listen.h"
-#include "supervisor/gateway/mcp/mcp_memory.h"
-#include "supervisor/gateway/mcp/mcp_place.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
 #include "supervisor/gateway/mcp/mcp_request.h"
 #include "supervisor/gateway/mcp/mcp_resource.h"
 #include "supervisor/gateway/mcp/mcp_roots.h"
 #include "supervisor/gateway/mcp/mcp_task.h"
+#include "supervisor/gateway/mcp/mcp_workspace.h"
 #include "supervisor/gateway/rpc_message.h"
 
 #include <event2/event.h>
@@ -58,7 +58,7 @@ struct mcp_session *mcp_session_new(const struct mcp_session_options *o)
 	m->subscribed = json_object();
 	m->untold = json_object();
 	m->untold_tasks = json_object();
-	m->memory = mcp_memory_new();
+	m->memory = mcp_client_state_new();
 	evtimer_assign(&m->unpark, o->base, on_unpark, m);
 	TAILQ_INIT(&m->calls);
 	TAILQ_INIT(&m->tasks);
@@ -73,12 +73,12 @@ void mcp_session_free(struct mcp_session *m)
 		return;
 	m->left = true;
 	event_del(&m->unpark);
-	mcp_tasks_leave(m);
+	mcp_tasks_detach(m);
 	while ((p = TAILQ_FIRST(&m->calls)))
 		mcp_call_cancel(p);
 	mcp_tasks_free(m);
-	mcp_memory_free(m->memory, m->up);
-	session_free(m->up);
+	mcp_client_state_free(m->memory, m->up);
+	gateway_session_free(m->up);
 	json_decref(m->client_caps);
 	json_decref(m->client_info);
 	json_decref(m->subscribed);
@@ -123,11 +123,11 @@ static void on_event(void *ctx, struct jval event)
 
 int mcp_session_connect(struct mcp_session *m, struct err *e)
 {
-	static const struct session_ops ops = { .ready = on_ready, .event = on_event };
+	static const struct gateway_session_ops ops = { .ready = on_ready, .event = on_event };
 	const json_t *elicits = json_object_get(m->client_caps, "elicitation");
 	char folder[PATH_MAX];
 	struct err ignored = ERR_INIT;
-	const struct session_options o = {
+	const struct gateway_session_options o = {
 		.base = m->o.base,
 		.client_name = json_string_value(json_object_get(m->client_info, "name")),
 		.client_version = json_string_value(json_object_get(m->client_info, "version")),
@@ -135,14 +135,14 @@ int mcp_session_connect(struct mcp_session *m, struct err *e)
 		.transport = m->o.transport,
 		.asks = json_is_object(elicits),
 		.session_id = m->o.config->session_id,
-		.folder = mcp_place_folder(m, m->root, folder, &ignored) == 0 ? folder : NULL,
+		.folder = mcp_workspace_folder(m, m->root, folder, &ignored) == 0 ? folder : NULL,
 	};
 
 	if (!m->up)
-		return session_open(&o, &ops, m, &m->up, e);
+		return gateway_session_open(&o, &ops, m, &m->up, e);
 	if (!m->up_failed)
 		return 0;
-	if (session_again(m->up, e) < 0)
+	if (gateway_session_reconnect(m->up, e) < 0)
 		return -1;
 	m->up_failed = false;
 	return 0;
@@ -199,7 +199,7 @@ static void notified(struct mcp_session *m, const struct rpc_message *msg, bool 
 		mcp_call_cancel(p);
 }
 
-void mcp_session_weigh(struct mcp_session *m, size_t bytes) { m->next_weight = bytes; }
+void mcp_session_note_size(struct mcp_session *m, size_t bytes) { m->next_weight = bytes; }
 
 /* Several messages at once: only one version of the protocol has that, and only where answers need not come back
  * together. */
@@ -232,13 +232,13 @@ void mcp_session_feed(struct mcp_session *m, json_t *message, void *where, enum 
 	switch (msg.kind) {
 	case RPC_REQUEST: mcp_request(m, &msg, where, hint); return;
 	case RPC_NOTIFICATION: notified(m, &msg, where && !m->version); break;
-	case RPC_RESPONSE: mcp_ask_response(m, msg.id, msg.result, msg.error); break;
+	case RPC_RESPONSE: mcp_question_response(m, msg.id, msg.result, msg.error); break;
 	}
 	if (where)
 		mcp_send(m, where, NULL, true);
 }
 
-void mcp_session_place_gone(struct mcp_session *m, void *where, bool cancel)
+void mcp_session_stream_closed(struct mcp_session *m, void *where, bool cancel)
 {
 	struct mcp_call_private *p;
 	uint64_t at = 0;
@@ -267,13 +267,13 @@ bool mcp_session_is_legacy(const struct mcp_session *m) { return m->version != N
 
 const struct mcp_config *mcp_session_config(const struct mcp_session *m) { return m->o.config; }
 
-struct mcp_memory *mcp_session_memory(struct mcp_session *m) { return m->memory; }
+struct mcp_client_state *mcp_session_client_state(struct mcp_session *m) { return m->memory; }
 
 const char *mcp_session_version(const struct mcp_session *m) { return m->version; }
 
 /* ---- what changes by itself ---- */
 
-bool mcp_lags(const struct mcp_session *m) { return m->o.out.lags && m->o.out.lags(m->o.ctx); }
+bool mcp_is_behind(const struct mcp_session *m) { return m->o.out.lags && m->o.out.lags(m->o.ctx); }
 
 bool mcp_full(const struct mcp_session *m) { return m->o.out.full && m->o.out.full(m->o.ctx); }
 
@@ -291,7 +291,7 @@ static void tell_updated(struct mcp_session *m, const char *uri)
  */
 void mcp_session_resource_updated(struct mcp_session *m, const char *uri)
 {
-	if (!mcp_lags(m))
+	if (!mcp_is_behind(m))
 		tell_updated(m, uri);
 	else if (json_object_get(m->subscribed, uri) || mcp_listen_wants(m, uri))
 		json_object_set_new(m->untold, uri, json_true());
@@ -304,12 +304,12 @@ void mcp_session_drained(struct mcp_session *m)
 	void *next;
 
 	json_object_foreach_safe (m->untold, next, uri, yes) {
-		if (mcp_lags(m))
+		if (mcp_is_behind(m))
 			return;
 		tell_updated(m, uri);
 		json_object_del(m->untold, uri);
 	}
-	mcp_tasks_tell(m);
+	mcp_tasks_notify(m);
 	mcp_call_unpark(m);
 }
 

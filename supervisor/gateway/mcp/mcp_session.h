@@ -27,7 +27,7 @@
 #include <stdint.h>
 
 struct event_base;
-struct mcp_memory;
+struct mcp_client_state;
 struct mcp_session;
 
 /* What the command line said; the same for all clients of a gateway. Set up once with mcp_config_init. */
@@ -92,20 +92,20 @@ void mcp_session_shutdown(struct mcp_session *m);
 void mcp_session_feed(struct mcp_session *m, json_t *message, void *where, enum mcp_hint hint);
 /* How long the next message is, where the transport knows: many long ones hold the client back sooner than many short
  * ones. */
-void mcp_session_weigh(struct mcp_session *m, size_t bytes);
+void mcp_session_note_size(struct mcp_session *m, size_t bytes);
 /* A line that is not JSON, or too long. The id may be NULL. */
 void mcp_session_bad(struct mcp_session *m, void *where, json_t *id, int code, const char *message);
 /* out.lags has ended: the client is told once of each resource and task that changed meanwhile. */
 void mcp_session_drained(struct mcp_session *m);
 /* The place is gone. cancel (modern HTTP): its request is cancelled. Otherwise it goes on and is sent without a place.
  */
-void mcp_session_place_gone(struct mcp_session *m, void *where, bool cancel);
+void mcp_session_stream_closed(struct mcp_session *m, void *where, bool cancel);
 
 bool mcp_session_busy(const struct mcp_session *m);      /* as many calls as there may be are under way */
 bool mcp_session_is_legacy(const struct mcp_session *m); /* initialize was accepted */
 const struct mcp_config *mcp_session_config(const struct mcp_session *m);
-struct mcp_memory *mcp_session_memory(struct mcp_session *m); /* what tools remember of this client */
-const char *mcp_session_version(const struct mcp_session *m); /* the legacy version agreed on, or NULL */
+struct mcp_client_state *mcp_session_client_state(struct mcp_session *m); /* what tools remember of this client */
+const char *mcp_session_version(const struct mcp_session *m);             /* the legacy version agreed on, or NULL */
 
 /* For those who watch events: tells subscribers that what is behind this URI has changed. */
 void mcp_session_resource_updated(struct mcp_session *m, const char *uri);

@@ -31,7 +31,7 @@ static void on_line(void *ctx, const char *line, size_t len)
 	json_t *message = json_loadb(line, len, JSON_ALLOW_NUL | JSON_DECODE_ANY, &bad);
 
 	if (message) {
-		mcp_session_weigh(s->mcp, len);
+		mcp_session_note_size(s->mcp, len);
 		mcp_session_feed(s->mcp, message, NULL, MCP_HINT_NONE);
 		return;
 	}
@@ -99,7 +99,7 @@ static bool on_lags(void *ctx)
 {
 	const struct stdio *s = ctx;
 
-	return s->lines && line_stream_lags(s->lines);
+	return s->lines && line_stream_is_behind(s->lines);
 }
 
 static bool on_full(void *ctx)

@@ -106,7 +106,7 @@ static void changed(struct mcp_task *t, enum mcp_task_status status)
 {
 	t->status = status;
 	clock_format(clock_real_us(), t->updated);
-	if (mcp_lags(t->mcp))
+	if (mcp_is_behind(t->mcp))
 		json_object_set_new(t->mcp->untold_tasks, t->id, json_true());
 	else
 		tell(t);
@@ -126,7 +126,7 @@ static struct mcp_task *find(struct mcp_session *m, const char *id)
 
 bool mcp_task_is_known(struct mcp_session *m, const char *id) { return find(m, id) != NULL; }
 
-void mcp_tasks_tell(struct mcp_session *m)
+void mcp_tasks_notify(struct mcp_session *m)
 {
 	struct mcp_task *t;
 	const char *id;
@@ -134,7 +134,7 @@ void mcp_tasks_tell(struct mcp_session *m)
 	void *next;
 
 	json_object_foreach_safe (m->untold_tasks, next, id, yes) {
-		if (mcp_lags(m))
+		if (mcp_is_behind(m))
 			return;
 		if ((t = find(m, id)))
 			tell(t);
@@ -148,7 +148,7 @@ static void task_free(struct mcp_task *t)
 	t->mcp->ntasks--;
 	t->mcp->task_bytes -= t->weight;
 	if (t->mcp->up)
-		session_forget(t->mcp->up, t);
+		gateway_session_cancel_callbacks(t->mcp->up, t);
 	json_decref(t->message);
 	free(t);
 }
@@ -199,7 +199,7 @@ static void detach(struct mcp_call_private *p, struct mcp_task *t)
 
 	if (modern)
 		json_object_set_new(result, "resultType", json_string("task"));
-	mcp_call_stamp(p, result);
+	mcp_call_add_meta(p, result);
 	p->task = t;
 	p->where = NULL;
 	mcp_call_uncount(p);
@@ -210,9 +210,10 @@ static void detach(struct mcp_call_private *p, struct mcp_task *t)
 	mcp_send(p->call.mcp, where, rpc_message_result(RPC_VERSIONED, p->id, result), true);
 }
 
-static void cancel_recorded(struct session *up, const char *id, const char *reason)
+static void cancel_recorded(struct gateway_session *up, const char *id, const char *reason)
 {
-	session_act(up, "cancel_task", json_pack("{ss ss}", "taskId", id, "reason", reason), NULL, NULL, NULL);
+	gateway_session_mutate(up, "cancel_task", json_pack("{ss ss}", "taskId", id, "reason", reason), NULL, NULL,
+			       NULL);
 }
 
 static void on_created(struct mcp_call *c, json_t *result, json_t *error)
@@ -245,7 +246,7 @@ static void on_created(struct mcp_call *c, json_t *result, json_t *error)
 	t->ttl_ms = ttl > TTL_MS ? ttl : TTL_MS;
 	TAILQ_INSERT_TAIL(&c->mcp->tasks, t, entry);
 	c->mcp->ntasks++;
-	session_act(c->up, "start_task", json_pack("{ss}", "taskId", t->id), p->traceparent, NULL, NULL);
+	gateway_session_mutate(c->up, "start_task", json_pack("{ss}", "taskId", t->id), p->traceparent, NULL, NULL);
 	LIST_FOREACH (o, &p->owned, entry)
 		mcp_task_owns(t, o->process_id);
 	detach(p, t);
@@ -255,7 +256,7 @@ static void on_created(struct mcp_call *c, json_t *result, json_t *error)
 		then(c);
 }
 
-void mcp_task_become(struct mcp_call *c, mcp_call_fn then)
+void mcp_task_convert(struct mcp_call *c, mcp_call_fn then)
 {
 	struct mcp_call_private *p = c->priv;
 	const char *what = json_string_value(json_object_get(c->arguments, "command"));
@@ -272,7 +273,7 @@ void mcp_task_become(struct mcp_call *c, mcp_call_fn then)
 static void on_slow(struct mcp_call *c)
 {
 	if (!c->priv->task && !c->priv->asking && !c->priv->becoming)
-		mcp_task_become(c, NULL);
+		mcp_task_convert(c, NULL);
 }
 
 static void run(struct mcp_call *c) { c->priv->tool->call(c); }
@@ -288,7 +289,7 @@ static void run_modern(struct mcp_call *c, const struct mcp_tool *t)
 		return;
 	}
 	if (has && (t->task == MCP_TASK_MUST || t->task == MCP_TASK_AT_ONCE)) {
-		mcp_task_become(c, run);
+		mcp_task_convert(c, run);
 		return;
 	}
 	if (has && t->task == MCP_TASK_MAY)
@@ -314,7 +315,7 @@ void mcp_task_run(struct mcp_call *c, const struct mcp_tool *t)
 	else if (!wants && t->task == MCP_TASK_MUST && mcp_version_at_least(p->version, "2025-11-25"))
 		mcp_call_fail(c, RPC_METHOD_NOT_FOUND, NULL, "the tool %s runs as a task only", t->name);
 	else if (wants)
-		mcp_task_become(c, run);
+		mcp_task_convert(c, run);
 	else
 		t->call(c);
 }
@@ -325,10 +326,10 @@ const char *mcp_task_id(const struct mcp_task *t) { return t->id; }
 
 void mcp_task_owns(struct mcp_task *t, const char *process_id)
 {
-	session_act(t->call->call.up, "update_task",
-		    json_pack("{ss s{ss ss}}", "taskId", t->id, "scope", "tool", t->call->call.name, "processId",
-			      process_id),
-		    NULL, NULL, NULL);
+	gateway_session_mutate(t->call->call.up, "update_task",
+			       json_pack("{ss s{ss ss}}", "taskId", t->id, "scope", "tool", t->call->call.name,
+					 "processId", process_id),
+			       NULL, NULL, NULL);
 }
 
 void mcp_task_asks(struct mcp_task *t)
@@ -412,28 +413,28 @@ json_t *mcp_task_completion(const char *id, json_t *result, size_t *ret_len)
 
 /* The daemon's record gets the result. One that is too long even for that leaves the process, which tells most of it.
  */
-static void tell_daemon(struct mcp_task *t, struct session *up)
+static void tell_daemon(struct mcp_task *t, struct gateway_session *up)
 {
 	const json_t *error = json_object_get(t->message, "error");
 	json_t *result = json_object_get(t->message, "result");
 
 	if (error) {
-		session_act(up, "fail_task",
-			    json_pack("{ss s{sO ss}}", "taskId", t->id, "error", "message",
-				      json_object_get(error, "message"), "category", "mcp"),
-			    NULL, NULL, NULL);
+		gateway_session_mutate(up, "fail_task",
+				       json_pack("{ss s{sO ss}}", "taskId", t->id, "error", "message",
+						 json_object_get(error, "message"), "category", "mcp"),
+				       NULL, NULL, NULL);
 		return;
 	}
 	size_t len;
 	json_t *params = mcp_task_completion(t->id, result, &len);
 	t->weight = len == SIZE_MAX ? 0 : len;
 	t->mcp->task_bytes += t->weight;
-	session_act(up, "complete_task", params, NULL, len <= KEPT_MAX ? on_recorded : NULL, t);
+	gateway_session_mutate(up, "complete_task", params, NULL, len <= KEPT_MAX ? on_recorded : NULL, t);
 }
 
 void mcp_task_ended(struct mcp_task *t, const json_t *message)
 {
-	struct session *up = t->call->call.up;
+	struct gateway_session *up = t->call->call.up;
 
 	t->call = NULL;
 	t->message = json_deep_copy(message);
@@ -456,13 +457,13 @@ static void cancel(struct mcp_task *t)
 }
 
 /* A client that has gone leaves its tasks running: nothing of them is ended, and the daemon tells the next one. */
-void mcp_tasks_leave(struct mcp_session *m)
+void mcp_tasks_detach(struct mcp_session *m)
 {
 	struct mcp_task *t;
 
 	TAILQ_FOREACH (t, &m->tasks, entry)
 		if (t->call) {
-			mcp_call_leave(t->call);
+			mcp_call_detach(t->call);
 			t->call = NULL;
 		}
 }
@@ -509,7 +510,7 @@ void mcp_method_tasks_get(struct mcp_call *c)
 	if (id && t)
 		mcp_call_finish(c, describe(t, c->priv->era == MCP_MODERN));
 	else if (id)
-		mcp_task_recall(c, id, false);
+		mcp_task_load(c, id, false);
 }
 
 static bool is_waiting(const struct mcp_call_private *p) { return p->waits_for != NULL; }
@@ -522,7 +523,7 @@ void mcp_method_tasks_result(struct mcp_call *c)
 	if (!id)
 		return;
 	if (!t)
-		mcp_task_recall(c, id, true);
+		mcp_task_load(c, id, true);
 	else if (!t->call)
 		answer_waiter(t, c);
 	else if (mcp_call_count(c->mcp, is_waiting) >= WAITING_MAX)
@@ -536,7 +537,7 @@ void mcp_method_tasks_result(struct mcp_call *c)
 void mcp_method_tasks_list(struct mcp_call *c)
 {
 	if (mcp_version_at_least(c->priv->version, "2025-11-25"))
-		mcp_task_recall_list(c);
+		mcp_task_load_list(c);
 	else
 		mcp_call_fail(c, RPC_METHOD_NOT_FOUND, NULL, "there are no tasks in this version of the protocol");
 }
@@ -550,7 +551,7 @@ void mcp_method_tasks_cancel(struct mcp_call *c)
 	if (!id)
 		return;
 	if (!t) {
-		mcp_task_recall_cancel(c, id);
+		mcp_task_load_cancel(c, id);
 		return;
 	}
 	if (!t->call && !modern) {
@@ -582,5 +583,5 @@ void mcp_method_tasks_update(struct mcp_call *c)
 	json_auto_t *kept = json_incref((json_t *)responses);
 	mcp_call_finish(c, json_object());
 	if (p)
-		mcp_ask_update(p, kept);
+		mcp_question_update(p, kept);
 }

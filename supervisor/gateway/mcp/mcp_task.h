@@ -10,7 +10,7 @@
  *
  * Each is a task of the daemon, with the same id: made durable before the client hears of it, completed with the
  * result, found in the record like any other. So a task outlives its client and its gateway: its process is not ended
- * with them, and another gateway of the same user tells how it stands (mcp_task_recall.c); as this one does where it
+ * with them, and another gateway of the same user tells how it stands (mcp_task_load.c); as this one does where it
  * holds too many results.
  */
 
@@ -44,7 +44,7 @@ json_t *mcp_task_json(const struct mcp_session *m, const struct mcp_task_view *v
 /* Runs the tool of a call, as a task if it is to be one; or refuses. */
 void mcp_task_run(struct mcp_call *c, const struct mcp_tool *t);
 /* For tools that decide themselves (MCP_TASK_OWN): makes it a task now, then goes on. */
-void mcp_task_become(struct mcp_call *c, void (*then)(struct mcp_call *c));
+void mcp_task_convert(struct mcp_call *c, void (*then)(struct mcp_call *c));
 /* Whether the call is a task or may become one: its processes must not end with the connection. */
 bool mcp_task_possible(const struct mcp_call_private *p);
 
@@ -57,15 +57,15 @@ const char *mcp_task_id(const struct mcp_task *t);
 bool mcp_task_is_known(struct mcp_session *m, const char *id);
 
 /* The client has gone: calls are let go without ending what they started. */
-void mcp_tasks_leave(struct mcp_session *m);
+void mcp_tasks_detach(struct mcp_session *m);
 void mcp_tasks_free(struct mcp_session *m);
 /* The client reads again: it is told how those stand that have changed meanwhile. */
-void mcp_tasks_tell(struct mcp_session *m);
+void mcp_tasks_notify(struct mcp_session *m);
 
-/* mcp_task_recall.c: ends the call with how a task stands that is not in memory; with its result where `result`. */
-void mcp_task_recall(struct mcp_call *c, const char *id, bool result);
-void mcp_task_recall_list(struct mcp_call *c);
-void mcp_task_recall_cancel(struct mcp_call *c, const char *id);
+/* mcp_task_load.c: ends the call with how a task stands that is not in memory; with its result where `result`. */
+void mcp_task_load(struct mcp_call *c, const char *id, bool result);
+void mcp_task_load_list(struct mcp_call *c);
+void mcp_task_load_cancel(struct mcp_call *c, const char *id);
 
 /* The parameters of complete_task with the result, which is kept if it is not too long; *ret_len: how long it is,
  * SIZE_MAX if that cannot be told. */

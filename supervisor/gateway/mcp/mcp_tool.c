@@ -109,7 +109,7 @@ void mcp_method_tools_call(struct mcp_call *c)
 	c->arguments = arguments ? json_incref(arguments) : json_object();
 	json_auto_t *schema = json_loads(t->input, 0, NULL);
 	if (json_schema_check(schema, c->arguments, &e) < 0) {
-		mcp_call_sorry(c, "%s: %s", e.field[0] ? e.field : "arguments", e.message);
+		mcp_call_tool_error(c, "%s: %s", e.field[0] ? e.field : "arguments", e.message);
 		return;
 	}
 	json_schema_normalise_integers(schema, c->arguments);

@@ -32,7 +32,7 @@ enum mcp_tool_hints {
 /*
  * Whether calls can be tasks: MAY: if a legacy client wants it, and for modern ones that can when it takes longer than
  * a second; AT_ONCE: without that second; MUST: only as a task; OWN: the same, but the handler says when
- * (mcp_task_become).
+ * (mcp_task_convert).
  */
 enum mcp_tool_task { MCP_TASK_NO, MCP_TASK_MAY, MCP_TASK_AT_ONCE, MCP_TASK_MUST, MCP_TASK_OWN };
 

@@ -8,8 +8,8 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
-#include "supervisor/gateway/mcp/mcp_follow.h"
-#include "supervisor/gateway/mcp/mcp_place.h"
+#include "supervisor/gateway/mcp/mcp_wait_process.h"
+#include "supervisor/gateway/mcp/mcp_workspace.h"
 #include "supervisor/gateway/rpc_message.h"
 
 #include <string.h>
@@ -52,7 +52,7 @@ static void on_changes(struct mcp_call *c, json_t *result, json_t *error)
 	size_t i;
 
 	if (error) {
-		mcp_call_sorry_up(c, "list the changes", error);
+		mcp_call_daemon_error(c, "list the changes", error);
 		return;
 	}
 	rows = json_array();
@@ -72,7 +72,7 @@ static void on_changes(struct mcp_call *c, json_t *result, json_t *error)
 		buf_str(&words, "These changes are held back. The action apply makes them real, discard forgets them; "
 				"both take paths.\n\n");
 	json_array_foreach (json_object_get(result, "changes"), i, v)
-		tell_diff(text(v, "diff"), mcp_follow_budget(c), &words);
+		tell_diff(text(v, "diff"), mcp_wait_process_budget(c), &words);
 	mcp_call_finish(c, mcp_call_structured(mcp_call_text(words.data, words.len),
 					       json_pack("{ss sO so}", "status", "held", "processId",
 							 json_object_get(c->arguments, "processId"), "changes", rows)));
@@ -101,7 +101,7 @@ static void on_settled(struct mcp_call *c, json_t *result, json_t *error)
 	size_t i;
 
 	if (error) {
-		mcp_call_sorry_up(c, s->verb, error);
+		mcp_call_daemon_error(c, s->verb, error);
 		return;
 	}
 	buf_printf(&words, "%s: %zu change%s.\n", s->did, json_array_size(done), json_array_size(done) == 1 ? "" : "s");
@@ -145,7 +145,7 @@ static void on_answered(struct mcp_call *c)
 	if (strcmp(text(answer, "action"), "accept") == 0 &&
 	    strcmp(text(json_object_get(answer, "content"), "decision"), s->verb) == 0)
 		mcp_call_decide(c, s->method, params_of(c), on_settled);
-	else if (!answer || mcp_call_unread(c, "settle"))
+	else if (!answer || mcp_call_dismissed_unread(c, "settle"))
 		needs_person(c);
 	else
 		refuse(c, "refused", "The user did not agree; the changes stay held back.");
@@ -187,7 +187,7 @@ static void on_listed(struct mcp_call *c, json_t *result, json_t *error)
 	const json_t *changes = json_object_get(result, "changes");
 
 	if (error) {
-		mcp_call_sorry_up(c, s->verb, error);
+		mcp_call_daemon_error(c, s->verb, error);
 	} else if (!json_array_size(changes)) {
 		refuse(c, "nothing",
 		       json_array_size(json_object_get(c->arguments, "paths"))
@@ -208,12 +208,12 @@ void mcp_tool_changes(struct mcp_call *c)
 	if (!text(c->arguments, "action")[0] || strcmp(text(c->arguments, "action"), "diff") == 0) {
 		params = params_of(c);
 		json_object_set_new(params, "diffs", json_true());
-		mcp_call_up(c, "list_changes", params, on_changes);
+		mcp_call_query(c, "list_changes", params, on_changes);
 	} else if (c->kept && json_object_get(json_object_get(c->params, "inputResponses"), "settle") &&
 		   mcp_call_can(c, "elicitation.form")) {
 		ask(c, ""); /* the answer is there */
 	} else {
-		mcp_call_unanswered(c);
-		mcp_call_up(c, "list_changes", params_of(c), on_listed);
+		mcp_call_clear_answers(c);
+		mcp_call_query(c, "list_changes", params_of(c), on_listed);
 	}
 }

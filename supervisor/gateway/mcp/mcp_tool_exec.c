@@ -11,10 +11,10 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
-#include "supervisor/gateway/mcp/mcp_follow.h"
-#include "supervisor/gateway/mcp/mcp_place.h"
 #include "supervisor/gateway/mcp/mcp_report.h"
 #include "supervisor/gateway/mcp/mcp_session.h"
+#include "supervisor/gateway/mcp/mcp_wait_process.h"
+#include "supervisor/gateway/mcp/mcp_workspace.h"
 
 #include <string.h>
 
@@ -62,8 +62,8 @@ static int put_profile(const struct mcp_call *c, const char *cwd, json_t *params
 	const char *given = json_string_value(arg(c, "profile")), *set = mcp_session_config(c->mcp)->profile;
 	char tree[PATH_MAX];
 
-	if (mcp_place_is_own(c, cwd, tree)) {
-		mcp_place_profile(c, given, params);
+	if (mcp_workspace_is_own(c, cwd, tree)) {
+		mcp_workspace_profile(c, given, params);
 		return 0;
 	}
 	if ((given || set) && strcmp(given ? given : set, "readonly") != 0)
@@ -76,13 +76,13 @@ static int put_profile(const struct mcp_call *c, const char *cwd, json_t *params
 }
 
 /* What to say of a command that ran elsewhere; NULL = it did not. */
-static char *place_note(const struct mcp_call *c)
+static char *workspace_note(const struct mcp_call *c)
 {
 	static const char *const temporary[] = { "/tmp", "/var/tmp", "/dev/shm" };
 	char cwd[PATH_MAX], tree[PATH_MAX];
 	struct err e = ERR_INIT;
 
-	if (mcp_place_path(c, json_string_value(arg(c, "cwd")), cwd, &e) < 0 || mcp_place_is_own(c, cwd, tree))
+	if (mcp_workspace_path(c, json_string_value(arg(c, "cwd")), cwd, &e) < 0 || mcp_workspace_is_own(c, cwd, tree))
 		return NULL;
 	for (size_t i = 0; i < countof(temporary); i++)
 		if (strcmp(cwd, temporary[i]) == 0)
@@ -101,7 +101,7 @@ static json_t *params_of(const struct mcp_call *c, struct err *e)
 	json_auto_t *params = json_object();
 	char cwd[PATH_MAX];
 
-	if (check_profile(c, e) < 0 || mcp_place_path(c, json_string_value(arg(c, "cwd")), cwd, e) < 0)
+	if (check_profile(c, e) < 0 || mcp_workspace_path(c, json_string_value(arg(c, "cwd")), cwd, e) < 0)
 		return NULL;
 	json_object_set_new(params, "cwd", json_string(cwd));
 	put(params, "commandLine", arg(c, "command"));
@@ -120,15 +120,15 @@ static json_t *params_of(const struct mcp_call *c, struct err *e)
 
 static void follow(struct mcp_call *c, const char *process_id, uint64_t wait_ms, const char *note)
 {
-	const struct mcp_follow_options o = {
+	const struct mcp_wait_process_options o = {
 		.process_id = process_id,
 		.wait_ms = wait_ms,
 		.patient = !in_background(c) && !arg(c, "yieldMs"),
-		.budget = mcp_follow_budget(c),
+		.budget = mcp_wait_process_budget(c),
 		.note = note,
 	};
 
-	mcp_follow(c, &o);
+	mcp_wait_process(c, &o);
 }
 
 /*
@@ -140,18 +140,19 @@ static void give_stdin(struct mcp_call *c, const char *process_id)
 	json_t *text = arg(c, "stdin");
 
 	if (text && json_string_length(text))
-		mcp_call_offer(c, "write_process_stdin", json_pack("{ss sO}", "processId", process_id, "data", text));
+		mcp_call_mutate_async(c, "write_process_stdin",
+				      json_pack("{ss sO}", "processId", process_id, "data", text));
 	if (text && !flag(c, "interactive") && !flag(c, "tty"))
-		mcp_call_offer(c, "close_process_stdin", json_pack("{ss}", "processId", process_id));
+		mcp_call_mutate_async(c, "close_process_stdin", json_pack("{ss}", "processId", process_id));
 }
 
 static void run_on(struct mcp_call *c, const char *process_id)
 {
 	uint64_t yield = in_background(c) ? BACKGROUND_MS : YIELD_MS;
-	mem_auto char *note = place_note(c);
+	mem_auto char *note = workspace_note(c);
 
 	give_stdin(c, process_id);
-	follow(c, process_id, mcp_follow_number(c, "yieldMs", yield), note);
+	follow(c, process_id, mcp_wait_process_number(c, "yieldMs", yield), note);
 }
 
 static void on_decided(struct mcp_call *c, enum mcp_approval a)
@@ -171,8 +172,8 @@ static void ask(struct mcp_call *c, const json_t *started)
 {
 	buf_auto struct buf question = BUF_INIT;
 
-	mcp_place_question(c, "Allow this command?", json_string_value(arg(c, "command")),
-			   json_string_length(arg(c, "command")), started, &question);
+	mcp_workspace_question(c, "Allow this command?", json_string_value(arg(c, "command")),
+			       json_string_length(arg(c, "command")), started, &question);
 	c->data = mem_strdup(json_string_value(json_object_get(started, "processId")));
 	c->data_free = free;
 	mcp_call_approve(c, started, question.data, on_decided);
@@ -183,7 +184,7 @@ static void on_started(struct mcp_call *c, json_t *result, json_t *error)
 	const char *status = json_string_value(json_object_get(result, "status"));
 
 	if (error)
-		mcp_call_finish(c, mcp_report_refused(error));
+		mcp_call_finish(c, mcp_report_denied(error));
 	else if (status && strcmp(status, "waiting_permission") == 0)
 		ask(c, result);
 	else
@@ -198,13 +199,13 @@ void mcp_tool_exec(struct mcp_call *c)
 
 	if (waiting) {
 		if (!flag(c, "detached"))
-			mcp_call_owns(c, json_string_value(json_object_get(waiting, "processId")));
+			mcp_call_add_process(c, json_string_value(json_object_get(waiting, "processId")));
 		ask(c, waiting);
 		return;
 	}
 	params = params_of(c, &e);
 	if (!params)
-		mcp_call_sorry(c, "%s", e.message);
+		mcp_call_tool_error(c, "%s", e.message);
 	else
 		mcp_call_start(c, params, !flag(c, "detached"), on_started);
 }

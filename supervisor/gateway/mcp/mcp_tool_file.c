@@ -13,11 +13,11 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
 #include "runtime/base/text.h"
-#include "supervisor/gateway/mcp/mcp_follow.h"
-#include "supervisor/gateway/mcp/mcp_memory.h"
-#include "supervisor/gateway/mcp/mcp_place.h"
+#include "supervisor/gateway/mcp/mcp_client_state.h"
 #include "supervisor/gateway/mcp/mcp_report.h"
 #include "supervisor/gateway/mcp/mcp_session.h"
+#include "supervisor/gateway/mcp/mcp_wait_process.h"
+#include "supervisor/gateway/mcp/mcp_workspace.h"
 #include "supervisor/gateway/rpc_message.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@
 #define AGAIN_MAX 500u /* five seconds */
 
 struct file_call {
-	struct mcp_memory *memory;
+	struct mcp_client_state *memory;
 	char call_id[72];
 	char turn_id[72]; /* of an earlier round; "" otherwise */
 	char process_id[72], ref[72];
@@ -57,9 +57,10 @@ static void file_call_free(void *data)
 {
 	struct file_call *f = data;
 
-	mcp_memory_turn_uses(f->memory, -1);
+	mcp_client_state_turn_uses(f->memory, -1);
 	if (f->opens)
-		mcp_memory_turn_is(f->memory, MCP_TURN_NONE); /* it was cancelled: the next one asks for the same */
+		mcp_client_state_turn_is(f->memory,
+					 MCP_TURN_NONE); /* it was cancelled: the next one asks for the same */
 	json_decref(f->ended);
 	buf_done(&f->result);
 	free(f);
@@ -124,9 +125,9 @@ static void tell_lost(const struct mcp_call *c, const json_t *files, struct buf 
 
 	json_array_foreach (files, i, v) {
 		if (is(v, "change", "deleted") || is(v, "status", "checked") ||
-		    mcp_place_path(c, text(v, "path"), path, &ignored) < 0)
+		    mcp_workspace_path(c, text(v, "path"), path, &ignored) < 0)
 			continue;
-		(void)mcp_place_is_own(c, path, tree);
+		(void)mcp_workspace_is_own(c, path, tree);
 		if (tree[1] && path_within(tree, path))
 			continue; /* the tree may lie in the host's /tmp */
 		for (size_t k = 0; k < countof(private); k++)
@@ -222,9 +223,9 @@ static size_t count_lines(const char *s, size_t n)
 static void finish_bytes(struct mcp_call *c, const json_t *answer)
 {
 	size_t all = json_string_length(json_object_get(answer, "content")),
-	       most = (size_t)mcp_follow_number(c, "maxBytes", READ_BYTES) / 3 * 4;
+	       most = (size_t)mcp_wait_process_number(c, "maxBytes", READ_BYTES) / 3 * 4;
 	size_t n = all < most ? all : most;
-	uint64_t first = mcp_follow_number(c, "offset", 0);
+	uint64_t first = mcp_wait_process_number(c, "offset", 0);
 	bool lines = json_is_true(json_object_get(answer, "truncated")), asked = is(c->arguments, "encoding", "base64");
 	buf_auto struct buf words = BUF_INIT;
 
@@ -248,8 +249,8 @@ static void finish_read(struct mcp_call *c, const json_t *answer)
 {
 	const json_t *content = json_object_get(answer, "content");
 	size_t all = json_string_length(content),
-	       n = fitting(text(answer, "content"), all, (size_t)mcp_follow_number(c, "maxBytes", READ_BYTES));
-	uint64_t first = mcp_follow_number(c, "offset", 0), shown = count_lines(text(answer, "content"), n);
+	       n = fitting(text(answer, "content"), all, (size_t)mcp_wait_process_number(c, "maxBytes", READ_BYTES));
+	uint64_t first = mcp_wait_process_number(c, "offset", 0), shown = count_lines(text(answer, "content"), n);
 	bool more = n < all || json_is_true(json_object_get(answer, "truncated"));
 	buf_auto struct buf words = BUF_INIT;
 
@@ -301,7 +302,7 @@ static void on_result(struct mcp_call *c)
 	if (strcmp(text(f->ended, "status"), "completed") != 0)
 		finish_failed(c, answer);
 	else if (!answer)
-		mcp_call_sorry(c, "The tool's answer is too long to be told. Ask for fewer lines.");
+		mcp_call_tool_error(c, "The tool's answer is too long to be told. Ask for fewer lines.");
 	else if (strcmp(text(answer, "encoding"), "base64") == 0)
 		finish_bytes(c, answer);
 	else if (strcmp(c->name, "read_file") == 0)
@@ -319,7 +320,7 @@ static void on_part(struct mcp_call *c, json_t *result, json_t *error)
 	size_t before = f->result.len;
 
 	if (error) {
-		mcp_call_sorry_up(c, "read the tool's answer", error);
+		mcp_call_daemon_error(c, "read the tool's answer", error);
 		return;
 	}
 	(void)text_base64_decode(json_string_value(data), json_string_length(data), &f->result);
@@ -333,10 +334,10 @@ static void read_result(struct mcp_call *c)
 {
 	struct file_call *f = c->data;
 
-	mcp_call_up(c, "read_output",
-		    json_pack("{ss sI si ss}", "outputRef", f->ref, "offset", (json_int_t)f->result.len, "length",
-			      RESULT_PART, "encoding", "base64"),
-		    on_part);
+	mcp_call_query(c, "read_output",
+		       json_pack("{ss sI si ss}", "outputRef", f->ref, "offset", (json_int_t)f->result.len, "length",
+				 RESULT_PART, "encoding", "base64"),
+		       on_part);
 }
 
 static void on_invoked(struct mcp_call *c, json_t *result, json_t *error)
@@ -347,13 +348,13 @@ static void on_invoked(struct mcp_call *c, json_t *result, json_t *error)
 	if (error && json_integer_value(json_object_get(error, "code")) == -32015 && !f->turn_id[0] &&
 	    f->again++ < AGAIN_MAX) {
 		if (strstr(text(error, "message"), "has ended") &&
-		    strstr(text(error, "message"), mcp_memory_turn(f->memory)))
-			mcp_memory_turn_gone(f->memory);
-		mcp_call_later(c, AGAIN_MS, invoke);
+		    strstr(text(error, "message"), mcp_client_state_turn(f->memory)))
+			mcp_client_state_turn_gone(f->memory);
+		mcp_call_set_timer(c, AGAIN_MS, invoke);
 		return;
 	}
 	if (error) {
-		mcp_call_sorry_up(c, c->name, error);
+		mcp_call_daemon_error(c, c->name, error);
 		return;
 	}
 	f->ended = json_incref(result);
@@ -394,8 +395,8 @@ static void ask(struct mcp_call *c, const json_t *waiting)
 
 	snprintf(f->process_id, sizeof(f->process_id), "%s", text(waiting, "processId"));
 	snprintf(f->ref, sizeof(f->ref), "%s", text(waiting, "actionId"));
-	mcp_place_question(c, what, json_string_value(thing), json_string_length(thing), waiting, &question);
-	mcp_call_owns(c, f->process_id);
+	mcp_workspace_question(c, what, json_string_value(thing), json_string_length(thing), waiting, &question);
+	mcp_call_add_process(c, f->process_id);
 	mcp_call_approve(c, waiting, question.data, on_decided);
 }
 
@@ -439,9 +440,9 @@ static void on_turn(struct mcp_call *c, json_t *result, json_t *error)
 	struct file_call *f = c->data;
 
 	f->opens = false;
-	mcp_memory_turn_is(f->memory, error ? MCP_TURN_NONE : MCP_TURN_OPEN);
+	mcp_client_state_turn_is(f->memory, error ? MCP_TURN_NONE : MCP_TURN_OPEN);
 	if (error)
-		mcp_call_sorry_up(c, c->name, error);
+		mcp_call_daemon_error(c, c->name, error);
 	else
 		invoke(c);
 }
@@ -453,37 +454,38 @@ static void open_turn(struct mcp_call *c)
 	char cwd[PATH_MAX];
 	struct err e = ERR_INIT;
 
-	if (mcp_place_path(c, NULL, cwd, &e) < 0) {
+	if (mcp_workspace_path(c, NULL, cwd, &e) < 0) {
 		json_decref(options);
-		mcp_call_sorry(c, "%s", e.message);
+		mcp_call_tool_error(c, "%s", e.message);
 		return;
 	}
 	f->opens = true;
-	mcp_memory_turn_is(f->memory, MCP_TURN_OPENING);
+	mcp_client_state_turn_is(f->memory, MCP_TURN_OPENING);
 	json_object_set_new(options, "cwd", json_string(cwd));
-	mcp_place_profile(c, NULL, options);
-	mcp_call_act(c, "submit_turn",
-		     json_pack("{ss ss s[{ss ss}] so}", "sessionId", session_id(c->up), "turnId",
-			       mcp_memory_turn(f->memory), "input", "type", "text", "text",
-			       "file tools of an MCP client", "options", options),
-		     on_turn);
+	mcp_workspace_profile(c, NULL, options);
+	mcp_call_mutate(c, "submit_turn",
+			json_pack("{ss ss s[{ss ss}] so}", "sessionId", gateway_session_id(c->up), "turnId",
+				  mcp_client_state_turn(f->memory), "input", "type", "text", "text",
+				  "file tools of an MCP client", "options", options),
+			on_turn);
 }
 
 static void invoke(struct mcp_call *c)
 {
 	struct file_call *f = c->data;
 
-	if (!f->turn_id[0] && mcp_memory_turn_state(f->memory) != MCP_TURN_OPEN) {
-		if (mcp_memory_turn_state(f->memory) == MCP_TURN_NONE)
+	if (!f->turn_id[0] && mcp_client_state_turn_state(f->memory) != MCP_TURN_OPEN) {
+		if (mcp_client_state_turn_state(f->memory) == MCP_TURN_NONE)
 			open_turn(c);
 		else
-			mcp_call_later(c, AGAIN_MS, invoke);
+			mcp_call_set_timer(c, AGAIN_MS, invoke);
 		return;
 	}
-	mcp_call_act(c, "invoke_tool",
-		     json_pack("{ss ss so ss}", "turnId", f->turn_id[0] ? f->turn_id : mcp_memory_turn(f->memory),
-			       "toolName", c->name, "arguments", arguments_of(c), "toolCallId", f->call_id),
-		     on_invoked);
+	mcp_call_mutate(c, "invoke_tool",
+			json_pack("{ss ss so ss}", "turnId",
+				  f->turn_id[0] ? f->turn_id : mcp_client_state_turn(f->memory), "toolName", c->name,
+				  "arguments", arguments_of(c), "toolCallId", f->call_id),
+			on_invoked);
 }
 
 /* The process of the first round knows which call it belongs to. */
@@ -492,7 +494,7 @@ static void on_waiting(struct mcp_call *c, json_t *result, json_t *error)
 	struct file_call *f = c->data;
 
 	if (error) {
-		mcp_call_sorry_up(c, c->name, error);
+		mcp_call_daemon_error(c, c->name, error);
 		return;
 	}
 	snprintf(f->call_id, sizeof(f->call_id), "%s", text(result, "toolCallId"));
@@ -518,22 +520,22 @@ void mcp_tool_file(struct mcp_call *c)
 	const char *nul = with_nul(c->arguments);
 
 	if (nul) {
-		mcp_call_sorry(c, "%s: must not contain \\u0000%s", nul,
-			       strcmp(nul, "content") == 0 ? "; give it with encoding: \"base64\"" : "");
+		mcp_call_tool_error(c, "%s: must not contain \\u0000%s", nul,
+				    strcmp(nul, "content") == 0 ? "; give it with encoding: \"base64\"" : "");
 		return;
 	}
 	f = mem_zalloc(1, sizeof(*f));
 
-	f->memory = mcp_session_memory(c->mcp);
-	mcp_memory_turn_uses(f->memory, 1);
+	f->memory = mcp_session_client_state(c->mcp);
+	mcp_client_state_turn_uses(f->memory, 1);
 	c->data = f;
 	c->data_free = file_call_free;
 	if (mcp_call_approving(c)) {
-		mcp_call_up(c, "get_process", json_pack("{ss}", "processId", text(mcp_call_approving(c), "processId")),
-			    on_waiting);
+		mcp_call_query(c, "get_process",
+			       json_pack("{ss}", "processId", text(mcp_call_approving(c), "processId")), on_waiting);
 		return;
 	}
-	mcp_memory_call_id(f->call_id);
+	mcp_client_state_call_id(f->call_id);
 	mcp_call_watch(c, on_event);
 	invoke(c);
 }

@@ -5,10 +5,10 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
-#include "supervisor/gateway/mcp/mcp_follow.h"
-#include "supervisor/gateway/mcp/mcp_memory.h"
+#include "supervisor/gateway/mcp/mcp_client_state.h"
 #include "supervisor/gateway/mcp/mcp_report.h"
 #include "supervisor/gateway/mcp/mcp_session.h"
+#include "supervisor/gateway/mcp/mcp_wait_process.h"
 #include "supervisor/gateway/rpc_message.h"
 
 #include <inttypes.h>
@@ -53,7 +53,7 @@ static void on_read(struct mcp_call *c, json_t *result, json_t *error)
 	struct sanitize s = SANITIZE_INIT;
 
 	if (error) {
-		mcp_call_sorry_up(c, "read the output", error);
+		mcp_call_daemon_error(c, "read the output", error);
 		return;
 	}
 	uint64_t total = (uint64_t)json_integer_value(json_object_get(result, "totalBytes"));
@@ -71,7 +71,7 @@ static void on_read(struct mcp_call *c, json_t *result, json_t *error)
 				  : " (so far; it still runs)");
 	buf_append(&words, buf_cstr(&shown), shown.len);
 	mcp_report_uri(arg(c, "processId"), r->stream, &uri);
-	mcp_memory_saw(mcp_session_memory(c->mcp), arg(c, "processId"), r->stream, next);
+	mcp_client_state_set_offset(mcp_session_client_state(c->mcp), arg(c, "processId"), r->stream, next);
 	json_t *structured = json_pack(
 		"{sO ss so sI sI sI sb ss}", "processId", json_object_get(c->arguments, "processId"), "stream",
 		r->stream, "text", rpc_message_text(buf_cstr(&shown), shown.len), "offset", (json_int_t)r->offset,
@@ -100,11 +100,12 @@ static void on_process(struct mcp_call *c, json_t *result, json_t *error)
 {
 	const char *name = NULL;
 	const json_t *output = pick_stream(c, json_object_get(result, "outputs"), &name);
-	uint64_t length = mcp_follow_number(c, "length", MCP_FOLLOW_BUDGET), tail = mcp_follow_number(c, "tail", 0);
+	uint64_t length = mcp_wait_process_number(c, "length", MCP_WAIT_PROCESS_BUDGET),
+		 tail = mcp_wait_process_number(c, "tail", 0);
 	struct range *r;
 
 	if (error) {
-		mcp_call_sorry_up(c, "look at the process", error);
+		mcp_call_daemon_error(c, "look at the process", error);
 		return;
 	}
 	if (!output) {
@@ -112,15 +113,15 @@ static void on_process(struct mcp_call *c, json_t *result, json_t *error)
 
 		json_object_foreach (json_object_get(result, "outputs"), name, output)
 			buf_printf(&names, "%s%s", names.len ? ", " : "", name);
-		mcp_call_sorry(c, "stream: it has no such output%s; there is %s.",
-			       mcp_report_has_ended(result) ? "" : " (yet)", names.len ? names.data : "none");
+		mcp_call_tool_error(c, "stream: it has no such output%s; there is %s.",
+				    mcp_report_has_ended(result) ? "" : " (yet)", names.len ? names.data : "none");
 		return;
 	}
 	uint64_t total = (uint64_t)json_integer_value(json_object_get(output, "bytes"));
 	r = mem_zalloc(1, sizeof(*r));
 	snprintf(r->stream, sizeof(r->stream), "%s", name);
 	r->ended = mcp_report_has_ended(result);
-	r->offset = mcp_follow_number(c, "offset", 0);
+	r->offset = mcp_wait_process_number(c, "offset", 0);
 	if (tail) {
 		r->offset = total > tail ? total - tail : 0;
 		length = tail;
@@ -129,22 +130,22 @@ static void on_process(struct mcp_call *c, json_t *result, json_t *error)
 	c->data = r;
 	c->data_free = free;
 	/* A little more, so that even the shortest length shows a whole character. */
-	mcp_call_up(c, "read_output",
-		    json_pack("{sO sI sI ss}", "outputRef", json_object_get(output, "outputRef"), "offset",
-			      (json_int_t)r->offset, "length",
-			      (json_int_t)(length < CHARACTER_MAX ? CHARACTER_MAX : length), "encoding", "base64"),
-		    on_read);
+	mcp_call_query(c, "read_output",
+		       json_pack("{sO sI sI ss}", "outputRef", json_object_get(output, "outputRef"), "offset",
+				 (json_int_t)r->offset, "length",
+				 (json_int_t)(length < CHARACTER_MAX ? CHARACTER_MAX : length), "encoding", "base64"),
+		       on_read);
 }
 
 void mcp_tool_read_output(struct mcp_call *c)
 {
 	if (json_object_get(c->arguments, "tail") &&
 	    (json_object_get(c->arguments, "offset") || json_object_get(c->arguments, "length"))) {
-		mcp_call_sorry(c, "tail: excludes offset and length; it is the last so many bytes");
+		mcp_call_tool_error(c, "tail: excludes offset and length; it is the last so many bytes");
 		return;
 	}
-	mcp_call_up(c, "get_process", json_pack("{sO}", "processId", json_object_get(c->arguments, "processId")),
-		    on_process);
+	mcp_call_query(c, "get_process", json_pack("{sO}", "processId", json_object_get(c->arguments, "processId")),
+		       on_process);
 }
 
 /* ---- screen ---- */
@@ -158,7 +159,7 @@ static void on_screen(struct mcp_call *c, json_t *result, json_t *error)
 	json_t *structured;
 
 	if (error) {
-		mcp_call_sorry_up(c, "look at the screen", error);
+		mcp_call_daemon_error(c, "look at the screen", error);
 		return;
 	}
 	if (json_is_false(matched))
@@ -184,9 +185,9 @@ static void on_screen(struct mcp_call *c, json_t *result, json_t *error)
 
 static void show_screen(struct mcp_call *c)
 {
-	mcp_call_up(c, "get_screen",
-		    json_pack("{sO ss}", "processId", json_object_get(c->arguments, "processId"), "format", "text"),
-		    on_screen);
+	mcp_call_query(c, "get_screen",
+		       json_pack("{sO ss}", "processId", json_object_get(c->arguments, "processId"), "format", "text"),
+		       on_screen);
 }
 
 static void drop(void *data) { json_decref(data); }
@@ -194,7 +195,7 @@ static void drop(void *data) { json_decref(data); }
 static void on_shown(struct mcp_call *c, json_t *result, json_t *error)
 {
 	if (error) {
-		mcp_call_sorry_up(c, "wait for the screen", error);
+		mcp_call_daemon_error(c, "wait for the screen", error);
 		return;
 	}
 	c->data = json_boolean(json_is_true(json_object_get(result, "matched")));
@@ -218,8 +219,8 @@ void mcp_tool_screen(struct mcp_call *c)
 		return;
 	}
 	json_object_set_new(until, "exit", json_true()); /* nothing more will come after that */
-	mcp_call_up(c, "wait_screen",
-		    json_pack("{sO so sI}", "processId", json_object_get(c->arguments, "processId"), "until", until,
-			      "timeoutMs", (json_int_t)mcp_follow_number(c, "timeoutMs", 10000)),
-		    on_shown);
+	mcp_call_query(c, "wait_screen",
+		       json_pack("{sO so sI}", "processId", json_object_get(c->arguments, "processId"), "until", until,
+				 "timeoutMs", (json_int_t)mcp_wait_process_number(c, "timeoutMs", 10000)),
+		       on_shown);
 }

@@ -6,8 +6,8 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/client/keys.h"
-#include "supervisor/gateway/mcp/mcp_follow.h"
 #include "supervisor/gateway/mcp/mcp_report.h"
+#include "supervisor/gateway/mcp/mcp_wait_process.h"
 #include "supervisor/gateway/rpc_message.h"
 
 #include <string.h>
@@ -33,15 +33,15 @@ static const char *arg(const struct mcp_call *c, const char *name)
 
 static void follow(struct mcp_call *c, const char *process_id, uint64_t wait_ms, bool ended_is_fine)
 {
-	const struct mcp_follow_options o = {
+	const struct mcp_wait_process_options o = {
 		.process_id = process_id,
 		.wait_ms = wait_ms,
 		.patient = strcmp(c->name, "wait") == 0 && !json_object_get(c->arguments, "timeoutMs"),
-		.budget = mcp_follow_budget(c),
+		.budget = mcp_wait_process_budget(c),
 		.ended_is_fine = ended_is_fine,
 	};
 
-	mcp_follow(c, &o);
+	mcp_wait_process(c, &o);
 }
 
 /* ---- wait ---- */
@@ -88,9 +88,9 @@ static void on_actions(struct mcp_call *c, json_t *result, json_t *error)
 	struct waited *w = c->data;
 
 	if (error) {
-		mcp_call_sorry_up(c, "look for the action", error);
+		mcp_call_daemon_error(c, "look for the action", error);
 	} else if (!action) {
-		mcp_call_sorry(c, "There is no action '%s' in this session.", arg(c, "actionId"));
+		mcp_call_tool_error(c, "There is no action '%s' in this session.", arg(c, "actionId"));
 	} else if (text(action, "processId")[0]) {
 		mem_auto char *id = mem_strdup(text(action, "processId"));
 		follow(c, id, w->left_ms, false);
@@ -98,7 +98,7 @@ static void on_actions(struct mcp_call *c, json_t *result, json_t *error)
 		unsigned ms = w->left_ms < POLL_MS ? (unsigned)w->left_ms : POLL_MS;
 
 		w->left_ms -= ms;
-		mcp_call_later(c, ms, look_again);
+		mcp_call_set_timer(c, ms, look_again);
 	} else {
 		finish_action(c, action);
 	}
@@ -106,16 +106,17 @@ static void on_actions(struct mcp_call *c, json_t *result, json_t *error)
 
 static void look_again(struct mcp_call *c)
 {
-	mcp_call_up(c, "list_actions", json_pack("{ss si}", "sessionId", session_id(c->up), "limit", 1000), on_actions);
+	mcp_call_query(c, "list_actions", json_pack("{ss si}", "sessionId", gateway_session_id(c->up), "limit", 1000),
+		       on_actions);
 }
 
 void mcp_tool_wait(struct mcp_call *c)
 {
-	uint64_t ms = mcp_follow_number(c, "timeoutMs", WAIT_MS);
+	uint64_t ms = mcp_wait_process_number(c, "timeoutMs", WAIT_MS);
 	struct waited *w;
 
 	if (!arg(c, "processId") == !arg(c, "actionId")) {
-		mcp_call_sorry(c, "Give either processId or actionId.");
+		mcp_call_tool_error(c, "Give either processId or actionId.");
 	} else if (arg(c, "processId")) {
 		follow(c, arg(c, "processId"), ms, false);
 	} else {
@@ -133,14 +134,14 @@ void mcp_tool_wait(struct mcp_call *c)
  * waiting. */
 static void on_slow(struct mcp_call *c)
 {
-	const struct mcp_follow_options o = {
+	const struct mcp_wait_process_options o = {
 		.process_id = arg(c, "processId"),
-		.budget = mcp_follow_budget(c),
+		.budget = mcp_wait_process_budget(c),
 		.note = "Not all of it was taken yet: it has not read so far.",
 	};
 
 	if (!c->data) /* otherwise the wait for what it prints is under way */
-		mcp_follow(c, &o);
+		mcp_wait_process(c, &o);
 }
 
 static void on_written(struct mcp_call *c, json_t *result, json_t *error)
@@ -148,14 +149,14 @@ static void on_written(struct mcp_call *c, json_t *result, json_t *error)
 	if (c->data)
 		return;
 	if (error)
-		mcp_call_sorry_up(c, "write to its standard input", error);
+		mcp_call_daemon_error(c, "write to its standard input", error);
 	else
-		follow(c, arg(c, "processId"), mcp_follow_number(c, "yieldMs", TYPED_MS), false);
+		follow(c, arg(c, "processId"), mcp_wait_process_number(c, "yieldMs", TYPED_MS), false);
 }
 
-static void end_input(struct mcp_call *c, mcp_call_up_fn then)
+static void end_input(struct mcp_call *c, mcp_call_reply_fn then)
 {
-	mcp_call_act(c, "close_process_stdin", json_pack("{ss}", "processId", arg(c, "processId")), then);
+	mcp_call_mutate(c, "close_process_stdin", json_pack("{ss}", "processId", arg(c, "processId")), then);
 }
 
 /* What was typed was taken, and may have been all that it waited for: that it has ended since is no fault. */
@@ -194,19 +195,19 @@ static void type(struct mcp_call *c)
 
 	if (typed_bytes(c, &bytes, &e) < 0) {
 		keys_names(&names);
-		mcp_call_sorry(c, "keys: %s. Keys are single characters, ctrl-x, alt-x, or one of: %s", e.message,
-			       buf_cstr(&names));
+		mcp_call_tool_error(c, "keys: %s. Keys are single characters, ctrl-x, alt-x, or one of: %s", e.message,
+				    buf_cstr(&names));
 	} else if (bytes.len) {
 		text_base64_encode(bytes.data, bytes.len, &encoded);
-		mcp_call_later(c, (unsigned)mcp_follow_number(c, "yieldMs", TYPED_MS) + TAKEN_MS, on_slow);
-		mcp_call_act(c, "write_process_stdin",
-			     json_pack("{ss ss ss}", "processId", arg(c, "processId"), "data", buf_cstr(&encoded),
-				       "encoding", "base64"),
-			     on_typed);
+		mcp_call_set_timer(c, (unsigned)mcp_wait_process_number(c, "yieldMs", TYPED_MS) + TAKEN_MS, on_slow);
+		mcp_call_mutate(c, "write_process_stdin",
+				json_pack("{ss ss ss}", "processId", arg(c, "processId"), "data", buf_cstr(&encoded),
+					  "encoding", "base64"),
+				on_typed);
 	} else if (json_is_true(json_object_get(c->arguments, "eof"))) {
 		end_input(c, on_written);
 	} else {
-		follow(c, arg(c, "processId"), mcp_follow_number(c, "yieldMs", TYPED_MS),
+		follow(c, arg(c, "processId"), mcp_wait_process_number(c, "yieldMs", TYPED_MS),
 		       false); /* nothing to type: a look */
 	}
 }
@@ -214,11 +215,12 @@ static void type(struct mcp_call *c)
 static void on_terminal(struct mcp_call *c, json_t *result, json_t *error)
 {
 	if (error)
-		mcp_call_sorry_up(c, "write to its standard input", error);
+		mcp_call_daemon_error(c, "write to its standard input", error);
 	else if (!json_is_object(json_object_get(result, "tty")))
-		mcp_call_sorry(c, "keys: it has no terminal, so there are none to press. Give text, with \\n where a "
-				  "line ends, and eof: true to end its input; "
-				  "exec with tty: true runs a command on a terminal.");
+		mcp_call_tool_error(c,
+				    "keys: it has no terminal, so there are none to press. Give text, with \\n where a "
+				    "line ends, and eof: true to end its input; "
+				    "exec with tty: true runs a command on a terminal.");
 	else
 		type(c);
 }
@@ -227,7 +229,7 @@ static void on_terminal(struct mcp_call *c, json_t *result, json_t *error)
 void mcp_tool_write_stdin(struct mcp_call *c)
 {
 	if (json_array_size(json_object_get(c->arguments, "keys")))
-		mcp_call_up(c, "get_process", json_pack("{ss}", "processId", arg(c, "processId")), on_terminal);
+		mcp_call_query(c, "get_process", json_pack("{ss}", "processId", arg(c, "processId")), on_terminal);
 	else
 		type(c);
 }
@@ -237,23 +239,23 @@ void mcp_tool_write_stdin(struct mcp_call *c)
 static void on_killed(struct mcp_call *c, json_t *result, json_t *error)
 {
 	/* One that has ended before is as good. */
-	const struct mcp_follow_options o = {
+	const struct mcp_wait_process_options o = {
 		.process_id = arg(c, "processId"),
-		.budget = mcp_follow_budget(c),
+		.budget = mcp_wait_process_budget(c),
 		.ended_is_fine = true,
 		.note = error ? "It had ended before." : NULL,
 	};
 
 	if (error && json_integer_value(json_object_get(error, "code")) != INVALID_STATE)
-		mcp_call_sorry_up(c, "end the process", error);
+		mcp_call_daemon_error(c, "end the process", error);
 	else
-		mcp_follow(c, &o);
+		mcp_wait_process(c, &o);
 }
 
 static void on_signalled(struct mcp_call *c, json_t *result, json_t *error)
 {
 	if (error)
-		mcp_call_sorry_up(c, "signal the process", error);
+		mcp_call_daemon_error(c, "signal the process", error);
 	else
 		follow(c, arg(c, "processId"), TYPED_MS, true);
 }
@@ -263,12 +265,12 @@ void mcp_tool_kill(struct mcp_call *c)
 	const char *signal = arg(c, "signal");
 
 	if (signal)
-		mcp_call_act(c, "signal_process",
-			     json_pack("{ss ss}", "processId", arg(c, "processId"), "signal", signal), on_signalled);
+		mcp_call_mutate(c, "signal_process",
+				json_pack("{ss ss}", "processId", arg(c, "processId"), "signal", signal), on_signalled);
 	else
-		mcp_call_act(c, "terminate_process",
-			     json_pack("{ss ss}", "processId", arg(c, "processId"), "reason", "ended by the agent"),
-			     on_killed);
+		mcp_call_mutate(c, "terminate_process",
+				json_pack("{ss ss}", "processId", arg(c, "processId"), "reason", "ended by the agent"),
+				on_killed);
 }
 
 /* ---- ps ---- */
@@ -332,7 +334,7 @@ static void on_listed(struct mcp_call *c, json_t *result, json_t *error)
 	json_t *rows;
 
 	if (error) {
-		mcp_call_sorry_up(c, "list processes", error);
+		mcp_call_daemon_error(c, "list processes", error);
 		return;
 	}
 	rows = json_array();
@@ -347,19 +349,19 @@ static void on_listed(struct mcp_call *c, json_t *result, json_t *error)
 }
 
 /* `params` are taken over. */
-static void list(struct mcp_call *c, json_t *params, mcp_call_up_fn then)
+static void list(struct mcp_call *c, json_t *params, mcp_call_reply_fn then)
 {
 	json_object_set_new(params, "limit", json_integer(PS_LIMIT));
 	json_object_set_new(params, "helpers", json_false());
 	if (!json_is_true(json_object_get(c->arguments, "everySession")))
-		json_object_set_new(params, "sessionId", json_string(session_id(c->up)));
-	mcp_call_up(c, "list_processes", params, then);
+		json_object_set_new(params, "sessionId", json_string(gateway_session_id(c->up)));
+	mcp_call_query(c, "list_processes", params, then);
 }
 
 static void on_waiting(struct mcp_call *c, json_t *result, json_t *error)
 {
 	if (error) {
-		mcp_call_sorry_up(c, "list processes", error);
+		mcp_call_daemon_error(c, "list processes", error);
 		return;
 	}
 	c->data = json_incref(json_object_get(result, "processes"));

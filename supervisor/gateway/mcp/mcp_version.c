@@ -15,7 +15,7 @@ static const char *find(const char *const *of, size_t n, const char *asked)
 	return NULL;
 }
 
-const char *mcp_version_agree(const char *asked)
+const char *mcp_version_negotiate(const char *asked)
 {
 	const char *known = find(legacy, countof(legacy), asked);
 
@@ -37,7 +37,7 @@ json_t *mcp_version_list(void)
 
 bool mcp_version_at_least(const char *version, const char *least) { return version && strcmp(version, least) >= 0; }
 
-void mcp_version_suit(const char *version, json_t *result)
+void mcp_version_downgrade(const char *version, json_t *result)
 {
 	json_t *content = json_object_get(result, "content"), *one;
 	size_t i;

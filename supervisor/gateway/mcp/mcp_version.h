@@ -11,7 +11,7 @@
 #define MCP_MODERN_VERSION "2026-07-28"
 
 /* What initialize is answered with: the version asked for if it is spoken here, else the latest legacy one. */
-const char *mcp_version_agree(const char *asked);
+const char *mcp_version_negotiate(const char *asked);
 /* A modern version that is spoken here, as a static string; else NULL. */
 const char *mcp_version_modern(const char *asked);
 /* All of them, newest first. */
@@ -20,7 +20,7 @@ bool mcp_version_at_least(const char *version, const char *least); /* dates comp
 
 /* A result, for a version that may not have all its kinds of content: links become text. A client refuses what has a
  * kind that it does not know. */
-void mcp_version_suit(const char *version, json_t *result);
+void mcp_version_downgrade(const char *version, json_t *result);
 
 /* The era of a request. `legacy_since`: the session has accepted initialize. `modern_seen`: it was asked in the modern
  * way before. */

@@ -64,7 +64,7 @@ static void hears(const char *expected)
 static void set_up(void)
 {
 	static const struct codex_server_ops ops = { .send = on_send, .flushed = on_flushed };
-	const struct codex_options o = { .approval_ms = 60000, .heir_fd = -1 };
+	const struct codex_options o = { .approval_ms = 60000, .reaper_fd = -1 };
 
 	it.base = event_base_new();
 	it.heard = json_array();

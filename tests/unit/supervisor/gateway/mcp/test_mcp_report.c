@@ -101,7 +101,7 @@ START_TEST(what_was_never_started)
 		"\"layer\":\"session\"}]}}}";
 	json_auto_t *error = json_loads(denied, 0, NULL);
 	json_auto_t *schema = json_loads(mcp_tool_find(false, "exec")->output, 0, NULL),
-		    *result = mcp_report_refused(error);
+		    *result = mcp_report_denied(error);
 	const char *text = json_string_value(
 		json_object_get(json_array_get(json_object_get(result, "content"), 0), "text"));
 	struct err e = ERR_INIT;

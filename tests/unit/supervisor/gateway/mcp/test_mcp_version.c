@@ -4,10 +4,10 @@
 
 START_TEST(test_agreement)
 {
-	ck_assert_str_eq(mcp_version_agree("2024-11-05"), "2024-11-05");
-	ck_assert_str_eq(mcp_version_agree("2025-11-25"), "2025-11-25");
-	ck_assert_str_eq(mcp_version_agree("2026-07-28"), "2025-11-25"); /* it has no initialize */
-	ck_assert_str_eq(mcp_version_agree("soon"), "2025-11-25");
+	ck_assert_str_eq(mcp_version_negotiate("2024-11-05"), "2024-11-05");
+	ck_assert_str_eq(mcp_version_negotiate("2025-11-25"), "2025-11-25");
+	ck_assert_str_eq(mcp_version_negotiate("2026-07-28"), "2025-11-25"); /* it has no initialize */
+	ck_assert_str_eq(mcp_version_negotiate("soon"), "2025-11-25");
 	ck_assert_ptr_null(mcp_version_modern("2025-11-25"));
 	ck_assert_str_eq(mcp_version_modern("2026-07-28"), "2026-07-28");
 	ck_assert(mcp_version_at_least("2025-06-18", "2025-06-18") &&

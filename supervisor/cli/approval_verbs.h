@@ -1,0 +1,13 @@
+#ifndef BAILIFF_CLI_APPROVAL_VERBS_H
+#define BAILIFF_CLI_APPROVAL_VERBS_H
+
+/* What approve and deny have in common. */
+
+struct cli;
+
+struct approval_options {
+	int note, always, session, decision, json; /* the verb's OPT_… */
+};
+int approval_answer(struct cli *c, const char *decision, const struct approval_options *o);
+
+#endif

@@ -1,0 +1,32 @@
+#ifndef BAILIFF_CLI_EVENT_STREAM_H
+#define BAILIFF_CLI_EVENT_STREAM_H
+
+/*
+ * Events as they are recorded, each once and in order, over breaks of the connection: subscribes, and subscribes again
+ * after the last one seen whenever remote.c has connected again. One feed a connection.
+ */
+
+#include "runtime/base/err.h"
+#include "runtime/base/jscan.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct buf;
+struct remote;
+
+struct event_stream {
+	struct remote *remote;
+	const struct buf *filter; /* members of the request that select (`"processId":"…"`), or empty */
+	uint64_t sequence;        /* of the last event seen */
+	void (*event)(void *ctx, struct jval event);
+	void (*connected)(void *ctx); /* after each reconnect, before it subscribes; or NULL */
+	void *ctx;
+	bool failed; /* the subscription was refused: `failure` says why */
+	struct err failure;
+};
+
+void event_stream_start(struct event_stream *f); /* the struct stays where it is until event_stream_stop */
+void event_stream_stop(struct event_stream *f);
+
+#endif

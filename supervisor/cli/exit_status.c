@@ -1,0 +1,155 @@
+#include "supervisor/cli/exit_status.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/text.h"
+#include "supervisor/cli/cli.h"
+#include "supervisor/client/autorun_text.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Signals are written as numbers or names. */
+static int signal_of(struct jval v)
+{
+	char name[32];
+
+	if (v.type == JT_NUMBER)
+		return (int)jval_int(v, 0);
+	if (v.type != JT_STRING)
+		return 0;
+	jval_str(v, name, sizeof(name));
+	int sig = text_signal_number(name);
+	return sig > 0 ? sig : 0;
+}
+
+static const struct {
+	int number;
+	const char *name;
+} exec_errors[] = {
+	{ ENOENT, "ENOENT" },   { ENOTDIR, "ENOTDIR" }, { EACCES, "EACCES" }, { EPERM, "EPERM" },
+	{ ENOEXEC, "ENOEXEC" }, { EISDIR, "EISDIR" },   { ELOOP, "ELOOP" },
+};
+
+static int errno_of(struct jval details)
+{
+	struct jval name = jval_get(details, "errnoName");
+
+	for (size_t i = 0; i < sizeof(exec_errors) / sizeof(exec_errors[0]); i++)
+		if (jval_is_str(name, exec_errors[i].name))
+			return exec_errors[i].number;
+	return (int)jval_int(jval_get(details, "errno"), 0);
+}
+
+/* Only the command's own exec decides between "not found" and "not executable"; other steps are bailiff's. */
+static int status_of_failure(struct jval details)
+{
+	struct jval category = jval_get(details, "category");
+
+	if (jval_is_str(category, "timeout"))
+		return EXIT_TIME_LIMIT;
+	if (jval_is_str(category, "permission") || jval_is_str(category, "permission_denied"))
+		return EXIT_NOT_EXECUTABLE;
+	if (jval_get(details, "limit").type == JT_STRING) { /* it ran, and a limit of its sandbox stopped it */
+		int sig = signal_of(jval_get(details, "signal"));
+		return sig ? 128 + sig : (int)jval_int(jval_get(details, "exitCode"), EXIT_BAILIFF);
+	}
+	if (!jval_is_str(jval_get(details, "stage"), "exec"))
+		return EXIT_BAILIFF;
+	switch (errno_of(details)) {
+	case ENOENT:
+	case ENOTDIR: return EXIT_NOT_FOUND;
+	case 0: return EXIT_BAILIFF;
+	default: return EXIT_NOT_EXECUTABLE;
+	}
+}
+
+static void note_failure(struct jval details, const char *otherwise, struct exit_status *o)
+{
+	char limit[32], message[400];
+
+	jval_str(jval_get(details, "limit"), limit, sizeof(limit));
+	jval_str(jval_get(details, "message"), message, sizeof(message));
+	if (o->status == EXIT_TIME_LIMIT)
+		snprintf(o->note, sizeof(o->note), "ended by its %s time limit", limit[0] ? limit : "wall");
+	else
+		snprintf(o->note, sizeof(o->note), "%s", message[0] ? message : otherwise);
+}
+
+/* `details` has the members that event payload and process share. */
+static void exit_status_ended(struct jval details, bool failed, bool lost, struct exit_status *ret)
+{
+	int sig = signal_of(jval_get(details, "signal"));
+	struct exit_status o = { 0 };
+
+	if (lost) {
+		o.status = EXIT_BAILIFF;
+		note_failure(details, "lost: it ended unseen together with the daemon", &o);
+	} else if (failed) {
+		o.status = status_of_failure(details);
+		note_failure(details, "failed", &o);
+	} else if (sig) {
+		o.status = 128 + sig;
+	} else {
+		o.status = (int)jval_int(jval_get(details, "exitCode"), EXIT_BAILIFF);
+	}
+	*ret = o;
+}
+
+bool exit_status_of_command(struct jval event, struct exit_status *ret)
+{
+	if (!jval_is_str(jval_get(event, "type"), "process.command_exited"))
+		return false;
+	exit_status_ended(jval_path(event, "payload.commandExited"), false, false, ret);
+	return true;
+}
+
+bool exit_status_of_event(struct jval event, struct exit_status *ret)
+{
+	struct jval type = jval_get(event, "type"), payload = jval_get(event, "payload");
+	bool failed = jval_is_str(type, "process.failed");
+
+	if (!failed && !jval_is_str(type, "process.completed") && !jval_is_str(type, "process.terminated"))
+		return false;
+	exit_status_ended(payload, failed, failed && jval_is_str(jval_get(event, "status"), "lost"), ret);
+	return true;
+}
+
+bool exit_status_of_process(struct jval process, struct exit_status *ret)
+{
+	struct jval status = jval_get(process, "status");
+	bool failed = jval_is_str(status, "failed"), lost = jval_is_str(status, "lost");
+
+	if (!failed && !lost && !jval_is_str(status, "completed") && !jval_is_str(status, "terminated"))
+		return false;
+	exit_status_ended(process, failed, lost, ret);
+	return true;
+}
+
+void print_autorun(struct jval autorun, const char *process_id, bool cow)
+{
+	buf_auto struct buf words = BUF_INIT;
+	bool changed = autorun_describe(autorun, &words);
+
+	for (char *line = words.data, *end; line && (end = strchr(line, '\n')); line = end + 1) {
+		*end = '\0';
+		cli_error("%s", line);
+	}
+	if (changed && cow)
+		cli_hint("bailiff apply %s holds these back unless they are named; look at them first", process_id);
+	else if (changed)
+		cli_hint("look at them before you use those programs there, or put them back with bailiff revert %s",
+			 process_id);
+}
+
+void exit_status_of_error(struct jval error, struct exit_status *ret)
+{
+	struct exit_status o = { .status = EXIT_BAILIFF };
+
+	if (jval_int(jval_get(error, "code"), 0) == -32010)
+		o.status = EXIT_NOT_EXECUTABLE;
+	else if (jval_is_str(jval_path(error, "data.stage"), "exec"))
+		o.status = status_of_failure(jval_get(error, "data"));
+	jval_str(jval_get(error, "message"), o.note, sizeof(o.note));
+	*ret = o;
+}

@@ -1,0 +1,77 @@
+#ifndef BAILIFF_CLI_FORMAT_H
+#define BAILIFF_CLI_FORMAT_H
+
+/*
+ * What people see: aligned tables, colours on a terminal (unless NO_COLOR is set), times relative to now. Everything
+ * that came from a child is made harmless before it is shown.
+ */
+
+#include "runtime/base/buf.h"
+#include "runtime/base/jscan.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum format_colour { FORMAT_PLAIN, FORMAT_DIM, FORMAT_BOLD, FORMAT_RED, FORMAT_GREEN, FORMAT_YELLOW, FORMAT_CYAN };
+
+bool format_coloured(int fd);
+unsigned format_width(int fd); /* columns of the terminal; 0 = not a terminal */
+unsigned format_height(int fd);
+/* Appends `text` in that colour, if `on`. */
+void format_paint(struct buf *out, bool on, enum format_colour colour, const char *text);
+enum format_colour format_status_colour(const char *status);
+
+/* A table: columns are as wide as their widest cell, the last one is cut at the terminal's edge. */
+#define FORMAT_COLUMNS 10
+struct format_table {
+	size_t ncolumns, ncells;
+	struct format_cell {
+		char *text;
+		enum format_colour colour;
+	} * cells;
+};
+void format_table_init(struct format_table *t, const char *const *heads, size_t n);
+void format_table_cell(struct format_table *t, enum format_colour colour, const char *text); /* row by row; sanitised */
+void format_table_render(const struct format_table *t, bool coloured, unsigned width, struct buf *out);
+void format_table_done(struct format_table *t);
+
+/* A list of records: a table for people, a JSON array for programs. */
+struct format_list {
+	struct format_table table;
+	struct buf json;
+	uint64_t now_us; /* when it was begun, for ages */
+	bool as_json;
+};
+void format_list_init(struct format_list *l, const char *const *heads, size_t n, bool as_json);
+/* With as_json the element is taken as it is; false: its cells are wanted. */
+bool format_list_takes(struct format_list *l, struct jval element);
+int format_list_print(struct format_list *l); /* the exit status */
+void format_list_done(struct format_list *l);
+#define format_list_auto __attribute__((cleanup(format_list_done)))
+
+void format_ago(struct jval timestamp, uint64_t now_us, struct buf *out);  /* "3s ago" */
+void format_left(struct jval timestamp, uint64_t now_us, struct buf *out); /* "12m" */
+/* Of a process: its command as one line, quoted where a shell would need it; not sanitised. */
+void format_command(struct jval process, struct buf *out);
+/* Its duration so far: durationMs, or since startedAt. */
+void format_duration(struct jval process, uint64_t now_us, struct buf *out);
+/* "0", "3", "KILL" or "-" */
+void format_exit(struct jval process, struct buf *out);
+
+/* JSON for people: indented, strings made harmless. */
+void format_json(struct jval v, unsigned indent, struct buf *out);
+
+/* A string made harmless and kept in its line, without quotes; what is not a string as it is. */
+void format_scalar(struct jval v, struct buf *out);
+
+/*
+ * Everything that is printed from data goes through here: on a terminal, JSON gets \u escapes for what a terminal must
+ * not be shown and stays the same JSON; other texts are sanitised before. Elsewhere the bytes are written as they are.
+ * 0, or −1 with errno.
+ */
+int format_write(int fd, const char *text, size_t n);
+/* All of it to stdout; 0, or 1 when that failed (an exit status). */
+int format_out(const struct buf *b);
+
+#endif

@@ -1,0 +1,130 @@
+#include "supervisor/cli/input_forwarder.h"
+
+#include "runtime/base/jscan.h"
+#include "runtime/base/jw.h"
+#include "supervisor/client/remote.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <unistd.h>
+
+#define CHUNK (1u << 20)        /* a write is durable before its reply, so fewer and larger ones are faster */
+#define TYPED_MOST (256u << 10) /* of a terminal */
+#define TYPED_CHUNK 4096u
+#define CTRL_C 3
+
+void input_forwarder_done(struct input_forwarder *t) { buf_done(&t->pending); }
+
+int input_forwarder_fd(const struct input_forwarder *t)
+{
+	bool room = t->terminal ? t->pending.len < TYPED_MOST : !t->busy;
+
+	return t->over || t->eof || !room ? -1 : STDIN_FILENO;
+}
+
+static void send_next(struct input_forwarder *t);
+
+static void on_written(void *ctx, struct jval result, struct jval error)
+{
+	struct input_forwarder *t = ctx;
+
+	t->busy = false;
+	if (error.type != JT_NONE) {
+		remote_error(error, &t->failure);
+		t->unknown = remote_broken(error) || jval_is_str(jval_path(error, "data.outcome"), "unknown");
+		/* It closed its stdin or has ended: nothing is wrong. A person at a terminal sees whether the key
+		 * arrived. */
+		if (t->failure.code == ERR_STATE || t->failure.code == ERR_NOT_FOUND)
+			*(t->terminal ? &t->discard : &t->over) = true;
+		else if (!(t->unknown && t->keys))
+			t->failed = t->over = true;
+	}
+	send_next(t);
+}
+
+static void send_next(struct input_forwarder *t)
+{
+	buf_auto struct buf params = BUF_INIT;
+	struct jw w = jw_on(&params);
+	bool close = t->eof && !t->pending.len;
+
+	if (t->busy || t->over || (!t->pending.len && !t->eof))
+		return;
+	if (close && t->keep_open) {
+		t->over = true;
+		return;
+	}
+	jw_obj(&w);
+	jw_kstr(&w, "processId", t->process_id);
+	if (!t->keys)
+		remote_key(t->remote, &w);
+	if (!close) {
+		jw_key(&w, "data");
+		jw_base64(&w, t->pending.data, t->pending.len);
+		jw_kstr(&w, "encoding", "base64");
+	}
+	jw_obj_end(&w);
+	buf_reset(&t->pending);
+	t->busy = !close;
+	t->over = close;
+	(t->keys ? remote_send_once : remote_send)(t->remote, close ? "close_process_stdin" : "write_process_stdin",
+						   &params, close ? NULL : on_written, t);
+}
+
+/* What is there now, up to a chunk: a pipe gives 64 KiB at a time. 0 at the end, −1 when there is nothing. */
+static ssize_t read_ready(struct buf *to, size_t most)
+{
+	struct pollfd p = { .fd = STDIN_FILENO, .events = POLLIN };
+	size_t have = 0;
+
+	do {
+		ssize_t n = read(STDIN_FILENO, buf_reserve(to, most), most - have);
+
+		if (n < 0 && !have && (errno == EINTR || errno == EAGAIN))
+			return -1;
+		if (n <= 0)
+			break;
+		to->len += (size_t)n;
+		have += (size_t)n;
+	} while (have < most && poll(&p, 1, 0) > 0);
+	return (ssize_t)have;
+}
+
+static void read_terminal(struct input_forwarder *t)
+{
+	char chunk[TYPED_CHUNK];
+	ssize_t n = read(STDIN_FILENO, chunk, sizeof(chunk));
+
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	if (n > 0 && t->keys && t->discard && memchr(chunk, CTRL_C, (size_t)n)) {
+		t->detached = true; /* nobody else gets it */
+		return;
+	}
+	if (n > 0) {
+		t->detached = keys_watch_feed(&t->watch, chunk, (size_t)n, &t->pending);
+		return;
+	}
+	if (n < 0 || t->keys)
+		t->hung_up = true;
+	else
+		t->eof = true;
+}
+
+void input_forwarder_read(struct input_forwarder *t)
+{
+	if (t->terminal) {
+		read_terminal(t);
+	} else {
+		ssize_t n = read_ready(&t->pending, CHUNK);
+
+		if (n < 0)
+			return;
+		t->eof = n == 0;
+	}
+	if (t->discard) {
+		buf_reset(&t->pending);
+		t->over = t->eof;
+	}
+	send_next(t);
+}

@@ -1,0 +1,79 @@
+#ifndef BAILIFF_CLI_NOUN_VERBS_H
+#define BAILIFF_CLI_NOUN_VERBS_H
+
+/* Verbs that are one request: lists as tables, records as they are, and the few words that a change is answered with.
+ */
+
+#include "runtime/base/jscan.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct buf;
+struct cli;
+struct jw;
+
+struct noun_verb_column {
+	const char *head;
+	const char *path; /* of the element's member, dotted */
+	/* COUNT: of an array's elements; LEFT: the time until then; IF: `other`, where it is true */
+	enum noun_verb_column_kind {
+		COLUMN_WORD,
+		COLUMN_ID,
+		COLUMN_STATUS,
+		COLUMN_AGO,
+		COLUMN_LEFT,
+		COLUMN_COUNT,
+		COLUMN_IF,
+		COLUMN_TEXT
+	} kind;
+	const char *other; /* the member where there is none at path; or NULL */
+};
+
+/* The elements as a table, or as a JSON array. Returns the exit status. */
+int noun_verb_table(struct jval list, const struct noun_verb_column *columns, size_t n, bool as_json);
+/*
+ * Calls and prints: with `as_json` the whole answer, else its member `shown` (NULL = all of it for people). `params` is
+ * a whole object. Returns the exit status.
+ */
+int noun_verb_call(struct cli *c, const char *method, const struct buf *params, const char *shown, bool as_json);
+
+/* All pages of a list, as noun_verb_table shows them; `filter`: the members of each request that select, or NULL. */
+int noun_verb_list(struct cli *c, const char *method, const char *member, const struct buf *filter,
+		   const struct noun_verb_column *columns, size_t n, bool as_json);
+/*
+ * The one element of a list whose id is `given`, or the only one whose id starts with it (with or without its "sub_")
+ * or, from 4 characters on, ends with it. Prints what is wrong and returns −1.
+ */
+int noun_verb_find(struct cli *c, const char *method, const char *member, const char *id_member, const char *given,
+		   struct buf *ret_element);
+
+/* One record: for people, or as JSON. Returns the exit status. */
+int noun_verb_show(struct jval record, bool as_json);
+/* An argument that is a whole number, as a member. 0, or the exit status after a usage error. */
+int noun_verb_uint(struct cli *c, const char *name, const char *given, struct jw *w);
+/* Options that become members of a request. */
+struct noun_verb_member {
+	int option;
+	const char *name;
+	enum noun_verb_member_kind {
+		MEMBER_STRING,
+		MEMBER_WORDS,
+		MEMBER_FLAG,
+		MEMBER_UINT,
+		MEMBER_TIME
+	} kind; /* WORDS: an array, of every time it is given */
+};
+/* 0, or the exit status after a usage error. */
+int noun_verb_members(struct cli *c, const struct noun_verb_member *members, size_t n, struct jw *w);
+
+/* "bailiff turn complete …": which of a noun's verbs, and how many arguments it takes after its name. */
+struct noun_verb {
+	const char *name;
+	size_t least, most;
+	bool starts; /* a daemon may be started for it even where there is no store */
+	int (*run)(struct cli *c);
+};
+int noun_verb_run(struct cli *c, const struct noun_verb *of, size_t n);
+
+#endif

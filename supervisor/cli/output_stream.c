@@ -1,0 +1,517 @@
+/*
+ * A queue of items, each a range of one stream: WANTED (only cited yet), ASKED (a read_output is under way) or READY
+ * (its bytes are here). Items are asked for from the front, while fewer than WINDOW bytes are under way or waiting, and
+ * written from the front; so both streams keep the order of their events, and memory is bounded by the window. Ranges
+ * that are merely cited cost a few bytes, and neighbours of one stream are joined.
+ *
+ * Past three quarters of the output limit the daemon gives nothing more until the end, because only then it is known
+ * what of it is kept. A stream whose read came back empty is stalled until output_stream_flush; the other one goes on
+ * past it.
+ */
+
+#include "supervisor/cli/output_stream.h"
+
+#include "pty/sanitize.h"
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "supervisor/cli/cli.h"
+#include "supervisor/client/remote.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define PIECE (512u << 10) /* bytes of one read_output */
+#define WINDOW (4u << 20)
+#define ITEMS_MOST 4096 /* past this the order between the streams gives way to memory */
+#define SURE_WRITE 4096 /* what a pipe takes at once when poll says it is writable */
+
+enum item_state { WANTED, ASKED, READY };
+
+struct item {
+	struct item *next;
+	struct output_stream *flow;
+	int stream;
+	enum item_state state;
+	uint64_t offset, length;
+	struct buf data;  /* READY: length is 0, these are the bytes */
+	size_t pos;       /* written so far */
+	size_t told;      /* shown to `wrote` so far */
+	bool own;         /* a line of ours */
+	bool asked_final; /* asked for after the end: the answer is the last word */
+	bool made_visible;
+};
+
+struct output_stream {
+	struct output_stream_options o;
+	struct item *first, *last;
+	size_t nitems;
+	size_t under_way; /* bytes ASKED, and READY but not written */
+	char ref[OUTPUT_STREAMS][72];
+	uint64_t next[OUTPUT_STREAMS]; /* everything before is in the queue or was written */
+	uint64_t omitted[OUTPUT_STREAMS];
+	bool waits[OUTPUT_STREAMS];  /* writing may block: a pipe, a terminal, a socket */
+	bool closed[OUTPUT_STREAMS]; /* nobody reads it */
+	bool stalled[OUTPUT_STREAMS];
+	bool final;                    /* what cannot be read now was not kept */
+	char carry[OUTPUT_STREAMS][4]; /* the beginning of a character that a piece cut in two */
+	size_t ncarry[OUTPUT_STREAMS];
+	struct sanitize terminal; /* what a terminal's output is read with */
+	bool visible;             /* stdout is a terminal: our lines, which are JSON, are escaped for it */
+	struct err failure;
+	bool failed;
+};
+
+struct output_stream *output_stream_new(const struct output_stream_options *o)
+{
+	struct output_stream *f = mem_zalloc(1, sizeof(*f));
+
+	f->o = *o;
+	f->visible = isatty(o->fd[OUTPUT_STDOUT]);
+	for (int i = 0; i < OUTPUT_STREAMS; i++) {
+		struct stat st;
+		f->waits[i] = fstat(o->fd[i], &st) < 0 || !(S_ISREG(st.st_mode) || S_ISBLK(st.st_mode));
+	}
+	return f;
+}
+
+void output_stream_free(struct output_stream *f)
+{
+	if (!f)
+		return;
+	while (f->first) {
+		struct item *it = f->first;
+		f->first = it->next;
+		buf_done(&it->data);
+		free(it);
+	}
+	free(f);
+}
+
+static const char *const names[OUTPUT_STREAMS] = {
+	[OUTPUT_STDOUT] = "stdout", [OUTPUT_STDERR] = "stderr", [OUTPUT_PTY] = "pty"
+};
+
+int output_stream_of_name(struct jval name)
+{
+	for (int i = 0; i < OUTPUT_STREAMS; i++)
+		if (jval_is_str(name, names[i]))
+			return i;
+	return -1;
+}
+
+const char *output_stream_name(int stream) { return names[stream]; }
+
+void output_stream_start_at(struct output_stream *f, int stream, uint64_t offset) { f->next[stream] = offset; }
+
+/* ---- the queue ---- */
+
+static struct item *insert_after(struct output_stream *f, struct item *before, int stream, enum item_state state)
+{
+	struct item *it = mem_zalloc(1, sizeof(*it));
+
+	it->flow = f;
+	it->stream = stream;
+	it->state = state;
+	it->next = before ? before->next : f->first;
+	*(before ? &before->next : &f->first) = it;
+	if (f->last == before)
+		f->last = it;
+	f->nitems++;
+	return it;
+}
+
+static void pop(struct output_stream *f, struct item *it)
+{
+	struct item **at = &f->first, *before = NULL;
+
+	for (; *at != it; at = &before->next)
+		before = *at;
+	*at = it->next;
+	if (f->last == it)
+		f->last = before;
+	f->nitems--;
+	buf_done(&it->data);
+	free(it);
+}
+
+static void want(struct output_stream *f, int stream, uint64_t offset, uint64_t length)
+{
+	struct item *it = f->last;
+
+	if (f->nitems >= ITEMS_MOST)
+		for (struct item *i = f->first; i; i = i->next)
+			if (i->stream == stream && i->state == WANTED)
+				it = i;
+	if (it && it->stream == stream && it->state == WANTED && it->offset + it->length == offset) {
+		it->length += length;
+		return;
+	}
+	it = insert_after(f, f->last, stream, WANTED);
+	it->offset = offset;
+	it->length = length;
+}
+
+/* ---- reading from the daemon ---- */
+
+static void on_piece(void *ctx, struct jval result, struct jval error);
+
+static void ask(struct output_stream *f, struct item *it)
+{
+	buf_auto struct buf params = BUF_INIT;
+	struct jw w = jw_on(&params);
+
+	if (it->length > PIECE) {
+		struct item *rest = insert_after(f, it, it->stream, WANTED);
+		rest->offset = it->offset + PIECE;
+		rest->length = it->length - PIECE;
+		it->length = PIECE;
+	}
+	jw_obj(&w);
+	jw_kstr(&w, "outputRef", f->ref[it->stream]);
+	jw_kuint(&w, "offset", it->offset);
+	jw_kuint(&w, "length", it->length);
+	jw_kstr(&w, "encoding", "base64");
+	jw_obj_end(&w);
+	it->state = ASKED;
+	it->asked_final = f->final;
+	f->under_way += it->length;
+	remote_send(f->o.remote, "read_output", &params, on_piece, it);
+}
+
+static void ask_more(struct output_stream *f)
+{
+	for (struct item *it = f->first; it && f->under_way < WINDOW && !f->failed; it = it->next) {
+		if (it->state != WANTED)
+			continue;
+		if (f->closed[it->stream]) { /* nobody would see it */
+			it->state = READY;
+			it->length = 0;
+		} else if (!f->stalled[it->stream]) {
+			ask(f, it);
+		}
+	}
+}
+
+/* What is to be written next: the first item that does not belong to a stalled stream, if its bytes are here. */
+static struct item *next_ready(const struct output_stream *f)
+{
+	struct item *it = f->first;
+
+	while (it && it->state == WANTED && f->stalled[it->stream])
+		it = it->next;
+	return it && it->state == READY ? it : NULL;
+}
+
+static int decode(struct jval data, struct jval encoding, struct buf *out)
+{
+	if (jval_is_str(encoding, "utf8")) {
+		jval_str_buf(data, out);
+		return 0;
+	}
+	/* What bailiff writes has no escapes in base64: it is decoded where it stands. */
+	if (data.type == JT_STRING && data.len >= 2 && !memchr(data.text, '\\', data.len))
+		return text_base64_decode(data.text + 1, data.len - 2, out);
+	buf_auto struct buf plain = BUF_INIT;
+	jval_str_buf(data, &plain);
+	return text_base64_decode(buf_cstr(&plain), plain.len, out);
+}
+
+static void fail(struct output_stream *f, const struct err *e)
+{
+	if (!f->failed)
+		f->failure = *e;
+	f->failed = true;
+}
+
+/* The answer may be short, or jump over bytes that were not kept. */
+static void take_piece(struct output_stream *f, struct item *it, struct jval result)
+{
+	struct jval data = { 0 }, encoding = { 0 };
+	uint64_t offset = it->offset, next = 0, end = it->offset + it->length;
+	struct err e = ERR_INIT;
+
+	for (struct jiter m = jiter_on(result); jiter_next(&m);) {
+		if (jval_is_str(m.key, "data"))
+			data = m.value;
+		else if (jval_is_str(m.key, "encoding"))
+			encoding = m.value;
+		else if (jval_is_str(m.key, "offset"))
+			offset = jval_uint(m.value, offset);
+		else if (jval_is_str(m.key, "nextOffset"))
+			next = jval_uint(m.value, 0);
+	}
+	if (decode(data, encoding, &it->data) < 0 || offset < it->offset || next > UINT64_MAX / 2) {
+		err_set(&e, ERR_INTERNAL, "read_output gave something that is not base64");
+		fail(f, &e);
+		return;
+	}
+	if (offset + it->data.len > end)
+		it->data.len = offset < end ? (size_t)(end - offset) : 0;
+	if (next < offset + it->data.len)
+		next = offset + it->data.len;
+	if (next <= it->offset && !it->asked_final) {
+		f->stalled[it->stream] = !f->final;
+		it->state = WANTED;
+		return;
+	}
+	if (next <= it->offset || next > end)
+		next = end;
+	f->omitted[it->stream] += next - it->offset - it->data.len;
+	if (next < end) {
+		struct item *rest = insert_after(f, it, it->stream, WANTED);
+		rest->offset = next;
+		rest->length = end - next;
+	}
+}
+
+static void on_piece(void *ctx, struct jval result, struct jval error)
+{
+	struct item *it = ctx;
+	struct output_stream *f = it->flow;
+	struct err e = ERR_INIT;
+
+	f->under_way -= it->length;
+	it->state = READY;
+	if (error.type == JT_NONE) {
+		take_piece(f, it, result);
+	} else {
+		remote_error(error, &e);
+		err_wrap(&e, "read %s", names[it->stream]);
+		fail(f, &e);
+	}
+	if (it->state == READY) {
+		it->length = 0;
+		f->under_way += it->data.len;
+	}
+	ask_more(f);
+}
+
+/* ---- what is to be shown ---- */
+
+void output_stream_upto(struct output_stream *f, int stream, const char *output_ref, uint64_t end)
+{
+	if (f->o.fd[stream] < 0 || f->closed[stream])
+		return;
+	snprintf(f->ref[stream], sizeof(f->ref[stream]), "%s", output_ref);
+	if (end <= f->next[stream])
+		return;
+	want(f, stream, f->next[stream], end - f->next[stream]);
+	f->next[stream] = end;
+	ask_more(f);
+}
+
+void output_stream_outputs(struct output_stream *f, struct jval outputs)
+{
+	for (struct jiter it = jiter_on(outputs); jiter_next(&it);) {
+		int stream = output_stream_of_name(it.key);
+		char ref[72];
+
+		jval_str(jval_get(it.value, "outputRef"), ref, sizeof(ref));
+		if (stream >= 0 && ref[0])
+			output_stream_upto(f, stream, ref, jval_uint(jval_get(it.value, "bytes"), 0));
+	}
+}
+
+void output_stream_event(struct output_stream *f, struct jval event)
+{
+	struct jval payload = jval_get(event, "payload");
+	int stream = output_stream_of_name(jval_get(payload, "stream"));
+	uint64_t offset = jval_uint(jval_get(payload, "offset"), 0), length = jval_uint(jval_get(payload, "length"), 0);
+	char ref[72];
+
+	if (stream < 0 || f->o.fd[stream] < 0 || !jval_is_str(jval_get(event, "type"), "process.output"))
+		return;
+	jval_str(jval_get(event, "outputRef"), ref, sizeof(ref));
+	if (offset == f->next[stream] && f->under_way < WINDOW) {
+		buf_auto struct buf bytes = BUF_INIT;
+		uint64_t n = jval_uint(jval_get(payload, "previewBytes"), 0);
+
+		/* Of the very first range its beginning is shown at once; what is cited later may yet fall into what is
+		 * left out. */
+		if (n && (n == length || (offset == 0 && n < length)) &&
+		    decode(jval_get(payload, "preview"), jval_get(payload, "encoding"), &bytes) == 0 &&
+		    bytes.len == n) {
+			struct item *it = insert_after(f, f->last, stream, READY);
+
+			it->data = bytes;
+			bytes = BUF_INIT;
+			f->under_way += it->data.len;
+			f->next[stream] = offset + n;
+		}
+	}
+	output_stream_upto(f, stream, ref, offset + length);
+}
+
+void output_stream_bytes(struct output_stream *f, const char *bytes, size_t n)
+{
+	struct item *it = f->last;
+
+	if (!it || !it->own || it->pos || it->data.len > SURE_WRITE) {
+		it = insert_after(f, f->last, OUTPUT_STDOUT, READY);
+		it->own = true;
+	}
+	buf_append(&it->data, bytes, n);
+	f->under_way += n;
+}
+
+void output_stream_line(struct output_stream *f, const char *text, size_t len)
+{
+	buf_auto struct buf visible = BUF_INIT;
+
+	if (f->visible)
+		text_json_visible(text, len, &visible);
+	output_stream_bytes(f, f->visible ? buf_cstr(&visible) : text, f->visible ? visible.len : len);
+	output_stream_bytes(f, "\n", 1);
+}
+
+/* ---- writing ---- */
+
+/* Replaces an item's bytes by what a terminal may be shown; a character cut in two waits for its other half. */
+static void make_visible(struct output_stream *f, struct item *it)
+{
+	struct buf whole = BUF_INIT, shown = BUF_INIT;
+	int s = it->stream;
+	size_t cut;
+
+	if (s == OUTPUT_PTY) {
+		sanitize_feed(&f->terminal, buf_cstr(&it->data), it->data.len, &shown);
+	} else {
+		buf_append(&whole, f->carry[s], f->ncarry[s]);
+		buf_append(&whole, it->data.data, it->data.len);
+		cut = text_utf8_cut(buf_cstr(&whole), whole.len);
+		f->ncarry[s] = whole.len - cut;
+		if (f->ncarry[s])
+			memcpy(f->carry[s], whole.data + cut, f->ncarry[s]);
+		text_sanitize(buf_cstr(&whole), cut, &shown);
+	}
+	f->under_way = f->under_way - it->data.len + shown.len;
+	buf_done(&whole);
+	buf_done(&it->data);
+	it->data = shown;
+	it->made_visible = true;
+}
+
+static bool writable(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
+
+	return poll(&p, 1, 0) > 0;
+}
+
+/* 1 = would wait; −1 = nobody reads this any more. */
+static int write_item(struct output_stream *f, struct item *it)
+{
+	int fd = f->o.fd[it->stream];
+
+	while (it->pos < it->data.len) {
+		size_t n = it->data.len - it->pos;
+		ssize_t w;
+
+		if (f->waits[it->stream]) {
+			if (!writable(fd))
+				return 1;
+			if (n > SURE_WRITE)
+				n = SURE_WRITE;
+		}
+		if (f->o.wrote && it->told < it->pos + n) {
+			f->o.wrote(f->o.ctx, it->data.data + it->told, it->pos + n - it->told);
+			it->told = it->pos + n;
+		}
+		w = write(fd, it->data.data + it->pos, n);
+		if (w < 0 && errno == EINTR)
+			continue;
+		if (w < 0 && errno == EAGAIN)
+			return 1;
+		if (w < 0)
+			return -1;
+		it->pos += (size_t)w;
+	}
+	return 0;
+}
+
+void output_stream_flush(struct output_stream *f)
+{
+	f->final = true;
+	for (int s = 0; s < OUTPUT_STREAMS; s++)
+		f->stalled[s] = false;
+	ask_more(f);
+}
+
+/* Everything was written but halves of characters: their other halves will not come. */
+static bool show_carry(struct output_stream *f)
+{
+	bool any = false;
+
+	for (int s = 0; s < OUTPUT_STREAMS; s++) {
+		if (!f->ncarry[s] && !(s == OUTPUT_PTY && f->terminal.ncarry))
+			continue;
+		struct item *it = insert_after(f, f->last, s, READY);
+		text_sanitize(f->carry[s], f->ncarry[s], &it->data);
+		if (s == OUTPUT_PTY)
+			sanitize_end(&f->terminal, &it->data);
+		it->made_visible = true;
+		f->under_way += it->data.len;
+		f->ncarry[s] = 0;
+		any = true;
+	}
+	return any;
+}
+
+int output_stream_write(struct output_stream *f, struct err *e)
+{
+	struct item *it;
+
+	while ((it = next_ready(f)) || (!f->first && f->final && show_carry(f))) {
+		int r = 0;
+
+		if (!it)
+			continue;
+
+		if (f->o.sanitize && !it->own && !it->made_visible)
+			make_visible(f, it);
+		if (!f->closed[it->stream])
+			r = write_item(f, it);
+		if (r > 0)
+			return 0;
+		if (r < 0) {
+			int why = errno;
+
+			f->closed[it->stream] = true;
+			ask_more(f); /* what waits behind it is no longer read */
+			if (it->stream != OUTPUT_STDERR)
+				return err_sys(e, why, "write to stdout");
+		}
+		f->under_way -= it->data.len;
+		pop(f, it);
+		ask_more(f);
+	}
+	return 0;
+}
+
+int output_stream_fd(const struct output_stream *f)
+{
+	const struct item *it = next_ready(f);
+
+	return it ? f->o.fd[it->stream] : -1;
+}
+
+bool output_stream_closed(const struct output_stream *f, int stream) { return f->closed[stream]; }
+
+bool output_stream_done(const struct output_stream *f) { return f->first == NULL; }
+
+size_t output_stream_buffered(const struct output_stream *f) { return f->under_way; }
+
+const struct err *output_stream_failed(const struct output_stream *f) { return f->failed ? &f->failure : NULL; }
+
+void output_stream_print_omitted(const struct output_stream *f)
+{
+	for (int i = 0; i < OUTPUT_STREAMS; i++)
+		if (f->omitted[i])
+			cli_error("%llu bytes of %s were omitted (output limit)", (unsigned long long)f->omitted[i],
+				  names[i]);
+}

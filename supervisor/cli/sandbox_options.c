@@ -1,0 +1,125 @@
+#include "supervisor/cli/sandbox_options.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/path.h"
+#include "runtime/base/text.h"
+#include "supervisor/cli/opts.h"
+#include "supervisor/cli/verb.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int absolute(const char *given, bool follow, char ret[PATH_MAX], struct err *e)
+{
+	char here[PATH_MAX] = "", whole[2 * PATH_MAX];
+
+	if ((!given || given[0] != '/') && !getcwd(here, sizeof(here)))
+		return err_sys(e, errno, "the working directory");
+	snprintf(whole, sizeof(whole), "%s%s%s", here, here[0] && given ? "/" : "", given ? given : "");
+	/* Links are the caller's to follow: the sandbox binds what is named, and does not follow them. */
+	if (follow && realpath(whole, here))
+		memcpy(whole, here, sizeof(here));
+	if (!text_utf8_valid(whole, strlen(whole)))
+		return err_set(e, ERR_INVALID, "the path '%.200s' is not UTF-8", whole);
+	return path_clean(whole, ret, e);
+}
+
+/* Whoever makes a .git in such a folder does not make it the workspace of all that is below. */
+static bool is_everybodys(const char *path)
+{
+	static const char *const folders[] = { "/tmp", "/var/tmp", "/dev/shm" };
+	struct stat st;
+
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
+		if (strcmp(path, folders[i]) == 0)
+			return true;
+	return stat(path, &st) == 0 && (st.st_mode & (S_ISVTX | S_IWOTH)) == (S_ISVTX | S_IWOTH);
+}
+
+/* Up from the working directory, but not as far as the home: the nearest folder that holds .git. */
+static bool find_workspace(const char *cwd, char path[PATH_MAX])
+{
+	const struct passwd *pw = getpwuid(getuid());
+	const char *home = pw && pw->pw_dir ? pw->pw_dir : "/";
+
+	snprintf(path, PATH_MAX, "%s", cwd);
+	while (path[1] && !path_within(path, home) && !is_everybodys(path)) {
+		char name[PATH_MAX + 8];
+		struct stat st;
+
+		snprintf(name, sizeof(name), "%s/.git", path);
+		if (lstat(name, &st) == 0)
+			return true;
+		if (!path_up(path))
+			break;
+	}
+	return false;
+}
+
+static int write_paths(const struct opts *o, int option, const char *key, struct jw *w, struct err *e)
+{
+	if (!opts_has(o, option))
+		return 0;
+	jw_karr(w, key);
+	for (size_t i = 0; i < o->ngiven; i++) {
+		char path[PATH_MAX];
+
+		if (o->given[i].option != option)
+			continue;
+		if (absolute(o->given[i].value, strcmp(key, "hidden") != 0, path, e) < 0)
+			return err_wrap(e, "option '--%s'", option_rows[option].name);
+		jw_str(w, path);
+	}
+	jw_arr_end(w);
+	return 0;
+}
+
+static void write_hosts(const struct opts *o, int option, struct jw *w)
+{
+	if (!opts_has(o, option))
+		return;
+	jw_karr(w, "allowHosts");
+	for (size_t i = 0; i < o->ngiven; i++)
+		if (o->given[i].option == option)
+			jw_str(w, o->given[i].value);
+	jw_arr_end(w);
+}
+
+int sandbox_options_write(const struct opts *o, const struct sandbox_options *names, struct jw *w, struct err *e)
+{
+	const char *tmp = opts_get(o, names->tmp);
+	buf_auto struct buf sandbox = BUF_INIT;
+	struct jw in = jw_on(&sandbox);
+	char cwd[PATH_MAX], workspace[PATH_MAX];
+	uint64_t bytes;
+
+	if (absolute(opts_get(o, names->cwd), true, cwd, e) < 0)
+		return err_wrap(e, "option '--cwd'");
+	jw_kstr(w, "cwd", cwd);
+	if (names->profile >= 0)
+		jw_kopt(w, "profile", opts_get(o, names->profile));
+	jw_obj(&in);
+	if (find_workspace(cwd, workspace))
+		jw_kstr(&in, "workspace", workspace);
+	if (write_paths(o, names->ro, "readRoots", &in, e) < 0 || write_paths(o, names->rw, "writeRoots", &in, e) < 0 ||
+	    write_paths(o, names->hide, "hidden", &in, e) < 0)
+		return -1;
+	jw_kopt(&in, "network", opts_get(o, names->net));
+	write_hosts(o, names->hosts, &in);
+	if (tmp && text_size_bytes(tmp, &bytes, e) < 0)
+		return err_wrap(e, "option '--%s'", option_rows[names->tmp].name);
+	if (tmp)
+		jw_kuint(&in, "tmpBytes", bytes);
+	jw_obj_end(&in);
+	/* Where nothing is asked for, nothing is said: an empty object in a record reads like "no sandbox". */
+	if (strcmp(sandbox.data, "{}") != 0)
+		jw_kraw(w, "sandbox", sandbox.data, sandbox.len);
+	return 0;
+}

@@ -1,0 +1,159 @@
+#include "supervisor/cli/terminal_log.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jscan.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/text.h"
+#include "supervisor/cli/cli.h"
+#include "supervisor/cli/format.h"
+#include "supervisor/cli/list_pages.h"
+#include "supervisor/client/remote.h"
+
+#define PIECE (256u << 10)
+
+struct tape {
+	struct cli *cli;
+	const struct terminal_log_fns *fns;
+	struct terminal_log_start start;
+	bool begun, stopped;
+	uint64_t next; /* byte of the output */
+	struct err *e;
+	int result;
+};
+
+static uint64_t time_of(struct jval timestamp, uint64_t otherwise)
+{
+	char text[CLOCK_TEXT_MAX + 16];
+	uint64_t us;
+
+	jval_str(timestamp, text, sizeof(text));
+	return text[0] && clock_parse(text, &us) == 0 ? us : otherwise;
+}
+
+static void take_size(struct jval v, unsigned *rows, unsigned *cols)
+{
+	*rows = (unsigned)jval_uint(jval_get(v, "rows"), *rows);
+	*cols = (unsigned)jval_uint(jval_get(v, "cols"), *cols);
+}
+
+static bool begin(struct tape *t)
+{
+	if (!t->begun)
+		t->stopped = !t->fns->start(t->fns->ctx, &t->start);
+	t->begun = true;
+	return !t->stopped;
+}
+
+/* Bytes that were printed at that time; a part that was not kept is passed over. */
+static int read_range(struct tape *t, const char *ref, uint64_t at_us, uint64_t offset, uint64_t end)
+{
+	while (offset < end && !t->stopped) {
+		remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+		buf_auto struct buf params = BUF_INIT, text = BUF_INIT, bytes = BUF_INIT;
+		struct jw w = jw_on(&params);
+
+		jw_obj(&w);
+		jw_kstr(&w, "outputRef", ref);
+		jw_kuint(&w, "offset", offset);
+		jw_kuint(&w, "length", end - offset < PIECE ? end - offset : PIECE);
+		jw_kstr(&w, "encoding", "base64");
+		jw_obj_end(&w);
+		if (cli_call(t->cli, "read_output", &params, &a, t->e) < 0)
+			return -1;
+		jval_str_buf(jval_get(a.result, "data"), &text);
+		if (text_base64_decode(buf_cstr(&text), text.len, &bytes) < 0)
+			return err_set(t->e, ERR_INTERNAL, "read_output gave something that is not base64");
+		uint64_t next = jval_uint(jval_get(a.result, "nextOffset"), 0);
+		if (next <= offset)
+			return 0;
+		if (bytes.len)
+			t->stopped = !t->fns->piece(t->fns->ctx, at_us, bytes.data, bytes.len, 0, 0);
+		offset = next;
+	}
+	return 0;
+}
+
+static int on_output(struct tape *t, struct jval event, struct jval payload)
+{
+	uint64_t offset = jval_uint(jval_get(payload, "offset"), 0),
+		 end = offset + jval_uint(jval_get(payload, "length"), 0);
+	uint64_t at_us = time_of(jval_get(event, "timestamp"), t->start.at_us),
+		 from = offset > t->next ? offset : t->next;
+	char ref[72];
+
+	jval_str(jval_get(event, "outputRef"), ref, sizeof(ref));
+	if (!jval_is_str(jval_get(payload, "stream"), "pty") || end <= from)
+		return 0;
+	t->next = end;
+	return read_range(t, ref, at_us, from, end);
+}
+
+static bool on_event(void *ctx, struct jval event)
+{
+	struct tape *t = ctx;
+	struct jval payload = jval_get(event, "payload"), type = jval_get(event, "type");
+
+	if (jval_is_str(type, "process.started")) {
+		take_size(jval_get(payload, "tty"), &t->start.rows, &t->start.cols);
+		t->start.at_us = time_of(jval_get(event, "timestamp"), t->start.at_us);
+		return begin(t);
+	}
+	if (!begin(t))
+		return false;
+	if (jval_is_str(type, "process.output")) {
+		t->result = on_output(t, event, payload);
+	} else if (jval_is_str(jval_get(payload, "kind"), "resize")) {
+		unsigned rows = 0, cols = 0;
+
+		take_size(payload, &rows, &cols);
+		if (rows && cols)
+			t->stopped = !t->fns->piece(t->fns->ctx, time_of(jval_get(event, "timestamp"), 0), NULL, 0,
+						    rows, cols);
+	}
+	return t->result == 0 && !t->stopped;
+}
+
+static int take_process(struct tape *t, const char *process_id)
+{
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+	buf_auto struct buf params = BUF_INIT;
+	struct jw w = jw_on(&params);
+
+	jw_obj(&w);
+	jw_kstr(&w, "processId", process_id);
+	jw_obj_end(&w);
+	if (cli_call(t->cli, "get_process", &params, &a, t->e) < 0)
+		return -1;
+	if (jval_get(a.result, "tty").type != JT_OBJECT)
+		return err_set(t->e, ERR_STATE, "it has no terminal");
+	t->start.rows = 24;
+	t->start.cols = 80;
+	take_size(jval_get(a.result, "tty"), &t->start.rows, &t->start.cols);
+	t->start.at_us = time_of(jval_get(a.result, "startedAt"), 0);
+	format_command(a.result, &t->start.command);
+	return 0;
+}
+
+int terminal_log_read(struct cli *c, const char *process_id, const struct terminal_log_fns *fns, struct err *e)
+{
+	struct tape t = { .cli = c, .fns = fns, .e = e };
+	buf_auto struct buf filter = BUF_INIT;
+	struct jw w = jw_on(&filter);
+	uint64_t sequence = 0;
+	int r;
+
+	jw_kstr(&w, "processId", process_id);
+	jw_karr(&w, "types");
+	jw_str(&w, "process.started");
+	jw_str(&w, "process.output");
+	jw_str(&w, "process.input");
+	jw_arr_end(&w);
+	r = take_process(&t, process_id);
+	if (r == 0)
+		r = list_pages_events(c, &filter, &sequence, on_event, &t, e);
+	if (r == 0)
+		(void)begin(&t); /* where no event is kept */
+	buf_done(&t.start.command);
+	return r < 0 ? r : t.result;
+}

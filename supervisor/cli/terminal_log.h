@@ -1,0 +1,32 @@
+#ifndef BAILIFF_CLI_TERMINAL_LOG_H
+#define BAILIFF_CLI_TERMINAL_LOG_H
+
+/* What a process's terminal printed, piece by piece, with the time of each, as the log has it. */
+
+#include "runtime/base/buf.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct cli;
+struct err;
+
+struct terminal_log_start {
+	unsigned rows, cols;
+	uint64_t at_us;     /* since 1970 */
+	struct buf command; /* one line */
+};
+
+struct terminal_log_fns {
+	/* Once, first. */
+	bool (*start)(void *ctx, const struct terminal_log_start *s);
+	/* n bytes were printed; or n = 0 and the terminal was resized. */
+	bool (*piece)(void *ctx, uint64_t at_us, const char *bytes, size_t n, unsigned rows, unsigned cols);
+	void *ctx;
+};
+
+/* Everything recorded so far, until a function returns false. ERR_STATE when the process has no terminal. */
+int terminal_log_read(struct cli *c, const char *process_id, const struct terminal_log_fns *fns, struct err *e);
+
+#endif

@@ -1,0 +1,93 @@
+#include "supervisor/cli/violation_summary.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/mem.h"
+#include "supervisor/cli/cli.h"
+
+#include <string.h>
+
+void violation_summary_done(struct violation_summary *d)
+{
+	for (size_t i = 0; i < d->count; i++)
+		free(d->lines[i]);
+	for (size_t i = 0; i < d->nlater; i++)
+		free(d->later[i]);
+	*d = (struct violation_summary){ 0 };
+}
+
+static bool known(struct violation_summary *d, const char *line)
+{
+	for (size_t i = 0; i < d->count; i++)
+		if (strcmp(d->lines[i], line) == 0)
+			return true;
+	for (size_t i = 0; i < d->nlater; i++)
+		if (strcmp(d->later[i], line) == 0)
+			return true;
+	return false;
+}
+
+bool violation_summary_add(struct violation_summary *d, struct jval event)
+{
+	struct jval v = jval_get(event, "payload");
+	struct buf line = BUF_INIT;
+
+	if (!jval_is_str(jval_get(event, "type"), "sandbox.violation"))
+		return false;
+	bool lookup = violation_text_is_lookup(v);
+	if (violation_text_is_hint(v))
+		buf_str(&line, "probably ");
+	buf_str(&line, "denied: ");
+	violation_text_describe(v, &line);
+	if (violation_text_is_hint(v))
+		buf_str(&line, ", guessed from the output");
+	violation_needs_add(&d->needs, v);
+	if (!lookup)
+		violation_needs_add(&d->needs_without_lookups, v);
+	char *text = buf_take(&line);
+	if (!known(d, text)) {
+		if (d->count < VIOLATION_SUMMARY_LINES) {
+			d->is_lookup[d->count] = lookup;
+			d->lines[d->count++] = text;
+			return true;
+		}
+		if (d->nlater < sizeof d->later / sizeof d->later[0]) {
+			d->later[d->nlater++] = text;
+			return true;
+		}
+		d->many = true;
+	}
+	free(text);
+	return true;
+}
+
+static void tell_options(const struct violation_needs *n)
+{
+	buf_auto struct buf options = BUF_INIT, host = BUF_INIT;
+
+	if (n->write)
+		buf_printf(&options, "--rw %s to let it write there", n->folder[0] == '/' ? n->folder : "PATH");
+	if (n->read)
+		buf_printf(&options, "%s--ro %s to let it read", options.len ? ", " : "",
+			   n->file[0] == '/' ? n->file : "PATH");
+	violation_needs_host(n, &host);
+	if (!host.len && n->network)
+		buf_str(&host, "HOST");
+	if (host.len)
+		buf_printf(&options, "%s--allow-host %s to let it reach that", options.len ? ", " : "", host.data);
+	else if (n->proxy)
+		buf_printf(&options, "%sthe proxy that HTTP_PROXY names, or --net host for what cannot use one",
+			   options.len ? ", " : "");
+	if (options.len)
+		cli_hint("%s (where the policy permits it)", options.data);
+}
+
+void violation_summary_print(const struct violation_summary *d, const char *process_id, bool succeeded)
+{
+	for (size_t i = 0; i < d->count; i++)
+		if (!succeeded || !d->is_lookup[i])
+			cli_error("%s", d->lines[i]);
+	if (d->nlater)
+		cli_hint("and %zu%s more; bailiff events --process %s --type sandbox.violation", d->nlater,
+			 d->many ? " or" : "", process_id);
+	tell_options(succeeded ? &d->needs_without_lookups : &d->needs);
+}

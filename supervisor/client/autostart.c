@@ -1,0 +1,143 @@
+#include "supervisor/client/autostart.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/daemon_exit.h"
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
+#include "supervisor/client/daemon_program.h"
+#include "supervisor/client/home_candidates.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+#define SAID_MAX 4096 /* of what a daemon that fails to start said */
+#define LOOK_MS 20    /* between two looks, where its end cannot be waited for */
+
+/*
+ * stdout and stderr must not be ours: a pipeline around `bailiff run` would wait for the daemon to close them. stderr
+ * is a pipe, read only until the starting process has ended.
+ */
+static int spawn(char *const argv[], int said_fd, pid_t *ret_pid)
+{
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t attr;
+	sigset_t none, all;
+	int r;
+
+	sigemptyset(&none);
+	sigfillset(&all);
+	posix_spawn_file_actions_init(&files);
+	posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+	posix_spawn_file_actions_adddup2(&files, said_fd, STDERR_FILENO);
+	posix_spawnattr_init(&attr);
+	posix_spawnattr_setsigmask(&attr, &none);
+	posix_spawnattr_setsigdefault(&attr, &all);
+	posix_spawnattr_setpgroup(&attr, 0);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+	r = posix_spawnp(ret_pid, argv[0], &files, &attr, argv, environ);
+	posix_spawnattr_destroy(&attr);
+	posix_spawn_file_actions_destroy(&files);
+	return r;
+}
+
+int autostart_begin(const struct home *h, struct autostart *ret, struct err *e)
+{
+	mem_auto char *program = daemon_program_path();
+	char embedded[] = "--embedded", home[] = "--home";
+	char *argv[] = { program, embedded, h->dir[0] ? home : NULL, h->dir[0] ? (char *)h->dir : NULL, NULL };
+	int pipefd[2];
+	pid_t pid;
+
+	if (home_is_service(h))
+		return err_set(e, ERR_UNAVAILABLE,
+			       "bailiff.service does not answer on %s; start it with systemctl start bailiff",
+			       h->socket);
+	if (pipe2(pipefd, O_CLOEXEC | O_NONBLOCK) < 0)
+		return err_sys(e, errno, "start a daemon: pipe");
+	fd_auto int said_fd = pipefd[0];
+	int r = spawn(argv, pipefd[1], &pid);
+	close(pipefd[1]);
+	if (r != 0)
+		return err_sys(e, r, "start a daemon: %s", program);
+	*ret = (struct autostart){ .pid = pid, .said_fd = fd_take(&said_fd) };
+	return 0;
+}
+
+/* The daemon itself, which goes on, may hold the pipe longer than the process that starts it lives. */
+static void listen_to(struct autostart *x)
+{
+	char chunk[1024];
+	ssize_t n = -1;
+
+	while (x->said_fd >= 0 && ((n = read(x->said_fd, chunk, sizeof(chunk))) > 0 || (n < 0 && errno == EINTR)))
+		if (n > 0 && x->said.len < SAID_MAX)
+			buf_append(&x->said, chunk, (size_t)n);
+	if (n == 0)
+		fd_close(&x->said_fd);
+}
+
+static int judge(struct autostart *x, int status, struct err *e)
+{
+	struct buf *said = &x->said;
+
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return 0;
+	while (said->len && said->data[said->len - 1] == '\n')
+		said->data[--said->len] = 0;
+	const char *last = strrchr(buf_cstr(said), '\n');
+	if (WIFSIGNALED(status))
+		return err_set(e, ERR_UNAVAILABLE, "start a daemon: bailiffd was killed by signal %d",
+			       WTERMSIG(status));
+	enum err_code code = WEXITSTATUS(status) == DAEMON_EXIT_KERNEL ? ERR_SANDBOX : ERR_UNAVAILABLE;
+	return err_set(e, code, "start a daemon: %s",
+		       said->len ? (last ? last + 1 : said->data) : "it failed without a word");
+}
+
+int autostart_poll(struct autostart *x, struct err *e)
+{
+	int status = 0;
+	pid_t ended = waitpid(x->pid, &status, WNOHANG);
+
+	listen_to(x);
+	if (ended == 0 || (ended < 0 && errno == EINTR))
+		return 1;
+	x->pid = 0;
+	int r = judge(x, status, e);
+	autostart_done(x);
+	return r;
+}
+
+void autostart_done(struct autostart *x)
+{
+	if (x->pid)
+		waitpid(x->pid, NULL, WNOHANG);
+	if (x->said_fd > 0)
+		close(x->said_fd);
+	buf_done(&x->said);
+	*x = (struct autostart){ 0 };
+}
+
+int autostart_start(const struct home *h, struct err *e)
+{
+	struct autostart x;
+	int r;
+
+	if (autostart_begin(h, &x, e) < 0)
+		return -1;
+	fd_auto int pidfd = fd_pidfd_open(x.pid);
+	while ((r = autostart_poll(&x, e)) > 0) {
+		struct pollfd p[2] = { { .fd = x.said_fd, .events = POLLIN }, { .fd = pidfd, .events = POLLIN } };
+
+		poll(p, countof(p), pidfd >= 0 ? -1 : LOOK_MS);
+	}
+	return r;
+}

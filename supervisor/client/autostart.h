@@ -1,0 +1,32 @@
+#ifndef BAILIFF_CLIENT_AUTOSTART_H
+#define BAILIFF_CLIENT_AUTOSTART_H
+
+#include "runtime/base/buf.h"
+
+#include <sys/types.h>
+
+struct err;
+struct home;
+
+/*
+ * Starts a daemon for this user (`bailiffd --embedded`, found beside this program, else in PATH) and waits until it
+ * says that it is ready. A failure is not the last word: another may have been started at the same moment, so the
+ * caller still tries to connect and reports this error only if that fails too. ERR_SANDBOX is: no daemon can run on
+ * this kernel.
+ */
+int autostart_start(const struct home *h, struct err *e);
+
+/* The same for who cannot wait: begun, and looked at now and then. Nothing but zeroes: none was begun, or it is over.
+ */
+struct autostart {
+	pid_t pid;
+	int said_fd;
+	struct buf said;
+};
+int autostart_begin(const struct home *h, struct autostart *ret, struct err *e);
+/* 1: it has yet to say; 0: it is ready; −1: it failed. The last two end it. */
+int autostart_poll(struct autostart *x, struct err *e);
+/* Lets go; the daemon starts all the same. */
+void autostart_done(struct autostart *x);
+
+#endif

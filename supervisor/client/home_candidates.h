@@ -1,0 +1,29 @@
+#ifndef BAILIFF_CLIENT_HOME_CANDIDATES_H
+#define BAILIFF_CLIENT_HOME_CANDIDATES_H
+
+/*
+ * Where daemons may be found: $BAILIFF_HOME alone when it is set; otherwise this user's, then the system's. The same
+ * rules as supervisor/daemon/daemon_paths.c, which the command line may not include; a unit test compares the two.
+ */
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct home {
+	const char *kind;   /* "BAILIFF_HOME", "user" or "system" */
+	char dir[PATH_MAX]; /* $BAILIFF_HOME, or "" */
+	char socket[PATH_MAX];
+	char store[PATH_MAX];
+};
+
+#define HOME_CANDIDATES_MAX 2
+/* In the order in which they are tried; the first is where a daemon would be started. Returns how many. */
+size_t home_candidates(uid_t uid, struct home ret[HOME_CANDIDATES_MAX]);
+bool home_has_store(const struct home *h);
+/* The system's daemon, where systemd starts it at boot: one started by hand in its place would keep the service from
+ * starting. */
+bool home_is_service(const struct home *h);
+
+#endif

@@ -1,0 +1,164 @@
+#include "supervisor/client/violation_text.h"
+
+#include "runtime/base/buf.h"
+
+#include <string.h>
+
+#define RESOLVER_PORT 53
+
+/* A path that does not begin at the root begins at an open folder, and where there is none, that folder or an open file
+ * is all that was named. */
+static void write_path(struct jval path, bool directory, struct buf *out)
+{
+	bool named = path.type == JT_STRING,
+	     whole = named && path.len > 1 && (path.text[1] == '/' || path.text[1] == '@');
+
+	if (named && directory)
+		buf_str(out, "in ");
+	if (named)
+		jval_str_buf(path, out);
+	if (!whole)
+		buf_str(out, named ? " in an open folder" : directory ? "in an open folder" : "of an open file");
+}
+
+/* What was refused: a path, an address, a system call. */
+static void write_object(struct jval v, struct buf *out)
+{
+	struct jval path = jval_get(v, "path"), host = jval_get(v, "host"), address = jval_get(v, "address");
+
+	buf_byte(out, ' ');
+	if (path.type == JT_STRING || jval_is_str(jval_get(v, "kind"), "filesystem")) {
+		write_path(path, jval_is_str(jval_get(v, "pathIs"), "directory"), out);
+	} else if (host.type == JT_STRING || address.type == JT_STRING) {
+		bool six = host.type != JT_STRING && memchr(address.text, ':', address.len);
+		buf_str(out, six ? "[" : "");
+		jval_str_buf(host.type == JT_STRING ? host : address, out);
+		buf_str(out, six ? "]" : "");
+	} else if (jval_get(v, "syscall").type == JT_STRING) {
+		jval_str_buf(jval_get(v, "syscall"), out);
+	} else {
+		out->len--; /* a guess may name nothing */
+	}
+	if (jval_get(v, "port").type == JT_NUMBER)
+		buf_printf(out, ":%d", (int)jval_int(jval_get(v, "port"), 0));
+}
+
+/* The daemon's own words, or what the kernel's answer means. */
+static void write_reason(struct jval v, struct buf *out)
+{
+	struct jval reason = jval_get(v, "reason");
+
+	if (reason.type == JT_STRING) {
+		struct jval address = jval_get(v, "address");
+		buf_str(out, " (");
+		jval_str_buf(reason, out);
+		if (address.type == JT_STRING && jval_get(v, "host").type == JT_STRING) {
+			buf_str(out, ": ");
+			jval_str_buf(address, out);
+		}
+		buf_byte(out, ')');
+	} else if (jval_is_str(jval_get(v, "source"), "seccomp")) {
+		buf_str(out, " (a system call that sandboxes may not use)");
+	} else if (jval_is_str(jval_get(v, "errnoName"), "EROFS")) {
+		buf_str(out, " (outside the write roots)");
+	} else if (jval_is_str(jval_get(v, "errnoName"), "ENETUNREACH")) {
+		buf_str(out, " (no network)");
+	}
+}
+
+void violation_text_describe(struct jval v, struct buf *out)
+{
+	struct jval operation = jval_get(v, "operation");
+
+	/* Past a number of different ones the rest is counted together. */
+	if (jval_is_str(operation, "other")) {
+		buf_printf(out, "other %s",
+			   jval_is_str(jval_get(v, "kind"), "filesystem") ? "files"
+			   : jval_is_str(jval_get(v, "kind"), "network")  ? "addresses"
+									  : "system calls");
+		return;
+	}
+	if (jval_is_str(operation, "call"))
+		buf_str(out, "system call");
+	else
+		jval_str_buf(operation, out);
+	write_object(v, out);
+	write_reason(v, out);
+}
+
+bool violation_text_is_hint(struct jval v) { return jval_is_str(jval_get(v, "confidence"), "hint"); }
+
+bool violation_text_is_lookup(struct jval v)
+{
+	return jval_is_str(jval_get(v, "operation"), "lookup") ||
+	       (jval_is_str(jval_get(v, "kind"), "network") && jval_int(jval_get(v, "port"), 0) == RESOLVER_PORT);
+}
+
+/*
+ * Of hosts that nobody has named, and of those that were tried without any network: what a rule denies, or what two
+ * names disagree about, nothing opens. A name that was looked up says more than the address of a resolver, which the
+ * proxy does not reach anyway.
+ */
+static void note_host(struct violation_needs *n, struct jval v)
+{
+	struct jval reason = jval_get(v, "reason"), host = jval_get(v, "host");
+	bool opens = jval_is_str(reason, "not in the allowed hosts") || jval_is_str(reason, "no network");
+	char found[sizeof n->host];
+
+	if (!opens || n->host[0] || (host.type != JT_STRING && violation_text_is_lookup(v)))
+		return;
+	size_t len = jval_str(host.type == JT_STRING ? host : jval_get(v, "address"), found, sizeof found);
+	if (!len || len >= sizeof found)
+		return;
+	memcpy(n->host, found, len + 1);
+	n->port = (int)jval_int(jval_get(v, "port"), 0);
+}
+
+/* Of a path from the root on; a name in some open folder does not say what would have to be opened. */
+static void note_folder(struct violation_needs *n, struct jval v)
+{
+	char path[sizeof n->folder];
+	size_t len = jval_str(jval_get(v, "path"), path, sizeof path);
+
+	if (len >= sizeof path || path[0] != '/')
+		return;
+	char *slash = strrchr(path, '/');
+	if (!jval_is_str(jval_get(v, "pathIs"), "directory"))
+		slash[slash == path] = '\0';
+	memcpy(n->folder, path, strlen(path) + 1);
+}
+
+void violation_needs_add(struct violation_needs *n, struct jval v)
+{
+	struct jval operation = jval_get(v, "operation");
+	bool file = jval_is_str(jval_get(v, "kind"), "filesystem");
+	bool read = jval_is_str(operation, "read") || jval_is_str(operation, "execute");
+
+	/* The sandbox had no part in it, or it stands whatever is asked for: nothing would help. */
+	if (jval_is_str(jval_get(v, "reason"), "not permitted to its user") ||
+	    jval_is_str(jval_get(v, "reason"), "protected"))
+		return;
+	note_host(n, v);
+	n->network |= jval_is_str(jval_get(v, "reason"), "no network");
+	n->proxy |= jval_is_str(jval_get(v, "reason"), "only through the proxy");
+	n->read |= file && read;
+	if (file && read && !n->file[0] && jval_is_str(jval_get(v, "reason"), "hidden") &&
+	    (jval_str(jval_get(v, "path"), n->file, sizeof n->file) >= sizeof n->file || n->file[0] != '/'))
+		n->file[0] = '\0';
+	if (!file || read)
+		return;
+	n->write = true;
+	if (!n->folder[0] && !jval_is_str(jval_get(v, "reason"), "leads out of the write roots"))
+		note_folder(n, v);
+}
+
+void violation_needs_host(const struct violation_needs *n, struct buf *out)
+{
+	bool six = strchr(n->host, ':');
+
+	if (!n->host[0] || n->host[0] == '(')
+		return;
+	buf_printf(out, "%s%s%s", six ? "[" : "", n->host, six ? "]" : "");
+	if (n->port > 0)
+		buf_printf(out, ":%d", n->port);
+}

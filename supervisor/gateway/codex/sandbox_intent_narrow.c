@@ -1,0 +1,293 @@
+/*
+ * An intent as changes to a profile, all of which take something away: see intent.h. This looks at the host's files as
+ * the user whom the gateway runs as, only for which names exist.
+ */
+
+#include "supervisor/gateway/codex/sandbox_intent.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/path.h"
+#include "runtime/base/text.h"
+#include "sandbox/placeholder.h"
+#include "supervisor/gateway/codex/glob_scan.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define CHANGES_MAX 200u /* paths that may be added: a sandbox has room for so many mounts */
+
+struct narrowing {
+	const struct sandbox_intent *intent;
+	const json_t *write_roots, *read_roots, *hidden, *private, *protected;
+	json_t *read, *write, *hide; /* what is added; write: kept in what is read-only then */
+	size_t count;
+};
+
+/* What stands there for another command's sandbox will go with it: taken for a file of the user's, nothing would be
+ * kept in its place. */
+static bool exists(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && !placeholder_is(&st);
+}
+
+static bool is_link(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+}
+
+static bool has_path(const json_t *list, const char *path)
+{
+	for (size_t i = 0; i < json_array_size(list); i++)
+		if (strcmp(json_string_value(json_array_get(list, i)), path) == 0)
+			return true;
+	return false;
+}
+
+/* How long the longest of the paths is that hold `path`; 0 = none does. */
+static size_t depth(const json_t *list, const char *path)
+{
+	size_t most = 0;
+
+	for (size_t i = 0; i < json_array_size(list); i++) {
+		const char *one = json_string_value(json_array_get(list, i));
+
+		if (path_within(one, path) && strlen(one) > most)
+			most = strlen(one);
+	}
+	return most;
+}
+
+static bool covered(const json_t *list, const char *path) { return depth(list, path) > 0; }
+
+/* As things stand: the deepest that was said of it decides, and what we add counts more than what was there. */
+static bool is_writable(const struct narrowing *n, const char *path)
+{
+	size_t was = depth(n->write_roots, path), kept = depth(n->write, path), read = depth(n->read, path);
+
+	return (was > kept ? was : kept) > read;
+}
+
+static int put(struct narrowing *n, json_t *list, const char *path, struct err *e)
+{
+	if (has_path(list, path))
+		return 0;
+	if (n->count++ >= CHANGES_MAX)
+		return err_field(e, "sandbox", "needs more than %u paths to be covered", CHANGES_MAX);
+	if (!text_utf8_valid(path, strlen(path)))
+		return err_field(e, "sandbox", "a path that must be covered is not UTF-8, so it cannot be named");
+	json_array_append_new(list, json_string(path));
+	return 0;
+}
+
+/* Not shown by the profile anyway: covered by what it hides, and none of the roots it shows lies as deep. */
+static bool is_hidden(const struct narrowing *n, const char *path)
+{
+	return (covered(n->hidden, path) || covered(n->private, path)) && !covered(n->write_roots, path) &&
+	       !has_path(n->read_roots, path);
+}
+
+/* Something in the folder is allowed. */
+static bool holds_allowed(const struct sandbox_intent *t, const char *folder)
+{
+	for (size_t i = 0; i < t->count; i++) {
+		enum sandbox_intent_access access = sandbox_intent_access(t, t->entry[i].path);
+
+		if ((access == SANDBOX_INTENT_READ || access == SANDBOX_INTENT_WRITE) &&
+		    strcmp(t->entry[i].path, folder) != 0 && path_within(folder, t->entry[i].path))
+			return true;
+	}
+	return false;
+}
+
+static bool is_systems(const struct sandbox_intent *t, const char *path)
+{
+	/* What Codex's own sandbox shows for "minimal", and what every sandbox makes for itself. */
+	static const char *const minimal[] = { "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/etc" };
+	static const char *const own[] = { "/dev", "/proc", "/sys", "/tmp", "/run" };
+
+	for (size_t i = 0; t->minimal && i < countof(minimal); i++)
+		if (path_within(minimal[i], path))
+			return true;
+	for (size_t i = 0; i < countof(own); i++)
+		if (strcmp(path, own[i]) == 0)
+			return true;
+	return false;
+}
+
+/* Hides what lies in the folder, except for what is allowed. */
+static int hide_rest(struct narrowing *n, const char *folder, struct err *e)
+{
+	DIR *dir = opendir(folder);
+	int r = 0;
+
+	if (!dir)
+		return err_field(e, "sandbox", "'%.200s' cannot be listed, so what lies in it cannot be hidden",
+				 folder);
+	for (struct dirent *d; r == 0 && (d = readdir(dir));) {
+		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
+			continue;
+		mem_auto char *path = mem_printf("%s/%s", folder[1] ? folder : "", d->d_name);
+		enum sandbox_intent_access access = sandbox_intent_access(n->intent, path);
+
+		if (access == SANDBOX_INTENT_READ || access == SANDBOX_INTENT_WRITE || is_systems(n->intent, path) ||
+		    is_hidden(n, path))
+			continue;
+		r = holds_allowed(n->intent, path) ? hide_rest(n, path, e) : put(n, n->hide, path, e);
+	}
+	closedir(dir);
+	return r;
+}
+
+/* Only what is named may be read. */
+static int narrow_reading(struct narrowing *n, struct err *e)
+{
+	const struct sandbox_intent *t = n->intent;
+	enum sandbox_intent_access programs = sandbox_intent_access(t, "/usr");
+
+	if (t->root == SANDBOX_INTENT_READ || t->root == SANDBOX_INTENT_WRITE)
+		return 0;
+	if (!t->minimal && programs != SANDBOX_INTENT_READ && programs != SANDBOX_INTENT_WRITE)
+		return err_field(e, "sandbox",
+				 "gives no access to the system's programs, without which nothing can be run here");
+	for (size_t i = 0; i < json_array_size(n->read_roots); i++) {
+		const char *path = json_string_value(json_array_get(n->read_roots, i));
+		enum sandbox_intent_access access = sandbox_intent_access(t, path);
+
+		if (path[1] && access != SANDBOX_INTENT_READ && access != SANDBOX_INTENT_WRITE && exists(path) &&
+		    put(n, n->hide, path, e) < 0)
+			return -1;
+	}
+	return hide_rest(n, "/", e);
+}
+
+static int narrow_writing(struct narrowing *n, struct err *e)
+{
+	for (size_t i = 0; i < json_array_size(n->write_roots); i++) {
+		const char *path = json_string_value(json_array_get(n->write_roots, i));
+
+		if (sandbox_intent_access(n->intent, path) != SANDBOX_INTENT_WRITE && put(n, n->read, path, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* It could be written before a folder above it was made read-only. What is protected could not; what is not there
+ * cannot be shown. */
+static bool may_be_kept(const struct narrowing *n, const char *path)
+{
+	return covered(n->write_roots, path) && !covered(n->protected, path) && !is_hidden(n, path) && exists(path) &&
+	       !is_link(path);
+}
+
+/*
+ * What is not there must not be made. Something in it is hidden, so it stands there as an empty folder that cannot be
+ * written, as with Codex's own sandbox: git takes that for no repository and looks further up, where a hidden file
+ * would be a fault to it.
+ */
+static int keep_missing(struct narrowing *n, const char *path, struct err *e)
+{
+	mem_auto char *inside = mem_printf("%s/nothing", path);
+
+	return put(n, n->hide, inside, e);
+}
+
+static int narrow_entry(struct narrowing *n, const struct sandbox_intent_entry *en, struct err *e)
+{
+	enum sandbox_intent_access access = sandbox_intent_access(n->intent, en->path);
+	bool writable = is_writable(n, en->path);
+
+	if (access != en->access)
+		return 0;
+	if (access == SANDBOX_INTENT_WRITE)
+		return writable || !may_be_kept(n, en->path) ? 0 : put(n, n->write, en->path, e);
+	if (writable && access == SANDBOX_INTENT_DENY && is_link(en->path))
+		return err_field(e, "sandbox",
+				 "'%.200s' is a symbolic link in a folder that may be written, where it cannot be "
+				 "hidden: name what it leads to",
+				 en->path);
+	if (access == SANDBOX_INTENT_READ)
+		return !writable ? 0 : exists(en->path) ? put(n, n->read, en->path, e) : keep_missing(n, en->path, e);
+	if (is_hidden(n, en->path) || (!writable && !exists(en->path)))
+		return 0;
+	if (!holds_allowed(n->intent, en->path))
+		return put(n, n->hide, en->path, e);
+	/* It has to be there for what is allowed in it, but nothing can be made in it. */
+	return writable && put(n, n->read, en->path, e) < 0 ? -1 : hide_rest(n, en->path, e);
+}
+
+static int narrow_glob(struct narrowing *n, const char *pattern, struct err *e)
+{
+	json_auto_t *found = json_array();
+
+	if (glob_scan(pattern, CHANGES_MAX, found, e) < 0)
+		return -1;
+	for (size_t i = 0; i < json_array_size(found); i++)
+		if (put(n, n->hide, json_string_value(json_array_get(found, i)), e) < 0)
+			return -1;
+	return 0;
+}
+
+static int by_depth(const void *a, const void *b)
+{
+	size_t m = strlen((*(const struct sandbox_intent_entry *const *)a)->path),
+	       n = strlen((*(const struct sandbox_intent_entry *const *)b)->path);
+
+	return m < n ? -1 : m > n;
+}
+
+/* From the top down: what is said of a folder holds for what is in it until more is said. */
+static int narrow_entries(struct narrowing *n, struct err *e)
+{
+	const struct sandbox_intent *t = n->intent;
+	mem_auto const struct sandbox_intent_entry **sorted = mem_zalloc(t->count + 1, sizeof(*sorted));
+
+	for (size_t i = 0; i < t->count; i++)
+		sorted[i] = &t->entry[i];
+	qsort(sorted, t->count, sizeof(*sorted), by_depth);
+	for (size_t i = 0; i < t->count; i++)
+		if (narrow_entry(n, sorted[i], e) < 0)
+			return -1;
+	return 0;
+}
+
+int sandbox_intent_narrow(const struct sandbox_intent *t, const json_t *profile, json_t *sandbox, struct err *e)
+{
+	struct narrowing n = {
+		.intent = t,
+		.write_roots = json_object_get(profile, "writeRoots"),
+		.read_roots = json_object_get(profile, "readRoots"),
+		.hidden = json_object_get(profile, "hidden"),
+		.private = json_object_get(profile, "private"),
+		.protected = json_object_get(profile, "protected"),
+		.read = json_array(),
+		.write = json_array(),
+		.hide = json_array(),
+	};
+	int r = 0;
+
+	if (!t->network)
+		json_object_set_new(sandbox, "network", json_string("none"));
+	if (t->restricted) {
+		r = narrow_writing(&n, e);
+		if (r == 0)
+			r = narrow_entries(&n, e);
+		for (size_t i = 0; r == 0 && i < t->nglobs; i++)
+			r = narrow_glob(&n, t->glob[i], e);
+		if (r == 0)
+			r = narrow_reading(&n, e);
+	}
+	json_object_set_new(sandbox, "readRoots", n.read);
+	json_object_set_new(sandbox, "hidden", n.hide);
+	if (json_array_size(n.write))
+		json_object_set(sandbox, "writeRoots", n.write);
+	json_decref(n.write);
+	return r;
+}

@@ -1,0 +1,153 @@
+#include "supervisor/gateway/codex/session_reaper.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "supervisor/client/remote.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LINE_BYTES 72
+#define PAGE 1000
+
+void session_reaper_set_session(int fd, const char *session_id)
+{
+	if (fd >= 0)
+		(void)!write(fd, session_id, strlen(session_id) + 1);
+}
+
+void session_reaper_cancel(int fd)
+{
+	if (fd >= 0)
+		(void)!write(fd, "", 1);
+}
+
+/* The session's id, once it was told and the teller died; false: there is nothing to do. */
+static bool inherit(int fd, char *id, size_t cap)
+{
+	char text[LINE_BYTES];
+	size_t have = 0;
+	bool told = false;
+
+	for (;;) {
+		ssize_t n = read(fd, text + have, 1);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return told;
+		if (text[have] || !have) {
+			if (!text[have])
+				return false; /* an empty one: dismissed */
+			if (++have == sizeof(text))
+				return false;
+			continue;
+		}
+		(void)snprintf(id, cap, "%s", text);
+		told = true;
+		have = 0;
+	}
+}
+
+static bool ask(struct remote *r, const char *method, const char *session_id, const char *flag,
+		struct remote_answer *ret)
+{
+	buf_auto struct buf params = BUF_INIT;
+	struct jw w = jw_on(&params);
+	struct err e = ERR_INIT;
+
+	jw_obj(&w);
+	jw_kstr(&w, "sessionId", session_id);
+	if (flag)
+		jw_kbool(&w, flag, true);
+	jw_kuint(&w, "limit", PAGE);
+	jw_obj_end(&w);
+	return remote_call(r, method, &params, ret, &e) == 0;
+}
+
+static bool came_back(struct remote *r, const char *session_id)
+{
+	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+
+	if (!ask(r, "list_channels", session_id, NULL, &a))
+		return true; /* nothing can be said, so nothing is done */
+	for (struct jiter it = jiter_on(jval_get(a.result, "channels")); jiter_next(&it);)
+		if (jval_is_str(jval_get(it.value, "status"), "connected"))
+			return true;
+	return false;
+}
+
+static void end_processes(struct remote *r, const char *session_id)
+{
+	remote_answer_auto struct remote_answer all = REMOTE_ANSWER_INIT;
+
+	if (!ask(r, "list_processes", session_id, "liveOnly", &all))
+		return;
+	for (struct jiter it = jiter_on(jval_get(all.result, "processes")); jiter_next(&it);) {
+		remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+		buf_auto struct buf params = BUF_INIT;
+		struct jw w = jw_on(&params);
+		struct err e = ERR_INIT;
+		char id[72];
+
+		jval_str(jval_get(it.value, "processId"), id, sizeof(id));
+		jw_obj(&w);
+		jw_kstr(&w, "processId", id);
+		jw_kstr(&w, "reason", "its client has gone");
+		remote_key(r, &w);
+		jw_obj_end(&w);
+		(void)remote_call(r, "terminate_process", &params, &a, &e);
+	}
+}
+
+static void wait_and_look(int fd, uint64_t linger_ms)
+{
+	const struct remote_options o = { 0 };
+	struct timespec left = { .tv_sec = (time_t)(linger_ms / 1000), .tv_nsec = (long)(linger_ms % 1000 * 1000000) };
+	struct err e = ERR_INIT;
+	struct remote *r;
+	char id[72];
+
+	if (!inherit(fd, id, sizeof(id)))
+		return;
+	while (nanosleep(&left, &left) < 0 && errno == EINTR)
+		;
+	if (remote_open(&o, &r, &e) < 0)
+		return; /* the daemon has gone, and with it what it ran */
+	if (!came_back(r, id))
+		end_processes(r, id);
+	remote_free(r);
+}
+
+int session_reaper_start(uint64_t linger_ms)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return -1;
+	pid_t pid = fork();
+	if (pid == 0) {
+		/* Not in the group that the client may kill, and holding nothing of what it waits for the end of. */
+		(void)setsid();
+		close(ends[1]);
+		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+		for (int i = 0; null >= 0 && i < 3; i++)
+			(void)dup2(null, i);
+		signal(SIGINT, SIG_IGN);
+		signal(SIGHUP, SIG_IGN);
+		wait_and_look(ends[0], linger_ms);
+		_exit(0);
+	}
+	close(ends[0]);
+	if (pid < 0) {
+		close(ends[1]);
+		return -1;
+	}
+	return ends[1];
+}

@@ -1,0 +1,632 @@
+#include "supervisor/gateway/gateway_session.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "runtime/loop/loop.h"
+#include "supervisor/client/link.h"
+#include "supervisor/gateway/rpc_message.h"
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#define NAME_SHOWN 60    /* of a client, and … */
+#define FOLDER_SHOWN 400 /* … of its folder, in a title */
+#define LEAVE_LOOK_MS 20
+#define LEAVE_MS 5000 /* the longest that a session that is left waits for answers */
+#define OPEN_MS 30000 /* the longest that one waits to become ready */
+
+/* What a request makes that nobody would know of if it was forgotten, and how that is undone. */
+struct made {
+	const char *id, *undo;
+};
+
+static const struct made a_process = { "processId", "terminate_process" }, a_task = { "taskId", "cancel_task" };
+
+struct request {
+	TAILQ_ENTRY(request) entry;
+	struct gateway_session *session;
+	struct link *on;             /* what it was sent over; NULL: nothing was there */
+	gateway_session_reply_fn fn; /* NULL: nobody waits for it */
+	void *ctx;
+	const struct made *made; /* or NULL */
+	bool awaited;            /* by one that leaves */
+	char *method;            /* not NULL: held back until the person's connection has said who it is */
+	struct buf params;
+};
+
+#define FOLDER_NAME 5
+
+struct gateway_session {
+	struct gateway_session_options o;
+	char *names[FOLDER_NAME + 1]; /* the options' strings */
+	struct gateway_session_ops ops;
+	void *ctx;
+	struct link *agent, *person;
+	char id[72], channel[72], token[128];
+	uint64_t last_sequence;
+	TAILQ_HEAD(, request) requests;
+	size_t nrequests;   /* that are awaited */
+	struct event later; /* what cannot be done in a callback of a link */
+	struct event late;  /* it is not ready, and has had its time */
+	uint64_t leave_by;  /* clock_boot_ns; of one that is left */
+	bool agent_lost, agent_greeted, person_lost, person_greeted;
+	struct err why;               /* it was lost */
+	bool ready, left, unanswered; /* unanswered: something was when it was left, and will stay so */
+	gateway_session_left_fn on_left;
+	void *left_ctx;
+};
+
+static void on_later(evutil_socket_t fd, short what, void *arg);
+static void connect_channel(struct gateway_session *s);
+
+static void soon(struct gateway_session *s, unsigned ms)
+{
+	const struct timeval tv = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
+
+	loop_add(&s->later, &tv);
+}
+
+static void request_free(struct request *q)
+{
+	TAILQ_REMOVE(&q->session->requests, q, entry);
+	q->session->nrequests -= q->awaited;
+	free(q->method);
+	buf_done(&q->params);
+	free(q);
+}
+
+/* ---- requests ---- */
+
+static json_t *parse(struct jval v) { return json_loadb(v.text, v.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL); }
+
+static void undo(struct gateway_session *s, const struct made *made, struct jval result)
+{
+	char id[72];
+
+	if (jval_str(jval_get(result, made->id), id, sizeof(id)))
+		gateway_session_mutate(s, made->undo, json_pack("{ss ss}", made->id, id, "reason", "cancelled"), NULL,
+				       NULL, NULL);
+}
+
+static void on_reply(void *ctx, struct jval result, struct jval error)
+{
+	struct request *q = ctx;
+	struct gateway_session *s = q->session;
+
+	if (q->fn) {
+		json_auto_t *r = error.type == JT_NONE ? parse(result) : NULL;
+		json_auto_t *e = error.type == JT_NONE ? NULL : parse(error);
+
+		if (!r && !e)
+			e = json_pack("{si ss}", "code", RPC_INTERNAL_ERROR, "message",
+				      "the daemon's answer could not be read");
+		q->fn(q->ctx, r, e);
+	} else if (q->made && error.type == JT_NONE) {
+		undo(s, q->made, result);
+	}
+	request_free(q);
+	if (s->left && !s->nrequests)
+		soon(s, 0);
+}
+
+enum how { PLAIN, STARTS, CREATES, OFFER, ONCE }; /* ONCE: means this connection, so it is not sent again on another */
+
+static void send_on(struct gateway_session *s, struct link *l, const char *method, json_t *params, enum how how,
+		    gateway_session_reply_fn fn, void *ctx)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct request *q = mem_zalloc(1, sizeof(*q));
+
+	*q = (struct request){ .session = s, .on = l, .fn = fn, .ctx = ctx, .awaited = how != OFFER };
+	q->made = how == STARTS ? &a_process : how == CREATES ? &a_task : NULL;
+	TAILQ_INSERT_TAIL(&s->requests, q, entry);
+	s->nrequests += q->awaited;
+	if (params)
+		rpc_message_write(params, false, &text);
+	json_decref(params);
+	if (l && l == s->person && !s->person_greeted) {
+		q->method = mem_strdup(method);
+		q->params = text;
+		text = BUF_INIT;
+	} else if (l && how == ONCE) {
+		link_send_once(l, method, &text, on_reply, q);
+	} else if (l) {
+		link_send(l, method, &text, on_reply, q);
+	} else {
+		soon(s, 0); /* answered from the loop, as all are */
+	}
+}
+
+static json_t *with_key(struct link *l, json_t *params, const char *traceparent)
+{
+	buf_auto struct buf key = BUF_INIT;
+	struct jw w = jw_on(&key);
+
+	if (!l)
+		return params;
+	jw_obj(&w);
+	remote_key(link_remote(l), &w);
+	jw_obj_end(&w);
+	json_auto_t *members = json_loadb(key.data, key.len, 0, NULL);
+	if (!params)
+		params = json_object();
+	json_object_update_missing(params, members); /* a caller may have a key of its own */
+	if (traceparent)
+		json_object_set_new(params, "traceparent", json_string(traceparent));
+	return params;
+}
+
+static struct link *agent(struct gateway_session *s) { return s->agent_lost ? NULL : s->agent; }
+
+void gateway_session_query(struct gateway_session *s, const char *method, json_t *params, gateway_session_reply_fn fn,
+			   void *ctx)
+{
+	send_on(s, agent(s), method, params, PLAIN, fn, ctx);
+}
+
+void gateway_session_mutate(struct gateway_session *s, const char *method, json_t *params, const char *traceparent,
+			    gateway_session_reply_fn fn, void *ctx)
+{
+	send_on(s, agent(s), method, with_key(agent(s), params, traceparent), PLAIN, fn, ctx);
+}
+
+void gateway_session_mutate_async(struct gateway_session *s, const char *method, json_t *params,
+				  const char *traceparent)
+{
+	send_on(s, agent(s), method, with_key(agent(s), params, traceparent), OFFER, NULL, NULL);
+}
+
+void gateway_session_start(struct gateway_session *s, json_t *params, const char *traceparent,
+			   gateway_session_reply_fn fn, void *ctx)
+{
+	json_object_set_new(params, "sessionId", json_string(s->id));
+	send_on(s, agent(s), "start_process", with_key(agent(s), params, traceparent), STARTS, fn, ctx);
+}
+
+void gateway_session_create_task(struct gateway_session *s, json_t *params, const char *traceparent,
+				 gateway_session_reply_fn fn, void *ctx)
+{
+	json_object_set_new(params, "sessionId", json_string(s->id));
+	send_on(s, agent(s), "create_task", with_key(agent(s), params, traceparent), CREATES, fn, ctx);
+}
+
+void gateway_session_cancel_callbacks(struct gateway_session *s, const void *ctx)
+{
+	struct request *q;
+
+	TAILQ_FOREACH (q, &s->requests, entry)
+		if (q->ctx == ctx)
+			q->fn = NULL;
+}
+
+void gateway_session_detach_callbacks(struct gateway_session *s, const void *ctx)
+{
+	struct request *q;
+
+	TAILQ_FOREACH (q, &s->requests, entry)
+		if (q->ctx == ctx) {
+			q->fn = NULL;
+			q->made = NULL;
+		}
+}
+
+size_t gateway_session_under_way(const struct gateway_session *s) { return s->nrequests; }
+
+bool gateway_session_ready(const struct gateway_session *s) { return s->ready; }
+
+const char *gateway_session_id(const struct gateway_session *s) { return s->id; }
+
+const char *gateway_session_channel_id(const struct gateway_session *s) { return s->channel; }
+
+/* ---- the person's connection ---- */
+
+static void on_person_lost(void *ctx, const struct err *e)
+{
+	struct gateway_session *s = ctx;
+
+	s->person_lost = true;
+	s->why = *e;
+	soon(s, 0);
+}
+
+/* What it decides is decided in the channel's name, or not at all. */
+static void on_person_greeted(void *ctx, struct jval result, struct jval error)
+{
+	struct gateway_session *s = ctx;
+	struct request *q;
+
+	if (error.type != JT_NONE) {
+		remote_error(error, &s->why);
+		s->person_lost = true;
+		soon(s, 0);
+		return;
+	}
+	s->person_greeted = true;
+	TAILQ_FOREACH (q, &s->requests, entry) {
+		if (q->on != s->person || !q->method)
+			continue;
+		link_send(s->person, q->method, &q->params, on_reply, q);
+		free(mem_take(&q->method));
+	}
+}
+
+static int open_person(struct gateway_session *s, struct err *e)
+{
+	static const struct link_ops ops = { .lost = on_person_lost };
+	const struct remote_options o = { .later = true };
+	buf_auto struct buf hello = BUF_INIT;
+	struct remote *r;
+	struct jw w = jw_on(&hello);
+
+	if (remote_open(&o, &r, e) < 0)
+		return -1;
+	jw_obj(&w);
+	jw_kopt(&w, "clientName", s->o.client_name);
+	jw_kstr(&w, "channelId", s->channel);
+	jw_obj_end(&w);
+	remote_handshake_async(r, "initialize", &hello, on_person_greeted, s);
+	s->person = link_new(s->o.base, r, &ops, s);
+	s->person_greeted = false;
+	return 0;
+}
+
+void gateway_session_answer(struct gateway_session *s, const char *method, json_t *params, gateway_session_reply_fn fn,
+			    void *ctx)
+{
+	if (!s->person)
+		(void)open_person(s, &s->why);
+	struct link *l = s->person_lost ? NULL : s->person;
+	send_on(s, l, method, with_key(l, params, NULL), PLAIN, fn, ctx);
+}
+
+/* ---- the channel ---- */
+
+static void on_event(void *ctx, struct jval event)
+{
+	struct gateway_session *s = ctx;
+	uint64_t sequence = jval_uint(jval_get(event, "sequence"), 0);
+
+	/* After a reconnect events may come once more. */
+	if (sequence && sequence <= s->last_sequence)
+		return;
+	if (sequence)
+		s->last_sequence = sequence;
+	if (s->ops.event && !s->left)
+		s->ops.event(s->ctx, event);
+}
+
+static void take_str(const json_t *from, const char *key, char *to, size_t cap)
+{
+	const char *v = json_string_value(json_object_get(from, key));
+
+	if (v)
+		snprintf(to, cap, "%s", v);
+}
+
+static void failed(struct gateway_session *s, const char *what, const json_t *error)
+{
+	const char *message = json_string_value(json_object_get(error, "message"));
+
+	err_set(&s->why, ERR_UNAVAILABLE, "%s: %s", what, message ? message : "the daemon gave no reason");
+	s->agent_lost = true;
+	soon(s, 0);
+}
+
+/* The next connection tries again. */
+static bool broke(const json_t *error) { return error && json_integer_value(json_object_get(error, "code")) == 0; }
+
+static void on_subscribed(void *ctx, json_t *result, json_t *error)
+{
+	struct gateway_session *s = ctx;
+
+	if (broke(error))
+		return;
+	if (error) {
+		failed(s, "subscribe to the session's events", error);
+		return;
+	}
+	s->ready = true;
+	event_del(&s->late);
+	if (!s->left)
+		s->ops.ready(s->ctx, NULL);
+}
+
+static void on_channel(void *ctx, json_t *result, json_t *error)
+{
+	struct gateway_session *s = ctx;
+
+	if (broke(error))
+		return;
+	if (error) {
+		failed(s, "connect the client's channel", error);
+		return;
+	}
+	take_str(result, "channelId", s->channel, sizeof(s->channel));
+	take_str(result, "sessionId", s->id, sizeof(s->id));
+	take_str(result, "resumeToken", s->token, sizeof(s->token));
+	if (!s->ready) /* else one that could not be resumed: events go on where they stopped */
+		s->last_sequence = (uint64_t)json_integer_value(json_object_get(result, "sequence"));
+	send_on(s, s->agent, "subscribe_events",
+		json_pack("{ss sI}", "sessionId", s->id, "afterSequence", (json_int_t)s->last_sequence), ONCE,
+		on_subscribed, s);
+}
+
+/* "claude-code in /home/me/shop": what a person looks for in a list of sessions. */
+static json_t *title_of(const struct gateway_session *s)
+{
+	const char *name = s->o.client_name && *s->o.client_name ? s->o.client_name : s->o.native_protocol;
+	buf_auto struct buf title = BUF_INIT;
+
+	buf_append(&title, name, strlen(name) > NAME_SHOWN ? text_utf8_cut(name, NAME_SHOWN) : strlen(name));
+	buf_str(&title, " in ");
+	buf_append(&title, s->o.folder,
+		   strlen(s->o.folder) > FOLDER_SHOWN ? text_utf8_cut(s->o.folder, FOLDER_SHOWN) : strlen(s->o.folder));
+	return rpc_message_text(title.data, title.len);
+}
+
+void gateway_session_retitle(struct gateway_session *s, const char *folder)
+{
+	if (s->o.session_id || (s->o.folder && strcmp(s->o.folder, folder) == 0))
+		return;
+	free(s->names[FOLDER_NAME]);
+	s->o.folder = s->names[FOLDER_NAME] = mem_strdup(folder);
+	gateway_session_mutate(s, "update_session", json_pack("{ss so}", "sessionId", s->id, "title", title_of(s)),
+			       NULL, NULL, NULL);
+}
+
+/* A channel is its connection's: where that breaks before the session is ready, the next one has a channel of its own.
+ */
+static void connect_channel(struct gateway_session *s)
+{
+	json_t *params = json_pack("{ss ss ss so}", "transport", s->o.transport, "peerRole", "client", "nativeProtocol",
+				   s->o.native_protocol, "capabilities",
+				   s->o.asks ? json_pack("[ss]", "streaming", "permissions")
+					     : json_pack("[s]", "streaming"));
+
+	if (s->o.session_id)
+		json_object_set_new(params, "sessionId", json_string(s->o.session_id));
+	else if (s->id[0])
+		json_object_set_new(params, "sessionId", json_string(s->id));
+	else if (s->o.folder)
+		json_object_set_new(params, "title", title_of(s));
+	send_on(s, s->agent, "connect_channel", with_key(s->agent, params, NULL), ONCE, on_channel, s);
+}
+
+/* A channel that is resumed brings its events along. One that cannot be is made anew. */
+static void on_resumed(void *ctx, json_t *result, json_t *error)
+{
+	struct gateway_session *s = ctx;
+
+	if (broke(error))
+		return;
+	if (error) {
+		log_warning("resume the client's channel: %s", json_string_value(json_object_get(error, "message")));
+		connect_channel(s);
+		return;
+	}
+	take_str(result, "resumeToken", s->token, sizeof(s->token));
+}
+
+static void on_connected(void *ctx)
+{
+	struct gateway_session *s = ctx;
+
+	if (s->left)
+		return;
+	if (!s->ready && s->agent_greeted)
+		connect_channel(s);
+	else if (s->ready)
+		send_on(s, s->agent, "reconnect_channel",
+			with_key(s->agent,
+				 json_pack("{ss ss sI}", "channelId", s->channel, "resumeToken", s->token,
+					   "lastAckedSequence", (json_int_t)s->last_sequence),
+				 NULL),
+			ONCE, on_resumed, s);
+}
+
+static void on_lost(void *ctx, const struct err *e)
+{
+	struct gateway_session *s = ctx;
+
+	s->agent_lost = true;
+	s->why = *e;
+	soon(s, 0);
+}
+
+/* ---- coming and going ---- */
+
+static void on_greeted(void *ctx, struct jval result, struct jval error)
+{
+	struct gateway_session *s = ctx;
+
+	if (s->left)
+		return;
+	if (error.type == JT_NONE) {
+		s->agent_greeted = true;
+		connect_channel(s);
+		return;
+	}
+	remote_error(error, &s->why);
+	s->agent_lost = true;
+	soon(s, 0);
+}
+
+static void on_late(evutil_socket_t fd, short what, void *arg)
+{
+	struct gateway_session *s = arg;
+
+	err_set(&s->why, ERR_UNAVAILABLE, "the daemon does not answer");
+	s->agent_lost = true;
+	soon(s, 0);
+}
+
+static int open_agent(struct gateway_session *s, struct err *e)
+{
+	static const struct link_ops ops = { .connected = on_connected, .event = on_event, .lost = on_lost };
+	const struct remote_options o = { .start = true, .start_if_store = true, .later = true };
+	const struct timeval patience = { .tv_sec = OPEN_MS / 1000 };
+	buf_auto struct buf hello = BUF_INIT;
+	struct remote *r;
+	struct jw w = jw_on(&hello);
+
+	if (remote_open(&o, &r, e) < 0)
+		return -1;
+	jw_obj(&w);
+	jw_kopt(&w, "clientName", s->o.client_name);
+	jw_kopt(&w, "clientVersion", s->o.client_version);
+	jw_kstr(&w, "role", "agent");
+	jw_obj_end(&w);
+	remote_handshake_async(r, "initialize", &hello, on_greeted, s);
+	s->agent = link_new(s->o.base, r, &ops, s);
+	s->agent_lost = s->agent_greeted = false;
+	loop_add(&s->late, &patience);
+	return 0;
+}
+
+int gateway_session_open(const struct gateway_session_options *o, const struct gateway_session_ops *ops, void *ctx,
+			 struct gateway_session **ret, struct err *e)
+{
+	struct gateway_session *s = mem_zalloc(1, sizeof(*s));
+	const char **strings[] = { &s->o.client_name, &s->o.client_version, &s->o.native_protocol,
+				   &s->o.transport,   &s->o.session_id,     &s->o.folder };
+
+	s->o = *o;
+	s->ops = *ops;
+	s->ctx = ctx;
+	for (size_t i = 0; i < countof(strings); i++)
+		*strings[i] = s->names[i] = mem_strdup(*strings[i]);
+	TAILQ_INIT(&s->requests);
+	evtimer_assign(&s->later, o->base, on_later, s);
+	evtimer_assign(&s->late, o->base, on_late, s);
+	if (open_agent(s, e) < 0) {
+		gateway_session_free(s);
+		return -1;
+	}
+	*ret = s;
+	return 0;
+}
+
+int gateway_session_reconnect(struct gateway_session *s, struct err *e)
+{
+	if (s->agent)
+		return 0;
+	return open_agent(s, e);
+}
+
+static void unsend(struct gateway_session *s, const struct link *l)
+{
+	struct request *q;
+
+	TAILQ_FOREACH (q, &s->requests, entry)
+		if (q->on == l)
+			q->on = NULL;
+}
+
+static void drop_link(struct gateway_session *s, struct link **l)
+{
+	unsend(s, *l);
+	link_free(*l);
+	*l = NULL;
+}
+
+static struct request *first_unsent(const struct gateway_session *s)
+{
+	struct request *q;
+
+	TAILQ_FOREACH (q, &s->requests, entry)
+		if (!q->on)
+			return q;
+	return NULL;
+}
+
+/* Answers what could not be sent, or will not be answered. One at a time from the start: an answer may bring requests,
+ * or end others. */
+static void answer_unsent(struct gateway_session *s)
+{
+	json_auto_t *error = json_pack("{si s:o}", "code", -32011, "message",
+				       rpc_message_text(s->why.message, strlen(s->why.message)));
+	struct request *q;
+
+	while ((q = first_unsent(s))) {
+		gateway_session_reply_fn fn = q->fn;
+		void *with = q->ctx;
+
+		s->unanswered |= s->left;
+		request_free(q);
+		if (fn)
+			fn(with, NULL, error);
+	}
+}
+
+static void end(struct gateway_session *s)
+{
+	struct request *q;
+
+	if (s->on_left)
+		s->on_left(s->left_ctx, !s->unanswered && !s->nrequests);
+	event_del(&s->later);
+	event_del(&s->late);
+	link_free(s->agent);
+	link_free(s->person);
+	while ((q = TAILQ_FIRST(&s->requests)))
+		request_free(q);
+	for (size_t i = 0; i < countof(s->names); i++)
+		free(s->names[i]);
+	free(s);
+}
+
+static void on_later(evutil_socket_t fd, short what, void *arg)
+{
+	struct gateway_session *s = arg;
+	bool lost = s->agent_lost && s->agent;
+
+	if (s->person_lost)
+		drop_link(s, &s->person);
+	s->person_lost = false;
+	if (lost) {
+		s->ready = false;
+		event_del(&s->late);
+		drop_link(s, &s->agent);
+	}
+	answer_unsent(s);
+	if (s->left && (!s->nrequests || clock_boot_ns() >= s->leave_by))
+		end(s);
+	else if (s->left)
+		soon(s, LEAVE_LOOK_MS); /* libevent's clock is coarse: a timer may come a little early */
+	else if (lost)
+		s->ops.ready(s->ctx, &s->why);
+}
+
+void gateway_session_close(struct gateway_session *s, gateway_session_left_fn fn, void *ctx)
+{
+	s->on_left = fn;
+	s->left_ctx = ctx;
+	gateway_session_free(s);
+}
+
+void gateway_session_free(struct gateway_session *s)
+{
+	struct request *q;
+
+	if (!s || s->left)
+		return;
+	s->left = true;
+	s->leave_by = clock_boot_ns() + LEAVE_MS * 1000000ull;
+	TAILQ_FOREACH (q, &s->requests, entry)
+		q->fn = NULL;
+	if (s->agent)
+		remote_start_none(link_remote(s->agent));
+	if (s->agent && !s->agent_lost && s->ready)
+		gateway_session_mutate(s, "disconnect_channel",
+				       json_pack("{ss ss}", "channelId", s->channel, "reason", "the client has left"),
+				       NULL, NULL, NULL);
+	soon(s, s->nrequests && s->agent && !s->agent_lost ? LEAVE_MS : 0);
+}

@@ -1,0 +1,83 @@
+#include "supervisor/gateway/mcp/mcp_error_text.h"
+
+#include "runtime/base/mem.h"
+
+#include <string.h>
+
+static const char *text(const json_t *o, const char *key)
+{
+	const char *s = json_string_value(json_object_get(o, key));
+
+	return s ? s : "";
+}
+
+/* Parameters, by how a message begins. */
+static const struct {
+	const char *theirs, *ours;
+} parameters[] = {
+	{ "commandLine:", "command:" },    { "command[0]:", "command:" },       { "limits.wallMs:", "timeoutMs:" },
+	{ "until.text:", "waitForText:" }, { "until.regex:", "waitForRegex:" }, { "until.", "" },
+};
+
+/* Ways out, by how a message ends. */
+static const struct {
+	const char *theirs, *ours;
+} ends[] = {
+	{ "; start_process with tty gives it one", "; exec with tty: true gives it one" },
+	{ " (stdin: \"pipe\")", "; exec with interactive: true keeps it open" },
+	{ " (--cow): what it wrote is in the files themselves",
+	  ": what it wrote is in the files themselves. exec with cow: true holds changes back" },
+};
+
+/* The way out that a message ends with, or −1. */
+static int end_of(const char *message)
+{
+	size_t n = strlen(message);
+
+	for (size_t i = 0; i < countof(ends); i++) {
+		size_t len = strlen(ends[i].theirs);
+
+		if (n >= len && strcmp(message + n - len, ends[i].theirs) == 0)
+			return (int)i;
+	}
+	return -1;
+}
+
+char *mcp_error_text_message(const json_t *error)
+{
+	const char *message = text(error, "message"), *begin = "";
+	int end = end_of(message);
+
+	for (size_t i = 0; i < countof(parameters); i++)
+		if (strncmp(message, parameters[i].theirs, strlen(parameters[i].theirs)) == 0) {
+			begin = parameters[i].ours;
+			message += strlen(parameters[i].theirs);
+			break;
+		}
+	return mem_printf("%s%.*s%s", begin, (int)(strlen(message) - (end < 0 ? 0 : strlen(ends[end].theirs))), message,
+			  end < 0 ? "" : ends[end].ours);
+}
+
+const char *mcp_error_text_advice(const json_t *error)
+{
+	static const struct {
+		const char *says, *about, *instead; /* about: what the message has to speak of; other messages say
+						       themselves what to do */
+	} advices[] = {
+		{ "list_methods", "", "Correct it and call again; the tool's schema says what it takes." },
+		{ "the list methods", "process '", "ps with all: true lists the processes of this session." },
+		{ "get_health", "", "Try again later." },
+		{ "idempotencyKey", "", NULL },
+		{ "a connection whose role", "", "A person has to do this." },
+		{ "present status", "", "wait and ps tell how it stands." },
+		{ "bailiff doctor", "", "Check the command, its cwd and the profile." },
+	};
+	const char *advice = text(json_object_get(error, "data"), "advice"), *message = text(error, "message");
+
+	if (end_of(message) >= 0)
+		return NULL;
+	for (size_t i = 0; i < countof(advices); i++)
+		if (strstr(advice, advices[i].says))
+			return strstr(message, advices[i].about) ? advices[i].instead : NULL;
+	return *advice ? advice : NULL;
+}

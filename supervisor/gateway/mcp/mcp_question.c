@@ -1,0 +1,481 @@
+/*
+ * Questions to the client: requests to a legacy one, results that ask for input to a modern one; the handler sees no
+ * difference (mcp_call.h). An answer is taken only if it is what was asked for: an elicitation's content must follow
+ * the schema that was sent with it, or it counts as none.
+ */
+
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/json_schema.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "runtime/loop/loop.h"
+#include "supervisor/gateway/mcp/mcp_private.h"
+#include "supervisor/gateway/mcp/mcp_request_state.h"
+#include "supervisor/gateway/mcp/mcp_task.h"
+#include "supervisor/gateway/mcp/mcp_version.h"
+#include "supervisor/gateway/rpc_message.h"
+
+#include <event2/event.h>
+#include <stdio.h>
+#include <string.h>
+
+#define ASK_MS (10u * 60 * 1000)
+#define ASKED_MS "askedMs" /* in a request state: when the question was put, in milliseconds of the real time */
+
+/* ---- what the client can ---- */
+
+bool mcp_call_can(const struct mcp_call *c, const char *capability)
+{
+	const struct mcp_call_private *p = c->priv;
+	const json_t *caps = p->era == MCP_MODERN ? p->client_caps : c->mcp->client_caps;
+	const char *dot = strchr(capability, '.');
+	mem_auto char *first = dot ? mem_strndup(capability, (size_t)(dot - capability)) : mem_strdup(capability);
+	const json_t *has = json_object_get(caps, first);
+
+	if (!json_is_object(has) || !dot)
+		return json_is_object(has);
+	/* An elicitation capability that names no mode means forms. */
+	if (strcmp(capability, "elicitation.form") == 0 && !json_object_get(has, "form") &&
+	    !json_object_get(has, "url"))
+		return true;
+	return json_is_object(json_object_get(has, dot + 1));
+}
+
+void mcp_call_lacks(struct mcp_call *c, const char *capability)
+{
+	const char *dot = strchr(capability, '.');
+	mem_auto char *first = dot ? mem_strndup(capability, (size_t)(dot - capability)) : mem_strdup(capability);
+
+	if (c->priv->era == MCP_LEGACY) {
+		mcp_call_tool_error(c, "the client cannot do what this needs: %s", capability);
+		return;
+	}
+	json_t *needs = dot ? json_pack("{s{s{}}}", first, dot + 1) : json_pack("{s{}}", first);
+	mcp_call_fail(c, MCP_CAPABILITY_MISSING, json_pack("{so}", "requiredCapabilities", needs),
+		      "the client did not declare the capability %s", capability);
+}
+
+/* ---- asking ---- */
+
+static struct mcp_question *find(const struct mcp_call_private *p, const char *key)
+{
+	struct mcp_question *q;
+
+	TAILQ_FOREACH (q, &p->questions, entry)
+		if (strcmp(q->key, key) == 0)
+			return q;
+	return NULL;
+}
+
+void mcp_call_question(struct mcp_call *c, const char *key, const char *method, json_t *params)
+{
+	struct mcp_question *q = mem_zalloc(1, sizeof(*q));
+
+	snprintf(q->key, sizeof(q->key), "%s", key);
+	q->method = method;
+	q->params = params;
+	TAILQ_INSERT_TAIL(&c->priv->questions, q, entry);
+}
+
+void mcp_call_clear_answers(struct mcp_call *c)
+{
+	json_decref(c->priv->responses);
+	c->priv->responses = NULL;
+}
+
+json_t *mcp_call_answer(const struct mcp_call *c, const char *key)
+{
+	const struct mcp_question *q = find(c->priv, key);
+
+	return q ? q->answer : NULL;
+}
+
+bool mcp_call_dismissed_unread(const struct mcp_call *c, const char *key)
+{
+	const struct mcp_question *q = find(c->priv, key);
+	const char *action = q ? json_string_value(json_object_get(q->answer, "action")) : NULL;
+	int64_t ms;
+
+	if (!action || strcmp(action, "accept") == 0)
+		return false;
+	if (q->asked_ns)
+		ms = (int64_t)((clock_boot_ns() - q->asked_ns) / 1000000);
+	else
+		ms = (int64_t)(clock_real_us() / 1000) - json_integer_value(json_object_get(c->kept, ASKED_MS));
+	return ms < (int64_t)c->mcp->o.config->human_ms;
+}
+
+/* Whether a client's result is an answer to this question. */
+static bool fits(const struct mcp_question *q, const json_t *answer)
+{
+	const char *action = json_string_value(json_object_get(answer, "action"));
+	struct err e = ERR_INIT;
+
+	if (!json_is_object(answer))
+		return false;
+	if (strcmp(q->method, "roots/list") == 0)
+		return json_is_array(json_object_get(answer, "roots"));
+	if (strcmp(q->method, "sampling/createMessage") == 0)
+		return json_is_string(json_object_get(answer, "role")) && json_object_get(answer, "content");
+	if (!action ||
+	    (strcmp(action, "accept") != 0 && strcmp(action, "decline") != 0 && strcmp(action, "cancel") != 0))
+		return false;
+	if (strcmp(action, "accept") != 0)
+		return true;
+	return json_is_object(json_object_get(answer, "content")) &&
+	       json_schema_check(json_object_get(q->params, "requestedSchema"), json_object_get(answer, "content"),
+				 &e) == 0;
+}
+
+static bool all_answered(const struct mcp_call_private *p)
+{
+	const struct mcp_question *q;
+
+	TAILQ_FOREACH (q, &p->questions, entry)
+		if (q->number)
+			return false;
+	return true;
+}
+
+static void go_on(struct mcp_call_private *p)
+{
+	mcp_call_fn fn = p->answered;
+
+	if (!fn || !all_answered(p))
+		return;
+	p->answered = NULL;
+	p->ran_ns = clock_boot_ns();
+	if (p->asking)
+		event_del(&p->ask_timer);
+	fn(&p->call);
+}
+
+static void on_ask_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct mcp_call_private *p = arg;
+	struct mcp_question *q;
+
+	TAILQ_FOREACH (q, &p->questions, entry)
+		q->number = 0; /* an answer that comes now is to nothing */
+	go_on(p);
+}
+
+/* From the loop, as if an answer had come: handlers are not called out of their own calls. */
+static void ask_timer(struct mcp_call_private *p, unsigned ms)
+{
+	const struct timeval tv = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
+
+	if (!p->asking)
+		evtimer_assign(&p->ask_timer, p->call.mcp->o.base, on_ask_timer, p);
+	p->asking = true;
+	loop_add(&p->ask_timer, &tv);
+}
+
+static unsigned ask_ms(const struct mcp_call_private *p)
+{
+	if (p->ask_ms)
+		return p->ask_ms;
+	return p->call.mcp->o.config->ask_ms ? p->call.mcp->o.config->ask_ms : ASK_MS;
+}
+
+static void ask_legacy(struct mcp_call_private *p)
+{
+	struct mcp_session *m = p->call.mcp;
+	struct mcp_question *q;
+
+	TAILQ_FOREACH (q, &p->questions, entry) {
+		if (q->answer || q->number)
+			continue;
+		q->number = ++m->next_question;
+		q->asked_ns = clock_boot_ns();
+		mem_auto char *text = mem_printf("bailiff-%llu", (unsigned long long)q->number);
+		json_auto_t *id = json_string(text);
+		json_t *params = json_copy(q->params);
+		if (!mcp_version_at_least(p->version, "2025-11-25"))
+			json_object_del(params, "mode"); /* there was only one */
+		if (p->task)
+			json_object_set_new(
+				params, "_meta",
+				json_pack("{s{ss}}", MCP_META "related-task", "taskId", mcp_task_id(p->task)));
+		mcp_send(m, p->where, rpc_message_request(RPC_VERSIONED, id, q->method, params), false);
+	}
+	if (p->task)
+		mcp_task_asks(p->task);
+	ask_timer(p, ask_ms(p));
+}
+
+static void require_input(struct mcp_call_private *p, json_t *keep)
+{
+	json_t *requests = json_object();
+	struct mcp_question *q;
+	const struct mcp_request_state s = {
+		.key = p->call.mcp->o.config->key,
+		.method = p->method->name,
+		.params = p->call.params,
+		.principal = p->call.mcp->principal,
+		.now_s = clock_real_us() / 1000000,
+	};
+
+	TAILQ_FOREACH (q, &p->questions, entry)
+		if (!q->answer)
+			json_object_set_new(requests, q->key,
+					    json_pack("{ss sO}", "method", q->method, "params", q->params));
+	if (p->root)
+		json_object_set_new(keep, MCP_ROOT, json_string(p->root));
+	json_object_set_new(keep, ASKED_MS, json_integer((json_int_t)(clock_real_us() / 1000)));
+	mem_auto char *state = mcp_request_state_sign(&s, keep);
+	mcp_call_finish(&p->call, json_pack("{ss so ss}", "resultType", "input_required", "inputRequests", requests,
+					    "requestState", state));
+}
+
+/* 1 = one that was sent is wrong: the call has been failed. */
+static int take_responses(struct mcp_call_private *p, bool *ret_all)
+{
+	struct mcp_question *q;
+
+	*ret_all = true;
+	TAILQ_FOREACH (q, &p->questions, entry) {
+		json_t *answer = json_object_get(p->responses, q->key);
+
+		if (answer && !fits(q, answer)) {
+			mcp_call_fail(&p->call, RPC_INVALID_PARAMS, NULL,
+				      "inputResponses.%s: is not what was asked for", q->key);
+			return 1;
+		}
+		if (answer && !q->answer)
+			q->answer = json_incref(answer);
+		*ret_all = *ret_all && q->answer;
+	}
+	return 0;
+}
+
+/* The client finds them in the task, and answers by updating that. */
+static void ask_in_task(struct mcp_call_private *p)
+{
+	struct mcp_question *q;
+
+	TAILQ_FOREACH (q, &p->questions, entry)
+		if (!q->answer) {
+			q->number = ++p->call.mcp->next_question;
+			q->asked_ns = clock_boot_ns();
+		}
+	mcp_task_asks(p->task);
+	ask_timer(p, ask_ms(p));
+}
+
+void mcp_call_ask(struct mcp_call *c, json_t *keep, mcp_call_fn answered)
+{
+	struct mcp_call_private *p = c->priv;
+	json_auto_t *kept = keep ? keep : json_object();
+	bool all;
+
+	p->answered = answered;
+	p->ran_ns = clock_boot_ns();
+	if (p->era == MCP_LEGACY) {
+		ask_legacy(p);
+		return;
+	}
+	if (take_responses(p, &all))
+		return;
+	if (all)
+		ask_timer(p, 0);
+	else if (p->task)
+		ask_in_task(p);
+	else
+		require_input(p, kept);
+}
+
+void mcp_question_update(struct mcp_call_private *p, json_t *responses)
+{
+	struct mcp_question *q;
+
+	TAILQ_FOREACH (q, &p->questions, entry) {
+		json_t *answer = json_object_get(responses, q->key);
+
+		if (!q->number || !answer || !fits(q, answer))
+			continue; /* what nobody waits for, or what is no answer, changes nothing */
+		q->number = 0;
+		q->answer = json_incref(answer);
+	}
+	mcp_task_asks(p->task);
+	go_on(p);
+}
+
+/* ---- answers ---- */
+
+void mcp_question_response(struct mcp_session *m, const json_t *id, json_t *result, json_t *error)
+{
+	const char *text = json_string_value(id);
+	unsigned long long number = text && strncmp(text, "bailiff-", 8) == 0 ? strtoull(text + 8, NULL, 10) : 0;
+	struct mcp_call_private *p;
+	struct mcp_question *q;
+
+	TAILQ_FOREACH (p, &m->calls, entry)
+		TAILQ_FOREACH (q, &p->questions, entry) {
+			if (!number || q->number != number)
+				continue;
+			q->number = 0;
+			if (!error && fits(q, result))
+				q->answer = json_incref(result);
+			if (p->task)
+				mcp_task_asks(p->task);
+			go_on(p);
+			return;
+		}
+}
+
+void mcp_question_done(struct mcp_call_private *p)
+{
+	struct mcp_question *q;
+
+	if (p->asking)
+		event_del(&p->ask_timer);
+	while ((q = TAILQ_FIRST(&p->questions))) {
+		TAILQ_REMOVE(&p->questions, q, entry);
+		if (q->number && p->era == MCP_LEGACY && !p->call.mcp->left) {
+			mem_auto char *id = mem_printf("bailiff-%llu", (unsigned long long)q->number);
+			mcp_send(p->call.mcp, p->where,
+				 rpc_message_notification(
+					 RPC_VERSIONED, "notifications/cancelled",
+					 json_pack("{ss ss}", "requestId", id, "reason", "no longer needed")),
+				 false);
+		}
+		json_decref(q->params);
+		json_decref(q->answer);
+		free(q);
+	}
+}
+
+/* ---- permission ---- */
+
+/*
+ * Clients show a choice and a button that sends it, "Accept". There is no default: a user who presses it without a look
+ * at the choice must not have denied what the question offers to allow, and where a client chooses the first by itself,
+ * that is what the button says. In a session that clients share, a yes of one's user must not be one to all the others.
+ */
+static json_t *decision_schema(const struct mcp_session *m)
+{
+	json_t *words = m->o.shared ? json_pack("[ss]", "allow_once", "deny")
+				    : json_pack("[sss]", "allow_once", "allow_session", "deny");
+	json_t *names = m->o.shared ? json_pack("[ss]", "Allow once", "Deny")
+				    : json_pack("[sss]", "Allow once", "Allow for this session", "Deny");
+
+	return json_pack("{ss s{s{ss ss so so}} s[s]}", "type", "object", "properties", "decision", "type", "string",
+			 "title", "Decision", "enum", words, "enumNames", names, "required", "decision");
+}
+
+static void tell(struct mcp_call *c, enum mcp_approval a)
+{
+	struct mcp_call_private *p = c->priv;
+
+	p->asks_permission = false;
+	p->approved(c, a);
+}
+
+static void on_actions(struct mcp_call *c, json_t *result, json_t *error)
+{
+	const json_t *ours = json_object_get(c->priv->approving, "actionId"), *one;
+	size_t i;
+
+	json_array_foreach (json_object_get(result, "actions"), i, one) {
+		const char *status = json_string_value(json_object_get(one, "status"));
+		const char *decision = json_string_value(json_object_get(one, "decision"));
+
+		if (!json_equal(json_object_get(one, "actionId"), ours))
+			continue;
+		if (status && strcmp(status, "pending") != 0) {
+			tell(c, decision && strcmp(decision, "allow") == 0 ? MCP_ALLOWED : MCP_DENIED);
+			return;
+		}
+	}
+	tell(c, MCP_WAITS);
+}
+
+/* Nobody was asked, or others were faster, or this user may not answer here: it is as they have decided, or it waits
+ * for them. */
+static void look(struct mcp_call *c)
+{
+	mcp_call_query(c, "list_actions", json_pack("{ss si}", "sessionId", gateway_session_id(c->up), "limit", 1000),
+		       on_actions);
+}
+
+static void decided(struct mcp_call *c, json_t *result, json_t *error)
+{
+	if (error)
+		look(c);
+	else
+		tell(c, c->priv->allowing ? MCP_ALLOWED : MCP_DENIED);
+}
+
+/* An operator has answered while the client's user is being asked: the question is taken back. */
+bool mcp_question_event(struct mcp_call_private *p, struct jval event)
+{
+	const char *action = json_string_value(json_object_get(p->approving, "actionId"));
+
+	if (!p->asks_permission || !p->answered || !action ||
+	    !jval_is_str(jval_get(event, "type"), "action.resolved") ||
+	    !jval_is_str(jval_get(event, "actionId"), action))
+		return false;
+	p->answered = NULL;
+	p->ran_ns = clock_boot_ns();
+	mcp_question_done(p);
+	if (p->task)
+		mcp_task_asks(p->task);
+	tell(&p->call, jval_is_str(jval_path(event, "payload.decision"), "allow") ? MCP_ALLOWED : MCP_DENIED);
+	return true;
+}
+
+static void on_decision(struct mcp_call *c)
+{
+	struct mcp_call_private *p = c->priv;
+	const json_t *answer = mcp_call_answer(c, "approve");
+	const char *action = json_string_value(json_object_get(answer, "action"));
+	const char *word = json_string_value(json_object_get(json_object_get(answer, "content"), "decision"));
+
+	/* A client that nobody sits at dismisses at once what it cannot show: the question is still open, and others
+	 * can answer it. */
+	if (!answer || mcp_call_dismissed_unread(c, "approve")) {
+		look(c);
+		return;
+	}
+	p->allowing = strcmp(action, "accept") == 0 && word && strncmp(word, "allow", 5) == 0;
+	bool session = p->allowing && strcmp(word, "allow_session") == 0;
+	mcp_call_decide(
+		c, "respond_action",
+		json_pack("{sO ss ss ss}", "actionId", json_object_get(p->approving, "actionId"), "decision",
+			  p->allowing ? "allow" : "deny", "scope", session ? "session" : "once", "note",
+			  strcmp(action, "accept") == 0 ? "answered through the client" : "dismissed in the client"),
+		decided);
+}
+
+void mcp_call_approve(struct mcp_call *c, const json_t *started, const char *question,
+		      void (*fn)(struct mcp_call *c, enum mcp_approval a))
+{
+	struct mcp_call_private *p = c->priv;
+	buf_auto struct buf shown = BUF_INIT;
+	json_t *keep = json_pack("{s{sO sO}}", "approving", "processId", json_object_get(started, "processId"),
+				 "actionId", json_object_get(started, "actionId"));
+
+	if (!mcp_call_approving(c))
+		mcp_call_clear_answers(c);
+	p->approved = fn;
+	json_decref(p->approving);
+	p->approving = json_incref(json_object_get(keep, "approving"));
+	if (!mcp_call_can(c, "elicitation.form")) {
+		json_decref(keep);
+		fn(c, MCP_WAITS);
+		return;
+	}
+	/* The text is shown to who decides: nothing in it may look other than it is. */
+	text_sanitize(question, strlen(question), &shown);
+	p->asks_permission = true;
+	mcp_call_question(c, "approve", "elicitation/create",
+			  json_pack("{ss so so}", "mode", "form", "message",
+				    rpc_message_text(buf_cstr(&shown), shown.len), "requestedSchema",
+				    decision_schema(c->mcp)));
+	mcp_call_ask(c, keep, on_decision);
+}
+
+const json_t *mcp_call_approving(const struct mcp_call *c) { return json_object_get(c->kept, "approving"); }

@@ -1,0 +1,357 @@
+/*
+ * Tasks of which this gateway knows nothing: of another one of the same user, or of one that has ended. The daemon has
+ * the record. Where the gateway that made it went away before the end, the process tells how it stands.
+ */
+
+#include "runtime/base/buf.h"
+#include "runtime/base/mem.h"
+#include "supervisor/gateway/mcp/mcp_private.h"
+#include "supervisor/gateway/mcp/mcp_task.h"
+#include "supervisor/gateway/mcp/mcp_version.h"
+#include "supervisor/gateway/mcp/mcp_wait_process.h"
+#include "supervisor/gateway/rpc_message.h"
+
+#include <string.h>
+
+#define PIECE (1u << 20)
+
+struct recall {
+	json_t *task; /* the daemon's record */
+	bool result;  /* tasks/result */
+	char ref[72]; /* where a long result is kept */
+	char process[72];
+	struct buf text;
+};
+
+static void recall_free(void *data)
+{
+	struct recall *r = data;
+
+	json_decref(r->task);
+	buf_done(&r->text);
+	free(r);
+}
+
+static const char *str(const json_t *of, const char *key)
+{
+	const char *v = json_string_value(json_object_get(of, key));
+
+	return v ? v : "";
+}
+
+/* {value} or {outputRef}; NULL: nothing was kept. */
+static const json_t *kept_result(const json_t *task)
+{
+	const json_t *one;
+	size_t i;
+
+	json_array_foreach (json_object_get(task, "outputs"), i, one)
+		if (strcmp(str(one, "name"), "mcp.result") == 0)
+			return one;
+	return NULL;
+}
+
+static void finish(struct mcp_call *c, const struct recall *r, enum mcp_task_status status, const json_t *result)
+{
+	const json_t *task = r->task;
+	bool modern = c->priv->era == MCP_MODERN;
+	json_auto_t *error = json_pack("{si ss}", "code", RPC_INTERNAL_ERROR, "message", "the call failed");
+	const struct mcp_task_view v = {
+		.id = str(task, "taskId"),
+		.status = status,
+		.created = str(task, "createdAt"),
+		.updated = str(task, "updatedAt"),
+		.ttl_ms = -1,
+		.result = result,
+		.error = error,
+	};
+
+	if (!r->result) {
+		mcp_call_finish(c, mcp_task_json(c->mcp, &v, modern));
+	} else if (status != MCP_TASK_COMPLETED) {
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "taskId: the task has no result");
+	} else {
+		json_t *copy = json_deep_copy(result);
+
+		json_object_set_new(copy, "_meta", json_pack("{s{ss}}", MCP_META "related-task", "taskId", v.id));
+		mcp_call_finish(c, copy);
+	}
+}
+
+static void nothing_left(struct mcp_call *c)
+{
+	mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "taskId: nothing is left of this task");
+}
+
+/* ---- from the process ---- */
+
+static void on_report(struct mcp_call *c, json_t *report, void *with)
+{
+	const struct recall *r = with;
+	json_auto_t *result = report;
+	size_t len;
+
+	if (!result) {
+		nothing_left(c);
+		return;
+	}
+	/* Nobody else is left to say so; if somebody is after all, the first word counts. */
+	gateway_session_mutate(c->up, "complete_task", mcp_task_completion(str(r->task, "taskId"), result, &len), NULL,
+			       NULL, NULL);
+	finish(c, r, MCP_TASK_COMPLETED, result);
+}
+
+/* Told as the tool would have told it. */
+static void on_process(struct mcp_call *c, json_t *process, json_t *error)
+{
+	struct recall *r = c->data;
+
+	if (error) {
+		nothing_left(c);
+	} else if (json_is_true(json_object_get(process, "timedOut"))) {
+		finish(c, r, MCP_TASK_WORKING, NULL);
+	} else {
+		c->data = NULL;
+		c->data_free = NULL;
+		mcp_wait_process(c, &(struct mcp_wait_process_options){ .process_id = r->process,
+									.budget = MCP_WAIT_PROCESS_BUDGET,
+									.from_start = true,
+									.then = on_report,
+									.with = r,
+									.with_free = recall_free });
+	}
+}
+
+static void wait_process(struct mcp_call *c)
+{
+	const struct recall *r = c->data;
+
+	mcp_call_query(c, "wait_process",
+		       r->result ? json_pack("{ss}", "processId", r->process)
+				 : json_pack("{ss si}", "processId", r->process, "timeoutMs", 0),
+		       on_process);
+}
+
+/* Whether the record names the process. */
+static bool take_named(struct recall *r)
+{
+	snprintf(r->process, sizeof(r->process), "%s", str(json_object_get(r->task, "scope"), "processId"));
+	return r->process[0];
+}
+
+/* A gateway that went at once may have started it without a word in the record; but the process knows its task. */
+static void find_process(struct mcp_call *c, mcp_call_reply_fn then)
+{
+	const struct recall *r = c->data;
+
+	mcp_call_query(c, "list_processes",
+		       json_pack("{ss ss si}", "taskId", str(r->task, "taskId"), "sessionId", str(r->task, "sessionId"),
+				 "limit", 1),
+		       then);
+}
+
+static void take_process(struct recall *r, const json_t *listed)
+{
+	snprintf(r->process, sizeof(r->process), "%s",
+		 str(json_array_get(json_object_get(listed, "processes"), 0), "processId"));
+}
+
+static void on_started(struct mcp_call *c, json_t *result, json_t *error)
+{
+	struct recall *r = c->data;
+
+	take_process(r, result);
+	if (r->process[0])
+		wait_process(c);
+	else
+		finish(c, r, MCP_TASK_CANCELLED, NULL);
+}
+
+static void ask_process(struct mcp_call *c)
+{
+	if (take_named(c->data))
+		wait_process(c);
+	else
+		find_process(c, on_started);
+}
+
+/* ---- from what was kept ---- */
+
+static void read_piece(struct mcp_call *c);
+
+static void on_piece(struct mcp_call *c, json_t *result, json_t *error)
+{
+	struct recall *r = c->data;
+	const json_t *data = json_object_get(result, "data");
+
+	buf_append(&r->text, json_string_value(data) ?: "", json_string_length(data));
+	if (!error && json_string_length(data) == PIECE) {
+		read_piece(c);
+		return;
+	}
+	json_auto_t *whole = error ? NULL : json_loadb(buf_cstr(&r->text), r->text.len, 0, NULL);
+	if (whole)
+		finish(c, r, MCP_TASK_COMPLETED, whole);
+	else
+		ask_process(c); /* retention has removed it */
+}
+
+static void read_piece(struct mcp_call *c)
+{
+	const struct recall *r = c->data;
+
+	mcp_call_query(c, "read_output",
+		       json_pack("{ss sI sI}", "outputRef", r->ref, "offset", (json_int_t)r->text.len, "length",
+				 (json_int_t)PIECE),
+		       on_piece);
+}
+
+static void on_task(struct mcp_call *c, json_t *task, json_t *error)
+{
+	struct recall *r = c->data;
+	const char *status = str(task, "status");
+	const json_t *kept = kept_result(task);
+
+	if (error || strcmp(str(task, "taskKind"), MCP_TASK_KIND) != 0) {
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "taskId: there is no such task");
+		return;
+	}
+	r->task = json_incref(task);
+	snprintf(r->ref, sizeof(r->ref), "%s", str(kept, "outputRef"));
+	if (json_object_get(kept, "value"))
+		finish(c, r, MCP_TASK_COMPLETED, json_object_get(kept, "value"));
+	else if (r->ref[0])
+		read_piece(c);
+	else if (strcmp(status, "failed") == 0)
+		finish(c, r, MCP_TASK_FAILED, NULL);
+	else if (strcmp(status, "cancelled") == 0 || strcmp(status, "cancelling") == 0)
+		finish(c, r, MCP_TASK_CANCELLED, NULL);
+	else
+		ask_process(c);
+}
+
+static void start(struct mcp_call *c, bool result)
+{
+	struct recall *r = mem_zalloc(1, sizeof(*r));
+
+	r->result = result;
+	c->data = r;
+	c->data_free = recall_free;
+}
+
+void mcp_task_load(struct mcp_call *c, const char *id, bool result)
+{
+	start(c, result);
+	mcp_call_query(c, "get_task", json_pack("{ss}", "taskId", id), on_task);
+}
+
+/* ---- all of them ---- */
+
+static enum mcp_task_status status_of(const char *status)
+{
+	if (strcmp(status, "completed") == 0)
+		return MCP_TASK_COMPLETED;
+	if (strcmp(status, "failed") == 0 || strcmp(status, "timed_out") == 0 || strcmp(status, "lost") == 0)
+		return MCP_TASK_FAILED;
+	if (strcmp(status, "cancelled") == 0 || strcmp(status, "cancelling") == 0)
+		return MCP_TASK_CANCELLED;
+	return strncmp(status, "waiting", 7) == 0 ? MCP_TASK_INPUT : MCP_TASK_WORKING;
+}
+
+static void on_list(struct mcp_call *c, json_t *result, json_t *error)
+{
+	const char *next = json_string_value(json_object_get(result, "nextCursor"));
+	json_t *tasks, *one;
+	size_t i;
+
+	if (error) {
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "cursor: %s", str(error, "message"));
+		return;
+	}
+	tasks = json_array();
+	json_array_foreach (json_object_get(result, "tasks"), i, one) {
+		const struct mcp_task_view v = {
+			.id = str(one, "taskId"),
+			.status = status_of(str(one, "status")),
+			.created = str(one, "createdAt"),
+			.updated = str(one, "updatedAt"),
+			.ttl_ms = -1,
+		};
+
+		if (strcmp(str(one, "taskKind"), MCP_TASK_KIND) == 0)
+			json_array_append_new(tasks, mcp_task_json(c->mcp, &v, false));
+	}
+	json_t *all = json_pack("{so}", "tasks", tasks);
+	if (next)
+		json_object_set_new(all, "nextCursor", json_string(next));
+	mcp_call_finish(c, all);
+}
+
+void mcp_task_load_list(struct mcp_call *c)
+{
+	json_t *cursor = json_object_get(c->params, "cursor"), *params = json_pack("{si}", "limit", 100);
+
+	if (cursor && !json_is_string(cursor)) {
+		json_decref(params);
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "cursor: is not one that was given");
+		return;
+	}
+	if (cursor)
+		json_object_set(params, "cursor", cursor);
+	mcp_call_query(c, "list_tasks", params, on_list);
+}
+
+/* ---- ending one ---- */
+
+static void finish_cancelled(struct mcp_call *c)
+{
+	const struct recall *r = c->data;
+
+	if (r->process[0])
+		gateway_session_mutate(c->up, "terminate_process",
+				       json_pack("{ss ss}", "processId", r->process, "reason", "cancelled"), NULL, NULL,
+				       NULL);
+	if (c->priv->era == MCP_MODERN)
+		mcp_call_finish(c, json_object());
+	else
+		finish(c, r, MCP_TASK_CANCELLED, NULL);
+}
+
+static void on_found(struct mcp_call *c, json_t *result, json_t *error)
+{
+	take_process(c->data, result);
+	finish_cancelled(c);
+}
+
+static void on_cancelled(struct mcp_call *c, json_t *result, json_t *error)
+{
+	struct recall *r = c->data;
+
+	if (error && c->priv->era == MCP_LEGACY) {
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "taskId: %s", str(error, "message"));
+	} else if (error || take_named(r)) { /* with an error nothing is ended: it has ended, or is somebody else's */
+		finish_cancelled(c);
+	} else {
+		find_process(c, on_found);
+	}
+}
+
+static void on_to_cancel(struct mcp_call *c, json_t *task, json_t *error)
+{
+	struct recall *r = c->data;
+
+	if (error || strcmp(str(task, "taskKind"), MCP_TASK_KIND) != 0) {
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "taskId: there is no such task");
+		return;
+	}
+	r->task = json_incref(task);
+	mcp_call_mutate(c, "cancel_task",
+			json_pack("{ss ss}", "taskId", str(task, "taskId"), "reason", "cancelled by the client"),
+			on_cancelled);
+}
+
+void mcp_task_load_cancel(struct mcp_call *c, const char *id)
+{
+	start(c, false);
+	mcp_call_query(c, "get_task", json_pack("{ss}", "taskId", id), on_to_cancel);
+}

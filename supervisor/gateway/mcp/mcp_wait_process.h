@@ -1,0 +1,39 @@
+#ifndef BAILIFF_GATEWAY_MCP_WAIT_PROCESS_H
+#define BAILIFF_GATEWAY_MCP_WAIT_PROCESS_H
+
+/*
+ * A call that waits for a process and ends with a report on it (mcp_report.h): until the process has ended or the time
+ * is over, with progress on the way (how long, how much, the last line it printed), and then what it printed since this
+ * client last looked.
+ */
+
+#include "supervisor/gateway/mcp/mcp_call.h"
+
+#include <stdint.h>
+
+#define MCP_WAIT_PROCESS_BUDGET 30000 /* bytes of output, unless the call says otherwise */
+
+struct mcp_wait_process_options {
+	const char *process_id;
+	uint64_t wait_ms;
+	size_t budget;
+	const char *note;   /* comes first in the report, or NULL */
+	bool patient;       /* as a task: until it has ended, however long that takes */
+	bool ended_is_fine; /* that it was terminated is what was asked for */
+	bool from_start;    /* all of the output, whatever was shown already */
+	/* Gets the report (which it takes over; NULL: there is no such process) instead of the client, and ends the
+	 * call. */
+	void (*then)(struct mcp_call *c, json_t *report, void *with);
+	void *with; /* taken over, too */
+	void (*with_free)(void *with);
+};
+
+/* Ends the call. Uses its `data`. */
+void mcp_wait_process(struct mcp_call *c, const struct mcp_wait_process_options *o);
+
+/* The call's argument maxOutputBytes, or the default. */
+size_t mcp_wait_process_budget(const struct mcp_call *c);
+/* An argument that is a number, or otherwise. */
+uint64_t mcp_wait_process_number(const struct mcp_call *c, const char *name, uint64_t otherwise);
+
+#endif

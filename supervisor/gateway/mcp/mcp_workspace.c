@@ -1,0 +1,213 @@
+#include "supervisor/gateway/mcp/mcp_workspace.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/path.h"
+#include "runtime/base/text.h"
+#include "supervisor/gateway/mcp/mcp_session.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define THING_MAX 2000
+#define REASON_MAX 500
+#define ENV_MAX 1000
+#define DATA_MAX 800 /* of stdin and of what is written to a file */
+
+int mcp_workspace_folder(const struct mcp_session *m, const char *root, char ret[PATH_MAX], struct err *e)
+{
+	const char *told = mcp_session_config(m)->cwd ? mcp_session_config(m)->cwd : root;
+	buf_auto struct buf path = BUF_INIT;
+	char here[PATH_MAX];
+
+	if (!told || told[0] != '/') {
+		if (!getcwd(here, sizeof(here)))
+			return err_sys(e, errno, "the working directory");
+		buf_str(&path, here);
+	}
+	if (told)
+		buf_printf(&path, "%s%s", path.len ? "/" : "", told);
+	return path_clean(path.data, ret, e);
+}
+
+static int own_folder(const struct mcp_call *c, char ret[PATH_MAX], struct err *e)
+{
+	return mcp_workspace_folder(c->mcp, mcp_call_root(c), ret, e);
+}
+
+static const char *home_folder(void)
+{
+	const struct passwd *pw = getpwuid(getuid());
+
+	return pw && pw->pw_dir ? pw->pw_dir : "/";
+}
+
+bool mcp_workspace_is_tree(const char *folder)
+{
+	return folder[0] == '/' && folder[1] && !path_within(folder, home_folder()) && access(folder, W_OK) == 0;
+}
+
+bool mcp_workspace_has_tree(const struct mcp_call *c)
+{
+	struct err ignored = ERR_INIT;
+	char folder[PATH_MAX];
+
+	return own_folder(c, folder, &ignored) == 0 && mcp_workspace_is_tree(folder);
+}
+
+/* Up to the folder that holds .git, as the daemon looks for it, but neither as far as the home nor to where everybody
+ * puts things (/tmp). */
+static void widen_to_tree(char path[PATH_MAX], const char *home)
+{
+	char at[PATH_MAX], name[PATH_MAX + 8];
+	struct stat st;
+
+	snprintf(at, sizeof(at), "%s", path);
+	while (at[1] && !path_within(at, home)) {
+		if (lstat(at, &st) < 0 || st.st_mode & S_ISVTX)
+			return;
+		snprintf(name, sizeof(name), "%s/.git", at);
+		if (lstat(name, &st) == 0) {
+			memcpy(path, at, sizeof(at));
+			return;
+		}
+		if (!path_up(at))
+			return;
+	}
+}
+
+/*
+ * A command may write to the working tree of its folder, so whoever names the folder names what may be written. That is
+ * for the user, who has started the client in a tree of theirs, not for the agent. A client that was started in none
+ * (in the home, say, as a service is) has to be told by the agent where to work.
+ */
+bool mcp_workspace_is_own(const struct mcp_call *c, const char *path, char ret_tree[PATH_MAX])
+{
+	struct err e = ERR_INIT;
+
+	if (own_folder(c, ret_tree, &e) < 0)
+		return false;
+	if (!mcp_workspace_is_tree(ret_tree))
+		return true;
+	widen_to_tree(ret_tree, home_folder());
+	return path_within(ret_tree, path);
+}
+
+int mcp_workspace_path(const struct mcp_call *c, const char *given, char ret[PATH_MAX], struct err *e)
+{
+	char own[PATH_MAX];
+	mem_auto char *path = NULL;
+
+	if (own_folder(c, own, e) < 0)
+		return -1;
+	if (given && given[0] != '/')
+		path = mem_printf("%s/%s", own, given);
+	return path_clean(path ? path : given ? given : own, ret, e);
+}
+
+void mcp_workspace_profile(const struct mcp_call *c, const char *given, json_t *params)
+{
+	const char *profile = given ? given : mcp_session_config(c->mcp)->profile;
+
+	if (profile)
+		json_object_set_new(params, "profile", json_string(profile));
+}
+
+/*
+ * What is too long is shown by both ends, since padding would hide whatever follows it, and a line of ours says that
+ * something is missing: the text itself cannot begin a line.
+ */
+static void show(struct buf *out, const char *text, size_t n, size_t most)
+{
+	size_t head, tail = n - most / 3;
+
+	if (n <= most) {
+		text_sanitize_line(text, n, out);
+		return;
+	}
+	head = text_utf8_cut(text, most - most / 3);
+	while (tail < n && ((unsigned char)text[tail] & 0xc0) == 0x80)
+		tail++;
+	text_sanitize_line(text, head, out);
+	buf_printf(out, " … [%zu bytes left out] … ", tail - head);
+	text_sanitize_line(text + tail, n - tail, out);
+	buf_printf(out, "\n(NOT ALL OF THIS IS SHOWN: %zu of its %zu bytes, in the middle, are left out)", tail - head,
+		   n);
+}
+
+static void line(struct buf *out, const char *before, const char *text, size_t most)
+{
+	if (!text || !*text)
+		return;
+	buf_str(out, before);
+	show(out, text, strlen(text), most);
+}
+
+/* Values may be secrets; which variables are set tells enough. */
+static void show_env(struct buf *out, json_t *env)
+{
+	buf_auto struct buf names = BUF_INIT;
+	const char *name;
+	json_t *value;
+
+	json_object_foreach (env, name, value)
+		buf_printf(&names, "%s%s", names.len ? ", " : "", name);
+	if (!names.len)
+		return;
+	buf_printf(out, "\nwith %zu environment variable%s: ", json_object_size(env),
+		   json_object_size(env) == 1 ? "" : "s");
+	show(out, names.data, names.len, ENV_MAX);
+}
+
+static void show_data(struct buf *out, const char *name, const json_t *data, bool base64)
+{
+	buf_auto struct buf plain = BUF_INIT;
+	const char *text = json_string_value(data);
+	size_t n = json_string_length(data);
+
+	if (!text)
+		return;
+	if (base64 && text_base64_decode(text, n, &plain) == 0) {
+		text = buf_cstr(&plain);
+		n = plain.len;
+	}
+	buf_printf(out, "\n%s, %zu byte%s%s", name, n, n == 1 ? "" : "s", n ? ": " : "");
+	show(out, text, n, DATA_MAX);
+}
+
+void mcp_workspace_question(const struct mcp_call *c, const char *what, const char *thing, size_t len,
+			    const json_t *started, struct buf *out)
+{
+	const json_t *decision = json_object_get(started, "permissionDecision");
+	const char *encoding = json_string_value(json_object_get(c->arguments, "encoding"));
+	const char *changed = json_object_get(decision, "updatedInputRef")
+				      ? json_string_value(json_object_get(started, "prompt"))
+				      : NULL;
+	char cwd[PATH_MAX];
+	struct err e = ERR_INIT;
+
+	buf_str(out, what);
+	if (changed) {
+		/* What runs is what a hook has made of it, and not what the client has asked for. */
+		line(out, "\nchanged by a hook: ", changed, THING_MAX);
+	} else if (len) {
+		buf_str(out, "\n");
+		show(out, thing, len, THING_MAX);
+	}
+	show_env(out, json_object_get(c->arguments, "env"));
+	show_data(out, "its stdin", json_object_get(c->arguments, "stdin"), false);
+	if (!changed)
+		show_data(out, "the content", json_object_get(c->arguments, "content"),
+			  encoding && strcmp(encoding, "base64") == 0);
+	if (mcp_workspace_path(c, json_string_value(json_object_get(c->arguments, "cwd")), cwd, &e) == 0)
+		line(out, "\nin ", cwd, sizeof(cwd));
+	line(out, "\nbecause ", json_string_value(json_object_get(decision, "decisionReason")), REASON_MAX);
+	line(out, "\nharm: it ", json_string_value(json_object_get(decision, "impact")), REASON_MAX);
+	line(out, "\nthe agent's reason: ", json_string_value(json_object_get(c->arguments, "justification")),
+	     REASON_MAX);
+}

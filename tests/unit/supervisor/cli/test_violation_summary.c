@@ -1,0 +1,146 @@
+#include "supervisor/cli/violation_summary.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/mem.h"
+#include "tests/unit/suite.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct violation_summary d;
+
+static bool take(const char *payload)
+{
+	mem_auto char *event = mem_printf("{\"type\":\"sandbox.violation\",\"payload\":%s}", payload);
+	return violation_summary_add(&d, jval_of(event, strlen(event)));
+}
+
+START_TEST(lines)
+{
+	d = (struct violation_summary){ 0 };
+	ck_assert(take("{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/etc/"
+		       "hosts\",\"pathIs\":\"entry\",\"reason\":\"outside the write roots\"}"));
+	ck_assert(take("{\"kind\":\"filesystem\",\"operation\":\"create\",\"path\":\"/"
+		       "etc\",\"pathIs\":\"directory\",\"errnoName\":\"EROFS\"}"));
+	ck_assert(take("{\"kind\":\"network\",\"operation\":\"connect\",\"address\":\"2001:db8::1\",\"port\":443,"
+		       "\"errnoName\":\"ENETUNREACH\"}"));
+	ck_assert(take("{\"kind\":\"network\",\"operation\":\"connect\",\"address\":\"203.0.113.7\",\"port\":80,"
+		       "\"reason\":\"no network\"}"));
+	ck_assert(take("{\"kind\":\"syscall\",\"operation\":\"call\",\"syscall\":\"unshare\",\"source\":\"seccomp\"}"));
+	ck_assert_uint_eq(d.count, 5);
+	ck_assert_str_eq(d.lines[0], "denied: write /etc/hosts (outside the write roots)");
+	ck_assert_str_eq(d.lines[1], "denied: create in /etc (outside the write roots)");
+	ck_assert_str_eq(d.lines[2], "denied: connect [2001:db8::1]:443 (no network)");
+	ck_assert_str_eq(d.lines[3], "denied: connect 203.0.113.7:80 (no network)");
+	ck_assert_str_eq(d.lines[4], "denied: system call unshare (a system call that sandboxes may not use)");
+	ck_assert_str_eq(d.needs.folder, "/etc");
+	ck_assert(d.needs.write && d.needs.network && !d.needs.read);
+	violation_summary_done(&d);
+}
+END_TEST
+
+START_TEST(what_the_kernel_does_not_name)
+{
+	d = (struct violation_summary){ 0 };
+	take("{\"kind\":\"filesystem\",\"operation\":\"delete\",\"pathIs\":\"directory\",\"syscall\":\"unlinkat\","
+	     "\"reason\":\"read-only there\"}");
+	take("{\"kind\":\"filesystem\",\"operation\":\"metadata\",\"syscall\":\"fchmod\",\"reason\":\"read-only "
+	     "there\"}");
+	take("{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"fstab\",\"pathIs\":\"entry\",\"syscall\":"
+	     "\"openat\"}");
+	take("{\"kind\":\"filesystem\",\"operation\":\"create\",\"path\":\"/w/"
+	     "link\",\"pathIs\":\"directory\",\"reason\":\"leads out of the write roots\"}");
+	ck_assert_str_eq(d.lines[0], "denied: delete in an open folder (read-only there)");
+	ck_assert_str_eq(d.lines[1], "denied: metadata of an open file (read-only there)");
+	ck_assert_str_eq(d.lines[2], "denied: write fstab in an open folder");
+	ck_assert_str_eq(d.lines[3], "denied: create in /w/link (leads out of the write roots)");
+	/* None of them says what would have to be opened. */
+	ck_assert(d.needs.write && !d.needs.folder[0]);
+	violation_summary_done(&d);
+	take("{\"kind\":\"filesystem\",\"operation\":\"other\",\"source\":\"audit\",\"count\":436}");
+	ck_assert_str_eq(d.lines[0], "denied: other files");
+	violation_summary_done(&d);
+}
+END_TEST
+
+START_TEST(a_guess_is_told_as_one)
+{
+	d = (struct violation_summary){ 0 };
+	take("{\"kind\":\"filesystem\",\"operation\":\"read\",\"path\":\"/home/u/"
+	     "x\",\"reason\":\"hidden\",\"source\":\"output\",\"confidence\":\"hint\"}");
+	take("{\"kind\":\"network\",\"operation\":\"connect\",\"reason\":\"no "
+	     "network\",\"source\":\"output\",\"confidence\":\"hint\"}");
+	ck_assert_str_eq(d.lines[0], "probably denied: read /home/u/x (hidden), guessed from the output");
+	ck_assert_str_eq(d.lines[1], "probably denied: connect (no network), guessed from the output");
+	ck_assert_str_eq(d.needs.file, "/home/u/x");
+	ck_assert(d.needs.read && d.needs.network && !d.needs.write);
+	violation_summary_done(&d);
+}
+END_TEST
+
+START_TEST(each_once_and_not_too_many)
+{
+	d = (struct violation_summary){ 0 };
+	for (int i = 0; i < 300; i++) {
+		mem_auto char *payload = mem_printf(
+			"{\"kind\":\"filesystem\",\"operation\":\"read\",\"path\":\"/x/%d\",\"count\":%d}", i / 3, i);
+		ck_assert(take(payload));
+	}
+	ck_assert_uint_eq(d.count, VIOLATION_SUMMARY_LINES);
+	ck_assert_uint_eq(d.nlater, 64);
+	ck_assert(d.many);
+	violation_summary_done(&d);
+	ck_assert(!violation_summary_add(&d, jval_of("{\"type\":\"process.output\"}", 25)));
+}
+END_TEST
+
+START_TEST(no_option_where_none_would_help)
+{
+	d = (struct violation_summary){ 0 };
+	take("{\"kind\":\"filesystem\",\"operation\":\"read\",\"path\":\"/etc/shadow\",\"reason\":\"not permitted to "
+	     "its user\"}");
+	take("{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/w/.git/config\",\"reason\":\"protected\"}");
+	take("{\"kind\":\"network\",\"operation\":\"bind\",\"address\":\"0.0.0.0\",\"port\":80,\"reason\":\"a port "
+	     "below 1024\"}");
+	take("{\"kind\":\"network\",\"operation\":\"connect\",\"address\":\"10.0.0.1\",\"port\":80,\"reason\":\"the "
+	     "host has no route there\"}");
+	ck_assert(!d.needs.read && !d.needs.write && !d.needs.network);
+	take("{\"kind\":\"filesystem\",\"operation\":\"write\",\"path\":\"/"
+	     "x\",\"pathIs\":\"entry\",\"reason\":\"outside the write roots\"}");
+	ck_assert_str_eq(d.needs.folder, "/");
+	violation_summary_done(&d);
+}
+END_TEST
+
+/* The narrowest that helps, and by name where one is known. */
+START_TEST(a_host_is_suggested_rather_than_the_network)
+{
+	buf_auto struct buf host = BUF_INIT;
+
+	d = (struct violation_summary){ 0 };
+	take("{\"kind\":\"network\",\"operation\":\"connect\",\"address\":\"10.0.0.53\",\"port\":53,\"reason\":\"no "
+	     "network\"}");
+	ck_assert(d.needs.network && !d.needs.host[0] && !d.needs_without_lookups.network);
+	take("{\"kind\":\"network\",\"operation\":\"lookup\",\"host\":\"example.test\",\"reason\":\"no network\"}");
+	violation_needs_host(&d.needs, &host);
+	ck_assert_str_eq(host.data, "example.test");
+	ck_assert(!d.needs_without_lookups.host[0] && d.is_lookup[0] && d.is_lookup[1]);
+	violation_summary_done(&d);
+	buf_reset(&host);
+	take("{\"kind\":\"network\",\"operation\":\"connect\",\"address\":\"2001:db8::1\",\"port\":443,\"reason\":\"no "
+	     "network\"}");
+	violation_needs_host(&d.needs, &host);
+	ck_assert_str_eq(host.data, "[2001:db8::1]:443");
+	violation_summary_done(&d);
+	take("{\"kind\":\"network\",\"operation\":\"connect\",\"address\":\"10.0.0.1\",\"port\":443,\"reason\":\"only "
+	     "through the proxy\"}");
+	ck_assert(d.needs.proxy && !d.needs.network && !d.needs.host[0]);
+	violation_summary_done(&d);
+}
+END_TEST
+
+int main(void)
+{
+	return SUITE("denied", a_host_is_suggested_rather_than_the_network, lines, what_the_kernel_does_not_name,
+		     a_guess_is_told_as_one, each_once_and_not_too_many, no_option_where_none_would_help);
+}

@@ -1,0 +1,235 @@
+/* A gateway's session on a daemon that is played here: a socket in a home of its own, lines in, lines out. */
+
+#include "supervisor/gateway/gateway_session.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "tests/unit/suite.h"
+
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static struct {
+	struct event_base *base;
+	struct gateway_session *session;
+	char home[64], path[96];
+	int listener, fd;
+	struct buf in;
+	unsigned ready;
+	struct buf events; /* their sequence numbers, each followed by a blank */
+} it;
+
+static void on_ready(void *ctx, const struct err *failed)
+{
+	ck_assert_ptr_null(failed);
+	it.ready++;
+}
+
+static void on_event(void *ctx, struct jval event)
+{
+	buf_printf(&it.events, "%llu ", (unsigned long long)jval_uint(jval_get(event, "sequence"), 0));
+}
+
+static void turn(void)
+{
+	event_base_loop(it.base, EVLOOP_NONBLOCK);
+	usleep(1000);
+}
+
+static void meet(void)
+{
+	while ((it.fd = accept4(it.listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) < 0)
+		turn();
+}
+
+static void leave_it(void)
+{
+	close(it.fd);
+	buf_reset(&it.in);
+}
+
+/* The next request, which is this one, for json_decref(). */
+static json_t *asked(const char *method)
+{
+	char *end;
+
+	while (!(end = it.in.len ? memchr(it.in.data, '\n', it.in.len) : NULL)) {
+		char bytes[4096];
+		ssize_t n = recv(it.fd, bytes, sizeof(bytes), 0);
+
+		ck_assert_int_ne(n, 0);
+		if (n > 0)
+			buf_append(&it.in, bytes, (size_t)n);
+		turn();
+	}
+	json_t *request = json_loadb(it.in.data, (size_t)(end - it.in.data), 0, NULL);
+	buf_consume(&it.in, (size_t)(end - it.in.data) + 1);
+	ck_assert_str_eq(json_string_value(json_object_get(request, "method")), method);
+	return request;
+}
+
+static void say(const char *text)
+{
+	ck_assert_int_eq(send(it.fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+}
+
+/* Answers the next request, which is this one; `what`: "result":… or "error":…. Its parameters, for json_decref(). */
+static json_t *answer(const char *method, const char *what)
+{
+	json_auto_t *request = asked(method);
+	mem_auto char *line = mem_printf("{\"jsonrpc\":\"2.0\",\"id\":%lld,%s}\n",
+					 (long long)json_integer_value(json_object_get(request, "id")), what);
+
+	say(line);
+	return json_incref(json_object_get(request, "params"));
+}
+
+static json_int_t answer_telling(const char *method, const char *what, const char *member)
+{
+	json_auto_t *params = answer(method, what);
+
+	return json_integer_value(json_object_get(params, member));
+}
+
+static void tell(unsigned sequence)
+{
+	mem_auto char *line = mem_printf("{\"jsonrpc\":\"2.0\",\"method\":\"event\",\"params\":{\"event\":{"
+					 "\"sequence\":%u,\"type\":\"process.output\"}}}\n",
+					 sequence);
+
+	say(line);
+}
+
+static void hears(const char *events)
+{
+	while (it.events.len < strlen(events))
+		turn();
+	ck_assert_str_eq(buf_cstr(&it.events), events);
+}
+
+static void open_session(void)
+{
+	static const struct gateway_session_ops ops = { .ready = on_ready, .event = on_event };
+	struct sockaddr_un sa = { .sun_family = AF_UNIX };
+	struct err e = ERR_INIT;
+
+	snprintf(it.home, sizeof(it.home), "/tmp/bl-session-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(it.home));
+	snprintf(it.path, sizeof(it.path), "%s/control.sock", it.home);
+	snprintf(sa.sun_path, sizeof(sa.sun_path), "%s", it.path);
+	setenv("BAILIFF_HOME", it.home, 1);
+	it.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	ck_assert_int_eq(bind(it.listener, (struct sockaddr *)&sa, sizeof(sa)), 0);
+	ck_assert_int_eq(listen(it.listener, 5), 0);
+	it.base = event_base_new();
+	const struct gateway_session_options o = { .base = it.base, .native_protocol = "test", .transport = "stdio" };
+	ck_assert_int_eq(gateway_session_open(&o, &ops, NULL, &it.session, &e), 0);
+	meet();
+	json_decref(answer("initialize", "\"result\":{}"));
+}
+
+static void connect_it(const char *channel, unsigned sequence)
+{
+	mem_auto char *result = mem_printf(
+		"\"result\":{\"channelId\":\"%s\",\"sessionId\":\"sess_1\",\"resumeToken\":\"t1\",\"sequence\":%u}",
+		channel, sequence);
+
+	json_decref(answer("connect_channel", result));
+}
+
+static void set_up(void)
+{
+	open_session();
+	connect_it("chan_1", 5);
+	ck_assert_int_eq(answer_telling("subscribe_events", "\"result\":{}", "afterSequence"), 5);
+	while (!it.ready)
+		turn();
+	tell(6);
+	hears("6 ");
+}
+
+static void tear_down(void)
+{
+	leave_it();
+	gateway_session_free(it.session);
+	close(it.listener);
+	unlink(it.path);
+	rmdir(it.home);
+	buf_done(&it.in);
+	buf_done(&it.events);
+}
+
+START_TEST(test_a_channel_is_resumed)
+{
+	leave_it();
+	meet();
+	json_decref(answer("initialize", "\"result\":{}"));
+	ck_assert_int_eq(
+		answer_telling("reconnect_channel", "\"result\":{\"resumeToken\":\"t2\"}", "lastAckedSequence"), 6);
+	tell(6);
+	tell(7);
+	hears("6 7 ");
+}
+END_TEST
+
+/* The daemon gave a new token, and died before it could say so: then there is another channel, and no event is left
+ * out. */
+START_TEST(test_a_channel_that_cannot_be_resumed)
+{
+	leave_it();
+	meet();
+	json_decref(answer("initialize", "\"result\":{}"));
+	json_decref(asked("reconnect_channel"));
+	leave_it();
+	meet();
+	json_decref(answer("initialize", "\"result\":{}"));
+	json_decref(answer("reconnect_channel", "\"error\":{\"code\":-32003,\"message\":\"the resume token is not the "
+						"last one that this channel was given\"}"));
+	connect_it("chan_2", 9);
+	ck_assert_int_eq(answer_telling("subscribe_events", "\"result\":{}", "afterSequence"), 6);
+	tell(7);
+	tell(8);
+	hears("6 7 8 ");
+	ck_assert_str_eq(gateway_session_channel_id(it.session), "chan_2");
+}
+END_TEST
+
+/* The channel of a connection that broke is lost: who is not ready yet gets another one, and it only. */
+START_TEST(test_the_connection_breaks_before_it_is_ready)
+{
+	json_decref(asked("connect_channel"));
+	leave_it();
+	meet();
+	json_decref(answer("initialize", "\"result\":{}"));
+	connect_it("chan_2", 5);
+	json_decref(asked("subscribe_events"));
+	leave_it();
+	meet();
+	json_decref(answer("initialize", "\"result\":{}"));
+	connect_it("chan_3", 7);
+	ck_assert_int_eq(answer_telling("subscribe_events", "\"result\":{}", "afterSequence"), 7);
+	while (!it.ready)
+		turn();
+	ck_assert_str_eq(gateway_session_channel_id(it.session), "chan_3");
+	gateway_session_query(it.session, "get_health", NULL, NULL, NULL);
+	json_decref(asked("get_health"));
+	ck_assert_uint_eq(it.ready, 1);
+}
+END_TEST
+
+int main(void)
+{
+	const struct suite_case cases[] = {
+		{ "resuming", set_up, tear_down, 120,
+		  SUITE_TESTS(test_a_channel_is_resumed, test_a_channel_that_cannot_be_resumed) },
+		{ "opening", open_session, tear_down, 120, SUITE_TESTS(test_the_connection_breaks_before_it_is_ready) },
+	};
+
+	return suite_run_cases("session", cases, countof(cases));
+}
