@@ -8,7 +8,7 @@
  * not count. When somebody leaves, the rest decide again. A size without a policy is set once and binds nobody.
  */
 
-#include "runtime/engine/engine.h"
+#include "runtime/engine/core/engine.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -44,7 +44,7 @@ struct client *client_new(struct control *k, int fd, const struct peer *peer)
 	event_assign(&cl->ev, k->o.base, fd, EV_READ | EV_WRITE | EV_ET | EV_PERSIST, on_event, cl);
 	loop_add(&cl->ev, NULL);
 	const struct caller came = { .uid = peer->uid, .gid = peer->gid, .pid = peer->pid, .peer_fd = fd };
-	engine_client_came(k->o.engine, &came);
+	engine_client_connected(k->o.engine, &came);
 	return cl;
 }
 
@@ -136,7 +136,7 @@ void client_end(struct client *cl)
 	cl->account->connections--;
 	leave_calls(cl);
 	if (k->o.engine)
-		engine_client_gone(k->o.engine, cl->number); /* answers those that wait for a process */
+		engine_client_disconnected(k->o.engine, cl->number); /* answers those that wait for a process */
 	if (k->o.engine)
 		attachment_gone(&k->attachments, cl->number, resize_left, k);
 	if (k->o.screens)

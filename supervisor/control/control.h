@@ -15,7 +15,7 @@
  * methods_*.c     the handlers
  */
 
-#include "runtime/engine/engine.h"
+#include "runtime/engine/core/engine.h"
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -4,7 +4,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/evidence.h"
+#include "runtime/engine/process/evidence_facts.h"
 #include "runtime/store/store.h"
 #include "supervisor/control/call.h"
 

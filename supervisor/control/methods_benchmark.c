@@ -3,7 +3,7 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/benchmark.h"
+#include "runtime/engine/work/benchmark.h"
 #include "runtime/view/view_evidence.h"
 #include "supervisor/control/export.h"
 

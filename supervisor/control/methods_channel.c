@@ -5,7 +5,7 @@
 #include "runtime/base/jscan.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/channel.h"
+#include "runtime/engine/channel/channel.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_channel.h"
 #include "supervisor/host/config.h"

@@ -1,6 +1,6 @@
 #include "supervisor/control/methods.h"
 
-#include "runtime/engine/history.h"
+#include "runtime/engine/turn/history.h"
 #include "supervisor/control/control.h"
 
 void method_compact_context(struct call *c)

@@ -2,7 +2,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
-#include "runtime/engine/job.h"
+#include "runtime/engine/work/job.h"
 #include "runtime/view/view_job.h"
 #include "supervisor/control/control.h"
 

@@ -9,8 +9,8 @@
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/start_spec.h"
-#include "runtime/engine/tool.h"
+#include "runtime/engine/process/start_spec.h"
+#include "runtime/engine/tool/tool.h"
 #include "supervisor/host/config.h"
 #include "supervisor/control/control.h"
 
@@ -54,7 +54,7 @@ void method_evaluate_permission(struct call *c)
 		call_fail(c, &e);
 		return;
 	}
-	if (tool && tool_is_foreign(tool, NULL))
+	if (tool && tool_is_client_run(tool, NULL))
 		s.request.tool_runner = "client";
 	if (!command) {
 		tool_paths_of(tool, call_obj(c, "arguments"), &paths);

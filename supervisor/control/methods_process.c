@@ -5,8 +5,8 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
-#include "runtime/engine/ports.h"
-#include "runtime/engine/start_spec.h"
+#include "runtime/engine/core/ports.h"
+#include "runtime/engine/process/start_spec.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
 #include "supervisor/control/control.h"
@@ -188,8 +188,8 @@ void method_resize_process(struct call *c)
 	struct attachment_size size = { 0 };
 	struct err e = ERR_INIT;
 
-	if (terminal_side_of(call_obj(c, "rows"), "rows", &size.rows, &e) < 0 ||
-	    terminal_side_of(call_obj(c, "cols"), "cols", &size.cols, &e) < 0)
+	if (terminal_dimension_of(call_obj(c, "rows"), "rows", &size.rows, &e) < 0 ||
+	    terminal_dimension_of(call_obj(c, "cols"), "cols", &size.cols, &e) < 0)
 		call_fail(c, &e);
 	else if (call_str(c, "policy"))
 		resize_shown(c, size);

@@ -3,7 +3,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/routing.h"
+#include "runtime/engine/model/routing_facts.h"
 #include "supervisor/control/control.h"
 
 #define NAME_MAX_BYTES 64u

@@ -2,7 +2,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
-#include "runtime/engine/subagent.h"
+#include "runtime/engine/work/subagent.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_subagent.h"
 #include "supervisor/control/control.h"

@@ -2,7 +2,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
-#include "runtime/engine/task.h"
+#include "runtime/engine/work/task.h"
 #include "runtime/view/view_task.h"
 #include "supervisor/control/control.h"
 

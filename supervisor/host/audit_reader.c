@@ -4,7 +4,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/ports.h"
+#include "runtime/engine/core/ports.h"
 #include "runtime/loop/loop.h"
 #include "sandbox/audit.h"
 #include "sandbox/violation.h"

@@ -7,7 +7,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/strmap.h"
-#include "runtime/engine/changes.h"
+#include "runtime/engine/process/change_facts.h"
 #include "runtime/event/id.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"

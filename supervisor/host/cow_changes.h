@@ -6,7 +6,7 @@
  * files), writes the facts and answers clients. The changes themselves are on disk and survive any restart.
  */
 
-#include "runtime/engine/engine.h"
+#include "runtime/engine/core/engine.h"
 #include "sandbox/changes.h"
 
 #include <stdbool.h>

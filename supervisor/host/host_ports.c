@@ -5,7 +5,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/history.h"
+#include "runtime/engine/turn/history.h"
 #include "sandbox/audit.h"
 #include "supervisor/host/cow_changes.h"
 #include "supervisor/host/process_io.h"
@@ -78,7 +78,7 @@ static void port_want_reload(void *world)
 	guard_link_want_reload(&w->guard);
 }
 
-static int port_policy_of(void *world, const struct port_place *at, const struct policy_rules **ret, struct err *e)
+static int port_policy_of(void *world, const struct policy_key *at, const struct policy_rules **ret, struct err *e)
 {
 	struct world *w = world;
 
@@ -376,7 +376,7 @@ void world_settled(struct world *w, const char *id)
 	const struct hold *h = hold_of(w, id);
 
 	if (!h || (!h->audit_mark && !h->net_ending))
-		engine_on_settled(w->engine, id);
+		engine_on_reports_complete(w->engine, id);
 }
 
 struct discard {
@@ -393,7 +393,7 @@ static void on_changes_discarded(void *ctx, const struct err *e, const char *jso
 	free(d);
 }
 
-/* Not from within: the engine is still at its deed. */
+/* Not from within: the engine is still at its transaction. */
 static void discard_now(evutil_socket_t fd, short what, void *ctx)
 {
 	struct discard *d = ctx;

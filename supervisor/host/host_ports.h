@@ -4,7 +4,7 @@
 /* The engine's ports, with real pipes and processes: holds, the links to guard and spawner, and one timer. */
 
 #include "runtime/base/strmap.h"
-#include "runtime/engine/ports.h"
+#include "runtime/engine/core/ports.h"
 #include "supervisor/host/audit_reader.h"
 #include "supervisor/host/base_env.h"
 #include "supervisor/host/guard_link.h"

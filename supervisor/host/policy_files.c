@@ -6,9 +6,9 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/engine.h"
-#include "runtime/engine/ports.h"
-#include "runtime/engine/routing.h"
+#include "runtime/engine/core/engine.h"
+#include "runtime/engine/core/ports.h"
+#include "runtime/engine/model/routing_facts.h"
 
 #include <errno.h>
 #include <unistd.h>

@@ -11,7 +11,7 @@
  */
 
 #include "runtime/base/buf.h"
-#include "runtime/engine/ports.h"
+#include "runtime/engine/core/ports.h"
 #include "runtime/store/spool.h"
 #include "supervisor/guard/guard_msg.h"
 

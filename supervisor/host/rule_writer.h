@@ -7,7 +7,7 @@
  * once the rule is in force.
  */
 
-#include "runtime/engine/ports.h"
+#include "runtime/engine/core/ports.h"
 
 #include <stdbool.h>
 #include <sys/queue.h>

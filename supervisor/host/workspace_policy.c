@@ -9,7 +9,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
-#include "runtime/engine/engine.h"
+#include "runtime/engine/core/engine.h"
 #include "sandbox/nested.h"
 #include "sandbox/sight.h"
 #include "sandbox/workspace.h"
@@ -150,7 +150,7 @@ static void make_room(struct place_policies *p)
 	}
 }
 
-static struct place *place_get(struct place_policies *p, const struct port_place *at)
+static struct place *place_get(struct place_policies *p, const struct policy_key *at)
 {
 	struct place *l;
 
@@ -617,7 +617,7 @@ static bool is_fresh(const struct place *l, uint64_t since_ns)
 	return (since_ns && l->looked_ns >= since_ns) || (!l->racy && !has_changed(l));
 }
 
-int place_policies_of(struct place_policies *p, const struct port_place *at, const struct policy_rules **ret,
+int place_policies_of(struct place_policies *p, const struct policy_key *at, const struct policy_rules **ret,
 		      struct err *e)
 {
 	uint64_t now = clock_boot_ns();

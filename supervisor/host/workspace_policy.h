@@ -20,7 +20,7 @@
  * until it is mended: somebody wanted to forbid something, and what that was is not known.
  */
 
-#include "runtime/engine/ports.h"
+#include "runtime/engine/core/ports.h"
 
 #include <stdbool.h>
 #include <sys/queue.h>
@@ -47,7 +47,7 @@ void place_policies_init(struct place_policies *p, struct event_base *base, stru
 			 struct spawn_link *spawner, const struct policy_files *files, bool peers);
 void place_policies_done(struct place_policies *p);
 /* ports.policy_of */
-int place_policies_of(struct place_policies *p, const struct port_place *at, const struct policy_rules **ret,
+int place_policies_of(struct place_policies *p, const struct policy_key *at, const struct policy_rules **ret,
 		      struct err *e);
 /* ports.nested_of: what was found at the last look, and files that hold below. */
 void place_policies_nested(struct place_policies *p, uint32_t uid, const char *workspace, struct buf *out);

@@ -12,7 +12,7 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/engine.h"
+#include "runtime/engine/core/engine.h"
 #include "runtime/loop/loop.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
@@ -456,7 +456,7 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 	if (world_recover(&r->world, e) < 0)
 		return -1;
 	policy_files_load(&r->policy, r->files, r->engine);
-	engine_go_on(r->engine);
+	engine_resume(r->engine);
 	r->store_ev = event_new(r->base, store_dispatch_fd(r->store), EV_READ | EV_PERSIST, on_store, r);
 	loop_add(r->store_ev, NULL);
 	control_start(r);

@@ -2,7 +2,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/hook_http.h"
+#include "runtime/engine/hook/hook_http.h"
 #include "sandbox/plan.h"
 #include "supervisor/webhook/webhook.h"
 

@@ -9,7 +9,7 @@
  *   2xx              the answer on stdout, exit code 0
  *   anything else    why, on stderr, exit code 1: the hook failed
  *
- * What it is to do is in its environment (runtime/engine/hook_http.h).
+ * What it is to do is in its environment (runtime/engine/hook/hook_http.h).
  */
 
 struct err;

@@ -9,12 +9,12 @@
 
 #include "tests/crash/sim_check.h"
 
-#include "runtime/engine/channel.h"
-#include "runtime/engine/history.h"
-#include "runtime/engine/job.h"
-#include "runtime/engine/routing.h"
-#include "runtime/engine/subagent.h"
-#include "runtime/engine/task.h"
+#include "runtime/engine/channel/channel.h"
+#include "runtime/engine/model/routing_facts.h"
+#include "runtime/engine/turn/history.h"
+#include "runtime/engine/work/job.h"
+#include "runtime/engine/work/subagent.h"
+#include "runtime/engine/work/task.h"
 
 #include <check.h>
 #include <jansson.h>
@@ -34,7 +34,7 @@ struct pool {
 };
 
 struct sim {
-	struct sim_world w;
+	struct sim_host w;
 	struct sim_check check;
 	struct pool sessions, threads, turns, tasks, actions, subagents, channels, processes, jobs, calls;
 	char token[IDS][80]; /* by channel */
@@ -425,7 +425,7 @@ static void step(struct sim *s)
 	} else if (what < 980) {
 		sim_advance(&s->w, sim_pick(&s->w, 3000));
 	} else if (what < 997) {
-		engine_client_gone(s->w.engine, s->connection++);
+		engine_client_disconnected(s->w.engine, s->connection++);
 	} else {
 		if (sim_chance(&s->w, 50))
 			sim_settle(&s->w); /* otherwise what is queued is committed while the store is closed */

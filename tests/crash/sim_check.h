@@ -12,7 +12,7 @@
 #include "runtime/base/strmap.h"
 #include "runtime/event/event.h"
 #include "runtime/store/store.h"
-#include "tests/crash/sim_world.h"
+#include "tests/crash/sim_host.h"
 
 enum sim_life { LIFE_NONE, LIFE_BEGUN, LIFE_STARTED, LIFE_ENDED };
 

@@ -5,7 +5,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
-#include "runtime/engine/tool.h"
+#include "runtime/engine/tool/tool.h"
 #include "supervisor/tool/patch.h"
 
 #include <jansson.h>

@@ -19,7 +19,7 @@ RECURSIVE_PARSERS = []
 OLD_FILES = {
     "policy": 7,
     "policy/shell": 8,
-    "runtime/engine": 58,
+    "runtime/engine/action": 58,
     "runtime/evidence": 7,
     "runtime/store": 9,
     "sandbox": 29,
@@ -31,7 +31,7 @@ OLD_FILES = {
     "supervisor/proxy": 4,
     "supervisor/spawner": 5,
 }
-OLD_FOLDERS = 6
+OLD_FOLDERS = 19
 
 
 def symbols():

@@ -10,6 +10,8 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 
 BASE = ["runtime/base"]
 LOOP = ["runtime/loop"]
+# The modules of the engine, from the bottom to the top.
+ENGINE = ["runtime/engine/" + m for m in ("core", "session", "policy", "process", "action", "hook", "permission", "start", "tool", "turn", "work", "model", "channel")]
 # Layer: the folders it may include from, besides itself. A path that ends in .h allows just that header (plain data).
 ALLOWED = {
     "runtime/base": [],
@@ -24,28 +26,31 @@ ALLOWED = {
     "runtime/store": BASE + ["runtime/event"],
     "runtime/view": BASE + ["runtime/event", "runtime/store"],
     "runtime/evidence": BASE + ["runtime/event", "runtime/store", "runtime/view"],
-    "runtime/engine": BASE + ["runtime/event", "runtime/store", "runtime/view", "policy", "sandbox/plan.h", "sandbox/profile.h", "sandbox/host_rule.h", "sandbox/status.h", "sandbox/userns.h", "sandbox/workspace.h", "sandbox/violation.h", "sandbox/output_hint.h", "sandbox/changes.h", "sandbox/autorun.h", "sandbox/autorun_report.h"],
     "supervisor/guard": BASE + ["sandbox"],
     "supervisor/common": BASE,   # what several processes of the daemon use
     "supervisor/spawner": BASE + ["sandbox", "sandbox/steps", "supervisor/common", "supervisor/guard"],
     "supervisor/proxy": BASE + LOOP + ["sandbox/host_rule.h", "sandbox/net_address.h", "sandbox/plan.h", "supervisor/guard/guard_msg.h"],
-    "supervisor/control": BASE + LOOP + ["runtime/event", "runtime/store", "runtime/view", "runtime/evidence", "runtime/engine", "policy", "pty", "sandbox", "supervisor/host"],
+    "supervisor/control": BASE + LOOP + ["runtime/event", "runtime/store", "runtime/view", "runtime/evidence", *ENGINE, "policy", "pty", "sandbox", "supervisor/host"],
     "supervisor/tool": BASE,
     "supervisor/otlp": BASE + ["sandbox/plan.h", "supervisor/guard/guard_msg.h", "supervisor/common/runtime_sandbox.h"],
-    "supervisor/webhook": BASE + ["sandbox/plan.h", "runtime/engine/hook_http.h"],
+    "supervisor/webhook": BASE + ["sandbox/plan.h", "runtime/engine/hook/hook_http.h"],
     "supervisor/client": BASE + LOOP,
     "supervisor/gateway": BASE + LOOP + ["supervisor/client"],
     "supervisor/gateway/mcp": BASE + LOOP + ["pty/sanitize.h", "supervisor/client", "supervisor/gateway"],
     "supervisor/gateway/http": BASE + LOOP + ["supervisor/client", "supervisor/gateway", "supervisor/gateway/mcp", "supervisor/proxy/http_head.h"],
     "supervisor/gateway/codex": BASE + LOOP + ["sandbox/placeholder.h", "supervisor/client", "supervisor/gateway"],
     "supervisor/cli": BASE + ["pty", "supervisor/client", "runtime/evidence/pack_check.h"],   # replay --verify folds a pack without a daemon
-    "supervisor/host": BASE + LOOP + ["runtime/event", "runtime/store", "runtime/view", "runtime/engine", "policy", "pty", "sandbox",
+    "supervisor/host": BASE + LOOP + ["runtime/event", "runtime/store", "runtime/view", *ENGINE, "policy", "pty", "sandbox",
                                "supervisor/guard/guard_msg.h", "supervisor/spawner", "supervisor/proxy/proxy_msg.h", "supervisor/common"],
-    "supervisor/runtime": BASE + LOOP + ["runtime/event", "runtime/store", "runtime/view", "runtime/engine", "policy", "pty", "sandbox",
+    "supervisor/runtime": BASE + LOOP + ["runtime/event", "runtime/store", "runtime/view", *ENGINE, "policy", "pty", "sandbox",
                                   "supervisor/guard/guard_msg.h", "supervisor/host", "supervisor/control", "supervisor/common"],
     "supervisor/daemon": BASE + LOOP + ["runtime/store", "sandbox", "supervisor/guard", "supervisor/spawner", "supervisor/proxy", "supervisor/runtime",
                                  "supervisor/common"],
 }
+for module in ENGINE:
+    ALLOWED[module] = ENGINE + BASE + ["runtime/event", "runtime/store", "runtime/view", "policy", "sandbox/plan.h", "sandbox/profile.h", "sandbox/host_rule.h",
+                                       "sandbox/status.h", "sandbox/userns.h", "sandbox/workspace.h", "sandbox/violation.h", "sandbox/output_hint.h",
+                                       "sandbox/changes.h", "sandbox/autorun.h", "sandbox/autorun_report.h"]
 # The privileged and the unparsing parts stay small: none of these may reach them even through system headers.
 FORBIDDEN_SYSTEM = {
     "supervisor/common": ["jansson.h", "lmdb.h", "event2/"],
@@ -60,7 +65,7 @@ FORBIDDEN_SYSTEM = {
     "runtime/event": ["lmdb.h", "event2/"],
     "runtime/view": ["lmdb.h", "event2/"],
     "runtime/evidence": ["lmdb.h", "event2/"],
-    "runtime/engine": ["lmdb.h", "event2/"],
+    **{module: ["lmdb.h", "event2/"] for module in ENGINE},
     "policy": ["lmdb.h", "event2/"],
     "pty": ["lmdb.h", "event2/"],
     "policy/shell": ["jansson.h", "lmdb.h", "event2/"],
@@ -123,7 +128,7 @@ def main():
         count += 1
     # The lint must be able to see what it is for.
     for path, line in (("runtime/base/mem.c", '#include "runtime/store/store.h"'), ("supervisor/guard/guard.c", "#include <jansson.h>"), ("supervisor/host/process_io.c", "event_add(ev, NULL);"),
-                       ("runtime/view/view.c", '#include "runtime/engine/engine.h"')):
+                       ("runtime/view/view.c", '#include "runtime/engine/core/engine.h"')):
         if not check(path, line):
             problems.append(f"layers.py does not notice {line} in {path}")
     print("\n".join(problems) if problems else f"{count} files follow the layers")

@@ -1,6 +1,6 @@
 /* The engine against a world that does what the test says: which facts, in which order, and which answers. */
 
-#include "tests/unit/runtime/engine/fake_world.h"
+#include "tests/unit/runtime/engine/fake_host.h"
 
 #include "runtime/base/err.h"
 #include "runtime/base/jscan.h"
@@ -9,7 +9,7 @@
 #include <check.h>
 #include <signal.h>
 
-static struct fake_world w;
+static struct fake_host w;
 static struct fake_reply reply, second;
 
 static void set_up(void)
@@ -315,9 +315,9 @@ START_TEST(a_process_bound_to_its_client_ends_with_it)
 	r.end_with_client = true;
 	struct fake_process *p = fake_run(&w, &r, &reply);
 
-	engine_client_gone(w.engine, 99);
+	engine_client_disconnected(w.engine, 99);
 	ck_assert_uint_eq(p->signals, 0);
-	engine_client_gone(w.engine, fake_caller.connection);
+	engine_client_disconnected(w.engine, fake_caller.connection);
 	ck_assert_uint_ne(p->signals, 0);
 	fake_exit(&w, p, SIGTERM, 0);
 	ck_assert(event_says("process.terminated", "payload.reason", "client_gone"));
@@ -584,7 +584,7 @@ START_TEST(a_client_that_does_not_come_back_after_a_restart_is_gone)
 	engine_client_follows(w.engine, id, &fake_caller);
 	fake_advance(&w, 60000);
 	ck_assert_uint_eq(p->signals, 0);
-	engine_client_gone(w.engine, fake_caller.connection);
+	engine_client_disconnected(w.engine, fake_caller.connection);
 	ck_assert_uint_ne(p->signals, 0);
 }
 END_TEST

@@ -1,6 +1,6 @@
 /* Refusals as facts: at once, counted, before the end, and the same after folding again. */
 
-#include "tests/unit/runtime/engine/fake_world.h"
+#include "tests/unit/runtime/engine/fake_host.h"
 
 #include "runtime/base/err.h"
 #include "runtime/base/jscan.h"
@@ -13,7 +13,7 @@
 
 #define EXITED(code) ((code) << 8)
 
-static struct fake_world w;
+static struct fake_host w;
 static struct fake_reply reply, second;
 
 static void set_up(void)

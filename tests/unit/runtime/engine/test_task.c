@@ -1,13 +1,13 @@
 /* Tasks and jobs against a world that does what the test says: a clock that is moved by hand, and crashes where they
  * hurt. */
 
-#include "tests/unit/runtime/engine/fake_world.h"
+#include "tests/unit/runtime/engine/fake_host.h"
 
 #include "runtime/base/err.h"
 #include "runtime/base/jscan.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/job.h"
-#include "runtime/engine/task.h"
+#include "runtime/engine/work/job.h"
+#include "runtime/engine/work/task.h"
 #include "runtime/view/view_job.h"
 #include "runtime/view/view_task.h"
 
@@ -16,7 +16,7 @@
 
 #define EXITED(code) ((code) << 8)
 
-static struct fake_world w;
+static struct fake_host w;
 static struct fake_reply reply;
 
 static void set_up(void)
@@ -205,7 +205,7 @@ START_TEST(a_client_that_is_gone_is_lost_after_its_time)
 	ask(engine_start_task, "{\"taskId\":\"t\"}");
 	fake_advance(&w, 60000);
 	ck_assert(is("t", "status", "running"));
-	engine_client_gone(w.engine, fake_caller.connection);
+	engine_client_disconnected(w.engine, fake_caller.connection);
 	fake_advance(&w, 4000);
 	ask(engine_append_task_progress, "{\"taskId\":\"t\",\"percent\":3}"); /* it came back */
 	fake_advance(&w, 60000);

@@ -4,13 +4,13 @@
  * end the models equal a fresh fold of the log.
  */
 
-#include "tests/unit/runtime/engine/fake_world.h"
+#include "tests/unit/runtime/engine/fake_host.h"
 
 #include "runtime/base/err.h"
 #include "runtime/base/jscan.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/job.h"
-#include "runtime/engine/task.h"
+#include "runtime/engine/work/job.h"
+#include "runtime/engine/work/task.h"
 #include "runtime/view/view_task.h"
 
 #include <check.h>
@@ -21,7 +21,7 @@
 #define SEEDS 4
 #define ATTEMPT 1
 
-static struct fake_world w;
+static struct fake_host w;
 static uint64_t state;
 static enum { LAUNCHED, RUNNING, ENDED } lives[FAKE_PROCESSES];
 

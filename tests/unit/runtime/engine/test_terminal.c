@@ -1,6 +1,6 @@
 /* Processes on terminals: what is typed, what of that is kept, and how soon output is told of. */
 
-#include "tests/unit/runtime/engine/fake_world.h"
+#include "tests/unit/runtime/engine/fake_host.h"
 
 #include "runtime/base/err.h"
 #include "runtime/base/jscan.h"
@@ -10,7 +10,7 @@
 #include <check.h>
 #include <signal.h>
 
-static struct fake_world w;
+static struct fake_host w;
 static struct fake_reply reply, second;
 static struct fake_process *shell;
 

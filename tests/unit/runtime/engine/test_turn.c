@@ -1,6 +1,6 @@
 /* Turns, queues, tool calls and actions against a world that does what the test says, with crashes where they hurt. */
 
-#include "tests/unit/runtime/engine/fake_world.h"
+#include "tests/unit/runtime/engine/fake_host.h"
 
 #include "runtime/base/err.h"
 #include "runtime/base/jscan.h"
@@ -12,7 +12,7 @@
 
 #define EXITED(code) ((code) << 8)
 
-static struct fake_world w;
+static struct fake_host w;
 static struct fake_reply reply, other;
 
 static void set_up(void)

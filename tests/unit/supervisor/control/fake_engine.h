@@ -5,13 +5,13 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
-#include "runtime/engine/channel.h"
-#include "runtime/engine/engine.h"
-#include "runtime/engine/history.h"
-#include "runtime/engine/job.h"
-#include "runtime/engine/routing.h"
-#include "runtime/engine/subagent.h"
-#include "runtime/engine/task.h"
+#include "runtime/engine/channel/channel.h"
+#include "runtime/engine/core/engine.h"
+#include "runtime/engine/turn/history.h"
+#include "runtime/engine/work/job.h"
+#include "runtime/engine/model/routing_facts.h"
+#include "runtime/engine/work/subagent.h"
+#include "runtime/engine/work/task.h"
 #include "runtime/event/event.h"
 #include "supervisor/host/screens.h"
 
@@ -165,9 +165,9 @@ TASK_METHODS(TASK_METHOD)
 JOB_METHODS(TASK_METHOD)
 #undef TASK_METHOD
 
-void engine_client_came(struct engine *g, const struct caller *c) {}
+void engine_client_connected(struct engine *g, const struct caller *c) {}
 
-void engine_client_gone(struct engine *g, uint64_t connection) { fake.gone++; }
+void engine_client_disconnected(struct engine *g, uint64_t connection) { fake.gone++; }
 void engine_client_follows(struct engine *g, const char *id, const struct caller *c) { fake.follows++; }
 const char *engine_tool_program(const struct engine *g) { return "/usr/libexec/bailiff/bailiff-tool"; }
 

@@ -3,7 +3,7 @@
 
 #include "supervisor/host/process_io.h"
 
-#include "runtime/engine/engine.h"
+#include "runtime/engine/core/engine.h"
 #include "supervisor/host/host_ports.h"
 #include "tests/unit/suite.h"
 

@@ -1,0 +1,626 @@
+#include "runtime/engine/action/action.h"
+#include "runtime/engine/channel/channel.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/json_schema.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/transaction.h"
+#include "runtime/engine/permission/permission_private.h"
+#include "runtime/engine/session/session_scope.h"
+#include "runtime/engine/turn/turn.h"
+#include "runtime/engine/work/task_action.h"
+
+#include <jansson.h>
+
+#define DECISIONS_MAX 16u
+#define OPEN_MAX 100u /* of one turn */
+#define PROMPT_MAX 16384u
+
+#define ACTION_KIND(NAME, name, ops) extern const struct action_kind_ops ops;
+#include "runtime/engine/action/action_kinds.def"
+#undef ACTION_KIND
+
+static const struct {
+	const char *name;
+	const struct action_kind_ops *ops;
+} kinds[ACTION_KIND_COUNT] = {
+#define ACTION_KIND(NAME, name, ops) [ACTION_KIND_##NAME] = { name, &(ops) },
+#include "runtime/engine/action/action_kinds.def"
+#undef ACTION_KIND
+};
+
+static const struct action_kind_ops *ops_of(const struct action_doc *d)
+{
+	for (int i = ACTION_KIND_NONE + 1; i < ACTION_KIND_COUNT; i++)
+		if (strcmp(kinds[i].name, d->kind) == 0)
+			return kinds[i].ops;
+	return NULL;
+}
+
+int action_read(struct engine *g, const char *action_id, struct buf *text, struct action_doc *ret, struct err *e)
+{
+	return view_read_speculative(g->o.store, &action_schema, action_id, text, ret, e);
+}
+
+/* ---- opening ---- */
+
+static void json_member(struct jw *w, const char *key, const char *json)
+{
+	if (json)
+		jw_kraw(w, key, json, strlen(json));
+}
+
+static void watch_deadline(struct engine *g, uint64_t expires_us)
+{
+	uint64_t real = g->o.ports->real_us(g->o.world);
+	uint64_t at = engine_now(g) + (expires_us > real ? (expires_us - real) * 1000 : 0);
+
+	if (at < g->next_action_ns)
+		g->next_action_ns = at;
+	engine_wake(g, at);
+}
+
+static int required_fact(struct engine *g, const struct action_spec *s, const char *id, const char *turn,
+			 const char *thread, struct store_batch *b)
+{
+	char expires[CLOCK_TEXT_MAX], step[ID_TEXT_MAX];
+	struct fact made, *f = &made;
+
+	id_make(ID_KIND_STEP, step);
+	fact_open(f, EVENT_ACTION_REQUIRED, s->uid, s->session_id, thread, turn);
+	f->draft.ids[ID_ACTION] = id;
+	f->draft.ids[ID_STEP] = s->step_id ? s->step_id : step;
+	f->draft.ids[ID_TASK] = s->task_id;
+	f->draft.ids[ID_PROCESS] = s->process_id;
+	f->draft.ids[ID_TOOL_CALL] = s->tool_call_id;
+	f->draft.ids[ID_TRACE] = s->trace_id;
+	f->draft.ids[ID_REQUEST] = s->request_id;
+	f->draft.status = "pending";
+	jw_kstr(&f->w, "actionType", s->action_type);
+	jw_kstr(&f->w, "kind", kinds[s->kind].name);
+	jw_kopt(&f->w, "prompt", s->prompt);
+	json_member(&f->w, "schema", s->schema_json);
+	json_member(&f->w, "decisions", s->decisions_json ? s->decisions_json : "[\"allow\",\"deny\"]");
+	json_member(&f->w, "scope", s->scope_json);
+	json_member(&f->w, "policy", s->policy_json);
+	json_member(&f->w, "continuation", s->continuation_json);
+	jw_kstr(&f->w, "defaultDecision", s->default_decision ? s->default_decision : "deny");
+	if (s->timeout_ms) {
+		uint64_t at = g->o.ports->real_us(g->o.world) + s->timeout_ms * 1000;
+
+		clock_format(at, expires);
+		jw_kstr(&f->w, "expiresAt", expires);
+		watch_deadline(g, at);
+	}
+	fact_requester(&f->w, "requestedBy", &s->by);
+	return fact_close(f, b);
+}
+
+int action_open(struct engine *g, const struct action_spec *s, struct store_batch *b, char ret_id[ID_ROOM],
+		struct err *e)
+{
+	char turn[ID_ROOM] = "", thread[ID_ROOM] = "", id[ID_TEXT_MAX];
+	buf_auto struct buf text = BUF_INIT, type = BUF_INIT;
+	struct jw w = jw_on(&type);
+	struct turn_doc t;
+
+	if (s->turn_id)
+		snprintf(turn, sizeof turn, "%s", s->turn_id);
+	if (s->thread_id)
+		snprintf(thread, sizeof thread, "%s", s->thread_id);
+	if (!turn[0] && session_system_turn(g, b, s->uid, s->session_id, thread, turn, e) < 0)
+		return -1;
+	id_make(ID_KIND_ACTION, id);
+	if (required_fact(g, s, id, turn, thread, b) < 0)
+		return err_set(e, ERR_INVALID,
+			       "the action cannot be written: prompt, schema or continuation is too long");
+	jw_str(&w, s->action_type);
+	const char *waiting = view_action_waiting(jval_of(type.data, type.len));
+	if (s->turn_id && turn_read(g, turn, &text, &t, e) == 0 && t.startedAt && !turn_doc_ended(&t))
+		thread_status_fact(g, s->uid, s->session_id, thread, waiting, "action_required", b);
+	if (s->task_id)
+		task_on_action(g, s->task_id, id, waiting, true, b);
+	channel_action_opened(g, b, s->uid, s->session_id, thread, turn, id, s->prompt ? s->prompt : s->action_type);
+	snprintf(ret_id, ID_ROOM, "%s", id);
+	return 0;
+}
+
+/* ---- answering ---- */
+
+static void over(struct engine *g, const char *action_id)
+{
+	buf_auto struct buf text = BUF_INIT;
+	char turn[ID_ROOM];
+	struct action_doc d;
+	struct err e = ERR_INIT;
+
+	if (action_read(g, action_id, &text, &d, &e) != 0)
+		return;
+	snprintf(turn, sizeof turn, "%s", d.turnId);
+	const struct action_kind_ops *ops = ops_of(&d);
+	if (ops && ops->over)
+		ops->over(g, action_id);
+	turn_step(g, turn);
+}
+
+static void resolved_fact(const struct action_outcome *o, const char *request_id, struct store_batch *b)
+{
+	const struct action_doc *a = o->action;
+	struct fact f;
+
+	fact_open(&f, EVENT_ACTION_RESOLVED, (uint32_t)a->uid, a->sessionId, a->threadId, a->turnId);
+	f.draft.ids[ID_ACTION] = a->actionId;
+	f.draft.ids[ID_STEP] = a->stepId[0] ? a->stepId : NULL;
+	f.draft.ids[ID_TASK] = a->taskId[0] ? a->taskId : NULL;
+	f.draft.ids[ID_PROCESS] = a->processId[0] ? a->processId : NULL;
+	f.draft.ids[ID_TOOL_CALL] = a->toolCallId[0] ? a->toolCallId : NULL;
+	f.draft.ids[ID_REQUEST] = request_id;
+	f.draft.status = o->status;
+	jw_kstr(&f.w, "decision", o->decision);
+	jw_kstr(&f.w, "source", o->source);
+	if (strcmp(o->source, "timeout") != 0)
+		fact_requester(&f.w, "resolver", &o->by);
+	jw_kopt(&f.w, "note", o->note);
+	jw_kstr(&f.w, "scope", o->scope ? o->scope : "once");
+	json_member(&f.w, "response", o->response_json);
+	fact_close(&f, b);
+}
+
+/* The thread goes on when this was the last thing its turn waited for. */
+static void thread_goes_on(struct engine *g, const struct action_doc *a, struct store_batch *b)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+
+	if (turn_read(g, a->turnId, &text, &t, &e) == 0 && t.startedAt && !turn_doc_ended(&t) && t.openActions == 1)
+		thread_status_fact(g, (uint32_t)a->uid, a->sessionId, a->threadId, "running", "action_resolved", b);
+}
+
+void action_resolve(struct transaction *tx, const struct action_outcome *o)
+{
+	struct engine *g = tx->engine;
+	const struct action_kind_ops *ops = ops_of(o->action);
+
+	resolved_fact(o, tx->caller.request_id, tx->batch);
+	thread_goes_on(g, o->action, tx->batch);
+	if (o->action->taskId[0])
+		task_on_action(g, o->action->taskId, o->action->actionId, NULL, false, tx->batch);
+	const struct action_doc *a = o->action;
+	channel_action_resolved(g, tx->batch, (uint32_t)a->uid, a->sessionId, a->threadId, a->turnId, a->actionId,
+				o->decision, o->source, &tx->caller);
+	if (ops && ops->resolved)
+		ops->resolved(g, o, tx->batch);
+	transaction_after_commit(tx, over, o->action->actionId);
+}
+
+static bool means_allow(const char *decision)
+{
+	return strncmp(decision, "allow", 5) == 0 || strncmp(decision, "approve", 7) == 0;
+}
+
+static int check_decision(const struct action_doc *a, const char *decision, struct err *e)
+{
+	buf_auto struct buf list = BUF_INIT;
+
+	for (struct jiter it = jiter_on(a->decisions); jiter_next(&it);) {
+		if (jval_is_str(it.value, decision))
+			return 0;
+		buf_str(&list, list.len ? ", " : "");
+		jval_str_buf(it.value, &list);
+	}
+	return err_field(e, "decision", "'%.40s' is none of this action's: %.200s", decision, buf_cstr(&list));
+}
+
+/* An answer about permission that becomes a rule. */
+static bool lasts(const struct action_answer *r, const struct action_doc *a)
+{
+	return r->scope && strcmp(r->scope, "always") == 0 && strcmp(a->kind, "request") != 0;
+}
+
+/* An answer about permission is about what was asked: who changes it and allows it must not see the other one run. */
+static int check_unchanged(const struct action_answer *r, const struct action_doc *a, struct err *e)
+{
+	static const char *const members[] = { "updatedInput", "updatedPermissions" };
+	const struct jval given = r->response_json ? jval_of(r->response_json, strlen(r->response_json))
+						   : (struct jval){ 0 };
+
+	for (size_t i = 0; i < countof(members) && strcmp(a->kind, "request") != 0; i++)
+		if (given.type == JT_OBJECT && jval_get(given, members[i]).type != JT_NONE) {
+			err_set(e, ERR_UNAVAILABLE,
+				"what was asked about cannot be changed by the answer (payload.%s): deny it, and start "
+				"what is meant instead",
+				members[i]);
+			snprintf(e->field, sizeof e->field, "payload.%s", members[i]);
+			return -1;
+		}
+	return 0;
+}
+
+static bool means_refuse(const char *decision)
+{
+	static const char *const words[] = { "deny", "reject", "decline", "cancel" };
+
+	for (size_t i = 0; i < countof(words); i++)
+		if (strncmp(decision, words[i], strlen(words[i])) == 0)
+			return true;
+	return false;
+}
+
+/* What an answer brings must be what was asked for. One that refuses need not bring anything, and what is not given
+ * counts as {}. */
+static int check_payload(const struct action_answer *r, const struct action_doc *a, struct err *e)
+{
+	json_auto_t *schema = a->schema.type == JT_OBJECT ? json_loadb(a->schema.text, a->schema.len, 0, NULL) : NULL;
+	json_auto_t *payload = r->response_json ? json_loads(r->response_json, JSON_DECODE_ANY, NULL) : json_object();
+	char field[ERR_FIELD_MAX];
+
+	if (a->schema.type != JT_OBJECT || (!r->response_json && means_refuse(r->decision)))
+		return 0;
+	if (!schema || !payload)
+		return err_set(e, ERR_CORRUPT, "the schema of action '%s' cannot be read", a->actionId);
+	if (json_schema_check(schema, payload, e) == 0)
+		return 0;
+	snprintf(field, sizeof field, "payload%s%.50s", e->field[0] ? "." : "", e->field);
+	memcpy(e->field, field, sizeof field);
+	return r->response_json ? err_wrap(e, "payload")
+				: err_wrap(e, "payload is missing, and the action's schema asks for one");
+}
+
+static int check_answer(struct engine *g, const struct action_answer *r, const struct caller *c, struct buf *text,
+			struct action_doc *a, struct err *e)
+{
+	int found = action_read(g, r->action_id, text, a, e);
+
+	if (found < 0)
+		return -1;
+	if (found > 0 || (c->uid != 0 && a->uid != c->uid)) {
+		err_set(e, ERR_NOT_FOUND, "actionId '%.80s' is not known", r->action_id);
+		snprintf(e->field, sizeof e->field, "actionId");
+		return -1;
+	}
+	if (strcmp(a->status, "pending") != 0)
+		return err_set(e, ERR_CONFLICT, "action '%s' has been answered already: %s (%s)", a->actionId,
+			       a->decision, a->status);
+	if (permission_is_persisting(g, a->actionId))
+		return err_set(e, ERR_CONFLICT, "action '%s' is being answered", a->actionId);
+	return check_decision(a, r->decision, e) < 0 || check_unchanged(r, a, e) < 0 ? -1 : check_payload(r, a, e);
+}
+
+void engine_respond_action(struct engine *g, const struct action_answer *r, const struct caller *c, engine_reply_fn fn,
+			   void *ctx)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct action_doc a;
+	struct err e = ERR_INIT;
+
+	if (check_answer(g, r, c, &text, &a, &e) == 0 && lasts(r, &a) && !r->kept_file &&
+	    permission_persist(g, &a, r, means_allow(r->decision), c, fn, ctx, &e) == 0)
+		return; /* it comes back here when the rule is written */
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	if (e.code) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	const struct action_outcome o = { .action = &a,
+					  .decision = r->decision,
+					  .status = "resolved",
+					  .source = r->source ? r->source : "user",
+					  .scope = r->scope,
+					  .note = r->note,
+					  .response_json = r->response_json,
+					  .allowed = means_allow(r->decision),
+					  .by = requester_of(c),
+					  .kept_rules = r->kept_rules,
+					  .kept_file = r->kept_file,
+					  .kept_line = r->kept_line };
+	action_resolve(tx, &o);
+	if (r->kept_file) {
+		jw_kraw(&tx->w, "rules", r->kept_rules, strlen(r->kept_rules));
+		jw_kstr(&tx->w, "file", r->kept_file);
+		jw_kuint(&tx->w, "line", r->kept_line);
+	}
+	jw_kstr(&tx->w, "actionId", a.actionId);
+	jw_kstr(&tx->w, "status", "resolved");
+	jw_kstr(&tx->w, "decision", r->decision);
+	jw_kstr(&tx->w, "turnId", a.turnId);
+	transaction_commit(tx);
+}
+
+/* ---- request_action ---- */
+
+static int check_schema(const char *json, json_t *unchecked, struct err *e)
+{
+	json_auto_t *schema = json ? json_loads(json, 0, NULL) : NULL;
+	char field[ERR_FIELD_MAX];
+
+	if (!json || json_schema_verify(schema, unchecked, e) == 0)
+		return 0;
+	snprintf(field, sizeof field, "schema%s%.50s", e->field[0] ? "." : "", e->field);
+	memcpy(e->field, field, sizeof field);
+	return -1;
+}
+
+/* Whoever asks must not be the one who answers: what an agent may have decided without a person is no. */
+static bool may_decide_alone(enum engine_role role, const char *decision)
+{
+	return role == ROLE_OPERATOR || strcmp(decision, "deny") == 0;
+}
+
+static int check_request(const struct action_request *r, const struct caller *c, struct err *e)
+{
+	json_error_t at;
+	json_t *list = r->decisions_json ? json_loads(r->decisions_json, 0, &at) : NULL;
+	bool has_default = !r->default_decision || !list;
+	const json_t *v;
+	size_t i;
+
+	if (r->prompt && strlen(r->prompt) > PROMPT_MAX)
+		err_field(e, "prompt", "must have at most %u bytes", PROMPT_MAX);
+	if (list && (json_array_size(list) < 1 || json_array_size(list) > DECISIONS_MAX))
+		err_field(e, "decisions", "must have 1 to %u words", DECISIONS_MAX);
+	json_array_foreach (list, i, v)
+		has_default |= !r->default_decision || strcmp(json_string_value(v), r->default_decision) == 0;
+	if (!e->code && !has_default && strcmp(r->default_decision, "deny") != 0)
+		err_field(e, "defaultDecision", "must be one of decisions, or deny");
+	if (!e->code && r->default_decision && !may_decide_alone(c->role, r->default_decision)) {
+		err_set(e, ERR_NOT_ALLOWED,
+			"defaultDecision: an agent cannot have its own question answered with '%.64s' when nobody "
+			"does; only with deny",
+			r->default_decision);
+		snprintf(e->field, sizeof e->field, "defaultDecision");
+	}
+	json_decref(list);
+	return e->code ? -1 : 0;
+}
+
+void engine_request_action(struct engine *g, const struct action_request *r, const struct caller *c, engine_reply_fn fn,
+			   void *ctx)
+{
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	json_auto_t *unchecked = json_array();
+	const json_t *word;
+	size_t i;
+	buf_auto struct buf text = BUF_INIT;
+	char id[ID_ROOM], session[ID_ROOM] = "";
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+	struct action_spec s = {
+		.kind = ACTION_KIND_REQUEST,
+		.action_type = r->action_type,
+		.prompt = r->prompt,
+		.schema_json = r->schema_json,
+		.decisions_json = r->decisions_json,
+		.timeout_ms = r->timeout_ms,
+		.default_decision = r->default_decision,
+		.task_id = r->task_id,
+		.trace_id = c->trace_id,
+		.request_id = c->request_id,
+		.by = requester_of(c),
+		.uid = c->uid,
+	};
+
+	if (check_request(r, c, &e) < 0 || check_schema(r->schema_json, unchecked, &e) < 0) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	if (r->turn_id && turn_open_of_caller(g, r->turn_id, c, &text, &t, &e) == 0) {
+		s.uid = (uint32_t)t.uid;
+		s.session_id = t.sessionId;
+		s.thread_id = t.threadId;
+		s.turn_id = t.turnId;
+		if (t.openActions != VIEW_ABSENT && t.openActions >= OPEN_MAX)
+			err_set(&e, ERR_EXHAUSTED, "turn '%s' waits for %u answers already", t.turnId, OPEN_MAX);
+	} else if (!e.code && !r->turn_id && r->task_id && task_session(g, r->task_id, c, session, &e) == 0) {
+		s.session_id = session;
+	} else if (!e.code) {
+		err_field(&e, "turnId", "missing; give turnId or taskId");
+	}
+	if (e.code || action_open(g, &s, tx->batch, id, &e) < 0) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	jw_kstr(&tx->w, "actionId", id);
+	jw_kstr(&tx->w, "status", "pending");
+	if (json_array_size(unchecked)) {
+		jw_karr(&tx->w, "uncheckedKeywords");
+		json_array_foreach (unchecked, i, word)
+			jw_str(&tx->w, json_string_value(word));
+		jw_arr_end(&tx->w);
+	}
+	transaction_commit(tx);
+}
+
+/*
+ * A request of a client: whoever asked sees action.resolved and acts on it. Nobody does for a turn that the loop runs,
+ * so there a no ends the turn, in the same commit: otherwise its next part would begin as if the answer had been yes.
+ */
+static void request_resolved(struct engine *g, const struct action_outcome *o, struct store_batch *b)
+{
+	buf_auto struct buf message = BUF_INIT;
+
+	if (strcmp(o->status, "cancelled") == 0 || !means_refuse(o->decision))
+		return;
+	buf_printf(&message, "%s (%.60s)%s%.200s",
+		   strcmp(o->status, "timed_out") == 0 ? "nobody answered in time" : "the answer was no", o->decision,
+		   o->note ? ": " : "", o->note ? o->note : "");
+	turn_denied_fact(g, o->action->turnId, message.data, &o->by, b);
+}
+
+static void request_over(struct engine *g, const char *action_id)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct action_doc a;
+	struct err e = ERR_INIT;
+	char turn[ID_ROOM];
+
+	if (action_read(g, action_id, &text, &a, &e) != 0)
+		return;
+	snprintf(turn, sizeof turn, "%s", a.turnId);
+	turn_stop_decided(g, turn);
+}
+
+const struct action_kind_ops action_request_ops = { .resolved = request_resolved, .over = request_over };
+
+/* ---- the end of the work that asked, and of the time ---- */
+
+struct action_list {
+	char (*ids)[ID_ROOM];
+	size_t count, cap, most;
+	const char *below; /* only keys below this one; NULL = all */
+};
+
+static bool add_action(void *ctx, const char *key, size_t key_len, const char *json, size_t len)
+{
+	struct action_list *l = ctx;
+	const char *slash = memrchr(key, '/', key_len), *id = slash ? slash + 1 : key;
+	size_t n = key_len - (size_t)(id - key);
+
+	if (l->count >= l->most || (l->below && strncmp(key, l->below, strlen(l->below)) > 0))
+		return false;
+	if (l->count == l->cap) {
+		l->cap = l->cap ? 2 * l->cap : 16;
+		l->ids = mem_realloc(l->ids, l->cap * sizeof l->ids[0]);
+	}
+	if (n < ID_ROOM) {
+		memcpy(l->ids[l->count], id, n);
+		l->ids[l->count++][n] = '\0';
+	}
+	return true;
+}
+
+static void list_actions(struct engine *g, enum view_kind kind, const char *prefix, struct action_list *l)
+{
+	struct err e = ERR_INIT;
+
+	if (!l->most)
+		l->most = SIZE_MAX;
+	if (store_model_scan_speculative(g->o.store, (uint8_t)kind, prefix, add_action, l, &e) < 0)
+		log_error("look for open actions: %s", e.message);
+}
+
+bool action_of_call(struct engine *g, const char *turn_id, const char *call_id, struct buf *text,
+		    struct action_doc *ret)
+{
+	mem_auto char *prefix = mem_printf("%s/", turn_id);
+	struct action_list l = { 0 };
+	struct err e = ERR_INIT;
+	bool found = false;
+
+	list_actions(g, VIEW_TURN_OPEN_ACTION, prefix, &l);
+	for (size_t i = 0; i < l.count && !found; i++)
+		found = action_read(g, l.ids[i], text, ret, &e) == 0 &&
+			strcmp(ret->kind, kinds[ACTION_KIND_TOOL].name) == 0 && strcmp(ret->toolCallId, call_id) == 0;
+	free(l.ids);
+	return found;
+}
+
+static void cancel(struct engine *g, const char *id, const char *source, const char *reason, struct transaction *tx)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct action_doc a;
+	struct err e = ERR_INIT;
+
+	if (action_read(g, id, &text, &a, &e) != 0 || strcmp(a.status, "pending") != 0)
+		return;
+	const struct action_outcome o = { .action = &a,
+					  .decision = "cancelled",
+					  .status = "cancelled",
+					  .source = source,
+					  .note = reason,
+					  .by = requester_of(&tx->caller) };
+	action_resolve(tx, &o);
+}
+
+void action_cancel_of_turn(struct engine *g, const char *turn_id, const char *reason, struct transaction *tx)
+{
+	mem_auto char *prefix = mem_printf("%s/", turn_id);
+	struct action_list l = { 0 };
+
+	list_actions(g, VIEW_TURN_OPEN_ACTION, prefix, &l);
+	for (size_t i = 0; i < l.count; i++)
+		cancel(g, l.ids[i], "turn_ended", reason, tx);
+	free(l.ids);
+}
+
+void action_cancel_of_task(struct engine *g, const char *task_id, const char *reason, struct transaction *tx)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct action_list l = { 0 };
+	struct action_doc a;
+	struct err e = ERR_INIT;
+
+	list_actions(g, VIEW_OPEN_ACTION, NULL, &l);
+	for (size_t i = 0; i < l.count; i++)
+		if (action_read(g, l.ids[i], &text, &a, &e) == 0 && strcmp(a.taskId, task_id) == 0)
+			cancel(g, l.ids[i], "task_ended", reason, tx);
+	free(l.ids);
+}
+
+static void expire(struct engine *g, const char *id)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct action_doc a;
+	struct err e = ERR_INIT;
+
+	if (action_read(g, id, &text, &a, &e) != 0 || strcmp(a.status, "pending") != 0)
+		return;
+	struct transaction *tx = transaction_new_internal(g);
+	const enum engine_role role = jval_is_str(jval_get(a.requestedBy, "role"), "operator") ? ROLE_OPERATOR
+											       : ROLE_AGENT;
+	const char *decision = a.defaultDecision[0] && may_decide_alone(role, a.defaultDecision) ? a.defaultDecision
+												 : "deny";
+	const struct action_outcome o = { .action = &a,
+					  .decision = decision,
+					  .status = "timed_out",
+					  .source = "timeout",
+					  .note = "nobody answered in time",
+					  .allowed = means_allow(decision) };
+	action_resolve(tx, &o);
+	transaction_commit(tx);
+}
+
+static bool first_due(void *ctx, const char *key, size_t key_len, const char *json, size_t len)
+{
+	*(uint64_t *)ctx = strtoull(key, NULL, 10);
+	return false;
+}
+
+uint64_t action_tick(struct engine *g, uint64_t now)
+{
+	char below[24];
+	struct action_list due = { 0 };
+	uint64_t next = 0;
+	struct err e = ERR_INIT;
+
+	if (now < g->next_action_ns)
+		return g->next_action_ns;
+	view_timed_owner(g->o.ports->real_us(g->o.world), below);
+	due.below = below;
+	list_actions(g, VIEW_TIMED_ACTION, NULL, &due);
+	for (size_t i = 0; i < due.count; i++)
+		expire(g, due.ids[i]);
+	free(due.ids);
+	g->next_action_ns = UINT64_MAX;
+	if (store_model_scan_speculative(g->o.store, VIEW_TIMED_ACTION, NULL, first_due, &next, &e) == 0 && next)
+		watch_deadline(g, next);
+	return g->next_action_ns;
+}
+
+void action_recover(struct engine *g)
+{
+	g->next_action_ns = 0;
+	engine_wake(g, engine_now(g));
+}
+
+void action_list_open(struct engine *g, struct jw *w)
+{
+	struct action_list l = { .most = 200 };
+
+	list_actions(g, VIEW_OPEN_ACTION, NULL, &l);
+	for (size_t i = 0; i < l.count; i++)
+		jw_str(w, l.ids[i]);
+	free(l.ids);
+}

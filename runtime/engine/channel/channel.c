@@ -1,0 +1,582 @@
+#include "runtime/engine/channel/channel.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/ref.h"
+#include "runtime/engine/core/transaction.h"
+#include "runtime/view/view.h"
+#include "runtime/view/view_channel.h"
+
+#include <inttypes.h>
+#include <sys/random.h>
+
+#define TOKEN_BYTES 32
+#define TOKEN_TEXT (2 * TOKEN_BYTES + 1)
+#define MISSED_BEATS 3u
+
+/* What is known of a channel only while this runtime runs. Kept by channel id in g->channels. */
+struct channel_live {
+	uint64_t connection;   /* that it is bound to; 0 = none */
+	uint64_t heartbeat_ms; /* 0 = none */
+	uint64_t seen_ns, seen_us;
+	uint64_t acked; /* as submitted; 0 = look it up */
+};
+
+static struct channel_live *live_of(struct engine *g, const char *id)
+{
+	struct channel_live *l = strmap_get(&g->channels, id);
+
+	if (!l) {
+		l = mem_zalloc(1, sizeof *l);
+		strmap_put(&g->channels, id, l);
+	}
+	return l;
+}
+
+static void live_seen(struct engine *g, struct channel_live *l)
+{
+	l->seen_ns = engine_now(g);
+	l->seen_us = g->o.ports->real_us(g->o.world);
+	if (l->heartbeat_ms)
+		engine_wake(g, l->seen_ns + MISSED_BEATS * l->heartbeat_ms * 1000000ull);
+}
+
+static void live_forget(struct engine *g, const char *id) { free(strmap_del(&g->channels, id)); }
+
+static void make_token(char text[TOKEN_TEXT], char hash[HASH_SHA256_TEXT])
+{
+	unsigned char raw[TOKEN_BYTES];
+
+	if (getrandom(raw, sizeof raw, 0) != (ssize_t)sizeof raw)
+		abort(); /* a token that can be guessed is worse than none */
+	for (size_t i = 0; i < sizeof raw; i++)
+		snprintf(text + 2 * i, 3, "%02x", raw[i]);
+	hash_sha256_text(text, TOKEN_TEXT - 1, hash);
+}
+
+/* The channel if it is the caller's. */
+static int channel_load(struct engine *g, const char *id, const struct caller *c, struct buf *text,
+			struct channel_doc *d, struct err *e)
+{
+	int r = view_read_speculative(g->o.store, &channel_schema, id, text, d, e);
+
+	if (r < 0)
+		return -1;
+	if (r > 0 || (c->uid != 0 && d->uid != c->uid)) {
+		err_set(e, ERR_NOT_FOUND, "channel '%.64s' is not known", id);
+		snprintf(e->field, sizeof e->field, "channelId");
+		return -1;
+	}
+	return 0;
+}
+
+static void fact_in(struct fact *f, enum event_type type, const struct channel_doc *d, const char *request_id)
+{
+	fact_open(f, type, (uint32_t)d->uid, d->sessionId, NULL, NULL);
+	f->draft.ids[ID_CHANNEL] = d->channelId;
+	f->draft.ids[ID_REQUEST] = request_id;
+}
+
+static void time_member(struct jw *w, const char *key, uint64_t real_us)
+{
+	char text[CLOCK_TEXT_MAX];
+
+	clock_format(real_us, text);
+	jw_kstr(w, key, text);
+}
+
+/* ---- connecting ---- */
+
+static int connect_session(struct engine *g, struct transaction *tx, const struct channel_request *r,
+			   char session_id[ID_ROOM], uint32_t *uid, struct err *e)
+{
+	struct view_session_brief s;
+
+	*uid = tx->caller.uid;
+	if (!r->session_id)
+		return session_make(g, tx->batch, &tx->caller, "channel", r->title, session_id);
+	int found = view_session_brief(g->o.store, tx->caller.uid, r->session_id, &s, e);
+	if (found != 0) {
+		if (found > 0)
+			err_set(e, ERR_NOT_FOUND, "session '%.64s' is not known", r->session_id);
+		snprintf(e->field, sizeof e->field, "sessionId");
+		return -1;
+	}
+	*uid = s.uid;
+	snprintf(session_id, ID_ROOM, "%s", r->session_id);
+	return 0;
+}
+
+static void connected_fact(struct transaction *tx, const struct channel_doc *doc, const struct channel_request *r,
+			   const char *hash)
+{
+	struct fact f;
+
+	fact_in(&f, EVENT_CHANNEL_CONNECTED, doc, tx->caller.request_id);
+	f.draft.status = "connected";
+	jw_kstr(&f.w, "transport", r->transport);
+	jw_kopt(&f.w, "peerRole", r->peer_role);
+	jw_kopt(&f.w, "nativeProtocol", r->native_protocol);
+	if (r->capabilities_json)
+		jw_kraw(&f.w, "capabilities", r->capabilities_json, strlen(r->capabilities_json));
+	jw_kopt(&f.w, "accountRef", r->account_ref);
+	if (r->heartbeat_ms)
+		jw_kuint(&f.w, "heartbeatMs", r->heartbeat_ms);
+	jw_kbool(&f.w, "bound", !r->heartbeat_ms);
+	jw_kstr(&f.w, "tokenHash", hash);
+	const struct requester by = requester_of(&tx->caller);
+	fact_requester(&f.w, "peer", &by);
+	fact_close(&f, tx->batch);
+}
+
+void engine_connect_channel(struct engine *g, const struct channel_request *r, const struct caller *c,
+			    engine_reply_fn fn, void *ctx)
+{
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	char token[TOKEN_TEXT], hash[HASH_SHA256_TEXT];
+	buf_auto struct buf text = BUF_INIT;
+	struct channel_doc doc;
+	struct err e = ERR_INIT;
+	uint32_t uid;
+
+	view_clear(&channel_schema, &doc);
+	if (r->channel_id && view_read_speculative(g->o.store, &channel_schema, r->channel_id, &text, &doc, &e) == 0) {
+		err_set(&e, ERR_CONFLICT, "channel '%.64s' exists already: use reconnect_channel", r->channel_id);
+		snprintf(e.field, sizeof e.field, "channelId");
+		transaction_reject(tx, &e);
+		return;
+	}
+	if (connect_session(g, tx, r, doc.sessionId, &uid, &e) < 0) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	doc.uid = uid;
+	if (r->channel_id)
+		snprintf(doc.channelId, sizeof doc.channelId, "%s", r->channel_id);
+	else
+		id_make(ID_KIND_CHANNEL, doc.channelId);
+	make_token(token, hash);
+	connected_fact(tx, &doc, r, hash);
+	struct channel_live *l = live_of(g, doc.channelId);
+	l->connection = r->heartbeat_ms ? 0 : c->connection;
+	l->heartbeat_ms = r->heartbeat_ms;
+	live_seen(g, l);
+	jw_kstr(&tx->w, "channelId", doc.channelId);
+	jw_kstr(&tx->w, "sessionId", doc.sessionId);
+	jw_kstr(&tx->w, "resumeToken", token);
+	transaction_commit(tx);
+}
+
+/* ---- resuming ---- */
+
+static int check_token(const struct channel_doc *d, const char *token, struct err *e)
+{
+	char hash[HASH_SHA256_TEXT], known[HASH_SHA256_TEXT] = "";
+	unsigned char differ = 0;
+
+	hash_sha256_text(token, strlen(token), hash);
+	jval_str(d->tokenHash, known, sizeof known);
+	for (size_t i = 0; i < sizeof hash - 1; i++)
+		differ |= (unsigned char)(hash[i] ^ known[i]);
+	if (differ || !known[0]) {
+		err_set(e, ERR_NOT_ALLOWED, "the resume token is not the last one that this channel was given");
+		snprintf(e->field, sizeof e->field, "resumeToken");
+		return -1;
+	}
+	return 0;
+}
+
+/* What cannot be sent again is a gap; the snapshot stands in for it, and that is a fact. */
+static void gap_facts(struct engine *g, struct transaction *tx, const struct channel_doc *doc, uint64_t from,
+		      uint64_t to)
+{
+	struct fact f;
+
+	fact_in(&f, EVENT_SNAPSHOT_REPAIRED, doc, tx->caller.request_id);
+	jw_kstr(&f.w, "kind", "session_snapshot");
+	jw_kobj(&f.w, "gap");
+	jw_kuint(&f.w, "from", from);
+	jw_kuint(&f.w, "to", to);
+	jw_obj_end(&f.w);
+	jw_karr(&f.w, "unavailable");
+	jw_str(&f.w, "events that retention removed");
+	jw_arr_end(&f.w);
+	fact_close(&f, tx->batch);
+	fact_in(&f, EVENT_SNAPSHOT_UPDATED, doc, tx->caller.request_id);
+	jw_kstr(&f.w, "kind", "session_snapshot");
+	jw_kuint(&f.w, "atSequence", store_last_sequence(g->o.store));
+	jw_kstr(&f.w, "recoveryMode", "snapshot_then_events");
+	fact_close(&f, tx->batch);
+}
+
+void engine_reconnect_channel(struct engine *g, const char *channel_id, uint64_t last_acked, const char *token,
+			      const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	uint64_t first = store_first_sequence(g->o.store), last = store_last_sequence(g->o.store);
+	char fresh[TOKEN_TEXT], hash[HASH_SHA256_TEXT];
+	buf_auto struct buf text = BUF_INIT;
+	struct channel_doc doc;
+	struct err e = ERR_INIT;
+	struct fact f;
+
+	if (channel_load(g, channel_id, c, &text, &doc, &e) < 0 || check_token(&doc, token, &e) < 0 ||
+	    (last_acked > last && err_field(&e, "lastAckedSequence",
+					    "expected at most %" PRIu64 ", the last sequence there is", last) < 0)) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	bool gap = last_acked + 1 < first;
+	make_token(fresh, hash);
+	if (gap)
+		gap_facts(g, tx, &doc, last_acked + 1, first - 1);
+	fact_in(&f, EVENT_CHANNEL_RESUMED, &doc, c->request_id);
+	f.draft.status = "connected";
+	jw_kuint(&f.w, "resumedFrom", gap ? first - 1 : last_acked);
+	if (gap) {
+		jw_kobj(&f.w, "gap");
+		jw_kuint(&f.w, "from", last_acked + 1);
+		jw_kuint(&f.w, "to", first - 1);
+		jw_obj_end(&f.w);
+	}
+	jw_kstr(&f.w, "tokenHash", hash);
+	fact_close(&f, tx->batch);
+	struct channel_live *l = live_of(g, doc.channelId);
+	l->heartbeat_ms = doc.heartbeatMs == VIEW_ABSENT ? 0 : doc.heartbeatMs;
+	l->connection = l->heartbeat_ms ? 0 : c->connection;
+	live_seen(g, l);
+	jw_kstr(&tx->w, "channelId", doc.channelId);
+	jw_kstr(&tx->w, "sessionId", doc.sessionId);
+	jw_kstr(&tx->w, "resumeToken", fresh);
+	jw_kuint(&tx->w, "resumedFrom", gap ? first - 1 : last_acked);
+	if (gap) {
+		jw_kobj(&tx->w, "gap");
+		jw_kuint(&tx->w, "from", last_acked + 1);
+		jw_kuint(&tx->w, "to", first - 1);
+		jw_obj_end(&tx->w);
+	}
+	transaction_commit(tx);
+}
+
+/* ---- leaving ---- */
+
+static void disconnected_fact(struct engine *g, struct store_batch *b, const struct channel_doc *doc,
+			      const char *reason, const char *request_id)
+{
+	const struct channel_live *l = strmap_get(&g->channels, doc->channelId);
+	struct fact f;
+
+	fact_in(&f, EVENT_CHANNEL_DISCONNECTED, doc, request_id);
+	f.draft.status = "disconnected";
+	jw_kstr(&f.w, "reason", reason);
+	time_member(&f.w, "lastSeenAt", l ? l->seen_us : doc->lastSeenAt);
+	jw_kuint(&f.w, "lastAcked", view_channel_acked(g->o.store, doc->channelId));
+	fact_close(&f, b);
+	peer_tasks_unreachable(g, doc->channelId, b);
+}
+
+void engine_disconnect_channel(struct engine *g, const char *channel_id, const char *reason, const struct caller *c,
+			       engine_reply_fn fn, void *ctx)
+{
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	buf_auto struct buf text = BUF_INIT;
+	struct channel_doc doc;
+	struct err e = ERR_INIT;
+
+	if (channel_load(g, channel_id, c, &text, &doc, &e) < 0) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	if (strcmp(doc.status, "connected") != 0) {
+		err_set(&e, ERR_STATE, "channel '%.64s' is disconnected already", channel_id);
+		transaction_reject(tx, &e);
+		return;
+	}
+	disconnected_fact(g, tx->batch, &doc, reason, c->request_id);
+	live_forget(g, channel_id);
+	jw_kstr(&tx->w, "channelId", doc.channelId);
+	jw_kstr(&tx->w, "status", "disconnected");
+	transaction_commit(tx);
+}
+
+/* The engine's own finding. */
+static void drop_channel(struct engine *g, const char *id, const char *reason)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct channel_doc doc;
+	struct err e = ERR_INIT;
+
+	if (view_read_speculative(g->o.store, &channel_schema, id, &text, &doc, &e) == 0 &&
+	    strcmp(doc.status, "connected") == 0) {
+		struct transaction *tx = transaction_new_internal(g);
+
+		disconnected_fact(g, tx->batch, &doc, reason, NULL);
+		transaction_commit(tx);
+	}
+	live_forget(g, id);
+}
+
+/* Names first: dropping one changes the map. */
+struct found {
+	struct engine *engine;
+	uint64_t connection, now, next;
+	char (*ids)[ID_ROOM];
+	size_t count;
+};
+
+static void find_bound(void *ctx, const char *id, void *value)
+{
+	const struct channel_live *l = value;
+	struct found *f = ctx;
+
+	if (l->connection && l->connection == f->connection)
+		snprintf(f->ids[f->count++], ID_ROOM, "%s", id);
+}
+
+static void find_silent(void *ctx, const char *id, void *value)
+{
+	const struct channel_live *l = value;
+	struct found *f = ctx;
+	uint64_t deadline = l->seen_ns + MISSED_BEATS * l->heartbeat_ms * 1000000ull;
+
+	if (!l->heartbeat_ms)
+		return;
+	if (f->now >= deadline)
+		snprintf(f->ids[f->count++], ID_ROOM, "%s", id);
+	else if (deadline < f->next)
+		f->next = deadline;
+}
+
+static uint64_t drop_found(struct engine *g, struct found *f, void (*fn)(void *, const char *, void *),
+			   const char *reason)
+{
+	f->next = UINT64_MAX;
+	if (!g->channels.count)
+		return UINT64_MAX;
+	f->ids = mem_zalloc(g->channels.count, ID_ROOM);
+	strmap_each(&g->channels, fn, f);
+	for (size_t i = 0; i < f->count; i++)
+		drop_channel(g, f->ids[i], reason);
+	free(f->ids);
+	return f->next;
+}
+
+void channel_client_disconnected(struct engine *g, uint64_t connection)
+{
+	struct found f = { .engine = g, .connection = connection };
+
+	(void)drop_found(g, &f, find_bound, "the transport was closed");
+}
+
+uint64_t channel_tick(struct engine *g, uint64_t now_ns)
+{
+	struct found f = { .engine = g, .now = now_ns };
+
+	return drop_found(g, &f, find_silent, "no heartbeat came");
+}
+
+static bool recover_one(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+{
+	struct found *f = ctx;
+
+	f->ids = mem_realloc(f->ids, (f->count + 1) * ID_ROOM);
+	snprintf(f->ids[f->count++], ID_ROOM, "%.*s", (int)id_len, id);
+	return true;
+}
+
+void channel_recover(struct engine *g)
+{
+	struct found f = { .engine = g };
+	struct err e = ERR_INIT;
+
+	if (store_model_scan_speculative(g->o.store, VIEW_LIVE_CHANNEL, NULL, recover_one, &f, &e) < 0)
+		log_error("recover channels: %s", e.message);
+	for (size_t i = 0; i < f.count; i++) {
+		buf_auto struct buf text = BUF_INIT;
+		struct channel_doc doc;
+
+		if (view_read_speculative(g->o.store, &channel_schema, f.ids[i], &text, &doc, &e) != 0)
+			continue;
+		if (doc.bound || doc.heartbeatMs == VIEW_ABSENT) {
+			drop_channel(g, f.ids[i], "the runtime was restarted");
+			continue;
+		}
+		struct channel_live *l = live_of(g, f.ids[i]);
+		l->heartbeat_ms = doc.heartbeatMs;
+		live_seen(g, l); /* it gets its time anew: nobody could be heard meanwhile */
+	}
+	free(f.ids);
+}
+
+/* ---- acknowledging, messages ---- */
+
+void engine_ack_events(struct engine *g, const char *channel_id, uint64_t sequence, const struct caller *c,
+		       engine_reply_fn fn, void *ctx)
+{
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	uint64_t last = store_last_sequence(g->o.store);
+	buf_auto struct buf text = BUF_INIT;
+	struct channel_doc doc;
+	struct err e = ERR_INIT;
+
+	if (channel_load(g, channel_id, c, &text, &doc, &e) < 0 ||
+	    (sequence > last &&
+	     err_field(&e, "sequence", "expected at most %" PRIu64 ", the last sequence there is", last) < 0)) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	struct channel_live *l = strmap_get(&g->channels, channel_id);
+	uint64_t acked = view_channel_acked(g->o.store, channel_id);
+	if (l && l->acked > acked)
+		acked = l->acked; /* not committed yet */
+	if (sequence > acked) {
+		mem_auto char *key = mem_printf(CHANNEL_ACK_KEY "%s", channel_id);
+		char value[24];
+		int n = snprintf(value, sizeof value, "%" PRIu64, sequence);
+
+		store_batch_meta(tx->batch, key, value, (size_t)n);
+		acked = sequence;
+	}
+	if (l) {
+		l->acked = acked;
+		live_seen(g, l);
+	}
+	jw_kstr(&tx->w, "channelId", channel_id);
+	jw_kuint(&tx->w, "lastAckedSequence", acked);
+	transaction_commit(tx);
+}
+
+void engine_send_channel_message(struct engine *g, const struct channel_message *m, const struct caller *c,
+				 engine_reply_fn fn, void *ctx)
+{
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	buf_auto struct buf text = BUF_INIT;
+	struct channel_doc doc;
+	struct err e = ERR_INIT;
+	struct fact f;
+
+	if (channel_load(g, m->channel_id, c, &text, &doc, &e) < 0) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	if (strcmp(doc.status, "connected") != 0) {
+		err_set(&e, ERR_UNAVAILABLE, "channel '%.64s' is disconnected: its peer must reconnect first",
+			m->channel_id);
+		transaction_reject(tx, &e);
+		return;
+	}
+	const struct ref_owner owner = {
+		.uid = (uint32_t)doc.uid, .session_id = doc.sessionId, .kind = "channelId", .id = doc.channelId
+	};
+	fact_in(&f, EVENT_CHANNEL_MESSAGE, &doc, c->request_id);
+	jw_kstr(&f.w, "direction", m->direction);
+	jw_kopt(&f.w, "kind", m->kind);
+	jw_kuint(&f.w, "bytes", strlen(m->text));
+	ref_text(tx->batch, &f.w, &owner, "preview", "messageRef", m->text, strlen(m->text));
+	const struct requester by = requester_of(c);
+	fact_requester(&f.w, "by", &by);
+	fact_close(&f, tx->batch);
+	struct channel_live *l = strmap_get(&g->channels, m->channel_id);
+	if (l)
+		live_seen(g, l);
+	jw_kstr(&tx->w, "channelId", m->channel_id);
+	transaction_commit(tx);
+}
+
+/* ---- the permission bridge ---- */
+
+struct bridge_lookup {
+	struct engine *engine;
+	char channel_id[ID_ROOM];
+};
+
+static bool can_answer(const struct channel_doc *d)
+{
+	if (strcmp(d->status, "connected") != 0)
+		return false;
+	for (struct jiter it = jiter_on(d->capabilities); jiter_next(&it);)
+		if (!it.object && jval_is_str(it.value, "permissions"))
+			return true;
+	return false;
+}
+
+static bool look_at(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+{
+	const char *slash = memchr(id, '/', id_len);
+	struct bridge_lookup *l = ctx;
+	buf_auto struct buf text = BUF_INIT;
+	struct channel_doc doc;
+	struct err e = ERR_INIT;
+	char channel[ID_ROOM];
+
+	if (!slash)
+		return true;
+	snprintf(channel, sizeof channel, "%.*s", (int)(id + id_len - slash - 1), slash + 1);
+	if (view_read_speculative(l->engine->o.store, &channel_schema, channel, &text, &doc, &e) == 0 &&
+	    can_answer(&doc))
+		memcpy(l->channel_id, channel, sizeof channel);
+	return true; /* the newest one counts */
+}
+
+static bool bridge_of(struct engine *g, const char *session_id, char channel_id[ID_ROOM])
+{
+	mem_auto char *prefix = mem_printf("%s/", session_id);
+	struct bridge_lookup l = { .engine = g };
+	struct err e = ERR_INIT;
+
+	if (store_model_scan_speculative(g->o.store, VIEW_SESSION_CHANNEL, prefix, look_at, &l, &e) < 0)
+		log_error("look for a channel that can answer: %s", e.message);
+	memcpy(channel_id, l.channel_id, ID_ROOM);
+	return channel_id[0] != '\0';
+}
+
+static void bridge_key(const char *action_id, char key[ID_ROOM + 24])
+{
+	snprintf(key, ID_ROOM + 24, "channel.action.%s", action_id);
+}
+
+void channel_action_opened(struct engine *g, struct store_batch *b, uint32_t uid, const char *session_id,
+			   const char *thread_id, const char *turn_id, const char *action_id, const char *about)
+{
+	char channel[ID_ROOM], key[ID_ROOM + 24];
+	struct fact f;
+
+	if (!bridge_of(g, session_id, channel))
+		return;
+	fact_open(&f, EVENT_CHANNEL_PERMISSION_FORWARDED, uid, session_id, thread_id, turn_id);
+	f.draft.ids[ID_CHANNEL] = channel;
+	f.draft.ids[ID_ACTION] = action_id;
+	jw_kobj(&f.w, "peer");
+	jw_kstr(&f.w, "channelId", channel);
+	jw_obj_end(&f.w);
+	jw_kstr(&f.w, "about", about);
+	fact_close(&f, b);
+	bridge_key(action_id, key);
+	store_batch_meta(b, key, channel, strlen(channel));
+}
+
+void channel_action_resolved(struct engine *g, struct store_batch *b, uint32_t uid, const char *session_id,
+			     const char *thread_id, const char *turn_id, const char *action_id, const char *decision,
+			     const char *source, const struct caller *by)
+{
+	char key[ID_ROOM + 24];
+	buf_auto struct buf channel = BUF_INIT;
+	struct err e = ERR_INIT;
+	struct fact f;
+
+	bridge_key(action_id, key);
+	if (store_meta_get(g->o.store, key, &channel, &e) != 0)
+		return; /* it was never forwarded */
+	bool there = by && by->channel_id && strcmp(by->channel_id, buf_cstr(&channel)) == 0;
+	fact_open(&f, EVENT_CHANNEL_PERMISSION_RETURNED, uid, session_id, thread_id, turn_id);
+	f.draft.ids[ID_CHANNEL] = buf_cstr(&channel);
+	f.draft.ids[ID_ACTION] = action_id;
+	jw_kstr(&f.w, "decidedBy", there ? "peer" : "local");
+	jw_kstr(&f.w, "outcome", decision);
+	jw_kstr(&f.w, "source", source);
+	jw_kbool(&f.w, "channelScoped", there);
+	fact_close(&f, b);
+}

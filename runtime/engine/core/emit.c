@@ -1,0 +1,239 @@
+/*
+ * emit_events: facts that clients bring (model, reasoning, context, artifacts …). The runtime checks that the type is
+ * one a client may write and that the session is the client's, says who sent it, and folds no status from it.
+ */
+
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/hook/hook.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/engine/model/cost.h"
+#include "runtime/engine/model/routing_facts.h"
+#include "runtime/engine/turn/turn.h"
+#include "runtime/engine/work/task_private.h"
+#include "runtime/view/view.h"
+#include "runtime/view/view_evidence.h"
+
+struct emission {
+	struct pending_reply reply;
+	size_t count;
+};
+
+static void on_emitted(void *ctx, const struct store_result *r)
+{
+	struct emission *m = ctx;
+	buf_auto struct buf out = BUF_INIT;
+
+	if (r->status < 0) {
+		reply_err(&m->reply, r->err, NULL, 0);
+	} else {
+		struct jw w = jw_on(&out);
+		jw_obj(&w);
+		jw_kuint(&w, "count", m->count);
+		jw_kuint(&w, "firstSequence", r->first_sequence);
+		jw_kuint(&w, "sequence", r->last_sequence);
+		jw_obj_end(&w);
+		reply_json(&m->reply, out.data, out.len);
+	}
+	free(m);
+}
+
+static int emit_refuse(struct err *e, enum err_code code, size_t i, const char *member, const char *what)
+{
+	err_set(e, code, "events[%zu].%s %s", i, member, what);
+	snprintf(e->field, sizeof e->field, "events[%zu].%s", i, member);
+	return -1;
+}
+
+/* Where a client named no turn but the type needs one: the session's system turn, made on its first use. */
+static int emit_system_turn(struct engine *g, struct store_batch *b, const struct caller *c, const char *session,
+			    const struct view_session_brief *brief, char thread[ID_ROOM], char turn[ID_ROOM])
+{
+	struct fact f;
+
+	snprintf(thread, ID_ROOM, "%s", brief->first_thread);
+	if (turn[0])
+		return 0;
+	if (brief->system_turn[0]) {
+		snprintf(turn, ID_ROOM, "%s", brief->system_turn);
+		return 0;
+	}
+	id_make(ID_KIND_TURN, turn);
+	fact_open(&f, EVENT_TURN_SUBMITTED, c->uid, session, thread, turn);
+	f.draft.status = "accepted";
+	jw_kstr(&f.w, "source", "system");
+	jw_kstr(&f.w, "status", "accepted");
+	return fact_close(&f, b);
+}
+
+/*
+ * The ids that an event is filed under must be what the client may speak of: threads and turns of the session, tasks,
+ * processes and evidence of its owner. Otherwise one uid's words would show up in what another one reads.
+ */
+static int emit_scope_of(struct engine *g, enum id_field f, const char *id, const char *session, uint32_t uid,
+			 struct err *e)
+{
+	struct view_thread_brief thread;
+	struct view_turn_brief turn;
+	struct view_process_brief process;
+	buf_auto struct buf text = BUF_INIT;
+	struct evidence_doc evidence;
+	task_auto struct task task = TASK_INIT;
+	int r;
+
+	switch (f) {
+	case ID_THREAD:
+		r = view_thread_brief(g->o.store, uid, id, &thread, e);
+		return r ? r : strcmp(thread.session_id, session) != 0;
+	case ID_TURN:
+		r = view_turn_brief(g->o.store, uid, id, &turn, e);
+		return r ? r : strcmp(turn.session_id, session) != 0;
+	case ID_TASK: r = task_read(g, id, &task, e); return r ? r : task.d.uid != uid;
+	case ID_PROCESS: return view_process_brief(g->o.store, uid, id, &process, e);
+	case ID_EVIDENCE: /* may be new */
+		r = view_read_speculative(g->o.store, &evidence_schema, id, &text, &evidence, e);
+		return r ? (r < 0 ? -1 : 0) : evidence.uid != uid;
+	default: return 0;
+	}
+}
+
+static int emit_check_ids(struct engine *g, const struct emit_event *ev, size_t i, uint32_t uid, struct err *e)
+{
+	static const enum id_field checked[] = { ID_THREAD, ID_TURN, ID_TASK, ID_PROCESS, ID_EVIDENCE };
+	const struct emit_event *before = i ? ev - 1 : NULL; /* a stream names the same things again and again */
+
+	for (size_t k = 0; k < countof(checked); k++) {
+		const char *id = ev->ids[checked[k]], *same = before ? before->ids[checked[k]] : NULL;
+
+		if (!id || (same && strcmp(id, same) == 0))
+			continue;
+		int r = emit_scope_of(g, checked[k], id, ev->ids[ID_SESSION], uid, e);
+		if (r)
+			return r < 0 ? -1
+				     : emit_refuse(e, ERR_NOT_FOUND, i, id_field_member(checked[k]),
+						   "is not known, or not of this session");
+	}
+	return 0;
+}
+
+/* A turn that has ended, or is about to, asks no model any more; what it cost and left behind may be told later. */
+static int emit_check_turn(struct engine *g, const struct emit_event *ev, size_t i, const struct caller *c,
+			   struct err *e)
+{
+	const char *turn = ev->ids[ID_TURN];
+	bool model = strncmp(ev->type, "model.", 6) == 0 || strncmp(ev->type, "reasoning.", 10) == 0;
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc t;
+
+	if (!turn)
+		return 0;
+	if (i && (ev - 1)->ids[ID_TURN] && strcmp(turn, (ev - 1)->ids[ID_TURN]) == 0 &&
+	    strcmp(ev->type, (ev - 1)->type) == 0)
+		return 0;
+	int r = turn_read(g, turn, &text, &t, e);
+	if (r)
+		return r < 0 ? -1 : emit_refuse(e, ERR_NOT_FOUND, i, "turnId", "is not known");
+	turn_owner_seen(g, &t, c->connection, c->channel_id);
+	if (model && turn_doc_ended(&t))
+		return emit_refuse(e, ERR_STATE, i, "turnId", "has ended");
+	if (t.ending.type == JT_OBJECT && strcmp(ev->type, "model.requested") == 0)
+		return emit_refuse(e, ERR_STATE, i, "turnId", "is ending");
+	return 0;
+}
+
+static int emit_one(struct engine *g, struct store_batch *b, const struct emit_event *ev, size_t i,
+		    const struct caller *c, char turn[ID_ROOM], struct cost_pending *pending, struct err *e)
+{
+	int type = event_type_find(ev->type, strlen(ev->type));
+	struct view_session_brief session;
+	struct event_draft d = { 0 };
+	char thread[ID_ROOM];
+
+	if (type < 0)
+		return emit_refuse(e, ERR_INVALID, i, "type", "is not an event type; see docs/events.md");
+	if (event_info((enum event_type)type)->origin != EVENT_BY_CLIENT)
+		return emit_refuse(e, ERR_NOT_ALLOWED, i, "type", "is written by the runtime only");
+	if (!ev->ids[ID_SESSION])
+		return emit_refuse(e, ERR_INVALID, i, "sessionId", "is missing");
+	int r = view_session_brief(g->o.store, c->uid, ev->ids[ID_SESSION], &session, e);
+	if (r != 0)
+		return r < 0 ? -1 : emit_refuse(e, ERR_NOT_FOUND, i, "sessionId", "is not known");
+	if (emit_check_ids(g, ev, i, session.uid, e) < 0 || emit_check_turn(g, ev, i, c, e) < 0)
+		return -1;
+	d.type = (enum event_type)type;
+	d.uid = session.uid;
+	memcpy(d.ids, ev->ids, sizeof d.ids);
+	if ((event_info(d.type)->required_ids & (1u << ID_TURN)) && !d.ids[ID_TURN]) {
+		if (emit_system_turn(g, b, c, d.ids[ID_SESSION], &session, thread, turn) < 0)
+			return err_set(e, ERR_INTERNAL, "the session's system turn cannot be written");
+		d.ids[ID_TURN] = turn;
+		d.ids[ID_THREAD] = thread;
+	}
+	if (!d.ids[ID_REQUEST])
+		d.ids[ID_REQUEST] = c->request_id;
+	if (!d.ids[ID_TRACE])
+		d.ids[ID_TRACE] = c->trace_id;
+	d.status = ev->status;
+	d.status_reason = ev->status_reason;
+	d.phase = ev->phase;
+	d.payload = ev->payload;
+	d.payload_len = ev->payload_len;
+	buf_auto struct buf members = BUF_INIT;
+	struct jw w = jw_on(&members);
+	jw_kobj(&w, "correlation");
+	jw_kobj(&w, "emittedBy");
+	jw_kuint(&w, "uid", c->uid);
+	jw_kstr(&w, "role", role_name(c->role));
+	jw_obj_end(&w);
+	jw_obj_end(&w);
+	if (ev->members_len) {
+		buf_byte(&members, ',');
+		buf_append(&members, ev->members, ev->members_len);
+	}
+	d.members = members.data;
+	d.members_len = members.len;
+	if (routing_check_model_event(g, ev - i, i, e) < 0) {
+		err_wrap(e, "events[%zu]", i);
+		return -1;
+	}
+	bool cost = d.type == EVENT_COST_RECORDED || d.type == EVENT_COST_ESTIMATED;
+	if ((cost && cost_emitted(g, b, &d, pending, e) < 0) || store_batch_event(b, &d, e) < 0) {
+		char member[ERR_FIELD_MAX];
+		memcpy(member, e->field, sizeof member);
+		err_wrap(e, "events[%zu]", i);
+		snprintf(e->field, sizeof e->field, "events[%u].%.32s", (unsigned)i, member);
+		return -1;
+	}
+	if (d.type == EVENT_MODEL_COMPLETED)
+		routing_model_completed(g, b, ev - i, i, c->uid, pending);
+	return 0;
+}
+
+void engine_emit_events(struct engine *g, const struct emit_event *ev, size_t n, const struct caller *c,
+			engine_reply_fn fn, void *ctx)
+{
+	struct store_batch *b = store_batch_new(g->o.store);
+	struct err e = ERR_INIT;
+	char turn[ID_ROOM] = "";
+	cost_pending_auto struct cost_pending pending = { 0 };
+
+	for (size_t i = 0; i < n; i++)
+		if (emit_one(g, b, &ev[i], i, c, turn, &pending, &e) < 0) {
+			store_batch_free(b);
+			fn(ctx, &e, NULL, 0);
+			return;
+		}
+	struct emission *m = mem_zalloc(1, sizeof *m);
+	reply_copy(&m->reply, c, fn, ctx);
+	m->count = n;
+	if (m->reply.idem_key) {
+		buf_auto struct buf out = BUF_INIT;
+		buf_printf(&out, "{\"count\":%zu}", n);
+		reply_store(&m->reply, b, out.data, out.len);
+	}
+	store_submit(g->o.store, b, 0, on_emitted, m);
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(ev[i].type, "model.completed") == 0)
+			hook_sampled(g, ev[i].ids[ID_TURN] ? ev[i].ids[ID_TURN] : turn, ev[i].payload,
+				     ev[i].payload_len);
+}

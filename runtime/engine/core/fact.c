@@ -1,0 +1,105 @@
+/* Writing facts: one place where drafts get their ids and payloads. */
+
+#include "runtime/engine/core/engine_private.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+
+static const char *none_if_empty(const char *s) { return s && *s ? s : NULL; }
+
+void fact_open(struct fact *f, enum event_type type, uint32_t uid, const char *session_id, const char *thread_id,
+	       const char *turn_id)
+{
+	*f = (struct fact){ .draft = { .type = type, .uid = uid } };
+	f->draft.ids[ID_SESSION] = none_if_empty(session_id);
+	f->draft.ids[ID_THREAD] = none_if_empty(thread_id);
+	f->draft.ids[ID_TURN] = none_if_empty(turn_id);
+	f->w = jw_on(&f->payload);
+	jw_obj(&f->w);
+}
+
+void fact_open_process(struct fact *f, enum event_type type, const struct process *p)
+{
+	fact_open(f, type, p->uid, p->session_id, p->thread_id, p->turn_id);
+	f->draft.ids[ID_PROCESS] = p->id;
+	f->draft.ids[ID_TASK] = none_if_empty(p->task_id);
+	f->draft.ids[ID_TOOL_CALL] = none_if_empty(p->tool_call_id);
+	f->draft.ids[ID_RUN] = none_if_empty(p->run_id);
+	f->draft.ids[ID_ATTEMPT] = none_if_empty(p->attempt_id);
+	f->draft.ids[ID_STEP] = none_if_empty(p->step_id);
+	f->draft.ids[ID_JOB] = none_if_empty(p->job_id);
+	f->draft.ids[ID_JOB_ITEM] = none_if_empty(p->job_item_id);
+	f->draft.ids[ID_SUBAGENT] = none_if_empty(p->subagent_id);
+	f->draft.ids[ID_REQUEST] = none_if_empty(p->start.request_id);
+	f->draft.ids[ID_TRACE] = none_if_empty(p->trace_id);
+}
+
+int fact_close(struct fact *f, struct store_batch *b)
+{
+	struct err e = ERR_INIT;
+
+	jw_obj_end(&f->w);
+	f->draft.payload = f->payload.data;
+	f->draft.payload_len = f->payload.len;
+	if (f->members.len) {
+		f->draft.members = f->members.data;
+		f->draft.members_len = f->members.len;
+	}
+	int r = store_batch_event(b, &f->draft, &e);
+	if (r < 0)
+		log_error("write %s: %s (field %s)", event_info(f->draft.type)->name, e.message, e.field);
+	buf_done(&f->payload);
+	buf_done(&f->members);
+	return r;
+}
+
+const char *role_name(enum engine_role r)
+{
+	static const char *const names[] = {
+		[ROLE_OBSERVER] = "observer", [ROLE_AGENT] = "agent", [ROLE_OPERATOR] = "operator"
+	};
+
+	return names[r];
+}
+
+void fact_requester(struct jw *w, const char *key, const struct requester *by)
+{
+	jw_kobj(w, key);
+	jw_kuint(w, "uid", by->uid);
+	if (by->pid > 0)
+		jw_kint(w, "pid", by->pid);
+	jw_kstr(w, "role", role_name(by->role));
+	jw_obj_end(w);
+}
+
+void fact_limits(struct jw *w, const char *key, const struct process_limits *l)
+{
+	const struct {
+		const char *name;
+		uint64_t value;
+	} rows[] = {
+		{ "wallMs", l->wall_ms },       { "idleMs", l->idle_ms },       { "cpuMs", l->cpu_ms },
+		{ "openFiles", l->open_files }, { "fileBytes", l->file_bytes }, { "outputBytes", l->output_bytes },
+	};
+
+	jw_kobj(w, key);
+	for (size_t i = 0; i < countof(rows); i++)
+		if (rows[i].value != LIMIT_NONE)
+			jw_kuint(w, rows[i].name, rows[i].value);
+	plan_limits_write(&l->tree, w);
+	if (l->tmp_bytes && l->tmp_bytes != LIMIT_NONE)
+		jw_kuint(w, "tmpBytes", l->tmp_bytes);
+	jw_obj_end(w);
+}
+
+void fact_snapshot(struct engine *g, struct store_batch *b, uint32_t uid, const char *session_id, const char *thread_id,
+		   const char *task_id)
+{
+	struct fact f;
+
+	fact_open(&f, EVENT_SNAPSHOT_UPDATED, uid, session_id, thread_id, NULL);
+	f.draft.ids[ID_TASK] = none_if_empty(task_id);
+	jw_kstr(&f.w, "kind", task_id ? "task_snapshot" : "thread_read_model");
+	jw_kuint(&f.w, "atSequence", store_last_sequence(g->o.store));
+	fact_close(&f, b);
+}

@@ -1,0 +1,415 @@
+/*
+ * Honest recovery. For every process that the log calls live, in this order: the guard still holds the very attempt
+ * that was committed → alive, or exited meanwhile: adopted, its output goes on from where the spool ends; otherwise →
+ * lost. Never does a pid decide. What the guard holds and the log does not call live was never committed, or has ended:
+ * it is abandoned.
+ *
+ * A gate is opened again for every adopted process: the byte is read once, by a command that was still waiting.
+ */
+
+#include "runtime/engine/core/engine_private.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/action/action.h"
+#include "runtime/engine/channel/channel.h"
+#include "runtime/engine/hook/hook.h"
+#include "runtime/engine/permission/permission.h"
+#include "runtime/engine/tool/tool.h"
+#include "runtime/engine/turn/history.h"
+#include "runtime/engine/turn/turn.h"
+#include "runtime/engine/work/subagent.h"
+#include "runtime/view/view.h"
+
+#define RECOVER_MAX 8192u /* more than can ever be live at once (maxProcesses) */
+
+struct recovery {
+	struct engine *engine;
+	const struct recovery_ports *ports;
+	const struct port_held *held;
+	size_t ndeferred;
+	bool *claimed; /* by index in held */
+	struct process **lost, **alive, **exited;
+	size_t nlost, nalive, nexited;
+	bool degraded; /* something of the log could not be settled */
+};
+
+/* ---- a process from its document, which has what process.started said: the event itself may be pruned by now ---- */
+
+static void copy_member(struct jval v, char *dst, size_t cap) { jval_str(v, dst, cap); }
+
+static uint64_t limit_member(struct jval limits, const char *name)
+{
+	return jval_uint(jval_get(limits, name), LIMIT_NONE);
+}
+
+static void take_streams(struct process *p, struct jval refs)
+{
+	for (int i = 0; i < STREAM_COUNT; i++)
+		p->streams[i].ended = true;
+	for (struct jiter it = jiter_on(refs); jiter_next(&it);) {
+		int i = stream_index(jval_get(it.value, "stream"));
+		if (i < 0)
+			continue;
+		copy_member(jval_get(it.value, "outputRef"), p->streams[i].ref, sizeof p->streams[i].ref);
+		p->streams[i].ended = false;
+	}
+}
+
+static void take_owner(struct process *p, struct jval owner)
+{
+	char kind[32] = "";
+
+	copy_member(jval_get(owner, "kind"), kind, sizeof kind);
+	copy_member(jval_get(owner, "id"), p->owner_id, sizeof p->owner_id);
+	p->owner = owner_kind_find(kind);
+	p->engine->hook_processes += p->owner == OWNER_HOOK;
+}
+
+/* false: it was never started. */
+static bool take_document(struct process *p, struct jval m)
+{
+	const struct {
+		const char *member;
+		char *dst;
+	} ids[] = {
+		{ "sessionId", p->session_id }, { "threadId", p->thread_id },      { "turnId", p->turn_id },
+		{ "taskId", p->task_id },       { "toolCallId", p->tool_call_id }, { "traceId", p->trace_id },
+		{ "runId", p->run_id },         { "attemptId", p->attempt_id },    { "stepId", p->step_id },
+		{ "jobId", p->job_id },         { "jobItemId", p->job_item_id },   { "subagentId", p->subagent_id },
+	};
+	struct jval limits = jval_get(m, "limits");
+	char started[CLOCK_TEXT_MAX];
+
+	if (jval_get(m, "startTime").type != JT_NUMBER)
+		return false;
+	for (size_t i = 0; i < countof(ids); i++)
+		copy_member(jval_get(m, ids[i].member), ids[i].dst, ID_ROOM);
+	p->uid = (uint32_t)jval_uint(jval_get(m, "uid"), 0);
+	copy_member(jval_get(m, "startedAt"), started, sizeof started);
+	(void)clock_parse(started, &p->started_real_us);
+	take_owner(p, jval_get(m, "owner"));
+	copy_member(jval_get(m, "planHash"), p->plan_hash, sizeof p->plan_hash);
+	p->profile = jval_strdup(jval_get(m, "sandboxProfile"));
+	p->pid = (int32_t)jval_int(jval_get(m, "pid"), 0);
+	p->start_time = jval_uint(jval_get(m, "startTime"), 0);
+	p->started_boot_ns = jval_uint(jval_get(m, "startedBootNs"), 0);
+	p->attempt = (uint32_t)jval_uint(jval_get(m, "attempt"), 0);
+	p->owns_turn = jval_bool(jval_get(m, "ownsTurn"), false);
+	p->keep_tree = jval_bool(jval_get(m, "keepTree"), false);
+	p->command_exited = jval_get(m, "commandExited").type == JT_OBJECT;
+	p->stdin_pipe = jval_is_str(jval_get(m, "stdin"), "pipe");
+	struct jval tty = jval_get(m, "tty");
+	p->tty_rows = (uint32_t)jval_uint(jval_get(tty, "rows"), 0);
+	p->tty_cols = (uint32_t)jval_uint(jval_get(tty, "cols"), 0);
+	p->stderr_merge = jval_is_str(jval_get(m, "stderr"), "merge");
+	p->end_with_client = jval_is_str(jval_get(m, "onDisconnect"), "terminate");
+	p->limits = (struct process_limits){
+		.wall_ms = limit_member(limits, "wallMs"),
+		.idle_ms = limit_member(limits, "idleMs"),
+		.cpu_ms = limit_member(limits, "cpuMs"),
+		.open_files = limit_member(limits, "openFiles"),
+		.file_bytes = limit_member(limits, "fileBytes"),
+		.output_bytes = limit_member(limits, "outputBytes"),
+	};
+	take_streams(p, jval_get(m, "outputRefs"));
+	return true;
+}
+
+static int cited_so_far(struct process *p, struct err *e)
+{
+	for (int i = 0; i < STREAM_COUNT; i++) {
+		struct process_stream *s = &p->streams[i];
+		struct view_output_brief o;
+
+		if (!s->ref[0])
+			continue;
+		int r = view_output_brief(p->engine->o.store, VIEW_ANY_UID, s->ref, &o, e);
+		if (r < 0)
+			return -1;
+		s->cited = s->size = r == 0 ? o.bytes : 0;
+		s->spilled = process_output_spills(p, s->cited);
+		s->summed = s->spilled ? process_output_kept(p, s->cited) : 0;
+	}
+	return 0;
+}
+
+static const struct port_held *held_of(struct recovery *r, const struct process *p)
+{
+	for (size_t i = 0; i < r->ndeferred; i++)
+		if (r->held[i].started && r->held[i].attempt == p->attempt && strcmp(r->held[i].id, p->id) == 0) {
+			r->claimed[i] = true;
+			return &r->held[i];
+		}
+	return NULL;
+}
+
+static void port_streams_of(const struct process *p, struct port_streams *ret)
+{
+	*ret = (struct port_streams){ .limit = p->limits.output_bytes == LIMIT_NONE ? 0 : p->limits.output_bytes };
+	for (int i = 0; i < STREAM_COUNT; i++)
+		memcpy(ret->ref[i], p->streams[i].ref, sizeof ret->ref[i]);
+}
+
+static void take_sizes(struct process *p, const uint64_t size[STREAM_COUNT])
+{
+	for (int i = 0; i < STREAM_COUNT; i++)
+		if (size[i] > p->streams[i].size)
+			p->streams[i].size = size[i];
+}
+
+static void adopt(struct recovery *r, struct process *p, const struct port_held *h)
+{
+	struct engine *g = r->engine;
+	uint64_t size[STREAM_COUNT] = { 0 };
+	struct port_streams streams;
+
+	port_streams_of(p, &streams);
+	r->ports->adopt(g->o.world, h, &streams, size);
+	take_sizes(p, size);
+	for (int i = 0; i < STREAM_COUNT; i++)
+		p->streams[i].ended |= p->streams[i].ref[0] && (h->closed & 1u << i);
+	p->state = PROCESS_RUNNING;
+	p->committed = p->ready = p->execed = true;
+	g->counts.started++;
+	p->hooks_after = p->owner != OWNER_HOOK; /* there may be some */
+	p->violations_before = view_violation_count(g->o.store, p->id);
+	p->unwatched = !h->watched;
+	p->violations_missed = h->watched && (!g->o.violations || p->started_boot_ns < g->o.violations_since_ns);
+	p->last_output_ns = engine_now(g);
+	if (p->end_with_client)
+		p->follow_deadline_ns = engine_now(g) + ENGINE_FOLLOW_MS * 1000000ull;
+	if (p->owns_turn)
+		strmap_put(&g->busy_threads, p->thread_id, p);
+	g->o.ports->open_gate(g->o.world, p->id);
+	if (p->keep_tree && !p->command_exited)
+		g->o.ports->signal(g->o.world, p->id, 0); /* it may have ended while nobody could hear of it */
+	process_output_due(p);
+	engine_wake(g, engine_now(g)); /* its limits */
+	if (h->exited)
+		r->exited[r->nexited++] = p;
+	else
+		r->alive[r->nalive++] = p;
+}
+
+static bool recover_process(void *ctx, const char *id, const char *json, size_t len)
+{
+	struct recovery *r = ctx;
+	struct process *p = process_new(r->engine, id);
+	struct jval doc = jval_of(json, len);
+	struct err e = ERR_INIT;
+
+	if (!take_document(p, doc) || cited_so_far(p, &e) < 0) {
+		log_error("recover %s: %s", id, e.code ? e.message : "its document does not say how it was started");
+		r->degraded = true;
+		process_free(p);
+		return true;
+	}
+	p->stdin_closed = !p->stdin_pipe || jval_bool(jval_get(doc, "stdinClosed"), false);
+	const struct port_held *h = held_of(r, p);
+	if (r->nlost + r->nalive + r->nexited >= RECOVER_MAX) {
+		r->degraded = true;
+		process_free(p);
+		return false;
+	}
+	if (h)
+		adopt(r, p, h);
+	else
+		r->lost[r->nlost++] = p;
+	return true;
+}
+
+/* ---- facts ---- */
+
+static void lost_facts(struct recovery *r, struct process *p, struct store_batch *b)
+{
+	uint64_t size[STREAM_COUNT] = { 0 };
+	struct port_streams streams;
+	struct fact f;
+
+	port_streams_of(p, &streams);
+	r->ports->salvage(r->engine->o.world, p->id, &streams, size);
+	take_sizes(p, size);
+	process_output_flush(p, b);
+	process_truncated_facts(p, b);
+	fact_open_process(&f, EVENT_PROCESS_FAILED, p);
+	f.draft.status = "lost";
+	f.draft.status_reason = "the guard that held the process is gone; what became of it cannot be proved";
+	jw_kstr(&f.w, "category", "transport");
+	jw_kstr(&f.w, "message", f.draft.status_reason);
+	jw_kstr(&f.w, "status", "lost");
+	jw_key(&f.w, "outputs");
+	process_outputs_json(p, &f.w);
+	p->execed = true; /* for all that is known */
+	process_autorun_member(p, &f.w);
+	fact_close(&f, b);
+	session_end_facts(p, b, "lost", "lost", "the process was lost");
+	const struct process_outcome o = {
+		.ran = true, .exit_code = -1, .status = "lost", .category = "lost", .message = "the process was lost"
+	};
+	if (p->owner)
+		process_owners[p->owner]->ended(p, &o, b);
+}
+
+static void list_processes(struct jw *w, const char *key, struct process *const *list, size_t n)
+{
+	jw_karr(w, key);
+	for (size_t i = 0; i < n && i < 200; i++) {
+		jw_obj(w);
+		jw_kstr(w, "processId", list[i]->id);
+		jw_kint(w, "pid", list[i]->pid);
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
+}
+
+static void list_outputs(struct jw *w, struct process *const *list, size_t n, size_t *shown)
+{
+	for (size_t i = 0; i < n; i++)
+		for (int s = 0; s < STREAM_COUNT; s++) {
+			const struct process_stream *stream = &list[i]->streams[s];
+			if (!stream->ref[0] || !stream->size || (*shown)++ >= 400)
+				continue;
+			jw_obj(w);
+			jw_kstr(w, "outputRef", stream->ref);
+			jw_kuint(w, "durableBytes", stream->size);
+			jw_obj_end(w);
+		}
+}
+
+static void reconstructed_fact(struct recovery *r, struct store_batch *b, size_t aborted)
+{
+	struct engine *g = r->engine;
+	size_t shown = 0;
+	struct fact f;
+
+	fact_open(&f, EVENT_HISTORY_RECONSTRUCTED, g->o.owner_uid, g->system_session, g->system_thread, NULL);
+	jw_kstr(&f.w, "bootId", g->boot_id);
+	list_processes(&f.w, "alive", r->alive, r->nalive);
+	list_processes(&f.w, "exited", r->exited, r->nexited);
+	list_processes(&f.w, "lost", r->lost, r->nlost);
+	jw_kuint(&f.w, "aliveCount", r->nalive);
+	jw_kuint(&f.w, "exitedCount", r->nexited);
+	jw_kuint(&f.w, "lostCount", r->nlost);
+	jw_kuint(&f.w, "aborted", aborted);
+	jw_karr(&f.w, "outputs");
+	list_outputs(&f.w, r->alive, r->nalive, &shown);
+	list_outputs(&f.w, r->exited, r->nexited, &shown);
+	list_outputs(&f.w, r->lost, r->nlost, &shown);
+	jw_arr_end(&f.w);
+	jw_karr(&f.w, "openActions");
+	action_list_open(g, &f.w);
+	jw_arr_end(&f.w);
+	jw_karr(&f.w, "queuedTurns");
+	turn_list_queued(g, &f.w);
+	jw_arr_end(&f.w);
+	jw_kbool(&f.w, "degraded", r->degraded);
+	fact_close(&f, b);
+}
+
+static void on_recorded(void *ctx, const struct store_result *r)
+{
+	int *status = ctx;
+
+	if (r->status < 0) {
+		log_error("record the recovery: %s", r->err->message);
+		*status = -1;
+	}
+}
+
+static int find_system_session(struct engine *g, struct err *e)
+{
+	int r = view_system_ids(g->o.store, g->system_session, g->system_thread, g->system_turn, e);
+
+	if (r <= 0)
+		return r;
+	struct store_batch *b = store_batch_new(g->o.store);
+	int status = 0;
+	session_system_facts(g, b);
+	store_submit(g->o.store, b, 0, on_recorded, &status);
+	store_flush(g->o.store);
+	return status < 0 ? err_set(e, ERR_UNAVAILABLE, "the system session cannot be recorded") : 1;
+}
+
+static void release_lost(struct process *p)
+{
+	struct engine *g = p->engine;
+
+	g->o.ports->release(g->o.world, p->id, process_unspilled(p));
+	process_free(p);
+}
+
+/* How many starts were cut short; what has ended was only not let go of yet. */
+static size_t abandon_the_rest(struct recovery *r)
+{
+	struct engine *g = r->engine;
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->ndeferred; i++) {
+		buf_auto struct buf text = BUF_INIT;
+		struct process_doc d;
+		struct err e = ERR_INIT;
+
+		if (r->claimed[i])
+			continue;
+		n += view_read(g->o.store, &process_schema, r->held[i].id, &text, &d, &e) != 0 ||
+		     !process_doc_ended(&d);
+		r->ports->abandon(g->o.world, &r->held[i]);
+	}
+	return n;
+}
+
+int engine_recover(struct engine *g, const struct recovery_ports *ports, const struct port_held *held, size_t ndeferred,
+		   struct err *e)
+{
+	struct recovery r = { .engine = g, .ports = ports, .held = held, .ndeferred = ndeferred };
+	int status = 0, fresh = find_system_session(g, e);
+
+	if (fresh < 0)
+		return err_wrap(e, "recover");
+	hook_finish_due(g);
+	r.claimed = mem_zalloc(ndeferred + 1, sizeof *r.claimed);
+	r.lost = mem_zalloc(RECOVER_MAX, sizeof(struct process *));
+	r.alive = mem_zalloc(RECOVER_MAX, sizeof(struct process *));
+	r.exited = mem_zalloc(RECOVER_MAX, sizeof(struct process *));
+	if (view_live_processes(g->o.store, recover_process, &r, e) < 0)
+		status = err_wrap(e, "recover");
+	size_t aborted = status == 0 ? abandon_the_rest(&r) : 0;
+	for (size_t i = 0; status == 0 && i < r.nlost; i++) {
+		struct store_batch *b = store_batch_new(g->o.store);
+		lost_facts(&r, r.lost[i], b);
+		store_submit(g->o.store, b, STORE_MUST, on_recorded, &status);
+	}
+	if (status == 0 && !fresh) {
+		struct store_batch *b = store_batch_new(g->o.store);
+		reconstructed_fact(&r, b, aborted);
+		store_submit(g->o.store, b, STORE_MUST, on_recorded, &status);
+	}
+	store_flush(g->o.store);
+	for (size_t i = 0; i < r.nlost; i++)
+		release_lost(r.lost[i]);
+	if (status == 0) {
+		permission_recover(g);
+		channel_recover(g);
+		subagent_recover(g);
+		history_recover(g);
+	}
+	free(r.claimed);
+	free(r.lost);
+	free(r.alive);
+	free(r.exited);
+	return status < 0 && !e->code ? err_set(e, ERR_UNAVAILABLE, "the recovery cannot be recorded") : status;
+}
+
+void engine_resume(struct engine *g)
+{
+	permission_resume(g);
+	hook_recover(g);
+	task_recover(g);
+	job_recover(g);
+	tool_recover(g);
+	turn_recover(g);
+	action_recover(g);
+	store_flush(g->o.store);
+}

@@ -1,0 +1,72 @@
+/* Answers that are owed to clients, and how those of idempotent requests are remembered. */
+
+#include "runtime/engine/core/engine_private.h"
+
+#include "runtime/base/mem.h"
+
+void reply_copy(struct pending_reply *r, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	*r = (struct pending_reply){
+		.fn = fn,
+		.ctx = ctx,
+		.connection = c->connection,
+		.uid = c->uid,
+		.idem_key = mem_strdup(c->idem_key),
+		.idem_method = c->idem_key ? mem_strdup(c->idem_method) : NULL,
+		.request_id = mem_strdup(c->request_id),
+	};
+	memcpy(r->idem_hash, c->idem_hash, sizeof r->idem_hash);
+}
+
+void reply_done(struct pending_reply *r)
+{
+	free(r->idem_key);
+	free(r->idem_method);
+	free(r->request_id);
+	*r = (struct pending_reply){ 0 };
+}
+
+void reply_store(const struct pending_reply *r, struct store_batch *b, const char *json, size_t len)
+{
+	if (r->idem_key)
+		store_batch_idempotency(b, r->uid, r->idem_key, r->idem_method, r->idem_hash, json, len);
+}
+
+void reply_json(struct pending_reply *r, const char *json, size_t len)
+{
+	struct pending_reply given = *r;
+
+	*r = (struct pending_reply){ 0 };
+	if (given.fn)
+		given.fn(given.ctx, NULL, json, len);
+	reply_done(&given);
+}
+
+void reply_err(struct pending_reply *r, const struct err *e, const char *data, size_t len)
+{
+	struct pending_reply given = *r;
+
+	*r = (struct pending_reply){ 0 };
+	if (given.fn)
+		given.fn(given.ctx, e, data, len);
+	reply_done(&given);
+}
+
+void reply_error_record(const struct err *e, const char *data, size_t len, struct buf *out)
+{
+	struct jw w = jw_on(out);
+
+	jw_obj(&w);
+	jw_kobj(&w, "$error");
+	jw_kstr(&w, "code", err_code_name(e->code));
+	jw_kstr(&w, "message", e->message);
+	if (e->field[0])
+		jw_kstr(&w, "field", e->field);
+	jw_key(&w, "data");
+	buf_byte(out, '{');
+	buf_append(out, data ? data : "", data ? len : 0);
+	buf_byte(out, '}');
+	w.need_comma = true;
+	jw_obj_end(&w);
+	jw_obj_end(&w);
+}

@@ -1,0 +1,56 @@
+#ifndef BAILIFF_ENGINE_TRANSACTION_H
+#define BAILIFF_ENGINE_TRANSACTION_H
+
+/*
+ * A transaction: everything that one request, or one report from the host, writes. Its facts are one batch, so they
+ * commit together or not at all. The reply is sent once they are durable and has `sequence`, the number of the last of
+ * them. With an idempotency key, the reply is stored in the same commit.
+ *
+ *	struct transaction *tx = transaction_new(g, caller, fn, ctx);   or transaction_new_internal(g) without a request
+ *	... checks on documents read speculatively; transaction_reject(tx, &e) and return when one fails ...
+ *	fact_open(&f, …); … fact_close(&f, tx->batch);
+ *	jw_kstr(&tx->w, "taskId", id);                                  the result's members
+ *	transaction_commit(tx);
+ *
+ * Effects on the host are queued with transaction_after_commit: they run after the commit and before the reply, and not
+ * at all when the commit fails.
+ */
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/engine/process/process.h"
+
+struct caller;
+struct engine;
+struct store_batch;
+
+typedef void (*transaction_effect_fn)(struct engine *g, const char *id);
+
+struct transaction {
+	struct engine *engine;
+	struct caller caller; /* a copy: its strings are valid only while the request is dealt with */
+	struct store_batch *batch;
+	struct pending_reply reply;
+	struct buf result;
+	struct jw w;    /* writes the result's members */
+	unsigned flags; /* STORE_MUST for the engine's own transactions */
+	struct transaction_effect {
+		transaction_effect_fn fn;
+		char id[ID_ROOM];
+	} * then;
+	size_t nthen;
+};
+
+struct transaction *transaction_new(struct engine *g, const struct caller *c, engine_reply_fn fn, void *ctx);
+struct transaction *transaction_new_internal(struct engine *g);
+void transaction_after_commit(struct transaction *tx, transaction_effect_fn fn, const char *id);
+/* Nothing is written; the caller learns why. Frees the transaction. */
+void transaction_reject(struct transaction *tx, const struct err *e);
+void transaction_reject_data(struct transaction *tx, const struct err *e, const char *data, size_t len);
+/* Submits, answers after the commit, frees. A transaction without facts answers at once. */
+void transaction_commit(struct transaction *tx);
+/* Who answers instead takes the reply; the transaction then only commits. */
+void transaction_take_reply(struct transaction *tx, struct pending_reply *ret);
+
+#endif

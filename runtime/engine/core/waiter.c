@@ -1,0 +1,207 @@
+#include "runtime/engine/core/waiter.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/transaction.h"
+#include "runtime/engine/tool/tool.h"
+#include "runtime/engine/turn/turn.h"
+#include "runtime/view/view_ids.h"
+
+static struct waiter *waiter_add(struct engine *g, const char *id, struct transaction *tx)
+{
+	struct waiter *w = mem_zalloc(1, sizeof *w);
+
+	snprintf(w->id, sizeof w->id, "%s", id);
+	w->deadline_ns = UINT64_MAX;
+	transaction_take_reply(tx, &w->reply);
+	TAILQ_INSERT_TAIL(&g->waiters, w, link);
+	return w;
+}
+
+void turn_waiter_add(struct engine *g, const char *turn_id, enum turn_wait how, struct transaction *tx)
+{
+	waiter_add(g, turn_id, tx)->turn_wait = how;
+}
+
+static void call_durable(struct engine *g, const char *call_id)
+{
+	struct waiter *w;
+
+	TAILQ_FOREACH (w, &g->waiters, link)
+		if (w->for_call && strcmp(w->id, call_id) == 0) {
+			w->durable = true;
+			engine_wake(g, w->deadline_ns);
+		}
+}
+
+static bool call_is_durable(struct engine *g, const char *call_id)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct tool_call_doc d;
+	struct err e = ERR_INIT;
+
+	return view_read(g->o.store, &tool_call_schema, call_id, &text, &d, &e) == 0;
+}
+
+void tool_waiter_add(struct engine *g, const char *call_id, uint64_t timeout_ms, struct transaction *tx)
+{
+	struct waiter *w = waiter_add(g, call_id, tx);
+
+	w->for_call = true;
+	if (timeout_ms < UINT64_MAX / 2000000)
+		w->deadline_ns = engine_now(g) + timeout_ms * 1000000ull;
+	if (call_is_durable(g, call_id))
+		call_durable(g, call_id);
+	else
+		transaction_after_commit(tx, call_durable, call_id);
+}
+
+/* ---- answers ---- */
+
+static void turn_answer(struct engine *g, const struct waiter *w, struct jw *j)
+{
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+	buf_auto struct buf text = BUF_INIT;
+	char prefix[VIEW_KEY_MAX];
+	const struct view_ids_query q = { .kind = VIEW_TURN_PROCESS, .prefix = prefix, .max = 1000 };
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+
+	jw_obj(j);
+	jw_kstr(j, "turnId", w->id);
+	if (turn_read(g, w->id, &text, &t, &e) == 0) {
+		jw_kstr(j, "sessionId", t.sessionId);
+		jw_kstr(j, "threadId", t.threadId);
+		jw_kstr(j, "turnStatus", t.status);
+	}
+	jw_kstr(j, "status", w->turn_wait == TURN_WAIT_FAILED ? "failed" : "interrupted");
+	snprintf(prefix, sizeof prefix, "%s/", w->id);
+	(void)view_ids(g->o.store, &q, &ids, NULL, &e);
+	jw_karr(j, "processes");
+	for (size_t i = 0; i < ids.n; i++)
+		jw_str(j, ids.id[i]);
+	jw_arr_end(j);
+	jw_kuint(j, "sequence", store_last_sequence(g->o.store));
+	jw_obj_end(j);
+}
+
+static void json_member(struct jw *j, const char *key, struct jval v)
+{
+	if (v.type != JT_NONE)
+		jw_kraw(j, key, v.text, v.len);
+}
+
+static void call_answer(struct engine *g, const struct waiter *w, struct jw *j)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct tool_call_doc d;
+	struct err e = ERR_INIT;
+
+	jw_obj(j);
+	jw_kstr(j, "toolCallId", w->id);
+	if (tool_call_read(g, w->id, &text, &d, &e) == 0) {
+		jw_kstr(j, "stepId", d.stepId);
+		jw_kstr(j, "turnId", d.turnId);
+		jw_kstr(j, "toolName", d.toolName);
+		jw_kstr(j, "status", d.status);
+		if (d.processId[0])
+			jw_kstr(j, "processId", d.processId);
+		json_member(j, "resultRef", d.rawOutputRef);
+		json_member(j, "preview", d.displayPreview);
+		json_member(j, "exitCode", d.exitCode);
+		json_member(j, "artifactRefs", d.artifactRefs);
+		json_member(j, "hookReason", d.hookReason);
+		json_member(j, "hookContextRefs", d.hookContextRefs);
+		json_member(j, "updatedResultRef", d.updatedOutputRef);
+		if (d.category.type != JT_NONE) {
+			jw_kobj(j, "error");
+			json_member(j, "category", d.category);
+			json_member(j, "message", d.message);
+			json_member(j, "retryable", d.retryable);
+			json_member(j, "advice", d.advice);
+			jw_obj_end(j);
+		}
+	} else {
+		jw_kstr(j, "status", "waiting_permission"); /* it has not begun */
+	}
+	jw_kuint(j, "sequence", store_last_sequence(g->o.store));
+	jw_obj_end(j);
+}
+
+static void waiter_answer(struct engine *g, struct waiter *w)
+{
+	buf_auto struct buf out = BUF_INIT;
+	struct jw j = jw_on(&out);
+
+	TAILQ_REMOVE(&g->waiters, w, link);
+	if (w->for_call)
+		call_answer(g, w, &j);
+	else
+		turn_answer(g, w, &j);
+	if (w->reply.idem_key) {
+		struct store_batch *b = store_batch_new(g->o.store);
+
+		reply_store(&w->reply, b, out.data, out.len);
+		store_submit(g->o.store, b, 0, NULL, NULL);
+	}
+	reply_json(&w->reply, out.data, out.len);
+	free(w);
+}
+
+/* One at a time from the start: an answer may bring the next request. */
+static void answer_all(struct engine *g, const char *id, bool for_call)
+{
+	struct waiter *w;
+
+	do {
+		TAILQ_FOREACH (w, &g->waiters, link)
+			if (w->for_call == for_call && strcmp(w->id, id) == 0)
+				break;
+		if (w)
+			waiter_answer(g, w);
+	} while (w);
+}
+
+void turn_waiters_answer(struct engine *g, const char *turn_id) { answer_all(g, turn_id, false); }
+
+void tool_waiters_answer(struct engine *g, const char *call_id) { answer_all(g, call_id, true); }
+
+uint64_t waiters_tick(struct engine *g, uint64_t now)
+{
+	uint64_t next = UINT64_MAX;
+	struct waiter *w;
+
+	do {
+		TAILQ_FOREACH (w, &g->waiters, link)
+			if (w->durable && now >= w->deadline_ns)
+				break;
+		if (w)
+			waiter_answer(g, w);
+	} while (w);
+	TAILQ_FOREACH (w, &g->waiters, link)
+		if (w->durable && w->deadline_ns < next)
+			next = w->deadline_ns;
+	return next;
+}
+
+static void drop(struct engine *g, uint64_t connection, const char *why)
+{
+	struct waiter *w;
+	struct err e = ERR_INIT;
+
+	err_set(&e, ERR_UNAVAILABLE, "%s", why);
+	do {
+		TAILQ_FOREACH (w, &g->waiters, link)
+			if (!connection || w->reply.connection == connection)
+				break;
+		if (w) {
+			TAILQ_REMOVE(&g->waiters, w, link);
+			reply_err(&w->reply, &e, NULL, 0);
+			free(w);
+		}
+	} while (w);
+}
+
+void waiters_client_disconnected(struct engine *g, uint64_t connection) { drop(g, connection, "the client has gone"); }
+
+void waiters_free(struct engine *g) { drop(g, 0, "the daemon is stopping"); }

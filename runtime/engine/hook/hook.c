@@ -1,0 +1,485 @@
+/* The processes of hooks, their facts, and what is left of them after a restart. hook.h has the whole picture. */
+
+#include "runtime/engine/hook/hook.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/ref.h"
+#include "runtime/engine/core/transaction.h"
+#include "runtime/engine/hook/hook_http.h"
+#include "runtime/engine/permission/permission_private.h"
+#include "runtime/engine/process/sandbox_setup.h"
+
+#include <signal.h>
+
+#define REASON_SHOWN 2000u
+#define KEPT_OUTPUT (2u * HOOK_OUTPUT_MAX)
+#define STDERR_READ 8192u
+
+bool hooks_are_at(const struct policy_hooks *hooks, enum hook_point point) { return hooks && hooks->at[point]; }
+
+static void copy_id(char dst[ID_ROOM], const char *src) { snprintf(dst, ID_ROOM, "%s", src ? src : ""); }
+
+static const char *or_null(const char *id) { return id && id[0] ? id : NULL; }
+
+/* ---- their processes ---- */
+
+/* ${CLAUDE_PROJECT_DIR} in arguments, which no shell will read. */
+static char *expand(const char *s, const char *workspace)
+{
+	static const char *const names[] = { "${CLAUDE_PROJECT_DIR}", "${BAILIFF_PROJECT_DIR}" };
+	struct buf out = BUF_INIT;
+
+	while (*s) {
+		size_t i;
+
+		for (i = 0; i < countof(names); i++)
+			if (strncmp(s, names[i], strlen(names[i])) == 0)
+				break;
+		if (i < countof(names)) {
+			buf_str(&out, workspace);
+			s += strlen(names[i]);
+		} else {
+			buf_byte(&out, *s++);
+		}
+	}
+	return buf_take(&out);
+}
+
+static bool depends_on_workspace(const struct hook_run *r)
+{
+	bool found = r->has_args && strstr(r->command, "${");
+
+	for (size_t i = 0; i < r->nargs; i++)
+		found |= strstr(r->arg[i], "${") != NULL;
+	return found;
+}
+
+static void argv_of(struct hook_run *r, const struct sandbox_request *where, const struct caller *c, const char **argv,
+		    char **made)
+{
+	sandbox_setup_auto struct sandbox_setup f = { 0 };
+	const char *workspace = r->group->cwd;
+	struct err e = ERR_INIT;
+
+	if (depends_on_workspace(r) && sandbox_setup_make(r->group->engine, where, c, &f, &e) == 0 &&
+	    f.workspace.path[0])
+		workspace = f.workspace.path;
+	argv[0] = made[0] = expand(r->command, workspace);
+	for (size_t i = 0; i < r->nargs; i++)
+		argv[i + 1] = made[i + 1] = expand(r->arg[i], workspace);
+}
+
+static void hook_refused(struct engine *g, const char *id, const struct err *e, const char *data, unsigned long len);
+
+/* Through a program of ours, which may reach that host, and what else its profile names. */
+static int run_sender(struct hook_run *r, const char **argv, const char **hosts, struct start_request *s)
+{
+	struct engine *g = r->group->engine;
+	struct err e = ERR_INIT;
+
+	if (!g->o.webhook_program) {
+		err_set(&e, ERR_UNAVAILABLE, "bailiff-webhook, which sends it, was not found beside bailiffd");
+		hook_refused(g, r->process_id, &e, NULL, 0);
+		return -1;
+	}
+	argv[0] = g->o.webhook_program;
+	argv[1] = r->command;
+	s->argc = 2;
+	hosts[0] = r->host;
+	s->sandbox.own_program = g->o.webhook_program;
+	s->sandbox.change = (struct profile_change){ .network = "allow", .hosts = hosts, .nhosts = 1 };
+	return 0;
+}
+
+static void run_start(struct hook_run *r)
+{
+	struct hook_group *group = r->group;
+	struct engine *g = group->engine;
+	const char *argv[HOOK_NAMES_MAX + 3] = { r->shell, "-c", r->command };
+	const char *hosts[1];
+	char *made[HOOK_NAMES_MAX + 3] = { 0 }, process[ID_TEXT_MAX];
+	const struct caller c = { .uid = group->by.uid, .role = ROLE_OPERATOR, .peer_fd = -1 };
+	struct start_request s = {
+		.argv = argv,
+		.argc = 3,
+		.env_set = (const char *const *)r->env,
+		.nenv_set = r->nenv,
+		.sandbox = { .profile = r->profile, .cwd = group->cwd },
+		.stdin_pipe = true,
+		.stdin_text = r->input,
+		.session_id = group->session_id,
+		.thread_id = group->thread_id,
+		.turn_id = group->turn_id,
+		.task_id = or_null(group->task_id),
+		.trace_id = or_null(group->trace_id),
+		.process_id = r->process_id,
+	};
+
+	if (group->beyond) {
+		struct err e = ERR_INIT;
+
+		err_set(&e, ERR_EXHAUSTED,
+			"what it looks at is about %zu files, each of which it would be run for, and %u times in all "
+			"is the most; make it several calls",
+			group->beyond, HOOK_RUNS_MAX);
+		hook_refused(g, r->process_id, &e, NULL, 0);
+		return;
+	}
+	engine_default_limits(g, &s.limits);
+	s.limits.wall_ms = r->timeout_ms;
+	s.limits.idle_ms = LIMIT_NONE;
+	s.limits.output_bytes = KEPT_OUTPUT;
+	if (r->host && run_sender(r, argv, hosts, &s) < 0)
+		return;
+	if (r->has_args) {
+		argv_of(r, &s.sandbox, &c, argv, made);
+		s.argc = r->nargs + 1;
+	}
+	process_start_owned(g, &s, &group->by, OWNER_HOOK, r->process_id, process);
+	for (size_t i = 0; i < countof(made); i++)
+		free(made[i]);
+}
+
+static void pass_over(struct hook_run *r);
+
+void hook_group_run(struct hook_group *group, hook_then_fn then, void *ctx)
+{
+	group->then = then;
+	group->ctx = ctx;
+	group->open++;
+	for (size_t i = 0; i < group->count; i++)
+		(group->run[i].passed_over ? pass_over : run_start)(&group->run[i]);
+	group->open--;
+	hook_group_select(group);
+}
+
+void hook_group_cancel(struct hook_group *group, const char *reason)
+{
+	const struct requester by = group->by;
+
+	group->cancelled = true;
+	group->open++;
+	for (size_t i = 0; i < group->count; i++) {
+		struct process *p = hook_run_waits(&group->run[i])
+					    ? engine_process(group->engine, group->run[i].process_id)
+					    : NULL;
+
+		if (p)
+			process_enforce_end(p, PROCESS_END_USER, &by, SIGKILL, 0, reason);
+	}
+	group->open--;
+	hook_group_select(group);
+}
+
+/* ---- their facts ---- */
+
+static void hook_fact_open(struct fact *f, enum event_type type, const struct hook_doc *d)
+{
+	fact_open(f, type, (uint32_t)d->uid, d->sessionId, d->threadId, d->turnId);
+	f->draft.ids[ID_PROCESS] = or_null(d->subjectId);
+	f->draft.ids[ID_TOOL_CALL] = or_null(d->toolCallId);
+	f->draft.ids[ID_TASK] = or_null(d->taskId);
+	f->draft.ids[ID_TRACE] = or_null(d->traceId);
+	jw_kstr(&f->w, "hookPoint", d->hookPoint);
+	jw_kraw(&f->w, "handlerRef", d->handlerRef.text, d->handlerRef.len);
+	jw_kstr(&f->w, "processId", d->processId);
+}
+
+static uint64_t duration_of(struct engine *g, const struct hook_doc *d)
+{
+	uint64_t now = g->o.ports->real_us(g->o.world);
+
+	return now > d->startedAt ? (now - d->startedAt) / 1000 : 0;
+}
+
+void hook_failed_fact(struct engine *g, const struct hook_doc *d, const char *category, const char *message,
+		      struct store_batch *b)
+{
+	struct fact f;
+
+	hook_fact_open(&f, EVENT_HOOK_FAILED, d);
+	f.draft.status = strcmp(category, "timeout") == 0 ? "timed_out"
+			 : strcmp(category, "lost") == 0  ? "lost"
+							  : "failed";
+	f.draft.status_reason = message;
+	jw_kstr(&f.w, "category", category);
+	jw_kbool(&f.w, "retryable",
+		 strcmp(category, "timeout") == 0 || strcmp(category, "lost") == 0 ||
+			 strcmp(category, "cancelled") == 0);
+	jw_kbool(&f.w, "failedOpen", !d->failsClosed);
+	jw_kstrn(&f.w, "message", message, text_utf8_cut(message, strnlen(message, REASON_SHOWN)));
+	jw_kuint(&f.w, "durationMs", duration_of(g, d));
+	fact_close(&f, b);
+}
+
+static void keep(struct store_batch *b, const struct hook_doc *d, const char *text, const char *media,
+		 char ret[ID_ROOM])
+{
+	const struct ref_owner owner = { .uid = (uint32_t)d->uid,
+					 .session_id = d->sessionId,
+					 .thread_id = d->threadId,
+					 .turn_id = d->turnId,
+					 .kind = "process",
+					 .id = d->processId,
+					 .media_type = media };
+	char ref[ID_TEXT_MAX];
+
+	ref_store(b, &owner, text, strlen(text), ref);
+	copy_id(ret, ref);
+}
+
+static const char *outcome_of(enum hook_point point, const struct hook_answer *a)
+{
+	bool decides = point == HOOK_PRE_TOOL_USE || point == HOOK_PERMISSION_REQUEST;
+
+	return !decides && a->verdict == HOOK_SAYS_DENY ? "block" : hook_verdict_name(a->verdict);
+}
+
+static void completed_fact(struct process *p, const struct hook_doc *d, const struct hook_answer *a, struct hook_run *r,
+			   struct store_batch *b)
+{
+	char input[ID_ROOM] = "", output[ID_ROOM] = "", context[ID_ROOM] = "";
+	int point = hook_point_find(d->hookPoint);
+	struct fact f;
+
+	if (a->input)
+		keep(b, d, a->input, "application/json", input);
+	if (a->output)
+		keep(b, d, a->output, "application/json", output);
+	if (a->context)
+		keep(b, d, a->context, "text/plain", context);
+	hook_fact_open(&f, EVENT_HOOK_COMPLETED, d);
+	f.draft.status = "completed";
+	jw_kstr(&f.w, "status", "completed");
+	jw_kuint(&f.w, "durationMs", duration_of(p->engine, d));
+	jw_kstr(&f.w, "decision", outcome_of(point < 0 ? HOOK_STOP : (enum hook_point)point, a));
+	if (a->reason)
+		jw_kstrn(&f.w, "reason", a->reason, text_utf8_cut(a->reason, strnlen(a->reason, REASON_SHOWN)));
+	if (a->message)
+		jw_kstrn(&f.w, "systemMessage", a->message,
+			 text_utf8_cut(a->message, strnlen(a->message, REASON_SHOWN)));
+	jw_kopt(&f.w, "updatedInputRef", or_null(input));
+	jw_kopt(&f.w, "updatedToolOutputRef", or_null(output));
+	jw_karr(&f.w, "additionalContextRefs");
+	if (context[0])
+		jw_str(&f.w, context);
+	jw_arr_end(&f.w);
+	if (a->suppress)
+		jw_kbool(&f.w, "suppressOutput", true);
+	if (a->stop)
+		jw_kbool(&f.w, "stops", true);
+	if (a->async)
+		jw_kbool(&f.w, "async", true);
+	jw_karr(&f.w, "auditRefs");
+	if (p->streams[STREAM_STDOUT].ref[0] && !a->suppress)
+		jw_str(&f.w, p->streams[STREAM_STDOUT].ref);
+	jw_arr_end(&f.w);
+	fact_close(&f, b);
+	if (r) {
+		copy_id(r->input_ref, input);
+		copy_id(r->context_ref, context);
+	}
+}
+
+/* ---- their owner's part (process_owner.h) ---- */
+
+static int doc_of(struct engine *g, const char *id, struct buf *text, struct hook_doc *ret)
+{
+	struct err e = ERR_INIT;
+
+	return view_read_speculative(g->o.store, &hook_schema, id, text, ret, &e);
+}
+
+static void warn_open(struct engine *g, const struct hook_doc *d, const char *why)
+{
+	char handler[200] = "";
+
+	jval_str(d->handlerRef, handler, sizeof handler);
+	if (!d->failsClosed)
+		engine_warn(g, "hook_failed_open", "mend the hook, or say onFailure: block in its entry",
+			    "the %s hook of %.150s failed, and work goes on: %.200s", d->hookPoint, handler, why);
+}
+
+static void hook_over(struct engine *g, const char *id)
+{
+	struct hook_run *r = strmap_get(&g->hook_runs, id);
+
+	if (!r || r->over)
+		return;
+	r->over = true;
+	hook_group_select(r->group);
+}
+
+static void hook_refused(struct engine *g, const char *id, const struct err *e, const char *data, unsigned long len)
+{
+	struct hook_run *r = strmap_get(&g->hook_runs, id);
+	buf_auto struct buf text = BUF_INIT;
+	struct hook_doc d;
+
+	if (r)
+		hook_answer_fail(&r->said->answer, "it could not be started: %s", e->message);
+	if (doc_of(g, id, &text, &d) == 0) {
+		struct transaction *own = transaction_new_internal(g);
+
+		hook_failed_fact(g, &d, e->code == ERR_SANDBOX ? "sandbox" : "spawn", e->message, own->batch);
+		transaction_after_commit(own, hook_over, id);
+		warn_open(g, &d, e->message);
+		transaction_commit(own);
+	} else {
+		hook_over(g, id);
+	}
+}
+
+/* A hook that is not run has forbidden nothing, so where it could have, a person is asked. */
+static void pass_over(struct hook_run *r)
+{
+	struct engine *g = r->group->engine;
+	const bool decides = r->group->point == HOOK_PRE_TOOL_USE && !r->async;
+	buf_auto struct buf text = BUF_INIT;
+	struct hook_doc d;
+
+	hook_answer_done(&r->said->answer);
+	r->said->answer = (struct hook_answer){ .verdict = decides ? HOOK_SAYS_ASK : HOOK_SAYS_NOTHING,
+						.reason = mem_strdup(r->passed_over) };
+	if (doc_of(g, r->process_id, &text, &d) != 0) {
+		hook_over(g, r->process_id);
+		return;
+	}
+	struct transaction *own = transaction_new_internal(g);
+	d.failsClosed = decides;
+	hook_failed_fact(g, &d, "untrusted", r->passed_over, own->batch);
+	transaction_after_commit(own, hook_over, r->process_id);
+	warn_open(g, &d, r->passed_over);
+	transaction_commit(own);
+}
+
+/* What it has printed so far, as far as it counts. False: that is not to be had. */
+static bool read_stream(struct process *p, int stream, size_t most, struct buf *ret)
+{
+	struct engine *g = p->engine;
+	size_t want = p->streams[stream].size < most ? (size_t)p->streams[stream].size : most;
+	char *at = buf_reserve(ret, want);
+	ssize_t n = want ? g->o.ports->peek_output(g->o.world, p->id, stream, 0, at, want) : 0;
+
+	buf_extend(ret, n > 0 ? (size_t)n : 0);
+	return ret->len == want;
+}
+
+static void hook_output(struct process *p, struct store_batch *b)
+{
+	struct hook_run *r = strmap_get(&p->engine->hook_runs, p->owner_id);
+	const struct requester by = p->by;
+
+	if (p->state > PROCESS_RUNNING)
+		return;
+	if (p->streams[STREAM_STDOUT].size > HOOK_OUTPUT_MAX || p->streams[STREAM_STDERR].size > HOOK_OUTPUT_MAX) {
+		process_enforce_end(p, PROCESS_END_USER, &by, SIGKILL, 0, "a hook printed too much");
+		return;
+	}
+	if (!r || r->async || p->streams[STREAM_STDOUT].size > STDERR_READ)
+		return;
+	buf_auto struct buf out = BUF_INIT;
+	read_stream(p, STREAM_STDOUT, STDERR_READ, &out);
+	if (hook_answer_is_async(buf_cstr(&out), out.len)) {
+		r->async = true; /* it goes on, and nobody waits */
+		hook_answer_done(&r->said->answer);
+		engine_wake(p->engine, engine_now(p->engine));
+	}
+}
+
+static void answer_of(struct process *p, const struct process_outcome *o, enum hook_point point,
+		      struct hook_answer *ret)
+{
+	buf_auto struct buf out = BUF_INIT, err = BUF_INIT;
+	uint64_t size = p->streams[STREAM_STDOUT].size > p->streams[STREAM_STDERR].size
+				? p->streams[STREAM_STDOUT].size
+				: p->streams[STREAM_STDERR].size;
+
+	*ret = (struct hook_answer){ 0 };
+	if (size > HOOK_OUTPUT_MAX) {
+		hook_answer_fail(ret, "it printed more than %u bytes", HOOK_OUTPUT_MAX);
+	} else if (strcmp(o->status, "timed_out") == 0) {
+		hook_answer_fail(ret, "it did not answer in time (%llu ms)", (unsigned long long)p->limits.wall_ms);
+	} else if (o->exit_code < 0 || !o->ran || strcmp(o->status, "cancelled") == 0) {
+		hook_answer_fail(ret, "%s", o->message && o->message[0] ? o->message : "it did not end by itself");
+	} else if (!read_stream(p, STREAM_STDOUT, HOOK_OUTPUT_MAX, &out)) {
+		hook_answer_fail(ret, "what it printed cannot be read");
+	} else {
+		read_stream(p, STREAM_STDERR, STDERR_READ, &err);
+		const struct hook_output printed = { .exit_code = o->exit_code,
+						     .out = buf_cstr(&out),
+						     .nout = out.len,
+						     .err = buf_cstr(&err),
+						     .nerr = err.len };
+		hook_answer_read(point, &printed, ret);
+	}
+}
+
+static void hook_ended(struct process *p, const struct process_outcome *o, struct store_batch *b)
+{
+	struct engine *g = p->engine;
+	struct hook_run *r = strmap_get(&g->hook_runs, p->owner_id);
+	buf_auto struct buf text = BUF_INIT;
+	struct hook_answer a;
+	struct hook_doc d;
+
+	if (doc_of(g, p->owner_id, &text, &d) != 0)
+		return;
+	int point = hook_point_find(d.hookPoint);
+	answer_of(p, o, point < 0 ? HOOK_STOP : (enum hook_point)point, &a);
+	if (a.failed) {
+		const char *category = strcmp(o->status, "timed_out") == 0 ? "timeout"
+				       : strcmp(o->status, "lost") == 0    ? "lost"
+				       : o->clean                          ? "output"
+				       : o->category                       ? o->category
+									   : "exit";
+		hook_failed_fact(g, &d, category, a.reason, b);
+		warn_open(g, &d, a.reason);
+	} else {
+		completed_fact(p, &d, &a, r, b);
+	}
+	if (r && !r->over) {
+		hook_answer_done(&r->said->answer);
+		r->said->answer = a;
+	} else {
+		hook_answer_done(&a);
+	}
+}
+
+const struct process_owner_ops hook_owner = {
+	.refused = hook_refused, .output = hook_output, .ended = hook_ended, .over = hook_over
+};
+
+/* Hooks that have said that nobody shall wait: their groups go on. */
+void hook_tick(struct engine *g)
+{
+	struct hook_group *group, *next;
+
+	for (group = TAILQ_FIRST(&g->hook_groups); group; group = next) {
+		bool waits = group->open > 0;
+
+		next = TAILQ_NEXT(group, link);
+		for (size_t i = 0; i < group->count; i++)
+			waits |= hook_run_waits(&group->run[i]);
+		if (!waits && !group->settled) {
+			hook_group_select(group);
+			next = TAILQ_FIRST(&g->hook_groups); /* whatever that has done to the list */
+		}
+	}
+}
+
+void hook_done(struct engine *g)
+{
+	struct hook_group *group;
+
+	while ((group = TAILQ_FIRST(&g->hook_groups))) {
+		if (group->then && group->drop && !group->settled)
+			group->drop(group->ctx);
+		hook_group_free(group);
+	}
+	strmap_done(&g->prompts);
+	strmap_done(&g->stops);
+	strmap_done(&g->hook_runs);
+}

@@ -1,0 +1,316 @@
+/*
+ * Hooks after a process has ended: post_tool_use, or post_tool_failure when it ended badly. They cannot undo it; what
+ * they say goes to whoever reads the facts, and to the one who waits for the tool's answer. Whoever waits for the
+ * process itself has been answered; what comes next of its owner (the next part of a turn, a task's next attempt) waits
+ * for them.
+ */
+
+#include "runtime/engine/hook/hook.h"
+
+#include "policy/command.h"
+#include "policy/understand.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/permission/permission_private.h"
+#include "runtime/engine/policy/policy_lookup.h"
+#include "runtime/engine/tool/tool.h"
+#include "runtime/engine/turn/turn.h"
+
+#define RESPONSE_BYTES 30000u
+#define ANSWER_MAX (256u << 10)
+#define WORDS_MAX (32u << 20) /* more than a plan has room for, however its bytes are written */
+
+/* What ended, out of its document: also after a restart. */
+struct ended {
+	struct engine *engine;
+	struct buf text, line;
+	struct process_doc doc;
+	char cwd[4096], workspace[4096], home[4096]; /* "" = none */
+	const struct policy_hooks *hooks;
+	struct hook_tool tool;
+	bool is_tool;
+	bool partial; /* what ran cannot be told */
+	bool good;
+};
+
+static void ended_done(struct ended *x)
+{
+	buf_done(&x->text);
+	buf_done(&x->line);
+	hook_tool_done(&x->tool);
+}
+
+/* All words of the command, as JSON: those of a long one are behind a ref. −1: they cannot be had. */
+static int read_words(struct ended *x, struct buf *out)
+{
+	char ref[ID_ROOM];
+	struct err e = ERR_INIT;
+
+	if (x->doc.commandRef.type != JT_STRING) {
+		buf_append(out, x->doc.command.text, x->doc.command.len);
+		return 0;
+	}
+	jval_str(x->doc.commandRef, ref, sizeof ref);
+	if (store_output_whole(x->engine->o.store, ref, WORDS_MAX, out, &e) < 0) {
+		log_error("the words of %s cannot be read for its hooks: %s", x->doc.processId, e.message);
+		return -1;
+	}
+	return 0;
+}
+
+/* The line that hooks were shown before it ran, and all of it: what is cut off for the eye would be what nobody looked
+ * at. */
+static void words_of(struct ended *x)
+{
+	buf_auto struct buf text = BUF_INIT;
+	json_auto_t *words = read_words(x, &text) == 0 ? json_loadb(buf_cstr(&text), text.len, JSON_ALLOW_NUL, NULL)
+						       : NULL;
+	json_t *v;
+	size_t i;
+
+	json_array_foreach (words, i, v) {
+		if (i)
+			buf_byte(&x->line, ' ');
+		command_quote(json_string_value(v), json_string_length(v), &x->line);
+	}
+	x->partial = !json_array_size(words);
+}
+
+static void tool_of(struct ended *x)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct tool_call_doc call;
+	struct err e = ERR_INIT;
+	json_t *args = NULL;
+
+	if (x->doc.toolCallId[0] && tool_call_read(x->engine, x->doc.toolCallId, &text, &call, &e) == 0 &&
+	    strcmp(call.toolName, "shell") != 0)
+		args = tool_call_arguments(x->engine, &call, &e);
+	if (args) {
+		x->is_tool = true;
+		hook_tool_of_call(call.toolName, args, x->cwd, &x->tool);
+		json_decref(args);
+		return;
+	}
+	if (x->doc.commandLine.type == JT_STRING)
+		jval_str_buf(x->doc.commandLine, &x->line);
+	else
+		words_of(x);
+	hook_tool_of_command(buf_cstr(&x->line), NULL, LIMIT_NONE, &x->tool);
+}
+
+/* What it was when it was judged; of one that an earlier runtime has started, its user's. */
+static void find_home(const struct process *p, char *ret, size_t size)
+{
+	buf_auto struct buf env = BUF_INIT;
+
+	if (!p->home)
+		p->engine->o.ports->base_env(p->engine->o.world, p->uid, &env);
+	snprintf(ret, size, "%s", p->home ? p->home : policy_lookup_home(&env));
+}
+
+static bool look(struct process *p, struct ended *x)
+{
+	struct err e = ERR_INIT;
+
+	*x = (struct ended){ .engine = p->engine };
+	if (view_read(p->engine->o.store, &process_schema, p->id, &x->text, &x->doc, &e) != 0 || !x->doc.startedAt ||
+	    x->doc.endSequence == VIEW_ABSENT)
+		return false;
+	jval_str(x->doc.cwd, x->cwd, sizeof x->cwd);
+	jval_str(jval_get(x->doc.sandboxProfile, "workspace"), x->workspace, sizeof x->workspace);
+	find_home(p, x->home, sizeof x->home);
+	x->good = strcmp(x->doc.status, "completed") == 0 && jval_uint(x->doc.exitCode, 1) == 0;
+	return true;
+}
+
+/* ---- what they are told ---- */
+
+static json_t *stream_text(struct ended *x, const struct process *p, int stream)
+{
+	buf_auto struct buf out = BUF_INIT, clean = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	if (p->streams[stream].ref[0] && p->streams[stream].size)
+		(void)store_output_read(x->engine->o.store, p->streams[stream].ref, 0, RESPONSE_BYTES, &out, &e);
+	if (out.len && !text_utf8_valid(out.data, text_utf8_cut(out.data, out.len)))
+		text_sanitize(out.data, out.len, &clean);
+	else
+		buf_append(&clean, buf_cstr(&out), out.len ? text_utf8_cut(out.data, out.len) : 0);
+	json_t *v = json_stringn(buf_cstr(&clean), clean.len);
+	return v ? v : json_string("");
+}
+
+static json_t *tool_answer(struct ended *x, const struct process *p)
+{
+	buf_auto struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+	json_t *v = NULL;
+
+	if (p->streams[STREAM_STDOUT].size <= ANSWER_MAX &&
+	    store_output_read(x->engine->o.store, p->streams[STREAM_STDOUT].ref, 0, ANSWER_MAX, &out, &e) == 0)
+		v = json_loadb(buf_cstr(&out), out.len, 0, NULL);
+	if (!json_is_object(v)) {
+		json_decref(v);
+		v = json_object();
+		json_object_set_new(v, "preview", stream_text(x, p, STREAM_STDOUT));
+	}
+	json_t *path = json_object_get(x->tool.input, "file_path");
+	if (path)
+		json_object_set(v, "filePath", path);
+	json_object_set_new(v, "success", json_boolean(x->good));
+	return v;
+}
+
+static json_t *response_of(struct ended *x, const struct process *p)
+{
+	static const char *const refs[STREAM_COUNT] = { "stdout_ref", "stderr_ref", "terminal_ref" };
+	json_t *v = x->is_tool ? tool_answer(x, p) : json_object();
+	bool cut = false;
+
+	if (!x->is_tool) {
+		json_object_set_new(v, "stdout", stream_text(x, p, process_has_tty(p) ? STREAM_PTY : STREAM_STDOUT));
+		json_object_set_new(v, "stderr", stream_text(x, p, STREAM_STDERR));
+		json_object_set_new(v, "interrupted", json_boolean(strcmp(x->doc.status, "terminated") == 0));
+		json_object_set_new(v, "isImage", json_false());
+	}
+	if (x->doc.exitCode.type == JT_NUMBER)
+		json_object_set_new(v, "exit_code", json_integer(jval_int(x->doc.exitCode, 0)));
+	for (int i = 0; i < STREAM_COUNT; i++)
+		if (p->streams[i].ref[0]) {
+			json_object_set_new(v, refs[i], json_string(p->streams[i].ref));
+			cut |= p->streams[i].size > RESPONSE_BYTES;
+		}
+	json_object_set_new(v, "truncated", json_boolean(cut));
+	return v;
+}
+
+static json_t *error_of(const struct ended *x)
+{
+	buf_auto struct buf text = BUF_INIT;
+
+	if (x->doc.message.type == JT_STRING)
+		jval_str_buf(x->doc.message, &text);
+	else if (x->doc.exitCode.type == JT_NUMBER)
+		buf_printf(&text, "exit code %lld", (long long)jval_int(x->doc.exitCode, 0));
+	else
+		buf_printf(&text, "it ended as %s", x->doc.status);
+	json_t *v = json_string(buf_cstr(&text));
+	return v ? v : json_string("it failed");
+}
+
+static void texts_of(struct ended *x, const struct process *p, const struct hook_subject *s, struct hook_texts *ret)
+{
+	json_t *v = hook_input(s, (int)permission_mode_of(x->engine, p->session_id));
+
+	json_object_set_new(v, "tool_name", json_string(x->tool.names[0]));
+	json_object_set(v, "tool_input", x->tool.input);
+	json_object_set_new(v, "tool_use_id", json_string(p->tool_call_id[0] ? p->tool_call_id : p->id));
+	json_object_set_new(v, "tool_response", response_of(x, p));
+	json_object_set_new(v, "duration_ms", json_integer(jval_int(x->doc.durationMs, 0)));
+	if (!x->good) {
+		json_object_set_new(v, "error", error_of(x));
+		json_object_set_new(v, "is_interrupt", json_boolean(strcmp(x->doc.status, "terminated") == 0));
+	}
+	hook_texts_of(&x->tool, v, ret);
+}
+
+/* ---- selecting and running ---- */
+
+static size_t select_hooks(struct ended *x, enum hook_point point, const struct policy_hook *list[HOOKS_SELECTED_MAX])
+{
+	const struct rule_place place = { .cwd = x->cwd,
+					  .workspace = x->workspace[0] ? x->workspace : x->cwd,
+					  .home = x->home[0] ? x->home : NULL };
+	const struct understand_options how = { .cwd = place.cwd, .workspace = place.workspace, .home = place.home };
+	command_facts_auto struct command_facts facts = { 0 };
+	const json_t *all = json_object_get(x->tool.input, "file_paths");
+	const char *path = json_string_value(json_object_get(x->tool.input, "file_path"));
+	const size_t npaths = x->tool.each ? json_array_size(all) : path ? 1 : 0;
+	struct command_path *named = mem_zalloc(npaths + 1, sizeof *named);
+	const struct rules_query use = { .facts = &facts,
+					 .tool = x->is_tool ? x->tool.names[x->tool.nnames - 1] : NULL,
+					 .path = named,
+					 .npaths = npaths,
+					 .place = place };
+	const struct hook_query q = { .point = point, .name = x->tool.names, .nnames = x->tool.nnames, .use = &use };
+
+	for (size_t i = 0; i < npaths; i++) {
+		const char *one = x->tool.each ? json_string_value(json_array_get(all, i)) : path;
+
+		named[i] = (struct command_path){ .path = one, .word = one, .exact = true, .access = COMMAND_WRITES };
+	}
+	if (!x->is_tool)
+		command_understand_line(buf_cstr(&x->line), x->line.len, &how, &facts);
+	if (x->partial)
+		facts.unknown |= COMMAND_UNKNOWN(TOO_MUCH);
+	size_t n = policy_hooks_select(x->hooks, &q, list);
+	free(named);
+	return n;
+}
+
+struct hook_group *hook_after(struct process *p, const struct policy_hooks *hooks)
+{
+	struct engine *g = p->engine;
+	const struct policy_hook *list[HOOKS_SELECTED_MAX];
+	struct hook_subject s = { .uid = p->uid,
+				  .by = p->by,
+				  .session_id = p->session_id,
+				  .thread_id = p->thread_id,
+				  .turn_id = p->turn_id,
+				  .task_id = p->task_id,
+				  .tool_call_id = p->tool_call_id,
+				  .trace_id = p->trace_id,
+				  .process_id = p->id,
+				  .reads_only = !p->writes };
+	char thread[ID_ROOM], turn[ID_ROOM];
+	struct hook_group *group = NULL;
+	struct err e = ERR_INIT;
+	struct ended x;
+	size_t n;
+
+	if (g->stopping || (!hooks_are_at(hooks, HOOK_POST_TOOL_USE) && !hooks_are_at(hooks, HOOK_POST_TOOL_FAILURE)) ||
+	    !look(p, &x))
+		return NULL;
+	x.hooks = hooks;
+	s.by.uid = p->uid;
+	s.point = x.good ? HOOK_POST_TOOL_USE : HOOK_POST_TOOL_FAILURE;
+	s.cwd = x.cwd;
+	struct store_batch *b = store_batch_new(g->o.store);
+	tool_of(&x);
+	n = hooks_are_at(x.hooks, s.point) ? select_hooks(&x, s.point, list) : 0;
+	/* The turn that was the process's own has ended with it. */
+	if (n && p->owns_turn && session_system_turn(g, b, p->uid, p->session_id, thread, turn, &e) == 0) {
+		s.thread_id = thread;
+		s.turn_id = turn;
+	}
+	if (n) {
+		struct hook_texts texts;
+
+		texts_of(&x, p, &s, &texts);
+		s.texts = &texts;
+		group = hook_group_new(g, &s, list, n, b);
+		hook_texts_done(&texts);
+		store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
+	} else {
+		store_batch_free(b);
+	}
+	ended_done(&x);
+	return group;
+}
+
+/* continue: false ends the turn; everything else is told, and decides nothing. */
+void hook_on_reply(struct hook_group *group)
+{
+	struct hook_sum sum;
+	char reason[512];
+
+	hook_group_sum(group, &sum);
+	if (!sum.stopper || group->cancelled)
+		return;
+	snprintf(reason, sizeof reason, "hook %.100s: %.300s", sum.stopper->ref.text,
+		 sum.stopper->answer.reason ? sum.stopper->answer.reason : "continue: false");
+	turn_cancel(group->engine, group->turn_id, &group->by, reason);
+}

@@ -1,0 +1,236 @@
+/*
+ * Hooks before and after calls of tools that somebody else does. They are judged in tool_permission.c, which asks here
+ * and goes on when the hooks have answered, with what they made of the arguments.
+ */
+
+#include "runtime/engine/hook/hook.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/permission/permission_private.h"
+#include "runtime/engine/tool/tool.h"
+#include "runtime/engine/turn/turn.h"
+
+#define NOWHERE "/tmp"
+#define RESPONSE_MAX (256u << 10)
+
+static int stage_of(enum hook_point point) { return point == HOOK_PERMISSION_REQUEST; }
+
+void hook_call_done(struct hook_call *h)
+{
+	if (h->group)
+		h->group->then = NULL;
+	for (int i = 0; i < 2; i++)
+		hook_said_free(h->said[i], h->nsaid[i]);
+	free(h->updated_ref);
+	*h = (struct hook_call){ 0 };
+}
+
+static void subject_of(const struct hook_call_use *u, enum hook_point point, struct hook_subject *ret)
+{
+	*ret = (struct hook_subject){ .point = point,
+				      .uid = (uint32_t)u->turn->uid,
+				      .by = *u->by,
+				      .session_id = u->turn->sessionId,
+				      .thread_id = u->turn->threadId,
+				      .turn_id = u->turn->turnId,
+				      .task_id = u->turn->taskId,
+				      .tool_call_id = u->call_id,
+				      .trace_id = u->turn->traceId,
+				      .cwd = u->cwd && u->cwd[0] ? u->cwd : NOWHERE,
+				      .untrusting = u->mode == MODE_UNTRUSTED };
+	ret->by.uid = (uint32_t)u->turn->uid;
+}
+
+static json_t *input_of(const struct hook_subject *s, const struct hook_call_use *u, const struct hook_tool *tool)
+{
+	json_t *v = hook_input(s, u->mode);
+
+	json_object_set_new(v, "tool_name", json_string(tool->names[0]));
+	json_object_set(v, "tool_input", tool->input);
+	json_object_set_new(v, "tool_use_id", json_string(u->call_id));
+	return v;
+}
+
+static void on_said(struct hook_group *group, void *ctx)
+{
+	struct hook_call *h = ctx;
+	const int stage = stage_of(group->point);
+	struct hook_sum sum;
+
+	hook_group_sum(group, &sum);
+	if (sum.rewriter && sum.verdict != HOOK_SAYS_DENY && hook_group_input_ref(group, sum.rewriter)) {
+		free(h->updated_ref);
+		h->updated_ref = mem_strdup(hook_group_input_ref(group, sum.rewriter));
+	}
+	hook_group_take(group, &h->said[stage], &h->nsaid[stage]);
+	hook_sum_of(h->said[stage], h->nsaid[stage], &h->sum[stage]);
+	h->fresh = h->sum[stage].verdict != HOOK_SAYS_DENY ? h->sum[stage].rewriter : NULL;
+	h->group = NULL;
+	h->go(group->engine, h->ctx);
+}
+
+bool hook_call_prepare(struct engine *g, struct hook_call *h, enum hook_point point, const struct hook_call_use *u)
+{
+	const struct policy_hook *list[HOOKS_SELECTED_MAX];
+	struct hook_tool tool;
+	struct hook_subject s;
+	size_t n = 0;
+
+	if (h->asked[stage_of(point)])
+		return false;
+	h->asked[stage_of(point)] = true;
+	if (!hooks_are_at(u->hooks, point))
+		return false;
+	hook_tool_of_call(u->tool, u->arguments, u->cwd, &tool);
+	const struct hook_query q = { .point = point, .name = tool.names, .nnames = tool.nnames, .use = u->use };
+	n = policy_hooks_select(u->hooks, &q, list);
+	if (n) {
+		subject_of(u, point, &s);
+		json_t *v = input_of(&s, u, &tool);
+		if (point == HOOK_PERMISSION_REQUEST)
+			json_object_set_new(v, "permission_suggestions", json_array());
+		struct hook_texts texts;
+		hook_texts_of(&tool, v, &texts);
+		s.texts = &texts;
+		s.waits = "call";
+		struct store_batch *b = store_batch_new(g->o.store);
+		h->group = hook_group_new(g, &s, list, n, b);
+		hook_texts_done(&texts);
+		store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
+	}
+	hook_tool_done(&tool);
+	return n > 0;
+}
+
+void hook_call_run(struct hook_call *h, void (*go)(struct engine *g, void *ctx), void *ctx)
+{
+	h->go = go;
+	h->ctx = ctx;
+	hook_group_run(h->group, on_said, h);
+}
+
+json_t *hook_call_rewritten(struct hook_call *h, const char *tool, const json_t *arguments)
+{
+	json_t *input = h->fresh ? json_loads(h->fresh->answer.input, 0, NULL) : NULL, *made;
+
+	h->fresh = NULL;
+	if (!input)
+		return NULL;
+	made = hook_tool_arguments(tool, arguments, NULL, input);
+	json_decref(input);
+	return made;
+}
+
+/* ---- afterwards ---- */
+
+struct call_ended {
+	struct engine *engine;
+	char call_id[ID_ROOM], cwd[4096];
+};
+
+static void after_said(struct hook_group *group, void *ctx)
+{
+	struct call_ended *w = ctx;
+
+	hook_on_reply(group);
+	tool_call_ended(w->engine, w->call_id);
+	free(w);
+}
+
+static json_t *response_of(struct engine *g, const struct tool_call_doc *d)
+{
+	buf_auto struct buf text = BUF_INIT;
+	char ref[ID_ROOM] = "";
+	struct err e = ERR_INIT;
+	json_t *v = NULL;
+
+	jval_str(d->rawOutputRef, ref, sizeof ref);
+	if (ref[0] && store_output_read(g->o.store, ref, 0, RESPONSE_MAX, &text, &e) == 0)
+		v = json_loadb(buf_cstr(&text), text.len, JSON_DECODE_ANY, NULL);
+	return v ? v : json_object();
+}
+
+static void after_known(struct engine *g, const struct policy_hooks *hooks, const struct err *unknown, void *ctx)
+{
+	struct call_ended *w = ctx;
+	buf_auto struct buf text = BUF_INIT, turn_text = BUF_INIT;
+	const struct policy_hook *list[HOOKS_SELECTED_MAX];
+	struct tool_call_doc d;
+	struct turn_doc t;
+	struct requester by;
+	struct err e = ERR_INIT;
+	size_t n = 0;
+
+	if (g->stopping || tool_call_read(g, w->call_id, &text, &d, &e) != 0 ||
+	    turn_read(g, d.turnId, &turn_text, &t, &e) != 0) {
+		tool_call_ended(g, w->call_id);
+		free(w);
+		return;
+	}
+	const bool good = strcmp(d.status, "completed") == 0;
+	const enum hook_point point = good ? HOOK_POST_TOOL_USE : HOOK_POST_TOOL_FAILURE;
+	json_t *args = tool_call_arguments(g, &d, &e);
+	struct hook_tool tool;
+	hook_tool_of_call(d.toolName, args, w->cwd, &tool);
+	const struct rules_query use = { .tool = d.toolName, .place = { .cwd = w->cwd } };
+	const struct hook_query q = { .point = point, .name = tool.names, .nnames = tool.nnames, .use = &use };
+	n = policy_hooks_select(hooks, &q, list);
+	if (n) {
+		struct hook_subject s;
+
+		turn_requester(&t, &by);
+		const struct hook_call_use u = { .turn = &t,
+						 .tool = d.toolName,
+						 .call_id = d.toolCallId,
+						 .cwd = w->cwd,
+						 .by = &by,
+						 .mode = (int)permission_mode_of(g, t.sessionId) };
+		subject_of(&u, point, &s);
+		json_t *v = input_of(&s, &u, &tool);
+		json_object_set_new(v, "tool_response", response_of(g, &d));
+		if (!good) {
+			mem_auto char *why = jval_strdup(d.message);
+
+			json_object_set_new(v, "error", json_string(why ? why : d.status));
+			json_object_set_new(v, "is_interrupt", json_boolean(strcmp(d.status, "cancelled") == 0));
+		}
+		struct hook_texts texts;
+		hook_texts_of(&tool, v, &texts);
+		s.texts = &texts;
+		struct store_batch *b = store_batch_new(g->o.store);
+		struct hook_group *group = hook_group_new(g, &s, list, n, b);
+		hook_texts_done(&texts);
+		group->drop = free;
+		store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
+		hook_group_run(group, after_said, w);
+	} else {
+		tool_call_ended(g, w->call_id);
+		free(w);
+	}
+	hook_tool_done(&tool);
+	json_decref(args);
+}
+
+void hook_call_ended(struct engine *g, const char *call_id)
+{
+	buf_auto struct buf text = BUF_INIT, turn_text = BUF_INIT;
+	struct tool_call_doc d;
+	struct turn_doc t;
+	struct requester by;
+	struct err e = ERR_INIT;
+
+	if (tool_call_read(g, call_id, &text, &d, &e) != 0 || turn_read(g, d.turnId, &turn_text, &t, &e) != 0) {
+		tool_call_ended(g, call_id);
+		return;
+	}
+	json_t *where = turn_part_merged(NULL, &t, NULL);
+	const char *cwd = json_string_value(json_object_get(where, "cwd"));
+	struct call_ended *w = mem_zalloc(1, sizeof *w);
+	w->engine = g;
+	snprintf(w->call_id, sizeof w->call_id, "%s", call_id);
+	snprintf(w->cwd, sizeof w->cwd, "%s", cwd ? cwd : "");
+	turn_requester(&t, &by);
+	hooks_wait(g, cwd, &by, after_known, w);
+	json_decref(where);
+}

@@ -1,0 +1,262 @@
+/* A group of hooks: all that look at one step, each for itself. */
+
+#include "runtime/engine/hook/hook.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/hook/hook_http.h"
+#include "runtime/engine/permission/permission_private.h"
+
+#define INPUT_PREVIEW 256u
+
+static void copy_id(char dst[ID_ROOM], const char *src) { snprintf(dst, ID_ROOM, "%s", src ? src : ""); }
+
+static const char *or_null(const char *id) { return id && id[0] ? id : NULL; }
+
+static char **copy_strings(char *const *v, size_t n)
+{
+	char **copy = mem_zalloc(n + 1, sizeof *copy);
+
+	for (size_t i = 0; i < n; i++)
+		copy[i] = mem_strdup(v[i]);
+	return copy;
+}
+
+static void free_strings(char **v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		free(v[i]);
+	free(v);
+}
+
+static void tell_where(struct hook_run *r, const struct policy_hook *h)
+{
+	buf_auto struct buf names = BUF_INIT;
+
+	for (size_t i = 0; i < h->nenv; i++)
+		buf_printf(&names, "%s%s", i ? "," : "", h->env[i]);
+	r->env[r->nenv++] = mem_printf(HOOK_HTTP_URL "=%s", h->url);
+	r->env[r->nenv++] = mem_printf(HOOK_HTTP_HEADERS "=%s", h->headers);
+	r->env[r->nenv++] = mem_printf(HOOK_HTTP_ENV "=%s", buf_cstr(&names));
+	r->host = mem_strdup(h->host);
+}
+
+/* Of what the command was given, what the hook asks for. */
+static void take_env(struct hook_run *r, const struct policy_hook *h, const struct hook_subject *s)
+{
+	r->env = mem_zalloc(h->nenv + 4, sizeof *r->env);
+	for (size_t i = 0; i < h->nenv; i++)
+		for (size_t k = 0; k < s->nenv; k++) {
+			size_t n = strlen(h->env[i]);
+
+			if (strncmp(s->env[k], h->env[i], n) == 0 && s->env[k][n] == '=') {
+				r->env[r->nenv++] = mem_strdup(s->env[k]);
+				break;
+			}
+		}
+}
+
+static void started_fact(const struct hook_group *group, const struct hook_run *r, const struct hook_subject *s,
+			 struct store_batch *b)
+{
+	mem_auto char *handler = mem_printf("%s:%u", r->said->ref.file, r->said->ref.line);
+	struct fact f;
+
+	fact_open(&f, EVENT_HOOK_STARTED, s->uid, group->session_id, group->thread_id, group->turn_id);
+	f.draft.ids[ID_PROCESS] = or_null(s->process_id);
+	f.draft.ids[ID_TOOL_CALL] = or_null(group->tool_call_id);
+	f.draft.ids[ID_TASK] = or_null(group->task_id);
+	f.draft.ids[ID_TRACE] = or_null(group->trace_id);
+	f.draft.status = "running";
+	jw_kstr(&f.w, "hookPoint", hook_point_name(group->point));
+	jw_kstr(&f.w, "handlerRef", handler);
+	jw_kstr(&f.w, "handler", r->said->ref.text);
+	jw_kstr(&f.w, "layer", rule_layer_name(r->said->ref.layer));
+	jw_kuint(&f.w, "timeoutMs", r->timeout_ms);
+	jw_kstrn(&f.w, "inputPreview", r->input, text_utf8_cut(r->input, strnlen(r->input, INPUT_PREVIEW)));
+	jw_kstr(&f.w, "processId", r->process_id);
+	jw_kbool(&f.w, "failsClosed", r->said->ref.closed);
+	if (r->async)
+		jw_kbool(&f.w, "async", true);
+	else
+		jw_kopt(&f.w, "waits", s->waits);
+	jw_kopt(&f.w, "ownerKind", s->owner_kind);
+	if (s->owns_turn)
+		jw_kbool(&f.w, "ownsTurn", true);
+	fact_close(&f, b);
+}
+
+/* What is told of the place may forbid a workspace's own hook something, or to run. */
+static void bound_run(struct hook_run *r, const struct policy_hook *h, const struct hook_subject *s)
+{
+	const enum permission_mode mode = permission_mode_of(r->group->engine, s->session_id);
+	/* A plan changes nothing, and no workspace's file does then. */
+	const bool tame = s->reads_only || mode == MODE_PLAN;
+	/* Nothing that is not known runs unasked then, and these are programs of whoever wrote the repository. */
+	const bool wary = s->untrusting || mode == MODE_UNTRUSTED;
+
+	if (h->layer != RULE_OF_WORKSPACE)
+		return;
+	if (tame && strcmp(h->profile, HOOK_PROFILE) == 0) {
+		free(r->profile);
+		r->profile = mem_strdup("readonly");
+	}
+	if (wary && !h->trusted)
+		r->passed_over = mem_printf("a workspace's hooks do not run in mode untrusted; to trust its file, put "
+					    "\"%s\" into trustedHooks of your policy.json",
+					    h->hash);
+}
+
+static void run_add(struct hook_group *group, const struct hook_subject *s, const struct policy_hook *h,
+		    const char *input, struct store_batch *b)
+{
+	struct hook_run *r = &group->run[group->count];
+
+	*r = (struct hook_run){ .group = group,
+				.said = &group->said[group->count++],
+				.input = input,
+				.command = mem_strdup(h->command),
+				.profile = mem_strdup(h->profile),
+				.arg = copy_strings(h->arg, h->nargs),
+				.nargs = h->nargs,
+				.has_args = h->has_args,
+				.async = h->async,
+				.shell = h->shell,
+				.timeout_ms = h->timeout_ms };
+	bound_run(r, h, s);
+	hook_ref_of(h, &r->said->ref);
+	if (!r->async)
+		hook_answer_fail(&r->said->answer, "it has not answered"); /* until it does */
+	take_env(r, h, s);
+	if (h->url)
+		tell_where(r, h);
+	id_make(ID_KIND_PROCESS, r->process_id);
+	started_fact(group, r, s, b);
+	strmap_put(&group->engine->hook_runs, r->process_id, r);
+}
+
+static void take_inputs(struct hook_group *group, const struct hook_subject *s, size_t nhooks)
+{
+	const struct hook_texts *t = s->texts;
+	char *const one[] = { (char *)(uintptr_t)(t ? t->text[0] : s->input) };
+
+	group->ninputs = t ? t->count : 1;
+	group->beyond = t ? t->beyond : 0;
+	if (group->ninputs > 1 && group->ninputs * nhooks > HOOK_RUNS_MAX) {
+		group->beyond = group->ninputs;
+		group->ninputs = 1;
+	}
+	group->input = copy_strings(group->ninputs > 1 ? t->text : one, group->ninputs);
+}
+
+struct hook_group *hook_group_new(struct engine *g, const struct hook_subject *s, const struct policy_hook *const *list,
+				  size_t n, struct store_batch *b)
+{
+	struct hook_group *group = mem_zalloc(1, sizeof *group);
+
+	group->engine = g;
+	group->point = s->point;
+	group->by = s->by;
+	group->by.role = ROLE_OPERATOR; /* it is the policy that wants it */
+	copy_id(group->session_id, s->session_id);
+	copy_id(group->thread_id, s->thread_id);
+	copy_id(group->turn_id, s->turn_id);
+	copy_id(group->task_id, s->task_id);
+	copy_id(group->tool_call_id, s->tool_call_id);
+	copy_id(group->trace_id, s->trace_id);
+	group->cwd = mem_strdup(s->cwd);
+	take_inputs(group, s, n);
+	group->run = mem_zalloc(n * group->ninputs + 1, sizeof *group->run);
+	group->said = mem_zalloc(n * group->ninputs + 1, sizeof *group->said);
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < group->ninputs; k++)
+			run_add(group, s, list[i], group->input[k], b);
+	TAILQ_INSERT_TAIL(&g->hook_groups, group, link);
+	return group;
+}
+
+void hook_group_free(struct hook_group *group)
+{
+	struct engine *g = group->engine;
+
+	TAILQ_REMOVE(&g->hook_groups, group, link);
+	for (size_t i = 0; i < group->count; i++) {
+		struct hook_run *r = &group->run[i];
+
+		strmap_del(&g->hook_runs, r->process_id);
+		hook_ref_done(&r->said->ref);
+		hook_answer_done(&r->said->answer);
+		free(r->command);
+		free(r->profile);
+		free(r->passed_over);
+		free(r->host);
+		free_strings(r->arg, r->nargs);
+		free_strings(r->env, r->nenv);
+	}
+	free(group->run);
+	free(group->said);
+	free(group->cwd);
+	free_strings(group->input, group->ninputs);
+	free(group);
+}
+
+bool hook_run_waits(const struct hook_run *r) { return !r->over && !r->async; }
+
+void hook_group_select(struct hook_group *group)
+{
+	bool waits = group->open > 0, runs = group->open > 0;
+
+	for (size_t i = 0; i < group->count; i++) {
+		waits |= hook_run_waits(&group->run[i]);
+		runs |= !group->run[i].over;
+	}
+	if (!waits && !group->settled) {
+		group->settled = true;
+		group->open++; /* `then` may end what else runs of it */
+		if (group->then)
+			group->then(group, group->ctx);
+		group->open--;
+		hook_group_select(group);
+		return;
+	}
+	if (!runs)
+		hook_group_free(group);
+}
+
+void hook_group_sum(const struct hook_group *group, struct hook_sum *ret)
+{
+	hook_sum_of(group->said, group->count, ret);
+}
+
+void hook_group_take(struct hook_group *group, struct hook_said **ret, size_t *ret_n)
+{
+	*ret = group->said;
+	*ret_n = group->count;
+	group->said = mem_zalloc(group->count + 1, sizeof *group->said);
+	for (size_t i = 0; i < group->count; i++)
+		group->run[i].said = &group->said[i];
+}
+
+void hook_said_free(struct hook_said *said, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		hook_ref_done(&said[i].ref);
+		hook_answer_done(&said[i].answer);
+	}
+	free(said);
+}
+
+const char *hook_group_input_ref(const struct hook_group *group, const struct hook_said *said)
+{
+	return said ? or_null(group->run[said - group->said].input_ref) : NULL;
+}
+
+void hook_context_refs(const struct hook_group *group, struct jw *w)
+{
+	jw_arr(w);
+	for (size_t i = 0; i < group->count; i++)
+		if (group->run[i].context_ref[0])
+			jw_str(w, group->run[i].context_ref);
+	jw_arr_end(w);
+}

@@ -1,0 +1,102 @@
+/*
+ * Which hooks hold for work that is no start: those of the place where it is done, whose files may have to be looked at
+ * first.
+ *
+ * Where they cannot be known, that is told with those that hold everywhere. Whoever could have been held up by one of
+ * them is held up by that; whoever is only told of something goes on, and there is a warning.
+ */
+
+#include "runtime/engine/hook/hook.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/policy/policy_lookup.h"
+
+struct hook_lookup_wait {
+	struct requester by;
+	char *cwd;
+	uint64_t since_ns;
+	hooks_known_fn fn;
+	void *ctx;
+};
+
+/*
+ * Work in what cannot be a workspace (the home, a folder of the system), or nowhere, has its user's hooks and none of a
+ * workspace. 1: they come later, for this workspace. −1: they are not known, and this is why.
+ */
+static int look(struct engine *g, const char *cwd, const struct requester *by, uint64_t since_ns,
+		char workspace[PATH_MAX], const struct policy_hooks **ret, struct err *e)
+{
+	buf_auto struct buf env = BUF_INIT;
+	const struct policy_rules *rules = NULL;
+
+	*ret = g->hooks;
+	workspace[0] = '\0';
+	if (g->stopping) /* nothing begins any more */
+		return 0;
+	g->o.ports->base_env(g->o.world, by->uid, &env);
+	const char *home = policy_lookup_home(&env);
+	if (cwd && policy_lookup_workspace(cwd, NULL, home, workspace, e) < 0)
+		return -1;
+	const struct policy_key at = { .uid = by->uid,
+				       .peer_fd = g->o.ports->peer_of(g->o.world, by->uid),
+				       .workspace = workspace,
+				       .home = home,
+				       .since_ns = since_ns };
+	int found = policy_lookup_of(g, &at, &rules, e);
+	if (found == 0 && g->o.ports->policy_of && rules)
+		*ret = rules->hooks;
+	return found;
+}
+
+static void tell(struct engine *g, const char *cwd, const struct policy_hooks *hooks, const struct err *e,
+		 hooks_known_fn fn, void *ctx)
+{
+	if (e)
+		engine_warn(g, "hooks_not_known", "mend the policy of that place; its hooks do not run until then",
+			    "the hooks of '%.200s' are not known: %s", cwd ? cwd : "", e->message);
+	fn(g, hooks, e, ctx);
+}
+
+static void on_known(struct engine *g, void *ctx)
+{
+	struct hook_lookup_wait *w = ctx;
+	const struct policy_hooks *hooks;
+	struct err e = ERR_INIT;
+	char workspace[PATH_MAX];
+	int found = look(g, w->cwd, &w->by, w->since_ns, workspace, &hooks, &e);
+
+	if (found > 0) {
+		policy_lookup_await(g, w->by.uid, workspace, on_known, w);
+		return;
+	}
+	tell(g, w->cwd, hooks, found < 0 ? &e : NULL, w->fn, w->ctx);
+	free(w->cwd);
+	free(w);
+}
+
+bool hooks_for_workspace(struct engine *g, const char *cwd, const struct requester *by, const struct policy_hooks **ret)
+{
+	char workspace[PATH_MAX];
+	struct err e = ERR_INIT;
+
+	return look(g, cwd, by, 0, workspace, ret, &e) == 0;
+}
+
+void hooks_wait(struct engine *g, const char *cwd, const struct requester *by, hooks_known_fn fn, void *ctx)
+{
+	const struct policy_hooks *hooks;
+	struct err e = ERR_INIT;
+	char workspace[PATH_MAX];
+	int found = look(g, cwd, by, 0, workspace, &hooks, &e);
+
+	if (found <= 0) {
+		tell(g, cwd, hooks, found < 0 ? &e : NULL, fn, ctx);
+		return;
+	}
+	struct hook_lookup_wait *w = mem_zalloc(1, sizeof *w);
+	*w = (struct hook_lookup_wait){
+		.by = *by, .cwd = mem_strdup(cwd), .since_ns = engine_now(g), .fn = fn, .ctx = ctx
+	};
+	policy_lookup_await(g, by->uid, workspace, on_known, w);
+}

@@ -1,0 +1,146 @@
+/* Hooks after a restart: what waited for them was not judged, and does not run; what nobody waits for goes on. */
+
+#include "runtime/engine/hook/hook.h"
+
+#include "runtime/base/log.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/transaction.h"
+#include "runtime/engine/turn/turn.h"
+#include "runtime/view/view_ids.h"
+
+#include <signal.h>
+
+#define RECOVER_MAX 4096u
+
+/* The start that waited for it is nobody's any more: what was not judged does not run. */
+static void settle_start(struct engine *g, const struct hook_doc *d, struct transaction *own)
+{
+	static const char why[] =
+		"the runtime was restarted while hooks looked at it: it is denied, and can be started again";
+	struct fact f;
+
+	if (d->ownerKind[0] || !d->subjectId[0] || engine_process(g, d->subjectId))
+		return;
+	fact_open(&f, EVENT_PROCESS_FAILED, (uint32_t)d->uid, d->sessionId, d->threadId, d->turnId);
+	f.draft.ids[ID_PROCESS] = d->subjectId;
+	f.draft.ids[ID_TASK] = d->taskId[0] ? d->taskId : NULL;
+	f.draft.ids[ID_TRACE] = d->traceId[0] ? d->traceId : NULL;
+	f.draft.status = "failed";
+	f.draft.status_reason = why;
+	jw_kstr(&f.w, "category", "permission");
+	jw_kstr(&f.w, "stage", "permission");
+	jw_kstr(&f.w, "message", why);
+	jw_kstr(&f.w, "status", "failed");
+	fact_close(&f, own->batch);
+}
+
+/* Before anything else is settled: hooks that were lost are no more to be found afterwards. */
+void hook_finish_due(struct engine *g)
+{
+	view_ids_auto struct view_ids hooks = VIEW_IDS_INIT;
+	const struct view_ids_query live = { .kind = VIEW_HOOK, .prefix = "", .max = RECOVER_MAX };
+	struct strmap settled = { 0 };
+	struct err e = ERR_INIT;
+
+	if (view_ids(g->o.store, &live, &hooks, NULL, &e) < 0)
+		log_error("look for hooks that ran: %s", e.message);
+	struct transaction *own = hooks.n ? transaction_new_internal(g) : NULL;
+	for (size_t i = 0; i < hooks.n; i++) {
+		buf_auto struct buf text = BUF_INIT;
+		struct hook_doc d;
+
+		if (view_read(g->o.store, &hook_schema, hooks.id[i], &text, &d, &e) != 0 ||
+		    strcmp(d.waits, "process") != 0 || strmap_get(&settled, d.subjectId))
+			continue;
+		settle_start(g, &d, own);
+		strmap_put(&settled, d.subjectId, g);
+	}
+	if (own)
+		transaction_commit(own);
+	strmap_done(&settled);
+}
+
+static void recover_hook(struct engine *g, const char *id)
+{
+	struct process *p = engine_process(g, id);
+	const struct requester by = { .uid = g->o.owner_uid, .role = ROLE_OPERATOR };
+	buf_auto struct buf text = BUF_INIT;
+	struct hook_doc d;
+	struct err e = ERR_INIT;
+
+	if (view_read_speculative(g->o.store, &hook_schema, id, &text, &d, &e) != 0)
+		return;
+	if (!p) {
+		struct transaction *own = transaction_new_internal(g);
+
+		hook_failed_fact(g, &d, "lost", "the runtime was restarted before it began", own->batch);
+		transaction_commit(own);
+	} else if (d.waits[0]) {
+		process_enforce_end(p, PROCESS_END_USER, &by, SIGKILL, 0,
+				    "the runtime was restarted: its answer would decide nothing any more");
+	}
+}
+
+struct work_count {
+	const char *turn_id;
+	size_t count;
+};
+
+static void count_work(void *ctx, const char *id, void *value)
+{
+	const struct process *p = value;
+	struct work_count *w = ctx;
+
+	w->count += p->owner != OWNER_HOOK && strcmp(p->turn_id, w->turn_id) == 0;
+}
+
+static bool has_work(struct engine *g, const struct turn_doc *t)
+{
+	struct work_count w = { .turn_id = t->turnId };
+
+	strmap_each(&g->processes, count_work, &w);
+	return w.count || (t->openCalls != VIEW_ABSENT && t->openCalls);
+}
+
+/* A turn that began with a process which waited for hooks, and of which nothing is there. */
+static void recover_turn(struct engine *g, const char *turn_id)
+{
+	const struct turn_end begun = { .status = "failed",
+					.category = "permission",
+					.retryable = true,
+					.message = "the runtime was restarted while hooks looked at it" };
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+	struct turn_queue q;
+	bool queued = false;
+
+	if (turn_read(g, turn_id, &text, &t, &e) != 0 || turn_doc_ended(&t) || has_work(g, &t) ||
+	    jval_is_str(t.source, "system"))
+		return;
+	if (!t.startedAt && turn_queue_read(g, t.threadId, &q, &e) == 0)
+		for (size_t i = 0; i < q.count; i++)
+			queued |= strcmp(q.ids[i], turn_id) == 0;
+	if (queued || (t.startedAt && !jval_is_str(t.source, "process")))
+		return;
+	struct transaction *own = transaction_new_internal(g);
+	turn_end_facts(g, &t, &begun, own);
+	transaction_after_commit(own, turn_thread_free, t.threadId);
+	transaction_commit(own);
+}
+
+void hook_recover(struct engine *g)
+{
+	view_ids_auto struct view_ids hooks = VIEW_IDS_INIT, turns = VIEW_IDS_INIT;
+	const struct view_ids_query live = { .kind = VIEW_HOOK, .prefix = "", .max = RECOVER_MAX },
+				    open = { .kind = VIEW_LIVE_TURN, .prefix = "", .max = RECOVER_MAX };
+	struct err e = ERR_INIT;
+
+	store_flush(g->o.store);
+	if (view_ids(g->o.store, &live, &hooks, NULL, &e) < 0 || view_ids(g->o.store, &open, &turns, NULL, &e) < 0)
+		log_error("look for hooks that ran: %s", e.message);
+	for (size_t i = 0; i < hooks.n; i++)
+		recover_hook(g, hooks.id[i]);
+	for (size_t i = 0; i < turns.n; i++)
+		recover_turn(g, turns.id[i]);
+}

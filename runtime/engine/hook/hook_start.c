@@ -1,0 +1,421 @@
+/*
+ * Hooks before a process: all that are meant for it look at it (pre_tool_use), and if somebody would have to be asked,
+ * others may answer instead (permission_request). The start waits, written down as it was asked for (start_record.h);
+ * with their answers it is made again from the beginning, so that rules judge what hooks have made of it, and an
+ * approval is bound to that.
+ */
+
+#include "runtime/engine/hook/hook.h"
+
+#include "policy/command.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/ref.h"
+#include "runtime/engine/core/transaction.h"
+#include "runtime/engine/permission/permission.h"
+#include "runtime/engine/process/sandbox_setup.h"
+#include "runtime/engine/start/pending_start.h"
+#include "runtime/engine/tool/tool.h"
+#include "runtime/engine/turn/turn.h"
+
+enum { BEFORE, INSTEAD, STAGES };
+
+struct hook_wait {
+	struct process *process;
+	struct hook_group *group;
+	const struct policy_hook *list[HOOKS_SELECTED_MAX]; /* only until they run */
+	size_t nlist;
+	enum hook_point point;
+	struct hook_tool tool; /* as hooks were told */
+	char *tool_name;       /* bailiff's, or NULL: a command */
+	char *shown;           /* the command, as hooks were told */
+	struct hook_said *said[STAGES];
+	size_t nsaid[STAGES];
+	bool asked[STAGES];
+	char *updated_ref;
+	char *cancelled;            /* why it is not to be, or NULL */
+	struct pending_start *hold; /* the start */
+	/* once they have answered */
+	struct rewriting {
+		json_t *input, *arguments;
+		char *text;
+		struct tool_paths paths;
+	} made;
+	struct hook_sum sum[STAGES];
+	char process_id[ID_ROOM], session_id[ID_ROOM], thread_id[ID_ROOM], turn_id[ID_ROOM];
+	struct start_hooked hooked;
+};
+
+void hook_wait_free(struct hook_wait *w)
+{
+	if (!w)
+		return;
+	if (w->group)
+		w->group->then = NULL;
+	pending_start_free(w->hold);
+	json_decref(w->made.input);
+	json_decref(w->made.arguments);
+	free(w->made.text);
+	tool_paths_done(&w->made.paths);
+	hook_tool_done(&w->tool);
+	for (int i = 0; i < STAGES; i++)
+		hook_said_free(w->said[i], w->nsaid[i]);
+	free(w->tool_name);
+	free(w->shown);
+	free(w->updated_ref);
+	free(w->cancelled);
+	free(w);
+}
+
+/* ---- which are meant ---- */
+
+/* What a gateway does with files by itself (start_spec.c): its input is not known yet, what it is about is. */
+static json_t *operation_arguments(const struct start_request *r)
+{
+	json_t *v = json_object(), *paths = json_array();
+
+	for (size_t i = 0; i < r->ntool_paths; i++)
+		json_array_append_new(paths, json_string(r->tool_paths[i]));
+	if (r->argc > 2)
+		json_object_set_new(v, "operation", json_string(r->argv[2]));
+	json_object_set(v, "path", json_array_get(paths, 0));
+	json_object_set_new(v, "file_paths", paths);
+	return v;
+}
+
+static void tool_of(const struct hook_evaluation *j, struct hook_wait *w)
+{
+	const struct start_request *r = j->request;
+	buf_auto struct buf text = BUF_INIT;
+	json_t *args;
+
+	if (r->tool) {
+		args = r->stdin_text ? json_loads(r->stdin_text, 0, NULL) : operation_arguments(r);
+		hook_tool_of_call(r->tool, args, j->process->cwd, &w->tool);
+		w->tool_name = mem_strdup(r->tool);
+		json_decref(args);
+		return;
+	}
+	/* All of it: what is cut off for the eye would be what nobody judged. */
+	if (r->command_line)
+		buf_str(&text, r->command_line);
+	for (size_t i = 0; !r->command_line && i < r->argc; i++) {
+		if (i)
+			buf_byte(&text, ' ');
+		command_quote(r->argv[i], strlen(r->argv[i]), &text);
+	}
+	w->shown = buf_take(&text);
+	hook_tool_of_command(w->shown, r->justification, r->limits.wall_ms, &w->tool);
+}
+
+static size_t select_hooks(const struct hook_evaluation *j, enum hook_point point, struct hook_wait *w)
+{
+	tool_of(j, w);
+	const struct hook_query q = { .point = point, .name = w->tool.names, .nnames = w->tool.nnames, .use = j->use };
+	w->point = point;
+	w->nlist = policy_hooks_select(j->hooks, &q, w->list);
+	return w->nlist;
+}
+
+bool hook_wanted(const struct hook_evaluation *j, enum hook_point point)
+{
+	struct process *p = j->process;
+
+	if (!j->hooks || !j->hooks->at[point])
+		return false;
+	struct hook_wait *w = mem_zalloc(1, sizeof *w);
+	w->process = p;
+	if (!select_hooks(j, point, w)) {
+		hook_wait_free(w);
+		return false;
+	}
+	hook_wait_free(p->hooks);
+	p->hooks = w;
+	return true;
+}
+
+void hook_list_json(const struct hook_evaluation *j, struct jw *w)
+{
+	static const enum hook_point points[] = { HOOK_PRE_TOOL_USE, HOOK_PERMISSION_REQUEST };
+
+	jw_arr(w);
+	for (size_t i = 0; i < countof(points); i++) {
+		struct hook_wait *all = mem_zalloc(1, sizeof *all);
+
+		if (j->hooks && j->hooks->at[points[i]])
+			select_hooks(j, points[i], all);
+		for (size_t k = 0; k < all->nlist; k++) {
+			struct hook_ref ref;
+
+			hook_ref_of(all->list[k], &ref);
+			hook_ref_json(&ref, w);
+			hook_ref_done(&ref);
+		}
+		hook_wait_free(all);
+	}
+	jw_arr_end(w);
+}
+
+bool hook_would_be_skipped(const struct hook_evaluation *j)
+{
+	struct hook_wait *all = mem_zalloc(1, sizeof *all);
+	bool any = false;
+
+	if (j->process->mode == MODE_UNTRUSTED && hooks_are_at(j->hooks, HOOK_PRE_TOOL_USE))
+		select_hooks(j, HOOK_PRE_TOOL_USE, all);
+	for (size_t i = 0; i < all->nlist; i++)
+		any |= all->list[i]->layer == RULE_OF_WORKSPACE && !all->list[i]->trusted && !all->list[i]->async;
+	hook_wait_free(all);
+	return any;
+}
+
+/* ---- waiting ---- */
+
+static void steal_said(struct hook_wait *from, struct hook_wait *to)
+{
+	for (int i = 0; i < STAGES; i++)
+		if (from->asked[i]) {
+			to->said[i] = from->said[i];
+			to->nsaid[i] = from->nsaid[i];
+			to->asked[i] = true;
+			from->said[i] = NULL;
+			from->nsaid[i] = 0;
+		}
+	to->updated_ref = mem_take(&from->updated_ref);
+}
+
+/* What would be asked of a person, as the convention offers it: the same next time. */
+static json_t *suggestions(const struct hook_wait *w)
+{
+	return json_pack("[{s:s,s:[{s:s,s:s}],s:s,s:s}]", "type", "addRules", "rules", "toolName", w->tool.names[0],
+			 "ruleContent", w->shown ? w->shown : "*", "behavior", "allow", "destination", "session");
+}
+
+static void texts_of(const struct process *p, const struct hook_wait *w, const struct hook_subject *s,
+		     struct hook_texts *ret)
+{
+	json_t *v = hook_input(s, p->mode), *offered;
+
+	json_object_set_new(v, "tool_name", json_string(w->tool.names[0]));
+	json_object_set(v, "tool_input", w->tool.input);
+	json_object_set_new(v, "tool_use_id", json_string(p->tool_call_id[0] ? p->tool_call_id : p->id));
+	if (w->point == HOOK_PERMISSION_REQUEST && (offered = suggestions(w)))
+		json_object_set_new(v, "permission_suggestions", offered);
+	hook_texts_of(&w->tool, v, ret);
+}
+
+static void on_answered(struct hook_group *group, void *ctx);
+
+void hook_defer_start(struct process *p, const struct start_request *r, const struct caller *c)
+{
+	struct engine *g = p->engine;
+	struct hook_wait *w = p->hooks;
+	struct store_batch *b = store_batch_new(g->o.store);
+	struct start_request copy = *r;
+	struct err e = ERR_INIT;
+	struct hook_subject s = {
+		.point = w->point,
+		.uid = p->uid,
+		.by = p->by,
+		.session_id = p->session_id,
+		.thread_id = p->thread_id,
+		.turn_id = p->turn_id,
+		.task_id = p->task_id,
+		.tool_call_id = p->tool_call_id,
+		.trace_id = p->trace_id,
+		.process_id = p->id,
+		.cwd = p->cwd,
+		.env = r->env_set,
+		.nenv = r->nenv_set,
+		.waits = "process",
+		.owner_kind = p->owner ? owner_kind_name(p->owner) : NULL,
+		.owns_turn = p->owns_turn,
+		.reads_only = !p->writes || p->mode == MODE_PLAN,
+		.untrusting = p->mode == MODE_UNTRUSTED,
+	};
+
+	copy.process_id = p->id;
+	copy.step_id = p->step_id;
+	copy.ret_process_id = NULL;
+	copy.hooked = NULL;
+	if (r->hooked)
+		steal_said(r->hooked->wait, w);
+	session_facts(p, b);
+	const bool new_session = p->makes_session && !p->hooked;
+	p->hooked = true;
+	p->state = PROCESS_WAITING;
+	w->hold = pending_start_new(g, &copy, c, NULL, NULL, &e);
+	if (!w->hold) {
+		store_submit(g->o.store, b, 0, NULL, NULL);
+		permission_fail(p, &e);
+		return;
+	}
+	struct hook_texts texts;
+	texts_of(p, w, &s, &texts);
+	s.texts = &texts;
+	w->group = hook_group_new(g, &s, w->list, w->nlist, b);
+	hook_texts_done(&texts);
+	store_submit(g->o.store, b, 0, NULL, NULL);
+	if (new_session)
+		hook_session_started(g, p->session_id, p->uid, &p->by, p->cwd, NULL);
+	hook_group_run(w->group, on_answered, w);
+}
+
+void hook_cancel(struct process *p, const char *reason)
+{
+	struct hook_wait *w = p->hooks;
+
+	if (!w || w->cancelled)
+		return;
+	w->cancelled = mem_strdup(reason ? reason : "it was ended");
+	hook_group_cancel(w->group, "what it looks at was ended");
+}
+
+/* ---- going on ---- */
+
+static void take_said(struct hook_group *group, struct hook_wait *w)
+{
+	int stage = group->point == HOOK_PRE_TOOL_USE ? BEFORE : INSTEAD;
+	struct hook_sum sum;
+
+	hook_group_sum(group, &sum);
+	if (sum.rewriter && hook_group_input_ref(group, sum.rewriter)) {
+		free(w->updated_ref);
+		w->updated_ref = mem_strdup(hook_group_input_ref(group, sum.rewriter));
+	}
+	hook_group_take(group, &w->said[stage], &w->nsaid[stage]);
+	w->asked[stage] = true;
+}
+
+/* The tool's arguments, as they are now: what runs is what the facts say. */
+static void args_fact(struct engine *g, const struct process *p, const json_t *arguments)
+{
+	mem_auto char *whole = json_dumps(arguments, JSON_COMPACT);
+	buf_auto struct buf text = BUF_INIT;
+	struct tool_call_doc d;
+	struct err e = ERR_INIT;
+	char ref[ID_TEXT_MAX];
+	struct fact f;
+
+	if (!p->tool_call_id[0] || tool_call_read(g, p->tool_call_id, &text, &d, &e) != 0)
+		return;
+	struct transaction *own = transaction_new_internal(g);
+	const struct ref_owner owner = { .uid = (uint32_t)d.uid,
+					 .session_id = d.sessionId,
+					 .thread_id = d.threadId,
+					 .turn_id = d.turnId,
+					 .tool_call_id = d.toolCallId,
+					 .kind = "toolCall",
+					 .id = d.toolCallId,
+					 .media_type = "application/json" };
+	ref_store(own->batch, &owner, whole, strlen(whole), ref);
+	tool_fact_open(&f, EVENT_TOOL_ARGS, &d);
+	jw_kstr(&f.w, "updatedInputRef", ref);
+	jw_kuint(&f.w, "inputBytes", strlen(whole));
+	fact_close(&f, own->batch);
+	transaction_commit(own);
+}
+
+static int rewrite_command(struct hook_wait *w, struct start_request *r, struct err *e)
+{
+	const char *command = json_string_value(json_object_get(w->made.input, "command"));
+	const char *shown = json_string_value(json_object_get(w->tool.input, "command"));
+	const json_t *timeout = json_object_get(w->made.input, "timeout");
+
+	if (!command || !command[0])
+		return err_set(e, ERR_PERMISSION, "a hook gave an updatedInput without a command");
+	if (strcmp(command, shown ? shown : "") != 0) {
+		r->command_line = command;
+		r->argv = NULL;
+		r->argc = 0;
+		w->made.arguments = json_pack("{s:s}", "commandLine", command);
+	}
+	if (json_is_integer(timeout) && json_integer_value(timeout) > 0)
+		r->limits.wall_ms = (uint64_t)json_integer_value(timeout);
+	return 0;
+}
+
+static int rewrite_call(struct hook_wait *w, struct start_request *r, struct err *e)
+{
+	const struct tool_scope in = { w->process->uid, w->process->session_id };
+
+	if (!r->stdin_text && hook_tool_is_same(&w->tool, w->made.input))
+		return 0;
+	if (!r->stdin_text)
+		return err_set(e, ERR_PERMISSION,
+			       "a hook gave an updatedInput for an operation on files that a gateway does, which "
+			       "cannot be another");
+	json_t *old = json_loads(r->stdin_text, 0, NULL);
+	w->made.arguments = hook_tool_arguments(w->tool_name, old, w->process->cwd, w->made.input);
+	json_decref(old);
+	if (tool_check(w->process->engine, w->tool_name, w->made.arguments, in, e) < 0) {
+		e->code = ERR_PERMISSION;
+		return err_wrap(e, "a hook's updatedInput");
+	}
+	w->made.text = json_dumps(w->made.arguments, JSON_COMPACT);
+	tool_paths_of(w->tool_name, w->made.arguments, &w->made.paths);
+	r->stdin_text = w->made.text;
+	r->tool_paths = (const char *const *)w->made.paths.path;
+	r->ntool_paths = w->made.paths.count;
+	return 0;
+}
+
+/* What a hook made of the request: judged as if it had been asked for. */
+static int rewrite(struct hook_wait *w, const struct hook_said *by, struct start_request *r, struct err *e)
+{
+	w->made.input = json_loads(by->answer.input, 0, NULL);
+	if ((w->tool_name ? rewrite_call(w, r, e) : rewrite_command(w, r, e)) < 0)
+		return -1;
+	if (w->made.arguments)
+		args_fact(w->process->engine, w->process, w->made.arguments);
+	return 0;
+}
+
+static void nobody(void *ctx, const struct err *e, const char *json, size_t len) {}
+
+static void start_again(struct hook_wait *w, struct start_request *r)
+{
+	struct process *p = w->process;
+	struct engine *g = p->engine;
+
+	snprintf(w->process_id, sizeof w->process_id, "%s", p->id);
+	memcpy(w->session_id, p->session_id, ID_ROOM);
+	memcpy(w->thread_id, p->thread_id, ID_ROOM);
+	memcpy(w->turn_id, p->turn_id, ID_ROOM);
+	w->hooked = (struct start_hooked){ .session_id = w->session_id,
+					   .thread_id = w->thread_id,
+					   .turn_id = w->turn_id,
+					   .owns_turn = p->owns_turn,
+					   .wait = w,
+					   .before = w->asked[BEFORE] ? &w->sum[BEFORE] : NULL,
+					   .instead = w->asked[INSTEAD] ? &w->sum[INSTEAD] : NULL,
+					   .updated_ref = w->updated_ref };
+	r->hooked = &w->hooked;
+	r->process_id = w->process_id;
+	engine_start_process(g, r, &w->hold->caller, nobody, NULL); /* which frees the wait when it is over */
+}
+
+static void on_answered(struct hook_group *group, void *ctx)
+{
+	const int stage = group->point == HOOK_PRE_TOOL_USE ? BEFORE : INSTEAD;
+	struct hook_wait *w = ctx;
+	struct process *p = w->process;
+	struct start_request *r = &w->hold->record.spec.request;
+	struct err e = ERR_INIT;
+
+	take_said(group, w);
+	w->group = NULL;
+	p->hooks = NULL;
+	for (int i = 0; i < STAGES; i++)
+		hook_sum_of(w->said[i], w->nsaid[i], &w->sum[i]);
+	const struct hook_sum *sum = &w->sum[stage];
+	if (w->cancelled) {
+		permission_drop(p, w->cancelled);
+		hook_wait_free(w);
+	} else if (sum->rewriter && sum->verdict != HOOK_SAYS_DENY && rewrite(w, sum->rewriter, r, &e) < 0) {
+		permission_fail(p, &e);
+		hook_wait_free(w);
+	} else {
+		start_again(w, r);
+	}
+}

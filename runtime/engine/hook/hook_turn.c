@@ -1,0 +1,549 @@
+/*
+ * Hooks of sessions and turns.
+ *
+ *   session_start       a session was made; what they print is context of its turns. create_session answers when they
+ *                       have.
+ *   user_prompt_submit  a turn with text would begin: submitted, its thread taken, and not started before they agree
+ *   stop                a turn would end well. One that its client drives goes on when they object, and learns why;
+ *                       one that the
+ *                       loop ran has nothing to go on with, and fails
+ *   post_sampling       a client told of a model's answer; nothing waits
+ */
+
+#include "runtime/engine/hook/hook.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/transaction.h"
+#include "runtime/engine/permission/permission_private.h"
+#include "runtime/engine/turn/turn.h"
+
+/* Where hooks run when the work has no place of its own: the sandbox's private one. */
+#define NOWHERE "/tmp"
+#define UNKNOWN "which hooks there are is not known: "
+
+static size_t select_plain(struct engine *g, const struct policy_hooks *hooks, enum hook_point point, const char *name,
+			   const struct policy_hook *list[HOOKS_SELECTED_MAX])
+{
+	const struct hook_query q = { .point = point, .name = &name, .nnames = name ? 1 : 0 };
+
+	return g->stopping ? 0 : policy_hooks_select(hooks, &q, list);
+}
+
+static char *turn_cwd(const struct turn_doc *t)
+{
+	json_t *where = turn_part_merged(NULL, t, NULL);
+	const char *cwd = json_string_value(json_object_get(where, "cwd"));
+	char *copy = mem_strdup(cwd ? cwd : NOWHERE);
+
+	json_decref(where);
+	return copy;
+}
+
+static void subject_of_turn(const struct turn_doc *t, enum hook_point point, const char *cwd, struct hook_subject *ret)
+{
+	*ret = (struct hook_subject){ .point = point,
+				      .uid = (uint32_t)t->uid,
+				      .session_id = t->sessionId,
+				      .thread_id = t->threadId,
+				      .turn_id = t->turnId,
+				      .task_id = t->taskId,
+				      .trace_id = t->traceId,
+				      .cwd = cwd };
+	turn_requester(t, &ret->by);
+}
+
+/* ---- session_start ---- */
+
+struct session_begun {
+	struct requester by;
+	uint32_t uid;
+	char session_id[ID_ROOM];
+	char *cwd;
+	struct hook_after_session after;
+};
+
+static void session_over(void *ctx)
+{
+	struct session_begun *w = ctx;
+
+	if (w->after.fn)
+		w->after.fn(w->after.ctx);
+	free(w->cwd);
+	free(w);
+}
+
+static void session_said(struct hook_group *group, void *ctx) { session_over(ctx); }
+
+static void session_known(struct engine *g, const struct policy_hooks *hooks, const struct err *why, void *ctx)
+{
+	const struct policy_hook *list[HOOKS_SELECTED_MAX];
+	struct session_begun *w = ctx;
+	size_t n = select_plain(g, hooks, HOOK_SESSION_START, "startup", list);
+	struct store_batch *b = n ? store_batch_new(g->o.store) : NULL;
+	char thread[ID_ROOM], turn[ID_ROOM];
+	struct err e = ERR_INIT;
+
+	if (!n || session_system_turn(g, b, w->uid, w->session_id, thread, turn, &e) < 0) {
+		store_batch_free(b);
+		session_over(w);
+		return;
+	}
+	struct hook_subject s = { .point = HOOK_SESSION_START,
+				  .uid = w->uid,
+				  .by = w->by,
+				  .session_id = w->session_id,
+				  .thread_id = thread,
+				  .turn_id = turn,
+				  .cwd = w->cwd ? w->cwd : NOWHERE };
+	json_t *v = hook_input(&s, (int)permission_mode_of(g, w->session_id));
+	json_object_set_new(v, "source", json_string("startup"));
+	mem_auto char *input = hook_input_text(v);
+	s.input = input;
+	struct hook_group *group = hook_group_new(g, &s, list, n, b);
+	group->drop = session_over;
+	store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
+	hook_group_run(group, session_said, w);
+}
+
+void hook_session_started(struct engine *g, const char *session_id, uint32_t uid, const struct requester *by,
+			  const char *cwd, const struct hook_after_session *after)
+{
+	struct session_begun *w = mem_zalloc(1, sizeof *w);
+
+	*w = (struct session_begun){ .by = *by, .uid = uid, .cwd = mem_strdup(cwd) };
+	if (after)
+		w->after = *after;
+	snprintf(w->session_id, sizeof w->session_id, "%s", session_id);
+	hooks_wait(g, cwd, by, session_known, w);
+}
+
+/* ---- post_sampling ---- */
+
+struct sampled {
+	char turn_id[ID_ROOM];
+	json_t *said;
+};
+
+static void sampled_known(struct engine *g, const struct policy_hooks *hooks, const struct err *why, void *ctx)
+{
+	const struct policy_hook *list[HOOKS_SELECTED_MAX];
+	struct sampled *w = ctx;
+	buf_auto struct buf text = BUF_INIT;
+	size_t n = select_plain(g, hooks, HOOK_POST_SAMPLING, NULL, list);
+	struct hook_subject s;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+
+	if (n && turn_read(g, w->turn_id, &text, &t, &e) == 0) {
+		mem_auto char *cwd = turn_cwd(&t);
+
+		subject_of_turn(&t, HOOK_POST_SAMPLING, cwd, &s);
+		json_t *v = hook_input(&s, (int)permission_mode_of(g, t.sessionId));
+		json_object_set(v, "model_response", w->said);
+		mem_auto char *input = hook_input_text(v);
+		s.input = input;
+		struct store_batch *b = store_batch_new(g->o.store);
+		struct hook_group *group = hook_group_new(g, &s, list, n, b);
+		store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
+		hook_group_run(group, NULL, NULL);
+	}
+	json_decref(w->said);
+	free(w);
+}
+
+void hook_sampled(struct engine *g, const char *turn_id, const char *payload, size_t len)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct hook_subject s;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+
+	if (turn_read(g, turn_id, &text, &t, &e) != 0)
+		return;
+	mem_auto char *cwd = turn_cwd(&t);
+	struct sampled *w = mem_zalloc(1, sizeof *w);
+	memcpy(w->turn_id, t.turnId, ID_ROOM);
+	w->said = json_loadb(payload, len, 0, NULL);
+	if (!w->said)
+		w->said = json_object();
+	subject_of_turn(&t, HOOK_POST_SAMPLING, cwd, &s);
+	hooks_wait(g, cwd, &s.by, sampled_known, w);
+}
+
+/* ---- user_prompt_submit ---- */
+
+struct hook_prompt {
+	struct engine *engine;
+	char thread_id[ID_ROOM], turn_id[ID_ROOM];
+	char *prompt, *cwd;
+	struct pending_reply reply; /* submit_turn's, if that has not been answered */
+	struct buf data;            /* of an error */
+	struct err err;
+};
+
+static void prompt_free(struct hook_prompt *w)
+{
+	if (strmap_get(&w->engine->prompts, w->thread_id) == w)
+		strmap_del(&w->engine->prompts, w->thread_id);
+	reply_done(&w->reply);
+	buf_done(&w->data);
+	free(w->prompt);
+	free(w->cwd);
+	free(w);
+}
+
+static void prompt_drop(void *ctx) { prompt_free(ctx); }
+
+const char *hook_prompt_turn(const struct engine *g, const char *thread_id)
+{
+	const struct hook_prompt *w = strmap_get((struct strmap *)&g->prompts, thread_id);
+
+	return w ? w->turn_id : NULL;
+}
+
+/* Its end is written: who submitted it learns why, and the thread's next turn may come. */
+static void prompt_refused(struct engine *g, const char *thread_id)
+{
+	struct hook_prompt *w = strmap_get(&g->prompts, thread_id);
+
+	if (!w)
+		return;
+	reply_err(&w->reply, &w->err, w->data.data, w->data.len);
+	prompt_free(w);
+	turn_thread_free(g, thread_id);
+}
+
+/* `said` is the hook's own word, or NULL. */
+static void prompt_block(struct hook_prompt *w, const struct turn_doc *t, const char *reason, const char *said)
+{
+	struct transaction *own = transaction_new_internal(w->engine);
+	buf_auto struct buf record = BUF_INIT;
+	struct jw j = jw_on(&w->data);
+	const struct turn_end end = { .status = "failed", .category = "hook", .message = reason };
+	turn_end_facts(w->engine, t, &end, own);
+	err_set(&w->err, ERR_PERMISSION, "the turn is not begun: %s", reason);
+	jw_kstr(&j, "turnId", t->turnId);
+	jw_kstr(&j, "threadId", t->threadId);
+	jw_kstr(&j, "sessionId", t->sessionId);
+	jw_kstr(&j, "decision", "block");
+	jw_kopt(&j, "reason", said);
+	reply_error_record(&w->err, w->data.data, w->data.len, &record);
+	reply_store(&w->reply, own->batch, record.data, record.len);
+	transaction_after_commit(own, prompt_refused, w->thread_id);
+	transaction_commit(own);
+}
+
+/* False: it is gone, and who waits has been told. */
+static bool prompt_turn(struct hook_prompt *w, struct buf *text, struct turn_doc *ret)
+{
+	struct engine *g = w->engine;
+	struct err e = ERR_INIT;
+	char thread[ID_ROOM];
+
+	if (turn_read(g, w->turn_id, text, ret, &e) == 0 && !turn_doc_ended(ret) && !g->stopping)
+		return true;
+	/* Interrupted meanwhile; or the daemon stops, and recovery ends it. */
+	err_set(&w->err, ERR_UNAVAILABLE, "the turn was ended before it began");
+	memcpy(thread, w->thread_id, sizeof thread);
+	prompt_refused(g, thread);
+	return false;
+}
+
+static void prompt_begin(struct hook_prompt *w, const struct turn_doc *t, const char *context)
+{
+	struct transaction *tx = transaction_new_internal(w->engine);
+
+	tx->reply = w->reply;
+	w->reply = (struct pending_reply){ 0 };
+	turn_start_facts(w->engine, t, false, context, tx->batch);
+	jw_kstr(&tx->w, "sessionId", t->sessionId);
+	jw_kstr(&tx->w, "threadId", t->threadId);
+	jw_kstr(&tx->w, "turnId", t->turnId);
+	jw_kstr(&tx->w, "status", "accepted");
+	transaction_after_commit(tx, turn_step, t->turnId);
+	prompt_free(w);
+	transaction_commit(tx);
+}
+
+static void prompt_said(struct hook_group *group, void *ctx)
+{
+	struct hook_prompt *w = ctx;
+	buf_auto struct buf text = BUF_INIT, context = BUF_INIT;
+	struct jw refs = jw_on(&context);
+	struct hook_sum sum;
+	struct turn_doc t;
+	char reason[400];
+
+	hook_group_sum(group, &sum);
+	hook_context_refs(group, &refs);
+	if (!prompt_turn(w, &text, &t))
+		return;
+	if (sum.verdict >= HOOK_SAYS_ASK) {
+		hook_sum_reason(&sum, reason, sizeof reason);
+		prompt_block(w, &t, reason, sum.by->answer.reason);
+	} else {
+		prompt_begin(w, &t, buf_cstr(&context));
+	}
+}
+
+static void prompt_ask(struct hook_prompt *w, const struct turn_doc *t, const struct policy_hook *const *list, size_t n,
+		       struct store_batch *b, struct hook_group **ret)
+{
+	struct hook_subject s;
+
+	subject_of_turn(t, HOOK_USER_PROMPT_SUBMIT, w->cwd, &s);
+	json_t *v = hook_input(&s, (int)permission_mode_of(w->engine, t->sessionId));
+	json_object_set_new(v, "prompt", json_string(w->prompt));
+	mem_auto char *input = hook_input_text(v);
+	s.input = input;
+	s.waits = "turn";
+	*ret = hook_group_new(w->engine, &s, list, n, b);
+	(*ret)->drop = prompt_drop;
+}
+
+static void prompt_known(struct engine *g, const struct policy_hooks *hooks, const struct err *why, void *ctx)
+{
+	const struct policy_hook *list[HOOKS_SELECTED_MAX];
+	struct hook_prompt *w = ctx;
+	buf_auto struct buf text = BUF_INIT;
+	struct hook_group *group;
+	struct turn_doc t;
+
+	if (!prompt_turn(w, &text, &t))
+		return;
+	if (why) {
+		char reason[400];
+
+		snprintf(reason, sizeof reason, UNKNOWN "%.300s", why->message);
+		prompt_block(w, &t, reason, NULL);
+		return;
+	}
+	size_t n = select_plain(g, hooks, HOOK_USER_PROMPT_SUBMIT, NULL, list);
+	if (!n) {
+		prompt_begin(w, &t, NULL);
+		return;
+	}
+	struct store_batch *b = store_batch_new(g->o.store);
+	prompt_ask(w, &t, list, n, b, &group);
+	store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
+	hook_group_run(group, prompt_said, w);
+}
+
+static char *words_of(const json_t *input)
+{
+	struct buf out = BUF_INIT;
+	const json_t *part;
+	size_t i;
+
+	json_array_foreach (input, i, part) {
+		const char *text = json_string_value(json_object_get(part, "text"));
+
+		if (text)
+			buf_printf(&out, "%s%s", out.len ? "\n" : "", text);
+	}
+	return buf_take(&out);
+}
+
+bool hook_prompt(struct engine *g, const struct turn_doc *t, const json_t *input, struct transaction *tx)
+{
+	const struct policy_hooks *hooks = NULL;
+	const struct policy_hook *list[HOOKS_SELECTED_MAX];
+	struct hook_group *group = NULL;
+	struct hook_subject s;
+
+	if (!turn_driven_by_client(t))
+		return false;
+	mem_auto char *cwd = turn_cwd(t);
+	subject_of_turn(t, HOOK_USER_PROMPT_SUBMIT, cwd, &s);
+	const bool known = hooks_for_workspace(g, cwd, &s.by, &hooks);
+	size_t n = known ? select_plain(g, hooks, HOOK_USER_PROMPT_SUBMIT, NULL, list) : 0;
+	if (known && !n)
+		return false;
+	struct hook_prompt *w = mem_zalloc(1, sizeof *w);
+	w->engine = g;
+	w->prompt = words_of(input);
+	w->cwd = mem_take(&cwd);
+	memcpy(w->thread_id, t->threadId, ID_ROOM);
+	memcpy(w->turn_id, t->turnId, ID_ROOM);
+	strmap_put(&g->prompts, w->thread_id, w);
+	transaction_take_reply(tx, &w->reply);
+	if (known)
+		prompt_ask(w, t, list, n, tx->batch, &group);
+	transaction_commit(tx);
+	if (known)
+		hook_group_run(group, prompt_said, w);
+	else
+		hooks_wait(g, w->cwd, &s.by, prompt_known, w);
+	return true;
+}
+
+/* ---- stop ---- */
+
+struct stopping {
+	struct engine *engine;
+	char turn_id[ID_ROOM];
+	struct transaction *transaction; /* the client's, or NULL: the loop ran it */
+	char *outcome, *summary, *usage;
+	char unknown[400]; /* why hooks that might object are not known; "" = they are */
+};
+
+static void stopping_free(struct stopping *w)
+{
+	if (strmap_get(&w->engine->stops, w->turn_id) == w)
+		strmap_del(&w->engine->stops, w->turn_id);
+	free(w->outcome);
+	free(w->summary);
+	free(w->usage);
+	free(w);
+}
+
+static void stopping_drop(void *ctx)
+{
+	struct stopping *w = ctx;
+	struct err e = ERR_INIT;
+
+	err_set(&e, ERR_UNAVAILABLE, "the daemon is stopping");
+	if (w->transaction)
+		transaction_reject(w->transaction, &e);
+	stopping_free(w);
+}
+
+/* Whether they object, and why. */
+static bool objected(const struct stopping *w, const struct hook_sum *sum, char reason[400])
+{
+	if (w->unknown[0])
+		snprintf(reason, 400, "%s", w->unknown);
+	else if (sum->verdict >= HOOK_SAYS_ASK)
+		hook_sum_reason(sum, reason, 400);
+	else
+		return false;
+	return true;
+}
+
+static void refuse_stop(struct stopping *w, const struct err *e, const struct hook_sum *sum)
+{
+	buf_auto struct buf data = BUF_INIT;
+	struct jw j = jw_on(&data);
+
+	if (sum) {
+		jw_kstr(&j, "turnId", w->turn_id);
+		jw_kstr(&j, "decision", "block");
+		jw_kopt(&j, "reason", sum->by ? sum->by->answer.reason : NULL);
+	}
+	transaction_reject_data(w->transaction, e, data.data, data.len);
+}
+
+static void end_now(struct stopping *w, const struct turn_doc *t, const struct hook_sum *sum)
+{
+	struct transaction *tx = w->transaction ? w->transaction : transaction_new_internal(w->engine);
+	char reason[400] = "";
+	struct turn_end end = {
+		.status = "completed", .outcome = w->outcome, .summary = w->summary, .usage = w->usage
+	};
+
+	if (objected(w, sum, reason)) /* of the loop's: nobody could go on */
+		end = (struct turn_end){ .status = "failed", .category = "hook", .message = reason };
+	turn_end_facts(w->engine, t, &end, tx);
+	if (w->transaction) {
+		jw_kstr(&tx->w, "sessionId", t->sessionId);
+		jw_kstr(&tx->w, "threadId", t->threadId);
+		jw_kstr(&tx->w, "turnId", t->turnId);
+		jw_kstr(&tx->w, "status", "completed");
+	}
+	transaction_after_commit(tx, turn_thread_free, t->threadId);
+	transaction_commit(tx);
+}
+
+/* Hooks have answered, or there are none. */
+static void stop_go(struct stopping *w, const struct hook_sum *sum)
+{
+	struct engine *g = w->engine;
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+	char reason[400];
+
+	bool gone = turn_read(g, w->turn_id, &text, &t, &e) != 0 || turn_doc_ended(&t) || t.ending.type == JT_OBJECT ||
+		    g->stopping;
+	if (gone && w->transaction) {
+		err_set(&e, ERR_STATE, "turn '%s' was ended while hooks looked at it", w->turn_id);
+		refuse_stop(w, &e, NULL);
+	} else if (!gone && w->transaction && objected(w, sum, reason)) {
+		err_set(&e, ERR_STATE, "the turn goes on: %s", reason);
+		refuse_stop(w, &e, sum);
+	} else if (!gone && w->transaction && turn_may_complete(g, &t, &e) < 0) {
+		refuse_stop(w, &e, NULL);
+	} else if (!gone) {
+		end_now(w, &t, sum);
+	}
+	stopping_free(w);
+}
+
+static void stop_said(struct hook_group *group, void *ctx)
+{
+	struct hook_sum sum;
+
+	hook_group_sum(group, &sum);
+	stop_go(ctx, &sum);
+}
+
+static void stop_known(struct engine *g, const struct policy_hooks *hooks, const struct err *why, void *ctx)
+{
+	static const struct hook_sum nothing;
+	const struct policy_hook *list[HOOKS_SELECTED_MAX];
+	struct stopping *w = ctx;
+	buf_auto struct buf text = BUF_INIT;
+	size_t n = select_plain(g, hooks, HOOK_STOP, NULL, list);
+	struct hook_subject s;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+
+	if (why)
+		snprintf(w->unknown, sizeof w->unknown, UNKNOWN "%.300s", why->message);
+	if (why || !n || turn_read(g, w->turn_id, &text, &t, &e) != 0) {
+		stop_go(w, &nothing);
+		return;
+	}
+	mem_auto char *cwd = turn_cwd(&t);
+	subject_of_turn(&t, HOOK_STOP, cwd, &s);
+	json_t *v = hook_input(&s, (int)permission_mode_of(g, t.sessionId));
+	json_object_set_new(v, "stop_hook_active", json_boolean(t.stopBlocked));
+	if (w->summary)
+		json_object_set_new(v, "last_assistant_message", json_string(w->summary));
+	mem_auto char *input = hook_input_text(v);
+	s.input = input;
+	s.waits = "stop";
+	struct store_batch *b = store_batch_new(g->o.store);
+	struct hook_group *group = hook_group_new(g, &s, list, n, b);
+	group->drop = stopping_drop;
+	store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
+	hook_group_run(group, stop_said, w);
+}
+
+bool hook_stop(struct engine *g, const struct turn_doc *t, const struct turn_end *end, struct transaction *tx)
+{
+	const struct policy_hooks *hooks = NULL;
+	struct hook_subject s;
+
+	if (!tx && strmap_get(&g->stops, t->turnId))
+		return true;
+	mem_auto char *cwd = turn_cwd(t);
+	subject_of_turn(t, HOOK_STOP, cwd, &s);
+	if (g->stopping || (hooks_for_workspace(g, cwd, &s.by, &hooks) && !hooks_are_at(hooks, HOOK_STOP)))
+		return false;
+	struct stopping *w = mem_zalloc(1, sizeof *w);
+	*w = (struct stopping){ .engine = g,
+				.transaction = tx,
+				.outcome = mem_strdup(end->outcome),
+				.summary = mem_strdup(end->summary),
+				.usage = mem_strdup(end->usage) };
+	memcpy(w->turn_id, t->turnId, ID_ROOM);
+	strmap_put(&g->stops, w->turn_id, w);
+	if (tx) { /* they are the request's, which is over by then */
+		tx->caller.request_id = tx->caller.trace_id = tx->caller.span_id = tx->caller.channel_id = NULL;
+		tx->caller.idem_key = tx->caller.idem_method = NULL;
+	}
+	hooks_wait(g, cwd, &s.by, stop_known, w);
+	return true;
+}

@@ -1,0 +1,568 @@
+#include "runtime/engine/model/cost.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/transaction.h"
+#include "runtime/engine/model/routing_facts.h"
+#include "runtime/view/view.h"
+#include "runtime/view/view_cost.h"
+
+#include <time.h>
+
+/* ---- budgets ---- */
+
+static uint64_t spent_of(struct engine *g, const struct policy_budget *b, uint32_t uid, const char *session_id,
+			 uint64_t now_us)
+{
+	static const enum cost_of windows[] = {
+		[BUDGET_EVER] = COST_OF_USER, [BUDGET_DAY] = COST_OF_USER_DAY, [BUDGET_MONTH] = COST_OF_USER_MONTH
+	};
+	buf_auto struct buf text = BUF_INIT;
+	char key[VIEW_COST_KEY];
+	struct err e = ERR_INIT;
+	struct cost_doc d;
+
+	cost_key(b->scope == BUDGET_OF_SESSION ? COST_OF_SESSION : windows[b->window], session_id, uid, now_us, key);
+	if (view_read_speculative(g->o.store, &cost_schema, key, &text, &d, &e) != 0)
+		return 0;
+	return d.microUsd == VIEW_ABSENT ? 0 : d.microUsd;
+}
+
+/* When a window ends: the next midnight, or the first of the next month, UTC; 0 = never. */
+static uint64_t window_end(enum budget_window w, uint64_t now_us)
+{
+	time_t now = (time_t)(now_us / 1000000);
+	struct tm tm;
+
+	if (w == BUDGET_EVER || !gmtime_r(&now, &tm))
+		return 0;
+	tm.tm_sec = tm.tm_min = tm.tm_hour = 0;
+	if (w == BUDGET_DAY) {
+		tm.tm_mday++;
+	} else {
+		tm.tm_mday = 1;
+		tm.tm_mon++;
+	}
+	return (uint64_t)timegm(&tm) * 1000000;
+}
+
+bool budget_spent(struct engine *g, uint32_t uid, const char *session_id, uint64_t now_us, uint64_t *reset_us)
+{
+	bool spent = false;
+
+	for (size_t i = 0; g->models && i < g->models->nbudget; i++) {
+		const struct policy_budget *b = &g->models->budget[i];
+		uint64_t end = window_end(b->window, now_us);
+
+		if (spent_of(g, b, uid, session_id, now_us) < b->micro_usd)
+			continue;
+		spent = true;
+		if (end > *reset_us)
+			*reset_us = end;
+	}
+	return spent;
+}
+
+static const char *budget_state(const struct policy_budget *b, uint64_t spent)
+{
+	return spent >= b->micro_usd ? "blocked" : spent * 100 >= b->micro_usd * b->low_percent ? "low" : "ok";
+}
+
+void budget_json(struct engine *g, uint32_t uid, const char *session_id, uint64_t now_us, struct jw *w)
+{
+	jw_karr(w, "budgets");
+	for (size_t i = 0; g->models && i < g->models->nbudget; i++) {
+		const struct policy_budget *b = &g->models->budget[i];
+		uint64_t spent = spent_of(g, b, uid, session_id, now_us);
+
+		jw_obj(w);
+		jw_kstr(w, "name", b->name);
+		jw_kstr(w, "scope", b->scope == BUDGET_OF_SESSION ? "session" : "user");
+		jw_kstr(w, "window", budget_window_name(b->window));
+		jw_kuint(w, "limitMicroUsd", b->micro_usd);
+		jw_kuint(w, "spentMicroUsd", spent);
+		jw_kstr(w, "state", budget_state(b, spent));
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
+}
+
+/* ---- facts ---- */
+
+/* Where a cost or a limit belongs. */
+struct money_scope {
+	char session_id[ID_ROOM], thread_id[ID_ROOM], turn_id[ID_ROOM], task_id[ID_ROOM];
+	uint32_t uid;
+	const char *request_id;
+};
+
+static int money_scope_of(struct engine *g, const char *turn_id, const struct caller *c, struct money_scope *ret,
+			  struct err *e)
+{
+	struct money_scope s = { .uid = c->uid, .request_id = c->request_id };
+	struct view_turn_brief t;
+
+	if (!turn_id) {
+		snprintf(s.session_id, sizeof s.session_id, "%s", g->system_session);
+		snprintf(s.thread_id, sizeof s.thread_id, "%s", g->system_thread);
+		snprintf(s.turn_id, sizeof s.turn_id, "%s", g->system_turn);
+		*ret = s;
+		return 0;
+	}
+	int r = view_turn_brief(g->o.store, c->uid, turn_id, &t, e);
+	if (r != 0)
+		return r < 0 ? -1 : err_field(e, "turnId", "'%.64s' is not known", turn_id);
+	snprintf(s.session_id, sizeof s.session_id, "%s", t.session_id);
+	snprintf(s.thread_id, sizeof s.thread_id, "%s", t.thread_id);
+	snprintf(s.turn_id, sizeof s.turn_id, "%s", turn_id);
+	snprintf(s.task_id, sizeof s.task_id, "%s", t.task_id);
+	s.uid = t.uid;
+	*ret = s;
+	return 0;
+}
+
+static void fact_in(struct fact *f, enum event_type type, const struct money_scope *s)
+{
+	fact_open(f, type, s->uid, s->session_id, s->thread_id, s->turn_id);
+	f->draft.ids[ID_TASK] = s->task_id[0] ? s->task_id : NULL;
+	f->draft.ids[ID_REQUEST] = s->request_id;
+}
+
+static void usd_member(struct jw *w, const char *key, uint64_t micro)
+{
+	jw_key(w, key);
+	jw_real(w, (double)micro / 1e6);
+}
+
+void cost_pending_done(struct cost_pending *p) { free(p->row); }
+
+static uint64_t pending_of(const struct cost_pending *p, const struct policy_budget *b, const struct money_scope *s)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; p && i < p->count; i++)
+		if (p->row[i].uid == s->uid &&
+		    (b->scope != BUDGET_OF_SESSION || strcmp(p->row[i].session_id, s->session_id) == 0))
+			sum += p->row[i].micro_usd;
+	return sum;
+}
+
+static void pending_add(struct cost_pending *p, const struct money_scope *s, uint64_t micro)
+{
+	if (!p)
+		return;
+	p->row = mem_realloc(p->row, (p->count + 1) * sizeof *p->row);
+	struct cost_pending_row *row = &p->row[p->count++];
+	row->uid = s->uid;
+	row->micro_usd = micro;
+	snprintf(row->session_id, sizeof row->session_id, "%s", s->session_id);
+}
+
+/* One budget passes a mark: said once, when it happens. */
+static void budget_facts(struct engine *g, const struct money_scope *s, struct store_batch *batch, uint64_t added,
+			 uint64_t now, struct cost_pending *pending)
+{
+	for (size_t i = 0; g->models && i < g->models->nbudget; i++) {
+		const struct policy_budget *b = &g->models->budget[i];
+		uint64_t before = spent_of(g, b, s->uid, s->session_id, now) + pending_of(pending, b, s),
+			 after = before + added;
+		const char *was = budget_state(b, before), *is = budget_state(b, after);
+		bool blocked = strcmp(is, "blocked") == 0;
+		char limit[100], reset[CLOCK_TEXT_MAX];
+		uint64_t end = window_end(b->window, now);
+		struct fact f;
+
+		if (strcmp(was, is) == 0)
+			continue;
+		snprintf(limit, sizeof limit, "budget:%.64s", b->name);
+		clock_format(end, reset);
+		fact_in(&f, EVENT_LIMIT_CHANGED, s);
+		jw_kstr(&f.w, "limit", limit);
+		jw_kstr(&f.w, "old", was);
+		jw_kstr(&f.w, "new", is);
+		if (end)
+			jw_kstr(&f.w, "resetAt", reset);
+		fact_close(&f, batch);
+		fact_in(&f, blocked ? EVENT_QUOTA_BLOCKED : EVENT_QUOTA_LOW, s);
+		jw_kstr(&f.w, "limit", limit);
+		if (blocked) {
+			jw_kstr(&f.w, "held", "routing to priced models");
+			if (end)
+				jw_kstr(&f.w, "resetAt", reset);
+		} else {
+			usd_member(&f.w, "left", b->micro_usd - after);
+			jw_key(&f.w, "mark");
+			jw_real(&f.w, b->low_percent / 100.0);
+		}
+		fact_close(&f, batch);
+	}
+	pending_add(pending, s, added);
+}
+
+static void cost_fact(const struct money_scope *s, struct store_batch *batch, const struct cost_report *r,
+		      uint64_t micro, const char *basis)
+{
+	struct fact f;
+
+	fact_in(&f, r->estimate ? EVENT_COST_ESTIMATED : EVENT_COST_RECORDED, s);
+	f.draft.ids[ID_MODEL_REQUEST] = r->model_request_id;
+	usd_member(&f.w, "amount", micro);
+	jw_kstr(&f.w, "currency", "USD");
+	jw_kuint(&f.w, "microUsd", micro);
+	jw_kstr(&f.w, "provider", r->provider);
+	jw_kopt(&f.w, "model", r->model);
+	jw_kobj(&f.w, "tokens");
+	jw_kuint(&f.w, "input", r->input_tokens);
+	jw_kuint(&f.w, "output", r->output_tokens);
+	jw_kuint(&f.w, "cached", r->cached_tokens);
+	jw_obj_end(&f.w);
+	jw_kstr(&f.w, "basis", basis);
+	jw_kopt(&f.w, "modelRequestId", r->model_request_id);
+	fact_close(&f, batch);
+}
+
+/* −1: no price is known and none was given. */
+static int cost_amount(struct engine *g, const struct cost_report *r, uint64_t *ret, const char **ret_basis)
+{
+	const struct policy_model *m = g->models && r->model ? policy_model_find(g->models, r->provider, r->model)
+							     : NULL;
+
+	if (r->usd >= 0) {
+		*ret = (uint64_t)(r->usd * 1e6 + 0.5);
+		*ret_basis = "reported";
+		return 0;
+	}
+	if (!m || !m->price.known)
+		return -1;
+	*ret = model_price_of(&m->price, r->input_tokens, r->output_tokens, r->cached_tokens);
+	*ret_basis = "price_table";
+	return 0;
+}
+
+void engine_record_cost(struct engine *g, const struct cost_report *r, const struct caller *c, engine_reply_fn fn,
+			void *ctx)
+{
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	const char *basis = "unpriced";
+	struct money_scope s;
+	struct err e = ERR_INIT;
+	uint64_t micro = 0;
+
+	if (money_scope_of(g, r->turn_id, c, &s, &e) < 0) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	bool priced = cost_amount(g, r, &micro, &basis) == 0;
+	if (!r->estimate && micro)
+		budget_facts(g, &s, tx->batch, micro, g->o.ports->real_us(g->o.world), NULL);
+	cost_fact(&s, tx->batch, r, micro, basis);
+	usd_member(&tx->w, "amount", micro);
+	jw_kstr(&tx->w, "currency", "USD");
+	jw_kstr(&tx->w, "basis", basis);
+	if (!priced)
+		jw_kstr(&tx->w, "advice",
+			"no price is known for this model: give costUsd, or name its price in the policy's models");
+	transaction_commit(tx);
+}
+
+/* ---- limits that providers tell ---- */
+
+static const char *state_of(const struct limit_report *r)
+{
+	if (r->state)
+		return r->state;
+	if (r->has_remaining)
+		return r->remaining > 0 ? "ok" : "blocked";
+	return strcmp(r->kind, "rate_limit") == 0 ? "hit" : "blocked";
+}
+
+static void old_state(struct engine *g, const char *key, char ret[VIEW_ID_MAX])
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct err e = ERR_INIT;
+	struct limit_doc d;
+
+	snprintf(ret, VIEW_ID_MAX, "unknown");
+	if (view_read_speculative(g->o.store, &limit_schema, key, &text, &d, &e) == 0)
+		snprintf(ret, VIEW_ID_MAX, "%s", d.state);
+}
+
+static void limit_fact(struct engine *g, const struct limit_report *r, const struct money_scope *s,
+		       struct store_batch *b, const char *limit)
+{
+	char key[VIEW_COST_KEY], old[VIEW_ID_MAX];
+	struct fact f;
+
+	limit_key(s->uid, r->kind, r->provider, r->model, key);
+	old_state(g, key, old);
+	fact_in(&f, EVENT_LIMIT_CHANGED, s);
+	jw_kstr(&f.w, "limit", limit);
+	jw_kstr(&f.w, "kind", r->kind);
+	jw_kstr(&f.w, "provider", r->provider);
+	jw_kopt(&f.w, "model", r->model);
+	jw_kstr(&f.w, "old", old);
+	jw_kobj(&f.w, "new");
+	jw_kstr(&f.w, "state", state_of(r));
+	if (r->has_remaining) {
+		jw_key(&f.w, "remaining");
+		jw_real(&f.w, r->remaining);
+	}
+	jw_obj_end(&f.w);
+	jw_kopt(&f.w, "resetAt", r->reset_at);
+	fact_close(&f, b);
+}
+
+void engine_record_limit(struct engine *g, const struct limit_report *r, const struct caller *c, engine_reply_fn fn,
+			 void *ctx)
+{
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	const char *state = state_of(r);
+	bool hit = strcmp(state, "hit") == 0 || strcmp(state, "blocked") == 0;
+	bool rate = strcmp(r->kind, "rate_limit") == 0;
+	struct money_scope s;
+	struct err e = ERR_INIT;
+	char limit[200];
+	struct fact f;
+
+	if (money_scope_of(g, r->turn_id, c, &s, &e) < 0) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	snprintf(limit, sizeof limit, "%s:%.64s%s%.64s", r->kind, r->provider, r->model ? "/" : "",
+		 r->model ? r->model : "");
+	if (hit || strcmp(state, "low") == 0) {
+		fact_in(&f, rate && hit ? EVENT_RATE_LIMIT_HIT : hit ? EVENT_QUOTA_BLOCKED : EVENT_QUOTA_LOW, &s);
+		jw_kstr(&f.w, "limit", limit);
+		jw_kstr(&f.w, "provider", r->provider);
+		jw_kopt(&f.w, "model", r->model);
+		jw_kopt(&f.w, "resetAt", r->reset_at);
+		if (!hit) {
+			jw_key(&f.w, "left");
+			jw_real(&f.w, r->has_remaining ? r->remaining : 0);
+		} else if (!rate) {
+			jw_kstr(&f.w, "held", "routing to it");
+		}
+		fact_close(&f, tx->batch);
+	}
+	limit_fact(g, r, &s, tx->batch, limit);
+	jw_kstr(&tx->w, "limit", limit);
+	jw_kstr(&tx->w, "state", state);
+	transaction_commit(tx);
+}
+
+/* ---- model events that clients bring ---- */
+
+static bool is_model_event(const struct emit_event *ev)
+{
+	return ev->ids[ID_MODEL_REQUEST] && strncmp(ev->type, "model.", 6) == 0;
+}
+
+/* The nearest event before events[i] about the same request in this batch, of this type (NULL = any); NULL = none. */
+static const struct emit_event *earlier(const struct emit_event *events, size_t i, const char *type)
+{
+	const char *id = events[i].ids[ID_MODEL_REQUEST];
+
+	for (size_t k = i; k-- > 0;)
+		if (is_model_event(&events[k]) && strcmp(events[k].ids[ID_MODEL_REQUEST], id) == 0 &&
+		    (!type || strcmp(events[k].type, type) == 0))
+			return &events[k];
+	return NULL;
+}
+
+static int read_request(struct engine *g, const struct emit_event *ev, struct buf *text, struct model_request_doc *ret,
+			struct err *e)
+{
+	char key[VIEW_REQUEST_KEY_MAX];
+
+	view_model_request_key(ev->ids[ID_SESSION], ev->ids[ID_MODEL_REQUEST], key);
+	return view_read_speculative(g->o.store, &model_request_schema, key, text, ret, e);
+}
+
+/* "" = not known yet. */
+static int request_status(struct engine *g, const struct emit_event *events, size_t i, char ret[VIEW_ID_MAX],
+			  struct err *e)
+{
+	const struct emit_event *before = earlier(events, i, NULL);
+	buf_auto struct buf text = BUF_INIT;
+	struct model_request_doc d;
+
+	ret[0] = '\0';
+	if (before) {
+		bool ended = strcmp(before->type, "model.completed") == 0 || strcmp(before->type, "model.failed") == 0;
+
+		snprintf(ret, VIEW_ID_MAX, "%s", ended ? before->type + strlen("model.") : "open");
+		return 0;
+	}
+	int r = read_request(g, &events[i], &text, &d, e);
+	if (r == 0)
+		snprintf(ret, VIEW_ID_MAX, "%s", d.status);
+	return r < 0 ? -1 : 0;
+}
+
+int routing_check_model_event(struct engine *g, const struct emit_event *events, size_t i, struct err *e)
+{
+	const char *id = events[i].ids[ID_MODEL_REQUEST];
+	char status[VIEW_ID_MAX];
+
+	if (!is_model_event(&events[i]))
+		return 0;
+	if (request_status(g, events, i, status, e) < 0)
+		return -1;
+	bool begins = strcmp(events[i].type, "model.requested") == 0;
+	if (begins && status[0])
+		return err_set(e, ERR_CONFLICT, "model request '%.64s' was reported before", id);
+	if (!begins && !status[0])
+		return err_set(e, ERR_STATE, "model request '%.64s' is not known: report model.requested first", id);
+	if (!begins && strcmp(status, "open") != 0)
+		return err_set(e, ERR_STATE, "model request '%.64s' is %s already", id, status);
+	return 0;
+}
+
+/* Which model a request went to, and in which turn. */
+static bool request_model(struct engine *g, const struct emit_event *events, size_t i, char provider[VIEW_ID_MAX],
+			  char model[VIEW_ID_MAX], char turn[ID_ROOM])
+{
+	const struct emit_event *asked = earlier(events, i, "model.requested");
+	buf_auto struct buf text = BUF_INIT;
+	struct model_request_doc d;
+	struct err e = ERR_INIT;
+
+	if (asked) {
+		struct jval payload = jval_of(asked->payload, asked->payload_len);
+
+		d.provider = jval_get(payload, "provider");
+		d.model = jval_get(payload, "model");
+		snprintf(turn, ID_ROOM, "%s", asked->ids[ID_TURN] ? asked->ids[ID_TURN] : "");
+	} else if (read_request(g, &events[i], &text, &d, &e) == 0) {
+		snprintf(turn, ID_ROOM, "%s", d.turnId);
+	} else {
+		return false;
+	}
+	jval_str(d.provider, provider, VIEW_ID_MAX);
+	jval_str(d.model, model, VIEW_ID_MAX);
+	return provider[0] && model[0];
+}
+
+void routing_model_completed(struct engine *g, struct store_batch *b, const struct emit_event *events, size_t i,
+			     uint32_t uid, struct cost_pending *pending)
+{
+	const struct emit_event *ev = &events[i];
+	struct jval usage = jval_get(jval_of(ev->payload, ev->payload_len), "usage");
+	char provider[VIEW_ID_MAX], model[VIEW_ID_MAX], turn[ID_ROOM];
+	const struct caller c = { .uid = uid };
+	struct money_scope s;
+	struct err e = ERR_INIT;
+	const char *basis;
+	uint64_t micro = 0;
+
+	if (!is_model_event(ev) || usage.type != JT_OBJECT || !request_model(g, events, i, provider, model, turn))
+		return;
+	const struct cost_report r = {
+		.provider = provider,
+		.model = model,
+		.model_request_id = ev->ids[ID_MODEL_REQUEST],
+		.usd = -1,
+		.input_tokens = jval_uint(jval_get(usage, "inputTokens"), 0),
+		.output_tokens = jval_uint(jval_get(usage, "outputTokens"), 0),
+		.cached_tokens = jval_uint(jval_get(usage, "cachedTokens"), 0),
+	};
+	if (cost_amount(g, &r, &micro, &basis) < 0 || money_scope_of(g, turn[0] ? turn : NULL, &c, &s, &e) < 0)
+		return;
+	budget_facts(g, &s, b, micro, g->o.ports->real_us(g->o.world), pending);
+	cost_fact(&s, b, &r, micro, basis);
+}
+
+static bool list_request(void *ctx, const char *key, size_t key_len, const char *json, size_t len)
+{
+	const char *slash = memchr(key, '/', key_len);
+	struct buf *list = ctx;
+
+	if (slash)
+		buf_printf(list, "%.*s\n", (int)(key + key_len - slash - 1), slash + 1); /* ids have no ends of lines */
+	return true;
+}
+
+void routing_close_requests(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id,
+			    const char *turn_id, struct store_batch *b)
+{
+	mem_auto char *prefix = mem_printf("%s/", turn_id);
+	buf_auto struct buf list = BUF_INIT;
+	struct err e = ERR_INIT;
+	char *next = NULL;
+
+	if (store_model_scan_speculative(g->o.store, VIEW_TURN_OPEN_REQUEST, prefix, list_request, &list, &e) < 0)
+		log_error("look for open model requests: %s", e.message);
+	mem_auto char *ids = mem_strdup(buf_cstr(&list));
+	for (char *id = strtok_r(ids, "\n", &next); id; id = strtok_r(NULL, "\n", &next)) {
+		struct fact f;
+
+		fact_open(&f, EVENT_MODEL_FAILED, uid, session_id, thread_id, turn_id);
+		f.draft.ids[ID_MODEL_REQUEST] = id;
+		f.draft.status = "cancelled";
+		f.draft.status_reason = "the turn ended first";
+		jw_kstr(&f.w, "category", "cancelled");
+		jw_kstr(&f.w, "message", "the turn ended before an answer was reported");
+		jw_kbool(&f.w, "retryable", false);
+		fact_close(&f, b);
+	}
+}
+
+/* ---- costs that clients bring as events ---- */
+
+#define COST_USD_MAX 1e6 /* as for record_cost */
+
+static int check_tokens(struct jval tokens, struct err *e)
+{
+	static const char *const members[] = { "input", "output", "cached" };
+
+	if (tokens.type != JT_NONE && tokens.type != JT_OBJECT)
+		return err_field(e, "payload.tokens", "expected an object with input, output and cached");
+	for (size_t i = 0; i < countof(members); i++) {
+		struct jval v = jval_get(tokens, members[i]);
+		char field[ERR_FIELD_MAX];
+
+		snprintf(field, sizeof field, "payload.tokens.%s", members[i]);
+		if (v.type != JT_NONE && jval_uint(v, UINT64_MAX) > 1ull << 40)
+			return err_field(e, field, "expected a whole number, 0 or more");
+	}
+	return 0;
+}
+
+static int check_amount(struct jval payload, uint64_t *ret_micro, struct err *e)
+{
+	struct jval amount = jval_get(payload, "amount"), micro = jval_get(payload, "microUsd"),
+		    currency = jval_get(payload, "currency");
+	char text[48] = "";
+
+	if (amount.type == JT_NUMBER && amount.len < sizeof text)
+		memcpy(text, amount.text, amount.len);
+	double usd = *text ? strtod(text, NULL) : -1;
+	if (!(usd >= 0) || usd > COST_USD_MAX)
+		return err_field(e, "payload.amount", "must be 0 to %.0f US dollars", COST_USD_MAX);
+	if (currency.type != JT_NONE && !jval_is_str(currency, "USD"))
+		return err_field(e, "payload.currency", "must be USD: that is what budgets are counted in");
+	*ret_micro = (uint64_t)(usd * 1e6 + 0.5);
+	if (micro.type != JT_NONE && jval_uint(micro, UINT64_MAX) != *ret_micro)
+		return err_field(e, "payload.microUsd", "must be amount in millionths, or left out");
+	return check_tokens(jval_get(payload, "tokens"), e);
+}
+
+int cost_emitted(struct engine *g, struct store_batch *b, const struct event_draft *d, struct cost_pending *pending,
+		 struct err *e)
+{
+	struct money_scope s = { .uid = d->uid, .request_id = d->ids[ID_REQUEST] };
+	uint64_t micro = 0;
+
+	if (check_amount(jval_of(d->payload, d->payload_len), &micro, e) < 0)
+		return -1;
+	if (d->type != EVENT_COST_RECORDED || !micro)
+		return 0;
+	snprintf(s.session_id, sizeof s.session_id, "%s", d->ids[ID_SESSION]);
+	snprintf(s.thread_id, sizeof s.thread_id, "%s", d->ids[ID_THREAD] ? d->ids[ID_THREAD] : "");
+	snprintf(s.turn_id, sizeof s.turn_id, "%s", d->ids[ID_TURN] ? d->ids[ID_TURN] : "");
+	snprintf(s.task_id, sizeof s.task_id, "%s", d->ids[ID_TASK] ? d->ids[ID_TASK] : "");
+	budget_facts(g, &s, b, micro, g->o.ports->real_us(g->o.world), pending);
+	return 0;
+}

@@ -1,0 +1,587 @@
+#include "runtime/engine/permission/permission.h"
+
+#include "policy/command.h"
+#include "policy/decision.h"
+#include "policy/understand.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/path.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/hook/hook.h"
+#include "runtime/engine/permission/permission_private.h"
+#include "runtime/engine/policy/policy_lookup.h"
+#include "runtime/engine/policy/session_rules.h"
+#include "runtime/engine/process/exec_overrides.h"
+#include "runtime/engine/process/sandbox_setup.h"
+#include "runtime/engine/tool/tool.h"
+#include "runtime/engine/turn/turn.h"
+#include "runtime/view/view_documents.h"
+
+#include <limits.h>
+
+/* What ~ stands for inside. */
+const char *permission_home(const struct sandbox_setup *f, const struct start_request *r)
+{
+	for (size_t i = 0; i < r->nenv_set; i++)
+		if (strncmp(r->env_set[i], "HOME=", 5) == 0)
+			return r->env_set[i] + 5;
+	for (const char *s = f->env.data; f->env.len && s < f->env.data + f->env.len; s += strlen(s) + 1)
+		if (strncmp(s, "HOME=", 5) == 0)
+			return s + 5;
+	return NULL;
+}
+
+enum permission_mode permission_mode_of(struct engine *g, const char *session_id)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct session_doc d;
+	struct err e = ERR_INIT;
+	int mode = -1, found = session_id && *session_id
+				       ? view_read_speculative(g->o.store, &session_schema, session_id, &text, &d, &e)
+				       : 1;
+
+	if (found == 0 && d.permissionMode[0])
+		mode = permission_mode_find(d.permissionMode);
+	/* It may be the strictest there is: it counts as that. */
+	if (found < 0 || (found == 0 && d.permissionMode[0] && mode < 0))
+		return MODE_PLAN;
+	if (mode < 0 && g->rules)
+		mode = g->rules->mode;
+	return mode < 0 ? MODE_DEFAULT : (enum permission_mode)mode;
+}
+
+/* Whether the request opens more than the profile that it names, or that is the default. */
+static bool is_wider(const struct sandbox_request *s)
+{
+	const struct profile_change *c = &s->change;
+
+	return c->nread || c->nwrite || c->nhosts || (c->network && strcmp(c->network, "none") != 0);
+}
+
+struct judged_paths {
+	struct command_path *path;
+	char **text;
+	size_t count;
+};
+
+/* What a gateway's operation on files (start_spec.c) does with the path of this index; 0 = it is none. */
+static unsigned operation_access(const struct start_request *r, size_t i)
+{
+	const char *name = r->argc >= 5 && strcmp(r->argv[1], "fs") == 0 ? r->argv[2] : "";
+	bool tree = name[0] && strchr(r->argv[3], 'r');
+
+	if (strcmp(name, "copy") == 0)
+		return (i == 0 ? COMMAND_READS : COMMAND_WRITES) | (tree ? COMMAND_RECURSES : 0);
+	return strcmp(name, "remove") == 0 ? COMMAND_WRITES | COMMAND_DELETES | (tree ? COMMAND_RECURSES : 0) : 0;
+}
+
+static void judged_paths_make(const struct start_request *r, const char *cwd, struct judged_paths *ret)
+{
+	bool writes = rule_kind_of_tool(r->tool) == RULE_EDIT;
+	char clean[PATH_MAX];
+	struct err e = ERR_INIT;
+
+	ret->path = mem_zalloc(r->ntool_paths + 1, sizeof *ret->path);
+	ret->text = mem_zalloc(r->ntool_paths + 1, sizeof *ret->text);
+	for (size_t i = 0; i < r->ntool_paths; i++) {
+		mem_auto char *whole = r->tool_paths[i][0] == '/' ? mem_strdup(r->tool_paths[i])
+								  : mem_printf("%s/%s", cwd, r->tool_paths[i]);
+		bool exact = path_clean(whole, clean, &e) == 0;
+		unsigned access = operation_access(r, i);
+
+		ret->text[ret->count] = mem_strdup(exact ? clean : whole);
+		ret->path[ret->count] = (struct command_path){
+			.path = ret->text[ret->count],
+			.word = r->tool_paths[i],
+			.exact = exact,
+			.access = access   ? access
+				  : writes ? COMMAND_WRITES
+					   : COMMAND_READS | (tool_searches(r->tool) ? COMMAND_RECURSES : 0)
+		};
+		ret->count++;
+	}
+}
+
+static void judged_paths_done(struct judged_paths *p)
+{
+	for (size_t i = 0; i < p->count; i++)
+		free(p->text[i]);
+	free(p->text);
+	free(p->path);
+}
+
+/* The same command in the same place was allowed for the rest of the session. */
+bool permission_is_granted(struct engine *g, const char *session_id, const char *binding)
+{
+	mem_auto char *key = mem_printf("%s/%s", session_id, binding);
+	buf_auto struct buf text = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	return store_model_get_speculative(g->o.store, VIEW_SESSION_GRANT, key, &text, &e) == 0;
+}
+
+/* What a tool is to do is not in its plan: it reads that. */
+static void bind(struct process *p, const struct start_request *r)
+{
+	buf_auto struct buf all = BUF_INIT;
+
+	buf_printf(&all, "%s\n%s\n", p->plan_hash, p->sandbox_json);
+	if (r->stdin_text)
+		buf_str(&all, r->stdin_text);
+	hash_sha256_text(all.data, all.len, p->binding);
+}
+
+__attribute__((format(printf, 4, 5))) static void overrule(struct policy_decision *d, enum policy_answer a,
+							   enum policy_source s, const char *fmt, ...)
+{
+	va_list ap;
+
+	d->answer = a;
+	d->source = s;
+	va_start(ap, fmt);
+	(void)vsnprintf(d->reason, sizeof d->reason, fmt, ap);
+	va_end(ap);
+}
+
+/* What people said before, and whether anybody can be asked now. */
+static void decide_asked(struct process *p, const struct start_request *r, const struct caller *c,
+			 struct policy_decision *d)
+{
+	struct engine *g = p->engine;
+
+	if (r->approval && strcmp(r->approval->binding, p->binding) != 0) {
+		overrule(d, POLICY_DENY, POLICY_BY_PERSON,
+			 "what would run now is not what was allowed: its place, its sandbox or its environment has "
+			 "changed");
+		d->action_id = r->approval->action_id;
+	} else if (r->approval) {
+		overrule(d, POLICY_ALLOW, POLICY_BY_PERSON, "a person allowed it");
+		d->action_id = r->approval->action_id;
+		d->scope = strcmp(r->approval->scope, "session") == 0  ? POLICY_SESSION
+			   : strcmp(r->approval->scope, "always") == 0 ? POLICY_ALWAYS
+								       : POLICY_ONCE;
+	} else if (permission_is_granted(g, p->session_id, p->binding)) {
+		overrule(d, POLICY_ALLOW, POLICY_BY_PERSON, "a person allowed it for this session");
+		d->scope = POLICY_SESSION;
+	} else if (c->no_person && !g->o.ask_alone_ms) {
+		mem_auto char *why = mem_strdup(d->reason);
+		overrule(d, POLICY_DENY, d->source, "nobody can be asked through this client, and %.180s", why);
+	}
+}
+
+/* What the policy runs itself is not judged by its own rules; only that it goes without a sandbox is the host's to
+ * permit. */
+static void decide_hook(const struct process *p, const struct sandbox_setup *f, struct policy_decision *ret)
+{
+	const struct hook_run *run = strmap_get(&p->engine->hook_runs, p->owner_id);
+	const struct policy_rules *rules = p->engine->rules;
+
+	*ret = (struct policy_decision){ .scope = POLICY_ONCE };
+	if (!f->profile.confined && (!rules || !rules->bypass))
+		overrule(ret, POLICY_DENY, POLICY_BY_HOST,
+			 "a hook without a sandbox is not permitted here: the host's policy does not say "
+			 "permissions.allowBypass");
+	else
+		overrule(ret, POLICY_ALLOW, POLICY_BY_HOOK, "it is one of the policy's hooks");
+	ret->hook = run ? &run->said->ref : NULL;
+}
+
+static void tell(struct process *p, const struct policy_decision *d, const char *const *argv, size_t argc,
+		 const struct command_facts *facts)
+{
+	struct buf text = BUF_INIT;
+
+	p->answer = d->answer;
+	p->reason = mem_strdup(d->reason);
+	policy_decision_json(d, &text);
+	p->decision_json = buf_take(&text);
+	command_json(argv, argc, facts, &text);
+	p->judged_json = buf_take(&text);
+}
+
+/* Whether hooks have to be asked before more can be said; otherwise their answers are in the decision. */
+static bool ask_hooks(const struct hook_evaluation *j, struct policy_decision *d)
+{
+	const struct start_hooked *hooked = j->request->hooked;
+	struct process *p = j->process;
+
+	if (p->dry) {
+		struct buf list = BUF_INIT;
+		struct jw w = jw_on(&list);
+
+		hook_list_json(j, &w);
+		p->hooks_json = buf_take(&list);
+		if (d->answer == POLICY_ALLOW && hook_would_be_skipped(j))
+			overrule(d, POLICY_ASK, POLICY_BY_HOOK,
+				 "a hook of the workspace would have to look at it, and those do not run in mode "
+				 "untrusted unless trusted");
+		return false;
+	}
+	p->hooks_after = p->owner != OWNER_HOOK &&
+			 (hooks_are_at(j->hooks, HOOK_POST_TOOL_USE) || hooks_are_at(j->hooks, HOOK_POST_TOOL_FAILURE));
+	/* What hooks have said counts, also if the files that named them have changed meanwhile. */
+	if ((!j->hooks && !hooked) || p->owner == OWNER_HOOK || j->request->approval)
+		return false;
+	p->hooks_begin = hooks_are_at(j->hooks, HOOK_SESSION_START);
+	if (!hooked && hook_wanted(j, HOOK_PRE_TOOL_USE))
+		return true;
+	if (hooked && hooked->before)
+		policy_decision_hooks(d, p->mode, hooked->before);
+	d->updated_ref = hooked ? hooked->updated_ref : NULL;
+	if (d->answer != POLICY_ASK || d->deferred || permission_is_granted(p->engine, p->session_id, p->binding))
+		return false;
+	if (!hooked || !hooked->instead)
+		return hook_wanted(j, HOOK_PERMISSION_REQUEST);
+	policy_decision_hooks(d, p->mode, hooked->instead);
+	p->answered_by_hook = d->answer != POLICY_ASK;
+	return false;
+}
+
+/* Which can have neither a mode nor rules. */
+static bool is_new_session(const struct process *p, const struct start_request *r)
+{
+	return p->makes_session && !r->hooked && !r->approval;
+}
+
+static enum permission_mode mode_here(const struct process *p, const struct start_request *r,
+				      const struct policy_rules *rules)
+{
+	return policy_lookup_mode(rules, permission_mode_of(p->engine, is_new_session(p, r) ? NULL : p->session_id));
+}
+
+/*
+ * A plan changes nothing. That a command only reads is told by its words, and programs have more ways to be told
+ * something than any table knows: so its sandbox lets it write nothing, whatever was asked for. What copies instead of
+ * writing does so anyway.
+ */
+int permission_confine(struct process *p, const struct start_request *r, const struct caller *c,
+		       const struct policy_rules *rules, struct sandbox_setup *f, struct err *e)
+{
+	struct sandbox_request tame = r->sandbox;
+
+	p->mode = mode_here(p, r, rules);
+	if (r->owner == OWNER_HOOK || f->profile.cow || !f->profile.confined || p->mode != MODE_PLAN)
+		return 0;
+	tame.reads_only = true;
+	sandbox_setup_done(f);
+	return sandbox_setup_make(p->engine, &tame, c, f, e) < 0 ? -1 : 1;
+}
+
+/* The variables that the decision depends on, for its event. */
+static void record_exec_env(struct process *p, const struct exec_overrides *env)
+{
+	struct buf text = BUF_INIT;
+
+	if (!env->nshown)
+		return;
+	exec_overrides_text(env, &text);
+	free(p->exec_overrides);
+	p->exec_overrides = buf_take(&text);
+}
+
+/* The rules that would have avoided a question or a denial. */
+static void record_suggestions(struct process *p, const struct policy_request *r, const struct policy_decision *d)
+{
+	struct buf text = BUF_INIT;
+
+	if (d->answer != POLICY_ASK && d->answer != POLICY_DENY)
+		return;
+	permission_lasting_json(r, d, &text);
+	p->lasting_json = buf_take(&text);
+}
+
+bool permission_judge(struct process *p, const struct start_request *r, const struct sandbox_setup *f,
+		      const char *const *argv, size_t argc, const struct policy_rules *rules, const struct caller *c)
+{
+	exec_overrides_auto struct exec_overrides env = { 0 };
+	exec_overrides_make(p->engine, p->by.uid, r, f, &env);
+	const struct understand_options how = {
+		.cwd = p->cwd,
+		.workspace = f->workspace.path[0] ? f->workspace.path : p->cwd,
+		.home = p->home,
+		.env = env.judged,
+		.nenv = env.njudged,
+		.terminal = process_has_tty(p),
+	};
+	command_facts_auto struct command_facts facts = { 0 };
+	struct judged_paths paths = { 0 };
+	const struct policy_rules *session = NULL;
+	struct policy_decision decision;
+	struct err unread = ERR_INIT;
+
+	bind(p, r);
+	if (p->command_line)
+		command_understand_line(p->command_line, strlen(p->command_line), &how, &facts);
+	else
+		command_understand_argv(argv, argc, &how, &facts);
+	facts.env = env.shown;
+	facts.nenv = env.nshown;
+	record_exec_env(p, &env);
+	if (r->tool)
+		judged_paths_make(r, p->cwd, &paths);
+	if (!is_new_session(p, r))
+		(void)session_rules_of(p->engine, p->session_id, &session, &unread);
+	const struct policy_request request = {
+		.uid = p->uid,
+		.argv = argv,
+		.argc = argc,
+		.command_line = p->command_line,
+		.cwd = p->cwd,
+		.workspace = how.workspace,
+		.home = how.home,
+		.profile = p->profile,
+		.unconfined = !f->profile.confined,
+		.wider = is_wider(&r->sandbox),
+		.mode = p->mode,
+		.justification = p->justification,
+		.facts = r->tool && r->tool_runner ? NULL : &facts,
+		.tool = r->tool,
+		.tool_path = paths.path,
+		.ntool_paths = paths.count,
+		.tool_host = r->tool_host,
+		.foreign = r->tool_runner != NULL,
+		.rules = rules,
+		.session_rules = session,
+	};
+	const struct rules_query use = { .facts = &facts,
+					 .tool = r->tool,
+					 .path = paths.path,
+					 .npaths = paths.count,
+					 .place = { .cwd = p->cwd, .workspace = how.workspace, .home = how.home } };
+	const struct hook_evaluation judging = {
+		.process = p, .request = r, .hooks = rules ? rules->hooks : NULL, .use = &use
+	};
+	if (r->owner == OWNER_HOOK)
+		decide_hook(p, f, &decision);
+	else
+		policy_decide(&request, &decision);
+	/* Somebody wanted to stop something, and what that was is not known. */
+	if (unread.code && r->owner != OWNER_HOOK)
+		overrule(&decision, POLICY_DENY, POLICY_BY_RULE, "%s", unread.message);
+	bool wait = ask_hooks(&judging, &decision);
+	if (!wait) {
+		if (decision.answer == POLICY_ASK || (r->approval && decision.answer == POLICY_ALLOW))
+			decide_asked(p, r, c, &decision);
+		if (r->approval)
+			snprintf(p->action_id, sizeof p->action_id, "%s", r->approval->action_id);
+		record_suggestions(p, &request, &decision);
+		tell(p, &decision, argv, argc, &facts);
+	}
+	judged_paths_done(&paths);
+	return wait;
+}
+
+/* Hooks have answered what a person would have been asked. */
+static void answered_fact(const struct process *p, struct store_batch *b)
+{
+	struct fact f;
+
+	fact_open_process(&f, EVENT_PERMISSION_RESOLVED, p);
+	jw_kstr(&f.w, "outcome", p->answer == POLICY_ALLOW ? "allowed" : "denied");
+	jw_kstr(&f.w, "source", "hook");
+	jw_kstr(&f.w, "scope", "once");
+	jw_kstr(&f.w, "binding", p->binding);
+	jw_kstr(&f.w, "note", p->reason);
+	fact_close(&f, b);
+}
+
+int permission_fact(const struct process *p, struct store_batch *b)
+{
+	struct fact f;
+
+	fact_open_process(&f, EVENT_PERMISSION_EVALUATED, p);
+	jw_kraw(&f.w, "permissionDecision", p->decision_json, strlen(p->decision_json));
+	jw_kraw(&f.w, "command", p->judged_json, strlen(p->judged_json));
+	jw_kopt(&f.w, "justification", p->justification);
+	jw_kstr(&f.w, "mode", permission_mode_name((enum permission_mode)p->mode));
+	if (p->lasting_json)
+		jw_kraw(&f.w, "suggestion", p->lasting_json, strlen(p->lasting_json));
+	struct jw m = jw_on(&f.members);
+	jw_kraw(&m, "permissionDecision", p->decision_json, strlen(p->decision_json));
+	int rc = fact_close(&f, b);
+	if (p->answered_by_hook)
+		answered_fact(p, b);
+	return rc;
+}
+
+/* ---- a process that never runs ---- */
+
+void permission_end_facts(struct process *p, const struct permission_end *how, struct store_batch *b)
+{
+	const struct process_outcome o = {
+		.exit_code = -1, .status = how->status, .category = how->category, .message = how->message
+	};
+	struct fact f;
+
+	p->ended_as = how->terminated ? "terminated" : how->status;
+	fact_open_process(&f, how->terminated ? EVENT_PROCESS_TERMINATED : EVENT_PROCESS_FAILED, p);
+	f.draft.status = p->ended_as;
+	f.draft.status_reason = how->message;
+	if (how->terminated) {
+		jw_kstr(&f.w, "reason", how->message);
+		jw_kstr(&f.w, "cause", "user");
+		fact_requester(&f.w, "requestedBy", &p->end_by);
+		jw_kbool(&f.w, "treeEmpty", true);
+		jw_kstr(&f.w, "status", "terminated");
+		jw_kuint(&f.w, "durationMs", 0);
+		jw_key(&f.w, "outputs");
+		process_outputs_json(p, &f.w);
+	} else {
+		jw_kstr(&f.w, "category", how->category);
+		jw_kstr(&f.w, "stage", "permission");
+		jw_kstr(&f.w, "message", how->message);
+		jw_kstr(&f.w, "status", how->status);
+		if (p->command_json && !p->resumed) {
+			process_command_members(p, &f.w);
+			jw_kstr(&f.w, "cwd", p->cwd);
+			jw_kstr(&f.w, "profile", p->profile);
+		}
+	}
+	fact_close(&f, b);
+	session_end_facts(p, b, how->status, how->category, how->message);
+	if (p->owner && how->tell_owner)
+		process_owners[p->owner]->ended(p, &o, b);
+}
+
+static void denial(const struct process *p, struct err *e, struct buf *data)
+{
+	struct jw w = jw_on(data);
+
+	err_set(e, ERR_PERMISSION, "policy denies it: %s", p->reason);
+	jw_kstr(&w, "processId", p->id);
+	jw_kstr(&w, "sessionId", p->session_id);
+	jw_kraw(&w, "permissionDecision", p->decision_json, strlen(p->decision_json));
+}
+
+/* It never ran, and its owner learns that; where it waited for hooks, others may wait for its thread. */
+static void refused(struct process *p, const struct err *e, const char *data, size_t len)
+{
+	struct engine *g = p->engine;
+	const enum owner_kind owner = p->owner;
+	const bool hooked = p->hooked, owns_turn = p->owns_turn;
+	char owner_id[ID_ROOM], thread_id[ID_ROOM], turn_id[ID_ROOM];
+
+	memcpy(owner_id, p->owner_id, sizeof owner_id);
+	memcpy(thread_id, p->thread_id, sizeof thread_id);
+	memcpy(turn_id, p->turn_id, sizeof turn_id);
+	if (hooked)
+		process_answer_waiters(p);
+	process_free(p);
+	if (owner)
+		process_owners[owner]->refused(g, owner_id, e, data, len);
+	if (hooked)
+		turn_process_ended(g, thread_id, turn_id, owns_turn);
+}
+
+static void on_denied(void *ctx, const struct store_result *r)
+{
+	struct process *p = ctx;
+	buf_auto struct buf data = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	if (r->status < 0)
+		e = *r->err;
+	else
+		denial(p, &e, &data);
+	reply_err(&p->start, &e, data.data, data.len);
+	if (p->resumed) {
+		process_answer_waiters(p);
+		process_finished(p);
+		return;
+	}
+	refused(p, &e, data.data, data.len);
+}
+
+void permission_deny(struct process *p)
+{
+	const struct permission_end how = {
+		.status = "failed", .category = "permission", .message = p->reason, .tell_owner = p->resumed
+	};
+	struct store_batch *b = store_batch_new(p->engine->o.store);
+	buf_auto struct buf data = BUF_INIT, record = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	p->state = PROCESS_ENDING;
+	if (!p->resumed)
+		session_facts(p, b);
+	permission_fact(p, b);
+	if (p->command_ref && !p->resumed)
+		store_batch_inline(b, p->command_ref, p->command_full.data, p->command_full.len);
+	permission_end_facts(p, &how, b);
+	denial(p, &e, &data);
+	reply_error_record(&e, data.data, data.len, &record);
+	reply_store(&p->start, b, record.data, record.len);
+	store_submit(p->engine->o.store, b, 0, on_denied, p);
+}
+
+static void on_failed(void *ctx, const struct store_result *r)
+{
+	struct process *p = ctx;
+
+	process_answer_waiters(p);
+	process_finished(p);
+}
+
+static void on_hooked_failed(void *ctx, const struct store_result *r)
+{
+	struct process *p = ctx;
+	struct err e = *p->failure;
+
+	reply_err(&p->start, &e, NULL, 0);
+	refused(p, &e, NULL, 0);
+}
+
+/* The same of a start that waited for hooks, and that nobody was told of. */
+static void fail_hooked(struct process *p, const struct permission_end *how, const struct err *e)
+{
+	struct store_batch *b = store_batch_new(p->engine->o.store);
+	buf_auto struct buf record = BUF_INIT;
+
+	p->state = PROCESS_ENDING;
+	p->failure = mem_dup(e, sizeof *e);
+	permission_end_facts(p, how, b);
+	reply_error_record(e, NULL, 0, &record);
+	reply_store(&p->start, b, record.data, record.len);
+	store_submit(p->engine->o.store, b, STORE_MUST, on_hooked_failed, p);
+}
+
+/* What waited does not come to its start. */
+static void end_waiting(struct process *p, struct permission_end *how, const struct err *e)
+{
+	struct store_batch *b;
+
+	how->tell_owner = !p->hooked || p->resumed;
+	if (!how->tell_owner) {
+		fail_hooked(p, how, e);
+		return;
+	}
+	b = store_batch_new(p->engine->o.store);
+	p->state = PROCESS_ENDING;
+	p->resumed = true;
+	permission_end_facts(p, how, b);
+	store_submit(p->engine->o.store, b, STORE_MUST, on_failed, p);
+}
+
+void permission_fail(struct process *p, const struct err *e)
+{
+	struct permission_end how = { .status = "failed",
+				      .category = e->code == ERR_PERMISSION ? "permission"
+						  : e->code == ERR_SANDBOX  ? "sandbox"
+									    : "transport",
+				      .message = e->message };
+
+	if (p && p->state != PROCESS_ENDING) /* or somebody was faster */
+		end_waiting(p, &how, e);
+}
+
+void permission_drop(struct process *p, const char *reason)
+{
+	struct permission_end how = {
+		.status = "cancelled", .category = "cancelled", .message = reason, .terminated = true
+	};
+	struct err e = ERR_INIT;
+
+	err_set(&e, ERR_UNAVAILABLE, "it was ended while %s: %.200s",
+		p->resumed ? "the policy of its place was looked at" : "hooks looked at it", reason);
+	end_waiting(p, &how, &e);
+}

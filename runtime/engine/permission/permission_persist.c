@@ -1,0 +1,180 @@
+/*
+ * Scope `always`: an answer becomes a rule in the user's own policy file, where it can be seen and taken back. The
+ * rules were made when the question was asked (policy/lasting.h), and are in the action. They are written first, by the
+ * world, in the name of who answers; then the action is answered, and its fact tells file and line. Should the runtime
+ * die in between, the action is still open, and the same answer finds the rule there.
+ */
+
+#include "runtime/engine/permission/permission.h"
+
+#include "policy/decision.h"
+#include "policy/lasting.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/action/action.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/permission/permission_private.h"
+#include "runtime/engine/start/pending_start.h"
+
+struct always {
+	TAILQ_ENTRY(always) link;
+	char action_id[ID_ROOM];
+	struct caller caller;
+	char *decision, *note, *response_json, *source, *rules_json;
+	engine_reply_fn fn;
+	void *ctx;
+};
+
+/* ---- what could be kept ---- */
+
+static void list_json(const struct lasting *l, const char *key, struct jw *w)
+{
+	if (l->count)
+		jw_kstrv(w, key, (const char *const *)l->rule, l->count);
+}
+
+void permission_lasting_json(const struct policy_request *r, const struct policy_decision *d, struct buf *out)
+{
+	lasting_auto struct lasting allow = { 0 }, deny = { 0 };
+	struct jw w = jw_on(out);
+
+	if (d->source == POLICY_BY_HOOK)
+		snprintf(allow.why, sizeof allow.why, "a hook says so, which no rule that allows overrules");
+	else
+		lasting_make(r, RULE_ALLOW, &allow);
+	jw_obj(&w);
+	list_json(&allow, "allow", &w);
+	if (allow.why[0])
+		jw_kstr(&w, "why", allow.why);
+	if (d->answer == POLICY_ASK) {
+		lasting_make(r, RULE_DENY, &deny);
+		list_json(&deny, "deny", &w);
+		if (deny.why[0])
+			jw_kstr(&w, "whyNotDeny", deny.why);
+	}
+	jw_obj_end(&w);
+}
+
+/* ---- an answer ---- */
+
+static void always_free(struct always *a)
+{
+	caller_done(&a->caller);
+	free(a->decision);
+	free(a->note);
+	free(a->response_json);
+	free(a->source);
+	free(a->rules_json);
+	free(a);
+}
+
+bool permission_is_persisting(struct engine *g, const char *action_id)
+{
+	struct always *a;
+
+	TAILQ_FOREACH (a, &g->keeping, link)
+		if (strcmp(a->action_id, action_id) == 0)
+			return true;
+	return false;
+}
+
+static int refuse(struct err *e, const char *fmt, const char *what)
+{
+	char why[300];
+
+	snprintf(why, sizeof why, fmt, what);
+	err_set(e, ERR_UNAVAILABLE, "it cannot be kept as a rule: %s; answer once, or for the session", why);
+	snprintf(e->field, sizeof e->field, "scope");
+	return -1;
+}
+
+static int check(struct engine *g, const struct action_doc *d, const struct caller *c, struct jval rules, bool allow,
+		 struct err *e)
+{
+	struct jval always = jval_get(d->continuation, "always");
+	char why[240] = "";
+
+	jval_str(jval_get(always, allow ? "why" : "whyNotDeny"), why, sizeof why);
+	if (strcmp(d->kind, "permission") != 0 && strcmp(d->kind, "tool") != 0)
+		return refuse(e, "%s", "a rule does not say what may be opened");
+	if (!g->o.ports->keep_rule)
+		return refuse(e, "%s", "policy files cannot be written here");
+	if (c->uid != d->uid)
+		return refuse(e, "%s", "it would be a rule of somebody else's policy");
+	if (rules.type != JT_ARRAY)
+		return refuse(e, "%s", why[0] ? why : "no rule is about just this");
+	return 0;
+}
+
+int permission_persist(struct engine *g, const struct action_doc *d, const struct action_answer *r, bool allow,
+		       const struct caller *c, engine_reply_fn fn, void *ctx, struct err *e)
+{
+	const char *list = allow ? "allow" : "deny", *texts[LASTING_MAX];
+	struct jval rules = jval_path(jval_get(d->continuation, "always"), list);
+	size_t n = 0;
+
+	if (check(g, d, c, rules, allow, e) < 0)
+		return -1;
+	for (struct jiter it = jiter_on(rules); jiter_next(&it) && n < LASTING_MAX;)
+		texts[n++] = jval_strdup(it.value);
+	const struct port_rule rule = {
+		.uid = c->uid, .peer_fd = c->peer_fd, .list = list, .rule = texts, .count = n, .id = d->actionId
+	};
+	int rc = g->o.ports->keep_rule(g->o.world, &rule, e);
+	for (size_t i = 0; i < n; i++)
+		free((void *)(uintptr_t)texts[i]);
+	if (rc < 0)
+		return -1;
+	struct always *a = mem_zalloc(1, sizeof *a);
+	snprintf(a->action_id, sizeof a->action_id, "%s", d->actionId);
+	caller_copy(&a->caller, c);
+	a->decision = mem_strdup(r->decision);
+	a->note = mem_strdup(r->note);
+	a->response_json = mem_strdup(r->response_json);
+	a->source = mem_strdup(r->source);
+	a->rules_json = mem_strndup(rules.text, rules.len);
+	a->fn = fn;
+	a->ctx = ctx;
+	TAILQ_INSERT_TAIL(&g->keeping, a, link);
+	return 0;
+}
+
+void engine_on_rule_kept(struct engine *g, const char *id, const char *file, unsigned line, const struct err *e)
+{
+	struct always *a;
+
+	TAILQ_FOREACH (a, &g->keeping, link)
+		if (strcmp(a->action_id, id) == 0)
+			break;
+	if (!a)
+		return;
+	TAILQ_REMOVE(&g->keeping, a, link);
+	if (e) {
+		struct err why = ERR_INIT;
+
+		refuse(&why, "%.280s", e->message);
+		a->fn(a->ctx, &why, NULL, 0);
+	} else {
+		const struct action_answer r = { .action_id = a->action_id,
+						 .decision = a->decision,
+						 .scope = "always",
+						 .note = a->note,
+						 .response_json = a->response_json,
+						 .source = a->source,
+						 .kept_rules = a->rules_json,
+						 .kept_file = file,
+						 .kept_line = line };
+
+		engine_respond_action(g, &r, &a->caller, a->fn, a->ctx);
+	}
+	always_free(a);
+}
+
+void permission_persist_done(struct engine *g)
+{
+	struct always *a;
+
+	while ((a = TAILQ_FIRST(&g->keeping))) {
+		TAILQ_REMOVE(&g->keeping, a, link);
+		always_free(a);
+	}
+}

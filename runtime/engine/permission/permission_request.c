@@ -1,0 +1,442 @@
+/* What clients ask about policy: a dry run, what is in force, another mode, the files read again. */
+
+#include "runtime/engine/permission/permission.h"
+
+#include "policy/decision.h"
+#include "policy/hook_answer.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/transaction.h"
+#include "runtime/engine/permission/permission_private.h"
+#include "runtime/engine/policy/policy_lookup.h"
+#include "runtime/engine/policy/session_rules.h"
+#include "runtime/engine/process/sandbox_setup.h"
+#include "runtime/engine/start/pending_start.h"
+#include "runtime/view/view.h"
+
+#define RULES_SHOWN 1000u
+
+/* ---- evaluate_permission ---- */
+
+/* The session that the fact belongs to, or the system's when none is named. */
+static int place(struct engine *g, const char *session_id, const struct caller *c, struct transaction *tx,
+		 struct process *p, struct err *e)
+{
+	struct view_session_brief s;
+	int found;
+
+	if (!session_id) {
+		p->uid = g->o.owner_uid;
+		snprintf(p->session_id, sizeof p->session_id, "%s", g->system_session);
+		snprintf(p->thread_id, sizeof p->thread_id, "%s", g->system_thread);
+		snprintf(p->turn_id, sizeof p->turn_id, "%s", g->system_turn);
+		return 0;
+	}
+	found = view_session_brief(g->o.store, c->uid, session_id, &s, e);
+	if (found > 0) {
+		err_set(e, ERR_NOT_FOUND, "sessionId '%.80s' is not known", session_id);
+		snprintf(e->field, sizeof e->field, "sessionId");
+	}
+	if (found != 0)
+		return -1;
+	p->uid = s.uid;
+	snprintf(p->session_id, sizeof p->session_id, "%s", session_id);
+	return session_system_turn(g, tx->batch, s.uid, session_id, p->thread_id, p->turn_id, e);
+}
+
+static void evaluated(struct transaction *tx, struct process *p)
+{
+	struct fact f;
+
+	fact_open(&f, EVENT_PERMISSION_EVALUATED, p->uid, p->session_id, p->thread_id, p->turn_id);
+	f.draft.ids[ID_REQUEST] = tx->caller.request_id;
+	jw_kraw(&f.w, "permissionDecision", p->decision_json, strlen(p->decision_json));
+	jw_kraw(&f.w, "command", p->judged_json, strlen(p->judged_json));
+	jw_kstr(&f.w, "mode", permission_mode_name((enum permission_mode)p->mode));
+	jw_kbool(&f.w, "dryRun", true);
+	if (p->lasting_json)
+		jw_kraw(&f.w, "suggestion", p->lasting_json, strlen(p->lasting_json));
+	struct jw m = jw_on(&f.members);
+	jw_kraw(&m, "permissionDecision", p->decision_json, strlen(p->decision_json));
+	fact_close(&f, tx->batch);
+	jw_kraw(&tx->w, "permissionDecision", p->decision_json, strlen(p->decision_json));
+	jw_kraw(&tx->w, "command", p->judged_json, strlen(p->judged_json));
+	if (p->lasting_json)
+		jw_kraw(&tx->w, "suggestion", p->lasting_json, strlen(p->lasting_json));
+	jw_kraw(&tx->w, "sandboxProfile", p->sandbox_json, strlen(p->sandbox_json));
+	jw_kstr(&tx->w, "mode", permission_mode_name((enum permission_mode)p->mode));
+	jw_kraw(&tx->w, "hooks", p->hooks_json,
+		strlen(p->hooks_json)); /* that would look at it, and might say something else */
+}
+
+static void evaluate(struct engine *g, const struct start_request *r, const struct caller *c,
+		     struct pending_start *held, engine_reply_fn fn, void *ctx);
+
+static void evaluate_held(struct engine *g, struct pending_start *h)
+{
+	evaluate(g, &h->record.spec.request, &h->caller, h, h->fn, h->ctx);
+}
+
+static void judge(struct transaction *tx, const struct start_request *r, struct sandbox_setup *f,
+		  const struct policy_rules *rules, struct err *e)
+{
+	const char *const shell[] = { "/bin/sh", "-c", r->command_line };
+	struct buf json = BUF_INIT;
+	char id[ID_TEXT_MAX];
+
+	id_make(ID_KIND_PROCESS, id);
+	struct process *p = process_new(tx->engine, id);
+	p->dry = true;
+	if (place(tx->engine, r->session_id, &tx->caller, tx, p, e) == 0 &&
+	    permission_confine(p, r, &tx->caller, rules, f, e) >= 0) {
+		struct jw w = jw_on(&json);
+
+		p->by = requester_of(&tx->caller);
+		p->command_line = mem_strdup(r->command_line);
+		p->cwd = mem_strdup(f->workspace.cwd);
+		p->profile = mem_strdup(f->profile.name);
+		p->home = mem_strdup(permission_home(f, r));
+		p->limits = r->limits;
+		sandbox_setup_profile_json(f, &p->limits, &w);
+		p->sandbox_json = buf_take(&json);
+		permission_judge(p, r, f, r->command_line ? shell : r->argv, r->command_line ? countof(shell) : r->argc,
+				 rules, &tx->caller);
+		evaluated(tx, p);
+	}
+	process_free(p);
+}
+
+static void evaluate(struct engine *g, const struct start_request *r, const struct caller *c,
+		     struct pending_start *held, engine_reply_fn fn, void *ctx)
+{
+	sandbox_setup_auto struct sandbox_setup f = { 0 };
+	const struct policy_rules *rules = NULL;
+	struct err e = ERR_INIT;
+	int found = sandbox_setup_make(g, &r->sandbox, c, &f, &e);
+
+	if (found == 0)
+		found = policy_lookup_rules(g, &f, &r->sandbox, c, held ? held->since_ns : 0, &rules, &e);
+	if (found > 0 && !held)
+		held = pending_start_new(g, r, c, fn, ctx, &e);
+	if (found > 0 && held && !g->stopping) {
+		policy_lookup_wait(g, &f, &r->sandbox, held, evaluate_held);
+		return;
+	}
+	if (found > 0 && !e.code)
+		err_set(&e, ERR_UNAVAILABLE, "the daemon is stopping");
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	if (!e.code)
+		judge(tx, r, &f, rules, &e);
+	if (e.code)
+		transaction_reject(tx, &e);
+	else
+		transaction_commit(tx);
+	pending_start_free(held);
+}
+
+void engine_evaluate_permission(struct engine *g, const struct start_request *r, const struct caller *c,
+				engine_reply_fn fn, void *ctx)
+{
+	evaluate(g, r, c, NULL, fn, ctx);
+}
+
+/* ---- get_policy ---- */
+
+/* `own`: the session's. */
+static void rules_json(const struct policy_rules *s, const struct policy_rules *own, struct jw *w)
+{
+	jw_karr(w, "rules");
+	for (size_t i = 0; i < own->count; i++)
+		policy_rule_json(&own->rule[i], w);
+	for (size_t i = 0; i < s->count && i < RULES_SHOWN; i++)
+		policy_rule_json(&s->rule[i], w);
+	jw_arr_end(w);
+	jw_kuint(w, "ruleCount", s->count + own->count);
+	jw_karr(w, "hooks");
+	for (size_t i = 0; s->hooks && i < s->hooks->count; i++) {
+		struct hook_ref ref;
+
+		hook_ref_of(s->hooks->hook[i], &ref);
+		hook_ref_json(&ref, w);
+		hook_ref_done(&ref);
+	}
+	jw_arr_end(w);
+	jw_karr(w, "notes");
+	if (s->sessions_tighten && own->allows)
+		jw_str(w, "what the session's rules allow does not count: the policy says \"sessionAllow\": false");
+	for (size_t i = 0; i < own->nnotes; i++)
+		jw_str(w, own->note[i]);
+	for (size_t i = 0; i < s->nnotes && i < RULES_SHOWN; i++)
+		jw_str(w, s->note[i]);
+	for (size_t i = 0; s->hooks && i < s->hooks->nnotes && i < RULES_SHOWN; i++)
+		jw_str(w, s->hooks->note[i]);
+	jw_arr_end(w);
+}
+
+static void sources_json(const struct policy_rules *s, const struct policy_rules *own, struct jw *w)
+{
+	jw_karr(w, "sources");
+	for (size_t i = 0; i < s->nfiles; i++) {
+		enum rule_layer layer = RULE_OF_WORKSPACE; /* which may have several */
+
+		for (int k = 0; k < RULE_LAYERS; k++)
+			if (s->file[k] == s->files[i])
+				layer = (enum rule_layer)k;
+		jw_obj(w);
+		jw_kstr(w, "layer", rule_layer_name(layer));
+		jw_kstr(w, "file", s->files[i]);
+		jw_obj_end(w);
+	}
+	if (own->count) {
+		jw_obj(w);
+		jw_kstr(w, "layer", rule_layer_name(RULE_OF_SESSION));
+		jw_kstr(w, "sessionId", own->files[0]);
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
+}
+
+static void policy_json(struct engine *g, const struct policy_rules *rules, const char *session_id,
+			const struct caller *c, const char *problem, struct buf *out)
+{
+	static const struct policy_rules none = { .mode = -1, .place_mode = -1 };
+	const struct policy_rules *s = rules ? rules : &none, *own = NULL;
+	struct err unread = ERR_INIT;
+	enum permission_mode wanted = permission_mode_of(g, session_id), mode = policy_lookup_mode(s, wanted),
+			     usual = permission_mode_of(g, NULL);
+	struct jw w = jw_on(out);
+
+	if (session_rules_of(g, session_id, &own, &unread) < 0 && !problem[0])
+		problem = unread.message;
+	own = own ? own : &none;
+	jw_obj(&w);
+	jw_kstr(&w, "mode", permission_mode_name(mode));
+	jw_kstr(&w, "modeMeans", permission_mode_text(mode));
+	jw_kstr(&w, "modeSource",
+		mode != wanted  ? "workspace"
+		: mode != usual ? "session"
+		: s->mode < 0   ? "default"
+				: rule_layer_name(s->mode_layer));
+	jw_kbool(&w, "bypassPermitted", s->bypass);
+	jw_kbool(&w, "strict", s->strict);
+	jw_kbool(&w, "interactive", !c->no_person);
+	sources_json(s, own, &w);
+	if (problem[0])
+		jw_kstr(&w, "problem", problem);
+	rules_json(s, own, &w);
+	jw_obj_end(&w);
+}
+
+static void show(struct engine *g, const struct start_request *r, const struct caller *c, struct pending_start *held,
+		 engine_reply_fn fn, void *ctx);
+
+static void show_held(struct engine *g, struct pending_start *h)
+{
+	show(g, &h->record.spec.request, &h->caller, h, h->fn, h->ctx);
+}
+
+/* 1: it waits for the files of its place. */
+static int place_rules(struct engine *g, const struct start_request *r, const struct caller *c,
+		       struct pending_start *held, engine_reply_fn fn, void *ctx, const struct policy_rules **ret,
+		       struct err *e)
+{
+	sandbox_setup_auto struct sandbox_setup f = { 0 };
+	const struct sandbox_request nowhere = { 0 };
+
+	*ret = g->rules;
+	if (g->policy_problem[0] || g->stopping)
+		return 0;
+	/* What cannot be a workspace has no policy of its own. */
+	int found = sandbox_setup_make(g, &r->sandbox, c, &f, e);
+	if (found < 0) {
+		*e = ERR_INIT;
+		found = sandbox_setup_make(g, &nowhere, c, &f, e);
+	}
+	if (found == 0)
+		found = policy_lookup_rules(g, &f, &r->sandbox, c, held ? held->since_ns : 0, ret, e);
+	if (found <= 0)
+		return found;
+	held = held ? held : pending_start_new(g, r, c, fn, ctx, e);
+	if (!held)
+		return -1;
+	policy_lookup_wait(g, &f, &r->sandbox, held, show_held);
+	return 1;
+}
+
+static void show(struct engine *g, const struct start_request *r, const struct caller *c, struct pending_start *held,
+		 engine_reply_fn fn, void *ctx)
+{
+	buf_auto struct buf out = BUF_INIT;
+	const struct policy_rules *rules;
+	struct err e = ERR_INIT;
+	int found = place_rules(g, r, c, held, fn, ctx, &rules, &e);
+
+	if (found > 0)
+		return;
+	/* A file of the place that cannot be used is what is asked for here, and no failure. */
+	if (found < 0 && e.code != ERR_PERMISSION) {
+		fn(ctx, &e, NULL, 0);
+	} else {
+		policy_json(g, rules, r->session_id, c, found < 0 ? e.message : g->policy_problem, &out);
+		fn(ctx, NULL, out.data, out.len);
+	}
+	pending_start_free(held);
+}
+
+void engine_show_policy(struct engine *g, const char *session_id, const char *cwd, const struct caller *c,
+			engine_reply_fn fn, void *ctx)
+{
+	static const char *const nothing[] = { "true" };
+	const struct start_request r = {
+		.argv = nothing, .argc = 1, .session_id = session_id, .sandbox = { .cwd = cwd }
+	};
+	struct view_session_brief brief;
+	struct err e = ERR_INIT;
+	int found = session_id ? view_session_brief(g->o.store, c->uid, session_id, &brief, &e) : 0;
+
+	if (found > 0)
+		err_set(&e, ERR_NOT_FOUND, "sessionId '%.80s' is not known", session_id);
+	if (found != 0)
+		fn(ctx, &e, NULL, 0);
+	else
+		show(g, &r, c, NULL, fn, ctx);
+}
+
+/* ---- set_permission_mode ---- */
+
+static int check_mode(const struct engine *g, int mode, const char *name, struct err *e)
+{
+	buf_auto struct buf names = BUF_INIT;
+
+	if (mode < 0) {
+		permission_mode_names(&names);
+		return err_field(e, "mode", "'%.40s' is none of %s", name, buf_cstr(&names));
+	}
+	if (mode == MODE_BYPASS && (!g->rules || !g->rules->bypass)) {
+		err_set(e, ERR_PERMISSION, "the host's policy does not permit mode bypass (permissions.allowBypass)");
+		return -1;
+	}
+	if (g->rules && g->rules->mode >= 0 && g->rules->mode_layer == RULE_OF_HOST && mode != g->rules->mode &&
+	    permission_mode_join((enum permission_mode)g->rules->mode, (enum permission_mode)mode) !=
+		    (enum permission_mode)mode) {
+		err_set(e, ERR_PERMISSION,
+			"the host's policy sets mode %s; a session may only be stricter: plan always is",
+			permission_mode_name((enum permission_mode)g->rules->mode));
+		return -1;
+	}
+	return 0;
+}
+
+void engine_set_permission_mode(struct engine *g, const char *session_id, const char *name, const struct caller *c,
+				engine_reply_fn fn, void *ctx)
+{
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	const struct requester by = requester_of(c);
+	int mode = permission_mode_find(name);
+	struct view_session_brief s;
+	struct err e = ERR_INIT;
+	struct fact f;
+	int found = view_session_brief(g->o.store, c->uid, session_id, &s, &e);
+
+	if (found > 0)
+		err_set(&e, ERR_NOT_FOUND, "sessionId '%.80s' is not known", session_id);
+	if (found != 0 || check_mode(g, mode, name, &e) < 0) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	buf_auto struct buf summary = BUF_INIT;
+	buf_printf(&summary, "mode %s: %s", permission_mode_name((enum permission_mode)mode),
+		   permission_mode_text((enum permission_mode)mode));
+	fact_open(&f, EVENT_POLICY_CHANGED, s.uid, session_id, s.first_thread, NULL);
+	f.draft.ids[ID_REQUEST] = c->request_id;
+	jw_kstr(&f.w, "layer", "session");
+	jw_kstr(&f.w, "mode", permission_mode_name((enum permission_mode)mode));
+	jw_kstr(&f.w, "summary", buf_cstr(&summary));
+	fact_requester(&f.w, "by", &by);
+	fact_close(&f, tx->batch);
+	jw_kstr(&tx->w, "sessionId", session_id);
+	jw_kstr(&tx->w, "mode", permission_mode_name((enum permission_mode)mode));
+	transaction_commit(tx);
+}
+
+/* ---- reload_policy ---- */
+
+struct reload_waiter {
+	TAILQ_ENTRY(reload_waiter) link;
+	struct engine *engine;
+	struct pending_reply reply;
+	uint64_t since; /* the last sequence when it was asked for */
+	size_t rules, notes;
+	struct err problem; /* code 0: they were loaded */
+};
+
+void engine_reload_policy(struct engine *g, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	struct reload_waiter *w;
+	struct err e = ERR_INIT;
+
+	if (!g->o.ports->want_reload) {
+		err_set(&e, ERR_UNAVAILABLE, "the policy files cannot be asked for here");
+		fn(ctx, &e, NULL, 0);
+		return;
+	}
+	w = mem_zalloc(1, sizeof *w);
+	w->engine = g;
+	w->since = store_last_sequence(g->o.store);
+	reply_copy(&w->reply, c, fn, ctx);
+	TAILQ_INSERT_TAIL(&g->reloads, w, link);
+	g->o.ports->want_reload(g->o.world);
+}
+
+/* Behind policy.changed in the log, so whoever is answered finds it there. */
+static void on_load_durable(void *ctx, const struct store_result *r)
+{
+	struct reload_waiter *w = ctx;
+	struct engine *g = w->engine;
+	buf_auto struct buf out = BUF_INIT;
+	struct jw j = jw_on(&out);
+
+	if (r->status < 0 || w->problem.code) {
+		reply_err(&w->reply, r->status < 0 ? r->err : &w->problem, NULL, 0);
+	} else {
+		jw_obj(&j);
+		jw_kstr(&j, "status", "loaded");
+		jw_kuint(&j, "rules", w->rules);
+		jw_kuint(&j, "notes", w->notes);
+		jw_kuint(&j, "sequence",
+			 g->policy_sequence > w->since ? g->policy_sequence : store_last_sequence(g->o.store));
+		jw_obj_end(&j);
+		reply_json(&w->reply, out.data, out.len);
+	}
+	free(w);
+}
+
+void engine_policy_loaded(struct engine *g, const char *problem)
+{
+	struct reload_waiter *w;
+
+	while ((w = TAILQ_FIRST(&g->reloads))) {
+		struct store_batch *b = store_batch_new(g->o.store);
+
+		TAILQ_REMOVE(&g->reloads, w, link);
+		w->rules = g->rules ? g->rules->count : 0;
+		w->notes = g->rules ? g->rules->nnotes : 0;
+		if (problem)
+			err_set(&w->problem, ERR_INVALID,
+				"the policy was not loaded; the previous one stays in effect: %s", problem);
+		store_batch_meta(b, "policy.asked", problem ? "not_loaded" : "loaded", problem ? 10 : 6);
+		store_submit(g->o.store, b, STORE_MUST | STORE_NOW, on_load_durable, w);
+	}
+}
+
+void permission_done(struct engine *g)
+{
+	struct reload_waiter *w;
+
+	permission_persist_done(g);
+	while ((w = TAILQ_FIRST(&g->reloads))) {
+		TAILQ_REMOVE(&g->reloads, w, link);
+		reply_done(&w->reply);
+		free(w);
+	}
+}

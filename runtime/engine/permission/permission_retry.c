@@ -1,0 +1,159 @@
+/*
+ * Mode on_failure: a command that failed after its sandbox had refused it something can be allowed to run again with
+ * just that. The action names what would be opened; an operator's yes starts a new process, whose facts say which
+ * action allowed it.
+ */
+
+#include "runtime/engine/permission/permission.h"
+
+#include "policy/rules.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/action/action.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/ref.h"
+#include "runtime/engine/core/transaction.h"
+#include "runtime/engine/permission/permission_private.h"
+#include "runtime/engine/process/start_record.h"
+
+#include <sys/wait.h>
+
+static bool failed(const struct process *p)
+{
+	return p->has_last && p->last.kind == STATUS_EXITED && p->end == PROCESS_END_NONE &&
+	       !(WIFEXITED(p->last.wait_status) && WEXITSTATUS(p->last.wait_status) == 0);
+}
+
+static void continuation(const struct process *p, const char *ref, const struct buf *open, struct buf *out)
+{
+	struct jw w = jw_on(out);
+
+	jw_obj(&w);
+	jw_kstr(&w, "startRef", ref);
+	jw_kraw(&w, "open", open->data, open->len);
+	fact_requester(&w, "by", &p->by);
+	jw_obj_end(&w);
+}
+
+void permission_offer_retry(struct process *p)
+{
+	struct engine *g = p->engine;
+	const struct ref_owner owner = { .uid = p->uid,
+					 .session_id = p->session_id,
+					 .thread_id = p->thread_id,
+					 .turn_id = p->turn_id,
+					 .kind = "process",
+					 .id = p->id,
+					 .media_type = "application/json" };
+	buf_auto struct buf open = BUF_INIT, next = BUF_INIT, prompt = BUF_INIT;
+	char ref[ID_TEXT_MAX], action[ID_ROOM];
+	struct err e = ERR_INIT;
+
+	if (!p->record || g->stopping || !failed(p) || !process_violations_open(p, &open))
+		return;
+	struct transaction *tx = transaction_new_internal(g);
+	ref_store(tx->batch, &owner, p->record, strlen(p->record), ref);
+	continuation(p, ref, &open, &next);
+	buf_printf(&prompt, "run again with more than its sandbox gave it: %s%s%s; opened would be%s %s",
+		   p->exec_overrides ? p->exec_overrides : "", p->exec_overrides ? " " : "", p->display,
+		   process_violations_guessed(p) ? " (partly guessed from its output)" : "", open.data);
+	const struct action_spec s = {
+		.kind = ACTION_KIND_RETRY,
+		.uid = p->uid,
+		.session_id = p->session_id,
+		.process_id = p->id,
+		.action_type = "permission",
+		.prompt = buf_cstr(&prompt),
+		.scope_json = open.data,
+		.continuation_json = next.data,
+		.timeout_ms = g->o.ask_ms,
+		.by = p->by,
+	};
+	if (action_open(g, &s, tx->batch, action, &e) < 0) {
+		log_error("offer to run %s again: %s", p->id, e.message);
+		err_set(&e, ERR_UNAVAILABLE, "offer to run %s again", p->id);
+		transaction_reject(tx, &e);
+		return;
+	}
+	transaction_commit(tx);
+}
+
+/* ---- the answer ---- */
+
+static void widen(json_t *start, const json_t *open)
+{
+	static const char *const lists[] = { "readRoots", "writeRoots", "allowHosts" };
+	json_t *sandbox = json_object_get(start, "sandbox");
+
+	for (size_t i = 0; i < countof(lists); i++) {
+		json_t *have = json_object_get(sandbox, lists[i]), *more = json_object_get(open, lists[i]);
+
+		if (!have)
+			json_object_set_new(sandbox, lists[i], json_array());
+		if (json_array_size(more))
+			json_array_extend(json_object_get(sandbox, lists[i]), more);
+	}
+	if (json_array_size(json_object_get(open, "allowHosts")))
+		json_object_set_new(sandbox, "network", json_string("allow"));
+	json_object_del(start, "processId");
+	json_object_del(start, "stepId");
+	json_object_set_new(start, "onDisconnect", json_string("keep"));
+}
+
+static void started(void *ctx, const struct err *e, const char *json, size_t len)
+{
+	if (e)
+		log_warning("a process that was to run again: %s", e->message);
+}
+
+static void start_again(struct engine *g, const struct action_doc *a, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	start_record_auto struct start_record record = { 0 };
+	struct jval by = jval_get(a->continuation, "by"), open = jval_get(a->continuation, "open");
+	char ref[ID_ROOM] = "";
+
+	jval_str(jval_get(a->continuation, "startRef"), ref, sizeof ref);
+	if (store_output_whole(g->o.store, ref, START_RECORD_MAX, &text, e) < 0)
+		return;
+	json_auto_t *start = json_loadb(buf_cstr(&text), text.len, 0, NULL),
+		    *more = json_loadb(open.text, open.len, 0, NULL);
+	if (!start || !more) {
+		err_set(e, ERR_CORRUPT, "what was to be started cannot be read any more");
+		return;
+	}
+	widen(start, more);
+	mem_auto char *wider = json_dumps(start, JSON_COMPACT),
+		      *why = mem_printf("%s again, as %s allowed", a->processId, a->actionId);
+	if (start_record_read(g, wider, strlen(wider), &record, e) < 0)
+		return;
+	/* An operator allowed it, so it may have more than an agent could ask for. */
+	const uint32_t uid = (uint32_t)jval_uint(jval_get(by, "uid"), a->uid);
+	const struct caller c = { .uid = uid,
+				  .pid = (int32_t)jval_int(jval_get(by, "pid"), 0),
+				  .role = ROLE_OPERATOR,
+				  .peer_fd = g->o.ports->peer_of(g->o.world, uid) };
+	record.spec.request.session_id = a->sessionId;
+	record.spec.request.justification = why;
+	if (c.peer_fd < 0)
+		err_set(e, ERR_UNAVAILABLE, "no client of uid %u has connected since the daemon began", uid);
+	else
+		engine_start_process(g, &record.spec.request, &c, started, NULL);
+}
+
+static void retry_over(struct engine *g, const char *action_id)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct action_doc a;
+	struct err e = ERR_INIT;
+
+	if (action_read(g, action_id, &text, &a, &e) != 0 || strcmp(a.status, "resolved") != 0 ||
+	    strncmp(a.decision, "allow", 5) != 0)
+		return;
+	start_again(g, &a, &e);
+	if (e.code)
+		engine_warn(g, "retry_failed", "start it again yourself", "%s was allowed to run again, but: %s",
+			    a.processId, e.message);
+}
+
+const struct action_kind_ops permission_retry_ops = { .resolved = permission_resolved, .over = retry_over };

@@ -1,0 +1,528 @@
+/*
+ * A process that waits for a person. In the log it is an open action whose continuation says where the start is written
+ * down (start_record.h) and what it is bound to; in memory only who waits for it. After a restart the same is made
+ * again from the actions that are open, and what was allowed and had not come to its start is started.
+ */
+
+#include "runtime/engine/permission/permission.h"
+
+#include "policy/decision.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "runtime/engine/action/action.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/ref.h"
+#include "runtime/engine/core/transaction.h"
+#include "runtime/engine/hook/hook.h"
+#include "runtime/engine/permission/permission_private.h"
+#include "runtime/engine/process/start_record.h"
+#include "runtime/view/view.h"
+#include "runtime/view/view_ids.h"
+
+#define RECOVER_MAX 4096u
+
+#define PROMPT_SHOWN 2048u
+
+/* ---- asking ---- */
+
+static void continuation(const struct process *p, const char *ref, struct buf *out)
+{
+	struct jw w = jw_on(out);
+
+	jw_obj(&w);
+	jw_kstr(&w, "startRef", ref);
+	jw_kstr(&w, "binding", p->binding);
+	jw_kbool(&w, "ownsTurn", p->owns_turn);
+	jw_kbool(&w, "endWithClient", p->end_with_client);
+	if (p->lasting_json)
+		jw_kraw(&w, "always", p->lasting_json, strlen(p->lasting_json));
+	fact_requester(&w, "by", &p->by);
+	if (p->owner) {
+		jw_kobj(&w, "owner");
+		jw_kstr(&w, "kind", owner_kind_name(p->owner));
+		jw_kstr(&w, "id", p->owner_id);
+		jw_obj_end(&w);
+	}
+	jw_obj_end(&w);
+}
+
+static int requested_fact(const struct process *p, const struct caller *c, struct store_batch *b)
+{
+	struct fact f;
+
+	fact_open_process(&f, EVENT_PERMISSION_REQUESTED, p);
+	f.draft.ids[ID_ACTION] = p->action_id;
+	f.draft.status = "waiting_permission";
+	jw_kstr(&f.w, "actionId", p->action_id);
+	jw_kbool(&f.w, "interactive", !c->no_person);
+	process_command_members(p, &f.w);
+	jw_kstr(&f.w, "cwd", p->cwd);
+	jw_kstr(&f.w, "profile", p->profile);
+	jw_kstr(&f.w, "binding", p->binding);
+	if (p->owner) {
+		jw_kobj(&f.w, "owner");
+		jw_kstr(&f.w, "kind", owner_kind_name(p->owner));
+		jw_kstr(&f.w, "id", p->owner_id);
+		jw_obj_end(&f.w);
+	}
+	return fact_close(&f, b);
+}
+
+static void waiting_result(const struct process *p, uint64_t sequence, struct buf *out)
+{
+	struct jw w = jw_on(out);
+
+	jw_obj(&w);
+	jw_kstr(&w, "processId", p->id);
+	jw_kstr(&w, "status", "waiting_permission");
+	jw_kstr(&w, "actionId", p->action_id);
+	jw_kstr(&w, "sessionId", p->session_id);
+	jw_kstr(&w, "threadId", p->thread_id);
+	jw_kstr(&w, "turnId", p->turn_id);
+	jw_kstr(&w, "decision", "ask");
+	jw_kraw(&w, "permissionDecision", p->decision_json, strlen(p->decision_json));
+	jw_kstr(&w, "prompt", p->prompt);
+	jw_kstr(&w, "sandboxProfile", p->profile);
+	jw_karr(&w, "outputRefs");
+	jw_arr_end(&w);
+	if (sequence)
+		jw_kuint(&w, "sequence", sequence);
+	jw_obj_end(&w);
+}
+
+static void give_up(struct process *p, const struct err *e)
+{
+	struct engine *g = p->engine;
+	const enum owner_kind owner = p->owner;
+	char owner_id[ID_ROOM];
+
+	memcpy(owner_id, p->owner_id, sizeof owner_id);
+	reply_err(&p->start, e, NULL, 0);
+	process_free(p);
+	if (owner)
+		process_owners[owner]->refused(g, owner_id, e, NULL, 0);
+}
+
+static void on_asked(void *ctx, const struct store_result *r)
+{
+	struct process *p = ctx;
+	buf_auto struct buf result = BUF_INIT;
+
+	if (r->status < 0) {
+		struct err e = *r->err;
+		give_up(p, &e);
+		return;
+	}
+	waiting_result(p, r->last_sequence, &result);
+	reply_json(&p->start, result.data, result.len);
+	if (p->engine->stopping)
+		permission_cancel(p, NULL, true);
+}
+
+/* What a tool of ours is to do is in what it reads. */
+static char *prompt_of(const struct process *p, const struct start_request *r)
+{
+	struct buf out = BUF_INIT;
+
+	if (r->tool && r->stdin_text) {
+		buf_printf(&out, "%s in %s (profile %s%s%s): ", r->tool, p->cwd, p->profile,
+			   p->exec_overrides ? ") with (" : "", p->exec_overrides ? p->exec_overrides : "");
+		text_ends(r->stdin_text, strlen(r->stdin_text), PROMPT_SHOWN, &out);
+	} else {
+		buf_printf(&out, "run in %s (profile %s%s%s): %s", p->cwd, p->profile,
+			   p->exec_overrides ? ") with (" : "", p->exec_overrides ? p->exec_overrides : "", p->display);
+	}
+	return buf_take(&out);
+}
+
+void permission_ask(struct process *p, const struct start_request *r, const struct caller *c)
+{
+	struct engine *g = p->engine;
+	struct store_batch *b = store_batch_new(g->o.store);
+	const struct ref_owner owner = { .uid = p->uid,
+					 .session_id = p->session_id,
+					 .thread_id = p->thread_id,
+					 .turn_id = p->turn_id,
+					 .kind = "process",
+					 .id = p->id,
+					 .media_type = "application/json" };
+	buf_auto struct buf start = BUF_INIT, next = BUF_INIT, result = BUF_INIT;
+	struct start_request copy = *r;
+	char ref[ID_TEXT_MAX];
+	struct err e = ERR_INIT;
+
+	p->state = PROCESS_WAITING;
+	p->end_by = p->by;
+	copy.process_id = p->id;
+	copy.step_id = p->step_id;
+	start_record_write(&copy, &start);
+	session_facts(p, b);
+	permission_fact(p, b);
+	if (p->command_ref)
+		ref_store_as(b, &owner, p->command_ref, p->command_full.data,
+			     p->command_full.len); /* to be read by who is asked */
+	ref_store(b, &owner, start.data, start.len, ref);
+	continuation(p, ref, &next);
+	p->prompt = prompt_of(p, r);
+	const struct action_spec s = {
+		.kind = ACTION_KIND_PERMISSION,
+		.uid = p->uid,
+		.session_id = p->session_id,
+		.thread_id = p->thread_id,
+		.turn_id = p->turn_id,
+		.task_id = p->task_id[0] ? p->task_id : NULL,
+		.process_id = p->id,
+		.tool_call_id = p->tool_call_id[0] ? p->tool_call_id : NULL,
+		.trace_id = c->trace_id,
+		.request_id = c->request_id,
+		.action_type = "permission",
+		.prompt = p->prompt,
+		.policy_json = p->decision_json,
+		.continuation_json = next.data,
+		.timeout_ms = c->no_person ? g->o.ask_alone_ms : g->o.ask_ms,
+		.by = p->by,
+	};
+	if (start.len > START_RECORD_MAX)
+		err_set(&e, ERR_INVALID, "the command is too long to be asked about");
+	if (e.code || action_open(g, &s, b, p->action_id, &e) < 0) {
+		store_batch_free(b);
+		give_up(p, &e);
+		return;
+	}
+	requested_fact(p, c, b);
+	waiting_result(p, 0, &result);
+	reply_store(&p->start, b, result.data, result.len);
+	store_submit(g->o.store, b, 0, on_asked, p);
+}
+
+/* ---- the answer ---- */
+
+static void resolved_fact(const struct action_outcome *o, struct store_batch *b)
+{
+	const struct action_doc *a = o->action;
+	struct jval next = a->continuation;
+	char binding[65] = "";
+	struct fact f;
+
+	fact_open(&f, EVENT_PERMISSION_RESOLVED, (uint32_t)a->uid, a->sessionId, a->threadId, a->turnId);
+	f.draft.ids[ID_ACTION] = a->actionId;
+	f.draft.ids[ID_PROCESS] = a->processId[0] ? a->processId : NULL;
+	f.draft.ids[ID_TOOL_CALL] = a->toolCallId[0] ? a->toolCallId : NULL;
+	jval_str(jval_get(next, "binding"), binding, sizeof binding);
+	jw_kstr(&f.w, "outcome", strcmp(o->status, "resolved") != 0 ? o->status : o->allowed ? "allowed" : "denied");
+	jw_kstr(&f.w, "source", o->source);
+	jw_kstr(&f.w, "scope", o->scope ? o->scope : "once");
+	jw_kstr(&f.w, "actionId", a->actionId);
+	if (binding[0])
+		jw_kstr(&f.w, "binding", binding);
+	jw_kopt(&f.w, "note", o->note);
+	if (o->kept_file) {
+		jw_kraw(&f.w, "rules", o->kept_rules, strlen(o->kept_rules));
+		jw_kstr(&f.w, "file", o->kept_file);
+		jw_kuint(&f.w, "line", o->kept_line);
+	}
+	fact_close(&f, b);
+}
+
+static void refused_message(const struct action_outcome *o, struct buf *out)
+{
+	if (strcmp(o->status, "timed_out") == 0)
+		buf_str(out, "nobody allowed it in time");
+	else if (strcmp(o->status, "cancelled") == 0)
+		buf_printf(out, "it was ended before anybody allowed it%s%.200s", o->note ? ": " : "",
+			   o->note ? o->note : "");
+	else
+		buf_printf(out, "it was denied%s%.200s", o->note ? ": " : "", o->note ? o->note : "");
+}
+
+void permission_resolved(struct engine *g, const struct action_outcome *o, struct store_batch *b)
+{
+	struct process *p = engine_process(g, o->action->processId);
+	buf_auto struct buf message = BUF_INIT;
+
+	resolved_fact(o, b);
+	if (!p || p->state != PROCESS_WAITING || o->allowed)
+		return;
+	refused_message(o, &message);
+	bool cancelled = strcmp(o->status, "cancelled") == 0;
+	const struct permission_end how = { .status = cancelled                             ? "cancelled"
+						      : strcmp(o->status, "timed_out") == 0 ? "timed_out"
+											    : "failed",
+					    .category = cancelled ? "cancelled" : "permission",
+					    .message = buf_cstr(&message),
+					    .terminated = cancelled,
+					    .tell_owner = true };
+	p->state = PROCESS_ENDING;
+	p->resumed = true;
+	permission_end_facts(p, &how, b);
+}
+
+static void nobody(void *ctx, const struct err *e, const char *json, size_t len)
+{
+	if (e)
+		log_debug("a process that was allowed: %s", e->message);
+}
+
+static void resume(struct engine *g, struct process *p, const struct action_doc *a)
+{
+	buf_auto struct buf text = BUF_INIT;
+	start_record_auto struct start_record record = { 0 };
+	char ref[ID_ROOM] = "", binding[65] = "", scope[16] = "once";
+	struct err e = ERR_INIT;
+
+	p->resumed = true;
+	if (p->end_reason) {
+		permission_drop(p, p->end_reason);
+		return;
+	}
+	jval_str(jval_get(a->continuation, "startRef"), ref, sizeof ref);
+	jval_str(jval_get(a->continuation, "binding"), binding, sizeof binding);
+	if (a->resolvedScope.type == JT_STRING)
+		jval_str(a->resolvedScope, scope, sizeof scope);
+	struct caller c = { .uid = p->by.uid,
+			    .pid = p->by.pid,
+			    .role = p->by.role,
+			    .connection = p->bound_connection,
+			    .peer_fd = g->o.ports->peer_of(g->o.world, p->by.uid) };
+	if (c.peer_fd < 0)
+		err_set(&e, ERR_UNAVAILABLE,
+			"it was allowed, but no client of uid %u has connected since the daemon began, so nothing can "
+			"be run in "
+			"its name",
+			p->by.uid);
+	if (e.code || store_output_whole(g->o.store, ref, START_RECORD_MAX, &text, &e) < 0 ||
+	    start_record_read(g, buf_cstr(&text), text.len, &record, &e) < 0) {
+		permission_fail(p, &e);
+		return;
+	}
+	const struct start_approval approval = { .action_id = a->actionId,
+						 .binding = binding,
+						 .scope = scope,
+						 .session_id = a->sessionId,
+						 .thread_id = a->threadId,
+						 .turn_id = a->turnId,
+						 .owns_turn = p->owns_turn };
+	record.spec.request.approval = &approval;
+	record.spec.request.process_id = a->processId;
+	engine_start_process(g, &record.spec.request, &c, nobody, NULL);
+}
+
+static void permission_over(struct engine *g, const char *action_id)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct action_doc a;
+	struct err e = ERR_INIT;
+
+	if (action_read(g, action_id, &text, &a, &e) != 0)
+		return;
+	struct process *p = engine_process(g, a.processId);
+	if (!p || strcmp(p->action_id, action_id) != 0)
+		return;
+	if (p->state == PROCESS_WAITING) {
+		resume(g, p, &a);
+	} else if (p->state == PROCESS_ENDING) {
+		process_answer_waiters(p);
+		process_finished(p);
+	}
+}
+
+const struct action_kind_ops permission_action_ops = { .resolved = permission_resolved, .over = permission_over };
+
+void permission_promote(struct process *waiting, struct engine *g, const char *id, struct process **ret)
+{
+	TAILQ_HEAD(, process_waiter) waiters = TAILQ_HEAD_INITIALIZER(waiters);
+	TAILQ_HEAD(, process_input) inputs = TAILQ_HEAD_INITIALIZER(inputs);
+	struct process_waiter *w;
+	struct process_input *in;
+
+	while ((w = TAILQ_FIRST(&waiting->waiters))) {
+		TAILQ_REMOVE(&waiting->waiters, w, link);
+		TAILQ_INSERT_TAIL(&waiters, w, link);
+	}
+	while ((in = TAILQ_FIRST(&waiting->inputs))) {
+		TAILQ_REMOVE(&waiting->inputs, in, link);
+		TAILQ_INSERT_TAIL(&inputs, in, link);
+	}
+	struct pending_reply start = waiting->start;
+	waiting->start = (struct pending_reply){ 0 };
+	/* Held above zero, so that the last process of a daemon that stops does not seem to be gone. */
+	void (*stopped)(void *) = g->stopped;
+	g->stopped = NULL;
+	process_free(waiting);
+	g->stopped = stopped;
+	*ret = process_new(g, id);
+	(*ret)->start = start;
+	while ((w = TAILQ_FIRST(&waiters))) {
+		TAILQ_REMOVE(&waiters, w, link);
+		TAILQ_INSERT_TAIL(&(*ret)->waiters, w, link);
+	}
+	while ((in = TAILQ_FIRST(&inputs))) {
+		TAILQ_REMOVE(&inputs, in, link);
+		TAILQ_INSERT_TAIL(&(*ret)->inputs, in, link);
+	}
+}
+
+/* ---- its end, and a new beginning ---- */
+
+void permission_cancel(struct process *p, const char *reason, bool stopping)
+{
+	struct engine *g = p->engine;
+	buf_auto struct buf text = BUF_INIT;
+	struct process_waiter *w;
+	struct action_doc a;
+	struct err e = ERR_INIT;
+
+	if (p->hooks) {
+		hook_cancel(p, reason);
+		return;
+	}
+	if (stopping) { /* it goes on waiting in the log */
+		err_set(&e, ERR_UNAVAILABLE, "the daemon is stopping");
+		while ((w = TAILQ_FIRST(&p->waiters))) {
+			TAILQ_REMOVE(&p->waiters, w, link);
+			reply_err(&w->reply, &e, NULL, 0);
+			free(w);
+		}
+		if (!p->start.fn)
+			process_free(p);
+		return;
+	}
+	/* Its start goes on, and waits for the files of its place: what goes on then finds that it is over. */
+	if (p->resumed || !p->action_id[0]) {
+		permission_drop(p, reason ? reason : "it was ended");
+		return;
+	}
+	if (action_read(g, p->action_id, &text, &a, &e) != 0)
+		return;
+	if (strcmp(a.status, "pending") != 0) { /* it was allowed this moment: resume() looks */
+		if (!p->end_reason)
+			p->end_reason = mem_strdup(reason ? reason : "it was ended");
+		return;
+	}
+	struct transaction *tx = transaction_new_internal(g);
+	const struct action_outcome o = { .action = &a,
+					  .decision = "cancelled",
+					  .status = "cancelled",
+					  .source = "process_ended",
+					  .note = reason,
+					  .by = requester_of(&tx->caller) };
+	action_resolve(tx, &o);
+	transaction_commit(tx);
+}
+
+bool permission_was_ended(struct engine *g, const struct start_request *r)
+{
+	const struct process *p = r->approval || r->hooked ? engine_process(g, r->process_id) : NULL;
+
+	return (r->approval || r->hooked) && (!p || p->state != PROCESS_WAITING);
+}
+
+static struct process *restore(struct engine *g, const struct action_doc *a)
+{
+	struct process *p = process_new(g, a->processId);
+	struct jval owner = jval_get(a->continuation, "owner"), by = jval_get(a->continuation, "by");
+	char kind[32] = "", role[16] = "";
+
+	p->state = PROCESS_WAITING;
+	p->uid = (uint32_t)a->uid;
+	snprintf(p->session_id, sizeof p->session_id, "%s", a->sessionId);
+	snprintf(p->thread_id, sizeof p->thread_id, "%s", a->threadId);
+	snprintf(p->turn_id, sizeof p->turn_id, "%s", a->turnId);
+	snprintf(p->task_id, sizeof p->task_id, "%s", a->taskId);
+	snprintf(p->tool_call_id, sizeof p->tool_call_id, "%s", a->toolCallId);
+	snprintf(p->action_id, sizeof p->action_id, "%s", a->actionId);
+	p->owns_turn = jval_bool(jval_get(a->continuation, "ownsTurn"), false);
+	p->end_with_client = jval_bool(jval_get(a->continuation, "endWithClient"), false);
+	jval_str(jval_get(by, "role"), role, sizeof role);
+	p->by = (struct requester){ .uid = (uint32_t)jval_uint(jval_get(by, "uid"), a->uid),
+				    .pid = (int32_t)jval_int(jval_get(by, "pid"), 0),
+				    .role = strcmp(role, "operator") == 0 ? ROLE_OPERATOR : ROLE_AGENT };
+	p->end_by = p->by;
+	jval_str(jval_get(owner, "kind"), kind, sizeof kind);
+	jval_str(jval_get(owner, "id"), p->owner_id, sizeof p->owner_id);
+	p->owner = owner_kind_find(kind);
+	p->stdin_pipe = true; /* whether it has one is known when it runs */
+	if (p->owns_turn)
+		strmap_put(&g->busy_threads, p->thread_id, p);
+	return p;
+}
+
+struct waiting_list {
+	char (*ids)[ID_ROOM];
+	size_t count;
+};
+
+static bool add_action(void *ctx, const char *key, size_t key_len, const char *json, size_t len)
+{
+	struct waiting_list *l = ctx;
+	const char *slash = memrchr(key, '/', key_len), *id = slash ? slash + 1 : key;
+	size_t n = key_len - (size_t)(id - key);
+
+	if (n >= ID_ROOM)
+		return true;
+	l->ids = mem_realloc(l->ids, (l->count + 1) * sizeof l->ids[0]);
+	memcpy(l->ids[l->count], id, n);
+	l->ids[l->count++][n] = '\0';
+	return true;
+}
+
+void permission_recover(struct engine *g)
+{
+	struct waiting_list l = { 0 };
+	struct err e = ERR_INIT;
+
+	if (store_model_scan_speculative(g->o.store, VIEW_OPEN_ACTION, NULL, add_action, &l, &e) < 0)
+		log_error("look for processes that wait for permission: %s", e.message);
+	for (size_t i = 0; i < l.count; i++) {
+		buf_auto struct buf text = BUF_INIT;
+		struct action_doc a;
+
+		if (action_read(g, l.ids[i], &text, &a, &e) == 0 && strcmp(a.kind, "permission") == 0 &&
+		    a.processId[0] && !engine_process(g, a.processId))
+			restore(g, &a);
+	}
+	free(l.ids);
+}
+
+/* The answer is in, and the runtime died before the start was: no gate was opened, so nothing of it has happened. */
+static void start_allowed(struct engine *g, const char *process_id)
+{
+	buf_auto struct buf process_text = BUF_INIT, text = BUF_INIT;
+	struct process_doc d;
+	struct action_doc a;
+	struct err e = ERR_INIT;
+
+	if (engine_process(g, process_id) ||
+	    view_read_speculative(g->o.store, &process_schema, process_id, &process_text, &d, &e) != 0 ||
+	    strcmp(d.status, "waiting_permission") != 0)
+		return;
+	if (action_read(g, d.actionId, &text, &a, &e) != 0 || strcmp(a.status, "pending") == 0 ||
+	    strcmp(a.processId, process_id) != 0)
+		return;
+	resume(g, restore(g, &a), &a);
+}
+
+/* Such a one keeps its turn open. */
+void permission_resume(struct engine *g)
+{
+	view_ids_auto struct view_ids turns = VIEW_IDS_INIT;
+	const struct view_ids_query open = { .kind = VIEW_LIVE_TURN, .prefix = "", .max = RECOVER_MAX };
+	struct err e = ERR_INIT;
+
+	if (view_ids(g->o.store, &open, &turns, NULL, &e) < 0)
+		log_error("look for processes that were allowed: %s", e.message);
+	for (size_t i = 0; i < turns.n; i++) {
+		view_ids_auto struct view_ids processes = VIEW_IDS_INIT;
+		char prefix[VIEW_ID_MAX + 1];
+		const struct view_ids_query of_turn = { .kind = VIEW_TURN_PROCESS,
+							.prefix = prefix,
+							.max = RECOVER_MAX };
+
+		(void)snprintf(prefix, sizeof prefix, "%s/", turns.id[i]);
+		if (view_ids(g->o.store, &of_turn, &processes, NULL, &e) < 0)
+			log_error("look for processes that were allowed: %s", e.message);
+		for (size_t k = 0; k < processes.n; k++)
+			start_allowed(g, processes.id[k]);
+	}
+}

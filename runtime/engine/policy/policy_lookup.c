@@ -1,0 +1,142 @@
+#include "runtime/engine/policy/policy_lookup.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/base/path.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/process/sandbox_setup.h"
+#include "runtime/engine/start/pending_start.h"
+
+struct policy_waiter {
+	TAILQ_ENTRY(policy_waiter) link;
+	uint32_t uid;
+	char *workspace;
+	void (*go)(struct engine *g, void *ctx);
+	void *ctx;
+};
+
+const char *policy_lookup_home(const struct buf *env)
+{
+	for (const char *s = env->data; s && s < env->data + env->len; s += strlen(s) + 1)
+		if (strncmp(s, "HOME=/", 6) == 0 && s[6])
+			return s + 5;
+	return "";
+}
+
+static const char *home_of(const struct sandbox_setup *f) { return policy_lookup_home(&f->env); }
+
+int policy_lookup_of(struct engine *g, const struct policy_key *at, const struct policy_rules **ret, struct err *e)
+{
+	*ret = g->rules;
+	if (g->policy_problem[0])
+		return err_set(e, ERR_UNAVAILABLE, "the policy cannot be read: %s", g->policy_problem);
+	return g->o.ports->policy_of ? g->o.ports->policy_of(g->o.world, at, ret, e) : 0;
+}
+
+int policy_lookup_workspace(const char *cwd, const char *given, const char *home, char ret[PATH_MAX], struct err *e)
+{
+	struct err unfit = ERR_INIT;
+	struct workspace w;
+	char clean[PATH_MAX];
+
+	if ((cwd && path_clean(cwd, clean, e) < 0) || (given && path_clean(given, clean, e) < 0))
+		return -1;
+	if (workspace_find(cwd, given, home, &w, &unfit) < 0 &&
+	    (!given || workspace_find(cwd, NULL, home, &w, &unfit) < 0))
+		w.path[0] = '\0';
+	snprintf(ret, PATH_MAX, "%s", w.path);
+	return 0;
+}
+
+/* Of what runs without a sandbox, too: that it has none is no way around a file. */
+static int find_workspace(const struct sandbox_setup *f, const struct sandbox_request *r, char ret[PATH_MAX],
+			  struct err *e)
+{
+	if (!f->profile.confined)
+		return policy_lookup_workspace(r->cwd, r->workspace, home_of(f), ret, e);
+	snprintf(ret, PATH_MAX, "%s", f->workspace.path);
+	return 0;
+}
+
+int policy_lookup_rules(struct engine *g, const struct sandbox_setup *f, const struct sandbox_request *r,
+			const struct caller *c, uint64_t since_ns, const struct policy_rules **ret, struct err *e)
+{
+	char workspace[PATH_MAX];
+
+	*ret = g->rules;
+	if (find_workspace(f, r, workspace, e) < 0)
+		return -1;
+	const struct policy_key at = {
+		.uid = c->uid, .peer_fd = c->peer_fd, .workspace = workspace, .home = home_of(f), .since_ns = since_ns
+	};
+	return policy_lookup_of(g, &at, ret, e);
+}
+
+void policy_lookup_await(struct engine *g, uint32_t uid, const char *workspace, void (*go)(struct engine *g, void *ctx),
+			 void *ctx)
+{
+	struct policy_waiter *w = mem_zalloc(1, sizeof *w);
+
+	w->uid = uid;
+	w->workspace = mem_strdup(workspace);
+	w->go = go;
+	w->ctx = ctx;
+	TAILQ_INSERT_TAIL(&g->policy_waiters, w, link);
+}
+
+static void go_on(struct engine *g, void *ctx)
+{
+	struct pending_start *h = ctx;
+
+	h->go(g, h);
+}
+
+void policy_lookup_wait(struct engine *g, const struct sandbox_setup *f, const struct sandbox_request *r,
+			struct pending_start *h, void (*go)(struct engine *g, struct pending_start *h))
+{
+	char workspace[PATH_MAX] = "";
+	struct err e = ERR_INIT;
+
+	(void)find_workspace(f, r, workspace, &e); /* which policy_lookup_rules has found before */
+	if (!h->since_ns)
+		h->since_ns = engine_now(g);
+	h->go = go;
+	policy_lookup_await(g, h->caller.uid, workspace, go_on, h);
+}
+
+void engine_on_policy(struct engine *g, uint32_t uid, const char *workspace)
+{
+	TAILQ_HEAD(, policy_waiter) ready = TAILQ_HEAD_INITIALIZER(ready);
+	struct policy_waiter *w, *next;
+
+	for (w = TAILQ_FIRST(&g->policy_waiters); w; w = next) {
+		next = TAILQ_NEXT(w, link);
+		if (w->uid != uid || strcmp(w->workspace, workspace) != 0)
+			continue;
+		TAILQ_REMOVE(&g->policy_waiters, w, link);
+		TAILQ_INSERT_TAIL(&ready, w, link);
+	}
+	while ((w = TAILQ_FIRST(&ready))) {
+		TAILQ_REMOVE(&ready, w, link);
+		w->go(g, w->ctx);
+		free(w->workspace);
+		free(w);
+	}
+}
+
+void policy_lookup_stop(struct engine *g)
+{
+	struct policy_waiter *w;
+
+	while ((w = TAILQ_FIRST(&g->policy_waiters))) {
+		TAILQ_REMOVE(&g->policy_waiters, w, link);
+		w->go(g, w->ctx); /* which finds that the daemon stops */
+		free(w->workspace);
+		free(w);
+	}
+}
+
+enum permission_mode policy_lookup_mode(const struct policy_rules *rules, enum permission_mode mode)
+{
+	return rules && rules->place_mode >= 0 ? permission_mode_join(mode, (enum permission_mode)rules->place_mode)
+					       : mode;
+}

@@ -1,0 +1,92 @@
+#include "runtime/engine/process/exec_overrides.h"
+
+#include "policy/command.h"
+#include "policy/understand.h"
+#include "runtime/base/buf.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/process/sandbox_setup.h"
+#include "sandbox/plan.h"
+
+#include <string.h>
+
+#define VALUE_SHOWN 1024u
+
+/* Where an earlier command can have put programs. What is private to a sandbox is empty when the next one begins; /tmp
+ * counts all the same. */
+static const char **writable_folders(const struct sandbox_setup *f, size_t *ret_count)
+{
+	const char **list = mem_zalloc(f->profile.count + 5, sizeof *list);
+	size_t n = 0;
+
+	if (!f->profile.confined)
+		list[n++] = "/";
+	for (size_t i = 0; i < f->profile.count; i++)
+		if (f->profile.entry[i].kind == PLAN_MOUNT_WRITE)
+			list[n++] = f->profile.entry[i].path;
+	list[n++] = "/tmp";
+	list[n++] = "/var/tmp";
+	list[n++] = "/dev/shm";
+	if (f->workspace.path[0])
+		list[n++] = f->workspace.path;
+	*ret_count = n;
+	return list;
+}
+
+static bool is_usual(const struct buf *base, const char *variable)
+{
+	for (const char *s = base->data; s && s < base->data + base->len; s += strlen(s) + 1)
+		if (strcmp(s, variable) == 0)
+			return true;
+	return false;
+}
+
+static bool matters(const char *variable)
+{
+	const char *equals = strchr(variable, '=');
+	mem_auto char *name = equals ? mem_strndup(variable, (size_t)(equals - variable)) : NULL;
+
+	return name && command_variable_matters(name, equals + 1);
+}
+
+void exec_overrides_make(struct engine *g, unsigned uid, const struct start_request *r, const struct sandbox_setup *f,
+			 struct exec_overrides *ret)
+{
+	buf_auto struct buf base = BUF_INIT;
+	size_t count;
+	mem_auto const char **writable = writable_folders(f, &count);
+
+	*ret = (struct exec_overrides){ .judged = mem_zalloc(r->nenv_set + 1, sizeof *ret->judged),
+					.shown = mem_zalloc(r->nenv_set + 1, sizeof *ret->shown) };
+	if (r->nenv_set)
+		g->o.ports->base_env(g->o.world, uid, &base);
+	for (size_t i = 0; i < r->nenv_set; i++) {
+		const char *v = r->env_set[i];
+
+		if (is_usual(&base, v) ||
+		    (strncmp(v, "PATH=", 5) == 0 && command_path_is_fixed(v + 5, writable, count)))
+			continue;
+		ret->judged[ret->njudged++] = v;
+		if (matters(v))
+			ret->shown[ret->nshown++] = v;
+	}
+}
+
+void exec_overrides_done(struct exec_overrides *e)
+{
+	free(e->judged);
+	free(e->shown);
+	*e = (struct exec_overrides){ 0 };
+}
+
+void exec_overrides_text(const struct exec_overrides *e, struct buf *out)
+{
+	for (size_t i = 0; i < e->nshown; i++) {
+		const char *v = e->shown[i];
+		const size_t name = strcspn(v, "=") + 1;
+
+		buf_printf(out, "%s%.*s", i ? " " : "", (int)name, v);
+		const char *const value[] = { v + name };
+		command_display(value, 1, VALUE_SHOWN, out);
+	}
+}

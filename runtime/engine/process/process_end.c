@@ -1,0 +1,600 @@
+/*
+ * Ends. Exactly one terminal event for each process, in one commit with the rest of its output and the end of its
+ * turn, after the init said that it has reaped the last of the tree, or was seen dead itself: so whoever reads the
+ * event knows that nothing of the command runs any more. Who waits is answered when the init is dead, in any case.
+ *
+ * Which one: failed, when it never ran, a limit ended it or the init was killed under it; terminated, when bailiff was
+ * asked to end it, or it died of a signal that a client sent through bailiff; completed otherwise.
+ */
+
+#include "runtime/engine/core/engine_private.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "runtime/engine/permission/permission.h"
+#include "runtime/store/spool.h"
+#include "runtime/view/view.h"
+#include "sandbox/userns.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#define KILL_PATIENCE_MS 2000u /* how long the init may take over KILL_TREE before it is killed itself */
+
+/* ---- ending a process ---- */
+
+static const char *const end_names[] = {
+	[PROCESS_END_USER] = "user",         [PROCESS_END_CLIENT_GONE] = "client_gone",
+	[PROCESS_END_SHUTDOWN] = "shutdown", [PROCESS_END_WALL] = "wall",
+	[PROCESS_END_IDLE] = "idle",
+};
+
+void process_enforce_end(struct process *p, enum process_end why, const struct requester *by, int sig,
+			 uint64_t grace_ms, const char *reason)
+{
+	uint64_t now = engine_now(p->engine);
+
+	if (p->state > PROCESS_RUNNING)
+		return; /* it was faster */
+	if (p->state == PROCESS_WAITING) {
+		if (by)
+			p->end_by = *by;
+		permission_cancel(p, reason, why == PROCESS_END_SHUTDOWN);
+		return;
+	}
+	if (p->end == PROCESS_END_NONE) {
+		p->end = why;
+		p->end_by = by ? *by : (struct requester){ .uid = p->engine->o.owner_uid, .role = ROLE_OPERATOR };
+		p->end_signal = sig;
+		p->end_reason = mem_strdup(reason);
+	}
+	if (p->gone)
+		return;
+	uint64_t kill_at = grace_ms > UINT64_MAX / 2000000 ? UINT64_MAX : now + grace_ms * 1000000ull;
+	if (sig != SIGKILL && grace_ms > 0) {
+		if (p->state == PROCESS_RUNNING)
+			p->engine->o.ports->signal(p->engine->o.world, p->id, sig);
+		process_set_paused(p, false); /* what stands still cannot heed it */
+		if (p->kill_step == 0 && kill_at < p->kill_at_ns)
+			p->kill_at_ns = kill_at;
+		engine_wake(p->engine, p->kill_at_ns);
+		return;
+	}
+	p->kill_at_ns = now;
+	p->end_signal = SIGKILL;
+	if (p->state == PROCESS_RUNNING)
+		process_escalate(p, now);
+}
+
+void process_escalate(struct process *p, uint64_t now)
+{
+	struct engine *g = p->engine;
+
+	if (p->state != PROCESS_RUNNING && p->state != PROCESS_EXECING)
+		return;
+	if (now < p->kill_at_ns) { /* came to RUNNING with an end already wanted */
+		g->o.ports->signal(g->o.world, p->id, p->end_signal);
+		return;
+	}
+	if (p->kill_step++ == 0)
+		g->o.ports->kill_tree(g->o.world, p->id);
+	else
+		g->o.ports->kill(g->o.world, p->id);
+	p->kill_at_ns = now + KILL_PATIENCE_MS * 1000000ull;
+	engine_wake(g, p->kill_at_ns);
+}
+
+void process_set_paused(struct process *p, bool hold)
+{
+	uint64_t now = engine_now(p->engine);
+
+	if (p->paused == hold)
+		return;
+	p->paused = hold;
+	if (hold) {
+		p->paused_ns = now;
+	} else {
+		p->held_ns += now - p->paused_ns;
+		p->last_output_ns = now;
+		engine_wake(p->engine, now);
+	}
+	if (p->state == PROCESS_RUNNING)
+		p->engine->o.ports->signal(p->engine->o.world, p->id, hold ? SIGSTOP : SIGCONT);
+}
+
+/* ---- the terminal facts ---- */
+
+static uint64_t duration_ms(const struct process *p)
+{
+	uint64_t now = engine_now(p->engine);
+
+	return p->started_boot_ns && now > p->started_boot_ns ? (now - p->started_boot_ns) / 1000000 : 0;
+}
+
+/* What only a cgroup counts. */
+static void counted_members(const struct tree_count *c, struct jw *w)
+{
+	if (c->known & TREE_COUNT_MEMORY)
+		jw_kuint(w, "memoryPeakBytes", c->memory_peak);
+	if (c->known & TREE_COUNT_PIDS)
+		jw_kuint(w, "pidsPeak", c->pids_peak);
+	if (c->known & TREE_COUNT_IO) {
+		jw_kuint(w, "ioReadBytes", c->io_read);
+		jw_kuint(w, "ioWriteBytes", c->io_write);
+	}
+	if (c->known & TREE_COUNT_THROTTLE && c->throttled_periods) {
+		jw_kuint(w, "throttledMs", c->throttled_us / 1000);
+		jw_kuint(w, "throttledPeriods", c->throttled_periods);
+	}
+	if (c->known & TREE_COUNT_HIGH && c->high_events)
+		jw_kuint(w, "memoryHighEvents", c->high_events);
+}
+
+/* `source` is where the processor time comes from: rusage lacks children that nobody waited for. */
+static void usage_member(const struct process *p, struct jw *w)
+{
+	const struct status_msg *m = &p->last;
+	bool cgroup = m->count.known & TREE_COUNT_CPU;
+
+	if (!p->has_last || m->kind != STATUS_EXITED)
+		return;
+	jw_kobj(w, "usage");
+	jw_kstr(w, "source", cgroup ? "cgroup" : "rusage");
+	jw_kuint(w, "maxRssBytes", m->max_rss_bytes);
+	jw_kuint(w, "userMs", (cgroup ? m->count.user_us : m->user_us) / 1000);
+	jw_kuint(w, "systemMs", (cgroup ? m->count.system_us : m->system_us) / 1000);
+	counted_members(&m->count, w);
+	jw_kuint(w, "minorFaults", m->minor_faults);
+	jw_kuint(w, "majorFaults", m->major_faults);
+	jw_kuint(w, "inBlocks", m->in_blocks);
+	jw_kuint(w, "outBlocks", m->out_blocks);
+	jw_kuint(w, "voluntarySwitches", m->voluntary_switches);
+	jw_kuint(w, "involuntarySwitches", m->involuntary_switches);
+	jw_obj_end(w);
+}
+
+static void wait_status_members(int status, struct jw *w)
+{
+	if (WIFEXITED(status))
+		jw_kint(w, "exitCode", WEXITSTATUS(status));
+	else if (WIFSIGNALED(status))
+		jw_kstr(w, "signal", text_signal_name(WTERMSIG(status)));
+}
+
+/* keepTree: the process goes on, its command does not. */
+void engine_on_command_exited(struct engine *g, const char *id, int wait_status)
+{
+	struct process *p = engine_process(g, id);
+	struct store_batch *b;
+	struct fact f;
+
+	if (!p || !p->keep_tree || p->command_exited || p->state != PROCESS_RUNNING)
+		return;
+	p->command_exited = true;
+	b = store_batch_new(g->o.store);
+	(void)process_output_flush(p, b);
+	fact_open_process(&f, EVENT_PROCESS_COMMAND_EXITED, p);
+	jw_kobj(&f.w, "commandExited");
+	wait_status_members(wait_status, &f.w);
+	jw_kuint(&f.w, "durationMs", duration_ms(p));
+	jw_obj_end(&f.w);
+	jw_key(&f.w, "outputs");
+	process_outputs_json(p, &f.w);
+	fact_close(&f, b);
+	store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
+}
+
+static void outcome_members(const struct process *p, struct jw *w)
+{
+	if (p->has_last && p->last.kind == STATUS_EXITED)
+		wait_status_members(p->last.wait_status, w);
+	jw_kuint(w, "durationMs", duration_ms(p));
+	usage_member(p, w);
+	jw_key(w, "outputs");
+	process_outputs_json(p, w);
+	if (p->drain_cut)
+		jw_kbool(w, "drainTimedOut", true);
+	if (p->has_last && (p->last.oom_kills || p->last.pids_refused || p->last.tmp_full)) {
+		jw_kobj(w, "limitsHit");
+		jw_kuint(w, "memory", p->last.oom_kills);
+		jw_kuint(w, "pids", p->last.pids_refused);
+		jw_kuint(w, "tmp", p->last.tmp_full);
+		jw_obj_end(w);
+	}
+	process_violations_members(p, w);
+	process_network_members(p, w);
+	process_autorun_member(p, w);
+}
+
+void process_truncated_facts(struct process *p, struct store_batch *b)
+{
+	uint64_t limit = p->limits.output_bytes == LIMIT_NONE ? 0 : p->limits.output_bytes;
+
+	for (int i = 0; i < STREAM_COUNT; i++) {
+		struct process_stream *s = &p->streams[i];
+		uint64_t from = 0, to = 0;
+		struct fact f;
+		int fd;
+
+		if (!s->ref[0] || !s->spilled)
+			continue;
+		spool_hole(s->size, limit, &from, &to);
+		if (to <= from)
+			to = s->summed; /* nothing left out: the rest is summed */
+		fd = p->engine->o.ports->output_fd(p->engine->o.world, p->id, i);
+		if (fd >= 0 && s->size > to)
+			store_batch_spool(b, s->ref, fd, to, s->size - to);
+		spool_hole(s->size, limit, &from, &to);
+		if (to <= from)
+			continue;
+		fact_open_process(&f, EVENT_OUTPUT_TRUNCATED, p);
+		f.draft.ids[ID_OUTPUT] = s->ref;
+		jw_kstr(&f.w, "outputRef", s->ref);
+		jw_kstr(&f.w, "stream", stream_name(i));
+		jw_kuint(&f.w, "bytes", s->size);
+		jw_kuint(&f.w, "omittedBytes", to - from);
+		jw_kuint(&f.w, "omittedFrom", from);
+		jw_kuint(&f.w, "omittedTo", to);
+		jw_kuint(&f.w, "limit", limit);
+		jw_kstr(&f.w, "reason", "output_limit");
+		fact_close(&f, b);
+	}
+}
+
+/* How it ended, in the words of the terminal event. */
+struct ending {
+	enum event_type type;
+	const char *status;   /* envelope */
+	const char *category; /* process.failed */
+	const char *stage, *limit;
+	int error;
+	char message[ERR_MESSAGE_MAX];
+	const char *turn_status, *turn_category; /* NULL category = completed */
+};
+
+static void ending_failed_step(const struct process *p, struct ending *r)
+{
+	/* A working directory that is not there is found when its tree is to be bound; who asked thinks of it as the
+	 * cwd. */
+	bool is_cwd = p->last.step == STEP_TREES && p->cwd &&
+		      strncmp(p->last.path, p->cwd, sizeof p->last.path - 1) == 0;
+	uint32_t at = is_cwd ? STEP_CWD : p->last.step;
+	const struct step_info *step = at < STEP_COUNT ? &sandbox_steps[at] : NULL;
+	bool spawn = at == STEP_CLONE || at == STEP_CWD || at == STEP_EXEC;
+
+	r->type = EVENT_PROCESS_FAILED;
+	r->status = r->turn_status = "failed";
+	r->category = r->turn_category = spawn ? "spawn" : "sandbox";
+	r->stage = step ? step->name : "unknown";
+	r->error = p->last.error;
+	const struct userns_text *userns = userns_text_of_path(p->last.path);
+	if (userns) {
+		r->category = r->turn_category = "sandbox";
+		snprintf(r->message, sizeof r->message, "%s: %s; %s", r->stage, userns->cause, userns->fix);
+	} else if (p->refusal) {
+		snprintf(r->message, sizeof r->message, "%s", p->refusal);
+	} else if (p->last.path[0]) {
+		snprintf(r->message, sizeof r->message, "%s: %s: %s", r->stage, p->last.path, strerror(p->last.error));
+	} else {
+		snprintf(r->message, sizeof r->message, "%s: %s", r->stage, strerror(p->last.error));
+	}
+}
+
+static void ending_limit(struct ending *r, const char *limit, uint64_t value)
+{
+	r->type = EVENT_PROCESS_FAILED;
+	r->status = r->turn_status = "timed_out";
+	r->category = r->turn_category = "timeout";
+	r->limit = limit;
+	snprintf(r->message, sizeof r->message, "the %s time limit of %llu ms was reached", limit,
+		 (unsigned long long)value);
+}
+
+/* By the signal itself, or as a shell tells it of a command. */
+static bool ended_by(const struct status_msg *m, int sig)
+{
+	return WIFSIGNALED(m->wait_status) ? WTERMSIG(m->wait_status) == sig : WEXITSTATUS(m->wait_status) == 128 + sig;
+}
+
+/* It ended badly, and a limit on what it may use stopped something of it: that is the reason to tell. */
+static bool ending_resource(const struct process *p, int sig, struct ending *r)
+{
+	const struct status_msg *m = &p->last;
+
+	if (!sig && WEXITSTATUS(m->wait_status) == 0)
+		return false;
+	if (m->oom_kills) {
+		r->limit = "memory";
+		snprintf(r->message, sizeof r->message,
+			 "the memory limit was reached: the kernel killed %llu of its processes",
+			 (unsigned long long)m->oom_kills);
+	} else if (m->pids_refused) {
+		r->limit = "pids";
+		snprintf(r->message, sizeof r->message, "the limit on processes was reached: %llu were refused",
+			 (unsigned long long)m->pids_refused);
+	} else if (ended_by(m, SIGXFSZ) && p->limits.file_bytes != LIMIT_NONE) {
+		r->limit = "fileBytes";
+		snprintf(r->message, sizeof r->message, "a file would have grown past the limit of %llu bytes",
+			 (unsigned long long)p->limits.file_bytes);
+	} else if (m->tmp_full) {
+		r->limit = "tmpBytes";
+		snprintf(r->message, sizeof r->message,
+			 "the private /tmp was full in the end; a larger one is --tmp-size, or sandbox.tmpBytes");
+	} else {
+		return false;
+	}
+	r->type = EVENT_PROCESS_FAILED;
+	r->status = r->turn_status = "failed";
+	r->category = r->turn_category = "sandbox";
+	return true;
+}
+
+static void ending_completed(const struct process *p, int sig, struct ending *r)
+{
+	r->type = EVENT_PROCESS_COMPLETED;
+	r->status = "completed";
+	r->turn_status = "completed";
+	if (!sig && WEXITSTATUS(p->last.wait_status) == 0)
+		return;
+	r->turn_status = "failed";
+	r->turn_category = "exit";
+	if (sig)
+		snprintf(r->message, sizeof r->message, "killed by signal %s", text_signal_name(sig));
+	else
+		snprintf(r->message, sizeof r->message, "exit code %d", WEXITSTATUS(p->last.wait_status));
+}
+
+static void ending_of(const struct process *p, struct ending *r)
+{
+	bool exited = p->has_last && p->last.kind == STATUS_EXITED;
+	int sig = exited && WIFSIGNALED(p->last.wait_status) ? WTERMSIG(p->last.wait_status) : 0;
+
+	*r = (struct ending){ 0 };
+	if (p->has_last && p->last.kind == STATUS_FAILED) {
+		ending_failed_step(p, r);
+	} else if (p->layer_mismatch) {
+		r->type = EVENT_PROCESS_FAILED;
+		r->status = r->turn_status = "failed";
+		r->category = r->turn_category = "sandbox";
+		snprintf(r->message, sizeof r->message,
+			 "a layer of the sandbox that was recorded could not be enforced");
+	} else if (exited && p->last.cause == STATUS_CAUSE_CPU) {
+		ending_limit(r, "cpu", p->limits.cpu_ms);
+	} else if (p->end == PROCESS_END_WALL) {
+		ending_limit(r, "wall", p->limits.wall_ms);
+	} else if (p->end == PROCESS_END_IDLE) {
+		ending_limit(r, "idle", p->limits.idle_ms);
+	} else if (p->end != PROCESS_END_NONE || (sig && (p->sent_signals >> (sig - 1) & 1))) {
+		r->type = EVENT_PROCESS_TERMINATED;
+		r->status = "terminated";
+		r->turn_status = r->turn_category = "cancelled";
+		snprintf(r->message, sizeof r->message, "the process was ended: %s",
+			 p->end_reason ? p->end_reason : "by a signal");
+	} else if (!exited) {
+		r->type = EVENT_PROCESS_FAILED;
+		r->status = r->turn_status = "failed";
+		r->category = r->turn_category = "sandbox";
+		/* A command may make itself the lesser victim when its memory is full (oom_score_adj): then only the
+		 * init knew. */
+		snprintf(r->message, sizeof r->message,
+			 "the sandbox's init was killed from outside%s; how the command ended is not known",
+			 p->limits.tree.value[PLAN_LIMIT_MEMORY]
+				 ? ", or by the kernel because the memory limit was reached"
+				 : "");
+	} else if (!ending_resource(p, sig, r)) {
+		ending_completed(p, sig, r);
+	}
+}
+
+static void ending_fact(struct process *p, const struct ending *r, struct store_batch *b)
+{
+	struct fact f;
+
+	fact_open_process(&f, r->type, p);
+	f.draft.status = r->status;
+	if (r->type == EVENT_PROCESS_FAILED) {
+		f.draft.status_reason = r->message;
+		jw_kstr(&f.w, "category", r->category);
+		jw_kopt(&f.w, "stage", r->stage);
+		if (r->error) {
+			jw_kint(&f.w, "errno", r->error);
+			jw_kopt(&f.w, "errnoName", strerrorname_np(r->error));
+		}
+		jw_kopt(&f.w, "limit", r->limit);
+		jw_kstr(&f.w, "message", r->message);
+		jw_kstr(&f.w, "status", r->status);
+	} else if (r->type == EVENT_PROCESS_TERMINATED) {
+		bool by_signal = p->end == PROCESS_END_NONE;
+		const char *cause = by_signal ? "user" : end_names[p->end];
+		jw_kstr(&f.w, "reason",
+			p->end == PROCESS_END_USER && p->end_reason && *p->end_reason ? p->end_reason : cause);
+		jw_kstr(&f.w, "cause", cause);
+		fact_requester(&f.w, "requestedBy", by_signal ? &p->signal_by : &p->end_by);
+		jw_kbool(&f.w, "treeEmpty", true);
+		jw_kstr(&f.w, "status", r->status);
+		if (!p->has_last)
+			jw_kstr(&f.w, "signal", "KILL");
+	} else {
+		jw_kstr(&f.w, "status", r->status);
+	}
+	outcome_members(p, &f.w);
+	if (r->type != EVENT_PROCESS_FAILED && p->has_last)
+		jw_kuint(&f.w, "leftBehind", p->last.left_behind);
+	fact_close(&f, b);
+}
+
+/* The error that start_process answers with when the command never ran. */
+static void start_error(const struct process *p, const struct ending *r, struct err *e, struct buf *data)
+{
+	static const char advice[] = "Do what the message says, or leave the limit out; it is refused rather than "
+				     "ignored, so that nothing runs "
+				     "with more than was asked for.";
+	struct jw w = jw_on(data);
+
+	if (p->refusal) {
+		err_set(e, ERR_UNAVAILABLE, "%s", p->refusal);
+		snprintf(e->field, sizeof e->field, "%.*s", (int)strcspn(p->refusal, ":"), p->refusal);
+		jw_kbool(&w, "retryable", false);
+		jw_kstr(&w, "advice", advice);
+	} else {
+		err_set(e, ERR_SANDBOX, "start '%s': %s", p->display ? p->display : "", r->message);
+	}
+	jw_kstr(&w, "processId", p->id);
+	jw_kstr(&w, "processCategory", r->category ? r->category : "");
+	jw_kopt(&w, "stage", r->stage);
+	if (r->error) {
+		jw_kint(&w, "errno", r->error);
+		jw_kopt(&w, "errnoName", strerrorname_np(r->error));
+	}
+}
+
+static void on_end_committed(void *ctx, const struct store_result *r)
+{
+	struct process *p = ctx;
+
+	if (r->status < 0)
+		log_error("record the end of %s: %s", p->id, r->err->message);
+	p->ended_sequence = r->last_sequence;
+	p->end_committed = true;
+	if (p->start.fn) {
+		struct ending how;
+		struct err e = ERR_INIT;
+		buf_auto struct buf data = BUF_INIT;
+
+		ending_of(p, &how);
+		if (p->execed || (p->has_last && p->last.kind == STATUS_EXITED)) {
+			process_answer_start(p);
+		} else {
+			start_error(p, &how, &e, &data);
+			reply_err(&p->start, &e, data.data, data.len);
+		}
+	}
+	process_handle_event(p, PROCESS_EV_END_COMMITTED);
+}
+
+static void process_tell_owner(struct process *p, const struct ending *how, struct store_batch *b)
+{
+	bool exited = p->has_last && p->last.kind == STATUS_EXITED && WIFEXITED(p->last.wait_status);
+	const struct process_outcome o = {
+		.clean = !how->turn_category,
+		.ran = p->execed || (p->has_last && p->last.kind == STATUS_EXITED),
+		.exit_code = exited ? WEXITSTATUS(p->last.wait_status) : -1,
+		.status = how->turn_status,
+		.category = how->turn_category,
+		.limit = how->limit,
+		.message = how->message,
+	};
+
+	if (p->owner)
+		process_owners[p->owner]->ended(p, &o, b);
+}
+
+void process_submit_end(struct process *p)
+{
+	struct store_batch *b = store_batch_new(p->engine->o.store);
+	struct ending how;
+
+	ending_of(p, &how);
+	process_output_flush(p, b);
+	process_truncated_facts(p, b);
+	process_violations_flush(p, b);
+	process_hint_facts(p, b);
+	process_autorun_facts(p, b);
+	ending_fact(p, &how, b);
+	session_end_facts(p, b, how.turn_status, how.turn_category, how.message);
+	process_tell_owner(p, &how, b);
+	if (p->start.fn && !p->execed && !(p->has_last && p->last.kind == STATUS_EXITED)) {
+		struct err e = ERR_INIT;
+		buf_auto struct buf data = BUF_INIT, record = BUF_INIT;
+
+		start_error(p, &how, &e, &data);
+		reply_error_record(&e, data.data, data.len, &record);
+		reply_store(&p->start, b, record.data, record.len);
+	}
+	store_submit(p->engine->o.store, b, STORE_MUST, on_end_committed, p);
+}
+
+/* ---- who waits for it ---- */
+
+static void answer_terminated(struct process *p, struct process_waiter *w, struct buf *out)
+{
+	struct ending how;
+	struct jw j = jw_on(out);
+
+	ending_of(p, &how);
+	jw_obj(&j);
+	jw_kstr(&j, "processId", p->id);
+	jw_kstr(&j, "status", p->ended_as ? p->ended_as : how.status);
+	jw_kbool(&j, "treeEmpty", true);
+	jw_kuint(&j, "sequence", p->ended_as ? store_last_sequence(p->engine->o.store) : p->ended_sequence);
+	jw_obj_end(&j);
+}
+
+static void answer_waiter(struct process *p, struct process_waiter *w, bool timed_out)
+{
+	buf_auto struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	if (w->terminate)
+		answer_terminated(p, w, &out);
+	else if (view_wait_result(p->engine->o.store, VIEW_ANY_UID, p->id, timed_out, &out, &e) < 0) {
+		reply_err(&w->reply, &e, NULL, 0);
+		free(w);
+		return;
+	}
+	if (w->terminate && w->reply.idem_key) {
+		struct store_batch *b = store_batch_new(p->engine->o.store);
+		reply_store(&w->reply, b, out.data, out.len);
+		store_submit(p->engine->o.store, b, 0, NULL, NULL);
+	}
+	reply_json(&w->reply, out.data, out.len);
+	free(w);
+}
+
+void process_answer_waiters(struct process *p)
+{
+	struct process_waiter *w;
+
+	while ((w = TAILQ_FIRST(&p->waiters))) {
+		TAILQ_REMOVE(&p->waiters, w, link);
+		answer_waiter(p, w, false);
+	}
+}
+
+void process_waiters_expire(struct process *p, uint64_t now)
+{
+	struct process_waiter *w;
+
+	do {
+		TAILQ_FOREACH (w, &p->waiters, link)
+			if (now >= w->deadline_ns)
+				break;
+		if (w) {
+			TAILQ_REMOVE(&p->waiters, w, link);
+			answer_waiter(p, w, true);
+		}
+	} while (w);
+}
+
+void engine_wait_process(struct engine *g, const char *process_id, uint64_t timeout_ms, const struct caller *c,
+			 engine_reply_fn fn, void *ctx)
+{
+	struct process *p = engine_process(g, process_id);
+	buf_auto struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	if (!p || p->over || !process_is_controlled_by(p, c)) {
+		int found = view_wait_result(g->o.store, c->uid, process_id, false, &out, &e);
+		fn(ctx, found < 0 ? &e : NULL, out.data, out.len);
+		return;
+	}
+	engine_client_follows(g, process_id, c);
+	struct process_waiter *w = mem_zalloc(1, sizeof *w);
+	reply_copy(&w->reply, c, fn, ctx);
+	w->deadline_ns = timeout_ms >= UINT64_MAX / 2000000 ? UINT64_MAX : engine_now(g) + timeout_ms * 1000000ull;
+	TAILQ_INSERT_TAIL(&p->waiters, w, link);
+	if (w->deadline_ns != UINT64_MAX)
+		engine_wake(g, w->deadline_ns);
+}

@@ -1,0 +1,204 @@
+/*
+ * Guesses about refusals, for daemons that cannot read the kernel's audit records: without root, or in a container.
+ * When a command has failed, the end of its output is searched for errors with a path or a host, and each is compared
+ * with what the sandbox was made of. Only what that sandbox does refuse is reported, with confidence "hint" and the
+ * line that says so. The output is the command's to choose: a hint grants nothing, it only tells a person which option
+ * to consider.
+ */
+
+#include "runtime/engine/core/engine_private.h"
+
+#include "runtime/base/jscan.h"
+#include "runtime/base/mem.h"
+#include "sandbox/output_hint.h"
+#include "sandbox/violation.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define TAIL_BYTES 8192u
+#define HINTS_MAX 5
+
+struct guesses {
+	struct process *process;
+	struct store_batch *batch;
+	struct jval made; /* the sandbox */
+	bool no_network;  /* what the network refused is known exactly already */
+	unsigned count;
+};
+
+static bool failed(const struct process *p)
+{
+	return p->end == PROCESS_END_NONE && p->has_last && p->last.kind == STATUS_EXITED && p->last.wait_status != 0;
+}
+
+/* From the root on, without "." and "..": where links lead is not looked at. */
+static bool make_absolute(const struct process *p, const char *name, char out[PATH_MAX])
+{
+	char whole[PATH_MAX];
+	size_t n = 0;
+
+	int len = snprintf(whole, sizeof whole, "%s%s%s", name[0] == '/' ? "" : p->cwd, name[0] == '/' ? "" : "/",
+			   name);
+	if (len < 0 || (size_t)len >= sizeof whole || whole[0] != '/')
+		return false;
+	for (const char *from = whole; *from;) {
+		from += strspn(from, "/");
+		size_t part = strcspn(from, "/");
+		if (part == 2 && from[0] == '.' && from[1] == '.') {
+			while (n > 0 && out[--n] != '/')
+				;
+		} else if (part && !(part == 1 && from[0] == '.')) {
+			out[n++] = '/';
+			memcpy(out + n, from, part);
+			n += part;
+		}
+		from += part;
+	}
+	out[n] = 0;
+	return n > 0;
+}
+
+/* −1 = not known. */
+static int sees(const struct guesses *g, const char *path)
+{
+	const struct engine *e = g->process->engine;
+
+	return e->o.sees_path ? e->o.sees_path(path) : -1;
+}
+
+static int sees_folder(const struct guesses *g, const char *path)
+{
+	char folder[PATH_MAX];
+	const char *slash = strrchr(path, '/');
+
+	snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
+	return folder[0] ? sees(g, folder) : 1;
+}
+
+/* The path is not there inside, and is outside: it is below something hidden, or a private folder stands in its place.
+ */
+static bool is_hidden(const struct guesses *g, const char *path, bool create)
+{
+	static const char temporary[] = "[\"/tmp\",\"/var/tmp\",\"/dev/shm\"]";
+	size_t write = process_path_depth(path, jval_get(g->made, "writeRoots")),
+	       read = process_path_depth(path, jval_get(g->made, "readRoots"));
+	size_t hidden = process_path_depth(path, jval_get(g->made, "hidden")),
+	       own = process_path_depth(path, jval_get(g->made, "private"));
+	size_t tmp = process_path_depth(path, jval_of(temporary, sizeof temporary - 1)),
+	       shown = write > read ? write : read;
+	size_t deepest = hidden > own ? hidden : own;
+
+	if (deepest <= shown && tmp <= shown)
+		return false;
+	int seen = create ? sees_folder(g, path) : sees(g, path);
+	return deepest > shown ? seen != 0
+			       : seen > 0; /* in a private /tmp a command may well have had files of its own */
+}
+
+/* What the sandbox would say to that; NULL = it had no part in it. */
+static const char *file_reason(const struct guesses *g, const struct violation *v)
+{
+	const char *why;
+
+	switch (v->error) {
+	case EROFS:
+	case EBUSY:
+		why = process_violation_reason(g->process, v);
+		return why && (strcmp(why, "outside the write roots") == 0 || strcmp(why, "protected") == 0) &&
+				       (v->error == EROFS || why[0] == 'p')
+			       ? why
+			       : NULL;
+	case EACCES:
+	case EPERM:
+	case ENOENT: return is_hidden(g, v->path, strcmp(v->operation, "create") == 0) ? "hidden" : NULL;
+	default: return NULL;
+	}
+}
+
+static bool guess_file(struct guesses *g, const struct output_hint *h, struct violation *v)
+{
+	for (size_t i = 0; i < h->npaths; i++) {
+		if (!make_absolute(g->process, h->paths[i], v->path))
+			continue;
+		v->operation = h->operation;
+		v->reason = file_reason(g, v);
+		if (!v->reason)
+			continue;
+		if (strcmp(v->reason, "hidden") == 0)
+			v->operation = strcmp(v->operation, "create") == 0 ? "create" : "read";
+		else if (strcmp(v->operation, "write") == 0 && sees(g, v->path) == 0)
+			v->operation = "create";
+		return true;
+	}
+	return false;
+}
+
+static bool guess_network(const struct guesses *g, const struct output_hint *h, struct violation *v)
+{
+	bool none = jval_is_str(jval_get(g->made, "network"), "none"),
+	     allow = jval_is_str(jval_get(g->made, "network"), "allow");
+
+	if (g->no_network || !(none || (allow && strcmp(h->operation, "connect") == 0)))
+		return false;
+	memcpy(v->host, h->host, sizeof v->host);
+	_Static_assert(sizeof v->address == sizeof h->address, "the same text");
+	memcpy(v->address, h->address, sizeof v->address);
+	v->port = h->port;
+	v->reason = none ? "no network" : "only through the proxy";
+	return true;
+}
+
+static void on_hint(void *ctx, const struct output_hint *h)
+{
+	struct guesses *g = ctx;
+	struct violation v = { .kind = h->kind,
+			       .operation = h->operation,
+			       .source = "output",
+			       .hint = true,
+			       .error = h->error,
+			       .evidence = h->line,
+			       .port = -1 };
+	bool fits;
+
+	if (g->count == HINTS_MAX)
+		return;
+	if (strcmp(h->kind, "filesystem") == 0) {
+		fits = guess_file(g, h, &v);
+	} else if (strcmp(h->kind, "network") == 0) {
+		fits = guess_network(g, h, &v);
+	} else {
+		v.reason = "not for sandboxes";
+		fits = true;
+	}
+	if (fits) {
+		g->count++;
+		process_violation_hint(g->process, &v, g->batch);
+	}
+}
+
+void process_hint_facts(struct process *p, struct store_batch *b)
+{
+	const struct engine *g = p->engine;
+	struct guesses found = { .process = p, .batch = b, .no_network = process_violations_any(p, "network") };
+	mem_auto char *tail = NULL;
+
+	bool exact = g->o.violations && !p->unwatched;
+	if (exact || !failed(p) || !(p->plan_kind & PLAN_PRIVATE_ROOT) || !p->sandbox_json || !p->committed)
+		return;
+	found.made = jval_of(p->sandbox_json, strlen(p->sandbox_json));
+	for (int i = 0; i < STREAM_COUNT; i++) {
+		uint64_t size = p->streams[i].ref[0] ? p->streams[i].size : 0,
+			 from = size > TAIL_BYTES ? size - TAIL_BYTES : 0;
+
+		if (!size)
+			continue;
+		if (!tail)
+			tail = mem_alloc(TAIL_BYTES);
+		ssize_t n = g->o.ports->peek_output(g->o.world, p->id, i, from, tail, (size_t)(size - from));
+		if (n > 0)
+			output_hints(tail, (size_t)n, on_hint, &found);
+	}
+}

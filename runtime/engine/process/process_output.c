@@ -1,0 +1,231 @@
+/*
+ * Output as facts. The bytes are already in the spool (the kernel moved them there); here they are cited: the first
+ * event after a quiet time goes out at once, then at most one every 50 ms for each process, each with the range that
+ * came meanwhile and a preview of its beginning. Only where somebody types is more often better: what a terminal prints
+ * first after input goes out at once and does not wait for company in its commit, and what follows within a quarter of
+ * a second goes out every few milliseconds.
+ *
+ * A stream that stays within the inline limit lives in the database, whole, and its spool file is removed at the end.
+ * Past the limit it is *spilled*: from then on the cited bytes are synced and checksummed before the event commits.
+ */
+
+#include "runtime/engine/core/engine_private.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "runtime/store/spool.h"
+
+static const char *const stream_names[STREAM_COUNT] = { "stdout", "stderr", "pty" };
+
+const char *stream_name(int stream) { return stream_names[stream]; }
+
+int stream_index(struct jval name)
+{
+	for (int i = 0; i < STREAM_COUNT; i++)
+		if (jval_is_str(name, stream_names[i]))
+			return i;
+	return -1;
+}
+
+void process_output_due(struct process *p)
+{
+	uint64_t now = engine_now(p->engine);
+	uint64_t pause_ms = p->typed ? 0 : now < p->typed_until_ns ? ENGINE_FLUSH_TYPED_MS : ENGINE_FLUSH_MS;
+	uint64_t earliest = p->last_flush_ns + pause_ms * 1000000ull;
+	uint64_t at = now >= earliest ? now : earliest;
+
+	if (p->flush_at_ns <= at)
+		return;
+	p->flush_at_ns = at;
+	engine_wake(p->engine, p->flush_at_ns);
+}
+
+static uint64_t output_limit(const struct process *p)
+{
+	return p->limits.output_bytes == LIMIT_NONE ? 0 : p->limits.output_bytes;
+}
+
+uint64_t process_output_kept(const struct process *p, uint64_t size)
+{
+	uint64_t limit = output_limit(p);
+
+	return limit && size > spool_head(limit) ? spool_head(limit) : size;
+}
+
+bool process_output_spills(const struct process *p, uint64_t size)
+{
+	return size > p->engine->o.inline_bytes || (output_limit(p) && size > output_limit(p));
+}
+
+static void preview_members(struct jw *w, const char *p, size_t n)
+{
+	size_t cut = text_utf8_cut(p, n);
+	bool text = n - cut < 4 && text_utf8_valid(p, cut) && !memchr(p, 0, cut);
+
+	if (text) {
+		jw_kstrn(w, "preview", p, cut);
+		jw_kstr(w, "encoding", "utf8");
+		jw_kuint(w, "previewBytes", cut);
+	} else {
+		jw_key(w, "preview");
+		jw_base64(w, p, n);
+		jw_kstr(w, "encoding", "base64");
+		jw_kuint(w, "previewBytes", n);
+	}
+}
+
+static int spilled_fact(struct process *p, int stream, struct store_batch *b)
+{
+	struct process_stream *s = &p->streams[stream];
+	struct fact f;
+
+	fact_open_process(&f, EVENT_OUTPUT_SPILLED, p);
+	f.draft.ids[ID_OUTPUT] = s->ref;
+	jw_kstr(&f.w, "outputRef", s->ref);
+	jw_kstr(&f.w, "stream", stream_name(stream));
+	jw_kuint(&f.w, "bytes", s->size);
+	bool inlined = s->size > p->engine->o.inline_bytes;
+	jw_kuint(&f.w, "limit", inlined ? p->engine->o.inline_bytes : output_limit(p));
+	jw_kstr(&f.w, "reason", inlined ? "inline_limit" : "output_limit");
+	jw_kobj(&f.w, "owner");
+	jw_kstr(&f.w, "processId", p->id);
+	jw_obj_end(&f.w);
+	jw_kstr(&f.w, "mediaType", "application/octet-stream");
+	jw_kstr(&f.w, "encoding", "binary");
+	return fact_close(&f, b);
+}
+
+/* The bytes that the events of this batch speak of are made durable with it. */
+static void stream_secure(struct process *p, int stream, struct store_batch *b)
+{
+	struct process_stream *s = &p->streams[stream];
+	struct engine *g = p->engine;
+
+	if (!s->spilled) {
+		char *bytes = mem_alloc(s->size + 1);
+		ssize_t n = g->o.ports->peek_output(g->o.world, p->id, stream, 0, bytes, s->size);
+		if (n > 0)
+			store_batch_inline(b, s->ref, bytes, (size_t)n);
+		free(bytes);
+		return;
+	}
+	uint64_t upto = process_output_kept(p, s->size);
+	int fd = g->o.ports->output_fd(g->o.world, p->id, stream);
+	if (upto > s->summed && fd >= 0) {
+		store_batch_spool(b, s->ref, fd, s->summed, upto - s->summed);
+		s->summed = upto;
+	}
+}
+
+/* How much of the new range can be shown: not what has already been left out. */
+static size_t preview_room(const struct process *p, const struct process_stream *s)
+{
+	uint64_t most = s->size - s->cited, from, to;
+
+	spool_hole(s->size, output_limit(p), &from, &to);
+	if (to > from && s->cited < to && s->cited + most > from)
+		most = s->cited < from ? from - s->cited : 0;
+	return most < p->engine->o.inline_bytes ? (size_t)most : p->engine->o.inline_bytes;
+}
+
+static void output_fact(struct process *p, int stream, struct store_batch *b)
+{
+	struct process_stream *s = &p->streams[stream];
+	struct engine *g = p->engine;
+	size_t want = preview_room(p, s);
+	mem_auto char *bytes = mem_alloc(want + 1);
+	ssize_t n = g->o.ports->peek_output(g->o.world, p->id, stream, s->cited, bytes, want);
+	struct fact f;
+
+	if (!s->spilled && process_output_spills(p, s->size)) {
+		s->spilled = true;
+		spilled_fact(p, stream, b);
+		store_batch_inline(b, s->ref, NULL, 0);
+	}
+	fact_open_process(&f, EVENT_PROCESS_OUTPUT, p);
+	f.draft.ids[ID_OUTPUT] = s->ref;
+	jw_kstr(&f.w, "stream", stream_name(stream));
+	jw_kuint(&f.w, "offset", s->cited);
+	jw_kuint(&f.w, "length", s->size - s->cited);
+	preview_members(&f.w, bytes, n > 0 ? (size_t)n : 0);
+	fact_close(&f, b);
+	stream_secure(p, stream, b);
+	s->cited = s->size;
+}
+
+int process_output_flush(struct process *p, struct store_batch *b)
+{
+	int added = 0;
+
+	for (int i = 0; i < STREAM_COUNT; i++)
+		if (p->streams[i].ref[0] && p->streams[i].size > p->streams[i].cited) {
+			output_fact(p, i, b);
+			added++;
+		}
+	if (added > 0 && p->owner && process_owners[p->owner]->output)
+		process_owners[p->owner]->output(p, b);
+	return added;
+}
+
+void process_output_submit(struct process *p)
+{
+	struct store_batch *b = store_batch_new(p->engine->o.store);
+
+	p->flush_at_ns = UINT64_MAX;
+	p->last_flush_ns = engine_now(p->engine);
+	if (process_output_flush(p, b) > 0) {
+		bool watched = p->typed || p->last_flush_ns < p->typed_until_ns;
+		p->typed = false;
+		store_submit(p->engine->o.store, b, STORE_MUST | (watched ? STORE_NOW : 0), NULL, NULL);
+	} else {
+		store_batch_free(b);
+	}
+}
+
+unsigned process_unspilled(const struct process *p)
+{
+	unsigned bits = 0;
+
+	for (int i = 0; i < STREAM_COUNT; i++)
+		if (p->streams[i].ref[0] && !p->streams[i].spilled)
+			bits |= 1u << i;
+	return bits;
+}
+
+void process_outputs_json(const struct process *p, struct jw *w)
+{
+	jw_obj(w);
+	for (int i = 0; i < STREAM_COUNT; i++) {
+		const struct process_stream *s = &p->streams[i];
+		uint64_t from = 0, to = 0;
+		if (!s->ref[0])
+			continue;
+		spool_hole(s->size, output_limit(p), &from, &to);
+		jw_kobj(w, stream_name(i));
+		jw_kstr(w, "outputRef", s->ref);
+		jw_kuint(w, "bytes", s->size);
+		jw_kbool(w, "truncated", to > from);
+		if (to > from) {
+			jw_kuint(w, "omittedBytes", to - from);
+			jw_kuint(w, "omittedFrom", from);
+			jw_kuint(w, "omittedTo", to);
+		}
+		jw_obj_end(w);
+	}
+	jw_obj_end(w);
+}
+
+void process_stream_names(const struct process *p, struct jw *w)
+{
+	jw_arr(w);
+	for (int i = 0; i < STREAM_COUNT; i++) {
+		if (!p->streams[i].ref[0])
+			continue;
+		jw_obj(w);
+		jw_kstr(w, "outputRef", p->streams[i].ref);
+		jw_kstr(w, "stream", stream_name(i));
+		jw_kuint(w, "bytes", p->streams[i].size);
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
+}

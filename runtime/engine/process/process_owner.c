@@ -1,0 +1,95 @@
+#include "runtime/engine/process/process_owner.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/engine_private.h"
+
+#define OWNER(NAME, name, ops) extern const struct process_owner_ops ops;
+#include "runtime/engine/process/process_owners.def"
+#undef OWNER
+
+const struct process_owner_ops *const process_owners[OWNER_KIND_COUNT] = {
+#define OWNER(NAME, name, ops) [OWNER_##NAME] = &(ops),
+#include "runtime/engine/process/process_owners.def"
+#undef OWNER
+};
+
+static const char *const names[OWNER_KIND_COUNT] = {
+	[OWNER_NONE] = "client",
+#define OWNER(NAME, name, ops) [OWNER_##NAME] = name,
+#include "runtime/engine/process/process_owners.def"
+#undef OWNER
+};
+
+const char *owner_kind_name(enum owner_kind k) { return names[k]; }
+
+enum owner_kind owner_kind_find(const char *name)
+{
+	for (int i = OWNER_NONE + 1; i < OWNER_KIND_COUNT; i++)
+		if (strcmp(names[i], name) == 0)
+			return (enum owner_kind)i;
+	return OWNER_NONE;
+}
+
+/* The answer of a start that nobody waits for; only one that comes at once is of interest. */
+struct first_answer {
+	bool waiting, refused;
+	struct err err;
+	struct buf data;
+};
+
+static void on_answer(void *ctx, const struct err *e, const char *json, size_t len)
+{
+	struct first_answer *a = ctx;
+
+	if (a->waiting) {
+		a->refused = e != NULL;
+		if (e)
+			a->err = *e;
+		if (e && json)
+			buf_append(&a->data, json, len);
+		a->waiting = false;
+		return;
+	}
+	/* Later ones: what came of it is in the facts, and the owner was told with them. */
+	buf_done(&a->data);
+	free(a);
+}
+
+void process_start_owned(struct engine *g, const struct start_request *r, const struct requester *by,
+			 enum owner_kind kind, const char *owner_id, char ret_process_id[40])
+{
+	if (r->process_id && (engine_process(g, r->process_id) || strmap_get(&g->held_starts, r->process_id))) {
+		snprintf(ret_process_id, ID_ROOM, "%s", r->process_id);
+		return;
+	}
+	struct caller c = {
+		.uid = by->uid, .pid = by->pid, .role = by->role, .peer_fd = g->o.ports->peer_of(g->o.world, by->uid)
+	};
+	struct first_answer *a = mem_zalloc(1, sizeof *a);
+	struct start_request owned = *r;
+
+	ret_process_id[0] = '\0';
+	owned.owner = kind;
+	owned.owner_id = owner_id;
+	owned.ret_process_id = ret_process_id;
+	a->waiting = true;
+	if (c.peer_fd < 0) {
+		err_set(&a->err, ERR_UNAVAILABLE,
+			"no client of uid %u has connected since the daemon began, so nothing can be run in "
+			"its name; connect once and try again",
+			by->uid);
+		a->refused = true;
+	} else {
+		engine_start_process(g, &owned, &c, on_answer, a);
+		if (a->waiting) {
+			a->waiting = false;
+			return;
+		}
+	}
+	if (a->refused) {
+		ret_process_id[0] = '\0';
+		process_owners[kind]->refused(g, owner_id, &a->err, a->data.data, a->data.len);
+	}
+	buf_done(&a->data);
+	free(a);
+}

@@ -1,0 +1,571 @@
+/*
+ * What clients ask of a live process: input, signals, its end.
+ *
+ * Input is written in the order in which it was asked for, one request after the other, and answered when the pipe took
+ * all of it and process.input is committed. An idempotent write first commits its intent: if the runtime dies between
+ * that and the result, a repeated request learns that the outcome is not known, rather than writing twice.
+ *
+ * What is typed into a terminal is a fact like other input, but not while the terminal shows nothing of it (no echo)
+ * and takes whole lines (canonical): then it is a password, and how long it is is all that is kept. Programs that draw
+ * their screen have no echo either, but take single keys.
+ */
+
+#include "runtime/engine/core/engine_private.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "runtime/view/view.h"
+#include "runtime/view/view_documents.h"
+
+#include <errno.h>
+#include <signal.h>
+
+#define INPUT_QUEUE_MAX (8u << 20)
+#define INPUT_PREVIEW 256u
+static const char pending_record[] = "{\"pending\":true}";
+
+struct process *engine_live(struct engine *g, const char *id, const struct caller *c, struct err *e)
+{
+	struct process *p = engine_process(g, id);
+	buf_auto struct buf doc = BUF_INIT;
+
+	if (p && process_is_controlled_by(p, c) && p->state <= PROCESS_RUNNING)
+		return p;
+	if (view_process(g->o.store, c->uid, id, &doc, e) < 0)
+		return NULL;
+	if (jval_is_str(jval_get(jval_of(doc.data, doc.len), "status"), "lost"))
+		err_set(e, ERR_UNAVAILABLE,
+			"process '%s' was lost: nothing can reach it, and whether it ended is not known", id);
+	else
+		err_set(e, ERR_STATE, "process '%s' has ended", id);
+	return NULL;
+}
+
+/* ---- refusals ---- */
+
+struct lost_refusal {
+	struct pending_reply reply;
+	struct err err;
+};
+
+static void on_lost_told(void *ctx, const struct store_result *r)
+{
+	static const char data[] = "\"outcome\":\"unknown\"";
+	struct lost_refusal *l = ctx;
+
+	reply_err(&l->reply, r->status < 0 ? r->err : &l->err, data, strlen(data));
+	free(l);
+}
+
+/* Something was asked of a process that was lost. Besides the refusal that is a warning in its session, durable before
+ * the answer. */
+static void refuse_lost(struct engine *g, const struct process_doc *d, const char *request, const struct err *e,
+			const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	struct lost_refusal *l = mem_zalloc(1, sizeof *l);
+	struct store_batch *b = store_batch_new(g->o.store);
+	struct fact f;
+
+	l->err = *e;
+	reply_copy(&l->reply, c, fn, ctx);
+	fact_open(&f, EVENT_RUNTIME_WARNING, (uint32_t)d->uid, d->sessionId, d->threadId, d->turnId);
+	f.draft.ids[ID_PROCESS] = d->processId;
+	f.draft.ids[ID_REQUEST] = c->request_id;
+	jw_kstr(&f.w, "code", "process_lost");
+	jw_kstr(&f.w, "detail", e->message);
+	jw_kstr(&f.w, "advice", "look at what it may have done, then start it again");
+	jw_kstr(&f.w, "request", request);
+	fact_close(&f, b);
+	store_submit(g->o.store, b, STORE_MUST | STORE_NOW, on_lost_told, l);
+}
+
+static void refuse(struct engine *g, const char *id, const char *request, const struct err *e, const struct caller *c,
+		   engine_reply_fn fn, void *ctx)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct process_doc d;
+	struct err ignored = ERR_INIT;
+
+	if (e->code == ERR_UNAVAILABLE && view_read(g->o.store, &process_schema, id, &text, &d, &ignored) == 0 &&
+	    strcmp(d.status, "lost") == 0)
+		refuse_lost(g, &d, request, e, c, fn, ctx);
+	else
+		fn(ctx, e, NULL, 0);
+}
+
+/* ---- facts about input ---- */
+
+static void input_fact(struct process *p, struct store_batch *b, const struct process_input *in)
+{
+	size_t shown = in->len < INPUT_PREVIEW ? in->len : INPUT_PREVIEW;
+	struct fact f;
+
+	fact_open_process(&f, EVENT_PROCESS_INPUT, p);
+	f.draft.ids[ID_REQUEST] = in->reply.request_id;
+	jw_kstr(&f.w, "kind", in->eof ? "eof" : "data");
+	if (!in->eof || in->len)
+		jw_kuint(&f.w, "bytes", in->len);
+	if (!in->eof && !in->redacted) {
+		size_t cut = text_utf8_cut(in->data, shown);
+		if (text_utf8_valid(in->data, cut)) {
+			jw_kstrn(&f.w, "preview", in->data, cut);
+			jw_kstr(&f.w, "encoding", "utf8");
+		} else {
+			jw_key(&f.w, "preview");
+			jw_base64(&f.w, in->data, shown);
+			jw_kstr(&f.w, "encoding", "base64");
+		}
+	}
+	if (process_has_tty(p))
+		jw_kuint(&f.w, "offset", in->offset);
+	jw_kbool(&f.w, "redacted", in->redacted);
+	fact_requester(&f.w, "by", &in->by);
+	fact_close(&f, b);
+	if (!in->redacted)
+		return;
+	/* What was typed while the terminal did not show it is shown nowhere, and that this was done is a fact. */
+	fact_open_process(&f, EVENT_OUTPUT_REDACTED, p);
+	f.draft.ids[ID_OUTPUT] = p->streams[STREAM_PTY].ref;
+	jw_kstr(&f.w, "outputRef", p->streams[STREAM_PTY].ref);
+	jw_kuint(&f.w, "count", in->len);
+	jw_kstr(&f.w, "rule", "echo_off");
+	fact_requester(&f.w, "by", &in->by);
+	fact_close(&f, b);
+}
+
+void process_given_facts(struct process *p, struct store_batch *b)
+{
+	struct process_input in = { .by = p->by, .data = p->given_input, .len = strlen(p->given_input) };
+
+	in.reply.request_id = p->start.request_id;
+	input_fact(p, b, &in);
+	in.eof = true;
+	in.len = 0;
+	input_fact(p, b, &in);
+}
+
+static void input_free(struct process_input *in)
+{
+	reply_done(&in->reply);
+	if (in->redacted)
+		explicit_bzero(in->data, in->len);
+	free(in->data);
+	free(in);
+}
+
+struct answer {
+	struct pending_reply reply;
+	struct buf json;
+	struct engine *engine;
+};
+
+static void on_answer_committed(void *ctx, const struct store_result *r)
+{
+	struct answer *a = ctx;
+
+	if (r->status < 0) {
+		reply_err(&a->reply, r->err, NULL, 0);
+	} else {
+		a->json.len--;
+		buf_printf(&a->json, "%s\"sequence\":%llu}", a->json.len > 1 ? "," : "",
+			   (unsigned long long)r->last_sequence);
+		reply_json(&a->reply, a->json.data, a->json.len);
+	}
+	buf_done(&a->json);
+	free(a);
+}
+
+/* Gives `json` (an object) as the answer, with `sequence` added, once the batch is committed. */
+static void answer_after(struct engine *g, struct store_batch *b, unsigned flags, struct pending_reply *reply,
+			 struct buf *json)
+{
+	struct answer *a = mem_zalloc(1, sizeof *a);
+
+	a->reply = *reply;
+	*reply = (struct pending_reply){ 0 };
+	a->json = *json;
+	*json = BUF_INIT;
+	reply_store(&a->reply, b, a->json.data, a->json.len);
+	store_submit(g->o.store, b, STORE_MUST | flags, on_answer_committed, a);
+}
+
+static void input_finish(struct process *p, struct process_input *in)
+{
+	struct store_batch *b = store_batch_new(p->engine->o.store);
+	struct buf json = BUF_INIT;
+	struct jw w = jw_on(&json);
+
+	TAILQ_REMOVE(&p->inputs, in, link);
+	jw_obj(&w);
+	if (!in->eof || in->len)
+		jw_kuint(&w, "bytes", in->len);
+	if (in->eof && in->len) {
+		jw_kstr(&w, "sent", "eof");
+		jw_kbool(&w, "canonical", in->canonical);
+	}
+	if (process_has_tty(p))
+		jw_kuint(&w, "offset", in->offset);
+	jw_obj_end(&w);
+	input_fact(p, b, in);
+	/* The terminal's echo comes next. */
+	answer_after(p->engine, b, process_has_tty(p) ? STORE_SHORTLY : 0, &in->reply, &json);
+	input_free(in);
+}
+
+static void input_fail(struct process *p, struct process_input *in, const struct err *e)
+{
+	struct jw w;
+	buf_auto struct buf data = BUF_INIT;
+
+	TAILQ_REMOVE(&p->inputs, in, link);
+	w = jw_on(&data);
+	jw_kuint(&w, "bytes", in->done);
+	jw_kstr(&w, "outcome", in->done ? "partial" : "not_written");
+	if (in->intended) {
+		struct store_batch *b = store_batch_new(p->engine->o.store);
+		buf_auto struct buf record = BUF_INIT;
+		reply_error_record(e, data.data, data.len, &record);
+		reply_store(&in->reply, b, record.data, record.len);
+		store_submit(p->engine->o.store, b, STORE_MUST, NULL, NULL);
+	}
+	reply_err(&in->reply, e, data.data, data.len);
+	input_free(in);
+}
+
+void process_inputs_fail(struct process *p, const char *why)
+{
+	struct err e = ERR_INIT;
+
+	err_set(&e, ERR_STATE, "write to the standard input of '%s': %s", p->id, why);
+	while (!TAILQ_EMPTY(&p->inputs))
+		input_fail(p, TAILQ_FIRST(&p->inputs), &e);
+}
+
+/*
+ * The end of input, for a terminal: its EOF character. In canonical mode that first of all hands on what was typed of a
+ * line, and ends the input only if there is nothing of it. Others (readline) take the character itself for the end.
+ */
+static int input_end_terminal(struct process *p, struct process_input *in, struct err *e)
+{
+	struct engine *g = p->engine;
+	struct port_line line;
+
+	if (in->len)
+		return 0; /* decided before; the terminal was full */
+	if (g->o.ports->line(g->o.world, p->id, &line) < 0)
+		return err_set(e, ERR_STATE, "end the input of '%s': %s", p->id, strerror(errno));
+	if (!line.eof)
+		return err_set(e, ERR_STATE, "the terminal of '%s' has no EOF character now", p->id);
+	in->canonical = line.canonical;
+	in->len = line.canonical && p->last_typed != '\n' ? 2 : 1;
+	in->data = mem_realloc(in->data, in->len);
+	memset(in->data, line.eof, in->len);
+	return 0;
+}
+
+/* Before each write: programs switch echo off just before they ask. */
+static void input_look(struct process *p, struct process_input *in)
+{
+	struct engine *g = p->engine;
+	struct port_line line;
+
+	if (g->o.ports->line(g->o.world, p->id, &line) == 0 && line.canonical && !line.echo)
+		in->redacted = !in->eof;
+}
+
+static void input_typed(struct process *p, const struct process_input *in)
+{
+	char c = in->data[in->done - 1];
+
+	/* Control characters end a line, or do away with it. */
+	p->last_typed = in->eof || (c > 0 && c < ' ' && c != '\t') ? '\n' : c;
+	p->typed = true;
+	p->typed_until_ns = engine_now(p->engine) + ENGINE_TYPED_MS * 1000000ull;
+}
+
+/* 1 = done, 0 = the pipe is full, −1 = it failed (and the input is gone). */
+static int input_write(struct process *p, struct process_input *in)
+{
+	struct engine *g = p->engine;
+	struct err e = ERR_INIT;
+
+	if (process_has_tty(p) && in->eof && input_end_terminal(p, in, &e) < 0) {
+		input_fail(p, in, &e);
+		return -1;
+	}
+	if (!in->done)
+		in->offset = p->streams[STREAM_PTY].size;
+	while (in->done < in->len) {
+		if (process_has_tty(p))
+			input_look(p, in);
+		ssize_t n = g->o.ports->write_stdin(g->o.world, p->id, in->data + in->done, in->len - in->done);
+		if (n == 0)
+			return 0;
+		if (n < 0) {
+			err_set(&e, ERR_STATE, "write to the standard input of '%s': %s", p->id,
+				errno == EPIPE ? "the process has closed it"
+				: errno == EIO ? "the terminal is closed"
+					       : strerror(errno));
+			input_fail(p, in, &e);
+			return -1;
+		}
+		in->done += (size_t)n;
+		if (process_has_tty(p))
+			input_typed(p, in);
+	}
+	return 1;
+}
+
+static void on_intent_committed(void *ctx, const struct store_result *r);
+
+struct intent {
+	struct engine *engine;
+	char process_id[ID_TEXT_MAX];
+};
+
+/* Makes the intent durable; the write goes on afterwards. */
+static void input_intend(struct process *p, struct process_input *in)
+{
+	struct store_batch *b = store_batch_new(p->engine->o.store);
+	struct intent *i = mem_zalloc(1, sizeof *i);
+
+	i->engine = p->engine;
+	memcpy(i->process_id, p->id, sizeof i->process_id);
+	p->input_busy = true;
+	in->intended = true;
+	reply_store(&in->reply, b, pending_record, sizeof pending_record - 1);
+	store_submit(p->engine->o.store, b, 0, on_intent_committed, i);
+}
+
+static void on_intent_committed(void *ctx, const struct store_result *r)
+{
+	struct intent *i = ctx;
+	struct process *p = engine_process(i->engine, i->process_id);
+
+	if (p) {
+		p->input_busy = false;
+		if (r->status < 0 && !TAILQ_EMPTY(&p->inputs)) {
+			TAILQ_FIRST(&p->inputs)->intended = false;
+			input_fail(p, TAILQ_FIRST(&p->inputs), r->err);
+		}
+		process_inputs_pump(p);
+	}
+	free(i);
+}
+
+void process_inputs_pump(struct process *p)
+{
+	struct engine *g = p->engine;
+	struct process_input *in;
+
+	while (p->state == PROCESS_RUNNING && !p->input_busy && (in = TAILQ_FIRST(&p->inputs))) {
+		if (in->reply.idem_key && !in->intended) {
+			input_intend(p, in);
+			return;
+		}
+		if (!in->eof || process_has_tty(p)) {
+			int r = input_write(p, in);
+			if (r == 0)
+				return;
+			if (r < 0)
+				continue;
+		} else if (!p->stdin_closed) {
+			p->stdin_closed = true;
+			g->o.ports->close_stdin(g->o.world, p->id);
+		}
+		input_finish(p, in);
+	}
+}
+
+static void input_queue(struct engine *g, const char *id, const void *data, size_t n, bool eof, const struct caller *c,
+			engine_reply_fn fn, void *ctx)
+{
+	struct err e = ERR_INIT;
+	struct process *p = engine_live(g, id, c, &e);
+	struct process_input *in;
+	size_t queued = 0;
+
+	if (p && !p->stdin_pipe && !process_has_tty(p))
+		err_set(&e, ERR_STATE, "process '%s' was started without a standard input (stdin: \"pipe\")", id);
+	else if (p && p->stdin_closed && !process_has_tty(p) && !eof)
+		err_set(&e, ERR_STATE, "the standard input of '%s' is closed", id);
+	else if (p)
+		TAILQ_FOREACH (in, &p->inputs, link)
+			queued += in->len;
+	if (p && queued + n > INPUT_QUEUE_MAX)
+		err_set(&e, ERR_EXHAUSTED, "the process does not read: %zu bytes wait for it already", queued);
+	if (e.code) {
+		refuse(g, id, eof ? "close_process_stdin" : "write_process_stdin", &e, c, fn, ctx);
+		return;
+	}
+	in = mem_zalloc(1, sizeof *in);
+	reply_copy(&in->reply, c, fn, ctx);
+	in->by = requester_of(c);
+	in->data = mem_dup(n ? data : "", n ? n : 1);
+	in->len = n;
+	in->eof = eof;
+	TAILQ_INSERT_TAIL(&p->inputs, in, link);
+	process_inputs_pump(p);
+}
+
+void engine_write_stdin(struct engine *g, const char *process_id, const void *p, size_t n, const struct caller *c,
+			engine_reply_fn fn, void *ctx)
+{
+	input_queue(g, process_id, p, n, false, c, fn, ctx);
+}
+
+void engine_close_stdin(struct engine *g, const char *process_id, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	input_queue(g, process_id, NULL, 0, true, c, fn, ctx);
+}
+
+void engine_close_output(struct engine *g, const char *process_id, int stream, const struct caller *c,
+			 engine_reply_fn fn, void *ctx)
+{
+	struct err e = ERR_INIT;
+	struct process *p = engine_live(g, process_id, c, &e);
+	struct pending_reply reply;
+	struct buf json = BUF_INIT;
+	struct fact f;
+
+	if (p && !p->streams[stream].ref[0])
+		err_set(&e, ERR_STATE, "process '%s' has no %s of its own", process_id, stream_name(stream));
+	if (e.code) {
+		fn(ctx, &e, NULL, 0);
+		return;
+	}
+	const struct requester by = requester_of(c);
+	struct store_batch *b = store_batch_new(g->o.store);
+	g->o.ports->close_output(g->o.world, p->id, stream);
+	p->streams[stream].ended = true;
+	fact_open_process(&f, EVENT_PROCESS_INPUT, p);
+	f.draft.ids[ID_REQUEST] = c->request_id;
+	jw_kstr(&f.w, "kind", "close_output");
+	jw_kstr(&f.w, "stream", stream_name(stream));
+	jw_kbool(&f.w, "redacted", false);
+	fact_requester(&f.w, "by", &by);
+	fact_close(&f, b);
+	reply_copy(&reply, c, fn, ctx);
+	struct jw w = jw_on(&json);
+	jw_obj(&w);
+	jw_kstr(&w, "processId", p->id);
+	jw_kstr(&w, "stream", stream_name(stream));
+	jw_obj_end(&w);
+	answer_after(g, b, 0, &reply, &json);
+	process_handle_event(p, PROCESS_EV_STREAM_END);
+}
+
+/* ---- the size of its terminal, signals and the end ---- */
+
+int engine_terminal_size(struct engine *g, const char *process_id, const struct caller *c, uint32_t *ret_rows,
+			 uint32_t *ret_cols, struct err *e)
+{
+	const struct process *p = engine_live(g, process_id, c, e);
+
+	if (!p)
+		return -1;
+	if (!process_has_tty(p))
+		return err_set(e, ERR_STATE, "process '%s' has no terminal", process_id);
+	*ret_rows = p->tty_rows;
+	*ret_cols = p->tty_cols;
+	return 0;
+}
+
+void engine_resize_process(struct engine *g, const char *process_id, uint32_t rows, uint32_t cols,
+			   const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	struct err e = ERR_INIT;
+	struct process *p = engine_live(g, process_id, c, &e);
+	struct pending_reply reply;
+	struct buf json = BUF_INIT;
+	struct fact f;
+
+	if (p && !process_has_tty(p))
+		err_set(&e, ERR_STATE, "process '%s' has no terminal", process_id);
+	else if (p && g->o.ports->resize(g->o.world, p->id, rows, cols) < 0)
+		err_set(&e, ERR_STATE, "resize the terminal of '%s': %s", process_id,
+			errno == ENOTTY ? "it has not begun yet" : strerror(errno));
+	if (e.code) {
+		refuse(g, process_id, "resize_process", &e, c, fn, ctx);
+		return;
+	}
+	const struct requester by = requester_of(c);
+	p->tty_rows = rows;
+	p->tty_cols = cols;
+	p->typed = true; /* what it draws now is waited for */
+	p->typed_until_ns = engine_now(g) + ENGINE_TYPED_MS * 1000000ull;
+	struct store_batch *b = store_batch_new(g->o.store);
+	fact_open_process(&f, EVENT_PROCESS_INPUT, p);
+	f.draft.ids[ID_REQUEST] = c->request_id;
+	jw_kstr(&f.w, "kind", "resize");
+	jw_kuint(&f.w, "rows", rows);
+	jw_kuint(&f.w, "cols", cols);
+	jw_kuint(&f.w, "offset", p->streams[STREAM_PTY].size); /* where in its output: the screen can be drawn again */
+	jw_kbool(&f.w, "redacted", false);
+	fact_requester(&f.w, "by", &by);
+	fact_close(&f, b);
+	reply_copy(&reply, c, fn, ctx);
+	struct jw w = jw_on(&json);
+	jw_obj(&w);
+	jw_kstr(&w, "processId", p->id);
+	jw_kuint(&w, "rows", rows);
+	jw_kuint(&w, "cols", cols);
+	jw_obj_end(&w);
+	answer_after(g, b, 0, &reply, &json);
+}
+
+void engine_signal_process(struct engine *g, const char *process_id, int sig, const struct caller *c,
+			   engine_reply_fn fn, void *ctx)
+{
+	struct err e = ERR_INIT;
+	struct process *p = engine_live(g, process_id, c, &e);
+	struct pending_reply reply;
+	struct buf json = BUF_INIT;
+	struct fact f;
+
+	if (p && p->state != PROCESS_RUNNING)
+		err_set(&e, ERR_STATE, "process '%s' has not begun yet", process_id);
+	if (e.code) {
+		refuse(g, process_id, "signal_process", &e, c, fn, ctx);
+		return;
+	}
+	p->sent_signals |= 1ull << (sig - 1);
+	p->signal_by = requester_of(c);
+	g->o.ports->signal(g->o.world, p->id, sig);
+	struct store_batch *b = store_batch_new(g->o.store);
+	fact_open_process(&f, EVENT_PROCESS_INPUT, p);
+	f.draft.ids[ID_REQUEST] = c->request_id;
+	jw_kstr(&f.w, "kind", "signal");
+	jw_kstr(&f.w, "signal", text_signal_name(sig));
+	jw_kbool(&f.w, "redacted", false);
+	fact_requester(&f.w, "by", &p->signal_by);
+	fact_close(&f, b);
+	reply_copy(&reply, c, fn, ctx);
+	struct jw w = jw_on(&json);
+	jw_obj(&w);
+	jw_kstr(&w, "processId", p->id);
+	jw_kstr(&w, "signal", text_signal_name(sig));
+	jw_obj_end(&w);
+	answer_after(g, b, 0, &reply, &json);
+}
+
+void engine_terminate_process(struct engine *g, const char *process_id, const char *reason, int sig, uint64_t grace_ms,
+			      const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	struct process *p = engine_process(g, process_id);
+	const struct requester by = requester_of(c);
+	struct err e = ERR_INIT;
+
+	if (!p || p->over || !process_is_controlled_by(p, c)) {
+		engine_live(g, process_id, c, &e);
+		refuse(g, process_id, "terminate_process", &e, c, fn, ctx);
+		return;
+	}
+	struct process_waiter *w = mem_zalloc(1, sizeof *w);
+	reply_copy(&w->reply, c, fn, ctx);
+	w->terminate = true;
+	w->deadline_ns = UINT64_MAX;
+	TAILQ_INSERT_TAIL(&p->waiters, w, link);
+	process_enforce_end(p, PROCESS_END_USER, &by, sig ? sig : process_stop_signal(p),
+			    grace_ms == LIMIT_NONE ? g->o.stop_grace_ms : grace_ms, reason);
+}

@@ -1,0 +1,443 @@
+/*
+ * What happens next: one function for each [state][event] that means something. An empty cell is an event that is
+ * late (its process has moved on) and means nothing any more.
+ */
+
+#include "runtime/engine/core/engine_private.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/hook/hook.h"
+#include "runtime/engine/permission/permission.h"
+#include "runtime/engine/turn/turn.h"
+
+#include <errno.h>
+#include <signal.h>
+
+typedef void (*transition_fn)(struct process *p);
+
+static void process_pass_gate(struct process *p)
+{
+	struct engine *g = p->engine;
+
+	if (!p->committed || !p->ready || p->gone)
+		return;
+	p->state = PROCESS_EXECING;
+	if (p->layer_mismatch)
+		g->o.ports->kill(g->o.world, p->id);
+	else
+		g->o.ports->open_gate(g->o.world, p->id);
+}
+
+static struct known_layers *known_layers(const struct process *p)
+{
+	struct engine *g = p->engine;
+
+	for (size_t i = 0; i < g->nknown_layers; i++)
+		if (g->known_layers[i].flags == p->plan_kind && g->known_layers[i].asked == p->plan_layers)
+			return &g->known_layers[i];
+	return NULL;
+}
+
+static void remember_layers(const struct process *p)
+{
+	struct engine *g = p->engine;
+	struct known_layers *known = known_layers(p);
+
+	if (!known && g->nknown_layers < countof(g->known_layers))
+		known = &g->known_layers[g->nknown_layers++];
+	if (known)
+		*known = (struct known_layers){ p->plan_kind, p->plan_layers, p->layers };
+}
+
+static void launching_started(struct process *p)
+{
+	const struct known_layers *known = known_layers(p);
+
+	if (!p->ready && !known)
+		return; /* the first start of its kind waits for READY */
+	p->layers = p->ready ? p->layers : known->reached;
+	p->state = PROCESS_COMMITTING;
+	process_submit_start(p);
+}
+
+static void launching_ready(struct process *p)
+{
+	remember_layers(p);
+	if (p->pid)
+		launching_started(p);
+}
+
+/* The init is dead before anything was committed: written down as a start that failed, once its facts are in. */
+static void launching_gone(struct process *p)
+{
+	p->state = PROCESS_COMMITTING;
+	process_submit_start(p);
+}
+
+static void launching_failed(struct process *p)
+{
+	process_submit_unstarted(p);
+	p->state = PROCESS_ENDING;
+	process_submit_end(p);
+}
+
+static void process_drain(struct process *p)
+{
+	struct engine *g = p->engine;
+
+	p->state = PROCESS_DRAINING;
+	p->drain_until_ns = engine_now(g) + ENGINE_DRAIN_MS * 1000000ull;
+	engine_wake(g, p->drain_until_ns);
+	p->settling = g->o.ports->settle && g->o.ports->settle(g->o.world, p->id);
+	p->settle_until_ns = engine_now(g) + ENGINE_SETTLE_MS * 1000000ull;
+	process_inputs_fail(p, "the process has ended");
+	process_handle_event(p, PROCESS_EV_STREAM_END);
+}
+
+static void committing_committed(struct process *p)
+{
+	p->committed = true;
+	p->engine->counts.started++;
+	if (p->gone)
+		process_drain(p);
+	else
+		process_pass_gate(p);
+}
+
+/* The init died before its gate; if the facts are not in yet, committing_committed comes back to it. */
+static void committing_gone(struct process *p)
+{
+	if (p->committed)
+		process_drain(p);
+}
+
+static void committing_refused(struct process *p)
+{
+	struct engine *g = p->engine;
+
+	g->o.ports->release(g->o.world, p->id, 0);
+	process_free(p);
+}
+
+static void execing_execed(struct process *p)
+{
+	struct engine *g = p->engine;
+
+	p->state = PROCESS_RUNNING;
+	p->execed = true;
+	/* A tick finds out when its limits are due. */
+	engine_wake(g, engine_now(g));
+	process_answer_start(p);
+	if (p->end != PROCESS_END_NONE) {
+		p->kill_step = 0;
+		process_escalate(p, engine_now(g));
+	}
+	if (p->paused)
+		g->o.ports->signal(g->o.world, p->id, SIGSTOP);
+	process_inputs_pump(p);
+}
+
+/*
+ * By itself: pid 1 has reaped the last process of its namespace, so the end is certain while the kernel still takes the
+ * namespaces down. Where bailiff ends it, the init's own death is waited for.
+ */
+static void running_exited(struct process *p)
+{
+	if (p->end != PROCESS_END_NONE || p->last.kind != STATUS_EXITED || p->last.cause != STATUS_CAUSE_NONE)
+		return;
+	p->leaving = true;
+	process_drain(p);
+}
+
+static void draining_stream_end(struct process *p)
+{
+	bool ended = true;
+
+	for (int i = 0; i < STREAM_COUNT; i++)
+		ended &= p->streams[i].ended;
+	if ((!ended && !p->drain_cut) || p->settling)
+		return;
+	p->state = PROCESS_ENDING;
+	process_submit_end(p);
+}
+
+/* Nobody is told before the init is gone, too. */
+static void ending_finish(struct process *p)
+{
+	struct engine *g = p->engine;
+
+	if (!p->end_committed || (p->leaving && !p->gone))
+		return;
+	p->over = true;
+	process_answer_waiters(p);
+	g->o.ports->release(g->o.world, p->id, process_unspilled(p));
+	/* What was refused, or could not be started, never counted as started. */
+	g->counts.ended += p->committed;
+	permission_offer_retry(p);
+	process_finished(p);
+}
+
+/* Who is to know that it is over, after the process itself is no more. */
+struct finished {
+	struct engine *engine;
+	enum owner_kind owner;
+	bool owns_turn;
+	char owner_id[ID_ROOM], task_id[ID_ROOM], job_id[ID_ROOM], thread_id[ID_ROOM], turn_id[ID_ROOM];
+};
+
+static void finished_go(struct finished *x)
+{
+	struct engine *g = x->engine;
+
+	if (x->owner && process_owners[x->owner]->over)
+		process_owners[x->owner]->over(g, x->owner_id);
+	if (x->job_id[0])
+		job_process_ended(g, x->job_id);
+	if (x->task_id[0] && x->owner != OWNER_HOOK)
+		task_process_ended(g, x->task_id);
+	turn_process_ended(g, x->thread_id, x->turn_id, x->owns_turn);
+}
+
+static void on_hooks(struct hook_group *group, void *ctx)
+{
+	struct finished *x = ctx;
+
+	hook_on_reply(group);
+	finished_go(x);
+	free(x);
+}
+
+static void finish(struct engine *g, const struct policy_hooks *known, const struct err *e, void *ctx)
+{
+	struct process *p = ctx;
+	struct hook_group *hooks = p->hooks_after ? hook_after(p, known) : NULL;
+	struct finished x = { .engine = g, .owner = p->owner, .owns_turn = p->owns_turn };
+
+	memcpy(x.owner_id, p->owner_id, sizeof x.owner_id);
+	memcpy(x.task_id, p->task_id, sizeof x.task_id);
+	memcpy(x.job_id, p->job_id, sizeof x.job_id);
+	memcpy(x.thread_id, p->thread_id, sizeof x.thread_id);
+	memcpy(x.turn_id, p->turn_id, sizeof x.turn_id);
+	process_free(p);
+	if (!hooks) {
+		finished_go(&x);
+		return;
+	}
+	hooks->drop = free;
+	hook_group_run(hooks, on_hooks, mem_dup(&x, sizeof x));
+}
+
+void process_finished(struct process *p)
+{
+	if (p->hooks_after && p->cwd)
+		hooks_wait(p->engine, p->cwd, &p->by, finish, p);
+	else
+		finish(p->engine, p->engine->hooks, NULL, p);
+}
+
+static const transition_fn machine[PROCESS_STATE_COUNT][PROCESS_EVENT_COUNT] = {
+	[PROCESS_LAUNCHING] = {
+		[PROCESS_EV_STARTED] = launching_started,
+		[PROCESS_EV_READY] = launching_ready,
+		[PROCESS_EV_LAUNCH_FAILED] = launching_failed,
+		[PROCESS_EV_GONE] = launching_gone,
+	},
+	[PROCESS_COMMITTING] = {
+		[PROCESS_EV_READY] = process_pass_gate,
+		[PROCESS_EV_COMMITTED] = committing_committed,
+		[PROCESS_EV_REFUSED] = committing_refused,
+		[PROCESS_EV_GONE] = committing_gone,
+	},
+	[PROCESS_EXECING] = {
+		[PROCESS_EV_EXECED] = execing_execed,
+		[PROCESS_EV_GONE] = process_drain,
+	},
+	[PROCESS_RUNNING] = {
+		[PROCESS_EV_EXITED] = running_exited,
+		[PROCESS_EV_GONE] = process_drain,
+	},
+	[PROCESS_DRAINING] = {
+		[PROCESS_EV_STREAM_END] = draining_stream_end,
+	},
+	[PROCESS_ENDING] = {
+		[PROCESS_EV_END_COMMITTED] = ending_finish,
+		[PROCESS_EV_GONE] = ending_finish,
+	},
+};
+
+void process_handle_event(struct process *p, enum process_event ev)
+{
+	transition_fn fn = machine[p->state][ev];
+
+	if (fn)
+		fn(p);
+	else
+		log_debug("%s: event %d means nothing in state %d", p->id, (int)ev, (int)p->state);
+}
+
+void process_free(struct process *p)
+{
+	struct engine *g = p->engine;
+
+	strmap_del(&g->processes, p->id);
+	g->hook_processes -= p->owner == OWNER_HOOK;
+	if (strmap_get(&g->busy_threads, p->thread_id) == p)
+		strmap_del(&g->busy_threads, p->thread_id);
+	process_inputs_fail(p, "the process has ended");
+	if (p->facts)
+		store_batch_free(p->facts);
+	free(p->profile);
+	free(p->sandbox_json);
+	free(p->refusal);
+	free(p->decision_json);
+	free(p->reason);
+	free(p->home);
+	free(p->record);
+	free(p->hooks_json);
+	free(p->failure);
+	free(p->given_input);
+	hook_wait_free(p->hooks);
+	free(p->judged_json);
+	free(p->lasting_json);
+	free(p->exec_overrides);
+	free(p->command_json);
+	free(p->display);
+	free(p->prompt);
+	free(p->command_line);
+	free(p->cwd);
+	free(p->justification);
+	free(p->command_ref);
+	free(p->end_reason);
+	buf_done(&p->command_full);
+	process_violations_free(p);
+	process_network_free(p);
+	buf_done(&p->autorun);
+	reply_done(&p->start);
+	free(p);
+	if (g->stopping && g->processes.count == 0 && g->stopped) {
+		void (*stopped)(void *) = g->stopped;
+		g->stopped = NULL;
+		stopped(g->stopped_ctx);
+	}
+}
+
+/* ---- what the world reports ---- */
+
+void engine_on_started(struct engine *g, const char *id, const struct port_started *s)
+{
+	struct process *p = engine_process(g, id);
+
+	if (!p)
+		return;
+	p->pid = s->pid;
+	p->start_time = s->start_time;
+	p->attempt = s->attempt;
+	process_handle_event(p, PROCESS_EV_STARTED);
+}
+
+void engine_on_launch_failed(struct engine *g, const char *id, uint32_t step, int error, const char *path)
+{
+	struct process *p = engine_process(g, id);
+
+	if (!p)
+		return;
+	p->has_last = true;
+	p->last = (struct status_msg){ .kind = STATUS_FAILED, .step = step, .error = error };
+	snprintf(p->last.path, sizeof p->last.path, "%s", path);
+	if (step == STEP_LIMITS && error == EOPNOTSUPP && path[0])
+		p->refusal = mem_strdup(path);
+	process_handle_event(p, PROCESS_EV_LAUNCH_FAILED);
+}
+
+void engine_on_ready(struct engine *g, const char *id, uint32_t layers)
+{
+	struct process *p = engine_process(g, id);
+
+	if (!p || p->ready)
+		return;
+	p->ready = true;
+	layers &= p->plan_layers;
+	if (p->state == PROCESS_LAUNCHING)
+		p->layers = layers;
+	else if (p->state == PROCESS_COMMITTING)
+		p->layer_mismatch = (p->layers & ~layers) != 0;
+	process_handle_event(p, PROCESS_EV_READY);
+}
+
+void engine_on_execed(struct engine *g, const char *id)
+{
+	struct process *p = engine_process(g, id);
+
+	if (p)
+		process_handle_event(p, PROCESS_EV_EXECED);
+}
+
+void engine_on_exited(struct engine *g, const char *id, const struct status_msg *last)
+{
+	struct process *p = engine_process(g, id);
+
+	if (!p || p->gone)
+		return;
+	p->has_last = true;
+	p->last = *last;
+	process_handle_event(p, PROCESS_EV_EXITED);
+}
+
+void engine_on_gone(struct engine *g, const char *id, const struct status_msg *last)
+{
+	struct process *p = engine_process(g, id);
+
+	if (!p || p->gone)
+		return;
+	p->gone = true;
+	if (last) {
+		p->has_last = true;
+		p->last = *last;
+	}
+	process_handle_event(p, PROCESS_EV_GONE);
+}
+
+void engine_on_output(struct engine *g, const char *id, int stream, uint64_t size)
+{
+	struct process *p = engine_process(g, id);
+
+	if (!p || size <= p->streams[stream].size)
+		return;
+	g->counts.output_bytes += size - p->streams[stream].size;
+	p->streams[stream].size = size;
+	p->last_output_ns = engine_now(g);
+	if (p->state == PROCESS_RUNNING || p->state == PROCESS_EXECING)
+		process_output_due(p);
+}
+
+void engine_on_output_end(struct engine *g, const char *id, int stream)
+{
+	struct process *p = engine_process(g, id);
+
+	if (!p)
+		return;
+	p->streams[stream].ended = true;
+	process_handle_event(p, PROCESS_EV_STREAM_END);
+}
+
+void engine_on_output_stalled(struct engine *g, const char *id, int stream, int error)
+{
+	struct process *p = engine_process(g, id);
+
+	if (!p || p->streams[stream].stalled == (error != 0))
+		return;
+	p->streams[stream].stalled = error != 0;
+	if (error)
+		engine_error(g, "output_stalled",
+			     "free disk space or raise the quota; the process waits and loses nothing",
+			     "%s of %s cannot be written: %s", stream_name(stream), id, strerror(error));
+}
+
+void engine_on_stdin_room(struct engine *g, const char *id)
+{
+	struct process *p = engine_process(g, id);
+
+	if (p)
+		process_inputs_pump(p);
+}

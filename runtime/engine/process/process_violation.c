@@ -1,0 +1,482 @@
+/*
+ * Refusals as facts. The first of its kind is written at once; equal ones that follow are counted and written together,
+ * at most once a second and before the end, each event with the exact number that it stands for. So a flood costs one
+ * event a second and loses no count. Past so many different ones the rest goes into one row for each kind, still
+ * counted.
+ *
+ * What every day brings (violation_is_benign) is only counted, in the terminal event.
+ */
+
+#include "runtime/engine/core/engine_private.h"
+
+#include "runtime/base/jscan.h"
+#include "runtime/base/mem.h"
+#include "sandbox/violation.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#define DIFFERENT_MAX 64
+#define AGAIN_NS 1000000000ull /* between two events that say the same */
+#define OPENING_MAX 8192u      /* of a terminal event */
+#define RESOLVER_PORT 53
+#define UNCOMMITTED_NS 20000000ull
+
+/* One thing that was refused. */
+struct violation_row {
+	struct violation *what;
+	uint64_t untold;
+};
+
+struct process_violations {
+	struct violation_row *rows;
+	size_t count, room;
+	uint64_t total, benign, hints;
+	uint64_t tell_at_ns; /* UINT64_MAX = nothing untold */
+};
+
+static struct process_violations *violations_of(struct process *p)
+{
+	if (!p->violations) {
+		p->violations = mem_zalloc(1, sizeof *p->violations);
+		p->violations->tell_at_ns = UINT64_MAX;
+	}
+	return p->violations;
+}
+
+void process_violations_free(struct process *p)
+{
+	struct process_violations *s = p->violations;
+
+	for (size_t i = 0; s && i < s->count; i++)
+		free(s->rows[i].what);
+	if (s)
+		free(s->rows);
+	free(s);
+	p->violations = NULL;
+}
+
+static struct violation_row *find_row(struct process_violations *s, const struct violation *v)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (violation_same(s->rows[i].what, v))
+			return &s->rows[i];
+	return NULL;
+}
+
+static struct violation_row *add_row(struct process_violations *s, const struct violation *v)
+{
+	if (s->count == s->room) {
+		s->room = s->room ? 2 * s->room : 4;
+		s->rows = mem_realloc(s->rows, s->room * sizeof *s->rows);
+	}
+	s->rows[s->count] = (struct violation_row){ .what = violation_copy(v) };
+	return &s->rows[s->count++];
+}
+
+/* Where what does not fit any more is counted. */
+static struct violation_row *rest_row(struct process_violations *s, const struct violation *v)
+{
+	struct violation rest = {
+		.kind = v->kind, .operation = "other", .source = v->source, .port = -1, .pid = v->pid
+	};
+	struct violation_row *r;
+
+	memcpy(rest.comm, v->comm, sizeof rest.comm);
+	r = find_row(s, &rest);
+	return r ? r : add_row(s, &rest);
+}
+
+/* ---- why, in plain words, by what the sandbox was made of ---- */
+
+size_t process_path_depth(const char *path, struct jval list)
+{
+	char root[PATH_MAX];
+	size_t deepest = 0;
+
+	for (struct jiter it = jiter_on(list); jiter_next(&it);) {
+		size_t n = jval_str(it.value, root, sizeof root);
+		if (n <= deepest || n >= sizeof root)
+			continue;
+		if (n == 1 || (strncmp(path, root, n) == 0 && (!path[n] || path[n] == '/')))
+			deepest = n;
+	}
+	return deepest;
+}
+
+bool process_cwd_is_private(const struct process *p)
+{
+	static const char temporary[] = "[\"/tmp\",\"/var/tmp\",\"/dev/shm\"]";
+	char cwd[PATH_MAX];
+
+	if (!(p->plan_kind & PLAN_PRIVATE_ROOT) || !p->sandbox_json)
+		return false;
+	struct jval made = jval_of(p->sandbox_json, strlen(p->sandbox_json));
+	if (jval_str(jval_get(made, "cwd"), cwd, sizeof cwd) >= sizeof cwd)
+		return false;
+	size_t own = process_path_depth(cwd, jval_get(made, "private")),
+	       tmp = process_path_depth(cwd, jval_of(temporary, sizeof temporary - 1));
+	size_t kept = process_path_depth(cwd, jval_get(made, "writeRoots")),
+	       shown = process_path_depth(cwd, jval_get(made, "readRoots"));
+	own = tmp > own ? tmp : own;
+	return own > kept && own > shown;
+}
+
+/* From the root on, and with no ".." in it: where those lead, only the kernel knows. */
+static bool is_plain(const char *path)
+{
+	for (const char *p = path; (p = strstr(p, "/..")); p += 3)
+		if (!p[3] || p[3] == '/')
+			return false;
+	return path[0] == '/';
+}
+
+/* The deepest rule about a path decides. What a write root should let pass and does not is somewhere else, or somebody
+ * else's. */
+static const char *file_reason(struct jval made, const struct violation *v)
+{
+	size_t write = process_path_depth(v->path, jval_get(made, "writeRoots")),
+	       read = process_path_depth(v->path, jval_get(made, "readRoots"));
+	size_t hidden = process_path_depth(v->path, jval_get(made, "hidden")),
+	       empty = process_path_depth(v->path, jval_get(made, "private"));
+	size_t shut = process_path_depth(v->path, jval_get(made, "protected")), open = write > empty ? write : empty;
+	bool reads = strcmp(v->operation, "read") == 0 || strcmp(v->operation, "execute") == 0;
+
+	if (hidden > open && hidden > read)
+		return "hidden";
+	if (reads)
+		return "not permitted to its user";
+	if (v->error == EBUSY || (shut && shut >= open && shut >= read))
+		return "protected";
+	if (!open || read > open)
+		return "outside the write roots";
+	return v->error == EROFS ? "leads out of the write roots" : "not permitted to its user";
+}
+
+static const char *network_reason(struct jval made, const struct violation *v)
+{
+	bool binds = strcmp(v->operation, "bind") == 0 && v->error == EACCES;
+
+	if (binds && v->port > 0 && v->port < IPPORT_RESERVED)
+		return "a port below 1024";
+	if (v->error != ENETUNREACH && strcmp(v->operation, "lookup") != 0)
+		return NULL;
+	return jval_is_str(jval_get(made, "network"), "host")    ? "the host has no route there"
+	       : jval_is_str(jval_get(made, "network"), "allow") ? "only through the proxy"
+								 : "no network";
+}
+
+const char *process_violation_reason(const struct process *p, const struct violation *v)
+{
+	bool confined = p->plan_kind & PLAN_PRIVATE_ROOT;
+
+	if (v->reason)
+		return v->reason;
+	if (strcmp(v->source, "seccomp") == 0)
+		return "not for sandboxes";
+	if (!p->sandbox_json)
+		return NULL; /* a process of an earlier runtime */
+	struct jval made = jval_of(p->sandbox_json, strlen(p->sandbox_json));
+	if (strcmp(v->kind, "network") == 0)
+		return network_reason(made, v);
+	if (!confined)
+		return "not permitted to its user";
+	if (strcmp(v->kind, "filesystem") != 0)
+		return NULL;
+	return is_plain(v->path) ? file_reason(made, v) : v->error == EROFS ? "read-only there" : NULL;
+}
+
+/* ---- what would let it pass ---- */
+
+/* The smallest set: what lies in something of the set is not in it. */
+struct opening {
+	struct open_one {
+		char what[PATH_MAX];
+		bool write;
+	} * paths;
+	size_t npaths;
+	char hosts[DIFFERENT_MAX][300];
+	size_t nhosts;
+};
+
+static bool covers(const struct open_one *a, const struct open_one *b)
+{
+	size_t n = strlen(a->what);
+
+	return (a->write || !b->write) && strncmp(a->what, b->what, n) == 0 && (!b->what[n] || b->what[n] == '/');
+}
+
+static void open_path(struct opening *o, const struct open_one *one)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < o->npaths; i++)
+		if (covers(&o->paths[i], one))
+			return;
+	for (size_t i = 0; i < o->npaths; i++)
+		if (!covers(one, &o->paths[i]))
+			o->paths[kept++] = o->paths[i];
+	o->paths[kept] = *one;
+	o->npaths = kept + 1;
+}
+
+static void open_host(struct opening *o, const struct violation *v)
+{
+	char what[sizeof o->hosts[0]];
+	const char *host = v->host[0] ? v->host : v->address;
+	bool six = !v->host[0] && strchr(host, ':');
+
+	snprintf(what, sizeof what, v->port > 0 ? "%s%s%s:%d" : "%s%s%s", six ? "[" : "", host, six ? "]" : "",
+		 v->port);
+	for (size_t i = 0; i < o->nhosts; i++)
+		if (strcmp(o->hosts[i], what) == 0)
+			return;
+	if (o->nhosts < DIFFERENT_MAX)
+		memcpy(o->hosts[o->nhosts++], what, sizeof what);
+}
+
+/* Names are made, removed and changed in their folder. */
+static void open_folder(const struct violation *v, struct open_one *one)
+{
+	char *slash = strrchr(one->what, '/');
+
+	if (!v->directory && strcmp(v->operation, "write") != 0 && strcmp(v->operation, "metadata") != 0 &&
+	    slash > one->what)
+		*slash = '\0';
+}
+
+/* Only what the sandbox refused by itself, and would not if it were asked: not what is protected, denied, or not the
+ * user's to have. */
+static void open_for(const struct process *p, const struct violation *v, struct opening *o)
+{
+	const char *why = process_violation_reason(p, v);
+	struct open_one one;
+
+	if (!why)
+		return;
+	/* A host that nobody has named, or one that was tried without any network; resolvers are not reached through
+	 * the proxy. */
+	bool unnamed = v->host[0] && strcmp(why, "not in the allowed hosts") == 0;
+	bool unconnected = (v->host[0] || (v->address[0] && v->port > 0 && v->port != RESOLVER_PORT)) &&
+			   strcmp(why, "no network") == 0;
+	if (strcmp(v->kind, "network") == 0 && (unnamed || unconnected)) {
+		open_host(o, v);
+	} else if (strcmp(v->kind, "filesystem") == 0 && v->path[0] == '/' && v->path[1]) {
+		bool hidden = strcmp(why, "hidden") == 0,
+		     reads = strcmp(v->operation, "read") == 0 || strcmp(v->operation, "execute") == 0;
+		one.write = strcmp(why, "outside the write roots") == 0 || (hidden && !reads);
+		snprintf(one.what, sizeof one.what, "%s", v->path);
+		if (one.write)
+			open_folder(v, &one);
+		if (one.write || hidden)
+			open_path(o, &one);
+	}
+}
+
+static void paths_json(const struct opening *o, const char *key, bool write, struct jw *w)
+{
+	jw_karr(w, key);
+	for (size_t i = 0; i < o->npaths; i++)
+		if (o->paths[i].write == write)
+			jw_str(w, o->paths[i].what);
+	jw_arr_end(w);
+}
+
+bool process_violations_open(const struct process *p, struct buf *out)
+{
+	const struct process_violations *s = p->violations;
+	struct opening *o;
+	struct jw w = jw_on(out);
+
+	if (!s)
+		return false;
+	o = mem_zalloc(1, sizeof *o);
+	o->paths = mem_zalloc(s->count + 1, sizeof *o->paths);
+	for (size_t i = 0; i < s->count; i++)
+		open_for(p, s->rows[i].what, o);
+	bool any = o->npaths || o->nhosts;
+	if (any) {
+		jw_obj(&w);
+		paths_json(o, "writeRoots", true, &w);
+		paths_json(o, "readRoots", false, &w);
+		jw_karr(&w, "allowHosts");
+		for (size_t i = 0; i < o->nhosts; i++)
+			jw_str(&w, o->hosts[i]);
+		jw_arr_end(&w);
+		jw_obj_end(&w);
+	}
+	free(o->paths);
+	free(o);
+	return any;
+}
+
+static void row_fact(struct process *p, struct violation_row *r, struct store_batch *b)
+{
+	const struct violation *v = r->what;
+	struct fact f;
+
+	fact_open_process(&f, EVENT_SANDBOX_VIOLATION, p);
+	jw_kstr(&f.w, "kind", v->kind);
+	jw_kstr(&f.w, "operation", v->operation);
+	if (v->path[0])
+		jw_kstr(&f.w, "path", v->path);
+	if (v->path[0] || v->directory)
+		jw_kstr(&f.w, "pathIs", v->directory ? "directory" : "entry");
+	if (v->host[0])
+		jw_kstr(&f.w, "host", v->host);
+	if (v->address[0])
+		jw_kstr(&f.w, "address", v->address);
+	if (v->port >= 0)
+		jw_kint(&f.w, "port", v->port);
+	if (v->syscall[0])
+		jw_kstr(&f.w, "syscall", v->syscall);
+	jw_kopt(&f.w, "reason", process_violation_reason(p, v));
+	if (v->error > 0)
+		jw_kopt(&f.w, "errnoName", strerrorname_np(v->error));
+	if (v->pid) {
+		jw_kint(&f.w, "pid", v->pid);
+		jw_kstr(&f.w, "comm", v->comm);
+	}
+	jw_kstr(&f.w, "source", v->source);
+	jw_kstr(&f.w, "confidence", v->hint ? "hint" : "exact");
+	jw_kopt(&f.w, "evidence", v->evidence);
+	jw_kuint(&f.w, "count", r->untold);
+	fact_close(&f, b);
+	r->untold = 0;
+}
+
+int process_violations_flush(struct process *p, struct store_batch *b)
+{
+	struct process_violations *s = p->violations;
+	int added = 0;
+
+	for (size_t i = 0; s && i < s->count; i++)
+		if (s->rows[i].untold) {
+			row_fact(p, &s->rows[i], b);
+			added++;
+		}
+	if (s)
+		s->tell_at_ns = UINT64_MAX;
+	return added;
+}
+
+static void violations_submit(struct process *p)
+{
+	struct store_batch *b = store_batch_new(p->engine->o.store);
+
+	if (process_violations_flush(p, b) > 0)
+		store_submit(p->engine->o.store, b, STORE_MUST, NULL, NULL);
+	else
+		store_batch_free(b);
+}
+
+uint64_t process_violations_tick(struct process *p, uint64_t now)
+{
+	struct process_violations *s = p->violations;
+
+	if (!s || p->state == PROCESS_ENDING)
+		return UINT64_MAX;
+	if (now >= s->tell_at_ns) {
+		if (p->committed)
+			violations_submit(p);
+		else
+			s->tell_at_ns = now + UNCOMMITTED_NS; /* nothing is told of a process before its start is */
+	}
+	return s->tell_at_ns;
+}
+
+void process_violations_members(const struct process *p, struct jw *w)
+{
+	const struct process_violations *s = p->violations;
+
+	uint64_t total = p->violations_before + (s ? s->total : 0);
+	/* What an earlier runtime had counted and not told yet is lost with it. */
+	bool least = p->violations_before || p->violations_missed;
+
+	if (total || least)
+		jw_kuint(w, "violationCount", total);
+	if (least)
+		jw_kbool(w, "violationCountIsLeast", true);
+	if (s && s->hints)
+		jw_kuint(w, "violationHints", s->hints);
+	if (s && s->benign)
+		jw_kuint(w, "benignRefusals", s->benign);
+	buf_auto struct buf open = BUF_INIT;
+	if (process_violations_open(p, &open) && open.len <= OPENING_MAX)
+		jw_kraw(w, "wouldOpen", open.data, open.len);
+}
+
+void engine_on_violation(struct engine *g, const char *id, const struct violation *v)
+{
+	struct process *p = engine_process(g, id);
+
+	/* Its init's own attempts are part of building the sandbox. */
+	if (!p || p->state == PROCESS_ENDING || (v->pid && v->pid == p->pid))
+		return;
+	struct process_violations *s = violations_of(p);
+	uint64_t n = v->count ? v->count : 1;
+	if (violation_is_benign(v)) {
+		s->benign += n;
+		return;
+	}
+	struct violation_row *r = find_row(s, v);
+	bool fresh = !r;
+	if (!r)
+		r = s->count < DIFFERENT_MAX ? add_row(s, v) : rest_row(s, v);
+	s->total += n;
+	r->untold += n;
+	uint64_t at = engine_now(g) + (fresh && s->count <= DIFFERENT_MAX ? 0 : AGAIN_NS);
+	if (fresh && s->count <= DIFFERENT_MAX && p->committed) {
+		struct store_batch *b = store_batch_new(g->o.store);
+		row_fact(p, r, b);
+		store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
+	} else if (at < s->tell_at_ns) {
+		s->tell_at_ns = at;
+		engine_wake(g, at);
+	}
+}
+
+bool process_violations_any(const struct process *p, const char *kind)
+{
+	const struct process_violations *s = p->violations;
+
+	for (size_t i = 0; s && i < s->count; i++)
+		if (strcmp(s->rows[i].what->kind, kind) == 0)
+			return true;
+	return false;
+}
+
+bool process_violations_guessed(const struct process *p) { return p->violations && p->violations->hints; }
+
+void process_violation_hint(struct process *p, const struct violation *v, struct store_batch *b)
+{
+	struct process_violations *s = violations_of(p);
+
+	if (violation_is_benign(v) || find_row(s, v) || s->count >= DIFFERENT_MAX)
+		return;
+	struct violation_row *r = add_row(s, v);
+	r->untold = 1;
+	s->hints++;
+	row_fact(p, r, b);
+	r->what->evidence = NULL;
+}
+
+void engine_on_violations_missed(struct engine *g, const char *id)
+{
+	struct process *p = engine_process(g, id);
+
+	if (p)
+		p->violations_missed = true;
+}
+
+void engine_on_reports_complete(struct engine *g, const char *id)
+{
+	struct process *p = engine_process(g, id);
+
+	if (!p)
+		return;
+	p->settling = false;
+	process_handle_event(p, PROCESS_EV_STREAM_END);
+}

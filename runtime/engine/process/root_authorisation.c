@@ -1,0 +1,29 @@
+#include "runtime/engine/process/root_authorisation.h"
+
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/process/sandbox_setup.h"
+
+void root_authorise(struct engine *g, const struct sandbox_setup *f, const struct caller *c, bool hold)
+{
+	buf_auto struct buf paths = BUF_INIT;
+
+	if (c->uid != 0 || !c->connection || c->peer_fd < 0 || !g->o.ports->authorise || !f->profile.confined)
+		return;
+	for (size_t i = 0; i < f->profile.count; i++) {
+		const struct profile_entry *en = &f->profile.entry[i];
+
+		if (en->kind == PLAN_MOUNT_WRITE || (en->kind == PLAN_MOUNT_READ && en->flags & PLAN_MOUNT_OWNED))
+			buf_append(&paths, en->path, strlen(en->path) + 1);
+	}
+	if (paths.len)
+		g->o.ports->authorise(g->o.world, c->peer_fd, paths.data, paths.len, hold);
+}
+
+void root_authorise_request(struct engine *g, const struct sandbox_request *r, const struct caller *c, bool hold)
+{
+	sandbox_setup_auto struct sandbox_setup f = { 0 };
+	struct err e = ERR_INIT; /* what is wrong with it is said when it is started */
+
+	if (c->uid == 0 && sandbox_setup_make(g, r, c, &f, &e) == 0)
+		root_authorise(g, &f, c, hold);
+}

@@ -1,0 +1,297 @@
+#include "runtime/engine/process/sandbox_setup.h"
+
+#include "policy/decision.h"
+#include "policy/profiles.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/path.h"
+#include "runtime/engine/core/engine_private.h"
+
+#include <string.h>
+
+#define HOSTS_TEXT_MAX 6144u /* of all hosts in a fact, where paths have PROFILE_TEXT_MAX, and twice in an event */
+
+/* Of the environment that commands begin with. */
+static void home_of(const struct buf *env, char ret[PATH_MAX])
+{
+	struct err e = ERR_INIT;
+
+	ret[0] = '\0';
+	for (const char *s = env->data; s && s < env->data + env->len; s += strlen(s) + 1)
+		if (strncmp(s, "HOME=/", 6) == 0 && path_clean(s + 5, ret, &e) < 0)
+			ret[0] = '\0';
+	if (!ret[1])
+		ret[0] = '\0';
+}
+
+static bool has_empty_workspace(const struct profile *p)
+{
+	for (size_t i = 0; i < p->count; i++)
+		if (p->entry[i].kind == PLAN_MOUNT_EMPTY && strcmp(p->entry[i].path, "$WORKSPACE") == 0)
+			return true;
+	return false;
+}
+
+static int find_workspace(const struct profile *p, const struct sandbox_request *r, const char *home,
+			  struct workspace *ret, struct err *e)
+{
+	if (!p->confined) {
+		snprintf(ret->cwd, sizeof ret->cwd, "%s", r->cwd ? r->cwd : "/");
+		ret->path[0] = '\0';
+		return 0;
+	}
+	if (has_empty_workspace(p))
+		return workspace_scratch(r->cwd, ret, e);
+	return workspace_find(r->cwd, r->workspace, home, ret, e);
+}
+
+/* Who may go without a sandbox; the spawner has the last word about it. */
+static int check_unconfined(const struct profile *p, const struct caller *c, struct err *e)
+{
+	if (p->confined || c->role == ROLE_OPERATOR)
+		return 0;
+	err_set(e, ERR_PERMISSION, "profile %s is no sandbox; only an operator may use it", p->name);
+	snprintf(e->field, sizeof e->field, "profile");
+	return -1;
+}
+
+/*
+ * Who names the working directory chooses what is shown of the home. An agent has no business in the folders where
+ * programs keep their own things (~/.ssh, ~/.config …), unless somebody has made a repository there.
+ */
+static int check_agent_workspace(const struct workspace *place, const char *home, const struct caller *c, struct err *e)
+{
+	size_t n = strlen(home);
+
+	if (c->role == ROLE_OPERATOR || place->has_git || n < 2 || !path_within(home, place->path) ||
+	    place->path[n] != '/' || place->path[n + 1] != '.')
+		return 0;
+	err_set(e, ERR_PERMISSION, "an agent may not work in '%.200s', where programs keep their own files",
+		place->path);
+	snprintf(e->field, sizeof e->field, "cwd");
+	return -1;
+}
+
+static void only_read(struct profile *p)
+{
+	for (size_t i = 0; i < p->count; i++)
+		if (p->entry[i].kind == PLAN_MOUNT_WRITE)
+			p->entry[i].kind = PLAN_MOUNT_READ;
+}
+
+static int compile(struct engine *g, const struct sandbox_request *r, const struct caller *c, struct sandbox_setup *f,
+		   struct err *e)
+{
+	buf_auto struct buf nested = BUF_INIT;
+	char home[PATH_MAX];
+
+	g->o.ports->base_env(g->o.world, c->uid, &f->env);
+	home_of(&f->env, home);
+	if (check_unconfined(&f->profile, c, e) < 0 || find_workspace(&f->profile, r, home, &f->workspace, e) < 0 ||
+	    check_agent_workspace(&f->workspace, home, c, e) < 0)
+		return -1;
+	if (f->profile.confined && f->workspace.path[0] && g->o.ports->nested_of)
+		g->o.ports->nested_of(g->o.world, c->uid, f->workspace.path, &nested);
+	const struct profile_place place = {
+		.cwd = f->workspace.cwd,
+		.home = home,
+		.workspace = f->workspace.path,
+		.secrets = g->o.secrets,
+		.nsecrets = g->o.nsecrets,
+		.folders = g->o.secret_folders,
+		.nfolders = g->o.nsecret_folders,
+		.nested = nested.data,
+		.nested_len = nested.len,
+	};
+	if (profile_expand(&f->profile, &place, e) < 0 ||
+	    profile_adjust(&f->profile, &r->change, &place, c->role == ROLE_OPERATOR, e) < 0)
+		return -1;
+	if (r->reads_only)
+		only_read(&f->profile);
+	if ((r->own_program && f->profile.confined &&
+	     profile_add(&f->profile, PLAN_MOUNT_READ, 0, r->own_program, e) < 0) ||
+	    profile_compile(&f->profile, &place, e) < 0)
+		return -1;
+	if (c->uid == 0)
+		profile_disown(&f->profile);
+	return 0;
+}
+
+int sandbox_setup_make(struct engine *g, const struct sandbox_request *r, const struct caller *c,
+		       struct sandbox_setup *ret, struct err *e)
+{
+	static const struct policy_profiles none;
+	const struct policy_profiles *profiles = g->profiles ? g->profiles : &none;
+
+	*ret = (struct sandbox_setup){ 0 };
+	if (g->policy_problem[0])
+		return err_set(e, ERR_UNAVAILABLE, "nothing is started while the policy cannot be read: %s",
+			       g->policy_problem);
+	if (policy_profiles_get(profiles, r->profile ? r->profile : PROFILE_DEFAULT, &ret->profile, e) < 0)
+		return -1;
+	if (compile(g, r, c, ret, e) < 0) {
+		sandbox_setup_done(ret);
+		return -1;
+	}
+	return 0;
+}
+
+void sandbox_setup_done(struct sandbox_setup *f)
+{
+	profile_done(&f->profile);
+	buf_done(&f->env);
+}
+
+/* ---- how it is told ---- */
+
+static void paths_json(const struct profile *p, const char *key, uint32_t kind, uint32_t also, struct jw *w)
+{
+	jw_karr(w, key);
+	if (!p->confined && kind != PLAN_MOUNT_HIDE)
+		jw_str(w, "/");
+	for (size_t i = 0; i < p->count; i++)
+		if (p->entry[i].kind == kind || p->entry[i].kind == also)
+			jw_str(w, p->entry[i].path);
+	jw_arr_end(w);
+}
+
+/* which: 0 = those that allow, 1 = that deny, 2 = credentials. */
+static unsigned sort_of(const struct host_rule *r) { return r->kind == HOST_RULE_CREDENTIAL ? 2 : r->deny; }
+
+/* As many as fit the room that events have for them; how many there are besides is told. */
+static void hosts_json(const struct host_rules *s, const char *key, unsigned which, size_t *room, struct jw *w)
+{
+	buf_auto struct buf text = BUF_INIT;
+	char omitted_key[32];
+	size_t omitted = 0;
+
+	jw_karr(w, key);
+	for (size_t i = 0; i < s->count; i++) {
+		if (sort_of(&s->rule[i]) != which)
+			continue;
+		buf_reset(&text);
+		host_rule_text(&s->rule[i], &text);
+		if (text.len + 3 > *room) {
+			omitted++;
+			continue;
+		}
+		*room -= text.len + 3;
+		jw_strn(w, text.data, text.len);
+	}
+	jw_arr_end(w);
+	snprintf(omitted_key, sizeof omitted_key, "%sOmitted", key);
+	if (omitted)
+		jw_kuint(w, omitted_key, omitted);
+}
+
+void sandbox_setup_profile_json(const struct sandbox_setup *f, const struct process_limits *limits, struct jw *w)
+{
+	const struct profile *p = &f->profile;
+
+	jw_obj(w);
+	jw_kstr(w, "mode", p->name);
+	jw_kstr(w, "cwd", f->workspace.cwd);
+	if (f->workspace.path[0])
+		jw_kstr(w, "workspace", f->workspace.path);
+	paths_json(p, "readRoots", PLAN_MOUNT_SYSTEM, PLAN_MOUNT_READ, w);
+	paths_json(p, "writeRoots", PLAN_MOUNT_WRITE, 0, w);
+	paths_json(p, "hidden", PLAN_MOUNT_HIDE, 0, w);
+	if (p->confined) {
+		paths_json(p, "private", PLAN_MOUNT_EMPTY, 0, w);
+		paths_json(p, "protected", PLAN_MOUNT_PROTECT, 0, w);
+		jw_kbool(w, "copyOnWrite", p->cow);
+	}
+	jw_kstr(w, "network", profile_network_name(p->network));
+	if (p->confined && p->network == PLAN_NET_ALLOW) {
+		size_t room = HOSTS_TEXT_MAX;
+		hosts_json(&p->hosts, "allowedHosts", 0, &room, w);
+		hosts_json(&p->hosts, "deniedHosts", 1, &room, w);
+		hosts_json(&p->hosts, "credentials", 2, &room, w);
+	}
+	fact_limits(w, "processLimits", limits);
+	jw_karr(w, "violationRefs");
+	jw_arr_end(w);
+	jw_obj_end(w);
+}
+
+void sandbox_setup_mounts_json(const struct sandbox_setup *f, struct jw *w)
+{
+	jw_arr(w);
+	for (size_t i = 0; i < f->profile.count; i++) {
+		const struct profile_entry *en = &f->profile.entry[i];
+		jw_obj(w);
+		jw_kstr(w, "kind", profile_kind_name(en->kind));
+		jw_kstr(w, "path", en->path);
+		if (en->flags & PLAN_MOUNT_OPTIONAL)
+			jw_kbool(w, "optional", true);
+		if (en->flags & PLAN_MOUNT_OWNED)
+			jw_kbool(w, "owned", true);
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
+}
+
+void sandbox_setup_denial_json(const struct err *e, struct jw *w)
+{
+	struct policy_decision d = { .answer = POLICY_DENY, .source = POLICY_BY_MODE, .scope = POLICY_ONCE };
+	buf_auto struct buf text = BUF_INIT;
+
+	snprintf(d.reason, sizeof d.reason, "%.*s", (int)sizeof d.reason - 1, e->message);
+	policy_decision_json(&d, &text);
+	jw_kraw(w, "permissionDecision", text.data, text.len);
+}
+
+/* ---- get_sandbox ---- */
+
+static void layers_json(const char *key, uint32_t bits, struct jw *w)
+{
+	jw_karr(w, key);
+	for (unsigned i = 0; profile_layer_name(i); i++)
+		if (bits & 1u << i)
+			jw_str(w, profile_layer_name(i));
+	jw_arr_end(w);
+}
+
+static void profiles_json(const struct policy_profiles *s, struct jw *w)
+{
+	jw_karr(w, "profiles");
+	for (size_t i = 0; s && i < s->count; i++) {
+		jw_obj(w);
+		jw_kstr(w, "name", s->profile[i]->name);
+		jw_kstr(w, "from", "policy");
+		jw_obj_end(w);
+	}
+	for (size_t i = 0; i < profile_shipped_count(); i++) {
+		jw_obj(w);
+		jw_kstr(w, "name", profile_shipped_info(i)->name);
+		jw_kstr(w, "from", "bailiff");
+		jw_kstr(w, "summary", profile_shipped_info(i)->summary);
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
+}
+
+int engine_show_sandbox(struct engine *g, const struct sandbox_request *r, const struct caller *c, struct buf *out,
+			struct err *e)
+{
+	sandbox_setup_auto struct sandbox_setup f = { 0 };
+	struct process_limits limits = g->o.defaults;
+	struct jw w = jw_on(out);
+
+	if (sandbox_setup_make(g, r, c, &f, e) < 0)
+		return -1;
+	limits.tree = f.profile.limits;
+	limits.tmp_bytes = f.profile.tmp_bytes;
+	jw_obj(&w);
+	jw_kstr(&w, "profile", f.profile.name);
+	jw_kbool(&w, "confined", f.profile.confined);
+	jw_key(&w, "sandboxProfile");
+	sandbox_setup_profile_json(&f, &limits, &w);
+	jw_key(&w, "mounts");
+	sandbox_setup_mounts_json(&f, &w);
+	layers_json("layers", f.profile.layers, &w);
+	layers_json("require", f.profile.require, &w);
+	jw_kstr(&w, "defaultProfile", PROFILE_DEFAULT);
+	profiles_json(g->profiles, &w);
+	jw_obj_end(&w);
+	return 0;
+}

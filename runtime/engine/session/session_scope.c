@@ -1,0 +1,115 @@
+#include "runtime/engine/session/session_scope.h"
+
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/view/view_documents.h"
+
+static int not_known(struct err *e, const char *field, const char *id)
+{
+	err_set(e, ERR_NOT_FOUND, "%s '%.80s' is not known", field, id);
+	snprintf(e->field, sizeof e->field, "%s", field);
+	return -1;
+}
+
+static bool visible(const struct caller *c, uint64_t uid) { return c->uid == 0 || uid == c->uid; }
+
+static int find_thread(struct engine *g, const char *session_id, const char *thread_id, const struct caller *c,
+		       struct session_scope *p, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct thread_doc d;
+	int r = view_read_speculative(g->o.store, &thread_schema, thread_id, &text, &d, e);
+
+	if (r < 0)
+		return -1;
+	if (r > 0 || !visible(c, d.uid))
+		return not_known(e, "threadId", thread_id);
+	if (session_id && strcmp(session_id, d.sessionId) != 0)
+		return err_field(e, "sessionId", "'%.80s' does not have thread '%.80s'", session_id, thread_id);
+	p->uid = (uint32_t)d.uid;
+	snprintf(p->session_id, ID_ROOM, "%s", d.sessionId);
+	snprintf(p->thread_id, ID_ROOM, "%s", thread_id);
+	return 0;
+}
+
+static int find_session(struct engine *g, const char *session_id, enum place_thread want, const struct caller *c,
+			struct session_scope *p, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct session_doc d;
+	int r = view_read_speculative(g->o.store, &session_schema, session_id, &text, &d, e);
+
+	if (r < 0)
+		return -1;
+	if (r > 0 || !visible(c, d.uid))
+		return not_known(e, "sessionId", session_id);
+	p->uid = (uint32_t)d.uid;
+	snprintf(p->session_id, ID_ROOM, "%s", session_id);
+	if (want == SCOPE_FIRST_THREAD && d.firstThreadId[0]) {
+		snprintf(p->thread_id, ID_ROOM, "%s", d.firstThreadId);
+		return 0;
+	}
+	id_make(ID_KIND_THREAD, p->thread_id);
+	p->makes_thread = true;
+	return 0;
+}
+
+int session_scope_find(struct engine *g, const char *session_id, const char *thread_id, enum place_thread want,
+		       const struct caller *c, struct session_scope *ret, struct err *e)
+{
+	struct session_scope p = { .uid = c->uid };
+
+	if (thread_id) {
+		if (find_thread(g, session_id, thread_id, c, &p, e) < 0)
+			return -1;
+	} else if (session_id) {
+		if (find_session(g, session_id, want, c, &p, e) < 0)
+			return -1;
+	} else {
+		id_make(ID_KIND_SESSION, p.session_id);
+		id_make(ID_KIND_THREAD, p.thread_id);
+		p.makes_session = p.makes_thread = true;
+	}
+	*ret = p;
+	return 0;
+}
+
+int session_scope_facts(const struct session_scope *p, const char *origin, const char *parent_thread_id,
+			const struct requester *by, struct store_batch *b)
+{
+	struct fact f;
+
+	if (p->makes_session) {
+		fact_open(&f, EVENT_SESSION_CREATED, p->uid, p->session_id, p->thread_id, NULL);
+		jw_kstr(&f.w, "kind", "user");
+		fact_requester(&f.w, "createdBy", by);
+		if (fact_close(&f, b) < 0)
+			return -1;
+	}
+	if (!p->makes_thread)
+		return 0;
+	fact_open(&f, EVENT_THREAD_STARTED, p->uid, p->session_id, p->thread_id, NULL);
+	jw_kstr(&f.w, "origin", p->makes_session ? "session" : origin);
+	jw_kopt(&f.w, "parentThreadId", parent_thread_id);
+	return fact_close(&f, b);
+}
+
+void thread_status_fact(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id,
+			const char *status, const char *reason, struct store_batch *b)
+{
+	buf_auto struct buf text = BUF_INIT;
+	const char *previous = "idle";
+	struct thread_doc d;
+	struct err e = ERR_INIT;
+	struct fact f;
+
+	if (view_read_speculative(g->o.store, &thread_schema, thread_id, &text, &d, &e) == 0 && d.status[0])
+		previous = d.phase[0] ? d.phase : d.status;
+	if (strcmp(previous, status) == 0)
+		return;
+	fact_open(&f, EVENT_THREAD_UPDATED, uid, session_id, thread_id, NULL);
+	f.draft.status = status;
+	jw_kstr(&f.w, "status", status);
+	jw_kstr(&f.w, "previous", previous);
+	jw_kstr(&f.w, "reason", reason);
+	fact_close(&f, b);
+}

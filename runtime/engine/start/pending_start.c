@@ -1,0 +1,96 @@
+#include "runtime/engine/start/pending_start.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
+#include "runtime/event/id.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+void caller_copy(struct caller *ret, const struct caller *c)
+{
+	*ret = *c;
+	ret->request_id = mem_strdup(c->request_id);
+	ret->trace_id = mem_strdup(c->trace_id);
+	ret->span_id = mem_strdup(c->span_id);
+	ret->channel_id = mem_strdup(c->channel_id);
+	ret->idem_key = mem_strdup(c->idem_key);
+	ret->idem_method = mem_strdup(c->idem_method);
+	ret->peer_fd = c->peer_fd < 0 ? -1 : fcntl(c->peer_fd, F_DUPFD_CLOEXEC, 3);
+}
+
+static void free_text(const char *s) { free((void *)(uintptr_t)s); }
+
+void caller_done(struct caller *c)
+{
+	free_text(c->request_id);
+	free_text(c->trace_id);
+	free_text(c->span_id);
+	free_text(c->channel_id);
+	free_text(c->idem_key);
+	free_text(c->idem_method);
+	fd_close(&c->peer_fd);
+}
+
+void pending_start_free(struct pending_start *h)
+{
+	if (!h)
+		return;
+	for (size_t i = 0; i < countof(h->ids); i++)
+		free(h->ids[i]);
+	free_text(h->approval.action_id);
+	free_text(h->approval.binding);
+	caller_done(&h->caller);
+	start_record_done(&h->record);
+	free(h);
+}
+
+static void keep_approval(struct pending_start *h, const struct start_approval *a)
+{
+	h->approval = *a;
+	h->approval.action_id = mem_strdup(a->action_id);
+	h->approval.binding = mem_strdup(a->binding);
+	h->approval.scope = h->ids[4] = mem_strdup(a->scope);
+	h->approval.session_id = h->ids[5] = mem_strdup(a->session_id);
+	h->approval.thread_id = h->ids[6] = mem_strdup(a->thread_id);
+	h->approval.turn_id = h->ids[7] = mem_strdup(a->turn_id);
+	h->record.spec.request.approval = &h->approval;
+}
+
+struct pending_start *pending_start_new(struct engine *g, const struct start_request *r, const struct caller *c,
+					engine_reply_fn fn, void *ctx, struct err *e)
+{
+	struct pending_start *h = mem_zalloc(1, sizeof *h);
+	buf_auto struct buf text = BUF_INIT;
+	struct start_request copy = *r;
+	char id[ID_TEXT_MAX];
+
+	if (!r->process_id) {
+		id_make(ID_KIND_PROCESS, id);
+		copy.process_id = id;
+	}
+	if (r->ret_process_id)
+		memcpy(r->ret_process_id, copy.process_id, strlen(copy.process_id) + 1);
+	start_record_write(&copy, &text);
+	h->caller.peer_fd = -1;
+	if (start_record_read(g, text.data, text.len, &h->record, e) < 0) {
+		h->record.json = NULL;
+		pending_start_free(h);
+		return NULL;
+	}
+	struct start_request *kept = &h->record.spec.request;
+	kept->session_id = h->ids[0] = mem_strdup(r->session_id);
+	kept->thread_id = h->ids[1] = mem_strdup(r->thread_id);
+	kept->turn_id = h->ids[2] = mem_strdup(r->turn_id);
+	kept->trace_id = h->ids[3] = mem_strdup(r->trace_id);
+	kept->limits = r->limits; /* "none" and "not given" look the same in a record */
+	kept->hooked = r->hooked; /* lives until the start is over */
+	if (r->approval)
+		keep_approval(h, r->approval);
+	caller_copy(&h->caller, c);
+	h->fn = fn;
+	h->ctx = ctx;
+	return h;
+}

@@ -1,0 +1,625 @@
+/*
+ * Starting: a request becomes a plan, the plan a launch, the launch a commit of start facts, and only that opens the
+ * gate. Nothing is written for a request that is refused before the launch.
+ *
+ * The facts carry which layers of the sandbox are in force, which is certain only once the init has run its steps
+ * (READY). After the first start the answer is known for this machine, so later starts commit while the sandbox is
+ * still being built; should READY then say less than was written, the command does not run.
+ */
+
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/process/root_authorisation.h"
+
+#include "policy/command.h"
+#include "policy/decision.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "runtime/engine/hook/hook.h"
+#include "runtime/engine/permission/permission.h"
+#include "runtime/engine/policy/policy_lookup.h"
+#include "runtime/engine/process/sandbox_setup.h"
+#include "runtime/engine/start/pending_start.h"
+
+/* Beside plan flags, in plan_kind. */
+#define KIND_HOST_NETWORK (1u << 29)
+#define KIND_LIMITS (1u << 30)         /* that are required */
+#define KIND_LIMITS_DEFAULT (1u << 31) /* that are not */
+#define ENVIRONMENT_TOLD 200u          /* names of variables in events */
+#define HOOKS_BESIDES 4096u            /* processes of hooks, beyond maxProcesses */
+#define DISPLAY_MAX 2048u
+#define COMMAND_INLINE_MAX (16u * 1024) /* argv's JSON in events; longer ones go behind a ref */
+
+struct process *process_new(struct engine *g, const char *id)
+{
+	struct process *p = mem_zalloc(1, sizeof *p);
+
+	p->engine = g;
+	snprintf(p->id, sizeof p->id, "%s", id);
+	p->last_typed = '\n';
+	p->kill_at_ns = p->flush_at_ns = p->drain_until_ns = p->follow_deadline_ns = UINT64_MAX;
+	TAILQ_INIT(&p->waiters);
+	TAILQ_INIT(&p->inputs);
+	strmap_put(&g->processes, p->id, p);
+	return p;
+}
+
+/* ---- the environment ---- */
+
+struct environment {
+	struct buf text; /* "K=V" strings, each with its NUL */
+	const char **vars;
+	size_t count;
+};
+
+static void environment_done(struct environment *v)
+{
+	buf_done(&v->text);
+	free(v->vars);
+}
+
+static bool same_name(const char *var, const char *name, size_t n)
+{
+	return strncmp(var, name, n) == 0 && var[n] == '=';
+}
+
+static void environment_remove(struct environment *v, const char *name, size_t n)
+{
+	for (size_t i = 0; i < v->count; i++)
+		if (same_name(v->vars[i], name, n)) {
+			v->vars[i] = v->vars[--v->count];
+			return;
+		}
+}
+
+/* Whether there is such a folder inside: "/" is no home, and a sandbox without the system has only what is named. */
+static bool has_home(const struct profile *p, const char *home)
+{
+	bool seen = !p->confined;
+
+	for (size_t i = 0; i < p->count; i++)
+		seen |= p->entry[i].kind == PLAN_MOUNT_SYSTEM || strcmp(p->entry[i].path, home) == 0;
+	return seen && (home[1] || !p->confined);
+}
+
+/*
+ * Where the way out is, in every spelling that tools look for. What is on the sandbox's own loopback is not asked of
+ * the proxy, but for names that are meant to lead to the host's.
+ */
+static void proxy_variables(const struct profile *p, struct buf *out)
+{
+	static const char *const names[] = { "HTTP_PROXY",  "http_proxy", "HTTPS_PROXY",
+					     "https_proxy", "ALL_PROXY",  "all_proxy" };
+	static const char *const without[] = { "NO_PROXY", "no_proxy" };
+	static const char *const own[] = { "localhost", "127.0.0.1", "::1" };
+
+	if (!p->confined || p->network != PLAN_NET_ALLOW)
+		return;
+	for (size_t i = 0; i < countof(names); i++) {
+		buf_printf(out, "%s=http://127.0.0.1:%d", names[i], PLAN_PROXY_PORT);
+		buf_byte(out, '\0');
+	}
+	for (size_t i = 0; i < countof(without); i++) {
+		const char *comma = "";
+
+		buf_printf(out, "%s=", without[i]);
+		for (size_t k = 0; k < countof(own); k++)
+			if (!host_rules_say(&p->hosts, own[k])) {
+				buf_printf(out, "%s%s", comma, own[k]);
+				comma = ",";
+			}
+		buf_byte(out, '\0');
+	}
+	buf_str(out, "NODE_USE_ENV_PROXY=1"); /* Node.js looks at the others only then */
+	buf_byte(out, '\0');
+}
+
+/* Where the project is that a hook looks at, in the names that hooks know. */
+static void hook_variables(const char *workspace, struct buf *out)
+{
+	static const char *const names[] = { "CLAUDE_PROJECT_DIR", "BAILIFF_PROJECT_DIR" };
+
+	for (size_t i = 0; i < countof(names); i++) {
+		buf_printf(out, "%s=%s", names[i], workspace);
+		buf_byte(out, '\0');
+	}
+}
+
+/* Takes over what it begins with. */
+static void environment_build(struct process *p, const struct start_request *r, struct sandbox_setup *f,
+			      struct environment *v)
+{
+	size_t count = 0, at = 0;
+
+	v->text = f->env;
+	f->env = BUF_INIT;
+	buf_printf(&v->text, "PWD=%s", p->cwd);
+	buf_byte(&v->text, '\0');
+	if (process_has_tty(p))
+		buf_append(&v->text, "TERM=xterm-256color", sizeof "TERM=xterm-256color");
+	proxy_variables(&f->profile, &v->text);
+	if (p->owner == OWNER_HOOK)
+		hook_variables(f->workspace.path[0] ? f->workspace.path : p->cwd, &v->text);
+	for (const char *s = v->text.data; s < v->text.data + v->text.len; s += strlen(s) + 1)
+		count++;
+	v->vars = mem_zalloc(count + r->nenv_set + 1, sizeof *v->vars);
+	for (const char *s = v->text.data; at < count; s += strlen(s) + 1)
+		v->vars[at++] = s;
+	v->count = count;
+	for (size_t i = 0; i < count; i++)
+		if (same_name(v->vars[i], "HOME", 4) && !has_home(&f->profile, v->vars[i] + 5))
+			v->vars[i] = "HOME=/tmp";
+	for (size_t i = 0; i < r->nenv_unset; i++)
+		environment_remove(v, r->env_unset[i], strlen(r->env_unset[i]));
+	for (size_t i = 0; i < r->nenv_set; i++) {
+		environment_remove(v, r->env_set[i], (size_t)(strchrnul(r->env_set[i], '=') - r->env_set[i]));
+		v->vars[v->count++] = r->env_set[i];
+	}
+}
+
+/* ---- the command, as facts show it ---- */
+
+static void command_take(struct process *p, const char *const *argv, size_t argc)
+{
+	struct buf display = BUF_INIT;
+	struct jw w = jw_on(&p->command_full);
+
+	jw_arr(&w);
+	for (size_t i = 0; i < argc; i++)
+		jw_str(&w, argv[i]);
+	jw_arr_end(&w);
+	command_display(argv, argc, DISPLAY_MAX, &display);
+	p->display = buf_take(&display);
+	if (p->command_full.len <= COMMAND_INLINE_MAX) {
+		p->command_json = buf_take(&p->command_full);
+		return;
+	}
+	char ref[ID_TEXT_MAX];
+	id_make(ID_KIND_OUTPUT, ref);
+	p->command_ref = mem_strdup(ref);
+	struct buf cut = BUF_INIT;
+	w = jw_on(&cut);
+	jw_arr(&w);
+	for (size_t i = 0; i < argc && cut.len < COMMAND_INLINE_MAX / 2; i++) {
+		size_t n = strlen(argv[i]);
+		jw_strn(&w, argv[i], text_utf8_cut(argv[i], n < 1024 ? n : 1024));
+	}
+	jw_arr_end(&w);
+	p->command_json = buf_take(&cut);
+}
+
+void process_command_members(const struct process *p, struct jw *w)
+{
+	jw_kraw(w, "command", p->command_json, strlen(p->command_json));
+	if (p->command_ref) {
+		jw_kbool(w, "commandTruncated", true);
+		jw_kstr(w, "commandRef", p->command_ref);
+		jw_kuint(w, "commandBytes", p->command_full.len);
+	}
+	jw_kopt(w, "commandLine", p->command_line);
+}
+
+/* ---- the plan ---- */
+
+/* What the profile says, kept for the facts. */
+static void take_confinement(struct process *p, const struct sandbox_setup *f)
+{
+	struct buf json = BUF_INIT;
+	struct jw w = jw_on(&json);
+
+	p->cwd = mem_strdup(f->workspace.cwd);
+	p->profile = mem_strdup(f->profile.name);
+	p->writes = !f->profile.confined;
+	for (size_t i = 0; i < f->profile.count; i++)
+		p->writes |= f->profile.entry[i].kind == PLAN_MOUNT_WRITE;
+	p->limits.tree = f->profile.limits;
+	p->limits.tmp_bytes = f->profile.tmp_bytes;
+	sandbox_setup_profile_json(f, &p->limits, &w);
+	p->sandbox_json = buf_take(&json);
+}
+
+static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+/*
+ * The environment in the profile's facts: which variables there are, and a reference that is the same for two runs if
+ * and only if all values are. The values themselves, which may be secrets, are in no fact.
+ */
+static void tell_environment(struct process *p, const struct environment *v)
+{
+	const char **sorted = mem_dup(v->vars, (v->count + 1) * sizeof *sorted);
+	struct buf json = BUF_INIT, all = BUF_INIT;
+	char hash[HASH_SHA256_TEXT];
+	struct jw w = jw_on(&json);
+
+	qsort(sorted, v->count, sizeof *sorted, by_text);
+	buf_append(&json, p->sandbox_json, strlen(p->sandbox_json) - 1); /* without its last brace */
+	w.need_comma = true;
+	jw_karr(&w, "environment");
+	for (size_t i = 0; i < v->count; i++) {
+		size_t name = (size_t)(strchrnul(sorted[i], '=') - sorted[i]);
+
+		if (i < ENVIRONMENT_TOLD)
+			jw_strn(&w, sorted[i], text_utf8_cut(sorted[i], name < 128 ? name : 128));
+		buf_append(&all, sorted[i], strlen(sorted[i]) + 1);
+	}
+	jw_arr_end(&w);
+	hash_sha256_text(all.data ? all.data : "", all.len, hash);
+	mem_auto char *ref = mem_printf("env_%.32s", hash);
+	jw_kstr(&w, "environmentRef", ref);
+	jw_obj_end(&w);
+	free(p->sandbox_json);
+	p->sandbox_json = buf_take(&json);
+	buf_done(&all);
+	free(sorted);
+}
+
+/* Which cgroups the limits take: the layer `cgroup` may depend on it. */
+static uint32_t limits_kind(const struct plan_limits *l)
+{
+	uint32_t kind = l->required ? KIND_LIMITS : 0;
+
+	for (int i = 0; i < PLAN_LIMITS; i++)
+		if (l->value[i] && !plan_limit_is_required(l, (enum plan_limit)i))
+			kind |= KIND_LIMITS_DEFAULT;
+	return kind;
+}
+
+static int plan_for(struct process *p, const struct start_request *r, struct sandbox_setup *f, const char *const *argv,
+		    size_t argc, struct buf *plan, struct err *e)
+{
+	struct environment env = { 0 };
+
+	environment_build(p, r, f, &env);
+	tell_environment(p, &env);
+	struct plan_spec spec = {
+		.flags = (p->stdin_pipe ? PLAN_STDIN_PIPE : 0) | (p->stderr_merge ? PLAN_STDERR_MERGE : 0) |
+			 (p->keep_tree ? PLAN_KEEP_TREE : 0) | (process_has_tty(p) ? PLAN_TTY : 0),
+		.tty_rows = p->tty_rows,
+		.tty_cols = p->tty_cols,
+		.cwd = p->cwd,
+		.argv = argv,
+		.argc = argc,
+		.envv = env.vars,
+		.envc = env.count,
+		.cpu_ms = p->limits.cpu_ms,
+		.open_files = p->limits.open_files,
+		.file_bytes = p->limits.file_bytes,
+	};
+	profile_plan(&f->profile, &f->mounts, &spec);
+	p->plan_layers = spec.layers;
+	p->plan_kind = (spec.flags & (PLAN_PRIVATE_ROOT | PLAN_COW)) |
+		       (spec.network == PLAN_NET_HOST ? KIND_HOST_NETWORK : 0) | limits_kind(&spec.limits);
+	int rc = plan_build(&spec, plan, e);
+	environment_done(&env);
+	if (rc == 0)
+		hash_sha256_text(plan->data, plan->len, p->plan_hash);
+	return rc;
+}
+
+static void streams_make(struct process *p, const struct sandbox_setup *f, struct port_streams *ret)
+{
+	*ret = (struct port_streams){ .limit = p->limits.output_bytes == LIMIT_NONE ? 0 : p->limits.output_bytes,
+				      .expected = p->engine->expected };
+	ret->hosts = f->profile.confined && f->profile.network == PLAN_NET_ALLOW ? &f->profile.hosts : NULL;
+	for (int i = 0; i < STREAM_COUNT; i++) {
+		bool unused = i == STREAM_PTY ? !process_has_tty(p)
+					      : process_has_tty(p) || (i == STREAM_STDERR && p->stderr_merge);
+		if (unused) {
+			p->streams[i].ended = true;
+			continue;
+		}
+		id_make(ID_KIND_OUTPUT, p->streams[i].ref);
+		memcpy(ret->ref[i], p->streams[i].ref, sizeof ret->ref[i]);
+	}
+}
+
+/* ---- the request ---- */
+
+struct uid_count {
+	uint32_t uid;
+	bool hooks;
+	size_t n;
+};
+
+static void count_process(void *ctx, const char *id, void *value)
+{
+	struct uid_count *c = ctx;
+	const struct process *p = value;
+
+	c->n += p->uid == c->uid && (p->owner == OWNER_HOOK) == c->hooks;
+}
+
+/* One uid cannot take all the room there is from the others. */
+static int check_share(struct engine *g, uint32_t uid, bool hooks, struct err *e)
+{
+	struct uid_count c = { .uid = uid, .hooks = hooks };
+	size_t share = hooks                        ? HOOKS_BESIDES / 2
+		       : g->o.max_processes_per_uid ? g->o.max_processes_per_uid
+						    : (g->o.max_processes + 1) / 2;
+
+	if (uid == 0 || uid == g->o.owner_uid)
+		return 0;
+	strmap_each(&g->processes, count_process, &c);
+	if (c.n < share)
+		return 0;
+	return err_set(e, ERR_EXHAUSTED,
+		       hooks ? "%zu hooks of uid %u run, which is the limit"
+			     : "%zu processes of uid %u are live, which is the limit (maxProcessesPerUid)",
+		       c.n, uid);
+}
+
+static int request_check(struct engine *g, const struct start_request *r, const struct caller *c, struct err *e)
+{
+	if (g->stopping)
+		return err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
+	/* Hooks have room of their own: what waits for them must not keep them from running, nor they others. */
+	if (r->owner == OWNER_HOOK && g->hook_processes >= HOOKS_BESIDES)
+		return err_set(e, ERR_EXHAUSTED, "%zu hooks run, which is the limit", g->hook_processes);
+	if (r->owner != OWNER_HOOK && !r->hooked && g->processes.count - g->hook_processes >= g->o.max_processes)
+		return err_set(e, ERR_EXHAUSTED, "%zu processes are live, which is the limit (maxProcesses)",
+			       g->processes.count - g->hook_processes);
+	if (!r->hooked && !r->approval && check_share(g, c->uid, r->owner == OWNER_HOOK, e) < 0)
+		return -1;
+	if (store_full(g->o.store))
+		return err_set(e, ERR_EXHAUSTED, "the store is full: nothing is started until there is room");
+	return r->task_id && !r->owner ? task_may_run(g, r->task_id, e) : 0;
+}
+
+static void copy_id(char dst[ID_ROOM], const char *src) { snprintf(dst, ID_ROOM, "%s", src ? src : ""); }
+
+static void process_take_request(struct process *p, const struct start_request *r, const struct caller *c)
+{
+	p->uid = c->uid;
+	p->by = requester_of(c);
+	p->command_line = mem_strdup(r->command_line);
+	p->justification = mem_strdup(r->justification);
+	copy_id(p->task_id, r->task_id);
+	copy_id(p->tool_call_id, r->tool_call_id);
+	copy_id(p->trace_id, r->trace_id ? r->trace_id : c->trace_id);
+	copy_id(p->span_id, r->trace_id ? NULL : c->span_id);
+	copy_id(p->run_id, r->run_id);
+	copy_id(p->attempt_id, r->attempt_id);
+	copy_id(p->step_id, r->step_id);
+	copy_id(p->job_id, r->job_id);
+	copy_id(p->job_item_id, r->job_item_id);
+	copy_id(p->subagent_id, r->subagent_id);
+	p->owner = (enum owner_kind)r->owner;
+	p->engine->hook_processes += p->owner == OWNER_HOOK;
+	copy_id(p->owner_id, r->owner_id);
+	p->tty_rows = r->tty_rows;
+	p->tty_cols = r->tty_cols;
+	p->stdin_pipe = r->stdin_pipe && !process_has_tty(p);
+	p->stdin_closed = !p->stdin_pipe;
+	p->stderr_merge = r->stderr_merge && !process_has_tty(p);
+	p->keep_tree = r->keep_tree;
+	p->end_with_client = r->end_with_client;
+	p->bound_connection = r->end_with_client ? c->connection : 0;
+	p->limits = r->limits;
+}
+
+/*
+ * Nothing was written. The owner of a start that was kept (pending_start.h) has its answer behind it, and is told like
+ * one whose process was refused by policy.
+ */
+static void refuse(struct engine *g, const struct start_request *r, const struct err *e, bool late, engine_reply_fn fn,
+		   void *ctx)
+{
+	buf_auto struct buf data = BUF_INIT;
+	struct jw w = jw_on(&data);
+
+	if (e->code == ERR_PERMISSION)
+		sandbox_setup_denial_json(e, &w);
+	fn(ctx, e, data.len ? data.data : NULL, data.len);
+	if (late && r->owner)
+		process_owners[r->owner]->refused(g, r->owner_id, e, data.len ? data.data : NULL, data.len);
+}
+
+/* It was given its session, thread and turn when it began to wait. */
+static int take_approval(struct process *p, const struct start_approval *a)
+{
+	copy_id(p->session_id, a->session_id);
+	copy_id(p->thread_id, a->thread_id);
+	copy_id(p->turn_id, a->turn_id);
+	p->owns_turn = a->owns_turn;
+	p->resumed = true;
+	return 0;
+}
+
+static int take_hooked(struct process *p, const struct start_hooked *h)
+{
+	copy_id(p->session_id, h->session_id);
+	copy_id(p->thread_id, h->thread_id);
+	copy_id(p->turn_id, h->turn_id);
+	p->owns_turn = h->owns_turn;
+	p->hooked = true;
+	return 0;
+}
+
+static void process_launch(struct process *p, const struct start_request *r, const struct sandbox_setup *f,
+			   const struct buf *plan, const struct caller *c)
+{
+	const uint32_t flags = ((const struct plan_head *)(const void *)plan->data)->flags;
+	struct engine *g = p->engine;
+	struct port_streams streams;
+
+	if (p->mode == MODE_ON_FAILURE && !p->owner) {
+		struct buf record = BUF_INIT;
+
+		start_record_write(r, &record);
+		p->record = buf_take(&record);
+	}
+	streams_make(p, f, &streams);
+	if (p->stdin_pipe && r->stdin_text) {
+		p->given_input = mem_strdup(r->stdin_text);
+		p->stdin_closed = true;
+	}
+	streams.input = p->given_input;
+	p->state = PROCESS_LAUNCHING;
+	store_prepare(g->o.store); /* the facts follow as soon as the clone is there, and the command waits for them */
+	g->o.ports->launch(g->o.world, p->id, plan->data, plan->len, flags, &streams, c->peer_fd);
+	process_prepare_facts(p);
+}
+
+static void start(struct engine *g, const struct start_request *r, const struct caller *c, struct pending_start *held,
+		  engine_reply_fn fn, void *ctx);
+
+static void start_held(struct engine *g, struct pending_start *h)
+{
+	const struct start_request *r = &h->record.spec.request;
+
+	strmap_del(&g->held_starts, r->process_id);
+	if (r->owner && process_owners[r->owner]->wanted &&
+	    !process_owners[r->owner]->wanted(g, r->owner_id, r->process_id)) {
+		struct err e = ERR_INIT;
+		err_set(&e, ERR_STATE, "it is not wanted any more");
+		h->fn(h->ctx, &e, NULL, 0);
+		pending_start_free(h);
+		return;
+	}
+	start(g, &h->record.spec.request, &h->caller, h, h->fn, h->ctx);
+}
+
+/* 1: it waits for the policy of its place; `held` is kept then, or made. */
+static int find_rules(struct engine *g, const struct start_request *r, const struct caller *c,
+		      const struct sandbox_setup *f, struct pending_start *held, engine_reply_fn fn, void *ctx,
+		      const struct policy_rules **ret, struct err *e)
+{
+	int found = policy_lookup_rules(g, f, &r->sandbox, c, held ? held->since_ns : 0, ret, e);
+
+	if (found <= 0)
+		return found;
+	root_authorise(g, f, c, false);
+	struct pending_start *h = held ? held : pending_start_new(g, r, c, fn, ctx, e);
+	if (!h)
+		return -1;
+	strmap_put(&g->held_starts, h->record.spec.request.process_id, h);
+	policy_lookup_wait(g, f, &r->sandbox, h, start_held);
+	return 1;
+}
+
+/* Its sandbox, and the rules that hold there: 1 = they come later. */
+static int prepare(struct engine *g, const struct start_request *r, const struct caller *c, struct sandbox_setup *f,
+		   struct pending_start *held, engine_reply_fn fn, void *ctx, const struct policy_rules **ret,
+		   struct err *e)
+{
+	if (request_check(g, r, c, e) < 0 || sandbox_setup_make(g, &r->sandbox, c, f, e) < 0)
+		return -1;
+	*ret = g->rules;
+	if (r->owner == OWNER_HOOK)
+		return 0; /* which is policy itself */
+	return find_rules(g, r, c, f, held, fn, ctx, ret, e);
+}
+
+/* Its mode may want a narrower one than was made. */
+static int confine_for_mode(struct process *p, const struct start_request *r, const struct caller *c,
+			    const struct policy_rules *rules, struct sandbox_setup *f, struct err *e)
+{
+	int changed = permission_confine(p, r, c, rules, f, e);
+
+	if (changed <= 0)
+		return changed;
+	free(p->cwd);
+	free(p->profile);
+	free(p->sandbox_json);
+	take_confinement(p, f);
+	return 0;
+}
+
+/* The process, with its place in a session and its plan; NULL = it was refused. */
+static struct process *make_process(struct engine *g, const struct start_request *r, const struct caller *c,
+				    const struct policy_rules *rules, struct sandbox_setup *f, const char *const *argv,
+				    size_t argc, struct buf *plan, struct err *e)
+{
+	struct process *p;
+	char id[ID_TEXT_MAX];
+
+	if (r->process_id)
+		snprintf(id, sizeof id, "%s", r->process_id);
+	else
+		id_make(ID_KIND_PROCESS, id);
+	if (r->ret_process_id)
+		memcpy(r->ret_process_id, id, sizeof id);
+	const bool waited = r->approval || r->hooked;
+	if (waited)
+		permission_promote(engine_process(g, id), g, id, &p);
+	else
+		p = process_new(g, id);
+	process_take_request(p, r, c);
+	take_confinement(p, f);
+	p->home = mem_strdup(permission_home(f, r)); /* the plan takes the environment over */
+	if ((r->approval ? take_approval(p, r->approval)
+	     : r->hooked ? take_hooked(p, r->hooked)
+			 : session_resolve(p, r, c, e)) == 0 &&
+	    confine_for_mode(p, r, c, rules, f, e) == 0 && plan_for(p, r, f, argv, argc, plan, e) == 0)
+		return p;
+	if (waited)
+		permission_fail(p, e);
+	else
+		process_free(p);
+	return NULL;
+}
+
+static void start(struct engine *g, const struct start_request *r, const struct caller *c, struct pending_start *held,
+		  engine_reply_fn fn, void *ctx)
+{
+	const char *const shell[] = { "/bin/sh", "-c", r->command_line };
+	const char *const *argv = r->command_line ? shell : r->argv;
+	size_t argc = r->command_line ? countof(shell) : r->argc;
+	buf_auto struct buf plan = BUF_INIT;
+	sandbox_setup_auto struct sandbox_setup f = { 0 };
+	const struct policy_rules *rules = NULL;
+	struct process *p = NULL;
+	struct err e = ERR_INIT;
+	struct hook_wait *hooks = r->hooked ? r->hooked->wait : NULL;
+	int found = permission_was_ended(g, r) ? -1 : prepare(g, r, c, &f, held, fn, ctx, &rules, &e);
+
+	if (found > 0)
+		return;
+	if (found == 0)
+		p = make_process(g, r, c, rules, &f, argv, argc, &plan, &e);
+	else if (r->approval || r->hooked)
+		permission_fail(engine_process(g, r->process_id), &e);
+	if (!p) {
+		if (!r->approval && !r->hooked)
+			refuse(g, r, &e, held != NULL, fn, ctx);
+		pending_start_free(held);
+		hook_wait_free(hooks);
+		return;
+	}
+	command_take(p, argv, argc);
+	const bool hooks_first = permission_judge(p, r, &f, argv, argc, rules, c);
+	if (!r->hooked)
+		reply_copy(&p->start, c, fn, ctx);
+	if (p->owns_turn)
+		strmap_put(&g->busy_threads, p->thread_id, p);
+	if (hooks_first || p->answer == POLICY_ASK)
+		root_authorise(g, &f, c, true);
+	if (hooks_first)
+		hook_defer_start(p, r, c);
+	else if (p->answer == POLICY_DENY)
+		permission_deny(p);
+	else if (p->answer == POLICY_ASK)
+		permission_ask(p, r, c);
+	else
+		process_launch(p, r, &f, &plan, c);
+	pending_start_free(held);
+	hook_wait_free(hooks);
+}
+
+/* Somebody who starts one command after the other mostly asks for the same. */
+static uint64_t sandbox_hint(const struct sandbox_request *r, uint32_t uid)
+{
+	const char *cwd = r->cwd ? r->cwd : "", *profile = r->profile ? r->profile : "";
+
+	return hash64(cwd, strlen(cwd), hash64(profile, strlen(profile), uid));
+}
+
+void engine_start_process(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn,
+			  void *ctx)
+{
+	if (g->o.ports->expect && !r->tty_rows && !r->sandbox.change.cow)
+		g->expected = g->o.ports->expect(g->o.world, sandbox_hint(&r->sandbox, c->uid));
+	start(g, r, c, NULL, fn, ctx);
+	g->expected = (struct port_expected){ 0 };
+}

@@ -1,0 +1,381 @@
+/* Calls of tools: their facts, from the first to the last, and what goes on afterwards. */
+
+#include "runtime/engine/tool/tool.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/transaction.h"
+#include "runtime/engine/core/waiter.h"
+#include "runtime/engine/turn/turn.h"
+
+int tool_call_read(struct engine *g, const char *call_id, struct buf *text, struct tool_call_doc *ret, struct err *e)
+{
+	return view_read_speculative(g->o.store, &tool_call_schema, call_id, text, ret, e);
+}
+
+int tool_call_of_caller(struct engine *g, const char *call_id, const struct caller *c, struct buf *text,
+			struct tool_call_doc *ret, struct err *e)
+{
+	int r = tool_call_read(g, call_id, text, ret, e);
+
+	if (r < 0)
+		return -1;
+	if (r > 0 || (c->uid != 0 && ret->uid != c->uid)) {
+		err_set(e, ERR_NOT_FOUND, "toolCallId '%.80s' is not known", call_id);
+		snprintf(e->field, sizeof e->field, "toolCallId");
+		return -1;
+	}
+	return 0;
+}
+
+void tool_fact_open(struct fact *f, enum event_type type, const struct tool_call_doc *d)
+{
+	fact_open(f, type, (uint32_t)d->uid, d->sessionId, d->threadId, d->turnId);
+	f->draft.ids[ID_STEP] = d->stepId;
+	f->draft.ids[ID_TOOL_CALL] = d->toolCallId;
+	f->draft.ids[ID_TASK] = d->taskId[0] ? d->taskId : NULL;
+	f->draft.ids[ID_TRACE] = d->traceId[0] ? d->traceId : NULL;
+	f->draft.ids[ID_PROCESS] = d->processId[0] ? d->processId : NULL;
+}
+
+/* ---- the beginning ---- */
+
+void tool_catalog_fact(struct engine *g, const struct turn_doc *t, struct store_batch *b)
+{
+	char step[ID_TEXT_MAX], call[ID_TEXT_MAX];
+	struct fact f;
+
+	/* The catalogue is no call, but its event must name one: ids of its own, which no list holds. */
+	id_make(ID_KIND_STEP, step);
+	id_make(ID_KIND_TOOL_CALL, call);
+	turn_fact_open(&f, EVENT_TOOL_CATALOG_RESOLVED, t);
+	f.draft.ids[ID_STEP] = step;
+	f.draft.ids[ID_TOOL_CALL] = call;
+	jw_key(&f.w, "tools");
+	tool_list_json(g, (uint32_t)t->uid, t->sessionId, true, &f.w);
+	fact_close(&f, b);
+}
+
+json_t *tool_safe_arguments(const json_t *arguments, bool *ret_changed)
+{
+	json_t *env = json_object_get(arguments, "env"), *copy, *names, *v;
+	const char *name;
+
+	*ret_changed = false;
+	if (!json_is_object(env))
+		return json_incref((json_t *)(uintptr_t)arguments);
+	copy = json_copy((json_t *)(uintptr_t)arguments);
+	names = json_object();
+	json_object_foreach (env, name, v)
+		json_object_set_new(names, name, json_is_null(v) ? json_null() : json_string("(not shown)"));
+	json_object_set_new(copy, "env", names);
+	*ret_changed = true;
+	return copy;
+}
+
+void tool_arguments_hash(const json_t *arguments, char ret[HASH_SHA256_TEXT])
+{
+	mem_auto char *text = arguments ? json_dumps(arguments, JSON_COMPACT | JSON_SORT_KEYS) : mem_strdup("{}");
+
+	hash_sha256_text(text, strlen(text), ret);
+}
+
+static void args_fact(const struct tool_call_doc *d, const struct tool_use *u, struct store_batch *b)
+{
+	json_t *none = json_object(), *safe;
+	const json_t *given = u->arguments ? u->arguments : none;
+	mem_auto char *whole = json_dumps(given, JSON_COMPACT), *shown = NULL;
+	char ref[ID_TEXT_MAX], hash[HASH_SHA256_TEXT];
+	struct fact f;
+	bool changed;
+
+	if (!u->arguments_hash[0])
+		tool_arguments_hash(given, hash);
+	safe = tool_safe_arguments(given, &changed);
+	shown = json_dumps(safe, JSON_COMPACT);
+	tool_fact_open(&f, EVENT_TOOL_ARGS, d);
+	f.draft.ids[ID_REQUEST] = u->request_id;
+	if (strlen(shown) <= TOOL_ARGS_INLINE)
+		jw_kraw(&f.w, "safeArgs", shown, strlen(shown));
+	jw_kstr(&f.w, "argumentsHash", u->arguments_hash[0] ? u->arguments_hash : hash);
+	if (changed || strlen(whole) > TOOL_ARGS_INLINE) {
+		id_make(ID_KIND_OUTPUT, ref);
+		jw_kstr(&f.w, "inputRef", ref);
+		jw_kuint(&f.w, "inputBytes", strlen(whole));
+		store_batch_inline(b, ref, whole, strlen(whole));
+	}
+	fact_close(&f, b);
+	json_decref(safe);
+	json_decref(none);
+}
+
+json_t *tool_call_arguments(struct engine *g, const struct tool_call_doc *d, struct err *e)
+{
+	const char *ref = d->updatedInputRef[0] ? d->updatedInputRef : d->inputRef;
+	buf_auto struct buf text = BUF_INIT;
+	json_t *v;
+
+	if (!ref[0])
+		v = d->safeArgs.type == JT_OBJECT ? json_loadb(d->safeArgs.text, d->safeArgs.len, 0, NULL)
+						  : json_object();
+	else if (store_output_whole(g->o.store, ref, TOOL_ARGS_MAX, &text, e) < 0)
+		return NULL;
+	else
+		v = json_loadb(buf_cstr(&text), text.len, 0, NULL);
+	if (!v)
+		err_set(e, ERR_CORRUPT, "the arguments of '%s' cannot be read", d->toolCallId);
+	return v;
+}
+
+void tool_call_doc_of(const struct turn_doc *t, const struct tool_use *u, struct tool_call_doc *ret)
+{
+	view_clear(&tool_call_schema, ret);
+	if (u->call_id)
+		view_set_string(ret->toolCallId, u->call_id);
+	else
+		id_make(ID_KIND_TOOL_CALL, ret->toolCallId);
+	id_make(ID_KIND_STEP, ret->stepId);
+	view_set_string(ret->sessionId, t->sessionId);
+	view_set_string(ret->threadId, t->threadId);
+	view_set_string(ret->turnId, t->turnId);
+	view_set_string(ret->taskId, t->taskId);
+	view_set_string(ret->traceId, t->traceId);
+	ret->uid = t->uid;
+}
+
+static void started_fact(const struct tool_call_doc *d, const struct tool *tool, const struct tool_use *u,
+			 struct store_batch *b)
+{
+	struct fact f;
+
+	tool_fact_open(&f, EVENT_TOOL_STARTED, d);
+	f.draft.ids[ID_REQUEST] = u->request_id;
+	f.draft.status = "running";
+	jw_kstr(&f.w, "toolName", u->tool);
+	jw_kstr(&f.w, "runner", u->runner ? u->runner : tool->builtin ? "runtime" : "external");
+	jw_kobj(&f.w, "owner");
+	jw_kstr(&f.w, "kind", tool && tool->builtin ? "runtime" : "client");
+	if (!tool || !tool->builtin) {
+		jw_kuint(&f.w, "uid", tool ? tool->uid : u->by.uid);
+		jw_kuint(&f.w, "connection", tool ? tool->connection : u->connection);
+	}
+	jw_obj_end(&f.w);
+	if (tool) {
+		jw_key(&f.w, "flags");
+		tool_flags_json(tool, &f.w);
+	}
+	jw_kobj(&f.w, "policy");
+	jw_kstr(&f.w, "sandbox", tool && tool->builtin ? "turn" : "not_applicable");
+	jw_obj_end(&f.w);
+	if (u->part >= 0)
+		jw_kint(&f.w, "part", u->part);
+	fact_requester(&f.w, "requestedBy", &u->by);
+	fact_close(&f, b);
+}
+
+void tool_call_begin(struct transaction *tx, const struct turn_doc *t, const struct tool_use *u, char ret_call[ID_ROOM])
+{
+	struct engine *g = tx->engine;
+	struct tool tool;
+	bool known = tool_find(g, u->tool, (struct tool_scope){ (uint32_t)t->uid, t->sessionId }, &tool);
+	struct tool_use use = *u;
+	struct tool_call_doc doc;
+
+	if (!known && !u->runner)
+		use.runner = "external"; /* its owner went between the check and now: tool_process_start says so */
+	tool_call_doc_of(t, &use, &doc);
+	if (!t->catalog)
+		tool_catalog_fact(g, t, tx->batch);
+	started_fact(&doc, known && !u->runner ? &tool : NULL, &use, tx->batch);
+	args_fact(&doc, &use, tx->batch);
+	if (!u->runner)
+		transaction_after_commit(tx, tool_process_start, doc.toolCallId);
+	if (ret_call)
+		snprintf(ret_call, ID_ROOM, "%s", doc.toolCallId);
+}
+
+/* ---- the end ---- */
+
+/* What to do about it, where that is the same for all of a category. */
+const char *tool_advice(const char *category)
+{
+	static const struct {
+		const char *category, *advice;
+	} rows[] = {
+		{ "permission", "ask for permission, or for less" },
+		{ "sandbox", "see the process's violations; a wider profile needs an operator" },
+		{ "timeout", "give it more time (limits.wallMs), or less to do" },
+		{ "cancelled", "submit it again if it is still wanted" },
+		{ "exit", "read the output: the command itself reported failure" },
+		{ "spawn", "check the command's name and working directory" },
+		{ "lost", "look at what it may have done before running it again" },
+		{ "owner_gone", "the client that offers the tool must connect and register it again" },
+		{ "unavailable", "connect as that user once, then try again" },
+		{ "tool", "correct the arguments" },
+	};
+
+	for (size_t i = 0; i < countof(rows); i++)
+		if (strcmp(rows[i].category, category) == 0)
+			return rows[i].advice;
+	return NULL;
+}
+
+void tool_failed_fact(const struct tool_call_doc *d, const struct tool_failure *why, struct store_batch *b)
+{
+	struct fact f;
+
+	tool_fact_open(&f, EVENT_TOOL_FAILED, d);
+	f.draft.status = why->status;
+	f.draft.status_reason = why->message;
+	jw_kstr(&f.w, "category", why->category);
+	jw_kstr(&f.w, "message", why->message);
+	jw_kbool(&f.w, "retryable", why->retryable);
+	jw_kopt(&f.w, "advice", why->advice ? why->advice : tool_advice(why->category));
+	if (d->part != VIEW_ABSENT)
+		jw_kuint(&f.w, "part", d->part);
+	jw_kopt(&f.w, "stage", why->stage);
+	jw_kopt(&f.w, "toolName", why->tool);
+	jw_kopt(&f.w, "argumentsHash", why->arguments_hash);
+	fact_close(&f, b);
+}
+
+void tool_call_fail(struct engine *g, const char *call_id, const struct tool_failure *why)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct tool_call_doc d;
+	struct err e = ERR_INIT;
+
+	if (tool_call_read(g, call_id, &text, &d, &e) != 0 || d.endedAt)
+		return;
+	struct transaction *own = transaction_new_internal(g);
+	tool_failed_fact(&d, why, own->batch);
+	transaction_after_commit(own, tool_call_ended, call_id);
+	transaction_commit(own);
+}
+
+void tool_call_ended(struct engine *g, const char *call_id)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct tool_call_doc d;
+	struct err e = ERR_INIT;
+	char turn[ID_ROOM];
+
+	if (tool_call_read(g, call_id, &text, &d, &e) != 0)
+		return;
+	snprintf(turn, sizeof turn, "%s", d.turnId);
+	tool_waiters_answer(g, call_id);
+	turn_step(g, turn);
+}
+
+/* ---- many at once ---- */
+
+struct call_list {
+	char (*ids)[ID_ROOM];
+	size_t count, cap;
+};
+
+static bool add_call(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+{
+	struct call_list *l = ctx;
+	const char *slash = memrchr(id, '/', id_len);
+	const char *call = slash ? slash + 1 : id;
+	size_t n = id_len - (size_t)(call - id);
+
+	if (l->count == l->cap) {
+		l->cap = l->cap ? 2 * l->cap : 64;
+		l->ids = mem_realloc(l->ids, l->cap * sizeof l->ids[0]);
+	}
+	if (n < ID_ROOM) {
+		memcpy(l->ids[l->count], call, n);
+		l->ids[l->count++][n] = '\0';
+	}
+	return true;
+}
+
+static void list_calls(struct engine *g, enum view_kind kind, const char *prefix, struct call_list *ret)
+{
+	struct err e = ERR_INIT;
+
+	*ret = (struct call_list){ 0 };
+	if (store_model_scan_speculative(g->o.store, (uint8_t)kind, prefix, add_call, ret, &e) < 0)
+		log_error("look for open tool calls: %s", e.message);
+}
+
+static bool has_process(struct engine *g, const struct tool_call_doc *d)
+{
+	return d->processId[0] && engine_process(g, d->processId);
+}
+
+void tool_cancel_of_turn(struct engine *g, const char *turn_id, const char *reason)
+{
+	const struct tool_failure why = { .status = "cancelled", .category = "cancelled", .message = reason };
+	mem_auto char *prefix = mem_printf("%s/", turn_id);
+	buf_auto struct buf text = BUF_INIT;
+	struct tool_call_doc d;
+	struct err e = ERR_INIT;
+	struct call_list l;
+
+	list_calls(g, VIEW_TURN_OPEN_CALL, prefix, &l);
+	for (size_t i = 0; i < l.count; i++)
+		/* One whose process is being launched ends with it, too. */
+		if (tool_call_read(g, l.ids[i], &text, &d, &e) == 0 && strcmp(d.runner, "runtime") != 0)
+			tool_call_fail(g, l.ids[i], &why);
+	free(l.ids);
+}
+
+/* Calls whose owner was this connection. */
+void tool_owner_disconnected(struct engine *g, uint64_t connection)
+{
+	static const struct tool_failure why = { .status = "lost",
+						 .category = "owner_gone",
+						 .retryable = true,
+						 .message = "the client that does this tool has gone" };
+	buf_auto struct buf text = BUF_INIT;
+	struct tool_call_doc d;
+	struct err e = ERR_INIT;
+	struct call_list l;
+
+	list_calls(g, VIEW_LIVE_TOOL_CALL, NULL, &l);
+	for (size_t i = 0; i < l.count; i++)
+		if (tool_call_read(g, l.ids[i], &text, &d, &e) == 0 && strcmp(d.runner, "external") == 0 &&
+		    d.connection == connection)
+			tool_call_fail(g, l.ids[i], &why);
+	free(l.ids);
+}
+
+static void recover_call(struct engine *g, const char *call_id)
+{
+	static const struct tool_failure gone = {
+		.status = "lost",
+		.category = "owner_gone",
+		.retryable = true,
+		.message = "the daemon was restarted, and with it the connection of the client that does this tool"
+	};
+	static const struct tool_failure lost = {
+		.status = "lost", .category = "lost", .retryable = true, .message = "the process was lost"
+	};
+	buf_auto struct buf text = BUF_INIT;
+	struct tool_call_doc d;
+	struct err e = ERR_INIT;
+
+	if (tool_call_read(g, call_id, &text, &d, &e) != 0)
+		return;
+	if (strcmp(d.runner, "external") == 0)
+		tool_call_fail(g, call_id, &gone);
+	else if (strcmp(d.runner, "runtime") == 0 && !d.processId[0])
+		tool_process_start(
+			g, call_id); /* its process was never let through the gate: nothing of it has happened */
+	else if (strcmp(d.runner, "runtime") == 0 && !has_process(g, &d))
+		tool_call_fail(g, call_id, &lost);
+}
+
+void tool_recover(struct engine *g)
+{
+	struct call_list l;
+
+	list_calls(g, VIEW_LIVE_TOOL_CALL, NULL, &l);
+	for (size_t i = 0; i < l.count; i++)
+		recover_call(g, l.ids[i]);
+	free(l.ids);
+}

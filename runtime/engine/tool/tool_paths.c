@@ -1,0 +1,163 @@
+/*
+ * What a call is about, as its arguments name it: files, and a host. What stands in a patch is read as bailiff-tool
+ * reads it (supervisor/tool/patch.c), or more generously: a name that is found here and not there is judged for
+ * nothing, one that is found there and not here would be written unjudged.
+ */
+
+#include "runtime/base/mem.h"
+#include "runtime/base/strmap.h"
+#include "runtime/engine/tool/tool.h"
+
+#include <string.h>
+
+struct naming {
+	struct tool_paths *paths;
+	struct strmap seen;
+};
+
+static void name_path(struct naming *n, const char *s, size_t len)
+{
+	struct tool_paths *p = n->paths;
+	mem_auto char *name = mem_strndup(s, len);
+
+	if (!len || strmap_put(&n->seen, name, p))
+		return;
+	if (p->count == TOOL_PATHS_MAX) {
+		p->too_many = true;
+		return;
+	}
+	if ((p->count & (p->count - 1)) == 0)
+		p->path = mem_realloc(p->path, (p->count ? 2 * p->count : 1) * sizeof *p->path);
+	p->path[p->count++] = mem_take(&name);
+}
+
+static size_t line_of(const char *s)
+{
+	size_t n = strcspn(s, "\n");
+
+	return n && s[n - 1] == '\r' ? n - 1 : n;
+}
+
+/* "*** Add File: NAME": without the blanks around it. */
+static void name_envelope_path(struct naming *n, const char *s, size_t len)
+{
+	for (; len && *s == ' '; len--)
+		s++;
+	while (len && s[len - 1] == ' ')
+		len--;
+	name_path(n, s, len);
+}
+
+/* "--- a/NAME\ttime": up to the tab; a/ and b/ are what git puts before names. */
+static void name_diff_path(struct naming *n, const char *s, size_t len)
+{
+	const char *tab = memchr(s, '\t', len);
+
+	len = tab ? (size_t)(tab - s) : len;
+	while (len && s[len - 1] == ' ')
+		len--;
+	if (len == 9 && memcmp(s, "/dev/null", 9) == 0)
+		return;
+	if (len > 2 && (s[0] == 'a' || s[0] == 'b') && s[1] == '/') {
+		s += 2;
+		len -= 2;
+	}
+	name_path(n, s, len);
+}
+
+static void name_patch_paths(struct naming *n, const char *patch)
+{
+	static const char *const heads[] = { "*** Add File: ", "*** Update File: ", "*** Delete File: ",
+					     "*** Move to: " };
+	bool paired = false; /* the line before is the first of two that name a file */
+
+	for (const char *s = patch; *s && !n->paths->too_many; s += strcspn(s, "\n"), s += *s == '\n') {
+		const char *next = strchr(s, '\n');
+		size_t len = line_of(s);
+
+		if (paired)
+			name_diff_path(n, s + 4, len - 4);
+		paired = len >= 4 && strncmp(s, "--- ", 4) == 0 && next && strncmp(next + 1, "+++ ", 4) == 0;
+		if (paired)
+			name_diff_path(n, s + 4, len - 4);
+		for (size_t i = 0; i < countof(heads); i++) {
+			size_t h = strlen(heads[i]);
+
+			if (len >= h && strncmp(s, heads[i], h) == 0)
+				name_envelope_path(n, s + h, len - h);
+		}
+	}
+}
+
+/* Of these a call without a path is about where it is. */
+static bool stays_here(const char *tool)
+{
+	static const char *const names[] = { "list_directory", "LS", "Grep", "Glob" };
+
+	for (size_t i = 0; i < countof(names); i++)
+		if (strcmp(names[i], tool) == 0)
+			return true;
+	return false;
+}
+
+void tool_paths_of(const char *tool, const json_t *args, struct tool_paths *ret)
+{
+	static const char *const members[] = { "path", "file_path", "notebook_path" };
+	const char *patch = json_string_value(json_object_get(args, "patch"));
+	struct naming n = { .paths = ret, .seen = STRMAP_INIT };
+
+	*ret = (struct tool_paths){ 0 };
+	for (size_t i = 0; i < countof(members); i++) {
+		const char *path = json_string_value(json_object_get(args, members[i]));
+
+		if (path)
+			name_path(&n, path, strlen(path));
+	}
+	if (patch)
+		name_patch_paths(&n, patch);
+	if (!ret->count && stays_here(tool))
+		name_path(&n, ".", 1);
+	strmap_done(&n.seen);
+}
+
+void tool_paths_done(struct tool_paths *n)
+{
+	for (size_t i = 0; i < n->count; i++)
+		free(n->path[i]);
+	free(n->path);
+	*n = (struct tool_paths){ 0 };
+}
+
+/* Those of the conventions' tools that look into all that is below a folder. */
+bool tool_searches(const char *tool) { return strcmp(tool, "Grep") == 0 || strcmp(tool, "Glob") == 0; }
+
+/*
+ * The host of a URL; NULL if it is not plain which one that is: what fetches it may mend slashes, decode, map letters
+ * to others, and go elsewhere than its text says.
+ */
+char *tool_host_of(const json_t *args)
+{
+	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-_+";
+	const char *url = json_string_value(json_object_get(args, "url")), *s = url, *at;
+	size_t n = url ? strspn(url, plain) : 0;
+
+	if (!n || strncmp(url + n, "://", 3) != 0)
+		return NULL;
+	s += n + 3;
+	n = strcspn(s, "/?#");
+	if (strcspn(s, "\\ \t\r\n") < n)
+		return NULL;
+	at = memrchr(s, '@', n);
+	if (at) {
+		n -= (size_t)(at + 1 - s);
+		s = at + 1;
+	}
+	const char *colon = *s == '[' ? memchr(s, ']', n) : memchr(s, ':', n);
+	if (colon)
+		n = (size_t)(colon - s) + (*s == '[');
+	if (*s != '[' && n && s[n - 1] == '.')
+		n--; /* the root's own dot */
+	if (*s != '[' && strspn(s, plain) < n)
+		return NULL;
+	return n ? mem_strndup(s, n) : NULL;
+}

@@ -1,0 +1,677 @@
+/*
+ * Calls that somebody else does, a client with a tool of its own, are judged like commands before they begin: by their
+ * name, and where it is one of the conventions' (Read, Edit, WebFetch, Bash …) by what they were given. Denied ones
+ * never begin, so their owner never sees a tool.started; those that ask wait in an action, whose continuation holds all
+ * that is needed to begin.
+ */
+
+#include "runtime/engine/tool/tool.h"
+
+#include "policy/command.h"
+#include "policy/decision.h"
+#include "policy/understand.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/path.h"
+#include "runtime/base/text.h"
+#include "runtime/engine/action/action.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/ref.h"
+#include "runtime/engine/core/transaction.h"
+#include "runtime/engine/core/waiter.h"
+#include "runtime/engine/hook/hook.h"
+#include "runtime/engine/permission/permission_private.h"
+#include "runtime/engine/policy/policy_lookup.h"
+#include "runtime/engine/policy/session_rules.h"
+#include "runtime/engine/start/pending_start.h"
+#include "runtime/engine/turn/turn.h"
+
+#include <limits.h>
+
+/* One call on its way to its verdict. */
+#define ARGUMENTS_SHOWN 2048u /* of what a person is asked about */
+
+struct tool_evaluation {
+	TAILQ_ENTRY(tool_evaluation) link;
+	struct tool_use use; /* its strings and arguments are ours */
+	char turn_id[ID_ROOM], call_id[ID_ROOM],
+		action_id[ID_ROOM]; /* action_id: a person allowed it there; "" = nobody was asked */
+	enum tool_from from;
+	uint64_t timeout_ms, since_ns;
+	bool waited;          /* for the files of its place */
+	bool client;          /* the runner is the client itself */
+	struct caller caller; /* of invoke and report */
+	engine_reply_fn fn;   /* NULL: nobody waits for an answer */
+	void *ctx;
+	char binding[HASH_SHA256_TEXT];
+	struct policy_decision decision;
+	char *decision_json, *command_json, *lasting_json;
+	struct hook_call hooks;
+	enum permission_mode mode;
+	char cwd[PATH_MAX], workspace[PATH_MAX], home[PATH_MAX];
+};
+
+static void judging_free(struct engine *g, struct tool_evaluation *j)
+{
+	TAILQ_REMOVE(&g->judging, j, link);
+	json_decref((json_t *)(uintptr_t)j->use.arguments);
+	free((char *)(uintptr_t)j->use.tool);
+	free((char *)(uintptr_t)j->use.request_id);
+	if (j->fn)
+		caller_done(&j->caller);
+	free(j->decision_json);
+	free(j->command_json);
+	free(j->lasting_json);
+	hook_call_done(&j->hooks);
+	free(j);
+}
+
+bool tool_is_evaluating(struct engine *g, const char *turn_id)
+{
+	struct tool_evaluation *j;
+
+	TAILQ_FOREACH (j, &g->judging, link)
+		if (strcmp(j->turn_id, turn_id) == 0)
+			return true;
+	return false;
+}
+
+void tool_evaluations_done(struct engine *g)
+{
+	while (!TAILQ_EMPTY(&g->judging))
+		judging_free(g, TAILQ_FIRST(&g->judging));
+}
+
+/* ---- facts ---- */
+
+static void evaluated_fact(const struct tool_evaluation *j, const struct turn_doc *t, struct store_batch *b)
+{
+	struct fact f;
+
+	turn_fact_open(&f, EVENT_PERMISSION_EVALUATED, t);
+	f.draft.ids[ID_TOOL_CALL] = j->call_id;
+	f.draft.ids[ID_REQUEST] = j->use.request_id;
+	jw_kraw(&f.w, "permissionDecision", j->decision_json, strlen(j->decision_json));
+	jw_kstr(&f.w, "toolName", j->use.tool);
+	if (j->command_json)
+		jw_kraw(&f.w, "command", j->command_json, strlen(j->command_json));
+	jw_kstr(&f.w, "mode", permission_mode_name(j->mode));
+	if (j->lasting_json)
+		jw_kraw(&f.w, "suggestion", j->lasting_json, strlen(j->lasting_json));
+	struct jw m = jw_on(&f.members);
+	jw_kraw(&m, "permissionDecision", j->decision_json, strlen(j->decision_json));
+	fact_close(&f, b);
+}
+
+/* A part of a turn that never began: the turn counts it as one that failed. */
+static void never_began(const struct turn_doc *t, const struct tool_use *u, const char *call_id, const char *status,
+			const char *message, struct store_batch *b)
+{
+	const struct tool_failure why = { .status = status,
+					  .category = "permission",
+					  .message = message,
+					  .stage = "permission",
+					  .tool = u->tool,
+					  .arguments_hash = u->arguments_hash[0] ? u->arguments_hash : NULL };
+	struct tool_use use = *u;
+	struct tool_call_doc d;
+
+	use.call_id = call_id;
+	tool_call_doc_of(t, &use, &d);
+	d.part = u->part < 0 ? VIEW_ABSENT : (uint64_t)u->part;
+	tool_failed_fact(&d, &why, b);
+}
+
+/* ---- the three answers ---- */
+
+static struct transaction *transaction_for(struct engine *g, const struct tool_evaluation *j)
+{
+	return j->fn ? transaction_new(g, &j->caller, j->fn, j->ctx) : transaction_new_internal(g);
+}
+
+static void let_begin(struct engine *g, struct tool_evaluation *j, const struct turn_doc *t)
+{
+	struct transaction *tx = transaction_for(g, j);
+
+	j->use.call_id = j->call_id;
+	evaluated_fact(j, t, tx->batch);
+	tool_call_begin(tx, t, &j->use, NULL);
+	if (j->fn && j->from == TOOL_FROM_INVOKE) {
+		tx->flags |= STORE_MUST;
+		tool_waiter_add(g, j->call_id, j->timeout_ms, tx);
+	} else if (j->fn) {
+		jw_kstr(&tx->w, "toolCallId", j->call_id);
+		jw_kstr(&tx->w, "status", "running");
+	}
+	transaction_commit(tx);
+}
+
+/* Whoever asked learns of a refusal when it is a fact. */
+struct refusal {
+	struct engine *engine;
+	char call_id[ID_ROOM];
+	engine_reply_fn fn;
+	void *ctx;
+	struct err err;
+	struct buf data;
+};
+
+static void on_refused(void *ctx, const struct store_result *r)
+{
+	struct refusal *x = ctx;
+
+	tool_call_ended(x->engine, x->call_id);
+	if (x->fn)
+		x->fn(x->ctx, r->status < 0 ? r->err : &x->err, x->data.data, x->data.len);
+	buf_done(&x->data);
+	free(x);
+}
+
+static void deny(struct engine *g, struct tool_evaluation *j, const struct turn_doc *t)
+{
+	struct store_batch *b = store_batch_new(g->o.store);
+	struct refusal *x = mem_zalloc(1, sizeof *x);
+	struct jw w = jw_on(&x->data);
+
+	evaluated_fact(j, t, b);
+	if (j->from == TOOL_FROM_LOOP || j->action_id[0])
+		never_began(t, &j->use, j->call_id, "failed", j->decision.reason, b);
+	x->engine = g;
+	x->fn = j->fn;
+	x->ctx = j->ctx;
+	memcpy(x->call_id, j->call_id, sizeof x->call_id);
+	err_set(&x->err, ERR_PERMISSION, "policy denies it: %s", j->decision.reason);
+	jw_kstr(&w, "toolCallId", j->call_id);
+	jw_kraw(&w, "permissionDecision", j->decision_json, strlen(j->decision_json));
+	store_submit(g->o.store, b, STORE_MUST, on_refused, x);
+}
+
+static void continuation(const struct tool_evaluation *j, const char *ref, struct buf *out)
+{
+	static const char *const froms[] = {
+		[TOOL_FROM_LOOP] = "turn", [TOOL_FROM_INVOKE] = "invoke", [TOOL_FROM_REPORT] = "report"
+	};
+	struct jw w = jw_on(out);
+
+	jw_obj(&w);
+	jw_kstr(&w, "callId", j->call_id);
+	jw_kstr(&w, "toolName", j->use.tool);
+	jw_kstr(&w, "argumentsRef", ref);
+	jw_kstr(&w, "argumentsHash", j->use.arguments_hash);
+	jw_kstr(&w, "binding", j->binding);
+	jw_kstr(&w, "from", froms[j->from]);
+	jw_kint(&w, "part", j->use.part);
+	jw_kbool(&w, "client", j->client);
+	jw_kuint(&w, "connection", j->use.connection);
+	fact_requester(&w, "by", &j->use.by);
+	if (j->lasting_json)
+		jw_kraw(&w, "always", j->lasting_json, strlen(j->lasting_json));
+	jw_obj_end(&w);
+}
+
+static void requested_fact(const struct tool_evaluation *j, const struct turn_doc *t, const char *action_id,
+			   struct store_batch *b)
+{
+	struct fact f;
+
+	turn_fact_open(&f, EVENT_PERMISSION_REQUESTED, t);
+	f.draft.ids[ID_ACTION] = action_id;
+	f.draft.ids[ID_TOOL_CALL] = j->call_id;
+	f.draft.status = "waiting_permission";
+	jw_kstr(&f.w, "actionId", action_id);
+	jw_kbool(&f.w, "interactive", !(j->fn && j->caller.no_person));
+	jw_kstr(&f.w, "toolName", j->use.tool);
+	jw_kstr(&f.w, "binding", j->binding);
+	fact_close(&f, b);
+}
+
+static void ask(struct engine *g, struct tool_evaluation *j, const struct turn_doc *t)
+{
+	struct transaction *tx = transaction_for(g, j);
+	const struct ref_owner owner = { .uid = (uint32_t)t->uid,
+					 .session_id = t->sessionId,
+					 .thread_id = t->threadId,
+					 .turn_id = t->turnId,
+					 .kind = "toolCall",
+					 .id = j->call_id,
+					 .media_type = "application/json" };
+	mem_auto char *args = j->use.arguments ? json_dumps(j->use.arguments, JSON_COMPACT) : mem_strdup("{}");
+	buf_auto struct buf next = BUF_INIT, prompt = BUF_INIT;
+	char ref[ID_TEXT_MAX], action[ID_ROOM];
+	struct err e = ERR_INIT;
+
+	evaluated_fact(j, t, tx->batch);
+	ref_store(tx->batch, &owner, args, strlen(args), ref);
+	continuation(j, ref, &next);
+	buf_printf(&prompt, "call the client's tool %s with ", j->use.tool);
+	text_ends(args, strlen(args), ARGUMENTS_SHOWN, &prompt);
+	const struct action_spec s = {
+		.kind = ACTION_KIND_TOOL,
+		.uid = (uint32_t)t->uid,
+		.session_id = t->sessionId,
+		.thread_id = t->threadId,
+		.turn_id = t->turnId,
+		.task_id = t->taskId[0] ? t->taskId : NULL,
+		.tool_call_id = j->call_id,
+		.request_id = j->use.request_id,
+		.action_type = "permission",
+		.prompt = buf_cstr(&prompt),
+		.policy_json = j->decision_json,
+		.continuation_json = next.data,
+		.timeout_ms = j->fn && j->caller.no_person ? g->o.ask_alone_ms : g->o.ask_ms,
+		.by = j->use.by,
+	};
+	if (action_open(g, &s, tx->batch, action, &e) < 0) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	requested_fact(j, t, action, tx->batch);
+	if (j->fn && j->from == TOOL_FROM_INVOKE) {
+		tx->flags |= STORE_MUST;
+		tool_waiter_add(g, j->call_id, j->timeout_ms, tx);
+	} else if (j->fn) {
+		jw_kstr(&tx->w, "toolCallId", j->call_id);
+		jw_kstr(&tx->w, "status", "waiting_permission");
+		jw_kstr(&tx->w, "actionId", action);
+	}
+	transaction_commit(tx);
+}
+
+/* ---- the verdict ---- */
+
+static void overrule(struct tool_evaluation *j, enum policy_answer a, enum policy_source s, const char *why)
+{
+	j->decision.answer = a;
+	j->decision.source = s;
+	snprintf(j->decision.reason, sizeof j->decision.reason, "%.*s", POLICY_REASON_MAX - 1, why);
+}
+
+static size_t make_paths(const struct tool_evaluation *j, const struct tool_paths *named, char **text,
+			 struct command_path *ret)
+{
+	unsigned access = rule_kind_of_tool(j->use.tool) == RULE_EDIT
+				  ? COMMAND_WRITES
+				  : COMMAND_READS | (tool_searches(j->use.tool) ? COMMAND_RECURSES : 0);
+	char clean[PATH_MAX];
+	struct err e = ERR_INIT;
+
+	for (size_t i = 0; i < named->count; i++) {
+		mem_auto char *whole = named->path[i][0] == '/'
+					       ? mem_strdup(named->path[i])
+					       : mem_printf("%s/%s", j->cwd[0] ? j->cwd : "", named->path[i]);
+		bool exact = path_clean(whole, clean, &e) == 0 && (named->path[i][0] == '/' || j->cwd[0]);
+
+		text[i] = mem_strdup(exact ? clean : whole);
+		ret[i] = (struct command_path){
+			.path = text[i], .word = named->path[i], .exact = exact, .access = access
+		};
+	}
+	return named->count;
+}
+
+/* Who has asked a person already does not ask hooks. True: they are to be asked first. */
+static bool ask_hooks(struct engine *g, struct tool_evaluation *j, const struct policy_rules *rules,
+		      const struct turn_doc *t, const struct rules_query *use)
+{
+	const struct hook_call_use u = { .turn = t,
+					 .tool = j->use.tool,
+					 .call_id = j->call_id,
+					 .cwd = j->cwd,
+					 .arguments = j->use.arguments,
+					 .by = &j->use.by,
+					 .mode = (int)j->mode,
+					 .hooks = rules ? rules->hooks : NULL,
+					 .use = use };
+
+	if (j->action_id[0])
+		return false;
+	if (hook_call_prepare(g, &j->hooks, HOOK_PRE_TOOL_USE, &u))
+		return true;
+	policy_decision_hooks(&j->decision, (int)j->mode, &j->hooks.sum[0]);
+	j->decision.updated_ref = j->hooks.updated_ref;
+	if (j->decision.answer != POLICY_ASK || j->decision.deferred ||
+	    permission_is_granted(g, t->sessionId, j->binding))
+		return false;
+	if (hook_call_prepare(g, &j->hooks, HOOK_PERMISSION_REQUEST, &u))
+		return true;
+	policy_decision_hooks(&j->decision, (int)j->mode, &j->hooks.sum[1]);
+	return false;
+}
+
+/* An approval that was given before, or the lack of anybody to ask, replaces the question. */
+static void resolve_ask(struct engine *g, struct tool_evaluation *j, const char *session_id)
+{
+	if (j->action_id[0]) {
+		overrule(j, POLICY_ALLOW, POLICY_BY_PERSON, "a person allowed it");
+		j->decision.action_id = j->action_id;
+	} else if (permission_is_granted(g, session_id, j->binding)) {
+		overrule(j, POLICY_ALLOW, POLICY_BY_PERSON, "a person allowed it for this session");
+		j->decision.scope = POLICY_SESSION;
+	} else if (j->fn && j->caller.no_person && !g->o.ask_alone_ms) {
+		overrule(j, POLICY_DENY, j->decision.source, "nobody can be asked through this client");
+	}
+}
+
+/* True: hooks have to be asked first. */
+static bool decide(struct engine *g, struct tool_evaluation *j, const struct policy_rules *rules,
+		   const struct turn_doc *turn)
+{
+	const char *session_id = turn->sessionId;
+	const char *line = rule_kind_of_tool(j->use.tool) == RULE_BASH
+				   ? json_string_value(json_object_get(j->use.arguments, "command"))
+				   : NULL;
+	const struct understand_options how = { .cwd = j->cwd[0] ? j->cwd : "/",
+						.workspace = j->workspace[0] ? j->workspace : NULL,
+						.home = j->home[0] ? j->home : NULL };
+	const char *const argv[] = { "/bin/sh", "-c", line };
+	command_facts_auto struct command_facts facts = { 0 };
+	struct tool_paths named;
+	mem_auto char *host = tool_host_of(j->use.arguments);
+	struct buf out = BUF_INIT;
+	const struct policy_rules *session = NULL;
+	struct err unread = ERR_INIT;
+	struct tool t;
+
+	if (line)
+		command_understand_line(line, strlen(line), &how, &facts);
+	tool_paths_of(j->use.tool, j->use.arguments, &named);
+	struct command_path *paths = mem_zalloc(named.count + 1, sizeof *paths);
+	char **text = mem_zalloc(named.count + 1, sizeof *text);
+	size_t n = make_paths(j, &named, text, paths);
+	j->mode = policy_lookup_mode(rules, permission_mode_of(g, session_id));
+	(void)session_rules_of(g, session_id, &session, &unread);
+	const struct policy_request r = {
+		.uid = j->use.by.uid,
+		.argv = argv,
+		.argc = line ? countof(argv) : 0,
+		.command_line = line,
+		.cwd = how.cwd,
+		.workspace = j->workspace,
+		.home = how.home,
+		.profile = "of its client",
+		.mode = (int)j->mode,
+		.facts = line ? &facts : NULL,
+		.tool = line ? NULL : j->use.tool,
+		.tool_path = paths,
+		.ntool_paths = n,
+		.tool_host = host,
+		.foreign = true,
+		.rules = rules,
+		.session_rules = session,
+	};
+	policy_decide(&r, &j->decision);
+	if (unread.code)
+		overrule(j, POLICY_DENY, POLICY_BY_RULE, unread.message);
+	if (named.too_many)
+		overrule(j, POLICY_DENY, POLICY_BY_RULE,
+			 "it names more files than can be judged at once; make it several calls");
+	if (tool_find(g, j->use.tool, (struct tool_scope){ (uint32_t)turn->uid, session_id }, &t) && t.destructive)
+		j->decision.destructive = true;
+	const struct rules_query use = { .facts = r.facts,
+					 .tool = r.tool,
+					 .path = paths,
+					 .npaths = n,
+					 .place = { .cwd = how.cwd, .workspace = how.workspace, .home = how.home } };
+	const bool wait = ask_hooks(g, j, rules, turn, &use);
+	if (wait)
+		goto out;
+	if (j->decision.answer == POLICY_ASK)
+		resolve_ask(g, j, session_id);
+	if (j->decision.answer != POLICY_ALLOW) {
+		permission_lasting_json(&r, &j->decision, &out);
+		j->lasting_json = buf_take(&out);
+	}
+	policy_decision_json(&j->decision, &out);
+	j->decision_json = buf_take(&out);
+	if (line) {
+		command_json(argv, countof(argv), &facts, &out);
+		j->command_json = buf_take(&out);
+	}
+out:
+	for (size_t i = 0; i < n; i++)
+		free(text[i]);
+	free(text);
+	tool_paths_done(&named);
+	free(paths);
+	return wait;
+}
+
+/* ---- the place ---- */
+
+static int find_workspace(struct engine *g, struct tool_evaluation *j, const struct turn_doc *t, struct err *e)
+{
+	json_t *where = turn_part_merged(NULL, t, NULL);
+	const char *cwd = json_string_value(json_object_get(where, "cwd"));
+	const char *given = json_string_value(json_object_get(json_object_get(where, "sandbox"), "workspace"));
+	buf_auto struct buf env = BUF_INIT;
+	int rc = 0;
+
+	g->o.ports->base_env(g->o.world, j->use.by.uid, &env);
+	snprintf(j->home, sizeof j->home, "%s", policy_lookup_home(&env));
+	snprintf(j->cwd, sizeof j->cwd, "%s", cwd ? cwd : "");
+	j->workspace[0] = '\0';
+	if (cwd)
+		rc = policy_lookup_workspace(cwd, given, j->home, j->workspace, e);
+	json_decref(where);
+	return rc;
+}
+
+static void bind(struct tool_evaluation *j)
+{
+	mem_auto char *args = j->use.arguments ? json_dumps(j->use.arguments, JSON_COMPACT | JSON_SORT_KEYS)
+					       : mem_strdup("{}");
+	buf_auto struct buf all = BUF_INIT;
+
+	buf_printf(&all, "tool %s\n%s\n%s\n", j->use.tool, j->cwd, args);
+	hash_sha256_text(all.data, all.len, j->binding);
+}
+
+/* What hooks have made of it is what is judged, and what an approval is bound to. */
+static void take_rewritten(struct tool_evaluation *j)
+{
+	json_t *made = hook_call_rewritten(&j->hooks, j->use.tool, j->use.arguments);
+
+	if (!made)
+		return;
+	json_decref((json_t *)(uintptr_t)j->use.arguments);
+	j->use.arguments = made;
+}
+
+/* The files of its place cannot be looked at: no hook and no person is asked about what they may deny. */
+static void deny_unknown(struct tool_evaluation *j, const struct err *e)
+{
+	struct buf out = BUF_INIT;
+
+	j->decision = (struct policy_decision){ .scope = POLICY_ONCE };
+	overrule(j, POLICY_DENY, POLICY_BY_MODE, e->message);
+	policy_decision_json(&j->decision, &out);
+	j->decision_json = buf_take(&out);
+}
+
+static void judge(struct engine *g, void *ctx)
+{
+	struct tool_evaluation *j = ctx;
+	const struct policy_rules *rules = g->rules;
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+	int found = turn_read(g, j->turn_id, &text, &t, &e);
+
+	if (found == 0 && !g->stopping && !turn_doc_ended(&t)) {
+		found = find_workspace(g, j, &t, &e);
+		take_rewritten(j);
+		bind(j);
+		const struct policy_key at = { .uid = (uint32_t)t.uid,
+					       .peer_fd = g->o.ports->peer_of(g->o.world, (uint32_t)t.uid),
+					       .workspace = j->workspace,
+					       .home = j->home,
+					       .since_ns = j->since_ns };
+		if (found == 0)
+			found = policy_lookup_of(g, &at, &rules, &e);
+		j->since_ns = j->since_ns ? j->since_ns : engine_now(g);
+		if (found > 0) {
+			j->waited = true;
+			policy_lookup_await(g, at.uid, j->workspace, judge, j);
+			return;
+		}
+		if (found < 0) {
+			deny_unknown(j, &e);
+		} else if (decide(g, j, rules, &t)) {
+			j->waited = true;
+			hook_call_run(&j->hooks, judge, j);
+			return;
+		}
+		(j->decision.answer == POLICY_ALLOW ? let_begin
+		 : j->decision.answer == POLICY_ASK ? ask
+						    : deny)(g, j, &t);
+	} else if (j->fn) {
+		err_set(&e, ERR_UNAVAILABLE, g->stopping ? "the daemon is stopping" : "turn '%s' has ended",
+			j->turn_id);
+		j->fn(j->ctx, &e, NULL, 0);
+	}
+	char turn_id[ID_ROOM];
+	bool step = j->waited && j->from == TOOL_FROM_LOOP;
+	snprintf(turn_id, sizeof turn_id, "%s", j->turn_id);
+	judging_free(g, j);
+	if (step)
+		turn_step(g, turn_id);
+}
+
+static struct tool_evaluation *judging_new(struct engine *g, const char *turn_id, const struct tool_use *u,
+					   enum tool_from from)
+{
+	struct tool_evaluation *j = mem_zalloc(1, sizeof *j);
+
+	j->use = *u;
+	j->use.tool = mem_strdup(u->tool);
+	j->use.request_id = mem_strdup(u->request_id);
+	j->use.arguments = json_incref((json_t *)(uintptr_t)u->arguments);
+	j->client = u->runner != NULL;
+	j->use.runner = u->runner ? "client" : NULL;
+	if (!u->arguments_hash[0])
+		tool_arguments_hash(u->arguments, j->use.arguments_hash);
+	j->from = from;
+	snprintf(j->turn_id, sizeof j->turn_id, "%s", turn_id);
+	if (u->call_id)
+		snprintf(j->call_id, sizeof j->call_id, "%s", u->call_id);
+	else
+		id_make(ID_KIND_TOOL_CALL, j->call_id);
+	TAILQ_INSERT_TAIL(&g->judging, j, link);
+	return j;
+}
+
+void tool_check_permission(struct engine *g, const char *turn_id, const struct tool_use *u, enum tool_from from,
+			   uint64_t timeout_ms, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	struct tool_evaluation *j = judging_new(g, turn_id, u, from);
+
+	j->timeout_ms = timeout_ms;
+	j->fn = fn;
+	j->ctx = ctx;
+	if (fn)
+		caller_copy(&j->caller, c);
+	judge(g, j);
+}
+
+int tool_not_begun(struct engine *g, const char *turn_id, const char *call_id, char ret_hash[HASH_SHA256_TEXT],
+		   char ret_tool[ID_ROOM])
+{
+	buf_auto struct buf text = BUF_INIT;
+	const struct tool_evaluation *j;
+	struct action_doc a;
+
+	TAILQ_FOREACH (j, &g->judging, link)
+		if (strcmp(j->call_id, call_id) == 0) {
+			memcpy(ret_hash, j->use.arguments_hash, HASH_SHA256_TEXT);
+			snprintf(ret_tool, ID_ROOM, "%s", j->use.tool);
+			return 1;
+		}
+	if (!action_of_call(g, turn_id, call_id, &text, &a))
+		return 0;
+	jval_str(jval_get(a.continuation, "argumentsHash"), ret_hash, HASH_SHA256_TEXT);
+	jval_str(jval_get(a.continuation, "toolName"), ret_tool, ID_ROOM);
+	return 2;
+}
+
+/* ---- a person's answer ---- */
+
+/* The call that an action is about; the arguments' reference is the caller's. */
+static void use_of(struct engine *g, const struct action_doc *a, struct tool_use *ret, char tool[ID_ROOM],
+		   char call[ID_ROOM], json_t **args, bool *ret_turn)
+{
+	struct jval c = a->continuation, by = jval_get(c, "by");
+	buf_auto struct buf text = BUF_INIT;
+	char ref[ID_ROOM] = "", role[16] = "";
+	struct err e = ERR_INIT;
+
+	jval_str(jval_get(c, "toolName"), tool, ID_ROOM);
+	jval_str(jval_get(c, "callId"), call, ID_ROOM);
+	jval_str(jval_get(c, "argumentsRef"), ref, sizeof ref);
+	jval_str(jval_get(by, "role"), role, sizeof role);
+	*args = store_output_whole(g->o.store, ref, TOOL_ARGS_MAX, &text, &e) == 0
+			? json_loadb(buf_cstr(&text), text.len, 0, NULL)
+			: NULL;
+	*ret_turn = jval_is_str(jval_get(c, "from"), "turn");
+	*ret = (struct tool_use){ .tool = tool,
+				  .call_id = call,
+				  .arguments = *args,
+				  .part = (int)jval_int(jval_get(c, "part"), -1),
+				  .runner = jval_bool(jval_get(c, "client"), false) ? "client" : NULL,
+				  .connection = jval_uint(jval_get(c, "connection"), 0),
+				  .by = { .uid = (uint32_t)jval_uint(jval_get(by, "uid"), a->uid),
+					  .pid = (int32_t)jval_int(jval_get(by, "pid"), 0),
+					  .role = strcmp(role, "operator") == 0 ? ROLE_OPERATOR : ROLE_AGENT } };
+	jval_str(jval_get(c, "argumentsHash"), ret->arguments_hash, sizeof ret->arguments_hash);
+}
+
+static void tool_resolved(struct engine *g, const struct action_outcome *o, struct store_batch *b)
+{
+	const char *status = strcmp(o->status, "cancelled") == 0   ? "cancelled"
+			     : strcmp(o->status, "timed_out") == 0 ? "timed_out"
+								   : "failed";
+	char tool[ID_ROOM], call[ID_ROOM];
+	buf_auto struct buf text = BUF_INIT, message = BUF_INIT;
+	struct tool_use use;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+	json_t *args;
+	bool of_turn;
+
+	permission_resolved(g, o, b);
+	if (o->allowed || turn_read(g, o->action->turnId, &text, &t, &e) != 0)
+		return;
+	use_of(g, o->action, &use, tool, call, &args, &of_turn);
+	buf_printf(&message, "%s%s%.200s",
+		   strcmp(status, "timed_out") == 0   ? "nobody allowed it in time"
+		   : strcmp(status, "cancelled") == 0 ? "it was ended before anybody allowed it"
+						      : "it was denied",
+		   o->note ? ": " : "", o->note ? o->note : "");
+	never_began(&t, &use, call, status, message.data, b);
+	json_decref(args);
+}
+
+static void tool_over(struct engine *g, const char *action_id)
+{
+	char tool[ID_ROOM], call[ID_ROOM];
+	buf_auto struct buf text = BUF_INIT;
+	struct action_doc a;
+	struct tool_use use;
+	struct err e = ERR_INIT;
+	json_t *args;
+	bool of_turn;
+
+	if (action_read(g, action_id, &text, &a, &e) != 0)
+		return;
+	use_of(g, &a, &use, tool, call, &args, &of_turn);
+	if (strncmp(a.decision, "allow", 5) == 0 && strcmp(a.status, "resolved") == 0 && args) {
+		struct tool_evaluation *j = judging_new(g, a.turnId, &use, of_turn ? TOOL_FROM_LOOP : TOOL_FROM_INVOKE);
+
+		snprintf(j->action_id, sizeof j->action_id, "%s", action_id);
+		judge(g, j);
+	} else {
+		tool_waiters_answer(g, call);
+	}
+	json_decref(args);
+}
+
+const struct action_kind_ops tool_action_ops = { .resolved = tool_resolved, .over = tool_over };

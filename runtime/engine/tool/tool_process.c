@@ -1,0 +1,353 @@
+/*
+ * Calls of bailiff's own tools: each is a process in the turn's sandbox. The shell tool is the command itself; the file
+ * tools are bailiff-tool (supervisor/tool), which gets its request on stdin and answers on stdout.
+ */
+
+#include "runtime/engine/tool/tool.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/transaction.h"
+#include "runtime/engine/process/start_spec.h"
+#include "runtime/engine/turn/turn.h"
+
+#define PREVIEW_BYTES 2048u
+#define PROGRESS_NS 1000000000ull
+#define ANSWER_READ (256u << 10)
+#define ARTIFACTS_MAX 100u
+
+/* ---- the start ---- */
+
+/* Models write command as one string, and their time limit as timeoutMs. */
+static void shell_arguments(json_t *args)
+{
+	json_t *command = json_object_get(args, "command"), *timeout = json_object_get(args, "timeoutMs"), *limits;
+
+	if (json_is_string(command)) {
+		json_object_set(args, "commandLine", command);
+		json_object_del(args, "command");
+	}
+	if (json_is_integer(timeout)) {
+		limits = json_object_get(args, "limits") ? json_copy(json_object_get(args, "limits")) : json_object();
+		json_object_set(limits, "wallMs", timeout);
+		json_object_set_new(args, "limits", limits);
+		json_object_del(args, "timeoutMs");
+	}
+}
+
+static void fail_start(struct engine *g, const char *call_id, const struct err *e)
+{
+	const char *category = e->code == ERR_PERMISSION    ? "permission"
+			       : e->code == ERR_SANDBOX     ? "sandbox"
+			       : e->code == ERR_UNAVAILABLE ? "unavailable"
+			       : e->code == ERR_EXHAUSTED   ? "resource"
+							    : "tool";
+	const struct tool_failure why = { .status = "failed",
+					  .category = category,
+					  .message = e->message,
+					  .retryable = e->code == ERR_UNAVAILABLE || e->code == ERR_EXHAUSTED };
+
+	tool_call_fail(g, call_id, &why);
+}
+
+static void start(struct engine *g, const struct tool_call_doc *d, const struct tool *tool, const struct requester *by,
+		  const json_t *where, json_t *args)
+{
+	const char *const argv[] = { g->o.tool_program, tool->name };
+	mem_auto char *input = json_dumps(args, JSON_COMPACT);
+	struct tool_paths paths = { 0 };
+	char process[ID_TEXT_MAX];
+	struct start_spec spec;
+	struct err e = ERR_INIT;
+
+	if (start_spec_of(g, where, &spec, &e) < 0) {
+		fail_start(g, d->toolCallId, &e);
+		return;
+	}
+	spec.request.session_id = spec.request.thread_id = NULL;
+	spec.request.turn_id = d->turnId;
+	spec.request.task_id = d->taskId[0] ? d->taskId : NULL;
+	spec.request.tool_call_id = d->toolCallId;
+	spec.request.step_id = d->stepId;
+	spec.request.trace_id = d->traceId[0] ? d->traceId : NULL;
+	spec.request.end_with_client = false;
+	if (tool->builtin != TOOL_SHELL) {
+		spec.request.command_line = NULL;
+		spec.request.argv = argv;
+		spec.request.argc = countof(argv);
+		spec.request.stdin_pipe = true;
+		spec.request.stderr_merge = false;
+		spec.request.sandbox.own_program = g->o.tool_program;
+		tool_paths_of(tool->name, args, &paths);
+		spec.request.tool = tool->name;
+		spec.request.tool_paths = (const char *const *)paths.path;
+		spec.request.ntool_paths = paths.count;
+		spec.request.stdin_text = input; /* its request, which it takes once it runs */
+	}
+	process_start_owned(g, &spec.request, by, OWNER_TOOL, d->toolCallId, process);
+	tool_paths_done(&paths);
+	start_spec_done(&spec);
+}
+
+static void start_process_of(struct engine *g, const struct tool_call_doc *d, const struct turn_doc *t,
+			     const struct tool *tool, json_t *args)
+{
+	static const struct tool_failure missing = {
+		.status = "failed",
+		.category = "unavailable",
+		.message = "bailiff-tool, which does this, was not found beside bailiffd",
+		.advice = "install bailiff-tool and restart bailiffd"
+	};
+	bool shell = tool->builtin == TOOL_SHELL;
+	struct requester by;
+
+	if (!shell && !g->o.tool_program) {
+		tool_call_fail(g, d->toolCallId, &missing);
+		return;
+	}
+	json_t *where = turn_part_merged(g, t, shell ? args : NULL);
+	turn_requester(t, &by);
+	if (shell)
+		shell_arguments(where);
+	else
+		json_object_set_new(where, "commandLine",
+				    json_string(tool->name)); /* replaced by the program in start() */
+	start(g, d, tool, &by, where, args);
+	json_decref(where);
+}
+
+void tool_process_start(struct engine *g, const char *call_id)
+{
+	static const struct tool_failure gone = { .status = "failed",
+						  .category = "owner_gone",
+						  .retryable = true,
+						  .message = "the client that offers this tool has gone" };
+	buf_auto struct buf text = BUF_INIT, turn_text = BUF_INIT;
+	struct tool_call_doc d;
+	struct turn_doc t;
+	struct tool tool;
+	struct err e = ERR_INIT;
+	json_t *args;
+
+	if (tool_call_read(g, call_id, &text, &d, &e) != 0 || d.endedAt ||
+	    turn_read(g, d.turnId, &turn_text, &t, &e) != 0)
+		return;
+	if (t.ending.type == JT_OBJECT) {
+		const struct tool_failure why = { .status = "cancelled",
+						  .category = "cancelled",
+						  .message = "the turn was ended" };
+
+		tool_call_fail(g, call_id, &why);
+		return;
+	}
+	if (!tool_find(g, d.toolName, (struct tool_scope){ (uint32_t)d.uid, d.sessionId }, &tool)) {
+		tool_call_fail(g, call_id, &gone);
+		return;
+	}
+	if (!tool.builtin)
+		return; /* its owner sees tool.started and does it */
+	args = tool_call_arguments(g, &d, &e);
+	if (!args) {
+		fail_start(g, call_id, &e);
+		return;
+	}
+	start_process_of(g, &d, &t, &tool, args);
+	json_decref(args);
+}
+
+/* ---- its owner's part (process_owner.h) ---- */
+
+static void tool_refused(struct engine *g, const char *call_id, const struct err *e, const char *data,
+			 unsigned long len)
+{
+	fail_start(g, call_id, e);
+}
+
+/* The beginning of what it printed, as text. */
+static void preview_member(struct process *p, int stream, const char *key, struct jw *w)
+{
+	struct engine *g = p->engine;
+	char bytes[PREVIEW_BYTES];
+	ssize_t n = p->streams[stream].ref[0]
+			    ? g->o.ports->peek_output(g->o.world, p->id, stream, 0, bytes, sizeof bytes)
+			    : 0;
+
+	if (n > 0)
+		jw_kstrn(w, key, bytes, text_utf8_cut(bytes, (size_t)n));
+}
+
+static void tool_output(struct process *p, struct store_batch *b)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct tool_call_doc d;
+	struct err e = ERR_INIT;
+	struct fact f;
+
+	/* With its end comes its result. */
+	if (p->state > PROCESS_RUNNING || engine_now(p->engine) - p->owner_told_ns < PROGRESS_NS ||
+	    tool_call_read(p->engine, p->owner_id, &text, &d, &e) != 0)
+		return;
+	p->owner_told_ns = engine_now(p->engine);
+	tool_fact_open(&f, EVENT_TOOL_PROGRESS, &d);
+	preview_member(p, STREAM_STDOUT, "preview", &f.w);
+	jw_kstr(&f.w, "outputRef", p->streams[STREAM_STDOUT].ref);
+	jw_kuint(&f.w, "offset", p->streams[STREAM_STDOUT].size);
+	fact_close(&f, b);
+}
+
+struct ref_lookup {
+	char permission[ID_ROOM], sandbox[ID_ROOM];
+};
+
+static bool take_ref(void *ctx, const struct event_view *ev)
+{
+	struct ref_lookup *l = ctx;
+
+	if (ev->type == EVENT_PERMISSION_EVALUATED)
+		jval_str(event_member(ev, "eventId"), l->permission, sizeof l->permission);
+	if (ev->type == EVENT_SANDBOX_APPLIED)
+		jval_str(event_member(ev, "eventId"), l->sandbox, sizeof l->sandbox);
+	return ev->type != EVENT_PROCESS_STARTED;
+}
+
+static void ref_members(struct process *p, struct jw *w)
+{
+	const struct store_query q = { .index = ID_PROCESS, .id = p->id };
+	struct ref_lookup l = { 0 };
+	struct err e = ERR_INIT;
+
+	(void)store_events(p->engine->o.store, &q, take_ref, &l, &e);
+	if (l.permission[0])
+		jw_kstr(w, "permissionRef", l.permission);
+	if (l.sandbox[0])
+		jw_kstr(w, "sandboxRef", l.sandbox);
+}
+
+/* ---- what a file tool answered ---- */
+
+/* Its answer, as far as it fits: {"files":[…]} and {"error":…} come first in it or are all of it. */
+static void read_answer(struct process *p, struct buf *ret)
+{
+	struct engine *g = p->engine;
+	size_t want = p->streams[STREAM_STDOUT].size < ANSWER_READ ? (size_t)p->streams[STREAM_STDOUT].size
+								   : ANSWER_READ;
+	char *at = buf_reserve(ret, want);
+	ssize_t n = want ? g->o.ports->peek_output(g->o.world, p->id, STREAM_STDOUT, 0, at, want) : 0;
+
+	buf_extend(ret, n > 0 ? (size_t)n : 0);
+}
+
+/* artifact.changed for each file that was written; their ids in *refs. */
+static void artifact_facts(struct process *p, const struct tool_call_doc *d, struct jval files, struct jw *refs,
+			   struct store_batch *b)
+{
+	static const char *const members[] = { "path", "change", "bytes", "oldBytes", "movedFrom" };
+	size_t n = 0;
+
+	for (struct jiter it = jiter_on(files); n < ARTIFACTS_MAX && jiter_next(&it);) {
+		struct jval status = jval_get(it.value, "status");
+		char id[ID_TEXT_MAX], step[ID_TEXT_MAX];
+		struct fact f;
+
+		if (status.type != JT_NONE && !jval_is_str(status, "applied"))
+			continue;
+		id_make(ID_KIND_ARTIFACT, id);
+		id_make(ID_KIND_STEP, step);
+		tool_fact_open(&f, EVENT_ARTIFACT_CHANGED, d);
+		f.draft.ids[ID_STEP] = step;
+		f.draft.ids[ID_ARTIFACT] = id;
+		f.draft.ids[ID_PROCESS] = p->id;
+		for (size_t i = 0; i < countof(members); i++) {
+			struct jval v = jval_get(it.value, members[i]);
+
+			if (v.type != JT_NONE)
+				jw_kraw(&f.w, members[i], v.text, v.len);
+		}
+		jw_kstr(&f.w, "source", "tool");
+		jw_kstr(&f.w, "fileType", "file");
+		fact_close(&f, b);
+		jw_str(refs, id);
+		n++;
+	}
+}
+
+/* What the tool says went wrong, in place of "exit code 1". */
+static void take_error(struct jval error, struct process_outcome *o, char category[64], char message[512])
+{
+	if (error.type != JT_OBJECT || o->clean || strcmp(o->category, "exit") != 0)
+		return;
+	jval_str(jval_get(error, "category"), category, 64);
+	jval_str(jval_get(error, "message"), message, 512);
+	o->category = category;
+	o->message = message;
+}
+
+static void tool_ended(struct process *p, const struct process_outcome *outcome, struct store_batch *b)
+{
+	buf_auto struct buf text = BUF_INIT, answer = BUF_INIT, refs = BUF_INIT;
+	struct process_outcome told = *outcome, *o = &told;
+	char category[64] = "tool", message[512] = "";
+	struct jw r = jw_on(&refs);
+	struct tool_call_doc d;
+	struct tool tool;
+	struct err e = ERR_INIT;
+	struct fact f;
+
+	if (tool_call_read(p->engine, p->owner_id, &text, &d, &e) != 0 || d.endedAt)
+		return;
+	bool file_tool = tool_find(p->engine, d.toolName, (struct tool_scope){ (uint32_t)d.uid, d.sessionId }, &tool) &&
+			 tool.builtin && tool.builtin != TOOL_SHELL;
+	jw_arr(&r);
+	if (file_tool) {
+		read_answer(p, &answer);
+		struct jval all = jval_of(buf_cstr(&answer), answer.len);
+		artifact_facts(p, &d, jval_get(all, "files"), &r, b);
+		take_error(jval_get(all, "error"), o, category, message);
+	}
+	jw_arr_end(&r);
+	tool_fact_open(&f, o->clean ? EVENT_TOOL_RESULT : EVENT_TOOL_FAILED, &d);
+	f.draft.ids[ID_PROCESS] = p->id;
+	f.draft.status = o->status;
+	if (!o->clean) {
+		f.draft.status_reason = o->message;
+		jw_kstr(&f.w, "category", o->category);
+		jw_kstr(&f.w, "message", o->message);
+		jw_kbool(&f.w, "retryable", strcmp(o->status, "lost") == 0 || strcmp(o->status, "timed_out") == 0);
+		jw_kopt(&f.w, "advice", tool_advice(o->category));
+	}
+	if (o->exit_code >= 0)
+		jw_kint(&f.w, "exitCode", o->exit_code);
+	if (p->streams[STREAM_STDOUT].ref[0])
+		jw_kstr(&f.w, "rawOutputRef", p->streams[STREAM_STDOUT].ref);
+	if (file_tool && o->clean) {
+		jw_kstr(&f.w, "structuredContentRef", p->streams[STREAM_STDOUT].ref);
+		jw_kraw(&f.w, "artifactRefs", refs.data, refs.len);
+	}
+	if (!o->clean && p->streams[STREAM_STDERR].ref[0])
+		jw_kstr(&f.w, "errorRef", p->streams[STREAM_STDERR].ref);
+	preview_member(p, STREAM_STDOUT, "displayPreview", &f.w);
+	ref_members(p, &f.w);
+	if (d.part != VIEW_ABSENT)
+		jw_kuint(&f.w, "part", d.part);
+	fact_close(&f, b);
+}
+
+static bool tool_wanted(struct engine *g, const char *call_id, const char *process_id)
+{
+	buf_auto struct buf text = BUF_INIT, turn_text = BUF_INIT;
+	struct tool_call_doc d;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+
+	return tool_call_read(g, call_id, &text, &d, &e) == 0 && !d.endedAt &&
+	       turn_read(g, d.turnId, &turn_text, &t, &e) == 0 && t.ending.type != JT_OBJECT;
+}
+
+const struct process_owner_ops tool_owner_ops = {
+	.refused = tool_refused,
+	.wanted = tool_wanted,
+	.output = tool_output,
+	.ended = tool_ended,
+	.over = tool_call_ended,
+};

@@ -1,0 +1,281 @@
+/* invoke_tool, and report_tool_call: what the owners of external tools, and clients that use tools of their own, say.
+ */
+
+#include "runtime/engine/tool/tool.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/transaction.h"
+#include "runtime/engine/core/waiter.h"
+#include "runtime/engine/hook/hook.h"
+#include "runtime/engine/turn/turn.h"
+
+#define PREVIEW_BYTES 2048u
+#define RESULT_MAX (1u << 20)
+#define MESSAGE_MAX 2048u
+#define OPEN_MAX 256u /* of one turn */
+
+/* ---- invoke_tool ---- */
+
+static int check_invocation(struct engine *g, const struct tool_request *r, const struct caller *c, struct buf *text,
+			    struct turn_doc *t, struct err *e)
+{
+	mem_auto char *args = r->arguments ? json_dumps(r->arguments, JSON_COMPACT) : NULL;
+
+	if (g->stopping)
+		return err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
+	if (args && strlen(args) > TOOL_ARGS_MAX)
+		return err_field(e, "arguments", "must have at most %u bytes as JSON", TOOL_ARGS_MAX);
+	if (turn_open_of_caller(g, r->turn_id, c, text, t, e) < 0 ||
+	    tool_check(g, r->tool, r->arguments, (struct tool_scope){ (uint32_t)t->uid, t->sessionId }, e) < 0)
+		return -1;
+	if (t->openCalls != VIEW_ABSENT && t->openCalls >= OPEN_MAX)
+		return err_set(e, ERR_EXHAUSTED, "turn '%s' has %u open tool calls already", t->turnId, OPEN_MAX);
+	if (!turn_driven_by_client(t))
+		return err_set(e, ERR_STATE, "turn '%s' is run by the runtime: submit the call as a part of a turn",
+			       t->turnId);
+	return 0;
+}
+
+/*
+ * A call id that was used before is the same call, whose end is waited for, if everything else is the same; otherwise
+ * it is a mistake. 1 = it was, and the transaction is done.
+ */
+static int invoke_again(struct engine *g, struct transaction *tx, const struct tool_request *r, const char *hash)
+{
+	char other_hash[HASH_SHA256_TEXT] = "", tool[ID_ROOM] = "";
+	buf_auto struct buf text = BUF_INIT;
+	struct tool_call_doc known;
+	struct err e = ERR_INIT;
+	int found = tool_call_read(g, r->call_id, &text, &known, &e), early = 0;
+
+	if (found == 0) {
+		jval_str(known.argumentsHash, other_hash, sizeof other_hash);
+		snprintf(tool, sizeof tool, "%s", known.toolName);
+	} else if (found > 0) {
+		early = tool_not_begun(g, r->turn_id, r->call_id, other_hash, tool);
+		if (!early)
+			return 0;
+	}
+	if (found == 0 &&
+	    ((tx->caller.uid != 0 && known.uid != tx->caller.uid) || strcmp(known.turnId, r->turn_id) != 0))
+		err_set(&e, ERR_CONFLICT, "toolCallId '%s' is taken by another call", r->call_id);
+	else if (found >= 0 && strcmp(tool, r->tool) != 0)
+		err_set(&e, ERR_CONFLICT, "toolCallId '%s' is taken by a call of '%s'", r->call_id, tool);
+	else if (found >= 0 && strcmp(other_hash, hash) != 0)
+		err_set(&e, ERR_CONFLICT, "toolCallId '%s' is taken by a call with other arguments", r->call_id);
+	else if (early == 1)
+		err_set(&e, ERR_UNAVAILABLE, "hooks are looking at call '%s': ask again", r->call_id);
+	if (e.code) {
+		snprintf(e.field, sizeof e.field, "toolCallId");
+		transaction_reject(tx, &e);
+		return 1;
+	}
+	tool_waiter_add(g, r->call_id, r->timeout_ms, tx);
+	if (found == 0 && known.endedAt)
+		transaction_after_commit(tx, tool_waiters_answer, r->call_id);
+	transaction_commit(tx);
+	return 1;
+}
+
+/* Somebody else answers. */
+static void hand_over(struct transaction *tx)
+{
+	struct pending_reply reply;
+
+	transaction_take_reply(tx, &reply);
+	reply_done(&reply);
+	transaction_commit(tx);
+}
+
+void engine_invoke_tool(struct engine *g, const struct tool_request *r, const struct caller *c, engine_reply_fn fn,
+			void *ctx)
+{
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+	char call[ID_ROOM];
+	struct tool_use use = { .tool = r->tool,
+				.arguments = r->arguments,
+				.part = -1,
+				.call_id = r->call_id,
+				.request_id = c->request_id,
+				.by = requester_of(c),
+				.connection = c->connection };
+
+	tool_arguments_hash(r->arguments, use.arguments_hash);
+	if (r->call_id && invoke_again(g, tx, r, use.arguments_hash))
+		return;
+	if (check_invocation(g, r, c, &text, &t, &e) < 0) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	if (tool_is_client_run(r->tool, NULL)) {
+		hand_over(tx);
+		tool_check_permission(g, t.turnId, &use, TOOL_FROM_INVOKE, r->timeout_ms, c, fn, ctx);
+		return;
+	}
+	tool_call_begin(tx, &t, &use, call);
+	tx->flags |= STORE_MUST;
+	tool_waiter_add(g, call, r->timeout_ms, tx);
+	transaction_commit(tx);
+}
+
+/* ---- report_tool_call ---- */
+
+/* Whose call is it to report? The external tool's owner, or the client that does it itself. */
+static int check_reporter(const struct tool_call_doc *d, const struct caller *c, struct err *e)
+{
+	if (strcmp(d->runner, "runtime") == 0)
+		return err_set(e, ERR_NOT_ALLOWED, "call '%s' is done by the runtime itself", d->toolCallId);
+	if (strcmp(d->runner, "external") == 0 && d->connection != c->connection)
+		return err_set(e, ERR_NOT_ALLOWED, "call '%s' belongs to the connection that registered the tool",
+			       d->toolCallId);
+	if (d->endedAt)
+		return err_set(e, ERR_STATE, "call '%s' has ended (%s)", d->toolCallId, d->status);
+	return 0;
+}
+
+static void preview_fact(struct jw *w, const char *key, const char *text)
+{
+	size_t n = text ? strlen(text) : 0;
+
+	if (text)
+		jw_kstrn(w, key, text, text_utf8_cut(text, n < PREVIEW_BYTES ? n : PREVIEW_BYTES));
+}
+
+static void progress_report(const struct tool_call_doc *d, const struct tool_report *r, struct transaction *transaction)
+{
+	struct fact f;
+
+	tool_fact_open(&f, EVENT_TOOL_PROGRESS, d);
+	f.draft.ids[ID_REQUEST] = transaction->caller.request_id;
+	preview_fact(&f.w, "preview", r->preview ? r->preview : r->message);
+	fact_close(&f, transaction->batch);
+}
+
+static int result_report(const struct tool_call_doc *d, const struct tool_report *r, struct transaction *transaction,
+			 struct err *e)
+{
+	mem_auto char *result = r->result ? json_dumps(r->result, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+	mem_auto char *artifacts = r->artifacts ? json_dumps(r->artifacts, JSON_COMPACT) : NULL;
+	char ref[ID_TEXT_MAX];
+	struct fact f;
+
+	if (result && strlen(result) > RESULT_MAX)
+		return err_field(e, "result", "must have at most %u bytes as JSON", RESULT_MAX);
+	tool_fact_open(&f, EVENT_TOOL_RESULT, d);
+	f.draft.ids[ID_REQUEST] = transaction->caller.request_id;
+	f.draft.status = "completed";
+	if (result) {
+		id_make(ID_KIND_OUTPUT, ref);
+		jw_kstr(&f.w, "rawOutputRef", ref);
+		jw_kuint(&f.w, "rawOutputBytes", strlen(result));
+		jw_kstr(&f.w, "structuredContentRef", ref);
+		store_batch_inline(transaction->batch, ref, result, strlen(result));
+	}
+	preview_fact(&f.w, "displayPreview",
+		     r->preview                  ? r->preview
+		     : json_is_string(r->result) ? json_string_value(r->result)
+						 : result);
+	if (artifacts)
+		jw_kraw(&f.w, "artifactRefs", artifacts, strlen(artifacts));
+	if (d->part != VIEW_ABSENT)
+		jw_kuint(&f.w, "part", d->part);
+	return fact_close(&f, transaction->batch) < 0 ? err_set(e, ERR_INVALID, "the report is too long") : 0;
+}
+
+static int end_report(const struct tool_call_doc *d, const struct tool_report *r, struct transaction *transaction,
+		      struct err *e)
+{
+	const struct tool_failure why = { .status = strcmp(r->status, "cancelled") == 0 ? "cancelled" : "failed",
+					  .category = r->category                           ? r->category
+						      : strcmp(r->status, "cancelled") == 0 ? "cancelled"
+											    : "tool",
+					  .message = r->message ? r->message : "its owner says so",
+					  .advice = r->advice,
+					  .retryable = r->retryable };
+
+	if (r->message && strlen(r->message) > MESSAGE_MAX)
+		return err_field(e, "message", "must have at most %u bytes", MESSAGE_MAX);
+	if (strcmp(r->status, "completed") == 0) {
+		if (result_report(d, r, transaction, e) < 0)
+			return -1;
+	} else {
+		tool_failed_fact(d, &why, transaction->batch);
+	}
+	transaction_after_commit(transaction, hook_call_ended, d->toolCallId);
+	return 0;
+}
+
+/* A call that a client does itself begins: the turn must be one that it drives. */
+static int begin_report(struct engine *g, const struct tool_report *r, const struct caller *c, engine_reply_fn fn,
+			void *ctx, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT, call_text = BUF_INIT;
+	struct tool_call_doc call;
+	struct turn_doc t;
+
+	if (r->call_id && tool_call_read(g, r->call_id, &call_text, &call, e) == 0)
+		return err_set(e, ERR_CONFLICT, "toolCallId '%s' is taken", r->call_id);
+
+	if (!r->turn_id || !r->tool)
+		return err_field(e, r->turn_id ? "toolName" : "turnId",
+				 "missing: a call that begins names its turn and tool");
+	if (turn_open_of_caller(g, r->turn_id, c, &text, &t, e) < 0)
+		return -1;
+	if (!turn_driven_by_client(&t))
+		return err_set(e, ERR_STATE,
+			       "turn '%s' is run by the runtime; only turns with text have calls of their clients'",
+			       t.turnId);
+	if (t.openCalls != VIEW_ABSENT && t.openCalls >= OPEN_MAX)
+		return err_set(e, ERR_EXHAUSTED, "turn '%s' has %u open tool calls already", t.turnId, OPEN_MAX);
+	if (strlen(r->tool) > TOOL_NAME_MAX)
+		return err_field(e, "toolName", "must have at most %u bytes", TOOL_NAME_MAX);
+	const struct tool_use use = { .tool = r->tool,
+				      .arguments = r->arguments,
+				      .part = -1,
+				      .call_id = r->call_id,
+				      .runner = "client",
+				      .request_id = c->request_id,
+				      .by = requester_of(c),
+				      .connection = c->connection };
+	tool_check_permission(g, t.turnId, &use, TOOL_FROM_REPORT, 0, c, fn, ctx);
+	return 0;
+}
+
+void engine_report_tool_call(struct engine *g, const struct tool_report *r, const struct caller *c, engine_reply_fn fn,
+			     void *ctx)
+{
+	bool begins = strcmp(r->status, "started") == 0;
+	buf_auto struct buf text = BUF_INIT;
+	struct tool_call_doc call;
+	struct err e = ERR_INIT;
+	char id[ID_ROOM] = "";
+
+	if (begins && begin_report(g, r, c, fn, ctx, &e) == 0)
+		return;
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	if (begins) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	if (!r->call_id) {
+		err_field(&e, "toolCallId", "missing");
+	} else if (tool_call_of_caller(g, r->call_id, c, &text, &call, &e) == 0 && check_reporter(&call, c, &e) == 0) {
+		snprintf(id, sizeof id, "%s", r->call_id);
+		if (strcmp(r->status, "progress") == 0)
+			progress_report(&call, r, tx);
+		else
+			end_report(&call, r, tx, &e);
+	}
+	if (e.code) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	jw_kstr(&tx->w, "toolCallId", id);
+	jw_kstr(&tx->w, "status", strcmp(r->status, "progress") == 0 ? "running" : r->status);
+	transaction_commit(tx);
+}

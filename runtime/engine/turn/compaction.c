@@ -1,0 +1,316 @@
+/* compact_context: the summary that stands for a thread's past. history.h tells of it. */
+
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/ref.h"
+#include "runtime/engine/core/transaction.h"
+#include "runtime/engine/turn/history_private.h"
+#include "runtime/engine/turn/turn.h"
+#include "runtime/view/view.h"
+
+#define SUMMARY_MAX (1u << 20)
+#define TURNS_MAX 1000u
+#define KEPT_MAX 100u
+#define PATIENCE_US (10ull * 60 * 1000000)
+
+/* ---- what is carried over ---- */
+
+struct kept {
+	struct jw *w;
+	size_t count;
+};
+
+static bool keep_action(void *ctx, const char *key, size_t key_len, const char *json, size_t len)
+{
+	const char *slash = memchr(key, '/', key_len);
+	struct kept *k = ctx;
+
+	if (slash)
+		jw_strn(k->w, slash + 1, (size_t)(key + key_len - slash - 1));
+	return ++k->count < KEPT_MAX;
+}
+
+static void kept_actions(struct engine *g, const char *thread_id, struct jw *w)
+{
+	mem_auto char *prefix = mem_printf("%s/", thread_id);
+	struct kept k = { .w = w };
+	struct err e = ERR_INIT;
+
+	jw_karr(w, "keptActions");
+	if (store_model_scan_speculative(g->o.store, VIEW_OPEN_ACTION, prefix, keep_action, &k, &e) < 0)
+		log_error("list open actions: %s", e.message);
+	jw_arr_end(w);
+}
+
+static bool look_at_turn(void *ctx, const char *key, size_t key_len, const char *json, size_t len)
+{
+	const char *slash = memrchr(key, '/', key_len);
+	struct history_turns *t = ctx;
+
+	if (!slash)
+		return true;
+	if (t->count == t->room) {
+		t->room = t->room ? 2 * t->room : 64;
+		t->ids = mem_realloc(t->ids, t->room * sizeof t->ids[0]);
+	}
+	snprintf(t->ids[t->count++], ID_ROOM, "%.*s", (int)(key + key_len - slash - 1), slash + 1);
+	return true;
+}
+
+void history_turns_of(struct engine *g, const char *thread_id, struct history_turns *ret)
+{
+	mem_auto char *prefix = mem_printf("%s/", thread_id);
+	struct err e = ERR_INIT;
+
+	*ret = (struct history_turns){ 0 };
+	if (store_model_scan_speculative(g->o.store, VIEW_THREAD_TURN, prefix, look_at_turn, ret, &e) < 0)
+		log_error("list turns: %s", e.message);
+	/* The runtime's own turn only carries facts: it is no part of the past, and never ends. */
+	size_t kept = 0;
+	for (size_t i = 0; i < ret->count; i++) {
+		buf_auto struct buf text = BUF_INIT;
+		struct turn_doc d;
+
+		if (view_read_speculative(g->o.store, &turn_schema, ret->ids[i], &text, &d, &e) == 0 &&
+		    !jval_is_str(d.source, "system"))
+			memmove(ret->ids[kept++], ret->ids[i], ID_ROOM);
+	}
+	ret->count = kept;
+}
+
+void history_turns_done(struct history_turns *t) { free(t->ids); }
+
+/* Turns that ended badly: whoever continues must know of them. */
+static void incidents(struct engine *g, const struct history_turns *turns, struct jw *w)
+{
+	size_t n = 0;
+
+	jw_karr(w, "incidents");
+	for (size_t i = turns->count; i-- > 0 && n < KEPT_MAX;) {
+		buf_auto struct buf text = BUF_INIT;
+		struct turn_doc d;
+		struct err e = ERR_INIT;
+
+		if (view_read_speculative(g->o.store, &turn_schema, turns->ids[i], &text, &d, &e) != 0 ||
+		    !d.completedAt || strcmp(d.status, "completed") == 0)
+			continue;
+		jw_obj(w);
+		jw_kstr(w, "turnId", d.turnId);
+		jw_kstr(w, "status", d.status);
+		if (d.category.type == JT_STRING)
+			jw_kraw(w, "category", d.category.text, d.category.len);
+		jw_obj_end(w);
+		n++;
+	}
+	jw_arr_end(w);
+}
+
+static bool keep_artifact(void *ctx, const char *key, size_t key_len, const char *json, size_t len)
+{
+	const char *slash = memchr(key, '/', key_len);
+	struct kept *k = ctx;
+
+	if (slash)
+		jw_strn(k->w, slash + 1, (size_t)(key + key_len - slash - 1));
+	return ++k->count < KEPT_MAX;
+}
+
+static void refs_of_session(struct engine *g, enum view_kind kind, const char *key, const char *session_id,
+			    struct jw *w)
+{
+	mem_auto char *prefix = mem_printf("%s/", session_id);
+	struct kept k = { .w = w };
+	struct err e = ERR_INIT;
+
+	jw_karr(w, key);
+	if (store_model_scan_speculative(g->o.store, kind, prefix, keep_artifact, &k, &e) < 0)
+		log_error("list refs: %s", e.message);
+	jw_arr_end(w);
+}
+
+/* ---- facts ---- */
+
+static void fact_in(struct fact *f, enum event_type type, const struct history_scope *s, const char *request_id)
+{
+	fact_open(f, type, s->uid, s->session_id, s->fact_thread, s->fact_turn);
+	f->draft.ids[ID_REQUEST] = request_id;
+	jw_kstr(&f->w, "threadId", s->thread_id);
+}
+
+static void turns_member(const json_t *params, const struct history_turns *all, struct jw *w)
+{
+	const json_t *given = json_object_get(params, "affectedTurns"), *v;
+	size_t i;
+
+	jw_karr(w, "turns");
+	if (given) {
+		json_array_foreach (given, i, v)
+			jw_str(w, json_string_value(v));
+	} else {
+		for (i = all->count > 200 ? all->count - 200 : 0; i < all->count; i++)
+			jw_str(w, all->ids[i]);
+	}
+	jw_arr_end(w);
+}
+
+static void number_member(const json_t *params, const char *key, struct jw *w)
+{
+	const json_t *v = json_object_get(params, key);
+
+	if (v)
+		jw_kuint(w, key, (uint64_t)json_integer_value(v));
+}
+
+static void started_fact(struct engine *g, struct transaction *tx, const struct history_scope *s, const json_t *params,
+			 const struct history_turns *turns)
+{
+	uint64_t due = g->o.ports->real_us(g->o.world) + PATIENCE_US;
+	struct fact f;
+
+	fact_in(&f, EVENT_CONTEXT_COMPACTION_STARTED, s, tx->caller.request_id);
+	f.draft.status = "running";
+	jw_kstr(&f.w, "trigger", json_string_value(json_object_get(params, "trigger")));
+	turns_member(params, turns, &f.w);
+	number_member(params, "tokensBefore", &f.w);
+	jw_kuint(&f.w, "dueUs", due);
+	fact_close(&f, tx->batch);
+	engine_wake(g, engine_now(g) + PATIENCE_US * 1000);
+}
+
+static void completed_fact(struct engine *g, struct transaction *tx, const struct history_scope *s,
+			   const json_t *params, const struct history_turns *turns)
+{
+	const char *summary = json_string_value(json_object_get(params, "summary"));
+	const struct ref_owner owner = { .uid = s->uid,
+					 .session_id = s->session_id,
+					 .thread_id = s->thread_id,
+					 .kind = "threadId",
+					 .id = s->thread_id };
+	const json_t *continuation = json_object_get(params, "continuation");
+	mem_auto char *continuation_json = continuation ? json_dumps(continuation, JSON_COMPACT | JSON_ENCODE_ANY)
+							: NULL;
+	char ref[ID_TEXT_MAX];
+	struct fact f;
+
+	ref_store(tx->batch, &owner, summary, strlen(summary), ref);
+	fact_in(&f, EVENT_CONTEXT_COMPACTION_COMPLETED, s, tx->caller.request_id);
+	f.draft.status = "completed";
+	jw_kstr(&f.w, "summaryRef", ref);
+	size_t shown = strlen(summary) > 500 ? text_utf8_cut(summary, 500) : strlen(summary);
+	jw_kstrn(&f.w, "preview", summary, shown);
+	kept_actions(g, s->thread_id, &f.w);
+	incidents(g, turns, &f.w);
+	refs_of_session(g, VIEW_ARTIFACT, "artifactRefs", s->session_id, &f.w);
+	jw_karr(&f.w, "evidenceRefs");
+	jw_arr_end(&f.w);
+	if (continuation_json)
+		jw_kraw(&f.w, "continuation", continuation_json, strlen(continuation_json));
+	number_member(params, "tokensAfter", &f.w);
+	fact_close(&f, tx->batch);
+	jw_kstr(&tx->w, "summaryRef", ref);
+}
+
+void compaction_failed_fact(struct store_batch *b, const struct history_scope *s, const char *reason, bool retryable,
+			    const char *request_id)
+{
+	struct fact f;
+
+	fact_in(&f, EVENT_CONTEXT_COMPACTION_FAILED, s, request_id);
+	f.draft.status = "failed";
+	f.draft.status_reason = reason;
+	jw_kstr(&f.w, "reason", reason);
+	jw_kbool(&f.w, "retryable", retryable);
+	fact_close(&f, b);
+}
+
+/* ---- the request ---- */
+
+static int affected_check(struct engine *g, const char *thread_id, const json_t *given, struct err *e)
+{
+	const json_t *v;
+	size_t i;
+
+	if (json_array_size(given) > TURNS_MAX)
+		return err_field(e, "affectedTurns", "must have at most %u turns", TURNS_MAX);
+	json_array_foreach (given, i, v) {
+		buf_auto struct buf text = BUF_INIT;
+		struct turn_doc d;
+		int r = turn_read(g, json_string_value(v), &text, &d, e);
+
+		if (r < 0)
+			return -1;
+		if (r > 0 || strcmp(d.threadId, thread_id) != 0) {
+			err_set(e, ERR_NOT_FOUND, "affectedTurns: '%.80s' is not a turn of thread '%.80s'",
+				json_string_value(v), thread_id);
+			snprintf(e->field, sizeof e->field, "affectedTurns");
+			return -1;
+		}
+	}
+	return 0;
+}
+
+static int compaction_check(const json_t *params, bool open, struct err *e)
+{
+	const char *summary = json_string_value(json_object_get(params, "summary")),
+		   *failure = json_string_value(json_object_get(params, "failure"));
+	const char *trigger = json_string_value(json_object_get(params, "trigger"));
+
+	if (summary && failure)
+		return err_field(e, "failure", "give summary or failure, not both");
+	if (summary && (!*summary || strlen(summary) > SUMMARY_MAX))
+		return err_field(e, "summary", "must have 1 to %u bytes", SUMMARY_MAX);
+	if (failure && (!*failure || strlen(failure) > 1024))
+		return err_field(e, "failure", "must have 1 to 1024 bytes");
+	if (trigger && (!*trigger || strlen(trigger) > 64))
+		return err_field(e, "trigger", "must have 1 to 64 bytes");
+	if (!open && !trigger)
+		return err_field(e, "trigger", "missing: why the context is compacted (manual, auto, token_limit …)");
+	if (open && !summary && !failure)
+		return err_set(e, ERR_STATE,
+			       "a compaction of this thread is under way: bring its summary or its failure");
+	return 0;
+}
+
+void engine_compact_context(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			    void *ctx)
+{
+	const bool fails = json_object_get(params, "failure") != NULL,
+		   ends = fails || json_object_get(params, "summary") != NULL;
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	buf_auto struct buf text = BUF_INIT;
+	struct history_doc doc;
+	struct history_scope s;
+	struct history_turns turns = { 0 };
+	struct err e = ERR_INIT;
+
+	if (history_scope_of(g, params, c, &s, &e) < 0)
+		goto refuse;
+	int known = view_read_speculative(g->o.store, &history_schema, s.thread_id, &text, &doc, &e);
+	bool open = known == 0 && strcmp(doc.compaction, "open") == 0;
+	if (known < 0 || compaction_check(params, open, &e) < 0 ||
+	    affected_check(g, s.thread_id, json_object_get(params, "affectedTurns"), &e) < 0)
+		goto refuse;
+	if (open && doc.compactionTurnId[0])
+		snprintf(s.fact_turn, sizeof s.fact_turn, "%s",
+			 doc.compactionTurnId); /* both ends hang on the same turn */
+	if (history_turn_fact(g, tx, &s) < 0) {
+		err_set(&e, ERR_INTERNAL, "the turn that the facts hang on cannot be written");
+		goto refuse;
+	}
+	history_turns_of(g, s.thread_id, &turns);
+	if (!open)
+		started_fact(g, tx, &s, params, &turns);
+	if (fails)
+		compaction_failed_fact(tx->batch, &s, json_string_value(json_object_get(params, "failure")), true,
+				       c->request_id);
+	else if (ends)
+		completed_fact(g, tx, &s, params, &turns);
+	jw_kstr(&tx->w, "threadId", s.thread_id);
+	jw_kstr(&tx->w, "status", fails ? "failed" : ends ? "completed" : "open");
+	transaction_commit(tx);
+	history_turns_done(&turns);
+	return;
+refuse:
+	transaction_reject(tx, &e);
+}

@@ -1,0 +1,572 @@
+/* rollback_thread, and what a restart finds of compactions and rollbacks. history.h tells of both. */
+
+#include "runtime/engine/turn/history.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/transaction.h"
+#include "runtime/engine/turn/history_private.h"
+#include "runtime/view/view.h"
+#include "runtime/view/view_subagent.h"
+
+#define AFFECTED_MAX 100u
+#define REMOVED_BYTES_MAX                                                                                             \
+	(24u << 10) /* of ids in one rollback's facts: an event has at most EVENT_MAX bytes, and `affected` needs its \
+		       share */
+
+/* ---- the scope ---- */
+
+int history_scope_of(struct engine *g, const json_t *params, const struct caller *c, struct history_scope *ret,
+		     struct err *e)
+{
+	const char *session = json_string_value(json_object_get(params, "sessionId")),
+		   *thread = json_string_value(json_object_get(params, "threadId"));
+	struct history_scope s = { 0 };
+	struct view_thread_brief t;
+	struct view_session_brief b;
+	struct history_turns turns;
+	int r = view_thread_brief(g->o.store, c->uid, thread, &t, e);
+
+	if (r != 0 || (session && strcmp(session, t.session_id) != 0)) {
+		if (r >= 0)
+			err_set(e, ERR_NOT_FOUND, "threadId '%.64s' is not known%s", thread,
+				session ? " in this session" : "");
+		snprintf(e->field, sizeof e->field, "threadId");
+		return -1;
+	}
+	s.uid = t.uid;
+	snprintf(s.session_id, sizeof s.session_id, "%s", t.session_id);
+	snprintf(s.thread_id, sizeof s.thread_id, "%s", thread);
+	snprintf(s.active_turn, sizeof s.active_turn, "%s", t.active_turn);
+	snprintf(s.fact_thread, sizeof s.fact_thread, "%s", thread);
+	history_turns_of(g, thread, &turns);
+	if (turns.count) {
+		snprintf(s.fact_turn, sizeof s.fact_turn, "%s", turns.ids[turns.count - 1]);
+	} else if (view_session_brief(g->o.store, c->uid, t.session_id, &b, e) == 0) {
+		snprintf(s.fact_thread, sizeof s.fact_thread, "%s", b.first_thread);
+		s.makes_turn = !b.system_turn[0];
+		if (s.makes_turn)
+			id_make(ID_KIND_TURN, s.fact_turn);
+		else
+			snprintf(s.fact_turn, sizeof s.fact_turn, "%s", b.system_turn);
+	}
+	history_turns_done(&turns);
+	*ret = s;
+	return 0;
+}
+
+int history_turn_fact(struct engine *g, struct transaction *tx, const struct history_scope *s)
+{
+	struct fact f;
+
+	if (!s->makes_turn)
+		return 0;
+	fact_open(&f, EVENT_TURN_SUBMITTED, s->uid, s->session_id, s->fact_thread, s->fact_turn);
+	f.draft.status = "accepted";
+	jw_kstr(&f.w, "source", "system");
+	jw_kstr(&f.w, "status", "accepted");
+	return fact_close(&f, tx->batch);
+}
+
+/* ---- a rollback under way ---- */
+
+/* What is known of it only here: who waits for it, and which run's files are being taken back. */
+struct rollback {
+	TAILQ_ENTRY(rollback) link;
+	char thread_id[ID_ROOM];
+	struct pending_reply reply; /* fn NULL: nobody waits (it was found at the start) */
+	char (*runs)[ID_ROOM];      /* copy-on-write processes, in the order in which they are taken back */
+	size_t count, at;
+	struct buf restored, kept; /* JSON arrays, open */
+};
+
+static struct rollback *rollback_new(struct engine *g, const char *thread_id)
+{
+	struct rollback *r = mem_zalloc(1, sizeof *r);
+
+	snprintf(r->thread_id, sizeof r->thread_id, "%s", thread_id);
+	TAILQ_INSERT_TAIL(&g->rollbacks, r, link);
+	return r;
+}
+
+static void rollback_free(struct engine *g, struct rollback *r)
+{
+	TAILQ_REMOVE(&g->rollbacks, r, link);
+	reply_done(&r->reply);
+	free(r->runs);
+	buf_done(&r->restored);
+	buf_done(&r->kept);
+	free(r);
+}
+
+static struct rollback *rollback_of(struct engine *g, const char *thread_id)
+{
+	struct rollback *r;
+
+	TAILQ_FOREACH (r, &g->rollbacks, link)
+		if (strcmp(r->thread_id, thread_id) == 0)
+			return r;
+	return NULL;
+}
+
+/* ---- what is affected ---- */
+
+struct gather {
+	char (*ids)[ID_ROOM];
+	size_t count, most;
+};
+
+static bool gather_member(void *ctx, const char *key, size_t key_len, const char *json, size_t len)
+{
+	const char *slash = memchr(key, '/', key_len);
+	struct gather *w = ctx;
+
+	if (slash && w->count < w->most) {
+		w->ids = mem_realloc(w->ids, (w->count + 1) * ID_ROOM);
+		snprintf(w->ids[w->count++], ID_ROOM, "%.*s", (int)(key + key_len - slash - 1), slash + 1);
+	}
+	return w->count < w->most;
+}
+
+static void gather_of(struct engine *g, enum view_kind kind, const char *owner, struct gather *w)
+{
+	mem_auto char *prefix = mem_printf("%s/", owner);
+	struct err e = ERR_INIT;
+
+	if (store_model_scan_speculative(g->o.store, kind, prefix, gather_member, w, &e) < 0)
+		log_error("look for what a rollback affects: %s", e.message);
+}
+
+static void gather_write(struct jw *w, const char *key, const struct gather *found)
+{
+	jw_karr(w, key);
+	for (size_t i = 0; i < found->count; i++)
+		jw_str(w, found->ids[i]);
+	jw_arr_end(w);
+}
+
+static void affected_subagents(struct engine *g, const struct history_scope *s, const struct history_turns *removed,
+			       struct jw *w)
+{
+	struct gather all = { .most = SIZE_MAX };
+	size_t n = 0;
+
+	gather_of(g, VIEW_THREAD_SUBAGENT, s->thread_id, &all);
+	jw_karr(w, "subagents");
+	for (size_t i = 0; i < all.count && n < AFFECTED_MAX; i++) {
+		buf_auto struct buf text = BUF_INIT;
+		struct subagent_doc d;
+		struct err e = ERR_INIT;
+
+		if (view_read_speculative(g->o.store, &subagent_schema, all.ids[i], &text, &d, &e) != 0)
+			continue;
+		for (size_t k = 0; k < removed->count; k++)
+			if (strcmp(removed->ids[k], d.parentTurnId) == 0) {
+				jw_str(w, all.ids[i]);
+				n++;
+				break;
+			}
+	}
+	jw_arr_end(w);
+	free(all.ids);
+}
+
+struct artifact_gather {
+	const struct history_turns *removed;
+	struct jw *w;
+	size_t count;
+};
+
+static bool artifact_of(void *ctx, const char *key, size_t key_len, const char *json, size_t len)
+{
+	const char *slash = memchr(key, '/', key_len);
+	struct artifact_gather *a = ctx;
+	char turn[ID_ROOM];
+
+	jval_str(jval_get(jval_of(json, len), "turnId"), turn, sizeof turn);
+	for (size_t i = 0; slash && i < a->removed->count; i++)
+		if (strcmp(a->removed->ids[i], turn) == 0) {
+			jw_strn(a->w, slash + 1, (size_t)(key + key_len - slash - 1));
+			a->count++;
+			break;
+		}
+	return a->count < AFFECTED_MAX;
+}
+
+static void affected_json(struct engine *g, const struct history_scope *s, const struct history_turns *removed,
+			  struct jw *w)
+{
+	struct gather calls = { .most = AFFECTED_MAX }, processes = { .most = AFFECTED_MAX };
+	mem_auto char *prefix = mem_printf("%s/", s->session_id);
+	struct artifact_gather artifacts = { .removed = removed, .w = w };
+	struct err e = ERR_INIT;
+
+	for (size_t i = 0; i < removed->count; i++) {
+		gather_of(g, VIEW_TURN_TOOL_CALL, removed->ids[i], &calls);
+		gather_of(g, VIEW_TURN_PROCESS, removed->ids[i], &processes);
+	}
+	jw_kobj(w, "affected");
+	gather_write(w, "toolCalls", &calls);
+	gather_write(w, "processes", &processes);
+	affected_subagents(g, s, removed, w);
+	jw_karr(w, "artifacts");
+	if (store_model_scan_speculative(g->o.store, VIEW_ARTIFACT, prefix, artifact_of, &artifacts, &e) < 0)
+		log_error("look for artifacts: %s", e.message);
+	jw_arr_end(w);
+	jw_obj_end(w);
+	free(calls.ids);
+	free(processes.ids);
+}
+
+/* ---- its end ---- */
+
+static void complete(struct engine *g, struct rollback *r)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct history_doc d;
+	struct err e = ERR_INIT;
+	struct fact f;
+
+	if (view_read_speculative(g->o.store, &history_schema, r->thread_id, &text, &d, &e) != 0) {
+		rollback_free(g, r);
+		return;
+	}
+	struct transaction *own = transaction_new_internal(g);
+	fact_open(&f, EVENT_HISTORY_ROLLBACK_COMPLETED, (uint32_t)d.uid, d.sessionId, d.threadId, NULL);
+	f.draft.status = "completed";
+	jw_kobj(&f.w, "baseline");
+	jw_kstr(&f.w, "turnId", d.targetTurnId);
+	jw_obj_end(&f.w);
+	jw_kraw(&f.w, "removedTurns", d.removedTurns.text, d.removedTurns.len);
+	buf_byte(&r->restored, ']');
+	buf_byte(&r->kept, ']');
+	jw_kraw(&f.w, "filesRestored", r->restored.data, r->restored.len);
+	jw_kraw(&f.w, "notRestored", r->kept.data, r->kept.len);
+	jw_karr(&f.w, "repaired");
+	jw_str(&f.w, "thread_read_model");
+	jw_arr_end(&f.w);
+	fact_close(&f, own->batch);
+	fact_open(&f, EVENT_SNAPSHOT_REPAIRED, (uint32_t)d.uid, d.sessionId, d.threadId, NULL);
+	jw_kstr(&f.w, "kind", "thread_read_model");
+	jw_karr(&f.w, "stale");
+	jw_str(&f.w, "what clients built from the removed turns");
+	jw_arr_end(&f.w);
+	fact_close(&f, own->batch);
+	fact_open(&f, EVENT_THREAD_UPDATED, (uint32_t)d.uid, d.sessionId, d.threadId, NULL);
+	f.draft.status = "idle";
+	jw_kstr(&f.w, "status", "idle");
+	jw_kstr(&f.w, "previous", "idle");
+	jw_kstr(&f.w, "reason", "rolled_back");
+	fact_close(&f, own->batch);
+	jw_kstr(&own->w, "threadId", d.threadId);
+	jw_kstr(&own->w, "baselineTurnId", d.targetTurnId);
+	jw_kraw(&own->w, "removedTurns", d.removedTurns.text, d.removedTurns.len);
+	jw_kraw(&own->w, "filesRestored", r->restored.data, r->restored.len);
+	jw_kraw(&own->w, "notRestored", r->kept.data, r->kept.len);
+	if (r->reply.fn) {
+		own->reply = r->reply;
+		r->reply = (struct pending_reply){ 0 };
+	}
+	rollback_free(g, r);
+	transaction_commit(own);
+}
+
+static void note_run(struct buf *list, const char *process_id, const char *reason)
+{
+	struct jw w = jw_on(list);
+
+	if (list->len > 1)
+		buf_byte(list, ',');
+	jw_obj(&w);
+	jw_kstr(&w, "processId", process_id);
+	jw_kopt(&w, "reason", reason);
+	jw_obj_end(&w);
+}
+
+/* The next run's files, or the end. */
+static void step(struct engine *g, struct rollback *r)
+{
+	while (r->at < r->count) {
+		struct view_process_brief p;
+		struct err e = ERR_INIT;
+
+		buf_auto struct buf text = BUF_INIT;
+		bool left = store_model_get(g->o.store, VIEW_COW_PROCESS, r->runs[r->at], &text, &e) == 0;
+
+		if (left && view_process_brief(g->o.store, VIEW_ANY_UID, r->runs[r->at], &p, &e) == 0 &&
+		    g->o.ports->discard_changes && g->o.ports->discard_changes(g->o.world, r->runs[r->at], p.uid) == 0)
+			return; /* engine_on_discarded goes on */
+		note_run(&r->kept, r->runs[r->at++],
+			 left ? "its changes cannot be reached" : "its changes were applied or discarded before");
+	}
+	complete(g, r);
+}
+
+void engine_on_discarded(struct engine *g, const char *process_id, const struct err *e)
+{
+	struct rollback *r;
+
+	TAILQ_FOREACH (r, &g->rollbacks, link)
+		if (r->at < r->count && strcmp(r->runs[r->at], process_id) == 0) {
+			note_run(e ? &r->kept : &r->restored, process_id, e ? e->message : NULL);
+			r->at++;
+			step(g, r);
+			return;
+		}
+}
+
+/* After history.rollback.started is durable, or at a start that finds it open. */
+static void go_on(struct engine *g, const char *thread_id)
+{
+	struct rollback *r = rollback_of(g, thread_id);
+	struct gather processes = { .most = 10000 };
+	buf_auto struct buf text = BUF_INIT;
+	struct history_doc d;
+	struct err e = ERR_INIT;
+
+	if (!r)
+		r = rollback_new(g, thread_id);
+	buf_byte(&r->restored, '[');
+	buf_byte(&r->kept, '[');
+	if (view_read_speculative(g->o.store, &history_schema, thread_id, &text, &d, &e) != 0) {
+		rollback_free(g, r);
+		return;
+	}
+	for (struct jiter it = jiter_on(d.removedTurns); jiter_next(&it);) {
+		char turn[ID_ROOM];
+
+		jval_str(it.value, turn, sizeof turn);
+		gather_of(g, VIEW_TURN_PROCESS, turn, &processes);
+	}
+	/* The newest first: what came last is undone first. */
+	r->runs = mem_zalloc(processes.count + 1, ID_ROOM);
+	for (size_t i = processes.count; i-- > 0;) {
+		struct view_process_brief p;
+
+		if (view_process_brief(g->o.store, VIEW_ANY_UID, processes.ids[i], &p, &e) != 0)
+			continue;
+		if (p.cow)
+			memcpy(r->runs[r->count++], processes.ids[i], ID_ROOM);
+		else if (p.started)
+			note_run(&r->kept, processes.ids[i], "it ran without copy-on-write: what it wrote stays");
+	}
+	free(processes.ids);
+	step(g, r);
+}
+
+/* ---- rollback_thread ---- */
+
+static int rollback_check(struct engine *g, const struct history_scope *s, const char *target,
+			  const struct history_turns *turns, size_t *ret_first, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct history_doc doc;
+	size_t at = 0;
+
+	while (at < turns->count && strcmp(turns->ids[at], target) != 0)
+		at++;
+	if (at == turns->count) {
+		err_set(e, ERR_NOT_FOUND, "toTurnId '%.64s' is not a turn of this thread", target);
+		snprintf(e->field, sizeof e->field, "toTurnId");
+		return -1;
+	}
+	if (view_turn_rolled_back(g->o.store, s->thread_id, target))
+		return err_field(e, "toTurnId", "was itself rolled back");
+	if (s->active_turn[0])
+		return err_set(e, ERR_STATE, "turn '%.64s' is active on the thread: interrupt it first",
+			       s->active_turn);
+	if (view_read_speculative(g->o.store, &history_schema, s->thread_id, &text, &doc, e) == 0 &&
+	    strcmp(doc.rollback, "open") == 0)
+		return err_set(e, ERR_STATE, "a rollback of this thread is under way");
+	for (size_t i = at + 1; i < turns->count; i++) {
+		struct view_turn_brief t;
+
+		if (view_turn_brief(g->o.store, VIEW_ANY_UID, turns->ids[i], &t, e) == 0 && !t.ended)
+			return err_set(e, ERR_STATE,
+				       "turn '%.64s' has not ended: interrupt it, or remove it from the queue",
+				       turns->ids[i]);
+	}
+	*ret_first = at + 1;
+	return 0;
+}
+
+/*
+ * What the rollback removes: everything behind the target that is still there. More than fits into the facts is refused
+ * with the turn to go back to first.
+ */
+static int removed_turns(struct engine *g, const struct history_scope *s, const struct history_turns *turns,
+			 size_t first, struct history_turns *ret, struct err *e)
+{
+	size_t bytes = 0;
+
+	*ret = (struct history_turns){ .ids = mem_zalloc(turns->count + 1, ID_ROOM) };
+	for (size_t i = turns->count; i-- > first;) {
+		if (view_turn_rolled_back(g->o.store, s->thread_id, turns->ids[i]))
+			continue;
+		bytes += strlen(turns->ids[i]) + 3;
+		if (bytes > REMOVED_BYTES_MAX)
+			return err_field(e, "toTurnId",
+					 "lies too far back to remove everything behind it at once: roll back to '%s' "
+					 "first, then again",
+					 turns->ids[i]);
+		memcpy(ret->ids[ret->count++], turns->ids[i], ID_ROOM);
+	}
+	for (size_t a = 0, b = ret->count; a + 1 < b; a++) { /* oldest first */
+		char id[ID_ROOM];
+
+		memcpy(id, ret->ids[a], ID_ROOM);
+		memcpy(ret->ids[a], ret->ids[--b], ID_ROOM);
+		memcpy(ret->ids[b], id, ID_ROOM);
+	}
+	return 0;
+}
+
+void engine_rollback_thread(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			    void *ctx)
+{
+	const char *target = json_string_value(json_object_get(params, "toTurnId")),
+		   *reason = json_string_value(json_object_get(params, "reason"));
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	struct history_turns turns = { 0 }, removed = { 0 };
+	const struct requester by = requester_of(c);
+	struct history_scope s;
+	struct err e = ERR_INIT;
+	struct fact f;
+	size_t first = 0;
+
+	if (reason && strlen(reason) > 1024)
+		err_field(&e, "reason", "must have at most 1024 bytes");
+	else if (history_scope_of(g, params, c, &s, &e) == 0)
+		history_turns_of(g, s.thread_id, &turns);
+	if (e.code || rollback_check(g, &s, target, &turns, &first, &e) < 0) {
+		history_turns_done(&turns);
+		transaction_reject(tx, &e);
+		return;
+	}
+	if (removed_turns(g, &s, &turns, first, &removed, &e) < 0) {
+		history_turns_done(&turns);
+		history_turns_done(&removed);
+		transaction_reject(tx, &e);
+		return;
+	}
+	fact_open(&f, EVENT_HISTORY_ROLLBACK_STARTED, s.uid, s.session_id, s.thread_id, NULL);
+	f.draft.status = "running";
+	f.draft.ids[ID_REQUEST] = c->request_id;
+	jw_kobj(&f.w, "target");
+	jw_kstr(&f.w, "turnId", target);
+	jw_obj_end(&f.w);
+	jw_karr(&f.w, "removedTurns");
+	for (size_t i = 0; i < removed.count; i++)
+		jw_str(&f.w, removed.ids[i]);
+	jw_arr_end(&f.w);
+	affected_json(g, &s, &removed, &f.w);
+	jw_kopt(&f.w, "reason", reason);
+	fact_requester(&f.w, "by", &by);
+	fact_close(&f, tx->batch);
+	if (!store_batch_problem(tx->batch)) { /* otherwise transaction_commit refuses */
+		struct rollback *r = rollback_new(g, s.thread_id);
+
+		transaction_take_reply(tx, &r->reply); /* answered when it is complete */
+		transaction_after_commit(tx, go_on, s.thread_id);
+	}
+	transaction_commit(tx);
+	history_turns_done(&turns);
+	history_turns_done(&removed);
+}
+
+/* ---- time and restarts ---- */
+
+static bool find_open(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+{
+	struct gather *w = ctx;
+
+	w->ids = mem_realloc(w->ids, (w->count + 1) * ID_ROOM);
+	snprintf(w->ids[w->count++], ID_ROOM, "%.*s", (int)id_len, id);
+	return true;
+}
+
+static void fail_compaction(struct engine *g, const struct history_doc *doc, const char *reason)
+{
+	struct history_scope s = { .uid = (uint32_t)doc->uid };
+	struct transaction *tx = transaction_new_internal(g);
+
+	snprintf(s.session_id, sizeof s.session_id, "%s", doc->sessionId);
+	snprintf(s.thread_id, sizeof s.thread_id, "%s", doc->threadId);
+	snprintf(s.fact_thread, sizeof s.fact_thread, "%s", doc->threadId);
+	snprintf(s.fact_turn, sizeof s.fact_turn, "%s", doc->compactionTurnId);
+	compaction_failed_fact(tx->batch, &s, reason, true, NULL);
+	transaction_commit(tx);
+}
+
+static uint64_t look(struct engine *g, bool at_start)
+{
+	struct gather open = { 0 };
+	struct err e = ERR_INIT;
+	uint64_t now = g->o.ports->real_us(g->o.world), next = UINT64_MAX;
+
+	if (store_model_scan_speculative(g->o.store, VIEW_OPEN_HISTORY, NULL, find_open, &open, &e) < 0)
+		log_error("look for open compactions: %s", e.message);
+	for (size_t i = 0; i < open.count; i++) {
+		buf_auto struct buf text = BUF_INIT;
+		struct history_doc d;
+
+		if (view_read_speculative(g->o.store, &history_schema, open.ids[i], &text, &d, &e) != 0)
+			continue;
+		if (strcmp(d.compaction, "open") == 0) {
+			if (at_start)
+				fail_compaction(g, &d, "the runtime was restarted before the summary came");
+			else if (d.dueUs != VIEW_ABSENT && now >= d.dueUs)
+				fail_compaction(g, &d, "no summary came in time");
+			else if (d.dueUs != VIEW_ABSENT && d.dueUs - now < next)
+				next = d.dueUs - now;
+		}
+		if (at_start && strcmp(d.rollback, "open") == 0)
+			go_on(g, open.ids[i]);
+	}
+	free(open.ids);
+	return next;
+}
+
+void history_recover(struct engine *g)
+{
+	/* On the first tick: the world can take files back only once everything stands. */
+	g->history_found = true;
+	engine_wake(g, engine_now(g));
+}
+
+uint64_t history_tick(struct engine *g, uint64_t now_ns)
+{
+	uint64_t us = look(g, g->history_found);
+
+	g->history_found = false;
+
+	return us == UINT64_MAX ? UINT64_MAX : now_ns + us * 1000;
+}
+
+void history_done(struct engine *g)
+{
+	struct rollback *r;
+	struct err e = ERR_INIT;
+
+	err_set(&e, ERR_UNAVAILABLE, "the daemon is stopping; the rollback is finished at its next start");
+	while ((r = TAILQ_FIRST(&g->rollbacks))) {
+		reply_err(&r->reply, &e, NULL, 0);
+		rollback_free(g, r);
+	}
+}
+
+void engine_window_loaded(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id,
+			  const char *cursor, uint64_t from, uint64_t to, bool truncated)
+{
+	struct transaction *tx = transaction_new_internal(g);
+	struct fact f;
+
+	fact_open(&f, EVENT_HISTORY_WINDOW_LOADED, uid, session_id, thread_id, NULL);
+	jw_kopt(&f.w, "cursor", cursor);
+	jw_kuint(&f.w, "from", from);
+	jw_kuint(&f.w, "to", to);
+	jw_kbool(&f.w, "truncated", truncated);
+	fact_close(&f, tx->batch);
+	transaction_commit(tx);
+}

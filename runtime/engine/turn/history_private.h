@@ -1,0 +1,36 @@
+#ifndef BAILIFF_ENGINE_HISTORY_PRIVATE_H
+#define BAILIFF_ENGINE_HISTORY_PRIVATE_H
+
+/* Shared by compaction.c and history.c. */
+
+#include "runtime/base/text.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/turn/history.h"
+#include "runtime/view/view_documents.h"
+#include "runtime/view/view_history.h"
+
+struct transaction;
+
+/* Which thread is meant, and which turn its facts hang on: its newest one, or the session's system turn. */
+struct history_scope {
+	uint32_t uid;
+	char session_id[ID_ROOM], thread_id[ID_ROOM], active_turn[ID_ROOM];
+	char fact_thread[ID_ROOM], fact_turn[ID_ROOM];
+	bool makes_turn; /* fact_turn is a system turn that is not there yet */
+};
+int history_scope_of(struct engine *g, const json_t *params, const struct caller *c, struct history_scope *ret,
+		     struct err *e);
+int history_turn_fact(struct engine *g, struct transaction *tx, const struct history_scope *s);
+
+struct history_turns {
+	char (*ids)[ID_ROOM]; /* in their order */
+	size_t count, room;
+};
+/* All of a thread's turns, but for the runtime's own. */
+void history_turns_of(struct engine *g, const char *thread_id, struct history_turns *ret);
+void history_turns_done(struct history_turns *t);
+
+void compaction_failed_fact(struct store_batch *b, const struct history_scope *s, const char *reason, bool retryable,
+			    const char *request_id);
+
+#endif

@@ -1,0 +1,583 @@
+/* A turn's facts, and what clients ask of it. turn.h has the whole picture. */
+
+#include "runtime/engine/turn/turn.h"
+
+#include "runtime/base/hash.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "runtime/engine/action/action.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/transaction.h"
+#include "runtime/engine/hook/hook.h"
+#include "runtime/engine/model/routing_facts.h"
+#include "runtime/engine/process/root_authorisation.h"
+#include "runtime/engine/process/sandbox_setup.h"
+#include "runtime/engine/process/start_spec.h"
+#include "runtime/engine/session/session_scope.h"
+#include "runtime/engine/tool/tool.h"
+#include "runtime/view/view_ids.h"
+
+#include <sys/utsname.h>
+
+#define PREVIEW_MAX 256u
+#define OPTIONS_MAX 16384u
+#define ENDED_LISTED 50u
+
+int turn_read(struct engine *g, const char *turn_id, struct buf *text, struct turn_doc *ret, struct err *e)
+{
+	return view_read_speculative(g->o.store, &turn_schema, turn_id, text, ret, e);
+}
+
+int turn_of_caller(struct engine *g, const char *turn_id, const struct caller *c, struct buf *text,
+		   struct turn_doc *ret, struct err *e)
+{
+	int r = turn_read(g, turn_id, text, ret, e);
+
+	if (r < 0)
+		return -1;
+	if (r > 0 || (c->uid != 0 && ret->uid != c->uid)) {
+		err_set(e, ERR_NOT_FOUND, "turnId '%.80s' is not known", turn_id);
+		snprintf(e->field, sizeof e->field, "turnId");
+		return -1;
+	}
+	if (jval_is_str(ret->source, "system"))
+		return err_set(e, ERR_STATE, "turn '%s' is the runtime's own: it only carries facts", turn_id);
+	return 0;
+}
+
+int turn_open_of_caller(struct engine *g, const char *turn_id, const struct caller *c, struct buf *text,
+			struct turn_doc *ret, struct err *e)
+{
+	if (turn_of_caller(g, turn_id, c, text, ret, e) < 0)
+		return -1;
+	if (turn_doc_ended(ret))
+		return err_set(e, ERR_STATE, "turn '%s' has ended (%s)", turn_id, ret->status);
+	if (ret->ending.type == JT_OBJECT)
+		return err_set(e, ERR_STATE, "turn '%s' is ending", turn_id);
+	if (!ret->startedAt)
+		return err_set(e, ERR_STATE, "turn '%s' has not started (%s)", turn_id, ret->status);
+	turn_owner_seen(g, ret, c->connection, c->channel_id);
+	return 0;
+}
+
+void turn_requester(const struct turn_doc *d, struct requester *ret)
+{
+	char role[16] = "";
+
+	jval_str(jval_get(d->requestedBy, "role"), role, sizeof role);
+	*ret = (struct requester){
+		.uid = (uint32_t)jval_uint(jval_get(d->requestedBy, "uid"), d->uid),
+		.pid = (int32_t)jval_int(jval_get(d->requestedBy, "pid"), 0),
+		.role = strcmp(role, "operator") == 0 ? ROLE_OPERATOR : ROLE_AGENT,
+	};
+}
+
+bool turn_driven_by_client(const struct turn_doc *d) { return jval_is_str(d->driver, "client"); }
+
+void turn_fact_open(struct fact *f, enum event_type type, const struct turn_doc *d)
+{
+	fact_open(f, type, (uint32_t)d->uid, d->sessionId, d->threadId, d->turnId);
+	f->draft.ids[ID_TASK] = d->taskId[0] ? d->taskId : NULL;
+	f->draft.ids[ID_TRACE] = d->traceId[0] ? d->traceId : NULL;
+}
+
+/* ---- its start ---- */
+
+/* A folder's id: the same for the same path, for ever. */
+static void workspace_id(const char *path, char ret[24])
+{
+	char hash[HASH_SHA256_TEXT];
+
+	hash_sha256_text(path, strlen(path), hash);
+	snprintf(ret, 24, "ws_%.16s", hash);
+}
+
+static void limits_json(const struct engine *g, const struct profile *p, struct jw *w)
+{
+	struct process_limits l = g->o.defaults;
+
+	l.tree = p->limits;
+	l.tmp_bytes = p->tmp_bytes;
+	fact_limits(w, "limits", &l);
+}
+
+/* `"executionEnvironment":{…}` and, into refs, what the turn may know of the machine. */
+static void environment_facts(struct engine *g, const struct turn_doc *d, struct jw *w, struct jw *refs)
+{
+	json_t *where = turn_part_merged(NULL, d, NULL);
+	sandbox_spec_auto struct sandbox_spec spec = { 0 };
+	sandbox_setup_auto struct sandbox_setup f = { 0 };
+	struct requester by;
+	struct utsname os;
+	struct err e = ERR_INIT;
+
+	turn_requester(d, &by);
+	const struct caller c = { .uid = by.uid, .pid = by.pid, .role = by.role, .peer_fd = -1 };
+	jw_kobj(w, "executionEnvironment");
+	jw_kstr(w, "shell", "/bin/sh");
+	jw_kstr(w, "os", "linux");
+	if (uname(&os) == 0)
+		jw_kstr(w, "arch", os.machine);
+	if (sandbox_spec_of(where, &spec, &e) < 0 || sandbox_setup_make(g, &spec.request, &c, &f, &e) < 0) {
+		/* Its processes will meet the same answer; the turn says why. */
+		jw_kstr(w, "sandbox", "unavailable");
+		jw_kstr(w, "unavailableReason", e.message);
+	} else {
+		char id[24];
+
+		if (f.workspace.path[0]) {
+			workspace_id(f.workspace.path, id);
+			jw_kstr(w, "workspaceId", id);
+			jw_kstr(refs, "workspaceRoot", f.workspace.path);
+		}
+		jw_kstr(w, "cwd", f.workspace.cwd);
+		jw_karr(w, "additionalRoots");
+		for (size_t i = 0; i < spec.request.change.nwrite; i++)
+			jw_str(w, spec.request.change.write[i]);
+		jw_arr_end(w);
+		jw_kstr(w, "sandbox", f.profile.name);
+		jw_kstr(w, "network", profile_network_name(f.profile.network));
+		limits_json(g, &f.profile, w);
+		jw_kstr(refs, "profile", f.profile.name);
+	}
+	jw_obj_end(w);
+	json_decref(where);
+}
+
+/* What hooks have added, at the session's beginning and to this turn. */
+static void hook_refs(struct engine *g, const struct turn_doc *d, const char *hook_context, struct jw *refs)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct session_doc s;
+	struct err e = ERR_INIT;
+
+	if (hook_context && strlen(hook_context) > 2)
+		jw_kraw(refs, "hookContext", hook_context, strlen(hook_context));
+	if (view_read_speculative(g->o.store, &session_schema, d->sessionId, &text, &s, &e) == 0 &&
+	    s.hookContextRefs.type == JT_ARRAY)
+		jw_kraw(refs, "sessionHookContext", s.hookContextRefs.text, s.hookContextRefs.len);
+}
+
+void turn_start_facts(struct engine *g, const struct turn_doc *d, bool from_queue, const char *hook_context,
+		      struct store_batch *b)
+{
+	buf_auto struct buf refs = BUF_INIT;
+	struct jw r = jw_on(&refs);
+	struct fact f;
+
+	jw_obj(&r);
+	turn_fact_open(&f, EVENT_TURN_STARTED, d);
+	f.draft.status = "running";
+	jw_kraw(&f.w, "driver", d->driver.text, d->driver.len);
+	if (from_queue)
+		jw_kbool(&f.w, "fromQueue", true);
+	environment_facts(g, d, &f.w, &r);
+	fact_close(&f, b);
+	hook_refs(g, d, hook_context, &r);
+	jw_obj_end(&r);
+	thread_status_fact(g, (uint32_t)d->uid, d->sessionId, d->threadId, "running", "turn_started", b);
+	turn_fact_open(&f, EVENT_CONTEXT_RESOLVED, d);
+	jw_kraw(&f.w, "refs", refs.data, refs.len);
+	jw_karr(&f.w, "omissions");
+	jw_str(&f.w,
+	       "instruction_files"); /* the runtime does not read the user's files: commands inside the sandbox do */
+	jw_arr_end(&f.w);
+	jw_karr(&f.w, "missing");
+	jw_arr_end(&f.w);
+	fact_close(&f, b);
+	turn_fact_open(&f, EVENT_RUN_STATUS, d);
+	f.draft.phase = "running";
+	jw_kstr(&f.w, "phase", "running");
+	jw_kstr(&f.w, "title", turn_driven_by_client(d) ? "driven by its client" : "run by the execution loop");
+	fact_close(&f, b);
+}
+
+/* ---- its end ---- */
+
+static void ended_processes(struct engine *g, const char *turn_id, struct jw *w)
+{
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+	buf_auto struct buf text = BUF_INIT, refs = BUF_INIT;
+	char prefix[VIEW_KEY_MAX];
+	const struct view_ids_query q = { .kind = VIEW_TURN_PROCESS, .prefix = prefix, .max = ENDED_LISTED };
+	struct jw r = jw_on(&refs);
+	struct err e = ERR_INIT;
+
+	snprintf(prefix, sizeof prefix, "%s/", turn_id);
+	(void)view_ids(g->o.store, &q, &ids, NULL, &e);
+	jw_arr(&r);
+	jw_karr(w, "processes");
+	for (size_t i = 0; i < ids.n; i++) {
+		struct process_doc p;
+
+		jw_str(w, ids.id[i]);
+		if (view_read(g->o.store, &process_schema, ids.id[i], &text, &p, &e) != 0)
+			continue;
+		for (struct jiter it = jiter_on(p.outputRefs); jiter_next(&it);)
+			jw_raw(&r, it.value.text, it.value.len);
+	}
+	jw_arr_end(w);
+	jw_arr_end(&r);
+	jw_kraw(w, "outputRefs", refs.data, refs.len);
+}
+
+void turn_end_facts(struct engine *g, const struct turn_doc *t, const struct turn_end *end, struct transaction *tx)
+{
+	const char *thread = strcmp(end->status, "timed_out") == 0 ? "failed"
+			     : strcmp(end->status, "lost") == 0    ? "unknown"
+								   : end->status;
+	struct fact f;
+
+	turn_owner_forget(g, t->turnId);
+	action_cancel_of_turn(g, t->turnId, "the turn has ended", tx);
+	routing_close_requests(g, (uint32_t)t->uid, t->sessionId, t->threadId, t->turnId, tx->batch);
+	turn_fact_open(&f, end->category ? EVENT_TURN_FAILED : EVENT_TURN_COMPLETED, t);
+	f.draft.status = end->status;
+	if (end->category) {
+		f.draft.status_reason = end->message;
+		jw_kstr(&f.w, "category", end->category);
+		jw_kstr(&f.w, "message", end->message);
+		jw_kbool(&f.w, "retryable", end->retryable);
+		jw_kopt(&f.w, "toolCallId", end->call_id);
+	} else {
+		jw_kstr(&f.w, "outcome", end->outcome);
+		jw_kopt(&f.w, "summary", end->summary);
+		if (end->usage)
+			jw_kraw(&f.w, "usage", end->usage, strlen(end->usage));
+	}
+	ended_processes(g, t->turnId, &f.w);
+	if (t->parts != VIEW_ABSENT)
+		jw_kuint(&f.w, "parts", t->parts);
+	if (t->partsFailed != VIEW_ABSENT)
+		jw_kuint(&f.w, "partsFailed", t->partsFailed);
+	fact_close(&f, tx->batch);
+	if (t->startedAt)
+		thread_status_fact(g, (uint32_t)t->uid, t->sessionId, t->threadId, thread,
+				   end->category ? "turn_failed" : "turn_completed", tx->batch);
+	fact_snapshot(g, tx->batch, (uint32_t)t->uid, t->sessionId, t->threadId, NULL);
+}
+
+/* ---- submit_turn ---- */
+
+struct turn_plan {
+	struct session_scope scope;
+	char *input, *options, *metadata; /* JSON */
+	char hash[HASH_SHA256_TEXT];
+	char preview[PREVIEW_MAX + 1];
+	size_t parts, texts;
+	bool reject;
+};
+
+static void turn_plan_done(struct turn_plan *p)
+{
+	free(p->input);
+	free(p->options);
+	free(p->metadata);
+}
+
+static void preview_of(const json_t *part, char ret[PREVIEW_MAX + 1])
+{
+	const char *const members[] = { "text", "commandLine", "toolName" };
+	const json_t *argv = json_object_get(part, "command"), *v;
+	buf_auto struct buf text = BUF_INIT;
+	size_t i;
+
+	for (i = 0; i < countof(members) && !text.len; i++)
+		if (json_string_value(json_object_get(part, members[i])))
+			buf_str(&text, json_string_value(json_object_get(part, members[i])));
+	if (!text.len)
+		json_array_foreach (argv, i, v)
+			buf_printf(&text, "%s%s", i ? " " : "", json_string_value(v) ? json_string_value(v) : "");
+	size_t n = text.len ? text_utf8_cut(text.data, text.len < PREVIEW_MAX ? text.len : PREVIEW_MAX) : 0;
+	memcpy(ret, buf_cstr(&text), n);
+	ret[n] = '\0';
+}
+
+static int check_command(struct engine *g, const json_t *options, const json_t *part, const struct caller *c,
+			 struct err *e)
+{
+	json_t *merged = options ? json_copy((json_t *)(uintptr_t)options) : json_object();
+	sandbox_setup_auto struct sandbox_setup f = { 0 };
+	struct start_spec spec;
+	int r;
+
+	json_object_update(merged, (json_t *)(uintptr_t)part);
+	r = start_spec_of(g, merged, &spec, e);
+	if (r == 0) {
+		/* Whether it may run there is asked again when it does; a plain mistake is better told at once. */
+		r = sandbox_setup_make(g, &spec.request.sandbox, c, &f, e);
+		if (r == 0)
+			root_authorise(g, &f, c, false);
+		start_spec_done(&spec);
+	}
+	json_decref(merged);
+	return r;
+}
+
+static int check_part(struct engine *g, const struct turn_request *r, const struct turn_plan *p, const json_t *part,
+		      const struct caller *c, struct err *e)
+{
+	const char *type = json_string_value(json_object_get(part, "type"));
+	const json_t *arguments = json_object_get(part, "arguments");
+
+	if (!type)
+		return err_field(e, "type", "missing; text, command or tool_call");
+	if (strcmp(type, "text") == 0)
+		return json_is_string(json_object_get(part, "text")) ? 0 : err_field(e, "text", "must be a string");
+	if (strcmp(type, "command") == 0)
+		return check_command(g, r->options, part, c, e);
+	if (strcmp(type, "tool_call") != 0)
+		return err_field(e, "type", "'%.40s' is not text, command or tool_call", type);
+	if (!json_is_string(json_object_get(part, "toolName")))
+		return err_field(e, "toolName", "missing");
+	if (arguments && !json_is_object(arguments))
+		return err_field(e, "arguments", "must be an object");
+	return tool_check(g, json_string_value(json_object_get(part, "toolName")), arguments,
+			  (struct tool_scope){ p->scope.uid, p->scope.session_id }, e);
+}
+
+static int check_input(struct engine *g, const struct turn_request *r, const struct caller *c, struct turn_plan *p,
+		       struct err *e)
+{
+	const json_t *part;
+	size_t i;
+
+	p->parts = json_array_size(r->input);
+	if (p->parts < 1 || p->parts > TURN_PARTS_MAX)
+		return err_field(e, "input", "must have 1 to %u parts", TURN_PARTS_MAX);
+	json_array_foreach (r->input, i, part) {
+		if (check_part(g, r, p, part, c, e) < 0) {
+			char field[ERR_FIELD_MAX];
+
+			snprintf(field, sizeof field, "input[%u].%.32s", (unsigned)i, e->field);
+			memcpy(e->field, field, sizeof field);
+			return err_wrap(e, "input[%zu]", i);
+		}
+		p->texts += strcmp(json_string_value(json_object_get(part, "type")), "text") == 0;
+	}
+	preview_of(json_array_get(r->input, 0), p->preview);
+	return 0;
+}
+
+static int dump(const json_t *v, size_t most, const char *field, char **ret, struct err *e)
+{
+	*ret = v ? json_dumps(v, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
+	if (*ret && strlen(*ret) > most)
+		return err_field(e, field, "must have at most %zu bytes as JSON", most);
+	return 0;
+}
+
+/* The parts and the values of variables behind a ref; facts show the rest of the options, and which variables there
+ * are. */
+static int dump_input(const struct turn_request *r, struct turn_plan *p, struct err *e)
+{
+	json_t *env = json_object_get(r->options, "env"), *kept = json_object(), *shown = NULL;
+	int rc = 0;
+
+	json_object_set(kept, "input", (json_t *)(uintptr_t)r->input);
+	if (env) {
+		bool changed;
+
+		json_object_set(kept, "env", env);
+		shown = tool_safe_arguments(r->options, &changed);
+	}
+	if (dump(kept, TURN_INPUT_MAX, "input", &p->input, e) < 0 ||
+	    dump(shown ? shown : r->options, OPTIONS_MAX, "options", &p->options, e) < 0)
+		rc = -1;
+	json_decref(kept);
+	json_decref(shown);
+	return rc;
+}
+
+static int plan_turn(struct engine *g, const struct turn_request *r, const struct caller *c, struct turn_plan *p,
+		     struct err *e)
+{
+	const char *busy = json_string_value(json_object_get(r->options, "whenBusy"));
+	buf_auto struct buf body = BUF_INIT;
+
+	if (g->stopping)
+		return err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
+	if (session_scope_find(g, r->session_id, r->thread_id, SCOPE_FIRST_THREAD, c, &p->scope, e) < 0 ||
+	    check_input(g, r, c, p, e) < 0 || dump_input(r, p, e) < 0 ||
+	    dump(r->metadata, OPTIONS_MAX, "metadata", &p->metadata, e) < 0)
+		return -1;
+	p->reject = busy && strcmp(busy, "reject") == 0;
+	buf_printf(&body, "%s\n%s", p->input, p->options ? p->options : "{}");
+	hash_sha256_text(body.data, body.len, p->hash);
+	return 0;
+}
+
+/* The document as its events will make it, for facts of the same batch. */
+static void doc_of_plan(const struct turn_plan *p, const char *turn_id, const char *by_json, const struct caller *c,
+			struct turn_doc *ret)
+{
+	const char *driver = p->texts ? "\"client\"" : "\"runtime\"";
+
+	view_clear(&turn_schema, ret);
+	view_set_string(ret->turnId, turn_id);
+	view_set_string(ret->sessionId, p->scope.session_id);
+	view_set_string(ret->threadId, p->scope.thread_id);
+	ret->uid = p->scope.uid;
+	ret->driver = jval_of(driver, strlen(driver));
+	if (p->options)
+		ret->options = jval_of(p->options, strlen(p->options));
+	ret->requestedBy = jval_of(by_json, strlen(by_json));
+	if (c->trace_id)
+		view_set_string(ret->traceId, c->trace_id);
+}
+
+static void submitted_fact(const struct turn_plan *p, const struct turn_doc *d, const char *status,
+			   const struct caller *c, const char *input_ref, struct store_batch *b)
+{
+	char step[ID_TEXT_MAX];
+	struct fact f;
+
+	turn_fact_open(&f, EVENT_TURN_SUBMITTED, d);
+	f.draft.ids[ID_REQUEST] = c->request_id;
+	f.draft.ids[ID_SPAN] = c->span_id;
+	f.draft.status = status;
+	if (p->texts) {
+		id_make(ID_KIND_STEP, step);
+		f.draft.ids[ID_STEP] = step;
+	}
+	jw_kstr(&f.w, "source", "client");
+	jw_kstr(&f.w, "status", status);
+	jw_kstr(&f.w, "preview", p->preview);
+	jw_kstr(&f.w, "inputRef", input_ref);
+	jw_kuint(&f.w, "inputBytes", strlen(p->input));
+	jw_kstr(&f.w, "inputHash", p->hash);
+	jw_kuint(&f.w, "parts", p->parts);
+	jw_kraw(&f.w, "driver", d->driver.text, d->driver.len);
+	if (p->options)
+		jw_kraw(&f.w, "options", p->options, strlen(p->options));
+	if (p->metadata)
+		jw_kraw(&f.w, "metadata", p->metadata, strlen(p->metadata));
+	jw_kraw(&f.w, "requestedBy", d->requestedBy.text, d->requestedBy.len);
+	fact_close(&f, b);
+	store_batch_inline(b, input_ref, p->input, strlen(p->input));
+}
+
+static void submit_result(struct transaction *tx, const struct turn_doc *t, const char *status)
+{
+	jw_kstr(&tx->w, "sessionId", t->sessionId);
+	jw_kstr(&tx->w, "threadId", t->threadId);
+	jw_kstr(&tx->w, "turnId", t->turnId);
+	jw_kstr(&tx->w, "status", status);
+	if (strcmp(status, "queued") == 0)
+		jw_kstr(&tx->w, "queuedTurnId", t->turnId);
+}
+
+/* 1 = it was there already, and has been answered. */
+static int submit_again(struct engine *g, struct transaction *tx, const struct turn_request *r,
+			const struct turn_plan *p)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+	int found = r->turn_id ? turn_read(g, r->turn_id, &text, &t, &e) : 1;
+
+	if (found > 0)
+		return 0;
+	bool elsewhere = found == 0 && ((r->session_id && strcmp(r->session_id, t.sessionId) != 0) ||
+					(r->thread_id && strcmp(r->thread_id, t.threadId) != 0));
+
+	if (elsewhere || (found == 0 && (t.uid != tx->caller.uid || strcmp(t.inputHash, p->hash) != 0))) {
+		err_set(&e, ERR_CONFLICT, "turnId '%.80s' is taken by another turn", r->turn_id);
+		snprintf(e.field, sizeof e.field, "turnId");
+	}
+	if (e.code) {
+		transaction_reject(tx, &e);
+		return 1;
+	}
+	turn_owner_seen(g, &t, tx->caller.connection, tx->caller.channel_id);
+	submit_result(tx, &t, t.status);
+	transaction_commit(tx);
+	return 1;
+}
+
+static void submit(struct engine *g, struct transaction *tx, const struct turn_request *r, const struct turn_plan *p)
+{
+	char turn_id[ID_ROOM], input_ref[ID_TEXT_MAX], active[ID_ROOM] = "";
+	const struct requester by = requester_of(&tx->caller);
+	buf_auto struct buf by_json = BUF_INIT;
+	struct turn_queue q = { 0 };
+	struct err e = ERR_INIT;
+	struct turn_doc t;
+	struct jw w = jw_on(&by_json);
+	int busy = 0;
+
+	if (r->turn_id)
+		snprintf(turn_id, sizeof turn_id, "%s", r->turn_id);
+	else
+		id_make(ID_KIND_TURN, turn_id);
+	id_make(ID_KIND_OUTPUT, input_ref);
+	if (!p->scope.makes_thread) {
+		busy = turn_thread_busy(g, p->scope.thread_id, active, &e);
+		if (busy < 0 || turn_queue_read(g, p->scope.thread_id, &q, &e) < 0) {
+			transaction_reject(tx, &e);
+			return;
+		}
+		busy |= q.count > 0;
+	}
+	if (busy && (p->reject || q.count >= TURN_QUEUE_MAX)) {
+		if (p->reject)
+			err_set(&e, ERR_CONFLICT, "thread '%s' is busy with turn '%s', and whenBusy is reject",
+				p->scope.thread_id, active);
+		else
+			err_set(&e, ERR_EXHAUSTED, "%zu turns wait in thread '%s', which is the limit", q.count,
+				p->scope.thread_id);
+		transaction_reject(tx, &e);
+		return;
+	}
+	jw_obj(&w);
+	fact_requester(&w, "by", &by);
+	jw_obj_end(&w);
+	mem_auto char *who = mem_strndup(jval_get(jval_of(by_json.data, by_json.len), "by").text,
+					 jval_get(jval_of(by_json.data, by_json.len), "by").len);
+	doc_of_plan(p, turn_id, who, &tx->caller, &t);
+	turn_owner_seen(g, &t, tx->caller.connection, tx->caller.channel_id);
+	session_scope_facts(&p->scope, "turn", NULL, &by, tx->batch);
+	submitted_fact(p, &t, busy ? "queued" : "accepted", &tx->caller, input_ref, tx->batch);
+	if (busy) {
+		snprintf(q.ids[q.count++], ID_ROOM, "%s", turn_id);
+		turn_queue_fact(&q, "queued", turn_id, tx->caller.request_id, tx->batch);
+	} else if (hook_prompt(g, &t, r->input, tx)) {
+		return; /* they look at it first, and answer */
+	} else {
+		turn_start_facts(g, &t, false, NULL, tx->batch);
+		transaction_after_commit(tx, turn_step, turn_id);
+	}
+	submit_result(tx, &t, busy ? "queued" : "accepted");
+	transaction_commit(tx);
+}
+
+/* Its tools and hooks may run when the client has left. */
+static void authorise_turn(struct engine *g, const struct turn_request *r, const struct caller *c)
+{
+	sandbox_spec_auto struct sandbox_spec spec = { 0 };
+	struct err e = ERR_INIT;
+
+	if (c->uid == 0 && r->options && sandbox_spec_of(r->options, &spec, &e) == 0)
+		root_authorise_request(g, &spec.request, c, false);
+}
+
+void engine_submit_turn(struct engine *g, const struct turn_request *r, const struct caller *c, engine_reply_fn fn,
+			void *ctx)
+{
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	struct turn_plan p = { 0 };
+	struct err e = ERR_INIT;
+
+	if (plan_turn(g, r, c, &p, &e) < 0)
+		transaction_reject(tx, &e);
+	else if (submit_again(g, tx, r, &p) == 0) {
+		const struct requester by = requester_of(c);
+
+		authorise_turn(g, r, c);
+		submit(g, tx, r, &p);
+		if (p.scope.makes_session)
+			hook_session_started(g, p.scope.session_id, p.scope.uid, &by,
+					     json_string_value(json_object_get(r->options, "cwd")), NULL);
+	}
+	turn_plan_done(&p);
+}

@@ -1,0 +1,421 @@
+/*
+ * How turns end: by themselves (turn_loop.c), by their client's word, or before their time. The last writes the end
+ * that is meant first, then ends what runs; turn_step finishes it once nothing is left.
+ */
+
+#include "runtime/engine/turn/turn.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/action/action.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/transaction.h"
+#include "runtime/engine/core/waiter.h"
+#include "runtime/engine/hook/hook.h"
+#include "runtime/engine/tool/tool.h"
+#include "runtime/view/view_ids.h"
+
+#include <signal.h>
+
+/* ---- what runs of a turn ---- */
+
+struct turn_work {
+	const char *turn_id;
+	const struct requester *by;
+	const char *reason;
+	char (*ids)[ID_TEXT_MAX];
+	size_t count;
+};
+
+static void collect(void *ctx, const char *id, void *value)
+{
+	struct turn_work *w = ctx;
+	const struct process *p = value;
+
+	if (strcmp(p->turn_id, w->turn_id) == 0)
+		snprintf(w->ids[w->count++], ID_TEXT_MAX, "%s", id);
+}
+
+static void work_of(struct engine *g, const char *turn_id, struct turn_work *w)
+{
+	*w = (struct turn_work){ .turn_id = turn_id, .ids = mem_zalloc(g->processes.count + 1, ID_TEXT_MAX) };
+	strmap_each(&g->processes, collect, w);
+}
+
+static size_t live_processes(struct engine *g, const char *turn_id, char one[ID_TEXT_MAX])
+{
+	struct turn_work w;
+
+	work_of(g, turn_id, &w);
+	if (w.count)
+		memcpy(one, w.ids[0], ID_TEXT_MAX);
+	free(w.ids);
+	return w.count;
+}
+
+bool turn_busy(struct engine *g, const struct turn_doc *d)
+{
+	char one[ID_TEXT_MAX];
+
+	return (d->openCalls != VIEW_ABSENT && d->openCalls) || live_processes(g, d->turnId, one);
+}
+
+void turn_stop_work(struct engine *g, const char *turn_id, const struct requester *by, const char *reason)
+{
+	struct turn_work w;
+
+	work_of(g, turn_id, &w);
+	for (size_t i = 0; i < w.count; i++) {
+		struct process *p = engine_process(g, w.ids[i]);
+
+		if (p)
+			process_enforce_end(p, PROCESS_END_USER, by, SIGTERM, g->o.stop_grace_ms, reason);
+	}
+	free(w.ids);
+	tool_cancel_of_turn(g, turn_id, reason);
+}
+
+/* ---- the end that was decided ---- */
+
+static void ending_fact(const struct turn_doc *t, const struct turn_end *end, const struct requester *by,
+			const char *request_id, struct store_batch *b)
+{
+	struct fact f;
+
+	turn_fact_open(&f, EVENT_RUN_STATUS, t);
+	f.draft.ids[ID_REQUEST] = request_id;
+	f.draft.phase = "cancelling";
+	jw_kstr(&f.w, "phase", "cancelling");
+	jw_kstr(&f.w, "detail", end->message);
+	fact_requester(&f.w, "by", by);
+	jw_kobj(&f.w, "ending");
+	jw_kstr(&f.w, "status", end->status);
+	jw_kstr(&f.w, "category", end->category);
+	jw_kstr(&f.w, "message", end->message);
+	jw_kbool(&f.w, "retryable", end->retryable);
+	fact_requester(&f.w, "by", by);
+	jw_obj_end(&f.w);
+	fact_close(&f, b);
+}
+
+static void finish_ending(struct engine *g, const struct turn_doc *t)
+{
+	char status[32] = "cancelled", category[64] = "cancelled", message[512] = "";
+	struct transaction *tx = transaction_new_internal(g);
+	struct turn_end end = { .status = status, .category = category, .message = message };
+
+	jval_str(jval_get(t->ending, "status"), status, sizeof status);
+	jval_str(jval_get(t->ending, "category"), category, sizeof category);
+	jval_str(jval_get(t->ending, "message"), message, sizeof message);
+	end.retryable = jval_bool(jval_get(t->ending, "retryable"), false);
+	turn_end_facts(g, t, &end, tx);
+	transaction_after_commit(tx, turn_waiters_answer, t->turnId);
+	transaction_after_commit(tx, turn_thread_free, t->threadId);
+	transaction_commit(tx);
+}
+
+void turn_step(struct engine *g, const char *turn_id)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc d;
+	struct err e = ERR_INIT;
+	int r = turn_read(g, turn_id, &text, &d, &e);
+
+	if (r < 0)
+		log_error("turn %s: %s", turn_id, e.message);
+	if (r != 0 || !d.startedAt || turn_doc_ended(&d))
+		return;
+	if (!d.inputRef[0] && d.ending.type != JT_OBJECT)
+		return; /* a process's own turn, which ends with it */
+	if (d.ending.type != JT_OBJECT)
+		turn_loop(g, &d);
+	else if (!turn_busy(g, &d) && d.inputRef[0])
+		finish_ending(g, &d);
+}
+
+void turn_stop_decided(struct engine *g, const char *turn_id)
+{
+	buf_auto struct buf text = BUF_INIT;
+	char reason[256] = "user", role[16] = "";
+	struct turn_doc d;
+	struct err e = ERR_INIT;
+	struct requester by = { 0 };
+
+	if (turn_read(g, turn_id, &text, &d, &e) != 0)
+		return;
+	if (d.ending.type != JT_OBJECT) {
+		turn_step(g, turn_id);
+		return;
+	}
+	struct jval who = jval_get(d.ending, "by");
+	jval_str(jval_get(who, "role"), role, sizeof role);
+	by.uid = (uint32_t)jval_uint(jval_get(who, "uid"), 0);
+	by.pid = (int32_t)jval_int(jval_get(who, "pid"), 0);
+	by.role = strcmp(role, "agent") == 0 ? ROLE_AGENT : ROLE_OPERATOR;
+	jval_str(jval_get(d.ending, "message"), reason, sizeof reason);
+	turn_stop_work(g, turn_id, &by, reason);
+	turn_step(g, turn_id);
+}
+
+void turn_process_ended(struct engine *g, const char *thread_id, const char *turn_id, bool owned_turn)
+{
+	if (owned_turn) {
+		turn_waiters_answer(g, turn_id);
+		turn_thread_free(g, thread_id);
+	} else {
+		turn_step(g, turn_id);
+	}
+}
+
+/* ---- complete_turn, fail_turn ---- */
+
+int turn_may_complete(struct engine *g, const struct turn_doc *t, struct err *e)
+{
+	char one[ID_TEXT_MAX];
+
+	if (!turn_driven_by_client(t))
+		return err_set(e, ERR_STATE,
+			       "turn '%s' is run by the runtime and ends by itself; interrupt_turn ends it before",
+			       t->turnId);
+	if (live_processes(g, t->turnId, one))
+		return err_set(e, ERR_STATE, "turn '%s' has a running process, '%s': wait for it or end it first",
+			       t->turnId, one);
+	if (t->openCalls != VIEW_ABSENT && t->openCalls)
+		return err_set(e, ERR_STATE, "turn '%s' has %llu open tool calls: their end must be known first",
+			       t->turnId, (unsigned long long)t->openCalls);
+	if (t->openActions != VIEW_ABSENT && t->openActions)
+		return err_set(e, ERR_STATE, "turn '%s' has an open action: it must be answered first (list_actions)",
+			       t->turnId);
+	return 0;
+}
+
+static void turn_result(struct transaction *tx, const struct turn_doc *t, const char *status)
+{
+	jw_kstr(&tx->w, "sessionId", t->sessionId);
+	jw_kstr(&tx->w, "threadId", t->threadId);
+	jw_kstr(&tx->w, "turnId", t->turnId);
+	jw_kstr(&tx->w, "status", status);
+}
+
+void engine_complete_turn(struct engine *g, const struct turn_verdict *v, const struct caller *c, engine_reply_fn fn,
+			  void *ctx)
+{
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+
+	if (turn_open_of_caller(g, v->turn_id, c, &text, &t, &e) < 0 || turn_may_complete(g, &t, &e) < 0) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	const struct turn_end end = { .status = "completed",
+				      .outcome = v->outcome ? v->outcome : "completed",
+				      .summary = v->summary,
+				      .usage = v->usage_json };
+	if (hook_stop(g, &t, &end, tx))
+		return;
+	turn_end_facts(g, &t, &end, tx);
+	turn_result(tx, &t, "completed");
+	transaction_after_commit(tx, turn_thread_free, t.threadId);
+	transaction_commit(tx);
+}
+
+/* What was decided is written; the work ends afterwards and the answer comes when it has. */
+static void decide_end(struct engine *g, struct transaction *tx, const struct turn_doc *t, const struct turn_end *end,
+		       enum turn_wait wait)
+{
+	const struct requester by = requester_of(&tx->caller);
+
+	ending_fact(t, end, &by, tx->caller.request_id, tx->batch);
+	action_cancel_of_turn(g, t->turnId, end->message, tx);
+	tx->flags |= STORE_MUST;
+	if (tx->reply.fn)
+		turn_waiter_add(g, t->turnId, wait, tx);
+	transaction_after_commit(tx, turn_stop_decided, t->turnId);
+	transaction_commit(tx);
+}
+
+void engine_fail_turn(struct engine *g, const struct turn_verdict *v, const struct caller *c, engine_reply_fn fn,
+		      void *ctx)
+{
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+
+	if (turn_open_of_caller(g, v->turn_id, c, &text, &t, &e) < 0) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	if (!turn_driven_by_client(&t)) {
+		err_set(&e, ERR_STATE,
+			"turn '%s' is run by the runtime and ends by itself; interrupt_turn ends it before", t.turnId);
+		transaction_reject(tx, &e);
+		return;
+	}
+	const struct turn_end end = { .status = "failed",
+				      .category = v->category ? v->category : "client",
+				      .message = v->message ? v->message : "the client says so",
+				      .retryable = v->retryable };
+	decide_end(g, tx, &t, &end, TURN_WAIT_FAILED);
+}
+
+/* ---- interrupt_turn ---- */
+
+struct active_scan {
+	char thread[ID_ROOM], turn[ID_ROOM];
+	size_t count;
+};
+
+/* The only active turn of a session, when neither thread nor turn is named. */
+static int only_active(struct engine *g, const char *session_id, const struct caller *c, struct active_scan *ret,
+		       struct err *e)
+{
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+	buf_auto struct buf text = BUF_INIT;
+	char prefix[VIEW_KEY_MAX];
+	const struct view_ids_query q = {
+		.kind = VIEW_SESSION_THREAD, .prefix = prefix, .descending = true, .max = 1000
+	};
+	struct session_doc s;
+	int r = view_read_speculative(g->o.store, &session_schema, session_id, &text, &s, e);
+
+	*ret = (struct active_scan){ 0 };
+	if (r < 0)
+		return -1;
+	if (r > 0 || (c->uid != 0 && s.uid != c->uid))
+		return err_set(e, ERR_NOT_FOUND, "sessionId '%.80s' is not known", session_id);
+	snprintf(prefix, sizeof prefix, "%s/", session_id);
+	if (view_ids(g->o.store, &q, &ids, NULL, e) < 0)
+		return -1;
+	for (size_t i = 0; i < ids.n; i++) {
+		struct thread_doc t;
+
+		if (view_read_speculative(g->o.store, &thread_schema, ids.id[i], &text, &t, e) != 0 ||
+		    !t.activeTurnId[0])
+			continue;
+		snprintf(ret->turn, ID_ROOM, "%s", t.activeTurnId);
+		snprintf(ret->thread, ID_ROOM, "%s", t.threadId);
+		ret->count++;
+	}
+	if (ret->count > 1)
+		return err_field(e, "threadId", "missing: %zu threads of the session have an active turn", ret->count);
+	return 0;
+}
+
+static int find_interrupted(struct engine *g, const struct turn_interrupt *r, const struct caller *c,
+			    struct active_scan *ret, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct thread_doc t;
+
+	*ret = (struct active_scan){ 0 };
+	if (r->turn_id) {
+		snprintf(ret->turn, ID_ROOM, "%s", r->turn_id);
+		return 0;
+	}
+	if (!r->thread_id)
+		return r->session_id ? only_active(g, r->session_id, c, ret, e)
+				     : err_field(e, "turnId", "missing; give turnId, threadId or sessionId");
+	int found = view_read_speculative(g->o.store, &thread_schema, r->thread_id, &text, &t, e);
+	if (found < 0)
+		return -1;
+	if (found > 0 || (c->uid != 0 && t.uid != c->uid) || (r->session_id && strcmp(r->session_id, t.sessionId) != 0))
+		return err_set(e, ERR_NOT_FOUND, "threadId '%.80s' is not known", r->thread_id);
+	snprintf(ret->thread, ID_ROOM, "%s", t.threadId);
+	snprintf(ret->turn, ID_ROOM, "%s", t.activeTurnId);
+	return 0;
+}
+
+static void no_op(struct transaction *tx, const char *turn_id, const char *why)
+{
+	jw_kstr(&tx->w, "status", "no_op");
+	if (turn_id[0])
+		jw_kstr(&tx->w, "turnId", turn_id);
+	jw_kstr(&tx->w, "reason", why);
+	jw_karr(&tx->w, "processes");
+	jw_arr_end(&tx->w);
+	transaction_commit(tx);
+}
+
+static void interrupt(struct engine *g, struct transaction *tx, const struct turn_doc *t,
+		      const struct turn_interrupt *r)
+{
+	const char *reason = r->reason ? r->reason : "user";
+	const struct turn_end end = { .status = "cancelled", .category = "cancelled", .message = reason };
+
+	if (r->clear_queue)
+		turn_queue_clear(g, t->threadId, reason, tx);
+	/* The own turn of a process ends with it: then turn_step has nothing to write. */
+	decide_end(g, tx, t, &end, TURN_WAIT_INTERRUPTED);
+}
+
+void engine_interrupt_turn(struct engine *g, const struct turn_interrupt *r, const struct caller *c, engine_reply_fn fn,
+			   void *ctx)
+{
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	buf_auto struct buf text = BUF_INIT;
+	struct active_scan which;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+
+	if (find_interrupted(g, r, c, &which, &e) < 0 ||
+	    (which.turn[0] && turn_of_caller(g, which.turn, c, &text, &t, &e) < 0)) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	if (!which.turn[0]) {
+		if (r->clear_queue && which.thread[0])
+			turn_queue_clear(g, which.thread, r->reason ? r->reason : "user", tx);
+		no_op(tx, "", "no turn is active");
+	} else if (turn_doc_ended(&t)) {
+		no_op(tx, t.turnId, "the turn has ended");
+	} else if (!t.startedAt) {
+		turn_queue_drop(g, &t, r->reason ? r->reason : "user", tx);
+		jw_kstr(&tx->w, "status", "interrupted");
+		jw_kstr(&tx->w, "turnId", t.turnId);
+		jw_karr(&tx->w, "processes");
+		jw_arr_end(&tx->w);
+		transaction_commit(tx);
+	} else if (t.ending.type == JT_OBJECT) {
+		turn_waiter_add(g, t.turnId, TURN_WAIT_INTERRUPTED, tx);
+		transaction_commit(tx);
+	} else {
+		interrupt(g, tx, &t, r);
+	}
+}
+
+void turn_denied_fact(struct engine *g, const char *turn_id, const char *message, const struct requester *by,
+		      struct store_batch *b)
+{
+	const struct turn_end end = { .status = "failed", .category = "permission", .message = message };
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+
+	if (turn_read(g, turn_id, &text, &t, &e) == 0 && t.startedAt && !turn_doc_ended(&t) &&
+	    t.ending.type != JT_OBJECT && t.inputRef[0] && !turn_driven_by_client(&t))
+		ending_fact(&t, &end, by, NULL, b);
+}
+
+void turn_cancel(struct engine *g, const char *turn_id, const struct requester *by, const char *reason)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+	const struct turn_end end = { .status = "cancelled", .category = "cancelled", .message = reason };
+
+	if (turn_read(g, turn_id, &text, &t, &e) != 0 || turn_doc_ended(&t) || t.ending.type == JT_OBJECT)
+		return;
+	struct transaction *tx = transaction_new_internal(g);
+	tx->caller.uid = by->uid;
+	tx->caller.pid = by->pid;
+	tx->caller.role = by->role;
+	if (t.startedAt) {
+		decide_end(g, tx, &t, &end, TURN_WAIT_INTERRUPTED);
+		return;
+	}
+	turn_queue_drop(g, &t, reason, tx);
+	transaction_commit(tx);
+}

@@ -1,0 +1,227 @@
+/*
+ * The execution loop: the parts of a turn in order. Consecutive tool calls that only read and say that they may run
+ * side by side do, up to a cap; everything else runs alone. How far a turn is stands in its document, so a step may be
+ * taken by anybody: after a commit, after the end of a tool call, after a restart.
+ */
+
+#include "runtime/engine/turn/turn.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/transaction.h"
+#include "runtime/engine/hook/hook.h"
+#include "runtime/engine/tool/tool.h"
+
+#define PARALLEL_MAX 4u
+
+/* A member of what was stored with the turn: {"input":[…],"env"?:{…}}. New reference; NULL with e, or when it is not
+ * there. */
+static json_t *stored(struct engine *g, const struct turn_doc *d, const char *member, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	json_t *all, *v;
+
+	if (store_output_whole(g->o.store, d->inputRef, 2 * TURN_INPUT_MAX, &text, e) < 0)
+		return NULL;
+	all = json_loadb(buf_cstr(&text), text.len, 0, NULL);
+	if (!all)
+		err_set(e, ERR_CORRUPT, "the input of turn '%s' cannot be read", d->turnId);
+	v = json_incref(json_object_get(all, member));
+	json_decref(all);
+	return v;
+}
+
+json_t *turn_input(struct engine *g, const struct turn_doc *d, struct err *e)
+{
+	return d->inputRef[0] ? stored(g, d, "input", e) : json_array();
+}
+
+json_t *turn_part_merged(struct engine *g, const struct turn_doc *d, const json_t *part)
+{
+	static const char *const members[] = { "cwd", "profile", "sandbox", "limits" };
+	struct err e = ERR_INIT;
+	json_t *merged = json_object();
+	json_t *options = d->options.type == JT_OBJECT ? json_loadb(d->options.text, d->options.len, 0, NULL) : NULL;
+
+	for (size_t i = 0; i < countof(members); i++) {
+		json_t *v = json_object_get(options, members[i]);
+
+		if (v)
+			json_object_set(merged, members[i], v);
+	}
+	if (g && json_object_get(options, "env")) {
+		json_t *env = stored(g, d, "env", &e);
+
+		if (env)
+			json_object_set_new(merged, "env", env);
+	}
+	if (part)
+		json_object_update(merged, (json_t *)(uintptr_t)part);
+	json_object_del(merged, "type");
+	json_decref(options);
+	return merged;
+}
+
+struct loop {
+	struct engine *engine;
+	const struct turn_doc *turn;
+	json_t *input;
+	size_t next;    /* the first part that was not started */
+	size_t open;    /* parts that have not ended */
+	bool open_safe; /* all of them may run beside others */
+};
+
+static bool is_text(const json_t *part)
+{
+	const char *type = json_string_value(json_object_get(part, "type"));
+
+	return type && strcmp(type, "text") == 0;
+}
+
+static const char *tool_name_of(const json_t *part)
+{
+	const char *name = json_string_value(json_object_get(part, "toolName"));
+
+	return name ? name : "shell";
+}
+
+static bool stops_on_failure(const struct turn_doc *d)
+{
+	return jval_bool(jval_get(d->options, "stopOnFailure"), true);
+}
+
+static uint64_t or_none(uint64_t n) { return n == VIEW_ABSENT ? 0 : n; }
+
+static struct tool_scope scope_of(const struct loop *l)
+{
+	return (struct tool_scope){ (uint32_t)l->turn->uid, l->turn->sessionId };
+}
+
+static void loop_look(struct loop *l)
+{
+	size_t started = 0;
+
+	l->next = (size_t)or_none(l->turn->partsStarted);
+	l->open_safe = true;
+	for (size_t i = 0; i < l->next && i < json_array_size(l->input); i++)
+		started += !is_text(json_array_get(l->input, i));
+	l->open = started > or_none(l->turn->partsEnded) ? started - (size_t)or_none(l->turn->partsEnded) : 0;
+	/* Whatever is open was started with or after the last one that runs alone: the last started tells for all. */
+	if (l->open)
+		l->open_safe = tool_is_parallel(l->engine, tool_name_of(json_array_get(l->input, l->next - 1)),
+						scope_of(l));
+	while (l->next < json_array_size(l->input) && is_text(json_array_get(l->input, l->next)))
+		l->next++;
+}
+
+static void start_part(struct loop *l)
+{
+	const json_t *part = json_array_get(l->input, l->next);
+	const char *type = json_string_value(json_object_get(part, "type"));
+	bool command = type && strcmp(type, "command") == 0;
+	json_t *arguments = command ? json_copy((json_t *)(uintptr_t)part)
+				    : json_incref(json_object_get(part, "arguments"));
+	struct requester by;
+	struct tool_use use = { .tool = tool_name_of(part), .arguments = arguments, .part = (int)l->next };
+
+	if (command)
+		json_object_del(arguments, "type");
+	turn_requester(l->turn, &by);
+	use.by = by;
+	if (tool_is_client_run(use.tool, NULL)) {
+		tool_check_permission(l->engine, l->turn->turnId, &use, TOOL_FROM_LOOP, LIMIT_NONE, NULL, NULL, NULL);
+	} else {
+		struct transaction *tx = transaction_new_internal(l->engine);
+
+		tool_call_begin(tx, l->turn, &use, NULL);
+		transaction_commit(tx);
+	}
+	json_decref(arguments);
+}
+
+static void end_turn(struct loop *l)
+{
+	const struct turn_doc *t = l->turn;
+	buf_auto struct buf text = BUF_INIT;
+	struct tool_call_doc call;
+	struct err e = ERR_INIT;
+	char message[512], category[64] = "tool";
+	struct turn_end end = { .status = "completed", .outcome = "parts_completed" };
+
+	if (or_none(t->partsFailed)) {
+		end = (struct turn_end){
+			.status = "failed", .category = category, .message = message, .call_id = t->failedCallId
+		};
+		snprintf(message, sizeof message, "%llu of %zu parts failed", (unsigned long long)t->partsFailed,
+			 json_array_size(l->input));
+		if (view_read_speculative(l->engine->o.store, &tool_call_schema, t->failedCallId, &text, &call, &e) ==
+		    0) {
+			jval_str(call.category, category, sizeof category);
+			end.retryable = jval_bool(call.retryable, false);
+			if (stops_on_failure(t)) {
+				char why[400];
+
+				jval_str(call.message, why, sizeof why);
+				snprintf(message, sizeof message, "%s: %s", call.toolName, why);
+				end.status = call.status;
+			}
+		}
+	}
+	if (!end.category && hook_stop(l->engine, t, &end, NULL))
+		return;
+	struct transaction *tx = transaction_new_internal(l->engine);
+	turn_end_facts(l->engine, t, &end, tx);
+	transaction_after_commit(tx, turn_thread_free, t->threadId);
+	transaction_commit(tx);
+}
+
+/* One thing that is due; true when there may be another. */
+static bool loop_once(struct loop *l)
+{
+	bool stopped = or_none(l->turn->partsFailed) && stops_on_failure(l->turn);
+	bool left;
+
+	loop_look(l);
+	left = !stopped && l->next < json_array_size(l->input);
+	if (left) {
+		const char *tool = tool_name_of(json_array_get(l->input, l->next));
+
+		if (l->open &&
+		    !(l->open_safe && l->open < PARALLEL_MAX && tool_is_parallel(l->engine, tool, scope_of(l))))
+			return false;
+		start_part(l);
+		return !tool_is_evaluating(l->engine, l->turn->turnId); /* it is looked up first which rules hold */
+	}
+	if (!l->open && !turn_driven_by_client(l->turn) && !turn_busy(l->engine, l->turn))
+		end_turn(l);
+	return false;
+}
+
+void turn_loop(struct engine *g, const struct turn_doc *first)
+{
+	struct loop l = { .engine = g, .turn = first };
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc d = *first;
+	struct err e = ERR_INIT;
+
+	if (g->stopping || !d.inputRef[0] || tool_is_evaluating(g, d.turnId))
+		return;
+	l.input = turn_input(g, first, &e);
+	if (!l.input) {
+		const struct turn_end end = { .status = "failed", .category = "store", .message = e.message };
+		struct transaction *own = transaction_new_internal(g);
+
+		turn_end_facts(g, first, &end, own);
+		transaction_after_commit(own, turn_thread_free, first->threadId);
+		transaction_commit(own);
+		return;
+	}
+	char id[ID_ROOM];
+	snprintf(id, sizeof id, "%s", first->turnId);
+	while (or_none(l.turn->openActions) == 0 && loop_once(&l)) {
+		if (turn_read(g, id, &text, &d, &e) != 0 || turn_doc_ended(&d) || d.ending.type == JT_OBJECT)
+			break;
+		l.turn = &d;
+	}
+	json_decref(l.input);
+}

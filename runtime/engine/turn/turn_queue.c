@@ -1,0 +1,369 @@
+/*
+ * The queue of a thread: turns that wait for it, in an order that is a fact (queue.changed holds all of it). After a
+ * restart a queue is held until somebody resumes the thread, unless the turn before it is proved to be going on.
+ */
+
+#include "runtime/engine/turn/turn.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/transaction.h"
+#include "runtime/engine/hook/hook.h"
+#include "runtime/engine/session/session_scope.h"
+
+int turn_queue_read(struct engine *g, const char *thread_id, struct turn_queue *ret, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct queue_doc d;
+	struct thread_doc t;
+	int r = view_read_speculative(g->o.store, &queue_schema, thread_id, &text, &d, e);
+
+	*ret = (struct turn_queue){ 0 };
+	snprintf(ret->thread_id, ID_ROOM, "%s", thread_id);
+	if (r < 0)
+		return -1;
+	if (r == 0) {
+		for (struct jiter it = jiter_on(d.order); ret->count < TURN_QUEUE_MAX && jiter_next(&it);)
+			jval_str(it.value, ret->ids[ret->count++], ID_ROOM);
+		ret->held = d.resumeState[0];
+	}
+	if (view_read_speculative(g->o.store, &thread_schema, thread_id, &text, &t, e) < 0)
+		return -1;
+	snprintf(ret->session_id, ID_ROOM, "%s", t.sessionId);
+	ret->uid = (uint32_t)t.uid;
+	return 0;
+}
+
+void turn_queue_fact(const struct turn_queue *q, const char *change, const char *turn_id, const char *request_id,
+		     struct store_batch *b)
+{
+	struct fact f;
+
+	fact_open(&f, EVENT_QUEUE_CHANGED, q->uid, q->session_id, q->thread_id, NULL);
+	f.draft.ids[ID_TURN] = turn_id;
+	f.draft.ids[ID_REQUEST] = request_id;
+	jw_karr(&f.w, "order");
+	for (size_t i = 0; i < q->count; i++)
+		jw_str(&f.w, q->ids[i]);
+	jw_arr_end(&f.w);
+	jw_kstr(&f.w, "change", change);
+	jw_kopt(&f.w, "queuedTurnId", turn_id);
+	jw_kstr(&f.w, "policy", "in_order");
+	jw_kstr(&f.w, "resumeState", q->held ? "held" : "running");
+	fact_close(&f, b);
+}
+
+int turn_thread_busy(struct engine *g, const char *thread_id, char ret_turn[ID_ROOM], struct err *e)
+{
+	const struct process *p = strmap_get(&g->busy_threads, thread_id);
+	buf_auto struct buf text = BUF_INIT;
+	struct thread_doc t;
+	int r = view_read_speculative(g->o.store, &thread_schema, thread_id, &text, &t, e);
+
+	if (r < 0)
+		return -1;
+	if (r == 0 && t.activeTurnId[0]) {
+		snprintf(ret_turn, ID_ROOM, "%s", t.activeTurnId);
+		return 1;
+	}
+	const char *prompt = p ? NULL : hook_prompt_turn(g, thread_id);
+	if (p || prompt)
+		snprintf(ret_turn, ID_ROOM, "%s", p ? p->turn_id : prompt);
+	return p || prompt;
+}
+
+static void queue_remove(struct turn_queue *q, size_t at)
+{
+	memmove(&q->ids[at], &q->ids[at + 1], (--q->count - at) * sizeof q->ids[0]);
+}
+
+static bool queue_find(const struct turn_queue *q, const char *turn_id, size_t *ret)
+{
+	for (size_t i = 0; i < q->count; i++)
+		if (strcmp(q->ids[i], turn_id) == 0) {
+			*ret = i;
+			return true;
+		}
+	return false;
+}
+
+/* ---- the next turn ---- */
+
+void turn_thread_free(struct engine *g, const char *thread_id)
+{
+	buf_auto struct buf text = BUF_INIT;
+	char active[ID_ROOM], id[ID_ROOM];
+	struct turn_queue q;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+	int busy = g->stopping ? 1 : turn_thread_busy(g, thread_id, active, &e);
+
+	if (busy == 0 && turn_queue_read(g, thread_id, &q, &e) < 0)
+		busy = -1;
+	if (busy < 0)
+		log_error("thread %s: %s", thread_id, e.message);
+	if (busy != 0 || !q.count || q.held)
+		return;
+	snprintf(id, sizeof id, "%s", q.ids[0]);
+	queue_remove(&q, 0);
+	struct transaction *tx = transaction_new_internal(g);
+	turn_queue_fact(&q, "taken", id, NULL, tx->batch);
+	if (turn_read(g, id, &text, &t, &e) == 0 && !turn_doc_ended(&t)) {
+		json_auto_t *input = turn_driven_by_client(&t) ? turn_input(g, &t, &e) : NULL;
+
+		if (input && hook_prompt(g, &t, input, tx))
+			return;
+		turn_start_facts(g, &t, true, NULL, tx->batch);
+		transaction_after_commit(tx, turn_step, id);
+	} else {
+		transaction_after_commit(tx, turn_thread_free, thread_id); /* nothing to start: the one after it */
+	}
+	transaction_commit(tx);
+}
+
+/* ---- leaving the queue ---- */
+
+static void drop_facts(struct engine *g, const struct turn_doc *t, const char *reason, struct transaction *tx)
+{
+	const struct turn_end end = { .status = "cancelled", .category = "cancelled", .message = reason };
+
+	turn_end_facts(g, t, &end, tx);
+}
+
+void turn_queue_drop(struct engine *g, const struct turn_doc *t, const char *reason, struct transaction *tx)
+{
+	struct turn_queue q;
+	struct err e = ERR_INIT;
+	size_t at;
+
+	if (turn_queue_read(g, t->threadId, &q, &e) == 0 && queue_find(&q, t->turnId, &at)) {
+		queue_remove(&q, at);
+		turn_queue_fact(&q, "removed", t->turnId, tx->caller.request_id, tx->batch);
+	}
+	drop_facts(g, t, reason, tx);
+}
+
+void turn_queue_clear(struct engine *g, const char *thread_id, const char *reason, struct transaction *tx)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_queue q, empty;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+
+	if (turn_queue_read(g, thread_id, &q, &e) < 0 || !q.count)
+		return;
+	empty = q;
+	empty.count = 0;
+	empty.held = false;
+	turn_queue_fact(&empty, "cleared", NULL, tx->caller.request_id, tx->batch);
+	for (size_t i = 0; i < q.count; i++)
+		if (turn_read(g, q.ids[i], &text, &t, &e) == 0 && !turn_doc_ended(&t))
+			drop_facts(g, &t, reason, tx);
+}
+
+/* The turn if it waits in its thread's queue. */
+static int queued_of_caller(struct engine *g, const char *turn_id, const struct caller *c, struct buf *text,
+			    struct turn_doc *t, struct turn_queue *q, size_t *at, struct err *e)
+{
+	if (turn_of_caller(g, turn_id, c, text, t, e) < 0 || turn_queue_read(g, t->threadId, q, e) < 0)
+		return -1;
+	if (!queue_find(q, turn_id, at))
+		return err_set(e, ERR_STATE, "turn '%s' is not queued: it is %s%s", turn_id, t->status,
+			       turn_doc_ended(t) ? "" : "; interrupt_turn ends it");
+	return 0;
+}
+
+static void queue_result(struct transaction *tx, const struct turn_queue *q, const char *turn_id, const char *status)
+{
+	jw_kstr(&tx->w, "turnId", turn_id);
+	jw_kstr(&tx->w, "queuedTurnId", turn_id);
+	jw_kstr(&tx->w, "threadId", q->thread_id);
+	jw_kstr(&tx->w, "status", status);
+	jw_karr(&tx->w, "order");
+	for (size_t i = 0; i < q->count; i++)
+		jw_str(&tx->w, q->ids[i]);
+	jw_arr_end(&tx->w);
+}
+
+void engine_remove_queued_turn(struct engine *g, const char *turn_id, const char *reason, const struct caller *c,
+			       engine_reply_fn fn, void *ctx)
+{
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_queue q;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+	size_t at;
+
+	if (queued_of_caller(g, turn_id, c, &text, &t, &q, &at, &e) < 0) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	turn_queue_drop(g, &t, reason ? reason : "removed from the queue", tx);
+	queue_remove(&q, at);
+	queue_result(tx, &q, turn_id, "removed");
+	transaction_commit(tx);
+}
+
+void engine_promote_queued_turn(struct engine *g, const char *turn_id, const struct caller *c, engine_reply_fn fn,
+				void *ctx)
+{
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	buf_auto struct buf text = BUF_INIT;
+	char id[ID_ROOM];
+	struct turn_queue q;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+	size_t at;
+
+	if (queued_of_caller(g, turn_id, c, &text, &t, &q, &at, &e) < 0) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	memcpy(id, q.ids[at], sizeof id);
+	memmove(&q.ids[1], &q.ids[0], at * sizeof q.ids[0]);
+	memcpy(q.ids[0], id, sizeof id);
+	if (at)
+		turn_queue_fact(&q, "promoted", id, c->request_id, tx->batch);
+	queue_result(tx, &q, id, "queued");
+	transaction_commit(tx);
+}
+
+/* ---- resume_thread ---- */
+
+void engine_resume_thread(struct engine *g, const char *session_id, const char *thread_id, const struct caller *c,
+			  engine_reply_fn fn, void *ctx)
+{
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	char active[ID_ROOM] = "";
+	struct turn_queue q;
+	struct session_scope p;
+	struct err e = ERR_INIT;
+	int busy = 0;
+
+	if (session_scope_find(g, session_id, thread_id, SCOPE_FIRST_THREAD, c, &p, &e) < 0 ||
+	    turn_queue_read(g, p.thread_id, &q, &e) < 0 || (busy = turn_thread_busy(g, p.thread_id, active, &e)) < 0) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	bool was_held = q.held;
+	if (was_held) {
+		q.held = false;
+		turn_queue_fact(&q, "resumed", NULL, c->request_id, tx->batch);
+		if (!busy)
+			thread_status_fact(g, q.uid, q.session_id, q.thread_id, "idle", "resumed", tx->batch);
+		transaction_after_commit(tx, turn_thread_free, p.thread_id);
+	}
+	if (busy)
+		transaction_after_commit(tx, turn_step, active);
+	jw_kstr(&tx->w, "sessionId", p.session_id);
+	jw_kstr(&tx->w, "threadId", p.thread_id);
+	jw_kstr(&tx->w, "status", was_held ? "resumed" : "no_op");
+	if (active[0])
+		jw_kstr(&tx->w, "activeTurnId", active);
+	jw_karr(&tx->w, "queuedTurns");
+	for (size_t i = 0; i < q.count; i++)
+		jw_str(&tx->w, q.ids[i]);
+	jw_arr_end(&tx->w);
+	transaction_commit(tx);
+}
+
+/* ---- after a restart ---- */
+
+struct thread_list {
+	char (*ids)[ID_ROOM];
+	size_t count, cap;
+};
+
+static bool add_thread(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+{
+	struct thread_list *l = ctx;
+
+	if (l->count == l->cap) {
+		l->cap = l->cap ? 2 * l->cap : 64;
+		l->ids = mem_realloc(l->ids, l->cap * sizeof l->ids[0]);
+	}
+	if (id_len < ID_ROOM) {
+		memcpy(l->ids[l->count], id, id_len);
+		l->ids[l->count++][id_len] = '\0';
+	}
+	return true;
+}
+
+static void list_kind(struct engine *g, enum view_kind kind, struct thread_list *ret)
+{
+	struct err e = ERR_INIT;
+
+	*ret = (struct thread_list){ 0 };
+	if (store_model_scan_speculative(g->o.store, (uint8_t)kind, NULL, add_thread, ret, &e) < 0)
+		log_error("recover: %s", e.message);
+}
+
+/*
+ * The runtime itself goes on with it: something of it runs, or its next part begins now. One of which a part failed,
+ * was lost or ended with the daemon is about to end; and whether a client is still at its own nobody knows.
+ */
+static bool proved_alive(struct engine *g, const struct turn_doc *t)
+{
+	bool failed = t->partsFailed != VIEW_ABSENT && t->partsFailed;
+
+	return !turn_driven_by_client(t) && t->ending.type != JT_OBJECT && (turn_busy(g, t) || !failed);
+}
+
+static void recover_queue(struct engine *g, const char *thread_id)
+{
+	char active[ID_ROOM] = "";
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_queue q;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+
+	if (turn_queue_read(g, thread_id, &q, &e) < 0 || !q.count || q.held)
+		return;
+	int busy = turn_thread_busy(g, thread_id, active, &e);
+	if (busy > 0 && turn_read(g, active, &text, &t, &e) == 0 && proved_alive(g, &t))
+		return;
+	struct transaction *tx = transaction_new_internal(g);
+	q.held = true;
+	turn_queue_fact(&q, "held", NULL, NULL, tx->batch);
+	if (!busy)
+		thread_status_fact(g, q.uid, q.session_id, thread_id, "queued", "queue_held", tx->batch);
+	transaction_commit(tx);
+}
+
+void turn_recover(struct engine *g)
+{
+	struct thread_list l;
+
+	list_kind(g, VIEW_QUEUE, &l);
+	for (size_t i = 0; i < l.count; i++)
+		recover_queue(g, l.ids[i]);
+	free(l.ids);
+	list_kind(g, VIEW_LIVE_TURN, &l);
+	for (size_t i = 0; i < l.count; i++) {
+		buf_auto struct buf text = BUF_INIT;
+		struct turn_doc t;
+		struct err e = ERR_INIT;
+
+		if (turn_read(g, l.ids[i], &text, &t, &e) == 0)
+			turn_owner_seen(g, &t, 0, NULL);
+		turn_stop_decided(g, l.ids[i]);
+	}
+	free(l.ids);
+}
+
+void turn_list_queued(struct engine *g, struct jw *w)
+{
+	struct thread_list l;
+	struct turn_queue q;
+	struct err e = ERR_INIT;
+	size_t shown = 0;
+
+	list_kind(g, VIEW_QUEUE, &l);
+	for (size_t i = 0; i < l.count; i++)
+		if (turn_queue_read(g, l.ids[i], &q, &e) == 0)
+			for (size_t k = 0; k < q.count && shown++ < 200; k++)
+				jw_str(w, q.ids[k]);
+	free(l.ids);
+}

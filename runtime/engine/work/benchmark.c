@@ -1,0 +1,337 @@
+#include "runtime/engine/work/benchmark.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/transaction.h"
+#include "runtime/engine/work/task_private.h"
+#include "runtime/view/view.h"
+#include "runtime/view/view_evidence.h"
+
+#define REF_MAX 1024u
+#define CRITERIA_MAX 100u
+#define DETAILS_MAX 16384u
+#define OPEN_TRIALS_MAX 64u
+
+/* ---- what all its facts share ---- */
+
+static void trial_fact(struct fact *f, enum event_type type, const struct trial_doc *d, const struct caller *c)
+{
+	fact_open(f, type, (uint32_t)d->uid, d->sessionId, d->threadId, d->turnId);
+	f->draft.ids[ID_TASK] = d->taskId;
+	f->draft.ids[ID_RUN] = d->runId;
+	f->draft.ids[ID_TRACE] = c && c->trace_id ? c->trace_id : d->traceId[0] ? d->traceId : NULL;
+	f->draft.ids[ID_REQUEST] = c ? c->request_id : NULL;
+	struct jw m = jw_on(&f->members);
+	jw_kraw(&m, "benchmark", d->benchmark.text, d->benchmark.len);
+	jw_kraw(&m, "refs", d->refs.text, d->refs.len);
+}
+
+static int trial_read(struct engine *g, const char *id, const struct caller *c, struct buf *text, struct trial_doc *ret,
+		      struct err *e)
+{
+	int r = view_read_speculative(g->o.store, &trial_schema, id, text, ret, e);
+
+	if (r < 0)
+		return -1;
+	if (r > 0 || (c->uid != 0 && c->uid != ret->uid)) {
+		err_set(e, ERR_NOT_FOUND, "trialId '%.64s' is not known", id);
+		snprintf(e->field, sizeof e->field, "trialId");
+		return -1;
+	}
+	return 0;
+}
+
+/* ---- start_benchmark_trial ---- */
+
+static const char *const ref_params[] = { "datasetRef", "harborJobRef", "harborTrialRef", "taskTomlRef" };
+
+static void benchmark_json(const json_t *params, const char *trial_id, struct buf *out)
+{
+	static const char *const members[] = { "datasetId", "datasetVersion", "configurationId", "role",
+					       "singleChangedVariable" };
+	const char *task = param_str(params, "benchmarkTaskId");
+	struct jw w = jw_on(out);
+
+	jw_obj(&w);
+	for (size_t i = 0; i < countof(members); i++)
+		jw_kopt(&w, members[i], param_str(params, members[i]));
+	jw_kstr(&w, "taskId", task ? task : param_str(params, "taskId"));
+	jw_kstr(&w, "trialId", trial_id);
+	for (size_t i = 0; i < countof(ref_params); i++)
+		jw_kopt(&w, ref_params[i], param_str(params, ref_params[i]));
+	jw_obj_end(&w);
+}
+
+static void refs_json(const json_t *params, struct buf *out)
+{
+	struct jw w = jw_on(out);
+
+	jw_obj(&w);
+	for (size_t i = 0; i < countof(ref_params); i++)
+		jw_kopt(&w, ref_params[i], param_str(params, ref_params[i]));
+	jw_obj_end(&w);
+}
+
+/* The run must be the one that works on the task now, and the turn one of the same session. */
+static int bind(struct engine *g, const json_t *params, const struct caller *c, struct task *t,
+		struct view_turn_brief *turn, struct err *e)
+{
+	const char *run = param_str(params, "runId"), *turn_id = param_str(params, "turnId"),
+		   *thread = param_str(params, "threadId");
+
+	if (task_get(g, param_str(params, "taskId"), c, t, e) < 0)
+		return -1;
+	if (strcmp(t->d.currentRunId, run) != 0)
+		return err_field(e, "runId", "'%.64s' is not the run that works on task '%.64s' now%s%.64s", run,
+				 t->d.taskId, t->d.currentRunId[0] ? ": that is " : "", t->d.currentRunId);
+	if (!t->d.attemptOpen)
+		return err_set(e, ERR_STATE, "run '%.64s' has ended; a trial is bound to a run before that", run);
+	int r = view_turn_brief(g->o.store, c->uid, turn_id, turn, e);
+	if (r)
+		return r < 0 ? -1 : err_field(e, "turnId", "'%.64s' is not known", turn_id);
+	if (strcmp(turn->session_id, t->d.sessionId) != 0)
+		return err_field(e, "turnId", "'%.64s' belongs to another session than the task", turn_id);
+	if (thread && strcmp(turn->thread_id, thread) != 0)
+		return err_field(e, "threadId", "'%.64s' is not the turn's thread", thread);
+	return 0;
+}
+
+static int check_texts(const json_t *params, struct err *e)
+{
+	for (size_t i = 0; i < countof(ref_params); i++)
+		if (param_text(params, ref_params[i], REF_MAX, e) < 0)
+			return -1;
+	return param_text(params, "singleChangedVariable", REF_MAX, e);
+}
+
+static bool is_known(struct engine *g, const char *session, char what, const char *id, const char *version)
+{
+	buf_auto struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+	char key[VIEW_TRIAL_KEY];
+
+	view_benchmark_key(session, what, id, version, key);
+	return store_model_get_speculative(g->o.store, VIEW_BENCHMARK_KNOWN, key, &out, &e) == 0;
+}
+
+/* What is told once for each dataset and configuration of a session. */
+static void resolved_facts(struct engine *g, struct transaction *tx, const json_t *params,
+			   const struct trial_doc *trial)
+{
+	struct fact f;
+
+	if (!is_known(g, trial->sessionId, 'd', param_str(params, "datasetId"), param_str(params, "datasetVersion"))) {
+		trial_fact(&f, EVENT_BENCHMARK_DATASET_RESOLVED, trial, &tx->caller);
+		jw_kstr(&f.w, "version", param_str(params, "datasetVersion"));
+		param_write(&f.w, "selectionPolicy", json_object_get(params, "selectionPolicy"));
+		jw_kopt(&f.w, "frozenAt", param_str(params, "frozenAt"));
+		jw_kopt(&f.w, "ref", param_str(params, "datasetRef"));
+		fact_close(&f, tx->batch);
+	}
+	if (!is_known(g, trial->sessionId, 'c', param_str(params, "configurationId"), NULL)) {
+		trial_fact(&f, EVENT_BENCHMARK_CONFIGURATION_RESOLVED, trial, &tx->caller);
+		jw_kstr(&f.w, "role", param_str(params, "role"));
+		param_write(&f.w, "profiles", json_object_get(params, "profiles"));
+		jw_kopt(&f.w, "singleChangedVariable", param_str(params, "singleChangedVariable"));
+		fact_close(&f, tx->batch);
+	}
+}
+
+/* 1: it is there already, for the same run. */
+static int check_given_id(struct engine *g, const json_t *params, const struct caller *c, const char *id, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct trial_doc known;
+	int r = view_read_speculative(g->o.store, &trial_schema, id, &text, &known, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	if (known.uid != c->uid || strcmp(known.runId, param_str(params, "runId")) != 0 ||
+	    strcmp(known.configurationId, param_str(params, "configurationId")) != 0 ||
+	    strcmp(known.datasetId, param_str(params, "datasetId")) != 0)
+		return err_set(e, ERR_CONFLICT, "trialId '%.64s' is another trial", id);
+	return 1;
+}
+
+void engine_start_benchmark_trial(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+				  void *ctx)
+{
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	buf_auto struct buf benchmark = BUF_INIT, refs = BUF_INIT;
+	task_auto struct task t = TASK_INIT;
+	struct trial_doc trial;
+	struct view_turn_brief turn;
+	struct err e = ERR_INIT;
+	char made[ID_TEXT_MAX], id[ID_ROOM];
+	struct fact f;
+	int known = 0;
+
+	id_make(ID_KIND_EVIDENCE, made);
+	snprintf(id, sizeof id, "trial_%s", made + strlen(id_prefix(ID_KIND_EVIDENCE)));
+	if (param_str(params, "trialId")) {
+		snprintf(id, sizeof id, "%s", param_str(params, "trialId"));
+		known = check_given_id(g, params, c, id, &e);
+	}
+	if (known < 0 || check_texts(params, &e) < 0 || (!known && bind(g, params, c, &t, &turn, &e) < 0)) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	jw_kstr(&tx->w, "trialId", id);
+	if (known) {
+		transaction_commit(tx);
+		return;
+	}
+	benchmark_json(params, id, &benchmark);
+	refs_json(params, &refs);
+	view_clear(&trial_schema, &trial);
+	view_set_string(trial.sessionId, turn.session_id);
+	view_set_string(trial.threadId, turn.thread_id);
+	view_set_string(trial.turnId, param_str(params, "turnId"));
+	view_set_string(trial.taskId, t.d.taskId);
+	view_set_string(trial.runId, t.d.currentRunId);
+	trial.uid = t.d.uid;
+	trial.benchmark = jval_of(benchmark.data, benchmark.len);
+	trial.refs = jval_of(refs.data, refs.len);
+	resolved_facts(g, tx, params, &trial);
+	trial_fact(&f, EVENT_BENCHMARK_TRIAL_STARTED, &trial, c);
+	jw_kuint(&f.w, "attempt", t.d.attemptCount == VIEW_ABSENT ? 1 : t.d.attemptCount);
+	param_write(&f.w, "timeoutSec", json_object_get(params, "timeoutSec"));
+	param_write(&f.w, "budget", json_object_get(params, "budget"));
+	jw_kopt(&f.w, "taskTomlRef", param_str(params, "taskTomlRef"));
+	fact_close(&f, tx->batch);
+	jw_kstr(&tx->w, "status", "running");
+	jw_kstr(&tx->w, "sessionId", trial.sessionId);
+	transaction_commit(tx);
+}
+
+/* ---- its end ---- */
+
+struct open_trials {
+	char id[OPEN_TRIALS_MAX][ID_ROOM];
+	size_t count;
+};
+
+static bool add_open(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+{
+	struct open_trials *o = ctx;
+	const char *slash = memchr(id, '/', id_len);
+
+	if (slash && o->count < OPEN_TRIALS_MAX)
+		snprintf(o->id[o->count++], ID_ROOM, "%.*s", (int)(id_len - (size_t)(slash + 1 - id)), slash + 1);
+	return o->count < OPEN_TRIALS_MAX;
+}
+
+static void failed_fact(struct engine *g, struct store_batch *b, const struct trial_doc *d, const struct run_end *end,
+			const char *stage, const struct caller *c)
+{
+	struct fact f;
+
+	trial_fact(&f, EVENT_BENCHMARK_TRIAL_FAILED, d, c);
+	f.draft.status = end->status;
+	f.draft.status_reason = end->message;
+	jw_kstr(&f.w, "failureCategory", end->category);
+	jw_kstr(&f.w, "stage", stage);
+	jw_kopt(&f.w, "message", end->message);
+	if (d->startedAt && !d->endedAt)
+		jw_kuint(&f.w, "durationMs", (engine_real(g) - d->startedAt) / 1000);
+	fact_close(&f, b);
+}
+
+void benchmark_run_ended(struct engine *g, struct store_batch *b, const char *run_id, const struct run_end *end)
+{
+	mem_auto struct open_trials *open = mem_zalloc(1, sizeof *open);
+	struct err e = ERR_INIT;
+	char prefix[ID_ROOM + 2];
+
+	snprintf(prefix, sizeof prefix, "%s/", run_id);
+	if (store_model_scan_speculative(g->o.store, VIEW_RUN_TRIAL, prefix, add_open, open, &e) < 0)
+		log_error("trials of run %s: %s", run_id, e.message);
+	for (size_t i = 0; i < open->count; i++) {
+		buf_auto struct buf text = BUF_INIT;
+		struct trial_doc d;
+		struct fact f;
+
+		if (view_read_speculative(g->o.store, &trial_schema, open->id[i], &text, &d, &e) != 0)
+			continue;
+		if (end->status) {
+			failed_fact(g, b, &d, end, "run", NULL);
+			continue;
+		}
+		trial_fact(&f, EVENT_BENCHMARK_TRIAL_COMPLETED, &d, NULL);
+		f.draft.status = "completed";
+		jw_kuint(&f.w, "durationMs", (engine_real(g) - d.startedAt) / 1000);
+		fact_close(&f, b);
+	}
+}
+
+/* ---- record_benchmark_reward ---- */
+
+static int check_reward(const json_t *params, struct err *e)
+{
+	const json_t *criteria = json_object_get(params, "criteria"), *details = json_object_get(params, "details");
+	mem_auto char *text = details ? json_dumps(details, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+	const char *status = param_str(params, "verifierStatus");
+
+	if (!json_object_get(params, "reward") && (!status || strcmp(status, "error") != 0))
+		return err_field(e, "reward",
+				 "is missing; only a verifier that failed (verifierStatus error) has none");
+	if (json_array_size(criteria) > CRITERIA_MAX)
+		return err_field(e, "criteria", "must have at most %u words", CRITERIA_MAX);
+	if (text && strlen(text) > DETAILS_MAX)
+		return err_field(e, "details",
+				 "must have at most %u bytes; put more into an output or artifact and give its ref",
+				 DETAILS_MAX);
+	if (param_text(params, "failureCategory", ID_GIVEN_MAX, e) < 0)
+		return -1;
+	return param_text(params, "verifier", REF_MAX, e);
+}
+
+static void reward_fact(struct transaction *tx, const struct trial_doc *trial, const json_t *params,
+			const char *category)
+{
+	struct fact f;
+
+	trial_fact(&f, EVENT_BENCHMARK_REWARD_RECORDED, trial, &tx->caller);
+	struct jw m = { .buf = &f.members, .need_comma = true };
+	jw_kobj(&m, "reward");
+	param_write(&m, "value", json_object_get(params, "reward"));
+	param_write(&m, "criteria", json_object_get(params, "criteria"));
+	jw_kstr(&m, "failureCategory", category);
+	jw_obj_end(&m);
+	param_write(&f.w, "reward", json_object_get(params, "reward"));
+	param_write(&f.w, "criteria", json_object_get(params, "criteria"));
+	param_write(&f.w, "details", json_object_get(params, "details"));
+	jw_kopt(&f.w, "verifier", param_str(params, "verifier"));
+	jw_kstr(&f.w, "verifierStatus",
+		param_str(params, "verifierStatus") ? param_str(params, "verifierStatus") : "completed");
+	jw_kstr(&f.w, "failureCategory", category);
+	fact_close(&f, tx->batch);
+}
+
+void engine_record_benchmark_reward(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+				    void *ctx)
+{
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	const char *category = param_str(params, "failureCategory"), *status = param_str(params, "verifierStatus");
+	buf_auto struct buf text = BUF_INIT;
+	struct trial_doc trial;
+	struct err e = ERR_INIT;
+
+	if (trial_read(g, param_str(params, "trialId"), c, &text, &trial, &e) < 0 || check_reward(params, &e) < 0) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	bool broken = status && strcmp(status, "error") == 0;
+	if (!category)
+		category = broken ? "verifier" : "none";
+	reward_fact(tx, &trial, params, category);
+	if (broken && trial.endedAt && strcmp(trial.status, "failed") != 0) {
+		const struct run_end end = { .status = "failed",
+					     .category = category,
+					     .message = "the verifier failed" };
+		failed_fact(g, tx->batch, &trial, &end, "verifier", c);
+	}
+	jw_kstr(&tx->w, "trialId", trial.trialId);
+	jw_kstr(&tx->w, "status", broken && trial.endedAt ? "failed" : trial.status);
+	transaction_commit(tx);
+}

@@ -1,0 +1,34 @@
+#ifndef BAILIFF_ENGINE_BENCHMARK_H
+#define BAILIFF_ENGINE_BENCHMARK_H
+
+/*
+ * Benchmark trials: a dataset's task, done with a configuration, bound to one run of a task of ours. The trial ends
+ * with that run, in the same commit. Rewards are recorded as a verifier told them; nothing here judges them.
+ *
+ * benchmark.c             trials and rewards
+ * benchmark_comparison.c  two configurations side by side
+ */
+
+#include "runtime/engine/core/engine.h"
+
+#include <jansson.h>
+
+struct store_batch;
+struct trial_doc;
+struct fact;
+
+/* Parameters as their methods' rows declare them. */
+void engine_start_benchmark_trial(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+				  void *ctx);
+void engine_record_benchmark_reward(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+				    void *ctx);
+void engine_compare_benchmark_runs(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+				   void *ctx);
+
+/* A run has ended; status NULL = well. Its open trials end in the same batch. */
+struct run_end {
+	const char *status, *category, *message;
+};
+void benchmark_run_ended(struct engine *g, struct store_batch *b, const char *run_id, const struct run_end *end);
+
+#endif

@@ -1,0 +1,268 @@
+/*
+ * Two configurations of a dataset side by side. Only what can be compared is: all trials must be of the same version of
+ * the dataset and must have been measured by the same verifier with the same criteria. What follows from the numbers is
+ * the caller's to decide, and recorded as said.
+ */
+
+#include "runtime/engine/work/benchmark.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/transaction.h"
+#include "runtime/engine/work/task_private.h"
+#include "runtime/view/view.h"
+#include "runtime/view/view_cost.h"
+#include "runtime/view/view_evidence.h"
+
+#define TRIALS_MAX 2000u
+
+struct trial_group {
+	struct comparing *whole;
+	const char *configuration;
+	char (*id)[ID_ROOM];
+	size_t count; /* trials that have ended */
+	unsigned running, rewarded, timeouts, failed, complete, priced;
+	double reward, duration, cost;
+};
+
+struct comparing {
+	struct engine *engine;
+	const char *version; /* asked for, or NULL */
+	char seen_version[ID_ROOM], session[ID_ROOM];
+	struct buf measure; /* verifier and criteria of all of them */
+	bool measured;
+	uint32_t uid;
+	struct strmap baseline_ok; /* tasks that every trial of the baseline completed: value = not NULL */
+	unsigned regressions;
+	struct err *e;
+};
+
+static bool add_id(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+{
+	struct trial_group *s = ctx;
+	const char *slash = memrchr(id, '/', id_len);
+
+	if (slash && s->count < TRIALS_MAX)
+		snprintf(s->id[s->count++], ID_ROOM, "%.*s", (int)(id_len - (size_t)(slash + 1 - id)), slash + 1);
+	return s->count < TRIALS_MAX;
+}
+
+/* Everything must have been measured in the same way as the first. */
+static int check_measure(struct comparing *w, const struct trial_doc *d)
+{
+	buf_auto struct buf own = BUF_INIT;
+
+	if (d->reward.type != JT_NUMBER)
+		return 0;
+	buf_append(&own, d->verifier.text, d->verifier.len);
+	buf_byte(&own, ' ');
+	buf_append(&own, d->criteria.text, d->criteria.len);
+	if (!w->measured) {
+		buf_append(&w->measure, own.data, own.len);
+		w->measured = true;
+	}
+	if (own.len != w->measure.len || memcmp(own.data, w->measure.data, own.len) != 0)
+		return err_set(w->e, ERR_STATE,
+			       "trial '%.64s' was measured by another verifier, or by other criteria (%.80s), than the "
+			       "first (%.80s): such rewards "
+			       "cannot be compared",
+			       d->trialId, buf_cstr(&own), buf_cstr(&w->measure));
+	return 0;
+}
+
+static void add_cost(struct trial_group *s, const struct trial_doc *d)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct err e = ERR_INIT;
+	struct cost_doc cost;
+	char key[VIEW_COST_KEY];
+
+	cost_key(COST_OF_TURN, d->turnId, 0, 0, key);
+	if (view_read_speculative(s->whole->engine->o.store, &cost_schema, key, &text, &cost, &e) != 0 ||
+	    cost.microUsd == VIEW_ABSENT)
+		return;
+	s->priced++;
+	s->cost += (double)cost.microUsd / 1e6;
+}
+
+static void note_task(struct trial_group *s, const struct trial_doc *d, bool baseline, bool failed)
+{
+	static char yes, no;
+	struct strmap *m = &s->whole->baseline_ok;
+	void *known = strmap_get(m, d->benchmarkTaskId);
+
+	if (baseline)
+		(void)strmap_put(m, d->benchmarkTaskId, failed || known == &no ? &no : &yes);
+	else if (failed && known == &yes)
+		s->whole->regressions++;
+}
+
+static int add_trial(struct trial_group *s, const struct trial_doc *d, bool baseline)
+{
+	struct comparing *w = s->whole;
+	char number[40] = "";
+	bool failed = strcmp(d->status, "failed") == 0 ||
+		      (d->failureCategory.type == JT_STRING && !jval_is_str(d->failureCategory, "none"));
+
+	if (w->seen_version[0] && strcmp(w->seen_version, d->datasetVersion) != 0)
+		return err_set(w->e, ERR_STATE,
+			       "trials of the versions '%.64s' and '%.64s' of the dataset cannot be compared; "
+			       "datasetVersion selects one",
+			       w->seen_version, d->datasetVersion);
+	memcpy(w->seen_version, d->datasetVersion, sizeof w->seen_version);
+	if (check_measure(w, d) < 0)
+		return -1;
+	memcpy(w->session, d->sessionId, sizeof w->session);
+	w->uid = (uint32_t)d->uid;
+	if (d->reward.type == JT_NUMBER && d->reward.len < sizeof number) {
+		memcpy(number, d->reward.text, d->reward.len);
+		s->reward += strtod(number, NULL);
+		s->rewarded++;
+	}
+	s->timeouts += d->timedOut;
+	s->failed += failed;
+	s->complete += d->reward.type == JT_NUMBER && d->packRef[0];
+	s->duration += (double)(d->endedAt - d->startedAt) / 1000;
+	add_cost(s, d);
+	note_task(s, d, baseline, failed);
+	return 0;
+}
+
+static int collect(struct comparing *w, struct trial_group *s, const char *dataset, uint32_t uid, bool baseline)
+{
+	char prefix[VIEW_TRIAL_KEY];
+	size_t ended = 0;
+
+	s->whole = w;
+	s->id = mem_zalloc(TRIALS_MAX, sizeof *s->id);
+	view_trial_key(uid, dataset, s->configuration, NULL, prefix);
+	if (store_model_scan_speculative(w->engine->o.store, VIEW_CONFIGURATION_TRIAL, prefix, add_id, s, w->e) < 0)
+		return -1;
+	if (s->count == TRIALS_MAX)
+		return err_set(w->e, ERR_EXHAUSTED, "more than %u trials of configuration '%.64s'", TRIALS_MAX - 1,
+			       s->configuration);
+	for (size_t i = 0; i < s->count; i++) {
+		buf_auto struct buf text = BUF_INIT;
+		struct trial_doc d;
+		int r = view_read_speculative(w->engine->o.store, &trial_schema, s->id[i], &text, &d, w->e);
+
+		if (r < 0)
+			return -1;
+		if (r > 0 || (w->version && strcmp(w->version, d.datasetVersion) != 0))
+			continue;
+		if (!d.endedAt) {
+			s->running++;
+			continue;
+		}
+		ended++;
+		if (add_trial(s, &d, baseline) < 0)
+			return -1;
+	}
+	s->count = ended;
+	if (!ended)
+		return err_field(w->e, baseline ? "baseline" : "candidate",
+				 "configuration '%.64s' has no ended trial of dataset '%.64s'", s->configuration,
+				 dataset);
+	return 0;
+}
+
+static void real(struct jw *w, const char *key, double v)
+{
+	jw_key(w, key);
+	jw_real(w, v);
+}
+
+static void trial_group_json(struct jw *w, const char *key, const struct trial_group *s)
+{
+	jw_kobj(w, key);
+	jw_kstr(w, "configurationId", s->configuration);
+	jw_kuint(w, "trials", s->count);
+	jw_kuint(w, "running", s->running);
+	jw_kuint(w, "rewarded", s->rewarded);
+	jw_kuint(w, "timeouts", s->timeouts);
+	jw_kuint(w, "failed", s->failed);
+	if (s->rewarded)
+		real(w, "meanReward", s->reward / s->rewarded);
+	real(w, "meanDurationMs", s->duration / (double)s->count);
+	if (s->priced)
+		real(w, "meanCostUsd", s->cost / s->priced);
+	jw_obj_end(w);
+}
+
+static void comparison_json(const struct comparing *c, const struct trial_group *b, const struct trial_group *n,
+			    const char *decision, struct buf *out)
+{
+	struct jw w = jw_on(out);
+
+	jw_obj(&w);
+	jw_kstr(&w, "baseline", b->configuration);
+	jw_kstr(&w, "candidate", n->configuration);
+	jw_kstr(&w, "datasetVersion", c->seen_version);
+	if (b->rewarded && n->rewarded)
+		real(&w, "meanRewardDelta", n->reward / n->rewarded - b->reward / b->rewarded);
+	real(&w, "timeoutRateDelta", (double)n->timeouts / (double)n->count - (double)b->timeouts / (double)b->count);
+	real(&w, "meanDurationMsDelta", n->duration / (double)n->count - b->duration / (double)b->count);
+	if (b->priced && n->priced)
+		real(&w, "meanCostUsdDelta", n->cost / n->priced - b->cost / b->priced);
+	real(&w, "evidenceCompletenessRate", (double)(b->complete + n->complete) / (double)(b->count + n->count));
+	jw_kuint(&w, "p0QcGateRegressionCount", c->regressions);
+	jw_kopt(&w, "decision", decision);
+	trial_group_json(&w, "baselineTrials", b);
+	trial_group_json(&w, "candidateTrials", n);
+	jw_obj_end(&w);
+}
+
+static void comparison_fact(struct transaction *tx, const struct comparing *c, const char *dataset,
+			    const struct trial_group *n, const struct buf *json)
+{
+	struct jval v = jval_of(json->data, json->len), decision = jval_get(v, "decision"),
+		    rate = jval_get(v, "evidenceCompletenessRate");
+	struct fact f;
+
+	fact_open(&f, EVENT_BENCHMARK_COMPARISON_COMPLETED, c->uid, c->session, NULL, NULL);
+	f.draft.ids[ID_REQUEST] = tx->caller.request_id;
+	f.draft.ids[ID_TRACE] = tx->caller.trace_id;
+	struct jw m = jw_on(&f.members);
+	jw_kobj(&m, "benchmark");
+	jw_kstr(&m, "datasetId", dataset);
+	jw_kstr(&m, "datasetVersion", c->seen_version);
+	jw_kstr(&m, "configurationId", n->configuration);
+	jw_kstr(&m, "role", "candidate");
+	jw_obj_end(&m);
+	jw_kraw(&m, "comparison", json->data, json->len);
+	jw_kobj(&m, "refs");
+	jw_obj_end(&m);
+	jw_kraw(&f.w, "completeness", rate.text, rate.len);
+	jw_kuint(&f.w, "p0Regressions", c->regressions);
+	if (decision.type == JT_STRING)
+		jw_kraw(&f.w, "decision", decision.text, decision.len);
+	fact_close(&f, tx->batch);
+}
+
+void engine_compare_benchmark_runs(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+				   void *ctx)
+{
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	const char *dataset = param_str(params, "datasetId");
+	struct err e = ERR_INIT;
+	struct comparing w = { .engine = g, .version = param_str(params, "datasetVersion"), .e = &e };
+	struct trial_group baseline = { .configuration = param_str(params, "baseline") },
+			   candidate = { .configuration = param_str(params, "candidate") };
+	buf_auto struct buf json = BUF_INIT;
+
+	if (strcmp(baseline.configuration, candidate.configuration) == 0)
+		err_field(&e, "candidate", "is the baseline itself");
+	else if (param_text(params, "decision", 256, &e) == 0 && collect(&w, &baseline, dataset, c->uid, true) == 0 &&
+		 collect(&w, &candidate, dataset, c->uid, false) == 0)
+		comparison_json(&w, &baseline, &candidate, param_str(params, "decision"), &json);
+	if (e.code) {
+		transaction_reject(tx, &e);
+	} else {
+		comparison_fact(tx, &w, dataset, &candidate, &json);
+		jw_kraw(&tx->w, "comparison", json.data, json.len);
+		transaction_commit(tx);
+	}
+	strmap_done(&w.baseline_ok);
+	buf_done(&w.measure);
+	free(baseline.id);
+	free(candidate.id);
+}

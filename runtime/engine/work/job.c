@@ -1,0 +1,699 @@
+/*
+ * Jobs. What the items are is written once, in pieces behind refs; from then on each item's facts are its own. A job
+ * that is being ended (cancelled, or out of time) says so first, in a job.progress; its last word follows when nothing
+ * of it runs.
+ */
+
+#include "runtime/engine/work/job_private.h"
+
+#include "runtime/base/hash.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/ref.h"
+#include "runtime/view/view.h"
+
+#define ITEMS_MOST 50000u
+#define PARALLEL_DEFAULT 4u
+#define PARALLEL_MOST 1024u
+#define PROGRESS_MS 1000u
+#define IDS_SHOWN 200u
+#define POLL_MAX_NS (60ull * 1000000000)
+
+/* ---- reading, facts ---- */
+
+void job_done(struct job *j) { buf_done(&j->text); }
+
+int job_read(struct engine *g, const char *id, struct job *ret, struct err *e)
+{
+	return view_read_speculative(g->o.store, &job_schema, id, &ret->text, &ret->d, e);
+}
+
+int job_get(struct engine *g, const char *id, const struct caller *c, struct job *ret, struct err *e)
+{
+	int r = job_read(g, id, ret, e);
+
+	if (r < 0)
+		return -1;
+	if (r > 0 || (c->uid != 0 && c->uid != ret->d.uid)) {
+		err_set(e, ERR_NOT_FOUND, "no job '%.80s'", id);
+		snprintf(e->field, sizeof e->field, "jobId");
+		return -1;
+	}
+	return 0;
+}
+
+void job_fact_open(struct fact *f, enum event_type type, const struct job_doc *d, const struct caller *c)
+{
+	fact_open(f, type, (uint32_t)d->uid, d->sessionId, NULL, NULL);
+	f->draft.ids[ID_JOB] = d->jobId;
+	f->draft.ids[ID_TASK] = d->taskId[0] ? d->taskId : NULL;
+	if (c) {
+		f->draft.ids[ID_REQUEST] = c->request_id;
+		f->draft.ids[ID_TRACE] = c->trace_id;
+	}
+}
+
+static const char *const count_names[] = { "running", "completed", "failed", "reported" };
+
+static void count_all(const struct job_doc *d, const char *from, const char *to, uint64_t ret[4])
+{
+	const uint64_t now[4] = { d->running, d->completed, d->failed, d->reported };
+
+	for (size_t i = 0; i < countof(count_names); i++) {
+		ret[i] = now[i] + (strcmp(to, count_names[i]) == 0);
+		ret[i] -= ret[i] > 0 && strcmp(from, count_names[i]) == 0;
+	}
+}
+
+void job_counts(const struct job_doc *d, const char *from, const char *to, struct jw *w)
+{
+	uint64_t n[4], all;
+
+	count_all(d, from, to, n);
+	all = n[0] + n[1] + n[2] + n[3];
+	jw_kobj(w, "counts");
+	jw_kuint(w, "total", d->itemCount);
+	jw_kuint(w, "pending", d->itemCount > all ? d->itemCount - all : 0);
+	for (size_t i = 0; i < countof(count_names); i++)
+		jw_kuint(w, count_names[i], n[i]);
+	jw_obj_end(w);
+}
+
+/* The task's own progress counts the items of its job. */
+static void task_counters(struct engine *g, const struct job_doc *d, const char *from, const char *to,
+			  struct store_batch *b)
+{
+	task_auto struct task t = TASK_INIT;
+	struct err e = ERR_INIT;
+	struct fact f;
+	uint64_t n[4];
+
+	if (!d->taskId[0] || task_read(g, d->taskId, &t, &e) != 0 || task_status_ended(t.status))
+		return;
+	count_all(d, from, to, n);
+	task_fact_open(&f, EVENT_TASK_PROGRESS, &t.d, NULL);
+	f.draft.ids[ID_JOB] = d->jobId;
+	jw_kobj(&f.w, "counters");
+	jw_kuint(&f.w, "items", d->itemCount);
+	jw_kuint(&f.w, "itemsCompleted", n[1] + n[3]);
+	jw_kuint(&f.w, "itemsFailed", n[2]);
+	jw_kuint(&f.w, "itemsRunning", n[0]);
+	jw_obj_end(&f.w);
+	jw_kbool(&f.w, "derived", true);
+	fact_close(&f, b);
+}
+
+void job_progress_fact(struct engine *g, const struct job *j, struct store_batch *b, const char *from, const char *to,
+		       bool always)
+{
+	struct fact f;
+
+	if (!always && engine_real(g) < j->d.progressAt + PROGRESS_MS * 1000)
+		return;
+	job_fact_open(&f, EVENT_JOB_PROGRESS, &j->d, NULL);
+	job_counts(&j->d, from, to, &f.w);
+	jw_kuint(&f.w, "cursor", j->d.cursor);
+	fact_close(&f, b);
+	task_counters(g, &j->d, from, to, b);
+}
+
+/* ---- create_job ---- */
+
+struct making {
+	struct engine *engine;
+	const json_t *params;
+	const struct caller *caller;
+	struct job_doc d;
+	bool makes_session;
+	json_t *items, *command;
+	char hash[65];
+};
+
+static void making_done(struct making *k)
+{
+	json_decref(k->items);
+	json_decref(k->command);
+}
+
+static int item_error(struct err *e, size_t i, const char *member, const char *what)
+{
+	char field[ERR_FIELD_MAX];
+
+	snprintf(field, sizeof field, "items[%zu]%s%s", i, member ? "." : "", member ? member : "");
+	return err_field(e, field, "%s", what);
+}
+
+static int check_item(const json_t *v, size_t i, struct err *e)
+{
+	static const char *const known[] = { "itemId", "command", "commandLine", "input", "cwd", "env" };
+	const json_t *command = json_object_get(v, "command"), *id = json_object_get(v, "itemId"), *word;
+	size_t members = json_object_size(v), k;
+
+	if (!json_is_object(v))
+		return item_error(e, i, NULL, "expected an object: itemId?, and command, commandLine or input");
+	for (k = 0; k < countof(known); k++)
+		members -= json_object_get(v, known[k]) != NULL;
+	if (members)
+		return item_error(e, i, NULL,
+				  "has an unknown member; known: itemId, command, commandLine, input, cwd, env");
+	if (id && (!json_is_string(id) || !id_valid(json_string_value(id), json_string_length(id))))
+		return item_error(e, i, "itemId", "expected an id");
+	if (command && json_object_get(v, "commandLine"))
+		return item_error(e, i, "commandLine", "give command or commandLine, not both");
+	if (command && (!json_is_array(command) || json_array_size(command) == 0))
+		return item_error(e, i, "command", "expected a program and its arguments");
+	json_array_foreach (command, k, word)
+		if (!json_is_string(word))
+			return item_error(e, i, "command", "expected an array of strings");
+	if (json_object_get(v, "commandLine") && !json_is_string(json_object_get(v, "commandLine")))
+		return item_error(e, i, "commandLine", "expected a string");
+	return 0;
+}
+
+/* Copies with an id each. */
+static int making_items(struct making *k, struct err *e)
+{
+	const json_t *given = json_object_get(k->params, "items"), *v;
+	struct strmap seen = STRMAP_INIT;
+	size_t i;
+	int r = 0;
+
+	if (json_array_size(given) < 1 || json_array_size(given) > ITEMS_MOST)
+		return err_field(e, "items", "must have 1 to %u", ITEMS_MOST);
+	k->items = json_array();
+	json_array_foreach (given, i, v) {
+		if ((r = check_item(v, i, e)) < 0)
+			break;
+		json_t *copy = json_copy((json_t *)(uintptr_t)v);
+		json_array_append_new(k->items, copy);
+		if (!json_object_get(copy, "itemId")) {
+			char id[ID_TEXT_MAX];
+			id_make(ID_KIND_JOB_ITEM, id);
+			json_object_set_new(copy, "itemId", json_string(id));
+		}
+		if (strmap_put(&seen, param_str(copy, "itemId"), k) != NULL) {
+			r = item_error(e, i, "itemId", "occurs twice");
+			break;
+		}
+	}
+	strmap_done(&seen);
+	return r;
+}
+
+static int making_scope(struct making *k, struct err *e)
+{
+	const char *task = param_str(k->params, "taskId"), *session = param_str(k->params, "sessionId");
+	task_auto struct task t = TASK_INIT;
+	struct view_session_brief sb;
+	int r;
+
+	k->d.uid = k->caller->uid;
+	if (task) {
+		if (task_get(k->engine, task, k->caller, &t, e) < 0 || task_may(&t, TASK_VERB_ADD, e) < 0)
+			return -1;
+		if (session && strcmp(session, t.d.sessionId) != 0)
+			return err_field(e, "sessionId", "is not the task's");
+		snprintf(k->d.taskId, sizeof k->d.taskId, "%s", task);
+		snprintf(k->d.sessionId, sizeof k->d.sessionId, "%s", t.d.sessionId);
+		k->d.uid = t.d.uid;
+		return 0;
+	}
+	if (!session) {
+		k->makes_session = true;
+		return 0;
+	}
+	r = view_session_brief(k->engine->o.store, k->caller->uid, session, &sb, e);
+	if (r != 0) {
+		if (r > 0)
+			err_set(e, ERR_NOT_FOUND, "no session '%.80s'", session);
+		snprintf(e->field, sizeof e->field, "sessionId");
+		return -1;
+	}
+	snprintf(k->d.sessionId, sizeof k->d.sessionId, "%s", session);
+	k->d.uid = sb.uid;
+	return 0;
+}
+
+static int making_check(struct making *k, struct err *e)
+{
+	const json_t *parallel = json_object_get(k->params, "maxParallel");
+	json_int_t n = parallel ? json_integer_value(parallel) : PARALLEL_DEFAULT;
+
+	if (n < 1 || n > PARALLEL_MOST)
+		return err_field(e, "maxParallel", "must be 1 to %u", PARALLEL_MOST);
+	k->d.maxParallel = (uint64_t)n;
+	k->command = command_of(k->params, k->caller);
+	if (k->command && command_check(k->engine, k->command, k->caller, e) < 0)
+		return -1;
+	if (!k->command) {
+		/* Items may bring their own commands: what else is given belongs to those. */
+		json_auto_t *with = json_copy((json_t *)(uintptr_t)k->params);
+		json_object_set_new(with, "commandLine", json_string("true"));
+		k->command = command_of(with, k->caller);
+		if (command_check(k->engine, k->command, k->caller, e) < 0)
+			return -1;
+		json_object_del(k->command, "commandLine");
+	}
+	return making_scope(k, e) < 0 || making_items(k, e) < 0 || param_small(k->params, "retryPolicy", 2048, e) < 0
+		       ? -1
+		       : 0;
+}
+
+/* The items, behind refs; how they are cut stands in the fact. */
+static int write_pieces(struct making *k, struct fact *f, struct store_batch *b, struct err *e)
+{
+	const struct ref_owner o = { .uid = (uint32_t)k->d.uid,
+				     .session_id = k->d.sessionId,
+				     .task_id = k->d.taskId[0] ? k->d.taskId : NULL,
+				     .kind = "job",
+				     .id = k->d.jobId,
+				     .media_type = "application/json" };
+	size_t n = json_array_size(k->items), all = 0;
+
+	jw_karr(&f->w, "inputRefs");
+	for (size_t from = 0; from < n; from += VIEW_JOB_PIECE) {
+		json_auto_t *piece = json_array();
+		size_t to = from + VIEW_JOB_PIECE < n ? from + VIEW_JOB_PIECE : n;
+		for (size_t i = from; i < to; i++)
+			json_array_append(piece, json_array_get(k->items, i));
+		mem_auto char *text = json_dumps(piece, JSON_COMPACT);
+		char ref[ID_TEXT_MAX];
+		all += strlen(text);
+		if (all > VIEW_JOB_BYTES)
+			return err_field(e, "items", "must have at most %u bytes together", VIEW_JOB_BYTES);
+		ref_store(b, &o, text, strlen(text), ref);
+		jw_obj(&f->w);
+		jw_kstr(&f->w, "outputRef", ref);
+		jw_kuint(&f->w, "firstItem", from);
+		jw_kuint(&f->w, "items", to - from);
+		jw_obj_end(&f->w);
+	}
+	jw_arr_end(&f->w);
+	return 0;
+}
+
+/* The supervisor need not look for work behind the last item that has a command. */
+static size_t supervised_to(const struct making *k)
+{
+	size_t n = json_array_size(k->items);
+
+	if (json_object_get(k->command, "command") || json_object_get(k->command, "commandLine"))
+		return n;
+	for (; n > 0; n--) {
+		const json_t *v = json_array_get(k->items, n - 1);
+		if (json_object_get(v, "command") || json_object_get(v, "commandLine"))
+			break;
+	}
+	return n;
+}
+
+static int created_facts(struct making *k, struct store_batch *b, struct err *e)
+{
+	const struct requester by = requester_of(k->caller);
+	task_auto struct task t = TASK_INIT;
+	struct fact f;
+
+	job_fact_open(&f, EVENT_JOB_CREATED, &k->d, k->caller);
+	jw_kuint(&f.w, "itemCount", json_array_size(k->items));
+	jw_kuint(&f.w, "supervisedTo", supervised_to(k));
+	if (json_object_get(k->command, "command") || json_object_get(k->command, "commandLine"))
+		jw_kbool(&f.w, "hasTemplate", true);
+	jw_kobj(&f.w, "limits");
+	jw_kuint(&f.w, "maxParallel", k->d.maxParallel);
+	param_write(&f.w, "maxRuntimeMs", json_object_get(k->params, "maxRuntimeMs"));
+	jw_obj_end(&f.w);
+	param_write(&f.w, "retryPolicy", json_object_get(k->params, "retryPolicy"));
+	param_write(&f.w, "instructionRef", json_object_get(k->params, "instructionRef"));
+	param_write(&f.w, "outputSchemaRef", json_object_get(k->params, "outputSchemaRef"));
+	fact_requester(&f.w, "requestedBy", &by);
+	jw_kstr(&f.w, "bodyHash", k->hash);
+	if (command_write(&f, k->command, b, e) < 0 || write_pieces(k, &f, b, e) < 0) {
+		buf_done(&f.payload);
+		return -1;
+	}
+	if (fact_close(&f, b) < 0)
+		return err_set(e, ERR_INVALID, "the job is too large for one event");
+	if (!k->d.taskId[0] || task_read(k->engine, k->d.taskId, &t, e) != 0)
+		return 0;
+	task_fact_open(&f, EVENT_TASK_DELEGATED, &t.d, k->caller);
+	f.draft.ids[ID_JOB] = k->d.jobId;
+	jw_kstr(&f.w, "delegateKind", "job");
+	jw_kstr(&f.w, "delegateId", k->d.jobId);
+	return fact_close(&f, b);
+}
+
+static void answer_existing(struct transaction *tx, const struct making *k, const struct job *known)
+{
+	struct err e = ERR_INIT;
+
+	if (strcmp(known->d.bodyHash, k->hash) != 0 || known->d.uid != k->caller->uid) {
+		err_set(&e, ERR_CONFLICT, "a job with this id exists already");
+		snprintf(e.field, sizeof e.field, "jobId");
+		transaction_reject(tx, &e);
+		return;
+	}
+	jw_kstr(&tx->w, "jobId", known->d.jobId);
+	jw_kstr(&tx->w, "status", known->d.status);
+	jw_kuint(&tx->w, "itemCount", known->d.itemCount);
+	jw_kstr(&tx->w, "sessionId", known->d.sessionId);
+	transaction_commit(tx);
+}
+
+void engine_create_job(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	struct making __attribute__((cleanup(making_done))) k = { .engine = g, .params = params, .caller = c };
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	job_auto struct job known = JOB_INIT;
+	const char *given = param_str(params, "jobId");
+	struct err e = ERR_INIT;
+	int r = given ? job_read(g, given, &known, &e) : 1;
+
+	param_hash(params, k.hash);
+	if (r == 0) {
+		answer_existing(tx, &k, &known);
+		return;
+	}
+	if (given)
+		snprintf(k.d.jobId, sizeof k.d.jobId, "%s", given);
+	else
+		id_make(ID_KIND_JOB, k.d.jobId);
+	if (r < 0 || making_check(&k, &e) < 0) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	if (k.makes_session)
+		session_make(g, tx->batch, c, "session", NULL, k.d.sessionId);
+	if (created_facts(&k, tx->batch, &e) < 0) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	jw_kstr(&tx->w, "jobId", k.d.jobId);
+	jw_kstr(&tx->w, "status", "accepted");
+	jw_kuint(&tx->w, "itemCount", json_array_size(k.items));
+	jw_kstr(&tx->w, "sessionId", k.d.sessionId);
+	transaction_after_commit(tx, job_next, k.d.jobId);
+	transaction_commit(tx);
+}
+
+/* ---- the end ---- */
+
+void job_end(struct engine *g, const struct job *j, const char *end_reason, const char *why, struct transaction *tx,
+	     const struct caller *c)
+{
+	struct fact f;
+
+	job_fact_open(&f, EVENT_JOB_PROGRESS, &j->d, c);
+	f.draft.status = "cancelling";
+	f.draft.status_reason = why;
+	job_counts(&j->d, "", "", &f.w);
+	jw_kstr(&f.w, "status", "cancelling");
+	jw_kstr(&f.w, "endReason", end_reason);
+	fact_close(&f, tx->batch);
+}
+
+static void carry_out(struct engine *g, const char *job_id)
+{
+	job_items_end(g, job_id);
+	job_next(g, job_id);
+}
+
+void engine_cancel_job(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	job_auto struct job j = JOB_INIT;
+	struct err e = ERR_INIT;
+
+	if (job_get(g, param_str(params, "jobId"), c, &j, &e) == 0 && job_doc_ended(&j.d))
+		err_set(&e, ERR_STATE, "job '%s' has ended: it is %s; possible: retry of an item%s", j.d.jobId,
+			j.d.status, strcmp(j.d.status, "cancelled") == 0 ? ", but not of a cancelled job's" : "");
+	if (e.code || param_text(params, "reason", TASK_REASON_MAX, &e) < 0) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	if (strcmp(j.d.status, "cancelling") != 0)
+		job_end(g, &j, "cancelled", param_str(params, "reason"), tx, c);
+	transaction_after_commit(tx, carry_out, j.d.jobId);
+	jw_kstr(&tx->w, "jobId", j.d.jobId);
+	jw_kstr(&tx->w, "status", "cancelling");
+	transaction_commit(tx);
+}
+
+/* Which items were finished, were ended, and were never begun: the first of each. */
+struct sorted {
+	const struct job *job;
+	struct buf lists[3];
+	struct jw w[3];
+	unsigned n[3];
+	bool more;
+};
+
+static void sort_item(struct engine *g, struct sorted *s, const char *id)
+{
+	char key[VIEW_JOB_ITEM_KEY_MAX];
+	buf_auto struct buf text = BUF_INIT;
+	struct job_item_doc d;
+	struct err e = ERR_INIT;
+
+	view_job_item_key(s->job->d.jobId, id, key);
+	int r = view_read_speculative(g->o.store, &job_item_schema, key, &text, &d, &e);
+	int which = r != 0 ? 2 : strcmp(d.status, "completed") == 0 || strcmp(d.status, "reported") == 0 ? 0 : 1;
+	if (s->n[which]++ < IDS_SHOWN)
+		jw_str(&s->w[which], id);
+	else
+		s->more = true;
+}
+
+static void cancelled_lists(struct engine *g, const struct job *j, struct jw *w)
+{
+	static const char *const names[] = { "finished", "ended", "neverStarted" };
+	struct sorted s = { .job = j };
+	struct err e = ERR_INIT;
+
+	for (size_t i = 0; i < 3; i++) {
+		s.w[i] = jw_on(&s.lists[i]);
+		jw_arr(&s.w[i]);
+	}
+	for (uint64_t p = 0; p * VIEW_JOB_PIECE < j->d.itemCount; p++) {
+		buf_auto struct buf piece = BUF_INIT;
+		char id[ID_ROOM];
+		if (view_job_piece(g->o.store, &j->d, p, &piece, &e) < 0)
+			break;
+		for (struct jiter it = jiter_on(jval_of(piece.data, piece.len)); jiter_next(&it);) {
+			jval_str(jval_get(it.value, "itemId"), id, sizeof id);
+			sort_item(g, &s, id);
+		}
+	}
+	for (size_t i = 0; i < 3; i++) {
+		jw_arr_end(&s.w[i]);
+		jw_kraw(w, names[i], s.lists[i].data, s.lists[i].len);
+		buf_done(&s.lists[i]);
+	}
+	if (s.more)
+		jw_kbool(w, "truncated", true);
+}
+
+/* Its last word, when nothing of it runs and nothing more will. */
+static void job_finish(struct engine *g, const struct job *j)
+{
+	bool ending = strcmp(j->d.status, "cancelling") == 0, late = strcmp(j->d.endReason, "max_runtime") == 0;
+	enum event_type type = ending && !late         ? EVENT_JOB_CANCELLED
+			       : j->d.failed || ending ? EVENT_JOB_FAILED
+						       : EVENT_JOB_COMPLETED;
+	mem_auto char *why = jval_strdup(j->d.statusReason);
+	struct transaction *tx = transaction_new_internal(g);
+	struct fact f;
+
+	job_progress_fact(g, j, tx->batch, "", "", true);
+	job_fact_open(&f, type, &j->d, NULL);
+	f.draft.status = type == EVENT_JOB_CANCELLED ? "cancelled" : type == EVENT_JOB_FAILED ? "failed" : "completed";
+	f.draft.status_reason = ending ? why : NULL;
+	job_counts(&j->d, "", "", &f.w);
+	if (type == EVENT_JOB_CANCELLED)
+		cancelled_lists(g, j, &f.w);
+	else if (type == EVENT_JOB_FAILED && j->d.failedItems.type == JT_ARRAY)
+		jw_kraw(&f.w, "items", j->d.failedItems.text, j->d.failedItems.len);
+	if (type == EVENT_JOB_FAILED)
+		jw_kstr(&f.w, "reason", late ? "max_runtime" : "items_failed");
+	fact_close(&f, tx->batch);
+	transaction_commit(tx);
+	if (j->d.taskId[0])
+		task_cancel_check(g, j->d.taskId);
+}
+
+void job_next(struct engine *g, const char *job_id)
+{
+	job_auto struct job j = JOB_INIT;
+	struct err e = ERR_INIT;
+
+	if (job_read(g, job_id, &j, &e) != 0 || job_doc_ended(&j.d))
+		return;
+	if (strcmp(j.d.status, "cancelling") == 0 ? j.d.running == 0
+						  : j.d.completed + j.d.failed + j.d.reported >= j.d.itemCount) {
+		job_finish(g, &j);
+		return;
+	}
+	job_dispatch(g, job_id);
+}
+
+void job_process_ended(struct engine *g, const char *job_id) { job_next(g, job_id); }
+
+/* ---- for tasks ---- */
+
+struct of_task {
+	struct engine *engine;
+	char (*id)[ID_ROOM];
+	size_t n, cap;
+};
+
+static bool collect(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+{
+	struct of_task *o = ctx;
+	const char *slash = memrchr(id, '/', id_len), *name = slash ? slash + 1 : id;
+
+	if (o->n == o->cap) {
+		o->cap = o->cap ? 2 * o->cap : 16;
+		o->id = mem_realloc(o->id, o->cap * sizeof *o->id);
+	}
+	snprintf(o->id[o->n++], ID_ROOM, "%.*s", (int)(id_len - (size_t)(name - id)), name);
+	return true;
+}
+
+static void jobs_of(struct engine *g, enum view_kind kind, const char *task_id, struct of_task *ret)
+{
+	struct err e = ERR_INIT;
+	char prefix[ID_ROOM + 1] = "";
+
+	if (task_id)
+		snprintf(prefix, sizeof prefix, "%s/", task_id);
+	if (store_model_scan_speculative(g->o.store, (uint8_t)kind, task_id ? prefix : NULL, collect, ret, &e) < 0)
+		log_error("look at jobs: %s", e.message);
+}
+
+static bool is_open(struct engine *g, const char *job_id)
+{
+	job_auto struct job j = JOB_INIT;
+	struct err e = ERR_INIT;
+
+	return job_read(g, job_id, &j, &e) == 0 && !job_doc_ended(&j.d);
+}
+
+bool job_open_of_task(struct engine *g, const char *task_id, char ret_job[ID_ROOM])
+{
+	struct of_task o = { .engine = g };
+
+	ret_job[0] = '\0';
+	jobs_of(g, VIEW_TASK_JOB, task_id, &o);
+	for (size_t i = 0; i < o.n && !ret_job[0]; i++)
+		if (is_open(g, o.id[i]))
+			snprintf(ret_job, ID_ROOM, "%s", o.id[i]);
+	free(o.id);
+	return ret_job[0] != '\0';
+}
+
+bool task_jobs_open(struct engine *g, const char *task_id)
+{
+	char job[ID_ROOM];
+
+	return job_open_of_task(g, task_id, job);
+}
+
+void task_jobs_end(struct engine *g, const char *task_id, const char *reason)
+{
+	struct of_task o = { .engine = g };
+
+	jobs_of(g, VIEW_TASK_JOB, task_id, &o);
+	for (size_t i = 0; i < o.n; i++) {
+		job_auto struct job j = JOB_INIT;
+		struct err e = ERR_INIT;
+		if (job_read(g, o.id[i], &j, &e) != 0 || job_doc_ended(&j.d) || strcmp(j.d.status, "cancelling") == 0)
+			continue;
+		struct transaction *tx = transaction_new_internal(g);
+		job_end(g, &j, "cancelled", reason, tx, NULL);
+		transaction_after_commit(tx, carry_out, o.id[i]);
+		transaction_commit(tx);
+	}
+	free(o.id);
+}
+
+void task_resume_jobs(struct engine *g, const char *task_id)
+{
+	struct of_task o = { .engine = g };
+
+	jobs_of(g, VIEW_TASK_JOB, task_id, &o);
+	for (size_t i = 0; i < o.n; i++)
+		job_next(g, o.id[i]);
+	free(o.id);
+}
+
+/* ---- time and restarts ---- */
+
+void job_wake(struct engine *g, uint64_t real_us)
+{
+	uint64_t now = engine_real(g), in_ns = real_us > now ? (real_us - now) * 1000 : 0;
+
+	if (in_ns > POLL_MAX_NS)
+		in_ns = POLL_MAX_NS;
+	if (engine_now(g) + in_ns >= g->job_poll_ns)
+		return;
+	g->job_poll_ns = engine_now(g) + in_ns;
+	engine_wake(g, g->job_poll_ns);
+}
+
+static void look_at(struct engine *g, const char *job_id)
+{
+	job_auto struct job j = JOB_INIT;
+	struct err e = ERR_INIT;
+	uint64_t now = engine_real(g), until;
+
+	if (job_read(g, job_id, &j, &e) != 0 || job_doc_ended(&j.d) || strcmp(j.d.status, "cancelling") == 0)
+		return;
+	until = j.d.maxRuntimeMs != VIEW_ABSENT && j.d.startedAt ? j.d.startedAt + j.d.maxRuntimeMs * 1000 : UINT64_MAX;
+	if (until <= now) {
+		struct transaction *tx = transaction_new_internal(g);
+		job_end(g, &j, "max_runtime", "the job's time is over", tx, NULL);
+		transaction_after_commit(tx, carry_out, job_id);
+		transaction_commit(tx);
+		return;
+	}
+	job_launch(g, job_id); /* what found no room */
+	uint64_t due = job_next_due(g, job_id);
+	if (due <= now)
+		job_dispatch(g, job_id);
+	else if (due != UINT64_MAX)
+		job_wake(g, due);
+	if (until != UINT64_MAX)
+		job_wake(g, until);
+}
+
+uint64_t job_tick(struct engine *g, uint64_t now)
+{
+	struct of_task live = { .engine = g };
+
+	if (now < g->job_poll_ns || g->stopping)
+		return g->job_poll_ns;
+	g->job_poll_ns = UINT64_MAX;
+	jobs_of(g, VIEW_LIVE_JOB, NULL, &live);
+	for (size_t i = 0; i < live.n; i++)
+		look_at(g, live.id[i]);
+	free(live.id);
+	return g->job_poll_ns;
+}
+
+void job_recover(struct engine *g)
+{
+	struct of_task live = { .engine = g };
+
+	jobs_of(g, VIEW_LIVE_JOB, NULL, &live);
+	for (size_t i = 0; i < live.n; i++) {
+		job_launch(g, live.id[i]);
+		job_auto struct job j = JOB_INIT;
+		struct err e = ERR_INIT;
+		if (job_read(g, live.id[i], &j, &e) == 0 && strcmp(j.d.status, "cancelling") == 0)
+			carry_out(g, live.id[i]);
+		else
+			job_next(g, live.id[i]);
+	}
+	if (live.n)
+		job_wake(g, engine_real(g));
+	free(live.id);
+}

@@ -1,0 +1,45 @@
+#ifndef BAILIFF_ENGINE_JOB_PRIVATE_H
+#define BAILIFF_ENGINE_JOB_PRIVATE_H
+
+#include "runtime/engine/work/job.h"
+#include "runtime/engine/work/task_private.h"
+#include "runtime/view/view_job.h"
+
+struct job {
+	struct job_doc d;
+	struct buf text;
+};
+void job_done(struct job *j);
+#define job_auto __attribute__((cleanup(job_done)))
+#define JOB_INIT ((struct job){ 0 })
+int job_read(struct engine *g, const char *id, struct job *ret, struct err *e); /* 0 / 1 not there / −1 */
+int job_get(struct engine *g, const char *id, const struct caller *c, struct job *ret, struct err *e);
+
+void job_fact_open(struct fact *f, enum event_type type, const struct job_doc *d, const struct caller *c);
+/* `"counts":{…}` as they are with one item's change from status `from` to `to` ("" = none). */
+void job_counts(const struct job_doc *d, const char *from, const char *to, struct jw *w);
+void job_progress_fact(struct engine *g, const struct job *j, struct store_batch *b, const char *from, const char *to,
+		       bool always);
+void job_wake(struct engine *g, uint64_t real_us);
+/* Something of it ended: the next items, or the job's own end. */
+void job_next(struct engine *g, const char *job_id);
+void job_end(struct engine *g, const struct job *j, const char *end_reason, const char *why, struct transaction *tx,
+	     const struct caller *c);
+
+/* job_item.c */
+void job_dispatch(struct engine *g, const char *job_id);
+void job_launch(struct engine *g, const char *job_id);
+void job_items_end(struct engine *g, const char *job_id); /* asks the processes of its items to end */
+uint64_t job_next_due(struct engine *g,
+		      const char *job_id); /* of an item that is to be tried again; UINT64_MAX = none */
+
+/* job_template.c */
+bool job_has_template(const struct job *j);
+json_t *job_item_command(struct engine *g, const struct job *j, const json_t *given, uint64_t index,
+			 struct err *e); /* what to run for it */
+/* What was given for an item, found by index or by id. New reference, or NULL. */
+json_t *job_item_given(struct engine *g, const struct job *j, uint64_t index, struct err *e);
+json_t *job_item_find(struct engine *g, const struct job *j, const char *item_id, uint64_t *ret_index, struct err *e);
+bool job_item_supervised(const struct job *j, const json_t *given);
+
+#endif

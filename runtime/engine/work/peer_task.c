@@ -1,0 +1,451 @@
+/*
+ * A peer's task and ours: each keeps its own id, and the pair is a fact. The local task is what everybody here looks
+ * at; it follows what the peer says, and is complete only when its owner declares so, after the peer has ended and what
+ * it delivered was taken over. A channel that is disconnected ends nothing: the peer's task is then `unreachable`, not
+ * failed.
+ */
+
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/channel/channel.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/transaction.h"
+#include "runtime/engine/work/task_private.h"
+#include "runtime/view/view_channel.h"
+
+#define REMOTE_ID_MAX 64u
+#define ARTIFACTS_MAX 64u
+
+/* What a peer's own words mean here. The states are those that recovery keeps apart. */
+static const struct remote_word {
+	const char *word, *state, *waiting; /* waiting: the local task's status meanwhile */
+	enum { REMOTE_GOES_ON, REMOTE_WAITS, REMOTE_COMPLETED, REMOTE_FAILED, REMOTE_CANCELLED } meaning;
+} words[] = {
+	{ "submitted", "running", NULL, REMOTE_GOES_ON },
+	{ "working", "running", NULL, REMOTE_GOES_ON },
+	{ "running", "running", NULL, REMOTE_GOES_ON },
+	{ "idle", "idle", NULL, REMOTE_GOES_ON },
+	{ "unknown", "unreachable", NULL, REMOTE_GOES_ON },
+	{ "unreachable", "unreachable", NULL, REMOTE_GOES_ON },
+	{ "missing", "missing", NULL, REMOTE_GOES_ON },
+	{ "input-required", "waiting", "waiting_input", REMOTE_WAITS },
+	{ "input_required", "waiting", "waiting_input", REMOTE_WAITS },
+	{ "auth-required", "waiting", "waiting_permission", REMOTE_WAITS },
+	{ "auth_required", "waiting", "waiting_permission", REMOTE_WAITS },
+	{ "completed", "completed_undelivered", NULL, REMOTE_COMPLETED },
+	{ "failed", "", NULL, REMOTE_FAILED },
+	{ "rejected", "", NULL, REMOTE_FAILED },
+	{ "canceled", "", NULL, REMOTE_CANCELLED },
+	{ "cancelled", "", NULL, REMOTE_CANCELLED },
+};
+
+static const struct remote_word *word_of(const char *word)
+{
+	for (size_t i = 0; i < countof(words); i++)
+		if (strcmp(words[i].word, word) == 0)
+			return &words[i];
+	return NULL;
+}
+
+static void peer_key(const char *channel, const char *remote, char key[2 * VIEW_ID_MAX])
+{
+	snprintf(key, 2 * VIEW_ID_MAX, "%s/%s", channel, remote);
+}
+
+static void peer_fact(struct fact *f, enum event_type type, const struct task_doc *t, const char *channel_id,
+		      const struct caller *c)
+{
+	task_fact_open(f, type, t, c);
+	f->draft.ids[ID_CHANNEL] = channel_id;
+}
+
+/* The mapping as the task's record shows it: what it was, if anything, with what is told now. */
+static json_t *mapping_of(const char *channel_id, struct jval before, const json_t *params, const char *state)
+{
+	static const char *const members[] = { "nativeProtocol",    "remoteTaskId", "remoteContextId",   "agentCardRef",
+					       "deliveryMechanism", "remoteStatus", "remoteArtifactRefs" };
+	json_t *peer = before.type == JT_OBJECT ? json_loadb(before.text, before.len, 0, NULL) : NULL;
+
+	if (!peer)
+		peer = json_object();
+	json_object_set_new(peer, "channelId", json_string(channel_id));
+	for (size_t i = 0; i < countof(members); i++)
+		if (json_object_get(params, members[i]))
+			json_object_set(peer, members[i], json_object_get(params, members[i]));
+	json_object_del(peer, "remoteState");
+	if (*state)
+		json_object_set_new(peer, "remoteState", json_string(state));
+	return peer;
+}
+
+static void updated_fact(const struct task_doc *t, struct store_batch *b, const struct caller *c, const char *native,
+			 const json_t *peer)
+{
+	struct fact f;
+
+	task_fact_open(&f, EVENT_TASK_UPDATED, t, c);
+	jw_kobj(&f.w, "changes");
+	jw_kopt(&f.w, "nativeStatus", native);
+	param_write(&f.w, "peer", peer);
+	jw_obj_end(&f.w);
+	jw_kopt(&f.w, "nativeStatus", native);
+	fact_close(&f, b);
+}
+
+/* ---- link_peer_task ---- */
+
+/* A link that waits for its local task to be made. */
+struct linking {
+	struct transaction *transaction;
+	json_t *params;
+	char channel_id[ID_ROOM];
+};
+
+static void linking_free(struct linking *l)
+{
+	json_decref(l->params);
+	free(l);
+}
+
+static void begin_peer(struct engine *g, const char *task_id) { task_begin_now(g, task_id, "a peer works on it"); }
+
+static void link_facts(struct engine *g, struct linking *l, const char *task_id, bool made)
+{
+	static const char *const members[] = { "nativeProtocol", "remoteTaskId", "remoteContextId", "agentCardRef",
+					       "deliveryMechanism" };
+	const char *remote = param_str(l->params, "remoteTaskId"), *status = param_str(l->params, "remoteStatus");
+	const struct remote_word *word = word_of(status ? status : "submitted");
+	struct transaction *tx = l->transaction;
+	task_auto struct task t = TASK_INIT;
+	json_auto_t *peer = mapping_of(l->channel_id, (struct jval){ 0 }, l->params, word->state);
+	struct err e = ERR_INIT;
+	struct fact f;
+
+	if (task_get(g, task_id, &tx->caller, &t, &e) < 0 || (!made && task_may(&t, TASK_VERB_ADD, &e) < 0)) {
+		transaction_reject(tx, &e);
+		linking_free(l);
+		return;
+	}
+	peer_fact(&f, EVENT_CHANNEL_PEER_TASK_LINKED, &t.d, l->channel_id, &tx->caller);
+	for (size_t i = 0; i < countof(members); i++)
+		jw_kopt(&f.w, members[i], param_str(l->params, members[i]));
+	jw_kstr(&f.w, "remoteStatus", status ? status : "submitted");
+	jw_kstr(&f.w, "remoteState", word->state);
+	fact_close(&f, tx->batch);
+	peer_fact(&f, EVENT_TASK_DELEGATED, &t.d, l->channel_id, &tx->caller);
+	jw_kstr(&f.w, "delegateKind", "peer");
+	jw_kstr(&f.w, "delegateId", remote);
+	fact_close(&f, tx->batch);
+	updated_fact(&t.d, tx->batch, &tx->caller, status ? status : "submitted", peer);
+	if (made)
+		transaction_after_commit(tx, begin_peer, task_id);
+	jw_kstr(&tx->w, "taskId", task_id);
+	jw_kstr(&tx->w, "channelId", l->channel_id);
+	jw_kstr(&tx->w, "remoteTaskId", remote);
+	transaction_commit(tx);
+	linking_free(l);
+}
+
+static void on_task_made(void *ctx, const struct err *e, const char *json, size_t len)
+{
+	struct linking *l = ctx;
+	char task_id[ID_ROOM];
+
+	if (e) {
+		transaction_reject(l->transaction, e);
+		linking_free(l);
+		return;
+	}
+	jval_str(jval_get(jval_of(json, len), "taskId"), task_id, sizeof task_id);
+	link_facts(l->transaction->engine, l, task_id, true);
+}
+
+static int check_link(struct engine *g, const json_t *params, const struct channel_doc *channel, struct err *e)
+{
+	const char *remote = param_str(params, "remoteTaskId"), *status = param_str(params, "remoteStatus");
+	buf_auto struct buf text = BUF_INIT;
+	struct peer_task_doc known;
+	char key[2 * VIEW_ID_MAX];
+
+	if (param_text(params, "remoteTaskId", REMOTE_ID_MAX, e) < 0 ||
+	    param_text(params, "remoteContextId", 256, e) < 0 || param_text(params, "agentCardRef", 1024, e) < 0 ||
+	    param_text(params, "deliveryMechanism", 64, e) < 0 || param_text(params, "nativeProtocol", 64, e) < 0 ||
+	    param_text(params, "objective", 4096, e) < 0)
+		return -1;
+	if (status && !word_of(status))
+		return err_field(
+			e, "remoteStatus",
+			"'%.40s' is not a state that is understood (submitted, working, input-required, completed …)",
+			status);
+	peer_key(channel->channelId, remote, key);
+	if (view_read_speculative(g->o.store, &peer_task_schema, key, &text, &known, e) == 0) {
+		err_set(e, ERR_CONFLICT, "the channel's task '%.64s' is linked to '%.64s' already", remote,
+			known.taskId);
+		snprintf(e->field, sizeof e->field, "remoteTaskId");
+		return -1;
+	}
+	return 0;
+}
+
+static int channel_of(struct engine *g, const char *id, const struct caller *c, struct buf *text, struct channel_doc *d,
+		      struct err *e)
+{
+	int r = view_read_speculative(g->o.store, &channel_schema, id, text, d, e);
+
+	if (r == 0 && (c->uid == 0 || d->uid == c->uid))
+		return 0;
+	if (r >= 0)
+		err_set(e, ERR_NOT_FOUND, "channel '%.64s' is not known", id);
+	snprintf(e->field, sizeof e->field, "channelId");
+	return -1;
+}
+
+void engine_link_peer_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			   void *ctx)
+{
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	buf_auto struct buf text = BUF_INIT;
+	struct channel_doc channel;
+	struct err e = ERR_INIT;
+
+	if (channel_of(g, param_str(params, "channelId"), c, &text, &channel, &e) < 0 ||
+	    check_link(g, params, &channel, &e) < 0) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	struct linking *l = mem_zalloc(1, sizeof *l);
+	l->transaction = tx;
+	l->params = json_deep_copy(params);
+	snprintf(l->channel_id, sizeof l->channel_id, "%s", channel.channelId);
+	/* The request may be over before the task is made: what the transaction needs of it is in its reply. */
+	tx->caller.request_id = tx->reply.request_id;
+	tx->caller.trace_id = tx->caller.channel_id = tx->caller.idem_key = tx->caller.idem_method = NULL;
+	if (param_str(params, "taskId")) {
+		link_facts(g, l, param_str(params, "taskId"), false);
+		return;
+	}
+	json_auto_t *task = json_object();
+	const char *objective = param_str(params, "objective");
+	json_object_set_new(task, "objective", json_string(objective ? objective : "What a peer was asked to do."));
+	json_object_set_new(task, "taskKind", json_string("peer"));
+	json_object_set_new(task, "sessionId", json_string(channel.sessionId));
+	struct caller plain = tx->caller;
+	plain.idem_key = NULL;
+	engine_create_task(g, task, &plain, on_task_made, l);
+}
+
+/* ---- update_peer_task ---- */
+
+static void artifact_facts(struct engine *g, const struct task_doc *t, const char *channel_id, const json_t *refs,
+			   struct store_batch *b, const struct caller *c)
+{
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach (refs, i, v) {
+		char id[ID_TEXT_MAX];
+		struct fact f;
+
+		id_make(ID_KIND_ARTIFACT, id);
+		peer_fact(&f, EVENT_ARTIFACT_CHANGED, t, channel_id, c);
+		f.draft.ids[ID_ARTIFACT] = id;
+		jw_kstr(&f.w, "change", "received");
+		jw_kstr(&f.w, "source", "peer");
+		if (json_is_string(v))
+			jw_kstr(&f.w, "readRef", json_string_value(v));
+		else
+			param_write(&f.w, "peerArtifact", v);
+		fact_close(&f, b);
+		task_edge_fact(t, b, c, "produced_artifact", id, "active", "the peer delivered it");
+	}
+}
+
+static void status_facts(struct engine *g, const struct task *t, const struct remote_word *word, const char *status,
+			 const char *message, struct store_batch *b, const struct caller *c)
+{
+	char text[300];
+	struct fact f;
+
+	snprintf(text, sizeof text, "the peer says %.60s%s%.200s", status, message ? ": " : "", message ? message : "");
+	if (word->meaning == REMOTE_FAILED || word->meaning == REMOTE_CANCELLED) {
+		const struct attempt_end end = { .status = word->meaning == REMOTE_FAILED ? "failed" : "cancelled",
+						 .category = "peer",
+						 .message = text,
+						 .exit_code = -1 };
+
+		if (t->d.attemptOpen)
+			task_attempt_failed(g, t, b, c, &end);
+		return;
+	}
+	if (word->meaning != REMOTE_WAITS && word->meaning != REMOTE_COMPLETED) {
+		if (task_status_class(t->status) != TASK_CLASS_WAITING || t->status == TASK_PAUSED)
+			return;
+		task_fact_open(&f, EVENT_TASK_RESUMED, &t->d, c);
+		f.draft.status = t->d.attemptOpen ? "running" : "accepted";
+		jw_kstr(&f.w, "status", f.draft.status);
+		task_fact_reason(&f, text);
+		fact_close(&f, b);
+		return;
+	}
+	task_fact_open(&f, EVENT_TASK_WAITING, &t->d, c);
+	f.draft.status = word->waiting ? word->waiting : "waiting_resource";
+	jw_kstr(&f.w, "status", f.draft.status);
+	jw_kstr(&f.w, "waitingFor",
+		word->meaning == REMOTE_WAITS ? "peer"
+					      : "completion: take over what the peer delivered, then complete_task");
+	task_fact_reason(&f, text);
+	fact_close(&f, b);
+}
+
+static int find_peer(struct engine *g, const json_t *params, const struct caller *c, struct buf *text,
+		     struct peer_task_doc *ret, struct err *e)
+{
+	buf_auto struct buf channel_text = BUF_INIT;
+	struct channel_doc channel;
+	char key[2 * VIEW_ID_MAX];
+
+	if (channel_of(g, param_str(params, "channelId"), c, &channel_text, &channel, e) < 0 ||
+	    param_text(params, "remoteTaskId", REMOTE_ID_MAX, e) < 0)
+		return -1;
+	peer_key(channel.channelId, param_str(params, "remoteTaskId"), key);
+	int r = view_read_speculative(g->o.store, &peer_task_schema, key, text, ret, e);
+	if (r > 0) {
+		err_set(e, ERR_NOT_FOUND, "the channel has no linked task '%.64s': link_peer_task first",
+			param_str(params, "remoteTaskId"));
+		snprintf(e->field, sizeof e->field, "remoteTaskId");
+	}
+	return r ? -1 : 0;
+}
+
+void engine_update_peer_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			     void *ctx)
+{
+	const char *status = param_str(params, "remoteStatus"), *message = param_str(params, "message");
+	const json_t *artifacts = json_object_get(params, "remoteArtifactRefs");
+	const struct remote_word *word = word_of(status);
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	buf_auto struct buf text = BUF_INIT;
+	task_auto struct task t = TASK_INIT;
+	struct peer_task_doc peer;
+	struct err e = ERR_INIT;
+	struct fact f;
+
+	if (!word)
+		err_field(&e, "remoteStatus",
+			  "'%.40s' is not a state that is understood (working, input-required, completed, failed …)",
+			  status);
+	else if (json_array_size(artifacts) > ARTIFACTS_MAX)
+		err_field(&e, "remoteArtifactRefs", "must have at most %u of them", ARTIFACTS_MAX);
+	if (e.code || param_text(params, "message", 1024, &e) < 0 ||
+	    param_small(params, "remoteArtifactRefs", 8192, &e) < 0 || find_peer(g, params, c, &text, &peer, &e) < 0 ||
+	    task_get(g, peer.taskId, c, &t, &e) < 0) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	if (task_status_ended(t.status)) {
+		err_set(&e, ERR_STATE, "task '%.64s' is %s: what the peer says of it now changes nothing", peer.taskId,
+			t.d.status);
+		transaction_reject(tx, &e);
+		return;
+	}
+	peer_fact(&f, EVENT_CHANNEL_PEER_TASK_UPDATED, &t.d, peer.channelId, c);
+	jw_kstr(&f.w, "remoteTaskId", param_str(params, "remoteTaskId"));
+	jw_kstr(&f.w, "remoteStatus", status);
+	jw_kstr(&f.w, "remoteState", word->state);
+	jw_kopt(&f.w, "message", message);
+	param_write(&f.w, "remoteArtifactRefs", artifacts);
+	fact_close(&f, tx->batch);
+	json_auto_t *mapping = mapping_of(peer.channelId, t.d.peer, params, word->state);
+	updated_fact(&t.d, tx->batch, c, status, mapping);
+	artifact_facts(g, &t.d, peer.channelId, artifacts, tx->batch, c);
+	status_facts(g, &t, word, status, message, tx->batch, c);
+	if (word->meaning == REMOTE_FAILED || word->meaning == REMOTE_CANCELLED)
+		transaction_after_commit(tx, task_next, peer.taskId);
+	jw_kstr(&tx->w, "taskId", peer.taskId);
+	jw_kstr(&tx->w, "remoteState", word->state);
+	transaction_commit(tx);
+}
+
+/* ---- a channel that is gone ---- */
+
+struct unreachable {
+	struct engine *engine;
+	struct store_batch *batch;
+	const char *channel_id;
+};
+
+static void tell_unreachable(const struct unreachable *u, const struct peer_task_doc *peer)
+{
+	task_auto struct task t = TASK_INIT;
+	char remote[VIEW_ID_MAX], status[VIEW_ID_MAX];
+	struct err e = ERR_INIT;
+	struct fact f;
+
+	if (task_read(u->engine, peer->taskId, &t, &e) != 0 || task_status_ended(t.status))
+		return;
+	jval_str(peer->remoteTaskId, remote, sizeof remote);
+	jval_str(peer->remoteStatus, status, sizeof status);
+	peer_fact(&f, EVENT_CHANNEL_PEER_TASK_UPDATED, &t.d, u->channel_id, NULL);
+	jw_kstr(&f.w, "remoteTaskId", remote);
+	jw_kstr(&f.w, "remoteStatus", status); /* its last word stays what it was */
+	jw_kstr(&f.w, "remoteState", "unreachable");
+	fact_close(&f, u->batch);
+	json_auto_t *mapping = mapping_of(u->channel_id, t.d.peer, NULL, "unreachable");
+	updated_fact(&t.d, u->batch, NULL, NULL, mapping);
+}
+
+/* One that has ended, is missing, or waits to be taken over stays so: that is known without its channel. */
+static bool see_peer(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+{
+	struct peer_task_doc d;
+
+	view_decode(&peer_task_schema, jval_of(json, len), &d);
+	if (strcmp(d.remoteState, "running") == 0 || strcmp(d.remoteState, "idle") == 0 ||
+	    strcmp(d.remoteState, "waiting") == 0)
+		tell_unreachable(ctx, &d);
+	return true;
+}
+
+void peer_tasks_unreachable(struct engine *g, const char *channel_id, struct store_batch *b)
+{
+	struct unreachable u = { .engine = g, .batch = b, .channel_id = channel_id };
+	mem_auto char *prefix = mem_printf("%s/", channel_id);
+	struct err e = ERR_INIT;
+
+	if (store_model_scan_speculative(g->o.store, VIEW_PEER_TASK, prefix, see_peer, &u, &e) < 0)
+		log_error("look for peers' tasks: %s", e.message);
+}
+
+/* ---- what a task waits for ---- */
+
+static bool list_peer(void *ctx, const char *key, size_t key_len, const char *json, size_t len)
+{
+	const char *slash = memchr(key, '/', key_len);
+	struct buf *list = ctx;
+
+	if (slash)
+		buf_printf(list, "%.*s\n", (int)(key + key_len - slash - 1),
+			   slash + 1); /* "<channelId>/<remoteTaskId>" */
+	return true;
+}
+
+bool peer_task_open(struct engine *g, const char *task_id, char ret_remote[ID_ROOM])
+{
+	mem_auto char *prefix = mem_printf("%s/", task_id);
+	buf_auto struct buf list = BUF_INIT, text = BUF_INIT;
+	struct peer_task_doc d;
+	struct err e = ERR_INIT;
+	char *next = NULL;
+
+	ret_remote[0] = '\0';
+	if (store_model_scan_speculative(g->o.store, VIEW_TASK_PEER, prefix, list_peer, &list, &e) < 0)
+		log_error("look for peers of task %s: %s", task_id, e.message);
+	mem_auto char *keys = mem_strdup(buf_cstr(&list));
+	for (char *key = strtok_r(keys, "\n", &next); key && !ret_remote[0]; key = strtok_r(NULL, "\n", &next))
+		/* One that cannot be reached, or that its peer does not know any more, has not ended as far as anybody
+		 * knows. */
+		if (view_read_speculative(g->o.store, &peer_task_schema, key, &text, &d, &e) == 0 && d.remoteState[0] &&
+		    strcmp(d.remoteState, "completed_undelivered") != 0)
+			jval_str(d.remoteTaskId, ret_remote, ID_ROOM);
+	return ret_remote[0] != '\0';
+}

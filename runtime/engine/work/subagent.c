@@ -1,0 +1,574 @@
+#include "runtime/engine/work/subagent.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/ref.h"
+#include "runtime/engine/core/transaction.h"
+#include "runtime/engine/process/root_authorisation.h"
+#include "runtime/engine/process/start_spec.h"
+#include "runtime/engine/work/subagent_private.h"
+#include "runtime/engine/work/subagent_wait.h"
+#include "runtime/view/view.h"
+#include "runtime/view/view_subagent.h"
+
+#define START_MAX (16u * 1024) /* the command's JSON, which events and the document carry */
+#define INPUT_MAX (1u << 20)
+#define OUTPUT_EVERY_NS 1000000000ull
+
+const char *subagent_str(const json_t *params, const char *key)
+{
+	return json_string_value(json_object_get(params, key));
+}
+
+void subagent_fact(struct fact *f, enum event_type type, const struct subagent_doc *d, const char *request_id)
+{
+	fact_open(f, type, (uint32_t)d->uid, d->sessionId, d->parentThreadId, d->parentTurnId);
+	f->draft.ids[ID_SUBAGENT] = d->subagentId;
+	f->draft.ids[ID_TASK] = d->taskId[0] ? d->taskId : NULL;
+	f->draft.ids[ID_REQUEST] = request_id;
+}
+
+int subagent_load(struct engine *g, const char *id, const struct caller *c, struct buf *text, struct subagent_doc *d,
+		  struct err *e)
+{
+	int r = view_read_speculative(g->o.store, &subagent_schema, id, text, d, e);
+
+	if (r < 0)
+		return -1;
+	if (r > 0 || (c->uid != 0 && d->uid != c->uid)) {
+		err_set(e, ERR_NOT_FOUND, "subagent '%.64s' is not known", id);
+		snprintf(e->field, sizeof e->field, "subagentId");
+		return -1;
+	}
+	return 0;
+}
+
+int subagent_text(const json_t *params, const char *key, size_t most, struct err *e)
+{
+	const char *s = subagent_str(params, key);
+
+	return s && strlen(s) > most ? err_field(e, key, "must have at most %zu bytes", most) : 0;
+}
+
+/* ---- facts ---- */
+
+void subagent_status_fact(struct engine *g, struct store_batch *b, const struct subagent_doc *d, const char *status,
+			  const char *reason, bool resumed, bool closing, const char *process_id,
+			  const char *request_id)
+{
+	struct fact f;
+
+	subagent_fact(&f, EVENT_SUBAGENT_STATUS, d, request_id);
+	f.draft.status = status;
+	f.draft.status_reason = reason;
+	f.draft.ids[ID_PROCESS] = process_id;
+	jw_kstr(&f.w, "status", status);
+	if (resumed)
+		jw_kbool(&f.w, "resumed", true);
+	if (closing)
+		jw_kbool(&f.w, "closing", true);
+	fact_close(&f, b);
+}
+
+void subagent_closed_fact(struct store_batch *b, const struct subagent_doc *d, const char *reason,
+			  const char *request_id)
+{
+	struct fact f;
+
+	subagent_fact(&f, EVENT_SUBAGENT_CLOSED, d, request_id);
+	f.draft.status = "closed";
+	f.draft.status_reason = reason;
+	jw_kstr(&f.w, "reason", reason);
+	jw_kbool(&f.w, "treeEmpty", true); /* its process, where it had one, is proved gone */
+	fact_close(&f, b);
+}
+
+/* ---- starting its command ---- */
+
+static void requester_from(struct jval v, uint32_t uid, struct requester *ret)
+{
+	char role[16] = "";
+
+	jval_str(jval_get(v, "role"), role, sizeof role);
+	*ret = (struct requester){ .uid = uid,
+				   .pid = (int32_t)jval_int(jval_get(v, "pid"), 0),
+				   .role = strcmp(role, "operator") == 0 ? ROLE_OPERATOR : ROLE_AGENT };
+}
+
+void subagent_launch(struct engine *g, const char *id)
+{
+	buf_auto struct buf text = BUF_INIT;
+	start_spec_auto struct start_spec spec = { 0 };
+	struct subagent_doc d;
+	struct requester by;
+	struct err e = ERR_INIT;
+	char process_id[ID_TEXT_MAX];
+
+	if (view_read_speculative(g->o.store, &subagent_schema, id, &text, &d, &e) != 0 || !d.supervised ||
+	    subagent_doc_ended(&d))
+		return;
+	json_auto_t *start = json_loadb(d.start.text, d.start.len, 0, NULL);
+	if (!start || start_spec_of(g, start, &spec, &e) < 0) {
+		process_owners[OWNER_SUBAGENT]->refused(g, id, &e, NULL, 0);
+		return;
+	}
+	requester_from(d.requestedBy, (uint32_t)d.uid, &by);
+	spec.request.session_id = d.sessionId;
+	spec.request.thread_id = d.threadId;
+	spec.request.turn_id = NULL;
+	spec.request.task_id = d.taskId[0] ? d.taskId : NULL;
+	spec.request.subagent_id = d.subagentId;
+	process_start_owned(g, &spec.request, &by, OWNER_SUBAGENT, id, process_id);
+}
+
+/* ---- spawn_subagent ---- */
+
+/* Where the parent is. */
+static int parent_of(struct engine *g, const json_t *params, const struct caller *c, struct subagent_doc *d,
+		     struct err *e)
+{
+	const char *thread = subagent_str(params, "threadId"), *turn = subagent_str(params, "turnId"),
+		   *session = subagent_str(params, "sessionId");
+	struct view_thread_brief t;
+	int r = view_thread_brief(g->o.store, c->uid, thread, &t, e);
+
+	if (r != 0) {
+		if (r > 0)
+			err_set(e, ERR_NOT_FOUND, "threadId '%.64s' is not known", thread);
+		snprintf(e->field, sizeof e->field, "threadId");
+		return -1;
+	}
+	if (session && strcmp(session, t.session_id) != 0)
+		return err_field(e, "sessionId", "the thread is not one of this session's");
+	d->uid = t.uid;
+	view_set_string(d->sessionId, t.session_id);
+	view_set_string(d->parentThreadId, thread);
+	struct view_turn_brief u;
+	r = turn ? view_turn_brief(g->o.store, c->uid, turn, &u, e) : 0;
+	if (r != 0 || (turn && strcmp(u.thread_id, thread) != 0))
+		return r < 0 ? -1 : err_field(e, "turnId", "is not a turn of this thread");
+	if (turn)
+		view_set_string(d->parentTurnId, turn);
+	return 0;
+}
+
+/* The command with what `isolation` says of its sandbox: one JSON object, as start_process takes it. NULL without a
+ * command. */
+static json_t *start_of(const json_t *params)
+{
+	static const char *const own[] = { "command", "commandLine", "cwd", "env", "limits", "tty" };
+	const json_t *isolation = json_object_get(params, "isolation");
+	json_t *start;
+
+	if (!json_object_get(params, "command") && !json_object_get(params, "commandLine"))
+		return NULL;
+	start = isolation ? json_deep_copy(isolation) : json_object();
+	for (size_t i = 0; i < countof(own); i++) {
+		json_t *v = json_object_get(params, own[i]);
+
+		if (v)
+			json_object_set(start, own[i], v);
+	}
+	json_object_set_new(start, "stdin", json_string("pipe"));
+	return start;
+}
+
+static void spawned_facts(struct engine *g, struct transaction *tx, const json_t *params,
+			  const struct subagent_doc *doc, const char *start_json)
+{
+	const json_t *isolation = json_object_get(params, "isolation"),
+		     *models = json_object_get(params, "modelPolicy");
+	mem_auto char *isolation_json = isolation ? json_dumps(isolation, JSON_COMPACT) : NULL;
+	mem_auto char *models_json = models ? json_dumps(models, JSON_COMPACT) : NULL;
+	const struct requester by = requester_of(&tx->caller);
+	struct fact f;
+
+	fact_open(&f, EVENT_THREAD_STARTED, (uint32_t)doc->uid, doc->sessionId, doc->threadId, NULL);
+	jw_kstr(&f.w, "origin", "subagent");
+	jw_kstr(&f.w, "parentThreadId", doc->parentThreadId);
+	fact_close(&f, tx->batch);
+	subagent_fact(&f, EVENT_SUBAGENT_SPAWNED, doc, tx->caller.request_id);
+	f.draft.status = "accepted";
+	jw_kstr(&f.w, "parentSessionId", doc->sessionId);
+	jw_kstr(&f.w, "parentThreadId", doc->parentThreadId);
+	if (doc->parentTurnId[0])
+		jw_kstr(&f.w, "parentTurnId", doc->parentTurnId);
+	jw_kstr(&f.w, "childThreadId", doc->threadId);
+	jw_kstr(&f.w, "role", subagent_str(params, "role"));
+	jw_kopt(&f.w, "nickname", subagent_str(params, "nickname"));
+	if (isolation_json)
+		jw_kraw(&f.w, "isolation", isolation_json, strlen(isolation_json));
+	if (models_json)
+		jw_kraw(&f.w, "modelPolicy", models_json, strlen(models_json));
+	jw_kbool(&f.w, "supervised", start_json != NULL);
+	if (start_json)
+		jw_kraw(&f.w, "start", start_json, strlen(start_json));
+	fact_requester(&f.w, "requestedBy", &by);
+	fact_close(&f, tx->batch);
+	if (!doc->taskId[0])
+		return;
+	subagent_fact(&f, EVENT_TASK_DELEGATED, doc, tx->caller.request_id);
+	jw_kstr(&f.w, "delegateKind", "subagent");
+	jw_kstr(&f.w, "delegateId", doc->subagentId);
+	fact_close(&f, tx->batch);
+}
+
+static void input_fact(struct transaction *tx, const struct subagent_doc *doc, const char *input, bool eof)
+{
+	const struct ref_owner owner = { .uid = (uint32_t)doc->uid,
+					 .session_id = doc->sessionId,
+					 .thread_id = doc->parentThreadId,
+					 .kind = "subagentId",
+					 .id = doc->subagentId };
+	const struct requester by = requester_of(&tx->caller);
+	struct fact f;
+
+	subagent_fact(&f, EVENT_SUBAGENT_INPUT, doc, tx->caller.request_id);
+	jw_kuint(&f.w, "bytes", strlen(input));
+	ref_text(tx->batch, &f.w, &owner, "preview", "inputRef", input, strlen(input));
+	if (eof)
+		jw_kbool(&f.w, "eof", true);
+	fact_requester(&f.w, "by", &by);
+	fact_close(&f, tx->batch);
+}
+
+static int spawn_check(struct engine *g, const json_t *params, const json_t *start, const struct caller *c,
+		       char **start_json, struct err *e)
+{
+	start_spec_auto struct start_spec spec = { 0 };
+
+	if (subagent_text(params, "role", 64, e) < 0 || subagent_text(params, "nickname", 64, e) < 0 ||
+	    subagent_text(params, "input", INPUT_MAX, e) < 0)
+		return -1;
+	if (!*subagent_str(params, "role"))
+		return err_field(e, "role", "must not be empty");
+	if (!start)
+		return 0;
+	if (start_spec_of(g, start, &spec, e) < 0)
+		return -1;
+	root_authorise_request(g, &spec.request.sandbox, c, true);
+	*start_json = json_dumps(start, JSON_COMPACT);
+	if (strlen(*start_json) > START_MAX)
+		return err_field(
+			e, "command",
+			"the command with its environment must have at most %u bytes; put the rest into a file",
+			START_MAX);
+	return 0;
+}
+
+void engine_spawn_subagent(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			   void *ctx)
+{
+	json_auto_t *start = start_of(params);
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	mem_auto char *start_json = NULL;
+	buf_auto struct buf text = BUF_INIT;
+	struct subagent_doc doc;
+	struct err e = ERR_INIT;
+	const char *given = subagent_str(params, "subagentId"), *task = subagent_str(params, "taskId"),
+		   *input = subagent_str(params, "input");
+
+	view_clear(&subagent_schema, &doc);
+	if (given && view_read_speculative(g->o.store, &subagent_schema, given, &text, &doc, &e) == 0) {
+		err_set(&e, ERR_CONFLICT, "subagent '%.64s' exists already", given);
+		snprintf(e.field, sizeof e.field, "subagentId");
+		transaction_reject(tx, &e);
+		return;
+	}
+	if (parent_of(g, params, c, &doc, &e) < 0 || spawn_check(g, params, start, c, &start_json, &e) < 0 ||
+	    (task && task_may_run(g, task, &e) < 0)) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	if (given)
+		view_set_string(doc.subagentId, given);
+	else
+		id_make(ID_KIND_SUBAGENT, doc.subagentId);
+	id_make(ID_KIND_THREAD, doc.threadId);
+	view_set_string(doc.taskId, task ? task : "");
+	spawned_facts(g, tx, params, &doc, start_json);
+	if (input)
+		input_fact(tx, &doc, input, false);
+	if (!start_json)
+		subagent_status_fact(g, tx->batch, &doc, "running", "its client runs it", false, false, NULL,
+				     c->request_id);
+	else
+		transaction_after_commit(tx, subagent_launch, doc.subagentId);
+	if (input && start_json)
+		subagent_first_input(g, doc.subagentId, input, false);
+	jw_kstr(&tx->w, "subagentId", doc.subagentId);
+	jw_kstr(&tx->w, "threadId", doc.threadId);
+	jw_kstr(&tx->w, "status", start_json ? "accepted" : "running");
+	transaction_commit(tx);
+}
+
+/* ---- its process ---- */
+
+bool subagent_doc_of(struct engine *g, const char *id, struct buf *text, struct subagent_doc *d)
+{
+	struct err e = ERR_INIT;
+
+	if (view_read_speculative(g->o.store, &subagent_schema, id, text, d, &e) == 0)
+		return true;
+	log_error("subagent %s: %s", id, e.code ? e.message : "is not there");
+	return false;
+}
+
+void subagent_refused(struct engine *g, const char *id, const struct err *e, const char *data, unsigned long len)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct subagent_doc d;
+	struct fact f;
+
+	if (!subagent_doc_of(g, id, &text, &d))
+		return;
+	struct transaction *own = transaction_new_internal(g);
+	subagent_fact(&f, EVENT_SUBAGENT_FAILED, &d, NULL);
+	f.draft.status = "failed";
+	f.draft.status_reason = e->message;
+	jw_kstr(&f.w, "category", e->code == ERR_PERMISSION || e->code == ERR_NOT_ALLOWED ? "permission" : "spawn");
+	jw_kstr(&f.w, "message", e->message);
+	fact_close(&f, own->batch);
+	transaction_commit(own);
+	subagent_ended(g, id);
+}
+
+static void on_process_started(struct process *p, struct store_batch *b)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct subagent_doc d;
+
+	if (!subagent_doc_of(p->engine, p->owner_id, &text, &d))
+		return;
+	subagent_status_fact(p->engine, b, &d, "running", NULL, false, d.closing, p->id, NULL);
+	subagent_give_first_input(p->engine, &d, p->id);
+}
+
+/* What it said last: its newest output, at most once a second. */
+static void on_process_output(struct process *p, struct store_batch *b)
+{
+	const struct process_stream *out = &p->streams[0];
+	buf_auto struct buf text = BUF_INIT;
+	struct subagent_doc d;
+	struct fact f;
+	uint64_t now = engine_now(p->engine);
+
+	if (now - p->owner_told_ns < OUTPUT_EVERY_NS || !out->ref[0] ||
+	    !subagent_doc_of(p->engine, p->owner_id, &text, &d))
+		return;
+	p->owner_told_ns = now;
+	subagent_fact(&f, EVENT_SUBAGENT_OUTPUT, &d, NULL);
+	f.draft.ids[ID_PROCESS] = p->id;
+	f.draft.ids[ID_OUTPUT] = out->ref;
+	jw_kstr(&f.w, "outputRef", out->ref);
+	jw_kuint(&f.w, "offset", 0);
+	jw_kuint(&f.w, "length", out->size);
+	fact_close(&f, b);
+	subagent_fact(&f, EVENT_SUBAGENT_STATUS, &d, NULL);
+	f.draft.status = "running";
+	f.draft.ids[ID_PROCESS] = p->id;
+	jw_kstr(&f.w, "status", "running");
+	jw_kstr(&f.w, "lastMessageRef", out->ref);
+	if (d.closing)
+		jw_kbool(&f.w, "closing", true);
+	fact_close(&f, b);
+}
+
+static void on_process_ended(struct process *p, const struct process_outcome *o, struct store_batch *b)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct subagent_doc d;
+	struct fact f;
+
+	if (!subagent_doc_of(p->engine, p->owner_id, &text, &d))
+		return;
+	subagent_fact(&f, o->clean ? EVENT_SUBAGENT_COMPLETED : EVENT_SUBAGENT_FAILED, &d, NULL);
+	f.draft.status = o->status;
+	f.draft.ids[ID_PROCESS] = p->id;
+	if (o->clean) {
+		jw_kstr(&f.w, "outcome", "process_completed");
+	} else {
+		f.draft.status_reason = o->message;
+		jw_kstr(&f.w, "category", o->category);
+		jw_kstr(&f.w, "message", o->message);
+	}
+	if (o->exit_code >= 0)
+		jw_kint(&f.w, "exitCode", o->exit_code);
+	jw_key(&f.w, "outputRefs");
+	process_stream_names(p, &f.w);
+	fact_close(&f, b);
+	if (d.closing) {
+		char reason[200] = "closed";
+
+		if (d.statusReason.type == JT_STRING)
+			jval_str(d.statusReason, reason, sizeof reason);
+		subagent_closed_fact(b, &d, reason, NULL);
+	}
+}
+
+static void on_process_over(struct engine *g, const char *id) { subagent_ended(g, id); }
+
+static bool subagent_wanted(struct engine *g, const char *id, const char *process_id)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct subagent_doc d;
+	struct err e = ERR_INIT;
+
+	return view_read_speculative(g->o.store, &subagent_schema, id, &text, &d, &e) == 0 && !subagent_doc_ended(&d);
+}
+
+const struct process_owner_ops subagent_process_owner = {
+	.refused = subagent_refused,
+	.wanted = subagent_wanted,
+	.started = on_process_started,
+	.output = on_process_output,
+	.ended = on_process_ended,
+	.over = on_process_over,
+};
+
+/* ---- send_subagent_input ---- */
+
+static void ignore(void *ctx, const struct err *e, const char *json, size_t len)
+{
+	if (e)
+		log_debug("input of a subagent: %s", e->message);
+}
+
+static void send_to_process(struct engine *g, const struct subagent_doc *d, const char *input, bool eof)
+{
+	const struct caller c = { .uid = (uint32_t)d->uid, .role = ROLE_AGENT, .peer_fd = -1 };
+
+	if (*input)
+		engine_write_stdin(g, d->processId, input, strlen(input), &c, ignore, NULL);
+	if (eof)
+		engine_close_stdin(g, d->processId, &c, ignore, NULL);
+}
+
+void engine_send_subagent_input(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+				void *ctx)
+{
+	const char *id = subagent_str(params, "subagentId"), *input = subagent_str(params, "input");
+	bool eof = json_is_true(json_object_get(params, "eof"));
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	buf_auto struct buf text = BUF_INIT;
+	struct subagent_doc doc;
+	struct err e = ERR_INIT;
+
+	if (subagent_load(g, id, c, &text, &doc, &e) < 0 || subagent_text(params, "input", INPUT_MAX, &e) < 0) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	if (subagent_doc_ended(&doc) || doc.closing) {
+		err_set(&e, ERR_STATE, "subagent '%.64s' is %s: resume_subagent can bring it back", id,
+			doc.closing ? "being closed" : doc.status);
+		transaction_reject(tx, &e);
+		return;
+	}
+	input_fact(tx, &doc, input, eof);
+	if (doc.supervised && doc.processId[0])
+		send_to_process(g, &doc, input, eof);
+	else if (doc.supervised)
+		subagent_first_input(g, id, input, eof);
+	jw_kstr(&tx->w, "subagentId", id);
+	jw_kuint(&tx->w, "bytes", strlen(input));
+	transaction_commit(tx);
+}
+
+/* ---- resume_subagent ---- */
+
+void engine_resume_subagent(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			    void *ctx)
+{
+	const char *id = subagent_str(params, "subagentId"), *input = subagent_str(params, "input");
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	buf_auto struct buf text = BUF_INIT;
+	struct subagent_doc doc;
+	struct err e = ERR_INIT;
+
+	if (subagent_load(g, id, c, &text, &doc, &e) < 0 || subagent_text(params, "input", INPUT_MAX, &e) < 0) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	if (!subagent_doc_ended(&doc)) {
+		err_set(&e, ERR_STATE, "subagent '%.64s' is %s: only one that has ended is resumed", id, doc.status);
+		transaction_reject(tx, &e);
+		return;
+	}
+	subagent_status_fact(g, tx->batch, &doc, doc.supervised ? "accepted" : "running", "resumed", true, false, NULL,
+			     c->request_id);
+	if (input)
+		input_fact(tx, &doc, input, false);
+	if (input && doc.supervised)
+		subagent_first_input(g, id, input, false);
+	if (doc.supervised)
+		transaction_after_commit(tx, subagent_launch, id);
+	jw_kstr(&tx->w, "subagentId", id);
+	jw_kstr(&tx->w, "threadId", doc.threadId);
+	jw_kstr(&tx->w, "status", doc.supervised ? "accepted" : "running");
+	transaction_commit(tx);
+}
+
+/* ---- report_subagent ---- */
+
+static void report_end(struct transaction *tx, const struct subagent_doc *doc, const json_t *params, const char *status)
+{
+	bool well = strcmp(status, "completed") == 0;
+	struct fact f;
+
+	subagent_fact(&f, well ? EVENT_SUBAGENT_COMPLETED : EVENT_SUBAGENT_FAILED, doc, tx->caller.request_id);
+	f.draft.status = status;
+	f.draft.status_reason = subagent_str(params, "message");
+	if (well) {
+		jw_kstr(&f.w, "outcome",
+			subagent_str(params, "message") ? subagent_str(params, "message") : "reported");
+	} else {
+		jw_kstr(&f.w, "category",
+			subagent_str(params, "category") ? subagent_str(params, "category") : "reported");
+		jw_kopt(&f.w, "message", subagent_str(params, "message"));
+	}
+	jw_kopt(&f.w, "lastMessageRef", subagent_str(params, "lastMessageRef"));
+	fact_close(&f, tx->batch);
+}
+
+void engine_report_subagent(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			    void *ctx)
+{
+	const char *id = subagent_str(params, "subagentId"), *status = subagent_str(params, "status");
+	bool ends = strcmp(status, "completed") == 0 || strcmp(status, "failed") == 0 ||
+		    strcmp(status, "cancelled") == 0;
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	buf_auto struct buf text = BUF_INIT;
+	struct subagent_doc doc;
+	struct err e = ERR_INIT;
+	struct fact f;
+
+	if (subagent_load(g, id, c, &text, &doc, &e) < 0 || subagent_text(params, "message", 1024, &e) < 0 ||
+	    subagent_text(params, "category", 64, &e) < 0) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	if (doc.supervised || subagent_doc_ended(&doc)) {
+		err_set(&e, ERR_STATE,
+			doc.supervised ? "subagent '%.64s' is a process of the runtime: what becomes of it is seen, "
+					 "not reported"
+				       : "subagent '%.64s' has ended: resume_subagent can bring it back",
+			id);
+		transaction_reject(tx, &e);
+		return;
+	}
+	if (ends) {
+		report_end(tx, &doc, params, status);
+		transaction_after_commit(tx, subagent_ended, id);
+	} else {
+		subagent_fact(&f, EVENT_SUBAGENT_STATUS, &doc, c->request_id);
+		f.draft.status = status;
+		f.draft.status_reason = subagent_str(params, "message");
+		jw_kstr(&f.w, "status", status);
+		jw_kopt(&f.w, "lastMessageRef", subagent_str(params, "lastMessageRef"));
+		fact_close(&f, tx->batch);
+	}
+	jw_kstr(&tx->w, "subagentId", id);
+	jw_kstr(&tx->w, "status", status);
+	transaction_commit(tx);
+}

@@ -1,0 +1,29 @@
+#ifndef BAILIFF_ENGINE_SUBAGENT_PRIVATE_H
+#define BAILIFF_ENGINE_SUBAGENT_PRIVATE_H
+
+/* Shared by subagent*.c only. */
+
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/view/view_subagent.h"
+
+#include <jansson.h>
+
+const char *subagent_str(const json_t *params, const char *key);
+int subagent_text(const json_t *params, const char *key, size_t most, struct err *e); /* at most so long, or absent */
+
+/* The caller's; ERR_NOT_FOUND otherwise. */
+int subagent_load(struct engine *g, const char *id, const struct caller *c, struct buf *text, struct subagent_doc *d,
+		  struct err *e);
+bool subagent_doc_of(struct engine *g, const char *id, struct buf *text, struct subagent_doc *d);
+
+void subagent_fact(struct fact *f, enum event_type type, const struct subagent_doc *d, const char *request_id);
+void subagent_status_fact(struct engine *g, struct store_batch *b, const struct subagent_doc *d, const char *status,
+			  const char *reason, bool resumed, bool closing, const char *process_id,
+			  const char *request_id);
+void subagent_closed_fact(struct store_batch *b, const struct subagent_doc *d, const char *reason,
+			  const char *request_id);
+
+void subagent_launch(struct engine *g, const char *id); /* its command, as its document says */
+void subagent_refused(struct engine *g, const char *id, const struct err *e, const char *data, unsigned long len);
+
+#endif

@@ -1,0 +1,56 @@
+#ifndef BAILIFF_ENGINE_SUBAGENT_WAIT_H
+#define BAILIFF_ENGINE_SUBAGENT_WAIT_H
+
+/* Who waits for subagents, and what waits for a commit or a start: nothing of this outlives the runtime. */
+
+#include "runtime/engine/process/process.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+struct engine;
+struct subagent_doc;
+
+#define SUBAGENT_WAIT_MAX 64u
+
+struct subagent_waiter {
+	TAILQ_ENTRY(subagent_waiter) link;
+	struct pending_reply reply;
+	uint32_t uid;
+	bool any;             /* answers when one has ended */
+	uint64_t deadline_ns; /* UINT64_MAX = none */
+	char ids[SUBAGENT_WAIT_MAX][ID_ROOM];
+	size_t count;
+};
+
+/* Input that came before its process did. */
+struct subagent_input {
+	TAILQ_ENTRY(subagent_input) link;
+	char id[ID_ROOM];
+	char *text;
+	bool eof; /* and nothing comes after it */
+};
+
+/* What is to be done for a subagent once its closing is durable. */
+struct subagent_after {
+	TAILQ_ENTRY(subagent_after) link;
+	char id[ID_ROOM];
+	bool end; /* its process; otherwise only its waiters are answered */
+};
+
+struct subagent_waits {
+	TAILQ_HEAD(, subagent_waiter) waiters;
+	TAILQ_HEAD(, subagent_input) inputs;
+	TAILQ_HEAD(, subagent_after) after;
+};
+
+void subagent_ended(struct engine *g,
+		    const char *id); /* that is durable: waiters are answered, a task above may go on */
+void subagent_first_input(struct engine *g, const char *id, const char *text, bool eof);
+void subagent_give_first_input(struct engine *g, const struct subagent_doc *d, const char *process_id);
+void subagent_end_after(struct engine *g, const char *id);
+void subagent_answer_after(struct engine *g, const char *id);
+void subagent_run_after(struct engine *g, void (*end)(struct engine *g, const char *id));
+
+#endif

@@ -1,0 +1,684 @@
+/* Making and changing tasks; and what the facts and parameters of all of them have in common. */
+
+#include "runtime/engine/work/task_private.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/ref.h"
+#include "runtime/engine/process/root_authorisation.h"
+#include "runtime/engine/process/start_spec.h"
+#include "runtime/engine/tool/tool.h"
+#include "runtime/view/view.h"
+
+/* ---- reading ---- */
+
+void task_done(struct task *t) { buf_done(&t->text); }
+
+int task_read(struct engine *g, const char *id, struct task *ret, struct err *e)
+{
+	int r = view_read_speculative(g->o.store, &task_schema, id, &ret->text, &ret->d, e);
+
+	if (r == 0)
+		ret->status = task_doc_status(&ret->d);
+	return r;
+}
+
+int task_get(struct engine *g, const char *id, const struct caller *c, struct task *ret, struct err *e)
+{
+	int r = task_read(g, id, ret, e);
+
+	if (r < 0)
+		return -1;
+	if (r > 0 || (c->uid != 0 && c->uid != ret->d.uid)) {
+		err_set(e, ERR_NOT_FOUND, "no task '%.80s'", id);
+		snprintf(e->field, sizeof e->field, "taskId");
+		return -1;
+	}
+	return 0;
+}
+
+/* ---- facts ---- */
+
+static const char *or_null(const char *s) { return *s ? s : NULL; }
+
+void task_fact_open(struct fact *f, enum event_type type, const struct task_doc *d, const struct caller *c)
+{
+	fact_open(f, type, (uint32_t)d->uid, d->sessionId, d->threadId, d->turnId);
+	f->draft.ids[ID_TASK] = d->taskId;
+	f->draft.ids[ID_PARENT_TASK] = or_null(d->parentTaskId);
+	f->draft.ids[ID_RUN] = or_null(d->currentRunId);
+	f->draft.ids[ID_ATTEMPT] = or_null(d->currentAttemptId);
+	if (c) {
+		f->draft.ids[ID_REQUEST] = c->request_id;
+		f->draft.ids[ID_TRACE] = c->trace_id;
+	}
+}
+
+void task_fact_reason(struct fact *f, const char *reason)
+{
+	if (!reason)
+		return;
+	f->draft.status_reason = reason;
+	jw_kstr(&f->w, "reason", reason);
+}
+
+void fact_time(struct jw *w, const char *key, uint64_t real_us)
+{
+	char text[CLOCK_TEXT_MAX];
+
+	clock_format(real_us, text);
+	jw_kstr(w, key, text);
+}
+
+/* ---- parameters ---- */
+
+const char *param_str(const json_t *params, const char *name)
+{
+	return json_string_value(json_object_get(params, name));
+}
+
+int param_text(const json_t *params, const char *name, size_t most, struct err *e)
+{
+	const char *s = param_str(params, name);
+
+	if (s && !*s)
+		return err_field(e, name, "must not be empty");
+	return s && strlen(s) > most ? err_field(e, name, "must have at most %zu bytes", most) : 0;
+}
+
+static char *dump(const json_t *v) { return json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS); }
+
+int param_small(const json_t *params, const char *name, size_t most, struct err *e)
+{
+	const json_t *v = json_object_get(params, name);
+	mem_auto char *text = v ? dump(v) : NULL;
+
+	return text && strlen(text) > most
+		       ? err_field(e, name, "must have at most %zu bytes as JSON; put more behind a ref", most)
+		       : 0;
+}
+
+void param_write(struct jw *w, const char *key, const json_t *v)
+{
+	mem_auto char *text = v && !json_is_null(v) ? dump(v) : NULL;
+
+	if (text)
+		jw_kraw(w, key, text, strlen(text));
+}
+
+json_t *param_refs(const json_t *params, const char *name, const char *member, struct err *e)
+{
+	const json_t *list = json_object_get(params, name), *v;
+	json_t *refs = json_array();
+	char field[ERR_FIELD_MAX];
+	size_t i;
+
+	if (param_small(params, name, TASK_JSON_MAX, e) < 0) {
+		json_decref(refs);
+		return NULL;
+	}
+	json_array_foreach (list, i, v) {
+		if (json_is_object(v)) {
+			json_array_append_new(refs, json_deep_copy(v));
+		} else if (json_is_string(v)) {
+			json_t *one = json_object();
+			json_object_set_new(one, member, json_deep_copy(v));
+			json_array_append_new(refs, one);
+		} else {
+			snprintf(field, sizeof field, "%.40s[%zu]", name, i);
+			err_field(e, field, "expected an object, or a string (its %s)", member);
+			json_decref(refs);
+			return NULL;
+		}
+	}
+	return refs;
+}
+
+static const char *const delivery_states[] = { "pending",   "queued",         "failed",
+					       "delivered", "parent_missing", "not_applicable" };
+#define DELIVERY_OPEN 3 /* of them stand in the way of completion */
+
+static int delivery_find(const char *state)
+{
+	for (size_t i = 0; state && i < countof(delivery_states); i++)
+		if (strcmp(delivery_states[i], state) == 0)
+			return (int)i;
+	return -1;
+}
+
+bool delivery_is_open(struct jval delivery)
+{
+	char state[32];
+
+	jval_str(jval_get(delivery, "state"), state, sizeof state);
+	int i = delivery_find(state);
+	return i >= 0 && i < DELIVERY_OPEN;
+}
+
+json_t *param_delivery(const json_t *params, const char *name, struct err *e)
+{
+	const json_t *v = json_object_get(params, name);
+	const char *state = json_is_string(v) ? json_string_value(v) : param_str(v, "state");
+	json_t *delivery;
+
+	if (!v)
+		return NULL;
+	if (delivery_find(state) < 0) {
+		err_field(e, name,
+			  "expected one of pending, queued, failed, delivered, parent_missing, not_applicable, or an "
+			  "object with "
+			  "such a state");
+		return NULL;
+	}
+	if (param_small(params, name, TASK_JSON_MAX, e) < 0)
+		return NULL;
+	delivery = json_is_object(v) ? json_deep_copy(v) : json_object();
+	json_object_set_new(delivery, "state", json_string(state));
+	return delivery;
+}
+
+/* ---- what to run ---- */
+
+static const char *const command_members[] = { "command", "commandLine", "cwd", "env",      "profile",      "sandbox",
+					       "stderr",  "limits",      "cow", "keepTree", "justification" };
+
+json_t *command_of(const json_t *params, const struct caller *c)
+{
+	if (!json_object_get(params, "command") && !json_object_get(params, "commandLine"))
+		return NULL;
+	json_t *command = json_object();
+	for (size_t i = 0; i < countof(command_members); i++) {
+		json_t *v = json_object_get(params, command_members[i]);
+		if (v)
+			json_object_set(command, command_members[i], v);
+	}
+	/* With whose rights: it may run much later, when nobody asks any more. */
+	json_object_set_new(command, "role", json_string(role_name(c->role)));
+	return command;
+}
+
+enum engine_role command_role(const json_t *command)
+{
+	const char *role = param_str(command, "role");
+
+	return role && strcmp(role, "operator") == 0 ? ROLE_OPERATOR : ROLE_AGENT;
+}
+
+int command_check(struct engine *g, const json_t *command, const struct caller *c, struct err *e)
+{
+	mem_auto char *text = dump(command);
+	struct start_spec s;
+
+	if (strlen(text) > TASK_COMMAND_MAX)
+		return err_field(e, "command", "must have at most %u bytes as JSON, with everything that belongs to it",
+				 TASK_COMMAND_MAX);
+	if (start_spec_of(g, command, &s, e) < 0)
+		return -1;
+	root_authorise_request(g, &s.request.sandbox, c, true);
+	start_spec_done(&s);
+	return 0;
+}
+
+int command_write(struct fact *f, const json_t *command, struct store_batch *b, struct err *e)
+{
+	bool hides = false;
+	json_auto_t *safe = command ? tool_safe_arguments(command, &hides) : NULL;
+	mem_auto char *text = command ? dump(command) : NULL, *shown = hides ? dump(safe) : NULL;
+	char ref[ID_TEXT_MAX];
+
+	if (!text)
+		return 0;
+	if (strlen(text) <= TASK_COMMAND_INLINE)
+		jw_kraw(&f->w, "command", shown ? shown : text, strlen(shown ? shown : text));
+	if (strlen(text) <= TASK_COMMAND_INLINE && !hides)
+		return 0;
+	const struct ref_owner o = { .uid = f->draft.uid,
+				     .session_id = f->draft.ids[ID_SESSION],
+				     .task_id = f->draft.ids[ID_TASK],
+				     .kind = "task",
+				     .id = f->draft.ids[ID_TASK],
+				     .media_type = "application/json" };
+	ref_store(b, &o, text, strlen(text), ref);
+	jw_kstr(&f->w, "commandRef", ref);
+	return 0;
+}
+
+json_t *command_read(struct engine *g, struct jval command, struct jval ref, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	json_error_t je;
+	char id[ID_ROOM];
+
+	if (ref.type != JT_STRING) {
+		buf_append(&text, command.text, command.len);
+	} else {
+		jval_str(ref, id, sizeof id);
+		if (store_output_read(g->o.store, id, 0, TASK_COMMAND_MAX + 1024, &text, e) < 0) {
+			err_wrap(e, "read the command");
+			return NULL;
+		}
+	}
+	json_t *json = json_loadb(buf_cstr(&text), text.len, 0, &je);
+	if (!json)
+		err_set(e, ERR_CORRUPT, "the kept command is not JSON: %s", je.text);
+	return json;
+}
+
+/* ---- create_task ---- */
+
+struct creation {
+	struct engine *engine;
+	const json_t *params;
+	const struct caller *caller;
+	struct task parent;
+	bool has_parent, makes_session;
+	struct task_doc d; /* just the ids */
+	json_t *acceptance, *command, *delivery;
+	char hash[65];
+};
+
+static void creation_done(struct creation *k)
+{
+	task_done(&k->parent);
+	json_decref(k->acceptance);
+	json_decref(k->command);
+	json_decref(k->delivery);
+}
+
+/* The members that a client describes a task with. */
+static const struct {
+	const char *name;
+	bool text;
+	size_t most;
+} described[] = {
+	{ "title", true, 512 },
+	{ "objective", true, TASK_TEXT_MAX },
+	{ "taskKind", true, TASK_WORD_MAX },
+	{ "taskFamily", true, TASK_WORD_MAX },
+	{ "visibility", true, 32 },
+	{ "priority", true, 64 },
+	{ "requestedBy", false, 1024 },
+	{ "owner", false, 1024 },
+	{ "assignee", false, 1024 },
+	{ "scope", false, 4096 },
+	{ "constraints", false, TASK_JSON_MAX },
+	{ "taskProfile", false, 4096 },
+	{ "retryPolicy", false, 2048 },
+	{ "nativeStatus", true, TASK_WORD_MAX },
+	{ "peer", false, 4096 },
+	{ "evidenceRefs", false, TASK_JSON_MAX },
+};
+
+static int check_described(const json_t *params, struct err *e)
+{
+	for (size_t i = 0; i < countof(described); i++)
+		if ((described[i].text ? param_text : param_small)(params, described[i].name, described[i].most, e) < 0)
+			return -1;
+	return 0;
+}
+
+/* Criteria as objects with an id and whether they are required; a string is the criterion's text. */
+static json_t *acceptance_of(const json_t *params, struct err *e)
+{
+	json_t *list = json_object_get(params, "acceptance") ? param_refs(params, "acceptance", "text", e) : NULL, *v;
+	size_t i;
+
+	json_array_foreach (list, i, v) {
+		char made[24];
+		snprintf(made, sizeof made, "a%zu", i + 1);
+		if (!json_is_string(json_object_get(v, "id")))
+			json_object_set_new(v, "id", json_string(made));
+		if (!json_is_boolean(json_object_get(v, "required")))
+			json_object_set_new(v, "required", json_true());
+		if (!json_is_string(json_object_get(v, "status")))
+			json_object_set_new(v, "status", json_string("pending"));
+	}
+	return list;
+}
+
+static int other_error(struct err *e, const char *field, const char *id)
+{
+	err_set(e, ERR_NOT_FOUND, "%s '%.80s' is not known", field, id);
+	snprintf(e->field, sizeof e->field, "%s", field);
+	return -1;
+}
+
+static int creation_parent(struct creation *k, const char *parent, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	char up[ID_ROOM];
+	int depth = 0;
+
+	if (!parent)
+		return 0;
+	if (task_get(k->engine, parent, k->caller, &k->parent, e) < 0 || task_may(&k->parent, TASK_VERB_ADD, e) < 0) {
+		snprintf(e->field, sizeof e->field, "parentTaskId");
+		return -1;
+	}
+	snprintf(up, sizeof up, "%s", k->parent.d.parentTaskId);
+	while (up[0] && depth++ < TASK_DEPTH_MAX) {
+		struct task_doc d;
+		if (view_read_speculative(k->engine->o.store, &task_schema, up, &text, &d, e) != 0)
+			break;
+		snprintf(up, sizeof up, "%s", d.parentTaskId);
+	}
+	if (depth >= TASK_DEPTH_MAX)
+		return err_field(e, "parentTaskId", "tasks may be nested %d deep", TASK_DEPTH_MAX);
+	k->has_parent = true;
+	snprintf(k->d.parentTaskId, sizeof k->d.parentTaskId, "%s", parent);
+	return 0;
+}
+
+static int creation_scope(struct creation *k, struct err *e)
+{
+	const char *session = param_str(k->params, "sessionId"), *thread = param_str(k->params, "threadId"),
+		   *turn = param_str(k->params, "turnId");
+	struct store *s = k->engine->o.store;
+	struct view_session_brief sb;
+	struct view_thread_brief tb;
+	struct view_turn_brief ub;
+	int r = 0;
+
+	if (turn && (r = view_turn_brief(s, k->caller->uid, turn, &ub, e)) != 0)
+		return r < 0 ? -1 : other_error(e, "turnId", turn);
+	if (turn && ((thread && strcmp(thread, ub.thread_id) != 0) || (session && strcmp(session, ub.session_id) != 0)))
+		return err_field(e, "turnId", "does not belong to the others that were given");
+	thread = turn ? ub.thread_id : thread;
+	if (thread && (r = view_thread_brief(s, k->caller->uid, thread, &tb, e)) != 0)
+		return r < 0 ? -1 : other_error(e, "threadId", thread);
+	if (thread && session && strcmp(session, tb.session_id) != 0)
+		return err_field(e, "threadId", "does not belong to the session that was given");
+	session = thread ? tb.session_id : session ? session : k->has_parent ? k->parent.d.sessionId : NULL;
+	if (session && (r = view_session_brief(s, k->caller->uid, session, &sb, e)) != 0)
+		return r < 0 ? -1 : other_error(e, "sessionId", session);
+	k->d.uid = session ? sb.uid : k->caller->uid;
+	snprintf(k->d.turnId, sizeof k->d.turnId, "%s", turn ? turn : "");
+	snprintf(k->d.threadId, sizeof k->d.threadId, "%s", thread ? thread : "");
+	k->makes_session = !session;
+	snprintf(k->d.sessionId, sizeof k->d.sessionId, "%s", session ? session : "");
+	return 0;
+}
+
+static int creation_check(struct creation *k, struct err *e)
+{
+	if (check_described(k->params, e) < 0 || creation_parent(k, param_str(k->params, "parentTaskId"), e) < 0 ||
+	    creation_scope(k, e) < 0)
+		return -1;
+	k->acceptance = acceptance_of(k->params, e);
+	k->delivery = param_delivery(k->params, "delivery", e);
+	k->command = command_of(k->params, k->caller);
+	if (e->code)
+		return -1;
+	return k->command ? command_check(k->engine, k->command, k->caller, e) : 0;
+}
+
+static void write_described(const json_t *params, struct jw *w)
+{
+	for (size_t i = 0; i < countof(described); i++)
+		param_write(w, described[i].name, json_object_get(params, described[i].name));
+}
+
+static int created_fact(struct creation *k, struct store_batch *b, struct err *e)
+{
+	const struct requester by = requester_of(k->caller);
+	struct fact f;
+
+	task_fact_open(&f, EVENT_TASK_CREATED, &k->d, k->caller);
+	f.draft.status = "draft";
+	write_described(k->params, &f.w);
+	if (!json_object_get(k->params, "requestedBy"))
+		fact_requester(&f.w, "requestedBy", &by);
+	param_write(&f.w, "acceptance", k->acceptance);
+	param_write(&f.w, "deliveryState", k->delivery);
+	static const char *const plain[] = { "autoComplete", "timeoutMs", "idleMs", "heartbeatMs" };
+	for (size_t i = 0; i < countof(plain); i++)
+		param_write(&f.w, plain[i], json_object_get(k->params, plain[i]));
+	jw_kstr(&f.w, "bodyHash", k->hash);
+	if (command_write(&f, k->command, b, e) < 0 || fact_close(&f, b) < 0)
+		return err_set(e, ERR_INVALID,
+			       "the task is too large for one event: shorten its texts or put them behind refs");
+	return 0;
+}
+
+static void accepted_fact(const struct task_doc *d, const json_t *owner, struct store_batch *b, const struct caller *c)
+{
+	const struct requester by = requester_of(c);
+	struct fact f;
+
+	task_fact_open(&f, EVENT_TASK_ACCEPTED, d, c);
+	f.draft.status = "accepted";
+	if (owner)
+		param_write(&f.w, "owner", owner);
+	else
+		fact_requester(&f.w, "owner", &by);
+	fact_close(&f, b);
+}
+
+static void delegated_fact(const struct task_doc *parent, const char *kind, const char *id, struct store_batch *b,
+			   const struct caller *c)
+{
+	struct fact f;
+
+	task_fact_open(&f, EVENT_TASK_DELEGATED, parent, c);
+	jw_kstr(&f.w, "delegateKind", kind);
+	jw_kstr(&f.w, "delegateId", id);
+	fact_close(&f, b);
+}
+
+/* Blockers named at once: the task does not exist for the checks yet, so nothing can lead back to it. */
+static int creation_blockers(struct creation *k, struct store_batch *b, struct err *e)
+{
+	const json_t *list = json_object_get(k->params, "blockedBy"), *v;
+	struct task self = { .d = k->d, .status = TASK_ACCEPTED };
+	size_t i;
+
+	if (json_array_size(list) > 256)
+		return err_field(e, "blockedBy", "must have at most 256 tasks");
+	json_array_foreach (list, i, v) {
+		task_auto struct task other = TASK_INIT;
+		if (task_get(k->engine, json_string_value(v), k->caller, &other, e) < 0) {
+			snprintf(e->field, sizeof e->field, "blockedBy[%zu]", i);
+			return -1;
+		}
+		if (other.status == TASK_COMPLETED)
+			continue;
+		task_link_facts(&self, &other, b, k->caller, "blocked_by", other.d.taskId,
+				task_status_ended(other.status) ? "broken" : "active", NULL);
+	}
+	return 0;
+}
+
+void param_hash(const json_t *params, char ret[65])
+{
+	json_auto_t *body = json_copy((json_t *)(uintptr_t)params);
+	json_object_del(body, "idempotencyKey");
+	mem_auto char *text = dump(body);
+
+	hash_sha256_text(text, strlen(text), ret);
+}
+
+/* The id is taken: the same request again gets the same answer. */
+static void answer_existing(struct transaction *tx, const struct creation *k, const struct task *known)
+{
+	struct err e = ERR_INIT;
+
+	if (strcmp(known->d.bodyHash, k->hash) != 0 || known->d.uid != k->caller->uid) {
+		err_set(&e, ERR_CONFLICT, "taskId '%s' exists already",
+			known->d.uid == k->caller->uid ? known->d.taskId : "…");
+		snprintf(e.field, sizeof e.field, "taskId");
+		transaction_reject(tx, &e);
+		return;
+	}
+	jw_kstr(&tx->w, "taskId", known->d.taskId);
+	jw_kstr(&tx->w, "status", known->d.status);
+	jw_kstr(&tx->w, "sessionId", known->d.sessionId);
+	transaction_commit(tx);
+}
+
+void engine_create_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	struct creation __attribute__((cleanup(creation_done))) k = { .engine = g, .params = params, .caller = c };
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	task_auto struct task known = TASK_INIT;
+	const char *given = param_str(params, "taskId");
+	bool draft = json_is_true(json_object_get(params, "draft"));
+	struct err e = ERR_INIT;
+	int r = given ? task_read(g, given, &known, &e) : 1;
+
+	param_hash(params, k.hash);
+	if (r == 0) {
+		answer_existing(tx, &k, &known);
+		return;
+	}
+	if (given)
+		snprintf(k.d.taskId, sizeof k.d.taskId, "%s", given);
+	else
+		id_make(ID_KIND_TASK, k.d.taskId);
+	if (r < 0 || creation_check(&k, &e) < 0) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	if (k.makes_session)
+		session_make(g, tx->batch, c, "session", NULL, k.d.sessionId);
+	if (created_fact(&k, tx->batch, &e) < 0 || creation_blockers(&k, tx->batch, &e) < 0) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	if (!draft)
+		accepted_fact(&k.d, json_object_get(params, "owner"), tx->batch, c);
+	if (k.has_parent) {
+		struct task self = { .d = k.d };
+		task_link_facts(&self, &k.parent, tx->batch, c, "parent", k.d.parentTaskId, "active", NULL);
+		delegated_fact(&k.parent.d, "task", k.d.taskId, tx->batch, c);
+	}
+	jw_kstr(&tx->w, "taskId", k.d.taskId);
+	jw_kstr(&tx->w, "status", draft ? "draft" : "accepted");
+	jw_kstr(&tx->w, "sessionId", k.d.sessionId);
+	transaction_commit(tx);
+}
+
+/* ---- update_task ---- */
+
+/* Statuses that a client may say: what it waits for, or that it no longer does; and the end of a draft. */
+static int update_status(const struct task *t, const char *status, const char *reason, struct err *e)
+{
+	enum task_status to = task_status_find(status);
+	bool works = t->d.attemptOpen && t->status != TASK_PAUSED && t->status != TASK_CANCELLING;
+
+	if (to == TASK_ACCEPTED && t->status == TASK_DRAFT)
+		return 0;
+	if (to == TASK_RUNNING ? works
+			       : task_status_class(to) == TASK_CLASS_WAITING &&
+					 (works || (to == TASK_BLOCKED && !t->d.attemptOpen)))
+		return task_status_class(to) != TASK_CLASS_WAITING || reason
+			       ? 0
+			       : err_field(e, "reason", "missing; say what the task waits for");
+	err_set(e, ERR_STATE,
+		"task '%s' is %s and cannot be called %s: accepted ends a draft; running, waiting_input, "
+		"waiting_permission, "
+		"waiting_resource and blocked need an attempt under way",
+		t->d.taskId, t->d.status, status);
+	snprintf(e->field, sizeof e->field, "status");
+	return -1;
+}
+
+static void status_fact(const struct task *t, const json_t *params, struct store_batch *b, const struct caller *c)
+{
+	const char *status = param_str(params, "status"), *reason = param_str(params, "reason"),
+		   *blocker = param_str(params, "blockerId");
+	enum task_status to = task_status_find(status);
+	struct fact f;
+
+	if (to == TASK_ACCEPTED) {
+		accepted_fact(&t->d, json_object_get(params, "owner"), b, c);
+		return;
+	}
+	task_fact_open(&f,
+		       to == TASK_RUNNING   ? EVENT_TASK_RESUMED
+		       : to == TASK_BLOCKED ? EVENT_TASK_BLOCKED
+					    : EVENT_TASK_WAITING,
+		       &t->d, c);
+	f.draft.status = status;
+	if (to == TASK_BLOCKED) {
+		jw_kstr(&f.w, "blockerKind", blocker ? "named" : "external");
+		jw_kopt(&f.w, "blockerId", blocker);
+		jw_kobj(&f.w, "blocker");
+		jw_kstr(&f.w, "kind", blocker ? "named" : "external");
+		jw_kopt(&f.w, "id", blocker);
+		jw_kopt(&f.w, "reason", reason);
+		jw_obj_end(&f.w);
+	} else {
+		jw_kstr(&f.w, "status", status);
+		if (to != TASK_RUNNING)
+			jw_kopt(&f.w, "waitingFor", reason);
+	}
+	task_fact_reason(&f, reason);
+	fact_close(&f, b);
+}
+
+static bool has_changes(const json_t *params)
+{
+	static const char *const not_changes[] = { "taskId", "status", "reason", "blockerId", "idempotencyKey" };
+	size_t n = json_object_size(params);
+
+	for (size_t i = 0; i < countof(not_changes); i++)
+		n -= json_object_get(params, not_changes[i]) != NULL;
+	return n > 0;
+}
+
+static int updated_fact(struct engine *g, const struct task *t, const json_t *params, struct store_batch *b,
+			const struct caller *c, struct err *e)
+{
+	static const char *const plain[] = { "autoComplete", "timeoutMs", "idleMs", "heartbeatMs" };
+	json_auto_t *acceptance = acceptance_of(params, e), *delivery = param_delivery(params, "delivery", e),
+		    *command = command_of(params, c),
+		    *artifacts = json_object_get(params, "artifacts") ? param_refs(params, "artifacts", "artifactId", e)
+								      : NULL;
+	struct fact f;
+
+	if (e->code || (command && command_check(g, command, c, e) < 0))
+		return -1;
+	task_fact_open(&f, EVENT_TASK_UPDATED, &t->d, c);
+	jw_kobj(&f.w, "changes");
+	write_described(params, &f.w);
+	param_write(&f.w, "acceptance", acceptance);
+	param_write(&f.w, "deliveryState", delivery);
+	param_write(&f.w, "artifacts", artifacts);
+	for (size_t i = 0; i < countof(plain); i++)
+		param_write(&f.w, plain[i], json_object_get(params, plain[i]));
+	command_write(&f, command, b, e);
+	jw_obj_end(&f.w);
+	if (t->d.attemptOpen && strcmp(t->d.workerKind, "client") == 0)
+		jw_kbool(&f.w, "byWorker", true);
+	if (fact_close(&f, b) < 0)
+		return err_set(e, ERR_INVALID,
+			       "the changes are too large for one event: shorten the texts or put them behind refs");
+	return 0;
+}
+
+void engine_update_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	const char *status = param_str(params, "status"), *assigned;
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	task_auto struct task t = TASK_INIT;
+	struct err e = ERR_INIT;
+
+	if (task_get(g, param_str(params, "taskId"), c, &t, &e) < 0 || task_may(&t, TASK_VERB_UPDATE, &e) < 0 ||
+	    check_described(params, &e) < 0 || param_text(params, "reason", TASK_REASON_MAX, &e) < 0 ||
+	    (status && update_status(&t, status, param_str(params, "reason"), &e) < 0) ||
+	    (has_changes(params) && updated_fact(g, &t, params, tx->batch, c, &e) < 0)) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	assigned = param_str(json_object_get(params, "assignee"), "id");
+	if (assigned && strlen(assigned) < ID_ROOM)
+		delegated_fact(&t.d, "worker", assigned, tx->batch, c);
+	if (status)
+		status_fact(&t, params, tx->batch, c);
+	if (t.d.attemptOpen)
+		task_set_worker(g, t.d.taskId, c);
+	jw_kstr(&tx->w, "taskId", t.d.taskId);
+	jw_kstr(&tx->w, "status", status ? status : t.d.status);
+	transaction_commit(tx);
+}

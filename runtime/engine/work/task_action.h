@@ -1,0 +1,12 @@
+#ifndef BAILIFF_ENGINE_TASK_ACTION_H
+#define BAILIFF_ENGINE_TASK_ACTION_H
+
+/* Where actions and tasks meet; task_on_action is in task_private.h. */
+
+#include "runtime/engine/work/task_private.h"
+
+/* The session of a task of the caller's. ERR_NOT_FOUND. */
+int task_session(struct engine *g, const char *task_id, const struct caller *c, char ret_session[ID_ROOM],
+		 struct err *e);
+
+#endif

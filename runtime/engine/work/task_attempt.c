@@ -1,0 +1,667 @@
+/*
+ * Attempts. The fact that an attempt begins is durable, with the id of its process, before that process is launched; so
+ * when a restart finds an attempt whose process was never recorded, it is certain that nothing ran (gates open only
+ * after process.started is durable), and the launch is simply made again. How an attempt ended is written in the same
+ * commit as the end of its process.
+ */
+
+#include "runtime/engine/work/task_private.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/process/start_spec.h"
+#include "runtime/engine/work/benchmark.h"
+#include "runtime/view/view_documents.h"
+
+#define PROGRESS_MS 1000u /* between facts about a command's output */
+#define RESOURCE_MS 1000u /* until a launch that found no room is tried again */
+#define DISPATCH_MOST 4096u
+#define BACKOFF_MOST_MS 86400000ull
+
+/* ---- the retry policy ---- */
+
+static uint64_t policy_number(struct jval policy, const char *name, uint64_t otherwise)
+{
+	return jval_uint(jval_get(policy, name), otherwise);
+}
+
+static bool policy_grants(const struct task *t, const struct attempt_end *end)
+{
+	uint64_t made = t->d.attemptCount == VIEW_ABSENT ? 0 : t->d.attemptCount;
+
+	if (!end->may_retry || made >= policy_number(t->d.retryPolicy, "maxAttempts", 1))
+		return false;
+	for (struct jiter it = jiter_on(jval_get(t->d.retryPolicy, "nonRetryable")); jiter_next(&it);)
+		if (jval_is_str(it.value, end->category) || jval_is_str(it.value, end->status))
+			return false;
+	return true;
+}
+
+static uint64_t policy_backoff_ms(const struct task *t)
+{
+	struct jval policy = t->d.retryPolicy, factor = jval_get(policy, "backoffFactor");
+	uint64_t made = t->d.attemptCount == VIEW_ABSENT ? 1 : t->d.attemptCount;
+	uint64_t most = policy_number(policy, "maxBackoffMs", BACKOFF_MOST_MS);
+	double ms = (double)policy_number(policy, "backoffMs", 0),
+	       by = factor.type == JT_NUMBER ? strtod(factor.text, NULL) : 1;
+
+	for (uint64_t i = 1; i < made && ms < (double)most && by > 1; i++)
+		ms *= by;
+	return ms > (double)most ? most : (uint64_t)ms;
+}
+
+/* ---- beginning ---- */
+
+static bool count_entry(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+{
+	++*(size_t *)ctx;
+	return true;
+}
+
+static size_t slots_used(struct engine *g)
+{
+	struct err e = ERR_INIT;
+	size_t n = 0;
+
+	if (store_model_scan_speculative(g->o.store, VIEW_TASK_SLOT, NULL, count_entry, &n, &e) < 0)
+		log_error("count running tasks: %s", e.message);
+	return n;
+}
+
+static size_t queue_length(struct engine *g)
+{
+	struct err e = ERR_INIT;
+	size_t n = 0;
+
+	(void)store_model_scan_speculative(g->o.store, VIEW_TASK_QUEUE, NULL, count_entry, &n, &e);
+	return n;
+}
+
+static void queued_fact(const struct task *t, struct store_batch *b, const struct caller *c, const char *reason,
+			const char *why, uint64_t position, uint64_t due_us)
+{
+	struct fact f;
+
+	task_fact_open(&f, EVENT_TASK_QUEUED, &t->d, c);
+	f.draft.status = "queued";
+	f.draft.status_reason = why;
+	jw_kstr(&f.w, "reason", reason);
+	if (position)
+		jw_kuint(&f.w, "position", position);
+	if (due_us)
+		fact_time(&f.w, "dueAt", due_us);
+	fact_close(&f, b);
+}
+
+static void blocked_fact(const struct task *t, struct store_batch *b, const struct caller *c, const char *kind,
+			 const char *id, const char *reason)
+{
+	struct fact f;
+
+	task_fact_open(&f, EVENT_TASK_BLOCKED, &t->d, c);
+	f.draft.status = "blocked";
+	jw_kstr(&f.w, "blockerKind", kind);
+	jw_kopt(&f.w, "blockerId", id);
+	jw_kobj(&f.w, "blocker");
+	jw_kstr(&f.w, "kind", kind);
+	jw_kopt(&f.w, "id", id);
+	jw_obj_end(&f.w);
+	task_fact_reason(&f, reason);
+	fact_close(&f, b);
+}
+
+static void worker_member(const struct task *t, struct jw *w, const struct caller *c, const struct task_begun *begun)
+{
+	jw_kobj(w, "worker");
+	jw_kstr(w, "kind", begun->process_id[0] ? "supervisor" : "client");
+	if (begun->process_id[0])
+		jw_kstr(w, "processId", begun->process_id);
+	else if (c) {
+		jw_kuint(w, "uid", c->uid);
+		if (c->pid > 0)
+			jw_kint(w, "pid", c->pid);
+	}
+	jw_obj_end(w);
+}
+
+static void attempt_facts(const struct task *t, struct store_batch *b, const struct caller *c, const char *reason,
+			  struct task_begun *begun)
+{
+	struct task_doc d = t->d;
+	struct fact f;
+
+	memcpy(d.currentRunId, begun->run_id, sizeof d.currentRunId);
+	memcpy(d.currentAttemptId, begun->attempt_id, sizeof d.currentAttemptId);
+	if (!t->d.startedAt) {
+		task_fact_open(&f, EVENT_TASK_STARTED, &d, c);
+		worker_member(t, &f.w, c, begun);
+		if (d.threadId[0])
+			jw_kstr(&f.w, "threadId", d.threadId);
+		fact_close(&f, b);
+	}
+	task_fact_open(&f, EVENT_TASK_ATTEMPT_STARTED, &d, c);
+	if (begun->process_id[0])
+		f.draft.ids[ID_PROCESS] = begun->process_id;
+	f.draft.status = begun->status;
+	jw_kuint(&f.w, "attempt", begun->attempt);
+	jw_kstr(&f.w, "status", begun->status);
+	worker_member(t, &f.w, c, begun);
+	jw_karr(&f.w, "inputRefs");
+	if (t->d.commandRef.type == JT_STRING) {
+		jw_obj(&f.w);
+		jw_kraw(&f.w, "outputRef", t->d.commandRef.text, t->d.commandRef.len);
+		jw_obj_end(&f.w);
+	}
+	jw_arr_end(&f.w);
+	if (t->d.retryPolicy.type == JT_OBJECT)
+		jw_kraw(&f.w, "retryPolicy", t->d.retryPolicy.text, t->d.retryPolicy.len);
+	jw_kstr(&f.w, "reason", reason);
+	fact_close(&f, b);
+}
+
+void task_begin(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
+		const char *reason, bool has_command, struct task_begun *ret)
+{
+	char blocker[ID_ROOM];
+
+	*ret = (struct task_begun){ .attempt = (t->d.attemptCount == VIEW_ABSENT ? 0 : t->d.attemptCount) + 1 };
+	switch (task_blockers(g, t->d.taskId, blocker)) {
+	case TASK_WAIT_BROKEN:
+		ret->how = TASK_BEGIN_BLOCKED;
+		ret->status = "blocked";
+		blocked_fact(t, b, c, "task", blocker, "a task that it needs did not complete");
+		return;
+	case TASK_WAIT_UNFINISHED:
+		ret->how = TASK_BEGIN_QUEUED;
+		ret->status = "queued";
+		queued_fact(t, b, c, "blocked_by", "a task that it needs is not finished", 0, 0);
+		return;
+	case TASK_WAIT_NOTHING: break;
+	}
+	if (has_command && slots_used(g) >= g->o.max_tasks) {
+		ret->how = TASK_BEGIN_QUEUED;
+		ret->status = "queued";
+		queued_fact(t, b, c, "parallel_limit", "as many tasks run as may at once (maxTasks)",
+			    queue_length(g) + 1, 0);
+		return;
+	}
+	ret->how = TASK_BEGUN;
+	ret->status = has_command ? "preparing" : "running";
+	id_make(ID_KIND_RUN, ret->run_id);
+	id_make(ID_KIND_ATTEMPT, ret->attempt_id);
+	if (has_command)
+		id_make(ID_KIND_PROCESS, ret->process_id);
+	attempt_facts(t, b, c, reason, ret);
+}
+
+static bool has_command(const struct task *t)
+{
+	return t->d.command.type == JT_OBJECT || t->d.commandRef.type == JT_STRING;
+}
+
+void task_begin_now(struct engine *g, const char *task_id, const char *reason)
+{
+	task_auto struct task t = TASK_INIT;
+	struct err e = ERR_INIT;
+	struct task_begun begun;
+
+	if (g->stopping || task_read(g, task_id, &t, &e) != 0 || t.d.attemptOpen || task_status_ended(t.status))
+		return;
+	struct transaction *tx = transaction_new_internal(g);
+	task_begin(g, &t, tx->batch, NULL, reason, has_command(&t), &begun);
+	transaction_after_commit(tx, task_launch, task_id);
+	transaction_commit(tx);
+}
+
+static bool first_queued(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+{
+	const char *slash = memrchr(id, '/', id_len);
+
+	if (slash)
+		snprintf(ctx, ID_ROOM, "%.*s", (int)(id_len - (size_t)(slash + 1 - id)), slash + 1);
+	return false;
+}
+
+void task_dispatch(struct engine *g)
+{
+	struct err e = ERR_INIT;
+
+	for (unsigned i = 0; i < DISPATCH_MOST && !g->stopping && slots_used(g) < g->o.max_tasks; i++) {
+		char id[ID_ROOM] = "";
+		if (store_model_scan_speculative(g->o.store, VIEW_TASK_QUEUE, NULL, first_queued, id, &e) < 0 || !id[0])
+			return;
+		task_begin_now(g, id, "scheduler");
+	}
+}
+
+/* ---- the process ---- */
+
+static void launch_limits(struct engine *g, const struct task *t, struct process_limits *l)
+{
+	uint64_t now = engine_real(g), each = policy_number(t->d.retryPolicy, "timeoutMs", LIMIT_NONE);
+
+	if (each < l->wall_ms)
+		l->wall_ms = each ? each : 1;
+	if (t->d.idleMs != VIEW_ABSENT && t->d.idleMs < l->idle_ms)
+		l->idle_ms = t->d.idleMs ? t->d.idleMs : 1;
+	if (t->d.timeoutMs == VIEW_ABSENT || !t->d.startedAt)
+		return;
+	uint64_t until = t->d.startedAt + t->d.timeoutMs * 1000, left = until > now ? (until - now) / 1000 : 0;
+	if (left < l->wall_ms)
+		l->wall_ms = left ? left : 1;
+}
+
+static void task_refused(struct engine *g, const char *task_id, const struct err *e, const char *data,
+			 unsigned long len);
+
+void task_launch(struct engine *g, const char *task_id)
+{
+	task_auto struct task t = TASK_INIT;
+	struct process_doc known;
+	buf_auto struct buf text = BUF_INIT;
+	struct err e = ERR_INIT;
+	struct start_spec s;
+	char made[ID_TEXT_MAX];
+
+	if (g->stopping || task_read(g, task_id, &t, &e) != 0 || !t.d.attemptOpen || !t.d.currentProcessId[0] ||
+	    t.status == TASK_CANCELLING || t.status == TASK_PAUSED || engine_process(g, t.d.currentProcessId) ||
+	    view_read(g->o.store, &process_schema, t.d.currentProcessId, &text, &known, &e) == 0)
+		return;
+	json_auto_t *command = command_read(g, t.d.command, t.d.commandRef, &e);
+	if (!command || start_spec_of(g, command, &s, &e) < 0) {
+		task_refused(g, task_id, &e, NULL, 0);
+		return;
+	}
+	const struct requester by = { .uid = (uint32_t)t.d.uid, .role = command_role(command) };
+	s.request.session_id = t.d.sessionId;
+	s.request.task_id = t.d.taskId;
+	s.request.run_id = t.d.currentRunId;
+	s.request.attempt_id = t.d.currentAttemptId;
+	s.request.process_id = t.d.currentProcessId;
+	s.request.end_with_client = false;
+	launch_limits(g, &t, &s.request.limits);
+	process_start_owned(g, &s.request, &by, OWNER_TASK, task_id, made);
+	start_spec_done(&s);
+}
+
+/* ---- ends ---- */
+
+static void error_member(struct jw *w, const char *key, const struct attempt_end *end, bool retryable)
+{
+	jw_kobj(w, key);
+	jw_kstr(w, "category", end->category);
+	jw_kstr(w, "message", end->message);
+	jw_kopt(w, "limit", end->limit);
+	if (end->exit_code >= 0)
+		jw_kint(w, "exitCode", end->exit_code);
+	jw_kbool(w, "retryable", retryable);
+	jw_obj_end(w);
+}
+
+void task_attempt_completed(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
+			    const struct process *p, const char *summary)
+{
+	struct fact f;
+
+	task_fact_open(&f, EVENT_TASK_ATTEMPT_COMPLETED, &t->d, c);
+	f.draft.status = "completed";
+	if (p)
+		f.draft.ids[ID_PROCESS] = p->id;
+	jw_kuint(&f.w, "attempt", t->d.attemptCount);
+	jw_kstr(&f.w, "status", "completed");
+	jw_key(&f.w, "outputRefs");
+	if (p)
+		process_stream_names(p, &f.w);
+	else
+		jw_raw(&f.w, "[]", 2);
+	jw_karr(&f.w, "checkpointRefs");
+	jw_arr_end(&f.w);
+	jw_kopt(&f.w, "summary", summary);
+	fact_close(&f, b);
+	benchmark_run_ended(g, b, t->d.currentRunId, &(struct run_end){ 0 });
+}
+
+static void attempt_failed_fact(const struct task *t, struct store_batch *b, const struct caller *c,
+				const struct attempt_end *end, bool again)
+{
+	struct fact f;
+
+	task_fact_open(&f, EVENT_TASK_ATTEMPT_FAILED, &t->d, c);
+	f.draft.status = end->status;
+	f.draft.status_reason = end->message;
+	if (end->process)
+		f.draft.ids[ID_PROCESS] = end->process->id;
+	jw_kuint(&f.w, "attempt", t->d.attemptCount);
+	jw_kstr(&f.w, "status", end->status);
+	jw_kstr(&f.w, "failureCategory", end->category);
+	jw_kbool(&f.w, "retryable", end->may_retry);
+	jw_kstr(&f.w, "nextAttemptPolicy", again ? "retry_policy" : "manual");
+	error_member(&f.w, "lastError", end, end->may_retry);
+	if (end->process) {
+		jw_key(&f.w, "outputRefs");
+		process_stream_names(end->process, &f.w);
+	}
+	fact_close(&f, b);
+}
+
+/* The event that a task without another try ends with. */
+static void ended_fact(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
+		       const struct attempt_end *end)
+{
+	bool timed_out = strcmp(end->status, "timed_out") == 0, lost = strcmp(end->status, "lost") == 0;
+	struct fact f;
+
+	task_fact_open(&f, timed_out ? EVENT_TASK_TIMED_OUT : lost ? EVENT_TASK_LOST : EVENT_TASK_FAILED, &t->d, c);
+	f.draft.status = timed_out || lost ? end->status : "failed";
+	f.draft.status_reason = end->message;
+	error_member(&f.w, "lastError", end, false);
+	if (timed_out)
+		jw_kstr(&f.w, "limit", end->limit ? end->limit : "wall");
+	if (lost && t->d.lastSeenAt)
+		fact_time(&f.w, "lastSeenAt", t->d.lastSeenAt);
+	if (lost && t->d.worker.type == JT_OBJECT)
+		jw_kraw(&f.w, "worker", t->d.worker.text, t->d.worker.len);
+	if (!lost)
+		jw_kuint(&f.w, "attempts", t->d.attemptCount == VIEW_ABSENT ? 0 : t->d.attemptCount);
+	fact_close(&f, b);
+	fact_snapshot(g, b, (uint32_t)t->d.uid, t->d.sessionId, t->d.threadId, t->d.taskId);
+}
+
+static void retry_facts(struct engine *g, const struct task *t, struct store_batch *b, const struct attempt_end *end)
+{
+	uint64_t wait_ms = policy_backoff_ms(t), due = engine_real(g) + wait_ms * 1000;
+	struct fact f;
+
+	task_fact_open(&f, EVENT_TASK_RETRYING, &t->d, NULL);
+	f.draft.status = "retrying";
+	jw_kuint(&f.w, "attempt", t->d.attemptCount + 1);
+	if (wait_ms)
+		fact_time(&f.w, "notBefore", due);
+	task_fact_reason(&f, end->category);
+	fact_close(&f, b);
+	if (wait_ms) {
+		queued_fact(t, b, NULL, "backoff", "the next attempt waits out its delay", 0, due);
+		task_wake(g, due);
+	}
+}
+
+static bool past_deadline(struct engine *g, const struct task *t)
+{
+	return t->d.timeoutMs != VIEW_ABSENT && t->d.startedAt &&
+	       engine_real(g) + 1000 >= t->d.startedAt + t->d.timeoutMs * 1000;
+}
+
+void task_attempt_failed(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
+			 const struct attempt_end *end)
+{
+	bool again = t->d.attemptOpen && t->status != TASK_CANCELLING && !past_deadline(g, t) && policy_grants(t, end);
+
+	if (t->d.attemptOpen) {
+		attempt_failed_fact(t, b, c, end, again);
+		benchmark_run_ended(g, b, t->d.currentRunId,
+				    &(struct run_end){ end->status, end->category, end->message });
+	}
+	if (t->status == TASK_CANCELLING)
+		return;
+	if (again) {
+		if (strcmp(end->status, "lost") == 0)
+			ended_fact(g, t, b, c, end);
+		retry_facts(g, t, b, end);
+	} else if (strcmp(end->category, "permission") == 0) {
+		blocked_fact(t, b, c, "permission", NULL, end->message);
+	} else {
+		ended_fact(g, t, b, c, end);
+	}
+}
+
+/* ---- as the owner of a process ---- */
+
+static void task_refused(struct engine *g, const char *task_id, const struct err *e, const char *data,
+			 unsigned long len)
+{
+	task_auto struct task t = TASK_INIT;
+	struct err e2 = ERR_INIT;
+	struct fact f;
+
+	if (task_read(g, task_id, &t, &e2) != 0 || !t.d.attemptOpen)
+		return;
+	if (task_can_wait(e->code) && t.status != TASK_CANCELLING) {
+		uint64_t due = engine_real(g) + RESOURCE_MS * 1000;
+		g->work_waits = true;
+		task_wake(g, due);
+		if (t.status == TASK_WAITING_RESOURCE)
+			return;
+		struct transaction *tx = transaction_new_internal(g);
+		task_fact_open(&f, EVENT_TASK_WAITING, &t.d, NULL);
+		f.draft.status = "waiting_resource";
+		jw_kstr(&f.w, "status", "waiting_resource");
+		jw_kstr(&f.w, "waitingFor", "worker");
+		fact_time(&f.w, "dueAt", due);
+		task_fact_reason(&f, e->message);
+		fact_close(&f, tx->batch);
+		transaction_commit(tx);
+		return;
+	}
+	struct transaction *tx = transaction_new_internal(g);
+	const char *category = e->code == ERR_PERMISSION ? "permission" : e->code == ERR_INVALID ? "invalid" : "spawn";
+	const struct attempt_end end = { .status = "failed",
+					 .category = category,
+					 .message = e->message,
+					 .exit_code = -1,
+					 .may_retry = e->code != ERR_PERMISSION && e->code != ERR_INVALID };
+	task_attempt_failed(g, &t, tx->batch, NULL, &end);
+	transaction_after_commit(tx, task_next, task_id);
+	transaction_commit(tx);
+}
+
+/* The attempt that this process was started for, while it is open. */
+static int owned_attempt(const struct process *p, struct task *t)
+{
+	struct err e = ERR_INIT;
+
+	return task_read(p->engine, p->owner_id, t, &e) == 0 && t->d.attemptOpen &&
+			       strcmp(t->d.currentAttemptId, p->attempt_id) == 0
+		       ? 0
+		       : -1;
+}
+
+static void task_started(struct process *p, struct store_batch *b)
+{
+	task_auto struct task t = TASK_INIT;
+	struct fact f;
+
+	if (owned_attempt(p, &t) < 0)
+		return;
+	fact_open_process(&f, EVENT_RUN_STATUS, p);
+	f.draft.phase = "running";
+	f.draft.status = "running";
+	jw_kstr(&f.w, "phase", "running");
+	jw_kuint(&f.w, "attempt", t.d.attemptCount);
+	fact_close(&f, b);
+}
+
+static void task_output(struct process *p, struct store_batch *b)
+{
+	uint64_t now = engine_now(p->engine);
+	task_auto struct task t = TASK_INIT;
+	struct fact f;
+
+	if ((p->owner_told_ns && now - p->owner_told_ns < PROGRESS_MS * 1000000ull) || owned_attempt(p, &t) < 0)
+		return;
+	p->owner_told_ns = now;
+	fact_open_process(&f, EVENT_TASK_PROGRESS, p);
+	jw_kstr(&f.w, "phase", "working");
+	jw_key(&f.w, "outputRefs");
+	process_stream_names(p, &f.w);
+	fact_close(&f, b);
+}
+
+static void waits_fact(const struct task *t, struct store_batch *b, const struct buf *missing)
+{
+	struct fact f;
+
+	task_fact_open(&f, EVENT_TASK_WAITING, &t->d, NULL);
+	f.draft.status = "waiting_input";
+	jw_kstr(&f.w, "status", "waiting_input");
+	jw_kstr(&f.w, "waitingFor", missing ? "acceptance" : "complete_task");
+	if (missing)
+		jw_kraw(&f.w, "missing", missing->data, missing->len);
+	task_fact_reason(&f, missing ? "the command ended well; what the task is to meet is not reported yet"
+				     : "the command ended well; complete_task or fail_task says what that means");
+	fact_close(&f, b);
+}
+
+static void task_ended(struct process *p, const struct process_outcome *o, struct store_batch *b)
+{
+	buf_auto struct buf missing = BUF_INIT;
+	task_auto struct task t = TASK_INIT;
+
+	if (owned_attempt(p, &t) < 0)
+		return;
+	if (!o->clean) {
+		bool shutdown = p->end == PROCESS_END_SHUTDOWN;
+		const struct attempt_end end = { .status = o->status,
+						 .category = shutdown ? "shutdown" : o->category,
+						 .message = o->message,
+						 .limit = o->limit,
+						 .exit_code = o->exit_code,
+						 .may_retry = shutdown || strcmp(o->status, "cancelled") != 0,
+						 .process = p };
+		task_attempt_failed(p->engine, &t, b, NULL, &end);
+		return;
+	}
+	task_attempt_completed(p->engine, &t, b, NULL, p, NULL);
+	if (t.status == TASK_CANCELLING)
+		return;
+	if (!t.d.autoComplete)
+		waits_fact(&t, b, NULL);
+	else if (task_missing(p->engine, &t, t.d.acceptance, t.d.deliveryState, true, &missing) > 0)
+		waits_fact(&t, b, &missing);
+	else
+		task_completed_fact(p->engine, &t, b, NULL, NULL, NULL, "auto_complete");
+}
+
+void task_next(struct engine *g, const char *task_id)
+{
+	task_auto struct task t = TASK_INIT;
+	struct err e = ERR_INIT;
+
+	if (task_read(g, task_id, &t, &e) != 0)
+		return;
+	if (t.status == TASK_CANCELLING)
+		task_cancel_check(g, task_id);
+	else if (t.status == TASK_RETRYING)
+		task_begin_now(g, task_id, "retry_policy");
+	if (!t.d.attemptOpen)
+		task_worker_over(g, task_id);
+	if (task_status_ended(t.status)) {
+		task_jobs_end(g, task_id, "task_ended");
+		task_actions_end(g, task_id, "the task has ended");
+		task_notify_edges(g, task_id);
+	}
+	task_dispatch(g);
+}
+
+static bool task_wanted(struct engine *g, const char *task_id, const char *process_id)
+{
+	task_auto struct task t = TASK_INIT;
+	struct err e = ERR_INIT;
+
+	return task_read(g, task_id, &t, &e) == 0 && t.d.attemptOpen && strcmp(t.d.currentProcessId, process_id) == 0 &&
+	       t.status != TASK_CANCELLING && t.status != TASK_PAUSED;
+}
+
+extern const struct process_owner_ops task_owner;
+const struct process_owner_ops task_owner = {
+	.refused = task_refused,
+	.wanted = task_wanted,
+	.started = task_started,
+	.output = task_output,
+	.ended = task_ended,
+	.over = task_next,
+};
+
+/* ---- start_task and retry_task ---- */
+
+static void begun_result(struct transaction *tx, const struct task *t, const struct task_begun *begun)
+{
+	jw_kstr(&tx->w, "taskId", t->d.taskId);
+	jw_kstr(&tx->w, "status", begun->status);
+	if (begun->how != TASK_BEGUN)
+		return;
+	jw_kstr(&tx->w, "runId", begun->run_id);
+	jw_kstr(&tx->w, "attemptId", begun->attempt_id);
+	jw_kuint(&tx->w, "attempt", begun->attempt);
+	if (begun->process_id[0])
+		jw_kstr(&tx->w, "processId", begun->process_id);
+}
+
+/* What is given with the start belongs to the task from now on. */
+static int take_start(struct engine *g, const struct task *t, const json_t *params, struct store_batch *b,
+		      const struct caller *c, bool *ret_command, struct err *e)
+{
+	json_auto_t *command = command_of(params, c);
+	struct fact f;
+
+	*ret_command = command || has_command(t);
+	if (command && command_check(g, command, c, e) < 0)
+		return -1;
+	if (!command && !json_object_get(params, "heartbeatMs"))
+		return 0;
+	task_fact_open(&f, EVENT_TASK_UPDATED, &t->d, c);
+	jw_kobj(&f.w, "changes");
+	command_write(&f, command, b, e);
+	param_write(&f.w, "heartbeatMs", json_object_get(params, "heartbeatMs"));
+	jw_obj_end(&f.w);
+	return fact_close(&f, b);
+}
+
+void engine_start_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	task_auto struct task t = TASK_INIT;
+	struct err e = ERR_INIT;
+	struct task_begun begun;
+	bool command;
+
+	if (task_get(g, param_str(params, "taskId"), c, &t, &e) < 0 || task_may(&t, TASK_VERB_START, &e) < 0 ||
+	    take_start(g, &t, params, tx->batch, c, &command, &e) < 0) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	task_begin(g, &t, tx->batch, c, "start_task", command, &begun);
+	if (begun.how == TASK_BEGUN && !command)
+		task_set_worker(g, t.d.taskId, c);
+	transaction_after_commit(tx, task_launch, t.d.taskId);
+	begun_result(tx, &t, &begun);
+	transaction_commit(tx);
+}
+
+void engine_retry_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	const char *reason = param_str(params, "reason");
+	task_auto struct task t = TASK_INIT;
+	struct err e = ERR_INIT;
+	struct task_begun begun;
+	struct fact f;
+
+	if (task_get(g, param_str(params, "taskId"), c, &t, &e) == 0 && task_may(&t, TASK_VERB_RETRY, &e) == 0 &&
+	    t.d.attemptOpen)
+		err_set(&e, ERR_STATE, "task '%s' has an attempt under way; fail_task ends it", t.d.taskId);
+	if (e.code || param_text(params, "reason", TASK_REASON_MAX, &e) < 0) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	task_fact_open(&f, EVENT_TASK_RETRYING, &t.d, c);
+	f.draft.status = "retrying";
+	jw_kuint(&f.w, "attempt", (t.d.attemptCount == VIEW_ABSENT ? 0 : t.d.attemptCount) + 1);
+	task_fact_reason(&f, reason ? reason : "retry_task");
+	fact_close(&f, tx->batch);
+	task_begin(g, &t, tx->batch, c, reason ? reason : "retry_task", has_command(&t), &begun);
+	if (begun.how == TASK_BEGUN && !has_command(&t))
+		task_set_worker(g, t.d.taskId, c);
+	transaction_after_commit(tx, task_launch, t.d.taskId);
+	begun_result(tx, &t, &begun);
+	transaction_commit(tx);
+}

@@ -1,0 +1,318 @@
+/*
+ * Cancellation. First the intent is a fact, for the task and everything below it that is a task; from then on nothing
+ * new may be begun there. Then everything that works for it is asked to end (task_below.def). A task is called
+ * cancelled when all of that is proved to have ended: whenever something below it has, it is looked at again.
+ */
+
+#include "runtime/engine/work/task_private.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/work/subagent.h"
+
+#define CANCEL_MOST 4000u /* tasks in one commit */
+
+/* ---- what works for a task ---- */
+
+static bool task_processes_open(struct engine *g, const char *task_id);
+static bool task_children_open(struct engine *g, const char *task_id);
+static void task_children_end(struct engine *g, const char *task_id, const char *reason);
+
+struct below {
+	const char *name;
+	bool (*open)(struct engine *g, const char *task_id);
+	void (*end)(struct engine *g, const char *task_id, const char *reason);
+};
+static const struct below belows[] = {
+#define TASK_PART(name, open, end) { name, open, end },
+#include "runtime/engine/work/task_parts.def"
+#undef TASK_PART
+};
+
+struct of_task {
+	const char *task_id, *reason;
+	char (*ids)[ID_TEXT_MAX];
+	size_t n;
+};
+
+static void process_of_task(void *ctx, const char *id, void *value)
+{
+	struct of_task *o = ctx;
+	const struct process *p = value;
+
+	if (strcmp(p->task_id, o->task_id) != 0)
+		return;
+	if (o->ids)
+		snprintf(o->ids[o->n], ID_TEXT_MAX, "%s", id);
+	o->n++;
+}
+
+static bool task_processes_open(struct engine *g, const char *task_id)
+{
+	struct of_task o = { .task_id = task_id };
+
+	strmap_each(&g->processes, process_of_task, &o);
+	return o.n > 0;
+}
+
+void task_processes_end(struct engine *g, const char *task_id, const char *reason)
+{
+	struct of_task o = { .task_id = task_id, .ids = mem_zalloc(g->processes.count + 1, ID_TEXT_MAX) };
+
+	strmap_each(&g->processes, process_of_task, &o);
+	for (size_t i = 0; i < o.n; i++) {
+		struct process *p = engine_process(g, o.ids[i]);
+		if (p)
+			process_enforce_end(p, PROCESS_END_USER, NULL, process_stop_signal(p), g->o.stop_grace_ms,
+					    reason);
+	}
+	free(o.ids);
+}
+
+static bool task_children_open(struct engine *g, const char *task_id)
+{
+	char child[ID_ROOM];
+
+	return task_has_open_child(g, task_id, child);
+}
+
+/* Their intents were written with the task's; here they are carried out. */
+struct child_end {
+	struct engine *engine;
+	const char *reason;
+};
+
+static void carry_out(struct engine *g, const char *task_id);
+
+static bool end_child(void *ctx, const char *target, const char *status)
+{
+	struct child_end *c = ctx;
+	task_auto struct task t = TASK_INIT;
+	struct err e = ERR_INIT;
+
+	if (strcmp(status, "active") != 0 || task_read(c->engine, target, &t, &e) != 0)
+		return true;
+	if (t.status == TASK_CANCELLING)
+		carry_out(c->engine, target);
+	else
+		task_cancel_own(c->engine, target, c->reason); /* there were too many for one commit */
+	return true;
+}
+
+static void task_children_end(struct engine *g, const char *task_id, const char *reason)
+{
+	struct child_end c = { g, reason };
+
+	task_each_edge(g, task_id, "child", end_child, &c);
+}
+
+/* ---- carrying it out ---- */
+
+static void carry_out(struct engine *g, const char *task_id)
+{
+	task_auto struct task t = TASK_INIT;
+	struct err e = ERR_INIT;
+
+	if (task_read(g, task_id, &t, &e) != 0 || t.status != TASK_CANCELLING)
+		return;
+	for (size_t i = 0; i < countof(belows); i++)
+		belows[i].end(g, task_id, "parent_cancelled");
+	task_cancel_check(g, task_id);
+}
+
+struct finished {
+	struct jw *w;
+	bool over;
+};
+
+static bool list_child(void *ctx, const char *target, const char *status)
+{
+	struct finished *f = ctx;
+
+	if ((strcmp(status, "satisfied") == 0) == f->over)
+		jw_str(f->w, target);
+	return true;
+}
+
+static void cancelled_fact(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c)
+{
+	struct fact f;
+
+	if (t->d.attemptOpen) {
+		const struct attempt_end end = { .status = "cancelled",
+						 .category = "cancelled",
+						 .message = "the task was cancelled",
+						 .exit_code = -1 };
+		struct task cancelling = *t;
+		cancelling.status = TASK_CANCELLING;
+		task_attempt_failed(g, &cancelling, b, c, &end);
+	}
+	task_fact_open(&f, EVENT_TASK_CANCELLED, &t->d, c);
+	f.draft.status = "cancelled";
+	struct jval reason = jval_get(t->d.cancellation, "reason");
+	mem_auto char *why = jval_strdup(reason);
+	f.draft.status_reason = why;
+	struct finished ended = { &f.w, false }, before = { &f.w, true };
+	jw_karr(&f.w, "ended");
+	task_each_edge(g, t->d.taskId, "child", list_child, &ended);
+	jw_arr_end(&f.w);
+	jw_karr(&f.w, "finishedBefore");
+	task_each_edge(g, t->d.taskId, "child", list_child, &before);
+	jw_arr_end(&f.w);
+	jw_kopt(&f.w, "reason", why);
+	fact_close(&f, b);
+	fact_snapshot(g, b, (uint32_t)t->d.uid, t->d.sessionId, t->d.threadId, t->d.taskId);
+}
+
+static bool nothing_open(struct engine *g, const char *task_id)
+{
+	for (size_t i = 0; i < countof(belows); i++)
+		if (belows[i].open(g, task_id))
+			return false;
+	return true;
+}
+
+void task_cancel_check(struct engine *g, const char *task_id)
+{
+	task_auto struct task t = TASK_INIT;
+	struct err e = ERR_INIT;
+
+	if (task_read(g, task_id, &t, &e) != 0 || t.status != TASK_CANCELLING || !nothing_open(g, task_id))
+		return;
+	struct transaction *tx = transaction_new_internal(g);
+	cancelled_fact(g, &t, tx->batch, NULL);
+	transaction_commit(tx);
+	task_worker_over(g, task_id);
+	task_notify_edges(g, task_id);
+	task_dispatch(g);
+}
+
+void task_cancel_resume(struct engine *g, const char *task_id) { carry_out(g, task_id); }
+
+void task_process_ended(struct engine *g, const char *task_id) { task_cancel_check(g, task_id); }
+
+int task_may_run(struct engine *g, const char *task_id, struct err *e)
+{
+	task_auto struct task t = TASK_INIT;
+	int r = task_read(g, task_id, &t, e);
+
+	if (r != 0) /* ids of tasks that are kept elsewhere are taken as they are */
+		return r < 0 ? -1 : 0;
+	if (t.status != TASK_CANCELLING && !task_status_ended(t.status))
+		return 0;
+	snprintf(e->field, sizeof e->field, "taskId");
+	return err_set(e, ERR_STATE, "task '%s' is %s: nothing new is run for it", task_id, t.d.status);
+}
+
+/* ---- the intent ---- */
+
+struct intent {
+	struct engine *engine;
+	struct store_batch *batch;
+	const struct caller *caller;
+	struct requester by;
+	const char *reason;
+	bool propagate;
+	unsigned count;
+};
+
+static void intent_fact(struct intent *in, const struct task *t, const char *propagation)
+{
+	struct fact f;
+
+	task_fact_open(&f, EVENT_TASK_CANCEL_REQUESTED, &t->d, in->caller);
+	f.draft.status = "cancelling";
+	fact_requester(&f.w, "requestedBy", &in->by);
+	jw_kstr(&f.w, "propagation", propagation);
+	jw_kobj(&f.w, "cancellation");
+	jw_kopt(&f.w, "reason", in->reason);
+	fact_requester(&f.w, "requestedBy", &in->by);
+	fact_time(&f.w, "requestedAt", engine_real(in->engine));
+	jw_obj_end(&f.w);
+	task_fact_reason(&f, in->reason);
+	fact_close(&f, in->batch);
+	in->count++;
+}
+
+static bool intend_child(void *ctx, const char *target, const char *status)
+{
+	struct intent *in = ctx;
+	task_auto struct task t = TASK_INIT;
+	struct err e = ERR_INIT;
+
+	if (in->count >= CANCEL_MOST)
+		return false;
+	if (strcmp(status, "active") != 0 || task_read(in->engine, target, &t, &e) != 0 || task_status_ended(t.status))
+		return true;
+	if (t.status != TASK_CANCELLING)
+		intent_fact(in, &t, "parent");
+	task_each_edge(in->engine, target, "child", intend_child, in);
+	return true;
+}
+
+static void intend(struct intent *in, const struct task *t)
+{
+	intent_fact(in, t, in->propagate ? "all" : "none");
+	if (in->propagate)
+		task_each_edge(in->engine, t->d.taskId, "child", intend_child, in);
+}
+
+/* Without propagation the children go on, without a parent. */
+static bool let_go(void *ctx, const char *target, const char *status)
+{
+	struct intent *in = ctx;
+	task_auto struct task t = TASK_INIT, parent = TASK_INIT;
+	struct err e = ERR_INIT;
+
+	if (strcmp(status, "active") != 0 || task_read(in->engine, target, &t, &e) != 0 ||
+	    task_read(in->engine, t.d.parentTaskId, &parent, &e) != 0)
+		return true;
+	task_link_facts(&t, &parent, in->batch, in->caller, "parent", parent.d.taskId, "removed",
+			"the parent was cancelled without its children");
+	return true;
+}
+
+void engine_cancel_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	const json_t *propagate = json_object_get(params, "propagate");
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	task_auto struct task t = TASK_INIT;
+	struct err e = ERR_INIT;
+
+	if (task_get(g, param_str(params, "taskId"), c, &t, &e) < 0 || task_may(&t, TASK_VERB_CANCEL, &e) < 0 ||
+	    param_text(params, "reason", TASK_REASON_MAX, &e) < 0) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	jw_kstr(&tx->w, "taskId", t.d.taskId);
+	jw_kstr(&tx->w, "status", "cancelling");
+	if (t.status != TASK_CANCELLING) {
+		struct intent in = { .engine = g,
+				     .batch = tx->batch,
+				     .caller = c,
+				     .by = requester_of(c),
+				     .reason = param_str(params, "reason"),
+				     .propagate = !propagate || json_is_true(propagate) };
+		intend(&in, &t);
+		if (!in.propagate)
+			task_each_edge(g, t.d.taskId, "child", let_go, &in);
+	}
+	transaction_after_commit(tx, carry_out, t.d.taskId);
+	transaction_commit(tx);
+}
+
+void task_cancel_own(struct engine *g, const char *task_id, const char *reason)
+{
+	task_auto struct task t = TASK_INIT;
+	struct err e = ERR_INIT;
+
+	if (task_read(g, task_id, &t, &e) != 0 || task_status_ended(t.status) || t.status == TASK_CANCELLING)
+		return;
+	struct transaction *tx = transaction_new_internal(g);
+	struct intent in = {
+		.engine = g, .batch = tx->batch, .by = requester_of(&tx->caller), .reason = reason, .propagate = true
+	};
+	intend(&in, &t);
+	transaction_after_commit(tx, carry_out, task_id);
+	transaction_commit(tx);
+}

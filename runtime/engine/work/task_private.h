@@ -1,0 +1,173 @@
+#ifndef BAILIFF_ENGINE_TASK_PRIVATE_H
+#define BAILIFF_ENGINE_TASK_PRIVATE_H
+
+/* Shared by the files of tasks and jobs in runtime/engine. */
+
+#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/transaction.h"
+#include "runtime/engine/work/task.h"
+#include "runtime/view/view_task.h"
+
+#define TASK_JSON_MAX 8192u /* of one member that a client gives */
+#define TASK_TEXT_MAX 8192u
+#define TASK_OUTPUT_MAX (8u << 20) /* of what it ended with, behind refs */
+#define TASK_WORD_MAX 256u
+#define TASK_REASON_MAX 1024u
+#define TASK_COMMAND_INLINE 12288u
+#define TASK_COMMAND_MAX (256u << 10)
+#define TASK_DEPTH_MAX 64 /* of parents */
+
+/* A task as decisions see it: with everything reckoned in that is submitted. */
+struct task {
+	struct task_doc d;
+	struct buf text;
+	enum task_status status;
+};
+void task_done(struct task *t);
+#define task_auto __attribute__((cleanup(task_done)))
+#define TASK_INIT ((struct task){ 0 })
+int task_read(struct engine *g, const char *id, struct task *ret, struct err *e); /* 0 found, 1 not there, −1 */
+/* ERR_NOT_FOUND also when it is another uid's. */
+int task_get(struct engine *g, const char *id, const struct caller *c, struct task *ret, struct err *e);
+
+enum task_verb {
+	TASK_VERB_UPDATE,
+	TASK_VERB_START,
+	TASK_VERB_PROGRESS,
+	TASK_VERB_PAUSE,
+	TASK_VERB_RESUME,
+	TASK_VERB_CANCEL,
+	TASK_VERB_RETRY,
+	TASK_VERB_COMPLETE,
+	TASK_VERB_FAIL,
+	TASK_VERB_ARCHIVE,
+	TASK_VERB_LINK,
+	TASK_VERB_ADD,
+	TASK_VERB_COUNT
+};
+/* ERR_STATE says what the status is and what could be done. TASK_VERB_ADD: a child, job, process or subagent. */
+int task_may(const struct task *t, enum task_verb v, struct err *e);
+
+/* A fact about the task, with its ids; `c` (or NULL: the engine's own doing) gives the request's. */
+void task_fact_open(struct fact *f, enum event_type type, const struct task_doc *d, const struct caller *c);
+void task_fact_reason(struct fact *f, const char *reason); /* payload and statusReason; nothing for NULL */
+void fact_time(struct jw *w, const char *key, uint64_t real_us);
+static inline uint64_t engine_real(struct engine *g) { return g->o.ports->real_us(g->o.world); }
+
+/* Parameters. */
+const char *param_str(const json_t *params, const char *name);
+int param_text(const json_t *params, const char *name, size_t most,
+	       struct err *e);                                    /* no longer than that, and not empty */
+void param_write(struct jw *w, const char *key, const json_t *v); /* nothing when it is not there */
+int param_small(const json_t *params, const char *name, size_t most,
+		struct err *e); /* its JSON is no longer than that */
+/* An array of objects; strings in it become {member: string}. NULL and an error when it is something else. New
+ * reference. */
+json_t *param_refs(const json_t *params, const char *name, const char *member, struct err *e);
+json_t *param_delivery(const json_t *params, const char *name,
+		       struct err *e); /* {"state":…} or NULL (with or without error) */
+bool delivery_is_open(struct jval delivery);
+
+void param_hash(const json_t *params, char ret[65]); /* of the request's body */
+
+/* What to run, as create_task, start_task and create_job take it: a JSON object for start_spec_of, or NULL. New
+ * reference. */
+json_t *command_of(const json_t *params, const struct caller *c);
+int command_check(struct engine *g, const json_t *command, const struct caller *c, struct err *e);
+enum engine_role command_role(const json_t *command);
+/* `"command":{…}`, without the values of its variables; what is long or has such is whole behind `"commandRef":"…"`. */
+int command_write(struct fact *f, const json_t *command, struct store_batch *b, struct err *e);
+json_t *command_read(struct engine *g, struct jval command, struct jval ref, struct err *e);
+
+/* task_attempt.c */
+enum task_begin { TASK_BEGUN, TASK_BEGIN_QUEUED, TASK_BEGIN_BLOCKED };
+struct task_begun {
+	enum task_begin how;
+	const char *status;
+	char run_id[ID_ROOM], attempt_id[ID_ROOM], process_id[ID_ROOM]; /* process_id "" = a client's */
+	uint64_t attempt;
+};
+/* Begins an attempt, or queues or blocks the task; the caller then lets task_launch follow the commit. */
+void task_begin(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
+		const char *reason, bool has_command, struct task_begun *ret);
+void task_launch(struct engine *g, const char *task_id);
+/* No room, or nobody in whose name it could run yet: that passes. */
+static inline bool task_can_wait(enum err_code code) { return code == ERR_EXHAUSTED || code == ERR_UNAVAILABLE; }
+/* How an attempt ended otherwise than well. */
+struct attempt_end {
+	const char *status; /* failed, cancelled, timed_out, lost */
+	const char *category, *message, *limit;
+	int exit_code; /* −1 = none */
+	bool may_retry;
+	const struct process *process;
+};
+/* Closes the attempt and writes what follows for the task: another try, or its end. */
+void task_attempt_failed(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
+			 const struct attempt_end *end);
+void task_attempt_completed(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
+			    const struct process *p, const char *summary);
+/* After an attempt or the task ended: dependents, the next of the queue, a parent that waits. */
+void task_next(struct engine *g, const char *task_id);
+void task_dispatch(struct engine *g); /* queued tasks take free slots */
+void task_begin_now(struct engine *g, const char *task_id, const char *reason);
+
+/* task_output.c */
+/* complete_task's outputs, as objects; NULL with *e: they are none, or too much. */
+json_t *task_outputs(const json_t *params, struct err *e);
+/* Puts long contents behind refs. */
+void task_outputs_keep(const struct task_doc *d, struct store_batch *b, json_t *outputs);
+
+/* task_verbs.c */
+/* What still stands between the task and completion, as a JSON array; 0 = nothing. `skip_attempt`: that one ends right
+ * now. */
+size_t task_missing(struct engine *g, const struct task *t, struct jval acceptance, struct jval delivery,
+		    bool skip_attempt, struct buf *out);
+void task_completed_fact(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
+			 const json_t *params, const char *acceptance, const char *declared_by);
+
+/*
+ * A question was opened for the task (`waiting`: waiting_permission or waiting_input) or answered: the task waits, or
+ * goes on when no other is open. For whoever writes action.required and action.resolved, which carry the task's id,
+ * into the same batch.
+ */
+void task_on_action(struct engine *g, const char *task_id, const char *action_id, const char *waiting, bool opened,
+		    struct store_batch *b);
+
+bool task_actions_open(struct engine *g, const char *task_id);
+void task_actions_end(struct engine *g, const char *task_id, const char *reason);
+
+/* task_graph.c */
+bool task_edge_known(const char *kind);
+void task_edge_fact(const struct task_doc *d, struct store_batch *b, const struct caller *c, const char *kind,
+		    const char *target, const char *status, const char *reason);
+int task_link_check(struct engine *g, const struct task *t, const char *kind, const char *target,
+		    const struct caller *c, struct task *ret_other, struct err *e);
+void task_link_facts(const struct task *t, const struct task *other, struct store_batch *b, const struct caller *c,
+		     const char *kind, const char *target, const char *status, const char *reason);
+enum task_wait { TASK_WAIT_NOTHING, TASK_WAIT_UNFINISHED, TASK_WAIT_BROKEN };
+enum task_wait task_blockers(struct engine *g, const char *task_id, char ret_blocker[ID_ROOM]);
+void task_notify_edges(struct engine *g, const char *task_id); /* the task ended: its edges' other ends learn of it */
+void task_reconsider(struct engine *g, const char *task_id);   /* a blocker of it changed */
+bool task_has_open_child(struct engine *g, const char *task_id, char ret_child[ID_ROOM]);
+typedef bool (*task_edge_fn)(void *ctx, const char *target, const char *status);
+void task_each_edge(struct engine *g, const char *task_id, const char *kind, task_edge_fn fn, void *ctx);
+
+/* task_cancel.c */
+void task_cancel_check(struct engine *g, const char *task_id);  /* if it is cancelling and nothing is left: cancelled */
+void task_cancel_resume(struct engine *g, const char *task_id); /* after a restart */
+void task_cancel_own(struct engine *g, const char *task_id, const char *reason); /* the engine cancels it */
+void task_processes_end(struct engine *g, const char *task_id, const char *reason);
+void task_process_ended(struct engine *g, const char *task_id); /* some process that worked for it is no more */
+
+/* job.c */
+bool job_open_of_task(struct engine *g, const char *task_id, char ret_job[ID_ROOM]);
+bool task_jobs_open(struct engine *g, const char *task_id);
+void task_jobs_end(struct engine *g, const char *task_id, const char *reason);
+void task_resume_jobs(struct engine *g, const char *task_id);
+
+/* task_time.c */
+void task_set_worker(struct engine *g, const char *task_id, const struct caller *c);
+void task_worker_over(struct engine *g, const char *task_id);
+void task_wake(struct engine *g, uint64_t real_us); /* look again then */
+
+#endif

@@ -1,0 +1,317 @@
+/*
+ * Time and loss. Deadlines are in the documents as real time, so a restart finds them again; here is only when to look
+ * next. Looking means going through the tasks that have not ended, which is cheap enough for something that happens at
+ * deadlines.
+ *
+ * A client's attempt hangs on the connection that last spoke for it. When that is gone, the client has as long as the
+ * task (or the configuration) says to come back; then nobody can prove whether it still works, and the attempt is lost.
+ */
+
+#include "runtime/engine/work/job_private.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/view/view_documents.h"
+
+#define POLL_MAX_NS (60ull * 1000000000) /* the real clock may be set: never trust it for longer */
+
+struct task_worker {
+	uint64_t connection; /* 0 = gone, or not seen since a restart */
+	uint64_t gone_us;    /* since when */
+};
+
+void task_wake(struct engine *g, uint64_t real_us)
+{
+	uint64_t now = engine_real(g), in_ns = real_us > now ? (real_us - now) * 1000 : 0;
+
+	if (in_ns > POLL_MAX_NS)
+		in_ns = POLL_MAX_NS;
+	if (engine_now(g) + in_ns >= g->task_poll_ns)
+		return;
+	g->task_poll_ns = engine_now(g) + in_ns;
+	engine_wake(g, g->task_poll_ns);
+}
+
+/* ---- clients ---- */
+
+void task_set_worker(struct engine *g, const char *task_id, const struct caller *c)
+{
+	struct task_worker *w = strmap_get(&g->task_workers, task_id);
+
+	if (!c->connection)
+		return;
+	if (!w) {
+		w = mem_zalloc(1, sizeof *w);
+		strmap_put(&g->task_workers, task_id, w);
+	}
+	w->connection = c->connection;
+	w->gone_us = 0;
+	task_wake(g, engine_real(g)); /* its idle time begins */
+}
+
+void task_worker_over(struct engine *g, const char *task_id) { free(strmap_del(&g->task_workers, task_id)); }
+
+struct leaving {
+	uint64_t connection, now_us;
+	bool any;
+};
+
+static void leave_worker(void *ctx, const char *task_id, void *value)
+{
+	struct leaving *l = ctx;
+	struct task_worker *w = value;
+
+	if (w->connection != l->connection)
+		return;
+	w->connection = 0;
+	w->gone_us = l->now_us;
+	l->any = true;
+}
+
+void task_client_disconnected(struct engine *g, uint64_t connection)
+{
+	struct leaving l = { .connection = connection, .now_us = engine_real(g) };
+
+	strmap_each(&g->task_workers, leave_worker, &l);
+	if (l.any)
+		task_wake(g, l.now_us);
+}
+
+void task_client_connected(struct engine *g)
+{
+	if (!g->work_waits)
+		return;
+	g->work_waits = false;
+	task_wake(g, engine_real(g));
+	job_wake(g, engine_real(g));
+}
+
+static void free_worker(void *ctx, const char *task_id, void *value) { free(value); }
+
+void task_workers_free(struct engine *g)
+{
+	strmap_each(&g->task_workers, free_worker, NULL);
+	strmap_done(&g->task_workers);
+}
+
+/* ---- deadlines ---- */
+
+enum due { DUE_NOTHING, DUE_BEGIN, DUE_LAUNCH, DUE_TASK_TIME, DUE_ATTEMPT_TIME, DUE_IDLE, DUE_LOST };
+
+struct deadline {
+	enum due due;
+	uint64_t at_us; /* UINT64_MAX = none */
+};
+
+static void sooner(struct deadline *d, enum due due, uint64_t at_us)
+{
+	if (at_us < d->at_us)
+		*d = (struct deadline){ due, at_us };
+}
+
+static uint64_t after_ms(uint64_t from_us, uint64_t ms)
+{
+	return !from_us || ms == VIEW_ABSENT || ms > UINT64_MAX / 2000 - from_us / 1000 ? UINT64_MAX
+											: from_us + ms * 1000;
+}
+
+/* What a client's attempt may still do, and until when. */
+static void client_deadlines(struct engine *g, const struct task *t, struct deadline *d)
+{
+	const struct task_worker *w = strmap_get(&g->task_workers, t->d.taskId);
+	uint64_t patience = t->d.heartbeatMs != VIEW_ABSENT ? t->d.heartbeatMs
+			    : g->o.task_worker_ms           ? g->o.task_worker_ms
+							    : VIEW_ABSENT;
+	uint64_t seen = t->d.lastSeenAt;
+
+	sooner(d, DUE_ATTEMPT_TIME,
+	       after_ms(t->d.attemptStartedAt, jval_uint(jval_get(t->d.retryPolicy, "timeoutMs"), VIEW_ABSENT)));
+	sooner(d, DUE_IDLE, after_ms(seen, t->d.idleMs));
+	if (!w || !w->connection)
+		sooner(d, DUE_LOST, after_ms(w && w->gone_us > seen ? w->gone_us : seen, patience));
+}
+
+static struct deadline deadline_of(struct engine *g, const struct task *t)
+{
+	struct deadline d = { DUE_NOTHING, UINT64_MAX };
+	bool supervised = t->d.attemptOpen && t->d.currentProcessId[0];
+
+	if (task_status_ended(t->status) || t->status == TASK_CANCELLING)
+		return d;
+	if (t->status == TASK_QUEUED && t->d.dueAt)
+		sooner(&d, DUE_BEGIN, t->d.dueAt);
+	if (t->status == TASK_WAITING_RESOURCE && supervised && t->d.dueAt && !engine_process(g, t->d.currentProcessId))
+		sooner(&d, DUE_LAUNCH, g->work_waits ? t->d.dueAt : 0);
+	if (t->status == TASK_PAUSED)
+		return d;
+	/* A supervised attempt's process has these limits itself. */
+	if (!supervised || !engine_process(g, t->d.currentProcessId))
+		sooner(&d, DUE_TASK_TIME, after_ms(t->d.startedAt, t->d.timeoutMs));
+	if (t->d.attemptOpen && !supervised && strcmp(t->d.workerKind, "client") == 0)
+		client_deadlines(g, t, &d);
+	return d;
+}
+
+static void end_attempt(struct engine *g, const struct task *t, const char *status, const char *category,
+			const char *limit, const char *message)
+{
+	const struct attempt_end end = { .status = status,
+					 .category = category,
+					 .limit = limit,
+					 .message = message,
+					 .exit_code = -1,
+					 .may_retry = true };
+	struct transaction *tx = transaction_new_internal(g);
+
+	task_attempt_failed(g, t, tx->batch, NULL, &end);
+	transaction_after_commit(tx, task_next, t->d.taskId);
+	transaction_commit(tx);
+}
+
+static void act(struct engine *g, const struct task *t, enum due due)
+{
+	switch (due) {
+	case DUE_BEGIN: task_begin_now(g, t->d.taskId, "retry_policy"); break;
+	case DUE_LAUNCH:
+		task_launch(g, t->d.taskId); /* if it is refused again, it is looked at again */
+		break;
+	case DUE_TASK_TIME:
+		end_attempt(g, t, "timed_out", "timeout", "task", "the task's time limit was reached");
+		break;
+	case DUE_ATTEMPT_TIME:
+		end_attempt(g, t, "timed_out", "timeout", "attempt", "the attempt's time limit was reached");
+		break;
+	case DUE_IDLE:
+		end_attempt(g, t, "timed_out", "timeout", "idle",
+			    "nothing was heard of the worker for as long as the task allows");
+		break;
+	case DUE_LOST:
+		end_attempt(g, t, "lost", "lost", NULL,
+			    "the client that worked on it is gone and did not come back in time");
+		break;
+	case DUE_NOTHING: break;
+	}
+}
+
+struct ids {
+	char (*id)[ID_ROOM];
+	size_t n, cap;
+};
+
+static bool collect_id(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+{
+	struct ids *l = ctx;
+
+	if (l->n == l->cap) {
+		l->cap = l->cap ? 2 * l->cap : 64;
+		l->id = mem_realloc(l->id, l->cap * sizeof *l->id);
+	}
+	snprintf(l->id[l->n++], ID_ROOM, "%.*s", (int)id_len, id);
+	return true;
+}
+
+static void live_tasks(struct engine *g, struct ids *ret)
+{
+	struct err e = ERR_INIT;
+
+	if (store_model_scan_speculative(g->o.store, VIEW_LIVE_TASK, NULL, collect_id, ret, &e) < 0)
+		log_error("look at tasks: %s", e.message);
+}
+
+uint64_t task_tick(struct engine *g, uint64_t now)
+{
+	struct ids live = { 0 };
+
+	if (now < g->task_poll_ns || g->stopping)
+		return g->task_poll_ns;
+	g->task_poll_ns = UINT64_MAX;
+	live_tasks(g, &live);
+	for (size_t i = 0; i < live.n; i++) {
+		task_auto struct task t = TASK_INIT;
+		struct err e = ERR_INIT;
+		if (task_read(g, live.id[i], &t, &e) != 0)
+			continue;
+		struct deadline d = deadline_of(g, &t);
+		if (d.at_us <= engine_real(g))
+			act(g, &t, d.due);
+		else if (d.at_us != UINT64_MAX)
+			task_wake(g, d.at_us);
+	}
+	free(live.id);
+	return g->task_poll_ns;
+}
+
+/* ---- after a restart ---- */
+
+/* An attempt whose process has ended in the log, or never began there: what the crash cut off is done now. */
+static void recover_attempt(struct engine *g, const struct task *t)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct process_doc p;
+	struct err e = ERR_INIT;
+
+	if (!t->d.currentProcessId[0] || engine_process(g, t->d.currentProcessId))
+		return;
+	if (view_read(g->o.store, &process_schema, t->d.currentProcessId, &text, &p, &e) != 0)
+		task_launch(g, t->d.taskId);
+}
+
+static void recover_one(struct engine *g, const char *task_id)
+{
+	task_auto struct task t = TASK_INIT;
+	struct process *p;
+	struct err e = ERR_INIT;
+
+	if (task_read(g, task_id, &t, &e) != 0)
+		return;
+	if (t.d.attemptOpen && strcmp(t.d.workerKind, "client") == 0) {
+		struct task_worker *w = mem_zalloc(1, sizeof *w);
+		w->gone_us = engine_real(g);
+		free(strmap_put(&g->task_workers, task_id, w));
+	}
+	p = t.d.currentProcessId[0] ? engine_process(g, t.d.currentProcessId) : NULL;
+	if (t.status == TASK_PAUSED && p) {
+		p->paused = true;
+		p->paused_ns = engine_now(g);
+	}
+	if (t.status == TASK_CANCELLING)
+		task_cancel_resume(g, task_id);
+	else if (t.d.attemptOpen)
+		recover_attempt(g, &t);
+	else if (t.status == TASK_RETRYING)
+		task_begin_now(g, task_id, "retry_policy");
+	else
+		task_reconsider(g, task_id);
+}
+
+/* The other end of an edge may have ended without this one having been told. */
+struct retell {
+	struct engine *engine;
+};
+
+static bool retell_one(void *ctx, const char *target, const char *status)
+{
+	struct retell *r = ctx;
+
+	if (strcmp(status, "active") == 0)
+		task_notify_edges(r->engine, target);
+	return true;
+}
+
+void task_recover(struct engine *g)
+{
+	struct retell r = { g };
+	struct ids live = { 0 };
+
+	live_tasks(g, &live);
+	for (size_t i = 0; i < live.n; i++) {
+		task_each_edge(g, live.id[i], "blocked_by", retell_one, &r);
+		task_each_edge(g, live.id[i], "child", retell_one, &r);
+	}
+	for (size_t i = 0; i < live.n; i++)
+		recover_one(g, live.id[i]);
+	if (live.n)
+		task_wake(g, engine_real(g));
+	task_dispatch(g);
+	free(live.id);
+}

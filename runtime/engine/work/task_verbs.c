@@ -1,0 +1,577 @@
+/*
+ * What may be done in which status, and the verbs that only concern the task itself: progress, pause, resume, complete,
+ * fail, archive. Starting and retrying are in task_attempt.c, cancelling in task_cancel.c.
+ */
+
+#include "runtime/engine/work/task_private.h"
+
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/action/action.h"
+#include "runtime/engine/channel/channel.h"
+
+#include <signal.h>
+
+/* ---- what is legal ---- */
+
+#define V(name) (1u << TASK_VERB_##name)
+static const unsigned legal[TASK_STATUS_COUNT] = {
+	[TASK_DRAFT] = V(UPDATE) | V(CANCEL) | V(ARCHIVE) | V(LINK) | V(ADD),
+	[TASK_ACCEPTED] = V(UPDATE) | V(START) | V(CANCEL) | V(FAIL) | V(LINK) | V(ADD),
+	[TASK_QUEUED] = V(UPDATE) | V(PAUSE) | V(CANCEL) | V(FAIL) | V(LINK) | V(ADD),
+	[TASK_PREPARING] = V(UPDATE) | V(PROGRESS) | V(PAUSE) | V(CANCEL) | V(COMPLETE) | V(FAIL) | V(LINK) | V(ADD),
+	[TASK_RUNNING] = V(UPDATE) | V(PROGRESS) | V(PAUSE) | V(CANCEL) | V(COMPLETE) | V(FAIL) | V(LINK) | V(ADD),
+	[TASK_WAITING_INPUT] = V(UPDATE) | V(PROGRESS) | V(PAUSE) | V(RESUME) | V(CANCEL) | V(RETRY) | V(COMPLETE) |
+			       V(FAIL) | V(LINK) | V(ADD),
+	[TASK_WAITING_PERMISSION] = V(UPDATE) | V(PROGRESS) | V(PAUSE) | V(RESUME) | V(CANCEL) | V(COMPLETE) | V(FAIL) |
+				    V(LINK) | V(ADD),
+	[TASK_WAITING_RESOURCE] = V(UPDATE) | V(PROGRESS) | V(PAUSE) | V(RESUME) | V(CANCEL) | V(COMPLETE) | V(FAIL) |
+				  V(LINK) | V(ADD),
+	[TASK_BLOCKED] = V(UPDATE) | V(PROGRESS) | V(RESUME) | V(RETRY) | V(CANCEL) | V(COMPLETE) | V(FAIL) | V(LINK) |
+			 V(ADD),
+	[TASK_PAUSED] = V(UPDATE) | V(RESUME) | V(CANCEL) | V(FAIL) | V(LINK) | V(ADD),
+	[TASK_RETRYING] = V(UPDATE) | V(CANCEL) | V(FAIL) | V(LINK) | V(ADD),
+	[TASK_CANCELLING] = V(CANCEL),
+	[TASK_CANCELLED] = V(ARCHIVE),
+	[TASK_TIMED_OUT] = V(UPDATE) | V(RETRY) | V(ARCHIVE) | V(LINK),
+	[TASK_FAILED] = V(UPDATE) | V(RETRY) | V(ARCHIVE) | V(LINK),
+	[TASK_LOST] = V(UPDATE) | V(RETRY) | V(CANCEL) | V(FAIL) | V(ARCHIVE) | V(LINK),
+	[TASK_COMPLETED] = V(UPDATE) | V(RETRY) | V(ARCHIVE) | V(LINK),
+};
+#undef V
+
+static const char *const verb_names[TASK_VERB_COUNT] = {
+	[TASK_VERB_UPDATE] = "update",   [TASK_VERB_START] = "start",       [TASK_VERB_PROGRESS] = "progress",
+	[TASK_VERB_PAUSE] = "pause",     [TASK_VERB_RESUME] = "resume",     [TASK_VERB_CANCEL] = "cancel",
+	[TASK_VERB_RETRY] = "retry",     [TASK_VERB_COMPLETE] = "complete", [TASK_VERB_FAIL] = "fail",
+	[TASK_VERB_ARCHIVE] = "archive", [TASK_VERB_LINK] = "link",         [TASK_VERB_ADD] = "new work",
+};
+
+int task_may(const struct task *t, enum task_verb v, struct err *e)
+{
+	unsigned may = t->status < TASK_STATUS_COUNT ? legal[t->status] : 0;
+	buf_auto struct buf possible = BUF_INIT;
+
+	if (may & 1u << v)
+		return 0;
+	for (int i = 0; i < TASK_VERB_COUNT; i++)
+		if (may & 1u << i)
+			buf_printf(&possible, "%s%s", possible.len ? ", " : "", verb_names[i]);
+	return err_set(e, ERR_STATE, "task '%s' is %s, where %s is not possible; possible: %s", t->d.taskId,
+		       t->d.status, verb_names[v], possible.len ? possible.data : "nothing");
+}
+
+/* What all of these begin with; NULL: the caller has its answer. */
+static struct transaction *begin(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+				 void *ctx, enum task_verb v, struct task *t)
+{
+	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	struct err e = ERR_INIT;
+
+	if (task_get(g, param_str(params, "taskId"), c, t, &e) < 0 || task_may(t, v, &e) < 0 ||
+	    param_text(params, "reason", TASK_REASON_MAX, &e) < 0) {
+		transaction_reject(tx, &e);
+		return NULL;
+	}
+	return tx;
+}
+
+static void finish(struct transaction *tx, const struct task *t, const char *status)
+{
+	jw_kstr(&tx->w, "taskId", t->d.taskId);
+	jw_kstr(&tx->w, "status", status);
+	transaction_commit(tx);
+}
+
+/* ---- acceptance ---- */
+
+static json_t *criterion(json_t *list, const json_t *about, size_t at)
+{
+	const char *id = json_is_string(about) ? json_string_value(about) : param_str(about, "id");
+	json_t *v;
+	size_t i;
+
+	json_array_foreach (list, i, v) {
+		const char *text = param_str(v, "text");
+		if (id ? strcmp(param_str(v, "id"), id) == 0 || (text && strcmp(text, id) == 0) : i == at)
+			return v;
+	}
+	return NULL;
+}
+
+static const char *const verdicts[] = { "met", "unmet", "waived", "pending" };
+
+/* What a client reports about the criteria, laid over them: [{id, status, note?, evidenceRef?}], or just their ids. */
+static json_t *acceptance_over(struct jval kept, const json_t *coverage, struct err *e)
+{
+	json_t *list = kept.type == JT_ARRAY ? json_loadb(kept.text, kept.len, 0, NULL) : json_array(), *c;
+	char field[ERR_FIELD_MAX];
+	size_t i;
+
+	json_array_foreach ((json_t *)(uintptr_t)coverage, i, c) {
+		const char *status = json_is_string(c) ? "met" : param_str(c, "status");
+		json_t *v = criterion(list, c, i), *member;
+		const char *key;
+		bool known = false;
+
+		snprintf(field, sizeof field, "acceptance[%zu]", i);
+		for (size_t k = 0; status && k < countof(verdicts); k++)
+			known |= strcmp(verdicts[k], status) == 0;
+		if (!v || !known) {
+			err_field(e, field,
+				  v ? "status must be met, unmet, waived or pending"
+				    : "no such criterion; give its id, or as many as there are");
+			json_decref(list);
+			return NULL;
+		}
+		json_object_foreach (c, key, member)
+			if (strcmp(key, "id") != 0 && strcmp(key, "required") != 0)
+				json_object_set(v, key, member);
+		json_object_set_new(v, "status", json_string(status));
+	}
+	return list;
+}
+
+/* ---- append_task_progress ---- */
+
+static int check_progress(const json_t *params, struct err *e)
+{
+	static const char *const values[] = { "counters", "plan", "validation", "usage" };
+	const json_t *percent = json_object_get(params, "percent");
+
+	if (percent && (!json_is_number(percent) || json_number_value(percent) < 0 || json_number_value(percent) > 100))
+		return err_field(e, "percent", "expected a number from 0 to 100");
+	for (size_t i = 0; i < countof(values); i++)
+		if (param_small(params, values[i], TASK_JSON_MAX, e) < 0)
+			return -1;
+	return param_text(params, "summary", TASK_TEXT_MAX, e) < 0 || param_text(params, "step", TASK_REASON_MAX, e) < 0
+		       ? -1
+		       : 0;
+}
+
+void engine_append_task_progress(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+				 void *ctx)
+{
+	static const char *const members[] = { "phase",    "percent", "step",       "summary",
+					       "counters", "plan",    "validation", "usage" };
+	task_auto struct task t = TASK_INIT;
+	struct err e = ERR_INIT;
+	struct transaction *tx = begin(g, params, c, fn, ctx, TASK_VERB_PROGRESS, &t);
+	struct fact f;
+
+	if (!tx)
+		return;
+	json_auto_t *delivery = NULL, *refs = NULL, *acceptance = NULL;
+	if (check_progress(params, &e) == 0) {
+		delivery = param_delivery(params, "delivery", &e);
+		if (json_object_get(params, "outputRefs"))
+			refs = param_refs(params, "outputRefs", "outputRef", &e);
+		if (json_object_get(params, "acceptance") && !e.code)
+			acceptance = acceptance_over(t.d.acceptance, json_object_get(params, "acceptance"), &e);
+	}
+	if (e.code) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	task_fact_open(&f, EVENT_TASK_PROGRESS, &t.d, c);
+	f.draft.phase = param_str(params, "phase");
+	for (size_t i = 0; i < countof(members); i++)
+		param_write(&f.w, members[i], json_object_get(params, members[i]));
+	param_write(&f.w, "outputRefs", refs);
+	param_write(&f.w, "delivery", delivery);
+	param_write(&f.w, "acceptance", acceptance);
+	if (fact_close(&f, tx->batch) < 0) {
+		err_set(&e, ERR_INVALID, "the progress is too large for one event");
+		transaction_reject(tx, &e);
+		return;
+	}
+	task_set_worker(g, t.d.taskId, c);
+	finish(tx, &t, t.d.status);
+}
+
+/* ---- pause and resume ---- */
+
+/* Every process that works for the task. The signal goes to the command's process group. */
+struct holding {
+	const char *task_id;
+	struct jw *w;
+	bool hold;
+	unsigned count;
+};
+
+static void hold_one(void *ctx, const char *id, void *value)
+{
+	struct holding *h = ctx;
+	struct process *p = value;
+
+	if (strcmp(p->task_id, h->task_id) != 0 || p->gone || p->paused == h->hold)
+		return;
+	process_set_paused(p, h->hold);
+	h->count++;
+	if (!h->w)
+		return;
+	jw_obj(h->w);
+	jw_kstr(h->w, "processId", p->id);
+	jw_kstr(h->w, "signal", h->hold ? "STOP" : "CONT");
+	jw_kstr(h->w, "scope", "process_group");
+	jw_obj_end(h->w);
+}
+
+void engine_pause_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	task_auto struct task t = TASK_INIT;
+	struct transaction *tx = begin(g, params, c, fn, ctx, TASK_VERB_PAUSE, &t);
+	struct fact f;
+
+	if (!tx)
+		return;
+	struct holding h = { .task_id = t.d.taskId, .hold = true };
+	task_fact_open(&f, EVENT_TASK_PAUSED, &t.d, c);
+	f.draft.status = "paused";
+	h.w = &f.w;
+	jw_karr(&f.w, "stopped");
+	strmap_each(&g->processes, hold_one, &h);
+	jw_arr_end(&f.w);
+	task_fact_reason(&f, param_str(params, "reason"));
+	fact_close(&f, tx->batch);
+	tx->flags |= STORE_MUST; /* they stand still already */
+	finish(tx, &t, "paused");
+}
+
+static void go_on(struct engine *g, const char *task_id)
+{
+	struct holding h = { .task_id = task_id };
+
+	strmap_each(&g->processes, hold_one, &h);
+	task_launch(g, task_id);
+	task_resume_jobs(g, task_id);
+	task_wake(g, engine_real(g)); /* its limits count again */
+}
+
+/* Back to where it was; what waited for its turn is looked at again. */
+static const char *status_after_resume(struct engine *g, const struct task *t)
+{
+	enum task_status before = t->status == TASK_PAUSED ? task_status_find(t->d.pausedFrom) : t->status;
+
+	if (t->d.attemptOpen)
+		return t->status == TASK_PAUSED && before < TASK_STATUS_COUNT ? task_status_name(before) : "running";
+	return before == TASK_QUEUED || before == TASK_BLOCKED ? "accepted"
+	       : t->status == TASK_PAUSED                      ? "accepted"
+							       : NULL;
+}
+
+void engine_resume_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	task_auto struct task t = TASK_INIT;
+	struct transaction *tx = begin(g, params, c, fn, ctx, TASK_VERB_RESUME, &t);
+	const char *status = tx ? status_after_resume(g, &t) : NULL;
+	struct task_begun begun;
+	struct err e = ERR_INIT;
+	struct fact f;
+
+	if (!tx)
+		return;
+	if (!status) {
+		err_set(&e, ERR_STATE,
+			"task '%s' is %s and has no attempt to go on with; complete_task ends it, retry_task tries "
+			"again",
+			t.d.taskId, t.d.status);
+		transaction_reject(tx, &e);
+		return;
+	}
+	task_fact_open(&f, EVENT_TASK_RESUMED, &t.d, c);
+	f.draft.status = status;
+	jw_kstr(&f.w, "status", status);
+	task_fact_reason(&f, param_str(params, "reason"));
+	fact_close(&f, tx->batch);
+	if (!t.d.attemptOpen && (t.d.startedAt || t.status == TASK_BLOCKED || t.d.pausedFrom[0])) {
+		task_begin(g, &t, tx->batch, c, "resumed",
+			   t.d.command.type == JT_OBJECT || t.d.commandRef.type == JT_STRING, &begun);
+		status = begun.status;
+	}
+	transaction_after_commit(tx, go_on, t.d.taskId);
+	finish(tx, &t, status);
+}
+
+/* ---- complete_task ---- */
+
+static bool say_missing(struct jw *w, const char *what, const char *id)
+{
+	jw_obj(w);
+	jw_kstr(w, "what", what);
+	jw_kopt(w, "id", id);
+	jw_obj_end(w);
+	return true;
+}
+
+struct first_id {
+	char id[ID_ROOM];
+	const char *but;
+};
+
+static bool take_member(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+{
+	struct first_id *f = ctx;
+	const char *slash = memrchr(id, '/', id_len);
+
+	if (!slash || (f->but && strncmp(slash + 1, f->but, id_len - (size_t)(slash + 1 - id)) == 0))
+		return true;
+	snprintf(f->id, sizeof f->id, "%.*s", (int)(id_len - (size_t)(slash + 1 - id)), slash + 1);
+	return false;
+}
+
+/* The first member of a list, but for one. */
+static bool first_of(struct engine *g, enum view_kind kind, const char *owner, const char *but, char ret[ID_ROOM])
+{
+	struct first_id f = { .but = but };
+	struct err e = ERR_INIT;
+	char prefix[ID_ROOM + 1];
+
+	snprintf(prefix, sizeof prefix, "%s/", owner);
+	if (store_model_scan_speculative(g->o.store, (uint8_t)kind, prefix, take_member, &f, &e) < 0)
+		log_error("look at what task %s has open: %s", owner, e.message);
+	memcpy(ret, f.id, ID_ROOM);
+	return f.id[0] != '\0';
+}
+
+size_t task_missing(struct engine *g, const struct task *t, struct jval acceptance, struct jval delivery,
+		    bool skip_attempt, struct buf *out)
+{
+	struct jw w = jw_on(out);
+	char id[ID_ROOM];
+	size_t n = 0;
+
+	jw_arr(&w);
+	if (!skip_attempt && t->d.attemptOpen && t->d.currentProcessId[0])
+		n += say_missing(&w, "process_running", t->d.currentProcessId);
+	if (first_of(g, VIEW_TASK_ACTION, t->d.taskId, NULL, id))
+		n += say_missing(&w, "action_open", id);
+	if (task_has_open_child(g, t->d.taskId, id))
+		n += say_missing(&w, "child_unfinished", id);
+	if (job_open_of_task(g, t->d.taskId, id))
+		n += say_missing(&w, "job_unfinished", id);
+	if (peer_task_open(g, t->d.taskId, id))
+		n += say_missing(&w, "peer_task_unfinished", id);
+	for (struct jiter it = jiter_on(acceptance); acceptance.type == JT_ARRAY && jiter_next(&it);) {
+		struct jval status = jval_get(it.value, "status");
+		if (!jval_bool(jval_get(it.value, "required"), true) || jval_is_str(status, "met") ||
+		    jval_is_str(status, "waived"))
+			continue;
+		jval_str(jval_get(it.value, "id"), id, sizeof id);
+		n += say_missing(&w, "acceptance_unmet", id);
+	}
+	if (delivery_is_open(delivery)) {
+		jval_str(jval_get(delivery, "state"), id, sizeof id);
+		n += say_missing(&w, "delivery_open", id);
+	}
+	jw_arr_end(&w);
+	return n;
+}
+
+/* A child's result is delivered to its parent, if that is still there to take it. */
+static const char *delivery_to_parent(struct engine *g, const struct task *t)
+{
+	task_auto struct task parent = TASK_INIT;
+	struct err e = ERR_INIT;
+
+	if (!t->d.parentTaskId[0])
+		return "not_applicable";
+	if (task_read(g, t->d.parentTaskId, &parent, &e) != 0 || task_status_ended(parent.status) ||
+	    parent.status == TASK_CANCELLING)
+		return "parent_missing";
+	return "delivered";
+}
+
+void task_completed_fact(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
+			 const json_t *params, const char *acceptance, const char *declared_by)
+{
+	struct err e = ERR_INIT;
+	json_auto_t *outputs = json_object_get(params, "outputs") ? task_outputs(params, &e) : NULL,
+		    *artifacts = json_object_get(params, "artifacts")
+					 ? param_refs(params, "artifacts", "artifactId", &e)
+					 : NULL,
+		    *delivery = param_delivery(params, "delivery", &e);
+	struct fact f;
+
+	task_outputs_keep(&t->d, b, outputs);
+	task_fact_open(&f, EVENT_TASK_COMPLETED, &t->d, c);
+	f.draft.status = "completed";
+	if (acceptance)
+		jw_kraw(&f.w, "acceptance", acceptance, strlen(acceptance));
+	param_write(&f.w, "outputs", outputs);
+	param_write(&f.w, "artifacts", artifacts);
+	param_write(&f.w, "evidenceRefs", json_object_get(params, "evidenceRefs"));
+	if (delivery) {
+		param_write(&f.w, "deliveryState", delivery);
+	} else if (t->d.deliveryState.type != JT_OBJECT) {
+		jw_kobj(&f.w, "deliveryState");
+		jw_kstr(&f.w, "state", delivery_to_parent(g, t));
+		jw_obj_end(&f.w);
+	}
+	jw_kopt(&f.w, "completionSummary", param_str(params, "summary"));
+	jw_kstr(&f.w, "declaredBy", declared_by);
+	fact_close(&f, b);
+	fact_snapshot(g, b, (uint32_t)t->d.uid, t->d.sessionId, t->d.threadId, t->d.taskId);
+}
+
+static int check_completion(const json_t *params, struct err *e)
+{
+	json_auto_t *outputs = task_outputs(params, e),
+		    *artifacts = outputs ? param_refs(params, "artifacts", "id", e) : NULL;
+
+	if (!artifacts)
+		return -1;
+	return param_small(params, "evidenceRefs", TASK_JSON_MAX, e) < 0
+		       ? -1
+		       : param_text(params, "summary", TASK_TEXT_MAX, e);
+}
+
+static void refuse_missing(struct transaction *tx, const struct task *t, const struct buf *missing)
+{
+	struct jval first = jval_get(jval_of(missing->data + 1, missing->len - 1), "what");
+	buf_auto struct buf data = BUF_INIT;
+	struct err e = ERR_INIT;
+	struct jw w = jw_on(&data);
+	char what[64];
+
+	jval_str(first, what, sizeof what);
+	err_set(&e, ERR_STATE, "task '%s' cannot be completed yet: %s (error.data.missing lists everything)",
+		t->d.taskId, what);
+	jw_kraw(&w, "missing", missing->data, missing->len);
+	transaction_reject_data(tx, &e, data.data, data.len);
+}
+
+void engine_complete_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	task_auto struct task t = TASK_INIT;
+	buf_auto struct buf missing = BUF_INIT;
+	struct transaction *tx = begin(g, params, c, fn, ctx, TASK_VERB_COMPLETE, &t);
+	struct err e = ERR_INIT;
+
+	if (!tx)
+		return;
+	json_auto_t *covered = NULL, *delivery = NULL;
+	mem_auto char *acceptance = NULL, *delivered = NULL;
+	if (check_completion(params, &e) == 0 && (delivery = param_delivery(params, "delivery", &e), !e.code))
+		covered = acceptance_over(t.d.acceptance, json_object_get(params, "acceptance"), &e);
+	if (e.code) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	acceptance = json_dumps(covered, JSON_COMPACT);
+	delivered = delivery ? json_dumps(delivery, JSON_COMPACT) : NULL;
+	if (task_missing(g, &t, jval_of(acceptance, strlen(acceptance)),
+			 delivered ? jval_of(delivered, strlen(delivered)) : t.d.deliveryState, false, &missing) > 0) {
+		refuse_missing(tx, &t, &missing);
+		return;
+	}
+	if (t.d.attemptOpen)
+		task_attempt_completed(g, &t, tx->batch, c, NULL, param_str(params, "summary"));
+	task_completed_fact(g, &t, tx->batch, c, params, json_array_size(covered) ? acceptance : NULL, "client");
+	transaction_after_commit(tx, task_next, t.d.taskId);
+	finish(tx, &t, "completed");
+}
+
+/* ---- fail_task ---- */
+
+static void end_process(struct engine *g, const char *task_id)
+{
+	task_auto struct task t = TASK_INIT;
+	struct err e = ERR_INIT;
+
+	task_processes_end(g, task_id, "task_failed");
+	task_worker_over(g, task_id);
+	if (task_read(g, task_id, &t, &e) == 0)
+		task_next(g, task_id);
+}
+
+void engine_fail_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	task_auto struct task t = TASK_INIT;
+	const json_t *error = json_object_get(params, "error");
+	const char *message = json_is_string(error) ? json_string_value(error) : param_str(error, "message"),
+		   *category = param_str(error, "category");
+	struct transaction *tx = begin(g, params, c, fn, ctx, TASK_VERB_FAIL, &t);
+	struct err e = ERR_INIT;
+
+	if (!tx)
+		return;
+	if (!json_is_object(error) && !json_is_string(error))
+		err_field(&e, "error", "expected a string, or an object with message and category");
+	else if ((message && strlen(message) > TASK_TEXT_MAX) || (category && strlen(category) > 64) ||
+		 param_small(params, "error", TASK_JSON_MAX, &e) < 0)
+		err_field(&e, "error", "too long: message at most %u bytes, category at most 64", TASK_TEXT_MAX);
+	if (e.code) {
+		transaction_reject(tx, &e);
+		return;
+	}
+	const struct attempt_end end = { .status = "failed",
+					 .category = category ? category : "reported",
+					 .message = message ? message : "",
+					 .exit_code = -1 };
+	task_attempt_failed(g, &t, tx->batch, c, &end);
+	transaction_after_commit(tx, end_process, t.d.taskId);
+	finish(tx, &t, "failed");
+}
+
+/* ---- archive_task ---- */
+
+void engine_archive_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	task_auto struct task t = TASK_INIT;
+	struct transaction *tx = begin(g, params, c, fn, ctx, TASK_VERB_ARCHIVE, &t);
+	struct fact f;
+
+	if (!tx)
+		return;
+	task_fact_open(&f, EVENT_TASK_ARCHIVED, &t.d, c);
+	f.draft.status = "archived";
+	task_fact_reason(&f, param_str(params, "reason"));
+	fact_close(&f, tx->batch);
+	finish(tx, &t, "archived");
+}
+
+/* ---- actions ---- */
+
+bool task_actions_open(struct engine *g, const char *task_id)
+{
+	char action[ID_ROOM];
+
+	return first_of(g, VIEW_TASK_ACTION, task_id, NULL, action);
+}
+
+void task_actions_end(struct engine *g, const char *task_id, const char *reason)
+{
+	if (!task_actions_open(g, task_id))
+		return;
+	struct transaction *tx = transaction_new_internal(g);
+	action_cancel_of_task(g, task_id, reason, tx);
+	transaction_commit(tx);
+}
+
+void task_on_action(struct engine *g, const char *task_id, const char *action_id, const char *waiting, bool opened,
+		    struct store_batch *b)
+{
+	task_auto struct task t = TASK_INIT;
+	struct err e = ERR_INIT;
+	char other[ID_ROOM];
+	struct fact f;
+
+	if (!task_id || !*task_id || task_read(g, task_id, &t, &e) != 0 || task_status_ended(t.status) ||
+	    t.status == TASK_CANCELLING)
+		return;
+	if (t.status == TASK_PAUSED ||
+	    (!opened && (!t.d.actionId[0] || first_of(g, VIEW_TASK_ACTION, task_id, action_id, other))))
+		return;
+	task_fact_open(&f, opened ? EVENT_TASK_WAITING : EVENT_TASK_RESUMED, &t.d, NULL);
+	f.draft.ids[ID_ACTION] = action_id;
+	f.draft.status = opened ? waiting : t.d.attemptOpen ? "running" : "accepted";
+	jw_kstr(&f.w, "status", f.draft.status);
+	if (opened) {
+		jw_kstr(&f.w, "waitingFor", "action");
+		jw_kstr(&f.w, "actionId", action_id);
+	} else {
+		task_fact_reason(&f, "the action was answered");
+	}
+	fact_close(&f, b);
+}

@@ -1,0 +1,386 @@
+#ifndef BAILIFF_TESTS_SIM_WORLD_H
+#define BAILIFF_TESTS_SIM_WORLD_H
+
+/*
+ * The simulator's world: a clock that only moves when it is told to, a disk that is a folder in memory, and processes
+ * that are names which do at random what processes do. Everything random comes from one seed.
+ */
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/engine.h"
+#include "runtime/engine/core/ports.h"
+#include "runtime/store/store.h"
+#include "runtime/view/view.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SIM_PROCESSES 256
+
+enum sim_stage { SIM_FREE, SIM_ASKED, SIM_STARTED, SIM_READY, SIM_RUNNING, SIM_EXITED };
+
+struct sim_process {
+	char id[PLAN_KEY_MAX];
+	enum sim_stage stage;
+	struct port_streams streams;
+	bool gate_open, doomed; /* doomed: something asked for its end */
+	uint64_t size;
+	int fd;
+};
+
+struct sim_host {
+	uint64_t seed;
+	char dir[64], store_dir[96], spool[96];
+	struct store *store;
+	struct engine *engine;
+	uint64_t boot_ns, real_us, wake_ns;
+	struct sim_process processes[SIM_PROCESSES];
+};
+
+static inline uint64_t sim_random(struct sim_host *w)
+{
+	/* splitmix64 */
+	uint64_t z = (w->seed += 0x9e3779b97f4a7c15ull);
+	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+	return z ^ (z >> 31);
+}
+
+static inline unsigned sim_pick(struct sim_host *w, unsigned n) { return n ? (unsigned)(sim_random(w) % n) : 0; }
+
+static inline bool sim_chance(struct sim_host *w, unsigned percent) { return sim_pick(w, 100) < percent; }
+
+static inline struct sim_process *sim_process(struct sim_host *w, const char *id)
+{
+	for (size_t i = 0; i < SIM_PROCESSES; i++)
+		if (w->processes[i].stage != SIM_FREE && strcmp(w->processes[i].id, id) == 0)
+			return &w->processes[i];
+	return NULL;
+}
+
+/* ---- ports ---- */
+
+static uint64_t sim_real_us(void *world) { return ((struct sim_host *)world)->real_us; }
+static uint64_t sim_boot_ns(void *world) { return ((struct sim_host *)world)->boot_ns; }
+static void sim_base_env(void *world, uint32_t uid, struct buf *out) { buf_append(out, "PATH=/bin", 10); }
+static void sim_meet_peer(void *world, uint32_t uid, int fd) {}
+static int sim_peer_of(void *world, uint32_t uid) { return 0; }
+
+static void sim_wake_at(void *world, uint64_t ns)
+{
+	struct sim_host *w = world;
+
+	if (ns < w->wake_ns)
+		w->wake_ns = ns;
+}
+
+static void sim_launch(void *world, const char *id, const void *plan, size_t len, uint32_t flags,
+		       const struct port_streams *streams, int peer_fd)
+{
+	struct sim_host *w = world;
+
+	for (size_t i = 0; i < SIM_PROCESSES; i++)
+		if (w->processes[i].stage == SIM_FREE) {
+			struct sim_process *p = &w->processes[i];
+
+			*p = (struct sim_process){ .stage = SIM_ASKED, .streams = *streams, .fd = -1 };
+			snprintf(p->id, sizeof p->id, "%s", id);
+			return;
+		}
+	fprintf(stderr, "more processes than the simulator has room for\n");
+	abort();
+}
+
+static void sim_doom(void *world, const char *id)
+{
+	struct sim_process *p = sim_process(world, id);
+
+	if (p)
+		p->doomed = true;
+}
+
+static void sim_open_gate(void *world, const char *id)
+{
+	struct sim_process *p = sim_process(world, id);
+
+	if (p)
+		p->gate_open = true;
+}
+
+static void sim_signal(void *world, const char *id, int sig)
+{
+	if (sig == SIGTERM || sig == SIGKILL || sig == SIGINT || sig == SIGHUP)
+		sim_doom(world, id);
+}
+
+static ssize_t sim_write_stdin(void *world, const char *id, const void *p, size_t n) { return (ssize_t)n; }
+static void sim_close_stdin(void *world, const char *id) {}
+static int sim_line(void *world, const char *id, struct port_line *ret)
+{
+	errno = ENOTTY;
+	return -1;
+}
+static int sim_resize(void *world, const char *id, uint32_t rows, uint32_t cols)
+{
+	errno = ENOTTY;
+	return -1;
+}
+
+static ssize_t sim_peek(void *world, const char *id, int stream, uint64_t offset, void *p, size_t n)
+{
+	struct sim_process *s = sim_process(world, id);
+
+	return s && stream == STREAM_STDOUT && s->fd >= 0 ? pread(s->fd, p, n, (off_t)offset) : 0;
+}
+
+static int sim_output_fd(void *world, const char *id, int stream)
+{
+	struct sim_process *s = sim_process(world, id);
+
+	return s && stream == STREAM_STDOUT ? s->fd : -1;
+}
+
+static void sim_stop_reading(void *world, const char *id) {}
+
+static void sim_release(void *world, const char *id, unsigned unspilled)
+{
+	struct sim_process *p = sim_process(world, id);
+
+	if (!p)
+		return;
+	if (p->fd >= 0)
+		close(p->fd);
+	p->stage = SIM_FREE;
+}
+
+static const struct ports sim_ports = {
+	.real_us = sim_real_us,
+	.boot_ns = sim_boot_ns,
+	.wake_at = sim_wake_at,
+	.base_env = sim_base_env,
+	.meet_peer = sim_meet_peer,
+	.peer_of = sim_peer_of,
+	.launch = sim_launch,
+	.open_gate = sim_open_gate,
+	.signal = sim_signal,
+	.kill_tree = sim_doom,
+	.kill = sim_doom,
+	.write_stdin = sim_write_stdin,
+	.close_stdin = sim_close_stdin,
+	.line = sim_line,
+	.resize = sim_resize,
+	.peek_output = sim_peek,
+	.output_fd = sim_output_fd,
+	.stop_reading = sim_stop_reading,
+	.release = sim_release,
+};
+
+/* ---- what processes do ---- */
+
+static void sim_print(struct sim_host *w, struct sim_process *p)
+{
+	static const char text[] = "some output of a process that does not exist\n";
+	mem_auto char *path = mem_printf("%s/%s", w->spool, p->streams.ref[STREAM_STDOUT]);
+
+	if (p->fd < 0)
+		p->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (pwrite(p->fd, text, sizeof text - 1, (off_t)p->size) != (ssize_t)sizeof text - 1)
+		abort();
+	p->size += sizeof text - 1;
+	engine_on_output(w->engine, p->id, STREAM_STDOUT, p->size);
+}
+
+static void sim_exit(struct sim_host *w, struct sim_process *p)
+{
+	int status = p->doomed ? SIGTERM : sim_chance(w, 70) ? 0 : (int)(1 + sim_pick(w, 3)) << 8;
+	const struct status_msg m = { .kind = STATUS_EXITED, .wait_status = status };
+	char id[PLAN_KEY_MAX];
+
+	memcpy(id, p->id, sizeof id); /* the last call may release it */
+	p->stage = SIM_EXITED;
+	engine_on_exited(w->engine, id, &m);
+	engine_on_gone(w->engine, id, &m);
+	for (int i = 0; i < STREAM_COUNT; i++)
+		engine_on_output_end(w->engine, id, i);
+}
+
+/* One process takes one step. */
+static void sim_step(struct sim_host *w, struct sim_process *p)
+{
+	const struct port_started s = { .pid = 1000, .start_time = 1, .attempt = 1 };
+
+	switch (p->stage) {
+	case SIM_ASKED:
+		if (sim_chance(w, 3)) {
+			engine_on_launch_failed(w->engine, p->id, STEP_CLONE, EAGAIN, "");
+			return;
+		}
+		p->stage = SIM_STARTED;
+		engine_on_started(w->engine, p->id, &s);
+		return;
+	case SIM_STARTED:
+		p->stage = SIM_READY;
+		engine_on_ready(w->engine, p->id, UINT32_MAX);
+		return;
+	case SIM_READY:
+		if (p->doomed) {
+			sim_exit(w, p);
+		} else if (p->gate_open) {
+			p->stage = SIM_RUNNING;
+			engine_on_execed(w->engine, p->id);
+		}
+		return;
+	case SIM_RUNNING:
+		if (p->doomed || sim_chance(w, 40))
+			sim_exit(w, p);
+		else if (sim_chance(w, 30))
+			sim_print(w, p);
+		return;
+	default: return;
+	}
+}
+
+static inline void sim_settle(struct sim_host *w)
+{
+	uint64_t before;
+
+	do {
+		before = store_last_sequence(w->store);
+		store_flush(w->store);
+	} while (store_last_sequence(w->store) != before || store_queued(w->store));
+}
+
+/* A process that is there takes a step; all of them, often enough, come to their end. */
+static inline void sim_live(struct sim_host *w)
+{
+	size_t from = sim_pick(w, SIM_PROCESSES);
+
+	for (size_t i = 0; i < SIM_PROCESSES; i++) {
+		struct sim_process *p = &w->processes[(from + i) % SIM_PROCESSES];
+
+		if (p->stage != SIM_FREE && p->stage != SIM_EXITED) {
+			sim_step(w, p);
+			return;
+		}
+	}
+}
+
+static inline void sim_advance(struct sim_host *w, uint64_t ms)
+{
+	uint64_t until = w->boot_ns + ms * 1000000;
+
+	for (unsigned i = 0; w->wake_ns <= until && i < 1000; i++) {
+		if (w->wake_ns > w->boot_ns) {
+			w->real_us += (w->wake_ns - w->boot_ns) / 1000;
+			w->boot_ns = w->wake_ns;
+		}
+		w->wake_ns = UINT64_MAX;
+		engine_tick(w->engine);
+		sim_settle(w);
+	}
+	w->real_us += (until - w->boot_ns) / 1000;
+	w->boot_ns = until;
+}
+
+/* ---- crashes ---- */
+
+static void sim_adopt(void *world, const struct port_held *h, const struct port_streams *streams,
+		      uint64_t size[STREAM_COUNT])
+{
+	struct sim_process *p = sim_process(world, h->id);
+
+	p->streams = *streams;
+	p->gate_open = false;
+	size[STREAM_STDOUT] = p->size;
+}
+
+static void sim_abandon(void *world, const struct port_held *h) { sim_release(world, h->id, 0); }
+
+static void sim_salvage(void *world, const char *id, const struct port_streams *streams, uint64_t size[STREAM_COUNT])
+{
+	struct sim_host *w = world;
+	mem_auto char *path = mem_printf("%s/%s", w->spool, streams->ref[STREAM_STDOUT]);
+	struct stat st;
+
+	sim_launch(world, id, NULL, 0, 0, streams, -1);
+	struct sim_process *p = sim_process(world, id);
+	p->stage = SIM_EXITED;
+	p->fd = open(path, O_RDWR | O_CLOEXEC);
+	p->size = p->fd >= 0 && fstat(p->fd, &st) == 0 ? (uint64_t)st.st_size : 0;
+	size[STREAM_STDOUT] = p->size;
+}
+
+static inline void sim_open(struct sim_host *w)
+{
+	static const struct recovery_ports recovery = { sim_adopt, sim_abandon, sim_salvage };
+	const struct store_options so = { .dir = w->store_dir,
+					  .spool_dir = w->spool,
+					  .map_bytes = 512u << 20,
+					  .project = view_project,
+					  .project_speculative = view_project_speculative,
+					  .soon_ms = 1 };
+	struct port_held held[SIM_PROCESSES];
+	struct err e = ERR_INIT;
+	size_t n = 0;
+
+	if (store_open(&so, &w->store, &e) < 0) {
+		fprintf(stderr, "open the store: %s\n", e.message);
+		abort();
+	}
+	const struct engine_options eo = {
+		.store = w->store,
+		.ports = &sim_ports,
+		.world = w,
+		.boot_id = "boot",
+		.owner_uid = 0,
+		.defaults = { LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE },
+	};
+	w->engine = engine_new(&eo);
+	w->wake_ns = UINT64_MAX;
+	for (size_t i = 0; i < SIM_PROCESSES; i++) {
+		struct sim_process *p = &w->processes[i];
+
+		if (p->stage != SIM_FREE && p->stage != SIM_EXITED)
+			held[n++] = (struct port_held){ .id = p->id, .attempt = 1, .started = p->stage != SIM_ASKED };
+		else if (p->stage == SIM_EXITED)
+			sim_release(w, p->id, 0);
+	}
+	if (engine_recover(w->engine, &recovery, held, n, &e) < 0) {
+		fprintf(stderr, "recover: %s\n", e.message);
+		abort();
+	}
+	sim_settle(w);
+}
+
+/* The runtime is gone from one moment to the next; with `all` so are the guard and every process. */
+static inline void sim_crash(struct sim_host *w, bool all)
+{
+	/* What is queued may still commit, and the engine hear of it; nothing that it then wants is taken any more. */
+	store_close(w->store);
+	engine_free(w->engine);
+	for (size_t i = 0; i < SIM_PROCESSES; i++) {
+		struct sim_process *p = &w->processes[i];
+
+		if (p->stage == SIM_FREE)
+			continue;
+		if (all || p->stage == SIM_EXITED || p->stage == SIM_ASKED) {
+			sim_release(w, p->id, 0);
+			continue;
+		}
+		/* Its gate was opened for good if it was; a new runtime opens it again. What the init said last is said
+		 * again. */
+		if (p->stage == SIM_STARTED)
+			p->stage = SIM_READY;
+	}
+	sim_open(w);
+}
+
+#endif

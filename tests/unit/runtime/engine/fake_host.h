@@ -1,0 +1,80 @@
+#ifndef BAILIFF_TESTS_FAKE_WORLD_H
+#define BAILIFF_TESTS_FAKE_WORLD_H
+
+/*
+ * A world for the engine that does what the test says: a clock that stands still until it is moved, processes that are
+ * only names, and output that is appended to real spool files in a folder of the test's.
+ */
+
+#include "runtime/base/buf.h"
+#include "runtime/engine/core/engine.h"
+#include "runtime/engine/core/ports.h"
+#include "runtime/store/store.h"
+
+#define FAKE_PROCESSES 512
+
+struct fake_process {
+	char id[PLAN_KEY_MAX];
+	struct port_streams streams;
+	int spool_fd[STREAM_COUNT];
+	uint64_t size[STREAM_COUNT];
+	uint32_t plan_flags;
+	unsigned launches;
+	bool gate_open, kill_tree, killed, released, reading_stopped, stdin_closed;
+	unsigned unspilled;
+	uint64_t signals; /* bit n − 1 */
+	struct buf input;
+	size_t stdin_room;
+	struct port_line line; /* of its terminal */
+	uint32_t rows, cols;   /* as last resized */
+};
+
+struct fake_host {
+	char dir[128], spool[160];
+	struct store *store;
+	struct engine *engine;
+	uint64_t boot_ns, wake_ns;
+	struct fake_process processes[FAKE_PROCESSES];
+	size_t nprocesses;
+	bool nobody;                /* no client has been here */
+	unsigned policies;          /* how often the policy of a place was asked for … */
+	const char *policy_problem; /* … and why it is not known; NULL = there is none */
+	const char *abandoned[FAKE_PROCESSES];
+	size_t nabandoned;
+};
+
+/* The last answer that was given. */
+struct fake_reply {
+	unsigned count;
+	int code; /* enum err_code; 0 = a result */
+	struct buf json;
+	char message[512];
+};
+void fake_reply_fn(void *ctx, const struct err *e, const char *json, size_t len);
+
+void fake_open(struct fake_host *w);  /* a fresh folder, store and engine; recovered */
+void fake_crash(struct fake_host *w); /* the runtime is gone: engine and store, not the folder or the processes */
+void fake_reopen(struct fake_host *w, const struct port_held *held, size_t ndeferred);
+void fake_close(struct fake_host *w);
+void fake_settle(struct fake_host *w);               /* everything queued is committed and its callbacks have run */
+void fake_advance(struct fake_host *w, uint64_t ms); /* moves the clock, ticking at every deadline on the way */
+
+struct fake_process *fake_last(struct fake_host *w);
+struct fake_process *fake_find(struct fake_host *w, const char *id);
+void fake_print(struct fake_host *w, struct fake_process *p, int stream, const void *bytes, size_t n);
+void fake_exit(struct fake_host *w, struct fake_process *p, int wait_status,
+	       uint32_t cause); /* both streams end, too */
+
+extern const struct caller fake_caller;
+struct start_request fake_request(struct fake_host *w, const char *command_line);
+struct fake_process *fake_run(struct fake_host *w, const struct start_request *r,
+			      struct fake_reply *reply); /* until EXECED */
+
+/* Names of all event types after sequence `after`, separated by spaces. */
+char *fake_types(struct fake_host *w, uint64_t after);
+/* The JSON of the last event of that type (malloc), or NULL. */
+char *fake_event(struct fake_host *w, const char *type);
+unsigned fake_count(struct fake_host *w, const char *type);
+bool fake_verified(struct fake_host *w);
+
+#endif

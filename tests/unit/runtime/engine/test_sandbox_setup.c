@@ -1,0 +1,126 @@
+#include "policy/profiles.h"
+#include "runtime/base/err.h"
+#include "tests/unit/runtime/engine/fake_host.h"
+#include "tests/unit/suite.h"
+
+#include <string.h>
+
+static struct fake_host w;
+static struct fake_reply reply;
+
+static struct caller agent(void)
+{
+	struct caller c = fake_caller;
+
+	c.role = ROLE_AGENT;
+	return c;
+}
+
+static void ask(const struct start_request *r, const struct caller *c, int expected)
+{
+	engine_start_process(w.engine, r, c, fake_reply_fn, &reply);
+	ck_assert_int_eq(reply.code, expected);
+}
+
+START_TEST(a_start_is_confined_by_default)
+{
+	fake_open(&w);
+	struct start_request r = fake_request(&w, "x");
+	struct fake_process *p = fake_run(&w, &r, &reply);
+	char *event = fake_event(&w, "sandbox.applied");
+
+	ck_assert(p->plan_flags & PLAN_PRIVATE_ROOT);
+	ck_assert_ptr_nonnull(strstr(event, "\"mode\":\"workspace\""));
+	ck_assert_ptr_nonnull(strstr(event, "\"cwd\":\"/tmp\""));
+	ck_assert_ptr_nonnull(strstr(event, "\"network\":\"none\""));
+	free(event);
+	fake_close(&w);
+}
+END_TEST
+
+START_TEST(more_is_for_operators)
+{
+	const char *const roots[] = { "/srv/data" };
+	const struct caller c = agent();
+
+	fake_open(&w);
+	struct start_request r = fake_request(&w, "x");
+	r.sandbox.change.write = roots;
+	r.sandbox.change.nwrite = 1;
+	ask(&r, &c, ERR_PERMISSION);
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&reply.json), "\"decision\":\"deny\""));
+	r.sandbox.change.nwrite = 0;
+	r.sandbox.profile = "host";
+	ask(&r, &c, ERR_PERMISSION);
+	r.sandbox.profile = NULL;
+	r.sandbox.cwd = "/";
+	ask(&r, &c, ERR_INVALID);
+	ck_assert_uint_eq(w.nprocesses, 0);
+	fake_close(&w);
+}
+END_TEST
+
+START_TEST(what_would_be_applied_can_be_asked)
+{
+	static const char text[] = "{\"profiles\":{\"mine\":{\"hidden\":[\"/srv/x\"],\"pids\":7}}}";
+	struct policy_profiles profiles = { 0 };
+	struct err e = ERR_INIT;
+	buf_auto struct buf out = BUF_INIT;
+	const struct sandbox_request r = { .profile = "mine", .cwd = "/srv/proj/src", .workspace = "/srv/proj" };
+
+	fake_open(&w);
+	ck_assert_int_eq(policy_profiles_parse(&profiles, "policy.json", text, sizeof text - 1, &e), 0);
+	engine_set_profiles(w.engine, &profiles);
+	ck_assert_int_eq(engine_show_sandbox(w.engine, &r, &fake_caller, &out, &e), 0);
+	ck_assert_ptr_nonnull(strstr(out.data, "{\"kind\":\"write\",\"path\":\"/srv/proj\",\"owned\":true}"));
+	ck_assert_ptr_nonnull(strstr(out.data, "{\"kind\":\"hide\",\"path\":\"/srv/x\"}"));
+	ck_assert_ptr_nonnull(strstr(out.data, "\"pids\":7"));
+	ck_assert_ptr_nonnull(strstr(out.data, "{\"name\":\"mine\",\"from\":\"policy\"}"));
+	ck_assert_uint_eq(w.nprocesses, 0);
+	fake_close(&w);
+	policy_profiles_done(&profiles);
+}
+END_TEST
+
+START_TEST(nothing_starts_while_the_policy_is_not_known)
+{
+	fake_open(&w);
+	struct start_request r = fake_request(&w, "x");
+	engine_set_policy_problem(w.engine, "line 3");
+	ask(&r, &fake_caller, ERR_UNAVAILABLE);
+	ck_assert_ptr_nonnull(strstr(reply.message, "line 3"));
+	engine_set_policy_problem(w.engine, NULL);
+	fake_run(&w, &r, &reply);
+	fake_close(&w);
+}
+END_TEST
+
+START_TEST(another_policy_is_a_fact_once)
+{
+	fake_open(&w);
+	engine_policy_is(w.engine, "user", "", "none");
+	fake_settle(&w);
+	ck_assert_uint_eq(fake_count(&w, "policy.changed"), 0);
+	engine_policy_is(w.engine, "user", "abc", "first");
+	fake_settle(&w);
+	engine_policy_is(w.engine, "user", "abc", "again");
+	fake_settle(&w);
+	ck_assert_uint_eq(fake_count(&w, "policy.changed"), 1);
+	fake_crash(&w);
+	fake_reopen(&w, NULL, 0);
+	engine_policy_is(w.engine, "user", "abc", "after a restart");
+	fake_settle(&w);
+	ck_assert_uint_eq(fake_count(&w, "policy.changed"), 1);
+	engine_policy_is(w.engine, "user", "", "gone");
+	fake_settle(&w);
+	ck_assert_uint_eq(fake_count(&w, "policy.changed"), 2);
+	fake_close(&w);
+}
+END_TEST
+
+int main(void)
+{
+	return SUITE("confinement", a_start_is_confined_by_default, more_is_for_operators,
+		     what_would_be_applied_can_be_asked, nothing_starts_while_the_policy_is_not_known,
+		     another_policy_is_a_fact_once);
+}
