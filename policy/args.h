@@ -5,7 +5,7 @@
  * The words of one command, told apart as its own option parser would: options, their values, operands. Which options
  * take a value is in option_values.def.
  *
- * The tables of this folder (harms.def, readonly.def, paths.def …) begin with a pattern on such words:
+ * The tables of this folder (harms.def, readonly.def, command_paths.def …) begin with a pattern on such words:
  *
  *   rm|unlink            the program: one of these names; * ? as in globs
  *   -r|-R|--recursive    has one of these options, in a cluster (-fr) or by itself; long ones also abbreviated

@@ -1,7 +1,7 @@
 #include "policy/decision.h"
 
+#include "policy/command_analysis.h"
 #include "policy/hook_answer.h"
-#include "policy/understand.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/jw.h"
 
@@ -229,7 +229,7 @@ void policy_decide(const struct policy_request *r, struct policy_decision *ret)
 				       .path = r->tool_path,
 				       .npaths = r->ntool_paths,
 				       .host = r->tool_host,
-				       .place = { .cwd = r->cwd, .workspace = r->workspace, .home = r->home },
+				       .bases = { .cwd = r->cwd, .workspace = r->workspace, .home = r->home },
 				       .session = r->session_rules };
 	struct rules_verdict v = { .command = -1 };
 	struct judged j;

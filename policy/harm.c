@@ -4,7 +4,7 @@
  * itself twice).
  */
 
-#include "policy/reading.h"
+#include "policy/analysis.h"
 
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
@@ -21,9 +21,9 @@ static const struct row {
 #undef HARM
 };
 
-void harm_raise(struct reading *r, size_t index, enum command_harm level, const char *impact, const char *advice)
+void harm_raise(struct analysis *r, size_t index, enum command_harm level, const char *impact, const char *advice)
 {
-	struct command_simple *c = reading_simple(r, index);
+	struct command_simple *c = analysis_simple(r, index);
 
 	if (level <= c->harm)
 		return;
@@ -33,7 +33,7 @@ void harm_raise(struct reading *r, size_t index, enum command_harm level, const 
 }
 
 /* "/", "/usr", the home folder, or a folder that has the workspace in it */
-static bool is_vital(const struct reading *r, const char *path)
+static bool is_vital(const struct analysis *r, const char *path)
 {
 	if (strchr(path + 1, '/') == NULL)
 		return strcmp(path, "/tmp") != 0;
@@ -44,11 +44,12 @@ static bool is_vital(const struct reading *r, const char *path)
 
 static bool is_device(const char *path)
 {
-	return strncmp(path, "/dev/", 5) == 0 && !paths_harmless_target(path) && strncmp(path, "/dev/shm/", 9) != 0;
+	return strncmp(path, "/dev/", 5) == 0 && !command_paths_harmless_target(path) &&
+	       strncmp(path, "/dev/shm/", 9) != 0;
 }
 
 /* The folder that a pattern which ends in a lone star empties. */
-static const char *emptied(struct reading *r, const struct command_path *p)
+static const char *emptied(struct analysis *r, const struct command_path *p)
 {
 	const size_t n = strlen(p->path);
 	const char *last = strrchr(p->path, '/');
@@ -59,7 +60,7 @@ static const char *emptied(struct reading *r, const struct command_path *p)
 	return last == p->path ? "/" : shell_arena_strndup(r->arena, p->path, (size_t)(last - p->path));
 }
 
-static void harm_of_tree(struct reading *r, const struct reading_command *c, const struct command_path *p)
+static void harm_of_tree(struct analysis *r, const struct analysis_command *c, const struct command_path *p)
 {
 	const bool deletes = p->access & COMMAND_DELETES;
 
@@ -88,7 +89,7 @@ static bool is_temporary(const char *path)
 	return path_within("/tmp", path) || path_within("/var/tmp", path) || path_within("/dev/shm", path);
 }
 
-static void harm_of_path(struct reading *r, const struct reading_command *c, const struct command_path *p)
+static void harm_of_path(struct analysis *r, const struct analysis_command *c, const struct command_path *p)
 {
 	const char *name = c->args->name;
 
@@ -116,17 +117,17 @@ static void harm_of_path(struct reading *r, const struct reading_command *c, con
 			   "copy it first; only a backup brings it back");
 }
 
-void harm_of_command(struct reading *r, const struct reading_command *c)
+void harm_of_command(struct analysis *r, const struct analysis_command *c)
 {
 	for (size_t i = 0; c->args->name && i < countof(rows); i++)
-		if (rows[i].level > reading_simple(r, c->index)->harm && args_match(c->args, rows[i].pattern))
+		if (rows[i].level > analysis_simple(r, c->index)->harm && args_match(c->args, rows[i].pattern))
 			harm_raise(r, c->index, rows[i].level, rows[i].impact, rows[i].advice);
 	for (size_t i = r->facts->npaths; i-- > 0 && r->facts->path[i].command == c->index;)
 		harm_of_path(r, c, &r->facts->path[i]);
 }
 
 /* A shell or interpreter that takes its program from a pipe into which something from the network goes. */
-static void piped_download(struct reading *r)
+static void piped_download(struct analysis *r)
 {
 	static const char interpreters[] = "python*|perl|ruby|node|php|lua*|Rscript";
 	struct command_facts *f = r->facts;
@@ -147,7 +148,7 @@ static void piped_download(struct reading *r)
 }
 
 /* :(){ :|:& };: — a function that starts itself in the background, or on both sides of a pipe */
-static void fork_bomb(struct reading *r, const struct shell_script *s)
+static void fork_bomb(struct analysis *r, const struct shell_script *s)
 {
 	for (size_t i = 0; i < s->count; i++) {
 		const struct shell_command *c = &s->command[i];
@@ -163,7 +164,7 @@ static void fork_bomb(struct reading *r, const struct shell_script *s)
 	}
 }
 
-void harm_of_line(struct reading *r, const struct shell_script *s)
+void harm_of_line(struct analysis *r, const struct shell_script *s)
 {
 	piped_download(r);
 	if (s && s->nfunctions)

@@ -322,7 +322,7 @@ void hook_ref_json(const struct hook_ref *r, struct jw *w)
 }
 
 /* What it comes to, with what its layer may say. */
-static enum hook_verdict weight(const struct hook_said *s)
+static enum hook_verdict weight(const struct hook_reply *s)
 {
 	if (s->answer.failed)
 		return s->ref.closed ? HOOK_SAYS_DENY : HOOK_SAYS_NOTHING;
@@ -331,9 +331,9 @@ static enum hook_verdict weight(const struct hook_said *s)
 	return s->answer.verdict;
 }
 
-void hook_sum_of(const struct hook_said *said, size_t n, struct hook_sum *ret)
+void hook_result_of(const struct hook_reply *said, size_t n, struct hook_result *ret)
 {
-	*ret = (struct hook_sum){ 0 };
+	*ret = (struct hook_result){ 0 };
 	for (size_t i = 0; i < n; i++) {
 		enum hook_verdict v = weight(&said[i]);
 
@@ -350,27 +350,27 @@ void hook_sum_of(const struct hook_said *said, size_t n, struct hook_sum *ret)
 	}
 }
 
-void hook_sum_reason(const struct hook_sum *s, char *ret, size_t cap)
+void hook_result_reason(const struct hook_result *s, char *ret, size_t cap)
 {
-	const struct hook_said *by = s->by;
+	const struct hook_reply *by = s->by;
 	const char *says = by->answer.reason ? by->answer.reason : "it gives no reason";
 
 	snprintf(ret, cap, "hook %.90s (%.60s, line %u)%s: %.200s", by->ref.text, by->ref.file, by->ref.line,
 		 by->answer.failed ? " failed, which refuses" : "", says);
 }
 
-static void set(struct policy_decision *d, enum policy_answer a, const struct hook_sum *s, const char *before)
+static void set(struct policy_decision *d, enum policy_answer a, const struct hook_result *s, const char *before)
 {
 	char why[POLICY_REASON_MAX];
 
-	hook_sum_reason(s, why, sizeof why);
+	hook_result_reason(s, why, sizeof why);
 	d->answer = a;
 	d->source = POLICY_BY_HOOK;
 	d->hook = &s->by->ref;
 	snprintf(d->reason, sizeof d->reason, "%s%.*s", before, (int)(sizeof d->reason - strlen(before) - 1), why);
 }
 
-void policy_decision_hooks(struct policy_decision *d, int mode, const struct hook_sum *s)
+void policy_decision_hooks(struct policy_decision *d, int mode, const struct hook_result *s)
 {
 	if (s->verdict == HOOK_SAYS_NOTHING || d->answer == POLICY_DENY)
 		return;

@@ -70,23 +70,23 @@ void hook_ref_of(const struct policy_hook *h, struct hook_ref *ret);
 void hook_ref_done(struct hook_ref *r);
 void hook_ref_json(const struct hook_ref *r, struct jw *w);
 
-struct hook_said {
+struct hook_reply {
 	struct hook_ref ref;
 	struct hook_answer answer;
 };
 
 /* What all of them come to. Borrows from them. */
-struct hook_sum {
+struct hook_result {
 	enum hook_verdict verdict;
-	const struct hook_said *by;       /* whose word that is; NULL = nobody said anything */
-	const struct hook_said *rewriter; /* whose updatedInput counts, or NULL */
-	const struct hook_said *stopper;  /* who said continue: false, or NULL */
+	const struct hook_reply *by;       /* whose word that is; NULL = nobody said anything */
+	const struct hook_reply *rewriter; /* whose updatedInput counts, or NULL */
+	const struct hook_reply *stopper;  /* who said continue: false, or NULL */
 };
-void hook_sum_of(const struct hook_said *said, size_t n, struct hook_sum *ret);
+void hook_result_of(const struct hook_reply *said, size_t n, struct hook_result *ret);
 /* "hook ./check.sh (policy.json, line 7): its reason", or how it failed */
-void hook_sum_reason(const struct hook_sum *s, char *ret, size_t cap);
+void hook_result_reason(const struct hook_result *s, char *ret, size_t cap);
 
 /* The rules' decision, and what hooks say to it. */
-void policy_decision_hooks(struct policy_decision *d, int mode, const struct hook_sum *s);
+void policy_decision_hooks(struct policy_decision *d, int mode, const struct hook_result *s);
 
 #endif

@@ -1,6 +1,6 @@
 /* What a command would talk to (network.def), as far as its words name it. */
 
-#include "policy/reading.h"
+#include "policy/analysis.h"
 
 #include "runtime/base/mem.h"
 
@@ -17,7 +17,7 @@ static const struct row {
 #undef NETWORK
 };
 
-static void add_host(struct reading *r, size_t index, const char *host, size_t len, unsigned port, const char *intent)
+static void add_host(struct analysis *r, size_t index, const char *host, size_t len, unsigned port, const char *intent)
 {
 	struct command_facts *f = r->facts;
 
@@ -26,7 +26,7 @@ static void add_host(struct reading *r, size_t index, const char *host, size_t l
 						      .port = port,
 						      .intent = intent,
 						      .command = index };
-	reading_simple(r, index)->flags |= COMMAND_NETWORK;
+	analysis_simple(r, index)->flags |= COMMAND_NETWORK;
 }
 
 static unsigned port_of(const char *s)
@@ -39,7 +39,7 @@ static unsigned port_of(const char *s)
 }
 
 /* [user@]host[:port][/…], with the brackets of an IPv6 address taken off. */
-static bool authority(struct reading *r, size_t index, const char *s, const char *intent)
+static bool authority(struct analysis *r, size_t index, const char *s, const char *intent)
 {
 	const size_t all = strcspn(s, "/?#");
 	const char *at = memrchr(s, '@', all), *host = at ? at + 1 : s;
@@ -62,7 +62,7 @@ static bool authority(struct reading *r, size_t index, const char *s, const char
 	return true;
 }
 
-static bool url(struct reading *r, size_t index, const char *s, const char *intent)
+static bool url(struct analysis *r, size_t index, const char *s, const char *intent)
 {
 	const char *scheme = strstr(s, "://");
 
@@ -75,7 +75,7 @@ static bool url(struct reading *r, size_t index, const char *s, const char *inte
 }
 
 /* user@host:path or host:path; not a path with a colon in it */
-static bool remote(struct reading *r, size_t index, const char *s, const char *intent)
+static bool remote(struct analysis *r, size_t index, const char *s, const char *intent)
 {
 	const char *colon = strchr(s, ':'), *slash = strchr(s, '/');
 
@@ -87,7 +87,7 @@ static bool remote(struct reading *r, size_t index, const char *s, const char *i
 	return authority(r, index, host, intent);
 }
 
-static bool from_words(struct reading *r, const struct reading_command *c, const struct row *row)
+static bool from_words(struct analysis *r, const struct analysis_command *c, const struct row *row)
 {
 	const struct command_args *a = c->args;
 	bool found = false;
@@ -135,7 +135,7 @@ static bool is_local(const struct command_args *a, const struct row *row)
 }
 
 /* bash's own: >/dev/tcp/host/port */
-static void device(struct reading *r, const struct reading_command *c, const struct shell_redirect *d)
+static void device(struct analysis *r, const struct analysis_command *c, const struct shell_redirect *d)
 {
 	const char *s = d->target.plain;
 
@@ -147,7 +147,7 @@ static void device(struct reading *r, const struct reading_command *c, const str
 		 s[n] && d->target.value ? port_of(s + n + 1) : 0, "connect");
 }
 
-void network_of_command(struct reading *r, const struct reading_command *c)
+void network_of_command(struct analysis *r, const struct analysis_command *c)
 {
 	for (size_t i = 0; c->args->name && i < countof(rows); i++)
 		if (args_match(c->args, rows[i].pattern)) {

@@ -147,7 +147,7 @@ static void explain(struct routing_outcome *o, const struct routing_request *r)
 	}
 }
 
-void routing_decide(const struct policy_models *models, const struct routing_request *r, routing_limits_fn limits,
+void routing_decide(const struct model_list *models, const struct routing_request *r, routing_limits_fn limits,
 		    void *ctx, struct routing_outcome *ret)
 {
 	*ret = (struct routing_outcome){ 0 };

@@ -7,7 +7,7 @@
  * none.
  */
 
-#include "policy/models.h"
+#include "policy/model_list.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -73,7 +73,7 @@ struct routing_outcome {
 	bool requires_override; /* a limit or a lock is all that stands in the way: somebody could lift it */
 };
 
-void routing_decide(const struct policy_models *models, const struct routing_request *r, routing_limits_fn limits,
+void routing_decide(const struct model_list *models, const struct routing_request *r, routing_limits_fn limits,
 		    void *ctx, struct routing_outcome *ret);
 
 #endif

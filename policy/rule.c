@@ -44,10 +44,10 @@ enum rule_kind rule_kind_of_tool(const char *tool)
 /* The words as the shell would read them, quoted as facts show them; NULL if it is not one simple command. */
 static char *normal_command(const char *text, char **ret_writes)
 {
-	const struct understand_options o = { .cwd = "/" };
+	const struct analysis_options o = { .cwd = "/" };
 	command_facts_auto struct command_facts f = { 0 };
 
-	command_understand_line(text, strlen(text), &o, &f);
+	command_analyse_line(text, strlen(text), &o, &f);
 	if (f.ncommands < 1 || f.command[0].argc == 0 || f.command[0].nassign || f.error[0])
 		return NULL;
 	for (size_t i = 1; i < f.ncommands; i++)
@@ -285,12 +285,12 @@ static bool path_matches(const char *p, const char *path)
 	}
 }
 
-static const char *base_of(const struct policy_rule *r, const struct rule_place *place)
+static const char *base_of(const struct policy_rule *r, const struct rule_base_paths *bases)
 {
 	switch (r->base) {
-	case RULE_AT_HOME: return place->home;
-	case RULE_AT_WORKSPACE: return place->workspace ? place->workspace : place->cwd;
-	case RULE_AT_CWD: return place->cwd;
+	case RULE_AT_HOME: return bases->home;
+	case RULE_AT_WORKSPACE: return bases->workspace ? bases->workspace : bases->cwd;
+	case RULE_AT_CWD: return bases->cwd;
 	default: return "";
 	}
 }
@@ -307,13 +307,14 @@ static const char *below(const char *path, const char *folder)
 	return path[n] ? path + n + 1 : path + n;
 }
 
-void rule_path_near(const struct command_path *path, const struct rule_place *place, bool ret_near[RULE_BASES])
+void rule_path_candidates(const struct command_path *path, const struct rule_base_paths *bases,
+			  bool ret_near[RULE_BASES])
 {
 	const bool one = path->exact && !(path->access & COMMAND_RECURSES); /* just this file */
 
 	for (int base = 0; base < RULE_BASES; base++) {
 		const struct policy_rule at = { .base = (enum rule_base)base };
-		const char *folder = base_of(&at, place);
+		const char *folder = base_of(&at, bases);
 
 		ret_near[base] = !one || base == RULE_AT_ROOT || base == RULE_ANYWHERE ||
 				 (folder && below(path->path, folder)) ||
@@ -397,7 +398,7 @@ static bool expands_into(const struct policy_rule *r, const char *base, const st
 }
 
 static enum rule_match written_path_matches(const struct policy_rule *r, const struct command_path *path,
-					    const struct rule_place *place)
+					    const struct rule_base_paths *bases)
 {
 	const char *base, *rest;
 
@@ -405,7 +406,7 @@ static enum rule_match written_path_matches(const struct policy_rule *r, const s
 		return RULE_MATCH;
 	if (path->path[0] != '/')
 		return RULE_NO_MATCH;
-	base = base_of(r, place);
+	base = base_of(r, bases);
 	if (!base)
 		return RULE_NO_MATCH;
 	/* Whoever reads a folder with all that is in it may come upon it. */
@@ -427,22 +428,22 @@ static enum rule_match written_path_matches(const struct policy_rule *r, const s
 }
 
 enum rule_match rule_path_matches(const struct policy_rule *r, const struct command_path *path,
-				  const struct rule_place *place)
+				  const struct rule_base_paths *bases)
 {
-	enum rule_match m = written_path_matches(r, path, place);
+	enum rule_match m = written_path_matches(r, path, bases);
 
 	if (m == RULE_NO_MATCH && r->at_root && r->effect != RULE_ALLOW) {
 		struct policy_rule copy = *r;
 
 		copy.base = RULE_AT_ROOT;
 		copy.at_root = false;
-		m = rule_path_matches(&copy, path, place);
+		m = rule_path_matches(&copy, path, bases);
 	}
 
 	if (m != RULE_NO_MATCH || r->effect == RULE_ALLOW || path->exact || path->path[0] != '/' ||
-	    !base_of(r, place) || !has_any(path->path, strlen(path->path), "*?["))
+	    !base_of(r, bases) || !has_any(path->path, strlen(path->path), "*?["))
 		return m;
-	return expands_into(r, base_of(r, place), path) ? RULE_MAYBE : m;
+	return expands_into(r, base_of(r, bases), path) ? RULE_MAYBE : m;
 }
 
 bool rule_host_matches(const struct policy_rule *r, const char *host)

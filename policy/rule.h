@@ -23,7 +23,7 @@
  * command runs may be what the rule speaks of (RULE_MAYBE). One that allows is matched by the words as they stand.
  */
 
-#include "policy/understand.h"
+#include "policy/command_analysis.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -65,7 +65,7 @@ struct policy_rule {
 };
 
 /* Where paths of patterns begin; any may be NULL. */
-struct rule_place {
+struct rule_base_paths {
 	const char *cwd, *workspace, *home;
 };
 
@@ -78,9 +78,10 @@ void rule_done(struct policy_rule *r);
 bool rule_allows_writes(const struct policy_rule *r, const char *writes);
 bool rule_text_matches(const struct policy_rule *r, const char *text); /* RULE_BASH */
 /* For each base whether rules that begin there can be about the path at all: most cannot, and need not be tried. */
-void rule_path_near(const struct command_path *path, const struct rule_place *place, bool ret_near[RULE_BASES]);
+void rule_path_candidates(const struct command_path *path, const struct rule_base_paths *bases,
+			  bool ret_near[RULE_BASES]);
 enum rule_match rule_path_matches(const struct policy_rule *r, const struct command_path *path,
-				  const struct rule_place *place);
+				  const struct rule_base_paths *bases);
 bool rule_host_matches(const struct policy_rule *r, const char *host);
 bool rule_tool_matches(const struct policy_rule *r, const char *tool);
 /* RULE_PREFIX; a NULL word may be any. */

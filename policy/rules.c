@@ -1,5 +1,5 @@
 #include "policy/rules.h"
-#include "policy/disguise.h"
+#include "policy/command_variants.h"
 #include "policy/rules_index.h"
 
 #include "runtime/base/buf.h"
@@ -242,7 +242,7 @@ static void stop_handed(void *ctx, const struct policy_rule *r)
 	if (h->tries++ < HANDED_TRIES && !rule_text_matches(r, h->text))
 		return;
 	if (!h->looked)
-		h->may_run = disguise_may_run(h->command);
+		h->may_run = command_variants_may_run(h->command);
 	h->looked = true;
 	if (!h->may_run)
 		return;
@@ -259,7 +259,7 @@ static void stop_handed_text(void *ctx, const char *text)
 		each_beginning(h->asking->set[i], text, stop_handed, h);
 }
 
-/* The same in another guise (disguise.h). */
+/* The same in another guise (command_variants.h). */
 static void stop_disguised(struct asking *a, const struct command_simple *c, int index)
 {
 	struct handing h = { .asking = a, .command = c, .index = index };
@@ -269,23 +269,23 @@ static void stop_disguised(struct asking *a, const struct command_simple *c, int
 		const struct rule_bucket *b = strmap_get(&a->set[i]->begins, key);
 
 		for (size_t k = 0; b && k < b->count; k++)
-			if (disguise_options_match(a->set[i]->rule[b->rule[k]].pattern, c))
+			if (command_variants_options_match(a->set[i]->rule[b->rule[k]].pattern, c))
 				hit(a, &a->set[i]->rule[b->rule[k]], RULE_MATCH, index);
 	}
 	if (c->operand > 1 && c->plain[c->operand][0] != '-') {
 		buf_auto struct buf text = BUF_INIT;
-		size_t known = disguise_join(c, true, &text);
+		size_t known = command_variants_join(c, true, &text);
 
 		stop_text(a, buf_cstr(&text), known, index);
 	}
 	buf_auto struct buf second = BUF_INIT;
-	if (disguise_second(c, &second)) {
+	if (command_variants_second(c, &second)) {
 		h.may_run = h.looked = true;
 		stop_handed_text(&h, buf_cstr(&second));
 		h.looked = false;
 	}
 	if (a->verdict->effect < RULE_ASK)
-		disguise_each(c, stop_handed_text, &h);
+		command_variants_each(c, stop_handed_text, &h);
 }
 
 /* What refuses or asks. */
@@ -297,7 +297,7 @@ static void stop_command(struct asking *a, const struct command_simple *c, int i
 	stop_text(a, c->text, SIZE_MAX, index);
 	stop_text(a, buf_cstr(&plain), known, index);
 	if (c->name && c->argv[0] && strcmp(c->name, c->argv[0]) != 0) {
-		known = disguise_join(c, false, &bare);
+		known = command_variants_join(c, false, &bare);
 		stop_text(a, buf_cstr(&bare), known, index);
 	}
 	stop_disguised(a, c, index);
@@ -369,7 +369,7 @@ static const struct policy_rule *edit_allowed_by(const struct asking *a, const s
 		const struct policy_rule *r = &s->rule[s->other[RULE_EDIT][i]];
 
 		if (r->effect == RULE_ALLOW && (p->exact || !r->pattern) &&
-		    rule_path_matches(r, p, &a->query->place) == RULE_MATCH)
+		    rule_path_matches(r, p, &a->query->bases) == RULE_MATCH)
 			return r;
 	}
 	return NULL;
@@ -452,7 +452,7 @@ static void stop_set_paths(struct asking *a, const struct policy_rules *s, const
 	bool near[RULE_BASES];
 
 	for (size_t i = 0; i < n; i++) {
-		rule_path_near(&path[i], &a->query->place, near);
+		rule_path_candidates(&path[i], &a->query->bases, near);
 		for (int kind = RULE_READ; kind <= RULE_EDIT; kind++) {
 			unsigned wanted = kind == RULE_READ ? COMMAND_READS : COMMAND_WRITES | COMMAND_DELETES;
 
@@ -460,7 +460,7 @@ static void stop_set_paths(struct asking *a, const struct policy_rules *s, const
 				const struct policy_rule *r = &s->rule[s->other[kind][k]];
 
 				if (r->effect > RULE_ALLOW && (near[r->base] || !r->pattern))
-					hit(a, r, rule_path_matches(r, &path[i], &a->query->place),
+					hit(a, r, rule_path_matches(r, &path[i], &a->query->bases),
 					    (int)path[i].command);
 			}
 		}
@@ -474,7 +474,7 @@ static void stop_named(struct asking *a, const struct policy_rules *s)
 	bool near[RULE_BASES];
 
 	for (size_t i = 0; i < f->nnamed; i++) {
-		rule_path_near(&f->named[i], &a->query->place, near);
+		rule_path_candidates(&f->named[i], &a->query->bases, near);
 		for (int kind = RULE_READ; kind <= RULE_EDIT; kind++)
 			for (size_t k = 0; f->named[i].access & (kind == RULE_READ ? COMMAND_READS : COMMAND_WRITES) &&
 					   k < s->nother[kind];
@@ -484,7 +484,7 @@ static void stop_named(struct asking *a, const struct policy_rules *s)
 				/* Rules about all files are about what is known to happen to one. */
 				if (r->effect == RULE_ALLOW || !r->pattern || !near[r->base])
 					continue;
-				const enum rule_match m = rule_path_matches(r, &f->named[i], &a->query->place);
+				const enum rule_match m = rule_path_matches(r, &f->named[i], &a->query->bases);
 				if (m == RULE_MATCH && kind == RULE_EDIT)
 					hit_handed(a, r, (int)f->named[i].command);
 				else
@@ -518,11 +518,12 @@ static void stop_hosts(struct asking *a, const struct policy_rules *s)
 static void stop_named_hosts(struct asking *a, const struct policy_rules *s)
 {
 	const struct command_facts *f = a->query->facts;
-	char host[DISGUISE_HOST_MAX];
+	char host[COMMAND_VARIANTS_HOST_MAX];
 
 	for (size_t i = 0; s->nother[RULE_FETCH] && i < f->ncommands; i++)
 		for (size_t k = 1; k < f->command[i].argc; k++) {
-			if (!f->command[i].argv[k] || !disguise_host(&f->command[i], f->command[i].argv[k], host))
+			if (!f->command[i].argv[k] ||
+			    !command_variants_host(&f->command[i], f->command[i].argv[k], host))
 				continue;
 			for (size_t n = 0; n < s->nother[RULE_FETCH]; n++) {
 				const struct policy_rule *r = &s->rule[s->other[RULE_FETCH][n]];
@@ -557,7 +558,7 @@ static void ask_strictly(struct asking *a)
 		const struct command_simple *c = &f->command[i];
 
 		if (c->flags & (COMMAND_ELSEWHERE | COMMAND_FUNCTION_CALL) || !c->argc ||
-		    (!c->unknown && disguise_is_seen(c)) || allowed_by(a, c, NULL))
+		    (!c->unknown && command_variants_is_seen(c)) || allowed_by(a, c, NULL))
 			continue;
 		v->command = (int)i;
 		left = 1;
@@ -624,7 +625,7 @@ static const struct policy_rule *ask_set_tool(struct asking *a, const struct pol
 		bool all = r->effect == RULE_ALLOW && (q->npaths || !r->pattern);
 
 		for (size_t k = 0; k < q->npaths && all; k++)
-			all = rule_path_matches(r, &q->path[k], &q->place) == RULE_MATCH;
+			all = rule_path_matches(r, &q->path[k], &q->bases) == RULE_MATCH;
 		/* A file that is not known may be the one that the rule is about. */
 		if (!q->npaths)
 			hit(a, r, r->pattern ? RULE_MAYBE : RULE_MATCH, -1);

@@ -58,7 +58,7 @@ struct policy_rules {
 	size_t nfiles;
 	int mode; /* the most important file's defaultMode; −1 = none says */
 	enum rule_layer mode_layer;
-	int place_mode;        /* a workspace's, which only counts where it is stricter; −1 = none says */
+	int workspace_mode;    /* a workspace's, which only counts where it is stricter; −1 = none says */
 	bool bypass;           /* the host's file says allowBypass */
 	bool allows;           /* there is a rule that allows */
 	bool sessions_tighten; /* a file says "sessionAllow": false: what sessions' rules allow does not count */
@@ -69,7 +69,7 @@ struct policy_rules {
 };
 
 /* `s` must be RULES_INIT at first. The more important layer first; on failure nothing of the file is taken. */
-#define RULES_INIT ((struct policy_rules){ .mode = -1, .place_mode = -1 })
+#define RULES_INIT ((struct policy_rules){ .mode = -1, .workspace_mode = -1 })
 int policy_rules_parse(struct policy_rules *s, enum rule_layer layer, const char *file, const char *text, size_t len,
 		       struct err *e);
 void policy_rules_done(struct policy_rules *s);
@@ -91,7 +91,7 @@ struct rules_query {
 	const struct command_path *path;   /* … and the paths it was given */
 	size_t npaths;
 	const char *host; /* … and the host, or NULL */
-	struct rule_place place;
+	struct rule_base_paths bases;
 	const struct policy_rules *session; /* the rules of its session, besides the files'; or NULL */
 };
 

@@ -26,7 +26,7 @@
 #define FILE_KEYS "permissions|prefixRules|hooks|trustedHooks|sandbox|profiles|models|limits|$schema"
 #define PERMISSION_KEYS "deny|ask|allow|defaultMode|allowBypass|sessionAllow|strict"
 
-struct reading {
+struct analysis {
 	struct policy_rules *rules;
 	enum rule_layer layer;
 	const char *name, *text;
@@ -38,7 +38,7 @@ struct reading {
 	size_t index;        /* … and its element */
 };
 
-static unsigned line_at(struct reading *f, const char *at)
+static unsigned line_at(struct analysis *f, const char *at)
 {
 	if (f->layer == RULE_OF_SESSION)
 		return (unsigned)f->index + 1;
@@ -53,7 +53,7 @@ static unsigned line_at(struct reading *f, const char *at)
 	return f->line;
 }
 
-__attribute__((format(printf, 5, 6))) static int wrong(struct reading *f, const char *at, const char *field,
+__attribute__((format(printf, 5, 6))) static int wrong(struct analysis *f, const char *at, const char *field,
 						       struct err *e, const char *fmt, ...)
 {
 	char why[300];
@@ -76,7 +76,7 @@ __attribute__((format(printf, 5, 6))) static int wrong(struct reading *f, const 
 	return err_field(e, field, "%.200s: line %u: %s: %s", f->name, line_at(f, at), field, why);
 }
 
-__attribute__((format(printf, 3, 4))) static void note(struct reading *f, const char *at, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static void note(struct analysis *f, const char *at, const char *fmt, ...)
 {
 	struct policy_rules *s = f->rules;
 	char what[300];
@@ -91,12 +91,12 @@ __attribute__((format(printf, 3, 4))) static void note(struct reading *f, const 
 				       : mem_printf("%s: line %u: %s", f->name, line_at(f, at), what);
 }
 
-static unsigned rules_max(const struct reading *f)
+static unsigned rules_max(const struct analysis *f)
 {
 	return f->layer == RULE_OF_SESSION ? RULES_SESSION_MAX : RULES_MAX;
 }
 
-static struct policy_rule *rule_new(struct reading *f, enum rule_effect effect, const char *at)
+static struct policy_rule *rule_new(struct analysis *f, enum rule_effect effect, const char *at)
 {
 	struct policy_rules *s = f->rules;
 
@@ -127,8 +127,8 @@ static bool is_key_of(const char *list, const char *key)
 
 /* ---- permissions ---- */
 
-static int read_list(struct reading *f, const char *key, enum rule_effect effect, const json_t *list, struct jval where,
-		     struct err *e)
+static int read_list(struct analysis *f, const char *key, enum rule_effect effect, const json_t *list,
+		     struct jval where, struct err *e)
 {
 	struct jiter it = jiter_on(where);
 	struct err inner = ERR_INIT;
@@ -170,7 +170,7 @@ static int read_list(struct reading *f, const char *key, enum rule_effect effect
 	return 0;
 }
 
-static int read_mode(struct reading *f, const json_t *v, struct jval where, struct err *e)
+static int read_mode(struct analysis *f, const json_t *v, struct jval where, struct err *e)
 {
 	buf_auto struct buf names = BUF_INIT;
 	int mode = json_is_string(v) ? permission_mode_find(json_string_value(v)) : -1;
@@ -187,10 +187,11 @@ static int read_mode(struct reading *f, const json_t *v, struct jval where, stru
 		return 0;
 	}
 	if (f->layer == RULE_OF_WORKSPACE) {
-		f->rules->place_mode = f->rules->place_mode < 0
-					       ? mode
-					       : (int)permission_mode_join((enum permission_mode)f->rules->place_mode,
-									   (enum permission_mode)mode);
+		f->rules->workspace_mode = f->rules->workspace_mode < 0
+						   ? mode
+						   : (int)permission_mode_join(
+							     (enum permission_mode)f->rules->workspace_mode,
+							     (enum permission_mode)mode);
 		return 0;
 	}
 	if (f->rules->mode >= 0) {
@@ -202,7 +203,7 @@ static int read_mode(struct reading *f, const json_t *v, struct jval where, stru
 	return 0;
 }
 
-static int read_lists(struct reading *f, const json_t *p, struct jval where, struct err *e)
+static int read_lists(struct analysis *f, const json_t *p, struct jval where, struct err *e)
 {
 	static const struct {
 		const char *key;
@@ -231,7 +232,7 @@ static bool is_misspelt(const char *keys, const char *key, char meant[64])
 
 /* A misspelt list would forbid nothing, and nobody would know. Keys of the conventions that mean nothing here are only
  * noted. */
-static int other_permissions(struct reading *f, const json_t *p, struct jval where, struct err *e)
+static int other_permissions(struct analysis *f, const json_t *p, struct jval where, struct err *e)
 {
 	const char *key;
 	json_t *value;
@@ -252,7 +253,7 @@ static int other_permissions(struct reading *f, const json_t *p, struct jval whe
 	return 0;
 }
 
-static int read_permissions(struct reading *f, const json_t *p, struct jval where, struct err *e)
+static int read_permissions(struct analysis *f, const json_t *p, struct jval where, struct err *e)
 {
 	const json_t *bypass = json_object_get(p, "allowBypass"), *sessions = json_object_get(p, "sessionAllow"),
 		     *strict = json_object_get(p, "strict");
@@ -298,7 +299,7 @@ static bool is_word(const json_t *v)
 	       strlen(json_string_value(v)) == json_string_length(v);
 }
 
-static int read_pattern(struct reading *f, struct policy_rule *r, const json_t *pattern, const char *at, struct err *e)
+static int read_pattern(struct analysis *f, struct policy_rule *r, const json_t *pattern, const char *at, struct err *e)
 {
 	size_t n = json_array_size(pattern), i, k;
 	const json_t *v, *choice;
@@ -329,14 +330,14 @@ static int read_pattern(struct reading *f, struct policy_rule *r, const json_t *
 /* An example is a line or its words. */
 static bool example_matches(const struct policy_rule *r, const json_t *v, bool *ret)
 {
-	const struct understand_options o = { .cwd = "/" };
+	const struct analysis_options o = { .cwd = "/" };
 	command_facts_auto struct command_facts facts = { 0 };
 	const char *argv[RULE_WORDS_MAX];
 	size_t n = 0, i;
 	const json_t *word;
 
 	if (json_is_string(v)) {
-		command_understand_line(json_string_value(v), json_string_length(v), &o, &facts);
+		command_analyse_line(json_string_value(v), json_string_length(v), &o, &facts);
 		if (!facts.ncommands || facts.error[0])
 			return false;
 		*ret = rule_words_match(r, facts.command[0].argv, facts.command[0].argc, facts.command[0].name) ==
@@ -355,7 +356,7 @@ static bool example_matches(const struct policy_rule *r, const json_t *v, bool *
 	return true;
 }
 
-static int check_examples(struct reading *f, const struct policy_rule *r, const json_t *list, const char *field,
+static int check_examples(struct analysis *f, const struct policy_rule *r, const json_t *list, const char *field,
 			  bool wanted, const char *at, struct err *e)
 {
 	const json_t *v;
@@ -390,7 +391,7 @@ static void prefix_text(struct policy_rule *r)
 }
 
 /* Without its decision, by a slip of the pen, a rule would allow. */
-static int prefix_keys(struct reading *f, const json_t *v, const char *at, struct err *e)
+static int prefix_keys(struct analysis *f, const json_t *v, const char *at, struct err *e)
 {
 	const char *key;
 	json_t *value;
@@ -404,7 +405,7 @@ static int prefix_keys(struct reading *f, const json_t *v, const char *at, struc
 	return 0;
 }
 
-static int read_prefix(struct reading *f, const json_t *v, const char *at, struct err *e)
+static int read_prefix(struct analysis *f, const json_t *v, const char *at, struct err *e)
 {
 	static const struct {
 		const char *word;
@@ -450,7 +451,7 @@ static int read_prefix(struct reading *f, const json_t *v, const char *at, struc
 	return 0;
 }
 
-static int read_prefixes(struct reading *f, const json_t *list, struct jval where, struct err *e)
+static int read_prefixes(struct analysis *f, const json_t *list, struct jval where, struct err *e)
 {
 	struct jiter it = jiter_on(where);
 	const json_t *v;
@@ -469,7 +470,7 @@ static int read_prefixes(struct reading *f, const json_t *list, struct jval wher
 }
 
 /* The set's own copy of its source's name. */
-static void keep_name(struct reading *f)
+static void keep_name(struct analysis *f)
 {
 	struct policy_rules *s = f->rules;
 
@@ -481,7 +482,7 @@ static void keep_name(struct reading *f)
 }
 
 /* Keys of other programs' settings are noted; one that looks like a key of ours was meant to be it. */
-static int check_keys(struct reading *f, const json_t *root, struct jval all, struct err *e)
+static int check_keys(struct analysis *f, const json_t *root, struct jval all, struct err *e)
 {
 	char meant[64];
 	const char *key;
@@ -505,7 +506,7 @@ static int check_keys(struct reading *f, const json_t *root, struct jval all, st
 int policy_rules_parse(struct policy_rules *s, enum rule_layer layer, const char *name, const char *text, size_t len,
 		       struct err *e)
 {
-	struct reading f = {
+	struct analysis f = {
 		.rules = s, .layer = layer, .name = name, .text = text, .len = len, .counted = text, .line = 1
 	};
 	const struct policy_rules before = *s;
@@ -524,7 +525,7 @@ int policy_rules_parse(struct policy_rules *s, enum rule_layer layer, const char
 		while (s->nnotes > before.nnotes)
 			free(s->note[--s->nnotes]);
 		s->mode = before.mode;
-		s->place_mode = before.place_mode;
+		s->workspace_mode = before.workspace_mode;
 		s->mode_layer = before.mode_layer;
 		s->bypass = before.bypass;
 		s->sessions_tighten = before.sessions_tighten;
@@ -538,7 +539,7 @@ int policy_rules_parse(struct policy_rules *s, enum rule_layer layer, const char
 
 int policy_rules_session(struct policy_rules *s, const char *session_id, const json_t *permissions, struct err *e)
 {
-	struct reading f = { .rules = s, .layer = RULE_OF_SESSION, .name = session_id };
+	struct analysis f = { .rules = s, .layer = RULE_OF_SESSION, .name = session_id };
 	const struct jval nowhere = { 0 };
 
 	keep_name(&f);

@@ -1,6 +1,6 @@
 #include "policy/rules_index.h"
 
-#include "policy/disguise.h"
+#include "policy/command_variants.h"
 #include "policy/rules.h"
 #include "runtime/base/mem.h"
 
@@ -59,7 +59,7 @@ static void index_bash(struct policy_rules *s, size_t index)
 		bucket_add(s, key, index);
 	}
 	/* By its program once more, if options make it: they may stand elsewhere. */
-	if (r->effect > RULE_ALLOW && r->pattern && disguise_has_options(r->pattern)) {
+	if (r->effect > RULE_ALLOW && r->pattern && command_variants_has_options(r->pattern)) {
 		mem_auto char *key = mem_printf("\002%.*s", (int)strcspn(r->pattern, " "), r->pattern);
 		bucket_add(s, key, index);
 	}

@@ -7,11 +7,11 @@
 
 #include "policy/wrapper.h"
 
-#include "policy/command.h"
+#include "policy/command_analysis.h"
+#include "policy/command_text.h"
 #include "policy/shell/arena.h"
 #include "policy/shell/shell.h"
 #include "policy/shell_modes.h"
-#include "policy/understand.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/mem.h"
 

@@ -106,7 +106,7 @@ static int refuse(scmp_filter_ctx f, struct err *e)
 	return r < 0 ? err_sys(e, -r, "filter clone") : 0;
 }
 
-int confine_runtime(struct err *e)
+int runtime_sandbox_enter(struct err *e)
 {
 	if (SANITIZED)
 		return 0; /* the sanitizers' own helpers trace and clone */

@@ -9,6 +9,6 @@
 
 struct err;
 
-int confine_runtime(struct err *e);
+int runtime_sandbox_enter(struct err *e);
 
 #endif

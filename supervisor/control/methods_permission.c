@@ -1,7 +1,7 @@
 #include "supervisor/control/methods.h"
 
 #include "policy/hooks.h"
-#include "policy/models.h"
+#include "policy/model_list.h"
 #include "policy/policy_text.h"
 #include "policy/profiles.h"
 #include "policy/rules.h"
@@ -176,7 +176,7 @@ void method_check_policy(struct call *c)
 								  : RULE_OF_WORKSPACE;
 	struct policy_rules rules = RULES_INIT;
 	struct policy_profiles profiles = { 0 };
-	struct policy_models models = { 0 };
+	struct model_list models = { 0 };
 	struct policy_hooks hooks = { 0 };
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -193,11 +193,11 @@ void method_check_policy(struct call *c)
 	else if (policy_rules_parse(&rules, of, name, text, n, &e) == 0 &&
 		 policy_hooks_parse(&hooks, of, name, text, n, &e) == 0 &&
 		 policy_profiles_parse(&profiles, name, text, n, &e) == 0)
-		(void)policy_models_parse(&models, name, text, n, &e);
+		(void)model_list_parse(&models, name, text, n, &e);
 	check_result(&rules, &hooks, &e, &out);
 	policy_rules_done(&rules);
 	policy_profiles_done(&profiles);
-	policy_models_done(&models);
+	model_list_done(&models);
 	policy_hooks_done(&hooks);
 	call_reply(c, out.data, out.len);
 }

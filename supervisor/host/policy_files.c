@@ -62,7 +62,7 @@ static int read_all(const int files[GUARD_FILES], struct text texts[countof(laye
 		     policy_hooks_parse(&ret->hooks, layers[i].rules, layers[i].label, texts[i].data, texts[i].len, e) <
 			     0 ||
 		     policy_profiles_parse(&ret->profiles, layers[i].label, texts[i].data, texts[i].len, e) < 0 ||
-		     policy_models_parse(&ret->models, layers[i].label, texts[i].data, texts[i].len, e) < 0))
+		     model_list_parse(&ret->models, layers[i].label, texts[i].data, texts[i].len, e) < 0))
 			return -1;
 	}
 	return 0;
@@ -137,7 +137,7 @@ void policy_files_load(struct policy_files *p, const int files[GUARD_FILES], str
 void policy_files_done(struct policy_files *p)
 {
 	policy_profiles_done(&p->profiles);
-	policy_models_done(&p->models);
+	model_list_done(&p->models);
 	policy_rules_done(&p->rules);
 	policy_hooks_done(&p->hooks);
 	for (int i = 0; i < RULE_LAYERS; i++)

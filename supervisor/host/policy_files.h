@@ -9,7 +9,7 @@
  */
 
 #include "policy/hooks.h"
-#include "policy/models.h"
+#include "policy/model_list.h"
 #include "policy/profiles.h"
 #include "policy/rules.h"
 #include "supervisor/guard/guard_msg.h"
@@ -20,7 +20,7 @@ struct engine;
 
 struct policy_files {
 	struct policy_profiles profiles; /* in force */
-	struct policy_models models;
+	struct model_list models;
 	struct policy_rules rules;
 	char *text[RULE_LAYERS]; /* of the files, for rule sets that have more of them; NULL = there is none */
 	size_t len[RULE_LAYERS];

@@ -17,10 +17,10 @@
 #include "supervisor/common/runtime_sandbox.h"
 #include "supervisor/guard/guard_msg.h"
 #include "supervisor/otlp/cursor.h"
-#include "supervisor/otlp/feed_link.h"
+#include "supervisor/otlp/env_setting.h"
+#include "supervisor/otlp/event_link.h"
 #include "supervisor/otlp/metric.h"
-#include "supervisor/otlp/post.h"
-#include "supervisor/otlp/setting.h"
+#include "supervisor/otlp/otlp_http.h"
 #include "supervisor/otlp/span.h"
 
 #include <poll.h>
@@ -37,7 +37,7 @@
 #define DELAY_MS 1000u    /* a span waits so long for company: OTEL_BSP_SCHEDULE_DELAY */
 #define METRICS_MS 60000u /* OTEL_METRIC_EXPORT_INTERVAL */
 #define SETTING_MAX_MS 86400000u
-#define LOOK_BACK 10000u /* events, at the first start */
+#define REWIND_MAX 10000u /* events, at the first start */
 #define BACKOFF_MS 500u
 #define BACKOFF_MAX_MS 30000u
 #define SLICE_MS 250u
@@ -45,9 +45,9 @@
 static volatile sig_atomic_t asked_to_leave;
 
 struct exporter {
-	struct feed_link link;
-	struct span_book book;
-	struct post *post;
+	struct event_link link;
+	struct span_table book;
+	struct otlp_http *post;
 	struct buf spans;
 	unsigned nspans;
 	uint64_t first_ns;      /* when the oldest of them came */
@@ -110,7 +110,7 @@ static void write_resource(const struct exporter *x, struct jw *w)
 	jw_kobj(w, "resource");
 	jw_karr(w, "attributes");
 	if (more)
-		(void)post_headers_each(more, given_attribute, &r); /* the same form; configure has looked at it */
+		(void)otlp_http_headers_each(more, given_attribute, &r); /* the same form; configure has looked at it */
 	for (size_t i = 0; i < SERVICE_ATTRIBUTES; i++)
 		if (r.own[i])
 			resource_attribute(w, service_attributes[i], r.own[i]);
@@ -177,16 +177,16 @@ static bool send_spans(struct exporter *x, const struct buf *body)
 
 	for (;;) {
 		struct err e = ERR_INIT;
-		enum post_result r = post_send(x->post, POST_TRACES, body, &wait, &e);
+		enum otlp_http_result r = otlp_http_send(x->post, OTLP_HTTP_TRACES, body, &wait, &e);
 
-		if (r == POST_PARTLY)
+		if (r == OTLP_HTTP_PARTLY)
 			log_warning("the endpoint did not take all of %u spans: %s", x->nspans, e.message);
-		if (r == POST_DONE || r == POST_PARTLY) {
+		if (r == OTLP_HTTP_DONE || r == OTLP_HTTP_PARTLY) {
 			if (told)
 				log_info("the endpoint takes spans again");
 			return true;
 		}
-		if (r == POST_REFUSED) {
+		if (r == OTLP_HTTP_REFUSED) {
 			log_error("%u spans are left out: %s", x->nspans, e.message);
 			return true;
 		}
@@ -226,14 +226,14 @@ static int post_metrics(struct exporter *x, struct err *e)
 	uint64_t wait;
 
 	x->metrics_at_ns = clock_boot_ns() + x->metrics_ms * 1000000;
-	if (!post_wanted(x->post, POST_METRICS))
+	if (!otlp_http_wanted(x->post, OTLP_HTTP_METRICS))
 		return 0;
-	if (feed_link_call(&x->link, "get_metrics", NULL, &answer, e) < 0)
+	if (event_link_call(&x->link, "get_metrics", NULL, &answer, e) < 0)
 		return -1;
 	metric_write(&w, jval_of(answer.data, answer.len), x->started_us, clock_real_us());
 	write_body(x, "resourceMetrics", "scopeMetrics", "metrics", &items, &body);
-	enum post_result r = post_send(x->post, POST_METRICS, &body, &wait, &why);
-	if (r == POST_REFUSED || r == POST_PARTLY)
+	enum otlp_http_result r = otlp_http_send(x->post, OTLP_HTTP_METRICS, &body, &wait, &why);
+	if (r == OTLP_HTTP_REFUSED || r == OTLP_HTTP_PARTLY)
 		log_error("metrics are left out: %s", why.message);
 	if (wait > x->metrics_ms)
 		x->metrics_at_ns = clock_boot_ns() + wait * 1000000;
@@ -242,7 +242,7 @@ static int post_metrics(struct exporter *x, struct err *e)
 
 /* ---- what comes from the log ---- */
 
-/* span_book's: the log is asked for a start that is not remembered. */
+/* span_table's: the log is asked for a start that is not remembered. */
 static int find_start(void *ctx, const char *type, const char *id_member, const char *id, struct jval like,
 		      struct buf *ret)
 {
@@ -269,7 +269,7 @@ static int find_start(void *ctx, const char *type, const char *id_member, const 
 	jw_kstrv(&w, "types", &type, 1);
 	jw_kuint(&w, "limit", 1000);
 	jw_obj_end(&w);
-	if (!scoped || feed_link_call(&x->link, "list_events", &params, &answer, &e) < 0)
+	if (!scoped || event_link_call(&x->link, "list_events", &params, &answer, &e) < 0)
 		return -1;
 	for (struct jiter it = jiter_on(jval_get(jval_of(answer.data, answer.len), "events")); jiter_next(&it);)
 		if (jval_is_str(jval_get(it.value, id_member), id)) {
@@ -290,7 +290,7 @@ static int subscribe_after(struct exporter *x, uint64_t after, struct err *e)
 	jw_kraw(&w, "types", types.data, types.len);
 	jw_obj_end(&w);
 	x->sequence = x->saved = after;
-	return feed_link_call(&x->link, "subscribe_events", &params, &answer, e);
+	return event_link_call(&x->link, "subscribe_events", &params, &answer, e);
 }
 
 static int ask_when_started(struct exporter *x, struct err *e)
@@ -298,7 +298,7 @@ static int ask_when_started(struct exporter *x, struct err *e)
 	struct buf buf_auto answer = BUF_INIT;
 	char text[CLOCK_TEXT_MAX];
 
-	if (feed_link_call(&x->link, "get_health", NULL, &answer, e) < 0)
+	if (event_link_call(&x->link, "get_health", NULL, &answer, e) < 0)
 		return -1;
 	jval_str(jval_get(jval_of(answer.data, answer.len), "startedAt"), text, sizeof(text));
 	if (clock_parse(text, &x->started_us) < 0)
@@ -316,7 +316,7 @@ static int subscribe(struct exporter *x, uint64_t last, struct err *e)
 		/* The first time: from the start of this runtime on, which may have served others before this process
 		 * was there. */
 		x->not_before_us = x->started_us;
-		after = last > LOOK_BACK ? last - LOOK_BACK : 0;
+		after = last > REWIND_MAX ? last - REWIND_MAX : 0;
 	}
 	if (after > last)
 		after = last;
@@ -324,7 +324,7 @@ static int subscribe(struct exporter *x, uint64_t last, struct err *e)
 		return 0;
 	*e = ERR_INIT;
 	buf_str(&params, "{\"limit\":1}");
-	if (feed_link_call(&x->link, "list_events", &params, &answer, e) < 0)
+	if (event_link_call(&x->link, "list_events", &params, &answer, e) < 0)
 		return -1;
 	uint64_t first = jval_uint(jval_get(jval_of(answer.data, answer.len), "firstSequence"), 1);
 	if (!x->not_before_us)
@@ -337,14 +337,14 @@ static int begin(struct exporter *x, struct err *e)
 {
 	struct buf buf_auto params = BUF_INIT, answer = BUF_INIT;
 
-	feed_link_init(&x->link, GUARD_FD_LISTEN);
+	event_link_init(&x->link, GUARD_FD_LISTEN);
 	x->spans = BUF_INIT;
 	buf_str(&params, "{\"clientName\":\"bailiff-otlp\",\"role\":\"observer\"}");
-	if (feed_link_call(&x->link, "initialize", &params, &answer, e) < 0)
+	if (event_link_call(&x->link, "initialize", &params, &answer, e) < 0)
 		return -1;
 	struct jval r = jval_of(answer.data, answer.len);
 	jval_str(jval_get(r, "runtimeId"), x->runtime_id, sizeof(x->runtime_id));
-	span_book_init(&x->book, x->runtime_id);
+	span_table_init(&x->book, x->runtime_id);
 	x->book.find_start = find_start;
 	x->book.ctx = x;
 	uint64_t last = jval_uint(jval_get(r, "lastSequence"), 0);
@@ -373,8 +373,8 @@ static bool is_too_old(const struct exporter *x, struct jval event)
 
 static void take_event(struct exporter *x, struct jval event)
 {
-	if (!is_too_old(x, event) && post_wanted(x->post, POST_TRACES) && span_book_event(&x->book, event, &x->spans) &&
-	    x->nspans++ == 0)
+	if (!is_too_old(x, event) && otlp_http_wanted(x->post, OTLP_HTTP_TRACES) &&
+	    span_table_event(&x->book, event, &x->spans) && x->nspans++ == 0)
 		x->first_ns = clock_boot_ns();
 	x->sequence = jval_uint(jval_get(event, "sequence"), x->sequence);
 }
@@ -383,7 +383,7 @@ static int run(struct exporter *x, struct err *e)
 {
 	while (!asked_to_leave) {
 		struct jval event;
-		int n = feed_link_next(&x->link, wait_ms(x), &event);
+		int n = event_link_next(&x->link, wait_ms(x), &event);
 
 		if (n < 0)
 			break;
@@ -408,13 +408,13 @@ static int configure(struct exporter *x, struct err *e)
 {
 	const char *attributes = getenv("OTEL_RESOURCE_ATTRIBUTES");
 
-	if (attributes && post_headers_each(attributes, only_look, NULL) < 0)
+	if (attributes && otlp_http_headers_each(attributes, only_look, NULL) < 0)
 		return err_set(e, ERR_INVALID, "OTEL_RESOURCE_ATTRIBUTES: not of the form name=value,name=value");
-	if (setting_ms("OTEL_BSP_SCHEDULE_DELAY", DELAY_MS, SETTING_MAX_MS, &x->delay_ms, e) < 0 ||
-	    setting_ms("OTEL_METRIC_EXPORT_INTERVAL", METRICS_MS, SETTING_MAX_MS, &x->metrics_ms, e) < 0)
+	if (env_setting_ms("OTEL_BSP_SCHEDULE_DELAY", DELAY_MS, SETTING_MAX_MS, &x->delay_ms, e) < 0 ||
+	    env_setting_ms("OTEL_METRIC_EXPORT_INTERVAL", METRICS_MS, SETTING_MAX_MS, &x->metrics_ms, e) < 0)
 		return -1;
 	x->metrics_at_ns = clock_boot_ns() + (x->metrics_ms < 1000 ? x->metrics_ms : 1000) * 1000000;
-	return post_new(&x->post, e);
+	return otlp_http_new(&x->post, e);
 }
 
 int main(int argc, char **argv)
@@ -431,16 +431,16 @@ int main(int argc, char **argv)
 		log_error("%s; nothing is exported", e.message);
 		return GUARD_EXIT_CONFIG;
 	}
-	if (confine_runtime(&e) < 0 || begin(&x, &e) < 0) {
+	if (runtime_sandbox_enter(&e) < 0 || begin(&x, &e) < 0) {
 		log_error("%s", e.message);
 		return 1;
 	}
 	if (fd_send(GUARD_FD_LINK, &ready, sizeof(ready), NULL, 0, 0) < 0)
 		return 1;
 	int r = run(&x, &e);
-	span_book_done(&x.book);
-	feed_link_done(&x.link);
+	span_table_done(&x.book);
+	event_link_done(&x.link);
 	buf_done(&x.spans);
-	post_free(x.post);
+	otlp_http_free(x.post);
 	return r < 0 ? 1 : 0;
 }

@@ -17,7 +17,7 @@ enum { KIND_INTERNAL = 1, KIND_CLIENT = 3 };
 
 /* A span on its way: `start` is JT_NONE where nothing is known of it. */
 struct span {
-	struct span_book *book;
+	struct span_table *book;
 	const struct span_row *row;
 	struct jval start, end;
 	struct jw *w;
@@ -421,7 +421,7 @@ static void write_status(struct span *s)
 }
 
 /* True: it is a process of no tool's. */
-static bool write_span(struct span_book *b, const struct span_row *row, struct jval start, struct jval end,
+static bool write_span(struct span_table *b, const struct span_row *row, struct jval start, struct jval end,
 		       struct buf *ret)
 {
 	struct jw w = jw_on(ret);
@@ -444,9 +444,9 @@ static bool write_span(struct span_book *b, const struct span_row *row, struct j
 
 /* ---- the book ---- */
 
-void span_book_init(struct span_book *b, const char *runtime_id)
+void span_table_init(struct span_table *b, const char *runtime_id)
 {
-	*b = (struct span_book){ .open = STRMAP_INIT };
+	*b = (struct span_table){ .open = STRMAP_INIT };
 	snprintf(b->runtime_id, sizeof(b->runtime_id), "%s", runtime_id);
 }
 
@@ -457,7 +457,7 @@ static void forget(void *ctx, const char *key, void *value)
 	strmap_del(ctx, key);
 }
 
-void span_book_done(struct span_book *b)
+void span_table_done(struct span_table *b)
 {
 	strmap_each(&b->open, forget, &b->open);
 	strmap_done(&b->open);
@@ -488,7 +488,7 @@ static void key_of(const struct span_row *row, struct jval event, char *ret, siz
 	snprintf(ret, cap, "%s %s", row->kind, id);
 }
 
-static void remember(struct span_book *b, const struct span_row *row, struct jval event)
+static void remember(struct span_table *b, const struct span_row *row, struct jval event)
 {
 	char key[ID_MAX + 32];
 	struct buf *text, *earlier;
@@ -505,7 +505,7 @@ static void remember(struct span_book *b, const struct span_row *row, struct jva
 	}
 }
 
-static void take_start(struct span_book *b, const struct span_row *row, struct jval end, struct buf *ret)
+static void take_start(struct span_table *b, const struct span_row *row, struct jval end, struct buf *ret)
 {
 	char key[ID_MAX + 32], id[ID_MAX] = "";
 
@@ -524,7 +524,7 @@ static void take_start(struct span_book *b, const struct span_row *row, struct j
 		(void)b->find_start(b->ctx, row->start, row->id, id, end, ret);
 }
 
-bool span_book_event(struct span_book *b, struct jval event, struct buf *ret)
+bool span_table_event(struct span_table *b, struct jval event, struct buf *ret)
 {
 	char type[64];
 

@@ -17,7 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct span_book {
+struct span_table {
 	struct strmap open; /* "<kind> <id>" → the start event's text (struct buf) */
 	char runtime_id[64];
 	/* The event of this type with this id, appended to *ret; −1: not there. `like` has the ids to look by. May be
@@ -27,13 +27,13 @@ struct span_book {
 	void *ctx;
 };
 
-void span_book_init(struct span_book *b, const char *runtime_id);
-void span_book_done(struct span_book *b);
+void span_table_init(struct span_table *b, const char *runtime_id);
+void span_table_done(struct span_table *b);
 
 /* Every event type that matters, as a JSON array: for subscribe_events. */
 void span_types(struct buf *ret);
 
 /* Takes an event; appends a span to *ret (a comma before it unless *ret is empty) and returns true if one ended. */
-bool span_book_event(struct span_book *b, struct jval event, struct buf *ret);
+bool span_table_event(struct span_table *b, struct jval event, struct buf *ret);
 
 #endif

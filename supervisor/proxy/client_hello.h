@@ -3,7 +3,7 @@
 
 /* The first message of a TLS client, as far as it says whom it wants to talk to. Pure. */
 
-#include "supervisor/proxy/target.h"
+#include "supervisor/proxy/connect_target.h"
 
 #define CLIENT_HELLO_MAX (32u * 1024)
 

@@ -3,7 +3,7 @@
  *
  * One port for all: the first byte tells SOCKS 5 from HTTP. What is asked for is judged by name before anything is
  * resolved, and by address before anything is dialled (dial.c); what then goes through a tunnel is looked at as far as
- * it says whom it is meant for (judge.c). The server's bytes are passed on as they are, but for the end of the
+ * it says whom it is meant for (access_check.c). The server's bytes are passed on as they are, but for the end of the
  * connection (http_answer.h).
  *
  * Nothing is buffered without bound: a side that is not read from is not written to for long. Heads have a deadline,
@@ -16,9 +16,9 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/mem.h"
 #include "runtime/loop/loop.h"
-#include "supervisor/proxy/box.h"
 #include "supervisor/proxy/credential.h"
-#include "supervisor/proxy/http_answer.h"
+#include "supervisor/proxy/http_response.h"
+#include "supervisor/proxy/served_sandbox.h"
 #include "supervisor/proxy/socks.h"
 
 #include <event2/buffer.h>
@@ -79,10 +79,10 @@ void connection_phase(struct connection *c, enum connection_state state, unsigne
 
 void connection_free(struct connection *c)
 {
-	struct box *b = c->box;
+	struct served_sandbox *b = c->sandbox;
 
 	if (c->established) {
-		report_traffic(&b->report, c->target.host, c->target.port, 1, c->sent, c->received);
+		traffic_report_add(&b->report, c->target.host, c->target.port, 1, c->sent, c->received);
 		b->news(b->ctx);
 	}
 	if (c->lookup)
@@ -93,7 +93,7 @@ void connection_free(struct connection *c)
 	event_free(c->timer);
 	LIST_REMOVE(c, link);
 	free(c);
-	box_left(b);
+	served_sandbox_connection_ended(b);
 }
 
 /* All is sent. */
@@ -109,7 +109,7 @@ static void part(struct connection *c)
 
 /* What is written goes out, then our side is closed; what the client still sends is thrown away, so that it is not cut
  * off. */
-void connection_shut(struct connection *c)
+void connection_close(struct connection *c)
 {
 	if (c->lookup)
 		lookup_cancel(c->lookup);
@@ -164,14 +164,14 @@ void connection_answer(struct connection *c, unsigned status, const char *fmt, .
 			"Connection: close\r\nProxy-Agent: bailiff\r\n\r\nbailiff: %s\n",
 			status, status_text(status), strlen(text) + 10, text);
 	}
-	connection_shut(c);
+	connection_close(c);
 }
 
 void connection_refuse(struct connection *c, enum proxy_reason why, const char *address)
 {
-	struct box *b = c->box;
+	struct served_sandbox *b = c->sandbox;
 
-	report_refused(&b->report, c->target.host, c->target.port, address, why);
+	traffic_report_denied(&b->report, c->target.host, c->target.port, address, why);
 	b->news(b->ctx);
 	connection_answer(c, 403, "denied: connect %s%s%s:%u (%s%s%s)",
 			  c->target.is_address && strchr(c->target.host, ':') ? "[" : "", c->target.host,
@@ -212,7 +212,7 @@ static bool step_socks_greeting(struct connection *c)
 	const uint8_t answer[2] = { SOCKS_VERSION, ok ? 0 : 0xff };
 	bufferevent_write(c->client, answer, sizeof answer);
 	if (!ok) {
-		connection_shut(c);
+		connection_close(c);
 		return false;
 	}
 	c->state = CONNECTION_SOCKS_ASK;
@@ -232,11 +232,11 @@ static bool step_socks_ask(struct connection *c)
 		return false;
 	if (r == PARSED_BAD) {
 		socks_answer(c, reply);
-		connection_shut(c);
+		connection_close(c);
 		return false;
 	}
 	evbuffer_drain(in, len);
-	if (judge_target(c))
+	if (access_check_target(c))
 		dial_begin(c);
 	return false;
 }
@@ -260,13 +260,13 @@ static bool step_ask(struct connection *c)
 	}
 	c->via = c->head.form == HTTP_CONNECT ? VIA_CONNECT : VIA_HTTP;
 	c->target = c->head.target;
-	if (c->head.has_host && !target_agrees(&c->target, &c->head.host)) {
+	if (c->head.has_host && !connect_target_agrees(&c->target, &c->head.host)) {
 		connection_refuse(c, PROXY_HOST_DIFFERS, "");
 		return false;
 	}
 	if (c->via == VIA_CONNECT)
 		evbuffer_drain(in, c->head.len); /* of a request, the head is still needed */
-	if (judge_target(c))
+	if (access_check_target(c))
 		dial_begin(c);
 	return false;
 }
@@ -342,8 +342,8 @@ void connection_pump(struct connection *c)
 		[CONNECTION_SOCKS_ASK] = step_socks_ask,
 		[CONNECTION_ASK] = step_ask,
 		[CONNECTION_DIAL] = step_wait,
-		[CONNECTION_SNIFF] = judge_sniff,
-		[CONNECTION_HTTP] = judge_http,
+		[CONNECTION_SNIFF] = access_check_first_bytes,
+		[CONNECTION_HTTP] = access_check_http,
 		[CONNECTION_BODY] = step_body,
 		[CONNECTION_RAW] = step_raw,
 		[CONNECTION_SHUT] = step_shut,
@@ -358,7 +358,8 @@ void connection_send_head(struct connection *c, const char *p, const struct http
 	buf_auto struct buf out = BUF_INIT;
 
 	struct http_extra room;
-	const struct http_extra *extra = credentials_for(c->box->credentials, &c->box->rules, &c->target, &room);
+	const struct http_extra *extra = credentials_for(c->sandbox->credentials, &c->sandbox->rules, &c->target,
+							 &room);
 
 	http_head_forward(p, h, c->via == VIA_HTTP, extra, &out);
 	c->sent += out.len;
@@ -405,7 +406,7 @@ static void pass_answer_heads(struct connection *c, struct evbuffer *in)
 
 		n = n < HTTP_HEAD_MAX ? n : HTTP_HEAD_MAX;
 		const char *p = (const char *)evbuffer_pullup(in, (ssize_t)n);
-		enum parsed r = p ? http_answer_parse(p, n, &len, &interim) : PARSED_MORE;
+		enum parsed r = p ? http_response_parse(p, n, &len, &interim) : PARSED_MORE;
 		if (r == PARSED_MORE)
 			return;
 		c->answering = interim;
@@ -414,7 +415,7 @@ static void pass_answer_heads(struct connection *c, struct evbuffer *in)
 		if (interim)
 			buf_append(&head, p, len);
 		else
-			http_answer_forward(p, len, &head);
+			http_response_forward(p, len, &head);
 		bufferevent_write(c->client, head.data, head.len);
 		evbuffer_drain(in, len);
 		c->received += len;
@@ -492,13 +493,13 @@ static void on_server_event(struct bufferevent *bev, short what, void *ctx)
 	} else {
 		c->answering = false; /* half a head is all that there will be */
 		pass_answer(c);
-		connection_shut(c);
+		connection_close(c);
 	}
 }
 
 struct bufferevent *connection_wire(struct connection *c, int fd, bool server)
 {
-	struct bufferevent *bev = bufferevent_socket_new(c->box->base, fd, BEV_OPT_CLOSE_ON_FREE);
+	struct bufferevent *bev = bufferevent_socket_new(c->sandbox->base, fd, BEV_OPT_CLOSE_ON_FREE);
 
 	if (!bev)
 		return NULL;
@@ -510,11 +511,11 @@ struct bufferevent *connection_wire(struct connection *c, int fd, bool server)
 	return bev;
 }
 
-void connection_new(struct box *b, int fd)
+void connection_new(struct served_sandbox *b, int fd)
 {
 	struct connection *c = mem_zalloc(1, sizeof *c);
 
-	c->box = b;
+	c->sandbox = b;
 	c->client = connection_wire(c, fd, false);
 	c->timer = evtimer_new(b->base, on_time, c);
 	if (!c->client || !c->timer)

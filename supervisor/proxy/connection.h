@@ -21,7 +21,7 @@
 
 #include <sys/queue.h>
 
-struct box;
+struct served_sandbox;
 struct bufferevent;
 struct event;
 
@@ -43,14 +43,14 @@ enum connection_via { VIA_HTTP, VIA_CONNECT, VIA_SOCKS };
 
 struct connection {
 	LIST_ENTRY(connection) link;
-	struct box *box;
+	struct served_sandbox *sandbox;
 	enum connection_state state;
 	enum connection_via via;
 	struct bufferevent *client, *server;
 	struct event *timer;
 	uint64_t deadline_ns; /* of the phase at hand; UINT64_MAX = only idleness counts */
 	uint64_t active_ns;   /* when something last went through */
-	struct target target;
+	struct connect_target target;
 	struct http_head head; /* VIA_HTTP: the request that waits for its server */
 	struct http_body body;
 	struct lookup *lookup;
@@ -62,21 +62,21 @@ struct connection {
 	uint64_t sent, received;
 };
 
-void connection_new(struct box *b, int fd);
+void connection_new(struct served_sandbox *b, int fd);
 void connection_free(struct connection *c);
 
-/* ---- between connection.c, dial.c and judge.c ---- */
+/* ---- between connection.c, dial.c and access_check.c ---- */
 
 /* Each takes what it can of the client's bytes; true = go on with the next state, false = wait, or c is gone. */
 typedef bool (*connection_step)(struct connection *c);
-bool judge_sniff(struct connection *c);
-bool judge_http(struct connection *c);
-bool judge_target(struct connection *c); /* false: refused, and told so */
+bool access_check_first_bytes(struct connection *c);
+bool access_check_http(struct connection *c);
+bool access_check_target(struct connection *c); /* false: refused, and told so */
 void connection_refuse(struct connection *c, enum proxy_reason why, const char *address);
 /* An answer of the proxy's own, and the end. status is HTTP's; SOCKS gets its equivalent. */
 void connection_answer(struct connection *c, unsigned status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-void connection_shut(struct connection *c);
+void connection_close(struct connection *c);
 void connection_phase(struct connection *c, enum connection_state state, unsigned seconds);
 void connection_pump(struct connection *c);
 void connection_send_head(struct connection *c, const char *p, const struct http_head *h);

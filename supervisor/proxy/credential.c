@@ -32,7 +32,7 @@ bool credentials_add(struct credentials *s, const struct proxy_credential *c)
 	return true;
 }
 
-static bool is_for(const struct host_rule *r, const struct target *t)
+static bool is_for(const struct host_rule *r, const struct connect_target *t)
 {
 	const struct host_rules one = { .rule = (struct host_rule *)r, .count = 1 };
 
@@ -44,7 +44,7 @@ static bool is_for(const struct host_rule *r, const struct target *t)
 }
 
 const struct http_extra *credentials_for(const struct credentials *s, const struct host_rules *rules,
-					 const struct target *t, struct http_extra *room)
+					 const struct connect_target *t, struct http_extra *room)
 {
 	for (size_t i = 0; i < rules->count; i++) {
 		if (rules->rule[i].kind != HOST_RULE_CREDENTIAL)

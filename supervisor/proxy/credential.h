@@ -26,6 +26,6 @@ struct credentials {
 bool credentials_add(struct credentials *s, const struct proxy_credential *c);
 /* The header for a request of a sandbox with these rules to this target; NULL = none. */
 const struct http_extra *credentials_for(const struct credentials *s, const struct host_rules *rules,
-					 const struct target *t, struct http_extra *room);
+					 const struct connect_target *t, struct http_extra *room);
 
 #endif

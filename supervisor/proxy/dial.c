@@ -7,7 +7,7 @@
 #include "supervisor/proxy/connection.h"
 
 #include "runtime/base/mem.h"
-#include "supervisor/proxy/box.h"
+#include "supervisor/proxy/served_sandbox.h"
 
 #include <errno.h>
 #include <event2/bufferevent.h>
@@ -79,7 +79,7 @@ static void on_addresses(void *ctx, int error, const struct net_address *found, 
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {
-		enum host_verdict v = host_rules_address(&c->box->rules, c->target.host, &found[i], c->target.port);
+		enum host_verdict v = host_rules_address(&c->sandbox->rules, c->target.host, &found[i], c->target.port);
 
 		if (v == HOST_ALLOWED && c->naddresses < countof(c->address)) {
 			c->address[c->naddresses++] = found[i];
@@ -102,7 +102,7 @@ void dial_begin(struct connection *c)
 		dial_next(c, 0);
 		return;
 	}
-	c->lookup = resolver_ask(c->box->resolver, c->target.host, on_addresses, c);
+	c->lookup = resolver_ask(c->sandbox->resolver, c->target.host, on_addresses, c);
 	if (!c->lookup)
 		dial_failed(c, "too many names are being looked up");
 }

@@ -74,7 +74,8 @@ static enum parsed find_end(const char *p, size_t n, size_t *ret_len, const char
 static bool parse_authority(struct http_head *h, struct span authority, uint16_t port)
 {
 	/* "user:password@host" is an old trick to make one host look like another. */
-	return !memchr(authority.p, '@', authority.n) && target_parse(authority.p, authority.n, port, &h->target);
+	return !memchr(authority.p, '@', authority.n) &&
+	       connect_target_parse(authority.p, authority.n, port, &h->target);
 }
 
 static const char *parse_target(struct http_head *h, const char *base, struct span t, bool connect)
@@ -147,7 +148,7 @@ static const char *take_header(struct http_head *h, struct span name, struct spa
 		if (h->has_host)
 			return "two Host headers";
 		h->has_host = true;
-		return target_parse(value.p, value.n, 0, &h->host) ? NULL : "no host in the Host header";
+		return connect_target_parse(value.p, value.n, 0, &h->host) ? NULL : "no host in the Host header";
 	}
 	if (same(name, "content-length"))
 		return take_length(h, value);

@@ -6,7 +6,7 @@
  * chunks, folded lines, bare line feeds, two hosts) is no request. Pure: bytes in, struct out.
  */
 
-#include "supervisor/proxy/target.h"
+#include "supervisor/proxy/connect_target.h"
 
 struct buf;
 
@@ -19,9 +19,9 @@ enum http_body_kind { HTTP_BODY_NONE, HTTP_BODY_LENGTH, HTTP_BODY_CHUNKED };
 
 struct http_head {
 	enum http_form form;
-	struct target target; /* ABSOLUTE, CONNECT: of the request line */
+	struct connect_target target; /* ABSOLUTE, CONNECT: of the request line */
 	bool has_host;
-	struct target host; /* of the Host header; its port is 0 where none was given */
+	struct connect_target host; /* of the Host header; its port is 0 where none was given */
 	enum http_body_kind body;
 	uint64_t length;                      /* BODY_LENGTH */
 	size_t len;                           /* of the head itself, with its empty line */

@@ -6,10 +6,10 @@
 #include "runtime/base/mem.h"
 #include "runtime/loop/loop.h"
 #include "supervisor/guard/guard_msg.h"
-#include "supervisor/proxy/box.h"
-#include "supervisor/proxy/confine.h"
 #include "supervisor/proxy/credential.h"
+#include "supervisor/proxy/proxy_sandbox.h"
 #include "supervisor/proxy/resolver.h"
+#include "supervisor/proxy/served_sandbox.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -28,7 +28,7 @@ struct proxy {
 	struct resolver *resolver;
 	struct credentials credentials, coming; /* what holds, and what a new runtime has told so far */
 	bool configured;                        /* it has told all of that, and goes on */
-	LIST_HEAD(, box) boxes;
+	LIST_HEAD(, served_sandbox) boxes;
 	int guard_fd, peer_fd; /* peer_fd −1: the runtime is being started anew */
 	struct event *guard_ev, *peer_ev, *room_ev;
 };
@@ -40,9 +40,9 @@ static _Noreturn void fatal(const char *what)
 	_exit(1);
 }
 
-static struct box *box_of(struct proxy *x, const struct plan_key *key)
+static struct served_sandbox *served_sandbox_of(struct proxy *x, const struct plan_key *key)
 {
-	struct box *b;
+	struct served_sandbox *b;
 
 	LIST_FOREACH (b, &x->boxes, link)
 		if (memcmp(&b->key, key, sizeof *key) == 0)
@@ -65,36 +65,36 @@ static bool tell(struct proxy *x, const struct proxy_msg *m)
 }
 
 /* false = not all of it yet. */
-static bool tell_box(struct proxy *x, struct box *b)
+static bool tell_box(struct proxy *x, struct served_sandbox *b)
 {
-	struct report_row *row;
+	struct traffic_report_row *row;
 
-	while ((row = report_next(&b->report))) {
+	while ((row = traffic_report_next(&b->report))) {
 		row->msg.key = b->key;
 		if (!tell(x, &row->msg))
 			return false;
-		report_told(row);
+		traffic_report_sent(row);
 	}
 	const struct proxy_msg ended = { .kind = PROXY_ENDED, .key = b->key };
 	return !b->ending || tell(x, &ended);
 }
 
-static void box_drop(struct box *b)
+static void served_sandbox_drop(struct served_sandbox *b)
 {
 	LIST_REMOVE(b, link);
-	box_free(b);
+	served_sandbox_free(b);
 }
 
 static void tell_all(struct proxy *x)
 {
-	struct box *b, *next;
+	struct served_sandbox *b, *next;
 
 	for (b = LIST_FIRST(&x->boxes); b; b = next) {
 		next = LIST_NEXT(b, link);
 		if (!tell_box(x, b))
 			return;
 		if (b->ending)
-			box_drop(b);
+			served_sandbox_drop(b);
 	}
 }
 
@@ -143,7 +143,7 @@ static bool is_listening(int fd)
 
 static void on_serve(struct proxy *x, const struct proxy_msg *m, int *fds)
 {
-	struct box *b = box_of(x, &m->key);
+	struct served_sandbox *b = served_sandbox_of(x, &m->key);
 	struct host_rules rules = { 0 };
 
 	if (b) {
@@ -152,33 +152,33 @@ static void on_serve(struct proxy *x, const struct proxy_msg *m, int *fds)
 	}
 	if (!is_listening(fds[0]) || !take_rules(fds[1], &rules))
 		fatal("the runtime sent something else than a listening socket and rules");
-	b = box_new(x->base, x->resolver, &x->credentials, &m->key, fd_take(&fds[0]), &rules, on_news, x);
+	b = served_sandbox_new(x->base, x->resolver, &x->credentials, &m->key, fd_take(&fds[0]), &rules, on_news, x);
 	b->claimed = true;
 	LIST_INSERT_HEAD(&x->boxes, b, link);
 }
 
 static void on_end(struct proxy *x, const struct proxy_msg *m, int *fds)
 {
-	struct box *b = box_of(x, &m->key);
+	struct served_sandbox *b = served_sandbox_of(x, &m->key);
 	const struct proxy_msg ended = { .kind = PROXY_ENDED, .key = m->key };
 
 	if (!b) {
 		tell(x, &ended);
 		return;
 	}
-	box_shut(b);
+	served_sandbox_close(b);
 	b->ending = true;
 	on_news(x);
 }
 
 static void on_sync(struct proxy *x, const struct proxy_msg *m, int *fds)
 {
-	struct box *b, *next;
+	struct served_sandbox *b, *next;
 
 	for (b = LIST_FIRST(&x->boxes); b; b = next) {
 		next = LIST_NEXT(b, link);
 		if (!b->claimed)
-			box_drop(b);
+			served_sandbox_drop(b);
 	}
 }
 
@@ -284,7 +284,7 @@ static void on_peer(evutil_socket_t sock, short what, void *ctx)
 
 static void peer_open(struct proxy *x, int fd)
 {
-	struct box *b;
+	struct served_sandbox *b;
 
 	peer_close(x);
 	x->peer_fd = fd;
@@ -296,7 +296,7 @@ static void peer_open(struct proxy *x, int fd)
 	explicit_bzero(&x->coming, sizeof x->coming);
 	LIST_FOREACH (b, &x->boxes, link) {
 		b->claimed = false;
-		report_again(&b->report);
+		traffic_report_resend(&b->report);
 	}
 	on_news(x);
 }
@@ -330,7 +330,7 @@ int proxy_main(void)
 	fd_raise_nofile();
 	fd_cloexec(GUARD_FD_LINK, true);
 	fd_cloexec(GUARD_FD_PEER, true);
-	if (proxy_confine(&e) < 0) {
+	if (proxy_sandbox_enter(&e) < 0) {
 		log_error("%s", e.message);
 		return 1;
 	}

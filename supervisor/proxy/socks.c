@@ -15,7 +15,8 @@ enum parsed socks_greeting(const uint8_t *p, size_t n, size_t *ret_len, bool *re
 	return PARSED_OK;
 }
 
-enum parsed socks_request(const uint8_t *p, size_t n, struct target *ret, size_t *ret_len, enum socks_reply *ret_reply)
+enum parsed socks_request(const uint8_t *p, size_t n, struct connect_target *ret, size_t *ret_len,
+			  enum socks_reply *ret_reply)
 {
 	enum { V4 = 1, NAME = 3, V6 = 4 };
 	struct net_address a = { { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff } };
@@ -42,18 +43,18 @@ enum parsed socks_request(const uint8_t *p, size_t n, struct target *ret, size_t
 		return PARSED_BAD;
 	if (p[3] != NAME) {
 		memcpy(a.b + (p[3] == V4 ? 12 : 0), p + 4, address);
-		target_of_address(&a, port, ret);
+		connect_target_of_address(&a, port, ret);
 		return PARSED_OK;
 	}
 	/* A name may also be an address, but brings no port of its own. */
 	char name[256];
 	memcpy(name, p + 5, p[4]);
 	name[p[4]] = '\0';
-	struct target t = { .port = port };
+	struct connect_target t = { .port = port };
 	if (strlen(name) != p[4])
 		return PARSED_BAD;
 	if (net_address_parse(name, &a))
-		target_of_address(&a, port, &t);
+		connect_target_of_address(&a, port, &t);
 	else if (!host_name_clean(name, p[4], t.host))
 		return PARSED_BAD;
 	*ret = t;

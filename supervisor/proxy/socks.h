@@ -3,7 +3,7 @@
 
 /* SOCKS 5 (RFC 1928), as far as it makes connections: no authentication, CONNECT only. Pure. */
 
-#include "supervisor/proxy/target.h"
+#include "supervisor/proxy/connect_target.h"
 
 #define SOCKS_VERSION 5
 #define SOCKS_REPLY_LEN 10
@@ -22,7 +22,8 @@ enum socks_reply {
  */
 enum parsed socks_greeting(const uint8_t *p, size_t n, size_t *ret_len, bool *ret_ok);
 /* PARSED_BAD with *ret_reply: what is to be answered. */
-enum parsed socks_request(const uint8_t *p, size_t n, struct target *ret, size_t *ret_len, enum socks_reply *ret_reply);
+enum parsed socks_request(const uint8_t *p, size_t n, struct connect_target *ret, size_t *ret_len,
+			  enum socks_reply *ret_reply);
 void socks_reply(enum socks_reply reply, uint8_t out[SOCKS_REPLY_LEN]);
 
 #endif

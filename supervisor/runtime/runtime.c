@@ -425,7 +425,7 @@ static void control_start(struct runtime *r)
 
 static int runtime_set_up(struct runtime *r, struct err *e)
 {
-	if (confine_runtime(e) < 0 || config_load(r, e) < 0 || store_start(r, e) < 0)
+	if (runtime_sandbox_enter(e) < 0 || config_load(r, e) < 0 || store_start(r, e) < 0)
 		return -1;
 	r->base = event_base_new();
 	if (!r->base)

@@ -5,8 +5,8 @@
  * bench_rules [ROUNDS]
  */
 
+#include "policy/command_analysis.h"
 #include "policy/decision.h"
-#include "policy/understand.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
@@ -60,7 +60,7 @@ static void rules_text(struct buf *out)
 
 static double measure(const struct policy_rules *s, const char *what, const char *line, unsigned rounds)
 {
-	const struct understand_options o = { .cwd = "/w/proj", .workspace = "/w/proj", .home = "/home/u" };
+	const struct analysis_options o = { .cwd = "/w/proj", .workspace = "/w/proj", .home = "/home/u" };
 	uint64_t *took = mem_zalloc(rounds, sizeof(*took));
 	struct policy_decision d = { 0 };
 
@@ -68,7 +68,7 @@ static double measure(const struct policy_rules *s, const char *what, const char
 		struct command_facts f;
 		const uint64_t start = now_ns();
 
-		command_understand_line(line, strlen(line), &o, &f);
+		command_analyse_line(line, strlen(line), &o, &f);
 		const struct policy_request q = { .command_line = line,
 						  .cwd = o.cwd,
 						  .workspace = o.workspace,

@@ -1,9 +1,9 @@
 /* The hooks of a policy file, and (after the first NUL) what one of them printed: refused with file and line, or
  * usable. */
 
+#include "policy/command_analysis.h"
 #include "policy/decision.h"
 #include "policy/hook_answer.h"
-#include "policy/understand.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 
@@ -15,13 +15,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void select_all(const struct policy_hooks *s, const char *text, size_t len)
 {
-	const struct understand_options o = { .cwd = "/w" };
+	const struct analysis_options o = { .cwd = "/w" };
 	static const char *const names[] = { "Bash", "mcp__a__b", "" };
 	const struct policy_hook *list[HOOKS_SELECTED_MAX];
 	command_facts_auto struct command_facts f = { 0 };
 
-	command_understand_line(text, len < 200 ? len : 200, &o, &f);
-	const struct rules_query use = { .facts = &f, .place = { .cwd = "/w" } };
+	command_analyse_line(text, len < 200 ? len : 200, &o, &f);
+	const struct rules_query use = { .facts = &f, .bases = { .cwd = "/w" } };
 	for (int p = 0; p < HOOK_POINTS; p++) {
 		const struct hook_query q = { .point = (enum hook_point)p, .name = names, .nnames = 3, .use = &use };
 		size_t n = policy_hooks_select(s, &q, list);
@@ -43,15 +43,16 @@ static void read_answers(const char *text, size_t len)
 			const struct hook_output o = {
 				.exit_code = code, .out = text, .nout = len, .err = text, .nerr = len
 			};
-			struct hook_said said = { .ref = { .file = (char *)"f", .text = (char *)"t", .closed = true } };
+			struct hook_reply said = { .ref = {
+							   .file = (char *)"f", .text = (char *)"t", .closed = true } };
 			struct policy_decision d = { .answer = POLICY_ASK, .ruled = true };
 			buf_auto struct buf out = BUF_INIT;
-			struct hook_sum sum;
+			struct hook_result sum;
 
 			hook_answer_read((enum hook_point)p, &o, &said.answer);
 			if ((code == 1 || code == 3 || code < 0) && !said.answer.failed)
 				abort();
-			hook_sum_of(&said, 1, &sum);
+			hook_result_of(&said, 1, &sum);
 			policy_decision_hooks(&d, MODE_DEFAULT, &sum);
 			if (d.answer == POLICY_ALLOW)
 				abort();

@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	uint8_t *p = malloc(size + 1);
 	enum socks_reply reply;
-	struct target t;
+	struct connect_target t;
 	size_t len = 0;
 	bool ok;
 

@@ -1,8 +1,8 @@
 /* The rules of a policy file, which a session has as well, and a command line to judge by them (after the first NUL):
  * refused with file and line, or usable. */
 
+#include "policy/command_analysis.h"
 #include "policy/decision.h"
-#include "policy/understand.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 
@@ -15,13 +15,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void judge(const struct policy_rules *s, const struct policy_rules *session, const char *line, size_t len)
 {
-	const struct understand_options o = { .cwd = "/w/p", .workspace = "/w", .home = "/home/u" };
+	const struct analysis_options o = { .cwd = "/w/p", .workspace = "/w", .home = "/home/u" };
 	const struct command_path path = { .path = "/w/p/x", .word = "x", .exact = true, .access = COMMAND_WRITES };
 	command_facts_auto struct command_facts f = { 0 };
 	buf_auto struct buf out = BUF_INIT;
 	struct policy_decision d;
 
-	command_understand_line(line, len, &o, &f);
+	command_analyse_line(line, len, &o, &f);
 	for (int mode = 0; mode < MODE_COUNT; mode++) {
 		struct policy_request q = { .cwd = o.cwd,
 					    .workspace = o.workspace,

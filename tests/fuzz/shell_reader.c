@@ -8,7 +8,7 @@
  * question.
  */
 
-#include "policy/understand.h"
+#include "policy/command_analysis.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/jw.h"
 
@@ -41,7 +41,7 @@ static void write_facts(const struct command_facts *f, struct buf *out)
 
 int main(void)
 {
-	static const struct understand_options here = { .cwd = "/w/proj", .workspace = "/w/proj" };
+	static const struct analysis_options here = { .cwd = "/w/proj", .workspace = "/w/proj" };
 	char *shell = NULL, *script = NULL;
 	size_t shell_room = 0, script_room = 0;
 
@@ -50,7 +50,7 @@ int main(void)
 		command_facts_auto struct command_facts f = { 0 };
 		buf_auto struct buf line = BUF_INIT;
 
-		command_understand_argv(argv, 3, &here, &f);
+		command_analyse_argv(argv, 3, &here, &f);
 		write_facts(&f, &line);
 		fwrite(line.data, 1, line.len, stdout);
 	}

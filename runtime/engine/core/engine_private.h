@@ -35,7 +35,7 @@ struct engine {
 	size_t nknown_layers;
 	struct port_expected expected;          /* of the start request at hand */
 	const struct policy_profiles *profiles; /* or NULL */
-	const struct policy_models *models;     /* or NULL */
+	const struct model_list *models;        /* or NULL */
 	const struct policy_rules *rules;       /* or NULL */
 	struct strmap session_rules;            /* session id → struct session_rules */
 	TAILQ_HEAD(, tool_evaluation)

@@ -65,7 +65,7 @@ struct hook_subject {
 
 struct hook_run {
 	struct hook_group *group;
-	struct hook_said *said;
+	struct hook_reply *said;
 	const char *input; /* one of the group's */
 	char process_id[ID_ROOM];
 	char input_ref[ID_ROOM];   /* its updatedInput, kept; "" = none */
@@ -95,7 +95,7 @@ struct hook_group {
 	size_t ninputs;
 	size_t beyond; /* it is about so many files that none of them looks; or 0 */
 	struct hook_run *run;
-	struct hook_said *said; /* by the same index */
+	struct hook_reply *said; /* by the same index */
 	size_t count, open;
 	bool cancelled; /* what waits is to end: the answers count no more */
 	bool settled;   /* `then` was called; only hooks nobody waits for are left */
@@ -114,11 +114,11 @@ void hook_group_select(struct hook_group *group); /* something of it is over: ca
 /* May call `then` before it returns. */
 void hook_group_run(struct hook_group *group, hook_then_fn then, void *ctx);
 void hook_group_cancel(struct hook_group *group, const char *reason);
-void hook_group_sum(const struct hook_group *group, struct hook_sum *ret);
+void hook_group_sum(const struct hook_group *group, struct hook_result *ret);
 /* The answers change hands. */
-void hook_group_take(struct hook_group *group, struct hook_said **ret, size_t *ret_n);
-void hook_said_free(struct hook_said *said, size_t n);
-const char *hook_group_input_ref(const struct hook_group *group, const struct hook_said *said);
+void hook_group_take(struct hook_group *group, struct hook_reply **ret, size_t *ret_n);
+void hook_said_free(struct hook_reply *said, size_t n);
+const char *hook_group_input_ref(const struct hook_group *group, const struct hook_reply *said);
 void hook_context_refs(const struct hook_group *group, struct jw *w); /* ["out_…",…] */
 /* hook_lookup.c: the hooks that hold for this uid's work there. False: that is not known (yet); hooks_wait tells
  * (perhaps at once). */
@@ -164,10 +164,10 @@ struct hook_wait;
 struct start_hooked {
 	const char *session_id, *thread_id, *turn_id;
 	bool owns_turn;
-	const struct hook_sum *before;  /* pre_tool_use */
-	const struct hook_sum *instead; /* permission_request, or NULL: not asked yet */
-	const char *updated_ref;        /* or NULL */
-	struct hook_wait *wait;         /* that holds all this */
+	const struct hook_result *before;  /* pre_tool_use */
+	const struct hook_result *instead; /* permission_request, or NULL: not asked yet */
+	const char *updated_ref;           /* or NULL */
+	struct hook_wait *wait;            /* that holds all this */
 };
 struct hook_evaluation {
 	struct process *process;
@@ -189,13 +189,13 @@ void hook_on_reply(struct hook_group *group);
 
 /* hook_call.c: of a call that somebody else does, on its way to its verdict */
 struct hook_call {
-	struct hook_group *group;  /* under way */
-	struct hook_said *said[2]; /* before it, and instead of a person */
+	struct hook_group *group;   /* under way */
+	struct hook_reply *said[2]; /* before it, and instead of a person */
 	size_t nsaid[2];
-	struct hook_sum sum[2];
+	struct hook_result sum[2];
 	bool asked[2];
-	const struct hook_said *fresh; /* has just rewritten it */
-	char *updated_ref;             /* or NULL */
+	const struct hook_reply *fresh; /* has just rewritten it */
+	char *updated_ref;              /* or NULL */
 	void (*go)(struct engine *g, void *ctx);
 	void *ctx;
 };

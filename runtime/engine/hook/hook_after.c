@@ -7,8 +7,8 @@
 
 #include "runtime/engine/hook/hook.h"
 
-#include "policy/command.h"
-#include "policy/understand.h"
+#include "policy/command_analysis.h"
+#include "policy/command_text.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
@@ -221,10 +221,10 @@ static void texts_of(struct ended *x, const struct process *p, const struct hook
 
 static size_t select_hooks(struct ended *x, enum hook_point point, const struct policy_hook *list[HOOKS_SELECTED_MAX])
 {
-	const struct rule_place place = { .cwd = x->cwd,
-					  .workspace = x->workspace[0] ? x->workspace : x->cwd,
-					  .home = x->home[0] ? x->home : NULL };
-	const struct understand_options how = { .cwd = place.cwd, .workspace = place.workspace, .home = place.home };
+	const struct rule_base_paths place = { .cwd = x->cwd,
+					       .workspace = x->workspace[0] ? x->workspace : x->cwd,
+					       .home = x->home[0] ? x->home : NULL };
+	const struct analysis_options how = { .cwd = place.cwd, .workspace = place.workspace, .home = place.home };
 	command_facts_auto struct command_facts facts = { 0 };
 	const json_t *all = json_object_get(x->tool.input, "file_paths");
 	const char *path = json_string_value(json_object_get(x->tool.input, "file_path"));
@@ -234,7 +234,7 @@ static size_t select_hooks(struct ended *x, enum hook_point point, const struct 
 					 .tool = x->is_tool ? x->tool.names[x->tool.nnames - 1] : NULL,
 					 .path = named,
 					 .npaths = npaths,
-					 .place = place };
+					 .bases = place };
 	const struct hook_query q = { .point = point, .name = x->tool.names, .nnames = x->tool.nnames, .use = &use };
 
 	for (size_t i = 0; i < npaths; i++) {
@@ -243,7 +243,7 @@ static size_t select_hooks(struct ended *x, enum hook_point point, const struct 
 		named[i] = (struct command_path){ .path = one, .word = one, .exact = true, .access = COMMAND_WRITES };
 	}
 	if (!x->is_tool)
-		command_understand_line(buf_cstr(&x->line), x->line.len, &how, &facts);
+		command_analyse_line(buf_cstr(&x->line), x->line.len, &how, &facts);
 	if (x->partial)
 		facts.unknown |= COMMAND_UNKNOWN(TOO_MUCH);
 	size_t n = policy_hooks_select(x->hooks, &q, list);
@@ -304,7 +304,7 @@ struct hook_group *hook_after(struct process *p, const struct policy_hooks *hook
 /* continue: false ends the turn; everything else is told, and decides nothing. */
 void hook_on_reply(struct hook_group *group)
 {
-	struct hook_sum sum;
+	struct hook_result sum;
 	char reason[512];
 
 	hook_group_sum(group, &sum);

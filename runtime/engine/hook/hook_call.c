@@ -56,7 +56,7 @@ static void on_said(struct hook_group *group, void *ctx)
 {
 	struct hook_call *h = ctx;
 	const int stage = stage_of(group->point);
-	struct hook_sum sum;
+	struct hook_result sum;
 
 	hook_group_sum(group, &sum);
 	if (sum.rewriter && sum.verdict != HOOK_SAYS_DENY && hook_group_input_ref(group, sum.rewriter)) {
@@ -64,7 +64,7 @@ static void on_said(struct hook_group *group, void *ctx)
 		h->updated_ref = mem_strdup(hook_group_input_ref(group, sum.rewriter));
 	}
 	hook_group_take(group, &h->said[stage], &h->nsaid[stage]);
-	hook_sum_of(h->said[stage], h->nsaid[stage], &h->sum[stage]);
+	hook_result_of(h->said[stage], h->nsaid[stage], &h->sum[stage]);
 	h->fresh = h->sum[stage].verdict != HOOK_SAYS_DENY ? h->sum[stage].rewriter : NULL;
 	h->group = NULL;
 	h->go(group->engine, h->ctx);
@@ -173,7 +173,7 @@ static void after_known(struct engine *g, const struct policy_hooks *hooks, cons
 	json_t *args = tool_call_arguments(g, &d, &e);
 	struct hook_tool tool;
 	hook_tool_of_call(d.toolName, args, w->cwd, &tool);
-	const struct rules_query use = { .tool = d.toolName, .place = { .cwd = w->cwd } };
+	const struct rules_query use = { .tool = d.toolName, .bases = { .cwd = w->cwd } };
 	const struct hook_query q = { .point = point, .name = tool.names, .nnames = tool.nnames, .use = &use };
 	n = policy_hooks_select(hooks, &q, list);
 	if (n) {

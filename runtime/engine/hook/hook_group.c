@@ -224,12 +224,12 @@ void hook_group_select(struct hook_group *group)
 		hook_group_free(group);
 }
 
-void hook_group_sum(const struct hook_group *group, struct hook_sum *ret)
+void hook_group_sum(const struct hook_group *group, struct hook_result *ret)
 {
-	hook_sum_of(group->said, group->count, ret);
+	hook_result_of(group->said, group->count, ret);
 }
 
-void hook_group_take(struct hook_group *group, struct hook_said **ret, size_t *ret_n)
+void hook_group_take(struct hook_group *group, struct hook_reply **ret, size_t *ret_n)
 {
 	*ret = group->said;
 	*ret_n = group->count;
@@ -238,7 +238,7 @@ void hook_group_take(struct hook_group *group, struct hook_said **ret, size_t *r
 		group->run[i].said = &group->said[i];
 }
 
-void hook_said_free(struct hook_said *said, size_t n)
+void hook_said_free(struct hook_reply *said, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		hook_ref_done(&said[i].ref);
@@ -247,7 +247,7 @@ void hook_said_free(struct hook_said *said, size_t n)
 	free(said);
 }
 
-const char *hook_group_input_ref(const struct hook_group *group, const struct hook_said *said)
+const char *hook_group_input_ref(const struct hook_group *group, const struct hook_reply *said)
 {
 	return said ? or_null(group->run[said - group->said].input_ref) : NULL;
 }

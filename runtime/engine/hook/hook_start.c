@@ -7,7 +7,7 @@
 
 #include "runtime/engine/hook/hook.h"
 
-#include "policy/command.h"
+#include "policy/command_text.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/engine_private.h"
 #include "runtime/engine/core/ref.h"
@@ -29,7 +29,7 @@ struct hook_wait {
 	struct hook_tool tool; /* as hooks were told */
 	char *tool_name;       /* bailiff's, or NULL: a command */
 	char *shown;           /* the command, as hooks were told */
-	struct hook_said *said[STAGES];
+	struct hook_reply *said[STAGES];
 	size_t nsaid[STAGES];
 	bool asked[STAGES];
 	char *updated_ref;
@@ -41,7 +41,7 @@ struct hook_wait {
 		char *text;
 		struct tool_paths paths;
 	} made;
-	struct hook_sum sum[STAGES];
+	struct hook_result sum[STAGES];
 	char process_id[ID_ROOM], session_id[ID_ROOM], thread_id[ID_ROOM], turn_id[ID_ROOM];
 	struct start_hooked hooked;
 };
@@ -276,7 +276,7 @@ void hook_cancel(struct process *p, const char *reason)
 static void take_said(struct hook_group *group, struct hook_wait *w)
 {
 	int stage = group->point == HOOK_PRE_TOOL_USE ? BEFORE : INSTEAD;
-	struct hook_sum sum;
+	struct hook_result sum;
 
 	hook_group_sum(group, &sum);
 	if (sum.rewriter && hook_group_input_ref(group, sum.rewriter)) {
@@ -361,7 +361,7 @@ static int rewrite_call(struct hook_wait *w, struct start_request *r, struct err
 }
 
 /* What a hook made of the request: judged as if it had been asked for. */
-static int rewrite(struct hook_wait *w, const struct hook_said *by, struct start_request *r, struct err *e)
+static int rewrite(struct hook_wait *w, const struct hook_reply *by, struct start_request *r, struct err *e)
 {
 	w->made.input = json_loads(by->answer.input, 0, NULL);
 	if ((w->tool_name ? rewrite_call(w, r, e) : rewrite_command(w, r, e)) < 0)
@@ -407,8 +407,8 @@ static void on_answered(struct hook_group *group, void *ctx)
 	w->group = NULL;
 	p->hooks = NULL;
 	for (int i = 0; i < STAGES; i++)
-		hook_sum_of(w->said[i], w->nsaid[i], &w->sum[i]);
-	const struct hook_sum *sum = &w->sum[stage];
+		hook_result_of(w->said[i], w->nsaid[i], &w->sum[i]);
+	const struct hook_result *sum = &w->sum[stage];
 	if (w->cancelled) {
 		permission_drop(p, w->cancelled);
 		hook_wait_free(w);

@@ -271,7 +271,7 @@ static void prompt_said(struct hook_group *group, void *ctx)
 	struct hook_prompt *w = ctx;
 	buf_auto struct buf text = BUF_INIT, context = BUF_INIT;
 	struct jw refs = jw_on(&context);
-	struct hook_sum sum;
+	struct hook_result sum;
 	struct turn_doc t;
 	char reason[400];
 
@@ -280,7 +280,7 @@ static void prompt_said(struct hook_group *group, void *ctx)
 	if (!prompt_turn(w, &text, &t))
 		return;
 	if (sum.verdict >= HOOK_SAYS_ASK) {
-		hook_sum_reason(&sum, reason, sizeof reason);
+		hook_result_reason(&sum, reason, sizeof reason);
 		prompt_block(w, &t, reason, sum.by->answer.reason);
 	} else {
 		prompt_begin(w, &t, buf_cstr(&context));
@@ -410,18 +410,18 @@ static void stopping_drop(void *ctx)
 }
 
 /* Whether they object, and why. */
-static bool objected(const struct stopping *w, const struct hook_sum *sum, char reason[400])
+static bool objected(const struct stopping *w, const struct hook_result *sum, char reason[400])
 {
 	if (w->unknown[0])
 		snprintf(reason, 400, "%s", w->unknown);
 	else if (sum->verdict >= HOOK_SAYS_ASK)
-		hook_sum_reason(sum, reason, 400);
+		hook_result_reason(sum, reason, 400);
 	else
 		return false;
 	return true;
 }
 
-static void refuse_stop(struct stopping *w, const struct err *e, const struct hook_sum *sum)
+static void refuse_stop(struct stopping *w, const struct err *e, const struct hook_result *sum)
 {
 	buf_auto struct buf data = BUF_INIT;
 	struct jw j = jw_on(&data);
@@ -434,7 +434,7 @@ static void refuse_stop(struct stopping *w, const struct err *e, const struct ho
 	transaction_reject_data(w->transaction, e, data.data, data.len);
 }
 
-static void end_now(struct stopping *w, const struct turn_doc *t, const struct hook_sum *sum)
+static void end_now(struct stopping *w, const struct turn_doc *t, const struct hook_result *sum)
 {
 	struct transaction *tx = w->transaction ? w->transaction : transaction_new_internal(w->engine);
 	char reason[400] = "";
@@ -456,7 +456,7 @@ static void end_now(struct stopping *w, const struct turn_doc *t, const struct h
 }
 
 /* Hooks have answered, or there are none. */
-static void stop_go(struct stopping *w, const struct hook_sum *sum)
+static void stop_go(struct stopping *w, const struct hook_result *sum)
 {
 	struct engine *g = w->engine;
 	buf_auto struct buf text = BUF_INIT;
@@ -482,7 +482,7 @@ static void stop_go(struct stopping *w, const struct hook_sum *sum)
 
 static void stop_said(struct hook_group *group, void *ctx)
 {
-	struct hook_sum sum;
+	struct hook_result sum;
 
 	hook_group_sum(group, &sum);
 	stop_go(ctx, &sum);
@@ -490,7 +490,7 @@ static void stop_said(struct hook_group *group, void *ctx)
 
 static void stop_known(struct engine *g, const struct policy_hooks *hooks, const struct err *why, void *ctx)
 {
-	static const struct hook_sum nothing;
+	static const struct hook_result nothing;
 	const struct policy_hook *list[HOOKS_SELECTED_MAX];
 	struct stopping *w = ctx;
 	buf_auto struct buf text = BUF_INIT;

@@ -226,8 +226,7 @@ static void cost_fact(const struct money_scope *s, struct store_batch *batch, co
 /* −1: no price is known and none was given. */
 static int cost_amount(struct engine *g, const struct cost_report *r, uint64_t *ret, const char **ret_basis)
 {
-	const struct policy_model *m = g->models && r->model ? policy_model_find(g->models, r->provider, r->model)
-							     : NULL;
+	const struct policy_model *m = g->models && r->model ? model_list_find(g->models, r->provider, r->model) : NULL;
 
 	if (r->usd >= 0) {
 		*ret = (uint64_t)(r->usd * 1e6 + 0.5);

@@ -11,7 +11,7 @@
 
 #define SHOWN_MAX 48u /* candidates of each sort that an event tells */
 
-void engine_set_models(struct engine *g, const struct policy_models *models) { g->models = models; }
+void engine_set_models(struct engine *g, const struct model_list *models) { g->models = models; }
 
 /* ---- what is known of limits ---- */
 

@@ -41,7 +41,7 @@ void engine_record_limit(struct engine *g, const struct limit_report *r, const s
 			 void *ctx);
 
 /* The policy files' models and budgets, from now on; kept by the caller, until there are others. */
-void engine_set_models(struct engine *g, const struct policy_models *models);
+void engine_set_models(struct engine *g, const struct model_list *models);
 
 /*
  * A client's model events come in order for each request: requested, deltas, then completed or failed. −1 with the

@@ -1,8 +1,8 @@
 #include "runtime/engine/permission/permission.h"
 
-#include "policy/command.h"
+#include "policy/command_analysis.h"
+#include "policy/command_text.h"
 #include "policy/decision.h"
-#include "policy/understand.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
@@ -286,8 +286,8 @@ static void record_suggestions(struct process *p, const struct policy_request *r
 
 	if (d->answer != POLICY_ASK && d->answer != POLICY_DENY)
 		return;
-	permission_lasting_json(r, d, &text);
-	p->lasting_json = buf_take(&text);
+	permission_suggestions_json(r, d, &text);
+	p->suggestions_json = buf_take(&text);
 }
 
 bool permission_judge(struct process *p, const struct start_request *r, const struct sandbox_setup *f,
@@ -295,7 +295,7 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 {
 	exec_overrides_auto struct exec_overrides env = { 0 };
 	exec_overrides_make(p->engine, p->by.uid, r, f, &env);
-	const struct understand_options how = {
+	const struct analysis_options how = {
 		.cwd = p->cwd,
 		.workspace = f->workspace.path[0] ? f->workspace.path : p->cwd,
 		.home = p->home,
@@ -311,9 +311,9 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 
 	bind(p, r);
 	if (p->command_line)
-		command_understand_line(p->command_line, strlen(p->command_line), &how, &facts);
+		command_analyse_line(p->command_line, strlen(p->command_line), &how, &facts);
 	else
-		command_understand_argv(argv, argc, &how, &facts);
+		command_analyse_argv(argv, argc, &how, &facts);
 	facts.env = env.shown;
 	facts.nenv = env.nshown;
 	record_exec_env(p, &env);
@@ -347,7 +347,7 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 					 .tool = r->tool,
 					 .path = paths.path,
 					 .npaths = paths.count,
-					 .place = { .cwd = p->cwd, .workspace = how.workspace, .home = how.home } };
+					 .bases = { .cwd = p->cwd, .workspace = how.workspace, .home = how.home } };
 	const struct hook_evaluation judging = {
 		.process = p, .request = r, .hooks = rules ? rules->hooks : NULL, .use = &use
 	};
@@ -394,8 +394,8 @@ int permission_fact(const struct process *p, struct store_batch *b)
 	jw_kraw(&f.w, "command", p->judged_json, strlen(p->judged_json));
 	jw_kopt(&f.w, "justification", p->justification);
 	jw_kstr(&f.w, "mode", permission_mode_name((enum permission_mode)p->mode));
-	if (p->lasting_json)
-		jw_kraw(&f.w, "suggestion", p->lasting_json, strlen(p->lasting_json));
+	if (p->suggestions_json)
+		jw_kraw(&f.w, "suggestion", p->suggestions_json, strlen(p->suggestions_json));
 	struct jw m = jw_on(&f.members);
 	jw_kraw(&m, "permissionDecision", p->decision_json, strlen(p->decision_json));
 	int rc = fact_close(&f, b);

@@ -1,14 +1,14 @@
 /*
  * Scope `always`: an answer becomes a rule in the user's own policy file, where it can be seen and taken back. The
- * rules were made when the question was asked (policy/lasting.h), and are in the action. They are written first, by the
- * world, in the name of who answers; then the action is answered, and its fact tells file and line. Should the runtime
- * die in between, the action is still open, and the same answer finds the rule there.
+ * rules were made when the question was asked (policy/rule_suggestions.h), and are in the action. They are written
+ * first, by the world, in the name of who answers; then the action is answered, and its fact tells file and line.
+ * Should the runtime die in between, the action is still open, and the same answer finds the rule there.
  */
 
 #include "runtime/engine/permission/permission.h"
 
 #include "policy/decision.h"
-#include "policy/lasting.h"
+#include "policy/rule_suggestions.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/action/action.h"
 #include "runtime/engine/core/engine_private.h"
@@ -26,27 +26,27 @@ struct always {
 
 /* ---- what could be kept ---- */
 
-static void list_json(const struct lasting *l, const char *key, struct jw *w)
+static void list_json(const struct rule_suggestions *l, const char *key, struct jw *w)
 {
 	if (l->count)
 		jw_kstrv(w, key, (const char *const *)l->rule, l->count);
 }
 
-void permission_lasting_json(const struct policy_request *r, const struct policy_decision *d, struct buf *out)
+void permission_suggestions_json(const struct policy_request *r, const struct policy_decision *d, struct buf *out)
 {
-	lasting_auto struct lasting allow = { 0 }, deny = { 0 };
+	rule_suggestions_auto struct rule_suggestions allow = { 0 }, deny = { 0 };
 	struct jw w = jw_on(out);
 
 	if (d->source == POLICY_BY_HOOK)
 		snprintf(allow.why, sizeof allow.why, "a hook says so, which no rule that allows overrules");
 	else
-		lasting_make(r, RULE_ALLOW, &allow);
+		rule_suggestions_make(r, RULE_ALLOW, &allow);
 	jw_obj(&w);
 	list_json(&allow, "allow", &w);
 	if (allow.why[0])
 		jw_kstr(&w, "why", allow.why);
 	if (d->answer == POLICY_ASK) {
-		lasting_make(r, RULE_DENY, &deny);
+		rule_suggestions_make(r, RULE_DENY, &deny);
 		list_json(&deny, "deny", &w);
 		if (deny.why[0])
 			jw_kstr(&w, "whyNotDeny", deny.why);
@@ -108,13 +108,13 @@ static int check(struct engine *g, const struct action_doc *d, const struct call
 int permission_persist(struct engine *g, const struct action_doc *d, const struct action_answer *r, bool allow,
 		       const struct caller *c, engine_reply_fn fn, void *ctx, struct err *e)
 {
-	const char *list = allow ? "allow" : "deny", *texts[LASTING_MAX];
+	const char *list = allow ? "allow" : "deny", *texts[RULE_SUGGESTIONS_MAX];
 	struct jval rules = jval_path(jval_get(d->continuation, "always"), list);
 	size_t n = 0;
 
 	if (check(g, d, c, rules, allow, e) < 0)
 		return -1;
-	for (struct jiter it = jiter_on(rules); jiter_next(&it) && n < LASTING_MAX;)
+	for (struct jiter it = jiter_on(rules); jiter_next(&it) && n < RULE_SUGGESTIONS_MAX;)
 		texts[n++] = jval_strdup(it.value);
 	const struct port_rule rule = {
 		.uid = c->uid, .peer_fd = c->peer_fd, .list = list, .rule = texts, .count = n, .id = d->actionId

@@ -18,7 +18,7 @@ void permission_resolved(struct engine *g, const struct action_outcome *o, struc
 /* permission_always.c: which rules would make an answer last, {"allow"?:[…],"why"?:…,"deny"?:…,"whyNotDeny"?:…}. */
 struct policy_decision;
 struct policy_request;
-void permission_lasting_json(const struct policy_request *r, const struct policy_decision *d, struct buf *out);
+void permission_suggestions_json(const struct policy_request *r, const struct policy_decision *d, struct buf *out);
 struct action_doc;
 /* 0: the answer is given when its rules are written. */
 int permission_persist(struct engine *g, const struct action_doc *d, const struct action_answer *r, bool allow,

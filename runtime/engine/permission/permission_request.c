@@ -54,15 +54,15 @@ static void evaluated(struct transaction *tx, struct process *p)
 	jw_kraw(&f.w, "command", p->judged_json, strlen(p->judged_json));
 	jw_kstr(&f.w, "mode", permission_mode_name((enum permission_mode)p->mode));
 	jw_kbool(&f.w, "dryRun", true);
-	if (p->lasting_json)
-		jw_kraw(&f.w, "suggestion", p->lasting_json, strlen(p->lasting_json));
+	if (p->suggestions_json)
+		jw_kraw(&f.w, "suggestion", p->suggestions_json, strlen(p->suggestions_json));
 	struct jw m = jw_on(&f.members);
 	jw_kraw(&m, "permissionDecision", p->decision_json, strlen(p->decision_json));
 	fact_close(&f, tx->batch);
 	jw_kraw(&tx->w, "permissionDecision", p->decision_json, strlen(p->decision_json));
 	jw_kraw(&tx->w, "command", p->judged_json, strlen(p->judged_json));
-	if (p->lasting_json)
-		jw_kraw(&tx->w, "suggestion", p->lasting_json, strlen(p->lasting_json));
+	if (p->suggestions_json)
+		jw_kraw(&tx->w, "suggestion", p->suggestions_json, strlen(p->suggestions_json));
 	jw_kraw(&tx->w, "sandboxProfile", p->sandbox_json, strlen(p->sandbox_json));
 	jw_kstr(&tx->w, "mode", permission_mode_name((enum permission_mode)p->mode));
 	jw_kraw(&tx->w, "hooks", p->hooks_json,
@@ -199,7 +199,7 @@ static void sources_json(const struct policy_rules *s, const struct policy_rules
 static void policy_json(struct engine *g, const struct policy_rules *rules, const char *session_id,
 			const struct caller *c, const char *problem, struct buf *out)
 {
-	static const struct policy_rules none = { .mode = -1, .place_mode = -1 };
+	static const struct policy_rules none = { .mode = -1, .workspace_mode = -1 };
 	const struct policy_rules *s = rules ? rules : &none, *own = NULL;
 	struct err unread = ERR_INIT;
 	enum permission_mode wanted = permission_mode_of(g, session_id), mode = policy_lookup_mode(s, wanted),

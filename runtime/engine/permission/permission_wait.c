@@ -35,8 +35,8 @@ static void continuation(const struct process *p, const char *ref, struct buf *o
 	jw_kstr(&w, "binding", p->binding);
 	jw_kbool(&w, "ownsTurn", p->owns_turn);
 	jw_kbool(&w, "endWithClient", p->end_with_client);
-	if (p->lasting_json)
-		jw_kraw(&w, "always", p->lasting_json, strlen(p->lasting_json));
+	if (p->suggestions_json)
+		jw_kraw(&w, "always", p->suggestions_json, strlen(p->suggestions_json));
 	fact_requester(&w, "by", &p->by);
 	if (p->owner) {
 		jw_kobj(&w, "owner");

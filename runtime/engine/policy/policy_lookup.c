@@ -137,6 +137,7 @@ void policy_lookup_stop(struct engine *g)
 
 enum permission_mode policy_lookup_mode(const struct policy_rules *rules, enum permission_mode mode)
 {
-	return rules && rules->place_mode >= 0 ? permission_mode_join(mode, (enum permission_mode)rules->place_mode)
-					       : mode;
+	return rules && rules->workspace_mode >= 0
+		       ? permission_mode_join(mode, (enum permission_mode)rules->workspace_mode)
+		       : mode;
 }

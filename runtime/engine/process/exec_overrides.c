@@ -1,7 +1,7 @@
 #include "runtime/engine/process/exec_overrides.h"
 
-#include "policy/command.h"
-#include "policy/understand.h"
+#include "policy/command_analysis.h"
+#include "policy/command_text.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/engine_private.h"

@@ -132,10 +132,10 @@ struct process {
 	/* the request, as far as facts and limits need it */
 	char *decision_json, *judged_json; /* permission.evaluated's */
 	char *exec_overrides; /* variables of the request's that change what runs, to be shown; NULL = there are none */
-	char *lasting_json;   /* which rules would answer for good; NULL = it is allowed */
-	int answer, mode;     /* enum policy_answer, enum permission_mode */
-	char *reason;         /* the decision's */
-	char binding[65];     /* what an approval is bound to */
+	char *suggestions_json;  /* which rules would answer for good; NULL = it is allowed */
+	int answer, mode;        /* enum policy_answer, enum permission_mode */
+	char *reason;            /* the decision's */
+	char binding[65];        /* what an approval is bound to */
 	char action_id[ID_ROOM]; /* the question it waits for, or was allowed by; "" = none */
 	bool resumed;            /* it was waiting: its session's facts are written */
 	bool hooked;             /* likewise, but for hooks: nobody was told of it */

@@ -299,7 +299,7 @@ void process_free(struct process *p)
 	free(p->given_input);
 	hook_wait_free(p->hooks);
 	free(p->judged_json);
-	free(p->lasting_json);
+	free(p->suggestions_json);
 	free(p->exec_overrides);
 	free(p->command_json);
 	free(p->display);

@@ -10,7 +10,7 @@
 #include "runtime/engine/core/engine_private.h"
 #include "runtime/engine/process/root_authorisation.h"
 
-#include "policy/command.h"
+#include "policy/command_text.h"
 #include "policy/decision.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/hash.h"

@@ -7,9 +7,9 @@
 
 #include "runtime/engine/tool/tool.h"
 
-#include "policy/command.h"
+#include "policy/command_analysis.h"
+#include "policy/command_text.h"
 #include "policy/decision.h"
-#include "policy/understand.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
@@ -45,7 +45,7 @@ struct tool_evaluation {
 	void *ctx;
 	char binding[HASH_SHA256_TEXT];
 	struct policy_decision decision;
-	char *decision_json, *command_json, *lasting_json;
+	char *decision_json, *command_json, *suggestions_json;
 	struct hook_call hooks;
 	enum permission_mode mode;
 	char cwd[PATH_MAX], workspace[PATH_MAX], home[PATH_MAX];
@@ -61,7 +61,7 @@ static void judging_free(struct engine *g, struct tool_evaluation *j)
 		caller_done(&j->caller);
 	free(j->decision_json);
 	free(j->command_json);
-	free(j->lasting_json);
+	free(j->suggestions_json);
 	hook_call_done(&j->hooks);
 	free(j);
 }
@@ -96,8 +96,8 @@ static void evaluated_fact(const struct tool_evaluation *j, const struct turn_do
 	if (j->command_json)
 		jw_kraw(&f.w, "command", j->command_json, strlen(j->command_json));
 	jw_kstr(&f.w, "mode", permission_mode_name(j->mode));
-	if (j->lasting_json)
-		jw_kraw(&f.w, "suggestion", j->lasting_json, strlen(j->lasting_json));
+	if (j->suggestions_json)
+		jw_kraw(&f.w, "suggestion", j->suggestions_json, strlen(j->suggestions_json));
 	struct jw m = jw_on(&f.members);
 	jw_kraw(&m, "permissionDecision", j->decision_json, strlen(j->decision_json));
 	fact_close(&f, b);
@@ -204,8 +204,8 @@ static void continuation(const struct tool_evaluation *j, const char *ref, struc
 	jw_kbool(&w, "client", j->client);
 	jw_kuint(&w, "connection", j->use.connection);
 	fact_requester(&w, "by", &j->use.by);
-	if (j->lasting_json)
-		jw_kraw(&w, "always", j->lasting_json, strlen(j->lasting_json));
+	if (j->suggestions_json)
+		jw_kraw(&w, "always", j->suggestions_json, strlen(j->suggestions_json));
 	jw_obj_end(&w);
 }
 
@@ -360,9 +360,9 @@ static bool decide(struct engine *g, struct tool_evaluation *j, const struct pol
 	const char *line = rule_kind_of_tool(j->use.tool) == RULE_BASH
 				   ? json_string_value(json_object_get(j->use.arguments, "command"))
 				   : NULL;
-	const struct understand_options how = { .cwd = j->cwd[0] ? j->cwd : "/",
-						.workspace = j->workspace[0] ? j->workspace : NULL,
-						.home = j->home[0] ? j->home : NULL };
+	const struct analysis_options how = { .cwd = j->cwd[0] ? j->cwd : "/",
+					      .workspace = j->workspace[0] ? j->workspace : NULL,
+					      .home = j->home[0] ? j->home : NULL };
 	const char *const argv[] = { "/bin/sh", "-c", line };
 	command_facts_auto struct command_facts facts = { 0 };
 	struct tool_paths named;
@@ -373,7 +373,7 @@ static bool decide(struct engine *g, struct tool_evaluation *j, const struct pol
 	struct tool t;
 
 	if (line)
-		command_understand_line(line, strlen(line), &how, &facts);
+		command_analyse_line(line, strlen(line), &how, &facts);
 	tool_paths_of(j->use.tool, j->use.arguments, &named);
 	struct command_path *paths = mem_zalloc(named.count + 1, sizeof *paths);
 	char **text = mem_zalloc(named.count + 1, sizeof *text);
@@ -411,15 +411,15 @@ static bool decide(struct engine *g, struct tool_evaluation *j, const struct pol
 					 .tool = r.tool,
 					 .path = paths,
 					 .npaths = n,
-					 .place = { .cwd = how.cwd, .workspace = how.workspace, .home = how.home } };
+					 .bases = { .cwd = how.cwd, .workspace = how.workspace, .home = how.home } };
 	const bool wait = ask_hooks(g, j, rules, turn, &use);
 	if (wait)
 		goto out;
 	if (j->decision.answer == POLICY_ASK)
 		resolve_ask(g, j, session_id);
 	if (j->decision.answer != POLICY_ALLOW) {
-		permission_lasting_json(&r, &j->decision, &out);
-		j->lasting_json = buf_take(&out);
+		permission_suggestions_json(&r, &j->decision, &out);
+		j->suggestions_json = buf_take(&out);
 	}
 	policy_decision_json(&j->decision, &out);
 	j->decision_json = buf_take(&out);

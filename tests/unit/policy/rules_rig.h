@@ -3,8 +3,8 @@
 
 /* Rules from a text, and what they decide about a command line. */
 
+#include "policy/command_analysis.h"
 #include "policy/decision.h"
-#include "policy/understand.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
@@ -12,7 +12,7 @@
 
 #include <jansson.h>
 
-static const struct understand_options where = { .cwd = "/w/proj/sub", .workspace = "/w/proj", .home = "/home/u" };
+static const struct analysis_options where = { .cwd = "/w/proj/sub", .workspace = "/w/proj", .home = "/home/u" };
 
 static inline void load(struct policy_rules *s, enum rule_layer layer, const char *text)
 {
@@ -38,7 +38,7 @@ static inline void decide_in(const struct policy_rules *s, const struct policy_r
 				    .rules = s,
 				    .session_rules = session };
 
-	command_understand_line(line, strlen(line), &where, &f);
+	command_analyse_line(line, strlen(line), &where, &f);
 	policy_decide(&q, ret);
 	ret->impact = ret->advice = NULL; /* they belong to the tables, but let nobody rely on it here */
 }

@@ -1,7 +1,7 @@
 #include "policy/decision.h"
 #include "policy/hook_answer.h"
 
-#include "policy/understand.h"
+#include "policy/command_analysis.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
@@ -21,14 +21,14 @@ static void load(struct policy_hooks *s, enum rule_layer layer, const char *text
 
 static size_t selected(const struct policy_hooks *s, enum hook_point point, const char *name, const char *line)
 {
-	static const struct understand_options where = { .cwd = "/w" };
+	static const struct analysis_options where = { .cwd = "/w" };
 	command_facts_auto struct command_facts f = { 0 };
 	const struct policy_hook *list[HOOKS_SELECTED_MAX];
-	const struct rules_query use = { .facts = &f, .place = { .cwd = "/w", .workspace = "/w" } };
+	const struct rules_query use = { .facts = &f, .bases = { .cwd = "/w", .workspace = "/w" } };
 	const struct hook_query q = { .point = point, .name = &name, .nnames = 1, .use = line ? &use : NULL };
 
 	if (line)
-		command_understand_line(line, strlen(line), &where, &f);
+		command_analyse_line(line, strlen(line), &where, &f);
 	return policy_hooks_select(s, &q, list);
 }
 
@@ -407,19 +407,19 @@ END_TEST
 
 /* ---- what several come to ---- */
 
-static struct hook_said said(enum rule_layer layer, enum hook_verdict v, bool failed, bool closed, const char *input)
+static struct hook_reply said(enum rule_layer layer, enum hook_verdict v, bool failed, bool closed, const char *input)
 {
-	return (struct hook_said){ .ref = { .file = mem_strdup("f"),
-					    .text = mem_strdup("t"),
-					    .line = 1,
-					    .layer = layer,
-					    .closed = closed },
-				   .answer = { .verdict = v, .failed = failed, .input = mem_strdup(input) } };
+	return (struct hook_reply){ .ref = { .file = mem_strdup("f"),
+					     .text = mem_strdup("t"),
+					     .line = 1,
+					     .layer = layer,
+					     .closed = closed },
+				    .answer = { .verdict = v, .failed = failed, .input = mem_strdup(input) } };
 }
 
-static void sum(struct hook_said *all, size_t n, struct hook_sum *ret) { hook_sum_of(all, n, ret); }
+static void sum(struct hook_reply *all, size_t n, struct hook_result *ret) { hook_result_of(all, n, ret); }
 
-static void forget(struct hook_said *all, size_t n)
+static void forget(struct hook_reply *all, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		hook_ref_done(&all[i].ref);
@@ -431,9 +431,9 @@ START_TEST(the_strongest_word_counts)
 {
 	for (int a = HOOK_SAYS_NOTHING; a <= HOOK_SAYS_DENY; a++)
 		for (int b = HOOK_SAYS_NOTHING; b <= HOOK_SAYS_DENY; b++) {
-			struct hook_said all[] = { said(RULE_OF_HOST, (enum hook_verdict)a, false, true, NULL),
-						   said(RULE_OF_USER, (enum hook_verdict)b, false, true, NULL) };
-			struct hook_sum s;
+			struct hook_reply all[] = { said(RULE_OF_HOST, (enum hook_verdict)a, false, true, NULL),
+						    said(RULE_OF_USER, (enum hook_verdict)b, false, true, NULL) };
+			struct hook_result s;
 
 			sum(all, 2, &s);
 			ck_assert_int_eq(s.verdict, a > b ? a : b);
@@ -445,13 +445,13 @@ END_TEST
 
 START_TEST(a_workspace_and_a_failure_loosen_nothing)
 {
-	struct hook_said all[] = {
+	struct hook_reply all[] = {
 		said(RULE_OF_WORKSPACE, HOOK_SAYS_ALLOW, false, true, "{\"command\":\"theirs\"}"),
 		said(RULE_OF_USER, HOOK_SAYS_NOTHING, false, true, "{\"command\":\"mine\"}"),
 		said(RULE_OF_USER, HOOK_SAYS_ALLOW, true, false, "{\"command\":\"broken\"}"),
 		said(RULE_OF_USER, HOOK_SAYS_NOTHING, true, true, NULL),
 	};
-	struct hook_sum s;
+	struct hook_result s;
 
 	sum(all, 1, &s);
 	ck_assert(s.verdict == HOOK_SAYS_NOTHING && !s.rewriter);
@@ -499,9 +499,9 @@ START_TEST(rules_and_hooks)
 		struct policy_decision d = { .answer = rows[i].rules,
 					     .source = POLICY_BY_MODE,
 					     .ruled = rows[i].ruled };
-		struct hook_said one = said(RULE_OF_USER, rows[i].says, false, true, NULL);
+		struct hook_reply one = said(RULE_OF_USER, rows[i].says, false, true, NULL);
 		buf_auto struct buf text = BUF_INIT;
-		struct hook_sum s;
+		struct hook_result s;
 
 		sum(&one, 1, &s);
 		policy_decision_hooks(&d, (int)rows[i].mode, &s);
@@ -518,9 +518,9 @@ END_TEST
 START_TEST(what_is_deferred_no_hook_allows)
 {
 	struct policy_decision d = { .answer = POLICY_ALLOW };
-	struct hook_said later = said(RULE_OF_USER, HOOK_SAYS_DEFER, false, true, NULL),
-			 yes = said(RULE_OF_USER, HOOK_SAYS_ALLOW, false, true, NULL);
-	struct hook_sum s;
+	struct hook_reply later = said(RULE_OF_USER, HOOK_SAYS_DEFER, false, true, NULL),
+			  yes = said(RULE_OF_USER, HOOK_SAYS_ALLOW, false, true, NULL);
+	struct hook_result s;
 
 	sum(&later, 1, &s);
 	policy_decision_hooks(&d, MODE_DEFAULT, &s);

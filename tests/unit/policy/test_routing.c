@@ -19,7 +19,7 @@ static const char file[] =
 	"{\"provider\":\"b\",\"model\":\"old\",\"capabilities\":[\"tools\",\"vision\"],\"disabled\":\"retired\"}],"
 	"\"limits\":{\"budgets\":[{\"name\":\"daily\",\"window\":\"day\",\"usd\":2.5}]}}";
 
-static struct policy_models models;
+static struct model_list models;
 static const char *limited; /* the model that is rate limited */
 
 static void setup(void)
@@ -27,8 +27,8 @@ static void setup(void)
 	struct err e = ERR_INIT;
 
 	limited = NULL;
-	models = (struct policy_models){ 0 };
-	ck_assert_msg(policy_models_parse(&models, "policy.json", file, strlen(file), &e) == 0, "%s", e.message);
+	models = (struct model_list){ 0 };
+	ck_assert_msg(model_list_parse(&models, "policy.json", file, strlen(file), &e) == 0, "%s", e.message);
 }
 
 static void limits(void *ctx, const struct policy_model *m, struct routing_limits *ret)
@@ -140,7 +140,7 @@ END_TEST
 START_TEST(prices_are_exact_and_rounded_up)
 {
 	setup();
-	const struct policy_model *m = policy_model_find(&models, "a", "small");
+	const struct policy_model *m = model_list_find(&models, "a", "small");
 
 	ck_assert_uint_eq(model_price_of(&m->price, 1000000, 0, 0), 1000000);
 	ck_assert_uint_eq(model_price_of(&m->price, 1000000, 1000000, 500000), 500000 + 50000 + 5000000);
@@ -167,12 +167,12 @@ START_TEST(mistakes_are_named)
 	};
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-		struct policy_models m = { 0 };
+		struct model_list m = { 0 };
 		struct err e = ERR_INIT;
 
-		ck_assert_int_eq(policy_models_parse(&m, "policy.json", bad[i].text, strlen(bad[i].text), &e), -1);
+		ck_assert_int_eq(model_list_parse(&m, "policy.json", bad[i].text, strlen(bad[i].text), &e), -1);
 		ck_assert_str_eq(e.field, bad[i].field);
-		policy_models_done(&m);
+		model_list_done(&m);
 	}
 }
 END_TEST

@@ -1,7 +1,7 @@
 /* The shell parser against the shells themselves: what is well formed, and what words become. */
 
+#include "policy/command_analysis.h"
 #include "policy/shell/shell.h"
-#include "policy/understand.h"
 
 #include "runtime/base/mem.h"
 #include "tests/unit/policy/corpus.h"
@@ -235,7 +235,7 @@ static bool is_seen(const struct command_facts *f, const char *words, const char
 
 START_TEST(shells_run_nothing_that_was_not_seen)
 {
-	static const struct understand_options o = { .cwd = "/w/proj" };
+	static const struct analysis_options o = { .cwd = "/w/proj" };
 	static const char *const shells[] = { "bash", "dash" };
 	uint32_t state = 20240611;
 	unsigned ran = 0, bad = 0;
@@ -245,7 +245,7 @@ START_TEST(shells_run_nothing_that_was_not_seen)
 		command_facts_auto struct command_facts f = { 0 };
 
 		random_line(&state, &line);
-		command_understand_line(line.data, line.len, &o, &f);
+		command_analyse_line(line.data, line.len, &o, &f);
 		if (f.unknown) /* it was said that anything may happen */
 			continue;
 		buf_str(&text, RECORD);

@@ -1,7 +1,7 @@
 #include "supervisor/otlp/span.h"
 
 #include "supervisor/otlp/cursor.h"
-#include "supervisor/otlp/post.h"
+#include "supervisor/otlp/otlp_http.h"
 #include "tests/unit/suite.h"
 
 #include <stdio.h>
@@ -9,22 +9,22 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static struct span_book book;
+static struct span_table book;
 static struct buf out;
 
 static void setup(void)
 {
-	span_book_init(&book, "rt_1");
+	span_table_init(&book, "rt_1");
 	out = BUF_INIT;
 }
 
 static void teardown(void)
 {
-	span_book_done(&book);
+	span_table_done(&book);
 	buf_done(&out);
 }
 
-static bool take(const char *event) { return span_book_event(&book, jval_of(event, strlen(event)), &out); }
+static bool take(const char *event) { return span_table_event(&book, jval_of(event, strlen(event)), &out); }
 
 static bool says(const char *text) { return strstr(buf_cstr(&out), text) != NULL; }
 
@@ -132,12 +132,12 @@ START_TEST(headers)
 {
 	char last[64] = "";
 
-	ck_assert_int_eq(post_headers_each("a=1, b = x%20y ,", count_header, last), 0);
+	ck_assert_int_eq(otlp_http_headers_each("a=1, b = x%20y ,", count_header, last), 0);
 	ck_assert_str_eq(last, "b|x y");
-	ck_assert_int_eq(post_headers_each("nonsense", count_header, last), -1);
-	ck_assert_int_eq(post_headers_each("a=%0d%0aEvil: 1", count_header, last), -1);
-	ck_assert_int_eq(post_headers_each("a b=1", count_header, last), -1);
-	ck_assert_int_eq(post_headers_each("a=%4", count_header, last), -1);
+	ck_assert_int_eq(otlp_http_headers_each("nonsense", count_header, last), -1);
+	ck_assert_int_eq(otlp_http_headers_each("a=%0d%0aEvil: 1", count_header, last), -1);
+	ck_assert_int_eq(otlp_http_headers_each("a b=1", count_header, last), -1);
+	ck_assert_int_eq(otlp_http_headers_each("a=%4", count_header, last), -1);
 }
 END_TEST
 

@@ -25,12 +25,12 @@ START_TEST(forms)
 	ck_assert_int_eq(h.form, HTTP_ABSOLUTE);
 	ck_assert_str_eq(h.target.host, "example.com");
 	ck_assert_uint_eq(h.target.port, 8080);
-	ck_assert(target_agrees(&h.target, &h.host));
+	ck_assert(connect_target_agrees(&h.target, &h.host));
 	h = good("GET http://[::1]/ HTTP/1.0\r\n\r\n");
 	ck_assert(h.target.is_address && h.target.port == 80 && !h.has_host);
 	h = good("CONNECT example.com:443 HTTP/1.1\r\nHost: other.test\r\n\r\n");
 	ck_assert_int_eq(h.form, HTTP_CONNECT);
-	ck_assert(!target_agrees(&h.target, &h.host));
+	ck_assert(!connect_target_agrees(&h.target, &h.host));
 	h = good("POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 12\r\n\r\n");
 	ck_assert(h.form == HTTP_ORIGIN && h.body == HTTP_BODY_LENGTH && h.length == 12);
 	h = good("POST http://a/x HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");

@@ -2,8 +2,8 @@
 
 #include "runtime/base/mem.h"
 #include "supervisor/proxy/client_hello.h"
-#include "supervisor/proxy/report.h"
 #include "supervisor/proxy/socks.h"
+#include "supervisor/proxy/traffic_report.h"
 #include "tests/unit/suite.h"
 
 #include <stdio.h>
@@ -121,7 +121,7 @@ END_TEST
 
 /* ---- SOCKS ---- */
 
-static enum parsed request(const char *bytes, size_t n, struct target *ret, enum socks_reply *reply)
+static enum parsed request(const char *bytes, size_t n, struct connect_target *ret, enum socks_reply *reply)
 {
 	size_t len = 0;
 	enum parsed r = socks_request((const uint8_t *)bytes, n, ret, &len, reply);
@@ -132,7 +132,7 @@ static enum parsed request(const char *bytes, size_t n, struct target *ret, enum
 
 START_TEST(socks)
 {
-	struct target t;
+	struct connect_target t;
 	enum socks_reply reply;
 	size_t len;
 	bool ok;
@@ -174,48 +174,48 @@ END_TEST
 
 START_TEST(reports_add_up_and_are_told_once)
 {
-	struct report r = { 0 };
-	report_refused(&r, "a.test", 80, "", PROXY_NOT_LISTED);
-	report_refused(&r, "a.test", 80, "", PROXY_NOT_LISTED);
-	report_refused(&r, "a.test", 80, "", PROXY_DENIED);
-	report_traffic(&r, "b.test", 443, 1, 10, 20);
-	report_traffic(&r, "b.test", 443, 1, 5, 5);
-	struct report_row *row = report_next(&r);
+	struct traffic_report r = { 0 };
+	traffic_report_denied(&r, "a.test", 80, "", PROXY_NOT_LISTED);
+	traffic_report_denied(&r, "a.test", 80, "", PROXY_NOT_LISTED);
+	traffic_report_denied(&r, "a.test", 80, "", PROXY_DENIED);
+	traffic_report_add(&r, "b.test", 443, 1, 10, 20);
+	traffic_report_add(&r, "b.test", 443, 1, 5, 5);
+	struct traffic_report_row *row = traffic_report_next(&r);
 	ck_assert(row->msg.kind == PROXY_REFUSED && row->msg.count == 2);
-	report_told(row);
-	row = report_next(&r);
+	traffic_report_sent(row);
+	row = traffic_report_next(&r);
 	ck_assert(row->msg.reason == PROXY_DENIED && row->msg.count == 1);
-	report_told(row);
-	row = report_next(&r);
+	traffic_report_sent(row);
+	row = traffic_report_next(&r);
 	ck_assert(row->msg.kind == PROXY_TRAFFIC && row->msg.count == 2 && row->msg.sent == 15 &&
 		  row->msg.received == 25);
-	report_told(row);
-	ck_assert_ptr_null(report_next(&r));
-	report_traffic(&r, "b.test", 443, 1, 1, 1);
-	report_again(&r); /* another runtime: traffic from the beginning, refusals only what is new */
-	row = report_next(&r);
+	traffic_report_sent(row);
+	ck_assert_ptr_null(traffic_report_next(&r));
+	traffic_report_add(&r, "b.test", 443, 1, 1, 1);
+	traffic_report_resend(&r); /* another runtime: traffic from the beginning, refusals only what is new */
+	row = traffic_report_next(&r);
 	ck_assert(row->msg.kind == PROXY_TRAFFIC && row->msg.count == 3 && row->msg.sent == 16 &&
 		  row->msg.received == 26);
-	report_told(row);
-	ck_assert_ptr_null(report_next(&r));
-	report_done(&r);
+	traffic_report_sent(row);
+	ck_assert_ptr_null(traffic_report_next(&r));
+	traffic_report_done(&r);
 }
 END_TEST
 
 START_TEST(reports_have_a_bound)
 {
-	struct report r = { 0 };
+	struct traffic_report r = { 0 };
 	uint64_t sum = 0;
 	for (int i = 0; i < 10000; i++) {
 		char host[32];
 		snprintf(host, sizeof host, "h%d.test", i);
-		report_refused(&r, host, 80, "", PROXY_NOT_LISTED);
+		traffic_report_denied(&r, host, 80, "", PROXY_NOT_LISTED);
 	}
-	ck_assert_uint_le(r.count, REPORT_ROWS_MAX + 1);
-	for (struct report_row *row; (row = report_next(&r)); report_told(row))
+	ck_assert_uint_le(r.count, TRAFFIC_REPORT_ROWS_MAX + 1);
+	for (struct traffic_report_row *row; (row = traffic_report_next(&r)); traffic_report_sent(row))
 		sum += row->msg.count;
 	ck_assert_uint_eq(sum, 10000);
-	report_done(&r);
+	traffic_report_done(&r);
 }
 END_TEST
 

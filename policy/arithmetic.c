@@ -1,0 +1,288 @@
+/*
+ * Arithmetic of bash runs commands: in `$((x))` the value of x is an expression again, and `a[$(rm y)]` is one. So is a
+ * subscript, the offset of ${s:x}, what [[ -eq ]] compares and what `let` is given. What is not in the text, an
+ * argument, a line that was read, a variable of the caller's, may be anything. So it is followed which names are
+ * computed with, and which may have a value that is more than numbers and names; one that is both makes the text one of
+ * which nobody knows what it runs.
+ *
+ * Commands that print nothing but a number are known: n=$(ls | wc -l) is a number.
+ */
+
+#include "policy/analysis.h"
+
+#include "runtime/base/mem.h"
+
+#include <ctype.h>
+
+#define NAMES_MAX 256u
+#define LOOKS_MAX 20000u
+
+struct arithmetic_name {
+	const char *text;
+	size_t len;
+	bool used, loose;
+};
+
+static bool is_name(char c) { return c == '_' || isalnum((unsigned char)c); }
+
+static struct arithmetic_name *name_of(struct analysis *r, const char *s, size_t n)
+{
+	struct arithmetic *c = &r->arithmetic;
+
+	if (++c->looks > LOOKS_MAX)
+		c->open = true;
+	for (size_t i = 0; i < c->count && !c->open; i++)
+		if (c->name[i].len == n && memcmp(c->name[i].text, s, n) == 0)
+			return &c->name[i];
+	if (c->open || c->count >= NAMES_MAX) {
+		c->open = true;
+		return NULL;
+	}
+	c->name = shell_arena_grow(r->arena, c->name, c->count, sizeof(*c->name));
+	c->name[c->count] = (struct arithmetic_name){ .text = shell_arena_strndup(r->arena, s, n), .len = n };
+	return &c->name[c->count++];
+}
+
+static bool begins(const char *s, size_t n, const char *with)
+{
+	return n >= strlen(with) && memcmp(s, with, strlen(with)) == 0;
+}
+
+static bool only_has(const char *s, size_t n, const char *characters)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!strchr(characters, s[i]) || !s[i])
+			return false;
+	return true;
+}
+
+/* What stands in $(…): does it print a number and nothing else? */
+static bool prints_number(const char *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strchr(";&\n`$()#\\\"'", s[i]))
+			return false;
+	for (const char *bar; (bar = memchr(s, '|', n));) {
+		n -= (size_t)(bar + 1 - s);
+		s = bar + 1;
+	}
+	while (n && *s == ' ')
+		s++, n--;
+	while (n && s[n - 1] == ' ')
+		n--;
+	if (begins(s, n, "wc -") && n >= 5 && strchr("lcwm", s[4]))
+		return n == 5 || begins(s + 5, n - 5, " <") || begins(s + 5, n - 5, "<");
+	if (begins(s, n, "seq ") || begins(s, n, "echo "))
+		return only_has(s + 4, n - 4, "0123456789 -");
+	if (begins(s, n, "date +%s"))
+		return only_has(s + 8, n - 8, "%0123456789N");
+	return begins(s, n, "stat -c %s ") ||
+	       ((n == 5) && (begins(s, n, "nproc") || begins(s, n, "id -u") || begins(s, n, "id -g")));
+}
+
+/* $((…)), and not $((a) | b): the parenthesis that closes the inner one stands beside the one that closes the outer.
+ * Quotes would hide them. */
+static bool is_arithmetic(const char *s, const char *end)
+{
+	size_t depth = 0;
+
+	if (end - s < 2 || s[1] != '(')
+		return false;
+	for (s += 2; s + 1 < end; s++) {
+		if (strchr("'\"`\\", *s))
+			return false;
+		depth += *s == '(';
+		if (*s == ')' && depth-- == 0)
+			return s[1] == ')';
+	}
+	return false;
+}
+
+/* After the parenthesis that closes the one at s. */
+static const char *after_parenthesis(const char *s, const char *end)
+{
+	size_t depth = 0;
+
+	for (; s < end; s++) {
+		depth += *s == '(';
+		if (*s == ')' && --depth == 0)
+			return s + 1;
+	}
+	return end;
+}
+
+/*
+ * At a $: what it stands for is a number, or a variable, which is then used; false: it may be anything. Moves on behind
+ * it. What $((…)) has inside is a text of its own.
+ */
+static bool expansion(struct analysis *r, const char **at, const char *end)
+{
+	const char *s = *at + 1, *close;
+	size_t n = 0;
+
+	*at = s + (s < end);
+	if (s >= end)
+		return true;
+	if (*s == '(') {
+		*at = after_parenthesis(s, end);
+		return is_arithmetic(s, end) ||
+		       prints_number(s + 1, (size_t)(*at - s) >= 2 ? (size_t)(*at - s) - 2 : 0);
+	}
+	const bool braced = *s == '{', counts = braced && s + 1 < end && s[1] == '#';
+	s += braced;
+	if (counts) {
+		close = memchr(s, '}', (size_t)(end - s));
+		*at = close ? close + 1 : end;
+		return true;
+	}
+	if (s < end && strchr("#?$!", *s)) {
+		*at = s + 1;
+		return true;
+	}
+	while (s + n < end && is_name(s[n]))
+		n++;
+	*at = s + n + (braced && s + n < end && s[n] == '}');
+	if (!n || isdigit((unsigned char)*s) || (braced && !(s + n < end && s[n] == '}')))
+		return false;
+	struct arithmetic_name *name = name_of(r, s, n);
+	if (name)
+		name->used = true;
+	return true;
+}
+
+/* Whether an assignment operator stands there: = += <<= ++, but not == or <=. */
+static bool assigns_here(const char *s, const char *end)
+{
+	while (s < end && *s == ' ')
+		s++;
+	if (end - s >= 2 && (memcmp(s, "++", 2) == 0 || memcmp(s, "--", 2) == 0))
+		return true;
+	if (end - s >= 3 && (memcmp(s, "<<=", 3) == 0 || memcmp(s, ">>=", 3) == 0))
+		return true;
+	s += s < end && strchr("+-*/%&^|", *s);
+	return s < end && *s == '=' && !(s + 1 < end && s[1] == '=');
+}
+
+/* An expression gives variables numbers, and a PATH of 1 is a folder. `$x=1`: which variable is not known. */
+static void assigned_in(struct analysis *r, const char *s, const char *end)
+{
+	for (const char *at = s; at < end;) {
+		const char *from = at;
+		bool known = true;
+
+		while (at < end && (is_name(*at) || *at == '$' || *at == '`')) {
+			known &= is_name(*at);
+			if (*at == '$' && at + 1 < end && (at[1] == '(' || at[1] == '{')) {
+				const char *close = at[1] == '(' ? after_parenthesis(at + 1, end)
+								 : memchr(at, '}', (size_t)(end - at));
+
+				at = close && at[1] == '{' ? close + 1 : close ? close : end;
+			} else {
+				at++;
+			}
+		}
+		if (at == from) {
+			at++;
+			continue;
+		}
+		const bool before = from - s >= 2 && (memcmp(from - 2, "++", 2) == 0 || memcmp(from - 2, "--", 2) == 0);
+		if (known)
+			command_class_of_name(r, shell_arena_strndup(r->arena, from, (size_t)(at - from)));
+		else if (before || assigns_here(at, end))
+			command_class_of_name(r, NULL);
+	}
+}
+
+/* The names in a text are used; false: there is more in it than numbers and names. */
+static bool look(struct analysis *r, const char *s, const char *end, bool assigns)
+{
+	bool known = true;
+
+	while (s < end) {
+		size_t n = 0;
+
+		if (*s == '$') {
+			known &= expansion(r, &s, end);
+		} else if (*s == '`') {
+			return false;
+		} else if (is_name(*s)) {
+			while (s + n < end && is_name(s[n]))
+				n++;
+			const char *after = s + n;
+			while (after < end && *after == ' ')
+				after++;
+			/* x=… in an expression gives x a number. */
+			const bool sets = assigns && after < end && *after == '=' &&
+					  !(after + 1 < end && after[1] == '=');
+			struct arithmetic_name *name = isdigit((unsigned char)*s) || sets ? NULL : name_of(r, s, n);
+			if (name)
+				name->used = true;
+			s += n;
+		} else {
+			s++;
+		}
+	}
+	return known;
+}
+
+void arithmetic_text(struct analysis *r, const char *text, size_t len)
+{
+	assigned_in(r, text, text + len);
+	if (!look(r, text, text + len, true))
+		r->arithmetic.open = true;
+}
+
+void arithmetic_value(struct analysis *r, const char *name, const char *value)
+{
+	struct arithmetic_name *n;
+
+	/* A value that assigns is not one to compute with. */
+	if (value && look(r, value, value + strlen(value), false) && !strchr(value, '=') && !strstr(value, "++") &&
+	    !strstr(value, "--"))
+		return;
+	n = name_of(r, name, strcspn(name, "[+"));
+	if (n)
+		n->loose = true;
+}
+
+/* let and declare -i compute with their words, [[ with what is beside -eq and its like; -v takes a name that may have a
+ * subscript. */
+void arithmetic_of_command(struct analysis *r, const struct command_args *a)
+{
+	const bool all = a->name &&
+			 (strcmp(a->name, "let") == 0 || args_match(a, "declare|typeset|local|readonly|export -i"));
+	const bool test = a->name && args_named(a->name, "[[|[|test|printf|unset|read");
+
+	for (size_t i = 1; i < a->count && (all || test); i++) {
+		static const char *const compares[] = { "-eq", "-ne", "-lt", "-le", "-gt", "-ge" };
+		const char *plain = a->word[i].plain;
+		bool beside = all && *plain != '-';
+
+		for (size_t k = 0; k < countof(compares) && strcmp(a->name, "[[") == 0; k++)
+			beside |= strcmp(a->word[i - 1].plain, compares[k]) == 0 ||
+				  (i + 1 < a->count && strcmp(a->word[i + 1].plain, compares[k]) == 0);
+		/* A name that is not written out. */
+		beside |= strchr(plain, '$') &&
+			  (strcmp(a->word[i - 1].plain, "-v") == 0 || args_named(a->name, "unset|read"));
+		if (beside)
+			arithmetic_text(r, plain, strlen(plain));
+	}
+}
+
+void arithmetic_of_script(struct analysis *r, const struct shell_script *s)
+{
+	for (size_t i = 0; i < s->ncomputes; i++)
+		arithmetic_text(r, s->computes[i].text, s->computes[i].len);
+	for (size_t i = 0; i < s->nset; i++)
+		arithmetic_value(r, s->set[i].name,
+				 s->set[i].list && !strpbrk(s->set[i].list, "*?[") ? s->set[i].list : NULL);
+}
+
+bool arithmetic_is_open(const struct arithmetic *c)
+{
+	bool open = c->open;
+
+	for (size_t i = 0; i < c->count; i++)
+		open |= c->name[i].used && c->name[i].loose;
+	return open;
+}

@@ -1,0 +1,634 @@
+/*
+ * The order of things: a text is parsed, each simple command is listed and judged, and what a wrapper has inside is
+ * taken the same way, as words or as a text of its own, one level deeper. Levels, commands and bytes are limited
+ * together, so that no nesting of texts in texts can make this long.
+ */
+
+#include "policy/command_analysis.h"
+
+#include "policy/analysis.h"
+#include "policy/command_text.h"
+#include "policy/wrapper.h"
+#include "runtime/base/buf.h"
+#include "runtime/base/mem.h"
+
+#define BUDGET (4u << 20)
+#define COMPARE_MAX 256 /* commands among which both readings are compared; beyond, all of both are listed */
+
+static const struct {
+	const char *name, *text;
+} unknowns[] = {
+#define UNKNOWN(NAME, name, covered, text) { name, text },
+#include "policy/unknowns.def"
+#undef UNKNOWN
+};
+
+const char *command_unknown_name(enum command_unknown bit) { return unknowns[bit].name; }
+
+const char *command_unknown_text(enum command_unknown bit) { return unknowns[bit].text; }
+
+const char *command_harm_name(enum command_harm h)
+{
+	static const char *const names[] = { "harmless", "risky", "destructive", "catastrophic" };
+
+	return names[h];
+}
+
+/* Where a command stands: what its surroundings hand down to it. */
+struct command_context {
+	int parent;
+	const char *const *wrappers;
+	size_t nwrappers;
+	unsigned context, flags;
+	size_t line, column;
+	unsigned nesting;
+	const char *cwd;
+	const struct shell_redirect *redirect; /* of the wrapper outside: what a shell inside reads its commands from */
+	size_t nredirects;
+	const struct shell_script *script; /* whose functions are called here; NULL: what is run is a program */
+	size_t offset;                     /* in its text */
+};
+
+static void read_text(struct analysis *r, const char *text, size_t len, bool bash_only,
+		      const struct command_context *at);
+
+/* ---- words ---- */
+
+/* What a part stands for, if the home folder is known: ~, $HOME, ${HOME}. */
+static const char *known_part(const struct analysis *r, const struct shell_part *p)
+{
+	static const char *const names[] = { "~", "$HOME", "${HOME}" };
+
+	for (size_t i = 0; i < countof(names) && r->o->home && !r->home_changed; i++)
+		if (strlen(names[i]) == p->len && memcmp(names[i], p->text, p->len) == 0 &&
+		    (i == 0) == (p->kind == SHELL_PART_TILDE))
+			return r->o->home;
+	return NULL;
+}
+
+/* Is the first character what it looks like? A pattern's may become anything, also a dash. */
+static bool is_certain(const struct shell_word *w)
+{
+	const struct shell_part *p = w->part;
+
+	return w->nparts && p->kind == SHELL_PART_LITERAL && p->len &&
+	       (p->quoted || !(w->unknown & SHELL_GLOB) || !strchr("*?[+@!", *p->text));
+}
+
+struct command_word analysis_word(struct analysis *r, const struct shell_word *w)
+{
+	struct command_word c = {
+		.value = w->value,
+		.plain = w->plain,
+		.unknown = w->unknown,
+		.many = w->many,
+		.lead = w->value || is_certain(w),
+	};
+	buf_auto struct buf text = BUF_INIT;
+	bool home = false;
+
+	if (w->value)
+		return c;
+	c.unknown = w->unknown & (SHELL_GLOB | SHELL_BRACES | SHELL_ARRAY);
+	c.many = c.unknown != 0;
+	for (size_t i = 0; i < w->nparts; i++) {
+		const char *known = w->part[i].kind == SHELL_PART_LITERAL ? NULL : known_part(r, &w->part[i]);
+
+		buf_append(&text, known ? known : w->part[i].text, known ? strlen(known) : w->part[i].len);
+		home |= known != NULL;
+		c.lead |= i == 0 && known;
+		if (w->part[i].kind != SHELL_PART_LITERAL && !known) {
+			c.unknown |= w->part[i].unknown;
+			c.many |= w->many;
+		}
+	}
+	if (home) {
+		c.plain = shell_arena_strndup(r->arena, text.data, text.len);
+		c.value = c.unknown ? NULL : c.plain;
+	} else {
+		c.unknown = w->unknown;
+		c.many = w->many;
+	}
+	return c;
+}
+
+static struct command_word *words_of(struct analysis *r, const struct shell_word *w, size_t n)
+{
+	struct command_word *words = shell_arena_alloc(r->arena, (n + 1) * sizeof(*words));
+
+	for (size_t i = 0; i < n; i++)
+		words[i] = analysis_word(r, &w[i]);
+	return words;
+}
+
+static const char *text_of(struct analysis *r, const struct command_word *w, size_t n)
+{
+	buf_auto struct buf text = BUF_INIT;
+	const bool special = n && w[0].value && (strcmp(w[0].value, "[[") == 0 || strcmp(w[0].value, "((") == 0);
+
+	for (size_t i = 0; i < n; i++) {
+		if (i)
+			buf_byte(&text, ' ');
+		if (w[i].value && !special)
+			command_quote(w[i].value, strlen(w[i].value), &text);
+		else
+			buf_str(&text, w[i].plain);
+	}
+	return shell_arena_strndup(r->arena, buf_cstr(&text), text.len);
+}
+
+/* ---- the list ---- */
+
+static bool has_room(struct analysis *r, const struct command_context *at)
+{
+	if (r->facts->ncommands < COMMAND_COMMANDS_MAX && at->nesting < COMMAND_NESTING_MAX)
+		return true;
+	r->facts->unknown |= COMMAND_UNKNOWN(TOO_MUCH);
+	if (at->parent >= 0)
+		analysis_simple(r, (size_t)at->parent)->unknown |= COMMAND_UNKNOWN(TOO_MUCH);
+	return false;
+}
+
+static size_t list(struct analysis *r, const struct command_word *w, size_t n, const struct command_args *a,
+		   const struct command_context *at)
+{
+	struct command_facts *f = r->facts;
+	const char **argv = shell_arena_alloc(r->arena, (n + 1) * sizeof(*argv));
+	const char **plain = shell_arena_alloc(r->arena, (n + 1) * sizeof(*plain));
+
+	for (size_t i = 0; i < n; i++) {
+		argv[i] = w[i].value;
+		plain[i] = w[i].plain;
+	}
+	f->command = shell_arena_grow(r->arena, f->command, f->ncommands, sizeof(*f->command));
+	f->command[f->ncommands] = (struct command_simple){
+		.name = a->name,
+		.argv = argv,
+		.plain = plain,
+		.argc = n,
+		.text = text_of(r, w, n),
+		.parent = at->parent,
+		.wrappers = at->wrappers,
+		.nwrappers = at->nwrappers,
+		.context = at->context,
+		.flags = at->flags,
+		.line = at->line,
+		.column = at->column,
+		.operand = a->noperands ? (size_t)(a->operand[0] - a->word) : 0,
+	};
+	/* /proc/self/exe -c … is the shell itself. */
+	if (n && (!w[0].value || strncmp(w[0].value, "/proc/", 6) == 0 || strncmp(w[0].value, "/dev/fd/", 8) == 0))
+		f->command[f->ncommands].unknown |= COMMAND_UNKNOWN(COMMAND_NAME);
+	return f->ncommands++;
+}
+
+static void set_assignments(struct analysis *r, size_t index, const char *const *assign, size_t n)
+{
+	struct command_simple *c = analysis_simple(r, index);
+
+	c->assign = assign;
+	c->nassign = n;
+}
+
+/* Words that may take a function's definition away again. */
+static bool forgets(const struct shell_script *s)
+{
+	static const char *const words[] = { "unset", "eval", "trap", "alias" };
+
+	for (size_t i = 0; i < s->count; i++)
+		for (size_t k = 0; k < s->command[i].nwords; k++)
+			for (size_t n = 0; n < countof(words); n++)
+				if (s->command[i].word[k].value && strcmp(s->command[i].word[k].value, words[n]) == 0)
+					return true;
+	return false;
+}
+
+/* Surely a function's: one of a branch, a subshell or a later line would leave it to the program of that name. */
+static bool calls_function(const struct command_context *at, const char *name)
+{
+	const struct shell_script *s = at->script;
+
+	for (size_t i = 0; name && s && i < s->nfunctions; i++)
+		if (strcmp(s->function[i].name, name) == 0 && !s->function[i].context && !s->function[i].scope &&
+		    s->function[i].offset < at->offset)
+			return true;
+	return false;
+}
+
+/* ---- wrappers ---- */
+
+static bool is_input(enum shell_redirect_op op)
+{
+	return op == SHELL_READ || op == SHELL_READ_WRITE || op == SHELL_DUP_IN || op == SHELL_HEREDOC ||
+	       op == SHELL_HERESTRING;
+}
+
+/* Commands that come from standard input: known if a here-document is there. */
+static void from_stdin(struct analysis *r, size_t index, const struct command_context *inside,
+		       const struct shell_redirect *d, size_t n)
+{
+	const struct shell_redirect *last = NULL; /* of several the last one counts */
+	unsigned why = COMMAND_UNKNOWN(STDIN);
+
+	for (size_t i = 0; i < n; i++)
+		if (d[i].fd == 0 || (d[i].fd < 0 && is_input(d[i].op)))
+			last = &d[i];
+	if (last && last->body && *last->body) {
+		read_text(r, *last->body, strlen(*last->body), false, inside);
+		return;
+	}
+	if (last && last->body)
+		why = COMMAND_UNKNOWN(EVALUATED);
+	else if (last && last->op == SHELL_READ)
+		why = COMMAND_UNKNOWN(SOURCED);
+	analysis_simple(r, index)->unknown |= why;
+}
+
+static void read_words(struct analysis *r, const struct command_word *w, size_t n,
+		       const struct shell_redirect *redirect, size_t nredirects, const struct command_context *at);
+
+static void go_inside(struct analysis *r, size_t index, const struct wrapper_found *found,
+		      const struct shell_redirect *redirect, size_t nredirects, const struct command_context *at)
+{
+	struct command_simple *c = analysis_simple(r, index);
+	const char **wrappers = shell_arena_alloc(r->arena, (at->nwrappers + 1) * sizeof(*wrappers));
+	struct command_context inside = *at;
+
+	for (size_t i = 0; i < at->nwrappers; i++)
+		wrappers[i] = at->wrappers[i];
+	wrappers[at->nwrappers] = c->name;
+	inside.wrappers = wrappers;
+	inside.nwrappers++;
+	inside.parent = (int)index;
+	inside.script = NULL;
+	inside.nesting++;
+	inside.flags |= (found->privileged ? COMMAND_PRIVILEGED : 0) | (found->remote ? COMMAND_ELSEWHERE : 0);
+	inside.redirect = nredirects ? redirect : at->redirect;
+	inside.nredirects = nredirects ? nredirects : at->nredirects;
+	if (found->moves)
+		inside.cwd = found->cwd ? command_paths_absolute(r, at->cwd, found->cwd) : NULL;
+	/* ./env may be anything. */
+	const bool transparent = found->transparent && command_class_is_system_program(c->argv[0]);
+	c->flags |= COMMAND_WRAPPER | (transparent ? COMMAND_TRANSPARENT : 0) |
+		    (found->privileged ? COMMAND_PRIVILEGED : 0);
+	c->unknown |= found->unknown;
+	for (size_t i = 0; i < found->nassign; i++) {
+		const char *equals = strchr(found->assign[i], '=');
+
+		command_class_of_assignment(
+			r, index, shell_arena_strndup(r->arena, found->assign[i], (size_t)(equals - found->assign[i])),
+			equals + 1);
+	}
+	if (found->reads_stdin)
+		from_stdin(r, index, &inside, inside.redirect, inside.nredirects);
+	for (size_t i = 0; i < found->ninner; i++) {
+		const struct wrapper_inner *inner = &found->inner[i];
+
+		if (inner->text)
+			read_text(r, inner->text, strlen(inner->text), inner->bash_only, &inside);
+		else
+			read_words(r, inner->word, inner->count, NULL, 0, &inside);
+	}
+}
+
+/* ---- one command ---- */
+
+static bool writes_itself(const struct analysis *r, size_t index)
+{
+	for (size_t i = 0; i < r->facts->npaths; i++)
+		if (r->facts->path[i].command == index &&
+		    (r->facts->path[i].access & (COMMAND_WRITES | COMMAND_DELETES)))
+			return true;
+	return false;
+}
+
+static void read_words(struct analysis *r, const struct command_word *w, size_t n,
+		       const struct shell_redirect *redirect, size_t nredirects, const struct command_context *at)
+{
+	struct command_args *args = shell_arena_alloc(r->arena, sizeof(*args));
+	struct wrapper_found *found = shell_arena_alloc(r->arena, sizeof(*found));
+
+	if (!has_room(r, at))
+		return;
+	args_init(args, w, n, r->arena);
+	const size_t index = list(r, w, n, args, at);
+	const struct analysis_command c = {
+		.index = index, .args = args, .redirect = redirect, .nredirects = nredirects, .cwd = at->cwd
+	};
+	if (calls_function(at, n ? w[0].value : NULL)) {
+		analysis_simple(r, index)->flags |= COMMAND_FUNCTION_CALL;
+		if (!nredirects)
+			analysis_simple(r, index)->flags |= COMMAND_READ_ONLY;
+		command_paths_of_redirects(r, &c);
+		return;
+	}
+	if (at->flags & COMMAND_ELSEWHERE) {
+		harm_of_command(r, &c);
+		wrapper_find(w, n, r->arena, found);
+		if (found->wraps)
+			go_inside(r, index, found, NULL, 0, at);
+		analysis_simple(r, index)
+			->unknown = 0; /* another machine's shell may do anything anyway: ssh itself says so */
+		return;
+	}
+	const char *roles = command_paths_of_command(r, &c);
+	network_of_command(r, &c);
+	harm_of_command(r, &c);
+	wrapper_find(w, n, r->arena, found);
+	path_words_of_command(r, &c, roles, found->wraps);
+	if (found->wraps)
+		go_inside(r, index, found, redirect, nredirects, at);
+	command_class_of_command(r, &c);
+	/* What it runs is judged by itself. */
+	struct command_simple *s = analysis_simple(r, index);
+	if ((s->flags & COMMAND_TRANSPARENT) && !s->unknown && !writes_itself(r, index) &&
+	    !command_class_does_more(args)) {
+		static const struct command_args none = { 0 };
+		const struct analysis_command bare = {
+			.index = index, .args = &none, .redirect = redirect, .nredirects = nredirects
+		};
+
+		command_class_of_command(r, &bare);
+	}
+}
+
+static const char *assigned(struct analysis *r, const struct shell_assignment *a, size_t index, const char *cwd)
+{
+	if (!command_class_is_harmless(r, index, a->name, a->value.plain, cwd))
+		command_class_of_assignment(r, index, a->name, a->value.value);
+	path_words_of_assignment(r, index, cwd, &a->value);
+	arithmetic_value(r, a->name, a->value.unknown & SHELL_GLOB ? NULL : a->value.plain);
+	if (a->value.unknown & SHELL_EVALUATES)
+		analysis_simple(r, index)->unknown |= COMMAND_UNKNOWN(EVALUATED);
+	char *text = shell_arena_alloc(r->arena, strlen(a->name) + strlen(a->value.plain) + 2);
+	memcpy(text, a->name, strlen(a->name));
+	text[strlen(a->name)] = '=';
+	memcpy(text + strlen(a->name) + 1, a->value.plain, strlen(a->value.plain));
+	return text;
+}
+
+static void read_command(struct analysis *r, const struct shell_command *sc, const struct command_context *at)
+{
+	struct command_word *w = words_of(r, sc->word, sc->nwords);
+	const size_t index = r->facts->ncommands;
+	const bool elsewhere = at->flags & COMMAND_ELSEWHERE;
+	const char **assign = shell_arena_alloc(r->arena, (sc->nassignments + 1) * sizeof(*assign));
+
+	read_words(r, w, sc->nwords, sc->redirect, sc->nredirects, at);
+	if (index >= r->facts->ncommands || elsewhere)
+		return;
+	for (size_t i = 0; i < sc->nassignments; i++)
+		assign[i] = assigned(r, &sc->assignment[i], index, at->cwd);
+	set_assignments(r, index, assign, sc->nassignments);
+	for (size_t i = 0; i < sc->nredirects; i++)
+		if (sc->redirect[i].target.unknown & SHELL_EVALUATES)
+			analysis_simple(r, index)->unknown |= COMMAND_UNKNOWN(EVALUATED);
+	if (analysis_simple(r, index)->unknown)
+		analysis_simple(r, index)->flags &= ~(unsigned)COMMAND_READ_ONLY;
+}
+
+/* ---- a text ---- */
+
+static bool changes_folder(const struct shell_command *c)
+{
+	const char *name = c->nwords ? c->word[0].value : NULL;
+
+	return name && (strcmp(name, "cd") == 0 || strcmp(name, "pushd") == 0 || strcmp(name, "popd") == 0 ||
+			strcmp(name, "chdir") == 0);
+}
+
+static void read_script(struct analysis *r, const struct shell_script *s, const char *text, size_t len,
+			const struct command_context *at)
+{
+	const char **cwd = shell_arena_alloc(r->arena, (s->nscopes + 1) * sizeof(*cwd));
+	bool *seen = shell_arena_alloc(r->arena, s->nscopes + 1);
+	size_t line = 1, start = 0, from = 0;
+	const bool lost = s->nfunctions && forgets(s);
+
+	cwd[0] = at->cwd;
+	seen[0] = true;
+	for (size_t i = 0; i < s->count; i++) {
+		const struct shell_command *c = &s->command[i];
+		struct command_context here = *at;
+
+		for (size_t k = c->scope; !seen[k]; k = s->scope[k]) {
+			/* A scope begins in the folder of the one around it. */
+			size_t outer = s->scope[k];
+
+			while (!seen[outer])
+				outer = s->scope[outer];
+			cwd[k] = cwd[outer];
+			seen[k] = true;
+		}
+		here.context |= c->context;
+		here.cwd = cwd[c->scope];
+		here.script = lost ? NULL : s;
+		here.offset = c->offset;
+		if (!at->line) {
+			/* Commands come nearly in order: count on from the last one. */
+			if (c->offset < from)
+				line = 1, start = from = 0;
+			for (; from < c->offset && from < len; from++)
+				if (text[from] == '\n') {
+					line++;
+					start = from + 1;
+				}
+			here.line = line;
+			here.column = c->offset - start + 1;
+		}
+		read_command(r, c, &here);
+		if (changes_folder(c)) {
+			struct command_args a;
+
+			args_init(&a, words_of(r, c->word, c->nwords), c->nwords, r->arena);
+			cwd[c->scope] = command_paths_after_cd(r, &a, cwd[c->scope]);
+		}
+	}
+	if (!(at->flags & COMMAND_ELSEWHERE)) {
+		path_words_of_script(r, s, at->cwd);
+		command_class_of_text(r, s);
+	}
+	harm_of_line(r, s);
+}
+
+static void note_error(struct analysis *r, const struct shell_script *s, const struct command_context *at)
+{
+	const unsigned bit = s->error.limit ? COMMAND_UNKNOWN(TOO_MUCH) : COMMAND_UNKNOWN(SYNTAX);
+
+	r->facts->unknown |= bit;
+	if (at->parent >= 0)
+		analysis_simple(r, (size_t)at->parent)->unknown |= bit;
+	if (!r->facts->error[0])
+		(void)snprintf(r->facts->error, sizeof(r->facts->error), "%zu:%zu: %s", s->error.line, s->error.column,
+			       s->error.message);
+}
+
+static void note_ambiguity(struct analysis *r, const struct shell_script *s, const struct command_context *at)
+{
+	if (!s->ambiguous)
+		return;
+	r->facts->unknown |= COMMAND_UNKNOWN(AMBIGUOUS);
+	if (at->parent >= 0)
+		analysis_simple(r, (size_t)at->parent)->unknown |= COMMAND_UNKNOWN(AMBIGUOUS);
+	if (!r->facts->error[0])
+		(void)snprintf(r->facts->error, sizeof(r->facts->error), "%s", s->ambiguous);
+}
+
+/* Is there a command like this at the same place? Then both dialects agree about it. */
+static bool is_listed(const struct command_facts *f, size_t from, size_t to, const struct shell_command *c)
+{
+	for (size_t i = from; i < to; i++) {
+		const struct command_simple *s = &f->command[i];
+		bool same = s->argc == c->nwords;
+
+		for (size_t k = 0; same && k < c->nwords; k++)
+			same = strcmp(s->plain[k], c->word[k].plain) == 0;
+		if (same)
+			return true;
+	}
+	return false;
+}
+
+/* What a plain sh makes of a text that has bash's own words: only what is new is listed. */
+static void read_otherwise(struct analysis *r, const char *text, size_t len, const struct command_context *at,
+			   size_t from)
+{
+	struct shell_script s;
+	const size_t to = r->facts->ncommands;
+
+	/* A mistake is none here: it would stop there. A limit is ours, not the shell's. */
+	if (shell_parse_into(r->arena, text, len, SHELL_POSIX, &s) != 0 && s.error.limit)
+		note_error(r, &s, at);
+	note_ambiguity(r, &s, at);
+	size_t kept = 0;
+	for (size_t i = 0; i < s.count; i++)
+		if (to - from > COMPARE_MAX || !is_listed(r->facts, from, to, &s.command[i]))
+			s.command[kept++] = s.command[i];
+	s.count = kept;
+	read_script(r, &s, text, len, at);
+}
+
+/* Does the text speak of HOME other than to use it? Then nobody knows what it is. */
+static bool names_home(const char *text, size_t len)
+{
+	for (const char *s = text; (s = memmem(s, len - (size_t)(s - text), "HOME", 4)); s += 4) {
+		const size_t before = (size_t)(s - text), after = len - before - 4;
+		const bool plain = before && s[-1] == '$',
+			   braced = before > 1 && s[-1] == '{' && s[-2] == '$' && after && s[4] == '}';
+
+		if (!plain && !braced)
+			return true;
+	}
+	return false;
+}
+
+static void read_text(struct analysis *r, const char *text, size_t len, bool bash_only,
+		      const struct command_context *at)
+{
+	struct shell_script s;
+	const size_t from = r->facts->ncommands;
+
+	if (!has_room(r, at))
+		return;
+	if (len > r->budget) {
+		r->facts->unknown |= COMMAND_UNKNOWN(TOO_MUCH);
+		return;
+	}
+	r->budget -= len;
+	r->home_changed |= names_home(text, len);
+	const int rc = shell_parse_into(r->arena, text, len, SHELL_BASH, &s);
+	if (at->flags & COMMAND_ELSEWHERE) {
+		read_script(r, &s, text, len, at);
+		return;
+	}
+	if (rc != 0)
+		note_error(r, &s, at);
+	note_ambiguity(r, &s, at);
+	if (s.hidden)
+		r->facts->unknown |= COMMAND_UNKNOWN(EVALUATED);
+	arithmetic_of_script(r, &s);
+	read_script(r, &s, text, len, at);
+	if (!s.bashisms || bash_only)
+		return;
+	if (len > r->budget) {
+		r->facts->unknown |= COMMAND_UNKNOWN(TOO_MUCH);
+		return;
+	}
+	r->budget -= len;
+	read_otherwise(r, text, len, at, from);
+}
+
+/* ---- the whole ---- */
+
+static void analysis_init(struct analysis *r, const struct analysis_options *o, struct command_facts *f)
+{
+	*f = (struct command_facts){ .arena = shell_arena_new() };
+	*r = (struct analysis){ .facts = f, .arena = f->arena, .o = o, .budget = BUDGET };
+	r->workspace = o->workspace ? o->workspace : o->cwd ? o->cwd : "/";
+}
+
+static void sum_up(struct analysis *r)
+{
+	struct command_facts *f = r->facts;
+	bool read_only = f->ncommands > 0;
+
+	for (size_t i = 0; i < r->o->nenv && f->ncommands; i++) {
+		const char *equals = strchr(r->o->env[i], '=');
+
+		if (equals)
+			command_class_of_assignment(
+				r, 0, shell_arena_strndup(r->arena, r->o->env[i], (size_t)(equals - r->o->env[i])),
+				equals + 1);
+		if (equals && strpbrk(equals, "$`"))
+			arithmetic_value(
+				r, shell_arena_strndup(r->arena, r->o->env[i], (size_t)(equals - r->o->env[i])), NULL);
+	}
+	if (arithmetic_is_open(&r->arithmetic))
+		f->unknown |= COMMAND_UNKNOWN(EVALUATED);
+	for (size_t i = 0; i < f->ncommands; i++) {
+		const struct command_simple *c = &f->command[i];
+
+		f->unknown |= c->unknown;
+		f->flags |= c->flags;
+		read_only &= (c->flags & COMMAND_READ_ONLY) != 0;
+		if (c->harm > f->harm) {
+			f->harm = c->harm;
+			f->impact = c->impact;
+			f->advice = c->advice;
+		}
+	}
+	f->flags &= ~(unsigned)(COMMAND_READ_ONLY | COMMAND_TRANSPARENT);
+	if (read_only && !f->unknown && !f->harm)
+		f->flags |= COMMAND_READ_ONLY;
+}
+
+void command_analyse_line(const char *line, size_t len, const struct analysis_options *o, struct command_facts *ret)
+{
+	struct analysis r;
+	const struct command_context top = { .parent = -1, .cwd = o->cwd };
+
+	analysis_init(&r, o, ret);
+	read_text(&r, line, len, false, &top);
+	sum_up(&r);
+}
+
+void command_analyse_argv(const char *const *argv, size_t argc, const struct analysis_options *o,
+			  struct command_facts *ret)
+{
+	struct analysis r;
+	const struct command_context top = { .parent = -1, .cwd = o->cwd };
+
+	analysis_init(&r, o, ret);
+	struct command_word *w = shell_arena_alloc(r.arena, (argc + 1) * sizeof(*w));
+	for (size_t i = 0; i < argc; i++)
+		w[i] = (struct command_word){ .value = argv[i], .plain = argv[i], .lead = true };
+	read_words(&r, w, argc, NULL, 0, &top);
+	harm_of_line(&r, NULL);
+	sum_up(&r);
+}
+
+void command_facts_done(struct command_facts *f)
+{
+	shell_arena_free(f->arena);
+	*f = (struct command_facts){ 0 };
+}

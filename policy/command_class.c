@@ -1,0 +1,552 @@
+/* What kind of command it is: only looking (readonly.def), or running what the list of commands does not show
+ * (executes.def, exec_vars.def). */
+
+#include "policy/analysis.h"
+#include "policy/shell_modes.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/path.h"
+#include "runtime/base/text.h"
+
+#include <ctype.h>
+#include <limits.h>
+
+static const char *const readonly[] = {
+#define READONLY(pattern) pattern,
+#include "policy/readonly.def"
+#undef READONLY
+};
+
+static const struct execute {
+	const char *pattern;
+	unsigned unknown, flags;
+} executes[] = {
+#define EXECUTES(pattern, unknown, flags) { pattern, COMMAND_UNKNOWN(unknown), flags },
+#include "policy/executes.def"
+#undef EXECUTES
+};
+
+static const struct variable {
+	const char *names, *harmless;
+} variables[] = {
+#define EXEC_VAR(names, harmless) { names, harmless },
+#include "policy/exec_vars.def"
+#undef EXEC_VAR
+};
+
+bool command_variable_matters(const char *name, const char *value)
+{
+	for (size_t i = 0; i < countof(variables); i++)
+		if (args_named(name, variables[i].names))
+			return !value || strchr(value, ' ') || !args_named(value, variables[i].harmless);
+	return false;
+}
+
+bool command_path_is_fixed(const char *value, const char *const *writable, size_t count)
+{
+	for (const char *s = value;; s++) {
+		const size_t n = strcspn(s, ":");
+		mem_auto char *folder = mem_strndup(s, n);
+		char clean[PATH_MAX];
+		struct err e = ERR_INIT;
+
+		if (*folder != '/' || path_clean(folder, clean, &e) < 0 || strstr(folder, "/.."))
+			return false;
+		for (size_t i = 0; i < count; i++)
+			if (path_within(writable[i], clean))
+				return false;
+		s += n;
+		if (!*s)
+			return true;
+	}
+}
+
+/* One folder of a list: in the workspace, or what the variable had before. */
+static bool is_of_project(struct analysis *r, const char *name, const char *s, size_t n, const char *cwd)
+{
+	static const char *const here[] = { "$PWD", "${PWD}" };
+	const char *path = shell_arena_strndup(r->arena, s, n);
+	const size_t len = strlen(name);
+
+	if (*path == '$' && (strcmp(path + 1, name) == 0 ||
+			     (path[1] == '{' && strncmp(path + 2, name, len) == 0 && strcmp(path + 2 + len, "}") == 0)))
+		return true;
+	for (size_t i = 0; i < countof(here); i++)
+		if (strncmp(path, here[i], strlen(here[i])) == 0 &&
+		    (path[strlen(here[i])] == '/' || !path[strlen(here[i])])) {
+			path += strlen(here[i]);
+			path = *path ? path + 1 : ".";
+			break;
+		}
+	const char *whole = strpbrk(path, "$`*?[~") ? NULL : command_paths_absolute(r, cwd, *path ? path : ".");
+	return whole && path_within(r->workspace, whole);
+}
+
+bool command_class_is_harmless(struct analysis *r, size_t index, const char *name, const char *plain, const char *cwd)
+{
+	static const char loads[] = "PYTHONPATH|NODE_PATH|RUBYLIB|PERL5LIB|CLASSPATH";
+	const struct command_simple *c = analysis_simple(r, index);
+
+	if (strcmp(name, "IFS") == 0)
+		return c->argc && c->argv[0] && strcmp(c->argv[0], "read") == 0;
+	if (!(c->flags & COMMAND_CODE) || !args_named(name, loads))
+		return false;
+	for (const char *s = plain;; s++) {
+		const size_t n = strcspn(s, ":");
+
+		if (!is_of_project(r, name, s, n, cwd))
+			return false;
+		s += n;
+		if (!*s)
+			return true;
+	}
+}
+
+/* The first one is named to whoever is asked. */
+static void note_variable(struct analysis *r, const char *name)
+{
+	if (name && !r->facts->variable)
+		r->facts->variable = shell_arena_strndup(r->arena, name, strlen(name));
+}
+
+void command_class_of_assignment(struct analysis *r, size_t index, const char *name, const char *value)
+{
+	struct command_simple *c = analysis_simple(r, index);
+
+	if (strcmp(name, "HOME") == 0)
+		r->home_changed = true;
+	if (command_variable_matters(name, value)) {
+		note_variable(r, name);
+		c->flags |= COMMAND_EXECUTES;
+		c->unknown |= COMMAND_UNKNOWN(VARIABLE);
+	}
+}
+
+void command_class_of_name(struct analysis *r, const char *name)
+{
+	if (name && !command_variable_matters(name, NULL))
+		return;
+	note_variable(r, name);
+	r->facts->flags |= COMMAND_EXECUTES;
+	r->facts->unknown |= COMMAND_UNKNOWN(VARIABLE);
+}
+
+void command_class_of_text(struct analysis *r, const struct shell_script *s)
+{
+	for (size_t i = 0; i < s->nset; i++)
+		command_class_of_name(r, s->set[i].name);
+}
+
+static bool is_name(const char *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (s[i] != '_' && !isalnum((unsigned char)s[i]))
+			return false;
+	return n > 0;
+}
+
+/* A variable that a word names, and its value; NULL: not known. Which variable it is may itself not be known, and then
+ * it may be any. */
+static void names_variable(struct analysis *r, const struct analysis_command *c, const struct command_word *w,
+			   const char *value)
+{
+	struct command_simple *s = analysis_simple(r, c->index);
+	const size_t n = strcspn(w->plain, "=[+");
+
+	if (!is_name(w->plain, n) || (!w->value && (w->many || !w->lead))) {
+		s->flags |= COMMAND_EXECUTES;
+		s->unknown |= COMMAND_UNKNOWN(VARIABLE);
+		return;
+	}
+	const char *name = shell_arena_strndup(r->arena, w->plain, n);
+	command_class_of_assignment(r, c->index, name, value);
+}
+
+/* `command export A=$x`: no longer an assignment to bash, so the value may become further words. */
+static bool is_split(const struct analysis *r, const struct analysis_command *c)
+{
+	const struct command_simple *s = analysis_simple(r, c->index);
+
+	return s->nwrappers && args_named(s->wrappers[s->nwrappers - 1], "command|builtin");
+}
+
+/* export A=b and its relatives set variables with their operands. In a function `local PATH` leaves it without a value.
+ */
+static void declared(struct analysis *r, const struct analysis_command *c)
+{
+	const bool hides = args_named(c->args->name, "local|declare|typeset") &&
+			   !args_match(c->args, "local|declare|typeset -p|-f|-F|-g");
+
+	for (size_t i = 0; i < c->args->noperands; i++) {
+		struct command_word w = *c->args->operand[i];
+		const char *equals = strchr(w.plain, '=');
+		const bool array = w.unknown == SHELL_ARRAY;
+
+		if (!equals && w.value && !hides)
+			continue;
+		/* export A=$x: one word, except where it is not an assignment. */
+		if (equals && is_name(w.plain, strcspn(w.plain, "=[+")) && (array || !is_split(r, c)))
+			w.many = false;
+		names_variable(r, c, &w, equals && w.value ? strchr(w.value, '=') + 1 : NULL);
+		if (equals && equals > w.plain)
+			arithmetic_value(r, shell_arena_strndup(r->arena, w.plain, (size_t)(equals - w.plain)),
+					 equals + 1);
+	}
+}
+
+/* declare -n p=PATH: what is given to p goes to PATH. */
+static void refers(struct analysis *r, const struct analysis_command *c)
+{
+	for (size_t i = 0; i < c->args->noperands; i++) {
+		const struct command_word *w = c->args->operand[i];
+		const char *equals = strchr(w->plain, '=');
+
+		if (!equals)
+			continue;
+		const struct command_word target = { .value = w->value ? equals + 1 : NULL,
+						     .plain = equals + 1,
+						     .lead = w->value != NULL };
+		names_variable(r, c, &target, NULL);
+	}
+}
+
+static void fills(struct analysis *r, const struct analysis_command *c, const struct command_word *w)
+{
+	names_variable(r, c, w, NULL);
+	if (strcmp(c->args->name, "unset") != 0)
+		arithmetic_value(r, shell_arena_strndup(r->arena, w->plain, strcspn(w->plain, "=[")), NULL);
+}
+
+/* printf -v NAME, read -a NAME, wait -p NAME */
+static void fills_option(struct analysis *r, const struct analysis_command *c, char letter)
+{
+	for (size_t i = 0; i < c->args->noptions; i++) {
+		const struct command_option *o = &c->args->option[i];
+
+		if (o->letter != letter)
+			continue;
+		const struct command_word joined = { .value = o->value,
+						     .plain = o->value ? o->value : "",
+						     .lead = o->value != NULL };
+		fills(r, c, o->value_word ? o->value_word : &joined);
+	}
+}
+
+/*
+ * Builtins that give values to variables which their words name: read PATH, printf -v PATH, getopts x PATH. Without a
+ * PATH programs are looked for in the working directory.
+ */
+static void filled(struct analysis *r, const struct analysis_command *c)
+{
+	static const struct {
+		const char *names;
+		char letter;        /* its value is a name */
+		size_t first, last; /* so are these operands */
+	} rows[] = {
+		{ "read", 'a', 0, SIZE_MAX }, { "mapfile|readarray", 0, 0, 0 },
+		{ "getopts", 0, 1, 1 },       { "printf", 'v', 1, 0 },
+		{ "wait", 'p', 1, 0 },        { "unset", 0, 0, SIZE_MAX },
+	};
+	const struct command_args *a = c->args;
+
+	for (size_t i = 0; i < countof(rows); i++) {
+		if (!args_named(a->name, rows[i].names))
+			continue;
+		if (rows[i].letter)
+			fills_option(r, c, rows[i].letter);
+		for (size_t k = rows[i].first; k < a->noperands && k <= rows[i].last; k++)
+			if (strcmp(a->name, "unset") != 0 || !a->operand[k]->value ||
+			    strcmp(a->operand[k]->value, "PATH") == 0)
+				fills(r, c, a->operand[k]);
+	}
+	if (args_match(a, "declare|typeset|local|readonly|export -n"))
+		refers(r, c);
+}
+
+/* set -k, shopt -s expand_aliases: from then on the text means something else. */
+static void changes_mode(struct analysis *r, const struct analysis_command *c)
+{
+	if (!args_named(c->args->name, "set|shopt") || shell_modes_known(c->args->word, c->args->count))
+		return;
+	analysis_simple(r, c->index)->flags |= COMMAND_EXECUTES;
+	analysis_simple(r, c->index)->unknown |= COMMAND_UNKNOWN(OPTION);
+}
+
+/* ---- git -c ---- */
+
+/* Settings, in small letters with their values, that make git run nothing. */
+static const char git_settings[] = "user.*|author.*|committer.*|color.*|advice.*|log.*|status.*|column.*|fetch.*|pull.*"
+				   "|push.default=*|push.autosetupremote=*|rebase.autostash=*|rebase.autosquash=*|"
+				   "merge.conflictstyle=*|merge.ff=*|diff.renames=*|diff.renamelimit=*|diff.context=*|"
+				   "diff.algorithm=*|diff.noprefix=*|diff.mnemonicprefix=*|diff.colormoved=*|"
+				   "diff.submodule=*|diff.wserrorhighlight=*|init.defaultbranch=*|safe.directory=*|gc."
+				   "auto=*|maintenance.auto=*|http.postbuffer=*|http.version=*|http.lowspeed*|"
+				   "protocol.version=*|commit.gpgsign=false|commit.verbose=*|commit.cleanup=*|tag."
+				   "gpgsign=false|index.*|pack.*|feature.*|checkout.*|grep.*|blame.*|"
+				   "core.quotepath=*|core.autocrlf=*|core.eol=*|core.safecrlf=*|core.abbrev=*|core."
+				   "filemode=*|core.ignorecase=*|core.longpaths=*|core.symlinks=*|core.whitespace=*|"
+				   "core.precomposeunicode=*|core.preloadindex=*|core.untrackedcache=*|core."
+				   "commentchar=*|core.compression=*|core.fsmonitor=false|"
+				   "core.hookspath=/dev/"
+				   "null|core.pager=|core.pager=cat|core.pager=less|core.editor=true|core.editor=:|"
+				   "sequence.editor=true|sequence.editor=:";
+
+/* git -c KEY=VALUE, before the subcommand: whether one may make it run something. */
+static bool git_is_set(const struct command_args *a)
+{
+	static const char *const takes[] = { "-C",          "--git-dir",      "--work-tree",
+					     "--namespace", "--super-prefix", "--attr-source" };
+
+	for (size_t i = 1; i < a->count && *a->word[i].plain == '-'; i++) {
+		const char *word = a->word[i].plain, *value = i + 1 < a->count ? a->word[i + 1].value : NULL;
+
+		for (size_t k = 0; k < countof(takes); k++)
+			if (strcmp(word, takes[k]) == 0)
+				i++;
+		if (strncmp(word, "-c", 2) != 0)
+			continue;
+		if (word[2] || !value || strlen(value) >= 256)
+			return true;
+		char small[256];
+		size_t n = 0;
+		for (; value[n]; n++)
+			small[n] = (char)tolower((unsigned char)value[n]);
+		small[n] = '\0';
+		if (!args_named(small, git_settings))
+			return true;
+		i++;
+	}
+	return false;
+}
+
+/* ---- sed ---- */
+
+/*
+ * The end of a regular expression. A delimiter in brackets is none for GNU sed, s/[/]/x/, and one for others: NULL, as
+ * if there were no end.
+ */
+static const char *sed_regex(const char *s, char delimiter)
+{
+	for (; *s && *s != delimiter; s++) {
+		if (*s == '\\' && s[1]) {
+			s++;
+		} else if (*s == '[') {
+			s += s[1] == '^';
+			for (s += s[1] == ']' ? 2 : 1; *s && *s != ']'; s++) {
+				if (*s == delimiter)
+					return NULL;
+				if (*s == '[' && s[1] && strchr(":.=", s[1])) {
+					const char close[] = { s[1], ']', '\0' };
+
+					s = strstr(s + 2, close);
+					if (!s)
+						return NULL;
+					s++;
+				} else if (*s == '\\' && s[1] == delimiter) {
+					s++;
+				}
+			}
+			if (!*s)
+				return NULL;
+		}
+	}
+	return *s ? s : NULL;
+}
+
+/* After an address: /…/, 1, $, with ! , and blanks. NULL: something else. */
+static const char *sed_address(const char *s)
+{
+	for (;;) {
+		s += strspn(s, "0123456789$,!~+ \t");
+		if (*s != '/')
+			return s;
+		s = sed_regex(s + 1, '/');
+		if (!s)
+			return NULL;
+		s++;
+		s += *s == 'I';
+	}
+}
+
+/* s/a/b/g without the flags that write or execute. */
+static const char *sed_substitute(const char *s)
+{
+	const char delimiter = *++s;
+
+	s = sed_regex(s + 1, delimiter);
+	if (!s)
+		return NULL;
+	for (s++; *s && *s != delimiter; s++)
+		if (*s == '\\' && s[1])
+			s++;
+	if (!*s)
+		return NULL;
+	s++;
+	return s + strspn(s, "gpiIm0123456789");
+}
+
+/* Only prints, deletes and substitutes: sed can also write files and run commands. */
+static bool sed_is_plain(const char *script)
+{
+	for (const char *s = script; *s;) {
+		s += strspn(s, "; \t\n{}");
+		if (!*s)
+			break;
+		s = sed_address(s);
+		if (!s || !*s)
+			return false;
+		if (*s == '{')
+			continue;
+		if (*s == 's' && s[1] && !isalnum((unsigned char)s[1]) && s[1] != '\\' && s[1] != '\n')
+			s = sed_substitute(s);
+		else if (strchr("pdqDPNnhHgGx=l", *s))
+			s++;
+		else
+			return false;
+		if (!s || (*s && !strchr("; \t\n}", *s)))
+			return false;
+	}
+	return true;
+}
+
+static bool sed_harmless(const struct command_args *a)
+{
+	bool expressions = false;
+
+	for (size_t i = 0; i < a->noptions; i++) {
+		const struct command_option *o = &a->option[i];
+
+		if (o->letter != 'e' &&
+		    !(o->name && o->name_len >= 3 && strncmp(o->name, "expression", o->name_len) == 0))
+			continue;
+		expressions = true;
+		if (!o->value || !sed_is_plain(o->value))
+			return false;
+	}
+	if (args_option(a, 'f', "file"))
+		return false;
+	return expressions || (a->noperands && a->operand[0]->value && sed_is_plain(a->operand[0]->value));
+}
+
+/* ---- read-only ---- */
+
+/* A name of its own folder could be anything. */
+bool command_class_is_system_program(const char *word)
+{
+	static const char *const folders[] = { "/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/" };
+	const char *slash = strrchr(word, '/');
+
+	if (!slash)
+		return true;
+	for (size_t i = 0; i < countof(folders); i++)
+		if (strlen(folders[i]) == (size_t)(slash + 1 - word) &&
+		    strncmp(word, folders[i], (size_t)(slash + 1 - word)) == 0)
+			return true;
+	return false;
+}
+
+static bool redirects_only_read(const struct analysis_command *c)
+{
+	for (size_t i = 0; i < c->nredirects; i++) {
+		const struct shell_redirect *d = &c->redirect[i];
+		const char *to = d->target.value;
+
+		if (d->op == SHELL_READ || d->op == SHELL_HEREDOC || d->op == SHELL_HERESTRING ||
+		    d->op == SHELL_DUP_IN) {
+			const char *plain = d->target.plain;
+
+			if (strncmp(plain, "/dev/tcp/", 9) == 0 || strncmp(plain, "/dev/udp/", 9) == 0)
+				return false;
+			continue;
+		}
+		if (d->op == SHELL_DUP_OUT && to && (!to[strspn(to, "0123456789")] || strcmp(to, "-") == 0))
+			continue;
+		if (!to || !command_paths_harmless_target(to))
+			return false;
+	}
+	return true;
+}
+
+/* On a terminal these show what they have with less or its like, which runs whatever is typed after a `!`. */
+static bool can_be_told(const struct analysis *r, const struct analysis_command *c)
+{
+	static const char pagers[] = "less|more|most|man|git|bat|batcat|systemctl|journalctl|gh|apt|apt-cache|dmesg";
+
+	return r->o->terminal && args_named(c->args->name, pagers) &&
+	       !args_match(c->args, "git|systemctl|journalctl --no-pager") &&
+	       !(analysis_simple(r, c->index)->context & SHELL_IN_PIPE_TO);
+}
+
+bool command_class_does_more(const struct command_args *a)
+{
+	static const char *const rows[] = {
+		"perf =record",
+		"perf -o|--output",
+		"valgrind --log-file|--xml-file|--tool",
+		"parallel --results|--joblog|--tmpdir",
+		/* These look at the project first, and run what it says. */
+		"bundle|poetry|pipenv|uv|rye|hatch|pdm|conda|mamba|micromamba",
+	};
+
+	for (size_t i = 0; a->name && i < countof(rows); i++)
+		if (args_match(a, rows[i]))
+			return true;
+	return false;
+}
+
+static bool only_reads(const struct analysis *r, const struct analysis_command *c)
+{
+	const struct command_args *a = c->args;
+
+	if (!redirects_only_read(c) || analysis_simple(r, c->index)->unknown)
+		return false;
+	if (!a->count)
+		return true;
+	if (!a->name || !command_class_is_system_program(a->word[0].value))
+		return false;
+	if (can_be_told(r, c))
+		return false;
+	if (strcmp(a->name, "[[") == 0 || strcmp(a->name, "((") == 0)
+		return true;
+	for (size_t i = 0; i < countof(readonly); i++)
+		if (args_match(a, readonly[i]))
+			return true;
+	return false;
+}
+
+void command_class_of_command(struct analysis *r, const struct analysis_command *c)
+{
+	static const char declares[] = "export|declare|typeset|local|readonly";
+	const struct command_args *a = c->args;
+	struct command_simple *s = analysis_simple(r, c->index);
+
+	if (a->name && args_named(a->name, declares))
+		declared(r, c);
+	if (a->name) {
+		filled(r, c);
+		changes_mode(r, c);
+	}
+	arithmetic_of_command(r, a);
+	for (size_t i = 0; a->name && i < countof(executes); i++)
+		if (args_match(a, executes[i].pattern)) {
+			s->unknown |= executes[i].unknown;
+			s->flags |= executes[i].flags;
+		}
+	if (a->name && strcmp(a->name, "git") == 0 && git_is_set(a)) {
+		s->unknown |= COMMAND_UNKNOWN(OPTION);
+		s->flags |= COMMAND_EXECUTES;
+	}
+	/* . <(…): what is printed there is not in the text. */
+	if (a->name && args_named(a->name, ".|source") && a->noperands && a->operand[0]->unknown & SHELL_PROCESS)
+		s->unknown |= COMMAND_UNKNOWN(EVALUATED);
+	if (a->name && strcmp(a->name, "sed") == 0 && !sed_harmless(a)) {
+		s->unknown |= COMMAND_UNKNOWN(CODE);
+		s->flags |= COMMAND_CODE;
+	}
+	for (size_t i = 0; i < a->count; i++)
+		if (a->word[i].unknown & SHELL_EVALUATES)
+			s->unknown |= COMMAND_UNKNOWN(EVALUATED);
+	if (only_reads(r, c))
+		s->flags |= COMMAND_READ_ONLY;
+}

@@ -1,0 +1,325 @@
+/* The paths that a command's words show (command_paths.def), and those of its redirections. */
+
+#include "policy/analysis.h"
+#include "policy/command_text.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/path.h"
+
+#include <ctype.h>
+
+static const struct row {
+	const char *pattern, *operands, *options;
+} rows[] = {
+#define PATHS(pattern, operands, options) { pattern, operands, options },
+#include "policy/command_paths.def"
+#undef PATHS
+};
+
+static unsigned access_of(char role)
+{
+	switch (role) {
+	case 'f':
+	case 'r': return COMMAND_READS;
+	case 'F':
+	case 'R': return COMMAND_READS | COMMAND_RECURSES;
+	case 'w':
+	case 't': return COMMAND_WRITES;
+	case 'W': return COMMAND_WRITES | COMMAND_RECURSES;
+	case 'd': return COMMAND_DELETES;
+	case 'D':
+	case 'T': return COMMAND_DELETES | COMMAND_RECURSES;
+	case 'b': return COMMAND_READS | COMMAND_WRITES;
+	case 'm': return COMMAND_READS | COMMAND_DELETES;
+	case 'c': return COMMAND_READS;
+	default: return 0;
+	}
+}
+
+bool command_paths_harmless_target(const char *path)
+{
+	static const char *const names[] = { "/dev/null",   "/dev/zero",  "/dev/full", "/dev/stdout",
+					     "/dev/stderr", "/dev/stdin", "/dev/tty" };
+
+	for (size_t i = 0; i < countof(names); i++)
+		if (strcmp(path, names[i]) == 0)
+			return true;
+	return strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/dev/pts/", 9) == 0;
+}
+
+/* /proc/self/root and /proc/self/cwd are ways to the root and to cwd: moves `path` behind them and says where it goes
+ * on; NULL: it is neither. */
+static const char *through_proc(const char **path, const char *cwd)
+{
+	const char *s = *path + 6;
+	static const char *const ways[] = { "root", "cwd" };
+
+	if (strncmp(*path, "/proc/", 6) != 0)
+		return NULL;
+	s += strcspn(s, "/");
+	for (size_t i = 0; i < countof(ways); i++) {
+		const size_t n = strlen(ways[i]);
+
+		if (*s == '/' && strncmp(s + 1, ways[i], n) == 0 && (s[1 + n] == '/' || !s[1 + n])) {
+			*path = s + 1 + n;
+			return i == 0 ? "" : cwd;
+		}
+	}
+	return NULL;
+}
+
+/* From cwd, cleaned; NULL if that is not possible. */
+const char *command_paths_absolute(struct analysis *r, const char *cwd, const char *path)
+{
+	char joined[PATH_MAX], clean[PATH_MAX];
+	const char *base = through_proc(&path, cwd);
+	int n;
+
+	if (base) {
+		n = snprintf(joined, sizeof(joined), "%s/%s", base, path);
+	} else if (*path == '/')
+		n = snprintf(joined, sizeof(joined), "%s", path);
+	else if (cwd)
+		n = snprintf(joined, sizeof(joined), "%s/%s", cwd, path);
+	else
+		return NULL;
+	if (n < 0 || (size_t)n >= sizeof(joined) || path_clean(joined, clean, NULL) < 0)
+		return NULL;
+	return shell_arena_strdup(r->arena, clean);
+}
+
+static void add_path(struct analysis *r, const struct analysis_command *c, const char *value, const char *plain,
+		     unsigned why, unsigned access)
+{
+	struct command_facts *f = r->facts;
+	const char *text = value ? value : plain;
+	struct command_path p = { .word = plain, .access = access, .command = c->index, .exact = value != NULL };
+
+	if (!*text || !access || strcmp(text, "-") == 0 || (why & SHELL_PROCESS))
+		return;
+	/* A pattern stays within its folder; anything else that is not known may be anywhere. */
+	const char *path = value || why == SHELL_GLOB ? command_paths_absolute(r, c->cwd, text) : NULL;
+	p.path = path ? path : shell_arena_strdup(r->arena, text);
+	p.exact &= path != NULL;
+	p.outside = !path || !path_within(r->workspace, path);
+	if (path && command_paths_harmless_target(path))
+		return;
+	/* Both dialects may have seen it. */
+	for (size_t i = f->npaths; i-- > 0 && f->npaths - i < 32;)
+		if (f->path[i].access == access && strcmp(f->path[i].path, p.path) == 0)
+			return;
+	f->path = shell_arena_grow(r->arena, f->path, f->npaths, sizeof(*f->path));
+	f->path[f->npaths++] = p;
+}
+
+static void add_word(struct analysis *r, const struct analysis_command *c, const struct command_word *w,
+		     unsigned access)
+{
+	add_path(r, c, w->value, w->plain, w->unknown, access);
+}
+
+/* The role of operand i of n: letters before * count from the front, those after it from the back. */
+static char role_of(const char *spec, size_t i, size_t n)
+{
+	const char *star = strchr(spec, '*');
+
+	if (!star)
+		return i < strlen(spec) ? spec[i] : '-';
+	const size_t front = (size_t)(star - spec) - 1, back = strcspn(star + 1, ".?");
+	if (i < front)
+		return spec[i];
+	if (n >= front + back && i >= n - back)
+		return star[1 + (i - (n - back))];
+	return star[-1];
+}
+
+static void option_path(struct analysis *r, const struct analysis_command *c, const char *name, size_t len, char role)
+{
+	const struct command_args *a = c->args;
+
+	for (size_t i = 0; i < a->noptions; i++) {
+		const struct command_option *o = &a->option[i];
+		const bool is = len == 1 ? o->letter == *name
+					 : o->name && o->name_len && o->name_len <= len &&
+						   memcmp(o->name, name, o->name_len) == 0;
+
+		if (is && o->value_word)
+			add_word(r, c, o->value_word, access_of(role));
+		else if (is && o->value)
+			add_path(r, c, o->value, o->value, 0, access_of(role));
+	}
+}
+
+/* dd's of=file */
+static void operand_path(struct analysis *r, const struct analysis_command *c, const char *name, size_t len, char role)
+{
+	const struct command_args *a = c->args;
+
+	for (size_t i = 0; i < a->noperands; i++) {
+		const struct command_word *w = a->operand[i];
+
+		if (strncmp(w->plain, name, len) == 0)
+			add_path(r, c, w->value ? w->value + len : NULL, w->plain + len, w->unknown, access_of(role));
+	}
+}
+
+static void option_paths(struct analysis *r, const struct analysis_command *c, const char *spec)
+{
+	for (const char *s = spec; *s;) {
+		const char *colon = strchr(s, ':');
+		const size_t len = (size_t)(colon - s);
+
+		if (s[len - 1] == '=')
+			operand_path(r, c, s, len, colon[1]);
+		else
+			option_path(r, c, s, len, colon[1]);
+		s = colon + 2;
+		s += *s == ' ';
+	}
+}
+
+/* What it does to its file; 0: there is none. */
+static unsigned redirect_access(const struct shell_redirect *d)
+{
+	const struct shell_word *t = &d->target;
+
+	if (t->unknown & SHELL_PROCESS)
+		return 0;
+	switch (d->op) {
+	case SHELL_READ: return COMMAND_READS;
+	case SHELL_READ_WRITE: return COMMAND_READS | COMMAND_WRITES;
+	case SHELL_APPEND:
+	case SHELL_BOTH_APPEND: return COMMAND_WRITES;
+	case SHELL_WRITE:
+	case SHELL_CLOBBER:
+	case SHELL_BOTH: return COMMAND_WRITES | COMMAND_DELETES; /* what was in it is gone */
+	case SHELL_DUP_OUT:
+		/* >&file; a number or - is a descriptor */
+		if (t->value && (!t->value[strspn(t->value, "0123456789")] || strcmp(t->value, "-") == 0 ||
+				 t->value[strlen(t->value) - 1] == '-'))
+			return 0;
+		if (!t->value && d->fd >= 0)
+			return 0;
+		return COMMAND_WRITES | COMMAND_DELETES;
+	default: return 0;
+	}
+}
+
+static void redirect_path(struct analysis *r, const struct analysis_command *c, const struct shell_redirect *d)
+{
+	const char *plain = d->target.plain;
+	unsigned access = redirect_access(d);
+
+	if (!access || strncmp(plain, "/dev/tcp/", 9) == 0 || strncmp(plain, "/dev/udp/", 9) == 0)
+		return;
+	const struct command_word w = analysis_word(r, &d->target);
+	add_word(r, c, &w, access | COMMAND_REDIRECTED);
+}
+
+void command_paths_of_redirects(struct analysis *r, const struct analysis_command *c)
+{
+	static const char *const ops[] = {
+		[SHELL_READ_WRITE] = "<>", [SHELL_APPEND] = ">>", [SHELL_BOTH_APPEND] = "&>>", [SHELL_WRITE] = ">",
+		[SHELL_CLOBBER] = ">|",    [SHELL_BOTH] = "&>",   [SHELL_DUP_OUT] = ">&"
+	};
+	buf_auto struct buf text = BUF_INIT;
+
+	for (size_t i = 0; i < c->nredirects; i++) {
+		const struct shell_redirect *d = &c->redirect[i];
+
+		redirect_path(r, c, d);
+		if (!(redirect_access(d) & COMMAND_WRITES))
+			continue;
+		const struct command_word w = analysis_word(r, &d->target);
+		const char *path = w.value ? command_paths_absolute(r, c->cwd, w.value) : NULL;
+		if (path && command_paths_harmless_target(path))
+			continue;
+		if (text.len)
+			buf_byte(&text, ' ');
+		if (d->fd >= 0)
+			buf_printf(&text, "%d", d->fd);
+		buf_printf(&text, "%s ", ops[d->op]);
+		if (w.value)
+			command_quote(w.value, strlen(w.value), &text);
+		else
+			buf_str(&text, w.plain);
+	}
+	if (text.len)
+		analysis_simple(r, c->index)->writes = shell_arena_strndup(r->arena, buf_cstr(&text), text.len);
+}
+
+/* host:path */
+static bool is_remote(const char *s)
+{
+	const size_t n = strcspn(s, ":/");
+
+	return s[n] == ':' && n;
+}
+
+/* What it takes if no path is given: the working directory, for certain or perhaps. */
+static void default_path(struct analysis *r, const struct analysis_command *c, const char *spec)
+{
+	const size_t n = strlen(spec);
+	const char last = n ? spec[n - 1] : 0;
+
+	if (last == '.')
+		add_path(r, c, ".", ".", 0, access_of(*(strchr(spec, '*') - 1)));
+	else if (last == '?')
+		add_path(r, c, NULL, ".", SHELL_GLOB, access_of(*(strchr(spec, '*') - 1)));
+}
+
+/* tar -C x, git -C x: where it goes before it takes its operands. */
+static const char *goes_to(struct analysis *r, const struct analysis_command *c, const char *options)
+{
+	const struct command_args *a = c->args;
+	const char *cwd = c->cwd, *role = strstr(options, ":c");
+
+	for (size_t i = 0; role && i < a->noptions; i++)
+		if (a->option[i].letter == 'C')
+			cwd = cwd && a->option[i].value ? command_paths_absolute(r, cwd, a->option[i].value) : NULL;
+	return cwd;
+}
+
+const char *command_paths_of_command(struct analysis *r, const struct analysis_command *outer)
+{
+	const struct command_args *a = outer->args;
+	const char *roles = NULL;
+	bool given = false;
+
+	for (size_t i = 0; a->name && i < countof(rows); i++) {
+		if (!args_match(a, rows[i].pattern))
+			continue;
+		struct analysis_command inside = *outer, *c = &inside;
+		roles = rows[i].operands;
+		inside.cwd = goes_to(r, outer, rows[i].options);
+		for (size_t k = 0; k < a->noperands; k++) {
+			const char role = role_of(rows[i].operands, k, a->noperands);
+
+			given |= access_of(role) != 0;
+			if (!strchr("fFtT", role) || !is_remote(a->operand[k]->plain))
+				add_word(r, c, a->operand[k], access_of(role));
+		}
+		if (!given)
+			default_path(r, c, rows[i].operands);
+		option_paths(r, outer, rows[i].options);
+		break;
+	}
+	command_paths_of_redirects(r, outer);
+	return roles;
+}
+
+bool command_paths_has_role(const char *roles, size_t i, size_t n) { return access_of(role_of(roles, i, n)) != 0; }
+
+const char *command_paths_after_cd(struct analysis *r, const struct command_args *a, const char *cwd)
+{
+	if (!a->noperands)
+		return strcmp(a->name, "cd") == 0 && !r->home_changed && r->o->home
+			       ? shell_arena_strdup(r->arena, r->o->home)
+			       : NULL;
+	const char *to = a->operand[0]->value;
+	if (!to || strcmp(to, "-") == 0 || strcmp(a->name, "popd") == 0 ||
+	    (*to == '+' && isdigit((unsigned char)to[1])))
+		return NULL;
+	return command_paths_absolute(r, cwd, to);
+}

@@ -1,0 +1,71 @@
+#ifndef BAILIFF_POLICY_MODELS_H
+#define BAILIFF_POLICY_MODELS_H
+
+/*
+ * The models that turns may be routed to and the budgets they share, from the policy files:
+ *
+ *   "models": [{ "provider": "acme", "model": "large-2", "capabilities": ["tools", "vision"], "latency": "fast",
+ *                "budgetClass": "standard", "contextTokens": 200000,
+ *                "price": { "inputPerMTok": 3, "outputPerMTok": 15, "cachedPerMTok": 0.3 },
+ *                "disabled": "retired" }]
+ *   "limits": { "budgets": [{ "name": "daily", "scope": "user", "window": "day", "usd": 20, "lowMark": 0.8 }] }
+ *
+ * The order of the list is the order of preference. latency: fast | balanced | slow (default balanced); budgetClass:
+ * low | standard | high (default standard). A budget is of a user or of each session; window none | day | month.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+
+enum model_latency { LATENCY_FAST, LATENCY_BALANCED, LATENCY_SLOW, LATENCY_COUNT };
+enum budget_class { BUDGET_LOW, BUDGET_STANDARD, BUDGET_HIGH, BUDGET_CLASS_COUNT };
+enum budget_scope { BUDGET_OF_USER, BUDGET_OF_SESSION };
+enum budget_window { BUDGET_EVER, BUDGET_DAY, BUDGET_MONTH };
+
+/* Money is counted in millionths of a US dollar. */
+struct model_price {
+	bool known;
+	uint64_t input, output, cached; /* micro-USD for a million tokens */
+};
+
+struct policy_model {
+	char *provider, *model, *disabled; /* disabled: why, or NULL */
+	char **capability;
+	size_t ncapability;
+	enum model_latency latency;
+	enum budget_class budget_class;
+	uint64_t context_tokens; /* 0 = not said */
+	struct model_price price;
+};
+
+struct policy_budget {
+	char *name;
+	enum budget_scope scope;
+	enum budget_window window;
+	uint64_t micro_usd;
+	unsigned low_percent; /* spent so far at which it counts as low */
+};
+
+struct model_list {
+	struct policy_model *model;
+	size_t count;
+	struct policy_budget *budget;
+	size_t nbudget;
+};
+
+/* Adds what one file says; the more important file first, and its models and budgets keep their meaning. */
+int model_list_parse(struct model_list *s, const char *file, const char *text, size_t len, struct err *e);
+void model_list_done(struct model_list *s);
+const struct policy_model *model_list_find(const struct model_list *s, const char *provider, const char *model);
+uint64_t model_price_of(const struct model_price *p, uint64_t input, uint64_t output, uint64_t cached);
+
+const char *model_latency_name(enum model_latency l);
+const char *budget_class_name(enum budget_class c);
+int model_latency_find(const char *name); /* −1 = no such word */
+int budget_class_find(const char *name);
+const char *budget_window_name(enum budget_window w);
+
+#endif

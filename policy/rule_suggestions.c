@@ -1,0 +1,254 @@
+#include "policy/rule_suggestions.h"
+
+#include "policy/command_analysis.h"
+#include "policy/decision.h"
+#include "policy/rules.h"
+#include "policy/rules_index.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void rule_suggestions_done(struct rule_suggestions *l)
+{
+	for (size_t i = 0; i < l->count; i++)
+		free(l->rule[i]);
+	l->count = 0;
+}
+
+__attribute__((format(printf, 2, 3))) static void give_up(struct rule_suggestions *l, const char *fmt, ...)
+{
+	va_list ap;
+
+	rule_suggestions_done(l);
+	va_start(ap, fmt);
+	(void)vsnprintf(l->why, sizeof l->why, fmt, ap);
+	va_end(ap);
+}
+
+static void add(struct rule_suggestions *l, char *rule)
+{
+	for (size_t i = 0; i < l->count; i++)
+		if (strcmp(l->rule[i], rule) == 0) {
+			free(rule);
+			return;
+		}
+	if (l->count == RULE_SUGGESTIONS_MAX || strlen(rule) > RULE_TEXT_MAX) {
+		free(rule);
+		give_up(l, "it is too long, or has too many parts, for rules of its own");
+		return;
+	}
+	l->rule[l->count++] = rule;
+}
+
+/* ---- commands ---- */
+
+static bool all_known(const struct command_simple *c)
+{
+	for (size_t i = 0; i < c->argc; i++)
+		if (!c->argv[i])
+			return false;
+	return true;
+}
+
+static bool is_read_only(const struct command_facts *f)
+{
+	for (size_t i = 0; i < f->ncommands; i++)
+		if (f->command[i].argc && !(f->command[i].flags & (COMMAND_READ_ONLY | COMMAND_TRANSPARENT)))
+			return false;
+	return true;
+}
+
+/* Whether a rule must name it: what is allowed already, or is nothing by itself, needs none; what only reads is not
+ * what was refused. */
+static bool needs_rule(const struct policy_request *r, const struct command_simple *c, enum rule_effect effect,
+		       bool reads)
+{
+	if (!c->argc || c->flags & (COMMAND_FUNCTION_CALL | COMMAND_ELSEWHERE))
+		return false;
+	/* What it runs is judged by itself; where its output goes is not. */
+	if (c->flags & COMMAND_TRANSPARENT && (effect != RULE_ALLOW || !c->writes))
+		return false;
+	if (effect == RULE_ALLOW)
+		return !r->rules || !policy_rules_allow(r->rules, c);
+	return reads || !(c->flags & COMMAND_READ_ONLY);
+}
+
+/* The first file that is written by redirection, of all or of those that no rule about a command can name. */
+static const struct command_path *written(const struct command_facts *f, bool all)
+{
+	for (size_t i = 0; i < f->npaths; i++) {
+		const struct command_path *p = &f->path[i];
+		const struct command_simple *c = &f->command[p->command];
+
+		if (p->access & COMMAND_REDIRECTED && p->access & COMMAND_WRITES && c->writes &&
+		    (all || !p->exact || !c->argc || c->flags & COMMAND_FUNCTION_CALL))
+			return p;
+	}
+	return NULL;
+}
+
+/* Where the output of a group or a function goes, or a file that only the running command knows: what can be done
+ * instead. */
+static void give_up_written(struct rule_suggestions *l, const struct command_path *p)
+{
+	if (!p->exact)
+		give_up(l,
+			"it writes by redirection to '%.60s', which is only known when it runs: name the file, or "
+			"allow where it may be with an Edit(…) rule",
+			p->word);
+	else
+		give_up(l,
+			"no rule about a command names its redirection to '%.50s': allow that file with Edit(/%.80s), "
+			"then allow this",
+			p->word, p->path);
+}
+
+static void for_command(const struct policy_request *r, enum rule_effect effect, struct rule_suggestions *l)
+{
+	const struct command_facts *f = r->facts;
+	bool reads = is_read_only(f);
+
+	if (f->unknown & ~(unsigned)COMMAND_UNKNOWN_COVERED || f->error[0]) {
+		give_up(l, "it is not known what runs, and no rule covers that");
+		return;
+	}
+	if (effect == RULE_ALLOW && written(f, false))
+		give_up_written(l, written(f, false));
+	for (size_t i = 0; i < f->ncommands && !l->why[0]; i++) {
+		const struct command_simple *c = &f->command[i];
+		const char *writes = effect == RULE_ALLOW ? c->writes : NULL;
+
+		if (!needs_rule(r, c, effect, reads))
+			continue;
+		if (!all_known(c))
+			give_up(l,
+				"'%.100s' has words that are only known when it runs: a rule would be about more than "
+				"this",
+				c->text);
+		else if (strchr(c->text, '*') || (writes && strchr(writes, '*')))
+			give_up(l, "'%.100s' has a * in it, which a rule would take for anything", c->text);
+		else
+			add(l, mem_printf("Bash(%s%s%s)", c->text, writes ? " " : "", writes ? writes : ""));
+	}
+}
+
+/* ---- tools ---- */
+
+static void for_tool(const struct policy_request *r, struct rule_suggestions *l)
+{
+	enum rule_kind kind = rule_kind_of_tool(r->tool);
+	const struct command_path *p = r->tool_path;
+
+	if (kind == RULE_TOOL &&
+	    (strpbrk(r->tool, "*(") || (strncmp(r->tool, "mcp__", 5) == 0 && !strstr(r->tool + 5, "__"))))
+		give_up(l, "'%.100s' would be a rule about more tools than this", r->tool);
+	else if (kind == RULE_TOOL)
+		add(l, mem_strdup(r->tool));
+	else if (kind == RULE_FETCH && r->tool_host && strchr(r->tool_host, '*'))
+		give_up(l, "'%.100s' has a * in it, which a rule would take for other hosts", r->tool_host);
+	else if (kind == RULE_FETCH && r->tool_host)
+		add(l, mem_printf("WebFetch(domain:%s)", r->tool_host));
+	else if (r->ntool_paths != 1 || !p->exact)
+		give_up(l, "it is about %zu files: a rule that allows is about one", r->ntool_paths);
+	else if (strpbrk(p->path, "*?["))
+		give_up(l, "'%.150s' has characters that a rule would take for others", p->path);
+	else
+		add(l, mem_printf("%s(/%s)", kind == RULE_READ ? "Read" : "Edit", p->path));
+}
+
+/* ---- whether they do what they are for ---- */
+
+static bool take(struct policy_rules *s, const struct rule_suggestions *l, enum rule_effect effect)
+{
+	struct err e = ERR_INIT;
+
+	s->rule = mem_zalloc(RULE_SUGGESTIONS_MAX, sizeof *s->rule);
+	s->cap = RULE_SUGGESTIONS_MAX;
+	for (size_t i = 0; i < l->count; i++) {
+		struct policy_rule *r = &s->rule[s->count++];
+
+		*r = (struct policy_rule){
+			.effect = effect, .layer = RULE_OF_USER, .file = "", .text = mem_strdup(l->rule[i])
+		};
+		if (rule_parse(r, l->rule[i], &e) < 0)
+			return false;
+	}
+	policy_rules_index(s);
+	return true;
+}
+
+static bool works(const struct policy_request *r, const struct rule_suggestions *l, enum rule_effect effect)
+{
+	const struct rules_query q = { .facts = r->facts,
+				       .tool = r->tool,
+				       .path = r->tool_path,
+				       .npaths = r->ntool_paths,
+				       .host = r->tool_host,
+				       .bases = { .cwd = r->cwd, .workspace = r->workspace, .home = r->home } };
+	struct policy_rules own = RULES_INIT;
+	struct rules_verdict v = { 0 };
+	bool ok = take(&own, l, effect);
+
+	if (ok && effect == RULE_ALLOW && !r->tool) {
+		for (size_t i = 0; i < r->facts->ncommands; i++) {
+			const struct command_simple *c = &r->facts->command[i];
+
+			ok &= !needs_rule(r, c, effect, false) || policy_rules_allow(&own, c);
+		}
+	} else if (ok) {
+		policy_rules_ask(&own, &q, &v);
+		ok = v.effect == effect;
+	}
+	policy_rules_done(&own);
+	return ok;
+}
+
+/* What stands above any rule that allows. */
+static bool is_above(const struct policy_request *r, struct rule_suggestions *l)
+{
+	const struct rules_query q = { .facts = r->facts,
+				       .tool = r->tool,
+				       .path = r->tool_path,
+				       .npaths = r->ntool_paths,
+				       .host = r->tool_host,
+				       .bases = { .cwd = r->cwd, .workspace = r->workspace, .home = r->home },
+				       .session = r->session_rules };
+	struct rules_verdict v = { .command = -1 };
+	char where[RULE_WHERE_MAX];
+
+	policy_rules_ask(r->rules, &q, &v);
+	if (v.effect > RULE_ALLOW && v.nhits) {
+		policy_rule_where(v.hit[0], where, sizeof where);
+		give_up(l, "'%.80s' (%s) %s it, and no rule that allows is stronger", v.hit[0]->text, where,
+			v.effect == RULE_DENY ? "denies" : "asks about");
+	} else if (v.effect > RULE_ALLOW)
+		give_up(l, "it is not known what runs, and no rule covers that");
+	else if (r->mode == MODE_PLAN)
+		give_up(l, "mode plan refuses it whatever is allowed");
+	else if (r->mode == MODE_BYPASS)
+		give_up(l, "mode bypass is not permitted here");
+	else if (r->unconfined || r->wider)
+		give_up(l, "a rule does not say what may be opened: this wants %s",
+			r->unconfined ? "no sandbox" : "more than its profile gives");
+	return l->why[0] != '\0';
+}
+
+void rule_suggestions_make(const struct policy_request *r, enum rule_effect effect, struct rule_suggestions *ret)
+{
+	*ret = (struct rule_suggestions){ 0 };
+	if (effect == RULE_ALLOW && is_above(r, ret))
+		return;
+	if (r->tool)
+		for_tool(r, ret);
+	else if (r->facts)
+		for_command(r, effect, ret);
+	if (ret->why[0] || (ret->count && works(r, ret, effect)))
+		return;
+	if (effect == RULE_ALLOW && !r->tool && r->facts && written(r->facts, true))
+		give_up_written(ret, written(r->facts, true));
+	else
+		give_up(ret, "no rule is about just this");
+}

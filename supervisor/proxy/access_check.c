@@ -1,0 +1,178 @@
+/*
+ * Whether what a client says agrees with what it was let out for. A name in the list stands for one host; behind its
+ * address there may be many more, and which of them is meant is said by TLS's server name and HTTP's Host. So both are
+ * read where they are in the clear, each of a connection's requests anew, and must be the name that was asked for.
+ */
+
+#include "supervisor/proxy/connection.h"
+
+#include "runtime/base/mem.h"
+#include "supervisor/proxy/client_hello.h"
+#include "supervisor/proxy/served_sandbox.h"
+
+#include <event2/buffer.h>
+#include <event2/bufferevent.h>
+#include <string.h>
+#include <strings.h>
+
+#define SNIFF_S 30
+#define LINE_MAX_LEN (8u * 1024)
+
+bool access_check_target(struct connection *c)
+{
+	const struct host_rules *rules = &c->sandbox->rules;
+	const struct connect_target *t = &c->target;
+	enum host_verdict v = t->is_address ? host_rules_address(rules, NULL, &t->address, t->port)
+					    : host_rules_name(rules, t->host, t->port);
+
+	if (v == HOST_ALLOWED)
+		return true;
+	connection_refuse(c, v == HOST_DENIED ? PROXY_DENIED : v == HOST_INSIDE ? PROXY_INSIDE : PROXY_NOT_LISTED, "");
+	return false;
+}
+
+/* ---- TLS ---- */
+
+/* The client is told in its own language: a fatal alert, "access denied". */
+static void refuse_tls(struct connection *c, enum proxy_reason why)
+{
+	static const uint8_t alert[] = { 21, 3, 1, 0, 2, 2, 49 };
+	struct served_sandbox *b = c->sandbox;
+
+	traffic_report_denied(&b->report, c->target.host, c->target.port, "", why);
+	b->news(b->ctx);
+	bufferevent_write(c->client, alert, sizeof alert);
+	connection_close(c);
+}
+
+static bool sniff_tls(struct connection *c, const uint8_t *p, size_t n)
+{
+	struct client_hello h;
+	enum parsed r = client_hello_parse(p, n, &h);
+
+	if (r == PARSED_MORE)
+		return false;
+	if (r == PARSED_BAD) {
+		refuse_tls(c, PROXY_MALFORMED);
+	} else if (h.encrypted) {
+		refuse_tls(c, PROXY_SNI_HIDDEN);
+	} else if (!h.name[0] && !c->target.is_address) {
+		refuse_tls(c, PROXY_SNI_MISSING);
+	} else if (h.name[0] && strcmp(h.name, c->target.host) != 0 &&
+		   (!c->target.is_address ||
+		    host_rules_name(&c->sandbox->rules, h.name, c->target.port) != HOST_ALLOWED)) {
+		refuse_tls(c, PROXY_SNI_DIFFERS);
+	} else {
+		connection_phase(c, CONNECTION_RAW, 0);
+		return true;
+	}
+	return false;
+}
+
+/* ---- what it speaks ---- */
+
+enum speech { SPEECH_UNKNOWN, SPEECH_TLS, SPEECH_HTTP, SPEECH_SSH, SPEECH_OTHER };
+
+/* Up to the first space, or all of it: one of HTTP's own words. */
+static bool is_method(const char *p, size_t n)
+{
+	static const char *const words[] = { "GET",     "HEAD",  "POST",  "PUT",     "DELETE",
+					     "OPTIONS", "PATCH", "TRACE", "CONNECT", "PRI" };
+
+	for (size_t i = 0; i < countof(words); i++)
+		if (strlen(words[i]) == n && strncasecmp(p, words[i], n) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * By its first line: whatever says HTTP in it, begins with a method, or with an empty line or a space, is read as HTTP,
+ * strictly. Bytes that are no text decide against it only in the first word: behind a method they are a trick.
+ */
+static enum speech speech_of(const char *p, size_t n)
+{
+	size_t most = n < LINE_MAX_LEN ? n : LINE_MAX_LEN, word = 0;
+
+	if (n == 0)
+		return SPEECH_UNKNOWN;
+	if (p[0] == 22)
+		return SPEECH_TLS;
+	if (strchr("\r\n\t ", p[0]) && p[0])
+		return SPEECH_HTTP;
+	while (word < most && p[word] > ' ' && p[word] < 0x7f)
+		word++;
+	if (word < most && !strchr("\r\n\t ", p[word]))
+		return SPEECH_OTHER;
+	if (word < most && p[word] == '\0')
+		return SPEECH_OTHER;
+	if (word < most && is_method(p, word))
+		return SPEECH_HTTP;
+	const char *end = memchr(p, '\n', most);
+	if (!end)
+		return n < LINE_MAX_LEN ? SPEECH_UNKNOWN : SPEECH_HTTP;
+	for (const char *at = p; at + 5 <= end; at++)
+		if (strncasecmp(at, "HTTP/", 5) == 0)
+			return SPEECH_HTTP;
+	return n >= 4 && memcmp(p, "SSH-", 4) == 0 ? SPEECH_SSH : SPEECH_OTHER;
+}
+
+static bool is_web_port(uint16_t port) { return port == 80 || port == 443; }
+
+bool access_check_first_bytes(struct connection *c)
+{
+	struct evbuffer *in = bufferevent_get_input(c->client);
+	size_t n = evbuffer_get_length(in);
+	const char *p = n ? (const char *)evbuffer_pullup(in, -1) : "";
+
+	if (n && c->deadline_ns == UINT64_MAX)
+		connection_phase(c, CONNECTION_SNIFF, SNIFF_S);
+	switch (speech_of(p, n)) {
+	case SPEECH_UNKNOWN: return false;
+	case SPEECH_TLS: return sniff_tls(c, (const uint8_t *)p, n);
+	case SPEECH_HTTP: connection_phase(c, CONNECTION_HTTP, 0); return true;
+	case SPEECH_OTHER:
+		if (is_web_port(c->target.port)) {
+			connection_refuse(c, PROXY_NOT_WEB, "");
+			return false;
+		}
+		break;
+	case SPEECH_SSH: break;
+	}
+	connection_phase(c, CONNECTION_RAW, 0);
+	return true;
+}
+
+/* ---- HTTP in the clear ---- */
+
+bool access_check_http(struct connection *c)
+{
+	struct evbuffer *in = bufferevent_get_input(c->client);
+	size_t n = evbuffer_get_length(in);
+	struct http_head h;
+	const char *why = "";
+
+	if (n == 0)
+		return false;
+	if (c->deadline_ns == UINT64_MAX)
+		connection_phase(c, CONNECTION_HTTP, SNIFF_S);
+	const char *p = (const char *)evbuffer_pullup(in, n < HTTP_HEAD_MAX ? (ssize_t)n : HTTP_HEAD_MAX);
+	enum parsed r = http_head_parse(p, n < HTTP_HEAD_MAX ? n : HTTP_HEAD_MAX, &h, &why);
+	if (r == PARSED_MORE)
+		return false;
+	if (r == PARSED_BAD || h.form == HTTP_CONNECT || (h.form == HTTP_ORIGIN) != (c->via != VIA_HTTP)) {
+		connection_refuse(c, PROXY_MALFORMED, "");
+		return false;
+	}
+	if (c->via == VIA_HTTP && (!connect_target_agrees(&c->target, &h.target) ||
+				   (h.has_host && !connect_target_agrees(&h.target, &h.host)))) {
+		/* A request for somebody else: on a connection of its own. */
+		connection_close(c);
+		return false;
+	}
+	if (c->via != VIA_HTTP && (!h.has_host || !connect_target_agrees(&c->target, &h.host))) {
+		connection_refuse(c, PROXY_HOST_DIFFERS, "");
+		return false;
+	}
+	connection_send_head(c, p, &h);
+	return true;
+}

@@ -1,0 +1,28 @@
+#ifndef BAILIFF_SUPERVISOR_PROXY_TARGET_H
+#define BAILIFF_SUPERVISOR_PROXY_TARGET_H
+
+/* What a client asks to be connected to. One spelling for each: a lower-case name, or an address. */
+
+#include "sandbox/host_rule.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct connect_target {
+	char host[HOST_NAME_MAX_LEN + 1]; /* the name, or the address as text */
+	bool is_address;
+	struct net_address address;
+	uint16_t port;
+};
+
+/* How far a parser got with the bytes that are there. */
+enum parsed { PARSED_MORE, PARSED_OK, PARSED_BAD };
+
+/* Of "host", "host:port", "[v6]:port"; default_port 0 = the port must be there. */
+bool connect_target_parse(const char *text, size_t len, uint16_t default_port, struct connect_target *ret);
+void connect_target_of_address(const struct net_address *a, uint16_t port, struct connect_target *ret);
+/* The same host, and the same port where `given` has one (else it is 0). */
+bool connect_target_agrees(const struct connect_target *asked, const struct connect_target *given);
+
+#endif

@@ -1,0 +1,102 @@
+#include "supervisor/proxy/served_sandbox.h"
+
+#include "runtime/base/fd.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/loop/loop.h"
+#include "supervisor/proxy/connection.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define ACCEPTS_A_TURN 16
+#define RETRY_MS 100
+
+static void on_client(evutil_socket_t fd, short what, void *ctx)
+{
+	struct served_sandbox *b = ctx;
+	const struct timeval later = { .tv_usec = RETRY_MS * 1000 };
+
+	for (int i = 0; i < ACCEPTS_A_TURN; i++) {
+		if (b->count >= SERVED_CONNECTIONS_MAX) {
+			b->paused = true;
+			event_del(b->ev);
+			return;
+		}
+		int client = accept4(b->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (client >= 0) {
+			b->count++;
+			connection_new(b, client);
+			continue;
+		}
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+			event_del(b->ev);
+			loop_add(b->retry, &later);
+		}
+		return;
+	}
+}
+
+static void on_retry(evutil_socket_t fd, short what, void *ctx)
+{
+	struct served_sandbox *b = ctx;
+
+	if (b->ev && !b->paused)
+		loop_add(b->ev, NULL);
+}
+
+struct served_sandbox *served_sandbox_new(struct event_base *base, struct resolver *resolver,
+					  const struct credentials *credentials, const struct plan_key *key, int fd,
+					  struct host_rules *rules, void (*news)(void *ctx), void *ctx)
+{
+	struct served_sandbox *b = mem_zalloc(1, sizeof *b);
+
+	b->base = base;
+	b->resolver = resolver;
+	b->credentials = credentials;
+	b->key = *key;
+	b->fd = fd;
+	b->rules = *rules;
+	*rules = (struct host_rules){ 0 };
+	b->news = news;
+	b->ctx = ctx;
+	LIST_INIT(&b->connections);
+	fd_nonblock(fd, true);
+	b->ev = event_new(base, fd, EV_READ | EV_PERSIST, on_client, b);
+	b->retry = evtimer_new(base, on_retry, b);
+	loop_add(b->ev, NULL);
+	return b;
+}
+
+void served_sandbox_close(struct served_sandbox *b)
+{
+	struct connection *c;
+
+	if (b->ev)
+		event_free(b->ev);
+	if (b->retry)
+		event_free(b->retry);
+	b->ev = b->retry = NULL;
+	fd_close(&b->fd);
+	while ((c = LIST_FIRST(&b->connections)))
+		connection_free(c);
+}
+
+void served_sandbox_free(struct served_sandbox *b)
+{
+	served_sandbox_close(b);
+	host_rules_done(&b->rules);
+	traffic_report_done(&b->report);
+	free(b);
+}
+
+void served_sandbox_connection_ended(struct served_sandbox *b)
+{
+	b->count--;
+	if (b->paused && b->ev) {
+		b->paused = false;
+		loop_add(b->ev, NULL);
+	}
+}

@@ -1,0 +1,378 @@
+/*
+ * What command lines would do, from a corpus: tests/unit/policy/corpus/NAME.txt. A case is
+ *
+ *   $ the line              > its further lines
+ *   = a simple command, in order (\n for a newline in it)
+ *   ! how bad it is         ? what is not known         read-only
+ *   r w d paths             @ host intent
+ *
+ * and each case says everything: what is not listed must not be found. The working directory and workspace is /w/proj,
+ * the home /home/u.
+ */
+
+#include "policy/command_analysis.h"
+#include "policy/decision.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "tests/unit/policy/corpus.h"
+#include "tests/unit/suite.h"
+
+#include <string.h>
+#include <time.h>
+
+static const struct analysis_options here = { .cwd = "/w/proj", .workspace = "/w/proj", .home = "/home/u" };
+
+static void add_line(struct buf *out, const char *mark, const char *text)
+{
+	buf_str(out, mark);
+	for (; *text; text++)
+		if (*text == '\n')
+			buf_str(out, "\\n");
+		else
+			buf_byte(out, *text);
+	buf_byte(out, '\n');
+}
+
+/* The facts in the form of the corpus. */
+static void describe(const struct command_facts *f, struct buf *out)
+{
+	for (size_t i = 0; i < f->ncommands; i++)
+		add_line(out, f->command[i].argc ? "= " : "=", f->command[i].text);
+	if (f->harm)
+		add_line(out, "! ", command_harm_name(f->harm));
+	if (f->unknown) {
+		buf_byte(out, '?');
+		for (unsigned i = 0; i < COMMAND_UNKNOWN_COUNT; i++)
+			if (f->unknown & 1u << i)
+				buf_printf(out, " %s", command_unknown_name(i));
+		buf_byte(out, '\n');
+	}
+	if (f->flags & COMMAND_READ_ONLY)
+		buf_str(out, "read-only\n");
+	for (size_t i = 0; i < f->npaths; i++)
+		add_line(out,
+			 f->path[i].access & COMMAND_DELETES  ? "d "
+			 : f->path[i].access & COMMAND_WRITES ? "w "
+							      : "r ",
+			 f->path[i].path);
+	for (size_t i = 0; i < f->nhosts; i++)
+		buf_printf(out, "@ %s %s\n", f->host[i].host ? f->host[i].host : "-", f->host[i].intent);
+}
+
+static void check_one(void *bad, const struct corpus_case *c)
+{
+	command_facts_auto struct command_facts f = { 0 };
+	buf_auto struct buf found = BUF_INIT;
+
+	command_analyse_line(buf_cstr(&c->line), c->line.len, &here, &f);
+	describe(&f, &found);
+	if (strcmp(buf_cstr(&found), buf_cstr(&c->expected)) == 0)
+		return;
+	fprintf(stderr, "%s:%u: %s\nexpected:\n%sfound:\n%s\n", c->file, c->number, buf_cstr(&c->line),
+		buf_cstr(&c->expected), buf_cstr(&found));
+	++*(unsigned *)bad;
+}
+
+START_TEST(the_corpus_is_understood)
+{
+	unsigned bad = 0, count = 0;
+
+	for (size_t i = 0; corpus_names[i]; i++)
+		count += corpus_each(corpus_names[i], check_one, &bad);
+	ck_assert_msg(bad == 0, "%u of %u lines are understood differently", bad, count);
+	ck_assert_uint_ge(count, 900);
+}
+END_TEST
+
+/* ---- what is decided about them ---- */
+
+/* What the corpus itself says of a line, without asking our own reading of it. */
+struct stated {
+	bool read_only, harm, unknown; /* harm: destructive or worse; unknown: for a reason that no rule covers */
+	bool removes, pushes, git;     /* one of its commands is rm; git push; anything with git */
+	bool plain;                    /* all of it is known, and no word is a variable or pattern */
+};
+
+static bool is_word(const char *text, size_t len, const char *word)
+{
+	size_t n = strlen(word);
+
+	return len >= n && strncmp(text, word, n) == 0 && (len == n || text[n] == ' ');
+}
+
+static void take_stated(struct stated *t, const char *line, size_t len)
+{
+	if (len > 2 && strncmp(line, "= ", 2) == 0) {
+		const char *name = line + 2, *slash = memchr(name, ' ', len - 2);
+		size_t n = slash ? (size_t)(slash - name) : len - 2;
+		const char *base = memrchr(name, '/', n);
+
+		if (base) {
+			len -= (size_t)(base + 1 - line) - 2;
+			name = base + 1;
+		}
+		/* A name that is a pattern is not known: that asks. */
+		t->removes |= is_word(name, len - 2, "rm") && !memchr(line + 2, '?', n) && !memchr(line + 2, '*', n);
+		t->git |= is_word(name, len - 2, "git");
+		t->pushes |= is_word(name, len - 2, "git push");
+		t->plain &= !memchr(line, '$', len) && !memchr(line, '*', len) && !memchr(line, '?', len) &&
+			    !memchr(line, '[', len) && !memchr(line, '`', len) && !memchr(line, '{', len) &&
+			    !memchr(line, '<', len);
+	} else if (len > 2 && line[0] == '!') {
+		t->harm = !is_word(line + 2, len - 2, "risky");
+	} else if (len > 2 && line[0] == '?') {
+		for (const char *s = line + 2; s < line + len;) {
+			size_t n = strcspn(s, " \n");
+
+			t->unknown |= !is_word(s, n, "sourced") && !is_word(s, n, "remote") && !is_word(s, n, "code");
+			s += n + 1;
+		}
+		t->plain = false;
+	} else if (is_word(line, len, "read-only")) {
+		t->read_only = true;
+	}
+}
+
+static const char *answer_of(const struct command_facts *f, const struct policy_rules *rules, int mode,
+			     struct policy_decision *d)
+{
+	const struct policy_request q = { .cwd = here.cwd,
+					  .workspace = here.workspace,
+					  .home = here.home,
+					  .mode = mode,
+					  .facts = f,
+					  .rules = rules,
+					  .profile = "workspace" };
+
+	policy_decide(&q, d);
+	return policy_answer_name(d->answer);
+}
+
+static const struct policy_rules *stopping;
+
+static void decide_one(void *bad, const struct corpus_case *c)
+{
+	command_facts_auto struct command_facts f = { 0 };
+	struct stated t = { .plain = true };
+	struct policy_decision d;
+
+	for (const char *s = buf_cstr(&c->expected); *s; s += strcspn(s, "\n"), s += *s == '\n')
+		take_stated(&t, s, strcspn(s, "\n"));
+	command_analyse_line(buf_cstr(&c->line), c->line.len, &here, &f);
+	const struct {
+		const char *what, *wanted;
+		int mode;
+	} rows[] = {
+		{ "plan", t.read_only ? "allow" : "deny", MODE_PLAN },
+		{ "untrusted", t.read_only ? "allow" : "ask", MODE_UNTRUSTED },
+		{ "never", "allow", MODE_NEVER },
+		{ "auto", t.unknown || t.harm ? "ask" : "allow", MODE_AUTO },
+		{ "on_request", t.harm ? "ask" : "allow", MODE_ON_REQUEST },
+	};
+	for (size_t i = 0; i < countof(rows); i++) {
+		const char *found = answer_of(&f, NULL, rows[i].mode, &d);
+
+		if (strcmp(found, rows[i].wanted) != 0 || d.destructive != t.harm) {
+			fprintf(stderr, "%s:%u: %s\nmode %s: %s, not %s: %s\n", c->file, c->number, buf_cstr(&c->line),
+				rows[i].what, found, rows[i].wanted, d.reason);
+			++*(unsigned *)bad;
+		}
+	}
+	/* deny Bash(rm:*), ask Bash(git push:*): nothing of that gets by, however it is written, and what is something
+	 * else is not stopped. */
+	const char *found = answer_of(&f, stopping, MODE_DEFAULT, &d);
+	bool right = t.removes               ? strcmp(found, "deny") == 0
+		     : t.unknown || t.pushes ? strcmp(found, "allow") != 0
+					     : !t.plain || t.git || strcmp(found, "allow") == 0;
+	if (!right) {
+		fprintf(stderr, "%s:%u: %s\nrules: %s: %s\n", c->file, c->number, buf_cstr(&c->line), found, d.reason);
+		++*(unsigned *)bad;
+	}
+}
+
+START_TEST(the_corpus_is_decided)
+{
+	static const char text[] = "{\"permissions\":{\"deny\":[\"Bash(rm:*)\"],\"ask\":[\"Bash(git push:*)\"]}}";
+	struct policy_rules rules = RULES_INIT;
+	unsigned bad = 0, count = 0;
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(policy_rules_parse(&rules, RULE_OF_USER, "p", text, sizeof text - 1, &e), 0);
+	stopping = &rules;
+	for (size_t i = 0; corpus_names[i]; i++)
+		count += corpus_each(corpus_names[i], decide_one, &bad);
+	policy_rules_done(&rules);
+	ck_assert_msg(bad == 0, "%u decisions of %u lines are others", bad, count);
+	ck_assert_uint_ge(count, 900);
+}
+END_TEST
+
+static void understand(const char *line, struct command_facts *f)
+{
+	command_analyse_line(line, strlen(line), &here, f);
+}
+
+START_TEST(commands_know_their_place)
+{
+	command_facts_auto struct command_facts f = { 0 };
+
+	understand("true\n  sudo env X=1 sh -c 'rm x'", &f);
+	ck_assert_uint_eq(f.ncommands, 5);
+	ck_assert_uint_eq(f.command[1].line, 2);
+	ck_assert_uint_eq(f.command[1].column, 3);
+	ck_assert_str_eq(f.command[4].text, "rm x");
+	ck_assert_int_eq(f.command[4].parent, 3);
+	ck_assert_uint_eq(f.command[4].nwrappers, 3);
+	ck_assert_str_eq(f.command[4].wrappers[0], "sudo");
+	ck_assert_str_eq(f.command[4].wrappers[2], "sh");
+	ck_assert(f.command[4].flags & COMMAND_PRIVILEGED);
+	ck_assert(!(f.command[1].flags & COMMAND_TRANSPARENT));
+	ck_assert(f.command[2].flags & COMMAND_TRANSPARENT);
+}
+END_TEST
+
+START_TEST(words_that_are_not_known_are_null)
+{
+	command_facts_auto struct command_facts f = { 0 };
+
+	understand("A=1 B=$X git commit -m \"$MSG\" *.c", &f);
+	ck_assert_uint_eq(f.ncommands, 1);
+	ck_assert_uint_eq(f.command[0].argc, 5);
+	ck_assert_str_eq(f.command[0].argv[1], "commit");
+	ck_assert_ptr_null(f.command[0].argv[3]);
+	ck_assert_str_eq(f.command[0].plain[3], "$MSG");
+	ck_assert_ptr_null(f.command[0].argv[4]);
+	ck_assert_uint_eq(f.command[0].nassign, 2);
+	ck_assert_str_eq(f.command[0].assign[1], "B=$X");
+	ck_assert_uint_eq(f.unknown, 0);
+}
+END_TEST
+
+START_TEST(an_argv_is_no_text)
+{
+	static const char *const argv[] = { "echo", "$(rm -rf /)", ";", "rm" }, *const shell[] = { "sh", "-c",
+												   "rm -rf /; echo" };
+	command_facts_auto struct command_facts f = { 0 }, g = { 0 };
+
+	command_analyse_argv(argv, countof(argv), &here, &f);
+	ck_assert_uint_eq(f.ncommands, 1);
+	ck_assert_int_eq(f.harm, COMMAND_HARMLESS);
+	command_analyse_argv(shell, countof(shell), &here, &g);
+	ck_assert_uint_eq(g.ncommands, 3);
+	ck_assert_int_eq(g.harm, COMMAND_CATASTROPHIC);
+	ck_assert_ptr_nonnull(g.impact);
+	ck_assert_ptr_nonnull(g.advice);
+}
+END_TEST
+
+START_TEST(the_callers_variables_count)
+{
+	static const char *const env[] = { "LD_PRELOAD=/tmp/x.so" };
+	const struct analysis_options o = { .cwd = "/w/proj", .env = env, .nenv = 1 };
+	command_facts_auto struct command_facts f = { 0 };
+
+	command_analyse_line("ls", 2, &o, &f);
+	ck_assert(f.unknown & COMMAND_UNKNOWN(VARIABLE));
+	ck_assert(!(f.flags & COMMAND_READ_ONLY));
+
+	/* What bash computes with is run. */
+	static const char *const value[] = { "x=a[$(touch y)]" };
+	static const char *const argv[] = { "bash", "-c", "echo $((x))" };
+	const struct analysis_options given = { .cwd = "/w/proj", .env = value, .nenv = 1 },
+				      none = { .cwd = "/w/proj" };
+	command_facts_auto struct command_facts with = { 0 }, without = { 0 };
+	command_analyse_argv(argv, 3, &given, &with);
+	ck_assert(with.unknown & COMMAND_UNKNOWN(EVALUATED));
+	command_analyse_argv(argv, 3, &none, &without);
+	ck_assert(without.flags & COMMAND_READ_ONLY);
+}
+END_TEST
+
+START_TEST(home_is_only_known_while_nobody_sets_it)
+{
+	command_facts_auto struct command_facts f = { 0 }, g = { 0 };
+
+	understand("rm -rf $HOME/x", &f);
+	ck_assert_str_eq(f.command[0].argv[2], "/home/u/x");
+	understand("for HOME in /; do rm -rf $HOME/x ~/y; done", &g);
+	ck_assert_ptr_null(g.command[0].argv[2]);
+	ck_assert_ptr_null(g.command[0].argv[3]);
+}
+END_TEST
+
+START_TEST(mistakes_are_located)
+{
+	command_facts_auto struct command_facts f = { 0 };
+
+	understand("echo a\necho b )\n", &f);
+	ck_assert_str_eq(f.error, "2:8: unexpected ')'");
+	ck_assert_uint_eq(f.ncommands, 2);
+}
+END_TEST
+
+/* Texts in texts in texts: the whole stays small. */
+START_TEST(nesting_has_an_end)
+{
+	buf_auto struct buf line = BUF_INIT;
+	command_facts_auto struct command_facts f = { 0 }, g = { 0 };
+	struct timespec a, b;
+
+	for (int i = 0; i < 4000; i++)
+		buf_str(&line, "env sudo nice ");
+	buf_str(&line, "ls");
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	command_analyse_line(line.data, line.len, &here, &f);
+	ck_assert(f.unknown & COMMAND_UNKNOWN(TOO_MUCH));
+	ck_assert_uint_le(f.ncommands, COMMAND_NESTING_MAX);
+	buf_reset(&line);
+	for (int i = 0; i < 3000; i++)
+		buf_str(&line, "((eval 'eval \"eval {a,b}{c,d}\"'));");
+	command_analyse_line(line.data, line.len, &here, &g);
+	clock_gettime(CLOCK_MONOTONIC, &b);
+	ck_assert(g.unknown & COMMAND_UNKNOWN(TOO_MUCH));
+	ck_assert_int_lt(b.tv_sec - a.tv_sec, 20);
+}
+END_TEST
+
+/* What only the other shell would run is found behind any number of other commands, or it is said that it is not. */
+START_TEST(the_other_reading_is_not_crowded_out)
+{
+	buf_auto struct buf line = BUF_INIT;
+	command_facts_auto struct command_facts f = { 0 }, g = { 0 };
+
+	for (int i = 0; i < 600; i++)
+		buf_str(&line, "true;");
+	buf_str(&line, "((rm -rf x))");
+	command_analyse_line(line.data, line.len, &here, &f);
+	ck_assert_int_eq(f.harm, COMMAND_DESTRUCTIVE);
+	buf_reset(&line);
+	for (int i = 0; i < 120; i++)
+		buf_byte(&line, '(');
+	buf_str(&line, "rm -rf x");
+	for (int i = 0; i < 120; i++)
+		buf_byte(&line, ')');
+	command_analyse_line(line.data, line.len, &here, &g);
+	ck_assert(g.unknown & COMMAND_UNKNOWN(TOO_MUCH));
+}
+END_TEST
+
+START_TEST(every_reason_has_a_name)
+{
+	for (unsigned i = 0; i < COMMAND_UNKNOWN_COUNT; i++) {
+		ck_assert_uint_gt(strlen(command_unknown_name(i)), 2);
+		ck_assert_uint_gt(strlen(command_unknown_text(i)), 10);
+	}
+	ck_assert(COMMAND_UNKNOWN_COVERED & COMMAND_UNKNOWN(CODE));
+	ck_assert(!(COMMAND_UNKNOWN_COVERED & COMMAND_UNKNOWN(COMMAND_NAME)));
+}
+END_TEST
+
+int main(void)
+{
+	return SUITE("understand", the_corpus_is_understood, the_corpus_is_decided, commands_know_their_place,
+		     words_that_are_not_known_are_null, an_argv_is_no_text, the_callers_variables_count,
+		     home_is_only_known_while_nobody_sets_it, mistakes_are_located, nesting_has_an_end,
+		     the_other_reading_is_not_crowded_out, every_reason_has_a_name);
+}
