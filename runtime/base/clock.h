@@ -7,7 +7,8 @@
 #define CLOCK_TEXT_MAX 32
 
 uint64_t clock_real_us(void); /* microseconds since 1970, UTC */
-uint64_t clock_boot_ns(void); /* CLOCK_BOOTTIME: also goes on while suspended; the clock of all deadlines */
+uint64_t clock_boot_ns(void); /* CLOCK_BOOTTIME: keeps counting during suspend; the clock of all deadlines */
+uint64_t clock_mono_ns(void); /* CLOCK_MONOTONIC: the clock that condition variables can wait for */
 
 void clock_format(uint64_t real_us, char out[CLOCK_TEXT_MAX]); /* 2026-11-15T02:00:00.123456Z */
 int clock_parse(const char *text, uint64_t *ret_real_us);      /* RFC 3339, any offset; −1 if it is not */

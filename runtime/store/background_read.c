@@ -6,6 +6,7 @@
 #include "runtime/store/spool.h"
 #include "runtime/store/store_dirs.h"
 #include "runtime/store/store_private.h"
+#include "runtime/store/worker.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -50,7 +51,7 @@ void store_background_read(struct store *s, background_read_fn work, void (*done
 	a->work = work;
 	a->done = done;
 	a->ctx = ctx;
-	store_job(s, &a->job, true);
+	worker_submit(s, &a->job);
 }
 
 struct store *background_read_store(struct background_read *a) { return a->s; }

@@ -10,6 +10,7 @@
 #include "runtime/store/reader.h"
 #include "runtime/store/store_dirs.h"
 #include "runtime/store/store_private.h"
+#include "runtime/store/worker.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -161,5 +162,5 @@ void store_backup(struct store *s, const char *dir, void (*done)(void *ctx, cons
 	b->dir = mem_strdup(dir);
 	b->done = done;
 	b->ctx = ctx;
-	store_job(s, &b->job, true);
+	worker_submit(s, &b->job);
 }

@@ -4,19 +4,13 @@
 /* A batch (internal to runtime/store): everything that one transaction must hold together, already encoded. */
 
 #include "runtime/base/buf.h"
-#include "runtime/base/err.h"
+#include "runtime/store/job.h"
 #include "runtime/store/store.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
-
-/* Work that the loop thread finishes in store_dispatch. Embedded first in batches and jobs. */
-struct completion {
-	struct completion *next;
-	void (*run)(struct store *s, struct completion *c);
-};
 
 #define BATCH_EVENTS_MAX 4096
 #define BATCH_REF_MAX 72

@@ -1,5 +1,6 @@
 #include "runtime/store/batch_outcome.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/store/durable.h"
 #include "runtime/store/layer.h"
@@ -19,7 +20,7 @@ void batch_complete(struct store *s, struct store_batch *group)
 		s->stats.batches++;
 		if (b->status != 0)
 			s->stats.refused++;
-		store_post_locked(s, &b->completion);
+		completion_post_locked(s, &b->completion);
 	}
 	pthread_cond_broadcast(&s->decided);
 	pthread_mutex_unlock(&s->mutex);
@@ -90,7 +91,7 @@ void batch_fail(struct store *s, struct store_batch *group, const struct err *wh
 		return;
 	if (!s->retry_ns)
 		log_warning("store: what must be written waits: %s", why->message);
-	s->retry_ns = store_mono_ns() + BATCH_RETRY_NS;
+	s->retry_ns = clock_mono_ns() + BATCH_RETRY_NS;
 	batch_requeue(s, group, true);
 }
 

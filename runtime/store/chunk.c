@@ -1,5 +1,6 @@
 #include "runtime/store/chunk.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
@@ -208,7 +209,7 @@ int chunk_prepare(struct store *s, struct store_batch *b, struct chunk_syncs *y,
 	if (b->prepared || b->nranges == 0)
 		return 0;
 	tmp = mem_alloc(CHUNK_MAX);
-	start = store_mono_ns();
+	start = clock_mono_ns();
 	for (size_t i = 0; i < b->nranges; i++) {
 		struct batch_range *r = &b->ranges[i];
 
@@ -223,7 +224,7 @@ int chunk_prepare(struct store *s, struct store_batch *b, struct chunk_syncs *y,
 		}
 	}
 	pthread_mutex_lock(&s->mutex);
-	s->stats.sync_us_total += (store_mono_ns() - start) / 1000;
+	s->stats.sync_us_total += (clock_mono_ns() - start) / 1000;
 	pthread_mutex_unlock(&s->mutex);
 	b->prepared = true;
 	return 0;

@@ -1,10 +1,12 @@
 #include "runtime/store/commit.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/chunk.h"
 #include "runtime/store/idempotency_records.h"
 #include "runtime/store/layer.h"
 #include "runtime/store/read_models.h"
+#include "runtime/store/store_meta.h"
 #include "runtime/store/store_private.h"
 
 #include <string.h>
@@ -13,7 +15,7 @@ int commit_txn(struct store *s, int (*fn)(struct store *s, MDB_txn *txn, void *c
 	       bool *ret_in_doubt, struct err *e)
 {
 	MDB_txn *txn;
-	uint64_t start = store_mono_ns();
+	uint64_t start = clock_mono_ns();
 	int rc;
 
 	*ret_in_doubt = false;
@@ -31,14 +33,14 @@ int commit_txn(struct store *s, int (*fn)(struct store *s, MDB_txn *txn, void *c
 		return db_err(e, rc, "commit");
 	}
 	pthread_mutex_lock(&s->mutex);
-	s->stats.sync_us_total += (store_mono_ns() - start) / 1000;
+	s->stats.sync_us_total += (clock_mono_ns() - start) / 1000;
 	pthread_mutex_unlock(&s->mutex);
 	return 0;
 }
 
 void commit_count(struct store *s, uint64_t start_ns)
 {
-	uint64_t took = (store_mono_ns() - start_ns) / 1000;
+	uint64_t took = (clock_mono_ns() - start_ns) / 1000;
 
 	pthread_mutex_lock(&s->mutex);
 	s->stats.commits++;

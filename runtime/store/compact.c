@@ -93,5 +93,5 @@ void store_compact(struct store *s, void (*done)(void *ctx, uint64_t before, uin
 	c->job.exclusive = true;
 	c->done = done;
 	c->ctx = ctx;
-	store_job(s, &c->job, false);
+	writer_submit(s, &c->job);
 }

@@ -1,11 +1,13 @@
 #include "runtime/store/durable.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/commit.h"
 #include "runtime/store/layer.h"
 #include "runtime/store/reader.h"
 #include "runtime/store/store_dirs.h"
+#include "runtime/store/store_meta.h"
 #include "runtime/store/store_private.h"
 
 #include <string.h>
@@ -42,7 +44,7 @@ static void open_journal(struct store *s)
 		journal_reset(&s->journal, s->settled.checksum);
 	} else {
 		log_warning("store: %s; each group is committed to the database before it is acknowledged", e.message);
-		s->journal.retry_ns = store_mono_ns() + JOURNAL_RETRY_NS;
+		s->journal.retry_ns = clock_mono_ns() + JOURNAL_RETRY_NS;
 	}
 	tell_journal(s);
 }
@@ -53,7 +55,7 @@ static void open_journal(struct store *s)
  */
 static bool may_journal(struct store *s, const struct layer *l)
 {
-	if (s->journal.fd < 0 && s->journal.retry_ns && !s->layers && store_mono_ns() >= s->journal.retry_ns)
+	if (s->journal.fd < 0 && s->journal.retry_ns && !s->layers && clock_mono_ns() >= s->journal.retry_ns)
 		open_journal(s);
 	return !s->settle_retry && s->ordinal == s->applied + s->journal.records &&
 	       journal_fits(&s->journal, l->group.len) && l->weight <= WEIGHT_MAX &&
@@ -62,14 +64,14 @@ static bool may_journal(struct store *s, const struct layer *l)
 
 static void journal_written(struct store *s, uint64_t start)
 {
-	s->journal_ns = store_mono_ns();
+	s->journal_ns = clock_mono_ns();
 	s->journal_took_ns = s->journal_ns - start;
 }
 
 static int journal_failed(struct store *s, const struct err *why)
 {
 	log_warning("store: %s; each group is committed to the database before it is acknowledged", why->message);
-	s->journal.retry_ns = store_mono_ns() + JOURNAL_RETRY_NS;
+	s->journal.retry_ns = clock_mono_ns() + JOURNAL_RETRY_NS;
 	tell_journal(s);
 	return -1;
 }
@@ -77,7 +79,7 @@ static int journal_failed(struct store *s, const struct err *why)
 /* 0 it is in the journal. */
 static int to_journal(struct store *s, struct layer *l)
 {
-	uint64_t start = store_mono_ns();
+	uint64_t start = clock_mono_ns();
 	struct err e = ERR_INIT;
 
 	s->ordinal++; /* also when it fails: the record may be there */
@@ -90,7 +92,7 @@ static int to_journal(struct store *s, struct layer *l)
 
 void durable_prepare(struct store *s)
 {
-	uint64_t start = store_mono_ns();
+	uint64_t start = clock_mono_ns();
 	struct err e = ERR_INIT;
 
 	if (s->journal.fd < 0 || s->settle_retry || s->journal_took_ns > WARM_UP_QUICK_NS ||
@@ -112,7 +114,7 @@ struct layer *durable_publish_locked(struct store *s)
 		return NULL;
 	s->layers = mem_take(&s->new_layer);
 	s->stats.journal_groups = s->layers->depth;
-	s->settle_at_ns = store_mono_ns() + s->settle_ns;
+	s->settle_at_ns = clock_mono_ns() + s->settle_ns;
 	return before; /* the new one has its own reference */
 }
 
@@ -169,7 +171,7 @@ static void settled(struct store *s)
 
 int durable_group(struct store *s, struct store_batch *group, bool *ret_in_doubt, struct err *e)
 {
-	uint64_t start = store_mono_ns();
+	uint64_t start = clock_mono_ns();
 	struct layer *l;
 
 	*ret_in_doubt = false;
@@ -350,7 +352,7 @@ int durable_recover(struct store *s, struct err *e)
 		log_warning("store: %s; what the journal has waits for room", e->message);
 		(void)space_failed(s, e);
 		s->settle_retry = true;
-		s->journal.retry_ns = store_mono_ns();
+		s->journal.retry_ns = clock_mono_ns();
 		*e = ERR_INIT;
 		return 0;
 	}

@@ -6,6 +6,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/store/idempotency_records.h"
 #include "runtime/store/read_models.h"
+#include "runtime/store/store_meta.h"
 #include "runtime/store/store_private.h"
 #include "runtime/store/writer.h"
 
@@ -129,5 +130,5 @@ void store_prune(struct store *s, uint64_t floor, uint64_t idem_before_us,
 	p->step_events = STEP_EVENTS;
 	p->done = done;
 	p->ctx = ctx;
-	store_job(s, &p->job, false);
+	writer_submit(s, &p->job);
 }

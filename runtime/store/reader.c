@@ -2,6 +2,7 @@
 
 #include "runtime/base/err.h"
 #include "runtime/store/layer.h"
+#include "runtime/store/store_meta.h"
 #include "runtime/store/store_private.h"
 
 int reader_begin(struct store *s, struct reader *ret, struct err *e)

@@ -6,6 +6,7 @@
 
 #include "runtime/base/mem.h"
 #include "runtime/store/read_models.h"
+#include "runtime/store/store_meta.h"
 #include "runtime/store/store_private.h"
 #include "runtime/store/writer.h"
 
@@ -156,5 +157,5 @@ void store_rebuild(struct store *s, void (*done)(void *ctx, const struct store_v
 	b->job.step = rebuild_step;
 	b->done = done;
 	b->ctx = ctx;
-	store_job(s, &b->job, false);
+	writer_submit(s, &b->job);
 }

@@ -10,6 +10,7 @@
 #include "runtime/store/lmdb_check.h"
 #include "runtime/store/reader.h"
 #include "runtime/store/store_dirs.h"
+#include "runtime/store/store_meta.h"
 #include "runtime/store/store_private.h"
 #include "runtime/store/upgrade.h"
 #include "runtime/store/worker.h"
@@ -26,148 +27,7 @@
 #define SOON_DEFAULT_MS 50
 #define SETTLE_DEFAULT_MS 5
 #define SCHEMA_DEFAULT "lime-profile-0.4.0"
-#define CHECK_LAST 64             /* records looked at when opening */
 #define CHECK_PAGES (64ull << 20) /* bytes of pages looked at when opening */
-
-uint64_t store_mono_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts); /* what condition variables can wait for */
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-/* ---- loading ---- */
-
-static int check_version(const struct db *d, MDB_txn *txn, uint32_t *ret, struct err *e)
-{
-	uint32_t version;
-	int rc = db_meta_get(txn, d, META_VERSION, &version, sizeof(version), e);
-
-	if (rc > 0)
-		return err_set(e, ERR_CORRUPT, "the store has no version");
-	if (rc < 0)
-		return -1;
-	if (version > STORE_VERSION)
-		return err_set(e, ERR_UNAVAILABLE, "the store is of version %u; this program knows up to version %u",
-			       version, STORE_VERSION);
-	*ret = version;
-	return 0;
-}
-
-/* The end of the log: the newest records must match their checksums and their chain. */
-static int load_tip(const struct db *d, MDB_txn *txn, const struct tip *floor, struct tip *ret, struct err *e)
-{
-	struct tip tip = *floor;
-	MDB_cursor *cur;
-	MDB_val kv, v;
-	bool chained = true;
-	int rc = mdb_cursor_open(txn, d->t[DB_EVENTS], &cur);
-
-	if (rc != 0)
-		return db_err(e, rc, "read the log");
-	rc = mdb_cursor_get(cur, &kv, &v, MDB_LAST);
-	for (int i = 1; rc == 0 && i < CHECK_LAST; i++)
-		rc = mdb_cursor_get(cur, &kv, &v, MDB_PREV);
-	if (rc == MDB_NOTFOUND)
-		rc = mdb_cursor_get(cur, &kv, &v, MDB_FIRST);
-	else
-		chained = false; /* what comes before the first one looked at is not known */
-	for (; rc == 0; rc = mdb_cursor_get(cur, &kv, &v, MDB_NEXT)) {
-		struct record_head h;
-		const void *event;
-		size_t len;
-
-		if (kv.mv_size != 8) {
-			rc = err_set(e, ERR_CORRUPT, "an event has a malformed key");
-			break;
-		}
-		if (!chained) {
-			tip.sequence = db_u64_at(kv.mv_data) - 1;
-			if (record_check(v.mv_data, v.mv_size, tip.sequence + 1, &h, &event, e) != 0) {
-				rc = -1;
-				break;
-			}
-			tip.checksum = h.previous;
-			chained = true;
-		}
-		if (record_follow(v.mv_data, v.mv_size, db_u64_at(kv.mv_data), &tip, &event, &len, e) != 0) {
-			rc = -1;
-			break;
-		}
-	}
-	mdb_cursor_close(cur);
-	if (rc == -1)
-		return err_wrap(e, "the end of the log");
-	if (rc != MDB_NOTFOUND)
-		return db_err(e, rc, "read the log");
-	*ret = tip;
-	return 0;
-}
-
-static int load_txn(struct store *s, struct db *d, MDB_txn *txn, struct err *e)
-{
-	MDB_val key = { .mv_size = strlen(META_RUNTIME), .mv_data = (void *)(uintptr_t)META_RUNTIME };
-	struct tip floor = { 0 }, tip;
-	uint64_t applied = 0;
-	uint8_t models = 0;
-	const void *id;
-	size_t n;
-
-	if (check_version(d, txn, &s->version, e) != 0 ||
-	    db_meta_get(txn, d, META_FLOOR, &floor, sizeof(floor), e) < 0 ||
-	    db_meta_get(txn, d, META_MODELS, &models, sizeof(models), e) < 0 ||
-	    db_meta_get(txn, d, META_APPLIED, &applied, sizeof(applied), e) < 0)
-		return -1;
-	if (db_seal_get(txn, d->t[DB_META], &key, &id, &n, e) != 0 || n >= sizeof(s->runtime_id))
-		return err_set(e, ERR_CORRUPT, "the store has no runtime id");
-	if (load_tip(d, txn, &floor, &tip, e) != 0)
-		return -1;
-	if (!s->runtime_id[0])
-		memcpy(s->runtime_id, id, n); /* later loads are on the writer thread: others read it */
-	s->settled = tip;
-	s->applied_there = applied;
-	pthread_mutex_lock(&s->mutex);
-	s->models = models ? DB_MODELS_B : DB_MODELS_A;
-	s->models_since = s->read_only ? SIZE_MAX : mdb_txn_id(txn); /* others may write what we only read */
-	pthread_mutex_unlock(&s->mutex);
-	atomic_store(&s->first, floor.sequence + 1);
-	return 0;
-}
-
-int store_load(struct store *s, struct db *d, struct err *e)
-{
-	MDB_txn *txn;
-	int rc = mdb_txn_begin(d->env, NULL, MDB_RDONLY, &txn);
-
-	if (rc != 0)
-		return db_err(e, rc, "read the store");
-	rc = load_txn(s, d, txn, e);
-	mdb_txn_abort(txn);
-	return rc;
-}
-
-static int make_new(struct store *s, struct err *e)
-{
-	char id[ID_TEXT_MAX];
-	uint32_t version = STORE_VERSION;
-	MDB_txn *txn;
-	int rc = mdb_txn_begin(s->db.env, NULL, 0, &txn);
-
-	if (rc != 0)
-		return db_err(e, rc, "make the store");
-	id_make(ID_KIND_RUNTIME, id);
-	if (db_make(&s->db, txn, e) != 0 || db_meta_put(txn, &s->db, META_VERSION, &version, sizeof(version), e) != 0 ||
-	    db_meta_put(txn, &s->db, META_RUNTIME, id, strlen(id), e) != 0) {
-		mdb_txn_abort(txn);
-		return -1;
-	}
-	rc = mdb_txn_commit(txn);
-	if (rc != 0)
-		return db_err(e, rc, "make the store");
-	s->is_new = true;
-	return store_dirs_sync_new(s, e);
-}
 
 /* ---- open and close ---- */
 
@@ -251,9 +111,9 @@ static int open_database(struct store *s, struct err *e)
 			    (unsigned long long)(s->db.map_bytes >> 20));
 	if (empty && s->read_only)
 		return err_set(e, ERR_NOT_FOUND, "there is no store in '%s'", s->dir);
-	if (empty && make_new(s, e) != 0)
+	if (empty && store_meta_create(s, e) != 0)
 		return -1;
-	if (store_load(s, &s->db, e) != 0 || upgrade_store(s, s->version, e) != 0)
+	if (store_meta_load(s, &s->db, e) != 0 || upgrade_store(s, s->version, e) != 0)
 		return -1;
 	s->applied = s->applied_there;
 	s->last = s->settled.sequence;
@@ -289,26 +149,13 @@ fail:
 	return -1;
 }
 
-static void fail_jobs(struct store *s, struct job_queue *q)
-{
-	while (q->head) {
-		struct job *j = q->head;
-
-		q->head = j->next;
-		j->failed = true;
-		err_set(&j->err, ERR_UNAVAILABLE, "the store is being closed");
-		store_post(s, &j->completion);
-	}
-	q->tail = &q->head;
-}
-
 void store_stop(struct store *s)
 {
 	atomic_store(&s->closing, true);
 	worker_stop(s);
 	writer_stop(s);
-	fail_jobs(s, &s->writer_jobs);
-	fail_jobs(s, &s->worker_jobs);
+	jobs_cancel(s, &s->writer_jobs);
+	jobs_cancel(s, &s->worker_jobs);
 	store_flush(s);
 }
 
@@ -373,7 +220,7 @@ void store_submit(struct store *s, struct store_batch *b, unsigned flags, store_
 	} else {
 		b->status = err_set(&b->err, ERR_UNAVAILABLE,
 				    s->read_only ? "the store is open for reading only" : "the store is being closed");
-		store_post(s, &b->completion);
+		completion_post(s, &b->completion);
 	}
 }
 
@@ -381,24 +228,6 @@ void store_prepare(struct store *s)
 {
 	if (s->writer_up)
 		writer_prepare(s);
-}
-
-void store_post_locked(struct store *s, struct completion *c)
-{
-	uint64_t one = 1;
-
-	c->next = NULL;
-	if (!s->done && write(s->event_fd, &one, sizeof(one)) < 0)
-		log_error("store: eventfd: %s", strerror(errno));
-	*s->done_tail = c;
-	s->done_tail = &c->next;
-}
-
-void store_post(struct store *s, struct completion *c)
-{
-	pthread_mutex_lock(&s->mutex);
-	store_post_locked(s, c);
-	pthread_mutex_unlock(&s->mutex);
 }
 
 int store_dispatch_fd(const struct store *s) { return s->event_fd; }
@@ -454,59 +283,4 @@ void store_flush(struct store *s)
 	}
 	while (!s->writer_up && s->done) /* stopped: what is submitted is refused at once */
 		store_dispatch(s);
-}
-
-void store_job(struct store *s, struct job *j, bool on_worker)
-{
-	struct job_queue *q = on_worker ? &s->worker_jobs : &s->writer_jobs;
-
-	j->next = NULL;
-	if ((!on_worker && !s->writer_up) || atomic_load(&s->closing)) {
-		j->failed = true;
-		err_set(&j->err, ERR_UNAVAILABLE,
-			s->read_only ? "the store is open for reading only" : "the store is being closed");
-		store_post(s, &j->completion);
-		return;
-	}
-	if (on_worker && worker_start(s, &j->err) != 0) {
-		j->failed = true;
-		store_post(s, &j->completion);
-		return;
-	}
-	pthread_mutex_lock(&s->mutex);
-	*q->tail = j;
-	q->tail = &j->next;
-	pthread_cond_signal(&s->wake);
-	pthread_cond_broadcast(&s->decided);
-	pthread_mutex_unlock(&s->mutex);
-}
-
-/* ---- small readers ---- */
-
-int store_meta_get(struct store *s, const char *key, struct buf *out, struct err *e)
-{
-	reader_auto struct reader r = READER_INIT;
-	const struct group_entry *newer;
-	struct db_key k = { .len = 0 };
-	const void *p;
-	MDB_val kv;
-	size_t n;
-	int rc;
-
-	db_key_add(&k, META_USER, strlen(META_USER));
-	db_key_add(&k, key, strlen(key));
-	if (!db_key_ok(&k))
-		return 1;
-	if (reader_begin(s, &r, e) != 0)
-		return -1;
-	newer = layer_note(r.over, 1u << GROUP_META, 0, key);
-	if (newer) {
-		buf_append(out, newer->data, newer->len);
-		return 0;
-	}
-	kv = db_key_val(&k);
-	rc = db_seal_get(r.txn, r.db->t[DB_META], &kv, &p, &n, e);
-	if (rc == 0)
-		buf_append(out, p, n);
-	return rc;
 }

@@ -12,6 +12,7 @@
 
 #include "runtime/store/batch.h"
 #include "runtime/store/db.h"
+#include "runtime/store/job.h"
 #include "runtime/store/journal.h"
 #include "runtime/store/layer.h"
 #include "runtime/store/reader.h"
@@ -22,29 +23,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-
-/*
- * Upkeep. On the writer's queue `step` is called between groups until it says that it is finished, so that no commit
- * waits long; on the side queue it is called once on the side thread. Afterwards completion.run is called on the loop
- * thread, with `err` set when it failed, and frees the job.
- */
-enum job_step { JOB_FAILED = -1, JOB_FINISHED = 0, JOB_MORE = 1 };
-
-struct job {
-	struct completion completion;
-	struct job *next;
-	enum job_step (*step)(struct store *s, struct job *j);
-	bool exclusive;   /* not beside a job of the side thread */
-	bool makes_room;  /* of the writer's: it runs also while settling fails */
-	bool keeps_files; /* spool files are not removed while it runs */
-	bool failed;
-	struct err err;
-};
-
-struct job_queue {
-	struct job *head, **tail;
-	bool busy; /* one of it is running */
-};
 
 struct store {
 	/* set at open */
@@ -127,25 +105,6 @@ struct store {
 	struct space space;
 };
 
-/* Meta values. */
-#define STORE_VERSION 3u
-#define META_VERSION "version"    /* uint32_t */
-#define META_RUNTIME "runtime_id" /* text */
-#define META_FLOOR "floor"        /* struct tip: of the last removed event */
-#define META_MODELS "models"      /* uint8_t: 0 = a, 1 = b */
-#define META_APPLIED "applied"    /* uint64_t: the newest group (journal.h) */
-#define META_USER "u:"
-
-uint64_t store_mono_ns(void);
 static inline bool store_cancelled(struct store *s) { return atomic_load(&s->cancel) || atomic_load(&s->closing); }
-/* Any thread: has the loop thread run it. */
-void store_post(struct store *s, struct completion *c);
-void store_post_locked(struct store *s, struct completion *c);
-/* Loop thread: gives a job to the writer or to the side thread. */
-void store_job(struct store *s, struct job *j, bool on_worker);
-
-/* store.c: reads floor, newest event and group and the active models from an open database; checks the newest records.
- */
-int store_load(struct store *s, struct db *d, struct err *e);
 
 #endif

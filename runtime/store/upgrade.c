@@ -11,6 +11,7 @@
 #include "runtime/base/log.h"
 #include "runtime/event/event.h"
 #include "runtime/store/commit.h"
+#include "runtime/store/store_meta.h"
 #include "runtime/store/store_private.h"
 
 #define INDEX_VERSION 2u /* since when the index is as it is */

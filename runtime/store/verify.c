@@ -19,6 +19,7 @@
 #include "runtime/store/reader.h"
 #include "runtime/store/scratch.h"
 #include "runtime/store/store_private.h"
+#include "runtime/store/worker.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -478,5 +479,5 @@ void store_verify(struct store *s, void (*done)(void *ctx, const struct store_ve
 	y->scratch = SCRATCH_INIT;
 	y->done = done;
 	y->ctx = ctx;
-	store_job(s, &y->job, true);
+	worker_submit(s, &y->job);
 }

@@ -27,18 +27,14 @@ static void *worker_main(void *arg)
 
 		pthread_mutex_lock(&s->mutex);
 		s->worker_jobs.busy = s->keep_files = false;
-		s->worker_jobs.head = j->next;
-		if (!s->worker_jobs.head)
-			s->worker_jobs.tail = &s->worker_jobs.head;
-		j->failed = r == JOB_FAILED;
-		store_post_locked(s, &j->completion);
+		job_finish_locked(s, &s->worker_jobs, r);
 		pthread_cond_signal(&s->wake); /* an exclusive job, or files to remove, may have waited */
 	}
 	pthread_mutex_unlock(&s->mutex);
 	return NULL;
 }
 
-int worker_start(struct store *s, struct err *e)
+static int start_thread(struct store *s, struct err *e)
 {
 	sigset_t all, old;
 	int rc;
@@ -50,9 +46,16 @@ int worker_start(struct store *s, struct err *e)
 	rc = pthread_create(&s->worker_thread, NULL, worker_main, s);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc != 0)
-		return err_sys(e, rc, "start the store's side thread");
+		return err_sys(e, rc, "start the store's worker thread");
 	s->worker_up = true;
 	return 0;
+}
+
+void worker_submit(struct store *s, struct job *j)
+{
+	bool usable = !atomic_load(&s->closing) && start_thread(s, &j->err) == 0;
+
+	job_enqueue(s, &s->worker_jobs, j, usable);
 }
 
 void worker_stop(struct store *s)

@@ -1,13 +1,15 @@
 #ifndef BAILIFF_STORE_WORKER_H
 #define BAILIFF_STORE_WORKER_H
 
-/* The side thread (internal to runtime/store): long reads (verify, backup), one after another. Made when first needed.
+/*
+ * The worker thread (internal to runtime/store): long reads such as verify and backup, one after another, while the
+ * writer keeps committing. It is started with the first job. Before each job everything acknowledged so far is settled.
  */
 
-struct err;
+struct job;
 struct store;
 
-int worker_start(struct store *s, struct err *e);
-void worker_stop(struct store *s);
+void worker_submit(struct store *s, struct job *j); /* loop thread */
+void worker_stop(struct store *s);                  /* waits for the running job; the others stay in the queue */
 
 #endif

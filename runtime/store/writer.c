@@ -21,12 +21,14 @@
 
 #include "runtime/store/writer.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/batch_outcome.h"
 #include "runtime/store/chunk.h"
 #include "runtime/store/durable.h"
 #include "runtime/store/spool.h"
+#include "runtime/store/store_meta.h"
 #include "runtime/store/store_private.h"
 
 #include <errno.h>
@@ -52,7 +54,7 @@ int writer_reopen(struct store *s, int (*between)(struct store *s, struct err *e
 		rc = between(s, e);
 	if (db_open(s->dir, s->map_bytes, 0, &s->db, &empty, rc == 0 ? e : NULL) != 0) {
 		rc = -1;
-	} else if (empty || store_load(s, &s->db, rc == 0 ? e : NULL) != 0) {
+	} else if (empty || store_meta_load(s, &s->db, rc == 0 ? e : NULL) != 0) {
 		if (empty)
 			err_set(e, ERR_CORRUPT, "the database is empty all of a sudden");
 		db_close(&s->db);
@@ -83,7 +85,7 @@ static bool recover(struct store *s, bool in_doubt, const struct err *why)
 int writer_txn(struct store *s, int (*fn)(struct store *s, MDB_txn *txn, void *ctx, struct err *e), void *ctx,
 	       struct err *e)
 {
-	uint64_t start = store_mono_ns();
+	uint64_t start = clock_mono_ns();
 	bool in_doubt = false;
 
 	if (!s->db.env && writer_reopen(s, NULL, e) != 0)
@@ -355,7 +357,7 @@ static enum work wait_for_work(struct store *s, bool after_group)
 	uint64_t check_ns = 0;
 
 	for (;;) {
-		uint64_t now = store_mono_ns(), until = UINT64_MAX;
+		uint64_t now = clock_mono_ns(), until = UINT64_MAX;
 
 		if (!s->stop && after_group && s->settle_asked)
 			return WORK_SETTLE;
@@ -402,7 +404,7 @@ static void run_group(struct store *s, bool stopping)
 	struct store_batch *group;
 
 	/* held ones wait for their time, unless there is room already */
-	if (s->retry_ns && store_mono_ns() < s->retry_ns && !stopping && (!atomic_load(&s->full) || space_check(s))) {
+	if (s->retry_ns && clock_mono_ns() < s->retry_ns && !stopping && (!atomic_load(&s->full) || space_check(s))) {
 		batch_triage(s);
 		return;
 	}
@@ -424,13 +426,9 @@ static void run_job(struct store *s, struct job *j)
 	}
 
 	pthread_mutex_lock(&s->mutex);
-	if (r == JOB_FAILED || r == JOB_FINISHED) {
-		j->failed = r == JOB_FAILED;
-		s->writer_jobs.head = j->next;
-		if (!s->writer_jobs.head)
-			s->writer_jobs.tail = &s->writer_jobs.head;
+	if (r != JOB_MORE) {
 		s->alone = false;
-		store_post_locked(s, &j->completion);
+		job_finish_locked(s, &s->writer_jobs, r);
 		pthread_cond_broadcast(&s->decided);
 	}
 	pthread_mutex_unlock(&s->mutex);
@@ -515,8 +513,8 @@ void writer_stop(struct store *s)
 static uint64_t due_time(const struct store *s, const struct store_batch *b)
 {
 	if (b->nevents && b->flags & STORE_SHORTLY)
-		return store_mono_ns() + SHORTLY_NS;
-	return b->now || b->nevents == 0 ? 0 : store_mono_ns() + s->soon_ns;
+		return clock_mono_ns() + SHORTLY_NS;
+	return b->now || b->nevents == 0 ? 0 : clock_mono_ns() + s->soon_ns;
 }
 
 void writer_enqueue(struct store *s, struct store_batch *b)
@@ -547,3 +545,5 @@ void writer_prepare(struct store *s)
 	pthread_mutex_unlock(&s->mutex);
 	pthread_cond_signal(&s->wake);
 }
+
+void writer_submit(struct store *s, struct job *j) { job_enqueue(s, &s->writer_jobs, j, s->writer_up); }

@@ -10,6 +10,7 @@ void writer_stop(struct store *s); /* decides everything that is queued, then en
 /* Loop thread. */
 void writer_enqueue(struct store *s, struct store_batch *b);
 void writer_prepare(struct store *s);
+void writer_submit(struct store *s, struct job *j);
 
 /* For jobs: a transaction with the ballast as last resort; after a failure the environment is fresh. */
 int writer_txn(struct store *s, int (*fn)(struct store *s, MDB_txn *txn, void *ctx, struct err *e), void *ctx,

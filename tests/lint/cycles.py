@@ -21,7 +21,6 @@ OLD_FILES = {
     "policy/shell": 8,
     "runtime/engine/action": 58,
     "runtime/evidence": 7,
-    "runtime/store": 9,
     "sandbox": 29,
     "supervisor/host": 5,
     "supervisor/cli": 61,

@@ -1,0 +1,177 @@
+#include "runtime/store/store_meta.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/store/reader.h"
+#include "runtime/store/store_dirs.h"
+#include "runtime/store/store_private.h"
+
+#include <string.h>
+
+#define CHECK_LAST 64 /* records to check when a store is opened */
+
+static int check_version(const struct db *d, MDB_txn *txn, uint32_t *ret, struct err *e)
+{
+	uint32_t version;
+	int rc = db_meta_get(txn, d, META_VERSION, &version, sizeof(version), e);
+
+	if (rc > 0)
+		return err_set(e, ERR_CORRUPT, "the store has no version");
+	if (rc < 0)
+		return -1;
+	if (version > STORE_VERSION)
+		return err_set(e, ERR_UNAVAILABLE,
+			       "the store has version %u, but this program supports only versions up to %u", version,
+			       STORE_VERSION);
+	*ret = version;
+	return 0;
+}
+
+/*
+ * Follows the chain from the record under the cursor to the newest one. `tip` is the record before it; if that one was
+ * not read (!chained) its checksum is taken from the first record.
+ */
+static int follow_to_end(MDB_cursor *cur, MDB_val kv, MDB_val v, bool chained, struct tip *tip, struct err *e)
+{
+	int rc = 0;
+
+	for (; rc == 0; rc = mdb_cursor_get(cur, &kv, &v, MDB_NEXT)) {
+		struct record_head h;
+		const void *event;
+		uint64_t sequence;
+		size_t len;
+
+		if (kv.mv_size != 8)
+			return err_set(e, ERR_CORRUPT, "an event has a malformed key");
+		sequence = db_u64_at(kv.mv_data);
+		if (!chained) {
+			if (record_check(v.mv_data, v.mv_size, sequence, &h, &event, e) != 0)
+				return -1;
+			tip->sequence = sequence - 1;
+			tip->checksum = h.previous;
+			chained = true;
+		}
+		if (record_follow(v.mv_data, v.mv_size, sequence, tip, &event, &len, e) != 0)
+			return -1;
+	}
+	return rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "read the log");
+}
+
+/* The newest event. The newest CHECK_LAST records must match their checksums and their chain. */
+static int load_tip(const struct db *d, MDB_txn *txn, const struct tip *floor, struct tip *ret, struct err *e)
+{
+	struct tip tip = *floor;
+	MDB_cursor *cur;
+	MDB_val kv, v;
+	bool chained;
+	int rc = mdb_cursor_open(txn, d->t[DB_EVENTS], &cur);
+
+	if (rc != 0)
+		return db_err(e, rc, "read the log");
+	rc = mdb_cursor_get(cur, &kv, &v, MDB_LAST);
+	for (int i = 1; rc == 0 && i < CHECK_LAST; i++)
+		rc = mdb_cursor_get(cur, &kv, &v, MDB_PREV);
+	chained = rc == MDB_NOTFOUND; /* so short a log is checked from the floor on */
+	if (chained)
+		rc = mdb_cursor_get(cur, &kv, &v, MDB_FIRST);
+	if (rc == 0)
+		rc = follow_to_end(cur, kv, v, chained, &tip, e);
+	else
+		rc = rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "read the log");
+	mdb_cursor_close(cur);
+	if (rc != 0)
+		return err_wrap(e, "the end of the log");
+	*ret = tip;
+	return 0;
+}
+
+static int load_txn(struct store *s, struct db *d, MDB_txn *txn, struct err *e)
+{
+	MDB_val key = { .mv_size = strlen(META_RUNTIME), .mv_data = (void *)(uintptr_t)META_RUNTIME };
+	struct tip floor = { 0 }, tip;
+	uint64_t applied = 0;
+	uint8_t models = 0;
+	const void *id;
+	size_t n;
+
+	if (check_version(d, txn, &s->version, e) != 0 ||
+	    db_meta_get(txn, d, META_FLOOR, &floor, sizeof(floor), e) < 0 ||
+	    db_meta_get(txn, d, META_MODELS, &models, sizeof(models), e) < 0 ||
+	    db_meta_get(txn, d, META_APPLIED, &applied, sizeof(applied), e) < 0)
+		return -1;
+	if (db_seal_get(txn, d->t[DB_META], &key, &id, &n, e) != 0 || n >= sizeof(s->runtime_id))
+		return err_set(e, ERR_CORRUPT, "the store has no runtime id");
+	if (load_tip(d, txn, &floor, &tip, e) != 0)
+		return -1;
+	if (!s->runtime_id[0])
+		memcpy(s->runtime_id, id, n); /* later loads are on the writer thread: others read it */
+	s->settled = tip;
+	s->applied_there = applied;
+	pthread_mutex_lock(&s->mutex);
+	s->models = models ? DB_MODELS_B : DB_MODELS_A;
+	s->models_since = s->read_only ? SIZE_MAX : mdb_txn_id(txn); /* others may write what we only read */
+	pthread_mutex_unlock(&s->mutex);
+	atomic_store(&s->first, floor.sequence + 1);
+	return 0;
+}
+
+int store_meta_load(struct store *s, struct db *d, struct err *e)
+{
+	MDB_txn *txn;
+	int rc = mdb_txn_begin(d->env, NULL, MDB_RDONLY, &txn);
+
+	if (rc != 0)
+		return db_err(e, rc, "read the store");
+	rc = load_txn(s, d, txn, e);
+	mdb_txn_abort(txn);
+	return rc;
+}
+
+int store_meta_create(struct store *s, struct err *e)
+{
+	char id[ID_TEXT_MAX];
+	uint32_t version = STORE_VERSION;
+	MDB_txn *txn;
+	int rc = mdb_txn_begin(s->db.env, NULL, 0, &txn);
+
+	if (rc != 0)
+		return db_err(e, rc, "create the store");
+	id_make(ID_KIND_RUNTIME, id);
+	if (db_make(&s->db, txn, e) != 0 || db_meta_put(txn, &s->db, META_VERSION, &version, sizeof(version), e) != 0 ||
+	    db_meta_put(txn, &s->db, META_RUNTIME, id, strlen(id), e) != 0) {
+		mdb_txn_abort(txn);
+		return -1;
+	}
+	rc = mdb_txn_commit(txn);
+	if (rc != 0)
+		return db_err(e, rc, "create the store");
+	s->is_new = true;
+	return store_dirs_sync_new(s, e);
+}
+
+int store_meta_get(struct store *s, const char *key, struct buf *out, struct err *e)
+{
+	reader_auto struct reader r = READER_INIT;
+	const struct group_entry *newer;
+	struct db_key k = { .len = 0 };
+	const void *p;
+	MDB_val kv;
+	size_t n;
+	int rc;
+
+	db_key_add(&k, META_USER, strlen(META_USER));
+	db_key_add(&k, key, strlen(key));
+	if (!db_key_ok(&k))
+		return 1;
+	if (reader_begin(s, &r, e) != 0)
+		return -1;
+	newer = layer_note(r.over, 1u << GROUP_META, 0, key);
+	if (newer) {
+		buf_append(out, newer->data, newer->len);
+		return 0;
+	}
+	kv = db_key_val(&k);
+	rc = db_seal_get(r.txn, r.db->t[DB_META], &kv, &p, &n, e);
+	if (rc == 0)
+		buf_append(out, p, n);
+	return rc;
+}
