@@ -3,6 +3,7 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
@@ -305,7 +306,7 @@ static void on_event(void *ctx, struct jval event)
 
 static void take_str(const json_t *from, const char *key, char *to, size_t cap)
 {
-	const char *v = json_string_value(json_object_get(from, key));
+	const char *v = json_get_string(from, key);
 
 	if (v)
 		snprintf(to, cap, "%s", v);
@@ -313,7 +314,7 @@ static void take_str(const json_t *from, const char *key, char *to, size_t cap)
 
 static void failed(struct gateway_session *s, const char *what, const json_t *error)
 {
-	const char *message = json_string_value(json_object_get(error, "message"));
+	const char *message = json_get_string(error, "message");
 
 	err_set(&s->why, ERR_UNAVAILABLE, "%s: %s", what, message ? message : "the daemon gave no reason");
 	s->agent_lost = true;
@@ -408,7 +409,7 @@ static void on_resumed(void *ctx, json_t *result, json_t *error)
 	if (broke(error))
 		return;
 	if (error) {
-		log_warning("resume the client's channel: %s", json_string_value(json_object_get(error, "message")));
+		log_warning("resume the client's channel: %s", json_get_string(error, "message"));
 		connect_channel(s);
 		return;
 	}

@@ -1,6 +1,7 @@
 #include "supervisor/gateway/rpc_message.h"
 
 #include "runtime/base/jscan.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 
@@ -70,7 +71,7 @@ int rpc_message_of(json_t *root, enum rpc_dialect d, struct rpc_message *ret, st
 		return problem(ret_problem, RPC_INVALID_REQUEST, NULL, "expected an object");
 	}
 	m.id = json_object_get(root, "id");
-	const char *version = json_string_value(json_object_get(root, "jsonrpc"));
+	const char *version = json_get_string(root, "jsonrpc");
 	json_t *method = json_object_get(root, "method");
 	if (m.id && !id_is_good(m.id))
 		r = problem(ret_problem, RPC_INVALID_REQUEST, NULL,

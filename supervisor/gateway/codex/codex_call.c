@@ -1,6 +1,7 @@
 #include "supervisor/gateway/codex/codex_private.h"
 
 #include "runtime/base/err.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/loop/loop.h"
 #include "supervisor/gateway/file_uri.h"
@@ -104,8 +105,8 @@ void codex_call_refuse(struct codex_call *c, const struct err *e)
 void codex_call_fail_daemon(struct codex_call *c, const json_t *error)
 {
 	const json_t *data = json_object_get(error, "data");
-	const char *message = json_string_value(json_object_get(error, "message"));
-	const char *category = json_string_value(json_object_get(data, "category"));
+	const char *message = json_get_string(error, "message");
+	const char *category = json_get_string(data, "category");
 	json_int_t number = json_integer_value(json_object_get(data, "errno"));
 	json_int_t code = json_integer_value(json_object_get(error, "code"));
 

@@ -6,6 +6,7 @@
 #include "supervisor/gateway/codex/codex_private.h"
 
 #include "runtime/base/err.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
 #include "runtime/base/text.h"
@@ -21,13 +22,6 @@
 #define PIECE_BYTES (4u << 20) /* multiple of 3: base64 of pieces is base64 of the whole */
 #define YIELD_MS 60000
 #define OUTPUT_BYTES (1u << 20)
-
-static const char *str(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
 
 /* ---- failures ---- */
 
@@ -51,10 +45,10 @@ static void fail_tool(struct codex_call *c, const json_t *result)
 				    NULL);
 
 	if (json_is_object(e))
-		fail_number(c, (int)json_integer_value(json_object_get(e, "errno")), str(e, "message"));
+		fail_number(c, (int)json_integer_value(json_object_get(e, "errno")), json_get_text(e, "message"));
 	else
 		codex_call_fail(c, RPC_INTERNAL_ERROR, "the file operation ended without an answer (status %s)",
-				str(result, "status"));
+				json_get_text(result, "status"));
 }
 
 /* ---- results ---- */
@@ -67,7 +61,7 @@ static void path_to_uri(json_t *o)
 {
 	buf_auto struct buf uri = BUF_INIT;
 
-	file_uri_write(str(o, "path"), &uri);
+	file_uri_write(json_get_text(o, "path"), &uri);
 	json_object_set_new(o, "path", json_string(buf_cstr(&uri)));
 }
 
@@ -153,8 +147,7 @@ static bool flags_walk(struct codex_call *c, char *ret, size_t cap)
 		}
 		v[i] = (unsigned long long)json_integer_value(n);
 	}
-	(void)snprintf(ret, cap, "%llu:%llu:%llu:%d", v[0], v[1], v[2],
-		       json_is_true(json_object_get(o, "followDirectorySymlinks")));
+	(void)snprintf(ret, cap, "%llu:%llu:%llu:%d", v[0], v[1], v[2], json_get_flag(o, "followDirectorySymlinks"));
 	return true;
 }
 
@@ -184,7 +177,7 @@ static void take_bytes(struct codex_call *c, const json_t *range)
 {
 	const json_t *data = json_object_get(range, "data");
 
-	if (strcmp(str(range, "encoding"), "base64") == 0)
+	if (json_text_is(range, "encoding", "base64"))
 		(void)text_base64_decode(json_string_value(data), json_string_length(data), &c->file);
 	else
 		buf_append(&c->file, json_string_value(data), json_string_length(data));
@@ -244,9 +237,9 @@ static void take_file(struct codex_call *c, const json_t *result)
 		return;
 	}
 	for (size_t i = 0; i < json_array_size(refs); i++)
-		if (strcmp(str(json_array_get(refs, i), "stream"), "stdout") == 0)
+		if (json_text_is(json_array_get(refs, i), "stream", "stdout"))
 			(void)snprintf(c->file_output, sizeof(c->file_output), "%s",
-				       str(json_array_get(refs, i), "outputRef"));
+				       json_get_text(json_array_get(refs, i), "outputRef"));
 	if (!json_object_get(out, "omittedBytes"))
 		take_bytes(c, out);
 	read_more(c);
@@ -279,9 +272,9 @@ static void take_result(struct codex_call *c, json_t *result)
 /* Policy's question, which codex_server answers with no; or it was asked and has not been heard. */
 static bool is_asked(struct codex_call *c, const json_t *result)
 {
-	const char *status = str(result, "status");
+	const char *status = json_get_text(result, "status");
 
-	if (strcmp(str(result, "decision"), "ask") != 0 || strcmp(status, "completed") == 0)
+	if (!json_text_is(result, "decision", "ask") || strcmp(status, "completed") == 0)
 		return false;
 	codex_call_fail(c, RPC_INVALID_REQUEST,
 			"bailiff's policy asks an operator about this, and file methods do not wait for an answer");
@@ -411,7 +404,7 @@ static void on_writer(struct codex_call *c, json_t *result, json_t *error)
 		take_result(c, result);
 		return;
 	}
-	(void)snprintf(c->file_process, sizeof(c->file_process), "%s", str(result, "processId"));
+	(void)snprintf(c->file_process, sizeof(c->file_process), "%s", json_get_text(result, "processId"));
 	write_more(c);
 }
 

@@ -6,6 +6,7 @@
 #include "supervisor/gateway/codex/codex_private.h"
 
 #include "runtime/base/err.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/gateway/codex/codex_fs.h"
@@ -55,7 +56,7 @@ static const char *take_id(struct codex_call *c)
 void codex_handle_answer(struct codex_call *c)
 {
 	struct codex_server *s = c->server;
-	const char *id = json_string_value(json_object_get(c->params, "handleId"));
+	const char *id = json_get_string(c->params, "handleId");
 	buf_auto struct buf text = BUF_INIT;
 	char path[PATH_MAX];
 

@@ -1,6 +1,7 @@
 #include "supervisor/gateway/codex/codex_private.h"
 
 #include "runtime/base/err.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 
 #include <string.h>
@@ -38,7 +39,7 @@ static void keep_proxy(const json_t *profile, json_t *env)
 {
 	static const char *const names[] = { "HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy",
 					     "ALL_PROXY",  "all_proxy",  "NO_PROXY",    "no_proxy" };
-	const char *network = json_string_value(json_object_get(profile, "network"));
+	const char *network = json_get_string(profile, "network");
 
 	for (size_t i = 0; network && strcmp(network, "allow") == 0 && i < countof(names); i++)
 		json_object_del(env, names[i]);
@@ -84,7 +85,7 @@ static void on_sandbox(void *ctx, json_t *result, json_t *error)
 	}
 	json_auto_t *place = place_of(c);
 	json_t *sandbox = json_object_get(place, "sandbox");
-	c->confined = json_is_true(json_object_get(result, "confined"));
+	c->confined = json_get_flag(result, "confined");
 	if (!c->confined && (c->intent.restricted || !c->intent.network)) {
 		codex_call_fail(c, RPC_INVALID_REQUEST, "profile %s is no sandbox, and one is asked for",
 				c->server->o.profile);
@@ -110,7 +111,7 @@ static void ask_for_sandbox(struct codex_call *c)
 static bool wants_proxy(const json_t *params)
 {
 	static const char *const members[] = { "managedNetwork", "networkProxy" };
-	bool wanted = json_is_true(json_object_get(params, "enforceManagedNetwork"));
+	bool wanted = json_get_flag(params, "enforceManagedNetwork");
 
 	for (size_t i = 0; i < countof(members); i++) {
 		const json_t *v = json_object_get(params, members[i]);

@@ -1,5 +1,6 @@
 #include "supervisor/gateway/codex/codex_private.h"
 
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "runtime/loop/loop.h"
@@ -22,20 +23,6 @@ static int stream_of(const json_t *name)
 		if (strcmp(json_string_value(name), streams[i]) == 0)
 			return i;
 	return -1;
-}
-
-static const char *str(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
-static uint64_t number(const json_t *o, const char *key)
-{
-	json_int_t v = json_integer_value(json_object_get(o, key));
-
-	return v > 0 ? (uint64_t)v : 0;
 }
 
 /* ---- coming and going ---- */
@@ -111,7 +98,7 @@ void codex_process_add_waiter(struct codex_process *p, struct codex_call *c)
 
 struct codex_process *codex_process_of(struct codex_call *c)
 {
-	const char *name = json_string_value(json_object_get(c->params, "processId"));
+	const char *name = json_get_string(c->params, "processId");
 
 	return name ? strmap_get(&c->server->by_name, name) : NULL;
 }
@@ -144,7 +131,7 @@ bool codex_process_word(const char *s)
 
 void codex_process_justify(const json_t *metadata, const char *name, struct buf *out)
 {
-	const char *call = str(metadata, "toolCallId"), *thread = str(metadata, "threadId");
+	const char *call = json_get_text(metadata, "toolCallId"), *thread = json_get_text(metadata, "threadId");
 
 	buf_printf(out, "Codex call %s in thread %s, process %s", codex_process_word(call) ? call : "-",
 		   codex_process_word(thread) ? thread : "-", name);
@@ -170,20 +157,20 @@ static const char *justified(const char *text, char *ret_thread)
 static void take_start(struct codex_server *s, const json_t *event)
 {
 	char thread[CODEX_ID_MAX];
-	const char *name = justified(str(json_object_get(event, "payload"), "justification"), thread),
-		   *ours = str(event, "threadId");
+	const char *name = justified(json_get_text(json_object_get(event, "payload"), "justification"), thread),
+		   *ours = json_get_text(event, "threadId");
 	struct codex_process *p;
 
 	if (!name || !*name)
 		return;
-	p = strmap_get(&s->by_id, str(event, "processId"));
+	p = strmap_get(&s->by_id, json_get_text(event, "processId"));
 	if (!p) { /* else the start's answer came first */
 		p = strmap_get(&s->by_name, name);
 		if (!p || p->id[0]) {
 			p = codex_process_new(s, name); /* from before this connection */
 			p->answered = true;
 		}
-		codex_process_bind(p, str(event, "processId"));
+		codex_process_bind(p, json_get_text(event, "processId"));
 	}
 	(void)snprintf(p->thread, sizeof(p->thread), "%s", ours);
 	if (strcmp(thread, "-") != 0 && *ours && !strmap_get(&s->threads, thread))
@@ -220,16 +207,16 @@ static void look_for_denial(struct codex_process *p, const char *bytes, size_t n
 
 static void take_output(struct codex_process *p, const json_t *payload)
 {
-	uint64_t offset = number(payload, "offset"), length = number(payload, "length");
+	uint64_t offset = json_get_uint(payload, "offset"), length = json_get_uint(payload, "length");
 	int stream = stream_of(json_object_get(payload, "stream"));
 	const json_t *preview = json_object_get(payload, "preview");
 
 	if (stream < 0 || !length)
 		return;
-	if (p->count - p->told < UNTOLD_MAX && length <= CHUNK_MAX && number(payload, "previewBytes") == length &&
-	    json_is_string(preview)) {
+	if (p->count - p->told < UNTOLD_MAX && length <= CHUNK_MAX &&
+	    json_get_uint(payload, "previewBytes") == length && json_is_string(preview)) {
 		buf_auto struct buf text = BUF_INIT, bytes = BUF_INIT;
-		bool encoded = strcmp(str(payload, "encoding"), "base64") == 0;
+		bool encoded = json_text_is(payload, "encoding", "base64");
 
 		if (encoded) {
 			buf_append(&text, json_string_value(preview), json_string_length(preview));
@@ -263,27 +250,26 @@ static void take_refs(struct codex_process *p, const json_t *payload)
 		int stream = stream_of(json_object_get(r, "stream"));
 
 		if (stream >= 0)
-			(void)snprintf(p->ref[stream], sizeof(p->ref[stream]), "%s", str(r, "outputRef"));
+			(void)snprintf(p->ref[stream], sizeof(p->ref[stream]), "%s", json_get_text(r, "outputRef"));
 	}
-	p->tty = json_is_object(json_object_get(payload, "tty")) || json_is_true(json_object_get(payload, "tty"));
-	p->stdin_open = p->tty || strcmp(str(payload, "stdin"), "pipe") == 0;
+	p->tty = json_is_object(json_object_get(payload, "tty")) || json_get_flag(payload, "tty");
+	p->stdin_open = p->tty || json_text_is(payload, "stdin", "pipe");
 }
 
 /* What owner and mode refuse, such as a script that is not executable, would be refused with any sandbox. */
 static void take_violation(struct codex_process *p, const json_t *payload)
 {
-	uint64_t count = number(payload, "count");
+	uint64_t count = json_get_uint(payload, "count");
 
-	if (strcmp(str(payload, "source"), "audit") == 0 &&
-	    strcmp(str(payload, "reason"), "not permitted to its user") == 0)
+	if (json_text_is(payload, "source", "audit") && json_text_is(payload, "reason", "not permitted to its user"))
 		p->by_mode += count ? count : 1;
 }
 
 static void take_end(struct codex_process *p, const json_t *payload)
 {
 	const json_t *code = json_object_get(payload, "exitCode");
-	int sig = text_signal_number(str(payload, "signal"));
-	const char *message = str(payload, "message");
+	int sig = text_signal_number(json_get_text(payload, "signal"));
+	const char *message = json_get_text(payload, "message");
 
 	if (p->ended)
 		return;
@@ -292,7 +278,7 @@ static void take_end(struct codex_process *p, const json_t *payload)
 	p->exit_code = json_is_integer(code) && json_integer_value(code) >= 0 ? (int)json_integer_value(code)
 		       : sig > 0                                              ? 128 + sig
 									      : 1;
-	p->denied = p->server->exact && p->exit_code != 0 && number(payload, "violationCount") > p->by_mode;
+	p->denied = p->server->exact && p->exit_code != 0 && json_get_uint(payload, "violationCount") > p->by_mode;
 	if (*message)
 		p->failure = mem_strdup(message);
 }
@@ -311,13 +297,13 @@ static void answer_asked(struct codex_process *p, bool runs, const json_t *paylo
 		codex_process_answered(p);
 		return;
 	}
-	const char *why = str(payload, "message");
+	const char *why = json_get_text(payload, "message");
 	codex_call_fail(c, RPC_INVALID_REQUEST, "bailiff did not start this: %s", *why ? why : "it was denied");
 }
 
 void codex_process_fold(struct codex_server *s, const json_t *event)
 {
-	const char *type = str(event, "type");
+	const char *type = json_get_text(event, "type");
 	const json_t *payload = json_object_get(event, "payload");
 	struct codex_process *p;
 
@@ -325,7 +311,7 @@ void codex_process_fold(struct codex_server *s, const json_t *event)
 		take_start(s, event);
 		return;
 	}
-	p = strmap_get(&s->by_id, str(event, "processId"));
+	p = strmap_get(&s->by_id, json_get_text(event, "processId"));
 	if (!p)
 		return;
 	if (strcmp(type, "process.started") == 0) {
@@ -396,7 +382,7 @@ static void tell_end(struct codex_process *p)
 static void on_read(void *ctx, json_t *result, json_t *error)
 {
 	struct codex_process *p = ctx;
-	const char *data = error ? "" : str(result, "data");
+	const char *data = error ? "" : json_get_text(result, "data");
 
 	p->reading = false;
 	if (!p->server->exact && !error) {

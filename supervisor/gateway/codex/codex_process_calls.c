@@ -1,6 +1,7 @@
 #include "supervisor/gateway/codex/codex_private.h"
 
 #include "runtime/base/hash.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 
@@ -61,7 +62,7 @@ static void take_chunk(struct codex_call *c, const char *base64)
 static void on_chunk(void *ctx, json_t *result, json_t *error)
 {
 	struct codex_call *c = ctx;
-	const char *data = json_string_value(json_object_get(result, "data"));
+	const char *data = json_get_string(result, "data");
 
 	take_chunk(c, data ? data : "");
 	codex_read_step(c);
@@ -147,7 +148,7 @@ static void on_written(void *ctx, json_t *result, json_t *error)
 		answer_status(c, "accepted");
 		return;
 	}
-	strmap_del(&c->process->writes, json_string_value(json_object_get(c->params, "writeId")));
+	strmap_del(&c->process->writes, json_get_string(c->params, "writeId"));
 	if (is_category(error, "invalid_state") || is_category(error, "not_found"))
 		answer_status(c, "stdinClosed");
 	else

@@ -2,6 +2,7 @@
 
 #include "runtime/base/err.h"
 #include "runtime/base/jscan.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "supervisor/client/find_program.h"
@@ -137,7 +138,7 @@ static void on_events(void *ctx, json_t *result, json_t *error)
 		s->recovered = (uint64_t)json_integer_value(json_object_get(v, "sequence"));
 		codex_process_fold(s, v);
 	}
-	if (json_is_true(json_object_get(result, "hasMore")) && json_array_size(events)) {
+	if (json_get_flag(result, "hasMore") && json_array_size(events)) {
 		ask_for_events(s);
 		return;
 	}
@@ -176,9 +177,8 @@ static void close_session(struct codex_server *s)
  * what is the other's. */
 static bool is_anothers(const struct codex_server *s, const json_t *channel)
 {
-	const char *id = json_string_value(json_object_get(channel, "channelId")),
-		   *status = json_string_value(json_object_get(channel, "status"));
-	const char *protocol = json_string_value(json_object_get(channel, "nativeProtocol"));
+	const char *id = json_get_string(channel, "channelId"), *status = json_get_string(channel, "status");
+	const char *protocol = json_get_string(channel, "nativeProtocol");
 
 	return id && status && protocol && strcmp(status, "connected") == 0 && strcmp(protocol, NATIVE_PROTOCOL) == 0 &&
 	       strcmp(id, gateway_session_channel_id(s->session)) != 0;
@@ -235,7 +235,7 @@ static void on_ready(void *ctx, const struct err *failed)
 	}
 	if (s->opening) {
 		struct codex_call *c = mem_take(&s->opening);
-		const char *resume = json_string_value(json_object_get(c->params, "resumeSessionId"));
+		const char *resume = json_get_string(c->params, "resumeSessionId");
 
 		if (resume)
 			codex_call_fail(c, RPC_INVALID_REQUEST, "unknown session id %.100s (%s)", resume,

@@ -1,6 +1,7 @@
 #include "supervisor/gateway/codex/codex_private.h"
 
 #include "runtime/base/err.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/codex/environment.h"
 
@@ -42,9 +43,8 @@ static void on_unanswered(struct codex_call *c)
 static void on_launched(struct codex_call *c, json_t *result, json_t *error)
 {
 	struct codex_process *p = c->process;
-	const char *id = json_string_value(json_object_get(result, "processId")),
-		   *status = json_string_value(json_object_get(result, "status"));
-	const char *action = json_string_value(json_object_get(result, "actionId"));
+	const char *id = json_get_string(result, "processId"), *status = json_get_string(result, "status");
+	const char *action = json_get_string(result, "actionId");
 
 	if (error) /* events of it may come later, when the name is another's */
 		id = json_string_value(json_object_get(json_object_get(error, "data"), "processId"));
@@ -70,8 +70,6 @@ static void on_launched(struct codex_call *c, json_t *result, json_t *error)
 }
 
 /* ---- the request ---- */
-
-static const char *str(const json_t *o, const char *key) { return json_string_value(json_object_get(o, key)); }
 
 static const char *first(const json_t *argv)
 {
@@ -143,7 +141,7 @@ static bool take_environment(struct codex_call *c, json_t *start)
 static void take_metadata(struct codex_call *c, const char *name, json_t *start)
 {
 	const json_t *metadata = json_object_get(c->params, "metadata");
-	const char *thread = str(metadata, "threadId"), *call = str(metadata, "toolCallId");
+	const char *thread = json_get_string(metadata, "threadId"), *call = json_get_string(metadata, "toolCallId");
 	const char *ours = codex_process_idle_thread(c->server, thread);
 	buf_auto struct buf why = BUF_INIT;
 
@@ -183,9 +181,8 @@ void codex_process_start(struct codex_call *c)
 	if (json_is_true(tty))
 		json_object_set_new(start, "tty", json_pack("{si si}", "rows", ROWS, "cols", COLS));
 	else
-		json_object_set_new(
-			start, "stdin",
-			json_string(json_is_true(json_object_get(c->params, "pipeStdin")) ? "pipe" : "none"));
+		json_object_set_new(start, "stdin",
+				    json_string(json_get_flag(c->params, "pipeStdin") ? "pipe" : "none"));
 	codex_process_add_waiter(codex_process_new(c->server, name), c);
 	c->process->start = c;
 	take_metadata(c, name, start);

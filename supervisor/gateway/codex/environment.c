@@ -2,6 +2,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 
@@ -70,7 +71,7 @@ static int take_patterns(const json_t *policy, const char *key, const json_t **r
 static int take_inherit(const json_t *policy, enum inherit *ret, struct err *e)
 {
 	static const char *const words[] = { [INHERIT_CORE] = "core", [INHERIT_ALL] = "all", [INHERIT_NONE] = "none" };
-	const char *s = json_string_value(json_object_get(policy, "inherit"));
+	const char *s = json_get_string(policy, "inherit");
 
 	for (size_t i = 0; s && i < countof(words); i++)
 		if (strcmp(s, words[i]) == 0) {
@@ -146,7 +147,7 @@ static int by_policy(const json_t *policy, char *const *own, json_t *out, struct
 		return -1;
 	if (which != INHERIT_NONE)
 		inherit(out, own, which);
-	if (!json_is_true(json_object_get(policy, "ignoreDefaultExcludes")))
+	if (!json_get_flag(policy, "ignoreDefaultExcludes"))
 		drop_secrets(out);
 	drop(out, exclude, true);
 	if (put_all(out, json_object_get(policy, "set"), "envPolicy.set", e) < 0)
@@ -160,7 +161,7 @@ static int by_policy(const json_t *policy, char *const *own, json_t *out, struct
 static void leave_home(json_t *out)
 {
 	const struct passwd *pw = getpwuid(getuid());
-	const char *home = json_string_value(json_object_get(out, "HOME"));
+	const char *home = json_get_string(out, "HOME");
 
 	if (home && pw && pw->pw_dir && strcmp(home, pw->pw_dir) == 0)
 		json_object_del(out, "HOME");

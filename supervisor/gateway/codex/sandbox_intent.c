@@ -1,6 +1,7 @@
 #include "supervisor/gateway/codex/sandbox_intent.h"
 
 #include "runtime/base/err.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
 #include "supervisor/gateway/file_uri.h"
@@ -10,8 +11,6 @@
 
 #define ENTRIES_MAX 256u
 #define ROOTS_MAX 16u
-
-static const char *str(const json_t *o, const char *key) { return json_string_value(json_object_get(o, key)); }
 
 /* The word's place among `words`; −1: none of them. */
 static int word_of(const char *s, const char *const *words, size_t n)
@@ -115,7 +114,7 @@ static int take_special(const json_t *value, size_t i, enum sandbox_intent_acces
 	enum { ROOT, MINIMAL, CWD, PROJECT, TMPDIR, SLASH_TMP };
 	static const char *const kinds[] = { "root",          "minimal", "current_working_directory",
 					     "project_roots", "tmpdir",  "slash_tmp" };
-	const char *kind = str(value, "kind"), *sub = str(value, "subpath"),
+	const char *kind = json_get_string(value, "kind"), *sub = json_get_string(value, "subpath"),
 		   *odd = unknown_member(value, "kind subpath path");
 
 	if (odd || (sub && kind && strcmp(kind, "project_roots") != 0))
@@ -147,7 +146,7 @@ static int take_special(const json_t *value, size_t i, enum sandbox_intent_acces
 static int take_glob(const json_t *path, size_t i, enum sandbox_intent_access access, struct sandbox_intent *t,
 		     struct err *e)
 {
-	const char *pattern = str(path, "pattern");
+	const char *pattern = json_get_string(path, "pattern");
 
 	if (!pattern || !*pattern || strlen(pattern) >= PATH_MAX / 2)
 		return bad(e, i, "path.pattern: expected a pattern%.0s", "");
@@ -169,7 +168,7 @@ static int take_entry(const json_t *entry, size_t i, struct sandbox_intent *t, s
 								SANDBOX_INTENT_DENY, SANDBOX_INTENT_DENY };
 	const json_t *path = json_object_get(entry, "path"), *missing = json_object_get(entry, "missing_path_behavior");
 	const char *skip = json_string_value(missing);
-	int access = word_of(str(entry, "access"), accesses, countof(accesses));
+	int access = word_of(json_get_string(entry, "access"), accesses, countof(accesses));
 	char whole[PATH_MAX];
 	struct err inner = ERR_INIT;
 
@@ -178,13 +177,14 @@ static int take_entry(const json_t *entry, size_t i, struct sandbox_intent *t, s
 	if (odd || inner_odd)
 		return bad(e, i, "the member '%.40s' is not known here", odd ? odd : inner_odd);
 	if (access < 0)
-		return bad(e, i, "access '%.40s' is not known here: read, write, deny or none", str(entry, "access"));
+		return bad(e, i, "access '%.40s' is not known here: read, write, deny or none",
+			   json_get_string(entry, "access"));
 	if (missing && !json_is_null(missing) && (!skip || strcmp(skip, "skip") != 0))
 		return bad(e, i, "missing_path_behavior '%.40s' is not known here: skip", skip);
-	switch (word_of(str(path, "type"), types, countof(types))) {
+	switch (word_of(json_get_string(path, "type"), types, countof(types))) {
 	case 0: return take_special(json_object_get(path, "value"), i, access_of[access], t, e);
 	case 1:
-		if (!str(path, "path") || file_uri_path(str(path, "path"), whole, &inner) < 0)
+		if (!json_get_string(path, "path") || file_uri_path(json_get_string(path, "path"), whole, &inner) < 0)
 			return bad(e, i, "path.path: %.200s", inner.code ? inner.message : "missing");
 		if (whole[1])
 			add(t, whole, access_of[access]);
@@ -192,7 +192,7 @@ static int take_entry(const json_t *entry, size_t i, struct sandbox_intent *t, s
 			t->root = access_of[access] > t->root ? access_of[access] : t->root;
 		return 0;
 	case 2: return take_glob(path, i, access_of[access], t, e);
-	default: return bad(e, i, "path.type '%.40s' is not known here", str(path, "type"));
+	default: return bad(e, i, "path.type '%.40s' is not known here", json_get_string(path, "type"));
 	}
 }
 
@@ -201,7 +201,7 @@ static int take_files(const json_t *files, struct sandbox_intent *t, struct err 
 	static const char field[] = "sandbox.permissions.file_system";
 	static const char *const types[] = { "restricted", "unrestricted" };
 	const json_t *entries = json_object_get(files, "entries");
-	int type = word_of(str(files, "type"), types, countof(types));
+	int type = word_of(json_get_string(files, "type"), types, countof(types));
 
 	if (type < 0)
 		return err_field(e, field, "type: expected restricted or unrestricted");
@@ -224,13 +224,13 @@ static int take_permissions(const json_t *p, struct sandbox_intent *t, struct er
 	enum { MANAGED, DISABLED, EXTERNAL };
 	static const char *const types[] = { "managed", "disabled", "external" }, *const networks[] = { "restricted",
 													"enabled" };
-	int type = word_of(str(p, "type"), types, countof(types)),
-	    network = word_of(str(p, "network"), networks, countof(networks));
+	int type = word_of(json_get_string(p, "type"), types, countof(types)),
+	    network = word_of(json_get_string(p, "network"), networks, countof(networks));
 
 	if (type < 0)
 		return err_field(e, "sandbox.permissions",
 				 "type '%.40s' is not known here: managed, disabled or external",
-				 str(p, "type") ? str(p, "type") : "");
+				 json_get_string(p, "type") ? json_get_string(p, "type") : "");
 	const char *odd = unknown_member(p, "type file_system network");
 	if (odd)
 		return err_field(e, "sandbox.permissions", "the member '%.40s' is not known here", odd);

@@ -2,6 +2,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/strmap.h"
 #include "runtime/loop/loop.h"
@@ -270,7 +271,7 @@ static void post_initialize(struct mcp_endpoint *of, struct http_exchange *x, js
 
 static void post_legacy(struct mcp_endpoint *of, struct http_exchange *x, json_t *message)
 {
-	const char *method = json_string_value(json_object_get(message, "method"));
+	const char *method = json_get_string(message, "method");
 
 	if (method && is_request(message) && strcmp(method, "initialize") == 0) {
 		post_initialize(of, x, message);

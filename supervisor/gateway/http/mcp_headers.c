@@ -1,6 +1,7 @@
 #include "supervisor/gateway/http/mcp_headers.h"
 
 #include "runtime/base/buf.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/gateway/http/http_request.h"
@@ -38,7 +39,7 @@ struct mcp_envelope mcp_headers_envelope(const struct http_request *r, const jso
 	http_request_header(r, "MCP-Protocol-Version", &header);
 	if (version)
 		e.modern = true;
-	else if (strcmp(json_string_value(json_object_get(message, "method")) ?: "", "initialize") != 0)
+	else if (strcmp(json_get_string(message, "method") ?: "", "initialize") != 0)
 		e.modern = is_date(buf_cstr(&header)) && strcmp(buf_cstr(&header), MODERN_FIRST) >= 0;
 	e.complete = json_is_string(version) && json_is_object(json_object_get(meta, META "clientCapabilities"));
 	return e;
@@ -142,7 +143,7 @@ static bool params_agree(const struct http_request *r, const json_t *arguments, 
 	json_t *property;
 
 	json_object_foreach (json_object_get(schema, "properties"), key, property) {
-		const char *name = json_string_value(json_object_get(property, "x-mcp-header"));
+		const char *name = json_get_string(property, "x-mcp-header");
 		const json_t *v = json_object_get(arguments, key);
 		char header[128];
 
@@ -159,7 +160,7 @@ bool mcp_headers_agree(const struct http_request *r, const json_t *message, cons
 		       char why[MCP_WHY_MAX])
 {
 	const json_t *params = json_object_get(message, "params");
-	const char *method = json_string_value(json_object_get(message, "method"));
+	const char *method = json_get_string(message, "method");
 	const char *version = json_string_value(json_object_get(meta_of(message), META "protocolVersion"));
 
 	if (!method)
@@ -168,7 +169,7 @@ bool mcp_headers_agree(const struct http_request *r, const json_t *message, cons
 		return false;
 	if (!same(r, "Mcp-Method", method, why))
 		return false;
-	const char *member = named(method), *name = member ? json_string_value(json_object_get(params, member)) : NULL;
+	const char *member = named(method), *name = member ? json_get_string(params, member) : NULL;
 	if (name && !same(r, "Mcp-Name", name, why))
 		return false;
 	return !input_schema || params_agree(r, json_object_get(params, "arguments"), input_schema, why);

@@ -1,6 +1,7 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/loop/loop.h"
 #include "supervisor/gateway/mcp/mcp_error_text.h"
@@ -246,8 +247,7 @@ void mcp_call_finish(struct mcp_call *c, json_t *result)
 	if (p->era == MCP_LEGACY && p->version)
 		mcp_version_downgrade(p->version, result);
 	if (p->era == MCP_MODERN && (p->method->flags & MCP_CACHED) &&
-	    strcmp(json_string_value(json_object_get(result, "resultType")), "complete") == 0 &&
-	    !json_object_get(result, "ttlMs")) {
+	    strcmp(json_get_string(result, "resultType"), "complete") == 0 && !json_object_get(result, "ttlMs")) {
 		json_object_set_new(result, "ttlMs",
 				    json_integer(strcmp(p->method->name, "resources/read") == 0 ? 0 : CACHE_MS));
 		json_object_set_new(result, "cacheScope", json_string("private"));
@@ -372,7 +372,7 @@ static void on_up(void *ctx, json_t *result, json_t *error)
 	mcp_call_reply_fn fn = u->fn;
 
 	if (u->owns && !p->ended && json_is_string(json_object_get(result, "processId")))
-		mcp_call_add_process(&p->call, json_string_value(json_object_get(result, "processId")));
+		mcp_call_add_process(&p->call, json_get_string(result, "processId"));
 	LIST_REMOVE(u, entry);
 	free(u);
 	if (fn)

@@ -1,15 +1,9 @@
 #include "supervisor/gateway/mcp/mcp_error_text.h"
 
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 
 #include <string.h>
-
-static const char *text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
 
 /* Parameters, by how a message begins. */
 static const struct {
@@ -45,7 +39,7 @@ static int end_of(const char *message)
 
 char *mcp_error_text_message(const json_t *error)
 {
-	const char *message = text(error, "message"), *begin = "";
+	const char *message = json_get_text(error, "message"), *begin = "";
 	int end = end_of(message);
 
 	for (size_t i = 0; i < countof(parameters); i++)
@@ -72,7 +66,8 @@ const char *mcp_error_text_advice(const json_t *error)
 		{ "present status", "", "wait and ps tell how it stands." },
 		{ "bailiff doctor", "", "Check the command, its cwd and the profile." },
 	};
-	const char *advice = text(json_object_get(error, "data"), "advice"), *message = text(error, "message");
+	const char *advice = json_get_text(json_object_get(error, "data"), "advice"),
+		   *message = json_get_text(error, "message");
 
 	if (end_of(message) >= 0)
 		return NULL;

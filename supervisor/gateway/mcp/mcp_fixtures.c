@@ -1,5 +1,6 @@
 #include "supervisor/gateway/mcp/mcp_fixtures.h"
 
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/mcp/mcp_session.h"
 #include "supervisor/gateway/rpc_message.h"
@@ -115,7 +116,7 @@ static void change_prompts(struct mcp_call *c)
 
 static void greet(struct mcp_call *c)
 {
-	const char *name = json_string_value(json_object_get(c->arguments, "name"));
+	const char *name = json_get_string(c->arguments, "name");
 	mem_auto char *text = mem_printf("Hello, %s!", name ? name : "World");
 
 	say(c, text);
@@ -153,7 +154,7 @@ static void read_static(struct mcp_call *c)
 
 static void read_template(struct mcp_call *c)
 {
-	const char *id = json_string_value(json_object_get(c->vars, "id"));
+	const char *id = json_get_string(c->vars, "id");
 	mem_auto char *data = mem_printf("Data for ID: %s", id);
 	json_auto_t *body = json_pack("{ss sb ss}", "id", id, "templateTest", 1, "data", data);
 	char *text = json_dumps(body, JSON_COMPACT);

@@ -1,3 +1,4 @@
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/mcp/mcp_fixtures.h"
 #include "supervisor/gateway/mcp/mcp_task.h"
@@ -229,7 +230,7 @@ void fixture_round(struct mcp_call *c)
 static void on_elicited(struct mcp_call *c)
 {
 	const json_t *answer = mcp_call_answer(c, "answer");
-	const char *action = json_string_value(json_object_get(answer, "action"));
+	const char *action = json_get_string(answer, "action");
 	char *content = json_dumps(json_object_get(answer, "content"), JSON_COMPACT);
 	mem_auto char *text = strcmp(c->name, "test_elicitation") == 0
 				      ? mem_printf("User response: action: %s, content: %s", action ? action : "none",
@@ -265,7 +266,7 @@ void fixture_elicit(struct mcp_call *c)
 static void on_sampled(struct mcp_call *c)
 {
 	const json_t *content = json_object_get(mcp_call_answer(c, "answer"), "content");
-	const char *said = json_string_value(json_object_get(content, "text"));
+	const char *said = json_get_string(content, "text");
 	mem_auto char *text = mem_printf("LLM response: %s", said ? said : "none");
 
 	mcp_call_finish(c, mcp_call_text(text, strlen(text)));
@@ -324,7 +325,7 @@ static void ask_name(struct mcp_call *c, const char *key, const char *what, cons
 static void on_second(struct mcp_call *c)
 {
 	const json_t *color = json_object_get(json_object_get(mcp_call_answer(c, "step2"), "content"), "color");
-	const char *name = json_string_value(json_object_get(c->kept, "name")), *word = json_string_value(color);
+	const char *name = json_get_string(c->kept, "name"), *word = json_string_value(color);
 	mem_auto char *text = mem_printf("%s likes %s.", name ? name : "Nobody", word ? word : "nothing");
 
 	mcp_call_finish(c, mcp_call_text(text, strlen(text)));

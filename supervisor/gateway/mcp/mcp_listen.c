@@ -1,5 +1,6 @@
 #include "supervisor/gateway/mcp/mcp_listen.h"
 
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
 #include "supervisor/gateway/mcp/mcp_task.h"
@@ -103,7 +104,7 @@ void mcp_listen_list(struct mcp_session *m, const char *what)
 	struct mcp_call_private *p;
 
 	TAILQ_FOREACH (p, &m->calls, entry)
-		if (p->listens && json_is_true(json_object_get(p->call.data, flag)))
+		if (p->listens && json_get_flag(p->call.data, flag))
 			tell(p, method, json_object());
 }
 

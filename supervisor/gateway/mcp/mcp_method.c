@@ -1,3 +1,4 @@
+#include "runtime/base/json_get.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
 #include "supervisor/gateway/mcp/mcp_task.h"
 #include "supervisor/gateway/mcp/mcp_version.h"
@@ -64,7 +65,7 @@ void mcp_method_discover(struct mcp_call *c)
 
 void mcp_method_set_level(struct mcp_call *c)
 {
-	int level = mcp_log_level(json_string_value(json_object_get(c->params, "level")));
+	int level = mcp_log_level(json_get_string(c->params, "level"));
 
 	if (level < 0) {
 		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL,

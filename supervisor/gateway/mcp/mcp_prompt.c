@@ -1,6 +1,7 @@
 #include "supervisor/gateway/mcp/mcp_prompt.h"
 
 #include "runtime/base/err.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/mcp/mcp_fixtures.h"
 #include "supervisor/gateway/mcp/mcp_page.h"
@@ -61,9 +62,9 @@ static int check_arguments(const struct mcp_prompt *p, const json_t *given, stru
 	const char *name;
 
 	json_array_foreach (arguments, i, one) {
-		const char *key = json_string_value(json_object_get(one, "name"));
+		const char *key = json_get_string(one, "name");
 		const json_t *v = json_object_get(given, key);
-		bool required = json_is_true(json_object_get(one, "required"));
+		bool required = json_get_flag(one, "required");
 
 		if (v ? !json_is_string(v) : required)
 			return err_set(e, ERR_INVALID, "arguments.%s: %s a string", key,
@@ -74,7 +75,7 @@ static int check_arguments(const struct mcp_prompt *p, const json_t *given, stru
 		const json_t *argument;
 
 		json_array_foreach (arguments, i, argument)
-			found |= strcmp(json_string_value(json_object_get(argument, "name")), name) == 0;
+			found |= strcmp(json_get_string(argument, "name"), name) == 0;
 		if (!found)
 			return err_set(e, ERR_INVALID, "arguments.%.60s: this prompt has no such argument", name);
 	}
@@ -83,7 +84,7 @@ static int check_arguments(const struct mcp_prompt *p, const json_t *given, stru
 
 void mcp_method_prompts_get(struct mcp_call *c)
 {
-	const char *name = json_string_value(json_object_get(c->params, "name"));
+	const char *name = json_get_string(c->params, "name");
 	json_t *arguments = json_object_get(c->params, "arguments");
 	const struct mcp_prompt *p = name ? mcp_prompt_find(c->mcp->o.config->fixtures, name) : NULL;
 	struct err e = ERR_INIT;
@@ -115,7 +116,7 @@ void mcp_prompt_finish(struct mcp_call *c, const char *description, const char *
 
 const char *mcp_prompt_argument(const struct mcp_call *c, const char *name)
 {
-	const char *v = json_string_value(json_object_get(c->arguments, name));
+	const char *v = json_get_string(c->arguments, name);
 
 	return v ? v : "";
 }
@@ -124,19 +125,18 @@ const char *mcp_prompt_argument(const struct mcp_call *c, const char *name)
 
 static mcp_call_fn completer(struct mcp_call *c, const json_t *ref, bool *ret_known)
 {
-	const char *type = json_string_value(json_object_get(ref, "type"));
+	const char *type = json_get_string(ref, "type");
 	bool fixtures = c->mcp->o.config->fixtures;
 
 	*ret_known = false;
 	if (type && strcmp(type, "ref/prompt") == 0) {
-		const char *name = json_string_value(json_object_get(ref, "name"));
+		const char *name = json_get_string(ref, "name");
 		const struct mcp_prompt *p = name ? mcp_prompt_find(fixtures, name) : NULL;
 
 		*ret_known = p != NULL;
 		return p ? p->complete : NULL;
 	}
-	const char *uri = type && strcmp(type, "ref/resource") == 0 ? json_string_value(json_object_get(ref, "uri"))
-								    : NULL;
+	const char *uri = type && strcmp(type, "ref/resource") == 0 ? json_get_string(ref, "uri") : NULL;
 	const struct mcp_resource *r;
 	for (size_t i = 0; uri && (r = mcp_resource_at(fixtures, i)); i++)
 		if (strcmp(r->uri, uri) == 0) {

@@ -2,18 +2,12 @@
 #include "supervisor/gateway/mcp/mcp_prompt.h"
 
 #include "runtime/base/buf.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/mcp/mcp_resource.h"
 #include "supervisor/gateway/rpc_message.h"
 
 #include <string.h>
-
-static const char *text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
 
 void mcp_prompt_run_tests(struct mcp_call *c)
 {
@@ -72,7 +66,7 @@ void mcp_prompt_review_changes(struct mcp_call *c)
 
 static void finish_with(struct mcp_call *c, const char *description, const char *words, const json_t *process)
 {
-	mem_auto char *uri = mem_printf("bailiff://process/%s", text(process, "processId"));
+	mem_auto char *uri = mem_printf("bailiff://process/%s", json_get_text(process, "processId"));
 	mem_auto char *dump = json_dumps(process, JSON_INDENT(2) | JSON_ENCODE_ANY);
 
 	mcp_call_finish(c, json_pack("{ss s[{ss s{ss so}} {ss s{ss s{ss ss so}}}]}", "description", description,
@@ -85,7 +79,7 @@ static void finish_with(struct mcp_call *c, const char *description, const char 
 static void on_denied(struct mcp_call *c, json_t *process, json_t *error)
 {
 	if (error)
-		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "processId: %s", text(error, "message"));
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "processId: %s", json_get_text(error, "message"));
 	else
 		finish_with(c, "Explain a refusal",
 			    "Explain in plain words why this command was refused or stopped: `violations` is what its "
@@ -105,7 +99,7 @@ void mcp_prompt_explain_denial(struct mcp_call *c)
 static void on_debugged(struct mcp_call *c, json_t *process, json_t *error)
 {
 	if (error)
-		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "processId: %s", text(error, "message"));
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "processId: %s", json_get_text(error, "message"));
 	else
 		finish_with(c, "Find out why a command failed",
 			    "Find out why this command failed. Read the end of its output first (read_output with "
@@ -135,12 +129,12 @@ void mcp_prompt_session_report(struct mcp_call *c)
 
 static void on_commands(struct mcp_call *c, json_t *result, json_t *error)
 {
-	const char *typed = text(json_object_get(c->params, "argument"), "value");
+	const char *typed = json_get_text(json_object_get(c->params, "argument"), "value");
 	json_t *values = json_array(), *p, *seen;
 	size_t i, k;
 
 	json_array_foreach (json_object_get(result, "processes"), i, p) {
-		const char *line = text(p, "commandLine");
+		const char *line = json_get_text(p, "commandLine");
 		bool known = false;
 
 		json_array_foreach (values, k, seen)

@@ -7,6 +7,7 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/json_schema.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
@@ -95,7 +96,7 @@ json_t *mcp_call_answer(const struct mcp_call *c, const char *key)
 bool mcp_call_dismissed_unread(const struct mcp_call *c, const char *key)
 {
 	const struct mcp_question *q = find(c->priv, key);
-	const char *action = q ? json_string_value(json_object_get(q->answer, "action")) : NULL;
+	const char *action = q ? json_get_string(q->answer, "action") : NULL;
 	int64_t ms;
 
 	if (!action || strcmp(action, "accept") == 0)
@@ -110,7 +111,7 @@ bool mcp_call_dismissed_unread(const struct mcp_call *c, const char *key)
 /* Whether a client's result is an answer to this question. */
 static bool fits(const struct mcp_question *q, const json_t *answer)
 {
-	const char *action = json_string_value(json_object_get(answer, "action"));
+	const char *action = json_get_string(answer, "action");
 	struct err e = ERR_INIT;
 
 	if (!json_is_object(answer))
@@ -380,8 +381,8 @@ static void on_actions(struct mcp_call *c, json_t *result, json_t *error)
 	size_t i;
 
 	json_array_foreach (json_object_get(result, "actions"), i, one) {
-		const char *status = json_string_value(json_object_get(one, "status"));
-		const char *decision = json_string_value(json_object_get(one, "decision"));
+		const char *status = json_get_string(one, "status");
+		const char *decision = json_get_string(one, "decision");
 
 		if (!json_equal(json_object_get(one, "actionId"), ours))
 			continue;
@@ -412,7 +413,7 @@ static void decided(struct mcp_call *c, json_t *result, json_t *error)
 /* An operator has answered while the client's user is being asked: the question is taken back. */
 bool mcp_question_event(struct mcp_call_private *p, struct jval event)
 {
-	const char *action = json_string_value(json_object_get(p->approving, "actionId"));
+	const char *action = json_get_string(p->approving, "actionId");
 
 	if (!p->asks_permission || !p->answered || !action ||
 	    !jval_is_str(jval_get(event, "type"), "action.resolved") ||
@@ -431,7 +432,7 @@ static void on_decision(struct mcp_call *c)
 {
 	struct mcp_call_private *p = c->priv;
 	const json_t *answer = mcp_call_answer(c, "approve");
-	const char *action = json_string_value(json_object_get(answer, "action"));
+	const char *action = json_get_string(answer, "action");
 	const char *word = json_string_value(json_object_get(json_object_get(answer, "content"), "decision"));
 
 	/* A client that nobody sits at dismisses at once what it cannot show: the question is still open, and others

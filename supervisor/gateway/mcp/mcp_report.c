@@ -1,6 +1,7 @@
 #include "supervisor/gateway/mcp/mcp_report.h"
 
 #include "runtime/base/jscan.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/client/autorun_text.h"
@@ -13,19 +14,10 @@
 
 #define DENIALS_MAX 10
 
-static const char *str(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
-static bool is(const json_t *o, const char *key, const char *word) { return strcmp(str(o, key), word) == 0; }
-
 bool mcp_report_has_ended(const json_t *process)
 {
-	return !is(process, "status", "running") && !is(process, "status", "waiting_permission") &&
-	       !is(process, "status", "starting");
+	return !json_text_is(process, "status", "running") && !json_text_is(process, "status", "waiting_permission") &&
+	       !json_text_is(process, "status", "starting");
 }
 
 void mcp_report_uri(const char *process_id, const char *stream, struct buf *out)
@@ -38,7 +30,9 @@ void mcp_report_uri(const char *process_id, const char *stream, struct buf *out)
 /* What a model is told of it: the daemon's word, but for a person's or the policy's no. */
 static const char *status_of(const json_t *p)
 {
-	return is(p, "status", "failed") && is(p, "category", "permission") ? "denied" : str(p, "status");
+	return json_text_is(p, "status", "failed") && json_text_is(p, "category", "permission")
+		       ? "denied"
+		       : json_get_text(p, "status");
 }
 
 static bool went_wrong(const struct mcp_report *r)
@@ -47,9 +41,9 @@ static bool went_wrong(const struct mcp_report *r)
 
 	if (!mcp_report_has_ended(p))
 		return false;
-	if (is(p, "status", "terminated"))
+	if (json_text_is(p, "status", "terminated"))
 		return !r->ended_is_fine;
-	return !is(p, "status", "completed") || str(p, "signal")[0] ||
+	return !json_text_is(p, "status", "completed") || json_get_text(p, "signal")[0] ||
 	       json_integer_value(json_object_get(p, "exitCode")) != 0;
 }
 
@@ -64,23 +58,24 @@ static void tell_after(const json_t *p, struct buf *out)
 
 static void tell_end(const json_t *p, struct buf *out)
 {
-	const char *message = str(p, "message")[0] ? str(p, "message") : str(p, "statusReason");
+	const char *message = json_get_text(p, "message")[0] ? json_get_text(p, "message")
+							     : json_get_text(p, "statusReason");
 
 	if (strcmp(status_of(p), "denied") == 0) {
 		buf_printf(out, "Not run: %s", message[0] ? message : "permission was denied");
-	} else if (is(p, "status", "failed") && str(p, "limit")[0]) {
-		buf_printf(out, "Stopped by its %s limit", str(p, "limit"));
+	} else if (json_text_is(p, "status", "failed") && json_get_text(p, "limit")[0]) {
+		buf_printf(out, "Stopped by its %s limit", json_get_text(p, "limit"));
 		tell_after(p, out);
 		buf_printf(out, "%s%s", message[0] ? ": " : "", message);
-	} else if (is(p, "status", "failed")) {
+	} else if (json_text_is(p, "status", "failed")) {
 		buf_printf(out, "Failed: %s", message);
-	} else if (is(p, "status", "lost")) {
+	} else if (json_text_is(p, "status", "lost")) {
 		buf_str(out, "Lost: it ended unseen while the supervisor was away; its exit status is not known");
-	} else if (is(p, "status", "terminated")) {
+	} else if (json_text_is(p, "status", "terminated")) {
 		buf_printf(out, "Terminated (%s)", message[0] ? message : "asked for");
 		tell_after(p, out);
-	} else if (str(p, "signal")[0]) {
-		buf_printf(out, "Killed by signal %s", str(p, "signal"));
+	} else if (json_get_text(p, "signal")[0]) {
+		buf_printf(out, "Killed by signal %s", json_get_text(p, "signal"));
 		tell_after(p, out);
 	} else {
 		buf_printf(out, "Exit code %d", (int)json_integer_value(json_object_get(p, "exitCode")));
@@ -101,24 +96,24 @@ static bool was_cut(const struct mcp_report *r)
 static void tell_next(const struct mcp_report *r, struct buf *out)
 {
 	const json_t *p = r->process;
-	const char *id = str(p, "processId"), *input = str(p, "stdin");
+	const char *id = json_get_text(p, "processId"), *input = json_get_text(p, "stdin");
 
-	if (is(p, "status", "waiting_permission")) {
+	if (json_text_is(p, "status", "waiting_permission")) {
 		buf_printf(out,
 			   "A person has to allow it (bailiff approve %s). Call wait with {\"actionId\":\"%s\"} to "
 			   "wait for that.",
-			   str(p, "actionId"), str(p, "actionId"));
+			   json_get_text(p, "actionId"), json_get_text(p, "actionId"));
 	} else if (!mcp_report_has_ended(p)) {
 		buf_printf(out,
 			   "Go on with {\"processId\":\"%s\"}: wait for it, read_output for more of what it printed, "
 			   "%s%skill to end it.",
 			   id, strcmp(input, "none") == 0 ? "" : "write_stdin to type, ",
 			   strcmp(input, "tty") == 0 ? "screen to see its terminal, " : "");
-	} else if (is(p, "limit", "wall")) {
+	} else if (json_text_is(p, "limit", "wall")) {
 		buf_str(out, "To give it more, call exec with a larger timeoutMs.");
-	} else if (json_is_true(json_object_get(p, "cow")) && r->changes == 0) {
+	} else if (json_get_flag(p, "cow") && r->changes == 0) {
 		buf_str(out, "It changed no files: there is nothing to apply or discard.");
-	} else if (json_is_true(json_object_get(p, "cow")) && is(p, "status", "completed")) {
+	} else if (json_get_flag(p, "cow") && json_text_is(p, "status", "completed")) {
 		buf_printf(out,
 			   "What it changed is held back. Call changes with {\"processId\":\"%s\"} to review it, then "
 			   "with action apply or discard.",
@@ -137,10 +132,11 @@ static void tell_status(const struct mcp_report *r, const char *next, struct buf
 
 	if (r->note)
 		buf_printf(out, "%s\n", r->note);
-	if (is(p, "status", "waiting_permission"))
-		buf_printf(out, "Not started yet: it waits for permission (action %s).\n", str(p, "actionId"));
+	if (json_text_is(p, "status", "waiting_permission"))
+		buf_printf(out, "Not started yet: it waits for permission (action %s).\n",
+			   json_get_text(p, "actionId"));
 	else if (!mcp_report_has_ended(p))
-		buf_printf(out, "Still running as %s.\n", str(p, "processId"));
+		buf_printf(out, "Still running as %s.\n", json_get_text(p, "processId"));
 	else
 		tell_end(p, out);
 	if (*next)
@@ -186,7 +182,7 @@ static bool has(const json_t *array, const char *key, const char *text)
 	size_t i;
 
 	json_array_foreach (array, i, v)
-		if (is(v, key, text))
+		if (json_text_is(v, key, text))
 			return true;
 	return false;
 }
@@ -224,9 +220,9 @@ static void tell_denials(const json_t *denials, size_t all, const char *allow, s
 
 	json_array_foreach (denials, i, v)
 		buf_printf(out,
-			   is(v, "confidence", "hint") ? "probably denied (guessed from the output): %s\n"
-						       : "denied: %s\n",
-			   str(v, "what"));
+			   json_text_is(v, "confidence", "hint") ? "probably denied (guessed from the output): %s\n"
+								 : "denied: %s\n",
+			   json_get_text(v, "what"));
 	if (all > json_array_size(denials) && json_array_size(denials) == DENIALS_MAX)
 		buf_printf(out, "denied: and more of the kind\n");
 	if (*allow)
@@ -363,7 +359,7 @@ static json_t *link_to(const char *process_id, const struct mcp_excerpt *x)
 
 static void add_streams(const struct mcp_report *r, struct buf *text, json_t *content, json_t *structured)
 {
-	const char *id = str(r->process, "processId");
+	const char *id = json_get_text(r->process, "processId");
 	json_t *outputs = json_array();
 
 	for (size_t i = 0; i < r->nstreams; i++) {
@@ -400,10 +396,10 @@ static json_t *structured_of(const struct mcp_report *r, const char *next, const
 
 	for (size_t i = 0; i < countof(same); i++)
 		copy(s, r->process, same[i]);
-	if (!is(s, "status", "waiting_permission"))
+	if (!json_text_is(s, "status", "waiting_permission"))
 		json_object_del(s, "actionId");
-	if (mcp_report_has_ended(r->process) && !is(r->process, "status", "completed"))
-		copy(s, r->process, str(r->process, "message")[0] ? "message" : "statusReason");
+	if (mcp_report_has_ended(r->process) && !json_text_is(r->process, "status", "completed"))
+		copy(s, r->process, json_get_text(r->process, "message")[0] ? "message" : "statusReason");
 	if (json_object_get(s, "statusReason")) {
 		json_object_set(s, "message", json_object_get(s, "statusReason"));
 		json_object_del(s, "statusReason");
@@ -429,7 +425,7 @@ static json_t *result_of(const struct buf *text, json_t *content, json_t *struct
 /* Nothing to say but what it printed: then that comes first. */
 static bool plain_success(const struct mcp_report *r, const char *next, const json_t *denials)
 {
-	return is(r->process, "status", "completed") && !went_wrong(r) && !r->note && !*next &&
+	return json_text_is(r->process, "status", "completed") && !went_wrong(r) && !r->note && !*next &&
 	       !json_array_size(denials);
 }
 
@@ -437,8 +433,8 @@ json_t *mcp_report_result(const struct mcp_report *r)
 {
 	const json_t *violations = json_object_get(r->process, "violations");
 	buf_auto struct buf text = BUF_INIT, allow = BUF_INIT, next = BUF_INIT;
-	json_auto_t *denials = denials_of(violations, str(r->process, "sandboxProfile"),
-					  is(r->process, "status", "completed") && !went_wrong(r), &allow);
+	json_auto_t *denials = denials_of(violations, json_get_text(r->process, "sandboxProfile"),
+					  json_text_is(r->process, "status", "completed") && !went_wrong(r), &allow);
 	json_t *content = json_array(), *structured;
 
 	tell_next(r, &next);
@@ -469,16 +465,16 @@ static void tell_rules(const json_t *decision, struct buf *out)
 	size_t i;
 
 	json_array_foreach (json_object_get(decision, "ruleRefs"), i, v) {
-		bool session = str(v, "sessionId")[0];
+		bool session = json_get_text(v, "sessionId")[0];
 
-		buf_printf(out, "rule: %s (%s, %s:%d)\n", str(v, "rule"), str(v, "effect"),
-			   str(v, session ? "sessionId" : "file"),
+		buf_printf(out, "rule: %s (%s, %s:%d)\n", json_get_text(v, "rule"), json_get_text(v, "effect"),
+			   json_get_text(v, session ? "sessionId" : "file"),
 			   (int)json_integer_value(json_object_get(v, session ? "number" : "line")));
 	}
-	if (str(decision, "impact")[0])
-		buf_printf(out, "it %s\n", str(decision, "impact"));
-	if (str(decision, "rollbackAdvice")[0])
-		buf_printf(out, "instead: %s\n", str(decision, "rollbackAdvice"));
+	if (json_get_text(decision, "impact")[0])
+		buf_printf(out, "it %s\n", json_get_text(decision, "impact"));
+	if (json_get_text(decision, "rollbackAdvice")[0])
+		buf_printf(out, "instead: %s\n", json_get_text(decision, "rollbackAdvice"));
 }
 
 json_t *mcp_report_denied(const json_t *error)
@@ -492,7 +488,7 @@ json_t *mcp_report_denied(const json_t *error)
 
 	copy(s, data, "processId");
 	buf_printf(&text, "%s: %s.\n", denied ? "Denied by policy" : "Not started",
-		   decision ? str(decision, "decisionReason") : message);
+		   decision ? json_get_text(decision, "decisionReason") : message);
 	if (decision) {
 		buf_auto struct buf what = BUF_INIT;
 
@@ -504,7 +500,7 @@ json_t *mcp_report_denied(const json_t *error)
 		tell_rules(decision, &text);
 		buf_printf(&text, "to allow it: %s\n", allow);
 		json_object_set_new(s, "toAllow", json_string(allow));
-		buf_str(&what, str(decision, "decisionReason"));
+		buf_str(&what, json_get_text(decision, "decisionReason"));
 		json_object_set_new(s, "denials",
 				    json_pack("[{so sO*}]", "what", rpc_message_text(buf_cstr(&what), what.len),
 					      "rules", json_object_get(decision, "ruleRefs")));

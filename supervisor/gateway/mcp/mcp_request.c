@@ -2,6 +2,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
 #include "supervisor/gateway/mcp/mcp_request_state.h"
@@ -42,7 +43,7 @@ static bool is_traceparent(const char *s)
 static void read_meta(struct mcp_call_private *p, const json_t *meta)
 {
 	json_t *token = json_object_get(meta, "progressToken");
-	const char *trace = json_string_value(json_object_get(meta, "traceparent"));
+	const char *trace = json_get_string(meta, "traceparent");
 
 	if (json_is_string(token) || json_is_integer(token))
 		p->progress_token = json_incref(token);

@@ -1,6 +1,7 @@
 #include "supervisor/gateway/mcp/mcp_resource.h"
 
 #include "runtime/base/buf.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/mcp/mcp_fixtures.h"
 #include "supervisor/gateway/mcp/mcp_page.h"
@@ -165,7 +166,7 @@ static const char *uri_of(struct mcp_call *c)
 
 void mcp_resource_missing(struct mcp_call *c)
 {
-	const char *uri = json_string_value(json_object_get(c->params, "uri"));
+	const char *uri = json_get_string(c->params, "uri");
 
 	mcp_call_fail(c, c->priv->era == MCP_MODERN ? RPC_INVALID_PARAMS : MCP_RESOURCE_NOT_FOUND,
 		      json_pack("{ss}", "uri", uri), "there is no resource %.200s", uri);

@@ -3,6 +3,7 @@
 #include "supervisor/gateway/mcp/mcp_resource.h"
 
 #include "runtime/base/buf.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/gateway/mcp/mcp_report.h"
@@ -15,20 +16,13 @@
 #define PAGE 50 /* processes */
 #define TITLE_MAX 200
 
-static const char *text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 static json_t *command_of(const json_t *p)
 {
 	buf_auto struct buf line = BUF_INIT;
 	const json_t *word;
 	size_t i;
 
-	buf_str(&line, text(p, "commandLine"));
+	buf_str(&line, json_get_text(p, "commandLine"));
 	if (!line.len)
 		json_array_foreach (json_object_get(p, "command"), i, word)
 			buf_printf(&line, "%s%s", i ? " " : "", json_string_value(word));
@@ -49,7 +43,7 @@ static void add_outputs(json_t *page, const json_t *p)
 
 		if (!json_integer_value(json_object_get(output, "bytes")))
 			continue;
-		mcp_report_uri(text(p, "processId"), stream, &uri);
+		mcp_report_uri(json_get_text(p, "processId"), stream, &uri);
 		json_array_append_new(page,
 				      json_pack("{ss ss ss ss sO}", "uri", uri.data, "name", stream, "title", title,
 						"mimeType", "text/plain", "size", json_object_get(output, "bytes")));
@@ -61,7 +55,7 @@ static void free_json(void *data) { json_decref(data); }
 static void on_processes(struct mcp_call *c, json_t *result, json_t *error)
 {
 	json_t *page = json_incref(c->data), *p;
-	const char *next = json_string_value(json_object_get(result, "nextCursor"));
+	const char *next = json_get_string(result, "nextCursor");
 	size_t i;
 
 	if (error) {
@@ -70,12 +64,13 @@ static void on_processes(struct mcp_call *c, json_t *result, json_t *error)
 		return;
 	}
 	json_array_foreach (json_object_get(result, "processes"), i, p) {
-		mem_auto char *uri = mem_printf("bailiff://process/%s", text(p, "processId"));
+		mem_auto char *uri = mem_printf("bailiff://process/%s", json_get_text(p, "processId"));
 		json_auto_t *command = command_of(p);
-		mem_auto char *title = mem_printf("%s: %s", text(p, "status"), json_string_value(command));
+		mem_auto char *title = mem_printf("%s: %s", json_get_text(p, "status"), json_string_value(command));
 
-		json_array_append_new(page, json_pack("{ss ss ss ss}", "uri", uri, "name", text(p, "processId"),
-						      "title", title, "mimeType", "application/json"));
+		json_array_append_new(page,
+				      json_pack("{ss ss ss ss}", "uri", uri, "name", json_get_text(p, "processId"),
+						"title", title, "mimeType", "application/json"));
 		add_outputs(page, p);
 	}
 	mcp_resource_listed(c, page, next);
@@ -133,12 +128,12 @@ void mcp_resource_event(struct mcp_session *m, struct jval event)
 
 static void on_completing(struct mcp_call *c, json_t *result, json_t *error)
 {
-	const char *typed = text(json_object_get(c->params, "argument"), "value");
+	const char *typed = json_get_text(json_object_get(c->params, "argument"), "value");
 	json_t *values = json_array(), *p;
 	size_t i;
 
 	json_array_foreach (json_object_get(result, "processes"), i, p)
-		if (strncmp(text(p, "processId"), typed, strlen(typed)) == 0)
+		if (strncmp(json_get_text(p, "processId"), typed, strlen(typed)) == 0)
 			json_array_append(values, json_object_get(p, "processId"));
 	mcp_resource_completion(c, values);
 }
@@ -146,7 +141,7 @@ static void on_completing(struct mcp_call *c, json_t *result, json_t *error)
 void mcp_resource_complete(struct mcp_call *c)
 {
 	static const char *const streams[] = { "stdout", "stderr", "pty" };
-	const char *typed = text(json_object_get(c->params, "argument"), "value");
+	const char *typed = json_get_text(json_object_get(c->params, "argument"), "value");
 
 	if (strcmp(c->name, "processId") == 0) {
 		mcp_call_query(c, "list_processes",

@@ -2,6 +2,7 @@
 #include "supervisor/gateway/mcp/mcp_resource.h"
 
 #include "runtime/base/buf.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/mcp/mcp_report.h"
 #include "supervisor/gateway/rpc_message.h"
@@ -20,13 +21,6 @@
 #define STATE (-32015) /* no terminal, not ended yet */
 #define BAD_PARAMS (-32602)
 
-static const char *text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 /* A thing that is not there is a resource that is not there; anything else is our trouble. */
 static void fail(struct mcp_call *c, const json_t *error)
 {
@@ -35,7 +29,7 @@ static void fail(struct mcp_call *c, const json_t *error)
 	if (code == NOT_FOUND || code == BAD_PARAMS || code == DENIED || code == STATE)
 		mcp_resource_missing(c);
 	else
-		mcp_call_fail(c, RPC_INTERNAL_ERROR, NULL, "%s", text(error, "message"));
+		mcp_call_fail(c, RPC_INTERNAL_ERROR, NULL, "%s", json_get_text(error, "message"));
 }
 
 /* `meta` is taken over and may be NULL. */
@@ -68,7 +62,7 @@ static void finish_value(struct mcp_call *c, json_t *result, json_t *error)
 /* "1000" or "1000-2000" */
 static bool range_of(const struct mcp_call *c, uint64_t *ret_from, uint64_t *ret_length)
 {
-	const char *given = json_string_value(json_object_get(c->vars, "offset"));
+	const char *given = json_get_string(c->vars, "offset");
 	unsigned long long from = 0, to = 0;
 	int n = 0;
 
@@ -88,7 +82,7 @@ static void on_output(struct mcp_call *c, json_t *result, json_t *error)
 {
 	uint64_t next = (uint64_t)json_integer_value(json_object_get(result, "nextOffset"));
 	uint64_t total = (uint64_t)json_integer_value(json_object_get(result, "totalBytes"));
-	bool binary = strcmp(text(result, "encoding"), "base64") == 0;
+	bool binary = json_text_is(result, "encoding", "base64");
 	buf_auto struct buf uri = BUF_INIT;
 	json_t *meta;
 
@@ -99,7 +93,7 @@ static void on_output(struct mcp_call *c, json_t *result, json_t *error)
 	meta = json_pack("{sO sO}", "bailiff/offset", json_object_get(result, "offset"), "bailiff/totalBytes",
 			 json_object_get(result, "totalBytes"));
 	if (next < total) {
-		mcp_report_uri(text(c->vars, "processId"), text(c->vars, "stream"), &uri);
+		mcp_report_uri(json_get_text(c->vars, "processId"), json_get_text(c->vars, "stream"), &uri);
 		buf_printf(&uri, "/%" PRIu64, next);
 		json_object_set_new(meta, "bailiff/next", json_string(uri.data));
 	}
@@ -109,7 +103,7 @@ static void on_output(struct mcp_call *c, json_t *result, json_t *error)
 
 static void on_process_of_output(struct mcp_call *c, json_t *result, json_t *error)
 {
-	const json_t *output = json_object_get(json_object_get(result, "outputs"), text(c->vars, "stream"));
+	const json_t *output = json_object_get(json_object_get(result, "outputs"), json_get_text(c->vars, "stream"));
 	uint64_t from, length;
 
 	if (error)
@@ -125,7 +119,7 @@ static void on_process_of_output(struct mcp_call *c, json_t *result, json_t *err
 
 void mcp_resource_output(struct mcp_call *c)
 {
-	mcp_call_query(c, "get_process", json_pack("{ss}", "processId", text(c->vars, "processId")),
+	mcp_call_query(c, "get_process", json_pack("{ss}", "processId", json_get_text(c->vars, "processId")),
 		       on_process_of_output);
 }
 
@@ -133,7 +127,8 @@ void mcp_resource_output(struct mcp_call *c)
 
 void mcp_resource_process(struct mcp_call *c)
 {
-	mcp_call_query(c, "get_process", json_pack("{ss}", "processId", text(c->vars, "processId")), finish_value);
+	mcp_call_query(c, "get_process", json_pack("{ss}", "processId", json_get_text(c->vars, "processId")),
+		       finish_value);
 }
 
 void mcp_resource_processes(struct mcp_call *c)
@@ -153,7 +148,8 @@ static void on_screen(struct mcp_call *c, json_t *result, json_t *error)
 
 void mcp_resource_screen(struct mcp_call *c)
 {
-	mcp_call_query(c, "get_screen", json_pack("{ss ss}", "processId", text(c->vars, "processId"), "format", "text"),
+	mcp_call_query(c, "get_screen",
+		       json_pack("{ss ss}", "processId", json_get_text(c->vars, "processId"), "format", "text"),
 		       on_screen);
 }
 
@@ -172,18 +168,18 @@ static void on_changes(struct mcp_call *c, json_t *result, json_t *error)
 		return;
 	}
 	json_array_foreach (json_object_get(result, "changes"), i, v) {
-		if (text(v, "diff")[0])
-			buf_str(&diff, text(v, "diff"));
+		if (json_get_text(v, "diff")[0])
+			buf_str(&diff, json_get_text(v, "diff"));
 		else
-			buf_printf(&diff, "# %s %s\n", text(v, "change"), text(v, "path"));
+			buf_printf(&diff, "# %s %s\n", json_get_text(v, "change"), json_get_text(v, "path"));
 	}
 	finish(c, "text/x-diff", "text", rpc_message_text(buf_cstr(&diff), diff.len), NULL);
 }
 
 void mcp_resource_changes(struct mcp_call *c)
 {
-	mcp_call_query(c, "list_changes", json_pack("{ss sb}", "processId", text(c->vars, "processId"), "diffs", 1),
-		       on_changes);
+	mcp_call_query(c, "list_changes",
+		       json_pack("{ss sb}", "processId", json_get_text(c->vars, "processId"), "diffs", 1), on_changes);
 }
 
 /* ---- policy, events ---- */
@@ -206,7 +202,7 @@ static void on_events(struct mcp_call *c, json_t *result, json_t *error)
 	/* The latest are asked for, or the next ones. */
 	while (!after && json_array_size(events) > EVENTS_PART)
 		json_array_remove(events, 0);
-	if (after && json_is_true(json_object_get(result, "hasMore")) && n) {
+	if (after && json_get_flag(result, "hasMore") && n) {
 		json_int_t last = json_integer_value(json_object_get(json_array_get(events, n - 1), "sequence"));
 		mem_auto char *uri = mem_printf("bailiff://events/%lld", (long long)last);
 
@@ -237,7 +233,7 @@ static void on_newest(struct mcp_call *c, json_t *result, json_t *error)
 
 void mcp_resource_events(struct mcp_call *c)
 {
-	const char *given = text(c->vars, "sequence");
+	const char *given = json_get_text(c->vars, "sequence");
 
 	if (!c->vars)
 		mcp_call_query(c, "list_events", json_pack("{si}", "limit", 1), on_newest);

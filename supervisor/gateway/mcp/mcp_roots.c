@@ -1,6 +1,7 @@
 #include "supervisor/gateway/mcp/mcp_roots.h"
 
 #include "runtime/base/err.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/file_uri.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
@@ -30,7 +31,7 @@ static char *usable_root(const json_t *answer)
 	size_t i;
 
 	json_array_foreach (json_object_get(answer, "roots"), i, one) {
-		const char *uri = json_string_value(json_object_get(one, "uri"));
+		const char *uri = json_get_string(one, "uri");
 		struct err ignored = ERR_INIT;
 
 		if (uri && strlen(uri) == json_string_length(json_object_get(one, "uri")) &&
@@ -64,7 +65,7 @@ void mcp_roots_then(struct mcp_call *c, mcp_call_fn then)
 {
 	struct mcp_call_private *p = c->priv;
 	const struct mcp_config *config = mcp_session_config(c->mcp);
-	const char *kept = json_string_value(json_object_get(c->kept, MCP_ROOT));
+	const char *kept = json_get_string(c->kept, MCP_ROOT);
 
 	if (kept)
 		p->root = mem_strdup(kept);

@@ -1,6 +1,7 @@
 #include "supervisor/gateway/mcp/mcp_session.h"
 
 #include "runtime/base/err.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/mcp/mcp_client_state.h"
@@ -129,8 +130,8 @@ int mcp_session_connect(struct mcp_session *m, struct err *e)
 	struct err ignored = ERR_INIT;
 	const struct gateway_session_options o = {
 		.base = m->o.base,
-		.client_name = json_string_value(json_object_get(m->client_info, "name")),
-		.client_version = json_string_value(json_object_get(m->client_info, "version")),
+		.client_name = json_get_string(m->client_info, "name"),
+		.client_version = json_get_string(m->client_info, "version"),
 		.native_protocol = "mcp",
 		.transport = m->o.transport,
 		.asks = json_is_object(elicits),

@@ -2,6 +2,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/mcp/mcp_listen.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
@@ -84,7 +85,7 @@ static json_t *describe(const struct mcp_task *t, bool modern)
 		.inputs = inputs,
 		.error = error,
 		.result = json_object_get(t->message, "result"),
-		.message = error ? json_string_value(json_object_get(error, "message")) : NULL,
+		.message = error ? json_get_string(error, "message") : NULL,
 	};
 
 	return mcp_task_json(t->mcp, &v, modern);
@@ -219,7 +220,7 @@ static void cancel_recorded(struct gateway_session *up, const char *id, const ch
 static void on_created(struct mcp_call *c, json_t *result, json_t *error)
 {
 	struct mcp_call_private *p = c->priv;
-	const char *id = json_string_value(json_object_get(result, "taskId"));
+	const char *id = json_get_string(result, "taskId");
 	json_int_t ttl = json_integer_value(json_object_get(json_object_get(c->params, "task"), "ttl"));
 	mcp_call_fn then = p->task_then;
 	struct mcp_owned *o;
@@ -233,8 +234,7 @@ static void on_created(struct mcp_call *c, json_t *result, json_t *error)
 			mcp_call_end(p, mem_take(&p->ended));
 		else if (then)
 			mcp_call_fail(c, RPC_INTERNAL_ERROR, NULL, "make a task: %s",
-				      id ? "too many are under way"
-					 : json_string_value(json_object_get(error, "message")));
+				      id ? "too many are under way" : json_get_string(error, "message"));
 		return; /* one that runs already is answered as usual */
 	}
 	struct mcp_task *t = mem_zalloc(1, sizeof(*t));
@@ -259,7 +259,7 @@ static void on_created(struct mcp_call *c, json_t *result, json_t *error)
 void mcp_task_convert(struct mcp_call *c, mcp_call_fn then)
 {
 	struct mcp_call_private *p = c->priv;
-	const char *what = json_string_value(json_object_get(c->arguments, "command"));
+	const char *what = json_get_string(c->arguments, "command");
 	mem_auto char *objective = mem_printf("%s%s%.500s", c->name, what ? ": " : "", what ? what : "");
 
 	p->task_then = then;
@@ -347,8 +347,7 @@ static void answer_waiter(struct mcp_task *t, struct mcp_call *c)
 
 	if (error) {
 		mcp_call_fail(c, (int)json_integer_value(json_object_get(error, "code")),
-			      json_incref(json_object_get(error, "data")), "%s",
-			      json_string_value(json_object_get(error, "message")));
+			      json_incref(json_object_get(error, "data")), "%s", json_get_string(error, "message"));
 		return;
 	}
 	if (t->status == MCP_TASK_CANCELLED) {

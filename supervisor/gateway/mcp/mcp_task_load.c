@@ -4,6 +4,7 @@
  */
 
 #include "runtime/base/buf.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
 #include "supervisor/gateway/mcp/mcp_task.h"
@@ -32,13 +33,6 @@ static void recall_free(void *data)
 	free(r);
 }
 
-static const char *str(const json_t *of, const char *key)
-{
-	const char *v = json_string_value(json_object_get(of, key));
-
-	return v ? v : "";
-}
-
 /* {value} or {outputRef}; NULL: nothing was kept. */
 static const json_t *kept_result(const json_t *task)
 {
@@ -46,7 +40,7 @@ static const json_t *kept_result(const json_t *task)
 	size_t i;
 
 	json_array_foreach (json_object_get(task, "outputs"), i, one)
-		if (strcmp(str(one, "name"), "mcp.result") == 0)
+		if (json_text_is(one, "name", "mcp.result"))
 			return one;
 	return NULL;
 }
@@ -57,10 +51,10 @@ static void finish(struct mcp_call *c, const struct recall *r, enum mcp_task_sta
 	bool modern = c->priv->era == MCP_MODERN;
 	json_auto_t *error = json_pack("{si ss}", "code", RPC_INTERNAL_ERROR, "message", "the call failed");
 	const struct mcp_task_view v = {
-		.id = str(task, "taskId"),
+		.id = json_get_text(task, "taskId"),
 		.status = status,
-		.created = str(task, "createdAt"),
-		.updated = str(task, "updatedAt"),
+		.created = json_get_text(task, "createdAt"),
+		.updated = json_get_text(task, "updatedAt"),
 		.ttl_ms = -1,
 		.result = result,
 		.error = error,
@@ -96,8 +90,8 @@ static void on_report(struct mcp_call *c, json_t *report, void *with)
 		return;
 	}
 	/* Nobody else is left to say so; if somebody is after all, the first word counts. */
-	gateway_session_mutate(c->up, "complete_task", mcp_task_completion(str(r->task, "taskId"), result, &len), NULL,
-			       NULL, NULL);
+	gateway_session_mutate(c->up, "complete_task",
+			       mcp_task_completion(json_get_text(r->task, "taskId"), result, &len), NULL, NULL, NULL);
 	finish(c, r, MCP_TASK_COMPLETED, result);
 }
 
@@ -108,7 +102,7 @@ static void on_process(struct mcp_call *c, json_t *process, json_t *error)
 
 	if (error) {
 		nothing_left(c);
-	} else if (json_is_true(json_object_get(process, "timedOut"))) {
+	} else if (json_get_flag(process, "timedOut")) {
 		finish(c, r, MCP_TASK_WORKING, NULL);
 	} else {
 		c->data = NULL;
@@ -135,7 +129,7 @@ static void wait_process(struct mcp_call *c)
 /* Whether the record names the process. */
 static bool take_named(struct recall *r)
 {
-	snprintf(r->process, sizeof(r->process), "%s", str(json_object_get(r->task, "scope"), "processId"));
+	snprintf(r->process, sizeof(r->process), "%s", json_get_text(json_object_get(r->task, "scope"), "processId"));
 	return r->process[0];
 }
 
@@ -145,15 +139,15 @@ static void find_process(struct mcp_call *c, mcp_call_reply_fn then)
 	const struct recall *r = c->data;
 
 	mcp_call_query(c, "list_processes",
-		       json_pack("{ss ss si}", "taskId", str(r->task, "taskId"), "sessionId", str(r->task, "sessionId"),
-				 "limit", 1),
+		       json_pack("{ss ss si}", "taskId", json_get_text(r->task, "taskId"), "sessionId",
+				 json_get_text(r->task, "sessionId"), "limit", 1),
 		       then);
 }
 
 static void take_process(struct recall *r, const json_t *listed)
 {
 	snprintf(r->process, sizeof(r->process), "%s",
-		 str(json_array_get(json_object_get(listed, "processes"), 0), "processId"));
+		 json_get_text(json_array_get(json_object_get(listed, "processes"), 0), "processId"));
 }
 
 static void on_started(struct mcp_call *c, json_t *result, json_t *error)
@@ -209,15 +203,15 @@ static void read_piece(struct mcp_call *c)
 static void on_task(struct mcp_call *c, json_t *task, json_t *error)
 {
 	struct recall *r = c->data;
-	const char *status = str(task, "status");
+	const char *status = json_get_text(task, "status");
 	const json_t *kept = kept_result(task);
 
-	if (error || strcmp(str(task, "taskKind"), MCP_TASK_KIND) != 0) {
+	if (error || !json_text_is(task, "taskKind", MCP_TASK_KIND)) {
 		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "taskId: there is no such task");
 		return;
 	}
 	r->task = json_incref(task);
-	snprintf(r->ref, sizeof(r->ref), "%s", str(kept, "outputRef"));
+	snprintf(r->ref, sizeof(r->ref), "%s", json_get_text(kept, "outputRef"));
 	if (json_object_get(kept, "value"))
 		finish(c, r, MCP_TASK_COMPLETED, json_object_get(kept, "value"));
 	else if (r->ref[0])
@@ -260,25 +254,25 @@ static enum mcp_task_status status_of(const char *status)
 
 static void on_list(struct mcp_call *c, json_t *result, json_t *error)
 {
-	const char *next = json_string_value(json_object_get(result, "nextCursor"));
+	const char *next = json_get_string(result, "nextCursor");
 	json_t *tasks, *one;
 	size_t i;
 
 	if (error) {
-		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "cursor: %s", str(error, "message"));
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "cursor: %s", json_get_text(error, "message"));
 		return;
 	}
 	tasks = json_array();
 	json_array_foreach (json_object_get(result, "tasks"), i, one) {
 		const struct mcp_task_view v = {
-			.id = str(one, "taskId"),
-			.status = status_of(str(one, "status")),
-			.created = str(one, "createdAt"),
-			.updated = str(one, "updatedAt"),
+			.id = json_get_text(one, "taskId"),
+			.status = status_of(json_get_text(one, "status")),
+			.created = json_get_text(one, "createdAt"),
+			.updated = json_get_text(one, "updatedAt"),
 			.ttl_ms = -1,
 		};
 
-		if (strcmp(str(one, "taskKind"), MCP_TASK_KIND) == 0)
+		if (json_text_is(one, "taskKind", MCP_TASK_KIND))
 			json_array_append_new(tasks, mcp_task_json(c->mcp, &v, false));
 	}
 	json_t *all = json_pack("{so}", "tasks", tasks);
@@ -328,7 +322,7 @@ static void on_cancelled(struct mcp_call *c, json_t *result, json_t *error)
 	struct recall *r = c->data;
 
 	if (error && c->priv->era == MCP_LEGACY) {
-		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "taskId: %s", str(error, "message"));
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "taskId: %s", json_get_text(error, "message"));
 	} else if (error || take_named(r)) { /* with an error nothing is ended: it has ended, or is somebody else's */
 		finish_cancelled(c);
 	} else {
@@ -340,14 +334,15 @@ static void on_to_cancel(struct mcp_call *c, json_t *task, json_t *error)
 {
 	struct recall *r = c->data;
 
-	if (error || strcmp(str(task, "taskKind"), MCP_TASK_KIND) != 0) {
+	if (error || !json_text_is(task, "taskKind", MCP_TASK_KIND)) {
 		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "taskId: there is no such task");
 		return;
 	}
 	r->task = json_incref(task);
-	mcp_call_mutate(c, "cancel_task",
-			json_pack("{ss ss}", "taskId", str(task, "taskId"), "reason", "cancelled by the client"),
-			on_cancelled);
+	mcp_call_mutate(
+		c, "cancel_task",
+		json_pack("{ss ss}", "taskId", json_get_text(task, "taskId"), "reason", "cancelled by the client"),
+		on_cancelled);
 }
 
 void mcp_task_load_cancel(struct mcp_call *c, const char *id)

@@ -6,6 +6,7 @@
 #include "supervisor/gateway/mcp/mcp_tool.h"
 
 #include "runtime/base/buf.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/gateway/mcp/mcp_wait_process.h"
@@ -15,13 +16,6 @@
 #include <string.h>
 
 #define SHOWN_PATHS 20
-
-static const char *text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
 
 static json_t *params_of(const struct mcp_call *c)
 {
@@ -57,10 +51,11 @@ static void on_changes(struct mcp_call *c, json_t *result, json_t *error)
 	}
 	rows = json_array();
 	json_array_foreach (json_object_get(result, "changes"), i, v) {
-		json_t *row = json_pack("{ss ss}", "path", text(v, "path"), "change", text(v, "change"));
+		json_t *row = json_pack("{ss ss}", "path", json_get_text(v, "path"), "change",
+					json_get_text(v, "change"));
 
-		buf_printf(&words, "%s  %s\n", text(v, "change"), text(v, "path"));
-		if (text(v, "diff")[0])
+		buf_printf(&words, "%s  %s\n", json_get_text(v, "change"), json_get_text(v, "path"));
+		if (json_get_text(v, "diff")[0])
 			json_object_set(row, "diff", json_object_get(v, "diff"));
 		json_array_append_new(rows, row);
 	}
@@ -72,7 +67,7 @@ static void on_changes(struct mcp_call *c, json_t *result, json_t *error)
 		buf_str(&words, "These changes are held back. The action apply makes them real, discard forgets them; "
 				"both take paths.\n\n");
 	json_array_foreach (json_object_get(result, "changes"), i, v)
-		tell_diff(text(v, "diff"), mcp_wait_process_budget(c), &words);
+		tell_diff(json_get_text(v, "diff"), mcp_wait_process_budget(c), &words);
 	mcp_call_finish(c, mcp_call_structured(mcp_call_text(words.data, words.len),
 					       json_pack("{ss sO so}", "status", "held", "processId",
 							 json_object_get(c->arguments, "processId"), "changes", rows)));
@@ -90,7 +85,7 @@ static const struct settling discard = { "discard_changes", "discarded", "Forget
 
 static const struct settling *settling_of(const struct mcp_call *c)
 {
-	return strcmp(text(c->arguments, "action"), "apply") == 0 ? &apply : &discard;
+	return json_text_is(c->arguments, "action", "apply") ? &apply : &discard;
 }
 
 static void on_settled(struct mcp_call *c, json_t *result, json_t *error)
@@ -107,8 +102,10 @@ static void on_settled(struct mcp_call *c, json_t *result, json_t *error)
 	buf_printf(&words, "%s: %zu change%s.\n", s->did, json_array_size(done), json_array_size(done) == 1 ? "" : "s");
 	json_t *rows = json_array();
 	json_array_foreach (conflicts, i, v) {
-		buf_printf(&words, "conflict: %s (%s); it was left as it is\n", text(v, "path"), text(v, "reason"));
-		json_array_append_new(rows, json_pack("{ss ss}", "path", text(v, "path"), "reason", text(v, "reason")));
+		buf_printf(&words, "conflict: %s (%s); it was left as it is\n", json_get_text(v, "path"),
+			   json_get_text(v, "reason"));
+		json_array_append_new(rows, json_pack("{ss ss}", "path", json_get_text(v, "path"), "reason",
+						      json_get_text(v, "reason")));
 	}
 	json_t *answer = mcp_call_structured(mcp_call_text(words.data, words.len),
 					     json_pack("{ss sO so sO*}", "status", s->did, "processId",
@@ -132,7 +129,7 @@ static void needs_person(struct mcp_call *c)
 {
 	mem_auto char *words = mem_printf(
 		"This takes a person, and this client did not ask one. They can run: bailiff %s %s",
-		settling_of(c)->verb, text(c->arguments, "processId"));
+		settling_of(c)->verb, json_get_text(c->arguments, "processId"));
 
 	refuse(c, "needs_person", words);
 }
@@ -142,8 +139,8 @@ static void on_answered(struct mcp_call *c)
 	const struct settling *s = settling_of(c);
 	const json_t *answer = mcp_call_answer(c, "settle");
 
-	if (strcmp(text(answer, "action"), "accept") == 0 &&
-	    strcmp(text(json_object_get(answer, "content"), "decision"), s->verb) == 0)
+	if (json_text_is(answer, "action", "accept") &&
+	    strcmp(json_get_text(json_object_get(answer, "content"), "decision"), s->verb) == 0)
 		mcp_call_decide(c, s->method, params_of(c), on_settled);
 	else if (!answer || mcp_call_dismissed_unread(c, "settle"))
 		needs_person(c);
@@ -173,8 +170,8 @@ static void ask_about(struct mcp_call *c, const json_t *changes)
 	json_array_foreach (changes, i, v) {
 		if (i == SHOWN_PATHS)
 			break;
-		buf_printf(&list, "\n%s ", text(v, "change"));
-		text_sanitize_line(text(v, "path"), strlen(text(v, "path")), &list);
+		buf_printf(&list, "\n%s ", json_get_text(v, "change"));
+		text_sanitize_line(json_get_text(v, "path"), strlen(json_get_text(v, "path")), &list);
 	}
 	if (json_array_size(changes) > SHOWN_PATHS)
 		buf_printf(&list, "\nand %zu more", json_array_size(changes) - SHOWN_PATHS);
@@ -205,7 +202,7 @@ void mcp_tool_changes(struct mcp_call *c)
 {
 	json_t *params;
 
-	if (!text(c->arguments, "action")[0] || strcmp(text(c->arguments, "action"), "diff") == 0) {
+	if (!json_get_text(c->arguments, "action")[0] || json_text_is(c->arguments, "action", "diff")) {
 		params = params_of(c);
 		json_object_set_new(params, "diffs", json_true());
 		mcp_call_query(c, "list_changes", params, on_changes);

@@ -10,6 +10,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/mcp/mcp_report.h"
 #include "supervisor/gateway/mcp/mcp_session.h"
@@ -174,21 +175,21 @@ static void ask(struct mcp_call *c, const json_t *started)
 
 	mcp_workspace_question(c, "Allow this command?", json_string_value(arg(c, "command")),
 			       json_string_length(arg(c, "command")), started, &question);
-	c->data = mem_strdup(json_string_value(json_object_get(started, "processId")));
+	c->data = mem_strdup(json_get_string(started, "processId"));
 	c->data_free = free;
 	mcp_call_approve(c, started, question.data, on_decided);
 }
 
 static void on_started(struct mcp_call *c, json_t *result, json_t *error)
 {
-	const char *status = json_string_value(json_object_get(result, "status"));
+	const char *status = json_get_string(result, "status");
 
 	if (error)
 		mcp_call_finish(c, mcp_report_denied(error));
 	else if (status && strcmp(status, "waiting_permission") == 0)
 		ask(c, result);
 	else
-		run_on(c, json_string_value(json_object_get(result, "processId")));
+		run_on(c, json_get_string(result, "processId"));
 }
 
 void mcp_tool_exec(struct mcp_call *c)
@@ -199,7 +200,7 @@ void mcp_tool_exec(struct mcp_call *c)
 
 	if (waiting) {
 		if (!flag(c, "detached"))
-			mcp_call_add_process(c, json_string_value(json_object_get(waiting, "processId")));
+			mcp_call_add_process(c, json_get_string(waiting, "processId"));
 		ask(c, waiting);
 		return;
 	}

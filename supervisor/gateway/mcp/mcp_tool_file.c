@@ -10,6 +10,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
 #include "runtime/base/text.h"
@@ -46,13 +47,6 @@ struct file_call {
 
 static void invoke(struct mcp_call *c);
 
-static const char *text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
 static void file_call_free(void *data)
 {
 	struct file_call *f = data;
@@ -79,8 +73,6 @@ static void finish(struct mcp_call *c, const struct buf *words, json_t *structur
 	mcp_call_finish(c, result);
 }
 
-static bool is(const json_t *o, const char *key, const char *word) { return strcmp(text(o, key), word) == 0; }
-
 /* What became of each file; `said` was told already. */
 static void tell_files(const json_t *files, const char *said, struct buf *out)
 {
@@ -88,16 +80,17 @@ static void tell_files(const json_t *files, const char *said, struct buf *out)
 	size_t i;
 
 	json_array_foreach (files, i, v) {
-		const char *path = text(v, "path"), *from = text(v, "movedFrom");
+		const char *path = json_get_text(v, "path"), *from = json_get_text(v, "movedFrom");
 
-		if (is(v, "status", "failed")) {
-			if (strcmp(text(v, "message"), said) != 0)
-				buf_printf(out, "%s: %s\n", path, text(v, "message"));
-		} else if (is(v, "status", "not_applied")) {
+		if (json_text_is(v, "status", "failed")) {
+			if (!json_text_is(v, "message", said))
+				buf_printf(out, "%s: %s\n", path, json_get_text(v, "message"));
+		} else if (json_text_is(v, "status", "not_applied")) {
 			buf_printf(out, "not changed: %s\n", path);
 		} else {
-			buf_printf(out, "%s%s %s%s%s\n", is(v, "status", "checked") ? "would be " : "",
-				   text(v, "change"), *from ? from : path, *from ? " to " : "", *from ? path : "");
+			buf_printf(out, "%s%s %s%s%s\n", json_text_is(v, "status", "checked") ? "would be " : "",
+				   json_get_text(v, "change"), *from ? from : path, *from ? " to " : "",
+				   *from ? path : "");
 		}
 	}
 }
@@ -108,7 +101,7 @@ static bool any_has_status(const json_t *files, const char *status)
 	size_t i;
 
 	json_array_foreach (files, i, v)
-		if (is(v, "status", status))
+		if (json_text_is(v, "status", status))
 			return true;
 	return false;
 }
@@ -124,8 +117,8 @@ static void tell_lost(const struct mcp_call *c, const json_t *files, struct buf 
 	size_t i;
 
 	json_array_foreach (files, i, v) {
-		if (is(v, "change", "deleted") || is(v, "status", "checked") ||
-		    mcp_workspace_path(c, text(v, "path"), path, &ignored) < 0)
+		if (json_text_is(v, "change", "deleted") || json_text_is(v, "status", "checked") ||
+		    mcp_workspace_path(c, json_get_text(v, "path"), path, &ignored) < 0)
 			continue;
 		(void)mcp_workspace_is_own(c, path, tree);
 		if (tree[1] && path_within(tree, path))
@@ -168,22 +161,23 @@ static const char *advice_of(const struct mcp_call *c, const json_t *error)
 		  "for more a person has to widen the profile, which needs an operator." },
 		{ NULL, "tool", "", "" }, /* the message says what is wrong with the arguments */
 	};
-	const char *message = text(error, "message");
+	const char *message = json_get_text(error, "message");
 
 	for (size_t i = 0; i < countof(rows); i++)
 		if ((!rows[i].tool || strcmp(c->name, rows[i].tool) == 0) &&
-		    (!rows[i].category || is(error, "category", rows[i].category)) && strstr(message, rows[i].says))
+		    (!rows[i].category || json_text_is(error, "category", rows[i].category)) &&
+		    strstr(message, rows[i].says))
 			return rows[i].advice;
-	return text(error, "advice");
+	return json_get_text(error, "advice");
 }
 
 static void finish_failed(struct mcp_call *c, const json_t *answer)
 {
 	const json_t *error = json_object_get(((struct file_call *)c->data)->ended, "error"),
 		     *files = json_object_get(answer, "files");
-	bool denied = is(error, "category", "permission");
+	bool denied = json_text_is(error, "category", "permission");
 	const char *advice = advice_of(c, error);
-	mem_auto char *message = plain_words(c, text(error, "message"));
+	mem_auto char *message = plain_words(c, json_get_text(error, "message"));
 	buf_auto struct buf words = BUF_INIT;
 	json_t *s = json_pack("{ss ss}", "status", denied ? "denied" : "failed", "message", message);
 
@@ -192,7 +186,7 @@ static void finish_failed(struct mcp_call *c, const json_t *answer)
 		buf_printf(&words, "%s\n", advice);
 		json_object_set_new(s, "next", json_string(advice));
 	}
-	tell_files(files, text(error, "message"), &words);
+	tell_files(files, json_get_text(error, "message"), &words);
 	if (json_array_size(files) && !any_has_status(files, "applied"))
 		buf_str(&words, "Nothing was changed.\n");
 	if (files)
@@ -226,22 +220,23 @@ static void finish_bytes(struct mcp_call *c, const json_t *answer)
 	       most = (size_t)mcp_wait_process_number(c, "maxBytes", READ_BYTES) / 3 * 4;
 	size_t n = all < most ? all : most;
 	uint64_t first = mcp_wait_process_number(c, "offset", 0);
-	bool lines = json_is_true(json_object_get(answer, "truncated")), asked = is(c->arguments, "encoding", "base64");
+	bool lines = json_get_flag(answer, "truncated"), asked = json_text_is(c->arguments, "encoding", "base64");
 	buf_auto struct buf words = BUF_INIT;
 
-	buf_printf(&words, "%s %s (%lld bytes)%s\n", text(answer, "path"), asked ? "as base64" : "is not text",
+	buf_printf(&words, "%s %s (%lld bytes)%s\n", json_get_text(answer, "path"), asked ? "as base64" : "is not text",
 		   (long long)json_integer_value(json_object_get(answer, "bytes")),
 		   asked ? ":" : "; with encoding: \"base64\" its bytes are shown as base64.");
 	if (asked)
-		buf_printf(&words, "%.*s\n", (int)n, text(answer, "content"));
+		buf_printf(&words, "%.*s\n", (int)n, json_get_text(answer, "content"));
 	if (n < all || lines)
 		buf_str(&words,
 			"[not all of it; exec can show any part, for example with tail -c, head -c and base64]\n");
 	finish(c, &words,
-	       json_pack("{ss ss ss so sO sO sI sb}", "status", "completed", "path", text(answer, "path"), "encoding",
-			 text(answer, "encoding"), "content", json_stringn(text(answer, "content"), n), "bytes",
-			 json_object_get(answer, "bytes"), "lines", json_object_get(answer, "lines"), "offset",
-			 (json_int_t)first, "truncated", n < all || lines),
+	       json_pack("{ss ss ss so sO sO sI sb}", "status", "completed", "path", json_get_text(answer, "path"),
+			 "encoding", json_get_text(answer, "encoding"), "content",
+			 json_stringn(json_get_text(answer, "content"), n), "bytes", json_object_get(answer, "bytes"),
+			 "lines", json_object_get(answer, "lines"), "offset", (json_int_t)first, "truncated",
+			 n < all || lines),
 	       false);
 }
 
@@ -249,13 +244,15 @@ static void finish_read(struct mcp_call *c, const json_t *answer)
 {
 	const json_t *content = json_object_get(answer, "content");
 	size_t all = json_string_length(content),
-	       n = fitting(text(answer, "content"), all, (size_t)mcp_wait_process_number(c, "maxBytes", READ_BYTES));
-	uint64_t first = mcp_wait_process_number(c, "offset", 0), shown = count_lines(text(answer, "content"), n);
-	bool more = n < all || json_is_true(json_object_get(answer, "truncated"));
+	       n = fitting(json_get_text(answer, "content"), all,
+			   (size_t)mcp_wait_process_number(c, "maxBytes", READ_BYTES));
+	uint64_t first = mcp_wait_process_number(c, "offset", 0),
+		 shown = count_lines(json_get_text(answer, "content"), n);
+	bool more = n < all || json_get_flag(answer, "truncated");
 	buf_auto struct buf words = BUF_INIT;
 
-	buf_append(&words, text(answer, "content"), n);
-	if (n < all && shown == 1 && text(answer, "content")[n - 1] != '\n')
+	buf_append(&words, json_get_text(answer, "content"), n);
+	if (n < all && shown == 1 && json_get_text(answer, "content")[n - 1] != '\n')
 		buf_printf(&words,
 			   "\n[line %" PRIu64 " is longer than maxBytes and was cut after %zu bytes; exec can show the "
 			   "rest, for example with cut -b %zu-]",
@@ -269,10 +266,11 @@ static void finish_read(struct mcp_call *c, const json_t *answer)
 			   (long long)json_integer_value(json_object_get(answer, "lines")));
 	if (!words.len)
 		buf_str(&words, "(empty)\n");
-	json_t *s = json_pack("{ss ss ss so sO sO sI sb}", "status", "completed", "path", text(answer, "path"),
-			      "encoding", text(answer, "encoding"), "content", json_stringn(text(answer, "content"), n),
-			      "bytes", json_object_get(answer, "bytes"), "lines", json_object_get(answer, "lines"),
-			      "offset", (json_int_t)first, "truncated", more);
+	json_t *s = json_pack("{ss ss ss so sO sO sI sb}", "status", "completed", "path", json_get_text(answer, "path"),
+			      "encoding", json_get_text(answer, "encoding"), "content",
+			      json_stringn(json_get_text(answer, "content"), n), "bytes",
+			      json_object_get(answer, "bytes"), "lines", json_object_get(answer, "lines"), "offset",
+			      (json_int_t)first, "truncated", more);
 	if (more)
 		json_object_set_new(s, "nextOffset", json_integer((json_int_t)(first + shown)));
 	finish(c, &words, s, false);
@@ -299,11 +297,11 @@ static void on_result(struct mcp_call *c)
 	struct file_call *f = c->data;
 	json_auto_t *answer = json_loadb(buf_cstr(&f->result), f->result.len, 0, NULL);
 
-	if (strcmp(text(f->ended, "status"), "completed") != 0)
+	if (!json_text_is(f->ended, "status", "completed"))
 		finish_failed(c, answer);
 	else if (!answer)
 		mcp_call_tool_error(c, "The tool's answer is too long to be told. Ask for fewer lines.");
-	else if (strcmp(text(answer, "encoding"), "base64") == 0)
+	else if (json_text_is(answer, "encoding", "base64"))
 		finish_bytes(c, answer);
 	else if (strcmp(c->name, "read_file") == 0)
 		finish_read(c, answer);
@@ -324,7 +322,7 @@ static void on_part(struct mcp_call *c, json_t *result, json_t *error)
 		return;
 	}
 	(void)text_base64_decode(json_string_value(data), json_string_length(data), &f->result);
-	if (json_is_true(json_object_get(result, "eof")) || f->result.len == before || f->result.len > RESULT_MAX)
+	if (json_get_flag(result, "eof") || f->result.len == before || f->result.len > RESULT_MAX)
 		on_result(c);
 	else
 		read_result(c);
@@ -347,8 +345,8 @@ static void on_invoked(struct mcp_call *c, json_t *result, json_t *error)
 	/* Somebody has ended the turn: in a new one. Or it has not quite begun, which is a matter of moments. */
 	if (error && json_integer_value(json_object_get(error, "code")) == -32015 && !f->turn_id[0] &&
 	    f->again++ < AGAIN_MAX) {
-		if (strstr(text(error, "message"), "has ended") &&
-		    strstr(text(error, "message"), mcp_client_state_turn(f->memory)))
+		if (strstr(json_get_text(error, "message"), "has ended") &&
+		    strstr(json_get_text(error, "message"), mcp_client_state_turn(f->memory)))
 			mcp_client_state_turn_gone(f->memory);
 		mcp_call_set_timer(c, AGAIN_MS, invoke);
 		return;
@@ -358,8 +356,8 @@ static void on_invoked(struct mcp_call *c, json_t *result, json_t *error)
 		return;
 	}
 	f->ended = json_incref(result);
-	snprintf(f->process_id, sizeof(f->process_id), "%s", text(result, "processId"));
-	snprintf(f->ref, sizeof(f->ref), "%s", text(result, "resultRef"));
+	snprintf(f->process_id, sizeof(f->process_id), "%s", json_get_text(result, "processId"));
+	snprintf(f->ref, sizeof(f->ref), "%s", json_get_text(result, "resultRef"));
 	if (f->ref[0])
 		read_result(c);
 	else
@@ -393,8 +391,8 @@ static void ask(struct mcp_call *c, const json_t *waiting)
 	mem_auto char *what = patch ? mem_printf("Allow apply_patch (%zu bytes)?", json_string_length(patch))
 				    : mem_printf("Allow %s?", c->name);
 
-	snprintf(f->process_id, sizeof(f->process_id), "%s", text(waiting, "processId"));
-	snprintf(f->ref, sizeof(f->ref), "%s", text(waiting, "actionId"));
+	snprintf(f->process_id, sizeof(f->process_id), "%s", json_get_text(waiting, "processId"));
+	snprintf(f->ref, sizeof(f->ref), "%s", json_get_text(waiting, "actionId"));
 	mcp_workspace_question(c, what, json_string_value(thing), json_string_length(thing), waiting, &question);
 	mcp_call_add_process(c, f->process_id);
 	mcp_call_approve(c, waiting, question.data, on_decided);
@@ -497,8 +495,8 @@ static void on_waiting(struct mcp_call *c, json_t *result, json_t *error)
 		mcp_call_daemon_error(c, c->name, error);
 		return;
 	}
-	snprintf(f->call_id, sizeof(f->call_id), "%s", text(result, "toolCallId"));
-	snprintf(f->turn_id, sizeof(f->turn_id), "%s", text(result, "turnId"));
+	snprintf(f->call_id, sizeof(f->call_id), "%s", json_get_text(result, "toolCallId"));
+	snprintf(f->turn_id, sizeof(f->turn_id), "%s", json_get_text(result, "turnId"));
 	ask(c, mcp_call_approving(c));
 }
 
@@ -532,7 +530,8 @@ void mcp_tool_file(struct mcp_call *c)
 	c->data_free = file_call_free;
 	if (mcp_call_approving(c)) {
 		mcp_call_query(c, "get_process",
-			       json_pack("{ss}", "processId", text(mcp_call_approving(c), "processId")), on_waiting);
+			       json_pack("{ss}", "processId", json_get_text(mcp_call_approving(c), "processId")),
+			       on_waiting);
 		return;
 	}
 	mcp_client_state_call_id(f->call_id);

@@ -3,6 +3,7 @@
 
 #include "pty/sanitize.h"
 #include "runtime/base/buf.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/gateway/mcp/mcp_client_state.h"
@@ -15,10 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *arg(const struct mcp_call *c, const char *name)
-{
-	return json_string_value(json_object_get(c->arguments, name));
-}
+static const char *arg(const struct mcp_call *c, const char *name) { return json_get_string(c->arguments, name); }
 
 /* ---- read_output ---- */
 
@@ -154,7 +152,7 @@ static void on_screen(struct mcp_call *c, json_t *result, json_t *error)
 {
 	static const char *const same[] = { "processId", "rows", "cols", "title", "alternate", "ended" };
 	const json_t *matched = c->data, *cursor = json_object_get(result, "cursor");
-	const char *text = json_string_value(json_object_get(result, "text"));
+	const char *text = json_get_string(result, "text");
 	buf_auto struct buf words = BUF_INIT, shown = BUF_INIT;
 	json_t *structured;
 
@@ -169,7 +167,7 @@ static void on_screen(struct mcp_call *c, json_t *result, json_t *error)
 		   (int)json_integer_value(json_object_get(result, "cols")),
 		   (int)json_integer_value(json_object_get(cursor, "row")) + 1,
 		   (int)json_integer_value(json_object_get(cursor, "col")) + 1,
-		   json_is_true(json_object_get(result, "ended")) ? "; the process has ended" : "");
+		   json_get_flag(result, "ended") ? "; the process has ended" : "");
 	text_sanitize(text ? text : "", text ? strlen(text) : 0, &shown);
 	buf_append(&words, buf_cstr(&shown), shown.len);
 	structured = json_pack("{so s{sI sI}}", "text", rpc_message_text(buf_cstr(&shown), shown.len), "cursor", "row",
@@ -198,7 +196,7 @@ static void on_shown(struct mcp_call *c, json_t *result, json_t *error)
 		mcp_call_daemon_error(c, "wait for the screen", error);
 		return;
 	}
-	c->data = json_boolean(json_is_true(json_object_get(result, "matched")));
+	c->data = json_boolean(json_get_flag(result, "matched"));
 	c->data_free = drop;
 	show_screen(c);
 }

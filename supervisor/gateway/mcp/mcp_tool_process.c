@@ -3,6 +3,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/client/keys.h"
@@ -19,17 +20,7 @@
 #define PS_LIMIT 50
 #define INVALID_STATE (-32015)
 
-static const char *text(const json_t *o, const char *key)
-{
-	const char *s = json_string_value(json_object_get(o, key));
-
-	return s ? s : "";
-}
-
-static const char *arg(const struct mcp_call *c, const char *name)
-{
-	return json_string_value(json_object_get(c->arguments, name));
-}
+static const char *arg(const struct mcp_call *c, const char *name) { return json_get_string(c->arguments, name); }
 
 static void follow(struct mcp_call *c, const char *process_id, uint64_t wait_ms, bool ended_is_fine)
 {
@@ -55,19 +46,19 @@ static void look_again(struct mcp_call *c);
 
 static void finish_action(struct mcp_call *c, const json_t *action)
 {
-	bool pending = strcmp(text(action, "status"), "pending") == 0;
+	bool pending = json_text_is(action, "status", "pending");
 	buf_auto struct buf words = BUF_INIT;
 	json_t *s = json_pack("{ss ss}", "status", pending ? "waiting_permission" : "answered", "actionId",
-			      text(action, "actionId"));
+			      json_get_text(action, "actionId"));
 
 	if (pending)
-		buf_printf(&words, "Action %s still waits for a person: %s", text(action, "actionId"),
-			   text(action, "prompt"));
+		buf_printf(&words, "Action %s still waits for a person: %s", json_get_text(action, "actionId"),
+			   json_get_text(action, "prompt"));
 	else
-		buf_printf(&words, "Action %s is %s: %s.", text(action, "actionId"), text(action, "status"),
-			   text(action, "decision"));
-	if (text(action, "decision")[0])
-		json_object_set_new(s, "decision", json_string(text(action, "decision")));
+		buf_printf(&words, "Action %s is %s: %s.", json_get_text(action, "actionId"),
+			   json_get_text(action, "status"), json_get_text(action, "decision"));
+	if (json_get_text(action, "decision")[0])
+		json_object_set_new(s, "decision", json_string(json_get_text(action, "decision")));
 	mcp_call_finish(c, mcp_call_structured(mcp_call_text(buf_cstr(&words), words.len), s));
 }
 
@@ -77,7 +68,7 @@ static const json_t *find_action(const json_t *actions, const char *id)
 	size_t i;
 
 	json_array_foreach (actions, i, v)
-		if (strcmp(text(v, "actionId"), id) == 0)
+		if (json_text_is(v, "actionId", id))
 			return v;
 	return NULL;
 }
@@ -91,10 +82,10 @@ static void on_actions(struct mcp_call *c, json_t *result, json_t *error)
 		mcp_call_daemon_error(c, "look for the action", error);
 	} else if (!action) {
 		mcp_call_tool_error(c, "There is no action '%s' in this session.", arg(c, "actionId"));
-	} else if (text(action, "processId")[0]) {
-		mem_auto char *id = mem_strdup(text(action, "processId"));
+	} else if (json_get_text(action, "processId")[0]) {
+		mem_auto char *id = mem_strdup(json_get_text(action, "processId"));
 		follow(c, id, w->left_ms, false);
-	} else if (strcmp(text(action, "status"), "pending") == 0 && w->left_ms) {
+	} else if (json_text_is(action, "status", "pending") && w->left_ms) {
 		unsigned ms = w->left_ms < POLL_MS ? (unsigned)w->left_ms : POLL_MS;
 
 		w->left_ms -= ms;
@@ -168,7 +159,7 @@ static void on_closed(struct mcp_call *c, json_t *result, json_t *error)
 
 static void on_typed(struct mcp_call *c, json_t *result, json_t *error)
 {
-	if (!error && !c->data && json_is_true(json_object_get(c->arguments, "eof")))
+	if (!error && !c->data && json_get_flag(c->arguments, "eof"))
 		end_input(c, on_closed);
 	else
 		on_written(c, result, error);
@@ -204,7 +195,7 @@ static void type(struct mcp_call *c)
 				json_pack("{ss ss ss}", "processId", arg(c, "processId"), "data", buf_cstr(&encoded),
 					  "encoding", "base64"),
 				on_typed);
-	} else if (json_is_true(json_object_get(c->arguments, "eof"))) {
+	} else if (json_get_flag(c->arguments, "eof")) {
 		end_input(c, on_written);
 	} else {
 		follow(c, arg(c, "processId"), mcp_wait_process_number(c, "yieldMs", TYPED_MS),
@@ -290,8 +281,8 @@ static json_t *row_of(const json_t *p)
 		if (v && !json_is_null(v) && (!json_is_string(v) || json_string_length(v)))
 			json_object_set(row, same[i], v);
 	}
-	if (text(p, "commandLine")[0])
-		buf_str(&command, text(p, "commandLine"));
+	if (json_get_text(p, "commandLine")[0])
+		buf_str(&command, json_get_text(p, "commandLine"));
 	else
 		json_array_foreach (json_object_get(p, "command"), i, word)
 			buf_printf(&command, "%s%s", i ? " " : "", json_string_value(word));
@@ -302,13 +293,13 @@ static json_t *row_of(const json_t *p)
 
 static void tell_row(const json_t *row, struct buf *out)
 {
-	buf_printf(out, "%s  %s", text(row, "processId"), text(row, "status"));
+	buf_printf(out, "%s  %s", json_get_text(row, "processId"), json_get_text(row, "status"));
 	if (json_object_get(row, "exitCode"))
 		buf_printf(out, " %d", (int)json_integer_value(json_object_get(row, "exitCode")));
-	if (text(row, "signal")[0])
-		buf_printf(out, " (%s)", text(row, "signal"));
+	if (json_get_text(row, "signal")[0])
+		buf_printf(out, " (%s)", json_get_text(row, "signal"));
 	buf_str(out, "  ");
-	text_sanitize_line(text(row, "command"), strlen(text(row, "command")), out);
+	text_sanitize_line(json_get_text(row, "command"), strlen(json_get_text(row, "command")), out);
 	buf_byte(out, '\n');
 }
 
@@ -341,7 +332,7 @@ static void on_listed(struct mcp_call *c, json_t *result, json_t *error)
 	add_rows(c->data, rows, &words); /* those that wait for permission came first */
 	add_rows(json_object_get(result, "processes"), rows, &words);
 	if (!words.len)
-		buf_str(&words, json_is_true(json_object_get(c->arguments, "all"))
+		buf_str(&words, json_get_flag(c->arguments, "all")
 					? "No processes yet.\n"
 					: "Nothing is running. With all: true, ended ones are listed too.\n");
 	mcp_call_finish(
@@ -353,7 +344,7 @@ static void list(struct mcp_call *c, json_t *params, mcp_call_reply_fn then)
 {
 	json_object_set_new(params, "limit", json_integer(PS_LIMIT));
 	json_object_set_new(params, "helpers", json_false());
-	if (!json_is_true(json_object_get(c->arguments, "everySession")))
+	if (!json_get_flag(c->arguments, "everySession"))
 		json_object_set_new(params, "sessionId", json_string(gateway_session_id(c->up)));
 	mcp_call_query(c, "list_processes", params, then);
 }
@@ -372,7 +363,7 @@ static void on_waiting(struct mcp_call *c, json_t *result, json_t *error)
 /* What waits for permission has not begun, so it is not among those that live. */
 void mcp_tool_ps(struct mcp_call *c)
 {
-	if (json_is_true(json_object_get(c->arguments, "all")))
+	if (json_get_flag(c->arguments, "all"))
 		list(c, json_object(), on_listed);
 	else
 		list(c, json_pack("{ss}", "status", "waiting_permission"), on_waiting);

@@ -1,5 +1,6 @@
 #include "supervisor/gateway/mcp/mcp_version.h"
 
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 
 #include <string.h>
@@ -45,13 +46,11 @@ void mcp_version_downgrade(const char *version, json_t *result)
 	if (mcp_version_at_least(version, "2025-06-18"))
 		return;
 	json_array_foreach (content, i, one) {
-		const char *type = json_string_value(json_object_get(one, "type")),
-			   *name = json_string_value(json_object_get(one, "name"));
+		const char *type = json_get_string(one, "type"), *name = json_get_string(one, "name");
 
 		if (!type || strcmp(type, "resource_link") != 0)
 			continue;
-		mem_auto char *text = mem_printf("All of %s: %s\n", name ? name : "it",
-						 json_string_value(json_object_get(one, "uri")));
+		mem_auto char *text = mem_printf("All of %s: %s\n", name ? name : "it", json_get_string(one, "uri"));
 		json_array_set_new(content, i, json_pack("{ss ss}", "type", "text", "text", text));
 	}
 }

@@ -2,6 +2,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/clock.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/gateway/mcp/mcp_client_state.h"
@@ -121,7 +122,7 @@ static void count_changes(struct mcp_call *c)
 	struct follow *f = c->data;
 
 	f->changes = -1;
-	if (!json_is_true(json_object_get(f->process, "cow")) || !mcp_report_has_ended(f->process)) {
+	if (!json_get_flag(f->process, "cow") || !mcp_report_has_ended(f->process)) {
 		report(c);
 		return;
 	}
@@ -169,7 +170,7 @@ static void add_stream(struct mcp_call *c, const char *name, const json_t *outpu
 {
 	struct follow *f = c->data;
 	struct mcp_excerpt *x = &f->streams[f->nstreams];
-	const char *ref = json_string_value(json_object_get(output, "outputRef"));
+	const char *ref = json_get_string(output, "outputRef");
 
 	if (f->nstreams == MCP_REPORT_STREAMS || !ref)
 		return;
@@ -255,9 +256,8 @@ static void beat(struct mcp_call *c, const json_t *waited)
 	}
 	text_format_duration(elapsed_ms(f), time);
 	snprintf(message, sizeof(message), "%s for %s, nothing printed",
-		 strcmp(json_string_value(json_object_get(waited, "status")) ?: "", "waiting_permission") == 0
-			 ? "waiting for permission"
-			 : "running",
+		 strcmp(json_get_string(waited, "status") ?: "", "waiting_permission") == 0 ? "waiting for permission"
+											    : "running",
 		 time);
 	mcp_call_progress(c, -1, -1, message);
 	wait_on(c);
@@ -267,7 +267,7 @@ static void on_waited(struct mcp_call *c, json_t *result, json_t *error)
 {
 	if (error)
 		sorry(c, "wait for the process", error);
-	else if (json_is_true(json_object_get(result, "timedOut")) && left_ms(c) > 0)
+	else if (json_get_flag(result, "timedOut") && left_ms(c) > 0)
 		beat(c, result);
 	else
 		collect(c);

@@ -2,6 +2,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
 #include "runtime/base/text.h"
@@ -184,10 +185,8 @@ void mcp_workspace_question(const struct mcp_call *c, const char *what, const ch
 			    const json_t *started, struct buf *out)
 {
 	const json_t *decision = json_object_get(started, "permissionDecision");
-	const char *encoding = json_string_value(json_object_get(c->arguments, "encoding"));
-	const char *changed = json_object_get(decision, "updatedInputRef")
-				      ? json_string_value(json_object_get(started, "prompt"))
-				      : NULL;
+	const char *encoding = json_get_string(c->arguments, "encoding");
+	const char *changed = json_object_get(decision, "updatedInputRef") ? json_get_string(started, "prompt") : NULL;
 	char cwd[PATH_MAX];
 	struct err e = ERR_INIT;
 
@@ -204,10 +203,9 @@ void mcp_workspace_question(const struct mcp_call *c, const char *what, const ch
 	if (!changed)
 		show_data(out, "the content", json_object_get(c->arguments, "content"),
 			  encoding && strcmp(encoding, "base64") == 0);
-	if (mcp_workspace_path(c, json_string_value(json_object_get(c->arguments, "cwd")), cwd, &e) == 0)
+	if (mcp_workspace_path(c, json_get_string(c->arguments, "cwd"), cwd, &e) == 0)
 		line(out, "\nin ", cwd, sizeof(cwd));
-	line(out, "\nbecause ", json_string_value(json_object_get(decision, "decisionReason")), REASON_MAX);
-	line(out, "\nharm: it ", json_string_value(json_object_get(decision, "impact")), REASON_MAX);
-	line(out, "\nthe agent's reason: ", json_string_value(json_object_get(c->arguments, "justification")),
-	     REASON_MAX);
+	line(out, "\nbecause ", json_get_string(decision, "decisionReason"), REASON_MAX);
+	line(out, "\nharm: it ", json_get_string(decision, "impact"), REASON_MAX);
+	line(out, "\nthe agent's reason: ", json_get_string(c->arguments, "justification"), REASON_MAX);
 }
