@@ -200,7 +200,7 @@ static bool sweep(struct cgroup_tree *t)
 		return false;
 	}
 	for (struct dirent *entry; (entry = readdir(d));) {
-		if (strncmp(entry->d_name, CGROUP_AHEAD, strlen(CGROUP_AHEAD)) == 0 &&
+		if (strncmp(entry->d_name, CGROUP_PREBUILT, strlen(CGROUP_PREBUILT)) == 0 &&
 		    strncmp(entry->d_name, t->own, strlen(t->own)) != 0)
 			busy |= unlinkat(t->fd, entry->d_name, AT_REMOVEDIR) < 0 && errno == EBUSY;
 	}

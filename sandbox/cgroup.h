@@ -18,7 +18,7 @@ struct clone_args;
 struct err;
 
 #define CGROUP_LATER 64
-#define CGROUP_AHEAD "ahead_" /* how the ids of leaves begin that were made before there was a process for them */
+#define CGROUP_PREBUILT "ahead_" /* how the ids of leaves begin that were made before there was a process for them */
 
 struct cgroup_tree {
 	int fd; /* of the tag's folder; −1 = there is none */

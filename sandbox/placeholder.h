@@ -3,9 +3,9 @@
 
 /*
  * How a placeholder is known: an empty file or folder that stands for a path which does not exist, on the host, for as
- * long as sandboxes need something to mount on (supervisor/spawner/keeper.h). Whoever asks whether a path exists asks
- * about the user's own; a placeholder goes when the last command that needs it ends, and whatever was mounted on it
- * goes too.
+ * long as sandboxes need something to mount on (supervisor/spawner/placeholder_helper.h). Whoever asks whether a path
+ * exists asks about the user's own; a placeholder goes when the last command that needs it ends, and whatever was
+ * mounted on it goes too.
  */
 
 #include <stdbool.h>

@@ -15,7 +15,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct sight;
+struct host_fingerprint;
 struct sysfilter;
 
 enum sandbox_step {
@@ -26,7 +26,7 @@ enum sandbox_step {
 };
 
 enum step_where {
-	STEP_AHEAD,      /* in the sandbox's first process, perhaps before there was a command for it */
+	STEP_PREBUILT,   /* in the sandbox's first process, perhaps before there was a command for it */
 	STEP_IN_INIT,    /* in the sandbox's first process */
 	STEP_IN_COMMAND, /* in the command's own process, after the fork */
 };
@@ -34,8 +34,8 @@ enum step_where {
 #define STEP_OWN_MAX 64
 
 /*
- * All that the steps of STEP_AHEAD take from a plan. What was done for one plan fits every other with the same shape. A
- * step that comes to depend on more of the plan has to put it here (step_shape_of).
+ * All that the steps of STEP_PREBUILT take from a plan. What was done for one plan fits every other with the same
+ * shape. A step that comes to depend on more of the plan has to put it here (step_shape_of).
  */
 #define STEP_HIDDEN_MAX 480
 struct step_shape {
@@ -76,19 +76,19 @@ struct step_context {
 	const struct sysfilter *filter; /* of system calls; NULL = could not be built */
 	/* For a private root (PLAN_PRIVATE_ROOT). */
 	int idmap_fd;         /* user namespace that swaps root's ids and the command's; −1 = ids stay as they are */
-	int cow_fd;           /* PLAN_COW: the run's folder (sandbox/cow.h); −1 = none */
+	int cow_fd;           /* PLAN_COW: the run's folder (sandbox/cow_layout.h); −1 = none */
 	const char *cow_path; /* and where it is */
 	int net_fd;           /* a network namespace with loopback, made ahead; −1 = it was made with the clone */
 	int oom_fd;           /* the init's own oom_score_adj; −1 = out of reach */
-	int order_fd;  /* of a sandbox that is built ahead: where the rest of its plan will come; −1 = it is there */
-	int listen_fd; /* PLAN_NET_ALLOW: made by `network`, handed out with READY; −1 = none */
+	int prebuilt_fd; /* of a sandbox that is built ahead: where the rest of its plan will come; −1 = it is there */
+	int listen_fd;   /* PLAN_NET_ALLOW: made by `network`, handed out with READY; −1 = none */
 	int lookup_fd; /* where a sandbox with a network of its own is asked for names; made by `network`; −1 = none */
-	int keeper_fd;                         /* to the keeper of placeholders; −1 = there are none */
+	int placeholder_fd;                    /* to the keeper of placeholders; −1 = there are none */
 	struct step_placeholders placeholders; /* its answer */
-	struct sight *sight; /* of a sandbox that is built ahead for one plan: what of the host's it depends on; NULL =
-				no matter */
-	int root_fd;         /* the new root, from `root` to `pivot` */
-	int void_folder, void_file; /* nothing, to be bound over what is hidden */
+	struct host_fingerprint *fingerprint;  /* of a sandbox that is built ahead for one plan: what of the host's it
+				 depends on; NULL =  no matter */
+	int root_fd;                           /* the new root, from `root` to `pivot` */
+	int void_folder, void_file;            /* nothing, to be bound over what is hidden */
 	int self_fds; /* outer_root: the init's own /proc/self/fd, which is covered then; −1 = it is there */
 	dev_t own_devices[STEP_OWN_MAX]; /* file systems that were made for this sandbox */
 	unsigned own_count;

@@ -214,9 +214,9 @@ static int add(struct tree_disks *all, const char *path, uint32_t major, uint32_
 }
 
 /* A path that does not exist is another step's to report. */
-static int add_path(struct tree_disks *all, const struct sight_peer *peer, const char *path, struct err *e)
+static int add_path(struct tree_disks *all, const struct fingerprint_peer *peer, const char *path, struct err *e)
 {
-	fd_auto int fd = sight_look_as(peer, path);
+	fd_auto int fd = fingerprint_open_as(peer, path);
 	struct statx st;
 	struct mount m;
 
@@ -228,8 +228,8 @@ static int add_path(struct tree_disks *all, const struct sight_peer *peer, const
 	return find_mount(&(struct mount_search){ .path = path }, &m) ? add(all, path, m.major, m.minor, e) : 0;
 }
 
-int tree_disks_find(const struct plan_head *plan, const struct sight_peer *peer, int cow_fd, struct tree_disks *ret,
-		    struct err *e)
+int tree_disks_find(const struct plan_head *plan, const struct fingerprint_peer *peer, int cow_fd,
+		    struct tree_disks *ret, struct err *e)
 {
 	struct stat st;
 	bool any = false;

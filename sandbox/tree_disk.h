@@ -8,8 +8,8 @@
  * overlayfs, network and memory file systems) cannot be limited.
  */
 
+#include "sandbox/host_fingerprint.h"
 #include "sandbox/plan.h"
-#include "sandbox/sight.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -35,7 +35,7 @@ struct tree_disks {
  * Paths are looked up as the peer, and only in what the kernel has at hand: no file system is waited for. cow_fd −1 =
  * no copy-on-write. ERR_UNAVAILABLE names the path and its file system.
  */
-int tree_disks_find(const struct plan_head *plan, const struct sight_peer *peer, int cow_fd, struct tree_disks *ret,
-		    struct err *e);
+int tree_disks_find(const struct plan_head *plan, const struct fingerprint_peer *peer, int cow_fd,
+		    struct tree_disks *ret, struct err *e);
 
 #endif

@@ -1,27 +1,40 @@
 #include "sandbox/steps/step.h"
 
 #include "runtime/base/fd.h"
-#include "sandbox/sight.h"
+#include "sandbox/host_fingerprint.h"
 
 #include <limits.h>
 #include <string.h>
 
-/* What a sandbox that waits for its command keeps in sight stays open, until it is used (sandbox/sight.h). */
+/* What a sandbox that waits for its command keeps in sight stays open, until it is used (sandbox/host_fingerprint.h).
+ */
 static int close_above(const struct step_context *c, unsigned first)
 {
-	if (!c->sight || !c->sight->pins || first > SIGHT_PINS)
+	if (!c->fingerprint || !c->fingerprint->pins || first > FINGERPRINT_PINS)
 		return fd_close_range(first, UINT_MAX);
-	if (first < SIGHT_PINS && fd_close_range(first, SIGHT_PINS - 1) < 0)
+	if (first < FINGERPRINT_PINS && fd_close_range(first, FINGERPRINT_PINS - 1) < 0)
 		return -1;
-	return fd_close_range(SIGHT_PINS + c->sight->pins, UINT_MAX);
+	return fd_close_range(FINGERPRINT_PINS + c->fingerprint->pins, UINT_MAX);
 }
 
 /* Sorts the few declared descriptors and closes the gaps between them; 0 to 2 are the init's own and replaced later. */
 int step_descriptors(struct step_context *c)
 {
-	const int declared[] = { 2,           c->stdin_fd,    c->stdout_fd, c->stderr_fd, c->status_fd,
-				 c->gate_fd,  c->guard_pidfd, c->keeper_fd, c->master_fd, c->slave_fd,
-				 c->order_fd, c->net_fd,      c->oom_fd,    c->listen_fd, c->lookup_fd,
+	const int declared[] = { 2,
+				 c->stdin_fd,
+				 c->stdout_fd,
+				 c->stderr_fd,
+				 c->status_fd,
+				 c->gate_fd,
+				 c->guard_pidfd,
+				 c->placeholder_fd,
+				 c->master_fd,
+				 c->slave_fd,
+				 c->prebuilt_fd,
+				 c->net_fd,
+				 c->oom_fd,
+				 c->listen_fd,
+				 c->lookup_fd,
 				 c->self_fds };
 	int keep[sizeof declared / sizeof declared[0] + TREE_FILES];
 	const int n = (int)(sizeof keep / sizeof keep[0]);

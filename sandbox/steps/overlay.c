@@ -1,6 +1,6 @@
 /*
  * A write root with --cow: an overlay of the host's folder (below) and an empty one of ours (above), which keeps what
- * the command writes for whoever looks at it, applies it or forgets it later (sandbox/cow.h says where).
+ * the command writes for whoever looks at it, applies it or forgets it later (sandbox/cow_layout.h says where).
  *
  * The kernel takes layers only from mounts of this namespace, so both trees are attached for a moment below the private
  * /tmp. Where ids are swapped they are in both alike: otherwise nothing could be written. Folders are not renamed by
@@ -11,7 +11,7 @@
 #include "sandbox/steps/overlay.h"
 
 #include "runtime/base/fd.h"
-#include "sandbox/cow.h"
+#include "sandbox/cow_layout.h"
 #include "sandbox/plan.h"
 #include "sandbox/steps/step.h"
 #include "sandbox/steps/tree.h"

@@ -15,15 +15,16 @@
  * with ELOOP.
  *
  * Where this is done ahead of a command (steps.h), everything of the host's that it depends on is noted
- * (sandbox/sight.h): what was looked up, what was covered or held in place, what was missed, and who may pass.
+ * (sandbox/host_fingerprint.h): what was looked up, what was covered or held in place, what was missed, and who may
+ * pass.
  */
 
 #include "runtime/base/fd.h"
 #include "runtime/base/path.h"
 #include "sandbox/fsid.h"
+#include "sandbox/host_fingerprint.h"
 #include "sandbox/plan.h"
 #include "sandbox/root_place.h"
-#include "sandbox/sight.h"
 #include "sandbox/steps/overlay.h"
 #include "sandbox/steps/public_view.h"
 #include "sandbox/steps/step.h"
@@ -57,8 +58,8 @@ static const char *path_of(const struct step_context *c, uint32_t i)
 /* Of what is on the way of mount i: the part of its path that is `fd`, or −1 and errno. */
 static void note(struct step_context *c, uint32_t i, size_t len, uint32_t flags, int fd)
 {
-	if (c->sight)
-		sight_note(c->sight, i, len, flags, fd);
+	if (c->fingerprint)
+		fingerprint_record(c->fingerprint, i, len, flags, fd);
 }
 
 /* Kernel file systems are made anew, never shown as they are outside; and "/" is only ever the system's. */
@@ -134,7 +135,8 @@ static int look_up(struct trees *t)
 			continue;
 		bool follow = may_lead_elsewhere(c, i);
 		t->source[i] = tree_source(path_of(c, i), follow);
-		note(c, i, strlen(path_of(c, i)), SIGHT_AS_PEER | (follow ? SIGHT_FOLLOW : 0), t->source[i]);
+		note(c, i, strlen(path_of(c, i)), FINGERPRINT_AS_PEER | (follow ? FINGERPRINT_FOLLOW : 0),
+		     t->source[i]);
 		if (t->source[i] < 0 && errno == ELOOP && kind == PLAN_MOUNT_READ && write_root_below(c, i) >= 0) {
 			t->source[i] = SOURCE_LINK;
 		} else if (t->source[i] < 0 && !may_be_missing(c, i)) {
@@ -224,7 +226,7 @@ static int clear_way(struct trees *t, uint32_t i)
 		if (at < 0 || fstat(at, &st) < 0)
 			return 0;
 		if (!tree_is_own(c, at))
-			note(c, i, n, SIGHT_OWNERS, at);
+			note(c, i, n, FINGERPRINT_OWNERS, at);
 		if (!(st.st_mode & S_IXOTH) && !is_entered_as_owner(c, name, &st))
 			return cover_for_more(t, at);
 	}
@@ -295,8 +297,8 @@ static int walk(struct step_context *c, uint32_t i, const char *base, const char
 			next = tree_below(at, name);
 		if (next < 0 || !tree_is_mount(next))
 			note(c, i, (size_t)(p - path), 0, next);
-		if (next < 0 && c->sight && !may_stay_away(flags, last))
-			c->sight->lost = true;
+		if (next < 0 && c->fingerprint && !may_stay_away(flags, last))
+			c->fingerprint->lost = true;
 		if (next < 0 && errno == EACCES && is_commands(c, at))
 			errno = EPERM;
 		if (next < 0 || (!last && tree_is_folder(next) && hold_in_place(&next) < 0))
@@ -406,8 +408,8 @@ static int keep_link(struct step_context *c, const char *base, const char *path)
 		errno = ELOOP;
 		return -1;
 	}
-	if (c->sight)
-		c->sight->lost = true; /* it is not kept in mind what a link leads to */
+	if (c->fingerprint)
+		c->fingerprint->lost = true; /* it is not kept in mind what a link leads to */
 	return protect(link);
 }
 
@@ -471,7 +473,7 @@ static int cover(struct trees *t, uint32_t i, int place)
 static bool still_there(int host, const char *path)
 {
 	struct stat before, after;
-	fd_auto int again = sight_look(path, true, false);
+	fd_auto int again = fingerprint_open(path, true, false);
 	return again >= 0 && fstat(host, &before) == 0 && fstat(again, &after) == 0 && before.st_dev == after.st_dev &&
 	       before.st_ino == after.st_ino;
 }
@@ -483,7 +485,7 @@ static bool still_there(int host, const char *path)
 static int hide_outside(struct trees *t, uint32_t i, const char *path)
 {
 	struct step_context *c = t->c;
-	fd_auto int host = c->sight ? sight_look(path, true, false) : -1;
+	fd_auto int host = c->fingerprint ? fingerprint_open(path, true, false) : -1;
 	int missed = errno;
 	fd_auto int found = tree_find_through_links(c, path);
 	/* Where nothing can be made, what is not there or out of reach needs no cover. */
@@ -491,10 +493,10 @@ static int hide_outside(struct trees *t, uint32_t i, const char *path)
 	if (found < 0 && !nothing)
 		return -1;
 	if (nothing && host >= 0 && !still_there(host, path))
-		c->sight->lost = true;
+		c->fingerprint->lost = true;
 	errno = missed;
 	if (nothing || !tree_is_own(c, found))
-		note(c, i, strlen(path), SIGHT_FOLLOW, nothing ? host : found);
+		note(c, i, strlen(path), FINGERPRINT_FOLLOW, nothing ? host : found);
 	return nothing ? 0 : cover(t, i, found);
 }
 
@@ -560,9 +562,9 @@ static int apply(struct trees *t, uint32_t i)
 static int take_placeholders(struct step_context *c)
 {
 	ssize_t n;
-	if (c->keeper_fd < 0)
+	if (c->placeholder_fd < 0)
 		return 0;
-	while ((n = recv(c->keeper_fd, &c->placeholders, sizeof c->placeholders, 0)) < 0 && errno == EINTR)
+	while ((n = recv(c->placeholder_fd, &c->placeholders, sizeof c->placeholders, 0)) < 0 && errno == EINTR)
 		continue;
 	if (n != (ssize_t)sizeof c->placeholders)
 		errno = EIO;
@@ -591,7 +593,7 @@ int step_trees(struct step_context *c)
 			return -1;
 		fd_close(&t.late[i]);
 	}
-	if (c->sight && c->sight->lost) {
+	if (c->fingerprint && c->fingerprint->lost) {
 		errno = ESTALE;
 		return -1;
 	}

@@ -31,7 +31,7 @@ static int take_paths(const struct call *c, struct buf *out, struct err *e)
 	return 0;
 }
 
-static void request(struct call *c, enum changes_op op)
+static void request(struct call *c, enum change_op op)
 {
 	buf_auto struct buf paths = BUF_INIT;
 	struct changes *changes = c->control->o.changes;
@@ -49,13 +49,10 @@ static void request(struct call *c, enum changes_op op)
 			buf_cstr(&paths), paths.len, &c->caller, call_engine_reply, c);
 }
 
-void method_list_changes(struct call *c)
-{
-	request(c, call_bool(c, "diffs", false) ? CHANGES_OP_DIFF : CHANGES_OP_LIST);
-}
+void method_list_changes(struct call *c) { request(c, call_bool(c, "diffs", false) ? CHANGE_OP_DIFF : CHANGE_OP_LIST); }
 
-void method_apply_changes(struct call *c) { request(c, CHANGES_OP_APPLY); }
+void method_apply_changes(struct call *c) { request(c, CHANGE_OP_APPLY); }
 
-void method_revert_autorun(struct call *c) { request(c, CHANGES_OP_REVERT); }
+void method_revert_autorun(struct call *c) { request(c, CHANGE_OP_REVERT); }
 
-void method_discard_changes(struct call *c) { request(c, CHANGES_OP_DISCARD); }
+void method_discard_changes(struct call *c) { request(c, CHANGE_OP_DISCARD); }

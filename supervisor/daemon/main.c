@@ -16,18 +16,18 @@
 #include "sandbox/capability.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/kernel.h"
-#include "supervisor/daemon/daemonize.h"
-#include "supervisor/guard/guard.h"
-#include "supervisor/daemon/daemon_home.h"
 #include "supervisor/common/options.h"
-#include "supervisor/daemon/placement.h"
-#include "supervisor/proxy/proxy.h"
-#include "supervisor/daemon/restore.h"
-#include "supervisor/runtime/runtime.h"
-#include "supervisor/spawner/role.h"
-#include "supervisor/spawner/zygote.h"
 #include "supervisor/common/process_title.h"
+#include "supervisor/daemon/daemon_home.h"
+#include "supervisor/daemon/daemonize.h"
+#include "supervisor/daemon/placement.h"
+#include "supervisor/daemon/restore.h"
 #include "supervisor/daemon/version.h"
+#include "supervisor/guard/guard.h"
+#include "supervisor/proxy/proxy.h"
+#include "supervisor/runtime/runtime.h"
+#include "supervisor/spawner/prebuilt.h"
+#include "supervisor/spawner/role.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -181,7 +181,7 @@ static int check_options(struct daemon *d, struct err *e)
 	if (o->audit_check_ms && options_number("audit-check-ms", o->audit_check_ms, INT32_MAX, &check_ms, e) < 0)
 		return -1;
 	d->audit.check_ms = d->privileged && !(o->audit && strcmp(o->audit, "off") == 0) ? check_ms : 0;
-	if (o->zygotes && options_number("zygotes", o->zygotes, ZYGOTE_SPARE_MAX, &zygotes, e) < 0)
+	if (o->zygotes && options_number("zygotes", o->zygotes, PREBUILT_SPARE_MAX, &zygotes, e) < 0)
 		return -1;
 	if (o->socket_mode) {
 		if (strcmp(o->socket_mode, "0600") != 0 && strcmp(o->socket_mode, "0666") != 0)

@@ -26,7 +26,7 @@
 struct changes_job {
 	TAILQ_ENTRY(changes_job) link;
 	struct changes *changes;
-	enum changes_op op;
+	enum change_op op;
 	const char *source; /* in facts; NULL = there are none */
 	struct plan_key key;
 	struct view_process_brief process;
@@ -51,7 +51,7 @@ void changes_init(struct changes *c, struct store *store, struct engine *engine,
 static void job_begin(struct changes_job *j);
 
 /* The one that tells what the run changed. */
-static bool is_run(const struct changes_job *j) { return j->op == CHANGES_OP_DIFF && j->source; }
+static bool is_run(const struct changes_job *j) { return j->op == CHANGE_OP_DIFF && j->source; }
 
 static struct changes_job *find_waiting(struct changes *c, const char *id)
 {
@@ -91,7 +91,7 @@ void changes_done(struct changes *c)
 		job_free(TAILQ_FIRST(&c->jobs));
 }
 
-static struct changes_job *job_new(struct changes *c, enum changes_op op, const char *id)
+static struct changes_job *job_new(struct changes *c, enum change_op op, const char *id)
 {
 	struct changes_job *j = mem_zalloc(1, sizeof *j);
 
@@ -128,9 +128,9 @@ static void job_send(struct changes_job *j)
 	fds[0] = fd_memfd_sealed("bailiff-paths", buf_cstr(&j->paths), j->paths.len);
 	j->result = memfd_create("bailiff-changes", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	fds[1] = j->result < 0 ? -1 : fcntl(j->result, F_DUPFD_CLOEXEC, 3);
-	if (changes_op_needs_client(j->op))
+	if (change_op_needs_client(j->op))
 		fds[n++] = fcntl(j->caller.peer_fd, F_DUPFD_CLOEXEC, 3);
-	if (j->op == CHANGES_OP_REVERT)
+	if (j->op == CHANGE_OP_REVERT)
 		fds[n++] = fd_memfd_sealed("bailiff-autorun", buf_cstr(&j->report), j->report.len);
 	for (size_t i = 0; i < n; i++) {
 		if (fds[i] >= 0)
@@ -169,11 +169,11 @@ static int job_find(struct changes_job *j, uint32_t viewer, struct err *e)
 		return -1;
 	if (r > 0)
 		return err_set(e, ERR_NOT_FOUND, "no process '%s'", j->key.id);
-	if (j->op == CHANGES_OP_REVERT && j->process.cow)
+	if (j->op == CHANGE_OP_REVERT && j->process.cow)
 		return err_set(e, ERR_STATE,
 			       "it was a copy-on-write run (--cow): nothing is in the files themselves before apply; "
 			       "discard forgets it");
-	if (j->op != CHANGES_OP_REVERT && !j->process.cow)
+	if (j->op != CHANGE_OP_REVERT && !j->process.cow)
 		return err_set(e, ERR_STATE,
 			       "it was not a copy-on-write run (--cow): what it wrote is in the files themselves");
 	if (!j->process.ended)
@@ -217,9 +217,10 @@ static int hold_back(struct changes_job *j, struct err *e)
 	int found = read_report(j, &report, e);
 
 	for (size_t at = 0; found == 0 && autorun_report_next(report.data, &at, &r);) {
-		if (r.after.type == AUTORUN_TYPE_NONE || changes_named(j->paths.data, j->paths.len, r.path, r.path_len))
+		if (r.after.type == AUTORUN_TYPE_NONE ||
+		    change_list_names(j->paths.data, j->paths.len, r.path, r.path_len))
 			continue;
-		buf_byte(&held, CHANGES_HELD);
+		buf_byte(&held, CHANGE_LIST_EXCLUDED);
 		buf_append(&held, r.path, r.path_len);
 		buf_append(&held, "", 1);
 	}
@@ -229,9 +230,9 @@ static int hold_back(struct changes_job *j, struct err *e)
 
 static int job_prepare(struct changes_job *j, struct err *e)
 {
-	if (j->op == CHANGES_OP_APPLY)
+	if (j->op == CHANGE_OP_APPLY)
 		return hold_back(j, e);
-	if (j->op != CHANGES_OP_REVERT)
+	if (j->op != CHANGE_OP_REVERT)
 		return 0;
 	int r = read_report(j, &j->report, e);
 	return r > 0 ? err_set(e, ERR_STATE,
@@ -288,7 +289,7 @@ static bool run_is_asked(const struct changes_job *j)
 	return false;
 }
 
-void changes_request(struct changes *c, enum changes_op op, const char *process_id, uint32_t viewer, const char *paths,
+void changes_request(struct changes *c, enum change_op op, const char *process_id, uint32_t viewer, const char *paths,
 		     size_t paths_len, const struct caller *caller, engine_reply_fn fn, void *ctx)
 {
 	struct changes_job *j;
@@ -307,13 +308,13 @@ void changes_request(struct changes *c, enum changes_op op, const char *process_
 	j->caller.peer_fd = fcntl(caller->peer_fd, F_DUPFD_CLOEXEC, 3);
 	j->caller.request_id = j->request_id = mem_strdup(caller->request_id);
 	j->caller.trace_id = j->caller.idem_key = j->caller.idem_method = NULL;
-	j->source = changes_op_needs_client(op) ? changes_op_name(op) : NULL;
+	j->source = change_op_needs_client(op) ? change_op_name(op) : NULL;
 	buf_append(&j->paths, paths, paths_len);
 	if (job_find(j, viewer, &e) < 0) {
 		job_fail(j, &e);
 		return;
 	}
-	if (op == CHANGES_OP_REVERT || run_is_told(j)) {
+	if (op == CHANGE_OP_REVERT || run_is_told(j)) {
 		job_begin(j);
 		return;
 	}
@@ -322,11 +323,11 @@ void changes_request(struct changes *c, enum changes_op op, const char *process_
 		changes_on_ended(c, process_id); /* an earlier runtime died before it could */
 }
 
-static void drop(struct changes *c, const char *process_id) { job_send(job_new(c, CHANGES_OP_DROP, process_id)); }
+static void drop(struct changes *c, const char *process_id) { job_send(job_new(c, CHANGE_OP_DROP, process_id)); }
 
 void changes_on_ended(struct changes *c, const char *process_id)
 {
-	struct changes_job *j = job_new(c, CHANGES_OP_DIFF, process_id);
+	struct changes_job *j = job_new(c, CHANGE_OP_DIFF, process_id);
 	struct err e = ERR_INIT;
 
 	j->source = "run";
@@ -348,7 +349,7 @@ static bool add_known(void *ctx, const char *process_id)
 
 void changes_sweep(struct changes *c)
 {
-	struct changes_job *j = job_new(c, CHANGES_OP_SWEEP, "sweep");
+	struct changes_job *j = job_new(c, CHANGE_OP_SWEEP, "sweep");
 	struct err e = ERR_INIT;
 
 	if (view_cow_processes(c->store, 0, add_known, &j->paths, &e) < 0)
@@ -367,8 +368,8 @@ static bool expire_one(void *ctx, const char *process_id)
 
 	if (view_process_brief(c->store, VIEW_ANY_UID, process_id, &brief, &e) != 0)
 		return true;
-	changes_begin(&none);
-	changes_end(&none);
+	change_list_begin(&none);
+	change_list_end(&none);
 	f.process = &brief;
 	f.list = none.data;
 	changes_record(c->engine, &f, NULL, NULL);
@@ -443,27 +444,27 @@ static void on_recorded(void *ctx, const struct err *e, const char *json, size_t
 
 static uint64_t count_all(const void *list)
 {
-	const struct changes_head *h = list;
-	return h->kinds[CHANGES_KIND_ADDED] + h->kinds[CHANGES_KIND_MODIFIED] + h->kinds[CHANGES_KIND_DELETED];
+	const struct change_list_head *h = list;
+	return h->kinds[CHANGE_KIND_ADDED] + h->kinds[CHANGE_KIND_MODIFIED] + h->kinds[CHANGE_KIND_DELETED];
 }
 
 /* Nothing is left: at the end of a run that changed nothing, or when all of it was applied or discarded. */
 static bool all_settled(const struct changes_job *j)
 {
-	const struct changes_head *h = (const void *)j->list.data;
+	const struct change_list_head *h = (const void *)j->list.data;
 
-	if (j->op == CHANGES_OP_DIFF)
+	if (j->op == CHANGE_OP_DIFF)
 		return count_all(h) == 0;
-	return (j->op == CHANGES_OP_APPLY || j->op == CHANGES_OP_DISCARD) && !j->paths.len &&
-	       !h->outcomes[CHANGES_OUTCOME_CONFLICT] && !h->outcomes[CHANGES_OUTCOME_PENDING];
+	return (j->op == CHANGE_OP_APPLY || j->op == CHANGE_OP_DISCARD) && !j->paths.len &&
+	       !h->outcomes[CHANGE_OUTCOME_CONFLICT] && !h->outcomes[CHANGE_OUTCOME_PENDING];
 }
 
 static int read_list(struct changes_job *j, int error, struct err *e)
 {
 	struct stat st;
 
-	changes_begin(&j->list);
-	changes_end(&j->list);
+	change_list_begin(&j->list);
+	change_list_end(&j->list);
 	if (error == ENOENT)
 		return 0; /* all of it was settled before */
 	if (error == ESTALE)
@@ -484,14 +485,14 @@ static int read_list(struct changes_job *j, int error, struct err *e)
 		return err_sys(e, error, "look at the changes");
 	if (fstat(j->result, &st) < 0)
 		return err_sys(e, errno, "read the changes");
-	if (st.st_size > (off_t)CHANGES_BYTES_MAX)
+	if (st.st_size > (off_t)CHANGE_LIST_BYTES_MAX)
 		return err_set(e, ERR_CORRUPT, "a list of changes of %lld bytes", (long long)st.st_size);
 	buf_reset(&j->list);
 	ssize_t n = pread(j->result, buf_reserve(&j->list, (size_t)st.st_size), (size_t)st.st_size, 0);
 	if (n < 0)
 		return err_sys(e, errno, "read the changes");
 	buf_extend(&j->list, (size_t)n);
-	return changes_check(j->list.data, j->list.len, e);
+	return change_list_check(j->list.data, j->list.len, e);
 }
 
 static void job_answered(struct changes_job *j, int error)
@@ -499,7 +500,7 @@ static void job_answered(struct changes_job *j, int error)
 	struct err e = ERR_INIT;
 	struct changes_facts f;
 
-	if (j->op == CHANGES_OP_DROP || j->op == CHANGES_OP_SWEEP) {
+	if (j->op == CHANGE_OP_DROP || j->op == CHANGE_OP_SWEEP) {
 		if (error && error != ENOENT)
 			log_warning("remove what is left of copy-on-write runs: %s", strerror(error));
 		job_free(j);

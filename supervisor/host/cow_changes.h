@@ -7,7 +7,7 @@
  */
 
 #include "runtime/engine/core/engine.h"
-#include "sandbox/changes.h"
+#include "sandbox/change_list.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -34,7 +34,7 @@ void changes_done(struct changes *c); /* nobody is answered any more */
  * A client's request: LIST, DIFF (a list with the diffs themselves), APPLY or DISCARD. paths: NUL-terminated strings
  * one after another, none = all. `viewer` is what the views are asked with.
  */
-void changes_request(struct changes *c, enum changes_op op, const char *process_id, uint32_t viewer, const char *paths,
+void changes_request(struct changes *c, enum change_op op, const char *process_id, uint32_t viewer, const char *paths,
 		     size_t paths_len, const struct caller *caller, engine_reply_fn fn, void *ctx);
 
 /* The end of this process is committed: if it was a copy-on-write run, its changes become facts. */

@@ -400,7 +400,7 @@ static void discard_now(evutil_socket_t fd, short what, void *ctx)
 	struct world *w = d->world;
 	const struct caller c = { .uid = d->uid, .role = ROLE_OPERATOR, .peer_fd = port_peer_of(w, d->uid) };
 
-	changes_request(w->changes, CHANGES_OP_DISCARD, d->id, 0, "", 0, &c, on_changes_discarded, d);
+	changes_request(w->changes, CHANGE_OP_DISCARD, d->id, 0, "", 0, &c, on_changes_discarded, d);
 }
 
 static int port_discard_changes(void *world, const char *id, uint32_t uid)

@@ -21,7 +21,7 @@
 struct look_link {
 	struct event_base *base;
 	struct spawn_link *spawner;
-	enum look_what what;
+	enum peer_files_op what;
 	int request, client; /* for another try */
 	unsigned tries;
 	uint64_t began_ns;
@@ -59,9 +59,9 @@ static void finish(struct look_link *l, const struct err *e)
 }
 
 /* It comes from a process that runs as the peer. */
-static bool is_proper(const struct look_answer *a, ssize_t n, size_t nfds)
+static bool is_proper(const struct peer_files_reply *a, ssize_t n, size_t nfds)
 {
-	return n == (ssize_t)sizeof *a && a->nwatch <= LOOK_WATCH_MAX && nfds <= a->nwatch + 1 &&
+	return n == (ssize_t)sizeof *a && a->nwatch <= PEER_FILES_WATCH_MAX && nfds <= a->nwatch + 1 &&
 	       memchr(a->path, 0, sizeof a->path);
 }
 
@@ -71,7 +71,7 @@ static int ask(struct look_link *l);
  * caller to find out. */
 static bool asked_again(struct look_link *l)
 {
-	if (l->what == LOOK_WRITE || l->tries >= TRIES_MAX || clock_boot_ns() - l->began_ns > AGAIN_NS)
+	if (l->what == PEER_FILES_WRITE || l->tries >= TRIES_MAX || clock_boot_ns() - l->began_ns > AGAIN_NS)
 		return false;
 	hang_up(l);
 	return ask(l) == 0;
@@ -80,11 +80,11 @@ static bool asked_again(struct look_link *l)
 static void on_answer(evutil_socket_t fd, short what, void *ctx)
 {
 	struct look_link *l = ctx;
-	static struct look_answer a;
+	static struct peer_files_reply a;
 	struct err e = ERR_INIT;
 
 	for (;;) {
-		int fds[LOOK_WATCH_MAX + 1];
+		int fds[PEER_FILES_WATCH_MAX + 1];
 		size_t nfds = countof(fds);
 		ssize_t n = what & EV_TIMEOUT ? 0 : fd_recv(l->fd, &a, sizeof a, fds, &nfds, MSG_DONTWAIT);
 
@@ -102,7 +102,7 @@ static void on_answer(evutil_socket_t fd, short what, void *ctx)
 			finish(l, &e);
 			return;
 		}
-		if (a.index == LOOK_END) {
+		if (a.index == PEER_FILES_END) {
 			finish(l, NULL);
 			return;
 		}
@@ -115,18 +115,18 @@ static void on_answer(evutil_socket_t fd, short what, void *ctx)
 static int ask(struct look_link *l)
 {
 	const struct timeval patience = { .tv_sec = PATIENCE_S };
-	const struct spawn_msg m = { .kind = SPAWN_LOOK, .op = l->what };
-	int pair[2], fds[LOOK_FDS];
+	const struct spawn_msg m = { .kind = SPAWN_PEER_FILES, .op = l->what };
+	int pair[2], fds[PEER_FILES_FDS];
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -1;
 	l->fd = pair[0];
-	fds[LOOK_FD_REQUEST] = fcntl(l->request, F_DUPFD_CLOEXEC, 3);
-	fds[LOOK_FD_CLIENT] = fcntl(l->client, F_DUPFD_CLOEXEC, 3);
-	fds[LOOK_FD_ANSWER] = pair[1];
-	if (fds[LOOK_FD_REQUEST] < 0 || fds[LOOK_FD_CLIENT] < 0) {
+	fds[PEER_FILES_FD_REQUEST] = fcntl(l->request, F_DUPFD_CLOEXEC, 3);
+	fds[PEER_FILES_FD_CLIENT] = fcntl(l->client, F_DUPFD_CLOEXEC, 3);
+	fds[PEER_FILES_FD_REPLY] = pair[1];
+	if (fds[PEER_FILES_FD_REQUEST] < 0 || fds[PEER_FILES_FD_CLIENT] < 0) {
 		int saved = errno;
-		for (size_t i = 0; i < LOOK_FDS; i++)
+		for (size_t i = 0; i < PEER_FILES_FDS; i++)
 			fd_close(&fds[i]);
 		errno = saved;
 		return -1;
@@ -134,11 +134,11 @@ static int ask(struct look_link *l)
 	l->tries++;
 	l->ev = event_new(l->base, l->fd, EV_READ | EV_PERSIST, on_answer, l);
 	loop_add(l->ev, &patience);
-	spawn_link_request(l->spawner, &m, fds, LOOK_FDS);
+	spawn_link_request(l->spawner, &m, fds, PEER_FILES_FDS);
 	return 0;
 }
 
-struct look_link *look_link_new(struct event_base *base, struct spawn_link *spawner, enum look_what what,
+struct look_link *look_link_new(struct event_base *base, struct spawn_link *spawner, enum peer_files_op what,
 				const void *request, size_t len, int peer_fd, const struct look_link_events *on,
 				void *ctx)
 {

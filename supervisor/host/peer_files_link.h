@@ -6,7 +6,7 @@
  * again when whoever was asked is gone: answers that came before then come again.
  */
 
-#include "supervisor/spawner/look.h"
+#include "supervisor/spawner/peer_files.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,14 +17,14 @@ struct spawn_link;
 
 struct look_link_events {
 	/* Descriptors that are kept are to be taken (set to −1). The text's is the last, if error is 0. */
-	void (*found)(void *ctx, const struct look_answer *a, int *fds, size_t nfds);
+	void (*found)(void *ctx, const struct peer_files_reply *a, int *fds, size_t nfds);
 	/* The last word; e == NULL: all of it was told. */
 	void (*over)(void *ctx, const struct err *e);
 };
 
 /* NULL, with errno: nothing was sent. Otherwise `over` comes, once and later; before it, look_link_free ends it without
  * a word. */
-struct look_link *look_link_new(struct event_base *base, struct spawn_link *spawner, enum look_what what,
+struct look_link *look_link_new(struct event_base *base, struct spawn_link *spawner, enum peer_files_op what,
 				const void *request, size_t len, int peer_fd, const struct look_link_events *on,
 				void *ctx);
 void look_link_free(struct look_link *l);

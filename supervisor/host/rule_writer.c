@@ -29,7 +29,7 @@ struct keeping {
 	unsigned tries;
 	struct look_link *look;
 	/* what was found */
-	struct look_write write;
+	struct peer_files_write write;
 	struct buf text;
 	int error;
 	char path[PATH_MAX];
@@ -100,7 +100,7 @@ static void give_up(struct keeping *j, int error, const struct err *e)
 
 static void read_again(struct keeping *j);
 
-static void on_written(void *ctx, const struct look_answer *a, int *fds, size_t nfds)
+static void on_written(void *ctx, const struct peer_files_reply *a, int *fds, size_t nfds)
 {
 	struct keeping *j = ctx;
 
@@ -164,14 +164,15 @@ static void write_text(struct keeping *j)
 		return;
 	}
 	j->error = EIO;
-	j->look = look_link_new(j->keeper->base, j->keeper->spawner, LOOK_WRITE, out.data, out.len, j->peer_fd, &on, j);
+	j->look = look_link_new(j->keeper->base, j->keeper->spawner, PEER_FILES_WRITE, out.data, out.len, j->peer_fd,
+				&on, j);
 	if (!j->look)
 		give_up(j, errno, NULL);
 }
 
 /* ---- reading ---- */
 
-static void on_read(void *ctx, const struct look_answer *a, int *fds, size_t nfds)
+static void on_read(void *ctx, const struct peer_files_reply *a, int *fds, size_t nfds)
 {
 	struct keeping *j = ctx;
 	struct stat st;
@@ -181,8 +182,8 @@ static void on_read(void *ctx, const struct look_answer *a, int *fds, size_t nfd
 	buf_reset(&j->text);
 	if (a->error || !nfds || !a->nwatch)
 		return;
-	j->write = (struct look_write){ .exists = 1, .stamp = a->watch[a->nwatch - 1] };
-	if (fstat(fds[nfds - 1], &st) < 0 || st.st_size > (off_t)LOOK_TEXT_MAX) {
+	j->write = (struct peer_files_write){ .exists = 1, .stamp = a->watch[a->nwatch - 1] };
+	if (fstat(fds[nfds - 1], &st) < 0 || st.st_size > (off_t)PEER_FILES_TEXT_MAX) {
 		j->error = EIO;
 		return;
 	}
@@ -209,9 +210,9 @@ static int read_begin(struct keeping *j)
 	static const struct look_link_events on = { on_read, on_read_over };
 
 	buf_reset(&j->text);
-	j->write = (struct look_write){ 0 };
+	j->write = (struct peer_files_write){ 0 };
 	j->error = ENOENT;
-	j->look = look_link_new(j->keeper->base, j->keeper->spawner, LOOK_USER, "", 0, j->peer_fd, &on, j);
+	j->look = look_link_new(j->keeper->base, j->keeper->spawner, PEER_FILES_USER, "", 0, j->peer_fd, &on, j);
 	return j->look ? 0 : -1;
 }
 

@@ -66,7 +66,7 @@ static void flush(struct spawn_link *l)
 			continue;
 		if (fd_send(l->fd, &r->msg, sizeof r->msg + r->msg.plan_len, r->fds, r->nfds,
 			    MSG_NOSIGNAL | MSG_DONTWAIT) == 0) {
-			if (r->msg.kind == SPAWN_LOOK || r->msg.kind == SPAWN_GRANT) { /* answered elsewhere */
+			if (r->msg.kind == SPAWN_PEER_FILES || r->msg.kind == SPAWN_GRANT) { /* answered elsewhere */
 				request_free(l, r);
 				continue;
 			}
@@ -231,7 +231,7 @@ void spawn_link_start(struct spawn_link *l, const struct plan_key *key, uint32_t
 
 struct port_expected spawn_link_expect(struct spawn_link *l, uint64_t hint)
 {
-	struct spawn_msg m = { .kind = SPAWN_EXPECT, .hint = hint, .token = ++l->expected, .cpu = sched_getcpu() };
+	struct spawn_msg m = { .kind = SPAWN_ANNOUNCE, .hint = hint, .token = ++l->expected, .cpu = sched_getcpu() };
 
 	if (l->fd < 0 || fd_send(l->fd, &m, sizeof m, NULL, 0, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		m.token = 0;

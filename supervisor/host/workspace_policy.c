@@ -10,8 +10,8 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
 #include "runtime/engine/core/engine.h"
+#include "sandbox/host_fingerprint.h"
 #include "sandbox/nested.h"
-#include "sandbox/sight.h"
 #include "sandbox/workspace.h"
 #include "supervisor/host/peer_files_link.h"
 #include "supervisor/host/policy_files.h"
@@ -33,8 +33,8 @@
 struct source {
 	char *name; /* the file's */
 	bool user;  /* the peer's own, not a workspace's */
-	int fds[LOOK_WATCH_MAX];
-	struct look_stamp stamp[LOOK_WATCH_MAX];
+	int fds[PEER_FILES_WATCH_MAX];
+	struct file_stamp stamp[PEER_FILES_WATCH_MAX];
 	uint32_t nwatch;
 	char *text; /* that is in force; NULL = none */
 	size_t len;
@@ -171,12 +171,12 @@ static struct place *place_get(struct place_policies *p, const struct policy_key
 	l->rules = RULES_INIT;
 	if (at->workspace[0])
 		workspace_above(at->workspace, at->home ? at->home : "", &folders);
-	l->source = mem_zalloc(LOOK_FOLDERS_MAX + 1, sizeof *l->source);
+	l->source = mem_zalloc(PEER_FILES_FOLDERS_MAX + 1, sizeof *l->source);
 	if (p->peers)
 		l->source[l->count++] = (struct source){ .user = true,
 							 .name = mem_strdup("~/.config/bailiff/policy.json") };
 	for (const char *s = folders.data; s && s < folders.data + folders.len && !l->too_deep; s += strlen(s) + 1) {
-		l->too_deep = l->count == LOOK_FOLDERS_MAX;
+		l->too_deep = l->count == PEER_FILES_FOLDERS_MAX;
 		if (!l->too_deep)
 			l->source[l->count++] = (struct source){ .name = mem_printf("%s/.bailiff/policy.json", s) };
 	}
@@ -259,7 +259,7 @@ static char *read_memfd(int fd, size_t *ret_len)
 	struct stat st;
 	int seals = fcntl(fd, F_GET_SEALS);
 
-	if (seals < 0 || !(seals & F_SEAL_WRITE) || fstat(fd, &st) < 0 || st.st_size > (off_t)LOOK_TEXT_MAX)
+	if (seals < 0 || !(seals & F_SEAL_WRITE) || fstat(fd, &st) < 0 || st.st_size > (off_t)PEER_FILES_TEXT_MAX)
 		return NULL;
 	char *text = mem_alloc((size_t)st.st_size + 1);
 	ssize_t n = pread(fd, text, (size_t)st.st_size, 0);
@@ -300,7 +300,7 @@ static void tell(struct place *l, const struct source *s, const char *hash)
 	engine_policy_file_is(l->owner->engine, layer, s->name, l->uid, hash, summary.data);
 }
 
-static void take_answer(struct place *l, struct source *s, const struct look_answer *a, int fd)
+static void take_answer(struct place *l, struct source *s, const struct peer_files_reply *a, int fd)
 {
 	char hash[HASH_SHA256_TEXT] = "";
 	size_t len = 0;
@@ -345,10 +345,10 @@ enum insight { LACKS_IT, HAS_IT, UNSEEN };
 static int leads_there(const struct source *s)
 {
 	mem_auto char *folder = mem_strndup(s->name, strlen(s->name) - strlen("/.bailiff/policy.json"));
-	fd_auto int fd = sight_look(folder, true, true);
-	struct look_stamp now;
+	fd_auto int fd = fingerprint_open(folder, true, true);
+	struct file_stamp now;
 
-	if (fd < 0 || look_stamp_get(fd, &now) < 0)
+	if (fd < 0 || file_stamp_get(fd, &now) < 0)
 		return -1;
 	return now.dev == s->stamp[0].dev && now.ino == s->stamp[0].ino;
 }
@@ -368,7 +368,7 @@ static enum insight look_inside(const struct source *s)
 }
 
 /* Moved, or its rights are others: that changes when it was changed, but not when something in it was. */
-static bool was_moved(const struct look_stamp *now, const struct look_stamp *then)
+static bool was_moved(const struct file_stamp *now, const struct file_stamp *then)
 {
 	return (now->changed_s != then->changed_s || now->changed_ns != then->changed_ns) &&
 	       now->modified_s == then->modified_s && now->modified_ns == then->modified_ns;
@@ -381,7 +381,7 @@ static bool is_racy(const struct source *s, uint64_t began_real_us)
 		return false;
 
 	for (uint32_t i = 0; i < s->nwatch; i++) {
-		const struct look_stamp *t = &s->stamp[i];
+		const struct file_stamp *t = &s->stamp[i];
 		uint64_t changed = (uint64_t)t->changed_s * 1000000 + t->changed_ns / 1000;
 
 		if (changed + RACY_US > began_real_us)
@@ -501,14 +501,14 @@ void place_policies_nested(struct place_policies *p, uint32_t uid, const char *w
 	}
 }
 
-static void on_found(void *ctx, const struct look_answer *a, int *fds, size_t nfds)
+static void on_found(void *ctx, const struct peer_files_reply *a, int *fds, size_t nfds)
 {
 	struct place *l = ctx;
 	struct source *s;
 
-	if (a->index == LOOK_NESTED && l->below && a->path[0])
+	if (a->index == PEER_FILES_NESTED && l->below && a->path[0])
 		note_nested(l, a->path);
-	l->partial |= a->index == LOOK_NESTED && !a->path[0];
+	l->partial |= a->index == PEER_FILES_NESTED && !a->path[0];
 	if (a->index >= l->count || nfds != a->nwatch + (a->error ? 0 : 1))
 		return;
 	s = &l->source[a->index];
@@ -585,8 +585,8 @@ static int look(struct place *l, int peer_fd, struct err *e)
 	l->below = l->workspace[0] && (!l->below_ns || l->began_ns - l->below_ns > AGAIN_NS);
 	buf_reset(&l->found);
 	l->partial = false;
-	l->look = look_link_new(l->owner->base, l->owner->spawner, l->below ? LOOK_BELOW : LOOK_WORKSPACE, request.data,
-				request.len, peer_fd, &on, l);
+	l->look = look_link_new(l->owner->base, l->owner->spawner, l->below ? PEER_FILES_BELOW : PEER_FILES_WORKSPACE,
+				request.data, request.len, peer_fd, &on, l);
 	return l->look ? 0 : err_sys(e, errno, "look for the policy of '%s'", l->workspace);
 }
 
@@ -598,9 +598,9 @@ static bool has_changed(const struct place *l)
 		enum insight sight = look_inside(s);
 
 		for (uint32_t k = 0; k < s->nwatch; k++) {
-			struct look_stamp now;
+			struct file_stamp now;
 
-			if (sight == HAS_IT || look_stamp_get(s->fds[k], &now) < 0)
+			if (sight == HAS_IT || file_stamp_get(s->fds[k], &now) < 0)
 				return true;
 			if (sight == LACKS_IT ? was_moved(&now, &s->stamp[k])
 					      : memcmp(&now, &s->stamp[k], sizeof now) != 0)
@@ -634,7 +634,7 @@ int place_policies_of(struct place_policies *p, const struct policy_key *at, con
 		return err_set(e, ERR_PERMISSION,
 			       "nothing is started here: '%.200s' is nested in more than %u folders, and the policy of "
 			       "each would count",
-			       l->workspace, LOOK_FOLDERS_MAX - p->peers);
+			       l->workspace, PEER_FILES_FOLDERS_MAX - p->peers);
 	if (l->failed_ns && now - l->failed_ns < FAILED_NS)
 		return err_set(e, ERR_UNAVAILABLE, "the policy of '%.200s' cannot be looked at: %s", l->workspace,
 			       l->failure);

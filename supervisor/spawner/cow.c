@@ -205,7 +205,7 @@ static int become_owner(const struct helper *h)
 		return -1;
 	if (!h->privileged)
 		return 0;
-	if (h->walk.op == CHANGES_OP_DISCARD || h->walk.op == CHANGES_OP_DROP || o->uid == 0)
+	if (h->walk.op == CHANGE_OP_DISCARD || h->walk.op == CHANGE_OP_DROP || o->uid == 0)
 		return keep_file_rights();
 	if (syscall(SYS_setgroups, (size_t)o->ngroups, o->groups) < 0 ||
 	    syscall(SYS_setresgid, o->gid, o->gid, o->gid) < 0)
@@ -264,9 +264,9 @@ static int walk_layer(struct helper *h, const struct layer *l)
 	struct cow_walk *w = &h->walk;
 	size_t len = strlen(l->root.path);
 	fd_auto int host = open_host(&l->root);
-	if (host < 0 && w->op != CHANGES_OP_DISCARD)
+	if (host < 0 && w->op != CHANGE_OP_DISCARD)
 		return -1;
-	if (len > CHANGES_PATH_MAX)
+	if (len > CHANGE_PATH_MAX)
 		return fail(ENAMETOOLONG);
 	while (len > 0 && l->root.path[len - 1] == '/')
 		len--;
@@ -282,12 +282,12 @@ static int walk_layers(struct helper *h, struct buf *out)
 	if (open_layers(h, layers) < 0 || become_owner(h) < 0)
 		return -1;
 	umask(0);
-	changes_begin(out);
+	change_list_begin(out);
 	for (uint32_t i = 0; i < h->owner.nroots; i++) {
 		if (layers[i].upper >= 0 && walk_layer(h, &layers[i]) < 0)
 			return -1;
 	}
-	changes_end(out);
+	change_list_end(out);
 	return 0;
 }
 
@@ -316,12 +316,12 @@ static int helper_work(struct helper *h, const struct cow *c, const char *id, in
 {
 	static struct buf out;
 	fd_auto int lock = read_record(h->run, OWNER_NAME, &h->owner, sizeof h->owner);
-	if (lock < 0 && (h->walk.op != CHANGES_OP_DROP))
+	if (lock < 0 && (h->walk.op != CHANGE_OP_DROP))
 		return -1;
 	/* One at a time: two that apply the same would meet. */
 	if (lock >= 0 && flock(lock, LOCK_EX) < 0)
 		return -1;
-	if (h->walk.op == CHANGES_OP_DROP)
+	if (h->walk.op == CHANGE_OP_DROP)
 		return cow_remove(c->fd, id);
 	if (h->owner.magic != COW_MAGIC || h->owner.version != COW_VERSION || h->owner.nroots > PLAN_MOUNTS_MAX)
 		return fail(EIO);
@@ -364,7 +364,7 @@ static int read_paths(struct cow_walk *w, int fd)
 	p[n] = 0;
 	w->paths = p;
 	size_t len = n && p[n - 1] ? (size_t)n + 1 : (size_t)n, at = 0;
-	while (at < len && p[at] != CHANGES_HELD)
+	while (at < len && p[at] != CHANGE_LIST_EXCLUDED)
 		at += strlen(p + at) + 1;
 	w->paths_len = at;
 	w->held = p + at;
@@ -389,13 +389,13 @@ static void close_others(struct helper *h, struct cow *c, int *paths, int *clien
 
 static _Noreturn void helper_main(struct cow *c, const struct spawn_msg *m, const int *fds)
 {
-	struct helper h = { .privileged = c->privileged, .result = fds[1], .walk = { .op = (enum changes_op)m->op } };
-	int paths = fds[0], client = changes_op_needs_client(h.walk.op) ? fds[2] : -1,
-	    report = h.walk.op == CHANGES_OP_REVERT ? fds[3] : -1;
+	struct helper h = { .privileged = c->privileged, .result = fds[1], .walk = { .op = (enum change_op)m->op } };
+	int paths = fds[0], client = change_op_needs_client(h.walk.op) ? fds[2] : -1,
+	    report = h.walk.op == CHANGE_OP_REVERT ? fds[3] : -1;
 	struct timespec now;
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	clock_gettime(CLOCK_REALTIME, &now);
-	bool all = h.walk.op == CHANGES_OP_SWEEP, overlay = !all && report < 0;
+	bool all = h.walk.op == CHANGE_OP_SWEEP, overlay = !all && report < 0;
 	h.run = overlay ? open_run(c, m->key.id) : -1;
 	if (h.run < 0 && overlay)
 		_exit(errno == ENOTDIR || errno == ELOOP ? ENOENT : errno);

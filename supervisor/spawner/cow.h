@@ -2,9 +2,9 @@
 #define BAILIFF_SUPERVISOR_SPAWNER_COW_H
 
 /*
- * Copy-on-write runs, on the spawner's side: where their changes are kept (sandbox/cow.h), and what is done with them
- * afterwards. That work is a process of its own, forked for one request: it may take long, it works on trees that a
- * sandboxed command has made, and it takes on the identity of whom the changes belong to before it touches a file of
+ * Copy-on-write runs, on the spawner's side: where their changes are kept (sandbox/cow_layout.h), and what is done with
+ * them afterwards. That work is a process of its own, forked for one request: it may take long, it works on trees that
+ * a sandboxed command has made, and it takes on the identity of whom the changes belong to before it touches a file of
  * the host's.
  *
  * cow.c keeps the folders and forks; cow_walk.c finds what differs; cow_apply.c brings it to the host; cow_show.c
@@ -12,8 +12,8 @@
  */
 
 #include "sandbox/autorun_report.h"
-#include "sandbox/changes.h"
-#include "sandbox/cow.h"
+#include "sandbox/change_list.h"
+#include "sandbox/cow_layout.h"
 #include "sandbox/plan.h"
 
 #include <stdbool.h>
@@ -62,14 +62,14 @@ bool cow_reap(struct cow *c, int pidfd, struct spawn_msg *answer);
 
 /* One request at work. */
 struct cow_walk {
-	enum changes_op op;
+	enum change_op op;
 	const char *paths; /* those that are meant: NUL-terminated, one after another; none = all */
 	size_t paths_len;
-	const char *held; /* what is not to be applied, each behind CHANGES_HELD */
+	const char *held; /* what is not to be applied, each behind CHANGE_LIST_EXCLUDED */
 	size_t held_len;
 	struct timespec started;
 	struct buf *out;
-	char path[CHANGES_PATH_MAX + 2]; /* absolute, of what is at hand */
+	char path[CHANGE_PATH_MAX + 2]; /* absolute, of what is at hand */
 	size_t path_len, root_len;
 	unsigned depth;
 	bool chosen; /* something above was named, so everything here is meant */
@@ -79,13 +79,13 @@ struct cow_walk {
 struct cow_spot {
 	int upper_dir, host_dir; /* host_dir −1: there is no such folder */
 	const char *name;
-	enum changes_kind kind;
-	enum changes_type type;
+	enum change_kind kind;
+	enum change_type type;
 	bool in_upper;           /* false: gone because its folder was replaced */
 	bool opaque;             /* a folder that replaces one */
 	struct stat upper, host; /* st_mode 0 = nothing there */
-	enum changes_outcome outcome;
-	char note[CHANGES_NOTE_MAX];
+	enum change_outcome outcome;
+	char note[CHANGE_NOTE_MAX];
 };
 
 /* Visits what differs below one write root. −1 with errno. */

@@ -37,7 +37,7 @@ static void refuse(struct cow_spot *s, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(s->note, sizeof s->note, fmt, ap);
 	va_end(ap);
-	s->outcome = CHANGES_OUTCOME_CONFLICT;
+	s->outcome = CHANGE_OUTCOME_CONFLICT;
 }
 
 static bool later(const struct timespec *a, const struct timespec *b)
@@ -172,7 +172,7 @@ static int clear_host(struct cow_walk *w, struct cow_spot *s)
 		refuse(s, "look at what the host has there: %s", strerror(errno));
 	else if (cow_remove(s->host_dir, s->name) < 0)
 		refuse(s, "remove: %s", strerror(errno));
-	return s->outcome == CHANGES_OUTCOME_CONFLICT ? -1 : 0;
+	return s->outcome == CHANGE_OUTCOME_CONFLICT ? -1 : 0;
 }
 
 /* ---- writing ---- */
@@ -327,21 +327,20 @@ static void apply_folder(struct cow_spot *s)
 void cow_finish_folder(struct cow_spot *s, int host, mode_t before)
 {
 	struct stat st;
-	mode_t wanted = s->outcome == CHANGES_OUTCOME_APPLIED ? s->upper.st_mode & FOLDER_BITS : before & 07777;
-	if ((s->outcome == CHANGES_OUTCOME_APPLIED || before) && fstat(host, &st) == 0 &&
-	    (st.st_mode & 07777) != wanted)
+	mode_t wanted = s->outcome == CHANGE_OUTCOME_APPLIED ? s->upper.st_mode & FOLDER_BITS : before & 07777;
+	if ((s->outcome == CHANGE_OUTCOME_APPLIED || before) && fstat(host, &st) == 0 && (st.st_mode & 07777) != wanted)
 		fchmod(host, wanted);
 }
 
 /* What of the host's is in the way of a change: nothing, or s->outcome says so. */
 static void check(struct cow_walk *w, struct cow_spot *s)
 {
-	bool folder_now = S_ISDIR(s->host.st_mode), folder_then = s->type == CHANGES_TYPE_FOLDER;
+	bool folder_now = S_ISDIR(s->host.st_mode), folder_then = s->type == CHANGE_TYPE_FOLDER;
 	if (s->host_dir < 0)
 		refuse(s, "its folder is not there on the host");
-	else if (s->type == CHANGES_TYPE_OTHER && s->kind != CHANGES_KIND_DELETED)
+	else if (s->type == CHANGE_TYPE_OTHER && s->kind != CHANGE_KIND_DELETED)
 		refuse(s, "not a file, folder or symbolic link: never applied");
-	else if (s->kind == CHANGES_KIND_DELETED || !s->host.st_mode || (folder_now && folder_then))
+	else if (s->kind == CHANGE_KIND_DELETED || !s->host.st_mode || (folder_now && folder_then))
 		return;
 	else if (later(&s->host.st_ctim, &w->started))
 		refuse(s, "changed on the host since the run began");
@@ -363,23 +362,23 @@ static bool is_held_back(const struct cow_walk *w)
 void cow_apply(struct cow_walk *w, struct cow_spot *s)
 {
 	check(w, s);
-	if (s->outcome != CHANGES_OUTCOME_CONFLICT && is_held_back(w))
+	if (s->outcome != CHANGE_OUTCOME_CONFLICT && is_held_back(w))
 		refuse(s, "held back: a program outside the sandbox executes it by itself; name it to apply it");
-	if (s->outcome == CHANGES_OUTCOME_CONFLICT)
+	if (s->outcome == CHANGE_OUTCOME_CONFLICT)
 		return;
-	if (s->kind == CHANGES_KIND_DELETED)
+	if (s->kind == CHANGE_KIND_DELETED)
 		clear_host(w, s);
-	else if (s->type == CHANGES_TYPE_FILE)
+	else if (s->type == CHANGE_TYPE_FILE)
 		apply_file(s);
-	else if (s->type == CHANGES_TYPE_SYMLINK)
+	else if (s->type == CHANGE_TYPE_SYMLINK)
 		apply_symlink(s);
 	else
 		apply_folder(s);
-	if (s->outcome == CHANGES_OUTCOME_CONFLICT)
+	if (s->outcome == CHANGE_OUTCOME_CONFLICT)
 		return;
-	s->outcome = CHANGES_OUTCOME_APPLIED;
+	s->outcome = CHANGE_OUTCOME_APPLIED;
 	/* Should this fail, it equals the host's and is no difference any more. */
-	if (s->in_upper && (s->type != CHANGES_TYPE_FOLDER || s->kind == CHANGES_KIND_DELETED))
+	if (s->in_upper && (s->type != CHANGE_TYPE_FOLDER || s->kind == CHANGE_KIND_DELETED))
 		unlinkat(s->upper_dir, s->name, 0);
 }
 
@@ -387,12 +386,12 @@ void cow_discard(struct cow_walk *w, struct cow_spot *s)
 {
 	if (!s->in_upper) {
 		/* It comes back with the folder that replaced its own. */
-		s->outcome = CHANGES_OUTCOME_DISCARDED;
+		s->outcome = CHANGE_OUTCOME_DISCARDED;
 		if (!w->chosen)
 			refuse(s, "a part of a folder that was replaced: discard the folder");
-	} else if ((s->type == CHANGES_TYPE_FOLDER && s->kind != CHANGES_KIND_DELETED) ||
+	} else if ((s->type == CHANGE_TYPE_FOLDER && s->kind != CHANGE_KIND_DELETED) ||
 		   unlinkat(s->upper_dir, s->name, 0) == 0) {
-		s->outcome = CHANGES_OUTCOME_DISCARDED;
+		s->outcome = CHANGE_OUTCOME_DISCARDED;
 	} else {
 		refuse(s, "%s", strerror(errno));
 	}
@@ -401,8 +400,8 @@ void cow_discard(struct cow_walk *w, struct cow_spot *s)
 /* An empty folder of the upper layer is still a change where it is new, where its mode is, or where it replaces one. */
 void cow_leave_folder(const struct cow_walk *w, const struct cow_spot *s, bool was_meant)
 {
-	bool settled = s->outcome == CHANGES_OUTCOME_APPLIED || s->outcome == CHANGES_OUTCOME_DISCARDED ||
-		       (s->outcome == CHANGES_OUTCOME_PENDING && s->host.st_mode == s->upper.st_mode);
-	if ((w->op == CHANGES_OP_APPLY || w->op == CHANGES_OP_DISCARD) && settled && (was_meant || !s->opaque))
+	bool settled = s->outcome == CHANGE_OUTCOME_APPLIED || s->outcome == CHANGE_OUTCOME_DISCARDED ||
+		       (s->outcome == CHANGE_OUTCOME_PENDING && s->host.st_mode == s->upper.st_mode);
+	if ((w->op == CHANGE_OP_APPLY || w->op == CHANGE_OP_DISCARD) && settled && (was_meant || !s->opaque))
 		unlinkat(s->upper_dir, s->name, AT_REMOVEDIR);
 }

@@ -93,9 +93,9 @@ static void put_header(const struct cow_walk *w, const struct cow_spot *s, const
 void cow_diff(const struct cow_walk *w, const struct cow_spot *s, struct buf *out)
 {
 	static const struct stat nothing;
-	const struct stat *after = s->kind == CHANGES_KIND_DELETED ? &nothing : &s->upper;
+	const struct stat *after = s->kind == CHANGE_KIND_DELETED ? &nothing : &s->upper;
 	buf_auto struct buf a = BUF_INIT, b = BUF_INIT, hunks = BUF_INIT;
-	if (S_ISDIR(s->host.st_mode) || S_ISDIR(after->st_mode) || s->type == CHANGES_TYPE_OTHER)
+	if (S_ISDIR(s->host.st_mode) || S_ISDIR(after->st_mode) || s->type == CHANGE_TYPE_OTHER)
 		return;
 	int old = read_version(s, false, &a), new = after->st_mode ? read_version(s, true, &b) : 0;
 	if (old < 0 || new < 0)

@@ -100,12 +100,12 @@ static bool is_placeholder(int dir, const char *name, mode_t mode)
 	return fd >= 0 && fgetxattr(fd, OVERLAY_PLACEHOLDER, &value, 1) == 1;
 }
 
-static enum changes_type type_of(mode_t mode)
+static enum change_type type_of(mode_t mode)
 {
-	return S_ISREG(mode)   ? CHANGES_TYPE_FILE
-	       : S_ISDIR(mode) ? CHANGES_TYPE_FOLDER
-	       : S_ISLNK(mode) ? CHANGES_TYPE_SYMLINK
-			       : CHANGES_TYPE_OTHER;
+	return S_ISREG(mode)   ? CHANGE_TYPE_FILE
+	       : S_ISDIR(mode) ? CHANGE_TYPE_FOLDER
+	       : S_ISLNK(mode) ? CHANGE_TYPE_SYMLINK
+			       : CHANGE_TYPE_OTHER;
 }
 
 static void look(int dir, const char *name, struct stat *st)
@@ -161,17 +161,17 @@ static bool unchanged(const struct cow_spot *s)
 
 static bool meant(const struct cow_walk *w)
 {
-	return w->chosen || changes_selected(w->paths, w->paths_len, w->path, w->path_len);
+	return w->chosen || change_list_selects(w->paths, w->paths_len, w->path, w->path_len);
 }
 
 static void report(struct cow_walk *w, const struct cow_spot *s, const struct buf *diff)
 {
-	const struct stat *st = s->upper.st_mode && s->kind != CHANGES_KIND_DELETED ? &s->upper : &s->host;
+	const struct stat *st = s->upper.st_mode && s->kind != CHANGE_KIND_DELETED ? &s->upper : &s->host;
 	const struct change c = {
 		.kind = s->kind,
 		.type = s->type,
 		.outcome = s->outcome,
-		.mode = s->kind == CHANGES_KIND_DELETED ? 0 : s->upper.st_mode,
+		.mode = s->kind == CHANGE_KIND_DELETED ? 0 : s->upper.st_mode,
 		.old_mode = s->host.st_mode,
 		.bytes = S_ISDIR(st->st_mode) ? 0 : (uint64_t)st->st_size,
 		.path = w->path,
@@ -181,24 +181,24 @@ static void report(struct cow_walk *w, const struct cow_spot *s, const struct bu
 		.diff = diff ? diff->data : NULL,
 		.diff_len = diff ? diff->len : 0,
 	};
-	changes_add(w->out, &c);
+	change_list_add(w->out, &c);
 }
 
 static void visit(struct cow_walk *w, struct cow_spot *s)
 {
 	buf_auto struct buf diff = BUF_INIT;
 	/* A folder on the way to what is meant must be there too. */
-	bool way = w->op == CHANGES_OP_APPLY && s->kind != CHANGES_KIND_DELETED && s->type == CHANGES_TYPE_FOLDER &&
-		   changes_leads_to(w->paths, w->paths_len, w->path, w->path_len);
+	bool way = w->op == CHANGE_OP_APPLY && s->kind != CHANGE_KIND_DELETED && s->type == CHANGE_TYPE_FOLDER &&
+		   change_list_leads_to(w->paths, w->paths_len, w->path, w->path_len);
 	if (!meant(w) && !way)
 		return;
-	s->outcome = CHANGES_OUTCOME_PENDING;
-	if (w->op == CHANGES_OP_APPLY)
+	s->outcome = CHANGE_OUTCOME_PENDING;
+	if (w->op == CHANGE_OP_APPLY)
 		cow_apply(w, s);
-	else if (w->op == CHANGES_OP_DISCARD)
+	else if (w->op == CHANGE_OP_DISCARD)
 		cow_discard(w, s);
-	else if (w->op == CHANGES_OP_DIFF &&
-		 ((const struct changes_head *)(const void *)w->out->data)->count < CHANGES_DIFFED_MAX)
+	else if (w->op == CHANGE_OP_DIFF &&
+		 ((const struct change_list_head *)(const void *)w->out->data)->count < CHANGE_LIST_DIFFED_MAX)
 		cow_diff(w, s, &diff);
 	report(w, s, &diff);
 }
@@ -206,7 +206,7 @@ static void visit(struct cow_walk *w, struct cow_spot *s)
 static bool push(struct cow_walk *w, const char *name)
 {
 	size_t n = strlen(name);
-	if (w->path_len + 1 + n > CHANGES_PATH_MAX)
+	if (w->path_len + 1 + n > CHANGE_PATH_MAX)
 		return false;
 	w->path[w->path_len++] = '/';
 	memcpy(w->path + w->path_len, name, n + 1);
@@ -228,7 +228,7 @@ static void folder_unreadable(struct cow_walk *w, struct cow_spot *s, int errnum
 {
 	if (!meant(w))
 		return;
-	s->outcome = CHANGES_OUTCOME_CONFLICT;
+	s->outcome = CHANGE_OUTCOME_CONFLICT;
 	snprintf(s->note, sizeof s->note, "the folder cannot be read: %s", strerror(errnum));
 	report(w, s, NULL);
 }
@@ -236,7 +236,7 @@ static void folder_unreadable(struct cow_walk *w, struct cow_spot *s, int errnum
 /* What lies too deep, or has too long a name, to be told of can still be given up with the folder that it is in. */
 static bool forgotten(const struct cow_walk *w, int upper_dir, const char *name)
 {
-	return w->op == CHANGES_OP_DISCARD && (w->chosen || meant(w)) && cow_remove(upper_dir, name) == 0;
+	return w->op == CHANGE_OP_DISCARD && (w->chosen || meant(w)) && cow_remove(upper_dir, name) == 0;
 }
 
 /* Its owner's own, whatever mode it was left with: open for as long as we are in it. The mode to give back, or 0. */
@@ -272,7 +272,7 @@ int cow_open_upper(const struct cow_spot *s)
 
 static void walk_below(struct cow_walk *w, struct cow_spot *s)
 {
-	bool chosen = w->chosen, writes = w->op == CHANGES_OP_APPLY;
+	bool chosen = w->chosen, writes = w->op == CHANGE_OP_APPLY;
 	fd_auto int upper = -1;
 	mode_t upper_before = open_up(s->upper_dir, s->name, &upper), host_before = 0;
 	if (upper >= 0 && w->depth >= COW_DEPTH_MAX && forgotten(w, s->upper_dir, s->name))
@@ -309,31 +309,30 @@ static void walk_entry(struct cow_walk *w, int upper, int host, const char *name
 	if (!s.upper.st_mode)
 		return;
 	if (cow_whiteout(&s.upper)) {
-		s.kind = CHANGES_KIND_DELETED;
+		s.kind = CHANGE_KIND_DELETED;
 		s.type = type_of(s.host.st_mode);
 		if (s.host.st_mode)
 			visit(w, &s);
-		else if (w->op == CHANGES_OP_APPLY || w->op == CHANGES_OP_DISCARD)
+		else if (w->op == CHANGE_OP_APPLY || w->op == CHANGE_OP_DISCARD)
 			unlinkat(upper, name, 0);
 		return;
 	}
-	s.kind = s.host.st_mode ? CHANGES_KIND_MODIFIED : CHANGES_KIND_ADDED;
+	s.kind = s.host.st_mode ? CHANGE_KIND_MODIFIED : CHANGE_KIND_ADDED;
 	s.type = type_of(s.upper.st_mode);
-	if (s.kind == CHANGES_KIND_ADDED && is_placeholder(upper, name, s.upper.st_mode))
+	if (s.kind == CHANGE_KIND_ADDED && is_placeholder(upper, name, s.upper.st_mode))
 		return;
-	if (s.kind == CHANGES_KIND_ADDED || !unchanged(&s))
+	if (s.kind == CHANGE_KIND_ADDED || !unchanged(&s))
 		visit(w, &s);
-	else if (s.type != CHANGES_TYPE_FOLDER && meant(w) &&
-		 (w->op == CHANGES_OP_APPLY || w->op == CHANGES_OP_DISCARD))
+	else if (s.type != CHANGE_TYPE_FOLDER && meant(w) && (w->op == CHANGE_OP_APPLY || w->op == CHANGE_OP_DISCARD))
 		unlinkat(upper, name, 0);
-	if (s.type == CHANGES_TYPE_FOLDER)
+	if (s.type == CHANGE_TYPE_FOLDER)
 		walk_below(w, &s);
 }
 
 /* What the host has in a folder that was replaced, and the new one has not. */
 static void walk_gone(struct cow_walk *w, int upper, int host, const char *name)
 {
-	struct cow_spot s = { .upper_dir = upper, .host_dir = host, .name = name, .kind = CHANGES_KIND_DELETED };
+	struct cow_spot s = { .upper_dir = upper, .host_dir = host, .name = name, .kind = CHANGE_KIND_DELETED };
 	look(upper, name, &s.upper);
 	if (s.upper.st_mode)
 		return;
@@ -375,8 +374,8 @@ static int walk_folder(struct cow_walk *w, int upper, int host, bool opaque)
 int cow_walk_root(struct cow_walk *w, int upper, int host)
 {
 	w->depth = 0;
-	w->chosen = changes_selected(w->paths, w->paths_len, w->path, w->path_len);
-	if (!changes_leads_to(w->paths, w->paths_len, w->path, w->path_len))
+	w->chosen = change_list_selects(w->paths, w->paths_len, w->path, w->path_len);
+	if (!change_list_leads_to(w->paths, w->paths_len, w->path, w->path_len))
 		return 0;
 	return walk_folder(w, upper, host, false);
 }

@@ -22,15 +22,15 @@
 #include "runtime/base/fd.h"
 #include "sandbox/audit.h"
 #include "sandbox/autorun.h"
+#include "sandbox/host_fingerprint.h"
 #include "sandbox/init_name.h"
 #include "sandbox/lookup.h"
 #include "sandbox/plan.h"
-#include "sandbox/sight.h"
 #include "sandbox/status.h"
 #include "sandbox/steps/step.h"
 #include "sandbox/userns.h"
-#include "supervisor/spawner/keeper.h"
 #include "supervisor/common/process_title.h"
+#include "supervisor/spawner/placeholder_helper.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +50,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CPU_LOOK_MS 100
+#define CPU_POLL_MS 100
 #define NAMES_MAX 64
 #define LOOKUPS_A_TURN 16
 #define REAP_MAX 64 /* in a turn: orphans may come as fast as they are reaped, and requests must get through */
@@ -93,7 +93,7 @@ static _Noreturn void leave_failed(struct init *in, enum sandbox_step step, int 
 {
 	struct status_msg m = { .kind = STATUS_FAILED, .step = step, .error = error };
 	memcpy(m.path, in->steps.path, sizeof m.path);
-	keeper_finish(in->steps.keeper_fd);
+	placeholder_helper_finish(in->steps.placeholder_fd);
 	send_status(in->steps.status_fd, &m);
 	_exit(1);
 }
@@ -174,9 +174,9 @@ static void take_name(const struct init *in)
  * sandbox any more that socket is closed. A fitted one that cannot be made is not missed: whoever needs it next is told
  * why then.
  */
-static void wait_for_order(struct init *in)
+static void wait_for_command(struct init *in)
 {
-	bool fitted = in->steps.sight;
+	bool fitted = in->steps.fingerprint;
 	enum sandbox_step step = STEP_CLONE;
 	const struct sched_param none = { 0 };
 	/* In nobody's way: neither while it is built, nor when the order comes, whose sender has other things to do
@@ -184,11 +184,11 @@ static void wait_for_order(struct init *in)
 	bool polite = sched_getscheduler(0) == SCHED_OTHER && sched_setscheduler(0, SCHED_BATCH, &none) == 0;
 	if (!fitted && step_descriptors(&in->steps) < 0)
 		_exit(1);
-	int error = sandbox_steps_run(&in->steps, STEP_AHEAD, &step) < 0 ? errno : 0;
+	int error = sandbox_steps_run(&in->steps, STEP_PREBUILT, &step) < 0 ? errno : 0;
 	if (fitted && (error || sandbox_steps_run(&in->steps, STEP_IN_INIT, &step) < 0 ||
-		       missing_layer(in) != STEP_COUNT || order_tell_fitted(in) < 0))
+		       missing_layer(in) != STEP_COUNT || prebuilt_msg_send_ready(in) < 0))
 		_exit(0);
-	if ((error ? order_take_last(in) : order_wait(in)) < 0)
+	if ((error ? prebuilt_msg_receive_last(in) : prebuilt_msg_wait(in)) < 0)
 		_exit(0);
 	take_name(in);
 	if (polite && sched_setscheduler(0, SCHED_OTHER, &none) < 0 && !error)
@@ -196,18 +196,18 @@ static void wait_for_order(struct init *in)
 	if (error)
 		leave_failed(in, step, error);
 	if (fitted)
-		sight_unpin(in->steps.sight);
+		fingerprint_unpin(in->steps.fingerprint);
 }
 
 /* Every step of the init's, in one go or in two. */
 static void make_sandbox(struct init *in)
 {
 	enum sandbox_step step = STEP_CLONE;
-	if (in->steps.order_fd >= 0)
-		wait_for_order(in);
-	else if (sandbox_steps_run(&in->steps, STEP_AHEAD, &step) < 0)
+	if (in->steps.prebuilt_fd >= 0)
+		wait_for_command(in);
+	else if (sandbox_steps_run(&in->steps, STEP_PREBUILT, &step) < 0)
 		leave_failed(in, step, errno);
-	if (in->steps.sight)
+	if (in->steps.fingerprint)
 		return;
 	if (sandbox_steps_run(&in->steps, STEP_IN_INIT, &step) < 0)
 		leave_failed(in, step, errno);
@@ -226,7 +226,7 @@ static pid_t start_command(struct init *in)
 	spare_init(in, "200");
 	pid_t pid = vfork();
 	if (pid == 0) {
-		command_exec(in);
+		exec_command(in);
 		_exit(127);
 	}
 	spare_init(in, "0");
@@ -367,7 +367,7 @@ static bool past_cpu_limit(const struct watch *w)
 	return us / 1000 >= in->steps.plan->cpu_ms;
 }
 
-/* Every CPU_LOOK_MS, however often it is asked. */
+/* Every CPU_POLL_MS, however often it is asked. */
 static bool is_due(uint64_t *at_ms)
 {
 	struct timespec t;
@@ -375,7 +375,7 @@ static bool is_due(uint64_t *at_ms)
 	uint64_t now_ms = (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 	if (now_ms < *at_ms)
 		return false;
-	*at_ms = now_ms + CPU_LOOK_MS;
+	*at_ms = now_ms + CPU_POLL_MS;
 	return true;
 }
 
@@ -395,7 +395,7 @@ static void watch_tree(struct watch *w)
 	bool more = false, told = false;
 	uint64_t look_ms = 0;
 	for (;;) {
-		int n = poll(p, 4, more ? 0 : cpu ? CPU_LOOK_MS : -1);
+		int n = poll(p, 4, more ? 0 : cpu ? CPU_POLL_MS : -1);
 		if (n > 0 && p[2].revents)
 			_exit(1);
 		if (more || (n > 0 && p[0].revents)) {
@@ -520,7 +520,7 @@ _Noreturn void init_main(struct init *in)
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	sigprocmask(SIG_SETMASK, &child, NULL);
-	if (in->steps.order_fd >= 0)
+	if (in->steps.prebuilt_fd >= 0)
 		title_set(in->title, "bailiffd: zygote");
 	else
 		take_name(in);
@@ -553,7 +553,7 @@ _Noreturn void init_main(struct init *in)
 
 	watch_tree(&w);
 	examine_after(&w);
-	keeper_finish(in->steps.keeper_fd);
+	placeholder_helper_finish(in->steps.placeholder_fd);
 	report_exit(&w);
 	_exit(0);
 }

@@ -4,19 +4,19 @@
 /* The sandbox's first process: pid 1 of its pid namespace. See init.c. */
 
 #include "sandbox/steps.h"
-#include "supervisor/spawner/order.h"
+#include "supervisor/spawner/prebuilt_msg.h"
 
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-struct apart;
+struct cpu_affinity;
 struct title;
 
 struct init {
 	struct step_context steps;
 	struct title *title;
-	const struct apart *apart;
+	const struct cpu_affinity *affinity;
 	int leaf_fd;    /* the cgroup that it is cloned into; −1 = none */
 	bool audit;     /* enter an audit session of its own */
 	bool reset_oom; /* the spawner is protected from the OOM killer; the sandbox must not be */
@@ -26,9 +26,9 @@ struct init {
 	 */
 	const char **argv;
 	const char **envv;
-	struct order_room *room;    /* of a sandbox that is built ahead: for its order */
-	const char *cow_folder;     /* of all copy-on-write runs */
-	const uint8_t *autorun_key; /* seals reports on autorun files */
+	struct prebuilt_msg_buffer *room; /* of a sandbox that is built ahead: for its order */
+	const char *cow_folder;           /* of all copy-on-write runs */
+	const uint8_t *autorun_key;       /* seals reports on autorun files */
 	char cow_path[PATH_MAX];
 	/* Written by the command's process before it executes: it shares this memory until then (see init.c). */
 	enum sandbox_step reached;
@@ -41,7 +41,7 @@ void init_set_plan(struct init *in, const struct plan_head *p);
 _Noreturn void init_main(struct init *in);
 
 /* In the command's process: the remaining steps, then exec. Comes back only with in->error set. */
-void command_exec(struct init *in);
+void exec_command(struct init *in);
 
 /*
  * Processor time of every process of the namespace but pid 1, with what they waited for, in µs; 0 without a /proc. A

@@ -7,7 +7,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
-#include "sandbox/changes.h"
+#include "sandbox/change_list.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -86,8 +86,8 @@ struct spot {
 	char path[PATH_MAX];
 	const char *name; /* in it */
 	int folder;
-	enum changes_outcome outcome;
-	char note[CHANGES_NOTE_MAX];
+	enum change_outcome outcome;
+	char note[CHANGE_NOTE_MAX];
 };
 
 static void refuse(struct spot *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -97,7 +97,7 @@ static void refuse(struct spot *s, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(s->note, sizeof s->note, fmt, ap);
 	va_end(ap);
-	s->outcome = CHANGES_OUTCOME_CONFLICT;
+	s->outcome = CHANGE_OUTCOME_CONFLICT;
 }
 
 static int open_strictly(int at, const char *path, int flags)
@@ -209,7 +209,7 @@ static void revert_one(const struct autorun_record *r, struct spot *s)
 		     ((r->before.type == AUTORUN_TYPE_FILE || r->before.type == AUTORUN_TYPE_LINK) && r->before.kept);
 	fd_auto int folder = open_folder(s->path, s->name, whole && r->before.type != AUTORUN_TYPE_NONE);
 	s->folder = folder;
-	s->outcome = CHANGES_OUTCOME_REVERTED;
+	s->outcome = CHANGE_OUTCOME_REVERTED;
 	if (folder < 0 && errno != ENOENT)
 		refuse(s, "open its folder: %s", strerror(errno));
 	else if (read_now(s, &text, &now) < 0)
@@ -226,27 +226,27 @@ static void revert_one(const struct autorun_record *r, struct spot *s)
 		refuse(s, "remove it: %s", strerror(errno));
 }
 
-static enum changes_kind kind_of(const struct autorun_record *r)
+static enum change_kind kind_of(const struct autorun_record *r)
 {
-	return r->before.type == AUTORUN_TYPE_NONE  ? CHANGES_KIND_ADDED
-	       : r->after.type == AUTORUN_TYPE_NONE ? CHANGES_KIND_DELETED
-						    : CHANGES_KIND_MODIFIED;
+	return r->before.type == AUTORUN_TYPE_NONE  ? CHANGE_KIND_ADDED
+	       : r->after.type == AUTORUN_TYPE_NONE ? CHANGE_KIND_DELETED
+						    : CHANGE_KIND_MODIFIED;
 }
 
 void revert_apply(const void *report, const char *paths, size_t paths_len, struct buf *out)
 {
 	struct autorun_record r;
-	changes_begin(out);
+	change_list_begin(out);
 	for (size_t at = 0; autorun_report_next(report, &at, &r);) {
-		if (!changes_selected(paths, paths_len, r.path, r.path_len))
+		if (!change_list_selects(paths, paths_len, r.path, r.path_len))
 			continue;
 		struct spot s = { .folder = -1 };
 		memcpy(s.path, r.path, r.path_len); /* shorter than PATH_MAX: checked */
 		s.name = strrchr(s.path, '/') + 1;
 		revert_one(&r, &s);
 		const struct change c = { .kind = kind_of(&r),
-					  .type = r.before.type == AUTORUN_TYPE_LINK ? CHANGES_TYPE_SYMLINK
-										     : CHANGES_TYPE_FILE,
+					  .type = r.before.type == AUTORUN_TYPE_LINK ? CHANGE_TYPE_SYMLINK
+										     : CHANGE_TYPE_FILE,
 					  .outcome = s.outcome,
 					  .mode = r.after.mode,
 					  .old_mode = r.before.mode,
@@ -256,7 +256,7 @@ void revert_apply(const void *report, const char *paths, size_t paths_len, struc
 					  .note = s.note,
 					  .note_len = strlen(s.note),
 					  .diff = "" };
-		changes_add(out, &c);
+		change_list_add(out, &c);
 	}
-	changes_end(out);
+	change_list_end(out);
 }

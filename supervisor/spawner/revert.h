@@ -19,7 +19,7 @@ void revert_key_load(int folder, uint8_t key[AUTORUN_SEAL_BYTES]);
 
 /* A report, from a descriptor. 0, or −1 with errno: EBADMSG if it is not one of ours. */
 int revert_read(int fd, const uint8_t key[AUTORUN_SEAL_BYTES], struct buf *ret);
-/* Puts back those of the chosen paths, and lists what was done (sandbox/changes.h). In the identity of whom it
+/* Puts back those of the chosen paths, and lists what was done (sandbox/change_list.h). In the identity of whom it
  * concerns. */
 void revert_apply(const void *report, const char *paths, size_t paths_len, struct buf *out);
 

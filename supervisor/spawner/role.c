@@ -9,16 +9,16 @@
 #include <string.h>
 
 #define EXIT_USAGE 2
-#define ZYGOTES_DEFAULT 2
+#define PREBUILT_DEFAULT 2
 
 int spawner_role(const struct options *o, struct title *t)
 {
-	uint64_t user = 0, zygotes = ZYGOTES_DEFAULT;
+	uint64_t user = 0, zygotes = PREBUILT_DEFAULT;
 	title_set(t, "bailiffd: spawner");
 	log_setup("bailiffd spawner", o->verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO,
 		  o->log_format && strcmp(o->log_format, "json") == 0);
 	if ((o->user && options_number("user", o->user, UINT32_MAX - 1, &user, NULL) < 0) ||
-	    (o->zygotes && options_number("zygotes", o->zygotes, ZYGOTE_SPARE_MAX, &zygotes, NULL) < 0))
+	    (o->zygotes && options_number("zygotes", o->zygotes, PREBUILT_SPARE_MAX, &zygotes, NULL) < 0))
 		return EXIT_USAGE;
 	struct cgroup_base base = { 0 };
 	snprintf(base.path, sizeof base.path, "%s", o->cgroup_base ? o->cgroup_base : "");

@@ -3,8 +3,8 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
-#include "sandbox/changes.h"
-#include "supervisor/spawner/look.h"
+#include "sandbox/change_list.h"
+#include "supervisor/spawner/peer_files.h"
 
 #include <fcntl.h>
 #include <stdbool.h>
@@ -21,9 +21,9 @@ static const struct {
 	bool has_key;
 	bool has_fds;
 } permitted[] = {
-	{ SPAWN_START, true, true },    { SPAWN_SYNC, false, false },  { SPAWN_CLEAN, true, false },
-	{ SPAWN_MARK, false, false },   { SPAWN_CHANGES, true, true }, { SPAWN_LOOK, false, true },
-	{ SPAWN_EXPECT, false, false }, { SPAWN_GRANT, false, true },
+	{ SPAWN_START, true, true },      { SPAWN_SYNC, false, false },  { SPAWN_CLEAN, true, false },
+	{ SPAWN_MARK, false, false },     { SPAWN_CHANGES, true, true }, { SPAWN_PEER_FILES, false, true },
+	{ SPAWN_ANNOUNCE, false, false }, { SPAWN_GRANT, false, true },
 };
 
 static size_t start_fds(const struct spawn_msg *m)
@@ -35,9 +35,9 @@ static size_t start_fds(const struct spawn_msg *m)
 static size_t expected_fds(const struct spawn_msg *m)
 {
 	if (m->kind == SPAWN_CHANGES)
-		return 2 + changes_op_needs_client((enum changes_op)m->op) + (m->op == CHANGES_OP_REVERT);
-	if (m->kind == SPAWN_LOOK)
-		return LOOK_FDS;
+		return 2 + change_op_needs_client((enum change_op)m->op) + (m->op == CHANGE_OP_REVERT);
+	if (m->kind == SPAWN_PEER_FILES)
+		return PEER_FILES_FDS;
 	if (m->kind == SPAWN_GRANT)
 		return GRANT_FDS;
 	return start_fds(m);
@@ -72,11 +72,11 @@ int spawn_msg_check(const void *message, size_t len, size_t nfds, struct err *e)
 			continue;
 		if (m.flags & ~START_FLAGS)
 			return err_set(e, ERR_INVALID, "a message of the runtime's with unknown flags");
-		if (m.kind == SPAWN_CHANGES && (m.op >= CHANGES_OP_COUNT || m.flags))
+		if (m.kind == SPAWN_CHANGES && (m.op >= CHANGE_OP_COUNT || m.flags))
 			return err_set(e, ERR_INVALID, "a message of the runtime's that asks for an unknown operation");
 		if (m.kind == SPAWN_GRANT && m.flags)
 			return err_set(e, ERR_INVALID, "a message of the runtime's with flags that it has none of");
-		if (m.kind == SPAWN_LOOK && (m.op >= LOOK_COUNT || m.flags))
+		if (m.kind == SPAWN_PEER_FILES && (m.op >= PEER_FILES_OP_COUNT || m.flags))
 			return err_set(e, ERR_INVALID, "a message of the runtime's that asks for an unknown file");
 		if (nfds != (permitted[i].has_fds ? expected_fds(&m) : 0))
 			return err_set(e, ERR_INVALID, "a message of the runtime's with %zu descriptors", nfds);

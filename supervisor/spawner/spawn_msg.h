@@ -23,18 +23,18 @@ struct buf;
 struct err;
 
 enum spawn_kind {
-	SPAWN_START = 1,   /* runtime → spawner */
-	SPAWN_SYNC = 2,    /* → SYNCED: everything sent before on any link is done */
-	SPAWN_CLEAN = 3,   /* key: remove the cgroup of a released process; no answer */
-	SPAWN_MARK = 4,    /* token: put it behind the audit records that exist now; it comes among them */
-	SPAWN_LOOK = 6,    /* op: policy files, opened as the peer (look.h); descriptors: request (memfd), the client's
-			      socket, a socket for the answers */
+	SPAWN_START = 1,      /* runtime → spawner */
+	SPAWN_SYNC = 2,       /* → SYNCED: everything sent before on any link is done */
+	SPAWN_CLEAN = 3,      /* key: remove the cgroup of a released process; no answer */
+	SPAWN_MARK = 4,       /* token: put it behind the audit records that exist now; it comes among them */
+	SPAWN_PEER_FILES = 6, /* op: policy files, opened as the peer (look.h); descriptors: request (memfd), the
+			   client's socket, a socket for the answers */
 	SPAWN_CHANGES = 5, /* key, op → CHANGED; descriptors: paths (memfd), result (memfd), the client's socket if op
 			      needs one, for REVERT the report */
-	SPAWN_EXPECT = 7, /* token, hint: a START is likely to come, and what it may need can be looked at meanwhile; no
-			     answer */
-	SPAWN_GRANT = 8,  /* folders that a root client lets commands be run in later (authority.h); descriptors: enum
-			     grant_fd */
+	SPAWN_ANNOUNCE = 7, /* token, hint: a START is likely to come, and what it may need can be looked at meanwhile;
+			     no answer */
+	SPAWN_GRANT = 8,    /* folders that a root client lets commands be run in later (authority.h); descriptors: enum
+			       grant_fd */
 	SPAWN_STARTED = 16, /* pid, start_time, layers + pidfd */
 	SPAWN_FAILED = 17,  /* step, error, path */
 	SPAWN_SYNCED = 18,
@@ -53,7 +53,7 @@ struct spawn_msg {
 	uint64_t hint;       /* EXPECT, START: requests with the same mostly have the same sandbox */
 	int32_t cpu;         /* EXPECT, START: where the runtime is; CLEAN: where it was when it answered */
 	uint32_t reserved;
-	uint32_t op;       /* CHANGES: enum changes_op */
+	uint32_t op;       /* CHANGES: enum change_op */
 	uint32_t plan_len; /* START: bytes of the plan that follow this; 0 = it is in a memfd */
 	struct plan_key key;
 	char path[512]; /* FAILED: what it was about; of STEP_LIMITS "field: why and what to do" */
@@ -61,11 +61,11 @@ struct spawn_msg {
 #define SPAWN_INLINE_MAX (24u << 10)
 
 /* As long as any message. */
-struct spawn_room {
+struct spawn_msg_buffer {
 	struct spawn_msg msg;
 	_Alignas(uint64_t) char plan[SPAWN_INLINE_MAX];
 };
-_Static_assert(offsetof(struct spawn_room, plan) == sizeof(struct spawn_msg), "the plan follows the message");
+_Static_assert(offsetof(struct spawn_msg_buffer, plan) == sizeof(struct spawn_msg), "the plan follows the message");
 
 /* Of a GRANT: the client's socket, the folders (each with its NUL, in a sealed memfd), and what is closed once they are
  * noted. */

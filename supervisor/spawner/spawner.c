@@ -9,9 +9,9 @@
 #include "sandbox/capability.h"
 #include "sandbox/steps.h"
 #include "supervisor/guard/guard_msg.h"
-#include "supervisor/spawner/keeper.h"
-#include "supervisor/spawner/look.h"
-#include "supervisor/spawner/order.h"
+#include "supervisor/spawner/peer_files.h"
+#include "supervisor/spawner/placeholder_helper.h"
+#include "supervisor/spawner/prebuilt_msg.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -33,10 +33,10 @@
  * the other there would never be time, and none would find anything done ahead: then that is done while a command runs.
  */
 #define IDLE_STARTED_MS 30
-#define IDLE_HURRY_MS 1
+#define IDLE_BUSY_MS 1
 #define IDLE_ENDED_MS 1
-#define HURRY_NS (8 * 1000000ull) /* between two starts */
-#define KEEPERS_MS 500            /* keepers end without a word */
+#define BUSY_NS (8 * 1000000ull) /* between two starts */
+#define KEEPERS_MS 500           /* keepers end without a word */
 
 /* A message that is not expected means that the other side is not what it should be: leave, and be started anew. */
 static _Noreturn void fatal(const char *what)
@@ -64,7 +64,7 @@ static void deposit(struct spawner *s, const struct plan_key *key, pid_t pid, in
 }
 
 /* One start follows the other. */
-static bool hurries(const struct spawner *s, uint64_t now) { return now - s->started_ns < HURRY_NS; }
+static bool is_busy(const struct spawner *s, uint64_t now) { return now - s->started_ns < BUSY_NS; }
 
 static void on_start(struct spawner *s, const struct spawn_msg *m, const int *fds)
 {
@@ -74,9 +74,9 @@ static void on_start(struct spawner *s, const struct spawn_msg *m, const int *fd
 	fd_auto int pidfd = -1;
 	start_fds_assign(&f, m, fds);
 	uint64_t now = clock_boot_ns();
-	s->hurried = hurries(s, now);
-	apart_from(&s->apart, s->hurried ? -1 : m->cpu);
-	s->idle_ms = s->hurried ? IDLE_HURRY_MS : IDLE_STARTED_MS;
+	s->busy = is_busy(s, now);
+	cpu_affinity_avoid(&s->affinity, s->busy ? -1 : m->cpu);
+	s->idle_ms = s->busy ? IDLE_BUSY_MS : IDLE_STARTED_MS;
 	s->started_ns = now;
 	if (start_sandbox(s, m, &f, &answer, &pidfd, &e) < 0) {
 		answer.kind = SPAWN_FAILED;
@@ -103,10 +103,10 @@ static void on_sync(struct spawner *s, const struct spawn_msg *m, const int *fds
 static void on_clean(struct spawner *s, const struct spawn_msg *m, const int *fds)
 {
 	s->idle_ms = IDLE_ENDED_MS;
-	apart_from(&s->apart, s->hurried ? -1 : m->cpu);
-	struct plan_key leaf = zygotes_forget_leaf(&s->zygotes, &m->key);
+	cpu_affinity_avoid(&s->affinity, s->busy ? -1 : m->cpu);
+	struct plan_key leaf = prebuilt_forget_leaf(&s->prebuilt, &m->key);
 	if (!cgroup_tree_remove(&s->cgroup, &leaf))
-		cgroup_tree_sweep(&s->cgroup, s->zygotes.name);
+		cgroup_tree_sweep(&s->cgroup, s->prebuilt.name);
 	tree_limiter_remove(&s->limiter, &m->key);
 	idmap_release(&s->idmap, &m->key);
 }
@@ -119,41 +119,41 @@ static void on_mark(struct spawner *s, const struct spawn_msg *m, const int *fds
 
 /* Whether the client is one that came in; and, where files of the host's are changed in root's name, whether it is
  * there. */
-static bool may_change(const struct spawner *s, enum changes_op op, const int *fds)
+static bool may_change(const struct spawner *s, enum change_op op, const int *fds)
 {
 	struct ucred cred;
 	socklen_t len = sizeof cred;
-	if (!changes_op_needs_client(op))
+	if (!change_op_needs_client(op))
 		return true;
 	if (!spawner_client_came_in(s, fds[2]) || getsockopt(fds[2], SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
 		return false;
-	return op == CHANGES_OP_DISCARD || !s->privileged || cred.uid != 0 || authority_is_present(fds[2]);
+	return op == CHANGE_OP_DISCARD || !s->privileged || cred.uid != 0 || authority_is_present(fds[2]);
 }
 
 static void on_changes(struct spawner *s, const struct spawn_msg *m, const int *fds)
 {
 	struct spawn_msg answer = { .kind = SPAWN_CHANGED, .key = m->key };
-	answer.error = may_change(s, (enum changes_op)m->op, fds) ? cow_start(&s->cow, m, fds) : EPERM;
+	answer.error = may_change(s, (enum change_op)m->op, fds) ? cow_start(&s->cow, m, fds) : EPERM;
 	if (answer.error)
 		answer_runtime(s, &answer, NULL, 0);
 }
 
-static int look_is_allowed(const struct spawner *s, const struct spawn_msg *m, const struct spawn_identity *peer,
-			   int client, struct err *e)
+static int peer_files_is_allowed(const struct spawner *s, const struct spawn_msg *m, const struct spawn_identity *peer,
+				 int client, struct err *e)
 {
-	if (m->op != LOOK_WRITE || !s->privileged || peer->peer_uid != 0 || authority_is_present(client))
+	if (m->op != PEER_FILES_WRITE || !s->privileged || peer->peer_uid != 0 || authority_is_present(client))
 		return 0;
 	return err_set(e, ERR_NOT_ALLOWED, "root's policy is not written for a client that is gone");
 }
 
 /* Refused: the answer's socket is closed without a word. */
-static void on_look(struct spawner *s, const struct spawn_msg *m, const int *fds)
+static void on_peer_files(struct spawner *s, const struct spawn_msg *m, const int *fds)
 {
 	struct spawn_identity peer;
 	struct err e = ERR_INIT;
-	if (spawner_peer(s, fds[LOOK_FD_CLIENT], &peer, &e) < 0 ||
-	    look_is_allowed(s, m, &peer, fds[LOOK_FD_CLIENT], &e) < 0 ||
-	    look_start(s, (enum look_what)m->op, &peer, fds, &e) < 0)
+	if (spawner_peer(s, fds[PEER_FILES_FD_CLIENT], &peer, &e) < 0 ||
+	    peer_files_is_allowed(s, m, &peer, fds[PEER_FILES_FD_CLIENT], &e) < 0 ||
+	    peer_files_start(s, (enum peer_files_op)m->op, &peer, fds, &e) < 0)
 		log_warning("look for a policy file: %s", e.message);
 }
 
@@ -171,8 +171,8 @@ static void on_grant(struct spawner *s, const struct spawn_msg *m, const int *fd
 
 static void on_expect(struct spawner *s, const struct spawn_msg *m, const int *fds)
 {
-	apart_from(&s->apart, hurries(s, clock_boot_ns()) ? -1 : m->cpu);
-	zygotes_expect(&s->zygotes, m->hint, m->token);
+	cpu_affinity_avoid(&s->affinity, is_busy(s, clock_boot_ns()) ? -1 : m->cpu);
+	prebuilt_check_early(&s->prebuilt, m->hint, m->token);
 }
 
 static void reap_helper(struct spawner *s, int pidfd)
@@ -186,8 +186,8 @@ static void dispatch(struct spawner *s, const struct spawn_msg *m, const int *fd
 {
 	static void (*const handlers[])(struct spawner * s, const struct spawn_msg *m, const int *fds) = {
 		[SPAWN_START] = on_start,     [SPAWN_SYNC] = on_sync,   [SPAWN_CLEAN] = on_clean,
-		[SPAWN_CHANGES] = on_changes, [SPAWN_MARK] = on_mark,   [SPAWN_LOOK] = on_look,
-		[SPAWN_EXPECT] = on_expect,   [SPAWN_GRANT] = on_grant,
+		[SPAWN_CHANGES] = on_changes, [SPAWN_MARK] = on_mark,   [SPAWN_PEER_FILES] = on_peer_files,
+		[SPAWN_ANNOUNCE] = on_expect, [SPAWN_GRANT] = on_grant,
 	};
 	handlers[m->kind](s, m, fds);
 }
@@ -195,10 +195,10 @@ static void dispatch(struct spawner *s, const struct spawn_msg *m, const int *fd
 /* One message; false when the runtime's end is closed (or, with MSG_DONTWAIT, when there is nothing). */
 static bool take_peer(struct spawner *s, int flags)
 {
-	const struct spawn_msg *m = &s->spawn_room->msg;
+	const struct spawn_msg *m = &s->spawn_msg_buffer->msg;
 	int fds[FD_MESSAGE_MAX];
 	size_t nfds = countof(fds);
-	ssize_t n = fd_recv(s->peer_fd, s->spawn_room, sizeof *s->spawn_room, fds, &nfds, flags);
+	ssize_t n = fd_recv(s->peer_fd, s->spawn_msg_buffer, sizeof *s->spawn_msg_buffer, fds, &nfds, flags);
 	if (n < 0 && errno == EAGAIN)
 		return false;
 	if (n == 0) {
@@ -212,7 +212,7 @@ static bool take_peer(struct spawner *s, int flags)
 		fatal(e.message);
 	dispatch(s, m, fds);
 	/* Sandboxes are cloned from this memory: none of them has anything of another's command. */
-	explicit_bzero(s->spawn_room, (size_t)n);
+	explicit_bzero(s->spawn_msg_buffer, (size_t)n);
 	for (size_t i = 0; i < nfds; i++)
 		fd_close(&fds[i]);
 	return true;
@@ -308,13 +308,13 @@ static void setup(struct spawner *s, const struct spawner_options *o)
 		.allow_host = o->allow_host,
 		.policy_file = o->policy_file,
 		.done_link = -1,
-		.spawn_room = mem_zalloc(1, sizeof *s->spawn_room),
-		.order_room = mem_zalloc(1, sizeof *s->order_room),
-		.sight = mem_zalloc(1, sizeof *s->sight),
+		.spawn_msg_buffer = mem_zalloc(1, sizeof *s->spawn_msg_buffer),
+		.prebuilt_msg_buffer = mem_zalloc(1, sizeof *s->prebuilt_msg_buffer),
+		.fingerprint = mem_zalloc(1, sizeof *s->fingerprint),
 		.groups = mem_alloc(NGROUPS_MAX * sizeof(gid_t)),
 		.strings = mem_alloc((2 * PLAN_ARGS_MAX + 4) * sizeof(char *)),
 	};
-	/* Of no use to root, and sight_holds comes back to none. */
+	/* Of no use to root, and fingerprint_matches comes back to none. */
 	if (s->privileged && syscall(SYS_setgroups, 0, NULL) < 0)
 		s->privileged = false;
 	s->listen_len = sizeof s->listen_name;
@@ -331,12 +331,12 @@ static void setup(struct spawner *s, const struct spawner_options *o)
 	fd_cloexec(s->guard_fd, true);
 	fd_cloexec(s->peer_fd, true);
 	fd_cloexec(s->guard_pidfd, true);
-	apart_init(&s->apart);
+	cpu_affinity_init(&s->affinity);
 	struct err e = ERR_INIT;
 	if (cgroup_tree_open(&s->cgroup, o->cgroup_base->path, o->cgroup_tag, &e) < 0)
 		log_info("no cgroups for sandboxes: %s", e.message);
 	tree_limiter_open(&s->limiter, o->cgroup_base, o->cgroup_tag);
-	zygotes_init(&s->zygotes, &s->cgroup, &s->idmap, s->privileged, o->zygotes);
+	prebuilt_pool_init(&s->prebuilt, &s->cgroup, &s->idmap, s->privileged, o->zygotes);
 	s->has_filter = sysfilter_build(&s->filter, &e) == 0;
 	if (!s->has_filter)
 		log_info("no seccomp for sandboxes: %s", e.message);
@@ -344,27 +344,27 @@ static void setup(struct spawner *s, const struct spawner_options *o)
 
 static bool has_chores(struct spawner *s)
 {
-	return zygotes_has_remains(&s->zygotes) || netpool_wants(&s->netpool) || zygotes_wants(&s->zygotes);
+	return prebuilt_has_garbage(&s->prebuilt) || netpool_wants(&s->netpool) || prebuilt_wanted_kind(&s->prebuilt);
 }
 
 /* One thing: what is left of the dead, or what will be needed; network namespaces first, zygotes are made with them. */
 static void do_chore(struct spawner *s)
 {
-	struct zygote_kind *k = zygotes_wants(&s->zygotes);
-	if (zygotes_has_remains(&s->zygotes))
-		zygotes_clear_remains(&s->zygotes);
+	struct prebuilt_kind *k = prebuilt_wanted_kind(&s->prebuilt);
+	if (prebuilt_has_garbage(&s->prebuilt))
+		prebuilt_collect_garbage(&s->prebuilt);
 	else if (netpool_wants(&s->netpool))
 		netpool_fill(&s->netpool);
 	else if (k)
-		start_zygote(s, k);
+		start_prebuilt(s, k);
 }
 
 static int sooner(int a, int b) { return a < 0 || (b >= 0 && b < a) ? b : a; }
 
 static int wait_ms(struct spawner *s, bool ahead, bool idle)
 {
-	int ms = sooner(cgroup_tree_tick(&s->cgroup), zygotes_tend(&s->zygotes));
-	ms = sooner(ms, keeper_reap() ? KEEPERS_MS : -1);
+	int ms = sooner(cgroup_tree_tick(&s->cgroup), prebuilt_expire(&s->prebuilt));
+	ms = sooner(ms, placeholder_helper_reap() ? KEEPERS_MS : -1);
 	return sooner(ms, !ahead ? -1 : idle ? 0 : s->idle_ms);
 }
 
@@ -378,38 +378,38 @@ int spawner_main(const struct spawner_options *o)
 	if (fd_send(s.guard_fd, &ready, sizeof ready, NULL, 0, 0) < 0)
 		return 1;
 	for (bool idle = false;;) {
-		struct pollfd p[POLL_HELPERS + COW_HELPERS_MAX + ZYGOTE_POLLS_MAX] = {
+		struct pollfd p[POLL_HELPERS + COW_HELPERS_MAX + PREBUILT_POLLS_MAX] = {
 			[POLL_GUARD] = { .fd = s.guard_fd, .events = POLLIN },
 			[POLL_PEER] = { .fd = s.peer_fd, .events = POLLIN },
-			[POLL_MOUNTS] = { .fd = s.zygotes.mounts_fd, .events = POLLPRI },
+			[POLL_MOUNTS] = { .fd = s.prebuilt.mounts_fd, .events = POLLPRI },
 		};
 		int helpers[COW_HELPERS_MAX];
 		size_t nhelpers = cow_polls(&s.cow, helpers);
 		for (size_t i = 0; i < nhelpers; i++)
 			p[POLL_HELPERS + i] = (struct pollfd){ .fd = helpers[i], .events = POLLIN };
-		int zygotes[ZYGOTE_POLLS_MAX];
-		size_t nzygotes = zygotes_polls(&s.zygotes, zygotes);
+		int links[PREBUILT_POLLS_MAX];
+		size_t nprebuilt = prebuilt_polls(&s.prebuilt, links);
 		struct pollfd *told = p + POLL_HELPERS + nhelpers;
-		for (size_t i = 0; i < nzygotes; i++)
-			told[i] = (struct pollfd){ .fd = zygotes[i], .events = POLLIN };
+		for (size_t i = 0; i < nprebuilt; i++)
+			told[i] = (struct pollfd){ .fd = links[i], .events = POLLIN };
 		bool ahead = has_chores(&s);
-		int n = poll(p, POLL_HELPERS + nhelpers + nzygotes, wait_ms(&s, ahead, idle));
+		int n = poll(p, POLL_HELPERS + nhelpers + nprebuilt, wait_ms(&s, ahead, idle));
 		if (n < 0 && errno != EINTR)
 			return 1;
 		idle = n == 0 && ahead;
 		if (idle)
 			do_chore(&s);
 		if (p[POLL_MOUNTS].revents) {
-			zygotes_drop(&s.zygotes);
+			prebuilt_drop_all(&s.prebuilt);
 			idmap_forget_devices(&s.idmap);
 		}
 		for (size_t i = 0; i < nhelpers; i++) {
 			if (p[POLL_HELPERS + i].revents)
 				reap_helper(&s, helpers[i]);
 		}
-		for (size_t i = 0; i < nzygotes; i++) {
+		for (size_t i = 0; i < nprebuilt; i++) {
 			if (told[i].revents)
-				zygotes_on_told(&s.zygotes, zygotes[i]);
+				prebuilt_on_ready(&s.prebuilt, links[i]);
 		}
 		/* The runtime first: a new link must not overtake what came on the old one. */
 		if (p[POLL_PEER].revents)
@@ -417,7 +417,7 @@ int spawner_main(const struct spawner_options *o)
 		if (p[POLL_GUARD].revents && !take_guard(&s))
 			break;
 	}
-	zygotes_done(&s.zygotes);
+	prebuilt_pool_done(&s.prebuilt);
 	cgroup_tree_close(&s.cgroup);
 	tree_limiter_close(&s.limiter);
 	sysfilter_done(&s.filter);
@@ -425,9 +425,9 @@ int spawner_main(const struct spawner_options *o)
 	idmap_done(&s.idmap);
 	authority_done(&s.authority);
 	netpool_done(&s.netpool);
-	free(s.spawn_room);
-	free(s.order_room);
-	free(s.sight);
+	free(s.spawn_msg_buffer);
+	free(s.prebuilt_msg_buffer);
+	free(s.fingerprint);
 	free(s.groups);
 	free(s.strings);
 	return 0;

@@ -11,13 +11,13 @@
 #include "sandbox/plan.h"
 #include "sandbox/sysfilter.h"
 #include "sandbox/tree_limit.h"
-#include "supervisor/spawner/apart.h"
 #include "supervisor/spawner/authority.h"
 #include "supervisor/spawner/cow.h"
+#include "supervisor/spawner/cpu_affinity.h"
 #include "supervisor/spawner/idmap.h"
 #include "supervisor/spawner/netpool.h"
+#include "supervisor/spawner/prebuilt.h"
 #include "supervisor/spawner/spawn_msg.h"
-#include "supervisor/spawner/zygote.h"
 
 #include <stdbool.h>
 #include <sys/socket.h>
@@ -50,30 +50,30 @@ struct spawner {
 	bool privileged; /* root with what it takes to act for others; else only for its own uid, in user namespaces */
 	bool allow_host; /* by who started the daemon; never by a message */
 	bool protected_from_oom;
-	struct apart apart;  /* from the runtime */
-	int idle_ms;         /* without a message, before something is done ahead */
-	uint64_t started_ns; /* the last start */
-	bool hurried;        /* … which came soon after another */
-	int audit_fd;        /* for audit_mark; −1: sandboxes are not watched by audit */
+	struct cpu_affinity affinity; /* from the runtime */
+	int idle_ms;                  /* without a message, before something is done ahead */
+	uint64_t started_ns;          /* the last start */
+	bool busy;                    /* … which came soon after another */
+	int audit_fd;                 /* for audit_mark; −1: sandboxes are not watched by audit */
 	struct cgroup_tree cgroup;
-	struct tree_limiter limiter; /* memory and pids of a tree */
-	struct idmap idmap;          /* ids that stand for root */
-	struct netpool netpool;      /* network namespaces, made ahead */
-	struct zygotes zygotes;      /* sandboxes, built ahead */
-	struct authority authority;  /* what root peers may have */
-	struct cow cow;              /* copy-on-write runs and what is done about them */
-	struct sysfilter filter;     /* of system calls, for all confined plans */
+	struct tree_limiter limiter;   /* memory and pids of a tree */
+	struct idmap idmap;            /* ids that stand for root */
+	struct netpool netpool;        /* network namespaces, made ahead */
+	struct prebuilt_pool prebuilt; /* sandboxes, built ahead */
+	struct authority authority;    /* what root peers may have */
+	struct cow cow;                /* copy-on-write runs and what is done about them */
+	struct sysfilter filter;       /* of system calls, for all confined plans */
 	bool has_filter;
 	struct sockaddr_un listen_name; /* of the control socket: where a client must have come in */
 	socklen_t listen_len;
 	struct title *title;
-	struct spawn_room *spawn_room; /* the message at hand */
-	int done_link;                 /* of a zygote that has its order, to be closed; −1 = none */
-	struct order_room *order_room;
-	struct sight *sight;     /* room for what a zygote is made from */
-	gid_t *groups;           /* room for NGROUPS_MAX: of the peer at hand */
-	const char **strings;    /* room for the argument and environment vectors of one plan */
-	const char *policy_file; /* of spawner_options */
+	struct spawn_msg_buffer *spawn_msg_buffer; /* the message at hand */
+	int done_link;                             /* of a zygote that has its order, to be closed; −1 = none */
+	struct prebuilt_msg_buffer *prebuilt_msg_buffer;
+	struct host_fingerprint *fingerprint; /* room for what a zygote is made from */
+	gid_t *groups;                        /* room for NGROUPS_MAX: of the peer at hand */
+	const char **strings;                 /* room for the argument and environment vectors of one plan */
+	const char *policy_file;              /* of spawner_options */
 };
 
 /* The descriptors of a START, in the message's order; −1 = not there. */
@@ -104,6 +104,6 @@ int start_sandbox(struct spawner *s, const struct spawn_msg *m, struct start_fds
 		  int *ret_pidfd, struct err *e);
 
 /* Builds one sandbox ahead. */
-void start_zygote(struct spawner *s, struct zygote_kind *k);
+void start_prebuilt(struct spawner *s, struct prebuilt_kind *k);
 
 #endif

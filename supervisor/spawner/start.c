@@ -18,8 +18,8 @@
 #include "sandbox/userns.h"
 #include "supervisor/guard/guard_msg.h"
 #include "supervisor/spawner/init.h"
-#include "supervisor/spawner/keeper.h"
-#include "supervisor/spawner/order.h"
+#include "supervisor/spawner/placeholder_helper.h"
+#include "supervisor/spawner/prebuilt_msg.h"
 #include "supervisor/spawner/proc_stat.h"
 
 #include <errno.h>
@@ -177,7 +177,7 @@ static int map_plan(int fd, const struct plan_head **ret, size_t *ret_len, struc
 static int take_plan(const struct spawner *s, const struct spawn_msg *m, int fd, const struct plan_head **ret,
 		     size_t *ret_mapped, struct err *e)
 {
-	const struct plan_head *plan = (const struct plan_head *)(const void *)s->spawn_room->plan;
+	const struct plan_head *plan = (const struct plan_head *)(const void *)s->spawn_msg_buffer->plan;
 	size_t len = m->plan_len, mapped = 0;
 	if (!len && map_plan(fd, &plan, &mapped, e) < 0)
 		return -1;
@@ -323,9 +323,9 @@ static struct init init_base(const struct spawner *s)
 			   .net_fd = -1,
 			   .listen_fd = -1,
 			   .lookup_fd = -1,
-			   .order_fd = -1,
+			   .prebuilt_fd = -1,
 			   .oom_fd = -1,
-			   .keeper_fd = -1,
+			   .placeholder_fd = -1,
 			   .root_fd = -1,
 			   .void_folder = -1,
 			   .void_file = -1,
@@ -334,11 +334,11 @@ static struct init init_base(const struct spawner *s)
 			   .slave_fd = -1 },
 		.title = s->title,
 		.leaf_fd = -1,
-		.apart = &s->apart,
+		.affinity = &s->affinity,
 		.audit = s->audit_fd >= 0,
 		.reset_oom = s->protected_from_oom,
 		.argv = s->strings,
-		.room = s->order_room,
+		.room = s->prebuilt_msg_buffer,
 		.cow_folder = s->cow.path,
 		.autorun_key = s->cow.key,
 	};
@@ -358,7 +358,7 @@ struct start {
 	const struct start_fds *f;
 	const struct plan_head *plan;
 	const struct spawn_identity *id;
-	int keeper;
+	int placeholders;
 	int cow; /* PLAN_COW: the run's folder */
 	const char *cow_path;
 	struct spawn_msg *answer;
@@ -378,11 +378,11 @@ static int clone_failed(const struct spawner *s, int error, struct err *e)
 static int make_limits(const struct start *t, const struct plan_key *leaf, struct tree_files *ret, struct err *e)
 {
 	const struct spawn_identity *id = t->id;
-	const struct sight_peer peer = { .uid = id->peer_uid,
-					 .gid = id->peer_gid,
-					 .groups = id->groups,
-					 .ngroups = id->ngroups,
-					 .switches = t->s->privileged && id->peer_uid != 0 };
+	const struct fingerprint_peer peer = { .uid = id->peer_uid,
+					       .gid = id->peer_gid,
+					       .groups = id->groups,
+					       .ngroups = id->ngroups,
+					       .switches = t->s->privileged && id->peer_uid != 0 };
 	struct tree_disks disks = { .count = 0 };
 	const char *key = tree_limit_of_disks(&t->plan->limits);
 	if (key && tree_disks_find(t->plan, &peer, t->cow, &disks, e) < 0) {
@@ -417,7 +417,7 @@ static int start_new(const struct start *t, int *ret_pidfd, struct err *e)
 	c->cow_fd = t->cow;
 	c->cow_path = t->cow_path;
 	c->net_fd = net;
-	c->keeper_fd = t->keeper;
+	c->placeholder_fd = t->placeholders;
 	init_set_plan(&in, t->plan);
 	if (make_limits(t, &t->m->key, &c->tree, e) < 0) {
 		cgroup_tree_remove(&s->cgroup, &t->m->key); /* on v2 the limiter has made it */
@@ -436,37 +436,37 @@ static int start_new(const struct start *t, int *ret_pidfd, struct err *e)
 	return 0;
 }
 
-static int give_order(const struct start *t, const struct zygote *one, const struct tree_files *limits)
+static int send_prebuilt_msg(const struct start *t, const struct prebuilt *one, const struct tree_files *limits)
 {
 	const struct spawn_identity *id = t->id;
-	struct order_room *room = t->s->order_room;
-	room->order = (struct order){ .uid = id->uid,
-				      .gid = id->gid,
-				      .peer_uid = id->peer_uid,
-				      .peer_gid = id->peer_gid,
-				      .ngroups = (uint32_t)id->ngroups };
-	memcpy(room->order.groups, id->groups, id->ngroups * sizeof *room->order.groups);
-	memcpy(room->order.cow_name, t->m->key.id, sizeof room->order.cow_name);
-	const int fds[ORDER_FDS] = {
-		[ORDER_PLAN] = t->plan->total_len <= ORDER_INLINE_MAX ? -1 : t->f->plan,
-		[ORDER_STATUS] = t->f->status,
-		[ORDER_GATE] = t->f->gate,
-		[ORDER_OUT] = t->f->out,
-		[ORDER_ERR] = t->f->err,
-		[ORDER_IN] = t->f->in,
-		[ORDER_IDMAP] = id->idmap_fd,
-		[ORDER_KEEPER] = t->keeper,
-		[ORDER_COW] = t->cow,
-		[ORDER_LEAF + TREE_LIMIT_MEMORY] = limits->leaf[TREE_LIMIT_MEMORY],
-		[ORDER_LEAF + TREE_LIMIT_PIDS] = limits->leaf[TREE_LIMIT_PIDS],
-		[ORDER_LEAF + TREE_LIMIT_CPU] = limits->leaf[TREE_LIMIT_CPU],
-		[ORDER_LEAF + TREE_LIMIT_IO] = limits->leaf[TREE_LIMIT_IO],
+	struct prebuilt_msg_buffer *room = t->s->prebuilt_msg_buffer;
+	room->msg = (struct prebuilt_msg){ .uid = id->uid,
+					   .gid = id->gid,
+					   .peer_uid = id->peer_uid,
+					   .peer_gid = id->peer_gid,
+					   .ngroups = (uint32_t)id->ngroups };
+	memcpy(room->msg.groups, id->groups, id->ngroups * sizeof *room->msg.groups);
+	memcpy(room->msg.cow_name, t->m->key.id, sizeof room->msg.cow_name);
+	const int fds[PREBUILT_MSG_FDS] = {
+		[PREBUILT_MSG_PLAN] = t->plan->total_len <= PREBUILT_MSG_INLINE_MAX ? -1 : t->f->plan,
+		[PREBUILT_MSG_STATUS] = t->f->status,
+		[PREBUILT_MSG_GATE] = t->f->gate,
+		[PREBUILT_MSG_OUT] = t->f->out,
+		[PREBUILT_MSG_ERR] = t->f->err,
+		[PREBUILT_MSG_IN] = t->f->in,
+		[PREBUILT_MSG_IDMAP] = id->idmap_fd,
+		[PREBUILT_MSG_PLACEHOLDER] = t->placeholders,
+		[PREBUILT_MSG_COW] = t->cow,
+		[PREBUILT_MSG_LEAF + TREE_LIMIT_MEMORY] = limits->leaf[TREE_LIMIT_MEMORY],
+		[PREBUILT_MSG_LEAF + TREE_LIMIT_PIDS] = limits->leaf[TREE_LIMIT_PIDS],
+		[PREBUILT_MSG_LEAF + TREE_LIMIT_CPU] = limits->leaf[TREE_LIMIT_CPU],
+		[PREBUILT_MSG_LEAF + TREE_LIMIT_IO] = limits->leaf[TREE_LIMIT_IO],
 	};
-	return order_send(one->link, room, t->plan, t->plan->total_len, fds);
+	return prebuilt_msg_send(one->link, room, t->plan, t->plan->total_len, fds);
 }
 
 /* It is the command's now. */
-static void hand_over(const struct start *t, struct zygote *one, int *ret_pidfd)
+static void hand_over(const struct start *t, struct prebuilt *one, int *ret_pidfd)
 {
 	t->answer->pid = one->pid;
 	t->answer->start_time = one->start_time;
@@ -475,7 +475,7 @@ static void hand_over(const struct start *t, struct zygote *one, int *ret_pidfd)
 	if (t->plan->flags & PLAN_COW)
 		fd_close(&one->mounts);        /* an overlay goes with its command: others look at what is below it */
 	t->s->done_link = fd_take(&one->link); /* closed when the answer is on its way */
-	zygotes_name_leaf(&t->s->zygotes, &t->m->key, one);
+	prebuilt_name_leaf(&t->s->prebuilt, &t->m->key, one);
 }
 
 /* With one that waits for it. 1 = done, 0 = there is none, −1 = the start failed. */
@@ -483,20 +483,20 @@ static int start_waiting(const struct start *t, int *ret_pidfd, struct err *e)
 {
 	struct spawner *s = t->s;
 	struct step_shape shape;
-	struct zygote one;
+	struct prebuilt one;
 	struct tree_files limits;
-	if (!step_shape_of(t->plan, &shape) || t->id->ngroups > ORDER_GROUPS_MAX ||
-	    !zygotes_take(&s->zygotes, &shape, &one))
+	if (!step_shape_of(t->plan, &shape) || t->id->ngroups > PREBUILT_MSG_GROUPS_MAX ||
+	    !prebuilt_take_generic(&s->prebuilt, &shape, &one))
 		return 0;
 	if (make_limits(t, &one.leaf, &limits, e) < 0) {
-		zygote_free(&s->zygotes, &one);
+		prebuilt_free(&s->prebuilt, &one);
 		return -1;
 	}
-	int r = give_order(t, &one, &limits);
+	int r = send_prebuilt_msg(t, &one, &limits);
 	tree_files_close(&limits);
 	if (r < 0) {
-		zygotes_failed(&s->zygotes, &shape);
-		zygote_free(&s->zygotes, &one);
+		prebuilt_failed(&s->prebuilt, &shape);
+		prebuilt_free(&s->prebuilt, &one);
 		tree_limiter_remove(&s->limiter, &t->m->key);
 		return 0;
 	}
@@ -511,27 +511,27 @@ static int start_fitted(struct spawner *s, const struct spawn_msg *m, const stru
 			int *ret_pidfd, struct err *e)
 {
 	struct tree_files limits;
-	struct zygote one;
+	struct prebuilt one;
 	if (!s->privileged && peer->peer_uid == 0)
 		return 0;
-	if (!fitting_possible(plan, peer) || tree_limiter_needs_init(&s->limiter, &plan->limits) ||
-	    !zygotes_take_fitted(&s->zygotes, plan, peer, m, &one))
+	if (!prebuilt_key_supported(plan, peer) || tree_limiter_needs_init(&s->limiter, &plan->limits) ||
+	    !prebuilt_take_dedicated(&s->prebuilt, plan, peer, m, &one))
 		return 0;
 	struct spawn_identity id = *peer;
 	id.uid = one.uid;
 	id.gid = one.gid;
 	id.ngroups = id.uid == id.peer_uid ? id.ngroups : 0;
 	const struct start t = {
-		.s = s, .m = m, .f = f, .plan = plan, .id = &id, .keeper = -1, .cow = -1, .answer = answer
+		.s = s, .m = m, .f = f, .plan = plan, .id = &id, .placeholders = -1, .cow = -1, .answer = answer
 	};
 	if (check_descriptors(f, &id, e) < 0 || make_limits(&t, &one.leaf, &limits, e) < 0) {
-		zygote_free(&s->zygotes, &one);
+		prebuilt_free(&s->prebuilt, &one);
 		return -1;
 	}
-	int r = give_order(&t, &one, &limits);
+	int r = send_prebuilt_msg(&t, &one, &limits);
 	tree_files_close(&limits);
 	if (r < 0) {
-		zygote_free(&s->zygotes, &one);
+		prebuilt_free(&s->prebuilt, &one);
 		tree_limiter_remove(&s->limiter, &m->key);
 		return 0;
 	}
@@ -544,15 +544,15 @@ static int start_init(struct spawner *s, const struct spawn_msg *m, const struct
 		      const struct plan_head *plan, const struct spawn_identity *id, struct spawn_msg *answer,
 		      int *ret_pidfd, struct err *e)
 {
-	fd_auto int keeper = -1;
-	const struct keeper_job job = { .plan = plan,
-					.uid = id->peer_uid,
-					.gid = id->peer_gid,
-					.groups = id->groups,
-					.ngroups = id->ngroups,
-					.privileged = s->privileged,
-					.title = s->title };
-	if (keeper_start(&job, &keeper, e) < 0)
+	fd_auto int placeholders = -1;
+	const struct placeholder_job job = { .plan = plan,
+					     .uid = id->peer_uid,
+					     .gid = id->peer_gid,
+					     .groups = id->groups,
+					     .ngroups = id->ngroups,
+					     .privileged = s->privileged,
+					     .title = s->title };
+	if (placeholder_helper_start(&job, &placeholders, e) < 0)
 		return -1;
 	char cow_path[PATH_MAX] = "";
 	fd_auto int cow = -1;
@@ -563,7 +563,7 @@ static int start_init(struct spawner *s, const struct spawn_msg *m, const struct
 				 .f = f,
 				 .plan = plan,
 				 .id = id,
-				 .keeper = keeper,
+				 .placeholders = placeholders,
 				 .cow = cow,
 				 .cow_path = cow_path,
 				 .answer = answer };
@@ -609,7 +609,8 @@ static int mounts_of(pid_t pid)
 }
 
 /* As whom the command will run, and what the init has to know for it; the id is the leaf's until there is a command. */
-static int fit(struct spawner *s, const struct fitting *f, struct zygote *one, struct step_context *c, struct err *e)
+static int fit(struct spawner *s, const struct prebuilt_key *f, struct prebuilt *one, struct step_context *c,
+	       struct err *e)
 {
 	struct spawn_identity id = { .peer_uid = f->uid,
 				     .peer_gid = f->gid,
@@ -629,13 +630,13 @@ static int fit(struct spawner *s, const struct fitting *f, struct zygote *one, s
 	c->groups = id.groups;
 	c->ngroups = id.ngroups;
 	c->idmap_fd = id.idmap_fd;
-	s->sight->count = s->sight->pins = s->sight->lost = 0;
-	c->sight = s->sight;
+	s->fingerprint->count = s->fingerprint->pins = s->fingerprint->lost = 0;
+	c->fingerprint = s->fingerprint;
 	return 0;
 }
 
-static int clone_zygote(struct spawner *s, const struct zygote_kind *k, const struct plan_head *plan,
-			struct zygote *one, struct err *e)
+static int clone_prebuilt(struct spawner *s, const struct prebuilt_kind *k, const struct plan_head *plan,
+			  struct prebuilt *one, struct err *e)
 {
 	int fds[2];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
@@ -646,8 +647,8 @@ static int clone_zygote(struct spawner *s, const struct zygote_kind *k, const st
 	init_set_plan(&in, plan);
 	fd_auto int net = take_network(s, plan);
 	in.steps.net_fd = net;
-	in.steps.order_fd = theirs;
-	if (k->fit.plan && fit(s, &k->fit, one, &in.steps, e) < 0)
+	in.steps.prebuilt_fd = theirs;
+	if (k->key.plan && fit(s, &k->key, one, &in.steps, e) < 0)
 		return -1;
 	one->pid = clone_init(s, &one->leaf, &in, &one->pidfd);
 	if (one->pid < 0)
@@ -658,21 +659,21 @@ static int clone_zygote(struct spawner *s, const struct zygote_kind *k, const st
 	return 0;
 }
 
-void start_zygote(struct spawner *s, struct zygote_kind *k)
+void start_prebuilt(struct spawner *s, struct prebuilt_kind *k)
 {
 	buf_auto struct buf plan = BUF_INIT;
 	struct err e = ERR_INIT;
-	struct zygote one;
-	zygotes_begin(&s->zygotes, &one);
-	if ((!k->fit.plan && shape_plan(&k->shape, &plan, &e) < 0) ||
-	    clone_zygote(s, k, k->fit.plan ? k->fit.plan : (const struct plan_head *)(const void *)plan.data, &one,
-			 &e) < 0) {
+	struct prebuilt one;
+	prebuilt_begin(&s->prebuilt, &one);
+	if ((!k->key.plan && shape_plan(&k->shape, &plan, &e) < 0) ||
+	    clone_prebuilt(s, k, k->key.plan ? k->key.plan : (const struct plan_head *)(const void *)plan.data, &one,
+			   &e) < 0) {
 		log_info("build a sandbox ahead: %s", e.message);
 		k->failures++;
-		zygote_free(&s->zygotes, &one);
+		prebuilt_free(&s->prebuilt, &one);
 		return;
 	}
-	zygotes_add(k, &one);
+	prebuilt_add(k, &one);
 }
 
 int start_sandbox(struct spawner *s, const struct spawn_msg *m, struct start_fds *f, struct spawn_msg *answer,

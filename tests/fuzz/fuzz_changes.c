@@ -1,6 +1,6 @@
-/* What the runtime reads of a list of changes, once changes_check has let it pass. */
+/* What the runtime reads of a list of changes, once change_list_check has let it pass. */
 
-#include "sandbox/changes.h"
+#include "sandbox/change_list.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -16,13 +16,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!list)
 		abort();
 	memcpy(list, data, size);
-	if (changes_check(list, size, NULL) == 0)
-		while (changes_next(list, &at, &c)) {
+	if (change_list_check(list, size, NULL) == 0)
+		while (change_list_next(list, &at, &c)) {
 			sum += c.path_len + c.note_len + c.diff_len;
 			if (memchr(c.path, 0, c.path_len) || (c.diff_len && memchr(c.diff, 0, 0)) ||
-			    !changes_kind_name(c.kind))
+			    !change_kind_name(c.kind))
 				abort();
-			if (!changes_selected(c.path, c.path_len, c.path, c.path_len))
+			if (!change_list_selects(c.path, c.path_len, c.path, c.path_len))
 				abort();
 		}
 	if (sum > size)

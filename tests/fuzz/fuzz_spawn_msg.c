@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	struct spawn_msg m;
 	memcpy(&m, data + 1, sizeof m);
-	const int keyless = m.kind == SPAWN_SYNC || m.kind == SPAWN_MARK || m.kind == SPAWN_LOOK;
+	const int keyless = m.kind == SPAWN_SYNC || m.kind == SPAWN_MARK || m.kind == SPAWN_PEER_FILES;
 	if (!keyless && (memchr(m.key.id, '/', sizeof m.key.id) || !memchr(m.key.id, 0, sizeof m.key.id)))
 		abort();
 	if (m.kind == SPAWN_START) {

@@ -50,7 +50,7 @@ ALLOWED = {
 for module in ENGINE:
     ALLOWED[module] = ENGINE + BASE + ["runtime/event", "runtime/store", "runtime/view", "policy", "sandbox/plan.h", "sandbox/profile.h", "sandbox/host_rule.h",
                                        "sandbox/status.h", "sandbox/userns.h", "sandbox/workspace.h", "sandbox/violation.h", "sandbox/output_hint.h",
-                                       "sandbox/changes.h", "sandbox/autorun.h", "sandbox/autorun_report.h"]
+                                       "sandbox/change_list.h", "sandbox/autorun.h", "sandbox/autorun_report.h"]
 # The privileged and the unparsing parts stay small: none of these may reach them even through system headers.
 FORBIDDEN_SYSTEM = {
     "supervisor/common": ["jansson.h", "lmdb.h", "event2/"],

@@ -5,7 +5,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "runtime/view/view.h"
-#include "sandbox/changes.h"
+#include "sandbox/change_list.h"
 
 struct recording {
 	engine_reply_fn fn;
@@ -55,10 +55,10 @@ static void path_fact(const struct changes_facts *facts, const struct change *c,
 
 	open_fact(&f, facts);
 	jw_kstrn(&f.w, "path", c->path, c->path_len);
-	jw_kstr(&f.w, "change", changes_kind_name(c->kind));
-	jw_kstr(&f.w, "fileType", changes_type_name(c->type));
+	jw_kstr(&f.w, "change", change_kind_name(c->kind));
+	jw_kstr(&f.w, "fileType", change_type_name(c->type));
 	jw_kuint(&f.w, "bytes", c->bytes);
-	jw_kstr(&f.w, "outcome", changes_outcome_name(c->outcome));
+	jw_kstr(&f.w, "outcome", change_outcome_name(c->outcome));
 	if (c->note_len)
 		jw_kstrn(&f.w, "reason", c->note, c->note_len);
 	keep_diff(&f, c, b, room);
@@ -68,18 +68,18 @@ static void path_fact(const struct changes_facts *facts, const struct change *c,
 
 static void count_fact(const struct changes_facts *facts, struct store_batch *b)
 {
-	const struct changes_head *h = facts->list;
+	const struct change_list_head *h = facts->list;
 	struct fact f;
 
 	open_fact(&f, facts);
 	jw_kstr(&f.w, "change", facts->list ? "summary" : "requested");
 	if (h) {
 		jw_kobj(&f.w, "counts");
-		for (int i = 0; i < CHANGES_KIND_COUNT; i++)
-			jw_kuint(&f.w, changes_kind_name((enum changes_kind)i), h->kinds[i]);
-		for (int i = CHANGES_OUTCOME_APPLIED; i < CHANGES_OUTCOME_COUNT; i++)
+		for (int i = 0; i < CHANGE_KIND_COUNT; i++)
+			jw_kuint(&f.w, change_kind_name((enum change_kind)i), h->kinds[i]);
+		for (int i = CHANGE_OUTCOME_APPLIED; i < CHANGE_OUTCOME_COUNT; i++)
 			if (h->outcomes[i])
-				jw_kuint(&f.w, changes_outcome_name((enum changes_outcome)i), h->outcomes[i]);
+				jw_kuint(&f.w, change_outcome_name((enum change_outcome)i), h->outcomes[i]);
 		jw_obj_end(&f.w);
 		jw_kbool(&f.w, "kept", facts->kept);
 	}
@@ -109,7 +109,7 @@ void changes_record(struct engine *g, const struct changes_facts *f, engine_repl
 	struct change c;
 
 	*rec = (struct recording){ fn, ctx };
-	for (unsigned n = 0; f->list && n < CHANGES_FACTS_MAX && changes_next(f->list, &at, &c); n++)
+	for (unsigned n = 0; f->list && n < CHANGES_FACTS_MAX && change_list_next(f->list, &at, &c); n++)
 		path_fact(f, &c, b, &room);
 	count_fact(f, b);
 	/* What was done must be told; what is only asked for may be refused. */
@@ -127,8 +127,8 @@ static void write_change(const struct change *c, const char *(*diff_ref)(void *c
 	jw_strn(&p, c->path, c->path_len);
 	jw_obj(w);
 	jw_kraw(w, "path", path.data, path.len);
-	jw_kstr(w, "change", changes_kind_name(c->kind));
-	jw_kstr(w, "type", changes_type_name(c->type));
+	jw_kstr(w, "change", change_kind_name(c->kind));
+	jw_kstr(w, "type", change_type_name(c->type));
 	jw_kuint(w, "bytes", c->bytes);
 	if (diff_ref)
 		jw_kopt(w, "diffRef", diff_ref(ctx, path.data));
@@ -138,23 +138,23 @@ static void write_change(const struct change *c, const char *(*diff_ref)(void *c
 		jw_key(w, "diffBase64");
 		jw_base64(w, c->diff, c->diff_len);
 	}
-	if (c->outcome != CHANGES_OUTCOME_PENDING)
-		jw_kstr(w, "outcome", changes_outcome_name(c->outcome));
+	if (c->outcome != CHANGE_OUTCOME_PENDING)
+		jw_kstr(w, "outcome", change_outcome_name(c->outcome));
 	if (c->note_len)
-		jw_kstrn(w, c->outcome == CHANGES_OUTCOME_CONFLICT ? "conflict" : "note", c->note, c->note_len);
+		jw_kstrn(w, c->outcome == CHANGE_OUTCOME_CONFLICT ? "conflict" : "note", c->note, c->note_len);
 	jw_obj_end(w);
 }
 
-static void write_paths(const void *list, const char *key, enum changes_outcome outcome, struct jw *w)
+static void write_paths(const void *list, const char *key, enum change_outcome outcome, struct jw *w)
 {
 	struct change c;
 	size_t at = 0;
 
 	jw_karr(w, key);
-	while (changes_next(list, &at, &c)) {
+	while (change_list_next(list, &at, &c)) {
 		if (c.outcome != outcome)
 			continue;
-		if (outcome != CHANGES_OUTCOME_CONFLICT) {
+		if (outcome != CHANGE_OUTCOME_CONFLICT) {
 			jw_strn(w, c.path, c.path_len);
 			continue;
 		}
@@ -168,22 +168,22 @@ static void write_paths(const void *list, const char *key, enum changes_outcome 
 
 void changes_write(const void *list, const char *(*diff_ref)(void *ctx, const char *path_json), void *ctx, struct jw *w)
 {
-	const struct changes_head *h = list;
+	const struct change_list_head *h = list;
 	uint64_t all = 0;
 	struct change c;
 	size_t at = 0;
 
 	jw_karr(w, "changes");
-	while (changes_next(list, &at, &c))
+	while (change_list_next(list, &at, &c))
 		write_change(&c, diff_ref, ctx, w);
 	jw_arr_end(w);
-	for (int i = 0; i < CHANGES_KIND_COUNT; i++)
+	for (int i = 0; i < CHANGE_KIND_COUNT; i++)
 		all += h->kinds[i];
 	jw_kuint(w, "total", all);
 	if (diff_ref)
 		return;
-	write_paths(list, "applied", CHANGES_OUTCOME_APPLIED, w);
-	write_paths(list, "discarded", CHANGES_OUTCOME_DISCARDED, w);
-	write_paths(list, "reverted", CHANGES_OUTCOME_REVERTED, w);
-	write_paths(list, "conflicts", CHANGES_OUTCOME_CONFLICT, w);
+	write_paths(list, "applied", CHANGE_OUTCOME_APPLIED, w);
+	write_paths(list, "discarded", CHANGE_OUTCOME_DISCARDED, w);
+	write_paths(list, "reverted", CHANGE_OUTCOME_REVERTED, w);
+	write_paths(list, "conflicts", CHANGE_OUTCOME_CONFLICT, w);
 }

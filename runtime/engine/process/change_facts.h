@@ -13,7 +13,7 @@
 struct buf;
 struct view_process_brief;
 
-#define CHANGES_FACTS_MAX 100u        /* events for single paths in one commit; CHANGES_DIFFED_MAX */
+#define CHANGES_FACTS_MAX 100u        /* events for single paths in one commit; CHANGE_LIST_DIFFED_MAX */
 #define CHANGES_DIFF_MAX (64u * 1024) /* a diff that is longer is not kept */
 #define CHANGES_DIFFS_MAX (4u << 20)  /* of one run */
 
@@ -21,7 +21,7 @@ struct changes_facts {
 	const char *process_id;
 	const struct view_process_brief *process;
 	const char *source;      /* "run", "apply", "discard", "retention" */
-	const void *list;        /* sandbox/changes.h, checked; NULL = only what was asked for is told */
+	const void *list;        /* sandbox/change_list.h, checked; NULL = only what was asked for is told */
 	bool kept;               /* there may be changes left */
 	const struct caller *by; /* NULL = the runtime itself */
 };

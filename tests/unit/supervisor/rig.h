@@ -123,7 +123,7 @@ static inline int rig_role(int argc, char **argv)
 							       .cgroup_base = rig_base(),
 							       .title = &title,
 							       .allow_host = !getenv("RIG_NO_HOST"),
-							       .zygotes = getenv("RIG_ZYGOTES") ? 2 : 0,
+							       .zygotes = getenv("RIG_PREBUILT") ? 2 : 0,
 							       .config_dir = getenv("RIG_CONFIG"),
 							       .state_dir = getenv("RIG_STATE") });
 	mem_auto char *exe = rig_exe();
@@ -225,7 +225,7 @@ static inline pid_t rig_spawner_pid(const struct rig *r)
 }
 
 /* How many sandboxes wait that were built ahead; their pids if there is room. */
-static inline size_t rig_zygotes(const struct rig *r, pid_t *ret, size_t room)
+static inline size_t rig_prebuilt(const struct rig *r, pid_t *ret, size_t room)
 {
 	char name[64];
 	size_t n = 0;
@@ -248,9 +248,9 @@ static inline size_t rig_zygotes(const struct rig *r, pid_t *ret, size_t room)
 }
 
 /* At least so many. */
-static inline void rig_await_zygotes(const struct rig *r, size_t n)
+static inline void rig_await_prebuilt(const struct rig *r, size_t n)
 {
-	for (int ms = 0; rig_zygotes(r, NULL, 0) < n; ms++) {
+	for (int ms = 0; rig_prebuilt(r, NULL, 0) < n; ms++) {
 		ck_assert_int_lt(ms, RIG_PATIENCE_MS);
 		poll(NULL, 0, 1);
 	}
@@ -367,7 +367,7 @@ static inline int run_plan(const struct run_spec *s)
 /* A request has come that a start may follow. */
 static inline void rig_expect(struct rig *r, uint64_t hint, uint64_t token)
 {
-	const struct spawn_msg m = { .kind = SPAWN_EXPECT, .hint = hint, .token = token, .cpu = -1 };
+	const struct spawn_msg m = { .kind = SPAWN_ANNOUNCE, .hint = hint, .token = token, .cpu = -1 };
 	ck_assert_int_eq(fd_send(r->peer, &m, sizeof m, NULL, 0, 0), 0);
 }
 

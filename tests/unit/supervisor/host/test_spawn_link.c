@@ -116,7 +116,7 @@ END_TEST
 START_TEST(a_request_that_is_sent_meanwhile_is_not_looked_at_again)
 {
 	const struct spawn_msg first = changes_of("first");
-	struct spawn_msg look = { .kind = SPAWN_LOOK }, got;
+	struct spawn_msg look = { .kind = SPAWN_PEER_FILES }, got;
 	struct fixture f;
 
 	begin(&f);

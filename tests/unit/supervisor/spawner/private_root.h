@@ -79,7 +79,7 @@ static inline struct status_msg run_in(const char *script, const struct plan_mou
 static inline void setup_ahead(void)
 {
 	const struct plan_mount_spec mounts[] = { SYSTEM_MOUNT };
-	setenv("RIG_ZYGOTES", "1", 1);
+	setenv("RIG_PREBUILT", "1", 1);
 	setup();
 	run_in("true", mounts, 1, "/");
 	ahead = true;
@@ -91,16 +91,16 @@ static inline void teardown(void)
 {
 	rig_stop(&rig);
 	nftw(place, unlink_one, 16, FTW_DEPTH | FTW_PHYS);
-	unsetenv("RIG_ZYGOTES");
+	unsetenv("RIG_PREBUILT");
 	unsetenv("RIG_CONFIG");
 	ahead = false;
 }
 
 /* Both are there, so the next command gets one of them. */
-static inline void await_zygotes(void)
+static inline void await_prebuilt(void)
 {
 	if (ahead)
-		rig_await_zygotes(&rig, 2);
+		rig_await_prebuilt(&rig, 2);
 }
 
 /* Runs to the end with the system, the given mounts and everything needed to look around; stdout and stderr in `out`.
@@ -115,7 +115,7 @@ static inline struct status_msg run_in(const char *script, const struct plan_mou
 			      .mounts = mounts,
 			      .nmounts = n,
 			      .network = PLAN_NET_NONE };
-	await_zygotes();
+	await_prebuilt();
 	run_start(&rig, &run, &s);
 	run_read(&run, GUARD_SLOT_STDOUT, out, sizeof out);
 	struct status_msg m = run_status(&run);
@@ -146,7 +146,7 @@ static inline int code(const char *script)
 static inline struct status_msg failing(const struct run_spec *s)
 {
 	struct run run;
-	await_zygotes();
+	await_prebuilt();
 	run_send(&rig, &run, s);
 	run_answer(&rig, &run);
 	ck_assert_msg(run.answer.kind == SPAWN_STARTED, "%s", run.answer.path);

@@ -6,9 +6,9 @@
 
 #include "tests/unit/supervisor/rig.h"
 
-#include "sandbox/changes.h"
+#include "sandbox/change_list.h"
 #include "sandbox/landlock.h"
-#include "supervisor/spawner/look.h"
+#include "supervisor/spawner/peer_files.h"
 
 #include <ftw.h>
 #include <grp.h>
@@ -312,21 +312,21 @@ END_TEST
 /* Neither root's policy nor files of the host's are written in the name of a root that has left. */
 START_TEST(other_requests_need_a_client_too)
 {
-	struct look_write w = { 0 };
+	struct peer_files_write w = { 0 };
 	int answer[2];
 	if (geteuid() != 0)
 		return;
 	leave();
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, answer), 0);
-	int look[LOOK_FDS] = { fd_memfd_sealed("request", &w, sizeof w), rig.client[0], answer[1] };
-	struct spawn_msg m = { .kind = SPAWN_LOOK, .op = LOOK_WRITE };
-	ck_assert_int_eq(fd_send(rig.peer, &m, sizeof m, look, LOOK_FDS, 0), 0);
+	int look[PEER_FILES_FDS] = { fd_memfd_sealed("request", &w, sizeof w), rig.client[0], answer[1] };
+	struct spawn_msg m = { .kind = SPAWN_PEER_FILES, .op = PEER_FILES_WRITE };
+	ck_assert_int_eq(fd_send(rig.peer, &m, sizeof m, look, PEER_FILES_FDS, 0), 0);
 	close(answer[1]);
 	char byte;
 	rig_readable(answer[0], "the end of the look");
 	ck_assert_int_eq(recv(answer[0], &byte, 1, 0), 0);
 	int changes[4] = { look[0], memfd_create("result", MFD_CLOEXEC | MFD_ALLOW_SEALING), rig.client[0], look[0] };
-	static const enum changes_op ops[] = { CHANGES_OP_APPLY, CHANGES_OP_REVERT };
+	static const enum change_op ops[] = { CHANGE_OP_APPLY, CHANGE_OP_REVERT };
 	for (size_t i = 0; i < countof(ops); i++) {
 		m = (struct spawn_msg){ .kind = SPAWN_CHANGES, .op = ops[i], .key = { .id = "proc_x" } };
 		ck_assert_int_eq(fd_send(rig.peer, &m, sizeof m, changes, 3 + i, 0), 0);
@@ -618,9 +618,8 @@ static void send_start(struct fuzz *f, uint64_t serial)
 /* Messages that are whole, but ask for what is not there, or in the wrong name. */
 static void send_other(struct fuzz *f)
 {
-	static const uint32_t kinds[] = {
-		SPAWN_CLEAN, SPAWN_EXPECT, SPAWN_MARK, SPAWN_LOOK, SPAWN_CHANGES, SPAWN_GRANT
-	};
+	static const uint32_t kinds[] = { SPAWN_CLEAN,      SPAWN_ANNOUNCE, SPAWN_MARK,
+					  SPAWN_PEER_FILES, SPAWN_CHANGES,  SPAWN_GRANT };
 	struct spawn_msg m = { .kind = kinds[chance(countof(kinds))],
 			       .token = chance(UINT32_MAX),
 			       .hint = chance(8),
@@ -638,22 +637,22 @@ static void send_other(struct fuzz *f)
 	fd_auto int bytes = fd_memfd_sealed("bytes", text, chance(sizeof text));
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, answer), 0);
 	int client = f->clients[m.kind == SPAWN_GRANT ? 1 : chance(3)]; /* a present root may grant what it likes */
-	if (m.kind == SPAWN_LOOK) {
-		m.op = chance(LOOK_COUNT);
-		if (m.op == LOOK_WRITE) /* for a present root this would write its policy */
+	if (m.kind == SPAWN_PEER_FILES) {
+		m.op = chance(PEER_FILES_OP_COUNT);
+		if (m.op == PEER_FILES_WRITE) /* for a present root this would write its policy */
 			client = f->clients[1];
-		if (m.op == LOOK_WRITE && geteuid() != 0)
-			m.op = LOOK_USER;
+		if (m.op == PEER_FILES_WRITE && geteuid() != 0)
+			m.op = PEER_FILES_USER;
 		fds[n++] = chance(8) ? bytes : f->out[0];
 		fds[n++] = client;
 		fds[n++] = answer[1];
 	} else if (m.kind == SPAWN_CHANGES) {
-		m.op = chance(CHANGES_OP_COUNT);
+		m.op = chance(CHANGE_OP_COUNT);
 		fds[n++] = chance(8) ? bytes : f->out[0];
 		fds[n++] = chance(8) ? f->result : f->out[1];
-		if (changes_op_needs_client((enum changes_op)m.op))
+		if (change_op_needs_client((enum change_op)m.op))
 			fds[n++] = client;
-		if (m.op == CHANGES_OP_REVERT)
+		if (m.op == CHANGE_OP_REVERT)
 			fds[n++] = bytes;
 	} else if (m.kind == SPAWN_GRANT) {
 		fds[n++] = client;

@@ -92,7 +92,7 @@ START_TEST(hostile_plans_give_no_more_than_the_peer_has)
 		.network = PLAN_NET_NONE,
 		.less_layers = ~0u
 	};
-	await_zygotes();
+	await_prebuilt();
 	run_start(&rig, &run, &s);
 	run_read(&run, GUARD_SLOT_STDOUT, out, sizeof out);
 	struct status_msg m = run_status(&run);

@@ -19,7 +19,7 @@ static void setup_fitted(void)
 		ck_assert_int_eq(unshare(CLONE_NEWNS), 0);
 		ck_assert_int_eq(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
 	}
-	setenv("RIG_ZYGOTES", "1", 1);
+	setenv("RIG_PREBUILT", "1", 1);
 	setup();
 	snprintf(hooks, sizeof hooks, "%s/.git/hooks", work);
 	snprintf(config, sizeof config, "%s/.git/config", work);
@@ -33,7 +33,7 @@ static void remove_tree(const char *path) { ck_assert_int_eq(nftw(path, unlink_o
 static size_t fitted(pid_t *ret, size_t room)
 {
 	pid_t all[16];
-	size_t found = 0, n = rig_zygotes(&rig, all, countof(all));
+	size_t found = 0, n = rig_prebuilt(&rig, all, countof(all));
 	for (size_t i = 0; i < n && i < countof(all); i++) {
 		char name[64], text[4096];
 		snprintf(name, sizeof name, "/proc/%d/status", all[i]);

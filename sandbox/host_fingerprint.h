@@ -1,5 +1,5 @@
-#ifndef BAILIFF_SANDBOX_SIGHT_H
-#define BAILIFF_SANDBOX_SIGHT_H
+#ifndef BAILIFF_SANDBOX_HOST_FINGERPRINT_H
+#define BAILIFF_SANDBOX_HOST_FINGERPRINT_H
 
 /*
  * What of the host's a sandbox was made from. Who builds one ahead, mounts and all, notes each thing that it bound,
@@ -22,36 +22,36 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define SIGHT_MAX 320
-#define SIGHT_PINS 640 /* the first pin's number; the others follow */
+#define FINGERPRINT_MAX 320
+#define FINGERPRINT_PINS 640 /* the first pin's number; the others follow */
 
-enum sight_flag {
-	SIGHT_AS_PEER = 1u << 0, /* looked for with the peer's rights, else with our own */
-	SIGHT_FOLLOW = 1u << 1,  /* links may have been followed */
-	SIGHT_OWNERS = 1u << 2,  /* who may pass counts too: ids and mode */
+enum fingerprint_flag {
+	FINGERPRINT_AS_PEER = 1u << 0, /* looked for with the peer's rights, else with our own */
+	FINGERPRINT_FOLLOW = 1u << 1,  /* links may have been followed */
+	FINGERPRINT_OWNERS = 1u << 2,  /* who may pass counts too: ids and mode */
 };
 
-struct sight_mark {
+struct fingerprint_entry {
 	uint16_t mount; /* of the plan: whose path */
 	uint16_t len;   /* so much of it */
-	uint16_t flags; /* enum sight_flag */
+	uint16_t flags; /* enum fingerprint_flag */
 	uint16_t error; /* errno: it was not found */
-	uint32_t mode;  /* the type alone, unless SIGHT_OWNERS */
+	uint32_t mode;  /* the type alone, unless FINGERPRINT_OWNERS */
 	uint32_t uid, gid;
 	uint32_t reserved;
 	uint64_t dev, ino;
 	int64_t changed_s, changed_ns; /* 0 of a folder */
 };
 
-struct sight {
+struct host_fingerprint {
 	uint32_t count;
 	uint32_t pins;
 	uint32_t lost; /* bool: too much to keep in mind, or it changed under our eyes */
-	struct sight_mark mark[SIGHT_MAX];
+	struct fingerprint_entry mark[FINGERPRINT_MAX];
 };
 
 /* As whom to look. */
-struct sight_peer {
+struct fingerprint_peer {
 	uid_t uid;
 	gid_t gid;
 	const gid_t *groups;
@@ -60,18 +60,19 @@ struct sight_peer {
 };
 
 /* The first `len` bytes of mount i's path are `fd`, or, if that is −1, were not found (errno). Leaves errno alone. */
-void sight_note(struct sight *s, uint32_t mount, size_t len, uint32_t flags, int fd);
+void fingerprint_record(struct host_fingerprint *s, uint32_t mount, size_t len, uint32_t flags, int fd);
 /* Forgets what is pinned. */
-void sight_unpin(struct sight *s);
+void fingerprint_unpin(struct host_fingerprint *s);
 /*
  * Whether all of it is as it was. Only what the kernel knows without asking a file system counts, so that nobody can
  * make us wait: what cannot be told is not as it was.
  */
-bool sight_holds(const struct sight *s, const struct plan_head *plan, const struct sight_peer *peer);
+bool fingerprint_matches(const struct host_fingerprint *s, const struct plan_head *plan,
+			 const struct fingerprint_peer *peer);
 
 /* Looks a path of the host's up: O_PATH. `cached`: EAGAIN if a file system would have to be asked. */
-int sight_look(const char *path, bool follow, bool cached);
+int fingerprint_open(const char *path, bool follow, bool cached);
 /* The same as the peer, links followed, cached. */
-int sight_look_as(const struct sight_peer *peer, const char *path);
+int fingerprint_open_as(const struct fingerprint_peer *peer, const char *path);
 
 #endif

@@ -1,5 +1,5 @@
-#ifndef BAILIFF_SUPERVISOR_KEEPER_H
-#define BAILIFF_SUPERVISOR_KEEPER_H
+#ifndef BAILIFF_SUPERVISOR_SPAWNER_PLACEHOLDER_HELPER_H
+#define BAILIFF_SUPERVISOR_SPAWNER_PLACEHOLDER_HELPER_H
 
 /*
  * Placeholders: something must be mounted where a hidden or protected path inside a write root does not exist yet, and
@@ -29,7 +29,7 @@ struct err;
 struct title;
 
 /* What a keeper is to do, and for whom. */
-struct keeper_job {
+struct placeholder_job {
 	const struct plan_head *plan;
 	uid_t uid; /* the peer's */
 	gid_t gid;
@@ -43,12 +43,12 @@ struct keeper_job {
  * *ret_fd is the keeper's socket for the init, −1 if no placeholder can be needed. Nobody is waited for here: file
  * systems can hang, the spawner must not. The keeper's answer (struct step_placeholders) is taken by the init.
  */
-int keeper_start(const struct keeper_job *job, int *ret_fd, struct err *e);
+int placeholder_helper_start(const struct placeholder_job *job, int *ret_fd, struct err *e);
 
 /* Those that ended; true = there are others, so it is to be called again. */
-bool keeper_reap(void);
+bool placeholder_helper_reap(void);
 
 /* In the init: has them removed and waits for it, but not for ever. −1 is no keeper. */
-void keeper_finish(int fd);
+void placeholder_helper_finish(int fd);
 
 #endif

@@ -1,4 +1,4 @@
-#include "sandbox/sight.h"
+#include "sandbox/host_fingerprint.h"
 
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-int sight_look(const char *path, bool follow, bool cached)
+int fingerprint_open(const char *path, bool follow, bool cached)
 {
 	struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS };
 	how.resolve |= (follow ? 0u : RESOLVE_NO_SYMLINKS) | (cached ? RESOLVE_CACHED : 0u);
@@ -26,9 +26,9 @@ int sight_look(const char *path, bool follow, bool cached)
 }
 
 /* The marks of what is open; false = it has none. */
-static bool read_mark(int fd, struct sight_mark *m)
+static bool read_mark(int fd, struct fingerprint_entry *m)
 {
-	bool owners = m->flags & SIGHT_OWNERS;
+	bool owners = m->flags & FINGERPRINT_OWNERS;
 	struct statx st;
 	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &st) < 0)
 		return false;
@@ -45,74 +45,74 @@ static bool read_mark(int fd, struct sight_mark *m)
 	return true;
 }
 
-static bool same(const struct sight_mark *a, const struct sight_mark *b)
+static bool same(const struct fingerprint_entry *a, const struct fingerprint_entry *b)
 {
 	return a->error == b->error && a->dev == b->dev && a->ino == b->ino && a->mode == b->mode && a->uid == b->uid &&
 	       a->gid == b->gid && a->changed_s == b->changed_s && a->changed_ns == b->changed_ns;
 }
 
-static bool pin(struct sight *s, int fd)
+static bool pin(struct host_fingerprint *s, int fd)
 {
-	int number = (int)(SIGHT_PINS + s->pins);
+	int number = (int)(FINGERPRINT_PINS + s->pins);
 	if (fcntl(fd, F_DUPFD_CLOEXEC, number) != number)
 		return false;
 	s->pins++;
 	return true;
 }
 
-void sight_note(struct sight *s, uint32_t mount, size_t len, uint32_t flags, int fd)
+void fingerprint_record(struct host_fingerprint *s, uint32_t mount, size_t len, uint32_t flags, int fd)
 {
 	int keep = errno;
-	struct sight_mark m = { .mount = (uint16_t)mount, .len = (uint16_t)len, .flags = (uint16_t)flags };
+	struct fingerprint_entry m = { .mount = (uint16_t)mount, .len = (uint16_t)len, .flags = (uint16_t)flags };
 	if (fd < 0)
 		m.error = (uint16_t)keep;
-	if (s->count == SIGHT_MAX || len >= PATH_MAX || (fd >= 0 && (!read_mark(fd, &m) || !pin(s, fd))))
+	if (s->count == FINGERPRINT_MAX || len >= PATH_MAX || (fd >= 0 && (!read_mark(fd, &m) || !pin(s, fd))))
 		s->lost = true;
 	else
 		s->mark[s->count++] = m;
 	errno = keep;
 }
 
-void sight_unpin(struct sight *s)
+void fingerprint_unpin(struct host_fingerprint *s)
 {
 	if (s->pins)
-		fd_close_range(SIGHT_PINS, SIGHT_PINS + s->pins - 1);
+		fd_close_range(FINGERPRINT_PINS, FINGERPRINT_PINS + s->pins - 1);
 	s->pins = 0;
 }
 
 /* ---- looking again ---- */
 
-static bool mark_holds(const struct sight_mark *m, const struct plan_head *plan)
+static bool mark_holds(const struct fingerprint_entry *m, const struct plan_head *plan)
 {
 	char path[PATH_MAX];
 	const char *whole = plan_string(plan, plan_mount(plan, m->mount)->path_off);
-	struct sight_mark now = { .flags = m->flags };
+	struct fingerprint_entry now = { .flags = m->flags };
 	if (m->len >= sizeof path || strnlen(whole, m->len) < m->len)
 		return false;
 	memcpy(path, whole, m->len);
 	path[m->len] = 0;
-	fd_auto int fd = sight_look(path, m->flags & SIGHT_FOLLOW, true);
+	fd_auto int fd = fingerprint_open(path, m->flags & FINGERPRINT_FOLLOW, true);
 	if (fd < 0)
 		return errno != EAGAIN && errno == m->error;
 	return !m->error && read_mark(fd, &now) && same(m, &now);
 }
 
-static bool all_hold(const struct sight *s, const struct plan_head *plan, uint32_t as)
+static bool all_hold(const struct host_fingerprint *s, const struct plan_head *plan, uint32_t as)
 {
 	for (uint32_t i = 0; i < s->count; i++) {
-		if ((s->mark[i].flags & SIGHT_AS_PEER) == as && !mark_holds(&s->mark[i], plan))
+		if ((s->mark[i].flags & FINGERPRINT_AS_PEER) == as && !mark_holds(&s->mark[i], plan))
 			return false;
 	}
 	return true;
 }
 
-static bool become_peer(const struct sight_peer *p)
+static bool become_peer(const struct fingerprint_peer *p)
 {
 	return !p->switches || fsid_become(p->uid, p->gid, p->groups, p->ngroups) == 0;
 }
 
 /* Who stayed the peer would from then on look at everybody's files as the peer: there is nothing to go on with. */
-static void become_self(const struct sight_peer *p)
+static void become_self(const struct fingerprint_peer *p)
 {
 	if (!p->switches || (fsid_come_back() == 0 && syscall(SYS_setgroups, 0, NULL) == 0))
 		return;
@@ -120,23 +120,24 @@ static void become_self(const struct sight_peer *p)
 	abort();
 }
 
-int sight_look_as(const struct sight_peer *peer, const char *path)
+int fingerprint_open_as(const struct fingerprint_peer *peer, const char *path)
 {
-	int fd = become_peer(peer) ? sight_look(path, true, true) : -1, keep = errno;
+	int fd = become_peer(peer) ? fingerprint_open(path, true, true) : -1, keep = errno;
 	become_self(peer);
 	errno = keep;
 	return fd;
 }
 
-bool sight_holds(const struct sight *s, const struct plan_head *plan, const struct sight_peer *peer)
+bool fingerprint_matches(const struct host_fingerprint *s, const struct plan_head *plan,
+			 const struct fingerprint_peer *peer)
 {
-	for (uint32_t i = 0; i < s->count && i < SIGHT_MAX; i++) {
+	for (uint32_t i = 0; i < s->count && i < FINGERPRINT_MAX; i++) {
 		if (s->mark[i].mount >= plan->mount_count)
 			return false;
 	}
-	if (s->lost || s->count > SIGHT_MAX || !all_hold(s, plan, 0))
+	if (s->lost || s->count > FINGERPRINT_MAX || !all_hold(s, plan, 0))
 		return false;
-	bool held = become_peer(peer) && all_hold(s, plan, SIGHT_AS_PEER);
+	bool held = become_peer(peer) && all_hold(s, plan, FINGERPRINT_AS_PEER);
 	become_self(peer);
 	return held;
 }

@@ -1,13 +1,13 @@
-#include "supervisor/spawner/apart.h"
+#include "supervisor/spawner/cpu_affinity.h"
 
 #include <string.h>
 
 /* Whether somebody has said which processors (taskset) is not written anywhere: it is so if asking for all brings more.
  */
-void apart_init(struct apart *a)
+void cpu_affinity_init(struct cpu_affinity *a)
 {
 	cpu_set_t given, all;
-	*a = (struct apart){ .from = -1 };
+	*a = (struct cpu_affinity){ .from = -1 };
 	if (sched_getaffinity(0, sizeof given, &given) < 0)
 		return;
 	memset(&a->whole, 0xff, sizeof a->whole);
@@ -19,7 +19,7 @@ void apart_init(struct apart *a)
 	a->count = CPU_COUNT(&given);
 }
 
-void apart_from(struct apart *a, int cpu)
+void cpu_affinity_avoid(struct cpu_affinity *a, int cpu)
 {
 	cpu_set_t others = a->whole;
 	if (a->count < 2 || cpu == a->from || cpu < -1 || cpu >= CPU_SETSIZE ||
@@ -31,7 +31,7 @@ void apart_from(struct apart *a, int cpu)
 		a->from = cpu;
 }
 
-void apart_end(const struct apart *a)
+void cpu_affinity_reset(const struct cpu_affinity *a)
 {
 	if (a->count >= 2) /* who was cloned earlier may be apart, whatever we are now */
 		sched_setaffinity(0, sizeof a->whole, &a->whole);

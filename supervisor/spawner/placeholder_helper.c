@@ -1,4 +1,4 @@
-#include "supervisor/spawner/keeper.h"
+#include "supervisor/spawner/placeholder_helper.h"
 
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
@@ -38,8 +38,8 @@ struct placeholder {
 	uint32_t len;   /* of the path up to it */
 };
 
-struct keeper {
-	const struct keeper_job *job;
+struct placeholder_helper {
+	const struct placeholder_job *job;
 	struct placeholder made[PLAN_MOUNTS_MAX];
 	size_t nmade;
 	struct step_placeholders answer;
@@ -109,7 +109,7 @@ static int open_path(int at, const char *path, uint64_t resolve)
 }
 
 /* true: something that was made for another mount already stands in the way of this one. */
-static bool made_before(struct keeper *k, uint32_t i)
+static bool made_before(struct placeholder_helper *k, uint32_t i)
 {
 	const char *path = path_of(k->job->plan, i);
 	for (size_t j = 0; j < k->nmade; j++) {
@@ -185,7 +185,7 @@ static int make_new(const struct placeholder *m)
 }
 
 /* `end` is where the name ends in the mount's path. */
-static int make(struct keeper *k, uint32_t i, int folder, const char *name, const char *end)
+static int make(struct placeholder_helper *k, uint32_t i, int folder, const char *name, const char *end)
 {
 	struct placeholder *m = &k->made[k->nmade];
 	struct stat st;
@@ -218,7 +218,7 @@ static int make(struct keeper *k, uint32_t i, int folder, const char *name, cons
 }
 
 /* Where the peer may not make it, the command may not either; and what is there by now is hidden as it is. */
-static int make_or_leave(struct keeper *k, uint32_t i, int folder, const char *name, const char *end)
+static int make_or_leave(struct placeholder_helper *k, uint32_t i, int folder, const char *name, const char *end)
 {
 	if (make(k, i, folder, name, end) == 0 || errno == EEXIST)
 		return 0;
@@ -228,7 +228,7 @@ static int make_or_leave(struct keeper *k, uint32_t i, int folder, const char *n
 	return 0;
 }
 
-static int keep(struct keeper *k, uint32_t i, const char *root)
+static int keep(struct placeholder_helper *k, uint32_t i, const char *root)
 {
 	const char *p = path_of(k->job->plan, i) + strlen(root);
 	bool in_parent = plan_mount(k->job->plan, i)->flags & PLAN_MOUNT_IN_PARENT;
@@ -259,7 +259,7 @@ static int keep(struct keeper *k, uint32_t i, const char *root)
 }
 
 /* The last keeper that holds one removes it, if it is still what it was and still empty. */
-static void remove_all(struct keeper *k)
+static void remove_all(struct placeholder_helper *k)
 {
 	while (k->nmade > 0) {
 		struct placeholder *m = &k->made[--k->nmade];
@@ -271,7 +271,7 @@ static void remove_all(struct keeper *k)
 }
 
 /* For good. */
-static int become_peer(const struct keeper_job *j)
+static int become_peer(const struct placeholder_job *j)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct none[2] = { { 0 }, { 0 } };
@@ -284,9 +284,9 @@ static int become_peer(const struct keeper_job *j)
 	return (int)syscall(SYS_capset, &head, none);
 }
 
-static _Noreturn void keeper_main(const struct keeper_job *job, int fd)
+static _Noreturn void helper_main(const struct placeholder_job *job, int fd)
 {
-	struct keeper k = { .job = job };
+	struct placeholder_helper k = { .job = job };
 	char byte;
 	title_set(job->title, "bailiffd: keeper");
 	umask(0);
@@ -313,7 +313,7 @@ static _Noreturn void keeper_main(const struct keeper_job *job, int fd)
 
 /* ---- in the spawner ---- */
 
-bool keeper_reap(void)
+bool placeholder_helper_reap(void)
 {
 	pid_t pid;
 	while ((pid = waitpid(-1, NULL, WNOHANG | __WCLONE)) > 0)
@@ -322,16 +322,16 @@ bool keeper_reap(void)
 }
 
 /* Our own child, without a signal at its end. */
-static pid_t clone_keeper(const struct keeper_job *job, int fd)
+static pid_t clone_helper(const struct placeholder_job *job, int fd)
 {
 	struct clone_args a = { .flags = CLONE_CLEAR_SIGHAND };
 	pid_t pid = cgroup_clone(&a);
 	if (pid == 0)
-		keeper_main(job, fd);
+		helper_main(job, fd);
 	return pid;
 }
 
-int keeper_start(const struct keeper_job *job, int *ret_fd, struct err *e)
+int placeholder_helper_start(const struct placeholder_job *job, int *ret_fd, struct err *e)
 {
 	if (job->plan->flags & PLAN_COW || !needed(job->plan)) {
 		*ret_fd = -1;
@@ -341,7 +341,7 @@ int keeper_start(const struct keeper_job *job, int *ret_fd, struct err *e)
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
 		return err_sys(e, errno, "make a socket for the keeper");
 	fd_auto int ours = fds[0], theirs = fds[1];
-	if (clone_keeper(job, theirs) < 0)
+	if (clone_helper(job, theirs) < 0)
 		return err_sys(e, errno, "clone the keeper");
 	*ret_fd = fd_take(&ours);
 	return 0;
@@ -349,7 +349,7 @@ int keeper_start(const struct keeper_job *job, int *ret_fd, struct err *e)
 
 /* ---- in the init ---- */
 
-void keeper_finish(int fd)
+void placeholder_helper_finish(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	if (fd >= 0 && send(fd, "", 1, MSG_NOSIGNAL) == 1)

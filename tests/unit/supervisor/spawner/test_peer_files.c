@@ -1,32 +1,33 @@
 /* Policy files, opened as the peer: whatever the runtime asks for, never more than the peer has, and never another
  * file. */
 
-#include "supervisor/spawner/look.h"
+#include "supervisor/spawner/peer_files.h"
 #include "tests/unit/supervisor/spawner/private_root.h"
 
 enum { UID = 65533 };
 
-/* What was found first, with its text; index LOOK_END: no answer at all. */
-static struct look_answer look(enum look_what what, const void *request, size_t len, int client, char text[256])
+/* What was found first, with its text; index PEER_FILES_END: no answer at all. */
+static struct peer_files_reply look(enum peer_files_op what, const void *request, size_t len, int client,
+				    char text[256])
 {
-	struct look_answer first = { .index = LOOK_END }, a;
+	struct peer_files_reply first = { .index = PEER_FILES_END }, a;
 	int pair[2];
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-	const int fds[LOOK_FDS] = { [LOOK_FD_REQUEST] = fd_memfd_sealed("look", request, len),
-				    [LOOK_FD_CLIENT] = client,
-				    [LOOK_FD_ANSWER] = pair[1] };
-	const struct spawn_msg m = { .kind = SPAWN_LOOK, .op = what };
-	ck_assert_int_eq(fd_send(rig.peer, &m, sizeof m, fds, LOOK_FDS, 0), 0);
-	close(fds[LOOK_FD_REQUEST]);
+	const int fds[PEER_FILES_FDS] = { [PEER_FILES_FD_REQUEST] = fd_memfd_sealed("look", request, len),
+					  [PEER_FILES_FD_CLIENT] = client,
+					  [PEER_FILES_FD_REPLY] = pair[1] };
+	const struct spawn_msg m = { .kind = SPAWN_PEER_FILES, .op = what };
+	ck_assert_int_eq(fd_send(rig.peer, &m, sizeof m, fds, PEER_FILES_FDS, 0), 0);
+	close(fds[PEER_FILES_FD_REQUEST]);
 	close(pair[1]);
 	text[0] = 0;
 	for (;;) {
-		int got[LOOK_WATCH_MAX + 1];
+		int got[PEER_FILES_WATCH_MAX + 1];
 		size_t n = countof(got);
 		rig_readable(pair[0], "an answer, or the end");
-		if (fd_recv(pair[0], &a, sizeof a, got, &n, 0) != sizeof a || a.index == LOOK_END)
+		if (fd_recv(pair[0], &a, sizeof a, got, &n, 0) != sizeof a || a.index == PEER_FILES_END)
 			break;
-		if (first.index == LOOK_END)
+		if (first.index == PEER_FILES_END)
 			first = a;
 		ssize_t got_text = n > a.nwatch ? pread(got[n - 1], text, 255, 0) : -1;
 		if (got_text >= 0)
@@ -52,7 +53,7 @@ START_TEST(files_are_read_as_the_peer)
 	folder(work, ".bailiff");
 	mem_auto char *inner = mem_printf("%s/.bailiff", work);
 	put_mode(inner, "policy.json", "{}", 0644);
-	struct look_answer a = look(LOOK_WORKSPACE, work, strlen(work) + 1, rig.client[0], text);
+	struct peer_files_reply a = look(PEER_FILES_WORKSPACE, work, strlen(work) + 1, rig.client[0], text);
 	ck_assert_uint_eq(a.index, 0);
 	ck_assert_int_eq(a.error, 0);
 	ck_assert_uint_eq(a.nwatch, 3);
@@ -63,14 +64,14 @@ START_TEST(files_are_read_as_the_peer)
 	ck_assert_int_eq(chmod(place, 0755), 0);
 	ck_assert_int_eq(chmod(work, 0755), 0);
 	ck_assert_int_eq(chmod(inner, 0755), 0);
-	a = look(LOOK_WORKSPACE, work, strlen(work) + 1, client, text);
+	a = look(PEER_FILES_WORKSPACE, work, strlen(work) + 1, client, text);
 	ck_assert_int_eq(a.error, 0);
 	put_mode(inner, "policy.json", "for root only", 0600);
-	a = look(LOOK_WORKSPACE, work, strlen(work) + 1, client, text);
+	a = look(PEER_FILES_WORKSPACE, work, strlen(work) + 1, client, text);
 	ck_assert_int_eq(a.error, EACCES);
 	ck_assert_str_eq(text, "");
 	ck_assert_int_eq(chmod(work, 0700), 0);
-	a = look(LOOK_WORKSPACE, work, strlen(work) + 1, client, text);
+	a = look(PEER_FILES_WORKSPACE, work, strlen(work) + 1, client, text);
 	ck_assert_int_ne(a.error, 0);
 	ck_assert_str_eq(text, "");
 }
@@ -80,26 +81,26 @@ END_TEST
 START_TEST(no_other_file_and_for_no_stranger)
 {
 	static const char *const bad[] = { "relative", "/etc/shadow", "/proc/self/environ" };
-	static const struct look_write replace = { .exists = 0 };
+	static const struct peer_files_write replace = { .exists = 0 };
 	int stranger[2];
 	char text[256];
 	for (size_t i = 0; i < countof(bad); i++) {
-		struct look_answer a = look(LOOK_WORKSPACE, bad[i], strlen(bad[i]) + 1, rig.client[0], text);
-		ck_assert_msg(a.index == LOOK_END || a.error != 0, "%s", bad[i]);
+		struct peer_files_reply a = look(PEER_FILES_WORKSPACE, bad[i], strlen(bad[i]) + 1, rig.client[0], text);
+		ck_assert_msg(a.index == PEER_FILES_END || a.error != 0, "%s", bad[i]);
 		ck_assert_str_eq(text, "");
 	}
 	/* Not a client's: a pipe, and a datagram socket. */
 	ck_assert_int_eq(pipe(stranger), 0);
-	ck_assert_uint_eq(look(LOOK_USER, "", 0, stranger[0], text).index, LOOK_END);
-	ck_assert_uint_eq(look(LOOK_WRITE, &replace, sizeof replace, stranger[0], text).index, LOOK_END);
+	ck_assert_uint_eq(look(PEER_FILES_USER, "", 0, stranger[0], text).index, PEER_FILES_END);
+	ck_assert_uint_eq(look(PEER_FILES_WRITE, &replace, sizeof replace, stranger[0], text).index, PEER_FILES_END);
 	close(stranger[0]);
 	close(stranger[1]);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_DGRAM, 0, stranger), 0);
-	ck_assert_uint_eq(look(LOOK_USER, "", 0, stranger[0], text).index, LOOK_END);
+	ck_assert_uint_eq(look(PEER_FILES_USER, "", 0, stranger[0], text).index, PEER_FILES_END);
 	close(stranger[0]);
 	close(stranger[1]);
 	/* Too short, and too long. */
-	ck_assert_uint_eq(look(LOOK_WRITE, "x", 1, rig.client[0], text).index, LOOK_END);
+	ck_assert_uint_eq(look(PEER_FILES_WRITE, "x", 1, rig.client[0], text).index, PEER_FILES_END);
 	rig_sync(&rig);
 }
 END_TEST
@@ -116,7 +117,7 @@ START_TEST(a_list_without_its_end)
 	ck_assert_uint_lt(strlen(work), sizeof list);
 	memcpy(list + sizeof list - strlen(work), work, strlen(work)); /* "///…/tmp/x" */
 	for (size_t n = LONG; n <= sizeof list; n++) {
-		struct look_answer a = look(LOOK_WORKSPACE, list + sizeof list - n, n, rig.client[0], text);
+		struct peer_files_reply a = look(PEER_FILES_WORKSPACE, list + sizeof list - n, n, rig.client[0], text);
 		ck_assert_uint_eq(a.index, 0);
 		ck_assert_int_eq(a.error, 0);
 		ck_assert_str_eq(text, "{}");

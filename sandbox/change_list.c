@@ -1,4 +1,4 @@
-#include "sandbox/changes.h"
+#include "sandbox/change_list.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
@@ -14,53 +14,54 @@ struct record {
 	uint32_t path_len, note_len, diff_len, reserved2;
 };
 
-#define NAME(group, name, text) [CHANGES_##group##_##name] = text,
-const char *changes_op_name(enum changes_op op)
+#define NAME(group, name, text) [CHANGE_##group##_##name] = text,
+const char *change_op_name(enum change_op op)
 {
-	static const char *const names[] = { CHANGES_OPS(NAME) };
+	static const char *const names[] = { CHANGE_OPS(NAME) };
 	return names[op];
 }
 
-const char *changes_kind_name(enum changes_kind kind)
+const char *change_kind_name(enum change_kind kind)
 {
-	static const char *const names[] = { CHANGES_KINDS(NAME) };
+	static const char *const names[] = { CHANGE_KINDS(NAME) };
 	return names[kind];
 }
 
-const char *changes_type_name(enum changes_type type)
+const char *change_type_name(enum change_type type)
 {
-	static const char *const names[] = { CHANGES_TYPES(NAME) };
+	static const char *const names[] = { CHANGE_TYPES(NAME) };
 	return names[type];
 }
 
-const char *changes_outcome_name(enum changes_outcome outcome)
+const char *change_outcome_name(enum change_outcome outcome)
 {
-	static const char *const names[] = { CHANGES_OUTCOMES(NAME) };
+	static const char *const names[] = { CHANGE_OUTCOMES(NAME) };
 	return names[outcome];
 }
 
 /* ---- writing ---- */
 
-static struct changes_head *head_of(struct buf *out) { return (struct changes_head *)(void *)out->data; }
+static struct change_list_head *head_of(struct buf *out) { return (struct change_list_head *)(void *)out->data; }
 
-void changes_begin(struct buf *out)
+void change_list_begin(struct buf *out)
 {
-	const struct changes_head h = { .magic = CHANGES_MAGIC, .version = CHANGES_VERSION };
+	const struct change_list_head h = { .magic = CHANGE_LIST_MAGIC, .version = CHANGE_LIST_VERSION };
 	buf_reset(out);
 	buf_append(out, &h, sizeof h);
 }
 
-void changes_add(struct buf *out, const struct change *c)
+void change_list_add(struct buf *out, const struct change *c)
 {
 	static const char zeros[8];
-	struct changes_head *h = head_of(out);
+	struct change_list_head *h = head_of(out);
 	h->kinds[c->kind]++;
 	h->outcomes[c->outcome]++;
-	size_t note_len = c->note_len < CHANGES_NOTE_MAX ? c->note_len : CHANGES_NOTE_MAX;
+	size_t note_len = c->note_len < CHANGE_NOTE_MAX ? c->note_len : CHANGE_NOTE_MAX;
 	size_t plain = sizeof(struct record) + c->path_len + note_len;
-	size_t diff_len = out->len + plain + c->diff_len + 8 <= CHANGES_BYTES_MAX / 4 * 3 ? c->diff_len : 0;
+	size_t diff_len = out->len + plain + c->diff_len + 8 <= CHANGE_LIST_BYTES_MAX / 4 * 3 ? c->diff_len : 0;
 	size_t size = (plain + diff_len + 7) / 8 * 8;
-	if (h->count >= CHANGES_RECORDS_MAX || c->path_len > CHANGES_PATH_MAX || out->len + size > CHANGES_BYTES_MAX)
+	if (h->count >= CHANGE_LIST_RECORDS_MAX || c->path_len > CHANGE_PATH_MAX ||
+	    out->len + size > CHANGE_LIST_BYTES_MAX)
 		return;
 	h->count++;
 	const struct record r = {
@@ -82,7 +83,7 @@ void changes_add(struct buf *out, const struct change *c)
 	buf_append(out, zeros, size - plain - diff_len);
 }
 
-void changes_end(struct buf *out) { head_of(out)->total_len = (uint32_t)out->len; }
+void change_list_end(struct buf *out) { head_of(out)->total_len = (uint32_t)out->len; }
 
 /* ---- reading ---- */
 
@@ -91,10 +92,10 @@ static int check_record(const char *list, size_t len, size_t at, struct record *
 	if (len - at < sizeof *r)
 		return err_set(e, ERR_CORRUPT, "a list of changes ends within a record");
 	memcpy(r, list + at, sizeof *r);
-	if (r->kind >= CHANGES_KIND_COUNT || r->type >= CHANGES_TYPE_COUNT || r->outcome >= CHANGES_OUTCOME_COUNT)
+	if (r->kind >= CHANGE_KIND_COUNT || r->type >= CHANGE_TYPE_COUNT || r->outcome >= CHANGE_OUTCOME_COUNT)
 		return err_set(e, ERR_CORRUPT, "a change of an unknown kind");
-	if (r->path_len == 0 || r->path_len > CHANGES_PATH_MAX || r->note_len > CHANGES_NOTE_MAX ||
-	    r->diff_len > CHANGES_BYTES_MAX)
+	if (r->path_len == 0 || r->path_len > CHANGE_PATH_MAX || r->note_len > CHANGE_NOTE_MAX ||
+	    r->diff_len > CHANGE_LIST_BYTES_MAX)
 		return err_set(e, ERR_CORRUPT, "a change with too long a text");
 	size_t size = (sizeof *r + r->path_len + r->note_len + r->diff_len + 7) / 8 * 8;
 	if (r->size != size || len - at < size)
@@ -105,16 +106,16 @@ static int check_record(const char *list, size_t len, size_t at, struct record *
 	return 0;
 }
 
-int changes_check(const void *list, size_t len, struct err *e)
+int change_list_check(const void *list, size_t len, struct err *e)
 {
-	struct changes_head h;
+	struct change_list_head h;
 	struct record r;
 	size_t at = sizeof h;
-	if (len < sizeof h || len > CHANGES_BYTES_MAX)
+	if (len < sizeof h || len > CHANGE_LIST_BYTES_MAX)
 		return err_set(e, ERR_CORRUPT, "a list of changes of %zu bytes", len);
 	memcpy(&h, list, sizeof h);
-	if (h.magic != CHANGES_MAGIC || h.version != CHANGES_VERSION || h.total_len != len ||
-	    h.count > CHANGES_RECORDS_MAX)
+	if (h.magic != CHANGE_LIST_MAGIC || h.version != CHANGE_LIST_VERSION || h.total_len != len ||
+	    h.count > CHANGE_LIST_RECORDS_MAX)
 		return err_set(e, ERR_CORRUPT, "not a list of changes");
 	for (uint32_t i = 0; i < h.count; i++) {
 		if (check_record(list, len, at, &r, e) < 0)
@@ -126,9 +127,9 @@ int changes_check(const void *list, size_t len, struct err *e)
 	return 0;
 }
 
-bool changes_next(const void *list, size_t *at, struct change *ret)
+bool change_list_next(const void *list, size_t *at, struct change *ret)
 {
-	struct changes_head h;
+	struct change_list_head h;
 	struct record r;
 	memcpy(&h, list, sizeof h);
 	if (*at == 0)
@@ -168,7 +169,7 @@ static bool lies_in(const char *inner, size_t inner_len, const char *outer, size
 	       (inner_len == outer_len || inner[outer_len] == '/');
 }
 
-bool changes_selected(const char *paths, size_t len, const char *path, size_t path_len)
+bool change_list_selects(const char *paths, size_t len, const char *path, size_t path_len)
 {
 	for (size_t at = 0; at < len;) {
 		size_t n = strnlen(paths + at, len - at);
@@ -179,7 +180,7 @@ bool changes_selected(const char *paths, size_t len, const char *path, size_t pa
 	return len == 0;
 }
 
-bool changes_named(const char *paths, size_t len, const char *path, size_t path_len)
+bool change_list_names(const char *paths, size_t len, const char *path, size_t path_len)
 {
 	for (size_t at = 0, n; at < len; at += n + 1) {
 		n = strnlen(paths + at, len - at);
@@ -189,7 +190,7 @@ bool changes_named(const char *paths, size_t len, const char *path, size_t path_
 	return false;
 }
 
-bool changes_leads_to(const char *paths, size_t len, const char *path, size_t path_len)
+bool change_list_leads_to(const char *paths, size_t len, const char *path, size_t path_len)
 {
 	for (size_t at = 0; at < len;) {
 		size_t n = strnlen(paths + at, len - at);
@@ -197,5 +198,5 @@ bool changes_leads_to(const char *paths, size_t len, const char *path, size_t pa
 			return true;
 		at += n + 1;
 	}
-	return len == 0 || changes_selected(paths, len, path, path_len);
+	return len == 0 || change_list_selects(paths, len, path, path_len);
 }

@@ -4,7 +4,7 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "sandbox/fsid.h"
-#include "sandbox/sight.h"
+#include "sandbox/host_fingerprint.h"
 #include "tests/unit/suite.h"
 
 #include <grp.h>
@@ -34,21 +34,21 @@ static int look_without(int call, uint32_t id)
 {
 	static const char *const argv[] = { "true" };
 	const struct plan_spec spec = { .cwd = "/", .argv = argv, .argc = 1 };
-	const struct sight_peer peer = { .uid = SOMEBODY, .gid = SOMEBODY, .switches = true };
+	const struct fingerprint_peer peer = { .uid = SOMEBODY, .gid = SOMEBODY, .switches = true };
 	const struct rlimit none = { 0 };
 	int status;
 	pid_t pid = fork();
 	ck_assert_int_ge(pid, 0);
 	if (pid == 0) {
 		struct buf plan = BUF_INIT;
-		struct sight s = { 0 };
+		struct host_fingerprint s = { 0 };
 		struct err e = ERR_INIT;
 		signal(SIGABRT, SIG_DFL);
 		if (setrlimit(RLIMIT_CORE, &none) < 0 || setgroups(0, NULL) < 0 || plan_build(&spec, &plan, &e) < 0)
 			_exit(100);
 		if (call >= 0)
 			pass_over(call, id);
-		bool held = sight_holds(&s, (const struct plan_head *)(const void *)plan.data, &peer);
+		bool held = fingerprint_matches(&s, (const struct plan_head *)(const void *)plan.data, &peer);
 		if (setfsuid((uid_t)-1) != 0 || setfsgid((gid_t)-1) != 0)
 			_exit(102);
 		_exit(held ? 0 : 1);

@@ -1,4 +1,4 @@
-#include "supervisor/spawner/fitting.h"
+#include "supervisor/spawner/prebuilt_key.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
@@ -7,10 +7,10 @@
 
 #include <string.h>
 
-bool fitting_possible(const struct plan_head *plan, const struct spawn_identity *id)
+bool prebuilt_key_supported(const struct plan_head *plan, const struct spawn_identity *id)
 {
 	return plan->flags & PLAN_PRIVATE_ROOT && !(plan->flags & (PLAN_COW | PLAN_TTY)) &&
-	       plan->total_len <= ORDER_INLINE_MAX && id->ngroups <= ORDER_GROUPS_MAX;
+	       plan->total_len <= PREBUILT_MSG_INLINE_MAX && id->ngroups <= PREBUILT_MSG_GROUPS_MAX;
 }
 
 /* Nothing of the command's is kept: neither what it is nor what it was told. */
@@ -47,7 +47,7 @@ static int strip(const struct plan_head *p, struct buf *out, struct err *e)
 	return plan_build(&spec, out, e);
 }
 
-int fitting_init(struct fitting *f, const struct plan_head *plan, const struct spawn_identity *id)
+int prebuilt_key_init(struct prebuilt_key *f, const struct plan_head *plan, const struct spawn_identity *id)
 {
 	struct buf stripped = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -55,34 +55,34 @@ int fitting_init(struct fitting *f, const struct plan_head *plan, const struct s
 		buf_done(&stripped);
 		return -1;
 	}
-	*f = (struct fitting){ .plan = (struct plan_head *)(void *)buf_take(&stripped),
-			       .uid = id->peer_uid,
-			       .gid = id->peer_gid,
-			       .ngroups = id->ngroups };
+	*f = (struct prebuilt_key){ .plan = (struct plan_head *)(void *)buf_take(&stripped),
+				    .uid = id->peer_uid,
+				    .gid = id->peer_gid,
+				    .ngroups = id->ngroups };
 	memcpy(f->groups, id->groups, id->ngroups * sizeof *f->groups);
 	return 0;
 }
 
-void fitting_done(struct fitting *f)
+void prebuilt_key_done(struct prebuilt_key *f)
 {
 	free(f->plan);
 	f->plan = NULL;
 }
 
-bool fitting_is_mapped(const struct fitting *f) { return f->uid == 0; }
+bool prebuilt_key_is_mapped(const struct prebuilt_key *f) { return f->uid == 0; }
 
-bool fitting_is_for(const struct fitting *f, const struct plan_head *plan, const struct spawn_identity *id)
+bool prebuilt_key_matches(const struct prebuilt_key *f, const struct plan_head *plan, const struct spawn_identity *id)
 {
 	return f->plan && f->uid == id->peer_uid && f->gid == id->peer_gid && f->ngroups == id->ngroups &&
 	       memcmp(f->groups, id->groups, id->ngroups * sizeof *f->groups) == 0 && plan_same_sandbox(f->plan, plan);
 }
 
-bool fitting_holds(const struct fitting *f, const struct sight *s, bool privileged)
+bool prebuilt_key_is_current(const struct prebuilt_key *f, const struct host_fingerprint *s, bool privileged)
 {
-	const struct sight_peer peer = { .uid = f->uid,
-					 .gid = f->gid,
-					 .groups = f->groups,
-					 .ngroups = f->ngroups,
-					 .switches = privileged && f->uid != 0 };
-	return sight_holds(s, f->plan, &peer);
+	const struct fingerprint_peer peer = { .uid = f->uid,
+					       .gid = f->gid,
+					       .groups = f->groups,
+					       .ngroups = f->ngroups,
+					       .switches = privileged && f->uid != 0 };
+	return fingerprint_matches(s, f->plan, &peer);
 }

@@ -1,5 +1,5 @@
-#ifndef BAILIFF_SANDBOX_COW_H
-#define BAILIFF_SANDBOX_COW_H
+#ifndef BAILIFF_SANDBOX_COW_LAYOUT_H
+#define BAILIFF_SANDBOX_COW_LAYOUT_H
 
 /*
  * What is on disk for a copy-on-write run, below a folder that only the spawner's side may enter:

@@ -46,14 +46,14 @@ static void setup(void)
 		ck_assert_int_eq(unshare(CLONE_NEWNS), 0);
 		ck_assert_int_eq(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
 	}
-	setenv("RIG_ZYGOTES", "1", 1);
+	setenv("RIG_PREBUILT", "1", 1);
 	rig_start(&rig);
 }
 
 static void teardown(void)
 {
 	rig_stop(&rig);
-	unsetenv("RIG_ZYGOTES");
+	unsetenv("RIG_PREBUILT");
 }
 
 static bool is_among(pid_t pid, const pid_t *list, size_t n)
@@ -79,7 +79,7 @@ START_TEST(none_before_the_first_command)
 {
 	rig_sync(&rig);
 	poll(NULL, 0, 50);
-	ck_assert_uint_eq(rig_zygotes(&rig, NULL, 0), 0);
+	ck_assert_uint_eq(rig_prebuilt(&rig, NULL, 0), 0);
 }
 END_TEST
 
@@ -89,8 +89,8 @@ START_TEST(each_is_used_once)
 	run_script("true");
 	for (int i = 0; i < 4; i++) {
 		/* From the second time on there are those that are fitted to this plan, too. */
-		rig_await_zygotes(&rig, i == 0 ? 2 : 4);
-		size_t n = rig_zygotes(&rig, waiting, countof(waiting));
+		rig_await_prebuilt(&rig, i == 0 ? 2 : 4);
+		size_t n = rig_prebuilt(&rig, waiting, countof(waiting));
 		used[i] = run_script(
 			"test -z \"$(ls -A /tmp)\" && echo left >/tmp/left && echo left >/dev/shm/left && hostname");
 		ck_assert_msg(is_among(used[i], waiting, n), "%d was not built ahead", used[i]);
@@ -104,8 +104,8 @@ START_TEST(only_of_the_same_shape)
 {
 	pid_t waiting[8];
 	run_script("true");
-	rig_await_zygotes(&rig, 2);
-	size_t n = rig_zygotes(&rig, waiting, countof(waiting));
+	rig_await_prebuilt(&rig, 2);
+	size_t n = rig_prebuilt(&rig, waiting, countof(waiting));
 	struct run run;
 	struct run_spec s = spec(SH("df -B1 --output=size /tmp | tail -n 1"));
 	s.tmp_bytes = 1 << 20;
@@ -116,7 +116,7 @@ START_TEST(only_of_the_same_shape)
 	ck_assert_uint_eq(run_status(&run).kind, STATUS_EXITED);
 	run_release(&rig, &run);
 	run_close(&run);
-	rig_await_zygotes(&rig, 4);
+	rig_await_prebuilt(&rig, 4);
 }
 END_TEST
 
@@ -125,13 +125,13 @@ START_TEST(they_leave_with_the_spawner)
 {
 	pid_t waiting[2];
 	run_script("true");
-	rig_await_zygotes(&rig, 2);
-	rig_zygotes(&rig, waiting, 2);
+	rig_await_prebuilt(&rig, 2);
+	rig_prebuilt(&rig, waiting, 2);
 	kill(rig_spawner_pid(&rig), SIGKILL);
 	rig_take_new_peer(&rig);
 	await_gone(waiting, 2);
 	run_script("true");
-	rig_await_zygotes(&rig, 2);
+	rig_await_prebuilt(&rig, 2);
 	run_script("true");
 }
 END_TEST
@@ -140,8 +140,8 @@ START_TEST(they_leave_with_the_guard)
 {
 	pid_t waiting[2];
 	run_script("true");
-	rig_await_zygotes(&rig, 2);
-	rig_zygotes(&rig, waiting, 2);
+	rig_await_prebuilt(&rig, 2);
+	rig_prebuilt(&rig, waiting, 2);
 	rig_kill_guard(&rig);
 	await_gone(waiting, 2);
 }
@@ -152,8 +152,8 @@ START_TEST(a_dead_one_is_not_missed)
 {
 	pid_t waiting[2];
 	run_script("true");
-	rig_await_zygotes(&rig, 2);
-	rig_zygotes(&rig, waiting, 2);
+	rig_await_prebuilt(&rig, 2);
+	rig_prebuilt(&rig, waiting, 2);
 	kill(waiting[0], SIGKILL);
 	kill(waiting[1], SIGKILL);
 	await_gone(waiting, 2);
@@ -170,8 +170,8 @@ START_TEST(they_know_the_hosts_mounts)
 		return;
 	ck_assert_ptr_nonnull(mkdtemp(place));
 	run_script("true");
-	rig_await_zygotes(&rig, 2);
-	rig_zygotes(&rig, waiting, 2);
+	rig_await_prebuilt(&rig, 2);
+	rig_prebuilt(&rig, waiting, 2);
 	ck_assert_int_eq(mount("rig", place, "tmpfs", 0, NULL), 0);
 	snprintf(file, sizeof file, "%s/file", place);
 	fd_auto int fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
@@ -216,7 +216,7 @@ START_TEST(their_cgroups_go)
 	struct run_spec s = spec(SH("sleep 1000"));
 	for (int i = 0; i < 3; i++) {
 		run_script("true");
-		rig_await_zygotes(&rig, 2);
+		rig_await_prebuilt(&rig, 2);
 	}
 	await_leaves(4);
 	run_start(&rig, &run, &s);

@@ -5,7 +5,7 @@
 
 #include "sandbox/plan.h"
 #include "sandbox/steps/step.h"
-#include "supervisor/spawner/apart.h"
+#include "supervisor/spawner/cpu_affinity.h"
 #include "supervisor/spawner/init.h"
 
 #include <errno.h>
@@ -73,14 +73,14 @@ static int search_and_exec(struct init *in)
 	return result;
 }
 
-void command_exec(struct init *in)
+void exec_command(struct init *in)
 {
 	if (sandbox_steps_run(&in->steps, STEP_IN_COMMAND, &in->reached) < 0) {
 		in->error = errno ? errno : EIO;
 		return;
 	}
 	in->reached = STEP_EXEC;
-	apart_end(in->apart);
+	cpu_affinity_reset(in->affinity);
 	in->error = search_and_exec(in);
 	step_path(&in->steps, in->argv[1]);
 }

@@ -1,4 +1,4 @@
-#include "supervisor/spawner/look.h"
+#include "supervisor/spawner/peer_files.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
@@ -26,32 +26,15 @@
 
 #define PATIENCE_S 10 /* a file system that does not answer */
 #define TRIES_MAX 3   /* of reading a file that is being written */
-#define REQUEST_MAX (LOOK_TEXT_MAX + 4096u)
+#define REQUEST_MAX (PEER_FILES_TEXT_MAX + 4096u)
 
 static const char *const in_folder[] = { ".bailiff", "policy.json", NULL };
 static const char *const in_home[] = { ".config", "bailiff", "policy.json", NULL };
 static const char *const in_config[] = { "policy.json", NULL };
 
-int look_stamp_get(int fd, struct look_stamp *ret)
-{
-	struct statx x;
-	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &x) < 0)
-		return -1;
-	*ret = (struct look_stamp){
-		.dev = (uint64_t)x.stx_dev_major << 32 | x.stx_dev_minor,
-		.ino = x.stx_ino,
-		.size = x.stx_size,
-		.changed_s = x.stx_ctime.tv_sec,
-		.changed_ns = x.stx_ctime.tv_nsec,
-		.modified_s = x.stx_mtime.tv_sec,
-		.modified_ns = x.stx_mtime.tv_nsec,
-	};
-	return 0;
-}
-
 /* ---- the child ---- */
 
-struct look {
+struct peer_files_request {
 	int request, answer;
 	bool privileged;
 	const struct spawn_identity *peer;
@@ -66,8 +49,8 @@ struct trail {
 };
 
 struct found {
-	struct look_answer a;
-	int fds[LOOK_WATCH_MAX + 1];
+	struct peer_files_reply a;
+	int fds[PEER_FILES_WATCH_MAX + 1];
 	size_t nfds;
 };
 
@@ -78,7 +61,7 @@ static int fail(int errnum)
 }
 
 /* For good. */
-static int become_peer(const struct look *l)
+static int become_peer(const struct peer_files_request *l)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct none[2] = { { 0 }, { 0 } };
@@ -102,7 +85,7 @@ static int open_at(int at, const char *name, uint64_t flags, uint64_t resolve)
 /* Takes the descriptor. */
 static int watch(struct found *f, int fd)
 {
-	if (look_stamp_get(fd, &f->a.watch[f->a.nwatch]) < 0) {
+	if (file_stamp_get(fd, &f->a.watch[f->a.nwatch]) < 0) {
 		close(fd);
 		return -1;
 	}
@@ -111,28 +94,26 @@ static int watch(struct found *f, int fd)
 	return 0;
 }
 
-static bool same_stamp(const struct look_stamp *a, const struct look_stamp *b) { return memcmp(a, b, sizeof *a) == 0; }
-
 /* A text that nobody changed while it was read. */
 static int read_text(int fd, struct buf *out)
 {
 	for (int i = 0; i < TRIES_MAX; i++) {
-		struct look_stamp before, after;
+		struct file_stamp before, after;
 		struct stat st;
-		if (fstat(fd, &st) < 0 || look_stamp_get(fd, &before) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+		if (fstat(fd, &st) < 0 || file_stamp_get(fd, &before) < 0 || lseek(fd, 0, SEEK_SET) < 0)
 			return -1;
 		if (!S_ISREG(st.st_mode))
 			return fail(EINVAL);
-		if (st.st_size > (off_t)LOOK_TEXT_MAX)
+		if (st.st_size > (off_t)PEER_FILES_TEXT_MAX)
 			return fail(EFBIG);
 		buf_reset(out);
-		ssize_t n = fd_read_all(fd, buf_reserve(out, LOOK_TEXT_MAX + 1), LOOK_TEXT_MAX + 1);
+		ssize_t n = fd_read_all(fd, buf_reserve(out, PEER_FILES_TEXT_MAX + 1), PEER_FILES_TEXT_MAX + 1);
 		if (n < 0)
 			return -1;
-		if ((size_t)n > LOOK_TEXT_MAX)
+		if ((size_t)n > PEER_FILES_TEXT_MAX)
 			return fail(EFBIG);
 		buf_extend(out, (size_t)n);
-		if (look_stamp_get(fd, &after) == 0 && same_stamp(&before, &after))
+		if (file_stamp_get(fd, &after) == 0 && file_stamp_equal(&before, &after))
 			return 0;
 	}
 	return fail(EAGAIN);
@@ -170,10 +151,10 @@ static int read_file(const struct trail *t, struct found *f, struct buf *text)
 	/* By its parent, which is the watched one before it; another file there by now is not what was looked at. */
 	const char *name = t->names[f->a.nwatch - 2];
 	fd_auto int fd = open_at(f->fds[f->nfds - 2], name, O_RDONLY | O_NONBLOCK | O_NOCTTY, t->resolve);
-	struct look_stamp opened;
-	if (fd < 0 || look_stamp_get(fd, &opened) < 0)
+	struct file_stamp opened;
+	if (fd < 0 || file_stamp_get(fd, &opened) < 0)
 		return -1;
-	if (!same_stamp(&opened, &f->a.watch[f->a.nwatch - 1]))
+	if (!file_stamp_equal(&opened, &f->a.watch[f->a.nwatch - 1]))
 		return fail(EAGAIN);
 	return read_text(fd, text);
 }
@@ -205,7 +186,7 @@ static int send_answer(int sock, struct found *f)
 	return fd_send(sock, &f->a, sizeof f->a, f->fds, f->nfds, MSG_NOSIGNAL);
 }
 
-static int answer_trail(const struct look *l, const struct trail *t, uint32_t index, const char *path)
+static int answer_trail(const struct peer_files_request *l, const struct trail *t, uint32_t index, const char *path)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct found f = { 0 };
@@ -225,7 +206,7 @@ static int answer_trail(const struct look *l, const struct trail *t, uint32_t in
 }
 
 /* The user's own file: of the daemon's, or in the peer's home. Links on the way are the user's own business. */
-static int user_trail(const struct look *l, char from[PATH_MAX], char path[PATH_MAX], struct trail *ret)
+static int user_trail(const struct peer_files_request *l, char from[PATH_MAX], char path[PATH_MAX], struct trail *ret)
 {
 	struct passwd pw, *found = NULL;
 	char text[4096];
@@ -248,7 +229,7 @@ static int user_trail(const struct look *l, char from[PATH_MAX], char path[PATH_
 	return 0;
 }
 
-static int look_user(const struct look *l, uint32_t index)
+static int look_user(const struct peer_files_request *l, uint32_t index)
 {
 	char from[PATH_MAX], path[PATH_MAX];
 	struct trail t;
@@ -260,21 +241,21 @@ static int look_user(const struct look *l, uint32_t index)
 
 static void tell_nested(void *ctx, const char *path)
 {
-	const struct look *l = ctx;
-	struct found f = { .a = { .index = LOOK_NESTED, .error = ENOENT } };
+	const struct peer_files_request *l = ctx;
+	struct found f = { .a = { .index = PEER_FILES_NESTED, .error = ENOENT } };
 	snprintf(f.a.path, sizeof f.a.path, "%s", path);
 	send_answer(l->answer, &f);
 }
 
 /* An empty name is the user's own file. */
-static int look_folders(struct look *l, const char *list, size_t len, bool below)
+static int look_folders(struct peer_files_request *l, const char *list, size_t len, bool below)
 {
 	uint32_t n = 0;
 	for (const char *s = list; s < list + len; s += strlen(s) + 1, n++) {
 		const struct trail t = { .from = s,
 					 .names = in_folder,
 					 .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
-		if ((s[0] && s[0] != '/') || n >= LOOK_FOLDERS_MAX)
+		if ((s[0] && s[0] != '/') || n >= PEER_FILES_FOLDERS_MAX)
 			return fail(EINVAL);
 		if ((s[0] ? answer_trail(l, &t, n, "") : look_user(l, n)) < 0)
 			return -1;
@@ -304,9 +285,9 @@ static int open_folder(const struct trail *t)
 }
 
 /* A new file takes its name only when all of it is on the disk, and the old one is still what was read. */
-static int replace(int folder, const char *name, const struct look_write *w, const char *text, size_t len)
+static int replace(int folder, const char *name, const struct peer_files_write *w, const char *text, size_t len)
 {
-	struct look_stamp now;
+	struct file_stamp now;
 	struct stat st = { .st_mode = 0600 };
 	char temp[64];
 	fd_auto int old = open_at(folder, name, O_PATH | O_NOFOLLOW, 0);
@@ -321,7 +302,7 @@ static int replace(int folder, const char *name, const struct look_write *w, con
 						: EINVAL); /* somebody manages it elsewhere: not ours to replace */
 	if (old >= 0 && st.st_uid != geteuid())
 		return fail(EPERM);
-	if (old >= 0 && (look_stamp_get(old, &now) < 0 || !same_stamp(&now, &w->stamp)))
+	if (old >= 0 && (file_stamp_get(old, &now) < 0 || !file_stamp_equal(&now, &w->stamp)))
 		return fail(EAGAIN);
 	snprintf(temp, sizeof temp, ".policy.json.%d", (int)getpid());
 	unlinkat(folder, temp, 0);
@@ -337,13 +318,13 @@ static int replace(int folder, const char *name, const struct look_write *w, con
 	return fsync(folder);
 }
 
-static int write_user(const struct look *l, const char *request, size_t len)
+static int write_user(const struct peer_files_request *l, const char *request, size_t len)
 {
 	char from[PATH_MAX], path[PATH_MAX] = "";
-	struct look_write w;
+	struct peer_files_write w;
 	struct trail t;
 	struct found f = { 0 };
-	if (len < sizeof w || len - sizeof w > LOOK_TEXT_MAX)
+	if (len < sizeof w || len - sizeof w > PEER_FILES_TEXT_MAX)
 		return fail(EINVAL);
 	memcpy(&w, request, sizeof w);
 	if (user_trail(l, from, path, &t) == 0) {
@@ -375,10 +356,10 @@ static int read_request(int fd, struct buf *out)
 	return 0;
 }
 
-static _Noreturn void child(struct look *l, enum look_what what)
+static _Noreturn void child(struct peer_files_request *l, enum peer_files_op what)
 {
 	static struct buf request;
-	const struct found end = { .a = { .index = LOOK_END } };
+	const struct found end = { .a = { .index = PEER_FILES_END } };
 	sigset_t none;
 	int r = -1;
 	sigemptyset(&none);
@@ -394,9 +375,9 @@ static _Noreturn void child(struct look *l, enum look_what what)
 	l->answer = 1;
 	if (become_peer(l) < 0 || read_request(l->request, &request) < 0)
 		_exit(1);
-	if (what == LOOK_WORKSPACE || what == LOOK_BELOW)
-		r = look_folders(l, request.data, request.len, what == LOOK_BELOW);
-	else if (what == LOOK_USER)
+	if (what == PEER_FILES_WORKSPACE || what == PEER_FILES_BELOW)
+		r = look_folders(l, request.data, request.len, what == PEER_FILES_BELOW);
+	else if (what == PEER_FILES_USER)
 		r = look_user(l, 0);
 	else
 		r = write_user(l, request.data, request.len);
@@ -407,15 +388,17 @@ static _Noreturn void child(struct look *l, enum look_what what)
 
 /* ---- in the spawner ---- */
 
-int look_start(struct spawner *s, enum look_what what, const struct spawn_identity *peer, const int fds[LOOK_FDS],
-	       struct err *e)
+int peer_files_start(struct spawner *s, enum peer_files_op what, const struct spawn_identity *peer,
+		     const int fds[PEER_FILES_FDS], struct err *e)
 {
-	struct clone_args a = { .flags = CLONE_CLEAR_SIGHAND }; /* without a signal at its end: keeper_reap knows it */
-	struct look l = { .request = fds[LOOK_FD_REQUEST],
-			  .answer = fds[LOOK_FD_ANSWER],
-			  .privileged = s->privileged,
-			  .peer = peer,
-			  .policy_file = s->policy_file };
+	struct clone_args a = {
+		.flags = CLONE_CLEAR_SIGHAND
+	}; /* without a signal at its end: placeholder_helper_reap knows it */
+	struct peer_files_request l = { .request = fds[PEER_FILES_FD_REQUEST],
+					.answer = fds[PEER_FILES_FD_REPLY],
+					.privileged = s->privileged,
+					.peer = peer,
+					.policy_file = s->policy_file };
 	int seals = fcntl(l.request, F_GET_SEALS);
 	if (seals < 0 || !(seals & F_SEAL_WRITE))
 		return err_set(e, ERR_INVALID, "the request is not in a sealed memfd");

@@ -1,0 +1,68 @@
+#ifndef BAILIFF_SUPERVISOR_SPAWNER_PEER_FILES_H
+#define BAILIFF_SUPERVISOR_SPAWNER_PEER_FILES_H
+
+/*
+ * "Open this as the peer": policy files that perhaps only the peer may read, and the one that it may write.
+ *
+ * A child of the spawner's becomes the peer for good, looks, reads, and sends what it found straight to the runtime: a
+ * file system that does not answer holds up that child and nobody else. Which files these are is decided here and not
+ * by the runtime, which could otherwise read or write anything of the peer's: .bailiff/policy.json in folders, and the
+ * user's own policy.json.
+ *
+ * What is sent besides the text are descriptors (O_PATH) of the folders on the way and of the file, with their stamps
+ * from before the file was read. As long as these have not changed, neither has the answer; so the runtime knows
+ * without asking again.
+ */
+
+#include "sandbox/file_stamp.h"
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct err;
+struct spawner;
+struct spawn_identity;
+
+enum peer_files_op {
+	PEER_FILES_WORKSPACE, /* the request is folders, each with its NUL, or "" for the user's own file: one answer
+				 each */
+	PEER_FILES_BELOW,     /* the same, and what is nested in the first folder (sandbox/nested.h): answers with index
+			   PEER_FILES_NESTED and its path, "" = there may be more */
+	PEER_FILES_USER,      /* one answer; the request is empty */
+	PEER_FILES_WRITE,     /* replaces the user's: the request is a peer_files_write and the text */
+	PEER_FILES_OP_COUNT
+};
+enum { PEER_FILES_FD_REQUEST, PEER_FILES_FD_CLIENT, PEER_FILES_FD_REPLY, PEER_FILES_FDS };
+
+#define PEER_FILES_TEXT_MAX (1u << 20)
+#define PEER_FILES_FOLDERS_MAX 40u
+#define PEER_FILES_WATCH_MAX 4u /* folders on the way, and the file */
+#define PEER_FILES_END UINT32_MAX
+#define PEER_FILES_NESTED (UINT32_MAX - 1)
+
+/* One message each, then one with index PEER_FILES_END. Descriptors: what is watched, then the text (a sealed memfd) if
+ * error is 0. */
+struct peer_files_reply {
+	uint32_t index; /* of the folder */
+	int32_t error;  /* 0 = there is a file; ENOENT = there is none; else it cannot be used: EFBIG, EINVAL (no file),
+			   ELOOP … */
+	uint32_t nwatch;
+	uint32_t reserved;
+	struct file_stamp watch[PEER_FILES_WATCH_MAX];
+	char path[PATH_MAX]; /* of the user's file; of what is nested */
+};
+
+struct peer_files_write {
+	uint32_t exists; /* it does, with this stamp: anything else is EAGAIN */
+	uint32_t reserved;
+	struct file_stamp stamp;
+};
+
+/* ---- in the spawner ---- */
+
+int peer_files_start(struct spawner *s, enum peer_files_op what, const struct spawn_identity *peer,
+		     const int fds[PEER_FILES_FDS], struct err *e);
+
+#endif

@@ -1,0 +1,387 @@
+#include "supervisor/spawner/prebuilt.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
+#include "sandbox/cgroup.h"
+#include "supervisor/spawner/idmap.h"
+#include "supervisor/spawner/prebuilt_msg.h"
+#include "supervisor/spawner/spawn_msg.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define KEEP_NS (600 * 1000000000ull) /* a kind that nobody asked for so long */
+#define FITTED_FROM 2u                /* uses of a plan */
+#define FAILURES_MAX 3u
+#define HOPE 32u /* uses, after which what failed so far is tried again */
+#define EXPIRE_MS 60000
+#define EARLY_CHECK_NS (2 * 1000000ull) /* from a request until its start */
+
+void prebuilt_pool_init(struct prebuilt_pool *pool, struct cgroup_tree *cgroup, struct idmap *idmap, bool privileged,
+			size_t wanted)
+{
+	*pool = (struct prebuilt_pool){ .cgroup = cgroup,
+					.idmap = idmap,
+					.privileged = privileged,
+					.wanted = wanted > PREBUILT_SPARE_MAX ? PREBUILT_SPARE_MAX : wanted,
+					.room = mem_zalloc(1, sizeof *pool->room) };
+	pool->mounts_fd = pool->wanted ? open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC) : -1;
+	if (pool->mounts_fd < 0)
+		pool->wanted = 0; /* nobody would tell when they are out of date */
+	snprintf(pool->name, sizeof pool->name, CGROUP_PREBUILT "%llx", (unsigned long long)clock_boot_ns());
+}
+
+void prebuilt_free(struct prebuilt_pool *pool, struct prebuilt *one)
+{
+	fd_close(&one->link);
+	if (one->pidfd >= 0)
+		fd_pidfd_signal(one->pidfd, SIGKILL);
+	fd_close(&one->pidfd);
+	fd_close(&one->mounts);
+	free(one->fingerprint);
+	one->fingerprint = NULL;
+	if (one->leaf.id[0])
+		cgroup_tree_remove(pool->cgroup, &one->leaf);
+	idmap_release(pool->idmap, &one->leaf);
+}
+
+static void drop_kind(struct prebuilt_pool *pool, struct prebuilt_kind *k)
+{
+	while (k->count > 0)
+		prebuilt_free(pool, &k->spare[--k->count]);
+}
+
+void prebuilt_drop_all(struct prebuilt_pool *pool)
+{
+	for (size_t i = 0; i < PREBUILT_KINDS; i++)
+		drop_kind(pool, &pool->kinds[i]);
+}
+
+void prebuilt_pool_done(struct prebuilt_pool *pool)
+{
+	prebuilt_drop_all(pool);
+	for (size_t i = 0; i < PREBUILT_KINDS; i++)
+		prebuilt_key_done(&pool->kinds[i].key);
+	for (size_t i = 0; i < pool->nleaves; i++)
+		fd_close(&pool->leaves[i].mounts);
+	while (pool->nremains)
+		prebuilt_collect_garbage(pool);
+	free(pool->room);
+	free(pool->leaves);
+	fd_close(&pool->mounts_fd);
+}
+
+/* ---- what is out of date ---- */
+
+static struct host_stamps read_host_stamps(void)
+{
+	return (struct host_stamps){ .root = file_stamp_of_path("/"),
+				     .resolver = file_stamp_of_path("/etc/resolv.conf"),
+				     .users = file_stamp_of_path("/etc/passwd"),
+				     .groups = file_stamp_of_path("/etc/group") };
+}
+
+static bool mounts_changed(const struct prebuilt_pool *pool)
+{
+	struct pollfd p = { .fd = pool->mounts_fd, .events = POLLPRI };
+	return poll(&p, 1, 0) != 0;
+}
+
+static bool fits(const struct prebuilt_kind *k, const struct prebuilt *one, const struct host_stamps *now)
+{
+	uint32_t network = k->key.plan ? k->key.plan->network : k->shape.network;
+	bool accounts = k->key.plan && prebuilt_key_is_mapped(&k->key);
+	return file_stamp_equal(&one->stamps.root, &now->root) &&
+	       (network != PLAN_NET_HOST || file_stamp_equal(&one->stamps.resolver, &now->resolver)) &&
+	       (!accounts || (file_stamp_equal(&one->stamps.users, &now->users) &&
+			      file_stamp_equal(&one->stamps.groups, &now->groups)));
+}
+
+static void drop_stale(struct prebuilt_pool *pool)
+{
+	const struct host_stamps now = read_host_stamps();
+	bool all = mounts_changed(pool);
+	for (size_t i = 0; i < PREBUILT_KINDS; i++) {
+		struct prebuilt_kind *k = &pool->kinds[i];
+		size_t kept = 0;
+		for (size_t j = 0; j < k->count; j++) {
+			if (!all && fits(k, &k->spare[j], &now))
+				k->spare[kept++] = k->spare[j];
+			else
+				prebuilt_free(pool, &k->spare[j]);
+		}
+		k->count = kept;
+	}
+}
+
+int prebuilt_expire(struct prebuilt_pool *pool)
+{
+	uint64_t now = clock_boot_ns();
+	int wait_ms = -1;
+	for (size_t i = 0; i < PREBUILT_KINDS; i++) {
+		struct prebuilt_kind *k = &pool->kinds[i];
+		if (k->count && now - k->used_ns > KEEP_NS)
+			drop_kind(pool, k);
+		if (k->count)
+			wait_ms = EXPIRE_MS;
+	}
+	return wait_ms;
+}
+
+/* ---- taking and making ---- */
+
+static struct prebuilt_kind *kind_of(struct prebuilt_pool *pool, const struct step_shape *shape)
+{
+	for (size_t i = 0; i < PREBUILT_SHAPES; i++) {
+		if (pool->kinds[i].used_ns && memcmp(&pool->kinds[i].shape, shape, sizeof *shape) == 0)
+			return &pool->kinds[i];
+	}
+	return NULL;
+}
+
+static struct prebuilt_kind *fitted_kind_of(struct prebuilt_pool *pool, const struct plan_head *plan,
+					    const struct spawn_identity *id)
+{
+	for (size_t i = PREBUILT_SHAPES; i < PREBUILT_KINDS; i++) {
+		if (prebuilt_key_matches(&pool->kinds[i].key, plan, id))
+			return &pool->kinds[i];
+	}
+	return NULL;
+}
+
+/* In the place of the one that was not used for longest. */
+static struct prebuilt_kind *new_kind(struct prebuilt_pool *pool, size_t first, size_t end)
+{
+	struct prebuilt_kind *k = &pool->kinds[first];
+	for (size_t i = first + 1; i < end; i++) {
+		if (pool->kinds[i].used_ns < k->used_ns)
+			k = &pool->kinds[i];
+	}
+	drop_kind(pool, k);
+	prebuilt_key_done(&k->key);
+	*k = (struct prebuilt_kind){ 0 };
+	return k;
+}
+
+static void take_out(struct prebuilt_kind *k, size_t i, struct prebuilt *ret)
+{
+	*ret = k->spare[i];
+	k->count--;
+	memmove(k->spare + i, k->spare + i + 1, (k->count - i) * sizeof *k->spare);
+}
+
+bool prebuilt_take_generic(struct prebuilt_pool *pool, const struct step_shape *shape, struct prebuilt *ret)
+{
+	if (!pool->wanted)
+		return false;
+	struct prebuilt_kind *k = kind_of(pool, shape);
+	if (!k) {
+		k = new_kind(pool, 0, PREBUILT_SHAPES);
+		k->shape = *shape;
+	}
+	k->used_ns = clock_boot_ns();
+	if (k->count)
+		drop_stale(pool);
+	if (!k->count)
+		return false;
+	take_out(k, 0, ret);
+	return true;
+}
+
+/* 1 = it has told what it was made from, 0 = not yet, −1 = it will not. */
+static int complete(struct prebuilt_pool *pool, struct prebuilt *one)
+{
+	int r = one->fingerprint ? 1 : prebuilt_msg_receive_ready(one->link, pool->room);
+	if (r > 0 && !one->fingerprint) {
+		one->fingerprint = mem_dup(&pool->room->fingerprint, sizeof pool->room->fingerprint);
+		one->layers = pool->room->layers;
+	}
+	return r;
+}
+
+size_t prebuilt_polls(const struct prebuilt_pool *pool, int fds[PREBUILT_POLLS_MAX])
+{
+	size_t n = 0;
+	for (size_t i = PREBUILT_SHAPES; i < PREBUILT_KINDS; i++) {
+		for (size_t j = 0; j < pool->kinds[i].count; j++) {
+			if (!pool->kinds[i].spare[j].fingerprint)
+				fds[n++] = pool->kinds[i].spare[j].link;
+		}
+	}
+	return n;
+}
+
+/* Taken before it is needed. One that died instead is let go of. */
+void prebuilt_on_ready(struct prebuilt_pool *pool, int fd)
+{
+	for (size_t i = PREBUILT_SHAPES; i < PREBUILT_KINDS; i++) {
+		struct prebuilt_kind *k = &pool->kinds[i];
+		for (size_t j = 0; j < k->count; j++) {
+			struct prebuilt gone;
+			if (k->spare[j].link != fd || complete(pool, &k->spare[j]) >= 0)
+				continue;
+			take_out(k, j, &gone);
+			prebuilt_free(pool, &gone);
+			k->failures++;
+			return;
+		}
+	}
+}
+
+static bool holds(const struct prebuilt_pool *pool, const struct prebuilt_kind *k, const struct prebuilt *one)
+{
+	return prebuilt_key_is_current(&k->key, one->fingerprint, pool->privileged);
+}
+
+/*
+ * One whose time has not come is left alone; one that does not hold is ended, and so is what was made from the same.
+ * `early_check`: the pid of one that was looked at for this very request.
+ */
+static bool take_complete(struct prebuilt_pool *pool, struct prebuilt_kind *k, pid_t early_check, struct prebuilt *ret)
+{
+	bool misfit = false;
+	for (size_t i = 0; i < k->count;) {
+		int r = complete(pool, &k->spare[i]);
+		if (r == 0) {
+			i++;
+			continue;
+		}
+		if (r > 0 && (k->spare[i].pid == early_check || holds(pool, k, &k->spare[i]))) {
+			take_out(k, i, ret);
+			k->failures = 0;
+			return true;
+		}
+		struct prebuilt bad;
+		take_out(k, i, &bad);
+		prebuilt_free(pool, &bad);
+		misfit = true;
+	}
+	k->failures += misfit;
+	return false;
+}
+
+bool prebuilt_take_dedicated(struct prebuilt_pool *pool, const struct plan_head *plan, const struct spawn_identity *id,
+			     const struct spawn_msg *start, struct prebuilt *ret)
+{
+	if (!pool->wanted)
+		return false;
+	pid_t early_check = start->token && start->token == pool->early_check.token &&
+					    clock_boot_ns() - pool->early_check.ns < EARLY_CHECK_NS
+				    ? pool->early_check.pid
+				    : 0;
+	pool->early_check.token = 0;
+	struct prebuilt_kind *k = fitted_kind_of(pool, plan, id);
+	if (!k) {
+		k = new_kind(pool, PREBUILT_SHAPES, PREBUILT_KINDS);
+		if (prebuilt_key_init(&k->key, plan, id) < 0)
+			return false;
+	}
+	k->hint = start->hint;
+	if (++k->uses % HOPE == 0)
+		k->failures = 0;
+	k->used_ns = clock_boot_ns();
+	if (!k->count)
+		return false;
+	if (!early_check)
+		drop_stale(pool);
+	return take_complete(pool, k, early_check, ret);
+}
+
+void prebuilt_check_early(struct prebuilt_pool *pool, uint64_t hint, uint64_t token)
+{
+	struct prebuilt_kind *k = NULL;
+	pool->early_check.token = 0;
+	for (size_t i = PREBUILT_SHAPES; i < PREBUILT_KINDS && hint; i++) {
+		if (pool->kinds[i].count && pool->kinds[i].hint == hint)
+			k = &pool->kinds[i];
+	}
+	if (!k)
+		return;
+	uint64_t now = clock_boot_ns();
+	drop_stale(pool);
+	size_t i = 0;
+	while (i < k->count && complete(pool, &k->spare[i]) <= 0)
+		i++;
+	if (i == k->count || !holds(pool, k, &k->spare[i]))
+		return; /* whoever starts next deals with it */
+	pool->early_check.token = token;
+	pool->early_check.ns = now;
+	pool->early_check.pid = k->spare[i].pid;
+}
+
+void prebuilt_failed(struct prebuilt_pool *pool, const struct step_shape *shape)
+{
+	struct prebuilt_kind *k = kind_of(pool, shape);
+	if (k)
+		k->failures++;
+}
+
+struct prebuilt_kind *prebuilt_wanted_kind(struct prebuilt_pool *pool)
+{
+	uint64_t now = clock_boot_ns();
+	struct prebuilt_kind *best = NULL;
+	for (size_t i = 0; i < PREBUILT_KINDS; i++) {
+		struct prebuilt_kind *k = &pool->kinds[i];
+		if (!k->used_ns || k->count >= pool->wanted || k->failures >= FAILURES_MAX ||
+		    now - k->used_ns > KEEP_NS)
+			continue;
+		if (k->key.plan && k->uses < FITTED_FROM)
+			continue;
+		if (!best || k->count < best->count)
+			best = k;
+	}
+	return best;
+}
+
+void prebuilt_begin(struct prebuilt_pool *pool, struct prebuilt *ret)
+{
+	*ret = (struct prebuilt){ .pidfd = -1, .link = -1, .mounts = -1 };
+	snprintf(ret->leaf.id, sizeof ret->leaf.id, "%s", pool->name);
+	ret->leaf.attempt = ++pool->serial;
+	ret->stamps = read_host_stamps();
+}
+
+void prebuilt_add(struct prebuilt_kind *k, const struct prebuilt *one) { k->spare[k->count++] = *one; }
+
+/* ---- names of cgroups, and what is left of the dead ---- */
+
+void prebuilt_name_leaf(struct prebuilt_pool *pool, const struct plan_key *key, struct prebuilt *one)
+{
+	if (pool->nleaves == pool->room_leaves) {
+		pool->room_leaves = pool->room_leaves ? 2 * pool->room_leaves : 64;
+		pool->leaves = mem_realloc(pool->leaves, pool->room_leaves * sizeof *pool->leaves);
+	}
+	pool->leaves[pool->nleaves++] = (struct prebuilt_leaf){ .key = *key,
+								.leaf = one->leaf,
+								.mounts = fd_take(&one->mounts) };
+	free(one->fingerprint);
+	one->fingerprint = NULL;
+}
+
+struct plan_key prebuilt_forget_leaf(struct prebuilt_pool *pool, const struct plan_key *key)
+{
+	for (size_t i = 0; i < pool->nleaves; i++) {
+		if (memcmp(&pool->leaves[i].key, key, sizeof *key) != 0)
+			continue;
+		struct plan_key leaf = pool->leaves[i].leaf;
+		if (pool->nremains == PREBUILT_GARBAGE_MAX)
+			prebuilt_collect_garbage(pool);
+		if (pool->leaves[i].mounts >= 0)
+			pool->remains[pool->nremains++] = pool->leaves[i].mounts;
+		pool->leaves[i] = pool->leaves[--pool->nleaves];
+		return leaf;
+	}
+	return *key;
+}
+
+bool prebuilt_has_garbage(const struct prebuilt_pool *pool) { return pool->nremains > 0; }
+
+void prebuilt_collect_garbage(struct prebuilt_pool *pool)
+{
+	if (pool->nremains)
+		fd_close(&pool->remains[--pool->nremains]);
+}

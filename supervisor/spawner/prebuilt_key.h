@@ -1,0 +1,37 @@
+#ifndef BAILIFF_SUPERVISOR_SPAWNER_PREBUILT_KEY_H
+#define BAILIFF_SUPERVISOR_SPAWNER_PREBUILT_KEY_H
+
+/*
+ * What sandboxes are built for that wait complete (zygote.h): a plan without its command, and the peer that it is for.
+ * Who has other groups, or another HOME, or one path more, is another peer with another plan.
+ */
+
+#include "sandbox/host_fingerprint.h"
+#include "sandbox/plan.h"
+#include "supervisor/spawner/prebuilt_msg.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct spawn_identity;
+
+struct prebuilt_key {
+	struct plan_head *plan; /* NULL = none */
+	uid_t uid;              /* the peer's */
+	gid_t gid;
+	size_t ngroups;
+	gid_t groups[PREBUILT_MSG_GROUPS_MAX];
+};
+
+/* Whether there can be one: not with a terminal, copy-on-write, or a plan or peer too large for an order. */
+bool prebuilt_key_supported(const struct plan_head *plan, const struct spawn_identity *id);
+int prebuilt_key_init(struct prebuilt_key *f, const struct plan_head *plan, const struct spawn_identity *id);
+void prebuilt_key_done(struct prebuilt_key *f);
+bool prebuilt_key_matches(const struct prebuilt_key *f, const struct plan_head *plan, const struct spawn_identity *id);
+/* A root peer's commands run as an id of their own. */
+bool prebuilt_key_is_mapped(const struct prebuilt_key *f);
+/* Whether a sandbox that was made from this is what would be made now. */
+bool prebuilt_key_is_current(const struct prebuilt_key *f, const struct host_fingerprint *s, bool privileged);
+
+#endif
