@@ -193,9 +193,11 @@ def coverage(folder):
             for kind, by, program in map(str.split, f):
                 seen.setdefault((kind, by), set()).add(program)
     text = COVERAGE
-    for _, a in rows("runtime/event/event_types.def", ("EVENT_TYPE",)):
-        cells = [", ".join(f"`{p}`" for p in sorted(seen.get((a[1], by), ()))[:3]) or "-" for by in ("bailiff", "client")]
-        text += f"| `{a[1]}` | {'derived' if a[1].startswith('item.') else BY[a[3]]} | {cells[0]} | {cells[1]} |\n"
+    with open(os.path.join(ROOT, "runtime/event/event_types.def"), encoding="utf-8") as f:
+        types = re.findall(r'^EVENT_TYPE\(\w+, \w+, "([a-z_.]+)", \w+, (\w+)', f.read(), re.M)
+    for kind, origin in types:
+        cells = [", ".join(f"`{p}`" for p in sorted(seen.get((kind, by), ()))[:3]) or "-" for by in ("bailiff", "client")]
+        text += f"| `{kind}` | {'derived' if kind.startswith('item.') else BY[origin]} | {cells[0]} | {cells[1]} |\n"
     with open(os.path.join(ROOT, "docs", "event-coverage.md"), "w", encoding="utf-8") as f:
         f.write(text)
     return 0

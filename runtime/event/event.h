@@ -25,13 +25,29 @@ struct buf;
 struct err;
 
 enum id_field {
-#define ID_FIELD(name, member, indexed) ID_##name,
+#define ID_FIELD(NAME, name, member, indexed) ID_##NAME,
 #include "runtime/event/id_fields.def"
 #undef ID_FIELD
 	ID_FIELD_COUNT
 };
 const char *id_field_member(enum id_field f); /* "sessionId" */
 bool id_field_indexed(enum id_field f);
+
+/*
+ * What an event belongs to: the uid that may see it and the ids that it is filed under. An id that is NULL or "" is
+ * absent. The texts belong to the caller.
+ */
+struct scope {
+	uint32_t uid;
+	union {
+		const char *ids[ID_FIELD_COUNT];
+		struct {
+#define ID_FIELD(NAME, name, member, indexed) const char *name;
+#include "runtime/event/id_fields.def"
+#undef ID_FIELD
+		};
+	};
+};
 
 enum event_type {
 #define EVENT_TYPE(name, ...) EVENT_##name,

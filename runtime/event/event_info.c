@@ -9,7 +9,7 @@ static const struct {
 	const char *member;
 	bool indexed;
 } id_fields[] = {
-#define ID_FIELD(name, member, indexed) [ID_##name] = { member, indexed },
+#define ID_FIELD(NAME, name, member, indexed) [ID_##NAME] = { member, indexed },
 #include "runtime/event/id_fields.def"
 #undef ID_FIELD
 };
@@ -35,17 +35,21 @@ bool id_field_indexed(enum id_field f) { return id_fields[f].indexed; }
 #define IDS_TRIAL_START (IDS_TRIAL | IDS_TURN)
 
 static const struct event_info infos[] = {
-#define EVENT_TYPE(id, wire, class_, origin_, extension_, ids_, members_, payload_, cause_) \
-	[EVENT_##id] = { .name = wire,                                                      \
-			 .class = EVENT_##class_,                                           \
-			 .origin = EVENT_BY_##origin_,                                      \
-			 .extension = extension_,                                           \
-			 .required_ids = IDS_##ids_,                                        \
-			 .required_members = members_,                                      \
-			 .payload = payload_,                                               \
-			 .cause = cause_ },
+#define FIELD(member, key, kind, type, optional) key optional ":" type " "
+#define PART(name, member) PART_##name
+#define EVENT_TYPE(NAME, name_, wire, class_, origin_, extension_, ids_, members_, cause_, fields) \
+	[EVENT_##NAME] = { .name = wire,                                                           \
+			   .class = EVENT_##class_,                                                \
+			   .origin = EVENT_BY_##origin_,                                           \
+			   .extension = extension_,                                                \
+			   .required_ids = IDS_##ids_,                                             \
+			   .required_members = members_,                                           \
+			   .payload = "" fields,                                                   \
+			   .cause = cause_ },
 #include "runtime/event/event_types.def"
 #undef EVENT_TYPE
+#undef PART
+#undef FIELD
 };
 
 _Static_assert(countof(infos) == EVENT_TYPE_COUNT, "a row for every type");

@@ -122,7 +122,7 @@ static const struct param emit_params[] = {
 	{ "status", PARAM_STRING, 0, NULL, NULL, "the envelope's status" },
 	{ "statusReason", PARAM_STRING, 0, NULL, NULL, "why" },
 	{ "phase", PARAM_STRING, 0, NULL, NULL, "the envelope's phase" },
-#define ID_FIELD(name, member, indexed) { member, PARAM_ID, 0, NULL, NULL, "an id of the envelope" },
+#define ID_FIELD(NAME, name, member, indexed) { member, PARAM_ID, 0, NULL, NULL, "an id of the envelope" },
 #include "runtime/event/id_fields.def"
 #undef ID_FIELD
 #define EMIT_MEMBER(name, type) { #name, type, 0, NULL, NULL, "a member of the envelope" },

@@ -14,7 +14,7 @@ EXCUSED = {
 
 def main():
     with open(os.path.join(ROOT, "runtime/event/event_types.def"), encoding="utf-8") as f:
-        types = re.findall(r'^EVENT_TYPE\(\w+, "([a-z_.]+)", \w+, (\w+)', f.read(), re.M)
+        types = re.findall(r'^EVENT_TYPE\(\w+, \w+, "([a-z_.]+)", \w+, (\w+)', f.read(), re.M)
     with open(os.path.join(ROOT, "docs/event-coverage.md"), encoding="utf-8") as f:
         table = dict(re.findall(r"^\| `([a-z_.]+)` \| [^|]* \| ([^|]*) \|", f.read(), re.M))
     problems = []

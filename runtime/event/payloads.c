@@ -1,0 +1,126 @@
+/*
+ * Writers and readers of payloads, one of each per row of event_types.def.
+ *
+ * A writer is a function of its own, not a table of offsets: the compiler checks each member's type, and the hot path
+ * has no dispatch on kinds. A reader only needs the names in order, since all members of its struct are struct jval.
+ */
+
+#include "runtime/event/payloads.h"
+
+#include "runtime/base/clock.h"
+#include "runtime/base/mem.h"
+
+/* ---- writing: one function per kind of field ---- */
+
+static inline void put_text(struct jw *w, const char *key, const char *const *v) { jw_kopt(w, key, *v); }
+
+static inline void put_time(struct jw *w, const char *key, const uint64_t *v)
+{
+	char text[CLOCK_TEXT_MAX];
+
+	if (!*v)
+		return;
+	clock_format(*v, text);
+	jw_kstr(w, key, text);
+}
+
+static inline void put_int(struct jw *w, const char *key, const int64_t *v) { jw_kint(w, key, *v); }
+
+static inline void put_opt_int(struct jw *w, const char *key, const struct opt_int *v)
+{
+	if (v->present)
+		jw_kint(w, key, v->value);
+}
+
+static inline void put_bool(struct jw *w, const char *key, const bool *v) { jw_kbool(w, key, *v); }
+
+static inline void put_opt_bool(struct jw *w, const char *key, const enum opt_bool *v)
+{
+	if (*v != OPT_BOOL_ABSENT)
+		jw_kbool(w, key, *v == OPT_BOOL_TRUE);
+}
+
+static inline void put_flag(struct jw *w, const char *key, const bool *v)
+{
+	if (*v)
+		jw_kbool(w, key, true);
+}
+
+static inline void put_real(struct jw *w, const char *key, const double *v)
+{
+	jw_key(w, key);
+	jw_real(w, *v);
+}
+
+static inline void put_json(struct jw *w, const char *key, const struct json_value *v) { json_value_member(w, key, v); }
+
+#define FIELD(member, key, kind, type, optional) put_##kind(w, key, &p->member);
+#define PART(name, member) write_##name(w, &p->member);
+#define EVENT_PART(name)                                                             \
+	static void write_##name(struct jw *w, const struct name *p) { PART_##name } \
+	void json_write_##name(struct jw *w, const void *value, size_t n)            \
+	{                                                                            \
+		(void)n;                                                             \
+		jw_obj(w);                                                           \
+		write_##name(w, value);                                              \
+		jw_obj_end(w);                                                       \
+	}
+#define EVENT_TYPE(NAME, name, wire, class, origin, extension, ids, members, cause, fields) \
+	static void write_##name(struct jw *w, const void *payload)                         \
+	{                                                                                   \
+		const struct name *p = payload;                                             \
+                                                                                            \
+		(void)w;                                                                    \
+		(void)p;                                                                    \
+		fields                                                                      \
+	}
+#include "runtime/event/event_types.def"
+#undef EVENT_TYPE
+#undef EVENT_PART
+#undef PART
+#undef FIELD
+
+void payload_write(struct jw *w, enum event_type type, const struct envelope *payload)
+{
+	static void (*const writers[])(struct jw *, const void *) = {
+#define EVENT_TYPE(NAME, name, ...) [EVENT_##NAME] = write_##name,
+#include "runtime/event/event_types.def"
+#undef EVENT_TYPE
+	};
+
+	writers[type](w, payload);
+}
+
+void payload_write_envelope(struct jw *w, const struct envelope_members *m) { write_envelope_members(w, m); }
+
+/* ---- reading ---- */
+
+/* A payload brings its members in the order of the row, so the search goes on where the last one was found. */
+static void read_members(const struct event_view *ev, const char *const *names, size_t count, struct jval *ret)
+{
+	size_t at = 0;
+
+	memset(ret, 0, count * sizeof *ret);
+	for (struct jiter it = jiter_on(event_payload(ev)); jiter_next(&it);)
+		for (size_t k = 0; k < count; k++, at = at + 1 < count ? at + 1 : 0)
+			if (jval_is_str(it.key, names[at])) {
+				ret[at] = it.value;
+				break;
+			}
+}
+
+#define FIELD(member, key, kind, type, optional) key,
+#define PART(name, member) PART_##name
+#define EVENT_TYPE(NAME, name, wire, class, origin, extension, ids, members, cause, fields)                         \
+	void read_##name(const struct event_view *ev, struct name##_json *ret)                                      \
+	{                                                                                                           \
+		static const char *const names[] = { fields NULL };                                                 \
+                                                                                                                    \
+		_Static_assert(sizeof *ret == countof(names) * sizeof(struct jval), "a struct jval for each name"); \
+		*ret = (struct name##_json){ 0 };                                                                   \
+		read_members(ev, names, countof(names) - 1, (struct jval *)(void *)ret);                            \
+	}
+#include "runtime/event/event_types.def"
+#undef EVENT_TYPE
+#undef PART
+#undef FIELD
