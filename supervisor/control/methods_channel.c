@@ -163,7 +163,7 @@ void method_list_channels(struct call *c)
 void method_send_channel_message(struct call *c)
 {
 	const char *direction = call_str(c, "direction");
-	const struct channel_message m = {
+	const struct channel_message_request m = {
 		.channel_id = call_str(c, "channelId"),
 		.direction = direction ? direction : "out",
 		.text = call_str(c, "message"),

@@ -449,7 +449,7 @@ void engine_ack_events(struct engine *g, const char *channel_id, uint64_t sequen
 	transaction_commit(tx);
 }
 
-void engine_send_channel_message(struct engine *g, const struct channel_message *m, const struct caller *c,
+void engine_send_channel_message(struct engine *g, const struct channel_message_request *m, const struct caller *c,
 				 engine_reply_fn fn, void *ctx)
 {
 	struct transaction *tx = transaction_new(g, c, fn, ctx);

@@ -32,12 +32,12 @@ void engine_disconnect_channel(struct engine *g, const char *channel_id, const c
 void engine_ack_events(struct engine *g, const char *channel_id, uint64_t sequence, const struct caller *c,
 		       engine_reply_fn fn, void *ctx);
 
-struct channel_message {
+struct channel_message_request {
 	const char *channel_id, *direction; /* out: to the peer, in: from it */
 	const char *text;                   /* kept behind a ref when it is long */
 	const char *kind;                   /* message, notice, status … for the reader; or NULL */
 };
-void engine_send_channel_message(struct engine *g, const struct channel_message *m, const struct caller *c,
+void engine_send_channel_message(struct engine *g, const struct channel_message_request *m, const struct caller *c,
 				 engine_reply_fn fn, void *ctx);
 
 /* The parameters are those of the methods' rows. */

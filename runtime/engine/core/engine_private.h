@@ -8,6 +8,7 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/strmap.h"
 #include "runtime/engine/core/engine.h"
+#include "runtime/engine/core/fact.h"
 #include "runtime/engine/core/ports.h"
 #include "runtime/engine/process/process.h"
 #include "runtime/engine/work/subagent_wait.h"

@@ -53,6 +53,34 @@ int fact_close(struct fact *f, struct store_batch *b)
 	return r;
 }
 
+int fact_emit(struct store_batch *b, const struct scope *s, enum event_type type, const struct envelope *payload)
+{
+	buf_auto struct buf body = BUF_INIT, members = BUF_INIT;
+	struct jw w = jw_on(&body), m = jw_on(&members);
+	struct event_draft draft = { .type = type,
+				     .uid = s->uid,
+				     .status = payload->status,
+				     .status_reason = payload->status_reason,
+				     .phase = payload->phase,
+				     .real_us = payload->real_us };
+	struct err e = ERR_INIT;
+
+	for (int f = 0; f < ID_FIELD_COUNT; f++)
+		draft.ids[f] = none_if_empty(s->ids[f]);
+	jw_obj(&w);
+	payload_write(&w, type, payload);
+	jw_obj_end(&w);
+	draft.payload = body.data;
+	draft.payload_len = body.len;
+	payload_write_envelope(&m, &payload->members);
+	draft.members = members.data;
+	draft.members_len = members.len;
+	int r = store_batch_event(b, &draft, &e);
+	if (r < 0)
+		log_error("write %s: %s (field %s)", event_info(type)->name, e.message, e.field);
+	return r;
+}
+
 const char *role_name(enum engine_role r)
 {
 	static const char *const names[] = {

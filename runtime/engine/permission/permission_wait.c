@@ -332,9 +332,9 @@ const struct action_kind_ops permission_action_ops = { .resolved = permission_re
 void permission_promote(struct process *waiting, struct engine *g, const char *id, struct process **ret)
 {
 	TAILQ_HEAD(, process_waiter) waiters = TAILQ_HEAD_INITIALIZER(waiters);
-	TAILQ_HEAD(, process_input) inputs = TAILQ_HEAD_INITIALIZER(inputs);
+	TAILQ_HEAD(, pending_input) inputs = TAILQ_HEAD_INITIALIZER(inputs);
 	struct process_waiter *w;
-	struct process_input *in;
+	struct pending_input *in;
 
 	while ((w = TAILQ_FIRST(&waiting->waiters))) {
 		TAILQ_REMOVE(&waiting->waiters, w, link);

@@ -102,8 +102,8 @@ struct process_waiter {
 };
 
 /* Input that the pipe has not taken yet; answered when all of it was. */
-struct process_input {
-	TAILQ_ENTRY(process_input) link;
+struct pending_input {
+	TAILQ_ENTRY(pending_input) link;
 	struct pending_reply reply;
 	struct requester by;
 	char *data;
@@ -177,7 +177,7 @@ struct process {
 	bool drain_cut;
 
 	TAILQ_HEAD(, process_waiter) waiters;
-	TAILQ_HEAD(, process_input) inputs;
+	TAILQ_HEAD(, pending_input) inputs;
 	bool stdin_closed, input_busy;
 	char *given_input; /* all that it has to read, until its start is written down; NULL = that is not known */
 	bool typed;        /* into its terminal, since output was last cited */

@@ -95,7 +95,7 @@ static void refuse(struct engine *g, const char *id, const char *request, const 
 
 /* ---- facts about input ---- */
 
-static void input_fact(struct process *p, struct store_batch *b, const struct process_input *in)
+static void input_fact(struct process *p, struct store_batch *b, const struct pending_input *in)
 {
 	size_t shown = in->len < INPUT_PREVIEW ? in->len : INPUT_PREVIEW;
 	struct fact f;
@@ -135,7 +135,7 @@ static void input_fact(struct process *p, struct store_batch *b, const struct pr
 
 void process_given_facts(struct process *p, struct store_batch *b)
 {
-	struct process_input in = { .by = p->by, .data = p->given_input, .len = strlen(p->given_input) };
+	struct pending_input in = { .by = p->by, .data = p->given_input, .len = strlen(p->given_input) };
 
 	in.reply.request_id = p->start.request_id;
 	input_fact(p, b, &in);
@@ -144,7 +144,7 @@ void process_given_facts(struct process *p, struct store_batch *b)
 	input_fact(p, b, &in);
 }
 
-static void input_free(struct process_input *in)
+static void input_free(struct pending_input *in)
 {
 	reply_done(&in->reply);
 	if (in->redacted)
@@ -189,7 +189,7 @@ static void answer_after(struct engine *g, struct store_batch *b, unsigned flags
 	store_submit(g->o.store, b, STORE_MUST | flags, on_answer_committed, a);
 }
 
-static void input_finish(struct process *p, struct process_input *in)
+static void input_finish(struct process *p, struct pending_input *in)
 {
 	struct store_batch *b = store_batch_new(p->engine->o.store);
 	struct buf json = BUF_INIT;
@@ -212,7 +212,7 @@ static void input_finish(struct process *p, struct process_input *in)
 	input_free(in);
 }
 
-static void input_fail(struct process *p, struct process_input *in, const struct err *e)
+static void input_fail(struct process *p, struct pending_input *in, const struct err *e)
 {
 	struct jw w;
 	buf_auto struct buf data = BUF_INIT;
@@ -245,7 +245,7 @@ void process_inputs_fail(struct process *p, const char *why)
  * The end of input, for a terminal: its EOF character. In canonical mode that first of all hands on what was typed of a
  * line, and ends the input only if there is nothing of it. Others (readline) take the character itself for the end.
  */
-static int input_end_terminal(struct process *p, struct process_input *in, struct err *e)
+static int input_end_terminal(struct process *p, struct pending_input *in, struct err *e)
 {
 	struct engine *g = p->engine;
 	struct port_line line;
@@ -264,7 +264,7 @@ static int input_end_terminal(struct process *p, struct process_input *in, struc
 }
 
 /* Before each write: programs switch echo off just before they ask. */
-static void input_look(struct process *p, struct process_input *in)
+static void input_look(struct process *p, struct pending_input *in)
 {
 	struct engine *g = p->engine;
 	struct port_line line;
@@ -273,7 +273,7 @@ static void input_look(struct process *p, struct process_input *in)
 		in->redacted = !in->eof;
 }
 
-static void input_typed(struct process *p, const struct process_input *in)
+static void input_typed(struct process *p, const struct pending_input *in)
 {
 	char c = in->data[in->done - 1];
 
@@ -284,7 +284,7 @@ static void input_typed(struct process *p, const struct process_input *in)
 }
 
 /* 1 = done, 0 = the pipe is full, −1 = it failed (and the input is gone). */
-static int input_write(struct process *p, struct process_input *in)
+static int input_write(struct process *p, struct pending_input *in)
 {
 	struct engine *g = p->engine;
 	struct err e = ERR_INIT;
@@ -324,7 +324,7 @@ struct intent {
 };
 
 /* Makes the intent durable; the write goes on afterwards. */
-static void input_intend(struct process *p, struct process_input *in)
+static void input_intend(struct process *p, struct pending_input *in)
 {
 	struct store_batch *b = store_batch_new(p->engine->o.store);
 	struct intent *i = mem_zalloc(1, sizeof *i);
@@ -356,7 +356,7 @@ static void on_intent_committed(void *ctx, const struct store_result *r)
 void process_inputs_pump(struct process *p)
 {
 	struct engine *g = p->engine;
-	struct process_input *in;
+	struct pending_input *in;
 
 	while (p->state == PROCESS_RUNNING && !p->input_busy && (in = TAILQ_FIRST(&p->inputs))) {
 		if (in->reply.idem_key && !in->intended) {
@@ -382,7 +382,7 @@ static void input_queue(struct engine *g, const char *id, const void *data, size
 {
 	struct err e = ERR_INIT;
 	struct process *p = engine_live(g, id, c, &e);
-	struct process_input *in;
+	struct pending_input *in;
 	size_t queued = 0;
 
 	if (p && !p->stdin_pipe && !process_has_tty(p))

@@ -179,7 +179,7 @@ void subagent_client_disconnected(struct engine *g, uint64_t connection)
 
 void subagent_first_input(struct engine *g, const char *id, const char *text, bool eof)
 {
-	struct subagent_input *n = mem_zalloc(1, sizeof *n);
+	struct queued_input *n = mem_zalloc(1, sizeof *n);
 
 	snprintf(n->id, sizeof n->id, "%s", id);
 	n->text = mem_strdup(text);
@@ -192,7 +192,7 @@ static void ignore(void *ctx, const struct err *e, const char *json, size_t len)
 void subagent_give_first_input(struct engine *g, const struct subagent_doc *d, const char *process_id)
 {
 	const struct caller c = { .uid = (uint32_t)d->uid, .role = ROLE_AGENT, .peer_fd = -1 };
-	struct subagent_input *n;
+	struct queued_input *n;
 
 	do {
 		TAILQ_FOREACH (n, &g->subagents.inputs, link)
@@ -242,7 +242,7 @@ void subagent_run_after(struct engine *g, void (*end)(struct engine *g, const ch
 void subagent_done(struct engine *g)
 {
 	struct subagent_waiter *w;
-	struct subagent_input *n;
+	struct queued_input *n;
 	struct subagent_after *a;
 
 	while ((w = TAILQ_FIRST(&g->subagents.waiters)))

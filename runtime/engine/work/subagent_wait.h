@@ -25,8 +25,8 @@ struct subagent_waiter {
 };
 
 /* Input that came before its process did. */
-struct subagent_input {
-	TAILQ_ENTRY(subagent_input) link;
+struct queued_input {
+	TAILQ_ENTRY(queued_input) link;
 	char id[ID_ROOM];
 	char *text;
 	bool eof; /* and nothing comes after it */
@@ -41,7 +41,7 @@ struct subagent_after {
 
 struct subagent_waits {
 	TAILQ_HEAD(, subagent_waiter) waiters;
-	TAILQ_HEAD(, subagent_input) inputs;
+	TAILQ_HEAD(, queued_input) inputs;
 	TAILQ_HEAD(, subagent_after) after;
 };
 

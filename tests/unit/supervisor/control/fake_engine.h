@@ -199,7 +199,7 @@ void engine_ack_events(struct engine *g, const char *id, uint64_t sequence, cons
 {
 	fake_asked("ack", id, c, fn, ctx);
 }
-void engine_send_channel_message(struct engine *g, const struct channel_message *m, const struct caller *c,
+void engine_send_channel_message(struct engine *g, const struct channel_message_request *m, const struct caller *c,
 				 engine_reply_fn fn, void *ctx)
 {
 	fake_asked("message", m->text, c, fn, ctx);
