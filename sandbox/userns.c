@@ -1,5 +1,6 @@
 #include "sandbox/userns.h"
 
+#include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 #include "sandbox/cgroup.h"
@@ -220,6 +221,13 @@ static struct outcome try_in_child(void)
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		continue;
 	return out;
+}
+
+int userns_failed(enum userns_stage stage, int error, struct err *e)
+{
+	err_set(e, ERR_INTERNAL, "%s", userns_path(userns_classify(stage, error)));
+	e->sys = error;
+	return -1;
 }
 
 enum userns_cause userns_try(int *ret_error)

@@ -40,6 +40,11 @@ const char *userns_path(enum userns_cause cause);
 /* Why a stage failed with this errno. Reads files of /proc; allocates nothing. */
 enum userns_cause userns_classify(enum userns_stage stage, int error);
 
+struct err;
+/* Fills e for a stage that failed: the message is the cause's path, which the runtime turns into its text. Returns -1.
+ */
+int userns_failed(enum userns_stage stage, int error, struct err *e);
+
 /*
  * Tries all of it in a child: namespaces, maps, a private mount, a fresh /proc. Needs no privileges, costs about a
  * millisecond, and must run in a process that may clone. *ret_error is the errno of the stage that failed.

@@ -47,7 +47,7 @@ static int make(uid_t id, struct err *e)
 			pause();
 	}
 	if (pid < 0)
-		return err_sys(e, errno, "make a user namespace");
+		return userns_failed(USERNS_STAGE_CLONE, errno, e); /* user.max_user_namespaces binds root, too */
 	char path[64];
 	snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
 	int fd = userns_write_swap(pid, id) < 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);

@@ -364,14 +364,12 @@ struct start {
 	struct spawn_msg *answer;
 };
 
-/* Without privileges it is the user namespace that was refused: the message is the cause's name (sandbox/userns.h). */
+/* Without privileges it is the user namespace that was refused: the message names the cause (userns_failed). */
 static int clone_failed(const struct spawner *s, int error, struct err *e)
 {
 	if (s->privileged || error == ENOMEM || error == EAGAIN)
 		return err_sys(e, error, "clone");
-	err_set(e, ERR_INTERNAL, "%s", userns_path(userns_classify(USERNS_STAGE_CLONE, error)));
-	e->sys = error;
-	return -1;
+	return userns_failed(USERNS_STAGE_CLONE, error, e);
 }
 
 /* `leaf`: of its cgroup on v2. */
