@@ -1,17 +1,16 @@
 #ifndef BAILIFF_VIEW_PROJECTIONS_H
 #define BAILIFF_VIEW_PROJECTIONS_H
 
-#include "runtime/event/event.h"
-#include "runtime/view/view_documents.h"
+/* The functions that projections.def lists. */
 
-/*
- * A fold never fails because of what an event says: an id that is not known gets a fresh document, a member of an
- * unexpected type counts as absent, an event without the id it is about is passed over. −1 is the medium's.
- */
-#define PROJECT_COMMITTED PROJECT
-#define PROJECT(type, function) int function(struct models *m, const struct event_view *ev, struct err *e);
+#include "runtime/view/projection.h"
+
+#define PROJECT(type, document, ...)
+#define PROJECT_WITH(type, document, function, ...) bool function(struct projection *p, void *doc);
+#define PROJECT_BY(type, document, function) int function(struct models *m, const struct event_view *ev, struct err *e);
 #include "runtime/view/projections.def"
 #undef PROJECT
-#undef PROJECT_COMMITTED
+#undef PROJECT_WITH
+#undef PROJECT_BY
 
 #endif

@@ -3,32 +3,71 @@
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 
-typedef int (*fold_fn)(struct models *m, const struct event_view *ev, struct err *e);
+typedef int (*project_fn)(struct models *m, const struct event_view *ev, struct err *e);
+
+#define AT(document, member) .offset = offsetof(struct document##_doc, member)
+#define MEMBERS { OP_MEMBERS },
+#define STRING_FROM(document, member, from) { OP_STRING, AT(document, member), .text = from },
+#define STRING(document, member) STRING_FROM(document, member, #member)
+#define UINT(document, member) { OP_UINT, AT(document, member), .text = #member },
+#define UINT_KEEP_FROM(document, member, from) { OP_UINT_KEEP, AT(document, member), .text = from },
+#define UINT_KEEP(document, member) UINT_KEEP_FROM(document, member, #member)
+#define FLAG(document, member) { OP_FLAG, AT(document, member), .text = #member },
+#define TIME(document, member) { OP_TIME, AT(document, member), .text = #member },
+#define JSON_FROM(document, member, from) { OP_JSON, AT(document, member), .text = from },
+#define EVENT_ID(document, member, field) { OP_EVENT_ID, AT(document, member), .id = ID_##field },
+#define STATUS(document) { OP_STATUS, AT(document, status) },
+#define REASON(document) { OP_REASON, AT(document, statusReason) },
+#define NOW(document, member) { OP_NOW, AT(document, member) },
+#define SET(document, member, value) { OP_SET, AT(document, member), .text = value },
+#define TRUE(document, member) { OP_TRUE, AT(document, member) },
+#define CLEAR(document, member) { OP_CLEAR, AT(document, member) },
+#define CLEAR_TIME(document, member) { OP_CLEAR_TIME, AT(document, member) },
+#define INCREMENT(document, member) { OP_INCREMENT, AT(document, member) },
+#define UNLESS(document, member) { OP_UNLESS, AT(document, member) },
+#define LIST(code, document, LIST_KIND, owner, second) \
+	{ code, AT(document, owner), .list = VIEW_##LIST_KIND, .other = second },
+#define PUT(document, LIST_KIND, owner, member) \
+	LIST(OP_PUT, document, LIST_KIND, owner, offsetof(struct document##_doc, member))
+#define PUT_KEY(document, LIST_KIND, owner) LIST(OP_PUT, document, LIST_KIND, owner, SIZE_MAX)
+#define DELETE(document, LIST_KIND, owner, member) \
+	LIST(OP_DELETE, document, LIST_KIND, owner, offsetof(struct document##_doc, member))
+#define DELETE_KEY(document, LIST_KIND, owner) LIST(OP_DELETE, document, LIST_KIND, owner, SIZE_MAX)
+#define OPS(...) ((const struct projection_op[]){ __VA_ARGS__{ OP_END } })
 
 static const struct {
 	enum event_type type;
-	fold_fn fold;
-	bool ahead;
-} folds[] = {
-#define PROJECT(type, function) { EVENT_##type, function, true },
-#define PROJECT_COMMITTED(type, function) { EVENT_##type, function, false },
+	const struct view_schema *schema;
+	const struct projection_op *ops;
+	projection_fn change;
+	project_fn project; /* does it all, without ops and change */
+} rows[] = {
+#define PROJECT(type, document, ...) { EVENT_##type, &document##_schema, OPS(__VA_ARGS__) },
+#define PROJECT_WITH(type, document, function, ...) { EVENT_##type, &document##_schema, OPS(__VA_ARGS__), function },
+#define PROJECT_BY(type, document, function) { EVENT_##type, &document##_schema, NULL, NULL, function },
 #include "runtime/view/projections.def"
-#undef PROJECT
-#undef PROJECT_COMMITTED
 };
+
+static int project_event(struct models *m, const struct event_view *ev, bool speculative, struct err *e)
+{
+	for (size_t i = 0; i < countof(rows); i++) {
+		if (rows[i].type != ev->type || (speculative && !rows[i].schema->speculative))
+			continue;
+		int r = rows[i].project ? rows[i].project(m, ev, e)
+					: projection_run(m, ev, rows[i].schema, rows[i].ops, rows[i].change, e);
+		if (r < 0)
+			return err_wrap(e, "project %s%s", event_info(ev->type)->name,
+					speculative ? " speculatively" : "");
+	}
+	return 0;
+}
 
 int view_project(struct models *m, const struct event_view *ev, struct err *e)
 {
-	for (size_t i = 0; i < countof(folds); i++)
-		if (folds[i].type == ev->type && folds[i].fold(m, ev, e) < 0)
-			return err_wrap(e, "fold %s", event_info(ev->type)->name);
-	return 0;
+	return project_event(m, ev, false, e);
 }
 
 int view_project_speculative(struct models *m, const struct event_view *ev, struct err *e)
 {
-	for (size_t i = 0; i < countof(folds); i++)
-		if (folds[i].ahead && folds[i].type == ev->type && folds[i].fold(m, ev, e) < 0)
-			return err_wrap(e, "fold %s ahead", event_info(ev->type)->name);
-	return 0;
+	return project_event(m, ev, true, e);
 }

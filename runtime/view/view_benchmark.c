@@ -9,50 +9,6 @@
 
 #define SHOWN_MAX 50u
 
-static const struct view_field fields[] = {
-	VIEW_FIELD(VIEW_ID, trial_doc, trialId),
-	VIEW_FIELD(VIEW_ID, trial_doc, status), /* running, completed, failed */
-	VIEW_FIELD(VIEW_ID, trial_doc, datasetId),
-	VIEW_FIELD(VIEW_ID, trial_doc, datasetVersion),
-	VIEW_FIELD(VIEW_ID, trial_doc, configurationId),
-	VIEW_FIELD(VIEW_ID, trial_doc, role),
-	VIEW_FIELD(VIEW_ID, trial_doc, benchmarkTaskId), /* as the dataset calls it */
-	VIEW_FIELD(VIEW_JSON, trial_doc, benchmark),
-	VIEW_FIELD(VIEW_JSON, trial_doc, refs),
-	VIEW_FIELD(VIEW_JSON, trial_doc, timeoutSec),
-	VIEW_FIELD(VIEW_JSON, trial_doc, durationMs),
-	VIEW_FIELD(VIEW_FLAG, trial_doc, timedOut),
-	VIEW_FIELD(VIEW_JSON, trial_doc, failureCategory),
-	VIEW_FIELD(VIEW_JSON, trial_doc, stage),
-	VIEW_FIELD(VIEW_JSON, trial_doc, reward),
-	VIEW_FIELD(VIEW_JSON, trial_doc, criteria),
-	VIEW_FIELD(VIEW_JSON, trial_doc, details),
-	VIEW_FIELD(VIEW_JSON, trial_doc, verifier),
-	VIEW_FIELD(VIEW_JSON, trial_doc, verifierStatus),
-	VIEW_FIELD(VIEW_UINT, trial_doc, rewards), /* how often one was recorded; the last counts */
-	VIEW_FIELD(VIEW_ID, trial_doc, packRef),
-	VIEW_FIELD(VIEW_ID, trial_doc, trajectoryRef),
-	VIEW_FIELD(VIEW_TIME, trial_doc, startedAt),
-	VIEW_FIELD(VIEW_TIME, trial_doc, endedAt),
-	VIEW_FIELD(VIEW_ID, trial_doc, sessionId),
-	VIEW_FIELD(VIEW_ID, trial_doc, threadId),
-	VIEW_FIELD(VIEW_ID, trial_doc, turnId),
-	VIEW_FIELD(VIEW_ID, trial_doc, taskId),
-	VIEW_FIELD(VIEW_ID, trial_doc, runId),
-	VIEW_FIELD(VIEW_ID, trial_doc, traceId),
-	VIEW_FIELD(VIEW_UINT, trial_doc, uid),
-};
-const struct view_schema trial_schema = { VIEW_TRIAL, sizeof(struct trial_doc), fields, countof(fields) };
-
-static const struct view_field comparison_fields[] = {
-	VIEW_FIELD(VIEW_ID, comparison_doc, sessionId),
-	VIEW_FIELD(VIEW_JSON, comparison_doc, benchmark),
-	VIEW_FIELD(VIEW_JSON, comparison_doc, comparison),
-	VIEW_FIELD(VIEW_TIME, comparison_doc, comparedAt),
-};
-const struct view_schema comparison_schema = { VIEW_COMPARISON, sizeof(struct comparison_doc), comparison_fields,
-					       countof(comparison_fields) };
-
 void view_trial_key(uint32_t uid, const char *dataset, const char *configuration, const char *trial,
 		    char ret[VIEW_TRIAL_KEY])
 {
@@ -65,36 +21,27 @@ void view_benchmark_key(const char *session, char what, const char *id, const ch
 		 version ? version : "");
 }
 
-static int put(struct models *m, enum view_kind kind, const char *key, struct err *e)
+static int put_key(struct models *m, enum view_kind kind, const char *key, struct err *e)
 {
 	return models_put(m, (uint8_t)kind, key, strlen(key), "{}", 2, e);
 }
 
-static int put_known(struct models *m, const struct event_view *ev, char what, const char *id_member,
-		     const char *version_member, struct err *e)
+/* A dataset or configuration that the session has recorded. */
+int view_benchmark_on_resolved(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval b = event_member(ev, "benchmark");
+	bool dataset = ev->type == EVENT_BENCHMARK_DATASET_RESOLVED;
 	char session[VIEW_ID_MAX], id[VIEW_ID_MAX] = "", version[VIEW_ID_MAX] = "", key[VIEW_TRIAL_KEY];
 
 	event_id_copy(ev, ID_SESSION, session, sizeof(session));
-	view_copy_string(id, jval_get(b, id_member));
-	if (version_member)
-		view_copy_string(version, jval_get(b, version_member));
-	view_benchmark_key(session, what, id, version_member ? version : NULL, key);
-	return id[0] ? put(m, VIEW_BENCHMARK_KNOWN, key, e) : 0;
+	view_copy_string(id, jval_get(b, dataset ? "datasetId" : "configurationId"));
+	if (dataset)
+		view_copy_string(version, jval_get(b, "datasetVersion"));
+	view_benchmark_key(session, dataset ? 'd' : 'c', id, dataset ? version : NULL, key);
+	return id[0] ? put_key(m, VIEW_BENCHMARK_KNOWN, key, e) : 0;
 }
 
-int view_benchmark_on_dataset(struct models *m, const struct event_view *ev, struct err *e)
-{
-	return put_known(m, ev, 'd', "datasetId", "datasetVersion", e);
-}
-
-int view_benchmark_on_configuration(struct models *m, const struct event_view *ev, struct err *e)
-{
-	return put_known(m, ev, 'c', "configurationId", NULL, e);
-}
-
-static int load(struct models *m, const struct event_view *ev, struct trial_doc *d, struct err *e)
+static int load_trial(struct models *m, const struct event_view *ev, struct trial_doc *d, struct err *e)
 {
 	char id[VIEW_ID_MAX] = "";
 
@@ -112,7 +59,7 @@ int view_trial_on_started(struct models *m, const struct event_view *ev, struct 
 	struct jval b = event_member(ev, "benchmark");
 	char key[VIEW_TRIAL_KEY];
 	struct trial_doc d;
-	int r = load(m, ev, &d, e);
+	int r = load_trial(m, ev, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
@@ -136,10 +83,10 @@ int view_trial_on_started(struct models *m, const struct event_view *ev, struct 
 	if (view_save(m, &trial_schema, d.trialId, &d, e) < 0)
 		return -1;
 	view_trial_key(ev->uid, d.datasetId, d.configurationId, d.trialId, key);
-	if (put(m, VIEW_CONFIGURATION_TRIAL, key, e) < 0)
+	if (put_key(m, VIEW_CONFIGURATION_TRIAL, key, e) < 0)
 		return -1;
 	view_benchmark_key(d.sessionId, 't', d.trialId, NULL, key);
-	if (put(m, VIEW_BENCHMARK_KNOWN, key, e) < 0)
+	if (put_key(m, VIEW_BENCHMARK_KNOWN, key, e) < 0)
 		return -1;
 	return view_list_put(m, VIEW_RUN_TRIAL, d.runId, d.trialId, e);
 }
@@ -147,7 +94,7 @@ int view_trial_on_started(struct models *m, const struct event_view *ev, struct 
 int view_trial_on_ended(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct trial_doc d;
-	int r = load(m, ev, &d, e);
+	int r = load_trial(m, ev, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
@@ -164,21 +111,21 @@ int view_trial_on_ended(struct models *m, const struct event_view *ev, struct er
 int view_trial_on_reward(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct trial_doc d;
-	int r = load(m, ev, &d, e);
+	int r = load_trial(m, ev, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
 	struct jval before = d.failureCategory;
 	d.criteria = d.details = d.verifier = d.verifierStatus = d.failureCategory = (struct jval){ 0 };
 	view_copy_members(&trial_schema, &d, event_payload(ev));
-	/* a verifier that found nothing wrong does not make a run well that failed */
+	/* a verifier that found no failure does not turn a failed run into a good one */
 	if (strcmp(d.status, "failed") == 0 && jval_is_str(d.failureCategory, "none") && before.type != JT_NONE)
 		d.failureCategory = before;
-	d.rewards = (d.rewards == VIEW_ABSENT ? 0 : d.rewards) + 1;
+	d.rewards = view_add(d.rewards, 1);
 	return view_save(m, &trial_schema, d.trialId, &d, e);
 }
 
-/* An export of a trial: where its pack is. */
+/* The trial was exported. */
 int view_trial_on_evidence(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);

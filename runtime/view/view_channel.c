@@ -13,139 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct view_field channel_fields[] = {
-	VIEW_FIELD(VIEW_ID, channel_doc, channelId),
-	VIEW_FIELD(VIEW_ID, channel_doc, status),
-	VIEW_FIELD(VIEW_JSON, channel_doc, transport),
-	VIEW_FIELD(VIEW_JSON, channel_doc, peerRole),
-	VIEW_FIELD(VIEW_JSON, channel_doc, nativeProtocol),
-	VIEW_FIELD(VIEW_JSON, channel_doc, capabilities),
-	VIEW_FIELD(VIEW_JSON, channel_doc, accountRef),
-	VIEW_FIELD(VIEW_ID, channel_doc, sessionId),
-	VIEW_FIELD(VIEW_JSON, channel_doc, reason), /* of the last disconnection */
-	VIEW_FIELD(VIEW_JSON, channel_doc, gap),    /* of the last resumption */
-	VIEW_FIELD(VIEW_JSON, channel_doc, tokenHash),
-	VIEW_FIELD(VIEW_FLAG, channel_doc, bound),
-	VIEW_FIELD(VIEW_UINT, channel_doc, heartbeatMs),
-	VIEW_FIELD(VIEW_UINT, channel_doc, lastAcked), /* at the last disconnection or resumption */
-	VIEW_FIELD(VIEW_UINT, channel_doc, resumes),
-	VIEW_FIELD(VIEW_UINT, channel_doc, forwarded), /* questions that went through it */
-	VIEW_FIELD(VIEW_UINT, channel_doc, returned),
-	VIEW_FIELD(VIEW_UINT, channel_doc, uid),
-	VIEW_FIELD(VIEW_TIME, channel_doc, connectedAt),
-	VIEW_FIELD(VIEW_TIME, channel_doc, lastSeenAt),
-	VIEW_FIELD(VIEW_TIME, channel_doc, disconnectedAt),
-};
-const struct view_schema channel_schema = { VIEW_CHANNEL, sizeof(struct channel_doc), channel_fields,
-					    countof(channel_fields) };
-
-static const struct view_field peer_fields[] = {
-	VIEW_FIELD(VIEW_ID, peer_task_doc, channelId),
-	VIEW_FIELD(VIEW_ID, peer_task_doc, taskId),
-	VIEW_FIELD(VIEW_JSON, peer_task_doc, nativeProtocol),
-	VIEW_FIELD(VIEW_JSON, peer_task_doc, remoteTaskId),
-	VIEW_FIELD(VIEW_JSON, peer_task_doc, remoteContextId),
-	VIEW_FIELD(VIEW_JSON, peer_task_doc, agentCardRef),
-	VIEW_FIELD(VIEW_JSON, peer_task_doc, deliveryMechanism),
-	VIEW_FIELD(VIEW_JSON, peer_task_doc, remoteStatus),
-	VIEW_FIELD(VIEW_ID, peer_task_doc, remoteState),
-	VIEW_FIELD(VIEW_JSON, peer_task_doc, remoteArtifactRefs),
-	VIEW_FIELD(VIEW_UINT, peer_task_doc, uid),
-	VIEW_FIELD(VIEW_TIME, peer_task_doc, linkedAt),
-	VIEW_FIELD(VIEW_TIME, peer_task_doc, updatedAt),
-};
-const struct view_schema peer_task_schema = { VIEW_PEER_TASK, sizeof(struct peer_task_doc), peer_fields,
-					      countof(peer_fields) };
-
-/* ---- folds ---- */
-
-static int load(struct models *m, const struct event_view *ev, struct channel_doc *d, struct err *e)
-{
-	char id[VIEW_ID_MAX];
-
-	event_id_copy(ev, ID_CHANNEL, id, sizeof id);
-	if (!*id)
-		return 1;
-	if (view_load(m, &channel_schema, id, d, e) < 0)
-		return -1;
-	if (!d->channelId[0]) {
-		view_set_string(d->channelId, id);
-		d->uid = ev->uid;
-		d->connectedAt = ev->real_us;
-	}
-	d->lastSeenAt = ev->real_us;
-	return 0;
-}
-
-int view_channel_on_connected(struct models *m, const struct event_view *ev, struct err *e)
-{
-	struct jval payload = event_payload(ev);
-	struct channel_doc d;
-	int r = load(m, ev, &d, e);
-
-	if (r)
-		return r < 0 ? -1 : 0;
-	view_copy_members(&channel_schema, &d, payload);
-	view_set_string(d.status, "connected");
-	d.heartbeatMs = jval_uint(jval_get(payload, "heartbeatMs"), VIEW_ABSENT);
-	d.bound = jval_bool(jval_get(payload, "bound"), false);
-	event_id_copy(ev, ID_SESSION, d.sessionId, sizeof d.sessionId);
-	if (view_save(m, &channel_schema, d.channelId, &d, e) < 0 ||
-	    view_list_put(m, VIEW_SESSION_CHANNEL, d.sessionId, d.channelId, e) < 0)
-		return -1;
-	return view_list_put(m, VIEW_LIVE_CHANNEL, d.channelId, NULL, e);
-}
-
-int view_channel_on_disconnected(struct models *m, const struct event_view *ev, struct err *e)
-{
-	struct jval payload = event_payload(ev);
-	struct channel_doc d;
-	int r = load(m, ev, &d, e);
-
-	if (r)
-		return r < 0 ? -1 : 0;
-	view_set_string(d.status, "disconnected");
-	d.reason = jval_get(payload, "reason");
-	d.disconnectedAt = ev->real_us;
-	d.lastAcked = jval_uint(jval_get(payload, "lastAcked"), d.lastAcked);
-	if (view_save(m, &channel_schema, d.channelId, &d, e) < 0)
-		return -1;
-	return view_list_del(m, VIEW_LIVE_CHANNEL, d.channelId, NULL, e);
-}
-
-int view_channel_on_resumed(struct models *m, const struct event_view *ev, struct err *e)
-{
-	struct jval payload = event_payload(ev);
-	struct channel_doc d;
-	int r = load(m, ev, &d, e);
-
-	if (r)
-		return r < 0 ? -1 : 0;
-	view_set_string(d.status, "connected");
-	d.gap = (struct jval){ 0 };
-	view_copy_members(&channel_schema, &d, payload);
-	d.lastAcked = jval_uint(jval_get(payload, "resumedFrom"), d.lastAcked);
-	d.disconnectedAt = 0;
-	d.resumes = view_plus_one(d.resumes);
-	if (view_save(m, &channel_schema, d.channelId, &d, e) < 0)
-		return -1;
-	return view_list_put(m, VIEW_LIVE_CHANNEL, d.channelId, NULL, e);
-}
-
-int view_channel_on_seen(struct models *m, const struct event_view *ev, struct err *e)
-{
-	struct channel_doc d;
-	int r = load(m, ev, &d, e);
-
-	if (r)
-		return r < 0 ? -1 : 0;
-	if (ev->type == EVENT_CHANNEL_PERMISSION_FORWARDED)
-		d.forwarded = view_plus_one(d.forwarded);
-	if (ev->type == EVENT_CHANNEL_PERMISSION_RETURNED)
-		d.returned = view_plus_one(d.returned);
-	return view_save(m, &channel_schema, d.channelId, &d, e);
-}
-
 int view_channel_on_peer_task(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);
@@ -157,18 +24,11 @@ int view_channel_on_peer_task(struct models *m, const struct event_view *ev, str
 	if (!*channel || !*remote)
 		return 0;
 	snprintf(key, sizeof key, "%s/%s", channel, remote);
-	if (view_load(m, &peer_task_schema, key, &d, e) < 0)
+	if (view_open(m, &peer_task_schema, ev, key, &d, e) < 0)
 		return -1;
-	if (!d.channelId[0]) {
-		view_set_string(d.channelId, channel);
-		event_id_copy(ev, ID_TASK, d.taskId, sizeof d.taskId);
-		d.uid = ev->uid;
-		d.linkedAt = ev->real_us;
-	}
 	view_copy_members(&peer_task_schema, &d, payload);
 	d.remoteState[0] = '\0';
 	view_copy_string(d.remoteState, jval_get(payload, "remoteState"));
-	d.updatedAt = ev->real_us;
 	if (view_save(m, &peer_task_schema, key, &d, e) < 0)
 		return -1;
 	return view_list_put(m, VIEW_TASK_PEER, d.taskId, key, e);

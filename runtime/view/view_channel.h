@@ -7,25 +7,6 @@
 
 struct jw;
 
-struct channel_doc {
-	char channelId[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], status[VIEW_ID_MAX]; /* connected, disconnected */
-	uint64_t uid, connectedAt, disconnectedAt, lastSeenAt, resumes, heartbeatMs, lastAcked, forwarded, returned;
-	bool bound; /* lives and dies with the connection that made it */
-	struct jval transport, peerRole, nativeProtocol, capabilities, accountRef, reason, tokenHash, gap;
-};
-extern const struct view_schema channel_schema;
-
-/* A peer's task and the local one: id "<channelId>/<remoteTaskId>". */
-struct peer_task_doc {
-	char channelId[VIEW_ID_MAX], taskId[VIEW_ID_MAX],
-		remoteState[VIEW_ID_MAX]; /* running idle waiting completed_undelivered missing unreachable, "" = ended
-					   */
-	uint64_t uid, linkedAt, updatedAt;
-	struct jval nativeProtocol, remoteTaskId, remoteContextId, agentCardRef, deliveryMechanism, remoteStatus,
-		remoteArtifactRefs;
-};
-extern const struct view_schema peer_task_schema;
-
 /* Shows a channel without what only the runtime needs. */
 void channel_json(const struct channel_doc *d, uint64_t acked, struct jw *w);
 /* {"channels":[…],"nextCursor"?}; session_id NULL = all of the uid's. */

@@ -7,57 +7,52 @@
 #include "runtime/event/event.h"
 #include "runtime/store/store.h"
 
-#define LIST_KEY_MAX (2 * VIEW_ID_MAX + 32)
+#define LIST_KEY_MAX (4 * VIEW_ID_MAX) /* an id and a member of up to three more */
 
 static void *field_at(const struct view_field *f, void *doc) { return (char *)doc + f->offset; }
 
 static const void *field_in(const struct view_field *f, const void *doc) { return (const char *)doc + f->offset; }
 
-void view_clear(const struct view_schema *shape, void *ret)
+void view_clear(const struct view_schema *schema, void *ret)
 {
-	memset(ret, 0, shape->size);
-	for (size_t i = 0; i < shape->nfields; i++)
-		if (shape->fields[i].type == VIEW_UINT)
-			*(uint64_t *)field_at(&shape->fields[i], ret) = VIEW_ABSENT;
+	memset(ret, 0, schema->size);
+	for (size_t i = 0; i < schema->nfields; i++)
+		if (schema->fields[i].type == VIEW_UINT)
+			*(uint64_t *)field_at(&schema->fields[i], ret) = VIEW_ABSENT;
 }
 
 static void decode_field(const struct view_field *f, struct jval v, void *doc)
 {
-	char text[CLOCK_TEXT_MAX];
-
 	switch (f->type) {
-	case VIEW_ID: view_copy_string(field_at(f, doc), v); break;
+	case VIEW_STRING: view_copy_string(field_at(f, doc), v); break;
 	case VIEW_UINT: *(uint64_t *)field_at(f, doc) = jval_uint(v, VIEW_ABSENT); break;
-	case VIEW_TIME:
-		if (jval_str(v, text, sizeof(text)) < sizeof(text))
-			(void)clock_parse(text, field_at(f, doc));
-		break;
+	case VIEW_TIME: view_copy_time(field_at(f, doc), v); break;
 	case VIEW_FLAG: *(bool *)field_at(f, doc) = jval_bool(v, false); break;
 	case VIEW_JSON: *(struct jval *)field_at(f, doc) = v; break;
 	}
 }
 
 /* Documents are written in table order, so the next member is nearly always the next field or close to it. */
-static const struct view_field *field_after(const struct view_schema *shape, struct jval key, size_t *at)
+static const struct view_field *field_after(const struct view_schema *schema, struct jval key, size_t *at)
 {
-	for (size_t i = 0; i < shape->nfields; i++) {
-		size_t k = (*at + i) % shape->nfields;
+	for (size_t i = 0; i < schema->nfields; i++) {
+		size_t k = (*at + i) % schema->nfields;
 
-		if (jval_is_str(key, shape->fields[k].member)) {
+		if (jval_is_str(key, schema->fields[k].member)) {
 			*at = k + 1;
-			return &shape->fields[k];
+			return &schema->fields[k];
 		}
 	}
 	return NULL;
 }
 
-void view_decode(const struct view_schema *shape, struct jval doc, void *ret)
+void view_decode(const struct view_schema *schema, struct jval doc, void *ret)
 {
 	size_t at = 0;
 
-	view_clear(shape, ret);
+	view_clear(schema, ret);
 	for (struct jiter it = jiter_on(doc); jiter_next(&it);) {
-		const struct view_field *f = it.object ? field_after(shape, it.key, &at) : NULL;
+		const struct view_field *f = it.object ? field_after(schema, it.key, &at) : NULL;
 
 		if (f)
 			decode_field(f, it.value, ret);
@@ -70,7 +65,7 @@ static void encode_field(const struct view_field *f, const void *doc, struct jw 
 	char text[CLOCK_TEXT_MAX];
 
 	switch (f->type) {
-	case VIEW_ID:
+	case VIEW_STRING:
 		if (*(const char *)p)
 			jw_kstr(w, f->member, p);
 		break;
@@ -98,54 +93,98 @@ static void encode_field(const struct view_field *f, const void *doc, struct jw 
 	}
 }
 
-void view_encode(const struct view_schema *shape, const void *doc, struct buf *out)
+void view_encode(const struct view_schema *schema, const void *doc, struct buf *out)
 {
 	struct jw w = jw_on(out);
 
 	jw_obj(&w);
-	for (size_t i = 0; i < shape->nfields; i++)
-		encode_field(&shape->fields[i], doc, &w);
+	for (size_t i = 0; i < schema->nfields; i++)
+		encode_field(&schema->fields[i], doc, &w);
 	jw_obj_end(&w);
 }
 
-void view_copy_members(const struct view_schema *shape, void *doc, struct jval payload)
+void view_copy_members(const struct view_schema *schema, void *doc, struct jval payload)
 {
 	size_t at = 0;
 
 	for (struct jiter it = jiter_on(payload); jiter_next(&it);) {
-		const struct view_field *f = it.object ? field_after(shape, it.key, &at) : NULL;
+		const struct view_field *f = it.object ? field_after(schema, it.key, &at) : NULL;
 
 		if (f && f->type == VIEW_JSON)
 			decode_field(f, it.value, doc);
 	}
 }
 
-/* A document as it was stored, under a checksum: it needs no scan of its own to be known as an object. */
-static struct jval stored(const char *json, size_t len)
+/* Stored documents are under a checksum, so no scan is needed to trust that one is an object. */
+static struct jval stored_object(const char *json, size_t len)
 {
 	return len >= 2 && json[0] == '{' ? (struct jval){ .type = JT_OBJECT, .text = json, .len = len }
 					  : (struct jval){ 0 };
 }
 
-int view_load(struct models *m, const struct view_schema *shape, const char *id, void *ret, struct err *e)
+int view_load(struct models *m, const struct view_schema *schema, const char *id, void *ret, struct err *e)
 {
 	const char *json;
 	size_t len;
-	int r = models_get(m, (uint8_t)shape->kind, id, strlen(id), &json, &len, e);
+	int r = models_get(m, (uint8_t)schema->kind, id, strlen(id), &json, &len, e);
 
 	if (r == 0)
-		view_decode(shape, stored(json, len), ret);
+		view_decode(schema, stored_object(json, len), ret);
 	else if (r > 0)
-		view_clear(shape, ret);
+		view_clear(schema, ret);
 	return r;
 }
 
-int view_save(struct models *m, const struct view_schema *shape, const char *id, const void *doc, struct err *e)
+static void fill_field(const struct view_field *f, const struct event_view *ev, void *doc)
+{
+	switch (f->fill) {
+	case FILL_ID: event_id_copy(ev, f->id, field_at(f, doc), VIEW_ID_MAX); break;
+	case FILL_TEXT: view_set_string(field_at(f, doc), f->initial); break;
+	case FILL_ZERO: *(uint64_t *)field_at(f, doc) = 0; break;
+	case FILL_UID: *(uint64_t *)field_at(f, doc) = ev->uid; break;
+	case FILL_CREATED:
+	case FILL_UPDATED: *(uint64_t *)field_at(f, doc) = ev->real_us; break;
+	case FILL_NOTHING: break;
+	}
+}
+
+void view_create(const struct view_schema *schema, const struct event_view *ev, void *ret)
+{
+	view_clear(schema, ret);
+	for (size_t i = 0; i < schema->nfields; i++)
+		fill_field(&schema->fields[i], ev, ret);
+}
+
+int view_open(struct models *m, const struct view_schema *schema, const struct event_view *ev, const char *id,
+	      void *ret, struct err *e)
+{
+	int r = view_load(m, schema, id, ret, e);
+
+	if (r < 0)
+		return -1;
+	if (r > 0)
+		view_create(schema, ev, ret);
+	for (size_t i = 0; r == 0 && i < schema->nfields; i++)
+		if (schema->fields[i].fill == FILL_UPDATED)
+			fill_field(&schema->fields[i], ev, ret);
+	return 0;
+}
+
+int view_open_event(struct models *m, const struct view_schema *schema, const struct event_view *ev, void *ret,
+		    struct err *e)
+{
+	char id[VIEW_ID_MAX];
+
+	event_id_copy(ev, schema->fields[0].id, id, sizeof(id));
+	return *id ? view_open(m, schema, ev, id, ret, e) : 1;
+}
+
+int view_save(struct models *m, const struct view_schema *schema, const char *id, const void *doc, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 
-	view_encode(shape, doc, &text);
-	return models_put(m, (uint8_t)shape->kind, id, strlen(id), text.data, text.len, e);
+	view_encode(schema, doc, &text);
+	return models_put(m, (uint8_t)schema->kind, id, strlen(id), text.data, text.len, e);
 }
 
 static int list_key(const char *owner, const char *member, char key[LIST_KEY_MAX])
@@ -179,40 +218,48 @@ void view_copy_string(char dst[VIEW_ID_MAX], struct jval v)
 		(void)jval_str(v, dst, VIEW_ID_MAX);
 }
 
+void view_copy_time(uint64_t *dst, struct jval v)
+{
+	char text[CLOCK_TEXT_MAX];
+
+	if (v.type == JT_STRING && jval_str(v, text, sizeof(text)) < sizeof(text))
+		(void)clock_parse(text, dst);
+}
+
 void view_set_string(char dst[VIEW_ID_MAX], const char *s) { (void)snprintf(dst, VIEW_ID_MAX, "%s", s); }
 
 typedef int (*get_fn)(struct store *s, uint8_t kind, const char *id, struct buf *out, struct err *e);
 
-static int read_by(get_fn get, struct store *s, const struct view_schema *shape, const char *id, struct buf *text,
+static int read_by(get_fn get, struct store *s, const struct view_schema *schema, const char *id, struct buf *text,
 		   void *ret, struct err *e)
 {
 	int r;
 
 	buf_reset(text);
-	r = get(s, (uint8_t)shape->kind, id, text, e);
+	r = get(s, (uint8_t)schema->kind, id, text, e);
 	if (r == 0)
-		view_decode(shape, stored(text->data, text->len), ret);
+		view_decode(schema, stored_object(text->data, text->len), ret);
 	return r;
 }
 
-int view_read(struct store *s, const struct view_schema *shape, const char *id, struct buf *text, void *ret,
+int view_read(struct store *s, const struct view_schema *schema, const char *id, struct buf *text, void *ret,
 	      struct err *e)
 {
-	return read_by(store_model_get, s, shape, id, text, ret, e);
+	return read_by(store_model_get, s, schema, id, text, ret, e);
 }
 
-int view_read_speculative(struct store *s, const struct view_schema *shape, const char *id, struct buf *text, void *ret,
-			  struct err *e)
+int view_read_speculative(struct store *s, const struct view_schema *schema, const char *id, struct buf *text,
+			  void *ret, struct err *e)
 {
-	return read_by(store_model_get_speculative, s, shape, id, text, ret, e);
+	return read_by(store_model_get_speculative, s, schema, id, text, ret, e);
 }
 
-int view_owner(struct store *s, const struct view_schema *shape, const char *id, uint32_t *ret, struct err *e)
+int view_owner(struct store *s, const struct view_schema *schema, const char *id, uint32_t *ret, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
-	int r = store_model_get_speculative(s, (uint8_t)shape->kind, id, &text, e);
+	int r = store_model_get_speculative(s, (uint8_t)schema->kind, id, &text, e);
 
 	if (r == 0)
-		*ret = (uint32_t)jval_uint(jval_get(stored(text.data, text.len), "uid"), 0);
+		*ret = (uint32_t)jval_uint(jval_get(stored_object(text.data, text.len), "uid"), 0);
 	return r;
 }

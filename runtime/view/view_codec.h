@@ -10,6 +10,7 @@
  */
 
 #include "runtime/base/jscan.h"
+#include "runtime/event/event.h"
 #include "runtime/view/view.h"
 
 #include <stdbool.h>
@@ -26,54 +27,79 @@ struct store;
 #define VIEW_ABSENT UINT64_MAX
 
 enum view_type {
-	VIEW_ID,   /* char[VIEW_ID_MAX]: an id or a short word; "" = absent */
-	VIEW_UINT, /* uint64_t; VIEW_ABSENT = absent */
-	VIEW_TIME, /* uint64_t: microseconds since 1970, written as RFC 3339; 0 = absent */
-	VIEW_FLAG, /* bool; false = absent */
-	VIEW_JSON, /* struct jval: any value as it was written */
+	VIEW_STRING, /* char[VIEW_ID_MAX]: an id or a short word; "" = absent */
+	VIEW_UINT,   /* uint64_t; VIEW_ABSENT = absent */
+	VIEW_TIME,   /* uint64_t: microseconds since 1970, written as RFC 3339; 0 = absent */
+	VIEW_FLAG,   /* bool; false = absent */
+	VIEW_JSON,   /* struct jval: any value as it was written */
 };
+
+/* What a field gets when an event creates the document; FILL_UPDATED with each later event as well. */
+enum view_fill { FILL_NOTHING, FILL_ID, FILL_TEXT, FILL_ZERO, FILL_UID, FILL_CREATED, FILL_UPDATED };
 
 struct view_field {
 	const char *member;
-	enum view_type type;
 	size_t offset;
+	enum view_type type;
+	enum view_fill fill;
+	enum id_field id;    /* FILL_ID */
+	const char *initial; /* FILL_TEXT */
 };
 
 struct view_schema {
 	enum view_kind kind;
+	bool speculative; /* projected before the commit as well (documents.def) */
 	size_t size;
 	const struct view_field *fields;
 	size_t nfields;
 };
 
-void view_clear(const struct view_schema *shape, void *ret); /* everything absent */
-void view_decode(const struct view_schema *shape, struct jval doc, void *ret);
-void view_encode(const struct view_schema *shape, const void *doc, struct buf *out);
-/* Takes over every VIEW_JSON member of the shape that the payload has. */
-void view_copy_members(const struct view_schema *shape, void *doc, struct jval payload);
+void view_clear(const struct view_schema *schema, void *ret); /* everything absent */
+void view_decode(const struct view_schema *schema, struct jval doc, void *ret);
+void view_encode(const struct view_schema *schema, const void *doc, struct buf *out);
+/* Takes over every VIEW_JSON member of the schema that the payload has. */
+void view_copy_members(const struct view_schema *schema, void *doc, struct jval payload);
 
-/* ---- for folds ---- */
+/* ---- for projections (projection.h) ---- */
 
 /* 0 found, 1 a fresh one (cleared), −1. */
-int view_load(struct models *m, const struct view_schema *shape, const char *id, void *ret, struct err *e);
-int view_save(struct models *m, const struct view_schema *shape, const char *id, const void *doc, struct err *e);
+int view_load(struct models *m, const struct view_schema *schema, const char *id, void *ret, struct err *e);
+/* A cleared document with what documents.def fills in from the event. */
+void view_create(const struct view_schema *schema, const struct event_view *ev, void *ret);
+/* The document with this id; created if there is none. 0 or −1. */
+int view_open(struct models *m, const struct view_schema *schema, const struct event_view *ev, const char *id,
+	      void *ret, struct err *e);
+/* The document that the event names by the schema's key. 1: it names none. */
+int view_open_event(struct models *m, const struct view_schema *schema, const struct event_view *ev, void *ret,
+		    struct err *e);
+int view_save(struct models *m, const struct view_schema *schema, const char *id, const void *doc, struct err *e);
 /* The entry "<owner>/<member>" of a list (member NULL: just "<owner>"). Nothing happens when a part is "". */
 int view_list_put(struct models *m, enum view_kind kind, const char *owner, const char *member, struct err *e);
 int view_list_del(struct models *m, enum view_kind kind, const char *owner, const char *member, struct err *e);
-/* The string at the front of dst is replaced; anything else than a string leaves it alone. */
+/* These leave dst alone when the value is not a string, or not a time. */
 void view_copy_string(char dst[VIEW_ID_MAX], struct jval v);
+void view_copy_time(uint64_t *dst, struct jval v);
 void view_set_string(char dst[VIEW_ID_MAX], const char *s);
+/* Counters: VIEW_ABSENT counts as 0. view_add never goes below 0. */
+static inline uint64_t view_counted(uint64_t n) { return n == VIEW_ABSENT ? 0 : n; }
+
+static inline uint64_t view_add(uint64_t n, int by)
+{
+	n = view_counted(n);
+	return by < 0 && n < (uint64_t)-by ? 0 : n + (uint64_t)(int64_t)by;
+}
 
 /* ---- for readers ---- */
 
 /* As view_load, from the store; `text` (replaced) holds what the slices point into. 0 found, 1 not there, −1. */
-int view_read(struct store *s, const struct view_schema *shape, const char *id, struct buf *text, void *ret,
+int view_read(struct store *s, const struct view_schema *schema, const char *id, struct buf *text, void *ret,
 	      struct err *e);
-/* The same with what is submitted but not committed reckoned in: for decisions. */
-int view_read_speculative(struct store *s, const struct view_schema *shape, const char *id, struct buf *text, void *ret,
-			  struct err *e);
-/* Whose document it is, what is not committed reckoned in; one that does not say is the system's (uid 0). 0 found, 1
- * not there, −1. */
-int view_owner(struct store *s, const struct view_schema *shape, const char *id, uint32_t *ret, struct err *e);
+/* The same including batches that are submitted but not committed: for decisions. */
+int view_read_speculative(struct store *s, const struct view_schema *schema, const char *id, struct buf *text,
+			  void *ret, struct err *e);
+/* The uid that owns the document, uncommitted batches included; 0, the system's, if it has none. 0 found, 1 not there,
+ * −1.
+ */
+int view_owner(struct store *s, const struct view_schema *schema, const char *id, uint32_t *ret, struct err *e);
 
 #endif

@@ -11,22 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct view_field cost_fields[] = {
-	VIEW_FIELD(VIEW_UINT, cost_doc, microUsd),     VIEW_FIELD(VIEW_UINT, cost_doc, inputTokens),
-	VIEW_FIELD(VIEW_UINT, cost_doc, outputTokens), VIEW_FIELD(VIEW_UINT, cost_doc, cachedTokens),
-	VIEW_FIELD(VIEW_UINT, cost_doc, requests),     VIEW_FIELD(VIEW_TIME, cost_doc, updatedAt),
-};
-const struct view_schema cost_schema = { VIEW_COST, sizeof(struct cost_doc), cost_fields, countof(cost_fields) };
-
-static const struct view_field limit_fields[] = {
-	VIEW_FIELD(VIEW_ID, limit_doc, kind),        VIEW_FIELD(VIEW_JSON, limit_doc, provider),
-	VIEW_FIELD(VIEW_JSON, limit_doc, model),     VIEW_FIELD(VIEW_ID, limit_doc, state),
-	VIEW_FIELD(VIEW_JSON, limit_doc, remaining), VIEW_FIELD(VIEW_JSON, limit_doc, resetAt),
-	VIEW_FIELD(VIEW_UINT, limit_doc, resetUs),   VIEW_FIELD(VIEW_UINT, limit_doc, uid),
-	VIEW_FIELD(VIEW_TIME, limit_doc, updatedAt),
-};
-const struct view_schema limit_schema = { VIEW_LIMIT, sizeof(struct limit_doc), limit_fields, countof(limit_fields) };
-
 /* ---- keys ---- */
 
 void cost_key(enum cost_of of, const char *a, uint32_t uid, uint64_t real_us, char ret[VIEW_COST_KEY])
@@ -56,7 +40,7 @@ void limit_key(uint32_t uid, const char *kind, const char *provider, const char 
 	snprintf(ret, VIEW_COST_KEY, "%u/%.20s/%.80s/%.80s", uid, kind, provider, model && *model ? model : "*");
 }
 
-/* ---- folds ---- */
+/* ---- projections ---- */
 
 static uint64_t micro_usd_of(struct jval payload)
 {
@@ -73,20 +57,20 @@ static uint64_t micro_usd_of(struct jval payload)
 	return v > 0 && v < 1e9 ? (uint64_t)(v * 1e6 + 0.5) : 0;
 }
 
-static uint64_t plus(uint64_t a, uint64_t b) { return (a == VIEW_ABSENT ? 0 : a) + b; }
+static uint64_t add_count(uint64_t n, uint64_t more) { return view_counted(n) + more; }
 
-static int cost_add(struct models *m, const struct event_view *ev, const char *key, struct err *e)
+static int add_cost(struct models *m, const struct event_view *ev, const char *key, struct err *e)
 {
 	struct jval payload = event_payload(ev), tokens = jval_get(payload, "tokens");
 	struct cost_doc d;
 
 	if (view_load(m, &cost_schema, key, &d, e) < 0)
 		return -1;
-	d.microUsd = plus(d.microUsd, micro_usd_of(payload));
-	d.inputTokens = plus(d.inputTokens, jval_uint(jval_get(tokens, "input"), 0));
-	d.outputTokens = plus(d.outputTokens, jval_uint(jval_get(tokens, "output"), 0));
-	d.cachedTokens = plus(d.cachedTokens, jval_uint(jval_get(tokens, "cached"), 0));
-	d.requests = plus(d.requests, 1);
+	d.microUsd = add_count(d.microUsd, micro_usd_of(payload));
+	d.inputTokens = add_count(d.inputTokens, jval_uint(jval_get(tokens, "input"), 0));
+	d.outputTokens = add_count(d.outputTokens, jval_uint(jval_get(tokens, "output"), 0));
+	d.cachedTokens = add_count(d.cachedTokens, jval_uint(jval_get(tokens, "cached"), 0));
+	d.requests = add_count(d.requests, 1);
 	d.updatedAt = ev->real_us;
 	return view_save(m, &cost_schema, key, &d, e);
 }
@@ -109,12 +93,12 @@ int view_cost_on_recorded(struct models *m, const struct event_view *ev, struct 
 		if (!*id)
 			continue;
 		cost_key(ids[i].of, id, ev->uid, ev->real_us, key);
-		if (cost_add(m, ev, key, e) < 0)
+		if (add_cost(m, ev, key, e) < 0)
 			return -1;
 	}
 	for (size_t i = 0; i < countof(uids); i++) {
 		cost_key(uids[i], NULL, ev->uid, ev->real_us, key);
-		if (cost_add(m, ev, key, e) < 0)
+		if (add_cost(m, ev, key, e) < 0)
 			return -1;
 	}
 	jval_str(jval_get(payload, "provider"), provider, sizeof provider);
@@ -124,13 +108,13 @@ int view_cost_on_recorded(struct models *m, const struct event_view *ev, struct 
 	char name[2 * VIEW_ID_MAX];
 	snprintf(name, sizeof name, "%s/%s", provider, model);
 	cost_key(COST_OF_MODEL, name, ev->uid, ev->real_us, key);
-	return cost_add(m, ev, key, e);
+	return add_cost(m, ev, key, e);
 }
 
 int view_limit_on_changed(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev), now = jval_get(payload, "new");
-	char key[VIEW_COST_KEY], kind[VIEW_ID_MAX], provider[VIEW_ID_MAX], model[VIEW_ID_MAX], reset[CLOCK_TEXT_MAX];
+	char key[VIEW_COST_KEY], kind[VIEW_ID_MAX], provider[VIEW_ID_MAX], model[VIEW_ID_MAX];
 	struct limit_doc d;
 
 	jval_str(jval_get(payload, "kind"), kind, sizeof kind);
@@ -148,9 +132,7 @@ int view_limit_on_changed(struct models *m, const struct event_view *ev, struct 
 	d.remaining = jval_get(now, "remaining");
 	d.resetAt = jval_get(payload, "resetAt");
 	d.resetUs = VIEW_ABSENT;
-	if (d.resetAt.type == JT_STRING && jval_str(d.resetAt, reset, sizeof reset) < sizeof reset &&
-	    clock_parse(reset, &d.resetUs) < 0)
-		d.resetUs = VIEW_ABSENT;
+	view_copy_time(&d.resetUs, d.resetAt);
 	d.uid = ev->uid;
 	d.updatedAt = ev->real_us;
 	return view_save(m, &limit_schema, key, &d, e);
@@ -171,12 +153,12 @@ int view_write_cost(struct store *s, enum cost_of of, const char *id, struct jw 
 	jw_kobj(w, "costState");
 	jw_kstr(w, "currency", "USD");
 	jw_key(w, "amount");
-	jw_real(w, (double)plus(d.microUsd, 0) / 1e6);
-	jw_kuint(w, "microUsd", plus(d.microUsd, 0));
-	jw_kuint(w, "inputTokens", plus(d.inputTokens, 0));
-	jw_kuint(w, "outputTokens", plus(d.outputTokens, 0));
-	jw_kuint(w, "cachedTokens", plus(d.cachedTokens, 0));
-	jw_kuint(w, "requests", plus(d.requests, 0));
+	jw_real(w, (double)view_counted(d.microUsd) / 1e6);
+	jw_kuint(w, "microUsd", view_counted(d.microUsd));
+	jw_kuint(w, "inputTokens", view_counted(d.inputTokens));
+	jw_kuint(w, "outputTokens", view_counted(d.outputTokens));
+	jw_kuint(w, "cachedTokens", view_counted(d.cachedTokens));
+	jw_kuint(w, "requests", view_counted(d.requests));
 	jw_obj_end(w);
 	return 0;
 }

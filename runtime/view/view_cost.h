@@ -14,11 +14,6 @@ struct jw;
 
 #define VIEW_COST_KEY 256
 
-/* Sums of cost.recorded: one document for each thing that money is counted for. */
-struct cost_doc {
-	uint64_t microUsd, inputTokens, outputTokens, cachedTokens, requests, updatedAt;
-};
-extern const struct view_schema cost_schema;
 enum cost_of {
 	COST_OF_SESSION,
 	COST_OF_TURN,
@@ -32,30 +27,8 @@ enum cost_of {
 /* The document's id; `a` is the id, uid text or "provider/model"; times are UTC. */
 void cost_key(enum cost_of of, const char *a, uint32_t uid, uint64_t real_us, char ret[VIEW_COST_KEY]);
 
-/* What is known of a provider's or model's limit: id "<uid>/<kind>/<provider>/<model or *>". */
-struct limit_doc {
-	char kind[VIEW_ID_MAX], state[VIEW_ID_MAX]; /* state: ok, low, hit, blocked */
-	uint64_t uid, updatedAt, resetUs;           /* resetUs: 0 = not known */
-	struct jval provider, model, remaining, resetAt;
-};
-extern const struct view_schema limit_schema;
 void limit_key(uint32_t uid, const char *kind, const char *provider, const char *model, char ret[VIEW_COST_KEY]);
 
-/* The last routing of a turn (id turnId) and of a thread (id threadId). */
-struct routing_doc {
-	char turnId[VIEW_ID_MAX], modelRequestId[VIEW_ID_MAX];
-	uint64_t decidedAt, fallbacks;
-	struct jval taskProfile, candidateModelSet, routingDecision;
-};
-extern const struct view_schema routing_schema;
-
-/* A request to a provider, as clients report it. */
-struct model_request_doc {
-	char modelRequestId[VIEW_ID_MAX], turnId[VIEW_ID_MAX], status[VIEW_ID_MAX]; /* open, completed, failed */
-	uint64_t uid, startedAt, endedAt, deltas;
-	struct jval provider, model, usage, stopReason, latencyMs, timeToFirstTokenMs, category;
-};
-extern const struct view_schema model_request_schema;
 /* Clients name their requests themselves: an id says something only within its session. */
 #define VIEW_REQUEST_KEY_MAX (2 * VIEW_ID_MAX)
 void view_model_request_key(const char *session_id, const char *request_id, char key[VIEW_REQUEST_KEY_MAX]);

@@ -10,45 +10,8 @@
 
 #define SHOWN_MAX 50u
 
-static const struct view_field fields[] = {
-	VIEW_FIELD(VIEW_ID, evidence_doc, evidenceId),
-	VIEW_FIELD(VIEW_ID, evidence_doc,
-		   kind), /* evidence_pack, replay_case, review, benchmark_trial; of a client's: verification */
-	VIEW_FIELD(VIEW_FLAG, evidence_doc, fromClient),
-	VIEW_FIELD(VIEW_JSON, evidence_doc, packRef),
-	VIEW_FIELD(VIEW_JSON, evidence_doc, replayRef),
-	VIEW_FIELD(VIEW_JSON, evidence_doc, reviewRef),
-	VIEW_FIELD(VIEW_JSON, evidence_doc, traceRef),
-	VIEW_FIELD(VIEW_JSON, evidence_doc, trajectoryRef),
-	VIEW_FIELD(VIEW_JSON, evidence_doc, runtimeTranscriptRef),
-	VIEW_FIELD(VIEW_JSON, evidence_doc, artifactManifestRef),
-	VIEW_FIELD(VIEW_JSON, evidence_doc, sha256),
-	VIEW_FIELD(VIEW_JSON, evidence_doc, bytes),
-	VIEW_FIELD(VIEW_JSON, evidence_doc, events),
-	VIEW_FIELD(VIEW_JSON, evidence_doc, throughSequence),
-	VIEW_FIELD(VIEW_JSON, evidence_doc, verificationOutcomes),
-	VIEW_FIELD(VIEW_JSON, evidence_doc, producer),
-	VIEW_FIELD(VIEW_UINT, evidence_doc, exports), /* how often it was told */
-	VIEW_FIELD(VIEW_ID, evidence_doc, sessionId),
-	VIEW_FIELD(VIEW_ID, evidence_doc, threadId),
-	VIEW_FIELD(VIEW_ID, evidence_doc, turnId),
-	VIEW_FIELD(VIEW_ID, evidence_doc, taskId),
-	VIEW_FIELD(VIEW_ID, evidence_doc, traceId),
-	VIEW_FIELD(VIEW_TIME, evidence_doc, createdAt),
-	VIEW_FIELD(VIEW_TIME, evidence_doc, updatedAt),
-	VIEW_FIELD(VIEW_UINT, evidence_doc, uid),
-};
-const struct view_schema evidence_schema = { VIEW_EVIDENCE, sizeof(struct evidence_doc), fields, countof(fields) };
-
-static const struct view_field content_fields[] = {
-	VIEW_FIELD(VIEW_ID, evidence_content_doc, evidenceId),
-	VIEW_FIELD(VIEW_ID, evidence_content_doc, ref),
-};
-const struct view_schema evidence_content_schema = { VIEW_EVIDENCE_CONTENT, sizeof(struct evidence_content_doc),
-						     content_fields, countof(content_fields) };
-
-/* Which bytes are behind which ref, so that the same need not be kept twice. */
-static int fold_files(struct models *m, const struct event_view *ev, const struct evidence_doc *d, struct err *e)
+/* Content by its hash, so that the same bytes are not kept twice. */
+static int project_files(struct models *m, const struct event_view *ev, const struct evidence_doc *d, struct err *e)
 {
 	if (event_from_client(ev))
 		return 0;
@@ -69,27 +32,15 @@ static int fold_files(struct models *m, const struct event_view *ev, const struc
 
 int view_evidence_on_changed(struct models *m, const struct event_view *ev, struct err *e)
 {
-	char id[VIEW_ID_MAX];
 	struct evidence_doc d;
+	int r = view_open_event(m, &evidence_schema, ev, &d, e);
 
-	event_id_copy(ev, ID_EVIDENCE, id, sizeof(id));
-	if (!*id)
-		return 0;
-	if (view_load(m, &evidence_schema, id, &d, e) < 0)
-		return -1;
-	if (!d.evidenceId[0]) {
-		view_set_string(d.evidenceId, id);
-		view_set_string(d.kind, "verification");
-		d.uid = ev->uid;
-		d.createdAt = ev->real_us;
+	if (r)
+		return r < 0 ? -1 : 0;
+	if (d.exports == VIEW_ABSENT)
 		d.fromClient = event_from_client(ev);
-		event_id_copy(ev, ID_SESSION, d.sessionId, sizeof(d.sessionId));
-		event_id_copy(ev, ID_THREAD, d.threadId, sizeof(d.threadId));
-		event_id_copy(ev, ID_TURN, d.turnId, sizeof(d.turnId));
-		event_id_copy(ev, ID_TASK, d.taskId, sizeof(d.taskId));
-	}
 	struct jval outcomes = jval_get(event_payload(ev), "verificationOutcomes");
-	/* Of what the runtime exported a client may tell how it was verified, not what it is. */
+	/* A client may report how an export of the runtime was verified, but not change what it is. */
 	if (!event_from_client(ev) || d.fromClient)
 		view_copy_members(&evidence_schema, &d, event_payload(ev));
 	else if (outcomes.type == JT_ARRAY)
@@ -97,15 +48,14 @@ int view_evidence_on_changed(struct models *m, const struct event_view *ev, stru
 	if (!event_from_client(ev))
 		view_copy_string(d.kind, jval_get(event_payload(ev), "kind"));
 	event_id_copy(ev, ID_TRACE, d.traceId, sizeof(d.traceId));
-	d.exports = (d.exports == VIEW_ABSENT ? 0 : d.exports) + 1;
-	d.updatedAt = ev->real_us;
+	d.exports = view_add(d.exports, 1);
 	if (view_save(m, &evidence_schema, d.evidenceId, &d, e) < 0) /* first: its slices point into the old document */
 		return -1;
 	const char *owners[] = { d.sessionId, d.threadId, d.turnId, d.taskId };
 	for (size_t i = 0; i < countof(owners); i++)
 		if (view_list_put(m, VIEW_OWNER_EVIDENCE, owners[i], d.evidenceId, e) < 0)
 			return -1;
-	return fold_files(m, ev, &d, e);
+	return project_files(m, ev, &d, e);
 }
 
 /* ---- for snapshots ---- */

@@ -15,59 +15,10 @@
 #define ARTIFACTS_SHOWN 100u
 #define ARTIFACT_KEY_MAX 480
 
-static const struct view_field fields[] = {
-	VIEW_FIELD(VIEW_ID, history_doc, threadId),
-	VIEW_FIELD(VIEW_ID, history_doc, sessionId),
-	VIEW_FIELD(VIEW_ID, history_doc, compaction),
-	VIEW_FIELD(VIEW_ID, history_doc, compactionTurnId),
-	VIEW_FIELD(VIEW_JSON, history_doc, trigger),
-	VIEW_FIELD(VIEW_JSON, history_doc, turns),
-	VIEW_FIELD(VIEW_JSON, history_doc, tokensBefore),
-	VIEW_FIELD(VIEW_JSON, history_doc, tokensAfter),
-	VIEW_FIELD(VIEW_JSON, history_doc, summaryRef),
-	VIEW_FIELD(VIEW_JSON, history_doc, preview),
-	VIEW_FIELD(VIEW_JSON, history_doc, keptActions),
-	VIEW_FIELD(VIEW_JSON, history_doc, incidents),
-	VIEW_FIELD(VIEW_JSON, history_doc, artifactRefs),
-	VIEW_FIELD(VIEW_JSON, history_doc, evidenceRefs),
-	VIEW_FIELD(VIEW_JSON, history_doc, continuation),
-	VIEW_FIELD(VIEW_JSON, history_doc, failure),
-	VIEW_FIELD(VIEW_JSON, history_doc, boundaries), /* the latest completed ones, newest last */
-	VIEW_FIELD(VIEW_UINT, history_doc, compactions),
-	VIEW_FIELD(VIEW_UINT, history_doc, dueUs), /* an open compaction fails when nothing has come by then */
-	VIEW_FIELD(VIEW_TIME, history_doc, startedAt),
-	VIEW_FIELD(VIEW_TIME, history_doc, compactedAt),
-	VIEW_FIELD(VIEW_ID, history_doc, rollback),
-	VIEW_FIELD(VIEW_ID, history_doc, targetTurnId),
-	VIEW_FIELD(VIEW_JSON, history_doc, removedTurns),
-	VIEW_FIELD(VIEW_JSON, history_doc, affected),
-	VIEW_FIELD(VIEW_JSON, history_doc, rollbackReason),
-	VIEW_FIELD(VIEW_JSON, history_doc, filesRestored),
-	VIEW_FIELD(VIEW_JSON, history_doc, notRestored),
-	VIEW_FIELD(VIEW_UINT, history_doc, rollbacks),
-	VIEW_FIELD(VIEW_TIME, history_doc, rolledBackAt),
-	VIEW_FIELD(VIEW_UINT, history_doc, uid),
-};
-const struct view_schema history_schema = { VIEW_HISTORY, sizeof(struct history_doc), fields, countof(fields) };
+/* ---- projections ---- */
 
-static const struct view_field artifact_fields[] = {
-	VIEW_FIELD(VIEW_ID, artifact_doc, artifactId),  VIEW_FIELD(VIEW_JSON, artifact_doc, path),
-	VIEW_FIELD(VIEW_JSON, artifact_doc, change),    VIEW_FIELD(VIEW_JSON, artifact_doc, source),
-	VIEW_FIELD(VIEW_JSON, artifact_doc, outcome),   VIEW_FIELD(VIEW_JSON, artifact_doc, versionId),
-	VIEW_FIELD(VIEW_JSON, artifact_doc, readRef),   VIEW_FIELD(VIEW_JSON, artifact_doc, previewRef),
-	VIEW_FIELD(VIEW_JSON, artifact_doc, diffRef),   VIEW_FIELD(VIEW_JSON, artifact_doc, validation),
-	VIEW_FIELD(VIEW_JSON, artifact_doc, bytes),     VIEW_FIELD(VIEW_UINT, artifact_doc, versions),
-	VIEW_FIELD(VIEW_ID, artifact_doc, turnId),      VIEW_FIELD(VIEW_ID, artifact_doc, taskId),
-	VIEW_FIELD(VIEW_ID, artifact_doc, processId),   VIEW_FIELD(VIEW_UINT, artifact_doc, uid),
-	VIEW_FIELD(VIEW_TIME, artifact_doc, updatedAt),
-};
-const struct view_schema artifact_schema = { VIEW_ARTIFACT, sizeof(struct artifact_doc), artifact_fields,
-					     countof(artifact_fields) };
-
-/* ---- folds ---- */
-
-/* The thread that it is about; a fact that hangs on a system turn names it in its payload. */
-static int load(struct models *m, const struct event_view *ev, struct history_doc *d, struct err *e)
+/* A fact of a system turn names the thread in its payload. 1: no thread. */
+static int load_history(struct models *m, const struct event_view *ev, struct history_doc *d, struct err *e)
 {
 	char id[VIEW_ID_MAX] = "";
 
@@ -76,17 +27,13 @@ static int load(struct models *m, const struct event_view *ev, struct history_do
 		event_id_copy(ev, ID_THREAD, id, sizeof id);
 	if (!*id)
 		return 1;
-	if (view_load(m, &history_schema, id, d, e) < 0)
+	if (view_open(m, &history_schema, ev, id, d, e) < 0)
 		return -1;
-	if (!d->threadId[0]) {
-		view_set_string(d->threadId, id);
-		event_id_copy(ev, ID_SESSION, d->sessionId, sizeof d->sessionId);
-		d->uid = ev->uid;
-	}
+	view_set_string(d->threadId, id);
 	return 0;
 }
 
-static int save(struct models *m, const struct history_doc *d, struct err *e)
+static int save_history(struct models *m, const struct history_doc *d, struct err *e)
 {
 	bool open = strcmp(d->compaction, "open") == 0 || strcmp(d->rollback, "open") == 0;
 
@@ -96,7 +43,7 @@ static int save(struct models *m, const struct history_doc *d, struct err *e)
 		    : view_list_del(m, VIEW_OPEN_HISTORY, d->threadId, NULL, e);
 }
 
-/* The boundary that just came, behind the ones before. */
+/* The boundaries up to now and the one of this event. */
 static void boundaries_with(const struct history_doc *d, const struct event_view *ev, struct buf *out)
 {
 	struct jw w = jw_on(out);
@@ -126,7 +73,7 @@ int view_history_on_compaction(struct models *m, const struct event_view *ev, st
 	struct jval payload = event_payload(ev);
 	buf_auto struct buf boundaries = BUF_INIT;
 	struct history_doc d;
-	int r = load(m, ev, &d, e);
+	int r = load_history(m, ev, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
@@ -146,18 +93,18 @@ int view_history_on_compaction(struct models *m, const struct event_view *ev, st
 		d.failure = jval_get(payload, "reason");
 	if (ev->type == EVENT_CONTEXT_COMPACTION_COMPLETED) {
 		d.compactedAt = ev->real_us;
-		d.compactions = view_plus_one(d.compactions);
+		d.compactions = view_add(d.compactions, 1);
 		boundaries_with(&d, ev, &boundaries);
 		d.boundaries = jval_of(boundaries.data, boundaries.len);
 	}
-	return save(m, &d, e);
+	return save_history(m, &d, e);
 }
 
 int view_history_on_rollback(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev), removed = jval_get(payload, "removedTurns");
 	struct history_doc d;
-	int r = load(m, ev, &d, e);
+	int r = load_history(m, ev, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
@@ -167,14 +114,14 @@ int view_history_on_rollback(struct models *m, const struct event_view *ev, stru
 		view_copy_string(d.targetTurnId, jval_path(payload, "target.turnId"));
 		d.rollbackReason = jval_get(payload, "reason");
 		d.filesRestored = d.notRestored = (struct jval){ 0 };
-		return save(m, &d, e);
+		return save_history(m, &d, e);
 	}
 	view_set_string(d.rollback, "completed");
 	d.rolledBackAt = ev->real_us;
-	d.rollbacks = view_plus_one(d.rollbacks);
+	d.rollbacks = view_add(d.rollbacks, 1);
 	char thread[VIEW_ID_MAX];
 	memcpy(thread, d.threadId, sizeof thread);
-	if (save(m, &d, e) < 0)
+	if (save_history(m, &d, e) < 0)
 		return -1;
 	for (struct jiter it = jiter_on(removed); jiter_next(&it);) {
 		char turn[VIEW_ID_MAX] = "";
@@ -209,7 +156,7 @@ int view_artifact_on_changed(struct models *m, const struct event_view *ev, stru
 	event_id_copy(ev, ID_PROCESS, d.processId, sizeof d.processId);
 	d.uid = ev->uid;
 	d.updatedAt = ev->real_us;
-	d.versions = view_plus_one(d.versions);
+	d.versions = view_add(d.versions, 1);
 	return view_save(m, &artifact_schema, key, &d, e);
 }
 
@@ -231,7 +178,7 @@ static void write_compaction(const struct history_doc *d, struct jw *w)
 		return;
 	jw_kobj(w, "compaction");
 	jw_kstr(w, "status", d->compaction);
-	jw_kuint(w, "count", d->compactions == VIEW_ABSENT ? 0 : d->compactions);
+	jw_kuint(w, "count", view_counted(d->compactions));
 	view_write_json(w, "trigger", d->trigger);
 	view_write_json(w, "turns", d->turns);
 	view_write_json(w, "tokensBefore", d->tokensBefore);
@@ -256,7 +203,7 @@ static void write_rollback(const struct history_doc *d, struct jw *w)
 		return;
 	jw_kobj(w, "rollback");
 	jw_kstr(w, "status", d->rollback);
-	jw_kuint(w, "count", d->rollbacks == VIEW_ABSENT ? 0 : d->rollbacks);
+	jw_kuint(w, "count", view_counted(d->rollbacks));
 	jw_kstr(w, "targetTurnId", d->targetTurnId);
 	view_write_json(w, "reason", d->rollbackReason);
 	view_write_json(w, "removedTurns", d->removedTurns);

@@ -2,62 +2,12 @@
 #include "runtime/view/projections.h"
 
 #include "runtime/base/buf.h"
-#include "runtime/base/clock.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/store.h"
 
 #define FAILED_SHOWN 50u
 #define THREADS_SHOWN 50u
-
-static const struct view_field job_fields[] = {
-	VIEW_FIELD(VIEW_ID, job_doc, jobId),
-	VIEW_FIELD(VIEW_ID, job_doc, status), /* accepted, running, cancelling, completed, failed, cancelled */
-	VIEW_FIELD(VIEW_JSON, job_doc, statusReason),
-	VIEW_FIELD(VIEW_ID, job_doc, endReason), /* why it is being ended: cancelled, max_runtime */
-	VIEW_FIELD(VIEW_ID, job_doc, sessionId),
-	VIEW_FIELD(VIEW_ID, job_doc, taskId),
-	VIEW_FIELD(VIEW_UINT, job_doc, itemCount),
-	VIEW_FIELD(VIEW_UINT, job_doc, cursor),       /* index of the first item that was never begun */
-	VIEW_FIELD(VIEW_UINT, job_doc, supervisedTo), /* no item from this index on has a command */
-	VIEW_FIELD(VIEW_UINT, job_doc, running),
-	VIEW_FIELD(VIEW_UINT, job_doc, completed),
-	VIEW_FIELD(VIEW_UINT, job_doc, failed), /* with no attempt left */
-	VIEW_FIELD(VIEW_UINT, job_doc, reported),
-	VIEW_FIELD(VIEW_UINT, job_doc, maxParallel),
-	VIEW_FIELD(VIEW_UINT, job_doc, maxRuntimeMs),
-	VIEW_FIELD(VIEW_JSON, job_doc, retryPolicy),
-	VIEW_FIELD(VIEW_JSON, job_doc, instructionRef),
-	VIEW_FIELD(VIEW_JSON, job_doc, outputSchemaRef),
-	VIEW_FIELD(VIEW_JSON, job_doc, inputRefs),
-	VIEW_FIELD(VIEW_FLAG, job_doc, hasTemplate),
-	VIEW_FIELD(VIEW_JSON, job_doc, command), /* the template, or what goes with the items' own */
-	VIEW_FIELD(VIEW_JSON, job_doc, commandRef),
-	VIEW_FIELD(VIEW_JSON, job_doc, requestedBy),
-	VIEW_FIELD(VIEW_JSON, job_doc, failedItems),       /* the first of them */
-	VIEW_FIELD(VIEW_JSON, job_doc, assignedThreadIds), /* the latest */
-	VIEW_FIELD(VIEW_ID, job_doc, bodyHash),
-	VIEW_FIELD(VIEW_UINT, job_doc, uid),
-	VIEW_FIELD(VIEW_TIME, job_doc, createdAt),
-	VIEW_FIELD(VIEW_TIME, job_doc, updatedAt),
-	VIEW_FIELD(VIEW_TIME, job_doc, startedAt),
-	VIEW_FIELD(VIEW_TIME, job_doc, endedAt),
-	VIEW_FIELD(VIEW_TIME, job_doc, progressAt),
-};
-const struct view_schema job_schema = { VIEW_JOB, sizeof(struct job_doc), job_fields, countof(job_fields) };
-
-static const struct view_field item_fields[] = {
-	VIEW_FIELD(VIEW_ID, job_item_doc, itemId),         VIEW_FIELD(VIEW_UINT, job_item_doc, index),
-	VIEW_FIELD(VIEW_ID, job_item_doc, status), /* pending, running, completed, failed, reported */
-	VIEW_FIELD(VIEW_UINT, job_item_doc, attemptCount), VIEW_FIELD(VIEW_JSON, job_item_doc, assigned),
-	VIEW_FIELD(VIEW_ID, job_item_doc, processId),      VIEW_FIELD(VIEW_ID, job_item_doc, threadId),
-	VIEW_FIELD(VIEW_JSON, job_item_doc, lastError),    VIEW_FIELD(VIEW_FLAG, job_item_doc, retryable),
-	VIEW_FIELD(VIEW_JSON, job_item_doc, outputRefs), /* of the last attempt only: a retry replaces them */
-	VIEW_FIELD(VIEW_TIME, job_item_doc, startedAt),    VIEW_FIELD(VIEW_TIME, job_item_doc, endedAt),
-	VIEW_FIELD(VIEW_TIME, job_item_doc, dueAt),
-};
-const struct view_schema job_item_schema = { VIEW_JOB_ITEM, sizeof(struct job_item_doc), item_fields,
-					     countof(item_fields) };
 
 void view_job_item_key(const char *job_id, const char *item_id, char ret[VIEW_JOB_ITEM_KEY_MAX])
 {
@@ -66,93 +16,40 @@ void view_job_item_key(const char *job_id, const char *item_id, char ret[VIEW_JO
 
 /* ---- jobs ---- */
 
-static int load(struct models *m, const struct event_view *ev, struct job_doc *d, struct err *e)
+bool job_on_created(struct projection *p, void *doc)
 {
-	char id[VIEW_ID_MAX];
+	struct jval limits = jval_get(p->payload, "limits");
+	struct job_doc *d = doc;
 
-	event_id_copy(ev, ID_JOB, id, sizeof(id));
-	if (!*id)
-		return 1;
-	if (view_load(m, &job_schema, id, d, e) < 0)
-		return -1;
-	if (!d->jobId[0]) {
-		view_set_string(d->jobId, id);
-		event_id_copy(ev, ID_SESSION, d->sessionId, sizeof(d->sessionId));
-		event_id_copy(ev, ID_TASK, d->taskId, sizeof(d->taskId));
-		d->uid = ev->uid;
-		d->createdAt = ev->real_us;
-		d->cursor = d->running = d->completed = d->failed = d->reported = 0;
-	}
-	d->updatedAt = ev->real_us;
-	return 0;
+	d->itemCount = jval_uint(jval_get(p->payload, "itemCount"), 0);
+	d->supervisedTo = jval_uint(jval_get(p->payload, "supervisedTo"), d->itemCount);
+	d->maxParallel = jval_uint(jval_get(limits, "maxParallel"), VIEW_ABSENT);
+	d->maxRuntimeMs = jval_uint(jval_get(limits, "maxRuntimeMs"), VIEW_ABSENT);
+	return true;
 }
 
-int view_job_on_created(struct models *m, const struct event_view *ev, struct err *e)
+bool job_on_started(struct projection *p, void *doc)
 {
-	struct jval payload = event_payload(ev), limits = jval_get(payload, "limits");
-	struct job_doc d;
-	int r = load(m, ev, &d, e);
+	struct job_doc *d = doc;
 
-	if (r)
-		return r < 0 ? -1 : 0;
-	view_copy_members(&job_schema, &d, payload);
-	view_set_string(d.status, "accepted");
-	view_copy_string(d.bodyHash, jval_get(payload, "bodyHash"));
-	d.hasTemplate = jval_bool(jval_get(payload, "hasTemplate"), false);
-	d.itemCount = jval_uint(jval_get(payload, "itemCount"), 0);
-	d.supervisedTo = jval_uint(jval_get(payload, "supervisedTo"), d.itemCount);
-	d.maxParallel = jval_uint(jval_get(limits, "maxParallel"), VIEW_ABSENT);
-	d.maxRuntimeMs = jval_uint(jval_get(limits, "maxRuntimeMs"), VIEW_ABSENT);
-	if (view_save(m, &job_schema, d.jobId, &d, e) < 0 || view_list_put(m, VIEW_LIVE_JOB, d.jobId, NULL, e) < 0 ||
-	    view_list_put(m, VIEW_TASK_JOB, d.taskId, d.jobId, e) < 0)
-		return -1;
-	return view_list_put(m, VIEW_SESSION_JOB, d.sessionId, d.jobId, e);
-}
-
-static void end_or_go_on(struct job_doc *d, const struct event_view *ev)
-{
-	struct jval reason = event_member(ev, "statusReason");
-
-	switch (ev->type) {
-	case EVENT_JOB_STARTED:
-		view_set_string(d->status, "running");
-		d->startedAt = d->startedAt ? d->startedAt : ev->real_us;
-		return;
-	case EVENT_JOB_COMPLETED: view_set_string(d->status, "completed"); break;
-	case EVENT_JOB_FAILED: view_set_string(d->status, "failed"); break;
-	default: view_set_string(d->status, "cancelled"); break;
-	}
-	d->statusReason = reason.type == JT_STRING ? reason : (struct jval){ 0 };
-	d->endedAt = ev->real_us;
-}
-
-int view_job_on_event(struct models *m, const struct event_view *ev, struct err *e)
-{
-	struct job_doc d;
-	int r = load(m, ev, &d, e);
-
-	if (r)
-		return r < 0 ? -1 : 0;
-	end_or_go_on(&d, ev);
-	if (view_save(m, &job_schema, d.jobId, &d, e) < 0)
-		return -1;
-	return job_doc_ended(&d) ? view_list_del(m, VIEW_LIVE_JOB, d.jobId, NULL, e) : 0;
+	d->startedAt = d->startedAt ? d->startedAt : p->event->real_us;
+	if (job_doc_ended(d))
+		projection_list(p, false, VIEW_LIVE_JOB, d->jobId, NULL);
+	return true;
 }
 
 /* ---- items ---- */
 
-static void change(uint64_t *count, int by) { *count = by < 0 && *count == 0 ? 0 : *count + (uint64_t)(int64_t)by; }
-
 static void count_status(struct job_doc *d, const char *status, int by)
 {
-	if (strcmp(status, "running") == 0)
-		change(&d->running, by);
-	else if (strcmp(status, "completed") == 0)
-		change(&d->completed, by);
-	else if (strcmp(status, "failed") == 0)
-		change(&d->failed, by);
-	else if (strcmp(status, "reported") == 0)
-		change(&d->reported, by);
+	uint64_t *count = strcmp(status, "running") == 0     ? &d->running
+			  : strcmp(status, "completed") == 0 ? &d->completed
+			  : strcmp(status, "failed") == 0    ? &d->failed
+			  : strcmp(status, "reported") == 0  ? &d->reported
+							     : NULL;
+
+	if (count)
+		*count = view_add(*count, by);
 }
 
 static void again_owner(const char *job, uint64_t due, char ret[VIEW_JOB_ITEM_KEY_MAX])
@@ -194,7 +91,7 @@ struct item_change {
 static int item_load(struct models *m, const struct event_view *ev, const char *item, struct item_change *c,
 		     struct err *e)
 {
-	int r = load(m, ev, &c->job, e);
+	int r = view_open_event(m, &job_schema, ev, &c->job, e);
 
 	if (r)
 		return r;
@@ -202,12 +99,9 @@ static int item_load(struct models *m, const struct event_view *ev, const char *
 		return 1;
 	/* Slices of the job's document would not survive the next read: it is read again when it is written. */
 	view_job_item_key(c->job.jobId, item, c->key);
-	if (view_load(m, &job_item_schema, c->key, &c->item, e) < 0)
+	if (view_open(m, &job_item_schema, ev, c->key, &c->item, e) < 0)
 		return -1;
-	if (!c->item.itemId[0]) {
-		view_set_string(c->item.itemId, item);
-		c->item.attemptCount = 0;
-	}
+	view_set_string(c->item.itemId, item);
 	view_set_string(c->before, c->item.status);
 	view_set_string(c->process, c->item.processId);
 	again_owner(c->job.jobId, c->item.dueAt, c->again);
@@ -222,7 +116,7 @@ static int job_count(struct models *m, const struct event_view *ev, struct item_
 	memcpy(status, c->item.status, sizeof(status));
 	memcpy(item, c->item.itemId, sizeof(item));
 	event_id_copy(ev, ID_THREAD, thread, sizeof(thread));
-	if (load(m, ev, &c->job, e) != 0)
+	if (view_open_event(m, &job_schema, ev, &c->job, e) != 0)
 		return -1;
 	count_status(&c->job, c->before, -1);
 	count_status(&c->job, status, 1);
@@ -296,18 +190,26 @@ int view_job_item_on_started(struct models *m, const struct event_view *ev, stru
 	return process_put(m, c.item.processId, c.job.jobId, item, e);
 }
 
-static int on_ended(struct models *m, const struct event_view *ev, const char *status, struct err *e)
+/* A failed item with attempts left is pending again; a client may report an item instead of completing it. */
+static const char *status_at_end(const struct event_view *ev, struct jval payload)
 {
-	struct jval payload = event_payload(ev), due = jval_get(payload, "dueAt");
+	if (ev->type == EVENT_JOB_ITEM_FAILED)
+		return jval_bool(jval_get(payload, "again"), false) ? "pending" : "failed";
+	return jval_is_str(jval_get(payload, "status"), "reported") ? "reported" : "completed";
+}
+
+int view_job_item_on_ended(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
 	struct item_change c = { .ids = BUF_INIT };
-	char item[VIEW_ID_MAX], text[CLOCK_TEXT_MAX];
+	char item[VIEW_ID_MAX];
 	int r;
 
 	event_id_copy(ev, ID_JOB_ITEM, item, sizeof(item));
 	r = item_load(m, ev, item, &c, e);
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_set_string(c.item.status, status);
+	view_set_string(c.item.status, status_at_end(ev, payload));
 	c.item.index = jval_uint(jval_get(payload, "index"), c.item.index);
 	c.item.attemptCount = jval_uint(jval_get(payload, "attempt"), c.item.attemptCount);
 	event_id_copy(ev, ID_THREAD, c.item.threadId, sizeof(c.item.threadId));
@@ -315,28 +217,18 @@ static int on_ended(struct models *m, const struct event_view *ev, const char *s
 	c.item.lastError = jval_get(payload, "lastError");
 	c.item.retryable = jval_bool(jval_get(payload, "retryable"), false);
 	c.item.endedAt = ev->real_us;
-	if (strcmp(status, "pending") == 0 &&
-	    (jval_str(due, text, sizeof(text)) >= sizeof(text) || clock_parse(text, &c.item.dueAt) < 0))
+	if (strcmp(c.item.status, "pending") == 0) {
 		c.item.dueAt = ev->real_us;
+		view_copy_time(&c.item.dueAt, jval_get(payload, "dueAt"));
+	}
 	if (item_save(m, ev, &c, e) < 0)
 		return -1;
-	return c.process[0] ? view_list_del(m, VIEW_JOB_PROCESS, c.process, NULL, e) : 0;
+	return view_list_del(m, VIEW_JOB_PROCESS, c.process, NULL, e);
 }
 
-int view_job_item_on_completed(struct models *m, const struct event_view *ev, struct err *e)
-{
-	return on_ended(m, ev,
-			jval_is_str(jval_get(event_payload(ev), "status"), "reported") ? "reported" : "completed", e);
-}
+/* ---- progress, which also reports items to retry and a job that is ending ---- */
 
-int view_job_item_on_failed(struct models *m, const struct event_view *ev, struct err *e)
-{
-	return on_ended(m, ev, jval_bool(jval_get(event_payload(ev), "again"), false) ? "pending" : "failed", e);
-}
-
-/* ---- progress, which also tells of items that are to be tried again and of a job that is being ended ---- */
-
-static int requeue(struct models *m, const struct event_view *ev, const char *item, struct err *e)
+static int requeue_item(struct models *m, const struct event_view *ev, const char *item, struct err *e)
 {
 	struct item_change c = { .ids = BUF_INIT };
 	int r = item_load(m, ev, item, &c, e);
@@ -357,9 +249,9 @@ int view_job_on_progress(struct models *m, const struct event_view *ev, struct e
 
 	for (struct jiter it = jiter_on(again); r == 0 && again.type == JT_ARRAY && jiter_next(&it);)
 		if (jval_str(it.value, item, sizeof(item)) < sizeof(item))
-			r = requeue(m, ev, item, e);
+			r = requeue_item(m, ev, item, e);
 	if (r == 0)
-		r = load(m, ev, &d, e);
+		r = view_open_event(m, &job_schema, ev, &d, e);
 	if (r)
 		return r < 0 ? -1 : 0;
 	d.progressAt = ev->real_us;

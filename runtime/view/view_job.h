@@ -7,27 +7,8 @@
  * begun.
  */
 
-#include "runtime/view/view_codec.h"
+#include "runtime/view/view_documents.h"
 
-struct job_doc {
-	char jobId[VIEW_ID_MAX], status[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], taskId[VIEW_ID_MAX],
-		bodyHash[VIEW_ID_MAX], endReason[VIEW_ID_MAX];
-	uint64_t uid, itemCount, cursor, running, completed, failed, reported, maxParallel, maxRuntimeMs, supervisedTo;
-	uint64_t createdAt, updatedAt, startedAt, endedAt, progressAt;
-	bool hasTemplate;
-	struct jval statusReason, retryPolicy, instructionRef, outputSchemaRef, inputRefs, command, commandRef,
-		requestedBy, failedItems, assignedThreadIds;
-};
-extern const struct view_schema job_schema;
-static inline bool job_doc_ended(const struct job_doc *d) { return d->endedAt != 0; }
-
-struct job_item_doc {
-	char itemId[VIEW_ID_MAX], status[VIEW_ID_MAX], processId[VIEW_ID_MAX], threadId[VIEW_ID_MAX];
-	uint64_t index, attemptCount, startedAt, endedAt, dueAt;
-	bool retryable;
-	struct jval assigned, lastError, outputRefs;
-};
-extern const struct view_schema job_item_schema;
 #define VIEW_JOB_ITEM_KEY_MAX (2 * VIEW_ID_MAX)
 void view_job_item_key(const char *job_id, const char *item_id, char ret[VIEW_JOB_ITEM_KEY_MAX]);
 

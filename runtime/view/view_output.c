@@ -6,63 +6,48 @@
 #include "runtime/base/text.h"
 #include "runtime/store/store.h"
 
-static const struct view_field fields[] = {
-	VIEW_FIELD(VIEW_ID, output_doc, outputRef),     VIEW_FIELD(VIEW_ID, output_doc, stream),
-	VIEW_FIELD(VIEW_UINT, output_doc, bytes), /* cited by events so far */
-	VIEW_FIELD(VIEW_FLAG, output_doc, truncated),   VIEW_FIELD(VIEW_UINT, output_doc, omittedBytes),
-	VIEW_FIELD(VIEW_UINT, output_doc, omittedFrom), VIEW_FIELD(VIEW_UINT, output_doc, omittedTo),
-	VIEW_FIELD(VIEW_FLAG, output_doc, spilled),     VIEW_FIELD(VIEW_FLAG, output_doc, ended),
-	VIEW_FIELD(VIEW_FLAG, output_doc, expired),     VIEW_FIELD(VIEW_TIME, output_doc, expiredAt),
-	VIEW_FIELD(VIEW_JSON, output_doc, mediaType),   VIEW_FIELD(VIEW_JSON, output_doc, encoding),
-	VIEW_FIELD(VIEW_ID, output_doc, processId),     VIEW_FIELD(VIEW_ID, output_doc, sessionId),
-	VIEW_FIELD(VIEW_UINT, output_doc, uid),
-};
-const struct view_schema output_schema = { VIEW_OUTPUT, sizeof(struct output_doc), fields, countof(fields) };
-
-static const struct view_field preview_fields[] = {
-	VIEW_FIELD(VIEW_JSON, preview_doc, base64),
-};
-const struct view_schema preview_schema = { VIEW_PREVIEW, sizeof(struct preview_doc), preview_fields,
-					    countof(preview_fields) };
-
-static int load_ref(struct models *m, const struct event_view *ev, const char *ref, struct output_doc *d, struct err *e)
+/* 1: the ref is "". */
+static int load_output(struct models *m, const struct event_view *ev, const char *ref, struct output_doc *d,
+		       struct err *e)
 {
 	if (!*ref)
 		return 1;
-	if (view_load(m, &output_schema, ref, d, e) < 0)
+	if (view_open(m, &output_schema, ev, ref, d, e) < 0)
 		return -1;
-	if (!d->outputRef[0]) {
-		view_set_string(d->outputRef, ref);
-		event_id_copy(ev, ID_PROCESS, d->processId, sizeof(d->processId));
-		event_id_copy(ev, ID_SESSION, d->sessionId, sizeof(d->sessionId));
-		d->uid = ev->uid;
-		d->bytes = 0;
-	}
+	view_set_string(d->outputRef, ref);
 	return 0;
 }
 
-/* The event's output, whose document may be a fresh one. 1 when the event names none. */
-static int load(struct models *m, const struct event_view *ev, struct output_doc *d, struct err *e)
+/* The output that the event is about. 1: it names none. */
+static int load_event_output(struct models *m, const struct event_view *ev, struct output_doc *d, struct err *e)
 {
 	char ref[VIEW_ID_MAX] = "";
-	int r;
 
 	event_id_copy(ev, ID_OUTPUT, ref, sizeof(ref));
 	if (!*ref)
 		view_copy_string(ref, jval_get(event_payload(ev), "outputRef"));
-	r = load_ref(m, ev, ref, d, e);
+	int r = load_output(m, ev, ref, d, e);
 	if (r == 0)
 		view_copy_string(d->stream, jval_get(event_payload(ev), "stream"));
 	return r;
 }
 
-static int save(struct models *m, const struct output_doc *d, struct err *e)
+static int save_output(struct models *m, const struct output_doc *d, struct err *e)
 {
 	return view_save(m, &output_schema, d->outputRef, d, e);
 }
 
-/* The whole of a command that was too long for its event: complete from the start. */
-static int fold_command(struct models *m, const struct event_view *ev, struct err *e)
+/* An output that is complete from the start, not a stream. */
+static void set_whole(struct output_doc *d, const char *stream, const char *media_type, uint64_t bytes)
+{
+	view_set_string(d->stream, stream);
+	d->mediaType = jval_of(media_type, strlen(media_type));
+	d->bytes = bytes;
+	d->ended = true;
+}
+
+/* A command that was too long for its event. */
+static int project_command(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);
 	char ref[VIEW_ID_MAX] = "";
@@ -70,17 +55,14 @@ static int fold_command(struct models *m, const struct event_view *ev, struct er
 	int r;
 
 	view_copy_string(ref, jval_get(payload, "commandRef"));
-	r = load_ref(m, ev, ref, &d, e);
+	r = load_output(m, ev, ref, &d, e);
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_set_string(d.stream, "command");
-	d.mediaType = jval_of("\"application/json\"", strlen("\"application/json\""));
-	d.bytes = jval_uint(jval_get(payload, "commandBytes"), d.bytes);
-	d.ended = true;
-	return save(m, &d, e);
+	set_whole(&d, "command", "\"application/json\"", jval_uint(jval_get(payload, "commandBytes"), d.bytes));
+	return save_output(m, &d, e);
 }
 
-/* What a turn or a tool call was given, or a client's tool gave: complete from the start, and no process's. */
+/* The input of a turn or tool call, or the result of a client's tool. No process writes it. */
 int view_output_on_input(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);
@@ -91,17 +73,14 @@ int view_output_on_input(struct models *m, const struct event_view *ev, struct e
 	int r;
 
 	view_copy_string(ref, jval_get(payload, result ? "rawOutputRef" : "inputRef"));
-	r = bytes == VIEW_ABSENT ? 1 : load_ref(m, ev, ref, &d, e);
+	r = bytes == VIEW_ABSENT ? 1 : load_output(m, ev, ref, &d, e);
 	if (r || d.ended)
 		return r < 0 ? -1 : 0;
-	view_set_string(d.stream, result ? "result" : "input");
-	d.mediaType = jval_of("\"application/json\"", strlen("\"application/json\""));
-	d.bytes = bytes;
-	d.ended = true;
-	return save(m, &d, e);
+	set_whole(&d, result ? "result" : "input", "\"application/json\"", bytes);
+	return save_output(m, &d, e);
 }
 
-/* The diff of a change, complete from the start. Clients write such events too: those are none of ours. */
+/* The diff of a changed file. Events that a client emitted are not about outputs of ours. */
 int view_output_on_artifact(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);
@@ -112,21 +91,18 @@ int view_output_on_artifact(struct models *m, const struct event_view *ev, struc
 	if (event_from_client(ev) || !jval_is_str(jval_get(payload, "source"), "run"))
 		return 0;
 	view_copy_string(ref, jval_get(payload, "diffRef"));
-	r = load_ref(m, ev, ref, &d, e);
+	r = load_output(m, ev, ref, &d, e);
 	if (r || d.ended || !d.processId[0])
 		return r < 0 ? -1 : 0;
-	view_set_string(d.stream, "diff");
-	d.mediaType = jval_of("\"text/x-diff\"", strlen("\"text/x-diff\""));
-	d.bytes = jval_uint(jval_get(payload, "diffBytes"), 0);
-	d.ended = true;
-	if (save(m, &d, e) < 0)
+	set_whole(&d, "diff", "\"text/x-diff\"", jval_uint(jval_get(payload, "diffBytes"), 0));
+	if (save_output(m, &d, e) < 0)
 		return -1;
 	return view_list_put(m, VIEW_PROCESS_DIFF, d.processId, d.outputRef, e);
 }
 
 int view_output_on_started(struct models *m, const struct event_view *ev, struct err *e)
 {
-	if (fold_command(m, ev, e) < 0)
+	if (project_command(m, ev, e) < 0)
 		return -1;
 	for (struct jiter it = jiter_on(jval_get(event_payload(ev), "outputRefs")); jiter_next(&it);) {
 		char ref[VIEW_ID_MAX] = "";
@@ -134,20 +110,20 @@ int view_output_on_started(struct models *m, const struct event_view *ev, struct
 		int r;
 
 		view_copy_string(ref, jval_get(it.value, "outputRef"));
-		r = load_ref(m, ev, ref, &d, e);
+		r = load_output(m, ev, ref, &d, e);
 		if (r < 0)
 			return -1;
 		if (r > 0)
 			continue;
 		view_copy_string(d.stream, jval_get(it.value, "stream"));
-		if (save(m, &d, e) < 0)
+		if (save_output(m, &d, e) < 0)
 			return -1;
 	}
 	return 0;
 }
 
 /* The exact bytes of the event's preview. */
-static void preview_bytes(struct jval payload, struct buf *out)
+static void read_preview(struct jval payload, struct buf *out)
 {
 	buf_auto struct buf text = BUF_INIT;
 
@@ -159,7 +135,7 @@ static void preview_bytes(struct jval payload, struct buf *out)
 }
 
 /* Continues the kept beginning of the stream, while this range follows it directly. */
-static int fold_preview(struct models *m, const char *ref, struct jval payload, struct err *e)
+static int project_preview(struct models *m, const char *ref, struct jval payload, struct err *e)
 {
 	buf_auto struct buf bytes = BUF_INIT, more = BUF_INIT, text = BUF_INIT, json = BUF_INIT;
 	uint64_t offset = jval_uint(jval_get(payload, "offset"), VIEW_ABSENT);
@@ -173,7 +149,7 @@ static int fold_preview(struct models *m, const char *ref, struct jval payload, 
 	jval_str_buf(d.base64, &text);
 	if (text_base64_decode(buf_cstr(&text), text.len, &bytes) < 0 || bytes.len != offset)
 		return 0;
-	preview_bytes(payload, &more);
+	read_preview(payload, &more);
 	if (more.len > VIEW_PREVIEW_BYTES - bytes.len)
 		more.len = VIEW_PREVIEW_BYTES - bytes.len;
 	if (!more.len)
@@ -190,33 +166,33 @@ int view_output_on_output(struct models *m, const struct event_view *ev, struct 
 	uint64_t offset = jval_uint(jval_get(payload, "offset"), 0), length = jval_uint(jval_get(payload, "length"), 0),
 		 end;
 	struct output_doc d;
-	int r = load(m, ev, &d, e);
+	int r = load_event_output(m, ev, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
 	if (!__builtin_add_overflow(offset, length, &end) && end > d.bytes)
 		d.bytes = end;
-	if (save(m, &d, e) < 0)
+	if (save_output(m, &d, e) < 0)
 		return -1;
-	return fold_preview(m, d.outputRef, payload, e);
+	return project_preview(m, d.outputRef, payload, e);
 }
 
 int view_output_on_spilled(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct output_doc d;
-	int r = load(m, ev, &d, e);
+	int r = load_event_output(m, ev, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
 	struct jval payload = event_payload(ev);
 	view_copy_members(&output_schema, &d, payload);
 	d.spilled = true;
-	if (jval_bool(jval_get(payload, "complete"), false)) { /* not a stream: it is whole at once */
+	if (jval_bool(jval_get(payload, "complete"), false)) { /* not a stream */
 		view_copy_string(d.stream, jval_get(payload, "stream"));
 		d.bytes = jval_uint(jval_get(payload, "bytes"), 0);
 		d.ended = true;
 	}
-	return save(m, &d, e);
+	return save_output(m, &d, e);
 }
 
 static void set_omission(struct output_doc *d, struct jval v)
@@ -230,34 +206,34 @@ int view_output_on_truncated(struct models *m, const struct event_view *ev, stru
 {
 	struct jval payload = event_payload(ev);
 	struct output_doc d;
-	int r = load(m, ev, &d, e);
+	int r = load_event_output(m, ev, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
 	d.truncated = true;
 	set_omission(&d, payload);
-	return save(m, &d, e);
+	return save_output(m, &d, e);
 }
 
 int view_output_on_expired(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct output_doc d;
-	int r = load(m, ev, &d, e);
+	int r = load_event_output(m, ev, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
 	d.expired = true;
 	d.expiredAt = ev->real_us;
-	if (save(m, &d, e) < 0 || view_list_del(m, VIEW_PROCESS_DIFF, d.processId, d.outputRef, e) < 0)
+	if (save_output(m, &d, e) < 0 || view_list_del(m, VIEW_PROCESS_DIFF, d.processId, d.outputRef, e) < 0)
 		return -1;
 	return view_list_del(m, VIEW_PREVIEW, d.outputRef, NULL, e);
 }
 
-/* `final` is what the terminal event says of this output; nothing if it does not mention it. */
-static int end_one(struct models *m, const struct event_view *ev, const char *ref, struct jval final, struct err *e)
+/* `final` is the terminal event's entry for this output, if it has one. */
+static int end_output(struct models *m, const struct event_view *ev, const char *ref, struct jval final, struct err *e)
 {
 	struct output_doc d;
-	int r = load_ref(m, ev, ref, &d, e);
+	int r = load_output(m, ev, ref, &d, e);
 
 	if (r || d.ended)
 		return r < 0 ? -1 : 0;
@@ -266,7 +242,7 @@ static int end_one(struct models *m, const struct event_view *ev, const char *re
 	if (jval_bool(jval_get(final, "truncated"), false))
 		d.truncated = true;
 	set_omission(&d, final);
-	return save(m, &d, e);
+	return save_output(m, &d, e);
 }
 
 int view_output_on_process_ended(struct models *m, const struct event_view *ev, struct err *e)
@@ -280,7 +256,7 @@ int view_output_on_process_ended(struct models *m, const struct event_view *ev, 
 	for (struct jiter it = jiter_on(outputs); jiter_next(&it);) {
 		ref[0] = '\0';
 		view_copy_string(ref, jval_get(it.value, "outputRef"));
-		if (end_one(m, ev, ref, it.value, e) < 0)
+		if (end_output(m, ev, ref, it.value, e) < 0)
 			return -1;
 	}
 	event_id_copy(ev, ID_PROCESS, id, sizeof(id));
@@ -295,7 +271,7 @@ int view_output_on_process_ended(struct models *m, const struct event_view *ev, 
 		ref[0] = stream[0] = '\0';
 		view_copy_string(ref, jval_get(it.value, "outputRef"));
 		view_copy_string(stream, jval_get(it.value, "stream"));
-		if (end_one(m, ev, ref, jval_get(outputs, stream), e) < 0)
+		if (end_output(m, ev, ref, jval_get(outputs, stream), e) < 0)
 			return -1;
 	}
 	return 0;

@@ -1,33 +1,19 @@
+/*
+ * The steps of a turn. Step ids sort by time, so the list is in order. An event without a step id adds none. A process
+ * that runs for a tool call shares the call's step and does not end it.
+ */
+
 #include "runtime/view/projections.h"
 
 #include "runtime/base/mem.h"
 
-/*
- * The ordered steps of a turn. Step ids sort by time, so the list is in order by itself; an event that names no step
- * leaves none. A process that runs for a tool call shares the call's step and does not end it.
- */
-static const struct view_field fields[] = {
-	VIEW_FIELD(VIEW_ID, step_doc, stepId),
-	VIEW_FIELD(VIEW_ID, step_doc, kind), /* message, model, tool, command, action, artifact */
-	VIEW_FIELD(VIEW_ID, step_doc, status),
-	VIEW_FIELD(VIEW_JSON, step_doc, title),
-	VIEW_FIELD(VIEW_ID, step_doc, toolCallId),
-	VIEW_FIELD(VIEW_ID, step_doc, processId),
-	VIEW_FIELD(VIEW_ID, step_doc, actionId),
-	VIEW_FIELD(VIEW_ID, step_doc, artifactId),
-	VIEW_FIELD(VIEW_ID, step_doc, modelRequestId),
-	VIEW_FIELD(VIEW_TIME, step_doc, startedAt),
-	VIEW_FIELD(VIEW_TIME, step_doc, endedAt),
-};
-const struct view_schema step_schema = { VIEW_TURN_STEP, sizeof(struct step_doc), fields, countof(fields) };
-
 #define STEP_KEY_MAX (2 * VIEW_ID_MAX)
 
-/* What a step of this type's is, whether it has a duration, and which member of the payload names it for people. */
+/* The kind of step that an event begins, the payload member with its title, and whether it ends immediately. */
 static const struct step_kind {
 	enum event_type type;
 	const char *kind, *title;
-	bool at_once;
+	bool instant;
 } kinds[] = {
 	{ EVENT_TURN_SUBMITTED, "message", "preview", true }, { EVENT_MODEL_REQUESTED, "model", "model", false },
 	{ EVENT_TOOL_STARTED, "tool", "toolName", false },    { EVENT_ACTION_REQUIRED, "action", "actionType", false },
@@ -43,8 +29,8 @@ static const struct step_kind *kind_of(enum event_type type)
 }
 
 /* 0 found, 1 a fresh one, 2 the event names no step, −1. */
-static int load(struct models *m, const struct event_view *ev, char key[STEP_KEY_MAX], struct step_doc *d,
-		struct err *e)
+static int load_step(struct models *m, const struct event_view *ev, char key[STEP_KEY_MAX], struct step_doc *d,
+		     struct err *e)
 {
 	char turn[VIEW_ID_MAX], step[VIEW_ID_MAX];
 
@@ -59,7 +45,7 @@ static int load(struct models *m, const struct event_view *ev, char key[STEP_KEY
 	return r;
 }
 
-static void take_ids(struct step_doc *d, const struct event_view *ev)
+static void copy_ids(struct step_doc *d, const struct event_view *ev)
 {
 	static const struct {
 		enum id_field id;
@@ -82,34 +68,29 @@ int view_step_on_begun(struct models *m, const struct event_view *ev, struct err
 	const struct step_kind *kind = kind_of(ev->type);
 	char key[STEP_KEY_MAX];
 	struct step_doc d;
-	int r = load(m, ev, key, &d, e);
+	int r = load_step(m, ev, key, &d, e);
 
 	if (r < 0 || r == 2)
 		return r < 0 ? -1 : 0;
-	take_ids(&d, ev);
+	copy_ids(&d, ev);
 	if (!d.kind[0]) {
 		struct jval payload = event_payload(ev),
 			    title = jval_get(payload, kind->title ? kind->title : "commandLine");
 
 		view_set_string(d.kind, kind->kind);
-		view_set_string(d.status, kind->at_once ? "completed" : "running");
+		view_set_string(d.status, kind->instant ? "completed" : "running");
 		if (ev->type == EVENT_TOOL_STARTED && jval_is_str(title, "shell"))
 			view_set_string(d.kind, "command");
 		if (title.type == JT_STRING && title.len <= 512)
 			d.title = title;
 		d.startedAt = ev->real_us;
-		if (kind->at_once)
+		if (kind->instant)
 			d.endedAt = ev->real_us;
 	}
 	return view_save(m, &step_schema, key, &d, e);
 }
 
-int view_step_on_artifact(struct models *m, const struct event_view *ev, struct err *e)
-{
-	return view_step_on_begun(m, ev, e);
-}
-
-static bool is_process(enum event_type t)
+static bool is_process_end(enum event_type t)
 {
 	return t == EVENT_PROCESS_COMPLETED || t == EVENT_PROCESS_FAILED || t == EVENT_PROCESS_TERMINATED;
 }
@@ -118,11 +99,11 @@ int view_step_on_ended(struct models *m, const struct event_view *ev, struct err
 {
 	char key[STEP_KEY_MAX], status[VIEW_ID_MAX] = "completed";
 	struct step_doc d;
-	int r = load(m, ev, key, &d, e);
+	int r = load_step(m, ev, key, &d, e);
 
 	if (r != 0)
 		return r < 0 ? -1 : 0;
-	if (is_process(ev->type) && d.toolCallId[0])
+	if (is_process_end(ev->type) && d.toolCallId[0])
 		return 0;
 	if (ev->type == EVENT_TOOL_FAILED || ev->type == EVENT_MODEL_FAILED)
 		view_set_string(status, "failed");

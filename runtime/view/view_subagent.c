@@ -16,122 +16,43 @@
 #define DESCENDANTS_MAX 1000u
 #define DEPTH_MAX 32u
 
-static const struct view_field fields[] = {
-	VIEW_FIELD(VIEW_ID, subagent_doc, subagentId),
-	VIEW_FIELD(VIEW_ID, subagent_doc,
-		   status), /* running, waiting_input, idle, completed, failed, cancelled, timed_out, lost, closed */
-	VIEW_FIELD(VIEW_JSON, subagent_doc, statusReason),
-	VIEW_FIELD(VIEW_JSON, subagent_doc, role),
-	VIEW_FIELD(VIEW_JSON, subagent_doc, nickname),
-	VIEW_FIELD(VIEW_ID, subagent_doc, sessionId),
-	VIEW_FIELD(VIEW_ID, subagent_doc, parentThreadId),
-	VIEW_FIELD(VIEW_ID, subagent_doc, parentTurnId),
-	VIEW_FIELD(VIEW_ID, subagent_doc, threadId),
-	VIEW_FIELD(VIEW_ID, subagent_doc, taskId),
-	VIEW_FIELD(VIEW_ID, subagent_doc, processId), /* its last one */
-	VIEW_FIELD(VIEW_JSON, subagent_doc, isolation),
-	VIEW_FIELD(VIEW_JSON, subagent_doc, modelPolicy),
-	VIEW_FIELD(VIEW_JSON, subagent_doc, start), /* what to run, for resume_subagent */
-	VIEW_FIELD(VIEW_JSON, subagent_doc, requestedBy),
-	VIEW_FIELD(VIEW_JSON, subagent_doc, category),
-	VIEW_FIELD(VIEW_JSON, subagent_doc, exitCode),
-	VIEW_FIELD(VIEW_JSON, subagent_doc, outcome),
-	VIEW_FIELD(VIEW_JSON, subagent_doc, outputRefs),
-	VIEW_FIELD(VIEW_JSON, subagent_doc, lastMessageRef),
-	VIEW_FIELD(VIEW_FLAG, subagent_doc, supervised),
-	VIEW_FIELD(VIEW_FLAG, subagent_doc, closing),
-	VIEW_FIELD(VIEW_UINT, subagent_doc, inputs),
-	VIEW_FIELD(VIEW_UINT, subagent_doc, resumes),
-	VIEW_FIELD(VIEW_UINT, subagent_doc, uid),
-	VIEW_FIELD(VIEW_TIME, subagent_doc, spawnedAt),
-	VIEW_FIELD(VIEW_TIME, subagent_doc, updatedAt),
-	VIEW_FIELD(VIEW_TIME, subagent_doc, endedAt),
-};
-const struct view_schema subagent_schema = { VIEW_SUBAGENT, sizeof(struct subagent_doc), fields, countof(fields) };
+/* ---- projections ---- */
 
-/* ---- folds ---- */
-
-static int load(struct models *m, const struct event_view *ev, struct subagent_doc *d, struct err *e)
+bool subagent_list_live(struct projection *p, void *doc)
 {
-	char id[VIEW_ID_MAX];
+	const struct subagent_doc *d = doc;
 
-	event_id_copy(ev, ID_SUBAGENT, id, sizeof id);
-	if (!*id)
-		return 1;
-	if (view_load(m, &subagent_schema, id, d, e) < 0)
-		return -1;
-	if (!d->subagentId[0]) {
-		view_set_string(d->subagentId, id);
-		view_set_string(d->status, "unknown");
-		event_id_copy(ev, ID_SESSION, d->sessionId, sizeof d->sessionId);
-		d->uid = ev->uid;
-		d->spawnedAt = ev->real_us;
-	}
-	d->updatedAt = ev->real_us;
-	return 0;
+	projection_list(p, !subagent_doc_ended(d), VIEW_LIVE_SUBAGENT, d->subagentId, NULL);
+	return true;
 }
 
-static int save(struct models *m, const struct subagent_doc *d, struct err *e)
+/* What a status and an end have in common. */
+static bool set_reason(struct projection *p, struct subagent_doc *d)
 {
-	if (view_save(m, &subagent_schema, d->subagentId, d, e) < 0)
-		return -1;
-	if (subagent_doc_ended(d))
-		return view_list_del(m, VIEW_LIVE_SUBAGENT, d->subagentId, NULL, e);
-	return view_list_put(m, VIEW_LIVE_SUBAGENT, d->subagentId, NULL, e);
+	d->statusReason = event_member(p->event, "statusReason");
+	if (p->event->ids[ID_PROCESS].text)
+		event_id_copy(p->event, ID_PROCESS, d->processId, sizeof d->processId);
+	return subagent_list_live(p, d);
 }
 
-int view_subagent_on_spawned(struct models *m, const struct event_view *ev, struct err *e)
+bool subagent_on_status(struct projection *p, void *doc)
 {
-	struct jval payload = event_payload(ev);
-	struct subagent_doc d;
-	int r = load(m, ev, &d, e);
+	struct subagent_doc *d = doc;
 
-	if (r)
-		return r < 0 ? -1 : 0;
-	view_copy_members(&subagent_schema, &d, payload);
-	view_copy_string(d.parentThreadId, jval_get(payload, "parentThreadId"));
-	view_copy_string(d.parentTurnId, jval_get(payload, "parentTurnId"));
-	view_copy_string(d.threadId, jval_get(payload, "childThreadId"));
-	d.supervised = jval_bool(jval_get(payload, "supervised"), false);
-	view_set_string(d.status, "accepted");
-	event_id_copy(ev, ID_TASK, d.taskId, sizeof d.taskId);
-	if (save(m, &d, e) < 0 || view_list_put(m, VIEW_SESSION_SUBAGENT, d.sessionId, d.subagentId, e) < 0 ||
-	    view_list_put(m, VIEW_TASK_SUBAGENT, d.taskId, d.subagentId, e) < 0)
-		return -1;
-	return view_list_put(m, VIEW_THREAD_SUBAGENT, d.parentThreadId, d.subagentId, e);
+	if (jval_bool(jval_get(p->payload, "resumed"), false)) {
+		d->resumes = view_add(d->resumes, 1);
+		d->endedAt = 0;
+		d->exitCode = d->category = d->outcome = d->outputRefs = (struct jval){ 0 };
+	}
+	return set_reason(p, d);
 }
 
-/* Status, input, ends: the envelope's status is the child's. */
-int view_subagent_on_told(struct models *m, const struct event_view *ev, struct err *e)
+bool subagent_on_ended(struct projection *p, void *doc)
 {
-	struct jval payload = event_payload(ev), reason = event_member(ev, "statusReason");
-	struct subagent_doc d;
-	int r = load(m, ev, &d, e);
+	struct subagent_doc *d = doc;
 
-	if (r)
-		return r < 0 ? -1 : 0;
-	view_copy_members(&subagent_schema, &d, payload);
-	if (ev->type == EVENT_SUBAGENT_INPUT) {
-		d.inputs = d.inputs == VIEW_ABSENT ? 1 : d.inputs + 1;
-		return save(m, &d, e);
-	}
-	view_copy_string(d.status,
-			 ev->type == EVENT_SUBAGENT_STATUS ? jval_get(payload, "status") : event_member(ev, "status"));
-	d.statusReason = reason;
-	if (ev->ids[ID_PROCESS].text)
-		event_id_copy(ev, ID_PROCESS, d.processId, sizeof d.processId);
-	if (ev->type == EVENT_SUBAGENT_STATUS) {
-		d.closing = jval_bool(jval_get(payload, "closing"), false);
-		if (jval_bool(jval_get(payload, "resumed"), false)) {
-			d.resumes = d.resumes == VIEW_ABSENT ? 1 : d.resumes + 1;
-			d.endedAt = 0;
-			d.exitCode = d.category = d.outcome = d.outputRefs = (struct jval){ 0 };
-		}
-	} else {
-		d.endedAt = ev->real_us;
-		d.closing = false;
-	}
-	return save(m, &d, e);
+	d->closing = false;
+	return set_reason(p, d);
 }
 
 /* ---- for readers ---- */
@@ -167,8 +88,8 @@ void subagent_json(const struct subagent_doc *d, struct jw *w)
 	jw_kbool(w, "supervised", d->supervised);
 	if (d->closing)
 		jw_kbool(w, "closing", true);
-	jw_kuint(w, "inputs", d->inputs == VIEW_ABSENT ? 0 : d->inputs);
-	jw_kuint(w, "resumes", d->resumes == VIEW_ABSENT ? 0 : d->resumes);
+	jw_kuint(w, "inputs", view_counted(d->inputs));
+	jw_kuint(w, "resumes", view_counted(d->resumes));
 	jw_kbool(w, "resumable", subagent_doc_ended(d) && (!d->supervised || d->start.type == JT_OBJECT));
 	jw_kuint(w, "uid", d->uid);
 	view_write_time(w, "spawnedAt", d->spawnedAt);

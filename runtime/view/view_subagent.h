@@ -7,17 +7,6 @@
 
 struct jw;
 
-struct subagent_doc {
-	char subagentId[VIEW_ID_MAX], sessionId[VIEW_ID_MAX], parentThreadId[VIEW_ID_MAX], parentTurnId[VIEW_ID_MAX],
-		threadId[VIEW_ID_MAX], taskId[VIEW_ID_MAX], status[VIEW_ID_MAX], processId[VIEW_ID_MAX];
-	uint64_t uid, spawnedAt, updatedAt, endedAt, resumes, inputs;
-	bool closing, supervised; /* closing: its end was asked for; supervised: it is a process of ours */
-	struct jval role, nickname, isolation, modelPolicy, start, requestedBy, statusReason, category, exitCode,
-		outputRefs, lastMessageRef, outcome;
-};
-extern const struct view_schema subagent_schema;
-static inline bool subagent_doc_ended(const struct subagent_doc *d) { return d->endedAt != 0; }
-
 /* As clients see it. */
 void subagent_json(const struct subagent_doc *d, struct jw *w);
 struct view_subagent_query {

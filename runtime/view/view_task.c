@@ -37,89 +37,13 @@ enum task_status task_status_find(const char *name)
 	return (enum task_status)i;
 }
 
-static const struct view_field fields[] = {
-	VIEW_FIELD(VIEW_ID, task_doc, taskId),
-	VIEW_FIELD(VIEW_ID, task_doc, status),
-	VIEW_FIELD(VIEW_JSON, task_doc, nativeStatus), /* a peer's own word */
-	VIEW_FIELD(VIEW_JSON, task_doc, statusReason),
-	VIEW_FIELD(VIEW_ID, task_doc, parentTaskId),
-	VIEW_FIELD(VIEW_ID, task_doc, sessionId),
-	VIEW_FIELD(VIEW_ID, task_doc, threadId), /* given, or that of the last supervised attempt */
-	VIEW_FIELD(VIEW_ID, task_doc, turnId),
-	VIEW_FIELD(VIEW_JSON, task_doc, title),
-	VIEW_FIELD(VIEW_JSON, task_doc, objective),
-	VIEW_FIELD(VIEW_JSON, task_doc, taskKind),
-	VIEW_FIELD(VIEW_JSON, task_doc, taskFamily),
-	VIEW_FIELD(VIEW_JSON, task_doc, visibility),
-	VIEW_FIELD(VIEW_JSON, task_doc, priority),
-	VIEW_FIELD(VIEW_JSON, task_doc, requestedBy),
-	VIEW_FIELD(VIEW_JSON, task_doc, owner),
-	VIEW_FIELD(VIEW_JSON, task_doc, assignee),
-	VIEW_FIELD(VIEW_JSON, task_doc, scope),
-	VIEW_FIELD(VIEW_JSON, task_doc, constraints),
-	VIEW_FIELD(VIEW_JSON, task_doc, taskProfile),
-	VIEW_FIELD(VIEW_JSON, task_doc, acceptance), /* [{id, text?, required, status: pending|met|unmet|waived …}] */
-	VIEW_FIELD(VIEW_JSON, task_doc, progress),
-	VIEW_FIELD(VIEW_TIME, task_doc, progressAt),
-	VIEW_FIELD(VIEW_JSON, task_doc, retryPolicy),
-	VIEW_FIELD(VIEW_FLAG, task_doc, autoComplete), /* a clean exit completes it */
-	VIEW_FIELD(VIEW_JSON, task_doc, command),      /* what the supervisor runs, as start_process takes it */
-	VIEW_FIELD(VIEW_JSON, task_doc, commandRef),   /* … behind a ref when that is long */
-	VIEW_FIELD(VIEW_ID, task_doc, currentRunId),
-	VIEW_FIELD(VIEW_ID, task_doc, currentAttemptId),
-	VIEW_FIELD(VIEW_ID, task_doc, currentProcessId), /* of a supervised attempt */
-	VIEW_FIELD(VIEW_FLAG, task_doc, attemptOpen),
-	VIEW_FIELD(VIEW_UINT, task_doc, attemptCount),
-	VIEW_FIELD(VIEW_TIME, task_doc, attemptStartedAt),
-	VIEW_FIELD(VIEW_ID, task_doc, workerKind), /* supervisor, client, peer */
-	VIEW_FIELD(VIEW_JSON, task_doc, worker),
-	VIEW_FIELD(VIEW_TIME, task_doc, lastSeenAt),  /* the worker's last word */
-	VIEW_FIELD(VIEW_UINT, task_doc, timeoutMs),   /* from the first start to the end */
-	VIEW_FIELD(VIEW_UINT, task_doc, idleMs),      /* without a word of the worker */
-	VIEW_FIELD(VIEW_UINT, task_doc, heartbeatMs), /* how long a client may be gone */
-	VIEW_FIELD(VIEW_ID, task_doc, queuedFor),     /* blocked_by, parallel_limit, backoff */
-	VIEW_FIELD(VIEW_TIME, task_doc, queuedAt),
-	VIEW_FIELD(VIEW_TIME, task_doc, dueAt), /* the next attempt's, after a backoff */
-	VIEW_FIELD(VIEW_ID, task_doc, pausedFrom),
-	VIEW_FIELD(VIEW_JSON, task_doc, waitingFor),
-	VIEW_FIELD(VIEW_ID, task_doc, actionId),
-	VIEW_FIELD(VIEW_JSON, task_doc, blocker),
-	VIEW_FIELD(VIEW_JSON, task_doc, cancellation), /* the request: reason, requestedBy, propagation */
-	VIEW_FIELD(VIEW_UINT, task_doc, childCount),
-	VIEW_FIELD(VIEW_UINT, task_doc, childrenCompleted),
-	VIEW_FIELD(VIEW_UINT, task_doc, childrenEnded),
-	VIEW_FIELD(VIEW_JSON, task_doc, artifacts),
-	VIEW_FIELD(VIEW_JSON, task_doc, outputs),
-	VIEW_FIELD(VIEW_JSON, task_doc, evidenceRefs),
-	VIEW_FIELD(VIEW_JSON, task_doc, deliveryState),
-	VIEW_FIELD(VIEW_JSON, task_doc, lastError),
-	VIEW_FIELD(VIEW_JSON, task_doc, completionSummary),
-	VIEW_FIELD(VIEW_JSON, task_doc, peer),   /* nativeProtocol, remoteTaskId, … of a peer's task */
-	VIEW_FIELD(VIEW_ID, task_doc, bodyHash), /* of the request that made it, for repeated ones */
-	VIEW_FIELD(VIEW_UINT, task_doc, uid),
-	VIEW_FIELD(VIEW_TIME, task_doc, createdAt),
-	VIEW_FIELD(VIEW_TIME, task_doc, updatedAt),
-	VIEW_FIELD(VIEW_TIME, task_doc, startedAt),
-	VIEW_FIELD(VIEW_TIME, task_doc, endedAt),
-};
-const struct view_schema task_schema = { VIEW_TASK, sizeof(struct task_doc), fields, countof(fields) };
-
-static const struct view_field count_fields[] = {
-#define TASK_STATUS(NAME, name, class) VIEW_FIELD(VIEW_UINT, task_count_doc, name),
-#include "runtime/view/task_statuses.def"
-#undef TASK_STATUS
-};
-const struct view_schema task_count_schema = { VIEW_TASK_COUNT, sizeof(struct task_count_doc), count_fields,
-					       countof(count_fields) };
-
 /* ---- counts and lists ---- */
 
 static void count_add(struct task_count_doc *d, enum task_status s, bool more)
 {
 	uint64_t *n = (uint64_t *)d + s;
-	uint64_t now = (*n == VIEW_ABSENT ? 0 : *n) + (more ? 1 : 0);
+	uint64_t now = view_add(*n, more ? 1 : -1);
 
-	now -= !more && now ? 1 : 0;
 	*n = now ? now : VIEW_ABSENT;
 }
 
@@ -147,15 +71,10 @@ static int set_member(struct models *m, enum view_kind kind, const char *owner, 
 	return there ? view_list_put(m, kind, owner, member, e) : view_list_del(m, kind, owner, member, e);
 }
 
-static void queue_owner(uint64_t queued_at, char ret[24])
-{
-	(void)snprintf(ret, 24, "%020llu", (unsigned long long)queued_at);
-}
-
 /* What a document was before an event, as far as lists and counts depend on it. */
 struct before {
 	enum task_status status; /* TASK_STATUS_COUNT: there was none */
-	char thread[VIEW_ID_MAX], queue[24];
+	char thread[VIEW_ID_MAX], queue[VIEW_ORDER_KEY_MAX];
 	bool in_queue, has_slot;
 };
 
@@ -173,7 +92,7 @@ static struct before before_of(const struct task_doc *d)
 			    .has_slot = has_slot(d) };
 
 	view_set_string(b.thread, d->threadId);
-	queue_owner(d->queuedAt, b.queue);
+	view_order_key(d->queuedAt, b.queue);
 	return b;
 }
 
@@ -187,9 +106,9 @@ static int save_status(struct models *m, const struct task_doc *d, const struct 
 {
 	enum task_status now = task_doc_status(d);
 	bool fresh = b->status == TASK_STATUS_COUNT, moved = strcmp(b->thread, d->threadId) != 0;
-	char queue[24];
+	char queue[VIEW_ORDER_KEY_MAX];
 
-	queue_owner(d->queuedAt, queue);
+	view_order_key(d->queuedAt, queue);
 	if (now != b->status && count_one(m, 's', d->sessionId, b->status, now, e) < 0)
 		return -1;
 	if (moved && b->thread[0] &&
@@ -214,28 +133,9 @@ static int save_status(struct models *m, const struct task_doc *d, const struct 
 	return has_slot(d) == b->has_slot ? 0 : set_member(m, VIEW_TASK_SLOT, d->taskId, NULL, has_slot(d), e);
 }
 
-/* ---- folding ---- */
+/* ---- projections ---- */
 
-static int load(struct models *m, const struct event_view *ev, struct task_doc *d, struct err *e)
-{
-	char id[VIEW_ID_MAX];
-
-	event_id_copy(ev, ID_TASK, id, sizeof(id));
-	if (!*id)
-		return 1;
-	if (view_load(m, &task_schema, id, d, e) < 0)
-		return -1;
-	if (!d->taskId[0]) {
-		view_set_string(d->taskId, id);
-		event_id_copy(ev, ID_SESSION, d->sessionId, sizeof(d->sessionId));
-		d->uid = ev->uid;
-		d->createdAt = ev->real_us;
-	}
-	d->updatedAt = ev->real_us;
-	return 0;
-}
-
-static int save(struct models *m, const struct task_doc *d, const struct before *b, struct err *e)
+static int save_task(struct models *m, const struct task_doc *d, const struct before *b, struct err *e)
 {
 	bool listed = !unlisted(d); /* before the slices go */
 
@@ -244,21 +144,13 @@ static int save(struct models *m, const struct task_doc *d, const struct before 
 	return listed ? save_status(m, d, b, e) : 0;
 }
 
-static void take_time(struct jval v, uint64_t *ret)
-{
-	char text[CLOCK_TEXT_MAX];
-
-	if (jval_str(v, text, sizeof(text)) < sizeof(text) && text[0])
-		(void)clock_parse(text, ret);
-}
-
-static void take_uint(struct jval payload, const char *member, uint64_t *ret)
+static void copy_uint(struct jval payload, const char *member, uint64_t *ret)
 {
 	*ret = jval_uint(jval_get(payload, member), *ret);
 }
 
 /* What belongs to a status goes with it. */
-static void leave(struct task_doc *d)
+static void clear_status_members(struct task_doc *d)
 {
 	d->waitingFor = d->blocker = d->statusReason = (struct jval){ 0 };
 	d->actionId[0] = d->queuedFor[0] = '\0';
@@ -274,7 +166,7 @@ static void set_status(struct task_doc *d, const struct event_view *ev, const ch
 		return;
 	if (pauses && !was_paused)
 		view_set_string(d->pausedFrom, d->status);
-	leave(d);
+	clear_status_members(d);
 	if (reason.type == JT_STRING)
 		d->statusReason = reason;
 	view_set_string(d->status, status);
@@ -309,7 +201,7 @@ static const struct {
 	{ EVENT_TASK_ARCHIVED, "archived" },
 };
 
-static void take_status(struct task_doc *d, const struct event_view *ev, struct jval payload)
+static void project_status(struct task_doc *d, const struct event_view *ev, struct jval payload)
 {
 	char named[VIEW_ID_MAX] = "";
 
@@ -323,7 +215,7 @@ static void take_status(struct task_doc *d, const struct event_view *ev, struct 
 		set_status(d, ev, named);
 }
 
-static void take_created(struct task_doc *d, const struct event_view *ev, struct jval payload)
+static void project_created(struct task_doc *d, const struct event_view *ev, struct jval payload)
 {
 	event_id_copy(ev, ID_THREAD, d->threadId, sizeof(d->threadId));
 	event_id_copy(ev, ID_TURN, d->turnId, sizeof(d->turnId));
@@ -332,14 +224,14 @@ static void take_created(struct task_doc *d, const struct event_view *ev, struct
 	d->autoComplete = jval_bool(jval_get(payload, "autoComplete"), false);
 }
 
-static void take_attempt(struct task_doc *d, const struct event_view *ev, struct jval payload)
+static void project_attempt(struct task_doc *d, const struct event_view *ev, struct jval payload)
 {
 	event_id_copy(ev, ID_RUN, d->currentRunId, sizeof(d->currentRunId));
 	event_id_copy(ev, ID_ATTEMPT, d->currentAttemptId, sizeof(d->currentAttemptId));
 	d->currentProcessId[0] = '\0';
 	event_id_copy(ev, ID_PROCESS, d->currentProcessId, sizeof(d->currentProcessId));
 	view_copy_string(d->workerKind, jval_get(jval_get(payload, "worker"), "kind"));
-	take_uint(payload, "attempt", &d->attemptCount);
+	copy_uint(payload, "attempt", &d->attemptCount);
 	d->attemptOpen = true;
 	d->attemptStartedAt = d->lastSeenAt = ev->real_us;
 }
@@ -348,35 +240,35 @@ int view_task_on_event(struct models *m, const struct event_view *ev, struct err
 {
 	struct jval payload = event_payload(ev);
 	struct task_doc d;
-	int r = load(m, ev, &d, e);
+	int r = view_open_event(m, &task_schema, ev, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
 	const struct before b = before_of(&d);
-	take_status(&d, ev, payload);
+	project_status(&d, ev, payload);
 	view_copy_members(&task_schema, &d, payload);
-	take_uint(payload, "timeoutMs", &d.timeoutMs);
-	take_uint(payload, "idleMs", &d.idleMs);
-	take_uint(payload, "heartbeatMs", &d.heartbeatMs);
+	copy_uint(payload, "timeoutMs", &d.timeoutMs);
+	copy_uint(payload, "idleMs", &d.idleMs);
+	copy_uint(payload, "heartbeatMs", &d.heartbeatMs);
 	switch (ev->type) {
-	case EVENT_TASK_CREATED: take_created(&d, ev, payload); break;
+	case EVENT_TASK_CREATED: project_created(&d, ev, payload); break;
 	case EVENT_TASK_QUEUED:
 		view_copy_string(d.queuedFor, jval_get(payload, "reason"));
-		take_time(jval_get(payload, "dueAt"), &d.dueAt);
+		view_copy_time(&d.dueAt, jval_get(payload, "dueAt"));
 		d.queuedAt = ev->real_us;
 		break;
-	case EVENT_TASK_RETRYING: take_time(jval_get(payload, "notBefore"), &d.dueAt); break;
+	case EVENT_TASK_RETRYING: view_copy_time(&d.dueAt, jval_get(payload, "notBefore")); break;
 	case EVENT_TASK_STARTED: d.startedAt = ev->real_us; break;
 	case EVENT_TASK_WAITING:
 		event_id_copy(ev, ID_ACTION, d.actionId, sizeof(d.actionId));
-		take_time(jval_get(payload, "dueAt"), &d.dueAt);
+		view_copy_time(&d.dueAt, jval_get(payload, "dueAt"));
 		break;
-	case EVENT_TASK_ATTEMPT_STARTED: take_attempt(&d, ev, payload); break;
+	case EVENT_TASK_ATTEMPT_STARTED: project_attempt(&d, ev, payload); break;
 	case EVENT_TASK_ATTEMPT_COMPLETED:
 	case EVENT_TASK_ATTEMPT_FAILED: close_attempt(&d); break;
 	default: break;
 	}
-	return save(m, &d, &b, e);
+	return save_task(m, &d, &b, e);
 }
 
 int view_task_on_updated(struct models *m, const struct event_view *ev, struct err *e)
@@ -385,7 +277,7 @@ int view_task_on_updated(struct models *m, const struct event_view *ev, struct e
 		    flag = jval_get(changes, "autoComplete");
 	char status[VIEW_ID_MAX] = "";
 	struct task_doc d;
-	int r = load(m, ev, &d, e);
+	int r = view_open_event(m, &task_schema, ev, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
@@ -402,12 +294,12 @@ int view_task_on_updated(struct models *m, const struct event_view *ev, struct e
 		d.nativeStatus = jval_get(payload, "nativeStatus");
 	if (flag.type != JT_NONE)
 		d.autoComplete = jval_bool(flag, false);
-	take_uint(changes, "timeoutMs", &d.timeoutMs);
-	take_uint(changes, "idleMs", &d.idleMs);
-	take_uint(changes, "heartbeatMs", &d.heartbeatMs);
+	copy_uint(changes, "timeoutMs", &d.timeoutMs);
+	copy_uint(changes, "idleMs", &d.idleMs);
+	copy_uint(changes, "heartbeatMs", &d.heartbeatMs);
 	if (jval_bool(jval_get(payload, "byWorker"), false))
 		d.lastSeenAt = ev->real_us;
-	return save(m, &d, &b, e);
+	return save_task(m, &d, &b, e);
 }
 
 /* ---- progress: members that are told replace what was said before, the others stay ---- */
@@ -440,7 +332,7 @@ int view_task_on_progress(struct models *m, const struct event_view *ev, struct 
 		    acceptance = jval_get(payload, "acceptance");
 	buf_auto struct buf merged = BUF_INIT;
 	struct task_doc d;
-	int r = load(m, ev, &d, e);
+	int r = view_open_event(m, &task_schema, ev, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
@@ -460,7 +352,7 @@ int view_task_on_progress(struct models *m, const struct event_view *ev, struct 
 int view_task_on_run_status(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct task_doc d;
-	int r = event_from_client(ev) ? 1 : load(m, ev, &d, e);
+	int r = event_from_client(ev) ? 1 : view_open_event(m, &task_schema, ev, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
@@ -472,7 +364,7 @@ int view_task_on_run_status(struct models *m, const struct event_view *ev, struc
 	event_id_copy(ev, ID_THREAD, d.threadId, sizeof(d.threadId));
 	event_id_copy(ev, ID_TURN, d.turnId, sizeof(d.turnId));
 	d.lastSeenAt = ev->real_us;
-	return save(m, &d, &b, e);
+	return save_task(m, &d, &b, e);
 }
 
 /* Questions that are open for a task. */

@@ -6,7 +6,7 @@
  * (view_task.c, view_task_attempt.c, view_task_edge.c), and how they are read in view_task_query.c.
  */
 
-#include "runtime/view/view_codec.h"
+#include "runtime/view/view_documents.h"
 
 enum task_status {
 #define TASK_STATUS(NAME, name, class) TASK_##NAME,
@@ -28,50 +28,15 @@ enum task_status task_status_find(const char *name); /* TASK_STATUS_COUNT when t
 enum task_class task_status_class(enum task_status s);
 static inline bool task_status_ended(enum task_status s) { return task_status_class(s) >= TASK_CLASS_FAILED; }
 
-struct task_doc {
-	char taskId[VIEW_ID_MAX], status[VIEW_ID_MAX], parentTaskId[VIEW_ID_MAX], sessionId[VIEW_ID_MAX],
-		threadId[VIEW_ID_MAX], turnId[VIEW_ID_MAX], currentRunId[VIEW_ID_MAX], currentAttemptId[VIEW_ID_MAX],
-		currentProcessId[VIEW_ID_MAX], pausedFrom[VIEW_ID_MAX], bodyHash[VIEW_ID_MAX], workerKind[VIEW_ID_MAX],
-		queuedFor[VIEW_ID_MAX], actionId[VIEW_ID_MAX];
-	uint64_t uid, attemptCount, childCount, childrenCompleted, childrenEnded, timeoutMs, idleMs, heartbeatMs;
-	uint64_t createdAt, updatedAt, startedAt, endedAt, queuedAt, dueAt, lastSeenAt, attemptStartedAt, progressAt;
-	bool autoComplete, attemptOpen;
-	struct jval title, objective, taskKind, taskFamily, visibility, nativeStatus, statusReason, priority,
-		requestedBy, owner, assignee, scope, constraints, taskProfile, acceptance, progress, retryPolicy,
-		command, commandRef, worker, waitingFor, blocker, artifacts, outputs, evidenceRefs, deliveryState,
-		lastError, completionSummary, cancellation, peer;
-};
-extern const struct view_schema task_schema;
 static inline enum task_status task_doc_status(const struct task_doc *d) { return task_status_find(d->status); }
 
-struct attempt_doc {
-	char runId[VIEW_ID_MAX], attemptId[VIEW_ID_MAX], status[VIEW_ID_MAX], processId[VIEW_ID_MAX],
-		threadId[VIEW_ID_MAX], turnId[VIEW_ID_MAX];
-	uint64_t attempt, startedAt, endedAt;
-	struct jval reason, worker, inputRefs, outputRefs, checkpointRefs, retryPolicy, lastError, completionSummary;
-};
-extern const struct view_schema attempt_schema;
 /* The key of an attempt: "<taskId>/<number>", in the order in which they were made. */
 #define VIEW_ATTEMPT_KEY_MAX (VIEW_ID_MAX + 16)
 void view_attempt_key(const char *task_id, uint64_t attempt, char ret[VIEW_ATTEMPT_KEY_MAX]);
 
-struct edge_doc {
-	char kind[VIEW_ID_MAX], targetId[VIEW_ID_MAX], status[VIEW_ID_MAX];
-	uint64_t createdAt, updatedAt;
-	struct jval reason;
-};
-extern const struct view_schema edge_schema;
 #define VIEW_EDGE_KEY_MAX (3 * VIEW_ID_MAX)
 /* "<taskId>/<kind>/<targetId>"; kind and target may be NULL: the prefix of all, or of all of a kind. */
 void view_edge_key(const char *task_id, const char *kind, const char *target, char ret[VIEW_EDGE_KEY_MAX]);
-
-/* How many tasks have each status: of a session ("s/<id>") or a thread ("t/<id>"). */
-struct task_count_doc {
-#define TASK_STATUS(NAME, name, class) uint64_t name;
-#include "runtime/view/task_statuses.def"
-#undef TASK_STATUS
-};
-extern const struct view_schema task_count_schema;
 
 /* ---- for clients and snapshots ---- */
 

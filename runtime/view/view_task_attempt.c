@@ -1,38 +1,14 @@
 #include "runtime/view/projections.h"
 #include "runtime/view/view_task.h"
 
-#include "runtime/base/mem.h"
-
-static const struct view_field fields[] = {
-	VIEW_FIELD(VIEW_ID, attempt_doc, runId),
-	VIEW_FIELD(VIEW_ID, attempt_doc, attemptId),
-	VIEW_FIELD(VIEW_UINT, attempt_doc, attempt), /* 1, 2, … */
-	VIEW_FIELD(VIEW_ID, attempt_doc,
-		   status), /* preparing, running, completed, failed, cancelled, timed_out, lost */
-	VIEW_FIELD(VIEW_JSON, attempt_doc, reason), /* why it was begun */
-	VIEW_FIELD(VIEW_JSON, attempt_doc, worker),
-	VIEW_FIELD(VIEW_ID, attempt_doc, processId),
-	VIEW_FIELD(VIEW_ID, attempt_doc, threadId),
-	VIEW_FIELD(VIEW_ID, attempt_doc, turnId),
-	VIEW_FIELD(VIEW_JSON, attempt_doc, inputRefs),
-	VIEW_FIELD(VIEW_JSON, attempt_doc, outputRefs),
-	VIEW_FIELD(VIEW_JSON, attempt_doc, checkpointRefs),
-	VIEW_FIELD(VIEW_JSON, attempt_doc, retryPolicy),
-	VIEW_FIELD(VIEW_JSON, attempt_doc, lastError),
-	VIEW_FIELD(VIEW_JSON, attempt_doc, completionSummary),
-	VIEW_FIELD(VIEW_TIME, attempt_doc, startedAt),
-	VIEW_FIELD(VIEW_TIME, attempt_doc, endedAt),
-};
-const struct view_schema attempt_schema = { VIEW_TASK_ATTEMPT, sizeof(struct attempt_doc), fields, countof(fields) };
-
 void view_attempt_key(const char *task_id, uint64_t attempt, char ret[VIEW_ATTEMPT_KEY_MAX])
 {
 	(void)snprintf(ret, VIEW_ATTEMPT_KEY_MAX, "%s/%06llu", task_id, (unsigned long long)attempt % 1000000);
 }
 
 /* 1 when the event names no attempt. */
-static int load(struct models *m, const struct event_view *ev, char key[VIEW_ATTEMPT_KEY_MAX], struct attempt_doc *d,
-		struct err *e)
+static int load_attempt(struct models *m, const struct event_view *ev, char key[VIEW_ATTEMPT_KEY_MAX],
+			struct attempt_doc *d, struct err *e)
 {
 	uint64_t attempt = jval_uint(jval_get(event_payload(ev), "attempt"), 0);
 	char task[VIEW_ID_MAX];
@@ -54,7 +30,7 @@ int view_task_attempt_on_started(struct models *m, const struct event_view *ev, 
 	struct jval payload = event_payload(ev);
 	char key[VIEW_ATTEMPT_KEY_MAX];
 	struct attempt_doc d;
-	int r = load(m, ev, key, &d, e);
+	int r = load_attempt(m, ev, key, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
@@ -70,7 +46,7 @@ int view_task_attempt_on_ended(struct models *m, const struct event_view *ev, st
 	struct jval payload = event_payload(ev), summary = jval_get(payload, "summary");
 	char key[VIEW_ATTEMPT_KEY_MAX];
 	struct attempt_doc d;
-	int r = load(m, ev, key, &d, e);
+	int r = load_attempt(m, ev, key, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
@@ -87,7 +63,7 @@ int view_task_attempt_on_run_status(struct models *m, const struct event_view *e
 {
 	char key[VIEW_ATTEMPT_KEY_MAX];
 	struct attempt_doc d;
-	int r = event_from_client(ev) ? 1 : load(m, ev, key, &d, e);
+	int r = event_from_client(ev) ? 1 : load_attempt(m, ev, key, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;

@@ -1,21 +1,12 @@
 /*
- * Edges between tasks and to other things. Each end has a document of its own (the event is written for both), so that
- * either can be read without looking for the other. A removed edge leaves no document, only its facts.
+ * Edges between tasks and to other things. Each end has its own document (the event is written for both), so either
+ * can be read without the other. A removed edge has no document, only its events.
  */
 
 #include "runtime/view/projections.h"
 #include "runtime/view/view_task.h"
 
-#include "runtime/base/mem.h"
 #include "runtime/store/store.h"
-
-static const struct view_field fields[] = {
-	VIEW_FIELD(VIEW_ID, edge_doc, kind),        VIEW_FIELD(VIEW_ID, edge_doc, targetId),
-	VIEW_FIELD(VIEW_ID, edge_doc, status), /* active; satisfied or broken once the other end has ended */
-	VIEW_FIELD(VIEW_JSON, edge_doc, reason),    VIEW_FIELD(VIEW_TIME, edge_doc, createdAt),
-	VIEW_FIELD(VIEW_TIME, edge_doc, updatedAt),
-};
-const struct view_schema edge_schema = { VIEW_TASK_EDGE, sizeof(struct edge_doc), fields, countof(fields) };
 
 void view_edge_key(const char *task_id, const char *kind, const char *target, char ret[VIEW_EDGE_KEY_MAX])
 {
@@ -23,15 +14,15 @@ void view_edge_key(const char *task_id, const char *kind, const char *target, ch
 		       target ? target : "");
 }
 
-static void change(uint64_t *count, int by)
+/* A counter at 0 is absent. */
+static void change_count(uint64_t *count, int by)
 {
-	uint64_t n = *count == VIEW_ABSENT ? 0 : *count;
+	uint64_t n = view_add(*count, by);
 
-	n = by < 0 && n == 0 ? 0 : n + (uint64_t)(int64_t)by;
 	*count = n ? n : VIEW_ABSENT;
 }
 
-/* A task counts its children: a status of such an edge changed ("" = there was none, or is none any more). */
+/* Updates a task's counts of children after the status of a child edge changed ("" = no edge). */
 static int count_child(struct models *m, const char *task, const char *before, const char *after, struct err *e)
 {
 	bool was = *before != '\0', is = *after != '\0';
@@ -42,9 +33,9 @@ static int count_child(struct models *m, const char *task, const char *before, c
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	change(&d.childCount, is - was);
-	change(&d.childrenCompleted, is_done - was_done);
-	change(&d.childrenEnded, is_over - was_over);
+	change_count(&d.childCount, is - was);
+	change_count(&d.childrenCompleted, is_done - was_done);
+	change_count(&d.childrenEnded, is_over - was_over);
 	return view_save(m, &task_schema, task, &d, e);
 }
 

@@ -7,14 +7,8 @@
 
 #define VIOLATIONS_KEPT 32
 
-static const struct view_field fields[] = {
-	VIEW_FIELD(VIEW_UINT, violation_doc, violationCount),
-	VIEW_FIELD(VIEW_JSON, violation_doc, violations),
-};
-const struct view_schema violation_schema = { VIEW_VIOLATION, sizeof(struct violation_doc), fields, countof(fields) };
-
-/* What makes two refusals the same; the texts are compared as they were written, by one writer. */
-static bool same(struct jval a, struct jval b)
+/* Violations with the same kind and target. Texts are compared as written: one writer writes them all. */
+static bool is_same_violation(struct jval a, struct jval b)
 {
 	static const char *const members[] = { "kind", "operation", "path", "pathIs",
 					       "host", "address",   "port", "confidence" };
@@ -46,14 +40,14 @@ static void write_entry(struct jw *w, struct jval payload, uint64_t count)
 	jw_obj_end(w);
 }
 
-/* How many there are, and which of them is this one: −1 = none. */
-static size_t look(struct jval list, struct jval payload, ssize_t *ret_at)
+/* The number of entries, and the index of the one that matches the payload: −1 = none. */
+static size_t find_violation(struct jval list, struct jval payload, ssize_t *ret_at)
 {
 	size_t n = 0;
 
 	*ret_at = -1;
 	for (struct jiter it = jiter_on(list); jiter_next(&it); n++)
-		if (*ret_at < 0 && same(it.value, payload))
+		if (*ret_at < 0 && is_same_violation(it.value, payload))
 			*ret_at = (ssize_t)n;
 	return n;
 }
@@ -61,7 +55,7 @@ static size_t look(struct jval list, struct jval payload, ssize_t *ret_at)
 static void write_list(struct jw *w, struct jval list, struct jval payload, uint64_t count)
 {
 	ssize_t found, at = 0;
-	bool full = look(list, payload, &found) >= VIOLATIONS_KEPT;
+	bool full = find_violation(list, payload, &found) >= VIOLATIONS_KEPT;
 
 	jw_arr(w);
 	for (struct jiter it = jiter_on(list); jiter_next(&it); at++) {
@@ -75,7 +69,7 @@ static void write_list(struct jw *w, struct jval list, struct jval payload, uint
 	jw_arr_end(w);
 }
 
-int view_violation_on_told(struct models *m, const struct event_view *ev, struct err *e)
+int view_violation_on_reported(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);
 	uint64_t count = jval_uint(jval_get(payload, "count"), 1);
@@ -89,8 +83,7 @@ int view_violation_on_told(struct models *m, const struct event_view *ev, struct
 		return 0;
 	if (view_load(m, &violation_schema, id, &d, e) < 0)
 		return -1;
-	if (d.violationCount == VIEW_ABSENT)
-		d.violationCount = 0;
+	d.violationCount = view_counted(d.violationCount);
 	if (!jval_is_str(jval_get(payload, "confidence"), "hint"))
 		d.violationCount += count;
 	write_list(&w, d.violations, payload, count);

@@ -30,9 +30,4 @@ static inline void view_write_time(struct jw *w, const char *key, uint64_t real_
 	jw_kstr(w, key, text);
 }
 
-/* Counters: VIEW_ABSENT is none. */
-static inline uint64_t view_counted(uint64_t n) { return n == VIEW_ABSENT ? 0 : n; }
-
-static inline uint64_t view_plus_one(uint64_t n) { return view_counted(n) + 1; }
-
 #endif

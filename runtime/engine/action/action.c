@@ -597,7 +597,7 @@ uint64_t action_tick(struct engine *g, uint64_t now)
 
 	if (now < g->next_action_ns)
 		return g->next_action_ns;
-	view_timed_owner(g->o.ports->real_us(g->o.world), below);
+	view_order_key(g->o.ports->real_us(g->o.world), below);
 	due.below = below;
 	list_actions(g, VIEW_TIMED_ACTION, NULL, &due);
 	for (size_t i = 0; i < due.count; i++)
