@@ -15,14 +15,14 @@
 
 struct background_read {
 	struct job job;
-	struct store *s;
+	struct store *store;
 	struct scratch scratch;
 	background_read_fn work;
 	void (*done)(void *ctx, const struct err *e);
 	void *ctx;
 };
 
-static enum job_step background_read_step(struct store *s, struct job *j)
+static enum job_step background_read_step(struct store *store, struct job *j)
 {
 	struct background_read *a = (struct background_read *)j;
 	int rc = a->work(a, a->ctx, &j->err);
@@ -31,7 +31,7 @@ static enum job_step background_read_step(struct store *s, struct job *j)
 	return rc < 0 ? JOB_FAILED : JOB_FINISHED;
 }
 
-static void background_read_run(struct store *s, struct completion *c)
+static void background_read_run(struct store *store, struct completion *c)
 {
 	struct background_read *a = (struct background_read *)c;
 
@@ -39,44 +39,44 @@ static void background_read_run(struct store *s, struct completion *c)
 	free(a);
 }
 
-void store_background_read(struct store *s, background_read_fn work, void (*done)(void *ctx, const struct err *e),
+void store_background_read(struct store *store, background_read_fn work, void (*done)(void *ctx, const struct err *e),
 			   void *ctx)
 {
 	struct background_read *a = mem_zalloc(1, sizeof(*a));
 
 	a->job.completion.run = background_read_run;
 	a->job.step = background_read_step;
-	a->s = s;
+	a->store = store;
 	a->scratch = SCRATCH_INIT;
 	a->work = work;
 	a->done = done;
 	a->ctx = ctx;
-	worker_submit(s, &a->job);
+	worker_submit(store, &a->job);
 }
 
-struct store *background_read_store(struct background_read *a) { return a->s; }
+struct store *background_read_store(struct background_read *a) { return a->store; }
 
-uint64_t background_read_first(struct background_read *a) { return atomic_load(&a->s->first); }
+uint64_t background_read_first(struct background_read *a) { return atomic_load(&a->store->first); }
 
 int background_read_stopped(struct background_read *a, struct err *e)
 {
-	return store_cancelled(a->s) ? err_set(e, ERR_UNAVAILABLE, "the store is being closed") : 0;
+	return store_cancelled(a->store) ? err_set(e, ERR_UNAVAILABLE, "the store is being closed") : 0;
 }
 
 int background_read_events(struct background_read *a, const struct store_query *q,
 			   bool (*fn)(void *ctx, const struct event_view *ev), void *ctx, struct err *e)
 {
-	return query_committed(a->s, q, fn, ctx, e);
+	return query_committed(a->store, q, fn, ctx, e);
 }
 
 static int scratch_ready(struct background_read *a, struct err *e)
 {
-	return a->scratch.env ? 0 : scratch_open(a->s, &a->scratch, e);
+	return a->scratch.env ? 0 : scratch_open(a->store, &a->scratch, e);
 }
 
 int background_read_project(struct background_read *a, const struct event_view *ev, struct err *e)
 {
-	if (scratch_ready(a, e) != 0 || a->s->project(&a->scratch.models, ev, e) != 0)
+	if (scratch_ready(a, e) != 0 || a->store->project(&a->scratch.models, ev, e) != 0)
 		return -1;
 	return scratch_yield(&a->scratch, e);
 }
@@ -130,39 +130,39 @@ int background_read_spool(struct background_read *a, const char *output_ref, int
 	char name[BATCH_REF_MAX];
 
 	new_name(output_ref, name);
-	if (spool_open(a->s->spool_fd, name, 0, &f, e) != 0)
+	if (spool_open(a->store->spool_fd, name, 0, &f, e) != 0)
 		return -1;
 	*ret_fd = f.fd;
 	return 0;
 }
 
-int store_spool_ref(struct store *s, const char *output_ref, struct err *e)
+int store_spool_ref(struct store *store, const char *output_ref, struct err *e)
 {
 	char name[BATCH_REF_MAX];
 
 	new_name(output_ref, name);
-	if (linkat(s->spool_fd, name, s->spool_fd, output_ref, 0) == 0)
+	if (linkat(store->spool_fd, name, store->spool_fd, output_ref, 0) == 0)
 		return 0;
 	/* Not every file system has links; on such a one a crash before the commit leaves a file that nobody cites. */
 	if ((errno != EPERM && errno != EOPNOTSUPP && errno != EMLINK) ||
-	    renameat(s->spool_fd, name, s->spool_fd, output_ref) != 0)
+	    renameat(store->spool_fd, name, store->spool_fd, output_ref) != 0)
 		return err_sys(e, errno, "keep the spool file '%s'", output_ref);
 	return 0;
 }
 
-void store_spool_committed(struct store *s, const char *output_ref)
+void store_spool_committed(struct store *store, const char *output_ref)
 {
 	char name[BATCH_REF_MAX];
 
 	new_name(output_ref, name);
-	(void)spool_unlink(s->spool_fd, name);
+	(void)spool_unlink(store->spool_fd, name);
 }
 
-void store_spool_unref(struct store *s, const char *output_ref)
+void store_spool_unref(struct store *store, const char *output_ref)
 {
 	char name[BATCH_REF_MAX];
 
 	new_name(output_ref, name);
-	(void)spool_unlink(s->spool_fd, name);
-	(void)spool_unlink(s->spool_fd, output_ref);
+	(void)spool_unlink(store->spool_fd, name);
+	(void)spool_unlink(store->spool_fd, output_ref);
 }

@@ -6,7 +6,7 @@
 #include "runtime/store/store.h"
 
 /* Any thread: events that are committed, from the database only. Both bounds must be given. */
-int query_committed(struct store *s, const struct store_query *q, bool (*fn)(void *ctx, const struct event_view *ev),
-		    void *ctx, struct err *e);
+int query_committed(struct store *store, const struct store_query *q,
+		    bool (*fn)(void *ctx, const struct event_view *ev), void *ctx, struct err *e);
 
 #endif

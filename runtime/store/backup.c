@@ -25,7 +25,7 @@ struct backup {
 	void *ctx;
 };
 
-static int copy_database(struct store *s, int dir_fd, struct err *e)
+static int copy_database(struct store *store, int dir_fd, struct err *e)
 {
 	fd_auto int fd = openat(dir_fd, STORE_DIRS_DATA, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	reader_auto struct reader r = READER_INIT; /* keeps the environment open */
@@ -33,7 +33,7 @@ static int copy_database(struct store *s, int dir_fd, struct err *e)
 
 	if (fd < 0)
 		return err_sys(e, errno, "make the copy");
-	if (reader_begin(s, &r, e) != 0)
+	if (reader_begin(store, &r, e) != 0)
 		return -1;
 	rc = mdb_env_copyfd2(r.db->env, fd, MDB_CP_COMPACT);
 	if (rc != 0)
@@ -52,18 +52,18 @@ static int make_folder(int parent, const char *name, struct err *e)
 	return fd >= 0 ? fd : err_sys(e, errno, "make '%s'", name);
 }
 
-static int copy_all(struct store *s, int tmp_fd, struct err *e)
+static int copy_all(struct store *store, int tmp_fd, struct err *e)
 {
-	const struct file_copy_options o = { .cancelled = is_cancelled, .ctx = s };
+	const struct file_copy_options o = { .cancelled = is_cancelled, .ctx = store };
 	fd_auto int store_fd = make_folder(tmp_fd, "store", e);
 	fd_auto int spool_fd = -1;
 
 	if (store_fd < 0)
 		return -1;
 	spool_fd = make_folder(tmp_fd, "spool", e);
-	if (spool_fd < 0 || copy_database(s, store_fd, e) != 0)
+	if (spool_fd < 0 || copy_database(store, store_fd, e) != 0)
 		return -1;
-	if (file_copy_all(s->spool_fd, spool_fd, &o, e) != 0)
+	if (file_copy_all(store->spool_fd, spool_fd, &o, e) != 0)
 		return err_wrap(e, "copy the spool");
 	if (fsync(store_fd) != 0 || fsync(tmp_fd) != 0)
 		return err_sys(e, errno, "sync the copy's folders");
@@ -71,17 +71,17 @@ static int copy_all(struct store *s, int tmp_fd, struct err *e)
 }
 
 /* A backup that its caller takes away from the store's own folder; one that nobody took is replaced. */
-static int open_staging(struct store *s, struct err *e)
+static int open_staging(struct store *store, struct err *e)
 {
-	fd_auto int old = openat(s->dir_fd, STORE_STAGED_BACKUP, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	fd_auto int old = openat(store->dir_fd, STORE_STAGED_BACKUP, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 
 	if (old >= 0) {
 		store_dirs_remove(old, "store");
 		store_dirs_remove(old, "spool");
-		if (unlinkat(s->dir_fd, STORE_STAGED_BACKUP, AT_REMOVEDIR) != 0)
+		if (unlinkat(store->dir_fd, STORE_STAGED_BACKUP, AT_REMOVEDIR) != 0)
 			return err_sys(e, errno, "remove the backup that was not taken");
 	}
-	int fd = fcntl(s->dir_fd, F_DUPFD_CLOEXEC, 0);
+	int fd = fcntl(store->dir_fd, F_DUPFD_CLOEXEC, 0);
 	return fd >= 0 ? fd : err_sys(e, errno, "open the store's folder");
 }
 
@@ -102,10 +102,10 @@ static int open_parent(const char *path, const char **ret_name, struct err *e)
 	return fd;
 }
 
-static int backup_to(struct store *s, const char *dir, struct err *e)
+static int backup_to(struct store *store, const char *dir, struct err *e)
 {
 	const char *name = STORE_STAGED_BACKUP;
-	fd_auto int parent = dir ? open_parent(dir, &name, e) : open_staging(s, e);
+	fd_auto int parent = dir ? open_parent(dir, &name, e) : open_staging(store, e);
 	fd_auto int tmp_fd = -1;
 	char tmp[256];
 	int rc = -1;
@@ -118,7 +118,7 @@ static int backup_to(struct store *s, const char *dir, struct err *e)
 	tmp_fd = make_folder(parent, tmp, e);
 	if (tmp_fd < 0)
 		return -1;
-	if (copy_all(s, tmp_fd, e) == 0) {
+	if (copy_all(store, tmp_fd, e) == 0) {
 		if (renameat2(parent, tmp, parent, name, RENAME_NOREPLACE) != 0 || fsync(parent) != 0)
 			err_sys(e, errno, "put the copy in place");
 		else
@@ -132,17 +132,17 @@ static int backup_to(struct store *s, const char *dir, struct err *e)
 	return rc;
 }
 
-static enum job_step backup_step(struct store *s, struct job *j)
+static enum job_step backup_step(struct store *store, struct job *j)
 {
 	struct backup *b = (struct backup *)j;
 
-	if (backup_to(s, b->dir, &j->err) == 0)
+	if (backup_to(store, b->dir, &j->err) == 0)
 		return JOB_FINISHED;
 	err_wrap(&j->err, "back up to '%s'", b->dir ? b->dir : STORE_STAGED_BACKUP);
 	return JOB_FAILED;
 }
 
-static void backup_run(struct store *s, struct completion *c)
+static void backup_run(struct store *store, struct completion *c)
 {
 	struct backup *b = (struct backup *)c;
 
@@ -152,7 +152,7 @@ static void backup_run(struct store *s, struct completion *c)
 	free(b);
 }
 
-void store_backup(struct store *s, const char *dir, void (*done)(void *ctx, const struct err *e), void *ctx)
+void store_backup(struct store *store, const char *dir, void (*done)(void *ctx, const struct err *e), void *ctx)
 {
 	struct backup *b = mem_zalloc(1, sizeof(*b));
 
@@ -162,5 +162,5 @@ void store_backup(struct store *s, const char *dir, void (*done)(void *ctx, cons
 	b->dir = mem_strdup(dir);
 	b->done = done;
 	b->ctx = ctx;
-	worker_submit(s, &b->job);
+	worker_submit(store, &b->job);
 }

@@ -13,11 +13,11 @@
 /* Puts of a fold are not known before; most events touch a few documents. */
 #define WEIGHT_FOLD 4
 
-struct store_batch *store_batch_new(struct store *s)
+struct store_batch *store_batch_new(struct store *store)
 {
 	struct store_batch *b = mem_zalloc(1, sizeof(*b));
 
-	b->store = s;
+	b->store = store;
 	return b;
 }
 

@@ -6,24 +6,24 @@
 #include "runtime/store/layer.h"
 #include "runtime/store/store_private.h"
 
-void batch_complete(struct store *s, struct store_batch *group)
+void batch_complete(struct store *store, struct store_batch *group)
 {
 	struct layer *before;
 
-	pthread_mutex_lock(&s->mutex);
-	before = durable_publish_locked(s);
+	pthread_mutex_lock(&store->mutex);
+	before = durable_publish_locked(store);
 	while (group) {
 		struct store_batch *b = group;
 
 		group = b->next;
-		s->undecided--;
-		s->stats.batches++;
+		store->undecided--;
+		store->stats.batches++;
 		if (b->status != 0)
-			s->stats.refused++;
-		completion_post_locked(s, &b->completion);
+			store->stats.refused++;
+		completion_post_locked(store, &b->completion);
 	}
-	pthread_cond_broadcast(&s->decided);
-	pthread_mutex_unlock(&s->mutex);
+	pthread_cond_broadcast(&store->decided);
+	pthread_mutex_unlock(&store->mutex);
 	layer_unref(before);
 }
 
@@ -37,7 +37,7 @@ static void set_refused(struct store_batch *b, const struct err *why)
 	}
 }
 
-struct store_batch *batch_reject(struct store *s, struct store_batch *group, const struct err *why, bool also_must)
+struct store_batch *batch_reject(struct store *store, struct store_batch *group, const struct err *why, bool also_must)
 {
 	struct store_batch *keep = NULL, **keep_tail = &keep, *gone = NULL, **gone_tail = &gone, *next;
 
@@ -53,64 +53,64 @@ struct store_batch *batch_reject(struct store *s, struct store_batch *group, con
 			gone_tail = &b->next;
 		}
 	}
-	batch_complete(s, gone);
+	batch_complete(store, gone);
 	return keep;
 }
 
-void batch_requeue(struct store *s, struct store_batch *group, bool deferred)
+void batch_requeue(struct store *store, struct store_batch *group, bool deferred)
 {
 	struct store_batch *last = group;
 
 	if (!group)
 		return;
-	pthread_mutex_lock(&s->mutex);
+	pthread_mutex_lock(&store->mutex);
 	for (struct store_batch *b = group; b; b = b->next) {
 		b->deferred = deferred;
-		s->ndeferred += deferred;
+		store->ndeferred += deferred;
 		last = b;
 	}
-	last->next = s->queue;
-	if (!s->queue)
-		s->queue_tail = &last->next;
-	s->queue = group;
+	last->next = store->queue;
+	if (!store->queue)
+		store->queue_tail = &last->next;
+	store->queue = group;
 	if (!deferred)
-		s->ready_ns = 0;
-	pthread_cond_broadcast(&s->decided);
-	pthread_mutex_unlock(&s->mutex);
+		store->ready_ns = 0;
+	pthread_cond_broadcast(&store->decided);
+	pthread_mutex_unlock(&store->mutex);
 }
 
-void batch_fail(struct store *s, struct store_batch *group, const struct err *why)
+void batch_fail(struct store *store, struct store_batch *group, const struct err *why)
 {
 	bool stop;
 
-	pthread_mutex_lock(&s->mutex);
-	stop = s->stop;
-	pthread_mutex_unlock(&s->mutex);
-	group = batch_reject(s, group, why, stop);
+	pthread_mutex_lock(&store->mutex);
+	stop = store->stop;
+	pthread_mutex_unlock(&store->mutex);
+	group = batch_reject(store, group, why, stop);
 	if (!group)
 		return;
-	if (!s->retry_ns)
+	if (!store->retry_ns)
 		log_warning("store: what must be written waits: %s", why->message);
-	s->retry_ns = clock_mono_ns() + BATCH_RETRY_NS;
-	batch_requeue(s, group, true);
+	store->retry_ns = clock_mono_ns() + BATCH_RETRY_NS;
+	batch_requeue(store, group, true);
 }
 
-void batch_triage(struct store *s)
+void batch_triage(struct store *store)
 {
 	struct store_batch *all, *keep;
 	struct err why = ERR_INIT;
 
-	if (atomic_load(&s->full))
+	if (atomic_load(&store->full))
 		err_set(&why, ERR_EXHAUSTED, "the store is full");
 	else
 		err_set(&why, ERR_UNAVAILABLE, "the store's medium has failed; it is tried again");
-	pthread_mutex_lock(&s->mutex);
-	all = s->queue;
-	s->queue = NULL;
-	s->queue_tail = &s->queue;
-	s->ndeferred = 0;
-	s->ready_ns = UINT64_MAX;
-	pthread_mutex_unlock(&s->mutex);
-	keep = batch_reject(s, all, &why, false);
-	batch_requeue(s, keep, true);
+	pthread_mutex_lock(&store->mutex);
+	all = store->queue;
+	store->queue = NULL;
+	store->queue_tail = &store->queue;
+	store->ndeferred = 0;
+	store->ready_ns = UINT64_MAX;
+	pthread_mutex_unlock(&store->mutex);
+	keep = batch_reject(store, all, &why, false);
+	batch_requeue(store, keep, true);
 }

@@ -114,20 +114,20 @@ static int sync_error(struct err *e, int errnum, const char *ref)
 	return -1;
 }
 
-static int sync_range(struct store *s, struct batch_range *r, struct chunk_syncs *y, char *tmp, struct err *e)
+static int sync_range(struct store *store, struct batch_range *r, struct chunk_syncs *y, char *tmp, struct err *e)
 {
 	struct stat st;
 
 	if (r->fd < 0)
-		r->fd = openat(s->spool_fd, r->ref, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+		r->fd = openat(store->spool_fd, r->ref, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (r->fd < 0 || fstat(r->fd, &st) != 0)
 		return err_sys(e, errno, "open spool file '%s'", r->ref);
-	if (was_synced(y, &st) && !s->spool_suspect)
+	if (was_synced(y, &st) && !store->spool_suspect)
 		return 0;
-	if (s->spool_suspect && write_again(r, tmp) != 0)
+	if (store->spool_suspect && write_again(r, tmp) != 0)
 		return sync_error(e, errno ? errno : EIO, r->ref);
 	if (fdatasync(r->fd) != 0) {
-		s->spool_suspect = true;
+		store->spool_suspect = true;
 		return sync_error(e, errno, r->ref);
 	}
 	if (y->count == y->cap) {
@@ -157,11 +157,11 @@ int chunk_is_known(struct reader *rd, const char *ref, struct err *e)
 }
 
 /* The name of a file is durable once its folder is; that is needed for the first range of each output. */
-static int sync_name(struct store *s, struct batch_range *r, struct chunk_syncs *y, struct err *e)
+static int sync_name(struct store *store, struct batch_range *r, struct chunk_syncs *y, struct err *e)
 {
 	reader_auto struct reader rd = READER_INIT;
 
-	if (reader_begin(s, &rd, e) != 0)
+	if (reader_begin(store, &rd, e) != 0)
 		return -1;
 	int known = chunk_is_known(&rd, r->ref, e);
 	if (known < 0)
@@ -170,7 +170,7 @@ static int sync_name(struct store *s, struct batch_range *r, struct chunk_syncs 
 	r->first_cited = !known;
 	if (known || y->dir_synced)
 		return 0;
-	if (fsync(s->spool_fd) != 0)
+	if (fsync(store->spool_fd) != 0)
 		return sync_error(e, errno, "folder");
 	y->dir_synced = true;
 	return 0;
@@ -201,7 +201,7 @@ static int sum_range(struct batch_range *r, char *tmp, struct err *e)
 	return 0;
 }
 
-int chunk_prepare(struct store *s, struct store_batch *b, struct chunk_syncs *y, struct err *e)
+int chunk_prepare(struct store *store, struct store_batch *b, struct chunk_syncs *y, struct err *e)
 {
 	mem_auto char *tmp = NULL;
 	uint64_t start;
@@ -213,7 +213,7 @@ int chunk_prepare(struct store *s, struct store_batch *b, struct chunk_syncs *y,
 	for (size_t i = 0; i < b->nranges; i++) {
 		struct batch_range *r = &b->ranges[i];
 
-		if (sync_range(s, r, y, tmp, e) != 0 || sync_name(s, r, y, e) != 0)
+		if (sync_range(store, r, y, tmp, e) != 0 || sync_name(store, r, y, e) != 0)
 			return -1;
 		if (sum_range(r, tmp, e) != 0) {
 			if (e->code != ERR_CORRUPT || !batch_is_must(b))
@@ -223,9 +223,9 @@ int chunk_prepare(struct store *s, struct store_batch *b, struct chunk_syncs *y,
 			*e = ERR_INIT;
 		}
 	}
-	pthread_mutex_lock(&s->mutex);
-	s->stats.sync_us_total += (clock_mono_ns() - start) / 1000;
-	pthread_mutex_unlock(&s->mutex);
+	pthread_mutex_lock(&store->mutex);
+	store->stats.sync_us_total += (clock_mono_ns() - start) / 1000;
+	pthread_mutex_unlock(&store->mutex);
 	b->prepared = true;
 	return 0;
 }

@@ -31,7 +31,7 @@ struct chunk_syncs {
 void chunk_syncs_done(struct chunk_syncs *y);
 
 /* Writer thread, outside of any transaction: makes the batch's ranges durable and computes their chunks. */
-int chunk_prepare(struct store *s, struct store_batch *b, struct chunk_syncs *y, struct err *e);
+int chunk_prepare(struct store *store, struct store_batch *b, struct chunk_syncs *y, struct err *e);
 int chunk_put(MDB_txn *txn, const struct db *d, const struct group_entry *range, struct err *e);
 /* Removes an output's rows and puts the "expired" mark; *ret_freed = bytes of the rows. */
 int chunk_expire(MDB_txn *txn, const struct db *d, const char *ref, uint64_t *ret_freed, struct err *e);

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-int commit_txn(struct store *s, int (*fn)(struct store *s, MDB_txn *txn, void *ctx, struct err *e), void *ctx,
+int commit_txn(struct store *store, int (*fn)(struct store *store, MDB_txn *txn, void *ctx, struct err *e), void *ctx,
 	       bool *ret_in_doubt, struct err *e)
 {
 	MDB_txn *txn;
@@ -19,11 +19,11 @@ int commit_txn(struct store *s, int (*fn)(struct store *s, MDB_txn *txn, void *c
 	int rc;
 
 	*ret_in_doubt = false;
-	rc = mdb_txn_begin(s->db.env, NULL, 0, &txn);
+	rc = mdb_txn_begin(store->db.env, NULL, 0, &txn);
 	if (rc != 0)
 		return db_err(e, rc, "begin a transaction");
-	s->txn_id = mdb_txn_id(txn);
-	if (fn(s, txn, ctx, e) != 0) {
+	store->txn_id = mdb_txn_id(txn);
+	if (fn(store, txn, ctx, e) != 0) {
 		mdb_txn_abort(txn);
 		return -1;
 	}
@@ -32,21 +32,21 @@ int commit_txn(struct store *s, int (*fn)(struct store *s, MDB_txn *txn, void *c
 		*ret_in_doubt = true;
 		return db_err(e, rc, "commit");
 	}
-	pthread_mutex_lock(&s->mutex);
-	s->stats.sync_us_total += (clock_mono_ns() - start) / 1000;
-	pthread_mutex_unlock(&s->mutex);
+	pthread_mutex_lock(&store->mutex);
+	store->stats.sync_us_total += (clock_mono_ns() - start) / 1000;
+	pthread_mutex_unlock(&store->mutex);
 	return 0;
 }
 
-void commit_count(struct store *s, uint64_t start_ns)
+void commit_count(struct store *store, uint64_t start_ns)
 {
 	uint64_t took = (clock_mono_ns() - start_ns) / 1000;
 
-	pthread_mutex_lock(&s->mutex);
-	s->stats.commits++;
-	if (took > s->stats.max_commit_us)
-		s->stats.max_commit_us = took;
-	pthread_mutex_unlock(&s->mutex);
+	pthread_mutex_lock(&store->mutex);
+	store->stats.commits++;
+	if (took > store->stats.max_commit_us)
+		store->stats.max_commit_us = took;
+	pthread_mutex_unlock(&store->mutex);
 }
 
 /*
@@ -93,7 +93,7 @@ int commit_index(const struct db *d, MDB_txn *txn, const struct event_view *ev, 
 	return 0;
 }
 
-static int put_event(struct store *s, MDB_txn *txn, const struct group_entry *n, struct tip *tip, struct err *e)
+static int put_event(struct store *store, MDB_txn *txn, const struct group_entry *n, struct tip *tip, struct err *e)
 {
 	struct event_view ev;
 	struct db_key k;
@@ -105,13 +105,13 @@ static int put_event(struct store *s, MDB_txn *txn, const struct group_entry *n,
 	db_key_reset(&k);
 	db_key_u64(&k, ev.sequence);
 	kv = db_key_val(&k);
-	rc = mdb_put(txn, s->db.t[DB_EVENTS], &kv, &v, MDB_RESERVE | MDB_APPEND);
+	rc = mdb_put(txn, store->db.t[DB_EVENTS], &kv, &v, MDB_RESERVE | MDB_APPEND);
 	if (rc == MDB_KEYEXIST) /* a larger key than the next sequence: someone else wrote here */
 		return err_set(e, ERR_CORRUPT, "the log goes on after its last event");
 	if (rc != 0)
 		return db_err(e, rc, "write an event");
 	record_write(v.mv_data, n->data, n->len, ev.real_us, tip);
-	return commit_index(&s->db, txn, &ev, e);
+	return commit_index(&store->db, txn, &ev, e);
 }
 
 /* What the transaction at hand settles, and what it found. */
@@ -123,11 +123,11 @@ struct settling {
 	size_t nexpired;
 };
 
-static int put_expiry(struct store *s, MDB_txn *txn, const struct group_entry *n, struct settling *g, struct err *e)
+static int put_expiry(struct store *store, MDB_txn *txn, const struct group_entry *n, struct settling *g, struct err *e)
 {
 	uint64_t freed = 0;
 
-	if (chunk_expire(txn, &s->db, n->key, &freed, e) != 0)
+	if (chunk_expire(txn, &store->db, n->key, &freed, e) != 0)
 		return -1;
 	g->freed += freed;
 	g->expired = mem_realloc(g->expired, (g->nexpired + 1) * sizeof(*g->expired));
@@ -135,36 +135,36 @@ static int put_expiry(struct store *s, MDB_txn *txn, const struct group_entry *n
 	return 0;
 }
 
-static int put_entry(struct store *s, MDB_txn *txn, const struct group_entry *n, struct settling *g, struct err *e)
+static int put_entry(struct store *store, MDB_txn *txn, const struct group_entry *n, struct settling *g, struct err *e)
 {
 	MDB_val key = { .mv_size = n->key_len, .mv_data = (void *)(uintptr_t)n->key };
 	struct db_key k;
 
 	switch (n->tag) {
-	case GROUP_EVENT: return put_event(s, txn, n, &g->tip, e);
-	case GROUP_RANGE: return chunk_put(txn, &s->db, n, e);
-	case GROUP_INLINE: return db_seal_put(txn, s->db.t[DB_BLOBS], &key, n->data, n->len, e);
-	case GROUP_EXPIRE: return put_expiry(s, txn, n, g, e);
-	case GROUP_IDEM: return idempotency_record_put(txn, &s->db, n, e);
+	case GROUP_EVENT: return put_event(store, txn, n, &g->tip, e);
+	case GROUP_RANGE: return chunk_put(txn, &store->db, n, e);
+	case GROUP_INLINE: return db_seal_put(txn, store->db.t[DB_BLOBS], &key, n->data, n->len, e);
+	case GROUP_EXPIRE: return put_expiry(store, txn, n, g, e);
+	case GROUP_IDEM: return idempotency_record_put(txn, &store->db, n, e);
 	case GROUP_META:
 		db_key_reset(&k);
 		db_key_add(&k, META_USER, strlen(META_USER));
 		db_key_add(&k, n->key, n->key_len);
 		key = db_key_val(&k);
-		return db_seal_put(txn, s->db.t[DB_META], &key, n->data, n->len, e);
+		return db_seal_put(txn, store->db.t[DB_META], &key, n->data, n->len, e);
 	case GROUP_TAGS: break;
 	}
 	return err_set(e, ERR_INTERNAL, "an unknown entry in a group");
 }
 
-static int put_group(struct store *s, MDB_txn *txn, const struct layer *l, struct settling *g, struct err *e)
+static int put_group(struct store *store, MDB_txn *txn, const struct layer *l, struct settling *g, struct err *e)
 {
 	struct group_entry n;
 	size_t at = 0;
 	int rc;
 
 	while ((rc = group_next(l->group.data, l->group.len, &at, &n, e)) > 0)
-		if (put_entry(s, txn, &n, g, e) != 0)
+		if (put_entry(store, txn, &n, g, e) != 0)
 			return -1;
 	if (rc == 0 && g->tip.sequence != l->last_sequence)
 		return err_set(e, ERR_INTERNAL, "group %llu ends at event %llu instead of %llu",
@@ -174,10 +174,10 @@ static int put_group(struct store *s, MDB_txn *txn, const struct layer *l, struc
 }
 
 /* Each document once, as the newest layer has it. */
-static int put_docs(struct store *s, MDB_txn *txn, const struct layer *head, struct err *e)
+static int put_docs(struct store *store, MDB_txn *txn, const struct layer *head, struct err *e)
 {
 	docs_list_auto struct docs_list list = DOCS_LIST_INIT;
-	struct models m = { .txn = txn, .dbi = s->db.t[s->models] };
+	struct models m = { .txn = txn, .dbi = store->db.t[store->models] };
 
 	layer_docs(head, &list, -1, NULL);
 	for (size_t i = 0; i < list.count; i++) {
@@ -191,7 +191,7 @@ static int put_docs(struct store *s, MDB_txn *txn, const struct layer *head, str
 	return 0;
 }
 
-static int put_layers(struct store *s, MDB_txn *txn, void *ctx, struct err *e)
+static int put_layers(struct store *store, MDB_txn *txn, void *ctx, struct err *e)
 {
 	struct settling *g = ctx;
 	mem_auto const struct layer **all = mem_zalloc(g->head->depth, sizeof(*all));
@@ -199,16 +199,16 @@ static int put_layers(struct store *s, MDB_txn *txn, void *ctx, struct err *e)
 
 	for (const struct layer *l = g->head; l; l = l->older)
 		all[--i] = l;
-	g->tip = s->settled;
+	g->tip = store->settled;
 	for (i = 0; i < n; i++)
-		if (put_group(s, txn, all[i], g, e) != 0)
+		if (put_group(store, txn, all[i], g, e) != 0)
 			return -1;
-	if (put_docs(s, txn, g->head, e) != 0)
+	if (put_docs(store, txn, g->head, e) != 0)
 		return -1;
-	pthread_mutex_lock(&s->mutex);
-	s->settling = s->txn_id; /* from its commit on readers need no layers */
-	pthread_mutex_unlock(&s->mutex);
-	return db_meta_put(txn, &s->db, META_APPLIED, &s->ordinal, sizeof(s->ordinal), e);
+	pthread_mutex_lock(&store->mutex);
+	store->settling = store->txn_id; /* from its commit on readers need no layers */
+	pthread_mutex_unlock(&store->mutex);
+	return db_meta_put(txn, &store->db, META_APPLIED, &store->ordinal, sizeof(store->ordinal), e);
 }
 
 static void settling_done(struct settling *g)
@@ -220,60 +220,61 @@ static void settling_done(struct settling *g)
 }
 
 /* The files go when no backup copies them; the rows are gone. */
-static void take_expired(struct store *s, struct settling *g)
+static void take_expired(struct store *store, struct settling *g)
 {
 	if (!g->nexpired)
 		return;
-	space_spool_add(s, -(int64_t)g->freed, -(int64_t)g->nexpired);
-	s->unlinks = mem_realloc(s->unlinks, (s->nunlinks + g->nexpired) * sizeof(*s->unlinks));
+	space_spool_add(store, -(int64_t)g->freed, -(int64_t)g->nexpired);
+	store->unlinks = mem_realloc(store->unlinks, (store->nunlinks + g->nexpired) * sizeof(*store->unlinks));
 	for (size_t i = 0; i < g->nexpired; i++)
-		s->unlinks[s->nunlinks++] = g->expired[i];
+		store->unlinks[store->nunlinks++] = g->expired[i];
 	g->nexpired = 0;
 }
 
-int commit_layers(struct store *s, const struct layer *head, struct settling **ret, bool *ret_in_doubt, struct err *e)
+int commit_layers(struct store *store, const struct layer *head, struct settling **ret, bool *ret_in_doubt,
+		  struct err *e)
 {
 	struct settling *g = mem_zalloc(1, sizeof(*g));
 
 	g->head = head;
-	if (commit_txn(s, put_layers, g, ret_in_doubt, e) != 0) {
+	if (commit_txn(store, put_layers, g, ret_in_doubt, e) != 0) {
 		if (*ret_in_doubt) {
 			*ret = g;
 			return -1;
 		}
-		commit_undone(s, g);
+		commit_undone(store, g);
 		return -1;
 	}
 	*ret = g;
 	return 0;
 }
 
-void commit_undone(struct store *s, struct settling *g)
+void commit_undone(struct store *store, struct settling *g)
 {
-	pthread_mutex_lock(&s->mutex);
-	s->settling = SIZE_MAX;
-	pthread_mutex_unlock(&s->mutex);
+	pthread_mutex_lock(&store->mutex);
+	store->settling = SIZE_MAX;
+	pthread_mutex_unlock(&store->mutex);
 	settling_done(g);
 }
 
-void commit_settled(struct store *s, struct settling *g)
+void commit_settled(struct store *store, struct settling *g)
 {
 	struct layer *layers;
 
 	if (g) {
-		s->settled = g->tip;
-		take_expired(s, g);
+		store->settled = g->tip;
+		take_expired(store, g);
 		settling_done(g);
 	}
-	pthread_mutex_lock(&s->mutex);
-	layers = s->layers;
-	s->layers = NULL;
-	s->settling = SIZE_MAX;
-	s->applied = s->ordinal;
-	s->settle_retry = s->settle_asked = false;
-	s->stats.settles++;
-	s->stats.journal_groups = 0;
-	pthread_cond_broadcast(&s->decided);
-	pthread_mutex_unlock(&s->mutex);
+	pthread_mutex_lock(&store->mutex);
+	layers = store->layers;
+	store->layers = NULL;
+	store->settling = SIZE_MAX;
+	store->applied = store->ordinal;
+	store->settle_retry = store->settle_asked = false;
+	store->stats.settles++;
+	store->stats.journal_groups = 0;
+	pthread_cond_broadcast(&store->decided);
+	pthread_mutex_unlock(&store->mutex);
 	layer_unref(layers);
 }

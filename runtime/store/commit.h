@@ -13,10 +13,10 @@ struct layer;
  * Runs fn in a write transaction and commits it. On failure *ret_in_doubt says that the commit itself failed, so that
  * only a fresh look at the database tells whether it happened.
  */
-int commit_txn(struct store *s, int (*fn)(struct store *s, MDB_txn *txn, void *ctx, struct err *e), void *ctx,
+int commit_txn(struct store *store, int (*fn)(struct store *store, MDB_txn *txn, void *ctx, struct err *e), void *ctx,
 	       bool *ret_in_doubt, struct err *e);
 /* Statistics: a commit that somebody waited for since then. */
-void commit_count(struct store *s, uint64_t start_ns);
+void commit_count(struct store *store, uint64_t start_ns);
 
 /*
  * Puts layers into the database, all of them in one transaction. On success, and when a commit in doubt turned out to
@@ -24,9 +24,10 @@ void commit_count(struct store *s, uint64_t start_ns);
  * did not happen commit_undone does; a failure that is not in doubt returns nothing.
  */
 struct settling;
-int commit_layers(struct store *s, const struct layer *head, struct settling **ret, bool *ret_in_doubt, struct err *e);
-void commit_settled(struct store *s, struct settling *g);
-void commit_undone(struct store *s, struct settling *g);
+int commit_layers(struct store *store, const struct layer *head, struct settling **ret, bool *ret_in_doubt,
+		  struct err *e);
+void commit_settled(struct store *store, struct settling *g);
+void commit_undone(struct store *store, struct settling *g);
 
 /* What the keys of all index entries of an id begin with; the event's sequence follows. */
 void commit_index_prefix(int field, const char *id, size_t len, struct db_key *ret);

@@ -31,50 +31,50 @@ static uint64_t size_of(int dir_fd, const char *name)
 	return fstatat(dir_fd, name, &st, 0) == 0 ? (uint64_t)st.st_size : 0;
 }
 
-static int copy_compacted(struct store *s, struct err *e)
+static int copy_compacted(struct store *store, struct err *e)
 {
-	fd_auto int fd = openat(s->dir_fd, STORE_DIRS_DATA_NEW, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
+	fd_auto int fd = openat(store->dir_fd, STORE_DIRS_DATA_NEW, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
 				0600);
 	int rc;
 
 	if (fd < 0)
 		return err_sys(e, errno, "make " STORE_DIRS_DATA_NEW);
-	rc = mdb_env_copyfd2(s->db.env, fd, MDB_CP_COMPACT);
+	rc = mdb_env_copyfd2(store->db.env, fd, MDB_CP_COMPACT);
 	if (rc != 0)
 		return db_err(e, rc, "copy the database");
-	if (fsync(fd) != 0 || fsync(s->dir_fd) != 0)
+	if (fsync(fd) != 0 || fsync(store->dir_fd) != 0)
 		return err_sys(e, errno, "sync the copy");
 	return 0;
 }
 
-static int swap(struct store *s, struct err *e)
+static int swap(struct store *store, struct err *e)
 {
-	if (renameat(s->dir_fd, STORE_DIRS_DATA_NEW, s->dir_fd, STORE_DIRS_DATA) != 0)
+	if (renameat(store->dir_fd, STORE_DIRS_DATA_NEW, store->dir_fd, STORE_DIRS_DATA) != 0)
 		return err_sys(e, errno, "put the compacted database in place");
 	return 0;
 }
 
-static enum job_step compact_step(struct store *s, struct job *j)
+static enum job_step compact_step(struct store *store, struct job *j)
 {
 	struct compact *c = (struct compact *)j;
 
-	if (!s->db.env && writer_reopen(s, NULL, &j->err) != 0)
+	if (!store->db.env && writer_reopen(store, NULL, &j->err) != 0)
 		return JOB_FAILED;
-	c->before = size_of(s->dir_fd, STORE_DIRS_DATA);
-	if (copy_compacted(s, &j->err) != 0 || writer_reopen(s, swap, &j->err) != 0) {
-		unlinkat(s->dir_fd, STORE_DIRS_DATA_NEW, 0);
+	c->before = size_of(store->dir_fd, STORE_DIRS_DATA);
+	if (copy_compacted(store, &j->err) != 0 || writer_reopen(store, swap, &j->err) != 0) {
+		unlinkat(store->dir_fd, STORE_DIRS_DATA_NEW, 0);
 		return JOB_FAILED;
 	}
 	/* Until its name is durable a loss of power could bring the old file back: nothing may be acknowledged in the
 	 * new one. */
-	s->unnamed = true;
-	if (store_dirs_sync_name(s, &j->err) != 0)
+	store->unnamed = true;
+	if (store_dirs_sync_name(store, &j->err) != 0)
 		return JOB_FAILED;
-	c->after = size_of(s->dir_fd, STORE_DIRS_DATA);
+	c->after = size_of(store->dir_fd, STORE_DIRS_DATA);
 	return JOB_FINISHED;
 }
 
-static void compact_run(struct store *s, struct completion *completion)
+static void compact_run(struct store *store, struct completion *completion)
 {
 	struct compact *c = (struct compact *)completion;
 
@@ -83,7 +83,7 @@ static void compact_run(struct store *s, struct completion *completion)
 	free(c);
 }
 
-void store_compact(struct store *s, void (*done)(void *ctx, uint64_t before, uint64_t after, const struct err *e),
+void store_compact(struct store *store, void (*done)(void *ctx, uint64_t before, uint64_t after, const struct err *e),
 		   void *ctx)
 {
 	struct compact *c = mem_zalloc(1, sizeof(*c));
@@ -93,5 +93,5 @@ void store_compact(struct store *s, void (*done)(void *ctx, uint64_t before, uin
 	c->job.exclusive = true;
 	c->done = done;
 	c->ctx = ctx;
-	writer_submit(s, &c->job);
+	writer_submit(store, &c->job);
 }

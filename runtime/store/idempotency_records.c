@@ -132,7 +132,7 @@ int idempotency_records_prune(MDB_txn *txn, const struct db *d, uint64_t before_
 	return 0;
 }
 
-int store_idempotency_get(struct store *s, uint32_t uid, const char *key, char method[64], uint8_t body_hash[32],
+int store_idempotency_get(struct store *store, uint32_t uid, const char *key, char method[64], uint8_t body_hash[32],
 			  struct buf *result, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
@@ -144,7 +144,7 @@ int store_idempotency_get(struct store *s, uint32_t uid, const char *key, char m
 
 	if (strlen(key) > IDEMPOTENCY_KEY_MAX)
 		return 1;
-	if (reader_begin(s, &r, e) != 0)
+	if (reader_begin(store, &r, e) != 0)
 		return -1;
 	newer = layer_note(r.over, 1u << GROUP_IDEM, uid, key);
 	rc = newer ? row_open(newer->data, newer->len, &row, &text, &n, e)

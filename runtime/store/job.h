@@ -20,8 +20,8 @@ struct completion {
 };
 
 /* Any thread: has the loop thread run it. The second one is for callers that hold store->mutex. */
-void completion_post(struct store *s, struct completion *c);
-void completion_post_locked(struct store *s, struct completion *c);
+void completion_post(struct store *store, struct completion *c);
+void completion_post_locked(struct store *store, struct completion *c);
 
 /*
  * Upkeep. The writer calls `step` between groups until it no longer returns JOB_MORE, so that no commit waits long;
@@ -46,10 +46,10 @@ struct job_queue {
 };
 
 /* Loop thread: appends the job and wakes both threads, or, if `usable` is false, fails the job. */
-void job_enqueue(struct store *s, struct job_queue *q, struct job *j, bool usable);
+void job_enqueue(struct store *store, struct job_queue *q, struct job *j, bool usable);
 /* With store->mutex held, by the thread that ran the first job of the queue: removes and posts it. */
-void job_finish_locked(struct store *s, struct job_queue *q, enum job_step result);
+void job_finish_locked(struct store *store, struct job_queue *q, enum job_step result);
 /* Fails all jobs of a queue whose thread has ended. */
-void jobs_cancel(struct store *s, struct job_queue *q);
+void jobs_cancel(struct store *store, struct job_queue *q);
 
 #endif

@@ -28,7 +28,8 @@ void layer_unref(struct layer *l)
 	}
 }
 
-static int fold_event(struct store *s, struct layer *l, const struct group_entry *n, struct models *m, struct err *e)
+static int fold_event(struct store *store, struct layer *l, const struct group_entry *n, struct models *m,
+		      struct err *e)
 {
 	struct event_view ev;
 
@@ -38,12 +39,12 @@ static int fold_event(struct store *s, struct layer *l, const struct group_entry
 		l->weight += ev.ids[f].text && id_field_indexed((enum id_field)f);
 	l->last_sequence++;
 	event_view_payload(&ev);
-	if (s->project && s->project(m, &ev, e) != 0)
+	if (store->project && store->project(m, &ev, e) != 0)
 		return err_wrap(e, "fold event %llu (%s)", (unsigned long long)ev.sequence, event_info(ev.type)->name);
 	return 0;
 }
 
-static int fold(struct store *s, struct layer *l, struct models *m, struct err *e)
+static int fold(struct store *store, struct layer *l, struct models *m, struct err *e)
 {
 	struct group_entry n;
 	size_t at = 0, cap = 0;
@@ -52,7 +53,7 @@ static int fold(struct store *s, struct layer *l, struct models *m, struct err *
 	while ((rc = group_next(l->group.data, l->group.len, &at, &n, e)) > 0) {
 		l->weight++;
 		if (n.tag == GROUP_EVENT) {
-			if (fold_event(s, l, &n, m, e) != 0)
+			if (fold_event(store, l, &n, m, e) != 0)
 				return -1;
 			continue;
 		}
@@ -67,7 +68,7 @@ static int fold(struct store *s, struct layer *l, struct models *m, struct err *
 	return rc;
 }
 
-int layer_new(struct store *s, struct buf *group, struct layer *older, uint64_t last, MDB_txn *txn, MDB_dbi models,
+int layer_new(struct store *store, struct buf *group, struct layer *older, uint64_t last, MDB_txn *txn, MDB_dbi models,
 	      struct layer **ret, struct err *e)
 {
 	struct layer *l = mem_zalloc(1, sizeof(*l));
@@ -82,7 +83,7 @@ int layer_new(struct store *s, struct buf *group, struct layer *older, uint64_t 
 	l->depth = older ? older->depth + 1 : 1;
 	l->weight = older ? older->weight : 0;
 	l->bytes = l->group.len + (older ? older->bytes : 0);
-	if (fold(s, l, &m, e) != 0) {
+	if (fold(store, l, &m, e) != 0) {
 		layer_unref(l);
 		return -1;
 	}

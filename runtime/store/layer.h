@@ -39,7 +39,7 @@ struct layer {
  * The group's bytes (taken) folded on top of what `older` (a reference is taken) and the transaction's models say.
  * `last` is the sequence of the newest event below.
  */
-int layer_new(struct store *s, struct buf *group, struct layer *older, uint64_t last, MDB_txn *txn, MDB_dbi models,
+int layer_new(struct store *store, struct buf *group, struct layer *older, uint64_t last, MDB_txn *txn, MDB_dbi models,
 	      struct layer **ret, struct err *e);
 struct layer *layer_ref(struct layer *l);
 void layer_unref(struct layer *l); /* NULL: nothing */

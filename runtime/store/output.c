@@ -122,7 +122,7 @@ static int read_chunks(const struct reader *r, const char *ref, uint64_t offset,
 	return 0;
 }
 
-int store_output_read(struct store *s, const char *output_ref, uint64_t offset, size_t length, struct buf *out,
+int store_output_read(struct store *store, const char *output_ref, uint64_t offset, size_t length, struct buf *out,
 		      struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
@@ -132,7 +132,7 @@ int store_output_read(struct store *s, const char *output_ref, uint64_t offset, 
 		return err_field(e, "outputRef", "not an output ref");
 	if (length > READ_MAX)
 		length = READ_MAX;
-	if (reader_begin(s, &r, e) != 0)
+	if (reader_begin(store, &r, e) != 0)
 		return -1;
 	if (read_inline(&r, output_ref, offset, length, out, &got, e) != 0)
 		return -1;
@@ -143,13 +143,13 @@ int store_output_read(struct store *s, const char *output_ref, uint64_t offset, 
 	return 0;
 }
 
-int store_output_whole(struct store *s, const char *output_ref, size_t most, struct buf *out, struct err *e)
+int store_output_whole(struct store *store, const char *output_ref, size_t most, struct buf *out, struct err *e)
 {
 	size_t start = out->len, before;
 
 	do {
 		before = out->len;
-		if (store_output_read(s, output_ref, before - start, READ_MAX, out, e) < 0 ||
+		if (store_output_read(store, output_ref, before - start, READ_MAX, out, e) < 0 ||
 		    (out->len - start > most &&
 		     err_set(e, ERR_EXHAUSTED, "'%s' has more than %zu bytes", output_ref, most) < 0)) {
 			out->len = start;

@@ -27,7 +27,7 @@ struct prune {
 	void *ctx;
 };
 
-static int remove_event(struct store *s, MDB_txn *txn, struct models *m, struct tip *floor, struct err *e)
+static int remove_event(struct store *store, MDB_txn *txn, struct models *m, struct tip *floor, struct err *e)
 {
 	struct event_view ev;
 	struct db_key k = { .len = 0 };
@@ -38,7 +38,7 @@ static int remove_event(struct store *s, MDB_txn *txn, struct models *m, struct 
 
 	db_key_u64(&k, floor->sequence + 1);
 	kv = db_key_val(&k);
-	rc = mdb_get(txn, s->db.t[DB_EVENTS], &kv, &v);
+	rc = mdb_get(txn, store->db.t[DB_EVENTS], &kv, &v);
 	if (rc == MDB_NOTFOUND)
 		return err_set(e, ERR_CORRUPT, "event %llu is missing", (unsigned long long)floor->sequence + 1);
 	if (rc != 0)
@@ -49,14 +49,14 @@ static int remove_event(struct store *s, MDB_txn *txn, struct models *m, struct 
 	mem_auto void *copy = mem_dup(event, len);
 	if (event_view_of(copy, len, floor->sequence, &ev, e) != 0)
 		return -1;
-	if (s->project && s->project(m, &ev, e) != 0)
+	if (store->project && store->project(m, &ev, e) != 0)
 		return err_wrap(e, "fold event %llu", (unsigned long long)ev.sequence);
-	rc = mdb_del(txn, s->db.t[DB_EVENTS], &kv, NULL);
+	rc = mdb_del(txn, store->db.t[DB_EVENTS], &kv, NULL);
 	for (int f = 0; f < ID_FIELD_COUNT && rc == 0; f++) {
 		if (!commit_index_key(&ev, f, &k))
 			continue;
 		kv = db_key_val(&k);
-		rc = mdb_del(txn, s->db.t[DB_INDEX], &kv, NULL);
+		rc = mdb_del(txn, store->db.t[DB_INDEX], &kv, NULL);
 		m->puts++;
 		if (rc == MDB_NOTFOUND)
 			rc = 0;
@@ -65,34 +65,34 @@ static int remove_event(struct store *s, MDB_txn *txn, struct models *m, struct 
 	return rc == 0 ? 0 : db_err(e, rc, "remove an event");
 }
 
-static int prune_txn(struct store *s, MDB_txn *txn, void *ctx, struct err *e)
+static int prune_txn(struct store *store, MDB_txn *txn, void *ctx, struct err *e)
 {
 	struct prune *p = ctx;
-	struct models m = { .txn = txn, .dbi = s->db.t[DB_BASE] };
+	struct models m = { .txn = txn, .dbi = store->db.t[DB_BASE] };
 	struct tip floor = { 0 };
-	uint64_t end = p->floor < s->settled.sequence ? p->floor : s->settled.sequence; /* the newest stays */
+	uint64_t end = p->floor < store->settled.sequence ? p->floor : store->settled.sequence; /* the newest stays */
 
-	if (db_meta_get(txn, &s->db, META_FLOOR, &floor, sizeof(floor), e) < 0)
+	if (db_meta_get(txn, &store->db, META_FLOOR, &floor, sizeof(floor), e) < 0)
 		return -1;
 	p->next_removed = p->idem_removed = 0;
 	for (unsigned i = 0; i < p->step_events && m.puts < STEP_PUTS && floor.sequence + 1 < end; i++) {
-		if (remove_event(s, txn, &m, &floor, e) != 0)
+		if (remove_event(store, txn, &m, &floor, e) != 0)
 			return -1;
 		p->next_removed++;
 	}
 	p->next_floor = floor;
 	if (p->next_removed)
-		return db_meta_put(txn, &s->db, META_FLOOR, &floor, sizeof(floor), e);
-	return idempotency_records_prune(txn, &s->db, p->idem_before_us,
+		return db_meta_put(txn, &store->db, META_FLOOR, &floor, sizeof(floor), e);
+	return idempotency_records_prune(txn, &store->db, p->idem_before_us,
 					 p->step_events < STEP_EVENTS ? p->step_events : STEP_IDEM, &p->idem_removed,
 					 e);
 }
 
-static enum job_step prune_step(struct store *s, struct job *j)
+static enum job_step prune_step(struct store *store, struct job *j)
 {
 	struct prune *p = (struct prune *)j;
 
-	if (writer_txn(s, prune_txn, p, &j->err) != 0) {
+	if (writer_txn(store, prune_txn, p, &j->err) != 0) {
 		if (j->err.code != ERR_EXHAUSTED || p->step_events == 1)
 			return JOB_FAILED;
 		p->step_events /= 8;
@@ -102,13 +102,13 @@ static enum job_step prune_step(struct store *s, struct job *j)
 		return JOB_MORE;
 	}
 	p->removed += p->next_removed;
-	atomic_store(&s->first, p->next_floor.sequence + 1);
+	atomic_store(&store->first, p->next_floor.sequence + 1);
 	if (p->next_removed || p->idem_removed)
 		return JOB_MORE;
 	return JOB_FINISHED;
 }
 
-static void prune_run(struct store *s, struct completion *c)
+static void prune_run(struct store *store, struct completion *c)
 {
 	struct prune *p = (struct prune *)c;
 
@@ -117,7 +117,7 @@ static void prune_run(struct store *s, struct completion *c)
 	free(p);
 }
 
-void store_prune(struct store *s, uint64_t floor, uint64_t idem_before_us,
+void store_prune(struct store *store, uint64_t floor, uint64_t idem_before_us,
 		 void (*done)(void *ctx, uint64_t removed, const struct err *e), void *ctx)
 {
 	struct prune *p = mem_zalloc(1, sizeof(*p));
@@ -130,5 +130,5 @@ void store_prune(struct store *s, uint64_t floor, uint64_t idem_before_us,
 	p->step_events = STEP_EVENTS;
 	p->done = done;
 	p->ctx = ctx;
-	writer_submit(s, &p->job);
+	writer_submit(store, &p->job);
 }

@@ -12,7 +12,7 @@
 #define EVENTS_A_TXN 512
 
 struct scan {
-	struct store *s;
+	struct store *store;
 	const struct store_query *q;
 	size_t id_len;
 	uint64_t next, last; /* still to be given: [next, last] */
@@ -65,7 +65,7 @@ static int scan_log(struct scan *c, uint64_t last, struct err *e)
 	MDB_val kv, v;
 	int rc;
 
-	if (reader_begin(c->s, &r, e) != 0 || check_floor(&r, c, e) != 0)
+	if (reader_begin(c->store, &r, e) != 0 || check_floor(&r, c, e) != 0)
 		return -1;
 	rc = mdb_cursor_open(r.txn, r.db->t[DB_EVENTS], &cur);
 	if (rc != 0)
@@ -102,7 +102,7 @@ static int scan_index(struct scan *c, uint64_t last, struct err *e)
 	size_t prefix;
 	int rc;
 
-	if (reader_begin(c->s, &r, e) != 0 || check_floor(&r, c, e) != 0)
+	if (reader_begin(c->store, &r, e) != 0 || check_floor(&r, c, e) != 0)
 		return -1;
 	rc = mdb_cursor_open(r.txn, r.db->t[DB_INDEX], &cur);
 	if (rc != 0)
@@ -150,7 +150,7 @@ static int scan_ring(struct scan *c, struct err *e)
 	while (c->next <= c->last && !c->stopped) {
 		struct event_view ev;
 		size_t len;
-		const void *p = ring_get(&c->s->ring, c->next, &len);
+		const void *p = ring_get(&c->store->ring, c->next, &len);
 
 		if (!p)
 			return err_set(e, ERR_INTERNAL, "event %llu is not in memory", (unsigned long long)c->next);
@@ -168,11 +168,11 @@ static int scan_ring(struct scan *c, struct err *e)
 	return 0;
 }
 
-int store_events(struct store *s, const struct store_query *q, bool (*fn)(void *ctx, const struct event_view *ev),
+int store_events(struct store *store, const struct store_query *q, bool (*fn)(void *ctx, const struct event_view *ev),
 		 void *ctx, struct err *e)
 {
-	struct scan c = { .s = s, .q = q, .next = q->after + 1, .last = s->last, .fn = fn, .ctx = ctx };
-	uint64_t first = atomic_load(&s->first), in_ring = ring_first(&s->ring);
+	struct scan c = { .store = store, .q = q, .next = q->after + 1, .last = store->last, .fn = fn, .ctx = ctx };
+	uint64_t first = atomic_load(&store->first), in_ring = ring_first(&store->ring);
 	int rc = 0;
 
 	if (q->index >= ID_FIELD_COUNT || (q->index >= 0 && (!id_field_indexed((enum id_field)q->index) || !q->id)))
@@ -196,10 +196,10 @@ int store_events(struct store *s, const struct store_query *q, bool (*fn)(void *
 	return rc;
 }
 
-int query_committed(struct store *s, const struct store_query *q, bool (*fn)(void *ctx, const struct event_view *ev),
-		    void *ctx, struct err *e)
+int query_committed(struct store *store, const struct store_query *q,
+		    bool (*fn)(void *ctx, const struct event_view *ev), void *ctx, struct err *e)
 {
-	struct scan c = { .s = s, .q = q, .next = q->after + 1, .last = q->before - 1, .fn = fn, .ctx = ctx };
+	struct scan c = { .store = store, .q = q, .next = q->after + 1, .last = q->before - 1, .fn = fn, .ctx = ctx };
 	int rc = 0;
 
 	c.id_len = q->index >= 0 ? strlen(q->id) : 0;
@@ -208,17 +208,17 @@ int query_committed(struct store *s, const struct store_query *q, bool (*fn)(voi
 	return rc;
 }
 
-int store_sequence_at(struct store *s, uint64_t real_us, uint64_t *ret, struct err *e)
+int store_sequence_at(struct store *store, uint64_t real_us, uint64_t *ret, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
 	uint64_t lo, hi, settled;
 	struct tip floor;
 
-	if (reader_begin(s, &r, e) != 0 || reader_floor(&r, &floor, e) != 0)
+	if (reader_begin(store, &r, e) != 0 || reader_floor(&r, &floor, e) != 0)
 		return -1;
-	settled = layer_settled(r.over, s->last);
-	if (settled > s->last)
-		settled = s->last;
+	settled = layer_settled(r.over, store->last);
+	if (settled > store->last)
+		settled = store->last;
 	lo = floor.sequence + 1;
 	hi = settled + 1;
 	/* the first event that is not older is also the first whose "latest so far" is not: that is sorted */
@@ -245,10 +245,10 @@ int store_sequence_at(struct store *s, uint64_t real_us, uint64_t *ret, struct e
 			lo = mid + 1;
 	}
 	/* what is not in the database yet is in memory */
-	for (; lo > settled && lo <= s->last; lo++) {
+	for (; lo > settled && lo <= store->last; lo++) {
 		struct event_view ev;
 		size_t len;
-		const void *p = ring_get(&s->ring, lo, &len);
+		const void *p = ring_get(&store->ring, lo, &len);
 
 		if (!p || event_view_of(p, len, lo, &ev, e) != 0)
 			return p ? -1 : err_set(e, ERR_INTERNAL, "event %llu is not in memory", (unsigned long long)lo);

@@ -92,15 +92,16 @@ int models_del(struct models *m, uint8_t kind, const char *id, size_t id_len, st
 	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "remove a model");
 }
 
-void store_snapshot_begin(struct store *s)
+void store_snapshot_begin(struct store *store)
 {
 	struct err e = ERR_INIT;
 
-	if (s->snapshot_depth++)
+	if (store->snapshot_depth++)
 		return;
 	/* Without one every reader has its own, and tells what is wrong. */
-	if (reader_begin(s, &s->snapshot, &e) != 0 || reader_models(&s->snapshot, &s->snapshot_models, &e) != 0)
-		reader_end(&s->snapshot);
+	if (reader_begin(store, &store->snapshot, &e) != 0 ||
+	    reader_models(&store->snapshot, &store->snapshot_models, &e) != 0)
+		reader_end(&store->snapshot);
 }
 
 void store_snapshot_end(struct store **s)
@@ -110,22 +111,22 @@ void store_snapshot_end(struct store **s)
 }
 
 /* The transaction that is held, or one of the caller's own; `now`: that in any case. */
-static int begin(struct store *s, bool now, struct reader *own, struct models *ret, struct err *e)
+static int begin(struct store *store, bool now, struct reader *own, struct models *ret, struct err *e)
 {
-	if (!now && pthread_equal(s->loop, pthread_self()) && s->snapshot.store) {
-		ret->txn = s->snapshot.txn;
-		ret->over = s->snapshot.over;
-		ret->dbi = s->snapshot_models;
+	if (!now && pthread_equal(store->loop, pthread_self()) && store->snapshot.store) {
+		ret->txn = store->snapshot.txn;
+		ret->over = store->snapshot.over;
+		ret->dbi = store->snapshot_models;
 		return 0;
 	}
-	if (reader_begin(s, own, e) != 0 || reader_models(own, &ret->dbi, e) != 0)
+	if (reader_begin(store, own, e) != 0 || reader_models(own, &ret->dbi, e) != 0)
 		return -1;
 	ret->txn = own->txn;
 	ret->over = own->over;
 	return 0;
 }
 
-static int model_get(struct store *s, struct speculative *ahead, uint8_t kind, const char *id, struct buf *out,
+static int model_get(struct store *store, struct speculative *ahead, uint8_t kind, const char *id, struct buf *out,
 		     struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
@@ -134,7 +135,7 @@ static int model_get(struct store *s, struct speculative *ahead, uint8_t kind, c
 	size_t n;
 	int rc;
 
-	if ((ahead && speculative_refresh(s, e) != 0) || begin(s, ahead != NULL, &r, &m, e) != 0)
+	if ((ahead && speculative_refresh(store, e) != 0) || begin(store, ahead != NULL, &r, &m, e) != 0)
 		return -1;
 	rc = models_get(&m, kind, id, strlen(id), &p, &n, e);
 	if (rc == 0)
@@ -142,14 +143,14 @@ static int model_get(struct store *s, struct speculative *ahead, uint8_t kind, c
 	return rc;
 }
 
-int store_model_get(struct store *s, uint8_t kind, const char *id, struct buf *out, struct err *e)
+int store_model_get(struct store *store, uint8_t kind, const char *id, struct buf *out, struct err *e)
 {
-	return model_get(s, NULL, kind, id, out, e);
+	return model_get(store, NULL, kind, id, out, e);
 }
 
-int store_model_get_speculative(struct store *s, uint8_t kind, const char *id, struct buf *out, struct err *e)
+int store_model_get_speculative(struct store *store, uint8_t kind, const char *id, struct buf *out, struct err *e)
 {
-	return model_get(s, &s->speculative, kind, id, out, e);
+	return model_get(store, &store->speculative, kind, id, out, e);
 }
 
 /* The first key that is larger than every key with this prefix; false when there is none. */
@@ -281,8 +282,8 @@ static void skip_over(struct scan *c, const char *after)
 	}
 }
 
-static int scan(struct store *s, const struct speculative *ahead, uint8_t kind, const char *prefix, const char *after,
-		bool descending, scan_fn fn, void *ctx, struct err *e)
+static int scan(struct store *store, const struct speculative *ahead, uint8_t kind, const char *prefix,
+		const char *after, bool descending, scan_fn fn, void *ctx, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
 	struct db_key pk = { .len = 0 }, ak = { .len = 0 };
@@ -298,7 +299,7 @@ static int scan(struct store *s, const struct speculative *ahead, uint8_t kind, 
 		db_key_add(&ak, after, strlen(after));
 	if (!db_key_ok(&pk) || !db_key_ok(&ak))
 		return 0; /* longer than any id is */
-	if (begin(s, ahead != NULL, &r, &m, e) != 0)
+	if (begin(store, ahead != NULL, &r, &m, e) != 0)
 		return -1;
 	if (ahead)
 		docs_list_add(&c.over, &ahead->docs, kind, prefix);
@@ -312,16 +313,16 @@ static int scan(struct store *s, const struct speculative *ahead, uint8_t kind, 
 	return rc;
 }
 
-int store_model_scan(struct store *s, uint8_t kind, const char *prefix, const char *after, bool descending, scan_fn fn,
-		     void *ctx, struct err *e)
+int store_model_scan(struct store *store, uint8_t kind, const char *prefix, const char *after, bool descending,
+		     scan_fn fn, void *ctx, struct err *e)
 {
-	return scan(s, NULL, kind, prefix, after, descending, fn, ctx, e);
+	return scan(store, NULL, kind, prefix, after, descending, fn, ctx, e);
 }
 
-int store_model_scan_speculative(struct store *s, uint8_t kind, const char *prefix, scan_fn fn, void *ctx,
+int store_model_scan_speculative(struct store *store, uint8_t kind, const char *prefix, scan_fn fn, void *ctx,
 				 struct err *e)
 {
-	if (speculative_refresh(s, e) != 0)
+	if (speculative_refresh(store, e) != 0)
 		return -1;
-	return scan(s, &s->speculative, kind, prefix, NULL, false, fn, ctx, e);
+	return scan(store, &store->speculative, kind, prefix, NULL, false, fn, ctx, e);
 }

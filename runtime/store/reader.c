@@ -5,30 +5,30 @@
 #include "runtime/store/store_meta.h"
 #include "runtime/store/store_private.h"
 
-int reader_begin(struct store *s, struct reader *ret, struct err *e)
+int reader_begin(struct store *store, struct reader *ret, struct err *e)
 {
 	struct layer *over = NULL;
 	MDB_txn *txn;
 	int rc, models = -1;
 
-	pthread_rwlock_rdlock(&s->db_lock);
-	if (!s->db.env) {
-		pthread_rwlock_unlock(&s->db_lock);
+	pthread_rwlock_rdlock(&store->db_lock);
+	if (!store->db.env) {
+		pthread_rwlock_unlock(&store->db_lock);
 		return err_set(e, ERR_UNAVAILABLE, "the store's medium has failed; it is tried again");
 	}
-	pthread_mutex_lock(&s->mutex);
-	rc = mdb_txn_begin(s->db.env, NULL, MDB_RDONLY, &txn);
+	pthread_mutex_lock(&store->mutex);
+	rc = mdb_txn_begin(store->db.env, NULL, MDB_RDONLY, &txn);
 	/* the transaction that settles the layers may be there already, and more with it */
-	if (rc == 0 && mdb_txn_id(txn) < s->settling)
-		over = layer_ref(s->layers);
-	if (rc == 0 && mdb_txn_id(txn) >= s->models_since)
-		models = s->models;
-	pthread_mutex_unlock(&s->mutex);
+	if (rc == 0 && mdb_txn_id(txn) < store->settling)
+		over = layer_ref(store->layers);
+	if (rc == 0 && mdb_txn_id(txn) >= store->models_since)
+		models = store->models;
+	pthread_mutex_unlock(&store->mutex);
 	if (rc != 0) {
-		pthread_rwlock_unlock(&s->db_lock);
+		pthread_rwlock_unlock(&store->db_lock);
 		return db_err(e, rc, "read the store");
 	}
-	*ret = (struct reader){ .store = s, .db = &s->db, .txn = txn, .over = over, .models = models };
+	*ret = (struct reader){ .store = store, .db = &store->db, .txn = txn, .over = over, .models = models };
 	return 0;
 }
 

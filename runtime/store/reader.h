@@ -24,7 +24,7 @@ struct reader {
 };
 #define READER_INIT ((struct reader){ .models = -1 })
 
-int reader_begin(struct store *s, struct reader *ret, struct err *e);
+int reader_begin(struct store *store, struct reader *ret, struct err *e);
 void reader_end(struct reader *r); /* as often as one likes */
 #define reader_auto __attribute__((cleanup(reader_end)))
 

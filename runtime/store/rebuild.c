@@ -28,13 +28,13 @@ struct rebuild {
 	void *ctx;
 };
 
-static int copy_base(struct rebuild *b, struct store *s, MDB_txn *txn, struct err *e)
+static int copy_base(struct rebuild *b, struct store *store, MDB_txn *txn, struct err *e)
 {
 	MDB_val kv = db_key_val(&b->base_at), v;
 	struct db_key last = b->base_at;
 	MDB_cursor *cur;
 	unsigned n = 0;
-	int rc = mdb_cursor_open(txn, s->db.t[DB_BASE], &cur);
+	int rc = mdb_cursor_open(txn, store->db.t[DB_BASE], &cur);
 
 	if (rc != 0)
 		return db_err(e, rc, "read the snapshot");
@@ -42,7 +42,7 @@ static int copy_base(struct rebuild *b, struct store *s, MDB_txn *txn, struct er
 	if (rc == 0 && last.len && kv.mv_size == last.len && memcmp(kv.mv_data, last.bytes, last.len) == 0)
 		rc = mdb_cursor_get(cur, &kv, &v, MDB_NEXT);
 	for (; rc == 0 && n < STEP_PUTS; rc = mdb_cursor_get(cur, &kv, &v, MDB_NEXT), n++) {
-		rc = mdb_put(txn, s->db.t[b->target], &kv, &v, 0);
+		rc = mdb_put(txn, store->db.t[b->target], &kv, &v, 0);
 		if (rc != 0)
 			break;
 		db_key_reset(&last);
@@ -57,12 +57,13 @@ static int copy_base(struct rebuild *b, struct store *s, MDB_txn *txn, struct er
 	return 0;
 }
 
-static int fold_log(struct rebuild *b, struct store *s, MDB_txn *txn, struct err *e)
+static int fold_log(struct rebuild *b, struct store *store, MDB_txn *txn, struct err *e)
 {
-	struct models m = { .txn = txn, .dbi = s->db.t[b->target] };
+	struct models m = { .txn = txn, .dbi = store->db.t[b->target] };
 	uint8_t which = b->target == DB_MODELS_B;
 
-	for (unsigned i = 0; i < STEP_EVENTS && m.puts < STEP_PUTS && b->next_at.sequence < s->settled.sequence; i++) {
+	for (unsigned i = 0; i < STEP_EVENTS && m.puts < STEP_PUTS && b->next_at.sequence < store->settled.sequence;
+	     i++) {
 		struct db_key k = { .len = 0 };
 		struct event_view ev;
 		const void *event;
@@ -72,7 +73,7 @@ static int fold_log(struct rebuild *b, struct store *s, MDB_txn *txn, struct err
 
 		db_key_u64(&k, b->next_at.sequence + 1);
 		kv = db_key_val(&k);
-		rc = mdb_get(txn, s->db.t[DB_EVENTS], &kv, &v);
+		rc = mdb_get(txn, store->db.t[DB_EVENTS], &kv, &v);
 		if (rc == MDB_NOTFOUND)
 			return err_set(e, ERR_CORRUPT, "event %llu is missing",
 				       (unsigned long long)b->next_at.sequence + 1);
@@ -82,16 +83,16 @@ static int fold_log(struct rebuild *b, struct store *s, MDB_txn *txn, struct err
 			return -1;
 		mem_auto void *copy = mem_dup(event, len);
 		if (event_view_of(copy, len, b->next_at.sequence, &ev, e) != 0 ||
-		    (s->project && s->project(&m, &ev, e) != 0))
+		    (store->project && store->project(&m, &ev, e) != 0))
 			return err_wrap(e, "fold event %llu", (unsigned long long)b->next_at.sequence);
 	}
-	if (b->next_at.sequence < s->settled.sequence)
+	if (b->next_at.sequence < store->settled.sequence)
 		return 0;
 	b->next_phase = PHASE_DONE;
-	return db_meta_put(txn, &s->db, META_MODELS, &which, sizeof(which), e);
+	return db_meta_put(txn, &store->db, META_MODELS, &which, sizeof(which), e);
 }
 
-static int rebuild_txn(struct store *s, MDB_txn *txn, void *ctx, struct err *e)
+static int rebuild_txn(struct store *store, MDB_txn *txn, void *ctx, struct err *e)
 {
 	struct rebuild *b = ctx;
 	int rc;
@@ -101,45 +102,45 @@ static int rebuild_txn(struct store *s, MDB_txn *txn, void *ctx, struct err *e)
 	b->next_at = b->at;
 	switch (b->phase) {
 	case PHASE_CLEAR:
-		if (db_meta_get(txn, &s->db, META_FLOOR, &b->at, sizeof(b->at), e) < 0)
+		if (db_meta_get(txn, &store->db, META_FLOOR, &b->at, sizeof(b->at), e) < 0)
 			return -1;
-		b->target = s->models == DB_MODELS_A ? DB_MODELS_B : DB_MODELS_A;
+		b->target = store->models == DB_MODELS_A ? DB_MODELS_B : DB_MODELS_A;
 		b->verdict.first_sequence = b->at.sequence + 1;
 		b->next_at = b->at;
-		rc = mdb_drop(txn, s->db.t[b->target], 0);
+		rc = mdb_drop(txn, store->db.t[b->target], 0);
 		b->next_phase = PHASE_BASE;
 		return rc == 0 ? 0 : db_err(e, rc, "clear the models");
-	case PHASE_BASE: return copy_base(b, s, txn, e);
-	default: return fold_log(b, s, txn, e);
+	case PHASE_BASE: return copy_base(b, store, txn, e);
+	default: return fold_log(b, store, txn, e);
 	}
 }
 
-static enum job_step rebuild_step(struct store *s, struct job *j)
+static enum job_step rebuild_step(struct store *store, struct job *j)
 {
 	struct rebuild *b = (struct rebuild *)j;
 
 	/* Readers find out for themselves while it changes. */
-	pthread_mutex_lock(&s->mutex);
-	s->models_since = SIZE_MAX;
-	pthread_mutex_unlock(&s->mutex);
-	if (writer_txn(s, rebuild_txn, b, &j->err) != 0)
+	pthread_mutex_lock(&store->mutex);
+	store->models_since = SIZE_MAX;
+	pthread_mutex_unlock(&store->mutex);
+	if (writer_txn(store, rebuild_txn, b, &j->err) != 0)
 		return JOB_FAILED;
 	b->phase = b->next_phase;
 	b->at = b->next_at;
 	b->base_at = b->next_base_at;
 	if (b->phase != PHASE_DONE)
 		return JOB_MORE;
-	pthread_mutex_lock(&s->mutex);
-	s->models = b->target;
-	s->models_since = s->txn_id;
-	pthread_mutex_unlock(&s->mutex);
+	pthread_mutex_lock(&store->mutex);
+	store->models = b->target;
+	store->models_since = store->txn_id;
+	pthread_mutex_unlock(&store->mutex);
 	b->verdict.ok = true;
 	b->verdict.last_sequence = b->at.sequence;
 	b->verdict.events = b->at.sequence + 1 - b->verdict.first_sequence;
 	return JOB_FINISHED;
 }
 
-static void rebuild_run(struct store *s, struct completion *c)
+static void rebuild_run(struct store *store, struct completion *c)
 {
 	struct rebuild *b = (struct rebuild *)c;
 
@@ -148,7 +149,7 @@ static void rebuild_run(struct store *s, struct completion *c)
 	free(b);
 }
 
-void store_rebuild(struct store *s, void (*done)(void *ctx, const struct store_verdict *v, const struct err *e),
+void store_rebuild(struct store *store, void (*done)(void *ctx, const struct store_verdict *v, const struct err *e),
 		   void *ctx)
 {
 	struct rebuild *b = mem_zalloc(1, sizeof(*b));
@@ -157,5 +158,5 @@ void store_rebuild(struct store *s, void (*done)(void *ctx, const struct store_v
 	b->job.step = rebuild_step;
 	b->done = done;
 	b->ctx = ctx;
-	writer_submit(s, &b->job);
+	writer_submit(store, &b->job);
 }

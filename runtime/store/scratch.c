@@ -15,10 +15,10 @@
 #define BREATHE_PUTS 10000
 
 /* Inside the store's folder; where that cannot be written to, in the place for temporary files. */
-static int make_directory(struct store *s, struct scratch *c, char *path, size_t cap, struct err *e)
+static int make_directory(struct store *store, struct scratch *c, char *path, size_t cap, struct err *e)
 {
 	const char *tmp = getenv("TMPDIR");
-	const char *places[] = { s->dir, tmp && *tmp ? tmp : "/tmp" };
+	const char *places[] = { store->dir, tmp && *tmp ? tmp : "/tmp" };
 
 	for (size_t i = 0; i < countof(places); i++) {
 		int n = snprintf(path, cap, "%s/" STORE_DIRS_SCRATCH "XXXXXX", places[i]);
@@ -60,13 +60,13 @@ static int open_env(const char *path, MDB_env **ret)
 	}
 }
 
-int scratch_open(struct store *s, struct scratch *ret, struct err *e)
+int scratch_open(struct store *store, struct scratch *ret, struct err *e)
 {
 	struct scratch c = SCRATCH_INIT;
 	char path[4096];
 	int rc;
 
-	if (make_directory(s, &c, path, sizeof(path), e) != 0)
+	if (make_directory(store, &c, path, sizeof(path), e) != 0)
 		return -1;
 	rc = open_env(path, &c.env);
 	if (rc == 0)

@@ -19,7 +19,7 @@ struct scratch {
 };
 #define SCRATCH_INIT ((struct scratch){ .parent_fd = -1 })
 
-int scratch_open(struct store *s, struct scratch *ret, struct err *e);
+int scratch_open(struct store *store, struct scratch *ret, struct err *e);
 /* Commits now and then, so that no transaction grows too large. */
 int scratch_yield(struct scratch *c, struct err *e);
 void scratch_done(struct scratch *c);

@@ -27,19 +27,19 @@ struct space {
 	bool map_tight;           /* also what must be written waits */
 };
 
-void space_init(struct store *s, uint64_t quota, uint64_t ballast_bytes);
+void space_init(struct store *store, uint64_t quota, uint64_t ballast_bytes);
 /* Looks again, makes the ballast again when it can; sets and returns store_full's answer. */
-bool space_check(struct store *s);
+bool space_check(struct store *store);
 /* Whether the failure means "no room", and if so remembers it. */
-bool space_failed(struct store *s, const struct err *e);
+bool space_failed(struct store *store, const struct err *e);
 /* Gives the ballast up; false when there was none. */
-bool space_release_ballast(struct store *s);
+bool space_release_ballast(struct store *store);
 /* Whether there is room by far for what would take this many bytes. */
-bool space_has_reserve(struct store *s, uint64_t bytes);
+bool space_has_reserve(struct store *store, uint64_t bytes);
 /* How large the journal is to be. */
 uint64_t space_journal_bytes(uint64_t wanted, uint64_t quota);
-void space_spool_add(struct store *s, int64_t bytes, int64_t files);
+void space_spool_add(struct store *store, int64_t bytes, int64_t files);
 /* Used database bytes: pages in use, and the journal. */
-uint64_t space_db_bytes(struct store *s);
+uint64_t space_db_bytes(struct store *store);
 
 #endif

@@ -17,7 +17,7 @@ void speculative_done(struct speculative *a) { docs_done(&a->docs); }
 
 /* ---- folding ---- */
 
-static void fold_batch(struct store *s, struct store_batch *b, struct models *m)
+static void fold_batch(struct store *store, struct store_batch *b, struct models *m)
 {
 	struct err e = ERR_INIT;
 
@@ -26,35 +26,35 @@ static void fold_batch(struct store *s, struct store_batch *b, struct models *m)
 		struct event_view ev;
 
 		if (event_view_of(b->records.data + b->events[i].offset, b->events[i].length, 0, &ev, &e) != 0 ||
-		    s->project_speculative(m, &ev, &e) != 0)
+		    store->project_speculative(m, &ev, &e) != 0)
 			log_error("store: fold ahead: %s", e.message);
 	}
 }
 
-void speculative_add(struct store *s, struct store_batch *b)
+void speculative_add(struct store *store, struct store_batch *b)
 {
-	struct speculative *a = &s->speculative;
+	struct speculative *a = &store->speculative;
 
-	if (!s->project_speculative || !b->nevents)
+	if (!store->project_speculative || !b->nevents)
 		return;
 	b->ordinal = ++a->ordinal;
 	TAILQ_INSERT_TAIL(&a->undecided, b, undecided);
 	a->unfolded++;
 }
 
-int speculative_refresh(struct store *s, struct err *e)
+int speculative_refresh(struct store *store, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
-	struct speculative *a = &s->speculative;
+	struct speculative *a = &store->speculative;
 	struct models m = { .docs = &a->docs };
 	struct store_batch *b;
 	uint64_t there = 0; /* by how many events this snapshot is ahead of what was dispatched */
 
 	if (!a->unfolded)
 		return 0;
-	if (reader_begin(s, &r, e) != 0 || reader_models(&r, &m.dbi, e) != 0 || reader_last(&r, &there, e) != 0)
+	if (reader_begin(store, &r, e) != 0 || reader_models(&r, &m.dbi, e) != 0 || reader_last(&r, &there, e) != 0)
 		return -1;
-	there = there > s->last ? there - s->last : 0;
+	there = there > store->last ? there - store->last : 0;
 	m.txn = r.txn;
 	m.over = r.over;
 	TAILQ_FOREACH (b, &a->undecided, undecided) {
@@ -67,7 +67,7 @@ int speculative_refresh(struct store *s, struct err *e)
 		if (committed)
 			docs_sweep(&a->docs, b->ordinal);
 		if (!committed)
-			fold_batch(s, b, &m);
+			fold_batch(store, b, &m);
 		b->folded = true;
 		a->unfolded--;
 	}
@@ -86,9 +86,9 @@ static void start_over(struct speculative *a)
 	}
 }
 
-void speculative_resolve(struct store *s, struct store_batch *b)
+void speculative_resolve(struct store *store, struct store_batch *b)
 {
-	struct speculative *a = &s->speculative;
+	struct speculative *a = &store->speculative;
 
 	if (!b->ordinal)
 		return;

@@ -36,9 +36,9 @@ struct speculative {
 
 void speculative_init(struct speculative *a);
 void speculative_done(struct speculative *a);
-void speculative_add(struct store *s, struct store_batch *b);
+void speculative_add(struct store *store, struct store_batch *b);
 /* Before anything is read from the map. */
-int speculative_refresh(struct store *s, struct err *e);
-void speculative_resolve(struct store *s, struct store_batch *b);
+int speculative_refresh(struct store *store, struct err *e);
+void speculative_resolve(struct store *store, struct store_batch *b);
 
 #endif

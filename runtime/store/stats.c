@@ -43,26 +43,26 @@ static uint64_t new_keys(const struct reader *r)
 	return more;
 }
 
-int store_stats_get(struct store *s, struct store_stats *ret, struct err *e)
+int store_stats_get(struct store *store, struct store_stats *ret, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
-	char journal_note[sizeof(s->journal_note)];
+	char journal_note[sizeof(store->journal_note)];
 	struct store_stats st;
 	struct tip floor;
 	uint64_t last;
 	MDB_dbi models;
 
-	if (reader_begin(s, &r, e) != 0 || reader_floor(&r, &floor, e) != 0 || reader_models(&r, &models, e) != 0)
+	if (reader_begin(store, &r, e) != 0 || reader_floor(&r, &floor, e) != 0 || reader_models(&r, &models, e) != 0)
 		return -1;
-	pthread_mutex_lock(&s->mutex);
-	st = s->stats;
-	snprintf(journal_note, sizeof(journal_note), "%s", s->journal_note);
-	pthread_mutex_unlock(&s->mutex);
+	pthread_mutex_lock(&store->mutex);
+	st = store->stats;
+	snprintf(journal_note, sizeof(journal_note), "%s", store->journal_note);
+	pthread_mutex_unlock(&store->mutex);
 	if (reader_last(&r, &last, e) != 0)
 		return -1;
 	st.events = last - floor.sequence;
 	st.first_sequence = floor.sequence + 1;
-	st.last_sequence = s->last;
+	st.last_sequence = store->last;
 	st.models = db_entries(r.txn, models) + (uint64_t)new_models(&r, models);
 	st.idem_records = db_entries(r.txn, r.db->t[DB_IDEM]) + new_keys(&r);
 	st.map_bytes = r.db->map_bytes;
@@ -70,10 +70,10 @@ int store_stats_get(struct store *s, struct store_stats *ret, struct err *e)
 		snprintf(st.note, sizeof(st.note), "the address space allows a map of only %llu MiB",
 			 (unsigned long long)(r.db->map_bytes >> 20));
 	reader_end(&r);
-	st.db_bytes = space_db_bytes(s);
-	st.quota_bytes = s->space.quota;
-	st.full = atomic_load(&s->full);
-	if (faccessat(s->dir_fd, "ballast", F_OK, 0) != 0 && !s->read_only && !st.note[0])
+	st.db_bytes = space_db_bytes(store);
+	st.quota_bytes = store->space.quota;
+	st.full = atomic_load(&store->full);
+	if (faccessat(store->dir_fd, "ballast", F_OK, 0) != 0 && !store->read_only && !st.note[0])
 		snprintf(st.note, sizeof(st.note), "there is no ballast file for a full disk");
 	if (journal_note[0] && !st.note[0])
 		snprintf(st.note, sizeof(st.note), "without a journal, commits take longer: %.110s", journal_note);

@@ -31,161 +31,161 @@
 
 /* ---- open and close ---- */
 
-static void store_init(struct store *s, const struct store_options *o)
+static void store_init(struct store *store, const struct store_options *o)
 {
 	pthread_condattr_t attr;
 
-	s->dir = mem_strdup(o->dir);
-	s->spool_dir = mem_strdup(o->spool_dir);
-	s->schema_version = mem_strdup(o->schema_version ? o->schema_version : SCHEMA_DEFAULT);
-	s->env = (struct event_env){ .runtime_id = s->runtime_id, .schema_version = s->schema_version };
-	s->project = o->project;
-	s->project_speculative = o->project_speculative;
-	s->real_us = o->real_us;
-	s->clock = o->clock;
-	speculative_init(&s->speculative);
-	s->map_bytes = o->map_bytes ? o->map_bytes : MAP_DEFAULT;
-	s->soon_ns = (o->soon_ms ? o->soon_ms : SOON_DEFAULT_MS) * 1000000ull;
-	s->settle_ns = (o->settle_ms ? o->settle_ms : SETTLE_DEFAULT_MS) * 1000000ull;
-	s->journal_bytes = o->no_journal ? 0 : space_journal_bytes(o->journal_bytes, o->quota_bytes);
-	s->journal = JOURNAL_INIT;
-	s->settling = SIZE_MAX;
-	s->read_only = o->read_only;
-	s->dir_fd = s->spool_fd = s->lock_fd = s->event_fd = -1;
-	s->queue_tail = &s->queue;
-	s->done_tail = &s->done;
-	s->writer_jobs.tail = &s->writer_jobs.head;
-	s->worker_jobs.tail = &s->worker_jobs.head;
-	s->ready_ns = UINT64_MAX;
-	pthread_mutex_init(&s->mutex, NULL);
-	pthread_rwlock_init(&s->db_lock, NULL);
+	store->dir = mem_strdup(o->dir);
+	store->spool_dir = mem_strdup(o->spool_dir);
+	store->schema_version = mem_strdup(o->schema_version ? o->schema_version : SCHEMA_DEFAULT);
+	store->env = (struct event_env){ .runtime_id = store->runtime_id, .schema_version = store->schema_version };
+	store->project = o->project;
+	store->project_speculative = o->project_speculative;
+	store->real_us = o->real_us;
+	store->clock = o->clock;
+	speculative_init(&store->speculative);
+	store->map_bytes = o->map_bytes ? o->map_bytes : MAP_DEFAULT;
+	store->soon_ns = (o->soon_ms ? o->soon_ms : SOON_DEFAULT_MS) * 1000000ull;
+	store->settle_ns = (o->settle_ms ? o->settle_ms : SETTLE_DEFAULT_MS) * 1000000ull;
+	store->journal_bytes = o->no_journal ? 0 : space_journal_bytes(o->journal_bytes, o->quota_bytes);
+	store->journal = JOURNAL_INIT;
+	store->settling = SIZE_MAX;
+	store->read_only = o->read_only;
+	store->dir_fd = store->spool_fd = store->lock_fd = store->event_fd = -1;
+	store->queue_tail = &store->queue;
+	store->done_tail = &store->done;
+	store->writer_jobs.tail = &store->writer_jobs.head;
+	store->worker_jobs.tail = &store->worker_jobs.head;
+	store->ready_ns = UINT64_MAX;
+	pthread_mutex_init(&store->mutex, NULL);
+	pthread_rwlock_init(&store->db_lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&s->wake, &attr);
-	pthread_cond_init(&s->decided, &attr);
+	pthread_cond_init(&store->wake, &attr);
+	pthread_cond_init(&store->decided, &attr);
 	pthread_condattr_destroy(&attr);
 }
 
-static void store_free(struct store *s)
+static void store_free(struct store *store)
 {
-	durable_abort(s);
-	layer_unref(s->layers);
-	journal_close(&s->journal);
-	db_close(&s->db);
-	speculative_done(&s->speculative);
-	ring_done(&s->ring);
-	fd_close(&s->event_fd);
-	fd_close(&s->spool_fd);
-	fd_close(&s->dir_fd);
-	fd_close(&s->lock_fd); /* last: now another may open it */
-	pthread_cond_destroy(&s->wake);
-	pthread_cond_destroy(&s->decided);
-	pthread_mutex_destroy(&s->mutex);
-	pthread_rwlock_destroy(&s->db_lock);
-	free(s->dir);
-	free(s->spool_dir);
-	free(s->schema_version);
-	free(s);
+	durable_abort(store);
+	layer_unref(store->layers);
+	journal_close(&store->journal);
+	db_close(&store->db);
+	speculative_done(&store->speculative);
+	ring_done(&store->ring);
+	fd_close(&store->event_fd);
+	fd_close(&store->spool_fd);
+	fd_close(&store->dir_fd);
+	fd_close(&store->lock_fd); /* last: now another may open it */
+	pthread_cond_destroy(&store->wake);
+	pthread_cond_destroy(&store->decided);
+	pthread_mutex_destroy(&store->mutex);
+	pthread_rwlock_destroy(&store->db_lock);
+	free(store->dir);
+	free(store->spool_dir);
+	free(store->schema_version);
+	free(store);
 }
 
-static int open_database(struct store *s, struct err *e)
+static int open_database(struct store *store, struct err *e)
 {
-	unsigned flags = s->read_only ? MDB_RDONLY | MDB_NOLOCK : 0;
+	unsigned flags = store->read_only ? MDB_RDONLY | MDB_NOLOCK : 0;
 	bool empty = false;
 	int rc;
 
 	/* before LMDB follows a pointer that a bad disk wrote */
-	rc = lmdb_check_file(s->dir_fd, CHECK_PAGES, e);
+	rc = lmdb_check_file(store->dir_fd, CHECK_PAGES, e);
 	if (rc < 0)
 		return err_wrap(e, "check data.mdb");
-	if (rc > 0 && s->read_only)
-		return err_set(e, ERR_NOT_FOUND, "there is no store in '%s'", s->dir);
-	if (rc > 0 && store_dirs_check_lost(s, e) != 0)
+	if (rc > 0 && store->read_only)
+		return err_set(e, ERR_NOT_FOUND, "there is no store in '%s'", store->dir);
+	if (rc > 0 && store_dirs_check_lost(store, e) != 0)
 		return -1;
 	if (rc > 0)
-		unlinkat(s->dir_fd, STORE_DIRS_DATA, 0);
-	if (db_open(s->dir, s->map_bytes, flags, &s->db, &empty, e) != 0)
+		unlinkat(store->dir_fd, STORE_DIRS_DATA, 0);
+	if (db_open(store->dir, store->map_bytes, flags, &store->db, &empty, e) != 0)
 		return -1;
-	if (s->db.smaller)
+	if (store->db.smaller)
 		log_warning("store: the address space allows a map of only %llu MiB",
-			    (unsigned long long)(s->db.map_bytes >> 20));
-	if (empty && s->read_only)
-		return err_set(e, ERR_NOT_FOUND, "there is no store in '%s'", s->dir);
-	if (empty && store_meta_create(s, e) != 0)
+			    (unsigned long long)(store->db.map_bytes >> 20));
+	if (empty && store->read_only)
+		return err_set(e, ERR_NOT_FOUND, "there is no store in '%s'", store->dir);
+	if (empty && store_meta_create(store, e) != 0)
 		return -1;
-	if (store_meta_load(s, &s->db, e) != 0 || upgrade_store(s, s->version, e) != 0)
+	if (store_meta_load(store, &store->db, e) != 0 || upgrade_store(store, store->version, e) != 0)
 		return -1;
-	s->applied = s->applied_there;
-	s->last = s->settled.sequence;
-	s->journal.seed = hash64(s->runtime_id, strlen(s->runtime_id), 0);
+	store->applied = store->applied_there;
+	store->last = store->settled.sequence;
+	store->journal.seed = hash64(store->runtime_id, strlen(store->runtime_id), 0);
 	return 0;
 }
 
 int store_open(const struct store_options *o, struct store **ret, struct err *e)
 {
-	struct store *s = mem_zalloc(1, sizeof(*s));
+	struct store *store = mem_zalloc(1, sizeof(*store));
 
-	store_init(s, o);
-	s->loop = pthread_self();
-	s->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	if (s->event_fd < 0) {
+	store_init(store, o);
+	store->loop = pthread_self();
+	store->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (store->event_fd < 0) {
 		err_sys(e, errno, "make an eventfd");
 		goto fail;
 	}
-	if (store_dirs_open(s, e) != 0 || open_database(s, e) != 0)
+	if (store_dirs_open(store, e) != 0 || open_database(store, e) != 0)
 		goto fail;
-	space_init(s, o->quota_bytes, o->ballast_bytes);
-	if (durable_recover(s, e) != 0 || store_dirs_count_spool(s, e) != 0)
+	space_init(store, o->quota_bytes, o->ballast_bytes);
+	if (durable_recover(store, e) != 0 || store_dirs_count_spool(store, e) != 0)
 		goto fail;
-	if (!s->read_only)
-		space_check(s);
-	if (!s->read_only && writer_start(s, e) != 0)
+	if (!store->read_only)
+		space_check(store);
+	if (!store->read_only && writer_start(store, e) != 0)
 		goto fail;
-	*ret = s;
+	*ret = store;
 	return 0;
 fail:
 	err_wrap(e, "open the store in '%s'", o->dir);
-	store_free(s);
+	store_free(store);
 	return -1;
 }
 
-void store_stop(struct store *s)
+void store_stop(struct store *store)
 {
-	atomic_store(&s->closing, true);
-	worker_stop(s);
-	writer_stop(s);
-	jobs_cancel(s, &s->writer_jobs);
-	jobs_cancel(s, &s->worker_jobs);
-	store_flush(s);
+	atomic_store(&store->closing, true);
+	worker_stop(store);
+	writer_stop(store);
+	jobs_cancel(store, &store->writer_jobs);
+	jobs_cancel(store, &store->worker_jobs);
+	store_flush(store);
 }
 
-void store_close(struct store *s)
+void store_close(struct store *store)
 {
-	if (!s)
+	if (!store)
 		return;
-	store_stop(s);
-	store_free(s);
+	store_stop(store);
+	store_free(store);
 }
 
 /* ---- what it is ---- */
 
-const char *store_runtime_id(const struct store *s) { return s->runtime_id; }
+const char *store_runtime_id(const struct store *store) { return store->runtime_id; }
 
-const struct event_env *store_env(const struct store *s) { return &s->env; }
+const struct event_env *store_env(const struct store *store) { return &store->env; }
 
-bool store_is_new(const struct store *s) { return s->is_new; }
+bool store_is_new(const struct store *store) { return store->is_new; }
 
-uint64_t store_last_sequence(const struct store *s) { return s->last; }
+uint64_t store_last_sequence(const struct store *store) { return store->last; }
 
-uint64_t store_first_sequence(const struct store *s) { return atomic_load(&s->first); }
+uint64_t store_first_sequence(const struct store *store) { return atomic_load(&store->first); }
 
-size_t store_queued(const struct store *s) { return s->pending; }
+size_t store_queued(const struct store *store) { return store->pending; }
 
-bool store_full(const struct store *s) { return atomic_load(&s->full); }
+bool store_full(const struct store *store) { return atomic_load(&store->full); }
 
 /* ---- submit and dispatch ---- */
 
-static void batch_run(struct store *s, struct completion *c)
+static void batch_run(struct store *store, struct completion *c)
 {
 	struct store_batch *b = (struct store_batch *)c;
 	struct store_result r = {
@@ -195,92 +195,93 @@ static void batch_run(struct store *s, struct completion *c)
 		.last_sequence = b->last_sequence,
 	};
 
-	s->pending--;
+	store->pending--;
 	if (b->status == 0 && b->nevents) {
-		s->last = b->last_sequence;
-		ring_push(&s->ring, b);
+		store->last = b->last_sequence;
+		ring_push(&store->ring, b);
 	}
-	speculative_resolve(s, b);
+	speculative_resolve(store, b);
 	if (b->done)
 		b->done(b->ctx, &r);
 	store_batch_free(b);
 }
 
-void store_submit(struct store *s, struct store_batch *b, unsigned flags, store_done_fn done, void *ctx)
+void store_submit(struct store *store, struct store_batch *b, unsigned flags, store_done_fn done, void *ctx)
 {
 	b->flags = flags;
 	b->now |= (flags & STORE_NOW) != 0;
 	b->done = done;
 	b->ctx = ctx;
 	b->completion.run = batch_run;
-	s->pending++;
-	speculative_add(s, b);
-	if (s->writer_up) {
-		writer_enqueue(s, b);
+	store->pending++;
+	speculative_add(store, b);
+	if (store->writer_up) {
+		writer_enqueue(store, b);
 	} else {
 		b->status = err_set(&b->err, ERR_UNAVAILABLE,
-				    s->read_only ? "the store is open for reading only" : "the store is being closed");
-		completion_post(s, &b->completion);
+				    store->read_only ? "the store is open for reading only"
+						     : "the store is being closed");
+		completion_post(store, &b->completion);
 	}
 }
 
-void store_prepare(struct store *s)
+void store_prepare(struct store *store)
 {
-	if (s->writer_up)
-		writer_prepare(s);
+	if (store->writer_up)
+		writer_prepare(store);
 }
 
-int store_dispatch_fd(const struct store *s) { return s->event_fd; }
+int store_dispatch_fd(const struct store *store) { return store->event_fd; }
 
-void store_dispatch(struct store *s)
+void store_dispatch(struct store *store)
 {
-	uint64_t before = s->last, count;
+	uint64_t before = store->last, count;
 
 	for (;;) {
 		struct completion *c;
 
 		/* one at a time: a callback may come back here through store_flush, and order must hold */
-		pthread_mutex_lock(&s->mutex);
-		c = s->done;
+		pthread_mutex_lock(&store->mutex);
+		c = store->done;
 		if (c)
-			s->done = c->next;
-		if (!s->done) {
-			s->done_tail = &s->done;
-			if (read(s->event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+			store->done = c->next;
+		if (!store->done) {
+			store->done_tail = &store->done;
+			if (read(store->event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
 				log_error("store: eventfd: %s", strerror(errno));
 		}
-		pthread_mutex_unlock(&s->mutex);
+		pthread_mutex_unlock(&store->mutex);
 		if (!c)
 			break;
-		c->run(s, c);
+		c->run(store, c);
 	}
-	if (s->last != before && s->listener)
-		s->listener(s->listener_ctx, s->last);
+	if (store->last != before && store->listener)
+		store->listener(store->listener_ctx, store->last);
 }
 
-void store_listen(struct store *s, void (*fn)(void *ctx, uint64_t last_sequence), void *ctx)
+void store_listen(struct store *store, void (*fn)(void *ctx, uint64_t last_sequence), void *ctx)
 {
-	s->listener = fn;
-	s->listener_ctx = ctx;
+	store->listener = fn;
+	store->listener_ctx = ctx;
 }
 
-void store_flush(struct store *s)
+void store_flush(struct store *store)
 {
 	bool more = true;
 
-	while (more && s->writer_up) {
-		pthread_mutex_lock(&s->mutex);
-		s->flushing = true;
-		pthread_cond_signal(&s->wake);
-		while (s->undecided > s->ndeferred)
-			pthread_cond_wait(&s->decided, &s->mutex);
-		s->flushing = false;
-		pthread_mutex_unlock(&s->mutex);
-		store_dispatch(s);
-		pthread_mutex_lock(&s->mutex);
-		more = s->undecided > s->ndeferred || s->done;
-		pthread_mutex_unlock(&s->mutex);
+	while (more && store->writer_up) {
+		pthread_mutex_lock(&store->mutex);
+		store->flushing = true;
+		pthread_cond_signal(&store->wake);
+		while (store->undecided > store->ndeferred)
+			pthread_cond_wait(&store->decided, &store->mutex);
+		store->flushing = false;
+		pthread_mutex_unlock(&store->mutex);
+		store_dispatch(store);
+		pthread_mutex_lock(&store->mutex);
+		more = store->undecided > store->ndeferred || store->done;
+		pthread_mutex_unlock(&store->mutex);
 	}
-	while (!s->writer_up && s->done) /* stopped: what is submitted is refused at once */
-		store_dispatch(s);
+	while (!store->writer_up && store->done) /* stopped: what is submitted is refused at once */
+		store_dispatch(store);
 }

@@ -69,18 +69,18 @@ int store_open(const struct store_options *o, struct store **ret, struct err *e)
  * From then on everything submitted is refused at the next store_flush. Owners of callbacks stop the store first, then
  * free themselves.
  */
-void store_stop(struct store *s);
-void store_close(struct store *s); /* stops it if it was not */
+void store_stop(struct store *store);
+void store_close(struct store *store); /* stops it if it was not */
 
-const char *store_runtime_id(const struct store *s);
-const struct event_env *store_env(const struct store *s);
-bool store_is_new(const struct store *s);             /* made by this open */
-uint64_t store_last_sequence(const struct store *s);  /* committed, as the loop thread knows it */
-uint64_t store_first_sequence(const struct store *s); /* first kept; 1 in a young store */
+const char *store_runtime_id(const struct store *store);
+const struct event_env *store_env(const struct store *store);
+bool store_is_new(const struct store *store);             /* made by this open */
+uint64_t store_last_sequence(const struct store *store);  /* committed, as the loop thread knows it */
+uint64_t store_first_sequence(const struct store *store); /* first kept; 1 in a young store */
 
 /* ---- writing (loop thread) ---- */
 
-struct store_batch *store_batch_new(struct store *s);
+struct store_batch *store_batch_new(struct store *store);
 void store_batch_free(struct store_batch *b); /* one that was not submitted */
 /* Encodes now; ERR_INVALID or ERR_EXHAUSTED leaves the batch as it was. */
 int store_batch_event(struct store_batch *b, const struct event_draft *d, struct err *e);
@@ -114,21 +114,21 @@ struct store_result {
 };
 typedef void (*store_done_fn)(void *ctx, const struct store_result *r);
 /* Takes the batch. Urgency follows the events' classes. `done` may be NULL. */
-void store_submit(struct store *s, struct store_batch *b, unsigned flags, store_done_fn done, void *ctx);
+void store_submit(struct store *store, struct store_batch *b, unsigned flags, store_done_fn done, void *ctx);
 
 /* A batch that somebody waits for will be submitted in less than a millisecond: the writer makes ready for it. Nothing
  * is promised. */
-void store_prepare(struct store *s);
+void store_prepare(struct store *store);
 
-int store_dispatch_fd(const struct store *s); /* readable when store_dispatch has work */
-void store_dispatch(struct store *s);         /* runs callbacks, then the listener */
+int store_dispatch_fd(const struct store *store); /* readable when store_dispatch has work */
+void store_dispatch(struct store *store);         /* runs callbacks, then the listener */
 /* Called on the loop thread after commits, with the new last sequence. */
-void store_listen(struct store *s, void (*fn)(void *ctx, uint64_t last_sequence), void *ctx);
+void store_listen(struct store *store, void (*fn)(void *ctx, uint64_t last_sequence), void *ctx);
 /* Blocks until everything queued is decided and dispatched, but for STORE_MUST batches that wait for room or the
  * medium. */
-void store_flush(struct store *s);
-size_t store_queued(const struct store *s); /* batches not yet decided, for backpressure */
-bool store_full(const struct store *s);     /* writes without STORE_MUST are refused at present */
+void store_flush(struct store *store);
+size_t store_queued(const struct store *store); /* batches not yet decided, for backpressure */
+bool store_full(const struct store *store);     /* writes without STORE_MUST are refused at present */
 
 /* ---- reading (loop thread; never held across a socket write) ---- */
 
@@ -143,13 +143,13 @@ struct store_query {
  * ERR_EXPIRED if `after`+1 lies below the first kept sequence (message says which that is); ERR_CORRUPT if a record
  * does not match its checksum (nothing of it is passed on).
  */
-int store_events(struct store *s, const struct store_query *q, bool (*fn)(void *ctx, const struct event_view *ev),
+int store_events(struct store *store, const struct store_query *q, bool (*fn)(void *ctx, const struct event_view *ev),
 		 void *ctx, struct err *e);
 
 /* 0 found, 1 not there. The value is appended to out. */
-int store_idempotency_get(struct store *s, uint32_t uid, const char *key, char method[64], uint8_t body_hash[32],
+int store_idempotency_get(struct store *store, uint32_t uid, const char *key, char method[64], uint8_t body_hash[32],
 			  struct buf *result, struct err *e);
-int store_meta_get(struct store *s, const char *key, struct buf *out, struct err *e);
+int store_meta_get(struct store *store, const char *key, struct buf *out, struct err *e);
 
 /* ---- read models: small JSON documents by kind and id (kinds are runtime/view's) ---- */
 
@@ -165,16 +165,16 @@ int models_del(struct models *m, uint8_t kind, const char *id, size_t id_len, st
  * at one moment: what is put together from several agrees with itself, and each of them costs less. What is reckoned
  * ahead is always read as it is.
  */
-void store_snapshot_begin(struct store *s);
+void store_snapshot_begin(struct store *store);
 void store_snapshot_end(struct store **s); /* for cleanup; of NULL: nothing */
 #define store_snapshot_auto __attribute__((cleanup(store_snapshot_end)))
 
 /* For readers. */
-int store_model_get(struct store *s, uint8_t kind, const char *id, struct buf *out,
+int store_model_get(struct store *store, uint8_t kind, const char *id, struct buf *out,
 		    struct err *e); /* 0 / 1 not there / −1 */
 /* In id order, ids > after (or, with `descending`, < after; after NULL = from that end) and starting with `prefix` (or
  * NULL). */
-int store_model_scan(struct store *s, uint8_t kind, const char *prefix, const char *after, bool descending,
+int store_model_scan(struct store *store, uint8_t kind, const char *prefix, const char *after, bool descending,
 		     bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len), void *ctx,
 		     struct err *e);
 
@@ -182,8 +182,8 @@ int store_model_scan(struct store *s, uint8_t kind, const char *prefix, const ch
  * The same with every submitted batch reckoned in that is not decided yet: what decisions are made from. Only models
  * that `project_speculative` folds differ. In id order; fn may not submit.
  */
-int store_model_get_speculative(struct store *s, uint8_t kind, const char *id, struct buf *out, struct err *e);
-int store_model_scan_speculative(struct store *s, uint8_t kind, const char *prefix,
+int store_model_get_speculative(struct store *store, uint8_t kind, const char *id, struct buf *out, struct err *e);
+int store_model_scan_speculative(struct store *store, uint8_t kind, const char *prefix,
 				 bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len),
 				 void *ctx, struct err *e);
 
@@ -191,10 +191,10 @@ int store_model_scan_speculative(struct store *s, uint8_t kind, const char *pref
 
 /* A range of an output: inline or from its spool file, each chunk checked. Short at the end of what is durable.
  * ERR_CORRUPT, ERR_EXPIRED. */
-int store_output_read(struct store *s, const char *output_ref, uint64_t offset, size_t length, struct buf *out,
+int store_output_read(struct store *store, const char *output_ref, uint64_t offset, size_t length, struct buf *out,
 		      struct err *e);
 /* All of one that has at most `most` bytes, however long a range may be at a time; a longer one is ERR_EXHAUSTED. */
-int store_output_whole(struct store *s, const char *output_ref, size_t most, struct buf *out, struct err *e);
+int store_output_whole(struct store *store, const char *output_ref, size_t most, struct buf *out, struct err *e);
 
 /* ---- upkeep ---- */
 
@@ -205,7 +205,7 @@ struct store_stats {
 	bool full;
 	char note[160]; /* a smaller map than asked for, a missing ballast … */
 };
-int store_stats_get(struct store *s, struct store_stats *ret, struct err *e);
+int store_stats_get(struct store *store, struct store_stats *ret, struct err *e);
 
 struct store_problem {
 	uint64_t sequence; /* 0 = not about one event */
@@ -221,10 +221,10 @@ struct store_verdict {
  * Checksums and chain of every record, index entries, spool chunks and sizes, and the models against a fresh fold. Runs
  * on a thread of its own over a consistent read transaction; `done` on the loop thread through store_dispatch.
  */
-void store_verify(struct store *s, void (*done)(void *ctx, const struct store_verdict *v, const struct err *e),
+void store_verify(struct store *store, void (*done)(void *ctx, const struct store_verdict *v, const struct err *e),
 		  void *ctx);
 /* Drops all models and folds the log again; same threading. */
-void store_rebuild(struct store *s, void (*done)(void *ctx, const struct store_verdict *v, const struct err *e),
+void store_rebuild(struct store *store, void (*done)(void *ctx, const struct store_verdict *v, const struct err *e),
 		   void *ctx);
 /*
  * A copy that opens as a store, with spool, into a folder that must not exist yet: made under a temporary name, synced
@@ -233,18 +233,18 @@ void store_rebuild(struct store *s, void (*done)(void *ctx, const struct store_v
  * database beside the live one and swaps it in.
  */
 #define STORE_STAGED_BACKUP "backup"
-void store_backup(struct store *s, const char *dir, void (*done)(void *ctx, const struct err *e), void *ctx);
-void store_compact(struct store *s, void (*done)(void *ctx, uint64_t before, uint64_t after, const struct err *e),
+void store_backup(struct store *store, const char *dir, void (*done)(void *ctx, const struct err *e), void *ctx);
+void store_compact(struct store *store, void (*done)(void *ctx, uint64_t before, uint64_t after, const struct err *e),
 		   void *ctx);
 /*
  * Retention: removes events with sequence < floor (never the newest), keeping a snapshot of the models at the floor
  * (`base` table), so that verify still proves models = snapshot + kept log. Idempotency records older than
  * idem_before_us go too.
  */
-void store_prune(struct store *s, uint64_t floor, uint64_t idem_before_us,
+void store_prune(struct store *store, uint64_t floor, uint64_t idem_before_us,
 		 void (*done)(void *ctx, uint64_t removed, const struct err *e), void *ctx);
 /* First sequence whose event is not older than real_us (last + 1 if all are). */
-int store_sequence_at(struct store *s, uint64_t real_us, uint64_t *ret, struct err *e);
+int store_sequence_at(struct store *store, uint64_t real_us, uint64_t *ret, struct err *e);
 /*
  * Removes an output's bytes (file, inline, chunks); the caller writes output.expired. With STORE_MUST it also works in
  * a full store, which is when it is needed.
@@ -261,7 +261,7 @@ void store_batch_expire_output(struct store_batch *b, const char *output_ref);
  */
 struct background_read;
 typedef int (*background_read_fn)(struct background_read *a, void *ctx, struct err *e);
-void store_background_read(struct store *s, background_read_fn work, void (*done)(void *ctx, const struct err *e),
+void store_background_read(struct store *store, background_read_fn work, void (*done)(void *ctx, const struct err *e),
 			   void *ctx);
 /* For the work only. */
 struct store *background_read_store(struct background_read *a);
@@ -283,8 +283,8 @@ int background_read_models(struct background_read *a, uint8_t kind,
  * kept or not.
  */
 int background_read_spool(struct background_read *a, const char *output_ref, int *ret_fd, struct err *e);
-int store_spool_ref(struct store *s, const char *output_ref, struct err *e);
-void store_spool_committed(struct store *s, const char *output_ref);
-void store_spool_unref(struct store *s, const char *output_ref);
+int store_spool_ref(struct store *store, const char *output_ref, struct err *e);
+void store_spool_committed(struct store *store, const char *output_ref);
+void store_spool_unref(struct store *store, const char *output_ref);
 
 #endif

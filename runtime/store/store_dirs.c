@@ -43,25 +43,25 @@ static int locked_by_other(int fd, struct err *e)
 }
 
 /* Readers from outside share the lock: they are kept out while a writer lives, and keep a writer out. */
-static int lock_folder(struct store *s, struct err *e)
+static int lock_folder(struct store *store, struct err *e)
 {
-	int flags = s->read_only ? O_RDONLY : O_RDWR | O_CREAT;
+	int flags = store->read_only ? O_RDONLY : O_RDWR | O_CREAT;
 	char pid[24];
 	int n;
 
-	s->lock_fd = openat(s->dir_fd, "lock", flags | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (s->lock_fd < 0 && s->read_only)
+	store->lock_fd = openat(store->dir_fd, "lock", flags | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (store->lock_fd < 0 && store->read_only)
 		return errno == ENOENT ? err_set(e, ERR_NOT_FOUND, "there is no store")
 				       : err_sys(e, errno, "open the lock file");
-	if (s->lock_fd < 0)
+	if (store->lock_fd < 0)
 		return err_sys(e, errno, "open the lock file");
-	if (flock(s->lock_fd, (s->read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0)
-		return errno == EWOULDBLOCK ? locked_by_other(s->lock_fd, e) : err_sys(e, errno, "lock the store");
-	if (s->read_only)
+	if (flock(store->lock_fd, (store->read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0)
+		return errno == EWOULDBLOCK ? locked_by_other(store->lock_fd, e) : err_sys(e, errno, "lock the store");
+	if (store->read_only)
 		return 0;
 	/* only for the message that a second one gets; if it cannot be written the lock holds all the same */
 	n = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
-	if (ftruncate(s->lock_fd, 0) != 0 || pwrite(s->lock_fd, pid, (size_t)n, 0) != n)
+	if (ftruncate(store->lock_fd, 0) != 0 || pwrite(store->lock_fd, pid, (size_t)n, 0) != n)
 		log_debug("store: the pid does not fit into the lock file");
 	return 0;
 }
@@ -108,19 +108,19 @@ static bool sweep_entry(void *ctx, int fd, const char *name)
 	return true;
 }
 
-int store_dirs_open(struct store *s, struct err *e)
+int store_dirs_open(struct store *store, struct err *e)
 {
-	s->dir_fd = open_folder(s->dir, !s->read_only, e);
-	if (s->dir_fd < 0)
+	store->dir_fd = open_folder(store->dir, !store->read_only, e);
+	if (store->dir_fd < 0)
 		return -1;
-	s->spool_fd = open_folder(s->spool_dir, !s->read_only, e);
-	if (s->spool_fd < 0 || lock_folder(s, e) != 0)
+	store->spool_fd = open_folder(store->spool_dir, !store->read_only, e);
+	if (store->spool_fd < 0 || lock_folder(store, e) != 0)
 		return -1;
-	if (s->read_only)
+	if (store->read_only)
 		return 0;
-	each_entry(s->dir_fd, sweep_entry, NULL);
+	each_entry(store->dir_fd, sweep_entry, NULL);
 	/* A database that was put in place is not built upon before its name is durable (compact.c). */
-	return fsync(s->dir_fd) != 0 ? err_sys(e, errno, "sync the store's folder") : 0;
+	return fsync(store->dir_fd) != 0 ? err_sys(e, errno, "sync the store's folder") : 0;
 }
 
 static bool note_entry(void *ctx, int fd, const char *name)
@@ -130,14 +130,14 @@ static bool note_entry(void *ctx, int fd, const char *name)
 }
 
 /* Made only after the database, and its name was durable then. */
-static bool was_used(struct store *s)
+static bool was_used(struct store *store)
 {
 	bool spool = false;
 	struct stat st;
 
-	if (fstatat(s->dir_fd, JOURNAL_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) && st.st_size)
+	if (fstatat(store->dir_fd, JOURNAL_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) && st.st_size)
 		return true;
-	return each_entry(s->spool_fd, note_entry, &spool) != 0 || spool;
+	return each_entry(store->spool_fd, note_entry, &spool) != 0 || spool;
 }
 
 /* As a person knows it; the path may be /proc/self/fd/N. */
@@ -151,14 +151,14 @@ static void real_name(int fd, char out[256])
 	out[n > 0 ? n : 0] = '\0';
 }
 
-int store_dirs_check_lost(struct store *s, struct err *e)
+int store_dirs_check_lost(struct store *store, struct err *e)
 {
 	char dir[256], spool[256];
 
-	if (!was_used(s))
+	if (!was_used(store))
 		return 0;
-	real_name(s->dir_fd, dir);
-	real_name(s->spool_fd, spool);
+	real_name(store->dir_fd, dir);
+	real_name(store->spool_fd, spool);
 	return err_set(e, ERR_CORRUPT,
 		       "'%s/" STORE_DIRS_DATA
 		       "' is missing or empty, but the journal or outputs of a store that was used are there. "
@@ -167,12 +167,12 @@ int store_dirs_check_lost(struct store *s, struct err *e)
 		       dir, dir, spool);
 }
 
-int store_dirs_sync_new(struct store *s, struct err *e)
+int store_dirs_sync_new(struct store *store, struct err *e)
 {
-	fd_auto int parent = openat(s->dir_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	fd_auto int spool_parent = openat(s->spool_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd_auto int parent = openat(store->dir_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd_auto int spool_parent = openat(store->spool_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	if (fsync(s->dir_fd) != 0 || fsync(s->spool_fd) != 0)
+	if (fsync(store->dir_fd) != 0 || fsync(store->spool_fd) != 0)
 		return err_sys(e, errno, "sync the store's folder");
 	/* whoever may not open the parents did not make the folders either */
 	if ((parent >= 0 && fsync(parent) != 0) || (spool_parent >= 0 && fsync(spool_parent) != 0))
@@ -180,17 +180,17 @@ int store_dirs_sync_new(struct store *s, struct err *e)
 	return 0;
 }
 
-int store_dirs_sync_name(struct store *s, struct err *e)
+int store_dirs_sync_name(struct store *store, struct err *e)
 {
-	if (s->unnamed && fsync(s->dir_fd) != 0)
+	if (store->unnamed && fsync(store->dir_fd) != 0)
 		return err_sys(e, errno,
 			       "sync the store's folder: the compacted database is in place, but not durably");
-	s->unnamed = false;
+	store->unnamed = false;
 	return 0;
 }
 
 struct count {
-	struct store *s;
+	struct store *store;
 	struct reader *r;
 	uint64_t bytes, files;
 };
@@ -220,7 +220,7 @@ static bool count_entry(void *ctx, int fd, const char *name)
 
 	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode) || key.mv_size >= BATCH_REF_MAX)
 		return true;
-	if (!c->s->read_only && db_seal_get(c->r->txn, c->r->db->t[DB_BLOBS], &key, &v, &n, NULL) == 0 && n == 1 &&
+	if (!c->store->read_only && db_seal_get(c->r->txn, c->r->db->t[DB_BLOBS], &key, &v, &n, NULL) == 0 && n == 1 &&
 	    *(const char *)v == 1) {
 		unlinkat(fd, name, 0);
 		return true;
@@ -231,17 +231,17 @@ static bool count_entry(void *ctx, int fd, const char *name)
 	return true;
 }
 
-int store_dirs_count_spool(struct store *s, struct err *e)
+int store_dirs_count_spool(struct store *store, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
-	struct count c = { .s = s, .r = &r };
+	struct count c = { .store = store, .r = &r };
 
-	if (reader_begin(s, &r, e) != 0)
+	if (reader_begin(store, &r, e) != 0)
 		return -1;
-	if ((!s->read_only && each_entry(s->spool_fd, sweep_new, &c) != 0) ||
-	    each_entry(s->spool_fd, count_entry, &c) != 0)
+	if ((!store->read_only && each_entry(store->spool_fd, sweep_new, &c) != 0) ||
+	    each_entry(store->spool_fd, count_entry, &c) != 0)
 		return err_sys(e, errno, "list the spool folder");
-	s->stats.spool_bytes = c.bytes;
-	s->stats.spool_files = c.files;
+	store->stats.spool_bytes = c.bytes;
+	store->stats.spool_files = c.files;
 	return 0;
 }

@@ -84,7 +84,7 @@ static int load_tip(const struct db *d, MDB_txn *txn, const struct tip *floor, s
 	return 0;
 }
 
-static int load_txn(struct store *s, struct db *d, MDB_txn *txn, struct err *e)
+static int load_txn(struct store *store, struct db *d, MDB_txn *txn, struct err *e)
 {
 	MDB_val key = { .mv_size = strlen(META_RUNTIME), .mv_data = (void *)(uintptr_t)META_RUNTIME };
 	struct tip floor = { 0 }, tip;
@@ -93,62 +93,63 @@ static int load_txn(struct store *s, struct db *d, MDB_txn *txn, struct err *e)
 	const void *id;
 	size_t n;
 
-	if (check_version(d, txn, &s->version, e) != 0 ||
+	if (check_version(d, txn, &store->version, e) != 0 ||
 	    db_meta_get(txn, d, META_FLOOR, &floor, sizeof(floor), e) < 0 ||
 	    db_meta_get(txn, d, META_MODELS, &models, sizeof(models), e) < 0 ||
 	    db_meta_get(txn, d, META_APPLIED, &applied, sizeof(applied), e) < 0)
 		return -1;
-	if (db_seal_get(txn, d->t[DB_META], &key, &id, &n, e) != 0 || n >= sizeof(s->runtime_id))
+	if (db_seal_get(txn, d->t[DB_META], &key, &id, &n, e) != 0 || n >= sizeof(store->runtime_id))
 		return err_set(e, ERR_CORRUPT, "the store has no runtime id");
 	if (load_tip(d, txn, &floor, &tip, e) != 0)
 		return -1;
-	if (!s->runtime_id[0])
-		memcpy(s->runtime_id, id, n); /* later loads are on the writer thread: others read it */
-	s->settled = tip;
-	s->applied_there = applied;
-	pthread_mutex_lock(&s->mutex);
-	s->models = models ? DB_MODELS_B : DB_MODELS_A;
-	s->models_since = s->read_only ? SIZE_MAX : mdb_txn_id(txn); /* others may write what we only read */
-	pthread_mutex_unlock(&s->mutex);
-	atomic_store(&s->first, floor.sequence + 1);
+	if (!store->runtime_id[0])
+		memcpy(store->runtime_id, id, n); /* later loads are on the writer thread: others read it */
+	store->settled = tip;
+	store->applied_there = applied;
+	pthread_mutex_lock(&store->mutex);
+	store->models = models ? DB_MODELS_B : DB_MODELS_A;
+	store->models_since = store->read_only ? SIZE_MAX : mdb_txn_id(txn); /* others may write what we only read */
+	pthread_mutex_unlock(&store->mutex);
+	atomic_store(&store->first, floor.sequence + 1);
 	return 0;
 }
 
-int store_meta_load(struct store *s, struct db *d, struct err *e)
+int store_meta_load(struct store *store, struct db *d, struct err *e)
 {
 	MDB_txn *txn;
 	int rc = mdb_txn_begin(d->env, NULL, MDB_RDONLY, &txn);
 
 	if (rc != 0)
 		return db_err(e, rc, "read the store");
-	rc = load_txn(s, d, txn, e);
+	rc = load_txn(store, d, txn, e);
 	mdb_txn_abort(txn);
 	return rc;
 }
 
-int store_meta_create(struct store *s, struct err *e)
+int store_meta_create(struct store *store, struct err *e)
 {
 	char id[ID_TEXT_MAX];
 	uint32_t version = STORE_VERSION;
 	MDB_txn *txn;
-	int rc = mdb_txn_begin(s->db.env, NULL, 0, &txn);
+	int rc = mdb_txn_begin(store->db.env, NULL, 0, &txn);
 
 	if (rc != 0)
 		return db_err(e, rc, "create the store");
 	id_make(ID_KIND_RUNTIME, id);
-	if (db_make(&s->db, txn, e) != 0 || db_meta_put(txn, &s->db, META_VERSION, &version, sizeof(version), e) != 0 ||
-	    db_meta_put(txn, &s->db, META_RUNTIME, id, strlen(id), e) != 0) {
+	if (db_make(&store->db, txn, e) != 0 ||
+	    db_meta_put(txn, &store->db, META_VERSION, &version, sizeof(version), e) != 0 ||
+	    db_meta_put(txn, &store->db, META_RUNTIME, id, strlen(id), e) != 0) {
 		mdb_txn_abort(txn);
 		return -1;
 	}
 	rc = mdb_txn_commit(txn);
 	if (rc != 0)
 		return db_err(e, rc, "create the store");
-	s->is_new = true;
-	return store_dirs_sync_new(s, e);
+	store->is_new = true;
+	return store_dirs_sync_new(store, e);
 }
 
-int store_meta_get(struct store *s, const char *key, struct buf *out, struct err *e)
+int store_meta_get(struct store *store, const char *key, struct buf *out, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
 	const struct group_entry *newer;
@@ -162,7 +163,7 @@ int store_meta_get(struct store *s, const char *key, struct buf *out, struct err
 	db_key_add(&k, key, strlen(key));
 	if (!db_key_ok(&k))
 		return 1;
-	if (reader_begin(s, &r, e) != 0)
+	if (reader_begin(store, &r, e) != 0)
 		return -1;
 	newer = layer_note(r.over, 1u << GROUP_META, 0, key);
 	if (newer) {

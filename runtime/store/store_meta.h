@@ -16,9 +16,9 @@ struct store;
 #define META_USER "u:"            /* prefix of the names given to store_batch_meta */
 
 /* Creates the tables and the runtime id of a new database. */
-int store_meta_create(struct store *s, struct err *e);
+int store_meta_create(struct store *store, struct err *e);
 /* Reads floor, newest event, newest group and active models, and checks the newest records. At open, and again on the
  * writer thread whenever it has reopened the environment. */
-int store_meta_load(struct store *s, struct db *d, struct err *e);
+int store_meta_load(struct store *store, struct db *d, struct err *e);
 
 #endif

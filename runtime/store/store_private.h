@@ -105,6 +105,9 @@ struct store {
 	struct space space;
 };
 
-static inline bool store_cancelled(struct store *s) { return atomic_load(&s->cancel) || atomic_load(&s->closing); }
+static inline bool store_cancelled(struct store *store)
+{
+	return atomic_load(&store->cancel) || atomic_load(&store->closing);
+}
 
 #endif

@@ -9,6 +9,6 @@ struct err;
 struct store;
 
 /* Of a loaded store that nobody else uses yet. Nothing to do when `version` is this one. */
-int upgrade_store(struct store *s, uint32_t version, struct err *e);
+int upgrade_store(struct store *store, uint32_t version, struct err *e);
 
 #endif

@@ -32,7 +32,7 @@
 
 struct verify {
 	struct job job;
-	struct store *s;
+	struct store *store;
 	struct reader r;
 	struct scratch scratch;
 	struct store_verdict v;
@@ -62,7 +62,7 @@ static void problem(struct verify *y, uint64_t sequence, const char *fmt, ...)
 
 static int interrupted(struct verify *y, struct err *e)
 {
-	return store_cancelled(y->s) ? err_set(e, ERR_UNAVAILABLE, "verify was interrupted") : 0;
+	return store_cancelled(y->store) ? err_set(e, ERR_UNAVAILABLE, "verify was interrupted") : 0;
 }
 
 /* A snapshot whose pages are sound: 0; 1 = they are not (and that is a problem now); −1. */
@@ -72,7 +72,7 @@ static int take_snapshot(struct verify *y, struct err *e)
 		struct err pe = ERR_INIT;
 		int fd, rc;
 
-		if (interrupted(y, e) || reader_begin(y->s, &y->r, e) != 0)
+		if (interrupted(y, e) || reader_begin(y->store, &y->r, e) != 0)
 			return -1;
 		if (mdb_env_get_fd(y->r.db->env, &fd) != 0)
 			return err_set(e, ERR_INTERNAL, "the environment has no descriptor");
@@ -137,9 +137,9 @@ static int check_event(struct verify *y, const MDB_val *kv, const MDB_val *v, st
 	y->v.events++;
 	if (check_index(y, &ev, e) != 0)
 		return -1;
-	if (!y->log_ok || !y->s->project)
+	if (!y->log_ok || !y->store->project)
 		return 0;
-	if (y->s->project(&y->scratch.models, &ev, &bad) != 0) {
+	if (y->store->project(&y->scratch.models, &ev, &bad) != 0) {
 		if (bad.code == ERR_EXHAUSTED || bad.code == ERR_SYS) {
 			*e = bad;
 			return -1;
@@ -179,7 +179,7 @@ static int check_log(struct verify *y, struct err *e)
 		return -1;
 	y->v.first_sequence = tip.sequence + 1;
 	y->log_ok = true;
-	if (y->s->project && (scratch_open(y->s, &y->scratch, e) != 0 || copy_base(y, e) != 0))
+	if (y->store->project && (scratch_open(y->store, &y->scratch, e) != 0 || copy_base(y, e) != 0))
 		return -1;
 	rc = mdb_cursor_open(y->r.txn, y->r.db->t[DB_EVENTS], &cur);
 	if (rc != 0)
@@ -251,7 +251,7 @@ static int check_models(struct verify *y, struct err *e)
 	MDB_dbi dbi;
 	int rc;
 
-	if (!y->s->project)
+	if (!y->store->project)
 		return 0;
 	if (!y->log_ok) {
 		problem(y, 0, "the models were not compared, as the log is damaged");
@@ -326,7 +326,7 @@ static int next_portion(struct verify *y, struct portion *p, struct err *e)
 	int rc;
 
 	p->count = 0;
-	if (reader_begin(y->s, &r, e) != 0)
+	if (reader_begin(y->store, &r, e) != 0)
 		return -1;
 	rc = mdb_cursor_open(r.txn, r.db->t[DB_CHUNKS], &cur);
 	if (rc != 0)
@@ -356,7 +356,7 @@ static bool still_there(struct verify *y, const char *ref, const struct chunk *c
 
 	chunk_key(&k, ref, c->offset);
 	kv = db_key_val(&k);
-	return reader_begin(y->s, &r, NULL) == 0 && mdb_get(r.txn, r.db->t[DB_CHUNKS], &kv, &v) == 0;
+	return reader_begin(y->store, &r, NULL) == 0 && mdb_get(r.txn, r.db->t[DB_CHUNKS], &kv, &v) == 0;
 }
 
 static int check_spool(struct verify *y, struct err *e)
@@ -379,7 +379,7 @@ static int check_spool(struct verify *y, struct err *e)
 				continue;
 			if (strcmp(ref, open_ref) != 0) {
 				fd_close(&fd);
-				fd = openat(y->s->spool_fd, ref, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+				fd = openat(y->store->spool_fd, ref, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 				memcpy(open_ref, ref, sizeof(open_ref));
 			}
 			if (fd < 0) {
@@ -420,28 +420,28 @@ static void check_group(struct verify *y, const struct journal_cursor *c)
 static void check_journal(struct verify *y)
 {
 	buf_auto struct buf file = BUF_INIT;
-	struct journal_cursor c = { .seed = y->s->journal.seed };
+	struct journal_cursor c = { .seed = y->store->journal.seed };
 	struct err bad = ERR_INIT;
 	uint64_t want, settles;
 	bool same;
 
-	pthread_mutex_lock(&y->s->mutex);
-	want = y->s->layers ? y->s->layers->ordinal : 0;
-	settles = y->s->stats.settles;
-	pthread_mutex_unlock(&y->s->mutex);
-	if (journal_read(y->s->dir_fd, &file, &bad) < 0)
+	pthread_mutex_lock(&y->store->mutex);
+	want = y->store->layers ? y->store->layers->ordinal : 0;
+	settles = y->store->stats.settles;
+	pthread_mutex_unlock(&y->store->mutex);
+	if (journal_read(y->store->dir_fd, &file, &bad) < 0)
 		problem(y, 0, "%s", bad.message);
 	while (journal_next(&c, file.data, file.len))
 		check_group(y, &c);
-	pthread_mutex_lock(&y->s->mutex);
-	same = settles == y->s->stats.settles;
-	pthread_mutex_unlock(&y->s->mutex);
+	pthread_mutex_lock(&y->store->mutex);
+	same = settles == y->store->stats.settles;
+	pthread_mutex_unlock(&y->store->mutex);
 	if (same && c.head.ordinal < want)
 		problem(y, 0, "the journal ends with group %llu, but group %llu is in no database yet",
 			(unsigned long long)c.head.ordinal, (unsigned long long)want);
 }
 
-static enum job_step verify_step(struct store *s, struct job *j)
+static enum job_step verify_step(struct store *store, struct job *j)
 {
 	struct verify *y = (struct verify *)j;
 	int rc;
@@ -459,7 +459,7 @@ static enum job_step verify_step(struct store *s, struct job *j)
 	return rc < 0 ? JOB_FAILED : JOB_FINISHED;
 }
 
-static void verify_run(struct store *s, struct completion *c)
+static void verify_run(struct store *store, struct completion *c)
 {
 	struct verify *y = (struct verify *)c;
 
@@ -468,16 +468,16 @@ static void verify_run(struct store *s, struct completion *c)
 	free(y);
 }
 
-void store_verify(struct store *s, void (*done)(void *ctx, const struct store_verdict *v, const struct err *e),
+void store_verify(struct store *store, void (*done)(void *ctx, const struct store_verdict *v, const struct err *e),
 		  void *ctx)
 {
 	struct verify *y = mem_zalloc(1, sizeof(*y));
 
 	y->job.completion.run = verify_run;
 	y->job.step = verify_step;
-	y->s = s;
+	y->store = store;
 	y->scratch = SCRATCH_INIT;
 	y->done = done;
 	y->ctx = ctx;
-	worker_submit(s, &y->job);
+	worker_submit(store, &y->job);
 }

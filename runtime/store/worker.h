@@ -9,7 +9,7 @@
 struct job;
 struct store;
 
-void worker_submit(struct store *s, struct job *j); /* loop thread */
-void worker_stop(struct store *s);                  /* waits for the running job; the others stay in the queue */
+void worker_submit(struct store *store, struct job *j); /* loop thread */
+void worker_stop(struct store *store);                  /* waits for the running job; the others stay in the queue */
 
 #endif

@@ -40,146 +40,146 @@
 
 /* ---- the environment ---- */
 
-int writer_reopen(struct store *s, int (*between)(struct store *s, struct err *e), struct err *e)
+int writer_reopen(struct store *store, int (*between)(struct store *store, struct err *e), struct err *e)
 {
 	bool empty = false;
 	int rc = 0;
 
 	/* a long reader leaves when it sees this; the loop's are short */
-	atomic_store(&s->cancel, true);
-	pthread_rwlock_wrlock(&s->db_lock);
-	atomic_store(&s->cancel, false);
-	db_close(&s->db);
+	atomic_store(&store->cancel, true);
+	pthread_rwlock_wrlock(&store->db_lock);
+	atomic_store(&store->cancel, false);
+	db_close(&store->db);
 	if (between)
-		rc = between(s, e);
-	if (db_open(s->dir, s->map_bytes, 0, &s->db, &empty, rc == 0 ? e : NULL) != 0) {
+		rc = between(store, e);
+	if (db_open(store->dir, store->map_bytes, 0, &store->db, &empty, rc == 0 ? e : NULL) != 0) {
 		rc = -1;
-	} else if (empty || store_meta_load(s, &s->db, rc == 0 ? e : NULL) != 0) {
+	} else if (empty || store_meta_load(store, &store->db, rc == 0 ? e : NULL) != 0) {
 		if (empty)
 			err_set(e, ERR_CORRUPT, "the database is empty all of a sudden");
-		db_close(&s->db);
+		db_close(&store->db);
 		rc = -1;
 	}
-	pthread_rwlock_unlock(&s->db_lock);
+	pthread_rwlock_unlock(&store->db_lock);
 	return rc;
 }
 
 /* After a failure: a fresh environment. True when the transaction in doubt is there, and durable, after all. */
-static bool recover(struct store *s, bool in_doubt, const struct err *why)
+static bool recover(struct store *store, bool in_doubt, const struct err *why)
 {
 	struct err e = ERR_INIT;
-	size_t id = s->txn_id;
+	size_t id = store->txn_id;
 	MDB_envinfo info;
 
 	if (why->code != ERR_EXHAUSTED) /* a full disk has been told of, and is tried again often */
 		log_error("store: %s; opening the database again", why->message);
-	if (writer_reopen(s, NULL, &e) != 0) {
+	if (writer_reopen(store, NULL, &e) != 0) {
 		log_error("store: the database cannot be opened again yet: %s", e.message);
 		return false;
 	}
-	if (!in_doubt || mdb_env_info(s->db.env, &info) != 0 || info.me_last_txnid != id)
+	if (!in_doubt || mdb_env_info(store->db.env, &info) != 0 || info.me_last_txnid != id)
 		return false;
-	return mdb_env_sync(s->db.env, 1) == 0;
+	return mdb_env_sync(store->db.env, 1) == 0;
 }
 
-int writer_txn(struct store *s, int (*fn)(struct store *s, MDB_txn *txn, void *ctx, struct err *e), void *ctx,
+int writer_txn(struct store *store, int (*fn)(struct store *store, MDB_txn *txn, void *ctx, struct err *e), void *ctx,
 	       struct err *e)
 {
 	uint64_t start = clock_mono_ns();
 	bool in_doubt = false;
 
-	if (!s->db.env && writer_reopen(s, NULL, e) != 0)
+	if (!store->db.env && writer_reopen(store, NULL, e) != 0)
 		return -1;
-	if (commit_txn(s, fn, ctx, &in_doubt, e) == 0) {
-		commit_count(s, start);
+	if (commit_txn(store, fn, ctx, &in_doubt, e) == 0) {
+		commit_count(store, start);
 		return 0;
 	}
-	if (space_failed(s, e)) {
-		if (!space_release_ballast(s))
+	if (space_failed(store, e)) {
+		if (!space_release_ballast(store))
 			return -1;
 		*e = ERR_INIT;
-		if (commit_txn(s, fn, ctx, &in_doubt, e) == 0)
+		if (commit_txn(store, fn, ctx, &in_doubt, e) == 0)
 			return 0;
 	}
-	if (e->code == ERR_SYS && recover(s, in_doubt, e))
+	if (e->code == ERR_SYS && recover(store, in_doubt, e))
 		return 0;
 	return -1;
 }
 
 /* ---- groups ---- */
 
-static void finish_group(struct store *s, struct store_batch *group)
+static void finish_group(struct store *store, struct store_batch *group)
 {
-	s->retry_ns = 0;
-	batch_complete(s, group);
+	store->retry_ns = 0;
+	batch_complete(store, group);
 }
 
-static void remove_expired(struct store *s)
+static void remove_expired(struct store *store)
 {
 	bool keep;
 
-	if (s->nunlinks == 0)
+	if (store->nunlinks == 0)
 		return;
-	pthread_mutex_lock(&s->mutex);
-	keep = s->keep_files;
-	pthread_mutex_unlock(&s->mutex);
+	pthread_mutex_lock(&store->mutex);
+	keep = store->keep_files;
+	pthread_mutex_unlock(&store->mutex);
 	if (keep)
 		return;
-	for (size_t i = 0; i < s->nunlinks; i++) {
-		if (spool_unlink(s->spool_fd, s->unlinks[i]) != 0 && errno != ENOENT)
-			log_warning("store: remove spool file '%s': %s", s->unlinks[i], strerror(errno));
-		free(s->unlinks[i]);
+	for (size_t i = 0; i < store->nunlinks; i++) {
+		if (spool_unlink(store->spool_fd, store->unlinks[i]) != 0 && errno != ENOENT)
+			log_warning("store: remove spool file '%s': %s", store->unlinks[i], strerror(errno));
+		free(store->unlinks[i]);
 	}
-	free(s->unlinks);
-	s->unlinks = NULL;
-	s->nunlinks = 0;
+	free(store->unlinks);
+	store->unlinks = NULL;
+	store->nunlinks = 0;
 }
 
 /* Whether a failed commit is there after all. It leaves the environment unusable, so that is renewed. */
-static bool happened_anyway(struct store *s, struct store_batch *group, bool in_doubt, const struct err *e)
+static bool happened_anyway(struct store *store, struct store_batch *group, bool in_doubt, const struct err *e)
 {
 	if (!in_doubt)
 		return false;
-	if ((e->code == ERR_EXHAUSTED && e->sys == 0) || !recover(s, true, e)) {
-		durable_abort(s);
+	if ((e->code == ERR_EXHAUSTED && e->sys == 0) || !recover(store, true, e)) {
+		durable_abort(store);
 		return false;
 	}
-	durable_confirm(s, group);
+	durable_confirm(store, group);
 	return true;
 }
 
 /* No room: refuse what may be refused, give the ballast for the rest and try once more. */
-static void group_without_room(struct store *s, struct store_batch *group, const struct err *why)
+static void group_without_room(struct store *store, struct store_batch *group, const struct err *why)
 {
 	struct err e = *why;
 	bool in_doubt = false;
 
-	group = batch_reject(s, group, why, false);
-	if (group && s->db.env && s->space.disk_full && space_release_ballast(s)) {
+	group = batch_reject(store, group, why, false);
+	if (group && store->db.env && store->space.disk_full && space_release_ballast(store)) {
 		e = ERR_INIT;
-		if (durable_group(s, group, &in_doubt, &e) == 0 || happened_anyway(s, group, in_doubt, &e)) {
-			finish_group(s, group);
+		if (durable_group(store, group, &in_doubt, &e) == 0 || happened_anyway(store, group, in_doubt, &e)) {
+			finish_group(store, group);
 			return;
 		}
-		space_failed(s, &e);
+		space_failed(store, &e);
 	}
 	if (group)
-		batch_fail(s, group, &e);
+		batch_fail(store, group, &e);
 }
 
-static void commit_or_fail(struct store *s, struct store_batch *group)
+static void commit_or_fail(struct store *store, struct store_batch *group)
 {
 	struct err e = ERR_INIT;
 	bool in_doubt = false;
 
 	if (!group)
 		return;
-	if (durable_group(s, group, &in_doubt, &e) == 0 || happened_anyway(s, group, in_doubt, &e)) {
-		finish_group(s, group);
+	if (durable_group(store, group, &in_doubt, &e) == 0 || happened_anyway(store, group, in_doubt, &e)) {
+		finish_group(store, group);
 		return;
 	}
-	if (space_failed(s, &e)) {
-		group_without_room(s, group, &e);
+	if (space_failed(store, &e)) {
+		group_without_room(store, group, &e);
 		return;
 	}
 	if (!in_doubt && e.code != ERR_SYS) {
@@ -188,76 +188,76 @@ static void commit_or_fail(struct store *s, struct store_batch *group)
 
 		if (!rest) {
 			log_error("store: a batch was refused: %s", e.message);
-			batch_reject(s, group, &e, true);
+			batch_reject(store, group, &e, true);
 			return;
 		}
 		group->next = NULL;
-		batch_requeue(s, rest, false);
-		commit_or_fail(s, group);
+		batch_requeue(store, rest, false);
+		commit_or_fail(store, group);
 		return;
 	}
 	if (!in_doubt)
-		recover(s, false, &e);
-	batch_fail(s, group, &e);
+		recover(store, false, &e);
+	batch_fail(store, group, &e);
 }
 
 /* ---- settling ---- */
 
-static void owe(struct store *s, const struct err *why)
+static void owe(struct store *store, const struct err *why)
 {
-	if (!s->settle_retry)
+	if (!store->settle_retry)
 		log_warning("store: what is in the journal cannot be put into the database yet: %s", why->message);
-	pthread_mutex_lock(&s->mutex);
-	s->settle_retry = true;
-	s->settle_error = *why;
-	s->settle_failures++;
-	s->settle_asked = false;
-	pthread_cond_broadcast(&s->decided);
-	pthread_mutex_unlock(&s->mutex);
+	pthread_mutex_lock(&store->mutex);
+	store->settle_retry = true;
+	store->settle_error = *why;
+	store->settle_failures++;
+	store->settle_asked = false;
+	pthread_cond_broadcast(&store->decided);
+	pthread_mutex_unlock(&store->mutex);
 }
 
 /* `must`: with the ballast as last resort. */
-static int settle(struct store *s, bool must, struct err *e)
+static int settle(struct store *store, bool must, struct err *e)
 {
 	bool in_doubt = false;
 
-	if (!s->layers)
+	if (!store->layers)
 		return 0;
-	if (!s->db.env && writer_reopen(s, NULL, e) != 0) {
-		owe(s, e);
+	if (!store->db.env && writer_reopen(store, NULL, e) != 0) {
+		owe(store, e);
 		return -1;
 	}
-	if (durable_settle(s, &in_doubt, e) == 0 || happened_anyway(s, NULL, in_doubt, e))
+	if (durable_settle(store, &in_doubt, e) == 0 || happened_anyway(store, NULL, in_doubt, e))
 		return 0;
-	if (space_failed(s, e)) {
-		if (must && s->db.env && s->space.disk_full && space_release_ballast(s)) {
+	if (space_failed(store, e)) {
+		if (must && store->db.env && store->space.disk_full && space_release_ballast(store)) {
 			*e = ERR_INIT;
-			return settle(s, false, e);
+			return settle(store, false, e);
 		}
 	} else if (!in_doubt && e->code == ERR_SYS) {
-		recover(s, false, e);
+		recover(store, false, e);
 	}
-	owe(s, e);
+	owe(store, e);
 	return -1;
 }
 
-static void settle_if_due(struct store *s, bool due)
+static void settle_if_due(struct store *store, bool due)
 {
 	struct err e = ERR_INIT;
 
 	if (due)
-		(void)settle(s, false, &e);
+		(void)settle(store, false, &e);
 }
 
 /* Makes cited bytes durable; the group is cut before a batch where that fails. */
-static struct store_batch *prepare(struct store *s, struct store_batch *group, struct store_batch **ret_failed,
+static struct store_batch *prepare(struct store *store, struct store_batch *group, struct store_batch **ret_failed,
 				   struct err *e)
 {
 	struct chunk_syncs syncs = { 0 };
 	struct store_batch **at = &group;
 
 	*ret_failed = NULL;
-	while (*at && chunk_prepare(s, *at, &syncs, e) == 0)
+	while (*at && chunk_prepare(store, *at, &syncs, e) == 0)
 		at = &(*at)->next;
 	*ret_failed = *at;
 	*at = NULL;
@@ -265,72 +265,72 @@ static struct store_batch *prepare(struct store *s, struct store_batch *group, s
 	return group;
 }
 
-static void write_group(struct store *s, struct store_batch *group)
+static void write_group(struct store *store, struct store_batch *group)
 {
 	struct store_batch *failed = NULL, *rest;
 	struct err e = ERR_INIT;
 
-	if (!s->db.env && writer_reopen(s, NULL, &e) != 0) {
+	if (!store->db.env && writer_reopen(store, NULL, &e) != 0) {
 		if (e.code != ERR_EXHAUSTED)
 			e.code = ERR_UNAVAILABLE;
-		batch_fail(s, group, &e);
+		batch_fail(store, group, &e);
 		return;
 	}
-	if (space_check(s)) {
+	if (space_check(store)) {
 		err_set(&e, ERR_EXHAUSTED, "the store is full");
-		group = batch_reject(s, group, &e, false);
-		if (group && s->space.map_tight) {
-			batch_fail(s, group, &e);
+		group = batch_reject(store, group, &e, false);
+		if (group && store->space.map_tight) {
+			batch_fail(store, group, &e);
 			return;
 		}
 		e = ERR_INIT;
 	}
-	group = prepare(s, group, &failed, &e);
+	group = prepare(store, group, &failed, &e);
 	if (failed) {
 		rest = failed->next;
 		failed->next = NULL;
-		batch_requeue(s, rest, false);
+		batch_requeue(store, rest, false);
 	}
-	commit_or_fail(s, group);
+	commit_or_fail(store, group);
 	if (!failed)
 		return;
-	if (s->retry_ns) { /* something before it is held now: it must stand behind that */
-		pthread_mutex_lock(&s->mutex);
-		struct store_batch **at = &s->queue;
+	if (store->retry_ns) { /* something before it is held now: it must stand behind that */
+		pthread_mutex_lock(&store->mutex);
+		struct store_batch **at = &store->queue;
 		while (*at && (*at)->deferred)
 			at = &(*at)->next;
 		failed->next = *at;
 		if (!*at)
-			s->queue_tail = &failed->next;
+			store->queue_tail = &failed->next;
 		*at = failed;
-		pthread_mutex_unlock(&s->mutex);
+		pthread_mutex_unlock(&store->mutex);
 		return;
 	}
-	if (space_failed(s, &e) && batch_is_must(failed))
-		space_release_ballast(s);
+	if (space_failed(store, &e) && batch_is_must(failed))
+		space_release_ballast(store);
 	if (e.code == ERR_CORRUPT)
-		batch_reject(s, failed, &e, true);
+		batch_reject(store, failed, &e, true);
 	else
-		batch_fail(s, failed, &e);
+		batch_fail(store, failed, &e);
 }
 
-static struct store_batch *take_group(struct store *s)
+static struct store_batch *take_group(struct store *store)
 {
-	struct store_batch *group = s->queue, **at = &group;
+	struct store_batch *group = store->queue, **at = &group;
 	unsigned weight = 0;
 
 	while (*at && (at == &group || weight + (*at)->weight <= PUTS_MAX)) {
 		weight += (*at)->weight;
 		if ((*at)->deferred)
-			s->ndeferred--;
+			store->ndeferred--;
 		(*at)->deferred = false;
 		at = &(*at)->next;
 	}
-	s->queue = *at;
+	store->queue = *at;
 	*at = NULL;
-	if (!s->queue)
-		s->queue_tail = &s->queue;
-	s->ready_ns = s->queue ? 0 : UINT64_MAX;
+	if (!store->queue)
+		store->queue_tail = &store->queue;
+	store->ready_ns = store->queue ? 0 : UINT64_MAX;
 	return group;
 }
 
@@ -338,46 +338,46 @@ static struct store_batch *take_group(struct store *s)
 
 enum work { WORK_GROUP, WORK_JOB, WORK_SETTLE, WORK_CHECK, WORK_EXPECT, WORK_END };
 
-static bool queue_due(const struct store *s, uint64_t now)
+static bool queue_due(const struct store *store, uint64_t now)
 {
-	if (!s->queue)
+	if (!store->queue)
 		return false;
-	return s->stop || s->ready_ns <= now || (s->flushing && s->ready_ns != UINT64_MAX) ||
-	       (s->retry_ns && s->retry_ns <= now);
+	return store->stop || store->ready_ns <= now || (store->flushing && store->ready_ns != UINT64_MAX) ||
+	       (store->retry_ns && store->retry_ns <= now);
 }
 
-static bool job_due(const struct store *s)
+static bool job_due(const struct store *store)
 {
-	return s->writer_jobs.head && !(s->writer_jobs.head->exclusive && s->worker_jobs.busy);
+	return store->writer_jobs.head && !(store->writer_jobs.head->exclusive && store->worker_jobs.busy);
 }
 
 /* Called and returns with the mutex held. */
-static enum work wait_for_work(struct store *s, bool after_group)
+static enum work wait_for_work(struct store *store, bool after_group)
 {
 	uint64_t check_ns = 0;
 
 	for (;;) {
 		uint64_t now = clock_mono_ns(), until = UINT64_MAX;
 
-		if (!s->stop && after_group && s->settle_asked)
+		if (!store->stop && after_group && store->settle_asked)
 			return WORK_SETTLE;
-		if (!s->stop && after_group && job_due(s))
+		if (!store->stop && after_group && job_due(store))
 			return WORK_JOB; /* in turn, or a busy queue would starve it */
-		if (queue_due(s, now))
+		if (queue_due(store, now))
 			return WORK_GROUP;
-		if (s->stop)
+		if (store->stop)
 			return WORK_END;
-		if (s->batch_announced && !s->settle_asked) {
-			s->settle_at_ns = now + s->settle_ns; /* it would stand in the group's way */
+		if (store->batch_announced && !store->settle_asked) {
+			store->settle_at_ns = now + store->settle_ns; /* it would stand in the group's way */
 			return WORK_EXPECT;
 		}
-		if (s->settle_asked || (s->layers && !s->settle_retry && s->settle_at_ns <= now))
+		if (store->settle_asked || (store->layers && !store->settle_retry && store->settle_at_ns <= now))
 			return WORK_SETTLE;
-		if (job_due(s))
+		if (job_due(store))
 			return WORK_JOB;
-		if (s->layers && !s->settle_retry)
-			until = s->settle_at_ns;
-		if (atomic_load(&s->full) || !s->db.env || s->nunlinks || s->settle_retry) {
+		if (store->layers && !store->settle_retry)
+			until = store->settle_at_ns;
+		if (atomic_load(&store->full) || !store->db.env || store->nunlinks || store->settle_retry) {
 			if (!check_ns)
 				check_ns = now + BATCH_RETRY_NS;
 			else if (check_ns <= now)
@@ -385,59 +385,60 @@ static enum work wait_for_work(struct store *s, bool after_group)
 			if (check_ns < until)
 				until = check_ns;
 		}
-		if (s->queue && s->ready_ns < until)
-			until = s->ready_ns;
-		if (s->queue && s->retry_ns && s->retry_ns < until)
-			until = s->retry_ns;
+		if (store->queue && store->ready_ns < until)
+			until = store->ready_ns;
+		if (store->queue && store->retry_ns && store->retry_ns < until)
+			until = store->retry_ns;
 		if (until == UINT64_MAX) {
-			pthread_cond_wait(&s->wake, &s->mutex);
+			pthread_cond_wait(&store->wake, &store->mutex);
 		} else {
 			struct timespec ts = { .tv_sec = (time_t)(until / 1000000000u),
 					       .tv_nsec = (long)(until % 1000000000u) };
-			pthread_cond_timedwait(&s->wake, &s->mutex, &ts);
+			pthread_cond_timedwait(&store->wake, &store->mutex, &ts);
 		}
 	}
 }
 
-static void run_group(struct store *s, bool stopping)
+static void run_group(struct store *store, bool stopping)
 {
 	struct store_batch *group;
 
 	/* held ones wait for their time, unless there is room already */
-	if (s->retry_ns && clock_mono_ns() < s->retry_ns && !stopping && (!atomic_load(&s->full) || space_check(s))) {
-		batch_triage(s);
+	if (store->retry_ns && clock_mono_ns() < store->retry_ns && !stopping &&
+	    (!atomic_load(&store->full) || space_check(store))) {
+		batch_triage(store);
 		return;
 	}
-	pthread_mutex_lock(&s->mutex);
-	group = take_group(s);
-	pthread_mutex_unlock(&s->mutex);
-	write_group(s, group);
-	settle_if_due(s, durable_settle_due(s) && !s->settle_retry);
-	remove_expired(s);
+	pthread_mutex_lock(&store->mutex);
+	group = take_group(store);
+	pthread_mutex_unlock(&store->mutex);
+	write_group(store, group);
+	settle_if_due(store, durable_settle_due(store) && !store->settle_retry);
+	remove_expired(store);
 }
 
-static void run_job(struct store *s, struct job *j)
+static void run_job(struct store *store, struct job *j)
 {
-	enum job_step r = settle(s, true, &j->err) == 0 || j->makes_room ? JOB_MORE : JOB_FAILED;
+	enum job_step r = settle(store, true, &j->err) == 0 || j->makes_room ? JOB_MORE : JOB_FAILED;
 
 	if (r == JOB_MORE) {
 		j->err = ERR_INIT;
-		r = j->step(s, j);
+		r = j->step(store, j);
 	}
 
-	pthread_mutex_lock(&s->mutex);
+	pthread_mutex_lock(&store->mutex);
 	if (r != JOB_MORE) {
-		s->alone = false;
-		job_finish_locked(s, &s->writer_jobs, r);
-		pthread_cond_broadcast(&s->decided);
+		store->alone = false;
+		job_finish_locked(store, &store->writer_jobs, r);
+		pthread_cond_broadcast(&store->decided);
 	}
-	pthread_mutex_unlock(&s->mutex);
-	space_check(s);
+	pthread_mutex_unlock(&store->mutex);
+	space_check(store);
 }
 
 static void *writer_main(void *arg)
 {
-	struct store *s = arg;
+	struct store *store = arg;
 	bool after_group = false;
 
 	for (;;) {
@@ -445,105 +446,105 @@ static void *writer_main(void *arg)
 		enum work w;
 		bool stop;
 
-		pthread_mutex_lock(&s->mutex);
-		w = wait_for_work(s, after_group);
-		j = w == WORK_JOB ? s->writer_jobs.head : NULL;
+		pthread_mutex_lock(&store->mutex);
+		w = wait_for_work(store, after_group);
+		j = w == WORK_JOB ? store->writer_jobs.head : NULL;
 		if (j && j->exclusive)
-			s->alone = true;
-		stop = s->stop;
-		s->batch_announced = false;
-		pthread_mutex_unlock(&s->mutex);
+			store->alone = true;
+		stop = store->stop;
+		store->batch_announced = false;
+		pthread_mutex_unlock(&store->mutex);
 		after_group = w == WORK_GROUP;
 		if (w == WORK_END)
 			break;
 		if (w == WORK_GROUP) {
-			run_group(s, stop);
+			run_group(store, stop);
 		} else if (w == WORK_JOB) {
-			run_job(s, j);
+			run_job(store, j);
 		} else if (w == WORK_EXPECT) {
-			durable_prepare(s);
+			durable_prepare(store);
 		} else {
-			if (!s->db.env)
-				writer_reopen(s, NULL, NULL);
-			settle_if_due(s, w == WORK_SETTLE || s->settle_retry);
+			if (!store->db.env)
+				writer_reopen(store, NULL, NULL);
+			settle_if_due(store, w == WORK_SETTLE || store->settle_retry);
 			if (w == WORK_CHECK)
-				space_check(s);
-			remove_expired(s);
+				space_check(store);
+			remove_expired(store);
 		}
 	}
-	settle_if_due(s, true);
-	if (s->layers)
+	settle_if_due(store, true);
+	if (store->layers)
 		log_warning("store: %u groups stay in the journal; the next start puts them into the database",
-			    s->layers->depth);
-	remove_expired(s);
+			    store->layers->depth);
+	remove_expired(store);
 	return NULL;
 }
 
-int writer_start(struct store *s, struct err *e)
+int writer_start(struct store *store, struct err *e)
 {
 	sigset_t all, old;
 	int rc;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = pthread_create(&s->writer, NULL, writer_main, s);
+	rc = pthread_create(&store->writer, NULL, writer_main, store);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (rc != 0)
 		return err_sys(e, rc, "start the store's writer");
-	s->writer_up = true;
+	store->writer_up = true;
 	return 0;
 }
 
-void writer_stop(struct store *s)
+void writer_stop(struct store *store)
 {
-	if (!s->writer_up)
+	if (!store->writer_up)
 		return;
-	pthread_mutex_lock(&s->mutex);
-	s->stop = true;
-	pthread_cond_signal(&s->wake);
-	pthread_mutex_unlock(&s->mutex);
-	pthread_join(s->writer, NULL);
-	s->writer_up = false;
+	pthread_mutex_lock(&store->mutex);
+	store->stop = true;
+	pthread_cond_signal(&store->wake);
+	pthread_mutex_unlock(&store->mutex);
+	pthread_join(store->writer, NULL);
+	store->writer_up = false;
 }
 
 /* So many batches share one sync well enough: callers that wait for them are not kept waiting for more. */
 #define COMPANY_ENOUGH 64
 #define SHORTLY_NS (2ull * 1000 * 1000)
 
-static uint64_t due_time(const struct store *s, const struct store_batch *b)
+static uint64_t due_time(const struct store *store, const struct store_batch *b)
 {
 	if (b->nevents && b->flags & STORE_SHORTLY)
 		return clock_mono_ns() + SHORTLY_NS;
-	return b->now || b->nevents == 0 ? 0 : clock_mono_ns() + s->soon_ns;
+	return b->now || b->nevents == 0 ? 0 : clock_mono_ns() + store->soon_ns;
 }
 
-void writer_enqueue(struct store *s, struct store_batch *b)
+void writer_enqueue(struct store *store, struct store_batch *b)
 {
-	uint64_t due = due_time(s, b);
+	uint64_t due = due_time(store, b);
 	bool wake = false;
 
-	pthread_mutex_lock(&s->mutex);
+	pthread_mutex_lock(&store->mutex);
 	b->next = NULL;
-	*s->queue_tail = b;
-	s->queue_tail = &b->next;
-	s->undecided++;
-	if (s->undecided >= COMPANY_ENOUGH)
+	*store->queue_tail = b;
+	store->queue_tail = &b->next;
+	store->undecided++;
+	if (store->undecided >= COMPANY_ENOUGH)
 		due = 0; /* nobody gains by waiting longer */
-	if (due < s->ready_ns) {
-		s->ready_ns = due;
+	if (due < store->ready_ns) {
+		store->ready_ns = due;
 		wake = true;
 	}
-	pthread_mutex_unlock(&s->mutex);
+	pthread_mutex_unlock(&store->mutex);
 	if (wake)
-		pthread_cond_signal(&s->wake); /* after: it would wake up only to wait for the mutex */
+		pthread_cond_signal(&store->wake); /* after: it would wake up only to wait for the mutex */
 }
 
-void writer_prepare(struct store *s)
+void writer_prepare(struct store *store)
 {
-	pthread_mutex_lock(&s->mutex);
-	s->batch_announced = true;
-	pthread_mutex_unlock(&s->mutex);
-	pthread_cond_signal(&s->wake);
+	pthread_mutex_lock(&store->mutex);
+	store->batch_announced = true;
+	pthread_mutex_unlock(&store->mutex);
+	pthread_cond_signal(&store->wake);
 }
 
-void writer_submit(struct store *s, struct job *j) { job_enqueue(s, &s->writer_jobs, j, s->writer_up); }
+void writer_submit(struct store *store, struct job *j) { job_enqueue(store, &store->writer_jobs, j, store->writer_up); }
