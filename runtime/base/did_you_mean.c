@@ -44,3 +44,13 @@ void did_you_mean_try(struct did_you_mean *n, const char *candidate)
 		n->best = candidate;
 	}
 }
+
+void did_you_mean_try_prefix(struct did_you_mean *n, const char *candidate)
+{
+	size_t len = strlen(n->word);
+	if (n->distance > 1 && len >= 3 && strncmp(candidate, n->word, len) == 0) {
+		n->best = candidate;
+		n->distance = 1;
+	}
+	did_you_mean_try(n, candidate);
+}

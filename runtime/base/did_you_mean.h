@@ -13,5 +13,7 @@ struct did_you_mean {
 
 struct did_you_mean did_you_mean_for(const char *word);
 void did_you_mean_try(struct did_you_mean *n, const char *candidate);
+/* The same, but a candidate that begins with the word (3 characters or more) counts as near. */
+void did_you_mean_try_prefix(struct did_you_mean *n, const char *candidate);
 
 #endif

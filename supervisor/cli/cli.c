@@ -6,14 +6,11 @@
 #include "runtime/base/text.h"
 #include "supervisor/client/remote.h"
 
-#include <fcntl.h>
-#include <locale.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <unistd.h>
 
 /* An error is one line: what it names must not look like another. */
-static void say(const char *prefix, bool one_line, const char *fmt, va_list ap)
+static void print_message(const char *prefix, bool one_line, const char *fmt, va_list ap)
 {
 	buf_auto struct buf text = BUF_INIT, line = BUF_INIT;
 
@@ -29,7 +26,7 @@ void cli_error(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	say("bailiff: ", true, fmt, ap);
+	print_message("bailiff: ", true, fmt, ap);
 	va_end(ap);
 }
 
@@ -38,7 +35,7 @@ void cli_hint(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	say("  ", false, fmt, ap);
+	print_message("  ", false, fmt, ap);
 	va_end(ap);
 }
 
@@ -95,70 +92,4 @@ int cli_call(struct cli *c, const char *method, const struct buf *params, struct
 	if (r < 0 && ret->error.type != JT_NONE)
 		jval_str(jval_path(ret->error, "data.advice"), c->advice, sizeof(c->advice));
 	return r;
-}
-
-static int unknown_verb(const char *name)
-{
-	const char *near = verb_nearest(name);
-
-	cli_error("unknown verb '%s'", name);
-	if (near)
-		cli_hint("did you mean 'bailiff %s'?", near);
-	cli_hint("bailiff help lists the verbs");
-	return EXIT_USAGE;
-}
-
-static int run_verb(const struct verb *v, int argc, char **argv)
-{
-	struct cli c = { .verb = v };
-	struct err e = ERR_INIT;
-	int status;
-
-	if (opts_parse(v, argc, argv, &c.opts, &e) < 0)
-		return cli_usage(&c, "%s", e.message);
-	if (c.opts.help) {
-		buf_auto struct buf help = BUF_INIT;
-
-		verb_help(v, &help);
-		status = fd_write_all(STDOUT_FILENO, help.data, help.len) < 0 ? EXIT_FAILED : 0;
-	} else {
-		status = v->run(&c);
-	}
-	remote_free(c.remote);
-	opts_done(&c.opts);
-	return status;
-}
-
-/* A standard descriptor that is closed would be the number of the next one opened: the daemon's socket, say. */
-static void fill_standard_fds(void)
-{
-	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
-			abort();
-}
-
-int cli_main(int argc, char **argv)
-{
-	fill_standard_fds();
-	setlocale(LC_CTYPE, "");
-	signal(SIGPIPE, SIG_IGN);
-	if (argc < 2) {
-		buf_auto struct buf text = BUF_INIT;
-
-		verb_overview(&text);
-		fd_write_all(STDERR_FILENO, text.data, text.len);
-		return EXIT_USAGE;
-	}
-	const char *name = argv[1];
-	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
-		name = "help";
-	else if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
-		name = "version";
-	else if (name[0] == '-') {
-		cli_error("unknown option '%s': options come after the verb", name);
-		cli_hint("bailiff help lists the verbs");
-		return EXIT_USAGE;
-	}
-	const struct verb *v = verb_find(name);
-	return v ? run_verb(v, argc - 2, argv + 2) : unknown_verb(name);
 }

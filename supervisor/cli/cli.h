@@ -5,11 +5,10 @@
  * The command line `bailiff`: what every verb gets and how it speaks.
  *
  * A verb is one function in one file (cmd_<verb>.c) that returns the exit status. It talks to the daemon with remote.h,
- * shows a process's bytes with flow.h, and prints its own errors with cli_error and cli_hint: what went wrong, why,
- * and what to do next.
+ * shows a process's bytes with output_stream.h, and prints its own errors with cli_error and cli_hint: what went wrong,
+ * why, and what to do next.
  */
 
-#include "supervisor/cli/opts.h"
 #include "supervisor/cli/verb.h"
 
 #include <stdbool.h>
@@ -30,13 +29,12 @@ enum {
 };
 
 struct cli {
-	const struct verb *verb;
+	const struct verb_table *verbs;
+	const struct verb *verb; /* the one that runs */
 	struct opts opts;
 	struct remote *remote; /* after cli_connect */
 	char advice[256];      /* the daemon's, of the last cli_call that failed; or "" */
 };
-
-int cli_main(int argc, char **argv);
 
 /* "bailiff: …" on stderr; control characters of what it quotes are made visible. */
 void cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -5,11 +5,11 @@
 int cmd_help(struct cli *c)
 {
 	const char *name = c->opts.nargs ? c->opts.args[0] : NULL;
-	const struct verb *v = name ? verb_find(name) : NULL;
+	const struct verb *v = name ? verb_find(c->verbs, name) : NULL;
 	buf_auto struct buf out = BUF_INIT;
 
 	if (name && !v) {
-		const char *near = verb_nearest(name);
+		const char *near = verb_nearest(c->verbs, name);
 
 		cli_error("help: unknown verb '%s'", name);
 		if (near)
@@ -19,6 +19,6 @@ int cmd_help(struct cli *c)
 	if (v)
 		verb_help(v, &out);
 	else
-		verb_overview(&out);
+		verb_overview(c->verbs, &out);
 	return format_out(&out);
 }

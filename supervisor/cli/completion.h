@@ -4,8 +4,9 @@
 #include <stdbool.h>
 
 struct buf;
+struct verb_table;
 
-/* What is generated from the tables: "bash", "zsh" and "fish" scripts, and "man", the verbs' part of bailiff(1). */
-bool completion_write(const char *kind, struct buf *out);
+/* Generates from the tables: "bash", "zsh" and "fish" scripts, and "man", the verbs' part of bailiff(1). */
+bool completion_write(const struct verb_table *verbs, const char *kind, struct buf *out);
 
 #endif

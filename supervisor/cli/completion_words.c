@@ -213,15 +213,15 @@ static void add_source(struct collection *into, const struct source *s)
 	case SOURCE_LISTING:
 	case SOURCE_LIVE: add_listing(into, s); break;
 	case SOURCE_VERBS:
-		for (size_t i = 0; i < nverbs; i++)
-			add_word(into, verbs[i].name);
+		for (size_t i = 0; i < into->cli->verbs->n; i++)
+			add_word(into, into->cli->verbs->rows[i].name);
 		break;
 	case SOURCE_FILES: buf_str(into->out, COMPLETION_WORDS_FILES "\n"); break;
 	case SOURCE_COMMANDS: buf_str(into->out, COMPLETION_WORDS_COMMANDS "\n"); break;
 	}
 }
 
-static void add_option_value(struct collection *into, const struct option_row *option)
+static void add_option_value(struct collection *into, const struct opt_row *option)
 {
 	for (size_t i = 0; i < countof(option_values); i++)
 		if (strcmp(option_values[i].option, option->name) == 0) {
@@ -241,7 +241,7 @@ static void add_option_names(struct collection *into, const struct verb *v)
 	for (size_t i = 0; i < OPT_COUNT; i++) {
 		char name[64];
 
-		if (strcmp(option_rows[i].verb, v->key) != 0)
+		if (strcmp(option_rows[i].group, v->key) != 0)
 			continue;
 		snprintf(name, sizeof(name), "--%s", option_rows[i].name);
 		add_word(into, name);
@@ -249,12 +249,12 @@ static void add_option_names(struct collection *into, const struct verb *v)
 }
 
 /* The option that `word` names, if it takes a value; NULL otherwise. */
-static const struct option_row *option_with_value(const struct verb *v, const char *word)
+static const struct opt_row *option_with_value(const struct verb *v, const char *word)
 {
 	for (size_t i = 0; i < OPT_COUNT; i++) {
-		const struct option_row *o = &option_rows[i];
+		const struct opt_row *o = &option_rows[i];
 
-		if (strcmp(o->verb, v->key) != 0 || !o->arg)
+		if (strcmp(o->group, v->key) != 0 || !o->arg)
 			continue;
 		if ((strncmp(word, "--", 2) == 0 && strcmp(word + 2, o->name) == 0) ||
 		    (o->letter && word[0] == '-' && word[1] == o->letter && !word[2]))
@@ -306,7 +306,7 @@ struct context {
 	const char *subverb;
 	size_t position;
 	bool options_over;
-	const struct option_row *value_of;
+	const struct opt_row *value_of;
 };
 
 static struct context read_context(const struct verb *v, bool has_subverbs, const char *const *words, size_t n)
@@ -336,7 +336,7 @@ static struct context read_context(const struct verb *v, bool has_subverbs, cons
 static void complete_joined_value(struct collection *into, const struct verb *v, size_t name_len)
 {
 	char name[64];
-	const struct option_row *o;
+	const struct opt_row *o;
 
 	snprintf(name, sizeof(name), "%.*s", (int)name_len, into->prefix);
 	o = option_with_value(v, name);
@@ -377,7 +377,7 @@ static void complete_verb(struct collection *into, const struct verb *v, const c
 void completion_words_write(struct cli *c, const char *const *words, size_t n, struct buf *out)
 {
 	struct collection into = { .cli = c, .prefix = n ? words[n - 1] : "", .out = out };
-	const struct verb *v = n > 1 ? verb_find(words[0]) : NULL;
+	const struct verb *v = n > 1 ? verb_find(c->verbs, words[0]) : NULL;
 
 	if (n <= 1)
 		add_source(&into, &verb_names);

@@ -1,5 +1,5 @@
 #include "runtime/base/build.h"
-#include "supervisor/cli/cli.h"
+#include "supervisor/cli/cli_main.h"
 
 int main(int argc, char **argv)
 {

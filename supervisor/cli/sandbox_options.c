@@ -3,9 +3,9 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
+#include "runtime/base/opts.h"
 #include "runtime/base/path.h"
 #include "runtime/base/text.h"
-#include "supervisor/cli/opts.h"
 #include "supervisor/cli/verb.h"
 
 #include <errno.h>

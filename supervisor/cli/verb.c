@@ -2,60 +2,34 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/did_you_mean.h"
-#include "runtime/base/mem.h"
-#include "supervisor/cli/cli.h"
 
 #include <string.h>
 
-const struct verb verbs[] = {
-#define VERB(name, flags, usage, summary, details) { #name, #name, flags, usage, summary, details, cmd_##name },
-#define VERB_AS(key, name, flags, usage, summary, details) { #key, name, flags, usage, summary, details, cmd_##key },
-#include "supervisor/cli/verbs.def"
-#undef VERB
-#undef VERB_AS
-};
-const size_t nverbs = countof(verbs);
-
-const struct option_row option_rows[OPT_COUNT] = {
+const struct opt_row option_rows[OPT_COUNT] = {
 #define OPTION(verb, name, letter, longname, arg, help) { #verb, letter, longname, arg, help },
 #include "supervisor/cli/options.def"
 #undef OPTION
 };
 
-const struct verb *verb_find(const char *name)
+struct opt_table verb_options(const struct verb *v)
 {
-	for (size_t i = 0; i < nverbs; i++)
-		if (strcmp(verbs[i].name, name) == 0)
-			return &verbs[i];
+	return (struct opt_table){ option_rows, OPT_COUNT, v->key, (v->flags & VERB_STOP) != 0 };
+}
+
+const struct verb *verb_find(const struct verb_table *t, const char *name)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (strcmp(t->rows[i].name, name) == 0)
+			return &t->rows[i];
 	return NULL;
 }
 
-/* Typed in part, it is meant; else the nearest. */
-static void try_name(struct did_you_mean *n, const char *candidate)
-{
-	if (n->distance > 1 && strlen(n->word) >= 3 && strncmp(candidate, n->word, strlen(n->word)) == 0) {
-		n->best = candidate;
-		n->distance = 1;
-	}
-	did_you_mean_try(n, candidate);
-}
-
-const char *verb_nearest(const char *name)
+const char *verb_nearest(const struct verb_table *t, const char *name)
 {
 	struct did_you_mean near = did_you_mean_for(name);
 
-	for (size_t i = 0; i < nverbs; i++)
-		try_name(&near, verbs[i].name);
-	return near.best;
-}
-
-const char *verb_nearest_option(const struct verb *v, const char *name)
-{
-	struct did_you_mean near = did_you_mean_for(name);
-
-	for (size_t i = 0; i < OPT_COUNT; i++)
-		if (strcmp(option_rows[i].verb, v->key) == 0)
-			try_name(&near, option_rows[i].name);
+	for (size_t i = 0; i < t->n; i++)
+		did_you_mean_try_prefix(&near, t->rows[i].name);
 	return near.best;
 }
 
@@ -73,10 +47,10 @@ void verb_help(const struct verb *v, struct buf *out)
 	if (v->details)
 		buf_printf(out, "\n%s\n", v->details);
 	for (size_t i = 0; i < OPT_COUNT; i++) {
-		const struct option_row *o = &option_rows[i];
+		const struct opt_row *o = &option_rows[i];
 		char left[64];
 
-		if (strcmp(o->verb, v->key) != 0)
+		if (strcmp(o->group, v->key) != 0)
 			continue;
 		if (!any)
 			buf_str(out, "\noptions:\n");
@@ -89,10 +63,10 @@ void verb_help(const struct verb *v, struct buf *out)
 	}
 }
 
-void verb_overview(struct buf *out)
+void verb_overview(const struct verb_table *t, struct buf *out)
 {
 	buf_str(out, "usage: bailiff VERB [options] [arguments]\n\n");
-	for (size_t i = 0; i < nverbs; i++)
-		buf_printf(out, "  %-11s %s\n", verbs[i].name, verbs[i].summary);
+	for (size_t i = 0; i < t->n; i++)
+		buf_printf(out, "  %-11s %s\n", t->rows[i].name, t->rows[i].summary);
 	buf_str(out, "\nbailiff help VERB explains one. PROC and other ids may be shortened to any unique prefix.\n");
 }

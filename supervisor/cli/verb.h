@@ -2,9 +2,12 @@
 #define BAILIFF_CLI_VERB_H
 
 /*
- * The tables of the command line: verbs.def and options.def as data. Dispatch, help, completions and the man page's
- * table all read these.
+ * The tables of the command line as data: verbs.def and options.def. Dispatch, help, completions and the man page's
+ * table read them. The table of verbs lists the cmd_… functions and so lives above them, in cli_main.c; code below gets
+ * it as an argument or from struct cli.
  */
+
+#include "runtime/base/opts.h"
 
 #include <stddef.h>
 
@@ -25,8 +28,10 @@ struct verb {
 	const char *details; /* or NULL */
 	int (*run)(struct cli *c);
 };
-extern const struct verb verbs[];
-extern const size_t nverbs;
+struct verb_table {
+	const struct verb *rows;
+	size_t n;
+};
 
 enum {
 #define OPTION(verb, name, letter, longname, arg, help) OPT_##verb##_##name,
@@ -35,22 +40,15 @@ enum {
 	OPT_COUNT
 };
 
-struct option_row {
-	const char *verb;
-	char letter;      /* or 0 */
-	const char *name; /* without the dashes */
-	const char *arg;  /* NULL: a flag */
-	const char *help;
-};
-extern const struct option_row option_rows[OPT_COUNT];
+extern const struct opt_row option_rows[OPT_COUNT]; /* the group of a row is its verb's key */
+struct opt_table verb_options(const struct verb *v);
 
-const struct verb *verb_find(const char *name);
+const struct verb *verb_find(const struct verb_table *t, const char *name);
 /* The nearest of the names by edit distance, or NULL if none is near. */
-const char *verb_nearest(const char *name);
-const char *verb_nearest_option(const struct verb *v, const char *name);
+const char *verb_nearest(const struct verb_table *t, const char *name);
 
-void verb_usage(const struct verb *v, struct buf *out); /* "usage: bailiff run …\n" */
-void verb_help(const struct verb *v, struct buf *out);  /* usage, summary, details, options */
-void verb_overview(struct buf *out);                    /* all verbs */
+void verb_usage(const struct verb *v, struct buf *out);          /* "usage: bailiff run …\n" */
+void verb_help(const struct verb *v, struct buf *out);           /* usage, summary, details, options */
+void verb_overview(const struct verb_table *t, struct buf *out); /* all verbs */
 
 #endif

@@ -23,7 +23,6 @@ OLD_FILES = {
     "runtime/evidence": 7,
     "sandbox": 29,
     "supervisor/host": 5,
-    "supervisor/cli": 61,
     "supervisor/control": 32,
     "supervisor/gateway/codex": 5,
     "supervisor/gateway/mcp": 25,

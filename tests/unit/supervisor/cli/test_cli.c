@@ -1,6 +1,6 @@
 /* The command line as a whole, against a daemon that is a script. */
 
-#include "supervisor/cli/cli.h"
+#include "supervisor/cli/cli_main.h"
 
 #include "tests/unit/suite.h"
 #include "tests/unit/supervisor/cli/fake_daemon.h"

@@ -1,7 +1,7 @@
-#include "supervisor/cli/opts.h"
+#include "runtime/base/opts.h"
 
 #include "runtime/base/err.h"
-#include "supervisor/cli/verb.h"
+#include "supervisor/cli/cli_main.h"
 #include "tests/unit/suite.h"
 
 #include <stdlib.h>
@@ -19,7 +19,8 @@ static int parse(const char *verb, const char *line, struct opts *o, struct err 
 	snprintf(text, sizeof(text), "%s", line);
 	for (char *p = text, *save = NULL, *w; argc < MOST && (w = strtok_r(p, " ", &save)); p = NULL)
 		argv[argc++] = w;
-	return opts_parse(verb_find(verb), argc, argv, o, e);
+	struct opt_table table = verb_options(verb_find(&cli_verbs, verb));
+	return opts_parse(&table, argc, argv, o, e);
 }
 
 START_TEST(test_forms)
@@ -97,11 +98,11 @@ END_TEST
 
 START_TEST(test_help_everywhere)
 {
-	for (size_t i = 0; i < nverbs; i++) {
+	for (size_t i = 0; i < cli_verbs.n; i++) {
 		struct opts o;
 		struct err e = ERR_INIT;
 
-		ck_assert_int_eq(parse(verbs[i].name, "--help", &o, &e), 0);
+		ck_assert_int_eq(parse(cli_verbs.rows[i].name, "--help", &o, &e), 0);
 		ck_assert(o.help);
 		opts_done(&o);
 	}

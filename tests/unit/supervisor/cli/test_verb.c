@@ -1,4 +1,4 @@
-#include "supervisor/cli/verb.h"
+#include "supervisor/cli/cli_main.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/fd.h"
@@ -10,13 +10,15 @@
 
 START_TEST(test_nearest)
 {
-	ck_assert_str_eq(verb_nearest("kil"), "kill");
-	ck_assert_str_eq(verb_nearest("event"), "events");
-	ck_assert_str_eq(verb_nearest("rnu"), "run");
-	ck_assert_str_eq(verb_nearest("lgos"), "logs");
-	ck_assert_ptr_null(verb_nearest("xylophone"));
-	ck_assert_ptr_null(verb_nearest("a-very-long-word-that-is-no-verb-at-all"));
-	ck_assert_str_eq(verb_nearest_option(verb_find("run"), "timout"), "timeout");
+	struct opt_table run = verb_options(verb_find(&cli_verbs, "run"));
+
+	ck_assert_str_eq(verb_nearest(&cli_verbs, "kil"), "kill");
+	ck_assert_str_eq(verb_nearest(&cli_verbs, "event"), "events");
+	ck_assert_str_eq(verb_nearest(&cli_verbs, "rnu"), "run");
+	ck_assert_str_eq(verb_nearest(&cli_verbs, "lgos"), "logs");
+	ck_assert_ptr_null(verb_nearest(&cli_verbs, "xylophone"));
+	ck_assert_ptr_null(verb_nearest(&cli_verbs, "a-very-long-word-that-is-no-verb-at-all"));
+	ck_assert_str_eq(opts_nearest(&run, "timout"), "timeout");
 }
 END_TEST
 
@@ -26,11 +28,11 @@ START_TEST(test_tables)
 	for (int i = 0; i < OPT_COUNT; i++) {
 		bool found = false;
 
-		for (size_t v = 0; v < nverbs; v++)
-			found |= strcmp(verbs[v].key, option_rows[i].verb) == 0;
+		for (size_t v = 0; v < cli_verbs.n; v++)
+			found |= strcmp(cli_verbs.rows[v].key, option_rows[i].group) == 0;
 		ck_assert(found);
 		for (int j = 0; j < i; j++) {
-			if (strcmp(option_rows[i].verb, option_rows[j].verb) != 0)
+			if (strcmp(option_rows[i].group, option_rows[j].group) != 0)
 				continue;
 			ck_assert_str_ne(option_rows[i].name, option_rows[j].name);
 			ck_assert(!option_rows[i].letter || option_rows[i].letter != option_rows[j].letter);
@@ -41,13 +43,13 @@ END_TEST
 
 START_TEST(test_help_has_every_option)
 {
-	for (size_t v = 0; v < nverbs; v++) {
+	for (size_t v = 0; v < cli_verbs.n; v++) {
 		buf_auto struct buf help = BUF_INIT;
 
-		verb_help(&verbs[v], &help);
-		ck_assert_ptr_nonnull(strstr(help.data, verbs[v].summary));
+		verb_help(&cli_verbs.rows[v], &help);
+		ck_assert_ptr_nonnull(strstr(help.data, cli_verbs.rows[v].summary));
 		for (int i = 0; i < OPT_COUNT; i++)
-			if (strcmp(option_rows[i].verb, verbs[v].name) == 0)
+			if (strcmp(option_rows[i].group, cli_verbs.rows[v].name) == 0)
 				ck_assert_ptr_nonnull(strstr(help.data, option_rows[i].help));
 	}
 }
@@ -79,13 +81,13 @@ START_TEST(test_files_are_up_to_date)
 	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
 		buf_auto struct buf want = BUF_INIT, have = BUF_INIT;
 
-		ck_assert(completion_write(files[i].kind, &want));
+		ck_assert(completion_write(&cli_verbs, files[i].kind, &want));
 		read_file(files[i].path, &have);
 		ck_assert_msg(strstr(have.data, want.data) != NULL,
 			      "%s is out of date: put the output of `bailiff completion %s` into it", files[i].path,
 			      files[i].kind);
 	}
-	ck_assert(!completion_write("csh", &(struct buf){ 0 }));
+	ck_assert(!completion_write(&cli_verbs, "csh", &(struct buf){ 0 }));
 }
 END_TEST
 

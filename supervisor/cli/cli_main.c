@@ -1,0 +1,92 @@
+/* The top of the command line: the table of verbs, and main's work up to the verb. */
+
+#include "supervisor/cli/cli_main.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
+#include "supervisor/cli/cli.h"
+#include "supervisor/client/remote.h"
+
+#include <fcntl.h>
+#include <locale.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct verb rows[] = {
+#define VERB(name, flags, usage, summary, details) { #name, #name, flags, usage, summary, details, cmd_##name },
+#define VERB_AS(key, name, flags, usage, summary, details) { #key, name, flags, usage, summary, details, cmd_##key },
+#include "supervisor/cli/verbs.def"
+#undef VERB
+#undef VERB_AS
+};
+const struct verb_table cli_verbs = { rows, countof(rows) };
+
+static int unknown_verb(const char *name)
+{
+	const char *near = verb_nearest(&cli_verbs, name);
+
+	cli_error("unknown verb '%s'", name);
+	if (near)
+		cli_hint("did you mean 'bailiff %s'?", near);
+	cli_hint("bailiff help lists the verbs");
+	return EXIT_USAGE;
+}
+
+static int run_verb(const struct verb *v, int argc, char **argv)
+{
+	struct cli c = { .verbs = &cli_verbs, .verb = v };
+	struct opt_table options = verb_options(v);
+	struct err e = ERR_INIT;
+	int status;
+
+	if (opts_parse(&options, argc, argv, &c.opts, &e) < 0)
+		return cli_usage(&c, "%s", e.message);
+	if (c.opts.help) {
+		buf_auto struct buf help = BUF_INIT;
+
+		verb_help(v, &help);
+		status = fd_write_all(STDOUT_FILENO, help.data, help.len) < 0 ? EXIT_FAILED : 0;
+	} else {
+		status = v->run(&c);
+	}
+	remote_free(c.remote);
+	opts_done(&c.opts);
+	return status;
+}
+
+/* A standard descriptor that is closed would be the number of the next one opened: the daemon's socket, say. */
+static void fill_standard_fds(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
+			abort();
+}
+
+int cli_main(int argc, char **argv)
+{
+	fill_standard_fds();
+	setlocale(LC_CTYPE, "");
+	signal(SIGPIPE, SIG_IGN);
+	if (argc < 2) {
+		buf_auto struct buf text = BUF_INIT;
+
+		verb_overview(&cli_verbs, &text);
+		fd_write_all(STDERR_FILENO, text.data, text.len);
+		return EXIT_USAGE;
+	}
+	const char *name = argv[1];
+	if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
+		name = "help";
+	else if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
+		name = "version";
+	else if (name[0] == '-') {
+		cli_error("unknown option '%s': options come after the verb", name);
+		cli_hint("bailiff help lists the verbs");
+		return EXIT_USAGE;
+	}
+	const struct verb *v = verb_find(&cli_verbs, name);
+	return v ? run_verb(v, argc - 2, argv + 2) : unknown_verb(name);
+}
