@@ -24,13 +24,13 @@ static const struct {
 	{ STATE, "root-authority" },
 };
 
-void secrets_init(struct secrets *s, const char *run, const char *state, const char *config)
+void private_paths_init(struct private_paths *s, const char *run, const char *state, const char *config)
 {
 	const char *const folders[] = { [RUN] = run, [STATE] = state, [CONFIG] = config };
 	char clean[countof(folders)][PATH_MAX];
 	struct err e = ERR_INIT;
 
-	*s = (struct secrets){ 0 };
+	*s = (struct private_paths){ 0 };
 	for (size_t i = 0; i < countof(folders); i++) {
 		if (!folders[i] || path_clean(folders[i], clean[i], &e) < 0)
 			clean[i][0] = '\0';
@@ -45,7 +45,7 @@ void secrets_init(struct secrets *s, const char *run, const char *state, const c
 			s->path[s->npath++] = mem_printf("%s/%s", clean[files[i].folder], files[i].name);
 }
 
-int secrets_add(struct secrets *s, const char *path)
+int private_paths_add(struct private_paths *s, const char *path)
 {
 	if (s->npath == countof(s->path))
 		return -1;
@@ -53,11 +53,11 @@ int secrets_add(struct secrets *s, const char *path)
 	return 0;
 }
 
-void secrets_done(struct secrets *s)
+void private_paths_done(struct private_paths *s)
 {
 	for (size_t i = 0; i < s->npath; i++)
 		free((void *)s->path[i]);
 	for (size_t i = 0; i < s->nfolder; i++)
 		free((void *)s->folder[i]);
-	*s = (struct secrets){ 0 };
+	*s = (struct private_paths){ 0 };
 }

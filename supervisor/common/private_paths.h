@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-struct secrets {
+struct private_paths {
 	const char *path[24];
 	size_t npath;
 	const char *folder[4];
@@ -16,9 +16,9 @@ struct secrets {
 };
 
 /* The folders' real names; NULL or "" = none. */
-void secrets_init(struct secrets *s, const char *run, const char *state, const char *config);
+void private_paths_init(struct private_paths *s, const char *run, const char *state, const char *config);
 /* One more; clean. What there is no room for is not taken: −1. */
-int secrets_add(struct secrets *s, const char *path);
-void secrets_done(struct secrets *s);
+int private_paths_add(struct private_paths *s, const char *path);
+void private_paths_done(struct private_paths *s);
 
 #endif

@@ -7,15 +7,15 @@
 #include <unistd.h>
 
 /* If `s` lies directly behind the area, the area grows over it. */
-static void grow(struct title *t, const char *s)
+static void grow(struct process_title *t, const char *s)
 {
 	if (s == t->area + t->size)
 		t->size += strlen(s) + 1;
 }
 
-void title_init(struct title *t, int argc, char **argv)
+void process_title_init(struct process_title *t, int argc, char **argv)
 {
-	*t = (struct title){ .area = argc > 0 ? argv[0] : NULL };
+	*t = (struct process_title){ .area = argc > 0 ? argv[0] : NULL };
 	for (int i = 0; i < argc; i++) {
 		grow(t, argv[i]);
 		argv[i] = mem_strdup(argv[i]);
@@ -31,7 +31,7 @@ void title_init(struct title *t, int argc, char **argv)
 	environ = copy;
 }
 
-void title_set(struct title *t, const char *text)
+void process_title_set(struct process_title *t, const char *text)
 {
 	const char *space = strrchr(text, ' ');
 	char name[16];

@@ -9,14 +9,14 @@
 
 #include <stddef.h>
 
-struct title {
+struct process_title {
 	char *area;
 	size_t size;
 };
 
 /* Copies argv and environ to the heap (argv in place of its pointers), so that the area may be written. */
-void title_init(struct title *t, int argc, char **argv);
+void process_title_init(struct process_title *t, int argc, char **argv);
 /* "bailiffd: guard"; the part after the last space also becomes the thread's name. Cut to what fits. */
-void title_set(struct title *t, const char *text);
+void process_title_set(struct process_title *t, const char *text);
 
 #endif

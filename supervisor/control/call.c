@@ -5,9 +5,9 @@
 #include "runtime/base/mem.h"
 #include "runtime/event/id.h"
 #include "supervisor/control/client.h"
+#include "supervisor/control/control_private.h"
 #include "supervisor/control/idempotent_calls.h"
 #include "supervisor/control/rpc.h"
-#include "supervisor/control/control_private.h"
 #include "supervisor/control/subscription.h"
 
 #include <stdio.h>
@@ -162,7 +162,7 @@ void call_finish_error(struct call *c, const struct err *e, const char *data, si
 
 void call_drop(struct call *c)
 {
-	idem_forget(c);
+	idempotent_call_forget(c);
 	if (c->priv->batch)
 		batch_close(c->priv->batch);
 	call_free(c);
@@ -173,7 +173,7 @@ void call_drop(struct call *c)
 void call_reply(struct call *c, const char *json, size_t len)
 {
 	if (c->priv->flight)
-		idem_reply(c, json, len);
+		idempotent_call_reply(c, json, len);
 	else
 		call_finish(c, json, len);
 }
@@ -181,7 +181,7 @@ void call_reply(struct call *c, const char *json, size_t len)
 void call_fail_data(struct call *c, const struct err *e, const char *data, size_t len)
 {
 	if (c->priv->flight)
-		idem_fail(c, e, data, len);
+		idempotent_call_fail(c, e, data, len);
 	else
 		call_finish_error(c, e, data, len);
 }
@@ -206,7 +206,7 @@ bool call_sees_all(const struct call *c) { return c->caller.uid == 0 || c->calle
 
 bool call_sees(const struct call *c, uint32_t uid) { return c->caller.uid == uid || call_sees_all(c); }
 
-bool call_refused_to_others(struct call *c)
+bool call_require_full_view(struct call *c)
 {
 	struct err e = ERR_INIT;
 

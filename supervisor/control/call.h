@@ -11,7 +11,7 @@
 
 #include <sys/queue.h>
 
-struct idem_flight;
+struct idempotent_call;
 
 /* Replies of a batch go out together. */
 struct batch {
@@ -29,10 +29,10 @@ struct call_private {
 	char *request_id;
 	uint64_t started_ns;
 	struct call **watch; /* or NULL; see call_watch */
-	/* idem.c */
-	struct idem_flight *flight; /* this call is the one under way for its key */
+	/* idempotent_calls.c */
+	struct idempotent_call *flight; /* this call is the one under way for its key */
 	TAILQ_ENTRY(call_private) follower;
-	struct idem_flight *follows; /* this call waits for the answer of that flight */
+	struct idempotent_call *follows; /* this call waits for the answer of that flight */
 };
 
 /*

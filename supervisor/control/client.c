@@ -140,7 +140,7 @@ void client_end(struct client *cl)
 	if (k->o.engine)
 		attachment_gone(&k->attachments, cl->number, resize_left, k);
 	if (k->o.screens)
-		screens_client_gone(k->o.screens, cl->number);
+		screens_client_disconnected(k->o.screens, cl->number);
 	leave(cl);
 }
 

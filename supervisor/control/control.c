@@ -8,14 +8,14 @@
 #include "runtime/base/mem.h"
 #include "runtime/loop/loop.h"
 #include "runtime/store/store.h"
-#include "supervisor/host/config.h"
 #include "supervisor/control/call.h"
 #include "supervisor/control/client.h"
+#include "supervisor/control/control_private.h"
 #include "supervisor/control/event_listing.h"
 #include "supervisor/control/peer.h"
 #include "supervisor/control/rpc.h"
-#include "supervisor/control/control_private.h"
 #include "supervisor/control/subscription.h"
+#include "supervisor/host/config.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -90,7 +90,7 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
 		cl->again = false;
 		client_turn(cl);
 	}
-	listing_turn(k);
+	event_listing_turn(k);
 	if (subscription_turn(k) || !TAILQ_EMPTY(&k->again) || !TAILQ_EMPTY(&k->listings))
 		control_turn(k);
 }
@@ -99,7 +99,7 @@ static void on_commit(void *ctx, uint64_t last_sequence)
 {
 	struct control *k = ctx;
 
-	event_tally_committed(&k->tally, last_sequence);
+	event_metrics_committed(&k->tally, last_sequence);
 	subscription_committed(k);
 }
 
@@ -238,12 +238,12 @@ struct control *control_new(const struct control_options *o)
 		loop_add(k->accept_ev, NULL);
 		k->accepting = true;
 	}
-	event_tally_init(&k->tally, o->store);
+	event_metrics_init(&k->tally, o->store);
 	store_listen(o->store, on_commit, k);
 	return k;
 }
 
-void control_go_on(struct control *k)
+void control_resume_replies(struct control *k)
 {
 	struct client *cl;
 	LIST_FOREACH (cl, &k->clients, entry)
@@ -258,14 +258,14 @@ void control_stop_accepting(struct control *k)
 	event_del(k->accept_again_ev);
 }
 
-bool control_attends(void *control, const char *process_id)
+bool control_displays_terminal(void *control, const char *process_id)
 {
 	const struct control *k = control;
 
 	return attachment_any(&k->attachments, process_id);
 }
 
-bool control_needed(const struct control *k)
+bool control_has_active_client(const struct control *k)
 {
 	const struct client *cl;
 
@@ -281,7 +281,7 @@ void control_free(struct control *k)
 		return;
 	control_stop_accepting(k);
 	attachments_done(&k->attachments); /* or every terminal would be resized once more */
-	listing_drop_all(k);
+	event_listing_drop_all(k);
 	while (!LIST_EMPTY(&k->clients))
 		client_end(LIST_FIRST(&k->clients));
 	/* Commits that are under way still know calls; twice, because an answer may be kept by a further commit. */
@@ -292,7 +292,7 @@ void control_free(struct control *k)
 		call_drop(&TAILQ_FIRST(&cl->calls)->call);
 	}
 	store_listen(k->o.store, NULL, NULL);
-	event_tally_done(&k->tally);
+	event_metrics_done(&k->tally);
 	if (k->accept_ev)
 		event_free(k->accept_ev);
 	event_free(k->accept_again_ev);

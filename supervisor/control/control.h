@@ -7,7 +7,7 @@
  * control.c  the listener, what each uid uses of its limits, and the loop turns that connections share
  * client.c   one connection: reading, writing, backpressure; lines.c its framing, peer.c who is at the other end
  * request.c  a line to one call or a batch of them
- * call.c     one request from its arrival to its answer; idem.c those with an idempotency key
+ * call.c     one request from its arrival to its answer; idempotent_calls.c those with an idempotency key
  * method.c   the table (methods.def): looks up, checks role and parameters from the row, then calls the handler
  * params.c   checks parameters against their declarations and names the field that is wrong
  * rpc.c      how replies and errors are written
@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 struct buf;
-struct changes;
+struct cow_changes;
 struct config;
 struct control;
 struct client;
@@ -36,13 +36,13 @@ struct control_options {
 	struct event_base *base;
 	struct store *store;
 	struct engine *engine;
-	struct screens *screens; /* of terminals; NULL = there are none */
-	struct changes *changes; /* of copy-on-write runs; NULL = there are none */
+	struct screens *screens;     /* of terminals; NULL = there are none */
+	struct cow_changes *changes; /* of copy-on-write runs; NULL = there are none */
 	const struct config *config;
 	int listen_fd; /* non-blocking, not closed by control */
 	void *ctx;
-	/* Replies to a root client, by its socket, have to wait; control_go_on is called when they need not any more.
-	 * May be NULL. */
+	/* Replies to a root client, by its socket, have to wait; control_resume_replies is called when they need not
+	 * any more. May be NULL. */
 	bool (*holds_root_back)(void *ctx, int client);
 	uint64_t started_real_us;
 	/* For get_health: writes members (`"spawner":"ok",…`) about the other processes. May be NULL. */
@@ -57,10 +57,11 @@ struct control *control_new(const struct control_options *o);
 void control_free(struct control *k);
 void control_stop_accepting(struct control *k);
 /* Replies that were held back may go. */
-void control_go_on(struct control *k);
+void control_resume_replies(struct control *k);
 /* Whether some client shows this process's terminal to somebody (resize_process with policy). */
-bool control_attends(void *control, const char *process_id);
-bool control_needed(const struct control *k); /* by a client that does more than look on (embedded idle exit) */
+bool control_displays_terminal(void *control, const char *process_id);
+bool control_has_active_client(
+	const struct control *k); /* by a client that does more than look on (embedded idle exit) */
 
 /* ---- what a handler sees ---- */
 
@@ -96,7 +97,7 @@ bool call_sees(const struct call *c, uint32_t uid);
 bool call_sees_all(const struct call *c);
 /* For what is everybody's, like the store and the policy files: who does not see all has been answered, with a refusal.
  */
-bool call_refused_to_others(struct call *c);
+bool call_require_full_view(struct call *c);
 
 /* Parameters, after the check; absent gives NULL / `otherwise`. */
 const char *call_str(const struct call *c, const char *name);

@@ -1,5 +1,5 @@
-#ifndef BAILIFF_CONTROL_STATE_H
-#define BAILIFF_CONTROL_STATE_H
+#ifndef BAILIFF_CONTROL_CONTROL_PRIVATE_H
+#define BAILIFF_CONTROL_CONTROL_PRIVATE_H
 
 /* What the connections share. Owned by control.c; the other files of this folder read it and use the functions below.
  */
@@ -15,7 +15,7 @@
 
 struct client;
 struct call_private;
-struct listing;
+struct event_listing;
 struct subscription;
 
 /* What one uid uses of its limits; lives while it has a connection or an unanswered call. */
@@ -50,13 +50,13 @@ struct control {
 	TAILQ_HEAD(, subscription) ready; /* have events to send */
 	LIST_HEAD(, subscription) subscriptions;
 	unsigned nsubscriptions;
-	TAILQ_HEAD(, listing) listings; /* under way */
-	struct attachments attachments; /* which connections show which terminals */
-	struct strmap flights;          /* idem.c: "uid:key" to the call under way */
+	TAILQ_HEAD(, event_listing) listings; /* under way */
+	struct attachments attachments;       /* which connections show which terminals */
+	struct strmap flights;                /* idempotent_calls.c: "uid:key" to the call under way */
 	uint64_t next_connection, next_subscription;
 	struct method_count *methods; /* like control_methods */
 	struct control_counts counts;
-	struct event_tally tally; /* what the log says since the start, for get_metrics */
+	struct event_metrics tally; /* what the log says since the start, for get_metrics */
 	uint64_t started_boot_ns;
 	char *scratch; /* where sockets are read to */
 };

@@ -11,7 +11,7 @@
 #define PIECE_LOOKED 8192
 #define RESULT_MAX (4u << 20)
 
-static void listing_free(struct listing *l)
+static void event_listing_free(struct event_listing *l)
 {
 	filter_done(&l->filter);
 	buf_done(&l->events);
@@ -20,7 +20,7 @@ static void listing_free(struct listing *l)
 
 static bool one_event(void *ctx, const struct event_view *ev)
 {
-	struct listing *l = ctx;
+	struct event_listing *l = ctx;
 	if (l->looked >= PIECE_LOOKED) {
 		l->ended = false;
 		return false;
@@ -41,7 +41,7 @@ static bool one_event(void *ctx, const struct event_view *ev)
 	return true;
 }
 
-static void answer(struct listing *l)
+static void answer(struct event_listing *l)
 {
 	struct store *s = call_store(l->call);
 	struct buf buf_auto out = BUF_INIT;
@@ -54,7 +54,7 @@ static void answer(struct listing *l)
 	call_reply(l->call, out.data, out.len);
 }
 
-static void fail(struct listing *l, const struct err *e)
+static void fail(struct event_listing *l, const struct err *e)
 {
 	char data[64];
 	int n = snprintf(data, sizeof data, "\"firstSequence\":%llu",
@@ -66,7 +66,7 @@ static void fail(struct listing *l, const struct err *e)
 }
 
 /* True when the call is answered (and the listing freed). */
-static bool piece(struct listing *l)
+static bool piece(struct event_listing *l)
 {
 	struct err e = ERR_INIT;
 	struct store_query q = { .after = l->cursor, .before = l->before };
@@ -80,13 +80,13 @@ static bool piece(struct listing *l)
 		answer(l);
 	else
 		fail(l, &e);
-	listing_free(l);
+	event_listing_free(l);
 	return true;
 }
 
-void listing_run(struct call *c, struct filter *f, uint64_t after, uint64_t before, size_t limit)
+void event_listing_run(struct call *c, struct filter *f, uint64_t after, uint64_t before, size_t limit)
 {
-	struct listing *l = mem_zalloc(1, sizeof *l);
+	struct event_listing *l = mem_zalloc(1, sizeof *l);
 	l->call = c;
 	l->filter = *f;
 	*f = (struct filter){ 0 };
@@ -100,9 +100,9 @@ void listing_run(struct call *c, struct filter *f, uint64_t after, uint64_t befo
 	control_turn(k);
 }
 
-void listing_turn(struct control *k)
+void event_listing_turn(struct control *k)
 {
-	struct listing *l = TAILQ_FIRST(&k->listings);
+	struct event_listing *l = TAILQ_FIRST(&k->listings);
 	if (!l)
 		return;
 	TAILQ_REMOVE(&k->listings, l, entry);
@@ -110,11 +110,11 @@ void listing_turn(struct control *k)
 		TAILQ_INSERT_TAIL(&k->listings, l, entry);
 }
 
-void listing_drop_all(struct control *k)
+void event_listing_drop_all(struct control *k)
 {
-	struct listing *l;
+	struct event_listing *l;
 	while ((l = TAILQ_FIRST(&k->listings))) {
 		TAILQ_REMOVE(&k->listings, l, entry);
-		listing_free(l);
+		event_listing_free(l);
 	}
 }

@@ -1,5 +1,5 @@
-#ifndef BAILIFF_CONTROL_LISTING_H
-#define BAILIFF_CONTROL_LISTING_H
+#ifndef BAILIFF_CONTROL_EVENT_LISTING_H
+#define BAILIFF_CONTROL_EVENT_LISTING_H
 
 /*
  * A list_events under way. A filter may have to pass over a long log, so it is read in pieces, one a turn of
@@ -16,8 +16,8 @@
 struct call;
 struct control;
 
-struct listing {
-	TAILQ_ENTRY(listing) entry;
+struct event_listing {
+	TAILQ_ENTRY(event_listing) entry;
 	struct call *call;
 	struct filter filter;
 	uint64_t cursor, before; /* before 0 = to the end */
@@ -30,8 +30,8 @@ struct listing {
 };
 
 /* Takes the filter; answers the call now or in later turns. */
-void listing_run(struct call *c, struct filter *f, uint64_t after, uint64_t before, size_t limit);
-void listing_turn(struct control *k);     /* a piece of each that is under way */
-void listing_drop_all(struct control *k); /* without an answer: control ends */
+void event_listing_run(struct call *c, struct filter *f, uint64_t after, uint64_t before, size_t limit);
+void event_listing_turn(struct control *k);     /* a piece of each that is under way */
+void event_listing_drop_all(struct control *k); /* without an answer: control ends */
 
 #endif

@@ -54,9 +54,9 @@ static const struct {
 	{ EVENT_SANDBOX_VIOLATION, TALLY_VIOLATIONS, NULL, "kind" },
 };
 
-void event_tally_init(struct event_tally *t, struct store *s)
+void event_metrics_init(struct event_metrics *t, struct store *s)
 {
-	*t = (struct event_tally){ .store = s, .counted = store_last_sequence(s), .open = STRMAP_INIT };
+	*t = (struct event_metrics){ .store = s, .counted = store_last_sequence(s), .open = STRMAP_INIT };
 }
 
 static void forget(void *ctx, const char *key, void *value)
@@ -65,7 +65,7 @@ static void forget(void *ctx, const char *key, void *value)
 	strmap_del(ctx, key);
 }
 
-void event_tally_done(struct event_tally *t)
+void event_metrics_done(struct event_metrics *t)
 {
 	strmap_each(&t->open, forget, &t->open);
 	strmap_done(&t->open);
@@ -84,7 +84,7 @@ static void add_time(struct tally_histogram *h, uint64_t ms)
 		}
 }
 
-static void begin(struct event_tally *t, const struct event_view *ev, enum id_field field)
+static void begin(struct event_metrics *t, const struct event_view *ev, enum id_field field)
 {
 	char id[72];
 	uint64_t *at;
@@ -97,7 +97,7 @@ static void begin(struct event_tally *t, const struct event_view *ev, enum id_fi
 	free(strmap_put(&t->open, id, at));
 }
 
-static void end(struct event_tally *t, const struct event_view *ev, enum id_field field, enum tally_timing timing)
+static void end(struct event_metrics *t, const struct event_view *ev, enum id_field field, enum tally_timing timing)
 {
 	char id[72];
 	uint64_t *began;
@@ -109,7 +109,8 @@ static void end(struct event_tally *t, const struct event_view *ev, enum id_fiel
 	free(began);
 }
 
-static void time_event(struct event_tally *t, const struct event_view *ev, enum tally_family family, const char *label)
+static void time_event(struct event_metrics *t, const struct event_view *ev, enum tally_family family,
+		       const char *label)
 {
 	struct jval took = jval_get(event_payload(ev), "durationMs");
 
@@ -125,7 +126,7 @@ static void time_event(struct event_tally *t, const struct event_view *ev, enum 
 		end(t, ev, ID_TASK, TALLY_TASK_TIME);
 }
 
-static void count(struct event_tally *t, enum tally_family family, const char *word)
+static void count(struct event_metrics *t, enum tally_family family, const char *word)
 {
 	const char *const *labels = families[family].labels;
 
@@ -137,7 +138,7 @@ static void count(struct event_tally *t, enum tally_family family, const char *w
 }
 
 struct piece {
-	struct event_tally *tally;
+	struct event_metrics *tally;
 	unsigned left;
 };
 
@@ -166,7 +167,7 @@ static bool take(void *ctx, const struct event_view *ev)
 }
 
 /* True: there is more. */
-static bool count_piece(struct event_tally *t)
+static bool count_piece(struct event_metrics *t)
 {
 	const struct store_query q = { .after = t->counted, .index = -1 };
 	struct piece p = { t, PIECE };
@@ -181,7 +182,7 @@ static bool count_piece(struct event_tally *t)
 	return !p.left;
 }
 
-void event_tally_committed(struct event_tally *t, uint64_t last_sequence)
+void event_metrics_committed(struct event_metrics *t, uint64_t last_sequence)
 {
 	if (last_sequence > t->counted + PIECE)
 		(void)count_piece(t);
@@ -189,7 +190,7 @@ void event_tally_committed(struct event_tally *t, uint64_t last_sequence)
 
 /* ---- writing ---- */
 
-void event_tally_write(struct event_tally *t, struct jw *w)
+void event_metrics_write(struct event_metrics *t, struct jw *w)
 {
 	while (count_piece(t))
 		;

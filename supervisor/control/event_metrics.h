@@ -1,5 +1,5 @@
-#ifndef BAILIFF_CONTROL_EVENT_TALLY_H
-#define BAILIFF_CONTROL_EVENT_TALLY_H
+#ifndef BAILIFF_CONTROL_EVENT_METRICS_H
+#define BAILIFF_CONTROL_EVENT_METRICS_H
 
 /*
  * Counters and histograms for get_metrics, counted from the log since the runtime began: decisions, denials, approvals,
@@ -25,7 +25,7 @@ struct tally_histogram {
 enum tally_family { TALLY_DECISIONS, TALLY_ACTIONS, TALLY_TASKS, TALLY_PROCESSES, TALLY_VIOLATIONS, TALLY_FAMILIES };
 enum tally_timing { TALLY_PROCESS_TIME, TALLY_APPROVAL_TIME, TALLY_TASK_TIME, TALLY_TIMINGS };
 
-struct event_tally {
+struct event_metrics {
 	struct store *store;
 	uint64_t counted; /* the last event that was looked at */
 	uint64_t count[TALLY_FAMILIES][TALLY_LABELS];
@@ -33,12 +33,12 @@ struct event_tally {
 	struct strmap open; /* id of an action or a task that has begun → uint64_t *: when, in µs */
 };
 
-void event_tally_init(struct event_tally *t, struct store *s);
-void event_tally_done(struct event_tally *t);
+void event_metrics_init(struct event_metrics *t, struct store *s);
+void event_metrics_done(struct event_metrics *t);
 /* Something was committed: counts if much was. */
-void event_tally_committed(struct event_tally *t, uint64_t last_sequence);
+void event_metrics_committed(struct event_metrics *t, uint64_t last_sequence);
 /* Members "counters": {family: {label: n}} and "histograms": {name: {"bounds": […], "buckets": […], "count", "sumMs"}},
  * in an open object. */
-void event_tally_write(struct event_tally *t, struct jw *w);
+void event_metrics_write(struct event_metrics *t, struct jw *w);
 
 #endif

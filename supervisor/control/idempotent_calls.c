@@ -14,7 +14,7 @@
 #include <string.h>
 
 /* One (uid, key) whose first request is not answered yet. */
-struct idem_flight {
+struct idempotent_call {
 	char *name; /* "uid:key", as in control's map */
 	char *key;
 	const struct method *method;
@@ -24,7 +24,7 @@ struct idem_flight {
 };
 
 /* A result on its way to the store. */
-struct idem_keep {
+struct idempotent_reply {
 	struct call *call;
 	struct buf json;
 };
@@ -107,7 +107,7 @@ static void conflict(struct call *c, const char *method)
 
 static void take_off(struct call *c, const char *name, const char *key, const uint8_t hash[32])
 {
-	struct idem_flight *f = mem_zalloc(1, sizeof *f);
+	struct idempotent_call *f = mem_zalloc(1, sizeof *f);
 	f->name = mem_strdup(name);
 	f->key = mem_strdup(key);
 	f->method = c->method;
@@ -121,7 +121,7 @@ static void take_off(struct call *c, const char *name, const char *key, const ui
 	memcpy(c->caller.idem_hash, hash, sizeof c->caller.idem_hash);
 }
 
-static void land(struct idem_flight *f)
+static void land(struct idempotent_call *f)
 {
 	strmap_del(&f->first->control->flights, f->name);
 	f->first->priv->flight = NULL;
@@ -131,7 +131,7 @@ static void land(struct idem_flight *f)
 }
 
 /* The next call that waits for this flight, no longer waiting; NULL when none is left. */
-static struct call *follower_take(struct idem_flight *f)
+static struct call *follower_take(struct idempotent_call *f)
 {
 	struct call_private *p = TAILQ_FIRST(&f->followers);
 	if (!p)
@@ -141,7 +141,7 @@ static struct call *follower_take(struct idem_flight *f)
 	return &p->call;
 }
 
-bool idem_begin(struct call *c)
+bool idempotent_call_begin(struct call *c)
 {
 	struct control *k = c->control;
 	const char *key = call_str(c, "idempotencyKey");
@@ -149,7 +149,7 @@ bool idem_begin(struct call *c)
 	char method[64];
 	body_hash(c, hash);
 	mem_auto char *name = mem_printf("%u:%s", c->caller.uid, key);
-	struct idem_flight *f = strmap_get(&k->flights, name);
+	struct idempotent_call *f = strmap_get(&k->flights, name);
 	if (f) {
 		if (f->method != c->method || memcmp(f->hash, hash, sizeof hash) != 0) {
 			conflict(c, f->method->name);
@@ -182,7 +182,7 @@ bool idem_begin(struct call *c)
 
 static void reply_all(struct call *c, const char *json, size_t len)
 {
-	struct idem_flight *f = c->priv->flight;
+	struct idempotent_call *f = c->priv->flight;
 	for (struct call *other; (other = follower_take(f));) {
 		c->control->counts.replayed++;
 		call_finish(other, json, len);
@@ -194,7 +194,7 @@ static void reply_all(struct call *c, const char *json, size_t len)
 /* The engine's record was written before its commit's sequence was known: what is replied may say more. */
 static bool is_kept(struct call *c, const char *json, size_t len)
 {
-	struct idem_flight *f = c->priv->flight;
+	struct idempotent_call *f = c->priv->flight;
 	char method[64];
 	uint8_t hash[32];
 	struct err e = ERR_INIT;
@@ -206,7 +206,7 @@ static bool is_kept(struct call *c, const char *json, size_t len)
 
 static void keep_done(void *ctx, const struct store_result *r)
 {
-	struct idem_keep *keep = ctx;
+	struct idempotent_reply *keep = ctx;
 	if (r->status < 0)
 		/* It did happen, so that is what the caller hears; only a repetition would not find it. */
 		log_warning("the result of %s could not be kept under its idempotency key: %s",
@@ -216,15 +216,15 @@ static void keep_done(void *ctx, const struct store_result *r)
 	free(keep);
 }
 
-void idem_reply(struct call *c, const char *json, size_t len)
+void idempotent_call_reply(struct call *c, const char *json, size_t len)
 {
 	if (is_kept(c, json, len)) {
 		reply_all(c, json, len);
 		return;
 	}
 	struct store *s = c->control->o.store;
-	struct idem_flight *f = c->priv->flight;
-	struct idem_keep *keep = mem_zalloc(1, sizeof *keep);
+	struct idempotent_call *f = c->priv->flight;
+	struct idempotent_reply *keep = mem_zalloc(1, sizeof *keep);
 	keep->call = c;
 	buf_append(&keep->json, json, len);
 	struct store_batch *b = store_batch_new(s);
@@ -232,16 +232,16 @@ void idem_reply(struct call *c, const char *json, size_t len)
 	store_submit(s, b, 0, keep_done, keep);
 }
 
-void idem_fail(struct call *c, const struct err *e, const char *data, size_t len)
+void idempotent_call_fail(struct call *c, const struct err *e, const char *data, size_t len)
 {
-	struct idem_flight *f = c->priv->flight;
+	struct idempotent_call *f = c->priv->flight;
 	for (struct call *other; (other = follower_take(f));)
 		call_finish_error(other, e, data, len);
 	land(f);
 	call_finish_error(c, e, data, len);
 }
 
-void idem_forget(struct call *c)
+void idempotent_call_forget(struct call *c)
 {
 	struct call_private *p = c->priv;
 	if (p->follows) {

@@ -1,5 +1,5 @@
-#ifndef BAILIFF_CONTROL_IDEM_H
-#define BAILIFF_CONTROL_IDEM_H
+#ifndef BAILIFF_CONTROL_IDEMPOTENT_CALLS_H
+#define BAILIFF_CONTROL_IDEMPOTENT_CALLS_H
 
 /*
  * Requests with an idempotencyKey are done once for each (uid, key).
@@ -19,11 +19,11 @@
 struct call;
 struct err;
 
-bool idem_begin(struct call *c); /* true: answered or parked; the handler must not run */
+bool idempotent_call_begin(struct call *c); /* true: answered or parked; the handler must not run */
 /* The answer of the call that a flight is for: to it and to all that wait for it. */
-void idem_reply(struct call *c, const char *json, size_t len);
-void idem_fail(struct call *c, const struct err *e, const char *data, size_t len);
+void idempotent_call_reply(struct call *c, const char *json, size_t len);
+void idempotent_call_fail(struct call *c, const struct err *e, const char *data, size_t len);
 /* The call is about to be freed without an answer. */
-void idem_forget(struct call *c);
+void idempotent_call_forget(struct call *c);
 
 #endif

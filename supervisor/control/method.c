@@ -141,7 +141,7 @@ void method_run(struct call *c)
 		call_fail(c, &e);
 		return;
 	}
-	if (call_str(c, "idempotencyKey") && idem_begin(c))
+	if (call_str(c, "idempotencyKey") && idempotent_call_begin(c))
 		return;
 	c->method->handler(c);
 }

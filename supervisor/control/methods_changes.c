@@ -3,9 +3,9 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/view/view.h"
-#include "supervisor/host/cow_changes.h"
 #include "supervisor/control/control.h"
 #include "supervisor/control/control_private.h"
+#include "supervisor/host/cow_changes.h"
 
 #define PATHS_MAX 10000u
 #define PATHS_BYTES_MAX (1u << 19)
@@ -34,7 +34,7 @@ static int take_paths(const struct call *c, struct buf *out, struct err *e)
 static void request(struct call *c, enum change_op op)
 {
 	buf_auto struct buf paths = BUF_INIT;
-	struct changes *changes = c->control->o.changes;
+	struct cow_changes *changes = c->control->o.changes;
 	struct err e = ERR_INIT;
 
 	if (!changes)
@@ -45,8 +45,8 @@ static void request(struct call *c, enum change_op op)
 		call_fail(c, &e);
 		return;
 	}
-	changes_request(changes, op, call_str(c, "processId"), call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid,
-			buf_cstr(&paths), paths.len, &c->caller, call_engine_reply, c);
+	cow_changes_request(changes, op, call_str(c, "processId"), call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid,
+			    buf_cstr(&paths), paths.len, &c->caller, call_engine_reply, c);
 }
 
 void method_list_changes(struct call *c) { request(c, call_bool(c, "diffs", false) ? CHANGE_OP_DIFF : CHANGE_OP_LIST); }

@@ -108,7 +108,7 @@ void method_list_events(struct call *c)
 	}
 	if (call_obj(c, "beforeSequence") && before == 0)
 		before = 1; /* nothing is before the first */
-	listing_run(c, &filter, after, before, limit > LIST_MAX ? LIST_MAX : (size_t)limit);
+	event_listing_run(c, &filter, after, before, limit > LIST_MAX ? LIST_MAX : (size_t)limit);
 }
 
 /* ---- writing ---- */

@@ -6,9 +6,9 @@
 #include "runtime/base/mem.h"
 #include "runtime/store/store.h"
 #include "supervisor/control/client.h"
+#include "supervisor/control/control_private.h"
 #include "supervisor/control/method.h"
 #include "supervisor/control/methods.h"
-#include "supervisor/control/control_private.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -224,7 +224,7 @@ void method_get_metrics(struct call *c)
 	jw_obj(&w);
 	for (size_t i = 0; i < countof(rows); i++)
 		jw_kuint(&w, rows[i].name, rows[i].value);
-	event_tally_write(&k->tally, &w);
+	event_metrics_write(&k->tally, &w);
 	write_methods(&w, k);
 	jw_obj_end(&w);
 	call_reply(c, out.data, out.len);

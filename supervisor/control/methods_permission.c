@@ -11,8 +11,8 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/process/start_spec.h"
 #include "runtime/engine/tool/tool.h"
-#include "supervisor/host/config.h"
 #include "supervisor/control/control.h"
+#include "supervisor/host/config.h"
 
 #include <string.h>
 
@@ -114,7 +114,7 @@ void method_set_permission_mode(struct call *c)
 
 void method_reload_policy(struct call *c)
 {
-	if (call_refused_to_others(c))
+	if (call_require_full_view(c))
 		return;
 	engine_reload_policy(call_engine(c), &c->caller, call_engine_reply, c);
 }

@@ -6,10 +6,10 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/store.h"
-#include "supervisor/host/cow_changes.h"
-#include "supervisor/host/config.h"
 #include "supervisor/control/call.h"
 #include "supervisor/control/control_private.h"
+#include "supervisor/host/config.h"
+#include "supervisor/host/cow_changes.h"
 #include "supervisor/host/retention.h"
 #include "supervisor/host/snapshot_facts.h"
 
@@ -84,7 +84,7 @@ static void on_verified(void *ctx, const struct store_verdict *v, const struct e
 
 void method_verify_store(struct call *c)
 {
-	if (!call_refused_to_others(c))
+	if (!call_require_full_view(c))
 		store_verify(call_store(c), on_verified, upkeep_new(c));
 }
 
@@ -116,7 +116,7 @@ static void on_looked(void *ctx, const struct store_verdict *v, const struct err
 
 void method_rebuild_store(struct call *c)
 {
-	if (!call_refused_to_others(c))
+	if (!call_require_full_view(c))
 		store_verify(call_store(c), on_looked, upkeep_new(c));
 }
 
@@ -202,7 +202,7 @@ static void on_backed_up(void *ctx, const struct err *e)
 
 void method_backup_store(struct call *c)
 {
-	if (!call_refused_to_others(c))
+	if (!call_require_full_view(c))
 		store_backup(call_store(c), call_str(c, "dir"), on_backed_up, upkeep_new(c));
 }
 
@@ -222,7 +222,7 @@ static void on_compacted(void *ctx, uint64_t before, uint64_t after, const struc
 
 void method_compact_store(struct call *c)
 {
-	if (!call_refused_to_others(c))
+	if (!call_require_full_view(c))
 		store_compact(call_store(c), on_compacted, upkeep_new(c));
 }
 
@@ -265,13 +265,13 @@ void method_prune_store(struct call *c)
 	uint64_t now_us = clock_real_us(), floor = 0;
 	struct err e = ERR_INIT;
 
-	if (call_refused_to_others(c))
+	if (call_require_full_view(c))
 		return;
 	if (prune_floor(c, now_us, &floor, &e) < 0) {
 		call_fail(c, &e);
 		return;
 	}
 	if (c->control->o.changes)
-		changes_expire(c->control->o.changes, floor);
+		cow_changes_expire(c->control->o.changes, floor);
 	retention_run(call_store(c), floor, retention_idem_before(call_config(c), now_us), on_pruned, upkeep_new(c));
 }

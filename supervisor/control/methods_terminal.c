@@ -136,7 +136,7 @@ static void ask(struct call *c, struct look *l, struct screens_request *r)
 	r->connection = c->caller.connection;
 	l->call = c;
 	kept = mem_dup(l, sizeof(*l));
-	screens_ask(screens, r, on_screen, kept);
+	screens_submit(screens, r, on_screen, kept);
 }
 
 /* true = all there is, a number = so many lines. */

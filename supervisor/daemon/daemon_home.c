@@ -25,16 +25,16 @@
 #define LOG_MAX (4 << 20)
 #define SOCKET_NAME "control.sock"
 
-void home_init(struct home *h, const struct paths *p)
+void daemon_home_init(struct daemon_home *h, const struct daemon_paths *p)
 {
-	*h = (struct home){ .paths = *p,
-			    .run_fd = -1,
-			    .state_fd = -1,
-			    .cow_fd = -1,
-			    .lock_fd = -1,
-			    .listen_fd = -1,
-			    .store_fd = -1,
-			    .spool_fd = -1 };
+	*h = (struct daemon_home){ .paths = *p,
+				   .run_fd = -1,
+				   .state_fd = -1,
+				   .cow_fd = -1,
+				   .lock_fd = -1,
+				   .listen_fd = -1,
+				   .store_fd = -1,
+				   .spool_fd = -1 };
 	snprintf(h->socket, sizeof h->socket, "%.*s/" SOCKET_NAME, PATH_MAX - 32, p->run);
 	snprintf(h->config_file, sizeof h->config_file, "%.*s/config.json", PATH_MAX - 32, p->config);
 }
@@ -71,7 +71,8 @@ static int open_folder(const char *path, mode_t mode, int *ret, struct err *e)
 }
 
 /* One of the folders that the runtime works in. */
-static int open_inner(struct home *h, const char *name, const struct home_options *o, int *ret, struct err *e)
+static int open_inner(struct daemon_home *h, const char *name, const struct daemon_home_options *o, int *ret,
+		      struct err *e)
 {
 	if (mkdirat(h->state_fd, name, 0700) < 0 && errno != EEXIST)
 		return err_sys(e, errno, "make folder '%s/%s'", h->paths.state, name);
@@ -98,7 +99,7 @@ static long read_pid(int fd)
  * finds its guard dead. */
 static bool lock_is_left(long pid) { return pid > 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH; }
 
-static int take_lock(struct home *h, struct err *e)
+static int take_lock(struct daemon_home *h, struct err *e)
 {
 	const struct timespec pause = { .tv_nsec = LOCK_LOOK_MS * 1000000L };
 	fd_auto int fd = openat(h->state_fd, LOCK_NAME, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -120,30 +121,30 @@ static int take_lock(struct home *h, struct err *e)
 }
 
 /* A socket for everybody is of no use in a folder that only its owner may enter. */
-static mode_t socket_mode(const struct home *h, const struct home_options *o)
+static mode_t socket_mode(const struct daemon_home *h, const struct daemon_home_options *o)
 {
 	if (o->socket_mode)
 		return o->socket_mode;
-	return h->paths.kind == PATHS_SYSTEM ? 0666 : 0600;
+	return h->paths.kind == DAEMON_PATHS_SYSTEM ? 0666 : 0600;
 }
 
-int home_look(struct home *h, const struct home_options *o, struct err *e)
+int daemon_home_open_dirs(struct daemon_home *h, const struct daemon_home_options *o, struct err *e)
 {
 	mode_t run_mode = socket_mode(h, o) & 077 ? 0711 : 0700;
 	if (o->config)
 		snprintf(h->config_file, sizeof h->config_file, "%s", o->config);
 	/* Where everything is in one home the two are the same, and the socket decides who may enter. */
-	mode_t state_mode = h->paths.kind == PATHS_HOME ? run_mode : 0700;
+	mode_t state_mode = h->paths.kind == DAEMON_PATHS_HOME ? run_mode : 0700;
 	if (open_folder(h->paths.state, state_mode, &h->state_fd, e) < 0 ||
 	    open_folder(h->paths.run, run_mode, &h->run_fd, e) < 0)
 		return -1;
-	const struct home_options ours = { .give = false };
+	const struct daemon_home_options ours = { .give = false };
 	return open_inner(h, "cow", &ours, &h->cow_fd, e);
 }
 
-int home_take(struct home *h, const struct home_options *o, struct err *e)
+int daemon_home_lock(struct daemon_home *h, const struct daemon_home_options *o, struct err *e)
 {
-	if (home_look(h, o, e) < 0 || take_lock(h, e) < 0)
+	if (daemon_home_open_dirs(h, o, e) < 0 || take_lock(h, e) < 0)
 		return -1;
 	if (ftruncate(h->lock_fd, 0) < 0)
 		return err_sys(e, errno, "clear the pid file");
@@ -152,7 +153,7 @@ int home_take(struct home *h, const struct home_options *o, struct err *e)
 	return 0;
 }
 
-int home_listen(struct home *h, const struct home_options *o, struct err *e)
+int daemon_home_listen(struct daemon_home *h, const struct daemon_home_options *o, struct err *e)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
 	/* A path longer than an address holds is reached through the folder's descriptor. */
@@ -177,7 +178,7 @@ int home_listen(struct home *h, const struct home_options *o, struct err *e)
 	return 0;
 }
 
-int home_write_pid(struct home *h, struct err *e)
+int daemon_home_write_pid(struct daemon_home *h, struct err *e)
 {
 	char text[32];
 	int n = snprintf(text, sizeof text, "%d\n", getpid());
@@ -186,7 +187,7 @@ int home_write_pid(struct home *h, struct err *e)
 	return 0;
 }
 
-int home_open_log(struct home *h, struct err *e)
+int daemon_home_open_log(struct daemon_home *h, struct err *e)
 {
 	struct stat st;
 	if (fstatat(h->state_fd, LOG_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > LOG_MAX)
@@ -195,7 +196,7 @@ int home_open_log(struct home *h, struct err *e)
 	return fd < 0 ? err_sys(e, errno, "open '%s/" LOG_NAME "'", h->paths.state) : fd;
 }
 
-void home_leave(struct home *h)
+void daemon_home_clean_up(struct daemon_home *h)
 {
 	unlinkat(h->run_fd, SOCKET_NAME, 0);
 	/* The lock itself goes with the process. */
@@ -203,7 +204,7 @@ void home_leave(struct home *h)
 	fd_close(&fd);
 }
 
-void home_done(struct home *h)
+void daemon_home_done(struct daemon_home *h)
 {
 	fd_close(&h->listen_fd);
 	fd_close(&h->store_fd);
@@ -214,9 +215,9 @@ void home_done(struct home *h)
 	fd_close(&h->lock_fd);
 }
 
-void home_tag(const struct home *h, char out[HOME_TAG_MAX])
+void daemon_home_tag(const struct daemon_home *h, char out[DAEMON_HOME_TAG_MAX])
 {
 	char real[PATH_MAX];
 	const char *path = realpath(h->paths.state, real) ? real : h->paths.state;
-	snprintf(out, HOME_TAG_MAX, "bailiff-%016llx", (unsigned long long)hash64(path, strlen(path), 0));
+	snprintf(out, DAEMON_HOME_TAG_MAX, "bailiff-%016llx", (unsigned long long)hash64(path, strlen(path), 0));
 }

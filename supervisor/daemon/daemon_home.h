@@ -11,8 +11,8 @@
 
 struct err;
 
-struct home {
-	struct paths paths;
+struct daemon_home {
+	struct daemon_paths paths;
 	char socket[PATH_MAX];
 	char config_file[PATH_MAX];
 	int run_fd, state_fd;                       /* folders */
@@ -20,7 +20,7 @@ struct home {
 	int lock_fd, listen_fd, store_fd, spool_fd; /* go to the guard */
 };
 
-struct home_options {
+struct daemon_home_options {
 	mode_t socket_mode; /* 0: by the kind of home */
 	const char *config; /* --config, or NULL */
 	bool give;          /* store and spool belong to somebody else: */
@@ -28,22 +28,22 @@ struct home_options {
 	gid_t gid;
 };
 
-void home_init(struct home *h, const struct paths *p);
+void daemon_home_init(struct daemon_home *h, const struct daemon_paths *p);
 /* Folders and the lock: a second daemon is refused here, at once. */
-int home_take(struct home *h, const struct home_options *o, struct err *e);
+int daemon_home_lock(struct daemon_home *h, const struct daemon_home_options *o, struct err *e);
 /* Only the folders, for a guard that has the rest from before an upgrade. */
-int home_look(struct home *h, const struct home_options *o, struct err *e);
+int daemon_home_open_dirs(struct daemon_home *h, const struct daemon_home_options *o, struct err *e);
 /* Replaces a socket that nobody listens on any more; the lock says so. */
-int home_listen(struct home *h, const struct home_options *o, struct err *e);
-int home_write_pid(struct home *h, struct err *e);
+int daemon_home_listen(struct daemon_home *h, const struct daemon_home_options *o, struct err *e);
+int daemon_home_write_pid(struct daemon_home *h, struct err *e);
 /* Opens STATE/daemon.log to append; a long one is put aside first. Returns the descriptor. */
-int home_open_log(struct home *h, struct err *e);
+int daemon_home_open_log(struct daemon_home *h, struct err *e);
 /* The orderly end: no socket, no pid. */
-void home_leave(struct home *h);
-void home_done(struct home *h);
+void daemon_home_clean_up(struct daemon_home *h);
+void daemon_home_done(struct daemon_home *h);
 
 /* "bailiff-<16 digits>": names this home's cgroups, the same at every start. */
-#define HOME_TAG_MAX 32
-void home_tag(const struct home *h, char out[HOME_TAG_MAX]);
+#define DAEMON_HOME_TAG_MAX 32
+void daemon_home_tag(const struct daemon_home *h, char out[DAEMON_HOME_TAG_MAX]);
 
 #endif

@@ -25,12 +25,12 @@ __attribute__((format(printf, 2, 3))) static int put(char out[PATH_MAX], const c
 
 static int too_long(struct err *e) { return err_set(e, ERR_INVALID, "the home's path is too long"); }
 
-static int one_home(const char *dir, struct paths *p, struct err *e)
+static int one_home(const char *dir, struct daemon_paths *p, struct err *e)
 {
 	char here[PATH_MAX] = "";
 	if (dir[0] != '/' && !getcwd(here, sizeof here))
 		return err_sys(e, errno, "find the current directory");
-	p->kind = PATHS_HOME;
+	p->kind = DAEMON_PATHS_HOME;
 	if (put(p->run, "%s%s%s", here, here[0] ? "/" : "", dir) < 0)
 		return too_long(e);
 	put(p->state, "%s", p->run);
@@ -39,9 +39,9 @@ static int one_home(const char *dir, struct paths *p, struct err *e)
 	return 0;
 }
 
-static void system_folders(struct paths *p)
+static void system_folders(struct daemon_paths *p)
 {
-	p->kind = PATHS_SYSTEM;
+	p->kind = DAEMON_PATHS_SYSTEM;
 	put(p->run, "/run/bailiff");
 	put(p->state, "/var/lib/bailiff");
 	put(p->config, "/etc/bailiff");
@@ -59,10 +59,10 @@ static int xdg(const char *name, const char *below_home, char out[PATH_MAX], str
 	return 0;
 }
 
-static int user_folders(uid_t uid, struct paths *p, struct err *e)
+static int user_folders(uid_t uid, struct daemon_paths *p, struct err *e)
 {
 	char run[64];
-	p->kind = PATHS_USER;
+	p->kind = DAEMON_PATHS_USER;
 	if (xdg("XDG_STATE_HOME", ".local/state", p->state, e) < 0 ||
 	    xdg("XDG_CONFIG_HOME", ".config", p->config, e) < 0)
 		return -1;
@@ -75,9 +75,9 @@ static int user_folders(uid_t uid, struct paths *p, struct err *e)
 	return 0;
 }
 
-int paths_find(const char *home, uid_t uid, struct paths *ret, struct err *e)
+int daemon_paths_find(const char *home, uid_t uid, struct daemon_paths *ret, struct err *e)
 {
-	struct paths p = { 0 };
+	struct daemon_paths p = { 0 };
 	const char *dir = home ? home : env("BAILIFF_HOME");
 	if (dir && !dir[0])
 		return err_field(e, "--home", "is empty");

@@ -11,10 +11,10 @@
 
 struct err;
 
-enum paths_kind { PATHS_HOME, PATHS_SYSTEM, PATHS_USER };
+enum daemon_paths_kind { DAEMON_PATHS_HOME, DAEMON_PATHS_SYSTEM, DAEMON_PATHS_USER };
 
-struct paths {
-	enum paths_kind kind;
+struct daemon_paths {
+	enum daemon_paths_kind kind;
 	char label[PATH_MAX];  /* for messages: the home's folder, or the state's */
 	char run[PATH_MAX];    /* holds control.sock */
 	char state[PATH_MAX];  /* holds store/, spool/, bailiffd.pid and daemon.log */
@@ -22,6 +22,6 @@ struct paths {
 };
 
 /* home: of --home, or NULL for $BAILIFF_HOME and then the defaults of this uid. Relative homes are made absolute. */
-int paths_find(const char *home, uid_t uid, struct paths *ret, struct err *e);
+int daemon_paths_find(const char *home, uid_t uid, struct daemon_paths *ret, struct err *e);
 
 #endif

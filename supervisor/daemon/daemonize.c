@@ -34,7 +34,7 @@ static _Noreturn void wait_until_ready(pid_t child, int ready_fd, int log_fd, of
 	_exit(1);
 }
 
-int detach(int log_fd, int *ret_ready_fd, struct err *e)
+int daemonize(int log_fd, int *ret_ready_fd, struct err *e)
 {
 	int ready[2];
 	off_t from = lseek(log_fd, 0, SEEK_END);

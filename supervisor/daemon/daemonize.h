@@ -8,6 +8,6 @@ struct err;
  * stderr at log_fd. *ret_ready_fd is where one byte says that the daemon serves. The process that was invoked does not
  * come back: it waits for that byte and exits 0; or, if the child ends without it, prints what was logged and exits 1.
  */
-int detach(int log_fd, int *ret_ready_fd, struct err *e);
+int daemonize(int log_fd, int *ret_ready_fd, struct err *e);
 
 #endif

@@ -50,14 +50,14 @@
 
 struct daemon {
 	struct options o;
-	struct title title;
-	struct home home;
-	struct home_options home_options;
+	struct process_title title;
+	struct daemon_home home;
+	struct daemon_home_options home_options;
 	bool privileged;
 	uid_t runtime_uid;
 	char runtime_user[16]; /* the same as text */
 	gid_t runtime_gid;
-	char tag[HOME_TAG_MAX];
+	char tag[DAEMON_HOME_TAG_MAX];
 	char owner[16];
 	char exe[PATH_MAX];
 	char tool[PATH_MAX]; /* bailiff-tool; "" = it is not there */
@@ -109,11 +109,11 @@ static void setup_log(const char *who, const struct options *o)
 
 /* ---- the roles ---- */
 
-static int role_runtime(const struct options *o, struct title *t)
+static int role_runtime(const struct options *o, struct process_title *t)
 {
 	struct err e = ERR_INIT;
 	uint64_t owner = 0, audit_since = 0;
-	title_set(t, "bailiffd: runtime");
+	process_title_set(t, "bailiffd: runtime");
 	setup_log("bailiffd runtime", o);
 	if (o->owner_uid && options_number("owner-uid", o->owner_uid, UINT32_MAX, &owner, &e) < 0)
 		return complain(&e, DAEMON_EXIT_USAGE);
@@ -137,18 +137,18 @@ static int role_runtime(const struct options *o, struct title *t)
 	return runtime_main(&r);
 }
 
-static int role_proxy(const struct options *o, struct title *t)
+static int role_proxy(const struct options *o, struct process_title *t)
 {
-	title_set(t, "bailiffd: proxy");
+	process_title_set(t, "bailiffd: proxy");
 	setup_log("bailiffd proxy", o);
 	return proxy_main();
 }
 
-static int role(const struct options *o, struct title *t)
+static int role(const struct options *o, struct process_title *t)
 {
 	static const struct {
 		const char *name;
-		int (*run)(const struct options *o, struct title *t);
+		int (*run)(const struct options *o, struct process_title *t);
 	} roles[] = { { "runtime", role_runtime }, { "spawner", spawner_role }, { "proxy", role_proxy } };
 	for (size_t i = 0; i < countof(roles); i++) {
 		if (strcmp(roles[i].name, o->role) == 0)
@@ -258,9 +258,9 @@ static void find_otlp(struct daemon *d)
 }
 
 /* Names that must not change their meaning when the working directory does, or the program's file is replaced. */
-static int find_names(struct daemon *d, struct paths *ret, struct err *e)
+static int find_names(struct daemon *d, struct daemon_paths *ret, struct err *e)
 {
-	if (paths_find(d->o.home, geteuid(), ret, e) < 0)
+	if (daemon_paths_find(d->o.home, geteuid(), ret, e) < 0)
 		return -1;
 	if (d->o.config) {
 		char *real = realpath(d->o.config, NULL);
@@ -309,7 +309,7 @@ static bool may_run_unconfined(const struct daemon *d) { return !d->privileged |
 
 /* One user's own, whose policy is beside its configuration. The system's is the host's, and each peer has one in its
  * home. */
-static bool is_own(const struct daemon *d) { return d->home.paths.kind != PATHS_SYSTEM; }
+static bool is_own(const struct daemon *d) { return d->home.paths.kind != DAEMON_PATHS_SYSTEM; }
 
 static void placement_args(const struct daemon *d, struct args *a)
 {
@@ -382,7 +382,7 @@ static void otlp_args(const struct daemon *d, struct args *a)
 static void upgrade_args(const struct daemon *d, struct args *a)
 {
 	args_add(a, "bailiffd: guard", NULL);
-	if (d->home.paths.kind == PATHS_HOME)
+	if (d->home.paths.kind == DAEMON_PATHS_HOME)
 		args_add(a, "--home", d->home.paths.run);
 	if (d->o.config)
 		args_add(a, "--config", d->o.config);
@@ -456,7 +456,7 @@ static int run_guard(struct daemon *d, int ready_fd, int resume_fd)
 	/* What was built ahead leaves with the guard's other children, after the spawner could wait for it. */
 	if (d->placement.base.path[0])
 		cgroup_kill_leftovers(d->placement.base.path, d->tag);
-	home_leave(&d->home);
+	daemon_home_clean_up(&d->home);
 	return status;
 }
 
@@ -481,13 +481,13 @@ static int resume(struct daemon *d)
 	struct err e = ERR_INIT;
 	uint64_t fd;
 	if (options_number("resume", d->o.resume, INT32_MAX, &fd, &e) < 0 ||
-	    home_look(&d->home, &d->home_options, &e) < 0)
+	    daemon_home_open_dirs(&d->home, &d->home_options, &e) < 0)
 		return complain(&e, DAEMON_EXIT_USAGE);
 	snprintf(d->audit.state, sizeof d->audit.state, "%s",
 		 d->o.audit_state ? d->o.audit_state : "it was not asked for");
 	snprintf(d->audit.since, sizeof d->audit.since, "%s", d->o.audit_since ? d->o.audit_since : "0");
-	title_set(&d->title, "bailiffd: guard");
-	home_tag(&d->home, d->tag);
+	process_title_set(&d->title, "bailiffd: guard");
+	daemon_home_tag(&d->home, d->tag);
 	placement_resume(&d->placement, &(struct placement_arguments){ d->o.cgroup_base, d->o.cgroup_why,
 								       d->o.cgroup_fix, d->o.limits });
 	log_info("upgraded to version %s", BAILIFF_VERSION);
@@ -502,18 +502,19 @@ static int begin(struct daemon *d)
 	pid_t starter = getpid();
 	if (kernel_check(&e) < 0)
 		return complain(&e, DAEMON_EXIT_KERNEL);
-	if (home_take(&d->home, &d->home_options, &e) < 0 || home_listen(&d->home, &d->home_options, &e) < 0)
+	if (daemon_home_lock(&d->home, &d->home_options, &e) < 0 ||
+	    daemon_home_listen(&d->home, &d->home_options, &e) < 0)
 		return complain(&e, 1);
 	if (!d->o.foreground) {
-		log_fd = home_open_log(&d->home, &e);
-		if (log_fd < 0 || detach(log_fd, &ready_fd, &e) < 0)
+		log_fd = daemon_home_open_log(&d->home, &e);
+		if (log_fd < 0 || daemonize(log_fd, &ready_fd, &e) < 0)
 			return complain(&e, 1);
 	}
-	if (home_write_pid(&d->home, &e) < 0)
+	if (daemon_home_write_pid(&d->home, &e) < 0)
 		return complain(&e, 1);
-	title_set(&d->title, "bailiffd: guard");
-	home_tag(&d->home, d->tag);
-	placement_take(&d->placement, d->tag, getppid() == starter ? starter : 0); /* it waits in detach() */
+	process_title_set(&d->title, "bailiffd: guard");
+	daemon_home_tag(&d->home, d->tag);
+	placement_take(&d->placement, d->tag, getppid() == starter ? starter : 0); /* it waits in daemonize() */
 	if (d->privileged)
 		protect();
 	take_audit(d);
@@ -523,7 +524,7 @@ static int begin(struct daemon *d)
 static int restore(struct daemon *d)
 {
 	struct err e = ERR_INIT;
-	if (home_take(&d->home, &d->home_options, &e) < 0 ||
+	if (daemon_home_lock(&d->home, &d->home_options, &e) < 0 ||
 	    restore_backup(&d->home, &d->home_options, d->o.restore, &e) < 0)
 		return complain(&e, 1);
 	return 0;
@@ -532,7 +533,7 @@ static int restore(struct daemon *d)
 static int guard(struct daemon *d)
 {
 	struct err e = ERR_INIT;
-	struct paths p;
+	struct daemon_paths p;
 	d->privileged = geteuid() == 0;
 	d->audit_fd = -1;
 	setup_log("bailiffd guard", &d->o);
@@ -541,7 +542,7 @@ static int guard(struct daemon *d)
 	if (check_options(d, &e) < 0 || (d->privileged && find_identity(d, &e) < 0) || find_names(d, &p, &e) < 0)
 		return complain(&e, DAEMON_EXIT_USAGE);
 	umask(077);
-	home_init(&d->home, &p);
+	daemon_home_init(&d->home, &p);
 	if (d->o.restore)
 		return restore(d);
 	return d->o.resume ? resume(d) : begin(d);
@@ -576,7 +577,7 @@ int main(int argc, char **argv)
 	struct err e = ERR_INIT;
 	build = BUILD_STAMP;
 	clean_inheritance();
-	title_init(&d.title, argc, argv);
+	process_title_init(&d.title, argc, argv);
 	if (options_parse(argc, argv, &d.o, &e) < 0)
 		return complain(&e, DAEMON_EXIT_USAGE);
 	if (d.o.help) {

@@ -53,7 +53,8 @@ static void remove_leftover(int parent, const char *name)
 	unlinkat(parent, name, AT_REMOVEDIR);
 }
 
-static int copy_folder(struct home *h, const struct home_options *o, int source, const char *name, struct err *e)
+static int copy_folder(struct daemon_home *h, const struct daemon_home_options *o, int source, const char *name,
+		       struct err *e)
 {
 	const struct file_copy_options copy = { .give = o->give, .uid = o->uid, .gid = o->gid };
 	fd_auto int in = openat(source, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -76,7 +77,7 @@ static int copy_folder(struct home *h, const struct home_options *o, int source,
 }
 
 /* Moves what the home has out of the way, and the copies into its place. */
-static int swap_folders(struct home *h, const char *stamp, struct err *e)
+static int swap_folders(struct daemon_home *h, const char *stamp, struct err *e)
 {
 	char from[64], to[64];
 
@@ -99,7 +100,7 @@ static int swap_folders(struct home *h, const char *stamp, struct err *e)
 	return 0;
 }
 
-int restore_backup(struct home *h, const struct home_options *o, const char *from, struct err *e)
+int restore_backup(struct daemon_home *h, const struct daemon_home_options *o, const char *from, struct err *e)
 {
 	fd_auto int source = -1;
 	char stamp[32];

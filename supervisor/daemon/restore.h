@@ -7,13 +7,13 @@
  */
 
 struct err;
-struct home;
-struct home_options;
+struct daemon_home;
+struct daemon_home_options;
 
 /*
- * The home is taken (home_take). What it held is kept beside, as store.before-restore-TIME and
+ * The home is taken (daemon_home_lock). What it held is kept beside, as store.before-restore-TIME and
  * spool.before-restore-TIME, and named on stdout. Until the renames at the end nothing of the home has changed.
  */
-int restore_backup(struct home *h, const struct home_options *o, const char *from, struct err *e);
+int restore_backup(struct daemon_home *h, const struct daemon_home_options *o, const char *from, struct err *e);
 
 #endif

@@ -8,8 +8,8 @@
 #include "runtime/loop/loop.h"
 #include "sandbox/audit.h"
 #include "sandbox/violation.h"
-#include "supervisor/host/process_io.h"
 #include "supervisor/host/host_ports.h"
+#include "supervisor/host/process_io.h"
 
 #include <event2/event.h>
 #include <linux/netlink.h>
@@ -25,9 +25,9 @@
 #define MARK_LOST_MS 500 /* a mark that has not come by then, with nothing left to read, was dropped in a flood */
 #define MARK_COUNTER_BITS 32
 
-void audit_reader_init(struct audit_reader *a, struct world *w, int fd)
+void audit_reader_init(struct audit_reader *a, struct host_ports *w, int fd)
 {
-	*a = (struct audit_reader){ .world = w, .fd = fd };
+	*a = (struct audit_reader){ .host = w, .fd = fd };
 	if (fd < 0)
 		return;
 	fd_cloexec(fd, true);
@@ -60,7 +60,7 @@ void audit_reader_done(struct audit_reader *a)
 
 static void session_text(uint32_t session, char out[16]) { snprintf(out, 16, "%u", session); }
 
-void audit_reader_join(struct audit_reader *a, struct hold *h, uint32_t session)
+void audit_reader_add(struct audit_reader *a, struct process_io *h, uint32_t session)
 {
 	char key[16];
 
@@ -68,20 +68,20 @@ void audit_reader_join(struct audit_reader *a, struct hold *h, uint32_t session)
 		return;
 	if (session == AUDIT_NO_SESSION) {
 		if (!a->warned)
-			engine_warn(a->world->engine, "violations_unavailable",
+			engine_warn(a->host->engine, "violations_unavailable",
 				    "look for audit features that lock login uids (auditctl -s)",
 				    "%s has no audit session: what its sandbox refuses cannot be told", h->key.id);
 		a->warned = true;
 		return;
 	}
-	audit_reader_part(a, h);
+	audit_reader_remove(a, h);
 	h->audit_session = session;
 	h->audited = true;
 	session_text(session, key);
 	strmap_put(&a->sessions, key, h);
 }
 
-void audit_reader_part(struct audit_reader *a, struct hold *h)
+void audit_reader_remove(struct audit_reader *a, struct process_io *h)
 {
 	char key[16];
 
@@ -98,16 +98,16 @@ void audit_reader_part(struct audit_reader *a, struct hold *h)
 static void missed_some(void *ctx, const char *session, void *value)
 {
 	const struct audit_reader *a = ctx;
-	const struct plan_key of = ((const struct hold *)value)->key;
+	const struct plan_key of = ((const struct process_io *)value)->key;
 
-	engine_on_violations_missed(a->world->engine, of.id);
+	engine_on_violations_missed(a->host->engine, of.id);
 }
 
 static void missed(struct audit_reader *a, const char *why)
 {
 	strmap_visit(&a->sessions, missed_some, a);
 	if (a->missed++ % 1000 == 0) /* one is enough to know */
-		engine_warn(a->world->engine, "violations_lost", "the counts of sandbox.violation may be too low", "%s",
+		engine_warn(a->host->engine, "violations_lost", "the counts of sandbox.violation may be too low", "%s",
 			    why);
 }
 
@@ -128,21 +128,21 @@ static void note_lost(struct audit_reader *a, uint32_t lost)
 static void ask(struct audit_reader *a)
 {
 	const struct timeval soon = { .tv_usec = ASK_AGAIN_MS * 1000 }, later = { .tv_usec = MARK_LOST_MS * 1000 };
-	bool sent = spawn_link_mark(&a->world->spawner, a->asked);
+	bool sent = spawn_link_mark(&a->host->spawner, a->asked);
 
 	if (a->retry)
 		loop_add(a->retry, sent ? &later : &soon);
 }
 
-static void on_retry(evutil_socket_t fd, short what, void *ctx) { audit_reader_ask_again(ctx); }
+static void on_retry(evutil_socket_t fd, short what, void *ctx) { audit_reader_retry_mark(ctx); }
 
-void audit_reader_ask_again(struct audit_reader *a)
+void audit_reader_retry_mark(struct audit_reader *a)
 {
 	if (a->fd >= 0 && a->seen < a->asked)
 		ask(a);
 }
 
-bool audit_reader_settle(struct audit_reader *a, struct hold *h)
+bool audit_reader_drain(struct audit_reader *a, struct process_io *h)
 {
 	if (!h->audited)
 		return false;
@@ -160,7 +160,7 @@ struct settled {
 static void collect_settled(void *ctx, const char *session, void *value)
 {
 	struct settled *s = ctx;
-	struct hold *h = value;
+	struct process_io *h = value;
 
 	if (!h->audit_mark || h->audit_mark > s->token)
 		return;
@@ -180,7 +180,7 @@ static void on_mark(struct audit_reader *a, const struct violation_mark *mark)
 	s.ids = mem_zalloc(a->sessions.count + 1, sizeof *s.ids);
 	strmap_each(&a->sessions, collect_settled, &s);
 	for (size_t i = 0; i < s.count; i++)
-		world_settled(a->world, s.ids[i]);
+		host_ports_drained(a->host, s.ids[i]);
 	free(s.ids);
 }
 
@@ -191,11 +191,11 @@ static void on_refusal(struct audit_reader *a, const struct violation *v)
 	char key[16];
 
 	session_text(v->session, key);
-	const struct hold *h = strmap_get(&a->sessions, key);
+	const struct process_io *h = strmap_get(&a->sessions, key);
 	if (h) {
 		const struct plan_key of = h->key;
 
-		engine_on_violation(a->world->engine, of.id, v);
+		engine_on_violation(a->host->engine, of.id, v);
 	}
 }
 
@@ -252,5 +252,5 @@ void audit_reader_listen(struct audit_reader *a, struct event_base *base)
 	a->ev = event_new(base, a->fd, EV_READ | EV_PERSIST, on_records, a);
 	a->retry = evtimer_new(base, on_retry, a);
 	loop_add(a->ev, NULL);
-	audit_reader_ask_again(a);
+	audit_reader_retry_mark(a);
 }

@@ -16,17 +16,17 @@
 
 struct event;
 struct event_base;
-struct hold;
+struct process_io;
 struct violation_builder;
-struct world;
+struct host_ports;
 
 struct audit_reader {
-	struct world *world;
+	struct host_ports *host;
 	int fd; /* −1 = audit is not available */
 	struct event *ev, *retry;
 	struct violation_builder *builder;
 	char *room;             /* for records */
-	struct strmap sessions; /* session, in decimal → struct hold */
+	struct strmap sessions; /* session, in decimal → struct process_io */
 	uint64_t asked, seen;   /* marks */
 	bool lost_known;
 	uint32_t lost;        /* records that the kernel could not keep, as the last mark says */
@@ -36,16 +36,16 @@ struct audit_reader {
 };
 
 /* fd −1: nothing is read, and nothing is waited for. */
-void audit_reader_init(struct audit_reader *a, struct world *w, int fd);
+void audit_reader_init(struct audit_reader *a, struct host_ports *w, int fd);
 void audit_reader_listen(struct audit_reader *a, struct event_base *base);
 void audit_reader_done(struct audit_reader *a);
 
 /* From now on records with this session are about this hold's process. */
-void audit_reader_join(struct audit_reader *a, struct hold *h, uint32_t session);
-void audit_reader_part(struct audit_reader *a, struct hold *h);
+void audit_reader_add(struct audit_reader *a, struct process_io *h, uint32_t session);
+void audit_reader_remove(struct audit_reader *a, struct process_io *h);
 /* Its process is dead: true = engine_on_settled will say when everything about it has come. */
-bool audit_reader_settle(struct audit_reader *a, struct hold *h);
+bool audit_reader_drain(struct audit_reader *a, struct process_io *h);
 /* There is another spawner: what was asked of the earlier one may be lost. */
-void audit_reader_ask_again(struct audit_reader *a);
+void audit_reader_retry_mark(struct audit_reader *a);
 
 #endif

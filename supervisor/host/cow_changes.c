@@ -23,9 +23,9 @@
 
 #define ATTEMPT_BASE 0x80000000u /* no start has such a number */
 
-struct changes_job {
-	TAILQ_ENTRY(changes_job) link;
-	struct changes *changes;
+struct cow_changes_job {
+	TAILQ_ENTRY(cow_changes_job) link;
+	struct cow_changes *changes;
 	enum change_op op;
 	const char *source; /* in facts; NULL = there are none */
 	struct plan_key key;
@@ -42,20 +42,20 @@ struct changes_job {
 	struct buf list;
 };
 
-void changes_init(struct changes *c, struct store *store, struct engine *engine, struct spawn_link *spawner)
+void cow_changes_init(struct cow_changes *c, struct store *store, struct engine *engine, struct spawn_link *spawner)
 {
-	*c = (struct changes){ .store = store, .engine = engine, .spawner = spawner };
+	*c = (struct cow_changes){ .store = store, .engine = engine, .spawner = spawner };
 	TAILQ_INIT(&c->jobs);
 }
 
-static void job_begin(struct changes_job *j);
+static void job_begin(struct cow_changes_job *j);
 
 /* The one that tells what the run changed. */
-static bool is_run(const struct changes_job *j) { return j->op == CHANGE_OP_DIFF && j->source; }
+static bool is_run(const struct cow_changes_job *j) { return j->op == CHANGE_OP_DIFF && j->source; }
 
-static struct changes_job *find_waiting(struct changes *c, const char *id)
+static struct cow_changes_job *find_waiting(struct cow_changes *c, const char *id)
 {
-	struct changes_job *j;
+	struct cow_changes_job *j;
 
 	TAILQ_FOREACH (j, &c->jobs, link)
 		if (j->waiting && strcmp(j->key.id, id) == 0)
@@ -63,9 +63,9 @@ static struct changes_job *find_waiting(struct changes *c, const char *id)
 	return NULL;
 }
 
-static void job_free(struct changes_job *j)
+static void job_free(struct cow_changes_job *j)
 {
-	struct changes *c = j->changes;
+	struct cow_changes *c = j->changes;
 	bool was_run = is_run(j);
 	struct plan_key key = j->key;
 
@@ -78,22 +78,22 @@ static void job_free(struct changes_job *j)
 	buf_done(&j->report);
 	buf_done(&j->list);
 	free(j);
-	for (struct changes_job *next; was_run && !c->ended && (next = find_waiting(c, key.id));) {
+	for (struct cow_changes_job *next; was_run && !c->ended && (next = find_waiting(c, key.id));) {
 		next->waiting = false;
 		job_begin(next);
 	}
 }
 
-void changes_done(struct changes *c)
+void cow_changes_done(struct cow_changes *c)
 {
 	c->ended = true;
 	while (!TAILQ_EMPTY(&c->jobs))
 		job_free(TAILQ_FIRST(&c->jobs));
 }
 
-static struct changes_job *job_new(struct changes *c, enum change_op op, const char *id)
+static struct cow_changes_job *job_new(struct cow_changes *c, enum change_op op, const char *id)
 {
-	struct changes_job *j = mem_zalloc(1, sizeof *j);
+	struct cow_changes_job *j = mem_zalloc(1, sizeof *j);
 
 	j->changes = c;
 	j->op = op;
@@ -105,7 +105,7 @@ static struct changes_job *job_new(struct changes *c, enum change_op op, const c
 }
 
 /* The end of a job: the answer, if anybody waits for one. */
-static void job_fail(struct changes_job *j, const struct err *e)
+static void job_fail(struct cow_changes_job *j, const struct err *e)
 {
 	engine_reply_fn fn = j->fn;
 	void *ctx = j->ctx;
@@ -119,7 +119,7 @@ static void job_fail(struct changes_job *j, const struct err *e)
 
 /* ---- asking ---- */
 
-static void job_send(struct changes_job *j)
+static void job_send(struct cow_changes_job *j)
 {
 	int fds[4] = { -1, -1, -1, -1 };
 	size_t n = 2;
@@ -154,14 +154,14 @@ static void on_asked(void *ctx, const struct err *e, const char *json, size_t le
 		job_send(ctx);
 }
 
-static void job_facts(const struct changes_job *j, struct changes_facts *ret)
+static void job_facts(const struct cow_changes_job *j, struct changes_facts *ret)
 {
 	*ret = (struct changes_facts){ .process_id = j->key.id, .process = &j->process, .source = j->source };
 	if (j->has_caller)
 		ret->by = &j->caller;
 }
 
-static int job_find(struct changes_job *j, uint32_t viewer, struct err *e)
+static int job_find(struct cow_changes_job *j, uint32_t viewer, struct err *e)
 {
 	int r = view_process_brief(j->changes->store, viewer, j->key.id, &j->process, e);
 
@@ -194,7 +194,7 @@ static bool take_report_ref(void *ctx, const struct event_view *ev)
 }
 
 /* 0; 1 = the run changed none; −1: what it changed is not known any more. */
-static int read_report(const struct changes_job *j, struct buf *ret, struct err *e)
+static int read_report(const struct cow_changes_job *j, struct buf *ret, struct err *e)
 {
 	const struct store_query q = { .index = ID_PROCESS, .id = j->key.id };
 	struct store *store = j->changes->store;
@@ -210,7 +210,7 @@ static int read_report(const struct changes_job *j, struct buf *ret, struct err 
 }
 
 /* Of a run on copies: files that something executes are applied only if they were named. */
-static int hold_back(struct changes_job *j, struct err *e)
+static int exclude_autorun(struct cow_changes_job *j, struct err *e)
 {
 	buf_auto struct buf report = BUF_INIT, held = BUF_INIT;
 	struct autorun_record r;
@@ -228,10 +228,10 @@ static int hold_back(struct changes_job *j, struct err *e)
 	return found < 0 ? -1 : 0;
 }
 
-static int job_prepare(struct changes_job *j, struct err *e)
+static int job_prepare(struct cow_changes_job *j, struct err *e)
 {
 	if (j->op == CHANGE_OP_APPLY)
-		return hold_back(j, e);
+		return exclude_autorun(j, e);
 	if (j->op != CHANGE_OP_REVERT)
 		return 0;
 	int r = read_report(j, &j->report, e);
@@ -240,7 +240,7 @@ static int job_prepare(struct changes_job *j, struct err *e)
 		     : r;
 }
 
-static void job_begin(struct changes_job *j)
+static void job_begin(struct cow_changes_job *j)
 {
 	struct err e = ERR_INIT;
 
@@ -269,7 +269,7 @@ static bool is_run_summary(void *ctx, const struct event_view *ev)
 	return !*(bool *)ctx;
 }
 
-static bool run_is_told(const struct changes_job *j)
+static bool run_is_told(const struct cow_changes_job *j)
 {
 	const struct store_query q = { .after = j->process.end_sequence, .index = ID_PROCESS, .id = j->key.id };
 	struct err e = ERR_INIT;
@@ -279,9 +279,9 @@ static bool run_is_told(const struct changes_job *j)
 	return store_events(j->changes->store, &q, is_run_summary, &told, &e) < 0 || told;
 }
 
-static bool run_is_asked(const struct changes_job *j)
+static bool run_is_asked(const struct cow_changes_job *j)
 {
-	const struct changes_job *other;
+	const struct cow_changes_job *other;
 
 	TAILQ_FOREACH (other, &j->changes->jobs, link)
 		if (is_run(other) && strcmp(other->key.id, j->key.id) == 0)
@@ -289,10 +289,11 @@ static bool run_is_asked(const struct changes_job *j)
 	return false;
 }
 
-void changes_request(struct changes *c, enum change_op op, const char *process_id, uint32_t viewer, const char *paths,
-		     size_t paths_len, const struct caller *caller, engine_reply_fn fn, void *ctx)
+void cow_changes_request(struct cow_changes *c, enum change_op op, const char *process_id, uint32_t viewer,
+			 const char *paths, size_t paths_len, const struct caller *caller, engine_reply_fn fn,
+			 void *ctx)
 {
-	struct changes_job *j;
+	struct cow_changes_job *j;
 	struct err e = ERR_INIT;
 
 	if (strlen(process_id) >= sizeof j->key.id) {
@@ -320,14 +321,14 @@ void changes_request(struct changes *c, enum change_op op, const char *process_i
 	}
 	j->waiting = true;
 	if (!run_is_asked(j))
-		changes_on_ended(c, process_id); /* an earlier runtime died before it could */
+		cow_changes_on_ended(c, process_id); /* an earlier runtime died before it could */
 }
 
-static void drop(struct changes *c, const char *process_id) { job_send(job_new(c, CHANGE_OP_DROP, process_id)); }
+static void drop(struct cow_changes *c, const char *process_id) { job_send(job_new(c, CHANGE_OP_DROP, process_id)); }
 
-void changes_on_ended(struct changes *c, const char *process_id)
+void cow_changes_on_ended(struct cow_changes *c, const char *process_id)
 {
-	struct changes_job *j = job_new(c, CHANGE_OP_DIFF, process_id);
+	struct cow_changes_job *j = job_new(c, CHANGE_OP_DIFF, process_id);
 	struct err e = ERR_INIT;
 
 	j->source = "run";
@@ -347,9 +348,9 @@ static bool add_known(void *ctx, const char *process_id)
 	return true;
 }
 
-void changes_sweep(struct changes *c)
+void cow_changes_sweep(struct cow_changes *c)
 {
-	struct changes_job *j = job_new(c, CHANGE_OP_SWEEP, "sweep");
+	struct cow_changes_job *j = job_new(c, CHANGE_OP_SWEEP, "sweep");
 	struct err e = ERR_INIT;
 
 	if (view_cow_processes(c->store, 0, add_known, &j->paths, &e) < 0)
@@ -360,7 +361,7 @@ void changes_sweep(struct changes *c)
 
 static bool expire_one(void *ctx, const char *process_id)
 {
-	struct changes *c = ctx;
+	struct cow_changes *c = ctx;
 	struct changes_facts f = { .process_id = process_id, .source = "retention" };
 	struct view_process_brief brief;
 	buf_auto struct buf none = BUF_INIT;
@@ -377,7 +378,7 @@ static bool expire_one(void *ctx, const char *process_id)
 	return true;
 }
 
-void changes_expire(struct changes *c, uint64_t floor)
+void cow_changes_expire(struct cow_changes *c, uint64_t floor)
 {
 	struct err e = ERR_INIT;
 
@@ -405,7 +406,7 @@ static const char *find_diff(void *ctx, const char *path_json) { return strmap_g
 
 static void free_ref(void *ctx, const char *key, void *value) { free(value); }
 
-static void answer(struct changes_job *j, const char *sequence, size_t sequence_len)
+static void answer(struct cow_changes_job *j, const char *sequence, size_t sequence_len)
 {
 	buf_auto struct buf out = BUF_INIT;
 	struct strmap refs = STRMAP_INIT;
@@ -433,7 +434,7 @@ static void answer(struct changes_job *j, const char *sequence, size_t sequence_
 
 static void on_recorded(void *ctx, const struct err *e, const char *json, size_t len)
 {
-	struct changes_job *j = ctx;
+	struct cow_changes_job *j = ctx;
 	struct jval sequence = e ? (struct jval){ 0 } : jval_get(jval_of(json, len), "sequence");
 
 	if (e)
@@ -449,7 +450,7 @@ static uint64_t count_all(const void *list)
 }
 
 /* Nothing is left: at the end of a run that changed nothing, or when all of it was applied or discarded. */
-static bool all_settled(const struct changes_job *j)
+static bool all_settled(const struct cow_changes_job *j)
 {
 	const struct change_list_head *h = (const void *)j->list.data;
 
@@ -459,7 +460,7 @@ static bool all_settled(const struct changes_job *j)
 	       !h->outcomes[CHANGE_OUTCOME_CONFLICT] && !h->outcomes[CHANGE_OUTCOME_PENDING];
 }
 
-static int read_list(struct changes_job *j, int error, struct err *e)
+static int read_list(struct cow_changes_job *j, int error, struct err *e)
 {
 	struct stat st;
 
@@ -495,7 +496,7 @@ static int read_list(struct changes_job *j, int error, struct err *e)
 	return change_list_check(j->list.data, j->list.len, e);
 }
 
-static void job_answered(struct changes_job *j, int error)
+static void job_answered(struct cow_changes_job *j, int error)
 {
 	struct err e = ERR_INIT;
 	struct changes_facts f;
@@ -522,9 +523,9 @@ static void job_answered(struct changes_job *j, int error)
 	changes_record(j->changes->engine, &f, on_recorded, j);
 }
 
-void changes_on_answer(struct changes *c, const struct spawn_msg *m)
+void cow_changes_on_answer(struct cow_changes *c, const struct spawn_msg *m)
 {
-	struct changes_job *j;
+	struct cow_changes_job *j;
 
 	TAILQ_FOREACH (j, &c->jobs, link)
 		if (j->key.attempt == m->key.attempt && strcmp(j->key.id, m->key.id) == 0) {

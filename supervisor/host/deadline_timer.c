@@ -10,7 +10,7 @@
 
 static void on_timer(evutil_socket_t fd, short what, void *ctx)
 {
-	struct wake *w = ctx;
+	struct deadline_timer *w = ctx;
 	const struct timeval next_turn = { 0 };
 
 	if (clock_boot_ns() > w->due_ns + LATE_NS && w->late_turns++ < LATE_TURNS) {
@@ -22,20 +22,20 @@ static void on_timer(evutil_socket_t fd, short what, void *ctx)
 	w->fn(w->ctx);
 }
 
-void wake_init(struct wake *w, struct event_base *base, void (*fn)(void *ctx), void *ctx)
+void deadline_timer_init(struct deadline_timer *w, struct event_base *base, void (*fn)(void *ctx), void *ctx)
 {
-	*w = (struct wake){ .at_ns = UINT64_MAX, .fn = fn, .ctx = ctx };
+	*w = (struct deadline_timer){ .at_ns = UINT64_MAX, .fn = fn, .ctx = ctx };
 	w->timer = evtimer_new(base, on_timer, w);
 }
 
-void wake_done(struct wake *w)
+void deadline_timer_done(struct deadline_timer *w)
 {
 	if (w->timer)
 		event_free(w->timer);
 	w->timer = NULL;
 }
 
-void wake_at(struct wake *w, uint64_t boot_ns)
+void deadline_timer_arm(struct deadline_timer *w, uint64_t boot_ns)
 {
 	uint64_t now = clock_boot_ns();
 	uint64_t wait = boot_ns > now ? boot_ns - now : 0;

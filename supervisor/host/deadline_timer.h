@@ -12,7 +12,7 @@
 struct event;
 struct event_base;
 
-struct wake {
+struct deadline_timer {
 	struct event *timer;
 	uint64_t at_ns;      /* UINT64_MAX = not armed */
 	uint64_t due_ns;     /* when it should fire: then, or at once if that had passed */
@@ -21,9 +21,9 @@ struct wake {
 	void *ctx;
 };
 
-void wake_init(struct wake *w, struct event_base *base, void (*fn)(void *ctx), void *ctx);
-void wake_done(struct wake *w);
+void deadline_timer_init(struct deadline_timer *w, struct event_base *base, void (*fn)(void *ctx), void *ctx);
+void deadline_timer_done(struct deadline_timer *w);
 /* Boot time; an earlier one that was asked for stays. */
-void wake_at(struct wake *w, uint64_t boot_ns);
+void deadline_timer_arm(struct deadline_timer *w, uint64_t boot_ns);
 
 #endif

@@ -9,9 +9,9 @@
 #include "sandbox/audit.h"
 #include "supervisor/host/cow_changes.h"
 #include "supervisor/host/process_io.h"
-#include "supervisor/host/workspace_policy.h"
 #include "supervisor/host/rule_writer.h"
 #include "supervisor/host/screens.h"
+#include "supervisor/host/workspace_policy.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -21,106 +21,106 @@
 
 #define TRIES_MAX 100u /* starts of one process, each lost with its spawner, before it is given up */
 
-static struct hold *hold_of(void *world, const char *id)
+static struct process_io *find_process_io(void *host, const char *id)
 {
-	struct world *w = world;
+	struct host_ports *w = host;
 
-	return strmap_get(&w->holds, id);
+	return strmap_get(&w->process_ios, id);
 }
 
 /* ---- time ---- */
 
-static uint64_t port_real_us(void *world) { return clock_real_us(); }
+static uint64_t port_real_us(void *host) { return clock_real_us(); }
 
-static uint64_t port_boot_ns(void *world) { return clock_boot_ns(); }
+static uint64_t port_boot_ns(void *host) { return clock_boot_ns(); }
 
 static void on_time(void *ctx)
 {
-	struct world *w = ctx;
+	struct host_ports *w = ctx;
 
 	engine_tick(w->engine);
 }
 
-static void port_wake_at(void *world, uint64_t boot_ns)
+static void port_wake_at(void *host, uint64_t boot_ns)
 {
-	struct world *w = world;
+	struct host_ports *w = host;
 
-	wake_at(&w->wake, boot_ns);
+	deadline_timer_arm(&w->timer, boot_ns);
 }
 
-static void port_base_env(void *world, uint32_t uid, struct buf *out)
+static void port_base_env(void *host, uint32_t uid, struct buf *out)
 {
-	struct world *w = world;
+	struct host_ports *w = host;
 
 	base_env_get(&w->base_env, uid, out);
 }
 
 /* ---- who has been here ---- */
 
-static void port_meet_peer(void *world, uint32_t uid, int peer_fd)
+static void port_add_peer(void *host, uint32_t uid, int peer_fd)
 {
-	struct world *w = world;
+	struct host_ports *w = host;
 
-	known_peers_meet(&w->peers, uid, peer_fd);
+	known_peers_add(&w->peers, uid, peer_fd);
 }
 
-static void port_authorise(void *world, int peer_fd, const char *paths, size_t len, bool hold)
+static void port_authorise(void *host, int peer_fd, const char *paths, size_t len, bool delay_reply)
 {
-	struct world *w = world;
+	struct host_ports *w = host;
 
-	root_grants_ask(&w->grants, peer_fd, paths, len, hold);
+	root_grants_request(&w->grants, peer_fd, paths, len, delay_reply);
 }
 
-static void port_want_reload(void *world)
+static void port_want_reload(void *host)
 {
-	struct world *w = world;
+	struct host_ports *w = host;
 
 	guard_link_want_reload(&w->guard);
 }
 
-static int port_policy_of(void *world, const struct policy_key *at, const struct policy_rules **ret, struct err *e)
+static int port_policy_of(void *host, const struct policy_key *at, const struct policy_rules **ret, struct err *e)
 {
-	struct world *w = world;
+	struct host_ports *w = host;
 
-	return place_policies_of(w->places, at, ret, e);
+	return workspace_policies_of(w->workspaces, at, ret, e);
 }
 
-static void port_nested_of(void *world, uint32_t uid, const char *workspace, struct buf *out)
+static void port_nested_of(void *host, uint32_t uid, const char *workspace, struct buf *out)
 {
-	struct world *w = world;
+	struct host_ports *w = host;
 
-	place_policies_nested(w->places, uid, workspace, out);
+	workspace_policies_nested(w->workspaces, uid, workspace, out);
 }
 
-static int port_keep_rule(void *world, const struct port_rule *r, struct err *e)
+static int port_write_rule(void *host, const struct port_rule *r, struct err *e)
 {
-	struct world *w = world;
+	struct host_ports *w = host;
 
-	return rule_keeper_add(w->keeper, r, e);
+	return rule_writer_add(w->rule_writer, r, e);
 }
 
-static int port_peer_of(void *world, uint32_t uid)
+static int port_find_peer(void *host, uint32_t uid)
 {
-	struct world *w = world;
+	struct host_ports *w = host;
 
-	return known_peers_of(&w->peers, uid);
+	return known_peers_find(&w->peers, uid);
 }
 
 /* ---- launching ---- */
 
-static void launch_try(struct hold *h)
+static void launch_try(struct process_io *h)
 {
-	if (h->tries < TRIES_MAX && hold_launch(h) == 0)
+	if (h->tries < TRIES_MAX && process_io_launch(h) == 0)
 		return;
 	int error = h->tries < TRIES_MAX ? errno : ECONNRESET;
 	const struct plan_key key = h->key; /* the hold may be freed in there */
 	h->launching = false;
-	engine_on_launch_failed(h->world->engine, key.id, STEP_CLONE, error, "");
+	engine_on_launch_failed(h->host->engine, key.id, STEP_CLONE, error, "");
 }
 
 /* A start that failed before anything was sent. */
 struct stillborn {
-	struct world *world;
+	struct host_ports *host;
 	struct plan_key key;
 	int error;
 };
@@ -129,16 +129,16 @@ static void on_stillborn(evutil_socket_t fd, short what, void *ctx)
 {
 	struct stillborn *s = ctx;
 
-	if (hold_of(s->world, s->key.id))
-		engine_on_launch_failed(s->world->engine, s->key.id, STEP_CLONE, s->error, "");
+	if (find_process_io(s->host, s->key.id))
+		engine_on_launch_failed(s->host->engine, s->key.id, STEP_CLONE, s->error, "");
 	free(s);
 }
 
-static struct port_expected port_expect(void *world, uint64_t hint)
+static struct port_expected port_expect(void *host, uint64_t hint)
 {
-	struct world *w = world;
+	struct host_ports *w = host;
 
-	return spawn_link_expect(&w->spawner, hint);
+	return spawn_link_announce(&w->spawner, hint);
 }
 
 /*
@@ -151,10 +151,10 @@ struct abandoned {
 	bool released;
 };
 
-static void port_launch(void *world, const char *id, const void *plan, size_t plan_len, uint32_t flags,
+static void port_launch(void *host, const char *id, const void *plan, size_t plan_len, uint32_t flags,
 			const struct port_streams *streams, int peer_fd)
 {
-	struct hold *h = hold_new(world, id, streams);
+	struct process_io *h = process_io_new(host, id, streams);
 
 	buf_append(&h->plan, plan, plan_len);
 	if (streams->hosts)
@@ -167,25 +167,25 @@ static void port_launch(void *world, const char *id, const void *plan, size_t pl
 	h->flags = flags;
 	h->cow = flags & PLAN_COW;
 	h->peer_fd = fcntl(peer_fd, F_DUPFD_CLOEXEC, 3);
-	const struct abandoned *before = strmap_get(&h->world->abandoned, id);
+	const struct abandoned *before = strmap_get(&h->host->abandoned, id);
 	h->key.attempt = before ? before->attempt : 0;
 	if (before && !before->released) {
 		h->launching = h->waits_for_release = true;
 		return;
 	}
-	if (hold_launch(h) < 0) {
+	if (process_io_launch(h) < 0) {
 		/* Not from within: the engine is still at its request. */
 		const struct timeval now = { 0 };
 		struct stillborn *s = mem_zalloc(1, sizeof *s);
-		*s = (struct stillborn){ .world = world, .key = h->key, .error = errno };
-		event_base_once(h->world->base, -1, EV_TIMEOUT, on_stillborn, s, &now);
+		*s = (struct stillborn){ .host = host, .key = h->key, .error = errno };
+		event_base_once(h->host->base, -1, EV_TIMEOUT, on_stillborn, s, &now);
 	}
 }
 
-static void on_spawn_started(void *world, const struct spawn_msg *m, int pidfd)
+static void on_spawn_started(void *host, const struct spawn_msg *m, int pidfd)
 {
-	struct hold *h = hold_of(world, m->key.id);
-	struct world *w = world;
+	struct process_io *h = find_process_io(host, m->key.id);
+	struct host_ports *w = host;
 
 	if (!h || !h->launching || h->key.attempt != m->key.attempt) {
 		fd_close(&pidfd);
@@ -193,17 +193,17 @@ static void on_spawn_started(void *world, const struct spawn_msg *m, int pidfd)
 	}
 	h->fds[GUARD_SLOT_PIDFD] = pidfd;
 	h->pid = m->pid;
-	hold_watch(h);
+	process_io_watch(h);
 	const struct port_started s = {
 		.pid = m->pid, .start_time = m->start_time, .layers = m->layers, .attempt = m->key.attempt
 	};
 	engine_on_started(w->engine, m->key.id, &s);
 }
 
-static void on_spawn_failed(void *world, const struct spawn_msg *m)
+static void on_spawn_failed(void *host, const struct spawn_msg *m)
 {
-	struct hold *h = hold_of(world, m->key.id);
-	struct world *w = world;
+	struct process_io *h = find_process_io(host, m->key.id);
+	struct host_ports *w = host;
 
 	if (!h || !h->launching || h->key.attempt != m->key.attempt)
 		return;
@@ -215,25 +215,25 @@ static void on_spawn_failed(void *world, const struct spawn_msg *m)
  * The spawner died with this start in its hands. Whatever it did, the command waits at a gate that we have not opened:
  * the guard ends that try, and then there is another with pipes of its own.
  */
-static void on_spawn_unanswered(void *world, const struct plan_key *key)
+static void on_spawn_unanswered(void *host, const struct plan_key *key)
 {
-	struct hold *h = hold_of(world, key->id);
-	struct world *w = world;
+	struct process_io *h = find_process_io(host, key->id);
+	struct host_ports *w = host;
 
 	if (!h || !h->launching || h->key.attempt != key->attempt)
 		return;
-	hold_drop_try(h);
+	process_io_abort_launch(h);
 	h->waits_for_release = true;
 	guard_link_release(&w->guard, key);
 }
 
-static void on_released(void *world, const struct plan_key *key, bool was_alive)
+static void on_released(void *host, const struct plan_key *key, bool was_alive)
 {
-	struct hold *h = hold_of(world, key->id);
-	struct world *w = world;
+	struct process_io *h = find_process_io(host, key->id);
+	struct host_ports *w = host;
 	struct abandoned *before = strmap_get(&w->abandoned, key->id);
 
-	spawn_link_clean(&w->spawner, key);
+	spawn_link_remove_leaf(&w->spawner, key);
 	if (before && before->attempt == key->attempt)
 		before->released = true;
 	if (h && h->waits_for_release && h->key.attempt == key->attempt) {
@@ -244,100 +244,100 @@ static void on_released(void *world, const struct plan_key *key, bool was_alive)
 
 /* ---- the other ports ---- */
 
-static void port_open_gate(void *world, const char *id)
+static void port_open_gate(void *host, const char *id)
 {
-	struct hold *h = hold_of(world, id);
+	struct process_io *h = find_process_io(host, id);
 
 	if (h)
-		hold_open_gate(h);
+		process_io_open_gate(h);
 }
 
-static void port_signal(void *world, const char *id, int sig)
+static void port_signal(void *host, const char *id, int sig)
 {
-	struct hold *h = hold_of(world, id);
+	struct process_io *h = find_process_io(host, id);
 
 	if (h)
-		hold_tell_init(h, STATUS_SIGNAL, (uint32_t)sig);
+		process_io_signal_init(h, STATUS_SIGNAL, (uint32_t)sig);
 }
 
-static void port_kill_tree(void *world, const char *id)
+static void port_kill_tree(void *host, const char *id)
 {
-	struct hold *h = hold_of(world, id);
+	struct process_io *h = find_process_io(host, id);
 
 	if (h)
-		hold_tell_init(h, STATUS_KILL_TREE, 0);
+		process_io_signal_init(h, STATUS_KILL_TREE, 0);
 }
 
-static void port_kill(void *world, const char *id)
+static void port_kill(void *host, const char *id)
 {
-	struct hold *h = hold_of(world, id);
+	struct process_io *h = find_process_io(host, id);
 
 	if (h)
-		guard_link_kill(&h->world->guard, &h->key);
+		guard_link_kill(&h->host->guard, &h->key);
 }
 
-static ssize_t port_write_stdin(void *world, const char *id, const void *p, size_t n)
+static ssize_t port_write_stdin(void *host, const char *id, const void *p, size_t n)
 {
-	struct hold *h = hold_of(world, id);
+	struct process_io *h = find_process_io(host, id);
 
 	if (h)
-		return hold_write_stdin(h, p, n);
+		return process_io_write_stdin(h, p, n);
 	errno = EPIPE;
 	return -1;
 }
 
-static void port_close_stdin(void *world, const char *id)
+static void port_close_stdin(void *host, const char *id)
 {
-	struct hold *h = hold_of(world, id);
+	struct process_io *h = find_process_io(host, id);
 
 	if (h)
-		hold_close_stdin(h);
+		process_io_close_stdin(h);
 }
 
-static void port_close_output(void *world, const char *id, int stream)
+static void port_close_output(void *host, const char *id, int stream)
 {
-	struct hold *h = hold_of(world, id);
+	struct process_io *h = find_process_io(host, id);
 
 	if (h)
-		hold_close_output(h, stream);
+		process_io_close_output(h, stream);
 }
 
-static int port_line(void *world, const char *id, struct port_line *ret)
+static int port_line(void *host, const char *id, struct port_line *ret)
 {
-	const struct hold *h = hold_of(world, id);
+	const struct process_io *h = find_process_io(host, id);
 
 	if (h)
-		return hold_line(h, ret);
+		return process_io_line(h, ret);
 	errno = ESRCH;
 	return -1;
 }
 
-static int port_resize(void *world, const char *id, uint32_t rows, uint32_t cols)
+static int port_resize(void *host, const char *id, uint32_t rows, uint32_t cols)
 {
-	const struct hold *h = hold_of(world, id);
-	struct world *w = world;
+	const struct process_io *h = find_process_io(host, id);
+	struct host_ports *w = host;
 
 	if (!h) {
 		errno = ESRCH;
 		return -1;
 	}
-	if (hold_resize(h, rows, cols) < 0)
+	if (process_io_resize(h, rows, cols) < 0)
 		return -1;
 	if (w->screens)
 		screens_on_resize(w->screens, id, h->streams[STREAM_PTY].spool.size, rows, cols);
 	return 0;
 }
 
-static int port_output_fd(void *world, const char *id, int stream)
+static int port_output_fd(void *host, const char *id, int stream)
 {
-	struct hold *h = hold_of(world, id);
+	struct process_io *h = find_process_io(host, id);
 
 	return h ? h->streams[stream].spool.fd : -1;
 }
 
-static ssize_t port_peek_output(void *world, const char *id, int stream, uint64_t offset, void *p, size_t n)
+static ssize_t port_peek_output(void *host, const char *id, int stream, uint64_t offset, void *p, size_t n)
 {
-	int fd = port_output_fd(world, id, stream);
+	int fd = port_output_fd(host, id, stream);
 	size_t done = 0;
 
 	while (fd >= 0 && done < n) {
@@ -353,34 +353,34 @@ static ssize_t port_peek_output(void *world, const char *id, int stream, uint64_
 	return (ssize_t)done;
 }
 
-static void port_stop_reading(void *world, const char *id)
+static void port_stop_reading(void *host, const char *id)
 {
-	struct hold *h = hold_of(world, id);
+	struct process_io *h = find_process_io(host, id);
 
 	if (h)
-		hold_stop_reading(h);
+		process_io_stop_reading(h);
 }
 
-static bool port_settle(void *world, const char *id)
+static bool port_settle(void *host, const char *id)
 {
-	struct hold *h = hold_of(world, id);
+	struct process_io *h = find_process_io(host, id);
 
 	if (!h)
 		return false;
-	bool audit = audit_reader_settle(&h->world->audit, h), proxy = proxy_link_settle(&h->world->proxy, h);
+	bool audit = audit_reader_drain(&h->host->audit, h), proxy = proxy_link_drain(&h->host->proxy, h);
 	return audit || proxy;
 }
 
-void world_settled(struct world *w, const char *id)
+void host_ports_drained(struct host_ports *w, const char *id)
 {
-	const struct hold *h = hold_of(w, id);
+	const struct process_io *h = find_process_io(w, id);
 
 	if (!h || (!h->audit_mark && !h->net_ending))
 		engine_on_reports_complete(w->engine, id);
 }
 
 struct discard {
-	struct world *world;
+	struct host_ports *host;
 	char id[PLAN_KEY_MAX];
 	uint32_t uid;
 };
@@ -389,7 +389,7 @@ static void on_changes_discarded(void *ctx, const struct err *e, const char *jso
 {
 	struct discard *d = ctx;
 
-	engine_on_discarded(d->world->engine, d->id, e);
+	engine_on_discarded(d->host->engine, d->id, e);
 	free(d);
 }
 
@@ -397,21 +397,21 @@ static void on_changes_discarded(void *ctx, const struct err *e, const char *jso
 static void discard_now(evutil_socket_t fd, short what, void *ctx)
 {
 	struct discard *d = ctx;
-	struct world *w = d->world;
-	const struct caller c = { .uid = d->uid, .role = ROLE_OPERATOR, .peer_fd = port_peer_of(w, d->uid) };
+	struct host_ports *w = d->host;
+	const struct caller c = { .uid = d->uid, .role = ROLE_OPERATOR, .peer_fd = port_find_peer(w, d->uid) };
 
-	changes_request(w->changes, CHANGE_OP_DISCARD, d->id, 0, "", 0, &c, on_changes_discarded, d);
+	cow_changes_request(w->changes, CHANGE_OP_DISCARD, d->id, 0, "", 0, &c, on_changes_discarded, d);
 }
 
-static int port_discard_changes(void *world, const char *id, uint32_t uid)
+static int port_discard_changes(void *host, const char *id, uint32_t uid)
 {
 	const struct timeval now = { 0 };
-	struct world *w = world;
+	struct host_ports *w = host;
 
 	if (!w->changes)
 		return -1;
 	struct discard *d = mem_zalloc(1, sizeof *d);
-	d->world = w;
+	d->host = w;
 	d->uid = uid;
 	snprintf(d->id, sizeof d->id, "%s", id);
 	if (event_base_once(w->base, -1, EV_TIMEOUT, discard_now, d, &now) == 0)
@@ -420,35 +420,35 @@ static int port_discard_changes(void *world, const char *id, uint32_t uid)
 	return -1;
 }
 
-static void port_release(void *world, const char *id, unsigned unspilled)
+static void port_release(void *host, const char *id, unsigned unspilled)
 {
-	struct world *w = world;
-	struct hold *h = hold_of(world, id);
+	struct host_ports *w = host;
+	struct process_io *h = find_process_io(host, id);
 
 	if (!h)
 		return;
 	spawn_link_answered(&w->spawner);
 	if (h->key.attempt)
-		guard_link_release_later(&h->world->guard, &h->key);
-	if (h->cow && h->world->changes)
-		changes_on_ended(h->world->changes, id);
-	hold_free(h, unspilled);
+		guard_link_release_later(&h->host->guard, &h->key);
+	if (h->cow && h->host->changes)
+		cow_changes_on_ended(h->host->changes, id);
+	process_io_free(h, unspilled);
 	if (w->screens)
 		screens_on_ended(w->screens, id);
 }
 
-const struct ports world_ports = {
+const struct ports host_ports_table = {
 	.real_us = port_real_us,
 	.boot_ns = port_boot_ns,
 	.wake_at = port_wake_at,
 	.base_env = port_base_env,
-	.meet_peer = port_meet_peer,
-	.peer_of = port_peer_of,
+	.add_peer = port_add_peer,
+	.find_peer = port_find_peer,
 	.authorise = port_authorise,
 	.want_reload = port_want_reload,
 	.policy_of = port_policy_of,
 	.nested_of = port_nested_of,
-	.keep_rule = port_keep_rule,
+	.write_rule = port_write_rule,
 	.expect = port_expect,
 	.launch = port_launch,
 	.open_gate = port_open_gate,
@@ -471,7 +471,7 @@ const struct ports world_ports = {
 /* ---- recovery ---- */
 
 struct takeover {
-	struct world *world;
+	struct host_ports *host;
 	struct guard_item *items;
 	struct port_held *held;
 	size_t count, room;
@@ -482,27 +482,27 @@ static struct guard_item *item_of(struct takeover *t, const struct port_held *he
 	return &t->items[held - t->held];
 }
 
-static void recovery_adopt(void *world, const struct port_held *held, const struct port_streams *streams,
+static void recovery_adopt(void *host, const struct port_held *held, const struct port_streams *streams,
 			   uint64_t size[STREAM_COUNT])
 {
-	struct world *w = world;
+	struct host_ports *w = host;
 	struct guard_item *item = item_of(w->takeover, held);
-	struct hold *h = hold_new(world, held->id, streams);
+	struct process_io *h = process_io_new(host, held->id, streams);
 
 	h->key = item->key;
 	h->pid = item->pid;
 	h->cow = true;
-	hold_take_fds(h, item->fds);
-	hold_find_spools(h, size);
+	process_io_take_fds(h, item->fds);
+	process_io_find_spools(h, size);
 	if (held->watched)
-		audit_reader_join(&w->audit, h, audit_session_of(h->pid));
+		audit_reader_add(&w->audit, h, audit_session_of(h->pid));
 	proxy_link_serve(&w->proxy, h);
-	hold_watch(h);
+	process_io_watch(h);
 }
 
-static void recovery_abandon(void *world, const struct port_held *held)
+static void recovery_abandon(void *host, const struct port_held *held)
 {
-	struct world *w = world;
+	struct host_ports *w = host;
 	const struct plan_key *key = &item_of(w->takeover, held)->key;
 
 	struct abandoned *a = strmap_get(&w->abandoned, key->id);
@@ -516,13 +516,13 @@ static void recovery_abandon(void *world, const struct port_held *held)
 	guard_link_release(&w->guard, key);
 }
 
-static void recovery_salvage(void *world, const char *id, const struct port_streams *streams,
+static void recovery_salvage(void *host, const char *id, const struct port_streams *streams,
 			     uint64_t size[STREAM_COUNT])
 {
-	struct hold *h = hold_new(world, id, streams);
+	struct process_io *h = process_io_new(host, id, streams);
 
 	h->cow = true;
-	hold_find_spools(h, size);
+	process_io_find_spools(h, size);
 }
 
 static const struct recovery_ports recovery_ports = {
@@ -541,7 +541,7 @@ static bool has_ended(int pidfd)
 
 static int takeover_collect(struct takeover *t, struct err *e)
 {
-	struct world *w = t->world;
+	struct host_ports *w = t->host;
 	uint32_t index = 0;
 	int r;
 
@@ -556,7 +556,7 @@ static int takeover_collect(struct takeover *t, struct err *e)
 		}
 		item.key.id[sizeof item.key.id - 1] = '\0';
 		if (strncmp(item.key.id, GUARD_PEER_PREFIX, strlen(GUARD_PEER_PREFIX)) == 0) {
-			known_peers_take(&w->peers, item.key.id, fd_take(&item.fds[GUARD_SLOT_STDIN]));
+			known_peers_restore(&w->peers, item.key.id, fd_take(&item.fds[GUARD_SLOT_STDIN]));
 			continue;
 		}
 		t->items[t->count++] = item;
@@ -570,7 +570,7 @@ static int takeover_collect(struct takeover *t, struct err *e)
 			.attempt = t->items[i].key.attempt,
 			.started = t->items[i].fds[GUARD_SLOT_PIDFD] >= 0,
 			.exited = has_ended(t->items[i].fds[GUARD_SLOT_PIDFD]),
-			.closed = hold_closed_streams(t->items[i].fds),
+			.closed = process_io_closed_streams(t->items[i].fds),
 			.watched = audit_session_of(t->items[i].pid) != AUDIT_NO_SESSION,
 		};
 	return 0;
@@ -585,9 +585,9 @@ static void takeover_done(struct takeover *t)
 	free(t->held);
 }
 
-int world_recover(struct world *w, struct err *e)
+int host_ports_recover(struct host_ports *w, struct err *e)
 {
-	struct takeover t = { .world = w };
+	struct takeover t = { .host = w };
 
 	/* What an earlier runtime asked of the spawner is deposited once it has answered this. */
 	while (spawn_link_sync(&w->spawner) != 0)
@@ -602,46 +602,46 @@ int world_recover(struct world *w, struct err *e)
 	return r;
 }
 
-/* ---- the world itself ---- */
+/* ---- set-up ---- */
 
-static void on_peer(void *world, enum guard_role role, int fd)
+static void on_peer(void *host, enum guard_role role, int fd)
 {
-	struct world *w = world;
+	struct host_ports *w = host;
 
 	if (role == GUARD_PROXY) {
 		proxy_link_replace(&w->proxy, fd);
 		return;
 	}
 	spawn_link_replace(&w->spawner, fd);
-	audit_reader_ask_again(&w->audit);
+	audit_reader_retry_mark(&w->audit);
 }
 
-static void on_stop(void *world)
+static void on_stop(void *host)
 {
-	struct world *w = world;
+	struct host_ports *w = host;
 
 	w->stop(w->ctx);
 }
 
-static void on_reload(void *world, const int files[GUARD_FILES])
+static void on_reload(void *host, const int files[GUARD_FILES])
 {
-	struct world *w = world;
+	struct host_ports *w = host;
 
 	w->reload(w->ctx, files);
 }
 
 static const struct guard_link_events guard_events = { on_released, on_peer, on_stop, on_reload };
-static void on_spawn_changed(void *world, const struct spawn_msg *m)
+static void on_spawn_changed(void *host, const struct spawn_msg *m)
 {
-	struct world *w = world;
+	struct host_ports *w = host;
 
 	if (w->changes)
-		changes_on_answer(w->changes, m);
+		cow_changes_on_answer(w->changes, m);
 }
 
-static void on_spawn_broken(void *world)
+static void on_spawn_broken(void *host)
 {
-	struct world *w = world;
+	struct host_ports *w = host;
 
 	guard_link_want_restart(&w->guard, GUARD_SPAWNER);
 }
@@ -649,11 +649,11 @@ static void on_spawn_broken(void *world)
 static const struct spawn_link_events spawn_events = { on_spawn_started, on_spawn_failed, on_spawn_unanswered,
 						       on_spawn_changed, on_spawn_broken };
 
-void world_init(struct world *w, struct event_base *base, struct store *store, int guard_fd, int spawner_fd,
-		int spool_dir, int audit_fd)
+void host_ports_init(struct host_ports *w, struct event_base *base, struct store *store, int guard_fd, int spawner_fd,
+		     int spool_dir, int audit_fd)
 {
-	*w = (struct world){ .base = base, .store = store, .spool_dir = spool_dir };
-	wake_init(&w->wake, base, on_time, w);
+	*w = (struct host_ports){ .base = base, .store = store, .spool_dir = spool_dir };
+	deadline_timer_init(&w->timer, base, on_time, w);
 	guard_link_init(&w->guard, guard_fd, &guard_events, w);
 	known_peers_init(&w->peers, &w->guard);
 	spawn_link_init(&w->spawner, spawner_fd, &spawn_events, w);
@@ -662,7 +662,7 @@ void world_init(struct world *w, struct event_base *base, struct store *store, i
 	proxy_link_init(&w->proxy, w);
 }
 
-void world_listen(struct world *w)
+void host_ports_listen(struct host_ports *w)
 {
 	guard_link_listen(&w->guard, w->base);
 	spawn_link_listen(&w->spawner, w->base);
@@ -670,19 +670,19 @@ void world_listen(struct world *w)
 	proxy_link_listen(&w->proxy);
 }
 
-static void free_hold(void *ctx, const char *id, void *value) { hold_free(value, 0); }
+static void free_process_io(void *ctx, const char *id, void *value) { process_io_free(value, 0); }
 
 static void free_abandoned(void *ctx, const char *id, void *value) { free(value); }
 
-void world_done(struct world *w)
+void host_ports_done(struct host_ports *w)
 {
-	strmap_each(&w->holds, free_hold, NULL);
-	strmap_done(&w->holds);
+	strmap_each(&w->process_ios, free_process_io, NULL);
+	strmap_done(&w->process_ios);
 	strmap_each(&w->abandoned, free_abandoned, NULL);
 	strmap_done(&w->abandoned);
 	root_grants_done(&w->grants);
 	known_peers_done(&w->peers);
-	wake_done(&w->wake);
+	deadline_timer_done(&w->timer);
 	base_env_done(&w->base_env);
 	audit_reader_done(&w->audit);
 	proxy_link_done(&w->proxy);

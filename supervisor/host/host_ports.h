@@ -7,28 +7,28 @@
 #include "runtime/engine/core/ports.h"
 #include "supervisor/host/audit_reader.h"
 #include "supervisor/host/base_env.h"
+#include "supervisor/host/deadline_timer.h"
 #include "supervisor/host/guard_link.h"
 #include "supervisor/host/known_peer.h"
 #include "supervisor/host/proxy_link.h"
 #include "supervisor/host/root_grant.h"
 #include "supervisor/host/spawn_link.h"
-#include "supervisor/host/deadline_timer.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-struct changes;
+struct cow_changes;
 struct engine;
 struct err;
 struct event_base;
-struct hold;
-struct place_policies;
-struct rule_keeper;
+struct process_io;
+struct workspace_policies;
+struct rule_writer;
 struct screens;
 struct store;
 struct takeover;
 
-struct world {
+struct host_ports {
 	struct event_base *base;
 	struct engine *engine;
 	struct store *store;
@@ -36,34 +36,34 @@ struct world {
 	struct spawn_link spawner;
 	struct audit_reader audit;
 	struct proxy_link proxy;
-	int spool_dir;           /* O_DIRECTORY */
-	struct strmap holds;     /* id → struct hold */
-	struct strmap abandoned; /* id → struct abandoned: what the guard held when we began and nobody adopted */
+	int spool_dir;             /* O_DIRECTORY */
+	struct strmap process_ios; /* id → struct process_io */
+	struct strmap abandoned;   /* id → struct abandoned: what the guard held when we began and nobody adopted */
 	struct known_peers peers;
 	struct root_grants grants;
-	struct wake wake;
-	uint64_t holds_made;
+	struct deadline_timer timer;
+	uint64_t process_ios_made;
 	unsigned grown_pipes;
 	struct screens *screens; /* of terminals; NULL = they are not looked at */
 	struct base_env base_env;
-	struct place_policies *places; /* NULL = there is only what holds everywhere */
-	struct rule_keeper *keeper;
-	struct changes *changes;   /* of copy-on-write runs; NULL = they are not looked at */
-	struct takeover *takeover; /* while engine_recover runs: its ports look up what the guard handed over */
-	void (*stop)(void *ctx);   /* the guard wants us to end */
+	struct workspace_policies *workspaces; /* NULL = there is only what holds everywhere */
+	struct rule_writer *rule_writer;
+	struct cow_changes *changes; /* of copy-on-write runs; NULL = they are not looked at */
+	struct takeover *takeover;   /* while engine_recover runs: its ports look up what the guard handed over */
+	void (*stop)(void *ctx);     /* the guard wants us to end */
 	void (*reload)(void *ctx, const int files[GUARD_FILES]);
 	void *ctx;
 };
 
-extern const struct ports world_ports;
+extern const struct ports host_ports_table;
 
-void world_init(struct world *w, struct event_base *base, struct store *store, int guard_fd, int spawner_fd,
-		int spool_dir, int audit_fd);
-void world_done(struct world *w);
+void host_ports_init(struct host_ports *w, struct event_base *base, struct store *store, int guard_fd, int spawner_fd,
+		     int spool_dir, int audit_fd);
+void host_ports_done(struct host_ports *w);
 /* Takes over what the guard holds and lets the engine settle it. Before the loop runs. */
-int world_recover(struct world *w, struct err *e);
-void world_listen(struct world *w);
+int host_ports_recover(struct host_ports *w, struct err *e);
+void host_ports_listen(struct host_ports *w);
 /* Something that was waited for after the end of this process has come; the engine is told once it is the last. */
-void world_settled(struct world *w, const char *id);
+void host_ports_drained(struct host_ports *w, const char *id);
 
 #endif

@@ -30,7 +30,7 @@ void known_peers_done(struct known_peers *k)
 
 static void name_of(uint32_t uid, char ret[PLAN_KEY_MAX]) { snprintf(ret, PLAN_KEY_MAX, GUARD_PEER_PREFIX "%u", uid); }
 
-void known_peers_take(struct known_peers *k, const char *name, int fd)
+void known_peers_restore(struct known_peers *k, const char *name, int fd)
 {
 	void *earlier = strmap_put(&k->by_name, name, (void *)(intptr_t)(fd + 1));
 
@@ -69,7 +69,7 @@ static void note_present(struct known_peers *k, int peer_fd)
 	k->present[k->npresent++] = fd;
 }
 
-int known_peers_of(struct known_peers *k, uint32_t uid)
+int known_peers_find(struct known_peers *k, uint32_t uid)
 {
 	char name[PLAN_KEY_MAX];
 
@@ -102,7 +102,7 @@ static bool same_groups(int a, int b)
 	return n >= 0 && groups_of(b, other) == n && memcmp(one, other, (size_t)n * sizeof *one) == 0;
 }
 
-void known_peers_meet(struct known_peers *k, uint32_t uid, int peer_fd)
+void known_peers_add(struct known_peers *k, uint32_t uid, int peer_fd)
 {
 	struct plan_key key = { 0 };
 	int fds[GUARD_SLOT_COUNT];
@@ -121,5 +121,5 @@ void known_peers_meet(struct known_peers *k, uint32_t uid, int peer_fd)
 	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
 		fds[i] = i == GUARD_SLOT_STDIN ? fd : -1;
 	guard_link_deposit(k->guard, &key, 1u << GUARD_SLOT_STDIN, fds);
-	known_peers_take(k, key.id, fd);
+	known_peers_restore(k, key.id, fd);
 }

@@ -27,9 +27,9 @@ struct known_peers {
 void known_peers_init(struct known_peers *k, struct guard_link *guard);
 void known_peers_done(struct known_peers *k);
 /* A client has come. */
-void known_peers_meet(struct known_peers *k, uint32_t uid, int fd);
+void known_peers_add(struct known_peers *k, uint32_t uid, int fd);
 /* From the guard, under the name that it has there; takes the descriptor. */
-void known_peers_take(struct known_peers *k, const char *name, int fd);
-int known_peers_of(struct known_peers *k, uint32_t uid); /* borrowed; −1 = none */
+void known_peers_restore(struct known_peers *k, const char *name, int fd);
+int known_peers_find(struct known_peers *k, uint32_t uid); /* borrowed; −1 = none */
 
 #endif

@@ -18,7 +18,7 @@
 #define TRIES_MAX 4u
 #define AGAIN_NS 2000000000ull /* whoever went later than that had time to answer, and no file system that did */
 
-struct look_link {
+struct peer_files_link {
 	struct event_base *base;
 	struct spawn_link *spawner;
 	enum peer_files_op what;
@@ -27,11 +27,11 @@ struct look_link {
 	uint64_t began_ns;
 	int fd;
 	struct event *ev;
-	const struct look_link_events *on;
+	const struct peer_files_link_events *on;
 	void *ctx;
 };
 
-static void hang_up(struct look_link *l)
+static void hang_up(struct peer_files_link *l)
 {
 	if (l->ev)
 		event_free(l->ev);
@@ -39,7 +39,7 @@ static void hang_up(struct look_link *l)
 	fd_close(&l->fd);
 }
 
-void look_link_free(struct look_link *l)
+void peer_files_link_free(struct peer_files_link *l)
 {
 	if (!l)
 		return;
@@ -49,12 +49,12 @@ void look_link_free(struct look_link *l)
 	free(l);
 }
 
-static void finish(struct look_link *l, const struct err *e)
+static void finish(struct peer_files_link *l, const struct err *e)
 {
-	const struct look_link_events *on = l->on;
+	const struct peer_files_link_events *on = l->on;
 	void *ctx = l->ctx;
 
-	look_link_free(l);
+	peer_files_link_free(l);
 	on->over(ctx, e);
 }
 
@@ -65,11 +65,11 @@ static bool is_proper(const struct peer_files_reply *a, ssize_t n, size_t nfds)
 	       memchr(a->path, 0, sizeof a->path);
 }
 
-static int ask(struct look_link *l);
+static int ask(struct peer_files_link *l);
 
 /* Nobody answers any more: a spawner that was killed, most likely. The next one can look; what was written is for the
  * caller to find out. */
-static bool asked_again(struct look_link *l)
+static bool asked_again(struct peer_files_link *l)
 {
 	if (l->what == PEER_FILES_WRITE || l->tries >= TRIES_MAX || clock_boot_ns() - l->began_ns > AGAIN_NS)
 		return false;
@@ -79,7 +79,7 @@ static bool asked_again(struct look_link *l)
 
 static void on_answer(evutil_socket_t fd, short what, void *ctx)
 {
-	struct look_link *l = ctx;
+	struct peer_files_link *l = ctx;
 	static struct peer_files_reply a;
 	struct err e = ERR_INIT;
 
@@ -112,7 +112,7 @@ static void on_answer(evutil_socket_t fd, short what, void *ctx)
 	}
 }
 
-static int ask(struct look_link *l)
+static int ask(struct peer_files_link *l)
 {
 	const struct timeval patience = { .tv_sec = PATIENCE_S };
 	const struct spawn_msg m = { .kind = SPAWN_PEER_FILES, .op = l->what };
@@ -138,25 +138,25 @@ static int ask(struct look_link *l)
 	return 0;
 }
 
-struct look_link *look_link_new(struct event_base *base, struct spawn_link *spawner, enum peer_files_op what,
-				const void *request, size_t len, int peer_fd, const struct look_link_events *on,
-				void *ctx)
+struct peer_files_link *peer_files_link_new(struct event_base *base, struct spawn_link *spawner,
+					    enum peer_files_op what, const void *request, size_t len, int peer_fd,
+					    const struct peer_files_link_events *on, void *ctx)
 {
-	struct look_link *l = mem_zalloc(1, sizeof *l);
+	struct peer_files_link *l = mem_zalloc(1, sizeof *l);
 
-	*l = (struct look_link){ .base = base,
-				 .spawner = spawner,
-				 .what = what,
-				 .began_ns = clock_boot_ns(),
-				 .fd = -1,
-				 .on = on,
-				 .ctx = ctx };
+	*l = (struct peer_files_link){ .base = base,
+				       .spawner = spawner,
+				       .what = what,
+				       .began_ns = clock_boot_ns(),
+				       .fd = -1,
+				       .on = on,
+				       .ctx = ctx };
 	l->request = fd_memfd_sealed("bailiff-look", request, len);
 	l->client = fcntl(peer_fd, F_DUPFD_CLOEXEC, 3);
 	if (l->request >= 0 && l->client >= 0 && ask(l) == 0)
 		return l;
 	int saved = errno;
-	look_link_free(l);
+	peer_files_link_free(l);
 	errno = saved;
 	return NULL;
 }

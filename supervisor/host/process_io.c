@@ -10,8 +10,8 @@
 #include "sandbox/autorun.h"
 #include "sandbox/autorun_report.h"
 #include "sandbox/violation.h"
-#include "supervisor/host/screens.h"
 #include "supervisor/host/host_ports.h"
+#include "supervisor/host/screens.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -29,22 +29,22 @@
 #define STALL_RETRY_MS 200
 #define ROOM_RETRY_MS 20 /* a terminal's room may come without a word of it */
 
-struct hold *hold_new(struct world *w, const char *id, const struct port_streams *names)
+struct process_io *process_io_new(struct host_ports *w, const char *id, const struct port_streams *names)
 {
-	struct hold *h = mem_zalloc(1, sizeof *h);
+	struct process_io *h = mem_zalloc(1, sizeof *h);
 
-	h->world = w;
-	h->serial = ++w->holds_made;
+	h->host = w;
+	h->serial = ++w->process_ios_made;
 	snprintf(h->key.id, sizeof h->key.id, "%s", id);
 	h->names = *names;
 	h->peer_fd = -1;
 	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
 		h->fds[i] = -1;
 	for (int i = 0; i < STREAM_COUNT; i++)
-		h->streams[i] = (struct hold_stream){
-			.hold = h, .index = i, .fd = -1, .feed = -1, .spool = SPOOL_FILE_INIT
+		h->streams[i] = (struct process_io_stream){
+			.io = h, .index = i, .fd = -1, .feed = -1, .spool = SPOOL_FILE_INIT
 		};
-	strmap_put(&w->holds, h->key.id, h);
+	strmap_put(&w->process_ios, h->key.id, h);
 	return h;
 }
 
@@ -55,18 +55,18 @@ static void event_drop(struct event **ev)
 	*ev = NULL;
 }
 
-static void stream_close(struct hold_stream *s)
+static void stream_close(struct process_io_stream *s)
 {
 	event_drop(&s->ev);
 	event_drop(&s->retry);
 	fd_close(&s->fd);
 	fd_close(&s->feed);
 	if (s->grown)
-		s->hold->world->grown_pipes--;
+		s->io->host->grown_pipes--;
 	s->grown = false;
 }
 
-void hold_drop_try(struct hold *h)
+void process_io_abort_launch(struct process_io *h)
 {
 	event_drop(&h->stdin_ev);
 	event_drop(&h->status_ev);
@@ -77,22 +77,22 @@ void hold_drop_try(struct hold *h)
 		fd_close(&h->fds[i]);
 }
 
-void hold_free(struct hold *h, unsigned unspilled)
+void process_io_free(struct process_io *h, unsigned unspilled)
 {
-	audit_reader_part(&h->world->audit, h);
-	proxy_link_part(&h->world->proxy, h);
-	hold_drop_try(h);
+	audit_reader_remove(&h->host->audit, h);
+	proxy_link_remove(&h->host->proxy, h);
+	process_io_abort_launch(h);
 	for (int i = 0; i < STREAM_COUNT; i++) {
 		bool there = h->streams[i].spool.fd >= 0;
 		spool_done(&h->streams[i].spool);
 		if (there && (unspilled & (1u << i)))
-			spool_unlink(h->world->spool_dir, h->names.ref[i]);
+			spool_unlink(h->host->spool_dir, h->names.ref[i]);
 	}
 	buf_done(&h->plan);
 	buf_done(&h->rules);
 	buf_done(&h->input);
 	fd_close(&h->peer_fd);
-	strmap_del(&h->world->holds, h->key.id);
+	strmap_del(&h->host->process_ios, h->key.id);
 	free(h);
 }
 
@@ -127,7 +127,7 @@ static int ends_pipe(struct ends *x, int slot, bool we_write)
  * What is known from the start is written before anything is started: there is no end of ours that could die before all
  * is said. What is more than a pipe holds comes as a file.
  */
-static int ends_given(const struct hold *h, struct ends *x)
+static int ends_given(const struct process_io *h, struct ends *x)
 {
 	int p[2];
 
@@ -144,7 +144,7 @@ static int ends_given(const struct hold *h, struct ends *x)
 }
 
 /* The command's own pipes, or one for the output of its terminal: both ends of that are ours. */
-static int ends_streams(const struct hold *h, struct ends *x)
+static int ends_streams(const struct process_io *h, struct ends *x)
 {
 	if (h->flags & PLAN_TTY) {
 		if (ends_pipe(x, GUARD_SLOT_PTY_PIPE, false) < 0)
@@ -161,7 +161,7 @@ static int ends_streams(const struct hold *h, struct ends *x)
 	return h->given ? ends_given(h, x) : ends_pipe(x, GUARD_SLOT_STDIN, true);
 }
 
-static int ends_make(const struct hold *h, struct ends *x)
+static int ends_make(const struct process_io *h, struct ends *x)
 {
 	int p[2];
 
@@ -177,7 +177,7 @@ static int ends_make(const struct hold *h, struct ends *x)
 	return h->rules.len && x->ours[GUARD_SLOT_NET_RULES] < 0 ? -1 : 0;
 }
 
-void hold_take_fds(struct hold *h, int fds[GUARD_SLOT_COUNT])
+void process_io_take_fds(struct process_io *h, int fds[GUARD_SLOT_COUNT])
 {
 	h->streams[STREAM_STDOUT].fd = fd_take(&fds[GUARD_SLOT_STDOUT]);
 	h->streams[STREAM_STDERR].fd = fd_take(&fds[GUARD_SLOT_STDERR]);
@@ -191,7 +191,7 @@ void hold_take_fds(struct hold *h, int fds[GUARD_SLOT_COUNT])
 			h->fds[i] = fd_take(&fds[i]);
 }
 
-int hold_launch(struct hold *h)
+int process_io_launch(struct process_io *h)
 {
 	static const int order[] = { GUARD_SLOT_STATUS, GUARD_SLOT_GATE, GUARD_SLOT_STDOUT, GUARD_SLOT_STDERR,
 				     GUARD_SLOT_STDIN };
@@ -226,10 +226,10 @@ int hold_launch(struct hold *h)
 	 * The spawner has more to do than the guard, so it is woken first. Should we die between the two, the gate is
 	 * closed and the init leaves; nothing is committed before both are sent.
 	 */
-	spawn_link_start(&h->world->spawner, &h->key, h->flags, &h->names.expected, brief ? h->plan.data : NULL,
+	spawn_link_start(&h->host->spawner, &h->key, h->flags, &h->names.expected, brief ? h->plan.data : NULL,
 			 h->plan.len, fds, n);
-	guard_link_deposit(&h->world->guard, &h->key, slots, x.ours);
-	hold_take_fds(h, x.ours);
+	guard_link_deposit(&h->host->guard, &h->key, slots, x.ours);
+	process_io_take_fds(h, x.ours);
 	return 0;
 }
 
@@ -237,55 +237,55 @@ int hold_launch(struct hold *h)
 
 /* What the engine is told may end the process, and with it the hold. Whoever goes on after that looks for it again. */
 struct hold_name {
-	struct world *world;
+	struct host_ports *host;
 	struct plan_key key;
 	uint64_t serial;
 };
 
-static struct hold_name name_of(const struct hold *h)
+static struct hold_name name_of(const struct process_io *h)
 {
-	return (struct hold_name){ .world = h->world, .key = h->key, .serial = h->serial };
+	return (struct hold_name){ .host = h->host, .key = h->key, .serial = h->serial };
 }
 
 static bool is_there(const struct hold_name *n)
 {
-	const struct hold *h = strmap_get(&n->world->holds, n->key.id);
+	const struct process_io *h = strmap_get(&n->host->process_ios, n->key.id);
 
 	return h && h->serial == n->serial;
 }
 
-static void terminal_watch(struct hold *h);
+static void terminal_watch(struct process_io *h);
 
-static void terminal_take(struct hold *h, int fd)
+static void terminal_take(struct process_io *h, int fd)
 {
 	int fds[GUARD_SLOT_COUNT];
 
 	if (fd < 0) {
 		log_error("no terminal came for %s", h->key.id);
-		guard_link_kill(&h->world->guard, &h->key);
+		guard_link_kill(&h->host->guard, &h->key);
 		return;
 	}
 	h->fds[GUARD_SLOT_PTY] = fds[GUARD_SLOT_PTY] = fd;
-	guard_link_deposit(&h->world->guard, &h->key, 1u << GUARD_SLOT_PTY, fds);
+	guard_link_deposit(&h->host->guard, &h->key, 1u << GUARD_SLOT_PTY, fds);
 	terminal_watch(h);
 }
 
-static void listener_take(struct hold *h, int fd)
+static void listener_take(struct process_io *h, int fd)
 {
 	if (fd < 0) {
 		log_error("no socket for the proxy came for %s", h->key.id);
 		return;
 	}
 	h->fds[GUARD_SLOT_NET] = fd;
-	guard_link_deposit(&h->world->guard, &h->key, 1u << GUARD_SLOT_NET, h->fds);
-	proxy_link_serve(&h->world->proxy, h);
+	guard_link_deposit(&h->host->guard, &h->key, 1u << GUARD_SLOT_NET, h->fds);
+	proxy_link_serve(&h->host->proxy, h);
 }
 
 /*
  * READY, still on the socket, brings the terminal and the socket for the proxy: deposited before the message goes.
  * Without the terminal nothing could ever be seen of the command, so then it does not run.
  */
-static void take_brought(struct hold *h)
+static void take_brought(struct process_io *h)
 {
 	bool terminal = h->fds[GUARD_SLOT_PTY] < 0 && h->names.ref[STREAM_PTY][0];
 	bool listener = h->fds[GUARD_SLOT_NET] < 0 && h->fds[GUARD_SLOT_NET_RULES] >= 0;
@@ -310,7 +310,7 @@ static void take_brought(struct hold *h)
 static void stream_readable(evutil_socket_t fd, short what, void *ctx);
 
 /* What the command has printed by now comes before its end. False: the process is no more. */
-static bool read_streams(struct hold *h)
+static bool read_streams(struct process_io *h)
 {
 	const struct hold_name name = name_of(h);
 
@@ -324,7 +324,7 @@ static bool read_streams(struct hold *h)
 }
 
 /* EXITED, still on the socket, brings a report on autorun files: in a memory file that cannot change any more. */
-static void take_report(struct hold *h)
+static void take_report(struct process_io *h)
 {
 	buf_auto struct buf report = BUF_INIT;
 	struct status_msg m;
@@ -341,7 +341,7 @@ static void take_report(struct hold *h)
 		return;
 	ssize_t n = pread(fd, buf_reserve(&report, (size_t)st.st_size + 1), (size_t)st.st_size, 0);
 	if (n > 0)
-		engine_on_autorun(h->world->engine, h->key.id, report.data, (size_t)n);
+		engine_on_autorun(h->host->engine, h->key.id, report.data, (size_t)n);
 }
 
 static void tell_lookup(struct engine *g, const char *id, const char *host)
@@ -354,9 +354,9 @@ static void tell_lookup(struct engine *g, const char *id, const char *host)
 
 /* Takes READY and EXECED; leaves FAILED and EXITED for whoever comes after a crash. 1 = there is a last word, −1 = the
  * hold is freed. */
-static int status_pump(struct hold *h, struct status_msg *ret_last)
+static int status_pump(struct process_io *h, struct status_msg *ret_last)
 {
-	struct engine *g = h->world->engine;
+	struct engine *g = h->host->engine;
 	int fd = h->fds[GUARD_SLOT_STATUS];
 	const struct hold_name name = name_of(h);
 	struct status_msg m;
@@ -385,7 +385,7 @@ static int status_pump(struct hold *h, struct status_msg *ret_last)
 		while (recv(fd, &m, sizeof m, MSG_DONTWAIT) < 0 && (errno == ECONNRESET || errno == EINTR))
 			continue;
 		if (m.kind == STATUS_READY)
-			audit_reader_join(&h->world->audit, h, m.session);
+			audit_reader_add(&h->host->audit, h, m.session);
 		if (m.kind == STATUS_READY)
 			engine_on_ready(g, name.key.id, m.layers);
 		else if (m.kind == STATUS_EXECED)
@@ -401,18 +401,18 @@ static int status_pump(struct hold *h, struct status_msg *ret_last)
 
 static void on_status(evutil_socket_t fd, short what, void *ctx)
 {
-	struct hold *h = ctx;
+	struct process_io *h = ctx;
 	struct status_msg last;
 
 	const struct hold_name name = name_of(h);
 
 	if (status_pump(h, &last) > 0)
-		engine_on_exited(name.world->engine, name.key.id, &last);
+		engine_on_exited(name.host->engine, name.key.id, &last);
 }
 
 static void on_pidfd(evutil_socket_t fd, short what, void *ctx)
 {
-	struct hold *h = ctx;
+	struct process_io *h = ctx;
 	struct status_msg last;
 
 	const struct hold_name name = name_of(h);
@@ -424,53 +424,52 @@ static void on_pidfd(evutil_socket_t fd, short what, void *ctx)
 	h->gone = true;
 	if (h->names.ref[STREAM_PTY][0] && h->fds[GUARD_SLOT_PTY] < 0) { /* it never came so far */
 		stream_close(&h->streams[STREAM_PTY]);
-		engine_on_output_end(name.world->engine, name.key.id, STREAM_PTY);
+		engine_on_output_end(name.host->engine, name.key.id, STREAM_PTY);
 	}
 	if (is_there(&name))
-		engine_on_gone(name.world->engine, name.key.id, r ? &last : NULL);
+		engine_on_gone(name.host->engine, name.key.id, r ? &last : NULL);
 }
 
 /* ---- streams ---- */
 
-static int stream_spool(struct hold_stream *s)
+static int stream_spool(struct process_io_stream *s)
 {
 	struct err e = ERR_INIT;
 
 	if (s->spool.fd >= 0)
 		return 0;
-	if (spool_open(s->hold->world->spool_dir, s->hold->names.ref[s->index], s->hold->names.limit, &s->spool, &e) ==
-	    0)
+	if (spool_open(s->io->host->spool_dir, s->io->names.ref[s->index], s->io->names.limit, &s->spool, &e) == 0)
 		return 0;
 	errno = e.sys ? e.sys : EIO;
 	return -1;
 }
 
 /* Nothing is lost while the disk is full: the bytes stay in the pipe and the command waits. */
-static void stream_stall(struct hold_stream *s, int error)
+static void stream_stall(struct process_io_stream *s, int error)
 {
 	const struct timeval later = { .tv_usec = STALL_RETRY_MS * 1000 };
 
-	const struct hold_name name = name_of(s->hold);
+	const struct hold_name name = name_of(s->io);
 
 	if (!s->ev) /* closed meanwhile */
 		return;
 	event_del(s->ev);
 	loop_add(s->retry, &later);
-	engine_on_output_stalled(name.world->engine, name.key.id, s->index, error);
+	engine_on_output_stalled(name.host->engine, name.key.id, s->index, error);
 }
 
 static void stream_retry(evutil_socket_t fd, short what, void *ctx)
 {
-	struct hold_stream *s = ctx;
+	struct process_io_stream *s = ctx;
 
 	loop_add(s->ev, NULL);
 	event_active(s->ev, EV_READ, 0);
 }
 
 /* A stream that fills its pipe gets a larger one, while few have it. */
-static void stream_grow(struct hold_stream *s, int64_t taken)
+static void stream_grow(struct process_io_stream *s, int64_t taken)
 {
-	struct world *w = s->hold->world;
+	struct host_ports *w = s->io->host;
 
 	if (s->grown || taken < 65536 || w->grown_pipes >= PIPES_LARGE_MAX)
 		return;
@@ -481,22 +480,22 @@ static void stream_grow(struct hold_stream *s, int64_t taken)
 }
 
 /* The end, and nothing was ever written: no file is made for that. */
-static bool stream_ended_empty(const struct hold_stream *s)
+static bool stream_ended_empty(const struct process_io_stream *s)
 {
-	struct pollfd p = { .fd = s->feed < 0 ? s->fd : s->hold->fds[GUARD_SLOT_PTY], .events = POLLIN };
+	struct pollfd p = { .fd = s->feed < 0 ? s->fd : s->io->fds[GUARD_SLOT_PTY], .events = POLLIN };
 
 	return s->spool.fd < 0 && !s->piped && poll(&p, 1, 0) == 1 && p.revents == POLLHUP;
 }
 
 /* What a terminal printed goes through the pipe; what an earlier runtime left there goes first. */
-static int64_t stream_take(struct hold_stream *s)
+static int64_t stream_take(struct process_io_stream *s)
 {
 	if (stream_spool(s) < 0)
 		return -1;
 	if (s->feed < 0)
 		return spool_take(&s->spool, s->fd, TAKE_AT_ONCE);
 	if (!s->piped) {
-		ssize_t moved = master_move(s->hold->fds[GUARD_SLOT_PTY], s->feed);
+		ssize_t moved = master_move(s->io->fds[GUARD_SLOT_PTY], s->feed);
 		if (moved <= 0)
 			return moved;
 		s->piped = (size_t)moved;
@@ -509,13 +508,13 @@ static int64_t stream_take(struct hold_stream *s)
 
 static void stream_readable(evutil_socket_t fd, short what, void *ctx)
 {
-	struct hold_stream *s = ctx;
-	struct engine *g = s->hold->world->engine;
-	const struct hold_name name = name_of(s->hold);
+	struct process_io_stream *s = ctx;
+	struct engine *g = s->io->host->engine;
+	const struct hold_name name = name_of(s->io);
 	const int index = s->index;
 	int64_t n = 0;
 
-	if (store_full(s->hold->world->store)) {
+	if (store_full(s->io->host->store)) {
 		stream_stall(s, ENOSPC);
 		return;
 	}
@@ -529,8 +528,8 @@ static void stream_readable(evutil_socket_t fd, short what, void *ctx)
 	engine_on_output(g, name.key.id, index, s->spool.size);
 	if (!is_there(&name))
 		return;
-	if (index == STREAM_PTY && s->spool.size && name.world->screens)
-		screens_on_output(name.world->screens, name.key.id, s->spool.size);
+	if (index == STREAM_PTY && s->spool.size && name.host->screens)
+		screens_on_output(name.host->screens, name.key.id, s->spool.size);
 	if (n == 0) {
 		stream_close(s);
 		engine_on_output_end(g, name.key.id, index);
@@ -541,18 +540,18 @@ static void stream_readable(evutil_socket_t fd, short what, void *ctx)
 	}
 }
 
-void hold_stop_reading(struct hold *h)
+void process_io_stop_reading(struct process_io *h)
 {
 	for (int i = 0; i < STREAM_COUNT; i++)
 		stream_close(&h->streams[i]);
 }
 
-void hold_find_spools(struct hold *h, uint64_t size[STREAM_COUNT])
+void process_io_find_spools(struct process_io *h, uint64_t size[STREAM_COUNT])
 {
 	for (int i = 0; i < STREAM_COUNT; i++) {
-		struct hold_stream *s = &h->streams[i];
+		struct process_io_stream *s = &h->streams[i];
 		size[i] = 0;
-		if (!h->names.ref[i][0] || faccessat(h->world->spool_dir, h->names.ref[i], F_OK, 0) < 0)
+		if (!h->names.ref[i][0] || faccessat(h->host->spool_dir, h->names.ref[i], F_OK, 0) < 0)
 			continue;
 		if (stream_spool(s) < 0)
 			log_error("open the spool of %s: %s", h->key.id, strerror(errno));
@@ -565,14 +564,14 @@ void hold_find_spools(struct hold *h, uint64_t size[STREAM_COUNT])
 
 static void on_stdin_room(evutil_socket_t fd, short what, void *ctx)
 {
-	struct hold *h = ctx;
+	struct process_io *h = ctx;
 
 	const struct hold_name name = name_of(h);
 
-	engine_on_stdin_room(name.world->engine, name.key.id);
+	engine_on_stdin_room(name.host->engine, name.key.id);
 }
 
-ssize_t hold_write_stdin(struct hold *h, const void *p, size_t n)
+ssize_t process_io_write_stdin(struct process_io *h, const void *p, size_t n)
 {
 	const struct timeval later = { .tv_usec = ROOM_RETRY_MS * 1000 };
 	ssize_t r;
@@ -597,27 +596,27 @@ ssize_t hold_write_stdin(struct hold *h, const void *p, size_t n)
 	return 0;
 }
 
-void hold_close_stdin(struct hold *h)
+void process_io_close_stdin(struct process_io *h)
 {
 	event_drop(&h->stdin_ev);
 	fd_close(&h->fds[GUARD_SLOT_STDIN]);
-	guard_link_withdraw(&h->world->guard, &h->key, 1u << GUARD_SLOT_STDIN);
+	guard_link_withdraw(&h->host->guard, &h->key, 1u << GUARD_SLOT_STDIN);
 }
 
-void hold_close_output(struct hold *h, int stream)
+void process_io_close_output(struct process_io *h, int stream)
 {
 	stream_close(&h->streams[stream]);
-	guard_link_withdraw(&h->world->guard, &h->key,
+	guard_link_withdraw(&h->host->guard, &h->key,
 			    1u << (stream == STREAM_STDOUT ? GUARD_SLOT_STDOUT : GUARD_SLOT_STDERR));
 }
 
-unsigned hold_closed_streams(const int fds[GUARD_SLOT_COUNT])
+unsigned process_io_closed_streams(const int fds[GUARD_SLOT_COUNT])
 {
 	return (fds[GUARD_SLOT_STDOUT] < 0 ? 1u << STREAM_STDOUT : 0) |
 	       (fds[GUARD_SLOT_STDERR] < 0 ? 1u << STREAM_STDERR : 0);
 }
 
-int hold_line(const struct hold *h, struct port_line *ret)
+int process_io_line(const struct process_io *h, struct port_line *ret)
 {
 	struct master_line line;
 
@@ -631,7 +630,7 @@ int hold_line(const struct hold *h, struct port_line *ret)
 	return 0;
 }
 
-int hold_resize(const struct hold *h, uint32_t rows, uint32_t cols)
+int process_io_resize(const struct process_io *h, uint32_t rows, uint32_t cols)
 {
 	if (h->fds[GUARD_SLOT_PTY] >= 0)
 		return master_resize(h->fds[GUARD_SLOT_PTY], rows, cols);
@@ -639,7 +638,7 @@ int hold_resize(const struct hold *h, uint32_t rows, uint32_t cols)
 	return -1;
 }
 
-void hold_open_gate(struct hold *h)
+void process_io_open_gate(struct process_io *h)
 {
 	/* EPIPE: the command has passed it long ago (after a restart), or is dead; both show elsewhere. */
 	if (h->fds[GUARD_SLOT_GATE] >= 0 && write(h->fds[GUARD_SLOT_GATE], "g", 1) < 0)
@@ -647,7 +646,7 @@ void hold_open_gate(struct hold *h)
 	fd_close(&h->fds[GUARD_SLOT_GATE]);
 }
 
-void hold_tell_init(struct hold *h, uint32_t kind, uint32_t sig)
+void process_io_signal_init(struct process_io *h, uint32_t kind, uint32_t sig)
 {
 	const struct status_msg m = { .kind = kind, .signal = sig };
 
@@ -658,23 +657,23 @@ void hold_tell_init(struct hold *h, uint32_t kind, uint32_t sig)
 
 /* ---- watching ---- */
 
-static struct event *watch(struct hold *h, int fd, short what, event_callback_fn fn, void *ctx)
+static struct event *watch(struct process_io *h, int fd, short what, event_callback_fn fn, void *ctx)
 {
-	struct event *ev = fd < 0 ? NULL : event_new(h->world->base, fd, what, fn, ctx);
+	struct event *ev = fd < 0 ? NULL : event_new(h->host->base, fd, what, fn, ctx);
 
 	if (ev && !(what & EV_WRITE))
 		loop_add(ev, NULL);
 	return ev;
 }
 
-static void stream_watch(struct hold_stream *s, int fd)
+static void stream_watch(struct process_io_stream *s, int fd)
 {
-	s->ev = watch(s->hold, fd, EV_READ | EV_PERSIST, stream_readable, s);
+	s->ev = watch(s->io, fd, EV_READ | EV_PERSIST, stream_readable, s);
 	if (s->ev)
-		s->retry = evtimer_new(s->hold->world->base, stream_retry, s);
+		s->retry = evtimer_new(s->io->host->base, stream_retry, s);
 }
 
-static void terminal_watch(struct hold *h)
+static void terminal_watch(struct process_io *h)
 {
 	int fd = h->fds[GUARD_SLOT_PTY];
 
@@ -684,7 +683,7 @@ static void terminal_watch(struct hold *h)
 	stream_watch(&h->streams[STREAM_PTY], fd);
 }
 
-void hold_watch(struct hold *h)
+void process_io_watch(struct process_io *h)
 {
 	h->launching = false;
 	buf_done(&h->plan);

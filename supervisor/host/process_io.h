@@ -19,10 +19,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct world;
+struct host_ports;
 
-struct hold_stream {
-	struct hold *hold;
+struct process_io_stream {
+	struct process_io *io;
 	int index;    /* STREAM_… */
 	int fd;       /* the pipe's read end; −1 once it ended */
 	int feed;     /* of a terminal: the pipe's write end; else −1 */
@@ -32,14 +32,14 @@ struct hold_stream {
 	bool grown; /* its pipe was made larger */
 };
 
-struct hold {
-	struct world *world;
+struct process_io {
+	struct host_ports *host;
 	struct plan_key key;
 	uint64_t serial; /* no other hold of this runtime has it */
 	struct port_streams names;
 	int fds[GUARD_SLOT_COUNT]; /* stdin, status, gate, pidfd, pty; the streams' are in `streams` */
 	int32_t pid;
-	struct hold_stream streams[STREAM_COUNT];
+	struct process_io_stream streams[STREAM_COUNT];
 	struct event *stdin_ev, *status_ev, *pidfd_ev;
 	bool gone;
 	bool net_served, net_ending,
@@ -60,30 +60,31 @@ struct hold {
 	bool launching, waits_for_release;
 };
 
-struct hold *hold_new(struct world *w, const char *id, const struct port_streams *names);
+struct process_io *process_io_new(struct host_ports *w, const char *id, const struct port_streams *names);
 /* Closes and frees; files of streams in `unspilled` are removed. */
-void hold_free(struct hold *h, unsigned unspilled);
+void process_io_free(struct process_io *h, unsigned unspilled);
 
 /* Makes the pipes for one try, deposits our ends with the guard and sends the others to the spawner. −1 with errno. */
-int hold_launch(struct hold *h);
+int process_io_launch(struct process_io *h);
 /* This try is over; closes its pipes. */
-void hold_drop_try(struct hold *h);
+void process_io_abort_launch(struct process_io *h);
 /* Descriptors by slot, as the guard holds them; they are taken over. */
-void hold_take_fds(struct hold *h, int fds[GUARD_SLOT_COUNT]);
+void process_io_take_fds(struct process_io *h, int fds[GUARD_SLOT_COUNT]);
 /* From here on everything is watched. */
-void hold_watch(struct hold *h);
+void process_io_watch(struct process_io *h);
 
-ssize_t hold_write_stdin(struct hold *h, const void *p, size_t n);
-void hold_close_stdin(struct hold *h);
-void hold_close_output(struct hold *h, int stream);            /* stdout or stderr */
-unsigned hold_closed_streams(const int fds[GUARD_SLOT_COUNT]); /* bits 1u << stream, of what the guard hands over */
+ssize_t process_io_write_stdin(struct process_io *h, const void *p, size_t n);
+void process_io_close_stdin(struct process_io *h);
+void process_io_close_output(struct process_io *h, int stream); /* stdout or stderr */
+unsigned process_io_closed_streams(
+	const int fds[GUARD_SLOT_COUNT]); /* bits 1u << stream, of what the guard hands over */
 /* −1 with errno: there is no terminal (ENOTTY), or not yet. */
-int hold_line(const struct hold *h, struct port_line *ret);
-int hold_resize(const struct hold *h, uint32_t rows, uint32_t cols);
-void hold_open_gate(struct hold *h);
-void hold_tell_init(struct hold *h, uint32_t kind, uint32_t sig);
+int process_io_line(const struct process_io *h, struct port_line *ret);
+int process_io_resize(const struct process_io *h, uint32_t rows, uint32_t cols);
+void process_io_open_gate(struct process_io *h);
+void process_io_signal_init(struct process_io *h, uint32_t kind, uint32_t sig);
 /* Opens the spool files that are there already. */
-void hold_find_spools(struct hold *h, uint64_t size[STREAM_COUNT]);
-void hold_stop_reading(struct hold *h);
+void process_io_find_spools(struct process_io *h, uint64_t size[STREAM_COUNT]);
+void process_io_stop_reading(struct process_io *h);
 
 #endif

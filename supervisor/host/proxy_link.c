@@ -6,15 +6,15 @@
 #include "runtime/loop/loop.h"
 #include "sandbox/violation.h"
 #include "supervisor/host/config.h"
-#include "supervisor/host/process_io.h"
 #include "supervisor/host/host_ports.h"
+#include "supervisor/host/process_io.h"
 
 #include <errno.h>
 #include <event2/event.h>
 #include <string.h>
 #include <sys/socket.h>
 
-void proxy_link_init(struct proxy_link *l, struct world *w) { *l = (struct proxy_link){ .world = w, .fd = -1 }; }
+void proxy_link_init(struct proxy_link *l, struct host_ports *w) { *l = (struct proxy_link){ .host = w, .fd = -1 }; }
 
 void proxy_link_configure(struct proxy_link *l, const struct config *config) { l->config = config; }
 
@@ -32,7 +32,7 @@ static bool tell(struct proxy_link *l, const struct proxy_msg *m, const int *fds
 	return false;
 }
 
-static bool has_socket(const struct hold *h)
+static bool has_socket(const struct process_io *h)
 {
 	return h->fds[GUARD_SLOT_NET] >= 0 && h->fds[GUARD_SLOT_NET_RULES] >= 0;
 }
@@ -46,7 +46,7 @@ struct round {
 static void serve_one(void *ctx, const char *id, void *value)
 {
 	struct round *r = ctx;
-	struct hold *h = value;
+	struct process_io *h = value;
 
 	if (r->full || h->net_served || !has_socket(h))
 		return;
@@ -59,7 +59,7 @@ static void serve_one(void *ctx, const char *id, void *value)
 static void end_one(void *ctx, const char *id, void *value)
 {
 	struct round *r = ctx;
-	struct hold *h = value;
+	struct process_io *h = value;
 
 	if (r->full || !h->net_ending || h->net_end_sent)
 		return;
@@ -108,11 +108,11 @@ static void flush(struct proxy_link *l)
 		return;
 	if (!tell_configuration(l))
 		return;
-	strmap_each(&l->world->holds, serve_one, &r);
+	strmap_each(&l->host->process_ios, serve_one, &r);
 	if (!r.full && !l->synced)
 		r.full = !(l->synced = tell(l, &sync, NULL, 0));
 	if (!r.full)
-		strmap_each(&l->world->holds, end_one, &r);
+		strmap_each(&l->host->process_ios, end_one, &r);
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *ctx) { flush(ctx); }
@@ -132,7 +132,7 @@ static void on_refused(struct proxy_link *l, const struct proxy_msg *m)
 
 	memcpy(v.host, m->host, sizeof v.host);
 	snprintf(v.address, sizeof v.address, "%.47s", m->address);
-	engine_on_violation(l->world->engine, m->key.id, &v);
+	engine_on_violation(l->host->engine, m->key.id, &v);
 }
 
 static void on_traffic(struct proxy_link *l, const struct proxy_msg *m)
@@ -141,13 +141,13 @@ static void on_traffic(struct proxy_link *l, const struct proxy_msg *m)
 		.host = m->host, .port = m->port, .connections = m->count, .sent = m->sent, .received = m->received
 	};
 
-	engine_on_traffic(l->world->engine, m->key.id, &t);
+	engine_on_traffic(l->host->engine, m->key.id, &t);
 }
 
 static void dispatch(struct proxy_link *l, struct proxy_msg *m)
 {
 	m->key.id[sizeof m->key.id - 1] = m->host[sizeof m->host - 1] = m->address[sizeof m->address - 1] = '\0';
-	struct hold *h = strmap_get(&l->world->holds, m->key.id);
+	struct process_io *h = strmap_get(&l->host->process_ios, m->key.id);
 	if (!h || h->key.attempt != m->key.attempt)
 		return; /* it has ended meanwhile */
 	if (m->kind == PROXY_REFUSED) {
@@ -156,7 +156,7 @@ static void dispatch(struct proxy_link *l, struct proxy_msg *m)
 		on_traffic(l, m);
 	} else if (m->kind == PROXY_ENDED && h->net_ending) {
 		h->net_ending = false;
-		world_settled(l->world, m->key.id);
+		host_ports_drained(l->host, m->key.id);
 	}
 }
 
@@ -171,7 +171,7 @@ static int receive(struct proxy_link *l)
 	if (n < 0 && fd_recv_again(errno))
 		return 0;
 	if (n != 0 && n != (ssize_t)sizeof m) /* it lives, and would wait for a link for ever */
-		guard_link_want_restart(&l->world->guard, GUARD_PROXY);
+		guard_link_want_restart(&l->host->guard, GUARD_PROXY);
 	if (n != (ssize_t)sizeof m)
 		return -1;
 	dispatch(l, &m);
@@ -186,7 +186,7 @@ struct waiting {
 static void forget_one(void *ctx, const char *id, void *value)
 {
 	struct waiting *s = ctx;
-	struct hold *h = value;
+	struct process_io *h = value;
 
 	h->net_served = h->net_end_sent = false;
 	if (!h->net_ending)
@@ -198,7 +198,7 @@ static void forget_one(void *ctx, const char *id, void *value)
 /* Nobody will report on what it knew: those who wait for that wait no longer. */
 static void lose(struct proxy_link *l)
 {
-	struct waiting s = { .ids = mem_zalloc(l->world->holds.count + 1, PLAN_KEY_MAX) };
+	struct waiting s = { .ids = mem_zalloc(l->host->process_ios.count + 1, PLAN_KEY_MAX) };
 
 	if (l->read_ev)
 		event_free(l->read_ev);
@@ -208,9 +208,9 @@ static void lose(struct proxy_link *l)
 	fd_close(&l->fd);
 	l->synced = false;
 	l->names_told = l->credentials_told = 0;
-	strmap_each(&l->world->holds, forget_one, &s);
+	strmap_each(&l->host->process_ios, forget_one, &s);
 	for (size_t i = 0; i < s.count; i++)
-		world_settled(l->world, s.ids[i]);
+		host_ports_drained(l->host, s.ids[i]);
 	free(s.ids);
 }
 
@@ -234,8 +234,8 @@ void proxy_link_replace(struct proxy_link *l, int fd)
 	lose(l);
 	l->fd = fd;
 	l->wanted = true;
-	l->read_ev = event_new(l->world->base, fd, EV_READ | EV_PERSIST, on_readable, l);
-	l->write_ev = event_new(l->world->base, fd, EV_WRITE, on_writable, l);
+	l->read_ev = event_new(l->host->base, fd, EV_READ | EV_PERSIST, on_readable, l);
+	l->write_ev = event_new(l->host->base, fd, EV_WRITE, on_writable, l);
 	loop_add(l->read_ev, NULL);
 	flush(l);
 }
@@ -260,18 +260,18 @@ const char *proxy_link_state(const struct proxy_link *l)
 	return l->fd >= 0 ? "serving" : l->wanted ? "starting" : "not needed so far";
 }
 
-void proxy_link_serve(struct proxy_link *l, struct hold *h)
+void proxy_link_serve(struct proxy_link *l, struct process_io *h)
 {
 	if (!has_socket(h))
 		return;
 	h->net_served = false;
 	if (!l->wanted)
-		guard_link_want_proxy(&l->world->guard);
+		guard_link_want_proxy(&l->host->guard);
 	l->wanted = true;
 	flush(l);
 }
 
-bool proxy_link_settle(struct proxy_link *l, struct hold *h)
+bool proxy_link_drain(struct proxy_link *l, struct process_io *h)
 {
 	if (l->fd < 0 || !h->net_served)
 		return false;
@@ -280,7 +280,7 @@ bool proxy_link_settle(struct proxy_link *l, struct hold *h)
 	return true;
 }
 
-void proxy_link_part(struct proxy_link *l, struct hold *h)
+void proxy_link_remove(struct proxy_link *l, struct process_io *h)
 {
 	const struct proxy_msg m = { .kind = PROXY_END, .key = h->key };
 

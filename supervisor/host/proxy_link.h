@@ -14,11 +14,11 @@
 
 struct config;
 struct event;
-struct hold;
-struct world;
+struct process_io;
+struct host_ports;
 
 struct proxy_link {
-	struct world *world;
+	struct host_ports *host;
 	int fd; /* −1 = there is no proxy, or it is being started anew */
 	struct event *read_ev, *write_ev;
 	const struct config *config; /* the caller's: names and credentials; NULL = none */
@@ -26,7 +26,7 @@ struct proxy_link {
 	bool wanted, listening, synced;
 };
 
-void proxy_link_init(struct proxy_link *l, struct world *w);
+void proxy_link_init(struct proxy_link *l, struct host_ports *w);
 /* What the configuration says names lead to, and which credentials there are. */
 void proxy_link_configure(struct proxy_link *l, const struct config *config);
 /* From here on it is told about the holds; those of before a restart are all there. */
@@ -38,10 +38,10 @@ void proxy_link_replace(struct proxy_link *l, int fd);
 const char *proxy_link_state(const struct proxy_link *l); /* "serving" … */
 
 /* This hold's socket and rules are there, if it has any. */
-void proxy_link_serve(struct proxy_link *l, struct hold *h);
-/* Its process is dead: true = world_settled follows once everything about it has come. */
-bool proxy_link_settle(struct proxy_link *l, struct hold *h);
+void proxy_link_serve(struct proxy_link *l, struct process_io *h);
+/* Its process is dead: true = host_ports_drained follows once everything about it has come. */
+bool proxy_link_drain(struct proxy_link *l, struct process_io *h);
 /* It goes. */
-void proxy_link_part(struct proxy_link *l, struct hold *h);
+void proxy_link_remove(struct proxy_link *l, struct process_io *h);
 
 #endif

@@ -43,7 +43,7 @@ void root_grants_done(struct root_grants *g)
 		grant_free(LIST_FIRST(&g->pending));
 }
 
-bool root_grants_hold(const struct root_grants *g, int client)
+bool root_grants_delay_reply(const struct root_grants *g, int client)
 {
 	const struct root_grant *r;
 
@@ -66,7 +66,7 @@ static void on_noted(evutil_socket_t fd, short what, void *ctx)
 		g->settled(g->ctx);
 }
 
-void root_grants_ask(struct root_grants *g, int client, const char *paths, size_t len, bool hold)
+void root_grants_request(struct root_grants *g, int client, const char *paths, size_t len, bool delay_reply)
 {
 	const struct spawn_msg m = { .kind = SPAWN_GRANT };
 	const struct timeval patience = { .tv_sec = PATIENCE_S };
@@ -76,7 +76,7 @@ void root_grants_ask(struct root_grants *g, int client, const char *paths, size_
 
 	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0)
 		fds[GRANT_FD_DONE] = ends[1];
-	*r = (struct root_grant){ .owner = g, .fd = ends[0], .client = hold ? client : -1 };
+	*r = (struct root_grant){ .owner = g, .fd = ends[0], .client = delay_reply ? client : -1 };
 	LIST_INSERT_HEAD(&g->pending, r, link);
 	r->ev = ends[0] < 0 ? NULL : event_new(g->base, ends[0], EV_READ, on_noted, r);
 	if (fds[GRANT_FD_CLIENT] < 0 || fds[GRANT_FD_PATHS] < 0 || !r->ev) {

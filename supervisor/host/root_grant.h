@@ -26,8 +26,8 @@ struct root_grants {
 void root_grants_init(struct root_grants *g, struct event_base *base, struct spawn_link *spawner);
 void root_grants_done(struct root_grants *g);
 /* Folders, each with its NUL, that commands may be run in for this client's peer. */
-void root_grants_ask(struct root_grants *g, int client, const char *paths, size_t len, bool hold);
+void root_grants_request(struct root_grants *g, int client, const char *paths, size_t len, bool delay_reply);
 /* Whether replies to this client have to wait. */
-bool root_grants_hold(const struct root_grants *g, int client);
+bool root_grants_delay_reply(const struct root_grants *g, int client);
 
 #endif

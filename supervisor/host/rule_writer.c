@@ -19,15 +19,15 @@
 #define TRIES_MAX 5u
 #define QUEUE_MAX 32u
 
-struct keeping {
-	TAILQ_ENTRY(keeping) link;
-	struct rule_keeper *keeper;
+struct rule_write {
+	TAILQ_ENTRY(rule_write) link;
+	struct rule_writer *rule_writer;
 	uint32_t uid;
 	int peer_fd;
 	char *id, *list, **rule;
 	size_t count;
 	unsigned tries;
-	struct look_link *look;
+	struct peer_files_link *look;
 	/* what was found */
 	struct peer_files_write write;
 	struct buf text;
@@ -38,19 +38,22 @@ struct keeping {
 	bool loading; /* it is written, and waits to be in force */
 };
 
-void rule_keeper_init(struct rule_keeper *k, struct event_base *base, struct engine *engine, struct spawn_link *spawner,
-		      struct guard_link *guard, struct place_policies *places, bool peers)
+void rule_writer_init(struct rule_writer *k, struct event_base *base, struct engine *engine, struct spawn_link *spawner,
+		      struct guard_link *guard, struct workspace_policies *workspaces, bool peers)
 {
-	*k = (struct rule_keeper){
-		.base = base, .engine = engine, .spawner = spawner, .guard = guard, .places = places, .peers = peers
-	};
+	*k = (struct rule_writer){ .base = base,
+				   .engine = engine,
+				   .spawner = spawner,
+				   .guard = guard,
+				   .workspaces = workspaces,
+				   .peers = peers };
 	TAILQ_INIT(&k->queue);
 }
 
-static void keeping_free(struct keeping *j)
+static void rule_write_free(struct rule_write *j)
 {
-	TAILQ_REMOVE(&j->keeper->queue, j, link);
-	look_link_free(j->look);
+	TAILQ_REMOVE(&j->rule_writer->queue, j, link);
+	peer_files_link_free(j->look);
 	fd_close(&j->peer_fd);
 	for (size_t i = 0; i < j->count; i++)
 		free(j->rule[i]);
@@ -61,26 +64,26 @@ static void keeping_free(struct keeping *j)
 	free(j);
 }
 
-void rule_keeper_done(struct rule_keeper *k)
+void rule_writer_done(struct rule_writer *k)
 {
 	while (!TAILQ_EMPTY(&k->queue))
-		keeping_free(TAILQ_FIRST(&k->queue));
+		rule_write_free(TAILQ_FIRST(&k->queue));
 }
 
-static void begin(struct rule_keeper *k);
+static void begin(struct rule_writer *k);
 
-static void finish(struct keeping *j, const struct err *e)
+static void finish(struct rule_write *j, const struct err *e)
 {
-	struct rule_keeper *k = j->keeper;
+	struct rule_writer *k = j->rule_writer;
 	mem_auto char *id = mem_strdup(j->id), *path = mem_strdup(j->path);
 	unsigned line = j->line;
 
-	keeping_free(j);
-	engine_on_rule_kept(k->engine, id, path, line, e);
+	rule_write_free(j);
+	engine_on_rule_written(k->engine, id, path, line, e);
 	begin(k);
 }
 
-static void give_up(struct keeping *j, int error, const struct err *e)
+static void give_up(struct rule_write *j, int error, const struct err *e)
 {
 	struct err why = ERR_INIT;
 
@@ -98,29 +101,29 @@ static void give_up(struct keeping *j, int error, const struct err *e)
 
 /* ---- writing ---- */
 
-static void read_again(struct keeping *j);
+static void read_again(struct rule_write *j);
 
 static void on_written(void *ctx, const struct peer_files_reply *a, int *fds, size_t nfds)
 {
-	struct keeping *j = ctx;
+	struct rule_write *j = ctx;
 
 	j->error = a->error;
 }
 
-static void is_written(struct keeping *j)
+static void is_written(struct rule_write *j)
 {
-	if (j->keeper->peers) {
-		place_policies_forget(j->keeper->places, j->uid);
+	if (j->rule_writer->peers) {
+		workspace_policies_forget(j->rule_writer->workspaces, j->uid);
 		finish(j, NULL);
 		return;
 	}
 	j->loading = true;
-	guard_link_want_reload(j->keeper->guard);
+	guard_link_want_reload(j->rule_writer->guard);
 }
 
 static void on_write_over(void *ctx, const struct err *e)
 {
-	struct keeping *j = ctx;
+	struct rule_write *j = ctx;
 
 	j->look = NULL;
 	/* Whoever wrote may be gone with what is written, or without. */
@@ -134,17 +137,17 @@ static void on_write_over(void *ctx, const struct err *e)
 		is_written(j);
 }
 
-void rule_keeper_loaded(struct rule_keeper *k)
+void rule_writer_on_reload(struct rule_writer *k)
 {
-	struct keeping *j = TAILQ_FIRST(&k->queue);
+	struct rule_write *j = TAILQ_FIRST(&k->queue);
 
 	if (j && j->loading)
 		finish(j, NULL);
 }
 
-static void write_text(struct keeping *j)
+static void write_text(struct rule_write *j)
 {
-	static const struct look_link_events on = { on_written, on_write_over };
+	static const struct peer_files_link_events on = { on_written, on_write_over };
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
 
@@ -164,8 +167,8 @@ static void write_text(struct keeping *j)
 		return;
 	}
 	j->error = EIO;
-	j->look = look_link_new(j->keeper->base, j->keeper->spawner, PEER_FILES_WRITE, out.data, out.len, j->peer_fd,
-				&on, j);
+	j->look = peer_files_link_new(j->rule_writer->base, j->rule_writer->spawner, PEER_FILES_WRITE, out.data,
+				      out.len, j->peer_fd, &on, j);
 	if (!j->look)
 		give_up(j, errno, NULL);
 }
@@ -174,7 +177,7 @@ static void write_text(struct keeping *j)
 
 static void on_read(void *ctx, const struct peer_files_reply *a, int *fds, size_t nfds)
 {
-	struct keeping *j = ctx;
+	struct rule_write *j = ctx;
 	struct stat st;
 
 	j->error = a->error;
@@ -194,7 +197,7 @@ static void on_read(void *ctx, const struct peer_files_reply *a, int *fds, size_
 
 static void on_read_over(void *ctx, const struct err *e)
 {
-	struct keeping *j = ctx;
+	struct rule_write *j = ctx;
 
 	j->look = NULL;
 	if (e)
@@ -205,34 +208,35 @@ static void on_read_over(void *ctx, const struct err *e)
 		write_text(j);
 }
 
-static int read_begin(struct keeping *j)
+static int read_begin(struct rule_write *j)
 {
-	static const struct look_link_events on = { on_read, on_read_over };
+	static const struct peer_files_link_events on = { on_read, on_read_over };
 
 	buf_reset(&j->text);
 	j->write = (struct peer_files_write){ 0 };
 	j->error = ENOENT;
-	j->look = look_link_new(j->keeper->base, j->keeper->spawner, PEER_FILES_USER, "", 0, j->peer_fd, &on, j);
+	j->look = peer_files_link_new(j->rule_writer->base, j->rule_writer->spawner, PEER_FILES_USER, "", 0, j->peer_fd,
+				      &on, j);
 	return j->look ? 0 : -1;
 }
 
-static void read_again(struct keeping *j)
+static void read_again(struct rule_write *j)
 {
 	if (read_begin(j) < 0)
 		give_up(j, errno, NULL);
 }
 
-static void begin(struct rule_keeper *k)
+static void begin(struct rule_writer *k)
 {
-	struct keeping *j = TAILQ_FIRST(&k->queue);
+	struct rule_write *j = TAILQ_FIRST(&k->queue);
 
 	if (j && !j->look && !j->loading)
 		read_again(j);
 }
 
-int rule_keeper_add(struct rule_keeper *k, const struct port_rule *r, struct err *e)
+int rule_writer_add(struct rule_writer *k, const struct port_rule *r, struct err *e)
 {
-	struct keeping *j;
+	struct rule_write *j;
 	size_t n = 0;
 
 	TAILQ_FOREACH (j, &k->queue, link)
@@ -240,7 +244,7 @@ int rule_keeper_add(struct rule_keeper *k, const struct port_rule *r, struct err
 	if (n >= QUEUE_MAX)
 		return err_set(e, ERR_EXHAUSTED, "too many rules are being written; try again");
 	j = mem_zalloc(1, sizeof *j);
-	j->keeper = k;
+	j->rule_writer = k;
 	j->uid = r->uid;
 	j->peer_fd = fcntl(r->peer_fd, F_DUPFD_CLOEXEC, 3);
 	j->id = mem_strdup(r->id);
@@ -252,7 +256,7 @@ int rule_keeper_add(struct rule_keeper *k, const struct port_rule *r, struct err
 	/* Nothing is answered before this returned. */
 	if (!n && read_begin(j) < 0) {
 		err_sys(e, errno, "read the policy file");
-		keeping_free(j);
+		rule_write_free(j);
 		return -1;
 	}
 	return 0;

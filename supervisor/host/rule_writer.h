@@ -16,26 +16,26 @@ struct engine;
 struct err;
 struct event_base;
 struct guard_link;
-struct keeping;
-struct place_policies;
+struct rule_write;
+struct workspace_policies;
 struct spawn_link;
 
-struct rule_keeper {
+struct rule_writer {
 	struct event_base *base;
 	struct engine *engine;
 	struct spawn_link *spawner;
 	struct guard_link *guard;
-	struct place_policies *places;
-	bool peers;                              /* each has a file of its own; otherwise the guard hands it over */
-	TAILQ_HEAD(keeping_head, keeping) queue; /* the first is under way */
+	struct workspace_policies *workspaces;
+	bool peers; /* each has a file of its own; otherwise the guard hands it over */
+	TAILQ_HEAD(rule_write_head, rule_write) queue; /* the first is under way */
 };
 
-void rule_keeper_init(struct rule_keeper *k, struct event_base *base, struct engine *engine, struct spawn_link *spawner,
-		      struct guard_link *guard, struct place_policies *places, bool peers);
-void rule_keeper_done(struct rule_keeper *k);
-/* ports.keep_rule */
-int rule_keeper_add(struct rule_keeper *k, const struct port_rule *r, struct err *e);
+void rule_writer_init(struct rule_writer *k, struct event_base *base, struct engine *engine, struct spawn_link *spawner,
+		      struct guard_link *guard, struct workspace_policies *workspaces, bool peers);
+void rule_writer_done(struct rule_writer *k);
+/* ports.write_rule */
+int rule_writer_add(struct rule_writer *k, const struct port_rule *r, struct err *e);
 /* The policy files were read again. */
-void rule_keeper_loaded(struct rule_keeper *k);
+void rule_writer_on_reload(struct rule_writer *k);
 
 #endif

@@ -12,9 +12,9 @@
 #include "runtime/store/spool.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
+#include "supervisor/host/host_ports.h"
 #include "supervisor/host/process_io.h"
 #include "supervisor/host/screen_history.h"
-#include "supervisor/host/host_ports.h"
 
 #include <event2/event.h>
 #include <unistd.h>
@@ -28,8 +28,8 @@
 #define REST_US 20000              /* after a full turn while nobody asks: meanwhile what need not be drawn piles up */
 #define ANSWER_NS 50000000ull      /* a client that is about to show the terminal gets there first */
 #define CATCH_UP_NS 20000000000ull /* a request waits so long for a screen that is behind */
-#define LOOK_LONG_NS 1000000ull    /* matching that takes longer than this gets a share of the time */
-#define LOOK_SHARE 10
+#define CHECK_LONG_NS 1000000ull   /* matching that takes longer than this gets a share of the time */
+#define CHECK_SHARE 10
 #define ENDED_MAX 16u
 #define ENDED_KEEP_NS 60000000000ull
 
@@ -64,13 +64,13 @@ static void on_turn(evutil_socket_t fd, short what, void *ctx);
 static void on_time(void *ctx);
 
 void screens_init(struct screens *s, struct event_base *base, struct store *store, struct engine *engine,
-		  struct world *world, struct screen_limits limits)
+		  struct host_ports *host, struct screen_limits limits)
 {
-	*s = (struct screens){ .store = store, .engine = engine, .world = world, .limits = limits };
+	*s = (struct screens){ .store = store, .engine = engine, .host = host, .limits = limits };
 	TAILQ_INIT(&s->busy);
 	TAILQ_INIT(&s->ended);
 	s->turn = evtimer_new(base, on_turn, s);
-	wake_init(&s->wake, base, on_time, s);
+	deadline_timer_init(&s->timer, base, on_time, s);
 	s->scratch = mem_alloc(SCRATCH);
 }
 
@@ -112,7 +112,7 @@ void screens_done(struct screens *s)
 	strmap_done(&s->by_id);
 	if (s->turn)
 		event_free(s->turn);
-	wake_done(&s->wake);
+	deadline_timer_done(&s->timer);
 	free(s->scratch);
 }
 
@@ -157,7 +157,7 @@ static void forget_old(struct screens *s)
 			kept_free(k);
 	}
 	if ((k = TAILQ_FIRST(&s->ended)))
-		wake_at(&s->wake, k->used_ns + ENDED_KEEP_NS);
+		deadline_timer_arm(&s->timer, k->used_ns + ENDED_KEEP_NS);
 }
 
 static void kept_end(struct screens_kept *k)
@@ -174,7 +174,7 @@ static void kept_end(struct screens_kept *k)
 static struct screens_kept *kept_new(struct screens *s, const char *id, uint32_t viewer, struct err *e)
 {
 	struct screens_kept *k = mem_zalloc(1, sizeof(*k));
-	struct hold *h;
+	struct process_io *h;
 
 	k->screens = s;
 	TAILQ_INIT(&k->waits);
@@ -186,7 +186,7 @@ static struct screens_kept *kept_new(struct screens *s, const char *id, uint32_t
 	}
 	k->screen = screen_new(k->history.rows, k->history.cols, &s->limits);
 	(void)strmap_put(&s->by_id, id, k);
-	h = strmap_get(&s->world->holds, id);
+	h = strmap_get(&s->host->process_ios, id);
 	k->target = h ? h->streams[STREAM_PTY].spool.size : k->history.bytes;
 	k->answer_from = h && h->tries ? 0 : k->target; /* we launched it: nobody answered before */
 	if (k->history.ended)
@@ -200,7 +200,7 @@ static struct screens_kept *kept_new(struct screens *s, const char *id, uint32_t
 static ssize_t kept_read(struct screens_kept *k, uint64_t at, size_t n, uint64_t *ret_hole, struct err *e)
 {
 	struct screens *s = k->screens;
-	struct hold *h = strmap_get(&s->world->holds, k->history.process_id);
+	struct process_io *h = strmap_get(&s->host->process_ios, k->history.process_id);
 	uint64_t from = k->history.omitted_from, to = k->history.omitted_to;
 	buf_auto struct buf bytes = BUF_INIT;
 	ssize_t got;
@@ -217,7 +217,7 @@ static ssize_t kept_read(struct screens_kept *k, uint64_t at, size_t n, uint64_t
 	if (to > from && at < from && n > from - at)
 		n = (size_t)(from - at);
 	if (h) {
-		got = world_ports.peek_output(s->world, k->history.process_id, STREAM_PTY, at, s->scratch, n);
+		got = host_ports_table.peek_output(s->host, k->history.process_id, STREAM_PTY, at, s->scratch, n);
 		return got < 0 ? err_sys(e, errno, "read the output") : got;
 	}
 	if (store_output_read(s->store, k->history.output_ref, at, n, &bytes, e) < 0)
@@ -256,7 +256,7 @@ static void kept_replies(struct screens_kept *k, bool answer)
 		screen_replies(k->screen, NULL);
 	} else if (k->answer_at_ns == UINT64_MAX && screen_has_replies(k->screen)) {
 		k->answer_at_ns = clock_boot_ns() + ANSWER_NS;
-		wake_at(&s->wake, k->answer_at_ns);
+		deadline_timer_arm(&s->timer, k->answer_at_ns);
 	}
 }
 
@@ -333,7 +333,7 @@ static uint64_t idle_at(const struct screens_kept *k, const struct screens_wait 
 }
 
 /* Answers it if it is time; true if so. */
-static bool wait_look(struct screens_kept *k, struct screens_wait *w, uint64_t now)
+static bool wait_request(struct screens_kept *k, struct screens_wait *w, uint64_t now)
 {
 	bool caught_up = kept_offset(k) >= k->target;
 	enum until_match m = UNTIL_NOTHING;
@@ -362,7 +362,7 @@ static bool wait_look(struct screens_kept *k, struct screens_wait *w, uint64_t n
 
 		m = until_look(&w->r.until, k->screen);
 		took = clock_boot_ns() - from;
-		w->look_ns = took > LOOK_LONG_NS ? from + LOOK_SHARE * took : 0;
+		w->look_ns = took > CHECK_LONG_NS ? from + CHECK_SHARE * took : 0;
 	}
 	if (m == UNTIL_NOTHING && w->r.exit && k->ended && caught_up)
 		wait_answer(k, w, NULL, SCREENS_EXIT);
@@ -377,20 +377,20 @@ static bool wait_look(struct screens_kept *k, struct screens_wait *w, uint64_t n
 	return true;
 }
 
-static void kept_look(struct screens_kept *k)
+static void cached_request(struct screens_kept *k)
 {
 	uint64_t now = clock_boot_ns();
 	struct screens_wait *w;
 
 	/* An answer may end its client, and with it others of these. */
 	for (w = TAILQ_FIRST(&k->waits); w;)
-		w = wait_look(k, w, now) ? TAILQ_FIRST(&k->waits) : TAILQ_NEXT(w, link);
+		w = wait_request(k, w, now) ? TAILQ_FIRST(&k->waits) : TAILQ_NEXT(w, link);
 	TAILQ_FOREACH (w, &k->waits, link) {
 		uint64_t at = w->begun ? idle_at(k, w) : w->patience_ns;
 
 		if (w->look_ns && w->look_ns < at)
 			at = w->look_ns;
-		wake_at(&k->screens->wake, at < w->deadline_ns ? at : w->deadline_ns);
+		deadline_timer_arm(&k->screens->timer, at < w->deadline_ns ? at : w->deadline_ns);
 	}
 }
 
@@ -424,7 +424,7 @@ static void on_turn(evutil_socket_t fd, short what, void *ctx)
 			kept_fail(k, &e);
 			continue;
 		}
-		kept_look(k);
+		cached_request(k);
 		s->tired = clock_boot_ns() >= until_ns;
 		if (r > 0)
 			kept_wake(k);
@@ -465,8 +465,8 @@ static void time_each(void *ctx, const char *key, void *value)
 	if (k->answer_at_ns <= now)
 		kept_answer(k);
 	else
-		wake_at(&k->screens->wake, k->answer_at_ns);
-	kept_look(k);
+		deadline_timer_arm(&k->screens->timer, k->answer_at_ns);
+	cached_request(k);
 }
 
 static void on_time(void *ctx)
@@ -526,7 +526,7 @@ void screens_on_ended(struct screens *s, const char *id)
 
 /* ---- requests ---- */
 
-void screens_ask(struct screens *s, struct screens_request *r, screens_fn fn, void *ctx)
+void screens_submit(struct screens *s, struct screens_request *r, screens_fn fn, void *ctx)
 {
 	struct screens_kept *k = kept_of(s, r->process_id);
 	uint64_t now = clock_boot_ns();
@@ -572,4 +572,7 @@ static void gone_each(void *ctx, const char *key, void *value)
 	}
 }
 
-void screens_client_gone(struct screens *s, uint64_t connection) { strmap_visit(&s->by_id, gone_each, &connection); }
+void screens_client_disconnected(struct screens *s, uint64_t connection)
+{
+	strmap_visit(&s->by_id, gone_each, &connection);
+}

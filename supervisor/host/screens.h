@@ -31,19 +31,19 @@ struct event;
 struct event_base;
 struct screens_kept;
 struct store;
-struct world;
+struct host_ports;
 
 struct screens {
 	struct store *store;
 	struct engine *engine;
-	struct world *world;
+	struct host_ports *host;
 	struct screen_limits limits;
 	struct strmap by_id;              /* process id → struct screens_kept */
 	TAILQ_HEAD(, screens_kept) busy;  /* have something to be fed */
 	TAILQ_HEAD(, screens_kept) ended; /* of processes that ended, the one used last at the end */
 	unsigned nended;
 	struct event *turn;
-	struct wake wake;
+	struct deadline_timer timer;
 	char *scratch;
 	bool tired, resting; /* the last turn took all its time; the next one is put off */
 	bool stopped;
@@ -53,7 +53,7 @@ struct screens {
 };
 
 void screens_init(struct screens *s, struct event_base *base, struct store *store, struct engine *engine,
-		  struct world *world, struct screen_limits limits);
+		  struct host_ports *host, struct screen_limits limits);
 void screens_done(struct screens *s); /* nobody is answered any more */
 
 /* ---- what happens to terminals ---- */
@@ -82,7 +82,7 @@ struct screens_request {
 };
 
 /* Answered exactly once, now or later. */
-void screens_ask(struct screens *s, struct screens_request *r, screens_fn fn, void *ctx);
-void screens_client_gone(struct screens *s, uint64_t connection);
+void screens_submit(struct screens *s, struct screens_request *r, screens_fn fn, void *ctx);
+void screens_client_disconnected(struct screens *s, uint64_t connection);
 
 #endif

@@ -229,7 +229,7 @@ void spawn_link_start(struct spawn_link *l, const struct plan_key *key, uint32_t
 	request(l, &m, plan, fds, nfds);
 }
 
-struct port_expected spawn_link_expect(struct spawn_link *l, uint64_t hint)
+struct port_expected spawn_link_announce(struct spawn_link *l, uint64_t hint)
 {
 	struct spawn_msg m = { .kind = SPAWN_ANNOUNCE, .hint = hint, .token = ++l->expected, .cpu = sched_getcpu() };
 
@@ -247,7 +247,7 @@ const char *spawn_link_state(const struct spawn_link *l) { return l->broken ? "r
 
 void spawn_link_answered(struct spawn_link *l) { l->answered_cpu = sched_getcpu(); }
 
-void spawn_link_clean(struct spawn_link *l, const struct plan_key *key)
+void spawn_link_remove_leaf(struct spawn_link *l, const struct plan_key *key)
 {
 	const struct spawn_msg m = { .kind = SPAWN_CLEAN, .key = *key, .cpu = l->answered_cpu };
 

@@ -62,13 +62,13 @@ void spawn_link_replace(struct spawn_link *l, int fd);
 void spawn_link_start(struct spawn_link *l, const struct plan_key *key, uint32_t flags, const struct port_expected *x,
 		      const void *plan, size_t plan_len, const int *fds, size_t nfds);
 /* A start of this sort is likely to follow. What to give with it; without meaning if it cannot be told now. */
-struct port_expected spawn_link_expect(struct spawn_link *l, uint64_t hint);
+struct port_expected spawn_link_announce(struct spawn_link *l, uint64_t hint);
 /* A request about changes (answered by `changed`), or to look (answered on its own socket). Takes the descriptors. */
 void spawn_link_request(struct spawn_link *l, const struct spawn_msg *m, const int *fds, size_t nfds);
 /* Here and now a client is told of an end: who is woken so comes back from this processor. */
 void spawn_link_answered(struct spawn_link *l);
 const char *spawn_link_state(const struct spawn_link *l); /* as in get_health */
-void spawn_link_clean(struct spawn_link *l, const struct plan_key *key);
+void spawn_link_remove_leaf(struct spawn_link *l, const struct plan_key *key);
 /* Asks for a mark among the audit records. false = not now: there will be another spawner. */
 bool spawn_link_mark(struct spawn_link *l, uint64_t token);
 /* SYNC and its answer, before the loop runs: 0; 1 = this spawner is gone, wait for another link. */

@@ -23,14 +23,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PLACES_MAX 64u
+#define WORKSPACES_MAX 64u
 #define KEPT_MAX 32u           /* beside them: no command can have one forgotten by working in many others */
 #define AGAIN_NS 3000000000ull /* a look in the background */
 #define FAILED_NS 200000000ull /* so long a look that failed is not tried again */
 #define RACY_US 50000u         /* a stamp so fresh may stay the same over another change */
 
 /* One file, and what it last said. */
-struct source {
+struct policy_file {
 	char *name; /* the file's */
 	bool user;  /* the peer's own, not a workspace's */
 	int fds[PEER_FILES_WATCH_MAX];
@@ -43,30 +43,30 @@ struct source {
 	bool answered;                 /* by the look under way */
 };
 
-struct place {
-	TAILQ_ENTRY(place) link;
-	struct place_policies *owner;
+struct workspace_policy {
+	TAILQ_ENTRY(workspace_policy) link;
+	struct workspace_policies *owner;
 	uint32_t uid;
 	char *workspace;
-	struct source *source;
+	struct policy_file *source;
 	size_t count;
-	struct look_link *look; /* under way */
-	uint64_t began_ns;      /* it, or the last … */
-	uint64_t began_real_us; /* … by the clock of the files' stamps */
-	uint64_t looked_ns;     /* when the last good one began; 0 = never */
-	uint64_t failed_ns;     /* when the last one failed; 0 = it did not */
-	bool racy;              /* what is known may have changed without another stamp … */
-	bool found_racy;        /* … as the look under way found it */
-	bool stale;             /* an answer of the look under way changed a source; `rules` follow when it is over */
-	bool too_deep;          /* in more folders than a look takes: some would go unread */
-	bool below;             /* the look under way finds what is nested, too */
-	uint64_t below_ns;      /* when the last such began; 0 = never */
-	struct buf found;       /* by it, each with its NUL … */
-	bool partial;           /* … and there may be more */
-	struct buf first;       /* what the first one found … */
-	uint64_t dev, ino;      /* … in this folder */
-	struct buf nested;      /* what counts */
-	bool kept;              /* of the first that have any */
+	struct peer_files_link *look; /* under way */
+	uint64_t began_ns;            /* it, or the last … */
+	uint64_t began_real_us;       /* … by the clock of the files' stamps */
+	uint64_t looked_ns;           /* when the last good one began; 0 = never */
+	uint64_t failed_ns;           /* when the last one failed; 0 = it did not */
+	bool racy;                    /* what is known may have changed without another stamp … */
+	bool found_racy;              /* … as the look under way found it */
+	bool stale;        /* an answer of the look under way changed a source; `rules` follow when it is over */
+	bool too_deep;     /* in more folders than a look takes: some would go unread */
+	bool below;        /* the look under way finds what is nested, too */
+	uint64_t below_ns; /* when the last such began; 0 = never */
+	struct buf found;  /* by it, each with its NUL … */
+	bool partial;      /* … and there may be more */
+	struct buf first;  /* what the first one found … */
+	uint64_t dev, ino; /* … in this folder */
+	struct buf nested; /* what counts */
+	bool kept;         /* of the first that have any */
 	char failure[160];
 	struct policy_rules rules; /* all of it together … */
 	struct policy_hooks hooks;
@@ -75,23 +75,23 @@ struct place {
 	char problem[ERR_MESSAGE_MAX];
 };
 
-void place_policies_init(struct place_policies *p, struct event_base *base, struct engine *engine,
-			 struct spawn_link *spawner, const struct policy_files *files, bool peers)
+void workspace_policies_init(struct workspace_policies *p, struct event_base *base, struct engine *engine,
+			     struct spawn_link *spawner, const struct policy_files *files, bool peers)
 {
-	*p = (struct place_policies){
+	*p = (struct workspace_policies){
 		.base = base, .engine = engine, .spawner = spawner, .files = files, .peers = peers
 	};
-	TAILQ_INIT(&p->places);
+	TAILQ_INIT(&p->workspaces);
 }
 
-static void unwatch(struct source *s)
+static void unwatch(struct policy_file *s)
 {
 	for (uint32_t i = 0; i < s->nwatch; i++)
 		fd_close(&s->fds[i]);
 	s->nwatch = 0;
 }
 
-static void sources_free(struct place *l)
+static void sources_free(struct workspace_policy *l)
 {
 	for (size_t i = 0; i < l->count; i++) {
 		unwatch(&l->source[i]);
@@ -103,11 +103,11 @@ static void sources_free(struct place *l)
 	l->count = 0;
 }
 
-static void place_free(struct place *l)
+static void workspace_policy_free(struct workspace_policy *l)
 {
-	TAILQ_REMOVE(&l->owner->places, l, link);
+	TAILQ_REMOVE(&l->owner->workspaces, l, link);
 	l->owner->count--;
-	look_link_free(l->look);
+	peer_files_link_free(l->look);
 	sources_free(l);
 	policy_rules_done(&l->rules);
 	policy_hooks_done(&l->hooks);
@@ -118,17 +118,17 @@ static void place_free(struct place *l)
 	free(l);
 }
 
-void place_policies_done(struct place_policies *p)
+void workspace_policies_done(struct workspace_policies *p)
 {
-	while (!TAILQ_EMPTY(&p->places))
-		place_free(TAILQ_FIRST(&p->places));
+	while (!TAILQ_EMPTY(&p->workspaces))
+		workspace_policy_free(TAILQ_FIRST(&p->workspaces));
 }
 
-void place_policies_forget(struct place_policies *p, uint32_t uid)
+void workspace_policies_forget(struct workspace_policies *p, uint32_t uid)
 {
-	struct place *l;
+	struct workspace_policy *l;
 
-	TAILQ_FOREACH (l, &p->places, link)
+	TAILQ_FOREACH (l, &p->workspaces, link)
 		if (l->uid == uid)
 			l->looked_ns = 0;
 }
@@ -139,27 +139,28 @@ void place_policies_forget(struct place_policies *p, uint32_t uid)
  * For one more. Only what nobody waits for goes: forgetting a place costs another look, so where all are being looked
  * at, there are more of them for a while. The one that is about to be used is not among them yet.
  */
-static void make_room(struct place_policies *p)
+static void make_room(struct workspace_policies *p)
 {
-	struct place *l, *before;
+	struct workspace_policy *l, *before;
 
-	for (l = TAILQ_LAST(&p->places, places_head); l && p->count >= PLACES_MAX + p->kept; l = before) {
-		before = TAILQ_PREV(l, places_head, link);
+	for (l = TAILQ_LAST(&p->workspaces, workspace_policy_head); l && p->count >= WORKSPACES_MAX + p->kept;
+	     l = before) {
+		before = TAILQ_PREV(l, workspace_policy_head, link);
 		if (!l->look && !l->kept)
-			place_free(l);
+			workspace_policy_free(l);
 	}
 }
 
-static struct place *place_get(struct place_policies *p, const struct policy_key *at)
+static struct workspace_policy *workspace_policy_get(struct workspace_policies *p, const struct policy_key *at)
 {
-	struct place *l;
+	struct workspace_policy *l;
 
-	TAILQ_FOREACH (l, &p->places, link)
+	TAILQ_FOREACH (l, &p->workspaces, link)
 		if (l->uid == at->uid && strcmp(l->workspace, at->workspace) == 0)
 			break;
 	if (l) {
-		TAILQ_REMOVE(&p->places, l, link);
-		TAILQ_INSERT_HEAD(&p->places, l, link);
+		TAILQ_REMOVE(&p->workspaces, l, link);
+		TAILQ_INSERT_HEAD(&p->workspaces, l, link);
 		return l;
 	}
 	buf_auto struct buf folders = BUF_INIT;
@@ -173,28 +174,29 @@ static struct place *place_get(struct place_policies *p, const struct policy_key
 		workspace_above(at->workspace, at->home ? at->home : "", &folders);
 	l->source = mem_zalloc(PEER_FILES_FOLDERS_MAX + 1, sizeof *l->source);
 	if (p->peers)
-		l->source[l->count++] = (struct source){ .user = true,
-							 .name = mem_strdup("~/.config/bailiff/policy.json") };
+		l->source[l->count++] = (struct policy_file){ .user = true,
+							      .name = mem_strdup("~/.config/bailiff/policy.json") };
 	for (const char *s = folders.data; s && s < folders.data + folders.len && !l->too_deep; s += strlen(s) + 1) {
 		l->too_deep = l->count == PEER_FILES_FOLDERS_MAX;
 		if (!l->too_deep)
-			l->source[l->count++] = (struct source){ .name = mem_printf("%s/.bailiff/policy.json", s) };
+			l->source[l->count++] = (struct policy_file){ .name = mem_printf("%s/.bailiff/policy.json",
+											 s) };
 	}
-	TAILQ_INSERT_HEAD(&p->places, l, link);
+	TAILQ_INSERT_HEAD(&p->workspaces, l, link);
 	p->count++;
 	return l;
 }
 
 /* ---- all rules together ---- */
 
-static enum rule_layer layer_of(const struct source *s) { return s->user ? RULE_OF_USER : RULE_OF_WORKSPACE; }
+static enum rule_layer layer_of(const struct policy_file *s) { return s->user ? RULE_OF_USER : RULE_OF_WORKSPACE; }
 
-static int put_together(struct place *l, struct policy_rules *ret, struct policy_hooks *hooks, struct err *e)
+static int put_together(struct workspace_policy *l, struct policy_rules *ret, struct policy_hooks *hooks, struct err *e)
 {
 	if (policy_files_parse_again(l->owner->files, ret, hooks, e) < 0)
 		return -1;
 	for (size_t i = 0; i < l->count; i++) {
-		const struct source *s = &l->source[i];
+		const struct policy_file *s = &l->source[i];
 
 		if (s->text && (policy_rules_parse(ret, layer_of(s), s->name, s->text, s->len, e) < 0 ||
 				policy_hooks_parse(hooks, layer_of(s), s->name, s->text, s->len, e) < 0))
@@ -203,7 +205,7 @@ static int put_together(struct place *l, struct policy_rules *ret, struct policy
 	return 0;
 }
 
-static void rebuild(struct place *l)
+static void rebuild(struct workspace_policy *l)
 {
 	struct policy_rules fresh = RULES_INIT;
 	struct policy_hooks hooks = { 0 };
@@ -232,7 +234,7 @@ static void rebuild(struct place *l)
 /* ---- looking ---- */
 
 /* Taken only if it can be read as a file of its layer; what it says together with others is the same. */
-static bool take_text(struct source *s, char *text, size_t len)
+static bool take_text(struct policy_file *s, char *text, size_t len)
 {
 	struct policy_rules alone = RULES_INIT;
 	struct policy_hooks hooks = { 0 };
@@ -284,7 +286,7 @@ static const char *why_not(int error)
 	}
 }
 
-static void tell(struct place *l, const struct source *s, const char *hash)
+static void tell(struct workspace_policy *l, const struct policy_file *s, const char *hash)
 {
 	const char *layer = s->user ? "user" : "workspace";
 	buf_auto struct buf summary = BUF_INIT;
@@ -300,7 +302,7 @@ static void tell(struct place *l, const struct source *s, const char *hash)
 	engine_policy_file_is(l->owner->engine, layer, s->name, l->uid, hash, summary.data);
 }
 
-static void take_answer(struct place *l, struct source *s, const struct peer_files_reply *a, int fd)
+static void take_answer(struct workspace_policy *l, struct policy_file *s, const struct peer_files_reply *a, int fd)
 {
 	char hash[HASH_SHA256_TEXT] = "";
 	size_t len = 0;
@@ -342,7 +344,7 @@ static void take_answer(struct place *l, struct source *s, const struct peer_fil
 enum insight { LACKS_IT, HAS_IT, UNSEEN };
 
 /* −1 = that cannot be said without asking a file system. */
-static int leads_there(const struct source *s)
+static int leads_there(const struct policy_file *s)
 {
 	mem_auto char *folder = mem_strndup(s->name, strlen(s->name) - strlen("/.bailiff/policy.json"));
 	fd_auto int fd = fingerprint_open(folder, true, true);
@@ -353,7 +355,7 @@ static int leads_there(const struct source *s)
 	return now.dev == s->stamp[0].dev && now.ino == s->stamp[0].ino;
 }
 
-static enum insight look_inside(const struct source *s)
+static enum insight look_inside(const struct policy_file *s)
 {
 	struct statx x;
 
@@ -375,7 +377,7 @@ static bool was_moved(const struct file_stamp *now, const struct file_stamp *the
 }
 
 /* As of when the look began: it has read the file at any time since, and its answer may have waited for us. */
-static bool is_racy(const struct source *s, uint64_t began_real_us)
+static bool is_racy(const struct policy_file *s, uint64_t began_real_us)
 {
 	if (look_inside(s) == LACKS_IT)
 		return false;
@@ -409,7 +411,7 @@ static size_t add_text(struct buf *list, const char *text)
 }
 
 /* It comes from a process that runs as the peer. */
-static void note_nested(struct place *l, const char *path)
+static void note_nested(struct workspace_policy *l, const char *path)
 {
 	char clean[PATH_MAX];
 	struct err e = ERR_INIT;
@@ -423,10 +425,10 @@ static void note_nested(struct place *l, const char *path)
 }
 
 /* Something else is in its place: nothing is known of that. */
-static void meet_workspace(struct place *l)
+static void meet_workspace(struct workspace_policy *l)
 {
 	for (size_t i = 0; i < l->count; i++) {
-		const struct source *s = &l->source[i];
+		const struct policy_file *s = &l->source[i];
 
 		if (s->user || !s->nwatch)
 			continue;
@@ -447,7 +449,7 @@ static void meet_workspace(struct place *l)
  * What counted stays first, or a command could make so much that it has no room any more; it goes when a look that
  * missed nothing does not find it. Then policies; of the rest, what was there before anything could be started here.
  */
-static void settle_nested(struct place *l)
+static void settle_nested(struct workspace_policy *l)
 {
 	buf_auto struct buf before = BUF_INIT;
 	size_t n = 0;
@@ -471,10 +473,10 @@ static void settle_nested(struct place *l)
 }
 
 /* Files that hold: of a place below, or above it in another write root. */
-static void add_held(const struct place *l, struct buf *out)
+static void add_held(const struct workspace_policy *l, struct buf *out)
 {
 	for (size_t i = 0; i < l->count; i++) {
-		const struct source *s = &l->source[i];
+		const struct policy_file *s = &l->source[i];
 
 		if (!s->text || s->user)
 			continue;
@@ -483,13 +485,13 @@ static void add_held(const struct place *l, struct buf *out)
 	}
 }
 
-void place_policies_nested(struct place_policies *p, uint32_t uid, const char *workspace, struct buf *out)
+void workspace_policies_nested(struct workspace_policies *p, uint32_t uid, const char *workspace, struct buf *out)
 {
-	const struct place *l;
+	const struct workspace_policy *l;
 
 	if (!p)
 		return;
-	TAILQ_FOREACH (l, &p->places, link) {
+	TAILQ_FOREACH (l, &p->workspaces, link) {
 		if (l->uid != uid)
 			continue;
 		if (path_within(workspace, l->workspace) || path_within(l->workspace, workspace))
@@ -503,8 +505,8 @@ void place_policies_nested(struct place_policies *p, uint32_t uid, const char *w
 
 static void on_found(void *ctx, const struct peer_files_reply *a, int *fds, size_t nfds)
 {
-	struct place *l = ctx;
-	struct source *s;
+	struct workspace_policy *l = ctx;
+	struct policy_file *s;
 
 	if (a->index == PEER_FILES_NESTED && l->below && a->path[0])
 		note_nested(l, a->path);
@@ -529,7 +531,7 @@ static void on_found(void *ctx, const struct peer_files_reply *a, int *fds, size
 }
 
 /* A folder that was passed over may have a file that denies something. */
-static const char *unanswered(const struct place *l)
+static const char *unanswered(const struct workspace_policy *l)
 {
 	for (size_t i = 0; i < l->count; i++)
 		if (!l->source[i].answered)
@@ -539,7 +541,7 @@ static const char *unanswered(const struct place *l)
 
 static void on_over(void *ctx, const struct err *e)
 {
-	struct place *l = ctx;
+	struct workspace_policy *l = ctx;
 	const char *missing = unanswered(l);
 
 	l->look = NULL;
@@ -560,9 +562,9 @@ static void on_over(void *ctx, const struct err *e)
 	engine_on_policy(l->owner->engine, l->uid, l->workspace);
 }
 
-static int look(struct place *l, int peer_fd, struct err *e)
+static int look(struct workspace_policy *l, int peer_fd, struct err *e)
 {
-	static const struct look_link_events on = { on_found, on_over };
+	static const struct peer_files_link_events on = { on_found, on_over };
 	buf_auto struct buf request = BUF_INIT;
 
 	for (size_t i = 0; i < l->count; i++) {
@@ -585,16 +587,17 @@ static int look(struct place *l, int peer_fd, struct err *e)
 	l->below = l->workspace[0] && (!l->below_ns || l->began_ns - l->below_ns > AGAIN_NS);
 	buf_reset(&l->found);
 	l->partial = false;
-	l->look = look_link_new(l->owner->base, l->owner->spawner, l->below ? PEER_FILES_BELOW : PEER_FILES_WORKSPACE,
-				request.data, request.len, peer_fd, &on, l);
+	l->look = peer_files_link_new(l->owner->base, l->owner->spawner,
+				      l->below ? PEER_FILES_BELOW : PEER_FILES_WORKSPACE, request.data, request.len,
+				      peer_fd, &on, l);
 	return l->look ? 0 : err_sys(e, errno, "look for the policy of '%s'", l->workspace);
 }
 
 /* What the kernel knows of the watched ones, without asking anybody. */
-static bool has_changed(const struct place *l)
+static bool has_changed(const struct workspace_policy *l)
 {
 	for (size_t i = 0; i < l->count; i++) {
-		const struct source *s = &l->source[i];
+		const struct policy_file *s = &l->source[i];
 		enum insight sight = look_inside(s);
 
 		for (uint32_t k = 0; k < s->nwatch; k++) {
@@ -610,24 +613,24 @@ static bool has_changed(const struct place *l)
 	return false;
 }
 
-static bool is_fresh(const struct place *l, uint64_t since_ns)
+static bool is_fresh(const struct workspace_policy *l, uint64_t since_ns)
 {
 	if (!l->looked_ns || l->stale)
 		return false;
 	return (since_ns && l->looked_ns >= since_ns) || (!l->racy && !has_changed(l));
 }
 
-int place_policies_of(struct place_policies *p, const struct policy_key *at, const struct policy_rules **ret,
-		      struct err *e)
+int workspace_policies_of(struct workspace_policies *p, const struct policy_key *at, const struct policy_rules **ret,
+			  struct err *e)
 {
 	uint64_t now = clock_boot_ns();
 	struct err later = ERR_INIT;
-	struct place *l;
+	struct workspace_policy *l;
 
 	*ret = &p->files->rules;
 	if (!at->workspace[0] && !p->peers)
 		return 0;
-	l = place_get(p, at);
+	l = workspace_policy_get(p, at);
 	if (!l->count)
 		return 0;
 	if (l->too_deep)

@@ -29,29 +29,29 @@ struct buf;
 struct engine;
 struct err;
 struct event_base;
-struct place;
+struct workspace_policy;
 struct policy_files;
 struct spawn_link;
 
-struct place_policies {
+struct workspace_policies {
 	struct event_base *base;
 	struct engine *engine;
 	struct spawn_link *spawner;
 	const struct policy_files *files;
-	bool peers;                            /* each has a file of its own */
-	TAILQ_HEAD(places_head, place) places; /* the last used first */
+	bool peers;                                                     /* each has a file of its own */
+	TAILQ_HEAD(workspace_policy_head, workspace_policy) workspaces; /* the last used first */
 	size_t count, kept;
 };
 
-void place_policies_init(struct place_policies *p, struct event_base *base, struct engine *engine,
-			 struct spawn_link *spawner, const struct policy_files *files, bool peers);
-void place_policies_done(struct place_policies *p);
+void workspace_policies_init(struct workspace_policies *p, struct event_base *base, struct engine *engine,
+			     struct spawn_link *spawner, const struct policy_files *files, bool peers);
+void workspace_policies_done(struct workspace_policies *p);
 /* ports.policy_of */
-int place_policies_of(struct place_policies *p, const struct policy_key *at, const struct policy_rules **ret,
-		      struct err *e);
+int workspace_policies_of(struct workspace_policies *p, const struct policy_key *at, const struct policy_rules **ret,
+			  struct err *e);
 /* ports.nested_of: what was found at the last look, and files that hold below. */
-void place_policies_nested(struct place_policies *p, uint32_t uid, const char *workspace, struct buf *out);
+void workspace_policies_nested(struct workspace_policies *p, uint32_t uid, const char *workspace, struct buf *out);
 /* The user's file of this peer was written: what is known of it is not true any more. */
-void place_policies_forget(struct place_policies *p, uint32_t uid);
+void workspace_policies_forget(struct workspace_policies *p, uint32_t uid);
 
 #endif

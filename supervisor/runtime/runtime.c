@@ -50,16 +50,16 @@ struct runtime {
 	struct config config;
 	int files[GUARD_FILES]; /* as the guard opened them; −1 = not there */
 	struct policy_files policy;
-	struct secrets secrets;
+	struct private_paths private_paths;
 	char *webhook; /* bailiff-webhook; NULL = it is not there */
 	struct event_base *base;
 	struct store *store;
 	struct engine *engine;
 	struct control *control;
-	struct world world;
-	struct place_policies places;
-	struct rule_keeper keeper;
-	struct changes changes;
+	struct host_ports host;
+	struct workspace_policies workspaces;
+	struct rule_writer rule_writer;
+	struct cow_changes changes;
 	struct screens screens;
 	struct event *store_ev, *idle_ev, *retention_ev;
 	bool pruning;
@@ -194,7 +194,7 @@ static void on_reload(void *ctx, const int files[GUARD_FILES])
 
 	log_info("loading the policy again");
 	policy_files_load(&r->policy, files, r->engine);
-	rule_keeper_loaded(&r->keeper);
+	rule_writer_on_reload(&r->rule_writer);
 }
 
 /* Before anything else is opened: a file that is not there leaves its number free. */
@@ -215,7 +215,7 @@ static void on_idle_check(evutil_socket_t fd, short what, void *ctx)
 	struct engine_counts n;
 
 	engine_counts_get(r->engine, &n);
-	if (n.live || control_needed(r->control)) {
+	if (n.live || control_has_active_client(r->control)) {
 		r->idle_since_ns = 0;
 		return;
 	}
@@ -257,7 +257,7 @@ static void on_retention(evutil_socket_t fd, short what, void *ctx)
 		return;
 	}
 	r->pruning = true;
-	changes_expire(&r->changes, floor);
+	cow_changes_expire(&r->changes, floor);
 	retention_run(r->store, floor, retention_idem_before(&r->config, now), on_pruned, r);
 }
 
@@ -296,8 +296,8 @@ static void engine_start(struct runtime *r)
 	find_webhook(r);
 	const struct engine_options o = {
 		.store = r->store,
-		.ports = &world_ports,
-		.world = &r->world,
+		.ports = &host_ports_table,
+		.host = &r->host,
 		.defaults = {
 			.wall_ms = r->config.default_wall_ms ? r->config.default_wall_ms : LIMIT_NONE,
 			.idle_ms = r->config.default_idle_ms ? r->config.default_idle_ms : LIMIT_NONE,
@@ -323,13 +323,13 @@ static void engine_start(struct runtime *r)
 		/* another user's file system could block the runtime of all */
 		.sees_path = r->o->privileged ? NULL : sees_path,
 		.violations_since_ns = r->o->audit_since_ns,
-		.secrets = r->secrets.path,
-		.nsecrets = r->secrets.npath,
-		.secret_folders = r->secrets.folder,
-		.nsecret_folders = r->secrets.nfolder,
+		.secrets = r->private_paths.path,
+		.nsecrets = r->private_paths.npath,
+		.secret_folders = r->private_paths.folder,
+		.nsecret_folders = r->private_paths.nfolder,
 	};
 	r->engine = engine_new(&o);
-	r->world.engine = r->engine;
+	r->host.engine = r->engine;
 }
 
 /* Nobody is told again and again what is so by choice. */
@@ -370,15 +370,15 @@ static void violation_sources(const struct runtime *r, struct jw *w)
 
 static void health(void *ctx, struct buf *members)
 {
-	const struct runtime *r = ((const struct world *)ctx)->ctx;
+	const struct runtime *r = ((const struct host_ports *)ctx)->ctx;
 	struct jw w = jw_on(members);
 
 	jw_kstr(&w, "home", r->o->home_label ? r->o->home_label : "");
 	jw_kint(&w, "guardPid", getppid());
 	jw_kbool(&w, "privileged", r->o->privileged);
 	jw_kbool(&w, "embedded", r->o->embedded);
-	jw_kstr(&w, "spawner", spawn_link_state(&r->world.spawner));
-	jw_kstr(&w, "proxy", proxy_link_state(&r->world.proxy));
+	jw_kstr(&w, "spawner", spawn_link_state(&r->host.spawner));
+	jw_kstr(&w, "proxy", proxy_link_state(&r->host.proxy));
 	jw_kobj(&w, "violations");
 	jw_kstr(&w, "state", audit_is_ours(r) ? "enforced" : "unavailable");
 	jw_kstr(&w, "source", "audit");
@@ -387,18 +387,18 @@ static void health(void *ctx, struct buf *members)
 }
 
 /* What root authorised must be noted before it may take its leave (root_grant.h). */
-static bool holds_root_back(void *world, int client)
+static bool holds_root_back(void *host, int client)
 {
-	const struct world *w = world;
+	const struct host_ports *w = host;
 
-	return root_grants_hold(&w->grants, client);
+	return root_grants_delay_reply(&w->grants, client);
 }
 
 static void on_grants_settled(void *ctx)
 {
 	const struct runtime *r = ctx;
 
-	control_go_on(r->control);
+	control_resume_replies(r->control);
 }
 
 static void control_start(struct runtime *r)
@@ -411,7 +411,7 @@ static void control_start(struct runtime *r)
 		.screens = &r->screens,
 		.config = &r->config,
 		.listen_fd = GUARD_FD_LISTEN,
-		.ctx = &r->world,
+		.ctx = &r->host,
 		.holds_root_back = holds_root_back,
 		.started_real_us = clock_real_us(),
 		.health = health,
@@ -419,8 +419,8 @@ static void control_start(struct runtime *r)
 		.limits = r->o->limits,
 	};
 	r->control = control_new(&o);
-	r->world.grants.settled = on_grants_settled;
-	r->world.grants.ctx = r;
+	r->host.grants.settled = on_grants_settled;
+	r->host.grants.ctx = r;
 }
 
 static int runtime_set_up(struct runtime *r, struct err *e)
@@ -430,40 +430,40 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 	r->base = event_base_new();
 	if (!r->base)
 		return err_set(e, ERR_INTERNAL, "no event loop");
-	world_init(&r->world, r->base, r->store, GUARD_FD_LINK, GUARD_FD_PEER, GUARD_FD_SPOOL,
-		   audit_is_ours(r) ? GUARD_FD_AUDIT : -1);
-	proxy_link_configure(&r->world.proxy, &r->config);
-	r->world.stop = on_stop;
-	r->world.reload = on_reload;
-	r->world.ctx = r;
-	secrets_init(&r->secrets, r->o->run_dir, r->o->state_dir, r->o->config_dir);
+	host_ports_init(&r->host, r->base, r->store, GUARD_FD_LINK, GUARD_FD_PEER, GUARD_FD_SPOOL,
+			audit_is_ours(r) ? GUARD_FD_AUDIT : -1);
+	proxy_link_configure(&r->host.proxy, &r->config);
+	r->host.stop = on_stop;
+	r->host.reload = on_reload;
+	r->host.ctx = r;
+	private_paths_init(&r->private_paths, r->o->run_dir, r->o->state_dir, r->o->config_dir);
 	for (size_t i = 0; i < r->config.nsecret_paths; i++)
-		if (secrets_add(&r->secrets, r->config.secret_paths[i]) < 0)
+		if (private_paths_add(&r->private_paths, r->config.secret_paths[i]) < 0)
 			return err_set(e, ERR_INVALID, "config.json: secretPaths: there is no room for more than %zu",
 				       i);
 	engine_start(r);
-	place_policies_init(&r->places, r->base, r->engine, &r->world.spawner, &r->policy, !r->o->policy_file);
-	r->world.places = &r->places;
-	rule_keeper_init(&r->keeper, r->base, r->engine, &r->world.spawner, &r->world.guard, &r->places,
+	workspace_policies_init(&r->workspaces, r->base, r->engine, &r->host.spawner, &r->policy, !r->o->policy_file);
+	r->host.workspaces = &r->workspaces;
+	rule_writer_init(&r->rule_writer, r->base, r->engine, &r->host.spawner, &r->host.guard, &r->workspaces,
 			 !r->o->policy_file);
-	r->world.keeper = &r->keeper;
-	changes_init(&r->changes, r->store, r->engine, &r->world.spawner);
-	r->world.changes = &r->changes;
-	screens_init(&r->screens, r->base, r->store, r->engine, &r->world,
+	r->host.rule_writer = &r->rule_writer;
+	cow_changes_init(&r->changes, r->store, r->engine, &r->host.spawner);
+	r->host.changes = &r->changes;
+	screens_init(&r->screens, r->base, r->store, r->engine, &r->host,
 		     (struct screen_limits){ .lines = (unsigned)r->config.screen_scrollback_lines,
 					     .bytes = r->config.screen_scrollback_bytes });
-	r->world.screens = &r->screens;
-	if (world_recover(&r->world, e) < 0)
+	r->host.screens = &r->screens;
+	if (host_ports_recover(&r->host, e) < 0)
 		return -1;
 	policy_files_load(&r->policy, r->files, r->engine);
 	engine_resume(r->engine);
 	r->store_ev = event_new(r->base, store_dispatch_fd(r->store), EV_READ | EV_PERSIST, on_store, r);
 	loop_add(r->store_ev, NULL);
 	control_start(r);
-	r->screens.attended = control_attends;
+	r->screens.attended = control_displays_terminal;
 	r->screens.attended_ctx = r->control;
-	world_listen(&r->world);
-	changes_sweep(&r->changes);
+	host_ports_listen(&r->host);
+	cow_changes_sweep(&r->changes);
 	warn_of_audit(r);
 	const struct timeval hour = { .tv_sec = RETENTION_S };
 	r->retention_ev = event_new(r->base, -1, EV_PERSIST, on_retention, r);
@@ -482,25 +482,25 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 static void runtime_tear_down(struct runtime *r)
 {
 	store_stop(r->store);
-	r->world.grants.settled = NULL;
+	r->host.grants.settled = NULL;
 	control_free(r->control);
 	store_flush(r->store);
-	if (r->world.places) {
-		rule_keeper_done(&r->keeper);
-		place_policies_done(&r->places);
+	if (r->host.workspaces) {
+		rule_writer_done(&r->rule_writer);
+		workspace_policies_done(&r->workspaces);
 	}
-	if (r->world.changes)
-		changes_done(&r->changes);
-	if (r->world.screens)
+	if (r->host.changes)
+		cow_changes_done(&r->changes);
+	if (r->host.screens)
 		screens_done(&r->screens);
-	r->world.screens = NULL;
+	r->host.screens = NULL;
 	engine_free(r->engine);
 	free(r->webhook);
 	r->engine = NULL;
 	policy_files_done(&r->policy);
-	secrets_done(&r->secrets);
+	private_paths_done(&r->private_paths);
 	if (r->base)
-		world_done(&r->world);
+		host_ports_done(&r->host);
 	if (r->store_ev)
 		event_free(r->store_ev);
 	if (r->idle_ev)
@@ -534,7 +534,7 @@ int runtime_main(const struct runtime_options *o)
 		log_error("%s", e.message);
 		return is_hopeless(&e) ? GUARD_EXIT_CONFIG : 1;
 	}
-	guard_link_ready(&r.world.guard, r.config.stop_grace_ms);
+	guard_link_ready(&r.host.guard, r.config.stop_grace_ms);
 	if (r.stop_wanted)
 		on_stop(&r);
 	/* Without a loop nothing can be brought to its end here: another runtime takes over. */

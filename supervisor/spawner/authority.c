@@ -458,7 +458,7 @@ static int open_keep(const char *state)
 void authority_init(struct authority *a, const char *run, const char *state, const char *config)
 {
 	*a = (struct authority){ .folder = open_keep(state), .accounts = { -2 } };
-	secrets_init(&a->own, run, state, config);
+	private_paths_init(&a->own, run, state, config);
 	snprintf(a->list[0], sizeof a->list[0], "/etc/bailiff/" LIST_NAME);
 	if (config && strcmp(config, "/etc/bailiff") != 0 &&
 	    snprintf(a->list[1], sizeof a->list[1], "%s/" LIST_NAME, config) >= (int)sizeof a->list[1])
@@ -468,7 +468,7 @@ void authority_init(struct authority *a, const char *run, const char *state, con
 
 void authority_done(struct authority *a)
 {
-	secrets_done(&a->own);
+	private_paths_done(&a->own);
 	fd_close(&a->folder);
 	buf_done(&a->granted);
 	buf_done(&a->homes);

@@ -17,11 +17,11 @@ struct err;
 struct plan_head;
 
 struct authority {
-	struct secrets own;     /* the daemon's own files */
-	char list[2][PATH_MAX]; /* root-owned files that name more folders; "" = none */
-	int folder;             /* the daemon's state, where `granted` is kept; −1 = nowhere */
-	struct buf granted;     /* folders that root worked in and when, each with its NUL, the oldest first */
-	struct buf homes;       /* of everybody, each with its NUL, from the host's list of accounts … */
+	struct private_paths own; /* the daemon's own files */
+	char list[2][PATH_MAX];   /* root-owned files that name more folders; "" = none */
+	int folder;               /* the daemon's state, where `granted` is kept; −1 = nowhere */
+	struct buf granted;       /* folders that root worked in and when, each with its NUL, the oldest first */
+	struct buf homes;         /* of everybody, each with its NUL, from the host's list of accounts … */
 	char root_home[PATH_MAX];
 	int64_t accounts[4]; /* … and that file's outer marks */
 	struct buf listed;   /* what the lists name, each with its NUL */

@@ -164,7 +164,7 @@ void init_set_plan(struct init *in, const struct plan_head *p)
 /* Before the command exists: every daemon refuses what runs below a process of this name. */
 static void take_name(const struct init *in)
 {
-	title_set(in->title, "bailiffd: init");
+	process_title_set(in->title, "bailiffd: init");
 	prctl(PR_SET_NAME, SANDBOX_INIT_NAME, 0, 0, 0);
 }
 
@@ -521,7 +521,7 @@ _Noreturn void init_main(struct init *in)
 	sigaddset(&child, SIGCHLD);
 	sigprocmask(SIG_SETMASK, &child, NULL);
 	if (in->steps.prebuilt_fd >= 0)
-		title_set(in->title, "bailiffd: zygote");
+		process_title_set(in->title, "bailiffd: zygote");
 	else
 		take_name(in);
 	reset_oom_score(in);

@@ -11,11 +11,11 @@
 #include <stdint.h>
 
 struct cpu_affinity;
-struct title;
+struct process_title;
 
 struct init {
 	struct step_context steps;
-	struct title *title;
+	struct process_title *title;
 	const struct cpu_affinity *affinity;
 	int leaf_fd;    /* the cgroup that it is cloned into; −1 = none */
 	bool audit;     /* enter an audit session of its own */

@@ -9,8 +9,8 @@
 
 #include "runtime/base/err.h"
 #include "supervisor/common/options.h"
-#include "supervisor/spawner/role.h"
 #include "supervisor/common/process_title.h"
+#include "supervisor/spawner/role.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,10 +19,10 @@
 
 int main(int argc, char **argv)
 {
-	struct title title;
+	struct process_title title;
 	struct options o;
 	struct err e = ERR_INIT;
-	title_init(&title, argc, argv);
+	process_title_init(&title, argc, argv);
 	if (options_parse(argc, argv, &o, &e) < 0 || !o.role || strcmp(o.role, "spawner") != 0) {
 		fprintf(stderr, "bailiff-spawner: this is a part of bailiffd, which starts it; it is no command\n");
 		return EXIT_USAGE;

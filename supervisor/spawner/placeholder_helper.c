@@ -288,7 +288,7 @@ static _Noreturn void helper_main(const struct placeholder_job *job, int fd)
 {
 	struct placeholder_helper k = { .job = job };
 	char byte;
-	title_set(job->title, "bailiffd: keeper");
+	process_title_set(job->title, "bailiffd: keeper");
 	umask(0);
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	if (fd_close_range(0, (unsigned)fd - 1) < 0 || fd_close_range((unsigned)fd + 1, UINT_MAX) < 0 ||

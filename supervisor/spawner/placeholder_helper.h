@@ -26,7 +26,7 @@
 #include <sys/types.h>
 
 struct err;
-struct title;
+struct process_title;
 
 /* What a keeper is to do, and for whom. */
 struct placeholder_job {
@@ -36,7 +36,7 @@ struct placeholder_job {
 	const gid_t *groups;
 	size_t ngroups;
 	bool privileged; /* the ids have to be taken on */
-	struct title *title;
+	struct process_title *title;
 };
 
 /*

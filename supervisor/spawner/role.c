@@ -2,8 +2,8 @@
 
 #include "runtime/base/log.h"
 #include "supervisor/common/options.h"
-#include "supervisor/spawner/spawner.h"
 #include "supervisor/common/process_title.h"
+#include "supervisor/spawner/spawner.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,10 +11,10 @@
 #define EXIT_USAGE 2
 #define PREBUILT_DEFAULT 2
 
-int spawner_role(const struct options *o, struct title *t)
+int spawner_role(const struct options *o, struct process_title *t)
 {
 	uint64_t user = 0, zygotes = PREBUILT_DEFAULT;
-	title_set(t, "bailiffd: spawner");
+	process_title_set(t, "bailiffd: spawner");
 	log_setup("bailiffd spawner", o->verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO,
 		  o->log_format && strcmp(o->log_format, "json") == 0);
 	if ((o->user && options_number("user", o->user, UINT32_MAX - 1, &user, NULL) < 0) ||

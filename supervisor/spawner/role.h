@@ -2,9 +2,9 @@
 #define BAILIFF_SUPERVISOR_SPAWNER_ROLE_H
 
 struct options;
-struct title;
+struct process_title;
 
 /* The spawner, as the guard's command line wants it. Returns the exit status. */
-int spawner_role(const struct options *o, struct title *t);
+int spawner_role(const struct options *o, struct process_title *t);
 
 #endif

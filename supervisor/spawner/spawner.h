@@ -25,12 +25,12 @@
 #include <sys/un.h>
 
 struct err;
-struct title;
+struct process_title;
 
 struct spawner_options {
 	const char *cgroup_tag;                /* the folder of this home's cgroups */
 	const struct cgroup_base *cgroup_base; /* where that is, on v2 */
-	struct title *title;
+	struct process_title *title;
 	bool audit;                                   /* sandboxes get an audit session each */
 	unsigned zygotes;                             /* sandboxes built ahead, of each shape in use */
 	bool allow_host;                              /* plans without a private root are carried out, too */
@@ -66,7 +66,7 @@ struct spawner {
 	bool has_filter;
 	struct sockaddr_un listen_name; /* of the control socket: where a client must have come in */
 	socklen_t listen_len;
-	struct title *title;
+	struct process_title *title;
 	struct spawn_msg_buffer *spawn_msg_buffer; /* the message at hand */
 	int done_link;                             /* of a zygote that has its order, to be closed; −1 = none */
 	struct prebuilt_msg_buffer *prebuilt_msg_buffer;

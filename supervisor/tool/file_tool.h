@@ -1,5 +1,5 @@
-#ifndef BAILIFF_TOOL_TOOL_H
-#define BAILIFF_TOOL_TOOL_H
+#ifndef BAILIFF_TOOL_FILE_TOOL_H
+#define BAILIFF_TOOL_FILE_TOOL_H
 
 /*
  * bailiff-tool: the file tools, as a small static program. It runs inside the turn's sandbox as the turn's user, so the

@@ -1,5 +1,5 @@
 /*
- * The simulator: the whole engine, with its store, against a world that is made up. Random requests, random doings of
+ * The simulator: the whole engine, with its store, against a simulated host. Random requests, random doings of
  * processes, time that jumps, clients that go, and crashes at any point, all from one seed; after each step the log is
  * checked (sim_check.h), and at each crash, and at the end, the read models against a fresh fold. The control has a
  * check that must fail, to show it would.

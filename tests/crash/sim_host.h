@@ -1,8 +1,8 @@
-#ifndef BAILIFF_TESTS_SIM_WORLD_H
-#define BAILIFF_TESTS_SIM_WORLD_H
+#ifndef BAILIFF_TESTS_SIM_HOST_H
+#define BAILIFF_TESTS_SIM_HOST_H
 
 /*
- * The simulator's world: a clock that only moves when it is told to, a disk that is a folder in memory, and processes
+ * The simulated host: a clock that only moves when it is told to, a disk that is a folder in memory, and processes
  * that are names which do at random what processes do. Everything random comes from one seed.
  */
 
@@ -68,24 +68,24 @@ static inline struct sim_process *sim_process(struct sim_host *w, const char *id
 
 /* ---- ports ---- */
 
-static uint64_t sim_real_us(void *world) { return ((struct sim_host *)world)->real_us; }
-static uint64_t sim_boot_ns(void *world) { return ((struct sim_host *)world)->boot_ns; }
-static void sim_base_env(void *world, uint32_t uid, struct buf *out) { buf_append(out, "PATH=/bin", 10); }
-static void sim_meet_peer(void *world, uint32_t uid, int fd) {}
-static int sim_peer_of(void *world, uint32_t uid) { return 0; }
+static uint64_t sim_real_us(void *host) { return ((struct sim_host *)host)->real_us; }
+static uint64_t sim_boot_ns(void *host) { return ((struct sim_host *)host)->boot_ns; }
+static void sim_base_env(void *host, uint32_t uid, struct buf *out) { buf_append(out, "PATH=/bin", 10); }
+static void sim_add_peer(void *host, uint32_t uid, int fd) {}
+static int sim_find_peer(void *host, uint32_t uid) { return 0; }
 
-static void sim_wake_at(void *world, uint64_t ns)
+static void sim_wake_at(void *host, uint64_t ns)
 {
-	struct sim_host *w = world;
+	struct sim_host *w = host;
 
 	if (ns < w->wake_ns)
 		w->wake_ns = ns;
 }
 
-static void sim_launch(void *world, const char *id, const void *plan, size_t len, uint32_t flags,
+static void sim_launch(void *host, const char *id, const void *plan, size_t len, uint32_t flags,
 		       const struct port_streams *streams, int peer_fd)
 {
-	struct sim_host *w = world;
+	struct sim_host *w = host;
 
 	for (size_t i = 0; i < SIM_PROCESSES; i++)
 		if (w->processes[i].stage == SIM_FREE) {
@@ -99,60 +99,60 @@ static void sim_launch(void *world, const char *id, const void *plan, size_t len
 	abort();
 }
 
-static void sim_doom(void *world, const char *id)
+static void sim_doom(void *host, const char *id)
 {
-	struct sim_process *p = sim_process(world, id);
+	struct sim_process *p = sim_process(host, id);
 
 	if (p)
 		p->doomed = true;
 }
 
-static void sim_open_gate(void *world, const char *id)
+static void sim_open_gate(void *host, const char *id)
 {
-	struct sim_process *p = sim_process(world, id);
+	struct sim_process *p = sim_process(host, id);
 
 	if (p)
 		p->gate_open = true;
 }
 
-static void sim_signal(void *world, const char *id, int sig)
+static void sim_signal(void *host, const char *id, int sig)
 {
 	if (sig == SIGTERM || sig == SIGKILL || sig == SIGINT || sig == SIGHUP)
-		sim_doom(world, id);
+		sim_doom(host, id);
 }
 
-static ssize_t sim_write_stdin(void *world, const char *id, const void *p, size_t n) { return (ssize_t)n; }
-static void sim_close_stdin(void *world, const char *id) {}
-static int sim_line(void *world, const char *id, struct port_line *ret)
+static ssize_t sim_write_stdin(void *host, const char *id, const void *p, size_t n) { return (ssize_t)n; }
+static void sim_close_stdin(void *host, const char *id) {}
+static int sim_line(void *host, const char *id, struct port_line *ret)
 {
 	errno = ENOTTY;
 	return -1;
 }
-static int sim_resize(void *world, const char *id, uint32_t rows, uint32_t cols)
+static int sim_resize(void *host, const char *id, uint32_t rows, uint32_t cols)
 {
 	errno = ENOTTY;
 	return -1;
 }
 
-static ssize_t sim_peek(void *world, const char *id, int stream, uint64_t offset, void *p, size_t n)
+static ssize_t sim_peek(void *host, const char *id, int stream, uint64_t offset, void *p, size_t n)
 {
-	struct sim_process *s = sim_process(world, id);
+	struct sim_process *s = sim_process(host, id);
 
 	return s && stream == STREAM_STDOUT && s->fd >= 0 ? pread(s->fd, p, n, (off_t)offset) : 0;
 }
 
-static int sim_output_fd(void *world, const char *id, int stream)
+static int sim_output_fd(void *host, const char *id, int stream)
 {
-	struct sim_process *s = sim_process(world, id);
+	struct sim_process *s = sim_process(host, id);
 
 	return s && stream == STREAM_STDOUT ? s->fd : -1;
 }
 
-static void sim_stop_reading(void *world, const char *id) {}
+static void sim_stop_reading(void *host, const char *id) {}
 
-static void sim_release(void *world, const char *id, unsigned unspilled)
+static void sim_release(void *host, const char *id, unsigned unspilled)
 {
-	struct sim_process *p = sim_process(world, id);
+	struct sim_process *p = sim_process(host, id);
 
 	if (!p)
 		return;
@@ -166,8 +166,8 @@ static const struct ports sim_ports = {
 	.boot_ns = sim_boot_ns,
 	.wake_at = sim_wake_at,
 	.base_env = sim_base_env,
-	.meet_peer = sim_meet_peer,
-	.peer_of = sim_peer_of,
+	.add_peer = sim_add_peer,
+	.find_peer = sim_find_peer,
 	.launch = sim_launch,
 	.open_gate = sim_open_gate,
 	.signal = sim_signal,
@@ -292,26 +292,26 @@ static inline void sim_advance(struct sim_host *w, uint64_t ms)
 
 /* ---- crashes ---- */
 
-static void sim_adopt(void *world, const struct port_held *h, const struct port_streams *streams,
+static void sim_adopt(void *host, const struct port_held *h, const struct port_streams *streams,
 		      uint64_t size[STREAM_COUNT])
 {
-	struct sim_process *p = sim_process(world, h->id);
+	struct sim_process *p = sim_process(host, h->id);
 
 	p->streams = *streams;
 	p->gate_open = false;
 	size[STREAM_STDOUT] = p->size;
 }
 
-static void sim_abandon(void *world, const struct port_held *h) { sim_release(world, h->id, 0); }
+static void sim_abandon(void *host, const struct port_held *h) { sim_release(host, h->id, 0); }
 
-static void sim_salvage(void *world, const char *id, const struct port_streams *streams, uint64_t size[STREAM_COUNT])
+static void sim_salvage(void *host, const char *id, const struct port_streams *streams, uint64_t size[STREAM_COUNT])
 {
-	struct sim_host *w = world;
+	struct sim_host *w = host;
 	mem_auto char *path = mem_printf("%s/%s", w->spool, streams->ref[STREAM_STDOUT]);
 	struct stat st;
 
-	sim_launch(world, id, NULL, 0, 0, streams, -1);
-	struct sim_process *p = sim_process(world, id);
+	sim_launch(host, id, NULL, 0, 0, streams, -1);
+	struct sim_process *p = sim_process(host, id);
 	p->stage = SIM_EXITED;
 	p->fd = open(path, O_RDWR | O_CLOEXEC);
 	p->size = p->fd >= 0 && fstat(p->fd, &st) == 0 ? (uint64_t)st.st_size : 0;
@@ -338,7 +338,7 @@ static inline void sim_open(struct sim_host *w)
 	const struct engine_options eo = {
 		.store = w->store,
 		.ports = &sim_ports,
-		.world = w,
+		.host = w,
 		.boot_id = "boot",
 		.owner_uid = 0,
 		.defaults = { LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE },

@@ -54,7 +54,7 @@ static void json_member(struct jw *w, const char *key, const char *json)
 
 static void watch_deadline(struct engine *g, uint64_t expires_us)
 {
-	uint64_t real = g->o.ports->real_us(g->o.world);
+	uint64_t real = g->o.ports->real_us(g->o.host);
 	uint64_t at = engine_now(g) + (expires_us > real ? (expires_us - real) * 1000 : 0);
 
 	if (at < g->next_action_ns)
@@ -88,7 +88,7 @@ static int required_fact(struct engine *g, const struct action_spec *s, const ch
 	json_member(&f->w, "continuation", s->continuation_json);
 	jw_kstr(&f->w, "defaultDecision", s->default_decision ? s->default_decision : "deny");
 	if (s->timeout_ms) {
-		uint64_t at = g->o.ports->real_us(g->o.world) + s->timeout_ms * 1000;
+		uint64_t at = g->o.ports->real_us(g->o.host) + s->timeout_ms * 1000;
 
 		clock_format(at, expires);
 		jw_kstr(&f->w, "expiresAt", expires);
@@ -597,7 +597,7 @@ uint64_t action_tick(struct engine *g, uint64_t now)
 
 	if (now < g->next_action_ns)
 		return g->next_action_ns;
-	view_order_key(g->o.ports->real_us(g->o.world), below);
+	view_order_key(g->o.ports->real_us(g->o.host), below);
 	due.below = below;
 	list_actions(g, VIEW_TIMED_ACTION, NULL, &due);
 	for (size_t i = 0; i < due.count; i++)

@@ -39,7 +39,7 @@ static struct channel_live *live_of(struct engine *g, const char *id)
 static void live_seen(struct engine *g, struct channel_live *l)
 {
 	l->seen_ns = engine_now(g);
-	l->seen_us = g->o.ports->real_us(g->o.world);
+	l->seen_us = g->o.ports->real_us(g->o.host);
 	if (l->heartbeat_ms)
 		engine_wake(g, l->seen_ns + MISSED_BEATS * l->heartbeat_ms * 1000000ull);
 }

@@ -56,7 +56,7 @@ const char *engine_tool_program(const struct engine *g) { return g->o.tool_progr
 
 struct process *engine_process(struct engine *g, const char *id) { return strmap_get(&g->processes, id); }
 
-void engine_wake(struct engine *g, uint64_t boot_ns) { g->o.ports->wake_at(g->o.world, boot_ns); }
+void engine_wake(struct engine *g, uint64_t boot_ns) { g->o.ports->wake_at(g->o.host, boot_ns); }
 
 struct visit {
 	void (*fn)(struct process *p, void *ctx);
@@ -193,7 +193,7 @@ static void tick_process(struct process *p, void *ctx)
 		tick_soonest(t, p->drain_until_ns);
 	} else if (!p->drain_cut) {
 		p->drain_cut = true;
-		t->engine->o.ports->stop_reading(t->engine->o.world, p->id);
+		t->engine->o.ports->stop_reading(t->engine->o.host, p->id);
 		process_handle_event(p, PROCESS_EV_STREAM_END);
 	}
 }
@@ -245,7 +245,7 @@ static void forget_connection(struct process *p, void *ctx)
 
 void engine_client_connected(struct engine *g, const struct caller *c)
 {
-	g->o.ports->meet_peer(g->o.world, c->uid, c->peer_fd);
+	g->o.ports->add_peer(g->o.host, c->uid, c->peer_fd);
 	task_client_connected(g);
 }
 

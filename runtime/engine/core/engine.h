@@ -2,8 +2,8 @@
 #define BAILIFF_ENGINE_ENGINE_H
 
 /*
- * The engine: what bailiff does, in terms of facts. It turns requests and what happens in the world into event
- * batches, and acts on the world only through `struct ports` (ports.h), so that it also runs against a fake one.
+ * The engine: what bailiff does, in terms of facts. It turns requests and what happens on the host into event
+ * batches, and acts on the host only through `struct ports` (ports.h), so that it also runs against a fake one.
  *
  * Requests are answered by a callback, at once or later, exactly once; a reply that says something happened is
  * given after its events are committed. Results are complete JSON values.
@@ -98,7 +98,7 @@ struct start_request {
 struct engine_options {
 	struct store *store;
 	const struct ports *ports;
-	void *world; /* first argument of every port */
+	void *host; /* first argument of every port */
 	struct process_limits defaults;
 	uint64_t stop_grace_ms; /* 0 = 5000 */
 	uint64_t turn_grace_ms; /* how long a turn waits for another client when the one that drives it has gone; 0 =

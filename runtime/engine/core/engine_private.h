@@ -70,7 +70,7 @@ struct engine {
 #define ENGINE_SETTLE_MS 10000u
 #define ENGINE_FOLLOW_MS 30000u
 
-static inline uint64_t engine_now(struct engine *g) { return g->o.ports->boot_ns(g->o.world); }
+static inline uint64_t engine_now(struct engine *g) { return g->o.ports->boot_ns(g->o.host); }
 void engine_wake(struct engine *g, uint64_t boot_ns);
 
 /* A fact being written: the payload goes through `w` between fact_open and fact_close. */

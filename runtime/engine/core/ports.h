@@ -2,7 +2,7 @@
 #define BAILIFF_ENGINE_PORTS_H
 
 /*
- * How the engine reaches the world, and how the world reaches the engine.
+ * How the engine reaches the host, and how the host reports to the engine.
  *
  * The supervisor implements the ports with pipes, the guard and the spawner; a test implements them with a script and
  * a clock of its own. No port calls back into the engine before it returned.
@@ -26,8 +26,8 @@ struct violation;
 
 enum { STREAM_STDOUT, STREAM_STDERR, STREAM_PTY, STREAM_COUNT }; /* the first two, or the third */
 
-/* What the world needs to know of a process besides its id: where its output goes. Copied. */
-/* A request that the world was told of before it was judged. */
+/* What the host needs to know of a process besides its id: where its output goes. Copied. */
+/* A request that was announced to the host before it was decided. */
 struct port_expected {
 	uint64_t hint, token; /* 0 = it was not */
 };
@@ -63,67 +63,67 @@ struct port_rule {
 };
 
 struct ports {
-	uint64_t (*real_us)(void *world);
-	uint64_t (*boot_ns)(void *world);
+	uint64_t (*real_us)(void *host);
+	uint64_t (*boot_ns)(void *host);
 	/* engine_tick is wanted at this time (CLOCK_BOOTTIME); the earliest wins until it was called. */
-	void (*wake_at)(void *world, uint64_t boot_ns);
+	void (*wake_at)(void *host, uint64_t boot_ns);
 	/* The environment that commands of this uid begin with, "K=V" strings one after another, each with its NUL. */
-	void (*base_env)(void *world, uint32_t uid, struct buf *out);
+	void (*base_env)(void *host, uint32_t uid, struct buf *out);
 
 	/* A client of this uid is there: its socket (duplicated) proves who it is to the spawner, also later. */
-	void (*meet_peer)(void *world, uint32_t uid, int peer_fd);
-	int (*peer_of)(void *world,
-		       uint32_t uid); /* such a socket (borrowed), or −1: none has come since the guard began */
+	void (*add_peer)(void *host, uint32_t uid, int peer_fd);
+	int (*find_peer)(void *host,
+			 uint32_t uid); /* such a socket (borrowed), or −1: none has come since the guard began */
 
 	/* Answered by engine_on_started or engine_on_launch_failed. The plan is copied; peer_fd is duplicated. */
-	void (*launch)(void *world, const char *id, const void *plan, size_t plan_len, uint32_t flags,
+	void (*launch)(void *host, const char *id, const void *plan, size_t plan_len, uint32_t flags,
 		       const struct port_streams *streams, int peer_fd);
-	void (*open_gate)(void *world, const char *id);
-	void (*signal)(void *world, const char *id, int sig); /* to the command, by its init */
-	void (*kill_tree)(void *world, const char *id);       /* by its init, which reports how it ended */
-	void (*kill)(void *world, const char *id);            /* the init itself, by the guard */
+	void (*open_gate)(void *host, const char *id);
+	void (*signal)(void *host, const char *id, int sig); /* to the command, by its init */
+	void (*kill_tree)(void *host, const char *id);       /* by its init, which reports how it ended */
+	void (*kill)(void *host, const char *id);            /* the init itself, by the guard */
 	/* >0 bytes taken; 0 = the pipe or the terminal is full, engine_on_stdin_room follows; −1 with errno. */
-	ssize_t (*write_stdin)(void *world, const char *id, const void *p, size_t n);
-	void (*close_stdin)(void *world, const char *id);
+	ssize_t (*write_stdin)(void *host, const char *id, const void *p, size_t n);
+	void (*close_stdin)(void *host, const char *id);
 	/* Of a process with a terminal; −1 with errno. */
-	int (*line)(void *world, const char *id, struct port_line *ret);
-	int (*resize)(void *world, const char *id, uint32_t rows, uint32_t cols);
+	int (*line)(void *host, const char *id, struct port_line *ret);
+	int (*resize)(void *host, const char *id, uint32_t rows, uint32_t cols);
 	/* Bytes that came so far; −1 with errno. Short only at the end. */
-	ssize_t (*peek_output)(void *world, const char *id, int stream, uint64_t offset, void *p, size_t n);
-	int (*output_fd)(void *world, const char *id, int stream); /* of the spool file; −1 if nothing came yet */
-	void (*stop_reading)(void *world, const char *id);         /* the drain deadline is over */
+	ssize_t (*peek_output)(void *host, const char *id, int stream, uint64_t offset, void *p, size_t n);
+	int (*output_fd)(void *host, const char *id, int stream); /* of the spool file; −1 if nothing came yet */
+	void (*stop_reading)(void *host, const char *id);         /* the drain deadline is over */
 	/* Nobody reads this stream any more, for good: whoever writes to it gets SIGPIPE. Not of a terminal. */
-	void (*close_output)(void *world, const char *id, int stream);
+	void (*close_output)(void *host, const char *id, int stream);
 	/* Its end is committed: forget everything of it. Small outputs (bits by stream) no longer need their files. */
-	void (*release)(void *world, const char *id, unsigned unspilled);
+	void (*release)(void *host, const char *id, unsigned unspilled);
 	/* Takes back what a copy-on-write run changed; 0: engine_on_discarded follows (later). May be NULL. */
-	int (*discard_changes)(void *world, const char *id, uint32_t uid);
+	int (*discard_changes)(void *host, const char *id, uint32_t uid);
 	/* Its tree is dead: true = refusals may still be on their way, and engine_on_settled follows. May be NULL. */
-	bool (*settle)(void *world, const char *id);
+	bool (*settle)(void *host, const char *id);
 	/* The policy files, please: they come as with SIGHUP. May be NULL. */
-	void (*want_reload)(void *world);
+	void (*want_reload)(void *host);
 	/*
 	 * The rules for work of this uid's in a workspace ("" = none), with what the peer's and the workspace's own
 	 * files add. May be NULL. 0: there they are, until the loop goes on. 1: the files are looked at, and
 	 * engine_on_policy follows. −1: they are not known, and this is why.
 	 */
-	int (*policy_of)(void *world, const struct policy_key *place, const struct policy_rules **ret, struct err *e);
+	int (*policy_of)(void *host, const struct policy_key *place, const struct policy_rules **ret, struct err *e);
 	/* What is known to be nested in this uid's workspace and protected like its own (sandbox/nested.h), each with
 	 * its NUL. May be NULL. */
-	void (*nested_of)(void *world, uint32_t uid, const char *workspace, struct buf *out);
-	/* Puts a rule into the user's own file. 0: engine_on_rule_kept follows. −1: it cannot. May be NULL. */
-	int (*keep_rule)(void *world, const struct port_rule *rule, struct err *e);
+	void (*nested_of)(void *host, uint32_t uid, const char *workspace, struct buf *out);
+	/* Puts a rule into the user's own file. 0: engine_on_rule_written follows. −1: it cannot. May be NULL. */
+	int (*write_rule)(void *host, const struct port_rule *rule, struct err *e);
 	/*
 	 * A root client lets commands be run in these folders (each with its NUL), also when it has left. `hold`: it
 	 * gets no reply until that is noted, so that it does not leave too early. May be NULL.
 	 */
-	void (*authorise)(void *world, int peer_fd, const char *paths, size_t len, bool hold);
+	void (*authorise)(void *host, int peer_fd, const char *paths, size_t len, bool hold);
 	/*
 	 * There is a request, of which `launch` is likely to follow: what a sandbox of that sort (equal hints) needs
 	 * can be looked at meanwhile. What comes back goes to its launch, if that is within the same call. NULL: nobody
 	 * wants to know.
 	 */
-	struct port_expected (*expect)(void *world, uint64_t hint);
+	struct port_expected (*expect)(void *host, uint64_t hint);
 };
 
 /* A process that the guard holds from before a restart. */
@@ -137,11 +137,11 @@ struct port_held {
 };
 /* For recovery: take over what the guard holds of this process / end and drop it. */
 struct recovery_ports {
-	void (*adopt)(void *world, const struct port_held *h, const struct port_streams *streams,
+	void (*adopt)(void *host, const struct port_held *h, const struct port_streams *streams,
 		      uint64_t size[STREAM_COUNT]);
-	void (*abandon)(void *world, const struct port_held *h);
+	void (*abandon)(void *host, const struct port_held *h);
 	/* A lost process: only what its spool files hold can be asked for, until `release`. */
-	void (*salvage)(void *world, const char *id, const struct port_streams *streams, uint64_t size[STREAM_COUNT]);
+	void (*salvage)(void *host, const char *id, const struct port_streams *streams, uint64_t size[STREAM_COUNT]);
 };
 /*
  * Settles every process that the log calls live, writes history.reconstructed (not in a new store, where it makes the
@@ -196,7 +196,7 @@ void engine_on_traffic(struct engine *g, const char *id, const struct port_traff
 /* The files of a place were looked at, whatever came of it. */
 void engine_on_policy(struct engine *g, uint32_t uid, const char *workspace);
 /* The rules of `id` are in this file now, the first at this line, and in force; or e says why not. */
-void engine_on_rule_kept(struct engine *g, const char *id, const char *file, unsigned line, const struct err *e);
+void engine_on_rule_written(struct engine *g, const char *id, const char *file, unsigned line, const struct err *e);
 void engine_tick(struct engine *g);
 
 /* Ends everything live (reason "shutdown") and calls done when all of it is recorded. New starts are refused. */

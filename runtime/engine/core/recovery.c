@@ -166,7 +166,7 @@ static void adopt(struct recovery *r, struct process *p, const struct port_held 
 	struct port_streams streams;
 
 	port_streams_of(p, &streams);
-	r->ports->adopt(g->o.world, h, &streams, size);
+	r->ports->adopt(g->o.host, h, &streams, size);
 	take_sizes(p, size);
 	for (int i = 0; i < STREAM_COUNT; i++)
 		p->streams[i].ended |= p->streams[i].ref[0] && (h->closed & 1u << i);
@@ -182,9 +182,9 @@ static void adopt(struct recovery *r, struct process *p, const struct port_held 
 		p->follow_deadline_ns = engine_now(g) + ENGINE_FOLLOW_MS * 1000000ull;
 	if (p->owns_turn)
 		strmap_put(&g->busy_threads, p->thread_id, p);
-	g->o.ports->open_gate(g->o.world, p->id);
+	g->o.ports->open_gate(g->o.host, p->id);
 	if (p->keep_tree && !p->command_exited)
-		g->o.ports->signal(g->o.world, p->id, 0); /* it may have ended while nobody could hear of it */
+		g->o.ports->signal(g->o.host, p->id, 0); /* it may have ended while nobody could hear of it */
 	process_output_due(p);
 	engine_wake(g, engine_now(g)); /* its limits */
 	if (h->exited)
@@ -229,7 +229,7 @@ static void lost_facts(struct recovery *r, struct process *p, struct store_batch
 	struct fact f;
 
 	port_streams_of(p, &streams);
-	r->ports->salvage(r->engine->o.world, p->id, &streams, size);
+	r->ports->salvage(r->engine->o.host, p->id, &streams, size);
 	take_sizes(p, size);
 	process_output_flush(p, b);
 	process_truncated_facts(p, b);
@@ -336,7 +336,7 @@ static void release_lost(struct process *p)
 {
 	struct engine *g = p->engine;
 
-	g->o.ports->release(g->o.world, p->id, process_unspilled(p));
+	g->o.ports->release(g->o.host, p->id, process_unspilled(p));
 	process_free(p);
 }
 
@@ -355,7 +355,7 @@ static size_t abandon_the_rest(struct recovery *r)
 			continue;
 		n += view_read(g->o.store, &process_schema, r->held[i].id, &text, &d, &e) != 0 ||
 		     !process_doc_ended(&d);
-		r->ports->abandon(g->o.world, &r->held[i]);
+		r->ports->abandon(g->o.host, &r->held[i]);
 	}
 	return n;
 }

@@ -189,7 +189,7 @@ static void hook_fact_open(struct fact *f, enum event_type type, const struct ho
 
 static uint64_t duration_of(struct engine *g, const struct hook_doc *d)
 {
-	uint64_t now = g->o.ports->real_us(g->o.world);
+	uint64_t now = g->o.ports->real_us(g->o.host);
 
 	return now > d->startedAt ? (now - d->startedAt) / 1000 : 0;
 }
@@ -361,7 +361,7 @@ static bool read_stream(struct process *p, int stream, size_t most, struct buf *
 	struct engine *g = p->engine;
 	size_t want = p->streams[stream].size < most ? (size_t)p->streams[stream].size : most;
 	char *at = buf_reserve(ret, want);
-	ssize_t n = want ? g->o.ports->peek_output(g->o.world, p->id, stream, 0, at, want) : 0;
+	ssize_t n = want ? g->o.ports->peek_output(g->o.host, p->id, stream, 0, at, want) : 0;
 
 	buf_extend(ret, n > 0 ? (size_t)n : 0);
 	return ret->len == want;

@@ -107,7 +107,7 @@ static void find_home(const struct process *p, char *ret, size_t size)
 	buf_auto struct buf env = BUF_INIT;
 
 	if (!p->home)
-		p->engine->o.ports->base_env(p->engine->o.world, p->uid, &env);
+		p->engine->o.ports->base_env(p->engine->o.host, p->uid, &env);
 	snprintf(ret, size, "%s", p->home ? p->home : policy_lookup_home(&env));
 }
 

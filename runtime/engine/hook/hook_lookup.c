@@ -34,12 +34,12 @@ static int look(struct engine *g, const char *cwd, const struct requester *by, u
 	workspace[0] = '\0';
 	if (g->stopping) /* nothing begins any more */
 		return 0;
-	g->o.ports->base_env(g->o.world, by->uid, &env);
+	g->o.ports->base_env(g->o.host, by->uid, &env);
 	const char *home = policy_lookup_home(&env);
 	if (cwd && policy_lookup_workspace(cwd, NULL, home, workspace, e) < 0)
 		return -1;
 	const struct policy_key at = { .uid = by->uid,
-				       .peer_fd = g->o.ports->peer_of(g->o.world, by->uid),
+				       .peer_fd = g->o.ports->find_peer(g->o.host, by->uid),
 				       .workspace = workspace,
 				       .home = home,
 				       .since_ns = since_ns };

@@ -255,7 +255,7 @@ void engine_record_cost(struct engine *g, const struct cost_report *r, const str
 	}
 	bool priced = cost_amount(g, r, &micro, &basis) == 0;
 	if (!r->estimate && micro)
-		budget_facts(g, &s, tx->batch, micro, g->o.ports->real_us(g->o.world), NULL);
+		budget_facts(g, &s, tx->batch, micro, g->o.ports->real_us(g->o.host), NULL);
 	cost_fact(&s, tx->batch, r, micro, basis);
 	usd_member(&tx->w, "amount", micro);
 	jw_kstr(&tx->w, "currency", "USD");
@@ -469,7 +469,7 @@ void routing_model_completed(struct engine *g, struct store_batch *b, const stru
 	};
 	if (cost_amount(g, &r, &micro, &basis) < 0 || money_scope_of(g, turn[0] ? turn : NULL, &c, &s, &e) < 0)
 		return;
-	budget_facts(g, &s, b, micro, g->o.ports->real_us(g->o.world), pending);
+	budget_facts(g, &s, b, micro, g->o.ports->real_us(g->o.host), pending);
 	cost_fact(&s, b, &r, micro, basis);
 }
 
@@ -562,6 +562,6 @@ int cost_emitted(struct engine *g, struct store_batch *b, const struct event_dra
 	snprintf(s.thread_id, sizeof s.thread_id, "%s", d->ids[ID_THREAD] ? d->ids[ID_THREAD] : "");
 	snprintf(s.turn_id, sizeof s.turn_id, "%s", d->ids[ID_TURN] ? d->ids[ID_TURN] : "");
 	snprintf(s.task_id, sizeof s.task_id, "%s", d->ids[ID_TASK] ? d->ids[ID_TASK] : "");
-	budget_facts(g, &s, b, micro, g->o.ports->real_us(g->o.world), pending);
+	budget_facts(g, &s, b, micro, g->o.ports->real_us(g->o.host), pending);
 	return 0;
 }

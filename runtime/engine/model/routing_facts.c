@@ -321,7 +321,7 @@ void engine_resolve_routing(struct engine *g, const struct routing_ask *r, const
 		return;
 	}
 	struct limits_lookup l = {
-		.engine = g, .uid = s.uid, .session_id = s.session_id, .now = g->o.ports->real_us(g->o.world)
+		.engine = g, .uid = s.uid, .session_id = s.session_id, .now = g->o.ports->real_us(g->o.host)
 	};
 	routing_decide(g->models, &r->want, limits_of, &l, o);
 	if (!s.task_id[0])

@@ -96,7 +96,7 @@ static int check(struct engine *g, const struct action_doc *d, const struct call
 	jval_str(jval_get(always, allow ? "why" : "whyNotDeny"), why, sizeof why);
 	if (strcmp(d->kind, "permission") != 0 && strcmp(d->kind, "tool") != 0)
 		return refuse(e, "%s", "a rule does not say what may be opened");
-	if (!g->o.ports->keep_rule)
+	if (!g->o.ports->write_rule)
 		return refuse(e, "%s", "policy files cannot be written here");
 	if (c->uid != d->uid)
 		return refuse(e, "%s", "it would be a rule of somebody else's policy");
@@ -119,7 +119,7 @@ int permission_persist(struct engine *g, const struct action_doc *d, const struc
 	const struct port_rule rule = {
 		.uid = c->uid, .peer_fd = c->peer_fd, .list = list, .rule = texts, .count = n, .id = d->actionId
 	};
-	int rc = g->o.ports->keep_rule(g->o.world, &rule, e);
+	int rc = g->o.ports->write_rule(g->o.host, &rule, e);
 	for (size_t i = 0; i < n; i++)
 		free((void *)(uintptr_t)texts[i]);
 	if (rc < 0)
@@ -138,7 +138,7 @@ int permission_persist(struct engine *g, const struct action_doc *d, const struc
 	return 0;
 }
 
-void engine_on_rule_kept(struct engine *g, const char *id, const char *file, unsigned line, const struct err *e)
+void engine_on_rule_written(struct engine *g, const char *id, const char *file, unsigned line, const struct err *e)
 {
 	struct always *a;
 

@@ -385,7 +385,7 @@ void engine_reload_policy(struct engine *g, const struct caller *c, engine_reply
 	w->since = store_last_sequence(g->o.store);
 	reply_copy(&w->reply, c, fn, ctx);
 	TAILQ_INSERT_TAIL(&g->reloads, w, link);
-	g->o.ports->want_reload(g->o.world);
+	g->o.ports->want_reload(g->o.host);
 }
 
 /* Behind policy.changed in the log, so whoever is answered finds it there. */

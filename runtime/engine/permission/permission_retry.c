@@ -132,7 +132,7 @@ static void start_again(struct engine *g, const struct action_doc *a, struct err
 	const struct caller c = { .uid = uid,
 				  .pid = (int32_t)jval_int(jval_get(by, "pid"), 0),
 				  .role = ROLE_OPERATOR,
-				  .peer_fd = g->o.ports->peer_of(g->o.world, uid) };
+				  .peer_fd = g->o.ports->find_peer(g->o.host, uid) };
 	record.spec.request.session_id = a->sessionId;
 	record.spec.request.justification = why;
 	if (c.peer_fd < 0)

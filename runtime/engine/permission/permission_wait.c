@@ -284,7 +284,7 @@ static void resume(struct engine *g, struct process *p, const struct action_doc 
 			    .pid = p->by.pid,
 			    .role = p->by.role,
 			    .connection = p->bound_connection,
-			    .peer_fd = g->o.ports->peer_of(g->o.world, p->by.uid) };
+			    .peer_fd = g->o.ports->find_peer(g->o.host, p->by.uid) };
 	if (c.peer_fd < 0)
 		err_set(&e, ERR_UNAVAILABLE,
 			"it was allowed, but no client of uid %u has connected since the daemon began, so nothing can "

@@ -29,7 +29,7 @@ int policy_lookup_of(struct engine *g, const struct policy_key *at, const struct
 	*ret = g->rules;
 	if (g->policy_problem[0])
 		return err_set(e, ERR_UNAVAILABLE, "the policy cannot be read: %s", g->policy_problem);
-	return g->o.ports->policy_of ? g->o.ports->policy_of(g->o.world, at, ret, e) : 0;
+	return g->o.ports->policy_of ? g->o.ports->policy_of(g->o.host, at, ret, e) : 0;
 }
 
 int policy_lookup_workspace(const char *cwd, const char *given, const char *home, char ret[PATH_MAX], struct err *e)

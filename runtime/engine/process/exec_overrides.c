@@ -59,7 +59,7 @@ void exec_overrides_make(struct engine *g, unsigned uid, const struct start_requ
 	*ret = (struct exec_overrides){ .judged = mem_zalloc(r->nenv_set + 1, sizeof *ret->judged),
 					.shown = mem_zalloc(r->nenv_set + 1, sizeof *ret->shown) };
 	if (r->nenv_set)
-		g->o.ports->base_env(g->o.world, uid, &base);
+		g->o.ports->base_env(g->o.host, uid, &base);
 	for (size_t i = 0; i < r->nenv_set; i++) {
 		const char *v = r->env_set[i];
 

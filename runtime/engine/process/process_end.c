@@ -55,7 +55,7 @@ void process_enforce_end(struct process *p, enum process_end why, const struct r
 	uint64_t kill_at = grace_ms > UINT64_MAX / 2000000 ? UINT64_MAX : now + grace_ms * 1000000ull;
 	if (sig != SIGKILL && grace_ms > 0) {
 		if (p->state == PROCESS_RUNNING)
-			p->engine->o.ports->signal(p->engine->o.world, p->id, sig);
+			p->engine->o.ports->signal(p->engine->o.host, p->id, sig);
 		process_set_paused(p, false); /* what stands still cannot heed it */
 		if (p->kill_step == 0 && kill_at < p->kill_at_ns)
 			p->kill_at_ns = kill_at;
@@ -75,13 +75,13 @@ void process_escalate(struct process *p, uint64_t now)
 	if (p->state != PROCESS_RUNNING && p->state != PROCESS_EXECING)
 		return;
 	if (now < p->kill_at_ns) { /* came to RUNNING with an end already wanted */
-		g->o.ports->signal(g->o.world, p->id, p->end_signal);
+		g->o.ports->signal(g->o.host, p->id, p->end_signal);
 		return;
 	}
 	if (p->kill_step++ == 0)
-		g->o.ports->kill_tree(g->o.world, p->id);
+		g->o.ports->kill_tree(g->o.host, p->id);
 	else
-		g->o.ports->kill(g->o.world, p->id);
+		g->o.ports->kill(g->o.host, p->id);
 	p->kill_at_ns = now + KILL_PATIENCE_MS * 1000000ull;
 	engine_wake(g, p->kill_at_ns);
 }
@@ -101,7 +101,7 @@ void process_set_paused(struct process *p, bool hold)
 		engine_wake(p->engine, now);
 	}
 	if (p->state == PROCESS_RUNNING)
-		p->engine->o.ports->signal(p->engine->o.world, p->id, hold ? SIGSTOP : SIGCONT);
+		p->engine->o.ports->signal(p->engine->o.host, p->id, hold ? SIGSTOP : SIGCONT);
 }
 
 /* ---- the terminal facts ---- */
@@ -223,7 +223,7 @@ void process_truncated_facts(struct process *p, struct store_batch *b)
 		spool_hole(s->size, limit, &from, &to);
 		if (to <= from)
 			to = s->summed; /* nothing left out: the rest is summed */
-		fd = p->engine->o.ports->output_fd(p->engine->o.world, p->id, i);
+		fd = p->engine->o.ports->output_fd(p->engine->o.host, p->id, i);
 		if (fd >= 0 && s->size > to)
 			store_batch_spool(b, s->ref, fd, to, s->size - to);
 		spool_hole(s->size, limit, &from, &to);

@@ -197,7 +197,7 @@ void process_hint_facts(struct process *p, struct store_batch *b)
 			continue;
 		if (!tail)
 			tail = mem_alloc(TAIL_BYTES);
-		ssize_t n = g->o.ports->peek_output(g->o.world, p->id, i, from, tail, (size_t)(size - from));
+		ssize_t n = g->o.ports->peek_output(g->o.host, p->id, i, from, tail, (size_t)(size - from));
 		if (n > 0)
 			output_hints(tail, (size_t)n, on_hint, &found);
 	}

@@ -103,14 +103,14 @@ static void stream_secure(struct process *p, int stream, struct store_batch *b)
 
 	if (!s->spilled) {
 		char *bytes = mem_alloc(s->size + 1);
-		ssize_t n = g->o.ports->peek_output(g->o.world, p->id, stream, 0, bytes, s->size);
+		ssize_t n = g->o.ports->peek_output(g->o.host, p->id, stream, 0, bytes, s->size);
 		if (n > 0)
 			store_batch_inline(b, s->ref, bytes, (size_t)n);
 		free(bytes);
 		return;
 	}
 	uint64_t upto = process_output_kept(p, s->size);
-	int fd = g->o.ports->output_fd(g->o.world, p->id, stream);
+	int fd = g->o.ports->output_fd(g->o.host, p->id, stream);
 	if (upto > s->summed && fd >= 0) {
 		store_batch_spool(b, s->ref, fd, s->summed, upto - s->summed);
 		s->summed = upto;
@@ -134,7 +134,7 @@ static void output_fact(struct process *p, int stream, struct store_batch *b)
 	struct engine *g = p->engine;
 	size_t want = preview_room(p, s);
 	mem_auto char *bytes = mem_alloc(want + 1);
-	ssize_t n = g->o.ports->peek_output(g->o.world, p->id, stream, s->cited, bytes, want);
+	ssize_t n = g->o.ports->peek_output(g->o.host, p->id, stream, s->cited, bytes, want);
 	struct fact f;
 
 	if (!s->spilled && process_output_spills(p, s->size)) {

@@ -63,7 +63,7 @@ void process_start_owned(struct engine *g, const struct start_request *r, const 
 		return;
 	}
 	struct caller c = {
-		.uid = by->uid, .pid = by->pid, .role = by->role, .peer_fd = g->o.ports->peer_of(g->o.world, by->uid)
+		.uid = by->uid, .pid = by->pid, .role = by->role, .peer_fd = g->o.ports->find_peer(g->o.host, by->uid)
 	};
 	struct first_answer *a = mem_zalloc(1, sizeof *a);
 	struct start_request owned = *r;

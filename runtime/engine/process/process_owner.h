@@ -7,7 +7,7 @@
  * so that after a restart the process finds it again.
  *
  * A start on somebody's behalf needs that peer's socket, from which the spawner reads the credentials. Clients come and
- * go; the world keeps one socket for each uid it has met, and the guard a copy of it (ports.h: meet_peer, peer_of).
+ * go; the host keeps one socket for each uid it has met, and the guard a copy of it (ports.h: add_peer, find_peer).
  */
 
 #include <stdbool.h>

@@ -252,7 +252,7 @@ static int input_end_terminal(struct process *p, struct pending_input *in, struc
 
 	if (in->len)
 		return 0; /* decided before; the terminal was full */
-	if (g->o.ports->line(g->o.world, p->id, &line) < 0)
+	if (g->o.ports->line(g->o.host, p->id, &line) < 0)
 		return err_set(e, ERR_STATE, "end the input of '%s': %s", p->id, strerror(errno));
 	if (!line.eof)
 		return err_set(e, ERR_STATE, "the terminal of '%s' has no EOF character now", p->id);
@@ -269,7 +269,7 @@ static void input_look(struct process *p, struct pending_input *in)
 	struct engine *g = p->engine;
 	struct port_line line;
 
-	if (g->o.ports->line(g->o.world, p->id, &line) == 0 && line.canonical && !line.echo)
+	if (g->o.ports->line(g->o.host, p->id, &line) == 0 && line.canonical && !line.echo)
 		in->redacted = !in->eof;
 }
 
@@ -298,7 +298,7 @@ static int input_write(struct process *p, struct pending_input *in)
 	while (in->done < in->len) {
 		if (process_has_tty(p))
 			input_look(p, in);
-		ssize_t n = g->o.ports->write_stdin(g->o.world, p->id, in->data + in->done, in->len - in->done);
+		ssize_t n = g->o.ports->write_stdin(g->o.host, p->id, in->data + in->done, in->len - in->done);
 		if (n == 0)
 			return 0;
 		if (n < 0) {
@@ -371,7 +371,7 @@ void process_inputs_pump(struct process *p)
 				continue;
 		} else if (!p->stdin_closed) {
 			p->stdin_closed = true;
-			g->o.ports->close_stdin(g->o.world, p->id);
+			g->o.ports->close_stdin(g->o.host, p->id);
 		}
 		input_finish(p, in);
 	}
@@ -436,7 +436,7 @@ void engine_close_output(struct engine *g, const char *process_id, int stream, c
 	}
 	const struct requester by = requester_of(c);
 	struct store_batch *b = store_batch_new(g->o.store);
-	g->o.ports->close_output(g->o.world, p->id, stream);
+	g->o.ports->close_output(g->o.host, p->id, stream);
 	p->streams[stream].ended = true;
 	fact_open_process(&f, EVENT_PROCESS_INPUT, p);
 	f.draft.ids[ID_REQUEST] = c->request_id;
@@ -482,7 +482,7 @@ void engine_resize_process(struct engine *g, const char *process_id, uint32_t ro
 
 	if (p && !process_has_tty(p))
 		err_set(&e, ERR_STATE, "process '%s' has no terminal", process_id);
-	else if (p && g->o.ports->resize(g->o.world, p->id, rows, cols) < 0)
+	else if (p && g->o.ports->resize(g->o.host, p->id, rows, cols) < 0)
 		err_set(&e, ERR_STATE, "resize the terminal of '%s': %s", process_id,
 			errno == ENOTTY ? "it has not begun yet" : strerror(errno));
 	if (e.code) {
@@ -531,7 +531,7 @@ void engine_signal_process(struct engine *g, const char *process_id, int sig, co
 	}
 	p->sent_signals |= 1ull << (sig - 1);
 	p->signal_by = requester_of(c);
-	g->o.ports->signal(g->o.world, p->id, sig);
+	g->o.ports->signal(g->o.host, p->id, sig);
 	struct store_batch *b = store_batch_new(g->o.store);
 	fact_open_process(&f, EVENT_PROCESS_INPUT, p);
 	f.draft.ids[ID_REQUEST] = c->request_id;

@@ -24,9 +24,9 @@ static void process_pass_gate(struct process *p)
 		return;
 	p->state = PROCESS_EXECING;
 	if (p->layer_mismatch)
-		g->o.ports->kill(g->o.world, p->id);
+		g->o.ports->kill(g->o.host, p->id);
 	else
-		g->o.ports->open_gate(g->o.world, p->id);
+		g->o.ports->open_gate(g->o.host, p->id);
 }
 
 static struct known_layers *known_layers(const struct process *p)
@@ -89,7 +89,7 @@ static void process_drain(struct process *p)
 	p->state = PROCESS_DRAINING;
 	p->drain_until_ns = engine_now(g) + ENGINE_DRAIN_MS * 1000000ull;
 	engine_wake(g, p->drain_until_ns);
-	p->settling = g->o.ports->settle && g->o.ports->settle(g->o.world, p->id);
+	p->settling = g->o.ports->settle && g->o.ports->settle(g->o.host, p->id);
 	p->settle_until_ns = engine_now(g) + ENGINE_SETTLE_MS * 1000000ull;
 	process_inputs_fail(p, "the process has ended");
 	process_handle_event(p, PROCESS_EV_STREAM_END);
@@ -116,7 +116,7 @@ static void committing_refused(struct process *p)
 {
 	struct engine *g = p->engine;
 
-	g->o.ports->release(g->o.world, p->id, 0);
+	g->o.ports->release(g->o.host, p->id, 0);
 	process_free(p);
 }
 
@@ -134,7 +134,7 @@ static void execing_execed(struct process *p)
 		process_escalate(p, engine_now(g));
 	}
 	if (p->paused)
-		g->o.ports->signal(g->o.world, p->id, SIGSTOP);
+		g->o.ports->signal(g->o.host, p->id, SIGSTOP);
 	process_inputs_pump(p);
 }
 
@@ -171,7 +171,7 @@ static void ending_finish(struct process *p)
 		return;
 	p->over = true;
 	process_answer_waiters(p);
-	g->o.ports->release(g->o.world, p->id, process_unspilled(p));
+	g->o.ports->release(g->o.host, p->id, process_unspilled(p));
 	/* What was refused, or could not be started, never counted as started. */
 	g->counts.ended += p->committed;
 	permission_offer_retry(p);
@@ -322,7 +322,7 @@ void process_free(struct process *p)
 	}
 }
 
-/* ---- what the world reports ---- */
+/* ---- what the host reports ---- */
 
 void engine_on_started(struct engine *g, const char *id, const struct port_started *s)
 {

@@ -16,7 +16,7 @@ void root_authorise(struct engine *g, const struct sandbox_setup *f, const struc
 			buf_append(&paths, en->path, strlen(en->path) + 1);
 	}
 	if (paths.len)
-		g->o.ports->authorise(g->o.world, c->peer_fd, paths.data, paths.len, hold);
+		g->o.ports->authorise(g->o.host, c->peer_fd, paths.data, paths.len, hold);
 }
 
 void root_authorise_request(struct engine *g, const struct sandbox_request *r, const struct caller *c, bool hold)

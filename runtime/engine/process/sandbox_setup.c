@@ -84,13 +84,13 @@ static int compile(struct engine *g, const struct sandbox_request *r, const stru
 	buf_auto struct buf nested = BUF_INIT;
 	char home[PATH_MAX];
 
-	g->o.ports->base_env(g->o.world, c->uid, &f->env);
+	g->o.ports->base_env(g->o.host, c->uid, &f->env);
 	home_of(&f->env, home);
 	if (check_unconfined(&f->profile, c, e) < 0 || find_workspace(&f->profile, r, home, &f->workspace, e) < 0 ||
 	    check_agent_workspace(&f->workspace, home, c, e) < 0)
 		return -1;
 	if (f->profile.confined && f->workspace.path[0] && g->o.ports->nested_of)
-		g->o.ports->nested_of(g->o.world, c->uid, f->workspace.path, &nested);
+		g->o.ports->nested_of(g->o.host, c->uid, f->workspace.path, &nested);
 	const struct profile_place place = {
 		.cwd = f->workspace.cwd,
 		.home = home,

@@ -457,7 +457,7 @@ static void process_launch(struct process *p, const struct start_request *r, con
 	streams.input = p->given_input;
 	p->state = PROCESS_LAUNCHING;
 	store_prepare(g->o.store); /* the facts follow as soon as the clone is there, and the command waits for them */
-	g->o.ports->launch(g->o.world, p->id, plan->data, plan->len, flags, &streams, c->peer_fd);
+	g->o.ports->launch(g->o.host, p->id, plan->data, plan->len, flags, &streams, c->peer_fd);
 	process_prepare_facts(p);
 }
 
@@ -619,7 +619,7 @@ void engine_start_process(struct engine *g, const struct start_request *r, const
 			  void *ctx)
 {
 	if (g->o.ports->expect && !r->tty_rows && !r->sandbox.change.cow)
-		g->expected = g->o.ports->expect(g->o.world, sandbox_hint(&r->sandbox, c->uid));
+		g->expected = g->o.ports->expect(g->o.host, sandbox_hint(&r->sandbox, c->uid));
 	start(g, r, c, NULL, fn, ctx);
 	g->expected = (struct port_expected){ 0 };
 }

@@ -163,7 +163,7 @@ void process_submit_start(struct process *p)
 	buf_auto struct buf result = BUF_INIT;
 
 	p->started_boot_ns = p->last_output_ns = engine_now(p->engine);
-	p->started_real_us = p->engine->o.ports->real_us(p->engine->o.world);
+	p->started_real_us = p->engine->o.ports->real_us(p->engine->o.host);
 	if (p->command_ref)
 		store_batch_inline(b, p->command_ref, p->command_full.data, p->command_full.len);
 	sandbox_fact(p, b);

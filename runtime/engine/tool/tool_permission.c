@@ -446,7 +446,7 @@ static int find_workspace(struct engine *g, struct tool_evaluation *j, const str
 	buf_auto struct buf env = BUF_INIT;
 	int rc = 0;
 
-	g->o.ports->base_env(g->o.world, j->use.by.uid, &env);
+	g->o.ports->base_env(g->o.host, j->use.by.uid, &env);
 	snprintf(j->home, sizeof j->home, "%s", policy_lookup_home(&env));
 	snprintf(j->cwd, sizeof j->cwd, "%s", cwd ? cwd : "");
 	j->workspace[0] = '\0';
@@ -502,7 +502,7 @@ static void judge(struct engine *g, void *ctx)
 		take_rewritten(j);
 		bind(j);
 		const struct policy_key at = { .uid = (uint32_t)t.uid,
-					       .peer_fd = g->o.ports->peer_of(g->o.world, (uint32_t)t.uid),
+					       .peer_fd = g->o.ports->find_peer(g->o.host, (uint32_t)t.uid),
 					       .workspace = j->workspace,
 					       .home = j->home,
 					       .since_ns = j->since_ns };

@@ -170,7 +170,7 @@ static void preview_member(struct process *p, int stream, const char *key, struc
 	struct engine *g = p->engine;
 	char bytes[PREVIEW_BYTES];
 	ssize_t n = p->streams[stream].ref[0]
-			    ? g->o.ports->peek_output(g->o.world, p->id, stream, 0, bytes, sizeof bytes)
+			    ? g->o.ports->peek_output(g->o.host, p->id, stream, 0, bytes, sizeof bytes)
 			    : 0;
 
 	if (n > 0)
@@ -233,7 +233,7 @@ static void read_answer(struct process *p, struct buf *ret)
 	size_t want = p->streams[STREAM_STDOUT].size < ANSWER_READ ? (size_t)p->streams[STREAM_STDOUT].size
 								   : ANSWER_READ;
 	char *at = buf_reserve(ret, want);
-	ssize_t n = want ? g->o.ports->peek_output(g->o.world, p->id, STREAM_STDOUT, 0, at, want) : 0;
+	ssize_t n = want ? g->o.ports->peek_output(g->o.host, p->id, STREAM_STDOUT, 0, at, want) : 0;
 
 	buf_extend(ret, n > 0 ? (size_t)n : 0);
 }

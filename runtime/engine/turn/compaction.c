@@ -165,7 +165,7 @@ static void number_member(const json_t *params, const char *key, struct jw *w)
 static void started_fact(struct engine *g, struct transaction *tx, const struct history_scope *s, const json_t *params,
 			 const struct history_turns *turns)
 {
-	uint64_t due = g->o.ports->real_us(g->o.world) + PATIENCE_US;
+	uint64_t due = g->o.ports->real_us(g->o.host) + PATIENCE_US;
 	struct fact f;
 
 	fact_in(&f, EVENT_CONTEXT_COMPACTION_STARTED, s, tx->caller.request_id);

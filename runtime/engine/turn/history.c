@@ -295,7 +295,7 @@ static void step(struct engine *g, struct rollback *r)
 		bool left = store_model_get(g->o.store, VIEW_COW_PROCESS, r->runs[r->at], &text, &e) == 0;
 
 		if (left && view_process_brief(g->o.store, VIEW_ANY_UID, r->runs[r->at], &p, &e) == 0 &&
-		    g->o.ports->discard_changes && g->o.ports->discard_changes(g->o.world, r->runs[r->at], p.uid) == 0)
+		    g->o.ports->discard_changes && g->o.ports->discard_changes(g->o.host, r->runs[r->at], p.uid) == 0)
 			return; /* engine_on_discarded goes on */
 		note_run(&r->kept, r->runs[r->at++],
 			 left ? "its changes cannot be reached" : "its changes were applied or discarded before");
@@ -503,7 +503,7 @@ static uint64_t look(struct engine *g, bool at_start)
 {
 	struct gather open = { 0 };
 	struct err e = ERR_INIT;
-	uint64_t now = g->o.ports->real_us(g->o.world), next = UINT64_MAX;
+	uint64_t now = g->o.ports->real_us(g->o.host), next = UINT64_MAX;
 
 	if (store_model_scan_speculative(g->o.store, VIEW_OPEN_HISTORY, NULL, find_open, &open, &e) < 0)
 		log_error("look for open compactions: %s", e.message);
@@ -530,7 +530,7 @@ static uint64_t look(struct engine *g, bool at_start)
 
 void history_recover(struct engine *g)
 {
-	/* On the first tick: the world can take files back only once everything stands. */
+	/* On the first tick: the host can take files back only once everything stands. */
 	g->history_found = true;
 	engine_wake(g, engine_now(g));
 }

@@ -26,7 +26,7 @@ void engine_rollback_thread(struct engine *g, const json_t *params, const struct
 void engine_window_loaded(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id,
 			  const char *cursor, uint64_t from, uint64_t to, bool truncated);
 
-/* The world has (or has not) taken back what a copy-on-write run changed. */
+/* The host has (or has not) taken back what a copy-on-write run changed. */
 void engine_on_discarded(struct engine *g, const char *process_id, const struct err *e);
 
 void history_recover(struct engine *g);

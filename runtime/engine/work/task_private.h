@@ -52,7 +52,7 @@ int task_may(const struct task *t, enum task_verb v, struct err *e);
 void task_fact_open(struct fact *f, enum event_type type, const struct task_doc *d, const struct caller *c);
 void task_fact_reason(struct fact *f, const char *reason); /* payload and statusReason; nothing for NULL */
 void fact_time(struct jw *w, const char *key, uint64_t real_us);
-static inline uint64_t engine_real(struct engine *g) { return g->o.ports->real_us(g->o.world); }
+static inline uint64_t engine_real(struct engine *g) { return g->o.ports->real_us(g->o.host); }
 
 /* Parameters. */
 const char *param_str(const json_t *params, const char *name);

@@ -14,10 +14,10 @@
 #include "sandbox/plan.h"
 #include "sandbox/status.h"
 #include "sandbox/tree_limit.h"
+#include "supervisor/common/process_title.h"
 #include "supervisor/guard/guard.h"
 #include "supervisor/proxy/proxy.h"
 #include "supervisor/spawner/spawner.h"
-#include "supervisor/common/process_title.h"
 #include "tests/unit/suite.h"
 
 #include <errno.h>
@@ -108,11 +108,11 @@ static inline const struct cgroup_base *rig_base(void)
 /* First thing in main: ≥ 0 is the exit status of a role, −1 = this is the test. */
 static inline int rig_role(int argc, char **argv)
 {
-	static struct title title;
+	static struct process_title title;
 	if (argc < 3 || strcmp(argv[1], "--role") != 0)
 		return -1;
 	log_setup("rig", LOG_LEVEL_ERROR, false);
-	title_init(&title, argc, argv);
+	process_title_init(&title, argc, argv);
 	if (strcmp(argv[2], "runtime") == 0)
 		return rig_role_runtime();
 	if (strcmp(argv[2], "proxy") == 0)

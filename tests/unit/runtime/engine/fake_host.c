@@ -31,19 +31,19 @@ struct fake_process *fake_last(struct fake_host *w)
 	return &w->processes[w->nprocesses - 1];
 }
 
-static uint64_t real_us(void *world) { return 1700000000000000ull + ((struct fake_host *)world)->boot_ns / 1000; }
+static uint64_t real_us(void *host) { return 1700000000000000ull + ((struct fake_host *)host)->boot_ns / 1000; }
 
-static uint64_t boot_ns(void *world) { return ((struct fake_host *)world)->boot_ns; }
+static uint64_t boot_ns(void *host) { return ((struct fake_host *)host)->boot_ns; }
 
-static void wake_at(void *world, uint64_t at)
+static void wake_at(void *host, uint64_t at)
 {
-	struct fake_host *w = world;
+	struct fake_host *w = host;
 
 	if (at < w->wake_ns)
 		w->wake_ns = at;
 }
 
-static void base_env(void *world, uint32_t uid, struct buf *out) { buf_append(out, "PATH=/bin", sizeof "PATH=/bin"); }
+static void base_env(void *host, uint32_t uid, struct buf *out) { buf_append(out, "PATH=/bin", sizeof "PATH=/bin"); }
 
 static struct fake_process *fake_add(struct fake_host *w, const char *id, const struct port_streams *streams)
 {
@@ -58,34 +58,34 @@ static struct fake_process *fake_add(struct fake_host *w, const char *id, const 
 	return p;
 }
 
-static void launch(void *world, const char *id, const void *plan, size_t len, uint32_t flags,
+static void launch(void *host, const char *id, const void *plan, size_t len, uint32_t flags,
 		   const struct port_streams *streams, int peer_fd)
 {
 	struct err e = ERR_INIT;
 
 	ck_assert_msg(plan_check(plan, len, &e) == 0, "%s", e.message);
-	struct fake_process *p = fake_find(world, id);
+	struct fake_process *p = fake_find(host, id);
 	if (p) { /* once more, after a crash */
 		p->streams = *streams;
 		p->launches++;
 	} else {
-		p = fake_add(world, id, streams);
+		p = fake_add(host, id, streams);
 		p->launches = 1;
 	}
 	p->plan_flags = flags;
 }
 
-static void open_gate(void *world, const char *id) { fake_find(world, id)->gate_open = true; }
+static void open_gate(void *host, const char *id) { fake_find(host, id)->gate_open = true; }
 
-static void send_signal(void *world, const char *id, int sig) { fake_find(world, id)->signals |= 1ull << (sig - 1); }
+static void send_signal(void *host, const char *id, int sig) { fake_find(host, id)->signals |= 1ull << (sig - 1); }
 
-static void kill_tree(void *world, const char *id) { fake_find(world, id)->kill_tree = true; }
+static void kill_tree(void *host, const char *id) { fake_find(host, id)->kill_tree = true; }
 
-static void kill_init(void *world, const char *id) { fake_find(world, id)->killed = true; }
+static void kill_init(void *host, const char *id) { fake_find(host, id)->killed = true; }
 
-static ssize_t write_stdin(void *world, const char *id, const void *p, size_t n)
+static ssize_t write_stdin(void *host, const char *id, const void *p, size_t n)
 {
-	struct fake_process *f = fake_find(world, id);
+	struct fake_process *f = fake_find(host, id);
 
 	n = n < f->stdin_room ? n : f->stdin_room;
 	buf_append(&f->input, p, n);
@@ -93,57 +93,57 @@ static ssize_t write_stdin(void *world, const char *id, const void *p, size_t n)
 	return (ssize_t)n;
 }
 
-static void close_stdin(void *world, const char *id) { fake_find(world, id)->stdin_closed = true; }
+static void close_stdin(void *host, const char *id) { fake_find(host, id)->stdin_closed = true; }
 
-static void close_output(void *world, const char *id, int stream) {}
+static void close_output(void *host, const char *id, int stream) {}
 
-static int line(void *world, const char *id, struct port_line *ret)
+static int line(void *host, const char *id, struct port_line *ret)
 {
-	*ret = fake_find(world, id)->line;
+	*ret = fake_find(host, id)->line;
 	return 0;
 }
 
-static int resize(void *world, const char *id, uint32_t rows, uint32_t cols)
+static int resize(void *host, const char *id, uint32_t rows, uint32_t cols)
 {
-	struct fake_process *p = fake_find(world, id);
+	struct fake_process *p = fake_find(host, id);
 
 	p->rows = rows;
 	p->cols = cols;
 	return 0;
 }
 
-static ssize_t peek_output(void *world, const char *id, int stream, uint64_t offset, void *p, size_t n)
+static ssize_t peek_output(void *host, const char *id, int stream, uint64_t offset, void *p, size_t n)
 {
-	struct fake_process *f = fake_find(world, id);
+	struct fake_process *f = fake_find(host, id);
 
 	return f->spool_fd[stream] < 0 ? 0 : pread(f->spool_fd[stream], p, n, (off_t)offset);
 }
 
-static int output_fd(void *world, const char *id, int stream) { return fake_find(world, id)->spool_fd[stream]; }
+static int output_fd(void *host, const char *id, int stream) { return fake_find(host, id)->spool_fd[stream]; }
 
-static void stop_reading(void *world, const char *id) { fake_find(world, id)->reading_stopped = true; }
+static void stop_reading(void *host, const char *id) { fake_find(host, id)->reading_stopped = true; }
 
-static void release(void *world, const char *id, unsigned unspilled)
+static void release(void *host, const char *id, unsigned unspilled)
 {
-	struct fake_process *p = fake_find(world, id);
+	struct fake_process *p = fake_find(host, id);
 
 	p->released = true;
 	p->unspilled = unspilled;
 }
 
-static void meet_peer(void *world, uint32_t uid, int peer_fd) {}
+static void add_peer(void *host, uint32_t uid, int peer_fd) {}
 
 /* Everybody has been here, unless a test says otherwise. */
-static int peer_of(void *world, uint32_t uid)
+static int find_peer(void *host, uint32_t uid)
 {
-	const struct fake_host *w = world;
+	const struct fake_host *w = host;
 
 	return w->nobody ? -1 : 0;
 }
 
-static int policy_of(void *world, const struct policy_key *at, const struct policy_rules **ret, struct err *e)
+static int policy_of(void *host, const struct policy_key *at, const struct policy_rules **ret, struct err *e)
 {
-	struct fake_host *w = world;
+	struct fake_host *w = host;
 
 	w->policies++;
 	if (w->policy_problem)
@@ -152,7 +152,7 @@ static int policy_of(void *world, const struct policy_key *at, const struct poli
 }
 
 static const struct ports fake_ports = {
-	real_us,   boot_ns,     wake_at,   base_env,     meet_peer,    peer_of,     launch,
+	real_us,   boot_ns,     wake_at,   base_env,     add_peer,     find_peer,   launch,
 	open_gate, send_signal, kill_tree, kill_init,    write_stdin,  close_stdin, line,
 	resize,    peek_output, output_fd, stop_reading, close_output, release,     .policy_of = policy_of,
 };
@@ -170,35 +170,35 @@ static void spool_find(struct fake_host *w, struct fake_process *p, uint64_t siz
 	}
 }
 
-static void adopt(void *world, const struct port_held *h, const struct port_streams *streams,
+static void adopt(void *host, const struct port_held *h, const struct port_streams *streams,
 		  uint64_t size[STREAM_COUNT])
 {
-	struct fake_process *p = fake_find(world, h->id);
+	struct fake_process *p = fake_find(host, h->id);
 
 	if (!p)
-		p = fake_add(world, h->id, streams);
+		p = fake_add(host, h->id, streams);
 	p->streams = *streams;
 	p->gate_open = false;
-	spool_find(world, p, size);
+	spool_find(host, p, size);
 }
 
-static void abandon(void *world, const struct port_held *h)
+static void abandon(void *host, const struct port_held *h)
 {
-	struct fake_host *w = world;
+	struct fake_host *w = host;
 
 	w->abandoned[w->nabandoned++] = h->id;
 }
 
-static void salvage(void *world, const char *id, const struct port_streams *streams, uint64_t size[STREAM_COUNT])
+static void salvage(void *host, const char *id, const struct port_streams *streams, uint64_t size[STREAM_COUNT])
 {
-	struct fake_process *p = fake_find(world, id);
+	struct fake_process *p = fake_find(host, id);
 
-	spool_find(world, p ? p : fake_add(world, id, streams), size);
+	spool_find(host, p ? p : fake_add(host, id, streams), size);
 }
 
 static const struct recovery_ports fake_recovery = { adopt, abandon, salvage };
 
-/* ---- the world itself ---- */
+/* ---- set-up ---- */
 
 void fake_reopen(struct fake_host *w, const struct port_held *held, size_t ndeferred)
 {
@@ -217,7 +217,7 @@ void fake_reopen(struct fake_host *w, const struct port_held *held, size_t ndefe
 	const struct engine_options eo = {
 		.store = w->store,
 		.ports = &fake_ports,
-		.world = w,
+		.host = w,
 		.boot_id = "boot",
 		.owner_uid = 0,
 		.defaults = { LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE },

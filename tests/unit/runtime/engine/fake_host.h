@@ -1,8 +1,8 @@
-#ifndef BAILIFF_TESTS_FAKE_WORLD_H
-#define BAILIFF_TESTS_FAKE_WORLD_H
+#ifndef BAILIFF_TESTS_FAKE_HOST_H
+#define BAILIFF_TESTS_FAKE_HOST_H
 
 /*
- * A world for the engine that does what the test says: a clock that stands still until it is moved, processes that are
+ * A host for the engine that does what the test says: a clock that stands still until it is moved, processes that are
  * only names, and output that is appended to real spool files in a folder of the test's.
  */
 

@@ -1,4 +1,4 @@
-/* Tasks and jobs against a world that does what the test says: a clock that is moved by hand, and crashes where they
+/* Tasks and jobs against a host that does what the test says: a clock that is moved by hand, and crashes where they
  * hurt. */
 
 #include "tests/unit/runtime/engine/fake_host.h"

@@ -1,4 +1,4 @@
-/* Turns, queues, tool calls and actions against a world that does what the test says, with crashes where they hurt. */
+/* Turns, queues, tool calls and actions against a host that does what the test says, with crashes where they hurt. */
 
 #include "tests/unit/runtime/engine/fake_host.h"
 

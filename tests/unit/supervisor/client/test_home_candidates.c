@@ -20,11 +20,11 @@ static void set(const char *name, const char *value)
 static void compare(uid_t uid)
 {
 	struct home places[HOME_CANDIDATES_MAX];
-	struct paths paths;
+	struct daemon_paths paths;
 	struct err e = ERR_INIT;
 
 	ck_assert_int_ge(home_candidates(uid, places), 1);
-	ck_assert_int_eq(paths_find(NULL, uid, &paths, &e), 0);
+	ck_assert_int_eq(daemon_paths_find(NULL, uid, &paths, &e), 0);
 	mem_auto char *socket = mem_printf("%s/control.sock", paths.run);
 	mem_auto char *store = mem_printf("%s/store", paths.state);
 	ck_assert_str_eq(places[0].socket, socket);

@@ -15,9 +15,9 @@ static bool has(const char *const *list, size_t n, const char *path)
 
 START_TEST(one_home_is_one_folder)
 {
-	struct secrets s;
+	struct private_paths s;
 
-	secrets_init(&s, "/srv/./b/", "/srv/b", "/srv//b");
+	private_paths_init(&s, "/srv/./b/", "/srv/b", "/srv//b");
 	ck_assert_uint_eq(s.nfolder, 1);
 	ck_assert_str_eq(s.folder[0], "/srv/b");
 	ck_assert(has(s.path, s.npath, "/srv/b/control.sock"));
@@ -26,42 +26,42 @@ START_TEST(one_home_is_one_folder)
 	ck_assert(has(s.path, s.npath, "/srv/b/policy.json"));
 	ck_assert(has(s.path, s.npath, "/srv/b/config.json"));
 	ck_assert(has(s.path, s.npath, "/srv/b/http-token")); /* with it a command could answer its own questions */
-	secrets_done(&s);
+	private_paths_done(&s);
 }
 END_TEST
 
 START_TEST(each_folder_has_its_own)
 {
-	struct secrets s;
+	struct private_paths s;
 
-	secrets_init(&s, "/run/b", "/var/lib/b", NULL);
+	private_paths_init(&s, "/run/b", "/var/lib/b", NULL);
 	ck_assert_uint_eq(s.nfolder, 2);
 	ck_assert(has(s.path, s.npath, "/run/b/control.sock"));
 	ck_assert(has(s.path, s.npath, "/var/lib/b/store"));
 	for (size_t i = 0; i < s.npath; i++)
 		ck_assert_ptr_null(strstr(s.path[i], "json"));
-	secrets_done(&s);
+	private_paths_done(&s);
 }
 END_TEST
 
 START_TEST(what_the_configuration_names_is_one_too)
 {
-	struct secrets s;
+	struct private_paths s;
 
-	secrets_init(&s, "/run/b", "/var/lib/b", "/etc/b");
+	private_paths_init(&s, "/run/b", "/var/lib/b", "/etc/b");
 	size_t own = s.npath, more = 0;
-	while (secrets_add(&s, "/srv/token") == 0)
+	while (private_paths_add(&s, "/srv/token") == 0)
 		more++;
 	ck_assert_uint_ge(more, 8);
 	ck_assert_uint_eq(s.npath, own + more);
 	ck_assert(has(s.path, s.npath, "/srv/token"));
 	ck_assert_uint_eq(s.nfolder, 3); /* its folder may be anybody's */
-	secrets_done(&s);
+	private_paths_done(&s);
 }
 END_TEST
 
 int main(void)
 {
-	return SUITE("secrets", one_home_is_one_folder, each_folder_has_its_own,
+	return SUITE("private_paths", one_home_is_one_folder, each_folder_has_its_own,
 		     what_the_configuration_names_is_one_too);
 }

@@ -7,9 +7,9 @@
 #include "runtime/base/err.h"
 #include "runtime/engine/channel/channel.h"
 #include "runtime/engine/core/engine.h"
+#include "runtime/engine/model/routing_facts.h"
 #include "runtime/engine/turn/history.h"
 #include "runtime/engine/work/job.h"
-#include "runtime/engine/model/routing_facts.h"
 #include "runtime/engine/work/subagent.h"
 #include "runtime/engine/work/task.h"
 #include "runtime/event/event.h"
@@ -177,8 +177,8 @@ void engine_counts_get(const struct engine *g, struct engine_counts *ret)
 }
 
 /* There are no terminals. */
-void screens_ask(struct screens *s, struct screens_request *r, screens_fn fn, void *ctx) { abort(); }
-void screens_client_gone(struct screens *s, uint64_t connection) { abort(); }
+void screens_submit(struct screens *s, struct screens_request *r, screens_fn fn, void *ctx) { abort(); }
+void screens_client_disconnected(struct screens *s, uint64_t connection) { abort(); }
 void engine_connect_channel(struct engine *g, const struct channel_request *r, const struct caller *c,
 			    engine_reply_fn fn, void *ctx)
 {

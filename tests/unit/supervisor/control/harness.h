@@ -14,12 +14,12 @@
 #include "runtime/base/mem.h"
 #include "runtime/event/event.h"
 #include "runtime/store/store.h"
-#include "supervisor/host/config.h"
 #include "supervisor/control/call.h"
 #include "supervisor/control/client.h"
 #include "supervisor/control/control.h"
-#include "supervisor/control/peer.h"
 #include "supervisor/control/control_private.h"
+#include "supervisor/control/peer.h"
+#include "supervisor/host/config.h"
 #include "tests/unit/supervisor/control/fake_engine.h"
 
 #include <check.h>
@@ -34,9 +34,9 @@
 
 #define PATIENCE_NS (60ull * 1000000000)
 
-/* ---- the world of a test ---- */
+/* ---- the harness ---- */
 
-struct world {
+struct harness {
 	char dir[64];
 	struct config config;
 	struct event_base *base;
@@ -55,7 +55,7 @@ struct end {
 
 static inline void world_dispatch(evutil_socket_t fd, short what, void *arg) { store_dispatch(arg); }
 
-static inline void world_open_store(struct world *w)
+static inline void harness_open_store(struct harness *w)
 {
 	char db[96], spool[96];
 	struct err e = ERR_INIT;
@@ -69,7 +69,7 @@ static inline void world_open_store(struct world *w)
 	event_add(w->store_ev, NULL);
 }
 
-static inline void world_open_control(struct world *w)
+static inline void harness_open_control(struct harness *w)
 {
 	struct control_options o = {
 		.base = w->base,
@@ -83,28 +83,28 @@ static inline void world_open_control(struct world *w)
 	w->control = control_new(&o);
 }
 
-static inline void world_new(struct world *w)
+static inline void harness_new(struct harness *w)
 {
-	*w = (struct world){ .listen_fd = -1 };
+	*w = (struct harness){ .listen_fd = -1 };
 	fake = (struct fake_engine){ 0 };
 	snprintf(w->dir, sizeof w->dir, "/tmp/bailiff-control-XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(w->dir));
 	config_defaults(&w->config);
 	w->base = event_base_new();
-	world_open_store(w);
-	world_open_control(w);
+	harness_open_store(w);
+	harness_open_control(w);
 }
 
-static inline void world_close(struct world *w)
+static inline void harness_close(struct harness *w)
 {
 	control_free(w->control);
 	event_free(w->store_ev);
 	store_close(w->store);
 }
 
-static inline void world_done(struct world *w)
+static inline void harness_done(struct harness *w)
 {
-	world_close(w);
+	harness_close(w);
 	event_base_free(w->base);
 	char *argv[] = { (char *)"rm", (char *)"-rf", w->dir, NULL };
 	pid_t pid = fork();
@@ -117,7 +117,7 @@ static inline void world_done(struct world *w)
 }
 
 /* One round of the loop; waits a little when there is nothing to do. */
-static inline void world_step(struct world *w)
+static inline void harness_step(struct harness *w)
 {
 	struct timeval little = { .tv_usec = 2000 };
 	event_base_loopexit(w->base, &little);
@@ -128,14 +128,14 @@ static inline void world_step(struct world *w)
 	do {                                                                              \
 		uint64_t deadline_ = clock_boot_ns() + PATIENCE_NS;                       \
 		while (!(condition)) {                                                    \
-			world_step(w);                                                    \
+			harness_step(w);                                                  \
 			ck_assert_msg(clock_boot_ns() < deadline_, "never: " #condition); \
 		}                                                                         \
 	} while (0)
 
 /* ---- clients ---- */
 
-static inline struct end end_new(struct world *w, struct client **ret)
+static inline struct end end_new(struct harness *w, struct client **ret)
 {
 	int fds[2];
 	struct peer peer;
@@ -166,7 +166,7 @@ static inline void end_read(struct end *e)
 		e->eof = true;
 }
 
-static inline void end_send_n(struct world *w, struct end *e, const char *text, size_t n)
+static inline void end_send_n(struct harness *w, struct end *e, const char *text, size_t n)
 {
 	uint64_t deadline = clock_boot_ns() + PATIENCE_NS;
 	while (n) {
@@ -174,7 +174,7 @@ static inline void end_send_n(struct world *w, struct end *e, const char *text, 
 		if (sent < 0) {
 			ck_assert_msg(errno == EAGAIN, "send: %s", strerror(errno));
 			ck_assert(clock_boot_ns() < deadline);
-			world_step(w);
+			harness_step(w);
 			continue;
 		}
 		text += sent;
@@ -182,7 +182,10 @@ static inline void end_send_n(struct world *w, struct end *e, const char *text, 
 	}
 }
 
-static inline void end_send(struct world *w, struct end *e, const char *text) { end_send_n(w, e, text, strlen(text)); }
+static inline void end_send(struct harness *w, struct end *e, const char *text)
+{
+	end_send_n(w, e, text, strlen(text));
+}
 
 static inline bool end_has_line(struct end *e)
 {
@@ -191,7 +194,7 @@ static inline bool end_has_line(struct end *e)
 }
 
 /* The next line, parsed; the caller frees it. */
-static inline json_t *end_line(struct world *w, struct end *e)
+static inline json_t *end_line(struct harness *w, struct end *e)
 {
 	until(w, end_has_line(e) || e->eof);
 	ck_assert_msg(end_has_line(e), "the connection ended");
@@ -204,7 +207,7 @@ static inline json_t *end_line(struct world *w, struct end *e)
 	return v;
 }
 
-static inline json_t *ask(struct world *w, struct end *e, const char *text)
+static inline json_t *ask(struct harness *w, struct end *e, const char *text)
 {
 	end_send(w, e, text);
 	end_send(w, e, "\n");
@@ -252,8 +255,8 @@ static inline void count_commit(void *ctx, const struct store_result *r)
 }
 
 /* Appends n events of one session and process, and waits for their commit. `fill` bytes make them larger. */
-static inline void append(struct world *w, enum event_type type, uint32_t uid, const char *session, const char *process,
-			  unsigned n, size_t fill)
+static inline void append(struct harness *w, enum event_type type, uint32_t uid, const char *session,
+			  const char *process, unsigned n, size_t fill)
 {
 	unsigned left = 0;
 	struct buf payload = BUF_INIT;

@@ -7,9 +7,9 @@
 #define HEALTH "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"get_metrics\"}"
 #define WAIT "{\"jsonrpc\":\"2.0\",\"id\":\"w\",\"method\":\"wait_process\",\"params\":{\"processId\":\"proc_x\"}}"
 
-static struct world w;
-static void setup(void) { world_new(&w); }
-static void teardown(void) { world_done(&w); }
+static struct harness w;
+static void setup(void) { harness_new(&w); }
+static void teardown(void) { harness_done(&w); }
 
 /* ---- framing ---- */
 
@@ -20,7 +20,7 @@ START_TEST(every_split_of_two_requests)
 	struct end c = end_new(&w, NULL);
 	for (size_t cut = 1; cut < sizeof text - 1; cut++) {
 		end_send_n(&w, &c, text, cut);
-		world_step(&w);
+		harness_step(&w);
 		end_send(&w, &c, text + cut);
 		json_auto_t *one = end_line(&w, &c), *two = end_line(&w, &c);
 		ck_assert_str_eq(text_at(one, "id"), "a");
@@ -291,7 +291,7 @@ START_TEST(half_closed_and_then_gone)
 	end_send(&w, &c, WAIT "\n");
 	shutdown(c.fd, SHUT_WR);
 	until(&w, fake.fn);
-	world_step(&w);
+	harness_step(&w);
 	ck_assert_uint_eq(w.control->nclients, 1);
 	end_done(&c);
 	until(&w, w.control->nclients == 0);
@@ -329,7 +329,7 @@ START_TEST(freed_with_calls_under_way)
 		"{\"jsonrpc\":\"2.0\",\"id\":4,\"method\":\"create_session\",\"params\":{\"idempotencyKey\":\"k\"}}\n");
 	until(&w, fake.calls == 3);
 	for (int i = 0; i < 5; i++)
-		world_step(&w);
+		harness_step(&w);
 	end_done(&c);
 	/* teardown frees control with all of them */
 }
@@ -348,7 +348,7 @@ START_TEST(requests_in_flight_are_bounded)
 	end_send_n(&w, &c, many.data, many.len);
 	until(&w, fake.calls >= CLIENT_CALLS_MAX);
 	for (int i = 0; i < 20; i++)
-		world_step(&w);
+		harness_step(&w);
 	ck_assert_uint_eq(fake.calls, CLIENT_CALLS_MAX);
 	/* While nothing is read, its end is seen all the same. */
 	end_done(&c);
@@ -394,7 +394,7 @@ static void open_listener(void)
 	w.listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	ck_assert_int_eq(bind(w.listen_fd, (struct sockaddr *)&a, sizeof a), 0);
 	ck_assert_int_eq(listen(w.listen_fd, 64), 0);
-	world_open_control(&w);
+	harness_open_control(&w);
 }
 
 static struct end dial(void)

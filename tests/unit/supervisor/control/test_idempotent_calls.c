@@ -6,9 +6,9 @@
 	"{\"jsonrpc\":\"2.0\",\"id\":" #id ",\"method\":\"create_session\",\"params\":{\"title\":\"" title \
 	"\",\"workspaceId\":\"w\",\"idempotencyKey\":\"" key "\"}}"
 
-static struct world w;
-static void setup(void) { world_new(&w); }
-static void teardown(void) { world_done(&w); }
+static struct harness w;
+static void setup(void) { harness_new(&w); }
+static void teardown(void) { harness_done(&w); }
 
 START_TEST(same_key_same_result)
 {
@@ -30,9 +30,9 @@ START_TEST(same_key_same_result)
 	ck_assert_uint_eq(fake.calls, 1);
 	/* And after a restart. */
 	end_done(&c);
-	world_close(&w);
-	world_open_store(&w);
-	world_open_control(&w);
+	harness_close(&w);
+	harness_open_store(&w);
+	harness_open_control(&w);
 	c = end_new(&w, NULL);
 	json_auto_t *four = ask(&w, &c, SESSION(4, "a", "k"));
 	ck_assert(json_equal(at(one, "result"), at(four, "result")));
@@ -184,7 +184,7 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("idem");
+	Suite *s = suite_create("idempotent_calls");
 	TCase *t = tcase_create("all");
 	tcase_set_timeout(t, 120);
 	tcase_add_checked_fixture(t, setup, teardown);

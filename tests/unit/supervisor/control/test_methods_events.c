@@ -1,18 +1,18 @@
 #include "tests/unit/supervisor/control/harness.h"
 
-static struct world w;
+static struct harness w;
 static uint32_t me;
 static struct end c;
 static void setup(void)
 {
-	world_new(&w);
+	harness_new(&w);
 	me = (uint32_t)geteuid();
 	c = end_new(&w, NULL);
 }
 static void teardown(void)
 {
 	end_done(&c);
-	world_done(&w);
+	harness_done(&w);
 }
 
 static json_t *call(const char *method, const char *params)

@@ -2,14 +2,14 @@
 
 #include "supervisor/control/subscription.h"
 
-static struct world w;
+static struct harness w;
 static uint32_t me;
 static void setup(void)
 {
-	world_new(&w);
+	harness_new(&w);
 	me = (uint32_t)geteuid();
 }
-static void teardown(void) { world_done(&w); }
+static void teardown(void) { harness_done(&w); }
 
 static json_t *subscribe(struct end *c, const char *params)
 {
@@ -33,7 +33,7 @@ static void expect_silence(struct end *c)
 	json_auto_t *reply = ask(&w, c, "{\"jsonrpc\":\"2.0\",\"id\":\"quiet\",\"method\":\"get_metrics\"}");
 	ck_assert_str_eq(text_at(reply, "id"), "quiet");
 	for (int i = 0; i < 5; i++)
-		world_step(&w);
+		harness_step(&w);
 	ck_assert(!end_has_line(c));
 }
 

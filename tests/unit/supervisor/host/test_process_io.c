@@ -14,14 +14,14 @@
 
 #define ID "proc_test"
 
-static struct world world;
+static struct host_ports host;
 static unsigned ready, gone;
 
 /* As when the process ends in there: its hold is freed. */
 void engine_on_ready(struct engine *g, const char *id, uint32_t layers)
 {
 	ready++;
-	world_ports.release(&world, ID, 0);
+	host_ports_table.release(&host, ID, 0);
 }
 
 void engine_on_gone(struct engine *g, const char *id, const struct status_msg *last) { gone++; }
@@ -32,27 +32,27 @@ static void begin(int status[2], int dead[2])
 	const struct status_msg m = { .kind = STATUS_READY };
 
 	mallopt(M_PERTURB, 165); /* freed memory is not as it was by luck */
-	world_init(&world, event_base_new(), NULL, -1, -1, -1, -1);
-	struct hold *h = hold_new(&world, ID, &names);
+	host_ports_init(&host, event_base_new(), NULL, -1, -1, -1, -1);
+	struct process_io *h = process_io_new(&host, ID, &names);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, status), 0);
 	ck_assert_int_eq(pipe(dead), 0);
 	h->fds[GUARD_SLOT_STATUS] = status[0];
 	h->fds[GUARD_SLOT_PIDFD] = dead[0];
-	hold_watch(h);
+	process_io_watch(h);
 	for (int i = 0; i < 2; i++) /* the second must not be looked for */
 		ck_assert_int_eq(send(status[1], &m, sizeof m, 0), sizeof m);
 }
 
 static void end(int status[2], int dead[2])
 {
-	event_base_loop(world.base, EVLOOP_NONBLOCK);
+	event_base_loop(host.base, EVLOOP_NONBLOCK);
 	ck_assert_uint_eq(ready, 1);
 	ck_assert_uint_eq(gone, 0);
-	ck_assert_uint_eq(world.holds.count, 0);
+	ck_assert_uint_eq(host.process_ios.count, 0);
 	close(status[1]);
 	if (dead[1] >= 0)
 		close(dead[1]);
-	world_done(&world);
+	host_ports_done(&host);
 }
 
 START_TEST(a_report_may_free_the_hold)
@@ -70,7 +70,7 @@ START_TEST(a_report_of_the_dead_may_free_the_hold)
 	int status[2], dead[2];
 
 	begin(status, dead);
-	struct hold *h = strmap_get(&world.holds, ID);
+	struct process_io *h = strmap_get(&host.process_ios, ID);
 	event_del(h->status_ev);
 	close(dead[1]);
 	dead[1] = -1;
