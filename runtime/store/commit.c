@@ -3,6 +3,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/chunk.h"
+#include "runtime/store/event_index.h"
 #include "runtime/store/idempotency_records.h"
 #include "runtime/store/layer.h"
 #include "runtime/store/read_models.h"
@@ -49,50 +50,6 @@ void commit_count(struct store *store, uint64_t start_ns)
 	pthread_mutex_unlock(&store->mutex);
 }
 
-/*
- * The part of an id that sorts by time stands first: what is made together, say a session, its thread, its turn and its
- * process, then lies on one page at the end of the table, and a commit touches that page instead of one for each field.
- */
-void commit_index_prefix(int field, const char *id, size_t len, struct db_key *ret)
-{
-	const char *sep = memchr(id, '_', len);
-	size_t head = sep ? (size_t)(sep + 1 - id) : 0;
-
-	db_key_reset(ret);
-	db_key_add(ret, id + head, len - head);
-	db_key_u8(ret, 0);
-	db_key_u8(ret, (uint8_t)field);
-	db_key_add(ret, id, head);
-	db_key_u8(ret, 0);
-}
-
-bool commit_index_key(const struct event_view *ev, int field, struct db_key *ret)
-{
-	const struct id_text *id = &ev->ids[field];
-
-	if (!id->text || !id_field_indexed((enum id_field)field))
-		return false;
-	commit_index_prefix(field, id->text, id->len, ret);
-	db_key_u64(ret, ev->sequence);
-	return db_key_ok(ret);
-}
-
-int commit_index(const struct db *d, MDB_txn *txn, const struct event_view *ev, struct err *e)
-{
-	MDB_val kv, none = { 0 };
-	struct db_key k;
-
-	for (int f = 0; f < ID_FIELD_COUNT; f++) {
-		if (!commit_index_key(ev, f, &k))
-			continue;
-		kv = db_key_val(&k);
-		int rc = mdb_put(txn, d->t[DB_INDEX], &kv, &none, 0);
-		if (rc != 0)
-			return db_err(e, rc, "write an index entry");
-	}
-	return 0;
-}
-
 static int put_event(struct store *store, MDB_txn *txn, const struct group_entry *n, struct tip *tip, struct err *e)
 {
 	struct event_view ev;
@@ -111,7 +68,7 @@ static int put_event(struct store *store, MDB_txn *txn, const struct group_entry
 	if (rc != 0)
 		return db_err(e, rc, "write an event");
 	record_write(v.mv_data, n->data, n->len, ev.real_us, tip);
-	return commit_index(&store->db, txn, &ev, e);
+	return event_index_put(&store->db, txn, &ev, e);
 }
 
 /* What the transaction at hand settles, and what it found. */

@@ -29,11 +29,4 @@ int commit_layers(struct store *store, const struct layer *head, struct settling
 void commit_settled(struct store *store, struct settling *g);
 void commit_undone(struct store *store, struct settling *g);
 
-/* What the keys of all index entries of an id begin with; the event's sequence follows. */
-void commit_index_prefix(int field, const char *id, size_t len, struct db_key *ret);
-/* An index entry's key; false when the event has no such id or it is not indexed. */
-bool commit_index_key(const struct event_view *ev, int field, struct db_key *ret);
-/* Writes all of an event's. */
-int commit_index(const struct db *d, MDB_txn *txn, const struct event_view *ev, struct err *e);
-
 #endif

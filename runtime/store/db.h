@@ -19,7 +19,7 @@ struct err;
 #define DB_TABLES(X)                                                                                    \
 	X(META, "meta")         /* name → sealed value; names of users start with "u:" */             \
 	X(EVENTS, "events")     /* sequence → record.h */                                             \
-	X(INDEX, "index")       /* id, id field, sequence (commit.h) → nothing */                     \
+	X(INDEX, "index")       /* id, id field, sequence (event_index.h) → nothing */                \
 	X(MODELS_A, "models_a") /* kind, id → sealed document; meta "models" says which of the two */ \
 	X(MODELS_B, "models_b")                                                                         \
 	X(BASE, "base")           /* the models as they were before the first kept event */             \

@@ -4,6 +4,7 @@
  */
 
 #include "runtime/base/mem.h"
+#include "runtime/store/event_index.h"
 #include "runtime/store/idempotency_records.h"
 #include "runtime/store/read_models.h"
 #include "runtime/store/store_meta.h"
@@ -53,7 +54,7 @@ static int remove_event(struct store *store, MDB_txn *txn, struct models *m, str
 		return err_wrap(e, "fold event %llu", (unsigned long long)ev.sequence);
 	rc = mdb_del(txn, store->db.t[DB_EVENTS], &kv, NULL);
 	for (int f = 0; f < ID_FIELD_COUNT && rc == 0; f++) {
-		if (!commit_index_key(&ev, f, &k))
+		if (!event_index_key(&ev, f, &k))
 			continue;
 		kv = db_key_val(&k);
 		rc = mdb_del(txn, store->db.t[DB_INDEX], &kv, NULL);

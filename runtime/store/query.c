@@ -1,7 +1,7 @@
 /* Reading events: from the ring what is recent, from the database what is older. */
 
 #include "runtime/store/background_read.h"
-#include "runtime/store/commit.h"
+#include "runtime/store/event_index.h"
 #include "runtime/store/layer.h"
 #include "runtime/store/reader.h"
 #include "runtime/store/store_private.h"
@@ -107,7 +107,7 @@ static int scan_index(struct scan *c, uint64_t last, struct err *e)
 	rc = mdb_cursor_open(r.txn, r.db->t[DB_INDEX], &cur);
 	if (rc != 0)
 		return db_err(e, rc, "read an index");
-	commit_index_prefix(c->q->index, c->q->id, c->id_len, &k);
+	event_index_prefix(c->q->index, c->q->id, c->id_len, &k);
 	prefix = k.len;
 	db_key_u64(&k, c->next);
 	kv = db_key_val(&k);

@@ -2,12 +2,12 @@
 #define BAILIFF_STORE_STORE_PRIVATE_H
 
 /*
- * struct store (internal to runtime/store), grouped by who may touch what.
+ * struct store (internal to runtime/store), grouped by the thread or lock that owns each member.
  *
- * Two locks. `mutex` guards the queues and the counters and is never held across I/O. `db_lock` guards the environment
- * itself: every reader, on whatever thread, holds it shared for as long as its transaction lives (reader.h); only the
- * writer takes it alone, to close and open the environment again (failed medium, compaction). The writer's own
- * transactions need no lock, as no one else closes.
+ * There are two locks. `mutex` guards the queues and the counters and is never held across I/O. `db_lock` guards the
+ * environment: every reader, on any thread, holds it shared while its transaction lives (reader.h). Only the writer
+ * takes it exclusively, to close and reopen the environment (I/O error, compaction). The writer's own transactions need
+ * no lock, because no other thread closes the environment.
  */
 
 #include "runtime/store/batch.h"
@@ -35,13 +35,13 @@ struct store {
 	uint64_t (*real_us)(void *ctx);
 	void *clock;
 	uint64_t map_bytes, soon_ns, settle_ns;
-	uint64_t journal_bytes; /* 0 = none is wanted */
+	uint64_t journal_bytes; /* 0 = no journal */
 	bool read_only, is_new;
-	bool unnamed;     /* writer thread: the database was renamed into place, and that is not durable yet */
-	uint32_t version; /* as it was loaded */
+	bool unnamed;     /* writer: the database was renamed into place, but the name is not durable yet */
+	uint32_t version; /* as loaded, before an upgrade */
 	int dir_fd, spool_fd, lock_fd, event_fd;
 
-	/* the loop thread's */
+	/* owned by the loop thread */
 	uint64_t last;
 	struct ring ring;
 	struct speculative speculative;
@@ -50,57 +50,57 @@ struct store {
 	void *listener_ctx;
 	bool writer_up, worker_up;
 	pthread_t writer, worker_thread, loop;
-	struct reader snapshot; /* store_snapshot_begin's */
+	struct reader snapshot; /* between store_snapshot_begin and _end */
 	MDB_dbi snapshot_models;
 	unsigned snapshot_depth;
 
-	/* under db_lock */
+	/* guarded by db_lock */
 	pthread_rwlock_t db_lock;
 	struct db db;
 
-	/* under mutex */
+	/* guarded by mutex */
 	pthread_mutex_t mutex;
-	pthread_cond_t wake;    /* the writer */
-	pthread_cond_t decided; /* store_flush; side thread */
+	pthread_cond_t wake;    /* wakes the writer */
+	pthread_cond_t decided; /* wakes store_flush and the worker */
 	struct store_batch *queue, **queue_tail;
 	size_t undecided, ndeferred;
-	uint64_t ready_ns; /* when the queue is due; UINT64_MAX = nothing new in it */
+	uint64_t ready_ns; /* when the queue is due; UINT64_MAX = only deferred batches in it */
 	struct completion *done, **done_tail;
 	struct job_queue writer_jobs, worker_jobs;
-	bool keep_files; /* the side thread copies spool files */
-	bool alone;      /* an exclusive job runs: the side thread waits */
+	bool keep_files; /* the worker copies spool files: remove none */
+	bool alone;      /* the writer runs an exclusive job: the worker waits */
 	bool stop, worker_end, flushing;
-	struct store_stats stats; /* what is counted as it happens */
-	struct layer *layers;     /* acknowledged, not in the database; the newest. The writer alone changes it */
-	struct layer *new_layer;  /* the writer's: in the journal, and to be over them when its batches are told of */
-	size_t settling;     /* the transaction that puts them there; SIZE_MAX = none that may have been committed */
-	size_t models_since; /* `models` are the active ones for transactions from this one on; SIZE_MAX = look it up */
-	uint64_t applied;    /* the newest group that the database has */
-	uint64_t settle_at_ns; /* when that is due */
-	bool settle_asked;     /* somebody waits for it */
-	bool batch_announced;  /* a group is about to come */
-	bool settle_retry;     /* it failed, and is tried again */
+	struct store_stats stats; /* the counters; the rest is computed by store_stats_get */
+	struct layer *layers;    /* the newest group that is acknowledged but not settled; only the writer changes it */
+	struct layer *new_layer; /* writer: in the journal; becomes `layers` when its batches are completed */
+	size_t settling;     /* id of the transaction that settles `layers`; SIZE_MAX = none can have been committed */
+	size_t models_since; /* first transaction id for which `models` is right; SIZE_MAX = read META_MODELS */
+	uint64_t applied;    /* ordinal of the newest group in the database */
+	uint64_t settle_at_ns; /* when settling is due */
+	bool settle_asked;     /* a thread waits in durable_wait */
+	bool batch_announced;  /* store_prepare was called */
+	bool settle_retry;     /* settling failed with settle_error and is retried */
 	uint64_t settle_failures;
 	struct err settle_error;
-	char journal_note[160]; /* why there is none */
+	char journal_note[160]; /* why there is no journal */
 
 	atomic_bool full;
-	atomic_bool cancel, closing; /* either: side jobs leave as soon as they can */
-	_Atomic uint64_t first;      /* first kept sequence */
+	atomic_bool cancel, closing; /* either: worker jobs return as soon as possible */
+	_Atomic uint64_t first;      /* sequence of the first event that retention has kept */
 
-	/* the writer's */
-	struct tip settled;     /* the newest event of the database */
-	uint64_t applied_there; /* META_APPLIED as it was loaded */
-	uint64_t ordinal; /* of the newest group, in the journal or the database or, after a failure, in neither */
+	/* owned by the writer thread */
+	struct tip settled;     /* newest event in the database */
+	uint64_t applied_there; /* META_APPLIED as last loaded */
+	uint64_t ordinal; /* of the newest group: in the journal, in the database or, after a failure, in neither */
 	struct journal journal;
-	uint64_t journal_ns, journal_took_ns; /* when it was written to, and how long that took */
-	struct layer *tentative;              /* of a group whose commit is in doubt */
-	struct settling *commit_in_doubt;     /* that commit */
+	uint64_t journal_ns, journal_took_ns; /* when the last write ended, and how long it took */
+	struct layer *tentative;              /* group whose commit may or may not have happened */
+	struct settling *commit_in_doubt;     /* its commit */
 	int models;                           /* DB_MODELS_A or DB_MODELS_B; set under the mutex */
-	bool spool_suspect;                   /* a sync of a spool file has failed once */
-	size_t txn_id;                        /* of the last write transaction that was begun */
-	uint64_t retry_ns;                    /* when held batches are tried again; 0 = none are */
-	char **unlinks; /* spool files of expired outputs, to be removed when no backup copies them */
+	bool spool_suspect;                   /* the sync of a spool file has failed once (chunk.c) */
+	size_t txn_id;                        /* of the last write transaction */
+	uint64_t retry_ns;                    /* when deferred batches are retried; 0 = there are none */
+	char **unlinks;                       /* spool files of expired outputs, to be removed when no backup runs */
 	size_t nunlinks;
 	struct space space;
 };

@@ -1,6 +1,6 @@
 /*
  * Version 3 may have groups that are in the journal only, which programs of version 2 would not look for: nothing but
- * the version changes. Version 2 has other keys in the index than version 1 (commit_index_prefix). The table is emptied
+ * the version changes. Version 2 has other keys in the index than version 1 (event_index_prefix). The table is emptied
  * and filled again from the log, in transactions of a bounded size; the version is written with the last of them, so
  * that an interrupted run starts over.
  */
@@ -10,7 +10,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
 #include "runtime/event/event.h"
-#include "runtime/store/commit.h"
+#include "runtime/store/event_index.h"
 #include "runtime/store/store_meta.h"
 #include "runtime/store/store_private.h"
 
@@ -31,7 +31,7 @@ static int index_event(struct store *store, MDB_txn *txn, uint64_t sequence, str
 	if (rc != 0 && rc != MDB_NOTFOUND)
 		return db_err(e, rc, "read an event");
 	if (rc == 0 && record_view(v.mv_data, v.mv_size, sequence, &ev, &why) == 0)
-		return commit_index(&store->db, txn, &ev, e);
+		return event_index_put(&store->db, txn, &ev, e);
 	/* a store with a bad record still opens; `store verify` tells of it */
 	log_error("store: event %llu has no index entries: %s", (unsigned long long)sequence,
 		  rc == 0 ? why.message : "it is missing");

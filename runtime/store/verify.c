@@ -12,7 +12,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/chunk.h"
-#include "runtime/store/commit.h"
+#include "runtime/store/event_index.h"
 #include "runtime/store/group.h"
 #include "runtime/store/journal.h"
 #include "runtime/store/lmdb_check.h"
@@ -101,7 +101,7 @@ static int check_index(struct verify *y, const struct event_view *ev, struct err
 		MDB_val kv, v;
 		int rc;
 
-		if (!commit_index_key(ev, f, &k))
+		if (!event_index_key(ev, f, &k))
 			continue;
 		y->index_entries++;
 		kv = db_key_val(&k);
