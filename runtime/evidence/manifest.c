@@ -1,6 +1,6 @@
 /*
- * The manifest of what a scope brought forth: its artifacts and its outputs, each with who produced it, its size and
- * the sha256 of its bytes where those are kept.
+ * The manifest of what a scope produced: its artifacts and outputs, each with its producer, its size and, where the
+ * content is kept, its sha256.
  */
 
 #include "runtime/evidence/pack.h"
@@ -12,14 +12,12 @@
 
 #define SLICE (1u << 20)
 
-struct manifest_walk {
+struct manifest {
 	struct survey *survey;
 	struct sink *sink;
-	struct err *e;
-	bool failed;
 };
 
-/* 0 = hashed; 1 = its bytes are not there, or not all of them. */
+/* 0 = hashed; 1 = its content is missing or incomplete. */
 static int hash_output(struct survey *s, const char *ref, uint64_t bytes, char ret[HASH_SHA256_TEXT])
 {
 	struct hash_sha256_stream *h = hash_sha256_stream_new();
@@ -38,7 +36,7 @@ static int hash_output(struct survey *s, const char *ref, uint64_t bytes, char r
 	return at == bytes && !e.code ? 0 : 1;
 }
 
-static void write_content(struct manifest_walk *m, const char *ref, uint64_t bytes, struct jval output)
+static void write_content(struct manifest *m, const char *ref, uint64_t bytes, struct jval output)
 {
 	struct jw *w = &m->sink->w;
 	char hash[HASH_SHA256_TEXT];
@@ -56,15 +54,15 @@ static void write_content(struct manifest_walk *m, const char *ref, uint64_t byt
 	jw_obj_end(w);
 }
 
-static void write_output(void *ctx, const char *id, size_t id_len, struct jval doc)
+static int write_output(void *ctx, const char *id, size_t id_len, struct jval doc, struct err *e)
 {
 	static const char *const producer[] = { "processId", "sessionId", "stream" }, *const about[] = { "mediaType",
 													 "encoding" };
-	struct manifest_walk *m = ctx;
+	struct manifest *m = ctx;
 	char ref[EVIDENCE_ID_MAX];
 
-	if (m->failed || jval_str(jval_get(doc, "outputRef"), ref, sizeof(ref)) >= sizeof(ref))
-		return;
+	if (jval_str(jval_get(doc, "outputRef"), ref, sizeof(ref)) >= sizeof(ref))
+		return 0;
 	jw_obj(&m->sink->w);
 	jw_kstr(&m->sink->w, "kind", "output");
 	jw_kobj(&m->sink->w, "producer");
@@ -73,42 +71,37 @@ static void write_output(void *ctx, const char *id, size_t id_len, struct jval d
 	survey_copy(&m->sink->w, doc, about, countof(about));
 	write_content(m, ref, jval_uint(jval_get(doc, "bytes"), 0), doc);
 	jw_obj_end(&m->sink->w);
-	m->failed = sink_yield(m->sink, m->e) < 0;
+	return sink_yield(m->sink, e);
 }
 
-static void write_artifact(void *ctx, const char *id, size_t id_len, struct jval doc)
+static int write_artifact(void *ctx, const char *id, size_t id_len, struct jval doc, struct err *e)
 {
 	static const char *const about[] = { "artifactId", "path",    "change", "versionId",
 					     "readRef",    "diffRef", "bytes",  "validation" },
 				 *const producer[] = { "processId", "turnId", "taskId", "source" };
-	struct manifest_walk *m = ctx;
+	struct manifest *m = ctx;
 
-	if (m->failed)
-		return;
 	jw_obj(&m->sink->w);
 	jw_kstr(&m->sink->w, "kind", "artifact");
 	survey_copy(&m->sink->w, doc, about, countof(about));
 	jw_kobj(&m->sink->w, "producer");
 	survey_copy(&m->sink->w, doc, producer, countof(producer));
 	jw_obj_end(&m->sink->w);
-	/* the bytes of an artifact belong to its owner: only what is behind a ref of ours is hashed, as an output of
-	 * this list */
+	/* Artifacts are the owner's files: only content behind a ref is hashed, as an output of this list. */
 	jw_kstr(&m->sink->w, "hashStatus", "not_recorded");
 	jw_obj_end(&m->sink->w);
-	m->failed = sink_yield(m->sink, m->e) < 0;
+	return sink_yield(m->sink, e);
 }
 
-int manifest_write(struct survey *s, struct sink *k, struct err *e)
+int manifest_write(struct survey *s, const struct evidence_job *job, struct sink *k, struct err *e)
 {
-	struct manifest_walk m = { .survey = s, .sink = k, .e = e };
+	struct manifest m = { .survey = s, .sink = k };
 
-	jw_obj(&k->w);
-	survey_write_head(s, evidence_kind_name(EVIDENCE_MANIFEST), &k->w);
+	survey_write_head(s, EVIDENCE_MANIFEST, &k->w);
 	jw_karr(&k->w, "entries");
 	if (survey_docs(s, VIEW_ARTIFACT, write_artifact, &m, e) < 0 ||
-	    survey_docs(s, VIEW_OUTPUT, write_output, &m, e) < 0 || m.failed)
+	    survey_docs(s, VIEW_OUTPUT, write_output, &m, e) < 0)
 		return -1;
 	jw_arr_end(&k->w);
-	jw_obj_end(&k->w);
 	return 0;
 }

@@ -23,9 +23,9 @@ struct check {
 	uint64_t uid_until; /* the sequence at which another owner begins; 0 = not looked up yet */
 };
 
-static void problem(struct check *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void add_problem(struct check *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-static void problem(struct check *c, const char *fmt, ...)
+static void add_problem(struct check *c, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -57,7 +57,7 @@ static uint32_t owner_at(struct check *c, uint64_t sequence)
 }
 
 /* Ids have no escapes, so that their text is what lies between the quotes. */
-static void take_id(struct event_view *ret, struct jval key, struct jval v)
+static void read_id(struct event_view *ret, struct jval key, struct jval v)
 {
 	if (v.type != JT_STRING || v.len <= 2 || !id_valid(v.text + 1, v.len - 2))
 		return;
@@ -66,7 +66,7 @@ static void take_id(struct event_view *ret, struct jval key, struct jval v)
 			ret->ids[f] = (struct id_text){ .text = v.text + 1, .len = v.len - 2 };
 }
 
-static int view_of(struct check *c, struct jval event, struct event_view *ret, struct err *e)
+static int read_event(struct check *c, struct jval event, struct event_view *ret, struct err *e)
 {
 	char name[64] = "", at[CLOCK_TEXT_MAX] = "";
 	int type;
@@ -80,7 +80,7 @@ static int view_of(struct check *c, struct jval event, struct event_view *ret, s
 		else if (jval_is_str(it.key, "timestamp"))
 			jval_str(it.value, at, sizeof(at));
 		else
-			take_id(ret, it.key, it.value);
+			read_id(ret, it.key, it.value);
 	}
 	if (!ret->sequence || ret->sequence <= c->v.last)
 		return err_set(e, ERR_INVALID, "event %llu: its sequence does not follow %llu",
@@ -96,7 +96,7 @@ static int view_of(struct check *c, struct jval event, struct event_view *ret, s
 	return 0;
 }
 
-static int fold_events(struct check *c, struct jval events, struct err *e)
+static int project_events(struct check *c, struct jval events, struct err *e)
 {
 	struct jiter it = jiter_on(events);
 
@@ -106,14 +106,14 @@ static int fold_events(struct check *c, struct jval events, struct err *e)
 		if (it.value.type != JT_OBJECT)
 			return err_set(e, ERR_INVALID, "events[%llu] is not an object",
 				       (unsigned long long)c->v.events);
-		if (view_of(c, it.value, &ev, e) < 0)
+		if (read_event(c, it.value, &ev, e) < 0)
 			return -1;
 		if (!c->v.first)
 			c->v.first = ev.sequence;
 		c->v.last = ev.sequence;
 		c->v.events++;
 		if (view_project(c->models, &ev, e) < 0)
-			return err_wrap(e, "fold event %llu", (unsigned long long)ev.sequence);
+			return err_wrap(e, "project event %llu", (unsigned long long)ev.sequence);
 	}
 	return it.p ? 0
 		    : err_set(e, ERR_INVALID, "events: the text is broken after event %llu",
@@ -122,7 +122,7 @@ static int fold_events(struct check *c, struct jval events, struct err *e)
 
 /* ---- read models ---- */
 
-/* Walks the pack's list beside the fresh documents: both are in the order of pack_kinds and of ids. */
+/* Merges the pack's list with the fresh documents: both are in the order of pack_kinds and ids. */
 struct compare {
 	struct check *check;
 	struct jiter pack;
@@ -130,10 +130,11 @@ struct compare {
 	const char *kind;
 };
 
-static void next(struct compare *p) { p->have = jiter_next(&p->pack); }
+static void next_model(struct compare *p) { p->have = jiter_next(&p->pack); }
 
-/* 0 the pack's next is this one; −1 it comes before (the fold does not give it); 1 it comes later, or there is none. */
-static int order(const struct compare *p, const char *id, size_t id_len)
+/* 0: the pack's next document is this one; −1: it sorts before (the events do not give it); 1: later, or there is none.
+ */
+static int compare_order(const struct compare *p, const char *id, size_t id_len)
 {
 	char kind[40], own[512];
 	size_t n, at = SIZE_MAX, want = 0;
@@ -156,17 +157,17 @@ static int order(const struct compare *p, const char *id, size_t id_len)
 	return cmp ? (cmp < 0 ? -1 : 1) : n < id_len ? -1 : n > id_len;
 }
 
-static void surplus(struct compare *p)
+static void report_surplus(struct compare *p)
 {
 	char kind[40], id[100];
 
 	jval_str(jval_get(p->pack.value, "kind"), kind, sizeof(kind));
 	jval_str(jval_get(p->pack.value, "id"), id, sizeof(id));
-	problem(p->check, "%s '%s' is in the pack, but its events do not give it", kind, id);
-	next(p);
+	add_problem(p->check, "%s '%s' is in the pack, but its events do not give it", kind, id);
+	next_model(p);
 }
 
-static void differs(struct compare *p, const char *id, size_t id_len, struct jval pack, struct jval fresh)
+static void report_difference(struct compare *p, const char *id, size_t id_len, struct jval pack, struct jval fresh)
 {
 	for (struct jiter it = jiter_on(fresh); jiter_next(&it);) {
 		char member[64];
@@ -175,14 +176,15 @@ static void differs(struct compare *p, const char *id, size_t id_len, struct jva
 		jval_str(it.key, member, sizeof(member));
 		v = jval_get(pack, member);
 		if (v.len != it.value.len || memcmp(v.text ? v.text : "", it.value.text, v.len) != 0) {
-			problem(p->check, "%s '%.*s': the pack has %s %.*s, its events give %.*s", p->kind,
-				(int)(id_len > 80 ? 80 : id_len), id, member,
-				v.type ? (int)(v.len > 40 ? 40 : v.len) : 7, v.type ? v.text : "nothing",
-				(int)(it.value.len > 40 ? 40 : it.value.len), it.value.text);
+			add_problem(p->check, "%s '%.*s': the pack has %s %.*s, its events give %.*s", p->kind,
+				    (int)(id_len > 80 ? 80 : id_len), id, member,
+				    v.type ? (int)(v.len > 40 ? 40 : v.len) : 7, v.type ? v.text : "nothing",
+				    (int)(it.value.len > 40 ? 40 : it.value.len), it.value.text);
 			return;
 		}
 	}
-	problem(p->check, "%s '%.*s' differs from what its events give", p->kind, (int)(id_len > 80 ? 80 : id_len), id);
+	add_problem(p->check, "%s '%.*s' differs from what its events give", p->kind, (int)(id_len > 80 ? 80 : id_len),
+		    id);
 }
 
 static bool compare_doc(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
@@ -191,17 +193,17 @@ static bool compare_doc(void *ctx, const char *id, size_t id_len, const char *js
 	int o;
 
 	p->check->v.models++;
-	while ((o = order(p, id, id_len)) < 0)
-		surplus(p);
+	while ((o = compare_order(p, id, id_len)) < 0)
+		report_surplus(p);
 	if (o > 0) {
-		problem(p->check, "%s '%.*s' follows from the events, but is not in the pack", p->kind,
-			(int)(id_len > 80 ? 80 : id_len), id);
+		add_problem(p->check, "%s '%.*s' follows from the events, but is not in the pack", p->kind,
+			    (int)(id_len > 80 ? 80 : id_len), id);
 		return true;
 	}
 	struct jval doc = jval_get(p->pack.value, "document");
 	if (doc.len != len || memcmp(doc.text, json, len) != 0)
-		differs(p, id, id_len, doc, jval_of(json, len));
-	next(p);
+		report_difference(p, id, id_len, doc, jval_of(json, len));
+	next_model(p);
 	return true;
 }
 
@@ -209,15 +211,15 @@ static void compare_models(struct check *c, struct jval models)
 {
 	struct compare p = { .check = c, .pack = jiter_on(models) };
 
-	next(&p);
+	next_model(&p);
 	for (size_t i = 0; i < pack_nkinds; i++) {
 		p.kind = pack_kinds[i].name;
 		memory_models_each(c->models, (uint8_t)pack_kinds[i].kind, compare_doc, &p);
 	}
 	while (p.have)
-		surplus(&p);
+		report_surplus(&p);
 	if (!p.pack.p)
-		problem(c, "readModels: the text is broken");
+		add_problem(c, "readModels: the text is broken");
 }
 
 static void compare_summary(struct check *c, struct jval summary)
@@ -235,12 +237,12 @@ static void compare_summary(struct check *c, struct jval summary)
 		uint64_t said = jval_uint(jval_get(summary, rows[i].member), UINT64_MAX);
 
 		if (said != rows[i].value)
-			problem(c, "runtimeSummary.%s is %lld, the events give %llu", rows[i].member, (long long)said,
-				(unsigned long long)rows[i].value);
+			add_problem(c, "runtimeSummary.%s is %lld, the events give %llu", rows[i].member,
+				    (long long)said, (unsigned long long)rows[i].value);
 	}
 }
 
-/* Every byte: those before the seal are hashed, and the seal is the last thing there is. */
+/* The seal is at the very end and covers every byte before it. */
 static void check_seal(struct check *c, const char *text, size_t len)
 {
 	const size_t begin = strlen(SINK_SEAL_BEGIN), end = strlen(SINK_SEAL_END), hex = HASH_SHA256_TEXT - 1;
@@ -248,13 +250,15 @@ static void check_seal(struct check *c, const char *text, size_t len)
 
 	if (len < begin + hex + end || memcmp(text + len - end, SINK_SEAL_END, end) != 0 ||
 	    memcmp(text + len - end - hex - begin, SINK_SEAL_BEGIN, begin) != 0) {
-		problem(c, "seal: it is missing at the end: the file was changed, or written by a bailiff that made "
-			   "none; export it again");
+		add_problem(c,
+			    "seal: it is missing at the end: the file was changed, or written by a bailiff that made "
+			    "none; export it again");
 		return;
 	}
 	hash_sha256_text(text, len - end - hex - begin, digest);
 	if (memcmp(digest, text + len - end - hex, hex) != 0)
-		problem(c,
+		add_problem(
+			c,
 			"seal: the file was changed after it was exported: it has sha256 %.16s…, and what it says is "
 			"%.16s…",
 			digest, text + len - end - hex);
@@ -277,7 +281,7 @@ int pack_check(const char *text, size_t len, struct pack_verdict *ret, struct er
 	hash_sha256_text(text, len, c.v.sha256);
 	c.owners = jval_get(pack, "ownerUids");
 	c.models = memory_models_new();
-	r = fold_events(&c, events, e);
+	r = project_events(&c, events, e);
 	if (r == 0) {
 		compare_models(&c, models);
 		compare_summary(&c, jval_get(pack, "runtimeSummary"));

@@ -2,9 +2,8 @@
 #define BAILIFF_EVIDENCE_PACK_CHECK_H
 
 /*
- * Whether a pack is what it says: its events are folded once more, by the same folds, into fresh read models, and these
- * must be the pack's, byte for byte; and its seal must be that of every other byte of the file. Needs neither a store
- * nor a daemon. The text may be anything; it is never trusted.
+ * Checks a pack: its events are projected again into fresh read models, which must equal the pack's byte for byte; and
+ * its seal must match the rest of the file. Needs neither a store nor a daemon. The text is untrusted.
  */
 
 #include "runtime/base/hash.h"
@@ -27,7 +26,7 @@ struct pack_verdict {
 	char problem[PACK_PROBLEMS_MAX][240];
 };
 
-/* −1: it is no pack that could be checked (ERR_INVALID says why). */
+/* −1: not a pack that can be checked (ERR_INVALID says why). */
 int pack_check(const char *text, size_t len, struct pack_verdict *ret, struct err *e);
 
 #endif

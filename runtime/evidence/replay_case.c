@@ -1,6 +1,6 @@
 /*
- * A replay case: what somebody needs to run the same work again and to judge the result. Inputs are there whole where
- * they are small; what was observed is turned into assertions, and whoever grades is told how to read them.
+ * A replay case: what is needed to run the same work again and to grade the result. Small inputs are included;
+ * observations become assertions, with instructions for the grader.
  */
 
 #include "runtime/evidence/pack.h"
@@ -19,9 +19,7 @@ static void write_event_ids(struct jw *w, const struct event_view *ev)
 	static const enum id_field fields[] = { ID_THREAD, ID_TURN, ID_TASK };
 
 	jw_kuint(w, "sequence", ev->sequence);
-	for (size_t i = 0; i < countof(fields); i++)
-		if (ev->ids[fields[i]].text)
-			jw_kstrn(w, id_field_member(fields[i]), ev->ids[fields[i]].text, ev->ids[fields[i]].len);
+	survey_write_ids(w, ev, fields, countof(fields));
 }
 
 /* The input itself, if it is small and still kept. */
@@ -38,7 +36,7 @@ static void write_content(struct survey *s, struct jw *w, struct jval payload)
 		return;
 	struct jval v = jval_of(text.data, text.len);
 	if (v.type == JT_OBJECT && v.len == text.len)
-		v = jval_get(v, "input"); /* the options are told beside it */
+		v = jval_get(v, "input"); /* the options are a member of their own */
 	if (v.type == JT_ARRAY)
 		jw_kraw(w, "content", v.text, v.len);
 }
@@ -96,20 +94,18 @@ static const struct assertion assertions[] = {
 	{ VIEW_ARTIFACT, "artifact_is", "artifactId", { "path", "change" } },
 };
 
-struct assertion_walk {
+struct assertion_writer {
 	const struct assertion *a;
 	struct sink *sink;
-	struct err *e;
-	bool failed;
 };
 
-static void write_assertion(void *ctx, const char *id, size_t id_len, struct jval doc)
+static int write_assertion(void *ctx, const char *id, size_t id_len, struct jval doc, struct err *e)
 {
-	struct assertion_walk *k = ctx;
+	struct assertion_writer *k = ctx;
 	struct jw *w = &k->sink->w;
 
-	if (k->failed || (k->a->view == VIEW_TURN && jval_is_str(jval_get(doc, "source"), "system")))
-		return;
+	if (k->a->view == VIEW_TURN && jval_is_str(jval_get(doc, "source"), "system"))
+		return 0;
 	jw_obj(w);
 	jw_kstr(w, "kind", k->a->kind);
 	jw_kobj(w, "subject");
@@ -120,16 +116,16 @@ static void write_assertion(void *ctx, const char *id, size_t id_len, struct jva
 		survey_copy(w, doc, &k->a->members[i], 1);
 	jw_obj_end(w);
 	jw_obj_end(w);
-	k->failed = sink_yield(k->sink, k->e) < 0;
+	return sink_yield(k->sink, e);
 }
 
 static int write_assertions(struct survey *s, struct sink *k, struct err *e)
 {
 	jw_karr(&k->w, "assertions");
 	for (size_t i = 0; i < countof(assertions); i++) {
-		struct assertion_walk walk = { .a = &assertions[i], .sink = k, .e = e };
+		struct assertion_writer writer = { .a = &assertions[i], .sink = k };
 
-		if (survey_docs(s, assertions[i].view, write_assertion, &walk, e) < 0 || walk.failed)
+		if (survey_docs(s, assertions[i].view, write_assertion, &writer, e) < 0)
 			return -1;
 	}
 	jw_arr_end(&k->w);
@@ -146,12 +142,11 @@ static const char *const instructions[] = {
 	"Report {assertion, held, observed} for each; the verdict belongs to whoever asked for the grading.",
 };
 
-int replay_case_write(struct survey *s, struct sink *k, struct err *e)
+int replay_case_write(struct survey *s, const struct evidence_job *job, struct sink *k, struct err *e)
 {
 	struct event_walk walk = { .survey = s, .sink = k };
 
-	jw_obj(&k->w);
-	survey_write_head(s, evidence_kind_name(EVIDENCE_REPLAY), &k->w);
+	survey_write_head(s, EVIDENCE_REPLAY, &k->w);
 	jw_karr(&k->w, "inputs");
 	if (survey_each(s, write_input, &walk, e) < 0)
 		return -1;
@@ -166,6 +161,5 @@ int replay_case_write(struct survey *s, struct sink *k, struct err *e)
 	if (pack_write_log(s, k, e) < 0)
 		return -1;
 	survey_write_signals(s, &k->w);
-	jw_obj_end(&k->w);
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* A review: a template for a person, each question with the facts to look at. The verdict is not the runtime's. */
+/* A review: a template for a person, with the events that belong to each question. The runtime gives no verdict. */
 
 #include "runtime/evidence/pack.h"
 
@@ -33,12 +33,6 @@ static const struct question {
 	  3 },
 };
 
-static const char *const section_names[] = {
-#define SECTION(name, prefixes) #name,
-#include "runtime/evidence/sections.def"
-#undef SECTION
-};
-
 static void write_question(const struct survey *s, struct jw *w, const struct question *q)
 {
 	size_t facts = 0;
@@ -48,7 +42,7 @@ static void write_question(const struct survey *s, struct jw *w, const struct qu
 	jw_kstr(w, "question", q->text);
 	jw_karr(w, "auditFamilies");
 	for (size_t i = 0; i < q->nsections; i++) {
-		jw_str(w, section_names[q->section[i]]);
+		jw_str(w, survey_section_name(q->section[i]));
 		facts += s->section[q->section[i]].count;
 	}
 	jw_arr_end(w);
@@ -109,9 +103,7 @@ static int write_ref(void *ctx, const struct event_view *ev, struct err *e)
 	jw_kraw(w, "eventId", id.text, id.len);
 	jw_kstr(w, "type", event_info(ev->type)->name);
 	jw_kstr(w, "timestamp", at);
-	for (size_t i = 0; i < countof(fields); i++)
-		if (ev->ids[fields[i]].text)
-			jw_kstrn(w, id_field_member(fields[i]), ev->ids[fields[i]].text, ev->ids[fields[i]].len);
+	survey_write_ids(w, ev, fields, countof(fields));
 	jw_kobj(w, "says");
 	survey_copy(w, decision.type == JT_OBJECT ? decision : event_payload(ev), payload, countof(payload));
 	jw_obj_end(w);
@@ -119,10 +111,9 @@ static int write_ref(void *ctx, const struct event_view *ev, struct err *e)
 	return sink_yield(k, e);
 }
 
-int review_write(struct survey *s, struct sink *k, struct err *e)
+int review_write(struct survey *s, const struct evidence_job *job, struct sink *k, struct err *e)
 {
-	jw_obj(&k->w);
-	survey_write_head(s, evidence_kind_name(EVIDENCE_REVIEW), &k->w);
+	survey_write_head(s, EVIDENCE_REVIEW, &k->w);
 	jw_kobj(&k->w, "template");
 	jw_kstr(&k->w, "reviewer", "");
 	jw_kstr(&k->w, "verdict", "open");
@@ -139,12 +130,6 @@ int review_write(struct survey *s, struct sink *k, struct err *e)
 	jw_arr_end(&k->w);
 	if (pack_write_tool_calls(s, k, e) < 0)
 		return -1;
-	pack_write_families(s, &k->w);
-	jw_karr(&k->w, "verificationOutcomes");
-	if (s->outcomes.len)
-		jw_raw(&k->w, s->outcomes.data, s->outcomes.len);
-	jw_arr_end(&k->w);
-	survey_write_signals(s, &k->w);
-	jw_obj_end(&k->w);
+	pack_write_findings(s, &k->w);
 	return 0;
 }

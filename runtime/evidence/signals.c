@@ -1,6 +1,6 @@
 /*
- * Which signals a scope has. A signal that could not be there is not_applicable; one that could and is not has a reason
- * among the known gaps. Nothing is joined by guessing: what came without the id that would join it is
+ * Which signals a scope has. A signal that cannot exist is not_applicable; one that could but does not is listed in
+ * knownGaps with a reason. Nothing is joined by guessing: an event without the id that would join it counts as
  * missing_correlation.
  */
 
@@ -24,7 +24,7 @@ static const struct signal {
 #undef SIGNAL
 };
 
-static bool applies(const struct survey *s, enum applies a)
+static bool signal_applies(const struct survey *s, enum applies a)
 {
 	switch (a) {
 	case ALWAYS: return true;
@@ -51,7 +51,7 @@ static const char *status_of(const struct survey *s, const struct signal *g)
 		return "missing_correlation";
 	if (recorded)
 		return "exported";
-	return applies(s, g->applies) ? "not_recorded" : "not_applicable";
+	return signal_applies(s, g->applies) ? "not_recorded" : "not_applicable";
 }
 
 static void write_gap(struct jw *w, const char *name, const char *status, const char *reason)

@@ -14,7 +14,7 @@ void sink_init(struct sink *k, int fd)
 	k->w = jw_on(&k->buf);
 }
 
-static int flush(struct sink *k, struct err *e)
+static int flush_buffer(struct sink *k, struct err *e)
 {
 	if (!k->buf.len)
 		return 0;
@@ -26,7 +26,7 @@ static int flush(struct sink *k, struct err *e)
 	return 0;
 }
 
-int sink_yield(struct sink *k, struct err *e) { return k->buf.len < PIECE ? 0 : flush(k, e); }
+int sink_yield(struct sink *k, struct err *e) { return k->buf.len < PIECE ? 0 : flush_buffer(k, e); }
 
 int sink_seal(struct sink *k, struct err *e)
 {
@@ -34,7 +34,7 @@ int sink_seal(struct sink *k, struct err *e)
 
 	assert(k->buf.len && k->buf.data[k->buf.len - 1] == '}');
 	k->buf.data[--k->buf.len] = '\0';
-	if (flush(k, e) < 0)
+	if (flush_buffer(k, e) < 0)
 		return -1;
 	hash_sha256_stream_so_far(k->hash, digest);
 	buf_printf(&k->buf, SINK_SEAL_BEGIN "%s" SINK_SEAL_END, digest);
@@ -43,7 +43,7 @@ int sink_seal(struct sink *k, struct err *e)
 
 int sink_end(struct sink *k, char ret_sha256[HASH_SHA256_TEXT], struct err *e)
 {
-	if (flush(k, e) < 0)
+	if (flush_buffer(k, e) < 0)
 		return -1;
 	hash_sha256_stream_free(k->hash, ret_sha256);
 	k->hash = NULL;

@@ -1,8 +1,7 @@
 #ifndef BAILIFF_EVIDENCE_SINK_H
 #define BAILIFF_EVIDENCE_SINK_H
 
-/* A file that is written in pieces, with the sha256 of all of it. JSON is written with `w`; sink_yield passes it on.
- */
+/* A file written in pieces, with its sha256. JSON is written with `w`; sink_yield writes it out. */
 
 #include "runtime/base/buf.h"
 #include "runtime/base/hash.h"
@@ -21,10 +20,10 @@ struct sink {
 };
 
 void sink_init(struct sink *k, int fd);
-int sink_yield(struct sink *k, struct err *e); /* writes out once enough has gathered */
+int sink_yield(struct sink *k, struct err *e); /* writes out when the buffer is large enough */
 /*
- * A pack's last member, in place of the brace that was written last: the sha256 of every byte before it. What follows
- * is fixed, so that no byte of the file is left out.
+ * Replaces the closing brace by a last member: the sha256 of every byte before it. The text after that hash is fixed,
+ * so the seal covers the whole file.
  */
 #define SINK_SEAL_BEGIN ",\"seal\":\"sha256:"
 #define SINK_SEAL_END "\"}\n"

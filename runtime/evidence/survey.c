@@ -11,11 +11,15 @@
 #define OUTCOMES_MAX (256u << 10)
 #define OWNERS_MAX (64u << 10)
 
-static const char *const section_prefixes[] = {
-#define SECTION(name, prefixes) prefixes,
+static const struct {
+	const char *name, *prefixes;
+} sections[] = {
+#define SECTION(name, prefixes) { #name, prefixes },
 #include "runtime/evidence/sections.def"
 #undef SECTION
 };
+
+const char *survey_section_name(enum survey_section section) { return sections[section].name; }
 
 /* SURVEY_SECTIONS when the type is in none. */
 static unsigned section_of(enum event_type type)
@@ -23,7 +27,7 @@ static unsigned section_of(enum event_type type)
 	const char *name = event_info(type)->name;
 
 	for (unsigned i = 0; i < SURVEY_SECTIONS; i++)
-		for (const char *p = section_prefixes[i]; *p;) {
+		for (const char *p = sections[i].prefixes; *p;) {
 			size_t n = strcspn(p, " ");
 
 			if (strncmp(name, p, n) == 0)
@@ -50,19 +54,19 @@ static void ids_add(struct survey_ids *s, const struct id_text *id)
 	s->id[s->count++][id->len] = '\0';
 }
 
-static bool of_an_export(const struct event_view *ev)
+static bool is_about_export(const struct event_view *ev)
 {
 	if (ev->type == EVENT_EVIDENCE_CHANGED)
 		return !event_from_client(ev);
 	return ev->type == EVENT_OUTPUT_SPILLED && jval_is_str(jval_get(event_payload(ev), "stream"), "evidence");
 }
 
-/* Whether this is the event that a record of the scope's kind begins with. */
-static bool begins(enum id_field f, enum event_type t)
+/* Whether a scope of this kind starts with this event. */
+static bool is_first_event(enum id_field f, enum event_type t)
 {
 	switch (f) {
 	case ID_SESSION: return t == EVENT_SESSION_CREATED;
-	case ID_THREAD: /* a session tells of its first thread */
+	case ID_THREAD: /* session.created names its first thread */
 		return t == EVENT_SESSION_CREATED || t == EVENT_THREAD_STARTED;
 	case ID_TURN: return t == EVENT_TURN_SUBMITTED;
 	default: return t == EVENT_TASK_CREATED;
@@ -105,7 +109,7 @@ static void count_event(struct survey *s, const struct event_view *ev)
 	if (!s->events) {
 		s->first = ev->sequence;
 		s->first_us = ev->real_us;
-		s->whole = begins(s->scope->field, ev->type);
+		s->whole = is_first_event(s->scope->field, ev->type);
 	}
 	s->events++;
 	s->last = ev->sequence;
@@ -150,7 +154,7 @@ static bool on_event(void *ctx, const struct event_view *ev)
 {
 	struct pass *p = ctx;
 
-	if (!p->all && of_an_export(ev))
+	if (!p->all && is_about_export(ev))
 		return true;
 	p->failed = background_read_stopped(p->survey->aside, p->e) < 0 || p->fn(p->ctx, ev, p->e) < 0;
 	return !p->failed;
@@ -203,7 +207,7 @@ void survey_done(struct survey *s)
 	buf_done(&s->outcomes);
 }
 
-/* ---- the fresh fold ---- */
+/* ---- fresh read models ---- */
 
 struct jval survey_doc(struct survey *s, unsigned kind, const char *id)
 {
@@ -216,24 +220,33 @@ struct jval survey_doc(struct survey *s, unsigned kind, const char *id)
 	return jval_of(json, len);
 }
 
-struct walk {
+struct doc_walk {
 	survey_doc_fn fn;
 	void *ctx;
+	struct err *e;
+	bool failed;
 };
 
 static bool on_doc(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
 {
-	const struct walk *w = ctx;
+	struct doc_walk *w = ctx;
 
-	w->fn(w->ctx, id, id_len, jval_of(json, len));
-	return true;
+	w->failed = w->fn(w->ctx, id, id_len, jval_of(json, len), w->e) < 0;
+	return !w->failed;
 }
 
 int survey_docs(struct survey *s, unsigned kind, survey_doc_fn fn, void *ctx, struct err *e)
 {
-	struct walk w = { .fn = fn, .ctx = ctx };
+	struct doc_walk w = { .fn = fn, .ctx = ctx, .e = e };
 
-	return background_read_models(s->aside, (uint8_t)kind, on_doc, &w, e);
+	return background_read_models(s->aside, (uint8_t)kind, on_doc, &w, e) < 0 || w.failed ? -1 : 0;
+}
+
+void survey_write_ids(struct jw *w, const struct event_view *ev, const enum id_field *fields, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (ev->ids[fields[i]].text)
+			jw_kstrn(w, id_field_member(fields[i]), ev->ids[fields[i]].text, ev->ids[fields[i]].len);
 }
 
 void survey_copy(struct jw *w, struct jval doc, const char *const *members, size_t n)
@@ -246,9 +259,9 @@ void survey_copy(struct jw *w, struct jval doc, const char *const *members, size
 	}
 }
 
-/* ---- what every file begins with ---- */
+/* ---- the first members of each file ---- */
 
-/* One is told as such; several as a list, of which only the beginning may be there. */
+/* One id as `one`; several as the list `many`, which may be truncated. */
 static void write_ids(struct jw *w, const char *one, const char *many, const struct survey_ids *s)
 {
 	if (s->count == 1 && !s->more) {
@@ -304,10 +317,10 @@ static void write_summary(const struct survey *s, struct jw *w)
 	jw_obj_end(w);
 }
 
-void survey_write_head(struct survey *s, const char *kind, struct jw *w)
+void survey_write_head(struct survey *s, enum evidence_kind kind, struct jw *w)
 {
 	jw_kstr(w, "schemaVersion", store_env(background_read_store(s->aside))->schema_version);
-	jw_kstr(w, "packKind", kind);
+	jw_kstr(w, "packKind", evidence_kind_name(kind));
 	jw_kuint(w, "packVersion", 1);
 	jw_kobj(w, "scope");
 	jw_kstr(w, id_field_member(s->scope->field), s->scope->id);

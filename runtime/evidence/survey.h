@@ -2,12 +2,11 @@
 #define BAILIFF_EVIDENCE_SURVEY_H
 
 /*
- * One pass over a scope's events, and what every export says about them. The events are folded on the way into fresh
- * read models (background_read_model), which then are those of this scope at this sequence, whatever has happened
- * since.
+ * One pass over a scope's events, and the members that every export has. The events are projected into fresh read
+ * models (background_read_model), which are those of this scope at this sequence, independent of later events.
  *
- * The facts of exports themselves (evidence.changed that the runtime wrote, and the spilling of what it wrote) are left
- * out: otherwise no export could be made twice.
+ * Events of exports themselves (evidence.changed by the runtime, and output.spilled of the file) are skipped: otherwise
+ * no export could be repeated with the same result.
  */
 
 #include "runtime/base/buf.h"
@@ -42,35 +41,39 @@ struct survey {
 		size_t count, cap;
 	} section[SURVEY_SECTIONS];
 	struct buf owners;   /* `{"fromSequence":…,"uid":…},…` */
-	struct buf outcomes; /* what verifiers and reviewers told: `{…},…` */
+	struct buf outcomes; /* reported by verifiers and reviewers: `{…},…` */
 	uint32_t uid;
-	uint64_t denied;                                       /* side effects that policy or a person refused */
+	uint64_t denied;                                       /* side effects that the policy or a person denied */
 	uint64_t turns, turns_traced, driven, models_separate; /* submitted turns, those with a trace; driven by
 							       clients; model events without a request id */
-	bool whole;                                            /* begins with the event that made the scope's record */
+	bool whole;                                            /* starts with the event that created the scope */
 };
 
 int survey_make(struct survey *s, struct background_read *a, const struct evidence_scope *scope, struct err *e);
 void survey_done(struct survey *s);
 #define survey_auto __attribute__((cleanup(survey_done)))
 
-/* The events again, each that counts. fn returns −1 to stop with its error. */
+/* The events again. fn returns −1 to stop with its error. */
 typedef int (*survey_event_fn)(void *ctx, const struct event_view *ev, struct err *e);
 int survey_each(struct survey *s, survey_event_fn fn, void *ctx, struct err *e);
-int survey_each_of_all(struct survey *s, survey_event_fn fn, void *ctx, struct err *e); /* also those of exports */
+int survey_each_of_all(struct survey *s, survey_event_fn fn, void *ctx, struct err *e); /* including those of exports */
 
-/* A document of the fresh fold; JT_NONE when there is none. Valid until the next look-up. */
+/* A fresh document; JT_NONE if there is none. Valid until the next lookup. */
 struct jval survey_doc(struct survey *s, unsigned kind, const char *id);
-typedef void (*survey_doc_fn)(void *ctx, const char *id, size_t id_len, struct jval doc);
+/* fn returns −1 to stop with its error. */
+typedef int (*survey_doc_fn)(void *ctx, const char *id, size_t id_len, struct jval doc, struct err *e);
 int survey_docs(struct survey *s, unsigned kind, survey_doc_fn fn, void *ctx, struct err *e);
 
-/* "schemaVersion" … "runtimeCorrelation", "runtimeSummary": what all files of a scope begin with. */
-void survey_write_head(struct survey *s, const char *kind, struct jw *w);
+/* The first members of each file: "schemaVersion" … "runtimeCorrelation", "runtimeSummary". */
+void survey_write_head(struct survey *s, enum evidence_kind kind, struct jw *w);
 void survey_write_correlation(const struct survey *s, struct jw *w);
 /* "signals" and "knownGaps". */
 void survey_write_signals(const struct survey *s, struct jw *w);
 
-/* Named members of a document, as they are there. */
+/* The ids among `fields` that the event has. */
+void survey_write_ids(struct jw *w, const struct event_view *ev, const enum id_field *fields, size_t n);
+const char *survey_section_name(enum survey_section section);
+/* Copies the named members that the document has. */
 void survey_copy(struct jw *w, struct jval doc, const char *const *members, size_t n);
 
 #endif

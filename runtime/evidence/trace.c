@@ -1,10 +1,9 @@
 /*
- * Spans and metrics, as the OpenTelemetry protocol writes them in JSON, derived from the log alone.
+ * Spans and metrics in the JSON of the OpenTelemetry protocol, derived from the log alone.
  *
- * Ids of spans are made from the ids of what they are about, so every export of the same events gives the same spans,
- * and a child finds its parent without looking. Trace ids are the callers'. Where none was given, the trace id is made
- * from the turn's id and the span says so (bailiff.trace: derived): it joins what this runtime knows to belong
- * together, and nothing else.
+ * Span ids are derived from the ids of their subjects, so every export of the same events gives the same spans and a
+ * child knows its parent's id. Trace ids come from the callers. Where a caller gave none, the trace id is derived from
+ * the turn's id and marked (bailiff.trace: derived): it joins only what belongs together inside this runtime.
  */
 
 #include "runtime/evidence/pack.h"
@@ -32,63 +31,17 @@ static const struct span_row {
 };
 
 enum metric {
-	METRIC_INTERACTIONS,
-	METRIC_INTERACTION_US,
-	METRIC_QUEUE_US,
-	METRIC_TASK_RUNS,
-	METRIC_TASK_US,
-	METRIC_RETRIES,
-	METRIC_MODELS,
-	METRIC_MODEL_US,
-	METRIC_TTFT_US,
-	METRIC_INPUT,
-	METRIC_OUTPUT,
-	METRIC_CACHED,
-	METRIC_COST,
-	METRIC_TOOLS,
-	METRIC_TOOL_US,
-	METRIC_PROCESSES,
-	METRIC_PROCESS_US,
-	METRIC_HOOKS,
-	METRIC_HOOK_US,
-	METRIC_ASKED,
-	METRIC_ASKED_US,
-	METRIC_ARTIFACTS,
-	METRIC_EXPORTS,
-	METRIC_EXPORT_US,
-	METRIC_LIMITS,
-	METRIC_UNTRACED,
+#define METRIC(NAME, name, unit) METRIC_##NAME,
+#include "runtime/evidence/metrics.def"
+#undef METRIC
 	METRIC_COUNT
 };
 static const struct {
 	const char *name, *unit;
-} metrics[METRIC_COUNT] = {
-	[METRIC_INTERACTIONS] = { "bailiff.interactions", "1" },
-	[METRIC_INTERACTION_US] = { "bailiff.interaction.duration", "us" },
-	[METRIC_QUEUE_US] = { "bailiff.queue.wait", "us" },
-	[METRIC_TASK_RUNS] = { "bailiff.task.runs", "1" },
-	[METRIC_TASK_US] = { "bailiff.task.duration", "us" },
-	[METRIC_RETRIES] = { "bailiff.retries", "1" },
-	[METRIC_MODELS] = { "bailiff.model.requests", "1" },
-	[METRIC_MODEL_US] = { "bailiff.model.latency", "us" },
-	[METRIC_TTFT_US] = { "bailiff.model.time_to_first_token", "us" },
-	[METRIC_INPUT] = { "bailiff.tokens.input", "1" },
-	[METRIC_OUTPUT] = { "bailiff.tokens.output", "1" },
-	[METRIC_CACHED] = { "bailiff.tokens.cached", "1" },
-	[METRIC_COST] = { "bailiff.cost", "uUSD" },
-	[METRIC_TOOLS] = { "bailiff.tool.calls", "1" },
-	[METRIC_TOOL_US] = { "bailiff.tool.duration", "us" },
-	[METRIC_PROCESSES] = { "bailiff.processes", "1" },
-	[METRIC_PROCESS_US] = { "bailiff.process.duration", "us" },
-	[METRIC_HOOKS] = { "bailiff.hooks", "1" },
-	[METRIC_HOOK_US] = { "bailiff.hook.duration", "us" },
-	[METRIC_ASKED] = { "bailiff.permission.questions", "1" },
-	[METRIC_ASKED_US] = { "bailiff.permission.wait", "us" },
-	[METRIC_ARTIFACTS] = { "bailiff.artifact.writes", "1" },
-	[METRIC_EXPORTS] = { "bailiff.exports", "1" },
-	[METRIC_EXPORT_US] = { "bailiff.export.duration", "us" },
-	[METRIC_LIMITS] = { "bailiff.limits.hit", "1" },
-	[METRIC_UNTRACED] = { "bailiff.spans.without_trace", "1" },
+} metrics[] = {
+#define METRIC(NAME, name, unit) { name, unit },
+#include "runtime/evidence/metrics.def"
+#undef METRIC
 };
 
 struct tracing {
@@ -99,7 +52,7 @@ struct tracing {
 
 /* ---- ids ---- */
 
-static void derived(const char *what, const char *id, size_t n, size_t digits, char *ret)
+static void derive_id(const char *what, const char *id, size_t n, size_t digits, char *ret)
 {
 	buf_auto struct buf text = BUF_INIT;
 	char hash[HASH_SHA256_TEXT];
@@ -137,17 +90,17 @@ static bool trace_of(struct survey *s, const struct event_view *ev, char ret[33]
 	if (given_trace(s, ev, ret))
 		return true;
 	if (turn->text)
-		derived("trace:", turn->text, turn->len, 32, ret);
+		derive_id("trace:", turn->text, turn->len, 32, ret);
 	else if (task->text)
-		derived("trace:", task->text, task->len, 32, ret);
+		derive_id("trace:", task->text, task->len, 32, ret);
 	else
-		derived("trace:", s->scope->id, strlen(s->scope->id), 32, ret);
+		derive_id("trace:", s->scope->id, strlen(s->scope->id), 32, ret);
 	return false;
 }
 
 /* ---- spans ---- */
 
-static void nano(struct jw *w, const char *key, uint64_t us)
+static void write_nano(struct jw *w, const char *key, uint64_t us)
 {
 	char text[32];
 
@@ -155,7 +108,7 @@ static void nano(struct jw *w, const char *key, uint64_t us)
 	jw_kstr(w, key, text);
 }
 
-static void attribute(struct jw *w, const char *key, const char *value, size_t n)
+static void write_attribute(struct jw *w, const char *key, const char *value, size_t n)
 {
 	jw_obj(w);
 	jw_kstr(w, "key", key);
@@ -165,14 +118,14 @@ static void attribute(struct jw *w, const char *key, const char *value, size_t n
 	jw_obj_end(w);
 }
 
-static void text_attribute(struct jw *w, const char *key, struct jval v)
+static void write_text_attribute(struct jw *w, const char *key, struct jval v)
 {
 	buf_auto struct buf text = BUF_INIT;
 
 	if (v.type != JT_STRING)
 		return;
 	jval_str_buf(v, &text);
-	attribute(w, key, buf_cstr(&text), text.len);
+	write_attribute(w, key, buf_cstr(&text), text.len);
 }
 
 static uint64_t time_member(struct jval doc, const char *member)
@@ -207,7 +160,7 @@ static struct jval span_doc(struct survey *s, const struct span_row *r, const st
 	return survey_doc(s, r->view, id);
 }
 
-/* A tool call may be one that only a client knows of (start_process's toolCallId): no span is about that one. */
+/* start_process accepts the id of a client's own tool call, for which there is no span. */
 static bool is_known(struct survey *s, const struct event_view *ev, enum id_field field)
 {
 	char id[EVIDENCE_ID_MAX];
@@ -224,10 +177,10 @@ static void write_ids(struct jw *w, struct survey *s, const struct span_row *r, 
 	char id[33], sequence[32];
 
 	if (own && own->text) {
-		derived(r->name, own->text, own->len, 16, id);
+		derive_id(r->name, own->text, own->len, 16, id);
 	} else {
 		snprintf(sequence, sizeof(sequence), "%llu", (unsigned long long)ev->sequence);
-		derived(store_runtime_id(background_read_store(s->aside)), sequence, strlen(sequence), 16, id);
+		derive_id(store_runtime_id(background_read_store(s->aside)), sequence, strlen(sequence), 16, id);
 	}
 	jw_kstr(w, "spanId", id);
 	for (size_t i = 0; i < countof(r->parent); i++) {
@@ -235,7 +188,7 @@ static void write_ids(struct jw *w, struct survey *s, const struct span_row *r, 
 			continue;
 		for (size_t k = 0; k < countof(rows); k++)
 			if (rows[k].id == r->parent[i]) {
-				derived(rows[k].name, ev->ids[r->parent[i]].text, ev->ids[r->parent[i]].len, 16, id);
+				derive_id(rows[k].name, ev->ids[r->parent[i]].text, ev->ids[r->parent[i]].len, 16, id);
 				jw_kstr(w, "parentSpanId", id);
 				return;
 			}
@@ -261,24 +214,24 @@ static void write_attributes(struct jw *w, const struct event_view *ev, struct j
 
 	jw_karr(w, "attributes");
 	snprintf(sequence, sizeof(sequence), "%llu", (unsigned long long)ev->sequence);
-	attribute(w, "bailiff.sequence", sequence, strlen(sequence));
-	attribute(w, "bailiff.trace", traced ? "caller" : "derived", traced ? 6 : 7);
+	write_attribute(w, "bailiff.sequence", sequence, strlen(sequence));
+	write_attribute(w, "bailiff.trace", traced ? "caller" : "derived", traced ? 6 : 7);
 	for (size_t i = 0; i < countof(fields); i++)
 		if (ev->ids[fields[i]].text) {
 			char key[64];
 
 			snprintf(key, sizeof(key), "bailiff.%s", id_field_member(fields[i]));
-			attribute(w, key, ev->ids[fields[i]].text, ev->ids[fields[i]].len);
+			write_attribute(w, key, ev->ids[fields[i]].text, ev->ids[fields[i]].len);
 		}
 	for (size_t i = 0; i < countof(members); i++) {
 		struct jval v = jval_get(doc, members[i].member);
 
-		text_attribute(w, members[i].key, v.type ? v : jval_get(event_payload(ev), members[i].member));
+		write_text_attribute(w, members[i].key, v.type ? v : jval_get(event_payload(ev), members[i].member));
 	}
 	jw_arr_end(w);
 }
 
-static void measure(struct tracing *t, const struct event_view *ev, struct jval doc, uint64_t us)
+static void add_metrics(struct tracing *t, const struct event_view *ev, struct jval doc, uint64_t us)
 {
 	static const struct {
 		enum event_type type;
@@ -337,9 +290,9 @@ static void write_span(struct tracing *t, const struct span_row *r, const struct
 	write_ids(w, t->survey, r, ev);
 	jw_kstr(w, "name", r->name);
 	jw_kuint(w, "kind", 1);
-	nano(w, "startTimeUnixNano", start);
+	write_nano(w, "startTimeUnixNano", start);
 	if (end)
-		nano(w, "endTimeUnixNano", end < start ? start : end);
+		write_nano(w, "endTimeUnixNano", end < start ? start : end);
 	write_attributes(w, ev, doc, traced);
 	v = jval_get(doc, "status");
 	jw_kobj(w, "status");
@@ -349,7 +302,7 @@ static void write_span(struct tracing *t, const struct span_row *r, const struct
 		jw_kuint(w, "code", 2);
 	jw_obj_end(w);
 	jw_obj_end(w);
-	measure(t, ev, doc, end > start ? end - start : 0);
+	add_metrics(t, ev, doc, end > start ? end - start : 0);
 }
 
 static int on_event(void *ctx, const struct event_view *ev, struct err *e)
@@ -376,9 +329,9 @@ static void write_resource(struct survey *s, struct jw *w)
 
 	jw_kobj(w, "resource");
 	jw_karr(w, "attributes");
-	attribute(w, "service.name", "bailiff", 7);
-	attribute(w, "service.version", BAILIFF_VERSION, strlen(BAILIFF_VERSION));
-	attribute(w, "service.instance.id", id, strlen(id));
+	write_attribute(w, "service.name", "bailiff", 7);
+	write_attribute(w, "service.version", BAILIFF_VERSION, strlen(BAILIFF_VERSION));
+	write_attribute(w, "service.instance.id", id, strlen(id));
 	jw_arr_end(w);
 	jw_obj_end(w);
 }
@@ -405,8 +358,8 @@ static void write_metrics(struct tracing *t, struct jw *w)
 		jw_kbool(w, "isMonotonic", true);
 		jw_karr(w, "dataPoints");
 		jw_obj(w);
-		nano(w, "startTimeUnixNano", t->survey->first_us);
-		nano(w, "timeUnixNano", t->survey->last_us);
+		write_nano(w, "startTimeUnixNano", t->survey->first_us);
+		write_nano(w, "timeUnixNano", t->survey->last_us);
 		snprintf(text, sizeof(text), "%llu", (unsigned long long)t->metric[i]);
 		jw_kstr(w, "asInt", text);
 		jw_obj_end(w);
@@ -417,12 +370,11 @@ static void write_metrics(struct tracing *t, struct jw *w)
 	jw_arr_end(w);
 }
 
-int trace_write(struct survey *s, struct sink *k, struct err *e)
+int trace_write(struct survey *s, const struct evidence_job *job, struct sink *k, struct err *e)
 {
 	struct tracing t = { .survey = s, .sink = k };
 	struct jw *w = &k->w;
 
-	jw_obj(w);
 	jw_karr(w, "resourceSpans");
 	jw_obj(w);
 	write_resource(s, w);
@@ -448,6 +400,5 @@ int trace_write(struct survey *s, struct sink *k, struct err *e)
 	jw_arr_end(w);
 	jw_obj_end(w);
 	jw_arr_end(w);
-	jw_obj_end(w);
 	return 0;
 }

@@ -1,8 +1,8 @@
 /*
- * A trajectory in the Agent Trajectory Interchange Format, version 1.7. Steps follow the order in which things began;
- * what became of them is taken from the fresh fold, so that a call and its observation are one step. What the runtime
- * dispatched itself has llm_call_count 0; only a recorded model request makes a step with metrics. The format refuses
- * members that it does not know: ours are inside `extra`.
+ * A trajectory in the Agent Trajectory Interchange Format, version 1.7. Steps are in the order in which they began;
+ * results come from the read models, so that a call and its observation are one step. Steps that the runtime dispatched
+ * itself have llm_call_count 0; only a recorded model request gives a step with metrics. The format rejects unknown
+ * members, so bailiff's own are inside `extra`.
  */
 
 #include "runtime/evidence/pack.h"
@@ -27,7 +27,7 @@ struct trajectory {
 	char request[EVIDENCE_ID_MAX];
 };
 
-static void step_open(struct trajectory *t, const struct event_view *ev, const char *source)
+static void begin_step(struct trajectory *t, const struct event_view *ev, const char *source)
 {
 	char at[CLOCK_TEXT_MAX];
 
@@ -38,7 +38,7 @@ static void step_open(struct trajectory *t, const struct event_view *ev, const c
 	jw_kstr(&t->sink->w, "source", source);
 }
 
-static void step_close(struct trajectory *t, const struct event_view *ev)
+static void end_step(struct trajectory *t, const struct event_view *ev)
 {
 	static const enum id_field fields[] = { ID_TURN, ID_TASK, ID_RUN, ID_PROCESS, ID_ACTION, ID_TRACE };
 	struct jw *w = &t->sink->w;
@@ -46,14 +46,12 @@ static void step_close(struct trajectory *t, const struct event_view *ev)
 	jw_kobj(w, "extra");
 	jw_kuint(w, "sequence", ev->sequence);
 	jw_kstr(w, "event_type", event_info(ev->type)->name);
-	for (size_t i = 0; i < countof(fields); i++)
-		if (ev->ids[fields[i]].text)
-			jw_kstrn(w, id_field_member(fields[i]), ev->ids[fields[i]].text, ev->ids[fields[i]].len);
+	survey_write_ids(w, ev, fields, countof(fields));
 	jw_obj_end(w);
 	jw_obj_end(w);
 }
 
-static void message_of(struct jw *w, struct jval v, const char *otherwise)
+static void write_message(struct jw *w, struct jval v, const char *otherwise)
 {
 	if (v.type == JT_STRING)
 		jw_kraw(w, "message", v.text, v.len);
@@ -61,7 +59,7 @@ static void message_of(struct jw *w, struct jval v, const char *otherwise)
 		jw_kstr(w, "message", otherwise);
 }
 
-/* ---- what was asked ---- */
+/* ---- input ---- */
 
 /* The text parts of a turn's input; the preview where there are none. */
 static void write_input(struct trajectory *t, struct jval payload)
@@ -84,7 +82,7 @@ static void write_input(struct trajectory *t, struct jval payload)
 	if (text.len)
 		jw_kstrn(&t->sink->w, "message", text.data, text.len);
 	else
-		message_of(&t->sink->w, jval_get(payload, "preview"), "(a turn without text)");
+		write_message(&t->sink->w, jval_get(payload, "preview"), "(a turn without text)");
 }
 
 static void write_turn(struct trajectory *t, const struct event_view *ev)
@@ -93,15 +91,15 @@ static void write_turn(struct trajectory *t, const struct event_view *ev)
 
 	if (jval_is_str(source, "system") || jval_is_str(source, "process"))
 		return;
-	step_open(t, ev, "user");
+	begin_step(t, ev, "user");
 	write_input(t, payload);
-	step_close(t, ev);
+	end_step(t, ev);
 }
 
-/* ---- what was done ---- */
+/* ---- tool calls and processes ---- */
 
-/* The beginning of what a stream printed, as the fold keeps it. */
-static void preview_text(struct trajectory *t, struct jval ref, struct buf *out)
+/* The first bytes of a stream. */
+static void append_preview(struct trajectory *t, struct jval ref, struct buf *out)
 {
 	buf_auto struct buf base64 = BUF_INIT, bytes = BUF_INIT;
 	char id[EVIDENCE_ID_MAX];
@@ -113,7 +111,7 @@ static void preview_text(struct trajectory *t, struct jval ref, struct buf *out)
 		buf_append(out, bytes.data, bytes.len);
 }
 
-static void process_observation(struct trajectory *t, const char *process_id, struct buf *out)
+static void observe_process(struct trajectory *t, const char *process_id, struct buf *out)
 {
 	buf_auto struct buf refs = BUF_INIT;
 	struct jval doc = survey_doc(t->survey, VIEW_PROCESS, process_id), v = jval_get(doc, "outputRefs");
@@ -124,7 +122,7 @@ static void process_observation(struct trajectory *t, const char *process_id, st
 	jval_str(jval_get(doc, "signal"), signal, sizeof(signal));
 	buf_append(&refs, v.text, v.len);
 	for (struct jiter it = jiter_on(jval_of(buf_cstr(&refs), refs.len)); jiter_next(&it);)
-		preview_text(t, jval_get(it.value, "outputRef"), out);
+		append_preview(t, jval_get(it.value, "outputRef"), out);
 	if (out->len && out->data[out->len - 1] != '\n')
 		buf_byte(out, '\n');
 	buf_printf(out, "[%s", status[0] ? status : "unknown");
@@ -135,7 +133,7 @@ static void process_observation(struct trajectory *t, const char *process_id, st
 	buf_byte(out, ']');
 }
 
-static void call_observation(struct trajectory *t, struct jval doc, const char *process_id, struct buf *out)
+static void observe_call(struct trajectory *t, struct jval doc, const char *process_id, struct buf *out)
 {
 	char status[64] = "";
 
@@ -143,7 +141,7 @@ static void call_observation(struct trajectory *t, struct jval doc, const char *
 	jval_str_buf(jval_get(doc, "displayPreview"), out);
 	jval_str_buf(jval_get(doc, "message"), out);
 	if (!out->len && process_id[0])
-		process_observation(t, process_id, out);
+		observe_process(t, process_id, out);
 	else if (!out->len || strcmp(status, "completed") != 0)
 		buf_printf(out, "%s[%s]", out->len ? "\n" : "", status[0] ? status : "unknown");
 }
@@ -153,7 +151,7 @@ static void write_call(struct trajectory *t, const struct event_view *ev, const 
 {
 	struct jw *w = &t->sink->w;
 
-	step_open(t, ev, "agent");
+	begin_step(t, ev, "agent");
 	jw_kstr(w, "message", "");
 	jw_kuint(w, "llm_call_count", 0);
 	jw_karr(w, "tool_calls");
@@ -178,7 +176,7 @@ static void write_call(struct trajectory *t, const struct event_view *ev, const 
 	jw_obj_end(w);
 	jw_arr_end(w);
 	jw_obj_end(w);
-	step_close(t, ev);
+	end_step(t, ev);
 }
 
 static void write_tool(struct trajectory *t, const struct event_view *ev)
@@ -192,7 +190,7 @@ static void write_tool(struct trajectory *t, const struct event_view *ev)
 	found = jval_of(buf_cstr(&doc), doc.len);
 	jval_str(jval_get(found, "processId"), process, sizeof(process));
 	jval_str(jval_get(found, "toolName"), name, sizeof(name));
-	call_observation(t, found, process, &observation);
+	observe_call(t, found, process, &observation);
 	write_call(t, ev, id, name, jval_get(found, "safeArgs"), &observation, false);
 }
 
@@ -204,13 +202,13 @@ static void write_process(struct trajectory *t, const struct event_view *ev)
 	if (ev->ids[ID_TOOL_CALL].text)
 		return; /* is in its call's step */
 	event_id_copy(ev, ID_PROCESS, id, sizeof(id));
-	process_observation(t, id, &observation);
+	observe_process(t, id, &observation);
 	write_call(t, ev, id, "process", jval_get(event_payload(ev), "command"), &observation, true);
 }
 
 /* ---- models ---- */
 
-static void model_delta(struct trajectory *t, const struct event_view *ev)
+static void append_delta(struct trajectory *t, const struct event_view *ev)
 {
 	char id[EVIDENCE_ID_MAX];
 
@@ -240,7 +238,7 @@ static void write_model(struct trajectory *t, const struct event_view *ev)
 	event_id_copy(ev, ID_SESSION, session, sizeof(session));
 	view_model_request_key(session, id, key);
 	struct jval model = jval_get(survey_doc(t->survey, VIEW_MODEL_REQUEST, key), "model");
-	step_open(t, ev, "agent");
+	begin_step(t, ev, "agent");
 	jw_kstrn(w, "message", buf_cstr(&t->said), strcmp(id, t->request) == 0 ? t->said.len : 0);
 	if (model.type == JT_STRING)
 		jw_kraw(w, "model_name", model.text, model.len);
@@ -253,7 +251,7 @@ static void write_model(struct trajectory *t, const struct event_view *ev)
 			jw_kraw(w, tokens[i].theirs, v.text, v.len);
 	}
 	jw_obj_end(w);
-	step_close(t, ev);
+	end_step(t, ev);
 	buf_reset(&t->said);
 }
 
@@ -261,9 +259,9 @@ static void write_model(struct trajectory *t, const struct event_view *ev)
 
 static void write_system(struct trajectory *t, const struct event_view *ev, const char *member, const char *otherwise)
 {
-	step_open(t, ev, "system");
-	message_of(&t->sink->w, jval_get(event_payload(ev), member), otherwise);
-	step_close(t, ev);
+	begin_step(t, ev, "system");
+	write_message(&t->sink->w, jval_get(event_payload(ev), member), otherwise);
+	end_step(t, ev);
 }
 
 static int on_event(void *ctx, const struct event_view *ev, struct err *e)
@@ -274,7 +272,7 @@ static int on_event(void *ctx, const struct event_view *ev, struct err *e)
 	case EVENT_TURN_SUBMITTED: write_turn(t, ev); break;
 	case EVENT_TOOL_STARTED: write_tool(t, ev); break;
 	case EVENT_PROCESS_STARTED: write_process(t, ev); break;
-	case EVENT_MODEL_DELTA: model_delta(t, ev); break;
+	case EVENT_MODEL_DELTA: append_delta(t, ev); break;
 	case EVENT_MODEL_COMPLETED: write_model(t, ev); break;
 	case EVENT_MODEL_FAILED: write_system(t, ev, "message", "the model request failed"); break;
 	case EVENT_ACTION_REQUIRED: write_system(t, ev, "prompt", "a person is asked"); break;
@@ -323,13 +321,12 @@ static void write_metrics(struct trajectory *t)
 	jw_obj_end(w);
 }
 
-int trajectory_write(struct survey *s, struct sink *k, struct err *e)
+int trajectory_write(struct survey *s, const struct evidence_job *job, struct sink *k, struct err *e)
 {
 	struct trajectory t = { .survey = s, .sink = k };
 	char at[CLOCK_TEXT_MAX];
 	int r;
 
-	jw_obj(&k->w);
 	jw_kstr(&k->w, "schema_version", "ATIF-v1.7");
 	jw_kstr(&k->w, "session_id", s->scope->session_id);
 	jw_kstr(&k->w, "trajectory_id", s->scope->id);
@@ -342,7 +339,7 @@ int trajectory_write(struct survey *s, struct sink *k, struct err *e)
 	buf_done(&t.said);
 	if (r < 0)
 		return -1;
-	if (!t.steps) { /* the format wants one */
+	if (!t.steps) { /* the format requires one */
 		clock_format(s->first_us, at);
 		jw_obj(&k->w);
 		jw_kuint(&k->w, "step_id", ++t.steps);
@@ -355,7 +352,6 @@ int trajectory_write(struct survey *s, struct sink *k, struct err *e)
 	write_metrics(&t);
 	jw_kobj(&k->w, "extra");
 	survey_write_correlation(s, &k->w);
-	jw_obj_end(&k->w);
 	jw_obj_end(&k->w);
 	return 0;
 }

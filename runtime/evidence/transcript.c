@@ -1,4 +1,4 @@
-/* The transcript of a run: what was said and done, one line a fact, for people and for verifiers that want no more. */
+/* The transcript of a run, one line per event, for people and for simple verifiers. */
 
 #include "runtime/evidence/pack.h"
 
@@ -22,9 +22,7 @@ static int write_line(void *ctx, const struct event_view *ev, struct err *e)
 	jw_kuint(&k->w, "sequence", ev->sequence);
 	jw_kstr(&k->w, "timestamp", at);
 	jw_kstr(&k->w, "type", event_info(ev->type)->name);
-	for (size_t i = 0; i < countof(fields); i++)
-		if (ev->ids[fields[i]].text)
-			jw_kstrn(&k->w, id_field_member(fields[i]), ev->ids[fields[i]].text, ev->ids[fields[i]].len);
+	survey_write_ids(&k->w, ev, fields, countof(fields));
 	if (jval_get(payload, "status").type == JT_NONE && status.type == JT_STRING)
 		jw_kraw(&k->w, "status", status.text, status.len);
 	survey_copy(&k->w, payload, members, countof(members));
@@ -40,14 +38,12 @@ static int write_line(void *ctx, const struct event_view *ev, struct err *e)
 	return sink_yield(k, e);
 }
 
-int transcript_write(struct survey *s, struct sink *k, struct err *e)
+int transcript_write(struct survey *s, const struct evidence_job *job, struct sink *k, struct err *e)
 {
-	jw_obj(&k->w);
-	survey_write_head(s, evidence_kind_name(EVIDENCE_TRANSCRIPT), &k->w);
+	survey_write_head(s, EVIDENCE_TRANSCRIPT, &k->w);
 	jw_karr(&k->w, "lines");
 	if (survey_each(s, write_line, k, e) < 0)
 		return -1;
 	jw_arr_end(&k->w);
-	jw_obj_end(&k->w);
 	return 0;
 }

@@ -1,8 +1,7 @@
 /*
- * The pack of a benchmark trial: which dataset, task and configuration, which run of this runtime, what came out of it,
- * and what a verifier said. Rewards are handed on, not judged. The other files of the export are named by their hashes
- * ("sha256:…"), so that the pack is the same whenever it is made; the export's result and its evidence.changed say
- * which ref has which hash.
+ * The pack of a benchmark trial: dataset, task, configuration, the run, its outcome and the verifier's result. Rewards
+ * are copied, not judged. The other files of the export, which come before it in the job, are named by their hashes
+ * ("sha256:…"), so that the pack is always the same; the export's result and evidence.changed map hashes to refs.
  */
 
 #include "runtime/evidence/pack.h"
@@ -14,7 +13,7 @@
 
 #include <string.h>
 
-static const struct evidence_file *file_of(const struct evidence_job *job, enum evidence_kind kind)
+static const struct evidence_file *find_file(const struct evidence_job *job, enum evidence_kind kind)
 {
 	for (size_t i = 0; i < job->nfiles; i++)
 		if (job->file[i].kind == kind && job->file[i].sha256[0])
@@ -22,7 +21,7 @@ static const struct evidence_file *file_of(const struct evidence_job *job, enum 
 	return NULL;
 }
 
-static void content_ref(struct jw *w, const char *key, const struct evidence_file *f)
+static void write_hash(struct jw *w, const char *key, const struct evidence_file *f)
 {
 	char text[HASH_SHA256_TEXT + 8];
 
@@ -38,7 +37,7 @@ static void write_refs(const struct evidence_job *job, struct jval trial, struct
 
 	jw_kobj(w, "refs");
 	for (size_t i = 0; i < countof(kinds); i++)
-		content_ref(w, evidence_kind_member(kinds[i]), file_of(job, kinds[i]));
+		write_hash(w, evidence_kind_member(kinds[i]), find_file(job, kinds[i]));
 	for (struct jiter it = jiter_on(jval_get(trial, "refs")); jiter_next(&it);) {
 		char key[64];
 
@@ -100,11 +99,11 @@ static void write_trajectory(const struct evidence_job *job, struct jw *w)
 	static const char *const required[] = { "schema_version",  "session_id",         "agent",
 						"steps[].step_id", "steps[].tool_calls", "steps[].observation",
 						"final_metrics" };
-	const struct evidence_file *f = file_of(job, EVIDENCE_TRAJECTORY);
+	const struct evidence_file *f = find_file(job, EVIDENCE_TRAJECTORY);
 
 	jw_kobj(w, "trajectory");
 	jw_kstr(w, "schema", "ATIF-v1.7");
-	content_ref(w, "ref", f);
+	write_hash(w, "ref", f);
 	jw_kstr(w, "exportStatus", f ? "exported" : "failed");
 	jw_kobj(w, "requiredFieldStatus");
 	for (size_t i = 0; i < countof(required); i++)
@@ -131,10 +130,9 @@ int trial_write(struct survey *s, const struct evidence_job *job, struct sink *k
 	struct jval trial = jval_of(job->trial, strlen(job->trial)), benchmark = jval_get(trial, "benchmark");
 	bool rewarded = jval_get(trial, "reward").type == JT_NUMBER,
 	     ended = jval_get(trial, "endedAt").type == JT_STRING;
-	bool files = file_of(job, EVIDENCE_TRAJECTORY) && file_of(job, EVIDENCE_MANIFEST);
+	bool files = find_file(job, EVIDENCE_TRAJECTORY) && find_file(job, EVIDENCE_MANIFEST);
 	struct jw *w = &k->w;
 
-	jw_obj(w);
 	jw_kstr(w, "schemaVersion", store_env(background_read_store(s->aside))->schema_version);
 	jw_kstr(w, "packKind", evidence_kind_name(EVIDENCE_TRIAL));
 	jw_kuint(w, "packVersion", 1);
@@ -144,14 +142,13 @@ int trial_write(struct survey *s, const struct evidence_job *job, struct sink *k
 	write_metrics(s, trial, rewarded && ended && files && s->whole, w);
 	jw_kobj(w, "decisionInputs");
 	write_category(w, trial);
-	jw_kbool(w, "artifactManifestPresent", file_of(job, EVIDENCE_MANIFEST) != NULL);
-	jw_kbool(w, "trajectoryAtifCompatible", file_of(job, EVIDENCE_TRAJECTORY) != NULL);
+	jw_kbool(w, "artifactManifestPresent", find_file(job, EVIDENCE_MANIFEST) != NULL);
+	jw_kbool(w, "trajectoryAtifCompatible", find_file(job, EVIDENCE_TRAJECTORY) != NULL);
 	jw_kbool(w, "rewardRecorded", rewarded);
 	jw_kbool(w, "trialEnded", ended);
 	jw_obj_end(w);
 	write_trajectory(job, w);
 	write_reward(trial, w);
 	survey_write_signals(s, w);
-	jw_obj_end(w);
 	return 0;
 }

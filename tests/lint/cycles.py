@@ -20,7 +20,6 @@ OLD_FILES = {
     "policy": 7,
     "policy/shell": 8,
     "runtime/engine/action": 58,
-    "runtime/evidence": 7,
     "sandbox": 29,
     "supervisor/host": 5,
     "supervisor/control": 32,
