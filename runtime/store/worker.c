@@ -42,6 +42,7 @@ static int start_thread(struct store *store, struct err *e)
 	if (store->worker_up)
 		return 0;
 	sigfillset(&all);
+	sigdelset(&all, SIGSYS); /* a call that the process's sandbox denies must fail, not kill */
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	rc = pthread_create(&store->worker_thread, NULL, worker_main, store);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

@@ -10,9 +10,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -49,6 +51,80 @@ static int spawn(char *const argv[], int said_fd, pid_t *ret_pid)
 	return r;
 }
 
+/* ---- the launcher ---- */
+
+static int launcher_fd = -1; /* −1: daemons are started by this process itself */
+
+struct launch_result {
+	int result; /* of autostart_start */
+	struct err err;
+};
+
+/* Answers each message with the outcome of one start, until the other end is closed. */
+static _Noreturn void run_launcher(int fd)
+{
+	struct home places[HOME_CANDIDATES_MAX];
+	char request;
+
+	(void)home_candidates(getuid(), places);
+	while (recv(fd, &request, sizeof request, 0) > 0) {
+		struct launch_result r = { .err = ERR_INIT };
+
+		r.result = autostart_start(&places[0], &r.err);
+		if (send(fd, &r, sizeof r, MSG_NOSIGNAL) < 0)
+			break;
+	}
+	_exit(0);
+}
+
+int autostart_delegate(struct err *e)
+{
+	enum { LINK = STDERR_FILENO + 1 };
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return err_sys(e, errno, "start a launcher: socketpair");
+	pid_t pid = fork();
+	if (pid == 0) {
+		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+		/* The client at the gateway's standard streams must see their end when the gateway ends. */
+		for (int i = STDIN_FILENO; null >= 0 && i <= STDERR_FILENO; i++)
+			(void)dup2(null, i);
+		int link = fcntl(pair[1], F_DUPFD_CLOEXEC, LINK + 1);
+		if (null < 0 || link < 0 || dup3(link, LINK, O_CLOEXEC) < 0)
+			_exit(1);
+		fd_close_range(LINK + 1, UINT_MAX);
+		signal(SIGINT, SIG_IGN);
+		signal(SIGTERM, SIG_IGN);
+		signal(SIGHUP, SIG_IGN);
+		run_launcher(LINK);
+	}
+	close(pair[1]);
+	launcher_fd = pair[0];
+	if (pid < 0) {
+		fd_close(&launcher_fd);
+		return err_sys(e, errno, "start a launcher: fork");
+	}
+	return 0;
+}
+
+static int poll_launcher(struct err *e)
+{
+	struct launch_result r;
+	ssize_t n = recv(launcher_fd, &r, sizeof r, MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 1;
+	if (n != (ssize_t)sizeof r)
+		return err_set(e, ERR_UNAVAILABLE, "start a daemon: the launcher of this process is gone");
+	if (r.result < 0)
+		*e = r.err;
+	return r.result;
+}
+
+/* ---- one start ---- */
+
 int autostart_begin(const struct home *h, struct autostart *ret, struct err *e)
 {
 	mem_auto char *program = daemon_program_path();
@@ -61,6 +137,12 @@ int autostart_begin(const struct home *h, struct autostart *ret, struct err *e)
 		return err_set(e, ERR_UNAVAILABLE,
 			       "bailiff.service does not answer on %s; start it with systemctl start bailiff",
 			       h->socket);
+	if (launcher_fd >= 0) {
+		if (send(launcher_fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+			return err_sys(e, errno, "start a daemon: ask the launcher");
+		*ret = (struct autostart){ .pid = -1, .said_fd = -1 };
+		return 0;
+	}
 	if (pipe2(pipefd, O_CLOEXEC | O_NONBLOCK) < 0)
 		return err_sys(e, errno, "start a daemon: pipe");
 	fd_auto int said_fd = pipefd[0];
@@ -104,21 +186,27 @@ static int judge(struct autostart *x, int status, struct err *e)
 
 int autostart_poll(struct autostart *x, struct err *e)
 {
-	int status = 0;
-	pid_t ended = waitpid(x->pid, &status, WNOHANG);
+	int status = 0, r;
 
-	listen_to(x);
-	if (ended == 0 || (ended < 0 && errno == EINTR))
-		return 1;
-	x->pid = 0;
-	int r = judge(x, status, e);
-	autostart_done(x);
+	if (x->pid < 0) {
+		r = poll_launcher(e);
+	} else {
+		pid_t ended = waitpid(x->pid, &status, WNOHANG);
+
+		listen_to(x);
+		if (ended == 0 || (ended < 0 && errno == EINTR))
+			return 1;
+		x->pid = 0;
+		r = judge(x, status, e);
+	}
+	if (r <= 0)
+		autostart_done(x);
 	return r;
 }
 
 void autostart_done(struct autostart *x)
 {
-	if (x->pid)
+	if (x->pid > 0)
 		waitpid(x->pid, NULL, WNOHANG);
 	if (x->said_fd > 0)
 		close(x->said_fd);
@@ -133,7 +221,7 @@ int autostart_start(const struct home *h, struct err *e)
 
 	if (autostart_begin(h, &x, e) < 0)
 		return -1;
-	fd_auto int pidfd = fd_pidfd_open(x.pid);
+	fd_auto int pidfd = x.pid > 0 ? fd_pidfd_open(x.pid) : -1;
 	while ((r = autostart_poll(&x, e)) > 0) {
 		struct pollfd p[2] = { { .fd = x.said_fd, .events = POLLIN }, { .fd = pidfd, .events = POLLIN } };
 

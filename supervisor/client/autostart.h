@@ -16,10 +16,16 @@ struct home;
  */
 int autostart_start(const struct home *h, struct err *e);
 
+/*
+ * Forks a process that from now on starts daemons for this one, which can then give up fork and exec (gateways do). It
+ * takes no argument, finds the home as this process would, keeps no descriptor of this process's and ends with it.
+ */
+int autostart_delegate(struct err *e);
+
 /* The same for who cannot wait: begun, and looked at now and then. Nothing but zeroes: none was begun, or it is over.
  */
 struct autostart {
-	pid_t pid;
+	pid_t pid; /* −1: by the process of autostart_delegate */
 	int said_fd;
 	struct buf said;
 };

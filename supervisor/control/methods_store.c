@@ -177,8 +177,8 @@ static struct err backup_error(const struct err *e)
 static void on_backed_up(void *ctx, const struct err *e)
 {
 	static const char advice[] =
-		"\"advice\":\"Name a folder that does not exist yet, in one that the user the daemon runs as may "
-		"write to.\"";
+		"\"advice\":\"Leave dir out and take the copy from the folder backup of the store's folder, as bailiff "
+		"store backup does: the runtime can write nowhere else.\"";
 	struct upkeep *u = ctx;
 	buf_auto struct buf out = BUF_INIT;
 	struct jw w = jw_on(&out);

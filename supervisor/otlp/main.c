@@ -14,7 +14,7 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "supervisor/common/runtime_sandbox.h"
+#include "supervisor/common/role_sandbox.h"
 #include "supervisor/guard/guard_msg.h"
 #include "supervisor/otlp/cursor.h"
 #include "supervisor/otlp/env_setting.h"
@@ -422,6 +422,7 @@ int main(int argc, char **argv)
 	static struct exporter x;
 	const struct guard_msg ready = { .kind = GUARD_READY };
 	const struct sigaction term = { .sa_handler = on_term };
+	const struct role_sandbox_path certificates[] = ROLE_SANDBOX_CERTIFICATES;
 	struct err e = ERR_INIT;
 
 	log_setup("bailiffd otlp", LOG_LEVEL_INFO, argc > 1 && strcmp(argv[1], "json") == 0);
@@ -431,7 +432,8 @@ int main(int argc, char **argv)
 		log_error("%s; nothing is exported", e.message);
 		return GUARD_EXIT_CONFIG;
 	}
-	if (runtime_sandbox_enter(&e) < 0 || begin(&x, &e) < 0) {
+	if (role_sandbox_enter(ROLE_SANDBOX_EXPORTER, certificates, countof(certificates), &e) < 0 ||
+	    begin(&x, &e) < 0) {
 		log_error("%s", e.message);
 		return 1;
 	}

@@ -1,13 +1,14 @@
 #include "supervisor/proxy/proxy.h"
+#include "supervisor/common/role_sandbox.h"
 
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/loop/loop.h"
+#include "supervisor/common/role_sandbox.h"
 #include "supervisor/guard/guard_msg.h"
 #include "supervisor/proxy/credential.h"
-#include "supervisor/proxy/proxy_sandbox.h"
 #include "supervisor/proxy/resolver.h"
 #include "supervisor/proxy/served_sandbox.h"
 
@@ -17,6 +18,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -330,7 +332,8 @@ int proxy_main(void)
 	fd_raise_nofile();
 	fd_cloexec(GUARD_FD_LINK, true);
 	fd_cloexec(GUARD_FD_PEER, true);
-	if (proxy_sandbox_enter(&e) < 0) {
+	/* A taken-over proxy has sockets to the internet, which it has anyway, and nothing else. */
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || role_sandbox_enter(ROLE_SANDBOX_PROXY, NULL, 0, &e) < 0) {
 		log_error("%s", e.message);
 		return 1;
 	}

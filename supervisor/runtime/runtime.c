@@ -17,7 +17,7 @@
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
 #include "supervisor/common/private_paths.h"
-#include "supervisor/common/runtime_sandbox.h"
+#include "supervisor/common/role_sandbox.h"
 #include "supervisor/control/control.h"
 #include "supervisor/host/config.h"
 #include "supervisor/host/cow_changes.h"
@@ -423,9 +423,27 @@ static void control_start(struct runtime *r)
 	r->host.grants.ctx = r;
 }
 
+/*
+ * The store and the spool, and the parents of both, which are synced when the store is created. Below /proc: who
+ * connects, and the boot's id; the files of a process that need the right to trace it are out of reach in a Landlock
+ * domain. Configuration and policy are read from descriptors that the guard opened.
+ */
+static int enter_sandbox(struct err *e)
+{
+	fd_auto int store_parent = openat(GUARD_FD_STORE, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	fd_auto int spool_parent = openat(GUARD_FD_SPOOL, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	const struct role_sandbox_path own[] = {
+		{ ROLE_SANDBOX_WRITE, NULL, GUARD_FD_STORE }, { ROLE_SANDBOX_WRITE, NULL, GUARD_FD_SPOOL },
+		{ ROLE_SANDBOX_READ, "/proc", -1 },           { ROLE_SANDBOX_LIST, NULL, store_parent },
+		{ ROLE_SANDBOX_LIST, NULL, spool_parent },
+	};
+
+	return role_sandbox_enter(ROLE_SANDBOX_RUNTIME, own, countof(own), e);
+}
+
 static int runtime_set_up(struct runtime *r, struct err *e)
 {
-	if (runtime_sandbox_enter(e) < 0 || config_load(r, e) < 0 || store_start(r, e) < 0)
+	if (enter_sandbox(e) < 0 || config_load(r, e) < 0 || store_start(r, e) < 0)
 		return -1;
 	r->base = event_base_new();
 	if (!r->base)

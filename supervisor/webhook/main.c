@@ -4,6 +4,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/hook/hook_http.h"
 #include "sandbox/plan.h"
+#include "supervisor/common/role_sandbox.h"
 #include "supervisor/webhook/webhook.h"
 
 #include <curl/curl.h>
@@ -129,6 +130,7 @@ static int post(struct sending *s, const char *url)
 int main(void)
 {
 	const char *url = getenv(HOOK_HTTP_URL), *headers = getenv(HOOK_HTTP_HEADERS), *allowed = getenv(HOOK_HTTP_ENV);
+	const struct role_sandbox_path certificates[] = ROLE_SANDBOX_CERTIFICATES;
 	struct sending s = { .body = BUF_INIT, .answer = BUF_INIT };
 	struct err e = ERR_INIT;
 
@@ -138,6 +140,8 @@ int main(void)
 		return complain("headers", e.message);
 	if (read_input(&s.body) < 0)
 		return complain("what to send cannot be read", "");
+	if (role_sandbox_enter(ROLE_SANDBOX_WEBHOOK, certificates, countof(certificates), &e) < 0)
+		return complain(e.message, "");
 	int r = post(&s, url);
 	if (s.curl)
 		curl_easy_cleanup(s.curl);

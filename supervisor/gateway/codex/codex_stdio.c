@@ -7,6 +7,7 @@
 #include "supervisor/gateway/codex/codex_server.h"
 #include "supervisor/gateway/codex/session_reaper.h"
 #include "supervisor/gateway/gateway.h"
+#include "supervisor/gateway/gateway_sandbox.h"
 #include "supervisor/gateway/line_stream.h"
 #include "supervisor/gateway/rpc_message.h"
 
@@ -168,5 +169,9 @@ int codex_stdio_main(int argc, char **argv)
 		return 2;
 	}
 	o.reaper_fd = session_reaper_start(linger);
+	if (gateway_sandbox_enter(NULL, &e) < 0) {
+		fprintf(stderr, "bailiff codex-exec-server: %s\n", e.message);
+		return 1;
+	}
 	return serve(&o);
 }

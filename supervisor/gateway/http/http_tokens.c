@@ -282,6 +282,8 @@ int http_tokens_load(const char *path, const char *name, bool create, struct htt
 
 /* ---- changes ---- */
 
+const char *http_tokens_file(const struct http_tokens *t) { return t->path; }
+
 void http_tokens_listen(struct http_tokens *t, void (*gone)(void *ctx, const char *principal), void *ctx)
 {
 	t->gone = gone;

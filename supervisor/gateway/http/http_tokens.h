@@ -47,6 +47,7 @@ void http_tokens_free(struct http_tokens *t);
 const struct http_token *http_tokens_all(struct http_tokens *t, size_t *ret_n);
 const struct http_token *http_tokens_named(const struct http_tokens *t, const char *name); /* or NULL */
 bool http_tokens_is_name(const char *name);
+const char *http_tokens_file(const struct http_tokens *t); /* that they come from, or NULL */
 /* `gone` is called for a principal whose token was taken out of the file. */
 void http_tokens_listen(struct http_tokens *t, void (*gone)(void *ctx, const char *principal), void *ctx);
 

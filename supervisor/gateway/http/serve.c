@@ -15,6 +15,7 @@
 #include "runtime/loop/loop.h"
 #include "supervisor/client/remote.h"
 #include "supervisor/gateway/gateway.h"
+#include "supervisor/gateway/gateway_sandbox.h"
 #include "supervisor/gateway/http/http_address.h"
 #include "supervisor/gateway/http/http_server.h"
 #include "supervisor/gateway/http/http_tokens.h"
@@ -293,7 +294,8 @@ static int start(struct serve *s, struct err *e)
 	mcp_endpoint_serve(s->endpoint, s->server, "/mcp");
 	http_tokens_listen(s->tokens, on_token_gone, s);
 	s->pages = status_pages_new(s->base, s->server, s->endpoint, s->metrics_open);
-	if (http_server_listen(s->server, &address, &address, e) < 0)
+	if (http_server_listen(s->server, &address, &address, e) < 0 ||
+	    gateway_sandbox_enter(http_tokens_file(s->tokens), e) < 0)
 		return -1;
 	http_address_format(&address, text);
 	run(s, text);

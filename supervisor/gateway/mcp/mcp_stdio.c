@@ -5,6 +5,7 @@
 #include "runtime/loop/loop.h"
 #include "supervisor/client/remote.h"
 #include "supervisor/gateway/gateway.h"
+#include "supervisor/gateway/gateway_sandbox.h"
 #include "supervisor/gateway/line_stream.h"
 #include "supervisor/gateway/mcp/mcp_options.h"
 #include "supervisor/gateway/mcp/mcp_session.h"
@@ -177,7 +178,7 @@ int mcp_stdio_main(int argc, char **argv)
 		fprintf(stderr, "bailiff mcp: %s\n", e.message);
 		return 2;
 	}
-	if (look_for_daemon(&e) < 0) {
+	if (look_for_daemon(&e) < 0 || gateway_sandbox_enter(NULL, &e) < 0) {
 		fprintf(stderr, "bailiff mcp: %s\n", e.message);
 		return 1;
 	}
