@@ -1,8 +1,8 @@
 #include "pty/screen.h"
 
-#include "pty/intake.h"
-#include "pty/line.h"
-#include "pty/traces.h"
+#include "pty/screen_row.h"
+#include "pty/terminal_modes.h"
+#include "pty/vt_filter.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
@@ -13,7 +13,7 @@
 
 #define PIECE 256u             /* bytes interpreted at once: how finely cells remember when they were drawn */
 #define STILL_MAX (32u * 1024) /* non-ASCII bytes that may come without the cursor moving */
-#define TITLE_MAX INTAKE_TITLE_MAX
+#define TITLE_MAX VT_FILTER_TITLE_MAX
 
 /* The normal and the alternate screen, for each cell the offset that drew it. */
 enum { PLANE_NORMAL, PLANE_ALTERNATE, PLANES };
@@ -32,13 +32,13 @@ struct screen {
 	unsigned pushed; /* rows that left since the last move */
 
 	struct screen_limits limits;
-	struct line *back; /* a ring of limits.lines */
+	struct screen_row *back; /* a ring of limits.lines */
 	unsigned back_first, back_count;
 	size_t back_bytes;
 
 	uint64_t offset, skipped;
-	struct intake intake;
-	struct traces traces; /* what else is switched on: libvterm does not tell all of it */
+	struct vt_filter filter;
+	struct terminal_modes modes; /* what else is switched on: libvterm does not tell all of it */
 	struct buf clean;
 	size_t still; /* see STILL_MAX */
 	bool moved;
@@ -135,17 +135,17 @@ static int on_moverect(VTermRect dest, VTermRect src, void *ctx)
 
 /* ---- scrollback ---- */
 
-static struct line *back_at(const struct screen *s, unsigned i)
+static struct screen_row *back_at(const struct screen *s, unsigned i)
 {
 	return &s->back[(s->back_first + i) % s->limits.lines];
 }
 
 static void back_drop_first(struct screen *s)
 {
-	struct line *l = back_at(s, 0);
+	struct screen_row *l = back_at(s, 0);
 
-	s->back_bytes -= line_size(l);
-	line_done(l);
+	s->back_bytes -= screen_row_size(l);
+	screen_row_done(l);
 	s->back_first = (s->back_first + 1) % s->limits.lines;
 	s->back_count--;
 }
@@ -155,16 +155,17 @@ static int on_pushline(int cols, const VTermScreenCell *cells, void *ctx)
 	struct screen *s = ctx;
 	unsigned row = s->pushed++;
 	bool known = row < s->stamp_rows && (unsigned)cols <= s->stamp_cols;
-	struct line l;
+	struct screen_row l;
 
 	s->moved = true;
 	if (!s->limits.lines || cols <= 0)
 		return 1;
-	line_pack(cells, known ? s->stamps[PLANE_NORMAL] + (size_t)row * s->stamp_cols : NULL, (unsigned)cols, &l);
+	screen_row_pack(cells, known ? s->stamps[PLANE_NORMAL] + (size_t)row * s->stamp_cols : NULL, (unsigned)cols,
+			&l);
 	if (s->back_count == s->limits.lines)
 		back_drop_first(s);
 	*back_at(s, s->back_count++) = l;
-	s->back_bytes += line_size(&l);
+	s->back_bytes += screen_row_size(&l);
 	while (s->back_count && s->back_bytes > s->limits.bytes)
 		back_drop_first(s);
 	return 1;
@@ -174,14 +175,14 @@ static int on_pushline(int cols, const VTermScreenCell *cells, void *ctx)
 static int on_popline(int cols, VTermScreenCell *cells, void *ctx)
 {
 	struct screen *s = ctx;
-	struct line *l;
+	struct screen_row *l;
 
 	if (!s->back_count || cols <= 0)
 		return 0;
 	l = back_at(s, --s->back_count);
-	s->back_bytes -= line_size(l);
-	line_unpack(l, cells, (unsigned)cols);
-	line_done(l);
+	s->back_bytes -= screen_row_size(l);
+	screen_row_unpack(l, cells, (unsigned)cols);
+	screen_row_done(l);
 	return 1;
 }
 
@@ -197,7 +198,7 @@ static int on_movecursor(VTermPos pos, VTermPos old, int visible, void *ctx)
 	return 1;
 }
 
-/* The intake bounds it, and lets no control characters through. */
+/* The filter bounds it, and lets no control characters through. */
 static void title_set(struct screen *s, const char *text, size_t n, bool first)
 {
 	buf_auto struct buf title = BUF_INIT;
@@ -339,8 +340,8 @@ void screen_feed(struct screen *s, const void *p, size_t n)
 
 		s->stamp = s->offset + piece;
 		buf_reset(&s->clean);
-		intake_clean(&s->intake, at, piece, s->rows, &s->clean);
-		traces_feed(&s->traces, (const char *)at, piece);
+		vt_filter_feed(&s->filter, at, piece, s->rows, &s->clean);
+		terminal_modes_feed(&s->modes, (const char *)at, piece);
 		feed_piece(s, (const unsigned char *)s->clean.data, s->clean.len);
 		s->offset += piece;
 		at += piece;
@@ -356,10 +357,10 @@ size_t screen_skim(struct screen *s, const void *p, size_t n)
 	if (s->info.alternate)
 		return 0;
 	/* What was on the screen before must be out of sight too. */
-	skimmed = intake_skim(&s->intake, p, n, s->limits.lines + 2 * (size_t)s->rows, &rest);
+	skimmed = vt_filter_skip_scrolled(&s->filter, p, n, s->limits.lines + 2 * (size_t)s->rows, &rest);
 	if (skimmed) {
 		buf_byte(&rest, '\r');
-		intake_clean(&s->intake, rest.data, rest.len, s->rows, &clean);
+		vt_filter_feed(&s->filter, rest.data, rest.len, s->rows, &clean);
 		vterm_input_write(s->vt, clean.data, clean.len);
 		s->offset += skimmed;
 	}
@@ -368,8 +369,8 @@ size_t screen_skim(struct screen *s, const void *p, size_t n)
 
 void screen_skip(struct screen *s, uint64_t n)
 {
-	intake_break(&s->intake);
-	traces_break(&s->traces);
+	vt_filter_reset(&s->filter);
+	terminal_modes_break(&s->modes);
 	s->offset += n;
 	s->skipped += n;
 }
@@ -387,8 +388,8 @@ static void settle(struct screen *s)
 	screen_info(s, &i);
 	n = snprintf(text, sizeof(text), "\033[?69l\033[r\033[%u;%uH", i.cursor_row + 1, i.cursor_col + 1);
 	vterm_input_write(s->vt, text, (size_t)n);
-	s->intake.region = s->intake.margins = false;
-	traces_feed(&s->traces, text, (size_t)n);
+	s->filter.region = s->filter.margins = false;
+	terminal_modes_feed(&s->modes, text, (size_t)n);
 }
 
 void screen_resize(struct screen *s, unsigned rows, unsigned cols)
@@ -435,7 +436,7 @@ void screen_info(const struct screen *s, struct screen_info *ret)
 }
 
 /* Calls fn with each line: scrollback first, then the rows. */
-static void each_line(const struct screen *s, unsigned scrollback, void (*fn)(void *ctx, const struct line *l),
+static void each_line(const struct screen *s, unsigned scrollback, void (*fn)(void *ctx, const struct screen_row *l),
 		      void *ctx)
 {
 	mem_auto VTermScreenCell *cells = mem_zalloc(s->cols, sizeof(*cells));
@@ -445,19 +446,19 @@ static void each_line(const struct screen *s, unsigned scrollback, void (*fn)(vo
 	for (unsigned i = first; i < s->back_count; i++)
 		fn(ctx, back_at(s, i));
 	for (pos.row = 0; pos.row < (int)s->rows; pos.row++) {
-		struct line l;
+		struct screen_row l;
 
 		for (pos.col = 0; pos.col < (int)s->cols; pos.col++)
 			vterm_screen_get_cell(s->vs, pos, &cells[pos.col]);
-		line_pack(cells, stamp_row((struct screen *)(uintptr_t)s, (unsigned)pos.row), s->cols, &l);
+		screen_row_pack(cells, stamp_row((struct screen *)(uintptr_t)s, (unsigned)pos.row), s->cols, &l);
 		fn(ctx, &l);
-		line_done(&l);
+		screen_row_done(&l);
 	}
 }
 
-static void add_text(void *ctx, const struct line *l)
+static void add_text(void *ctx, const struct screen_row *l)
 {
-	line_text(l, 0, true, ctx);
+	screen_row_text(l, 0, true, ctx);
 	buf_byte(ctx, '\n');
 }
 
@@ -471,11 +472,11 @@ void screen_text(const struct screen *s, unsigned scrollback, struct buf *out)
 		out->data[--out->len] = '\0';
 }
 
-static void add_line(void *ctx, const struct line *l)
+static void add_line(void *ctx, const struct screen_row *l)
 {
 	buf_auto struct buf text = BUF_INIT;
 
-	line_text(l, 0, true, &text);
+	screen_row_text(l, 0, true, &text);
 	jw_strn(ctx, buf_cstr(&text), text.len);
 }
 
@@ -486,7 +487,7 @@ void screen_lines(const struct screen *s, unsigned scrollback, struct jw *w)
 	jw_arr_end(w);
 }
 
-static void add_cells(void *ctx, const struct line *l) { line_cells(l, ctx); }
+static void add_cells(void *ctx, const struct screen_row *l) { screen_row_cells(l, ctx); }
 
 void screen_cells(const struct screen *s, unsigned scrollback, struct jw *w)
 {
@@ -497,66 +498,66 @@ void screen_cells(const struct screen *s, unsigned scrollback, struct jw *w)
 
 struct ansi {
 	struct buf *out;
-	struct line_style pen;
+	struct screen_row_style pen;
 	bool begun;
 };
 
-static void add_ansi(void *ctx, const struct line *l)
+static void add_ansi(void *ctx, const struct screen_row *l)
 {
 	struct ansi *a = ctx;
 
 	if (a->begun) {
 		/* a line that scrolls in must not take the pen's background along */
-		line_pen(&a->pen, LINE_STYLE_DEFAULT, a->out);
+		screen_row_pen(&a->pen, SCREEN_ROW_STYLE_DEFAULT, a->out);
 		buf_str(a->out, "\r\n");
 	}
 	a->begun = true;
-	line_ansi(l, &a->pen, a->out);
+	screen_row_ansi(l, &a->pen, a->out);
 }
 
 /* The pen that the next character is drawn with. */
-static struct line_style pen_of(const struct screen *s)
+static struct screen_row_style pen_of(const struct screen *s)
 {
 	static const struct {
 		VTermAttr attr;
 		uint32_t bit;
 	} bools[] = {
-		{ VTERM_ATTR_BOLD, LINE_BOLD },     { VTERM_ATTR_ITALIC, LINE_ITALIC },
-		{ VTERM_ATTR_BLINK, LINE_BLINK },   { VTERM_ATTR_REVERSE, LINE_REVERSE },
-		{ VTERM_ATTR_STRIKE, LINE_STRIKE },
+		{ VTERM_ATTR_BOLD, SCREEN_ROW_BOLD },     { VTERM_ATTR_ITALIC, SCREEN_ROW_ITALIC },
+		{ VTERM_ATTR_BLINK, SCREEN_ROW_BLINK },   { VTERM_ATTR_REVERSE, SCREEN_ROW_REVERSE },
+		{ VTERM_ATTR_STRIKE, SCREEN_ROW_STRIKE },
 	};
 	const VTermState *state = vterm_obtain_state(s->vt);
-	struct line_style pen = LINE_STYLE_DEFAULT;
+	struct screen_row_style pen = SCREEN_ROW_STYLE_DEFAULT;
 	VTermValue v;
 
 	for (size_t i = 0; i < countof(bools); i++)
 		if (vterm_state_get_penattr(state, bools[i].attr, &v) && v.boolean)
 			pen.attrs |= bools[i].bit;
 	if (vterm_state_get_penattr(state, VTERM_ATTR_UNDERLINE, &v))
-		pen.attrs |= ((uint32_t)v.number & 3) << LINE_UNDERLINE_SHIFT;
+		pen.attrs |= ((uint32_t)v.number & 3) << SCREEN_ROW_UNDERLINE_SHIFT;
 	if (vterm_state_get_penattr(state, VTERM_ATTR_FOREGROUND, &v))
-		pen.fg = line_colour(&v.color);
+		pen.fg = screen_row_colour(&v.color);
 	if (vterm_state_get_penattr(state, VTERM_ATTR_BACKGROUND, &v))
-		pen.bg = line_colour(&v.color);
+		pen.bg = screen_row_colour(&v.color);
 	return pen;
 }
 
 void screen_ansi(const struct screen *s, unsigned scrollback, bool modes, struct buf *out)
 {
-	struct ansi a = { .out = out, .pen = LINE_STYLE_DEFAULT };
+	struct ansi a = { .out = out, .pen = SCREEN_ROW_STYLE_DEFAULT };
 	struct screen_info i;
 
 	screen_info(s, &i);
 	buf_str(out, "\033[0m\033[r\033[?7h\033[H\033[2J");
 	each_line(s, scrollback, add_ansi, &a);
-	line_pen(&a.pen, LINE_STYLE_DEFAULT, out);
+	screen_row_pen(&a.pen, SCREEN_ROW_STYLE_DEFAULT, out);
 	if (modes)
-		traces_redo(&s->traces, out);
+		terminal_modes_write_restore(&s->modes, out);
 	buf_printf(out, "\033[%u;%uH", i.cursor_row + 1, i.cursor_col + 1);
 	buf_printf(out, "\033[%d q", (int)i.cursor_shape * 2 + (i.cursor_blink ? 1 : 2));
 	buf_str(out, i.cursor_visible ? "\033[?25h" : "\033[?25l");
 	if (modes)
-		line_pen(&a.pen, pen_of(s), out);
+		screen_row_pen(&a.pen, pen_of(s), out);
 }
 
 struct drawn {
@@ -565,11 +566,11 @@ struct drawn {
 	struct buf *out;
 };
 
-static void add_drawn(void *ctx, const struct line *l)
+static void add_drawn(void *ctx, const struct screen_row *l)
 {
 	struct drawn *d = ctx;
 
-	if (line_text(l, d->after, d->trim, d->out))
+	if (screen_row_text(l, d->after, d->trim, d->out))
 		buf_byte(d->out, '\n');
 }
 

@@ -78,9 +78,8 @@ void screen_info(const struct screen *s, struct screen_info *ret);
  *   cells  a JSON array of rows; see line.h
  *   ansi   bytes that draw the same rows, colours and cursor on another terminal of that size, from anywhere. With
  *          `modes` they
- *          also make it ready for what the program prints next: margins, pen, keys and mouse reports (traces_redo).
- *            Whether to show it
- *          on the alternate screen is up to the caller
+ *          also make it ready for what the program prints next: margins, pen, keys and mouse reports
+ * (terminal_modes_write_restore). Whether to show it on the alternate screen is up to the caller
  */
 void screen_text(const struct screen *s, unsigned scrollback, struct buf *out);
 void screen_lines(const struct screen *s, unsigned scrollback, struct jw *w);

@@ -120,14 +120,14 @@ static bool bailiff_key(const union rule *r, char out[KEY_CAP])
 
 /* ---- what to report ---- */
 
-#define KIND(k) (1u << REFUSAL_##k)
+#define KIND(k) (1u << VIOLATION_##k)
 
 /* Which errors of which system calls are refusals. EBUSY: a protected path, or a parent of one, was to be moved away.
  */
 static const struct {
 	int error;
 	unsigned kinds;
-} refusal_errors[] = {
+} violation_errors[] = {
 	{ EACCES, KIND(FILE) | KIND(NET) | KIND(PRIVILEGE) },
 	{ EPERM, KIND(FILE) | KIND(NET) | KIND(PRIVILEGE) },
 	{ EROFS, KIND(FILE) | KIND(NET) }, /* a socket's name, too */
@@ -137,17 +137,17 @@ static const struct {
 
 static int add_exit_rules(int fd)
 {
-	for (size_t i = 0; i < countof(refusal_errors); i++) {
+	for (size_t i = 0; i < countof(violation_errors); i++) {
 		union rule r = { .bytes = { 0 } };
-		for (size_t k = 0; k < refusal_count; k++) {
-			int nr = seccomp_syscall_resolve_name(refusals[k].syscall);
+		for (size_t k = 0; k < violation_kind_count; k++) {
+			int nr = seccomp_syscall_resolve_name(violation_kinds[k].syscall);
 			if (nr < 0 || nr >= AUDIT_BITMASK_SIZE * 32 ||
-			    !(refusal_kinds(&refusals[k]) & refusal_errors[i].kinds))
+			    !(violation_kind_classes(&violation_kinds[k]) & violation_errors[i].kinds))
 				continue;
 			r.data.mask[AUDIT_WORD(nr)] |= (uint32_t)AUDIT_BIT(nr);
 		}
 		/* What seldom holds first: a call that succeeds is through with one comparison. */
-		rule_field(&r, AUDIT_EXIT, AUDIT_EQUAL, (uint32_t)-refusal_errors[i].error);
+		rule_field(&r, AUDIT_EXIT, AUDIT_EQUAL, (uint32_t)-violation_errors[i].error);
 		rule_field(&r, AUDIT_LOGINUID, AUDIT_EQUAL, AUDIT_LOGIN_UID);
 		rule_field(&r, AUDIT_ARCH, AUDIT_EQUAL, seccomp_arch_native());
 		if (rule_add(fd, &r, AUDIT_FILTER_EXIT, AUDIT_ALWAYS) < 0)
@@ -259,7 +259,7 @@ int audit_rules_read(int fd, pid_t owner, struct audit_rules_state *ret)
 	return r;
 }
 
-bool audit_rules_complete(const struct audit_rules_state *s) { return s->exit_rules == countof(refusal_errors); }
+bool audit_rules_complete(const struct audit_rules_state *s) { return s->exit_rules == countof(violation_errors); }
 
 static int remove_own(int fd, bool only_task)
 {

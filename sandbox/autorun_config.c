@@ -118,7 +118,7 @@ static void follow_include(struct autorun *a, const char *value, const char *fol
 	char path[PATH_MAX];
 	if (!resolve(folder, value, path) || !autorun_in_write_root(a, path))
 		return;
-	const struct autorun_file *f = autorun_meet(a, AT_FDCWD, path, path, "git");
+	const struct autorun_file *f = autorun_check_entry(a, AT_FDCWD, path, path, "git");
 	if (f && ++a->search.includes > INCLUDES_MAX)
 		a->partial |= AUTORUN_PARTIAL_FILES;
 	else if (f && path_up(path))
@@ -140,7 +140,7 @@ void autorun_follow_config(struct autorun *a, const struct autorun_file *config,
 			follow_include(a, s.value, folder, top, depth);
 		else if (strcasecmp(s.section, "core") == 0 && strcasecmp(s.key, "hookspath") == 0 &&
 			 resolve(top, s.value, path) && autorun_in_write_root(a, path) && strcmp(path, top) != 0)
-			autorun_meet_tree(a, AT_FDCWD, path, path, "git", 0);
+			autorun_check_tree(a, AT_FDCWD, path, path, "git", 0);
 	}
 	a->led = outer;
 }

@@ -169,12 +169,12 @@ static void meet_target(struct autorun *a, int at, const char *name, const char 
 	bool outer = a->led;
 	a->led = true;
 	if (autorun_in_write_root(a, path))
-		autorun_meet(a, AT_FDCWD, path, path, program);
+		autorun_check_entry(a, AT_FDCWD, path, path, program);
 	a->led = outer;
 }
 
-const struct autorun_file *autorun_meet(struct autorun *a, int at, const char *name, const char *path,
-					const char *program)
+const struct autorun_file *autorun_check_entry(struct autorun *a, int at, const char *name, const char *path,
+					       const char *program)
 {
 	struct autorun_set *s = a->again ? &a->found : &a->before;
 	const struct autorun_file *known = a->again ? autorun_find(&a->before, path) : NULL;

@@ -90,14 +90,14 @@ char *autorun_text(struct autorun *a, const void *p, size_t n);
 /* What is there now; type NONE if nothing is. `at` and `name` are where to look, or AT_FDCWD and a path. */
 void autorun_examine(struct autorun *a, int at, const char *name, struct autorun_file *ret);
 /* Examines and keeps it, with what it leads to if it is a link; also in `found`, unless it is known from before. */
-const struct autorun_file *autorun_meet(struct autorun *a, int at, const char *name, const char *path,
-					const char *program);
+const struct autorun_file *autorun_check_entry(struct autorun *a, int at, const char *name, const char *path,
+					       const char *program);
 
 /* autorun_search.c */
 void autorun_search(struct autorun *a);
 /* Every file in and below a folder. */
-void autorun_meet_tree(struct autorun *a, int at, const char *name, const char *path, const char *program,
-		       unsigned depth);
+void autorun_check_tree(struct autorun *a, int at, const char *name, const char *path, const char *program,
+			unsigned depth);
 bool autorun_in_write_root(const struct autorun *a, const char *path);
 
 /* autorun_config.c */

@@ -133,8 +133,8 @@ static bool is_sample(const char *program, const char *name)
 	return strcmp(program, "git") == 0 && ends_in(name, ".sample");
 }
 
-void autorun_meet_tree(struct autorun *a, int at, const char *name, const char *path, const char *program,
-		       unsigned depth)
+void autorun_check_tree(struct autorun *a, int at, const char *name, const char *path, const char *program,
+			unsigned depth)
 {
 	char inner[PATH_MAX];
 	struct stat st;
@@ -144,16 +144,16 @@ void autorun_meet_tree(struct autorun *a, int at, const char *name, const char *
 	}
 	/* The folder itself may be a link, which is then part of what is compared. */
 	if (depth == 0 && fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == 0 && !S_ISDIR(st.st_mode))
-		autorun_meet(a, at, name, path, program);
+		autorun_check_entry(a, at, name, path, program);
 	struct entries e;
 	begin_entries(&e, open_below(a, at, name, depth ? O_NOFOLLOW : 0));
 	for (const struct dirent64 *d; e.fd >= 0 && (d = next_entry(a, &e));) {
 		if (is_sample(program, d->d_name) || !join(a, path, d->d_name, inner))
 			continue;
 		if (is_folder(e.fd, d))
-			autorun_meet_tree(a, e.fd, d->d_name, inner, program, depth + 1);
+			autorun_check_tree(a, e.fd, d->d_name, inner, program, depth + 1);
 		else
-			autorun_meet(a, e.fd, d->d_name, inner, program);
+			autorun_check_entry(a, e.fd, d->d_name, inner, program);
 	}
 	fd_close(&e.fd);
 }
@@ -165,10 +165,10 @@ static void meet_row(struct autorun *a, int at, const struct row *r, const char 
 	if (!join(a, a->search.path, name, path))
 		return;
 	if (r->kind == KIND_TREE)
-		autorun_meet_tree(a, at, name, path, r->program, 0);
+		autorun_check_tree(a, at, name, path, r->program, 0);
 	else if (strcasecmp(name, ".git") != 0 || fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
 		 !S_ISDIR(st.st_mode))
-		autorun_meet(a, at, name, path, r->program);
+		autorun_check_entry(a, at, name, path, r->program);
 }
 
 static void meet_git(struct autorun *a, int at, bool called_git)
@@ -433,7 +433,7 @@ static void add_root(struct autorun *a, const char *path)
 	match_rows(a, name, matches, &n);
 	for (size_t i = 0; i < n; i++) {
 		if (!strchr(matches[i].name, '/'))
-			autorun_meet(a, AT_FDCWD, path, path, matches[i].row->program);
+			autorun_check_entry(a, AT_FDCWD, path, path, matches[i].row->program);
 	}
 }
 

@@ -15,9 +15,9 @@ static int set(uid_t uid, gid_t gid)
 	return -1;
 }
 
-int fsid_become(uid_t uid, gid_t gid, const gid_t *groups, size_t ngroups)
+int fsid_set(uid_t uid, gid_t gid, const gid_t *groups, size_t ngroups)
 {
 	return syscall(SYS_setgroups, ngroups, groups) < 0 ? -1 : set(uid, gid);
 }
 
-int fsid_come_back(void) { return set(geteuid(), getegid()); }
+int fsid_restore(void) { return set(geteuid(), getegid()); }

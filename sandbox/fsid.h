@@ -10,8 +10,8 @@
 #include <sys/types.h>
 
 /* 0; −1 with errno: some of it may have been taken, so come back in any case. The groups stay what they become here. */
-int fsid_become(uid_t uid, gid_t gid, const gid_t *groups, size_t ngroups);
+int fsid_set(uid_t uid, gid_t gid, const gid_t *groups, size_t ngroups);
 /* What the effective ids say again. */
-int fsid_come_back(void);
+int fsid_restore(void);
 
 #endif

@@ -108,13 +108,13 @@ static bool all_hold(const struct host_fingerprint *s, const struct plan_head *p
 
 static bool become_peer(const struct fingerprint_peer *p)
 {
-	return !p->switches || fsid_become(p->uid, p->gid, p->groups, p->ngroups) == 0;
+	return !p->switches || fsid_set(p->uid, p->gid, p->groups, p->ngroups) == 0;
 }
 
 /* Who stayed the peer would from then on look at everybody's files as the peer: there is nothing to go on with. */
 static void become_self(const struct fingerprint_peer *p)
 {
-	if (!p->switches || (fsid_come_back() == 0 && syscall(SYS_setgroups, 0, NULL) == 0))
+	if (!p->switches || (fsid_restore() == 0 && syscall(SYS_setgroups, 0, NULL) == 0))
 		return;
 	log_error("cannot come back from uid %u: %s", (unsigned)p->uid, strerror(errno));
 	abort();

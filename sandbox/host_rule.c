@@ -266,7 +266,7 @@ static bool covers(const struct host_rule *a, const struct host_rule *r)
 	}
 }
 
-bool host_rules_cover(const struct host_rules *s, const struct host_rule *r)
+bool host_rules_include(const struct host_rules *s, const struct host_rule *r)
 {
 	for (size_t i = 0; i < s->count; i++)
 		if (covers(&s->rule[i], r))
@@ -337,7 +337,7 @@ enum host_verdict host_rules_address(const struct host_rules *s, const char *nam
 	return !listed ? HOST_NOT_LISTED : open ? HOST_ALLOWED : HOST_INSIDE;
 }
 
-bool host_rules_say(const struct host_rules *s, const char *text)
+bool host_rules_allow_literal(const struct host_rules *s, const char *text)
 {
 	struct net_address a;
 	bool is_address = net_address_parse(text, &a);

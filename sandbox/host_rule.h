@@ -76,7 +76,7 @@ void host_rules_add(struct host_rules *s,
 void host_rules_copy(const struct host_rules *from, struct host_rules *ret);
 void host_rules_done(struct host_rules *s);
 /* Everything that `r` allows is allowed by some rule already. */
-bool host_rules_cover(const struct host_rules *s, const struct host_rule *r);
+bool host_rules_include(const struct host_rules *s, const struct host_rule *r);
 
 /* May this (clean) name be asked for at all? */
 enum host_verdict host_rules_name(const struct host_rules *s, const char *name, uint16_t port);
@@ -84,6 +84,6 @@ enum host_verdict host_rules_name(const struct host_rules *s, const char *name, 
 enum host_verdict host_rules_address(const struct host_rules *s, const char *name, const struct net_address *a,
 				     uint16_t port);
 /* Some rule allows this name, or this address, itself: the host's own, not the sandbox's. */
-bool host_rules_say(const struct host_rules *s, const char *text);
+bool host_rules_allow_literal(const struct host_rules *s, const char *text);
 
 #endif

@@ -11,9 +11,9 @@
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
-#include "sandbox/nested.h"
+#include "sandbox/nested_repos.h"
 #include "sandbox/profile_private.h"
-#include "sandbox/root_place.h"
+#include "sandbox/root_paths.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -204,7 +204,7 @@ int profile_shipped(const char *name, struct profile *ret)
 
 /* ---- paths of the world ---- */
 
-int profile_expand_path(const char *path, const struct profile_place *place, char ret[PATH_MAX], struct err *e)
+int profile_expand_path(const char *path, const struct profile_paths *place, char ret[PATH_MAX], struct err *e)
 {
 	char whole[2 * PATH_MAX];
 	const char *base = "", *rest = path;
@@ -222,7 +222,7 @@ int profile_expand_path(const char *path, const struct profile_place *place, cha
 	return path_clean(whole, ret, e);
 }
 
-int profile_expand(struct profile *p, const struct profile_place *place, struct err *e)
+int profile_expand(struct profile *p, const struct profile_paths *place, struct err *e)
 {
 	for (size_t i = 0; i < p->count;) {
 		struct profile_entry *en = &p->entry[i];
@@ -305,7 +305,7 @@ static const char *inside_of(const char *root, const char *name)
  * What is protected in a write root is so in what is nested in it: found on the disk, so as far as there is room in a
  * plan, the nearest first. Somebody who names such a path himself means it.
  */
-static int spread_nested(struct profile *p, const struct profile_place *place, struct err *e)
+static int spread_nested(struct profile *p, const struct profile_paths *place, struct err *e)
 {
 	const char *end = place->nested ? place->nested + place->nested_len : NULL;
 	size_t before = p->count;
@@ -317,8 +317,8 @@ static int spread_nested(struct profile *p, const struct profile_place *place, s
 			const struct profile_entry *en = &p->entry[k];
 			char path[PATH_MAX];
 
-			if (en->kind != PLAN_MOUNT_PROTECT || en->path[0] == '/' || !nested_place(s, en->path, path) ||
-			    is_named(p, path))
+			if (en->kind != PLAN_MOUNT_PROTECT || en->path[0] == '/' ||
+			    !nested_repos_path(s, en->path, path) || is_named(p, path))
 				continue;
 			if (p->count + NESTED_SPARE >= countof(p->entry) ||
 			    p->text + strlen(path) + NESTED_SPARE_TEXT >= PROFILE_TEXT_MAX)
@@ -331,7 +331,7 @@ static int spread_nested(struct profile *p, const struct profile_place *place, s
 }
 
 /* Relative ones, in every write root; somebody who names such a path himself means it. */
-static int spread_protected(struct profile *p, const struct profile_place *place, struct err *e)
+static int spread_protected(struct profile *p, const struct profile_paths *place, struct err *e)
 {
 	size_t before = p->count;
 
@@ -359,7 +359,7 @@ static int spread_protected(struct profile *p, const struct profile_place *place
 	return 0;
 }
 
-static bool is_shown(const char *folder, const struct profile_place *place)
+static bool is_shown(const char *folder, const struct profile_paths *place)
 {
 	return path_within(folder, place->workspace) || path_within(folder, place->cwd);
 }
@@ -368,7 +368,7 @@ static bool is_shown(const char *folder, const struct profile_place *place)
  * A folder of bailiff's in which somebody works is shown, but only read-only: files that do not exist yet (a policy)
  * must not be made there either, and placeholders for them would be taken for the files.
  */
-static int keep_folders(struct profile *p, const struct profile_place *place, struct err *e)
+static int keep_folders(struct profile *p, const struct profile_paths *place, struct err *e)
 {
 	for (size_t i = 0; i < place->nfolders; i++) {
 		const char *folder = place->folders[i];
@@ -384,7 +384,7 @@ static int keep_folders(struct profile *p, const struct profile_place *place, st
 	return 0;
 }
 
-static int hide_secrets(struct profile *p, const struct profile_place *place, struct err *e)
+static int hide_secrets(struct profile *p, const struct profile_paths *place, struct err *e)
 {
 	for (size_t i = 0; i < place->nfolders; i++)
 		if (!is_shown(place->folders[i], place) &&
@@ -422,7 +422,7 @@ static int compare_entries(const void *a, const void *b)
 	return path_compare(((const struct profile_entry *)a)->path, ((const struct profile_entry *)b)->path);
 }
 
-int profile_compile(struct profile *p, const struct profile_place *place, struct err *e)
+int profile_compile(struct profile *p, const struct profile_paths *place, struct err *e)
 {
 	if (!p->confined) {
 		profile_clear(p, 0);
@@ -442,12 +442,12 @@ void profile_require_limit(struct profile *p, enum plan_limit l, uint64_t value)
 	p->require |= PLAN_LAYER_CGROUP;
 }
 
-void profile_disown(struct profile *p)
+void profile_drop_root_ids(struct profile *p)
 {
 	for (size_t i = 0; i < p->count; i++) {
 		struct profile_entry *en = &p->entry[i];
 
-		if (en->kind == PLAN_MOUNT_READ && root_place_is_system(en->path))
+		if (en->kind == PLAN_MOUNT_READ && root_path_is_system(en->path))
 			en->flags &= ~(uint32_t)PLAN_MOUNT_OWNED;
 	}
 }

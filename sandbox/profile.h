@@ -68,7 +68,7 @@ int profile_shipped(const char *name, struct profile *ret);
 /* ---- for one request ---- */
 
 /* What the world looks like. */
-struct profile_place {
+struct profile_paths {
 	const char *cwd;            /* clean */
 	const char *home;           /* of the peer; "" = none */
 	const char *workspace;      /* clean; "" = none */
@@ -76,13 +76,13 @@ struct profile_place {
 	size_t nsecrets;
 	const char *const *folders; /* that hold them: not visible, unless the workspace is or lies in one */
 	size_t nfolders;
-	const char *nested; /* what is below the workspace and protected like its own (sandbox/nested.h), each with its
-			       NUL; or NULL */
+	const char *nested; /* what is below the workspace and protected like its own (sandbox/nested_repos.h), each
+			       with its NUL; or NULL */
 	size_t nested_len;
 };
 
 /* ~ and $WORKSPACE become paths; entries below a home or workspace that does not exist are dropped. */
-int profile_expand(struct profile *p, const struct profile_place *place, struct err *e);
+int profile_expand(struct profile *p, const struct profile_paths *place, struct err *e);
 
 /* A request's `sandbox` member, as far as it was given. */
 struct profile_change {
@@ -99,14 +99,14 @@ struct profile_change {
  * Of an expanded profile. Less is always fine; more is ERR_PERMISSION unless may_widen. Limits that were asked for must
  * be enforced: their layer is required.
  */
-int profile_adjust(struct profile *p, const struct profile_change *c, const struct profile_place *place, bool may_widen,
+int profile_adjust(struct profile *p, const struct profile_change *c, const struct profile_paths *place, bool may_widen,
 		   struct err *e);
 
 /* Sets a limit that must be enforced, or the command does not run. */
 void profile_require_limit(struct profile *p, enum plan_limit l, uint64_t value);
 
 /* Adds what is protected and secret, sorts, and settles paths that were named more than once. */
-int profile_compile(struct profile *p, const struct profile_place *place, struct err *e);
+int profile_compile(struct profile *p, const struct profile_paths *place, struct err *e);
 
 /* The plan's part of a compiled profile; mounts point into it. */
 struct profile_mounts {
@@ -114,7 +114,7 @@ struct profile_mounts {
 };
 /* For a root peer: what is shown of system folders is not shown with root's ids, so only what everybody may read there
  * can be read. */
-void profile_disown(struct profile *p);
+void profile_drop_root_ids(struct profile *p);
 void profile_plan(const struct profile *p, struct profile_mounts *mounts, struct plan_spec *ret);
 
 const char *profile_kind_name(uint32_t kind);       /* "read", "write", … */

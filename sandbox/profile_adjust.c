@@ -5,7 +5,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
-#include "sandbox/nested.h"
+#include "sandbox/nested_repos.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static int widens(const char *field, const char *what, const char *path, const s
 }
 
 /* A root of the request's: a real place, and none of ours. */
-static int take_path(const char *given, const char *field, const struct profile_place *place, char ret[PATH_MAX],
+static int take_path(const char *given, const char *field, const struct profile_paths *place, char ret[PATH_MAX],
 		     struct err *e)
 {
 	struct err inner = ERR_INIT;
@@ -46,7 +46,7 @@ static int add_field(struct profile *p, uint32_t kind, uint32_t flags, const cha
 	return -1;
 }
 
-static int adjust_read(struct profile *p, const char *given, const struct profile_place *place, bool may_widen,
+static int adjust_read(struct profile *p, const char *given, const struct profile_paths *place, bool may_widen,
 		       struct err *e)
 {
 	static const char field[] = "sandbox.readRoots";
@@ -79,15 +79,15 @@ static bool has_name(const char *path, const char *name)
  * first of its names. */
 static bool is_protected_name(const struct profile *p, const char *path)
 {
-	const char *modules = strstr(path, NESTED_MODULES "/");
+	const char *modules = strstr(path, NESTED_REPOS_MODULES "/");
 
 	for (size_t i = 0; i < p->count; i++) {
 		const char *name = p->entry[i].path;
 
 		if (p->entry[i].kind != PLAN_MOUNT_PROTECT || name[0] == '/')
 			continue;
-		if (has_name(path, name) ||
-		    (modules && strncmp(name, ".git/", 5) == 0 && has_name(modules + strlen(NESTED_MODULES), name + 5)))
+		if (has_name(path, name) || (modules && strncmp(name, ".git/", 5) == 0 &&
+					     has_name(modules + strlen(NESTED_REPOS_MODULES), name + 5)))
 			return true;
 	}
 	return false;
@@ -97,7 +97,7 @@ static bool is_protected_name(const struct profile *p, const char *path)
  * What the profile lets be written anyway. A name that is protected is not that: who names it himself means it without
  * the protection.
  */
-static bool is_writable(const struct profile *p, const char *path, const struct profile_place *place)
+static bool is_writable(const struct profile *p, const char *path, const struct profile_paths *place)
 {
 	const struct profile_entry *en = profile_decider(p, path);
 
@@ -114,7 +114,7 @@ static bool is_writable(const struct profile *p, const char *path, const struct 
  * that again is known to be in something that can be written. 1: it is kept.
  */
 static int keep_write(struct profile *p, const char *given, const struct profile_change *c,
-		      const struct profile_place *place, struct err *e)
+		      const struct profile_paths *place, struct err *e)
 {
 	static const char field[] = "sandbox.writeRoots";
 	char path[PATH_MAX], folder[PATH_MAX];
@@ -128,7 +128,7 @@ static int keep_write(struct profile *p, const char *given, const struct profile
 	return 0;
 }
 
-static int adjust_write(struct profile *p, const char *given, const struct profile_place *place, bool may_widen,
+static int adjust_write(struct profile *p, const char *given, const struct profile_paths *place, bool may_widen,
 			struct err *e)
 {
 	static const char field[] = "sandbox.writeRoots";
@@ -145,7 +145,7 @@ static int adjust_write(struct profile *p, const char *given, const struct profi
 }
 
 /* Hidden is hidden: also what the profile shows inside. */
-static int adjust_hide(struct profile *p, const char *given, const struct profile_place *place, struct err *e)
+static int adjust_hide(struct profile *p, const char *given, const struct profile_paths *place, struct err *e)
 {
 	static const char field[] = "sandbox.hidden";
 	char path[PATH_MAX];
@@ -179,7 +179,7 @@ static int adjust_hosts(struct profile *p, const struct profile_change *c, bool 
 
 		if (host_rule_parse(c->hosts[i], false, &r, &inner) < 0)
 			return err_field(e, field, "%s", inner.message);
-		if (host_rules_cover(&p->hosts, &r))
+		if (host_rules_include(&p->hosts, &r))
 			continue;
 		if (!free)
 			return widens(field, "reaching", c->hosts[i], p, e);
@@ -283,7 +283,7 @@ static int check_unconfined(const struct profile *p, const struct profile_change
 	return -1;
 }
 
-int profile_adjust(struct profile *p, const struct profile_change *c, const struct profile_place *place, bool may_widen,
+int profile_adjust(struct profile *p, const struct profile_change *c, const struct profile_paths *place, bool may_widen,
 		   struct err *e)
 {
 	if (check_unconfined(p, c, e) < 0)

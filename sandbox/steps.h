@@ -82,7 +82,8 @@ struct step_context {
 	int oom_fd;           /* the init's own oom_score_adj; −1 = out of reach */
 	int prebuilt_fd; /* of a sandbox that is built ahead: where the rest of its plan will come; −1 = it is there */
 	int listen_fd;   /* PLAN_NET_ALLOW: made by `network`, handed out with READY; −1 = none */
-	int lookup_fd; /* where a sandbox with a network of its own is asked for names; made by `network`; −1 = none */
+	int resolver_fd; /* where a sandbox with a network of its own is asked for names; made by `network`; −1 = none
+			  */
 	int placeholder_fd;                    /* to the keeper of placeholders; −1 = there are none */
 	struct step_placeholders placeholders; /* its answer */
 	struct host_fingerprint *fingerprint;  /* of a sandbox that is built ahead for one plan: what of the host's it

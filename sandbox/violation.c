@@ -19,17 +19,17 @@
 #define SYSCALLS_MAX 1024
 #define RANK_SOCKET 9 /* a path from an address, whatever others a record has */
 
-const struct refusal refusals[] = {
-#define REFUSAL(name, kind, operation, flags, dir) { name, REFUSAL_##kind, operation, flags, dir },
-#include "sandbox/refusals.def"
-#undef REFUSAL
+const struct violation_kind violation_kinds[] = {
+#define VIOLATION_KIND(name, kind, operation, flags, dir) { name, VIOLATION_##kind, operation, flags, dir },
+#include "sandbox/violation_kinds.def"
+#undef VIOLATION_KIND
 };
-const size_t refusal_count = countof(refusals);
+const size_t violation_kind_count = countof(violation_kinds);
 
-unsigned refusal_kinds(const struct refusal *r)
+unsigned violation_kind_classes(const struct violation_kind *r)
 {
 	bool moves = strcmp(r->operation, "rename") == 0 || strcmp(r->operation, "delete") == 0;
-	return 1u << r->kind | (moves ? 1u << REFUSAL_MOVE : 0);
+	return 1u << r->kind | (moves ? 1u << VIOLATION_MOVE : 0);
 }
 
 /* One refusal whose records are still coming. */
@@ -37,11 +37,11 @@ struct pending {
 	uint64_t serial; /* 0 = free */
 	uint64_t age;
 	bool has_syscall, landlock;
-	const struct refusal *row; /* NULL = a system call that is in no row */
+	const struct violation_kind *row; /* NULL = a system call that is in no row */
 	uint64_t args[4];
 	char cwd[PATH_MAX];
-	int rank;                 /* how well `v.path` fits so far */
-	struct open_folder meant; /* what `v.path` is, where that began at a descriptor */
+	int rank;                /* how well `v.path` fits so far */
+	struct dirfd_path meant; /* what `v.path` is, where that began at a descriptor */
 	struct violation v;
 };
 
@@ -49,10 +49,10 @@ struct violation_builder {
 	struct pending *open[OPEN_MAX_EVENTS];
 	struct pending *last; /* most records follow one of their own */
 	uint64_t age;
-	const struct refusal *by_number[SYSCALLS_MAX]; /* of this architecture */
+	const struct violation_kind *by_number[SYSCALLS_MAX]; /* of this architecture */
 	uint32_t arch;
-	open_folder_is_fn *is_folder;
-	struct open_folder known; /* which was looked for last, from where, and what was found */
+	dirfd_path_is_fn *is_folder;
+	struct dirfd_path known; /* which was looked for last, from where, and what was found */
 	char known_cwd[PATH_MAX], known_entry[PATH_MAX], known_path[PATH_MAX];
 	struct violation out;
 };
@@ -61,15 +61,15 @@ struct violation_builder *violation_builder_new(void)
 {
 	struct violation_builder *b = mem_zalloc(1, sizeof *b);
 	b->arch = seccomp_arch_native();
-	for (size_t i = 0; i < refusal_count; i++) {
-		int nr = seccomp_syscall_resolve_name(refusals[i].syscall);
+	for (size_t i = 0; i < violation_kind_count; i++) {
+		int nr = seccomp_syscall_resolve_name(violation_kinds[i].syscall);
 		if (nr >= 0 && nr < SYSCALLS_MAX)
-			b->by_number[nr] = &refusals[i];
+			b->by_number[nr] = &violation_kinds[i];
 	}
 	return b;
 }
 
-void violation_builder_look(struct violation_builder *b, open_folder_is_fn *is) { b->is_folder = is; }
+void violation_builder_set_resolver(struct violation_builder *b, dirfd_path_is_fn *is) { b->is_folder = is; }
 
 void violation_builder_free(struct violation_builder *b)
 {
@@ -341,7 +341,7 @@ static void find_open(struct violation_builder *b, struct pending *e)
 		b->known = e->meant;
 		memcpy(b->known_cwd, e->cwd, strlen(e->cwd) + 1);
 		memcpy(b->known_entry, v->path, strlen(v->path) + 1);
-		if (!open_folder_find(&e->meant, e->cwd, v->path, b->is_folder, b->known_path, sizeof b->known_path))
+		if (!dirfd_path_resolve(&e->meant, e->cwd, v->path, b->is_folder, b->known_path, sizeof b->known_path))
 			b->known_path[0] = 0;
 	}
 	if (b->known_path[0]) {
@@ -385,9 +385,9 @@ static void take_address(struct pending *e, struct text t)
 /* ---- records ---- */
 
 static const char *const kind_names[] = {
-	[REFUSAL_FILE] = "filesystem",
-	[REFUSAL_NET] = "network",
-	[REFUSAL_PRIVILEGE] = "syscall",
+	[VIOLATION_FILE] = "filesystem",
+	[VIOLATION_NET] = "network",
+	[VIOLATION_PRIVILEGE] = "syscall",
 };
 
 static void name_syscall(struct violation *v, uint32_t arch, int nr)
@@ -486,7 +486,7 @@ static bool finish(struct violation_builder *b, struct pending *e, struct violat
 		return false;
 	find_open(b, e);
 	v->source = e->landlock ? "landlock" : "audit";
-	if (e->row && !(e->landlock && e->row->kind != REFUSAL_FILE && v->kind)) {
+	if (e->row && !(e->landlock && e->row->kind != VIOLATION_FILE && v->kind)) {
 		v->kind = kind_names[e->row->kind];
 		v->operation = strcmp(e->row->operation, "open") == 0 ? open_operation(e) : e->row->operation;
 	}
@@ -543,7 +543,7 @@ static struct pending *pending_of(struct violation_builder *b, uint64_t serial, 
 	e->row = NULL;
 	e->cwd[0] = 0;
 	e->rank = 0;
-	e->meant = (struct open_folder){ 0 };
+	e->meant = (struct dirfd_path){ 0 };
 	violation_clear(&e->v);
 	memset(e->args, 0, sizeof e->args);
 	return b->last = e;

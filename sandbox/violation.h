@@ -9,7 +9,7 @@
  * Records of different refusals come interleaved. seccomp's refusals are one record alone.
  */
 
-#include "sandbox/open_folder.h"
+#include "sandbox/dirfd_path.h"
 
 #include <limits.h>
 #include <linux/audit.h>
@@ -27,18 +27,18 @@
 
 /* ---- the table ---- */
 
-enum refusal_kind { REFUSAL_FILE, REFUSAL_NET, REFUSAL_PRIVILEGE, REFUSAL_MOVE };
+enum violation_class { VIOLATION_FILE, VIOLATION_NET, VIOLATION_PRIVILEGE, VIOLATION_MOVE };
 
-struct refusal {
+struct violation_kind {
 	const char *syscall;
-	enum refusal_kind kind;
+	enum violation_class kind;
 	const char *operation;
 	int flags_arg, dir_arg;
 };
-extern const struct refusal refusals[];
-extern const size_t refusal_count;
+extern const struct violation_kind violation_kinds[];
+extern const size_t violation_kind_count;
 /* Bits 1u << kind; MOVE is FILE's that take a name away. */
-unsigned refusal_kinds(const struct refusal *r);
+unsigned violation_kind_classes(const struct violation_kind *r);
 
 /* ---- one refusal ---- */
 
@@ -78,7 +78,7 @@ struct violation_builder;
 struct violation_builder *violation_builder_new(void);
 /* How it is seen which folder a path is: for what begins at an open one. Without, such a path stays relative, or there
  * is none. */
-void violation_builder_look(struct violation_builder *b, open_folder_is_fn *is);
+void violation_builder_set_resolver(struct violation_builder *b, dirfd_path_is_fn *is);
 void violation_builder_free(struct violation_builder *b);
 
 enum violation_step {

@@ -166,7 +166,7 @@ static int become_stranger(const struct step_context *c)
 	uid_t uid = c->privileged ? c->uid : 0; /* in the user namespace the swap's other end is called 0 */
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[2] = { { 0 }, { 0 } };
-	if (fsid_become(uid, (gid_t)uid, NULL, 0) < 0 || syscall(SYS_capget, &head, data) < 0)
+	if (fsid_set(uid, (gid_t)uid, NULL, 0) < 0 || syscall(SYS_capget, &head, data) < 0)
 		return -1;
 	data[0].effective = data[1].effective = 0;
 	data[CAP_TO_INDEX(CAP_SYS_ADMIN)].effective = CAP_TO_MASK(CAP_SYS_ADMIN);
@@ -179,7 +179,7 @@ static int become_builder(int before)
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[2] = { { 0 }, { 0 } };
 	/* The ids first: with each change from or to 0 the kernel changes capabilities, too. */
-	if (fsid_come_back() < 0 || syscall(SYS_capget, &head, data) < 0)
+	if (fsid_restore() < 0 || syscall(SYS_capget, &head, data) < 0)
 		return -1;
 	data[0].effective = data[0].permitted;
 	data[1].effective = data[1].permitted;

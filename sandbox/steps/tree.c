@@ -139,7 +139,7 @@ static int make_one(const struct step_context *c, int at, const char *name, bool
 }
 
 /* Most often only the last name is missing. */
-static int place_in_parent(const struct step_context *c, const char *path, bool folder)
+static int mount_point_in_parent(const struct step_context *c, const char *path, bool folder)
 {
 	char parent[PATH_MAX];
 	const char *name = strrchr(path, '/') + 1;
@@ -159,9 +159,9 @@ static int place_in_parent(const struct step_context *c, const char *path, bool 
 	return tree_below(at, name);
 }
 
-int tree_place(const struct step_context *c, const char *path, bool folder)
+int tree_mount_point(const struct step_context *c, const char *path, bool folder)
 {
-	int found = path[1] ? place_in_parent(c, path, folder) : tree_find(c, path);
+	int found = path[1] ? mount_point_in_parent(c, path, folder) : tree_find(c, path);
 	if (found >= 0 || errno != ENOENT)
 		return found;
 	fd_auto int at = fcntl(c->root_fd, F_DUPFD_CLOEXEC, 0);

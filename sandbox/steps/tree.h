@@ -43,7 +43,7 @@ int tree_link(int at, const char *name);
 /* The same, but links are followed, inside the new root. */
 int tree_find_through_links(const struct step_context *c, const char *path);
 /* tree_find, and what is missing is made: folders, and a last one that is a folder or an empty file. */
-int tree_place(const struct step_context *c, const char *path, bool folder);
+int tree_mount_point(const struct step_context *c, const char *path, bool folder);
 bool tree_is_folder(int fd);
 /* It lies in a file system that was made for the sandbox. */
 bool tree_is_own(const struct step_context *c, int fd);

@@ -2,7 +2,7 @@
 
 #include "pty/rawmode.h"
 #include "pty/recording.h"
-#include "pty/traces.h"
+#include "pty/terminal_modes.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
@@ -27,7 +27,7 @@
 
 struct player {
 	struct recording_pace pace;
-	struct traces traces;
+	struct terminal_modes modes;
 	sigset_t signals;
 	uint64_t due_ns; /* when what comes next is shown: the time that writing takes is no pause */
 	int status;      /* > 0: leave with this */
@@ -58,7 +58,7 @@ static bool play(struct player *p, uint64_t at_us, const char *bytes, size_t n)
 	wait_until_due(p);
 	if (p->status)
 		return false;
-	traces_feed(&p->traces, bytes, n);
+	terminal_modes_feed(&p->modes, bytes, n);
 	if (n && fd_write_all(STDOUT_FILENO, bytes, n) < 0) {
 		p->status = errno == EPIPE ? 128 + SIGPIPE : EXIT_FAILED;
 		if (errno != EPIPE)
@@ -206,7 +206,7 @@ static int take_pace(struct cli *c, struct recording_pace *ret)
 
 int cmd_replay(struct cli *c)
 {
-	struct player p = { .traces = TRACES_INIT };
+	struct player p = { .modes = TERMINAL_MODES_INIT };
 	buf_auto struct buf undo = BUF_INIT;
 	sigset_t old;
 	int status;
@@ -227,7 +227,7 @@ int cmd_replay(struct cli *c)
 	sigaddset(&p.signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &p.signals, &old);
 	status = is_file(c->opts.args[0]) ? play_file(c->opts.args[0], &p) : play_process(c, c->opts.args[0], &p);
-	traces_undo(&p.traces, &undo);
+	terminal_modes_write_reset(&p.modes, &undo);
 	if (undo.len && isatty(STDOUT_FILENO))
 		(void)fd_write_all(STDOUT_FILENO, undo.data, undo.len);
 	sigprocmask(SIG_SETMASK, &old, NULL);

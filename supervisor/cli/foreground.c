@@ -13,7 +13,7 @@
 #include "supervisor/cli/foreground.h"
 
 #include "pty/rawmode.h"
-#include "pty/traces.h"
+#include "pty/terminal_modes.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
@@ -42,7 +42,7 @@ struct follow {
 	struct event_stream feed;
 	struct input_forwarder typing;
 	struct rawmode rawmode;
-	struct traces traces; /* what the output left switched on in our terminal */
+	struct terminal_modes modes; /* what the output left switched on in our terminal */
 	unsigned interrupts;
 	bool ended, terminating;
 	bool tree_goes_on; /* the command has ended, the process has not */
@@ -163,8 +163,8 @@ static void restore_terminal(struct follow *f)
 	rawmode_leave(&f->rawmode);
 	if (!isatty(STDOUT_FILENO))
 		return;
-	traces_undo(&f->traces, &undo);
-	f->traces = TRACES_INIT;
+	terminal_modes_write_reset(&f->modes, &undo);
+	f->modes = TERMINAL_MODES_INIT;
 	if (undo.len)
 		(void)fd_write_all(STDOUT_FILENO, undo.data, undo.len);
 }
@@ -195,7 +195,7 @@ static void on_wrote(void *ctx, const char *bytes, size_t n)
 {
 	struct follow *f = ctx;
 
-	traces_feed(&f->traces, bytes, n);
+	terminal_modes_feed(&f->modes, bytes, n);
 }
 
 /* ---- events ---- */
@@ -454,7 +454,7 @@ static void prepare(struct follow *f)
 
 int foreground_follow(const struct foreground *o, bool *ret_seen)
 {
-	struct follow f = { .o = *o, .traces = TRACES_INIT };
+	struct follow f = { .o = *o, .modes = TERMINAL_MODES_INIT };
 	struct err e = ERR_INIT;
 	sigset_t old;
 	fd_auto int signal_fd = open_signals(o, &old);

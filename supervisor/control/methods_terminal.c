@@ -127,7 +127,7 @@ static void ask(struct call *c, struct look *l, struct screens_request *r)
 
 	if (!screens) {
 		err_set(&e, ERR_UNAVAILABLE, "terminals are not looked after here");
-		until_done(&r->until);
+		screen_condition_done(&r->condition);
 		call_fail(c, &e);
 		return;
 	}
@@ -188,10 +188,10 @@ static int until_of(const struct call *c, struct screens_request *r, struct err 
 		return err_field(e, "timeoutMs", "must be at most %u", TIMEOUT_MAX_MS);
 	if (idle && (r->idle_ms < IDLE_MIN_MS || r->idle_ms > TIMEOUT_MAX_MS))
 		return err_field(e, "until.idleMs", "must be %u to %u", IDLE_MIN_MS, TIMEOUT_MAX_MS);
-	if (until_init(&r->until, text, regex, e) < 0)
+	if (screen_condition_init(&r->condition, text, regex, e) < 0)
 		return -1;
-	r->until.has_after = after != NULL;
-	r->until.after = call_uint(c, "after", 0);
+	r->condition.has_after = after != NULL;
+	r->condition.after = call_uint(c, "after", 0);
 	return 0;
 }
 

@@ -49,8 +49,8 @@ static void leave(struct guard *g, int status)
 
 static void on_deposit(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
 {
-	struct vault_entry *en = vault_get(&g->vault, &m->key);
-	if (!en || en->state != VAULT_HELD) {
+	struct fd_store_entry *en = fd_store_get(&g->store, &m->key);
+	if (!en || en->state != FD_STORE_HELD) {
 		if (!en)
 			log_error("the descriptor store is full: %s is not kept", m->key.id);
 		if (m->slots & 1u << GUARD_SLOT_PIDFD)
@@ -60,40 +60,40 @@ static void on_deposit(struct guard *g, struct guard_child *c, const struct guar
 		g->strays = true;
 		return;
 	}
-	vault_deposit(en, m->slots, fds, m->pid);
+	fd_store_deposit(en, m->slots, fds, m->pid);
 }
 
 static void on_withdraw(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
 {
-	struct vault_entry *en = vault_find(&g->vault, &m->key);
-	if (en && en->state == VAULT_HELD)
-		vault_withdraw(en, m->slots & ~(1u << GUARD_SLOT_PIDFD));
+	struct fd_store_entry *en = fd_store_find(&g->store, &m->key);
+	if (en && en->state == FD_STORE_HELD)
+		fd_store_withdraw(en, m->slots & ~(1u << GUARD_SLOT_PIDFD));
 }
 
 static void take_messages(struct guard *g, struct guard_child *c, unsigned most);
 
 static void on_kill(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
 {
-	const struct vault_entry *en = vault_find(&g->vault, &m->key);
+	const struct fd_store_entry *en = fd_store_find(&g->store, &m->key);
 	if (!en || en->fd[GUARD_SLOT_PIDFD] < 0) {
 		take_messages(g, &g->child[GUARD_SPAWNER],
 			      MESSAGES_A_TURN); /* the init's pidfd may still be on its way */
-		en = vault_find(&g->vault, &m->key);
+		en = fd_store_find(&g->store, &m->key);
 	}
 	if (en)
-		vault_kill(en);
+		fd_store_kill(en);
 }
 
 static void on_release(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
 {
 	take_messages(g, &g->child[GUARD_SPAWNER], MESSAGES_A_TURN); /* the init's pidfd may still be on its way */
-	struct vault_entry *en = vault_get(&g->vault, &m->key);
+	struct fd_store_entry *en = fd_store_get(&g->store, &m->key);
 	if (!en) {
 		log_error("the descriptor store is full: no answer for %s", m->key.id);
 		return;
 	}
 	en->answer = c->pid != 0;
-	vault_release(&g->vault, en);
+	fd_store_release(&g->store, en);
 }
 
 static void on_next(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
@@ -224,27 +224,27 @@ static bool tell_next(struct guard *g, struct guard_child *c)
 	int fds[GUARD_SLOT_COUNT];
 	struct guard_msg m = { .kind = GUARD_END };
 	size_t nfds = 0;
-	const struct vault_entry *en = vault_next(&g->vault, c->next_index);
+	const struct fd_store_entry *en = fd_store_next(&g->store, c->next_index);
 	if (en) {
 		m = (struct guard_msg){ .kind = GUARD_ITEM,
 					.key = en->key,
 					.pid = en->pid,
-					.index = (uint32_t)(en - g->vault.entries) + 1 };
-		nfds = vault_list(en, fds, &m.slots);
+					.index = (uint32_t)(en - g->store.entries) + 1 };
+		nfds = fd_store_list(en, fds, &m.slots);
 	}
 	return tell(c, &m, fds, nfds);
 }
 
 static void tell_released(struct guard *g, struct guard_child *c)
 {
-	for (size_t i = 0; g->vault.ngone && i < g->vault.high; i++) {
-		struct vault_entry *en = &g->vault.entries[i];
-		if (en->state != VAULT_GONE)
+	for (size_t i = 0; g->store.ngone && i < g->store.high; i++) {
+		struct fd_store_entry *en = &g->store.entries[i];
+		if (en->state != FD_STORE_GONE)
 			continue;
 		struct guard_msg m = { .kind = GUARD_RELEASED, .key = en->key, .value = en->was_alive };
 		if (en->answer && !tell(c, &m, NULL, 0))
 			return;
-		vault_forget(&g->vault, en);
+		fd_store_forget(&g->store, en);
 	}
 }
 
@@ -303,22 +303,22 @@ static void log_death(const struct guard_child *c, int status)
 /* Nobody is owed an answer any more. */
 static void forget_requests(struct guard *g)
 {
-	for (size_t i = 0; i < g->vault.high; i++) {
-		struct vault_entry *en = &g->vault.entries[i];
+	for (size_t i = 0; i < g->store.high; i++) {
+		struct fd_store_entry *en = &g->store.entries[i];
 		en->answer = false;
-		if (en->state == VAULT_GONE)
-			vault_forget(&g->vault, en);
+		if (en->state == FD_STORE_GONE)
+			fd_store_forget(&g->store, en);
 	}
 }
 
 static void child_died(struct guard *g, struct guard_child *c)
 {
 	take_messages(g, c, UINT32_MAX);
-	int status = guard_child_bury(c);
-	guard_child_cut(g, c);
+	int status = guard_child_reap(c);
+	guard_child_drop_links(g, c);
 	if (c->role == GUARD_RUNTIME) {
 		forget_requests(g);
-		vault_hang_up(&g->vault);
+		fd_store_disconnect_clients(&g->store);
 	}
 	g->strays |= c->role == GUARD_SPAWNER;
 	if (g->leaving)
@@ -369,7 +369,7 @@ static void sweep_strays(struct guard *g)
 	int pid;
 	bool any = false;
 	while (fscanf(f, "%d", &pid) == 1) {
-		if (guard_child_is(g, pid) || vault_owns_pid(&g->vault, pid))
+		if (guard_child_find(g, pid) || fd_store_owns_pid(&g->store, pid))
 			continue;
 		siginfo_t info = { 0 };
 		if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG) == 0 && info.si_pid == 0)
@@ -386,7 +386,7 @@ static void reap_unknown(struct guard *g)
 		if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
 			break;
 		pid_t pid = info.si_pid;
-		if (guard_child_is(g, pid) || vault_owns_pid(&g->vault, pid))
+		if (guard_child_find(g, pid) || fd_store_owns_pid(&g->store, pid))
 			break;
 		waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG);
 	}
@@ -465,9 +465,9 @@ static size_t fill_polls(struct guard *g)
 		p[POLL_LINK + i] = (struct pollfd){ .fd = g->child[i].link, .events = POLLIN };
 		p[POLL_PIDFD + i] = (struct pollfd){ .fd = g->child[i].pidfd, .events = POLLIN };
 	}
-	for (size_t i = 0; g->vault.ndying && i < g->vault.high; i++) {
-		const struct vault_entry *en = &g->vault.entries[i];
-		if (en->state == VAULT_DYING)
+	for (size_t i = 0; g->store.ndying && i < g->store.high; i++) {
+		const struct fd_store_entry *en = &g->store.entries[i];
+		if (en->state == FD_STORE_DYING)
 			p[n++] = (struct pollfd){ .fd = en->fd[GUARD_SLOT_PIDFD], .events = POLLIN };
 	}
 	return n;
@@ -477,10 +477,10 @@ static size_t fill_polls(struct guard *g)
 static void reap_dying(struct guard *g)
 {
 	size_t n = POLL_DYING;
-	for (size_t i = 0; g->vault.ndying && i < g->vault.high; i++) {
-		struct vault_entry *en = &g->vault.entries[i];
-		if (en->state == VAULT_DYING && g->polls[n++].revents)
-			vault_reap(&g->vault, en);
+	for (size_t i = 0; g->store.ndying && i < g->store.high; i++) {
+		struct fd_store_entry *en = &g->store.entries[i];
+		if (en->state == FD_STORE_DYING && g->polls[n++].revents)
+			fd_store_reap(&g->store, en);
 	}
 }
 
@@ -498,7 +498,7 @@ static void take_news(struct guard *g)
 	if (g->polls[POLL_SIGNAL].revents)
 		take_signals(g);
 	if (g->polls[POLL_AUDIT].revents)
-		guard_audit_news(g);
+		guard_audit_on_recipient(g);
 	if (g->polls[POLL_WATCH].revents &&
 	    policy_watch_touched(g->watch_fd, g->o->file + GUARD_FILE_POLICY, WATCHED_FILES))
 		g->child[GUARD_RUNTIME].tell_reload = true;
@@ -566,9 +566,9 @@ static bool wait_dead(int pidfd, int ms)
  */
 static void end_everything(struct guard *g)
 {
-	for (size_t i = 0; i < g->vault.high; i++) {
-		if (g->vault.entries[i].state != VAULT_FREE)
-			vault_kill(&g->vault.entries[i]);
+	for (size_t i = 0; i < g->store.high; i++) {
+		if (g->store.entries[i].state != FD_STORE_FREE)
+			fd_store_kill(&g->store.entries[i]);
 	}
 	struct guard_child *spawner = &g->child[GUARD_SPAWNER], *otlp = &g->child[GUARD_OTLP];
 	if (otlp->pid) { /* what it has in hand may still be sent */
@@ -580,17 +580,17 @@ static void end_everything(struct guard *g)
 			fd_pidfd_signal(g->child[i].pidfd, SIGKILL);
 	}
 	uint64_t by = clock_boot_ns() + LEAVE_LIMIT_MS * 1000000ull;
-	for (size_t i = 0; i < g->vault.high; i++) {
+	for (size_t i = 0; i < g->store.high; i++) {
 		uint64_t now = clock_boot_ns();
-		if (g->vault.entries[i].state != VAULT_FREE)
-			wait_dead(g->vault.entries[i].fd[GUARD_SLOT_PIDFD], now < by ? (int)((by - now) / 1000000) : 0);
+		if (g->store.entries[i].state != FD_STORE_FREE)
+			wait_dead(g->store.entries[i].fd[GUARD_SLOT_PIDFD], now < by ? (int)((by - now) / 1000000) : 0);
 	}
 	fd_close(&spawner->link);
 	if (spawner->pid && !wait_dead(spawner->pidfd, SPAWNER_LIMIT_MS))
 		fd_pidfd_signal(spawner->pidfd, SIGKILL);
 	for (int i = 0; i < GUARD_ROLES; i++) {
 		if (g->child[i].pid && wait_dead(g->child[i].pidfd, LEAVE_LIMIT_MS))
-			guard_child_bury(&g->child[i]);
+			guard_child_reap(&g->child[i]);
 	}
 }
 
@@ -617,7 +617,7 @@ static void upgrade(struct guard *g)
 	argv[n + 1] = number;
 	execv(g->o->upgrade_exe, argv);
 	log_error("upgrade: execute '%s': %s", g->o->upgrade_exe, strerror(errno));
-	guard_state_keep(g, false);
+	guard_state_set_inheritable(g, false);
 	close(fd);
 }
 
@@ -633,9 +633,9 @@ static void replace_children(struct guard *g)
 			fd_pidfd_signal(g->child[i].pidfd, SIGKILL);
 		wait_dead(g->child[i].pidfd, -1);
 		take_messages(g, &g->child[i], UINT32_MAX);
-		guard_child_bury(&g->child[i]);
+		guard_child_reap(&g->child[i]);
 	}
-	vault_hang_up(&g->vault);
+	fd_store_disconnect_clients(&g->store);
 	g->strays = true;
 	g->served = true;
 }
@@ -649,8 +649,8 @@ int guard_run(const struct guard_options *options)
 	g.child[GUARD_OTLP].wanted = o.otlp_exe != NULL;
 	raise_descriptor_limit();
 	/* Twice what may be live at once: those being released must find room too. */
-	vault_init(&g.vault, 2 * GUARD_ENTRIES_MAX);
-	g.polls = mem_zalloc(POLL_DYING + g.vault.cap, sizeof *g.polls);
+	fd_store_init(&g.store, 2 * GUARD_ENTRIES_MAX);
+	g.polls = mem_zalloc(POLL_DYING + g.store.cap, sizeof *g.polls);
 	g.signal_fd = setup_signals();
 	g.watch_fd = policy_watch_open(o.file + GUARD_FILE_POLICY, WATCHED_FILES);
 	g.pidfd = fd_pidfd_open(getpid());
@@ -674,7 +674,7 @@ int guard_run(const struct guard_options *options)
 	}
 	end_everything(&g);
 	guard_audit_leave(&g);
-	vault_done(&g.vault);
+	fd_store_done(&g.store);
 	free(g.polls);
 	fd_close(&g.signal_fd);
 	fd_close(&g.watch_fd);

@@ -8,7 +8,7 @@
  */
 
 #include "runtime/base/err.h"
-#include "supervisor/guard/vault.h"
+#include "supervisor/guard/fd_store.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -69,7 +69,7 @@ struct guard_child {
 struct guard {
 	struct guard_options *o;
 	struct guard_child child[GUARD_ROLES];
-	struct vault vault;
+	struct fd_store store;
 	struct pollfd *polls;
 	int pidfd; /* our own, for the children and the sandboxes */
 	int signal_fd;
@@ -98,22 +98,22 @@ int guard_open(const struct guard *g, enum guard_file file); /* −1 with errno;
 void guard_child_init(struct guard_child *c, enum guard_role role);
 int guard_child_start(struct guard *g, struct guard_child *c);
 bool guard_child_due(const struct guard_child *c, uint64_t now); /* it is to be started */
-bool guard_child_is(const struct guard *g, pid_t pid);           /* one of them */
+bool guard_child_find(const struct guard *g, pid_t pid);         /* one of them */
 /* Ends of links to it that the others have not got yet: nobody is there any more. */
-void guard_child_cut(struct guard *g, const struct guard_child *c);
+void guard_child_drop_links(struct guard *g, const struct guard_child *c);
 /* It is dead: reaps it, forgets it, says when the next one is due. Returns the raw wait status. */
-int guard_child_bury(struct guard_child *c);
+int guard_child_reap(struct guard_child *c);
 
 /* guard_audit.c */
 uint64_t guard_audit_due(const struct guard *g); /* boot time, ns; UINT64_MAX = never */
 void guard_audit_check(struct guard *g);         /* if it is due */
-void guard_audit_news(struct guard *g);          /* the recipient's socket is readable */
+void guard_audit_on_recipient(struct guard *g);  /* the recipient's socket is readable */
 void guard_audit_resume(struct guard *g);        /* after an upgrade: what an earlier version left */
 void guard_audit_leave(struct guard *g);
 
 /* guard_state.c: everything a guard must know to go on, through an exec of itself */
 int guard_state_save(const struct guard *g); /* a descriptor without CLOEXEC, as are all that it names; −1 with errno */
-int guard_state_load(struct guard *g, struct guard_options *o, int fd); /* −1: not understood */
-void guard_state_keep(const struct guard *g, bool across_exec);         /* CLOEXEC off or on for everything named */
+int guard_state_load(struct guard *g, struct guard_options *o, int fd);    /* −1: not understood */
+void guard_state_set_inheritable(const struct guard *g, bool across_exec); /* CLOEXEC off or on for everything named */
 
 #endif

@@ -76,7 +76,7 @@ static void withdraw(struct guard *g)
 	g->audit_free = 0;
 }
 
-void guard_audit_news(struct guard *g)
+void guard_audit_on_recipient(struct guard *g)
 {
 	if (!audit_recipient_wanted(g->audit_recipient))
 		return;

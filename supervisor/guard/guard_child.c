@@ -40,7 +40,7 @@ void guard_child_init(struct guard_child *c, enum guard_role role)
 
 bool guard_child_due(const struct guard_child *c, uint64_t now) { return c->wanted && !c->pid && now >= c->start_at; }
 
-bool guard_child_is(const struct guard *g, pid_t pid)
+bool guard_child_find(const struct guard *g, pid_t pid)
 {
 	for (int i = 0; i < GUARD_ROLES; i++) {
 		if (g->child[i].pid == pid)
@@ -49,7 +49,7 @@ bool guard_child_is(const struct guard *g, pid_t pid)
 	return false;
 }
 
-void guard_child_cut(struct guard *g, const struct guard_child *c)
+void guard_child_drop_links(struct guard *g, const struct guard_child *c)
 {
 	for (int i = 0; i < GUARD_ROLES; i++)
 		fd_close(&g->child[i].peer_fd[c->role]);
@@ -242,7 +242,7 @@ int guard_child_start(struct guard *g, struct guard_child *c)
 	return 0;
 }
 
-int guard_child_bury(struct guard_child *c)
+int guard_child_reap(struct guard_child *c)
 {
 	siginfo_t info = { 0 };
 	if (waitid(P_PIDFD, (id_t)c->pidfd, &info, WEXITED) < 0)

@@ -33,7 +33,7 @@ static void keep(int fd, bool across_exec)
 		fd_cloexec(fd, !across_exec);
 }
 
-void guard_state_keep(const struct guard *g, bool across_exec)
+void guard_state_set_inheritable(const struct guard *g, bool across_exec)
 {
 	keep(g->o->listen_fd, across_exec);
 	keep(g->o->store_fd, across_exec);
@@ -44,22 +44,22 @@ void guard_state_keep(const struct guard *g, bool across_exec)
 		keep(g->child[i].pidfd, across_exec);
 		keep(g->child[i].link, across_exec);
 	}
-	for (size_t i = 0; i < g->vault.high; i++) {
-		if (g->vault.entries[i].state == VAULT_FREE)
+	for (size_t i = 0; i < g->store.high; i++) {
+		if (g->store.entries[i].state == FD_STORE_FREE)
 			continue;
 		for (int slot = 0; slot < GUARD_SLOT_COUNT; slot++)
-			keep(g->vault.entries[i].fd[slot], across_exec);
+			keep(g->store.entries[i].fd[slot], across_exec);
 	}
 }
 
 static int write_entries(const struct guard *g, int fd, uint32_t *ret_count)
 {
 	uint32_t count = 0;
-	for (size_t i = 0; i < g->vault.high; i++) {
-		const struct vault_entry *en = &g->vault.entries[i];
-		if (en->state != VAULT_HELD && en->state != VAULT_DYING)
+	for (size_t i = 0; i < g->store.high; i++) {
+		const struct fd_store_entry *en = &g->store.entries[i];
+		if (en->state != FD_STORE_HELD && en->state != FD_STORE_DYING)
 			continue;
-		struct state_entry s = { .key = en->key, .pid = en->pid, .dying = en->state == VAULT_DYING };
+		struct state_entry s = { .key = en->key, .pid = en->pid, .dying = en->state == FD_STORE_DYING };
 		for (int slot = 0; slot < GUARD_SLOT_COUNT; slot++)
 			s.fd[slot] = en->fd[slot];
 		if (fd_write_all(fd, &s, sizeof s) < 0)
@@ -93,7 +93,7 @@ int guard_state_save(const struct guard *g)
 		return -1;
 	if (pwrite(fd, &h, sizeof h, 0) != (ssize_t)sizeof h || lseek(fd, 0, SEEK_SET) < 0)
 		return -1;
-	guard_state_keep(g, true);
+	guard_state_set_inheritable(g, true);
 	return fd_take(&fd);
 }
 
@@ -102,14 +102,14 @@ static int read_entry(struct guard *g, int fd)
 	struct state_entry s;
 	if (fd_read_all(fd, &s, sizeof s) != (ssize_t)sizeof s)
 		return -1;
-	struct vault_entry *en = vault_get(&g->vault, &s.key);
+	struct fd_store_entry *en = fd_store_get(&g->store, &s.key);
 	if (!en)
 		return -1;
 	en->pid = s.pid;
 	for (int slot = 0; slot < GUARD_SLOT_COUNT; slot++)
 		en->fd[slot] = s.fd[slot];
 	if (s.dying)
-		vault_release(&g->vault, en);
+		fd_store_release(&g->store, en);
 	return 0;
 }
 
@@ -147,6 +147,6 @@ int guard_state_load(struct guard *g, struct guard_options *o, int fd)
 		if (read_entry(g, state) < 0)
 			return -1;
 	}
-	guard_state_keep(g, false);
+	guard_state_set_inheritable(g, false);
 	return 0;
 }

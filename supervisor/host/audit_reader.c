@@ -33,7 +33,7 @@ void audit_reader_init(struct audit_reader *a, struct host_ports *w, int fd)
 	fd_cloexec(fd, true);
 	fd_nonblock(fd, true);
 	a->builder = violation_builder_new();
-	violation_builder_look(a->builder, open_folder_is);
+	violation_builder_set_resolver(a->builder, dirfd_path_is);
 	a->congestions = audit_congestions(fd);
 	a->room = mem_alloc(RECORDS_AT_ONCE * RECORD_MAX);
 	/* Marks of an earlier runtime, and of other daemons, come here too: the upper half says whose. */

@@ -81,7 +81,7 @@ static struct screens_kept *kept_of(struct screens *s, const char *id) { return 
 static void wait_free(struct screens_kept *k, struct screens_wait *w)
 {
 	TAILQ_REMOVE(&k->waits, w, link);
-	until_done(&w->r.until);
+	screen_condition_done(&w->r.condition);
 	free(w);
 }
 
@@ -336,7 +336,7 @@ static uint64_t idle_at(const struct screens_kept *k, const struct screens_wait 
 static bool wait_request(struct screens_kept *k, struct screens_wait *w, uint64_t now)
 {
 	bool caught_up = kept_offset(k) >= k->target;
-	enum until_match m = UNTIL_NOTHING;
+	enum screen_match m = SCREEN_CONDITION_NONE;
 	struct err e = ERR_INIT;
 
 	if (!w->begun && kept_offset(k) < w->upto) {
@@ -350,8 +350,8 @@ static bool wait_request(struct screens_kept *k, struct screens_wait *w, uint64_
 	if (!w->begun) {
 		w->begun = true;
 		w->begun_ns = now;
-		if (!w->r.until.has_after)
-			w->r.until.after = kept_offset(k);
+		if (!w->r.condition.has_after)
+			w->r.condition.after = kept_offset(k);
 	}
 	if (!w->r.wait) {
 		wait_answer(k, w, NULL, SCREENS_NOW);
@@ -360,18 +360,18 @@ static bool wait_request(struct screens_kept *k, struct screens_wait *w, uint64_
 	if (now >= w->look_ns || now >= w->deadline_ns || (caught_up && (k->ended || now >= idle_at(k, w)))) {
 		uint64_t from = clock_boot_ns(), took;
 
-		m = until_look(&w->r.until, k->screen);
+		m = screen_condition_check(&w->r.condition, k->screen);
 		took = clock_boot_ns() - from;
 		w->look_ns = took > CHECK_LONG_NS ? from + CHECK_SHARE * took : 0;
 	}
-	if (m == UNTIL_NOTHING && w->r.exit && k->ended && caught_up)
+	if (m == SCREEN_CONDITION_NONE && w->r.exit && k->ended && caught_up)
 		wait_answer(k, w, NULL, SCREENS_EXIT);
-	else if (m == UNTIL_NOTHING && caught_up && now >= idle_at(k, w))
+	else if (m == SCREEN_CONDITION_NONE && caught_up && now >= idle_at(k, w))
 		wait_answer(k, w, NULL, SCREENS_IDLE);
-	else if (m == UNTIL_NOTHING && (now >= w->deadline_ns || (k->ended && caught_up)))
+	else if (m == SCREEN_CONDITION_NONE && (now >= w->deadline_ns || (k->ended && caught_up)))
 		wait_answer(k, w, NULL, k->ended && now < w->deadline_ns ? SCREENS_EXIT : SCREENS_TIMED_OUT);
-	else if (m != UNTIL_NOTHING)
-		wait_answer(k, w, NULL, m == UNTIL_TEXT ? SCREENS_TEXT : SCREENS_REGEX);
+	else if (m != SCREEN_CONDITION_NONE)
+		wait_answer(k, w, NULL, m == SCREEN_CONDITION_TEXT ? SCREENS_TEXT : SCREENS_REGEX);
 	else
 		return false;
 	return true;
@@ -538,7 +538,7 @@ void screens_submit(struct screens *s, struct screens_request *r, screens_fn fn,
 	else if (!k)
 		k = kept_new(s, r->process_id, r->viewer, &e);
 	if (e.code) {
-		until_done(&r->until);
+		screen_condition_done(&r->condition);
 		fn(ctx, &e, NULL, SCREENS_NOW, false);
 		return;
 	}

@@ -16,7 +16,7 @@
  */
 
 #include "pty/screen.h"
-#include "pty/until.h"
+#include "pty/screen_condition.h"
 #include "runtime/base/strmap.h"
 #include "supervisor/host/deadline_timer.h"
 
@@ -73,10 +73,10 @@ typedef void (*screens_fn)(void *ctx, const struct err *e, const struct screen *
 
 struct screens_request {
 	const char *process_id;
-	uint32_t viewer;     /* what the views are asked with */
-	uint64_t connection; /* 0 = none */
-	bool wait;           /* for any of what follows; otherwise as soon as it can be told */
-	struct until until;  /* taken */
+	uint32_t viewer;                   /* what the views are asked with */
+	uint64_t connection;               /* 0 = none */
+	bool wait;                         /* for any of what follows; otherwise as soon as it can be told */
+	struct screen_condition condition; /* taken */
 	bool exit;
 	uint64_t idle_ms, timeout_ms; /* UINT64_MAX = none */
 };

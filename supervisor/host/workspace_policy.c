@@ -11,7 +11,7 @@
 #include "runtime/base/path.h"
 #include "runtime/engine/core/engine.h"
 #include "sandbox/host_fingerprint.h"
-#include "sandbox/nested.h"
+#include "sandbox/nested_repos.h"
 #include "sandbox/workspace.h"
 #include "supervisor/host/peer_files_link.h"
 #include "supervisor/host/policy_files.h"
@@ -419,7 +419,7 @@ static void note_nested(struct workspace_policy *l, const char *path)
 
 	for (const char *s = l->found.data; s && s < l->found.data + l->found.len; s += strlen(s) + 1)
 		n++;
-	if (n < NESTED_FOUND_MAX && path_clean(path, clean, &e) == 0 && strcmp(clean, path) == 0 &&
+	if (n < NESTED_REPOS_FOUND_MAX && path_clean(path, clean, &e) == 0 && strcmp(clean, path) == 0 &&
 	    path_within(l->workspace, path) && strcmp(l->workspace, path) != 0)
 		add_text(&l->found, path);
 }
@@ -462,9 +462,9 @@ static void settle_nested(struct workspace_policy *l)
 		if (l->partial || has_text(&l->found, s))
 			n += add_text(&l->nested, s);
 	for (int policies = 1; policies >= 0; policies--)
-		for (const char *s = l->found.data; s && s < l->found.data + l->found.len && n < NESTED_MAX;
+		for (const char *s = l->found.data; s && s < l->found.data + l->found.len && n < NESTED_REPOS_MAX;
 		     s += strlen(s) + 1)
-			if (nested_is_policy(s) == policies && (policies || has_text(&l->first, s)))
+			if (nested_repos_is_policy(s) == policies && (policies || has_text(&l->first, s)))
 				n += add_text(&l->nested, s);
 	if (n && !l->kept && l->owner->kept < KEPT_MAX) {
 		l->kept = true;

@@ -11,7 +11,7 @@
  * nobody, and looks again when one is another; a file that was changed counts for the next start. So that a folder that
  * was moved away with all above it is noticed as well, there is a look in the background every few seconds.
  *
- * A look also finds what is nested in the workspace (sandbox/nested.h), which no sandbox may write. Policies are
+ * A look also finds what is nested in the workspace (sandbox/nested_repos.h), which no sandbox may write. Policies are
  * protected as soon as they have been seen. Repositories and hooks are if they were there when the place was looked at
  * first: one that came later may well be the work of a command, which could have put anything into it and must be able
  * to go on with it, or take it away.

@@ -41,7 +41,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
 #include "sandbox/plan.h"
-#include "sandbox/root_place.h"
+#include "sandbox/root_paths.h"
 #include "supervisor/spawner/proc_stat.h"
 
 #include <errno.h>
@@ -248,7 +248,7 @@ static void look_at_accounts(struct authority *a)
 	FILE *f = fopen(ACCOUNTS, "re");
 	for (const struct passwd *pw; f && (pw = fgetpwent(f));) {
 		char clean[PATH_MAX];
-		if (path_clean(pw->pw_dir, clean, NULL) < 0 || root_place_is_no_home(clean))
+		if (path_clean(pw->pw_dir, clean, NULL) < 0 || root_path_is_no_home(clean))
 			continue;
 		add_path(&a->homes, clean);
 		if (pw->pw_uid == 0)
@@ -310,8 +310,8 @@ static bool around_a_home(const struct authority *a, const char *path)
 
 static int check_place(const struct authority *a, const char *path, bool write, struct err *e)
 {
-	bool home = write && (root_place_is_home(path) || around_a_home(a, path));
-	if ((!home && !root_place_is_system(path)) || holds(&a->listed, path))
+	bool home = write && (root_path_is_home(path) || around_a_home(a, path));
+	if ((!home && !root_path_is_system(path)) || holds(&a->listed, path))
 		return 0;
 	err_set(e, ERR_NOT_ALLOWED, "%s%.44s: system or home folder; as root, list it in " LIST_NAME,
 		strlen(path) > 44 ? "…" : "", strlen(path) > 44 ? path + strlen(path) - 44 : path);
@@ -347,9 +347,9 @@ static bool is_toolchain(const struct authority *a, const struct plan_head *plan
 {
 	const char *path = path_of(plan, i);
 	char hidden[PATH_MAX];
-	if (plan_mount(plan, i)->kind != PLAN_MOUNT_READ || !root_place_is_toolchain(a->root_home, path))
+	if (plan_mount(plan, i)->kind != PLAN_MOUNT_READ || !root_path_is_toolchain(a->root_home, path))
 		return false;
-	for (size_t k = 0; root_place_credentials(a->root_home, k, hidden); k++) {
+	for (size_t k = 0; root_path_credentials(a->root_home, k, hidden); k++) {
 		const struct plan_mount *m = path_within(path, hidden) ? shown_at(plan, hidden) : NULL;
 		if (m && m->kind != PLAN_MOUNT_HIDE)
 			return false;
@@ -438,7 +438,7 @@ int authority_grant(struct authority *a, int client, const char *paths, size_t l
 	for (const char *p = paths; p < paths + len; p += strlen(p) + 1) {
 		if (path_clean(p, clean, NULL) < 0 || strcmp(clean, p) != 0 || check_place(a, p, false, e) < 0)
 			continue; /* is refused, with the reason, when it is used */
-		if (root_place_is_toolchain(a->root_home, p))
+		if (root_path_is_toolchain(a->root_home, p))
 			continue; /* needs no grant, and gets none: credentials in it must stay hidden */
 		changed |= record(a, p);
 	}

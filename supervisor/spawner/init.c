@@ -24,8 +24,8 @@
 #include "sandbox/autorun.h"
 #include "sandbox/host_fingerprint.h"
 #include "sandbox/init_name.h"
-#include "sandbox/lookup.h"
 #include "sandbox/plan.h"
+#include "sandbox/refusing_resolver.h"
 #include "sandbox/status.h"
 #include "sandbox/steps/step.h"
 #include "sandbox/userns.h"
@@ -312,19 +312,19 @@ static bool is_own_name(const char *name)
 static void answer_lookups(struct watch *w)
 {
 	for (int i = 0; i < LOOKUPS_A_TURN; i++) {
-		unsigned char packet[LOOKUP_PACKET_MAX];
+		unsigned char packet[RESOLVER_PACKET_MAX];
 		struct sockaddr_in from;
 		socklen_t len = sizeof from;
 		struct status_msg m = { .kind = STATUS_LOOKUP };
-		ssize_t n = recvfrom(w->in->steps.lookup_fd, packet, sizeof packet, MSG_DONTWAIT,
+		ssize_t n = recvfrom(w->in->steps.resolver_fd, packet, sizeof packet, MSG_DONTWAIT,
 				     (struct sockaddr *)&from, &len);
 		if (n < 0)
 			return;
-		size_t answer = lookup_refuse(packet, (size_t)n, m.path);
+		size_t answer = refusing_resolver_reply(packet, (size_t)n, m.path);
 		if (m.path[0] && !is_own_name(m.path) && is_new_name(w, m.path))
 			(void)!fd_send(w->in->steps.status_fd, &m, sizeof m, NULL, 0, MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (answer)
-			(void)!sendto(w->in->steps.lookup_fd, packet, answer, MSG_DONTWAIT, (struct sockaddr *)&from,
+			(void)!sendto(w->in->steps.resolver_fd, packet, answer, MSG_DONTWAIT, (struct sockaddr *)&from,
 				      len);
 	}
 }
@@ -390,7 +390,7 @@ static void watch_tree(struct watch *w)
 		{ .fd = w->signal_fd, .events = POLLIN },
 		{ .fd = in->steps.status_fd, .events = POLLIN },
 		{ .fd = in->steps.guard_pidfd, .events = POLLIN },
-		{ .fd = in->steps.lookup_fd, .events = POLLIN },
+		{ .fd = in->steps.resolver_fd, .events = POLLIN },
 	};
 	bool more = false, told = false;
 	uint64_t look_ms = 0;

@@ -5,9 +5,9 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 #include "sandbox/cgroup.h"
-#include "sandbox/nested.h"
-#include "supervisor/spawner/spawner.h"
+#include "sandbox/nested_repos.h"
 #include "supervisor/common/process_title.h"
+#include "supervisor/spawner/spawner.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -261,7 +261,7 @@ static int look_folders(struct peer_files_request *l, const char *list, size_t l
 			return -1;
 		/* Who may not look into the workspace has no way into what is below it either, but for names that he
 		 * knows. */
-		if (s[0] && below && nested_find(s, tell_nested, l) != 0)
+		if (s[0] && below && nested_repos_find(s, tell_nested, l) != 0)
 			tell_nested(l, "");
 		below &= !s[0];
 	}

@@ -28,8 +28,8 @@ struct spawn_identity;
 enum peer_files_op {
 	PEER_FILES_WORKSPACE, /* the request is folders, each with its NUL, or "" for the user's own file: one answer
 				 each */
-	PEER_FILES_BELOW,     /* the same, and what is nested in the first folder (sandbox/nested.h): answers with index
-			   PEER_FILES_NESTED and its path, "" = there may be more */
+	PEER_FILES_BELOW,     /* the same, and what is nested in the first folder (sandbox/nested_repos.h): answers with
+			   index     PEER_FILES_NESTED and its path, "" = there may be more */
 	PEER_FILES_USER,      /* one answer; the request is empty */
 	PEER_FILES_WRITE,     /* replaces the user's: the request is a peer_files_write and the text */
 	PEER_FILES_OP_COUNT

@@ -322,7 +322,7 @@ static struct init init_base(const struct spawner *s)
 			   .cow_fd = -1,
 			   .net_fd = -1,
 			   .listen_fd = -1,
-			   .lookup_fd = -1,
+			   .resolver_fd = -1,
 			   .prebuilt_fd = -1,
 			   .oom_fd = -1,
 			   .placeholder_fd = -1,

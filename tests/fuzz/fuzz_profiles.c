@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	const struct profile_place place = { .cwd = "/w/x", .home = "/home/a", .workspace = "/w" };
+	const struct profile_paths place = { .cwd = "/w/x", .home = "/home/a", .workspace = "/w" };
 	struct policy_profiles s = { 0 };
 	struct err e = ERR_INIT;
 

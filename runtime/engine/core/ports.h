@@ -108,8 +108,8 @@ struct ports {
 	 * engine_on_policy follows. −1: they are not known, and this is why.
 	 */
 	int (*policy_of)(void *host, const struct policy_key *place, const struct policy_rules **ret, struct err *e);
-	/* What is known to be nested in this uid's workspace and protected like its own (sandbox/nested.h), each with
-	 * its NUL. May be NULL. */
+	/* What is known to be nested in this uid's workspace and protected like its own (sandbox/nested_repos.h), each
+	 * with its NUL. May be NULL. */
 	void (*nested_of)(void *host, uint32_t uid, const char *workspace, struct buf *out);
 	/* Puts a rule into the user's own file. 0: engine_on_rule_written follows. −1: it cannot. May be NULL. */
 	int (*write_rule)(void *host, const struct port_rule *rule, struct err *e);

@@ -91,7 +91,7 @@ static int compile(struct engine *g, const struct sandbox_request *r, const stru
 		return -1;
 	if (f->profile.confined && f->workspace.path[0] && g->o.ports->nested_of)
 		g->o.ports->nested_of(g->o.host, c->uid, f->workspace.path, &nested);
-	const struct profile_place place = {
+	const struct profile_paths place = {
 		.cwd = f->workspace.cwd,
 		.home = home,
 		.workspace = f->workspace.path,
@@ -112,7 +112,7 @@ static int compile(struct engine *g, const struct sandbox_request *r, const stru
 	    profile_compile(&f->profile, &place, e) < 0)
 		return -1;
 	if (c->uid == 0)
-		profile_disown(&f->profile);
+		profile_drop_root_ids(&f->profile);
 	return 0;
 }
 

@@ -105,7 +105,7 @@ static void proxy_variables(const struct profile *p, struct buf *out)
 
 		buf_printf(out, "%s=", without[i]);
 		for (size_t k = 0; k < countof(own); k++)
-			if (!host_rules_say(&p->hosts, own[k])) {
+			if (!host_rules_allow_literal(&p->hosts, own[k])) {
 				buf_printf(out, "%s%s", comma, own[k]);
 				comma = ",";
 			}

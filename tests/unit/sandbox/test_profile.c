@@ -8,7 +8,7 @@
 
 static const char *const secrets[] = { "/home/ann/state/store", "/home/ann/state/control.sock" };
 static const char *const folders[] = { "/home/ann/state" };
-static const struct profile_place ann = {
+static const struct profile_paths ann = {
 	.cwd = "/home/ann/proj/src",
 	.home = "/home/ann",
 	.workspace = "/home/ann/proj",
@@ -18,7 +18,7 @@ static const struct profile_place ann = {
 	.nfolders = 1,
 };
 
-static void make(const char *name, const struct profile_place *place, struct profile *p)
+static void make(const char *name, const struct profile_paths *place, struct profile *p)
 {
 	struct err e = ERR_INIT;
 
@@ -26,7 +26,7 @@ static void make(const char *name, const struct profile_place *place, struct pro
 	ck_assert_int_eq(profile_expand(p, place, &e), 0);
 }
 
-static void compile(struct profile *p, const struct profile_place *place)
+static void compile(struct profile *p, const struct profile_paths *place)
 {
 	struct err e = ERR_INIT;
 
@@ -132,7 +132,7 @@ END_TEST
 
 START_TEST(places_without_a_home_or_workspace)
 {
-	const struct profile_place bare = { .cwd = "/tmp", .home = "/", .workspace = "" };
+	const struct profile_paths bare = { .cwd = "/tmp", .home = "/", .workspace = "" };
 	struct profile p;
 
 	make("workspace", &bare, &p);
@@ -146,7 +146,7 @@ END_TEST
 
 START_TEST(the_home_of_root)
 {
-	const struct profile_place root = { .cwd = "/srv/x", .home = "/root", .workspace = "/srv/x" };
+	const struct profile_paths root = { .cwd = "/srv/x", .home = "/root", .workspace = "/srv/x" };
 	struct profile p;
 
 	make("workspace", &root, &p);
@@ -160,7 +160,7 @@ END_TEST
 /* A home of bailiff's that holds the workspace is shown as far as it is the workspace; what is secret in it is not. */
 START_TEST(a_workspace_inside_a_secret_folder)
 {
-	const struct profile_place inside = {
+	const struct profile_paths inside = {
 		.cwd = "/home/ann/state/tree",
 		.home = "/home/ann",
 		.workspace = "/home/ann/state/tree",
@@ -169,7 +169,7 @@ START_TEST(a_workspace_inside_a_secret_folder)
 		.folders = folders,
 		.nfolders = 1,
 	};
-	const struct profile_place whole = {
+	const struct profile_paths whole = {
 		.cwd = "/home/ann/state",
 		.home = "/home/ann",
 		.workspace = "/home/ann/state",
@@ -181,7 +181,7 @@ START_TEST(a_workspace_inside_a_secret_folder)
 	static const char *const own[] = { "/srv/x/state/store", "/srv/x/state/policy.json" }, *const folder[] = {
 		"/srv/x/state"
 	};
-	const struct profile_place around = {
+	const struct profile_paths around = {
 		.cwd = "/srv/x",
 		.home = "",
 		.workspace = "/srv/x",
@@ -190,7 +190,7 @@ START_TEST(a_workspace_inside_a_secret_folder)
 		.folders = folder,
 		.nfolders = 1,
 	};
-	const struct profile_place within = {
+	const struct profile_paths within = {
 		.cwd = "/srv/x/state/tree",
 		.home = "",
 		.workspace = "/srv/x",
@@ -308,7 +308,7 @@ START_TEST(what_is_kept_of_a_folder_that_is_taken_away)
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/.git/hooks"), "protect");
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/.git/config"), "protect");
 	/* In bailiff's own folder nothing is, though someone works there. */
-	struct profile_place inside = ann;
+	struct profile_paths inside = ann;
 	struct err e = ERR_INIT;
 	inside.cwd = inside.workspace = "/home/ann/state";
 	make("workspace", &inside, &p);

@@ -139,7 +139,7 @@ END_TEST
 
 static int looked;
 
-static bool is_srv(const char *path, const struct open_folder *f)
+static bool is_srv(const char *path, const struct dirfd_path *f)
 {
 	looked++;
 	return f->inode == 19 && f->major == 0xfe && f->minor == 0 &&
@@ -149,7 +149,7 @@ static bool is_srv(const char *path, const struct open_folder *f)
 START_TEST(an_open_folder_has_a_name_in_the_command_line)
 {
 	b = violation_builder_new();
-	violation_builder_look(b, is_srv);
+	violation_builder_set_resolver(b, is_srv);
 	for (unsigned i = 1; i < 4; i++) {
 		put_call(i, "openat", EROFS, "a0=5 a1=aaaa a2=41 a3=0");
 		put(AUDIT_CWD, i, "cwd=\"/srv/home\"");

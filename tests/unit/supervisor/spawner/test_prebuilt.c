@@ -232,7 +232,7 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-	return RIG_SUITE(argc, argv, "zygote", "pool", setup, teardown, 300, none_before_the_first_command,
+	return RIG_SUITE(argc, argv, "prebuilt", "pool", setup, teardown, 300, none_before_the_first_command,
 			 each_is_used_once, only_of_the_same_shape, they_leave_with_the_spawner,
 			 they_leave_with_the_guard, a_dead_one_is_not_missed, they_know_the_hosts_mounts,
 			 their_cgroups_go);

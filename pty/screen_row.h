@@ -1,0 +1,81 @@
+#ifndef BAILIFF_PTY_SCREEN_ROW_H
+#define BAILIFF_PTY_SCREEN_ROW_H
+
+/*
+ * One row of a screen, packed: runs of cells that look the same. A visible row is packed when somebody asks for it, a
+ * line of scrollback when it leaves the screen, so both are written by the same code and a line costs about what its
+ * text does.
+ *
+ * As JSON a row is an array of runs:
+ *
+ *   {"text":"total ","fg":2,"bold":true}   one character a cell; attributes that are the default are left out
+ *   {"text":"漢字","width":2}               each character takes two cells
+ *   {"text":"é","combined":true}           the whole text is one cell: a character with those that combine with it
+ *
+ * fg and bg are a palette index (0 to 255) or "#rrggbb"; further members, only where true: bold, italic, underline,
+ * blink, reverse, strike. Cells at the end of a row that are blank and have no attributes are left out.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <vterm.h>
+
+struct buf;
+struct jw;
+
+#define SCREEN_ROW_COLOUR_DEFAULT UINT32_MAX
+#define SCREEN_ROW_COLOUR_RGB (1u << 24) /* | 0xrrggbb; without it a palette index */
+
+enum {
+	SCREEN_ROW_BOLD = 1,
+	SCREEN_ROW_ITALIC = 2,
+	SCREEN_ROW_BLINK = 4,
+	SCREEN_ROW_REVERSE = 8,
+	SCREEN_ROW_STRIKE = 16,
+	SCREEN_ROW_UNDERLINE_SHIFT = 5, /* two bits: VTERM_UNDERLINE_… */
+	SCREEN_ROW_UNDERLINE = 3 << SCREEN_ROW_UNDERLINE_SHIFT,
+};
+
+struct screen_row_style {
+	uint32_t fg, bg;
+	uint32_t attrs;
+};
+#define SCREEN_ROW_STYLE_DEFAULT \
+	((struct screen_row_style){ .fg = SCREEN_ROW_COLOUR_DEFAULT, .bg = SCREEN_ROW_COLOUR_DEFAULT })
+
+struct screen_row_run {
+	struct screen_row_style style;
+	uint32_t text, len; /* in the line's bytes */
+	uint64_t stamp;     /* the offset of output that its cells were drawn by */
+	uint16_t cells;
+	uint8_t width; /* of each of its characters, 1 or 2 */
+	bool combined; /* the text is one cell's */
+	bool blank;    /* spaces that nobody wrote */
+};
+
+struct screen_row {
+	struct screen_row_run *runs;
+	size_t nruns;
+	char *bytes; /* UTF-8; in the same block as the runs */
+	size_t nbytes;
+};
+
+uint32_t screen_row_colour(const VTermColor *c);
+/* `stamps` has one for each cell, or is NULL. */
+void screen_row_pack(const VTermScreenCell *cells, const uint64_t *stamps, unsigned cols, struct screen_row *ret);
+/* Fills `cols` cells; what the line does not have is blank. */
+void screen_row_unpack(const struct screen_row *l, VTermScreenCell *cells, unsigned cols);
+void screen_row_done(struct screen_row *l);
+size_t screen_row_size(const struct screen_row *l); /* of memory */
+
+/* Its text from the first cell drawn after `after` on (0 = all). `trim`: without blanks at the end. False = nothing is
+ * younger. */
+bool screen_row_text(const struct screen_row *l, uint64_t after, bool trim, struct buf *out);
+void screen_row_cells(const struct screen_row *l, struct jw *w);
+/* As bytes for a terminal, from column 0; `*pen` is the style that is set there, before and after. */
+void screen_row_ansi(const struct screen_row *l, struct screen_row_style *pen, struct buf *out);
+/* Changes the terminal's pen to `to`. */
+void screen_row_pen(struct screen_row_style *pen, struct screen_row_style to, struct buf *out);
+
+#endif

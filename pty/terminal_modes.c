@@ -1,0 +1,206 @@
+#include "pty/terminal_modes.h"
+
+#include "runtime/base/buf.h"
+
+#define PARAMS (sizeof(((struct terminal_modes *)0)->params) / sizeof(unsigned))
+#define PARAM_MOST 99999
+
+enum { GROUND, ESCAPE, CHARSET, CONTROL, STRING, STRING_ESCAPE };
+
+/* DEC's private modes that show or that change what the keyboard sends. The alternate screens come last: they are left
+ * last. */
+static const struct mode {
+	unsigned number;
+	bool usual;
+} modes[] = {
+	{ 7727, false }, { 12, false },   { 66, false },   { 1, false },    { 6, false },    { 9, false },
+	{ 1000, false }, { 1001, false }, { 1002, false }, { 1003, false }, { 1004, false }, { 1005, false },
+	{ 1006, false }, { 1015, false }, { 1016, false }, { 2004, false }, { 2026, false }, { 5, false },
+	{ 7, true },     { 25, true },    { 47, false },   { 1047, false }, { 1049, false },
+};
+#define MODES (sizeof(modes) / sizeof(modes[0]))
+#define FIRST_ALTERNATE (MODES - 3)
+#define CURSOR_SHOWN (MODES - 4)
+
+static void set_mode(struct terminal_modes *t, unsigned number, bool on)
+{
+	for (size_t i = 0; i < MODES; i++) {
+		if (modes[i].number != number)
+			continue;
+		if (on == modes[i].usual)
+			t->modes &= ~(1u << i);
+		else
+			t->modes |= 1u << i;
+	}
+}
+
+static void reset(struct terminal_modes *t) { *t = (struct terminal_modes){ .state = t->state }; }
+
+static void set_region(struct terminal_modes *t)
+{
+	t->region = t->nparams > 0;
+	t->top = t->nparams > 0 ? t->params[0] : 0;
+	t->bottom = t->nparams > 1 ? t->params[1] : 0;
+}
+
+/* CSI has come to its end with this byte. */
+static void control(struct terminal_modes *t, char final)
+{
+	unsigned first = t->nparams ? t->params[0] : 0;
+	bool plain = !t->intro && !t->middle;
+
+	if (t->intro == '?' && !t->middle && (final == 'h' || final == 'l'))
+		for (size_t i = 0; i < t->nparams; i++)
+			set_mode(t, t->params[i], final == 'h');
+	else if (plain && (final == 'h' || final == 'l') && first == 4)
+		t->insert = final == 'h';
+	else if (plain && final == 'm')
+		t->colour = t->nparams && t->params[t->nparams - 1] != 0;
+	else if (plain && final == 'r')
+		set_region(t);
+	else if (t->intro == '>' && final == 'm' && first == 4)
+		t->keys = t->nparams > 1 ? t->params[1] : 0;
+	else if (t->middle == ' ' && final == 'q')
+		t->style = first != 0;
+	else if (t->middle == '!' && final == 'p')
+		t->keypad = t->insert = t->region = t->charset = t->shifted = t->colour = false;
+}
+
+static void control_byte(struct terminal_modes *t, char c)
+{
+	if (c >= '0' && c <= '9') {
+		if (!t->nparams)
+			t->params[t->nparams++] = 0;
+		unsigned *p = &t->params[t->nparams - 1];
+		*p = *p * 10 + (unsigned)(c - '0') > PARAM_MOST ? PARAM_MOST : *p * 10 + (unsigned)(c - '0');
+	} else if (c == ';' || c == ':') {
+		if (!t->nparams)
+			t->params[t->nparams++] = 0;
+		if (t->nparams < PARAMS)
+			t->nparams++;
+		t->params[t->nparams - 1] = 0; /* of too many the last one is kept */
+	} else if (c >= '<' && c <= '?') {
+		t->intro = c;
+	} else if (c >= ' ' && c <= '/') {
+		t->middle = c;
+	} else if (c >= '@' && c <= '~') {
+		control(t, c);
+		t->state = GROUND;
+	}
+}
+
+static void escape_byte(struct terminal_modes *t, char c)
+{
+	t->state = GROUND;
+	switch (c) {
+	case '[':
+		t->state = CONTROL;
+		t->intro = t->middle = 0;
+		t->nparams = 0;
+		break;
+	case ']':
+	case 'P':
+	case 'X':
+	case '^':
+	case '_': t->state = STRING; break;
+	case '(':
+	case ')': t->state = CHARSET; break;
+	case '=':
+	case '>': t->keypad = c == '='; break;
+	case 'c': reset(t); break;
+	default: break;
+	}
+}
+
+static void feed_byte(struct terminal_modes *t, char c)
+{
+	if (c == '\033' && t->state != STRING) {
+		t->state = ESCAPE;
+		return;
+	}
+	/* CAN and SUB break off whatever was begun. */
+	if (c == '\030' || c == '\032') {
+		t->state = GROUND;
+		return;
+	}
+	switch (t->state) {
+	case GROUND:
+		if (c == '\016' || c == '\017')
+			t->shifted = c == '\016';
+		break;
+	case ESCAPE: escape_byte(t, c); break;
+	case CHARSET:
+		t->charset = c != 'B';
+		t->state = GROUND;
+		break;
+	case CONTROL: control_byte(t, c); break;
+	case STRING:
+		if (c == '\a')
+			t->state = GROUND;
+		else if (c == '\033')
+			t->state = STRING_ESCAPE;
+		break;
+	default:
+		t->state = GROUND;
+		if (c != '\\')
+			escape_byte(t, c);
+		break;
+	}
+}
+
+void terminal_modes_feed(struct terminal_modes *t, const char *bytes, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		feed_byte(t, bytes[i]);
+}
+
+void terminal_modes_break(struct terminal_modes *t) { t->state = GROUND; }
+
+bool terminal_modes_is_default(const struct terminal_modes *t)
+{
+	return t->state == GROUND && !t->modes && !t->keypad && !t->insert && !t->region && !t->charset &&
+	       !t->shifted && !t->style && !t->keys && !t->colour;
+}
+
+bool terminal_modes_is_alternate(const struct terminal_modes *t) { return (t->modes >> FIRST_ALTERNATE) != 0; }
+
+void terminal_modes_write_reset(const struct terminal_modes *t, struct buf *out)
+{
+	const struct {
+		bool is;
+		const char *undo;
+	} rows[] = {
+		{ t->keypad, "\033>" },   { t->insert, "\033[4l" },       { t->charset, "\033(B\033)B" },
+		{ t->shifted, "\017" },   { t->keys != 0, "\033[>4;0m" }, { t->region, "\0337\033[r\0338" },
+		{ t->style, "\033[0 q" },
+	};
+
+	if (terminal_modes_is_default(t))
+		return;
+	if (t->state != GROUND)
+		buf_str(out, "\030");
+	buf_str(out, "\033[0m");
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (rows[i].is)
+			buf_str(out, rows[i].undo);
+	for (size_t i = 0; i < MODES; i++)
+		if (t->modes & (1u << i))
+			buf_printf(out, "\033[?%u%c", modes[i].number, modes[i].usual ? 'h' : 'l');
+}
+
+void terminal_modes_write_restore(const struct terminal_modes *t, struct buf *out)
+{
+	for (size_t i = 0; i < CURSOR_SHOWN; i++)
+		if (t->modes & (1u << i))
+			buf_printf(out, "\033[?%u%c", modes[i].number, modes[i].usual ? 'l' : 'h');
+	if (t->keypad)
+		buf_str(out, "\033=");
+	if (t->insert)
+		buf_str(out, "\033[4h");
+	if (t->keys)
+		buf_printf(out, "\033[>4;%um", t->keys);
+	if (t->region && t->bottom)
+		buf_printf(out, "\033[%u;%ur", t->top ? t->top : 1, t->bottom);
+	else if (t->region)
+		buf_printf(out, "\033[%ur", t->top ? t->top : 1);
+}

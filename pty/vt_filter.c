@@ -1,0 +1,383 @@
+#include "pty/vt_filter.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+
+#include <stdio.h>
+
+#define REPLACEMENT "\xef\xbf\xbd"
+
+/* Control sequences that are passed on: leader, intermediate, and the final bytes. */
+static const struct {
+	char leader, middle;
+	const char *finals;
+} sequences[] = {
+	{ 0, 0, "@ABCDEFGHIJKLMPSTXZ`acdefghjklmnqrs" },
+	{ '?', 0, "JKhln" },
+	{ '>', 0, "c" },
+	{ 0, ' ', "@Aq" },
+	{ 0, '!', "p" },
+	{ 0, '"', "q" },
+	{ 0, '\'', "}~" },
+	{ '?', '$', "p" },
+};
+
+static bool known(const struct vt_filter *in, char final)
+{
+	for (size_t i = 0; i < countof(sequences); i++)
+		if (sequences[i].leader == in->leader && sequences[i].middle == in->middle)
+			return strchr(sequences[i].finals, final) != NULL;
+	return false;
+}
+
+/* ---- control sequences ---- */
+
+static void csi_begin(struct vt_filter *in)
+{
+	in->state = VT_FILTER_CSI;
+	in->leader = in->middle = 0;
+	in->nargs = 0;
+	in->bad = false;
+	in->args[0] = 0;
+	in->given[0] = in->sub[0] = false;
+}
+
+static void csi_separator(struct vt_filter *in, char c)
+{
+	in->sub[in->nargs] = c == ':';
+	if (in->nargs + 1 >= VT_FILTER_ARGS_MAX) {
+		in->bad = true;
+		return;
+	}
+	in->nargs++;
+	in->args[in->nargs] = 0;
+	in->given[in->nargs] = in->sub[in->nargs] = false;
+}
+
+static bool has_arg(const struct vt_filter *in, unsigned value)
+{
+	for (unsigned i = 0; i <= in->nargs; i++)
+		if (in->given[i] && in->args[i] == value)
+			return true;
+	return false;
+}
+
+/* What the skimmer has to know. */
+static void csi_note(struct vt_filter *in, char final, unsigned rows)
+{
+	bool all = (!in->given[0] || in->args[0] <= 1) &&
+		   (in->nargs < 1 || !in->given[1] || in->args[1] == 0 || in->args[1] >= rows);
+
+	if (final == 'r' && !in->leader)
+		in->region = !all;
+	if (in->leader == '?' && (final == 'h' || final == 'l') && has_arg(in, 69))
+		in->margins = final == 'h';
+	if (in->middle == '!' && final == 'p')
+		in->region = in->margins = false;
+}
+
+static void repeat(const struct vt_filter *in, struct buf *out)
+{
+	unsigned n = in->given[0] && in->args[0] ? in->args[0] : 1;
+
+	for (unsigned i = 0; in->nlast && i < n && i < VT_FILTER_REPEAT_MAX; i++)
+		buf_append(out, in->last, in->nlast);
+}
+
+static void csi_end(struct vt_filter *in, char final, unsigned rows, struct buf *out)
+{
+	in->state = VT_FILTER_TEXT;
+	if (in->bad)
+		return;
+	if (final == 'b' && !in->leader && !in->middle) { /* libvterm 0.1 does not know it, terminfo's xterm does */
+		repeat(in, out);
+		return;
+	}
+	if (!known(in, final))
+		return;
+	csi_note(in, final, rows);
+	buf_str(out, "\033[");
+	if (in->leader)
+		buf_byte(out, in->leader);
+	for (unsigned i = 0; i <= in->nargs; i++) {
+		if (i)
+			buf_byte(out, in->sub[i - 1] ? ':' : ';');
+		if (in->given[i])
+			buf_printf(out, "%u", in->args[i]);
+	}
+	if (in->middle)
+		buf_byte(out, in->middle);
+	buf_byte(out, final);
+}
+
+static void csi_byte(struct vt_filter *in, char c, unsigned rows, struct buf *out)
+{
+	unsigned *arg = &in->args[in->nargs];
+
+	if (c >= '0' && c <= '9') {
+		*arg = *arg * 10 + (unsigned)(c - '0');
+		if (*arg > VT_FILTER_ARG_MAX)
+			*arg = VT_FILTER_ARG_MAX;
+		in->given[in->nargs] = true;
+		in->bad |= in->middle != 0;
+	} else if (c == ';' || c == ':') {
+		csi_separator(in, c);
+	} else if (c >= '<' && c <= '?') {
+		in->bad |= in->leader || in->nargs || in->given[0];
+		in->leader = c;
+	} else if (c < '0') {
+		in->bad |= in->middle != 0;
+		in->middle = c;
+	} else {
+		csi_end(in, c, rows, out);
+	}
+}
+
+/* ---- escapes and strings ---- */
+
+static void escape_byte(struct vt_filter *in, char c, struct buf *out)
+{
+	in->state = VT_FILTER_TEXT;
+	if (c == '[') {
+		csi_begin(in);
+	} else if (c == ']') {
+		in->state = VT_FILTER_OSC;
+		in->nosc = 0;
+	} else if (strchr("PX^_k", c)) {
+		in->state = VT_FILTER_STRING;
+	} else if (c < '0') {
+		in->state = VT_FILTER_ESCAPE_MORE;
+		in->middle = c;
+	} else if (strchr("78=>DEHMNOZc", c)) {
+		if (c == 'c')
+			in->region = in->margins = false;
+		buf_byte(out, '\033');
+		buf_byte(out, c);
+		if (c == '8') /* the saved place may be outside by now; any control sequence brings it back */
+			buf_str(out, "\033[?9999l");
+	}
+}
+
+static void escape_more_byte(struct vt_filter *in, char c, struct buf *out)
+{
+	in->state = VT_FILTER_TEXT;
+	if (c < '0')
+		in->state = VT_FILTER_ESCAPE_MORE; /* two of them: none that is known */
+	if (c < '0' || !strchr("()*+-./#", in->middle) || !strchr(in->middle == '#' ? "34568" : "0AB", c))
+		return;
+	buf_byte(out, '\033');
+	buf_byte(out, in->middle);
+	buf_byte(out, c);
+}
+
+/* Only the title matters. */
+static void osc_end(struct vt_filter *in, struct buf *out)
+{
+	in->state = VT_FILTER_TEXT;
+	if (in->nosc < 2 || !strchr("02", in->osc[0]) || in->osc[1] != ';')
+		return;
+	in->nosc = text_utf8_cut(in->osc, in->nosc);
+	buf_str(out, "\033]2;");
+	for (size_t i = 2, len; i < in->nosc; i += len) {
+		len = text_utf8_len(in->osc + i, in->nosc - i);
+		if (!(len == 2 && in->osc[i] == '\xc2' && (unsigned char)in->osc[i + 1] < 0xa0))
+			buf_append(out, len ? in->osc + i : REPLACEMENT, len ? len : 3);
+		len = len ? len : 1;
+	}
+	buf_byte(out, '\a');
+}
+
+/* ---- text ---- */
+
+static void put_bad(struct vt_filter *in, struct buf *out)
+{
+	buf_str(out, REPLACEMENT);
+	memcpy(in->last, REPLACEMENT, 3);
+	in->nlast = 3;
+}
+
+/* A byte of a character that is not ASCII. */
+static void high_byte(struct vt_filter *in, char c, struct buf *out)
+{
+	size_t len;
+
+	if (in->ncut && ((unsigned char)c & 0xc0) != 0x80) {
+		in->ncut = 0;
+		put_bad(in, out);
+	}
+	in->cut[in->ncut++] = c;
+	len = text_utf8_len(in->cut, in->ncut);
+	if (len) {
+		/* U+0080 to U+009F are control characters too */
+		if (!(len == 2 && in->cut[0] == '\xc2' && (unsigned char)c < 0xa0)) {
+			buf_append(out, in->cut, len);
+			memcpy(in->last, in->cut, len);
+			in->nlast = (unsigned char)len;
+		}
+		in->ncut = 0;
+	} else if (text_utf8_cut(in->cut, in->ncut) == in->ncut) { /* it cannot become one */
+		in->ncut = 0;
+		put_bad(in, out);
+	}
+}
+
+static void text_byte(struct vt_filter *in, char c, struct buf *out)
+{
+	if ((unsigned char)c >= 0x80) {
+		high_byte(in, c, out);
+		return;
+	}
+	if (c >= ' ' && c < 0x7f) {
+		in->last[0] = c;
+		in->nlast = 1;
+	}
+	if ((c >= ' ' && c < 0x7f) || (c >= '\b' && c <= '\017'))
+		buf_byte(out, c);
+}
+
+/* Controls act also within sequences; true if this one did all there is to do. */
+static bool control_byte(struct vt_filter *in, char c, struct buf *out)
+{
+	bool string = in->state == VT_FILTER_OSC || in->state == VT_FILTER_STRING;
+
+	if (c == '\033') {
+		if (in->state == VT_FILTER_OSC)
+			osc_end(in, out); /* ESC \ most likely */
+		in->state = VT_FILTER_ESCAPE;
+	} else if (c == '\030' || c == '\032') {
+		in->state = VT_FILTER_TEXT;
+	} else if (string && c == '\a') {
+		if (in->state == VT_FILTER_OSC)
+			osc_end(in, out);
+		in->state = VT_FILTER_TEXT;
+	} else if (!string) {
+		text_byte(in, c, out);
+	}
+	return true;
+}
+
+/* Runs of plain text are most of what comes. */
+static size_t plain_run(const char *p, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && p[i] >= ' ' && p[i] < 0x7f)
+		i++;
+	return i;
+}
+
+void vt_filter_feed(struct vt_filter *in, const void *bytes, size_t n, unsigned rows, struct buf *out)
+{
+	const char *p = bytes;
+
+	for (size_t i = 0; i < n; i++) {
+		char c = p[i];
+
+		if (in->ncut && (unsigned char)c < 0x80) {
+			in->ncut = 0;
+			put_bad(in, out);
+		}
+		if (in->state == VT_FILTER_TEXT && c >= ' ' && c < 0x7f) {
+			size_t run = plain_run(p + i, n - i);
+
+			buf_append(out, p + i, run);
+			i += run - 1;
+			in->last[0] = p[i];
+			in->nlast = 1;
+			continue;
+		}
+		if (((unsigned char)c < 0x20 || c == 0x7f) && control_byte(in, c, out))
+			continue;
+		switch (in->state) {
+		case VT_FILTER_TEXT: text_byte(in, c, out); break;
+		case VT_FILTER_OSC:
+			if (in->nosc < sizeof(in->osc))
+				in->osc[in->nosc++] = c;
+			break;
+		case VT_FILTER_STRING: break;
+		default:
+			if ((unsigned char)c >= 0x80) { /* no part of any sequence */
+				in->state = VT_FILTER_TEXT;
+				text_byte(in, c, out);
+			} else if (in->state == VT_FILTER_ESCAPE) {
+				escape_byte(in, c, out);
+			} else if (in->state == VT_FILTER_ESCAPE_MORE) {
+				escape_more_byte(in, c, out);
+			} else {
+				csi_byte(in, c, rows, out);
+			}
+		}
+	}
+}
+
+void vt_filter_reset(struct vt_filter *in)
+{
+	in->state = VT_FILTER_TEXT;
+	in->ncut = in->nlast = 0;
+}
+
+/* ---- skimming ---- */
+
+/* The length of a control sequence that only changes colours or erases to the end of the line; 0 if it is another. */
+static size_t harmless_csi(const char *p, size_t n)
+{
+	size_t i = 2;
+
+	if (n < 3 || p[1] != '[')
+		return 0;
+	while (i < n && i < 40 && ((p[i] >= '0' && p[i] <= '9') || p[i] == ';' || p[i] == ':'))
+		i++;
+	return i < n && (p[i] == 'm' || p[i] == 'K') ? i + 1 : 0;
+}
+
+/* The length of the control at p that leaves nothing behind once it has scrolled out; 0 if it might. */
+static size_t harmless(const char *p, size_t n)
+{
+	unsigned char c = (unsigned char)*p;
+
+	if ((c >= '\a' && c <= '\n') || c == '\r')
+		return 1;
+	return c == '\033' ? harmless_csi(p, n) : 0;
+}
+
+size_t vt_filter_skip_scrolled(const struct vt_filter *in, const void *bytes, size_t n, size_t keep, struct buf *out)
+{
+	const char *p = bytes;
+	size_t lines = 0, end = 0, cut = 0;
+
+	if (in->state != VT_FILTER_TEXT || in->ncut || in->region || in->margins)
+		return 0;
+	for (size_t len; end < n; end += len) {
+		unsigned char c = (unsigned char)p[end];
+
+		len = 1;
+		if (c >= 0x20)
+			continue;
+		len = harmless(p + end, n - end);
+		if (!len)
+			break;
+		lines += c == '\n' && end && p[end - 1] == '\r';
+	}
+	if (lines <= keep)
+		return 0;
+	for (size_t drop = lines - keep; drop;) {
+		const char *line = memchr(p + cut, '\n', end - cut);
+
+		cut = (size_t)(line - p) + 1;
+		drop -= cut >= 2 && p[cut - 2] == '\r';
+	}
+	for (size_t i = 0, len; i < cut; i += len) {
+		const char *escape = memchr(p + i, '\033', cut - i);
+
+		if (!escape)
+			break;
+		i = (size_t)(escape - p);
+		len = harmless_csi(escape, cut - i);
+		if (len && escape[len - 1] == 'm')
+			buf_append(out, escape, len);
+		if (!len)
+			len = 1;
+	}
+	return cut;
+}

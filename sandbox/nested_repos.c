@@ -1,0 +1,195 @@
+#include "sandbox/nested_repos.h"
+
+#include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define ENTRIES_MAX 65536u
+
+struct stop {
+	char *path;     /* below the workspace; "" = itself */
+	unsigned depth; /* of a folder of submodules: below .git/modules */
+	bool modules;
+};
+
+struct search {
+	const char *workspace;
+	int root;
+	struct stop queue[NESTED_REPOS_FOLDERS];
+	size_t count;
+	size_t entries; /* read so far */
+	size_t told;
+	bool partial; /* there may be more than was seen */
+	void (*found)(void *ctx, const char *path);
+	void *ctx;
+};
+
+static int open_below(int at, const char *path)
+{
+	struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC,
+				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS |
+					   RESOLVE_NO_XDEV };
+	return (int)syscall(SYS_openat2, at, path, &how, sizeof how);
+}
+
+/* S_IFMT of what is there itself; 0 = nothing. */
+static mode_t type_at(struct search *s, int at, const char *name)
+{
+	struct stat st;
+	if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == 0)
+		return st.st_mode & S_IFMT;
+	s->partial |= errno != ENOENT && errno != ENOTDIR;
+	return 0;
+}
+
+static void go_there(struct search *s, const struct stop *from, const char *name, unsigned depth, bool modules)
+{
+	if (s->count == NESTED_REPOS_FOLDERS || strlen(from->path) + strlen(name) + 2 >= PATH_MAX) {
+		s->partial = true;
+		return;
+	}
+	s->queue[s->count++] = (struct stop){ mem_printf("%s%s%s", from->path, from->path[0] ? "/" : "", name), depth,
+					      modules };
+}
+
+static void tell(struct search *s, const struct stop *at, const char *name)
+{
+	char path[2 * PATH_MAX];
+	int n = snprintf(path, sizeof path, "%s/%s%s%s", s->workspace, at->path, name[0] ? "/" : "", name);
+	if (s->told == NESTED_REPOS_FOUND_MAX || n < 0 || n >= PATH_MAX - NAME_MAX) {
+		s->partial = true;
+		return;
+	}
+	s->told++;
+	s->found(s->ctx, path);
+}
+
+/*
+ * A link among what would be protected: it cannot be, and a sandbox that is to protect it could not be made. Only of
+ * what no command can have put there: what is missing may be made by one, and must not be a way to have the rest let
+ * go.
+ */
+static bool has_link(struct search *s, int at, const char *folder)
+{
+	static const char *const names[] = { "hooks", "config" };
+	char path[PATH_MAX];
+	for (size_t i = 0; i < countof(names); i++) {
+		snprintf(path, sizeof path, "%s/%s", folder, names[i]);
+		if (type_at(s, at, path) == S_IFLNK)
+			return true;
+	}
+	return false;
+}
+
+static void meet_git(struct search *s, const struct stop *at, int fd)
+{
+	mode_t type = type_at(s, fd, ".git");
+	if (at->depth > 0 && (type == S_IFREG || (type == S_IFDIR && !has_link(s, fd, ".git"))))
+		tell(s, at, ".git");
+	if (type == S_IFDIR && type_at(s, fd, ".git/modules") == S_IFDIR)
+		go_there(s, at, ".git/modules", 0, true);
+}
+
+static void meet(struct search *s, const struct stop *at, int fd, const struct dirent *d)
+{
+	if (strcmp(d->d_name, ".git") == 0) {
+		meet_git(s, at, fd);
+		return;
+	}
+	if ((d->d_type == DT_UNKNOWN ? type_at(s, fd, d->d_name) != S_IFDIR : d->d_type != DT_DIR) ||
+	    strcmp(d->d_name, "node_modules") == 0)
+		return;
+	if (strcmp(d->d_name, ".bailiff") == 0) {
+		if (at->depth > 0)
+			tell(s, at, d->d_name);
+		return;
+	}
+	if (at->depth > 0 && strcmp(d->d_name, ".claude") == 0 && type_at(s, fd, ".claude/hooks") == S_IFDIR)
+		tell(s, at, d->d_name);
+	if (at->depth < NESTED_REPOS_DEPTH)
+		go_there(s, at, d->d_name, at->depth + 1, false);
+}
+
+/* Names of submodules may have slashes. One is told by its settings, and may have submodules itself. */
+static bool meet_module(struct search *s, const struct stop *at, int fd)
+{
+	if (at->depth == 0 || type_at(s, fd, "config") != S_IFREG)
+		return false;
+	if (!has_link(s, fd, "."))
+		tell(s, at, "");
+	if (type_at(s, fd, "modules") == S_IFDIR)
+		go_there(s, at, "modules", 0, true);
+	return true;
+}
+
+static void visit(struct search *s, const struct stop *at)
+{
+	fd_auto int fd = open_below(s->root, at->path[0] ? at->path : ".");
+	s->partial |= fd < 0 && errno != EXDEV;
+	if (fd < 0 || (at->modules && meet_module(s, at, fd)))
+		return;
+	int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	DIR *dir = own < 0 ? NULL : fdopendir(own);
+	const struct dirent *d = NULL;
+	while (dir && s->entries < ENTRIES_MAX && (errno = 0, d = readdir(dir))) {
+		s->entries++;
+		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
+			continue;
+		if (!at->modules)
+			meet(s, at, fd, d);
+		else if (at->depth < NESTED_REPOS_DEPTH && (d->d_type == DT_DIR || d->d_type == DT_UNKNOWN))
+			go_there(s, at, d->d_name, at->depth + 1, true);
+	}
+	s->partial |= d || !dir || errno || s->entries == ENTRIES_MAX;
+	if (dir)
+		closedir(dir);
+	else
+		fd_close(&own);
+}
+
+int nested_repos_find(const char *workspace, void (*found)(void *ctx, const char *path), void *ctx)
+{
+	fd_auto int root = open(workspace, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);
+	if (root < 0)
+		return -1;
+	struct search *s = mem_zalloc(1, sizeof *s);
+	*s = (struct search){ .workspace = workspace, .root = root, .found = found, .ctx = ctx };
+	s->queue[s->count++] = (struct stop){ .path = mem_strdup("") };
+	for (size_t i = 0; i < s->count; i++)
+		visit(s, &s->queue[i]);
+	for (size_t i = 0; i < s->count; i++)
+		free(s->queue[i].path);
+	bool partial = s->partial;
+	free(s);
+	return partial;
+}
+
+/* ---- as texts ---- */
+
+static const char *last_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
+}
+
+bool nested_repos_is_policy(const char *path) { return strcmp(last_name(path), ".bailiff") == 0; }
+
+bool nested_repos_path(const char *nested, const char *relative, char ret[PATH_MAX])
+{
+	const char *name = strstr(nested, NESTED_REPOS_MODULES "/") ? ".git" : last_name(nested);
+	size_t n = strlen(name);
+	if (strncmp(relative, name, n) != 0 || (relative[n] && relative[n] != '/') ||
+	    strlen(nested) + strlen(relative) >= PATH_MAX)
+		return false;
+	snprintf(ret, PATH_MAX, "%s%s", nested, relative + n);
+	return true;
+}

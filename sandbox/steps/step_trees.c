@@ -1,0 +1,601 @@
+/*
+ * The mounts of a plan, in its order, onto the new root.
+ *
+ * First every path that is to be bound is looked up, once, as the peer: what the peer cannot reach, its sandbox does
+ * not show. From then on there are only descriptors. What is hidden or protected is looked up in the new root instead,
+ * because that is where it must not be found.
+ *
+ * Inside a write root the command may rename. So whatever else is mounted there is held in place: each folder between
+ * it and the write root is bound onto itself, and the kernel does not rename or remove a folder that something is
+ * mounted on.
+ *
+ * A link there that is to stay as it is, and read-only, is bound onto itself as well, which keeps it from being
+ * replaced; what it leads to must be there and is made read-only, if it is in a write root. A link for which that
+ * cannot be told in one step (through other links, to what is missing, to a folder that holds a write root) is refused
+ * with ELOOP.
+ *
+ * Where this is done ahead of a command (steps.h), everything of the host's that it depends on is noted
+ * (sandbox/host_fingerprint.h): what was looked up, what was covered or held in place, what was missed, and who may
+ * pass.
+ */
+
+#include "runtime/base/fd.h"
+#include "runtime/base/path.h"
+#include "sandbox/fsid.h"
+#include "sandbox/host_fingerprint.h"
+#include "sandbox/plan.h"
+#include "sandbox/root_paths.h"
+#include "sandbox/steps/overlay.h"
+#include "sandbox/steps/public_view.h"
+#include "sandbox/steps/step.h"
+#include "sandbox/steps/tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#define HIDDEN_BYTES (1u << 20)
+#define SOURCE_LINK (-2) /* a link in a write root */
+
+struct trees {
+	struct step_context *c;
+	int source[PLAN_MOUNTS_MAX]; /* what is to be bound; −1 = nothing (any more), SOURCE_LINK */
+	int late[PLAN_MOUNTS_MAX]; /* hidden folders in which something is shown again: read-only once that is there */
+	size_t nlate;
+	char clear[PATH_MAX]; /* the folder to which the way was found clear last */
+};
+
+static const char *path_of(const struct step_context *c, uint32_t i)
+{
+	return plan_string(c->plan, plan_mount(c->plan, i)->path_off);
+}
+
+/* Of what is on the way of mount i: the part of its path that is `fd`, or −1 and errno. */
+static void note(struct step_context *c, uint32_t i, size_t len, uint32_t flags, int fd)
+{
+	if (c->fingerprint)
+		fingerprint_record(c->fingerprint, i, len, flags, fd);
+}
+
+/* Kernel file systems are made anew, never shown as they are outside; and "/" is only ever the system's. */
+static int check_mounts(struct step_context *c)
+{
+	for (uint32_t i = 0; i < c->plan->mount_count; i++) {
+		const struct plan_mount *m = plan_mount(c->plan, i);
+		const char *path = path_of(c, i);
+		bool whole = !path[1];
+		bool kernel = plan_path_inside(path, "/proc") || plan_path_inside(path, "/dev");
+		if (whole != (m->kind == PLAN_MOUNT_SYSTEM) || (kernel && m->kind != PLAN_MOUNT_HIDE)) {
+			step_path(c, path);
+			errno = EINVAL;
+			return -1;
+		}
+	}
+	return 0;
+}
+
+/* The groups stay: where this does anything, they are the command's too. */
+static int become_peer(const struct step_context *c)
+{
+	if (!c->privileged || c->peer_uid == 0)
+		return 0;
+	return fsid_set(c->peer_uid, c->peer_gid, c->groups, c->ngroups);
+}
+
+/* −1 too if something before it failed. */
+static int become_self(const struct step_context *c, int before)
+{
+	int keep = errno;
+	if (c->privileged && c->peer_uid != 0 && fsid_restore() < 0)
+		return -1;
+	errno = keep;
+	return before;
+}
+
+static bool may_be_missing(const struct step_context *c, uint32_t i)
+{
+	return plan_mount(c->plan, i)->flags & (PLAN_MOUNT_OPTIONAL | PLAN_MOUNT_IN_PARENT) &&
+	       (errno == ENOENT || errno == ENOTDIR || errno == EACCES);
+}
+
+/*
+ * What the profile said about a path was said about its name. Whatever is shown as the peer's own must be what is
+ * named: a command could have put a link there for the next one, to have /etc as its workspace. Toolchains are often
+ * links; but of what is looked up with root's rights, only those in root's own home may be.
+ */
+static bool may_lead_elsewhere(const struct step_context *c, uint32_t i)
+{
+	const struct plan_mount *m = plan_mount(c->plan, i);
+	if (m->kind != PLAN_MOUNT_READ || !(m->flags & PLAN_MOUNT_OWNED))
+		return m->kind == PLAN_MOUNT_READ;
+	return m->flags & PLAN_MOUNT_OPTIONAL &&
+	       (c->peer_uid != 0 || root_path_is_toolchain(c->root_home, path_of(c, i)));
+}
+
+/* The write root that mount i is in, or −1. */
+static int write_root_below(const struct step_context *c, uint32_t i)
+{
+	int below = plan_mount_below(c->plan, i);
+	return below >= 0 && plan_mount(c->plan, (uint32_t)below)->kind == PLAN_MOUNT_WRITE ? below : -1;
+}
+
+static int look_up(struct trees *t)
+{
+	struct step_context *c = t->c;
+	int r = become_peer(c);
+	for (uint32_t i = 0; r == 0 && i < c->plan->mount_count; i++) {
+		uint32_t kind = plan_mount(c->plan, i)->kind;
+		t->source[i] = -1;
+		if (kind != PLAN_MOUNT_READ && kind != PLAN_MOUNT_WRITE)
+			continue;
+		bool follow = may_lead_elsewhere(c, i);
+		t->source[i] = tree_source(path_of(c, i), follow);
+		note(c, i, strlen(path_of(c, i)), FINGERPRINT_AS_PEER | (follow ? FINGERPRINT_FOLLOW : 0),
+		     t->source[i]);
+		if (t->source[i] < 0 && errno == ELOOP && kind == PLAN_MOUNT_READ && write_root_below(c, i) >= 0) {
+			t->source[i] = SOURCE_LINK;
+		} else if (t->source[i] < 0 && !may_be_missing(c, i)) {
+			step_path(c, path_of(c, i));
+			r = -1;
+		}
+	}
+	return become_self(c, r);
+}
+
+/* Ids are mapped in the whole tree where every file system in it can, else at least in the one at its top. */
+static int set_owned(int tree, uint64_t attributes, int idmap_fd)
+{
+	if (tree_set(tree, attributes, idmap_fd) == 0)
+		return 0;
+	if (idmap_fd < 0 || errno != EINVAL)
+		return -1;
+	struct mount_attr a = { .attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)idmap_fd };
+	if (tree_set(tree, attributes, -1) < 0)
+		return -1;
+	int r = mount_setattr(tree, "", AT_EMPTY_PATH, &a, sizeof a);
+	if (r < 0 && errno == EINVAL)
+		errno = EOPNOTSUPP; /* what the kernel means: not on this file system */
+	return r;
+}
+
+/* What the command sees of a write root: a detached tree, or −1. The one place that decides how a write root is written
+ * to. */
+static int write_root_tree(struct step_context *c, uint32_t i, int source)
+{
+	fd_auto int tree = tree_clone(source, "");
+	if (tree < 0 || set_owned(tree, TREE_INERT, c->idmap_fd) < 0)
+		return -1;
+	return c->plan->flags & PLAN_COW ? overlay_tree(c, i, source, tree) : fd_take(&tree);
+}
+
+static int read_root_tree(struct step_context *c, uint32_t i, int source)
+{
+	bool owned = plan_mount(c->plan, i)->flags & PLAN_MOUNT_OWNED;
+	fd_auto int tree = tree_clone(source, "");
+	if (tree < 0 || set_owned(tree, TREE_READ, owned ? c->idmap_fd : -1) < 0)
+		return -1;
+	return fd_take(&tree);
+}
+
+/* A hidden folder in which something will be shown again. */
+static int cover_for_more(struct trees *t, int place)
+{
+	fd_auto int tree = t->nlate == PLAN_MOUNTS_MAX ? -1 : tree_tmpfs(t->c, HIDDEN_BYTES, 0555);
+	if (tree < 0 || tree_set(tree, TREE_INERT, -1) < 0 || tree_attach(tree, place) < 0)
+		return -1;
+	t->late[t->nlate++] = fd_take(&tree);
+	return 0;
+}
+
+/* Where only strangers' rights count (public_view.c), what is the command's own is only what is shown as that. */
+static bool is_entered_as_owner(const struct step_context *c, const char *path, const struct stat *st)
+{
+	bool own = !c->outer_root;
+	for (uint32_t i = 0; !own && i < c->plan->mount_count; i++) {
+		const struct plan_mount *m = plan_mount(c->plan, i);
+		own = (m->kind == PLAN_MOUNT_WRITE || (m->kind == PLAN_MOUNT_READ && m->flags & PLAN_MOUNT_OWNED)) &&
+		      plan_path_inside(path, path_of(c, i));
+	}
+	return own && (st->st_uid == public_view_owner(c) || st->st_gid == public_view_owner_group(c));
+}
+
+/*
+ * Root passes everywhere; the id that stands for it does not. A folder on the way that it could not enter shows it
+ * nothing anyway, and is covered by one that it can.
+ */
+static int clear_way(struct trees *t, uint32_t i)
+{
+	struct step_context *c = t->c;
+	const char *path = path_of(c, i);
+	struct stat st;
+	char name[PATH_MAX];
+	size_t parent = (size_t)(strrchr(path, '/') - path);
+	if (c->uid == c->peer_uid || parent >= sizeof name ||
+	    (strncmp(t->clear, path, parent) == 0 && !t->clear[parent]))
+		return 0;
+	for (const char *p = path; (p = strchr(p + 1, '/'));) {
+		size_t n = (size_t)(p - path);
+		memcpy(name, path, n);
+		name[n] = 0;
+		fd_auto int at = tree_find(c, name);
+		if (at < 0 || fstat(at, &st) < 0)
+			return 0;
+		if (!tree_is_own(c, at))
+			note(c, i, n, FINGERPRINT_OWNERS, at);
+		if (!(st.st_mode & S_IXOTH) && !is_entered_as_owner(c, name, &st))
+			return cover_for_more(t, at);
+	}
+	memcpy(t->clear, path, parent);
+	t->clear[parent] = 0;
+	return 0;
+}
+
+/* On an overlay a missing name is simply made, and marked as none of the command's: it goes with the overlay. */
+static int make_in_overlay(struct step_context *c, int at, const char *name, bool folder)
+{
+	if (folder && mkdirat(at, name, 0555) < 0)
+		return -1;
+	fd_auto int fd = folder ? openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+				: openat(at, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
+	if (fd >= 0)
+		fsetxattr(fd, OVERLAY_PLACEHOLDER, "y", 1, 0);
+	return fd < 0 ? -1 : 0;
+}
+
+/* Replaces a folder's descriptor by one of the same folder with itself bound on it. */
+static int pin_component(int *folder)
+{
+	if (tree_is_mount(*folder))
+		return 0;
+	fd_auto int tree = tree_clone(*folder, "");
+	if (tree < 0 || tree_attach(tree, *folder) < 0)
+		return -1;
+	fd_close(folder);
+	*folder = fd_take(&tree);
+	return 0;
+}
+
+/* Whether what is missing in a write root needs no placeholder (keeper.h): nobody makes one ahead. */
+static bool may_stay_away(uint32_t flags, bool last)
+{
+	return flags & PLAN_MOUNT_OPTIONAL || (flags & PLAN_MOUNT_IN_PARENT && !last);
+}
+
+/* What we may not enter is no concern of the command's, unless the command can open it for itself. */
+static bool is_commands(const struct step_context *c, int folder)
+{
+	struct stat st;
+	return fstat(folder, &st) < 0 || st.st_uid == public_view_owner(c);
+}
+
+/*
+ * Walks from a write root to a path in it, holding every folder on the way in place. If a file is in the way, that is
+ * what comes back: as long as it stays, nothing can be made below it.
+ */
+static int walk(struct step_context *c, uint32_t i, const char *base, const char *path, bool *ret_whole)
+{
+	uint32_t flags = plan_mount(c->plan, i)->flags;
+	bool cow = c->plan->flags & PLAN_COW && !(flags & PLAN_MOUNT_OPTIONAL);
+	bool hide = plan_mount(c->plan, i)->kind == PLAN_MOUNT_HIDE;
+	char name[NAME_MAX + 1];
+	fd_auto int at = tree_find(c, base);
+	const char *p = path + strlen(base);
+	while (at >= 0 && *p == '/') {
+		if (!tree_is_folder(at))
+			break;
+		if (path_step(&p, name) < 0)
+			return -1;
+		bool last = !*p;
+		fd_auto int next = tree_below(at, name);
+		bool make = cow && (last || !(flags & PLAN_MOUNT_IN_PARENT));
+		if (next < 0 && errno == ENOENT && make && make_in_overlay(c, at, name, !last || !hide) == 0)
+			next = tree_below(at, name);
+		if (next < 0 || !tree_is_mount(next))
+			note(c, i, (size_t)(p - path), 0, next);
+		if (next < 0 && c->fingerprint && !may_stay_away(flags, last))
+			c->fingerprint->lost = true;
+		if (next < 0 && errno == EACCES && is_commands(c, at))
+			errno = EPERM;
+		if (next < 0 || (!last && tree_is_folder(next) && pin_component(&next) < 0))
+			return -1;
+		fd_close(&at);
+		at = fd_take(&next);
+	}
+	*ret_whole = !*p;
+	return fd_take(&at);
+}
+
+/* Where mount i goes; inside a write root the way there is held in place. */
+static int mount_point_of(struct trees *t, uint32_t i, bool folder)
+{
+	struct step_context *c = t->c;
+	int below = plan_mount_below(c->plan, i);
+	bool whole = false;
+	if (clear_way(t, i) < 0)
+		return -1;
+	if (below < 0 || plan_mount(c->plan, (uint32_t)below)->kind != PLAN_MOUNT_WRITE)
+		return tree_mount_point(c, path_of(c, i), folder);
+	fd_auto int place = walk(c, i, path_of(c, (uint32_t)below), path_of(c, i), &whole);
+	if (place >= 0 && !whole) {
+		errno = ENOTDIR;
+		return -1;
+	}
+	return fd_take(&place);
+}
+
+static int protect(int place)
+{
+	fd_auto int tree = tree_clone(place, "");
+	return tree < 0 || tree_set(tree, TREE_READ, -1) < 0 ? -1 : tree_attach(tree, place);
+}
+
+/* ---- links in a write root ---- */
+
+/* The way to a path in a write root, every folder on it held in place; nothing is made, no link followed. */
+static int strict_walk(const struct step_context *c, const char *base, const char *path)
+{
+	char name[NAME_MAX + 1];
+	fd_auto int at = tree_find(c, base);
+	for (const char *p = path + strlen(base); at >= 0 && *p == '/';) {
+		if (path_step(&p, name) < 0)
+			return -1;
+		fd_auto int next = tree_below(at, name);
+		if (next < 0 || (*p && pin_component(&next) < 0))
+			return -1;
+		fd_close(&at);
+		at = fd_take(&next);
+	}
+	return fd_take(&at);
+}
+
+/*
+ * Where a link in the folder leads, in one step. Only `..` at its beginning are what they seem to be: the folder is
+ * held in place, but what comes after it could be made a link.
+ */
+static bool link_target(const char *folder, const char *text, char ret[PATH_MAX])
+{
+	char whole[2 * PATH_MAX];
+	bool named = text[0] == '/';
+	for (const char *p = text; *p;) {
+		size_t n = strcspn(p, "/");
+		bool up = n == 2 && p[0] == '.' && p[1] == '.';
+		if (up && named)
+			return false;
+		named |= n > 0 && !up && !(n == 1 && p[0] == '.');
+		p += n + (p[n] == '/');
+	}
+	snprintf(whole, sizeof whole, "%s/%s", text[0] == '/' ? "" : folder, text);
+	return path_clean(whole, ret, NULL) == 0;
+}
+
+/* The write root in which the path is, or −1; −2: one lies in it, or is it. */
+static int root_around(const struct step_context *c, const char *path)
+{
+	int found = -1;
+	for (uint32_t i = 0; i < c->plan->mount_count; i++) {
+		uint32_t kind = plan_mount(c->plan, i)->kind;
+		if (kind == PLAN_MOUNT_WRITE && plan_path_inside(path_of(c, i), path))
+			return -2;
+		if (kind != PLAN_MOUNT_SYSTEM && kind != PLAN_MOUNT_PROTECT && plan_path_inside(path, path_of(c, i)))
+			found = kind == PLAN_MOUNT_WRITE ? (int)i : -1;
+	}
+	return found;
+}
+
+static int keep_link(struct step_context *c, const char *base, const char *path)
+{
+	char folder[PATH_MAX], text[PATH_MAX], target[PATH_MAX];
+	const char *name = strrchr(path, '/') + 1;
+	size_t n = (size_t)(name - 1 - path);
+	memcpy(folder, path, n);
+	folder[n] = 0;
+	fd_auto int at = strict_walk(c, base, folder);
+	if (at < 0 || (n > strlen(base) && pin_component(&at) < 0))
+		return -1;
+	fd_auto int link = tree_link(at, name);
+	ssize_t len = link < 0 ? -1 : readlinkat(link, "", text, sizeof text - 1);
+	if (len < 0)
+		return -1;
+	text[len] = 0;
+	int root = len && link_target(folder, text, target) ? root_around(c, target) : -2;
+	fd_auto int place = root >= 0 ? strict_walk(c, path_of(c, (uint32_t)root), target) : -1;
+	if (root == -2 || (root >= 0 && (place < 0 || protect(place) < 0))) {
+		errno = ELOOP;
+		return -1;
+	}
+	if (c->fingerprint)
+		c->fingerprint->lost = true; /* it is not kept in mind what a link leads to */
+	return protect(link);
+}
+
+static int apply_bound(struct trees *t, uint32_t i)
+{
+	struct step_context *c = t->c;
+	if (t->source[i] == SOURCE_LINK)
+		return keep_link(c, path_of(c, (uint32_t)write_root_below(c, i)), path_of(c, i));
+	if (t->source[i] < 0)
+		return 0;
+	bool folder = tree_is_folder(t->source[i]);
+	bool writable = plan_mount(c->plan, i)->kind == PLAN_MOUNT_WRITE;
+	if (c->outer_root && !writable && !(plan_mount(c->plan, i)->flags & PLAN_MOUNT_OWNED)) {
+		fd_auto int at = mount_point_of(t, i, folder);
+		int r = at < 0 ? -1 : public_view_bind(c, t->source[i], at);
+		fd_close(&t->source[i]);
+		return r;
+	}
+	fd_auto int tree = writable ? write_root_tree(c, i, t->source[i]) : read_root_tree(c, i, t->source[i]);
+	fd_auto int place = tree < 0 ? -1 : mount_point_of(t, i, folder);
+	fd_close(&t->source[i]);
+	return place < 0 ? -1 : tree_attach(tree, place);
+}
+
+static int apply_empty(struct trees *t, uint32_t i)
+{
+	struct step_context *c = t->c;
+	fd_auto int tree = tree_tmpfs(c, c->plan->tmp_bytes ? c->plan->tmp_bytes : STEP_TMP_BYTES, 0755);
+	if (tree < 0 || fchownat(tree, "", public_view_owner(c), public_view_owner_group(c), AT_EMPTY_PATH) < 0 ||
+	    tree_set(tree, TREE_INERT, -1) < 0)
+		return -1;
+	fd_auto int place = mount_point_of(t, i, true);
+	if (place >= 0 && !tree_is_own(c, place))
+		note(c, i, strlen(path_of(c, i)), 0, place);
+	return place < 0 ? -1 : tree_attach(tree, place);
+}
+
+static bool shown_again_inside(const struct step_context *c, uint32_t i)
+{
+	for (uint32_t j = i + 1; j < c->plan->mount_count; j++) {
+		if (plan_mount(c->plan, j)->kind != PLAN_MOUNT_HIDE && plan_path_inside(path_of(c, j), path_of(c, i)))
+			return true;
+	}
+	return false;
+}
+
+static int cover(struct trees *t, uint32_t i, int place)
+{
+	struct step_context *c = t->c;
+	bool folder = tree_is_folder(place);
+	if (!folder || !shown_again_inside(c, i)) {
+		fd_auto int nothing = tree_clone(folder ? c->void_folder : c->void_file, "");
+		return nothing < 0 || tree_set(nothing, TREE_READ | MOUNT_ATTR_NOEXEC, -1) < 0
+			       ? -1
+			       : tree_attach(nothing, place);
+	}
+	return cover_for_more(t, place);
+}
+
+/* Else it may have been away just when it was looked for. */
+static bool still_there(int host, const char *path)
+{
+	struct stat before, after;
+	fd_auto int again = fingerprint_open(path, true, false);
+	return again >= 0 && fstat(host, &before) == 0 && fstat(again, &after) == 0 && before.st_dev == after.st_dev &&
+	       before.st_ino == after.st_ino;
+}
+
+/*
+ * What is to be hidden and is not a write root's. If it is there inside, it is what must still be there when the
+ * sandbox is used; if it is not, the host's must be as it was before we looked.
+ */
+static int hide_outside(struct trees *t, uint32_t i, const char *path)
+{
+	struct step_context *c = t->c;
+	fd_auto int host = c->fingerprint ? fingerprint_open(path, true, false) : -1;
+	int missed = errno;
+	fd_auto int found = tree_find_through_links(c, path);
+	/* Where nothing can be made, what is not there or out of reach needs no cover. */
+	bool nothing = found < 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES);
+	if (found < 0 && !nothing)
+		return -1;
+	if (nothing && host >= 0 && !still_there(host, path))
+		c->fingerprint->lost = true;
+	errno = missed;
+	if (nothing || !tree_is_own(c, found))
+		note(c, i, strlen(path), FINGERPRINT_FOLLOW, nothing ? host : found);
+	return nothing ? 0 : cover(t, i, found);
+}
+
+static int apply_shut(struct trees *t, uint32_t i)
+{
+	struct step_context *c = t->c;
+	bool hide = plan_mount(c->plan, i)->kind == PLAN_MOUNT_HIDE;
+	int below = plan_mount_below(c->plan, i);
+	char path[PATH_MAX];
+	size_t n = strlen(path_of(c, i));
+	bool unseen = c->placeholders.len[i] == STEP_PLACEHOLDER_UNSEEN;
+	if (c->placeholders.len[i] == STEP_PLACEHOLDER_NEEDLESS)
+		return 0;
+	if (c->placeholders.len[i] && c->placeholders.len[i] < n)
+		n = c->placeholders.len[i];
+	if (n >= sizeof path) {
+		errno = ENAMETOOLONG;
+		return -1;
+	}
+	memcpy(path, path_of(c, i), n);
+	path[n] = 0;
+
+	if (below < 0 || plan_mount(c->plan, (uint32_t)below)->kind != PLAN_MOUNT_WRITE)
+		return hide ? hide_outside(t, i, path) : 0;
+	bool whole = false;
+	fd_auto int root = tree_find(c, path_of(c, (uint32_t)below));
+	/*
+	 * Nothing is, or can be, inside of a file. But one that stands for a protected folder (.git of a linked tree)
+	 * says where that is: what is protected begins with a dot, and where the name below the root does not, the root
+	 * is its beginning.
+	 */
+	if (root >= 0 && !tree_is_folder(root))
+		return hide || path[strlen(path_of(c, (uint32_t)below)) + 1] == '.' ? 0 : protect(root);
+	fd_auto int place = walk(c, i, path_of(c, (uint32_t)below), path, &whole);
+	if (place < 0 && errno == ELOOP && !hide)
+		return keep_link(c, path_of(c, (uint32_t)below), path);
+	if (place < 0 && unseen && errno == ENOENT)
+		errno = EPERM;
+	if (place < 0)
+		return may_be_missing(c, i) ? 0 : -1;
+	return hide && whole ? cover(t, i, place) : protect(place);
+}
+
+static int apply(struct trees *t, uint32_t i)
+{
+	static int (*const kinds[])(struct trees * t, uint32_t i) = {
+		[PLAN_MOUNT_READ] = apply_bound, [PLAN_MOUNT_WRITE] = apply_bound,  [PLAN_MOUNT_EMPTY] = apply_empty,
+		[PLAN_MOUNT_HIDE] = apply_shut,  [PLAN_MOUNT_PROTECT] = apply_shut,
+	};
+	uint32_t kind = plan_mount(t->c->plan, i)->kind;
+	if (kind == PLAN_MOUNT_SYSTEM)
+		return 0;
+	t->c->path[0] = 0;
+	if (kinds[kind](t, i) < 0) {
+		if (!t->c->path[0])
+			step_path(t->c, path_of(t->c, i));
+		return -1;
+	}
+	return 0;
+}
+
+/* The keeper worked meanwhile. */
+static int take_placeholders(struct step_context *c)
+{
+	ssize_t n;
+	if (c->placeholder_fd < 0)
+		return 0;
+	while ((n = recv(c->placeholder_fd, &c->placeholders, sizeof c->placeholders, 0)) < 0 && errno == EINTR)
+		continue;
+	if (n != (ssize_t)sizeof c->placeholders)
+		errno = EIO;
+	else if (c->placeholders.error)
+		errno = c->placeholders.error;
+	else
+		return 0;
+	step_path(c, "placeholder");
+	return -1;
+}
+
+int step_trees(struct step_context *c)
+{
+	struct trees t = { .c = c };
+	if (!step_confined(c))
+		return 0;
+	if (check_mounts(c) < 0 || take_placeholders(c) < 0 || look_up(&t) < 0)
+		return -1;
+	for (uint32_t i = 0; i < c->plan->mount_count; i++) {
+		if (apply(&t, i) < 0)
+			return -1;
+	}
+	struct mount_attr a = { .attr_set = MOUNT_ATTR_RDONLY };
+	for (size_t i = 0; i < t.nlate; i++) {
+		if (mount_setattr(t.late[i], "", AT_EMPTY_PATH, &a, sizeof a) < 0)
+			return -1;
+		fd_close(&t.late[i]);
+	}
+	if (c->fingerprint && c->fingerprint->lost) {
+		errno = ESTALE;
+		return -1;
+	}
+	return 0;
+}

@@ -1,0 +1,91 @@
+#include "pty/terminal_modes.h"
+
+#include "runtime/base/buf.h"
+#include "tests/unit/suite.h"
+
+#include <string.h>
+
+/* What undoes this output, fed whole and then byte by byte: both must say the same. */
+static const char *undo_of(const char *bytes)
+{
+	static char text[256];
+	struct terminal_modes whole = TERMINAL_MODES_INIT, pieces = TERMINAL_MODES_INIT;
+	buf_auto struct buf a = BUF_INIT, b = BUF_INIT;
+
+	terminal_modes_feed(&whole, bytes, strlen(bytes));
+	for (size_t i = 0; bytes[i]; i++)
+		terminal_modes_feed(&pieces, bytes + i, 1);
+	terminal_modes_write_reset(&whole, &a);
+	terminal_modes_write_reset(&pieces, &b);
+	ck_assert_str_eq(buf_cstr(&a), buf_cstr(&b));
+	ck_assert_int_eq(terminal_modes_is_default(&whole), a.len == 0);
+	snprintf(text, sizeof(text), "%s", buf_cstr(&a));
+	return text;
+}
+
+START_TEST(test_plain_output_leaves_nothing)
+{
+	ck_assert_str_eq(undo_of("hello\r\n\033[31mred\033[0m\033[2J\033[H\033[K"), "");
+	ck_assert_str_eq(undo_of("\033]0;a title [?1049h\007after"), "");
+	ck_assert_str_eq(undo_of("\033P+q544e\033\\\033[c"), "");
+}
+END_TEST
+
+START_TEST(test_undone_by_the_program)
+{
+	ck_assert_str_eq(undo_of("\033[?1049h\033[?25l\033[?1000;1006h\033[?1h\033= "
+				 "\033>\033[?1l\033[?1006;1000l\033[?25h\033[?1049l"),
+			 "");
+	ck_assert_str_eq(undo_of("\033[?1049h\033c"), "");
+	ck_assert_str_eq(undo_of("\033[2;20r\033[r"), "");
+}
+END_TEST
+
+START_TEST(test_left_behind)
+{
+	ck_assert_str_eq(undo_of("\033[?1049h\033[?25l"), "\033[0m\033[?25h\033[?1049l");
+	ck_assert_str_eq(undo_of("\033[?2004h"), "\033[0m\033[?2004l");
+	ck_assert_str_eq(undo_of("\033[?1002;1006h"), "\033[0m\033[?1002l\033[?1006l");
+	ck_assert_str_eq(undo_of("\033[?7l"), "\033[0m\033[?7h");
+	ck_assert_str_eq(undo_of("\033[>4;2m"), "\033[0m\033[>4;0m");
+	ck_assert_str_eq(undo_of("\033=\033(0\016"), "\033[0m\033>\033(B\033)B\017");
+	ck_assert_str_eq(undo_of("\033[1;31mred"), "\033[0m");
+	ck_assert_str_eq(undo_of("\033[3;20r"), "\033[0m\0337\033[r\0338");
+	ck_assert_str_eq(undo_of("\033[4 q\033[4h"), "\033[0m\033[4l\033[0 q");
+}
+END_TEST
+
+START_TEST(test_cut_off)
+{
+	ck_assert_str_eq(undo_of("\033]0;half a ti"), "\030\033[0m");
+	ck_assert_str_eq(undo_of("\033[?10"), "\030\033[0m");
+	ck_assert_str_eq(undo_of("\033]0;t\033[?1049h"), "\033[0m\033[?1049l");
+	ck_assert_str_eq(undo_of("\033[?99999999999999999h\033[1;2;3;4;5;6;7;8;9;10;11;12;13;14;15;16;17;18;19;20;0m"),
+			 "");
+}
+END_TEST
+
+START_TEST(test_redone_elsewhere)
+{
+	static const char vim[] =
+		"\033[?1049h\033[>4;2m\033[?1h\033=\033[?2004h\033[?1000;1006h\033[1;23r\033[?25l\033[?7l\033[31m";
+	struct terminal_modes here = TERMINAL_MODES_INIT, there = TERMINAL_MODES_INIT;
+	buf_auto struct buf redo = BUF_INIT, a = BUF_INIT, b = BUF_INIT;
+
+	terminal_modes_feed(&here, vim, sizeof(vim) - 1);
+	terminal_modes_write_restore(&here, &redo);
+	ck_assert_str_eq(buf_cstr(&redo), "\033[?1h\033[?1000h\033[?1006h\033[?2004h\033[?7l\033=\033[>4;2m\033[1;23r");
+	/* with the screen and the cursor, which others bring, it is the same state */
+	buf_str(&redo, "\033[?1049h\033[?25l\033[31m");
+	terminal_modes_feed(&there, redo.data, redo.len);
+	terminal_modes_write_reset(&here, &a);
+	terminal_modes_write_reset(&there, &b);
+	ck_assert_str_eq(buf_cstr(&a), buf_cstr(&b));
+}
+END_TEST
+
+int main(void)
+{
+	return SUITE("terminal_modes", test_plain_output_leaves_nothing, test_undone_by_the_program, test_left_behind,
+		     test_cut_off, test_redone_elsewhere);
+}
