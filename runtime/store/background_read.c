@@ -69,14 +69,14 @@ int background_read_events(struct background_read *a, const struct store_query *
 	return query_committed(a->store, q, fn, ctx, e);
 }
 
-static int scratch_ready(struct background_read *a, struct err *e)
+static int open_scratch(struct background_read *a, struct err *e)
 {
 	return a->scratch.env ? 0 : scratch_open(a->store, &a->scratch, e);
 }
 
 int background_read_project(struct background_read *a, const struct event_view *ev, struct err *e)
 {
-	if (scratch_ready(a, e) != 0 || a->store->project(&a->scratch.models, ev, e) != 0)
+	if (open_scratch(a, e) != 0 || a->store->project(&a->scratch.models, ev, e) != 0)
 		return -1;
 	return scratch_yield(&a->scratch, e);
 }
@@ -84,7 +84,7 @@ int background_read_project(struct background_read *a, const struct event_view *
 int background_read_model(struct background_read *a, uint8_t kind, const char *id, const char **ret, size_t *ret_len,
 			  struct err *e)
 {
-	if (scratch_ready(a, e) != 0)
+	if (open_scratch(a, e) != 0)
 		return -1;
 	return models_get(&a->scratch.models, kind, id, strlen(id), ret, ret_len, e);
 }
@@ -94,32 +94,29 @@ int background_read_models(struct background_read *a, uint8_t kind,
 			   void *ctx, struct err *e)
 {
 	MDB_val kv = { .mv_size = 1, .mv_data = &kind }, v;
-	MDB_cursor *cur;
+	db_cursor_auto MDB_cursor *cur = NULL;
 	int rc;
 
-	if (scratch_ready(a, e) != 0)
+	if (open_scratch(a, e) != 0)
 		return -1;
 	rc = mdb_cursor_open(a->scratch.models.txn, a->scratch.models.dbi, &cur);
 	if (rc != 0)
-		return db_err(e, rc, "read a fresh fold");
+		return db_err(e, rc, "read temporary models");
 	for (rc = mdb_cursor_get(cur, &kv, &v, MDB_SET_RANGE); rc == 0; rc = mdb_cursor_get(cur, &kv, &v, MDB_NEXT)) {
 		const void *json;
 		size_t len;
 
 		if (kv.mv_size < 2 || *(const uint8_t *)kv.mv_data != kind)
 			break;
-		if (db_seal_open(&kv, &v, &json, &len, e) != 0) {
-			mdb_cursor_close(cur);
+		if (db_seal_open(&kv, &v, &json, &len, e) != 0)
 			return -1;
-		}
 		if (!fn(ctx, (const char *)kv.mv_data + 1, kv.mv_size - 1, json, len))
 			break;
 	}
-	mdb_cursor_close(cur);
-	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "read a fresh fold");
+	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "read temporary models");
 }
 
-static void new_name(const char *output_ref, char ret[BATCH_REF_MAX])
+static void temporary_name(const char *output_ref, char ret[BATCH_REF_MAX])
 {
 	snprintf(ret, BATCH_REF_MAX, STORE_DIRS_NEW_SPOOL "%s", output_ref);
 }
@@ -129,7 +126,7 @@ int background_read_spool(struct background_read *a, const char *output_ref, int
 	struct spool_file f = SPOOL_FILE_INIT;
 	char name[BATCH_REF_MAX];
 
-	new_name(output_ref, name);
+	temporary_name(output_ref, name);
 	if (spool_open(a->store->spool_fd, name, 0, &f, e) != 0)
 		return -1;
 	*ret_fd = f.fd;
@@ -140,13 +137,13 @@ int store_spool_ref(struct store *store, const char *output_ref, struct err *e)
 {
 	char name[BATCH_REF_MAX];
 
-	new_name(output_ref, name);
+	temporary_name(output_ref, name);
 	if (linkat(store->spool_fd, name, store->spool_fd, output_ref, 0) == 0)
 		return 0;
-	/* Not every file system has links; on such a one a crash before the commit leaves a file that nobody cites. */
+	/* Some file systems have no links; there a crash before the commit leaves a file that no event cites. */
 	if ((errno != EPERM && errno != EOPNOTSUPP && errno != EMLINK) ||
 	    renameat(store->spool_fd, name, store->spool_fd, output_ref) != 0)
-		return err_sys(e, errno, "keep the spool file '%s'", output_ref);
+		return err_sys(e, errno, "name the spool file '%s'", output_ref);
 	return 0;
 }
 
@@ -154,7 +151,7 @@ void store_spool_committed(struct store *store, const char *output_ref)
 {
 	char name[BATCH_REF_MAX];
 
-	new_name(output_ref, name);
+	temporary_name(output_ref, name);
 	(void)spool_unlink(store->spool_fd, name);
 }
 
@@ -162,7 +159,7 @@ void store_spool_unref(struct store *store, const char *output_ref)
 {
 	char name[BATCH_REF_MAX];
 
-	new_name(output_ref, name);
+	temporary_name(output_ref, name);
 	(void)spool_unlink(store->spool_fd, name);
 	(void)spool_unlink(store->spool_fd, output_ref);
 }

@@ -1,7 +1,6 @@
 /*
- * A backup is a folder with `store` and `spool` in it, as a home has them. The database is copied first,
- * then the spool files: they only grow, and none is removed meanwhile, so every byte that the copied database cites is
- * in the copied files.
+ * A backup is a directory with `store` and `spool` in it, like a home. The database is copied before the spool files:
+ * they only grow, and none is removed meanwhile, so every byte that the copied database cites is in the copied files.
  */
 
 #include "runtime/base/fd.h"
@@ -32,45 +31,45 @@ static int copy_database(struct store *store, int dir_fd, struct err *e)
 	int rc;
 
 	if (fd < 0)
-		return err_sys(e, errno, "make the copy");
+		return err_sys(e, errno, "create the copy");
 	if (reader_begin(store, &r, e) != 0)
 		return -1;
 	rc = mdb_env_copyfd2(r.db->env, fd, MDB_CP_COMPACT);
 	if (rc != 0)
 		return db_err(e, rc, "copy the database");
-	if (fsync(fd) != 0) /* LMDB does not */
+	if (fsync(fd) != 0) /* LMDB does not sync it */
 		return err_sys(e, errno, "sync the copy");
 	return 0;
 }
 
 static bool is_cancelled(void *ctx) { return store_cancelled(ctx); }
 
-static int make_folder(int parent, const char *name, struct err *e)
+static int make_directory(int parent, const char *name, struct err *e)
 {
 	int fd = mkdirat(parent, name, 0700) == 0 ? openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 
-	return fd >= 0 ? fd : err_sys(e, errno, "make '%s'", name);
+	return fd >= 0 ? fd : err_sys(e, errno, "create '%s'", name);
 }
 
 static int copy_all(struct store *store, int tmp_fd, struct err *e)
 {
 	const struct file_copy_options o = { .cancelled = is_cancelled, .ctx = store };
-	fd_auto int store_fd = make_folder(tmp_fd, "store", e);
+	fd_auto int store_fd = make_directory(tmp_fd, "store", e);
 	fd_auto int spool_fd = -1;
 
 	if (store_fd < 0)
 		return -1;
-	spool_fd = make_folder(tmp_fd, "spool", e);
+	spool_fd = make_directory(tmp_fd, "spool", e);
 	if (spool_fd < 0 || copy_database(store, store_fd, e) != 0)
 		return -1;
 	if (file_copy_all(store->spool_fd, spool_fd, &o, e) != 0)
 		return err_wrap(e, "copy the spool");
 	if (fsync(store_fd) != 0 || fsync(tmp_fd) != 0)
-		return err_sys(e, errno, "sync the copy's folders");
+		return err_sys(e, errno, "sync the directories of the copy");
 	return 0;
 }
 
-/* A backup that its caller takes away from the store's own folder; one that nobody took is replaced. */
+/* The caller moves a staged backup out of the store's directory. One that was left there is replaced. */
 static int open_staging(struct store *store, struct err *e)
 {
 	fd_auto int old = openat(store->dir_fd, STORE_STAGED_BACKUP, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -79,13 +78,13 @@ static int open_staging(struct store *store, struct err *e)
 		store_dirs_remove(old, "store");
 		store_dirs_remove(old, "spool");
 		if (unlinkat(store->dir_fd, STORE_STAGED_BACKUP, AT_REMOVEDIR) != 0)
-			return err_sys(e, errno, "remove the backup that was not taken");
+			return err_sys(e, errno, "remove the previous staged backup");
 	}
 	int fd = fcntl(store->dir_fd, F_DUPFD_CLOEXEC, 0);
-	return fd >= 0 ? fd : err_sys(e, errno, "open the store's folder");
+	return fd >= 0 ? fd : err_sys(e, errno, "open the store's directory");
 }
 
-/* Splits "a/b" into an open folder and a name. */
+/* Splits "a/b" into an open directory and a name. */
 static int open_parent(const char *path, const char **ret_name, struct err *e)
 {
 	const char *slash = strrchr(path, '/');
@@ -94,7 +93,7 @@ static int open_parent(const char *path, const char **ret_name, struct err *e)
 	int fd;
 
 	if (!*name || strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strlen(name) > 200)
-		return err_field(e, "dir", "'%s' does not name a new folder", path);
+		return err_field(e, "dir", "'%s' does not name a new directory", path);
 	fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return err_sys(e, errno, "open '%s'", parent);
@@ -113,9 +112,9 @@ static int backup_to(struct store *store, const char *dir, struct err *e)
 	if (parent < 0)
 		return -1;
 	if (faccessat(parent, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-		return err_field(e, "dir", "'%s' exists already", dir);
+		return err_field(e, "dir", "'%s' already exists", dir);
 	snprintf(tmp, sizeof(tmp), ".%s.%d", name, (int)getpid());
-	tmp_fd = make_folder(parent, tmp, e);
+	tmp_fd = make_directory(parent, tmp, e);
 	if (tmp_fd < 0)
 		return -1;
 	if (copy_all(store, tmp_fd, e) == 0) {

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Puts of a fold are not known before; most events touch a few documents. */
-#define WEIGHT_FOLD 4
+/* The number of puts of a projection is not known yet; most events change a few documents. */
+#define WEIGHT_PROJECTION 4
 
 struct store_batch *store_batch_new(struct store *store)
 {
@@ -40,8 +40,8 @@ void store_batch_free(struct store_batch *b)
 	free(b);
 }
 
-/* Room for one more in a growing array. */
-static void *grow(void *array, size_t count, size_t *cap, size_t size)
+/* Grows an array if it is full. */
+static void *grow_array(void *array, size_t count, size_t *cap, size_t size)
 {
 	if (count < *cap)
 		return array;
@@ -64,12 +64,12 @@ static int add_event(struct store_batch *b, const struct event_draft *d, struct 
 		b->records.len = before;
 		return -1;
 	}
-	b->events = grow(b->events, b->nevents, &b->events_cap, sizeof(*b->events));
+	b->events = grow_array(b->events, b->nevents, &b->events_cap, sizeof(*b->events));
 	b->events[b->nevents++] = (struct batch_event){
 		.offset = (uint32_t)before,
 		.length = (uint32_t)(b->records.len - before),
 	};
-	b->weight += 1 + WEIGHT_FOLD;
+	b->weight += 1 + WEIGHT_PROJECTION;
 	for (int f = 0; f < ID_FIELD_COUNT; f++)
 		b->weight += d->ids[f] && id_field_indexed((enum id_field)f);
 	if (event_info(d->type)->class == EVENT_NOW)
@@ -92,14 +92,14 @@ void store_batch_spool(struct store_batch *b, const char *output_ref, int fd, ui
 	size_t n = strlen(output_ref);
 
 	if (n >= BATCH_REF_MAX)
-		abort(); /* refs are ids */
+		abort(); /* refs are ids, which are shorter */
 	if (length == 0)
 		return;
-	b->ranges = grow(b->ranges, b->nranges, &b->ranges_cap, sizeof(*b->ranges));
+	b->ranges = grow_array(b->ranges, b->nranges, &b->ranges_cap, sizeof(*b->ranges));
 	r = &b->ranges[b->nranges++];
 	*r = (struct batch_range){ .offset = offset, .length = length };
 	memcpy(r->ref, output_ref, n + 1);
-	/* −1 when out of descriptors: the writer then opens the file by its name */
+	/* −1 if there are no descriptors left; the writer then opens the file by name */
 	r->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	b->weight += 1 + (unsigned)(length >> 18);
 }
@@ -108,7 +108,7 @@ static struct batch_item *add_item(struct store_batch *b, enum batch_item_kind k
 {
 	struct batch_item *it;
 
-	b->items = grow(b->items, b->nitems, &b->items_cap, sizeof(*b->items));
+	b->items = grow_array(b->items, b->nitems, &b->items_cap, sizeof(*b->items));
 	it = &b->items[b->nitems++];
 	*it = (struct batch_item){ .kind = kind, .key = mem_strdup(key) };
 	b->weight += 2;

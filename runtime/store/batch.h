@@ -1,7 +1,7 @@
 #ifndef BAILIFF_STORE_BATCH_H
 #define BAILIFF_STORE_BATCH_H
 
-/* A batch (internal to runtime/store): everything that one transaction must hold together, already encoded. */
+/* A batch (internal to runtime/store): the encoded changes of one transaction, committed as a whole. */
 
 #include "runtime/base/buf.h"
 #include "runtime/store/job.h"
@@ -26,14 +26,14 @@ struct chunk {
 	uint64_t checksum;
 };
 
-/* A range of a spool file; its chunks are filled in by the writer (chunk.c). */
+/* A range of a spool file; the writer computes its chunks (chunk.c). */
 struct batch_range {
 	char ref[BATCH_REF_MAX];
 	int fd;
 	uint64_t offset, length;
 	struct chunk *chunks;
 	size_t nchunks;
-	bool first_cited; /* no event cited this output before */
+	bool first_cited; /* the first committed range of this output */
 };
 
 enum batch_item_kind { ITEM_INLINE, ITEM_IDEM, ITEM_META, ITEM_EXPIRE };
@@ -58,23 +58,23 @@ struct store_batch {
 	size_t nranges, ranges_cap;
 	struct batch_item *items;
 	size_t nitems, items_cap;
-	unsigned weight;    /* puts, roughly */
-	struct err problem; /* of the first event that was not taken; code 0 = none */
-	bool now;           /* an event of it must commit at once */
+	unsigned weight;    /* estimated number of puts */
+	struct err problem; /* of the first event that could not be added; code 0 = none */
+	bool now;           /* urgent */
 
 	unsigned flags;
-	bool prepared; /* ranges are synced and checksummed */
-	bool deferred; /* waits for room or for the medium */
+	bool prepared; /* the ranges are synced and checksummed */
+	bool deferred; /* waits for space or a working disk */
 	store_done_fn done;
 	void *ctx;
 	int status;
 	struct err err;
 	uint64_t first_sequence, last_sequence;
 
-	/* the loop thread's, between submission and dispatch (speculative.h) */
+	/* owned by the loop thread, between submission and dispatch (speculative.h) */
 	TAILQ_ENTRY(store_batch) undecided;
-	uint64_t ordinal; /* 0 = nothing of it is ever folded ahead */
-	bool folded;
+	uint64_t ordinal; /* 0 = never projected speculatively */
+	bool projected;
 };
 
 static inline bool batch_is_must(const struct store_batch *b) { return b->flags & STORE_MUST; }

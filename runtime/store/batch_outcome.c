@@ -27,19 +27,19 @@ void batch_complete(struct store *store, struct store_batch *group)
 	layer_unref(before);
 }
 
-static void set_refused(struct store_batch *b, const struct err *why)
+static void set_rejected(struct store_batch *b, const struct err *why)
 {
 	b->status = -1;
 	b->err = *why;
 	if (why->code == ERR_SYS) {
 		b->err.code = ERR_UNAVAILABLE;
-		err_wrap(&b->err, "the store's medium failed");
+		err_wrap(&b->err, "the store's disk failed");
 	}
 }
 
 struct store_batch *batch_reject(struct store *store, struct store_batch *group, const struct err *why, bool also_must)
 {
-	struct store_batch *keep = NULL, **keep_tail = &keep, *gone = NULL, **gone_tail = &gone, *next;
+	struct store_batch *keep = NULL, **keep_tail = &keep, *rejected = NULL, **rejected_tail = &rejected, *next;
 
 	for (struct store_batch *b = group; b; b = next) {
 		next = b->next;
@@ -48,12 +48,12 @@ struct store_batch *batch_reject(struct store *store, struct store_batch *group,
 			*keep_tail = b;
 			keep_tail = &b->next;
 		} else {
-			set_refused(b, why);
-			*gone_tail = b;
-			gone_tail = &b->next;
+			set_rejected(b, why);
+			*rejected_tail = b;
+			rejected_tail = &b->next;
 		}
 	}
-	batch_complete(store, gone);
+	batch_complete(store, rejected);
 	return keep;
 }
 
@@ -90,7 +90,7 @@ void batch_fail(struct store *store, struct store_batch *group, const struct err
 	if (!group)
 		return;
 	if (!store->retry_ns)
-		log_warning("store: what must be written waits: %s", why->message);
+		log_warning("store: deferring events that must not be lost: %s", why->message);
 	store->retry_ns = clock_mono_ns() + BATCH_RETRY_NS;
 	batch_requeue(store, group, true);
 }
@@ -103,7 +103,7 @@ void batch_triage(struct store *store)
 	if (atomic_load(&store->full))
 		err_set(&why, ERR_EXHAUSTED, "the store is full");
 	else
-		err_set(&why, ERR_UNAVAILABLE, "the store's medium has failed; it is tried again");
+		err_set(&why, ERR_UNAVAILABLE, "the store's disk has failed; the daemon keeps retrying");
 	pthread_mutex_lock(&store->mutex);
 	all = store->queue;
 	store->queue = NULL;

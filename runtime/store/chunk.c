@@ -89,9 +89,9 @@ static bool was_synced(const struct chunk_syncs *y, const struct stat *st)
 }
 
 /*
- * A sync that failed once may succeed the next time without having written anything: the kernel marks the pages clean
- * when it reports the error. Writing the same bytes again makes them dirty again; from the first failure on that is
- * done with every range, as no one says which pages it was.
+ * After a failed sync the next one may succeed without having written anything, because the kernel marks the pages
+ * clean when it reports the error. Writing the same bytes again makes them dirty. It does not say which pages failed,
+ * so from the first failure on this is done with every range.
  */
 static int write_again(const struct batch_range *r, char *tmp)
 {
@@ -140,23 +140,23 @@ static int sync_range(struct store *store, struct batch_range *r, struct chunk_s
 
 int chunk_is_known(struct reader *rd, const char *ref, struct err *e)
 {
+	db_cursor_auto MDB_cursor *cur = NULL;
 	size_t prefix = strlen(ref) + 1;
-	MDB_cursor *cur;
 	struct db_key k;
 	MDB_val kv, v;
-
-	chunk_key(&k, ref, 0);
-	kv = db_key_val(&k);
 	int rc = mdb_cursor_open(rd->txn, rd->db->t[DB_CHUNKS], &cur);
+
 	if (rc != 0)
 		return db_err(e, rc, "read chunks");
-	rc = mdb_cursor_get(cur, &kv, &v, MDB_SET_RANGE);
-	bool known = rc == 0 && kv.mv_size > prefix && memcmp(kv.mv_data, ref, prefix) == 0;
-	mdb_cursor_close(cur);
-	return known || layer_note(rd->over, 1u << GROUP_RANGE, 0, ref) != NULL;
+	chunk_key(&k, ref, 0);
+	kv = db_key_val(&k);
+	if (mdb_cursor_get(cur, &kv, &v, MDB_SET_RANGE) == 0 && kv.mv_size > prefix &&
+	    memcmp(kv.mv_data, ref, prefix) == 0)
+		return 1;
+	return layer_note(rd->over, 1u << GROUP_RANGE, 0, ref) != NULL;
 }
 
-/* The name of a file is durable once its folder is; that is needed for the first range of each output. */
+/* The name of a new file is durable only after a sync of its directory: needed for the first range of each output. */
 static int sync_name(struct store *store, struct batch_range *r, struct chunk_syncs *y, struct err *e)
 {
 	reader_auto struct reader rd = READER_INIT;
@@ -171,7 +171,7 @@ static int sync_name(struct store *store, struct batch_range *r, struct chunk_sy
 	if (known || y->dir_synced)
 		return 0;
 	if (fsync(store->spool_fd) != 0)
-		return sync_error(e, errno, "folder");
+		return sync_error(e, errno, "directory");
 	y->dir_synced = true;
 	return 0;
 }
@@ -218,7 +218,7 @@ int chunk_prepare(struct store *store, struct store_batch *b, struct chunk_syncs
 		if (sum_range(r, tmp, e) != 0) {
 			if (e->code != ERR_CORRUPT || !batch_is_must(b))
 				return -1;
-			/* the fact must be written; the bytes that are missing stay missing, and readers see that */
+			/* the event must be written; readers find out that the bytes are missing */
 			log_error("store: %s", e->message);
 			*e = ERR_INIT;
 		}
@@ -250,10 +250,10 @@ int chunk_put(MDB_txn *txn, const struct db *d, const struct group_entry *range,
 
 int chunk_expire(MDB_txn *txn, const struct db *d, const char *ref, uint64_t *ret_freed, struct err *e)
 {
-	MDB_val name = { .mv_size = strlen(ref), .mv_data = (void *)(uintptr_t)ref };
+	db_cursor_auto MDB_cursor *cur = NULL;
+	MDB_val name = db_key_text(ref);
 	size_t prefix = strlen(ref) + 1;
 	uint64_t freed = 0;
-	MDB_cursor *cur;
 	struct db_key k;
 	MDB_val kv, v;
 	int rc;
@@ -274,7 +274,6 @@ int chunk_expire(MDB_txn *txn, const struct db *d, const char *ref, uint64_t *re
 		if (rc == 0)
 			rc = mdb_cursor_get(cur, &kv, &v, MDB_NEXT);
 	}
-	mdb_cursor_close(cur);
 	if (rc != 0 && rc != MDB_NOTFOUND)
 		return db_err(e, rc, "remove an output");
 	*ret_freed = freed;

@@ -1,7 +1,7 @@
 #ifndef BAILIFF_STORE_CHUNK_H
 #define BAILIFF_STORE_CHUNK_H
 
-/* Spool bytes in the database (internal to runtime/store): a row with a checksum for each chunk of a spool file. */
+/* Checksums of output bytes (internal to runtime/store): one row for each chunk of a spool file. */
 
 #include "runtime/store/batch.h"
 #include "runtime/store/db.h"
@@ -19,7 +19,7 @@ struct chunk_row {
 	uint64_t checksum;
 };
 
-/* The files that were synced for the present group. */
+/* The files that were already synced for the current group. */
 struct chunk_syncs {
 	struct chunk_sync {
 		dev_t dev;
@@ -30,18 +30,18 @@ struct chunk_syncs {
 };
 void chunk_syncs_done(struct chunk_syncs *y);
 
-/* Writer thread, outside of any transaction: makes the batch's ranges durable and computes their chunks. */
+/* Writer thread, outside of a transaction: syncs the batch's ranges and computes their checksums. */
 int chunk_prepare(struct store *store, struct store_batch *b, struct chunk_syncs *y, struct err *e);
 int chunk_put(MDB_txn *txn, const struct db *d, const struct group_entry *range, struct err *e);
-/* Removes an output's rows and puts the "expired" mark; *ret_freed = bytes of the rows. */
+/* Removes an output's rows and marks it as expired; *ret_freed = the bytes that the rows described. */
 int chunk_expire(MDB_txn *txn, const struct db *d, const char *ref, uint64_t *ret_freed, struct err *e);
 
-/* 1 = something of this output was committed. */
+/* 1 if any range of this output was committed. */
 int chunk_is_known(struct reader *rd, const char *ref, struct err *e);
 void chunk_key(struct db_key *k, const char *ref, uint64_t offset);
-/* A row taken apart; ERR_CORRUPT. ret_ref has BATCH_REF_MAX bytes. */
+/* Parses a row; ERR_CORRUPT. ret_ref has BATCH_REF_MAX bytes. */
 int chunk_parse(const MDB_val *key, const MDB_val *value, char *ret_ref, struct chunk *ret, struct err *e);
-/* Reads a chunk's bytes into `dst` (CHUNK_MAX bytes) and checks them: ERR_CORRUPT, ERR_SYS. */
+/* Reads a chunk into `dst` (CHUNK_MAX bytes) and checks its checksum: ERR_CORRUPT, ERR_SYS. */
 int chunk_read(int fd, const char *ref, const struct chunk *c, char *dst, struct err *e);
 
 #endif

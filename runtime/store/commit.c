@@ -59,12 +59,10 @@ static int put_event(struct store *store, MDB_txn *txn, const struct group_entry
 
 	if (event_view_of(n->data, n->len, tip->sequence + 1, &ev, e) != 0)
 		return -1;
-	db_key_reset(&k);
-	db_key_u64(&k, ev.sequence);
-	kv = db_key_val(&k);
+	kv = db_key_sequence(&k, ev.sequence);
 	rc = mdb_put(txn, store->db.t[DB_EVENTS], &kv, &v, MDB_RESERVE | MDB_APPEND);
-	if (rc == MDB_KEYEXIST) /* a larger key than the next sequence: someone else wrote here */
-		return err_set(e, ERR_CORRUPT, "the log goes on after its last event");
+	if (rc == MDB_KEYEXIST) /* there is a larger key: another program wrote here */
+		return err_set(e, ERR_CORRUPT, "the log continues after its last event");
 	if (rc != 0)
 		return db_err(e, rc, "write an event");
 	record_write(v.mv_data, n->data, n->len, ev.real_us, tip);
@@ -111,7 +109,7 @@ static int put_entry(struct store *store, MDB_txn *txn, const struct group_entry
 		return db_seal_put(txn, store->db.t[DB_META], &key, n->data, n->len, e);
 	case GROUP_TAGS: break;
 	}
-	return err_set(e, ERR_INTERNAL, "an unknown entry in a group");
+	return err_set(e, ERR_INTERNAL, "a group has an entry of an unknown kind");
 }
 
 static int put_group(struct store *store, MDB_txn *txn, const struct layer *l, struct settling *g, struct err *e)
@@ -130,7 +128,7 @@ static int put_group(struct store *store, MDB_txn *txn, const struct layer *l, s
 	return rc;
 }
 
-/* Each document once, as the newest layer has it. */
+/* Writes each document once, in the version of the newest layer. */
 static int put_docs(struct store *store, MDB_txn *txn, const struct layer *head, struct err *e)
 {
 	docs_list_auto struct docs_list list = DOCS_LIST_INIT;
@@ -163,7 +161,7 @@ static int put_layers(struct store *store, MDB_txn *txn, void *ctx, struct err *
 	if (put_docs(store, txn, g->head, e) != 0)
 		return -1;
 	pthread_mutex_lock(&store->mutex);
-	store->settling = store->txn_id; /* from its commit on readers need no layers */
+	store->settling = store->txn_id; /* readers of this or a later transaction need no layers */
 	pthread_mutex_unlock(&store->mutex);
 	return db_meta_put(txn, &store->db, META_APPLIED, &store->ordinal, sizeof(store->ordinal), e);
 }
@@ -176,8 +174,8 @@ static void settling_done(struct settling *g)
 	free(g);
 }
 
-/* The files go when no backup copies them; the rows are gone. */
-static void take_expired(struct store *store, struct settling *g)
+/* The rows are removed; the writer removes the files when no backup is copying them. */
+static void queue_unlinks(struct store *store, struct settling *g)
 {
 	if (!g->nexpired)
 		return;
@@ -220,7 +218,7 @@ void commit_settled(struct store *store, struct settling *g)
 
 	if (g) {
 		store->settled = g->tip;
-		take_expired(store, g);
+		queue_unlinks(store, g);
 		settling_done(g);
 	}
 	pthread_mutex_lock(&store->mutex);

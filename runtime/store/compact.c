@@ -1,8 +1,8 @@
 /*
- * Compaction: a compacted copy beside the database, synced, then renamed over it while it is closed. A crash before the
- * rename leaves the old one (and a copy that the next open sweeps away), one after it the new one; no commit comes
- * in between, nor before the new name is durable: if the folder cannot be synced, every group tries that first
- * (durable.c).
+ * Compaction: writes and syncs a compacted copy next to the database, then renames it over the original while that is
+ * closed. A crash before the rename leaves the old database (and a copy that the next open removes), a crash after it
+ * the new one. No commit happens in between, nor before the new name is durable: if the directory cannot be synced,
+ * every group tries that first (durable.c).
  */
 
 #include "runtime/base/fd.h"
@@ -24,7 +24,7 @@ struct compact {
 	void *ctx;
 };
 
-static uint64_t size_of(int dir_fd, const char *name)
+static uint64_t file_size(int dir_fd, const char *name)
 {
 	struct stat st;
 
@@ -38,7 +38,7 @@ static int copy_compacted(struct store *store, struct err *e)
 	int rc;
 
 	if (fd < 0)
-		return err_sys(e, errno, "make " STORE_DIRS_DATA_NEW);
+		return err_sys(e, errno, "create " STORE_DIRS_DATA_NEW);
 	rc = mdb_env_copyfd2(store->db.env, fd, MDB_CP_COMPACT);
 	if (rc != 0)
 		return db_err(e, rc, "copy the database");
@@ -47,7 +47,7 @@ static int copy_compacted(struct store *store, struct err *e)
 	return 0;
 }
 
-static int swap(struct store *store, struct err *e)
+static int replace_database(struct store *store, struct err *e)
 {
 	if (renameat(store->dir_fd, STORE_DIRS_DATA_NEW, store->dir_fd, STORE_DIRS_DATA) != 0)
 		return err_sys(e, errno, "put the compacted database in place");
@@ -60,17 +60,17 @@ static enum job_step compact_step(struct store *store, struct job *j)
 
 	if (!store->db.env && writer_reopen(store, NULL, &j->err) != 0)
 		return JOB_FAILED;
-	c->before = size_of(store->dir_fd, STORE_DIRS_DATA);
-	if (copy_compacted(store, &j->err) != 0 || writer_reopen(store, swap, &j->err) != 0) {
+	c->before = file_size(store->dir_fd, STORE_DIRS_DATA);
+	if (copy_compacted(store, &j->err) != 0 || writer_reopen(store, replace_database, &j->err) != 0) {
 		unlinkat(store->dir_fd, STORE_DIRS_DATA_NEW, 0);
 		return JOB_FAILED;
 	}
-	/* Until its name is durable a loss of power could bring the old file back: nothing may be acknowledged in the
-	 * new one. */
+	/* Until the name is durable a power failure could bring the old file back, so nothing may be acknowledged in
+	 * the new one. */
 	store->unnamed = true;
 	if (store_dirs_sync_name(store, &j->err) != 0)
 		return JOB_FAILED;
-	c->after = size_of(store->dir_fd, STORE_DIRS_DATA);
+	c->after = file_size(store->dir_fd, STORE_DIRS_DATA);
 	return JOB_FINISHED;
 }
 

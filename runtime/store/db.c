@@ -9,8 +9,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* A value larger than this was not written by us. */
-
 static const char *const table_names[DB_TABLE_COUNT] = {
 #define X(name, text) [DB_##name] = text,
 	DB_TABLES(X)
@@ -32,7 +30,7 @@ int db_err(struct err *e, int rc, const char *what)
 	case MDB_INVALID:
 	case MDB_CURSOR_FULL: return err_set(e, ERR_CORRUPT, "%s: %s", what, mdb_strerror(rc));
 	case MDB_VERSION_MISMATCH:
-		return err_set(e, ERR_UNAVAILABLE, "%s: the database is of another version of LMDB", what);
+		return err_set(e, ERR_UNAVAILABLE, "%s: another version of LMDB wrote the database", what);
 	default:
 		if (rc > 0)
 			return err_sys(e, rc, "%s", what);
@@ -62,7 +60,7 @@ static int open_env(const char *dir, uint64_t map_bytes, unsigned flags, MDB_env
 	return 0;
 }
 
-/* LMDB maps without looking at the file's length; a page that is not there would be a SIGBUS. */
+/* LMDB maps the file without checking its length; access to a missing page would raise SIGBUS. */
 static int check_length(MDB_env *env, int fd, struct err *e)
 {
 	MDB_envinfo info;
@@ -74,7 +72,7 @@ static int check_length(MDB_env *env, int fd, struct err *e)
 	if (fstat(fd, &sb) != 0)
 		return err_sys(e, errno, "stat data.mdb");
 	if (sb.st_size > 0 && (uint64_t)sb.st_size < ((uint64_t)info.me_last_pgno + 1) * st.ms_psize)
-		return err_set(e, ERR_CORRUPT, "data.mdb has been cut short: %llu bytes, it needs %llu",
+		return err_set(e, ERR_CORRUPT, "data.mdb is truncated: it has %llu bytes and needs %llu",
 			       (unsigned long long)sb.st_size,
 			       ((unsigned long long)info.me_last_pgno + 1) * st.ms_psize);
 	return 0;
@@ -96,7 +94,7 @@ int db_open(const char *dir, uint64_t map_bytes, unsigned flags, struct db *ret,
 	MDB_txn *txn;
 	int rc, fd;
 
-	/* A whole page count, and on 32 bits or under ulimit -v what the address space gives. */
+	/* A whole number of pages; less on 32 bits or under ulimit -v. */
 	d.map_bytes &= ~(uint64_t)0xffff;
 	for (;;) {
 		rc = d.map_bytes > SIZE_MAX / 2 ? ENOMEM : open_env(dir, d.map_bytes, flags, &d.env);
@@ -108,7 +106,7 @@ int db_open(const char *dir, uint64_t map_bytes, unsigned flags, struct db *ret,
 	if (rc != 0)
 		return db_err(e, rc, "open the database");
 
-	/* LMDB opens its lock file and its meta descriptor close-on-exec, the data file not. */
+	/* LMDB opens its lock file and its meta descriptor with O_CLOEXEC, but not the data file. */
 	if (mdb_env_get_fd(d.env, &fd) != 0 || fd_cloexec(fd, true) != 0) {
 		db_close(&d);
 		return err_sys(e, errno, "open the database");
@@ -120,7 +118,7 @@ int db_open(const char *dir, uint64_t map_bytes, unsigned flags, struct db *ret,
 	rc = mdb_txn_begin(d.env, NULL, MDB_RDONLY, &txn);
 	if (rc == 0) {
 		rc = open_tables(&d, txn, 0);
-		/* handles opened in a transaction stay only if it is committed */
+		/* handles opened in a transaction survive only if it is committed */
 		if (rc == 0)
 			rc = mdb_txn_commit(txn);
 		else
@@ -139,7 +137,7 @@ int db_make(struct db *d, MDB_txn *txn, struct err *e)
 {
 	int rc = open_tables(d, txn, MDB_CREATE);
 
-	return rc == 0 ? 0 : db_err(e, rc, "make the database's tables");
+	return rc == 0 ? 0 : db_err(e, rc, "create the database's tables");
 }
 
 void db_close(struct db *d)
@@ -183,6 +181,18 @@ void db_key_u64(struct db_key *k, uint64_t v)
 bool db_key_ok(const struct db_key *k) { return k->len > 0 && k->len <= DB_KEY_MAX; }
 
 MDB_val db_key_val(struct db_key *k) { return (MDB_val){ .mv_size = k->len, .mv_data = k->bytes }; }
+
+MDB_val db_key_text(const char *text)
+{
+	return (MDB_val){ .mv_size = strlen(text), .mv_data = (void *)(uintptr_t)text };
+}
+
+MDB_val db_key_sequence(struct db_key *k, uint64_t sequence)
+{
+	db_key_reset(k);
+	db_key_u64(k, sequence);
+	return db_key_val(k);
+}
 
 uint64_t db_u64_at(const void *p)
 {
@@ -256,7 +266,7 @@ int db_seal_get(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, const void **ret, size_
 
 int db_meta_get(MDB_txn *txn, const struct db *d, const char *name, void *p, size_t n, struct err *e)
 {
-	MDB_val key = { .mv_size = strlen(name), .mv_data = (void *)(uintptr_t)name };
+	MDB_val key = db_key_text(name);
 	const void *v;
 	size_t len;
 	int rc = db_seal_get(txn, d->t[DB_META], &key, &v, &len, e);
@@ -273,9 +283,20 @@ int db_meta_get(MDB_txn *txn, const struct db *d, const char *name, void *p, siz
 
 int db_meta_put(MDB_txn *txn, const struct db *d, const char *name, const void *p, size_t n, struct err *e)
 {
-	MDB_val key = { .mv_size = strlen(name), .mv_data = (void *)(uintptr_t)name };
+	MDB_val key = db_key_text(name);
 
 	return db_seal_put(txn, d->t[DB_META], &key, p, n, e);
+}
+
+int db_event_get(MDB_txn *txn, const struct db *d, uint64_t sequence, MDB_val *ret, struct err *e)
+{
+	struct db_key k;
+	MDB_val key = db_key_sequence(&k, sequence);
+	int rc = mdb_get(txn, d->t[DB_EVENTS], &key, ret);
+
+	if (rc == MDB_NOTFOUND)
+		return err_set(e, ERR_CORRUPT, "event %llu is missing", (unsigned long long)sequence);
+	return rc == 0 ? 0 : db_err(e, rc, "read an event");
 }
 
 uint64_t db_entries(MDB_txn *txn, MDB_dbi dbi)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KEY_ROOM (MODEL_ID_MAX + 2)
+#define KEY_SIZE (MODEL_ID_MAX + 2)
 
 static void doc_free(struct doc *n)
 {
@@ -16,42 +16,42 @@ static void doc_free(struct doc *n)
 	free(n);
 }
 
-static void drop(void *ctx, const char *key, void *value) { doc_free(value); }
+static void free_value(void *ctx, const char *key, void *value) { doc_free(value); }
 
 void docs_done(struct docs *d)
 {
-	strmap_each(&d->entries, drop, NULL);
+	strmap_each(&d->entries, free_value, NULL);
 	strmap_done(&d->entries);
 }
 
-static void key_of(uint8_t kind, const char *id, size_t id_len, char key[KEY_ROOM])
+static void make_key(uint8_t kind, const char *id, size_t id_len, char key[KEY_SIZE])
 {
 	key[0] = (char)kind;
 	memcpy(key + 1, id, id_len);
 	key[1 + id_len] = '\0';
 }
 
-static struct doc *doc_at(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len)
+static struct doc *replace_doc(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len)
 {
 	struct doc *n = mem_zalloc(1, sizeof(*n) + id_len + 1);
-	char key[KEY_ROOM];
+	char key[KEY_SIZE];
 
 	n->ordinal = ordinal;
 	n->kind = kind;
 	n->id_len = id_len;
 	memcpy(n->id, id, id_len);
-	key_of(kind, id, id_len, key);
+	make_key(kind, id, id_len, key);
 	doc_free(strmap_put(&d->entries, key, n));
 	return n;
 }
 
 int docs_get(const struct docs *d, uint8_t kind, const char *id, size_t id_len, const char **ret, size_t *ret_len)
 {
-	char key[KEY_ROOM];
+	char key[KEY_SIZE];
 
 	if (d->entries.count == 0)
 		return 2;
-	key_of(kind, id, id_len, key);
+	make_key(kind, id, id_len, key);
 	const struct doc *n = strmap_get(&d->entries, key);
 	if (!n)
 		return 2;
@@ -65,8 +65,8 @@ int docs_get(const struct docs *d, uint8_t kind, const char *id, size_t id_len, 
 void docs_put(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len, const char *json,
 	      size_t len)
 {
-	char *copy = mem_strndup(json, len); /* before the old one goes, which may be what `json` points into */
-	struct doc *n = doc_at(d, ordinal, kind, id, id_len);
+	char *copy = mem_strndup(json, len); /* first: `json` may point into the document that is replaced */
+	struct doc *n = replace_doc(d, ordinal, kind, id, id_len);
 
 	n->json = copy;
 	n->len = len;
@@ -74,7 +74,7 @@ void docs_put(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, si
 
 void docs_del(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len)
 {
-	doc_at(d, ordinal, kind, id, id_len)->gone = true;
+	replace_doc(d, ordinal, kind, id, id_len)->gone = true;
 }
 
 struct sweep {
@@ -101,16 +101,16 @@ void docs_sweep(struct docs *d, uint64_t ordinal)
 
 /* ---- listing ---- */
 
-struct gathering {
+struct doc_filter {
 	struct docs_list *list;
 	int kind;
 	const char *prefix;
 	size_t prefix_len;
 };
 
-static void gather(void *ctx, const char *key, void *value)
+static void collect_doc(void *ctx, const char *key, void *value)
 {
-	struct gathering *g = ctx;
+	struct doc_filter *g = ctx;
 
 	if (g->kind >= 0 && (uint8_t)key[0] != g->kind)
 		return;
@@ -122,28 +122,28 @@ static void gather(void *ctx, const char *key, void *value)
 
 void docs_list_add(struct docs_list *l, const struct docs *d, int kind, const char *prefix)
 {
-	struct gathering g = { .list = l, .kind = kind, .prefix = prefix ? prefix : "" };
+	struct doc_filter g = { .list = l, .kind = kind, .prefix = prefix ? prefix : "" };
 
 	if (d->entries.count == 0)
 		return;
 	g.prefix_len = strlen(g.prefix);
 	l->all = mem_realloc(l->all, (l->count + d->entries.count) * sizeof(*l->all));
-	strmap_each((struct strmap *)(uintptr_t)&d->entries, gather, &g);
+	strmap_each((struct strmap *)(uintptr_t)&d->entries, collect_doc, &g);
 }
 
-static int ascending(const void *a, const void *b)
+static int compare_ids(const void *a, const void *b)
 {
 	const struct doc *const *x = a, *const *y = b;
 
 	return strcmp((*x)->id, (*y)->id);
 }
 
-static int descending_order(const void *a, const void *b) { return ascending(b, a); }
+static int compare_ids_descending(const void *a, const void *b) { return compare_ids(b, a); }
 
 void docs_list_sort(struct docs_list *l, bool descending)
 {
 	if (l->count > 1)
-		qsort(l->all, l->count, sizeof(*l->all), descending ? descending_order : ascending);
+		qsort(l->all, l->count, sizeof(*l->all), descending ? compare_ids_descending : compare_ids);
 }
 
 void docs_list_done(struct docs_list *l)

@@ -12,24 +12,23 @@
 
 #include <string.h>
 
-/* So much at most lies over the database: it is memory, every reader looks through it, and settling must not take long.
- */
+/* Limits for unsettled groups: they take memory, every reader searches them, and settling must not take long. */
 #define DEPTH_MAX 64u
 #define WEIGHT_MAX 4000u
 #define JOURNAL_RETRY_NS (10ull * 1000 * 1000 * 1000)
-/* A rehearsal must be over when the group comes, which nobody knows of a disk that is slower; and so soon after a write
- * there is nothing to gain. */
+/* No warm-up on a disk so slow that it might not finish before the group arrives, nor so soon after a write that
+ * nothing is gained. */
 #define WARM_UP_QUICK_NS (500u * 1000)
 #define WARM_UP_AFTER_NS (2ull * 1000 * 1000)
 
-static uint64_t newest(const struct store *store)
+static uint64_t newest_sequence(const struct store *store)
 {
 	return store->layers ? store->layers->last_sequence : store->settled.sequence;
 }
 
 /* ---- the journal ---- */
 
-static void tell_journal(struct store *store)
+static void publish_journal_state(struct store *store)
 {
 	pthread_mutex_lock(&store->mutex);
 	store->stats.journal_bytes = store->journal.fd >= 0 ? store->journal.size : 0;
@@ -46,17 +45,17 @@ static void open_journal(struct store *store)
 	if (journal_open(&store->journal, store->dir_fd, store->journal_bytes, &e) == 0) {
 		journal_reset(&store->journal, store->settled.checksum);
 	} else {
-		log_warning("store: %s; each group is committed to the database before it is acknowledged", e.message);
+		log_warning("store: %s; until it works, each group is committed to the database directly", e.message);
 		store->journal.retry_ns = clock_mono_ns() + JOURNAL_RETRY_NS;
 	}
-	tell_journal(store);
+	publish_journal_state(store);
 }
 
 /*
- * The journal must hold every group behind META_APPLIED and no other, which is not so after a failure; and what it
- * takes, the database must be able to take later.
+ * The journal must contain exactly the groups after META_APPLIED, which is not the case after a failure; and the
+ * database must have space to take them later.
  */
-static bool may_journal(struct store *store, const struct layer *l)
+static bool can_journal(struct store *store, const struct layer *l)
 {
 	if (store->journal.fd < 0 && store->journal.retry_ns && !store->layers &&
 	    clock_mono_ns() >= store->journal.retry_ns)
@@ -66,31 +65,30 @@ static bool may_journal(struct store *store, const struct layer *l)
 	       space_has_reserve(store, l->bytes + l->weight * 64);
 }
 
-static void journal_written(struct store *store, uint64_t start)
+static void note_journal_time(struct store *store, uint64_t start)
 {
 	store->journal_ns = clock_mono_ns();
 	store->journal_took_ns = store->journal_ns - start;
 }
 
-static int journal_failed(struct store *store, const struct err *why)
+static int on_journal_error(struct store *store, const struct err *why)
 {
-	log_warning("store: %s; each group is committed to the database before it is acknowledged", why->message);
+	log_warning("store: %s; until it works, each group is committed to the database directly", why->message);
 	store->journal.retry_ns = clock_mono_ns() + JOURNAL_RETRY_NS;
-	tell_journal(store);
+	publish_journal_state(store);
 	return -1;
 }
 
-/* 0 it is in the journal. */
-static int to_journal(struct store *store, struct layer *l)
+static int append_to_journal(struct store *store, struct layer *l)
 {
 	uint64_t start = clock_mono_ns();
 	struct err e = ERR_INIT;
 
-	store->ordinal++; /* also when it fails: the record may be there */
+	store->ordinal++; /* even if it fails: the record may have been written */
 	if (journal_append(&store->journal, store->ordinal, &l->group, &e) != 0)
-		return journal_failed(store, &e);
+		return on_journal_error(store, &e);
 	l->ordinal = store->ordinal;
-	journal_written(store, start);
+	note_journal_time(store, start);
 	return 0;
 }
 
@@ -103,9 +101,9 @@ void durable_prepare(struct store *store)
 	    start - store->journal_ns < WARM_UP_AFTER_NS)
 		return;
 	if (journal_warm_up(&store->journal, &e) != 0)
-		(void)journal_failed(store, &e);
+		(void)on_journal_error(store, &e);
 	else
-		journal_written(store, start);
+		note_journal_time(store, start);
 }
 
 /* ---- groups ---- */
@@ -119,10 +117,10 @@ struct layer *durable_publish_locked(struct store *store)
 	store->layers = mem_take(&store->new_layer);
 	store->stats.journal_groups = store->layers->depth;
 	store->settle_at_ns = clock_mono_ns() + store->settle_ns;
-	return before; /* the new one has its own reference */
+	return before; /* the new layer has its own reference to it */
 }
 
-static void show(struct store *store)
+static void publish_layer(struct store *store)
 {
 	struct layer *before;
 
@@ -132,7 +130,7 @@ static void show(struct store *store)
 	layer_unref(before);
 }
 
-static void accept(struct store *store, struct store_batch *group, const struct layer *l)
+static void set_committed(struct store *store, struct store_batch *group, const struct layer *l)
 {
 	uint64_t next = l->first_sequence;
 	int64_t bytes = 0, files = 0;
@@ -153,7 +151,7 @@ static void accept(struct store *store, struct store_batch *group, const struct 
 		space_spool_add(store, bytes, files);
 }
 
-static int fold_group(struct store *store, const struct store_batch *group, struct layer **ret, struct err *e)
+static int project_group(struct store *store, const struct store_batch *group, struct layer **ret, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
 	buf_auto struct buf bytes = BUF_INIT;
@@ -162,13 +160,13 @@ static int fold_group(struct store *store, const struct store_batch *group, stru
 	if (group_check(group, e) != 0 || reader_begin(store, &r, e) != 0 || reader_models(&r, &models, e) != 0)
 		return -1;
 	group_encode(&bytes, group);
-	return layer_new(store, &bytes, store->layers, newest(store), r.txn, models, ret, e);
+	return layer_new(store, &bytes, store->layers, newest_sequence(store), r.txn, models, ret, e);
 }
 
-static void settled(struct store *store)
+static void on_settled(struct store *store)
 {
 	if (store->settle_retry)
-		log_info("store: what was in the journal only is in the database now");
+		log_info("store: the journal is settled now");
 	commit_settled(store, mem_take(&store->commit_in_doubt));
 	journal_reset(&store->journal, store->settled.checksum);
 }
@@ -179,18 +177,18 @@ int durable_group(struct store *store, struct store_batch *group, bool *ret_in_d
 	struct layer *l;
 
 	*ret_in_doubt = false;
-	if (store_dirs_sync_name(store, e) != 0 || fold_group(store, group, &l, e) != 0)
+	if (store_dirs_sync_name(store, e) != 0 || project_group(store, group, &l, e) != 0)
 		return -1;
-	if (may_journal(store, l) && to_journal(store, l) == 0) {
-		accept(store, group, l);
+	if (can_journal(store, l) && append_to_journal(store, l) == 0) {
+		set_committed(store, group, l);
 		store->new_layer = l;
 		commit_count(store, start);
 		return 0;
 	}
 	l->ordinal = ++store->ordinal;
 	if (commit_layers(store, l, &store->commit_in_doubt, ret_in_doubt, e) == 0) {
-		settled(store);
-		accept(store, group, l);
+		on_settled(store);
+		set_committed(store, group, l);
 		layer_unref(l);
 		commit_count(store, start);
 		return 0;
@@ -204,9 +202,9 @@ int durable_group(struct store *store, struct store_batch *group, bool *ret_in_d
 
 void durable_confirm(struct store *store, struct store_batch *group)
 {
-	settled(store);
+	on_settled(store);
 	if (group)
-		accept(store, group, store->tentative);
+		set_committed(store, group, store->tentative);
 	layer_unref(mem_take(&store->tentative));
 }
 
@@ -233,18 +231,17 @@ int durable_settle(struct store *store, bool *ret_in_doubt, struct err *e)
 		return 0;
 	if (store_dirs_sync_name(store, e) != 0)
 		return -1;
-	if (store->applied_there >=
-	    store->layers->ordinal) { /* a commit in doubt that did happen, but was not known to be durable */
+	if (store->applied_there >= store->layers->ordinal) { /* a commit in doubt did happen, but may not be durable */
 		int rc = mdb_env_sync(store->db.env, 1);
 
 		if (rc != 0)
 			return db_err(e, rc, "sync the database");
-		settled(store);
+		on_settled(store);
 		return 0;
 	}
 	if (commit_layers(store, store->layers, &store->commit_in_doubt, ret_in_doubt, e) != 0)
 		return -1;
-	settled(store);
+	on_settled(store);
 	return 0;
 }
 
@@ -274,8 +271,8 @@ int durable_wait(struct store *store, struct err *e)
 
 /* ---- recovery ---- */
 
-/* Recent events are read from memory, and these are in no database yet. */
-static void remember(struct store *store, const struct layer *l)
+/* Readers expect unsettled events in the ring. */
+static void fill_ring(struct store *store, const struct layer *l)
 {
 	struct store_batch *b = store_batch_new(store);
 	struct group_entry n;
@@ -295,7 +292,7 @@ static void remember(struct store *store, const struct layer *l)
 	store->last = l->last_sequence;
 }
 
-static int replay_one(struct store *store, const struct journal_cursor *c, struct err *e)
+static int replay_group(struct store *store, const struct journal_cursor *c, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
 	buf_auto struct buf bytes = BUF_INIT;
@@ -305,24 +302,23 @@ static int replay_one(struct store *store, const struct journal_cursor *c, struc
 	if (c->head.ordinal != store->ordinal + 1 || (!store->layers && c->head.ordinal == store->applied + 1 &&
 						      c->first && c->head.previous != store->settled.checksum))
 		return err_set(e, ERR_CORRUPT,
-			       "the journal goes on with group %llu, but the database ends with group %llu, or was "
-			       "another one: what lies between "
-			       "them was acknowledged. If data.mdb was put back from a copy on purpose, move the file "
-			       "'" JOURNAL_NAME "' away",
+			       "the journal continues with group %llu, but the database ends with group %llu or is "
+			       "a different one, so acknowledged events are missing. If data.mdb was deliberately "
+			       "replaced by a copy, move the file '" JOURNAL_NAME "' away",
 			       (unsigned long long)c->head.ordinal, (unsigned long long)store->applied);
 	if (reader_begin(store, &r, e) != 0 || reader_models(&r, &models, e) != 0)
 		return -1;
 	buf_append(&bytes, c->payload, c->head.length);
-	if (layer_new(store, &bytes, store->layers, newest(store), r.txn, models, &l, e) != 0)
+	if (layer_new(store, &bytes, store->layers, newest_sequence(store), r.txn, models, &l, e) != 0)
 		return err_wrap(e, "group %llu of the journal", (unsigned long long)c->head.ordinal);
 	l->ordinal = store->ordinal = c->head.ordinal;
 	store->new_layer = l;
-	show(store);
-	remember(store, l);
+	publish_layer(store);
+	fill_ring(store, l);
 	return 0;
 }
 
-static int replay(struct store *store, struct err *e)
+static int replay_journal(struct store *store, struct err *e)
 {
 	buf_auto struct buf file = BUF_INIT;
 	struct journal_cursor c = { .seed = store->journal.seed };
@@ -331,11 +327,11 @@ static int replay(struct store *store, struct err *e)
 	if (rc != 0)
 		return rc < 0 ? -1 : 0;
 	while (journal_next(&c, file.data, file.len))
-		if (c.head.ordinal > store->applied && replay_one(store, &c, e) != 0)
+		if (c.head.ordinal > store->applied && replay_group(store, &c, e) != 0)
 			return -1;
 	if (store->layers)
-		log_info("store: the journal has %u groups, up to event %llu, that the database has not",
-			 store->layers->depth, (unsigned long long)store->layers->last_sequence);
+		log_info("store: recovering %u groups, up to event %llu, from the journal", store->layers->depth,
+			 (unsigned long long)store->layers->last_sequence);
 	return 0;
 }
 
@@ -344,16 +340,16 @@ int durable_recover(struct store *store, struct err *e)
 	bool in_doubt = false;
 
 	store->ordinal = store->applied;
-	if (replay(store, e) != 0)
+	if (replay_journal(store, e) != 0)
 		return -1;
 	if (store->read_only)
 		return 0;
 	if (durable_settle(store, &in_doubt, e) != 0) {
 		if (in_doubt || e->code != ERR_EXHAUSTED) {
 			durable_abort(store);
-			return err_wrap(e, "settle what the journal has");
+			return err_wrap(e, "settle the journal");
 		}
-		log_warning("store: %s; what the journal has waits for room", e->message);
+		log_warning("store: %s; settling the journal waits for space", e->message);
 		(void)space_failed(store, e);
 		store->settle_retry = true;
 		store->journal.retry_ns = clock_mono_ns();

@@ -23,7 +23,7 @@ struct chunk_bytes {
 	uint32_t zero;
 };
 
-#define META_NAME_MAX (DB_KEY_MAX - 2) /* with the prefix of users' names */
+#define META_NAME_MAX (DB_KEY_MAX - 2) /* without the prefix META_USER */
 
 static int check_item(const struct batch_item *it, struct err *e)
 {
@@ -49,7 +49,7 @@ int group_check(const struct store_batch *group, struct err *e)
 	return 0;
 }
 
-static void add(struct buf *out, struct entry_head h, const char *key, const void *data, size_t len)
+static void add_entry(struct buf *out, struct entry_head h, const char *key, const void *data, size_t len)
 {
 	h.key_len = (uint32_t)strlen(key);
 	h.len = (uint32_t)len;
@@ -64,7 +64,7 @@ static void add_range(struct buf *out, const struct batch_range *r)
 	size_t head = out->len;
 	struct entry_head h;
 
-	add(out, (struct entry_head){ .tag = GROUP_RANGE }, r->ref, NULL, 0);
+	add_entry(out, (struct entry_head){ .tag = GROUP_RANGE }, r->ref, NULL, 0);
 	for (size_t i = 0; i < r->nchunks; i++) {
 		struct chunk_bytes c = { r->chunks[i].offset, r->chunks[i].checksum, r->chunks[i].length, 0 };
 
@@ -84,16 +84,16 @@ static void add_item(struct buf *out, const struct batch_item *it)
 		[ITEM_EXPIRE] = GROUP_EXPIRE,
 	};
 
-	add(out, (struct entry_head){ .tag = tags[it->kind], .uid = it->uid, .real_us = it->real_us }, it->key,
-	    it->value.data, it->value.len);
+	add_entry(out, (struct entry_head){ .tag = tags[it->kind], .uid = it->uid, .real_us = it->real_us }, it->key,
+		  it->value.data, it->value.len);
 }
 
 void group_encode(struct buf *out, const struct store_batch *group)
 {
 	for (const struct store_batch *b = group; b; b = b->next) {
 		for (size_t i = 0; i < b->nevents; i++)
-			add(out, (struct entry_head){ .tag = GROUP_EVENT }, "", b->records.data + b->events[i].offset,
-			    b->events[i].length);
+			add_entry(out, (struct entry_head){ .tag = GROUP_EVENT }, "",
+				  b->records.data + b->events[i].offset, b->events[i].length);
 		for (size_t i = 0; i < b->nranges; i++)
 			add_range(out, &b->ranges[i]);
 		for (size_t i = 0; i < b->nitems; i++)
@@ -101,35 +101,43 @@ void group_encode(struct buf *out, const struct store_batch *group)
 	}
 }
 
-static int bad(struct err *e, const char *what) { return err_set(e, ERR_CORRUPT, "an entry of a group %s", what); }
+static int set_corrupt(struct err *e, const char *what)
+{
+	return err_set(e, ERR_CORRUPT, "an entry of a group %s", what);
+}
 
-/* What the tables can hold. */
-static int check(const struct group_entry *n, struct err *e)
+/* Whether the tables can store it. */
+static int check_entry(const struct group_entry *n, struct err *e)
 {
 	switch (n->tag) {
-	case GROUP_EVENT: return n->key_len || record_size(n->len) > RECORD_MAX ? bad(e, "is a malformed event") : 0;
+	case GROUP_EVENT:
+		return n->key_len || record_size(n->len) > RECORD_MAX ? set_corrupt(e, "is a malformed event") : 0;
 	case GROUP_RANGE:
 		if (n->key_len == 0 || n->key_len >= BATCH_REF_MAX || n->len % sizeof(struct chunk_bytes))
-			return bad(e, "is a malformed range");
+			return set_corrupt(e, "is a malformed range");
 		for (size_t i = 0; i < group_chunks(n); i++)
 			if (group_chunk(n, i).length == 0 || group_chunk(n, i).length > CHUNK_MAX)
-				return bad(e, "has a malformed chunk");
+				return set_corrupt(e, "has a malformed chunk");
 		return 0;
 	case GROUP_INLINE:
 		return n->key_len == 0 || n->key_len >= BATCH_REF_MAX || n->len == 0 || n->len > DB_SEALED_MAX
-			       ? bad(e, "is a malformed output")
+			       ? set_corrupt(e, "is a malformed output")
 			       : 0;
 	case GROUP_IDEM:
 		return n->key_len > IDEMPOTENCY_KEY_MAX || n->len > DB_SEALED_MAX
-			       ? bad(e, "is a malformed idempotency record")
+			       ? set_corrupt(e, "is a malformed idempotency record")
 			       : 0;
 	case GROUP_META:
-		return n->key_len > META_NAME_MAX || n->len > DB_SEALED_MAX ? bad(e, "is a malformed meta value") : 0;
+		return n->key_len > META_NAME_MAX || n->len > DB_SEALED_MAX
+			       ? set_corrupt(e, "is a malformed meta value")
+			       : 0;
 	case GROUP_EXPIRE:
-		return n->key_len == 0 || n->key_len >= BATCH_REF_MAX || n->len ? bad(e, "is a malformed expiry") : 0;
+		return n->key_len == 0 || n->key_len >= BATCH_REF_MAX || n->len
+			       ? set_corrupt(e, "is a malformed expiry")
+			       : 0;
 	case GROUP_TAGS: break;
 	}
-	return bad(e, "is of an unknown kind");
+	return set_corrupt(e, "is of an unknown kind");
 }
 
 int group_next(const void *p, size_t n, size_t *at, struct group_entry *ret, struct err *e)
@@ -141,11 +149,11 @@ int group_next(const void *p, size_t n, size_t *at, struct group_entry *ret, str
 	if (left == 0)
 		return 0;
 	if (left < sizeof(h))
-		return bad(e, "is cut short");
+		return set_corrupt(e, "is truncated");
 	memcpy(&h, here, sizeof(h));
 	left -= sizeof(h);
 	if (h.key_len >= left || h.len > left - h.key_len - 1)
-		return bad(e, "is cut short");
+		return set_corrupt(e, "is truncated");
 	*ret = (struct group_entry){
 		.tag = h.tag < GROUP_TAGS ? (enum group_tag)h.tag : GROUP_TAGS,
 		.uid = h.uid,
@@ -156,8 +164,8 @@ int group_next(const void *p, size_t n, size_t *at, struct group_entry *ret, str
 		.len = h.len,
 	};
 	if (memchr(ret->key, '\0', h.key_len + 1u) != ret->key + h.key_len)
-		return bad(e, "has a malformed key");
-	if (check(ret, e) != 0)
+		return set_corrupt(e, "has a malformed key");
+	if (check_entry(ret, e) != 0)
 		return -1;
 	*at += sizeof(h) + h.key_len + 1 + h.len;
 	return 1;

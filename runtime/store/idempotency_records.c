@@ -39,8 +39,8 @@ static void time_key(struct db_key *k, uint64_t real_us, uint32_t uid, const voi
 	db_key_add(k, key, len);
 }
 
-static int row_open(const void *p, size_t n, struct idempotency_row *ret, const char **ret_result, size_t *ret_len,
-		    struct err *e)
+static int parse_row(const void *p, size_t n, struct idempotency_row *ret, const char **ret_result, size_t *ret_len,
+		     struct err *e)
 {
 	if (n < sizeof(*ret))
 		return err_set(e, ERR_CORRUPT, "an idempotency record is too short");
@@ -50,7 +50,7 @@ static int row_open(const void *p, size_t n, struct idempotency_row *ret, const 
 	return 0;
 }
 
-static int row_get(MDB_txn *txn, const struct db *d, uint32_t uid, const char *key, struct idempotency_row *ret,
+static int get_row(MDB_txn *txn, const struct db *d, uint32_t uid, const char *key, struct idempotency_row *ret,
 		   const char **ret_result, size_t *ret_len, struct err *e)
 {
 	struct db_key k;
@@ -61,7 +61,7 @@ static int row_get(MDB_txn *txn, const struct db *d, uint32_t uid, const char *k
 	row_key(&k, uid, key, strlen(key));
 	MDB_val kv = db_key_val(&k);
 	rc = db_seal_get(txn, d->t[DB_IDEM], &kv, &p, &n, e);
-	return rc != 0 ? rc : row_open(p, n, ret, ret_result, ret_len, e);
+	return rc != 0 ? rc : parse_row(p, n, ret, ret_result, ret_len, e);
 }
 
 bool idempotency_record_exists(MDB_txn *txn, const struct db *d, uint32_t uid, const char *key)
@@ -70,7 +70,7 @@ bool idempotency_record_exists(MDB_txn *txn, const struct db *d, uint32_t uid, c
 	const char *result;
 	size_t n;
 
-	return row_get(txn, d, uid, key, &row, &result, &n, NULL) == 0;
+	return get_row(txn, d, uid, key, &row, &result, &n, NULL) == 0;
 }
 
 int idempotency_record_put(MDB_txn *txn, const struct db *d, const struct group_entry *it, struct err *e)
@@ -82,7 +82,7 @@ int idempotency_record_put(MDB_txn *txn, const struct db *d, const struct group_
 	MDB_val kv, none = { 0 };
 	int rc;
 
-	rc = row_get(txn, d, it->uid, it->key, &old, &result, &n, NULL);
+	rc = get_row(txn, d, it->uid, it->key, &old, &result, &n, NULL);
 	if (rc == 0) {
 		time_key(&k, old.real_us, it->uid, it->key, len);
 		kv = db_key_val(&k);
@@ -103,7 +103,7 @@ int idempotency_record_put(MDB_txn *txn, const struct db *d, const struct group_
 int idempotency_records_prune(MDB_txn *txn, const struct db *d, uint64_t before_us, unsigned max, unsigned *ret_removed,
 			      struct err *e)
 {
-	MDB_cursor *cur;
+	db_cursor_auto MDB_cursor *cur = NULL;
 	MDB_val kv, v;
 	unsigned removed = 0;
 	int rc = mdb_cursor_open(txn, d->t[DB_IDEM_TIME], &cur);
@@ -125,7 +125,6 @@ int idempotency_records_prune(MDB_txn *txn, const struct db *d, uint64_t before_
 			break;
 		removed++;
 	}
-	mdb_cursor_close(cur);
 	if (rc != 0 && rc != MDB_NOTFOUND)
 		return db_err(e, rc, "remove old idempotency records");
 	*ret_removed = removed;
@@ -147,8 +146,8 @@ int store_idempotency_get(struct store *store, uint32_t uid, const char *key, ch
 	if (reader_begin(store, &r, e) != 0)
 		return -1;
 	newer = layer_note(r.over, 1u << GROUP_IDEM, uid, key);
-	rc = newer ? row_open(newer->data, newer->len, &row, &text, &n, e)
-		   : row_get(r.txn, r.db, uid, key, &row, &text, &n, e);
+	rc = newer ? parse_row(newer->data, newer->len, &row, &text, &n, e)
+		   : get_row(r.txn, r.db, uid, key, &row, &text, &n, e);
 	if (rc != 0)
 		return rc;
 	memcpy(method, row.method, sizeof(row.method));

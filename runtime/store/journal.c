@@ -1,37 +1,38 @@
 /*
  * The journal: groups that are durable and not yet in the database.
  *
- * A commit of LMDB writes each page that it touched, wherever that lies, and waits twice. Somebody who waits for a fact
- * waits for all of that. A journal needs one write to one place and one wait: the file has its blocks from the
- * beginning, is never longer or shorter, and so nothing but the bytes themselves must reach the disk.
+ * A commit of LMDB writes every page that it has changed, at various places, and syncs twice, and a client that waits
+ * for an event waits for all of it. The journal needs one write to one place and one sync: all blocks of the file are
+ * allocated in advance and its size never changes, so only the bytes themselves must reach the disk.
  *
- * Life of a group: it is folded (layer.h; what is wrong with it shows here), written to the journal, and acknowledged.
- * Some milliseconds later, when nothing is waiting, everything that the journal holds is put into the database in one
- * transaction, with the ordinal of the newest group (META_APPLIED): it is settled. The next group then stands at the
- * file's beginning again. Readers see acknowledged groups at once, as layers.
+ * Life of a group: it is projected (layer.h; an invalid group fails here), written to the journal, and acknowledged.
+ * Some milliseconds later, when nothing is waiting, all groups in the journal are written to the database in one
+ * transaction, with the ordinal of the newest (META_APPLIED): they are settled. The next group is then written to the
+ * beginning of the file again. Readers see acknowledged groups immediately, as layers.
  *
- * A record is a head and the group's bytes (group.h), and begins at a block, so that no write touches the block of an
- * acknowledged one. The checksum covers all of it and is seeded with the store's id; ordinals have no gap; and each
- * record bears the checksum of the one before, the first that of the newest event in the database. So what is torn,
- * what a longer life of the file has left behind, and what belongs to another store ends the scan, and none of it is
- * ever data. One file is enough because it is begun again only when the database has everything.
+ * A record is a head and the bytes of the group (group.h). It begins at a block boundary, so that no write touches the
+ * block of an acknowledged record. The checksum covers the whole record and is seeded with the store's id; ordinals
+ * have no gaps; and each record contains the checksum of the previous one, the first record that of the newest event in
+ * the database. So a torn record, a stale one from an earlier use of the file, or one of another store ends the scan,
+ * and none of them is ever taken for data. One file is enough because it is reused only when everything in it is
+ * settled.
  *
- * After a crash the groups behind META_APPLIED are folded again, which gives the same, and settled. A journal that goes
- * on after a group that the database lacks is refused: then the database is not the one that it belongs to, and what is
- * missing between them was acknowledged.
+ * After a crash the groups after META_APPLIED are projected again, with the same result, and settled. If the journal
+ * continues after a group that the database lacks, opening fails: the database is not the one that the journal belongs
+ * to, and acknowledged groups are missing.
  *
- * When the journal fails, groups are committed to the database before they are acknowledged, as large ones always are.
- * The record that was being written may have reached the disk all the same. If its group is in the database, its
- * ordinal is behind META_APPLIED and it counts for nothing; if the database fails as well and the group is refused, the
- * record is wiped out, as well as that goes, and the next group that does become durable takes its ordinal out of play.
+ * If the journal fails, groups are committed to the database before they are acknowledged, as large groups always are.
+ * The record that was being written may have reached the disk all the same. If its group then commits to the database,
+ * META_APPLIED covers its ordinal and the record is ignored. If the database fails too and the group is rejected, the
+ * record is overwritten with zeroes if possible, and the next group that becomes durable gets a higher ordinal.
  *
- * The first write after a while takes twice as long as the one behind it: it changes the file's time, which some file
- * systems then sync as well, and nothing on its way is in the processor's caches. Whoever knows that a group is about
- * to come says so (store_prepare), and the block where its record will begin is written with zeroes meanwhile. Nothing
- * there counts, so a crash finds nothing that it would not find otherwise.
+ * The first write after an idle period takes twice as long as the next one: it changes the file's timestamp, which some
+ * file systems then sync too, and all caches are cold. A caller that expects a group soon says so (store_prepare), and
+ * the block where its record will begin is overwritten with zeroes meanwhile. There is no record at that place, so a
+ * crash changes nothing.
  *
- * A sync that failed is never tried again on the same bytes (the kernel may call them clean): the file is filled with
- * zeroes anew before it is used again.
+ * A failed sync is never repeated on the same bytes, because the kernel may have marked them clean: the file is filled
+ * with zeroes again before it is used again.
  */
 
 #include "runtime/store/journal.h"
@@ -57,7 +58,7 @@ static uint64_t checksum_of(const void *record, size_t payload, uint64_t seed)
 		      seed);
 }
 
-static size_t room_of(size_t payload)
+static size_t record_bytes(size_t payload)
 {
 	size_t n = sizeof(struct journal_head) + payload;
 
@@ -81,7 +82,7 @@ bool journal_next(struct journal_cursor *c, const void *file, size_t size)
 	c->first = !c->payload;
 	c->head = h;
 	c->payload = here + sizeof(h);
-	c->at += room_of(h.length);
+	c->at += record_bytes(h.length);
 	return true;
 }
 
@@ -92,7 +93,7 @@ static int write_at(int fd, const void *p, size_t n, uint64_t at)
 	ssize_t w = pwrite(fd, p, n, (off_t)at);
 
 	if (w >= 0 && (size_t)w != n)
-		errno = ENOSPC; /* what a full disk does first */
+		errno = ENOSPC; /* a full disk first causes a short write */
 	return w >= 0 && (size_t)w == n ? 0 : -1;
 }
 
@@ -107,7 +108,7 @@ int journal_read(int dir_fd, struct buf *ret, struct err *e)
 	if (fd < 0 || fstat(fd, &st) != 0)
 		return err_sys(e, errno, "open the journal");
 	if (!S_ISREG(st.st_mode))
-		return 1; /* nor can one be made, which is said then */
+		return 1; /* journal_open reports it */
 	if (st.st_size > (off_t)JOURNAL_MAX)
 		return err_set(e, ERR_CORRUPT, "the journal is longer than %u MiB", JOURNAL_MAX >> 20);
 	char *p = buf_reserve(ret, (size_t)st.st_size);
@@ -126,7 +127,7 @@ int journal_read(int dir_fd, struct buf *ret, struct err *e)
 	return 0;
 }
 
-static int fill(int fd, uint64_t size)
+static int fill_with_zeroes(int fd, uint64_t size)
 {
 	mem_auto char *zeroes = mem_zalloc(1, FILL);
 
@@ -136,23 +137,23 @@ static int fill(int fd, uint64_t size)
 	return ftruncate(fd, (off_t)size) != 0 || fsync(fd) != 0 ? -1 : 0;
 }
 
-static char *record_room(struct journal *j, size_t n)
+static char *record_buffer(struct journal *j, size_t n)
 {
-	if (n > j->room) {
+	if (n > j->record_size) {
 		free(j->record);
 		j->record = mem_aligned(JOURNAL_BLOCK, n);
-		j->room = n;
+		j->record_size = n;
 	}
 	return j->record;
 }
 
 /*
- * Past the page cache where the file system can do that with our blocks, which takes a third less time. Nothing in the
- * file counts now, so a try does no harm.
+ * Bypasses the page cache if the file system can do that with our block size, which takes a third less time. The file
+ * contains no valid record now, so the test write does no harm.
  */
-static void go_direct(struct journal *j)
+static void enable_direct_io(struct journal *j)
 {
-	char *block = record_room(j, JOURNAL_BLOCK);
+	char *block = record_buffer(j, JOURNAL_BLOCK);
 	int flags = fcntl(j->fd, F_GETFL);
 
 	memset(block, 0, JOURNAL_BLOCK);
@@ -172,16 +173,16 @@ int journal_open(struct journal *j, int dir_fd, uint64_t size, struct err *e)
 	if (j->fd < 0 || fstat(j->fd, &st) != 0)
 		goto fail;
 	whole = S_ISREG(st.st_mode) && (uint64_t)st.st_size == size && (uint64_t)st.st_blocks * 512 >= size;
-	if ((failed || !whole) && (fill(j->fd, size) != 0 || fsync(dir_fd) != 0))
+	if ((failed || !whole) && (fill_with_zeroes(j->fd, size) != 0 || fsync(dir_fd) != 0))
 		goto fail;
-	go_direct(j);
+	enable_direct_io(j);
 	j->size = size;
 	j->at = 0;
 	j->records = 0;
 	j->why[0] = '\0';
 	return 0;
 fail:
-	err_sys(e, errno, "make the journal");
+	err_sys(e, errno, "create the journal");
 	fd_close(&j->fd);
 	snprintf(j->why, sizeof(j->why), "%.150s", e->message);
 	return -1;
@@ -192,7 +193,7 @@ void journal_close(struct journal *j)
 	fd_close(&j->fd);
 	free(j->record);
 	j->record = NULL;
-	j->room = 0;
+	j->record_size = 0;
 }
 
 void journal_reset(struct journal *j, uint64_t previous)
@@ -204,21 +205,21 @@ void journal_reset(struct journal *j, uint64_t previous)
 
 bool journal_fits(const struct journal *j, size_t payload)
 {
-	return j->fd >= 0 && payload < JOURNAL_MAX && room_of(payload) <= j->size - j->at;
+	return j->fd >= 0 && payload < JOURNAL_MAX && record_bytes(payload) <= j->size - j->at;
 }
 
-static int wipe(struct journal *j)
+static int wipe_next_block(struct journal *j)
 {
-	char *block = record_room(j, JOURNAL_BLOCK);
+	char *block = record_buffer(j, JOURNAL_BLOCK);
 
 	memset(block, 0, JOURNAL_BLOCK);
 	return write_at(j->fd, block, JOURNAL_BLOCK, j->at) != 0 || fdatasync(j->fd) != 0 ? -1 : 0;
 }
 
-static int give_up(struct journal *j, struct err *e)
+static int close_after_error(struct journal *j, struct err *e)
 {
 	err_sys(e, errno, "write to the journal");
-	(void)wipe(j);
+	(void)wipe_next_block(j);
 	fd_close(&j->fd);
 	snprintf(j->why, sizeof(j->why), "%.150s", e->message);
 	return -1;
@@ -226,8 +227,8 @@ static int give_up(struct journal *j, struct err *e)
 
 int journal_append(struct journal *j, uint64_t ordinal, const struct buf *payload, struct err *e)
 {
-	size_t room = room_of(payload->len);
-	char *record = record_room(j, room);
+	size_t size = record_bytes(payload->len);
+	char *record = record_buffer(j, size);
 	struct journal_head h = {
 		.previous = j->previous, .ordinal = ordinal, .length = (uint32_t)payload->len, .magic = MAGIC
 	};
@@ -235,12 +236,12 @@ int journal_append(struct journal *j, uint64_t ordinal, const struct buf *payloa
 	memcpy(record, &h, sizeof(h));
 	if (payload->len)
 		memcpy(record + sizeof(h), payload->data, payload->len);
-	memset(record + sizeof(h) + payload->len, 0, room - sizeof(h) - payload->len);
+	memset(record + sizeof(h) + payload->len, 0, size - sizeof(h) - payload->len);
 	h.checksum = checksum_of(record, payload->len, j->seed);
 	memcpy(record, &h.checksum, sizeof(h.checksum));
-	if (write_at(j->fd, record, room, j->at) != 0 || fdatasync(j->fd) != 0)
-		return give_up(j, e);
-	j->at += room;
+	if (write_at(j->fd, record, size, j->at) != 0 || fdatasync(j->fd) != 0)
+		return close_after_error(j, e);
+	j->at += size;
 	j->previous = h.checksum;
 	j->records++;
 	return 0;
@@ -250,5 +251,5 @@ int journal_warm_up(struct journal *j, struct err *e)
 {
 	if (!journal_fits(j, 1))
 		return 0;
-	return wipe(j) != 0 ? give_up(j, e) : 0;
+	return wipe_next_block(j) != 0 ? close_after_error(j, e) : 0;
 }

@@ -1,7 +1,7 @@
 #ifndef BAILIFF_STORE_JOURNAL_H
 #define BAILIFF_STORE_JOURNAL_H
 
-/* The journal's file (internal to runtime/store; the writer thread's). Its design stands at the top of journal.c. */
+/* The journal's file (internal to runtime/store, writer thread). Its design is explained at the top of journal.c. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,52 +15,52 @@ struct err;
 #define JOURNAL_MAX (64u << 20) /* of the file */
 
 struct journal_head {
-	uint64_t checksum; /* of everything behind it, the payload included */
-	uint64_t previous; /* the record before; of the first: the newest event of the database */
+	uint64_t checksum; /* of everything after it, with the payload */
+	uint64_t previous; /* checksum of the previous record; in the first one: of the newest event in the database */
 	uint64_t ordinal;
 	uint32_t length; /* of the payload */
 	uint32_t magic;
 };
 
-/* Walking through a file's bytes. Zero it but for `seed` and, to go on, nothing else. */
+/* A scan of the file's bytes. Initialise it with `seed` only. */
 struct journal_cursor {
 	uint64_t seed;
 	size_t at;
-	struct journal_head head; /* of the record that journal_next found */
+	struct journal_head head; /* of the current record */
 	const void *payload;
-	bool first; /* it is the file's first */
+	bool first; /* it is the first of the file */
 };
-/* Whether a record follows that is whole and continues the one before. */
+/* Moves to the next record; false if there is none that is valid and continues the current one. */
 bool journal_next(struct journal_cursor *c, const void *file, size_t size);
 
 struct journal {
-	int fd; /* −1 = there is none to write to */
+	int fd; /* −1 = not usable */
 	uint64_t size, seed;
-	uint64_t at;       /* where the next record goes */
-	uint64_t previous; /* what it is chained to */
-	uint64_t retry_ns; /* without one: when another try is due */
+	uint64_t at;       /* offset of the next record */
+	uint64_t previous; /* the checksum that it is chained to */
+	uint64_t retry_ns; /* if it is not usable: when to open it again */
 	unsigned records;  /* since the last reset */
-	char why[160];     /* without one: the reason */
-	char *record;      /* room for one, aligned */
-	size_t room;
+	char why[160];     /* if it is not usable: the reason */
+	char *record;      /* aligned buffer for one record */
+	size_t record_size;
 };
 #define JOURNAL_INIT ((struct journal){ .fd = -1 })
 
-/* All of the file, to be scanned; 1 when there is none. */
+/* Reads the whole file; 1 if there is none. */
 int journal_read(int dir_fd, struct buf *ret, struct err *e);
-/* Opens or makes the file, of this size and durable; nothing in it counts any more, so all of it must be settled. */
+/* Opens or creates the file with this size, durably. Its records are no longer valid, so settle them first. */
 int journal_open(struct journal *j, int dir_fd, uint64_t size, struct err *e);
 void journal_close(struct journal *j);
-/* Everything in it is settled: the next record is the first, chained to this. */
+/* After settling: the next record is the first one, chained to `previous`. */
 void journal_reset(struct journal *j, uint64_t previous);
 bool journal_fits(const struct journal *j, size_t payload);
 /*
- * Durable when it returns 0. Otherwise the record is in doubt and the file is not to be written to any more: it is
- * closed, with the reason, and journal_open makes it anew.
+ * Durable if it returns 0. Otherwise the record is in doubt and the file is closed, with the reason in `why`, until
+ * journal_open creates it again.
  */
 int journal_append(struct journal *j, uint64_t ordinal, const struct buf *payload, struct err *e);
-/* Goes the way of the next record once with nothing, so that it need not go it for the first time. Fails as
- * journal_append does. */
+/* Writes and syncs zeroes where the next record will begin, which makes the next append faster. Fails like
+ * journal_append. */
 int journal_warm_up(struct journal *j, struct err *e);
 
 #endif

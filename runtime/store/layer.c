@@ -28,8 +28,8 @@ void layer_unref(struct layer *l)
 	}
 }
 
-static int fold_event(struct store *store, struct layer *l, const struct group_entry *n, struct models *m,
-		      struct err *e)
+static int project_event(struct store *store, struct layer *l, const struct group_entry *n, struct models *m,
+			 struct err *e)
 {
 	struct event_view ev;
 
@@ -40,11 +40,12 @@ static int fold_event(struct store *store, struct layer *l, const struct group_e
 	l->last_sequence++;
 	event_view_payload(&ev);
 	if (store->project && store->project(m, &ev, e) != 0)
-		return err_wrap(e, "fold event %llu (%s)", (unsigned long long)ev.sequence, event_info(ev.type)->name);
+		return err_wrap(e, "project event %llu (%s)", (unsigned long long)ev.sequence,
+				event_info(ev.type)->name);
 	return 0;
 }
 
-static int fold(struct store *store, struct layer *l, struct models *m, struct err *e)
+static int project_group(struct store *store, struct layer *l, struct models *m, struct err *e)
 {
 	struct group_entry n;
 	size_t at = 0, cap = 0;
@@ -53,7 +54,7 @@ static int fold(struct store *store, struct layer *l, struct models *m, struct e
 	while ((rc = group_next(l->group.data, l->group.len, &at, &n, e)) > 0) {
 		l->weight++;
 		if (n.tag == GROUP_EVENT) {
-			if (fold_event(store, l, &n, m, e) != 0)
+			if (project_event(store, l, &n, m, e) != 0)
 				return -1;
 			continue;
 		}
@@ -62,7 +63,7 @@ static int fold(struct store *store, struct layer *l, struct models *m, struct e
 			l->notes = mem_realloc(l->notes, cap * sizeof(*l->notes));
 		}
 		l->notes[l->nnotes++] = n;
-		l->weight += n.len / 64; /* a range has a row for each chunk */
+		l->weight += n.len / 64; /* a range has one row per chunk */
 	}
 	l->weight += l->docs.entries.count;
 	return rc;
@@ -83,7 +84,7 @@ int layer_new(struct store *store, struct buf *group, struct layer *older, uint6
 	l->depth = older ? older->depth + 1 : 1;
 	l->weight = older ? older->weight : 0;
 	l->bytes = l->group.len + (older ? older->bytes : 0);
-	if (fold(store, l, &m, e) != 0) {
+	if (project_group(store, l, &m, e) != 0) {
 		layer_unref(l);
 		return -1;
 	}
@@ -127,7 +128,7 @@ const struct group_entry *layer_note(const struct layer *l, unsigned tags, uint3
 	return NULL;
 }
 
-static bool chunk_of(const struct group_entry *n, uint64_t offset, struct chunk *ret)
+static bool find_chunk(const struct group_entry *n, uint64_t offset, struct chunk *ret)
 {
 	for (size_t i = 0; i < group_chunks(n); i++) {
 		struct chunk c = group_chunk(n, i);
@@ -146,7 +147,7 @@ bool layer_chunk(const struct layer *l, const char *ref, uint64_t offset, struct
 		for (size_t i = l->nnotes; i-- > 0;) {
 			const struct group_entry *n = &l->notes[i];
 
-			if (n->tag == GROUP_RANGE && strcmp(n->key, ref) == 0 && chunk_of(n, offset, ret))
+			if (n->tag == GROUP_RANGE && strcmp(n->key, ref) == 0 && find_chunk(n, offset, ret))
 				return true;
 		}
 	return false;

@@ -2,14 +2,15 @@
 #define BAILIFF_STORE_LAYER_H
 
 /*
- * What a group changes, in memory (internal to runtime/store).
+ * The changes of one group, in memory (internal to runtime/store).
  *
- * A group is durable, and acknowledged, when the journal has it (journal.h); the database gets it a little later, with
- * others, in one transaction: it is *settled* then. Until that it is a layer over the database, the newest first, and
- * every reader reads through the layers (reader.h), so that nobody waits for the settling, and a document that changes
- * with each of ten groups is put once.
+ * A group is durable and acknowledged when it is in the journal (journal.h). A little later it is *settled*: written to
+ * the database, with others, in one transaction. Until then it is a layer above the database. Layers form a list, the
+ * newest first, and every reader searches them before the database (reader.h). So no reader waits for settling, and a
+ * document that ten groups change is written once.
  *
- * A layer is finished before others see it, and never changes afterwards; its readers and its successor keep it.
+ * A layer is complete before other threads see it and never changes afterwards. Readers and the next layer hold
+ * references to it.
  */
 
 #include "runtime/store/db.h"
@@ -23,36 +24,36 @@ struct store;
 
 struct layer {
 	atomic_uint refs;
-	struct layer *older;                    /* NULL = the database lies below */
-	uint64_t ordinal;                       /* of the group; 0 = not given yet */
-	uint64_t first_sequence, last_sequence; /* of the log with it; it has the events from first to last */
+	struct layer *older;                    /* NULL = the database is next */
+	uint64_t ordinal;                       /* of the group; 0 = not assigned yet */
+	uint64_t first_sequence, last_sequence; /* its events; last = first − 1 if it has none */
 	struct buf group;
 	struct docs docs;
-	struct group_entry *notes; /* what of the group is not an event */
+	struct group_entry *notes; /* the entries that are not events */
 	size_t nnotes;
-	/* of this one and those below */
+	/* totals of this layer and those below */
 	unsigned depth;
 	size_t weight, bytes;
 };
 
 /*
- * The group's bytes (taken) folded on top of what `older` (a reference is taken) and the transaction's models say.
+ * Takes the group's bytes and projects its events on top of `older` (a reference is taken) and the table `models`.
  * `last` is the sequence of the newest event below.
  */
 int layer_new(struct store *store, struct buf *group, struct layer *older, uint64_t last, MDB_txn *txn, MDB_dbi models,
 	      struct layer **ret, struct err *e);
 struct layer *layer_ref(struct layer *l);
-void layer_unref(struct layer *l); /* NULL: nothing */
+void layer_unref(struct layer *l); /* ignores NULL */
 
-/* The newest event of the database below; `last` where there are none. */
+/* The newest event of the database below the layers; `last` if there are none. */
 uint64_t layer_settled(const struct layer *l, uint64_t last);
-/* A document as the layers have it; as docs_get. */
+/* A document in the newest layer that has it; as docs_get. */
 int layer_doc(const struct layer *l, uint8_t kind, const char *id, size_t id_len, const char **ret, size_t *ret_len);
-/* Adds their documents to a list, the newest ones. */
+/* Adds the documents of all layers to a list, in their newest version. */
 void layer_docs(const struct layer *l, struct docs_list *list, int kind, const char *prefix);
-/* The newest entry of these tags (bits) and this key; for GROUP_IDEM also of this uid. NULL = none. */
+/* The newest entry with one of these tags (bits) and this key; for GROUP_IDEM also this uid. NULL if there is none. */
 const struct group_entry *layer_note(const struct layer *l, unsigned tags, uint32_t uid, const char *key);
-/* The chunk of an output that has the byte at `offset`. */
+/* The chunk of an output that contains the byte at `offset`. */
 bool layer_chunk(const struct layer *l, const char *ref, uint64_t offset, struct chunk *ret);
 
 #endif

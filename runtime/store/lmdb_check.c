@@ -1,3 +1,17 @@
+/*
+ * Checks the structure of data.mdb without LMDB.
+ *
+ * Why it exists: LMDB maps the file and follows page numbers and node offsets without checking them, so a flipped bit
+ * or a truncated file makes it read or, in a write transaction, write outside of a page or of the file. The runtime
+ * would crash in a loop at every start, with no hint that a backup is needed, or damage more data. LMDB has no checker:
+ * mdb_stat and mdb_copy follow the same pointers. The checksums of records and sealed values are inside those pages, so
+ * they protect only what can be reached at all. Without this file test_verify.c, which flips bits all over a database,
+ * ends with SIGSEGV in LMDB.
+ *
+ * It reads pages with pread and checks each one that LMDB would follow: all of them in verify, and at open as many as a
+ * budget allows. It knows LMDB's data format 1, which all of LMDB 0.9 writes.
+ */
+
 #include "runtime/store/lmdb_check.h"
 
 #include "runtime/base/err.h"
@@ -27,7 +41,7 @@ struct page_head {
 	uint64_t number;
 	uint16_t pad;
 	uint16_t flags;
-	uint16_t lower, upper; /* of an overflow page: together the number of pages */
+	uint16_t lower, upper; /* in an overflow page: together the number of pages */
 };
 
 struct node_head {
@@ -51,7 +65,7 @@ struct meta {
 	uint64_t last_page, txn_id;
 };
 
-struct pages {
+struct check {
 	int fd;
 	uint32_t size;
 	uint64_t last; /* page number */
@@ -60,33 +74,33 @@ struct pages {
 	struct err *e;
 };
 
-static int bad(struct pages *p, uint64_t page, const char *what)
+static int set_corrupt(struct check *p, uint64_t page, const char *what)
 {
 	return err_set(p->e, ERR_CORRUPT, "page %llu: %s", (unsigned long long)page, what);
 }
 
-static int read_page(struct pages *p, uint64_t number, unsigned char *dst, struct page_head *ret)
+static int read_page(struct check *p, uint64_t number, unsigned char *dst, struct page_head *ret)
 {
 	ssize_t n;
 
 	if (number < 2 || number > p->last)
-		return bad(p, number, "is pointed to, but is not in the file");
+		return set_corrupt(p, number, "is referenced, but not in the file");
 	if (p->seen++ > p->last)
-		return bad(p, number, "the pages form a circle");
+		return set_corrupt(p, number, "the pages form a cycle");
 	do
 		n = pread(p->fd, dst, p->size, (off_t)(number * p->size));
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return err_sys(p->e, errno, "read page %llu", (unsigned long long)number);
 	if ((size_t)n != p->size)
-		return bad(p, number, "is cut off");
+		return set_corrupt(p, number, "is truncated");
 	memcpy(ret, dst, sizeof(*ret));
 	if (ret->number != number)
-		return bad(p, number, "carries another page's number");
+		return set_corrupt(p, number, "has the number of another page");
 	return 0;
 }
 
-static int check_overflow(struct pages *p, uint64_t number, uint64_t bytes, unsigned char *page)
+static int check_overflow(struct check *p, uint64_t number, uint64_t bytes, unsigned char *page)
 {
 	struct page_head h;
 	uint64_t count;
@@ -95,40 +109,40 @@ static int check_overflow(struct pages *p, uint64_t number, uint64_t bytes, unsi
 		return -1;
 	count = (uint64_t)h.lower | (uint64_t)h.upper << 16;
 	if (h.flags != PAGE_OVERFLOW || count == 0 || count > p->last - number + 1)
-		return bad(p, number, "is not a value's page");
+		return set_corrupt(p, number, "is not an overflow page");
 	if (bytes > count * p->size - sizeof(h))
-		return bad(p, number, "a value is longer than its pages");
+		return set_corrupt(p, number, "a value is longer than its pages");
 	p->seen += count - 1;
 	return 0;
 }
 
-/* A node's place on its page; `data` is behind the key. */
+/* A node of a page; `data` follows the key. */
 struct node {
 	struct node_head head;
 	const unsigned char *key, *data;
 	uint64_t data_size;
-	size_t room; /* bytes from data to the page's end */
+	size_t data_max; /* bytes from data to the end of the page */
 };
 
-static int get_node(struct pages *p, const unsigned char *page, const struct page_head *h, unsigned i, struct node *ret)
+static int get_node(struct check *p, const unsigned char *page, const struct page_head *h, unsigned i, struct node *ret)
 {
 	uint16_t at;
 
 	memcpy(&at, page + sizeof(*h) + i * 2, sizeof(at));
 	if (at < h->upper || (at & 1) || (size_t)at + sizeof(ret->head) > p->size)
-		return bad(p, h->number, "a node lies outside of it");
+		return set_corrupt(p, h->number, "a node is outside of the page");
 	memcpy(&ret->head, page + at, sizeof(ret->head));
 	if (ret->head.key_size > KEY_MAX || (size_t)at + sizeof(ret->head) + ret->head.key_size > p->size)
-		return bad(p, h->number, "a key lies outside of it");
+		return set_corrupt(p, h->number, "a key is outside of the page");
 	ret->key = page + at + sizeof(ret->head);
 	ret->data = ret->key + ret->head.key_size;
 	ret->data_size = (uint64_t)ret->head.lo | (uint64_t)ret->head.hi << 16;
-	ret->room = (size_t)(page + p->size - ret->data);
+	ret->data_max = (size_t)(page + p->size - ret->data);
 	return 0;
 }
 
-/* Keys ascend; a branch's first node has none that counts, and the free list's are numbers. */
-static bool ascends(const struct node *before, const struct node *now, unsigned tree_flags)
+/* Whether keys ascend. Those of the free list are numbers. */
+static bool keys_ascend(const struct node *before, const struct node *now, unsigned tree_flags)
 {
 	size_t a = before->head.key_size, b = now->head.key_size;
 	int cmp;
@@ -146,41 +160,41 @@ static bool ascends(const struct node *before, const struct node *now, unsigned 
 	return cmp < 0 || (cmp == 0 && a < b);
 }
 
-static int check_tree(struct pages *p, const struct tree *t, bool is_free, bool is_main);
+static int check_tree(struct check *p, const struct tree *t, bool is_free, bool is_main);
 
-static int check_leaf_node(struct pages *p, const struct page_head *h, const struct node *n, bool is_free, bool is_main,
+static int check_leaf_node(struct check *p, const struct page_head *h, const struct node *n, bool is_free, bool is_main,
 			   unsigned char *spare)
 {
 	struct tree sub;
 	uint64_t count, big;
 
 	if (n->head.flags & NODE_BIG) {
-		if (n->head.flags != NODE_BIG || n->room < sizeof(big))
-			return bad(p, h->number, "a node is malformed");
+		if (n->head.flags != NODE_BIG || n->data_max < sizeof(big))
+			return set_corrupt(p, h->number, "a node is malformed");
 		memcpy(&big, n->data, sizeof(big));
 		return check_overflow(p, big, n->data_size, spare);
 	}
-	if (n->data_size > n->room)
-		return bad(p, h->number, "a value lies outside of it");
+	if (n->data_size > n->data_max)
+		return set_corrupt(p, h->number, "a value is outside of the page");
 	if (n->head.flags & NODE_SUB) {
 		if (!is_main || n->head.flags != NODE_SUB || n->data_size != sizeof(sub))
-			return bad(p, h->number, "a table's entry is malformed");
+			return set_corrupt(p, h->number, "a table's entry is malformed");
 		memcpy(&sub, n->data, sizeof(sub));
 		return check_tree(p, &sub, false, false);
 	}
 	if (n->head.flags != 0)
-		return bad(p, h->number, "a node is malformed");
+		return set_corrupt(p, h->number, "a node is malformed");
 	if (is_free) {
 		if (n->data_size < sizeof(count))
-			return bad(p, h->number, "a free list is malformed");
+			return set_corrupt(p, h->number, "a free list is malformed");
 		memcpy(&count, n->data, sizeof(count));
 		if (count > n->data_size / sizeof(count) - 1)
-			return bad(p, h->number, "a free list is longer than its value");
+			return set_corrupt(p, h->number, "a free list is longer than its value");
 	}
 	return 0;
 }
 
-static int check_page(struct pages *p, const struct tree *t, uint64_t number, unsigned level, bool is_free,
+static int check_page(struct check *p, const struct tree *t, uint64_t number, unsigned level, bool is_free,
 		      bool is_main, uint64_t *entries)
 {
 	mem_auto unsigned char *page = mem_alloc(p->size), *spare = NULL;
@@ -194,12 +208,12 @@ static int check_page(struct pages *p, const struct tree *t, uint64_t number, un
 	if (read_page(p, number, page, &h) != 0)
 		return -1;
 	if (h.flags != (leaf ? PAGE_LEAF : PAGE_BRANCH))
-		return bad(p, number, leaf ? "is not a leaf" : "is not a branch");
+		return set_corrupt(p, number, leaf ? "is not a leaf" : "is not a branch");
 	if (h.lower < sizeof(h) || (h.lower & 1) || h.lower > h.upper || h.upper > p->size)
-		return bad(p, number, "its head is malformed");
+		return set_corrupt(p, number, "its head is malformed");
 	count = (h.lower - (unsigned)sizeof(h)) / 2;
 	if (count < (leaf || is_free ? 1u : 2u))
-		return bad(p, number, "has too few nodes");
+		return set_corrupt(p, number, "has too few nodes");
 	if (leaf)
 		spare = mem_alloc(p->size);
 	for (unsigned i = 0; i < count; i++) {
@@ -208,8 +222,9 @@ static int check_page(struct pages *p, const struct tree *t, uint64_t number, un
 
 		if (get_node(p, page, &h, i, &n) != 0)
 			return -1;
-		if (i > (leaf ? 0u : 1u) && !ascends(&before, &n, t->flags))
-			return bad(p, number, "its keys are not in order");
+		if (i > (leaf ? 0u : 1u) &&
+		    /* the first key of a branch is not used */ !keys_ascend(&before, &n, t->flags))
+			return set_corrupt(p, number, "its keys are not in order");
 		before = n;
 		if (leaf)
 			rc = check_leaf_node(p, &h, &n, is_free, is_main, spare);
@@ -224,7 +239,7 @@ static int check_page(struct pages *p, const struct tree *t, uint64_t number, un
 	return 0;
 }
 
-static int check_tree(struct pages *p, const struct tree *t, bool is_free, bool is_main)
+static int check_tree(struct check *p, const struct tree *t, bool is_free, bool is_main)
 {
 	uint64_t entries = 0;
 
@@ -256,18 +271,18 @@ static bool read_meta(int fd, uint64_t at, uint32_t page_size, struct meta *ret)
 	return !page_size || ret->trees[0].pad == page_size;
 }
 
-/* LMDB takes the meta page with the larger transaction id, and the page size from the first one. */
+/* LMDB uses the meta page with the larger transaction id, and the page size of the first one. */
 int lmdb_check_fd(int fd, uint64_t txn_id, uint64_t budget, struct err *e)
 {
 	struct meta metas[2];
 	const struct meta *m;
-	struct pages p = { .fd = fd, .e = e };
+	struct check p = { .fd = fd, .e = e };
 	struct stat st;
 
 	if (fstat(fd, &st) != 0)
 		return err_sys(e, errno, "stat");
 	if (!read_meta(fd, 0, 0, &metas[0]))
-		return err_set(e, ERR_CORRUPT, "it does not begin like a database");
+		return err_set(e, ERR_CORRUPT, "it is not an LMDB database");
 	p.size = metas[0].trees[0].pad;
 	if (p.size < PAGE_MIN || p.size > PAGE_MAX || (p.size & (p.size - 1)))
 		return err_set(e, ERR_CORRUPT, "its page size is %u", p.size);
@@ -285,13 +300,13 @@ int lmdb_check_fd(int fd, uint64_t txn_id, uint64_t budget, struct err *e)
 		return err_set(e, ERR_CORRUPT, "it has %llu bytes and should have %llu pages",
 			       (unsigned long long)st.st_size, (unsigned long long)p.last + 1);
 	struct tree free_tree = m->trees[0], main_tree = m->trees[1];
-	free_tree.flags &= TREE_INTEGER_KEY; /* the environment's own flags stand there too */
+	free_tree.flags &= TREE_INTEGER_KEY; /* LMDB also stores the flags of the environment there */
 	if (check_tree(&p, &free_tree, true, false) != 0 || check_tree(&p, &main_tree, false, true) != 0)
 		return -1;
 	return 0;
 }
 
-/* A crash while the file was made leaves it empty or a few pages of zeros: nothing was ever in it. */
+/* A crash during the creation of the file leaves it empty or with a few pages of zeroes: it never had data. */
 static bool is_blank(int fd, uint64_t size)
 {
 	mem_auto unsigned char *p = NULL;

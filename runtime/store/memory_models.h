@@ -1,7 +1,7 @@
 #ifndef BAILIFF_STORE_MEMORY_MODELS_H
 #define BAILIFF_STORE_MEMORY_MODELS_H
 
-/* Read models in memory only: for folding events that come from a file. */
+/* Read models in memory only, to project events that come from a file. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@ struct models;
 
 struct models *memory_models_new(void);
 void memory_models_free(struct models *m);
-/* The documents of a kind in id order, until fn returns false. */
+/* Calls fn for the documents of a kind in id order until it returns false. */
 void memory_models_each(struct models *m, uint8_t kind,
 			bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len), void *ctx);
 

@@ -1,4 +1,4 @@
-/* Reading outputs back: the inline bytes first, then chunks of the spool file, each checked as a whole. */
+/* Reads outputs: first the inline bytes, then chunks of the spool file, each checked as a whole. */
 
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
@@ -14,11 +14,11 @@
 
 #define READ_MAX (1u << 20)
 
-/* What of the range the inline bytes hold. ERR_EXPIRED when the output was removed. */
+/* Appends the part of the range that is stored inline. ERR_EXPIRED if the output was removed. */
 static int read_inline(const struct reader *r, const char *ref, uint64_t offset, size_t length, struct buf *out,
 		       size_t *ret_got, struct err *e)
 {
-	MDB_val key = { .mv_size = strlen(ref), .mv_data = (void *)(uintptr_t)ref };
+	MDB_val key = db_key_text(ref);
 	const struct group_entry *newer;
 	const void *v;
 	const char *p;
@@ -52,12 +52,12 @@ static int read_inline(const struct reader *r, const char *ref, uint64_t offset,
 	return 0;
 }
 
-/* The chunk that holds the byte at `offset`; 1 = none does. */
+/* The chunk that contains the byte at `offset`; 1 if there is none. */
 static int find_chunk(const struct reader *r, const char *ref, uint64_t offset, struct chunk *ret, struct err *e)
 {
+	db_cursor_auto MDB_cursor *cur = NULL;
 	char found[BATCH_REF_MAX];
 	struct chunk c;
-	MDB_cursor *cur;
 	struct db_key k;
 	MDB_val kv, v;
 	int rc;
@@ -76,18 +76,16 @@ static int find_chunk(const struct reader *r, const char *ref, uint64_t offset, 
 		rc = mdb_cursor_get(cur, &kv, &v, MDB_PREV);
 	else if (rc == MDB_NOTFOUND)
 		rc = mdb_cursor_get(cur, &kv, &v, MDB_LAST);
-	if (rc == 0 && kv.mv_size > strlen(ref) && memcmp(kv.mv_data, ref, strlen(ref) + 1) == 0) {
-		rc = chunk_parse(&kv, &v, found, &c, e);
-		mdb_cursor_close(cur);
-		if (rc != 0)
-			return -1;
-		if (offset - c.offset >= c.length)
-			return 1;
-		*ret = c;
-		return 0;
-	}
-	mdb_cursor_close(cur);
-	return rc == 0 || rc == MDB_NOTFOUND ? 1 : db_err(e, rc, "read chunks");
+	if (rc != 0)
+		return rc == MDB_NOTFOUND ? 1 : db_err(e, rc, "read chunks");
+	if (kv.mv_size <= strlen(ref) || memcmp(kv.mv_data, ref, strlen(ref) + 1) != 0)
+		return 1;
+	if (chunk_parse(&kv, &v, found, &c, e) != 0)
+		return -1;
+	if (offset - c.offset >= c.length)
+		return 1;
+	*ret = c;
+	return 0;
 }
 
 static int read_chunks(const struct reader *r, const char *ref, uint64_t offset, size_t length, struct buf *out,
@@ -137,7 +135,7 @@ int store_output_read(struct store *store, const char *output_ref, uint64_t offs
 	if (read_inline(&r, output_ref, offset, length, out, &got, e) != 0)
 		return -1;
 	if (read_chunks(&r, output_ref, offset + got, length - got, out, e) != 0) {
-		out->len = before; /* nothing of a bad range */
+		out->len = before; /* return nothing of a damaged range */
 		return -1;
 	}
 	return 0;

@@ -1,6 +1,6 @@
 /*
- * Retention, in steps that are each complete: a transaction folds the oldest events into the snapshot (`base`), removes
- * them and their index entries, and moves the floor. At every moment models = snapshot + kept log.
+ * Retention. Each step is one transaction that projects the oldest events into the `base` table, removes them and their
+ * index entries, and moves the floor: models = base + kept log holds at any time.
  */
 
 #include "runtime/base/mem.h"
@@ -20,7 +20,7 @@
 struct prune {
 	struct job job;
 	uint64_t floor, idem_before_us, removed;
-	unsigned step_events; /* fewer when there is hardly room to copy pages */
+	unsigned step_events; /* fewer if there is hardly space to copy pages */
 	unsigned idem_removed;
 	struct tip next_floor;
 	uint64_t next_removed;
@@ -30,28 +30,15 @@ struct prune {
 
 static int remove_event(struct store *store, MDB_txn *txn, struct models *m, struct tip *floor, struct err *e)
 {
+	mem_auto void *copy = NULL;
 	struct event_view ev;
-	struct db_key k = { .len = 0 };
-	const void *event;
-	MDB_val kv, v;
-	size_t len;
+	struct db_key k;
+	MDB_val kv;
 	int rc;
 
-	db_key_u64(&k, floor->sequence + 1);
-	kv = db_key_val(&k);
-	rc = mdb_get(txn, store->db.t[DB_EVENTS], &kv, &v);
-	if (rc == MDB_NOTFOUND)
-		return err_set(e, ERR_CORRUPT, "event %llu is missing", (unsigned long long)floor->sequence + 1);
-	if (rc != 0)
-		return db_err(e, rc, "read an event");
-	if (record_follow(v.mv_data, v.mv_size, floor->sequence + 1, floor, &event, &len, e) != 0)
+	if (writer_project_next(store, txn, m, floor, &copy, &ev, e) != 0)
 		return -1;
-	/* the record must outlive the puts of the fold, and LMDB's memory does not */
-	mem_auto void *copy = mem_dup(event, len);
-	if (event_view_of(copy, len, floor->sequence, &ev, e) != 0)
-		return -1;
-	if (store->project && store->project(m, &ev, e) != 0)
-		return err_wrap(e, "fold event %llu", (unsigned long long)ev.sequence);
+	kv = db_key_sequence(&k, ev.sequence);
 	rc = mdb_del(txn, store->db.t[DB_EVENTS], &kv, NULL);
 	for (int f = 0; f < ID_FIELD_COUNT && rc == 0; f++) {
 		if (!event_index_key(&ev, f, &k))

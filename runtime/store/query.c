@@ -1,4 +1,4 @@
-/* Reading events: from the ring what is recent, from the database what is older. */
+/* Reads events: recent ones from the ring, older ones from the database. */
 
 #include "runtime/store/background_read.h"
 #include "runtime/store/event_index.h"
@@ -8,59 +8,64 @@
 
 #include <string.h>
 
-/* No read transaction serves more than this many events: one that stays open keeps every page it sees from reuse. */
+/* Most events read in one transaction: while it is open LMDB cannot reuse any page that it can see. */
 #define EVENTS_A_TXN 512
 
 struct scan {
 	struct store *store;
 	const struct store_query *q;
 	size_t id_len;
-	uint64_t next, last; /* still to be given: [next, last] */
+	uint64_t next, last; /* still to be delivered: [next, last] */
 	bool (*fn)(void *ctx, const struct event_view *ev);
 	void *ctx;
 	bool stopped;
 };
 
-static int expired(struct err *e, uint64_t after, uint64_t first)
+static int set_expired(struct err *e, uint64_t after, uint64_t first)
 {
-	return err_set(e, ERR_EXPIRED, "events after %llu are asked for, but the first that is kept is %llu",
+	return err_set(e, ERR_EXPIRED, "events after %llu were requested, but the first that is kept is %llu",
 		       (unsigned long long)after, (unsigned long long)first);
 }
 
-/* Prune may have gone on since the last transaction of this scan. */
+/* Retention may have removed more events since the last transaction of this scan. */
 static int check_floor(const struct reader *r, const struct scan *c, struct err *e)
 {
 	struct tip floor;
 
 	if (reader_floor(r, &floor, e) != 0)
 		return -1;
-	return c->next <= floor.sequence ? expired(e, c->next - 1, floor.sequence + 1) : 0;
+	return c->next <= floor.sequence ? set_expired(e, c->next - 1, floor.sequence + 1) : 0;
 }
 
-static int give(struct scan *c, const MDB_val *v, uint64_t sequence, struct err *e)
+static bool matches_index(const struct scan *c, const struct event_view *ev)
+{
+	const struct id_text *id;
+
+	if (c->q->index < 0)
+		return true;
+	id = &ev->ids[c->q->index];
+	return id->text && id->len == c->id_len && memcmp(id->text, c->q->id, id->len) == 0;
+}
+
+static int deliver_event(struct scan *c, const MDB_val *v, uint64_t sequence, struct err *e)
 {
 	struct event_view ev;
 
 	if (record_view(v->mv_data, v->mv_size, sequence, &ev, e) != 0)
 		return -1;
-	if (c->q->index >= 0) {
-		const struct id_text *id = &ev.ids[c->q->index];
-
-		if (!id->text || id->len != c->id_len || memcmp(id->text, c->q->id, id->len) != 0)
-			return err_set(e, ERR_CORRUPT, "event %llu: an index entry is wrong",
-				       (unsigned long long)sequence);
-	}
+	if (!matches_index(c, &ev))
+		return err_set(e, ERR_CORRUPT, "event %llu: an index entry is wrong", (unsigned long long)sequence);
 	c->next = sequence + 1;
 	c->stopped = !c->fn(c->ctx, &ev);
 	return 0;
 }
 
-/* One transaction's worth of the log up to `last`. */
+/* Delivers events up to `last`, as many as one transaction may read. */
 static int scan_log(struct scan *c, uint64_t last, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
+	db_cursor_auto MDB_cursor *cur = NULL;
 	unsigned budget = EVENTS_A_TXN;
-	MDB_cursor *cur;
 	struct db_key k;
 	MDB_val kv, v;
 	int rc;
@@ -70,23 +75,14 @@ static int scan_log(struct scan *c, uint64_t last, struct err *e)
 	rc = mdb_cursor_open(r.txn, r.db->t[DB_EVENTS], &cur);
 	if (rc != 0)
 		return db_err(e, rc, "read events");
-	db_key_reset(&k);
-	db_key_u64(&k, c->next);
-	kv = db_key_val(&k);
+	kv = db_key_sequence(&k, c->next);
 	rc = mdb_cursor_get(cur, &kv, &v, MDB_SET_RANGE);
 	for (; rc == 0 && c->next <= last && !c->stopped && budget--; rc = mdb_cursor_get(cur, &kv, &v, MDB_NEXT)) {
-		if (kv.mv_size != 8 || db_u64_at(kv.mv_data) != c->next) {
-			rc = err_set(e, ERR_CORRUPT, "event %llu is missing", (unsigned long long)c->next);
-			break;
-		}
-		if (give(c, &v, c->next, e) != 0) {
-			rc = -1;
-			break;
-		}
+		if (kv.mv_size != 8 || db_u64_at(kv.mv_data) != c->next)
+			return err_set(e, ERR_CORRUPT, "event %llu is missing", (unsigned long long)c->next);
+		if (deliver_event(c, &v, c->next, e) != 0)
+			return -1;
 	}
-	mdb_cursor_close(cur);
-	if (rc == -1)
-		return -1;
 	if (rc == MDB_NOTFOUND && c->next <= last && !c->stopped)
 		return err_set(e, ERR_CORRUPT, "event %llu is missing", (unsigned long long)c->next);
 	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "read events");
@@ -95,8 +91,8 @@ static int scan_log(struct scan *c, uint64_t last, struct err *e)
 static int scan_index(struct scan *c, uint64_t last, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
+	db_cursor_auto MDB_cursor *cur = NULL;
 	unsigned budget = EVENTS_A_TXN;
-	MDB_cursor *cur;
 	struct db_key k = { .len = 0 };
 	MDB_val kv, v;
 	size_t prefix;
@@ -113,7 +109,6 @@ static int scan_index(struct scan *c, uint64_t last, struct err *e)
 	kv = db_key_val(&k);
 	rc = mdb_cursor_get(cur, &kv, &v, MDB_SET_RANGE);
 	for (; rc == 0 && !c->stopped; rc = mdb_cursor_get(cur, &kv, &v, MDB_NEXT)) {
-		struct db_key ek = { .len = 0 };
 		uint64_t sequence;
 
 		if (kv.mv_size != prefix + 8 || memcmp(kv.mv_data, k.bytes, prefix) != 0)
@@ -121,23 +116,11 @@ static int scan_index(struct scan *c, uint64_t last, struct err *e)
 		sequence = db_u64_at((const char *)kv.mv_data + prefix);
 		if (sequence > last)
 			break;
-		if (budget-- == 0) {
-			mdb_cursor_close(cur);
-			return 0; /* c->next says where to go on */
-		}
-		db_key_u64(&ek, sequence);
-		MDB_val ekv = db_key_val(&ek);
-		rc = mdb_get(r.txn, r.db->t[DB_EVENTS], &ekv, &v);
-		if (rc == MDB_NOTFOUND)
-			rc = err_set(e, ERR_CORRUPT, "event %llu is missing", (unsigned long long)sequence);
-		else if (rc == 0)
-			rc = give(c, &v, sequence, e);
-		if (rc != 0)
-			break;
+		if (budget-- == 0)
+			return 0; /* the next transaction continues at c->next */
+		if (db_event_get(r.txn, r.db, sequence, &v, e) != 0 || deliver_event(c, &v, sequence, e) != 0)
+			return -1;
 	}
-	mdb_cursor_close(cur);
-	if (rc == -1)
-		return -1;
 	if (rc != 0 && rc != MDB_NOTFOUND)
 		return db_err(e, rc, "read an index");
 	if (!c->stopped)
@@ -157,13 +140,8 @@ static int scan_ring(struct scan *c, struct err *e)
 		if (event_view_of(p, len, c->next, &ev, e) != 0)
 			return -1;
 		c->next++;
-		if (c->q->index >= 0) {
-			const struct id_text *id = &ev.ids[c->q->index];
-
-			if (!id->text || id->len != c->id_len || memcmp(id->text, c->q->id, id->len) != 0)
-				continue;
-		}
-		c->stopped = !c->fn(c->ctx, &ev);
+		if (matches_index(c, &ev))
+			c->stopped = !c->fn(c->ctx, &ev);
 	}
 	return 0;
 }
@@ -176,14 +154,14 @@ int store_events(struct store *store, const struct store_query *q, bool (*fn)(vo
 	int rc = 0;
 
 	if (q->index >= ID_FIELD_COUNT || (q->index >= 0 && (!id_field_indexed((enum id_field)q->index) || !q->id)))
-		return err_field(e, "index", "events are not indexed by that");
+		return err_field(e, "index", "events are not indexed by this field");
 	c.id_len = q->index >= 0 ? strlen(q->id) : 0;
 	if (q->before && q->before - 1 < c.last)
 		c.last = q->before - 1;
 	if (q->after == UINT64_MAX)
 		return 0;
 	if (c.next < first)
-		return expired(e, q->after, first);
+		return set_expired(e, q->after, first);
 	if (q->index >= 0 && (c.id_len == 0 || c.id_len > ID_GIVEN_MAX))
 		return 0;
 	while (rc == 0 && !c.stopped && c.next <= c.last && (!in_ring || c.next < in_ring)) {
@@ -221,30 +199,22 @@ int store_sequence_at(struct store *store, uint64_t real_us, uint64_t *ret, stru
 		settled = store->last;
 	lo = floor.sequence + 1;
 	hi = settled + 1;
-	/* the first event that is not older is also the first whose "latest so far" is not: that is sorted */
+	/* max_us never decreases, and it reaches real_us at the first event that is not older */
 	while (lo < hi) {
 		uint64_t mid = lo + (hi - lo) / 2;
-		struct db_key k = { .len = 0 };
 		struct record_head h;
 		const void *event;
-		MDB_val kv, v;
-		int rc;
+		MDB_val v;
 
-		db_key_u64(&k, mid);
-		kv = db_key_val(&k);
-		rc = mdb_get(r.txn, r.db->t[DB_EVENTS], &kv, &v);
-		if (rc == MDB_NOTFOUND)
-			return err_set(e, ERR_CORRUPT, "event %llu is missing", (unsigned long long)mid);
-		if (rc != 0)
-			return db_err(e, rc, "read events");
-		if (record_check(v.mv_data, v.mv_size, mid, &h, &event, e) != 0)
+		if (db_event_get(r.txn, r.db, mid, &v, e) != 0 ||
+		    record_check(v.mv_data, v.mv_size, mid, &h, &event, e) != 0)
 			return -1;
 		if (h.max_us >= real_us)
 			hi = mid;
 		else
 			lo = mid + 1;
 	}
-	/* what is not in the database yet is in memory */
+	/* events that are not settled yet are in memory */
 	for (; lo > settled && lo <= store->last; lo++) {
 		struct event_view ev;
 		size_t len;

@@ -20,7 +20,7 @@ static int model_key(struct db_key *k, uint8_t kind, const char *id, size_t id_l
 	return 0;
 }
 
-static int wrap(struct err *e, uint8_t kind, const char *id, size_t id_len)
+static int wrap_model(struct err *e, uint8_t kind, const char *id, size_t id_len)
 {
 	return err_wrap(e, "model %u '%.*s'", kind, id_len < 80 ? (int)id_len : 80, id);
 }
@@ -39,13 +39,13 @@ int models_get(struct models *m, uint8_t kind, const char *id, size_t id_len, co
 	if (m->over && (rc = layer_doc(m->over, kind, id, id_len, ret, ret_len)) < 2)
 		return rc;
 	if (!m->txn)
-		return 1; /* in memory only (memory_models.h) */
+		return 1; /* memory_models.h has no table */
 	if (model_key(&k, kind, id, id_len, e) != 0)
 		return -1;
 	MDB_val kv = db_key_val(&k);
 	rc = db_seal_get(m->txn, m->dbi, &kv, &p, ret_len, e);
 	if (rc < 0)
-		return wrap(e, kind, id, id_len);
+		return wrap_model(e, kind, id, id_len);
 	if (rc == 0)
 		*ret = p;
 	return rc;
@@ -65,13 +65,12 @@ int models_put(struct models *m, uint8_t kind, const char *id, size_t id_len, co
 		return 0;
 	}
 	MDB_val kv = db_key_val(&k), old;
-	/* What is there already is not written again: in a copy-on-write tree that would cost its page, and those above
-	 * it. */
+	/* An unchanged document is not written: in a copy-on-write tree that would copy its page and those above it. */
 	if (mdb_get(m->txn, m->dbi, &kv, &old) == 0 && db_seal_same(&old, json, len))
 		return 0;
 	m->puts++;
 	if (db_seal_put(m->txn, m->dbi, &kv, json, len, e) != 0)
-		return wrap(e, kind, id, id_len);
+		return wrap_model(e, kind, id, id_len);
 	return 0;
 }
 
@@ -98,7 +97,7 @@ void store_snapshot_begin(struct store *store)
 
 	if (store->snapshot_depth++)
 		return;
-	/* Without one every reader has its own, and tells what is wrong. */
+	/* If this fails every read begins its own transaction, and reports the error. */
 	if (reader_begin(store, &store->snapshot, &e) != 0 ||
 	    reader_models(&store->snapshot, &store->snapshot_models, &e) != 0)
 		reader_end(&store->snapshot);
@@ -110,8 +109,8 @@ void store_snapshot_end(struct store **s)
 		reader_end(&(*s)->snapshot);
 }
 
-/* The transaction that is held, or one of the caller's own; `now`: that in any case. */
-static int begin(struct store *store, bool now, struct reader *own, struct models *ret, struct err *e)
+/* Uses the open snapshot, if there is one and `now` is false, else begins a reader in `own`. */
+static int begin_read(struct store *store, bool now, struct reader *own, struct models *ret, struct err *e)
 {
 	if (!now && pthread_equal(store->loop, pthread_self()) && store->snapshot.store) {
 		ret->txn = store->snapshot.txn;
@@ -126,16 +125,17 @@ static int begin(struct store *store, bool now, struct reader *own, struct model
 	return 0;
 }
 
-static int model_get(struct store *store, struct speculative *ahead, uint8_t kind, const char *id, struct buf *out,
-		     struct err *e)
+static int model_get(struct store *store, struct speculative *speculative, uint8_t kind, const char *id,
+		     struct buf *out, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
-	struct models m = { .docs = ahead ? &ahead->docs : NULL };
+	struct models m = { .docs = speculative ? &speculative->docs : NULL };
 	const char *p;
 	size_t n;
 	int rc;
 
-	if ((ahead && speculative_refresh(store, e) != 0) || begin(store, ahead != NULL, &r, &m, e) != 0)
+	if ((speculative && speculative_refresh(store, e) != 0) ||
+	    begin_read(store, speculative != NULL, &r, &m, e) != 0)
 		return -1;
 	rc = models_get(&m, kind, id, strlen(id), &p, &n, e);
 	if (rc == 0)
@@ -153,7 +153,7 @@ int store_model_get_speculative(struct store *store, uint8_t kind, const char *i
 	return model_get(store, &store->speculative, kind, id, out, e);
 }
 
-/* The first key that is larger than every key with this prefix; false when there is none. */
+/* Turns a prefix into the first key after all keys with it; false if there is none. */
 static bool key_after_prefix(struct db_key *k)
 {
 	while (k->len > 0) {
@@ -166,7 +166,7 @@ static bool key_after_prefix(struct db_key *k)
 	return false;
 }
 
-/* Puts the cursor on the scan's first entry. */
+/* Moves the cursor to the first entry of the scan. */
 static int scan_start(MDB_cursor *cur, const struct db_key *prefix, const struct db_key *after, bool descending,
 		      MDB_val *kv, MDB_val *v)
 {
@@ -175,7 +175,7 @@ static int scan_start(MDB_cursor *cur, const struct db_key *prefix, const struct
 	int cmp = memcmp(from.bytes, prefix->bytes, common);
 	int rc;
 
-	/* `after` may lie outside the prefix: then the scan starts at the prefix's own end */
+	/* `after` may lie outside the prefix; then the scan starts at the end of the prefix range */
 	if (descending) {
 		bool bounded = true;
 
@@ -202,7 +202,7 @@ static int scan_start(MDB_cursor *cur, const struct db_key *prefix, const struct
 
 typedef bool (*scan_fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len);
 
-/* A scan of the table, and the documents that lie over it, both in the scan's order. */
+/* A merge of the table and the documents of the layers, both in the order of the scan. */
 struct scan {
 	struct docs_list over;
 	size_t at;
@@ -211,15 +211,15 @@ struct scan {
 	void *ctx;
 };
 
-static bool give_doc(struct scan *c, const struct doc *n)
+static bool deliver_doc(struct scan *c, const struct doc *n)
 {
 	if (!n->gone)
 		c->stopped = !c->fn(c->ctx, n->id, n->id_len, n->json, n->len);
 	return !c->stopped;
 }
 
-/* What lies over the table up to this id; true when a document of it stands for the table's, or the scan has ended. */
-static bool give_over(struct scan *c, const char *id, size_t id_len)
+/* Delivers the layers' documents up to this id; true if one of them replaces the table's, or the scan was stopped. */
+static bool deliver_over(struct scan *c, const char *id, size_t id_len)
 {
 	for (; c->at < c->over.count; c->at++) {
 		const struct doc *n = c->over.all[c->at];
@@ -228,14 +228,14 @@ static bool give_over(struct scan *c, const char *id, size_t id_len)
 
 		if (cmp == 0 && n->id_len == id_len) {
 			c->at++;
-			(void)give_doc(c, n);
+			(void)deliver_doc(c, n);
 			return true;
 		}
 		if (cmp == 0)
 			cmp = n->id_len > id_len ? 1 : -1;
 		if (c->descending ? cmp < 0 : cmp > 0)
 			return false;
-		if (!give_doc(c, n))
+		if (!deliver_doc(c, n))
 			return true;
 	}
 	return false;
@@ -244,7 +244,7 @@ static bool give_over(struct scan *c, const char *id, size_t id_len)
 static int scan_table(struct scan *c, const struct models *m, const struct db_key *pk, const struct db_key *after,
 		      struct err *e)
 {
-	MDB_cursor *cur;
+	db_cursor_auto MDB_cursor *cur = NULL;
 	MDB_val kv, v;
 	int rc = mdb_cursor_open(m->txn, m->dbi, &cur);
 
@@ -258,19 +258,16 @@ static int scan_table(struct scan *c, const struct models *m, const struct db_ke
 
 		if (kv.mv_size < pk->len || memcmp(kv.mv_data, pk->bytes, pk->len) != 0)
 			break;
-		if (c->over.count && give_over(c, id, kv.mv_size - 1))
+		if (c->over.count && deliver_over(c, id, kv.mv_size - 1))
 			continue;
-		if (db_seal_open(&kv, &v, &json, &len, e) != 0) {
-			mdb_cursor_close(cur);
-			return wrap(e, pk->bytes[0], id, kv.mv_size - 1);
-		}
+		if (db_seal_open(&kv, &v, &json, &len, e) != 0)
+			return wrap_model(e, pk->bytes[0], id, kv.mv_size - 1);
 		c->stopped = !c->fn(c->ctx, id, kv.mv_size - 1, json, len);
 	}
-	mdb_cursor_close(cur);
 	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "list models");
 }
 
-/* Of the documents over the table those that the scan has passed already: `after` may lie anywhere. */
+/* Skips the layers' documents up to `after`. */
 static void skip_over(struct scan *c, const char *after)
 {
 	while (after && c->at < c->over.count) {
@@ -282,8 +279,8 @@ static void skip_over(struct scan *c, const char *after)
 	}
 }
 
-static int scan(struct store *store, const struct speculative *ahead, uint8_t kind, const char *prefix,
-		const char *after, bool descending, scan_fn fn, void *ctx, struct err *e)
+static int scan_models(struct store *store, const struct speculative *speculative, uint8_t kind, const char *prefix,
+		       const char *after, bool descending, scan_fn fn, void *ctx, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
 	struct db_key pk = { .len = 0 }, ak = { .len = 0 };
@@ -298,17 +295,17 @@ static int scan(struct store *store, const struct speculative *ahead, uint8_t ki
 	if (after)
 		db_key_add(&ak, after, strlen(after));
 	if (!db_key_ok(&pk) || !db_key_ok(&ak))
-		return 0; /* longer than any id is */
-	if (begin(store, ahead != NULL, &r, &m, e) != 0)
+		return 0; /* no id is that long */
+	if (begin_read(store, speculative != NULL, &r, &m, e) != 0)
 		return -1;
-	if (ahead)
-		docs_list_add(&c.over, &ahead->docs, kind, prefix);
+	if (speculative)
+		docs_list_add(&c.over, &speculative->docs, kind, prefix);
 	layer_docs(m.over, &c.over, kind, prefix);
 	docs_list_sort(&c.over, descending);
 	skip_over(&c, after);
 	rc = scan_table(&c, &m, &pk, after ? &ak : NULL, e);
 	while (rc == 0 && !c.stopped && c.at < c.over.count)
-		(void)give_doc(&c, c.over.all[c.at++]);
+		(void)deliver_doc(&c, c.over.all[c.at++]);
 	docs_list_done(&c.over);
 	return rc;
 }
@@ -316,7 +313,7 @@ static int scan(struct store *store, const struct speculative *ahead, uint8_t ki
 int store_model_scan(struct store *store, uint8_t kind, const char *prefix, const char *after, bool descending,
 		     scan_fn fn, void *ctx, struct err *e)
 {
-	return scan(store, NULL, kind, prefix, after, descending, fn, ctx, e);
+	return scan_models(store, NULL, kind, prefix, after, descending, fn, ctx, e);
 }
 
 int store_model_scan_speculative(struct store *store, uint8_t kind, const char *prefix, scan_fn fn, void *ctx,
@@ -324,5 +321,5 @@ int store_model_scan_speculative(struct store *store, uint8_t kind, const char *
 {
 	if (speculative_refresh(store, e) != 0)
 		return -1;
-	return scan(store, &store->speculative, kind, prefix, NULL, false, fn, ctx, e);
+	return scan_models(store, &store->speculative, kind, prefix, NULL, false, fn, ctx, e);
 }

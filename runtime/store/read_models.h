@@ -2,9 +2,9 @@
 #define BAILIFF_STORE_READ_MODELS_H
 
 /*
- * struct models (internal to runtime/store): what a fold reads and writes. Either the table of a write transaction; or
- * documents in memory, which cover those of the layers below, which cover the table (speculative.h, layer.h,
- * memory_models.h).
+ * struct models (internal to runtime/store): what a projection reads and writes. Either a table in a write transaction,
+ * or documents in memory, which hide those of the layers below them, which hide those of the table (speculative.h,
+ * layer.h, memory_models.h).
  */
 
 #include "runtime/store/db.h"
@@ -19,8 +19,8 @@ struct layer;
 struct models {
 	MDB_txn *txn;
 	MDB_dbi dbi;
-	unsigned puts;     /* since it was made */
-	struct docs *docs; /* not NULL: what is written goes there */
+	unsigned puts;     /* writes so far */
+	struct docs *docs; /* if not NULL, writes go there */
 	const struct layer *over;
 	uint64_t ordinal;
 };

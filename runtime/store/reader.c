@@ -14,11 +14,11 @@ int reader_begin(struct store *store, struct reader *ret, struct err *e)
 	pthread_rwlock_rdlock(&store->db_lock);
 	if (!store->db.env) {
 		pthread_rwlock_unlock(&store->db_lock);
-		return err_set(e, ERR_UNAVAILABLE, "the store's medium has failed; it is tried again");
+		return err_set(e, ERR_UNAVAILABLE, "the store's disk has failed; the daemon keeps retrying");
 	}
 	pthread_mutex_lock(&store->mutex);
 	rc = mdb_txn_begin(store->db.env, NULL, MDB_RDONLY, &txn);
-	/* the transaction that settles the layers may be there already, and more with it */
+	/* a transaction at or after the one that settles the layers already contains them */
 	if (rc == 0 && mdb_txn_id(txn) < store->settling)
 		over = layer_ref(store->layers);
 	if (rc == 0 && mdb_txn_id(txn) >= store->models_since)
@@ -54,7 +54,7 @@ int reader_floor(const struct reader *r, struct tip *ret, struct err *e)
 
 int reader_last(const struct reader *r, uint64_t *ret, struct err *e)
 {
-	MDB_cursor *cur;
+	db_cursor_auto MDB_cursor *cur = NULL;
 	MDB_val kv, v;
 	int rc;
 
@@ -67,7 +67,6 @@ int reader_last(const struct reader *r, uint64_t *ret, struct err *e)
 		return db_err(e, rc, "read the log's end");
 	rc = mdb_cursor_get(cur, &kv, &v, MDB_LAST);
 	*ret = rc == 0 && kv.mv_size == 8 ? db_u64_at(kv.mv_data) : 0;
-	mdb_cursor_close(cur);
 	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "read the log's end");
 }
 

@@ -1,7 +1,7 @@
 /*
- * Folding the log again, while the store goes on: into the table of models that is not in use, a bounded transaction
- * at a time; the one that reaches the end of the log also makes that table the one in use. A crash before it leaves
- * the old models.
+ * Computes the read models again while the store is in use: projects the log into the inactive table of models, in
+ * transactions of bounded size. The one that reaches the end of the log also makes that table the active one; a crash
+ * before that leaves the old models.
  */
 
 #include "runtime/base/mem.h"
@@ -21,8 +21,8 @@ struct rebuild {
 	struct job job;
 	enum phase phase, next_phase;
 	int target;                          /* the table that is filled */
-	struct db_key base_at, next_base_at; /* last copied entry of the snapshot */
-	struct tip at, next_at;              /* last folded event */
+	struct db_key base_at, next_base_at; /* last copied entry of the `base` table */
+	struct tip at, next_at;              /* last projected event */
 	struct store_verdict verdict;
 	void (*done)(void *ctx, const struct store_verdict *v, const struct err *e);
 	void *ctx;
@@ -32,12 +32,12 @@ static int copy_base(struct rebuild *b, struct store *store, MDB_txn *txn, struc
 {
 	MDB_val kv = db_key_val(&b->base_at), v;
 	struct db_key last = b->base_at;
-	MDB_cursor *cur;
+	db_cursor_auto MDB_cursor *cur = NULL;
 	unsigned n = 0;
 	int rc = mdb_cursor_open(txn, store->db.t[DB_BASE], &cur);
 
 	if (rc != 0)
-		return db_err(e, rc, "read the snapshot");
+		return db_err(e, rc, "read the base models");
 	rc = mdb_cursor_get(cur, &kv, &v, last.len ? MDB_SET_RANGE : MDB_FIRST);
 	if (rc == 0 && last.len && kv.mv_size == last.len && memcmp(kv.mv_data, last.bytes, last.len) == 0)
 		rc = mdb_cursor_get(cur, &kv, &v, MDB_NEXT);
@@ -48,43 +48,26 @@ static int copy_base(struct rebuild *b, struct store *store, MDB_txn *txn, struc
 		db_key_reset(&last);
 		db_key_add(&last, kv.mv_data, kv.mv_size);
 	}
-	mdb_cursor_close(cur);
 	if (rc != 0 && rc != MDB_NOTFOUND)
-		return db_err(e, rc, "copy the snapshot");
+		return db_err(e, rc, "copy the base models");
 	b->next_base_at = last;
 	if (rc == MDB_NOTFOUND)
 		b->next_phase = PHASE_LOG;
 	return 0;
 }
 
-static int fold_log(struct rebuild *b, struct store *store, MDB_txn *txn, struct err *e)
+static int project_log(struct rebuild *b, struct store *store, MDB_txn *txn, struct err *e)
 {
 	struct models m = { .txn = txn, .dbi = store->db.t[b->target] };
 	uint8_t which = b->target == DB_MODELS_B;
 
 	for (unsigned i = 0; i < STEP_EVENTS && m.puts < STEP_PUTS && b->next_at.sequence < store->settled.sequence;
 	     i++) {
-		struct db_key k = { .len = 0 };
+		mem_auto void *copy = NULL;
 		struct event_view ev;
-		const void *event;
-		MDB_val kv, v;
-		size_t len;
-		int rc;
 
-		db_key_u64(&k, b->next_at.sequence + 1);
-		kv = db_key_val(&k);
-		rc = mdb_get(txn, store->db.t[DB_EVENTS], &kv, &v);
-		if (rc == MDB_NOTFOUND)
-			return err_set(e, ERR_CORRUPT, "event %llu is missing",
-				       (unsigned long long)b->next_at.sequence + 1);
-		if (rc != 0)
-			return db_err(e, rc, "read an event");
-		if (record_follow(v.mv_data, v.mv_size, b->next_at.sequence + 1, &b->next_at, &event, &len, e) != 0)
+		if (writer_project_next(store, txn, &m, &b->next_at, &copy, &ev, e) != 0)
 			return -1;
-		mem_auto void *copy = mem_dup(event, len);
-		if (event_view_of(copy, len, b->next_at.sequence, &ev, e) != 0 ||
-		    (store->project && store->project(&m, &ev, e) != 0))
-			return err_wrap(e, "fold event %llu", (unsigned long long)b->next_at.sequence);
 	}
 	if (b->next_at.sequence < store->settled.sequence)
 		return 0;
@@ -111,7 +94,7 @@ static int rebuild_txn(struct store *store, MDB_txn *txn, void *ctx, struct err 
 		b->next_phase = PHASE_BASE;
 		return rc == 0 ? 0 : db_err(e, rc, "clear the models");
 	case PHASE_BASE: return copy_base(b, store, txn, e);
-	default: return fold_log(b, store, txn, e);
+	default: return project_log(b, store, txn, e);
 	}
 }
 
@@ -119,7 +102,7 @@ static enum job_step rebuild_step(struct store *store, struct job *j)
 {
 	struct rebuild *b = (struct rebuild *)j;
 
-	/* Readers find out for themselves while it changes. */
+	/* Meanwhile readers look the active table up. */
 	pthread_mutex_lock(&store->mutex);
 	store->models_since = SIZE_MAX;
 	pthread_mutex_unlock(&store->mutex);

@@ -59,7 +59,7 @@ void ring_push(struct ring *r, struct store_batch *b)
 	b->records = BUF_INIT;
 	b->nevents = b->events_cap = 0;
 	r->bytes += part_bytes(p);
-	/* the newest stays, however large: the range must end at the last sequence */
+	/* keep the newest part, however large: the range must end at the last sequence */
 	while (r->bytes > RING_BYTES_MAX && r->count > 1)
 		drop_first(r);
 }

@@ -2,8 +2,8 @@
 #define BAILIFF_STORE_RING_H
 
 /*
- * The newest committed records, in memory (internal to runtime/store): what subscribers ask for is nearly always
- * here. Owned by the loop thread. Always an unbroken range of sequences that ends at the newest.
+ * The newest committed records, in memory (internal to runtime/store, loop thread): nearly all reads of subscribers are
+ * served from here. Always a range of sequences without gaps that ends at the newest.
  */
 
 #include "runtime/store/batch.h"
@@ -18,7 +18,7 @@ struct ring_part {
 };
 
 struct ring {
-	struct ring_part *parts; /* a circle of `cap` parts */
+	struct ring_part *parts; /* circular, with `cap` parts */
 	size_t head, count, cap;
 	size_t bytes;
 };
@@ -26,9 +26,9 @@ struct ring {
 void ring_done(struct ring *r);
 /* Takes the records of a committed batch. */
 void ring_push(struct ring *r, struct store_batch *b);
-/* First sequence here; 0 when empty. */
+/* The first sequence in it; 0 if it is empty. */
 uint64_t ring_first(const struct ring *r);
-/* The event record; NULL when it is not here. */
+/* The event record; NULL if it is not in the ring. */
 const void *ring_get(const struct ring *r, uint64_t sequence, size_t *ret_len);
 
 #endif

@@ -12,9 +12,9 @@
 
 #define SCRATCH_MAP (64ull << 30)
 #define SCRATCH_MAP_MIN (64ull << 20)
-#define BREATHE_PUTS 10000
+#define YIELD_PUTS 10000
 
-/* Inside the store's folder; where that cannot be written to, in the place for temporary files. */
+/* In the store's directory or, if that is not writable, in the one for temporary files. */
 static int make_directory(struct store *store, struct scratch *c, char *path, size_t cap, struct err *e)
 {
 	const char *tmp = getenv("TMPDIR");
@@ -33,7 +33,7 @@ static int make_directory(struct store *store, struct scratch *c, char *path, si
 		snprintf(c->name, sizeof(c->name), "%s", strrchr(path, '/') + 1);
 		return 0;
 	}
-	return err_sys(e, errno, "make a folder for the fresh fold");
+	return err_sys(e, errno, "create a directory for the temporary models");
 }
 
 static int open_env(const char *path, MDB_env **ret)
@@ -75,7 +75,7 @@ int scratch_open(struct store *store, struct scratch *ret, struct err *e)
 		rc = mdb_dbi_open(c.models.txn, "models", MDB_CREATE, &c.models.dbi);
 	if (rc != 0) {
 		scratch_done(&c);
-		return db_err(e, rc, "make room for the fresh fold");
+		return db_err(e, rc, "create the temporary models");
 	}
 	*ret = c;
 	return 0;
@@ -85,14 +85,14 @@ int scratch_yield(struct scratch *c, struct err *e)
 {
 	int rc;
 
-	if (c->models.puts < BREATHE_PUTS)
+	if (c->models.puts < YIELD_PUTS)
 		return 0;
 	c->models.puts = 0;
 	rc = mdb_txn_commit(c->models.txn);
 	c->models.txn = NULL;
 	if (rc == 0)
 		rc = mdb_txn_begin(c->env, NULL, 0, &c->models.txn);
-	return rc == 0 ? 0 : db_err(e, rc, "fold");
+	return rc == 0 ? 0 : db_err(e, rc, "write temporary models");
 }
 
 void scratch_done(struct scratch *c)

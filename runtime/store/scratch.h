@@ -2,8 +2,8 @@
 #define BAILIFF_STORE_SCRATCH_H
 
 /*
- * A throw-away environment for verify's fresh fold (internal to runtime/store): in a folder of its own, never synced,
- * removed at the end; a crash leaves it to the next open's sweep.
+ * Temporary read models for verify and background reads (internal to runtime/store): an environment in a directory of
+ * its own, never synced, removed at the end or, after a crash, by the next store_open.
  */
 
 #include "runtime/store/read_models.h"
@@ -12,7 +12,7 @@ struct err;
 struct store;
 
 struct scratch {
-	int parent_fd; /* −1 = none was made */
+	int parent_fd; /* −1 = not open */
 	char name[32];
 	MDB_env *env;
 	struct models models; /* with an open write transaction */
@@ -20,7 +20,7 @@ struct scratch {
 #define SCRATCH_INIT ((struct scratch){ .parent_fd = -1 })
 
 int scratch_open(struct store *store, struct scratch *ret, struct err *e);
-/* Commits now and then, so that no transaction grows too large. */
+/* Commits now and then, so that the transaction does not grow too large. */
 int scratch_yield(struct scratch *c, struct err *e);
 void scratch_done(struct scratch *c);
 

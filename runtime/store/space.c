@@ -15,10 +15,10 @@
 
 #define BALLAST_NAME "ballast"
 #define BALLAST_DEFAULT (4u << 20)
-/* Pages of the map that are kept for removing things. */
+/* Pages of the map that are reserved for removals. */
 #define RESERVE_MIN 96u
 #define RESERVE_MAX 1024u
-/* A file system with less than this is called full. */
+/* A file system with less free space than this counts as full. */
 #define DISK_MIN (1u << 20)
 #define DISK_NOTHING (256u * 1024)
 #define JOURNAL_DEFAULT (1u << 20)
@@ -34,7 +34,8 @@ static int make_ballast(struct store *store)
 		return 0;
 	}
 	if (errno == EOPNOTSUPP) {
-		log_warning("store: this file system cannot reserve room; there is no ballast for a full disk");
+		log_warning("store: this file system cannot reserve space (fallocate), so there is no ballast for a "
+			    "full disk");
 		store->space.ballast_bytes = 0;
 		unlinkat(store->dir_fd, BALLAST_NAME, 0);
 		return 0;
@@ -59,7 +60,7 @@ bool space_release_ballast(struct store *store)
 	if (!store->space.ballast)
 		return false;
 	store->space.ballast = false;
-	log_warning("store: the disk is full; the ballast file is given up for what must be written");
+	log_warning("store: the disk is full; deleted the ballast file to record what must not be lost");
 	return unlinkat(store->dir_fd, BALLAST_NAME, 0) == 0;
 }
 
@@ -75,11 +76,11 @@ void space_spool_add(struct store *store, int64_t bytes, int64_t files)
 	pthread_mutex_unlock(&store->mutex);
 }
 
-/* Pages on LMDB's free list: one value for each transaction that freed some, its first word is their number. */
+/* Pages on LMDB's free list. It has a value for each transaction that freed pages; the first word is their number. */
 static uint64_t free_pages(struct store *store)
 {
 	reader_auto struct reader r = READER_INIT;
-	MDB_cursor *cur;
+	db_cursor_auto MDB_cursor *cur = NULL;
 	MDB_val k, v;
 	uint64_t n = 0;
 
@@ -93,7 +94,6 @@ static uint64_t free_pages(struct store *store)
 			n += count;
 		}
 	}
-	mdb_cursor_close(cur);
 	return n;
 }
 
@@ -145,7 +145,7 @@ uint64_t space_journal_bytes(uint64_t wanted, uint64_t quota)
 	return size < JOURNAL_MAX ? size : JOURNAL_MAX;
 }
 
-static uint64_t available(int dir_fd)
+static uint64_t available_bytes(int dir_fd)
 {
 	struct statvfs v;
 
@@ -154,19 +154,19 @@ static uint64_t available(int dir_fd)
 	return (uint64_t)v.f_bavail * v.f_frsize;
 }
 
-/* After ENOSPC: room again means room for the ballast and then some. */
+/* After ENOSPC the disk counts as full until there is space for the ballast and DISK_MIN. */
 static void check_disk(struct store *store)
 {
 	uint64_t want = DISK_MIN + (store->space.ballast ? 0 : store->space.ballast_bytes);
 
 	if (!store->space.disk_full && store->space.ballast)
 		return;
-	if (available(store->dir_fd) < want || available(store->spool_fd) < DISK_MIN)
+	if (available_bytes(store->dir_fd) < want || available_bytes(store->spool_fd) < DISK_MIN)
 		return;
 	if (!store->space.ballast && store->space.ballast_bytes && make_ballast(store) != 0)
 		return;
 	if (store->space.disk_full)
-		log_info("store: the disk has room again");
+		log_info("store: the disk has space again");
 	store->space.disk_full = false;
 }
 
@@ -177,7 +177,7 @@ static uint64_t map_reserve(uint64_t total)
 	return reserve < RESERVE_MIN ? RESERVE_MIN : reserve > RESERVE_MAX ? RESERVE_MAX : reserve;
 }
 
-/* The number of free pages is only counted where it can matter. */
+/* Counts the free pages only if the result can matter. */
 static bool check_map(struct store *store, uint64_t used, uint64_t total)
 {
 	uint64_t reserve = map_reserve(total), nfree;
@@ -219,7 +219,8 @@ bool space_check(struct store *store)
 		full |= was;
 	}
 	if (full != was)
-		log_warning(full ? "store: full; only what must be written is accepted" : "store: there is room again");
+		log_warning(full ? "store: full; only events that must not be lost are accepted"
+				 : "store: there is space again");
 	atomic_store(&store->full, full);
 	return full;
 }
@@ -231,7 +232,7 @@ bool space_has_reserve(struct store *store, uint64_t bytes)
 	if (atomic_load(&store->full) || store->space.disk_full ||
 	    (store->space.ballast_bytes && !store->space.ballast) || !env_pages(store, &page, &used, &total))
 		return false;
-	/* pages of a copy-on-write tree are copied, and split */
+	/* writing to a copy-on-write tree copies and splits pages */
 	return total > used && total - used > 2 * map_reserve(total) + 8 * (bytes / page + 1);
 }
 
@@ -239,19 +240,19 @@ bool space_failed(struct store *store, const struct err *e)
 {
 	uint64_t page, used, total;
 
-	if (e->code == ERR_EXHAUSTED && e->sys == 0) { /* the map */
+	if (e->code == ERR_EXHAUSTED && e->sys == 0) { /* the map is full */
 		store->space.map_failed = true;
 		store->space.map_failed_free = free_pages(store);
 		if (env_pages(store, &page, &used, &total))
 			store->space.map_failed_free += total > used ? total - used : 0;
 	} else if (e->code == ERR_EXHAUSTED ||
-		   (e->code == ERR_SYS && e->sys == EIO && available(store->dir_fd) < DISK_NOTHING)) {
-		/* LMDB calls a short write EIO, and a full disk gives short writes */
+		   (e->code == ERR_SYS && e->sys == EIO && available_bytes(store->dir_fd) < DISK_NOTHING)) {
+		/* a full disk causes short writes, which LMDB reports as EIO */
 		store->space.disk_full = true;
 	} else {
 		return false;
 	}
 	if (!atomic_exchange(&store->full, true))
-		log_warning("store: full; only what must be written is accepted: %s", e->message);
+		log_warning("store: full; only events that must not be lost are accepted: %s", e->message);
 	return true;
 }

@@ -15,9 +15,9 @@ void speculative_init(struct speculative *a)
 
 void speculative_done(struct speculative *a) { docs_done(&a->docs); }
 
-/* ---- folding ---- */
+/* ---- projecting ---- */
 
-static void fold_batch(struct store *store, struct store_batch *b, struct models *m)
+static void project_batch(struct store *store, struct store_batch *b, struct models *m)
 {
 	struct err e = ERR_INIT;
 
@@ -27,7 +27,7 @@ static void fold_batch(struct store *store, struct store_batch *b, struct models
 
 		if (event_view_of(b->records.data + b->events[i].offset, b->events[i].length, 0, &ev, &e) != 0 ||
 		    store->project_speculative(m, &ev, &e) != 0)
-			log_error("store: fold ahead: %s", e.message);
+			log_error("store: project a submitted batch: %s", e.message);
 	}
 }
 
@@ -39,7 +39,7 @@ void speculative_add(struct store *store, struct store_batch *b)
 		return;
 	b->ordinal = ++a->ordinal;
 	TAILQ_INSERT_TAIL(&a->undecided, b, undecided);
-	a->unfolded++;
+	a->unprojected++;
 }
 
 int speculative_refresh(struct store *store, struct err *e)
@@ -48,9 +48,9 @@ int speculative_refresh(struct store *store, struct err *e)
 	struct speculative *a = &store->speculative;
 	struct models m = { .docs = &a->docs };
 	struct store_batch *b;
-	uint64_t there = 0; /* by how many events this snapshot is ahead of what was dispatched */
+	uint64_t there = 0; /* how many events of the snapshot are not dispatched yet */
 
-	if (!a->unfolded)
+	if (!a->unprojected)
 		return 0;
 	if (reader_begin(store, &r, e) != 0 || reader_models(&r, &m.dbi, e) != 0 || reader_last(&r, &there, e) != 0)
 		return -1;
@@ -61,28 +61,28 @@ int speculative_refresh(struct store *store, struct err *e)
 		bool committed = there >= b->nevents;
 
 		there -= committed ? b->nevents : there;
-		if (b->folded)
+		if (b->projected)
 			continue;
-		/* It will not be folded, so what earlier ones left here of the same documents would hide it. */
+		/* The snapshot has its documents; older versions of them in the map would hide those. */
 		if (committed)
 			docs_sweep(&a->docs, b->ordinal);
 		if (!committed)
-			fold_batch(store, b, &m);
-		b->folded = true;
-		a->unfolded--;
+			project_batch(store, b, &m);
+		b->projected = true;
+		a->unprojected--;
 	}
 	return 0;
 }
 
-/* What was folded on top of a refused batch is wrong as well: from the beginning, when somebody asks. */
+/* What was projected on top of a rejected batch is wrong too: start over at the next read. */
 static void start_over(struct speculative *a)
 {
 	struct store_batch *b;
 
 	docs_done(&a->docs);
 	TAILQ_FOREACH (b, &a->undecided, undecided) {
-		a->unfolded += b->folded;
-		b->folded = false;
+		a->unprojected += b->projected;
+		b->projected = false;
 	}
 }
 
@@ -93,8 +93,8 @@ void speculative_resolve(struct store *store, struct store_batch *b)
 	if (!b->ordinal)
 		return;
 	TAILQ_REMOVE(&a->undecided, b, undecided);
-	if (!b->folded)
-		a->unfolded--;
+	if (!b->projected)
+		a->unprojected--;
 	else if (b->status != 0)
 		start_over(a);
 	else if (TAILQ_EMPTY(&a->undecided))

@@ -2,18 +2,19 @@
 #define BAILIFF_STORE_SPECULATIVE_H
 
 /*
- * What the models will be once everything submitted is durable (internal to runtime/store; readers use store.h).
+ * The read models as they will be once every submitted batch is durable (internal to runtime/store; readers use
+ * store.h).
  *
- * A batch takes effect when it is durable, on another thread, a little later. Whoever decides the next step on the loop
- * thread must already reckon with it: two requests in one loop turn must not both start the same task. So submitted
- * batches are folded, by the same pure folds, into a small map of documents that lies over the committed ones; their
- * entries go when their batch is decided. When a batch is refused the map is made again from the batches that are left.
+ * A batch takes effect a little later, on another thread. The next decision on the loop thread must already take it
+ * into account: two requests in one turn of the loop must not both start the same task. So submitted batches are
+ * projected, by the same pure functions, into a small map of documents that hides the committed ones. An entry is
+ * removed when its batch is completed. If a batch is rejected the map is computed again from the remaining batches.
  *
- * Folding waits until somebody asks (speculative_refresh), because most batches are decided before anybody does. The
- * writer commits in the order of submission, so the batches that a reader's snapshot holds already are the first ones,
- * as many as have the events by which its log is ahead of the last one dispatched: those are not folded again.
+ * Batches are projected only when a speculative read needs them (speculative_refresh), because most are completed
+ * before that. The writer commits in the order of submission, so a reader's snapshot contains the first of the pending
+ * batches, as many as account for the events by which its log is longer than the dispatched one; those are skipped.
  *
- * Sequence numbers are not known yet: folds see 0.
+ * Sequence numbers are not known yet: projections see 0.
  */
 
 #include "runtime/store/docs.h"
@@ -31,13 +32,13 @@ struct speculative {
 	struct docs docs;
 	TAILQ_HEAD(, store_batch) undecided;
 	uint64_t ordinal;
-	size_t unfolded; /* of the undecided ones */
+	size_t unprojected; /* number of pending batches that are not in `docs` yet */
 };
 
 void speculative_init(struct speculative *a);
 void speculative_done(struct speculative *a);
 void speculative_add(struct store *store, struct store_batch *b);
-/* Before anything is read from the map. */
+/* Call it before reading `docs`. */
 int speculative_refresh(struct store *store, struct err *e);
 void speculative_resolve(struct store *store, struct store_batch *b);
 

@@ -10,13 +10,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Holes are made of whole blocks; punching in larger steps costs fewer calls and keeps at most this much more. */
+/* Holes consist of whole blocks; larger steps need fewer calls and keep at most one step more. */
 #define BLOCK 4096u
 #define PUNCH_STEP (256u * 1024)
 #define RESERVE_FROM (8u << 20)
 #define RESERVE_STEP (64u << 20)
 
-/* Refs are ids, and ids have no slash; what is left are the two names that are not files. */
+/* Refs are ids, which have no slash; "." and ".." are valid ids, but not file names. */
 static int check_name(const char *ref, struct err *e)
 {
 	if (!id_valid(ref, strlen(ref)) || strcmp(ref, ".") == 0 || strcmp(ref, "..") == 0)
@@ -52,9 +52,9 @@ void spool_hole(uint64_t size, uint64_t limit, uint64_t *ret_from, uint64_t *ret
 	*ret_to = longer ? size - limit / 4 : 0;
 }
 
-/* Whole blocks of it. A file system that cannot do it keeps the bytes, as it keeps those at the hole's edges; nobody
- * reads them. */
-static void punch(struct spool_file *f, uint64_t step)
+/* Punches the whole blocks of the hole. Bytes at its edges, or on a file system without holes, stay and are not read.
+ */
+static void punch_hole(struct spool_file *f, uint64_t step)
 {
 	uint64_t from, to;
 
@@ -72,8 +72,8 @@ static void punch(struct spool_file *f, uint64_t step)
 		f->punched = to;
 }
 
-/* Finding blocks page by page is a large part of what a large stream costs. Never where a hole may come. */
-static void reserve(struct spool_file *f)
+/* Allocating block by block is a large part of the cost of a large stream. Never reserves where a hole may follow. */
+static void reserve_blocks(struct spool_file *f)
 {
 	uint64_t from = f->reserved > f->size ? f->reserved : f->size;
 
@@ -88,9 +88,9 @@ static void reserve(struct spool_file *f)
 void spool_done(struct spool_file *f)
 {
 	if (f->fd >= 0)
-		punch(f, 1);
+		punch_hole(f, 1);
 	if (f->reserved > f->size && ftruncate(f->fd, (off_t)f->size) < 0)
-		f->reserved = f->size; /* the rest stays taken until the file goes */
+		f->reserved = f->size; /* the blocks stay allocated until the file is removed */
 	fd_close(&f->fd);
 }
 
@@ -105,8 +105,8 @@ int64_t spool_take(struct spool_file *f, int pipe_fd, size_t max)
 	if (n <= 0)
 		return n;
 	f->size += (uint64_t)n;
-	reserve(f);
-	punch(f, PUNCH_STEP);
+	reserve_blocks(f);
+	punch_hole(f, PUNCH_STEP);
 	return n;
 }
 

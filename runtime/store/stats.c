@@ -1,4 +1,4 @@
-/* What the store says of itself. */
+/* Statistics. */
 
 #include "runtime/store/idempotency_records.h"
 #include "runtime/store/layer.h"
@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* By how many documents and idempotency records the layers make the tables longer. */
-static int64_t new_models(const struct reader *r, MDB_dbi dbi)
+/* By how many documents the layers change the number in the table. */
+static int64_t count_new_models(const struct reader *r, MDB_dbi dbi)
 {
 	docs_list_auto struct docs_list list = DOCS_LIST_INIT;
 	struct models m = { .txn = r->txn, .dbi = dbi };
@@ -29,7 +29,8 @@ static int64_t new_models(const struct reader *r, MDB_dbi dbi)
 	return more;
 }
 
-static uint64_t new_keys(const struct reader *r)
+/* By how many idempotency records. */
+static uint64_t count_new_keys(const struct reader *r)
 {
 	uint64_t more = 0;
 
@@ -63,20 +64,21 @@ int store_stats_get(struct store *store, struct store_stats *ret, struct err *e)
 	st.events = last - floor.sequence;
 	st.first_sequence = floor.sequence + 1;
 	st.last_sequence = store->last;
-	st.models = db_entries(r.txn, models) + (uint64_t)new_models(&r, models);
-	st.idem_records = db_entries(r.txn, r.db->t[DB_IDEM]) + new_keys(&r);
+	st.models = db_entries(r.txn, models) + (uint64_t)count_new_models(&r, models);
+	st.idem_records = db_entries(r.txn, r.db->t[DB_IDEM]) + count_new_keys(&r);
 	st.map_bytes = r.db->map_bytes;
 	if (r.db->smaller)
-		snprintf(st.note, sizeof(st.note), "the address space allows a map of only %llu MiB",
+		snprintf(st.note, sizeof(st.note), "the address space is too small: the map has only %llu MiB",
 			 (unsigned long long)(r.db->map_bytes >> 20));
 	reader_end(&r);
 	st.db_bytes = space_db_bytes(store);
 	st.quota_bytes = store->space.quota;
 	st.full = atomic_load(&store->full);
 	if (faccessat(store->dir_fd, "ballast", F_OK, 0) != 0 && !store->read_only && !st.note[0])
-		snprintf(st.note, sizeof(st.note), "there is no ballast file for a full disk");
+		snprintf(st.note, sizeof(st.note),
+			 "there is no ballast file; a full disk may prevent ends from being recorded");
 	if (journal_note[0] && !st.note[0])
-		snprintf(st.note, sizeof(st.note), "without a journal, commits take longer: %.110s", journal_note);
+		snprintf(st.note, sizeof(st.note), "no journal, so commits take longer: %.110s", journal_note);
 	*ret = st;
 	return 0;
 }

@@ -1,4 +1,4 @@
-/* Opening and closing, and the loop thread's side of writing: submit, dispatch, flush. */
+/* Open and close, and the part of writing that runs on the loop thread: submit, dispatch, flush. */
 
 #include "runtime/store/store.h"
 
@@ -27,7 +27,7 @@
 #define SOON_DEFAULT_MS 50
 #define SETTLE_DEFAULT_MS 5
 #define SCHEMA_DEFAULT "lime-profile-0.4.0"
-#define CHECK_PAGES (64ull << 20) /* bytes of pages looked at when opening */
+#define CHECK_PAGES (64ull << 20) /* bytes of pages to check when a store is opened */
 
 /* ---- open and close ---- */
 
@@ -77,7 +77,7 @@ static void store_free(struct store *store)
 	fd_close(&store->event_fd);
 	fd_close(&store->spool_fd);
 	fd_close(&store->dir_fd);
-	fd_close(&store->lock_fd); /* last: now another may open it */
+	fd_close(&store->lock_fd); /* last: now another process may open the store */
 	pthread_cond_destroy(&store->wake);
 	pthread_cond_destroy(&store->decided);
 	pthread_mutex_destroy(&store->mutex);
@@ -94,7 +94,7 @@ static int open_database(struct store *store, struct err *e)
 	bool empty = false;
 	int rc;
 
-	/* before LMDB follows a pointer that a bad disk wrote */
+	/* before LMDB follows a damaged pointer */
 	rc = lmdb_check_file(store->dir_fd, CHECK_PAGES, e);
 	if (rc < 0)
 		return err_wrap(e, "check data.mdb");
@@ -107,7 +107,7 @@ static int open_database(struct store *store, struct err *e)
 	if (db_open(store->dir, store->map_bytes, flags, &store->db, &empty, e) != 0)
 		return -1;
 	if (store->db.smaller)
-		log_warning("store: the address space allows a map of only %llu MiB",
+		log_warning("store: the address space is too small; the map has only %llu MiB",
 			    (unsigned long long)(store->db.map_bytes >> 20));
 	if (empty && store->read_only)
 		return err_set(e, ERR_NOT_FOUND, "there is no store in '%s'", store->dir);
@@ -129,7 +129,7 @@ int store_open(const struct store_options *o, struct store **ret, struct err *e)
 	store->loop = pthread_self();
 	store->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (store->event_fd < 0) {
-		err_sys(e, errno, "make an eventfd");
+		err_sys(e, errno, "create an eventfd");
 		goto fail;
 	}
 	if (store_dirs_open(store, e) != 0 || open_database(store, e) != 0)
@@ -167,7 +167,7 @@ void store_close(struct store *store)
 	store_free(store);
 }
 
-/* ---- what it is ---- */
+/* ---- properties ---- */
 
 const char *store_runtime_id(const struct store *store) { return store->runtime_id; }
 
@@ -240,7 +240,8 @@ void store_dispatch(struct store *store)
 	for (;;) {
 		struct completion *c;
 
-		/* one at a time: a callback may come back here through store_flush, and order must hold */
+		/* one at a time: a callback may call store_flush and so this function, and the order must stay the same
+		 */
 		pthread_mutex_lock(&store->mutex);
 		c = store->done;
 		if (c)
@@ -282,6 +283,6 @@ void store_flush(struct store *store)
 		more = store->undecided > store->ndeferred || store->done;
 		pthread_mutex_unlock(&store->mutex);
 	}
-	while (!store->writer_up && store->done) /* stopped: what is submitted is refused at once */
+	while (!store->writer_up && store->done) /* stopped: batches have been rejected by store_submit */
 		store_dispatch(store);
 }

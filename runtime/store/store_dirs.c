@@ -16,13 +16,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int open_folder(const char *path, bool make, struct err *e)
+static int open_directory(const char *path, bool make, struct err *e)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd < 0 && errno == ENOENT && make) {
 		if (mkdir(path, 0700) != 0 && errno != EEXIST)
-			return err_sys(e, errno, "make '%s'", path);
+			return err_sys(e, errno, "create '%s'", path);
 		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	}
 	if (fd < 0)
@@ -42,8 +42,8 @@ static int locked_by_other(int fd, struct err *e)
 	return err_set(e, ERR_CONFLICT, "another process has the store open");
 }
 
-/* Readers from outside share the lock: they are kept out while a writer lives, and keep a writer out. */
-static int lock_folder(struct store *store, struct err *e)
+/* Read-only users share the lock: they cannot open the store while a daemon has it, and vice versa. */
+static int lock_store(struct store *store, struct err *e)
 {
 	int flags = store->read_only ? O_RDONLY : O_RDWR | O_CREAT;
 	char pid[24];
@@ -59,14 +59,14 @@ static int lock_folder(struct store *store, struct err *e)
 		return errno == EWOULDBLOCK ? locked_by_other(store->lock_fd, e) : err_sys(e, errno, "lock the store");
 	if (store->read_only)
 		return 0;
-	/* only for the message that a second one gets; if it cannot be written the lock holds all the same */
+	/* for the error message that a second process prints; the lock works without it */
 	n = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
 	if (ftruncate(store->lock_fd, 0) != 0 || pwrite(store->lock_fd, pid, (size_t)n, 0) != n)
-		log_debug("store: the pid does not fit into the lock file");
+		log_debug("store: cannot write the pid to the lock file");
 	return 0;
 }
 
-/* Both for this file and outside: everything in a flat folder, by name. Stops when fn returns false. */
+/* Calls fn for each entry of a directory until it returns false. */
 static int each_entry(int dir_fd, bool (*fn)(void *ctx, int fd, const char *name), void *ctx)
 {
 	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -110,26 +110,26 @@ static bool sweep_entry(void *ctx, int fd, const char *name)
 
 int store_dirs_open(struct store *store, struct err *e)
 {
-	store->dir_fd = open_folder(store->dir, !store->read_only, e);
+	store->dir_fd = open_directory(store->dir, !store->read_only, e);
 	if (store->dir_fd < 0)
 		return -1;
-	store->spool_fd = open_folder(store->spool_dir, !store->read_only, e);
-	if (store->spool_fd < 0 || lock_folder(store, e) != 0)
+	store->spool_fd = open_directory(store->spool_dir, !store->read_only, e);
+	if (store->spool_fd < 0 || lock_store(store, e) != 0)
 		return -1;
 	if (store->read_only)
 		return 0;
 	each_entry(store->dir_fd, sweep_entry, NULL);
-	/* A database that was put in place is not built upon before its name is durable (compact.c). */
-	return fsync(store->dir_fd) != 0 ? err_sys(e, errno, "sync the store's folder") : 0;
+	/* A renamed database is not used before its name is durable (compact.c). */
+	return fsync(store->dir_fd) != 0 ? err_sys(e, errno, "sync the store's directory") : 0;
 }
 
-static bool note_entry(void *ctx, int fd, const char *name)
+static bool note_any_entry(void *ctx, int fd, const char *name)
 {
 	*(bool *)ctx = true;
 	return false;
 }
 
-/* Made only after the database, and its name was durable then. */
+/* The journal and the outputs are created only after the database's name is durable. */
 static bool was_used(struct store *store)
 {
 	bool spool = false;
@@ -137,11 +137,11 @@ static bool was_used(struct store *store)
 
 	if (fstatat(store->dir_fd, JOURNAL_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) && st.st_size)
 		return true;
-	return each_entry(store->spool_fd, note_entry, &spool) != 0 || spool;
+	return each_entry(store->spool_fd, note_any_entry, &spool) != 0 || spool;
 }
 
-/* As a person knows it; the path may be /proc/self/fd/N. */
-static void real_name(int fd, char out[256])
+/* For messages; the configured path may be /proc/self/fd/N. */
+static void real_path(int fd, char out[256])
 {
 	char link[32];
 	ssize_t n;
@@ -157,14 +157,14 @@ int store_dirs_check_lost(struct store *store, struct err *e)
 
 	if (!was_used(store))
 		return 0;
-	real_name(store->dir_fd, dir);
-	real_name(store->spool_fd, spool);
-	return err_set(e, ERR_CORRUPT,
-		       "'%s/" STORE_DIRS_DATA
-		       "' is missing or empty, but the journal or outputs of a store that was used are there. "
-		       "Put it back from a backup (bailiff store restore), or, to begin anew without its history, move "
-		       "'%s' and '%s' away",
-		       dir, dir, spool);
+	real_path(store->dir_fd, dir);
+	real_path(store->spool_fd, spool);
+	return err_set(
+		e, ERR_CORRUPT,
+		"'%s/" STORE_DIRS_DATA
+		"' is missing or empty, but its journal or outputs exist. Restore it from a backup (bailiff store "
+		"restore) or, to start again without its history, move '%s' and '%s' away",
+		dir, dir, spool);
 }
 
 int store_dirs_sync_new(struct store *store, struct err *e)
@@ -173,10 +173,10 @@ int store_dirs_sync_new(struct store *store, struct err *e)
 	fd_auto int spool_parent = openat(store->spool_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fsync(store->dir_fd) != 0 || fsync(store->spool_fd) != 0)
-		return err_sys(e, errno, "sync the store's folder");
-	/* whoever may not open the parents did not make the folders either */
+		return err_sys(e, errno, "sync the store's directory");
+	/* a process that may not open the parents did not create the directories either */
 	if ((parent >= 0 && fsync(parent) != 0) || (spool_parent >= 0 && fsync(spool_parent) != 0))
-		return err_sys(e, errno, "sync the folder around the store");
+		return err_sys(e, errno, "sync the parent of the store's directory");
 	return 0;
 }
 
@@ -184,7 +184,7 @@ int store_dirs_sync_name(struct store *store, struct err *e)
 {
 	if (store->unnamed && fsync(store->dir_fd) != 0)
 		return err_sys(e, errno,
-			       "sync the store's folder: the compacted database is in place, but not durably");
+			       "sync the store's directory: the compacted database is in place, but not durable");
 	store->unnamed = false;
 	return 0;
 }
@@ -195,7 +195,7 @@ struct count {
 	uint64_t bytes, files;
 };
 
-/* An export that was cut. It may have its own name already: that is no one's until a batch cites it. */
+/* Removes what an interrupted export left: the temporary name, and the real one unless a batch cites it. */
 static bool sweep_new(void *ctx, int fd, const char *name)
 {
 	const char *ref = name + strlen(STORE_DIRS_NEW_SPOOL);
@@ -212,10 +212,10 @@ static bool sweep_new(void *ctx, int fd, const char *name)
 static bool count_entry(void *ctx, int fd, const char *name)
 {
 	struct count *c = ctx;
-	MDB_val key = { .mv_size = strlen(name), .mv_data = (void *)(uintptr_t)name };
+	MDB_val key = db_key_text(name);
 	const void *v;
 	struct stat st;
-	uint64_t held;
+	uint64_t bytes;
 	size_t n;
 
 	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode) || key.mv_size >= BATCH_REF_MAX)
@@ -225,8 +225,8 @@ static bool count_entry(void *ctx, int fd, const char *name)
 		unlinkat(fd, name, 0);
 		return true;
 	}
-	held = (uint64_t)st.st_blocks * 512; /* less than the size where there are holes */
-	c->bytes += held < (uint64_t)st.st_size ? held : (uint64_t)st.st_size;
+	bytes = (uint64_t)st.st_blocks * 512; /* less than the size if there are holes */
+	c->bytes += bytes < (uint64_t)st.st_size ? bytes : (uint64_t)st.st_size;
 	c->files++;
 	return true;
 }
@@ -240,7 +240,7 @@ int store_dirs_count_spool(struct store *store, struct err *e)
 		return -1;
 	if ((!store->read_only && each_entry(store->spool_fd, sweep_new, &c) != 0) ||
 	    each_entry(store->spool_fd, count_entry, &c) != 0)
-		return err_sys(e, errno, "list the spool folder");
+		return err_sys(e, errno, "list the spool directory");
 	store->stats.spool_bytes = c.bytes;
 	store->stats.spool_files = c.files;
 	return 0;

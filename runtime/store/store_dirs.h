@@ -1,27 +1,27 @@
 #ifndef BAILIFF_STORE_STORE_DIRS_H
 #define BAILIFF_STORE_STORE_DIRS_H
 
-/* The store's two folders (internal to runtime/store): made, locked, swept and counted at open. */
+/* The directories of database and outputs (internal to runtime/store): created, locked and cleaned at open. */
 
 struct err;
 struct store;
 
-/* Opens (makes) both and takes the lock; ERR_CONFLICT when another process has it. Sweeps what a crash left. */
+/* Opens or creates both and takes the lock (ERR_CONFLICT). Removes what a crash left. */
 int store_dirs_open(struct store *store, struct err *e);
-/* There is no database, and one would be made: ERR_CORRUPT if there was one. */
+/* Before a new database is created: ERR_CORRUPT if there must have been one. */
 int store_dirs_check_lost(struct store *store, struct err *e);
-/* The new database's name, and where permitted the folder's own, made durable. */
+/* Makes the names of a new database and, where permitted, of its directories durable. */
 int store_dirs_sync_new(struct store *store, struct err *e);
-/* A database that was renamed into place (s->unnamed): its name made durable. */
+/* Makes the name of a compacted database durable if necessary (store->unnamed). */
 int store_dirs_sync_name(struct store *store, struct err *e);
-/* Counts the spool; removes files of outputs that have expired (a crash came between commit and removal). */
+/* Counts the output files; removes those of expired outputs that a crash left. */
 int store_dirs_count_spool(struct store *store, struct err *e);
-/* Removes a flat folder and its files. */
+/* Removes a directory and the files in it. */
 void store_dirs_remove(int parent_fd, const char *name);
 
 #define STORE_DIRS_DATA "data.mdb"
 #define STORE_DIRS_DATA_NEW "data.mdb.new"
 #define STORE_DIRS_SCRATCH "scratch."
-#define STORE_DIRS_NEW_SPOOL "new." /* a spool file that is still being written for an export */
+#define STORE_DIRS_NEW_SPOOL "new." /* prefix of a spool file that an export is still writing */
 
 #endif

@@ -60,7 +60,7 @@ static int follow_to_end(MDB_cursor *cur, MDB_val kv, MDB_val v, bool chained, s
 static int load_tip(const struct db *d, MDB_txn *txn, const struct tip *floor, struct tip *ret, struct err *e)
 {
 	struct tip tip = *floor;
-	MDB_cursor *cur;
+	db_cursor_auto MDB_cursor *cur = NULL;
 	MDB_val kv, v;
 	bool chained;
 	int rc = mdb_cursor_open(txn, d->t[DB_EVENTS], &cur);
@@ -77,7 +77,6 @@ static int load_tip(const struct db *d, MDB_txn *txn, const struct tip *floor, s
 		rc = follow_to_end(cur, kv, v, chained, &tip, e);
 	else
 		rc = rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "read the log");
-	mdb_cursor_close(cur);
 	if (rc != 0)
 		return err_wrap(e, "the end of the log");
 	*ret = tip;
@@ -86,7 +85,7 @@ static int load_tip(const struct db *d, MDB_txn *txn, const struct tip *floor, s
 
 static int load_txn(struct store *store, struct db *d, MDB_txn *txn, struct err *e)
 {
-	MDB_val key = { .mv_size = strlen(META_RUNTIME), .mv_data = (void *)(uintptr_t)META_RUNTIME };
+	MDB_val key = db_key_text(META_RUNTIME);
 	struct tip floor = { 0 }, tip;
 	uint64_t applied = 0;
 	uint8_t models = 0;
@@ -103,12 +102,12 @@ static int load_txn(struct store *store, struct db *d, MDB_txn *txn, struct err 
 	if (load_tip(d, txn, &floor, &tip, e) != 0)
 		return -1;
 	if (!store->runtime_id[0])
-		memcpy(store->runtime_id, id, n); /* later loads are on the writer thread: others read it */
+		memcpy(store->runtime_id, id, n); /* only once: after a reopen other threads may be reading it */
 	store->settled = tip;
 	store->applied_there = applied;
 	pthread_mutex_lock(&store->mutex);
 	store->models = models ? DB_MODELS_B : DB_MODELS_A;
-	store->models_since = store->read_only ? SIZE_MAX : mdb_txn_id(txn); /* others may write what we only read */
+	store->models_since = store->read_only ? SIZE_MAX : mdb_txn_id(txn); /* another process may change it */
 	pthread_mutex_unlock(&store->mutex);
 	atomic_store(&store->first, floor.sequence + 1);
 	return 0;

@@ -1,8 +1,8 @@
 /*
- * Version 3 may have groups that are in the journal only, which programs of version 2 would not look for: nothing but
- * the version changes. Version 2 has other keys in the index than version 1 (event_index_prefix). The table is emptied
- * and filled again from the log, in transactions of a bounded size; the version is written with the last of them, so
- * that an interrupted run starts over.
+ * From version 2 to 3 only the number changes: version 3 may have groups that are only in the journal, where programs
+ * of version 2 would not look. From 1 to 2 the keys of the index change (event_index_prefix): the table is emptied and
+ * filled again from the log, in transactions of bounded size. The last one writes the version, so an interrupted
+ * upgrade starts over.
  */
 
 #include "runtime/store/upgrade.h"
@@ -14,31 +14,27 @@
 #include "runtime/store/store_meta.h"
 #include "runtime/store/store_private.h"
 
-#define INDEX_VERSION 2u /* since when the index is as it is */
-#define EVENTS_A_TXN 150 /* with an entry for each indexed id of each */
+#define INDEX_VERSION 2u /* the first with the current index */
+#define EVENTS_A_TXN 150 /* each with several index entries */
 
 static int index_event(struct store *store, MDB_txn *txn, uint64_t sequence, struct err *e)
 {
-	struct db_key k = { .len = 0 };
+	struct db_key k;
+	MDB_val kv = db_key_sequence(&k, sequence), v;
 	struct err why = ERR_INIT;
 	struct event_view ev;
-	MDB_val kv, v;
-	int rc;
-
-	db_key_u64(&k, sequence);
-	kv = db_key_val(&k);
-	rc = mdb_get(txn, store->db.t[DB_EVENTS], &kv, &v);
+	int rc = mdb_get(txn, store->db.t[DB_EVENTS], &kv, &v);
 	if (rc != 0 && rc != MDB_NOTFOUND)
 		return db_err(e, rc, "read an event");
 	if (rc == 0 && record_view(v.mv_data, v.mv_size, sequence, &ev, &why) == 0)
 		return event_index_put(&store->db, txn, &ev, e);
-	/* a store with a bad record still opens; `store verify` tells of it */
+	/* a store with a damaged record still opens; `bailiff store verify` reports it */
 	log_error("store: event %llu has no index entries: %s", (unsigned long long)sequence,
 		  rc == 0 ? why.message : "it is missing");
 	return 0;
 }
 
-/* From *next on; *next is then past the last event, or where the next transaction goes on. */
+/* Indexes the events from *next on and advances *next, in the end past the last event. */
 static int index_some(struct store *store, MDB_txn *txn, uint64_t *next, struct err *e)
 {
 	const uint32_t version = STORE_VERSION;
@@ -61,9 +57,9 @@ int upgrade_store(struct store *store, uint32_t version, struct err *e)
 		return 0;
 	if (store->read_only)
 		return err_set(e, ERR_UNAVAILABLE,
-			       "the store is of version %u: start bailiffd on it once, which makes it version %u",
+			       "the store has version %u; start bailiffd on it once to upgrade it to version %u",
 			       version, STORE_VERSION);
-	log_info("store: bringing version %u to version %u", version, STORE_VERSION);
+	log_info("store: upgrading from version %u to version %u", version, STORE_VERSION);
 	while (!done) {
 		MDB_txn *txn;
 		int rc = mdb_txn_begin(store->db.env, NULL, 0, &txn);
@@ -78,7 +74,7 @@ int upgrade_store(struct store *store, uint32_t version, struct err *e)
 			rc = index_some(store, txn, &next, e);
 		if (rc != 0) {
 			mdb_txn_abort(txn);
-			return err_wrap(e, "bring the store to version %u", STORE_VERSION);
+			return err_wrap(e, "upgrade the store to version %u", STORE_VERSION);
 		}
 		rc = mdb_txn_commit(txn);
 		if (rc != 0)

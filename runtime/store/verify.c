@@ -1,12 +1,12 @@
 /*
- * Verify: everything that can be proved about a store, over one consistent snapshot, while the writer goes on.
+ * Verify: checks everything that can be proved about a store, over one snapshot, while the writer continues.
  *
- * First the pages themselves (lmdb_check.h), so that nothing below can lead LMDB astray. Then the log: every record's
- * checksum and the chain, every index entry, and a fresh fold of it on top of the retention snapshot, which must give
- * the stored models byte for byte. Then the sealed values. The transaction is given up before the spool files are
- * read, which may take long: chunks are looked up in portions, and one that does not match is only a problem if its row
- * is still there afterwards (its output may have expired meanwhile). What was acknowledged before the call is settled
- * first (worker.c); of what came since, and in a store that is open for reading only, the journal must have it all.
+ * First the pages (lmdb_check.h), so that LMDB cannot crash on them. Then the log: checksums and chain of all records,
+ * all index entries, and a projection of the log on top of the base models, which must equal the stored models byte for
+ * byte. Then the sealed values. The transaction ends before the spool files are read, which may take long: chunks are
+ * looked up in portions, and a mismatch is a problem only if the row still exists afterwards (the output may have
+ * expired meanwhile). Groups that were acknowledged before are settled first (worker.c); later ones, and those of a
+ * store that is open read-only, must be in the journal.
  */
 
 #include "runtime/base/fd.h"
@@ -42,9 +42,10 @@ struct verify {
 	void *ctx;
 };
 
-static void problem(struct verify *y, uint64_t sequence, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+static void add_problem(struct verify *y, uint64_t sequence, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
-static void problem(struct verify *y, uint64_t sequence, const char *fmt, ...)
+static void add_problem(struct verify *y, uint64_t sequence, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -60,19 +61,19 @@ static void problem(struct verify *y, uint64_t sequence, const char *fmt, ...)
 	y->v.nproblems++;
 }
 
-static int interrupted(struct verify *y, struct err *e)
+static int check_cancelled(struct verify *y, struct err *e)
 {
 	return store_cancelled(y->store) ? err_set(e, ERR_UNAVAILABLE, "verify was interrupted") : 0;
 }
 
-/* A snapshot whose pages are sound: 0; 1 = they are not (and that is a problem now); −1. */
-static int take_snapshot(struct verify *y, struct err *e)
+/* Begins a reader whose pages are valid: 0; 1 = they are not, which was added as a problem; −1. */
+static int begin_snapshot(struct verify *y, struct err *e)
 {
 	for (int i = 0; i < SNAPSHOT_TRIES; i++) {
 		struct err pe = ERR_INIT;
 		int fd, rc;
 
-		if (interrupted(y, e) || reader_begin(y->store, &y->r, e) != 0)
+		if (check_cancelled(y, e) || reader_begin(y->store, &y->r, e) != 0)
 			return -1;
 		if (mdb_env_get_fd(y->r.db->env, &fd) != 0)
 			return err_set(e, ERR_INTERNAL, "the environment has no descriptor");
@@ -84,12 +85,12 @@ static int take_snapshot(struct verify *y, struct err *e)
 			return -1;
 		}
 		if (rc < 0) {
-			problem(y, 0, "data.mdb: %s", pe.message);
+			add_problem(y, 0, "data.mdb: %s", pe.message);
 			return 1;
 		}
-		reader_end(&y->r); /* two commits came since it began */
+		reader_end(&y->r); /* two commits have replaced its meta page */
 	}
-	return err_set(e, ERR_UNAVAILABLE, "the store is too busy to be verified");
+	return err_set(e, ERR_UNAVAILABLE, "the store is too busy to be verified; try again later");
 }
 
 /* ---- the log ---- */
@@ -107,8 +108,8 @@ static int check_index(struct verify *y, const struct event_view *ev, struct err
 		kv = db_key_val(&k);
 		rc = mdb_get(y->r.txn, y->r.db->t[DB_INDEX], &kv, &v);
 		if (rc == MDB_NOTFOUND)
-			problem(y, ev->sequence, "event %llu is not in the index of %s",
-				(unsigned long long)ev->sequence, id_field_member((enum id_field)f));
+			add_problem(y, ev->sequence, "event %llu is not in the index of %s",
+				    (unsigned long long)ev->sequence, id_field_member((enum id_field)f));
 		else if (rc != 0)
 			return db_err(e, rc, "read an index");
 	}
@@ -126,9 +127,9 @@ static int check_event(struct verify *y, const MDB_val *kv, const MDB_val *v, st
 
 	if (record_follow(v->mv_data, v->mv_size, sequence, tip, &event, &len, &bad) != 0 ||
 	    event_view_of(event, len, sequence, &ev, &bad) != 0) {
-		problem(y, sequence, "%s", bad.message);
+		add_problem(y, sequence, "%s", bad.message);
 		y->log_ok = false;
-		/* go on behind it: its successor says what its checksum was */
+		/* continue after it: the next record contains its checksum */
 		if (v->mv_size >= sizeof(h))
 			memcpy(&h, v->mv_data, sizeof(h));
 		*tip = (struct tip){ .sequence = sequence, .checksum = h.checksum, .max_us = h.max_us };
@@ -144,7 +145,7 @@ static int check_event(struct verify *y, const MDB_val *kv, const MDB_val *v, st
 			*e = bad;
 			return -1;
 		}
-		problem(y, sequence, "folding event %llu: %s", (unsigned long long)sequence, bad.message);
+		add_problem(y, sequence, "project event %llu: %s", (unsigned long long)sequence, bad.message);
 		y->log_ok = false;
 	}
 	return scratch_yield(&y->scratch, e);
@@ -152,26 +153,23 @@ static int check_event(struct verify *y, const MDB_val *kv, const MDB_val *v, st
 
 static int copy_base(struct verify *y, struct err *e)
 {
-	MDB_cursor *cur;
+	db_cursor_auto MDB_cursor *cur = NULL;
 	MDB_val kv, v;
 	int rc = mdb_cursor_open(y->r.txn, y->r.db->t[DB_BASE], &cur);
 
 	while (rc == 0 && (rc = mdb_cursor_get(cur, &kv, &v, MDB_NEXT)) == 0) {
 		rc = mdb_put(y->scratch.models.txn, y->scratch.models.dbi, &kv, &v, MDB_APPEND);
 		y->scratch.models.puts++;
-		if (rc == 0 && scratch_yield(&y->scratch, e) != 0) {
-			mdb_cursor_close(cur);
+		if (rc == 0 && scratch_yield(&y->scratch, e) != 0)
 			return -1;
-		}
 	}
-	mdb_cursor_close(cur);
-	return rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "copy the snapshot");
+	return rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "copy the base models");
 }
 
 static int check_log(struct verify *y, struct err *e)
 {
+	db_cursor_auto MDB_cursor *cur = NULL;
 	struct tip tip;
-	MDB_cursor *cur;
 	MDB_val kv, v;
 	int rc;
 
@@ -185,32 +183,29 @@ static int check_log(struct verify *y, struct err *e)
 	if (rc != 0)
 		return db_err(e, rc, "read the log");
 	while ((rc = mdb_cursor_get(cur, &kv, &v, MDB_NEXT)) == 0)
-		if (interrupted(y, e) || check_event(y, &kv, &v, &tip, e) != 0) {
-			mdb_cursor_close(cur);
+		if (check_cancelled(y, e) || check_event(y, &kv, &v, &tip, e) != 0)
 			return -1;
-		}
-	mdb_cursor_close(cur);
 	if (rc != MDB_NOTFOUND)
 		return db_err(e, rc, "read the log");
 	y->v.last_sequence = tip.sequence;
 	if (y->log_ok && y->index_entries != db_entries(y->r.txn, y->r.db->t[DB_INDEX]))
-		problem(y, 0, "the indexes have %llu entries; the log accounts for %llu",
-			(unsigned long long)db_entries(y->r.txn, y->r.db->t[DB_INDEX]),
-			(unsigned long long)y->index_entries);
+		add_problem(y, 0, "the indexes have %llu entries; the log accounts for %llu",
+			    (unsigned long long)db_entries(y->r.txn, y->r.db->t[DB_INDEX]),
+			    (unsigned long long)y->index_entries);
 	return 0;
 }
 
 /* ---- the models ---- */
 
-static void model_problem(struct verify *y, const MDB_val *key, const char *what)
+static void add_model_problem(struct verify *y, const MDB_val *key, const char *what)
 {
 	const char *k = key->mv_data;
 	int n = key->mv_size > 81 ? 80 : (int)key->mv_size - 1;
 
-	problem(y, 0, "model %u '%.*s' %s", (unsigned)(unsigned char)k[0], n, k + 1, what);
+	add_problem(y, 0, "model %u '%.*s' %s", (unsigned)(unsigned char)k[0], n, k + 1, what);
 }
 
-static int key_order(const MDB_val *a, const MDB_val *b)
+static int compare_keys(const MDB_val *a, const MDB_val *b)
 {
 	size_t n = a->mv_size < b->mv_size ? a->mv_size : b->mv_size;
 	int cmp = memcmp(a->mv_data, b->mv_data, n);
@@ -218,23 +213,23 @@ static int key_order(const MDB_val *a, const MDB_val *b)
 	return cmp ? cmp : a->mv_size < b->mv_size ? -1 : a->mv_size > b->mv_size;
 }
 
-/* Both tables side by side, in key order. */
+/* Walks both tables in key order. */
 static int compare_models(struct verify *y, MDB_cursor *stored, MDB_cursor *fresh, struct err *e)
 {
 	MDB_val sk, sv, fk, fv;
 	int src = mdb_cursor_get(stored, &sk, &sv, MDB_NEXT), frc = mdb_cursor_get(fresh, &fk, &fv, MDB_NEXT);
 
 	while (src == 0 || frc == 0) {
-		int cmp = src != 0 ? 1 : frc != 0 ? -1 : key_order(&sk, &fk);
+		int cmp = src != 0 ? 1 : frc != 0 ? -1 : compare_keys(&sk, &fk);
 
-		if (interrupted(y, e))
+		if (check_cancelled(y, e))
 			return -1;
 		if (cmp < 0)
-			model_problem(y, &sk, "is stored, but the log does not give it");
+			add_model_problem(y, &sk, "is stored, but does not follow from the log");
 		else if (cmp > 0)
-			model_problem(y, &fk, "is missing");
+			add_model_problem(y, &fk, "is missing");
 		else if (sv.mv_size != fv.mv_size || memcmp(sv.mv_data, fv.mv_data, sv.mv_size) != 0)
-			model_problem(y, &sk, "differs from what the log gives");
+			add_model_problem(y, &sk, "differs from the projection of the log");
 		if (cmp <= 0)
 			src = mdb_cursor_get(stored, &sk, &sv, MDB_NEXT);
 		if (cmp >= 0)
@@ -247,37 +242,29 @@ static int compare_models(struct verify *y, MDB_cursor *stored, MDB_cursor *fres
 
 static int check_models(struct verify *y, struct err *e)
 {
-	MDB_cursor *stored, *fresh;
+	db_cursor_auto MDB_cursor *stored = NULL, *fresh = NULL;
 	MDB_dbi dbi;
 	int rc;
 
 	if (!y->store->project)
 		return 0;
 	if (!y->log_ok) {
-		problem(y, 0, "the models were not compared, as the log is damaged");
+		add_problem(y, 0, "the models were not compared, because the log is damaged");
 		return 0;
 	}
 	if (reader_models(&y->r, &dbi, e) != 0)
 		return -1;
 	rc = mdb_cursor_open(y->r.txn, dbi, &stored);
-	if (rc != 0)
-		return db_err(e, rc, "compare the models");
-	rc = mdb_cursor_open(y->scratch.models.txn, y->scratch.models.dbi, &fresh);
-	if (rc == 0) {
-		rc = compare_models(y, stored, fresh, e);
-		mdb_cursor_close(fresh);
-	} else {
-		rc = db_err(e, rc, "compare the models");
-	}
-	mdb_cursor_close(stored);
-	return rc;
+	if (rc == 0)
+		rc = mdb_cursor_open(y->scratch.models.txn, y->scratch.models.dbi, &fresh);
+	return rc == 0 ? compare_models(y, stored, fresh, e) : db_err(e, rc, "compare the models");
 }
 
 /* ---- the rest ---- */
 
 static int check_sealed(struct verify *y, enum db_table table, const char *what, struct err *e)
 {
-	MDB_cursor *cur;
+	db_cursor_auto MDB_cursor *cur = NULL;
 	MDB_val kv, v;
 	int rc = mdb_cursor_open(y->r.txn, y->r.db->t[table], &cur);
 
@@ -287,9 +274,8 @@ static int check_sealed(struct verify *y, enum db_table table, const char *what,
 		size_t n;
 
 		if (db_seal_open(&kv, &v, &p, &n, &bad) != 0)
-			problem(y, 0, "%s: %s", what, bad.message);
+			add_problem(y, 0, "%s: %s", what, bad.message);
 	}
-	mdb_cursor_close(cur);
 	return rc == MDB_NOTFOUND ? 0 : db_err(e, rc, what);
 }
 
@@ -298,18 +284,18 @@ static int check_tables(struct verify *y, struct err *e)
 	uint64_t idem = db_entries(y->r.txn, y->r.db->t[DB_IDEM]),
 		 times = db_entries(y->r.txn, y->r.db->t[DB_IDEM_TIME]);
 
-	if (check_sealed(y, DB_META, "meta value", e) != 0 || check_sealed(y, DB_BASE, "snapshot", e) != 0 ||
+	if (check_sealed(y, DB_META, "meta value", e) != 0 || check_sealed(y, DB_BASE, "base model", e) != 0 ||
 	    check_sealed(y, DB_BLOBS, "inline output", e) != 0 ||
 	    check_sealed(y, DB_IDEM, "idempotency record", e) != 0)
 		return -1;
 	if (idem != times)
-		problem(y, 0, "there are %llu idempotency records, but %llu in the index of their times",
-			(unsigned long long)idem, (unsigned long long)times);
+		add_problem(y, 0, "there are %llu idempotency records, but %llu entries in their index by time",
+			    (unsigned long long)idem, (unsigned long long)times);
 	return 0;
 }
 
 struct portion {
-	struct db_key after; /* the last key of the portion before */
+	struct db_key after; /* the last key of the previous portion */
 	size_t count;
 	struct {
 		char ref[BATCH_REF_MAX];
@@ -320,9 +306,9 @@ struct portion {
 static int next_portion(struct verify *y, struct portion *p, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
+	db_cursor_auto MDB_cursor *cur = NULL;
 	struct db_key from = p->after;
 	MDB_val kv = db_key_val(&from), v;
-	MDB_cursor *cur;
 	int rc;
 
 	p->count = 0;
@@ -340,15 +326,14 @@ static int next_portion(struct verify *y, struct portion *p, struct err *e)
 		if (chunk_parse(&kv, &v, p->rows[p->count].ref, &p->rows[p->count].chunk, &bad) == 0)
 			p->count++;
 		else
-			problem(y, 0, "%s", bad.message);
+			add_problem(y, 0, "%s", bad.message);
 		db_key_reset(&p->after);
 		db_key_add(&p->after, kv.mv_data, kv.mv_size);
 	}
-	mdb_cursor_close(cur);
 	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "read chunks");
 }
 
-static bool still_there(struct verify *y, const char *ref, const struct chunk *c)
+static bool chunk_still_exists(struct verify *y, const char *ref, const struct chunk *c)
 {
 	reader_auto struct reader r = READER_INIT;
 	struct db_key k;
@@ -373,7 +358,7 @@ static int check_spool(struct verify *y, struct err *e)
 			const char *ref = p->rows[i].ref;
 			struct err bad = ERR_INIT;
 
-			if (interrupted(y, e))
+			if (check_cancelled(y, e))
 				return -1;
 			if (strcmp(ref, missing) == 0)
 				continue;
@@ -384,11 +369,11 @@ static int check_spool(struct verify *y, struct err *e)
 			}
 			if (fd < 0) {
 				memcpy(missing, ref, sizeof(missing));
-				if (still_there(y, ref, &p->rows[i].chunk))
-					problem(y, 0, "spool file '%s': %s", ref, strerror(errno));
+				if (chunk_still_exists(y, ref, &p->rows[i].chunk))
+					add_problem(y, 0, "spool file '%s': %s", ref, strerror(errno));
 			} else if (chunk_read(fd, ref, &p->rows[i].chunk, tmp, &bad) != 0 &&
-				   still_there(y, ref, &p->rows[i].chunk)) {
-				problem(y, 0, "%s", bad.message);
+				   chunk_still_exists(y, ref, &p->rows[i].chunk)) {
+				add_problem(y, 0, "%s", bad.message);
 			}
 		}
 	} while (p->count == CHUNKS_A_TXN);
@@ -413,10 +398,10 @@ static void check_group(struct verify *y, const struct journal_cursor *c)
 			break;
 	}
 	if (rc < 0)
-		problem(y, 0, "group %llu of the journal: %s", (unsigned long long)c->head.ordinal, bad.message);
+		add_problem(y, 0, "group %llu of the journal: %s", (unsigned long long)c->head.ordinal, bad.message);
 }
 
-/* Every group that was acknowledged and that the database has not must be there; the writer may go on meanwhile. */
+/* The journal must contain every acknowledged group that is not settled; the writer may settle some meanwhile. */
 static void check_journal(struct verify *y)
 {
 	buf_auto struct buf file = BUF_INIT;
@@ -430,15 +415,15 @@ static void check_journal(struct verify *y)
 	settles = y->store->stats.settles;
 	pthread_mutex_unlock(&y->store->mutex);
 	if (journal_read(y->store->dir_fd, &file, &bad) < 0)
-		problem(y, 0, "%s", bad.message);
+		add_problem(y, 0, "%s", bad.message);
 	while (journal_next(&c, file.data, file.len))
 		check_group(y, &c);
 	pthread_mutex_lock(&y->store->mutex);
 	same = settles == y->store->stats.settles;
 	pthread_mutex_unlock(&y->store->mutex);
 	if (same && c.head.ordinal < want)
-		problem(y, 0, "the journal ends with group %llu, but group %llu is in no database yet",
-			(unsigned long long)c.head.ordinal, (unsigned long long)want);
+		add_problem(y, 0, "the journal ends with group %llu, but group %llu is not in the database yet",
+			    (unsigned long long)c.head.ordinal, (unsigned long long)want);
 }
 
 static enum job_step verify_step(struct store *store, struct job *j)
@@ -447,7 +432,7 @@ static enum job_step verify_step(struct store *store, struct job *j)
 	int rc;
 
 	y->v.ok = true;
-	rc = take_snapshot(y, &j->err);
+	rc = begin_snapshot(y, &j->err);
 	if (rc == 0 && (check_log(y, &j->err) != 0 || check_models(y, &j->err) != 0 || check_tables(y, &j->err) != 0))
 		rc = -1;
 	scratch_done(&y->scratch);

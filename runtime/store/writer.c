@@ -1,22 +1,22 @@
 /*
  * The writer thread: group commit.
  *
- * Batches stand in a queue in the order of submission and become durable in that order, whatever happens. The writer
- * sleeps until the queue is due: at once when a batch must commit now, otherwise when the oldest one has waited long
- * enough for company. It then takes as many as make a group, makes the spool bytes they cite durable first, and then
- * the group (durable.h): it is in the journal, or committed to the database. When nothing has come for some
- * milliseconds, what only the journal has is settled. That is also tried before any upkeep, and at the end; when it
- * fails it is *owed*: nothing is lost, but no new group goes to the journal until it has succeeded.
+ * Batches are queued in the order of submission and become durable in that order, without exception. The writer sleeps
+ * until the queue is due: immediately if a batch is urgent, otherwise when the oldest one has waited long enough for
+ * others. It takes as many as fit into a group, syncs the spool bytes that they cite, and makes the group durable
+ * (durable.h): in the journal or in the database. After some idle milliseconds it settles the groups that are only in
+ * the journal. It also settles before any job and at the end. If settling fails nothing is lost, but no further group
+ * goes to the journal until a retry succeeds (settle_retry).
  *
- * When a group fails, batches that may be refused are refused. Those that must be written are *held*: they go
- * back to the head of the queue and are tried again, at the latest after a quarter of a second. While any is held
- * nothing may overtake it, so new batches join the held ones or are refused (batch_triage).
+ * If a group fails, its batches are rejected, except for those with STORE_MUST: they are *deferred*, which means that
+ * they return to the head of the queue and are retried after at most a quarter of a second. Nothing may overtake a
+ * deferred batch, so new batches are deferred behind it or rejected (batch_triage).
  *
- * LMDB keeps a failed commit's damage: after a failed meta write every later transaction fails too. So after each
- * failure that is not just lack of room the environment is closed and opened again; the id of its last transaction
- * then tells whether the commit in doubt happened after all.
+ * LMDB does not recover from a failed commit: after a failed write of a meta page every later transaction fails too. So
+ * after each error other than lack of space the environment is closed and reopened; the id of its last transaction then
+ * shows whether the commit in doubt happened.
  *
- * All signals are blocked here: an interrupted fdatasync fails a commit.
+ * All signals are blocked in this thread, because an interrupted fdatasync fails a commit.
  */
 
 #include "runtime/store/writer.h"
@@ -45,7 +45,7 @@ int writer_reopen(struct store *store, int (*between)(struct store *store, struc
 	bool empty = false;
 	int rc = 0;
 
-	/* a long reader leaves when it sees this; the loop's are short */
+	/* long readers return when they see this; those of the loop thread are short */
 	atomic_store(&store->cancel, true);
 	pthread_rwlock_wrlock(&store->db_lock);
 	atomic_store(&store->cancel, false);
@@ -56,7 +56,7 @@ int writer_reopen(struct store *store, int (*between)(struct store *store, struc
 		rc = -1;
 	} else if (empty || store_meta_load(store, &store->db, rc == 0 ? e : NULL) != 0) {
 		if (empty)
-			err_set(e, ERR_CORRUPT, "the database is empty all of a sudden");
+			err_set(e, ERR_CORRUPT, "the database has suddenly become empty");
 		db_close(&store->db);
 		rc = -1;
 	}
@@ -64,17 +64,17 @@ int writer_reopen(struct store *store, int (*between)(struct store *store, struc
 	return rc;
 }
 
-/* After a failure: a fresh environment. True when the transaction in doubt is there, and durable, after all. */
-static bool recover(struct store *store, bool in_doubt, const struct err *why)
+/* Reopens the environment after a failure. True if the commit in doubt did happen, and is durable. */
+static bool reopen_after_error(struct store *store, bool in_doubt, const struct err *why)
 {
 	struct err e = ERR_INIT;
 	size_t id = store->txn_id;
 	MDB_envinfo info;
 
-	if (why->code != ERR_EXHAUSTED) /* a full disk has been told of, and is tried again often */
-		log_error("store: %s; opening the database again", why->message);
+	if (why->code != ERR_EXHAUSTED) /* a full disk is already logged, and retried often */
+		log_error("store: %s; reopening the database", why->message);
 	if (writer_reopen(store, NULL, &e) != 0) {
-		log_error("store: the database cannot be opened again yet: %s", e.message);
+		log_error("store: cannot reopen the database yet: %s", e.message);
 		return false;
 	}
 	if (!in_doubt || mdb_env_info(store->db.env, &info) != 0 || info.me_last_txnid != id)
@@ -101,9 +101,31 @@ int writer_txn(struct store *store, int (*fn)(struct store *store, MDB_txn *txn,
 		if (commit_txn(store, fn, ctx, &in_doubt, e) == 0)
 			return 0;
 	}
-	if (e->code == ERR_SYS && recover(store, in_doubt, e))
+	if (e->code == ERR_SYS && reopen_after_error(store, in_doubt, e))
 		return 0;
 	return -1;
+}
+
+int writer_project_next(struct store *store, MDB_txn *txn, struct models *m, struct tip *tip, void **ret_copy,
+			struct event_view *ret_ev, struct err *e)
+{
+	mem_auto void *copy = NULL;
+	struct tip next = *tip;
+	struct event_view ev;
+	const void *event;
+	size_t len;
+	MDB_val v;
+
+	if (db_event_get(txn, &store->db, tip->sequence + 1, &v, e) != 0 ||
+	    record_follow(v.mv_data, v.mv_size, tip->sequence + 1, &next, &event, &len, e) != 0)
+		return -1;
+	copy = mem_dup(event, len);
+	if (event_view_of(copy, len, next.sequence, &ev, e) != 0 || (store->project && store->project(m, &ev, e) != 0))
+		return err_wrap(e, "project event %llu", (unsigned long long)next.sequence);
+	*tip = next;
+	*ret_copy = mem_take(&copy);
+	*ret_ev = ev;
+	return 0;
 }
 
 /* ---- groups ---- */
@@ -135,12 +157,12 @@ static void remove_expired(struct store *store)
 	store->nunlinks = 0;
 }
 
-/* Whether a failed commit is there after all. It leaves the environment unusable, so that is renewed. */
-static bool happened_anyway(struct store *store, struct store_batch *group, bool in_doubt, const struct err *e)
+/* Whether a failed commit did happen. It leaves the environment unusable, so this reopens it. */
+static bool did_commit(struct store *store, struct store_batch *group, bool in_doubt, const struct err *e)
 {
 	if (!in_doubt)
 		return false;
-	if ((e->code == ERR_EXHAUSTED && e->sys == 0) || !recover(store, true, e)) {
+	if ((e->code == ERR_EXHAUSTED && e->sys == 0) || !reopen_after_error(store, true, e)) {
 		durable_abort(store);
 		return false;
 	}
@@ -148,8 +170,8 @@ static bool happened_anyway(struct store *store, struct store_batch *group, bool
 	return true;
 }
 
-/* No room: refuse what may be refused, give the ballast for the rest and try once more. */
-static void group_without_room(struct store *store, struct store_batch *group, const struct err *why)
+/* No space: rejects what may be rejected, releases the ballast for the rest and tries once more. */
+static void commit_without_space(struct store *store, struct store_batch *group, const struct err *why)
 {
 	struct err e = *why;
 	bool in_doubt = false;
@@ -157,7 +179,7 @@ static void group_without_room(struct store *store, struct store_batch *group, c
 	group = batch_reject(store, group, why, false);
 	if (group && store->db.env && store->space.disk_full && space_release_ballast(store)) {
 		e = ERR_INIT;
-		if (durable_group(store, group, &in_doubt, &e) == 0 || happened_anyway(store, group, in_doubt, &e)) {
+		if (durable_group(store, group, &in_doubt, &e) == 0 || did_commit(store, group, in_doubt, &e)) {
 			finish_group(store, group);
 			return;
 		}
@@ -174,20 +196,20 @@ static void commit_or_fail(struct store *store, struct store_batch *group)
 
 	if (!group)
 		return;
-	if (durable_group(store, group, &in_doubt, &e) == 0 || happened_anyway(store, group, in_doubt, &e)) {
+	if (durable_group(store, group, &in_doubt, &e) == 0 || did_commit(store, group, in_doubt, &e)) {
 		finish_group(store, group);
 		return;
 	}
 	if (space_failed(store, &e)) {
-		group_without_room(store, group, &e);
+		commit_without_space(store, group, &e);
 		return;
 	}
 	if (!in_doubt && e.code != ERR_SYS) {
-		/* one batch is at fault, and trying it again would not help: find it, and let the others through */
+		/* one batch is invalid, and a retry would not help: find it, and commit the others */
 		struct store_batch *rest = group->next;
 
 		if (!rest) {
-			log_error("store: a batch was refused: %s", e.message);
+			log_error("store: a batch was rejected: %s", e.message);
 			batch_reject(store, group, &e, true);
 			return;
 		}
@@ -197,16 +219,16 @@ static void commit_or_fail(struct store *store, struct store_batch *group)
 		return;
 	}
 	if (!in_doubt)
-		recover(store, false, &e);
+		reopen_after_error(store, false, &e);
 	batch_fail(store, group, &e);
 }
 
 /* ---- settling ---- */
 
-static void owe(struct store *store, const struct err *why)
+static void schedule_settle_retry(struct store *store, const struct err *why)
 {
 	if (!store->settle_retry)
-		log_warning("store: what is in the journal cannot be put into the database yet: %s", why->message);
+		log_warning("store: cannot settle the journal yet; retrying: %s", why->message);
 	pthread_mutex_lock(&store->mutex);
 	store->settle_retry = true;
 	store->settle_error = *why;
@@ -216,28 +238,28 @@ static void owe(struct store *store, const struct err *why)
 	pthread_mutex_unlock(&store->mutex);
 }
 
-/* `must`: with the ballast as last resort. */
-static int settle(struct store *store, bool must, struct err *e)
+/* Writes the journal's groups to the database. `must`: with the ballast as last resort. */
+static int settle_journal(struct store *store, bool must, struct err *e)
 {
 	bool in_doubt = false;
 
 	if (!store->layers)
 		return 0;
 	if (!store->db.env && writer_reopen(store, NULL, e) != 0) {
-		owe(store, e);
+		schedule_settle_retry(store, e);
 		return -1;
 	}
-	if (durable_settle(store, &in_doubt, e) == 0 || happened_anyway(store, NULL, in_doubt, e))
+	if (durable_settle(store, &in_doubt, e) == 0 || did_commit(store, NULL, in_doubt, e))
 		return 0;
 	if (space_failed(store, e)) {
 		if (must && store->db.env && store->space.disk_full && space_release_ballast(store)) {
 			*e = ERR_INIT;
-			return settle(store, false, e);
+			return settle_journal(store, false, e);
 		}
 	} else if (!in_doubt && e->code == ERR_SYS) {
-		recover(store, false, e);
+		reopen_after_error(store, false, e);
 	}
-	owe(store, e);
+	schedule_settle_retry(store, e);
 	return -1;
 }
 
@@ -246,12 +268,12 @@ static void settle_if_due(struct store *store, bool due)
 	struct err e = ERR_INIT;
 
 	if (due)
-		(void)settle(store, false, &e);
+		(void)settle_journal(store, false, &e);
 }
 
-/* Makes cited bytes durable; the group is cut before a batch where that fails. */
-static struct store_batch *prepare(struct store *store, struct store_batch *group, struct store_batch **ret_failed,
-				   struct err *e)
+/* Syncs the cited output bytes; cuts the group before the first batch for which that fails. */
+static struct store_batch *prepare_ranges(struct store *store, struct store_batch *group,
+					  struct store_batch **ret_failed, struct err *e)
 {
 	struct chunk_syncs syncs = { 0 };
 	struct store_batch **at = &group;
@@ -285,7 +307,7 @@ static void write_group(struct store *store, struct store_batch *group)
 		}
 		e = ERR_INIT;
 	}
-	group = prepare(store, group, &failed, &e);
+	group = prepare_ranges(store, group, &failed, &e);
 	if (failed) {
 		rest = failed->next;
 		failed->next = NULL;
@@ -294,7 +316,7 @@ static void write_group(struct store *store, struct store_batch *group)
 	commit_or_fail(store, group);
 	if (!failed)
 		return;
-	if (store->retry_ns) { /* something before it is held now: it must stand behind that */
+	if (store->retry_ns) { /* batches before it are deferred now, and it must stay behind them */
 		pthread_mutex_lock(&store->mutex);
 		struct store_batch **at = &store->queue;
 		while (*at && (*at)->deferred)
@@ -336,7 +358,7 @@ static struct store_batch *take_group(struct store *store)
 
 /* ---- the thread ---- */
 
-enum work { WORK_GROUP, WORK_JOB, WORK_SETTLE, WORK_CHECK, WORK_EXPECT, WORK_END };
+enum work { WORK_GROUP, WORK_JOB, WORK_SETTLE, WORK_CHECK, WORK_PREPARE, WORK_END };
 
 static bool queue_due(const struct store *store, uint64_t now)
 {
@@ -362,14 +384,14 @@ static enum work wait_for_work(struct store *store, bool after_group)
 		if (!store->stop && after_group && store->settle_asked)
 			return WORK_SETTLE;
 		if (!store->stop && after_group && job_due(store))
-			return WORK_JOB; /* in turn, or a busy queue would starve it */
+			return WORK_JOB; /* alternate, or a busy queue would starve it */
 		if (queue_due(store, now))
 			return WORK_GROUP;
 		if (store->stop)
 			return WORK_END;
 		if (store->batch_announced && !store->settle_asked) {
-			store->settle_at_ns = now + store->settle_ns; /* it would stand in the group's way */
-			return WORK_EXPECT;
+			store->settle_at_ns = now + store->settle_ns; /* settling would delay that batch */
+			return WORK_PREPARE;
 		}
 		if (store->settle_asked || (store->layers && !store->settle_retry && store->settle_at_ns <= now))
 			return WORK_SETTLE;
@@ -403,7 +425,7 @@ static void run_group(struct store *store, bool stopping)
 {
 	struct store_batch *group;
 
-	/* held ones wait for their time, unless there is room already */
+	/* deferred batches wait for their retry, unless there is space already */
 	if (store->retry_ns && clock_mono_ns() < store->retry_ns && !stopping &&
 	    (!atomic_load(&store->full) || space_check(store))) {
 		batch_triage(store);
@@ -419,7 +441,7 @@ static void run_group(struct store *store, bool stopping)
 
 static void run_job(struct store *store, struct job *j)
 {
-	enum job_step r = settle(store, true, &j->err) == 0 || j->makes_room ? JOB_MORE : JOB_FAILED;
+	enum job_step r = settle_journal(store, true, &j->err) == 0 || j->makes_room ? JOB_MORE : JOB_FAILED;
 
 	if (r == JOB_MORE) {
 		j->err = ERR_INIT;
@@ -461,7 +483,7 @@ static void *writer_main(void *arg)
 			run_group(store, stop);
 		} else if (w == WORK_JOB) {
 			run_job(store, j);
-		} else if (w == WORK_EXPECT) {
+		} else if (w == WORK_PREPARE) {
 			durable_prepare(store);
 		} else {
 			if (!store->db.env)
@@ -474,8 +496,7 @@ static void *writer_main(void *arg)
 	}
 	settle_if_due(store, true);
 	if (store->layers)
-		log_warning("store: %u groups stay in the journal; the next start puts them into the database",
-			    store->layers->depth);
+		log_warning("store: %u groups stay in the journal; the next start settles them", store->layers->depth);
 	remove_expired(store);
 	return NULL;
 }
@@ -508,8 +529,8 @@ void writer_stop(struct store *store)
 	store->writer_up = false;
 }
 
-/* So many batches share one sync well enough: callers that wait for them are not kept waiting for more. */
-#define COMPANY_ENOUGH 64
+/* This many batches share one sync well enough: waiting for more would only add latency. */
+#define BATCHES_ENOUGH 64
 #define SHORTLY_NS (2ull * 1000 * 1000)
 
 static uint64_t due_time(const struct store *store, const struct store_batch *b)
@@ -529,15 +550,16 @@ void writer_enqueue(struct store *store, struct store_batch *b)
 	*store->queue_tail = b;
 	store->queue_tail = &b->next;
 	store->undecided++;
-	if (store->undecided >= COMPANY_ENOUGH)
-		due = 0; /* nobody gains by waiting longer */
+	if (store->undecided >= BATCHES_ENOUGH)
+		due = 0;
 	if (due < store->ready_ns) {
 		store->ready_ns = due;
 		wake = true;
 	}
 	pthread_mutex_unlock(&store->mutex);
 	if (wake)
-		pthread_cond_signal(&store->wake); /* after: it would wake up only to wait for the mutex */
+		pthread_cond_signal(
+			&store->wake); /* after the unlock, or it would wake up only to wait for the mutex */
 }
 
 void writer_prepare(struct store *store)
