@@ -61,10 +61,10 @@ LIBS := $(shell $(PKG_CONFIG) $(if $(STATIC),--static) --libs $(PKGS) 2>/dev/nul
 CHECK_LIBS := $(shell $(PKG_CONFIG) --libs check 2>/dev/null)
 
 # Layers, upper ones first (the order in which archives are linked).
-LAYERS := supervisor/daemon supervisor/runtime supervisor/cli supervisor/gateway supervisor/gateway/http supervisor/gateway/codex supervisor/gateway/mcp supervisor/client supervisor/tool supervisor/control supervisor/spawner supervisor/proxy supervisor/otlp supervisor/webhook supervisor/host supervisor/guard supervisor/common runtime/evidence \
+LAYERS := supervisor/daemon supervisor/runtime supervisor/cli supervisor/gateway/program supervisor/gateway/http supervisor/gateway/codex supervisor/gateway/mcp supervisor/gateway/common supervisor/client supervisor/tool supervisor/control supervisor/spawner supervisor/proxy supervisor/otlp supervisor/webhook supervisor/host supervisor/guard supervisor/common runtime/evidence \
 	runtime/engine/channel runtime/engine/model runtime/engine/work runtime/engine/turn runtime/engine/tool runtime/engine/start runtime/engine/permission runtime/engine/hook runtime/engine/action runtime/engine/process runtime/engine/policy runtime/engine/session runtime/engine/core \
 	runtime/view runtime/store runtime/event policy policy/shell pty sandbox/steps sandbox runtime/loop runtime/base
-MAINS := supervisor/daemon/main.c supervisor/cli/main.c supervisor/gateway/main.c supervisor/tool/main.c supervisor/spawner/main.c supervisor/otlp/main.c supervisor/webhook/main.c
+MAINS := supervisor/daemon/main.c supervisor/cli/main.c supervisor/gateway/program/main.c supervisor/tool/main.c supervisor/spawner/main.c supervisor/otlp/main.c supervisor/webhook/main.c
 
 layer_sources = $(filter-out $(MAINS),$(sort $(wildcard $(1)/*.c)))
 layer_objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(call layer_sources,$(1)))
@@ -101,7 +101,7 @@ $(BUILD)/bailiff-webhook: $(BUILD)/obj/supervisor/webhook/main.o $(ARCHIVES)
 $(BUILD)/bailiff: $(BUILD)/obj/supervisor/cli/main.o $(ARCHIVES)
 	$(call say,LINK)
 	$(LINK)
-$(BUILD)/bailiff-gateway: $(BUILD)/obj/supervisor/gateway/main.o $(ARCHIVES)
+$(BUILD)/bailiff-gateway: $(BUILD)/obj/supervisor/gateway/program/main.o $(ARCHIVES)
 	$(call say,LINK)
 	$(LINK)
 
@@ -206,6 +206,15 @@ $(BUILD)/faults.so: tests/faults/faults.c
 	$(call say,LINK)
 	$(Q)$(CC) -std=gnu11 -O1 -g -D_GNU_SOURCE $(WARN) -shared -fPIC -o $@ $< -ldl
 
+# The gateway with what MCP's conformance suite calls.
+CONFORMANCE_O := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/conformance/*.c))
+$(BUILD)/conformance-gateway: $(CONFORMANCE_O) $(ARCHIVES)
+	$(call say,LINK)
+	$(subst $<,$(CONFORMANCE_O),$(LINK))
+FIXTURES_O := $(filter-out %/conformance_gateway.o,$(CONFORMANCE_O))
+$(BUILD)/fuzz/fuzz_mcp: $(FIXTURES_O)
+$(BUILD)/fuzz/fuzz_mcp: LDFLAGS_ALL += $(FIXTURES_O)
+
 # Fuzz targets: tests/fuzz/fuzz_<parser>.c. MODE=fuzz makes libFuzzer programs; the other modes replay the corpus.
 FUZZ_NAMES := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_TARGETS := $(addprefix $(BUILD)/fuzz/,$(FUZZ_NAMES))
@@ -214,13 +223,13 @@ $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(if $(filter fuzz,$(MODE)),,$(BUIL
 	$(call say,LINK)
 	$(LINK) $(if $(filter fuzz,$(MODE)),-fsanitize=fuzzer,$(BUILD)/obj/tests/fuzz/replay.o)
 
-TEST_PROGRAMS := $(UNIT_TESTS) $(CRASH_PROGRAMS) $(FUZZ_TARGETS) $(BUILD)/talker $(BUILD)/probe $(BUILD)/faults.so $(BUILD)/shell_reader $(BUILD)/shell_stub
+TEST_PROGRAMS := $(UNIT_TESTS) $(CRASH_PROGRAMS) $(FUZZ_TARGETS) $(BUILD)/talker $(BUILD)/probe $(BUILD)/faults.so $(BUILD)/conformance-gateway $(BUILD)/shell_reader $(BUILD)/shell_stub
 .PHONY: programs unit-programs objects
 programs: all $(TEST_PROGRAMS) $(BENCH_PROGRAMS) event-doc
 unit-programs: $(UNIT_TESTS) $(FUZZ_TARGETS)
 # Everything that has a .c, compiled only: what the other compiler thinks of the tree.
 objects: $(patsubst %.c,$(BUILD)/obj/%.o,$(foreach l,$(LAYERS) runtime/event/gen,$(wildcard $(l)/*.c)) $(UNIT_SOURCES) \
-	$(wildcard tests/crash/*.c tests/bench/*.c tests/fuzz/*.c)) $(UNIT_SHARED)
+	$(wildcard tests/crash/*.c tests/bench/*.c tests/fuzz/*.c tests/conformance/*.c)) $(UNIT_SHARED)
 
 export N GUARD_N SEED COUNT AS K FUZZ_S LEAKS SIM_STEPS
 TEST_RUN = $(PYTHON) tests/run --build $(BUILD) --make '$(MAKE) --no-print-directory -s'
@@ -236,7 +245,7 @@ lint:
 	+@$(MAKE) --no-print-directory -s $(JOBS) all event-doc
 	+@$(TEST_RUN) lint
 blackbox:
-	+@$(MAKE) --no-print-directory -s $(JOBS) all $(BUILD)/talker $(BUILD)/probe $(BUILD)/faults.so
+	+@$(MAKE) --no-print-directory -s $(JOBS) all $(BUILD)/talker $(BUILD)/probe $(BUILD)/faults.so $(BUILD)/conformance-gateway
 	@$(TEST_RUN) blackbox
 crash:
 	+@$(MAKE) --no-print-directory -s $(JOBS) all $(CRASH_PROGRAMS) $(BUILD)/talker
@@ -250,7 +259,7 @@ simulate:
 # Which event types the black-box tests cause: docs/event-coverage.md.
 .PHONY: coverage
 coverage:
-	+@$(MAKE) --no-print-directory -s $(JOBS) all $(BUILD)/talker $(BUILD)/probe
+	+@$(MAKE) --no-print-directory -s $(JOBS) all $(BUILD)/talker $(BUILD)/probe $(BUILD)/conformance-gateway
 	@rm -rf $(BUILD)/event-coverage && mkdir -p $(BUILD)/event-coverage
 	@AS=root BAILIFF_EVENT_COVERAGE=$(CURDIR)/$(BUILD)/event-coverage $(TEST_RUN) blackbox
 	@$(PYTHON) docs/generate.py --coverage $(BUILD)/event-coverage

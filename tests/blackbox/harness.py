@@ -25,7 +25,7 @@ from procfs import (alive, all_pids, children_of, command_of, daemon_cgroups, de
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
-DAEMON, CLI, TALKER = (os.path.join(BUILD, n) for n in ("bailiffd", "bailiff", "talker"))
+DAEMON, CLI, TALKER, CONFORMANCE_GATEWAY = (os.path.join(BUILD, n) for n in ("bailiffd", "bailiff", "talker", "conformance-gateway"))
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 # Generous on purpose: a condition that holds is seen at once, and a busy machine is not a failure.
 PATIENCE = float(os.environ.get("PATIENCE", "60"))
@@ -430,9 +430,9 @@ class Home:
         return cli(*args, stdin=stdin, status=status, env=dict(env or {}, BAILIFF_HOME=self.dir), cwd=cwd or self.work,
                    patience=patience)
 
-    def cli_start(self, *args, **more):
+    def cli_start(self, *args, program=CLI, **more):
         """bailiff in the background. Unbuffered: communicate() would not see what readline() had read ahead."""
-        return subprocess.Popen([CLI, *shows_talker(args)], cwd=self.work, bufsize=0, **dict(dict(
+        return subprocess.Popen([program, *shows_talker(args)], cwd=self.work, bufsize=0, **dict(dict(
             env=environment(BAILIFF_HOME=self.dir), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE), **more))
 
 

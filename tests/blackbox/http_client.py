@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 
-from harness import PATIENCE, environment, until
+from harness import CLI, PATIENCE, environment, until
 
 MODERN = "2026-07-28"
 LEGACY = "2025-11-25"
@@ -21,11 +21,11 @@ PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 class Serve:
     """One `bailiff serve` on a free port, in a home of the harness."""
 
-    def __init__(self, home, *options, address="0"):
+    def __init__(self, home, *options, address="0", program=CLI):
         self.home = home
         self.log = open(os.path.join(home.dir, "serve.log"), "ab")
         self.process = home.cli_start("serve", "--listen", address, *options, stdout=subprocess.PIPE, stderr=self.log,
-                                      env=environment(BAILIFF_HOME=home.dir, BAILIFF_MCP_HUMAN_MS="0"))
+                                      program=program, env=environment(BAILIFF_HOME=home.dir, BAILIFF_MCP_HUMAN_MS="0"))
         line = self.process.stdout.readline().decode()
         found = re.match(r"listening on http://([^/]+):(\d+)/mcp$", line.strip())
         assert found, f"it said {line!r}; " + self.said()

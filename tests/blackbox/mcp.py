@@ -22,8 +22,8 @@ class McpError(Exception):
 class Mcp:
     """One gateway process. Requests may be sent ahead; what is no response is kept in `notes` (and requests of the server in `asked`)."""
 
-    def __init__(self, home, *options, cwd=None, env=None):
-        self.process = subprocess.Popen([harness.CLI, "mcp", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    def __init__(self, home, *options, cwd=None, env=None, program=harness.CLI):
+        self.process = subprocess.Popen([program, "mcp", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                         cwd=cwd or home.work, env=harness.environment(BAILIFF_HOME=home.dir, **{"BAILIFF_MCP_HUMAN_MS": "0", **(env or {})}))
         self.lines, self.next_id = queue.Queue(), 0
         self.replies, self.notes, self.asked, self.odd, self.meta = {}, [], [], [], None

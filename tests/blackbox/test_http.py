@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 
-from harness import PATIENCE, Home, Skip, alive, main, marked, until
+from harness import CONFORMANCE_GATEWAY, PATIENCE, Home, Skip, alive, main, marked, until
 from http_client import BOTH, LEGACY, META, MODERN, PING, Serve, text_of, wait_gone
 from test_policy import Policed
 
@@ -534,7 +534,7 @@ def test_a_question_of_the_modern_era_needs_no_session():
 
 
 def test_a_hundred_subscriptions_hear_of_a_change():
-    with Home() as home, Serve(home, "--conformance-fixtures") as serve:
+    with Home() as home, Serve(home, program=CONFORMANCE_GATEWAY) as serve:
         listening = [serve.modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}}, id=i, stream=True) for i in range(100)]
         try:
             heard = [s.messages() for s in listening]

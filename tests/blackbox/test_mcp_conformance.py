@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""The server scenarios of @modelcontextprotocol/conformance against `bailiff serve --conformance-fixtures`.
+"""The server scenarios of @modelcontextprotocol/conformance against `conformance-gateway serve`: bailiff-gateway with the suite's tools.
 
 Every scenario that the suite requires for a revision must pass; those that it runs and does not score are told. Fetched from npm, needs
 Node 22: skips where that cannot be had.
@@ -44,7 +44,7 @@ def run_suite(revision, count):
     wanted = required(folder, revision)
     assert len(wanted) == count, f"the suite requires {len(wanted)} scenarios for {revision}, not {count}"
     here = os.path.dirname(os.path.abspath(__file__))
-    with harness.Home() as home, Serve(home, "--conformance-fixtures") as serve:
+    with harness.Home() as home, Serve(home, program=harness.CONFORMANCE_GATEWAY) as serve:
         env = harness.environment(BAILIFF_TOKEN=serve.token, NODE_OPTIONS=f"--require={here}/mcp_token.cjs", HOME=home.work)
         done = subprocess.run([node, os.path.join(folder, "dist", "index.js"), "server", "--url", f"http://127.0.0.1:{serve.port}/mcp",
                                "--requirements", revision, "-o", os.path.join(home.work, "results")],

@@ -9,7 +9,7 @@ from hooks import says
 from mcp import LEGACY, META, MODERN, Mcp, McpError, text_of
 from test_policy import Policed
 
-FIXTURES = "--conformance-fixtures"
+FIXTURES = {"program": harness.CONFORMANCE_GATEWAY} # with the tools of the conformance suite
 ASK = {"permissions": {"ask": ["Bash(touch:*)"]}}
 
 
@@ -222,7 +222,7 @@ def test_cancellation_overtakes_the_start(home):
 
 
 def test_progress_increases(home):
-    with Mcp(home, FIXTURES) as mcp:
+    with Mcp(home, **FIXTURES) as mcp:
         mcp.initialize()
         call = mcp.send("tools/call", name="test_tool_with_progress", arguments={}, _meta={"progressToken": "p-1"})
         mcp.reply(call)
@@ -234,7 +234,7 @@ def test_progress_increases(home):
 
 
 def test_a_silent_call_is_kept_alive(home):
-    with Mcp(home, FIXTURES, env={"BAILIFF_MCP_HEARTBEAT_MS": "50"}) as mcp:
+    with Mcp(home, **FIXTURES, env={"BAILIFF_MCP_HEARTBEAT_MS": "50"}) as mcp:
         mcp.initialize()
         call = mcp.send("tools/call", name="slow_compute", arguments={"seconds": 30}, _meta={"progressToken": 7})
         told = [mcp.note("notifications/progress") for _ in range(4)]
@@ -245,7 +245,7 @@ def test_a_silent_call_is_kept_alive(home):
 
 
 def test_logging_heeds_the_level(home):
-    with Mcp(home, FIXTURES) as mcp:
+    with Mcp(home, **FIXTURES) as mcp:
         mcp.initialize()
         mcp.tool("test_tool_with_logging")
         lines = [n["params"] for n in mcp.notes if n["method"] == "notifications/message"]
@@ -254,7 +254,7 @@ def test_logging_heeds_the_level(home):
         assert mcp.call("logging/setLevel", level="warning") == {}
         mcp.tool("test_tool_with_logging")
         assert not mcp.notes, mcp.notes
-    with Mcp(home, FIXTURES).modern() as mcp:
+    with Mcp(home, **FIXTURES).modern() as mcp:
         mcp.tool("test_tool_with_logging")
         assert not mcp.notes, "a modern request must ask for it"
         mcp.call("tools/call", name="test_tool_with_logging", arguments={}, _meta={META + "logLevel": "debug"})
@@ -262,7 +262,7 @@ def test_logging_heeds_the_level(home):
 
 
 def test_a_flood_is_held_back_and_served(home):
-    with Mcp(home, FIXTURES) as mcp:
+    with Mcp(home, **FIXTURES) as mcp:
         mcp.initialize()
         calls = [mcp.send("tools/call", name="test_tool_with_progress", arguments={}) for _ in range(1500)]
         for call in calls:
@@ -312,7 +312,7 @@ def test_a_restart_of_the_runtime_is_survived(home):
 # ---- questions ----
 
 def test_elicitation(home):
-    with Mcp(home, FIXTURES) as mcp:
+    with Mcp(home, **FIXTURES) as mcp:
         mcp.initialize(elicitation={})
         call = mcp.send("tools/call", name="test_elicitation", arguments={"message": "who?"})
         asked = mcp.request()
@@ -334,17 +334,17 @@ def test_elicitation(home):
         assert mcp.note("notifications/cancelled")["requestId"] == asked["id"]
         mcp.answer(asked, accept(username="u", email="e"))
         assert mcp.call("ping") == {}
-    with Mcp(home, FIXTURES) as mcp:
+    with Mcp(home, **FIXTURES) as mcp:
         mcp.initialize()
         assert mcp.tool("test_elicitation", message="who?")["isError"], "the client cannot be asked"
-    with Mcp(home, FIXTURES) as mcp:
+    with Mcp(home, **FIXTURES) as mcp:
         mcp.initialize("2025-06-18", elicitation={})
         mcp.send("tools/call", name="test_elicitation", arguments={"message": "who?"})
         assert "mode" not in mcp.request()["params"], "that version knows no modes"
 
 
 def test_a_question_nobody_answers(home):
-    with Mcp(home, FIXTURES, env={"BAILIFF_MCP_ASK_MS": "100"}) as mcp:
+    with Mcp(home, **FIXTURES, env={"BAILIFF_MCP_ASK_MS": "100"}) as mcp:
         mcp.initialize(elicitation={"form": {}}, sampling={})
         assert "action: none" in text_of(mcp.tool("test_elicitation", message="who?"))
         call = mcp.send("tools/call", name="test_sampling", arguments={"prompt": "say"})
@@ -355,7 +355,7 @@ def test_a_question_nobody_answers(home):
 
 
 def test_rounds_of_input(home):
-    with Mcp(home, FIXTURES).modern(elicitation={"form": {}}, sampling={}, roots={}) as mcp:
+    with Mcp(home, **FIXTURES).modern(elicitation={"form": {}}, sampling={}, roots={}) as mcp:
         tool = "test_input_required_result_multi_round"
         first = mcp.tool(tool)
         assert first["resultType"] == "input_required" and list(first["inputRequests"]) == ["step1"], first
@@ -381,12 +381,12 @@ def test_rounds_of_input(home):
         done = mcp.call("prompts/get", name="test_input_required_result_prompt", requestState=prompt["requestState"],
                         inputResponses={"user_context": accept(context="c")})
         assert done["messages"] and done["resultType"] == "complete", done
-    with Mcp(home, FIXTURES).modern(sampling={}) as mcp:
+    with Mcp(home, **FIXTURES).modern(sampling={}) as mcp:
         lacks = mcp.fails("tools/call", name="test_input_required_result_elicitation", arguments={}, code=-32021)
         assert lacks.data["requiredCapabilities"] == {"elicitation": {"form": {}}}, lacks.data
         asked = mcp.tool("test_input_required_result_capabilities")
         assert [q["method"] for q in asked["inputRequests"].values()] == ["sampling/createMessage"], asked
-    with Mcp(home, FIXTURES).modern() as other:
+    with Mcp(home, **FIXTURES).modern() as other:
         other.fails("tools/call", name=tool, arguments={}, requestState=state, code=-32602)
 
 
@@ -487,7 +487,7 @@ def test_what_is_shown_is_what_it_is():
 # ---- subscriptions ----
 
 def test_listening(home):
-    with Mcp(home, FIXTURES).modern() as mcp:
+    with Mcp(home, **FIXTURES).modern() as mcp:
         listen = mcp.send("subscriptions/listen", notifications={"toolsListChanged": True, "resourceSubscriptions": ["test://watched-resource"]})
         ack = mcp.note("notifications/subscriptions/acknowledged")
         assert ack["_meta"][META + "subscriptionId"] == listen and ack["notifications"]["toolsListChanged"] is True, ack
@@ -513,7 +513,7 @@ def test_listening(home):
 
 
 def test_legacy_subscriptions(home):
-    with Mcp(home, FIXTURES) as mcp:
+    with Mcp(home, **FIXTURES) as mcp:
         mcp.initialize()
         assert mcp.call("resources/subscribe", uri="test://watched-resource") == {}
         assert mcp.call("resources/unsubscribe", uri="test://watched-resource") == {}

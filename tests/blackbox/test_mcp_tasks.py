@@ -114,7 +114,7 @@ def test_a_task_of_another_client_is_cancelled(home):
 
 
 def test_calls_that_end_while_they_become_tasks(home):
-    with Mcp(home, FIXTURES).modern(**TASKS) as mcp, home.rpc() as rpc:
+    with Mcp(home, **FIXTURES).modern(**TASKS) as mcp, home.rpc() as rpc:
         calls = [mcp.send("tools/call", name="exec", arguments={"command": f"sleep {0.9 + i / 100}"}) for i in range(20)]
         results = [mcp.reply(c) for c in calls]
         assert {r["resultType"] for r in results} <= {"task", "complete"}, results
@@ -141,10 +141,10 @@ def test_a_call_that_is_cancelled_while_it_becomes_a_task(home):
 
 
 def test_modern_tasks(home):
-    with Mcp(home, FIXTURES, env={"BAILIFF_MCP_QUICK_MS": "60000"}).modern(**TASKS) as mcp:
+    with Mcp(home, **FIXTURES, env={"BAILIFF_MCP_QUICK_MS": "60000"}).modern(**TASKS) as mcp:
         assert mcp.tool("greet", name="you")["resultType"] == "complete"
         assert mcp.tool("exec", command="echo quick")["resultType"] == "complete", "what is quick is answered as usual"
-    with Mcp(home, FIXTURES).modern(elicitation={}, **TASKS) as mcp, home.rpc() as rpc:
+    with Mcp(home, **FIXTURES).modern(elicitation={}, **TASKS) as mcp, home.rpc() as rpc:
         made = mcp.tool("exec", command="sleep 1000")
         assert made["resultType"] == "task" and made["status"] == "working" and "task" not in made and made["pollIntervalMs"] > 0, made
         assert mcp.call("tasks/cancel", taskId=made["taskId"]).keys() <= {"resultType", "_meta"}
@@ -169,7 +169,7 @@ def test_modern_tasks(home):
 
 
 def test_a_task_that_asks(home):
-    with Mcp(home, FIXTURES).modern(elicitation={}, **TASKS) as mcp:
+    with Mcp(home, **FIXTURES).modern(elicitation={}, **TASKS) as mcp:
         made = mcp.tool("multi_input")["taskId"]
 
         def get():
@@ -190,7 +190,7 @@ def test_a_task_that_asks(home):
         assert second["resultType"] == "task" and "requestState" not in second, second
         until("it ends", lambda: mcp.call("tasks/get", taskId=second["taskId"])["status"] == "completed")
         assert "Alice" in text_of(mcp.call("tasks/get", taskId=second["taskId"])["result"])
-    with Mcp(home, FIXTURES).modern() as mcp:
+    with Mcp(home, **FIXTURES).modern() as mcp:
         lacks = mcp.fails("tools/call", name="failing_job", arguments={}, code=-32021)
         assert lacks.data == {"requiredCapabilities": TASKS}, lacks.data
         mcp.fails("tasks/get", taskId=made, code=-32021)

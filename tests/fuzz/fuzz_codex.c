@@ -9,7 +9,7 @@
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/codex/codex_server.h"
 #include "supervisor/gateway/codex/glob_scan.h"
-#include "supervisor/gateway/rpc_message.h"
+#include "supervisor/gateway/common/rpc_message.h"
 #define FAKE_SESSION_ASKS_NOBODY 1 /* through Codex */
 #include "tests/fuzz/fake_session.h"
 

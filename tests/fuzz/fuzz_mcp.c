@@ -7,9 +7,10 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/mem.h"
+#include "supervisor/gateway/common/rpc_message.h"
 #include "supervisor/gateway/mcp/mcp_session.h"
-#include "supervisor/gateway/rpc_message.h"
 #define FAKE_SESSION_ASKS_NOBODY 0
+#include "tests/conformance/mcp_fixtures.h"
 #include "tests/fuzz/fake_session.h"
 
 #include <event2/event.h>
@@ -94,9 +95,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (!base) {
 		base = event_base_new();
+		mcp_tables_add(&mcp_fixtures);
 		mcp_config_init(&config);
 		memset(config.key, 7, sizeof(config.key));
-		config.fixtures = true;
 		config.max_calls = 4;
 	}
 	if (size < 1)

@@ -23,8 +23,6 @@ OLD_FILES = {
     "sandbox": 29,
     "supervisor/host": 5,
     "supervisor/control": 32,
-    "supervisor/gateway/codex": 5,
-    "supervisor/gateway/mcp": 25,
     "supervisor/proxy": 4,
     "supervisor/spawner": 5,
 }

@@ -4,7 +4,7 @@
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/loop/loop.h"
-#include "supervisor/gateway/file_uri.h"
+#include "supervisor/gateway/common/file_uri.h"
 
 #include <ctype.h>
 #include <stdarg.h>
@@ -40,6 +40,14 @@ struct codex_call *codex_call_new(struct codex_server *s, const struct codex_met
 	TAILQ_INSERT_TAIL(&s->calls, c, entry);
 	s->ncalls++;
 	return c;
+}
+
+void codex_process_drop(struct codex_process *p)
+{
+	if (strmap_get(&p->server->by_name, p->name) == p)
+		strmap_del(&p->server->by_name, p->name);
+	p->answered = p->ended = p->end_told = true;
+	p->told = p->count;
 }
 
 void codex_call_free(struct codex_call *c)

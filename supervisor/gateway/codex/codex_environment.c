@@ -1,7 +1,7 @@
 #include "supervisor/gateway/codex/codex_private.h"
 
 #include "runtime/base/mem.h"
-#include "supervisor/gateway/file_uri.h"
+#include "supervisor/gateway/common/file_uri.h"
 
 #include <pwd.h>
 #include <string.h>

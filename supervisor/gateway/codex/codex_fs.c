@@ -11,7 +11,7 @@
 #include "runtime/base/path.h"
 #include "runtime/base/text.h"
 #include "supervisor/gateway/codex/codex_fs.h"
-#include "supervisor/gateway/file_uri.h"
+#include "supervisor/gateway/common/file_uri.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -185,8 +185,8 @@ static void take_bytes(struct codex_call *c, const json_t *range)
 
 static void answer_bytes(struct codex_call *c)
 {
-	if (c->handle_read) {
-		codex_handle_answer(c);
+	if (c->read_done) {
+		c->read_done(c);
 		return;
 	}
 	buf_auto struct buf text = BUF_INIT;

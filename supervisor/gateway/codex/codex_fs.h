@@ -10,9 +10,7 @@ struct codex_call;
 void codex_fs_launch(struct codex_call *c, const char *operation, const char *flags, const char *path,
 		     const char *other, const json_t *sandbox,
 		     void (*launched)(struct codex_call *c, json_t *result, json_t *error));
-/* Reads a part of a file; the bytes go to codex_handle_answer if the call is handle_read, else the call is answered
- * with them. */
+/* Reads a part of a file; the bytes go to the call's read_done, or answer it where that is NULL. */
 void codex_fs_read(struct codex_call *c, const char *path, const json_t *sandbox, uint64_t offset, uint64_t length);
-void codex_handle_answer(struct codex_call *c);
 
 #endif

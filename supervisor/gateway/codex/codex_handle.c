@@ -53,7 +53,7 @@ static const char *take_id(struct codex_call *c)
 }
 
 /* The bytes of a block are there, or the proof that the file can be read. */
-void codex_handle_answer(struct codex_call *c)
+static void answer_read(struct codex_call *c)
 {
 	struct codex_server *s = c->server;
 	const char *id = json_get_string(c->params, "handleId");
@@ -92,7 +92,7 @@ void codex_fs_open(struct codex_call *c)
 				id);
 		return;
 	}
-	c->handle_read = true;
+	c->read_done = answer_read;
 	codex_fs_read(c, path, json_object_get(c->params, "sandbox"), 0, 0);
 }
 
@@ -117,7 +117,7 @@ void codex_fs_read_block(struct codex_call *c)
 		codex_call_fail(c, CODEX_NOT_FOUND, "unknown file handle `%s`", id);
 		return;
 	}
-	c->handle_read = true;
+	c->read_done = answer_read;
 	codex_fs_read(c, h->path, h->sandbox, (uint64_t)json_integer_value(offset),
 		      (uint64_t)json_integer_value(length));
 }

@@ -5,8 +5,8 @@
 #include "runtime/base/strmap.h"
 #include "supervisor/gateway/codex/codex_server.h"
 #include "supervisor/gateway/codex/sandbox_intent.h"
-#include "supervisor/gateway/gateway_session.h"
-#include "supervisor/gateway/rpc_message.h"
+#include "supervisor/gateway/common/gateway_session.h"
+#include "supervisor/gateway/common/rpc_message.h"
 
 #include <event2/event.h>
 #include <event2/event_struct.h>
@@ -71,7 +71,8 @@ struct codex_call {
 	void (*late)(struct codex_call *c);
 	TAILQ_ENTRY(codex_call) waiting;
 	bool waits;
-	json_t *chunks; /* what process/read has so far */
+	void (*resume)(struct codex_call *c); /* it waits for news of the process, which have come */
+	json_t *chunks;                       /* what process/read has so far */
 	uint64_t max_bytes, bytes;
 	size_t at;
 	/* about files */
@@ -80,7 +81,8 @@ struct codex_call {
 	struct buf file; /* what is written, or was read */
 	size_t sent;
 	uint64_t total, offset, length;
-	bool handle_read; /* for a handle: see codex_handle.c */
+	void (*read_done)(
+		struct codex_call *c); /* gets the bytes that were read; NULL: the call is answered with them */
 };
 
 /* ---- calls ---- */
@@ -170,9 +172,6 @@ const char *codex_stream_name(unsigned stream);
 /* The justification of a start: "Codex call C in thread T, process P". */
 bool codex_process_word(const char *s); /* can be an id in bailiff's facts */
 void codex_process_justify(const json_t *metadata, const char *name, struct buf *out);
-
-/* codex_process_calls.c */
-void codex_read_step(struct codex_call *c);
 
 #define METHOD(name, family, run) void run(struct codex_call *c);
 #include "supervisor/gateway/codex/codex_methods.def"

@@ -82,14 +82,6 @@ void codex_process_bind(struct codex_process *p, const char *id)
 	strmap_put(&p->server->by_id, id, p);
 }
 
-void codex_process_drop(struct codex_process *p)
-{
-	if (strmap_get(&p->server->by_name, p->name) == p)
-		strmap_del(&p->server->by_name, p->name);
-	p->answered = p->ended = p->end_told = true;
-	p->told = p->count;
-}
-
 void codex_process_add_waiter(struct codex_process *p, struct codex_call *c)
 {
 	c->process = p;
@@ -416,7 +408,7 @@ static void tell_readers(struct codex_process *p)
 	while ((c = TAILQ_FIRST(&now))) {
 		TAILQ_REMOVE(&now, c, waiting);
 		c->waits = false;
-		codex_read_step(c);
+		c->resume(c);
 	}
 }
 

@@ -59,13 +59,15 @@ static void take_chunk(struct codex_call *c, const char *base64)
 	c->bytes += k->length;
 }
 
+static void read_step(struct codex_call *c);
+
 static void on_chunk(void *ctx, json_t *result, json_t *error)
 {
 	struct codex_call *c = ctx;
 	const char *data = json_get_string(result, "data");
 
 	take_chunk(c, data ? data : "");
-	codex_read_step(c);
+	read_step(c);
 }
 
 static void on_waited(struct codex_call *c)
@@ -79,7 +81,7 @@ static void on_waited(struct codex_call *c)
 	answer_read(c);
 }
 
-void codex_read_step(struct codex_call *c)
+static void read_step(struct codex_call *c)
 {
 	struct codex_process *p = c->process;
 	bool any = json_array_size(c->chunks) > 0;
@@ -90,7 +92,7 @@ void codex_read_step(struct codex_call *c)
 
 		if (k->base64) {
 			take_chunk(c, k->base64);
-			codex_read_step(c);
+			read_step(c);
 			return;
 		}
 		gateway_session_query(c->server->session, "read_output",
@@ -104,6 +106,7 @@ void codex_read_step(struct codex_call *c)
 		answer_read(c);
 		return;
 	}
+	c->resume = read_step;
 	TAILQ_INSERT_TAIL(&p->readers, c, waiting);
 	c->waits = true;
 }
@@ -129,7 +132,7 @@ void codex_process_read(struct codex_call *c)
 	c->at = after < p->count ? (size_t)after : p->count;
 	if (wait)
 		codex_call_time(c, wait, on_waited);
-	codex_read_step(c);
+	read_step(c);
 }
 
 /* ---- writing ---- */

@@ -6,13 +6,13 @@
 #include "supervisor/client/remote.h"
 #include "supervisor/gateway/codex/codex_server.h"
 #include "supervisor/gateway/codex/session_reaper.h"
-#include "supervisor/gateway/gateway.h"
-#include "supervisor/gateway/gateway_sandbox.h"
-#include "supervisor/gateway/line_stream.h"
-#include "supervisor/gateway/rpc_message.h"
+#include "supervisor/gateway/common/gateway_options.h"
+#include "supervisor/gateway/common/gateway_sandbox.h"
+#include "supervisor/gateway/common/gateways.h"
+#include "supervisor/gateway/common/line_stream.h"
+#include "supervisor/gateway/common/rpc_message.h"
 
 #include <event2/event.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -133,41 +133,20 @@ static int serve(const struct codex_options *o)
 	return s.status;
 }
 
-static int parse(int argc, char **argv, struct codex_options *ret, uint64_t *ret_linger, struct err *e)
-{
-	static const struct option options[] = {
-		{ "profile", required_argument, NULL, 'p' },
-		{ "approval-timeout", required_argument, NULL, 'a' },
-		{ "linger", required_argument, NULL, 'l' },
-		{ 0 },
-	};
-	int c, at = 0;
-
-	optind = 1;
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, "", options, &at)) != -1) {
-		if (c == 'p')
-			ret->profile = optarg;
-		else if (c != 'a' && c != 'l')
-			return err_set(e, ERR_INVALID, "an option is not known, or lacks its value");
-		else if (text_duration_ms(optarg, c == 'a' ? &ret->approval_ms : ret_linger, e) < 0)
-			return err_wrap(e, "option '--%s'", options[at].name);
-	}
-	if (optind < argc)
-		return err_set(e, ERR_INVALID, "takes no argument: '%.100s'", argv[optind]);
-	return 0;
-}
-
 int codex_stdio_main(int argc, char **argv)
 {
 	struct codex_options o = { .approval_ms = APPROVAL_MS };
 	uint64_t linger = LINGER_MS;
+	gateway_options_auto struct gateway_options options = { 0 };
 	struct err e = ERR_INIT;
 
-	if (parse(argc, argv, &o, &linger, &e) < 0) {
+	if (gateway_options_parse("codex_exec_server", argc, argv, &options, &e) < 0 ||
+	    gateway_option_ms(&options, "approval-timeout", &o.approval_ms, &e) < 0 ||
+	    gateway_option_ms(&options, "linger", &linger, &e) < 0) {
 		fprintf(stderr, "bailiff codex-exec-server: %s\n", e.message);
 		return 2;
 	}
+	o.profile = gateway_option(&options, "profile");
 	o.reaper_fd = session_reaper_start(linger);
 	if (gateway_sandbox_enter(NULL, &e) < 0) {
 		fprintf(stderr, "bailiff codex-exec-server: %s\n", e.message);

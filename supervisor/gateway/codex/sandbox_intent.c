@@ -4,7 +4,7 @@
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
-#include "supervisor/gateway/file_uri.h"
+#include "supervisor/gateway/common/file_uri.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -6,6 +6,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/strmap.h"
 #include "runtime/loop/loop.h"
+#include "supervisor/gateway/common/rpc_message.h"
 #include "supervisor/gateway/http/http_exchange.h"
 #include "supervisor/gateway/http/http_request.h"
 #include "supervisor/gateway/http/http_server.h"
@@ -14,7 +15,6 @@
 #include "supervisor/gateway/mcp/mcp_call.h"
 #include "supervisor/gateway/mcp/mcp_session.h"
 #include "supervisor/gateway/mcp/mcp_tool.h"
-#include "supervisor/gateway/rpc_message.h"
 
 #include <event2/event.h>
 #include <string.h>
@@ -226,11 +226,13 @@ static bool is_request(const json_t *message)
 	return json_object_get(message, "method") && json_object_get(message, "id");
 }
 
-static bool calls_tool(const json_t *message, const char *tool)
+/* The tool that a message calls, or NULL. */
+static const struct mcp_tool *called_tool(const struct mcp_endpoint *of, const json_t *message)
 {
-	const json_t *name = json_object_get(json_object_get(message, "params"), "name");
+	const char *method = json_get_string(message, "method"),
+		   *name = json_get_string(json_object_get(message, "params"), "name");
 
-	return json_is_string(name) && strcmp(json_string_value(name), tool) == 0;
+	return method && name && strcmp(method, "tools/call") == 0 ? mcp_tool_find(of->o.config, name) : NULL;
 }
 
 /*
@@ -282,26 +284,15 @@ static void post_legacy(struct mcp_endpoint *of, struct http_exchange *x, json_t
 		json_decref(message);
 		return;
 	}
-	bool hang_up = of->o.config->fixtures && is_request(message) && calls_tool(message, "test_reconnection");
+	const struct mcp_tool *tool = is_request(message) ? called_tool(of, message) : NULL;
+	bool hang_up = tool && (tool->hints & MCP_HANG_UP);
 	feed(p, x, message, &(struct mcp_post){ .hang_up = hang_up });
-}
-
-/* The input schema of the tool that is called, or NULL. */
-static json_t *schema_of(const struct mcp_endpoint *of, const json_t *message)
-{
-	const json_t *name = json_object_get(json_object_get(message, "params"), "name");
-	const json_t *method = json_object_get(message, "method");
-	const struct mcp_tool *t;
-
-	if (!json_is_string(name) || strcmp(json_string_value(method) ?: "", "tools/call") != 0)
-		return NULL;
-	t = mcp_tool_find(of->o.config->fixtures, json_string_value(name));
-	return t ? json_loads(t->input, 0, NULL) : NULL;
 }
 
 static void post_modern(struct mcp_endpoint *of, struct http_exchange *x, json_t *message, const struct mcp_envelope *e)
 {
-	json_auto_t *schema = schema_of(of, message);
+	const struct mcp_tool *tool = called_tool(of, message);
+	json_auto_t *schema = tool ? json_loads(tool->input, 0, NULL) : NULL;
 	char why[MCP_WHY_MAX];
 
 	if (is_request(message) && !mcp_headers_agree(http_exchange_request(x), message, schema, why)) {

@@ -14,8 +14,9 @@
 #include "runtime/base/text.h"
 #include "runtime/loop/loop.h"
 #include "supervisor/client/remote.h"
-#include "supervisor/gateway/gateway.h"
-#include "supervisor/gateway/gateway_sandbox.h"
+#include "supervisor/gateway/common/gateway_options.h"
+#include "supervisor/gateway/common/gateway_sandbox.h"
+#include "supervisor/gateway/common/gateways.h"
 #include "supervisor/gateway/http/http_address.h"
 #include "supervisor/gateway/http/http_server.h"
 #include "supervisor/gateway/http/http_tokens.h"
@@ -54,7 +55,7 @@ struct serve {
 
 /* ---- options ---- */
 
-static int positive(const char *name, const char *text, uint64_t most, uint64_t *ret, struct err *e)
+static int parse_count(const char *name, const char *text, uint64_t most, uint64_t *ret, struct err *e)
 {
 	char *end = NULL;
 	unsigned long long v = text[0] >= '0' && text[0] <= '9' ? strtoull(text, &end, 10) : 0;
@@ -66,57 +67,24 @@ static int positive(const char *name, const char *text, uint64_t most, uint64_t 
 	return 0;
 }
 
-/* One that is ours: 1 and *used arguments of it; 0: not ours. */
-static int take_option(struct serve *s, char **argv, int left, int *used, struct err *e)
-{
-	static const char *const with_value[] = { "--listen",          "--token-file",      "--session-idle",
-						  "--request-timeout", "--max-connections", "--client" };
-	const char *value = NULL;
-	size_t i = 0;
-
-	*used = 1;
-	if (strcmp(argv[0], "--print-token") == 0)
-		return s->print_token = true;
-	if (strcmp(argv[0], "--metrics-open") == 0)
-		return s->metrics_open = true;
-	for (; i < countof(with_value); i++) {
-		size_t n = strlen(with_value[i]);
-		if (strncmp(argv[0], with_value[i], n) != 0 || (argv[0][n] && argv[0][n] != '='))
-			continue;
-		if (!argv[0][n] && left < 2)
-			return err_field(e, with_value[i], "%s needs a value", with_value[i]);
-		value = argv[0][n] ? argv[0] + n + 1 : argv[1];
-		*used = argv[0][n] ? 1 : 2;
-		break;
-	}
-	switch (i) {
-	case 0: s->listen = value; return 1;
-	case 1: s->token_file = value; return 1;
-	case 2: return text_duration_ms(value, &s->session_idle_ms, e) < 0 ? err_wrap(e, "--session-idle") : 1;
-	case 3: return text_duration_ms(value, &s->request_ms, e) < 0 ? err_wrap(e, "--request-timeout") : 1;
-	case 4: return positive("--max-connections", value, 65536, &s->connections, e) < 0 ? -1 : 1;
-	case 5: s->client = value; return 1;
-	default: return 0;
-	}
-}
-
 static int parse_options(struct serve *s, int argc, char **argv, struct err *e)
 {
-	char **rest = mem_zalloc((size_t)argc + 1, sizeof(*rest)); /* what mcp_options takes keeps pointing into argv */
-	int n = 0, r = 0, used;
+	gateway_options_auto struct gateway_options o = { 0 };
+	const char *connections;
 
-	rest[n++] = argv[0];
-	for (int i = 1; i < argc && r >= 0; i += used) {
-		r = take_option(s, argv + i, argc - i, &used, e);
-		if (r == 0)
-			rest[n++] = argv[i];
-	}
-	if (r >= 0)
-		r = mcp_options_parse(n, rest, &s->mcp, e);
-	free(rest);
-	s->mcp.away = true;
-	if (r < 0)
+	if (gateway_options_parse("serve", argc, argv, &o, e) < 0 || mcp_options_read(&o, &s->mcp, e) < 0 ||
+	    gateway_option_ms(&o, "session-idle", &s->session_idle_ms, e) < 0 ||
+	    gateway_option_ms(&o, "request-timeout", &s->request_ms, e) < 0)
 		return -1;
+	connections = gateway_option(&o, "max-connections");
+	if (connections && parse_count("--max-connections", connections, 65536, &s->connections, e) < 0)
+		return -1;
+	s->listen = gateway_option(&o, "listen") ?: LISTEN_DEFAULT;
+	s->token_file = gateway_option(&o, "token-file");
+	s->client = gateway_option(&o, "client") ?: "";
+	s->print_token = gateway_option(&o, "print-token") != NULL;
+	s->metrics_open = gateway_option(&o, "metrics-open") != NULL;
+	s->mcp.away = true;
 	if (s->session_idle_ms < 100 || s->session_idle_ms > UINT_MAX / 2)
 		return err_field(e, "--session-idle", "--session-idle takes a time from 100ms to 24d");
 	if (s->client[0] && (!s->print_token || !http_tokens_is_name(s->client)))
@@ -324,9 +292,7 @@ static int print_token(const struct serve *s, struct err *e)
 
 int serve_main(int argc, char **argv)
 {
-	struct serve s = { .listen = LISTEN_DEFAULT,
-			   .client = "",
-			   .session_idle_ms = SESSION_IDLE_MS,
+	struct serve s = { .session_idle_ms = SESSION_IDLE_MS,
 			   .request_ms = HTTP_LIMITS_DEFAULT.request_ms,
 			   .connections = HTTP_LIMITS_DEFAULT.connections };
 	struct err e = ERR_INIT;

@@ -4,11 +4,10 @@
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/loop/loop.h"
+#include "supervisor/gateway/common/rpc_message.h"
 #include "supervisor/gateway/mcp/mcp_error_text.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
-#include "supervisor/gateway/mcp/mcp_task.h"
 #include "supervisor/gateway/mcp/mcp_version.h"
-#include "supervisor/gateway/rpc_message.h"
 
 #include <event2/event.h>
 #include <stdarg.h>
@@ -78,7 +77,7 @@ void mcp_call_run(struct mcp_call_private *p)
 	if (p->progress_token)
 		add_ms(&p->beat, heartbeat_ms(m));
 	if (p->method->flags & MCP_NEEDS_UP) {
-		if (mcp_session_connect(m, &e) < 0) {
+		if (m->call_ops->connect(m, &e) < 0) {
 			mcp_call_fail(&p->call, RPC_INTERNAL_ERROR, NULL, "%s", e.message);
 			return;
 		}
@@ -152,7 +151,7 @@ void mcp_call_free(struct mcp_call_private *p)
 	if (p->parked)
 		m->nparked--;
 	forget_ups(p);
-	mcp_question_done(p);
+	p->call.mcp->call_ops->drop_questions(p);
 	event_del(&p->beat);
 	event_del(&p->later);
 	event_del(&p->slow);
@@ -205,7 +204,7 @@ static void let_go(struct mcp_call_private *p)
 	p->watch = NULL;
 	p->call.cancelled = NULL;
 	keep_task_up(p);
-	mcp_question_done(p);
+	p->call.mcp->call_ops->drop_questions(p);
 	while ((o = LIST_FIRST(&p->owned))) {
 		LIST_REMOVE(o, entry);
 		free(o);
@@ -225,7 +224,7 @@ void mcp_call_end(struct mcp_call_private *p, json_t *message)
 		return;
 	}
 	if (task)
-		mcp_task_ended(p->task, message);
+		m->call_ops->task_ended(p->task, message);
 	else
 		mcp_call_plain(m, json_object_get(message, "result"));
 	mcp_call_free(p);
@@ -423,9 +422,9 @@ void mcp_call_start(struct mcp_call *c, json_t *params, bool foreground, mcp_cal
 	u->owns = foreground;
 	/* What is a task, or may become one, outlives the connection; until then the call's own end is its end. */
 	json_object_set_new(params, "onDisconnect",
-			    json_string(foreground && !mcp_task_possible(c->priv) ? "terminate" : "keep"));
+			    json_string(foreground && !c->mcp->call_ops->can_be_task(c->priv) ? "terminate" : "keep"));
 	if (c->priv->task)
-		json_object_set_new(params, "taskId", json_string(mcp_task_id(c->priv->task)));
+		json_object_set_new(params, "taskId", json_string(c->priv->task_id));
 	gateway_session_start(c->up, params, c->priv->traceparent, on_up, u);
 }
 
@@ -436,7 +435,7 @@ void mcp_call_add_process(struct mcp_call *c, const char *process_id)
 	snprintf(o->process_id, sizeof(o->process_id), "%s", process_id);
 	LIST_INSERT_HEAD(&c->priv->owned, o, entry);
 	if (c->priv->task)
-		mcp_task_owns(c->priv->task, process_id);
+		c->mcp->call_ops->task_add_process(c->priv->task, process_id);
 }
 
 void mcp_call_remove_process(struct mcp_call *c, const char *process_id)
@@ -472,7 +471,7 @@ void mcp_call_watch(struct mcp_call *c, void (*event)(struct mcp_call *c, struct
 
 void mcp_call_event(struct mcp_call_private *p, struct jval event)
 {
-	if (mcp_question_event(p, event))
+	if (p->call.mcp->call_ops->event(p, event))
 		return; /* which may have ended it */
 	if (p->watch)
 		p->watch(&p->call, event);
@@ -487,6 +486,8 @@ size_t mcp_call_count(const struct mcp_session *m, bool (*which)(const struct mc
 		n += which(p);
 	return n;
 }
+
+const char *mcp_call_root(const struct mcp_call *c) { return c->priv->root ? c->priv->root : c->mcp->root; }
 
 bool mcp_call_is_task(const struct mcp_call *c) { return c->priv->task != NULL; }
 

@@ -33,7 +33,7 @@
  *on_answers comes at once. So a handler looks at `kept` before it starts anything.
  */
 
-#include "supervisor/gateway/gateway_session.h"
+#include "supervisor/gateway/common/gateway_session.h"
 
 #include <jansson.h>
 #include <stdbool.h>

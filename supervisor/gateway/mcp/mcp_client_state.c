@@ -1,7 +1,7 @@
 #include "supervisor/gateway/mcp/mcp_client_state.h"
 
 #include "runtime/base/mem.h"
-#include "supervisor/gateway/gateway_session.h"
+#include "supervisor/gateway/common/gateway_session.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,10 +2,10 @@
 
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
+#include "supervisor/gateway/common/rpc_message.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
 #include "supervisor/gateway/mcp/mcp_task.h"
 #include "supervisor/gateway/mcp/mcp_version.h"
-#include "supervisor/gateway/rpc_message.h"
 
 #include <string.h>
 
@@ -15,7 +15,7 @@
 static const char *const flags[] = { "toolsListChanged", "promptsListChanged", "resourcesListChanged" };
 static const char *const lists[] = { "resourceSubscriptions", "taskIds" };
 
-static void tell(struct mcp_call_private *p, const char *method, json_t *params)
+static void send_notification(struct mcp_call_private *p, const char *method, json_t *params)
 {
 	json_object_set_new(params, "_meta", json_pack("{sO}", MCP_META "subscriptionId", p->id));
 	mcp_send(p->call.mcp, p->where, rpc_message_notification(RPC_VERSIONED, method, params), false);
@@ -81,7 +81,7 @@ void mcp_method_listen(struct mcp_call *c)
 		return;
 	mcp_call_uncount(p);
 	p->listens = true;
-	tell(p, "notifications/subscriptions/acknowledged", json_pack("{sO}", "notifications", agreed));
+	send_notification(p, "notifications/subscriptions/acknowledged", json_pack("{sO}", "notifications", agreed));
 }
 
 static bool wants(const struct mcp_call_private *p, const char *list, const char *value)
@@ -105,7 +105,7 @@ void mcp_listen_list(struct mcp_session *m, const char *what)
 
 	TAILQ_FOREACH (p, &m->calls, entry)
 		if (p->listens && json_get_flag(p->call.data, flag))
-			tell(p, method, json_object());
+			send_notification(p, method, json_object());
 }
 
 bool mcp_listen_wants(const struct mcp_session *m, const char *uri)
@@ -124,7 +124,7 @@ void mcp_listen_resource(struct mcp_session *m, const char *uri)
 
 	TAILQ_FOREACH (p, &m->calls, entry)
 		if (wants(p, "resourceSubscriptions", uri))
-			tell(p, "notifications/resources/updated", json_pack("{ss}", "uri", uri));
+			send_notification(p, "notifications/resources/updated", json_pack("{ss}", "uri", uri));
 }
 
 void mcp_listen_task(struct mcp_session *m, const char *id, const json_t *task)
@@ -133,7 +133,7 @@ void mcp_listen_task(struct mcp_session *m, const char *id, const json_t *task)
 
 	TAILQ_FOREACH (p, &m->calls, entry)
 		if (wants(p, "taskIds", id))
-			tell(p, "notifications/tasks", json_deep_copy(task));
+			send_notification(p, "notifications/tasks", json_deep_copy(task));
 }
 
 void mcp_listen_end(struct mcp_session *m)
@@ -146,4 +146,33 @@ void mcp_listen_end(struct mcp_session *m)
 		if (p->listens)
 			mcp_call_finish(&p->call, json_pack("{s{sO}}", "_meta", MCP_META "subscriptionId", p->id));
 	}
+}
+
+void mcp_listen_tell_updated(struct mcp_session *m, const char *uri)
+{
+	mcp_listen_resource(m, uri);
+	if (json_object_get(m->subscribed, uri))
+		mcp_send(m, NULL,
+			 rpc_message_notification(RPC_VERSIONED, "notifications/resources/updated",
+						  json_pack("{ss}", "uri", uri)),
+			 false);
+}
+
+/* Changes come for as long as there are processes, so a client that does not read is owed at most one word of each URI.
+ */
+void mcp_session_resource_updated(struct mcp_session *m, const char *uri)
+{
+	if (!mcp_is_behind(m))
+		mcp_listen_tell_updated(m, uri);
+	else if (json_object_get(m->subscribed, uri) || mcp_listen_wants(m, uri))
+		json_object_set_new(m->untold, uri, json_true());
+}
+
+void mcp_session_list_changed(struct mcp_session *m, const char *what)
+{
+	mem_auto char *method = mem_printf("notifications/%s/list_changed", what);
+
+	mcp_listen_list(m, what);
+	if (m->version)
+		mcp_send(m, NULL, rpc_message_notification(RPC_VERSIONED, method, NULL), false);
 }

@@ -12,6 +12,8 @@ struct mcp_session;
 /* notifications/<what>/list_changed, to those who want it. what: tools, prompts, resources. */
 void mcp_listen_list(struct mcp_session *m, const char *what);
 void mcp_listen_resource(struct mcp_session *m, const char *uri);
+/* notifications/resources/updated, to those who listen and to legacy subscribers. */
+void mcp_listen_tell_updated(struct mcp_session *m, const char *uri);
 bool mcp_listen_wants(const struct mcp_session *m, const char *uri); /* somebody listens to this resource */
 /* `task` as tasks/get has it. */
 void mcp_listen_task(struct mcp_session *m, const char *id, const json_t *task);

@@ -1,8 +1,8 @@
 #include "runtime/base/json_get.h"
+#include "supervisor/gateway/common/rpc_message.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
 #include "supervisor/gateway/mcp/mcp_task.h"
 #include "supervisor/gateway/mcp/mcp_version.h"
-#include "supervisor/gateway/rpc_message.h"
 
 #include <string.h>
 
@@ -11,11 +11,6 @@ static const char instructions[] =
 	"what it may read, write and "
 	"reach is decided by policy, and what was refused is told in the result. Each command has a "
 	"/tmp and a localhost of its own. Long commands: background, then wait and read_output.";
-
-json_t *mcp_server_info(void)
-{
-	return json_pack("{ss ss ss}", "name", "bailiff", "title", "bailiff", "version", BAILIFF_VERSION);
-}
 
 static json_t *capabilities(const struct mcp_call_private *p)
 {

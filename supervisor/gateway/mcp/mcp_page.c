@@ -1,6 +1,6 @@
 #include "supervisor/gateway/mcp/mcp_page.h"
 
-#include "supervisor/gateway/rpc_message.h"
+#include "supervisor/gateway/common/rpc_message.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -61,6 +61,7 @@ struct mcp_call_private {
 	mcp_call_fn roots_then;
 	unsigned ask_ms;            /* how long the client has to answer; 0 = as configured */
 	struct mcp_task *task;      /* the task that this call is, or NULL */
+	const char *task_id;        /* … and its id */
 	mcp_call_fn task_then;      /* once it is one */
 	bool becoming;              /* the daemon is making the task */
 	json_t *ended;              /* what it was ended with meanwhile */
@@ -73,7 +74,20 @@ struct mcp_call_private {
 
 TAILQ_HEAD(mcp_calls, mcp_call_private);
 
+/* What calls use of the files above them: set by mcp_session.c. */
+struct mcp_call_ops {
+	int (*connect)(struct mcp_session *m, struct err *e); /* opens the connection to the daemon if there is none */
+	bool (*event)(struct mcp_call_private *p,
+		      struct jval event);                   /* true: it answered the question that the call waits for */
+	void (*drop_questions)(struct mcp_call_private *p); /* of a call that ends: withdraws what is open */
+	bool (*can_be_task)(const struct mcp_call_private *p);
+	void (*task_ended)(struct mcp_task *t, const json_t *message);
+	void (*task_add_process)(struct mcp_task *t, const char *process_id);
+	void (*task_asks)(struct mcp_task *t); /* it asks its client, or no longer does */
+};
+
 struct mcp_session {
+	const struct mcp_call_ops *call_ops;
 	struct mcp_session_options o;
 	char *transport, *principal;
 	struct mcp_client_state *memory; /* the tools' */
@@ -159,15 +173,13 @@ bool mcp_question_event(struct mcp_call_private *p,
 			struct jval event);         /* true: it was the answer that the call waits for */
 void mcp_question_done(struct mcp_call_private *p); /* of a call that ends: withdraws what is open */
 
-/* ---- sending (mcp_session.c) ---- */
+/* ---- sending (mcp_out.c) ---- */
 
 json_t *mcp_server_info(void);
 unsigned mcp_session_max_calls(const struct mcp_session *m);
 
 void mcp_send(struct mcp_session *m, void *where, json_t *message, bool last);
-int mcp_log_level(const char *name); /* −1 if there is none */
-/* Opens the connection to the daemon if there is none; −1 when that cannot be. */
-int mcp_session_connect(struct mcp_session *m, struct err *e);
+int mcp_log_level(const char *name);             /* −1 if there is none */
 bool mcp_is_behind(const struct mcp_session *m); /* mcp_out's */
 bool mcp_full(const struct mcp_session *m);
 

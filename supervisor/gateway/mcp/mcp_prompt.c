@@ -3,36 +3,29 @@
 #include "runtime/base/err.h"
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
-#include "supervisor/gateway/mcp/mcp_fixtures.h"
+#include "supervisor/gateway/common/rpc_message.h"
 #include "supervisor/gateway/mcp/mcp_page.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
 #include "supervisor/gateway/mcp/mcp_resource.h"
-#include "supervisor/gateway/rpc_message.h"
+#include "supervisor/gateway/mcp/mcp_tables.h"
 
 #include <string.h>
 
-static const struct mcp_prompt prompts[] = {
-#define MCP_PROMPT(name, title, description, arguments, get, complete) \
-	{ name, title, description, arguments, get, complete },
-#include "supervisor/gateway/mcp/mcp_prompts.def"
-#undef MCP_PROMPT
-	{ 0 },
-};
-
-const struct mcp_prompt *mcp_prompt_at(bool fixtures, size_t i)
+const struct mcp_prompt *mcp_prompt_at(const struct mcp_config *config, size_t i)
 {
-	const size_t count = countof(prompts) - 1; /* the last is none */
-
-	if (i + 1 <= count)
-		return &prompts[i];
-	return fixtures ? mcp_fixtures_prompt(i - count) : NULL;
+	for (size_t k = 0; k < countof(config->tables) && config->tables[k]; k++) {
+		if (i < config->tables[k]->nprompts)
+			return &config->tables[k]->prompts[i];
+		i -= config->tables[k]->nprompts;
+	}
+	return NULL;
 }
 
-const struct mcp_prompt *mcp_prompt_find(bool fixtures, const char *name)
+const struct mcp_prompt *mcp_prompt_find(const struct mcp_config *config, const char *name)
 {
 	const struct mcp_prompt *p;
 
-	for (size_t i = 0; (p = mcp_prompt_at(fixtures, i)); i++)
+	for (size_t i = 0; (p = mcp_prompt_at(config, i)); i++)
 		if (strcmp(p->name, name) == 0)
 			return p;
 	return NULL;
@@ -46,7 +39,7 @@ json_t *mcp_prompt_describe(const struct mcp_prompt *p)
 
 static json_t *row(struct mcp_call *c, size_t i)
 {
-	const struct mcp_prompt *p = mcp_prompt_at(c->mcp->o.config->fixtures, i);
+	const struct mcp_prompt *p = mcp_prompt_at(c->mcp->o.config, i);
 
 	return p ? mcp_prompt_describe(p) : NULL;
 }
@@ -86,7 +79,7 @@ void mcp_method_prompts_get(struct mcp_call *c)
 {
 	const char *name = json_get_string(c->params, "name");
 	json_t *arguments = json_object_get(c->params, "arguments");
-	const struct mcp_prompt *p = name ? mcp_prompt_find(c->mcp->o.config->fixtures, name) : NULL;
+	const struct mcp_prompt *p = name ? mcp_prompt_find(c->mcp->o.config, name) : NULL;
 	struct err e = ERR_INIT;
 
 	if (!p) {
@@ -126,19 +119,19 @@ const char *mcp_prompt_argument(const struct mcp_call *c, const char *name)
 static mcp_call_fn completer(struct mcp_call *c, const json_t *ref, bool *ret_known)
 {
 	const char *type = json_get_string(ref, "type");
-	bool fixtures = c->mcp->o.config->fixtures;
+	const struct mcp_config *config = c->mcp->o.config;
 
 	*ret_known = false;
 	if (type && strcmp(type, "ref/prompt") == 0) {
 		const char *name = json_get_string(ref, "name");
-		const struct mcp_prompt *p = name ? mcp_prompt_find(fixtures, name) : NULL;
+		const struct mcp_prompt *p = name ? mcp_prompt_find(config, name) : NULL;
 
 		*ret_known = p != NULL;
 		return p ? p->complete : NULL;
 	}
 	const char *uri = type && strcmp(type, "ref/resource") == 0 ? json_get_string(ref, "uri") : NULL;
 	const struct mcp_resource *r;
-	for (size_t i = 0; uri && (r = mcp_resource_at(fixtures, i)); i++)
+	for (size_t i = 0; uri && (r = mcp_resource_at(config, i)); i++)
 		if (strcmp(r->uri, uri) == 0) {
 			*ret_known = true;
 			return r->complete;

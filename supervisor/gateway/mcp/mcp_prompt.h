@@ -15,6 +15,8 @@
 
 #include <stddef.h>
 
+struct mcp_config;
+
 struct mcp_prompt {
 	const char *name, *title, *description;
 	const char *arguments; /* JSON text */
@@ -26,8 +28,8 @@ struct mcp_prompt {
 #undef MCP_PROMPT
 void mcp_prompt_complete(struct mcp_call *c);
 
-const struct mcp_prompt *mcp_prompt_at(bool fixtures, size_t i);
-const struct mcp_prompt *mcp_prompt_find(bool fixtures, const char *name);
+const struct mcp_prompt *mcp_prompt_at(const struct mcp_config *config, size_t i);
+const struct mcp_prompt *mcp_prompt_find(const struct mcp_config *config, const char *name);
 json_t *mcp_prompt_describe(const struct mcp_prompt *p);
 
 /* One message of the user. */

@@ -4,8 +4,8 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
+#include "supervisor/gateway/common/rpc_message.h"
 #include "supervisor/gateway/mcp/mcp_resource.h"
-#include "supervisor/gateway/rpc_message.h"
 
 #include <string.h>
 

@@ -12,11 +12,11 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "runtime/loop/loop.h"
+#include "supervisor/gateway/common/rpc_message.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
 #include "supervisor/gateway/mcp/mcp_request_state.h"
 #include "supervisor/gateway/mcp/mcp_task.h"
 #include "supervisor/gateway/mcp/mcp_version.h"
-#include "supervisor/gateway/rpc_message.h"
 
 #include <event2/event.h>
 #include <stdio.h>
@@ -197,13 +197,12 @@ static void ask_legacy(struct mcp_call_private *p)
 		if (!mcp_version_at_least(p->version, "2025-11-25"))
 			json_object_del(params, "mode"); /* there was only one */
 		if (p->task)
-			json_object_set_new(
-				params, "_meta",
-				json_pack("{s{ss}}", MCP_META "related-task", "taskId", mcp_task_id(p->task)));
+			json_object_set_new(params, "_meta",
+					    json_pack("{s{ss}}", MCP_META "related-task", "taskId", p->task_id));
 		mcp_send(m, p->where, rpc_message_request(RPC_VERSIONED, id, q->method, params), false);
 	}
 	if (p->task)
-		mcp_task_asks(p->task);
+		p->call.mcp->call_ops->task_asks(p->task);
 	ask_timer(p, ask_ms(p));
 }
 
@@ -262,7 +261,7 @@ static void ask_in_task(struct mcp_call_private *p)
 			q->number = ++p->call.mcp->next_question;
 			q->asked_ns = clock_boot_ns();
 		}
-	mcp_task_asks(p->task);
+	p->call.mcp->call_ops->task_asks(p->task);
 	ask_timer(p, ask_ms(p));
 }
 
@@ -300,7 +299,7 @@ void mcp_question_update(struct mcp_call_private *p, json_t *responses)
 		q->number = 0;
 		q->answer = json_incref(answer);
 	}
-	mcp_task_asks(p->task);
+	p->call.mcp->call_ops->task_asks(p->task);
 	go_on(p);
 }
 
@@ -321,7 +320,7 @@ void mcp_question_response(struct mcp_session *m, const json_t *id, json_t *resu
 			if (!error && fits(q, result))
 				q->answer = json_incref(result);
 			if (p->task)
-				mcp_task_asks(p->task);
+				p->call.mcp->call_ops->task_asks(p->task);
 			go_on(p);
 			return;
 		}
@@ -423,7 +422,7 @@ bool mcp_question_event(struct mcp_call_private *p, struct jval event)
 	p->ran_ns = clock_boot_ns();
 	mcp_question_done(p);
 	if (p->task)
-		mcp_task_asks(p->task);
+		p->call.mcp->call_ops->task_asks(p->task);
 	tell(&p->call, jval_is_str(jval_path(event, "payload.decision"), "allow") ? MCP_ALLOWED : MCP_DENIED);
 	return true;
 }

@@ -6,8 +6,8 @@
 #include "runtime/base/text.h"
 #include "supervisor/client/autorun_text.h"
 #include "supervisor/client/violation_text.h"
+#include "supervisor/gateway/common/rpc_message.h"
 #include "supervisor/gateway/mcp/mcp_error_text.h"
-#include "supervisor/gateway/rpc_message.h"
 
 #include <inttypes.h>
 #include <string.h>

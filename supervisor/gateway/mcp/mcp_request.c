@@ -4,10 +4,10 @@
 #include "runtime/base/err.h"
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
+#include "supervisor/gateway/common/rpc_message.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
 #include "supervisor/gateway/mcp/mcp_request_state.h"
 #include "supervisor/gateway/mcp/mcp_version.h"
-#include "supervisor/gateway/rpc_message.h"
 
 #include <string.h>
 

@@ -3,34 +3,24 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
-#include "supervisor/gateway/mcp/mcp_fixtures.h"
+#include "supervisor/gateway/common/rpc_message.h"
 #include "supervisor/gateway/mcp/mcp_page.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
-#include "supervisor/gateway/rpc_message.h"
+#include "supervisor/gateway/mcp/mcp_tables.h"
 
 #include <string.h>
 
 #define SUBSCRIPTIONS_MAX 1000u
 #define COMPLETIONS_MAX 100u
 
-static const struct mcp_resource resources[] = {
-#define MCP_RESOURCE(uri, name, title, description, mime, read) \
-	{ uri, name, title, description, mime, read, NULL, false },
-#define MCP_TEMPLATE(uri, name, title, description, mime, read, complete) \
-	{ uri, name, title, description, mime, read, complete, true },
-#include "supervisor/gateway/mcp/mcp_resources.def"
-#undef MCP_RESOURCE
-#undef MCP_TEMPLATE
-	{ 0 },
-};
-
-const struct mcp_resource *mcp_resource_at(bool fixtures, size_t i)
+const struct mcp_resource *mcp_resource_at(const struct mcp_config *config, size_t i)
 {
-	const size_t count = countof(resources) - 1; /* the last is none */
-
-	if (i + 1 <= count)
-		return &resources[i];
-	return fixtures ? mcp_fixtures_resource(i - count) : NULL;
+	for (size_t k = 0; k < countof(config->tables) && config->tables[k]; k++) {
+		if (i < config->tables[k]->nresources)
+			return &config->tables[k]->resources[i];
+		i -= config->tables[k]->nresources;
+	}
+	return NULL;
 }
 
 /* ---- templates ---- */
@@ -90,12 +80,12 @@ bool mcp_resource_match(const char *t, const char *uri, json_t **ret_vars)
 	return true;
 }
 
-const struct mcp_resource *mcp_resource_find(bool fixtures, const char *uri, json_t **ret_vars)
+const struct mcp_resource *mcp_resource_find(const struct mcp_config *config, const char *uri, json_t **ret_vars)
 {
 	const struct mcp_resource *r;
 
 	*ret_vars = NULL;
-	for (size_t i = 0; (r = mcp_resource_at(fixtures, i)); i++)
+	for (size_t i = 0; (r = mcp_resource_at(config, i)); i++)
 		if (r->is_template ? mcp_resource_match(r->uri, uri, ret_vars) : strcmp(r->uri, uri) == 0)
 			return r;
 	return NULL;
@@ -117,30 +107,13 @@ static json_t *template_row(struct mcp_call *c, size_t i)
 {
 	const struct mcp_resource *r;
 
-	for (size_t k = 0; (r = mcp_resource_at(c->mcp->o.config->fixtures, k)); k++)
+	for (size_t k = 0; (r = mcp_resource_at(c->mcp->o.config, k)); k++)
 		if (r->is_template && i-- == 0)
 			return mcp_resource_describe(r);
 	return NULL;
 }
 
 void mcp_method_templates_list(struct mcp_call *c) { mcp_page_finish(c, "resourceTemplates", template_row); }
-
-void mcp_method_resources_list(struct mcp_call *c)
-{
-	const json_t *cursor = json_object_get(c->params, "cursor");
-	const struct mcp_resource *r;
-	json_t *page = json_array();
-
-	if (cursor && !json_is_string(cursor)) {
-		json_decref(page);
-		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "cursor: is not one that was given");
-		return;
-	}
-	for (size_t i = 0; !cursor && (r = mcp_resource_at(c->mcp->o.config->fixtures, i)); i++)
-		if (!r->is_template)
-			json_array_append_new(page, mcp_resource_describe(r));
-	mcp_resource_list_more(c, page, json_string_value(cursor));
-}
 
 void mcp_resource_listed(struct mcp_call *c, json_t *page, const char *next_cursor)
 {
@@ -180,7 +153,7 @@ void mcp_method_resources_read(struct mcp_call *c)
 	if (!uri)
 		return;
 	c->uri = uri;
-	r = mcp_resource_find(c->mcp->o.config->fixtures, c->uri, &c->vars);
+	r = mcp_resource_find(c->mcp->o.config, c->uri, &c->vars);
 	if (r)
 		r->read(c);
 	else
@@ -196,7 +169,7 @@ void mcp_method_subscribe(struct mcp_call *c)
 
 	if (!uri)
 		return;
-	if (!mcp_resource_find(c->mcp->o.config->fixtures, uri, &vars)) {
+	if (!mcp_resource_find(c->mcp->o.config, uri, &vars)) {
 		mcp_resource_missing(c);
 		return;
 	}

@@ -21,6 +21,8 @@
 
 #include <stddef.h>
 
+struct mcp_config;
+
 struct mcp_resource {
 	const char *uri; /* or the template */
 	const char *name, *title, *description, *mime;
@@ -35,9 +37,9 @@ struct mcp_resource {
 #undef MCP_TEMPLATE
 void mcp_resource_complete(struct mcp_call *c); /* processId and stream, wherever they are variables */
 
-const struct mcp_resource *mcp_resource_at(bool fixtures, size_t i);
+const struct mcp_resource *mcp_resource_at(const struct mcp_config *config, size_t i);
 /* The row that a URI belongs to; *ret_vars: an object for a template's variables, else NULL. */
-const struct mcp_resource *mcp_resource_find(bool fixtures, const char *uri, json_t **ret_vars);
+const struct mcp_resource *mcp_resource_find(const struct mcp_config *config, const char *uri, json_t **ret_vars);
 /* Whether uri is an instance of the template; *ret_vars as above. */
 bool mcp_resource_match(const char *uri_template, const char *uri, json_t **ret_vars);
 json_t *mcp_resource_describe(const struct mcp_resource *r);
@@ -49,7 +51,6 @@ void mcp_resource_listed(struct mcp_call *c, json_t *page, const char *next_curs
 void mcp_resource_completion(struct mcp_call *c, json_t *values);
 
 /* In mcp_resource_list.c: */
-void mcp_resource_list_more(struct mcp_call *c, json_t *page, const char *cursor);
 /* An event of the session came: mcp_session_resource_updated for each URI that it changes. */
 void mcp_resource_event(struct mcp_session *m, struct jval event);
 

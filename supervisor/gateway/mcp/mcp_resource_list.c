@@ -2,13 +2,15 @@
  */
 #include "supervisor/gateway/mcp/mcp_resource.h"
 
+#include "supervisor/gateway/mcp/mcp_private.h"
+
 #include "runtime/base/buf.h"
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "supervisor/gateway/common/rpc_message.h"
 #include "supervisor/gateway/mcp/mcp_report.h"
 #include "supervisor/gateway/mcp/mcp_session.h"
-#include "supervisor/gateway/rpc_message.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -76,7 +78,7 @@ static void on_processes(struct mcp_call *c, json_t *result, json_t *error)
 	mcp_resource_listed(c, page, next);
 }
 
-void mcp_resource_list_more(struct mcp_call *c, json_t *page, const char *cursor)
+static void list_more(struct mcp_call *c, json_t *page, const char *cursor)
 {
 	json_t *params = json_pack("{ss si}", "sessionId", gateway_session_id(c->up), "limit", PAGE);
 
@@ -154,4 +156,21 @@ void mcp_resource_complete(struct mcp_call *c)
 		if (strncmp(streams[i], typed, strlen(typed)) == 0)
 			json_array_append_new(values, json_string(streams[i]));
 	mcp_resource_completion(c, values);
+}
+
+void mcp_method_resources_list(struct mcp_call *c)
+{
+	const json_t *cursor = json_object_get(c->params, "cursor");
+	const struct mcp_resource *r;
+	json_t *page = json_array();
+
+	if (cursor && !json_is_string(cursor)) {
+		json_decref(page);
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "cursor: is not one that was given");
+		return;
+	}
+	for (size_t i = 0; !cursor && (r = mcp_resource_at(c->mcp->o.config, i)); i++)
+		if (!r->is_template)
+			json_array_append_new(page, mcp_resource_describe(r));
+	list_more(c, page, json_string_value(cursor));
 }

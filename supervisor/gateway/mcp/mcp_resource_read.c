@@ -4,8 +4,8 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
+#include "supervisor/gateway/common/rpc_message.h"
 #include "supervisor/gateway/mcp/mcp_report.h"
-#include "supervisor/gateway/rpc_message.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
-#include "supervisor/gateway/file_uri.h"
+#include "supervisor/gateway/common/file_uri.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
 #include "supervisor/gateway/mcp/mcp_workspace.h"
 
@@ -13,8 +13,6 @@
 #include <sys/stat.h>
 
 #define ROOTS_MS 10000u /* a client answers this by itself */
-
-const char *mcp_call_root(const struct mcp_call *c) { return c->priv->root ? c->priv->root : c->mcp->root; }
 
 void mcp_roots_forget(struct mcp_session *m)
 {

@@ -4,6 +4,7 @@
 #include "runtime/base/json_get.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "supervisor/gateway/common/rpc_message.h"
 #include "supervisor/gateway/mcp/mcp_client_state.h"
 #include "supervisor/gateway/mcp/mcp_listen.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
@@ -12,59 +13,13 @@
 #include "supervisor/gateway/mcp/mcp_roots.h"
 #include "supervisor/gateway/mcp/mcp_task.h"
 #include "supervisor/gateway/mcp/mcp_workspace.h"
-#include "supervisor/gateway/rpc_message.h"
 
 #include <event2/event.h>
 #include <string.h>
-#include <sys/random.h>
 
 #define BATCH_MAX 100u
-#define MAX_CALLS 64u
 #define MAX_WEIGHT (64u << 20)
-#define HUMAN_MS 1000u  /* to see a question, read it and press a key */
 #define MAX_PARKED 256u /* more than may run; then the client is held back */
-
-/* For tests and for clients with a patience of their own; what is no number of milliseconds is not heeded. */
-static unsigned env_ms(const char *name)
-{
-	const char *v = getenv(name);
-	char *end;
-	unsigned long ms = v ? strtoul(v, &end, 10) : 0;
-
-	return v && *v && !*end && ms <= 24ul * 3600 * 1000 ? (unsigned)ms : 0;
-}
-
-void mcp_config_init(struct mcp_config *c)
-{
-	*c = (struct mcp_config){
-		.heartbeat_ms = env_ms("BAILIFF_MCP_HEARTBEAT_MS"),
-		.ask_ms = env_ms("BAILIFF_MCP_ASK_MS"),
-		.quick_ms = env_ms("BAILIFF_MCP_QUICK_MS"),
-		.human_ms = getenv("BAILIFF_MCP_HUMAN_MS") ? env_ms("BAILIFF_MCP_HUMAN_MS") : HUMAN_MS,
-	};
-	if (getrandom(c->key, sizeof(c->key), 0) != sizeof(c->key))
-		abort();
-}
-
-static void on_unpark(evutil_socket_t fd, short what, void *arg) { mcp_call_unpark(arg); }
-
-struct mcp_session *mcp_session_new(const struct mcp_session_options *o)
-{
-	struct mcp_session *m = mem_zalloc(1, sizeof(*m));
-
-	m->o = *o;
-	m->o.transport = m->transport = mem_strdup(o->transport);
-	m->o.principal = m->principal = mem_strdup(o->principal ? o->principal : "");
-	m->log_level = mcp_log_level("info");
-	m->subscribed = json_object();
-	m->untold = json_object();
-	m->untold_tasks = json_object();
-	m->memory = mcp_client_state_new();
-	evtimer_assign(&m->unpark, o->base, on_unpark, m);
-	TAILQ_INIT(&m->calls);
-	TAILQ_INIT(&m->tasks);
-	return m;
-}
 
 void mcp_session_free(struct mcp_session *m)
 {
@@ -122,7 +77,7 @@ static void on_event(void *ctx, struct jval event)
 	mcp_resource_event(m, event);
 }
 
-int mcp_session_connect(struct mcp_session *m, struct err *e)
+static int connect_daemon(struct mcp_session *m, struct err *e)
 {
 	static const struct gateway_session_ops ops = { .ready = on_ready, .event = on_event };
 	const json_t *elicits = json_object_get(m->client_caps, "elicitation");
@@ -149,30 +104,39 @@ int mcp_session_connect(struct mcp_session *m, struct err *e)
 	return 0;
 }
 
+/* What a call needs of the files above it. */
+static const struct mcp_call_ops call_ops = {
+	.connect = connect_daemon,
+	.event = mcp_question_event,
+	.drop_questions = mcp_question_done,
+	.can_be_task = mcp_task_possible,
+	.task_ended = mcp_task_ended,
+	.task_add_process = mcp_task_owns,
+	.task_asks = mcp_task_asks,
+};
+
+static void on_unpark(evutil_socket_t fd, short what, void *arg) { mcp_call_unpark(arg); }
+
+struct mcp_session *mcp_session_new(const struct mcp_session_options *o)
+{
+	struct mcp_session *m = mem_zalloc(1, sizeof(*m));
+
+	m->o = *o;
+	m->call_ops = &call_ops;
+	m->o.transport = m->transport = mem_strdup(o->transport);
+	m->o.principal = m->principal = mem_strdup(o->principal ? o->principal : "");
+	m->log_level = mcp_log_level("info");
+	m->subscribed = json_object();
+	m->untold = json_object();
+	m->untold_tasks = json_object();
+	m->memory = mcp_client_state_new();
+	evtimer_assign(&m->unpark, o->base, on_unpark, m);
+	TAILQ_INIT(&m->calls);
+	TAILQ_INIT(&m->tasks);
+	return m;
+}
+
 /* ---- messages ---- */
-
-void mcp_send(struct mcp_session *m, void *where, json_t *message, bool last)
-{
-	if (m->left)
-		json_decref(message);
-	else
-		m->o.out.send(m->o.ctx, where, message, last);
-}
-
-/* An error that answers no request that could be told: MCP's schemas have no null for an id, and let it be left out. */
-static void send_error(struct mcp_session *m, void *where, json_t *id, int code, const char *text)
-{
-	json_t *message = rpc_message_error(RPC_VERSIONED, id, code, text, NULL);
-
-	if (json_is_null(json_object_get(message, "id")))
-		json_object_del(message, "id");
-	mcp_send(m, where, message, true);
-}
-
-void mcp_session_bad(struct mcp_session *m, void *where, json_t *id, int code, const char *message)
-{
-	send_error(m, where, id, code, message);
-}
 
 void mcp_session_shutdown(struct mcp_session *m) { mcp_listen_end(m); }
 
@@ -226,7 +190,7 @@ void mcp_session_feed(struct mcp_session *m, json_t *message, void *where, enum 
 	if (feed_batch(m, message, where))
 		return;
 	if (rpc_message_of(message, RPC_VERSIONED, &msg, &bad) < 0) {
-		send_error(m, where, bad.id, bad.code, bad.message);
+		mcp_session_bad(m, where, bad.id, bad.code, bad.message);
 		rpc_problem_done(&bad);
 		return;
 	}
@@ -259,44 +223,9 @@ bool mcp_session_busy(const struct mcp_session *m)
 	return m->ncalls >= mcp_session_max_calls(m) + MAX_PARKED || m->weight > MAX_WEIGHT;
 }
 
-unsigned mcp_session_max_calls(const struct mcp_session *m)
-{
-	return m->o.config->max_calls ? m->o.config->max_calls : MAX_CALLS;
-}
-
 bool mcp_session_is_legacy(const struct mcp_session *m) { return m->version != NULL; }
 
-const struct mcp_config *mcp_session_config(const struct mcp_session *m) { return m->o.config; }
-
-struct mcp_client_state *mcp_session_client_state(struct mcp_session *m) { return m->memory; }
-
-const char *mcp_session_version(const struct mcp_session *m) { return m->version; }
-
 /* ---- what changes by itself ---- */
-
-bool mcp_is_behind(const struct mcp_session *m) { return m->o.out.lags && m->o.out.lags(m->o.ctx); }
-
-bool mcp_full(const struct mcp_session *m) { return m->o.out.full && m->o.out.full(m->o.ctx); }
-
-static void tell_updated(struct mcp_session *m, const char *uri)
-{
-	mcp_listen_resource(m, uri);
-	if (json_object_get(m->subscribed, uri))
-		mcp_send(m, NULL,
-			 rpc_message_notification(RPC_VERSIONED, "notifications/resources/updated",
-						  json_pack("{ss}", "uri", uri)),
-			 false);
-}
-
-/* Changes come for as long as there are processes, so a client that does not read is owed at most one word of each URI.
- */
-void mcp_session_resource_updated(struct mcp_session *m, const char *uri)
-{
-	if (!mcp_is_behind(m))
-		tell_updated(m, uri);
-	else if (json_object_get(m->subscribed, uri) || mcp_listen_wants(m, uri))
-		json_object_set_new(m->untold, uri, json_true());
-}
 
 void mcp_session_drained(struct mcp_session *m)
 {
@@ -307,29 +236,9 @@ void mcp_session_drained(struct mcp_session *m)
 	json_object_foreach_safe (m->untold, next, uri, yes) {
 		if (mcp_is_behind(m))
 			return;
-		tell_updated(m, uri);
+		mcp_listen_tell_updated(m, uri);
 		json_object_del(m->untold, uri);
 	}
 	mcp_tasks_notify(m);
 	mcp_call_unpark(m);
-}
-
-void mcp_session_list_changed(struct mcp_session *m, const char *what)
-{
-	mem_auto char *method = mem_printf("notifications/%s/list_changed", what);
-
-	mcp_listen_list(m, what);
-	if (m->version)
-		mcp_send(m, NULL, rpc_message_notification(RPC_VERSIONED, method, NULL), false);
-}
-
-int mcp_log_level(const char *name)
-{
-	static const char *const levels[] = { "debug", "info",     "notice", "warning",
-					      "error", "critical", "alert",  "emergency" };
-
-	for (size_t i = 0; name && i < countof(levels); i++)
-		if (strcmp(levels[i], name) == 0)
-			return (int)i;
-	return -1;
 }

@@ -18,7 +18,7 @@
  *
  *   mcp_call.h       a request under way: what handlers of tools, resources and prompts program against
  *   mcp_tool.h       tools, a table         mcp_resource.h, mcp_prompt.h    likewise
- *   mcp_fixtures.h   canned ones for the conformance suite
+ *   mcp_tables.h     the tables, and how a program adds rows
  */
 
 #include <jansson.h>
@@ -29,12 +29,13 @@
 struct event_base;
 struct mcp_client_state;
 struct mcp_session;
+struct mcp_tables;
 
 /* What the command line said; the same for all clients of a gateway. Set up once with mcp_config_init. */
 struct mcp_config {
 	const char *profile, *cwd, *session_id; /* or NULL */
-	bool away;       /* clients are elsewhere than this process was started: their roots say where they work */
-	bool fixtures;   /* also the tools of the conformance suite */
+	bool away; /* clients are elsewhere than this process was started: their roots say where they work */
+	const struct mcp_tables *tables[2]; /* what is offered; the second may be NULL */
 	bool structured; /* output schemas and structured content: several clients hand a model that instead of the text
 			  */
 	unsigned heartbeat_ms; /* of calls that say nothing; 0 = default */
@@ -109,7 +110,7 @@ const char *mcp_session_version(const struct mcp_session *m);             /* the
 
 /* For those who watch events: tells subscribers that what is behind this URI has changed. */
 void mcp_session_resource_updated(struct mcp_session *m, const char *uri);
-/* For fixtures: tells that the lists of tools, prompts or resources have changed. `what`: "tools", "prompts",
+/* Tells clients that the lists of tools, prompts or resources have changed. `what`: "tools", "prompts",
  * "resources". */
 void mcp_session_list_changed(struct mcp_session *m, const char *what);
 

@@ -4,12 +4,13 @@
 #include "runtime/base/mem.h"
 #include "runtime/loop/loop.h"
 #include "supervisor/client/remote.h"
-#include "supervisor/gateway/gateway.h"
-#include "supervisor/gateway/gateway_sandbox.h"
-#include "supervisor/gateway/line_stream.h"
+#include "supervisor/gateway/common/gateway_options.h"
+#include "supervisor/gateway/common/gateway_sandbox.h"
+#include "supervisor/gateway/common/gateways.h"
+#include "supervisor/gateway/common/line_stream.h"
+#include "supervisor/gateway/common/rpc_message.h"
 #include "supervisor/gateway/mcp/mcp_options.h"
 #include "supervisor/gateway/mcp/mcp_session.h"
-#include "supervisor/gateway/rpc_message.h"
 
 #include <event2/event.h>
 #include <signal.h>
@@ -173,8 +174,10 @@ int mcp_stdio_main(int argc, char **argv)
 	struct mcp_config config;
 	struct err e = ERR_INIT;
 
+	gateway_options_auto struct gateway_options options = { 0 };
+
 	mcp_config_init(&config);
-	if (mcp_options_parse(argc, argv, &config, &e) < 0) {
+	if (gateway_options_parse("mcp", argc, argv, &options, &e) < 0 || mcp_options_read(&options, &config, &e) < 0) {
 		fprintf(stderr, "bailiff mcp: %s\n", e.message);
 		return 2;
 	}

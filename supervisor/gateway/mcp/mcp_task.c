@@ -4,11 +4,11 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
+#include "supervisor/gateway/common/rpc_message.h"
 #include "supervisor/gateway/mcp/mcp_listen.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
 #include "supervisor/gateway/mcp/mcp_tool.h"
 #include "supervisor/gateway/mcp/mcp_version.h"
-#include "supervisor/gateway/rpc_message.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -18,8 +18,6 @@
 #define TASKS_MAX 200u       /* in memory; ended ones make room */
 #define HELD_MAX (32u << 20) /* of their results; then the daemon alone has the older ones */
 #define WAITING_MAX 256u
-#define INLINE_MAX 7500u    /* of a result that is kept in the daemon's record itself */
-#define KEPT_MAX (8u << 20) /* … and behind a ref; the daemon takes no more */
 
 struct mcp_task {
 	TAILQ_ENTRY(mcp_task) entry;
@@ -35,30 +33,6 @@ struct mcp_task {
 };
 
 /* ---- how it looks ---- */
-
-json_t *mcp_task_json(const struct mcp_session *m, const struct mcp_task_view *v, bool modern)
-{
-	static const char *const names[] = {
-		[MCP_TASK_WORKING] = "working", [MCP_TASK_INPUT] = "input_required", [MCP_TASK_COMPLETED] = "completed",
-		[MCP_TASK_FAILED] = "failed",   [MCP_TASK_CANCELLED] = "cancelled",
-	};
-	json_t *t = json_pack("{ss ss ss ss}", "taskId", v->id, "status", names[v->status], "createdAt", v->created,
-			      "lastUpdatedAt", v->updated);
-
-	json_object_set_new(t, modern ? "ttlMs" : "ttl", v->ttl_ms < 0 ? json_null() : json_integer(v->ttl_ms));
-	json_object_set_new(t, modern ? "pollIntervalMs" : "pollInterval", json_integer(MCP_TASK_POLL_MS));
-	if (v->message)
-		json_object_set_new(t, "statusMessage", json_string(v->message));
-	if (modern && v->status == MCP_TASK_COMPLETED) {
-		json_object_set_new(t, "result", json_deep_copy(v->result));
-		mcp_call_plain(m, json_object_get(t, "result"));
-	}
-	if (modern && v->status == MCP_TASK_FAILED)
-		json_object_set_new(t, "error", json_deep_copy(v->error));
-	if (modern && v->status == MCP_TASK_INPUT)
-		json_object_set_new(t, "inputRequests", json_deep_copy(v->inputs));
-	return t;
-}
 
 static json_t *open_questions(const struct mcp_call_private *p)
 {
@@ -91,7 +65,7 @@ static json_t *describe(const struct mcp_task *t, bool modern)
 	return mcp_task_json(t->mcp, &v, modern);
 }
 
-static void tell(struct mcp_task *t)
+static void notify_status(struct mcp_task *t)
 {
 	struct mcp_session *m = t->mcp;
 	json_auto_t *modern = describe(t, true);
@@ -110,7 +84,7 @@ static void changed(struct mcp_task *t, enum mcp_task_status status)
 	if (mcp_is_behind(t->mcp))
 		json_object_set_new(t->mcp->untold_tasks, t->id, json_true());
 	else
-		tell(t);
+		notify_status(t);
 }
 
 /* ---- coming ---- */
@@ -138,7 +112,7 @@ void mcp_tasks_notify(struct mcp_session *m)
 		if (mcp_is_behind(m))
 			return;
 		if ((t = find(m, id)))
-			tell(t);
+			notify_status(t);
 		json_object_del(m->untold_tasks, id);
 	}
 }
@@ -202,6 +176,7 @@ static void detach(struct mcp_call_private *p, struct mcp_task *t)
 		json_object_set_new(result, "resultType", json_string("task"));
 	mcp_call_add_meta(p, result);
 	p->task = t;
+	p->task_id = t->id;
 	p->where = NULL;
 	mcp_call_uncount(p);
 	if (modern) {
@@ -393,23 +368,6 @@ static void on_recorded(void *ctx, json_t *result, json_t *error)
 	let_go(t->mcp);
 }
 
-json_t *mcp_task_completion(const char *id, json_t *result, size_t *ret_len)
-{
-	json_t *params = json_pack("{ss}", "taskId", id);
-	/* In ASCII, so that pieces of it are text wherever they are cut. */
-	mem_auto char *text = json_dumps(result, JSON_COMPACT | JSON_ENSURE_ASCII);
-	size_t len = text ? strlen(text) : SIZE_MAX;
-
-	if (len <= INLINE_MAX)
-		json_object_set_new(params, "outputs", json_pack("[{ss sO}]", "name", "mcp.result", "value", result));
-	else if (len <= KEPT_MAX)
-		json_object_set_new(params, "outputs",
-				    json_pack("[{ss ss ss}]", "name", "mcp.result", "mediaType", "application/json",
-					      "content", text));
-	*ret_len = len;
-	return params;
-}
-
 /* The daemon's record gets the result. One that is too long even for that leaves the process, which tells most of it.
  */
 static void tell_daemon(struct mcp_task *t, struct gateway_session *up)
@@ -428,7 +386,7 @@ static void tell_daemon(struct mcp_task *t, struct gateway_session *up)
 	json_t *params = mcp_task_completion(t->id, result, &len);
 	t->weight = len == SIZE_MAX ? 0 : len;
 	t->mcp->task_bytes += t->weight;
-	gateway_session_mutate(up, "complete_task", params, NULL, len <= KEPT_MAX ? on_recorded : NULL, t);
+	gateway_session_mutate(up, "complete_task", params, NULL, len <= MCP_TASK_RESULT_MAX ? on_recorded : NULL, t);
 }
 
 void mcp_task_ended(struct mcp_task *t, const json_t *message)

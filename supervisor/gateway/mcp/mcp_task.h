@@ -25,6 +25,7 @@ struct mcp_tool;
 
 #define MCP_TASK_KIND "mcp.tools/call"
 #define MCP_TASK_POLL_MS 500
+#define MCP_TASK_RESULT_MAX (8u << 20) /* of a result that the daemon stores */
 #define MCP_TASKS_EXTENSION "io.modelcontextprotocol/tasks"
 
 enum mcp_task_status { MCP_TASK_WORKING, MCP_TASK_INPUT, MCP_TASK_COMPLETED, MCP_TASK_FAILED, MCP_TASK_CANCELLED };

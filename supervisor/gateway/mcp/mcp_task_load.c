@@ -6,11 +6,11 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
+#include "supervisor/gateway/common/rpc_message.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
 #include "supervisor/gateway/mcp/mcp_task.h"
 #include "supervisor/gateway/mcp/mcp_version.h"
 #include "supervisor/gateway/mcp/mcp_wait_process.h"
-#include "supervisor/gateway/rpc_message.h"
 
 #include <string.h>
 

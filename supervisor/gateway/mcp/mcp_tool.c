@@ -3,35 +3,31 @@
 #include "runtime/base/err.h"
 #include "runtime/base/json_schema.h"
 #include "runtime/base/mem.h"
-#include "supervisor/gateway/mcp/mcp_fixtures.h"
+#include "supervisor/gateway/common/rpc_message.h"
 #include "supervisor/gateway/mcp/mcp_page.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
 #include "supervisor/gateway/mcp/mcp_roots.h"
+#include "supervisor/gateway/mcp/mcp_tables.h"
 #include "supervisor/gateway/mcp/mcp_task.h"
 #include "supervisor/gateway/mcp/mcp_version.h"
-#include "supervisor/gateway/rpc_message.h"
 
 #include <string.h>
 
-static const struct mcp_tool tools[] = {
-#define MCP_TOOL(name, title, description, hints, task, input, output, call) \
-	{ name, title, description, hints, task, input, output, call },
-#include "supervisor/gateway/mcp/mcp_tools.def"
-#undef MCP_TOOL
-};
-
-const struct mcp_tool *mcp_tool_at(bool fixtures, size_t i)
+const struct mcp_tool *mcp_tool_at(const struct mcp_config *config, size_t i)
 {
-	if (i < countof(tools))
-		return &tools[i];
-	return fixtures ? mcp_fixtures_tool(i - countof(tools)) : NULL;
+	for (size_t k = 0; k < countof(config->tables) && config->tables[k]; k++) {
+		if (i < config->tables[k]->ntools)
+			return &config->tables[k]->tools[i];
+		i -= config->tables[k]->ntools;
+	}
+	return NULL;
 }
 
-const struct mcp_tool *mcp_tool_find(bool fixtures, const char *name)
+const struct mcp_tool *mcp_tool_find(const struct mcp_config *config, const char *name)
 {
 	const struct mcp_tool *t;
 
-	for (size_t i = 0; (t = mcp_tool_at(fixtures, i)); i++)
+	for (size_t i = 0; (t = mcp_tool_at(config, i)); i++)
 		if (strcmp(t->name, name) == 0)
 			return t;
 	return NULL;
@@ -75,22 +71,21 @@ json_t *mcp_tool_describe(const struct mcp_tool *t, enum mcp_era era, const char
 
 static json_t *row(struct mcp_call *c, size_t i)
 {
-	const struct mcp_tool *t = mcp_tool_at(c->mcp->o.config->fixtures, i);
+	const struct mcp_tool *t = mcp_tool_at(c->mcp->o.config, i);
 
 	return t ? mcp_tool_describe(t, c->priv->era, c->priv->version, c->mcp->o.config->structured) : NULL;
 }
 
 void mcp_method_tools_list(struct mcp_call *c) { mcp_page_finish(c, "tools", row); }
 
-static void run(struct mcp_call *c) { mcp_task_run(c, mcp_tool_find(c->mcp->o.config->fixtures, c->name)); }
+static void run(struct mcp_call *c) { mcp_task_run(c, mcp_tool_find(c->mcp->o.config, c->name)); }
 
 void mcp_method_tools_call(struct mcp_call *c)
 {
 	const json_t *name = json_object_get(c->params, "name");
 	json_t *given = json_object_get(c->params, "arguments"), *arguments = json_is_null(given) ? NULL : given;
-	const struct mcp_tool *t = json_is_string(name)
-					   ? mcp_tool_find(c->mcp->o.config->fixtures, json_string_value(name))
-					   : NULL;
+	const struct mcp_tool *t = json_is_string(name) ? mcp_tool_find(c->mcp->o.config, json_string_value(name))
+							: NULL;
 	struct err e = ERR_INIT;
 
 	if (!json_is_string(name)) {

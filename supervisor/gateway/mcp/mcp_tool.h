@@ -27,7 +27,8 @@ enum mcp_tool_hints {
 	MCP_DESTROYS = 2,
 	MCP_REPEATABLE = 4,
 	MCP_OPEN_WORLD = 8,
-	MCP_IN_FOLDER = 16 /* it works in the client's */
+	MCP_IN_FOLDER = 16, /* it works in the client's */
+	MCP_HANG_UP = 32    /* HTTP: the stream of a legacy call is closed before the answer, to test reconnection */
 };
 /*
  * Whether calls can be tasks: MAY: if a legacy client wants it, and for modern ones that can when it takes longer than
@@ -35,6 +36,8 @@ enum mcp_tool_hints {
  * (mcp_task_convert).
  */
 enum mcp_tool_task { MCP_TASK_NO, MCP_TASK_MAY, MCP_TASK_AT_ONCE, MCP_TASK_MUST, MCP_TASK_OWN };
+
+struct mcp_config;
 
 struct mcp_tool {
 	const char *name, *title, *description;
@@ -49,8 +52,8 @@ struct mcp_tool {
 #undef MCP_TOOL
 
 /* Row i of the list a session sees, or NULL. */
-const struct mcp_tool *mcp_tool_at(bool fixtures, size_t i);
-const struct mcp_tool *mcp_tool_find(bool fixtures, const char *name);
+const struct mcp_tool *mcp_tool_at(const struct mcp_config *config, size_t i);
+const struct mcp_tool *mcp_tool_find(const struct mcp_config *config, const char *name);
 /* As tools/list has it, for a client of this era and version; `structured`: with the output schema. */
 json_t *mcp_tool_describe(const struct mcp_tool *t, enum mcp_era era, const char *version, bool structured);
 

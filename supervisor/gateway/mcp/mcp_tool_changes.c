@@ -9,9 +9,9 @@
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "supervisor/gateway/common/rpc_message.h"
 #include "supervisor/gateway/mcp/mcp_wait_process.h"
 #include "supervisor/gateway/mcp/mcp_workspace.h"
-#include "supervisor/gateway/rpc_message.h"
 
 #include <string.h>
 

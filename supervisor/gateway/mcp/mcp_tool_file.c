@@ -14,12 +14,12 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
 #include "runtime/base/text.h"
+#include "supervisor/gateway/common/rpc_message.h"
 #include "supervisor/gateway/mcp/mcp_client_state.h"
 #include "supervisor/gateway/mcp/mcp_report.h"
 #include "supervisor/gateway/mcp/mcp_session.h"
 #include "supervisor/gateway/mcp/mcp_wait_process.h"
 #include "supervisor/gateway/mcp/mcp_workspace.h"
-#include "supervisor/gateway/rpc_message.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -7,9 +7,9 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/client/keys.h"
+#include "supervisor/gateway/common/rpc_message.h"
 #include "supervisor/gateway/mcp/mcp_report.h"
 #include "supervisor/gateway/mcp/mcp_wait_process.h"
-#include "supervisor/gateway/rpc_message.h"
 
 #include <string.h>
 

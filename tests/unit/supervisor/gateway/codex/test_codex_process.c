@@ -4,7 +4,7 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/codex/codex_server.h"
-#include "supervisor/gateway/rpc_message.h"
+#include "supervisor/gateway/common/rpc_message.h"
 #include "tests/unit/suite.h"
 #define FAKE_SESSION_ASKS_NOBODY 1
 #include "tests/fuzz/fake_session.h"

@@ -6,7 +6,7 @@
 #include "runtime/base/path.h"
 #include "supervisor/gateway/codex/environment.h"
 #include "supervisor/gateway/codex/glob_scan.h"
-#include "supervisor/gateway/file_uri.h"
+#include "supervisor/gateway/common/file_uri.h"
 #include "tests/unit/suite.h"
 
 #include <stdlib.h>

@@ -2,17 +2,26 @@
 
 #include "runtime/base/err.h"
 #include "runtime/base/json_schema.h"
+#include "supervisor/gateway/mcp/mcp_session.h"
 #include "supervisor/gateway/mcp/mcp_tool.h"
 #include "tests/unit/suite.h"
 
 #include <string.h>
 
+/* The output schema of the tool exec. */
+static const char *exec_output(void)
+{
+	struct mcp_config config;
+
+	mcp_config_init(&config);
+	return mcp_tool_find(&config, "exec")->output;
+}
+
 /* The text of the report on a process, whose structured content must be what exec promises; `isError` must be as given.
  */
 static const char *told(const char *process, bool wrong, struct buf *out)
 {
-	json_auto_t *p = json_loads(process, 0, NULL),
-		    *schema = json_loads(mcp_tool_find(false, "exec")->output, 0, NULL);
+	json_auto_t *p = json_loads(process, 0, NULL), *schema = json_loads(exec_output(), 0, NULL);
 	const struct mcp_report r = { .process = p, .changes = -1 };
 	json_auto_t *result = mcp_report_result(&r);
 	struct err e = ERR_INIT;
@@ -100,8 +109,7 @@ START_TEST(what_was_never_started)
 		"{\"sessionId\":\"sess_1\",\"list\":\"deny\",\"number\":2,\"rule\":\"Bash\",\"effect\":\"deny\","
 		"\"layer\":\"session\"}]}}}";
 	json_auto_t *error = json_loads(denied, 0, NULL);
-	json_auto_t *schema = json_loads(mcp_tool_find(false, "exec")->output, 0, NULL),
-		    *result = mcp_report_denied(error);
+	json_auto_t *schema = json_loads(exec_output(), 0, NULL), *result = mcp_report_denied(error);
 	const char *text = json_string_value(
 		json_object_get(json_array_get(json_object_get(result, "content"), 0), "text"));
 	struct err e = ERR_INIT;

@@ -1,7 +1,7 @@
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
-#include "supervisor/gateway/mcp/mcp_fixtures.h"
 #include "supervisor/gateway/mcp/mcp_task.h"
+#include "tests/conformance/mcp_fixtures.h"
 
 #include <stdio.h>
 #include <string.h>

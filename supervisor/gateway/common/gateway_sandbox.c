@@ -1,4 +1,4 @@
-#include "supervisor/gateway/gateway_sandbox.h"
+#include "supervisor/gateway/common/gateway_sandbox.h"
 
 #include "runtime/base/mem.h"
 #include "supervisor/client/autostart.h"

@@ -17,9 +17,7 @@
  * options as they were given, after the command line has checked their names.
  */
 
-/* argv[0] is the gateway's name. Returns the exit status. */
-#define GATEWAY(name, run) int run(int argc, char **argv);
-#include "supervisor/gateway/gateways.def"
-#undef GATEWAY
+/* The program: runs the gateway that argv[1] names. Returns the exit status. */
+int gateway_main(int argc, char **argv);
 
 #endif

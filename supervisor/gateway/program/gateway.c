@@ -1,7 +1,8 @@
-#include "supervisor/gateway/gateway.h"
+#include "supervisor/gateway/program/gateway.h"
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "supervisor/gateway/common/gateways.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -14,7 +15,7 @@ static const struct {
 	int (*run)(int argc, char **argv);
 } gateways[] = {
 #define GATEWAY(name, run) { name, run },
-#include "supervisor/gateway/gateways.def"
+#include "supervisor/gateway/common/gateways.def"
 #undef GATEWAY
 };
 
@@ -26,7 +27,7 @@ static void fill_standard_fds(void)
 			abort();
 }
 
-int main(int argc, char **argv)
+int gateway_main(int argc, char **argv)
 {
 	fill_standard_fds();
 	signal(SIGPIPE, SIG_IGN);

@@ -1,6 +1,6 @@
 /* A gateway's session on a daemon that is played here: a socket in a home of its own, lines in, lines out. */
 
-#include "supervisor/gateway/gateway_session.h"
+#include "supervisor/gateway/common/gateway_session.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"

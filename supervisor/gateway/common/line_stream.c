@@ -1,4 +1,4 @@
-#include "supervisor/gateway/line_stream.h"
+#include "supervisor/gateway/common/line_stream.h"
 
 #include "runtime/base/fd.h"
 #include "runtime/base/lines.h"

@@ -1,4 +1,4 @@
-#include "supervisor/gateway/rpc_message.h"
+#include "supervisor/gateway/common/rpc_message.h"
 
 #include "runtime/base/jscan.h"
 #include "runtime/base/json_get.h"

@@ -1,4 +1,4 @@
-#include "supervisor/gateway/gateway_session.h"
+#include "supervisor/gateway/common/gateway_session.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/clock.h"
@@ -10,7 +10,7 @@
 #include "runtime/base/text.h"
 #include "runtime/loop/loop.h"
 #include "supervisor/client/link.h"
-#include "supervisor/gateway/rpc_message.h"
+#include "supervisor/gateway/common/rpc_message.h"
 
 #include <event2/event.h>
 #include <event2/event_struct.h>

@@ -1,9 +1,9 @@
-#include "supervisor/gateway/mcp/mcp_fixtures.h"
+#include "tests/conformance/mcp_fixtures.h"
 
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
+#include "supervisor/gateway/common/rpc_message.h"
 #include "supervisor/gateway/mcp/mcp_session.h"
-#include "supervisor/gateway/rpc_message.h"
 
 #include <string.h>
 
@@ -56,14 +56,14 @@ static void canned(struct mcp_call *c)
 	mcp_call_tool_error(c, "there is nothing to say");
 }
 
-static void say(struct mcp_call *c, const char *text) { mcp_call_finish(c, mcp_call_text(text, strlen(text))); }
+static void reply_text(struct mcp_call *c, const char *text) { mcp_call_finish(c, mcp_call_text(text, strlen(text))); }
 
 /* ---- what goes on for a while ---- */
 
 static void logged(struct mcp_call *c)
 {
 	mcp_call_log(c, "info", NULL, json_string("Tool execution completed"));
-	say(c, "Three lines were logged.");
+	reply_text(c, "Three lines were logged.");
 }
 
 static void log_more(struct mcp_call *c)
@@ -81,7 +81,7 @@ static void with_logging(struct mcp_call *c)
 static void progressed(struct mcp_call *c)
 {
 	mcp_call_progress(c, 100, 100, NULL);
-	say(c, "Progress was told three times.");
+	reply_text(c, "Progress was told three times.");
 }
 
 static void progress_more(struct mcp_call *c)
@@ -96,20 +96,20 @@ static void with_progress(struct mcp_call *c)
 	mcp_call_set_timer(c, STEP_MS, progress_more);
 }
 
-static void done(struct mcp_call *c) { say(c, "Done after a while."); }
+static void done(struct mcp_call *c) { reply_text(c, "Done after a while."); }
 
 static void slowly(struct mcp_call *c) { mcp_call_set_timer(c, 10 * STEP_MS, done); }
 
 static void change_tools(struct mcp_call *c)
 {
 	mcp_session_list_changed(c->mcp, "tools");
-	say(c, "The list of tools has changed.");
+	reply_text(c, "The list of tools has changed.");
 }
 
 static void change_prompts(struct mcp_call *c)
 {
 	mcp_session_list_changed(c->mcp, "prompts");
-	say(c, "The list of prompts has changed.");
+	reply_text(c, "The list of prompts has changed.");
 }
 
 /* ---- tasks ---- */
@@ -119,7 +119,7 @@ static void greet(struct mcp_call *c)
 	const char *name = json_get_string(c->arguments, "name");
 	mem_auto char *text = mem_printf("Hello, %s!", name ? name : "World");
 
-	say(c, text);
+	reply_text(c, text);
 }
 
 static void slow_compute(struct mcp_call *c)
@@ -205,24 +205,29 @@ static void complete_argument(struct mcp_call *c)
 
 #define ABOUT "For the conformance suite only."
 #define TOOL(...)
+#define TOOL_WITH(...)
 #define RESOURCE(...)
 #define TEMPLATE(...)
 #define PROMPT(...)
 
 #undef TOOL
-#define TOOL(name, task, input, call) { name, name, ABOUT, MCP_READS, task, input, NULL, call },
+#undef TOOL_WITH
+#define TOOL(name, task, input, call) TOOL_WITH(name, MCP_READS, task, input, call)
+#define TOOL_WITH(name, hints, task, input, call) { name, name, ABOUT, hints, task, input, NULL, call },
 static const struct mcp_tool tools[] = {
-#include "supervisor/gateway/mcp/mcp_fixtures.def"
+#include "tests/conformance/mcp_fixtures.def"
 };
 #undef TOOL
+#undef TOOL_WITH
 #define TOOL(...)
+#define TOOL_WITH(...)
 
 #undef RESOURCE
 #undef TEMPLATE
 #define RESOURCE(uri, name, mime, read) { uri, name, name, ABOUT, mime, read, NULL, false },
 #define TEMPLATE(uri, name, mime, read) { uri, name, name, ABOUT, mime, read, NULL, true },
 static const struct mcp_resource resources[] = {
-#include "supervisor/gateway/mcp/mcp_fixtures.def"
+#include "tests/conformance/mcp_fixtures.def"
 };
 #undef RESOURCE
 #undef TEMPLATE
@@ -232,11 +237,14 @@ static const struct mcp_resource resources[] = {
 #undef PROMPT
 #define PROMPT(name, arguments, get, complete) { name, name, ABOUT, arguments, get, complete },
 static const struct mcp_prompt prompts[] = {
-#include "supervisor/gateway/mcp/mcp_fixtures.def"
+#include "tests/conformance/mcp_fixtures.def"
 };
 
-const struct mcp_tool *mcp_fixtures_tool(size_t i) { return i < countof(tools) ? &tools[i] : NULL; }
-
-const struct mcp_resource *mcp_fixtures_resource(size_t i) { return i < countof(resources) ? &resources[i] : NULL; }
-
-const struct mcp_prompt *mcp_fixtures_prompt(size_t i) { return i < countof(prompts) ? &prompts[i] : NULL; }
+const struct mcp_tables mcp_fixtures = {
+	.tools = tools,
+	.ntools = countof(tools),
+	.resources = resources,
+	.nresources = countof(resources),
+	.prompts = prompts,
+	.nprompts = countof(prompts),
+};

@@ -1,4 +1,4 @@
-#include "supervisor/gateway/file_uri.h"
+#include "supervisor/gateway/common/file_uri.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"

@@ -1,0 +1,48 @@
+#include "supervisor/gateway/common/gateway_options.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+
+#include <string.h>
+
+static const struct opt_row rows[] = {
+#define OPTION(verb, name, letter, longname, arg, help) { #verb, letter, longname, arg, help },
+#include "supervisor/client/gateway_options.def"
+#undef OPTION
+};
+
+int gateway_options_parse(const char *verb, int argc, char **argv, struct gateway_options *ret, struct err *e)
+{
+	struct gateway_options o = { .table = { rows, countof(rows), verb, false } };
+
+	if (opts_parse(&o.table, argc - 1, argv + 1, &o.opts, e) < 0)
+		return -1;
+	if (o.opts.nargs) {
+		err_set(e, ERR_INVALID, "unexpected argument '%.100s'", o.opts.args[0]);
+		gateway_options_done(&o);
+		return -1;
+	}
+	*ret = o;
+	return 0;
+}
+
+void gateway_options_done(struct gateway_options *o) { opts_done(&o->opts); }
+
+const char *gateway_option(const struct gateway_options *o, const char *name)
+{
+	for (size_t i = o->opts.ngiven; i-- > 0;) {
+		const struct opt_given *given = &o->opts.given[i];
+
+		if (strcmp(o->table.rows[given->option].name, name) == 0)
+			return given->value ? given->value : "";
+	}
+	return NULL;
+}
+
+int gateway_option_ms(const struct gateway_options *o, const char *name, uint64_t *ret, struct err *e)
+{
+	const char *text = gateway_option(o, name);
+
+	return text && text_duration_ms(text, ret, e) < 0 ? err_wrap(e, "--%s", name) : 0;
+}

@@ -1,0 +1,28 @@
+#ifndef BAILIFF_GATEWAY_OPTIONS_H
+#define BAILIFF_GATEWAY_OPTIONS_H
+
+/* A gateway's command line, from the rows of supervisor/client/gateway_options.def. */
+
+#include "runtime/base/opts.h"
+
+#include <stdint.h>
+
+struct err;
+
+struct gateway_options {
+	struct opt_table table;
+	struct opts opts;
+};
+
+/* `verb` is the first column of the rows. An argument that is not an option is ERR_INVALID. Strings point into argv. */
+int gateway_options_parse(const char *verb, int argc, char **argv, struct gateway_options *ret, struct err *e);
+void gateway_options_done(struct gateway_options *o);
+#define gateway_options_auto __attribute__((cleanup(gateway_options_done)))
+
+/* The value of an option by its long name, "" for a flag; NULL if it was not given, or the verb has none of that name.
+ */
+const char *gateway_option(const struct gateway_options *o, const char *name);
+/* A duration; *ret stays as it is if the option was not given. */
+int gateway_option_ms(const struct gateway_options *o, const char *name, uint64_t *ret, struct err *e);
+
+#endif

@@ -1,0 +1,68 @@
+#include "supervisor/gateway/mcp/mcp_tables.h"
+
+#include "runtime/base/mem.h"
+#include "supervisor/gateway/mcp/mcp_session.h"
+
+#include <stdlib.h>
+#include <sys/random.h>
+
+#define HUMAN_MS 1000u /* to see a question, read it and press a key */
+
+static const struct mcp_tool tools[] = {
+#define MCP_TOOL(name, title, description, hints, task, input, output, call) \
+	{ name, title, description, hints, task, input, output, call },
+#include "supervisor/gateway/mcp/mcp_tools.def"
+#undef MCP_TOOL
+};
+
+static const struct mcp_resource resources[] = {
+#define MCP_RESOURCE(uri, name, title, description, mime, read) \
+	{ uri, name, title, description, mime, read, NULL, false },
+#define MCP_TEMPLATE(uri, name, title, description, mime, read, complete) \
+	{ uri, name, title, description, mime, read, complete, true },
+#include "supervisor/gateway/mcp/mcp_resources.def"
+#undef MCP_RESOURCE
+#undef MCP_TEMPLATE
+};
+
+static const struct mcp_prompt prompts[] = {
+#define MCP_PROMPT(name, title, description, arguments, get, complete) \
+	{ name, title, description, arguments, get, complete },
+#include "supervisor/gateway/mcp/mcp_prompts.def"
+#undef MCP_PROMPT
+};
+
+static const struct mcp_tables product = {
+	.tools = tools,
+	.ntools = countof(tools),
+	.resources = resources,
+	.nresources = countof(resources),
+	.prompts = prompts,
+	.nprompts = countof(prompts),
+};
+static const struct mcp_tables *added;
+
+void mcp_tables_add(const struct mcp_tables *extra) { added = extra; }
+
+/* Overrides a timeout, for tests and impatient clients; anything but a number of milliseconds is ignored. */
+static unsigned env_ms(const char *name)
+{
+	const char *v = getenv(name);
+	char *end;
+	unsigned long ms = v ? strtoul(v, &end, 10) : 0;
+
+	return v && *v && !*end && ms <= 24ul * 3600 * 1000 ? (unsigned)ms : 0;
+}
+
+void mcp_config_init(struct mcp_config *c)
+{
+	*c = (struct mcp_config){
+		.tables = { &product, added },
+		.heartbeat_ms = env_ms("BAILIFF_MCP_HEARTBEAT_MS"),
+		.ask_ms = env_ms("BAILIFF_MCP_ASK_MS"),
+		.quick_ms = env_ms("BAILIFF_MCP_QUICK_MS"),
+		.human_ms = getenv("BAILIFF_MCP_HUMAN_MS") ? env_ms("BAILIFF_MCP_HUMAN_MS") : HUMAN_MS,
+	};
+	if (getrandom(c->key, sizeof(c->key), 0) != sizeof(c->key))
+		abort();
+}
