@@ -165,9 +165,20 @@ $(BUILD)/unit/%: $(BUILD)/obj/tests/unit/%.o $(BUILD)/lib/tests_unit.a $(ARCHIVE
 	$(call say,LINK)
 	$(subst $<,$< $(BUILD)/lib/tests_unit.a,$(LINK)) $(CHECK_LIBS)
 
-# Tests of the control socket and of the hold bring an engine of their own, which wins over the real one where that comes along.
-$(BUILD)/unit/supervisor/control/% $(BUILD)/unit/supervisor/host/test_process_io: LDFLAGS_ALL += -Wl,-z,muldefs
-$(BUILD)/fuzz/fuzz_params $(BUILD)/fuzz/fuzz_rpc_frame: LDFLAGS_ALL += -Wl,-z,muldefs
+# Tests of the control socket bring an engine of their own (fake_engine.h): they are linked without the real one, except for two files
+# that only read parameters.
+ENGINE_READERS := $(BUILD)/lib/engine_readers.a
+$(ENGINE_READERS): $(foreach l,$(LAYERS),$(filter %/start_spec.o %/tool_paths.o,$(call layer_objects,$(l))))
+	@mkdir -p $(@D)
+	@rm -f $@
+	$(Q)$(AR) rcsD $@ $^
+WITHOUT_ENGINE = $(filter-out $(BUILD)/lib/runtime_engine%.a,$(ARCHIVES)) $(ENGINE_READERS)
+LINK_WITHOUT_ENGINE = $(Q)$(CC) $(LDFLAGS_ALL) -o $@ $< -Wl,--start-group $(WITHOUT_ENGINE) -Wl,--end-group $(LIBS)
+FAKE_ENGINE_PROGRAMS := $(filter $(BUILD)/unit/supervisor/control/%,$(UNIT_TESTS)) $(BUILD)/fuzz/fuzz_params $(BUILD)/fuzz/fuzz_rpc_frame
+$(FAKE_ENGINE_PROGRAMS): $(ENGINE_READERS)
+$(FAKE_ENGINE_PROGRAMS): LINK = $(LINK_WITHOUT_ENGINE)
+# This one answers two reports of the engine itself.
+$(BUILD)/unit/supervisor/host/test_process_io: LDFLAGS_ALL += -Wl,--wrap=engine_on_ready,--wrap=engine_on_gone
 
 # Crash and bench programs that work on the layers directly, and the small programs that the Python tests run.
 CRASH_PROGRAMS := $(patsubst tests/crash/%.c,$(BUILD)/crash/%,$(wildcard tests/crash/crash_*.c))

@@ -4,9 +4,9 @@
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "runtime/event/id.h"
+#include "runtime/view/view.h"
 #include "supervisor/control/client.h"
 #include "supervisor/control/control_private.h"
-#include "supervisor/control/idempotent_calls.h"
 #include "supervisor/control/rpc.h"
 #include "supervisor/control/subscription.h"
 
@@ -98,7 +98,7 @@ struct call *call_new(struct client *home, struct batch *batch, const struct met
 static void count(struct call *c, bool failed)
 {
 	struct control *k = c->control;
-	struct method_count *m = &k->methods[c->method - control_methods];
+	struct method_count *m = &k->methods[c->method - k->o.methods->rows];
 	uint64_t us = (clock_boot_ns() - c->priv->started_ns) / 1000;
 	m->requests++;
 	m->errors += failed;
@@ -162,26 +162,39 @@ void call_finish_error(struct call *c, const struct err *e, const char *data, si
 
 void call_drop(struct call *c)
 {
-	idempotent_call_forget(c);
+	if (c->priv->interceptor)
+		c->priv->interceptor->dropped(c);
 	if (c->priv->batch)
 		batch_close(c->priv->batch);
 	call_free(c);
+}
+
+void call_drop_client(struct client *cl)
+{
+	struct call_private *p, *next;
+
+	for (p = TAILQ_FIRST(&cl->calls); p; p = next) {
+		next = TAILQ_NEXT(p, entry);
+		p->call.client = NULL;
+		if (p->follows)
+			call_drop(&p->call);
+	}
 }
 
 /* ---- what handlers use ---- */
 
 void call_reply(struct call *c, const char *json, size_t len)
 {
-	if (c->priv->flight)
-		idempotent_call_reply(c, json, len);
+	if (c->priv->interceptor)
+		c->priv->interceptor->reply(c, json, len);
 	else
 		call_finish(c, json, len);
 }
 
 void call_fail_data(struct call *c, const struct err *e, const char *data, size_t len)
 {
-	if (c->priv->flight)
-		idempotent_call_fail(c, e, data, len);
+	if (c->priv->interceptor)
+		c->priv->interceptor->fail(c, e, data, len);
 	else
 		call_finish_error(c, e, data, len);
 }
@@ -205,6 +218,16 @@ const struct config *call_config(const struct call *c) { return c->control->o.co
 bool call_sees_all(const struct call *c) { return c->caller.uid == 0 || c->caller.uid == c->control->owner_uid; }
 
 bool call_sees(const struct call *c, uint32_t uid) { return c->caller.uid == uid || call_sees_all(c); }
+
+uint32_t call_visible_uid(const struct call *c) { return call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid; }
+
+void call_reply_or_fail(struct call *c, int r, const struct buf *out, const struct err *e)
+{
+	if (r < 0)
+		call_fail(c, e);
+	else
+		call_reply(c, out->data, out->len);
+}
 
 bool call_require_full_view(struct call *c)
 {

@@ -8,6 +8,7 @@
 
 #include "runtime/base/buf.h"
 #include "supervisor/control/control.h"
+#include "supervisor/control/method_params.h"
 
 #include <sys/queue.h>
 
@@ -20,6 +21,13 @@ struct batch {
 	struct buf out; /* `[{…},{…}` */
 };
 
+/* Takes over the end of a call: idempotent_calls.c stores a reply before it is sent. */
+struct call_interceptor {
+	void (*reply)(struct call *c, const char *json, size_t len);
+	void (*fail)(struct call *c, const struct err *e, const char *data, size_t len);
+	void (*dropped)(struct call *c); /* it is about to be freed without an answer */
+};
+
 struct call_private {
 	struct call call;                /* first: a call is its private part */
 	TAILQ_ENTRY(call_private) entry; /* home's calls */
@@ -27,8 +35,10 @@ struct call_private {
 	struct batch *batch; /* or NULL */
 	char *id;            /* JSON text; NULL = a notification: no reply */
 	char *request_id;
+	union method_params parsed; /* what method_run read from call.params; its strings point there */
 	uint64_t started_ns;
-	struct call **watch; /* or NULL; see call_watch */
+	struct call **watch;                        /* or NULL; see call_watch */
+	const struct call_interceptor *interceptor; /* NULL: replies are sent as they are */
 	/* idempotent_calls.c */
 	struct idempotent_call *flight; /* this call is the one under way for its key */
 	TAILQ_ENTRY(call_private) follower;
@@ -47,6 +57,9 @@ void call_finish_error(struct call *c, const struct err *e, const char *data, si
 void call_watch(struct call *c, struct call **slot);
 /* Frees without an answer: the client has gone and nobody else will answer. */
 void call_drop(struct call *c);
+/* The client is gone: calls that only wait for another's answer are dropped; the others lose it, and their answers are
+ * discarded. */
+void call_drop_client(struct client *cl);
 
 struct batch *batch_new(struct client *home);
 void batch_add(struct batch *b, const char *json, size_t len); /* an element; past the limit it is counted, not kept */

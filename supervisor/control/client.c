@@ -4,12 +4,8 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/loop/loop.h"
-#include "supervisor/control/call.h"
 #include "supervisor/control/control_private.h"
-#include "supervisor/control/request.h"
 #include "supervisor/control/rpc.h"
-#include "supervisor/control/subscription.h"
-#include "supervisor/host/screens.h"
 
 #include <errno.h>
 #include <event2/buffer.h>
@@ -83,33 +79,11 @@ static void drain(struct client *cl, size_t n)
 
 /* ---- the end ---- */
 
-/* Calls that only wait for another's answer go with the client; the others lose it, and are answered to nobody. */
-static void leave_calls(struct client *cl)
-{
-	struct call_private *p, *next;
-	for (p = TAILQ_FIRST(&cl->calls); p; p = next) {
-		next = TAILQ_NEXT(p, entry);
-		p->call.client = NULL;
-		if (p->follows)
-			call_drop(&p->call);
-	}
-}
-
 static void leave(struct client *cl)
 {
 	cl->busy--;
 	if (cl->dead && !cl->busy && !cl->ncalls)
 		client_free(cl);
-}
-
-static void ignore_reply(void *ctx, const struct err *e, const char *json, size_t len) {}
-
-/* Those who are left show a terminal in another size than the one who has gone. */
-static void resize_left(void *ctx, const char *process_id, const struct caller *c, struct attachment_size size)
-{
-	struct control *k = ctx;
-
-	engine_resize_process(k->o.engine, process_id, size.rows, size.cols, c, ignore_reply, NULL);
 }
 
 void client_end(struct client *cl)
@@ -123,8 +97,6 @@ void client_end(struct client *cl)
 	if (cl->again)
 		TAILQ_REMOVE(&k->again, cl, turn);
 	cl->again = false;
-	while (!LIST_EMPTY(&cl->subscriptions))
-		subscription_free(LIST_FIRST(&cl->subscriptions));
 	if (cl->out)
 		drain(cl, evbuffer_get_length(cl->out));
 	count_input(cl, 0);
@@ -134,13 +106,7 @@ void client_end(struct client *cl)
 	LIST_INSERT_HEAD(&k->leaving, cl, entry);
 	k->nclients--;
 	cl->account->connections--;
-	leave_calls(cl);
-	if (k->o.engine)
-		engine_client_disconnected(k->o.engine, cl->number); /* answers those that wait for a process */
-	if (k->o.engine)
-		attachment_gone(&k->attachments, cl->number, resize_left, k);
-	if (k->o.screens)
-		screens_client_disconnected(k->o.screens, cl->number);
+	k->client_events->ended(cl);
 	leave(cl);
 }
 
@@ -274,7 +240,7 @@ static bool one_line(struct client *cl)
 	const char *line;
 	size_t len;
 	switch (cl->eof ? lines_rest(&cl->in, &line, &len) : lines_next(&cl->in, &line, &len)) {
-	case LINES_LINE: request_line(cl, line, len); return true;
+	case LINES_LINE: cl->control->client_events->line(cl, line, len); return true;
 	case LINES_TOO_LONG: refuse_line(cl, "line longer than 16 MiB"); return true;
 	case LINES_NONE: break;
 	}
@@ -342,7 +308,7 @@ static void work(struct client *cl)
 	if (cl->paused && !is_paused(cl))
 		go_on(cl); /* the socket took it all: no edge will come */
 	if (client_unsent(cl) < CLIENT_OUT_LOW)
-		subscription_drained(cl);
+		cl->control->client_events->drained(cl);
 }
 
 static void on_event(evutil_socket_t fd, short what, void *arg)

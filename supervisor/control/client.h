@@ -55,6 +55,13 @@ struct client {
 	bool readable, writable, eof, paused, again, dead, active;
 };
 
+/* What a connection reports to control, which sits above it. */
+struct client_events {
+	void (*line)(struct client *cl, const char *line, size_t len);
+	void (*drained)(struct client *cl); /* little is left to send: subscriptions may continue */
+	void (*ended)(struct client *cl);   /* it is dead, and freed once its calls are answered */
+};
+
 struct client *client_new(struct control *k, int fd, const struct peer *peer);
 /* The peer has gone, or must go: ends everything of it that can be ended, now; frees it when nothing needs it any more.
  */

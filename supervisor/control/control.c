@@ -13,9 +13,11 @@
 #include "supervisor/control/control_private.h"
 #include "supervisor/control/event_listing.h"
 #include "supervisor/control/peer.h"
+#include "supervisor/control/request.h"
 #include "supervisor/control/rpc.h"
 #include "supervisor/control/subscription.h"
 #include "supervisor/host/config.h"
+#include "supervisor/host/screens.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,44 +40,7 @@
 #define ACCEPT_BURST 16
 static const struct timeval ACCEPT_REST = { .tv_usec = 100 * 1000 };
 
-/* ---- accounts ---- */
-
-struct account *control_account(struct control *k, uint32_t uid)
-{
-	struct account *a;
-	LIST_FOREACH (a, &k->accounts, entry)
-		if (a->uid == uid)
-			break;
-	if (!a) {
-		a = mem_zalloc(1, sizeof *a);
-		a->uid = uid;
-		LIST_INSERT_HEAD(&k->accounts, a, entry);
-	}
-	a->users++;
-	return a;
-}
-
-void account_release(struct control *k, struct account *a)
-{
-	if (--a->users)
-		return;
-	LIST_REMOVE(a, entry);
-	free(a);
-}
-
-bool control_over_quota(const struct control *k, const struct account *a)
-{
-	return a->queued > k->o.config->max_queued_bytes_per_uid;
-}
-
 /* ---- turns ---- */
-
-void control_turn(struct control *k)
-{
-	static const struct timeval now = { 0 };
-	if (!event_pending(k->turn_ev, EV_TIMEOUT, NULL))
-		loop_add(k->turn_ev, &now);
-}
 
 static void on_turn(evutil_socket_t fd, short what, void *arg)
 {
@@ -212,6 +177,39 @@ static void on_accept_again(evutil_socket_t fd, short what, void *arg)
 		loop_add(k->accept_ev, NULL);
 }
 
+/* ---- what happens to connections ---- */
+
+static void ignore_reply(void *ctx, const struct err *e, const char *json, size_t len) {}
+
+/* The clients that remain show a terminal in another size than the one that left. */
+static void resize_terminal(void *ctx, const char *process_id, const struct caller *c, struct attachment_size size)
+{
+	struct control *k = ctx;
+
+	engine_resize_process(k->o.engine, process_id, size.rows, size.cols, c, ignore_reply, NULL);
+}
+
+static void on_client_ended(struct client *cl)
+{
+	struct control *k = cl->control;
+
+	while (!LIST_EMPTY(&cl->subscriptions))
+		subscription_free(LIST_FIRST(&cl->subscriptions));
+	call_drop_client(cl);
+	if (k->o.engine) {
+		engine_client_disconnected(k->o.engine, cl->number); /* answers calls that wait for a process */
+		attachment_gone(&k->attachments, cl->number, resize_terminal, k);
+	}
+	if (k->o.screens)
+		screens_client_disconnected(k->o.screens, cl->number);
+}
+
+static const struct client_events client_events = {
+	.line = request_line,
+	.drained = subscription_drained,
+	.ended = on_client_ended,
+};
+
 /* ---- life ---- */
 
 struct control *control_new(const struct control_options *o)
@@ -228,7 +226,8 @@ struct control *control_new(const struct control_options *o)
 	attachments_init(&k->attachments);
 	TAILQ_INIT(&k->ready);
 	TAILQ_INIT(&k->listings);
-	k->methods = mem_zalloc(control_nmethods, sizeof *k->methods);
+	k->client_events = &client_events;
+	k->methods = mem_zalloc(o->methods->count, sizeof *k->methods);
 	k->scratch = mem_alloc(CONTROL_SCRATCH);
 	k->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	k->turn_ev = evtimer_new(o->base, on_turn, k);

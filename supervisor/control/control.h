@@ -8,8 +8,8 @@
  * client.c   one connection: reading, writing, backpressure; lines.c its framing, peer.c who is at the other end
  * request.c  a line to one call or a batch of them
  * call.c     one request from its arrival to its answer; idempotent_calls.c those with an idempotency key
- * method.c   the table (methods.def): looks up, checks role and parameters from the row, then calls the handler
- * params.c   checks parameters against their declarations and names the field that is wrong
+ * method.c   looks up a row, checks role and parameters as it says, then calls the handler; methods.c the table
+ * params.c   checks parameters against their declarations, names the field that is wrong, fills the handler's struct
  * rpc.c      how replies and errors are written
  * subscription.c  event streams: always a cursor in the log, never a queue of events in memory; filter.c which events
  * methods_*.c     the handlers
@@ -36,8 +36,9 @@ struct control_options {
 	struct event_base *base;
 	struct store *store;
 	struct engine *engine;
-	struct screens *screens;     /* of terminals; NULL = there are none */
-	struct cow_changes *changes; /* of copy-on-write runs; NULL = there are none */
+	const struct method_table *methods; /* &control_methods */
+	struct screens *screens;            /* of terminals; NULL = there are none */
+	struct cow_changes *changes;        /* of copy-on-write runs; NULL = there are none */
 	const struct config *config;
 	int listen_fd; /* non-blocking, not closed by control */
 	void *ctx;
@@ -98,8 +99,11 @@ bool call_sees_all(const struct call *c);
 /* For what is everybody's, like the store and the policy files: who does not see all has been answered, with a refusal.
  */
 bool call_require_full_view(struct call *c);
+uint32_t call_visible_uid(const struct call *c); /* what the views take: its uid, or VIEW_ANY_UID */
+/* Ends a call that reads: with what is in `out`, or, if r is negative, with the error. */
+void call_reply_or_fail(struct call *c, int r, const struct buf *out, const struct err *e);
 
-/* Parameters, after the check; absent gives NULL / `otherwise`. */
+/* Parameters by name, where several methods share code; absent gives NULL / `otherwise`. Handlers read their struct. */
 const char *call_str(const struct call *c, const char *name);
 uint64_t call_uint(const struct call *c, const char *name, uint64_t otherwise);
 bool call_bool(const struct call *c, const char *name, bool otherwise);
@@ -133,23 +137,31 @@ struct param {
 	const char *name;
 	enum param_type type;
 	unsigned flags;
-	const char *detail;          /* PARAM_ENUM: "none|pipe"; PARAM_OBJECT: see `members` */
-	const struct param *members; /* PARAM_OBJECT with declared members; NULL = any */
+	const char *detail;                   /* PARAM_ENUM: "none|pipe"; PARAM_OBJECT: see `members` */
+	const struct param *(*members)(void); /* PARAM_OBJECT with declared members; NULL = any */
 	const char *summary;
+	size_t offset; /* of its member in the method's struct: method_params.h */
 };
 
 struct method {
 	const char *name;
 	enum engine_role role; /* the least role that may call it */
 	bool mutating;         /* takes idempotencyKey and traceparent (declared for all of these by the table) */
-	void (*handler)(struct call *c);
-	const struct param *params; /* ends with name == NULL */
+	void (*handler)(struct call *c, const void *params); /* params: struct <name>_params */
+	const struct param *(*params)(void);                 /* ends with name == NULL */
 	const char *summary;
 };
-extern const struct method control_methods[];
-extern const size_t control_nmethods;
+
+struct method_table {
+	const struct method *rows;
+	size_t count;
+};
+/* methods.def. It sits above the handlers: what is below gets it from control_options. */
+extern const struct method_table control_methods;
 
 /* Checks `value` (an object) against declarations; ERR_INVALID with field "limits.wallMs". */
 int params_check(const struct param *params, json_t *value, const char *prefix, struct err *e);
+/* The same, and fills the struct that the offsets are of (zeroed before). It borrows strings and objects of `value`. */
+int params_parse(const struct param *params, json_t *value, void *ret, struct err *e);
 
 #endif

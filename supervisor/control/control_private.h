@@ -13,8 +13,9 @@
 #include <event2/event.h>
 #include <sys/queue.h>
 
-struct client;
 struct call_private;
+struct client;
+struct client_events;
 struct event_listing;
 struct subscription;
 
@@ -38,6 +39,7 @@ struct control_counts {
 
 struct control {
 	struct control_options o;
+	const struct client_events *client_events;
 	uint32_t owner_uid; /* sees everything, as root does */
 	struct event *accept_ev, *accept_again_ev, *turn_ev;
 	int spare_fd; /* given up for a moment to refuse a connection when there are no descriptors left */
@@ -54,7 +56,7 @@ struct control {
 	struct attachments attachments;       /* which connections show which terminals */
 	struct strmap flights;                /* idempotent_calls.c: "uid:key" to the call under way */
 	uint64_t next_connection, next_subscription;
-	struct method_count *methods; /* like control_methods */
+	struct method_count *methods; /* like o.methods->rows */
 	struct control_counts counts;
 	struct event_metrics tally; /* what the log says since the start, for get_metrics */
 	uint64_t started_boot_ns;

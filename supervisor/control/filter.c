@@ -5,7 +5,6 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "runtime/store/store.h"
-#include "supervisor/control/control.h"
 #include "supervisor/control/item.h"
 
 #include <stdio.h>
@@ -46,10 +45,10 @@ static bool only_items(const struct filter *f)
 	return true;
 }
 
-int filter_init(struct filter *f, const struct call *c, struct err *e)
+int filter_init(struct filter *f, const json_t *params, uint32_t uid, bool sees_all, struct err *e)
 {
-	*f = (struct filter){ .sees_all = call_sees_all(c), .uid = c->caller.uid };
-	json_t *types = call_obj(c, "types");
+	*f = (struct filter){ .sees_all = sees_all, .uid = uid };
+	const json_t *types = json_object_get(params, "types");
 	f->all_types = json_array_size(types) == 0;
 	if (json_array_size(types) > FILTER_TYPES_MAX)
 		return err_field(e, "types", "expected at most %d patterns", FILTER_TYPES_MAX);
@@ -58,13 +57,13 @@ int filter_init(struct filter *f, const struct call *c, struct err *e)
 	json_array_foreach (types, i, item)
 		if (add_pattern(f, json_string_value(item), i, e) < 0)
 			return -1;
-	f->items = call_bool(c, "items", false);
+	f->items = json_is_true(json_object_get(params, "items"));
 	if (!f->items && only_items(f))
 		return err_field(
 			e, "types",
 			"items are derived, not stored: they come by subscribe_events with items, never from the log");
 	for (i = 0; i < FILTER_IDS; i++)
-		f->ids[i] = mem_strdup(call_str(c, id_field_member(fields[i])));
+		f->ids[i] = mem_strdup(json_string_value(json_object_get(params, id_field_member(fields[i]))));
 	return 0;
 }
 

@@ -5,10 +5,10 @@
 
 #include "runtime/event/event.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-struct call;
 struct err;
 struct store_query;
 
@@ -23,8 +23,8 @@ struct filter {
 	char *ids[FILTER_IDS]; /* like filter.c's fields; NULL = any */
 };
 
-/* From the call's parameters types, items, sessionId, threadId, turnId, taskId, processId. */
-int filter_init(struct filter *f, const struct call *c, struct err *e);
+/* From the parameters types, items, sessionId, threadId, turnId, taskId, processId, whichever the method has. */
+int filter_init(struct filter *f, const json_t *params, uint32_t uid, bool sees_all, struct err *e);
 void filter_done(struct filter *f);
 /* filter_match = filter_concerns (whose it is, and about what) and filter_wants (of which type). */
 bool filter_concerns(const struct filter *f, const struct event_view *ev);

@@ -105,26 +105,11 @@ static void conflict(struct call *c, const char *method)
 
 /* ---- flights ---- */
 
-static void take_off(struct call *c, const char *name, const char *key, const uint8_t hash[32])
-{
-	struct idempotent_call *f = mem_zalloc(1, sizeof *f);
-	f->name = mem_strdup(name);
-	f->key = mem_strdup(key);
-	f->method = c->method;
-	f->first = c;
-	memcpy(f->hash, hash, sizeof f->hash);
-	TAILQ_INIT(&f->followers);
-	strmap_put(&c->control->flights, name, f);
-	c->priv->flight = f;
-	c->caller.idem_key = f->key;
-	c->caller.idem_method = c->method->name;
-	memcpy(c->caller.idem_hash, hash, sizeof c->caller.idem_hash);
-}
-
-static void land(struct idempotent_call *f)
+static void end_flight(struct idempotent_call *f)
 {
 	strmap_del(&f->first->control->flights, f->name);
 	f->first->priv->flight = NULL;
+	f->first->priv->interceptor = NULL;
 	free(f->name);
 	free(f->key);
 	free(f);
@@ -138,44 +123,8 @@ static struct call *follower_take(struct idempotent_call *f)
 		return NULL;
 	TAILQ_REMOVE(&f->followers, p, follower);
 	p->follows = NULL;
+	p->interceptor = NULL;
 	return &p->call;
-}
-
-bool idempotent_call_begin(struct call *c)
-{
-	struct control *k = c->control;
-	const char *key = call_str(c, "idempotencyKey");
-	uint8_t hash[32], stored_hash[32];
-	char method[64];
-	body_hash(c, hash);
-	mem_auto char *name = mem_printf("%u:%s", c->caller.uid, key);
-	struct idempotent_call *f = strmap_get(&k->flights, name);
-	if (f) {
-		if (f->method != c->method || memcmp(f->hash, hash, sizeof hash) != 0) {
-			conflict(c, f->method->name);
-			return true;
-		}
-		TAILQ_INSERT_TAIL(&f->followers, c->priv, follower);
-		c->priv->follows = f;
-		return true;
-	}
-	struct err e = ERR_INIT;
-	struct buf buf_auto result = BUF_INIT;
-	int found = store_idempotency_get(k->o.store, c->caller.uid, key, method, stored_hash, &result, &e);
-	if (found < 0) {
-		err_wrap(&e, "look up the idempotencyKey");
-		call_finish_error(c, &e, NULL, 0);
-		return true;
-	}
-	if (found == 0) {
-		if (strcmp(method, c->method->name) != 0 || memcmp(stored_hash, hash, sizeof hash) != 0)
-			conflict(c, method);
-		else
-			replay(c, &result);
-		return true;
-	}
-	take_off(c, name, key, hash);
-	return false;
 }
 
 /* ---- answers ---- */
@@ -187,7 +136,7 @@ static void reply_all(struct call *c, const char *json, size_t len)
 		c->control->counts.replayed++;
 		call_finish(other, json, len);
 	}
-	land(f);
+	end_flight(f);
 	call_finish(c, json, len);
 }
 
@@ -216,7 +165,7 @@ static void keep_done(void *ctx, const struct store_result *r)
 	free(keep);
 }
 
-void idempotent_call_reply(struct call *c, const char *json, size_t len)
+static void store_reply(struct call *c, const char *json, size_t len)
 {
 	if (is_kept(c, json, len)) {
 		reply_all(c, json, len);
@@ -232,16 +181,16 @@ void idempotent_call_reply(struct call *c, const char *json, size_t len)
 	store_submit(s, b, 0, keep_done, keep);
 }
 
-void idempotent_call_fail(struct call *c, const struct err *e, const char *data, size_t len)
+static void fail_all(struct call *c, const struct err *e, const char *data, size_t len)
 {
 	struct idempotent_call *f = c->priv->flight;
 	for (struct call *other; (other = follower_take(f));)
 		call_finish_error(other, e, data, len);
-	land(f);
+	end_flight(f);
 	call_finish_error(c, e, data, len);
 }
 
-void idempotent_call_forget(struct call *c)
+static void forget_call(struct call *c)
 {
 	struct call_private *p = c->priv;
 	if (p->follows) {
@@ -251,6 +200,65 @@ void idempotent_call_forget(struct call *c)
 	if (p->flight) {
 		while (follower_take(p->flight))
 			;
-		land(p->flight);
+		end_flight(p->flight);
 	}
+}
+
+static const struct call_interceptor interceptor = { .reply = store_reply, .fail = fail_all, .dropped = forget_call };
+
+/* ---- the beginning ---- */
+
+static void begin_flight(struct call *c, const char *name, const char *key, const uint8_t hash[32])
+{
+	struct idempotent_call *f = mem_zalloc(1, sizeof *f);
+	f->name = mem_strdup(name);
+	f->key = mem_strdup(key);
+	f->method = c->method;
+	f->first = c;
+	memcpy(f->hash, hash, sizeof f->hash);
+	TAILQ_INIT(&f->followers);
+	strmap_put(&c->control->flights, name, f);
+	c->priv->flight = f;
+	c->priv->interceptor = &interceptor;
+	c->caller.idem_key = f->key;
+	c->caller.idem_method = c->method->name;
+	memcpy(c->caller.idem_hash, hash, sizeof c->caller.idem_hash);
+}
+
+bool idempotent_call_begin(struct call *c)
+{
+	struct control *k = c->control;
+	const char *key = c->priv->parsed.mutating.idempotencyKey;
+	uint8_t hash[32], stored_hash[32];
+	char method[64];
+	body_hash(c, hash);
+	mem_auto char *name = mem_printf("%u:%s", c->caller.uid, key);
+	struct idempotent_call *f = strmap_get(&k->flights, name);
+	if (f) {
+		if (f->method != c->method || memcmp(f->hash, hash, sizeof hash) != 0) {
+			conflict(c, f->method->name);
+			return true;
+		}
+		TAILQ_INSERT_TAIL(&f->followers, c->priv, follower);
+		c->priv->follows = f;
+		c->priv->interceptor = &interceptor;
+		return true;
+	}
+	struct err e = ERR_INIT;
+	struct buf buf_auto result = BUF_INIT;
+	int found = store_idempotency_get(k->o.store, c->caller.uid, key, method, stored_hash, &result, &e);
+	if (found < 0) {
+		err_wrap(&e, "look up the idempotencyKey");
+		call_finish_error(c, &e, NULL, 0);
+		return true;
+	}
+	if (found == 0) {
+		if (strcmp(method, c->method->name) != 0 || memcmp(stored_hash, hash, sizeof hash) != 0)
+			conflict(c, method);
+		else
+			replay(c, &result);
+		return true;
+	}
+	begin_flight(c, name, key, hash);
+	return false;
 }

@@ -1,14 +1,16 @@
 #ifndef BAILIFF_CONTROL_METHOD_H
 #define BAILIFF_CONTROL_METHOD_H
 
-/* Looking up rows of the method table, and running a call through what its row says. */
+/* Looks up rows of the method table and runs a call as its row says. The table itself is methods.c, above the handlers.
+ */
 
 #include "supervisor/control/control.h"
 
 #define METHOD_KEY_MAX 200 /* the longest idempotencyKey */
 
-const struct method *method_find(const char *name); /* or NULL */
-const char *method_nearest(const char *name);       /* the name that was meant, or NULL */
+const struct method *method_find(const struct method_table *table, const char *name); /* or NULL */
+/* The name that was meant, or NULL. */
+const char *method_nearest(const struct method_table *table, const char *name);
 const char *method_role_name(enum engine_role role);
 const char *method_param_type_name(enum param_type type);
 

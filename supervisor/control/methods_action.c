@@ -4,8 +4,8 @@
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "runtime/view/view.h"
-#include "supervisor/host/config.h"
 #include "supervisor/control/control.h"
+#include "supervisor/host/config.h"
 
 #include <string.h>
 
@@ -14,20 +14,20 @@
 #define SCHEMA_MAX 16384u
 #define PAYLOAD_MAX 16384u
 
-void method_request_action(struct call *c)
+void method_request_action(struct call *c, const struct request_action_params *p)
 {
-	json_t *schema = call_obj(c, "schema"), *decisions = json_object_get(c->params, "decisions");
+	json_t *schema = p->schema, *decisions = p->decisions;
 	mem_auto char *schema_json = schema ? json_dumps(schema, JSON_COMPACT) : NULL;
 	mem_auto char *decisions_json = decisions ? json_dumps(decisions, JSON_COMPACT) : NULL;
 	const struct action_request r = {
-		.turn_id = call_str(c, "turnId"),
-		.task_id = call_str(c, "taskId"),
-		.action_type = call_str(c, "actionType"),
-		.prompt = call_str(c, "prompt"),
+		.turn_id = p->turnId,
+		.task_id = p->taskId,
+		.action_type = p->actionType,
+		.prompt = p->prompt,
 		.schema_json = schema_json,
 		.decisions_json = decisions_json,
-		.default_decision = call_str(c, "defaultDecision"),
-		.timeout_ms = call_uint(c, "timeoutMs", 0),
+		.default_decision = p->defaultDecision,
+		.timeout_ms = p->timeoutMs.value,
 	};
 	struct err e = ERR_INIT;
 
@@ -45,15 +45,15 @@ void method_request_action(struct call *c)
 		engine_request_action(call_engine(c), &r, &c->caller, call_engine_reply, c);
 }
 
-void method_respond_action(struct call *c)
+void method_respond_action(struct call *c, const struct respond_action_params *p)
 {
-	json_t *payload = json_object_get(c->params, "payload");
+	json_t *payload = p->payload;
 	mem_auto char *payload_json = payload ? json_dumps(payload, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
 	const struct action_answer r = {
-		.action_id = call_str(c, "actionId"),
-		.decision = call_str(c, "decision"),
-		.scope = call_str(c, "scope"),
-		.note = call_str(c, "note"),
+		.action_id = p->actionId,
+		.decision = p->decision,
+		.scope = p->scope,
+		.note = p->note,
 		.response_json = payload_json,
 	};
 	struct err e = ERR_INIT;
@@ -70,22 +70,21 @@ void method_respond_action(struct call *c)
 		engine_respond_action(call_engine(c), &r, &c->caller, call_engine_reply, c);
 }
 
-void method_list_actions(struct call *c)
+void method_list_actions(struct call *c, const struct list_actions_params *p)
 {
-	uint64_t limit = call_uint(c, "limit", 100);
 	const struct view_action_query q = {
-		.status = call_str(c, "status"),
-		.session_id = call_str(c, "sessionId"),
-		.thread_id = call_str(c, "threadId"),
-		.turn_id = call_str(c, "turnId"),
-		.task_id = call_str(c, "taskId"),
-		.limit = limit > 1000 ? 1001 : (unsigned)limit,
-		.cursor = call_str(c, "cursor"),
+		.status = p->status,
+		.session_id = p->sessionId,
+		.thread_id = p->threadId,
+		.turn_id = p->turnId,
+		.task_id = p->taskId,
+		.limit = param_page_limit(p->limit, 100),
+		.cursor = p->cursor,
 	};
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
 
-	if (view_actions(call_store(c), call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid, &q, &out, &e) < 0)
+	if (view_actions(call_store(c), call_visible_uid(c), &q, &out, &e) < 0)
 		call_fail(c, &e);
 	else
 		call_reply(c, out.data, out.len);

@@ -8,27 +8,27 @@
 #include "supervisor/control/export.h"
 
 /* What changes a trial is the engine's to check. */
-void method_start_benchmark_trial(struct call *c)
+void method_start_benchmark_trial(struct call *c, const struct start_benchmark_trial_params *p)
 {
 	engine_start_benchmark_trial(call_engine(c), c->params, &c->caller, call_engine_reply, c);
 }
 
-void method_record_benchmark_reward(struct call *c)
+void method_record_benchmark_reward(struct call *c, const struct record_benchmark_reward_params *p)
 {
 	engine_record_benchmark_reward(call_engine(c), c->params, &c->caller, call_engine_reply, c);
 }
 
-void method_compare_benchmark_runs(struct call *c)
+void method_compare_benchmark_runs(struct call *c, const struct compare_benchmark_runs_params *p)
 {
 	engine_compare_benchmark_runs(call_engine(c), c->params, &c->caller, call_engine_reply, c);
 }
 
 /* The trial is what its turn did; its pack names the other files. */
-void method_export_benchmark_trial(struct call *c)
+void method_export_benchmark_trial(struct call *c, const struct export_benchmark_trial_params *p)
 {
 	static const enum evidence_kind kinds[] = { EVIDENCE_TRAJECTORY, EVIDENCE_TRANSCRIPT, EVIDENCE_MANIFEST,
 						    EVIDENCE_TRIAL };
-	const char *id = call_str(c, "trialId");
+	const char *id = p->trialId;
 	struct export_scope scope = { .field = ID_TURN };
 	buf_auto struct buf text = BUF_INIT;
 	struct err e = ERR_INIT;

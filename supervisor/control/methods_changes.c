@@ -10,9 +10,9 @@
 #define PATHS_MAX 10000u
 #define PATHS_BYTES_MAX (1u << 19)
 
-static int take_paths(const struct call *c, struct buf *out, struct err *e)
+static int read_paths(const json_t *paths, struct buf *out, struct err *e)
 {
-	json_t *paths = call_obj(c, "paths"), *v;
+	const json_t *v;
 	char field[32];
 	size_t i;
 
@@ -31,7 +31,7 @@ static int take_paths(const struct call *c, struct buf *out, struct err *e)
 	return 0;
 }
 
-static void request(struct call *c, enum change_op op)
+static void request_changes(struct call *c, enum change_op op, const char *process_id, const json_t *given)
 {
 	buf_auto struct buf paths = BUF_INIT;
 	struct cow_changes *changes = c->control->o.changes;
@@ -40,19 +40,31 @@ static void request(struct call *c, enum change_op op)
 	if (!changes)
 		err_set(&e, ERR_UNAVAILABLE, "copy-on-write runs are not looked after here");
 	else
-		(void)take_paths(c, &paths, &e);
+		(void)read_paths(given, &paths, &e);
 	if (e.code) {
 		call_fail(c, &e);
 		return;
 	}
-	cow_changes_request(changes, op, call_str(c, "processId"), call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid,
-			    buf_cstr(&paths), paths.len, &c->caller, call_engine_reply, c);
+	cow_changes_request(changes, op, process_id, call_visible_uid(c), buf_cstr(&paths), paths.len, &c->caller,
+			    call_engine_reply, c);
 }
 
-void method_list_changes(struct call *c) { request(c, call_bool(c, "diffs", false) ? CHANGE_OP_DIFF : CHANGE_OP_LIST); }
+void method_list_changes(struct call *c, const struct list_changes_params *p)
+{
+	request_changes(c, p->diffs.value ? CHANGE_OP_DIFF : CHANGE_OP_LIST, p->processId, p->paths);
+}
 
-void method_apply_changes(struct call *c) { request(c, CHANGE_OP_APPLY); }
+void method_apply_changes(struct call *c, const struct apply_changes_params *p)
+{
+	request_changes(c, CHANGE_OP_APPLY, p->processId, p->paths);
+}
 
-void method_revert_autorun(struct call *c) { request(c, CHANGE_OP_REVERT); }
+void method_revert_autorun(struct call *c, const struct revert_autorun_params *p)
+{
+	request_changes(c, CHANGE_OP_REVERT, p->processId, p->paths);
+}
 
-void method_discard_changes(struct call *c) { request(c, CHANGE_OP_DISCARD); }
+void method_discard_changes(struct call *c, const struct discard_changes_params *p)
+{
+	request_changes(c, CHANGE_OP_DISCARD, p->processId, p->paths);
+}

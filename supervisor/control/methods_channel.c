@@ -8,11 +8,11 @@
 #include "runtime/engine/channel/channel.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_channel.h"
-#include "supervisor/host/config.h"
 #include "supervisor/control/call.h"
 #include "supervisor/control/client.h"
 #include "supervisor/control/control_private.h"
 #include "supervisor/control/subscription.h"
+#include "supervisor/host/config.h"
 
 #define WORD_MAX 64u
 #define REF_MAX 256u
@@ -21,53 +21,49 @@
 #define HEARTBEAT_MIN_MS 100u
 #define HEARTBEAT_MAX_MS (24u * 3600 * 1000)
 
-static uint32_t viewer(const struct call *c) { return call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid; }
-
-static int check_word(const struct call *c, const char *field, size_t most, struct err *e)
+static int check_word(const char *s, const char *field, size_t most, struct err *e)
 {
-	const char *s = call_str(c, field);
-
 	if (s && (!*s || strlen(s) > most))
 		return err_field(e, field, "must have 1 to %zu bytes", most);
 	return 0;
 }
 
-static int check_channel(const struct call *c, struct err *e)
+static int check_channel(const struct connect_channel_params *p, struct err *e)
 {
-	const json_t *capabilities = call_obj(c, "capabilities"), *v;
-	uint64_t beat = call_uint(c, "heartbeatMs", 0);
+	const json_t *v;
+	uint64_t beat = p->heartbeatMs.value;
 	size_t i;
 
-	if (check_word(c, "accountRef", REF_MAX, e) < 0)
+	if (check_word(p->accountRef, "accountRef", REF_MAX, e) < 0)
 		return -1;
-	if (call_obj(c, "heartbeatMs") && (beat < HEARTBEAT_MIN_MS || beat > HEARTBEAT_MAX_MS))
+	if (p->heartbeatMs.given && (beat < HEARTBEAT_MIN_MS || beat > HEARTBEAT_MAX_MS))
 		return err_field(e, "heartbeatMs", "must be %u to %u", HEARTBEAT_MIN_MS, HEARTBEAT_MAX_MS);
-	if (json_array_size(capabilities) > CAPABILITIES_MAX)
+	if (json_array_size(p->capabilities) > CAPABILITIES_MAX)
 		return err_field(e, "capabilities", "must have at most %u words", CAPABILITIES_MAX);
-	json_array_foreach (capabilities, i, v)
+	json_array_foreach (p->capabilities, i, v)
 		if (!json_string_length(v) || json_string_length(v) > WORD_MAX)
 			return err_field(e, "capabilities", "must hold words of 1 to %u bytes", WORD_MAX);
-	return check_word(c, "nativeProtocol", WORD_MAX, e);
+	return check_word(p->nativeProtocol, "nativeProtocol", WORD_MAX, e);
 }
 
-void method_connect_channel(struct call *c)
+void method_connect_channel(struct call *c, const struct connect_channel_params *p)
 {
-	const json_t *capabilities = call_obj(c, "capabilities");
+	const json_t *capabilities = p->capabilities;
 	mem_auto char *capabilities_json = capabilities ? json_dumps(capabilities, JSON_COMPACT) : NULL;
 	const struct channel_request r = {
-		.channel_id = call_str(c, "channelId"),
-		.session_id = call_str(c, "sessionId"),
-		.title = call_str(c, "title"),
-		.transport = call_str(c, "transport"),
-		.peer_role = call_str(c, "peerRole"),
-		.native_protocol = call_str(c, "nativeProtocol"),
-		.account_ref = call_str(c, "accountRef"),
+		.channel_id = p->channelId,
+		.session_id = p->sessionId,
+		.title = p->title,
+		.transport = p->transport,
+		.peer_role = p->peerRole,
+		.native_protocol = p->nativeProtocol,
+		.account_ref = p->accountRef,
 		.capabilities_json = capabilities_json,
-		.heartbeat_ms = call_uint(c, "heartbeatMs", 0),
+		.heartbeat_ms = p->heartbeatMs.value,
 	};
 	struct err e = ERR_INIT;
 
-	if (check_channel(c, &e) < 0)
+	if (check_channel(p, &e) < 0)
 		call_fail(c, &e);
 	else
 		engine_connect_channel(call_engine(c), &r, &c->caller, call_engine_reply, c);
@@ -83,7 +79,7 @@ static struct subscription *resume_events(struct call *c, const char *session, u
 		return NULL;
 	}
 	json_object_set_new(c->params, "sessionId", json_string(session));
-	if (filter_init(&filter, c, e) < 0) {
+	if (filter_init(&filter, c->params, c->caller.uid, call_sees_all(c), e) < 0) {
 		filter_done(&filter);
 		return NULL;
 	}
@@ -104,7 +100,7 @@ static void on_resumed(void *ctx, const struct err *failed, const char *json, si
 		return;
 	}
 	jval_str(jval_get(result, "sessionId"), session, sizeof session);
-	if (view_session(call_store(c), viewer(c), session, NULL, &snapshot, &e) < 0) {
+	if (view_session(call_store(c), call_visible_uid(c), session, NULL, &snapshot, &e) < 0) {
 		call_fail(c, &e);
 		return;
 	}
@@ -123,66 +119,64 @@ static void on_resumed(void *ctx, const struct err *failed, const char *json, si
 	call_reply(c, out.data, out.len);
 }
 
-void method_reconnect_channel(struct call *c)
+void method_reconnect_channel(struct call *c, const struct reconnect_channel_params *p)
 {
-	engine_reconnect_channel(call_engine(c), call_str(c, "channelId"), call_uint(c, "lastAckedSequence", 0),
-				 call_str(c, "resumeToken"), &c->caller, on_resumed, c);
+	engine_reconnect_channel(call_engine(c), p->channelId, p->lastAckedSequence.value, p->resumeToken, &c->caller,
+				 on_resumed, c);
 }
 
-void method_disconnect_channel(struct call *c)
+void method_disconnect_channel(struct call *c, const struct disconnect_channel_params *p)
 {
-	const char *reason = call_str(c, "reason");
+	const char *reason = p->reason;
 	struct err e = ERR_INIT;
 
-	if (check_word(c, "reason", REF_MAX, &e) < 0)
+	if (check_word(p->reason, "reason", REF_MAX, &e) < 0)
 		call_fail(c, &e);
 	else
-		engine_disconnect_channel(call_engine(c), call_str(c, "channelId"), reason ? reason : "asked for",
-					  &c->caller, call_engine_reply, c);
+		engine_disconnect_channel(call_engine(c), p->channelId, reason ? reason : "asked for", &c->caller,
+					  call_engine_reply, c);
 }
 
-void method_ack_events(struct call *c)
+void method_ack_events(struct call *c, const struct ack_events_params *p)
 {
-	engine_ack_events(call_engine(c), call_str(c, "channelId"), call_uint(c, "sequence", 0), &c->caller,
-			  call_engine_reply, c);
+	engine_ack_events(call_engine(c), p->channelId, p->sequence.value, &c->caller, call_engine_reply, c);
 }
 
-void method_list_channels(struct call *c)
+void method_list_channels(struct call *c, const struct list_channels_params *p)
 {
-	uint64_t limit = call_uint(c, "limit", 100);
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
 
-	if (view_channels(call_store(c), viewer(c), call_str(c, "sessionId"), limit > 1000 ? 1001 : (unsigned)limit,
-			  call_str(c, "cursor"), &out, &e) < 0)
+	if (view_channels(call_store(c), call_visible_uid(c), p->sessionId, param_page_limit(p->limit, 100), p->cursor,
+			  &out, &e) < 0)
 		call_fail(c, &e);
 	else
 		call_reply(c, out.data, out.len);
 }
 
-void method_send_channel_message(struct call *c)
+void method_send_channel_message(struct call *c, const struct send_channel_message_params *p)
 {
-	const char *direction = call_str(c, "direction");
+	const char *direction = p->direction;
 	const struct channel_message_request m = {
-		.channel_id = call_str(c, "channelId"),
+		.channel_id = p->channelId,
 		.direction = direction ? direction : "out",
-		.text = call_str(c, "message"),
-		.kind = call_str(c, "kind"),
+		.text = p->message,
+		.kind = p->kind,
 	};
 	struct err e = ERR_INIT;
 
-	if (check_word(c, "kind", WORD_MAX, &e) < 0 || check_word(c, "message", MESSAGE_MAX, &e) < 0)
+	if (check_word(p->kind, "kind", WORD_MAX, &e) < 0 || check_word(p->message, "message", MESSAGE_MAX, &e) < 0)
 		call_fail(c, &e);
 	else
 		engine_send_channel_message(call_engine(c), &m, &c->caller, call_engine_reply, c);
 }
 
-void method_link_peer_task(struct call *c)
+void method_link_peer_task(struct call *c, const struct link_peer_task_params *p)
 {
 	engine_link_peer_task(call_engine(c), c->params, &c->caller, call_engine_reply, c);
 }
 
-void method_update_peer_task(struct call *c)
+void method_update_peer_task(struct call *c, const struct update_peer_task_params *p)
 {
 	engine_update_peer_task(call_engine(c), c->params, &c->caller, call_engine_reply, c);
 }

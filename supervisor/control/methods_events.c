@@ -46,25 +46,26 @@ static int subscribe_check(struct call *c, uint64_t after, uint64_t last, struct
 	return 0;
 }
 
-void method_subscribe_events(struct call *c)
+void method_subscribe_events(struct call *c, const struct subscribe_events_params *p)
 {
 	struct store *store = call_store(c);
 	uint64_t first = store_first_sequence(store), last = store_last_sequence(store);
-	uint64_t after = call_uint(c, "afterSequence", last);
+	uint64_t after = param_uint_or(p->afterSequence, last);
 	struct err e = ERR_INIT;
 	struct filter filter;
 	if (after + 1 < first) {
 		fail_expired(c, after, first);
 		return;
 	}
-	if (filter_init(&filter, c, &e) < 0 || subscribe_check(c, after, last, &e) < 0) {
+	if (filter_init(&filter, c->params, c->caller.uid, call_sees_all(c), &e) < 0 ||
+	    subscribe_check(c, after, last, &e) < 0) {
 		filter_done(&filter);
 		call_fail(c, &e);
 		return;
 	}
 	struct subscription *s = subscription_new(c->client, &filter, after);
-	if (call_str(c, "processId"))
-		engine_client_follows(call_engine(c), call_str(c, "processId"), &c->caller);
+	if (p->processId)
+		engine_client_follows(call_engine(c), p->processId, &c->caller);
 	char result[160];
 	int n = snprintf(result, sizeof result,
 			 "{\"subscriptionId\":\"%s\",\"afterSequence\":%llu,\"lastSequence\":%llu}", s->id,
@@ -74,12 +75,12 @@ void method_subscribe_events(struct call *c)
 	call_reply(c, result, (size_t)n);
 }
 
-void method_unsubscribe_events(struct call *c)
+void method_unsubscribe_events(struct call *c, const struct unsubscribe_events_params *p)
 {
 	struct err e = ERR_INIT;
-	struct subscription *s = subscription_find(c->client, call_str(c, "subscriptionId"));
+	struct subscription *s = subscription_find(c->client, p->subscriptionId);
 	if (!s) {
-		err_set(&e, ERR_NOT_FOUND, "this connection has no subscription %.80s", call_str(c, "subscriptionId"));
+		err_set(&e, ERR_NOT_FOUND, "this connection has no subscription %.80s", p->subscriptionId);
 		call_fail(c, &e);
 		return;
 	}
@@ -90,23 +91,23 @@ void method_unsubscribe_events(struct call *c)
 	call_reply(c, result, (size_t)n);
 }
 
-void method_list_events(struct call *c)
+void method_list_events(struct call *c, const struct list_events_params *p)
 {
 	uint64_t first = store_first_sequence(call_store(c));
-	uint64_t after = call_uint(c, "afterSequence", first - 1), before = call_uint(c, "beforeSequence", 0);
-	uint64_t limit = call_uint(c, "limit", LIST_DEFAULT);
+	uint64_t after = param_uint_or(p->afterSequence, first - 1), before = p->beforeSequence.value;
+	uint64_t limit = param_uint_or(p->limit, LIST_DEFAULT);
 	struct err e = ERR_INIT;
 	struct filter filter;
 	if (after + 1 < first) {
 		fail_expired(c, after, first);
 		return;
 	}
-	if (filter_init(&filter, c, &e) < 0) {
+	if (filter_init(&filter, c->params, c->caller.uid, call_sees_all(c), &e) < 0) {
 		filter_done(&filter);
 		call_fail(c, &e);
 		return;
 	}
-	if (call_obj(c, "beforeSequence") && before == 0)
+	if (p->beforeSequence.given && before == 0)
 		before = 1; /* nothing is before the first */
 	event_listing_run(c, &filter, after, before, limit > LIST_MAX ? LIST_MAX : (size_t)limit);
 }
@@ -215,12 +216,12 @@ static int emit_read(json_t *item, size_t i, const char *session, struct emit_ev
 	return 0;
 }
 
-void method_emit_events(struct call *c)
+void method_emit_events(struct call *c, const struct emit_events_params *p)
 {
 	_Static_assert(countof(((struct emit_event *)0)->ids) >= ID_FIELD_COUNT,
 		       "every id of the envelope has its place");
-	json_t *events = call_obj(c, "events");
-	const char *session = call_str(c, "sessionId");
+	json_t *events = p->events;
+	const char *session = p->sessionId;
 	size_t n = json_array_size(events), i;
 	struct err e = ERR_INIT;
 	if (n == 0 || n > EMIT_MAX) {

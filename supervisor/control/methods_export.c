@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-static uint32_t viewer(const struct call *c) { return call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid; }
-
 static int unknown(struct err *e, const char *field, const char *id)
 {
 	err_set(e, ERR_NOT_FOUND, "%s '%.64s' is not known", field, id);
@@ -21,7 +19,7 @@ static int unknown(struct err *e, const char *field, const char *id)
 static int scope_of_session(struct call *c, const char *id, struct export_scope *ret, struct err *e)
 {
 	struct view_session_brief b;
-	int r = view_session_brief(call_store(c), viewer(c), id, &b, e);
+	int r = view_session_brief(call_store(c), call_visible_uid(c), id, &b, e);
 
 	if (r)
 		return r < 0 ? -1 : unknown(e, "sessionId", id);
@@ -33,7 +31,7 @@ static int scope_of_session(struct call *c, const char *id, struct export_scope 
 static int scope_of_thread(struct call *c, const char *id, struct export_scope *ret, struct err *e)
 {
 	struct view_thread_brief b;
-	int r = view_thread_brief(call_store(c), viewer(c), id, &b, e);
+	int r = view_thread_brief(call_store(c), call_visible_uid(c), id, &b, e);
 
 	if (r)
 		return r < 0 ? -1 : unknown(e, "threadId", id);
@@ -46,7 +44,7 @@ static int scope_of_thread(struct call *c, const char *id, struct export_scope *
 static int scope_of_turn(struct call *c, const char *id, struct export_scope *ret, struct err *e)
 {
 	struct view_turn_brief b;
-	int r = view_turn_brief(call_store(c), viewer(c), id, &b, e);
+	int r = view_turn_brief(call_store(c), call_visible_uid(c), id, &b, e);
 
 	if (r)
 		return r < 0 ? -1 : unknown(e, "turnId", id);
@@ -74,24 +72,23 @@ static int scope_of_task(struct call *c, const char *id, struct export_scope *re
 	return 0;
 }
 
-static int take_scope(struct call *c, struct export_scope *ret, struct err *e)
+static int read_scope(struct call *c, const struct export_scope_members *given, struct export_scope *ret, struct err *e)
 {
-	static const struct {
-		const char *member;
+	const struct {
+		const char *member, *id;
 		enum id_field field;
 		int (*of)(struct call *c, const char *id, struct export_scope *ret, struct err *e);
 	} scopes[] = {
-		{ "turnId", ID_TURN, scope_of_turn },
-		{ "taskId", ID_TASK, scope_of_task },
-		{ "threadId", ID_THREAD, scope_of_thread },
-		{ "sessionId", ID_SESSION, scope_of_session },
+		{ "turnId", given->turnId, ID_TURN, scope_of_turn },
+		{ "taskId", given->taskId, ID_TASK, scope_of_task },
+		{ "threadId", given->threadId, ID_THREAD, scope_of_thread },
+		{ "sessionId", given->sessionId, ID_SESSION, scope_of_session },
 	};
-	const json_t *scope = call_obj(c, "scope");
-	const char *session = json_string_value(json_object_get(scope, "sessionId"));
+	const char *session = given->sessionId;
 
 	/* The narrowest counts; others that are given must fit it. */
 	for (size_t i = 0; i < countof(scopes); i++) {
-		const char *id = json_string_value(json_object_get(scope, scopes[i].member));
+		const char *id = scopes[i].id;
 
 		if (!id)
 			continue;
@@ -107,7 +104,7 @@ static int take_scope(struct call *c, struct export_scope *ret, struct err *e)
 }
 
 /* What is made besides the file that the method is for. */
-static int take_include(struct call *c, enum evidence_kind kinds[EVIDENCE_FILES_MAX], size_t *n, struct err *e)
+static int read_include(const json_t *list, enum evidence_kind kinds[EVIDENCE_FILES_MAX], size_t *n, struct err *e)
 {
 	static const struct {
 		const char *word;
@@ -118,7 +115,7 @@ static int take_include(struct call *c, enum evidence_kind kinds[EVIDENCE_FILES_
 		{ "transcript", EVIDENCE_TRANSCRIPT },
 		{ "manifest", EVIDENCE_MANIFEST },
 	};
-	const json_t *list = call_obj(c, "include"), *v;
+	const json_t *v;
 	size_t i, k;
 
 	json_array_foreach (list, i, v) {
@@ -138,21 +135,31 @@ static int take_include(struct call *c, enum evidence_kind kinds[EVIDENCE_FILES_
 	return 0;
 }
 
-static void export_of(struct call *c, enum evidence_kind kind)
+static void export_kind(struct call *c, enum evidence_kind kind, const struct export_scope_members *given,
+			const json_t *include)
 {
 	enum evidence_kind kinds[EVIDENCE_FILES_MAX] = { kind };
 	struct export_scope scope;
 	struct err e = ERR_INIT;
 	size_t n = 1;
 
-	if (take_scope(c, &scope, &e) < 0 || take_include(c, kinds, &n, &e) < 0)
+	if (read_scope(c, given, &scope, &e) < 0 || read_include(include, kinds, &n, &e) < 0)
 		call_fail(c, &e);
 	else
 		export_start(c, &scope, kinds, n, NULL, NULL);
 }
 
-void method_export_evidence(struct call *c) { export_of(c, EVIDENCE_PACK); }
+void method_export_evidence(struct call *c, const struct export_evidence_params *p)
+{
+	export_kind(c, EVIDENCE_PACK, &p->scope, p->include);
+}
 
-void method_export_replay(struct call *c) { export_of(c, EVIDENCE_REPLAY); }
+void method_export_replay(struct call *c, const struct export_replay_params *p)
+{
+	export_kind(c, EVIDENCE_REPLAY, &p->scope, p->include);
+}
 
-void method_export_review(struct call *c) { export_of(c, EVIDENCE_REVIEW); }
+void method_export_review(struct call *c, const struct export_review_params *p)
+{
+	export_kind(c, EVIDENCE_REVIEW, &p->scope, p->include);
+}

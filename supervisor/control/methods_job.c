@@ -10,49 +10,32 @@
 
 /* What changes a job is the engine's to check. */
 #define JOB_METHOD(name)                                                                    \
-	void method_##name(struct call *c)                                                  \
+	void method_##name(struct call *c, const struct name##_params *p)                   \
 	{                                                                                   \
 		engine_##name(call_engine(c), c->params, &c->caller, call_engine_reply, c); \
 	}
 JOB_METHODS(JOB_METHOD)
 #undef JOB_METHOD
 
-static uint32_t viewer(const struct call *c) { return call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid; }
-
-static unsigned limit_of(const struct call *c, unsigned otherwise)
-{
-	uint64_t limit = call_uint(c, "limit", otherwise);
-
-	return limit > 1000 ? 1001 : (unsigned)limit; /* the view says what is allowed */
-}
-
-static void answer(struct call *c, int r, const struct buf *out, const struct err *e)
-{
-	if (r < 0)
-		call_fail(c, e);
-	else
-		call_reply(c, out->data, out->len);
-}
-
-void method_list_jobs(struct call *c)
+void method_list_jobs(struct call *c, const struct list_jobs_params *p)
 {
 	const struct view_job_query q = {
-		.session_id = call_str(c, "sessionId"),
-		.task_id = call_str(c, "taskId"),
-		.status = call_str(c, "status"),
-		.live_only = call_bool(c, "liveOnly", false),
-		.limit = limit_of(c, 100),
-		.cursor = call_str(c, "cursor"),
+		.session_id = p->sessionId,
+		.task_id = p->taskId,
+		.status = p->status,
+		.live_only = p->liveOnly.value,
+		.limit = param_page_limit(p->limit, 100),
+		.cursor = p->cursor,
 	};
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
 
-	answer(c, view_jobs(call_store(c), viewer(c), &q, &out, &e), &out, &e);
+	call_reply_or_fail(c, view_jobs(call_store(c), call_visible_uid(c), &q, &out, &e), &out, &e);
 }
 
-void method_get_job(struct call *c)
+void method_get_job(struct call *c, const struct get_job_params *p)
 {
-	const char *cursor = call_str(c, "cursor");
+	const char *cursor = p->cursor;
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
 	char *end = NULL;
@@ -62,6 +45,7 @@ void method_get_job(struct call *c)
 	if (cursor && (!*cursor || *end))
 		r = err_field(&e, "cursor", "is not one of get_job's");
 	else
-		r = view_job(call_store(c), viewer(c), call_str(c, "jobId"), from, limit_of(c, 1000), &out, &e);
-	answer(c, r, &out, &e);
+		r = view_job(call_store(c), call_visible_uid(c), p->jobId, from, param_page_limit(p->limit, 1000), &out,
+			     &e);
+	call_reply_or_fail(c, r, &out, &e);
 }

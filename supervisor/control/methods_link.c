@@ -16,9 +16,8 @@
 
 /* ---- initialize ---- */
 
-static int lower_role(struct call *c, struct err *e)
+static int lower_role(struct call *c, const char *wanted, struct err *e)
 {
-	const char *wanted = call_str(c, "role");
 	if (!wanted)
 		return 0;
 	enum engine_role role = ROLE_OBSERVER;
@@ -34,19 +33,18 @@ static int lower_role(struct call *c, struct err *e)
 	return 0;
 }
 
-void method_initialize(struct call *c)
+void method_initialize(struct call *c, const struct initialize_params *p)
 {
 	struct err e = ERR_INIT;
-	if (lower_role(c, &e) < 0) {
+	if (lower_role(c, p->role, &e) < 0) {
 		call_fail(c, &e);
 		return;
 	}
-	const char *name = call_str(c, "clientName");
-	if (name)
-		snprintf(c->client->name, sizeof c->client->name, "%s", name);
-	c->client->no_person = !call_bool(c, "interactive", !c->client->no_person);
-	if (call_str(c, "channelId"))
-		snprintf(c->client->channel_id, sizeof c->client->channel_id, "%s", call_str(c, "channelId"));
+	if (p->clientName)
+		snprintf(c->client->name, sizeof c->client->name, "%s", p->clientName);
+	c->client->no_person = !param_bool_or(p->interactive, !c->client->no_person);
+	if (p->channelId)
+		snprintf(c->client->channel_id, sizeof c->client->channel_id, "%s", p->channelId);
 	struct store *s = call_store(c);
 	struct buf buf_auto out = BUF_INIT;
 	struct jw w = jw_on(&out);
@@ -68,9 +66,10 @@ void method_initialize(struct call *c)
 	jw_kuint(&w, "maxRequestsInFlight", CLIENT_CALLS_MAX);
 	jw_kbool(&w, "idempotency", true);
 	jw_karr(&w, "methods");
-	for (size_t i = 0; i < control_nmethods; i++)
-		if (control_methods[i].role <= c->client->role)
-			jw_str(&w, control_methods[i].name);
+	const struct method_table *methods = c->control->o.methods;
+	for (size_t i = 0; i < methods->count; i++)
+		if (methods->rows[i].role <= c->client->role)
+			jw_str(&w, methods->rows[i].name);
 	jw_arr_end(&w);
 	jw_obj_end(&w);
 	jw_obj_end(&w);
@@ -104,7 +103,7 @@ static bool others(struct control *k, struct buf *out)
 
 static uint64_t uptime_ms(const struct control *k) { return (clock_boot_ns() - k->started_boot_ns) / 1000000; }
 
-void method_get_health(struct call *c)
+void method_get_health(struct call *c, const struct get_health_params *p)
 {
 	struct control *k = c->control;
 	struct store *s = call_store(c);
@@ -162,11 +161,11 @@ void method_get_health(struct call *c)
 static void write_methods(struct jw *w, const struct control *k)
 {
 	jw_kobj(w, "methods");
-	for (size_t i = 0; i < control_nmethods; i++) {
+	for (size_t i = 0; i < k->o.methods->count; i++) {
 		const struct method_count *m = &k->methods[i];
 		if (!m->requests)
 			continue;
-		jw_kobj(w, control_methods[i].name);
+		jw_kobj(w, k->o.methods->rows[i].name);
 		jw_kuint(w, "count", m->requests);
 		jw_kuint(w, "errors", m->errors);
 		jw_kuint(w, "totalUs", m->total_us);
@@ -176,7 +175,7 @@ static void write_methods(struct jw *w, const struct control *k)
 	jw_obj_end(w);
 }
 
-void method_get_metrics(struct call *c)
+void method_get_metrics(struct call *c, const struct get_metrics_params *p)
 {
 	struct control *k = c->control;
 	struct store_stats stats = { 0 };
@@ -250,27 +249,28 @@ static void write_params(struct jw *w, const char *key, const struct param *para
 			jw_arr_end(w);
 		}
 		if (p->members)
-			write_params(w, "members", p->members);
+			write_params(w, "members", p->members());
 		jw_kstr(w, "summary", p->summary);
 		jw_obj_end(w);
 	}
 	jw_arr_end(w);
 }
 
-void method_list_methods(struct call *c)
+void method_list_methods(struct call *c, const struct list_methods_params *p)
 {
 	struct buf buf_auto out = BUF_INIT;
 	struct jw w = jw_on(&out);
 	jw_obj(&w);
 	jw_karr(&w, "methods");
-	for (size_t i = 0; i < control_nmethods; i++) {
-		const struct method *m = &control_methods[i];
+	const struct method_table *methods = c->control->o.methods;
+	for (size_t i = 0; i < methods->count; i++) {
+		const struct method *m = &methods->rows[i];
 		jw_obj(&w);
 		jw_kstr(&w, "name", m->name);
 		jw_kstr(&w, "role", method_role_name(m->role));
 		jw_kbool(&w, "mutating", m->mutating);
 		jw_kstr(&w, "summary", m->summary);
-		write_params(&w, "parameters", m->params);
+		write_params(&w, "parameters", m->params());
 		jw_obj_end(&w);
 	}
 	jw_arr_end(&w);

@@ -20,10 +20,11 @@
 #define CHECKED_MAX (1u << 20)
 
 /* A tool's call, as the start that it would become. Sets *ret_command when that is a command. */
-static json_t *as_start(const struct call *c, const char *tool, bool *ret_command)
+static json_t *as_start(const struct call *c, const struct evaluate_permission_params *p, bool *ret_command)
 {
-	json_t *all = json_copy(c->params), *args = call_obj(c, "arguments");
+	json_t *all = json_copy(c->params), *args = p->arguments;
 	json_t *command = json_object_get(args, "command");
+	const char *tool = p->toolName;
 	const bool shell = tool && strcmp(tool, "shell") == 0;
 
 	json_object_del(all, "toolName");
@@ -38,12 +39,12 @@ static json_t *as_start(const struct call *c, const char *tool, bool *ret_comman
 	return all;
 }
 
-void method_evaluate_permission(struct call *c)
+void method_evaluate_permission(struct call *c, const struct evaluate_permission_params *p)
 {
-	const char *tool = call_str(c, "toolName");
+	const char *tool = p->toolName;
 	bool command;
-	json_auto_t *start = as_start(c, tool, &command);
-	mem_auto char *host = tool_host_of(call_obj(c, "arguments"));
+	json_auto_t *start = as_start(c, p, &command);
+	mem_auto char *host = tool_host_of(p->arguments);
 	start_spec_auto struct start_spec s = { 0 };
 	struct tool_paths paths = { 0 };
 	struct err e = ERR_INIT;
@@ -57,7 +58,7 @@ void method_evaluate_permission(struct call *c)
 	if (tool && tool_is_client_run(tool, NULL))
 		s.request.tool_runner = "client";
 	if (!command) {
-		tool_paths_of(tool, call_obj(c, "arguments"), &paths);
+		tool_paths_of(tool, p->arguments, &paths);
 		s.request.tool = tool;
 		s.request.tool_host = host;
 		s.request.tool_paths = (const char *const *)paths.path;
@@ -72,13 +73,13 @@ void method_evaluate_permission(struct call *c)
 	tool_paths_done(&paths);
 }
 
-void method_resolve_permission(struct call *c)
+void method_resolve_permission(struct call *c, const struct resolve_permission_params *p)
 {
 	const struct action_answer r = {
-		.action_id = call_str(c, "actionId"),
-		.decision = call_str(c, "decision"),
-		.scope = call_str(c, "scope"),
-		.note = call_str(c, "note"),
+		.action_id = p->actionId,
+		.decision = p->decision,
+		.scope = p->scope,
+		.note = p->note,
 		.source = "host",
 	};
 	struct err e = ERR_INIT;
@@ -93,13 +94,12 @@ void method_resolve_permission(struct call *c)
 		engine_respond_action(call_engine(c), &r, &c->caller, call_engine_reply, c);
 }
 
-void method_get_policy(struct call *c)
+void method_get_policy(struct call *c, const struct get_policy_params *p)
 {
-	engine_show_policy(call_engine(c), call_str(c, "sessionId"), call_str(c, "cwd"), &c->caller, call_engine_reply,
-			   c);
+	engine_show_policy(call_engine(c), p->sessionId, p->cwd, &c->caller, call_engine_reply, c);
 }
 
-void method_set_permission_mode(struct call *c)
+void method_set_permission_mode(struct call *c, const struct set_permission_mode_params *p)
 {
 	struct err e = ERR_INIT;
 
@@ -108,11 +108,10 @@ void method_set_permission_mode(struct call *c)
 		call_fail(c, &e);
 		return;
 	}
-	engine_set_permission_mode(call_engine(c), call_str(c, "sessionId"), call_str(c, "mode"), &c->caller,
-				   call_engine_reply, c);
+	engine_set_permission_mode(call_engine(c), p->sessionId, p->mode, &c->caller, call_engine_reply, c);
 }
 
-void method_reload_policy(struct call *c)
+void method_reload_policy(struct call *c, const struct reload_policy_params *p)
 {
 	if (call_require_full_view(c))
 		return;
@@ -168,9 +167,9 @@ static int check_session_file(const char *name, const char *text, size_t n, stru
 	return policy_rules_session(ret, name, rules, e) < 0 ? err_wrap(e, "%.200s", name) : 0;
 }
 
-void method_check_policy(struct call *c)
+void method_check_policy(struct call *c, const struct check_policy_params *p)
 {
-	const char *text = call_str(c, "text"), *name = call_str(c, "file"), *layer = call_str(c, "layer");
+	const char *text = p->text, *name = p->file, *layer = p->layer;
 	enum rule_layer of = !layer || strcmp(layer, "user") == 0 ? RULE_OF_USER
 			     : strcmp(layer, "host") == 0         ? RULE_OF_HOST
 								  : RULE_OF_WORKSPACE;

@@ -10,32 +10,15 @@
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
 #include "supervisor/control/control.h"
-#include "supervisor/control/output_range.h"
 #include "supervisor/control/control_private.h"
+#include "supervisor/control/output_range.h"
 #include "supervisor/control/yield.h"
 
 #define READ_DEFAULT (64u * 1024)
 #define REASON_MAX 256u
 #define FOREVER_MS (1ull << 40) /* longer than any uptime: no limit at all */
 
-/* What the views are asked with. */
-static uint32_t viewer(const struct call *c) { return call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid; }
-
-static int text_at_most(const struct call *c, const char *name, size_t most, struct err *e)
-{
-	const char *s = call_str(c, name);
-
-	if (s && strlen(s) > most)
-		return err_field(e, name, "must have at most %zu bytes", most);
-	return 0;
-}
-
-static bool is(const struct call *c, const char *name, const char *word)
-{
-	const char *s = call_str(c, name);
-
-	return s && strcmp(s, word) == 0;
-}
+static bool is_word(const char *given, const char *word) { return given && strcmp(given, word) == 0; }
 
 /* ---- start_process ---- */
 
@@ -58,7 +41,7 @@ static void on_started(void *ctx, const struct err *e, const char *json, size_t 
 		yield_reply(ctx, NULL, json, len);
 }
 
-void method_start_process(struct call *c)
+void method_start_process(struct call *c, const struct start_process_params *p)
 {
 	start_spec_auto struct start_spec s = { 0 };
 	struct err e = ERR_INIT;
@@ -71,7 +54,7 @@ void method_start_process(struct call *c)
 		call_fail(c, &e);
 }
 
-void method_get_sandbox(struct call *c)
+void method_get_sandbox(struct call *c, const struct get_sandbox_params *p)
 {
 	sandbox_spec_auto struct sandbox_spec s = { 0 };
 	buf_auto struct buf out = BUF_INIT;
@@ -104,15 +87,15 @@ static void on_written(void *ctx, const struct err *e, const char *json, size_t 
 	free(w);
 }
 
-void method_write_process_stdin(struct call *c)
+void method_write_process_stdin(struct call *c, const struct write_process_stdin_params *p)
 {
 	buf_auto struct buf bytes = BUF_INIT;
 	const json_t *data = call_obj(c, "data");
-	const char *id = call_str(c, "processId");
+	const char *id = p->processId;
 	struct err e = ERR_INIT;
 	struct write *w;
 
-	if (yield_check(c, &e) == 0 && !is(c, "encoding", "base64"))
+	if (yield_check(c, &e) == 0 && !is_word(p->encoding, "base64"))
 		buf_append(&bytes, json_string_value(data), json_string_length(data));
 	else if (!e.code && text_base64_decode(json_string_value(data), json_string_length(data), &bytes) < 0)
 		err_field(&e, "data", "is not base64");
@@ -122,30 +105,30 @@ void method_write_process_stdin(struct call *c)
 	}
 	w = mem_zalloc(1, sizeof(*w));
 	w->call = c;
-	if (yield_wanted(c) && view_process(call_store(c), viewer(c), id, &w->before, &e) < 0)
+	if (yield_wanted(c) && view_process(call_store(c), call_visible_uid(c), id, &w->before, &e) < 0)
 		buf_reset(&w->before); /* the engine says what is wrong */
 	engine_write_stdin(call_engine(c), id, buf_cstr(&bytes), bytes.len, &c->caller, on_written, w);
 }
 
-void method_close_process_stdin(struct call *c)
+void method_close_process_stdin(struct call *c, const struct close_process_stdin_params *p)
 {
-	engine_close_stdin(call_engine(c), call_str(c, "processId"), &c->caller, call_engine_reply, c);
+	engine_close_stdin(call_engine(c), p->processId, &c->caller, call_engine_reply, c);
 }
 
-void method_close_process_output(struct call *c)
+void method_close_process_output(struct call *c, const struct close_process_output_params *p)
 {
-	int stream = is(c, "stream", "stderr") ? STREAM_STDERR : STREAM_STDOUT;
+	int stream = is_word(p->stream, "stderr") ? STREAM_STDERR : STREAM_STDOUT;
 
-	engine_close_output(call_engine(c), call_str(c, "processId"), stream, &c->caller, call_engine_reply, c);
+	engine_close_output(call_engine(c), p->processId, stream, &c->caller, call_engine_reply, c);
 }
 
-static void reply_size(struct call *c, struct attachment_size size)
+static void reply_size(struct call *c, const char *process_id, struct attachment_size size)
 {
 	buf_auto struct buf out = BUF_INIT;
 	struct jw w = jw_on(&out);
 
 	jw_obj(&w);
-	jw_kstr(&w, "processId", call_str(c, "processId"));
+	jw_kstr(&w, "processId", process_id);
 	jw_kuint(&w, "rows", size.rows);
 	jw_kuint(&w, "cols", size.cols);
 	jw_kuint(&w, "sequence", store_last_sequence(call_store(c)));
@@ -153,23 +136,23 @@ static void reply_size(struct call *c, struct attachment_size size)
 	call_reply(c, out.data, out.len);
 }
 
-static enum attachment_policy policy_of(const struct call *c)
+static enum attachment_policy policy_of(const char *word)
 {
-	if (is(c, "policy", "keep"))
+	if (is_word(word, "keep"))
 		return ATTACHMENT_KEEP;
-	return is(c, "policy", "smallest") ? ATTACHMENT_SMALLEST : ATTACHMENT_NEWEST;
+	return is_word(word, "smallest") ? ATTACHMENT_SMALLEST : ATTACHMENT_NEWEST;
 }
 
 /* This connection shows the terminal: its size is what all who do so agree on. */
-static void resize_shown(struct call *c, struct attachment_size size)
+static void resize_shown(struct call *c, const struct resize_process_params *p, struct attachment_size size)
 {
 	struct attachments *all = &c->control->attachments;
-	const char *id = call_str(c, "processId");
+	const char *id = p->processId;
 	struct attachment_size now;
 	struct err e = ERR_INIT;
 
 	if (engine_terminal_size(call_engine(c), id, &c->caller, &now.rows, &now.cols, &e) == 0 &&
-	    !attachment_put(all, id, &c->caller, size, policy_of(c)))
+	    !attachment_put(all, id, &c->caller, size, policy_of(p->policy)))
 		err_set(&e, ERR_EXHAUSTED, "this connection shows %u terminals already", ATTACHMENTS_MAX);
 	if (e.code) {
 		call_fail(c, &e);
@@ -178,12 +161,12 @@ static void resize_shown(struct call *c, struct attachment_size size)
 	if (!attachment_size(all, id, &size))
 		size = now;
 	if (size.rows == now.rows && size.cols == now.cols)
-		reply_size(c, now);
+		reply_size(c, id, now);
 	else
 		engine_resize_process(call_engine(c), id, size.rows, size.cols, &c->caller, call_engine_reply, c);
 }
 
-void method_resize_process(struct call *c)
+void method_resize_process(struct call *c, const struct resize_process_params *p)
 {
 	struct attachment_size size = { 0 };
 	struct err e = ERR_INIT;
@@ -191,17 +174,16 @@ void method_resize_process(struct call *c)
 	if (terminal_dimension_of(call_obj(c, "rows"), "rows", &size.rows, &e) < 0 ||
 	    terminal_dimension_of(call_obj(c, "cols"), "cols", &size.cols, &e) < 0)
 		call_fail(c, &e);
-	else if (call_str(c, "policy"))
-		resize_shown(c, size);
+	else if (p->policy)
+		resize_shown(c, p, size);
 	else
-		engine_resize_process(call_engine(c), call_str(c, "processId"), size.rows, size.cols, &c->caller,
-				      call_engine_reply, c);
+		engine_resize_process(call_engine(c), p->processId, size.rows, size.cols, &c->caller, call_engine_reply,
+				      c);
 }
 
 /* 0 when it is not given. */
-static int signal_of(const struct call *c, struct err *e)
+static int signal_of(const char *name, struct err *e)
 {
-	const char *name = call_str(c, "signal");
 	int sig;
 
 	if (!name)
@@ -212,104 +194,95 @@ static int signal_of(const struct call *c, struct err *e)
 	return sig;
 }
 
-void method_signal_process(struct call *c)
+void method_signal_process(struct call *c, const struct signal_process_params *p)
 {
 	struct err e = ERR_INIT;
-	int sig = signal_of(c, &e);
+	int sig = signal_of(p->signal, &e);
 
 	if (sig < 0)
 		call_fail(c, &e);
 	else
-		engine_signal_process(call_engine(c), call_str(c, "processId"), sig, &c->caller, call_engine_reply, c);
+		engine_signal_process(call_engine(c), p->processId, sig, &c->caller, call_engine_reply, c);
 }
 
-void method_terminate_process(struct call *c)
+void method_terminate_process(struct call *c, const struct terminate_process_params *p)
 {
-	uint64_t grace = call_uint(c, "graceMs", LIMIT_NONE);
-	const char *reason = call_str(c, "reason");
+	uint64_t grace = param_uint_or(p->graceMs, LIMIT_NONE);
+	const char *reason = p->reason;
 	struct err e = ERR_INIT;
-	int sig = signal_of(c, &e);
+	int sig = signal_of(p->signal, &e);
 
 	if (sig >= 0 && reason && !*reason)
 		err_field(&e, "reason", "must not be empty");
 	else if (sig >= 0 && grace != LIMIT_NONE && grace > 3600000)
 		err_field(&e, "graceMs", "must be at most 3600000");
-	else if (sig >= 0)
-		(void)text_at_most(c, "reason", REASON_MAX, &e);
+	else if (sig >= 0 && reason && strlen(reason) > REASON_MAX)
+		err_field(&e, "reason", "must have at most %u bytes", REASON_MAX);
 	if (e.code) {
 		call_fail(c, &e);
 		return;
 	}
-	engine_terminate_process(call_engine(c), call_str(c, "processId"), reason ? reason : "user", sig, grace,
-				 &c->caller, call_engine_reply, c);
+	engine_terminate_process(call_engine(c), p->processId, reason ? reason : "user", sig, grace, &c->caller,
+				 call_engine_reply, c);
 }
 
-void method_wait_process(struct call *c)
+void method_wait_process(struct call *c, const struct wait_process_params *p)
 {
-	uint64_t timeout = call_uint(c, "timeoutMs", LIMIT_NONE);
+	uint64_t timeout = param_uint_or(p->timeoutMs, LIMIT_NONE);
 
-	engine_wait_process(call_engine(c), call_str(c, "processId"), timeout > FOREVER_MS ? LIMIT_NONE : timeout,
-			    &c->caller, call_engine_reply, c);
+	engine_wait_process(call_engine(c), p->processId, timeout > FOREVER_MS ? LIMIT_NONE : timeout, &c->caller,
+			    call_engine_reply, c);
 }
 
 /* ---- reading ---- */
 
-static void answer(struct call *c, int r, const struct buf *out, const struct err *e)
+void method_list_processes(struct call *c, const struct list_processes_params *p)
 {
-	if (r < 0)
-		call_fail(c, e);
-	else
-		call_reply(c, out->data, out->len);
-}
-
-void method_list_processes(struct call *c)
-{
-	uint64_t limit = call_uint(c, "limit", 100);
 	struct view_process_query q = {
-		.session_id = call_str(c, "sessionId"),
-		.task_id = call_str(c, "taskId"),
-		.status = call_str(c, "status"),
-		.match = call_str(c, "match"),
-		.live_only = call_bool(c, "liveOnly", false),
-		.except = call_bool(c, "helpers", true) ? NULL : engine_tool_program(call_engine(c)),
-		.limit = limit > 1000 ? 1001 : (unsigned)limit, /* the view says what is allowed */
-		.cursor = call_str(c, "cursor"),
+		.session_id = p->sessionId,
+		.task_id = p->taskId,
+		.status = p->status,
+		.match = p->match,
+		.live_only = p->liveOnly.value,
+		.except = param_bool_or(p->helpers, true) ? NULL : engine_tool_program(call_engine(c)),
+		.limit = param_page_limit(p->limit, 100),
+		.cursor = p->cursor,
 	};
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
 
-	answer(c, view_processes(call_store(c), viewer(c), &q, &out, &e), &out, &e);
+	call_reply_or_fail(c, view_processes(call_store(c), call_visible_uid(c), &q, &out, &e), &out, &e);
 }
 
-void method_get_process(struct call *c)
+void method_get_process(struct call *c, const struct get_process_params *p)
 {
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
 
-	answer(c, view_process(call_store(c), viewer(c), call_str(c, "processId"), &out, &e), &out, &e);
+	call_reply_or_fail(c, view_process(call_store(c), call_visible_uid(c), p->processId, &out, &e), &out, &e);
 }
 
 /* ---- read_output ---- */
 
-static void fail_expired(struct call *c)
+static void fail_expired(struct call *c, const char *ref)
 {
 	static const char data[] =
 		"\"category\":\"output_expired\",\"advice\":\"The bytes were removed by retention and are gone; "
 		"the facts about them remain.\"";
 	struct err e = ERR_INIT;
 
-	err_set(&e, ERR_EXPIRED, "output '%s' has expired", call_str(c, "outputRef"));
+	err_set(&e, ERR_EXPIRED, "output '%s' has expired", ref);
 	call_fail_data(c, &e, data, sizeof(data) - 1);
 }
 
-void method_read_output(struct call *c)
+void method_read_output(struct call *c, const struct read_output_params *p)
 {
-	uint64_t length = call_uint(c, "length", READ_DEFAULT);
+	uint64_t length = param_uint_or(p->length, READ_DEFAULT);
 	struct output_range o = {
-		.ref = call_str(c, "outputRef"),
-		.offset = call_uint(c, "offset", 0),
+		.ref = p->outputRef,
+		.offset = p->offset.value,
 		.length = (size_t)length,
-		.base64 = is(c, "encoding", "base64"),
+		.base64 = is_word(p->encoding, "base64"),
 	};
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -320,11 +293,11 @@ void method_read_output(struct call *c)
 		call_fail(c, &e);
 		return;
 	}
-	r = output_range_write(call_store(c), viewer(c), &o, &out, &e);
+	r = output_range_write(call_store(c), call_visible_uid(c), &o, &out, &e);
 	if (r == 0)
 		call_reply(c, out.data, out.len);
 	else if (e.code == ERR_EXPIRED)
-		fail_expired(c);
+		fail_expired(c, p->outputRef);
 	else
 		call_fail(c, &e);
 }

@@ -9,11 +9,6 @@
 #define NAME_MAX_BYTES 64u
 #define CAPABILITIES_MAX 64u
 
-static const char *member(const json_t *object, const char *name)
-{
-	return json_string_value(json_object_get(object, name));
-}
-
 static int check_name(const char *field, const char *s, struct err *e)
 {
 	if (s && (!*s || strlen(s) > NAME_MAX_BYTES))
@@ -37,25 +32,25 @@ static char *profile_text(json_t *profile, const struct routing_request *want)
 	return json_dumps(whole, JSON_COMPACT);
 }
 
-static int take_want(const struct call *c, const char **capability, struct routing_request *ret, struct err *e)
+static int read_request(const struct resolve_routing_params *p, const char **capability, struct routing_request *ret,
+			struct err *e)
 {
-	const json_t *profile = call_obj(c, "taskProfile"), *requested = call_obj(c, "requested"),
-		     *failed = call_obj(c, "failed"), *v;
-	const json_t *list = json_object_get(profile, "requiredCapabilities");
-	const char *latency = member(profile, "latencyTarget"), *class = member(profile, "budgetClass"),
-		   *fallback = member(profile, "fallbackPolicy");
+	const struct taskProfile_members *profile = &p->taskProfile;
+	const json_t *list = profile->requiredCapabilities, *v;
+	const char *latency = profile->latencyTarget, *class = profile->budgetClass,
+		   *fallback = profile->fallbackPolicy;
 	struct routing_request r = {
-		.kind = member(profile, "kind"),
+		.kind = profile->kind,
 		.capability = capability,
 		.latency = latency ? (enum model_latency)model_latency_find(latency) : LATENCY_COUNT,
 		.budget_class = class ? (enum budget_class)budget_class_find(class) : BUDGET_HIGH,
 		.fallback = fallback ? (enum fallback_policy)fallback_policy_find(fallback) : FALLBACK_NEXT,
-		.provider = member(requested, "provider"),
-		.model = member(requested, "model"),
-		.failed_provider = member(failed, "provider"),
-		.failed_model = member(failed, "model"),
-		.input_tokens = (uint64_t)json_integer_value(json_object_get(profile, "inputTokens")),
-		.output_tokens = (uint64_t)json_integer_value(json_object_get(profile, "outputTokens")),
+		.provider = p->requested.provider,
+		.model = p->requested.model,
+		.failed_provider = p->failed.provider,
+		.failed_model = p->failed.model,
+		.input_tokens = profile->inputTokens.value,
+		.output_tokens = profile->outputTokens.value,
 	};
 
 	if (json_array_size(list) > CAPABILITIES_MAX)
@@ -69,23 +64,22 @@ static int take_want(const struct call *c, const char **capability, struct routi
 	return 0;
 }
 
-void method_resolve_routing(struct call *c)
+void method_resolve_routing(struct call *c, const struct resolve_routing_params *p)
 {
-	const json_t *failed = call_obj(c, "failed");
 	const char *capability[CAPABILITIES_MAX];
 	struct routing_ask r = {
-		.turn_id = call_str(c, "turnId"),
-		.task_id = call_str(c, "taskId"),
-		.failed_request_id = member(failed, "modelRequestId"),
-		.failed_reason = member(failed, "reason"),
+		.turn_id = p->turnId,
+		.task_id = p->taskId,
+		.failed_request_id = p->failed.modelRequestId,
+		.failed_reason = p->failed.reason,
 	};
 	struct err e = ERR_INIT;
 
-	if (take_want(c, capability, &r.want, &e) < 0) {
+	if (read_request(p, capability, &r.want, &e) < 0) {
 		call_fail(c, &e);
 		return;
 	}
-	mem_auto char *profile = profile_text(call_obj(c, "taskProfile"), &r.want);
+	mem_auto char *profile = profile_text(p->taskProfile.json, &r.want);
 	r.profile_json = profile;
 	r.profile_len = strlen(profile);
 	engine_resolve_routing(call_engine(c), &r, &c->caller, call_engine_reply, c);
@@ -93,23 +87,22 @@ void method_resolve_routing(struct call *c)
 
 /* ---- record_cost, record_limit ---- */
 
-void method_record_cost(struct call *c)
+void method_record_cost(struct call *c, const struct record_cost_params *p)
 {
-	const json_t *usd = call_obj(c, "costUsd");
 	const struct cost_report r = {
-		.turn_id = call_str(c, "turnId"),
-		.provider = call_str(c, "provider"),
-		.model = call_str(c, "model"),
-		.model_request_id = call_str(c, "modelRequestId"),
-		.input_tokens = call_uint(c, "inputTokens", 0),
-		.output_tokens = call_uint(c, "outputTokens", 0),
-		.cached_tokens = call_uint(c, "cachedTokens", 0),
-		.usd = usd ? json_number_value(usd) : -1,
-		.estimate = call_bool(c, "estimate", false),
+		.turn_id = p->turnId,
+		.provider = p->provider,
+		.model = p->model,
+		.model_request_id = p->modelRequestId,
+		.input_tokens = p->inputTokens.value,
+		.output_tokens = p->outputTokens.value,
+		.cached_tokens = p->cachedTokens.value,
+		.usd = p->costUsd.given ? p->costUsd.value : -1,
+		.estimate = p->estimate.value,
 	};
 	struct err e = ERR_INIT;
 
-	if (usd && (!(r.usd >= 0) || r.usd > 1e6))
+	if (p->costUsd.given && (!(r.usd >= 0) || r.usd > 1e6))
 		err_field(&e, "costUsd", "must be 0 to 1000000 US dollars");
 	else if (r.input_tokens > 1ull << 40 || r.output_tokens > 1ull << 40)
 		err_field(&e, r.input_tokens > 1ull << 40 ? "inputTokens" : "outputTokens",
@@ -123,18 +116,17 @@ void method_record_cost(struct call *c)
 	call_fail(c, &e);
 }
 
-void method_record_limit(struct call *c)
+void method_record_limit(struct call *c, const struct record_limit_params *p)
 {
-	const json_t *remaining = call_obj(c, "remaining");
 	const struct limit_report r = {
-		.turn_id = call_str(c, "turnId"),
-		.provider = call_str(c, "provider"),
-		.model = call_str(c, "model"),
-		.kind = call_str(c, "kind"),
-		.state = call_str(c, "state"),
-		.reset_at = call_str(c, "resetAt"),
-		.has_remaining = remaining != NULL,
-		.remaining = json_number_value(remaining),
+		.turn_id = p->turnId,
+		.provider = p->provider,
+		.model = p->model,
+		.kind = p->kind,
+		.state = p->state,
+		.reset_at = p->resetAt,
+		.has_remaining = p->remaining.given,
+		.remaining = p->remaining.value,
 	};
 	struct err e = ERR_INIT;
 	uint64_t at;

@@ -4,28 +4,18 @@
 #include "runtime/base/err.h"
 #include "runtime/base/jscan.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/turn/history.h"
 #include "runtime/engine/policy/session_rules.h"
+#include "runtime/engine/turn/history.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
-#include "supervisor/host/config.h"
 #include "supervisor/control/client.h"
 #include "supervisor/control/control.h"
+#include "supervisor/host/config.h"
 
 #define TITLE_MAX 1024u
 #define WORKSPACE_MAX 256u
 #define SCOPE_MAX 16384u
 #define PINNED_MAX 100u
-
-static uint32_t viewer(const struct call *c) { return call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid; }
-
-static void answer(struct call *c, int r, const struct buf *out, const struct err *e)
-{
-	if (r < 0)
-		call_fail(c, e);
-	else
-		call_reply(c, out->data, out->len);
-}
 
 static int check_length(const char *field, const char *text, size_t most, struct err *e)
 {
@@ -37,9 +27,10 @@ static int check_length(const char *field, const char *text, size_t most, struct
 /*
  * What is allowed for a session is an answer given in advance: from who may not answer, only what tightens is taken.
  */
-static const struct session_rules_request *rules_of(const struct call *c, struct session_rules_request *ret)
+static const struct session_rules_request *rules_of(const struct call *c, json_t *permissions,
+						    struct session_rules_request *ret)
 {
-	*ret = (struct session_rules_request){ .permissions = call_obj(c, "permissions") };
+	*ret = (struct session_rules_request){ .permissions = permissions };
 	if (c->caller.role < ROLE_OPERATOR)
 		ret->tightens = "an agent may only add rules that deny or ask";
 	else if (!config_may_approve(call_config(c), c->caller.uid, c->caller.gid))
@@ -47,18 +38,18 @@ static const struct session_rules_request *rules_of(const struct call *c, struct
 	return ret->permissions ? ret : NULL;
 }
 
-void method_create_session(struct call *c)
+void method_create_session(struct call *c, const struct create_session_params *p)
 {
-	json_t *scope = call_obj(c, "scope");
+	json_t *scope = p->scope;
 	struct session_rules_request rules;
 	mem_auto char *scope_json = scope ? json_dumps(scope, JSON_COMPACT) : NULL;
 	struct session_request r = {
-		.session_id = call_str(c, "sessionId"),
-		.title = call_str(c, "title"),
-		.workspace_id = call_str(c, "workspaceId"),
+		.session_id = p->sessionId,
+		.title = p->title,
+		.workspace_id = p->workspaceId,
 		.scope_json = scope_json,
 		.scope_len = scope_json ? strlen(scope_json) : 0,
-		.rules = rules_of(c, &rules),
+		.rules = rules_of(c, p->permissions.json, &rules),
 	};
 	struct err e = ERR_INIT;
 
@@ -70,17 +61,16 @@ void method_create_session(struct call *c)
 		engine_create_session(call_engine(c), &r, &c->caller, call_engine_reply, c);
 }
 
-void method_list_sessions(struct call *c)
+void method_list_sessions(struct call *c, const struct list_sessions_params *p)
 {
-	uint64_t limit = call_uint(c, "limit", 100);
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
 
 	/* The view says what is allowed. */
-	answer(c,
-	       view_sessions(call_store(c), viewer(c), limit > 1000 ? 1001 : (unsigned)limit, call_str(c, "cursor"),
-			     &out, &e),
-	       &out, &e);
+	call_reply_or_fail(
+		c,
+		view_sessions(call_store(c), call_visible_uid(c), param_page_limit(p->limit, 100), p->cursor, &out, &e),
+		&out, &e);
 }
 
 static uint64_t window_hash(const char *owner, const char *before)
@@ -114,39 +104,34 @@ static void note_window(struct call *c, const char *session, const char *thread,
 					     JT_STRING);
 }
 
-/* Past the maximum: one more than that, for the view to refuse. */
-static bool window_of(const struct call *c, unsigned most, struct view_window *ret)
+/* A limit past the maximum becomes one more than that, which the view rejects. */
+static struct view_window window_of(struct param_uint limit, const char *before, unsigned most)
 {
-	const json_t *window = call_obj(c, "window"), *limit = json_object_get(window, "limit");
-	json_int_t n = limit ? json_integer_value(limit) : VIEW_WINDOW;
+	uint64_t n = param_uint_or(limit, VIEW_WINDOW);
 
-	*ret = (struct view_window){ .limit = n > most ? most + 1 : (unsigned)n,
-				     .before = json_string_value(json_object_get(window, "before")) };
-	return window != NULL;
+	return (struct view_window){ .limit = n > most ? most + 1 : (unsigned)n, .before = before };
 }
 
-void method_get_session(struct call *c)
+void method_get_session(struct call *c, const struct get_session_params *p)
 {
 	buf_auto struct buf out = BUF_INIT;
-	struct view_window w;
+	const struct view_window w = window_of(p->window.limit, p->window.before, VIEW_WINDOW);
 	struct err e = ERR_INIT;
 
-	(void)window_of(c, VIEW_WINDOW, &w);
-	int r = view_session(call_store(c), viewer(c), call_str(c, "sessionId"), &w, &out, &e);
+	int r = view_session(call_store(c), call_visible_uid(c), p->sessionId, &w, &out, &e);
 	if (r == 0 && w.before && c->client)
-		note_window(c, call_str(c, "sessionId"), NULL, w.before, &out);
-	answer(c, r, &out, &e);
+		note_window(c, p->sessionId, NULL, w.before, &out);
+	call_reply_or_fail(c, r, &out, &e);
 }
 
-void method_get_thread_read(struct call *c)
+void method_get_thread_read(struct call *c, const struct get_thread_read_params *p)
 {
-	const char *session = call_str(c, "sessionId"), *thread = call_str(c, "threadId");
+	const char *session = p->sessionId, *thread = p->threadId;
 	buf_auto struct buf out = BUF_INIT;
 	struct view_thread_brief brief;
-	struct view_window w;
+	const struct view_window w = window_of(p->window.limit, p->window.before, VIEW_TURNS_MAX);
 	struct err e = ERR_INIT;
-	bool windowed = window_of(c, VIEW_TURNS_MAX, &w);
-	int r = view_thread_brief(call_store(c), viewer(c), thread, &brief, &e);
+	int r = view_thread_brief(call_store(c), call_visible_uid(c), thread, &brief, &e);
 
 	if (r > 0)
 		r = session ? err_set(&e, ERR_NOT_FOUND, "session '%s' has no thread '%s'", session, thread)
@@ -154,25 +139,25 @@ void method_get_thread_read(struct call *c)
 	else if (r == 0 && session && strcmp(brief.session_id, session) != 0)
 		r = err_set(&e, ERR_NOT_FOUND, "session '%s' has no thread '%s'", session, thread);
 	if (r == 0)
-		r = view_thread(call_store(c), viewer(c), thread, windowed ? &w : NULL, &out, &e);
+		r = view_thread(call_store(c), call_visible_uid(c), thread, p->window.json ? &w : NULL, &out, &e);
 	if (r == 0 && w.before && c->client)
 		note_window(c, brief.session_id, thread, w.before, &out);
-	answer(c, r, &out, &e);
+	call_reply_or_fail(c, r, &out, &e);
 }
 
-void method_update_session(struct call *c)
+void method_update_session(struct call *c, const struct update_session_params *p)
 {
-	json_t *scope = call_obj(c, "scope"), *pinned = json_object_get(c->params, "pinnedThreadIds");
+	json_t *scope = p->scope, *pinned = p->pinnedThreadIds;
 	struct session_rules_request rules;
 	mem_auto char *scope_json = scope ? json_dumps(scope, JSON_COMPACT) : NULL;
 	mem_auto char *pinned_json = pinned ? json_dumps(pinned, JSON_COMPACT) : NULL;
 	const struct session_change r = {
-		.session_id = call_str(c, "sessionId"),
-		.title = call_str(c, "title"),
+		.session_id = p->sessionId,
+		.title = p->title,
 		.scope_json = scope_json,
 		.pinned_json = pinned_json,
-		.archived = json_object_get(c->params, "archived") ? call_bool(c, "archived", false) : -1,
-		.rules = rules_of(c, &rules),
+		.archived = p->archived.given ? p->archived.value : -1,
+		.rules = rules_of(c, p->permissions.json, &rules),
 	};
 	struct err e = ERR_INIT;
 
@@ -185,9 +170,9 @@ void method_update_session(struct call *c)
 		engine_update_session(call_engine(c), &r, &c->caller, call_engine_reply, c);
 }
 
-void method_resume_thread(struct call *c)
+void method_resume_thread(struct call *c, const struct resume_thread_params *p)
 {
-	const char *session = call_str(c, "sessionId"), *thread = call_str(c, "threadId");
+	const char *session = p->sessionId, *thread = p->threadId;
 	struct err e = ERR_INIT;
 
 	if (!session && !thread) {

@@ -206,21 +206,15 @@ static int find_owner(struct snapshot_call *c, struct err *e)
 	return 0;
 }
 
-static void answer(struct call *c, const struct snapshot_kind *k, bool wrapped)
+static void reply_snapshot(struct call *c, const struct snapshot_kind *k, struct snapshot_call s, bool wrapped)
 {
-	struct snapshot_call s = {
-		.call = c,
-		.store = call_store(c),
-		.viewer = call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid,
-		.owner = c->caller.uid,
-		.session_id = call_str(c, "sessionId"),
-		.thread_id = call_str(c, "threadId"),
-		.task_id = call_str(c, "taskId"),
-		.turn_id = call_str(c, "turnId"),
-	};
 	buf_auto struct buf snapshot = BUF_INIT, out = BUF_INIT;
 	struct err e = ERR_INIT;
 
+	s.call = c;
+	s.store = call_store(c);
+	s.viewer = call_visible_uid(c);
+	s.owner = c->caller.uid;
 	if (check_scope(k, &s, &e) < 0 || find_owner(&s, &e) < 0 || k->fn(&s, &snapshot, &e) < 0) {
 		call_fail(c, &e);
 		return;
@@ -246,9 +240,21 @@ static const struct snapshot_kind *kind_find(const char *name)
 	return NULL;
 }
 
-void method_get_snapshot(struct call *c)
+void method_get_snapshot(struct call *c, const struct get_snapshot_params *p)
 {
-	answer(c, kind_find(call_str(c, "kind")), true); /* the row lets only the names of kinds through */
+	/* The row lets only the names of kinds through. */
+	reply_snapshot(c, kind_find(p->kind),
+		       (struct snapshot_call){ .session_id = p->sessionId,
+					       .thread_id = p->threadId,
+					       .task_id = p->taskId,
+					       .turn_id = p->turnId },
+		       true);
 }
 
-void method_get_execution_environment(struct call *c) { answer(c, kind_find("execution_environment_snapshot"), false); }
+void method_get_execution_environment(struct call *c, const struct get_execution_environment_params *p)
+{
+	reply_snapshot(
+		c, kind_find("execution_environment_snapshot"),
+		(struct snapshot_call){ .session_id = p->sessionId, .thread_id = p->threadId, .turn_id = p->turnId },
+		false);
+}

@@ -82,7 +82,7 @@ static void on_verified(void *ctx, const struct store_verdict *v, const struct e
 	upkeep_answer(ctx, &out, e);
 }
 
-void method_verify_store(struct call *c)
+void method_verify_store(struct call *c, const struct verify_store_params *p)
 {
 	if (!call_require_full_view(c))
 		store_verify(call_store(c), on_verified, upkeep_new(c));
@@ -114,7 +114,7 @@ static void on_looked(void *ctx, const struct store_verdict *v, const struct err
 	store_rebuild(u->store, on_rebuilt, u);
 }
 
-void method_rebuild_store(struct call *c)
+void method_rebuild_store(struct call *c, const struct rebuild_store_params *p)
 {
 	if (!call_require_full_view(c))
 		store_verify(call_store(c), on_looked, upkeep_new(c));
@@ -122,7 +122,7 @@ void method_rebuild_store(struct call *c)
 
 /* ---- stats ---- */
 
-void method_get_store_stats(struct call *c)
+void method_get_store_stats(struct call *c, const struct get_store_stats_params *p)
 {
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -200,10 +200,10 @@ static void on_backed_up(void *ctx, const struct err *e)
 	upkeep_answer(u, &out, e);
 }
 
-void method_backup_store(struct call *c)
+void method_backup_store(struct call *c, const struct backup_store_params *p)
 {
 	if (!call_require_full_view(c))
-		store_backup(call_store(c), call_str(c, "dir"), on_backed_up, upkeep_new(c));
+		store_backup(call_store(c), p->dir, on_backed_up, upkeep_new(c));
 }
 
 static void on_compacted(void *ctx, uint64_t before, uint64_t after, const struct err *e)
@@ -220,7 +220,7 @@ static void on_compacted(void *ctx, uint64_t before, uint64_t after, const struc
 	upkeep_answer(u, &out, e);
 }
 
-void method_compact_store(struct call *c)
+void method_compact_store(struct call *c, const struct compact_store_params *p)
 {
 	if (!call_require_full_view(c))
 		store_compact(call_store(c), on_compacted, upkeep_new(c));
@@ -245,9 +245,11 @@ static void on_pruned(void *ctx, const struct retention_result *r, const struct 
 	upkeep_answer(u, &out, e);
 }
 
-static int prune_floor(const struct call *c, uint64_t now_us, uint64_t *ret, struct err *e)
+static int prune_floor(const struct call *c, const struct prune_store_params *p, uint64_t now_us, uint64_t *ret,
+		       struct err *e)
 {
-	uint64_t age_ms = call_uint(c, "olderThanMs", UINT64_MAX), before = call_uint(c, "beforeSequence", UINT64_MAX);
+	uint64_t age_ms = param_uint_or(p->olderThanMs, UINT64_MAX);
+	uint64_t before = param_uint_or(p->beforeSequence, UINT64_MAX);
 	uint64_t last = store_last_sequence(call_store(c));
 
 	if ((age_ms == UINT64_MAX) == (before == UINT64_MAX))
@@ -260,14 +262,14 @@ static int prune_floor(const struct call *c, uint64_t now_us, uint64_t *ret, str
 	return 0;
 }
 
-void method_prune_store(struct call *c)
+void method_prune_store(struct call *c, const struct prune_store_params *p)
 {
 	uint64_t now_us = clock_real_us(), floor = 0;
 	struct err e = ERR_INIT;
 
 	if (call_require_full_view(c))
 		return;
-	if (prune_floor(c, now_us, &floor, &e) < 0) {
+	if (prune_floor(c, p, now_us, &floor, &e) < 0) {
 		call_fail(c, &e);
 		return;
 	}

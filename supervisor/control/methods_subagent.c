@@ -8,28 +8,27 @@
 #include "supervisor/control/control.h"
 
 #define SUBAGENT_METHOD(name)                                                               \
-	void method_##name(struct call *c)                                                  \
+	void method_##name(struct call *c, const struct name##_params *p)                   \
 	{                                                                                   \
 		engine_##name(call_engine(c), c->params, &c->caller, call_engine_reply, c); \
 	}
 SUBAGENT_METHODS(SUBAGENT_METHOD)
 
-void method_list_subagents(struct call *c)
+void method_list_subagents(struct call *c, const struct list_subagents_params *p)
 {
-	uint64_t limit = call_uint(c, "limit", 100);
 	const struct view_subagent_query q = {
-		.session_id = call_str(c, "sessionId"),
-		.parent_thread_id = call_str(c, "parentThreadId"),
-		.descendants = call_bool(c, "descendants", false),
-		.limit = limit > 1000 ? 1001 : (unsigned)limit,
-		.cursor = call_str(c, "cursor"),
+		.session_id = p->sessionId,
+		.parent_thread_id = p->parentThreadId,
+		.descendants = p->descendants.value,
+		.limit = param_page_limit(p->limit, 100),
+		.cursor = p->cursor,
 	};
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
 
 	if (q.descendants && !q.parent_thread_id)
 		err_field(&e, "descendants", "needs parentThreadId");
-	else if (view_subagents(call_store(c), call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid, &q, &out, &e) == 0) {
+	else if (view_subagents(call_store(c), call_visible_uid(c), &q, &out, &e) == 0) {
 		call_reply(c, out.data, out.len);
 		return;
 	}

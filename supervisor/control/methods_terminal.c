@@ -17,9 +17,10 @@
 #define TIMEOUT_MAX_MS (24u * 3600 * 1000)
 #define IDLE_MIN_MS 1u
 
-struct look {
+/* A get_screen or wait_screen that waits for the screen. */
+struct screen_call {
 	struct call *call;
-	const char *format;
+	const char *process_id, *format;
 	unsigned scrollback;
 	bool modes, wait;
 };
@@ -50,7 +51,7 @@ static void write_info(struct jw *w, const struct screen_info *i, bool ended)
 	jw_kbool(w, "ended", ended);
 }
 
-static void write_screen(const struct look *l, const struct screen *s, struct jw *w)
+static void write_screen(const struct screen_call *l, const struct screen *s, struct jw *w)
 {
 	buf_auto struct buf text = BUF_INIT;
 
@@ -95,7 +96,7 @@ static void fail(struct call *c, const struct err *e)
 
 static void on_screen(void *ctx, const struct err *e, const struct screen *s, enum screens_reason why, bool ended)
 {
-	struct look *l = ctx;
+	struct screen_call *l = ctx;
 	buf_auto struct buf out = BUF_INIT;
 	struct jw w = jw_on(&out);
 	struct screen_info i;
@@ -107,7 +108,7 @@ static void on_screen(void *ctx, const struct err *e, const struct screen *s, en
 	}
 	screen_info(s, &i);
 	jw_obj(&w);
-	jw_kstr(&w, "processId", call_str(l->call, "processId"));
+	jw_kstr(&w, "processId", l->process_id);
 	if (l->wait)
 		write_reason(&w, why);
 	write_info(&w, &i, ended);
@@ -119,10 +120,10 @@ static void on_screen(void *ctx, const struct err *e, const struct screen *s, en
 
 /* ---- requests ---- */
 
-static void ask(struct call *c, struct look *l, struct screens_request *r)
+static void request_screen(struct call *c, struct screen_call *l, struct screens_request *r)
 {
 	struct screens *screens = c->control->o.screens;
-	struct look *kept;
+	struct screen_call *kept;
 	struct err e = ERR_INIT;
 
 	if (!screens) {
@@ -131,8 +132,8 @@ static void ask(struct call *c, struct look *l, struct screens_request *r)
 		call_fail(c, &e);
 		return;
 	}
-	r->process_id = call_str(c, "processId");
-	r->viewer = call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid;
+	r->process_id = l->process_id;
+	r->viewer = call_visible_uid(c);
 	r->connection = c->caller.connection;
 	l->call = c;
 	kept = mem_dup(l, sizeof(*l));
@@ -140,10 +141,8 @@ static void ask(struct call *c, struct look *l, struct screens_request *r)
 }
 
 /* true = all there is, a number = so many lines. */
-static int scrollback_of(const struct call *c, unsigned *ret, struct err *e)
+static int scrollback_of(const json_t *v, unsigned *ret, struct err *e)
 {
-	const json_t *v = call_obj(c, "scrollback");
-
 	if (!v || json_is_false(v))
 		*ret = 0;
 	else if (json_is_true(v))
@@ -155,54 +154,51 @@ static int scrollback_of(const struct call *c, unsigned *ret, struct err *e)
 	return 0;
 }
 
-void method_get_screen(struct call *c)
+void method_get_screen(struct call *c, const struct get_screen_params *p)
 {
 	struct screens_request r = { .idle_ms = UINT64_MAX, .timeout_ms = UINT64_MAX };
-	struct look l = { .format = call_str(c, "format"), .modes = call_bool(c, "modes", false) };
+	struct screen_call l = { .process_id = p->processId, .format = p->format, .modes = p->modes.value };
 	struct err e = ERR_INIT;
 
 	if (!l.format)
 		l.format = "text";
-	if (scrollback_of(c, &l.scrollback, &e) == 0 && l.modes && strcmp(l.format, "ansi") != 0)
+	if (scrollback_of(p->scrollback, &l.scrollback, &e) == 0 && l.modes && strcmp(l.format, "ansi") != 0)
 		err_field(&e, "modes", "goes with format ansi");
 	if (e.code)
 		call_fail(c, &e);
 	else
-		ask(c, &l, &r);
+		request_screen(c, &l, &r);
 }
 
-static int until_of(const struct call *c, struct screens_request *r, struct err *e)
+static int until_of(const struct wait_screen_params *p, struct screens_request *r, struct err *e)
 {
-	const json_t *until = call_obj(c, "until"), *idle = json_object_get(until, "idleMs"),
-		     *after = call_obj(c, "after");
-	const char *text = json_string_value(json_object_get(until, "text")),
-		   *regex = json_string_value(json_object_get(until, "regex"));
+	const struct until_members *until = &p->until;
 
 	r->wait = true;
-	r->exit = json_is_true(json_object_get(until, "exit"));
-	r->timeout_ms = call_uint(c, "timeoutMs", TIMEOUT_DEFAULT_MS);
-	r->idle_ms = idle ? (uint64_t)json_integer_value(idle) : UINT64_MAX;
-	if (!text && !regex && !idle && !r->exit)
+	r->exit = until->exit.value;
+	r->timeout_ms = param_uint_or(p->timeoutMs, TIMEOUT_DEFAULT_MS);
+	r->idle_ms = param_uint_or(until->idleMs, UINT64_MAX);
+	if (!until->text && !until->regex && !until->idleMs.given && !r->exit)
 		return err_field(e, "until", "needs one or more of text, regex, idleMs and exit: true");
 	if (r->timeout_ms > TIMEOUT_MAX_MS)
 		return err_field(e, "timeoutMs", "must be at most %u", TIMEOUT_MAX_MS);
-	if (idle && (r->idle_ms < IDLE_MIN_MS || r->idle_ms > TIMEOUT_MAX_MS))
+	if (until->idleMs.given && (r->idle_ms < IDLE_MIN_MS || r->idle_ms > TIMEOUT_MAX_MS))
 		return err_field(e, "until.idleMs", "must be %u to %u", IDLE_MIN_MS, TIMEOUT_MAX_MS);
-	if (screen_condition_init(&r->condition, text, regex, e) < 0)
+	if (screen_condition_init(&r->condition, until->text, until->regex, e) < 0)
 		return -1;
-	r->condition.has_after = after != NULL;
-	r->condition.after = call_uint(c, "after", 0);
+	r->condition.has_after = p->after.given;
+	r->condition.after = p->after.value;
 	return 0;
 }
 
-void method_wait_screen(struct call *c)
+void method_wait_screen(struct call *c, const struct wait_screen_params *p)
 {
 	struct screens_request r = { 0 };
-	struct look l = { .format = "text", .wait = true };
+	struct screen_call l = { .process_id = p->processId, .format = "text", .wait = true };
 	struct err e = ERR_INIT;
 
-	if (until_of(c, &r, &e) < 0)
+	if (until_of(p, &r, &e) < 0)
 		call_fail(c, &e);
 	else
-		ask(c, &l, &r);
+		request_screen(c, &l, &r);
 }

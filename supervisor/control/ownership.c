@@ -118,7 +118,7 @@ static int check_object(const struct call *c, const struct param *params, const 
 			return -1;
 		if (v && p->type == PARAM_ARRAY && check_elements(c, p->name, v, e) < 0)
 			return -1;
-		if (inner && check_object(c, p->members, v, inner, e) < 0)
+		if (inner && check_object(c, p->members(), v, inner, e) < 0)
 			return -1;
 	}
 	return 0;
@@ -126,5 +126,5 @@ static int check_object(const struct call *c, const struct param *params, const 
 
 int ownership_check(const struct call *c, struct err *e)
 {
-	return call_sees_all(c) ? 0 : check_object(c, c->method->params, c->params, "", e);
+	return call_sees_all(c) ? 0 : check_object(c, c->method->params(), c->params, "", e);
 }

@@ -4,6 +4,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/event/id.h"
 #include "supervisor/control/control.h"
+#include "supervisor/control/method_params.h"
 
 #include <limits.h>
 #include <string.h>
@@ -90,7 +91,7 @@ static int check_object(const struct param *p, json_t *v, const char *field, str
 {
 	if (!json_is_object(v))
 		return wrong_type(field, "an object", v, e);
-	return p->members ? params_check(p->members, v, field, e) : 0;
+	return p->members ? params_check(p->members(), v, field, e) : 0;
 }
 
 static int check_array(const struct param *p, json_t *v, const char *field, struct err *e)
@@ -198,5 +199,52 @@ int params_check(const struct param *params, json_t *value, const char *prefix, 
 		mem_auto char *field = field_name(prefix, p->name);
 		return err_field(e, field, "missing; %s", p->summary);
 	}
+	return 0;
+}
+
+/* ---- to the handler's struct ---- */
+
+static void fill(const struct param *params, json_t *value, char *ret);
+
+static void fill_member(const struct param *p, json_t *v, void *ret)
+{
+	switch (p->type) {
+	case PARAM_STRING:
+	case PARAM_ID:
+	case PARAM_ENUM:
+	case PARAM_PATH: *(const char **)ret = json_string_value(v); break;
+	case PARAM_UINT:
+		*(struct param_uint *)ret = (struct param_uint){ true, (uint64_t)json_integer_value(v) };
+		break;
+	case PARAM_INT: *(struct param_int *)ret = (struct param_int){ true, json_integer_value(v) }; break;
+	case PARAM_NUMBER: *(struct param_number *)ret = (struct param_number){ true, json_number_value(v) }; break;
+	case PARAM_BOOL: *(struct param_bool *)ret = (struct param_bool){ true, json_is_true(v) }; break;
+	case PARAM_OBJECT:
+		*(json_t **)ret = v; /* also the first member of a struct of members */
+		if (p->members)
+			fill(p->members(), v, ret);
+		break;
+	case PARAM_STRINGS:
+	case PARAM_ENV:
+	case PARAM_ARRAY:
+	case PARAM_ANY: *(json_t **)ret = v; break;
+	}
+}
+
+static void fill(const struct param *params, json_t *value, char *ret)
+{
+	for (const struct param *p = params; p->name; p++) {
+		json_t *v = json_object_get(value, p->name);
+
+		if (v)
+			fill_member(p, v, ret + p->offset);
+	}
+}
+
+int params_parse(const struct param *params, json_t *value, void *ret, struct err *e)
+{
+	if (params_check(params, value, "", e) < 0)
+		return -1;
+	fill(params, value, ret);
 	return 0;
 }

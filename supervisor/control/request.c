@@ -5,9 +5,9 @@
 #include "runtime/base/mem.h"
 #include "supervisor/control/call.h"
 #include "supervisor/control/client.h"
+#include "supervisor/control/control_private.h"
 #include "supervisor/control/method.h"
 #include "supervisor/control/rpc.h"
-#include "supervisor/control/control_private.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -50,7 +50,7 @@ static void unknown_method(struct client *cl, struct batch *batch, const char *i
 	if (!id)
 		return;
 	mem_auto char *message = mem_printf("there is no method \"%.100s\"", name);
-	const char *near = method_nearest(name);
+	const char *near = method_nearest(cl->control->o.methods, name);
 	mem_auto char *advice = near ? mem_printf("Did you mean %s? list_methods shows what there is.", near) : NULL;
 	refuse(cl, batch, id, RPC_METHOD_NOT_FOUND, message, advice);
 }
@@ -93,7 +93,7 @@ static void one(struct client *cl, struct batch *batch, json_t *request)
 		refuse(cl, batch, id, RPC_INVALID_REQUEST, "method: expected a string", NULL);
 		return;
 	}
-	const struct method *m = method_find(name);
+	const struct method *m = method_find(cl->control->o.methods, name);
 	if (m)
 		run(cl, batch, m, mem_take(&id), json_incref(json_object_get(request, "params")));
 	else

@@ -7,9 +7,9 @@
 #include "runtime/base/mem.h"
 #include "runtime/store/store.h"
 #include "supervisor/control/client.h"
+#include "supervisor/control/control_private.h"
 #include "supervisor/control/item.h"
 #include "supervisor/control/rpc.h"
-#include "supervisor/control/control_private.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -180,7 +180,7 @@ static void on_mark(struct audit_reader *a, const struct violation_mark *mark)
 	s.ids = mem_zalloc(a->sessions.count + 1, sizeof *s.ids);
 	strmap_each(&a->sessions, collect_settled, &s);
 	for (size_t i = 0; i < s.count; i++)
-		host_ports_drained(a->host, s.ids[i]);
+		a->host->drained(a->host, s.ids[i]);
 	free(s.ids);
 }
 

@@ -371,7 +371,8 @@ static bool port_settle(void *host, const char *id)
 	return audit || proxy;
 }
 
-void host_ports_drained(struct host_ports *w, const char *id)
+/* host_ports.drained */
+static void on_drained(struct host_ports *w, const char *id)
 {
 	const struct process_io *h = find_process_io(w, id);
 
@@ -652,7 +653,9 @@ static const struct spawn_link_events spawn_events = { on_spawn_started, on_spaw
 void host_ports_init(struct host_ports *w, struct event_base *base, struct store *store, int guard_fd, int spawner_fd,
 		     int spool_dir, int audit_fd)
 {
-	*w = (struct host_ports){ .base = base, .store = store, .spool_dir = spool_dir };
+	*w = (struct host_ports){
+		.ports = &host_ports_table, .drained = on_drained, .base = base, .store = store, .spool_dir = spool_dir
+	};
 	deadline_timer_init(&w->timer, base, on_time, w);
 	guard_link_init(&w->guard, guard_fd, &guard_events, w);
 	known_peers_init(&w->peers, &w->guard);

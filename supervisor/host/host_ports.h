@@ -29,6 +29,9 @@ struct store;
 struct takeover;
 
 struct host_ports {
+	const struct ports *ports; /* &host_ports_table, for the files below that use a port themselves */
+	/* A report that was awaited after the end of this process has arrived; the last one completes its record. */
+	void (*drained)(struct host_ports *w, const char *id);
 	struct event_base *base;
 	struct engine *engine;
 	struct store *store;
@@ -63,7 +66,4 @@ void host_ports_done(struct host_ports *w);
 /* Takes over what the guard holds and lets the engine settle it. Before the loop runs. */
 int host_ports_recover(struct host_ports *w, struct err *e);
 void host_ports_listen(struct host_ports *w);
-/* Something that was waited for after the end of this process has come; the engine is told once it is the last. */
-void host_ports_drained(struct host_ports *w, const char *id);
-
 #endif

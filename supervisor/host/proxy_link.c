@@ -156,7 +156,7 @@ static void dispatch(struct proxy_link *l, struct proxy_msg *m)
 		on_traffic(l, m);
 	} else if (m->kind == PROXY_ENDED && h->net_ending) {
 		h->net_ending = false;
-		host_ports_drained(l->host, m->key.id);
+		l->host->drained(l->host, m->key.id);
 	}
 }
 
@@ -210,7 +210,7 @@ static void lose(struct proxy_link *l)
 	l->names_told = l->credentials_told = 0;
 	strmap_each(&l->host->process_ios, forget_one, &s);
 	for (size_t i = 0; i < s.count; i++)
-		host_ports_drained(l->host, s.ids[i]);
+		l->host->drained(l->host, s.ids[i]);
 	free(s.ids);
 }
 

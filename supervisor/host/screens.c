@@ -217,7 +217,7 @@ static ssize_t kept_read(struct screens_kept *k, uint64_t at, size_t n, uint64_t
 	if (to > from && at < from && n > from - at)
 		n = (size_t)(from - at);
 	if (h) {
-		got = host_ports_table.peek_output(s->host, k->history.process_id, STREAM_PTY, at, s->scratch, n);
+		got = s->host->ports->peek_output(s->host, k->history.process_id, STREAM_PTY, at, s->scratch, n);
 		return got < 0 ? err_sys(e, errno, "read the output") : got;
 	}
 	if (store_output_read(s->store, k->history.output_ref, at, n, &bytes, e) < 0)

@@ -407,6 +407,7 @@ static void control_start(struct runtime *r)
 		.base = r->base,
 		.store = r->store,
 		.engine = r->engine,
+		.methods = &control_methods,
 		.changes = &r->changes,
 		.screens = &r->screens,
 		.config = &r->config,

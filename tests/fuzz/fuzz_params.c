@@ -2,6 +2,7 @@
 
 #include "runtime/base/err.h"
 #include "supervisor/control/control.h"
+#include "supervisor/control/method_params.h"
 #include "tests/unit/supervisor/control/fake_engine.h"
 
 #include <stdint.h>
@@ -17,8 +18,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!json_is_object(params))
 		return 0;
 	struct err e = ERR_INIT;
-	const struct method *m = &control_methods[data[0] % control_nmethods];
-	if (params_check(m->params, params, "", &e) < 0 && (e.code != ERR_INVALID || !e.field[0] || !e.message[0]))
+	const struct method *m = &control_methods.rows[data[0] % control_methods.count];
+	union method_params parsed = { 0 };
+	if (params_parse(m->params(), params, &parsed, &e) < 0 &&
+	    (e.code != ERR_INVALID || !e.field[0] || !e.message[0]))
 		abort();
 	return 0;
 }

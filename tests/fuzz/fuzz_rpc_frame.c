@@ -5,9 +5,9 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/store/store.h"
-#include "supervisor/host/config.h"
 #include "supervisor/control/client.h"
 #include "supervisor/control/control_private.h"
+#include "supervisor/host/config.h"
 #include "tests/unit/supervisor/control/fake_engine.h"
 
 #include <ftw.h>
@@ -49,9 +49,12 @@ static void set_up(void)
 		abort();
 	base = event_base_new();
 	config_defaults(&config);
-	struct control_options o = {
-		.base = base, .store = store, .engine = (struct engine *)&fake, .config = &config, .listen_fd = -1
-	};
+	struct control_options o = { .base = base,
+				     .store = store,
+				     .engine = (struct engine *)&fake,
+				     .methods = &control_methods,
+				     .config = &config,
+				     .listen_fd = -1 };
 	control = control_new(&o);
 	atexit(tear_down);
 }

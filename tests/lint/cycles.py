@@ -21,8 +21,6 @@ OLD_FILES = {
     "policy/shell": 8,
     "runtime/engine/action": 58,
     "sandbox": 29,
-    "supervisor/host": 5,
-    "supervisor/control": 32,
     "supervisor/proxy": 4,
     "supervisor/spawner": 5,
 }

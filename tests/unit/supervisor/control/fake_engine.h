@@ -1,18 +1,25 @@
 #ifndef BAILIFF_TEST_CONTROL_FAKE_ENGINE_H
 #define BAILIFF_TEST_CONTROL_FAKE_ENGINE_H
 
-/* An engine that remembers what it was asked and answers what the test says. Included by one file of a program. */
+/*
+ * An engine that records what it was asked and answers what the test says. Included by one file of a program, which is
+ * linked without the real engine: what control uses of it and is not here is an undefined reference.
+ */
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/engine/channel/channel.h"
 #include "runtime/engine/core/engine.h"
 #include "runtime/engine/model/routing_facts.h"
+#include "runtime/engine/process/evidence_facts.h"
+#include "runtime/engine/tool/tool.h"
 #include "runtime/engine/turn/history.h"
+#include "runtime/engine/work/benchmark.h"
 #include "runtime/engine/work/job.h"
 #include "runtime/engine/work/subagent.h"
 #include "runtime/engine/work/task.h"
 #include "runtime/event/event.h"
+#include "supervisor/host/cow_changes.h"
 #include "supervisor/host/screens.h"
 
 #include <stdio.h>
@@ -249,6 +256,38 @@ void engine_rollback_thread(struct engine *g, const json_t *params, const struct
 {
 	fake_asked("rollback", NULL, c, fn, ctx);
 }
+
+void engine_evaluate_permission(struct engine *g, const struct start_request *r, const struct caller *c,
+				engine_reply_fn fn, void *ctx)
+{
+	fake_asked("evaluate", r->command_line, c, fn, ctx);
+}
+FAKE(engine_show_policy, const char *session_id AND const char *cwd, session_id)
+FAKE(engine_set_permission_mode, const char *session_id AND const char *mode, mode)
+FAKE(engine_record_evidence, const struct evidence_export *x, NULL)
+FAKE(engine_start_benchmark_trial, const json_t *params, NULL)
+FAKE(engine_record_benchmark_reward, const json_t *params, NULL)
+FAKE(engine_compare_benchmark_runs, const json_t *params, NULL)
+void engine_reload_policy(struct engine *g, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	fake_asked("reload", NULL, c, fn, ctx);
+}
+int engine_show_sandbox(struct engine *g, const struct sandbox_request *r, const struct caller *c, struct buf *out,
+			struct err *e)
+{
+	buf_str(out, "{}");
+	return 0;
+}
+bool tool_is_client_run(const char *tool, const char *runner) { return false; }
+
+/* There are no copy-on-write runs. */
+void cow_changes_request(struct cow_changes *c, enum change_op op, const char *process_id, uint32_t viewer,
+			 const char *paths, size_t paths_len, const struct caller *caller, engine_reply_fn fn,
+			 void *ctx)
+{
+	abort();
+}
+void cow_changes_expire(struct cow_changes *c, uint64_t floor) { abort(); }
 
 void engine_window_loaded(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id,
 			  const char *cursor, uint64_t from, uint64_t to, bool truncated)

@@ -75,6 +75,7 @@ static inline void harness_open_control(struct harness *w)
 		.base = w->base,
 		.store = w->store,
 		.engine = (struct engine *)w,
+		.methods = &control_methods,
 		.config = &w->config,
 		.listen_fd = w->listen_fd,
 		.ctx = w,

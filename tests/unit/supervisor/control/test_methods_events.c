@@ -157,7 +157,7 @@ START_TEST(health_metrics_methods)
 	ck_assert_int_eq(int_at(metrics, "result.methods.get_health.count"), 1);
 	ck_assert_int_eq(int_at(metrics, "result.requests"), 1);
 	json_auto_t *methods = call("list_methods", "");
-	ck_assert_uint_eq(json_array_size(at(methods, "result.methods")), control_nmethods);
+	ck_assert_uint_eq(json_array_size(at(methods, "result.methods")), control_methods.count);
 	size_t i;
 	json_t *m;
 	json_array_foreach (at(methods, "result.methods"), i, m)

@@ -1,7 +1,9 @@
 #include "runtime/base/err.h"
 #include "supervisor/control/control.h"
 #include "supervisor/control/method.h"
+#include "supervisor/control/method_params.h"
 #include "supervisor/control/ownership.h"
+#include "tests/unit/supervisor/control/fake_engine.h"
 
 #include <check.h>
 #include <stdlib.h>
@@ -12,6 +14,7 @@ static const struct param inner[] = {
 	{ "name", PARAM_STRING, PARAM_REQUIRED, NULL, NULL, "a name" },
 	{ .name = NULL },
 };
+static const struct param *inner_rows(void) { return inner; }
 static const struct param outer[] = {
 	{ "text", PARAM_STRING, 0, NULL, NULL, "" },
 	{ "bytes", PARAM_STRING, PARAM_NUL, NULL, NULL, "" },
@@ -19,7 +22,7 @@ static const struct param outer[] = {
 	{ "n", PARAM_UINT, 0, NULL, NULL, "" },
 	{ "i", PARAM_INT, 0, NULL, NULL, "" },
 	{ "flag", PARAM_BOOL, 0, NULL, NULL, "" },
-	{ "limits", PARAM_OBJECT, 0, NULL, inner, "" },
+	{ "limits", PARAM_OBJECT, 0, NULL, inner_rows, "" },
 	{ "any", PARAM_OBJECT, 0, NULL, NULL, "" },
 	{ "words", PARAM_STRINGS, 0, NULL, NULL, "" },
 	{ "env", PARAM_ENV, 0, NULL, NULL, "" },
@@ -110,23 +113,23 @@ END_TEST
 
 START_TEST(the_table_is_sound)
 {
-	for (size_t i = 0; i < control_nmethods; i++) {
-		const struct method *m = &control_methods[i];
-		ck_assert_ptr_eq(method_find(m->name), m);
+	for (size_t i = 0; i < control_methods.count; i++) {
+		const struct method *m = &control_methods.rows[i];
+		ck_assert_ptr_eq(method_find(&control_methods, m->name), m);
 		ck_assert(m->handler && m->summary && *m->summary);
 		bool key = false;
-		for (const struct param *p = m->params; p->name; p++) {
+		for (const struct param *p = m->params(); p->name; p++) {
 			key |= strcmp(p->name, "idempotencyKey") == 0;
 			ck_assert_msg((p->type == PARAM_ENUM) == (p->detail != NULL), "%s.%s", m->name, p->name);
 			ck_assert_msg(p->summary && *p->summary, "%s.%s", m->name, p->name);
-			for (const struct param *q = m->params; q < p; q++)
+			for (const struct param *q = m->params(); q < p; q++)
 				ck_assert_str_ne(p->name, q->name);
 		}
 		ck_assert(key == m->mutating);
 	}
-	ck_assert_ptr_null(method_find("nope"));
-	ck_assert_str_eq(method_nearest("start_proces"), "start_process");
-	ck_assert_ptr_null(method_nearest("completely_different_thing"));
+	ck_assert_ptr_null(method_find(&control_methods, "nope"));
+	ck_assert_str_eq(method_nearest(&control_methods, "start_proces"), "start_process");
+	ck_assert_ptr_null(method_nearest(&control_methods, "completely_different_thing"));
 }
 END_TEST
 
@@ -136,15 +139,50 @@ static void check_rows(const struct method *m, const struct param *params)
 		ck_assert_msg(p->type != PARAM_ID || ownership_knows(p->name), "%s.%s: owned_ids.def has no row for it",
 			      m->name, p->name);
 		if (p->members)
-			check_rows(m, p->members);
+			check_rows(m, p->members());
 	}
 }
 
 START_TEST(of_every_id_it_is_known_whose_it_is)
 {
-	for (size_t i = 0; i < control_nmethods; i++)
-		check_rows(&control_methods[i], control_methods[i].params);
+	for (size_t i = 0; i < control_methods.count; i++)
+		check_rows(&control_methods.rows[i], control_methods.rows[i].params());
 	ck_assert(!ownership_knows("surprise"));
+}
+END_TEST
+
+START_TEST(a_struct_gets_what_is_given)
+{
+	json_auto_t *given = json_loads(
+		"{\"processId\":\"proc_1\",\"until\":{\"text\":\"$ \",\"exit\":true},\"after\":0}", 0, NULL);
+	const struct method *m = method_find(&control_methods, "wait_screen");
+	struct wait_screen_params p = { 0 };
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(params_parse(m->params(), given, &p, &e), 0);
+	ck_assert_str_eq(p.processId, "proc_1");
+	ck_assert_ptr_eq(p.until.json, json_object_get(given, "until"));
+	ck_assert_str_eq(p.until.text, "$ ");
+	ck_assert_ptr_null(p.until.regex);
+	ck_assert(p.until.exit.given && p.until.exit.value);
+	ck_assert(!p.until.idleMs.given);
+	ck_assert(p.after.given && p.after.value == 0);
+	ck_assert(!p.timeoutMs.given);
+	ck_assert_uint_eq(param_uint_or(p.timeoutMs, 7), 7);
+}
+END_TEST
+
+START_TEST(a_method_that_changes_something_has_its_key_first)
+{
+	json_auto_t *given = json_loads("{\"idempotencyKey\":\"k\",\"processId\":\"proc_1\",\"data\":\"x\"}", 0, NULL);
+	const struct method *m = method_find(&control_methods, "write_process_stdin");
+	union method_params p = { 0 };
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(params_parse(m->params(), given, &p, &e), 0);
+	ck_assert_str_eq(p.mutating.idempotencyKey, "k");
+	ck_assert_ptr_null(p.mutating.traceparent);
+	ck_assert_str_eq(p.write_process_stdin.data, "x");
 }
 END_TEST
 
@@ -158,6 +196,8 @@ int main(void)
 	tcase_add_test(t, names_longer_than_a_field);
 	tcase_add_test(t, the_table_is_sound);
 	tcase_add_test(t, of_every_id_it_is_known_whose_it_is);
+	tcase_add_test(t, a_struct_gets_what_is_given);
+	tcase_add_test(t, a_method_that_changes_something_has_its_key_first);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_NORMAL);

@@ -1,5 +1,5 @@
-/* What the runtime holds of a process, when the engine lets go of it in the middle of a report. The engine's side is
- * the test's own. */
+/* The descriptors of a process, when the engine releases it in the middle of a report. The engine's reaction to two of
+ * the reports is the test's own (the linker's --wrap). */
 
 #include "supervisor/host/process_io.h"
 
@@ -17,14 +17,17 @@
 static struct host_ports host;
 static unsigned ready, gone;
 
-/* As when the process ends in there: its hold is freed. */
-void engine_on_ready(struct engine *g, const char *id, uint32_t layers)
+void __wrap_engine_on_ready(struct engine *g, const char *id, uint32_t layers);
+void __wrap_engine_on_gone(struct engine *g, const char *id, const struct status_msg *last);
+
+/* As when the process ends in there: its process_io is freed. */
+void __wrap_engine_on_ready(struct engine *g, const char *id, uint32_t layers)
 {
 	ready++;
 	host_ports_table.release(&host, ID, 0);
 }
 
-void engine_on_gone(struct engine *g, const char *id, const struct status_msg *last) { gone++; }
+void __wrap_engine_on_gone(struct engine *g, const char *id, const struct status_msg *last) { gone++; }
 
 static void begin(int status[2], int dead[2])
 {
@@ -39,7 +42,7 @@ static void begin(int status[2], int dead[2])
 	h->fds[GUARD_SLOT_STATUS] = status[0];
 	h->fds[GUARD_SLOT_PIDFD] = dead[0];
 	process_io_watch(h);
-	for (int i = 0; i < 2; i++) /* the second must not be looked for */
+	for (int i = 0; i < 2; i++) /* the second must not be read */
 		ck_assert_int_eq(send(status[1], &m, sizeof m, 0), sizeof m);
 }
 
@@ -55,7 +58,7 @@ static void end(int status[2], int dead[2])
 	host_ports_done(&host);
 }
 
-START_TEST(a_report_may_free_the_hold)
+START_TEST(a_report_may_free_the_process_io)
 {
 	int status[2], dead[2];
 
@@ -65,7 +68,7 @@ START_TEST(a_report_may_free_the_hold)
 END_TEST
 
 /* The init's end is noticed first; what it had said before is read then. */
-START_TEST(a_report_of_the_dead_may_free_the_hold)
+START_TEST(a_report_of_the_dead_may_free_the_process_io)
 {
 	int status[2], dead[2];
 
@@ -78,4 +81,7 @@ START_TEST(a_report_of_the_dead_may_free_the_hold)
 }
 END_TEST
 
-int main(void) { return SUITE("hold", a_report_may_free_the_hold, a_report_of_the_dead_may_free_the_hold); }
+int main(void)
+{
+	return SUITE("process_io", a_report_may_free_the_process_io, a_report_of_the_dead_may_free_the_process_io);
+}
