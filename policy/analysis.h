@@ -1,7 +1,10 @@
 #ifndef BAILIFF_POLICY_READING_H
 #define BAILIFF_POLICY_READING_H
 
-/* Inside of command_analysis.c and what it calls: one command line while it is being understood. */
+/*
+ * One command line while it is being analysed: the state that command_analysis.c and the files below it share. Private
+ * to policy/. Each file adds one kind of finding to `facts`; command_analysis.c calls them for every simple command.
+ */
 
 #include "policy/args.h"
 #include "policy/command_analysis.h"
@@ -10,11 +13,11 @@
 
 struct arithmetic_name;
 
-/* arithmetic.c: names that arithmetic uses, and what they may be */
+/* The names that arithmetic uses, and whether their values are known to be numbers (arithmetic.c). */
 struct arithmetic {
 	struct arithmetic_name *name;
 	size_t count, looks;
-	bool open; /* it uses something of which nothing is known */
+	bool open; /* an expression uses something unknown */
 };
 
 struct analysis {
@@ -27,7 +30,7 @@ struct analysis {
 	struct arithmetic arithmetic;
 };
 
-/* One simple command while facts are taken from it. */
+/* One simple command while it is analysed. */
 struct analysis_command {
 	size_t index; /* in facts */
 	const struct command_args *args;
@@ -41,55 +44,74 @@ static inline struct command_simple *analysis_simple(const struct analysis *r, s
 	return &r->facts->command[index];
 }
 
-/* command_analysis.c: a word of the shell, with the home folder put in where it is known */
+/* A word of the shell, with the home directory inserted where it is known. */
 struct command_word analysis_word(struct analysis *r, const struct shell_word *w);
 
-/* command_paths.c */
-/* Returns the roles of its operands (command_paths.def); NULL: no row is about it. */
-const char *command_paths_of_command(struct analysis *r, const struct analysis_command *c);
-bool command_paths_has_role(const char *roles, size_t i, size_t n); /* operand i of n is a path */
-void command_paths_of_redirects(struct analysis *r,
-				const struct analysis_command *c); /* only these: of what is judged elsewhere */
-/* From cwd, without . and ..; NULL: not known */
-const char *command_paths_absolute(struct analysis *r, const char *cwd, const char *path);
-/* What `cd` with these operands makes of cwd; NULL: not known. */
-const char *command_paths_after_cd(struct analysis *r, const struct command_args *a, const char *cwd);
-bool command_paths_harmless_target(const char *path); /* /dev/null and the like */
+/* ---- command_paths.c ---- */
 
-/* path_words.c */
+/* Adds the paths that a command names. Returns the roles of its operands (command_paths.def); NULL: no row matches. */
+const char *command_paths_of_command(struct analysis *r, const struct analysis_command *c);
+/* Whether operand i of n is a path. */
+bool command_paths_has_role(const char *roles, size_t i, size_t n);
+/* Adds only the paths of redirections: for commands whose operands are analysed elsewhere. */
+void command_paths_of_redirects(struct analysis *r, const struct analysis_command *c);
+/* From cwd, without . and ..; NULL: unknown. */
+const char *command_paths_absolute(struct analysis *r, const char *cwd, const char *path);
+/* The working directory after `cd` with these operands; NULL: unknown. */
+const char *command_paths_after_cd(struct analysis *r, const struct command_args *a, const char *cwd);
+/* /dev/null and similar: writing there changes nothing. */
+bool command_paths_harmless_target(const char *path);
+
+/* ---- path_words.c: paths in words whose use is unknown ---- */
+
 void path_words_of_command(struct analysis *r, const struct analysis_command *c, const char *roles, bool wraps);
 void path_words_of_assignment(struct analysis *r, size_t index, const char *cwd, const struct shell_word *value);
-void path_words_of_script(struct analysis *r, const struct shell_script *s, const char *cwd); /* what loops are given */
+/* The lists of loops. */
+void path_words_of_script(struct analysis *r, const struct shell_script *s, const char *cwd);
 
-/* network.c */
+/* ---- network.c ---- */
+
 void network_of_command(struct analysis *r, const struct analysis_command *c);
 
-/* harm.c */
+/* ---- harm.c ---- */
+
 void harm_of_command(struct analysis *r, const struct analysis_command *c);
 void harm_raise(struct analysis *r, size_t index, enum command_harm level, const char *impact, const char *advice);
-void harm_of_line(struct analysis *r,
-		  const struct shell_script *s); /* what only shows in the whole: pipes into shells, fork bombs */
+/* Harm that only the whole line shows: pipes into shells, fork bombs. */
+void harm_of_line(struct analysis *r, const struct shell_script *s);
 
-/* arithmetic.c */
-void arithmetic_text(struct analysis *r, const char *text, size_t len);         /* of an expression */
-void arithmetic_value(struct analysis *r, const char *name, const char *value); /* as written; NULL: not known */
+/* ---- exec_variables.c ---- */
+
+/* An assignment for one command; value NULL: unknown. */
+void exec_variables_of_assignment(struct analysis *r, size_t index, const char *name, const char *value);
+/* A variable is set by no particular command; NULL: unknown which. */
+void exec_variables_of_name(struct analysis *r, const char *name);
+/* Variables that the text itself sets: for PATH in … */
+void exec_variables_of_script(struct analysis *r, const struct shell_script *s);
+/*
+ * Whether an assignment with this value as written is harmless for this command: IFS=: read x; PYTHONPATH=src pytest,
+ * which runs the project's code anyway.
+ */
+bool exec_variables_is_harmless(struct analysis *r, size_t index, const char *name, const char *plain, const char *cwd);
+
+/* ---- arithmetic.c ---- */
+
+/* An expression. */
+void arithmetic_text(struct analysis *r, const char *text, size_t len);
+/* A variable's value as written; NULL: unknown. */
+void arithmetic_value(struct analysis *r, const char *name, const char *value);
 void arithmetic_of_script(struct analysis *r, const struct shell_script *s);
 void arithmetic_of_command(struct analysis *r, const struct command_args *a);
-bool arithmetic_is_open(const struct arithmetic *c); /* something may be run by computing */
+/* Whether evaluating an expression may run a command. */
+bool arithmetic_is_open(const struct arithmetic *c);
 
-/* command_class.c */
-void command_class_of_command(struct analysis *r,
-			      const struct analysis_command *c); /* read-only, code, remote, options that execute */
-void command_class_of_text(struct analysis *r, const struct shell_script *s); /* what is of no command: for PATH in … */
-bool command_class_does_more(const struct command_args *a); /* a wrapper, than to run what is inside */
-bool command_class_is_system_program(const char *word);     /* a plain name, or a path in the system's folders */
-/* For this command alone, and with this value as written: IFS=: read x; PYTHONPATH=src pytest, which runs the project's
- * code anyway. */
-bool command_class_is_harmless(struct analysis *r, size_t index, const char *name, const char *plain, const char *cwd);
-void command_class_of_name(
-	struct analysis *r,
-	const char *name); /* a variable gets some value, by no command in particular; NULL: not known which */
-void command_class_of_assignment(struct analysis *r, size_t index, const char *name,
-				 const char *value); /* value NULL: not known */
+/* ---- command_class.c ---- */
+
+/* Sets flags and unknowns: read-only, code, remote, options that execute. */
+void command_class_of_command(struct analysis *r, const struct analysis_command *c);
+/* A wrapper that does more than run the command inside. */
+bool command_class_does_more(const struct command_args *a);
+/* A name without a directory, or a path in the system's directories. */
+bool command_class_is_system_program(const char *word);
 
 #endif

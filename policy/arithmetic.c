@@ -187,9 +187,9 @@ static void assigned_in(struct analysis *r, const char *s, const char *end)
 		}
 		const bool before = from - s >= 2 && (memcmp(from - 2, "++", 2) == 0 || memcmp(from - 2, "--", 2) == 0);
 		if (known)
-			command_class_of_name(r, shell_arena_strndup(r->arena, from, (size_t)(at - from)));
+			exec_variables_of_name(r, shell_arena_strndup(r->arena, from, (size_t)(at - from)));
 		else if (before || assigns_here(at, end))
-			command_class_of_name(r, NULL);
+			exec_variables_of_name(r, NULL);
 	}
 }
 

@@ -15,25 +15,6 @@
 #define BUDGET (4u << 20)
 #define COMPARE_MAX 256 /* commands among which both readings are compared; beyond, all of both are listed */
 
-static const struct {
-	const char *name, *text;
-} unknowns[] = {
-#define UNKNOWN(NAME, name, covered, text) { name, text },
-#include "policy/unknowns.def"
-#undef UNKNOWN
-};
-
-const char *command_unknown_name(enum command_unknown bit) { return unknowns[bit].name; }
-
-const char *command_unknown_text(enum command_unknown bit) { return unknowns[bit].text; }
-
-const char *command_harm_name(enum command_harm h)
-{
-	static const char *const names[] = { "harmless", "risky", "destructive", "catastrophic" };
-
-	return names[h];
-}
-
 /* Where a command stands: what its surroundings hand down to it. */
 struct command_context {
 	int parent;
@@ -53,64 +34,6 @@ static void read_text(struct analysis *r, const char *text, size_t len, bool bas
 		      const struct command_context *at);
 
 /* ---- words ---- */
-
-/* What a part stands for, if the home folder is known: ~, $HOME, ${HOME}. */
-static const char *known_part(const struct analysis *r, const struct shell_part *p)
-{
-	static const char *const names[] = { "~", "$HOME", "${HOME}" };
-
-	for (size_t i = 0; i < countof(names) && r->o->home && !r->home_changed; i++)
-		if (strlen(names[i]) == p->len && memcmp(names[i], p->text, p->len) == 0 &&
-		    (i == 0) == (p->kind == SHELL_PART_TILDE))
-			return r->o->home;
-	return NULL;
-}
-
-/* Is the first character what it looks like? A pattern's may become anything, also a dash. */
-static bool is_certain(const struct shell_word *w)
-{
-	const struct shell_part *p = w->part;
-
-	return w->nparts && p->kind == SHELL_PART_LITERAL && p->len &&
-	       (p->quoted || !(w->unknown & SHELL_GLOB) || !strchr("*?[+@!", *p->text));
-}
-
-struct command_word analysis_word(struct analysis *r, const struct shell_word *w)
-{
-	struct command_word c = {
-		.value = w->value,
-		.plain = w->plain,
-		.unknown = w->unknown,
-		.many = w->many,
-		.lead = w->value || is_certain(w),
-	};
-	buf_auto struct buf text = BUF_INIT;
-	bool home = false;
-
-	if (w->value)
-		return c;
-	c.unknown = w->unknown & (SHELL_GLOB | SHELL_BRACES | SHELL_ARRAY);
-	c.many = c.unknown != 0;
-	for (size_t i = 0; i < w->nparts; i++) {
-		const char *known = w->part[i].kind == SHELL_PART_LITERAL ? NULL : known_part(r, &w->part[i]);
-
-		buf_append(&text, known ? known : w->part[i].text, known ? strlen(known) : w->part[i].len);
-		home |= known != NULL;
-		c.lead |= i == 0 && known;
-		if (w->part[i].kind != SHELL_PART_LITERAL && !known) {
-			c.unknown |= w->part[i].unknown;
-			c.many |= w->many;
-		}
-	}
-	if (home) {
-		c.plain = shell_arena_strndup(r->arena, text.data, text.len);
-		c.value = c.unknown ? NULL : c.plain;
-	} else {
-		c.unknown = w->unknown;
-		c.many = w->many;
-	}
-	return c;
-}
 
 static struct command_word *words_of(struct analysis *r, const struct shell_word *w, size_t n)
 {
@@ -275,7 +198,7 @@ static void go_inside(struct analysis *r, size_t index, const struct wrapper_fou
 	for (size_t i = 0; i < found->nassign; i++) {
 		const char *equals = strchr(found->assign[i], '=');
 
-		command_class_of_assignment(
+		exec_variables_of_assignment(
 			r, index, shell_arena_strndup(r->arena, found->assign[i], (size_t)(equals - found->assign[i])),
 			equals + 1);
 	}
@@ -354,8 +277,8 @@ static void read_words(struct analysis *r, const struct command_word *w, size_t 
 
 static const char *assigned(struct analysis *r, const struct shell_assignment *a, size_t index, const char *cwd)
 {
-	if (!command_class_is_harmless(r, index, a->name, a->value.plain, cwd))
-		command_class_of_assignment(r, index, a->name, a->value.value);
+	if (!exec_variables_is_harmless(r, index, a->name, a->value.plain, cwd))
+		exec_variables_of_assignment(r, index, a->name, a->value.value);
 	path_words_of_assignment(r, index, cwd, &a->value);
 	arithmetic_value(r, a->name, a->value.unknown & SHELL_GLOB ? NULL : a->value.plain);
 	if (a->value.unknown & SHELL_EVALUATES)
@@ -446,7 +369,7 @@ static void read_script(struct analysis *r, const struct shell_script *s, const 
 	}
 	if (!(at->flags & COMMAND_ELSEWHERE)) {
 		path_words_of_script(r, s, at->cwd);
-		command_class_of_text(r, s);
+		exec_variables_of_script(r, s);
 	}
 	harm_of_line(r, s);
 }
@@ -576,7 +499,7 @@ static void sum_up(struct analysis *r)
 		const char *equals = strchr(r->o->env[i], '=');
 
 		if (equals)
-			command_class_of_assignment(
+			exec_variables_of_assignment(
 				r, 0, shell_arena_strndup(r->arena, r->o->env[i], (size_t)(equals - r->o->env[i])),
 				equals + 1);
 		if (equals && strpbrk(equals, "$`"))

@@ -161,8 +161,4 @@ bool command_variable_matters(const char *name, const char *value);
 /* Of a PATH: every folder is absolute and none is in (or is) a folder of `writable`, count of them. */
 bool command_path_is_fixed(const char *value, const char *const *writable, size_t count);
 
-const char *command_unknown_name(enum command_unknown bit); /* "commandName" */
-const char *command_unknown_text(enum command_unknown bit); /* "the name of the command is not known before it runs" */
-const char *command_harm_name(enum command_harm h);         /* "destructive" */
-
 #endif

@@ -1,5 +1,5 @@
 /* What kind of command it is: only looking (readonly.def), or running what the list of commands does not show
- * (executes.def, exec_vars.def). */
+ * (executes.def). */
 
 #include "policy/analysis.h"
 #include "policy/shell_modes.h"
@@ -27,117 +27,6 @@ static const struct execute {
 #undef EXECUTES
 };
 
-static const struct variable {
-	const char *names, *harmless;
-} variables[] = {
-#define EXEC_VAR(names, harmless) { names, harmless },
-#include "policy/exec_vars.def"
-#undef EXEC_VAR
-};
-
-bool command_variable_matters(const char *name, const char *value)
-{
-	for (size_t i = 0; i < countof(variables); i++)
-		if (args_named(name, variables[i].names))
-			return !value || strchr(value, ' ') || !args_named(value, variables[i].harmless);
-	return false;
-}
-
-bool command_path_is_fixed(const char *value, const char *const *writable, size_t count)
-{
-	for (const char *s = value;; s++) {
-		const size_t n = strcspn(s, ":");
-		mem_auto char *folder = mem_strndup(s, n);
-		char clean[PATH_MAX];
-		struct err e = ERR_INIT;
-
-		if (*folder != '/' || path_clean(folder, clean, &e) < 0 || strstr(folder, "/.."))
-			return false;
-		for (size_t i = 0; i < count; i++)
-			if (path_within(writable[i], clean))
-				return false;
-		s += n;
-		if (!*s)
-			return true;
-	}
-}
-
-/* One folder of a list: in the workspace, or what the variable had before. */
-static bool is_of_project(struct analysis *r, const char *name, const char *s, size_t n, const char *cwd)
-{
-	static const char *const here[] = { "$PWD", "${PWD}" };
-	const char *path = shell_arena_strndup(r->arena, s, n);
-	const size_t len = strlen(name);
-
-	if (*path == '$' && (strcmp(path + 1, name) == 0 ||
-			     (path[1] == '{' && strncmp(path + 2, name, len) == 0 && strcmp(path + 2 + len, "}") == 0)))
-		return true;
-	for (size_t i = 0; i < countof(here); i++)
-		if (strncmp(path, here[i], strlen(here[i])) == 0 &&
-		    (path[strlen(here[i])] == '/' || !path[strlen(here[i])])) {
-			path += strlen(here[i]);
-			path = *path ? path + 1 : ".";
-			break;
-		}
-	const char *whole = strpbrk(path, "$`*?[~") ? NULL : command_paths_absolute(r, cwd, *path ? path : ".");
-	return whole && path_within(r->workspace, whole);
-}
-
-bool command_class_is_harmless(struct analysis *r, size_t index, const char *name, const char *plain, const char *cwd)
-{
-	static const char loads[] = "PYTHONPATH|NODE_PATH|RUBYLIB|PERL5LIB|CLASSPATH";
-	const struct command_simple *c = analysis_simple(r, index);
-
-	if (strcmp(name, "IFS") == 0)
-		return c->argc && c->argv[0] && strcmp(c->argv[0], "read") == 0;
-	if (!(c->flags & COMMAND_CODE) || !args_named(name, loads))
-		return false;
-	for (const char *s = plain;; s++) {
-		const size_t n = strcspn(s, ":");
-
-		if (!is_of_project(r, name, s, n, cwd))
-			return false;
-		s += n;
-		if (!*s)
-			return true;
-	}
-}
-
-/* The first one is named to whoever is asked. */
-static void note_variable(struct analysis *r, const char *name)
-{
-	if (name && !r->facts->variable)
-		r->facts->variable = shell_arena_strndup(r->arena, name, strlen(name));
-}
-
-void command_class_of_assignment(struct analysis *r, size_t index, const char *name, const char *value)
-{
-	struct command_simple *c = analysis_simple(r, index);
-
-	if (strcmp(name, "HOME") == 0)
-		r->home_changed = true;
-	if (command_variable_matters(name, value)) {
-		note_variable(r, name);
-		c->flags |= COMMAND_EXECUTES;
-		c->unknown |= COMMAND_UNKNOWN(VARIABLE);
-	}
-}
-
-void command_class_of_name(struct analysis *r, const char *name)
-{
-	if (name && !command_variable_matters(name, NULL))
-		return;
-	note_variable(r, name);
-	r->facts->flags |= COMMAND_EXECUTES;
-	r->facts->unknown |= COMMAND_UNKNOWN(VARIABLE);
-}
-
-void command_class_of_text(struct analysis *r, const struct shell_script *s)
-{
-	for (size_t i = 0; i < s->nset; i++)
-		command_class_of_name(r, s->set[i].name);
-}
-
 static bool is_name(const char *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -160,7 +49,7 @@ static void names_variable(struct analysis *r, const struct analysis_command *c,
 		return;
 	}
 	const char *name = shell_arena_strndup(r->arena, w->plain, n);
-	command_class_of_assignment(r, c->index, name, value);
+	exec_variables_of_assignment(r, c->index, name, value);
 }
 
 /* `command export A=$x`: no longer an assignment to bash, so the value may become further words. */

@@ -7,6 +7,25 @@
 
 #include <stdbool.h>
 
+static const struct {
+	const char *name, *text;
+} unknowns[] = {
+#define UNKNOWN(NAME, name, covered, text) { name, text },
+#include "policy/unknowns.def"
+#undef UNKNOWN
+};
+
+const char *command_unknown_name(enum command_unknown bit) { return unknowns[bit].name; }
+
+const char *command_unknown_text(enum command_unknown bit) { return unknowns[bit].text; }
+
+const char *command_harm_name(enum command_harm h)
+{
+	static const char *const names[] = { "harmless", "risky", "destructive", "catastrophic" };
+
+	return names[h];
+}
+
 static bool is_plain(unsigned char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||

@@ -3,10 +3,11 @@
 
 /* Commands as people and facts see them. */
 
+#include "policy/command_analysis.h"
+
 #include <stddef.h>
 
 struct buf;
-struct command_facts;
 
 #define COMMAND_DISPLAY_MAX 4096 /* bytes of a display; what is longer is shown by both ends */
 #define COMMAND_PARTS_MAX 32     /* of each list in command_json */
@@ -29,5 +30,9 @@ void command_quote(const char *s, size_t n, struct buf *out);
  *     "readOnly":…, "harm"?, "unknown"?:[…], "syntaxError"?}.
  */
 void command_json(const char *const *argv, size_t argc, const struct command_facts *facts, struct buf *out);
+
+const char *command_unknown_name(enum command_unknown bit); /* "commandName" */
+const char *command_unknown_text(enum command_unknown bit); /* "the name of the command is not known before it runs" */
+const char *command_harm_name(enum command_harm h);         /* "destructive" */
 
 #endif

@@ -1,5 +1,7 @@
 #include "policy/decision.h"
 
+#include "policy/command_text.h"
+
 #include "policy/command_analysis.h"
 #include "policy/hook_answer.h"
 #include "runtime/base/buf.h"

@@ -11,10 +11,10 @@
  *       { "type": "http", "url": "https://host/path", "headers"?: {"Authorization": "Bearer ${TOKEN}"},
  *         "allowedEnvVars"?: ["TOKEN"], … }] }] }
  *
- * Which of them a step of the work selects is decided here; running them is the engine's (runtime/engine/hook/hook.h), and
- * what they answer is read in hook_answer.h. A workspace's file may only tighten: what its hooks allow or rewrite does
- * not count. They are programs of whoever wrote the repository; "trustedHooks": [SHA-256 of such a file, …] of the host
- * or the user says that they may run where nothing unknown may (mode untrusted).
+ * Which of them a step of the work selects is decided here; running them is the engine's (runtime/engine/hook/hook.h),
+ * and what they answer is read in hook_answer.h. A workspace's file may only tighten: what its hooks allow or rewrite
+ * does not count. They are programs of whoever wrote the repository; "trustedHooks": [SHA-256 of such a file, …] of the
+ * host or the user says that they may run where nothing unknown may (mode untrusted).
  */
 
 #include "policy/rules.h"

@@ -11,6 +11,7 @@
  */
 
 #include "policy/command_analysis.h"
+#include "policy/command_text.h"
 #include "policy/decision.h"
 
 #include "runtime/base/buf.h"
