@@ -194,7 +194,7 @@ static void assigned_in(struct analysis *r, const char *s, const char *end)
 }
 
 /* The names in a text are used; false: there is more in it than numbers and names. */
-static bool look(struct analysis *r, const char *s, const char *end, bool assigns)
+static bool scan_names(struct analysis *r, const char *s, const char *end, bool assigns)
 {
 	bool known = true;
 
@@ -228,7 +228,7 @@ static bool look(struct analysis *r, const char *s, const char *end, bool assign
 void arithmetic_text(struct analysis *r, const char *text, size_t len)
 {
 	assigned_in(r, text, text + len);
-	if (!look(r, text, text + len, true))
+	if (!scan_names(r, text, text + len, true))
 		r->arithmetic.open = true;
 }
 
@@ -237,7 +237,7 @@ void arithmetic_value(struct analysis *r, const char *name, const char *value)
 	struct arithmetic_name *n;
 
 	/* A value that assigns is not one to compute with. */
-	if (value && look(r, value, value + strlen(value), false) && !strchr(value, '=') && !strstr(value, "++") &&
+	if (value && scan_names(r, value, value + strlen(value), false) && !strchr(value, '=') && !strstr(value, "++") &&
 	    !strstr(value, "--"))
 		return;
 	n = name_of(r, name, strcspn(name, "[+"));

@@ -5,7 +5,7 @@
 #include <ctype.h>
 #include <stdint.h>
 
-static const char *number(const char *s, const char *end, unsigned base, unsigned digits, uint32_t *ret)
+static const char *parse_number(const char *s, const char *end, unsigned base, unsigned digits, uint32_t *ret)
 {
 	*ret = 0;
 	for (; digits && s < end && isxdigit((unsigned char)*s); s++, digits--) {
@@ -19,7 +19,7 @@ static const char *number(const char *s, const char *end, unsigned base, unsigne
 	return s;
 }
 
-static size_t utf8(uint32_t c, char *out)
+static size_t encode_utf8(uint32_t c, char *out)
 {
 	if (c < 0x80) {
 		out[0] = (char)c;
@@ -33,7 +33,7 @@ static size_t utf8(uint32_t c, char *out)
 }
 
 /* One escape after its backslash; writes at most as many bytes as it reads, plus the backslash. */
-static const char *escape(const char *s, const char *end, char *out, size_t *n)
+static const char *parse_escape(const char *s, const char *end, char *out, size_t *n)
 {
 	static const char from[] = "abeEfnrtv\\'\"?", to[] = "\a\b\033\033\f\n\r\t\v\\'\"?";
 	const char c = *s, *known = strchr(from, c);
@@ -44,18 +44,18 @@ static const char *escape(const char *s, const char *end, char *out, size_t *n)
 		return s + 1;
 	}
 	if (c >= '0' && c <= '7') {
-		s = number(s, end, 8, 3, &value);
+		s = parse_number(s, end, 8, 3, &value);
 		out[(*n)++] = (char)value;
 		return s;
 	}
 	if (c == 'x' || c == 'u' || c == 'U') {
-		const char *after = number(s + 1, end, 16, c == 'x' ? 2 : c == 'u' ? 4 : 8, &value);
+		const char *after = parse_number(s + 1, end, 16, c == 'x' ? 2 : c == 'u' ? 4 : 8, &value);
 
 		if (after > s + 1 && value <= 0x10ffff) {
 			if (c == 'x')
 				out[(*n)++] = (char)value;
 			else
-				*n += utf8(value, out + *n);
+				*n += encode_utf8(value, out + *n);
 			return after;
 		}
 	} else if (c == 'c' && s + 1 < end) {
@@ -67,7 +67,7 @@ static const char *escape(const char *s, const char *end, char *out, size_t *n)
 	return s + 1;
 }
 
-void parser_ansi(struct parser *p, struct word_parts *w)
+void parse_ansi(struct parser *p, struct word_parts *w)
 {
 	const char *s = p->at, *end = s;
 
@@ -82,11 +82,11 @@ void parser_ansi(struct parser *p, struct word_parts *w)
 	size_t n = 0;
 	while (s < end) {
 		if (*s == '\\')
-			s = escape(s + 1, end, out, &n);
+			s = parse_escape(s + 1, end, out, &n);
 		else
 			out[n++] = *s++;
 	}
 	const char *nul = memchr(out, '\0', n); /* what follows a NUL is dropped */
-	word_literal(p, w, out, nul ? (size_t)(nul - out) : n, true);
+	word_parts_add_literal(p, w, out, nul ? (size_t)(nul - out) : n, true);
 	p->at = end + 1;
 }

@@ -38,7 +38,7 @@ struct brace {
 	bool over;
 };
 
-static int character(const struct piece *x)
+static int piece_character(const struct piece *x)
 {
 	if (x->part->kind != SHELL_PART_LITERAL || x->part->quoted || x->len != 1)
 		return -1;
@@ -64,7 +64,7 @@ static bool row_init(struct brace *b, const struct word_parts *w)
 	return true;
 }
 
-static void match(struct brace *b)
+static void match_braces(struct brace *b)
 {
 	const size_t n = b->all.count;
 	size_t *open = shell_arena_alloc(b->p->arena, (n + 1) * sizeof(*open)), depth = 0;
@@ -72,7 +72,7 @@ static void match(struct brace *b)
 	b->close = shell_arena_alloc(b->p->arena, (n + 1) * sizeof(*b->close));
 	b->comma = shell_arena_alloc(b->p->arena, n + 1);
 	for (size_t i = 0; i < n; i++) {
-		int c = character(&b->all.piece[i]);
+		int c = piece_character(&b->all.piece[i]);
 
 		if (c == '{')
 			open[depth++] = i;
@@ -89,7 +89,7 @@ static bool is_strange(const struct brace *b)
 	bool seen = false, comma = false;
 
 	for (size_t i = 0; i < b->all.count; i++) {
-		const int c = character(&b->all.piece[i]);
+		const int c = piece_character(&b->all.piece[i]);
 
 		if (seen && comma && c == '}')
 			return true;
@@ -100,8 +100,8 @@ static bool is_strange(const struct brace *b)
 	return false;
 }
 
-static void push(struct brace *b, struct rows *out, const struct row *pre, const struct row *mid,
-		 const struct row *post)
+static void push_row(struct brace *b, struct rows *out, const struct row *pre, const struct row *mid,
+		     const struct row *post)
 {
 	struct row r = { .count = pre->count + mid->count + post->count,
 			 .bytes = pre->bytes + mid->bytes + post->bytes };
@@ -119,7 +119,7 @@ static void push(struct brace *b, struct rows *out, const struct row *pre, const
 	out->row[out->count++] = r;
 }
 
-static struct row range(const struct brace *b, size_t from, size_t to)
+static struct row row_range(const struct brace *b, size_t from, size_t to)
 {
 	struct row r = { .piece = b->all.piece + from, .count = to - from };
 
@@ -137,7 +137,7 @@ static void push_text(struct brace *b, struct rows *out, const char *text)
 	part->text = shell_arena_strdup(b->p->arena, text);
 	part->len = strlen(text);
 	piece = (struct piece){ part, 0, part->len };
-	push(b, out, &none, &(struct row){ .piece = &piece, .count = 1, .bytes = part->len }, &none);
+	push_row(b, out, &none, &(struct row){ .piece = &piece, .count = 1, .bytes = part->len }, &none);
 }
 
 struct sequence {
@@ -183,14 +183,14 @@ static bool sequence_read(const char *s, struct sequence *q)
 	return !*end && labs(q->from) < 1000000000 && labs(q->to) < 1000000000 && labs(q->step) < 1000000000;
 }
 
-static bool sequence(struct brace *b, size_t open, size_t close, struct rows *out)
+static bool expand_sequence(struct brace *b, size_t open, size_t close, struct rows *out)
 {
 	char text[64], item[40];
 	size_t n = 0;
 	struct sequence q = { 0 };
 
 	for (size_t i = open + 1; i < close; i++) {
-		int c = character(&b->all.piece[i]);
+		int c = piece_character(&b->all.piece[i]);
 
 		if (c < 0 || n + 1 >= sizeof(text))
 			return false;
@@ -211,7 +211,7 @@ static bool sequence(struct brace *b, size_t open, size_t close, struct rows *ou
 	return true;
 }
 
-static void expand(struct brace *b, size_t from, size_t to, struct rows *out)
+static void expand_row(struct brace *b, size_t from, size_t to, struct rows *out)
 {
 	const struct row none = { .piece = b->all.piece };
 	struct rows middle = { 0 }, post = { 0 };
@@ -223,32 +223,32 @@ static void expand(struct brace *b, size_t from, size_t to, struct rows *out)
 	}
 	for (; open < to; open++)
 		if (b->close[open] && b->close[open] < to &&
-		    (b->comma[open] || sequence(b, open, b->close[open], &middle)))
+		    (b->comma[open] || expand_sequence(b, open, b->close[open], &middle)))
 			break;
-	const struct row pre = range(b, from, open);
+	const struct row pre = row_range(b, from, open);
 	if (open >= to) {
-		push(b, out, &pre, &none, &none);
+		push_row(b, out, &pre, &none, &none);
 		b->depth--;
 		return;
 	}
 	const size_t close = b->close[open];
 	if (b->comma[open])
 		for (size_t i = open + 1, start = i; i <= close; i++) {
-			if (i == close || character(&b->all.piece[i]) == ',') {
-				expand(b, start, i, &middle);
+			if (i == close || piece_character(&b->all.piece[i]) == ',') {
+				expand_row(b, start, i, &middle);
 				start = i + 1;
 			} else if (b->close[i] && b->close[i] < close) {
 				i = b->close[i];
 			}
 		}
-	expand(b, close + 1, to, &post);
+	expand_row(b, close + 1, to, &post);
 	for (size_t i = 0; i < middle.count && !b->over; i++)
 		for (size_t k = 0; k < post.count && !b->over; k++)
-			push(b, out, &pre, &middle.row[i], &post.row[k]);
+			push_row(b, out, &pre, &middle.row[i], &post.row[k]);
 	b->depth--;
 }
 
-static void to_word(struct parser *p, const struct word_parts *w, const struct row *r, struct shell_word *ret)
+static void row_to_word(struct parser *p, const struct word_parts *w, const struct row *r, struct shell_word *ret)
 {
 	struct word_parts made = { .offset = w->offset, .quoted = w->quoted };
 
@@ -256,10 +256,12 @@ static void to_word(struct parser *p, const struct word_parts *w, const struct r
 		const struct piece *x = &r->piece[i];
 		struct shell_part *last = made.count ? &made.part[made.count - 1] : NULL;
 
-		if (character(x) >= 0) {
-			made.glob |= strchr("*?", character(x)) || (character(x) == ']' && made.open_bracket);
-			made.open_bracket |= character(x) == '[';
-			made.unknown |= i == 0 && character(x) == '~' ? SHELL_TILDE : 0; /* {,a}~: somebody's home */
+		if (piece_character(x) >= 0) {
+			made.glob |= strchr("*?", piece_character(x)) ||
+				     (piece_character(x) == ']' && made.open_bracket);
+			made.open_bracket |= piece_character(x) == '[';
+			made.unknown |= i == 0 && piece_character(x) == '~' ? SHELL_TILDE
+									    : 0; /* {,a}~: somebody's home */
 		}
 		made.many |= x->part->kind == SHELL_PART_EXPANSION && !x->part->quoted &&
 			     !(x->part->unknown & SHELL_PROCESS);
@@ -274,10 +276,10 @@ static void to_word(struct parser *p, const struct word_parts *w, const struct r
 		made.part[made.count].text += x->from;
 		made.part[made.count++].len = x->len;
 	}
-	parser_word_finish(p, &made, ret);
+	word_parts_finish(p, &made, ret);
 }
 
-void parser_braces(struct parser *p, const struct word_parts *w, struct shell_word **words, size_t *count)
+void expand_braces(struct parser *p, const struct word_parts *w, struct shell_word **words, size_t *count)
 {
 	struct brace b = { .p = p };
 	struct rows out = { 0 };
@@ -285,11 +287,11 @@ void parser_braces(struct parser *p, const struct word_parts *w, struct shell_wo
 	if (w->brace && p->dialect == SHELL_BASH) {
 		b.over = !row_init(&b, w);
 		if (!b.over) {
-			match(&b);
+			match_braces(&b);
 			b.over = is_strange(&b);
 		}
 		if (!b.over)
-			expand(&b, 0, b.all.count, &out);
+			expand_row(&b, 0, b.all.count, &out);
 	}
 	if (b.over || out.count < 2) {
 		*words = shell_arena_grow(p->arena, *words, *count, sizeof(**words));
@@ -297,9 +299,9 @@ void parser_braces(struct parser *p, const struct word_parts *w, struct shell_wo
 
 		if (out.count == 1 && !b.over) {
 			p->script->bashisms |= out.row[0].count != b.all.count; /* {1..1} */
-			to_word(p, w, &out.row[0], one);
+			row_to_word(p, w, &out.row[0], one);
 		} else {
-			parser_word_finish(p, w, one);
+			word_parts_finish(p, w, one);
 		}
 		if (b.over) {
 			one->value = NULL;
@@ -314,7 +316,7 @@ void parser_braces(struct parser *p, const struct word_parts *w, struct shell_wo
 			continue; /* {a,} leaves nothing where nothing is */
 		*words = shell_arena_grow(p->arena, *words, *count, sizeof(**words));
 		struct shell_word *made = &(*words)[(*count)++];
-		to_word(p, w, &out.row[i], made);
+		row_to_word(p, w, &out.row[i], made);
 		if (!out.row[i].bytes) { /* {,'a'} leaves nothing, {'',a} an empty word */
 			made->value = NULL;
 			made->unknown |= SHELL_BRACES;

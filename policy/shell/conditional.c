@@ -9,7 +9,7 @@ struct condition {
 	struct shell_command *c;
 };
 
-static void add(struct condition *d, const struct shell_word *w)
+static void add_word(struct condition *d, const struct shell_word *w)
 {
 	d->c->word = shell_arena_grow(d->p->arena, d->c->word, d->c->nwords, sizeof(*d->c->word));
 	d->c->word[d->c->nwords++] = *w;
@@ -17,7 +17,7 @@ static void add(struct condition *d, const struct shell_word *w)
 
 static void add_text(struct condition *d, const char *text)
 {
-	add(d, &(struct shell_word){ .value = text, .plain = text, .offset = parser_offset(d->p, d->p->at) });
+	add_word(d, &(struct shell_word){ .value = text, .plain = text, .offset = parser_offset(d->p, d->p->at) });
 }
 
 static bool at_close(struct condition *d)
@@ -40,7 +40,7 @@ static bool is_binary(const char *s)
 	return false;
 }
 
-static bool operand(struct condition *d, enum word_mode mode, struct shell_word *ret)
+static bool parse_operand(struct condition *d, enum word_mode mode, struct shell_word *ret)
 {
 	struct parser *p = d->p;
 	enum op op = parser_op(p);
@@ -51,29 +51,29 @@ static bool operand(struct condition *d, enum word_mode mode, struct shell_word 
 		parser_unexpected(p);
 		return false;
 	}
-	parser_word(p, mode, ret);
+	parse_word(p, mode, ret);
 	if (!ret->quoted && ret->unknown == SHELL_GLOB) /* a pattern here, and never a list of files */
 		ret->value = ret->plain;
 	ret->unknown &= ~(unsigned)SHELL_GLOB;
-	add(d, ret);
+	add_word(d, ret);
 	return !p->failed;
 }
 
-static void alternatives(struct condition *d);
+static void parse_or(struct condition *d);
 
 /* word, -op word, word op word */
-static void primary(struct condition *d)
+static void parse_primary(struct condition *d)
 {
 	struct parser *p = d->p;
 	struct shell_word left, right;
 
-	if (!operand(d, WORD_PLAIN, &left))
+	if (!parse_operand(d, WORD_PLAIN, &left))
 		return;
 	enum op op = parser_op(p);
 	if (op == OP_REDIRECT && parser_peek2(p) != '(' && (parser_peek(p) == '<' || parser_peek(p) == '>')) {
 		add_text(d, parser_peek(p) == '<' ? "<" : ">");
 		p->at++;
-		operand(d, WORD_PLAIN, &right);
+		parse_operand(d, WORD_PLAIN, &right);
 		return;
 	}
 	const char *name = left.value;
@@ -84,7 +84,7 @@ static void primary(struct condition *d)
 			parser_fail(p, "%s needs an argument", name);
 		return;
 	}
-	if (!operand(d, WORD_PLAIN, &right))
+	if (!parse_operand(d, WORD_PLAIN, &right))
 		return;
 	if (!right.quoted && is_binary(right.value)) {
 		enum word_mode mode = strcmp(right.value, "=~") == 0 ? WORD_REGEX
@@ -94,13 +94,13 @@ static void primary(struct condition *d)
 		if (unary && (at_close(d) || parser_op(p) != OP_NONE))
 			return; /* -n = */
 		parser_skip_blanks(p);
-		operand(d, mode, &right);
+		parse_operand(d, mode, &right);
 	} else if (!unary) {
 		parser_fail(p, "conditional operator expected");
 	}
 }
 
-static void term(struct condition *d)
+static void parse_and(struct condition *d)
 {
 	struct parser *p = d->p;
 
@@ -110,11 +110,11 @@ static void term(struct condition *d)
 	if (parser_keyword(p) == KW_NOT) {
 		parser_take_keyword(p, KW_NOT);
 		add_text(d, "!");
-		term(d);
+		parse_and(d);
 	} else if (parser_op(p) == OP_OPEN) {
 		add_text(d, "(");
 		p->at++;
-		alternatives(d);
+		parse_or(d);
 		parser_skip_newlines(p);
 		if (parser_op(p) != OP_CLOSE) {
 			parser_unexpected(p);
@@ -123,16 +123,16 @@ static void term(struct condition *d)
 			p->at++;
 		}
 	} else {
-		primary(d);
+		parse_primary(d);
 	}
 	parser_leave(p);
 }
 
-static void alternatives(struct condition *d)
+static void parse_or(struct condition *d)
 {
 	struct parser *p = d->p;
 
-	for (term(d); !p->failed; term(d)) {
+	for (parse_and(d); !p->failed; parse_and(d)) {
 		parser_skip_newlines(p);
 		enum op op = parser_op(p);
 		if (op != OP_AND && op != OP_OR)
@@ -142,12 +142,12 @@ static void alternatives(struct condition *d)
 	}
 }
 
-void parser_conditional(struct parser *p, struct shell_command *c)
+void parse_conditional(struct parser *p, struct shell_command *c)
 {
 	struct condition d = { .p = p, .c = c };
 
 	add_text(&d, "[[");
-	alternatives(&d);
+	parse_or(&d);
 	if (!at_close(&d)) {
 		parser_unexpected(p);
 		return;

@@ -33,14 +33,14 @@ static void mark_functions(struct parser *p, size_t from, unsigned context)
 		p->script->function[i].context |= context;
 }
 
-static void mark(struct parser *p, size_t from, unsigned context)
+static void mark_commands(struct parser *p, size_t from, unsigned context)
 {
 	for (size_t i = from; i < p->script->count; i++)
 		p->script->command[i].context |= context;
 	mark_functions(p, from, context);
 }
 
-static void expect(struct parser *p, enum keyword k, const char *what)
+static void expect_keyword(struct parser *p, enum keyword k, const char *what)
 {
 	if (parser_keyword(p) == k)
 		parser_take_keyword(p, k);
@@ -51,24 +51,24 @@ static void expect(struct parser *p, enum keyword k, const char *what)
 }
 
 /* A list that must not be empty, with some context added to its commands. */
-static void body(struct parser *p, unsigned context)
+static void parse_body(struct parser *p, unsigned context)
 {
 	const unsigned saved = p->context;
 
 	p->context |= context;
-	if (parser_list(p) == 0)
+	if (parse_list(p) == 0)
 		parser_unexpected(p);
 	p->context = saved;
 }
 
 /* ---- compound commands ---- */
 
-static void subshell(struct parser *p)
+static void parse_subshell(struct parser *p)
 {
 	const size_t scope = parser_scope_enter(p);
 
 	p->at++;
-	body(p, SHELL_IN_SUBSHELL);
+	parse_body(p, SHELL_IN_SUBSHELL);
 	p->scope = scope;
 	if (parser_op(p) != OP_CLOSE)
 		parser_unexpected(p);
@@ -76,63 +76,63 @@ static void subshell(struct parser *p)
 		p->at++;
 }
 
-static void group(struct parser *p)
+static void parse_group(struct parser *p)
 {
 	parser_take_keyword(p, KW_OPEN);
-	body(p, 0);
-	expect(p, KW_CLOSE, "}");
+	parse_body(p, 0);
+	expect_keyword(p, KW_CLOSE, "}");
 }
 
-static void if_command(struct parser *p)
+static void parse_if(struct parser *p)
 {
 	parser_take_keyword(p, KW_IF);
-	body(p, SHELL_IN_CONDITION);
-	expect(p, KW_THEN, "then");
-	body(p, SHELL_IN_BRANCH);
+	parse_body(p, SHELL_IN_CONDITION);
+	expect_keyword(p, KW_THEN, "then");
+	parse_body(p, SHELL_IN_BRANCH);
 	while (parser_keyword(p) == KW_ELIF) {
 		parser_take_keyword(p, KW_ELIF);
-		body(p, SHELL_IN_CONDITION);
-		expect(p, KW_THEN, "then");
-		body(p, SHELL_IN_BRANCH);
+		parse_body(p, SHELL_IN_CONDITION);
+		expect_keyword(p, KW_THEN, "then");
+		parse_body(p, SHELL_IN_BRANCH);
 	}
 	if (parser_keyword(p) == KW_ELSE) {
 		parser_take_keyword(p, KW_ELSE);
-		body(p, SHELL_IN_BRANCH);
+		parse_body(p, SHELL_IN_BRANCH);
 	}
-	expect(p, KW_FI, "fi");
+	expect_keyword(p, KW_FI, "fi");
 }
 
-static void do_group(struct parser *p, bool braces)
+static void parse_do_group(struct parser *p, bool braces)
 {
 	if (braces && parser_keyword(p) == KW_OPEN) {
 		parser_take_keyword(p, KW_OPEN);
-		body(p, SHELL_IN_LOOP);
-		expect(p, KW_CLOSE, "}");
+		parse_body(p, SHELL_IN_LOOP);
+		expect_keyword(p, KW_CLOSE, "}");
 		return;
 	}
-	expect(p, KW_DO, "do");
-	body(p, SHELL_IN_LOOP);
-	expect(p, KW_DONE, "done");
+	expect_keyword(p, KW_DO, "do");
+	parse_body(p, SHELL_IN_LOOP);
+	expect_keyword(p, KW_DONE, "done");
 }
 
-static void while_command(struct parser *p, enum keyword k)
+static void parse_while(struct parser *p, enum keyword k)
 {
 	parser_take_keyword(p, k);
-	body(p, SHELL_IN_CONDITION | SHELL_IN_LOOP);
-	do_group(p, false);
+	parse_body(p, SHELL_IN_CONDITION | SHELL_IN_LOOP);
+	parse_do_group(p, false);
 }
 
 /* After ((: the command that stands for it. */
-static void compute(struct parser *p)
+static void parse_arithmetic_command(struct parser *p)
 {
 	struct shell_command c = { .kind = SHELL_COMPUTE, .offset = parser_offset(p, p->at - 2) };
 	struct word_parts w = { 0 };
 
-	parser_arithmetic(p, &w);
-	word_literal(p, &w, "((", 2, false);
+	parse_arithmetic(p, &w);
+	word_parts_add_literal(p, &w, "((", 2, false);
 	c.word = shell_arena_alloc(p->arena, sizeof(*c.word));
 	c.nwords = 1;
-	parser_word_finish(p, &w, c.word);
+	word_parts_finish(p, &w, c.word);
 	parser_emit(p, &c);
 }
 
@@ -155,38 +155,38 @@ static bool take_arithmetic(struct parser *p)
 	return false;
 }
 
-static bool word_here(struct parser *p)
+static bool is_at_word(struct parser *p)
 {
 	return parser_op(p) == OP_NONE ||
 	       (p->dialect == SHELL_BASH && parser_op(p) == OP_REDIRECT && parser_peek2(p) == '(');
 }
 
-static bool is_name(const struct shell_word *w)
+static bool is_name_word(const struct shell_word *w)
 {
 	return w->value && !w->quoted && *w->value && !isdigit((unsigned char)*w->value) &&
 	       !w->value[strspn(w->value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789")];
 }
 
-static void for_command(struct parser *p, enum keyword k)
+static void parse_for(struct parser *p, enum keyword k)
 {
 	struct shell_word word;
 
 	parser_take_keyword(p, k);
 	parser_skip_blanks(p);
 	if (k == KW_FOR && take_arithmetic(p)) {
-		compute(p);
+		parse_arithmetic_command(p);
 		if (parser_op(p) == OP_SEMI)
 			parser_take_op(p, OP_SEMI);
 		parser_skip_newlines(p);
-		do_group(p, true);
+		parse_do_group(p, true);
 		return;
 	}
-	if (!word_here(p)) {
+	if (!is_at_word(p)) {
 		parser_unexpected(p);
 		return;
 	}
-	parser_word(p, WORD_PLAIN, &word);
-	if (p->dialect == SHELL_POSIX && !is_name(&word))
+	parse_word(p, WORD_PLAIN, &word);
+	if (p->dialect == SHELL_POSIX && !is_name_word(&word))
 		parser_fail(p, "not a name");
 	const char *name = word.plain, *list = NULL, *list_end = NULL;
 	if (parser_op(p) == OP_SEMI)
@@ -196,8 +196,8 @@ static void for_command(struct parser *p, enum keyword k)
 		if (parser_keyword(p) == KW_IN) {
 			parser_take_keyword(p, KW_IN);
 			list = p->at;
-			while (word_here(p))
-				parser_word(p, WORD_PLAIN, &word);
+			while (is_at_word(p))
+				parse_word(p, WORD_PLAIN, &word);
 			list_end = p->at;
 			enum op op = parser_op(p);
 			if (op != OP_SEMI && op != OP_NEWLINE)
@@ -207,21 +207,21 @@ static void for_command(struct parser *p, enum keyword k)
 	}
 	parser_sets(p, name, strlen(name), list, (size_t)(list_end - list));
 	parser_skip_newlines(p);
-	do_group(p, p->dialect == SHELL_BASH);
+	parse_do_group(p, p->dialect == SHELL_BASH);
 }
 
-static void case_clause(struct parser *p)
+static void parse_case_clause(struct parser *p)
 {
 	struct shell_word pattern;
 
 	if (parser_op(p) == OP_OPEN)
 		parser_take_op(p, OP_OPEN);
 	for (;;) {
-		if (!word_here(p)) {
+		if (!is_at_word(p)) {
 			parser_unexpected(p);
 			return;
 		}
-		parser_word(p, WORD_PLAIN, &pattern);
+		parse_word(p, WORD_PLAIN, &pattern);
 		if (parser_op(p) != OP_PIPE)
 			break;
 		parser_take_op(p, OP_PIPE);
@@ -233,37 +233,37 @@ static void case_clause(struct parser *p)
 	parser_take_op(p, OP_CLOSE);
 	const unsigned saved = p->context;
 	p->context |= SHELL_IN_BRANCH;
-	parser_list(p);
+	parse_list(p);
 	p->context = saved;
 }
 
-static void case_command(struct parser *p)
+static void parse_case(struct parser *p)
 {
 	struct shell_word word;
 
 	parser_take_keyword(p, KW_CASE);
-	if (!word_here(p)) {
+	if (!is_at_word(p)) {
 		parser_unexpected(p);
 		return;
 	}
-	parser_word(p, WORD_PLAIN, &word);
+	parse_word(p, WORD_PLAIN, &word);
 	parser_skip_newlines(p);
-	expect(p, KW_IN, "in");
+	expect_keyword(p, KW_IN, "in");
 	for (;;) {
 		parser_skip_newlines(p);
 		if (p->failed || parser_keyword(p) == KW_ESAC)
 			break;
-		case_clause(p);
+		parse_case_clause(p);
 		enum op op = parser_op(p);
 		if (op != OP_CASE_BREAK && op != OP_CASE_FALL && op != OP_CASE_TEST)
 			break;
 		parser_take_op(p, op);
 	}
-	expect(p, KW_ESAC, "esac");
+	expect_keyword(p, KW_ESAC, "esac");
 }
 
 /* The body, with the function's name in its commands. In a plain sh it may be any command. */
-static void function_body(struct parser *p, const char *name)
+static void parse_function_body(struct parser *p, const char *name)
 {
 	const char *outer = p->function;
 	const unsigned saved = p->context;
@@ -279,23 +279,23 @@ static void function_body(struct parser *p, const char *name)
 	p->function = name;
 	p->context = (p->context & SHELL_IN_SUBSTITUTION) | SHELL_IN_FUNCTION;
 	parser_skip_newlines(p);
-	parser_command(p);
+	parse_command(p);
 	if (p->dialect == SHELL_BASH && !p->compound)
 		parser_fail(p, "the body of a function must be a compound command");
 	p->function = outer;
 	p->context = saved;
 }
 
-static void function_command(struct parser *p)
+static void parse_function(struct parser *p)
 {
 	struct shell_word name;
 
 	parser_take_keyword(p, KW_FUNCTION);
-	if (!word_here(p)) {
+	if (!is_at_word(p)) {
 		parser_unexpected(p);
 		return;
 	}
-	parser_word(p, WORD_PLAIN, &name);
+	parse_word(p, WORD_PLAIN, &name);
 	if (parser_op(p) == OP_OPEN) {
 		const char *open = p->at;
 
@@ -305,16 +305,16 @@ static void function_command(struct parser *p)
 		else
 			p->at = open;
 	}
-	function_body(p, name.plain);
+	parse_function_body(p, name.plain);
 }
 
-static void test_command(struct parser *p)
+static void parse_test(struct parser *p)
 {
 	p->computes = true; /* -eq does */
 	struct shell_command c = { .kind = SHELL_TEST, .offset = parser_offset(p, p->at) };
 
 	parser_take_keyword(p, KW_TEST);
-	parser_conditional(p, &c);
+	parse_conditional(p, &c);
 	parser_emit(p, &c);
 }
 
@@ -325,7 +325,7 @@ static bool starts_compound(enum keyword k)
 }
 
 /* coproc [NAME] command: a name only if a compound command follows. */
-static void coproc_command(struct parser *p)
+static void parse_coproc(struct parser *p)
 {
 	const size_t from = p->script->count;
 
@@ -342,24 +342,24 @@ static void coproc_command(struct parser *p)
 		else
 			parser_sets(p, start, strcspn(start, " \t"), NULL, 0);
 	}
-	parser_command(p);
-	mark(p, from, SHELL_IN_BACKGROUND | SHELL_IN_SUBSHELL);
+	parse_command(p);
+	mark_commands(p, from, SHELL_IN_BACKGROUND | SHELL_IN_SUBSHELL);
 }
 
-static void redirects(struct parser *p, struct shell_command *c)
+static void parse_redirects(struct parser *p, struct shell_command *c)
 {
 	c->redirect = shell_arena_grow(p->arena, c->redirect, c->nredirects, sizeof(*c->redirect));
 	struct shell_redirect r = { 0 };
-	parser_redirect(p, &r);
+	parse_redirect(p, &r);
 	c->redirect[c->nredirects++] = r;
 }
 
-static void compound_end(struct parser *p, size_t offset)
+static void parse_compound_end(struct parser *p, size_t offset)
 {
 	struct shell_command c = { .kind = SHELL_COMPOUND, .offset = offset };
 
 	while (!p->failed && parser_at_redirect(p))
-		redirects(p, &c);
+		parse_redirects(p, &c);
 	if (c.nredirects)
 		parser_emit(p, &c);
 	p->compound = true;
@@ -369,7 +369,7 @@ static void compound_end(struct parser *p, size_t offset)
 /* ---- simple commands ---- */
 
 /* The value of an assignment: a word, nothing, or (…). */
-static void assignment_value(struct parser *p, struct shell_word *ret)
+static void parse_assignment_value(struct parser *p, struct shell_word *ret)
 {
 	struct word_parts w;
 
@@ -378,25 +378,25 @@ static void assignment_value(struct parser *p, struct shell_word *ret)
 		const char *from = p->at++;
 
 		p->shifts_lines = true;
-		for (parser_skip_newlines(p); word_here(p); parser_skip_newlines(p))
-			parser_word(p, WORD_PLAIN, &item);
+		for (parser_skip_newlines(p); is_at_word(p); parser_skip_newlines(p))
+			parse_word(p, WORD_PLAIN, &item);
 		if (parser_op(p) != OP_CLOSE) {
 			parser_unexpected(p);
 			return;
 		}
 		p->at++;
 		w = (struct word_parts){ .unknown = SHELL_ARRAY, .offset = parser_offset(p, from) };
-		word_literal(p, &w, from, (size_t)(p->at - from), false);
-		parser_word_more(p, WORD_PLAIN, &w); /* x=(a)b is still one word */
+		word_parts_add_literal(p, &w, from, (size_t)(p->at - from), false);
+		parse_word_rest(p, WORD_PLAIN, &w); /* x=(a)b is still one word */
 		/* bash 5.2 loses the backslash of $(x=(\;)): a mistake, after which it goes on with the next line. */
 		if (p->context & SHELL_IN_SUBSTITUTION && memchr(from, '\\', (size_t)(p->at - from)))
 			parser_ambiguous(p, "a backslash in an array in $(…)");
 	} else {
-		parser_word_parts(p, WORD_PLAIN, &w);
+		parse_word_parts(p, WORD_PLAIN, &w);
 		w.glob = false; /* neither patterns nor fields are expanded here */
 		w.many = false;
 	}
-	parser_word_finish(p, &w, ret);
+	word_parts_finish(p, &w, ret);
 }
 
 static bool is_name_character(int c) { return c == '_' || (c > 0 && c < 0x80 && isalnum(c)); }
@@ -424,7 +424,7 @@ static bool take_assignment(struct parser *p, struct shell_assignment *a, struct
 		p->script->bashisms = true;
 		subscript = p->dialect == SHELL_BASH;
 		if (subscript)
-			parser_subscript(p);
+			parse_subscript(p);
 	}
 	a->append = n && parser_peek(p) == '+' && parser_peek2(p) == '=' && p->dialect == SHELL_BASH;
 	if (n && (a->append || parser_peek(p) == '=') && !p->failed) {
@@ -436,14 +436,14 @@ static bool take_assignment(struct parser *p, struct shell_assignment *a, struct
 	}
 	if (subscript && !p->failed) {
 		*begun = (struct word_parts){ .offset = parser_offset(p, from), .glob = true };
-		word_literal(p, begun, from, (size_t)(p->at - from), false);
+		word_parts_add_literal(p, begun, from, (size_t)(p->at - from), false);
 	} else if (!p->failed) {
 		p->at = from;
 	}
 	return false;
 }
 
-static bool declares(const struct shell_command *c)
+static bool is_declaration(const struct shell_command *c)
 {
 	static const char *const names[] = { "declare", "export", "local", "readonly", "typeset", "alias", "eval" };
 
@@ -453,31 +453,31 @@ static bool declares(const struct shell_command *c)
 	return false;
 }
 
-static void simple_word(struct parser *p, struct shell_command *c, struct word_parts *begun)
+static void parse_simple_word(struct parser *p, struct shell_command *c, struct word_parts *begun)
 {
 	struct word_parts w;
 	const char *from = p->at;
 	struct shell_assignment a = { 0 };
 
 	/* declare a=(…): an argument that is written like an assignment */
-	if (p->dialect == SHELL_BASH && declares(c) && take_assignment(p, &a, NULL) && p->at < p->end &&
+	if (p->dialect == SHELL_BASH && is_declaration(c) && take_assignment(p, &a, NULL) && p->at < p->end &&
 	    *p->at == '(') {
 		struct shell_word value;
 
-		assignment_value(p, &value);
+		parse_assignment_value(p, &value);
 		if (p->failed)
 			return;
 		w = (struct word_parts){ .unknown = SHELL_ARRAY, .offset = parser_offset(p, from) };
-		word_literal(p, &w, from, (size_t)(p->at - from), false);
+		word_parts_add_literal(p, &w, from, (size_t)(p->at - from), false);
 	} else if (begun->count) {
 		w = *begun;
-		parser_word_more(p, WORD_PLAIN, &w);
+		parse_word_rest(p, WORD_PLAIN, &w);
 	} else {
 		if (!p->failed)
 			p->at = from;
-		parser_word_parts(p, WORD_PLAIN, &w);
+		parse_word_parts(p, WORD_PLAIN, &w);
 	}
-	parser_braces(p, &w, &c->word, &c->nwords);
+	expand_braces(p, &w, &c->word, &c->nwords);
 }
 
 static bool sets_extglob(const struct shell_command *c)
@@ -489,7 +489,7 @@ static bool sets_extglob(const struct shell_command *c)
 	return found && c->word[0].value && strcmp(c->word[0].value, "shopt") == 0;
 }
 
-static void simple_command(struct parser *p)
+static void parse_simple_command(struct parser *p)
 {
 	struct shell_command c = { .kind = SHELL_SIMPLE, .offset = parser_offset(p, p->at) };
 
@@ -498,15 +498,15 @@ static void simple_command(struct parser *p)
 		struct word_parts begun = { 0 };
 
 		if (parser_at_redirect(p)) {
-			redirects(p, &c);
-		} else if (!word_here(p)) {
+			parse_redirects(p, &c);
+		} else if (!is_at_word(p)) {
 			break;
 		} else if (!c.nwords && take_assignment(p, &a, &begun)) {
-			assignment_value(p, &a.value);
+			parse_assignment_value(p, &a.value);
 			c.assignment = shell_arena_grow(p->arena, c.assignment, c.nassignments, sizeof(*c.assignment));
 			c.assignment[c.nassignments++] = a;
 		} else {
-			simple_word(p, &c, &begun);
+			parse_simple_word(p, &c, &begun);
 		}
 		if (p->failed)
 			return;
@@ -517,9 +517,9 @@ static void simple_command(struct parser *p)
 				return;
 			}
 			parser_take_op(p, OP_CLOSE);
-			if (p->dialect == SHELL_POSIX && !is_name(&c.word[0]))
+			if (p->dialect == SHELL_POSIX && !is_name_word(&c.word[0]))
 				parser_fail(p, "not a name for a function");
-			function_body(p, c.word[0].plain);
+			parse_function_body(p, c.word[0].plain);
 			return;
 		}
 	}
@@ -532,45 +532,45 @@ static void simple_command(struct parser *p)
 	p->compound = false;
 }
 
-static void compound_command(struct parser *p, enum keyword k)
+static void parse_compound_command(struct parser *p, enum keyword k)
 {
 	const size_t offset = parser_offset(p, p->at);
 
 	p->compounds++;
 	if (k == KW_NONE) { /* ( */
 		if (take_arithmetic(p))
-			compute(p);
+			parse_arithmetic_command(p);
 		else
-			subshell(p);
+			parse_subshell(p);
 	} else if (k == KW_OPEN) {
-		group(p);
+		parse_group(p);
 	} else if (k == KW_IF) {
-		if_command(p);
+		parse_if(p);
 	} else if (k == KW_WHILE || k == KW_UNTIL) {
-		while_command(p, k);
+		parse_while(p, k);
 	} else if (k == KW_FOR || k == KW_SELECT) {
-		for_command(p, k);
+		parse_for(p, k);
 	} else if (k == KW_CASE) {
-		case_command(p);
+		parse_case(p);
 	} else {
-		test_command(p);
+		parse_test(p);
 	}
-	compound_end(p, offset);
+	parse_compound_end(p, offset);
 }
 
-void parser_command(struct parser *p)
+void parse_command(struct parser *p)
 {
 	if (!parser_enter(p))
 		return;
 	const enum keyword k = parser_keyword(p);
 	if (starts_compound(k) || (k == KW_NONE && parser_op(p) == OP_OPEN)) {
-		compound_command(p, k);
+		parse_compound_command(p, k);
 	} else if (k == KW_FUNCTION) {
-		function_command(p);
+		parse_function(p);
 	} else if (k == KW_COPROC) {
-		coproc_command(p);
+		parse_coproc(p);
 	} else if (k == KW_NONE) {
-		simple_command(p);
+		parse_simple_command(p);
 	} else {
 		parser_unexpected(p);
 	}
@@ -600,7 +600,7 @@ static void take_prefix(struct parser *p, enum keyword k)
 				       '-'; /* time -v make: where it is no keyword it is a program with options */
 }
 
-static void pipeline(struct parser *p)
+static void parse_pipeline(struct parser *p)
 {
 	struct shell_script *s = p->script;
 	const size_t from = s->count;
@@ -613,7 +613,7 @@ static void pipeline(struct parser *p)
 	const enum op next = parser_op(p);
 	if (prefixed && p->dialect == SHELL_BASH && (next == OP_NEWLINE || next == OP_SEMI || next == OP_END))
 		return;
-	parser_command(p);
+	parse_command(p);
 	unsigned id = 0;
 	for (size_t stage = 0, start = from;; stage++) {
 		const enum op op = p->failed ? OP_NONE : parser_op(p);
@@ -641,31 +641,31 @@ static void pipeline(struct parser *p)
 		for (; parser_keyword(p) == KW_TIME; timed = true)
 			take_prefix(p, KW_TIME);
 		if (!timed || parser_op(p) == OP_NONE || parser_op(p) == OP_OPEN || parser_op(p) == OP_REDIRECT)
-			parser_command(p);
+			parse_command(p);
 	}
 }
 
-static void and_or(struct parser *p)
+static void parse_and_or(struct parser *p)
 {
 	const unsigned saved = p->context;
 
-	pipeline(p);
+	parse_pipeline(p);
 	for (enum op op; !p->failed && ((op = parser_op(p)) == OP_AND || op == OP_OR);) {
 		parser_take_op(p, op);
 		parser_skip_newlines(p);
 		p->context |= SHELL_IN_CONDITION;
-		pipeline(p);
+		parse_pipeline(p);
 	}
 	p->context = saved;
 }
 
-static bool closes(enum keyword k)
+static bool closes_list(enum keyword k)
 {
 	return k == KW_THEN || k == KW_ELIF || k == KW_ELSE || k == KW_FI || k == KW_DO || k == KW_DONE ||
 	       k == KW_ESAC || k == KW_CLOSE;
 }
 
-size_t parser_list(struct parser *p)
+size_t parse_list(struct parser *p)
 {
 	size_t count = 0;
 
@@ -674,16 +674,16 @@ size_t parser_list(struct parser *p)
 		const size_t from = p->script->count;
 
 		if (op == OP_END || op == OP_CLOSE || op == OP_CASE_BREAK || op == OP_CASE_FALL || op == OP_CASE_TEST ||
-		    closes(parser_keyword(p)))
+		    closes_list(parser_keyword(p)))
 			break;
-		and_or(p);
+		parse_and_or(p);
 		count++;
 		op = parser_op(p);
 		if (op == OP_AMP)
-			mark(p, from, SHELL_IN_BACKGROUND);
+			mark_commands(p, from, SHELL_IN_BACKGROUND);
 		if (op == OP_AMP || op == OP_SEMI || op == OP_NEWLINE)
 			parser_take_op(p, op);
-		else if (op == OP_NONE && p->compound && !p->redirected && closes(parser_keyword(p)))
+		else if (op == OP_NONE && p->compound && !p->redirected && closes_list(parser_keyword(p)))
 			break;
 		else if (op != OP_END && op != OP_CLOSE && op != OP_CASE_BREAK && op != OP_CASE_FALL &&
 			 op != OP_CASE_TEST)

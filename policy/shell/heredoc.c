@@ -28,7 +28,7 @@ static bool dollar_expands(struct parser *p, int quote)
 	       (next == '_' || isalnum(next) || strchr("({[@*#?$!-", next) || (!quote && strchr("'\"", next)));
 }
 
-static void append(struct parser *p, char **out, size_t *n, size_t *room, int c)
+static void append_character(struct parser *p, char **out, size_t *n, size_t *room, int c)
 {
 	if (*n + 1 >= *room) {
 		char *more = shell_arena_alloc(p->arena, *room = *room * 2 + 32);
@@ -62,7 +62,7 @@ static char *read_delimiter(struct parser *p, struct heredoc *h)
 			h->quoted = true;
 			c = (unsigned char)*++p->at;
 		}
-		append(p, &out, &n, &room, c);
+		append_character(p, &out, &n, &room, c);
 	}
 	if (quote)
 		parser_fail(p, "unterminated %c", quote);
@@ -171,7 +171,8 @@ static bool is_last_line(struct parser *p, const struct heredoc *h, const char *
 
 /* The document as bash keeps it: continued lines joined, and without the tabs of <<-. The text itself where that
  * changes nothing. */
-static const char *joined(struct parser *p, const struct heredoc *h, const char *s, const char *end, size_t *ret_len)
+static const char *join_lines(struct parser *p, const struct heredoc *h, const char *s, const char *end,
+			      size_t *ret_len)
 {
 	*ret_len = (size_t)(end - s);
 	if (!(h->strip && memchr(s, '\t', *ret_len)) && (h->quoted || !memmem(s, *ret_len, "\\\n", 2)))
@@ -198,7 +199,7 @@ static const char *joined(struct parser *p, const struct heredoc *h, const char 
 }
 
 /* What a command reads: of an unquoted document without expansions. */
-static char *unescaped(struct parser *p, const char *s, size_t len)
+static char *unescape_line(struct parser *p, const char *s, size_t len)
 {
 	char *out = shell_arena_alloc(p->arena, len + 1);
 	size_t n = 0;
@@ -230,7 +231,7 @@ static bool read_expansions(struct parser *p, const char *from, const char *to, 
 	p->at = text;
 	p->end = text + len;
 	p->unclear++;
-	parser_double_quoted(p, &w, PARSER_END);
+	parse_double_quoted(p, &w, PARSER_END);
 	p->unclear--;
 	p->at = at;
 	p->end = end;
@@ -255,10 +256,10 @@ void heredoc_body(struct parser *p, const struct heredoc *h)
 			break;
 		}
 	}
-	const char *text = joined(p, h, from, to, &len);
+	const char *text = join_lines(p, h, from, to, &len);
 	if (h->quoted)
 		*h->body = shell_arena_strndup(p->arena, text, len);
 	else if (read_expansions(p, from, to, text, len))
-		*h->body = unescaped(p, text, len);
+		*h->body = unescape_line(p, text, len);
 	p->at = p->failed ? p->end : next;
 }

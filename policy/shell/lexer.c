@@ -1,112 +1,8 @@
-/*
- * Characters, blanks, operators, reserved words and redirections.
- *
- * A backslash before a newline is nothing at all, also in the middle of an operator or a name, so characters are looked
- * at only through parser_peek, except where the shell sees such a pair as text: in single quotes, comments and quoted
- * here-documents.
- */
+/* Newlines, operators, reserved words and redirections. */
 
 #include "policy/shell/parser.h"
 
 #include <ctype.h>
-#include <stdarg.h>
-
-void parser_fail(struct parser *p, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (!p->failed) {
-		struct shell_error *e = &p->script->error;
-
-		p->failed = true;
-		if (e->message[0] && !e->limit) { /* of a part, forgiven: the first one is told */
-			p->at = p->end;
-			return;
-		}
-		va_start(ap, fmt);
-		(void)vsnprintf(e->message, sizeof(e->message), fmt, ap);
-		va_end(ap);
-		shell_position(p->text, p->len, parser_offset(p, p->at), &e->line, &e->column);
-	}
-	p->at = p->end;
-}
-
-void parser_limit(struct parser *p, const char *what)
-{
-	if (!p->failed)
-		p->script->error.limit = true;
-	parser_fail(p, "%s", what);
-}
-
-void parser_forgive(struct parser *p)
-{
-	if (!p->failed || p->script->error.limit)
-		return;
-	p->failed = false;
-	p->soft = true;
-}
-
-void parser_ambiguous(struct parser *p, const char *what)
-{
-	if (!p->script->ambiguous)
-		p->script->ambiguous = what;
-}
-
-bool parser_enter(struct parser *p)
-{
-	if (p->depth++ < SHELL_DEPTH_MAX)
-		return true;
-	parser_limit(p, "nested too deeply");
-	return false;
-}
-
-void parser_leave(struct parser *p) { p->depth--; }
-
-size_t parser_scope_enter(struct parser *p)
-{
-	struct shell_script *s = p->script;
-	const size_t before = p->scope;
-
-	s->scope = shell_arena_grow(p->arena, s->scope, s->nscopes, sizeof(*s->scope));
-	s->scope[s->nscopes] = before;
-	p->scope = s->nscopes++;
-	return before;
-}
-
-size_t parser_offset(const struct parser *p, const char *at)
-{
-	return p->fixed ? p->fixed - 1 : (size_t)(at - p->text);
-}
-
-int parser_peek(struct parser *p)
-{
-	if (p->failed)
-		return PARSER_END;
-	while (p->end - p->at >= 2 && p->at[0] == '\\' && p->at[1] == '\n')
-		p->at += 2;
-	return p->at < p->end ? (unsigned char)*p->at : PARSER_END;
-}
-
-int parser_peek2(struct parser *p)
-{
-	if (parser_peek(p) == PARSER_END)
-		return PARSER_END;
-	const char *s = p->at + 1;
-	while (p->end - s >= 2 && s[0] == '\\' && s[1] == '\n')
-		s += 2;
-	return s < p->end ? (unsigned char)*s : PARSER_END;
-}
-
-void parser_skip_blanks(struct parser *p)
-{
-	for (int c; (c = parser_peek(p)) == ' ' || c == '\t';)
-		p->at++;
-	if (parser_peek(p) == '#')
-		while (p->at < p->end && *p->at != '\n')
-			p->at++;
-}
-
-bool parser_ends_word(int c) { return c == PARSER_END || strchr(" \t\n;&|()<>", c) != NULL; }
 
 /* ---- newlines ---- */
 
@@ -164,7 +60,7 @@ const char *parser_op_text(enum op op)
 }
 
 /* The place after s, where it stands here; NULL otherwise. */
-static const char *stands(struct parser *p, const char *s)
+static const char *match_text(struct parser *p, const char *s)
 {
 	const char *saved = p->at, *after = NULL;
 
@@ -187,7 +83,7 @@ enum op parser_op(struct parser *p)
 	if (!parser_ends_word(c))
 		return OP_NONE;
 	for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++)
-		if (*operators[i].text == c && stands(p, operators[i].text)) {
+		if (*operators[i].text == c && match_text(p, operators[i].text)) {
 			if (!operators[i].bash)
 				return operators[i].op;
 			p->script->bashisms = true;
@@ -203,7 +99,7 @@ void parser_take_op(struct parser *p, enum op op)
 		take_newline(p);
 		return;
 	}
-	const char *after = stands(p, parser_op_text(op));
+	const char *after = match_text(p, parser_op_text(op));
 	if (after)
 		p->at = after;
 }
@@ -243,7 +139,7 @@ enum keyword parser_keyword(struct parser *p)
 	if (c == PARSER_END || !strchr("itefwudcs{}![", c))
 		return KW_NONE;
 	for (size_t i = 0; i < sizeof(keywords) / sizeof(keywords[0]); i++) {
-		const char *after = *keywords[i].text == c ? stands(p, keywords[i].text) : NULL;
+		const char *after = *keywords[i].text == c ? match_text(p, keywords[i].text) : NULL;
 
 		if (!after)
 			continue;
@@ -264,7 +160,7 @@ void parser_take_keyword(struct parser *p, enum keyword k)
 {
 	for (size_t i = 0; i < sizeof(keywords) / sizeof(keywords[0]); i++)
 		if (keywords[i].kw == k) {
-			const char *after = stands(p, keywords[i].text);
+			const char *after = match_text(p, keywords[i].text);
 
 			if (after)
 				p->at = after;
@@ -362,7 +258,7 @@ static const struct {
 	{ ">", SHELL_WRITE },
 };
 
-void parser_redirect(struct parser *p, struct shell_redirect *r)
+void parse_redirect(struct parser *p, struct shell_redirect *r)
 {
 	r->fd = -1;
 	const char *after = descriptor_end(p, &r->fd);
@@ -374,7 +270,7 @@ void parser_redirect(struct parser *p, struct shell_redirect *r)
 		p->at = after;
 	}
 	for (size_t i = 0; i < sizeof(redirects) / sizeof(redirects[0]); i++) {
-		const char *end = stands(p, redirects[i].text);
+		const char *end = match_text(p, redirects[i].text);
 
 		if (!end)
 			continue;
@@ -404,7 +300,7 @@ void parser_redirect(struct parser *p, struct shell_redirect *r)
 			parser_unexpected(p);
 			return;
 		}
-		parser_word(p, WORD_PLAIN, &r->target);
+		parse_word(p, WORD_PLAIN, &r->target);
 		if (r->op == SHELL_HERESTRING) {
 			r->body = shell_arena_alloc(p->arena, sizeof(*r->body));
 			*r->body = r->target.value;

@@ -3,7 +3,7 @@
 
 /*
  * Inside of policy/shell: the state of one reading. There is no token stream: the grammar looks at the characters where
- * it stands, because what they mean depends on where that is. lexer.c reads characters and operators; heredoc.c
+ * it stands, because what they mean depends on where that is. parser.c reads characters, lexer.c operators; heredoc.c
  * here-documents; word.c words and expansions; brace.c what braces make of them; conditional.c [[ ]]; grammar.c
  * everything else.
  *
@@ -98,7 +98,7 @@ enum word_mode {
 	WORD_REGEX,   /* right of =~ */
 };
 
-/* lexer.c */
+/* parser.c */
 void parser_fail(struct parser *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void parser_limit(struct parser *p, const char *what);
 void parser_forgive(struct parser *p); /* a mistake so far is one of a part: go on */
@@ -111,6 +111,13 @@ size_t parser_offset(const struct parser *p, const char *at);
 int parser_peek(struct parser *p);         /* the character here; line continuations are skipped */
 int parser_peek2(struct parser *p);        /* the one after it */
 void parser_skip_blanks(struct parser *p); /* and comments; not newlines */
+bool parser_ends_word(int c);
+bool parser_is_name(int c);
+void parser_sets(struct parser *p, const char *name, size_t len, const char *list,
+		 size_t list_len); /* a variable, by something that is no assignment */
+void parser_computes(struct parser *p, const char *from, const char *to); /* an expression */
+
+/* lexer.c */
 void parser_skip_newlines(struct parser *p);
 enum op parser_op(struct parser *p); /* what operator stands here, after blanks */
 void parser_take_op(struct parser *p, enum op op);
@@ -118,15 +125,14 @@ const char *parser_op_text(enum op op);
 enum keyword parser_keyword(struct parser *p); /* a reserved word here, after blanks, unquoted and complete */
 void parser_take_keyword(struct parser *p, enum keyword k);
 void parser_unexpected(struct parser *p);
-bool parser_ends_word(int c);
-void parser_redirect(struct parser *p, struct shell_redirect *ret); /* at one, or at its number */
+void parse_redirect(struct parser *p, struct shell_redirect *ret); /* at one, or at its number */
 bool parser_at_redirect(struct parser *p);
 
 /* heredoc.c */
 void heredoc_begin(struct parser *p, bool strip, struct shell_redirect *r); /* at the delimiter */
 void heredoc_body(struct parser *p, const struct heredoc *h);               /* at the first line of its text */
 
-/* word.c */
+/* word_parts.c */
 struct word_parts {
 	struct shell_part *part;
 	size_t count;
@@ -134,31 +140,31 @@ struct word_parts {
 	bool quoted, many, glob, open_bracket, brace;
 	size_t offset;
 };
-void parser_nested(struct parser *p, unsigned context); /* a list up to ) */
-void parser_word_parts(struct parser *p, enum word_mode mode, struct word_parts *ret);
-void parser_word_more(struct parser *p, enum word_mode mode, struct word_parts *w); /* the rest of one that has begun */
-void parser_subscript(struct parser *p); /* [ … ] with its nesting and quotes */
-void parser_word(struct parser *p, enum word_mode mode, struct shell_word *ret); /* without expanding braces */
-void parser_word_finish(struct parser *p, const struct word_parts *w, struct shell_word *ret);
-void parser_double_quoted(struct parser *p, struct word_parts *w,
-			  int close);                           /* up to `close`, or the end for PARSER_END */
-void parser_ansi(struct parser *p, struct word_parts *w);       /* ansi.c: after $' */
-void parser_arithmetic(struct parser *p, struct word_parts *w); /* after ((: up to and with )) */
-bool parser_is_arithmetic(struct parser *p);                    /* after ((: does it end with )) as arithmetic does? */
-void parser_sets(struct parser *p, const char *name, size_t len, const char *list,
-		 size_t list_len); /* a variable, by something that is no assignment */
-void parser_computes(struct parser *p, const char *from, const char *to); /* an expression */
-void word_literal(struct parser *p, struct word_parts *w, const char *s, size_t n, bool quoted);
+void word_parts_add(struct parser *p, struct word_parts *w, struct shell_part part);
+void word_parts_add_literal(struct parser *p, struct word_parts *w, const char *s, size_t n, bool quoted);
+void word_parts_finish(struct parser *p, const struct word_parts *w, struct shell_word *ret);
+
+/* word.c */
+void parse_nested(struct parser *p, unsigned context); /* a list up to ) */
+void parse_word_parts(struct parser *p, enum word_mode mode, struct word_parts *ret);
+void parse_word_rest(struct parser *p, enum word_mode mode, struct word_parts *w); /* the rest of one that has begun */
+void parse_subscript(struct parser *p); /* [ … ] with its nesting and quotes */
+void parse_word(struct parser *p, enum word_mode mode, struct shell_word *ret); /* without expanding braces */
+void parse_double_quoted(struct parser *p, struct word_parts *w,
+			 int close);                           /* up to `close`, or the end for PARSER_END */
+void parse_ansi(struct parser *p, struct word_parts *w);       /* ansi.c: after $' */
+void parse_arithmetic(struct parser *p, struct word_parts *w); /* after ((: up to and with )) */
+bool parser_is_arithmetic(struct parser *p);                   /* after ((: does it end with )) as arithmetic does? */
 
 /* brace.c */
-void parser_braces(struct parser *p, const struct word_parts *w, struct shell_word **words, size_t *count);
+void expand_braces(struct parser *p, const struct word_parts *w, struct shell_word **words, size_t *count);
 
 /* grammar.c */
-size_t parser_list(struct parser *p); /* number of commands in it; stops before what closes it */
-void parser_command(struct parser *p);
+size_t parse_list(struct parser *p); /* number of commands in it; stops before what closes it */
+void parse_command(struct parser *p);
 void parser_emit(struct parser *p, const struct shell_command *c);
 
 /* conditional.c */
-void parser_conditional(struct parser *p, struct shell_command *c); /* after [[ */
+void parse_conditional(struct parser *p, struct shell_command *c); /* after [[ */
 
 #endif

@@ -1,20 +1,8 @@
 #include "policy/shell/parser.h"
 
-void shell_position(const char *text, size_t len, size_t offset, size_t *ret_line, size_t *ret_column)
-{
-	size_t line = 1, start = 0;
-
-	if (offset > len)
-		offset = len;
-	for (const char *nl; start < offset && (nl = memchr(text + start, '\n', offset - start)); line++)
-		start = (size_t)(nl - text) + 1;
-	*ret_line = line;
-	*ret_column = offset - start + 1;
-}
-
 static void read_all(struct parser *p)
 {
-	parser_list(p);
+	parse_list(p);
 	if (!p->failed && parser_op(p) != OP_END)
 		parser_unexpected(p);
 	p->script->hidden = p->subscript && p->computes;

@@ -9,58 +9,22 @@
 
 #define ARITHMETIC_MAX (64 << 10) /* bytes of ((…)) and $((…)) */
 
-static void add(struct parser *p, struct word_parts *w, struct shell_part part)
-{
-	w->part = shell_arena_grow(p->arena, w->part, w->count, sizeof(*w->part));
-	w->part[w->count++] = part;
-	w->unknown |= part.unknown;
-	w->quoted |= part.quoted;
-}
-
-void word_literal(struct parser *p, struct word_parts *w, const char *s, size_t n, bool quoted)
-{
-	add(p, w, (struct shell_part){ .kind = SHELL_PART_LITERAL, .quoted = quoted, .text = s, .len = n });
-	p->subscript |= quoted && n >= 3 && (memmem(s, n, "[$(", 3) || memmem(s, n, "[`", 2));
-}
-
-static void expansion(struct parser *p, struct word_parts *w, const char *from, unsigned why, bool quoted)
+static void add_expansion(struct parser *p, struct word_parts *w, const char *from, unsigned why, bool quoted)
 {
 	if (p->failed)
 		return;
-	add(p, w,
-	    (struct shell_part){ .kind = SHELL_PART_EXPANSION,
-				 .quoted = quoted,
-				 .unknown = why,
-				 .text = from,
-				 .len = (size_t)(p->at - from) });
+	word_parts_add(p, w,
+		       (struct shell_part){ .kind = SHELL_PART_EXPANSION,
+					    .quoted = quoted,
+					    .unknown = why,
+					    .text = from,
+					    .len = (size_t)(p->at - from) });
 	w->many |= !quoted && !(why & SHELL_PROCESS);
-}
-
-static bool is_name(int c) { return c == '_' || (c != PARSER_END && c < 0x80 && isalnum(c)); }
-
-void parser_sets(struct parser *p, const char *name, size_t len, const char *list, size_t list_len)
-{
-	struct shell_script *s = p->script;
-
-	s->set = shell_arena_grow(p->arena, s->set, s->nset, sizeof(*s->set));
-	s->set[s->nset++] = (struct shell_set){ .name = shell_arena_strndup(p->arena, name, len),
-						.list = list ? shell_arena_strndup(p->arena, list, list_len) : NULL };
-}
-
-void parser_computes(struct parser *p, const char *from, const char *to)
-{
-	struct shell_script *s = p->script;
-
-	p->computes = true;
-	if (p->failed || to <= from)
-		return;
-	s->computes = shell_arena_grow(p->arena, s->computes, s->ncomputes, sizeof(*s->computes));
-	s->computes[s->ncomputes++] = (struct shell_text){ .text = from, .len = (size_t)(to - from) };
 }
 
 /* ---- substitutions ---- */
 
-void parser_nested(struct parser *p, unsigned context)
+void parse_nested(struct parser *p, unsigned context)
 {
 	const unsigned saved = p->context;
 	struct heredoc *pending = p->pending;
@@ -72,7 +36,7 @@ void parser_nested(struct parser *p, unsigned context)
 	p->pending = NULL;
 	p->context |= context;
 	const unsigned heredocs = p->heredocs, compounds = p->compounds;
-	const size_t count = parser_list(p);
+	const size_t count = parse_list(p);
 	/* bash 5.2 prints what it has parsed and parses it again; after a document it forgets a semicolon: `git; push`
 	 * becomes `git push`. */
 	if (p->heredocs > heredocs && (count > 1 || p->compounds > compounds))
@@ -95,19 +59,19 @@ void parser_nested(struct parser *p, unsigned context)
 	parser_leave(p);
 }
 
-static void process_substitution(struct parser *p, struct word_parts *w)
+static void parse_process_substitution(struct parser *p, struct word_parts *w)
 {
 	const char *from = p->at;
 
 	p->script->bashisms = true;
 	p->at++;
 	(void)parser_peek(p);
-	parser_nested(p, SHELL_IN_SUBSTITUTION);
-	expansion(p, w, from, SHELL_PROCESS, false);
+	parse_nested(p, SHELL_IN_SUBSTITUTION);
+	add_expansion(p, w, from, SHELL_PROCESS, false);
 }
 
 /* What stands between backquotes, without the backslashes that protect it there. */
-static char *backquoted(struct parser *p, bool quoted, size_t *ret_len)
+static char *unescape_backquotes(struct parser *p, bool quoted, size_t *ret_len)
 {
 	const char *end = p->at;
 
@@ -136,14 +100,14 @@ static char *backquoted(struct parser *p, bool quoted, size_t *ret_len)
 	return out;
 }
 
-static void backquote(struct parser *p, struct word_parts *w, bool quoted)
+static void parse_backquotes(struct parser *p, struct word_parts *w, bool quoted)
 {
 	const char *from = p->at++, *at, *end = p->end;
 	const size_t fixed = p->fixed;
 	const unsigned context = p->context, depth = p->depth;
 	struct heredoc *pending = p->pending;
 	size_t n = 0;
-	char *text = backquoted(p, quoted, &n);
+	char *text = unescape_backquotes(p, quoted, &n);
 
 	if (!text || !parser_enter(p))
 		return;
@@ -154,7 +118,7 @@ static void backquote(struct parser *p, struct word_parts *w, bool quoted)
 	p->pending = NULL;
 	p->context |= SHELL_IN_SUBSTITUTION;
 	const size_t scope = parser_scope_enter(p);
-	parser_list(p);
+	parse_list(p);
 	if (!p->failed && parser_op(p) != OP_END)
 		parser_unexpected(p);
 	p->scope = scope;
@@ -165,7 +129,7 @@ static void backquote(struct parser *p, struct word_parts *w, bool quoted)
 	p->at = p->failed ? end : at;
 	p->context = context;
 	p->pending = pending;
-	expansion(p, w, from, SHELL_SUBSTITUTION, quoted);
+	add_expansion(p, w, from, SHELL_SUBSTITUTION, quoted);
 }
 
 /* Where the )) of an expression in bash begins: quotes hide parentheses there. NULL: it is none. */
@@ -201,11 +165,11 @@ static const char *arithmetic_end(const struct parser *p)
 
 bool parser_is_arithmetic(struct parser *p) { return arithmetic_end(p) != NULL; }
 
-static void dollar(struct parser *p, struct word_parts *w, bool quoted);
+static void parse_dollar(struct parser *p, struct word_parts *w, bool quoted);
 
 /* An expression up to `close` (']', ')' for the first of two, or the end); the commands in it are read, its own meaning
  * is not. */
-static void expression(struct parser *p, struct word_parts *w, int open, int close)
+static void parse_expression(struct parser *p, struct word_parts *w, int open, int close)
 {
 	struct word_parts inner = { 0 };
 	const char *from = p->at;
@@ -222,11 +186,11 @@ static void expression(struct parser *p, struct word_parts *w, int open, int clo
 			return;
 		}
 		if (c == '$') {
-			dollar(p, &inner, true);
+			parse_dollar(p, &inner, true);
 			continue;
 		}
 		if (c == '`') {
-			backquote(p, &inner, true);
+			parse_backquotes(p, &inner, true);
 			continue;
 		}
 		depth += c == open;
@@ -239,7 +203,7 @@ static void expression(struct parser *p, struct word_parts *w, int open, int clo
 	parser_leave(p);
 }
 
-void parser_arithmetic(struct parser *p, struct word_parts *w)
+void parse_arithmetic(struct parser *p, struct word_parts *w)
 {
 	const char *close = p->dialect == SHELL_BASH ? arithmetic_end(p) : NULL, *end = p->end;
 
@@ -247,11 +211,11 @@ void parser_arithmetic(struct parser *p, struct word_parts *w)
 		for (const char *s = p->at; s < close && !p->script->bashisms; s++)
 			p->script->bashisms = strchr("'\"", *s) != NULL;
 		p->end = close;
-		expression(p, w, 0, PARSER_END);
+		parse_expression(p, w, 0, PARSER_END);
 		p->end = end;
 		p->at = p->failed ? end : close + 1;
 	} else {
-		expression(p, w, '(', ')'); /* quotes mean nothing to dash in there */
+		parse_expression(p, w, '(', ')'); /* quotes mean nothing to dash in there */
 	}
 	if (parser_peek(p) != ')')
 		parser_unexpected(p);
@@ -259,7 +223,7 @@ void parser_arithmetic(struct parser *p, struct word_parts *w)
 		p->at++;
 }
 
-static void parenthesis(struct parser *p, struct word_parts *w, const char *from, bool quoted)
+static void parse_parenthesis(struct parser *p, struct word_parts *w, const char *from, bool quoted)
 {
 	if (parser_peek2(p) == '(') {
 		const char *open = p->at;
@@ -268,20 +232,20 @@ static void parenthesis(struct parser *p, struct word_parts *w, const char *from
 		(void)parser_peek(p);
 		p->at++;
 		if (p->dialect == SHELL_POSIX || parser_is_arithmetic(p)) {
-			parser_arithmetic(p, w);
-			expansion(p, w, from, SHELL_ARITHMETIC, quoted);
+			parse_arithmetic(p, w);
+			add_expansion(p, w, from, SHELL_ARITHMETIC, quoted);
 			return;
 		}
 		p->at = open;
 		parser_ambiguous(p, "$(( is not arithmetic");
 	}
-	parser_nested(p, SHELL_IN_SUBSTITUTION);
-	expansion(p, w, from, SHELL_SUBSTITUTION, quoted);
+	parse_nested(p, SHELL_IN_SUBSTITUTION);
+	add_expansion(p, w, from, SHELL_SUBSTITUTION, quoted);
 }
 
 /* ---- ${…} ---- */
 
-static void single_quoted(struct parser *p, struct word_parts *w)
+static void parse_single_quoted(struct parser *p, struct word_parts *w)
 {
 	const char *from = ++p->at, *end = memchr(from, '\'', (size_t)(p->end - from));
 
@@ -289,12 +253,12 @@ static void single_quoted(struct parser *p, struct word_parts *w)
 		parser_fail(p, "unterminated '");
 		return;
 	}
-	word_literal(p, w, from, (size_t)(end - from), true);
+	word_parts_add_literal(p, w, from, (size_t)(end - from), true);
 	p->at = end + 1;
 }
 
 /* The name, and what operator follows. Quotes after # % / ^ , mean what they mean outside of "". */
-static bool parameter_head(struct parser *p, bool quoted, unsigned *why)
+static bool parse_parameter_head(struct parser *p, bool quoted, unsigned *why)
 {
 	int c = parser_peek(p);
 
@@ -307,8 +271,8 @@ static bool parameter_head(struct parser *p, bool quoted, unsigned *why)
 	if (c == '!' || (c == '#' && parser_peek2(p) != '}'))
 		p->at++;
 	const char *name = p->at;
-	if (is_name(parser_peek(p))) {
-		while (is_name(parser_peek(p)))
+	if (parser_is_name(parser_peek(p))) {
+		while (parser_is_name(parser_peek(p)))
 			p->at++;
 		const bool sets = parser_peek(p) == '=' || (parser_peek(p) == ':' && parser_peek2(p) == '=');
 		if (sets && indirect)
@@ -338,7 +302,7 @@ static bool is_prompt(const char *from, const char *end)
 	return last[0] == 'P' && last[1] == '@';
 }
 
-static void parameter(struct parser *p, struct word_parts *w, const char *from, bool quoted)
+static void parse_parameter(struct parser *p, struct word_parts *w, const char *from, bool quoted)
 {
 	struct word_parts inner = { 0 };
 	unsigned why = SHELL_VARIABLE;
@@ -348,7 +312,7 @@ static void parameter(struct parser *p, struct word_parts *w, const char *from, 
 	p->at++;
 	p->unclear++;
 	const bool indirect = parser_peek(p) == '!';
-	const bool quotes = parameter_head(p, quoted, &why);
+	const bool quotes = parse_parameter_head(p, quoted, &why);
 	/* ${!x}, ${a[x]}, ${s:x}; not ${x:-y} and its relatives */
 	const int next = parser_peek(p);
 	const bool computes = next == '[' ||
@@ -362,16 +326,16 @@ static void parameter(struct parser *p, struct word_parts *w, const char *from, 
 		if (c == '\\')
 			p->at += p->at + 1 < p->end ? 2 : 1;
 		else if (c == '\'' && quotes)
-			single_quoted(p, &inner);
+			parse_single_quoted(p, &inner);
 		else if (c == '"') {
 			p->at++;
-			parser_double_quoted(p, &inner, '"');
+			parse_double_quoted(p, &inner, '"');
 		} else if (c == '$')
-			dollar(p, &inner, quoted);
+			parse_dollar(p, &inner, quoted);
 		else if (c == '`')
-			backquote(p, &inner, quoted);
+			parse_backquotes(p, &inner, quoted);
 		else if ((c == '<' || c == '>') && !quoted && p->dialect == SHELL_BASH && parser_peek2(p) == '(')
-			process_substitution(p, &inner);
+			parse_process_substitution(p, &inner);
 		else
 			p->at++;
 	}
@@ -382,45 +346,45 @@ static void parameter(struct parser *p, struct word_parts *w, const char *from, 
 	p->at++;
 	p->unclear--;
 	parser_leave(p);
-	expansion(p, w, from, why | (inner.unknown & SHELL_EVALUATES), quoted);
+	add_expansion(p, w, from, why | (inner.unknown & SHELL_EVALUATES), quoted);
 }
 
-static void dollar(struct parser *p, struct word_parts *w, bool quoted)
+static void parse_dollar(struct parser *p, struct word_parts *w, bool quoted)
 {
 	const char *from = p->at++;
 	int c = parser_peek(p);
 	const bool bash = p->dialect == SHELL_BASH;
 
 	if (c == '{') {
-		parameter(p, w, from, quoted);
+		parse_parameter(p, w, from, quoted);
 	} else if (c == '(') {
-		parenthesis(p, w, from, quoted);
-	} else if (is_name(c) && !isdigit(c)) {
-		while (is_name(parser_peek(p)))
+		parse_parenthesis(p, w, from, quoted);
+	} else if (parser_is_name(c) && !isdigit(c)) {
+		while (parser_is_name(parser_peek(p)))
 			p->at++;
-		expansion(p, w, from, SHELL_VARIABLE, quoted);
+		add_expansion(p, w, from, SHELL_VARIABLE, quoted);
 	} else if (c != PARSER_END && (isdigit(c) || strchr("@*#?$!-", c))) {
 		p->at++;
-		expansion(p, w, from, SHELL_VARIABLE, quoted && c != '@');
+		add_expansion(p, w, from, SHELL_VARIABLE, quoted && c != '@');
 	} else if (c == '[' || (!quoted && (c == '\'' || c == '"'))) {
 		p->script->bashisms = true;
 		p->shifts_lines |= c != '[';
 		if (!bash) {
-			word_literal(p, w, from, 1, quoted);
+			word_parts_add_literal(p, w, from, 1, quoted);
 		} else if (c == '[') {
 			p->at++;
-			expression(p, w, '[', ']');
-			expansion(p, w, from, SHELL_ARITHMETIC, quoted);
+			parse_expression(p, w, '[', ']');
+			add_expansion(p, w, from, SHELL_ARITHMETIC, quoted);
 		} else if (c == '\'') {
 			p->at++;
-			parser_ansi(p, w);
+			parse_ansi(p, w);
 		} /* $"…": the quotes that follow are ordinary ones */
 	} else {
-		word_literal(p, w, from, 1, quoted);
+		word_parts_add_literal(p, w, from, 1, quoted);
 	}
 }
 
-void parser_double_quoted(struct parser *p, struct word_parts *w, int close)
+void parse_double_quoted(struct parser *p, struct word_parts *w, int close)
 {
 	const char *protects = close == '"' ? "$`\"\\" : "$`\\";
 
@@ -437,9 +401,9 @@ void parser_double_quoted(struct parser *p, struct word_parts *w, int close)
 			return;
 		}
 		if (c == '$') {
-			dollar(p, w, true);
+			parse_dollar(p, w, true);
 		} else if (c == '`') {
-			backquote(p, w, true);
+			parse_backquotes(p, w, true);
 		} else {
 			const char *from = p->at;
 
@@ -451,7 +415,7 @@ void parser_double_quoted(struct parser *p, struct word_parts *w, int close)
 					p->at++;
 				p->at += p->at == from;
 			}
-			word_literal(p, w, from, (size_t)(p->at - from), true);
+			word_parts_add_literal(p, w, from, (size_t)(p->at - from), true);
 		}
 	}
 }
@@ -459,13 +423,13 @@ void parser_double_quoted(struct parser *p, struct word_parts *w, int close)
 /* ---- words ---- */
 
 /* ~ and ~name up to a / or the end. */
-static bool tilde(struct parser *p, struct word_parts *w)
+static bool parse_tilde(struct parser *p, struct word_parts *w)
 {
 	const char *from = p->at;
 	size_t n = 1;
 	int c;
 
-	for (p->at++; is_name(c = parser_peek(p)) || c == '.' || c == '+' || c == '-'; p->at++)
+	for (p->at++; parser_is_name(c = parser_peek(p)) || c == '.' || c == '+' || c == '-'; p->at++)
 		n++;
 	const bool is = c == '/' || c == ':' || parser_ends_word(c);
 	char *text = shell_arena_alloc(p->arena, n + 1);
@@ -474,12 +438,13 @@ static bool tilde(struct parser *p, struct word_parts *w)
 		return false;
 	for (size_t i = 0; i < n; i++, p->at++)
 		text[i] = (char)parser_peek(p);
-	add(p, w, (struct shell_part){ .kind = SHELL_PART_TILDE, .unknown = SHELL_TILDE, .text = text, .len = n });
+	word_parts_add(p, w,
+		       (struct shell_part){ .kind = SHELL_PART_TILDE, .unknown = SHELL_TILDE, .text = text, .len = n });
 	return true;
 }
 
 /* Characters that stand for themselves or for a pattern. */
-static void run(struct parser *p, struct word_parts *w)
+static void parse_run(struct parser *p, struct word_parts *w)
 {
 	const char *from = p->at;
 
@@ -490,7 +455,7 @@ static void run(struct parser *p, struct word_parts *w)
 		w->open_bracket |= c == '[';
 		w->brace |= c == '{';
 	}
-	word_literal(p, w, from, (size_t)(p->at - from), false);
+	word_parts_add_literal(p, w, from, (size_t)(p->at - from), false);
 }
 
 /* In parentheses of a pattern or a regular expression every character is a part of it; so are | < > of the latter. */
@@ -505,7 +470,7 @@ static bool ends_here(struct parser *p, enum word_mode mode, size_t parens, int 
 	return !((c == '<' || c == '>') && p->dialect == SHELL_BASH && parser_peek2(p) == '(');
 }
 
-void parser_subscript(struct parser *p)
+void parse_subscript(struct parser *p)
 {
 	struct word_parts inner = { 0 };
 	const char *from = p->at;
@@ -516,14 +481,14 @@ void parser_subscript(struct parser *p)
 		return;
 	for (int c; (c = parser_peek(p)) != PARSER_END;) {
 		if (c == '$') {
-			dollar(p, &inner, false);
+			parse_dollar(p, &inner, false);
 		} else if (c == '`') {
-			backquote(p, &inner, false);
+			parse_backquotes(p, &inner, false);
 		} else if (c == '\'') {
-			single_quoted(p, &inner);
+			parse_single_quoted(p, &inner);
 		} else if (c == '"') {
 			p->at++;
-			parser_double_quoted(p, &inner, '"');
+			parse_double_quoted(p, &inner, '"');
 		} else {
 			p->at += c == '\\' && p->at + 1 < p->end ? 2 : 1;
 			depth += c == '[';
@@ -537,15 +502,15 @@ void parser_subscript(struct parser *p)
 	parser_fail(p, "unterminated [");
 }
 
-void parser_word_parts(struct parser *p, enum word_mode mode, struct word_parts *w)
+void parse_word_parts(struct parser *p, enum word_mode mode, struct word_parts *w)
 {
 	*w = (struct word_parts){ .offset = parser_offset(p, p->at) };
 	if (parser_peek(p) == '~')
-		tilde(p, w);
-	parser_word_more(p, mode, w);
+		parse_tilde(p, w);
+	parse_word_rest(p, mode, w);
 }
 
-void parser_word_more(struct parser *p, enum word_mode mode, struct word_parts *w)
+void parse_word_rest(struct parser *p, enum word_mode mode, struct word_parts *w)
 {
 	size_t parens = 0;
 
@@ -557,103 +522,38 @@ void parser_word_more(struct parser *p, enum word_mode mode, struct word_parts *
 
 			if (n == 1)
 				parser_ambiguous(p, "a backslash at the end");
-			word_literal(p, w, p->at + n - 1, 1, true);
+			word_parts_add_literal(p, w, p->at + n - 1, 1, true);
 			p->at += n;
 		} else if (c == '\'') {
-			single_quoted(p, w);
+			parse_single_quoted(p, w);
 		} else if (c == '"') {
 			p->at++;
-			parser_double_quoted(p, w, '"');
+			parse_double_quoted(p, w, '"');
 		} else if (c == '$') {
-			dollar(p, w, false);
+			parse_dollar(p, w, false);
 		} else if (c == '`') {
-			backquote(p, w, false);
+			parse_backquotes(p, w, false);
 		} else if ((c == '<' || c == '>') && p->dialect == SHELL_BASH && parser_peek2(p) == '(') {
-			process_substitution(p, w);
+			parse_process_substitution(p, w);
 		} else if (pattern || c == '(' || (parens && c == ')')) {
 			parens = c == ')' ? parens - 1 : parens + 1;
 			w->glob = true;
-			word_literal(p, w, p->at, 1, false);
+			word_parts_add_literal(p, w, p->at, 1, false);
 			p->at++;
 			if (pattern && parser_peek(p) == '(')
 				p->at++;
 		} else {
-			run(p, w);
+			parse_run(p, w);
 		}
 	}
 	if (parens)
 		parser_fail(p, "unterminated (");
 }
 
-/* of=~/x: to bash a word that looks like an assignment, where ~ is a home; the first part is split there. */
-static struct word_parts with_tilde(struct parser *p, const struct word_parts *w)
-{
-	const struct shell_part *first = w->part;
-	size_t n = 0;
-
-	if (p->dialect != SHELL_BASH || !w->count || first->kind != SHELL_PART_LITERAL || first->quoted)
-		return *w;
-	while (n < first->len && is_name(first->text[n]))
-		n++;
-	if (n == first->len && w->count > 1 && w->part[1].len > 2 &&
-	    memcmp(w->part[1].text, "+=", 2) == 0) { /* a += of its own part */
-		struct word_parts appends = *w;
-
-		appends.unknown |= memchr(w->part[1].text, '~', w->part[1].len) ? SHELL_TILDE : 0;
-		p->script->bashisms |= appends.unknown != w->unknown;
-		return appends;
-	}
-	if (!n || n + 1 >= first->len || first->text[n] != '=' || isdigit((unsigned char)*first->text))
-		return *w;
-	struct word_parts made = *w;
-	if (memmem(first->text, first->len, ":~", 2))
-		made.unknown |= SHELL_TILDE;
-	if (first->text[n + 1] != '~')
-		return made;
-	p->script->bashisms = true;
-	made.unknown |= SHELL_TILDE;
-	if (n + 2 < first->len ? first->text[n + 2] != '/' : w->count > 1)
-		return made; /* ~name, or what follows is not known */
-	made.part = shell_arena_alloc(p->arena, (w->count + 2) * sizeof(*made.part));
-	made.part[0] = made.part[2] = *first;
-	made.part[0].len = n + 1;
-	made.part[1] = (struct shell_part){ .kind = SHELL_PART_TILDE, .unknown = SHELL_TILDE, .text = "~", .len = 1 };
-	made.part[2].text += n + 2;
-	made.part[2].len -= n + 2;
-	memcpy(made.part + 3, w->part + 1, (w->count - 1) * sizeof(*made.part));
-	made.count += 2;
-	return made;
-}
-
-void parser_word_finish(struct parser *p, const struct word_parts *written, struct shell_word *ret)
-{
-	const struct word_parts made = with_tilde(p, written), *w = &made;
-	size_t n = 0;
-
-	for (size_t i = 0; i < w->count; i++)
-		n += w->part[i].len;
-	char *plain = shell_arena_alloc(p->arena, n + 1);
-	n = 0;
-	for (size_t i = 0; i < w->count; i++) {
-		memcpy(plain + n, w->part[i].text, w->part[i].len);
-		n += w->part[i].len;
-	}
-	*ret = (struct shell_word){
-		.plain = plain,
-		.unknown = w->unknown | (w->glob ? SHELL_GLOB : 0),
-		.quoted = w->quoted,
-		.many = w->many || w->glob,
-		.part = w->part,
-		.nparts = w->count,
-		.offset = w->offset,
-	};
-	ret->value = ret->unknown ? NULL : plain;
-}
-
-void parser_word(struct parser *p, enum word_mode mode, struct shell_word *ret)
+void parse_word(struct parser *p, enum word_mode mode, struct shell_word *ret)
 {
 	struct word_parts w;
 
-	parser_word_parts(p, mode, &w);
-	parser_word_finish(p, &w, ret);
+	parse_word_parts(p, mode, &w);
+	word_parts_finish(p, &w, ret);
 }

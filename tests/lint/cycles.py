@@ -14,11 +14,12 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 OBJECTS = os.path.join(ROOT, os.environ.get("BUILD", "build"), "obj")
 LAYERS = ("runtime/", "sandbox/", "pty/", "policy/", "supervisor/")
 # Sets of files that may call each other in a circle.
-RECURSIVE_PARSERS = []
+RECURSIVE_PARSERS = [
+    # The shell's grammar: a list has words, a word may be $(a list); redirections, here-documents and [[ ]] have words.
+    {f"policy/shell/{name}.c" for name in ("conditional", "grammar", "heredoc", "lexer", "word")},
+]
 # Circles of the past that are being untied: files in circles, by the folder of the first. A number only goes down; 0 goes away.
 OLD_FILES = {
-    "policy": 7,
-    "policy/shell": 8,
     "runtime/engine/action": 58,
     "sandbox": 29,
     "supervisor/proxy": 4,
