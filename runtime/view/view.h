@@ -2,12 +2,11 @@
 #define BAILIFF_VIEW_VIEW_H
 
 /*
- * The read models: pure folds of the log into small JSON documents, kept in the same transaction as the events.
- * Dropping them all and folding again gives the same bytes (store_verify proves it).
+ * The read models: pure projections of the log into small JSON documents, written in the same transaction as the
+ * events. Deleting all and projecting the log again gives the same bytes (store_verify proves it).
  *
- * Each kind is one file (view_process.c …): a struct, its field table (member, type, offset) from which one codec
- * (view_codec.c, on jw and jscan) encodes and decodes it, and `static int on_<event>(…)` functions listed in a
- * table by event type. view.c only looks up that table.
+ * documents.def declares the documents, projections.def which events change them, view_<kind>.c has the projections
+ * that are more than rows, and view_*query.c, view_snapshot.c … what clients read. view.c runs the table.
  */
 
 #include <stdbool.h>
@@ -21,29 +20,29 @@ struct models;
 struct store;
 
 enum view_kind {
-	VIEW_RUNTIME = 1,    /* id "runtime": the system session's ids, start counts, last reconstruction */
+	VIEW_RUNTIME = 1,    /* id "runtime": the system session and the last reconstruction */
 	VIEW_SESSION = 2,    /* sessionId */
 	VIEW_THREAD = 3,     /* threadId */
 	VIEW_TURN = 4,       /* turnId */
 	VIEW_PROCESS = 5,    /* processId */
 	VIEW_OUTPUT = 6,     /* outputRef: owner, mediaType, encoding, bytes, truncated, omitted range, expired */
-	VIEW_PREVIEW = 7,    /* outputRef: the stream's first bytes; apart, so that counting bytes stays cheap */
-	VIEW_QUEUE = 40,     /* threadId, while turns wait there or the queue is held */
+	VIEW_PREVIEW = 7,    /* outputRef: the stream's first bytes; separate, so that counting bytes stays cheap */
+	VIEW_QUEUE = 40,     /* threadId, while turns wait */
 	VIEW_TOOL_CALL = 41, /* toolCallId */
 	VIEW_ACTION = 42,    /* actionId */
 	VIEW_TURN_STEP = 43, /* "<turnId>/<stepId>": one step of a turn, a small document */
-	VIEW_VIOLATION = 8,  /* processId: what its sandbox refused; apart, since a flood rewrites it every second */
+	VIEW_VIOLATION = 8,  /* processId: its violations; separate, since a flood rewrites it every second */
 	/* lists: id "<owner>/<member>", document {} */
 	VIEW_SESSION_THREAD = 16,
-	VIEW_THREAD_TURN = 17, /* "<threadId>/~<its place, 20 digits>/<turnId>" (view_turn.c) */
+	VIEW_THREAD_TURN = 17, /* "<threadId>/~<number, 20 digits>/<turnId>" (view_turn.c) */
 	VIEW_TURN_PROCESS = 18,
 	VIEW_SESSION_PROCESS = 19,
-	VIEW_LIVE_PROCESS = 20, /* id processId, while it has no terminal event: what recovery looks at */
+	VIEW_LIVE_PROCESS = 20, /* id processId, while it has no terminal event: recovery starts here */
 	VIEW_LIVE_TURN = 21,    /* id turnId, while it has not ended */
 	VIEW_PROCESS_DIFF =
 		24, /* "<processId>/<outputRef>": diffs of what a copy-on-write run changed, until they expire */
-	VIEW_COW_PROCESS = 25, /* id processId, while changes of its run may be kept */
-	VIEW_COST = 64,        /* view_cost.h says how their ids are made */
+	VIEW_COW_PROCESS = 25, /* id processId, while its changes may be kept */
+	VIEW_COST = 64,        /* ids: cost_key, limit_key */
 	VIEW_LIMIT = 65,
 	VIEW_ROUTING = 66,           /* turnId or threadId */
 	VIEW_MODEL_REQUEST = 67,     /* sessionId/modelRequestId */
@@ -61,7 +60,7 @@ enum view_kind {
 	VIEW_TURN_TOOL_CALL = 44,
 	VIEW_LIVE_TOOL_CALL = 45, /* id toolCallId, while it has not ended */
 	VIEW_THREAD_ACTION = 46,
-	VIEW_OPEN_ACTION = 47,          /* "<threadId>/<actionId>", while nobody has answered */
+	VIEW_OPEN_ACTION = 47,          /* "<threadId>/<actionId>", while unanswered */
 	VIEW_TURN_OPEN_ACTION = 48,     /* "<turnId>/<actionId>", likewise */
 	VIEW_TURN_OPEN_CALL = 49,       /* "<turnId>/<toolCallId>", while it has not ended */
 	VIEW_TIMED_ACTION = 50,         /* "<expiresAt in microseconds, 20 digits>/<actionId>", while open */
@@ -69,16 +68,16 @@ enum view_kind {
 	VIEW_OWNER_EVIDENCE = 101,      /* "<session, thread, turn or task id>/<evidenceId>" */
 	VIEW_EVIDENCE_CONTENT = 102,    /* "<sessionId>/<sha256>" */
 	VIEW_TRIAL = 103,               /* trialId */
-	VIEW_BENCHMARK_KNOWN = 104,     /* view_benchmark_key says how their ids are made */
+	VIEW_BENCHMARK_KNOWN = 104,     /* ids: view_benchmark_key */
 	VIEW_RUN_TRIAL = 105,           /* "<runId>/<trialId>", while the trial has not ended */
 	VIEW_CONFIGURATION_TRIAL = 106, /* view_trial_key */
 	VIEW_COMPARISON = 107,          /* "<sessionId>/<baseline>/<candidate>": the latest */
 	VIEW_HOOK = 52,                 /* processId of a hook, while it runs */
-	VIEW_SESSION_GRANT = 51,        /* "<sessionId>/<binding>": what a person allowed for the session */
+	VIEW_SESSION_GRANT = 51,        /* "<sessionId>/<binding>": approvals for the session */
 	VIEW_SESSION_TRACE = 108,       /* "<sessionId>/<traceId>": of its turns */
 	VIEW_HISTORY = 110,             /* threadId: compactions and rollbacks */
 	VIEW_ROLLED_BACK = 111,         /* "<threadId>/<turnId>" */
-	VIEW_OPEN_HISTORY = 112,        /* id threadId, while a compaction or rollback is under way */
+	VIEW_OPEN_HISTORY = 112,        /* id threadId, while a compaction or rollback is running */
 	VIEW_ARTIFACT = 113,            /* "<sessionId>/<artifactId or path>" */
 	VIEW_ENDED_PROCESS = 22, /* id "<sequence of its end, 20 digits>/<processId>", until its outputs expired */
 	/* tasks and jobs (view_task.h, view_job.h) */
@@ -90,42 +89,42 @@ enum view_kind {
 	VIEW_THREAD_TASK = 85,
 	VIEW_LIVE_TASK = 86,    /* id taskId, while it has not ended */
 	VIEW_BLOCKED_TASK = 87, /* "<sessionId>/<taskId>", while it waits or is blocked */
-	VIEW_TASK_QUEUE = 88,   /* "<queuedAt, 20 digits>/<taskId>", while only the parallel limit holds it */
-	VIEW_TASK_SLOT = 89,    /* id taskId, while the supervisor runs an attempt of it */
-	VIEW_TASK_ACTION = 90,  /* "<taskId>/<actionId>", while that is not resolved */
+	VIEW_TASK_QUEUE = 88,   /* "<queuedAt, 20 digits>/<taskId>", while only the parallel limit delays it */
+	VIEW_TASK_SLOT = 89,    /* id taskId, while the supervisor runs an attempt */
+	VIEW_TASK_ACTION = 90,  /* "<taskId>/<actionId>", while unresolved */
 	VIEW_JOB = 91,          /* jobId */
-	VIEW_JOB_ITEM = 92,     /* "<jobId>/<itemId>", once it was begun */
+	VIEW_JOB_ITEM = 92,     /* "<jobId>/<itemId>", once started */
 	VIEW_LIVE_JOB = 93,     /* id jobId, while it has not ended */
 	VIEW_TASK_JOB = 94,     /* "<taskId>/<jobId>" */
 	VIEW_SESSION_JOB = 95,
 	VIEW_JOB_RUNNING = 96, /* "<jobId>/<itemId>" */
-	VIEW_JOB_AGAIN = 97,   /* "<jobId>/<due, 20 digits>/<itemId>": begun before, and to be begun again */
-	VIEW_JOB_PROCESS = 98, /* processId, while it works on an item: which one */
+	VIEW_JOB_AGAIN = 97,   /* "<jobId>/<due, 20 digits>/<itemId>": to be retried */
+	VIEW_JOB_PROCESS = 98, /* processId, while it works on an item: {jobId, itemId} */
 };
 
 /*
- * Of the folds: another number than a store's models were made with, and the log is folded again before anything is
+ * The version of the projections. If a store's models have another one, the log is projected again before anything is
  * read. Raise it whenever the same events would give other documents.
  */
 #define VIEW_VERSION "6"
 
-/* The fold given to store_open. */
+/* For store_open. */
 int view_project(struct models *m, const struct event_view *ev, struct err *e);
-/* Its part that is folded ahead of the commit: models that decisions are made from. */
+/* The part that also runs before the commit: documents that decisions are made from. */
 int view_project_speculative(struct models *m, const struct event_view *ev, struct err *e);
 
 /*
- * Everybody below: uid is the asking peer's; 0 sees all, others only their own; what they may not see is ERR_NOT_FOUND.
- * Documents are appended to `out` as they are sent to clients.
+ * Below, uid is the asking peer's: 0 sees everything, others only their own; the rest is ERR_NOT_FOUND. Documents are
+ * appended to `out` as they are sent to clients.
  */
 #define VIEW_ANY_UID 0u
 
-/* How many refusals sandbox.violation has told of this process. */
+/* The number of violations recorded for this process. */
 uint64_t view_violation_count(struct store *s, const char *process_id);
 int view_process(struct store *s, uint32_t uid, const char *process_id, struct buf *out, struct err *e);
 struct view_process_query {
 	const char *session_id, *task_id, *status; /* NULL = any */
-	const char *match; /* NULL, or what a person typed: a prefix of the id, with or without "proc_", or its last ≥ 4
+	const char *match; /* NULL, or typed by a person: the start of the id, with or without "proc_", or its last ≥ 4
 			      characters */
 	const char *except; /* NULL, or a program whose processes are left out */
 	bool live_only;
@@ -133,14 +132,14 @@ struct view_process_query {
 	const char *cursor; /* NULL = newest first from the start */
 };
 /*
- * {"processes":[…],"nextCursor"?:…}, newest first, without the outputs' previews. A page may hold fewer than `limit`
- * and still have a nextCursor: one call looks at a bounded number of documents.
+ * {"processes":[…],"nextCursor"?:…}, newest first, without the outputs' previews. A page may have fewer than `limit`
+ * entries and still a nextCursor: one call examines a bounded number of documents.
  */
 int view_processes(struct store *s, uint32_t uid, const struct view_process_query *q, struct buf *out, struct err *e);
 
 /*
- * What is kept of a session and of all that belongs to it, for session.expired: fn is called for each document. 0; 1 =
- * something of it still goes on (what fn was told counts for nothing); −1.
+ * The documents of a session and of everything that belongs to it, for session.expired: fn is called for each. 0; 1 =
+ * something of it is still active (ignore what fn got); −1.
  */
 int view_session_documents(struct store *s, const char *session_id, bool (*fn)(void *ctx, uint8_t kind, const char *id),
 			   void *ctx, struct err *e);
@@ -178,26 +177,24 @@ int view_actions(struct store *s, uint32_t uid, const struct view_action_query *
 int view_queue_snapshot(struct store *s, uint32_t uid, const char *thread_id, struct buf *out, struct err *e);
 
 /*
- * What wait_process answers: {processId, status, exitCode?, signal?, durationMs?, timedOut, outputs, usage?,
+ * The result of wait_process: {processId, status, exitCode?, signal?, durationMs?, timedOut, outputs, usage?,
  * violations, …}. `timed_out` is the waiter's, not the process's.
  */
 int view_wait_result(struct store *s, uint32_t uid, const char *process_id, bool timed_out, struct buf *out,
 		     struct err *e);
 
 /*
- * What recovery starts from: every process without a terminal event and every turn that has not ended, oldest id
- * first, with its document: a process as view_process gives it (with what process.started said verbatim: startTime,
- * bootId, startedBootNs, stdin, stderr, keepTree, onDisconnect, planHash, limits, outputRefs; stdinClosed; and
- * outputs.<stream>.bytes, the bytes cited so far), a turn as it is kept. fn returns false to stop; it may use the
- * store.
+ * Recovery starts from these: every process without a terminal event and every turn that has not ended, oldest id
+ * first. A process is given as by view_process, with the members of process.started (startTime, bootId, startedBootNs,
+ * stdin, stderr, keepTree, onDisconnect, planHash, limits, outputRefs), stdinClosed and outputs.<stream>.bytes; a turn
+ * as it is stored. fn returns false to stop; it may use the store.
  */
 typedef bool (*view_each_fn)(void *ctx, const char *id, const char *json, size_t len);
 int view_live_processes(struct store *s, view_each_fn fn, void *ctx, struct err *e);
 int view_live_turns(struct store *s, view_each_fn fn, void *ctx, struct err *e);
 /* The system session, its first thread and its system turn. 0 found, 1 not there yet, −1 failure. */
 int view_system_ids(struct store *s, char session[72], char thread[72], char turn[72], struct err *e);
-/* The runtime's own document (system ids, how often state was reconstructed, and the last time's counts). 0 / 1 / −1.
- */
+/* The daemon's own document (system session, reconstructions and counts of the last one). 0, 1 or −1. */
 int view_runtime(struct store *s, struct buf *out, struct err *e);
 /*
  * Outputs that retention may remove: not expired, of processes that ended below `floor`, oldest end first, at most
@@ -211,7 +208,7 @@ struct view_expirable {
 int view_expirable_outputs(struct store *s, uint64_t floor, unsigned limit,
 			   bool (*fn)(void *ctx, const struct view_expirable *x), void *ctx, struct err *e);
 
-/* What the engine asks before it acts. 0 found, 1 not there (or not this uid's), −1 failure. */
+/* For decisions of the engine. 0 found, 1 not there (or not this uid's), −1 failure. */
 struct view_session_brief {
 	uint32_t uid;
 	char first_thread[72];
@@ -238,7 +235,7 @@ int view_turn_brief(struct store *s, uint32_t uid, const char *turn_id, struct v
 struct view_process_brief {
 	uint32_t uid;
 	char session_id[72], thread_id[72], turn_id[72], task_id[72], tool_call_id[72]; /* "" = none */
-	bool cow, started, ended; /* cow: it ran on copies of its write roots */
+	bool cow, started, ended;                                                       /* cow: a copy-on-write run */
 	uint64_t end_sequence;
 };
 int view_process_brief(struct store *s, uint32_t uid, const char *process_id, struct view_process_brief *ret,
@@ -250,7 +247,7 @@ struct view_output_brief {
 	uint32_t uid;
 	char process_id[72];
 	uint64_t bytes;                    /* cited so far by committed events */
-	uint64_t omitted_from, omitted_to; /* equal = nothing left out */
+	uint64_t omitted_from, omitted_to; /* equal = nothing omitted */
 	bool expired, ended;               /* ended: the stream is complete */
 };
 int view_output_brief(struct store *s, uint32_t uid, const char *output_ref, struct view_output_brief *ret,

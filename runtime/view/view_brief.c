@@ -1,12 +1,10 @@
-/* What the engine and the control socket ask before they act: a few members of one document. */
+/* A few members of one document, for decisions of the engine and the control socket. */
 
 #include "runtime/view/view_documents.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/store/store.h"
-
-static bool visible(uint32_t uid, uint64_t owner) { return uid == VIEW_ANY_UID || owner == uid; }
 
 int view_session_brief(struct store *s, uint32_t uid, const char *session_id, struct view_session_brief *ret,
 		       struct err *e)
@@ -15,10 +13,8 @@ int view_session_brief(struct store *s, uint32_t uid, const char *session_id, st
 	struct session_doc d;
 	int r = view_read_speculative(s, &session_schema, session_id, &text, &d, e);
 
-	if (r)
+	if (r || !view_is_visible(&session_schema, &d, uid))
 		return r < 0 ? -1 : 1;
-	if (!visible(uid, d.uid))
-		return 1;
 	*ret = (struct view_session_brief){ .uid = (uint32_t)d.uid };
 	view_set_string(ret->first_thread, d.firstThreadId);
 	view_set_string(ret->system_turn, d.systemTurnId);
@@ -32,10 +28,8 @@ int view_thread_brief(struct store *s, uint32_t uid, const char *thread_id, stru
 	struct thread_doc d;
 	int r = view_read_speculative(s, &thread_schema, thread_id, &text, &d, e);
 
-	if (r)
+	if (r || !view_is_visible(&thread_schema, &d, uid))
 		return r < 0 ? -1 : 1;
-	if (!visible(uid, d.uid))
-		return 1;
 	*ret = (struct view_thread_brief){ .uid = (uint32_t)d.uid };
 	view_set_string(ret->session_id, d.sessionId);
 	view_set_string(ret->active_turn, d.activeTurnId);
@@ -49,10 +43,8 @@ int view_turn_brief(struct store *s, uint32_t uid, const char *turn_id, struct v
 	struct turn_doc d;
 	int r = view_read_speculative(s, &turn_schema, turn_id, &text, &d, e);
 
-	if (r)
+	if (r || !view_is_visible(&turn_schema, &d, uid))
 		return r < 0 ? -1 : 1;
-	if (!visible(uid, d.uid))
-		return 1;
 	*ret = (struct view_turn_brief){
 		.uid = (uint32_t)d.uid,
 		.started = d.startedAt || jval_is_str(d.source, "system"),
@@ -72,15 +64,13 @@ int view_process_brief(struct store *s, uint32_t uid, const char *process_id, st
 	struct process_doc d;
 	int r = view_read(s, &process_schema, process_id, &text, &d, e);
 
-	if (r)
+	if (r || !view_is_visible(&process_schema, &d, uid))
 		return r < 0 ? -1 : 1;
-	if (!visible(uid, d.uid))
-		return 1;
 	*ret = (struct view_process_brief){ .uid = (uint32_t)d.uid,
 					    .cow = jval_bool(d.cow, false),
 					    .started = d.startedAt != 0,
 					    .ended = process_doc_ended(&d) };
-	ret->end_sequence = d.endSequence == VIEW_ABSENT ? 0 : d.endSequence;
+	ret->end_sequence = view_counted(d.endSequence);
 	view_set_string(ret->session_id, d.sessionId);
 	view_set_string(ret->thread_id, d.threadId);
 	view_set_string(ret->turn_id, d.turnId);
@@ -89,8 +79,6 @@ int view_process_brief(struct store *s, uint32_t uid, const char *process_id, st
 	return 0;
 }
 
-static uint64_t or_zero(uint64_t v) { return v == VIEW_ABSENT ? 0 : v; }
-
 int view_output_brief(struct store *s, uint32_t uid, const char *output_ref, struct view_output_brief *ret,
 		      struct err *e)
 {
@@ -98,15 +86,13 @@ int view_output_brief(struct store *s, uint32_t uid, const char *output_ref, str
 	struct output_doc d;
 	int r = view_read(s, &output_schema, output_ref, &text, &d, e);
 
-	if (r)
+	if (r || !view_is_visible(&output_schema, &d, uid))
 		return r < 0 ? -1 : 1;
-	if (!visible(uid, d.uid))
-		return 1;
 	*ret = (struct view_output_brief){
 		.uid = (uint32_t)d.uid,
-		.bytes = or_zero(d.bytes),
-		.omitted_from = or_zero(d.omittedFrom),
-		.omitted_to = or_zero(d.omittedTo),
+		.bytes = view_counted(d.bytes),
+		.omitted_from = view_counted(d.omittedFrom),
+		.omitted_to = view_counted(d.omittedTo),
 		.expired = d.expired,
 		.ended = d.ended,
 	};

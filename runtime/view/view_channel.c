@@ -1,14 +1,12 @@
 #include "runtime/view/view_channel.h"
 
 #include "runtime/base/buf.h"
-#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/store.h"
 #include "runtime/view/projections.h"
-#include "runtime/view/view_ids.h"
-#include "runtime/view/view_write.h"
+#include "runtime/view/view_page.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -50,80 +48,47 @@ void channel_json(const struct channel_doc *d, uint64_t acked, struct jw *w)
 	jw_obj(w);
 	jw_kstr(w, "channelId", d->channelId);
 	jw_kstr(w, "status", d->status);
-	view_write_json(w, "transport", d->transport);
-	view_write_json(w, "peerRole", d->peerRole);
-	view_write_json(w, "nativeProtocol", d->nativeProtocol);
-	view_write_json(w, "capabilities", d->capabilities);
-	view_write_json(w, "accountRef", d->accountRef);
-	if (d->sessionId[0])
-		jw_kstr(w, "sessionId", d->sessionId);
-	view_write_json(w, "reason", d->reason);
-	view_write_json(w, "gap", d->gap);
+	view_write_members(w, &channel_schema, d,
+			   "transport peerRole nativeProtocol capabilities accountRef sessionId reason gap");
 	jw_kuint(w, "lastAckedSequence", acked > view_counted(d->lastAcked) ? acked : view_counted(d->lastAcked));
 	jw_kuint(w, "resumes", view_counted(d->resumes));
-	if (d->heartbeatMs != VIEW_ABSENT)
-		jw_kuint(w, "heartbeatMs", d->heartbeatMs);
+	view_write_members(w, &channel_schema, d, "heartbeatMs");
 	jw_kobj(w, "permissionBridge");
 	jw_kuint(w, "forwarded", view_counted(d->forwarded));
 	jw_kuint(w, "returned", view_counted(d->returned));
 	jw_kuint(w, "pending", view_counted(d->forwarded) - view_counted(d->returned));
 	jw_obj_end(w);
-	jw_kuint(w, "uid", d->uid);
-	view_write_time(w, "connectedAt", d->connectedAt);
-	view_write_time(w, "lastSeenAt", d->lastSeenAt);
-	view_write_time(w, "disconnectedAt", d->disconnectedAt);
+	view_write_members(w, &channel_schema, d, "uid connectedAt lastSeenAt disconnectedAt");
 	jw_obj_end(w);
 }
 
-struct listing {
-	struct store *store;
-	struct jw *w;
-	uint32_t uid;
-	const char *session_id;
-	unsigned limit, given, looked;
-	char last[VIEW_ID_MAX];
-	bool more;
-};
-
-#define LOOK_MAX 10000u
-
-static bool give(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+static bool channel_matches(const void *query, const void *doc)
 {
-	struct listing *l = ctx;
-	struct channel_doc d;
+	return view_is(query, ((const struct channel_doc *)doc)->sessionId);
+}
 
-	if (l->given >= l->limit || l->looked++ >= LOOK_MAX) {
-		l->more = true;
-		return false;
-	}
-	snprintf(l->last, sizeof l->last, "%.*s", (int)id_len, id);
-	view_decode(&channel_schema, jval_of(json, len), &d);
-	if ((l->uid != VIEW_ANY_UID && d.uid != l->uid) || (l->session_id && strcmp(l->session_id, d.sessionId) != 0))
-		return true;
-	channel_json(&d, view_channel_acked(l->store, d.channelId), l->w);
-	l->given++;
-	return true;
+static int write_listed_channel(struct view_page *p, const void *doc, struct err *e)
+{
+	const struct channel_doc *d = doc;
+
+	channel_json(d, view_channel_acked(p->store, d->channelId), &p->w);
+	return 0;
 }
 
 int view_channels(struct store *s, uint32_t uid, const char *session_id, unsigned limit, const char *cursor,
 		  struct buf *out, struct err *e)
 {
-	struct jw w = jw_on(out);
-	struct listing l = { .store = s, .w = &w, .uid = uid, .session_id = session_id, .limit = limit };
+	struct view_page p = { .store = s,
+			       .uid = uid,
+			       .limit = limit,
+			       .cursor = cursor,
+			       .plural = "channels",
+			       .schema = &channel_schema,
+			       .query = session_id,
+			       .matches = channel_matches,
+			       .write = write_listed_channel };
 
-	if (limit < 1 || limit > 1000)
-		return err_field(e, "limit", "must be 1 to 1000");
-	if (cursor && !id_valid(cursor, strlen(cursor)))
-		return err_field(e, "cursor", "not a cursor of this method");
-	jw_obj(&w);
-	jw_karr(&w, "channels");
-	if (store_model_scan(s, VIEW_CHANNEL, NULL, cursor, true, give, &l, e) < 0)
-		return -1;
-	jw_arr_end(&w);
-	if (l.more)
-		jw_kstr(&w, "nextCursor", l.last);
-	jw_obj_end(&w);
-	return 0;
+	return view_page_write(&p, out, e);
 }
 
 int view_channel_summary(struct store *s, const char *session_id, struct jw *w, struct err *e)
@@ -131,13 +96,7 @@ int view_channel_summary(struct store *s, const char *session_id, struct jw *w, 
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
 	buf_auto struct buf text = BUF_INIT;
 
-	char prefix[VIEW_KEY_MAX];
-	const struct view_ids_query q = {
-		.kind = VIEW_SESSION_CHANNEL, .prefix = prefix, .descending = true, .max = 50
-	};
-
-	snprintf(prefix, sizeof prefix, "%s/", session_id);
-	if (view_ids(s, &q, &ids, NULL, e) < 0)
+	if (view_members(s, VIEW_SESSION_CHANNEL, session_id, VIEW_NEWEST_FIRST, 50, &ids, e) < 0)
 		return -1;
 	jw_obj(w);
 	jw_karr(w, "channels");

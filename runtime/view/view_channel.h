@@ -1,20 +1,20 @@
 #ifndef BAILIFF_VIEW_CHANNEL_H
 #define BAILIFF_VIEW_CHANNEL_H
 
-/* Channels to remote peers: who is at the other end, how far it has acknowledged, which questions went through it. */
+/* Channels to remote peers, and the tasks of such peers. */
 
 #include "runtime/view/view_documents.h"
 
 struct jw;
 
-/* Shows a channel without what only the runtime needs. */
+/* A channel as clients see it. */
 void channel_json(const struct channel_doc *d, uint64_t acked, struct jw *w);
 /* {"channels":[…],"nextCursor"?}; session_id NULL = all of the uid's. */
 int view_channels(struct store *s, uint32_t uid, const char *session_id, unsigned limit, const char *cursor,
 		  struct buf *out, struct err *e);
 /* channel_summary of a session: an object. */
 int view_channel_summary(struct store *s, const char *session_id, struct jw *w, struct err *e);
-/* The acknowledged sequence: kept apart from the facts, because acknowledging a fact must not make one. */
+/* The acknowledged sequence. Not an event: acknowledging one must not write another. */
 uint64_t view_channel_acked(struct store *s, const char *channel_id);
 #define CHANNEL_ACK_KEY "channel.acked."
 

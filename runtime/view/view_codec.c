@@ -7,6 +7,8 @@
 #include "runtime/event/event.h"
 #include "runtime/store/store.h"
 
+#include <assert.h>
+
 #define LIST_KEY_MAX (4 * VIEW_ID_MAX) /* an id and a member of up to three more */
 
 static void *field_at(const struct view_field *f, void *doc) { return (char *)doc + f->offset; }
@@ -32,7 +34,7 @@ static void decode_field(const struct view_field *f, struct jval v, void *doc)
 	}
 }
 
-/* Documents are written in table order, so the next member is nearly always the next field or close to it. */
+/* Members are mostly in table order, so the search starts at the field after the last one. */
 static const struct view_field *field_after(const struct view_schema *schema, struct jval key, size_t *at)
 {
 	for (size_t i = 0; i < schema->nfields; i++) {
@@ -59,7 +61,7 @@ void view_decode(const struct view_schema *schema, struct jval doc, void *ret)
 	}
 }
 
-static void encode_field(const struct view_field *f, const void *doc, struct jw *w)
+static void encode_field(const struct view_field *f, const char *key, const void *doc, struct jw *w)
 {
 	const void *p = field_in(f, doc);
 	char text[CLOCK_TEXT_MAX];
@@ -67,27 +69,27 @@ static void encode_field(const struct view_field *f, const void *doc, struct jw 
 	switch (f->type) {
 	case VIEW_STRING:
 		if (*(const char *)p)
-			jw_kstr(w, f->member, p);
+			jw_kstr(w, key, p);
 		break;
 	case VIEW_UINT:
 		if (*(const uint64_t *)p != VIEW_ABSENT)
-			jw_kuint(w, f->member, *(const uint64_t *)p);
+			jw_kuint(w, key, *(const uint64_t *)p);
 		break;
 	case VIEW_TIME:
 		if (*(const uint64_t *)p) {
 			clock_format(*(const uint64_t *)p, text);
-			jw_kstr(w, f->member, text);
+			jw_kstr(w, key, text);
 		}
 		break;
 	case VIEW_FLAG:
 		if (*(const bool *)p)
-			jw_kbool(w, f->member, true);
+			jw_kbool(w, key, true);
 		break;
 	case VIEW_JSON: {
 		const struct jval *v = p;
 
 		if (v->type != JT_NONE && v->type != JT_NULL)
-			jw_kraw(w, f->member, v->text, v->len);
+			jw_kraw(w, key, v->text, v->len);
 		break;
 	}
 	}
@@ -99,8 +101,30 @@ void view_encode(const struct view_schema *schema, const void *doc, struct buf *
 
 	jw_obj(&w);
 	for (size_t i = 0; i < schema->nfields; i++)
-		encode_field(&schema->fields[i], doc, &w);
+		encode_field(&schema->fields[i], schema->fields[i].member, doc, &w);
 	jw_obj_end(&w);
+}
+
+void view_write_members(struct jw *w, const struct view_schema *schema, const void *doc, const char *names)
+{
+	size_t at = 0;
+
+	for (const char *p = names; *p;) {
+		size_t len = strcspn(p, " "), i = 0;
+		const char *equals = memchr(p, '=', len), *member = equals ? equals + 1 : p;
+		size_t member_len = len - (size_t)(member - p);
+		char key[64];
+
+		while (i < schema->nfields &&
+		       (strncmp(schema->fields[(at + i) % schema->nfields].member, member, member_len) ||
+			schema->fields[(at + i) % schema->nfields].member[member_len]))
+			i++;
+		assert(i < schema->nfields);
+		at = (at + i) % schema->nfields;
+		(void)snprintf(key, sizeof(key), "%.*s", (int)(equals ? (size_t)(equals - p) : len), p);
+		encode_field(&schema->fields[at], key, doc, w);
+		p += len + strspn(p + len, " ");
+	}
 }
 
 void view_copy_members(const struct view_schema *schema, void *doc, struct jval payload)
@@ -246,6 +270,24 @@ int view_read(struct store *s, const struct view_schema *schema, const char *id,
 	      struct err *e)
 {
 	return read_by(store_model_get, s, schema, id, text, ret, e);
+}
+
+bool view_is_visible(const struct view_schema *schema, const void *doc, uint32_t uid)
+{
+	for (size_t i = 0; uid != VIEW_ANY_UID && i < schema->nfields; i++)
+		if (schema->fields[i].fill == FILL_UID)
+			return *(const uint64_t *)field_in(&schema->fields[i], doc) == uid;
+	return uid == VIEW_ANY_UID;
+}
+
+int view_read_visible(struct store *s, const struct view_schema *schema, uint32_t uid, const char *noun, const char *id,
+		      struct buf *text, void *ret, struct err *e)
+{
+	int r = view_read(s, schema, id, text, ret, e);
+
+	if (r < 0)
+		return -1;
+	return r == 0 && view_is_visible(schema, ret, uid) ? 0 : err_set(e, ERR_NOT_FOUND, "no %s '%.80s'", noun, id);
 }
 
 int view_read_speculative(struct store *s, const struct view_schema *schema, const char *id, struct buf *text,

@@ -4,9 +4,9 @@
 /*
  * Read-model documents between their text and a struct, driven by field tables.
  *
- * The members of a document are always written in the order of its table and absent ones are left out, so that the
- * same facts give the same bytes. VIEW_JSON fields are slices of text (of the old document or of the event) and are
- * valid as long as that text is: until the next call on the models.
+ * The members of a document are written in the order of its table and absent ones are left out, so the same events give
+ * the same bytes. VIEW_JSON fields point into text (of the old document or of the event) and are valid as long as that
+ * text is: until the next call on the models.
  */
 
 #include "runtime/base/jscan.h"
@@ -19,6 +19,7 @@
 
 struct buf;
 struct err;
+struct jw;
 struct event_view;
 struct models;
 struct store;
@@ -57,6 +58,11 @@ struct view_schema {
 void view_clear(const struct view_schema *schema, void *ret); /* everything absent */
 void view_decode(const struct view_schema *schema, struct jval doc, void *ret);
 void view_encode(const struct view_schema *schema, const void *doc, struct buf *out);
+/*
+ * Writes members of a document in the order of `names` ("status exitCode at=endedAt": the last one as "at") into an
+ * object that is open; absent ones are left out.
+ */
+void view_write_members(struct jw *w, const struct view_schema *schema, const void *doc, const char *names);
 /* Takes over every VIEW_JSON member of the schema that the payload has. */
 void view_copy_members(const struct view_schema *schema, void *doc, struct jval payload);
 
@@ -91,9 +97,15 @@ static inline uint64_t view_add(uint64_t n, int by)
 
 /* ---- for readers ---- */
 
-/* As view_load, from the store; `text` (replaced) holds what the slices point into. 0 found, 1 not there, −1. */
+/* As view_load, from the store; `text` (replaced) is what JSON members point into. 0 found, 1 not there, −1. */
 int view_read(struct store *s, const struct view_schema *schema, const char *id, struct buf *text, void *ret,
 	      struct err *e);
+/* Whether this uid may see the document: its own, or VIEW_ANY_UID. */
+bool view_is_visible(const struct view_schema *schema, const void *doc, uint32_t uid);
+
+/* As view_read; ERR_NOT_FOUND ("no <noun> '<id>'") unless it is there and `uid` may see it. */
+int view_read_visible(struct store *s, const struct view_schema *schema, uint32_t uid, const char *noun, const char *id,
+		      struct buf *text, void *ret, struct err *e);
 /* The same including batches that are submitted but not committed: for decisions. */
 int view_read_speculative(struct store *s, const struct view_schema *schema, const char *id, struct buf *text,
 			  void *ret, struct err *e);

@@ -2,8 +2,8 @@
 #define BAILIFF_VIEW_COST_H
 
 /*
- * What was spent, what is limited, and where turns were routed: cost, limit, routing and model-request documents. The
- * engine decides from them (read ahead); snapshots show them.
+ * Costs, limits, routing and model requests. The engine decides from these documents (speculative reads); snapshots
+ * show them.
  */
 
 #include "runtime/view/view_documents.h"
@@ -29,11 +29,11 @@ void cost_key(enum cost_of of, const char *a, uint32_t uid, uint64_t real_us, ch
 
 void limit_key(uint32_t uid, const char *kind, const char *provider, const char *model, char ret[VIEW_COST_KEY]);
 
-/* Clients name their requests themselves: an id says something only within its session. */
+/* Clients choose the ids of their requests, so these are unique only within a session. */
 #define VIEW_REQUEST_KEY_MAX (2 * VIEW_ID_MAX)
 void view_model_request_key(const char *session_id, const char *request_id, char key[VIEW_REQUEST_KEY_MAX]);
 
-/* For snapshots: members `"costState":{…}` where something was spent; `"limitState"`, `"modelRouting"` likewise. */
+/* For snapshots: the member `"costState":{…}` if there were costs; `"limitState"`, `"modelRouting"` likewise. */
 int view_write_cost(struct store *s, enum cost_of of, const char *id, struct jw *w, struct err *e);
 int view_write_limits(struct store *s, uint32_t uid, struct jw *w, struct err *e);
 int view_write_routing(struct store *s, const char *id, bool of_turn, struct jw *w, struct err *e);

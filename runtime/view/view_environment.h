@@ -2,8 +2,8 @@
 #define BAILIFF_VIEW_ENVIRONMENT_H
 
 /*
- * In what a turn ran, or runs: its execution environment with the live processes, and its permissions with the sandbox
- * and what that refused. What no fact tells is said to be unknown or not_applicable, never guessed.
+ * What a turn runs in: its execution environment with the live processes, and its permissions with the sandbox and its
+ * violations. What no event records is reported as unknown or not_applicable, never guessed.
  */
 
 #include <stdint.h>

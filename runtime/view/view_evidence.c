@@ -60,18 +60,12 @@ int view_evidence_on_changed(struct models *m, const struct event_view *ev, stru
 
 /* ---- for snapshots ---- */
 
-static int latest(struct store *s, const char *owner, struct view_ids *ret, struct err *e)
+static int newest_evidence(struct store *s, const char *owner, struct view_ids *ret, struct err *e)
 {
-	char prefix[VIEW_ID_MAX + 2];
-	const struct view_ids_query q = {
-		.kind = VIEW_OWNER_EVIDENCE, .prefix = prefix, .descending = true, .max = SHOWN_MAX
-	};
-
-	snprintf(prefix, sizeof(prefix), "%s/", owner);
-	return view_ids(s, &q, ret, NULL, e);
+	return view_members(s, VIEW_OWNER_EVIDENCE, owner, VIEW_NEWEST_FIRST, SHOWN_MAX, ret, e);
 }
 
-/* What the documents have under this member, one after another; arrays are taken apart. */
+/* The values of one member of the documents; arrays are flattened. */
 static int write_each(struct store *s, const struct view_ids *ids, const char *key, size_t offset, struct jw *w,
 		      struct err *e)
 {
@@ -111,7 +105,7 @@ int view_write_evidence(struct store *s, const char *owner_id, bool outcomes, st
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
 
-	if (latest(s, owner_id, &ids, e) < 0)
+	if (newest_evidence(s, owner_id, &ids, e) < 0)
 		return -1;
 	write_refs(&ids, w);
 	if (!outcomes)
@@ -154,7 +148,7 @@ int view_evidence_summary(struct store *s, const char *session_id, struct jw *w,
 		{ "verificationOutcomes", offsetof(struct evidence_doc, verificationOutcomes) },
 	};
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
-	int more = latest(s, session_id, &ids, e);
+	int more = newest_evidence(s, session_id, &ids, e);
 
 	if (more < 0)
 		return -1;

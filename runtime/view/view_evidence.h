@@ -13,7 +13,7 @@ struct jw;
 #define VIEW_TRIAL_KEY (4 * VIEW_ID_MAX)
 void view_trial_key(uint32_t uid, const char *dataset, const char *configuration, const char *trial,
 		    char ret[VIEW_TRIAL_KEY]);
-/* What a session has told already: "<sessionId>/d/<dataset>@<version>" and "<sessionId>/c/<configuration>"; and its
+/* What a session has recorded: "<sessionId>/d/<dataset>@<version>" and "<sessionId>/c/<configuration>"; and its
  * trials, "…/t/<trialId>". */
 void view_benchmark_key(const char *session, char what, const char *id, const char *version, char ret[VIEW_TRIAL_KEY]);
 

@@ -1,10 +1,9 @@
 /*
- * What goes with a session when retention removes it: every document that is about it or about anything that belongs to
- * it. Which ones is found out by following the lists from the session down (the table below), and then written into
- * session.expired, so that the fold removes just these: it can look nothing up, and a log that is folded again must
- * give the same documents.
+ * What retention removes with a session: every document about it or about anything that belongs to it. They are found
+ * by following the lists from the session down (the table below) and are written into session.expired, so that the
+ * projection removes exactly these: it cannot search, and projecting the log again must give the same documents.
  *
- * A session goes as a whole or stays as a whole. Whatever says that something of it is not over keeps it.
+ * A session is removed as a whole or not at all. Anything that is still active keeps it.
  */
 
 #include "runtime/view/projections.h"
@@ -34,9 +33,9 @@ enum {
 
 enum form {
 	DOCUMENT, /* key: the owner's id */
-	ALIVE,    /* likewise, while something of it goes on */
+	ALIVE,    /* likewise; exists only while the owner is active */
 	LIST,     /* keys: "<owner>/…" */
-	OPEN,     /* likewise, while something of it goes on */
+	OPEN,     /* likewise; exists only while the owner is active */
 	NAMED,    /* key: "<word>/<owner>" */
 };
 
@@ -44,7 +43,7 @@ static const struct {
 	unsigned owner;
 	uint8_t kind;
 	enum form form;
-	unsigned member; /* LIST: what the last part of the key is, and goes as well; 0 = nothing of its own */
+	unsigned member; /* LIST: what the last part of the key names, removed as well; 0 = nothing */
 	const char *word;
 } rows[] = {
 	{ OF_SESSION, VIEW_SESSION, DOCUMENT },
@@ -84,7 +83,7 @@ static const struct {
 	{ OF_TURN, VIEW_TURN_STEP, LIST },
 	{ OF_TURN, VIEW_TURN_PROCESS, LIST, OF_PROCESS },
 	{ OF_TURN, VIEW_TURN_TOOL_CALL, LIST, OF_CALL },
-	{ OF_TURN, VIEW_TURN_OPEN_REQUEST, LIST }, /* of clients that never said how it ended */
+	{ OF_TURN, VIEW_TURN_OPEN_REQUEST, LIST }, /* of clients that never reported the end */
 	{ OF_TURN, VIEW_OWNER_EVIDENCE, LIST, OF_EVIDENCE },
 	{ OF_TURN, VIEW_TURN_OPEN_CALL, OPEN },
 	{ OF_TURN, VIEW_TURN_OPEN_ACTION, OPEN },
@@ -125,24 +124,24 @@ static const struct {
 	{ OF_EVIDENCE, VIEW_EVIDENCE, DOCUMENT },
 };
 
-/* ---- finding them ---- */
+/* ---- search ---- */
 
 struct owner {
 	unsigned what;
 	char id[VIEW_ID_MAX];
 };
 
-struct search {
+struct expiry_search {
 	struct store *store;
 	const char *session_id;
-	struct owner *owners; /* to be looked at, and looked at */
+	struct owner *owners; /* visited, and to visit */
 	size_t count, room;
 	struct strmap seen;
 	struct buf keys; /* NUL-terminated keys of one scan */
 	bool alive;
 };
 
-static void add_owner(struct search *s, unsigned what, const char *id)
+static void add_owner(struct expiry_search *s, unsigned what, const char *id)
 {
 	mem_auto char *key = mem_printf("%u/%s", what, id);
 
@@ -156,15 +155,15 @@ static void add_owner(struct search *s, unsigned what, const char *id)
 	snprintf(s->owners[s->count++].id, VIEW_ID_MAX, "%s", id);
 }
 
-static bool take_key(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+static bool append_key(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
 {
 	buf_append(ctx, id, id_len);
 	buf_byte(ctx, '\0');
 	return true;
 }
 
-/* Outputs that a document names, where they are this session's own. */
-static int add_outputs(struct search *s, const char *json, struct err *e)
+/* Outputs that a document names, if they belong to this session. */
+static int add_outputs(struct expiry_search *s, const char *json, struct err *e)
 {
 	static const char mark[] = "\"out_";
 	buf_auto struct buf text = BUF_INIT;
@@ -187,8 +186,8 @@ static int add_outputs(struct search *s, const char *json, struct err *e)
 
 typedef bool (*found_fn)(void *ctx, uint8_t kind, const char *id);
 
-static int look_at_document(struct search *s, uint8_t kind, enum form form, const char *key, found_fn fn, void *ctx,
-			    struct err *e)
+static int visit_document(struct expiry_search *s, uint8_t kind, enum form form, const char *key, found_fn fn,
+			  void *ctx, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	int r = store_model_get(s->store, kind, key, &text, e);
@@ -202,12 +201,12 @@ static int look_at_document(struct search *s, uint8_t kind, enum form form, cons
 	return add_outputs(s, buf_cstr(&text), e);
 }
 
-static int look_at_list(struct search *s, size_t row, const char *owner, found_fn fn, void *ctx, struct err *e)
+static int visit_list(struct expiry_search *s, size_t row, const char *owner, found_fn fn, void *ctx, struct err *e)
 {
 	mem_auto char *prefix = mem_printf("%s/", owner);
 
 	buf_reset(&s->keys);
-	if (store_model_scan(s->store, rows[row].kind, prefix, NULL, false, take_key, &s->keys, e) < 0)
+	if (store_model_scan(s->store, rows[row].kind, prefix, NULL, false, append_key, &s->keys, e) < 0)
 		return -1;
 	s->alive |= s->keys.len && rows[row].form == OPEN;
 	for (const char *key = s->keys.data; key && key < s->keys.data + s->keys.len; key += strlen(key) + 1) {
@@ -218,7 +217,7 @@ static int look_at_list(struct search *s, size_t row, const char *owner, found_f
 	return 0;
 }
 
-static int look_at_owner(struct search *s, const struct owner *o, found_fn fn, void *ctx, struct err *e)
+static int visit_owner(struct expiry_search *s, const struct owner *o, found_fn fn, void *ctx, struct err *e)
 {
 	char key[VIEW_ID_MAX + 16];
 
@@ -227,56 +226,56 @@ static int look_at_owner(struct search *s, const struct owner *o, found_fn fn, v
 			continue;
 		snprintf(key, sizeof key, "%s%s%s", rows[i].word ? rows[i].word : "", rows[i].word ? "/" : "", o->id);
 		int r = rows[i].form == LIST || rows[i].form == OPEN
-				? look_at_list(s, i, o->id, fn, ctx, e)
-				: look_at_document(s, rows[i].kind, rows[i].form, key, fn, ctx, e);
+				? visit_list(s, i, o->id, fn, ctx, e)
+				: visit_document(s, rows[i].kind, rows[i].form, key, fn, ctx, e);
 		if (r < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static bool stop(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+static bool stop_at_first(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
 {
 	*(bool *)ctx = true;
 	return false;
 }
 
-/* A task elsewhere may wait for one of these: which one it says itself, and nobody knows that from here. */
-static int look_for_dependents(struct search *s, struct err *e)
+/* A live task may depend on one of these; only its own document says on which, so any live task keeps them. */
+static int find_dependents(struct expiry_search *s, struct err *e)
 {
 	bool tasks = false;
 
 	for (size_t i = 0; i < s->count; i++)
 		tasks |= s->owners[i].what == OF_TASK;
-	return tasks ? store_model_scan(s->store, VIEW_LIVE_TASK, NULL, NULL, false, stop, &s->alive, e) : 0;
+	return tasks ? store_model_scan(s->store, VIEW_LIVE_TASK, NULL, NULL, false, stop_at_first, &s->alive, e) : 0;
 }
 
-/* Something that is being committed belongs to it. */
-static int look_ahead(struct search *s, struct err *e)
+/* A batch that is not committed yet changes the session. */
+static int check_uncommitted(struct expiry_search *s, struct err *e)
 {
-	buf_auto struct buf now = BUF_INIT, ahead = BUF_INIT;
-	int a = store_model_get(s->store, VIEW_SESSION, s->session_id, &now, e);
-	int b = a < 0 ? -1 : store_model_get_speculative(s->store, VIEW_SESSION, s->session_id, &ahead, e);
+	buf_auto struct buf committed = BUF_INIT, speculative = BUF_INIT;
+	int a = store_model_get(s->store, VIEW_SESSION, s->session_id, &committed, e);
+	int b = a < 0 ? -1 : store_model_get_speculative(s->store, VIEW_SESSION, s->session_id, &speculative, e);
 
 	if (a < 0 || b < 0)
 		return -1;
-	s->alive |= a != b || strcmp(buf_cstr(&now), buf_cstr(&ahead)) != 0;
+	s->alive |= a != b || strcmp(buf_cstr(&committed), buf_cstr(&speculative)) != 0;
 	return 0;
 }
 
 int view_session_documents(struct store *store, const char *session_id, found_fn fn, void *ctx, struct err *e)
 {
-	struct search s = { .store = store, .session_id = session_id };
-	int r = look_ahead(&s, e);
+	struct expiry_search s = { .store = store, .session_id = session_id };
+	int r = check_uncommitted(&s, e);
 
 	add_owner(&s, OF_SESSION, session_id);
 	store_snapshot_begin(store);
 	for (size_t i = 0; r == 0 && i < s.count && !s.alive; i++) {
-		const struct owner o = s.owners[i]; /* the array grows meanwhile */
-		r = look_at_owner(&s, &o, fn, ctx, e);
+		const struct owner o = s.owners[i]; /* a copy: the array grows */
+		r = visit_owner(&s, &o, fn, ctx, e);
 	}
 	if (r == 0 && !s.alive)
-		r = look_for_dependents(&s, e);
+		r = find_dependents(&s, e);
 	store_snapshot_end(&store);
 	free(s.owners);
 	strmap_done(&s.seen);
@@ -284,7 +283,7 @@ int view_session_documents(struct store *store, const char *session_id, found_fn
 	return r < 0 ? -1 : s.alive;
 }
 
-/* ---- the fold ---- */
+/* ---- the projection ---- */
 
 int view_session_on_expired(struct models *m, const struct event_view *ev, struct err *e)
 {

@@ -7,7 +7,6 @@
 #include "runtime/base/mem.h"
 #include "runtime/store/store.h"
 #include "runtime/view/projections.h"
-#include "runtime/view/view_write.h"
 
 #include <string.h>
 
@@ -44,7 +43,7 @@ static int save_history(struct models *m, const struct history_doc *d, struct er
 }
 
 /* The boundaries up to now and the one of this event. */
-static void boundaries_with(const struct history_doc *d, const struct event_view *ev, struct buf *out)
+static void append_boundary(const struct history_doc *d, const struct event_view *ev, struct buf *out)
 {
 	struct jw w = jw_on(out);
 	char at[CLOCK_TEXT_MAX];
@@ -60,10 +59,7 @@ static void boundaries_with(const struct history_doc *d, const struct event_view
 	jw_obj(&w);
 	jw_kstr(&w, "at", at);
 	jw_kstr(&w, "turnId", d->compactionTurnId);
-	if (d->trigger.type != JT_NONE)
-		jw_kraw(&w, "trigger", d->trigger.text, d->trigger.len);
-	if (d->summaryRef.type != JT_NONE)
-		jw_kraw(&w, "summaryRef", d->summaryRef.text, d->summaryRef.len);
+	view_write_members(&w, &history_schema, d, "trigger summaryRef");
 	jw_obj_end(&w);
 	jw_arr_end(&w);
 }
@@ -94,7 +90,7 @@ int view_history_on_compaction(struct models *m, const struct event_view *ev, st
 	if (ev->type == EVENT_CONTEXT_COMPACTION_COMPLETED) {
 		d.compactedAt = ev->real_us;
 		d.compactions = view_add(d.compactions, 1);
-		boundaries_with(&d, ev, &boundaries);
+		append_boundary(&d, ev, &boundaries);
 		d.boundaries = jval_of(boundaries.data, boundaries.len);
 	}
 	return save_history(m, &d, e);
@@ -179,21 +175,10 @@ static void write_compaction(const struct history_doc *d, struct jw *w)
 	jw_kobj(w, "compaction");
 	jw_kstr(w, "status", d->compaction);
 	jw_kuint(w, "count", view_counted(d->compactions));
-	view_write_json(w, "trigger", d->trigger);
-	view_write_json(w, "turns", d->turns);
-	view_write_json(w, "tokensBefore", d->tokensBefore);
-	view_write_json(w, "tokensAfter", d->tokensAfter);
-	view_write_json(w, "summaryRef", d->summaryRef);
-	view_write_json(w, "preview", d->preview);
-	view_write_json(w, "keptActions", d->keptActions);
-	view_write_json(w, "incidents", d->incidents);
-	view_write_json(w, "artifactRefs", d->artifactRefs);
-	view_write_json(w, "evidenceRefs", d->evidenceRefs);
-	view_write_json(w, "continuation", d->continuation);
-	view_write_json(w, "failure", d->failure);
-	view_write_json(w, "boundaries", d->boundaries);
-	view_write_time(w, "startedAt", d->startedAt);
-	view_write_time(w, "completedAt", d->compactedAt);
+	view_write_members(
+		w, &history_schema, d,
+		"trigger turns tokensBefore tokensAfter summaryRef preview keptActions incidents artifactRefs "
+		"evidenceRefs continuation failure boundaries startedAt completedAt=compactedAt");
 	jw_obj_end(w);
 }
 
@@ -205,12 +190,9 @@ static void write_rollback(const struct history_doc *d, struct jw *w)
 	jw_kstr(w, "status", d->rollback);
 	jw_kuint(w, "count", view_counted(d->rollbacks));
 	jw_kstr(w, "targetTurnId", d->targetTurnId);
-	view_write_json(w, "reason", d->rollbackReason);
-	view_write_json(w, "removedTurns", d->removedTurns);
-	view_write_json(w, "affected", d->affected);
-	view_write_json(w, "filesRestored", d->filesRestored);
-	view_write_json(w, "notRestored", d->notRestored);
-	view_write_time(w, "completedAt", d->rolledBackAt);
+	view_write_members(w, &history_schema, d,
+			   "reason=rollbackReason removedTurns affected filesRestored notRestored "
+			   "completedAt=rolledBackAt");
 	jw_obj_end(w);
 }
 
@@ -252,7 +234,7 @@ struct artifact_listing {
 	size_t count, shown, issues;
 };
 
-static bool give_artifact(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+static bool write_artifact(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
 {
 	struct artifact_listing *l = ctx;
 
@@ -272,7 +254,7 @@ int view_artifact_summary(struct store *s, const char *session_id, struct jw *w,
 
 	jw_obj(w);
 	jw_karr(w, "artifacts");
-	if (store_model_scan(s, VIEW_ARTIFACT, prefix, NULL, true, give_artifact, &l, e) < 0)
+	if (store_model_scan(s, VIEW_ARTIFACT, prefix, NULL, true, write_artifact, &l, e) < 0)
 		return -1;
 	jw_arr_end(w);
 	jw_kuint(w, "count", l.count);

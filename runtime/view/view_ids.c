@@ -4,7 +4,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/store/store.h"
 
-struct scan {
+struct id_scan {
 	const struct view_ids_query *q;
 	struct view_ids *ids;
 	size_t cap, seen, max_seen;
@@ -18,7 +18,7 @@ void view_ids_done(struct view_ids *v)
 	*v = VIEW_IDS_INIT;
 }
 
-static void add(struct scan *sc, const char *id, size_t len)
+static void add_id(struct id_scan *sc, const char *id, size_t len)
 {
 	if (sc->ids->n == sc->cap) {
 		sc->cap = sc->cap ? 2 * sc->cap : 16;
@@ -30,7 +30,7 @@ static void add(struct scan *sc, const char *id, size_t len)
 
 static bool on_key(void *ctx, const char *key, size_t len, const char *json, size_t json_len)
 {
-	struct scan *sc = ctx;
+	struct id_scan *sc = ctx;
 	const char *slash = memrchr(key, '/', len);
 	const char *id = slash ? slash + 1 : key;
 	size_t n = len - (size_t)(id - key);
@@ -46,13 +46,13 @@ static bool on_key(void *ctx, const char *key, size_t len, const char *json, siz
 	memcpy(sc->last, key, len);
 	sc->last[len] = '\0';
 	if (end <= n && memcmp(id + n - end, end ? sc->q->ending : "", end) == 0)
-		add(sc, id, n);
+		add_id(sc, id, n);
 	return true;
 }
 
 int view_ids(struct store *s, const struct view_ids_query *q, struct view_ids *ret, char *ret_last, struct err *e)
 {
-	struct scan sc = { .q = q, .ids = ret, .max_seen = q->max_seen ? q->max_seen : q->max };
+	struct id_scan sc = { .q = q, .ids = ret, .max_seen = q->max_seen ? q->max_seen : q->max };
 
 	view_ids_done(ret);
 	if (store_model_scan(s, (uint8_t)q->kind, q->prefix, q->after, q->descending, on_key, &sc, e) < 0)
@@ -60,4 +60,16 @@ int view_ids(struct store *s, const struct view_ids_query *q, struct view_ids *r
 	if (ret_last)
 		memcpy(ret_last, sc.last, sizeof(sc.last));
 	return sc.more ? 1 : 0;
+}
+
+int view_members(struct store *s, enum view_kind kind, const char *owner, enum view_order order, size_t max,
+		 struct view_ids *ret, struct err *e)
+{
+	char prefix[VIEW_KEY_MAX];
+	const struct view_ids_query q = {
+		.kind = kind, .prefix = prefix, .descending = order == VIEW_NEWEST_FIRST, .max = max
+	};
+
+	(void)snprintf(prefix, sizeof(prefix), "%s/", owner);
+	return view_ids(s, &q, ret, NULL, e);
 }

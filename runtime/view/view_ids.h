@@ -1,7 +1,7 @@
 #ifndef BAILIFF_VIEW_IDS_H
 #define BAILIFF_VIEW_IDS_H
 
-/* A page of ids out of a model kind or a list: collected first, so that documents are read outside the scan. */
+/* Ids of documents or of a list's members: collected first, so that documents are read outside the scan. */
 
 #include "runtime/view/view_codec.h"
 
@@ -18,16 +18,24 @@ struct view_ids_query {
 	enum view_kind kind;
 	const char *prefix; /* of the whole key; NULL = all ("<owner>/" for a list) */
 	const char *after;  /* a whole key; NULL = from the end where the scan starts */
-	const char *ending; /* NULL, or what the id ends with */
+	const char *ending; /* NULL, or the end of the id */
 	bool descending;
 	size_t max;      /* collected */
-	size_t max_seen; /* looked at; 0 = max */
+	size_t max_seen; /* examined; 0 = max */
 };
 /*
- * Replaces what *ret held. 0 = the scan came to its end, 1 = there is more: go on after *ret_last (VIEW_KEY_MAX bytes,
- * the last key that was looked at; may be NULL).
+ * Replaces *ret. 0 = the scan reached its end, 1 = there is more: continue after *ret_last (VIEW_KEY_MAX bytes, the
+ * last key examined; may be NULL).
  */
 #define VIEW_KEY_MAX (2 * VIEW_ID_MAX + 32)
 int view_ids(struct store *s, const struct view_ids_query *q, struct view_ids *ret, char *ret_last, struct err *e);
+
+/*
+ * The members of the list "<owner>/…", at most `max`: the newest first, or the oldest. 0 = these are all, 1 = there are
+ * more.
+ */
+enum view_order { VIEW_NEWEST_FIRST, VIEW_OLDEST_FIRST };
+int view_members(struct store *s, enum view_kind kind, const char *owner, enum view_order order, size_t max,
+		 struct view_ids *ret, struct err *e);
 
 #endif

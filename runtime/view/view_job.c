@@ -52,12 +52,12 @@ static void count_status(struct job_doc *d, const char *status, int by)
 		*count = view_add(*count, by);
 }
 
-static void again_owner(const char *job, uint64_t due, char ret[VIEW_JOB_ITEM_KEY_MAX])
+static void retry_owner(const char *job, uint64_t due, char ret[VIEW_JOB_ITEM_KEY_MAX])
 {
 	(void)snprintf(ret, VIEW_JOB_ITEM_KEY_MAX, "%s/%020llu", job, (unsigned long long)due);
 }
 
-/* An id is added to a short array of them; past the limit the first ones (or, with `latest`, the last ones) stay. */
+/* Adds an id to a short array; at the limit the first ids stay, or with `latest` the last ones. */
 static struct jval add_id(struct jval list, const char *id, unsigned limit, bool latest, struct buf *out)
 {
 	struct jw w = jw_on(out);
@@ -88,7 +88,7 @@ struct item_change {
 	struct buf ids;
 };
 
-static int item_load(struct models *m, const struct event_view *ev, const char *item, struct item_change *c,
+static int load_item(struct models *m, const struct event_view *ev, const char *item, struct item_change *c,
 		     struct err *e)
 {
 	int r = view_open_event(m, &job_schema, ev, &c->job, e);
@@ -97,18 +97,18 @@ static int item_load(struct models *m, const struct event_view *ev, const char *
 		return r;
 	if (!*item)
 		return 1;
-	/* Slices of the job's document would not survive the next read: it is read again when it is written. */
+	/* This read invalidates the job's JSON members: save_item_counts reads the job again. */
 	view_job_item_key(c->job.jobId, item, c->key);
 	if (view_open(m, &job_item_schema, ev, c->key, &c->item, e) < 0)
 		return -1;
 	view_set_string(c->item.itemId, item);
 	view_set_string(c->before, c->item.status);
 	view_set_string(c->process, c->item.processId);
-	again_owner(c->job.jobId, c->item.dueAt, c->again);
+	retry_owner(c->job.jobId, c->item.dueAt, c->again);
 	return 0;
 }
 
-static int job_count(struct models *m, const struct event_view *ev, struct item_change *c, struct err *e)
+static int save_item_counts(struct models *m, const struct event_view *ev, struct item_change *c, struct err *e)
 {
 	char status[VIEW_ID_MAX], item[VIEW_ID_MAX], thread[VIEW_ID_MAX];
 	uint64_t index = c->item.index;
@@ -120,7 +120,7 @@ static int job_count(struct models *m, const struct event_view *ev, struct item_
 		return -1;
 	count_status(&c->job, c->before, -1);
 	count_status(&c->job, status, 1);
-	/* What clients claim comes in any order; the supervisor goes from the first to the last. */
+	/* Clients claim items in any order; the supervisor starts them from first to last. */
 	if (index != VIEW_ABSENT && c->item.processId[0] && strcmp(status, "running") == 0 && index >= c->job.cursor)
 		c->job.cursor = index + 1;
 	if (strcmp(status, "failed") == 0)
@@ -130,12 +130,12 @@ static int job_count(struct models *m, const struct event_view *ev, struct item_
 	return view_save(m, &job_schema, c->job.jobId, &c->job, e);
 }
 
-static int item_save(struct models *m, const struct event_view *ev, struct item_change *c, struct err *e)
+static int save_item(struct models *m, const struct event_view *ev, struct item_change *c, struct err *e)
 {
 	bool running = strcmp(c->item.status, "running") == 0, was_running = strcmp(c->before, "running") == 0;
 	char again[VIEW_JOB_ITEM_KEY_MAX];
 
-	again_owner(c->job.jobId, c->item.dueAt, again);
+	retry_owner(c->job.jobId, c->item.dueAt, again);
 	int r = view_save(m, &job_item_schema, c->key, &c->item, e);
 	if (r == 0 && strcmp(c->before, "pending") == 0)
 		r = view_list_del(m, VIEW_JOB_AGAIN, c->again, c->item.itemId, e);
@@ -145,13 +145,13 @@ static int item_save(struct models *m, const struct event_view *ev, struct item_
 		r = running ? view_list_put(m, VIEW_JOB_RUNNING, c->job.jobId, c->item.itemId, e)
 			    : view_list_del(m, VIEW_JOB_RUNNING, c->job.jobId, c->item.itemId, e);
 	if (r == 0)
-		r = job_count(m, ev, c, e);
+		r = save_item_counts(m, ev, c, e);
 	buf_done(&c->ids);
 	return r;
 }
 
-/* Which item a process works on, for whoever only knows the process. */
-static int process_put(struct models *m, const char *process, const char *job, const char *item, struct err *e)
+/* Finds the item from its process. */
+static int put_process(struct models *m, const char *process, const char *job, const char *item, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct jw w = jw_on(&text);
@@ -173,7 +173,7 @@ int view_job_item_on_started(struct models *m, const struct event_view *ev, stru
 	int r;
 
 	event_id_copy(ev, ID_JOB_ITEM, item, sizeof(item));
-	r = item_load(m, ev, item, &c, e);
+	r = load_item(m, ev, item, &c, e);
 	if (r)
 		return r < 0 ? -1 : 0;
 	view_set_string(c.item.status, "running");
@@ -185,9 +185,9 @@ int view_job_item_on_started(struct models *m, const struct event_view *ev, stru
 	c.item.outputRefs = (struct jval){ 0 };
 	c.item.startedAt = ev->real_us;
 	c.item.endedAt = c.item.dueAt = 0;
-	if (item_save(m, ev, &c, e) < 0)
+	if (save_item(m, ev, &c, e) < 0)
 		return -1;
-	return process_put(m, c.item.processId, c.job.jobId, item, e);
+	return put_process(m, c.item.processId, c.job.jobId, item, e);
 }
 
 /* A failed item with attempts left is pending again; a client may report an item instead of completing it. */
@@ -206,7 +206,7 @@ int view_job_item_on_ended(struct models *m, const struct event_view *ev, struct
 	int r;
 
 	event_id_copy(ev, ID_JOB_ITEM, item, sizeof(item));
-	r = item_load(m, ev, item, &c, e);
+	r = load_item(m, ev, item, &c, e);
 	if (r)
 		return r < 0 ? -1 : 0;
 	view_set_string(c.item.status, status_at_end(ev, payload));
@@ -221,7 +221,7 @@ int view_job_item_on_ended(struct models *m, const struct event_view *ev, struct
 		c.item.dueAt = ev->real_us;
 		view_copy_time(&c.item.dueAt, jval_get(payload, "dueAt"));
 	}
-	if (item_save(m, ev, &c, e) < 0)
+	if (save_item(m, ev, &c, e) < 0)
 		return -1;
 	return view_list_del(m, VIEW_JOB_PROCESS, c.process, NULL, e);
 }
@@ -231,13 +231,13 @@ int view_job_item_on_ended(struct models *m, const struct event_view *ev, struct
 static int requeue_item(struct models *m, const struct event_view *ev, const char *item, struct err *e)
 {
 	struct item_change c = { .ids = BUF_INIT };
-	int r = item_load(m, ev, item, &c, e);
+	int r = load_item(m, ev, item, &c, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
 	view_set_string(c.item.status, "pending");
 	c.item.dueAt = ev->real_us;
-	return item_save(m, ev, &c, e);
+	return save_item(m, ev, &c, e);
 }
 
 int view_job_on_progress(struct models *m, const struct event_view *ev, struct err *e)

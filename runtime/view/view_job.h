@@ -2,9 +2,8 @@
 #define BAILIFF_VIEW_JOB_H
 
 /*
- * The documents of jobs and of their items. What the items are is kept behind refs (inputRefs of job.created, in
- * pieces); an item has a document from its first attempt on, so that a job of many items costs little until they are
- * begun.
+ * Jobs and their items. The items are stored behind refs (inputRefs of job.created, in pieces); an item has a document
+ * from its first attempt on, so a job with many items is cheap until they start.
  */
 
 #include "runtime/view/view_documents.h"
@@ -14,11 +13,11 @@ void view_job_item_key(const char *job_id, const char *item_id, char ret[VIEW_JO
 
 #define VIEW_JOB_PIECE 256u       /* items in one of inputRefs */
 #define VIEW_JOB_BYTES (8u << 20) /* all items of a job together */
-/* The items of one piece as they were given: a JSON array of {itemId, …}. 0, or −1. */
+/* The items of one piece as given: a JSON array of {itemId, …}. 0 or −1. */
 int view_job_piece(struct store *s, const struct job_doc *d, uint64_t piece, struct buf *out, struct err *e);
 
 struct jw;
-/* The job with `limit` of its items from index `from` on; nextCursor when there are more. */
+/* The job with `limit` of its items from index `from` on; with nextCursor if there are more. */
 int view_job(struct store *s, uint32_t uid, const char *job_id, uint64_t from, unsigned limit, struct buf *out,
 	     struct err *e);
 struct view_job_query {

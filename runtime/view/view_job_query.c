@@ -1,13 +1,12 @@
 #include "runtime/view/view_job.h"
 #include "runtime/view/view_page.h"
+#include "runtime/view/view_write.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
 #include "runtime/event/id.h"
 #include "runtime/store/store.h"
-
-static bool visible(uint32_t uid, uint64_t owner) { return uid == VIEW_ANY_UID || owner == uid; }
 
 int view_job_piece(struct store *s, const struct job_doc *d, uint64_t piece, struct buf *out, struct err *e)
 {
@@ -27,7 +26,7 @@ int view_job_piece(struct store *s, const struct job_doc *d, uint64_t piece, str
 		       (unsigned long long)(piece * VIEW_JOB_PIECE));
 }
 
-/* What was said of the item when the job was made, and what became of it. */
+/* The item as it was given, and its document if it has started. */
 static int write_item(struct store *s, const struct job_doc *d, struct jval given, uint64_t index, struct jw *w,
 		      struct err *e)
 {
@@ -43,9 +42,7 @@ static int write_item(struct store *s, const struct job_doc *d, struct jval give
 	if (r < 0)
 		return -1;
 	if (r == 0) {
-		buf_append(w->buf, w->need_comma ? "," : "", w->need_comma ? 1 : 0);
-		buf_append(w->buf, text.data, text.len - 1);
-		w->need_comma = true;
+		view_write_stored(w, &text);
 		if (item.outputRefs.type == JT_NONE)
 			jw_kraw(w, "outputRefs", "[]", 2);
 	} else {
@@ -116,16 +113,12 @@ int view_job(struct store *s, uint32_t uid, const char *job_id, uint64_t from, u
 	buf_auto struct buf text = BUF_INIT, whole = BUF_INIT;
 	struct jw w = jw_on(&whole);
 	struct job_doc d;
-	int r = view_read(s, &job_schema, job_id, &text, &d, e);
 
 	if (limit < 1 || limit > 1000)
 		return err_field(e, "limit", "must be 1 to 1000");
-	if (r < 0)
+	if (view_read_visible(s, &job_schema, uid, "job", job_id, &text, &d, e) < 0)
 		return -1;
-	if (r > 0 || !visible(uid, d.uid))
-		return err_set(e, ERR_NOT_FOUND, "no job '%.80s'", job_id);
-	buf_append(&whole, text.data, text.len - 1);
-	w.need_comma = true;
+	view_write_stored(&w, &text);
 	write_progress(&d, &w);
 	if (write_items(s, &d, from, limit, &w, e) < 0)
 		return -1;
@@ -136,78 +129,64 @@ int view_job(struct store *s, uint32_t uid, const char *job_id, uint64_t from, u
 
 static void write_brief(const struct buf *text, const struct job_doc *d, struct jw *w)
 {
-	if (w->need_comma)
-		buf_byte(w->buf, ',');
-	buf_append(w->buf, text->data, text->len - 1);
-	w->need_comma = true;
+	view_write_stored(w, text);
 	write_progress(d, w);
 	jw_obj_end(w);
 }
 
-struct job_list {
-	uint32_t uid;
-	const struct view_job_query *query;
-	struct buf text;
-};
-
-static int give_job(struct view_page *p, void *ctx, const char *id, struct err *e)
+static int write_listed_job(struct view_page *p, const void *doc, struct err *e)
 {
-	struct job_list *l = ctx;
-	const struct view_job_query *q = l->query;
-	struct job_doc d;
-	int r = view_read(p->store, &job_schema, id, &l->text, &d, e);
+	write_brief(&p->text, doc, &p->w);
+	return 0;
+}
 
-	if (r != 0)
-		return r < 0 ? -1 : 0;
-	if (!visible(l->uid, d.uid) || (q->session_id && strcmp(q->session_id, d.sessionId) != 0) ||
-	    (q->task_id && strcmp(q->task_id, d.taskId) != 0) || (q->status && strcmp(q->status, d.status) != 0))
-		return 0;
-	write_brief(&l->text, &d, &p->w);
-	return 1;
+static bool job_matches(const void *query, const void *doc)
+{
+	const struct view_job_query *q = query;
+	const struct job_doc *d = doc;
+
+	return view_is(q->session_id, d->sessionId) && view_is(q->task_id, d->taskId) && view_is(q->status, d->status);
+}
+
+static int find_jobs(struct view_page *p, struct err *e)
+{
+	const struct view_job_query *q = p->query;
+
+	if (q->live_only)
+		return view_page_scan(p, VIEW_PAGE_QUERY(VIEW_LIVE_JOB), "", e);
+	if (q->task_id)
+		return view_page_scan_list(p, VIEW_TASK_JOB, q->task_id, e);
+	if (q->session_id)
+		return view_page_scan_list(p, VIEW_SESSION_JOB, q->session_id, e);
+	return view_page_scan(p, VIEW_PAGE_QUERY(VIEW_JOB), "", e);
 }
 
 int view_jobs(struct store *s, uint32_t uid, const struct view_job_query *q, struct buf *out, struct err *e)
 {
-	struct view_ids_query ids = { .kind = q->live_only ? VIEW_LIVE_JOB : VIEW_JOB,
-				      .descending = true,
-				      .max = VIEW_PAGE_IDS };
-	struct job_list l = { .uid = uid, .query = q };
-	struct view_page p = { .store = s, .limit = q->limit, .cursor = q->cursor, .give = give_job, .ctx = &l };
-	buf_auto struct buf whole = BUF_INIT;
-	char prefix[VIEW_KEY_MAX] = "";
+	struct view_page p = { .store = s,
+			       .uid = uid,
+			       .limit = q->limit,
+			       .cursor = q->cursor,
+			       .plural = "jobs",
+			       .schema = &job_schema,
+			       .query = q,
+			       .matches = job_matches,
+			       .find = find_jobs,
+			       .write = write_listed_job };
 
-	if (view_page_check(q->limit, q->cursor, e) < 0)
-		return -1;
-	if (!q->live_only && (q->task_id || q->session_id)) {
-		(void)snprintf(prefix, sizeof(prefix), "%s/", q->task_id ? q->task_id : q->session_id);
-		ids.kind = q->task_id ? VIEW_TASK_JOB : VIEW_SESSION_JOB;
-		ids.prefix = prefix;
-	}
-	view_page_begin(&p, "jobs", &whole);
-	int r = view_page_scan(&p, ids, prefix, e);
-	buf_done(&l.text);
-	if (r < 0)
-		return -1;
-	view_page_end(&p);
-	buf_append(out, whole.data, whole.len);
-	return 0;
+	return view_page_write(&p, out, e);
 }
 
 int view_jobs_of_session(struct store *s, const char *session_id, struct jw *w, struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
 	buf_auto struct buf text = BUF_INIT;
-	char prefix[VIEW_KEY_MAX];
-	struct view_ids_query q = {
-		.kind = VIEW_SESSION_JOB, .prefix = prefix, .descending = true, .max = VIEW_WINDOW
-	};
+	struct job_doc d;
 
-	(void)snprintf(prefix, sizeof(prefix), "%s/", session_id);
-	if (view_ids(s, &q, &ids, NULL, e) < 0)
+	if (view_members(s, VIEW_SESSION_JOB, session_id, VIEW_NEWEST_FIRST, VIEW_WINDOW, &ids, e) < 0)
 		return -1;
 	jw_karr(w, "jobs");
 	for (size_t i = 0; i < ids.n; i++) {
-		struct job_doc d;
 		int r = view_read(s, &job_schema, ids.id[i], &text, &d, e);
 
 		if (r < 0)

@@ -134,7 +134,7 @@ static void read_preview(struct jval payload, struct buf *out)
 		buf_reset(out);
 }
 
-/* Continues the kept beginning of the stream, while this range follows it directly. */
+/* Extends the stored first bytes of the stream, if this range follows them directly. */
 static int project_preview(struct models *m, const char *ref, struct jval payload, struct err *e)
 {
 	buf_auto struct buf bytes = BUF_INIT, more = BUF_INIT, text = BUF_INIT, json = BUF_INIT;
@@ -264,7 +264,7 @@ int view_output_on_process_ended(struct models *m, const struct event_view *ev, 
 		return 0;
 	if (view_load(m, &process_schema, id, &p, e) < 0)
 		return -1;
-	/* The slice ends with the next call on the models. */
+	/* A copy: the next call on the models invalidates it. */
 	len = p.outputRefs.len;
 	refs = mem_strndup(len ? p.outputRefs.text : "", len);
 	for (struct jiter it = jiter_on(jval_of(refs, len)); jiter_next(&it);) {

@@ -1,45 +1,39 @@
 #include "runtime/view/view_page.h"
 
-#include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/event/id.h"
+#include "runtime/view/view_documents.h"
 
-#include <string.h>
-
-int view_page_check(unsigned limit, const char *cursor, struct err *e)
-{
-	if (limit < 1 || limit > 1000)
-		return err_field(e, "limit", "must be 1 to 1000");
-	if (cursor && !id_valid(cursor, strlen(cursor)))
-		return err_field(e, "cursor", "not an id: 1 to %d of A-Z a-z 0-9 _ - . :", ID_GIVEN_MAX);
-	return 0;
-}
-
-void view_page_begin(struct view_page *p, const char *plural, struct buf *out)
-{
-	p->w = jw_on(out);
-	jw_obj(&p->w);
-	jw_karr(&p->w, plural);
-}
-
-static bool full(const struct view_page *p)
+static bool is_full(const struct view_page *p)
 {
 	return p->found == p->limit || p->seen == VIEW_PAGE_SEEN || p->w.buf->len > VIEW_PAGE_BYTES;
 }
 
-static int give_all(struct view_page *p, const struct view_ids *ids, struct err *e)
+static int write_document(struct view_page *p, const char *id, struct err *e)
+{
+	_Alignas(max_align_t) char doc[VIEW_DOCUMENT_MAX];
+	int r = view_read(p->store, p->schema, id, &p->text, doc, e);
+
+	if (r || !view_is_visible(p->schema, doc, p->uid) || (p->matches && !p->matches(p->query, doc)))
+		return r < 0 ? -1 : 0;
+	p->found++;
+	if (p->write)
+		return p->write(p, doc, e);
+	jw_raw(&p->w, p->text.data, p->text.len);
+	return 0;
+}
+
+static int write_all(struct view_page *p, const struct view_ids *ids, struct err *e)
 {
 	for (size_t i = 0; i < ids->n; i++) {
-		if (full(p)) {
+		if (is_full(p)) {
 			p->more = true;
 			return 0;
 		}
 		p->seen++;
 		view_set_string(p->last, ids->id[i]);
-		int r = p->give(p, p->ctx, ids->id[i], e);
-		if (r < 0)
+		if (write_document(p, ids->id[i], e) < 0)
 			return -1;
-		p->found += (unsigned)r;
 	}
 	return 0;
 }
@@ -56,21 +50,68 @@ int view_page_scan(struct view_page *p, struct view_ids_query q, const char *own
 	}
 	do {
 		more = view_ids(p->store, &q, &ids, last, e);
-		if (more < 0 || give_all(p, &ids, e) < 0)
+		if (more < 0 || write_all(p, &ids, e) < 0)
 			return -1;
 		memcpy(after, last, sizeof(last));
 		q.after = after;
-	} while (more && !p->more && ids.n && !full(p));
+	} while (more && !p->more && ids.n && !is_full(p));
 	/* A full page that ends with the last id of a read: there may be more. */
 	if (more)
 		p->more = true;
 	return 0;
 }
 
-void view_page_end(struct view_page *p)
+int view_page_scan_list(struct view_page *p, enum view_kind kind, const char *owner, struct err *e)
 {
+	struct view_ids_query q = VIEW_PAGE_QUERY(kind);
+	char prefix[VIEW_KEY_MAX];
+
+	(void)snprintf(prefix, sizeof(prefix), "%s/", owner);
+	q.prefix = prefix;
+	return view_page_scan(p, q, prefix, e);
+}
+
+int view_page_find_match(struct view_page *p, const char *prefix, const char *match, struct err *e)
+{
+	struct view_ids_query q = VIEW_PAGE_QUERY(p->schema->kind);
+	char whole[VIEW_KEY_MAX];
+
+	(void)snprintf(whole, sizeof(whole), "%s%s", prefix, match);
+	const char *const starts[] = { match, whole };
+	for (size_t i = 0; i < 2; i++) {
+		q.prefix = starts[i];
+		if (view_page_scan(p, q, "", e) < 0)
+			return -1;
+		if (p->found || p->more)
+			return 0;
+	}
+	if (strlen(match) < 4)
+		return 0;
+	q.prefix = NULL;
+	q.ending = match;
+	q.max_seen = VIEW_PAGE_SEEN_IDS;
+	return view_page_scan(p, q, "", e);
+}
+
+int view_page_write(struct view_page *p, struct buf *out, struct err *e)
+{
+	buf_auto struct buf page = BUF_INIT;
+
+	if (p->limit < 1 || p->limit > 1000)
+		return err_field(e, "limit", "must be 1 to 1000");
+	if (p->cursor && !id_valid(p->cursor, strlen(p->cursor)))
+		return err_field(e, "cursor", "not an id: 1 to %d of A-Z a-z 0-9 _ - . :", ID_GIVEN_MAX);
+	p->w = jw_on(&page);
+	jw_obj(&p->w);
+	jw_karr(&p->w, p->plural);
+	int r = p->find ? p->find(p, e) : view_page_scan(p, VIEW_PAGE_QUERY(p->schema->kind), "", e);
+	buf_done(&p->text);
+	if (r < 0)
+		return -1;
 	jw_arr_end(&p->w);
 	if (p->more && p->last[0])
 		jw_kstr(&p->w, "nextCursor", p->last);
 	jw_obj_end(&p->w);
+	buf_append(out, page.data, page.len);
+	return 0;
 }

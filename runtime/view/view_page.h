@@ -2,37 +2,53 @@
 #define BAILIFF_VIEW_PAGE_H
 
 /*
- * One page of a list_* method: {"<plural>":[…],"nextCursor"?:…}, newest first. A call looks at a bounded number of
- * documents, so a page may hold fewer than `limit` and still have a cursor.
+ * One page of a list_* method: {"<plural>":[…],"nextCursor"?:…}, newest first. A call examines a bounded number of
+ * documents, so a page may have fewer than `limit` entries and still a cursor.
  */
 
+#include "runtime/base/buf.h"
 #include "runtime/base/jw.h"
 #include "runtime/view/view_ids.h"
 
+#include <string.h>
+
 #define VIEW_PAGE_IDS 256u         /* read at a time */
-#define VIEW_PAGE_SEEN 20000u      /* documents that one call looks at */
-#define VIEW_PAGE_SEEN_IDS 200000u /* ids, where it looks for how they end */
+#define VIEW_PAGE_SEEN 20000u      /* documents that one call examines */
+#define VIEW_PAGE_SEEN_IDS 200000u /* ids, where it compares how they end */
 #define VIEW_PAGE_BYTES (4u << 20)
 
 struct view_page {
 	struct store *store;
+	uint32_t uid;       /* documents that it may not see are left out */
 	unsigned limit;     /* 1 … 1000 */
 	const char *cursor; /* NULL = from the newest */
-	/* Writes the document of this id through `w`: 1; 0 = it is not wanted; −1. */
-	int (*give)(struct view_page *p, void *ctx, const char *id, struct err *e);
-	void *ctx;
+	const char *plural;
+	const struct view_schema *schema;
+	const void *query;
+	bool (*matches)(const void *query, const void *doc); /* NULL = all */
+	/* Calls view_page_scan; NULL = all documents of the schema. */
+	int (*find)(struct view_page *p, struct err *e);
+	/* Writes one through `w`, with its stored text in `text`; NULL = as it is stored. */
+	int (*write)(struct view_page *p, const void *doc, struct err *e);
 
 	struct jw w;
+	struct buf text;
 	unsigned found, seen;
 	bool more;
-	char last[VIEW_ID_MAX]; /* looked at last: the next cursor */
+	char last[VIEW_ID_MAX]; /* examined last: the next cursor */
 };
 
-int view_page_check(unsigned limit, const char *cursor, struct err *e);
-void view_page_begin(struct view_page *p, const char *plural, struct buf *out);
-/* Goes through the ids until the page is full; `owner`: how keys begin, where they are a list's. Several may follow
- * each other. */
+/* Appends the page to `out`, which is untouched on failure. */
+int view_page_write(struct view_page *p, struct buf *out, struct err *e);
+/* For `find`: until the page is full. `owner`: how keys begin, where they are a list's. May be called several times. */
 int view_page_scan(struct view_page *p, struct view_ids_query q, const char *owner, struct err *e);
-void view_page_end(struct view_page *p);
+#define VIEW_PAGE_QUERY(kind_) ((struct view_ids_query){ .kind = kind_, .descending = true, .max = VIEW_PAGE_IDS })
+/* The same over the list "<owner>/…". */
+int view_page_scan_list(struct view_page *p, enum view_kind kind, const char *owner, struct err *e);
+/* Documents whose id a person typed in part: its beginning, with or without `prefix`, or its last ≥ 4 characters. */
+int view_page_find_match(struct view_page *p, const char *prefix, const char *match, struct err *e);
+
+/* For `matches`: a filter that is not given matches everything. */
+static inline bool view_is(const char *want, const char *value) { return !want || strcmp(want, value) == 0; }
 
 #endif

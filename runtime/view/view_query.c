@@ -1,5 +1,5 @@
 /*
- * Reading the models: what list_* and get_* answer, and what the engine asks before it acts.
+ * Reading processes and sessions, and what recovery and retention start from.
  *
  * Each document is read in a short transaction of its own. A process's document is read before those of its outputs,
  * so an ended process is never shown with outputs from before its end.
@@ -7,6 +7,7 @@
 
 #include "runtime/view/view_documents.h"
 #include "runtime/view/view_page.h"
+#include "runtime/view/view_write.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
@@ -15,13 +16,6 @@
 #include "runtime/base/text.h"
 #include "runtime/event/id.h"
 #include "runtime/store/store.h"
-
-static bool visible(uint32_t uid, uint64_t owner) { return uid == VIEW_ANY_UID || owner == uid; }
-
-static int not_found(struct err *e, const char *what, const char *id)
-{
-	return err_set(e, ERR_NOT_FOUND, "no %s '%.80s'", what, id);
-}
 
 /* ---- one process ---- */
 
@@ -38,16 +32,10 @@ static int write_preview(struct store *s, const struct output_doc *o, const char
 		if (text_base64_decode(buf_cstr(&base64), base64.len, &bytes) < 0)
 			buf_reset(&bytes);
 	}
-	/* A character that is cut off is left out, unless nothing more of it will come. */
+	/* An incomplete last character is left out, unless the stream has ended there. */
 	cut = o->ended && bytes.len == o->bytes ? bytes.len : text_utf8_cut(buf_cstr(&bytes), bytes.len);
 	jw_kstrn(w, "preview", buf_cstr(&bytes), cut);
 	return 0;
-}
-
-static void write_unless_absent(struct jw *w, const char *key, uint64_t v)
-{
-	if (v != VIEW_ABSENT)
-		jw_kuint(w, key, v);
 }
 
 static int write_output(struct store *s, const char *ref, bool preview, struct jw *w, struct err *e)
@@ -62,13 +50,9 @@ static int write_output(struct store *s, const char *ref, bool preview, struct j
 		view_clear(&output_schema, &d);
 	jw_obj(w);
 	jw_kstr(w, "outputRef", ref);
-	jw_kuint(w, "bytes", d.bytes == VIEW_ABSENT ? 0 : d.bytes);
+	jw_kuint(w, "bytes", view_counted(d.bytes));
 	jw_kbool(w, "truncated", d.truncated);
-	write_unless_absent(w, "omittedBytes", d.omittedBytes);
-	write_unless_absent(w, "omittedFrom", d.omittedFrom);
-	write_unless_absent(w, "omittedTo", d.omittedTo);
-	if (d.expired)
-		jw_kbool(w, "expired", true);
+	view_write_members(w, &output_schema, &d, "omittedBytes omittedFrom omittedTo expired");
 	if (preview && write_preview(s, &d, ref, w, e) < 0)
 		return -1;
 	jw_obj_end(w);
@@ -94,7 +78,7 @@ static int write_outputs(struct store *s, const struct process_doc *d, bool prev
 	return 0;
 }
 
-/* `"violations":[…]`, and how many refusals they are */
+/* `"violations":[…]`, and their number */
 static int write_violations(struct store *s, const char *process_id, struct jw *w, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -122,49 +106,28 @@ uint64_t view_violation_count(struct store *s, const char *process_id)
 	return view_read(s, &violation_schema, process_id, &text, &d, &e) == 0 ? d.violationCount : 0;
 }
 
-/* The kept document and what is joined to it. */
+/* The stored document with its outputs and violations. */
 static int write_process(struct store *s, const struct buf *text, const struct process_doc *d, bool preview,
-			 struct buf *out, struct err *e)
+			 struct jw *w, struct err *e)
 {
-	struct jw w = jw_on(out);
-
-	buf_append(out, text->data, text->len - 1); /* without its closing brace */
-	w.need_comma = true;
-	if (write_outputs(s, d, preview, &w, e) < 0)
+	view_write_stored(w, text);
+	if (write_outputs(s, d, preview, w, e) < 0 || write_violations(s, d->processId, w, e) < 0)
 		return -1;
-	if (write_violations(s, d->processId, &w, e) < 0)
-		return -1;
-	jw_obj_end(&w);
-	return 0;
-}
-
-static int read_process(struct store *s, uint32_t uid, const char *id, struct buf *text, struct process_doc *d,
-			struct err *e)
-{
-	int r = view_read(s, &process_schema, id, text, d, e);
-
-	if (r < 0)
-		return -1;
-	if (r > 0 || !visible(uid, d->uid))
-		return not_found(e, "process", id);
+	jw_obj_end(w);
 	return 0;
 }
 
 int view_process(struct store *s, uint32_t uid, const char *process_id, struct buf *out, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT, whole = BUF_INIT;
+	struct jw w = jw_on(&whole);
 	struct process_doc d;
 
-	if (read_process(s, uid, process_id, &text, &d, e) < 0 || write_process(s, &text, &d, true, &whole, e) < 0)
+	if (view_read_visible(s, &process_schema, uid, "process", process_id, &text, &d, e) < 0 ||
+	    write_process(s, &text, &d, true, &w, e) < 0)
 		return -1;
 	buf_append(out, whole.data, whole.len);
 	return 0;
-}
-
-static void copy_json(struct jw *w, const char *key, struct jval v)
-{
-	if (v.type != JT_NONE)
-		jw_kraw(w, key, v.text, v.len);
 }
 
 int view_wait_result(struct store *s, uint32_t uid, const char *process_id, bool timed_out, struct buf *out,
@@ -174,46 +137,24 @@ int view_wait_result(struct store *s, uint32_t uid, const char *process_id, bool
 	struct jw w = jw_on(&whole);
 	struct process_doc d;
 
-	if (read_process(s, uid, process_id, &text, &d, e) < 0)
+	if (view_read_visible(s, &process_schema, uid, "process", process_id, &text, &d, e) < 0)
 		return -1;
 	jw_obj(&w);
-	jw_kstr(&w, "processId", d.processId);
-	jw_kstr(&w, "status", d.status);
-	if (d.statusReason[0])
-		jw_kstr(&w, "statusReason", d.statusReason);
-	copy_json(&w, "exitCode", d.exitCode);
-	copy_json(&w, "signal", d.signal);
-	copy_json(&w, "durationMs", d.durationMs);
+	view_write_members(&w, &process_schema, &d, "processId status statusReason exitCode signal durationMs");
 	jw_kbool(&w, "timedOut", timed_out);
-	copy_json(&w, "category", d.category);
-	copy_json(&w, "stage", d.stage);
-	copy_json(&w, "errnoName", d.errnoName);
-	copy_json(&w, "limit", d.limit);
-	copy_json(&w, "message", d.message);
+	view_write_members(&w, &process_schema, &d, "category stage errnoName limit message");
 	if (write_outputs(s, &d, true, &w, e) < 0)
 		return -1;
-	copy_json(&w, "usage", d.usage);
+	view_write_members(&w, &process_schema, &d, "usage");
 	if (write_violations(s, d.processId, &w, e) < 0)
 		return -1;
-	copy_json(&w, "benignRefusals", d.benignRefusals);
-	copy_json(&w, "network", d.network);
-	copy_json(&w, "autorun", d.autorun);
-	copy_json(&w, "cow", d.cow);
-	jw_kstr(&w, "sessionId", d.sessionId);
-	jw_kstr(&w, "threadId", d.threadId);
-	jw_kstr(&w, "turnId", d.turnId);
+	view_write_members(&w, &process_schema, &d, "benignRefusals network autorun cow sessionId threadId turnId");
 	jw_obj_end(&w);
 	buf_append(out, whole.data, whole.len);
 	return 0;
 }
 
 /* ---- lists ---- */
-
-struct process_list {
-	uint32_t uid;
-	const struct view_process_query *query;
-	struct buf text;
-};
 
 static bool runs_program(const struct process_doc *d, const char *program)
 {
@@ -222,62 +163,33 @@ static bool runs_program(const struct process_doc *d, const char *program)
 	return jiter_next(&words) && jval_is_str(words.value, program);
 }
 
-static bool wanted(const struct process_list *l, const struct process_doc *d)
+static bool process_matches(const void *query, const void *doc)
 {
-	const struct view_process_query *q = l->query;
+	const struct view_process_query *q = query;
+	const struct process_doc *d = doc;
 
-	return visible(l->uid, d->uid) && (!q->session_id || strcmp(q->session_id, d->sessionId) == 0) &&
-	       (!q->task_id || strcmp(q->task_id, d->taskId) == 0) &&
-	       (!q->status || strcmp(q->status, d->status) == 0) && !(q->live_only && process_doc_ended(d)) &&
+	return view_is(q->session_id, d->sessionId) && view_is(q->task_id, d->taskId) &&
+	       view_is(q->status, d->status) && !(q->live_only && process_doc_ended(d)) &&
 	       !(q->except && runs_program(d, q->except));
 }
 
-static int give_process(struct view_page *p, void *ctx, const char *id, struct err *e)
+static int write_listed_process(struct view_page *p, const void *doc, struct err *e)
 {
-	struct process_list *l = ctx;
-	struct process_doc d;
-	int r = view_read(p->store, &process_schema, id, &l->text, &d, e);
-
-	if (r != 0 || !wanted(l, &d))
-		return r < 0 ? -1 : 0;
-	if (p->w.need_comma)
-		buf_byte(p->w.buf, ',');
-	p->w.need_comma = true;
-	return write_process(p->store, &l->text, &d, false, p->w.buf, e) < 0 ? -1 : 1;
+	return write_process(p->store, &p->text, doc, false, &p->w, e);
 }
 
-/* Chooses the shortest list that holds everything asked for. */
-static int find_processes(struct view_page *p, const struct view_process_query *q, struct err *e)
+/* Chooses the shortest list that contains all candidates. */
+static int find_processes(struct view_page *p, struct err *e)
 {
-	struct view_ids_query ids = { .kind = VIEW_PROCESS, .descending = true, .max = VIEW_PAGE_IDS };
-	char prefix[VIEW_KEY_MAX];
+	const struct view_process_query *q = p->query;
 
-	if (q->match) {
-		size_t n = strlen(q->match);
-
-		(void)snprintf(prefix, sizeof(prefix), "%s%s",
-			       strncmp(q->match, "proc_", n < 5 ? n : 5) == 0 ? "" : "proc_", q->match);
-		ids.prefix = prefix;
-		if (view_page_scan(p, ids, "", e) < 0)
-			return -1;
-		if (p->found || p->more || n < 4)
-			return 0;
-		ids.prefix = NULL;
-		ids.ending = q->match;
-		ids.max_seen = VIEW_PAGE_SEEN_IDS;
-		return view_page_scan(p, ids, "", e);
-	}
-	if (q->live_only || (q->status && strcmp(q->status, "running") == 0)) {
-		ids.kind = VIEW_LIVE_PROCESS;
-		return view_page_scan(p, ids, "", e);
-	}
-	if (q->session_id) {
-		(void)snprintf(prefix, sizeof(prefix), "%s/", q->session_id);
-		ids.kind = VIEW_SESSION_PROCESS;
-		ids.prefix = prefix;
-		return view_page_scan(p, ids, prefix, e);
-	}
-	return view_page_scan(p, ids, "", e);
+	if (q->match)
+		return view_page_find_match(p, "proc_", q->match, e);
+	if (q->live_only || (q->status && strcmp(q->status, "running") == 0))
+		return view_page_scan(p, VIEW_PAGE_QUERY(VIEW_LIVE_PROCESS), "", e);
+	if (q->session_id)
+		return view_page_scan_list(p, VIEW_SESSION_PROCESS, q->session_id, e);
+	return view_page_scan(p, VIEW_PAGE_QUERY(VIEW_PROCESS), "", e);
 }
 
 static int check_id(const char *text, const char *field, struct err *e)
@@ -289,62 +201,37 @@ static int check_id(const char *text, const char *field, struct err *e)
 
 int view_processes(struct store *s, uint32_t uid, const struct view_process_query *q, struct buf *out, struct err *e)
 {
-	struct process_list l = { .uid = uid, .query = q };
-	struct view_page p = { .store = s, .limit = q->limit, .cursor = q->cursor, .give = give_process, .ctx = &l };
-	buf_auto struct buf whole = BUF_INIT;
+	struct view_page p = { .store = s,
+			       .uid = uid,
+			       .limit = q->limit,
+			       .cursor = q->cursor,
+			       .plural = "processes",
+			       .schema = &process_schema,
+			       .query = q,
+			       .matches = process_matches,
+			       .find = find_processes,
+			       .write = write_listed_process };
 
-	if (view_page_check(q->limit, q->cursor, e) < 0 || check_id(q->match, "match", e) < 0 ||
-	    check_id(q->session_id, "sessionId", e) < 0)
+	if (check_id(q->match, "match", e) < 0 || check_id(q->session_id, "sessionId", e) < 0)
 		return -1;
-	view_page_begin(&p, "processes", &whole);
-	int r = find_processes(&p, q, e);
-	buf_done(&l.text);
-	if (r < 0)
-		return -1;
-	view_page_end(&p);
-	buf_append(out, whole.data, whole.len);
-	return 0;
-}
-
-struct session_list {
-	uint32_t uid;
-	struct buf text;
-};
-
-static int give_session(struct view_page *p, void *ctx, const char *id, struct err *e)
-{
-	struct session_list *l = ctx;
-	struct session_doc d;
-	int r = view_read(p->store, &session_schema, id, &l->text, &d, e);
-
-	if (r != 0 || !visible(l->uid, d.uid))
-		return r < 0 ? -1 : 0;
-	jw_raw(&p->w, l->text.data, l->text.len);
-	return 1;
+	return view_page_write(&p, out, e);
 }
 
 int view_sessions(struct store *s, uint32_t uid, unsigned limit, const char *cursor, struct buf *out, struct err *e)
 {
-	const struct view_ids_query q = { .kind = VIEW_SESSION, .descending = true, .max = VIEW_PAGE_IDS };
-	struct session_list l = { .uid = uid };
-	struct view_page p = { .store = s, .limit = limit, .cursor = cursor, .give = give_session, .ctx = &l };
-	buf_auto struct buf whole = BUF_INIT;
+	struct view_page p = { .store = s,
+			       .uid = uid,
+			       .limit = limit,
+			       .cursor = cursor,
+			       .plural = "sessions",
+			       .schema = &session_schema };
 
-	if (view_page_check(limit, cursor, e) < 0)
-		return -1;
-	view_page_begin(&p, "sessions", &whole);
-	int r = view_page_scan(&p, q, "", e);
-	buf_done(&l.text);
-	if (r < 0)
-		return -1;
-	view_page_end(&p);
-	buf_append(out, whole.data, whole.len);
-	return 0;
+	return view_page_write(&p, out, e);
 }
 
 /* ---- recovery and retention ---- */
 
-/* Every id of a kind, in pages; `each` reads the document and passes it on. 0, 1 = asked to stop, −1. */
+/* Calls `each` for every id of a kind: it reads the document and passes it on. 0, 1 = asked to stop, −1. */
 static int each_live(struct store *s, enum view_kind kind,
 		     int (*each)(struct store *s, const char *id, view_each_fn fn, void *ctx, struct err *e),
 		     view_each_fn fn, void *ctx, struct err *e)
@@ -372,12 +259,13 @@ static int each_live(struct store *s, enum view_kind kind,
 static int each_process(struct store *s, const char *id, view_each_fn fn, void *ctx, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT, whole = BUF_INIT;
+	struct jw w = jw_on(&whole);
 	struct process_doc d;
 	int r = view_read(s, &process_schema, id, &text, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	if (write_process(s, &text, &d, false, &whole, e) < 0)
+	if (write_process(s, &text, &d, false, &w, e) < 0)
 		return -1;
 	return fn(ctx, id, whole.data, whole.len) ? 0 : 1;
 }
@@ -403,60 +291,45 @@ int view_live_turns(struct store *s, view_each_fn fn, void *ctx, struct err *e)
 }
 
 #define COW_MAX 1000000u
-#define DIFFS_MAX 1000u /* more than one run leaves */
+#define DIFFS_MAX 1000u /* more than one run produces */
 
 typedef bool (*expirable_fn)(void *ctx, const struct view_expirable *x);
 
-static int expirable_one(struct store *s, const struct process_doc *d, struct jval ref, expirable_fn fn, void *ctx,
-			 struct err *e)
+/* Passes on one output unless it has expired. 0, 1 = asked to stop, −1. */
+static int pass_output(struct store *s, const struct process_doc *d, const char *ref, expirable_fn fn, void *ctx,
+		       struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct view_expirable x = { .uid = (uint32_t)d->uid };
 	struct output_doc o;
-	int r;
+	int r = *ref ? view_read(s, &output_schema, ref, &text, &o, e) : 1;
 
-	view_copy_string(x.output_ref, ref);
-	if (!x.output_ref[0])
-		return 0;
-	r = view_read(s, &output_schema, x.output_ref, &text, &o, e);
-	if (r < 0)
-		return -1;
-	if (r > 0 || o.expired)
-		return 0;
+	if (r || o.expired)
+		return r < 0 ? -1 : 0;
+	view_set_string(x.output_ref, ref);
 	view_set_string(x.process_id, d->processId);
 	view_set_string(x.session_id, d->sessionId);
 	view_set_string(x.thread_id, d->threadId);
 	view_set_string(x.turn_id, d->turnId);
 	view_set_string(x.task_id, d->taskId);
-	x.bytes = o.bytes == VIEW_ABSENT ? 0 : o.bytes;
+	x.bytes = view_counted(o.bytes);
 	return fn(ctx, &x) ? 0 : 1;
 }
 
-static int expirable_diffs(struct store *s, const struct process_doc *d, expirable_fn fn, void *ctx, struct err *e)
+static int pass_json_output(struct store *s, const struct process_doc *d, struct jval v, expirable_fn fn, void *ctx,
+			    struct err *e)
 {
-	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
-	buf_auto struct buf json = BUF_INIT;
-	char prefix[VIEW_ID_MAX + 2];
-	int r = 0;
+	char ref[VIEW_ID_MAX] = "";
 
-	(void)snprintf(prefix, sizeof(prefix), "%s/", d->processId);
-	struct view_ids_query q = { .kind = VIEW_PROCESS_DIFF, .prefix = prefix, .max = DIFFS_MAX };
-	if (view_ids(s, &q, &ids, NULL, e) < 0)
-		return -1;
-	for (size_t i = 0; r == 0 && i < ids.n; i++) {
-		struct jw w = jw_on(&json);
-
-		buf_reset(&json);
-		jw_str(&w, ids.id[i]);
-		r = expirable_one(s, d, jval_of(json.data, json.len), fn, ctx, e);
-	}
-	return r;
+	view_copy_string(ref, v);
+	return pass_output(s, d, ref, fn, ctx, e);
 }
 
 /* 0 = passed on, 1 = asked to stop, 2 = the process ended at the floor or later. */
-static int expirable_of(struct store *s, const char *process_id, uint64_t floor, expirable_fn fn, void *ctx,
+static int pass_outputs(struct store *s, const char *process_id, uint64_t floor, expirable_fn fn, void *ctx,
 			struct err *e)
 {
+	view_ids_auto struct view_ids diffs = VIEW_IDS_INIT;
 	buf_auto struct buf text = BUF_INIT;
 	struct process_doc d;
 	int r = view_read(s, &process_schema, process_id, &text, &d, e);
@@ -465,10 +338,14 @@ static int expirable_of(struct store *s, const char *process_id, uint64_t floor,
 		return r < 0 ? -1 : 0;
 	if (d.endSequence >= floor)
 		return 2;
-	r = expirable_one(s, &d, d.commandRef, fn, ctx, e);
+	r = pass_json_output(s, &d, d.commandRef, fn, ctx, e);
 	for (struct jiter it = jiter_on(d.outputRefs); r == 0 && jiter_next(&it);)
-		r = expirable_one(s, &d, jval_get(it.value, "outputRef"), fn, ctx, e);
-	return r ? r : expirable_diffs(s, &d, fn, ctx, e);
+		r = pass_json_output(s, &d, jval_get(it.value, "outputRef"), fn, ctx, e);
+	if (r == 0 && view_members(s, VIEW_PROCESS_DIFF, d.processId, VIEW_OLDEST_FIRST, DIFFS_MAX, &diffs, e) < 0)
+		return -1;
+	for (size_t i = 0; r == 0 && i < diffs.n; i++)
+		r = pass_output(s, &d, diffs.id[i], fn, ctx, e);
+	return r;
 }
 
 int view_expirable_outputs(struct store *s, uint64_t floor, unsigned limit, expirable_fn fn, void *ctx, struct err *e)
@@ -479,7 +356,7 @@ int view_expirable_outputs(struct store *s, uint64_t floor, unsigned limit, expi
 	if (view_ids(s, &q, &ids, NULL, e) < 0)
 		return -1;
 	for (size_t i = 0; i < ids.n; i++) {
-		int r = expirable_of(s, ids.id[i], floor, fn, ctx, e);
+		int r = pass_outputs(s, ids.id[i], floor, fn, ctx, e);
 
 		if (r)
 			return r < 0 ? -1 : 0;

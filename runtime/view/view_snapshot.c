@@ -1,6 +1,6 @@
 /*
- * The specification's session snapshot and its thread element, put together from the documents of threads, turns and
- * processes when somebody asks. Nothing of it is kept: what a snapshot says is always what its parts say.
+ * The specification's session snapshot and its thread element, assembled from documents on request. Nothing of it is
+ * stored, so a snapshot always equals its parts.
  */
 
 #include "runtime/view/view_channel.h"
@@ -37,9 +37,9 @@ static bool is_array_of_objects(struct jval v)
 	return true;
 }
 
-/* The latest members of "<owner>/<member>", newest first; 1 when there are earlier ones. */
-static int latest(struct store *s, enum view_kind kind, const char *owner, const char *before, size_t max,
-		  struct view_ids *ret, struct err *e)
+/* As view_members with newest first, starting below `before` (NULL = the newest). */
+static int members_before(struct store *s, enum view_kind kind, const char *owner, const char *before, size_t max,
+			  struct view_ids *ret, struct err *e)
 {
 	char prefix[VIEW_KEY_MAX], after[VIEW_KEY_MAX];
 	struct view_ids_query q = { .kind = kind, .prefix = prefix, .descending = true, .max = max };
@@ -57,7 +57,7 @@ static int write_turn_processes(struct store *s, const char *turn, struct jw *w,
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
 	buf_auto struct buf text = BUF_INIT;
 
-	if (latest(s, VIEW_TURN_PROCESS, turn, NULL, VIEW_WINDOW, &ids, e) < 0)
+	if (view_members(s, VIEW_TURN_PROCESS, turn, VIEW_NEWEST_FIRST, VIEW_WINDOW, &ids, e) < 0)
 		return -1;
 	jw_karr(w, "processes");
 	for (size_t i = ids.n; i-- > 0;) {
@@ -69,13 +69,8 @@ static int write_turn_processes(struct store *s, const char *turn, struct jw *w,
 		if (r > 0)
 			continue;
 		jw_obj(w);
-		jw_kstr(w, "processId", d.processId);
-		jw_kstr(w, "status", d.status);
-		view_write_word(w, "statusReason", d.statusReason);
-		view_write_json(w, "exitCode", d.exitCode);
-		view_write_json(w, "signal", d.signal);
-		view_write_time(w, "startedAt", d.startedAt);
-		view_write_time(w, "endedAt", d.endedAt);
+		view_write_members(w, &process_schema, &d,
+				   "processId status statusReason exitCode signal startedAt endedAt");
 		jw_obj_end(w);
 	}
 	jw_arr_end(w);
@@ -86,29 +81,17 @@ static int write_turn_processes(struct store *s, const char *turn, struct jw *w,
 static int write_turn(struct store *s, const struct turn_doc *d, bool newest, struct jw *w, struct err *e)
 {
 	jw_obj(w);
-	jw_kstr(w, "turnId", d->turnId);
-	jw_kstr(w, "status", d->status);
-	view_write_json(w, "statusReason", d->statusReason);
+	view_write_members(w, &turn_schema, d, "turnId status statusReason");
 	if (view_turn_rolled_back(s, d->threadId, d->turnId))
 		jw_kbool(w, "rolledBack", true);
-	view_write_json(w, "source", d->source);
-	view_write_json(w, "preview", d->preview);
-	view_write_time(w, "submittedAt", d->submittedAt);
-	view_write_time(w, "startedAt", d->startedAt);
-	view_write_time(w, "completedAt", d->completedAt);
-	view_write_json(w, "outcome", d->outcome);
+	view_write_members(w, &turn_schema, d, "source preview submittedAt startedAt completedAt outcome");
 	if (d->permissionDecision.type == JT_OBJECT)
 		view_write_json(w, "permissionState", d->permissionDecision);
 	if (d->sandboxProfile.type == JT_OBJECT)
 		view_write_json(w, "sandboxProfile", d->sandboxProfile);
 	if (view_write_routing(s, d->turnId, true, w, e) < 0 || view_write_cost(s, COST_OF_TURN, d->turnId, w, e) < 0)
 		return -1;
-	view_write_json(w, "driver", d->driver);
-	view_write_word(w, "phase", d->phase);
-	view_write_json(w, "category", d->category);
-	view_write_json(w, "message", d->message);
-	view_write_word(w, "inputRef", d->inputRef);
-	view_write_json(w, "metadata", d->metadata);
+	view_write_members(w, &turn_schema, d, "driver phase category message inputRef metadata");
 	if (d->executionEnvironment.type == JT_OBJECT)
 		view_write_json(w, "executionEnvironment", d->executionEnvironment);
 	if (!newest)
@@ -119,23 +102,16 @@ static int write_turn(struct store *s, const struct turn_doc *d, bool newest, st
 		return -1;
 	if (is_array_of_objects(d->outputRefs))
 		view_write_json(w, "outputRefs", d->outputRefs);
-	view_write_word(w, "taskId", d->taskId);
-	view_write_word(w, "runId", d->runId);
-	view_write_word(w, "attemptId", d->attemptId);
+	view_write_members(w, &turn_schema, d, "taskId runId attemptId");
 	jw_obj_end(w);
 	return 0;
 }
 
-/* A turn that did not end well, as the thread's readers look for it. */
+/* A turn that did not complete. */
 static void write_incident(const struct turn_doc *d, struct jw *w)
 {
 	jw_obj(w);
-	jw_kstr(w, "turnId", d->turnId);
-	jw_kstr(w, "status", d->status);
-	view_write_json(w, "category", d->category);
-	view_write_json(w, "message", d->message);
-	view_write_json(w, "retryable", d->retryable);
-	view_write_time(w, "at", d->completedAt);
+	view_write_members(w, &turn_schema, d, "turnId status category message retryable at=completedAt");
 	jw_obj_end(w);
 }
 
@@ -162,15 +138,15 @@ static int window_turns(struct store *s, const char *thread, const struct view_w
 	char before[VIEW_TURN_MEMBER_MAX];
 
 	if (!win)
-		return latest(s, VIEW_THREAD_TURN, thread, NULL, VIEW_WINDOW, ret, e);
+		return view_members(s, VIEW_THREAD_TURN, thread, VIEW_NEWEST_FIRST, VIEW_WINDOW, ret, e);
 	if (win->limit < 1 || win->limit > VIEW_TURNS_MAX)
 		return err_field(e, "window.limit", "must be 1 to %u", VIEW_TURNS_MAX);
 	if (win->before && window_start(s, thread, win->before, before, e) < 0)
 		return -1;
-	return latest(s, VIEW_THREAD_TURN, thread, win->before ? before : NULL, win->limit, ret, e);
+	return members_before(s, VIEW_THREAD_TURN, thread, win->before ? before : NULL, win->limit, ret, e);
 }
 
-/* `"turns":[…],…,"incidents":[…]`, oldest first unless a window was asked for; *updated becomes the latest time seen.
+/* `"turns":[…],…,"incidents":[…]`, oldest first unless there is a window; *updated becomes the latest time seen.
  */
 static int write_turns(struct store *s, const char *thread, const struct view_window *win, struct jw *w,
 		       uint64_t *updated, struct err *e)
@@ -221,14 +197,8 @@ static int write_turns(struct store *s, const char *thread, const struct view_wi
 static int write_thread(struct store *s, const struct thread_doc *d, const struct view_window *win, struct jw *w,
 			uint64_t *updated, struct err *e)
 {
-	jw_kstr(w, "threadId", d->threadId);
-	jw_kstr(w, "status", d->status);
-	view_write_word(w, "phase", d->phase);
-	view_write_json(w, "reason", d->reason);
-	view_write_word(w, "activeTurnId", d->activeTurnId);
-	view_write_json(w, "origin", d->origin);
-	view_write_json(w, "parentThreadId", d->parentThreadId);
-	view_write_time(w, "createdAt", d->createdAt);
+	view_write_members(w, &thread_schema, d,
+			   "threadId status phase reason activeTurnId origin parentThreadId createdAt");
 	if (d->updatedAt > *updated)
 		*updated = d->updatedAt;
 	if (write_turns(s, d->threadId, win, w, updated, e) < 0 || view_write_actions(s, d->threadId, w, e) < 0 ||
@@ -275,9 +245,8 @@ static int write_threads(struct store *s, const struct view_ids *ids, struct jw 
 static int write_telemetry(struct store *s, const struct session_doc *d, struct jw *w, struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
-	uint64_t turns = d->turns == VIEW_ABSENT ? 0 : d->turns,
-		 traced = d->tracedTurns == VIEW_ABSENT ? 0 : d->tracedTurns;
-	int more = latest(s, VIEW_SESSION_TRACE, d->sessionId, NULL, VIEW_WINDOW, &ids, e);
+	uint64_t turns = view_counted(d->turns), traced = view_counted(d->tracedTurns);
+	int more = view_members(s, VIEW_SESSION_TRACE, d->sessionId, VIEW_NEWEST_FIRST, VIEW_WINDOW, &ids, e);
 
 	if (more < 0)
 		return -1;
@@ -297,7 +266,7 @@ static int write_telemetry(struct store *s, const struct session_doc *d, struct 
 	return 0;
 }
 
-/* What a session's snapshot has besides its threads. */
+/* Members of a session's snapshot after its threads. */
 static int write_session_tail(struct store *s, const struct session_doc *d, struct jw *w, struct err *e)
 {
 	const char *session = d->sessionId;
@@ -318,18 +287,12 @@ static void write_session_head(struct store *s, const struct session_doc *d, str
 {
 	jw_kstr(w, "schemaVersion", store_env(s)->schema_version);
 	jw_kstr(w, "runtimeId", store_runtime_id(s));
-	jw_kstr(w, "sessionId", d->sessionId);
-	jw_kstr(w, "kind", d->kind);
+	view_write_members(w, &session_schema, d, "sessionId kind");
 	if (d->title.type == JT_STRING)
 		view_write_json(w, "title", d->title);
 	if (d->workspaceId.type == JT_STRING)
 		view_write_json(w, "workspaceId", d->workspaceId);
-	view_write_json(w, "scope", d->scope);
-	view_write_json(w, "createdBy", d->createdBy);
-	view_write_json(w, "pinnedThreadIds", d->pinnedThreadIds);
-	view_write_json(w, "archived", d->archived);
-	view_write_json(w, "permissions", d->permissions);
-	view_write_time(w, "createdAt", d->createdAt);
+	view_write_members(w, &session_schema, d, "scope createdBy pinnedThreadIds archived permissions createdAt");
 }
 
 int view_session(struct store *s, uint32_t uid, const char *session_id, const struct view_window *win, struct buf *out,
@@ -341,19 +304,16 @@ int view_session(struct store *s, uint32_t uid, const char *session_id, const st
 	const char *before = win ? win->before : NULL;
 	struct jw w = jw_on(&whole);
 	struct session_doc d;
-	int r, more;
+	int more;
 
 	store_snapshot_begin(held);
 	if (win && (win->limit < 1 || win->limit > VIEW_WINDOW))
 		return err_field(e, "window.limit", "must be 1 to %u", VIEW_WINDOW);
 	if (before && !id_valid(before, strlen(before)))
 		return err_field(e, "window.before", "not an id");
-	r = view_read(s, &session_schema, session_id, &text, &d, e);
-	if (r < 0)
+	if (view_read_visible(s, &session_schema, uid, "session", session_id, &text, &d, e) < 0)
 		return -1;
-	if (r > 0 || (uid != VIEW_ANY_UID && d.uid != uid))
-		return err_set(e, ERR_NOT_FOUND, "no session '%.80s'", session_id);
-	more = latest(s, VIEW_SESSION_THREAD, session_id, before, win ? win->limit : VIEW_WINDOW, &ids, e);
+	more = members_before(s, VIEW_SESSION_THREAD, session_id, before, win ? win->limit : VIEW_WINDOW, &ids, e);
 	if (more < 0)
 		return -1;
 	if (before && !ids.n)
@@ -387,11 +347,8 @@ int view_thread(struct store *s, uint32_t uid, const char *thread_id, const stru
 	struct thread_doc d;
 
 	store_snapshot_begin(held);
-	int r = view_read(s, &thread_schema, thread_id, &text, &d, e);
-	if (r < 0)
+	if (view_read_visible(s, &thread_schema, uid, "thread", thread_id, &text, &d, e) < 0)
 		return -1;
-	if (r > 0 || (uid != VIEW_ANY_UID && d.uid != uid))
-		return err_set(e, ERR_NOT_FOUND, "no thread '%.80s'", thread_id);
 	jw_obj(&w);
 	jw_kstr(&w, "schemaVersion", store_env(s)->schema_version);
 	jw_kstr(&w, "runtimeId", store_runtime_id(s));

@@ -1,7 +1,7 @@
 #ifndef BAILIFF_VIEW_SUBAGENT_H
 #define BAILIFF_VIEW_SUBAGENT_H
 
-/* Child agents: whose children they are, what they run as, and how they stand. */
+/* Subagents: child agents with their own threads. */
 
 #include "runtime/view/view_documents.h"
 
@@ -11,7 +11,7 @@ struct jw;
 void subagent_json(const struct subagent_doc *d, struct jw *w);
 struct view_subagent_query {
 	const char *session_id, *parent_thread_id; /* NULL = any; one of them, or all of the uid's */
-	bool descendants;                          /* of parent_thread_id: children's children too */
+	bool descendants;                          /* of parent_thread_id: include children of children */
 	unsigned limit;
 	const char *cursor;
 };

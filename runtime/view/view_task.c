@@ -1,7 +1,6 @@
 /*
- * Tasks. One document a task holds everything about it that has a bounded size; attempts, edges, jobs and open actions
- * have documents or lists of their own. Which status follows from which event stands in one table; the engine decides,
- * the fold only writes down.
+ * Tasks. A task's document has everything of bounded size; attempts, edges, jobs and open actions have documents or
+ * lists of their own. One table says which event means which status: the engine decides, the projection records.
  */
 
 #include "runtime/view/view_task.h"
@@ -71,7 +70,7 @@ static int set_member(struct models *m, enum view_kind kind, const char *owner, 
 	return there ? view_list_put(m, kind, owner, member, e) : view_list_del(m, kind, owner, member, e);
 }
 
-/* What a document was before an event, as far as lists and counts depend on it. */
+/* The state before an event, as far as lists and counts depend on it. */
 struct before {
 	enum task_status status; /* TASK_STATUS_COUNT: there was none */
 	char thread[VIEW_ID_MAX], queue[VIEW_ORDER_KEY_MAX];
@@ -96,7 +95,7 @@ static struct before before_of(const struct task_doc *d)
 	return b;
 }
 
-/* The runtime's own, made because a fact needs a task: found by its id, and in no list. */
+/* Created by the runtime because a fact needs a task: found by its id, but in no list. */
 static bool unlisted(const struct task_doc *d)
 {
 	return jval_is_str(d->taskKind, "routing") && jval_is_str(d->visibility, "internal");
@@ -137,7 +136,7 @@ static int save_status(struct models *m, const struct task_doc *d, const struct 
 
 static int save_task(struct models *m, const struct task_doc *d, const struct before *b, struct err *e)
 {
-	bool listed = !unlisted(d); /* before the slices go */
+	bool listed = !unlisted(d); /* before the JSON members become invalid */
 
 	if (view_save(m, &task_schema, d->taskId, d, e) < 0)
 		return -1;
@@ -149,7 +148,7 @@ static void copy_uint(struct jval payload, const char *member, uint64_t *ret)
 	*ret = jval_uint(jval_get(payload, member), *ret);
 }
 
-/* What belongs to a status goes with it. */
+/* Members that belong to one status are cleared with it. */
 static void clear_status_members(struct task_doc *d)
 {
 	d->waitingFor = d->blocker = d->statusReason = (struct jval){ 0 };
@@ -181,7 +180,7 @@ static void close_attempt(struct task_doc *d)
 	d->currentProcessId[0] = '\0';
 }
 
-/* Which status an event means; NULL: the one that its payload names, if it names one. */
+/* The status that an event means; for others it is the payload's, if it has one. */
 static const struct {
 	enum event_type type;
 	const char *status;
@@ -302,7 +301,7 @@ int view_task_on_updated(struct models *m, const struct event_view *ev, struct e
 	return save_task(m, &d, &b, e);
 }
 
-/* ---- progress: members that are told replace what was said before, the others stay ---- */
+/* ---- progress: members of the event replace earlier ones, the others stay ---- */
 
 static const char *const progress_members[] = { "phase",      "percent", "step",       "summary", "counters",
 						"outputRefs", "plan",    "validation", "usage" };
@@ -348,7 +347,7 @@ int view_task_on_progress(struct models *m, const struct event_view *ev, struct 
 	return view_save(m, &task_schema, d.taskId, &d, e);
 }
 
-/* The supervised attempt's own phase: it runs now, here. */
+/* The supervised attempt has started to run, in this turn. */
 int view_task_on_run_status(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct task_doc d;
@@ -367,7 +366,7 @@ int view_task_on_run_status(struct models *m, const struct event_view *ev, struc
 	return save_task(m, &d, &b, e);
 }
 
-/* Questions that are open for a task. */
+/* The open actions of a task. */
 int view_task_on_action(struct models *m, const struct event_view *ev, struct err *e)
 {
 	char task[VIEW_ID_MAX], action[VIEW_ID_MAX];

@@ -1,10 +1,7 @@
 #ifndef BAILIFF_VIEW_TASK_H
 #define BAILIFF_VIEW_TASK_H
 
-/*
- * The documents of tasks, their attempts and edges, as structs; what the members mean stands beside the field tables
- * (view_task.c, view_task_attempt.c, view_task_edge.c), and how they are read in view_task_query.c.
- */
+/* Statuses of tasks, keys of attempts and edges, and what clients read (view_task_query.c). */
 
 #include "runtime/view/view_documents.h"
 
@@ -24,13 +21,13 @@ enum task_class {
 };
 
 const char *task_status_name(enum task_status s);
-enum task_status task_status_find(const char *name); /* TASK_STATUS_COUNT when there is none */
+enum task_status task_status_find(const char *name); /* TASK_STATUS_COUNT: unknown */
 enum task_class task_status_class(enum task_status s);
 static inline bool task_status_ended(enum task_status s) { return task_status_class(s) >= TASK_CLASS_FAILED; }
 
 static inline enum task_status task_doc_status(const struct task_doc *d) { return task_status_find(d->status); }
 
-/* The key of an attempt: "<taskId>/<number>", in the order in which they were made. */
+/* The key of an attempt: "<taskId>/<number>", in order. */
 #define VIEW_ATTEMPT_KEY_MAX (VIEW_ID_MAX + 16)
 void view_attempt_key(const char *task_id, uint64_t attempt, char ret[VIEW_ATTEMPT_KEY_MAX]);
 
@@ -46,8 +43,7 @@ struct jw;
 int view_task(struct store *s, uint32_t uid, const char *task_id, struct buf *out, struct err *e);
 struct view_task_query {
 	const char *session_id, *thread_id, *parent_id, *status; /* NULL = any */
-	const char
-		*match; /* NULL, or what a person typed: the beginning of the id, with or without "task_", or its end */
+	const char *match; /* NULL, or typed by a person: the start of the id, with or without "task_", or its end */
 	bool live_only;
 	unsigned limit; /* 1 … 1000 */
 	const char *cursor;

@@ -1,6 +1,6 @@
 /*
- * Reading tasks: the whole record, lists, and what snapshots say of the tasks of a session or thread. Each document is
- * read in a short transaction of its own.
+ * Reading tasks: the whole record, lists, and the tasks of a session's or thread's snapshot. Each document is read in a
+ * short transaction of its own.
  */
 
 #include "runtime/view/view_page.h"
@@ -8,11 +8,9 @@
 #include "runtime/view/view_write.h"
 
 #include "runtime/base/buf.h"
-#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
-#include "runtime/event/id.h"
 #include "runtime/store/store.h"
 
 #define DEPTH_MAX 64 /* of parents */
@@ -21,11 +19,9 @@
 #define RECENT 10u
 #define BLOCKED_SHOWN 50u
 
-static bool visible(uint32_t uid, uint64_t owner) { return uid == VIEW_ANY_UID || owner == uid; }
-
 /* ---- attempts ---- */
 
-/* The specification's small set of words for an attempt. */
+/* The specification's status for an attempt's own. */
 static const char *attempt_status(const char *native)
 {
 	static const struct {
@@ -54,26 +50,16 @@ static void write_attempt(const struct attempt_doc *d, struct jw *w)
 	if (strcmp(status, d->status) != 0)
 		jw_kstr(w, "nativeStatus", d->status);
 	jw_kuint(w, "attemptCount", d->attempt);
-	view_write_json(w, "reason", d->reason);
-	view_write_json(w, "worker", d->worker);
-	view_write_word(w, "processId", d->processId);
-	view_write_word(w, "threadId", d->threadId);
-	view_write_word(w, "turnId", d->turnId);
-	view_write_json(w, "inputRefs", d->inputRefs);
-	view_write_json(w, "outputRefs", d->outputRefs);
-	view_write_json(w, "checkpointRefs", d->checkpointRefs);
-	view_write_json(w, "retryPolicy", d->retryPolicy);
-	view_write_json(w, "lastError", d->lastError);
-	view_write_json(w, "completionSummary", d->completionSummary);
-	view_write_time(w, "startedAt", d->startedAt);
-	view_write_time(w, "endedAt", d->endedAt);
+	view_write_members(w, &attempt_schema, d,
+			   "reason worker processId threadId turnId inputRefs outputRefs checkpointRefs retryPolicy "
+			   "lastError completionSummary startedAt endedAt");
 	jw_obj_end(w);
 }
 
-/* The latest, in the order in which they were made. */
+/* The latest attempts, oldest first. */
 static int write_attempts(struct store *s, const struct task_doc *d, struct jw *w, struct err *e)
 {
-	uint64_t n = d->attemptCount == VIEW_ABSENT ? 0 : d->attemptCount;
+	uint64_t n = view_counted(d->attemptCount);
 	buf_auto struct buf text = BUF_INIT;
 	char key[VIEW_ATTEMPT_KEY_MAX];
 	struct attempt_doc a;
@@ -105,6 +91,7 @@ struct edge_scan {
 static bool on_edge(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
 {
 	struct edge_scan *sc = ctx;
+	struct jval doc = jval_of(json, len);
 
 	if (sc->n++ >= EDGES_SHOWN)
 		return false;
@@ -114,9 +101,9 @@ static bool on_edge(void *ctx, const char *id, size_t id_len, const char *json, 
 	}
 	jw_obj(sc->w);
 	jw_kstr(sc->w, "taskId", sc->from);
-	jw_kraw(sc->w, "kind", jval_get(jval_of(json, len), "kind").text, jval_get(jval_of(json, len), "kind").len);
-	view_write_json(sc->w, "targetId", jval_get(jval_of(json, len), "targetId"));
-	view_write_json(sc->w, "status", jval_get(jval_of(json, len), "status"));
+	view_write_json(sc->w, "kind", jval_get(doc, "kind"));
+	view_write_json(sc->w, "targetId", jval_get(doc, "targetId"));
+	view_write_json(sc->w, "status", jval_get(doc, "status"));
 	jw_obj_end(sc->w);
 	return true;
 }
@@ -134,17 +121,6 @@ static int write_edges(struct store *s, const char *task, bool as_graph, unsigne
 }
 
 /* ---- one task ---- */
-
-static int read_task(struct store *s, uint32_t uid, const char *id, struct buf *text, struct task_doc *d, struct err *e)
-{
-	int r = view_read(s, &task_schema, id, text, d, e);
-
-	if (r < 0)
-		return -1;
-	if (r > 0 || !visible(uid, d->uid))
-		return err_set(e, ERR_NOT_FOUND, "no task '%.80s'", id);
-	return 0;
-}
 
 static int write_root(struct store *s, const struct task_doc *d, struct jw *w, struct err *e)
 {
@@ -170,11 +146,8 @@ static int write_members(struct store *s, enum view_kind kind, const char *task,
 			 struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
-	char prefix[VIEW_KEY_MAX];
-	struct view_ids_query q = { .kind = kind, .prefix = prefix, .max = EDGES_SHOWN };
 
-	(void)snprintf(prefix, sizeof(prefix), "%s/", task);
-	if (view_ids(s, &q, &ids, NULL, e) < 0)
+	if (view_members(s, kind, task, VIEW_OLDEST_FIRST, EDGES_SHOWN, &ids, e) < 0)
 		return -1;
 	jw_karr(w, key);
 	for (size_t i = 0; i < ids.n; i++)
@@ -183,33 +156,33 @@ static int write_members(struct store *s, enum view_kind kind, const char *task,
 	return 0;
 }
 
-/* The document and what is joined to it. */
-static int write_task(struct store *s, const struct buf *text, const struct task_doc *d, struct buf *out, struct err *e)
+/* The stored document with its root, attempts, edges, jobs and open actions. */
+static int write_task(struct store *s, const struct buf *text, const struct task_doc *d, struct jw *w, struct err *e)
 {
-	struct jw w = jw_on(out);
 	unsigned seen = 0;
 
-	buf_append(out, text->data, text->len - 1); /* without its closing brace */
-	w.need_comma = true;
-	if (write_root(s, d, &w, e) < 0 || write_attempts(s, d, &w, e) < 0)
+	view_write_stored(w, text);
+	if (write_root(s, d, w, e) < 0 || write_attempts(s, d, w, e) < 0)
 		return -1;
-	jw_karr(&w, "relationships");
-	if (write_edges(s, d->taskId, false, &seen, &w, e) < 0)
+	jw_karr(w, "relationships");
+	if (write_edges(s, d->taskId, false, &seen, w, e) < 0)
 		return -1;
-	jw_arr_end(&w);
-	if (write_members(s, VIEW_TASK_JOB, d->taskId, "jobIds", &w, e) < 0 ||
-	    write_members(s, VIEW_TASK_ACTION, d->taskId, "openActions", &w, e) < 0)
+	jw_arr_end(w);
+	if (write_members(s, VIEW_TASK_JOB, d->taskId, "jobIds", w, e) < 0 ||
+	    write_members(s, VIEW_TASK_ACTION, d->taskId, "openActions", w, e) < 0)
 		return -1;
-	jw_obj_end(&w);
+	jw_obj_end(w);
 	return 0;
 }
 
 int view_task(struct store *s, uint32_t uid, const char *task_id, struct buf *out, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT, whole = BUF_INIT;
+	struct jw w = jw_on(&whole);
 	struct task_doc d;
 
-	if (read_task(s, uid, task_id, &text, &d, e) < 0 || write_task(s, &text, &d, &whole, e) < 0)
+	if (view_read_visible(s, &task_schema, uid, "task", task_id, &text, &d, e) < 0 ||
+	    write_task(s, &text, &d, &w, e) < 0)
 		return -1;
 	buf_append(out, whole.data, whole.len);
 	return 0;
@@ -217,92 +190,54 @@ int view_task(struct store *s, uint32_t uid, const char *task_id, struct buf *ou
 
 /* ---- lists ---- */
 
-struct task_list {
-	uint32_t uid;
-	const struct view_task_query *query;
-	struct buf text;
-};
-
-static bool wanted(const struct task_list *l, const struct task_doc *d)
+static bool task_matches(const void *query, const void *doc)
 {
-	const struct view_task_query *q = l->query;
+	const struct view_task_query *q = query;
+	const struct task_doc *d = doc;
 
-	return visible(l->uid, d->uid) && (!q->session_id || strcmp(q->session_id, d->sessionId) == 0) &&
-	       (!q->thread_id || strcmp(q->thread_id, d->threadId) == 0) &&
-	       (!q->parent_id || strcmp(q->parent_id, d->parentTaskId) == 0) &&
-	       (!q->status || strcmp(q->status, d->status) == 0) &&
+	return view_is(q->session_id, d->sessionId) && view_is(q->thread_id, d->threadId) &&
+	       view_is(q->parent_id, d->parentTaskId) && view_is(q->status, d->status) &&
 	       !(q->live_only && task_status_ended(task_doc_status(d)));
 }
 
-static int give_task(struct view_page *p, void *ctx, const char *id, struct err *e)
+/* Chooses the shortest list that contains all candidates. */
+static int find_tasks(struct view_page *p, struct err *e)
 {
-	struct task_list *l = ctx;
-	struct task_doc d;
-	int r = view_read(p->store, &task_schema, id, &l->text, &d, e);
+	const struct view_task_query *q = p->query;
 
-	if (r != 0 || !wanted(l, &d))
-		return r < 0 ? -1 : 0;
-	jw_raw(&p->w, l->text.data, l->text.len);
-	return 1;
-}
-
-/* Chooses the shortest list that holds everything asked for. */
-static int find_tasks(struct view_page *p, const struct view_task_query *q, struct err *e)
-{
-	struct view_ids_query ids = { .kind = VIEW_TASK, .descending = true, .max = VIEW_PAGE_IDS };
-	char prefix[VIEW_EDGE_KEY_MAX] = "";
-
-	if (q->match) {
-		size_t n = strlen(q->match);
-
-		ids.prefix = q->match;
-		if (view_page_scan(p, ids, "", e) < 0)
-			return -1;
-		if (!p->found && !p->more) {
-			(void)snprintf(prefix, sizeof(prefix), "task_%s", q->match);
-			ids.prefix = prefix;
-			if (view_page_scan(p, ids, "", e) < 0)
-				return -1;
-		}
-		if (p->found || p->more || n < 4)
-			return 0;
-		ids.prefix = NULL;
-		ids.ending = q->match;
-		ids.max_seen = VIEW_PAGE_SEEN_IDS;
-		return view_page_scan(p, ids, "", e);
-	}
+	if (q->match)
+		return view_page_find_match(p, "task_", q->match, e);
 	if (q->parent_id) {
+		struct view_ids_query ids = VIEW_PAGE_QUERY(VIEW_TASK_EDGE);
+		char prefix[VIEW_EDGE_KEY_MAX];
+
 		view_edge_key(q->parent_id, "child", NULL, prefix);
-		ids.kind = VIEW_TASK_EDGE;
-	} else if (q->thread_id || q->session_id) {
-		(void)snprintf(prefix, sizeof(prefix), "%s/", q->thread_id ? q->thread_id : q->session_id);
-		ids.kind = q->thread_id ? VIEW_THREAD_TASK : VIEW_SESSION_TASK;
-	} else if (q->live_only) {
-		ids.kind = VIEW_LIVE_TASK;
+		ids.prefix = prefix;
+		return view_page_scan(p, ids, prefix, e);
 	}
-	ids.prefix = *prefix ? prefix : NULL;
-	return view_page_scan(p, ids, prefix, e);
+	if (q->thread_id)
+		return view_page_scan_list(p, VIEW_THREAD_TASK, q->thread_id, e);
+	if (q->session_id)
+		return view_page_scan_list(p, VIEW_SESSION_TASK, q->session_id, e);
+	return view_page_scan(p, VIEW_PAGE_QUERY(q->live_only ? VIEW_LIVE_TASK : VIEW_TASK), "", e);
 }
 
 int view_tasks(struct store *s, uint32_t uid, const struct view_task_query *q, struct buf *out, struct err *e)
 {
-	struct task_list l = { .uid = uid, .query = q };
-	struct view_page p = { .store = s, .limit = q->limit, .cursor = q->cursor, .give = give_task, .ctx = &l };
-	buf_auto struct buf whole = BUF_INIT;
+	struct view_page p = { .store = s,
+			       .uid = uid,
+			       .limit = q->limit,
+			       .cursor = q->cursor,
+			       .plural = "tasks",
+			       .schema = &task_schema,
+			       .query = q,
+			       .matches = task_matches,
+			       .find = find_tasks };
 
-	if (view_page_check(q->limit, q->cursor, e) < 0)
-		return -1;
-	view_page_begin(&p, "tasks", &whole);
-	int r = find_tasks(&p, q, e);
-	buf_done(&l.text);
-	if (r < 0)
-		return -1;
-	view_page_end(&p);
-	buf_append(out, whole.data, whole.len);
-	return 0;
+	return view_page_write(&p, out, e);
 }
 
-/* ---- what snapshots say ---- */
+/* ---- for snapshots ---- */
 
 static int write_summary(struct store *s, char scope, const char *id, const struct view_ids *recent, struct jw *w,
 			 struct err *e)
@@ -322,7 +257,7 @@ static int write_summary(struct store *s, char scope, const char *id, const stru
 	counts = (uint64_t *)&d;
 	jw_kobj(w, "taskSummary");
 	for (int i = 0; i < TASK_STATUS_COUNT; i++)
-		sums[task_status_class((enum task_status)i)] += counts[i] == VIEW_ABSENT ? 0 : counts[i];
+		sums[task_status_class((enum task_status)i)] += view_counted(counts[i]);
 	for (size_t i = 0; i < countof(names); i++)
 		jw_kuint(w, names[i], sums[i]);
 	jw_kuint(w, "terminal", sums[TASK_CLASS_FAILED] + sums[TASK_CLASS_DONE]);
@@ -375,13 +310,8 @@ static int write_blocked(struct store *s, const struct view_ids *ids, const char
 		    (thread && strcmp(thread, d.threadId) != 0))
 			continue;
 		jw_obj(w);
-		jw_kstr(w, "taskId", d.taskId);
-		jw_kstr(w, "status", d.status);
-		view_write_json(w, "statusReason", d.statusReason);
-		view_write_json(w, "waitingFor", d.waitingFor);
-		view_write_word(w, "actionId", d.actionId);
-		view_write_json(w, "blocker", d.blocker);
-		view_write_time(w, "since", d.updatedAt);
+		view_write_members(w, &task_schema, &d,
+				   "taskId status statusReason waitingFor actionId blocker since=updatedAt");
 		jw_obj_end(w);
 	}
 	jw_arr_end(w);
@@ -404,10 +334,8 @@ static int write_tasks(struct store *s, const struct view_ids *ids, struct jw *w
 		cut |= w->buf->len - began > VIEW_PAGE_BYTES / 4;
 		if (r > 0 || cut)
 			continue;
-		buf_auto struct buf one = BUF_INIT;
-		if (write_task(s, &text, &d, &one, e) < 0)
+		if (write_task(s, &text, &d, w, e) < 0)
 			return -1;
-		jw_raw(w, one.data, one.len);
 	}
 	jw_arr_end(w);
 	if (cut)
@@ -415,22 +343,12 @@ static int write_tasks(struct store *s, const struct view_ids *ids, struct jw *w
 	return 0;
 }
 
-static int latest(struct store *s, enum view_kind kind, const char *owner, size_t max, struct view_ids *ret,
-		  struct err *e)
-{
-	char prefix[VIEW_KEY_MAX];
-	struct view_ids_query q = { .kind = kind, .prefix = prefix, .descending = true, .max = max };
-
-	(void)snprintf(prefix, sizeof(prefix), "%s/", owner);
-	return view_ids(s, &q, ret, NULL, e) < 0 ? -1 : 0;
-}
-
 int view_tasks_of_session(struct store *s, const char *session_id, struct jw *w, struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT, blocked = VIEW_IDS_INIT;
 
-	if (latest(s, VIEW_SESSION_TASK, session_id, VIEW_WINDOW, &ids, e) < 0 ||
-	    latest(s, VIEW_BLOCKED_TASK, session_id, BLOCKED_SHOWN, &blocked, e) < 0)
+	if (view_members(s, VIEW_SESSION_TASK, session_id, VIEW_NEWEST_FIRST, VIEW_WINDOW, &ids, e) < 0 ||
+	    view_members(s, VIEW_BLOCKED_TASK, session_id, VIEW_NEWEST_FIRST, BLOCKED_SHOWN, &blocked, e) < 0)
 		return -1;
 	return write_tasks(s, &ids, w, e) < 0 || write_summary(s, 's', session_id, &ids, w, e) < 0 ||
 			       write_graph(s, &ids, w, e) < 0 || write_blocked(s, &blocked, NULL, w, e) < 0
@@ -442,7 +360,7 @@ int view_tasks_of_thread(struct store *s, const char *thread_id, struct jw *w, s
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
 
-	if (latest(s, VIEW_THREAD_TASK, thread_id, VIEW_WINDOW, &ids, e) < 0)
+	if (view_members(s, VIEW_THREAD_TASK, thread_id, VIEW_NEWEST_FIRST, VIEW_WINDOW, &ids, e) < 0)
 		return -1;
 	if (ids.n == 0)
 		return 0;
@@ -455,7 +373,7 @@ int view_tasks_of_thread(struct store *s, const char *thread_id, struct jw *w, s
 int view_snapshot_task(struct store *s, uint32_t uid, const char *session_id, const char *thread_id,
 		       const char *task_id, struct buf *out, struct err *e)
 {
-	buf_auto struct buf text = BUF_INIT, one = BUF_INIT, whole = BUF_INIT;
+	buf_auto struct buf text = BUF_INIT, whole = BUF_INIT;
 	struct jw w = jw_on(&whole);
 	struct view_session_brief session;
 	struct view_thread_brief thread;
@@ -466,10 +384,12 @@ int view_snapshot_task(struct store *s, uint32_t uid, const char *session_id, co
 	jw_kstr(&w, "schemaVersion", store_env(s)->schema_version);
 	jw_kstr(&w, "runtimeId", store_runtime_id(s));
 	if (task_id) {
-		if (read_task(s, uid, task_id, &text, &d, e) < 0 || write_task(s, &text, &d, &one, e) < 0)
+		if (view_read_visible(s, &task_schema, uid, "task", task_id, &text, &d, e) < 0)
 			return -1;
 		jw_kstr(&w, "sessionId", d.sessionId);
-		jw_kraw(&w, "task", one.data, one.len);
+		jw_key(&w, "task");
+		if (write_task(s, &text, &d, &w, e) < 0)
+			return -1;
 		view_write_time(&w, "updatedAt", d.updatedAt);
 	} else if (thread_id) {
 		if ((r = view_thread_brief(s, uid, thread_id, &thread, e)) == 0) {

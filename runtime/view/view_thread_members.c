@@ -3,15 +3,13 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
-#include "runtime/base/mem.h"
-#include "runtime/event/id.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view_documents.h"
+#include "runtime/view/view_page.h"
 
 #define STEPS_SHOWN 100u
 #define CALLS_SHOWN 30u
 #define ACTIONS_SHOWN 50u
-#define ACTIONS_LOOKED_AT 10000u
 
 /* ---- steps ---- */
 
@@ -57,7 +55,7 @@ int view_write_steps(struct store *s, const char *turn_id, struct jw *w, struct 
 
 /* ---- tool calls ---- */
 
-static void raw_document(struct store *s, enum view_kind kind, const char *id, struct jw *w)
+static void write_document(struct store *s, enum view_kind kind, const char *id, struct jw *w)
 {
 	buf_auto struct buf doc = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -74,14 +72,11 @@ int view_write_tool_calls(struct store *s, const struct view_ids *turns, struct 
 	/* The newest turn first, its calls in order. */
 	for (size_t i = 0; i < turns->n && left; i++) {
 		view_ids_auto struct view_ids calls = VIEW_IDS_INIT;
-		char prefix[VIEW_KEY_MAX];
-		struct view_ids_query q = { .kind = VIEW_TURN_TOOL_CALL, .prefix = prefix, .max = left };
 
-		(void)snprintf(prefix, sizeof(prefix), "%s/", turns->id[i]);
-		if (view_ids(s, &q, &calls, NULL, e) < 0)
+		if (view_members(s, VIEW_TURN_TOOL_CALL, turns->id[i], VIEW_OLDEST_FIRST, left, &calls, e) < 0)
 			return -1;
 		for (size_t k = 0; k < calls.n; k++, left--)
-			raw_document(s, VIEW_TOOL_CALL, calls.id[k], w);
+			write_document(s, VIEW_TOOL_CALL, calls.id[k], w);
 	}
 	jw_arr_end(w);
 	return 0;
@@ -93,15 +88,12 @@ static int write_actions(struct store *s, enum view_kind kind, const char *threa
 			 struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
-	char prefix[VIEW_KEY_MAX];
-	const struct view_ids_query q = { .kind = kind, .prefix = prefix, .descending = true, .max = ACTIONS_SHOWN };
 
-	(void)snprintf(prefix, sizeof(prefix), "%s/", thread_id);
-	if (view_ids(s, &q, &ids, NULL, e) < 0)
+	if (view_members(s, kind, thread_id, VIEW_NEWEST_FIRST, ACTIONS_SHOWN, &ids, e) < 0)
 		return -1;
 	jw_karr(w, key);
 	for (size_t i = ids.n; i-- > 0;)
-		raw_document(s, VIEW_ACTION, ids.id[i], w);
+		write_document(s, VIEW_ACTION, ids.id[i], w);
 	jw_arr_end(w);
 	return 0;
 }
@@ -113,74 +105,27 @@ int view_write_actions(struct store *s, const char *thread_id, struct jw *w, str
 	return write_actions(s, VIEW_THREAD_ACTION, thread_id, "actions", w, e);
 }
 
-static bool action_fits(const struct action_doc *d, uint32_t uid, const struct view_action_query *q)
+static bool action_matches(const void *query, const void *doc)
 {
-	const struct {
-		const char *want, *is;
-	} rows[] = {
-		{ q->status, d->status },  { q->session_id, d->sessionId }, { q->thread_id, d->threadId },
-		{ q->turn_id, d->turnId }, { q->task_id, d->taskId },
-	};
+	const struct view_action_query *q = query;
+	const struct action_doc *d = doc;
 
-	if (uid != VIEW_ANY_UID && d->uid != uid)
-		return false;
-	for (size_t i = 0; i < countof(rows); i++)
-		if (rows[i].want && strcmp(rows[i].want, rows[i].is) != 0)
-			return false;
-	return true;
-}
-
-struct action_scan {
-	const struct view_action_query *q;
-	struct jw *w;
-	uint32_t uid;
-	size_t shown, seen;
-	char last[VIEW_KEY_MAX];
-	bool more;
-};
-
-static bool on_action(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
-{
-	struct action_scan *sc = ctx;
-	struct action_doc d;
-
-	if (sc->shown == sc->q->limit || sc->seen == ACTIONS_LOOKED_AT) {
-		sc->more = true;
-		return false;
-	}
-	sc->seen++;
-	if (id_len < sizeof(sc->last)) {
-		memcpy(sc->last, id, id_len);
-		sc->last[id_len] = '\0';
-	}
-	view_decode(&action_schema, jval_of(json, len), &d);
-	if (action_fits(&d, sc->uid, sc->q)) {
-		jw_raw(sc->w, json, len);
-		sc->shown++;
-	}
-	return true;
+	return view_is(q->status, d->status) && view_is(q->session_id, d->sessionId) &&
+	       view_is(q->thread_id, d->threadId) && view_is(q->turn_id, d->turnId) && view_is(q->task_id, d->taskId);
 }
 
 int view_actions(struct store *s, uint32_t uid, const struct view_action_query *q, struct buf *out, struct err *e)
 {
-	buf_auto struct buf whole = BUF_INIT;
-	struct jw w = jw_on(&whole);
-	struct action_scan sc = { .q = q, .w = &w, .uid = uid };
+	struct view_page p = { .store = s,
+			       .uid = uid,
+			       .limit = q->limit,
+			       .cursor = q->cursor,
+			       .plural = "actions",
+			       .schema = &action_schema,
+			       .query = q,
+			       .matches = action_matches };
 
-	if (q->limit < 1 || q->limit > 1000)
-		return err_field(e, "limit", "must be 1 to 1000");
-	if (q->cursor && !id_valid(q->cursor, strlen(q->cursor)))
-		return err_field(e, "cursor", "is not one that list_actions gave");
-	jw_obj(&w);
-	jw_karr(&w, "actions");
-	if (store_model_scan(s, VIEW_ACTION, NULL, q->cursor, true, on_action, &sc, e) < 0)
-		return -1;
-	jw_arr_end(&w);
-	if (sc.more)
-		jw_kstr(&w, "nextCursor", sc.last);
-	jw_obj_end(&w);
-	buf_append(out, whole.data, whole.len);
-	return 0;
+	return view_page_write(&p, out, e);
 }
 
 /* ---- the queue ---- */
@@ -234,18 +179,11 @@ int view_queue_snapshot(struct store *s, uint32_t uid, const char *thread_id, st
 	buf_auto struct buf text = BUF_INIT, whole = BUF_INIT;
 	struct jw w = jw_on(&whole);
 	struct thread_doc t;
-	int r = view_read(s, &thread_schema, thread_id, &text, &t, e);
 
-	if (r < 0)
+	if (view_read_visible(s, &thread_schema, uid, "thread", thread_id, &text, &t, e) < 0)
 		return -1;
-	if (r > 0 || (uid != VIEW_ANY_UID && t.uid != uid))
-		return err_set(e, ERR_NOT_FOUND, "no thread '%.80s'", thread_id);
 	jw_obj(&w);
-	jw_kstr(&w, "threadId", t.threadId);
-	jw_kstr(&w, "sessionId", t.sessionId);
-	jw_kstr(&w, "status", t.status);
-	if (t.activeTurnId[0])
-		jw_kstr(&w, "activeTurnId", t.activeTurnId);
+	view_write_members(&w, &thread_schema, &t, "threadId sessionId status activeTurnId");
 	if (view_write_queue(s, thread_id, &w, e) < 0)
 		return -1;
 	jw_obj_end(&w);

@@ -1,8 +1,7 @@
 #ifndef BAILIFF_VIEW_THREAD_MEMBERS_H
 #define BAILIFF_VIEW_THREAD_MEMBERS_H
 
-/* What hangs on a thread's turns, as members of its snapshot: steps, tool calls, actions, the queue. Bounded windows.
- */
+/* Members of a thread's snapshot: steps, tool calls, actions and queue, each in a bounded window. */
 
 #include "runtime/view/view_ids.h"
 

@@ -1,8 +1,9 @@
 #ifndef BAILIFF_VIEW_WRITE_H
 #define BAILIFF_VIEW_WRITE_H
 
-/* Members of what clients read, from documents: absent ones are left out. */
+/* Members of a result from documents; absent ones are left out. See also view_write_members. */
 
+#include "runtime/base/buf.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/jscan.h"
 #include "runtime/base/jw.h"
@@ -28,6 +29,15 @@ static inline void view_write_time(struct jw *w, const char *key, uint64_t real_
 		return;
 	clock_format(real_us, text);
 	jw_kstr(w, key, text);
+}
+
+/* Begins an object with the members of a stored document, to which others are added; jw_obj_end closes it. */
+static inline void view_write_stored(struct jw *w, const struct buf *text)
+{
+	if (w->need_comma)
+		buf_byte(w->buf, ',');
+	buf_append(w->buf, text->data, text->len - 1); /* without its closing brace */
+	w->need_comma = true;
 }
 
 #endif
