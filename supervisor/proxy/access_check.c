@@ -1,13 +1,14 @@
 /*
- * Whether what a client says agrees with what it was let out for. A name in the list stands for one host; behind its
- * address there may be many more, and which of them is meant is said by TLS's server name and HTTP's Host. So both are
- * read where they are in the clear, each of a connection's requests anew, and must be the name that was asked for.
+ * Whether the client talks to the host that it asked for. An allowed name stands for one host; behind its address there
+ * may be others, and TLS's server name or HTTP's Host selects one of them. Both are read where they are unencrypted,
+ * for each request of a connection, and must be the requested name.
  */
 
-#include "supervisor/proxy/connection.h"
+#include "supervisor/proxy/access_check.h"
 
 #include "runtime/base/mem.h"
 #include "supervisor/proxy/client_hello.h"
+#include "supervisor/proxy/connection.h"
 #include "supervisor/proxy/served_sandbox.h"
 
 #include <event2/buffer.h>
@@ -33,7 +34,7 @@ bool access_check_target(struct connection *c)
 
 /* ---- TLS ---- */
 
-/* The client is told in its own language: a fatal alert, "access denied". */
+/* Replies in TLS: a fatal alert, "access denied". */
 static void refuse_tls(struct connection *c, enum proxy_reason why)
 {
 	static const uint8_t alert[] = { 21, 3, 1, 0, 2, 2, 49 };
@@ -69,11 +70,11 @@ static bool sniff_tls(struct connection *c, const uint8_t *p, size_t n)
 	return false;
 }
 
-/* ---- what it speaks ---- */
+/* ---- which protocol ---- */
 
-enum speech { SPEECH_UNKNOWN, SPEECH_TLS, SPEECH_HTTP, SPEECH_SSH, SPEECH_OTHER };
+enum protocol { PROTOCOL_UNKNOWN, PROTOCOL_TLS, PROTOCOL_HTTP, PROTOCOL_SSH, PROTOCOL_OTHER };
 
-/* Up to the first space, or all of it: one of HTTP's own words. */
+/* One of HTTP's methods. */
 static bool is_method(const char *p, size_t n)
 {
 	static const char *const words[] = { "GET",     "HEAD",  "POST",  "PUT",     "DELETE",
@@ -86,34 +87,34 @@ static bool is_method(const char *p, size_t n)
 }
 
 /*
- * By its first line: whatever says HTTP in it, begins with a method, or with an empty line or a space, is read as HTTP,
- * strictly. Bytes that are no text decide against it only in the first word: behind a method they are a trick.
+ * By the first line: one that contains HTTP/, begins with a method, an empty line or a space is parsed as HTTP,
+ * strictly. Bytes that are not text rule HTTP out only in the first word: after a method they are an evasion.
  */
-static enum speech speech_of(const char *p, size_t n)
+static enum protocol guess_protocol(const char *p, size_t n)
 {
 	size_t most = n < LINE_MAX_LEN ? n : LINE_MAX_LEN, word = 0;
 
 	if (n == 0)
-		return SPEECH_UNKNOWN;
+		return PROTOCOL_UNKNOWN;
 	if (p[0] == 22)
-		return SPEECH_TLS;
+		return PROTOCOL_TLS;
 	if (strchr("\r\n\t ", p[0]) && p[0])
-		return SPEECH_HTTP;
+		return PROTOCOL_HTTP;
 	while (word < most && p[word] > ' ' && p[word] < 0x7f)
 		word++;
 	if (word < most && !strchr("\r\n\t ", p[word]))
-		return SPEECH_OTHER;
+		return PROTOCOL_OTHER;
 	if (word < most && p[word] == '\0')
-		return SPEECH_OTHER;
+		return PROTOCOL_OTHER;
 	if (word < most && is_method(p, word))
-		return SPEECH_HTTP;
+		return PROTOCOL_HTTP;
 	const char *end = memchr(p, '\n', most);
 	if (!end)
-		return n < LINE_MAX_LEN ? SPEECH_UNKNOWN : SPEECH_HTTP;
+		return n < LINE_MAX_LEN ? PROTOCOL_UNKNOWN : PROTOCOL_HTTP;
 	for (const char *at = p; at + 5 <= end; at++)
 		if (strncasecmp(at, "HTTP/", 5) == 0)
-			return SPEECH_HTTP;
-	return n >= 4 && memcmp(p, "SSH-", 4) == 0 ? SPEECH_SSH : SPEECH_OTHER;
+			return PROTOCOL_HTTP;
+	return n >= 4 && memcmp(p, "SSH-", 4) == 0 ? PROTOCOL_SSH : PROTOCOL_OTHER;
 }
 
 static bool is_web_port(uint16_t port) { return port == 80 || port == 443; }
@@ -126,17 +127,17 @@ bool access_check_first_bytes(struct connection *c)
 
 	if (n && c->deadline_ns == UINT64_MAX)
 		connection_phase(c, CONNECTION_SNIFF, SNIFF_S);
-	switch (speech_of(p, n)) {
-	case SPEECH_UNKNOWN: return false;
-	case SPEECH_TLS: return sniff_tls(c, (const uint8_t *)p, n);
-	case SPEECH_HTTP: connection_phase(c, CONNECTION_HTTP, 0); return true;
-	case SPEECH_OTHER:
+	switch (guess_protocol(p, n)) {
+	case PROTOCOL_UNKNOWN: return false;
+	case PROTOCOL_TLS: return sniff_tls(c, (const uint8_t *)p, n);
+	case PROTOCOL_HTTP: connection_phase(c, CONNECTION_HTTP, 0); return true;
+	case PROTOCOL_OTHER:
 		if (is_web_port(c->target.port)) {
 			connection_refuse(c, PROXY_NOT_WEB, "");
 			return false;
 		}
 		break;
-	case SPEECH_SSH: break;
+	case PROTOCOL_SSH: break;
 	}
 	connection_phase(c, CONNECTION_RAW, 0);
 	return true;
@@ -165,7 +166,7 @@ bool access_check_http(struct connection *c)
 	}
 	if (c->via == VIA_HTTP && (!connect_target_agrees(&c->target, &h.target) ||
 				   (h.has_host && !connect_target_agrees(&h.target, &h.host)))) {
-		/* A request for somebody else: on a connection of its own. */
+		/* A request for another host needs a connection of its own. */
 		connection_close(c);
 		return false;
 	}

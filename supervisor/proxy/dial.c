@@ -1,12 +1,12 @@
 /*
- * From a target to a connected socket. The addresses that were found are judged one by one, and exactly those are
- * dialled: nothing is looked up a second time, so a name cannot mean one thing when it is judged and another when it is
- * dialled.
+ * From a target to a connected socket. Each address found is checked, and exactly those addresses are dialled: nothing
+ * is resolved twice, so a name cannot mean one thing when it is checked and another when it is dialled.
  */
 
-#include "supervisor/proxy/connection.h"
+#include "supervisor/proxy/dial.h"
 
 #include "runtime/base/mem.h"
+#include "supervisor/proxy/connection.h"
 #include "supervisor/proxy/served_sandbox.h"
 
 #include <errno.h>
@@ -20,13 +20,12 @@
 
 #define DIAL_S 60
 
-void dial_failed(struct connection *c, const char *why)
+static void fail_dial(struct connection *c, const char *why)
 {
-	connection_answer(c, strcmp(why, "it took too long") == 0 ? 504 : 502, "connect %s:%u: %s", c->target.host,
-			  c->target.port, why);
+	connection_answer(c, 502, "connect %s:%u: %s", c->target.host, c->target.port, why);
 }
 
-static int dial(const struct net_address *a, uint16_t port)
+static int connect_address(const struct net_address *a, uint16_t port)
 {
 	struct sockaddr_storage to;
 	size_t len = net_address_sockaddr(a, port, &to);
@@ -43,30 +42,29 @@ static int dial(const struct net_address *a, uint16_t port)
 	return -1;
 }
 
-/* `error`: why the one before did not work. */
 void dial_next(struct connection *c, int error)
 {
 	if (c->server)
 		bufferevent_free(c->server);
 	c->server = NULL;
 	while (c->next_address < c->naddresses) {
-		int fd = dial(&c->address[c->next_address++], c->target.port);
+		int fd = connect_address(&c->address[c->next_address++], c->target.port);
 
 		if (fd < 0) {
 			error = errno;
 			continue;
 		}
-		c->server = connection_wire(c, fd, true);
+		c->server = c->wire(c, fd, true);
 		if (!c->server)
 			abort();
-		/* The socket is on its way: libevent tells when it is there. */
+		/* The socket is connecting: libevent reports the outcome. */
 		bufferevent_socket_connect(c->server, NULL, 0);
 		return;
 	}
-	dial_failed(c, error ? strerror(error) : "no address");
+	fail_dial(c, error ? strerror(error) : "no address");
 }
 
-/* Those that may be dialled are kept. */
+/* Keeps the addresses that may be dialled. */
 static void on_addresses(void *ctx, int error, const struct net_address *found, size_t n)
 {
 	struct connection *c = ctx;
@@ -75,7 +73,7 @@ static void on_addresses(void *ctx, int error, const struct net_address *found, 
 
 	c->lookup = NULL;
 	if (error) {
-		dial_failed(c, gai_strerror(error));
+		fail_dial(c, gai_strerror(error));
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -104,5 +102,5 @@ void dial_begin(struct connection *c)
 	}
 	c->lookup = resolver_ask(c->sandbox->resolver, c->target.host, on_addresses, c);
 	if (!c->lookup)
-		dial_failed(c, "too many names are being looked up");
+		fail_dial(c, "too many lookups are in progress");
 }

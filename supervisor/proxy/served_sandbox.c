@@ -5,6 +5,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/loop/loop.h"
 #include "supervisor/proxy/connection.h"
+#include "supervisor/proxy/relay.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -28,7 +29,7 @@ static void on_client(evutil_socket_t fd, short what, void *ctx)
 		int client = accept4(b->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (client >= 0) {
 			b->count++;
-			connection_new(b, client);
+			relay_start(b, client);
 			continue;
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -47,6 +48,15 @@ static void on_retry(evutil_socket_t fd, short what, void *ctx)
 		loop_add(b->ev, NULL);
 }
 
+static void on_connection_ended(struct served_sandbox *b)
+{
+	b->count--;
+	if (b->paused && b->ev) {
+		b->paused = false;
+		loop_add(b->ev, NULL);
+	}
+}
+
 struct served_sandbox *served_sandbox_new(struct event_base *base, struct resolver *resolver,
 					  const struct credentials *credentials, const struct plan_key *key, int fd,
 					  struct host_rules *rules, void (*news)(void *ctx), void *ctx)
@@ -62,6 +72,7 @@ struct served_sandbox *served_sandbox_new(struct event_base *base, struct resolv
 	*rules = (struct host_rules){ 0 };
 	b->news = news;
 	b->ctx = ctx;
+	b->connection_ended = on_connection_ended;
 	LIST_INIT(&b->connections);
 	fd_nonblock(fd, true);
 	b->ev = event_new(base, fd, EV_READ | EV_PERSIST, on_client, b);
@@ -90,13 +101,4 @@ void served_sandbox_free(struct served_sandbox *b)
 	host_rules_done(&b->rules);
 	traffic_report_done(&b->report);
 	free(b);
-}
-
-void served_sandbox_connection_ended(struct served_sandbox *b)
-{
-	b->count--;
-	if (b->paused && b->ev) {
-		b->paused = false;
-		loop_add(b->ev, NULL);
-	}
 }

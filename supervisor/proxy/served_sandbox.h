@@ -1,7 +1,7 @@
 #ifndef BAILIFF_SUPERVISOR_PROXY_BOX_H
 #define BAILIFF_SUPERVISOR_PROXY_BOX_H
 
-/* One sandbox that is served: its listening socket, its rules, its connections, and what is to be told of it. */
+/* A sandbox whose traffic the proxy serves: its listening socket, rules, connections and unsent reports. */
 
 #include "sandbox/host_rule.h"
 #include "supervisor/proxy/traffic_report.h"
@@ -26,24 +26,23 @@ struct served_sandbox {
 	struct traffic_report report;
 	LIST_HEAD(, connection) connections;
 	unsigned count;
-	bool paused;  /* too many connections: the rest waits in the socket's queue */
-	bool claimed; /* named on the link to the runtime at hand */
-	bool ending;  /* ENDED is owed */
+	bool paused;  /* at the limit of connections: the rest waits in the socket's queue */
+	bool claimed; /* named by the current runtime */
+	bool ending;  /* ENDED is still to be sent */
 	struct event_base *base;
 	struct resolver *resolver;
 	const struct credentials *credentials;
 	void (*news)(void *ctx); /* there is something to report */
 	void *ctx;
+	void (*connection_ended)(struct served_sandbox *b); /* called by each of its connections, after its end */
 };
 
-/* Takes the descriptor; rules are taken over. */
+/* Takes the descriptor and the rules. */
 struct served_sandbox *served_sandbox_new(struct event_base *base, struct resolver *resolver,
 					  const struct credentials *credentials, const struct plan_key *key, int fd,
 					  struct host_rules *rules, void (*news)(void *ctx), void *ctx);
-/* Stops serving: closes the socket and all connections. What they did can still be told. */
+/* Stops serving: closes the socket and all connections. Their traffic can still be reported. */
 void served_sandbox_close(struct served_sandbox *b);
 void served_sandbox_free(struct served_sandbox *b);
-/* A connection of it ended. */
-void served_sandbox_connection_ended(struct served_sandbox *b);
 
 #endif

@@ -22,7 +22,6 @@ RECURSIVE_PARSERS = [
 OLD_FILES = {
     "runtime/engine/action": 58,
     "sandbox": 29,
-    "supervisor/proxy": 4,
     "supervisor/spawner": 5,
 }
 OLD_FOLDERS = 19

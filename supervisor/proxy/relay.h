@@ -1,0 +1,9 @@
+#ifndef BAILIFF_SUPERVISOR_PROXY_RELAY_H
+#define BAILIFF_SUPERVISOR_PROXY_RELAY_H
+
+struct served_sandbox;
+
+/* Serves a client that has connected; takes the descriptor. The connection is in the sandbox's list until it ends. */
+void relay_start(struct served_sandbox *b, int fd);
+
+#endif
