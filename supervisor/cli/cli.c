@@ -3,10 +3,12 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/client/remote.h"
 
 #include <stdarg.h>
+#include <string.h>
 #include <unistd.h>
 
 /* An error is one line: what it names must not look like another. */
@@ -84,12 +86,45 @@ int cli_connect(struct cli *c, enum cli_start start)
 	return -1;
 }
 
+/*
+ * The daemon's advice is for programs and names methods of its socket; a person needs the command.
+ */
+static void set_advice(struct cli *c, struct jval error)
+{
+	static const struct {
+		const char *says, *instead;
+	} rows[] = {
+		{ "the list methods",
+		  "check the id: ps -a, session list, task list, job list and pending list what there is" },
+		{ "get_health", "try again later; bailiff doctor shows what is missing" },
+		{ "idempotencyKey", "use another id, or repeat the first command unchanged" },
+		{ "a connection whose role", "run it as the user who owns it, or as root" },
+		{ "present status", "check its status first: bailiff ps -a, or the show verb of what it belongs to" },
+		{ "verify_store", "bailiff store verify names the damage; bailiff store restore brings a backup back" },
+		{ "firstSequence", "older events were removed by retention; bailiff events lists the kept ones" },
+	};
+
+	jval_str(jval_path(error, "data.advice"), c->advice, sizeof(c->advice));
+	if (strstr(c->advice, "list_methods"))
+		snprintf(c->advice, sizeof(c->advice), "bailiff help %s explains its arguments", c->verb->name);
+	for (size_t i = 0; i < countof(rows); i++)
+		if (strstr(c->advice, rows[i].says))
+			snprintf(c->advice, sizeof(c->advice), "%s", rows[i].instead);
+}
+
 int cli_call(struct cli *c, const char *method, const struct buf *params, struct remote_answer *ret, struct err *e)
 {
+	static const char terminal[] = "; start_process with tty gives it one";
 	int r = remote_call(c->remote, method, params, ret, e);
 
 	c->advice[0] = 0;
-	if (r < 0 && ret->error.type != JT_NONE)
-		jval_str(jval_path(ret->error, "data.advice"), c->advice, sizeof(c->advice));
+	if (r < 0 && ret->error.type != JT_NONE) {
+		char *way_out = strstr(e->message, terminal);
+
+		set_advice(c, ret->error);
+		if (way_out)
+			snprintf(way_out, sizeof(e->message) - (size_t)(way_out - e->message),
+				 "; bailiff run -t gives it one");
+	}
 	return r;
 }

@@ -31,7 +31,7 @@ static void open_params(const char *id, struct jw *w)
 }
 
 /* Says who we are, and learns how far the log is. */
-static int introduce(struct cli *c, bool observer, uint64_t *ret_sequence, struct err *e)
+static int print_greeting(struct cli *c, bool observer, uint64_t *ret_sequence, struct err *e)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT;
@@ -58,7 +58,7 @@ static int get_process(struct cli *c, const char *id, struct remote_answer *ret,
 }
 
 /* Our size first, so that the screen that is shown has it already. What hinders it will show again. */
-static void resize(struct cli *c, const char *id, const char *policy, struct foreground *f)
+static void resize_terminal(struct cli *c, const char *id, const char *policy, struct foreground *f)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT;
@@ -110,14 +110,14 @@ static bool stdin_has_bytes(void)
 	return fstat(STDIN_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode) || S_ISSOCK(st.st_mode));
 }
 
-static int attach(struct cli *c, const char *id, const char *policy, struct foreground *f)
+static int attach_process(struct cli *c, const char *id, const char *policy, struct foreground *f)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf screen = BUF_INIT;
 	struct exit_status ended;
 	struct err e = ERR_INIT;
 
-	if (introduce(c, f->observer, &f->after_sequence, &e) < 0 || get_process(c, id, &a, &e) < 0)
+	if (print_greeting(c, f->observer, &f->after_sequence, &e) < 0 || get_process(c, id, &a, &e) < 0)
 		return cli_fail(c, EXIT_BAILIFF, &e, "%s", id);
 	bool tty = jval_get(a.result, "tty").type == JT_OBJECT, terminal = isatty(STDIN_FILENO);
 	if (exit_status_of_process(a.result, &ended)) {
@@ -134,7 +134,7 @@ static int attach(struct cli *c, const char *id, const char *policy, struct fore
 		if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
 			policy = NULL; /* no window shows it */
 		if (policy && !f->observer)
-			resize(c, id, policy, f);
+			resize_terminal(c, id, policy, f);
 		take_screen(c, id, f->start[OUTPUT_PTY], &screen, &f->start[OUTPUT_PTY]);
 		f->screen = &screen;
 		f->size_policy = policy;
@@ -165,5 +165,5 @@ int cmd_attach(struct cli *c)
 		return EXIT_BAILIFF;
 	f.remote = c->remote;
 	f.process_id = f.name = id;
-	return attach(c, id, size ? size : "newest", &f);
+	return attach_process(c, id, size ? size : "newest", &f);
 }

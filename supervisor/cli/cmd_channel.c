@@ -11,7 +11,7 @@
 static bool as_json(const struct cli *c) { return opts_has(&c->opts, OPT_channel_JSON); }
 
 /* A channel made from here outlives this command, so it lives by its heartbeat. */
-static int make(struct cli *c)
+static int channel_connect(struct cli *c)
 {
 	static const struct noun_verb_member members[] = {
 		{ OPT_channel_PEER_ROLE, "peerRole", MEMBER_STRING },
@@ -42,7 +42,7 @@ static int make(struct cli *c)
 	return noun_verb_call(c, "connect_channel", &params, NULL, as_json(c));
 }
 
-static int list(struct cli *c)
+static int channel_list(struct cli *c)
 {
 	static const struct noun_verb_column columns[] = {
 		{ "CHANNEL", "channelId", COLUMN_ID },         { "STATUS", "status", COLUMN_STATUS },
@@ -62,7 +62,7 @@ static int list(struct cli *c)
 	return noun_verb_list(c, "list_channels", "channels", &filter, columns, countof(columns), as_json(c));
 }
 
-static int show(struct cli *c)
+static int channel_show(struct cli *c)
 {
 	buf_auto struct buf element = BUF_INIT;
 
@@ -72,8 +72,8 @@ static int show(struct cli *c)
 }
 
 /* A channel, one more argument, and options that become members. */
-static int change(struct cli *c, const char *method, const char *shown, const char *second, bool number,
-		  const struct noun_verb_member *members, size_t n)
+static int change_channel(struct cli *c, const char *method, const char *shown, const char *second, bool number,
+			  const struct noun_verb_member *members, size_t n)
 {
 	buf_auto struct buf params = BUF_INIT, element = BUF_INIT;
 	struct jw w = jw_on(&params);
@@ -96,14 +96,17 @@ static int change(struct cli *c, const char *method, const char *shown, const ch
 	return noun_verb_call(c, method, &params, shown, as_json(c));
 }
 
-static int end(struct cli *c)
+static int channel_disconnect(struct cli *c)
 {
 	static const struct noun_verb_member members[] = { { OPT_channel_REASON, "reason", MEMBER_STRING } };
 
-	return change(c, "disconnect_channel", "status", NULL, false, members, countof(members));
+	return change_channel(c, "disconnect_channel", "status", NULL, false, members, countof(members));
 }
 
-static int ack(struct cli *c) { return change(c, "ack_events", "lastAckedSequence", "sequence", true, NULL, 0); }
+static int ack(struct cli *c)
+{
+	return change_channel(c, "ack_events", "lastAckedSequence", "sequence", true, NULL, 0);
+}
 
 static int send_message(struct cli *c)
 {
@@ -112,28 +115,28 @@ static int send_message(struct cli *c)
 		{ OPT_channel_KIND, "kind", MEMBER_STRING },
 	};
 
-	return change(c, "send_channel_message", "channelId", "message", false, members, countof(members));
+	return change_channel(c, "send_channel_message", "channelId", "message", false, members, countof(members));
 }
 
-static int reconnect(struct cli *c)
+static int channel_reconnect(struct cli *c)
 {
 	static const struct noun_verb_member members[] = { { OPT_channel_TOKEN, "resumeToken", MEMBER_STRING } };
 
 	if (!opts_has(&c->opts, OPT_channel_TOKEN))
 		return cli_usage(c, "reconnect needs --token: the last one that connect or reconnect gave");
-	return change(c, "reconnect_channel", NULL, "lastAckedSequence", true, members, countof(members));
+	return change_channel(c, "reconnect_channel", NULL, "lastAckedSequence", true, members, countof(members));
 }
 
 int cmd_channel(struct cli *c)
 {
 	static const struct noun_verb subverbs[] = {
-		{ "connect", 1, 1, true, make },
-		{ "list", 0, 0, false, list },
-		{ "show", 1, 1, false, show },
-		{ "disconnect", 1, 1, false, end },
+		{ "connect", 1, 1, true, channel_connect },
+		{ "list", 0, 0, false, channel_list },
+		{ "show", 1, 1, false, channel_show },
+		{ "disconnect", 1, 1, false, channel_disconnect },
 		{ "ack", 2, 2, false, ack },
 		{ "send", 2, 2, false, send_message },
-		{ "reconnect", 2, 2, false, reconnect },
+		{ "reconnect", 2, 2, false, channel_reconnect },
 	};
 
 	return noun_verb_run(c, subverbs, countof(subverbs));

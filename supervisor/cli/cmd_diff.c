@@ -86,7 +86,7 @@ static enum format_colour colour_of(const char *line)
 				: FORMAT_PLAIN;
 }
 
-static void put(const struct buf *diff, bool terminal, bool coloured, struct buf *out)
+static void put_text(const struct buf *diff, bool terminal, bool coloured, struct buf *out)
 {
 	if (!terminal) {
 		buf_append(out, diff->data, diff->len);
@@ -144,7 +144,7 @@ int cmd_diff(struct cli *c)
 		if (r < 0)
 			return cli_fail(c, EXIT_FAILED, &e, "diff");
 		if (diff.len)
-			put(&diff, terminal, coloured, &out);
+			put_text(&diff, terminal, coloured, &out);
 		else
 			put_plain(it.value, &out);
 	}

@@ -170,7 +170,7 @@ static bool is_safe(const struct findings *f)
 	return true;
 }
 
-static void examine(struct cli *c, struct findings *f)
+static void examine_host(struct cli *c, struct findings *f)
 {
 	mem_auto char *tool = jval_strdup(jval_get(f->health, "toolProgram"));
 	struct doctor d;
@@ -202,7 +202,7 @@ int cmd_doctor(struct cli *c)
 		return cli_fail(c, EXIT_FAILED, &e, "doctor");
 	f.health = health.result;
 	write_about(c, hello.result, &f.about);
-	examine(c, &f);
+	examine_host(c, &f);
 	if (opts_has(&c->opts, OPT_doctor_JSON))
 		write_json(&f, &out);
 	else

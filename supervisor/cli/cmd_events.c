@@ -148,7 +148,7 @@ static bool on_listed(void *ctx, struct jval event)
 
 static void on_event(void *ctx, struct jval event) { show_event(ctx, event); }
 
-static void follow(struct listener *l)
+static void follow_events(struct listener *l)
 {
 	struct remote *r = l->cli->remote;
 	struct event_stream feed = {
@@ -234,7 +234,7 @@ static int show_events(struct listener *l, const char *since, bool followed)
 		/* Everything up to `last` was listed, whether it matched or not. */
 		if (l->sequence < last)
 			l->sequence = last;
-		follow(l);
+		follow_events(l);
 	}
 	write_out(l, 0);
 	return l->status;

@@ -28,7 +28,7 @@ struct cast {
 	int errnum; /* of a write that failed */
 };
 
-static bool flush(struct cast *k, size_t least)
+static bool flush_output(struct cast *k, size_t least)
 {
 	if (k->out.len < least)
 		return true;
@@ -61,7 +61,7 @@ static bool on_piece(void *ctx, uint64_t at_us, const char *bytes, size_t n, uns
 		recording_output(&k->recording, at_us, bytes, n, &k->out);
 	else
 		recording_resize(&k->recording, at_us, rows, cols, &k->out);
-	return flush(k, FLUSH_BYTES);
+	return flush_output(k, FLUSH_BYTES);
 }
 
 static int export_cast(struct cli *c, const char *id, struct cast *k)
@@ -76,7 +76,7 @@ static int export_cast(struct cli *c, const char *id, struct cast *k)
 		return EXIT_FAILED;
 	}
 	recording_end(&k->recording, &k->out);
-	flush(k, 0);
+	flush_output(k, 0);
 	if (!k->errnum)
 		return 0;
 	if (k->errnum != EPIPE)
@@ -98,7 +98,7 @@ static const struct product {
 	{ "manifest", "export_evidence", "manifest", "artifactManifestRef" },
 };
 
-static int ask(struct cli *c, const struct product *p, const struct scope *scope, char ref[ID_LOOKUP_MAX])
+static int request_export(struct cli *c, const struct product *p, const struct scope *scope, char ref[ID_LOOKUP_MAX])
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT;
@@ -155,7 +155,7 @@ static int export_product(struct cli *c, const struct product *p, int fd)
 	char ref[ID_LOOKUP_MAX];
 	struct scope scope;
 
-	if (scope_find(c, c->opts.args[1], &scope) < 0 || ask(c, p, &scope, ref) < 0)
+	if (scope_find(c, c->opts.args[1], &scope) < 0 || request_export(c, p, &scope, ref) < 0)
 		return EXIT_FAILED;
 	return copy_output(c, ref, fd);
 }

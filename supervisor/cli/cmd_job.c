@@ -24,7 +24,7 @@ static const struct sandbox_options place = {
 
 /* ---- list and show ---- */
 
-static void number(struct jval j, const char *path, struct buf *out)
+static void append_number(struct jval j, const char *path, struct buf *out)
 {
 	buf_printf(out, "%llu", (unsigned long long)jval_uint(jval_path(j, path), 0));
 }
@@ -43,8 +43,8 @@ static void on_job(void *ctx, struct jval j)
 		   (unsigned long long)(jval_uint(jval_path(j, "progress.completed"), 0) +
 					jval_uint(jval_path(j, "progress.reported"), 0)),
 		   (unsigned long long)jval_uint(jval_get(j, "itemCount"), 0));
-	number(j, "progress.running", &running);
-	number(j, "progress.failed", &failed);
+	append_number(j, "progress.running", &running);
+	append_number(j, "progress.failed", &failed);
 	format_ago(jval_get(j, "updatedAt"), l->now_us, &ago);
 	format_table_cell(&l->table, FORMAT_PLAIN, id);
 	format_table_cell(&l->table, format_status_colour(status), status);
@@ -54,7 +54,7 @@ static void on_job(void *ctx, struct jval j)
 	format_table_cell(&l->table, FORMAT_DIM, buf_cstr(&ago));
 }
 
-static int list(struct cli *c)
+static int job_list(struct cli *c)
 {
 	static const char *const heads[] = { "JOB", "STATUS", "DONE", "RUNNING", "FAILED", "UPDATED" };
 	format_list_auto struct format_list l;
@@ -68,7 +68,7 @@ static int list(struct cli *c)
 	return format_list_print(&l);
 }
 
-static int print(struct cli *c, struct jval result, const char *plain)
+static int print_job(struct cli *c, struct jval result, const char *plain)
 {
 	buf_auto struct buf out = BUF_INIT;
 
@@ -89,7 +89,7 @@ static void item_row(struct format_table *t, struct jval item)
 	jval_str(jval_get(item, "itemId"), id, sizeof(id));
 	jval_str(jval_get(item, "status"), status, sizeof(status));
 	jval_str(jval_get(item, "processId"), process, sizeof(process));
-	number(item, "attemptCount", &attempts);
+	append_number(item, "attemptCount", &attempts);
 	jval_str_buf(jval_path(item, "lastError.message"), &why);
 	if (input.type == JT_STRING)
 		jval_str_buf(input, &text);
@@ -103,7 +103,7 @@ static void item_row(struct format_table *t, struct jval item)
 	format_table_cell(t, FORMAT_PLAIN, buf_cstr(&why));
 }
 
-static int show(struct cli *c)
+static int job_show(struct cli *c)
 {
 	static const char *const heads[] = { "ITEM", "TEXT", "STATUS", "ATTEMPTS", "PROCESS", "ERROR" };
 	bool json = opts_has(&c->opts, OPT_job_JSON);
@@ -131,7 +131,7 @@ static int show(struct cli *c)
 			break;
 		}
 		if (json) {
-			status = print(c, a.result, NULL);
+			status = print_job(c, a.result, NULL);
 			break;
 		}
 		for (struct jiter it = jiter_on(jval_get(a.result, "items")); jiter_next(&it);)
@@ -228,7 +228,7 @@ static int wait_for(struct cli *c, const char *id)
 	}
 }
 
-static int create(struct cli *c)
+static int job_create(struct cli *c)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT;
@@ -259,13 +259,13 @@ static int create(struct cli *c)
 	if (cli_call(c, "create_job", &params, &a, &e) < 0)
 		return cli_fail(c, EXIT_FAILED, &e, "create");
 	jval_str(jval_get(a.result, "jobId"), id, sizeof(id));
-	status = print(c, a.result, "jobId");
+	status = print_job(c, a.result, "jobId");
 	return status == 0 && opts_has(o, OPT_job_WAIT) ? wait_for(c, id) : status;
 }
 
 /* ---- cancel and retry ---- */
 
-static int steer(struct cli *c, const char *method)
+static int change_job(struct cli *c, const char *method)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT;
@@ -284,12 +284,12 @@ static int steer(struct cli *c, const char *method)
 	jw_obj_end(&w);
 	if (cli_call(c, method, &params, &a, &e) < 0)
 		return cli_fail(c, EXIT_FAILED, &e, "%s %s", c->opts.args[0], id);
-	return print(c, a.result, "status");
+	return print_job(c, a.result, "status");
 }
 
-static int cancel(struct cli *c) { return steer(c, "cancel_job"); }
+static int cancel(struct cli *c) { return change_job(c, "cancel_job"); }
 
-static int retry(struct cli *c) { return steer(c, "retry_job_item"); }
+static int retry(struct cli *c) { return change_job(c, "retry_job_item"); }
 
 static const struct {
 	const char *name;
@@ -297,8 +297,8 @@ static const struct {
 	enum cli_start start;
 	int (*run)(struct cli *c);
 } subverbs[] = {
-	{ "list", 0, 0, CLI_START_IF_STORE, list },      { "show", 1, 1, CLI_START_IF_STORE, show },
-	{ "create", 0, 4096, CLI_START_ALWAYS, create }, { "cancel", 1, 1, CLI_START_IF_STORE, cancel },
+	{ "list", 0, 0, CLI_START_IF_STORE, job_list },      { "show", 1, 1, CLI_START_IF_STORE, job_show },
+	{ "create", 0, 4096, CLI_START_ALWAYS, job_create }, { "cancel", 1, 1, CLI_START_IF_STORE, cancel },
 	{ "retry", 2, 2, CLI_START_IF_STORE, retry },
 };
 

@@ -109,7 +109,7 @@ static bool on_listed(void *ctx, struct jval event)
 }
 
 /* Until everything is written; with `follow`, and the process has ended. */
-static void pump(struct logs *l, bool follow)
+static void pump_output(struct logs *l, bool follow)
 {
 	struct remote *r = l->cli->remote;
 	struct err e = ERR_INIT;
@@ -180,7 +180,7 @@ static int show_logs(struct logs *l, const char *id)
 	} else {
 		output_stream_flush(l->flow);
 	}
-	pump(l, follow);
+	pump_output(l, follow);
 	event_stream_stop(&l->feed);
 	output_stream_print_omitted(l->flow);
 	if (!l->status && output_stream_failed(l->flow))

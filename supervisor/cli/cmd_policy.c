@@ -20,7 +20,7 @@
 
 static bool as_json(const struct cli *c) { return opts_has(&c->opts, OPT_policy_JSON); }
 
-static void clean(struct jval v, struct buf *out)
+static void append_clean(struct jval v, struct buf *out)
 {
 	buf_auto struct buf text = BUF_INIT;
 
@@ -31,17 +31,17 @@ static void clean(struct jval v, struct buf *out)
 /* ---- decisions, for people ---- */
 
 /* "policy.json, line 3", or of a session's rules "session sess_x, deny rule 2" */
-static void where(struct jval ref, struct buf *out)
+static void append_source(struct jval ref, struct buf *out)
 {
 	if (jval_get(ref, "sessionId").type == JT_STRING) {
 		buf_str(out, "session ");
-		clean(jval_get(ref, "sessionId"), out);
+		append_clean(jval_get(ref, "sessionId"), out);
 		buf_str(out, ", ");
-		clean(jval_get(ref, "list"), out);
+		append_clean(jval_get(ref, "list"), out);
 		buf_printf(out, " rule %llu", (unsigned long long)jval_uint(jval_get(ref, "number"), 0));
 		return;
 	}
-	clean(jval_get(ref, "file"), out);
+	append_clean(jval_get(ref, "file"), out);
 	buf_printf(out, ", line %llu", (unsigned long long)jval_uint(jval_get(ref, "line"), 0));
 }
 
@@ -50,11 +50,11 @@ static void show_refs(const char *name, struct jval refs, struct buf *out)
 {
 	for (struct jiter it = jiter_on(refs); jiter_next(&it);) {
 		buf_printf(out, "%-11s", jval_is_str(jval_get(it.value, "effect"), "hook") ? "hook" : name);
-		clean(jval_get(it.value, "rule"), out);
+		append_clean(jval_get(it.value, "rule"), out);
 		buf_str(out, "  (");
-		clean(jval_get(it.value, "effect"), out);
+		append_clean(jval_get(it.value, "effect"), out);
 		buf_str(out, ", ");
-		where(it.value, out);
+		append_source(it.value, out);
 		buf_str(out, ")\n");
 	}
 }
@@ -64,7 +64,7 @@ static void show_line(const char *name, struct jval v, struct buf *out)
 	if (v.type != JT_STRING)
 		return;
 	buf_printf(out, "%-11s", name);
-	clean(v, out);
+	append_clean(v, out);
 	buf_byte(out, '\n');
 }
 
@@ -91,7 +91,7 @@ static void show_environment(struct jval command, struct buf *out)
 
 /* ---- check ---- */
 
-static void place(const struct cli *c, struct jw *w)
+static void write_workspace(const struct cli *c, struct jw *w)
 {
 	char cwd[PATH_MAX];
 
@@ -102,7 +102,7 @@ static void place(const struct cli *c, struct jw *w)
 }
 
 /* −1: one of them is none. */
-static int environment(const struct cli *c, struct jw *w)
+static int write_environment(const struct cli *c, struct jw *w)
 {
 	jw_kobj(w, "env");
 	for (size_t i = 0; i < c->opts.ngiven; i++) {
@@ -122,7 +122,7 @@ static int environment(const struct cli *c, struct jw *w)
 	return 0;
 }
 
-static int check(struct cli *c)
+static int policy_check(struct cli *c)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT, out = BUF_INIT;
@@ -132,9 +132,9 @@ static int check(struct cli *c)
 
 	jw_obj(&w);
 	jw_kstrv(&w, "command", c->opts.args + 1, c->opts.nargs - 1);
-	place(c, &w);
+	write_workspace(c, &w);
 	jw_kopt(&w, "profile", opts_get(&c->opts, OPT_policy_PROFILE));
-	if (opts_has(&c->opts, OPT_policy_ENV) && environment(c, &w) < 0)
+	if (opts_has(&c->opts, OPT_policy_ENV) && write_environment(c, &w) < 0)
 		return EXIT_USAGE;
 	if (opts_has(&c->opts, OPT_policy_SESSION)) {
 		if (id_lookup_session(c, opts_get(&c->opts, OPT_policy_SESSION), id) < 0)
@@ -161,7 +161,7 @@ static int check(struct cli *c)
 
 /* ---- show, mode, reload ---- */
 
-static int show(struct cli *c)
+static int policy_show(struct cli *c)
 {
 	static const struct noun_verb_column columns[] = {
 		{ "EFFECT", "effect", COLUMN_WORD },
@@ -177,7 +177,7 @@ static int show(struct cli *c)
 	struct err e = ERR_INIT;
 
 	jw_obj(&w);
-	place(c, &w);
+	write_workspace(c, &w);
 	if (opts_has(&c->opts, OPT_policy_SESSION)) {
 		if (id_lookup_session(c, opts_get(&c->opts, OPT_policy_SESSION), id) < 0)
 			return EXIT_FAILED;
@@ -202,7 +202,7 @@ static int show(struct cli *c)
 	return noun_verb_table(jval_get(a.result, "rules"), columns, sizeof(columns) / sizeof(columns[0]), false);
 }
 
-static int mode(struct cli *c)
+static int policy_mode(struct cli *c)
 {
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);
@@ -218,7 +218,7 @@ static int mode(struct cli *c)
 	return noun_verb_call(c, "set_permission_mode", &params, "mode", as_json(c));
 }
 
-static int reload(struct cli *c)
+static int policy_reload(struct cli *c)
 {
 	buf_auto struct buf params = BUF_INIT;
 
@@ -228,7 +228,7 @@ static int reload(struct cli *c)
 
 /* ---- lint ---- */
 
-static int lint(struct cli *c)
+static int policy_lint(struct cli *c)
 {
 	const char *file = c->opts.args[1];
 	mem_auto char *text = mem_alloc(FILE_MAX + 1);
@@ -378,7 +378,7 @@ static void explain_event(struct cli *c, struct jval ev, struct buf *out)
 	}
 }
 
-static int explain(struct cli *c)
+static int policy_explain(struct cli *c)
 {
 	buf_auto struct buf facts = BUF_INIT, out = BUF_INIT;
 
@@ -395,7 +395,7 @@ static int explain(struct cli *c)
 }
 
 /* A line of advice, once. */
-static void advise(struct buf *all, const char *text)
+static void print_advice(struct buf *all, const char *text)
 {
 	buf_auto struct buf line = BUF_INIT;
 
@@ -413,7 +413,7 @@ static void advise_each(struct jval list, const char *before, const char *after,
 		buf_str(&text, before);
 		jval_str_buf(it.value, &text);
 		buf_str(&text, after);
-		advise(out, text.data);
+		print_advice(out, text.data);
 	}
 }
 
@@ -429,9 +429,9 @@ static void suggest_rules(struct jval payload, struct buf *out)
 		buf_str(&text, "# stopped by ");
 		jval_str_buf(jval_get(it.value, "rule"), &text);
 		buf_str(&text, " of ");
-		where(it.value, &text);
+		append_source(it.value, &text);
 		buf_str(&text, ": no rule that allows is stronger; take it away or make it narrower");
-		advise(out, text.data);
+		print_advice(out, text.data);
 	}
 	advise_each(jval_get(suggestion, "allow"), "permissions.allow \"", "\"", out);
 	if (jval_get(suggestion, "why").type == JT_STRING) {
@@ -439,7 +439,7 @@ static void suggest_rules(struct jval payload, struct buf *out)
 
 		buf_str(&text, "# no rule would allow it: ");
 		jval_str_buf(jval_get(suggestion, "why"), &text);
-		advise(out, text.data);
+		print_advice(out, text.data);
 	}
 }
 
@@ -475,7 +475,7 @@ static void suggest_json(struct jval events, struct buf *out)
 	buf_byte(out, '\n');
 }
 
-static int suggest(struct cli *c)
+static int policy_suggest(struct cli *c)
 {
 	buf_auto struct buf facts = BUF_INIT, out = BUF_INIT;
 
@@ -500,9 +500,10 @@ static int suggest(struct cli *c)
 int cmd_policy(struct cli *c)
 {
 	static const struct noun_verb words[] = {
-		{ "check", 1, 10000, true, check },  { "show", 0, 0, true, show },        { "lint", 1, 1, true, lint },
-		{ "explain", 1, 1, false, explain }, { "suggest", 1, 1, false, suggest }, { "mode", 2, 2, false, mode },
-		{ "reload", 0, 0, false, reload },
+		{ "check", 1, 10000, true, policy_check },  { "show", 0, 0, true, policy_show },
+		{ "lint", 1, 1, true, policy_lint },        { "explain", 1, 1, false, policy_explain },
+		{ "suggest", 1, 1, false, policy_suggest }, { "mode", 2, 2, false, policy_mode },
+		{ "reload", 0, 0, false, policy_reload },
 	};
 
 	return noun_verb_run(c, words, sizeof(words) / sizeof(words[0]));

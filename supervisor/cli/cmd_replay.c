@@ -48,7 +48,7 @@ static void wait_until_due(struct player *p)
 	}
 }
 
-static bool play(struct player *p, uint64_t at_us, const char *bytes, size_t n)
+static bool play_recording(struct player *p, uint64_t at_us, const char *bytes, size_t n)
 {
 	uint64_t now = clock_boot_ns();
 
@@ -79,12 +79,12 @@ static void warn_of_size(unsigned rows, unsigned cols)
 static bool on_start(void *ctx, const struct terminal_log_start *s)
 {
 	warn_of_size(s->rows, s->cols);
-	return play(ctx, s->at_us, NULL, 0);
+	return play_recording(ctx, s->at_us, NULL, 0);
 }
 
 static bool on_piece(void *ctx, uint64_t at_us, const char *bytes, size_t n, unsigned rows, unsigned cols)
 {
-	return play(ctx, at_us, bytes, n);
+	return play_recording(ctx, at_us, bytes, n);
 }
 
 static int play_process(struct cli *c, const char *given, struct player *p)
@@ -116,12 +116,12 @@ static int play_line(struct player *p, unsigned number, const char *line, size_t
 			return -1;
 		warn_of_size(h.rows, h.cols);
 		recording_header_free(&h);
-		(void)play(p, 0, NULL, 0);
+		(void)play_recording(p, 0, NULL, 0);
 		return 0;
 	}
 	r = recording_parse_event(line, n, ev, e);
 	if (r == 0 && ev->code == 'o')
-		(void)play(p, ev->at_us, buf_cstr(&ev->data), ev->data.len);
+		(void)play_recording(p, ev->at_us, buf_cstr(&ev->data), ev->data.len);
 	return r < 0 ? -1 : 0;
 }
 

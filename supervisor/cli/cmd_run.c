@@ -159,7 +159,7 @@ static int check_texts(const struct opts *o, struct err *e)
  * What leaving does. Our end is the process's, however we end; but who may detach leaves a process that goes on, so
  * there the daemon must not end it and we do, as long as we can.
  */
-static bool kept(const struct opts *o, const struct keys_watch *watch)
+static bool keeps_stdin(const struct opts *o, const struct keys_watch *watch)
 {
 	return opts_has(o, OPT_run_DETACH) || opts_has(o, OPT_run_KEEP_TREE) || (keys_wanted(o) && watch->n);
 }
@@ -198,7 +198,7 @@ static void advise_root(struct cli *c, const struct err *e)
 		 places[0].dir[0] ? places[0].dir : "/etc/bailiff");
 }
 
-static int refused(struct cli *c, const struct remote_answer *a, const struct err *e)
+static int print_rejection(struct cli *c, const struct remote_answer *a, const struct err *e)
 {
 	struct exit_status outcome = { .status = EXIT_BAILIFF };
 
@@ -209,8 +209,8 @@ static int refused(struct cli *c, const struct remote_answer *a, const struct er
 	return cli_fail(c, outcome.status, e, "run");
 }
 
-static int follow(struct cli *c, const char *process_id, uint64_t sequence, bool stdin_pipe, bool cow,
-		  const struct keys_watch *watch, bool *ret_seen)
+static int follow_process(struct cli *c, const char *process_id, uint64_t sequence, bool stdin_pipe, bool cow,
+			  const struct keys_watch *watch, bool *ret_seen)
 {
 	bool json = opts_has(&c->opts, OPT_run_JSON);
 	struct foreground f = {
@@ -235,7 +235,7 @@ static int follow(struct cli *c, const char *process_id, uint64_t sequence, bool
 }
 
 /* Policy asks a person first. --yes: that is who typed this. */
-static int asked(struct cli *c, struct jval started)
+static int on_question(struct cli *c, struct jval started)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT, why = BUF_INIT;
@@ -269,7 +269,7 @@ static void tell_missing(struct jval started)
 				 "Landlock cannot confine them (needs ABI 6, Linux 6.12)");
 }
 
-static int detached(struct cli *c, struct jval started)
+static int run_detached(struct cli *c, struct jval started)
 {
 	buf_auto struct buf out = BUF_INIT;
 
@@ -308,7 +308,7 @@ int cmd_run(struct cli *c)
 		return cli_usage(c, "there is no command");
 	if (keys_watch_init(&watch, detach_keys ? detach_keys : KEYS_DETACH, &e) < 0)
 		return cli_usage(c, "option '--detach-keys': %s", e.message);
-	if (write_request(o, stdin_pipe, kept(o, &watch), &w, &e) < 0)
+	if (write_request(o, stdin_pipe, keeps_stdin(o, &watch), &w, &e) < 0)
 		return cli_usage(c, "%s", e.message);
 	if (cli_connect(c, CLI_START_ALWAYS) < 0)
 		return EXIT_BAILIFF;
@@ -320,17 +320,18 @@ int cmd_run(struct cli *c)
 	remote_key(c->remote, &w);
 	jw_obj_end(&w);
 	if (cli_call(c, "start_process", &params, &a, &e) < 0)
-		return refused(c, &a, &e);
-	if (asked(c, a.result) < 0)
+		return print_rejection(c, &a, &e);
+	if (on_question(c, a.result) < 0)
 		return EXIT_BAILIFF;
 	tell_missing(a.result);
 	if (detach)
-		return detached(c, a.result) ? EXIT_BAILIFF : 0;
+		return run_detached(c, a.result) ? EXIT_BAILIFF : 0;
 	jval_str(jval_get(a.result, "processId"), id, sizeof(id));
 	bool cow = opts_has(o, OPT_run_COW) ||
 		   jval_bool(jval_get(a.result, "cow"), false); /* a profile may say so, too */
 	bool seen;
-	int status = follow(c, id, jval_uint(jval_get(a.result, "sequence"), 0), stdin_pipe, cow, &watch, &seen);
+	int status = follow_process(c, id, jval_uint(jval_get(a.result, "sequence"), 0), stdin_pipe, cow, &watch,
+				    &seen);
 	if (seen && cow && !opts_has(o, OPT_run_JSON))
 		cow_hint(c, id);
 	if (seen && jval_bool(jval_get(a.result, "cwdIsPrivate"), false) && !opts_has(o, OPT_run_JSON))

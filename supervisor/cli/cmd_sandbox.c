@@ -24,7 +24,7 @@ static const struct sandbox_options place = {
 	OPT_sandbox_TMP_SIZE,
 };
 
-static void line(const char *name, struct jval v, struct buf *out)
+static void print_line(const char *name, struct jval v, struct buf *out)
 {
 	buf_auto struct buf text = BUF_INIT;
 
@@ -39,7 +39,7 @@ static void line(const char *name, struct jval v, struct buf *out)
 	buf_byte(out, '\n');
 }
 
-static void words(const char *name, struct jval list, struct buf *out)
+static void print_words(const char *name, struct jval list, struct buf *out)
 {
 	buf_auto struct buf text = BUF_INIT;
 
@@ -52,7 +52,7 @@ static void words(const char *name, struct jval list, struct buf *out)
 	buf_byte(out, '\n');
 }
 
-static void pairs(const char *name, struct jval object, struct buf *out)
+static void print_pairs(const char *name, struct jval object, struct buf *out)
 {
 	buf_auto struct buf text = BUF_INIT;
 
@@ -72,15 +72,15 @@ static void pairs(const char *name, struct jval object, struct buf *out)
 
 static void show_head(struct jval profile, struct buf *out)
 {
-	line("profile", jval_get(profile, "mode"), out);
-	line("cwd", jval_get(profile, "cwd"), out);
-	line("workspace", jval_get(profile, "workspace"), out);
-	line("network", jval_get(profile, "network"), out);
+	print_line("profile", jval_get(profile, "mode"), out);
+	print_line("cwd", jval_get(profile, "cwd"), out);
+	print_line("workspace", jval_get(profile, "workspace"), out);
+	print_line("network", jval_get(profile, "network"), out);
 	if (jval_is_str(jval_get(profile, "network"), "allow")) {
-		words("allowed", jval_get(profile, "allowedHosts"), out);
-		words("denied", jval_get(profile, "deniedHosts"), out);
+		print_words("allowed", jval_get(profile, "allowedHosts"), out);
+		print_words("denied", jval_get(profile, "deniedHosts"), out);
 	}
-	pairs("limits", jval_get(profile, "processLimits"), out);
+	print_pairs("limits", jval_get(profile, "processLimits"), out);
 }
 
 static void show_mounts(struct jval mounts, struct buf *out)
@@ -105,7 +105,7 @@ static void show_mounts(struct jval mounts, struct buf *out)
 	format_table_done(&t);
 }
 
-static int print(struct cli *c, struct jval result, void (*text)(struct jval result, struct buf *out))
+static int print_sandbox(struct cli *c, struct jval result, void (*text)(struct jval result, struct buf *out))
 {
 	buf_auto struct buf out = BUF_INIT;
 
@@ -125,8 +125,8 @@ static void profile_text(struct jval result, struct buf *out)
 		buf_str(out, "\nno sandbox: the command runs as you, with all that you may do\n");
 		return;
 	}
-	words("layers", jval_get(result, "layers"), out);
-	words("required", jval_get(result, "require"), out);
+	print_words("layers", jval_get(result, "layers"), out);
+	print_words("required", jval_get(result, "require"), out);
 	show_mounts(jval_get(result, "mounts"), out);
 }
 
@@ -145,9 +145,9 @@ static void applied_text(struct jval payload, struct buf *out)
 	struct jw w = jw_on(&mounts);
 
 	show_head(profile, out);
-	pairs("layers", jval_get(payload, "layers"), out);
-	line("violations", jval_get(payload, "violations"), out);
-	line("plan", jval_get(payload, "planHash"), out);
+	print_pairs("layers", jval_get(payload, "layers"), out);
+	print_line("violations", jval_get(payload, "violations"), out);
+	print_line("plan", jval_get(payload, "planHash"), out);
 	jw_arr(&w);
 	for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++)
 		for (struct jiter it = jiter_on(jval_get(profile, roots[i].list)); jiter_next(&it);) {
@@ -184,11 +184,11 @@ static int show_process(struct cli *c, const char *given)
 		cli_error("%s: no sandbox was applied", id);
 		return EXIT_FAILED;
 	}
-	return print(c, jval_get(it.value, "payload"), applied_text);
+	return print_sandbox(c, jval_get(it.value, "payload"), applied_text);
 }
 
 /* profile NULL: the default one. 1 = there is none of that name. */
-static int ask(struct cli *c, const char *profile, struct remote_answer *a)
+static int request_sandbox(struct cli *c, const char *profile, struct remote_answer *a)
 {
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);
@@ -207,14 +207,14 @@ static int ask(struct cli *c, const char *profile, struct remote_answer *a)
 	return -1;
 }
 
-static int show(struct cli *c, const char *name)
+static int sandbox_show(struct cli *c, const char *name)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
-	int r = ask(c, name, &a);
+	int r = request_sandbox(c, name, &a);
 
 	if (r > 0)
 		return show_process(c, name);
-	return r < 0 ? EXIT_FAILED : print(c, a.result, profile_text);
+	return r < 0 ? EXIT_FAILED : print_sandbox(c, a.result, profile_text);
 }
 
 static void list_text(struct jval result, struct buf *out)
@@ -238,12 +238,12 @@ static void list_text(struct jval result, struct buf *out)
 	format_table_done(&t);
 }
 
-static int list(struct cli *c)
+static int sandbox_list(struct cli *c)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 
 	/* The names are in every answer; host is the one that fits every folder. */
-	return ask(c, "host", &a) != 0 ? EXIT_FAILED : print(c, a.result, list_text);
+	return request_sandbox(c, "host", &a) != 0 ? EXIT_FAILED : print_sandbox(c, a.result, list_text);
 }
 
 int cmd_sandbox(struct cli *c)
@@ -251,8 +251,8 @@ int cmd_sandbox(struct cli *c)
 	const struct opts *o = &c->opts;
 
 	if (o->nargs == 1 && strcmp(o->args[0], "list") == 0)
-		return cli_connect(c, CLI_START_ALWAYS) < 0 ? EXIT_FAILED : list(c);
+		return cli_connect(c, CLI_START_ALWAYS) < 0 ? EXIT_FAILED : sandbox_list(c);
 	if (o->nargs == 2 && strcmp(o->args[0], "show") == 0)
-		return cli_connect(c, CLI_START_ALWAYS) < 0 ? EXIT_FAILED : show(c, o->args[1]);
+		return cli_connect(c, CLI_START_ALWAYS) < 0 ? EXIT_FAILED : sandbox_show(c, o->args[1]);
 	return cli_usage(c, o->nargs ? "it takes list, or show and a name" : "list or show?");
 }

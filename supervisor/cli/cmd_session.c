@@ -36,7 +36,7 @@ static void on_session(void *ctx, struct jval s)
 	format_table_cell(&l->table, FORMAT_PLAIN, buf_cstr(&title));
 }
 
-static int list(struct cli *c)
+static int session_list(struct cli *c)
 {
 	static const char *const heads[] = { "SESSION", "KIND", "UPDATED", "TITLE" };
 	format_list_auto struct format_list l;
@@ -50,7 +50,7 @@ static int list(struct cli *c)
 	return format_list_print(&l);
 }
 
-static int show(struct cli *c)
+static int session_show(struct cli *c)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT, out = BUF_INIT;
@@ -128,7 +128,7 @@ static int policy_member(const char *file, struct jw *w)
 	return 0;
 }
 
-static int create(struct cli *c)
+static int session_create(struct cli *c)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT, out = BUF_INIT;
@@ -151,7 +151,7 @@ static int create(struct cli *c)
 	return format_out(&out);
 }
 
-static int update(struct cli *c)
+static int session_update(struct cli *c)
 {
 	const char *title = opts_get(&c->opts, OPT_session_TITLE);
 	buf_auto struct buf params = BUF_INIT;
@@ -182,10 +182,10 @@ static const struct {
 	enum cli_start start;
 	int (*run)(struct cli *c);
 } subverbs[] = {
-	{ "list", 1, CLI_START_IF_STORE, list },
-	{ "show", 2, CLI_START_IF_STORE, show },
-	{ "create", 1, CLI_START_ALWAYS, create },
-	{ "update", 2, CLI_START_IF_STORE, update },
+	{ "list", 1, CLI_START_IF_STORE, session_list },
+	{ "show", 2, CLI_START_IF_STORE, session_show },
+	{ "create", 1, CLI_START_ALWAYS, session_create },
+	{ "update", 2, CLI_START_IF_STORE, session_update },
 };
 
 int cmd_session(struct cli *c)

@@ -53,7 +53,7 @@ static const struct only_row *only_find(const char *client)
 
 /* ---- which file ---- */
 
-static const char *variable(const char *name)
+static const char *find_variable(const char *name)
 {
 	const char *v = getenv(name);
 
@@ -69,14 +69,14 @@ static char *user_path(const char *file)
 		{ "$CODEX_HOME/", "CODEX_HOME", ".codex" },
 		{ "$XDG_CONFIG_HOME/", "XDG_CONFIG_HOME", ".config" },
 	};
-	const char *home = variable("HOME");
+	const char *home = find_variable("HOME");
 
 	for (size_t i = 0; i < countof(variables); i++) {
 		size_t n = strlen(variables[i].prefix);
 		if (strncmp(file, variables[i].prefix, n) != 0)
 			continue;
-		if (variable(variables[i].name))
-			return mem_printf("%s/%s", variable(variables[i].name), file + n);
+		if (find_variable(variables[i].name))
+			return mem_printf("%s/%s", find_variable(variables[i].name), file + n);
 		return home ? mem_printf("%s/%s/%s", home, variables[i].otherwise, file + n) : NULL;
 	}
 	return home ? mem_printf("%s/%s", home, file) : NULL;
@@ -239,21 +239,21 @@ struct addition {
 	const struct setup_exclusion *exclusion;
 };
 
-static int merge(const struct addition *a, const char *present, struct buf *ret, struct err *e)
+static int merge_settings(const struct addition *a, const char *present, struct buf *ret, struct err *e)
 {
 	return a->entry ? setup_merge(a->form, present, a->entry, ret, e)
 			: setup_exclude_json(a->form, present, a->exclusion, ret, e);
 }
 
 /* A file that cannot be read as what it should be stays as it is; what is ours can still be shown. */
-static int refuse(const char *path, const struct addition *a, const struct err *why)
+static int reject_file(const char *path, const struct addition *a, const struct err *why)
 {
 	buf_auto struct buf alone = BUF_INIT;
 
 	cli_error("setup: %s: %s", path, why->message);
 	cli_hint("nothing was changed; %s, or put this into it by hand:",
 		 why->code == ERR_NOT_ALLOWED ? "make it writable (chmod u+w)" : "fix the file");
-	if (merge(a, NULL, &alone, NULL) == 0)
+	if (merge_settings(a, NULL, &alone, NULL) == 0)
 		fprintf(stderr, "%s", buf_cstr(&alone));
 	return EXIT_FAILED;
 }
@@ -270,14 +270,14 @@ static int file_prepare(struct file *f, const struct addition *additions, size_t
 	for (size_t i = 0; i < n; i++) {
 		buf_auto struct buf next = BUF_INIT;
 
-		if (merge(&additions[i], i ? buf_cstr(&f->text) : f->present, &next, &e) < 0)
-			return refuse(f->path, &additions[i], &e);
+		if (merge_settings(&additions[i], i ? buf_cstr(&f->text) : f->present, &next, &e) < 0)
+			return reject_file(f->path, &additions[i], &e);
 		buf_reset(&f->text);
 		buf_append(&f->text, buf_cstr(&next), next.len);
 	}
 	if (write && f->present && is_read_only(f->path) && strcmp(f->present, buf_cstr(&f->text)) != 0) {
 		err_set(&e, ERR_NOT_ALLOWED, "it is read-only");
-		return refuse(f->path, &additions[0], &e);
+		return reject_file(f->path, &additions[0], &e);
 	}
 	return 0;
 }
@@ -323,7 +323,7 @@ static int set_up(struct cli *c, const struct client_row *r)
 	const bool write = opts_has(&c->opts, OPT_setup_WRITE);
 	const struct only_row *only = opts_has(&c->opts, OPT_setup_ONLY) ? only_find(r->name) : NULL;
 	mem_auto char *program = own_path();
-	const struct setup_entry entry = { .program = program, .home = variable("BAILIFF_HOME") };
+	const struct setup_entry entry = { .program = program, .home = find_variable("BAILIFF_HOME") };
 	const struct addition additions[] = {
 		{ .form = r->form, .entry = &entry },
 		{ .form = only ? only->form : r->form, .exclusion = only ? &only->exclusion : NULL },

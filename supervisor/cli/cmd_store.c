@@ -49,7 +49,7 @@ static const struct subverb {
 	{ "prune", "prune_store", 1, true, "removing what is old", add_age },
 };
 
-static const struct subverb *find(const char *name)
+static const struct subverb *find_subverb(const char *name)
 {
 	for (size_t i = 0; i < sizeof(subverbs) / sizeof(subverbs[0]); i++)
 		if (strcmp(subverbs[i].name, name) == 0)
@@ -128,7 +128,7 @@ static int restore_backup(struct cli *c)
 
 int cmd_store(struct cli *c)
 {
-	const struct subverb *v = c->opts.nargs ? find(c->opts.args[0]) : NULL;
+	const struct subverb *v = c->opts.nargs ? find_subverb(c->opts.args[0]) : NULL;
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);

@@ -14,7 +14,7 @@
 
 static bool as_json(const struct cli *c) { return opts_has(&c->opts, OPT_subagent_JSON); }
 
-static int spawn(struct cli *c)
+static int subagent_spawn(struct cli *c)
 {
 	static const struct noun_verb_member members[] = {
 		{ OPT_subagent_THREAD, "threadId", MEMBER_STRING },
@@ -49,7 +49,7 @@ static int spawn(struct cli *c)
 	return noun_verb_call(c, "spawn_subagent", &params, "subagentId", as_json(c));
 }
 
-static int list(struct cli *c)
+static int subagent_list(struct cli *c)
 {
 	static const struct noun_verb_column columns[] = {
 		{ "SUBAGENT", "subagentId", COLUMN_ID }, { "STATUS", "status", COLUMN_STATUS },
@@ -74,7 +74,7 @@ static int list(struct cli *c)
 	return noun_verb_list(c, "list_subagents", "subagents", &filter, columns, countof(columns), as_json(c));
 }
 
-static int find(struct cli *c, const char *given, char id[ID_LOOKUP_MAX])
+static int find_subagent(struct cli *c, const char *given, char id[ID_LOOKUP_MAX])
 {
 	buf_auto struct buf element = BUF_INIT;
 
@@ -84,7 +84,7 @@ static int find(struct cli *c, const char *given, char id[ID_LOOKUP_MAX])
 	return 0;
 }
 
-static int show(struct cli *c)
+static int subagent_show(struct cli *c)
 {
 	buf_auto struct buf element = BUF_INIT;
 
@@ -94,15 +94,15 @@ static int show(struct cli *c)
 }
 
 /* What the verbs that change one have in common: its id, and options that become members. */
-static int change(struct cli *c, const char *method, const char *shown, const struct noun_verb_member *members,
-		  size_t n, const char *second)
+static int change_subagent(struct cli *c, const char *method, const char *shown, const struct noun_verb_member *members,
+			   size_t n, const char *second)
 {
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);
 	char id[ID_LOOKUP_MAX];
 	int status;
 
-	if (find(c, c->opts.args[1], id) < 0)
+	if (find_subagent(c, c->opts.args[1], id) < 0)
 		return EXIT_FAILED;
 	jw_obj(&w);
 	jw_kstr(&w, "subagentId", id);
@@ -121,31 +121,31 @@ static int send_input(struct cli *c)
 
 	if (c->opts.nargs < 3 && !opts_has(&c->opts, OPT_subagent_EOF))
 		return cli_usage(c, "send needs a text, or --eof");
-	return change(c, "send_subagent_input", "status", members, countof(members), "input");
+	return change_subagent(c, "send_subagent_input", "status", members, countof(members), "input");
 }
 
-static int resume(struct cli *c)
+static int subagent_resume(struct cli *c)
 {
 	static const struct noun_verb_member members[] = { { OPT_subagent_INPUT, "input", MEMBER_STRING } };
 
-	return change(c, "resume_subagent", "status", members, countof(members), NULL);
+	return change_subagent(c, "resume_subagent", "status", members, countof(members), NULL);
 }
 
-static int end(struct cli *c)
+static int subagent_close(struct cli *c)
 {
 	static const struct noun_verb_member members[] = { { OPT_subagent_REASON, "reason", MEMBER_STRING } };
 
-	return change(c, "close_subagent", "status", members, countof(members), NULL);
+	return change_subagent(c, "close_subagent", "status", members, countof(members), NULL);
 }
 
-static int report(struct cli *c)
+static int subagent_report(struct cli *c)
 {
 	static const struct noun_verb_member members[] = {
 		{ OPT_subagent_MESSAGE, "message", MEMBER_STRING },
 		{ OPT_subagent_CATEGORY, "category", MEMBER_STRING },
 	};
 
-	return change(c, "report_subagent", "status", members, countof(members), "status");
+	return change_subagent(c, "report_subagent", "status", members, countof(members), "status");
 }
 
 static int wait_ended(struct cli *c)
@@ -170,7 +170,7 @@ static int wait_ended(struct cli *c)
 	for (size_t i = 1; i < c->opts.nargs; i++) {
 		char id[ID_LOOKUP_MAX];
 
-		if (find(c, c->opts.args[i], id) < 0)
+		if (find_subagent(c, c->opts.args[i], id) < 0)
 			return EXIT_FAILED;
 		jw_str(&w, id);
 	}
@@ -187,10 +187,10 @@ static int wait_ended(struct cli *c)
 int cmd_subagent(struct cli *c)
 {
 	static const struct noun_verb subverbs[] = {
-		{ "spawn", 1, SIZE_MAX, true, spawn }, { "list", 0, 0, false, list },
-		{ "show", 1, 1, false, show },         { "send", 1, 2, false, send_input },
-		{ "wait", 1, 64, false, wait_ended },  { "resume", 1, 1, false, resume },
-		{ "close", 1, 1, false, end },         { "report", 2, 2, false, report },
+		{ "spawn", 1, SIZE_MAX, true, subagent_spawn }, { "list", 0, 0, false, subagent_list },
+		{ "show", 1, 1, false, subagent_show },         { "send", 1, 2, false, send_input },
+		{ "wait", 1, 64, false, wait_ended },           { "resume", 1, 1, false, subagent_resume },
+		{ "close", 1, 1, false, subagent_close },       { "report", 2, 2, false, subagent_report },
 	};
 
 	return noun_verb_run(c, subverbs, countof(subverbs));

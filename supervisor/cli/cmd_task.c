@@ -48,7 +48,7 @@ static void on_task(void *ctx, struct jval t)
 	format_table_cell(&l->list.table, FORMAT_PLAIN, buf_cstr(&text));
 }
 
-static int list(struct cli *c)
+static int task_list(struct cli *c)
 {
 	static const char *const heads[] = { "TASK", "STATUS", "DONE", "UPDATED", "TITLE" };
 	struct tasks l = { .status = opts_get(&c->opts, OPT_task_STATUS) };
@@ -71,7 +71,7 @@ static int list(struct cli *c)
 	return status;
 }
 
-static int print(struct cli *c, struct jval result, const char *plain)
+static int print_task(struct cli *c, struct jval result, const char *plain)
 {
 	buf_auto struct buf out = BUF_INIT;
 
@@ -181,7 +181,7 @@ static int write_described(const struct opts *o, struct jw *w, struct err *e)
 		       : 0;
 }
 
-static int call(struct cli *c, const char *method, struct buf *params, struct remote_answer *a)
+static int call_method(struct cli *c, const char *method, struct buf *params, struct remote_answer *a)
 {
 	struct err e = ERR_INIT;
 
@@ -190,7 +190,7 @@ static int call(struct cli *c, const char *method, struct buf *params, struct re
 	return cli_fail(c, -1, &e, "%s", c->opts.args[0]);
 }
 
-static int create(struct cli *c)
+static int task_create(struct cli *c)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT, started = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT, start = BUF_INIT;
@@ -224,7 +224,7 @@ static int create(struct cli *c)
 		return cli_fail(c, EXIT_USAGE, &e, "create");
 	remote_key(c->remote, &w);
 	jw_obj_end(&w);
-	if (call(c, "create_task", &params, &a) < 0)
+	if (call_method(c, "create_task", &params, &a) < 0)
 		return EXIT_FAILED;
 	if (opts_has(o, OPT_task_START)) {
 		struct jw s = jw_on(&start);
@@ -233,11 +233,11 @@ static int create(struct cli *c)
 		jw_kstr(&s, "taskId", id);
 		remote_key(c->remote, &s);
 		jw_obj_end(&s);
-		if (call(c, "start_task", &start, &started) < 0)
+		if (call_method(c, "start_task", &start, &started) < 0)
 			return EXIT_FAILED;
-		return print(c, started.result, "taskId");
+		return print_task(c, started.result, "taskId");
 	}
-	return print(c, a.result, "taskId");
+	return print_task(c, a.result, "taskId");
 }
 
 /* ---- verbs on one task ---- */
@@ -317,8 +317,8 @@ static const struct subverb {
 	const char *method;
 	int (*write)(struct cli *c, struct jw *w, struct err *e);
 } subverbs[] = {
-	{ "list", 0, 0, CLI_START_IF_STORE, list, NULL, NULL },
-	{ "create", 1, 4096, CLI_START_ALWAYS, create, NULL, NULL },
+	{ "list", 0, 0, CLI_START_IF_STORE, task_list, NULL, NULL },
+	{ "create", 1, 4096, CLI_START_ALWAYS, task_create, NULL, NULL },
 	{ "show", 1, 1, CLI_START_IF_STORE, NULL, "get_task", NULL },
 	{ "start", 1, 1, CLI_START_IF_STORE, NULL, "start_task", write_start },
 	{ "progress", 1, 1, CLI_START_IF_STORE, NULL, "append_task_progress", write_progress },
@@ -353,7 +353,7 @@ static int on_one(struct cli *c, const struct subverb *v)
 	jw_obj_end(&w);
 	if (cli_call(c, v->method, &params, &a, &e) < 0)
 		return cli_fail(c, EXIT_FAILED, &e, "%s %s", v->name, id);
-	return print(c, a.result, v->write ? "status" : NULL);
+	return print_task(c, a.result, v->write ? "status" : NULL);
 }
 
 int cmd_task(struct cli *c)

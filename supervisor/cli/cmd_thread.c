@@ -17,7 +17,7 @@ static void params_of(struct buf *params, struct cli *c, const char *member, con
 	jw_obj_end(&w);
 }
 
-static int list(struct cli *c)
+static int thread_list(struct cli *c)
 {
 	static const struct noun_verb_column columns[] = {
 		{ "THREAD", "threadId", COLUMN_ID },         { "STATUS", "status", COLUMN_STATUS },
@@ -38,7 +38,7 @@ static int list(struct cli *c)
 			       opts_has(&c->opts, OPT_thread_JSON));
 }
 
-static int show(struct cli *c)
+static int thread_show(struct cli *c)
 {
 	static const struct noun_verb_member members[] = {
 		{ OPT_thread_LIMIT, "limit", MEMBER_UINT },
@@ -60,7 +60,7 @@ static int show(struct cli *c)
 	return noun_verb_call(c, "get_thread_read", &params, NULL, opts_has(&c->opts, OPT_thread_JSON));
 }
 
-static int resume(struct cli *c)
+static int thread_resume(struct cli *c)
 {
 	buf_auto struct buf params = BUF_INIT;
 
@@ -68,7 +68,7 @@ static int resume(struct cli *c)
 	return noun_verb_call(c, "resume_thread", &params, "status", opts_has(&c->opts, OPT_thread_JSON));
 }
 
-static int compact(struct cli *c)
+static int thread_compact(struct cli *c)
 {
 	static const struct noun_verb_member members[] = {
 		{ OPT_thread_TRIGGER, "trigger", MEMBER_STRING },
@@ -91,7 +91,7 @@ static int compact(struct cli *c)
 	return noun_verb_call(c, "compact_context", &params, "status", opts_has(&c->opts, OPT_thread_JSON));
 }
 
-static int rollback(struct cli *c)
+static int thread_rollback(struct cli *c)
 {
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);
@@ -108,9 +108,9 @@ static int rollback(struct cli *c)
 int cmd_thread(struct cli *c)
 {
 	static const struct noun_verb subverbs[] = {
-		{ "list", 1, 1, false, list },         { "show", 1, 1, false, show },
-		{ "resume", 1, 1, false, resume },     { "compact", 1, 1, false, compact },
-		{ "rollback", 2, 2, false, rollback },
+		{ "list", 1, 1, false, thread_list },         { "show", 1, 1, false, thread_show },
+		{ "resume", 1, 1, false, thread_resume },     { "compact", 1, 1, false, thread_compact },
+		{ "rollback", 2, 2, false, thread_rollback },
 	};
 
 	return noun_verb_run(c, subverbs, sizeof(subverbs) / sizeof(subverbs[0]));

@@ -5,7 +5,7 @@
 #include "supervisor/cli/noun_verbs.h"
 #include "supervisor/client/remote.h"
 
-static int list(struct cli *c)
+static int tool_list(struct cli *c)
 {
 	static const struct noun_verb_column columns[] = {
 		{ "TOOL", "name", COLUMN_ID },
@@ -26,7 +26,7 @@ static int list(struct cli *c)
 			       opts_has(&c->opts, OPT_tool_JSON));
 }
 
-static int invoke(struct cli *c)
+static int tool_invoke(struct cli *c)
 {
 	const char *turn = opts_get(&c->opts, OPT_tool_TURN), *args = c->opts.nargs > 2 ? c->opts.args[2] : "{}";
 	struct jval v = jval_of(args, strlen(args));
@@ -48,7 +48,8 @@ static int invoke(struct cli *c)
 
 int cmd_tool(struct cli *c)
 {
-	static const struct noun_verb subverbs[] = { { "list", 0, 0, true, list }, { "invoke", 1, 2, false, invoke } };
+	static const struct noun_verb subverbs[] = { { "list", 0, 0, true, tool_list },
+						     { "invoke", 1, 2, false, tool_invoke } };
 
 	return noun_verb_run(c, subverbs, sizeof(subverbs) / sizeof(subverbs[0]));
 }

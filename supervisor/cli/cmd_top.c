@@ -65,7 +65,7 @@ static void on_process(void *ctx, struct jval p)
 	format_table_cell(&top->table, FORMAT_PLAIN, buf_cstr(&command));
 }
 
-static int snapshot(struct cli *c, bool on_terminal, struct buf *out, struct err *e)
+static int read_processes(struct cli *c, bool on_terminal, struct buf *out, struct err *e)
 {
 	static const char *const heads[] = { "PROCESS", "PID", "TIME", "CPU", "MEMORY", "OUTPUT", "COMMAND" };
 	unsigned height = format_height(STDOUT_FILENO);
@@ -101,12 +101,12 @@ static bool wait_for_key(unsigned interval_ms)
 	return n == 0 || (n == 1 && (key == 'q' || key == 'Q' || key == 3));
 }
 
-static int refresh(struct cli *c, unsigned interval_ms, struct err *e)
+static int refresh_screen(struct cli *c, unsigned interval_ms, struct err *e)
 {
 	do {
 		buf_auto struct buf out = BUF_INIT, screen = BUF_INIT;
 
-		if (snapshot(c, true, &out, e) < 0)
+		if (read_processes(c, true, &out, e) < 0)
 			return -1;
 		/* Each line is cleared as it is written, the rest below: no flicker. */
 		buf_str(&screen, "\033[H");
@@ -138,7 +138,7 @@ static int on_screen(struct cli *c, unsigned interval_ms)
 	raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
 	tcsetattr(STDIN_FILENO, TCSANOW, &raw);
 	fd_write_all(STDOUT_FILENO, enter, sizeof(enter) - 1);
-	r = refresh(c, interval_ms, &e);
+	r = refresh_screen(c, interval_ms, &e);
 	fd_write_all(STDOUT_FILENO, leave, sizeof(leave) - 1);
 	tcsetattr(STDIN_FILENO, TCSANOW, &old);
 	return r < 0 ? cli_fail(c, EXIT_FAILED, &e, "top") : 0;
@@ -161,7 +161,7 @@ int cmd_top(struct cli *c)
 		return EXIT_FAILED;
 	if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
 		return on_screen(c, (unsigned)ms);
-	if (snapshot(c, false, &out, &e) < 0)
+	if (read_processes(c, false, &out, &e) < 0)
 		return cli_fail(c, EXIT_FAILED, &e, "top");
 	return format_out(&out);
 }

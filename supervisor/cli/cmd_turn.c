@@ -36,7 +36,7 @@ static void write_parts(const struct cli *c, struct jw *w)
 	jw_arr_end(w);
 }
 
-static int submit(struct cli *c)
+static int turn_submit(struct cli *c)
 {
 	const char *session = opts_get(&c->opts, OPT_turn_SESSION), *cwd = opts_get(&c->opts, OPT_turn_CWD);
 	buf_auto struct buf params = BUF_INIT;
@@ -67,7 +67,7 @@ static int submit(struct cli *c)
 }
 
 /* What the other verbs have in common: a turn, and options that become members. */
-static int change(struct cli *c, const char *method, const char *shown)
+static int change_turn(struct cli *c, const char *method, const char *shown)
 {
 	static const struct {
 		int option;
@@ -92,22 +92,25 @@ static int change(struct cli *c, const char *method, const char *shown)
 	return noun_verb_call(c, method, &params, shown, as_json(c));
 }
 
-static int complete(struct cli *c) { return change(c, "complete_turn", "status"); }
+static int complete(struct cli *c) { return change_turn(c, "complete_turn", "status"); }
 
-static int fail(struct cli *c) { return change(c, "fail_turn", "status"); }
+static int fail(struct cli *c) { return change_turn(c, "fail_turn", "status"); }
 
-static int interrupt(struct cli *c) { return change(c, "interrupt_turn", "status"); }
+static int interrupt(struct cli *c) { return change_turn(c, "interrupt_turn", "status"); }
 
-static int promote(struct cli *c) { return change(c, "promote_queued_turn", "status"); }
+static int promote(struct cli *c) { return change_turn(c, "promote_queued_turn", "status"); }
 
-static int remove_queued(struct cli *c) { return change(c, "remove_queued_turn", "status"); }
+static int remove_queued(struct cli *c) { return change_turn(c, "remove_queued_turn", "status"); }
 
 int cmd_turn(struct cli *c)
 {
 	static const struct noun_verb subverbs[] = {
-		{ "submit", 0, SIZE_MAX, true, submit }, { "complete", 1, 1, false, complete },
-		{ "fail", 1, 1, false, fail },           { "interrupt", 1, 1, false, interrupt },
-		{ "promote", 1, 1, false, promote },     { "remove", 1, 1, false, remove_queued },
+		{ "submit", 0, SIZE_MAX, true, turn_submit },
+		{ "complete", 1, 1, false, complete },
+		{ "fail", 1, 1, false, fail },
+		{ "interrupt", 1, 1, false, interrupt },
+		{ "promote", 1, 1, false, promote },
+		{ "remove", 1, 1, false, remove_queued },
 	};
 	bool parts = c->opts.nargs > 1 || opts_has(&c->opts, OPT_turn_TEXT) || opts_has(&c->opts, OPT_turn_LINE);
 

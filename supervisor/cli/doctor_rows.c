@@ -23,8 +23,8 @@ struct sight {
 	struct jval inside; /* what DOCTOR_SANDBOX saw */
 };
 
-static void enforced(struct doctor_row *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void enforced(struct doctor_row *r, const char *fmt, ...)
+static void row_enforced(struct doctor_row *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void row_enforced(struct doctor_row *r, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -34,8 +34,9 @@ static void enforced(struct doctor_row *r, const char *fmt, ...)
 	r->state = DOCTOR_ENFORCED;
 }
 
-static void missing(struct doctor_row *r, const char *fix, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static void missing(struct doctor_row *r, const char *fix, const char *fmt, ...)
+static void row_missing(struct doctor_row *r, const char *fix, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+static void row_missing(struct doctor_row *r, const char *fix, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -58,7 +59,7 @@ static bool is(struct jval from, const char *path, const char *text)
 	return jval_is_str(jval_path(from, path), text);
 }
 
-static struct jval feature(const struct sight *s, const char *name)
+static struct jval add_feature(const struct sight *s, const char *name)
 {
 	for (struct jiter it = jiter_on(jval_get(s->machine, "features")); jiter_next(&it);)
 		if (is(it.value, "name", name))
@@ -73,7 +74,7 @@ static void missing_feature(struct jval kernel, struct doctor_row *r, const char
 
 	jval_str(jval_get(kernel, "detail"), detail, sizeof detail);
 	jval_str(jval_get(kernel, "fix"), fix, sizeof fix);
-	missing(r, fix, "%s: %s", detail, result);
+	row_missing(r, fix, "%s: %s", detail, result);
 }
 
 /* By the daemon's own word. */
@@ -127,7 +128,7 @@ static bool missing_userns(struct jval kernel, const char *message, struct docto
 	jval_str(jval_get(kernel, "fix"), fix, sizeof fix);
 	if (!cause[0] || !strstr(message, cause))
 		return false;
-	missing(r, fix, "%s", cause);
+	row_missing(r, fix, "%s", cause);
 	return true;
 }
 
@@ -137,14 +138,14 @@ static void judge_sandbox(const struct sight *s, struct doctor_row *r)
 	char profile[64];
 
 	if (is(t->answer.result, "sandboxProfile", "host"))
-		missing(r, "change the policy's mode: bailiff policy shows where it comes from",
-			"policy runs commands without a sandbox (profile host)");
+		row_missing(r, "change the policy's mode: bailiff policy shows where it comes from",
+			    "policy runs commands without a sandbox (profile host)");
 	else if (s->inside.type == JT_OBJECT)
-		enforced(r, "a command ran in profile %s, as uid %llu",
-			 text_of(t->answer.result, "sandboxProfile", profile),
-			 (unsigned long long)jval_uint(jval_path(s->inside, "privileges.uid"), 0));
-	else if (!missing_userns(feature(s, "user_namespaces"), t->failure.message, r))
-		missing(r, fix_for(&t->failure, t->advice), "%s", t->failure.message);
+		row_enforced(r, "a command ran in profile %s, as uid %llu",
+			     text_of(t->answer.result, "sandboxProfile", profile),
+			     (unsigned long long)jval_uint(jval_path(s->inside, "privileges.uid"), 0));
+	else if (!missing_userns(add_feature(s, "user_namespaces"), t->failure.message, r))
+		row_missing(r, fix_for(&t->failure, t->advice), "%s", t->failure.message);
 }
 
 /* As seen by this process and from inside: an id of another namespace is another link. */
@@ -167,23 +168,23 @@ static const char masked_proc[] =
 /* Where no sandbox could be built for want of them, bailiffd's own attempt tells why. */
 static void judge_user_namespaces(const struct sight *s, struct doctor_row *r)
 {
-	struct jval kernel = feature(s, "user_namespaces");
+	struct jval kernel = add_feature(s, "user_namespaces");
 
 	if (has_own(s, "user"))
-		enforced(r, "the sandbox has its own user namespace");
+		row_enforced(r, "the sandbox has its own user namespace");
 	else if (s->inside.type != JT_OBJECT && is(kernel, "state", "unavailable"))
 		missing_feature(kernel, r, "no sandbox can be built without root");
 	else if (s->inside.type != JT_OBJECT)
-		missing(r, NULL, "not tried: no sandbox was built");
+		row_missing(r, NULL, "not tried: no sandbox was built");
 	else if (!sees_proc(s))
-		missing(r, masked_proc,
-			"cannot be seen: /proc is empty inside, because the container masks parts of it");
+		row_missing(r, masked_proc,
+			    "cannot be seen: /proc is empty inside, because the container masks parts of it");
 	else if (jval_bool(jval_get(s->health, "privileged"), false)) {
 		snprintf(r->seen, sizeof r->seen,
 			 "the daemon has root, and commands run under an id without privileges");
 		r->state = DOCTOR_NOT_NEEDED;
 	} else
-		missing(r, report, "the sandbox is in the host's user namespace");
+		row_missing(r, report, "the sandbox is in the host's user namespace");
 }
 
 static void judge_namespaces(const struct sight *s, struct doctor_row *r)
@@ -196,11 +197,11 @@ static void judge_namespaces(const struct sight *s, struct doctor_row *r)
 			snprintf(shared + strlen(shared), sizeof shared - strlen(shared), "%s%s", shared[0] ? ", " : "",
 				 names[i]);
 	if (!sees_proc(s) && jval_uint(jval_path(s->inside, "processes.pid"), UINT64_MAX) <= SANDBOX_PIDS)
-		enforced(r, "its own pid namespace; /proc is empty inside, so the others cannot be compared");
+		row_enforced(r, "its own pid namespace; /proc is empty inside, so the others cannot be compared");
 	else if (shared[0])
-		missing(r, report, "shared with the host: %s", shared);
+		row_missing(r, report, "shared with the host: %s", shared);
 	else
-		enforced(r, "its own pid, mount, network, ipc, uts and cgroup namespaces");
+		row_enforced(r, "its own pid, mount, network, ipc, uts and cgroup namespaces");
 }
 
 static void judge_root(const struct sight *s, struct doctor_row *r)
@@ -209,9 +210,9 @@ static void judge_root(const struct sight *s, struct doctor_row *r)
 
 	text_of(s->inside, "root.mkdir", error);
 	if (strcmp(error, "EROFS") == 0 && jval_bool(jval_path(s->inside, "root.readOnly"), false))
-		enforced(r, "creating a folder in / failed with EROFS, and /usr is read-only");
+		row_enforced(r, "creating a folder in / failed with EROFS, and /usr is read-only");
 	else
-		missing(r, report, "creating a folder in / gave %s, where EROFS belongs", error);
+		row_missing(r, report, "creating a folder in / gave %s, where EROFS belongs", error);
 }
 
 static void judge_home(const struct sight *s, struct doctor_row *r)
@@ -225,13 +226,13 @@ static void judge_home(const struct sight *s, struct doctor_row *r)
 		snprintf(r->seen, sizeof r->seen, "this user has no home folder");
 		r->state = DOCTOR_NOT_NEEDED;
 	} else if (!is(seen, "stat", "none"))
-		enforced(r, "%s is not there", home);
+		row_enforced(r, "%s is not there", home);
 	else if (jval_uint(jval_get(seen, "device"), 0) == st.st_dev &&
 		 jval_uint(jval_get(seen, "inode"), 0) == st.st_ino)
-		missing(r, report, "%s is the host's own", home);
+		row_missing(r, report, "%s is the host's own", home);
 	else
-		enforced(r, "%s is a private folder with %llu entries", home,
-			 (unsigned long long)jval_uint(jval_get(seen, "entries"), 0));
+		row_enforced(r, "%s is a private folder with %llu entries", home,
+			     (unsigned long long)jval_uint(jval_get(seen, "entries"), 0));
 }
 
 static void judge_processes(const struct sight *s, struct doctor_row *r)
@@ -239,11 +240,11 @@ static void judge_processes(const struct sight *s, struct doctor_row *r)
 	uint64_t visible = jval_uint(jval_path(s->inside, "processes.visible"), UINT64_MAX);
 
 	if (!sees_proc(s) && visible == 0)
-		enforced(r, "/proc is empty");
+		row_enforced(r, "/proc is empty");
 	else if (has_own(s, "pid") && visible <= SANDBOX_PIDS)
-		enforced(r, "%llu processes are visible, all of the sandbox", (unsigned long long)visible);
+		row_enforced(r, "%llu processes are visible, all of the sandbox", (unsigned long long)visible);
 	else
-		missing(r, report, "%llu processes are visible", (unsigned long long)visible);
+		row_missing(r, report, "%llu processes are visible", (unsigned long long)visible);
 }
 
 static void judge_network(const struct sight *s, struct doctor_row *r)
@@ -255,10 +256,10 @@ static void judge_network(const struct sight *s, struct doctor_row *r)
 		if (!jval_is_str(it.value, "lo"))
 			jval_str(it.value, other, sizeof other);
 	if (other[0] || strcmp(error, "none") == 0)
-		missing(r, report, "an address outside gave %s, and there is the interface %s", error,
-			other[0] ? other : "lo only");
+		row_missing(r, report, "an address outside gave %s, and there is the interface %s", error,
+			    other[0] ? other : "lo only");
 	else
-		enforced(r, "only loopback; an address outside gave %s", error);
+		row_enforced(r, "only loopback; an address outside gave %s", error);
 }
 
 static const char mounts_only[] = "the read-only mounts are the only wall";
@@ -271,7 +272,7 @@ static const char mounts_only[] = "the read-only mounts are the only wall";
 static void judge_landlock(const struct sight *s, struct doctor_row *r)
 {
 	const struct doctor_trial *count = &s->d->trials[DOCTOR_LANDLOCK];
-	struct jval kernel = feature(s, "landlock");
+	struct jval kernel = add_feature(s, "landlock");
 	bool available = is(kernel, "state", "available") && s->d->domains_outside;
 	bool in_domain = is(count->seen, "restrict", "E2BIG") &&
 			 jval_uint(jval_get(count->seen, "domains"), UINT64_MAX) < s->d->domains_outside;
@@ -283,21 +284,21 @@ static void judge_landlock(const struct sight *s, struct doctor_row *r)
 	r->required = available &&
 		      !lacks_layer(s, "landlock"); /* where the daemon says that it lacks it, a profile may insist */
 	if (in_domain && (!fifo[0] || strcmp(fifo, "EACCES") == 0))
-		enforced(r, "commands are in a domain of their own%s (%s)",
-			 fifo[0] ? "; writing outside of the workspace failed with EACCES" : "", detail);
+		row_enforced(r, "commands are in a domain of their own%s (%s)",
+			     fifo[0] ? "; writing outside of the workspace failed with EACCES" : "", detail);
 	else if (in_domain)
-		missing(r, report,
-			"commands are in a domain of their own (%s), but writing outside of the workspace gave %s",
-			detail, fifo);
+		row_missing(r, report,
+			    "commands are in a domain of their own (%s), but writing outside of the workspace gave %s",
+			    detail, fifo);
 	else if (count->failure.message[0])
-		missing(r, count->advice, "not tried: %s", count->failure.message);
+		row_missing(r, count->advice, "not tried: %s", count->failure.message);
 	else if (!available)
 		missing_feature(kernel, r, mounts_only);
 	else if (!r->required)
-		missing(r, "allow landlock_* in the seccomp profile of the daemon's container",
-			"something around the daemon refuses Landlock (%s): %s", refusal, mounts_only);
+		row_missing(r, "allow landlock_* in the seccomp profile of the daemon's container",
+			    "something around the daemon refuses Landlock (%s): %s", refusal, mounts_only);
 	else
-		missing(r, report, "the kernel has it (%s), but commands are in no domain of their own", detail);
+		row_missing(r, report, "the kernel has it (%s), but commands are in no domain of their own", detail);
 }
 
 static void judge_seccomp(const struct sight *s, struct doctor_row *r)
@@ -307,9 +308,9 @@ static void judge_seccomp(const struct sight *s, struct doctor_row *r)
 	text_of(s->inside, "filter.keyctl", keyctl);
 	text_of(s->inside, "filter.setuidBit", bit);
 	if (strcmp(bit, "EPERM") == 0 && (strcmp(keyctl, "EPERM") == 0 || strcmp(keyctl, "ENOSYS") == 0))
-		enforced(r, "keyctl failed with %s, setting a setuid bit with %s", keyctl, bit);
+		row_enforced(r, "keyctl failed with %s, setting a setuid bit with %s", keyctl, bit);
 	else
-		missing(r, report, "keyctl gave %s, setting a setuid bit %s", keyctl, bit);
+		row_missing(r, report, "keyctl gave %s, setting a setuid bit %s", keyctl, bit);
 }
 
 static void judge_capabilities(const struct sight *s, struct doctor_row *r)
@@ -320,19 +321,19 @@ static void judge_capabilities(const struct sight *s, struct doctor_row *r)
 
 	for (size_t i = 0; i < countof(sets); i++) {
 		if (strcmp(text_of(p, sets[i], value), "0") != 0 || !is(p, "capget", "none")) {
-			missing(r, report, "the %s set is %s", sets[i], value[0] ? value : "unknown");
+			row_missing(r, report, "the %s set is %s", sets[i], value[0] ? value : "unknown");
 			return;
 		}
 	}
-	enforced(r, "all five sets are empty, as uid %llu", (unsigned long long)jval_uint(jval_get(p, "uid"), 0));
+	row_enforced(r, "all five sets are empty, as uid %llu", (unsigned long long)jval_uint(jval_get(p, "uid"), 0));
 }
 
 static void judge_no_new_privs(const struct sight *s, struct doctor_row *r)
 {
 	if (jval_bool(jval_path(s->inside, "privileges.noNewPrivs"), false))
-		enforced(r, "set: setuid programs gain nothing");
+		row_enforced(r, "set: setuid programs gain nothing");
 	else
-		missing(r, report, "not set");
+		row_missing(r, report, "not set");
 }
 
 static void judge_workspace(const struct sight *s, struct doctor_row *r)
@@ -343,16 +344,17 @@ static void judge_workspace(const struct sight *s, struct doctor_row *r)
 
 	text_of(s->inside, "workspace.create", error);
 	if (d->not_here.message[0])
-		missing(r, d->not_here_advice[0] ? d->not_here_advice : "change to a folder of a project and try again",
+		row_missing(
+			r, d->not_here_advice[0] ? d->not_here_advice : "change to a folder of a project and try again",
 			"not in %s: %s", d->wanted, d->not_here.message);
 	else if (strcmp(error, "none") != 0)
-		missing(r, "change to a folder that you may write to", "creating a file in %s gave %s", d->wanted,
-			error);
+		row_missing(r, "change to a folder that you may write to", "creating a file in %s gave %s", d->wanted,
+			    error);
 	else if (d->owner != geteuid())
-		missing(r, report, "a file made inside belongs to uid %lld outside", (long long)d->owner);
+		row_missing(r, report, "a file made inside belongs to uid %lld outside", (long long)d->owner);
 	else
-		enforced(r, "a file made below %s by uid %llu belongs to uid %u outside", d->wanted, inside,
-			 (unsigned)geteuid());
+		row_enforced(r, "a file made below %s by uid %llu belongs to uid %u outside", d->wanted, inside,
+			     (unsigned)geteuid());
 }
 
 /* The daemon knows why it has not got a controller; what else may be wrong with a limit is in the answer to the trial.
@@ -369,13 +371,13 @@ static void missing_limit(const struct sight *s, const char *controller, const s
 			continue;
 		jval_str(jval_get(it.value, "why"), why, sizeof why);
 		jval_str(jval_get(it.value, "fix"), fix, sizeof fix);
-		missing(r, fix, "%s", why);
+		row_missing(r, fix, "%s", why);
 		return;
 	}
 	if (told)
-		missing(r, told + strlen(between), "%.*s", (int)(told - t->failure.message), t->failure.message);
+		row_missing(r, told + strlen(between), "%.*s", (int)(told - t->failure.message), t->failure.message);
 	else
-		missing(r, t->advice[0] ? t->advice : report, "%s", t->failure.message);
+		row_missing(r, t->advice[0] ? t->advice : report, "%s", t->failure.message);
 }
 
 static void judge_memory(const struct sight *s, struct doctor_row *r)
@@ -383,10 +385,10 @@ static void judge_memory(const struct sight *s, struct doctor_row *r)
 	const struct doctor_trial *t = &s->d->trials[DOCTOR_MEMORY];
 
 	if (t->seen.type == JT_OBJECT)
-		missing(r, report, "a command with %u MiB wrote to %u MiB", DOCTOR_MEMORY_LIMIT >> 20,
-			DOCTOR_MEMORY_TRIED >> 20);
+		row_missing(r, report, "a command with %u MiB wrote to %u MiB", DOCTOR_MEMORY_LIMIT >> 20,
+			    DOCTOR_MEMORY_TRIED >> 20);
 	else if (is(t->answer.result, "signal", "KILL"))
-		enforced(r, "a command with %u MiB was ended when it used more", DOCTOR_MEMORY_LIMIT >> 20);
+		row_enforced(r, "a command with %u MiB was ended when it used more", DOCTOR_MEMORY_LIMIT >> 20);
 	else
 		missing_limit(s, "memory", t, r);
 }
@@ -399,11 +401,11 @@ static void judge_pids(const struct sight *s, struct doctor_row *r)
 
 	text_of(t->seen, "fork", error);
 	if (t->seen.type == JT_OBJECT && strcmp(error, "EAGAIN") == 0 && forked < DOCTOR_PIDS_LIMIT)
-		enforced(r, "a command with %u processes could fork %llu times", DOCTOR_PIDS_LIMIT, forked);
+		row_enforced(r, "a command with %u processes could fork %llu times", DOCTOR_PIDS_LIMIT, forked);
 	else if (is(t->answer.result, "signal", "KILL"))
-		enforced(r, "a command with %u processes was ended when it started more", DOCTOR_PIDS_LIMIT);
+		row_enforced(r, "a command with %u processes was ended when it started more", DOCTOR_PIDS_LIMIT);
 	else if (t->seen.type == JT_OBJECT)
-		missing(r, report, "a command with %u processes could fork %llu times", DOCTOR_PIDS_LIMIT, forked);
+		row_missing(r, report, "a command with %u processes could fork %llu times", DOCTOR_PIDS_LIMIT, forked);
 	else
 		missing_limit(s, "pids", t, r);
 }
@@ -417,9 +419,9 @@ static void judge_cpu(const struct sight *s, struct doctor_row *r)
 	if (t->seen.type != JT_OBJECT)
 		missing_limit(s, "cpu", t, r);
 	else if (cpu * 2 > wall)
-		missing(r, report, "a command with a tenth of a processor had %llu of %llu ms", cpu, wall);
+		row_missing(r, report, "a command with a tenth of a processor had %llu of %llu ms", cpu, wall);
 	else
-		enforced(r, "a command with a tenth of a processor had %llu of %llu ms", cpu, wall);
+		row_enforced(r, "a command with a tenth of a processor had %llu of %llu ms", cpu, wall);
 }
 
 static void judge_terminal(const struct sight *s, struct doctor_row *r)
@@ -428,12 +430,12 @@ static void judge_terminal(const struct sight *s, struct doctor_row *r)
 	char name[64];
 
 	if (jval_bool(jval_get(t->seen, "terminal"), false))
-		enforced(r, "%s, %llu by %llu", text_of(t->seen, "name", name),
-			 (unsigned long long)jval_uint(jval_get(t->seen, "cols"), 0),
-			 (unsigned long long)jval_uint(jval_get(t->seen, "rows"), 0));
+		row_enforced(r, "%s, %llu by %llu", text_of(t->seen, "name", name),
+			     (unsigned long long)jval_uint(jval_get(t->seen, "cols"), 0),
+			     (unsigned long long)jval_uint(jval_get(t->seen, "rows"), 0));
 	else
-		missing(r, t->advice, "%s",
-			t->failure.message[0] ? t->failure.message : "standard input is not a terminal");
+		row_missing(r, t->advice, "%s",
+			    t->failure.message[0] ? t->failure.message : "standard input is not a terminal");
 }
 
 static void judge_denials(const struct sight *s, struct doctor_row *r)
@@ -446,10 +448,10 @@ static void judge_denials(const struct sight *s, struct doctor_row *r)
 	jval_str(jval_get(v, "why"), why, sizeof why);
 	jval_str(jval_get(v, "fix"), fix, sizeof fix);
 	if (strcmp(state, "unavailable") != 0)
-		enforced(r, "reported exactly, from %s", source[0] ? source : "the kernel");
+		row_enforced(r, "reported exactly, from %s", source[0] ? source : "the kernel");
 	else
-		missing(r, fix[0] ? fix : "run the daemon as root, or see docs/violations.md",
-			"names exactly, the rest guessed from the output: %s", why);
+		row_missing(r, fix[0] ? fix : "run the daemon as root, or see docs/violations.md",
+			    "names exactly, the rest guessed from the output: %s", why);
 }
 
 static const struct {
@@ -498,7 +500,7 @@ size_t doctor_judge(const struct doctor *d, struct jval machine, struct jval hea
 	for (size_t i = 0; i < countof(layers); i++) {
 		ret[i] = (struct doctor_row){ .layer = layers[i].layer, .required = layers[i].required };
 		if (layers[i].inside && s.inside.type != JT_OBJECT)
-			missing(&ret[i], NULL, "not tried: no sandbox was built");
+			row_missing(&ret[i], NULL, "not tried: no sandbox was built");
 		else
 			layers[i].judge(&s, &ret[i]);
 	}

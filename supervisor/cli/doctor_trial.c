@@ -93,7 +93,8 @@ static void write_request(struct cli *c, const char *tool, const struct doctor *
 	jw_obj_end(&w);
 }
 
-static void begin(struct cli *c, const char *tool, const struct doctor *d, const struct plan *p, struct doctor_trial *t)
+static void begin_trial(struct cli *c, const char *tool, const struct doctor *d, const struct plan *p,
+			struct doctor_trial *t)
 {
 	buf_auto struct buf params = BUF_INIT;
 
@@ -136,7 +137,7 @@ static void read_failure(struct doctor_trial *t)
 		t->advice[0] = 0;
 }
 
-static void finish(struct cli *c, struct doctor_trial *t)
+static void finish_trial(struct cli *c, struct doctor_trial *t)
 {
 	if (remote_await(c->remote, &t->answer, &t->failure) == 0)
 		read_result(t);
@@ -144,7 +145,7 @@ static void finish(struct cli *c, struct doctor_trial *t)
 		read_failure(t);
 }
 
-static void forget(struct doctor_trial *t)
+static void forget_trial(struct doctor_trial *t)
 {
 	remote_answer_done(&t->answer);
 	buf_done(&t->printed);
@@ -158,8 +159,8 @@ static void try_sandbox(struct cli *c, const char *tool, struct doctor *d)
 	const struct plan plan = { .subject = "sandbox", .argument = home_of_user() };
 	struct doctor_trial *t = &d->trials[DOCTOR_SANDBOX];
 
-	begin(c, tool, d, &plan, t);
-	finish(c, t);
+	begin_trial(c, tool, d, &plan, t);
+	finish_trial(c, t);
 }
 
 /* Here, where commands would run; if that fails, in a temporary folder, to tell the place's faults from the machine's.
@@ -179,7 +180,7 @@ static int choose_folder(struct cli *c, const char *tool, struct doctor *d)
 			return -1;
 		d->not_here = t->failure;
 		snprintf(d->not_here_advice, sizeof d->not_here_advice, "%s", t->advice);
-		forget(t);
+		forget_trial(t);
 	}
 	remove_folder(d);
 	if (make_folder(temporary && temporary[0] == '/' ? temporary : "/tmp", d, &t->failure) < 0)
@@ -238,11 +239,11 @@ static void try_rest(struct cli *c, const char *tool, struct doctor *d)
 	const bool no_fifo = landlock_permits_writing(d->folder);
 	for (size_t i = DOCTOR_SANDBOX + 1; i < DOCTOR_TRIALS; i++)
 		if (i != DOCTOR_FIFO || !no_fifo)
-			begin(c, tool, d, &plans[i], &d->trials[i]);
+			begin_trial(c, tool, d, &plans[i], &d->trials[i]);
 	d->domains_outside = count_domains_outside(tool);
 	for (size_t i = DOCTOR_SANDBOX + 1; i < DOCTOR_TRIALS; i++)
 		if (i != DOCTOR_FIFO || !no_fifo)
-			finish(c, &d->trials[i]);
+			finish_trial(c, &d->trials[i]);
 }
 
 void doctor_try(struct cli *c, const char *tool, struct doctor *ret)
@@ -268,6 +269,6 @@ void doctor_try(struct cli *c, const char *tool, struct doctor *ret)
 void doctor_done(struct doctor *d)
 {
 	for (size_t i = 0; i < DOCTOR_TRIALS; i++)
-		forget(&d->trials[i]);
+		forget_trial(&d->trials[i]);
 	remove_folder(d);
 }

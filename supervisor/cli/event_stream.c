@@ -14,7 +14,7 @@ static void on_subscribed(void *ctx, struct jval result, struct jval error)
 	f->failed = true;
 }
 
-static void subscribe(struct event_stream *f)
+static void send_subscription(struct event_stream *f)
 {
 	buf_auto struct buf params = BUF_INIT;
 
@@ -29,7 +29,7 @@ static void on_connected(void *ctx)
 
 	if (f->connected)
 		f->connected(f->ctx);
-	subscribe(f);
+	send_subscription(f);
 }
 
 static void on_event(void *ctx, struct jval event)
@@ -46,7 +46,7 @@ static void on_event(void *ctx, struct jval event)
 void event_stream_start(struct event_stream *f)
 {
 	remote_listen(f->remote, on_connected, on_event, f);
-	subscribe(f);
+	send_subscription(f);
 }
 
 void event_stream_stop(struct event_stream *f) { remote_listen(f->remote, NULL, NULL, NULL); }

@@ -69,7 +69,7 @@ static struct jw open_params(struct follow *f, struct buf *params)
 	return w;
 }
 
-static void terminate(struct follow *f, const char *reason)
+static void end_process(struct follow *f, const char *reason)
 {
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w;
@@ -92,10 +92,10 @@ static void on_interrupted(void *ctx, struct jval result, struct jval error)
 	struct follow *f = ctx;
 
 	if (error.type != JT_NONE && !remote_broken(error))
-		terminate(f, "user");
+		end_process(f, "user");
 }
 
-static void interrupt(struct follow *f)
+static void interrupt_process(struct follow *f)
 {
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = open_params(f, &params);
@@ -105,7 +105,7 @@ static void interrupt(struct follow *f)
 	remote_send(f->o.remote, "signal_process", &params, on_interrupted, f);
 }
 
-static void leave(struct follow *f, int status)
+static void stop_following(struct follow *f, int status)
 {
 	f->leaving = true;
 	f->leave = status;
@@ -244,10 +244,10 @@ static void on_typed(struct follow *f)
 	struct input_forwarder *t = &f->typing;
 
 	if (t->detached) {
-		leave(f, 0);
+		stop_following(f, 0);
 	} else if (t->hung_up) {
-		terminate(f, "user");
-		leave(f, 128 + SIGHUP);
+		end_process(f, "user");
+		stop_following(f, 128 + SIGHUP);
 	} else if (t->failed && !f->ended && !f->status) {
 		restore_terminal(f);
 		cli_error("%s: write to its stdin: %s", f->o.name, t->failure.message);
@@ -256,8 +256,8 @@ static void on_typed(struct follow *f)
 				 "again");
 		f->status = EXIT_BAILIFF;
 		if (f->o.guest)
-			leave(f, EXIT_BAILIFF);
-		terminate(f, "stdin_failed");
+			stop_following(f, EXIT_BAILIFF);
+		end_process(f, "stdin_failed");
 	}
 }
 
@@ -273,17 +273,17 @@ static void on_signal(struct follow *f, int sig)
 		on_continued(f);
 	} else if (f->o.guest) {
 		if (sig == SIGINT && !f->o.observer)
-			interrupt(f);
+			interrupt_process(f);
 		else
-			leave(f, 128 + sig);
+			stop_following(f, 128 + sig);
 	} else {
 		f->interrupts++;
 		if (sig == SIGINT && f->interrupts == 1)
-			interrupt(f);
+			interrupt_process(f);
 		else if (!f->terminating)
-			terminate(f, "user");
+			end_process(f, "user");
 		else
-			leave(f, 128 + sig); /* the daemon ends what we leave behind */
+			stop_following(f, 128 + sig); /* the daemon ends what we leave behind */
 	}
 }
 
@@ -357,11 +357,11 @@ static void on_write_failed(struct follow *f, const struct err *e)
 		f->status = EXIT_BAILIFF;
 	}
 	if (f->o.guest)
-		leave(f, f->status);
-	terminate(f, "stdout_closed");
+		stop_following(f, f->status);
+	end_process(f, "stdout_closed");
 }
 
-static int turn(struct follow *f, int signal_fd, struct err *e)
+static int process_poll(struct follow *f, int signal_fd, struct err *e)
 {
 	enum { SIGNALS, REMOTE, OUTPUT, INPUT, COUNT };
 	struct pollfd p[COUNT];
@@ -395,7 +395,7 @@ static int turn(struct follow *f, int signal_fd, struct err *e)
 	return 0;
 }
 
-static int conclude(struct follow *f)
+static int conclude_process(struct follow *f)
 {
 	const struct err *lost = output_stream_failed(f->flow);
 
@@ -419,7 +419,7 @@ static int conclude(struct follow *f)
 	return f->status ? f->status : f->outcome.status;
 }
 
-static void prepare(struct follow *f)
+static void prepare_poll(struct follow *f)
 {
 	const struct foreground *o = &f->o;
 	struct output_stream_options fo = { .remote = o->remote,
@@ -460,25 +460,25 @@ int foreground_follow(const struct foreground *o, bool *ret_seen)
 	fd_auto int signal_fd = open_signals(o, &old);
 	int status;
 
-	prepare(&f);
+	prepare_poll(&f);
 	event_stream_start(&f.feed);
 	send_size(&f);
 	if (enter_rawmode(&f, &e) < 0) {
 		cli_error("%s: %s", o->name, e.message);
-		terminate(&f, "user");
-		leave(&f, EXIT_BAILIFF);
+		end_process(&f, "user");
+		stop_following(&f, EXIT_BAILIFF);
 	}
 	while (!f.leaving && !(f.ended && output_stream_done(f.flow) && !f.closing)) {
-		if (turn(&f, signal_fd, &e) == 0)
+		if (process_poll(&f, signal_fd, &e) == 0)
 			continue;
 		restore_terminal(&f);
 		cli_error("%s: %s", o->name, e.message);
 		cli_hint("bailiff logs %s and bailiff wait %s show the rest once a daemon runs", o->process_id,
 			 o->process_id);
-		leave(&f, EXIT_BAILIFF);
+		stop_following(&f, EXIT_BAILIFF);
 	}
 	restore_terminal(&f);
-	status = conclude(&f);
+	status = conclude_process(&f);
 	if (f.tree_goes_on && !f.leaving && !o->json)
 		cli_error("%s: what it left running goes on: bailiff kill %s ends it", o->name, o->process_id);
 	*ret_seen = !f.leaving;

@@ -210,7 +210,7 @@ void format_left(struct jval timestamp, uint64_t now_us, struct buf *out)
 	rough_time(then > now_us ? (then - now_us) / 1000000 : 0, out);
 }
 
-static void quote(const char *s, struct buf *out)
+static void quote_word(const char *s, struct buf *out)
 {
 	static const char harmless[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%^";
 
@@ -241,7 +241,7 @@ void format_command(struct jval process, struct buf *out)
 		if (!first)
 			buf_byte(out, ' ');
 		if (word)
-			quote(word, out);
+			quote_word(word, out);
 	}
 	if (jval_bool(jval_get(process, "commandTruncated"), false))
 		buf_str(out, " ...");

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static void cell(struct format_table *t, struct jval element, const struct noun_verb_column *col, uint64_t now_us)
+static void write_cell(struct format_table *t, struct jval element, const struct noun_verb_column *col, uint64_t now_us)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct jval v = jval_path(element, col->path);
@@ -78,7 +78,7 @@ int noun_verb_table(struct jval list, const struct noun_verb_column *columns, si
 	format_table_init(&t, heads, n);
 	for (struct jiter it = jiter_on(list); jiter_next(&it);)
 		for (size_t i = 0; i < n; i++)
-			cell(&t, it.value, &columns[i], now);
+			write_cell(&t, it.value, &columns[i], now);
 	format_table_render(&t, format_coloured(STDOUT_FILENO), format_width(STDOUT_FILENO), &out);
 	format_table_done(&t);
 	return format_out(&out);
@@ -87,7 +87,8 @@ int noun_verb_table(struct jval list, const struct noun_verb_column *columns, si
 #define PAGE 500
 
 /* Every page of a list into one JSON array. */
-static int collect(struct cli *c, const char *method, const char *member, const struct buf *filter, struct buf *ret)
+static int collect_element(struct cli *c, const char *method, const char *member, const struct buf *filter,
+			   struct buf *ret)
 {
 	char cursor[128] = "";
 
@@ -121,12 +122,12 @@ int noun_verb_list(struct cli *c, const char *method, const char *member, const 
 {
 	buf_auto struct buf all = BUF_INIT;
 
-	if (collect(c, method, member, filter, &all) < 0)
+	if (collect_element(c, method, member, filter, &all) < 0)
 		return EXIT_FAILED;
 	return noun_verb_table(jval_of(all.data, all.len), columns, n, as_json);
 }
 
-static bool abbreviates(const char *given, const char *id)
+static bool is_abbreviation(const char *given, const char *id)
 {
 	const char *bare = strchr(id, '_');
 	size_t n = strlen(given), len = strlen(id);
@@ -142,7 +143,7 @@ int noun_verb_find(struct cli *c, const char *method, const char *member, const 
 	struct jval found = { 0 };
 	size_t n = 0;
 
-	if (collect(c, method, member, NULL, &all) < 0)
+	if (collect_element(c, method, member, NULL, &all) < 0)
 		return -1;
 	for (struct jiter it = jiter_on(jval_of(all.data, all.len)); jiter_next(&it);) {
 		struct jval v = jval_get(it.value, id_member);
@@ -154,7 +155,7 @@ int noun_verb_find(struct cli *c, const char *method, const char *member, const 
 			n = 1;
 			break;
 		}
-		if (*given && abbreviates(given, id)) {
+		if (*given && is_abbreviation(given, id)) {
 			found = it.value;
 			n++;
 		}

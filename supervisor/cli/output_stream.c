@@ -125,7 +125,7 @@ static struct item *insert_after(struct output_stream *f, struct item *before, i
 	return it;
 }
 
-static void pop(struct output_stream *f, struct item *it)
+static void pop_item(struct output_stream *f, struct item *it)
 {
 	struct item **at = &f->first, *before = NULL;
 
@@ -139,7 +139,7 @@ static void pop(struct output_stream *f, struct item *it)
 	free(it);
 }
 
-static void want(struct output_stream *f, int stream, uint64_t offset, uint64_t length)
+static void add_range(struct output_stream *f, int stream, uint64_t offset, uint64_t length)
 {
 	struct item *it = f->last;
 
@@ -160,7 +160,7 @@ static void want(struct output_stream *f, int stream, uint64_t offset, uint64_t 
 
 static void on_piece(void *ctx, struct jval result, struct jval error);
 
-static void ask(struct output_stream *f, struct item *it)
+static void request_range(struct output_stream *f, struct item *it)
 {
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);
@@ -192,7 +192,7 @@ static void ask_more(struct output_stream *f)
 			it->state = READY;
 			it->length = 0;
 		} else if (!f->stalled[it->stream]) {
-			ask(f, it);
+			request_range(f, it);
 		}
 	}
 }
@@ -207,7 +207,7 @@ static struct item *next_ready(const struct output_stream *f)
 	return it && it->state == READY ? it : NULL;
 }
 
-static int decode(struct jval data, struct jval encoding, struct buf *out)
+static int decode_bytes(struct jval data, struct jval encoding, struct buf *out)
 {
 	if (jval_is_str(encoding, "utf8")) {
 		jval_str_buf(data, out);
@@ -221,7 +221,7 @@ static int decode(struct jval data, struct jval encoding, struct buf *out)
 	return text_base64_decode(buf_cstr(&plain), plain.len, out);
 }
 
-static void fail(struct output_stream *f, const struct err *e)
+static void fail_stream(struct output_stream *f, const struct err *e)
 {
 	if (!f->failed)
 		f->failure = *e;
@@ -245,9 +245,9 @@ static void take_piece(struct output_stream *f, struct item *it, struct jval res
 		else if (jval_is_str(m.key, "nextOffset"))
 			next = jval_uint(m.value, 0);
 	}
-	if (decode(data, encoding, &it->data) < 0 || offset < it->offset || next > UINT64_MAX / 2) {
+	if (decode_bytes(data, encoding, &it->data) < 0 || offset < it->offset || next > UINT64_MAX / 2) {
 		err_set(&e, ERR_INTERNAL, "read_output gave something that is not base64");
-		fail(f, &e);
+		fail_stream(f, &e);
 		return;
 	}
 	if (offset + it->data.len > end)
@@ -282,7 +282,7 @@ static void on_piece(void *ctx, struct jval result, struct jval error)
 	} else {
 		remote_error(error, &e);
 		err_wrap(&e, "read %s", names[it->stream]);
-		fail(f, &e);
+		fail_stream(f, &e);
 	}
 	if (it->state == READY) {
 		it->length = 0;
@@ -300,7 +300,7 @@ void output_stream_upto(struct output_stream *f, int stream, const char *output_
 	snprintf(f->ref[stream], sizeof(f->ref[stream]), "%s", output_ref);
 	if (end <= f->next[stream])
 		return;
-	want(f, stream, f->next[stream], end - f->next[stream]);
+	add_range(f, stream, f->next[stream], end - f->next[stream]);
 	f->next[stream] = end;
 	ask_more(f);
 }
@@ -334,7 +334,7 @@ void output_stream_event(struct output_stream *f, struct jval event)
 		/* Of the very first range its beginning is shown at once; what is cited later may yet fall into what is
 		 * left out. */
 		if (n && (n == length || (offset == 0 && n < length)) &&
-		    decode(jval_get(payload, "preview"), jval_get(payload, "encoding"), &bytes) == 0 &&
+		    decode_bytes(jval_get(payload, "preview"), jval_get(payload, "encoding"), &bytes) == 0 &&
 		    bytes.len == n) {
 			struct item *it = insert_after(f, f->last, stream, READY);
 
@@ -396,7 +396,7 @@ static void make_visible(struct output_stream *f, struct item *it)
 	it->made_visible = true;
 }
 
-static bool writable(int fd)
+static bool is_writable(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLOUT };
 
@@ -413,7 +413,7 @@ static int write_item(struct output_stream *f, struct item *it)
 		ssize_t w;
 
 		if (f->waits[it->stream]) {
-			if (!writable(fd))
+			if (!is_writable(fd))
 				return 1;
 			if (n > SURE_WRITE)
 				n = SURE_WRITE;
@@ -487,7 +487,7 @@ int output_stream_write(struct output_stream *f, struct err *e)
 				return err_sys(e, why, "write to stdout");
 		}
 		f->under_way -= it->data.len;
-		pop(f, it);
+		pop_item(f, it);
 		ask_more(f);
 	}
 	return 0;

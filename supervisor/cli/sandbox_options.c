@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int absolute(const char *given, bool follow, char ret[PATH_MAX], struct err *e)
+static int make_absolute(const char *given, bool follow, char ret[PATH_MAX], struct err *e)
 {
 	char here[PATH_MAX] = "", whole[2 * PATH_MAX];
 
@@ -73,7 +73,7 @@ static int write_paths(const struct opts *o, int option, const char *key, struct
 
 		if (o->given[i].option != option)
 			continue;
-		if (absolute(o->given[i].value, strcmp(key, "hidden") != 0, path, e) < 0)
+		if (make_absolute(o->given[i].value, strcmp(key, "hidden") != 0, path, e) < 0)
 			return err_wrap(e, "option '--%s'", option_rows[option].name);
 		jw_str(w, path);
 	}
@@ -100,7 +100,7 @@ int sandbox_options_write(const struct opts *o, const struct sandbox_options *na
 	char cwd[PATH_MAX], workspace[PATH_MAX];
 	uint64_t bytes;
 
-	if (absolute(opts_get(o, names->cwd), true, cwd, e) < 0)
+	if (make_absolute(opts_get(o, names->cwd), true, cwd, e) < 0)
 		return err_wrap(e, "option '--cwd'");
 	jw_kstr(w, "cwd", cwd);
 	if (names->profile >= 0)

@@ -9,13 +9,16 @@
 
 #define TIMEOUT_DEFAULT_MS 30000
 
-static const char *given(const struct cli *c, int option) { return option < 0 ? NULL : opts_get(&c->opts, option); }
+static const char *option_value(const struct cli *c, int option)
+{
+	return option < 0 ? NULL : opts_get(&c->opts, option);
+}
 
 int screen_wait_parse(struct cli *c, const struct screen_wait_options *o, struct screen_wait *ret)
 {
-	const char *timeout = given(c, o->timeout), *idle = given(c, o->idle);
-	struct screen_wait l = { .text = given(c, o->text),
-				 .regex = given(c, o->regex),
+	const char *timeout = option_value(c, o->timeout), *idle = option_value(c, o->idle);
+	struct screen_wait l = { .text = option_value(c, o->text),
+				 .regex = option_value(c, o->regex),
 				 .timeout_ms = TIMEOUT_DEFAULT_MS };
 	struct err e = ERR_INIT;
 

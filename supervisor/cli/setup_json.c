@@ -291,8 +291,8 @@ static int odd_name(const char *name, struct err *e)
 	return err_set(e, ERR_INVALID, "the name \"%s\" is not written as such", name);
 }
 
-static int change(const struct dialect *d, const char *present, const char *json, const json_t *root,
-		  const struct setup_entry *entry, struct buf *ret, struct err *e)
+static int change_text(const struct dialect *d, const char *present, const char *json, const json_t *root,
+		       const struct setup_entry *entry, struct buf *ret, struct err *e)
 {
 	const json_t *servers = json_object_get(root, d->member), *had = json_object_get(servers, OWN_NAME);
 	json_auto_t *server = entry_json(d, entry, had);
@@ -358,8 +358,8 @@ static void append_elements(const char *present, const char *json, const struct 
 	buf_str(out, present + last);
 }
 
-static int exclude(const char *present, const char *json, const json_t *root, const struct setup_exclusion *x,
-		   struct buf *ret, struct err *e)
+static int exclude_member(const char *present, const char *json, const json_t *root, const struct setup_exclusion *x,
+			  struct buf *ret, struct err *e)
 {
 	const json_t *object = json_object_get(root, x->object), *array = json_object_get(object, x->array);
 	json_auto_t *missing = missing_names(array, x);
@@ -430,7 +430,7 @@ int setup_merge_json(enum setup_form form, const char *present, const struct set
 	if (read_json(d, present, &json, &root, e) < 0)
 		return -1;
 	if (root)
-		return change(d, present, json, root, entry, ret, e);
+		return change_text(d, present, json, root, entry, ret, e);
 	server = entry_json(d, entry, NULL);
 	json_auto_t *all = json_pack("{s{sO}}", d->member, OWN_NAME, server);
 	write_alone(present, all, ret);
@@ -446,7 +446,7 @@ int setup_exclude_json(enum setup_form form, const char *present, const struct s
 	if (read_json(&dialects[form], present, &json, &root, e) < 0)
 		return -1;
 	if (root)
-		return exclude(present, json, root, x, ret, e);
+		return exclude_member(present, json, root, x, ret, e);
 	json_auto_t *missing = missing_names(NULL, x);
 	json_auto_t *all = json_pack("{s{sO}}", x->object, x->array, missing);
 	write_alone(present, all, ret);

@@ -32,7 +32,7 @@ static bool next_line(const char **at, struct toml_line *ret)
 	return true;
 }
 
-static struct toml_line trimmed(struct toml_line l)
+static struct toml_line trim_line(struct toml_line l)
 {
 	while (l.len && isspace((unsigned char)*l.text))
 		l.text++, l.len--;
@@ -41,23 +41,23 @@ static struct toml_line trimmed(struct toml_line l)
 	return l;
 }
 
-static bool starts(struct toml_line l, const char *word)
+static bool starts_with(struct toml_line l, const char *word)
 {
 	return l.len >= strlen(word) && memcmp(l.text, word, strlen(word)) == 0;
 }
 
-static bool is_table(struct toml_line l) { return starts(trimmed(l), "["); }
+static bool is_table(struct toml_line l) { return starts_with(trim_line(l), "["); }
 
 /* [[environments]], with blanks or a comment where TOML has them */
 static bool is_environment(struct toml_line l)
 {
 	static const char *const words[] = { "[[", "environments", "]]" };
 
-	l = trimmed(l);
+	l = trim_line(l);
 	for (size_t i = 0; i < countof(words); i++) {
-		if (!starts(l, words[i]))
+		if (!starts_with(l, words[i]))
 			return false;
-		l = trimmed((struct toml_line){ l.text + strlen(words[i]), l.len - strlen(words[i]) });
+		l = trim_line((struct toml_line){ l.text + strlen(words[i]), l.len - strlen(words[i]) });
 	}
 	return !l.len || *l.text == '#';
 }
@@ -65,14 +65,14 @@ static bool is_environment(struct toml_line l)
 /* key = …, and the value's text */
 static bool is_key(struct toml_line l, const char *key, struct toml_line *ret_value)
 {
-	l = trimmed(l);
+	l = trim_line(l);
 	size_t n = strlen(key);
-	if (!starts(l, key))
+	if (!starts_with(l, key))
 		return false;
-	struct toml_line rest = trimmed((struct toml_line){ l.text + n, l.len - n });
-	if (!starts(rest, "="))
+	struct toml_line rest = trim_line((struct toml_line){ l.text + n, l.len - n });
+	if (!starts_with(rest, "="))
 		return false;
-	*ret_value = trimmed((struct toml_line){ rest.text + 1, rest.len - 1 });
+	*ret_value = trim_line((struct toml_line){ rest.text + 1, rest.len - 1 });
 	return true;
 }
 
@@ -107,7 +107,7 @@ static int count_brackets(struct toml_line l, const char **ret_why)
 			*ret_why = "a string without its end";
 		if (*ret_why)
 			return 0;
-		struct toml_line rest = trimmed((struct toml_line){ at, (size_t)(end - at) });
+		struct toml_line rest = trim_line((struct toml_line){ at, (size_t)(end - at) });
 		if (rest.len && !strchr("#,]}=.", *rest.text)) {
 			*ret_why = "a string with something behind it";
 			return 0;
@@ -168,7 +168,8 @@ static bool is_disguised(struct toml_line l)
 	for (size_t i = 0; i < countof(ours); i++) {
 		size_t n = strlen(ours[i]);
 		if (quoted ? is_string(l, ours[i])
-			   : starts(l, ours[i]) && starts(trimmed((struct toml_line){ l.text + n, l.len - n }), "."))
+			   : starts_with(l, ours[i]) &&
+				     starts_with(trim_line((struct toml_line){ l.text + n, l.len - n }), "."))
 			return true;
 	}
 	return false;
@@ -198,7 +199,7 @@ static int check(const char *present, struct err *e)
 
 	while (next_line(&present, &l)) {
 		number++;
-		struct toml_line t = trimmed(l);
+		struct toml_line t = trim_line(l);
 		const char *why, *wrong;
 		if (!t.len || *t.text == '#')
 			continue;
@@ -278,7 +279,7 @@ static const char *copy_ours(const char *at, const struct setup_entry *entry, st
 		if (is_table(l))
 			return before;
 		const char *why;
-		if (is_key(l, "args", &value) && starts(value, "["))
+		if (is_key(l, "args", &value) && starts_with(value, "["))
 			for (int open = count_brackets(l, &why);
 			     open > 0 && next_line(&at, &l);) /* an array over several lines */
 				open += count_brackets(l, &why);

@@ -37,7 +37,7 @@ static void take_size(struct jval v, unsigned *rows, unsigned *cols)
 	*cols = (unsigned)jval_uint(jval_get(v, "cols"), *cols);
 }
 
-static bool begin(struct tape *t)
+static bool begin_log(struct tape *t)
 {
 	if (!t->begun)
 		t->stopped = !t->fns->start(t->fns->ctx, &t->start);
@@ -97,9 +97,9 @@ static bool on_event(void *ctx, struct jval event)
 	if (jval_is_str(type, "process.started")) {
 		take_size(jval_get(payload, "tty"), &t->start.rows, &t->start.cols);
 		t->start.at_us = time_of(jval_get(event, "timestamp"), t->start.at_us);
-		return begin(t);
+		return begin_log(t);
 	}
-	if (!begin(t))
+	if (!begin_log(t))
 		return false;
 	if (jval_is_str(type, "process.output")) {
 		t->result = on_output(t, event, payload);
@@ -153,7 +153,7 @@ int terminal_log_read(struct cli *c, const char *process_id, const struct termin
 	if (r == 0)
 		r = list_pages_events(c, &filter, &sequence, on_event, &t, e);
 	if (r == 0)
-		(void)begin(&t); /* where no event is kept */
+		(void)begin_log(&t); /* where no event is kept */
 	buf_done(&t.start.command);
 	return r < 0 ? r : t.result;
 }

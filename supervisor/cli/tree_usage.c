@@ -50,7 +50,7 @@ static int by_pid(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-static struct tree_usage_member *find(const struct tree_usage *u, uint64_t pid)
+static struct tree_usage_member *find_process(const struct tree_usage *u, uint64_t pid)
 {
 	struct tree_usage_member key = { .pid = pid };
 
@@ -64,9 +64,9 @@ static void add_to_ancestors(struct tree_usage *u)
 
 	memcpy(own, u->members, u->count * sizeof(*own));
 	for (size_t i = 0; i < u->count; i++) {
-		struct tree_usage_member *m = find(u, own[i].parent);
+		struct tree_usage_member *m = find_process(u, own[i].parent);
 
-		for (unsigned depth = 0; m && depth < DEPTH_MAX; depth++, m = find(u, m->parent)) {
+		for (unsigned depth = 0; m && depth < DEPTH_MAX; depth++, m = find_process(u, m->parent)) {
 			m->cpu_ticks += own[i].cpu_ticks;
 			m->rss_pages += own[i].rss_pages;
 		}
@@ -167,7 +167,7 @@ void tree_usage_done(struct tree_usage *u)
 int tree_usage_get(const struct tree_usage *u, const char *process_id, uint64_t pid, uint64_t start_time,
 		   uint64_t *ret_cpu_ms, uint64_t *ret_memory_bytes)
 {
-	const struct tree_usage_member *m = find(u, pid);
+	const struct tree_usage_member *m = find_process(u, pid);
 	char leaf[PATH_MAX];
 
 	/* Another process may have the number by now. */

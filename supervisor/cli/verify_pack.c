@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int show(const char *path, const struct pack_verdict *v)
+static int print_problems(const char *path, const struct pack_verdict *v)
 {
 	buf_auto struct buf named = BUF_INIT;
 
@@ -55,14 +55,14 @@ static int check_signature(const char *path, const void *text, size_t len, const
 	return signature_check(key, text, len, signature, e);
 }
 
-static int check(const char *path, const char *text, size_t len, const char *key)
+static int check_pack(const char *path, const char *text, size_t len, const char *key)
 {
 	struct pack_verdict v;
 	struct err e = ERR_INIT;
 
 	if ((key && check_signature(path, text, len, key, &e) < 0) || pack_check(text, len, &v, &e) < 0)
 		return cli_fail(NULL, EXIT_FAILED, &e, "%s", path);
-	int status = show(path, &v);
+	int status = print_problems(path, &v);
 	if (status == 0 &&
 	    (key ? puts("ok: signed with the given key") : puts("not checked: who exported it (--key PUBKEY)")) == EOF)
 		return EXIT_FAILED;
@@ -90,7 +90,7 @@ int verify_pack(const char *path, const char *key)
 		cli_error("replay: %s: %s", path, strerror(errno));
 		return EXIT_FAILED;
 	}
-	int status = check(path, text, (size_t)st.st_size, key);
+	int status = check_pack(path, text, (size_t)st.st_size, key);
 	munmap(text, (size_t)st.st_size);
 	return status;
 }

@@ -15,7 +15,7 @@ void violation_summary_done(struct violation_summary *d)
 	*d = (struct violation_summary){ 0 };
 }
 
-static bool known(struct violation_summary *d, const char *line)
+static bool is_known_line(struct violation_summary *d, const char *line)
 {
 	for (size_t i = 0; i < d->count; i++)
 		if (strcmp(d->lines[i], line) == 0)
@@ -44,7 +44,7 @@ bool violation_summary_add(struct violation_summary *d, struct jval event)
 	if (!lookup)
 		violation_needs_add(&d->needs_without_lookups, v);
 	char *text = buf_take(&line);
-	if (!known(d, text)) {
+	if (!is_known_line(d, text)) {
 		if (d->count < VIOLATION_SUMMARY_LINES) {
 			d->is_lookup[d->count] = lookup;
 			d->lines[d->count++] = text;

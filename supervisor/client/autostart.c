@@ -27,7 +27,7 @@ extern char **environ;
  * stdout and stderr must not be ours: a pipeline around `bailiff run` would wait for the daemon to close them. stderr
  * is a pipe, read only until the starting process has ended.
  */
-static int spawn(char *const argv[], int said_fd, pid_t *ret_pid)
+static int spawn_daemon(char *const argv[], int said_fd, pid_t *ret_pid)
 {
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t attr;
@@ -146,7 +146,7 @@ int autostart_begin(const struct home *h, struct autostart *ret, struct err *e)
 	if (pipe2(pipefd, O_CLOEXEC | O_NONBLOCK) < 0)
 		return err_sys(e, errno, "start a daemon: pipe");
 	fd_auto int said_fd = pipefd[0];
-	int r = spawn(argv, pipefd[1], &pid);
+	int r = spawn_daemon(argv, pipefd[1], &pid);
 	close(pipefd[1]);
 	if (r != 0)
 		return err_sys(e, r, "start a daemon: %s", program);
@@ -167,7 +167,7 @@ static void listen_to(struct autostart *x)
 		fd_close(&x->said_fd);
 }
 
-static int judge(struct autostart *x, int status, struct err *e)
+static int check_exit_status(struct autostart *x, int status, struct err *e)
 {
 	struct buf *said = &x->said;
 
@@ -197,7 +197,7 @@ int autostart_poll(struct autostart *x, struct err *e)
 		if (ended == 0 || (ended < 0 && errno == EINTR))
 			return 1;
 		x->pid = 0;
-		r = judge(x, status, e);
+		r = check_exit_status(x, status, e);
 	}
 	if (r <= 0)
 		autostart_done(x);

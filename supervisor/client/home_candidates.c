@@ -15,7 +15,7 @@ static const char *set_env(const char *name)
 }
 
 /* $XDG_… + suffix, with the default below $HOME. */
-static void xdg(const char *name, const char *below_home, const char *suffix, char *out, size_t cap)
+static void xdg_dir(const char *name, const char *below_home, const char *suffix, char *out, size_t cap)
 {
 	const char *v = set_env(name), *home = set_env("HOME");
 
@@ -30,14 +30,14 @@ static void user_home(uid_t uid, struct home *h)
 	char run[64];
 
 	h->kind = "user";
-	xdg("XDG_STATE_HOME", ".local/state", "bailiff/store", h->store, sizeof(h->store));
+	xdg_dir("XDG_STATE_HOME", ".local/state", "bailiff/store", h->store, sizeof(h->store));
 	snprintf(run, sizeof(run), "/run/user/%u", (unsigned)uid);
 	if (set_env("XDG_RUNTIME_DIR"))
-		xdg("XDG_RUNTIME_DIR", "", "bailiff/control.sock", h->socket, sizeof(h->socket));
+		xdg_dir("XDG_RUNTIME_DIR", "", "bailiff/control.sock", h->socket, sizeof(h->socket));
 	else if (access(run, W_OK) == 0)
 		snprintf(h->socket, sizeof(h->socket), "%s/bailiff/control.sock", run);
 	else
-		xdg("XDG_STATE_HOME", ".local/state", "bailiff/run/control.sock", h->socket, sizeof(h->socket));
+		xdg_dir("XDG_STATE_HOME", ".local/state", "bailiff/run/control.sock", h->socket, sizeof(h->socket));
 }
 
 static void system_home(struct home *h)

@@ -57,7 +57,7 @@ void keys_names(struct buf *out)
 }
 
 /* "C-", "ctrl-" …: what follows it, or NULL. */
-static const char *after(const char *s, const char *brief, const char *spelt)
+static const char *key_after(const char *s, const char *brief, const char *spelt)
 {
 	if (strncmp(s, brief, strlen(brief)) == 0)
 		return s + strlen(brief);
@@ -79,14 +79,14 @@ static int control_of(const char *s)
 
 static int parse_one(const char *name, struct buf *out, struct err *e)
 {
-	const char *rest = after(name, "M-", "alt-");
+	const char *rest = key_after(name, "M-", "alt-");
 	int c;
 
 	if (rest && rest[0]) {
 		buf_byte(out, '\033');
 		return parse_one(rest, out, e);
 	}
-	rest = after(name, "C-", "ctrl-");
+	rest = key_after(name, "C-", "ctrl-");
 	if (rest && (c = control_of(rest)) >= 0) {
 		buf_byte(out, (char)c);
 		return 0;

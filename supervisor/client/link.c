@@ -19,9 +19,9 @@ struct link {
 	bool paused, dead, in_turn;
 };
 
-static void arm(struct link *l);
+static void arm_events(struct link *l);
 
-static void turn(struct link *l, short revents)
+static void process_turn(struct link *l, short revents)
 {
 	struct err e = ERR_INIT;
 
@@ -32,17 +32,17 @@ static void turn(struct link *l, short revents)
 			l->ops.lost(l->ctx, &e);
 	}
 	l->in_turn = false;
-	arm(l);
+	arm_events(l);
 }
 
 static void on_io(evutil_socket_t fd, short what, void *arg)
 {
-	turn(arg, (short)((what & EV_READ ? POLLIN : 0) | (what & EV_WRITE ? POLLOUT : 0)));
+	process_turn(arg, (short)((what & EV_READ ? POLLIN : 0) | (what & EV_WRITE ? POLLOUT : 0)));
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg) { turn(arg, 0); }
+static void on_timer(evutil_socket_t fd, short what, void *arg) { process_turn(arg, 0); }
 
-static void arm(struct link *l)
+static void arm_events(struct link *l)
 {
 	struct pollfd p = { .fd = -1 };
 	int wait = l->dead ? -1 : remote_prepare_poll(l->remote, !l->paused, &p);
@@ -91,7 +91,7 @@ struct link *link_new(struct event_base *base, struct remote *r, const struct li
 	event_assign(&l->io, base, -1, 0, on_io, l);
 	evtimer_assign(&l->timer, base, on_timer, l);
 	remote_listen(r, on_connected, on_event, l);
-	arm(l);
+	arm_events(l);
 	return l;
 }
 
@@ -110,14 +110,14 @@ void link_send(struct link *l, const char *method, const struct buf *params, rem
 {
 	remote_send(l->remote, method, params, fn, ctx);
 	if (!l->in_turn)
-		arm(l);
+		arm_events(l);
 }
 
 void link_send_once(struct link *l, const char *method, const struct buf *params, remote_reply_fn fn, void *ctx)
 {
 	remote_send_once(l->remote, method, params, fn, ctx);
 	if (!l->in_turn)
-		arm(l);
+		arm_events(l);
 }
 
 struct remote *link_remote(struct link *l) { return l->remote; }
@@ -126,5 +126,5 @@ void link_pause(struct link *l, bool paused)
 {
 	l->paused = paused;
 	if (!l->in_turn)
-		arm(l);
+		arm_events(l);
 }

@@ -15,7 +15,7 @@
 
 extern char **environ;
 
-static int spawn(char *const argv[], int out_fd, pid_t *ret_pid)
+static int spawn_program(char *const argv[], int out_fd, pid_t *ret_pid)
 {
 	posix_spawn_file_actions_t files;
 
@@ -38,7 +38,7 @@ int program_output(char *const argv[], struct buf *ret, struct err *e)
 	if (pipe2(pipefd, O_CLOEXEC) < 0)
 		return err_sys(e, errno, "pipe");
 	fd_auto int in = pipefd[0];
-	int r = spawn(argv, pipefd[1], &pid);
+	int r = spawn_program(argv, pipefd[1], &pid);
 	close(pipefd[1]);
 	if (r != 0)
 		return err_sys(e, r, "start %s", argv[0]);

@@ -215,11 +215,11 @@ void remote_free(struct remote *r)
 	free(r);
 }
 
-static const struct home *place(const struct remote *r) { return r->place ? r->place : &r->places[0]; }
+static const struct home *current_home(const struct remote *r) { return r->place ? r->place : &r->places[0]; }
 
-const char *remote_socket_path(const struct remote *r) { return place(r)->socket; }
+const char *remote_socket_path(const struct remote *r) { return current_home(r)->socket; }
 
-const char *remote_kind(const struct remote *r) { return place(r)->kind; }
+const char *remote_kind(const struct remote *r) { return current_home(r)->kind; }
 
 void remote_listen(struct remote *r, void (*connected)(void *ctx), void (*event)(void *ctx, struct jval event),
 		   void *ctx)
@@ -242,7 +242,7 @@ static void wait_longer(struct remote *r, uint64_t now)
 	r->wait_ms = r->wait_ms * 2 > RETRY_MOST_MS ? RETRY_MOST_MS : r->wait_ms * 2;
 }
 
-static void lose(struct remote *r)
+static void lose_connection(struct remote *r)
 {
 	struct pending **at = &r->first;
 	uint64_t now = now_ms();
@@ -302,7 +302,7 @@ static int given_up(struct remote *r, struct err *e)
 		       remote_socket_path(r));
 }
 
-static int mend(struct remote *r, struct err *e)
+static int reconnect(struct remote *r, struct err *e)
 {
 	const bool again = r->place;
 	uint64_t now = now_ms();
@@ -452,7 +452,7 @@ static void on_line(struct remote *r, const char *line, size_t len)
 	pending_free(p);
 }
 
-static void dispatch(struct remote *r)
+static void dispatch_message(struct remote *r)
 {
 	size_t done = 0;
 
@@ -475,7 +475,7 @@ static void dispatch(struct remote *r)
 }
 
 /* Reads once; 0 = goes on, 1 = the connection is gone. */
-static int receive(struct remote *r)
+static int receive_message(struct remote *r)
 {
 	char *room = buf_reserve(&r->in, READ_BYTES);
 	ssize_t n = recv(r->fd, room, READ_BYTES, 0);
@@ -487,7 +487,7 @@ static int receive(struct remote *r)
 	r->heard = true;
 	r->in.len += (size_t)n;
 	r->in.data[r->in.len] = 0;
-	dispatch(r);
+	dispatch_message(r);
 	return r->in.len > LINE_MAX_BYTES;
 }
 
@@ -505,10 +505,10 @@ int remote_prepare_poll(struct remote *r, bool want_input, struct pollfd *p)
 int remote_process_poll(struct remote *r, short revents, struct err *e)
 {
 	if (r->fd < 0)
-		return mend(r, e);
+		return reconnect(r, e);
 	flush_out(r);
-	if ((revents & (POLLIN | POLLHUP | POLLERR)) && receive(r))
-		lose(r);
+	if ((revents & (POLLIN | POLLHUP | POLLERR)) && receive_message(r))
+		lose_connection(r);
 	return 0;
 }
 

@@ -36,6 +36,17 @@ def test_turns(home):
     assert home.cli("session", "show", session, "--json").json["title"] == "named"
 
 
+def test_hints_name_commands(home):
+    """The daemon's advice names methods of the socket; a person gets a command."""
+    for args, hint in ((("task", "show", "task_01none"), b"bailiff task list"), (("turn", "interrupt", "turn_01none"), b"check the id")):
+        said = home.cli(*args, status=1).err
+        assert hint in said and b"list methods" not in said, said
+    process = home.cli("run", "-d", "sleep", "60").text.strip()
+    said = home.cli("screen", process, status=1).err
+    assert b"bailiff run -t" in said and b"start_process" not in said, said
+    home.cli("kill", process)
+
+
 def test_tools(home):
     assert "apply_patch" in home.cli("tool", "list").text
     turn = home.cli("turn", "submit", "--text", "x", "--cwd", home.work).text.strip()

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static json_t *uri(const char *path)
+static json_t *file_uri_json(const char *path)
 {
 	buf_auto struct buf out = BUF_INIT;
 
@@ -42,14 +42,14 @@ json_t *codex_environment_json(const struct codex_server *s)
 	mem_auto char *cwd = getcwd(NULL, 0);
 	json_t *info = json_pack("{so ss ss so so so so}", "shell", shell_json(), "executorVersion",
 				 "bailiff " BAILIFF_VERSION, "platformOs", "linux", "prependPathDirs", json_array(),
-				 "temporaryDirectories", json_array(), "tempDir", uri("/tmp"), "capabilities",
+				 "temporaryDirectories", json_array(), "tempDir", file_uri_json("/tmp"), "capabilities",
 				 json_object());
 
 	if ((!home || *home != '/') && pw)
 		home = pw->pw_dir;
-	json_object_set_new(info, "cwd", cwd && *cwd == '/' ? uri(cwd) : json_null());
+	json_object_set_new(info, "cwd", cwd && *cwd == '/' ? file_uri_json(cwd) : json_null());
 	if (home && *home == '/')
-		json_object_set_new(info, "userHomeDir", uri(home));
+		json_object_set_new(info, "userHomeDir", file_uri_json(home));
 	return info;
 }
 

@@ -85,7 +85,7 @@ static void answer_walk(struct codex_call *c, json_t *result)
 
 /* ---- the operations ---- */
 
-static bool flag(const struct codex_call *c, const char *name, bool otherwise)
+static bool param_flag(const struct codex_call *c, const char *name, bool otherwise)
 {
 	const json_t *v = json_object_get(c->params, name);
 
@@ -106,19 +106,20 @@ static bool flags_read(struct codex_call *c, char *ret, size_t cap)
 
 static bool flags_stat(struct codex_call *c, char *ret, size_t cap)
 {
-	(void)snprintf(ret, cap, "%s", flag(c, "followSymlinks", true) ? "f" : "n");
+	(void)snprintf(ret, cap, "%s", param_flag(c, "followSymlinks", true) ? "f" : "n");
 	return true;
 }
 
 static bool flags_mkdir(struct codex_call *c, char *ret, size_t cap)
 {
-	(void)snprintf(ret, cap, "%s", flag(c, "recursive", true) ? "r" : "-");
+	(void)snprintf(ret, cap, "%s", param_flag(c, "recursive", true) ? "r" : "-");
 	return true;
 }
 
 static bool flags_remove(struct codex_call *c, char *ret, size_t cap)
 {
-	(void)snprintf(ret, cap, "%s%s-", flag(c, "recursive", true) ? "r" : "", flag(c, "force", true) ? "f" : "");
+	(void)snprintf(ret, cap, "%s%s-", param_flag(c, "recursive", true) ? "r" : "",
+		       param_flag(c, "force", true) ? "f" : "");
 	return true;
 }
 
@@ -128,7 +129,7 @@ static bool flags_copy(struct codex_call *c, char *ret, size_t cap)
 		codex_call_fail(c, RPC_INVALID_PARAMS, "missing field `recursive`");
 		return false;
 	}
-	(void)snprintf(ret, cap, "%s", flag(c, "recursive", false) ? "r" : "-");
+	(void)snprintf(ret, cap, "%s", param_flag(c, "recursive", false) ? "r" : "-");
 	return true;
 }
 

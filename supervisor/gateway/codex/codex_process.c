@@ -130,7 +130,7 @@ void codex_process_justify(const json_t *metadata, const char *name, struct buf 
 }
 
 /* The thread into ret (CODEX_ID_MAX), and the process's name; NULL: this is something else's start. */
-static const char *justified(const char *text, char *ret_thread)
+static const char *is_justified(const char *text, char *ret_thread)
 {
 	static const char in[] = " in thread ", process[] = ", process ";
 	const char *thread = strncmp(text, "Codex call ", 11) == 0 ? strstr(text, in) : NULL;
@@ -149,7 +149,7 @@ static const char *justified(const char *text, char *ret_thread)
 static void take_start(struct codex_server *s, const json_t *event)
 {
 	char thread[CODEX_ID_MAX];
-	const char *name = justified(json_get_text(json_object_get(event, "payload"), "justification"), thread),
+	const char *name = is_justified(json_get_text(json_object_get(event, "payload"), "justification"), thread),
 		   *ours = json_get_text(event, "threadId");
 	struct codex_process *p;
 
@@ -346,7 +346,7 @@ void codex_process_answered(struct codex_process *p)
 
 /* ---- telling ---- */
 
-static void notify(struct codex_process *p, const char *method, json_t *params)
+static void notify_client(struct codex_process *p, const char *method, json_t *params)
 {
 	json_object_set_new(params, "processId", json_string(p->name));
 	p->server->ops.send(p->server->ctx, rpc_message_notification(RPC_BARE, method, params));
@@ -356,8 +356,9 @@ static void tell_chunk(struct codex_process *p, const char *base64)
 {
 	const struct codex_chunk *c = &p->chunk[p->told++];
 
-	notify(p, "process/output",
-	       json_pack("{sI ss ss}", "seq", (json_int_t)p->told, "stream", streams[c->stream], "chunk", base64));
+	notify_client(
+		p, "process/output",
+		json_pack("{sI ss ss}", "seq", (json_int_t)p->told, "stream", streams[c->stream], "chunk", base64));
 }
 
 static void tell_end(struct codex_process *p)
@@ -365,10 +366,10 @@ static void tell_end(struct codex_process *p)
 	if (!p->server->exact && p->looks_denied && p->exit_code != 0)
 		p->denied = true;
 	p->end_told = true;
-	notify(p, "process/exited",
-	       json_pack("{sI si sb}", "seq", (json_int_t)p->count + 1, "exitCode", p->exit_code, "sandboxDenied",
-			 p->denied));
-	notify(p, "process/closed", json_pack("{sI}", "seq", (json_int_t)p->count + 2));
+	notify_client(p, "process/exited",
+		      json_pack("{sI si sb}", "seq", (json_int_t)p->count + 1, "exitCode", p->exit_code,
+				"sandboxDenied", p->denied));
+	notify_client(p, "process/closed", json_pack("{sI}", "seq", (json_int_t)p->count + 2));
 }
 
 static void on_read(void *ctx, json_t *result, json_t *error)

@@ -107,7 +107,7 @@ static void forget_processes(struct codex_server *s)
 	s->threads = STRMAP_INIT;
 }
 
-static void opened(struct codex_server *s)
+static void on_opened(struct codex_server *s)
 {
 	struct codex_call *c = mem_take(&s->opening);
 
@@ -144,7 +144,7 @@ static void on_events(void *ctx, json_t *result, json_t *error)
 	}
 	codex_process_recovered(s);
 	late = mem_take(&s->backlog);
-	opened(s);
+	on_opened(s);
 	json_array_foreach (late, i, v)
 		if ((uint64_t)json_integer_value(json_object_get(v, "sequence")) > s->recovered)
 			codex_process_fold(s, v);
@@ -221,7 +221,7 @@ static void on_health(void *ctx, json_t *result, json_t *error)
 			json_pack("{ss si}", "sessionId", gateway_session_id(s->session), "limit", CHANNELS_PAGE),
 			on_channels, s);
 	else
-		opened(s);
+		on_opened(s);
 }
 
 static void on_ready(void *ctx, const struct err *failed)
@@ -248,7 +248,7 @@ static void on_ready(void *ctx, const struct err *failed)
 	s->ops.lost(s->ctx, failed);
 }
 
-static void initialize(struct codex_call *c)
+static void initialize_client(struct codex_call *c)
 {
 	static const struct gateway_session_ops ops = { .ready = on_ready, .event = on_event };
 	struct codex_server *s = c->server;
@@ -286,7 +286,7 @@ static void initialize(struct codex_call *c)
 
 /* ---- messages ---- */
 
-static const struct codex_method *find(const char *name)
+static const struct codex_method *find_method(const char *name)
 {
 	for (size_t i = 0; i < countof(methods); i++)
 		if (strcmp(methods[i].name, name) == 0)
@@ -294,10 +294,10 @@ static const struct codex_method *find(const char *name)
 	return NULL;
 }
 
-static void request(struct codex_server *s, const struct rpc_message *m)
+static void handle_request(struct codex_server *s, const struct rpc_message *m)
 {
 	static const struct codex_method first = { .name = "initialize" };
-	const struct codex_method *method = strcmp(m->method, first.name) == 0 ? &first : find(m->method);
+	const struct codex_method *method = strcmp(m->method, first.name) == 0 ? &first : find_method(m->method);
 	char why[300];
 
 	if (!method) {
@@ -310,7 +310,7 @@ static void request(struct codex_server *s, const struct rpc_message *m)
 		return;
 	}
 	if (method == &first) {
-		initialize(codex_call_new(s, method, m));
+		initialize_client(codex_call_new(s, method, m));
 		return;
 	}
 	if (!s->opened || !s->initialized || !gateway_session_ready(s->session)) {
@@ -325,7 +325,7 @@ static void request(struct codex_server *s, const struct rpc_message *m)
 	method->run(codex_call_new(s, method, m));
 }
 
-static void notification(struct codex_server *s, const struct rpc_message *m)
+static void handle_notification(struct codex_server *s, const struct rpc_message *m)
 {
 	if (strcmp(m->method, "initialized") == 0 && s->session) {
 		s->initialized = true;
@@ -347,9 +347,9 @@ void codex_server_feed(struct codex_server *s, const char *line, size_t len)
 		return;
 	}
 	if (m.kind == RPC_REQUEST)
-		request(s, &m);
+		handle_request(s, &m);
 	else if (m.kind == RPC_NOTIFICATION)
-		notification(s, &m);
+		handle_notification(s, &m);
 	rpc_message_done(&m);
 }
 

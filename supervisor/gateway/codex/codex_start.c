@@ -71,7 +71,7 @@ static void on_launched(struct codex_call *c, json_t *result, json_t *error)
 
 /* ---- the request ---- */
 
-static const char *first(const json_t *argv)
+static const char *first_word(const json_t *argv)
 {
 	const char *s = json_string_value(json_array_get(argv, 0));
 
@@ -100,7 +100,7 @@ static bool take_command(struct codex_call *c, json_t *start)
 		return false;
 	}
 	/* There is no other way to give a program another name than it has. */
-	if (json_is_string(arg0) && strcmp(json_string_value(arg0), first(argv)) != 0) {
+	if (json_is_string(arg0) && strcmp(json_string_value(arg0), first_word(argv)) != 0) {
 		static const char *const wrap[] = { "/bin/bash", "-c", "exec -a \"$0\" -- \"$@\"" };
 
 		for (size_t i = 0; i < countof(wrap); i++)

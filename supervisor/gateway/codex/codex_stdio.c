@@ -104,7 +104,7 @@ static void on_lost(void *ctx, const struct err *e)
 	event_active(s->leave, 0, 0);
 }
 
-static int serve(const struct codex_options *o)
+static int serve_stdio(const struct codex_options *o)
 {
 	static const struct line_stream_ops line_ops = {
 		.line = on_line, .too_long = on_too_long, .busy = on_busy, .end = on_end
@@ -152,5 +152,5 @@ int codex_stdio_main(int argc, char **argv)
 		fprintf(stderr, "bailiff codex-exec-server: %s\n", e.message);
 		return 1;
 	}
-	return serve(&o);
+	return serve_stdio(&o);
 }

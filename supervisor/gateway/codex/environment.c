@@ -20,34 +20,34 @@ static const char *const secret[] = { "*KEY*", "*SECRET*", "*TOKEN*" };
 /* What start_process sets by itself. */
 static const char *const base[] = { "PATH", "LANG", "HOME", "SHELL", "USER", "LOGNAME", "PWD", "TERM" };
 
-static void lower(const char *s, struct buf *out)
+static void to_lower(const char *s, struct buf *out)
 {
 	for (; *s; s++)
 		buf_byte(out, (char)tolower((unsigned char)*s));
 }
 
 /* Whether a pattern is the name's: '*' and '?', whatever the case. */
-static bool among(const char *name, const char *const *list, size_t n)
+static bool is_among(const char *name, const char *const *list, size_t n)
 {
 	buf_auto struct buf low = BUF_INIT;
 	bool found = false;
 
-	lower(name, &low);
+	to_lower(name, &low);
 	for (size_t i = 0; !found && i < n; i++) {
 		buf_auto struct buf pattern = BUF_INIT;
 
-		lower(list[i], &pattern);
+		to_lower(list[i], &pattern);
 		found = text_glob(buf_cstr(&pattern), buf_cstr(&low));
 	}
 	return found;
 }
 
-static bool matches(const json_t *patterns, const char *name)
+static bool matches_pattern(const json_t *patterns, const char *name)
 {
 	for (size_t i = 0; i < json_array_size(patterns); i++) {
 		const char *p = json_string_value(json_array_get(patterns, i));
 
-		if (among(name, &p, 1))
+		if (is_among(name, &p, 1))
 			return true;
 	}
 	return false;
@@ -99,7 +99,7 @@ static int put_all(json_t *out, const json_t *from, const char *field, struct er
 }
 
 /* Those that are not UTF-8 cannot be told to the daemon and stay behind. */
-static void inherit(json_t *out, char *const *own, enum inherit which)
+static void inherit_variables(json_t *out, char *const *own, enum inherit which)
 {
 	for (; *own; own++) {
 		const char *equals = strchr(*own, '=');
@@ -109,20 +109,20 @@ static void inherit(json_t *out, char *const *own, enum inherit which)
 		mem_auto char *name = mem_strndup(*own, (size_t)(equals - *own));
 		json_t *v = json_string(equals + 1);
 
-		if (v && (which == INHERIT_ALL || among(name, core, countof(core))))
+		if (v && (which == INHERIT_ALL || is_among(name, core, countof(core))))
 			json_object_set(out, name, v);
 		json_decref(v);
 	}
 }
 
-static void drop(json_t *out, const json_t *patterns, bool matching)
+static void drop_variables(json_t *out, const json_t *patterns, bool matching)
 {
 	const char *name;
 	void *next;
 	json_t *v;
 
 	json_object_foreach_safe (out, next, name, v)
-		if (matches(patterns, name) == matching)
+		if (matches_pattern(patterns, name) == matching)
 			json_object_del(out, name);
 }
 
@@ -133,7 +133,7 @@ static void drop_secrets(json_t *out)
 	json_t *v;
 
 	json_object_foreach_safe (out, next, name, v)
-		if (among(name, secret, countof(secret)))
+		if (is_among(name, secret, countof(secret)))
 			json_object_del(out, name);
 }
 
@@ -146,14 +146,14 @@ static int by_policy(const json_t *policy, char *const *own, json_t *out, struct
 	    take_patterns(policy, "includeOnly", &only, e) < 0)
 		return -1;
 	if (which != INHERIT_NONE)
-		inherit(out, own, which);
+		inherit_variables(out, own, which);
 	if (!json_get_flag(policy, "ignoreDefaultExcludes"))
 		drop_secrets(out);
-	drop(out, exclude, true);
+	drop_variables(out, exclude, true);
 	if (put_all(out, json_object_get(policy, "set"), "envPolicy.set", e) < 0)
 		return -1;
 	if (json_array_size(only))
-		drop(out, only, false);
+		drop_variables(out, only, false);
 	return 0;
 }
 

@@ -28,7 +28,7 @@ static bool name_matches(const char *pattern, size_t np, const char *name, size_
 	return fnmatch(p, s, FNM_NOESCAPE) == 0;
 }
 
-static bool match(const char *pattern, const char *path, unsigned depth)
+static bool match_glob(const char *pattern, const char *path, unsigned depth)
 {
 	while (*pattern == '/')
 		pattern++;
@@ -43,14 +43,14 @@ static bool match(const char *pattern, const char *path, unsigned depth)
 		if (!pattern[2])
 			return true;
 		for (const char *rest = path; *rest; rest += strcspn(rest, "/"), rest += *rest == '/')
-			if (match(pattern + 2, rest, depth - 1))
+			if (match_glob(pattern + 2, rest, depth - 1))
 				return true;
 		return false;
 	}
-	return name_matches(pattern, np, path, nn) && match(pattern + np, path + nn, depth);
+	return name_matches(pattern, np, path, nn) && match_glob(pattern + np, path + nn, depth);
 }
 
-bool glob_scan_match(const char *pattern, const char *path) { return match(pattern, path, STARS_MAX); }
+bool glob_scan_match(const char *pattern, const char *path) { return match_glob(pattern, path, STARS_MAX); }
 
 /* What means something to Codex that it does not mean to fnmatch would match less here, and so hide less. */
 static int check_pattern(const char *pattern, struct err *e)

@@ -21,7 +21,7 @@ static int word_of(const char *s, const char *const *words, size_t n)
 	return -1;
 }
 
-static int bad(struct err *e, size_t i, const char *fmt, const char *what)
+static int reject_field(struct err *e, size_t i, const char *fmt, const char *what)
 {
 	char field[ERR_FIELD_MAX];
 
@@ -87,7 +87,7 @@ static int take_places(const json_t *sandbox, const char *cwd, struct sandbox_in
 
 /* ---- entries ---- */
 
-static void add(struct sandbox_intent *t, const char *path, enum sandbox_intent_access access)
+static void add_entry(struct sandbox_intent *t, const char *path, enum sandbox_intent_access access)
 {
 	t->entry = mem_realloc(t->entry, (t->count + 1) * sizeof(*t->entry));
 	t->entry[t->count++] = (struct sandbox_intent_entry){ .path = mem_strdup(path), .access = access };
@@ -101,10 +101,10 @@ static int add_below(struct sandbox_intent *t, const char *root, const char *sub
 	struct err inner = ERR_INIT;
 
 	if (path_clean(whole, path, &inner) < 0)
-		return bad(e, i, "%.200s", inner.message);
+		return reject_field(e, i, "%.200s", inner.message);
 	if (!path_within(root, path))
-		return bad(e, i, "subpath '%.200s' leads out of its root", sub);
-	add(t, path, access);
+		return reject_field(e, i, "subpath '%.200s' leads out of its root", sub);
+	add_entry(t, path, access);
 	return 0;
 }
 
@@ -118,18 +118,20 @@ static int take_special(const json_t *value, size_t i, enum sandbox_intent_acces
 		   *odd = unknown_member(value, "kind subpath path");
 
 	if (odd || (sub && kind && strcmp(kind, "project_roots") != 0))
-		return bad(e, i, "path.value.%.40s is not known here", odd ? odd : "subpath");
+		return reject_field(e, i, "path.value.%.40s is not known here", odd ? odd : "subpath");
 	switch (word_of(kind, kinds, countof(kinds))) {
 	case ROOT: t->root = access > t->root ? access : t->root; return 0;
 	case MINIMAL:
 		if (access == SANDBOX_INTENT_DENY)
-			return bad(e, i, "the system's programs cannot be denied%.0s", "");
+			return reject_field(e, i, "the system's programs cannot be denied%.0s", "");
 		t->minimal = true;
 		return 0;
-	case CWD: return t->cwd ? add_below(t, t->cwd, NULL, i, access, e) : bad(e, i, "'%s' needs sandbox.cwd", kind);
+	case CWD:
+		return t->cwd ? add_below(t, t->cwd, NULL, i, access, e)
+			      : reject_field(e, i, "'%s' needs sandbox.cwd", kind);
 	case PROJECT:
 		if (!t->nroots)
-			return bad(e, i, "'%s' needs sandbox.cwd or sandbox.workspaceRoots", kind);
+			return reject_field(e, i, "'%s' needs sandbox.cwd or sandbox.workspaceRoots", kind);
 		for (size_t k = 0; k < t->nroots; k++)
 			if (add_below(t, t->roots[k], sub, i, access, e) < 0)
 				return -1;
@@ -137,9 +139,9 @@ static int take_special(const json_t *value, size_t i, enum sandbox_intent_acces
 	case TMPDIR: /* a private one, which a sandbox has in any case, is all that there is of these */
 	case SLASH_TMP: return 0;
 	default:
-		return bad(e, i,
-			   "path.value.kind '%.40s' is not known here, so the sandbox that is meant cannot be made",
-			   kind);
+		return reject_field(
+			e, i, "path.value.kind '%.40s' is not known here, so the sandbox that is meant cannot be made",
+			kind);
 	}
 }
 
@@ -149,15 +151,15 @@ static int take_glob(const json_t *path, size_t i, enum sandbox_intent_access ac
 	const char *pattern = json_get_string(path, "pattern");
 
 	if (!pattern || !*pattern || strlen(pattern) >= PATH_MAX / 2)
-		return bad(e, i, "path.pattern: expected a pattern%.0s", "");
+		return reject_field(e, i, "path.pattern: expected a pattern%.0s", "");
 	if (access != SANDBOX_INTENT_DENY)
-		return bad(e, i, "a pattern ('%.100s') can only deny", pattern);
+		return reject_field(e, i, "a pattern ('%.100s') can only deny", pattern);
 	size_t n = pattern[0] == '/' ? 1 : t->nroots;
 	t->glob = mem_realloc(t->glob, (t->nglobs + n + 1) * sizeof(*t->glob));
 	for (size_t k = 0; k < n; k++)
 		t->glob[t->nglobs++] = pattern[0] == '/' ? mem_strdup(pattern)
 							 : mem_printf("%s/%s", t->roots[k], pattern);
-	return n ? 0 : bad(e, i, "'%.100s' needs sandbox.cwd or sandbox.workspaceRoots", pattern);
+	return n ? 0 : reject_field(e, i, "'%.100s' needs sandbox.cwd or sandbox.workspaceRoots", pattern);
 }
 
 static int take_entry(const json_t *entry, size_t i, struct sandbox_intent *t, struct err *e)
@@ -175,24 +177,24 @@ static int take_entry(const json_t *entry, size_t i, struct sandbox_intent *t, s
 	const char *odd = unknown_member(entry, "path access missing_path_behavior"),
 		   *inner_odd = unknown_member(path, "type path pattern value");
 	if (odd || inner_odd)
-		return bad(e, i, "the member '%.40s' is not known here", odd ? odd : inner_odd);
+		return reject_field(e, i, "the member '%.40s' is not known here", odd ? odd : inner_odd);
 	if (access < 0)
-		return bad(e, i, "access '%.40s' is not known here: read, write, deny or none",
-			   json_get_string(entry, "access"));
+		return reject_field(e, i, "access '%.40s' is not known here: read, write, deny or none",
+				    json_get_string(entry, "access"));
 	if (missing && !json_is_null(missing) && (!skip || strcmp(skip, "skip") != 0))
-		return bad(e, i, "missing_path_behavior '%.40s' is not known here: skip", skip);
+		return reject_field(e, i, "missing_path_behavior '%.40s' is not known here: skip", skip);
 	switch (word_of(json_get_string(path, "type"), types, countof(types))) {
 	case 0: return take_special(json_object_get(path, "value"), i, access_of[access], t, e);
 	case 1:
 		if (!json_get_string(path, "path") || file_uri_path(json_get_string(path, "path"), whole, &inner) < 0)
-			return bad(e, i, "path.path: %.200s", inner.code ? inner.message : "missing");
+			return reject_field(e, i, "path.path: %.200s", inner.code ? inner.message : "missing");
 		if (whole[1])
-			add(t, whole, access_of[access]);
+			add_entry(t, whole, access_of[access]);
 		else
 			t->root = access_of[access] > t->root ? access_of[access] : t->root;
 		return 0;
 	case 2: return take_glob(path, i, access_of[access], t, e);
-	default: return bad(e, i, "path.type '%.40s' is not known here", json_get_string(path, "type"));
+	default: return reject_field(e, i, "path.type '%.40s' is not known here", json_get_string(path, "type"));
 	}
 }
 
@@ -259,7 +261,7 @@ static void add_kept(struct sandbox_intent *t)
 			for (size_t n = 0; n < t->count; n++)
 				named |= strcmp(t->entry[n].path, path) == 0;
 			if (!named && sandbox_intent_access(t, path) == SANDBOX_INTENT_WRITE)
-				add(t, path, SANDBOX_INTENT_READ);
+				add_entry(t, path, SANDBOX_INTENT_READ);
 		}
 }
 
@@ -350,7 +352,7 @@ const char *sandbox_intent_workspace(const struct sandbox_intent *t, const char 
 }
 
 /* The deepest entry about the path that is shallower than `below` bytes; of several that deep the one that wins. */
-static const struct sandbox_intent_entry *decider(const struct sandbox_intent *t, const char *path, size_t below)
+static const struct sandbox_intent_entry *deciding_entry(const struct sandbox_intent *t, const char *path, size_t below)
 {
 	const struct sandbox_intent_entry *best = NULL;
 
@@ -367,10 +369,10 @@ static const struct sandbox_intent_entry *decider(const struct sandbox_intent *t
 
 enum sandbox_intent_access sandbox_intent_access(const struct sandbox_intent *t, const char *path)
 {
-	const struct sandbox_intent_entry *best = decider(t, path, SIZE_MAX), *around = best;
+	const struct sandbox_intent_entry *best = deciding_entry(t, path, SIZE_MAX), *around = best;
 
 	while (around && around->access == SANDBOX_INTENT_READ)
-		around = decider(t, path, strlen(around->path));
+		around = deciding_entry(t, path, strlen(around->path));
 	if (around && around->access == SANDBOX_INTENT_DENY)
 		return SANDBOX_INTENT_DENY;
 	return best ? best->access : t->root;

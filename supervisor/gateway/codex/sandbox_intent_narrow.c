@@ -29,7 +29,7 @@ struct narrowing {
 
 /* What stands there for another command's sandbox will go with it: taken for a file of the user's, nothing would be
  * kept in its place. */
-static bool exists(const char *path)
+static bool path_exists(const char *path)
 {
 	struct stat st;
 
@@ -52,7 +52,7 @@ static bool has_path(const json_t *list, const char *path)
 }
 
 /* How long the longest of the paths is that hold `path`; 0 = none does. */
-static size_t depth(const json_t *list, const char *path)
+static size_t path_depth(const json_t *list, const char *path)
 {
 	size_t most = 0;
 
@@ -65,17 +65,18 @@ static size_t depth(const json_t *list, const char *path)
 	return most;
 }
 
-static bool covered(const json_t *list, const char *path) { return depth(list, path) > 0; }
+static bool covered(const json_t *list, const char *path) { return path_depth(list, path) > 0; }
 
 /* As things stand: the deepest that was said of it decides, and what we add counts more than what was there. */
 static bool is_writable(const struct narrowing *n, const char *path)
 {
-	size_t was = depth(n->write_roots, path), kept = depth(n->write, path), read = depth(n->read, path);
+	size_t was = path_depth(n->write_roots, path), kept = path_depth(n->write, path),
+	       read = path_depth(n->read, path);
 
 	return (was > kept ? was : kept) > read;
 }
 
-static int put(struct narrowing *n, json_t *list, const char *path, struct err *e)
+static int put_path(struct narrowing *n, json_t *list, const char *path, struct err *e)
 {
 	if (has_path(list, path))
 		return 0;
@@ -140,7 +141,7 @@ static int hide_rest(struct narrowing *n, const char *folder, struct err *e)
 		if (access == SANDBOX_INTENT_READ || access == SANDBOX_INTENT_WRITE || is_systems(n->intent, path) ||
 		    is_hidden(n, path))
 			continue;
-		r = holds_allowed(n->intent, path) ? hide_rest(n, path, e) : put(n, n->hide, path, e);
+		r = holds_allowed(n->intent, path) ? hide_rest(n, path, e) : put_path(n, n->hide, path, e);
 	}
 	closedir(dir);
 	return r;
@@ -161,8 +162,8 @@ static int narrow_reading(struct narrowing *n, struct err *e)
 		const char *path = json_string_value(json_array_get(n->read_roots, i));
 		enum sandbox_intent_access access = sandbox_intent_access(t, path);
 
-		if (path[1] && access != SANDBOX_INTENT_READ && access != SANDBOX_INTENT_WRITE && exists(path) &&
-		    put(n, n->hide, path, e) < 0)
+		if (path[1] && access != SANDBOX_INTENT_READ && access != SANDBOX_INTENT_WRITE && path_exists(path) &&
+		    put_path(n, n->hide, path, e) < 0)
 			return -1;
 	}
 	return hide_rest(n, "/", e);
@@ -173,7 +174,7 @@ static int narrow_writing(struct narrowing *n, struct err *e)
 	for (size_t i = 0; i < json_array_size(n->write_roots); i++) {
 		const char *path = json_string_value(json_array_get(n->write_roots, i));
 
-		if (sandbox_intent_access(n->intent, path) != SANDBOX_INTENT_WRITE && put(n, n->read, path, e) < 0)
+		if (sandbox_intent_access(n->intent, path) != SANDBOX_INTENT_WRITE && put_path(n, n->read, path, e) < 0)
 			return -1;
 	}
 	return 0;
@@ -183,8 +184,8 @@ static int narrow_writing(struct narrowing *n, struct err *e)
  * cannot be shown. */
 static bool may_be_kept(const struct narrowing *n, const char *path)
 {
-	return covered(n->write_roots, path) && !covered(n->protected, path) && !is_hidden(n, path) && exists(path) &&
-	       !is_link(path);
+	return covered(n->write_roots, path) && !covered(n->protected, path) && !is_hidden(n, path) &&
+	       path_exists(path) && !is_link(path);
 }
 
 /*
@@ -196,7 +197,7 @@ static int keep_missing(struct narrowing *n, const char *path, struct err *e)
 {
 	mem_auto char *inside = mem_printf("%s/nothing", path);
 
-	return put(n, n->hide, inside, e);
+	return put_path(n, n->hide, inside, e);
 }
 
 static int narrow_entry(struct narrowing *n, const struct sandbox_intent_entry *en, struct err *e)
@@ -207,20 +208,22 @@ static int narrow_entry(struct narrowing *n, const struct sandbox_intent_entry *
 	if (access != en->access)
 		return 0;
 	if (access == SANDBOX_INTENT_WRITE)
-		return writable || !may_be_kept(n, en->path) ? 0 : put(n, n->write, en->path, e);
+		return writable || !may_be_kept(n, en->path) ? 0 : put_path(n, n->write, en->path, e);
 	if (writable && access == SANDBOX_INTENT_DENY && is_link(en->path))
 		return err_field(e, "sandbox",
 				 "'%.200s' is a symbolic link in a folder that may be written, where it cannot be "
 				 "hidden: name what it leads to",
 				 en->path);
 	if (access == SANDBOX_INTENT_READ)
-		return !writable ? 0 : exists(en->path) ? put(n, n->read, en->path, e) : keep_missing(n, en->path, e);
-	if (is_hidden(n, en->path) || (!writable && !exists(en->path)))
+		return !writable               ? 0
+		       : path_exists(en->path) ? put_path(n, n->read, en->path, e)
+					       : keep_missing(n, en->path, e);
+	if (is_hidden(n, en->path) || (!writable && !path_exists(en->path)))
 		return 0;
 	if (!holds_allowed(n->intent, en->path))
-		return put(n, n->hide, en->path, e);
+		return put_path(n, n->hide, en->path, e);
 	/* It has to be there for what is allowed in it, but nothing can be made in it. */
-	return writable && put(n, n->read, en->path, e) < 0 ? -1 : hide_rest(n, en->path, e);
+	return writable && put_path(n, n->read, en->path, e) < 0 ? -1 : hide_rest(n, en->path, e);
 }
 
 static int narrow_glob(struct narrowing *n, const char *pattern, struct err *e)
@@ -230,7 +233,7 @@ static int narrow_glob(struct narrowing *n, const char *pattern, struct err *e)
 	if (glob_scan(pattern, CHANGES_MAX, found, e) < 0)
 		return -1;
 	for (size_t i = 0; i < json_array_size(found); i++)
-		if (put(n, n->hide, json_string_value(json_array_get(found, i)), e) < 0)
+		if (put_path(n, n->hide, json_string_value(json_array_get(found, i)), e) < 0)
 			return -1;
 	return 0;
 }

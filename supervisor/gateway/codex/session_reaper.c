@@ -29,7 +29,7 @@ void session_reaper_cancel(int fd)
 }
 
 /* The session's id, once it was told and the teller died; false: there is nothing to do. */
-static bool inherit(int fd, char *id, size_t cap)
+static bool run_reaper(int fd, char *id, size_t cap)
 {
 	char text[LINE_BYTES];
 	size_t have = 0;
@@ -55,8 +55,8 @@ static bool inherit(int fd, char *id, size_t cap)
 	}
 }
 
-static bool ask(struct remote *r, const char *method, const char *session_id, const char *flag,
-		struct remote_answer *ret)
+static bool call_method(struct remote *r, const char *method, const char *session_id, const char *flag,
+			struct remote_answer *ret)
 {
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);
@@ -75,7 +75,7 @@ static bool came_back(struct remote *r, const char *session_id)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 
-	if (!ask(r, "list_channels", session_id, NULL, &a))
+	if (!call_method(r, "list_channels", session_id, NULL, &a))
 		return true; /* nothing can be said, so nothing is done */
 	for (struct jiter it = jiter_on(jval_get(a.result, "channels")); jiter_next(&it);)
 		if (jval_is_str(jval_get(it.value, "status"), "connected"))
@@ -87,7 +87,7 @@ static void end_processes(struct remote *r, const char *session_id)
 {
 	remote_answer_auto struct remote_answer all = REMOTE_ANSWER_INIT;
 
-	if (!ask(r, "list_processes", session_id, "liveOnly", &all))
+	if (!call_method(r, "list_processes", session_id, "liveOnly", &all))
 		return;
 	for (struct jiter it = jiter_on(jval_get(all.result, "processes")); jiter_next(&it);) {
 		remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
@@ -114,7 +114,7 @@ static void wait_and_look(int fd, uint64_t linger_ms)
 	struct remote *r;
 	char id[72];
 
-	if (!inherit(fd, id, sizeof(id)))
+	if (!run_reaper(fd, id, sizeof(id)))
 		return;
 	while (nanosleep(&left, &left) < 0 && errno == EINTR)
 		;

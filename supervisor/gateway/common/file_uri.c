@@ -8,7 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-static int digit(char c)
+static int hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
@@ -37,7 +37,7 @@ int file_uri_path(const char *uri, char ret[PATH_MAX], struct err *e)
 	if (!s || *s != '/')
 		return err_set(e, ERR_INVALID, "'%.200s' is invalid on 'linux'", uri);
 	for (; *s; s++) {
-		int high = *s == '%' ? digit(s[1]) : -1, low = high >= 0 ? digit(s[2]) : -1;
+		int high = *s == '%' ? hex_digit(s[1]) : -1, low = high >= 0 ? hex_digit(s[2]) : -1;
 		char c = *s;
 
 		if (c == '?' || c == '#')

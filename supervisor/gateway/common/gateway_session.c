@@ -68,7 +68,7 @@ struct gateway_session {
 static void on_later(evutil_socket_t fd, short what, void *arg);
 static void connect_channel(struct gateway_session *s);
 
-static void soon(struct gateway_session *s, unsigned ms)
+static void arm_soon(struct gateway_session *s, unsigned ms)
 {
 	const struct timeval tv = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
 
@@ -86,9 +86,9 @@ static void request_free(struct request *q)
 
 /* ---- requests ---- */
 
-static json_t *parse(struct jval v) { return json_loadb(v.text, v.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL); }
+static json_t *parse_reply(struct jval v) { return json_loadb(v.text, v.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL); }
 
-static void undo(struct gateway_session *s, const struct made *made, struct jval result)
+static void undo_start(struct gateway_session *s, const struct made *made, struct jval result)
 {
 	char id[72];
 
@@ -103,19 +103,19 @@ static void on_reply(void *ctx, struct jval result, struct jval error)
 	struct gateway_session *s = q->session;
 
 	if (q->fn) {
-		json_auto_t *r = error.type == JT_NONE ? parse(result) : NULL;
-		json_auto_t *e = error.type == JT_NONE ? NULL : parse(error);
+		json_auto_t *r = error.type == JT_NONE ? parse_reply(result) : NULL;
+		json_auto_t *e = error.type == JT_NONE ? NULL : parse_reply(error);
 
 		if (!r && !e)
 			e = json_pack("{si ss}", "code", RPC_INTERNAL_ERROR, "message",
 				      "the daemon's answer could not be read");
 		q->fn(q->ctx, r, e);
 	} else if (q->made && error.type == JT_NONE) {
-		undo(s, q->made, result);
+		undo_start(s, q->made, result);
 	}
 	request_free(q);
 	if (s->left && !s->nrequests)
-		soon(s, 0);
+		arm_soon(s, 0);
 }
 
 enum how { PLAIN, STARTS, CREATES, OFFER, ONCE }; /* ONCE: means this connection, so it is not sent again on another */
@@ -142,7 +142,7 @@ static void send_on(struct gateway_session *s, struct link *l, const char *metho
 	} else if (l) {
 		link_send(l, method, &text, on_reply, q);
 	} else {
-		soon(s, 0); /* answered from the loop, as all are */
+		arm_soon(s, 0); /* answered from the loop, as all are */
 	}
 }
 
@@ -165,38 +165,38 @@ static json_t *with_key(struct link *l, json_t *params, const char *traceparent)
 	return params;
 }
 
-static struct link *agent(struct gateway_session *s) { return s->agent_lost ? NULL : s->agent; }
+static struct link *agent_link(struct gateway_session *s) { return s->agent_lost ? NULL : s->agent; }
 
 void gateway_session_query(struct gateway_session *s, const char *method, json_t *params, gateway_session_reply_fn fn,
 			   void *ctx)
 {
-	send_on(s, agent(s), method, params, PLAIN, fn, ctx);
+	send_on(s, agent_link(s), method, params, PLAIN, fn, ctx);
 }
 
 void gateway_session_mutate(struct gateway_session *s, const char *method, json_t *params, const char *traceparent,
 			    gateway_session_reply_fn fn, void *ctx)
 {
-	send_on(s, agent(s), method, with_key(agent(s), params, traceparent), PLAIN, fn, ctx);
+	send_on(s, agent_link(s), method, with_key(agent_link(s), params, traceparent), PLAIN, fn, ctx);
 }
 
 void gateway_session_mutate_async(struct gateway_session *s, const char *method, json_t *params,
 				  const char *traceparent)
 {
-	send_on(s, agent(s), method, with_key(agent(s), params, traceparent), OFFER, NULL, NULL);
+	send_on(s, agent_link(s), method, with_key(agent_link(s), params, traceparent), OFFER, NULL, NULL);
 }
 
 void gateway_session_start(struct gateway_session *s, json_t *params, const char *traceparent,
 			   gateway_session_reply_fn fn, void *ctx)
 {
 	json_object_set_new(params, "sessionId", json_string(s->id));
-	send_on(s, agent(s), "start_process", with_key(agent(s), params, traceparent), STARTS, fn, ctx);
+	send_on(s, agent_link(s), "start_process", with_key(agent_link(s), params, traceparent), STARTS, fn, ctx);
 }
 
 void gateway_session_create_task(struct gateway_session *s, json_t *params, const char *traceparent,
 				 gateway_session_reply_fn fn, void *ctx)
 {
 	json_object_set_new(params, "sessionId", json_string(s->id));
-	send_on(s, agent(s), "create_task", with_key(agent(s), params, traceparent), CREATES, fn, ctx);
+	send_on(s, agent_link(s), "create_task", with_key(agent_link(s), params, traceparent), CREATES, fn, ctx);
 }
 
 void gateway_session_cancel_callbacks(struct gateway_session *s, const void *ctx)
@@ -235,7 +235,7 @@ static void on_person_lost(void *ctx, const struct err *e)
 
 	s->person_lost = true;
 	s->why = *e;
-	soon(s, 0);
+	arm_soon(s, 0);
 }
 
 /* What it decides is decided in the channel's name, or not at all. */
@@ -247,7 +247,7 @@ static void on_person_greeted(void *ctx, struct jval result, struct jval error)
 	if (error.type != JT_NONE) {
 		remote_error(error, &s->why);
 		s->person_lost = true;
-		soon(s, 0);
+		arm_soon(s, 0);
 		return;
 	}
 	s->person_greeted = true;
@@ -312,26 +312,26 @@ static void take_str(const json_t *from, const char *key, char *to, size_t cap)
 		snprintf(to, cap, "%s", v);
 }
 
-static void failed(struct gateway_session *s, const char *what, const json_t *error)
+static void on_failed(struct gateway_session *s, const char *what, const json_t *error)
 {
 	const char *message = json_get_string(error, "message");
 
 	err_set(&s->why, ERR_UNAVAILABLE, "%s: %s", what, message ? message : "the daemon gave no reason");
 	s->agent_lost = true;
-	soon(s, 0);
+	arm_soon(s, 0);
 }
 
 /* The next connection tries again. */
-static bool broke(const json_t *error) { return error && json_integer_value(json_object_get(error, "code")) == 0; }
+static bool is_broken(const json_t *error) { return error && json_integer_value(json_object_get(error, "code")) == 0; }
 
 static void on_subscribed(void *ctx, json_t *result, json_t *error)
 {
 	struct gateway_session *s = ctx;
 
-	if (broke(error))
+	if (is_broken(error))
 		return;
 	if (error) {
-		failed(s, "subscribe to the session's events", error);
+		on_failed(s, "subscribe to the session's events", error);
 		return;
 	}
 	s->ready = true;
@@ -344,10 +344,10 @@ static void on_channel(void *ctx, json_t *result, json_t *error)
 {
 	struct gateway_session *s = ctx;
 
-	if (broke(error))
+	if (is_broken(error))
 		return;
 	if (error) {
-		failed(s, "connect the client's channel", error);
+		on_failed(s, "connect the client's channel", error);
 		return;
 	}
 	take_str(result, "channelId", s->channel, sizeof(s->channel));
@@ -406,7 +406,7 @@ static void on_resumed(void *ctx, json_t *result, json_t *error)
 {
 	struct gateway_session *s = ctx;
 
-	if (broke(error))
+	if (is_broken(error))
 		return;
 	if (error) {
 		log_warning("resume the client's channel: %s", json_get_string(error, "message"));
@@ -439,7 +439,7 @@ static void on_lost(void *ctx, const struct err *e)
 
 	s->agent_lost = true;
 	s->why = *e;
-	soon(s, 0);
+	arm_soon(s, 0);
 }
 
 /* ---- coming and going ---- */
@@ -457,7 +457,7 @@ static void on_greeted(void *ctx, struct jval result, struct jval error)
 	}
 	remote_error(error, &s->why);
 	s->agent_lost = true;
-	soon(s, 0);
+	arm_soon(s, 0);
 }
 
 static void on_late(evutil_socket_t fd, short what, void *arg)
@@ -466,7 +466,7 @@ static void on_late(evutil_socket_t fd, short what, void *arg)
 
 	err_set(&s->why, ERR_UNAVAILABLE, "the daemon does not answer");
 	s->agent_lost = true;
-	soon(s, 0);
+	arm_soon(s, 0);
 }
 
 static int open_agent(struct gateway_session *s, struct err *e)
@@ -522,7 +522,7 @@ int gateway_session_reconnect(struct gateway_session *s, struct err *e)
 	return open_agent(s, e);
 }
 
-static void unsend(struct gateway_session *s, const struct link *l)
+static void drop_requests(struct gateway_session *s, const struct link *l)
 {
 	struct request *q;
 
@@ -533,7 +533,7 @@ static void unsend(struct gateway_session *s, const struct link *l)
 
 static void drop_link(struct gateway_session *s, struct link **l)
 {
-	unsend(s, *l);
+	drop_requests(s, *l);
 	link_free(*l);
 	*l = NULL;
 }
@@ -567,7 +567,7 @@ static void answer_unsent(struct gateway_session *s)
 	}
 }
 
-static void end(struct gateway_session *s)
+static void end_session(struct gateway_session *s)
 {
 	struct request *q;
 
@@ -599,9 +599,9 @@ static void on_later(evutil_socket_t fd, short what, void *arg)
 	}
 	answer_unsent(s);
 	if (s->left && (!s->nrequests || clock_boot_ns() >= s->leave_by))
-		end(s);
+		end_session(s);
 	else if (s->left)
-		soon(s, LEAVE_LOOK_MS); /* libevent's clock is coarse: a timer may come a little early */
+		arm_soon(s, LEAVE_LOOK_MS); /* libevent's clock is coarse: a timer may come a little early */
 	else if (lost)
 		s->ops.ready(s->ctx, &s->why);
 }
@@ -629,5 +629,5 @@ void gateway_session_free(struct gateway_session *s)
 		gateway_session_mutate(s, "disconnect_channel",
 				       json_pack("{ss ss}", "channelId", s->channel, "reason", "the client has left"),
 				       NULL, NULL, NULL);
-	soon(s, s->nrequests && s->agent && !s->agent_lost ? LEAVE_MS : 0);
+	arm_soon(s, s->nrequests && s->agent && !s->agent_lost ? LEAVE_MS : 0);
 }

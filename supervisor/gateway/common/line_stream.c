@@ -47,7 +47,7 @@ static void go_on(struct line_stream *s)
 	loop_add(&s->again, &now);
 }
 
-static void end(struct line_stream *s)
+static void end_stream(struct line_stream *s)
 {
 	if (s->ended)
 		return;
@@ -95,11 +95,11 @@ static void flush_out(struct line_stream *s)
 		loop_add(&s->write_ev, NULL);
 }
 
-static size_t unsent(const struct line_stream *s) { return s->out.len - s->sent; }
+static size_t unsent_bytes(const struct line_stream *s) { return s->out.len - s->sent; }
 
 void line_stream_write(struct line_stream *s, const char *bytes, size_t n)
 {
-	bool waits = unsent(s) > 0;
+	bool waits = unsent_bytes(s) > 0;
 
 	if (s->broken)
 		return;
@@ -108,17 +108,17 @@ void line_stream_write(struct line_stream *s, const char *bytes, size_t n)
 		flush_out(s);
 }
 
-bool line_stream_flushed(const struct line_stream *s) { return unsent(s) == 0; }
+bool line_stream_flushed(const struct line_stream *s) { return unsent_bytes(s) == 0; }
 
-bool line_stream_is_behind(const struct line_stream *s) { return unsent(s) > OUT_LAGS; }
+bool line_stream_is_behind(const struct line_stream *s) { return unsent_bytes(s) > OUT_LAGS; }
 
-bool line_stream_full(const struct line_stream *s) { return unsent(s) >= OUT_HIGH; }
+bool line_stream_full(const struct line_stream *s) { return unsent_bytes(s) >= OUT_HIGH; }
 
 /* ---- reading ---- */
 
 static bool held_back(struct line_stream *s)
 {
-	s->full = unsent(s) >= OUT_HIGH || (s->full && unsent(s) >= OUT_LOW);
+	s->full = unsent_bytes(s) >= OUT_HIGH || (s->full && unsent_bytes(s) >= OUT_LOW);
 	return s->full || s->ops.busy(s->ctx);
 }
 
@@ -170,18 +170,18 @@ static void look_after(struct line_stream *s)
 	struct pollfd p = { .fd = s->in_fd };
 
 	if (s->polls_in && poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR)))
-		end(s);
+		end_stream(s);
 	else
 		loop_add(&s->again, &tv);
 }
 
-static void work(struct line_stream *s, bool readable)
+static void process_lines(struct line_stream *s, bool readable)
 {
 	int most = TURN_LINES;
 
 	event_del(&s->read_ev);
 	if (s->broken)
-		end(s);
+		end_stream(s);
 	while (!s->ended && !held_back(s)) {
 		if (most-- == 0) {
 			go_on(s);
@@ -190,7 +190,7 @@ static void work(struct line_stream *s, bool readable)
 		if (one_line(s))
 			continue;
 		if (s->eof) {
-			end(s);
+			end_stream(s);
 			return;
 		}
 		if (!readable) {
@@ -207,13 +207,13 @@ static void work(struct line_stream *s, bool readable)
 		look_after(s);
 }
 
-static void on_readable(evutil_socket_t fd, short what, void *arg) { work(arg, true); }
+static void on_readable(evutil_socket_t fd, short what, void *arg) { process_lines(arg, true); }
 
 static void on_again(evutil_socket_t fd, short what, void *arg)
 {
 	struct line_stream *s = arg;
 
-	work(s, !s->polls_in);
+	process_lines(s, !s->polls_in);
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *arg)
@@ -223,7 +223,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 	flush_out(s);
 	if (s->ended)
 		return;
-	if (s->full && unsent(s) < OUT_LOW)
+	if (s->full && unsent_bytes(s) < OUT_LOW)
 		line_stream_wake(s);
 	if (s->ops.drained && !line_stream_is_behind(s))
 		s->ops.drained(s->ctx);

@@ -12,9 +12,9 @@
 #define ID_MAX 1024u
 #define METHOD_MAX 256u
 
-static int problem(struct rpc_problem *p, int code, json_t *id, const char *fmt, ...)
+static int set_problem(struct rpc_problem *p, int code, json_t *id, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-static int problem(struct rpc_problem *p, int code, json_t *id, const char *fmt, ...)
+static int set_problem(struct rpc_problem *p, int code, json_t *id, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -35,14 +35,15 @@ static int read_request(struct rpc_message *m, json_t *method, struct rpc_proble
 {
 	if (!json_is_string(method) || !json_string_length(method) || json_string_length(method) > METHOD_MAX ||
 	    strlen(json_string_value(method)) != json_string_length(method))
-		return problem(p, RPC_INVALID_REQUEST, m->id, "method: expected a string of 1 to %u bytes", METHOD_MAX);
+		return set_problem(p, RPC_INVALID_REQUEST, m->id, "method: expected a string of 1 to %u bytes",
+				   METHOD_MAX);
 	m->kind = m->id ? RPC_REQUEST : RPC_NOTIFICATION;
 	m->method = json_string_value(method);
 	m->params = json_object_get(m->root, "params");
 	if (json_is_null(m->params))
 		m->params = NULL;
 	if (m->params && !json_is_object(m->params) && !json_is_array(m->params))
-		return problem(p, RPC_INVALID_REQUEST, m->id, "params: expected an object");
+		return set_problem(p, RPC_INVALID_REQUEST, m->id, "params: expected an object");
 	return 0;
 }
 
@@ -54,10 +55,10 @@ static int read_response(struct rpc_message *m, struct rpc_problem *p)
 	if (json_is_null(m->error))
 		m->error = NULL;
 	if (!m->id)
-		return problem(p, RPC_INVALID_REQUEST, NULL, "neither a method nor an id");
+		return set_problem(p, RPC_INVALID_REQUEST, NULL, "neither a method nor an id");
 	if (!m->result == !m->error)
-		return problem(p, RPC_INVALID_REQUEST, m->id,
-			       "a response has a result or an error, a request has a method");
+		return set_problem(p, RPC_INVALID_REQUEST, m->id,
+				   "a response has a result or an error, a request has a method");
 	return 0;
 }
 
@@ -68,16 +69,16 @@ int rpc_message_of(json_t *root, enum rpc_dialect d, struct rpc_message *ret, st
 
 	if (!json_is_object(root)) {
 		json_decref(root);
-		return problem(ret_problem, RPC_INVALID_REQUEST, NULL, "expected an object");
+		return set_problem(ret_problem, RPC_INVALID_REQUEST, NULL, "expected an object");
 	}
 	m.id = json_object_get(root, "id");
 	const char *version = json_get_string(root, "jsonrpc");
 	json_t *method = json_object_get(root, "method");
 	if (m.id && !id_is_good(m.id))
-		r = problem(ret_problem, RPC_INVALID_REQUEST, NULL,
-			    "id: expected a string of at most %u bytes or an integer", ID_MAX);
+		r = set_problem(ret_problem, RPC_INVALID_REQUEST, NULL,
+				"id: expected a string of at most %u bytes or an integer", ID_MAX);
 	else if (d == RPC_VERSIONED && (!version || strcmp(version, "2.0") != 0))
-		r = problem(ret_problem, RPC_INVALID_REQUEST, m.id, "jsonrpc: expected \"2.0\"");
+		r = set_problem(ret_problem, RPC_INVALID_REQUEST, m.id, "jsonrpc: expected \"2.0\"");
 	else
 		r = method ? read_request(&m, method, ret_problem) : read_response(&m, ret_problem);
 	if (r < 0) {
@@ -110,7 +111,7 @@ int rpc_message_parse(const char *text, size_t len, enum rpc_dialect d, struct r
 	json_auto_t *id = root ? NULL : rpc_message_find_id(text, len);
 
 	if (!root)
-		return problem(ret_problem, RPC_PARSE_ERROR, id, "bad JSON at byte %d: %s", bad.position, bad.text);
+		return set_problem(ret_problem, RPC_PARSE_ERROR, id, "bad JSON at byte %d: %s", bad.position, bad.text);
 	return rpc_message_of(root, d, ret, ret_problem);
 }
 
@@ -128,7 +129,7 @@ void rpc_problem_done(struct rpc_problem *p)
 
 /* ---- making them ---- */
 
-static json_t *start(enum rpc_dialect d)
+static json_t *start_message(enum rpc_dialect d)
 {
 	json_t *m = json_object();
 
@@ -141,7 +142,7 @@ static void set_id(json_t *m, const json_t *id) { json_object_set_new(m, "id", i
 
 json_t *rpc_message_result(enum rpc_dialect d, const json_t *id, json_t *result)
 {
-	json_t *m = start(d);
+	json_t *m = start_message(d);
 
 	set_id(m, id);
 	json_object_set_new(m, "result", result);
@@ -150,7 +151,7 @@ json_t *rpc_message_result(enum rpc_dialect d, const json_t *id, json_t *result)
 
 json_t *rpc_message_error(enum rpc_dialect d, const json_t *id, int code, const char *message, json_t *data)
 {
-	json_t *m = start(d), *error = json_object();
+	json_t *m = start_message(d), *error = json_object();
 
 	set_id(m, id);
 	json_object_set_new(error, "code", json_integer(code));
@@ -163,7 +164,7 @@ json_t *rpc_message_error(enum rpc_dialect d, const json_t *id, int code, const 
 
 json_t *rpc_message_notification(enum rpc_dialect d, const char *method, json_t *params)
 {
-	json_t *m = start(d);
+	json_t *m = start_message(d);
 
 	json_object_set_new(m, "method", json_string(method));
 	if (params)

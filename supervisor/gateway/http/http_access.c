@@ -57,7 +57,7 @@ bool http_access_same(const char *a, size_t a_len, const char *b, size_t b_len)
 	return !differs;
 }
 
-static bool refuse(struct http_refusal *ret, unsigned status, const char *why)
+static bool reject_request(struct http_refusal *ret, unsigned status, const char *why)
 {
 	*ret = (struct http_refusal){ status, why };
 	return false;
@@ -89,16 +89,17 @@ bool http_access_allows(const struct http_access *a, const struct http_request *
 
 	/* An HTTP/1.0 request may have no Host; no browser sends such a one. */
 	if (http_request_header(r, "Host", &v) && !http_access_is_local(v.data ? v.data : "", v.len))
-		return refuse(ret, 403,
-			      "the Host header does not name this machine: use localhost, 127.0.0.1 or [::1]");
+		return reject_request(ret, 403,
+				      "the Host header does not name this machine: use localhost, 127.0.0.1 or [::1]");
 	unsigned origins = http_request_header(r, "Origin", &v);
 	if (origins > 1 || (origins == 1 && !http_access_is_local_origin(v.data ? v.data : "", v.len)))
-		return refuse(ret, 403,
-			      "the Origin header is not of this machine: pages of other sites are not served");
+		return reject_request(ret, 403,
+				      "the Origin header is not of this machine: pages of other sites are not served");
 	if (!a->open && !who)
-		return refuse(ret, 401,
-			      "this needs the header 'Authorization: Bearer TOKEN'; 'bailiff serve --print-token' "
-			      "tells the token");
+		return reject_request(
+			ret, 401,
+			"this needs the header 'Authorization: Bearer TOKEN'; 'bailiff serve --print-token' "
+			"tells the token");
 	*ret_who = who;
 	return true;
 }

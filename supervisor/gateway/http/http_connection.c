@@ -50,7 +50,7 @@ struct http_connection {
 
 static struct timeval in_ms(unsigned ms) { return (struct timeval){ ms / 1000, (suseconds_t)(ms % 1000) * 1000 }; }
 
-static void enter(struct http_connection *c, enum http_connection_state s)
+static void enter_state(struct http_connection *c, enum http_connection_state s)
 {
 	unsigned ms = s == HTTP_RESTING   ? c->limits->idle_ms
 		      : s == HTTP_READING ? c->limits->request_ms
@@ -69,7 +69,7 @@ static void enter(struct http_connection *c, enum http_connection_state s)
 static void turn_soon(struct http_connection *c) { event_active(c->turn, EV_TIMEOUT, 0); }
 
 /* What is freed during dispatch is marked and freed by a turn of its own. */
-static void die(struct http_connection *c)
+static void close_connection(struct http_connection *c)
 {
 	struct http_exchange *x = c->x;
 
@@ -113,7 +113,7 @@ static void begin_exchange(struct http_connection *c)
 	x->c = c;
 	x->head_only = c->request.method && strcmp(c->request.method, "HEAD") == 0;
 	c->x = x;
-	enter(c, HTTP_ANSWERING);
+	enter_state(c, HTTP_ANSWERING);
 }
 
 /* What follows on the connection cannot be understood, or is not wanted. */
@@ -151,7 +151,7 @@ static bool wants_body(struct http_connection *c)
 }
 
 /* One piece of the input; true if there may be more to do. */
-static bool feed(struct http_connection *c)
+static bool feed_bytes(struct http_connection *c)
 {
 	struct evbuffer *in = bufferevent_get_input(c->bev);
 	size_t n = evbuffer_get_contiguous_space(in), used = 0;
@@ -193,14 +193,14 @@ static void take_input(struct http_connection *c)
 		if (evbuffer_get_length(in) == 0)
 			break;
 		if (c->state == HTTP_RESTING)
-			enter(c, HTTP_READING);
-		if (!feed(c))
+			enter_state(c, HTTP_READING);
+		if (!feed_bytes(c))
 			break;
 	}
 	/* Nothing more comes: a request that is not whole will not become so. */
 	if (!c->dead && c->peer_done && (c->state == HTTP_RESTING || c->state == HTTP_READING) &&
 	    evbuffer_get_length(in) == 0)
-		die(c);
+		close_connection(c);
 }
 
 static void on_turn(evutil_socket_t fd, short what, void *arg)
@@ -227,10 +227,10 @@ static void on_read(struct bufferevent *bev, void *arg)
  * The last answer is out: our end of file, then the peer's is awaited for a while. Closing at once, with bytes of the
  * peer unread, would reset the connection and take the answer away from it.
  */
-static void linger(struct http_connection *c)
+static void linger_close(struct http_connection *c)
 {
 	if (c->peer_done || c->shut || shutdown(bufferevent_getfd(c->bev), SHUT_WR) < 0)
-		die(c);
+		close_connection(c);
 	c->shut = true;
 }
 
@@ -242,7 +242,7 @@ static void on_write(struct bufferevent *bev, void *arg)
 	if (c->dead || output_len(c))
 		return;
 	if (c->state == HTTP_CLOSING)
-		linger(c);
+		linger_close(c);
 	else if (c->state != HTTP_ANSWERING)
 		take_input(c);
 }
@@ -264,10 +264,10 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 		bufferevent_disable(bev, EV_READ);
 		return;
 	}
-	die(c);
+	close_connection(c);
 }
 
-static void on_timer(evutil_socket_t fd, short what, void *arg) { die(arg); }
+static void on_timer(evutil_socket_t fd, short what, void *arg) { close_connection(arg); }
 
 struct http_connection *http_connection_new(struct event_base *base, int fd, const struct http_limits *limits,
 					    struct http_counts *counts, const struct http_connection_ops *ops,
@@ -289,7 +289,7 @@ struct http_connection *http_connection_new(struct event_base *base, int fd, con
 	bufferevent_setcb(c->bev, on_read, on_write, on_event, c);
 	bufferevent_setwatermark(c->bev, EV_READ, 0, INPUT_MOST);
 	bufferevent_set_timeouts(c->bev, NULL, &stalled);
-	enter(c, HTTP_RESTING);
+	enter_state(c, HTTP_RESTING);
 	loop_enable(c->bev, EV_READ | EV_WRITE);
 	return c;
 }
@@ -311,7 +311,7 @@ const char *http_exchange_principal(const struct http_exchange *x) { return x->c
 
 bool http_exchange_named(const struct http_exchange *x) { return x->c->named; }
 
-void http_connection_drop(struct http_connection *c) { die(c); }
+void http_connection_drop(struct http_connection *c) { close_connection(c); }
 
 void http_connection_free(struct http_connection *c) { free_now(c); }
 
@@ -320,9 +320,9 @@ void http_connection_finish(struct http_connection *c)
 	if (c->state == HTTP_ANSWERING)
 		c->last = true;
 	else if (c->state != HTTP_CLOSING && output_len(c))
-		enter(c, HTTP_CLOSING);
+		enter_state(c, HTTP_CLOSING);
 	else if (c->state != HTTP_CLOSING)
-		die(c);
+		close_connection(c);
 }
 
 struct http_connection *http_connection_next(const struct http_connection *c) { return c->next; }
@@ -424,12 +424,12 @@ static void finish_exchange(struct http_exchange *x)
 	http_request_done(&c->request);
 	http_request_init(&c->request, c->limits->body_bytes);
 	if (c->last) {
-		enter(c, HTTP_CLOSING);
+		enter_state(c, HTTP_CLOSING);
 		if (output_len(c) == 0)
-			linger(c);
+			linger_close(c);
 		return;
 	}
-	enter(c, HTTP_RESTING);
+	enter_state(c, HTTP_RESTING);
 	turn_soon(c);
 }
 
@@ -478,7 +478,7 @@ size_t http_exchange_queued(const struct http_exchange *x) { return output_len(x
 void http_exchange_drop(struct http_exchange *x)
 {
 	x->ops = (struct http_exchange_ops){ 0 };
-	die(x->c);
+	close_connection(x->c);
 }
 
 void http_exchange_refuse(struct http_exchange *x, unsigned status, const char *why)

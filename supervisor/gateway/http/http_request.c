@@ -18,7 +18,7 @@ void http_request_done(struct http_request *r)
 
 bool http_request_begun(const struct http_request *r) { return r->head.len > 0; }
 
-static enum http_request_state bad(struct http_request *r, unsigned status, const char *why)
+static enum http_request_state reject_head(struct http_request *r, unsigned status, const char *why)
 {
 	r->status = status;
 	r->why = why;
@@ -33,13 +33,14 @@ static enum http_request_state take_head(struct http_request *r)
 	switch (http_head_parse(r->head.data, r->head.len, &r->parsed, &why)) {
 	case PARSED_MORE: return HTTP_REQUEST_MORE;
 	case PARSED_BAD:
-		return bad(r, r->head.len >= HTTP_HEAD_MAX || strcmp(why, HTTP_HEADERS_MANY) == 0 ? 431 : 400, why);
+		return reject_head(r, r->head.len >= HTTP_HEAD_MAX || strcmp(why, HTTP_HEADERS_MANY) == 0 ? 431 : 400,
+				   why);
 	case PARSED_OK: break;
 	}
 	if (h->form != HTTP_ORIGIN)
-		return bad(r, 400, "this is no proxy: the path of the request begins with /");
+		return reject_head(r, 400, "this is no proxy: the path of the request begins with /");
 	if (h->body == HTTP_BODY_LENGTH && h->length > r->body_max)
-		return bad(r, 413, "the body is too long");
+		return reject_head(r, 413, "the body is too long");
 	const char *path = r->head.data + h->path_at;
 	size_t n = h->path_len;
 	const char *query = memchr(path, '?', n), *fragment = memchr(path, '#', n);
@@ -89,8 +90,9 @@ enum http_request_state http_request_feed(struct http_request *r, const char *p,
 	used += http_body_read(&r->framing, p + used, n - used, &r->body, r->body_max);
 	*ret_used = used;
 	if (r->framing.bad)
-		return bad(r, r->body.len > r->body_max ? 413 : 400,
-			   r->body.len > r->body_max ? "the body is too long" : "chunks of the body that are none");
+		return reject_head(r, r->body.len > r->body_max ? 413 : 400,
+				   r->body.len > r->body_max ? "the body is too long"
+							     : "chunks of the body that are none");
 	return r->framing.done ? HTTP_REQUEST_DONE : HTTP_REQUEST_MORE;
 }
 

@@ -65,7 +65,7 @@ const struct http_counts *http_server_counts(const struct http_server *s) { retu
 
 /* ---- requests ---- */
 
-static void refuse(struct http_server *s, struct http_exchange *x, const struct http_refusal *r)
+static void reject_connection(struct http_server *s, struct http_exchange *x, const struct http_refusal *r)
 {
 	s->counts.refused++;
 	if (r->status == 401)
@@ -128,7 +128,7 @@ static void on_request(void *ctx, struct http_exchange *x)
 	const struct http_route *route = i < s->nroutes ? &s->routes[i].route : NULL;
 
 	if (!http_access_allows(&access, r, &who, &no)) {
-		refuse(s, x, &no);
+		reject_connection(s, x, &no);
 		return;
 	}
 	http_connection_authorise(http_exchange_connection(x), who);

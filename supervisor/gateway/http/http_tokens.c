@@ -83,7 +83,7 @@ const struct http_token *http_tokens_named(const struct http_tokens *t, const ch
 	return NULL;
 }
 
-static int add(struct http_tokens *t, const char *name, const char *text, unsigned line, struct err *e)
+static int add_token(struct http_tokens *t, const char *name, const char *text, unsigned line, struct err *e)
 {
 	struct http_token *k = &t->all[t->n];
 	char digest[HASH_SHA256_TEXT];
@@ -127,7 +127,7 @@ static int read_line(struct http_tokens *t, char *line, unsigned number, struct 
 		return 0;
 	if (second && strtok_r(NULL, " \t\r", &rest))
 		return err_field(e, "--token-file", "line %u: expected TOKEN, or NAME TOKEN", number);
-	return add(t, second ? first : "", second ? second : first, number, e);
+	return add_token(t, second ? first : "", second ? second : first, number, e);
 }
 
 /* In place: *text is cut into lines and words. */
@@ -239,7 +239,7 @@ static int append_token(int fd, const char *path, const char *name, struct err *
 }
 
 /* One for everyone is made only where there is none at all: who gave each client its own wants no other. */
-static bool has(const struct http_tokens *t, const char *name)
+static bool has_token(const struct http_tokens *t, const char *name)
 {
 	return name[0] ? http_tokens_named(t, name) != NULL : t->n > 0;
 }
@@ -255,7 +255,7 @@ static int make_token(const char *path, const char *name, struct http_tokens **r
 		return err_sys(e, errno, "open '%s'", path);
 	if (read_file(fd, path, &t, e) < 0)
 		return -1;
-	bool there = has(t, name);
+	bool there = has_token(t, name);
 	http_tokens_free(t);
 	if (!there && append_token(fd, path, name, e) < 0)
 		return -1;
@@ -271,7 +271,7 @@ int http_tokens_load(const char *path, const char *name, bool create, struct htt
 		return err_sys(e, errno, "open '%s'", path);
 	if (fd >= 0 && read_file(fd, path, &t, e) < 0)
 		return -1;
-	if (create && (!t || !has(t, name))) {
+	if (create && (!t || !has_token(t, name))) {
 		http_tokens_free(mem_take(&t));
 		if (make_token(path, name, &t, e) < 0)
 			return err_wrap(e, "make a token for HTTP clients");
@@ -305,7 +305,7 @@ static bool same_file(const struct stat *a, const struct stat *b)
 	       a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
-static void refresh(struct http_tokens *t)
+static void refresh_tokens(struct http_tokens *t)
 {
 	struct http_tokens *new = NULL;
 	struct http_token old[TOKENS_MAX];
@@ -335,7 +335,7 @@ static void refresh(struct http_tokens *t)
 
 const struct http_token *http_tokens_all(struct http_tokens *t, size_t *ret_n)
 {
-	refresh(t);
+	refresh_tokens(t);
 	*ret_n = t->n;
 	return t->all;
 }

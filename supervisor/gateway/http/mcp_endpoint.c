@@ -137,7 +137,7 @@ static void modern_free(struct peer *p)
 }
 
 /* The session that has been without a connection for longest, or NULL. */
-static struct peer *idlest(struct mcp_endpoint *of)
+static struct peer *find_idlest(struct mcp_endpoint *of)
 {
 	struct peer *best = NULL, *p;
 
@@ -167,7 +167,7 @@ static void on_sweep(evutil_socket_t fd, short what, void *arg)
 /* ---- requests ---- */
 
 /* A JSON-RPC error about a message that no session gets to see. */
-static void fail(struct http_exchange *x, unsigned status, const json_t *message, int code, const char *why)
+static void fail_exchange(struct http_exchange *x, unsigned status, const json_t *message, int code, const char *why)
 {
 	const json_t *id = json_object_get(message, "id");
 	json_t *error = rpc_message_error(RPC_VERSIONED, json_is_string(id) || json_is_integer(id) ? id : NULL, code,
@@ -178,7 +178,7 @@ static void fail(struct http_exchange *x, unsigned status, const json_t *message
 	http_exchange_reply(x, status, "application/json", text, strlen(text));
 }
 
-static bool accepts(const struct http_request *r, const char *kind, const char *any)
+static bool accepts_type(const struct http_request *r, const char *kind, const char *any)
 {
 	return http_request_lists(r, "Accept", kind) || http_request_lists(r, "Accept", any) ||
 	       http_request_lists(r, "Accept", "*/*");
@@ -199,16 +199,16 @@ static struct peer *session_of(struct mcp_endpoint *of, struct http_exchange *x,
 	const struct http_request *r = http_exchange_request(x);
 
 	if (!mcp_headers_legacy_version(r)) {
-		fail(x, 400, message, RPC_INVALID_REQUEST,
-		     "MCP-Protocol-Version names a version that is not spoken here");
+		fail_exchange(x, 400, message, RPC_INVALID_REQUEST,
+			      "MCP-Protocol-Version names a version that is not spoken here");
 		return NULL;
 	}
 	if (!http_request_header(r, "Mcp-Session-Id", &id))
-		fail(x, 400, message, RPC_INVALID_REQUEST,
-		     "the header Mcp-Session-Id is missing: a session begins with initialize");
+		fail_exchange(x, 400, message, RPC_INVALID_REQUEST,
+			      "the header Mcp-Session-Id is missing: a session begins with initialize");
 	else if (!(p = session_named(of, buf_cstr(&id), http_exchange_principal(x))))
-		fail(x, 404, message, RPC_INVALID_REQUEST,
-		     "there is no such session, or no longer: begin a new one with initialize");
+		fail_exchange(x, 404, message, RPC_INVALID_REQUEST,
+			      "there is no such session, or no longer: begin a new one with initialize");
 	if (p)
 		p->used_ns = clock_boot_ns();
 	return p;
@@ -217,8 +217,8 @@ static struct peer *session_of(struct mcp_endpoint *of, struct http_exchange *x,
 static void refuse_busy(struct http_exchange *x, const json_t *message)
 {
 	http_exchange_header(x, "Retry-After", "1");
-	fail(x, 429, message, RPC_INTERNAL_ERROR,
-	     "too many calls are under way for this client: wait for some of them to end");
+	fail_exchange(x, 429, message, RPC_INTERNAL_ERROR,
+		      "too many calls are under way for this client: wait for some of them to end");
 }
 
 static bool is_request(const json_t *message)
@@ -239,7 +239,7 @@ static const struct mcp_tool *called_tool(const struct mcp_endpoint *of, const j
  * Takes the message over. Everything has a place, also what is not answered (a notification, a response: 202), so that
  * the session knows that it shares its client's connection with nobody.
  */
-static void feed(struct peer *p, struct http_exchange *x, json_t *message, const struct mcp_post *post)
+static void feed_message(struct peer *p, struct http_exchange *x, json_t *message, const struct mcp_post *post)
 {
 	if (is_request(message) && mcp_session_busy(p->mcp)) {
 		refuse_busy(x, message);
@@ -253,17 +253,17 @@ static void feed(struct peer *p, struct http_exchange *x, json_t *message, const
 
 static void post_initialize(struct mcp_endpoint *of, struct http_exchange *x, json_t *message)
 {
-	struct peer *p = of->counts.sessions >= of->o.sessions ? idlest(of) : NULL;
+	struct peer *p = of->counts.sessions >= of->o.sessions ? find_idlest(of) : NULL;
 
 	if (of->counts.sessions >= of->o.sessions && !p) {
-		fail(x, 503, message, RPC_INTERNAL_ERROR, "too many sessions are open");
+		fail_exchange(x, 503, message, RPC_INTERNAL_ERROR, "too many sessions are open");
 		json_decref(message);
 		return;
 	}
 	if (p)
 		session_free_of(p);
 	p = session_new(of, x);
-	feed(p, x, message, &(struct mcp_post){ .session_id = p->id });
+	feed_message(p, x, message, &(struct mcp_post){ .session_id = p->id });
 	/* Answered at once, and refused: there is no session. */
 	if (!mcp_session_is_legacy(p->mcp) && mcp_streams_open(p->streams) == 0)
 		session_free_of(p);
@@ -286,7 +286,7 @@ static void post_legacy(struct mcp_endpoint *of, struct http_exchange *x, json_t
 	}
 	const struct mcp_tool *tool = is_request(message) ? called_tool(of, message) : NULL;
 	bool hang_up = tool && (tool->hints & MCP_HANG_UP);
-	feed(p, x, message, &(struct mcp_post){ .hang_up = hang_up });
+	feed_message(p, x, message, &(struct mcp_post){ .hang_up = hang_up });
 }
 
 static void post_modern(struct mcp_endpoint *of, struct http_exchange *x, json_t *message, const struct mcp_envelope *e)
@@ -296,11 +296,11 @@ static void post_modern(struct mcp_endpoint *of, struct http_exchange *x, json_t
 	char why[MCP_WHY_MAX];
 
 	if (is_request(message) && !mcp_headers_agree(http_exchange_request(x), message, schema, why)) {
-		fail(x, 400, message, MCP_HEADER_MISMATCH, why);
+		fail_exchange(x, 400, message, MCP_HEADER_MISMATCH, why);
 		json_decref(message);
 		return;
 	}
-	feed(modern_of(of, x), x, message, &(struct mcp_post){ .modern = true, .complete = e->complete });
+	feed_message(modern_of(of, x), x, message, &(struct mcp_post){ .modern = true, .complete = e->complete });
 }
 
 static void handle_post(struct mcp_endpoint *of, struct http_exchange *x)
@@ -309,19 +309,21 @@ static void handle_post(struct mcp_endpoint *of, struct http_exchange *x)
 	json_error_t je;
 
 	if (!http_request_lists(r, "Content-Type", "application/json")) {
-		fail(x, 415, NULL, RPC_INVALID_REQUEST, "Content-Type must be application/json");
+		fail_exchange(x, 415, NULL, RPC_INVALID_REQUEST, "Content-Type must be application/json");
 		return;
 	}
-	if (!accepts(r, "application/json", "application/*") || !accepts(r, "text/event-stream", "text/*")) {
-		fail(x, 406, NULL, RPC_INVALID_REQUEST, "Accept must list application/json and text/event-stream");
+	if (!accepts_type(r, "application/json", "application/*") || !accepts_type(r, "text/event-stream", "text/*")) {
+		fail_exchange(x, 406, NULL, RPC_INVALID_REQUEST,
+			      "Accept must list application/json and text/event-stream");
 		return;
 	}
 	json_t *message = json_loadb(r->body.data ? r->body.data : "", r->body.len, JSON_REJECT_DUPLICATES, &je);
 	if (!json_is_object(message)) {
 		bool batch = json_is_array(message);
 		json_decref(message);
-		fail(x, 400, NULL, batch ? RPC_INVALID_REQUEST : RPC_PARSE_ERROR,
-		     batch ? "batches are not taken: send one message in each POST" : "the body is not a JSON object");
+		fail_exchange(x, 400, NULL, batch ? RPC_INVALID_REQUEST : RPC_PARSE_ERROR,
+			      batch ? "batches are not taken: send one message in each POST"
+				    : "the body is not a JSON object");
 		return;
 	}
 	struct mcp_envelope e = mcp_headers_envelope(r, message);
@@ -336,8 +338,8 @@ static void handle_get(struct mcp_endpoint *of, struct http_exchange *x)
 	const struct http_request *r = http_exchange_request(x);
 	buf_auto struct buf last = BUF_INIT;
 
-	if (!accepts(r, "text/event-stream", "text/*")) {
-		fail(x, 406, NULL, RPC_INVALID_REQUEST, "Accept must list text/event-stream");
+	if (!accepts_type(r, "text/event-stream", "text/*")) {
+		fail_exchange(x, 406, NULL, RPC_INVALID_REQUEST, "Accept must list text/event-stream");
 		return;
 	}
 	struct peer *p = session_of(of, x, NULL);
@@ -355,7 +357,7 @@ static void handle_delete(struct mcp_endpoint *of, struct http_exchange *x)
 	session_free_of(p);
 }
 
-static void handle(void *ctx, struct http_exchange *x)
+static void handle_exchange(void *ctx, struct http_exchange *x)
 {
 	static const struct {
 		const char *method;
@@ -397,8 +399,8 @@ struct mcp_endpoint *mcp_endpoint_new(const struct mcp_endpoint_options *o)
 
 void mcp_endpoint_serve(struct mcp_endpoint *of, struct http_server *s, const char *path)
 {
-	http_server_route(s, &(struct http_route){ .path = path, .methods = "GET, POST, DELETE", .handle = handle },
-			  of);
+	http_server_route(
+		s, &(struct http_route){ .path = path, .methods = "GET, POST, DELETE", .handle = handle_exchange }, of);
 }
 
 void mcp_endpoint_stop(struct mcp_endpoint *of)

@@ -78,7 +78,7 @@ bool mcp_headers_decode(const char *value, size_t n, struct buf *out)
 }
 
 /* The header must be there once and say the same as the body. */
-static bool same(const struct http_request *r, const char *name, const char *body, char why[MCP_WHY_MAX])
+static bool header_equals(const struct http_request *r, const char *name, const char *body, char why[MCP_WHY_MAX])
 {
 	buf_auto struct buf header = BUF_INIT, value = BUF_INIT;
 	unsigned n = http_request_header(r, name, &header);
@@ -99,7 +99,7 @@ static bool same(const struct http_request *r, const char *name, const char *bod
 }
 
 /* The member of params that Mcp-Name repeats, or NULL. */
-static const char *named(const char *method)
+static const char *find_parameter(const char *method)
 {
 	static const struct {
 		const char *method, *member;
@@ -120,9 +120,9 @@ static bool same_param(const struct http_request *r, const char *name, const jso
 	char number[40];
 
 	if (json_is_string(v))
-		return same(r, name, json_string_value(v), why);
+		return header_equals(r, name, json_string_value(v), why);
 	if (json_is_boolean(v))
-		return same(r, name, json_is_true(v) ? "true" : "false", why);
+		return header_equals(r, name, json_is_true(v) ? "true" : "false", why);
 	if (!json_is_number(v))
 		return true;
 	buf_auto struct buf header = BUF_INIT;
@@ -133,7 +133,7 @@ static bool same_param(const struct http_request *r, const char *name, const jso
 			return true;
 	}
 	snprintf(number, sizeof(number), "%.17g", json_number_value(v));
-	return same(r, name, number, why);
+	return header_equals(r, name, number, why);
 }
 
 static bool params_agree(const struct http_request *r, const json_t *arguments, const json_t *schema,
@@ -165,12 +165,12 @@ bool mcp_headers_agree(const struct http_request *r, const json_t *message, cons
 
 	if (!method)
 		return true;
-	if (version && !same(r, "MCP-Protocol-Version", version, why))
+	if (version && !header_equals(r, "MCP-Protocol-Version", version, why))
 		return false;
-	if (!same(r, "Mcp-Method", method, why))
+	if (!header_equals(r, "Mcp-Method", method, why))
 		return false;
-	const char *member = named(method), *name = member ? json_get_string(params, member) : NULL;
-	if (name && !same(r, "Mcp-Name", name, why))
+	const char *member = find_parameter(method), *name = member ? json_get_string(params, member) : NULL;
+	if (name && !header_equals(r, "Mcp-Name", name, why))
 		return false;
 	return !input_schema || params_agree(r, json_object_get(params, "arguments"), input_schema, why);
 }
@@ -180,7 +180,7 @@ void mcp_event_id_format(uint64_t stream, uint64_t number, char ret[MCP_EVENT_ID
 	snprintf(ret, MCP_EVENT_ID_MAX, "%" PRIu64 "-%" PRIu64, stream, number);
 }
 
-static const char *digits(const char *p, uint64_t *ret)
+static const char *is_digits(const char *p, uint64_t *ret)
 {
 	const char *start = p;
 	uint64_t v = 0;
@@ -194,11 +194,11 @@ static const char *digits(const char *p, uint64_t *ret)
 bool mcp_event_id_parse(const char *text, uint64_t *ret_stream, uint64_t *ret_number)
 {
 	uint64_t stream, number;
-	const char *p = digits(text, &stream);
+	const char *p = is_digits(text, &stream);
 
 	if (!p || *p != '-')
 		return false;
-	p = digits(p + 1, &number);
+	p = is_digits(p + 1, &number);
 	if (!p || *p)
 		return false;
 	*ret_stream = stream;

@@ -73,7 +73,7 @@ static void forget_oldest(struct mcp_streams *s)
 		free_stream(st);
 }
 
-static void keep(struct mcp_stream *st, const char *text, size_t len)
+static void store_for_replay(struct mcp_stream *st, const char *text, size_t len)
 {
 	struct mcp_streams *s = st->of;
 	struct kept *k = mem_alloc(sizeof(*k) + len);
@@ -110,7 +110,7 @@ static bool reaches_back(const struct mcp_stream *st, uint64_t after)
  * Told later, by a turn of its own: it may be found out while the client's session is just sending, and to cancel the
  * request then would pull the ground from under it.
  */
-static void lost(struct mcp_stream *st)
+static void on_lost(struct mcp_stream *st)
 {
 	st->of->open--;
 	if (st->of->o.resumable)
@@ -124,7 +124,7 @@ static void on_sse_gone(void *ctx)
 	struct mcp_stream *st = ctx;
 
 	st->sse = NULL;
-	lost(st);
+	on_lost(st);
 }
 
 static void on_exchange_gone(void *ctx)
@@ -132,7 +132,7 @@ static void on_exchange_gone(void *ctx)
 	struct mcp_stream *st = ctx;
 
 	st->x = NULL;
-	lost(st);
+	on_lost(st);
 }
 
 /* Of a stream whose sse is there. False: it is gone again. */
@@ -147,7 +147,7 @@ static bool write_event(struct mcp_stream *st, uint64_t number, const char *text
 	return true;
 }
 
-static void prime(struct mcp_stream *st, uint64_t after)
+static void send_prime(struct mcp_stream *st, uint64_t after)
 {
 	char id[MCP_EVENT_ID_MAX];
 
@@ -158,7 +158,7 @@ static void prime(struct mcp_stream *st, uint64_t after)
 }
 
 /* The POST becomes a stream. */
-static void begin(struct mcp_stream *st)
+static void begin_stream(struct mcp_stream *st)
 {
 	struct http_exchange *x = st->x;
 
@@ -168,7 +168,7 @@ static void begin(struct mcp_stream *st)
 	if (st->post.session_id)
 		http_exchange_header(x, "Mcp-Session-Id", st->post.session_id);
 	st->sse = sse_new(st->of->o.base, x, on_sse_gone, st);
-	prime(st, 0);
+	send_prime(st, 0);
 	if (st->post.hang_up && st->sse) {
 		st->of->open--;
 		sse_end(st->sse);
@@ -185,7 +185,7 @@ static void on_slow(evutil_socket_t fd, short what, void *arg)
 			st->of->o.abandoned(st->of->o.ctx, st);
 		free_stream(st);
 	} else if (st->x) {
-		begin(st);
+		begin_stream(st);
 	}
 }
 
@@ -221,7 +221,7 @@ static unsigned status_of(const struct mcp_post *p, const json_t *message)
 	}
 }
 
-static void reply(struct mcp_stream *st, const json_t *message)
+static void send_reply(struct mcp_stream *st, const json_t *message)
 {
 	struct http_exchange *x = st->x;
 	mem_auto char *text = message ? json_dumps(message, JSON_COMPACT) : NULL;
@@ -245,7 +245,7 @@ static void send_event(struct mcp_stream *st, const json_t *message)
 		return;
 	st->last++;
 	if (st->of->o.resumable)
-		keep(st, text, len);
+		store_for_replay(st, text, len);
 	if (st->sse)
 		write_event(st, st->last, text, len);
 }
@@ -257,9 +257,9 @@ void mcp_streams_send(struct mcp_streams *s, struct mcp_stream *on, json_t *mess
 	if (st && on && last)
 		st->finished = true;
 	if (st && !st->lost && st->x && last)
-		reply(st, message);
+		send_reply(st, message);
 	else if (st && !st->lost && st->x)
-		begin(st);
+		begin_stream(st);
 	if (st && st->begun && message)
 		send_event(st, message);
 	json_decref(message);
@@ -330,7 +330,7 @@ struct mcp_stream *mcp_streams_post(struct mcp_streams *s, struct http_exchange 
 	s->open++;
 	http_exchange_listen(x, &ops, st);
 	if (post->hang_up)
-		begin(st);
+		begin_stream(st);
 	else
 		loop_add(st->slow, &tv);
 	return st;
@@ -341,7 +341,7 @@ void mcp_streams_prime(struct mcp_streams *s, bool on) { s->prime = on; }
 size_t mcp_streams_open(const struct mcp_streams *s) { return s->open; }
 
 /* What is kept of the stream behind `after`, then what comes. */
-static void attach(struct mcp_stream *st, struct http_exchange *x, uint64_t after)
+static void attach_stream(struct mcp_stream *st, struct http_exchange *x, uint64_t after)
 {
 	struct mcp_streams *s = st->of;
 	struct kept *k, *next;
@@ -349,7 +349,7 @@ static void attach(struct mcp_stream *st, struct http_exchange *x, uint64_t afte
 	close_connection(st);
 	s->open++;
 	st->sse = sse_new(s->o.base, x, on_sse_gone, st);
-	prime(st, after);
+	send_prime(st, after);
 	for (k = TAILQ_FIRST(&s->replay); k && st->sse; k = next) {
 		next = TAILQ_NEXT(k, entry);
 		if (k->stream == st && k->number > after && !write_event(st, k->number, k->text, k->len))
@@ -377,6 +377,6 @@ bool mcp_streams_get(struct mcp_streams *s, struct http_exchange *x, const char 
 		http_exchange_refuse(x, 404, "what came after this Last-Event-ID is no longer kept");
 		return false;
 	}
-	attach(st, x, after);
+	attach_stream(st, x, after);
 	return true;
 }

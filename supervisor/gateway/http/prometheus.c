@@ -53,7 +53,7 @@ void prometheus_family(struct buf *out, const char *name, enum prometheus_kind k
 	buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kinds[kind]);
 }
 
-static void escape(struct buf *out, const char *s)
+static void escape_label(struct buf *out, const char *s)
 {
 	for (; *s; s++) {
 		if (*s == '\\' || *s == '"')
@@ -71,7 +71,7 @@ void prometheus_sample(struct buf *out, const char *name, const char *label, con
 	buf_str(out, name);
 	if (label) {
 		buf_printf(out, "{%s=\"", label);
-		escape(out, text);
+		escape_label(out, text);
 		buf_str(out, "\"}");
 	}
 	if (divisor == 1)
@@ -80,7 +80,7 @@ void prometheus_sample(struct buf *out, const char *name, const char *label, con
 		buf_printf(out, " %.9g\n", (double)value / divisor);
 }
 
-static void labelled(struct buf *out, struct jval counters)
+static void write_labelled(struct buf *out, struct jval counters)
 {
 	for (size_t i = 0; i < countof(label_rows); i++) {
 		struct jval family = jval_get(counters, label_rows[i].member);
@@ -98,7 +98,7 @@ static void labelled(struct buf *out, struct jval counters)
 }
 
 /* Prometheus' buckets hold everything up to their bound; the last has none. */
-static void histogram(struct buf *out, const char *name, const char *help, struct jval h)
+static void write_histogram(struct buf *out, const char *name, const char *help, struct jval h)
 {
 	struct jiter bounds = jiter_on(jval_get(h, "boundsMs")), buckets = jiter_on(jval_get(h, "buckets"));
 	mem_auto char *bucket = mem_printf("%s_bucket", name), *sum = mem_printf("%s_sum", name),
@@ -117,17 +117,17 @@ static void histogram(struct buf *out, const char *name, const char *help, struc
 	prometheus_sample(out, count, NULL, NULL, jval_uint(jval_get(h, "count"), 0), 1);
 }
 
-static void histograms(struct buf *out, struct jval all)
+static void write_histograms(struct buf *out, struct jval all)
 {
 	for (size_t i = 0; i < countof(histogram_rows); i++) {
 		struct jval h = jval_get(all, histogram_rows[i].member);
 
 		if (h.type == JT_OBJECT)
-			histogram(out, histogram_rows[i].name, histogram_rows[i].help, h);
+			write_histogram(out, histogram_rows[i].name, histogram_rows[i].help, h);
 	}
 }
 
-static void methods(struct buf *out, struct jval all)
+static void write_methods(struct buf *out, struct jval all)
 {
 	static const struct {
 		const char *member, *name, *help;
@@ -164,7 +164,7 @@ void prometheus_metrics(struct buf *out, struct jval metrics)
 		prometheus_family(out, rows[i].name, rows[i].kind, rows[i].help);
 		prometheus_sample(out, rows[i].name, NULL, NULL, jval_uint(v, 0), rows[i].divisor);
 	}
-	labelled(out, jval_get(metrics, "counters"));
-	histograms(out, jval_get(metrics, "histograms"));
-	methods(out, jval_get(metrics, "methods"));
+	write_labelled(out, jval_get(metrics, "counters"));
+	write_histograms(out, jval_get(metrics, "histograms"));
+	write_methods(out, jval_get(metrics, "methods"));
 }

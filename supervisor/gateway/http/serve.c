@@ -128,7 +128,7 @@ static void wind_down(struct serve *s)
 	(void)loop_run(s->base);
 }
 
-static void run(struct serve *s, const char *address)
+static void run_server(struct serve *s, const char *address)
 {
 	static const int caught[] = { SIGTERM, SIGINT, SIGHUP };
 	struct event *signals[countof(caught)];
@@ -239,7 +239,7 @@ static int check_hidden(const char *file, struct err *e)
 				 path);
 }
 
-static int start(struct serve *s, struct err *e)
+static int start_server(struct serve *s, struct err *e)
 {
 	struct http_limits limits = HTTP_LIMITS_DEFAULT;
 	struct http_address address;
@@ -266,7 +266,7 @@ static int start(struct serve *s, struct err *e)
 	    gateway_sandbox_enter(http_tokens_file(s->tokens), e) < 0)
 		return -1;
 	http_address_format(&address, text);
-	run(s, text);
+	run_server(s, text);
 	event_base_free(s->base);
 	return 0;
 }
@@ -303,7 +303,7 @@ int serve_main(int argc, char **argv)
 		fprintf(stderr, "bailiff serve: %s\n", e.message);
 		return 2;
 	}
-	if (load_tokens(&s, &e) < 0 || (s.print_token ? print_token(&s, &e) : start(&s, &e)) < 0) {
+	if (load_tokens(&s, &e) < 0 || (s.print_token ? print_token(&s, &e) : start_server(&s, &e)) < 0) {
 		fprintf(stderr, "bailiff serve: %s\n", e.message);
 		status = e.code == ERR_INVALID ? 2 : 1;
 	}

@@ -21,7 +21,7 @@ static void free_sse(struct sse *s)
 	free(s);
 }
 
-static void lost(struct sse *s)
+static void on_lost(struct sse *s)
 {
 	void (*gone)(void *ctx) = s->gone;
 	void *ctx = s->ctx;
@@ -30,13 +30,13 @@ static void lost(struct sse *s)
 	gone(ctx);
 }
 
-static void on_gone(void *ctx) { lost(ctx); }
+static void on_gone(void *ctx) { on_lost(ctx); }
 
 static bool write_bytes(struct sse *s, const char *p, size_t n)
 {
 	if (http_exchange_queued(s->x) > SSE_QUEUE_MOST) {
 		http_exchange_drop(s->x);
-		lost(s);
+		on_lost(s);
 		return false;
 	}
 	http_exchange_write(s->x, p, n);

@@ -121,7 +121,7 @@ static void say_metrics(const struct status_pages *p, struct http_exchange *x, s
 	http_exchange_reply(x, 200, PROMETHEUS_TYPE, out.data, out.len);
 }
 
-static void answer(struct visit *v, struct jval health, struct jval metrics)
+static void reply_page(struct visit *v, struct jval health, struct jval metrics)
 {
 	struct http_exchange *x = v->x;
 	char word[16] = "unavailable";
@@ -154,13 +154,16 @@ static void on_gone(void *ctx)
 	v->x = NULL;
 }
 
-static void on_late(evutil_socket_t fd, short what, void *arg) { answer(arg, (struct jval){ 0 }, (struct jval){ 0 }); }
+static void on_late(evutil_socket_t fd, short what, void *arg)
+{
+	reply_page(arg, (struct jval){ 0 }, (struct jval){ 0 });
+}
 
 static void on_metrics(void *ctx, struct jval result, struct jval error)
 {
 	struct visit *v = ctx;
 
-	answer(v, jval_of(buf_cstr(&v->health), v->health.len), result);
+	reply_page(v, jval_of(buf_cstr(&v->health), v->health.len), result);
 	end_visit(v);
 }
 
@@ -173,7 +176,7 @@ static void on_health(void *ctx, struct jval result, struct jval error)
 	jval_str(jval_get(result, "status"), p->word, sizeof(p->word));
 	p->word_ns = clock_boot_ns();
 	if (v->what == HEALTH) {
-		answer(v, result, (struct jval){ 0 });
+		reply_page(v, result, (struct jval){ 0 });
 		end_visit(v);
 		return;
 	}
@@ -201,7 +204,7 @@ static void on_lost(void *ctx, const struct err *e)
 	p->lost = true;
 	p->word_ns = 0;
 	while ((v = TAILQ_FIRST(&p->visits))) {
-		answer(v, (struct jval){ 0 }, (struct jval){ 0 });
+		reply_page(v, (struct jval){ 0 }, (struct jval){ 0 });
 		end_visit(v);
 	}
 	event_active(p->drop, EV_TIMEOUT, 0);
@@ -294,7 +297,7 @@ void status_pages_free(struct status_pages *p)
 	if (!p)
 		return;
 	while ((v = TAILQ_FIRST(&p->visits))) {
-		answer(v, (struct jval){ 0 }, (struct jval){ 0 });
+		reply_page(v, (struct jval){ 0 }, (struct jval){ 0 });
 		end_visit(v);
 	}
 	if (p->link)

@@ -46,7 +46,7 @@ void mcp_client_state_free(struct mcp_client_state *m, struct gateway_session *u
 }
 
 /* The process's row; otherwise NULL, or with `make` the one that was not used for longest, emptied. */
-static struct seen *find(struct mcp_client_state *m, const char *process_id, bool make)
+static struct seen *find_offset(struct mcp_client_state *m, const char *process_id, bool make)
 {
 	struct seen *oldest = &m->seen[0];
 
@@ -65,7 +65,7 @@ static struct seen *find(struct mcp_client_state *m, const char *process_id, boo
 
 uint64_t mcp_client_state_offset(struct mcp_client_state *m, const char *process_id, const char *stream)
 {
-	struct seen *s = find(m, process_id, false);
+	struct seen *s = find_offset(m, process_id, false);
 
 	for (size_t i = 0; s && i < STREAMS; i++)
 		if (strcmp(s->streams[i].name, stream) == 0)
@@ -76,7 +76,7 @@ uint64_t mcp_client_state_offset(struct mcp_client_state *m, const char *process
 void mcp_client_state_set_offset(struct mcp_client_state *m, const char *process_id, const char *stream,
 				 uint64_t offset)
 {
-	struct seen *s = find(m, process_id, true);
+	struct seen *s = find_offset(m, process_id, true);
 
 	s->used = ++m->clock;
 	for (size_t i = 0; i < STREAMS; i++) {

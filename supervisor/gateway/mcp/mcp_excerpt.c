@@ -10,7 +10,7 @@
 
 static uint64_t length_of(const struct mcp_excerpt *x) { return x->total > x->from ? x->total - x->from : 0; }
 
-static void cut(struct mcp_excerpt *x, uint64_t share)
+static void cut_to_share(struct mcp_excerpt *x, uint64_t share)
 {
 	uint64_t length = length_of(x);
 
@@ -31,7 +31,7 @@ void mcp_excerpt_plan(struct mcp_excerpt *x, size_t n, size_t budget)
 		again = false;
 		for (size_t i = 0; i < n; i++)
 			if (x[i].head == UINT64_MAX && length_of(&x[i]) <= left / open) {
-				cut(&x[i], UINT64_MAX);
+				cut_to_share(&x[i], UINT64_MAX);
 				left -= length_of(&x[i]);
 				again = --open > 0;
 			}
@@ -39,7 +39,7 @@ void mcp_excerpt_plan(struct mcp_excerpt *x, size_t n, size_t budget)
 	uint64_t share = open ? left / open : 0;
 	for (size_t i = 0; i < n; i++)
 		if (x[i].head == UINT64_MAX)
-			cut(&x[i], share);
+			cut_to_share(&x[i], share);
 }
 
 /* What is shown of the bytes that were read: whole characters. An excerpt begins with one, because the one before ended
@@ -51,7 +51,7 @@ struct shown {
 	bool gap, bytes; /* something is left out; … because it is no text */
 };
 
-static size_t whole(const char *bytes, size_t n) { return n ? text_utf8_cut(bytes, n) : 0; }
+static size_t whole_characters(const char *bytes, size_t n) { return n ? text_utf8_cut(bytes, n) : 0; }
 
 /*
  * Whether it is mostly bytes that would be written as \xNN: an image, an archive. Of these four times the budget would
@@ -82,13 +82,13 @@ static struct shown shown_of(const struct mcp_excerpt *x)
 		s.at++;
 	s.last = last->len - s.at;
 	if (s.gap)
-		s.first = whole(first->data, first->len);
+		s.first = whole_characters(first->data, first->len);
 	if (x->open && last->len) {
-		size_t n = whole(last->data + s.at, s.last);
+		size_t n = whole_characters(last->data + s.at, s.last);
 		s.held = s.last - n;
 		s.last = n;
 	} else if (x->open && !s.gap) {
-		s.first = whole(first->data, first->len);
+		s.first = whole_characters(first->data, first->len);
 		s.held = first->len - s.first;
 	}
 	return s;
@@ -103,7 +103,7 @@ uint64_t mcp_excerpt_omitted(const struct mcp_excerpt *x)
 
 uint64_t mcp_excerpt_end(const struct mcp_excerpt *x) { return x->total - shown_of(x).held; }
 
-static void show(const char *bytes, size_t n, struct buf *out)
+static void show_bytes(const char *bytes, size_t n, struct buf *out)
 {
 	struct sanitize s = SANITIZE_INIT;
 
@@ -116,7 +116,7 @@ void mcp_excerpt_text(const struct mcp_excerpt *x, struct buf *out)
 	size_t start = out->len;
 	struct shown s = shown_of(x);
 
-	show(buf_cstr(&x->first), s.first, out);
+	show_bytes(buf_cstr(&x->first), s.first, out);
 	if (s.gap) {
 		if (out->len > start && out->data[out->len - 1] != '\n')
 			buf_byte(out, '\n');
@@ -126,7 +126,7 @@ void mcp_excerpt_text(const struct mcp_excerpt *x, struct buf *out)
 				   : "[… %" PRIu64 " bytes left out …]\n",
 			   mcp_excerpt_omitted(x));
 	}
-	show(buf_cstr(&x->last) + s.at, s.last, out);
+	show_bytes(buf_cstr(&x->last) + s.at, s.last, out);
 }
 
 void mcp_excerpt_done(struct mcp_excerpt *x)
@@ -140,7 +140,7 @@ void mcp_excerpt_last_line(const char *bytes, size_t n, size_t most, struct buf 
 	buf_auto struct buf text = BUF_INIT;
 	size_t end, begin;
 
-	show(bytes, n, &text);
+	show_bytes(bytes, n, &text);
 	for (end = text.len; end > 0 && strchr(" \n\t", text.data[end - 1]); end--)
 		;
 	for (begin = end; begin > 0 && text.data[begin - 1] != '\n'; begin--)

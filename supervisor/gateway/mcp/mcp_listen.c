@@ -84,7 +84,7 @@ void mcp_method_listen(struct mcp_call *c)
 	send_notification(p, "notifications/subscriptions/acknowledged", json_pack("{sO}", "notifications", agreed));
 }
 
-static bool wants(const struct mcp_call_private *p, const char *list, const char *value)
+static bool wants_value(const struct mcp_call_private *p, const char *list, const char *value)
 {
 	const json_t *one;
 	size_t i;
@@ -113,7 +113,7 @@ bool mcp_listen_wants(const struct mcp_session *m, const char *uri)
 	const struct mcp_call_private *p;
 
 	TAILQ_FOREACH (p, &m->calls, entry)
-		if (wants(p, "resourceSubscriptions", uri))
+		if (wants_value(p, "resourceSubscriptions", uri))
 			return true;
 	return false;
 }
@@ -123,7 +123,7 @@ void mcp_listen_resource(struct mcp_session *m, const char *uri)
 	struct mcp_call_private *p;
 
 	TAILQ_FOREACH (p, &m->calls, entry)
-		if (wants(p, "resourceSubscriptions", uri))
+		if (wants_value(p, "resourceSubscriptions", uri))
 			send_notification(p, "notifications/resources/updated", json_pack("{ss}", "uri", uri));
 }
 
@@ -132,7 +132,7 @@ void mcp_listen_task(struct mcp_session *m, const char *id, const json_t *task)
 	struct mcp_call_private *p;
 
 	TAILQ_FOREACH (p, &m->calls, entry)
-		if (wants(p, "taskIds", id))
+		if (wants_value(p, "taskIds", id))
 			send_notification(p, "notifications/tasks", json_deep_copy(task));
 }
 

@@ -12,7 +12,7 @@ static const char instructions[] =
 	"reach is decided by policy, and what was refused is told in the result. Each command has a "
 	"/tmp and a localhost of its own. Long commands: background, then wait and read_output.";
 
-static json_t *capabilities(const struct mcp_call_private *p)
+static json_t *server_capabilities(const struct mcp_call_private *p)
 {
 	json_t *caps = json_pack("{s{sb} s{sb sb} s{sb} s{}}", "tools", "listChanged", 1, "resources", "subscribe", 1,
 				 "listChanged", 1, "prompts", "listChanged", 1, "completions");
@@ -45,9 +45,9 @@ void mcp_method_initialize(struct mcp_call *c)
 	json_decref(m->client_info);
 	m->client_caps = json_is_object(caps) ? json_incref(caps) : json_object();
 	m->client_info = json_is_object(info) ? json_incref(info) : json_object();
-	mcp_call_finish(c,
-			json_pack("{ss so so ss}", "protocolVersion", m->version, "capabilities", capabilities(c->priv),
-				  "serverInfo", mcp_server_info(), "instructions", instructions));
+	mcp_call_finish(c, json_pack("{ss so so ss}", "protocolVersion", m->version, "capabilities",
+				     server_capabilities(c->priv), "serverInfo", mcp_server_info(), "instructions",
+				     instructions));
 }
 
 void mcp_method_ping(struct mcp_call *c) { mcp_call_finish(c, json_object()); }
@@ -55,7 +55,7 @@ void mcp_method_ping(struct mcp_call *c) { mcp_call_finish(c, json_object()); }
 void mcp_method_discover(struct mcp_call *c)
 {
 	mcp_call_finish(c, json_pack("{so so ss}", "supportedVersions", mcp_version_list(), "capabilities",
-				     capabilities(c->priv), "instructions", instructions));
+				     server_capabilities(c->priv), "instructions", instructions));
 }
 
 void mcp_method_set_level(struct mcp_call *c)

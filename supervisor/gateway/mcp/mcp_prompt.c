@@ -37,14 +37,14 @@ json_t *mcp_prompt_describe(const struct mcp_prompt *p)
 			 "arguments", json_loads(p->arguments, 0, NULL));
 }
 
-static json_t *row(struct mcp_call *c, size_t i)
+static json_t *prompt_row(struct mcp_call *c, size_t i)
 {
 	const struct mcp_prompt *p = mcp_prompt_at(c->mcp->o.config, i);
 
 	return p ? mcp_prompt_describe(p) : NULL;
 }
 
-void mcp_method_prompts_list(struct mcp_call *c) { mcp_page_finish(c, "prompts", row); }
+void mcp_method_prompts_list(struct mcp_call *c) { mcp_page_finish(c, "prompts", prompt_row); }
 
 /* Strings, of the names that the prompt has, with those that it requires. */
 static int check_arguments(const struct mcp_prompt *p, const json_t *given, struct err *e)
@@ -116,7 +116,7 @@ const char *mcp_prompt_argument(const struct mcp_call *c, const char *name)
 
 /* ---- completion of arguments, of prompts and of resource templates ---- */
 
-static mcp_call_fn completer(struct mcp_call *c, const json_t *ref, bool *ret_known)
+static mcp_call_fn find_completer(struct mcp_call *c, const json_t *ref, bool *ret_known)
 {
 	const char *type = json_get_string(ref, "type");
 	const struct mcp_config *config = c->mcp->o.config;
@@ -143,7 +143,7 @@ void mcp_method_complete(struct mcp_call *c)
 {
 	const json_t *argument = json_object_get(c->params, "argument"), *name = json_object_get(argument, "name");
 	bool known;
-	mcp_call_fn complete = completer(c, json_object_get(c->params, "ref"), &known);
+	mcp_call_fn complete = find_completer(c, json_object_get(c->params, "ref"), &known);
 
 	if (!json_is_string(name) || !json_is_string(json_object_get(argument, "value")))
 		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL,

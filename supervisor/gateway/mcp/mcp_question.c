@@ -60,7 +60,7 @@ void mcp_call_lacks(struct mcp_call *c, const char *capability)
 
 /* ---- asking ---- */
 
-static struct mcp_question *find(const struct mcp_call_private *p, const char *key)
+static struct mcp_question *find_question(const struct mcp_call_private *p, const char *key)
 {
 	struct mcp_question *q;
 
@@ -88,14 +88,14 @@ void mcp_call_clear_answers(struct mcp_call *c)
 
 json_t *mcp_call_answer(const struct mcp_call *c, const char *key)
 {
-	const struct mcp_question *q = find(c->priv, key);
+	const struct mcp_question *q = find_question(c->priv, key);
 
 	return q ? q->answer : NULL;
 }
 
 bool mcp_call_dismissed_unread(const struct mcp_call *c, const char *key)
 {
-	const struct mcp_question *q = find(c->priv, key);
+	const struct mcp_question *q = find_question(c->priv, key);
 	const char *action = q ? json_get_string(q->answer, "action") : NULL;
 	int64_t ms;
 
@@ -109,7 +109,7 @@ bool mcp_call_dismissed_unread(const struct mcp_call *c, const char *key)
 }
 
 /* Whether a client's result is an answer to this question. */
-static bool fits(const struct mcp_question *q, const json_t *answer)
+static bool fits_question(const struct mcp_question *q, const json_t *answer)
 {
 	const char *action = json_get_string(answer, "action");
 	struct err e = ERR_INIT;
@@ -239,7 +239,7 @@ static int take_responses(struct mcp_call_private *p, bool *ret_all)
 	TAILQ_FOREACH (q, &p->questions, entry) {
 		json_t *answer = json_object_get(p->responses, q->key);
 
-		if (answer && !fits(q, answer)) {
+		if (answer && !fits_question(q, answer)) {
 			mcp_call_fail(&p->call, RPC_INVALID_PARAMS, NULL,
 				      "inputResponses.%s: is not what was asked for", q->key);
 			return 1;
@@ -294,7 +294,7 @@ void mcp_question_update(struct mcp_call_private *p, json_t *responses)
 	TAILQ_FOREACH (q, &p->questions, entry) {
 		json_t *answer = json_object_get(responses, q->key);
 
-		if (!q->number || !answer || !fits(q, answer))
+		if (!q->number || !answer || !fits_question(q, answer))
 			continue; /* what nobody waits for, or what is no answer, changes nothing */
 		q->number = 0;
 		q->answer = json_incref(answer);
@@ -317,7 +317,7 @@ void mcp_question_response(struct mcp_session *m, const json_t *id, json_t *resu
 			if (!number || q->number != number)
 				continue;
 			q->number = 0;
-			if (!error && fits(q, result))
+			if (!error && fits_question(q, result))
 				q->answer = json_incref(result);
 			if (p->task)
 				p->call.mcp->call_ops->task_asks(p->task);
@@ -366,7 +366,7 @@ static json_t *decision_schema(const struct mcp_session *m)
 			 "title", "Decision", "enum", words, "enumNames", names, "required", "decision");
 }
 
-static void tell(struct mcp_call *c, enum mcp_approval a)
+static void finish_approval(struct mcp_call *c, enum mcp_approval a)
 {
 	struct mcp_call_private *p = c->priv;
 
@@ -386,27 +386,27 @@ static void on_actions(struct mcp_call *c, json_t *result, json_t *error)
 		if (!json_equal(json_object_get(one, "actionId"), ours))
 			continue;
 		if (status && strcmp(status, "pending") != 0) {
-			tell(c, decision && strcmp(decision, "allow") == 0 ? MCP_ALLOWED : MCP_DENIED);
+			finish_approval(c, decision && strcmp(decision, "allow") == 0 ? MCP_ALLOWED : MCP_DENIED);
 			return;
 		}
 	}
-	tell(c, MCP_WAITS);
+	finish_approval(c, MCP_WAITS);
 }
 
 /* Nobody was asked, or others were faster, or this user may not answer here: it is as they have decided, or it waits
  * for them. */
-static void look(struct mcp_call *c)
+static void query_actions(struct mcp_call *c)
 {
 	mcp_call_query(c, "list_actions", json_pack("{ss si}", "sessionId", gateway_session_id(c->up), "limit", 1000),
 		       on_actions);
 }
 
-static void decided(struct mcp_call *c, json_t *result, json_t *error)
+static void on_decided(struct mcp_call *c, json_t *result, json_t *error)
 {
 	if (error)
-		look(c);
+		query_actions(c);
 	else
-		tell(c, c->priv->allowing ? MCP_ALLOWED : MCP_DENIED);
+		finish_approval(c, c->priv->allowing ? MCP_ALLOWED : MCP_DENIED);
 }
 
 /* An operator has answered while the client's user is being asked: the question is taken back. */
@@ -423,7 +423,8 @@ bool mcp_question_event(struct mcp_call_private *p, struct jval event)
 	mcp_question_done(p);
 	if (p->task)
 		p->call.mcp->call_ops->task_asks(p->task);
-	tell(&p->call, jval_is_str(jval_path(event, "payload.decision"), "allow") ? MCP_ALLOWED : MCP_DENIED);
+	finish_approval(&p->call,
+			jval_is_str(jval_path(event, "payload.decision"), "allow") ? MCP_ALLOWED : MCP_DENIED);
 	return true;
 }
 
@@ -437,7 +438,7 @@ static void on_decision(struct mcp_call *c)
 	/* A client that nobody sits at dismisses at once what it cannot show: the question is still open, and others
 	 * can answer it. */
 	if (!answer || mcp_call_dismissed_unread(c, "approve")) {
-		look(c);
+		query_actions(c);
 		return;
 	}
 	p->allowing = strcmp(action, "accept") == 0 && word && strncmp(word, "allow", 5) == 0;
@@ -447,7 +448,7 @@ static void on_decision(struct mcp_call *c)
 		json_pack("{sO ss ss ss}", "actionId", json_object_get(p->approving, "actionId"), "decision",
 			  p->allowing ? "allow" : "deny", "scope", session ? "session" : "once", "note",
 			  strcmp(action, "accept") == 0 ? "answered through the client" : "dismissed in the client"),
-		decided);
+		on_decided);
 }
 
 void mcp_call_approve(struct mcp_call *c, const json_t *started, const char *question,

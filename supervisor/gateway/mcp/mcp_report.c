@@ -145,7 +145,7 @@ static void tell_status(const struct mcp_report *r, const char *next, struct buf
 
 /* ---- what was refused ---- */
 
-static json_t *one(const char *given, const char *otherwise)
+static json_t *text_or(const char *given, const char *otherwise)
 {
 	json_t *word = given && *given ? json_string(given) : NULL;
 
@@ -161,11 +161,12 @@ static void tell_needs(const struct violation_needs *n, const char *profile, str
 
 	violation_needs_host(n, &host);
 	if (n->write)
-		json_object_set_new(wider, "writeRoots", one(n->folder[0] == '/' ? n->folder : "", "PATH"));
+		json_object_set_new(wider, "writeRoots", text_or(n->folder[0] == '/' ? n->folder : "", "PATH"));
 	if (n->read)
-		json_object_set_new(wider, "readRoots", one(n->file, "PATH"));
+		json_object_set_new(wider, "readRoots", text_or(n->file, "PATH"));
 	if (host.len || n->network)
-		json_object_set_new(wider, "network", json_pack("{so}", "allow", one(buf_cstr(&host), "HOST:PORT")));
+		json_object_set_new(wider, "network",
+				    json_pack("{so}", "allow", text_or(buf_cstr(&host), "HOST:PORT")));
 	if (!json_object_size(wider))
 		return;
 	json_object_set_new(wider, "extends", json_string(profile));
@@ -176,7 +177,7 @@ static void tell_needs(const struct violation_needs *n, const char *profile, str
 		   text);
 }
 
-static bool has(const json_t *array, const char *key, const char *text)
+static bool has_text(const json_t *array, const char *key, const char *text)
 {
 	const json_t *v;
 	size_t i;
@@ -204,7 +205,7 @@ static json_t *denials_of(const json_t *violations, const char *profile, bool su
 			continue;
 		violation_text_describe(violation, &words);
 		violation_needs_add(&needs, violation);
-		if (json_array_size(found) < DENIALS_MAX && !has(found, "what", buf_cstr(&words)))
+		if (json_array_size(found) < DENIALS_MAX && !has_text(found, "what", buf_cstr(&words)))
 			json_array_append_new(
 				found, json_pack("{so ss}", "what", rpc_message_text(buf_cstr(&words), words.len),
 						 "confidence", violation_text_is_hint(violation) ? "hint" : "exact"));
@@ -285,7 +286,7 @@ static const char *guess_unseen(const struct buf *text)
 	return NULL;
 }
 
-static const char *guess(const struct mcp_report *r)
+static const char *guess_reason(const struct mcp_report *r)
 {
 	for (size_t i = 0; i < r->nstreams; i++) {
 		const struct mcp_excerpt *x = &r->streams[i];
@@ -381,7 +382,7 @@ static void add_streams(const struct mcp_report *r, struct buf *text, json_t *co
 
 /* ---- all of it ---- */
 
-static void copy(json_t *to, const json_t *from, const char *key)
+static void copy_members(json_t *to, const json_t *from, const char *key)
 {
 	json_t *v = json_object_get(from, key);
 
@@ -395,11 +396,11 @@ static json_t *structured_of(const struct mcp_report *r, const char *next, const
 	json_t *s = json_pack("{ss}", "status", status_of(r->process));
 
 	for (size_t i = 0; i < countof(same); i++)
-		copy(s, r->process, same[i]);
+		copy_members(s, r->process, same[i]);
 	if (!json_text_is(s, "status", "waiting_permission"))
 		json_object_del(s, "actionId");
 	if (mcp_report_has_ended(r->process) && !json_text_is(r->process, "status", "completed"))
-		copy(s, r->process, json_get_text(r->process, "message")[0] ? "message" : "statusReason");
+		copy_members(s, r->process, json_get_text(r->process, "message")[0] ? "message" : "statusReason");
 	if (json_object_get(s, "statusReason")) {
 		json_object_set(s, "message", json_object_get(s, "statusReason"));
 		json_object_del(s, "statusReason");
@@ -443,7 +444,7 @@ json_t *mcp_report_result(const struct mcp_report *r)
 		tell_status(r, buf_cstr(&next), &text);
 	tell_denials(denials, json_array_size(violations), buf_cstr(&allow), &text);
 	structured = structured_of(r, buf_cstr(&next), denials, buf_cstr(&allow));
-	const char *hint = went_wrong(r) && !json_array_size(denials) && !r->note ? guess(r) : NULL;
+	const char *hint = went_wrong(r) && !json_array_size(denials) && !r->note ? guess_reason(r) : NULL;
 	if (hint) {
 		buf_printf(&text, "%s\n", hint);
 		json_object_set_new(structured, "hint", json_string(hint));
@@ -486,7 +487,7 @@ json_t *mcp_report_denied(const json_t *error)
 	buf_auto struct buf text = BUF_INIT;
 	json_t *s = json_pack("{ss ss}", "status", denied ? "denied" : "failed", "message", message);
 
-	copy(s, data, "processId");
+	copy_members(s, data, "processId");
 	buf_printf(&text, "%s: %s.\n", denied ? "Denied by policy" : "Not started",
 		   decision ? json_get_text(decision, "decisionReason") : message);
 	if (decision) {

@@ -122,7 +122,8 @@ static int read_round(struct mcp_call_private *p)
 	return 1;
 }
 
-static void refuse(struct mcp_session *m, const struct rpc_message *msg, void *where, int code, const char *text)
+static void reject_request(struct mcp_session *m, const struct rpc_message *msg, void *where, int code,
+			   const char *text)
 {
 	mcp_send(m, where, rpc_message_error(RPC_VERSIONED, msg->id, code, text, NULL), true);
 }
@@ -148,21 +149,21 @@ void mcp_request(struct mcp_session *m, const struct rpc_message *msg, void *whe
 		return;
 	}
 	if (is_under_way(m, msg->id, where)) {
-		refuse(m, msg, where, RPC_INVALID_REQUEST, "id: a request with this id is under way");
+		reject_request(m, msg, where, RPC_INVALID_REQUEST, "id: a request with this id is under way");
 		return;
 	}
 	if (!method || !(method->eras & era)) {
 		mem_auto char *text = mem_printf("there is no method %.100s%s", msg->method,
 						 method ? " in this version of the protocol" : "");
-		refuse(m, msg, where, RPC_METHOD_NOT_FOUND, text);
+		reject_request(m, msg, where, RPC_METHOD_NOT_FOUND, text);
 		return;
 	}
 	if (msg->params && !json_is_object(msg->params)) {
-		refuse(m, msg, where, RPC_INVALID_PARAMS, "params: expected an object");
+		reject_request(m, msg, where, RPC_INVALID_PARAMS, "params: expected an object");
 		return;
 	}
 	if (era == MCP_LEGACY && !m->version && !(method->flags & MCP_EARLY)) {
-		refuse(m, msg, where, RPC_INVALID_REQUEST, "initialize comes first");
+		reject_request(m, msg, where, RPC_INVALID_REQUEST, "initialize comes first");
 		return;
 	}
 	struct mcp_call_private *p = mcp_call_new(m, method, msg->id, where);

@@ -12,7 +12,7 @@
 #define BLOCK 64u
 
 /* HMAC-SHA256 (RFC 2104) with a key of 32 bytes. */
-static void hmac(const uint8_t key[32], const struct buf *text, uint8_t out[32])
+static void hmac_state(const uint8_t key[32], const struct buf *text, uint8_t out[32])
 {
 	buf_auto struct buf inner = BUF_INIT, outer = BUF_INIT;
 
@@ -37,7 +37,7 @@ static void add_json(struct buf *to, const json_t *v)
 }
 
 /* Everything that the state is for, and the state itself. */
-static void bind(const struct mcp_request_state *s, uint64_t until, const char *body, struct buf *out)
+static void bind_state(const struct mcp_request_state *s, uint64_t until, const char *body, struct buf *out)
 {
 	char time[24];
 
@@ -61,19 +61,19 @@ char *mcp_request_state_sign(const struct mcp_request_state *s, const json_t *ke
 
 	text_base64_encode(json, strlen(json), &body);
 	free(json);
-	bind(s, until, buf_cstr(&body), &bound);
-	hmac(s->key, &bound, sum);
+	bind_state(s, until, buf_cstr(&body), &bound);
+	hmac_state(s->key, &bound, sum);
 	text_base64_encode(sum, sizeof(sum), &mac);
 	return mem_printf("%llu.%s.%s", (unsigned long long)until, buf_cstr(&body), buf_cstr(&mac));
 }
 
-static int forged(struct err *e)
+static int reject_state(struct err *e)
 {
 	return err_field(e, "requestState", "is not one that was given for this request; call again without it");
 }
 
 /* In the same time wherever they differ. */
-static bool same(const uint8_t *a, const uint8_t *b, size_t n)
+static bool is_same(const uint8_t *a, const uint8_t *b, size_t n)
 {
 	uint8_t differ = 0;
 
@@ -92,15 +92,15 @@ json_t *mcp_request_state_verify(const struct mcp_request_state *s, const char *
 
 	if (!dot || last == dot || strlen(text) > MCP_REQUEST_STATE_MAX ||
 	    sscanf(text, "%20llu%c", &until, &end) != 2 || end != '.') {
-		forged(e);
+		reject_state(e);
 		return NULL;
 	}
 	buf_append(&body, dot + 1, (size_t)(last - dot - 1));
-	bind(s, until, buf_cstr(&body), &bound);
-	hmac(s->key, &bound, sum);
+	bind_state(s, until, buf_cstr(&body), &bound);
+	hmac_state(s->key, &bound, sum);
 	if (text_base64_decode(last + 1, strlen(last + 1), &mac) < 0 || mac.len != sizeof(sum) ||
-	    !same((const uint8_t *)mac.data, sum, sizeof(sum))) {
-		forged(e);
+	    !is_same((const uint8_t *)mac.data, sum, sizeof(sum))) {
+		reject_state(e);
 		return NULL;
 	}
 	if (s->now_s > until) {
@@ -111,6 +111,6 @@ json_t *mcp_request_state_verify(const struct mcp_request_state *s, const char *
 			       ? NULL
 			       : json_loadb(buf_cstr(&json), json.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
 	if (!kept)
-		forged(e);
+		reject_state(e);
 	return kept;
 }

@@ -25,7 +25,7 @@ const struct mcp_resource *mcp_resource_at(const struct mcp_config *config, size
 
 /* ---- templates ---- */
 
-static int hex(char c)
+static int hex_digit(char c)
 {
 	return c >= '0' && c <= '9'   ? c - '0'
 	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
@@ -33,13 +33,13 @@ static int hex(char c)
 				      : -1;
 }
 
-static json_t *unescape(const char *s, size_t n)
+static json_t *unescape_text(const char *s, size_t n)
 {
 	buf_auto struct buf out = BUF_INIT;
 
 	for (size_t i = 0; i < n; i++) {
-		if (s[i] == '%' && i + 2 < n && hex(s[i + 1]) >= 0 && hex(s[i + 2]) >= 0) {
-			buf_byte(&out, (char)(hex(s[i + 1]) * 16 + hex(s[i + 2])));
+		if (s[i] == '%' && i + 2 < n && hex_digit(s[i + 1]) >= 0 && hex_digit(s[i + 2]) >= 0) {
+			buf_byte(&out, (char)(hex_digit(s[i + 1]) * 16 + hex_digit(s[i + 2])));
 			i += 2;
 		} else {
 			buf_byte(&out, s[i]);
@@ -70,7 +70,7 @@ bool mcp_resource_match(const char *t, const char *uri, json_t **ret_vars)
 		if (!n)
 			return false;
 		mem_auto char *key = mem_strndup(name, (size_t)(close - name));
-		json_object_set_new(vars, key, unescape(uri, n));
+		json_object_set_new(vars, key, unescape_text(uri, n));
 		uri += n;
 		t = close + 1;
 	}

@@ -91,7 +91,7 @@ static void list_more(struct mcp_call *c, json_t *page, const char *cursor)
 
 /* ---- what changes ---- */
 
-static void updated(struct mcp_session *m, const char *kind, const char *id, const char *stream)
+static void notify_updated(struct mcp_session *m, const char *kind, const char *id, const char *stream)
 {
 	char uri[160];
 
@@ -109,21 +109,21 @@ void mcp_resource_event(struct mcp_session *m, struct jval event)
 	jval_str(jval_get(event, "type"), type, sizeof(type));
 	jval_str(jval_get(event, "processId"), process, sizeof(process));
 	jval_str(jval_path(event, "payload.stream"), stream, sizeof(stream));
-	updated(m, "events", NULL, NULL);
+	notify_updated(m, "events", NULL, NULL);
 	if (strcmp(type, "policy.changed") == 0)
-		updated(m, "policy", NULL, NULL);
+		notify_updated(m, "policy", NULL, NULL);
 	if (!process[0])
 		return;
 	if (strcmp(type, "process.output") == 0 && stream[0]) {
-		updated(m, "output", process, stream);
+		notify_updated(m, "output", process, stream);
 		if (strcmp(stream, "pty") == 0)
-			updated(m, "screen", process, NULL);
+			notify_updated(m, "screen", process, NULL);
 	} else if (strncmp(type, "process.", 8) == 0 || strcmp(type, "sandbox.violation") == 0) {
-		updated(m, "process", process, NULL);
-		updated(m, "processes", NULL, NULL);
+		notify_updated(m, "process", process, NULL);
+		notify_updated(m, "processes", NULL, NULL);
 	}
 	if (strncmp(type, "changes.", 8) == 0 || strncmp(type, "artifact.", 9) == 0)
-		updated(m, "changes", process, NULL);
+		notify_updated(m, "changes", process, NULL);
 }
 
 /* ---- completion ---- */

@@ -22,7 +22,7 @@
 #define BAD_PARAMS (-32602)
 
 /* A thing that is not there is a resource that is not there; anything else is our trouble. */
-static void fail(struct mcp_call *c, const json_t *error)
+static void fail_read(struct mcp_call *c, const json_t *error)
 {
 	json_int_t code = json_integer_value(json_object_get(error, "code"));
 
@@ -33,7 +33,7 @@ static void fail(struct mcp_call *c, const json_t *error)
 }
 
 /* `meta` is taken over and may be NULL. */
-static void finish(struct mcp_call *c, const char *mime, const char *kind, json_t *content, json_t *meta)
+static void finish_read(struct mcp_call *c, const char *mime, const char *kind, json_t *content, json_t *meta)
 {
 	json_t *item = json_pack("{ss ss so}", "uri", c->uri, "mimeType", mime, kind, content);
 
@@ -46,13 +46,14 @@ static void finish_json(struct mcp_call *c, const json_t *value, json_t *meta)
 {
 	mem_auto char *dump = json_dumps(value, JSON_INDENT(2) | JSON_ENCODE_ANY);
 
-	finish(c, "application/json", "text", rpc_message_text(dump ? dump : "null", dump ? strlen(dump) : 4), meta);
+	finish_read(c, "application/json", "text", rpc_message_text(dump ? dump : "null", dump ? strlen(dump) : 4),
+		    meta);
 }
 
 static void finish_value(struct mcp_call *c, json_t *result, json_t *error)
 {
 	if (error)
-		fail(c, error);
+		fail_read(c, error);
 	else
 		finish_json(c, result, NULL);
 }
@@ -87,7 +88,7 @@ static void on_output(struct mcp_call *c, json_t *result, json_t *error)
 	json_t *meta;
 
 	if (error) {
-		fail(c, error);
+		fail_read(c, error);
 		return;
 	}
 	meta = json_pack("{sO sO}", "bailiff/offset", json_object_get(result, "offset"), "bailiff/totalBytes",
@@ -97,8 +98,8 @@ static void on_output(struct mcp_call *c, json_t *result, json_t *error)
 		buf_printf(&uri, "/%" PRIu64, next);
 		json_object_set_new(meta, "bailiff/next", json_string(uri.data));
 	}
-	finish(c, binary ? "application/octet-stream" : "text/plain", binary ? "blob" : "text",
-	       json_incref(json_object_get(result, "data")), meta);
+	finish_read(c, binary ? "application/octet-stream" : "text/plain", binary ? "blob" : "text",
+		    json_incref(json_object_get(result, "data")), meta);
 }
 
 static void on_process_of_output(struct mcp_call *c, json_t *result, json_t *error)
@@ -107,7 +108,7 @@ static void on_process_of_output(struct mcp_call *c, json_t *result, json_t *err
 	uint64_t from, length;
 
 	if (error)
-		fail(c, error);
+		fail_read(c, error);
 	else if (!output || !range_of(c, &from, &length))
 		mcp_resource_missing(c);
 	else
@@ -141,9 +142,9 @@ void mcp_resource_processes(struct mcp_call *c)
 static void on_screen(struct mcp_call *c, json_t *result, json_t *error)
 {
 	if (error)
-		fail(c, error);
+		fail_read(c, error);
 	else
-		finish(c, "text/plain", "text", json_incref(json_object_get(result, "text")), NULL);
+		finish_read(c, "text/plain", "text", json_incref(json_object_get(result, "text")), NULL);
 }
 
 void mcp_resource_screen(struct mcp_call *c)
@@ -164,7 +165,7 @@ static void on_changes(struct mcp_call *c, json_t *result, json_t *error)
 		return;
 	}
 	if (error) {
-		fail(c, error);
+		fail_read(c, error);
 		return;
 	}
 	json_array_foreach (json_object_get(result, "changes"), i, v) {
@@ -173,7 +174,7 @@ static void on_changes(struct mcp_call *c, json_t *result, json_t *error)
 		else
 			buf_printf(&diff, "# %s %s\n", json_get_text(v, "change"), json_get_text(v, "path"));
 	}
-	finish(c, "text/x-diff", "text", rpc_message_text(buf_cstr(&diff), diff.len), NULL);
+	finish_read(c, "text/x-diff", "text", rpc_message_text(buf_cstr(&diff), diff.len), NULL);
 }
 
 void mcp_resource_changes(struct mcp_call *c)
@@ -196,7 +197,7 @@ static void on_events(struct mcp_call *c, json_t *result, json_t *error)
 	size_t n = json_array_size(events);
 
 	if (error) {
-		fail(c, error);
+		fail_read(c, error);
 		return;
 	}
 	/* The latest are asked for, or the next ones. */
@@ -226,7 +227,7 @@ static void on_newest(struct mcp_call *c, json_t *result, json_t *error)
 	json_int_t after = last > EVENTS_BACK ? last - EVENTS_BACK : 0;
 
 	if (error)
-		fail(c, error);
+		fail_read(c, error);
 	else
 		list_events(c, after + 1 < first ? first - 1 : after, 1000);
 }

@@ -151,7 +151,7 @@ static struct mcp_call_private *find_call(struct mcp_session *m, const json_t *i
 }
 
 /* Modern clients that share a session over HTTP cancel by closing their request: ids say nothing of whose it is. */
-static void notified(struct mcp_session *m, const struct rpc_message *msg, bool shared)
+static void on_notification(struct mcp_session *m, const struct rpc_message *msg, bool shared)
 {
 	const json_t *id = json_object_get(msg->params, "requestId");
 
@@ -196,7 +196,7 @@ void mcp_session_feed(struct mcp_session *m, json_t *message, void *where, enum 
 	}
 	switch (msg.kind) {
 	case RPC_REQUEST: mcp_request(m, &msg, where, hint); return;
-	case RPC_NOTIFICATION: notified(m, &msg, where && !m->version); break;
+	case RPC_NOTIFICATION: on_notification(m, &msg, where && !m->version); break;
 	case RPC_RESPONSE: mcp_question_response(m, msg.id, msg.result, msg.error); break;
 	}
 	if (where)

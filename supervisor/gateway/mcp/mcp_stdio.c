@@ -131,7 +131,7 @@ static int look_for_daemon(struct err *e)
 	return 0;
 }
 
-static int serve(const struct mcp_config *config)
+static int serve_stdio(const struct mcp_config *config)
 {
 	static const struct line_stream_ops line_ops = {
 		.line = on_line,
@@ -185,5 +185,5 @@ int mcp_stdio_main(int argc, char **argv)
 		fprintf(stderr, "bailiff mcp: %s\n", e.message);
 		return 1;
 	}
-	return serve(&config) < 0 ? 1 : 0;
+	return serve_stdio(&config) < 0 ? 1 : 0;
 }

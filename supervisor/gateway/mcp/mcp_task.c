@@ -46,7 +46,7 @@ static json_t *open_questions(const struct mcp_call_private *p)
 	return all;
 }
 
-static json_t *describe(const struct mcp_task *t, bool modern)
+static json_t *describe_task(const struct mcp_task *t, bool modern)
 {
 	json_auto_t *inputs = t->call ? open_questions(t->call) : NULL;
 	const json_t *error = json_object_get(t->message, "error");
@@ -68,16 +68,16 @@ static json_t *describe(const struct mcp_task *t, bool modern)
 static void notify_status(struct mcp_task *t)
 {
 	struct mcp_session *m = t->mcp;
-	json_auto_t *modern = describe(t, true);
+	json_auto_t *modern = describe_task(t, true);
 
 	mcp_listen_task(m, t->id, modern);
 	if (m->version)
 		mcp_send(m, NULL,
-			 rpc_message_notification(RPC_VERSIONED, "notifications/tasks/status", describe(t, false)),
+			 rpc_message_notification(RPC_VERSIONED, "notifications/tasks/status", describe_task(t, false)),
 			 false);
 }
 
-static void changed(struct mcp_task *t, enum mcp_task_status status)
+static void set_status(struct mcp_task *t, enum mcp_task_status status)
 {
 	t->status = status;
 	clock_format(clock_real_us(), t->updated);
@@ -89,7 +89,7 @@ static void changed(struct mcp_task *t, enum mcp_task_status status)
 
 /* ---- coming ---- */
 
-static struct mcp_task *find(struct mcp_session *m, const char *id)
+static struct mcp_task *find_task(struct mcp_session *m, const char *id)
 {
 	struct mcp_task *t;
 
@@ -99,7 +99,7 @@ static struct mcp_task *find(struct mcp_session *m, const char *id)
 	return NULL;
 }
 
-bool mcp_task_is_known(struct mcp_session *m, const char *id) { return find(m, id) != NULL; }
+bool mcp_task_is_known(struct mcp_session *m, const char *id) { return find_task(m, id) != NULL; }
 
 void mcp_tasks_notify(struct mcp_session *m)
 {
@@ -111,7 +111,7 @@ void mcp_tasks_notify(struct mcp_session *m)
 	json_object_foreach_safe (m->untold_tasks, next, id, yes) {
 		if (mcp_is_behind(m))
 			return;
-		if ((t = find(m, id)))
+		if ((t = find_task(m, id)))
 			notify_status(t);
 		json_object_del(m->untold_tasks, id);
 	}
@@ -166,10 +166,10 @@ bool mcp_task_possible(const struct mcp_call_private *p)
 }
 
 /* The request is answered; from now on the call has no place and does not count as under way. */
-static void detach(struct mcp_call_private *p, struct mcp_task *t)
+static void detach_call(struct mcp_call_private *p, struct mcp_task *t)
 {
 	bool modern = p->era == MCP_MODERN;
-	json_t *result = modern ? describe(t, true) : json_pack("{so}", "task", describe(t, false));
+	json_t *result = modern ? describe_task(t, true) : json_pack("{so}", "task", describe_task(t, false));
 	void *where = p->where;
 
 	if (modern)
@@ -224,7 +224,7 @@ static void on_created(struct mcp_call *c, json_t *result, json_t *error)
 	gateway_session_mutate(c->up, "start_task", json_pack("{ss}", "taskId", t->id), p->traceparent, NULL, NULL);
 	LIST_FOREACH (o, &p->owned, entry)
 		mcp_task_owns(t, o->process_id);
-	detach(p, t);
+	detach_call(p, t);
 	if (p->ended)
 		mcp_call_end(p, mem_take(&p->ended));
 	else if (then)
@@ -251,7 +251,7 @@ static void on_slow(struct mcp_call *c)
 		mcp_task_convert(c, NULL);
 }
 
-static void run(struct mcp_call *c) { c->priv->tool->call(c); }
+static void run_tool(struct mcp_call *c) { c->priv->tool->call(c); }
 
 static void run_modern(struct mcp_call *c, const struct mcp_tool *t)
 {
@@ -264,7 +264,7 @@ static void run_modern(struct mcp_call *c, const struct mcp_tool *t)
 		return;
 	}
 	if (has && (t->task == MCP_TASK_MUST || t->task == MCP_TASK_AT_ONCE)) {
-		mcp_task_convert(c, run);
+		mcp_task_convert(c, run_tool);
 		return;
 	}
 	if (has && t->task == MCP_TASK_MAY)
@@ -290,7 +290,7 @@ void mcp_task_run(struct mcp_call *c, const struct mcp_tool *t)
 	else if (!wants && t->task == MCP_TASK_MUST && mcp_version_at_least(p->version, "2025-11-25"))
 		mcp_call_fail(c, RPC_METHOD_NOT_FOUND, NULL, "the tool %s runs as a task only", t->name);
 	else if (wants)
-		mcp_task_convert(c, run);
+		mcp_task_convert(c, run_tool);
 	else
 		t->call(c);
 }
@@ -311,7 +311,7 @@ void mcp_task_asks(struct mcp_task *t)
 {
 	json_auto_t *open = open_questions(t->call);
 
-	changed(t, json_object_size(open) ? MCP_TASK_INPUT : MCP_TASK_WORKING);
+	set_status(t, json_object_size(open) ? MCP_TASK_INPUT : MCP_TASK_WORKING);
 }
 
 /* ---- the end ---- */
@@ -398,18 +398,18 @@ void mcp_task_ended(struct mcp_task *t, const json_t *message)
 	json_object_del(json_object_get(t->message, "result"),
 			"resultType"); /* the result's own shape, as it lies in a task */
 	tell_daemon(t, up);
-	changed(t, json_object_get(t->message, "error") ? MCP_TASK_FAILED : MCP_TASK_COMPLETED);
+	set_status(t, json_object_get(t->message, "error") ? MCP_TASK_FAILED : MCP_TASK_COMPLETED);
 	answer_waiters(t);
 }
 
-static void cancel(struct mcp_task *t)
+static void cancel_call(struct mcp_task *t)
 {
 	struct mcp_call_private *p = t->call;
 
 	t->call = NULL;
 	cancel_recorded(p->call.up, t->id, "cancelled by the client");
 	mcp_call_cancel(p);
-	changed(t, MCP_TASK_CANCELLED);
+	set_status(t, MCP_TASK_CANCELLED);
 	answer_waiters(t);
 }
 
@@ -455,7 +455,7 @@ static const char *task_of(struct mcp_call *c, struct mcp_task **ret)
 		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "taskId: there is no such task");
 		return NULL;
 	}
-	*ret = find(c->mcp, json_string_value(id));
+	*ret = find_task(c->mcp, json_string_value(id));
 	return json_string_value(id);
 }
 
@@ -465,7 +465,7 @@ void mcp_method_tasks_get(struct mcp_call *c)
 	const char *id = task_of(c, &t);
 
 	if (id && t)
-		mcp_call_finish(c, describe(t, c->priv->era == MCP_MODERN));
+		mcp_call_finish(c, describe_task(t, c->priv->era == MCP_MODERN));
 	else if (id)
 		mcp_task_load(c, id, false);
 }
@@ -516,8 +516,8 @@ void mcp_method_tasks_cancel(struct mcp_call *c)
 		return;
 	}
 	if (t->call)
-		cancel(t);
-	mcp_call_finish(c, modern ? json_object() : describe(t, false));
+		cancel_call(t);
+	mcp_call_finish(c, modern ? json_object() : describe_task(t, false));
 }
 
 void mcp_method_tasks_update(struct mcp_call *c)

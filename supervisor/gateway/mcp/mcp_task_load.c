@@ -45,7 +45,7 @@ static const json_t *kept_result(const json_t *task)
 	return NULL;
 }
 
-static void finish(struct mcp_call *c, const struct recall *r, enum mcp_task_status status, const json_t *result)
+static void finish_load(struct mcp_call *c, const struct recall *r, enum mcp_task_status status, const json_t *result)
 {
 	const json_t *task = r->task;
 	bool modern = c->priv->era == MCP_MODERN;
@@ -92,7 +92,7 @@ static void on_report(struct mcp_call *c, json_t *report, void *with)
 	/* Nobody else is left to say so; if somebody is after all, the first word counts. */
 	gateway_session_mutate(c->up, "complete_task",
 			       mcp_task_completion(json_get_text(r->task, "taskId"), result, &len), NULL, NULL, NULL);
-	finish(c, r, MCP_TASK_COMPLETED, result);
+	finish_load(c, r, MCP_TASK_COMPLETED, result);
 }
 
 /* Told as the tool would have told it. */
@@ -103,7 +103,7 @@ static void on_process(struct mcp_call *c, json_t *process, json_t *error)
 	if (error) {
 		nothing_left(c);
 	} else if (json_get_flag(process, "timedOut")) {
-		finish(c, r, MCP_TASK_WORKING, NULL);
+		finish_load(c, r, MCP_TASK_WORKING, NULL);
 	} else {
 		c->data = NULL;
 		c->data_free = NULL;
@@ -158,7 +158,7 @@ static void on_started(struct mcp_call *c, json_t *result, json_t *error)
 	if (r->process[0])
 		wait_process(c);
 	else
-		finish(c, r, MCP_TASK_CANCELLED, NULL);
+		finish_load(c, r, MCP_TASK_CANCELLED, NULL);
 }
 
 static void ask_process(struct mcp_call *c)
@@ -185,7 +185,7 @@ static void on_piece(struct mcp_call *c, json_t *result, json_t *error)
 	}
 	json_auto_t *whole = error ? NULL : json_loadb(buf_cstr(&r->text), r->text.len, 0, NULL);
 	if (whole)
-		finish(c, r, MCP_TASK_COMPLETED, whole);
+		finish_load(c, r, MCP_TASK_COMPLETED, whole);
 	else
 		ask_process(c); /* retention has removed it */
 }
@@ -213,18 +213,18 @@ static void on_task(struct mcp_call *c, json_t *task, json_t *error)
 	r->task = json_incref(task);
 	snprintf(r->ref, sizeof(r->ref), "%s", json_get_text(kept, "outputRef"));
 	if (json_object_get(kept, "value"))
-		finish(c, r, MCP_TASK_COMPLETED, json_object_get(kept, "value"));
+		finish_load(c, r, MCP_TASK_COMPLETED, json_object_get(kept, "value"));
 	else if (r->ref[0])
 		read_piece(c);
 	else if (strcmp(status, "failed") == 0)
-		finish(c, r, MCP_TASK_FAILED, NULL);
+		finish_load(c, r, MCP_TASK_FAILED, NULL);
 	else if (strcmp(status, "cancelled") == 0 || strcmp(status, "cancelling") == 0)
-		finish(c, r, MCP_TASK_CANCELLED, NULL);
+		finish_load(c, r, MCP_TASK_CANCELLED, NULL);
 	else
 		ask_process(c);
 }
 
-static void start(struct mcp_call *c, bool result)
+static void start_load(struct mcp_call *c, bool result)
 {
 	struct recall *r = mem_zalloc(1, sizeof(*r));
 
@@ -235,7 +235,7 @@ static void start(struct mcp_call *c, bool result)
 
 void mcp_task_load(struct mcp_call *c, const char *id, bool result)
 {
-	start(c, result);
+	start_load(c, result);
 	mcp_call_query(c, "get_task", json_pack("{ss}", "taskId", id), on_task);
 }
 
@@ -308,7 +308,7 @@ static void finish_cancelled(struct mcp_call *c)
 	if (c->priv->era == MCP_MODERN)
 		mcp_call_finish(c, json_object());
 	else
-		finish(c, r, MCP_TASK_CANCELLED, NULL);
+		finish_load(c, r, MCP_TASK_CANCELLED, NULL);
 }
 
 static void on_found(struct mcp_call *c, json_t *result, json_t *error)
@@ -347,6 +347,6 @@ static void on_to_cancel(struct mcp_call *c, json_t *task, json_t *error)
 
 void mcp_task_load_cancel(struct mcp_call *c, const char *id)
 {
-	start(c, false);
+	start_load(c, false);
 	mcp_call_query(c, "get_task", json_pack("{ss}", "taskId", id), on_to_cancel);
 }

@@ -33,7 +33,7 @@ const struct mcp_tool *mcp_tool_find(const struct mcp_config *config, const char
 	return NULL;
 }
 
-static void hint(json_t *of, const char *key, bool value) { json_object_set_new(of, key, json_boolean(value)); }
+static void set_hint(json_t *of, const char *key, bool value) { json_object_set_new(of, key, json_boolean(value)); }
 
 json_t *mcp_tool_describe(const struct mcp_tool *t, enum mcp_era era, const char *version, bool structured)
 {
@@ -46,14 +46,14 @@ json_t *mcp_tool_describe(const struct mcp_tool *t, enum mcp_era era, const char
 
 		if (!mcp_version_at_least(version, "2025-06-18")) /* later versions have it beside the name */
 			json_object_set_new(a, "title", json_string(t->title));
-		hint(a, "readOnlyHint", t->hints & MCP_READS);
+		set_hint(a, "readOnlyHint", t->hints & MCP_READS);
 		if (!(t->hints & MCP_READS)) {
-			hint(a, "destructiveHint", t->hints & MCP_DESTROYS);
+			set_hint(a, "destructiveHint", t->hints & MCP_DESTROYS);
 			if (t->hints & MCP_REPEATABLE)
-				hint(a, "idempotentHint", true);
+				set_hint(a, "idempotentHint", true);
 		}
 		if (!(t->hints & MCP_OPEN_WORLD))
-			hint(a, "openWorldHint", false);
+			set_hint(a, "openWorldHint", false);
 		json_object_set_new(d, "annotations", a);
 	}
 	if (mcp_version_at_least(version, "2025-06-18")) {
@@ -69,16 +69,16 @@ json_t *mcp_tool_describe(const struct mcp_tool *t, enum mcp_era era, const char
 	return d;
 }
 
-static json_t *row(struct mcp_call *c, size_t i)
+static json_t *tool_row(struct mcp_call *c, size_t i)
 {
 	const struct mcp_tool *t = mcp_tool_at(c->mcp->o.config, i);
 
 	return t ? mcp_tool_describe(t, c->priv->era, c->priv->version, c->mcp->o.config->structured) : NULL;
 }
 
-void mcp_method_tools_list(struct mcp_call *c) { mcp_page_finish(c, "tools", row); }
+void mcp_method_tools_list(struct mcp_call *c) { mcp_page_finish(c, "tools", tool_row); }
 
-static void run(struct mcp_call *c) { mcp_task_run(c, mcp_tool_find(c->mcp->o.config, c->name)); }
+static void run_tool(struct mcp_call *c) { mcp_task_run(c, mcp_tool_find(c->mcp->o.config, c->name)); }
 
 void mcp_method_tools_call(struct mcp_call *c)
 {
@@ -109,7 +109,7 @@ void mcp_method_tools_call(struct mcp_call *c)
 	}
 	json_schema_normalise_integers(schema, c->arguments);
 	if (t->hints & MCP_IN_FOLDER)
-		mcp_roots_then(c, run);
+		mcp_roots_then(c, run_tool);
 	else
-		run(c);
+		run_tool(c);
 }

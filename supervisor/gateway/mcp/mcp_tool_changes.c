@@ -115,7 +115,7 @@ static void on_settled(struct mcp_call *c, json_t *result, json_t *error)
 	mcp_call_finish(c, answer);
 }
 
-static void refuse(struct mcp_call *c, const char *status, const char *words)
+static void reject_call(struct mcp_call *c, const char *status, const char *words)
 {
 	json_t *answer = mcp_call_structured(mcp_call_text(words, strlen(words)),
 					     json_pack("{ss sO ss}", "status", status, "processId",
@@ -131,7 +131,7 @@ static void needs_person(struct mcp_call *c)
 		"This takes a person, and this client did not ask one. They can run: bailiff %s %s",
 		settling_of(c)->verb, json_get_text(c->arguments, "processId"));
 
-	refuse(c, "needs_person", words);
+	reject_call(c, "needs_person", words);
 }
 
 static void on_answered(struct mcp_call *c)
@@ -145,10 +145,10 @@ static void on_answered(struct mcp_call *c)
 	else if (!answer || mcp_call_dismissed_unread(c, "settle"))
 		needs_person(c);
 	else
-		refuse(c, "refused", "The user did not agree; the changes stay held back.");
+		reject_call(c, "refused", "The user did not agree; the changes stay held back.");
 }
 
-static void ask(struct mcp_call *c, const char *message)
+static void ask_user(struct mcp_call *c, const char *message)
 {
 	const struct settling *s = settling_of(c);
 
@@ -175,7 +175,7 @@ static void ask_about(struct mcp_call *c, const json_t *changes)
 	}
 	if (json_array_size(changes) > SHOWN_PATHS)
 		buf_printf(&list, "\nand %zu more", json_array_size(changes) - SHOWN_PATHS);
-	ask(c, list.data);
+	ask_user(c, list.data);
 }
 
 static void on_listed(struct mcp_call *c, json_t *result, json_t *error)
@@ -186,10 +186,10 @@ static void on_listed(struct mcp_call *c, json_t *result, json_t *error)
 	if (error) {
 		mcp_call_daemon_error(c, s->verb, error);
 	} else if (!json_array_size(changes)) {
-		refuse(c, "nothing",
-		       json_array_size(json_object_get(c->arguments, "paths"))
-			       ? "Nothing is held back at these paths."
-			       : "Nothing is held back that could be settled.");
+		reject_call(c, "nothing",
+			    json_array_size(json_object_get(c->arguments, "paths"))
+				    ? "Nothing is held back at these paths."
+				    : "Nothing is held back that could be settled.");
 	} else if (!mcp_call_can(c, "elicitation.form")) {
 		needs_person(c);
 	} else {
@@ -208,7 +208,7 @@ void mcp_tool_changes(struct mcp_call *c)
 		mcp_call_query(c, "list_changes", params, on_changes);
 	} else if (c->kept && json_object_get(json_object_get(c->params, "inputResponses"), "settle") &&
 		   mcp_call_can(c, "elicitation.form")) {
-		ask(c, ""); /* the answer is there */
+		ask_user(c, ""); /* the answer is there */
 	} else {
 		mcp_call_clear_answers(c);
 		mcp_call_query(c, "list_changes", params_of(c), on_listed);

@@ -32,7 +32,7 @@ static bool in_background(const struct mcp_call *c) { return flag(c, "background
 
 /* ---- what is asked for ---- */
 
-static void put(json_t *o, const char *key, json_t *v)
+static void put_argument(json_t *o, const char *key, json_t *v)
 {
 	if (v)
 		json_object_set(o, key, v);
@@ -105,10 +105,10 @@ static json_t *params_of(const struct mcp_call *c, struct err *e)
 	if (check_profile(c, e) < 0 || mcp_workspace_path(c, json_string_value(arg(c, "cwd")), cwd, e) < 0)
 		return NULL;
 	json_object_set_new(params, "cwd", json_string(cwd));
-	put(params, "commandLine", arg(c, "command"));
-	put(params, "env", arg(c, "env"));
-	put(params, "cow", arg(c, "cow"));
-	put(params, "justification", arg(c, "justification"));
+	put_argument(params, "commandLine", arg(c, "command"));
+	put_argument(params, "env", arg(c, "env"));
+	put_argument(params, "cow", arg(c, "cow"));
+	put_argument(params, "justification", arg(c, "justification"));
 	if (put_profile(c, cwd, params, e) < 0)
 		return NULL;
 	if (arg(c, "timeoutMs"))
@@ -119,7 +119,7 @@ static json_t *params_of(const struct mcp_call *c, struct err *e)
 
 /* ---- on its way ---- */
 
-static void follow(struct mcp_call *c, const char *process_id, uint64_t wait_ms, const char *note)
+static void follow_process(struct mcp_call *c, const char *process_id, uint64_t wait_ms, const char *note)
 {
 	const struct mcp_wait_process_options o = {
 		.process_id = process_id,
@@ -153,7 +153,7 @@ static void run_on(struct mcp_call *c, const char *process_id)
 	mem_auto char *note = workspace_note(c);
 
 	give_stdin(c, process_id);
-	follow(c, process_id, mcp_wait_process_number(c, "yieldMs", yield), note);
+	follow_process(c, process_id, mcp_wait_process_number(c, "yieldMs", yield), note);
 }
 
 static void on_decided(struct mcp_call *c, enum mcp_approval a)
@@ -166,10 +166,10 @@ static void on_decided(struct mcp_call *c, enum mcp_approval a)
 	}
 	if (a == MCP_WAITS)
 		give_stdin(c, id);
-	follow(c, id, 0, a == MCP_DENIED ? "Permission was refused." : NULL);
+	follow_process(c, id, 0, a == MCP_DENIED ? "Permission was refused." : NULL);
 }
 
-static void ask(struct mcp_call *c, const json_t *started)
+static void ask_user(struct mcp_call *c, const json_t *started)
 {
 	buf_auto struct buf question = BUF_INIT;
 
@@ -187,7 +187,7 @@ static void on_started(struct mcp_call *c, json_t *result, json_t *error)
 	if (error)
 		mcp_call_finish(c, mcp_report_denied(error));
 	else if (status && strcmp(status, "waiting_permission") == 0)
-		ask(c, result);
+		ask_user(c, result);
 	else
 		run_on(c, json_get_string(result, "processId"));
 }
@@ -201,7 +201,7 @@ void mcp_tool_exec(struct mcp_call *c)
 	if (waiting) {
 		if (!flag(c, "detached"))
 			mcp_call_add_process(c, json_get_string(waiting, "processId"));
-		ask(c, waiting);
+		ask_user(c, waiting);
 		return;
 	}
 	params = params_of(c, &e);

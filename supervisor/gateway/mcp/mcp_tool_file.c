@@ -45,7 +45,7 @@ struct file_call {
 	bool opens;     /* it is the one that opens the turn */
 };
 
-static void invoke(struct mcp_call *c);
+static void run_file_tool(struct mcp_call *c);
 
 static void file_call_free(void *data)
 {
@@ -62,7 +62,7 @@ static void file_call_free(void *data)
 
 /* ---- what it came to ---- */
 
-static void finish(struct mcp_call *c, const struct buf *words, json_t *structured, bool wrong)
+static void finish_call(struct mcp_call *c, const struct buf *words, json_t *structured, bool wrong)
 {
 	struct file_call *f = c->data;
 
@@ -191,11 +191,11 @@ static void finish_failed(struct mcp_call *c, const json_t *answer)
 		buf_str(&words, "Nothing was changed.\n");
 	if (files)
 		json_object_set(s, "files", (json_t *)files);
-	finish(c, &words, s, true);
+	finish_call(c, &words, s, true);
 }
 
 /* Of a text, what the budget has room for, in whole lines where there are any. */
-static size_t fitting(const char *s, size_t n, size_t budget)
+static size_t fitting_part(const char *s, size_t n, size_t budget)
 {
 	if (n <= budget)
 		return n;
@@ -231,21 +231,21 @@ static void finish_bytes(struct mcp_call *c, const json_t *answer)
 	if (n < all || lines)
 		buf_str(&words,
 			"[not all of it; exec can show any part, for example with tail -c, head -c and base64]\n");
-	finish(c, &words,
-	       json_pack("{ss ss ss so sO sO sI sb}", "status", "completed", "path", json_get_text(answer, "path"),
-			 "encoding", json_get_text(answer, "encoding"), "content",
-			 json_stringn(json_get_text(answer, "content"), n), "bytes", json_object_get(answer, "bytes"),
-			 "lines", json_object_get(answer, "lines"), "offset", (json_int_t)first, "truncated",
-			 n < all || lines),
-	       false);
+	finish_call(c, &words,
+		    json_pack("{ss ss ss so sO sO sI sb}", "status", "completed", "path", json_get_text(answer, "path"),
+			      "encoding", json_get_text(answer, "encoding"), "content",
+			      json_stringn(json_get_text(answer, "content"), n), "bytes",
+			      json_object_get(answer, "bytes"), "lines", json_object_get(answer, "lines"), "offset",
+			      (json_int_t)first, "truncated", n < all || lines),
+		    false);
 }
 
 static void finish_read(struct mcp_call *c, const json_t *answer)
 {
 	const json_t *content = json_object_get(answer, "content");
 	size_t all = json_string_length(content),
-	       n = fitting(json_get_text(answer, "content"), all,
-			   (size_t)mcp_wait_process_number(c, "maxBytes", READ_BYTES));
+	       n = fitting_part(json_get_text(answer, "content"), all,
+				(size_t)mcp_wait_process_number(c, "maxBytes", READ_BYTES));
 	uint64_t first = mcp_wait_process_number(c, "offset", 0),
 		 shown = count_lines(json_get_text(answer, "content"), n);
 	bool more = n < all || json_get_flag(answer, "truncated");
@@ -273,7 +273,7 @@ static void finish_read(struct mcp_call *c, const json_t *answer)
 			      (json_int_t)first, "truncated", more);
 	if (more)
 		json_object_set_new(s, "nextOffset", json_integer((json_int_t)(first + shown)));
-	finish(c, &words, s, false);
+	finish_call(c, &words, s, false);
 }
 
 static void finish_written(struct mcp_call *c, const json_t *answer)
@@ -289,7 +289,7 @@ static void finish_written(struct mcp_call *c, const json_t *answer)
 	buf_append(&words, buf_cstr(&lost), lost.len);
 	if (!words.len || any_has_status(files, "checked"))
 		buf_str(&words, "Nothing was changed.\n");
-	finish(c, &words, s, false);
+	finish_call(c, &words, s, false);
 }
 
 static void on_result(struct mcp_call *c)
@@ -348,7 +348,7 @@ static void on_invoked(struct mcp_call *c, json_t *result, json_t *error)
 		if (strstr(json_get_text(error, "message"), "has ended") &&
 		    strstr(json_get_text(error, "message"), mcp_client_state_turn(f->memory)))
 			mcp_client_state_turn_gone(f->memory);
-		mcp_call_set_timer(c, AGAIN_MS, invoke);
+		mcp_call_set_timer(c, AGAIN_MS, run_file_tool);
 		return;
 	}
 	if (error) {
@@ -373,16 +373,16 @@ static void on_decided(struct mcp_call *c, enum mcp_approval a)
 
 	if (a != MCP_WAITS) {
 		if (f->turn_id[0])
-			invoke(c); /* a second round: the same call, to hear its end */
-		return;            /* otherwise its end is on the way */
+			run_file_tool(c); /* a second round: the same call, to hear its end */
+		return;                   /* otherwise its end is on the way */
 	}
 	mem_auto char *next = mem_printf("Call wait with {\"actionId\":\"%s\"} to wait for that.", f->ref);
 	buf_printf(&words, "Not done yet: a person has to allow it (bailiff approve %s).\n%s\n", f->ref, next);
-	finish(c, &words, json_pack("{ss ss ss}", "status", "waiting_permission", "actionId", f->ref, "next", next),
-	       false);
+	finish_call(c, &words,
+		    json_pack("{ss ss ss}", "status", "waiting_permission", "actionId", f->ref, "next", next), false);
 }
 
-static void ask(struct mcp_call *c, const json_t *waiting)
+static void ask_user(struct mcp_call *c, const json_t *waiting)
 {
 	struct file_call *f = c->data;
 	buf_auto struct buf question = BUF_INIT;
@@ -417,7 +417,7 @@ static void on_event(struct mcp_call *c, struct jval event)
 	if (jval_path(event, "payload.policy.updatedInputRef").type == JT_STRING)
 		json_object_set_new(json_object_get(waiting, "permissionDecision"), "updatedInputRef",
 				    json_string(action));
-	ask(c, waiting);
+	ask_user(c, waiting);
 }
 
 /* ---- calling ---- */
@@ -442,7 +442,7 @@ static void on_turn(struct mcp_call *c, json_t *result, json_t *error)
 	if (error)
 		mcp_call_daemon_error(c, c->name, error);
 	else
-		invoke(c);
+		run_file_tool(c);
 }
 
 static void open_turn(struct mcp_call *c)
@@ -468,7 +468,7 @@ static void open_turn(struct mcp_call *c)
 			on_turn);
 }
 
-static void invoke(struct mcp_call *c)
+static void run_file_tool(struct mcp_call *c)
 {
 	struct file_call *f = c->data;
 
@@ -476,7 +476,7 @@ static void invoke(struct mcp_call *c)
 		if (mcp_client_state_turn_state(f->memory) == MCP_TURN_NONE)
 			open_turn(c);
 		else
-			mcp_call_set_timer(c, AGAIN_MS, invoke);
+			mcp_call_set_timer(c, AGAIN_MS, run_file_tool);
 		return;
 	}
 	mcp_call_mutate(c, "invoke_tool",
@@ -497,7 +497,7 @@ static void on_waiting(struct mcp_call *c, json_t *result, json_t *error)
 	}
 	snprintf(f->call_id, sizeof(f->call_id), "%s", json_get_text(result, "toolCallId"));
 	snprintf(f->turn_id, sizeof(f->turn_id), "%s", json_get_text(result, "turnId"));
-	ask(c, mcp_call_approving(c));
+	ask_user(c, mcp_call_approving(c));
 }
 
 /* The first argument with a NUL in it, or NULL: no path and no text has one. */
@@ -536,5 +536,5 @@ void mcp_tool_file(struct mcp_call *c)
 	}
 	mcp_client_state_call_id(f->call_id);
 	mcp_call_watch(c, on_event);
-	invoke(c);
+	run_file_tool(c);
 }

@@ -188,7 +188,7 @@ static void show_screen(struct mcp_call *c)
 		       on_screen);
 }
 
-static void drop(void *data) { json_decref(data); }
+static void drop_lines(void *data) { json_decref(data); }
 
 static void on_shown(struct mcp_call *c, json_t *result, json_t *error)
 {
@@ -197,7 +197,7 @@ static void on_shown(struct mcp_call *c, json_t *result, json_t *error)
 		return;
 	}
 	c->data = json_boolean(json_get_flag(result, "matched"));
-	c->data_free = drop;
+	c->data_free = drop_lines;
 	show_screen(c);
 }
 

@@ -22,7 +22,7 @@
 
 static const char *arg(const struct mcp_call *c, const char *name) { return json_get_string(c->arguments, name); }
 
-static void follow(struct mcp_call *c, const char *process_id, uint64_t wait_ms, bool ended_is_fine)
+static void follow_process(struct mcp_call *c, const char *process_id, uint64_t wait_ms, bool ended_is_fine)
 {
 	const struct mcp_wait_process_options o = {
 		.process_id = process_id,
@@ -84,7 +84,7 @@ static void on_actions(struct mcp_call *c, json_t *result, json_t *error)
 		mcp_call_tool_error(c, "There is no action '%s' in this session.", arg(c, "actionId"));
 	} else if (json_get_text(action, "processId")[0]) {
 		mem_auto char *id = mem_strdup(json_get_text(action, "processId"));
-		follow(c, id, w->left_ms, false);
+		follow_process(c, id, w->left_ms, false);
 	} else if (json_text_is(action, "status", "pending") && w->left_ms) {
 		unsigned ms = w->left_ms < POLL_MS ? (unsigned)w->left_ms : POLL_MS;
 
@@ -109,7 +109,7 @@ void mcp_tool_wait(struct mcp_call *c)
 	if (!arg(c, "processId") == !arg(c, "actionId")) {
 		mcp_call_tool_error(c, "Give either processId or actionId.");
 	} else if (arg(c, "processId")) {
-		follow(c, arg(c, "processId"), ms, false);
+		follow_process(c, arg(c, "processId"), ms, false);
 	} else {
 		w = mem_zalloc(1, sizeof(*w));
 		w->left_ms = ms;
@@ -142,7 +142,7 @@ static void on_written(struct mcp_call *c, json_t *result, json_t *error)
 	if (error)
 		mcp_call_daemon_error(c, "write to its standard input", error);
 	else
-		follow(c, arg(c, "processId"), mcp_wait_process_number(c, "yieldMs", TYPED_MS), false);
+		follow_process(c, arg(c, "processId"), mcp_wait_process_number(c, "yieldMs", TYPED_MS), false);
 }
 
 static void end_input(struct mcp_call *c, mcp_call_reply_fn then)
@@ -179,7 +179,7 @@ static int typed_bytes(const struct mcp_call *c, struct buf *out, struct err *e)
 	return 0;
 }
 
-static void type(struct mcp_call *c)
+static void write_input(struct mcp_call *c)
 {
 	buf_auto struct buf bytes = BUF_INIT, encoded = BUF_INIT, names = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -198,8 +198,8 @@ static void type(struct mcp_call *c)
 	} else if (json_get_flag(c->arguments, "eof")) {
 		end_input(c, on_written);
 	} else {
-		follow(c, arg(c, "processId"), mcp_wait_process_number(c, "yieldMs", TYPED_MS),
-		       false); /* nothing to type: a look */
+		follow_process(c, arg(c, "processId"), mcp_wait_process_number(c, "yieldMs", TYPED_MS),
+			       false); /* nothing to type: a look */
 	}
 }
 
@@ -213,7 +213,7 @@ static void on_terminal(struct mcp_call *c, json_t *result, json_t *error)
 				    "line ends, and eof: true to end its input; "
 				    "exec with tty: true runs a command on a terminal.");
 	else
-		type(c);
+		write_input(c);
 }
 
 /* To a pipe the Enter key would be a carriage return, which ends no line there. */
@@ -222,7 +222,7 @@ void mcp_tool_write_stdin(struct mcp_call *c)
 	if (json_array_size(json_object_get(c->arguments, "keys")))
 		mcp_call_query(c, "get_process", json_pack("{ss}", "processId", arg(c, "processId")), on_terminal);
 	else
-		type(c);
+		write_input(c);
 }
 
 /* ---- kill ---- */
@@ -248,7 +248,7 @@ static void on_signalled(struct mcp_call *c, json_t *result, json_t *error)
 	if (error)
 		mcp_call_daemon_error(c, "signal the process", error);
 	else
-		follow(c, arg(c, "processId"), TYPED_MS, true);
+		follow_process(c, arg(c, "processId"), TYPED_MS, true);
 }
 
 void mcp_tool_kill(struct mcp_call *c)
@@ -340,7 +340,7 @@ static void on_listed(struct mcp_call *c, json_t *result, json_t *error)
 }
 
 /* `params` are taken over. */
-static void list(struct mcp_call *c, json_t *params, mcp_call_reply_fn then)
+static void reply_list(struct mcp_call *c, json_t *params, mcp_call_reply_fn then)
 {
 	json_object_set_new(params, "limit", json_integer(PS_LIMIT));
 	json_object_set_new(params, "helpers", json_false());
@@ -357,14 +357,14 @@ static void on_waiting(struct mcp_call *c, json_t *result, json_t *error)
 	}
 	c->data = json_incref(json_object_get(result, "processes"));
 	c->data_free = drop_json;
-	list(c, json_pack("{sb}", "liveOnly", true), on_listed);
+	reply_list(c, json_pack("{sb}", "liveOnly", true), on_listed);
 }
 
 /* What waits for permission has not begun, so it is not among those that live. */
 void mcp_tool_ps(struct mcp_call *c)
 {
 	if (json_get_flag(c->arguments, "all"))
-		list(c, json_object(), on_listed);
+		reply_list(c, json_object(), on_listed);
 	else
-		list(c, json_pack("{ss}", "status", "waiting_permission"), on_waiting);
+		reply_list(c, json_pack("{ss}", "status", "waiting_permission"), on_waiting);
 }

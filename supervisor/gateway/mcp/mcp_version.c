@@ -8,7 +8,7 @@
 static const char *const modern[] = { MCP_MODERN_VERSION };
 static const char *const legacy[] = { MCP_LATEST_LEGACY, "2025-06-18", "2025-03-26", "2024-11-05" };
 
-static const char *find(const char *const *of, size_t n, const char *asked)
+static const char *find_version(const char *const *of, size_t n, const char *asked)
 {
 	for (size_t i = 0; asked && i < n; i++)
 		if (strcmp(of[i], asked) == 0)
@@ -18,12 +18,12 @@ static const char *find(const char *const *of, size_t n, const char *asked)
 
 const char *mcp_version_negotiate(const char *asked)
 {
-	const char *known = find(legacy, countof(legacy), asked);
+	const char *known = find_version(legacy, countof(legacy), asked);
 
 	return known ? known : legacy[0];
 }
 
-const char *mcp_version_modern(const char *asked) { return find(modern, countof(modern), asked); }
+const char *mcp_version_modern(const char *asked) { return find_version(modern, countof(modern), asked); }
 
 json_t *mcp_version_list(void)
 {

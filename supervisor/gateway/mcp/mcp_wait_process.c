@@ -66,7 +66,7 @@ static uint64_t left_ms(const struct mcp_call *c)
 
 /* ---- the end ---- */
 
-static void end(struct mcp_call *c, json_t *result)
+static void end_wait(struct mcp_call *c, json_t *result)
 {
 	struct follow *f = c->data;
 
@@ -76,7 +76,7 @@ static void end(struct mcp_call *c, json_t *result)
 		mcp_call_finish(c, result);
 }
 
-static void sorry(struct mcp_call *c, const char *what, const json_t *error)
+static void fail_wait(struct mcp_call *c, const char *what, const json_t *error)
 {
 	struct follow *f = c->data;
 
@@ -86,7 +86,7 @@ static void sorry(struct mcp_call *c, const char *what, const json_t *error)
 		mcp_call_daemon_error(c, what, error);
 }
 
-static void report(struct mcp_call *c)
+static void report_process(struct mcp_call *c)
 {
 	struct follow *f = c->data;
 	struct mcp_client_state *memory = mcp_session_client_state(c->mcp);
@@ -104,7 +104,7 @@ static void report(struct mcp_call *c)
 					    mcp_excerpt_end(&f->streams[i]));
 	if (!mcp_report_has_ended(f->process))
 		mcp_call_remove_process(c, f->process_id); /* it goes on after this call */
-	end(c, mcp_report_result(&r));
+	end_wait(c, mcp_report_result(&r));
 }
 
 static void on_changes(struct mcp_call *c, json_t *result, json_t *error)
@@ -113,7 +113,7 @@ static void on_changes(struct mcp_call *c, json_t *result, json_t *error)
 	const json_t *total = json_object_get(result, "total");
 
 	f->changes = error || !json_is_integer(total) ? -1 : json_integer_value(total);
-	report(c);
+	report_process(c);
 }
 
 /* Whether there is anything to review of a copy-on-write run. */
@@ -123,7 +123,7 @@ static void count_changes(struct mcp_call *c)
 
 	f->changes = -1;
 	if (!json_get_flag(f->process, "cow") || !mcp_report_has_ended(f->process)) {
-		report(c);
+		report_process(c);
 		return;
 	}
 	mcp_call_query(c, "list_changes", json_pack("{ss}", "processId", f->process_id), on_changes);
@@ -190,7 +190,7 @@ static void on_process(struct mcp_call *c, json_t *result, json_t *error)
 	const char *name;
 
 	if (error) {
-		sorry(c, "look at the process", error);
+		fail_wait(c, "look at the process", error);
 		return;
 	}
 	f->process = json_incref(result);
@@ -202,7 +202,7 @@ static void on_process(struct mcp_call *c, json_t *result, json_t *error)
 	read_next(c);
 }
 
-static void collect(struct mcp_call *c)
+static void collect_output(struct mcp_call *c)
 {
 	struct follow *f = c->data;
 
@@ -229,7 +229,7 @@ static void on_line(struct mcp_call *c, json_t *result, json_t *error)
 }
 
 /* The stream with most in it is the one to quote. */
-static void beat(struct mcp_call *c, const json_t *waited)
+static void send_progress(struct mcp_call *c, const json_t *waited)
 {
 	struct follow *f = c->data;
 	const json_t *output, *quoted = NULL;
@@ -266,11 +266,11 @@ static void beat(struct mcp_call *c, const json_t *waited)
 static void on_waited(struct mcp_call *c, json_t *result, json_t *error)
 {
 	if (error)
-		sorry(c, "wait for the process", error);
+		fail_wait(c, "wait for the process", error);
 	else if (json_get_flag(result, "timedOut") && left_ms(c) > 0)
-		beat(c, result);
+		send_progress(c, result);
 	else
-		collect(c);
+		collect_output(c);
 }
 
 static void wait_on(struct mcp_call *c)

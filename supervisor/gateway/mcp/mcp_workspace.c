@@ -123,7 +123,7 @@ void mcp_workspace_profile(const struct mcp_call *c, const char *given, json_t *
  * What is too long is shown by both ends, since padding would hide whatever follows it, and a line of ours says that
  * something is missing: the text itself cannot begin a line.
  */
-static void show(struct buf *out, const char *text, size_t n, size_t most)
+static void show_text(struct buf *out, const char *text, size_t n, size_t most)
 {
 	size_t head, tail = n - most / 3;
 
@@ -141,12 +141,12 @@ static void show(struct buf *out, const char *text, size_t n, size_t most)
 		   n);
 }
 
-static void line(struct buf *out, const char *before, const char *text, size_t most)
+static void append_line(struct buf *out, const char *before, const char *text, size_t most)
 {
 	if (!text || !*text)
 		return;
 	buf_str(out, before);
-	show(out, text, strlen(text), most);
+	show_text(out, text, strlen(text), most);
 }
 
 /* Values may be secrets; which variables are set tells enough. */
@@ -162,7 +162,7 @@ static void show_env(struct buf *out, json_t *env)
 		return;
 	buf_printf(out, "\nwith %zu environment variable%s: ", json_object_size(env),
 		   json_object_size(env) == 1 ? "" : "s");
-	show(out, names.data, names.len, ENV_MAX);
+	show_text(out, names.data, names.len, ENV_MAX);
 }
 
 static void show_data(struct buf *out, const char *name, const json_t *data, bool base64)
@@ -178,7 +178,7 @@ static void show_data(struct buf *out, const char *name, const json_t *data, boo
 		n = plain.len;
 	}
 	buf_printf(out, "\n%s, %zu byte%s%s", name, n, n == 1 ? "" : "s", n ? ": " : "");
-	show(out, text, n, DATA_MAX);
+	show_text(out, text, n, DATA_MAX);
 }
 
 void mcp_workspace_question(const struct mcp_call *c, const char *what, const char *thing, size_t len,
@@ -193,10 +193,10 @@ void mcp_workspace_question(const struct mcp_call *c, const char *what, const ch
 	buf_str(out, what);
 	if (changed) {
 		/* What runs is what a hook has made of it, and not what the client has asked for. */
-		line(out, "\nchanged by a hook: ", changed, THING_MAX);
+		append_line(out, "\nchanged by a hook: ", changed, THING_MAX);
 	} else if (len) {
 		buf_str(out, "\n");
-		show(out, thing, len, THING_MAX);
+		show_text(out, thing, len, THING_MAX);
 	}
 	show_env(out, json_object_get(c->arguments, "env"));
 	show_data(out, "its stdin", json_object_get(c->arguments, "stdin"), false);
@@ -204,8 +204,8 @@ void mcp_workspace_question(const struct mcp_call *c, const char *what, const ch
 		show_data(out, "the content", json_object_get(c->arguments, "content"),
 			  encoding && strcmp(encoding, "base64") == 0);
 	if (mcp_workspace_path(c, json_get_string(c->arguments, "cwd"), cwd, &e) == 0)
-		line(out, "\nin ", cwd, sizeof(cwd));
-	line(out, "\nbecause ", json_get_string(decision, "decisionReason"), REASON_MAX);
-	line(out, "\nharm: it ", json_get_string(decision, "impact"), REASON_MAX);
-	line(out, "\nthe agent's reason: ", json_get_string(c->arguments, "justification"), REASON_MAX);
+		append_line(out, "\nin ", cwd, sizeof(cwd));
+	append_line(out, "\nbecause ", json_get_string(decision, "decisionReason"), REASON_MAX);
+	append_line(out, "\nharm: it ", json_get_string(decision, "impact"), REASON_MAX);
+	append_line(out, "\nthe agent's reason: ", json_get_string(c->arguments, "justification"), REASON_MAX);
 }
