@@ -37,6 +37,7 @@ bool id_field_indexed(enum id_field f) { return id_fields[f].indexed; }
 static const struct event_info infos[] = {
 #define FIELD(member, key, kind, type, optional) key optional ":" type " "
 #define PART(name, member) PART_##name
+#define WRITTEN(member, fields) fields
 #define EVENT_TYPE(NAME, name_, wire, class_, origin_, extension_, ids_, members_, cause_, fields) \
 	[EVENT_##NAME] = { .name = wire,                                                           \
 			   .class = EVENT_##class_,                                                \
@@ -48,6 +49,7 @@ static const struct event_info infos[] = {
 			   .cause = cause_ },
 #include "runtime/event/event_types.def"
 #undef EVENT_TYPE
+#undef WRITTEN
 #undef PART
 #undef FIELD
 };

@@ -1,10 +1,6 @@
 #include "runtime/event/json_value.h"
 
-void json_write_string(struct jw *w, const void *text, size_t n)
-{
-	(void)n;
-	jw_str(w, text);
-}
+void json_write_string(struct jw *w, const void *text, size_t n) { jw_str(w, text); }
 
 void json_write_strings(struct jw *w, const void *strv, size_t n)
 {
@@ -16,11 +12,9 @@ void json_write_strings(struct jw *w, const void *strv, size_t n)
 	jw_arr_end(w);
 }
 
-void json_write_real(struct jw *w, const void *number, size_t n)
-{
-	(void)n;
-	jw_real(w, *(const double *)number);
-}
+void json_write_uint(struct jw *w, const void *number, size_t n) { jw_uint(w, *(const uint64_t *)number); }
+
+void json_write_real(struct jw *w, const void *number, size_t n) { jw_real(w, *(const double *)number); }
 
 void json_value_member(struct jw *w, const char *key, const struct json_value *v)
 {

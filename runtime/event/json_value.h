@@ -47,6 +47,7 @@ static inline struct json_value json_from_jval(struct jval v)
 
 void json_write_string(struct jw *w, const void *text, size_t n);
 void json_write_strings(struct jw *w, const void *strv, size_t n);
+void json_write_uint(struct jw *w, const void *number, size_t n);
 void json_write_real(struct jw *w, const void *number, size_t n);
 
 /* A string for a member of kind ANY; NULL = absent. */
@@ -59,6 +60,11 @@ static inline struct json_value json_from_string(const char *s)
 static inline struct json_value json_from_strings(const char *const *strv, size_t n)
 {
 	return json_from_writer(json_write_strings, strv, n);
+}
+
+static inline struct json_value json_from_uint(const uint64_t *number)
+{
+	return json_from_writer(json_write_uint, number, 0);
 }
 
 static inline struct json_value json_from_real(const double *number)

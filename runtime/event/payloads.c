@@ -54,16 +54,23 @@ static inline void put_real(struct jw *w, const char *key, const double *v)
 
 static inline void put_json(struct jw *w, const char *key, const struct json_value *v) { json_value_member(w, key, v); }
 
+static inline void put_members(struct jw *w, const struct json_value *v)
+{
+	if (v->write)
+		v->write(w, v->value, v->n);
+}
+
 #define FIELD(member, key, kind, type, optional) put_##kind(w, key, &p->member);
-#define PART(name, member) write_##name(w, &p->member);
-#define EVENT_PART(name)                                                             \
-	static void write_##name(struct jw *w, const struct name *p) { PART_##name } \
-	void json_write_##name(struct jw *w, const void *value, size_t n)            \
-	{                                                                            \
-		(void)n;                                                             \
-		jw_obj(w);                                                           \
-		write_##name(w, value);                                              \
-		jw_obj_end(w);                                                       \
+#define PART(name, member) write_##name##_part(w, &p->member);
+#define WRITTEN(member, fields) put_members(w, &p->member);
+#define EVENT_PART(name)                                                                           \
+	static void write_##name##_part(struct jw *w, const struct name##_part *p) { PART_##name } \
+	void json_write_##name(struct jw *w, const void *value, size_t n)                          \
+	{                                                                                          \
+                                                                                                   \
+		jw_obj(w);                                                                         \
+		write_##name##_part(w, value);                                                     \
+		jw_obj_end(w);                                                                     \
 	}
 #define EVENT_TYPE(NAME, name, wire, class, origin, extension, ids, members, cause, fields) \
 	static void write_##name(struct jw *w, const void *payload)                         \
@@ -77,6 +84,7 @@ static inline void put_json(struct jw *w, const char *key, const struct json_val
 #include "runtime/event/event_types.def"
 #undef EVENT_TYPE
 #undef EVENT_PART
+#undef WRITTEN
 #undef PART
 #undef FIELD
 
@@ -91,7 +99,7 @@ void payload_write(struct jw *w, enum event_type type, const struct envelope *pa
 	writers[type](w, payload);
 }
 
-void payload_write_envelope(struct jw *w, const struct envelope_members *m) { write_envelope_members(w, m); }
+void payload_write_envelope(struct jw *w, const struct envelope_members_part *m) { write_envelope_members_part(w, m); }
 
 /* ---- reading ---- */
 
@@ -111,6 +119,7 @@ static void read_members(const struct event_view *ev, const char *const *names, 
 
 #define FIELD(member, key, kind, type, optional) key,
 #define PART(name, member) PART_##name
+#define WRITTEN(member, fields) fields
 #define EVENT_TYPE(NAME, name, wire, class, origin, extension, ids, members, cause, fields)                         \
 	void read_##name(const struct event_view *ev, struct name##_json *ret)                                      \
 	{                                                                                                           \
@@ -122,5 +131,6 @@ static void read_members(const struct event_view *ev, const char *const *names, 
 	}
 #include "runtime/event/event_types.def"
 #undef EVENT_TYPE
+#undef WRITTEN
 #undef PART
 #undef FIELD

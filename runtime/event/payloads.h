@@ -38,11 +38,12 @@ static inline enum opt_bool opt_bool(bool b) { return b ? OPT_BOOL_TRUE : OPT_BO
 #define PAYLOAD_real double
 #define PAYLOAD_json struct json_value
 #define FIELD(member, key, kind, type, optional) PAYLOAD_##kind member;
-#define PART(name, member) struct name member;
-#define EVENT_PART(name)    \
-	struct name {       \
-		PART_##name \
-	};                  \
+#define PART(name, member) struct name##_part member;
+#define WRITTEN(member, fields) struct json_value member;
+#define EVENT_PART(name)     \
+	struct name##_part { \
+		PART_##name  \
+	};                   \
 	json_write_fn json_write_##name;
 #define EVENT_TYPE(...)
 #include "runtime/event/event_types.def"
@@ -53,7 +54,7 @@ static inline enum opt_bool opt_bool(bool b) { return b ? OPT_BOOL_TRUE : OPT_BO
 struct envelope {
 	const char *status, *status_reason, *phase; /* NULL = absent */
 	uint64_t real_us;                           /* 0 = now */
-	struct envelope_members members;            /* further top-level members */
+	struct envelope_members_part members;       /* further top-level members */
 };
 
 #define EVENT_TYPE(NAME, name, wire, class, origin, extension, ids, members, cause, fields) \
@@ -63,24 +64,25 @@ struct envelope {
 	};
 #include "runtime/event/event_types.def"
 #undef EVENT_TYPE
+#undef WRITTEN
 #undef PART
 #undef FIELD
 
-/* An object with the fields of a part. The part lives as long as the enclosing block. */
-#define JSON_OBJECT(name, ...) json_from_writer(json_write_##name, &(const struct name){ __VA_ARGS__ }, 0)
+/*
+ * An object with the fields of a part. The part lives until the end of the enclosing block; note that the body of an
+ * `if` without braces is a block, too, so a value that is used behind it needs `?:`.
+ */
+#define JSON_OBJECT(name, ...) json_from_writer(json_write_##name, &(const struct name##_part){ __VA_ARGS__ }, 0)
 
 /* Writes the members of the payload of the type, without braces. */
 void payload_write(struct jw *w, enum event_type type, const struct envelope *payload);
-void payload_write_envelope(struct jw *w, const struct envelope_members *m);
+void payload_write_envelope(struct jw *w, const struct envelope_members_part *m);
 
 /* ---- reading ---- */
 
 #define FIELD(member, key, kind, type, optional) struct jval member;
-#define PART(name, member) struct name##_json member;
-#define EVENT_PART(name)     \
-	struct name##_json { \
-		PART_##name  \
-	};
+#define PART(name, member) PART_##name
+#define WRITTEN(member, fields) fields
 #define EVENT_TYPE(NAME, name, wire, class, origin, extension, ids, members, cause, fields) \
 	struct name##_json {                                                                \
 		fields struct jval end_; /* no struct is empty */                           \
@@ -88,7 +90,7 @@ void payload_write_envelope(struct jw *w, const struct envelope_members *m);
 	void read_##name(const struct event_view *ev, struct name##_json *ret);
 #include "runtime/event/event_types.def"
 #undef EVENT_TYPE
-#undef EVENT_PART
+#undef WRITTEN
 #undef PART
 #undef FIELD
 

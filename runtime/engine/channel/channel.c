@@ -73,19 +73,11 @@ static int channel_load(struct engine *g, const char *id, const struct caller *c
 	return 0;
 }
 
-static void fact_in(struct fact *f, enum event_type type, const struct channel_doc *d, const char *request_id)
+static struct scope channel_scope(const struct channel_doc *d, const char *request_id)
 {
-	fact_open(f, type, (uint32_t)d->uid, d->sessionId, NULL, NULL);
-	f->draft.ids[ID_CHANNEL] = d->channelId;
-	f->draft.ids[ID_REQUEST] = request_id;
-}
-
-static void time_member(struct jw *w, const char *key, uint64_t real_us)
-{
-	char text[CLOCK_TEXT_MAX];
-
-	clock_format(real_us, text);
-	jw_kstr(w, key, text);
+	return (struct scope){
+		.uid = (uint32_t)d->uid, .session = d->sessionId, .channel = d->channelId, .request = request_id
+	};
 }
 
 /* ---- connecting ---- */
@@ -113,23 +105,13 @@ static int connect_session(struct engine *g, struct transaction *tx, const struc
 static void connected_fact(struct transaction *tx, const struct channel_doc *doc, const struct channel_request *r,
 			   const char *hash)
 {
-	struct fact f;
-
-	fact_in(&f, EVENT_CHANNEL_CONNECTED, doc, tx->caller.request_id);
-	f.draft.status = "connected";
-	jw_kstr(&f.w, "transport", r->transport);
-	jw_kopt(&f.w, "peerRole", r->peer_role);
-	jw_kopt(&f.w, "nativeProtocol", r->native_protocol);
-	if (r->capabilities_json)
-		jw_kraw(&f.w, "capabilities", r->capabilities_json, strlen(r->capabilities_json));
-	jw_kopt(&f.w, "accountRef", r->account_ref);
-	if (r->heartbeat_ms)
-		jw_kuint(&f.w, "heartbeatMs", r->heartbeat_ms);
-	jw_kbool(&f.w, "bound", !r->heartbeat_ms);
-	jw_kstr(&f.w, "tokenHash", hash);
 	const struct requester by = requester_of(&tx->caller);
-	fact_requester(&f.w, "peer", &by);
-	fact_close(&f, tx->batch);
+
+	EMIT(channel_connected, tx->batch, channel_scope(doc, tx->caller.request_id), .envelope.status = "connected",
+	     .transport = r->transport, .peerRole = r->peer_role, .nativeProtocol = r->native_protocol,
+	     .capabilities = json_from_text(r->capabilities_json), .accountRef = r->account_ref,
+	     .heartbeatMs = opt_int_if(r->heartbeat_ms, r->heartbeat_ms), .bound = opt_bool(!r->heartbeat_ms),
+	     .tokenHash = hash, .peer = json_requester(&by));
 }
 
 void engine_connect_channel(struct engine *g, const struct channel_request *r, const struct caller *c,
@@ -193,23 +175,13 @@ static int check_token(const struct channel_doc *d, const char *token, struct er
 static void gap_facts(struct engine *g, struct transaction *tx, const struct channel_doc *doc, uint64_t from,
 		      uint64_t to)
 {
-	struct fact f;
+	static const char *const unavailable[] = { "events that retention removed" };
+	const struct scope s = channel_scope(doc, tx->caller.request_id);
 
-	fact_in(&f, EVENT_SNAPSHOT_REPAIRED, doc, tx->caller.request_id);
-	jw_kstr(&f.w, "kind", "session_snapshot");
-	jw_kobj(&f.w, "gap");
-	jw_kuint(&f.w, "from", from);
-	jw_kuint(&f.w, "to", to);
-	jw_obj_end(&f.w);
-	jw_karr(&f.w, "unavailable");
-	jw_str(&f.w, "events that retention removed");
-	jw_arr_end(&f.w);
-	fact_close(&f, tx->batch);
-	fact_in(&f, EVENT_SNAPSHOT_UPDATED, doc, tx->caller.request_id);
-	jw_kstr(&f.w, "kind", "session_snapshot");
-	jw_kuint(&f.w, "atSequence", store_last_sequence(g->o.store));
-	jw_kstr(&f.w, "recoveryMode", "snapshot_then_events");
-	fact_close(&f, tx->batch);
+	EMIT(snapshot_repaired, tx->batch, s, .kind = "session_snapshot",
+	     .gap = JSON_OBJECT(event_range, .from = from, .to = to), .unavailable = json_from_strings(unavailable, 1));
+	EMIT(snapshot_updated, tx->batch, s, .kind = "session_snapshot", .atSequence = store_last_sequence(g->o.store),
+	     .recoveryMode = "snapshot_then_events");
 }
 
 void engine_reconnect_channel(struct engine *g, const char *channel_id, uint64_t last_acked, const char *token,
@@ -221,7 +193,6 @@ void engine_reconnect_channel(struct engine *g, const char *channel_id, uint64_t
 	buf_auto struct buf text = BUF_INIT;
 	struct channel_doc doc;
 	struct err e = ERR_INIT;
-	struct fact f;
 
 	if (channel_load(g, channel_id, c, &text, &doc, &e) < 0 || check_token(&doc, token, &e) < 0 ||
 	    (last_acked > last && err_field(&e, "lastAckedSequence",
@@ -233,17 +204,10 @@ void engine_reconnect_channel(struct engine *g, const char *channel_id, uint64_t
 	make_token(fresh, hash);
 	if (gap)
 		gap_facts(g, tx, &doc, last_acked + 1, first - 1);
-	fact_in(&f, EVENT_CHANNEL_RESUMED, &doc, c->request_id);
-	f.draft.status = "connected";
-	jw_kuint(&f.w, "resumedFrom", gap ? first - 1 : last_acked);
-	if (gap) {
-		jw_kobj(&f.w, "gap");
-		jw_kuint(&f.w, "from", last_acked + 1);
-		jw_kuint(&f.w, "to", first - 1);
-		jw_obj_end(&f.w);
-	}
-	jw_kstr(&f.w, "tokenHash", hash);
-	fact_close(&f, tx->batch);
+	const struct json_value missed = gap ? JSON_OBJECT(event_range, .from = last_acked + 1, .to = first - 1)
+					     : JSON_NONE;
+	EMIT(channel_resumed, tx->batch, channel_scope(&doc, c->request_id), .envelope.status = "connected",
+	     .resumedFrom = gap ? first - 1 : last_acked, .gap = missed, .tokenHash = hash);
 	struct channel_live *l = live_of(g, doc.channelId);
 	l->heartbeat_ms = doc.heartbeatMs == VIEW_ABSENT ? 0 : doc.heartbeatMs;
 	l->connection = l->heartbeat_ms ? 0 : c->connection;
@@ -252,12 +216,7 @@ void engine_reconnect_channel(struct engine *g, const char *channel_id, uint64_t
 	jw_kstr(&tx->w, "sessionId", doc.sessionId);
 	jw_kstr(&tx->w, "resumeToken", fresh);
 	jw_kuint(&tx->w, "resumedFrom", gap ? first - 1 : last_acked);
-	if (gap) {
-		jw_kobj(&tx->w, "gap");
-		jw_kuint(&tx->w, "from", last_acked + 1);
-		jw_kuint(&tx->w, "to", first - 1);
-		jw_obj_end(&tx->w);
-	}
+	json_value_member(&tx->w, "gap", &missed);
 	transaction_commit(tx);
 }
 
@@ -267,14 +226,10 @@ static void disconnected_fact(struct engine *g, struct store_batch *b, const str
 			      const char *reason, const char *request_id)
 {
 	const struct channel_live *l = strmap_get(&g->channels, doc->channelId);
-	struct fact f;
 
-	fact_in(&f, EVENT_CHANNEL_DISCONNECTED, doc, request_id);
-	f.draft.status = "disconnected";
-	jw_kstr(&f.w, "reason", reason);
-	time_member(&f.w, "lastSeenAt", l ? l->seen_us : doc->lastSeenAt);
-	jw_kuint(&f.w, "lastAcked", view_channel_acked(g->o.store, doc->channelId));
-	fact_close(&f, b);
+	EMIT(channel_disconnected, b, channel_scope(doc, request_id), .envelope.status = "disconnected",
+	     .reason = reason, .lastSeenAt = l ? l->seen_us : doc->lastSeenAt,
+	     .lastAcked = opt_int(view_channel_acked(g->o.store, doc->channelId)));
 	peer_tasks_unreachable(g, doc->channelId, b);
 }
 
@@ -456,7 +411,6 @@ void engine_send_channel_message(struct engine *g, const struct channel_message_
 	buf_auto struct buf text = BUF_INIT;
 	struct channel_doc doc;
 	struct err e = ERR_INIT;
-	struct fact f;
 
 	if (channel_load(g, m->channel_id, c, &text, &doc, &e) < 0) {
 		transaction_reject(tx, &e);
@@ -471,14 +425,12 @@ void engine_send_channel_message(struct engine *g, const struct channel_message_
 	const struct ref_owner owner = {
 		.uid = (uint32_t)doc.uid, .session_id = doc.sessionId, .kind = "channelId", .id = doc.channelId
 	};
-	fact_in(&f, EVENT_CHANNEL_MESSAGE, &doc, c->request_id);
-	jw_kstr(&f.w, "direction", m->direction);
-	jw_kopt(&f.w, "kind", m->kind);
-	jw_kuint(&f.w, "bytes", strlen(m->text));
-	ref_text(tx->batch, &f.w, &owner, "preview", "messageRef", m->text, strlen(m->text));
 	const struct requester by = requester_of(c);
-	fact_requester(&f.w, "by", &by);
-	fact_close(&f, tx->batch);
+	ref_text_auto struct ref_text body;
+	ref_text_init(&body, tx->batch, &owner, m->text, strlen(m->text));
+	EMIT(channel_message, tx->batch, channel_scope(&doc, c->request_id), .direction = m->direction, .kind = m->kind,
+	     .bytes = opt_int(strlen(m->text)), .preview = body.shown, .messageRef = none_if_empty(body.ref),
+	     .by = json_requester(&by));
 	struct channel_live *l = strmap_get(&g->channels, m->channel_id);
 	if (l)
 		live_seen(g, l);
@@ -542,18 +494,17 @@ void channel_action_opened(struct engine *g, struct store_batch *b, uint32_t uid
 			   const char *thread_id, const char *turn_id, const char *action_id, const char *about)
 {
 	char channel[ID_ROOM], key[ID_ROOM + 24];
-	struct fact f;
 
 	if (!bridge_of(g, session_id, channel))
 		return;
-	fact_open(&f, EVENT_CHANNEL_PERMISSION_FORWARDED, uid, session_id, thread_id, turn_id);
-	f.draft.ids[ID_CHANNEL] = channel;
-	f.draft.ids[ID_ACTION] = action_id;
-	jw_kobj(&f.w, "peer");
-	jw_kstr(&f.w, "channelId", channel);
-	jw_obj_end(&f.w);
-	jw_kstr(&f.w, "about", about);
-	fact_close(&f, b);
+	const struct scope s = { .uid = uid,
+				 .session = session_id,
+				 .thread = thread_id,
+				 .turn = turn_id,
+				 .channel = channel,
+				 .action = action_id };
+	EMIT(channel_permission_forwarded, b, s, .peer = JSON_OBJECT(channel_peer, .channelId = channel),
+	     .about = json_from_string(about));
 	bridge_key(action_id, key);
 	store_batch_meta(b, key, channel, strlen(channel));
 }
@@ -565,18 +516,17 @@ void channel_action_resolved(struct engine *g, struct store_batch *b, uint32_t u
 	char key[ID_ROOM + 24];
 	buf_auto struct buf channel = BUF_INIT;
 	struct err e = ERR_INIT;
-	struct fact f;
 
 	bridge_key(action_id, key);
 	if (store_meta_get(g->o.store, key, &channel, &e) != 0)
 		return; /* it was never forwarded */
 	bool there = by && by->channel_id && strcmp(by->channel_id, buf_cstr(&channel)) == 0;
-	fact_open(&f, EVENT_CHANNEL_PERMISSION_RETURNED, uid, session_id, thread_id, turn_id);
-	f.draft.ids[ID_CHANNEL] = buf_cstr(&channel);
-	f.draft.ids[ID_ACTION] = action_id;
-	jw_kstr(&f.w, "decidedBy", there ? "peer" : "local");
-	jw_kstr(&f.w, "outcome", decision);
-	jw_kstr(&f.w, "source", source);
-	jw_kbool(&f.w, "channelScoped", there);
-	fact_close(&f, b);
+	const struct scope s = { .uid = uid,
+				 .session = session_id,
+				 .thread = thread_id,
+				 .turn = turn_id,
+				 .channel = buf_cstr(&channel),
+				 .action = action_id };
+	EMIT(channel_permission_returned, b, s, .decidedBy = there ? "peer" : "local", .outcome = decision,
+	     .source = source, .channelScoped = opt_bool(there));
 }

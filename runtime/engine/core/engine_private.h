@@ -86,12 +86,6 @@ void fact_open_process(struct fact *f, enum event_type type, const struct proces
 int fact_close(struct fact *f, struct store_batch *b);
 void fact_requester(struct jw *w, const char *key, const struct requester *by);
 void fact_limits(struct jw *w, const char *key, const struct process_limits *l);
-/*
- * snapshot.updated: a task (task_id given) or a thread's turn has ended, and its read model is worth reading again.
- * atSequence is what was committed before; the event's own number is one at which the model holds the end.
- */
-void fact_snapshot(struct engine *g, struct store_batch *b, uint32_t uid, const char *session_id, const char *thread_id,
-		   const char *task_id);
 const char *role_name(enum engine_role r);
 
 /* Answers. A reply with an idempotency key is remembered in `b` before it is given (after b's commit). */

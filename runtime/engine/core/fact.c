@@ -5,8 +5,6 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 
-static const char *none_if_empty(const char *s) { return s && *s ? s : NULL; }
-
 void fact_open(struct fact *f, enum event_type type, uint32_t uid, const char *session_id, const char *thread_id,
 	       const char *turn_id)
 {
@@ -90,9 +88,23 @@ const char *role_name(enum engine_role r)
 	return names[r];
 }
 
-void fact_requester(struct jw *w, const char *key, const struct requester *by)
+static void write_tree(struct jw *w, const void *tree, size_t n)
 {
-	jw_kobj(w, key);
+	mem_auto char *text = json_dumps(tree, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS);
+
+	jw_raw(w, text, strlen(text));
+}
+
+struct json_value json_from_tree(const json_t *v)
+{
+	return v && !json_is_null(v) ? json_from_writer(write_tree, v, 0) : JSON_NONE;
+}
+
+static void write_requester(struct jw *w, const void *requester, size_t n)
+{
+	const struct requester *by = requester;
+
+	jw_obj(w);
 	jw_kuint(w, "uid", by->uid);
 	if (by->pid > 0)
 		jw_kint(w, "pid", by->pid);
@@ -100,8 +112,17 @@ void fact_requester(struct jw *w, const char *key, const struct requester *by)
 	jw_obj_end(w);
 }
 
-void fact_limits(struct jw *w, const char *key, const struct process_limits *l)
+struct json_value json_requester(const struct requester *by) { return json_from_writer(write_requester, by, 0); }
+
+void fact_requester(struct jw *w, const char *key, const struct requester *by)
 {
+	jw_key(w, key);
+	write_requester(w, by, 0);
+}
+
+static void write_limits(struct jw *w, const void *limits, size_t n)
+{
+	const struct process_limits *l = limits;
 	const struct {
 		const char *name;
 		uint64_t value;
@@ -110,7 +131,7 @@ void fact_limits(struct jw *w, const char *key, const struct process_limits *l)
 		{ "openFiles", l->open_files }, { "fileBytes", l->file_bytes }, { "outputBytes", l->output_bytes },
 	};
 
-	jw_kobj(w, key);
+	jw_obj(w);
 	for (size_t i = 0; i < countof(rows); i++)
 		if (rows[i].value != LIMIT_NONE)
 			jw_kuint(w, rows[i].name, rows[i].value);
@@ -120,14 +141,38 @@ void fact_limits(struct jw *w, const char *key, const struct process_limits *l)
 	jw_obj_end(w);
 }
 
-void fact_snapshot(struct engine *g, struct store_batch *b, uint32_t uid, const char *session_id, const char *thread_id,
-		   const char *task_id)
+void fact_limits(struct jw *w, const char *key, const struct process_limits *l)
 {
-	struct fact f;
+	jw_key(w, key);
+	write_limits(w, l, 0);
+}
 
-	fact_open(&f, EVENT_SNAPSHOT_UPDATED, uid, session_id, thread_id, NULL);
-	f.draft.ids[ID_TASK] = none_if_empty(task_id);
-	jw_kstr(&f.w, "kind", task_id ? "task_snapshot" : "thread_read_model");
-	jw_kuint(&f.w, "atSequence", store_last_sequence(g->o.store));
-	fact_close(&f, b);
+struct json_value json_limits(const struct process_limits *l) { return json_from_writer(write_limits, l, 0); }
+
+void fact_snapshot(struct engine *g, struct store_batch *b, const struct scope *of)
+{
+	bool task = none_if_empty(of->task) != NULL;
+	const struct scope s = { .uid = of->uid, .session = of->session, .thread = of->thread, .task = of->task };
+
+	EMIT(snapshot_updated, b, s, .kind = task ? "task_snapshot" : "thread_read_model",
+	     .atSequence = store_last_sequence(g->o.store));
+}
+
+struct scope process_scope(const struct process *p)
+{
+	return (struct scope){ .uid = p->uid,
+			       .session = p->session_id,
+			       .thread = p->thread_id,
+			       .turn = p->turn_id,
+			       .process = p->id,
+			       .task = p->task_id,
+			       .tool_call = p->tool_call_id,
+			       .run = p->run_id,
+			       .attempt = p->attempt_id,
+			       .step = p->step_id,
+			       .job = p->job_id,
+			       .job_item = p->job_item_id,
+			       .subagent = p->subagent_id,
+			       .request = p->start.request_id,
+			       .trace = p->trace_id };
 }

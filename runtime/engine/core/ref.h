@@ -27,10 +27,15 @@ void ref_store_as(struct store_batch *b, const struct ref_owner *o, const char *
 
 #define REF_INLINE_MAX 2048u
 /*
- * A text in an event: whole under `key` when it is at most REF_INLINE_MAX bytes; otherwise its beginning, and the whole
- * behind `ref_key` (NULL key: nothing is shown of it then).
+ * A text in an event: whole if it is at most REF_INLINE_MAX bytes; otherwise its beginning, and the whole behind a ref.
+ * Bytes that are not UTF-8 are never shown.
  */
-void ref_text(struct store_batch *b, struct jw *w, const struct ref_owner *o, const char *key, const char *ref_key,
-	      const char *text, size_t n);
+struct ref_text {
+	char *shown;           /* or NULL */
+	char ref[ID_TEXT_MAX]; /* or "" */
+};
+void ref_text_init(struct ref_text *t, struct store_batch *b, const struct ref_owner *o, const char *text, size_t n);
+void ref_text_done(struct ref_text *t);
+#define ref_text_auto __attribute__((cleanup(ref_text_done)))
 
 #endif

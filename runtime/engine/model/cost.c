@@ -123,11 +123,14 @@ static int money_scope_of(struct engine *g, const char *turn_id, const struct ca
 	return 0;
 }
 
-static void fact_in(struct fact *f, enum event_type type, const struct money_scope *s)
+static struct scope scope_of_money(const struct money_scope *s)
 {
-	fact_open(f, type, s->uid, s->session_id, s->thread_id, s->turn_id);
-	f->draft.ids[ID_TASK] = s->task_id[0] ? s->task_id : NULL;
-	f->draft.ids[ID_REQUEST] = s->request_id;
+	return (struct scope){ .uid = s->uid,
+			       .session = s->session_id,
+			       .thread = s->thread_id,
+			       .turn = s->turn_id,
+			       .task = s->task_id,
+			       .request = s->request_id };
 }
 
 static void usd_member(struct jw *w, const char *key, uint64_t micro)
@@ -169,34 +172,23 @@ static void budget_facts(struct engine *g, const struct money_scope *s, struct s
 		uint64_t before = spent_of(g, b, s->uid, s->session_id, now) + pending_of(pending, b, s),
 			 after = before + added;
 		const char *was = budget_state(b, before), *is = budget_state(b, after);
-		bool blocked = strcmp(is, "blocked") == 0;
 		char limit[100], reset[CLOCK_TEXT_MAX];
 		uint64_t end = window_end(b->window, now);
-		struct fact f;
 
 		if (strcmp(was, is) == 0)
 			continue;
 		snprintf(limit, sizeof limit, "budget:%.64s", b->name);
 		clock_format(end, reset);
-		fact_in(&f, EVENT_LIMIT_CHANGED, s);
-		jw_kstr(&f.w, "limit", limit);
-		jw_kstr(&f.w, "old", was);
-		jw_kstr(&f.w, "new", is);
-		if (end)
-			jw_kstr(&f.w, "resetAt", reset);
-		fact_close(&f, batch);
-		fact_in(&f, blocked ? EVENT_QUOTA_BLOCKED : EVENT_QUOTA_LOW, s);
-		jw_kstr(&f.w, "limit", limit);
-		if (blocked) {
-			jw_kstr(&f.w, "held", "routing to priced models");
-			if (end)
-				jw_kstr(&f.w, "resetAt", reset);
-		} else {
-			usd_member(&f.w, "left", b->micro_usd - after);
-			jw_key(&f.w, "mark");
-			jw_real(&f.w, b->low_percent / 100.0);
-		}
-		fact_close(&f, batch);
+		const char *resets = end ? reset : NULL;
+		const double mark = b->low_percent / 100.0;
+		EMIT(limit_changed, batch, scope_of_money(s), .limit = limit, .old = json_from_string(was),
+		     .new = json_from_string(is), .resetAt = resets);
+		if (strcmp(is, "blocked") == 0)
+			EMIT(quota_blocked, batch, scope_of_money(s), .limit = limit,
+			     .held = json_from_string("routing to priced models"), .resetAt = resets);
+		else
+			EMIT(quota_low, batch, scope_of_money(s), .limit = limit, .left = (b->micro_usd - after) / 1e6,
+			     .mark = json_from_real(&mark));
 	}
 	pending_add(pending, s, added);
 }
@@ -204,23 +196,21 @@ static void budget_facts(struct engine *g, const struct money_scope *s, struct s
 static void cost_fact(const struct money_scope *s, struct store_batch *batch, const struct cost_report *r,
 		      uint64_t micro, const char *basis)
 {
-	struct fact f;
+	const struct json_value provider = json_from_string(r->provider), model = json_from_string(r->model),
+				basis_json = json_from_string(basis), micro_json = json_from_uint(&micro),
+				tokens = JSON_OBJECT(token_counts, .input = r->input_tokens, .output = r->output_tokens,
+						     .cached = r->cached_tokens);
+	struct scope of = scope_of_money(s);
 
-	fact_in(&f, r->estimate ? EVENT_COST_ESTIMATED : EVENT_COST_RECORDED, s);
-	f.draft.ids[ID_MODEL_REQUEST] = r->model_request_id;
-	usd_member(&f.w, "amount", micro);
-	jw_kstr(&f.w, "currency", "USD");
-	jw_kuint(&f.w, "microUsd", micro);
-	jw_kstr(&f.w, "provider", r->provider);
-	jw_kopt(&f.w, "model", r->model);
-	jw_kobj(&f.w, "tokens");
-	jw_kuint(&f.w, "input", r->input_tokens);
-	jw_kuint(&f.w, "output", r->output_tokens);
-	jw_kuint(&f.w, "cached", r->cached_tokens);
-	jw_obj_end(&f.w);
-	jw_kstr(&f.w, "basis", basis);
-	jw_kopt(&f.w, "modelRequestId", r->model_request_id);
-	fact_close(&f, batch);
+	of.model_request = r->model_request_id;
+	if (r->estimate)
+		EMIT(cost_estimated, batch, of, .amount = micro / 1e6, .currency = "USD", .microUsd = micro_json,
+		     .provider = provider, .model = model, .tokens = tokens, .basis = basis_json,
+		     .modelRequestId = json_from_string(r->model_request_id));
+	else
+		EMIT(cost_recorded, batch, of, .amount = micro / 1e6, .currency = "USD", .microUsd = micro_json,
+		     .provider = provider, .model = model, .tokens = tokens, .basis = basis_json,
+		     .modelRequestId = r->model_request_id);
 }
 
 /* −1: no price is known and none was given. */
@@ -292,25 +282,14 @@ static void limit_fact(struct engine *g, const struct limit_report *r, const str
 		       struct store_batch *b, const char *limit)
 {
 	char key[VIEW_COST_KEY], old[VIEW_ID_MAX];
-	struct fact f;
 
 	limit_key(s->uid, r->kind, r->provider, r->model, key);
 	old_state(g, key, old);
-	fact_in(&f, EVENT_LIMIT_CHANGED, s);
-	jw_kstr(&f.w, "limit", limit);
-	jw_kstr(&f.w, "kind", r->kind);
-	jw_kstr(&f.w, "provider", r->provider);
-	jw_kopt(&f.w, "model", r->model);
-	jw_kstr(&f.w, "old", old);
-	jw_kobj(&f.w, "new");
-	jw_kstr(&f.w, "state", state_of(r));
-	if (r->has_remaining) {
-		jw_key(&f.w, "remaining");
-		jw_real(&f.w, r->remaining);
-	}
-	jw_obj_end(&f.w);
-	jw_kopt(&f.w, "resetAt", r->reset_at);
-	fact_close(&f, b);
+	EMIT(limit_changed, b, scope_of_money(s), .limit = limit, .kind = r->kind, .provider = r->provider,
+	     .model = r->model, .old = json_from_string(old),
+	     .new = JSON_OBJECT(limit_state, .state = state_of(r),
+				.remaining = r->has_remaining ? json_from_real(&r->remaining) : JSON_NONE),
+	     .resetAt = r->reset_at);
 }
 
 void engine_record_limit(struct engine *g, const struct limit_report *r, const struct caller *c, engine_reply_fn fn,
@@ -323,7 +302,6 @@ void engine_record_limit(struct engine *g, const struct limit_report *r, const s
 	struct money_scope s;
 	struct err e = ERR_INIT;
 	char limit[200];
-	struct fact f;
 
 	if (money_scope_of(g, r->turn_id, c, &s, &e) < 0) {
 		transaction_reject(tx, &e);
@@ -332,18 +310,16 @@ void engine_record_limit(struct engine *g, const struct limit_report *r, const s
 	snprintf(limit, sizeof limit, "%s:%.64s%s%.64s", r->kind, r->provider, r->model ? "/" : "",
 		 r->model ? r->model : "");
 	if (hit || strcmp(state, "low") == 0) {
-		fact_in(&f, rate && hit ? EVENT_RATE_LIMIT_HIT : hit ? EVENT_QUOTA_BLOCKED : EVENT_QUOTA_LOW, &s);
-		jw_kstr(&f.w, "limit", limit);
-		jw_kstr(&f.w, "provider", r->provider);
-		jw_kopt(&f.w, "model", r->model);
-		jw_kopt(&f.w, "resetAt", r->reset_at);
-		if (!hit) {
-			jw_key(&f.w, "left");
-			jw_real(&f.w, r->has_remaining ? r->remaining : 0);
-		} else if (!rate) {
-			jw_kstr(&f.w, "held", "routing to it");
-		}
-		fact_close(&f, tx->batch);
+		const struct scope of = scope_of_money(&s);
+		if (rate && hit)
+			EMIT(rate_limit_hit, tx->batch, of, .limit = limit, .provider = r->provider, .model = r->model,
+			     .resetAt = r->reset_at);
+		else if (hit)
+			EMIT(quota_blocked, tx->batch, of, .limit = limit, .provider = r->provider, .model = r->model,
+			     .resetAt = r->reset_at, .held = json_from_string("routing to it"));
+		else
+			EMIT(quota_low, tx->batch, of, .limit = limit, .provider = r->provider, .model = r->model,
+			     .resetAt = r->reset_at, .left = r->has_remaining ? r->remaining : 0);
 	}
 	limit_fact(g, r, &s, tx->batch, limit);
 	jw_kstr(&tx->w, "limit", limit);
@@ -495,16 +471,13 @@ void routing_close_requests(struct engine *g, uint32_t uid, const char *session_
 		log_error("look for open model requests: %s", e.message);
 	mem_auto char *ids = mem_strdup(buf_cstr(&list));
 	for (char *id = strtok_r(ids, "\n", &next); id; id = strtok_r(NULL, "\n", &next)) {
-		struct fact f;
+		const struct scope s = {
+			.uid = uid, .session = session_id, .thread = thread_id, .turn = turn_id, .model_request = id
+		};
 
-		fact_open(&f, EVENT_MODEL_FAILED, uid, session_id, thread_id, turn_id);
-		f.draft.ids[ID_MODEL_REQUEST] = id;
-		f.draft.status = "cancelled";
-		f.draft.status_reason = "the turn ended first";
-		jw_kstr(&f.w, "category", "cancelled");
-		jw_kstr(&f.w, "message", "the turn ended before an answer was reported");
-		jw_kbool(&f.w, "retryable", false);
-		fact_close(&f, b);
+		EMIT(model_failed, b, s, .envelope = { .status = "cancelled", .status_reason = "the turn ended first" },
+		     .category = "cancelled", .message = "the turn ended before an answer was reported",
+		     .retryable = OPT_BOOL_FALSE);
 	}
 }
 

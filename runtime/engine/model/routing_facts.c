@@ -185,33 +185,24 @@ struct routing_scope {
 	uint32_t uid;
 };
 
-static void fact_in(struct fact *f, enum event_type type, const struct routing_scope *s)
+static struct scope scope_of_routing(const struct routing_scope *s)
 {
-	fact_open(f, type, s->uid, s->session_id, s->thread_id, s->turn_id);
-	f->draft.ids[ID_TASK] = s->task_id;
-	f->draft.ids[ID_REQUEST] = s->transaction->caller.request_id;
-	f->draft.ids[ID_TRACE] = s->transaction->caller.trace_id;
-}
-
-static void mirrored(struct fact *f, const char *key, const struct buf *json)
-{
-	struct jw m = jw_on(&f->members);
-
-	jw_kraw(&f->w, key, json->data, json->len);
-	jw_kraw(&m, key, json->data, json->len);
+	return (struct scope){ .uid = s->uid,
+			       .session = s->session_id,
+			       .thread = s->thread_id,
+			       .turn = s->turn_id,
+			       .task = s->task_id,
+			       .request = s->transaction->caller.request_id,
+			       .trace = s->transaction->caller.trace_id };
 }
 
 /* A turn that belongs to no task gets one of the runtime's own, which lists leave out. */
 static void internal_task(struct routing_scope *s)
 {
-	struct fact f;
-
 	id_make(ID_KIND_TASK, s->task_id);
-	fact_in(&f, EVENT_TASK_CREATED, s);
-	jw_kstr(&f.w, "objective", "Route the turn's requests to a model.");
-	jw_kstr(&f.w, "taskKind", "routing");
-	jw_kstr(&f.w, "visibility", "internal");
-	fact_close(&f, s->transaction->batch);
+	EMIT(task_created, s->transaction->batch, scope_of_routing(s),
+	     .objective = "Route the turn's requests to a model.",
+	     .described = { .taskKind = "routing", .visibility = "internal" });
 }
 
 static int routing_scope_of(struct engine *g, const struct routing_ask *r, struct routing_scope *s, struct err *e)
@@ -237,72 +228,61 @@ static int routing_scope_of(struct engine *g, const struct routing_ask *r, struc
 	return 0;
 }
 
+/* The models to try next. */
+static void write_chain(struct jw *w, const void *outcome, size_t n)
+{
+	const struct routing_outcome *o = outcome;
+
+	jw_arr(w);
+	for (size_t i = 1; i < o->fitting && i < SHOWN_MAX; i++) {
+		jw_obj(w);
+		model_members(w, o->candidate[i].model);
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
+}
+
 static void fallback_fact(const struct routing_scope *s, const struct routing_ask *r, const struct routing_outcome *o)
 {
-	struct fact f;
+	const struct policy_model *to = o->candidate[0].model;
+	struct scope of = scope_of_routing(s);
 
-	fact_in(&f, EVENT_ROUTING_FALLBACK_APPLIED, s);
-	f.draft.ids[ID_MODEL_REQUEST] = r->failed_request_id;
-	jw_kobj(&f.w, "from");
-	jw_kopt(&f.w, "provider", r->want.failed_provider);
-	jw_kopt(&f.w, "model", r->want.failed_model);
-	jw_obj_end(&f.w);
-	jw_kobj(&f.w, "to");
-	model_members(&f.w, o->candidate[0].model);
-	jw_obj_end(&f.w);
-	jw_kstr(&f.w, "reason", r->failed_reason);
-	jw_karr(&f.w, "chain");
-	for (size_t i = 1; i < o->fitting && i < SHOWN_MAX; i++) {
-		jw_obj(&f.w);
-		model_members(&f.w, o->candidate[i].model);
-		jw_obj_end(&f.w);
-	}
-	jw_arr_end(&f.w);
-	fact_close(&f, s->transaction->batch);
+	of.model_request = r->failed_request_id;
+	EMIT(routing_fallback_applied, s->transaction->batch, of,
+	     .from = JSON_OBJECT(model_choice, .provider = r->want.failed_provider, .model = r->want.failed_model),
+	     .to = JSON_OBJECT(model_choice, .provider = to->provider, .model = to->model), .reason = r->failed_reason,
+	     .chain = json_from_writer(write_chain, o, 0));
 }
 
 static void outcome_facts(const struct routing_scope *s, const struct routing_ask *r, const struct routing_outcome *o,
 			  const struct buf *decision)
 {
+	const struct routing_candidate *first = &o->candidate[0];
+	const struct json_value decided = json_from_buf(decision);
 	struct store_batch *b = s->transaction->batch;
-	struct fact f;
+	const struct scope of = scope_of_routing(s);
 
 	if (!o->fitting) {
-		fact_in(&f, EVENT_ROUTING_NOT_POSSIBLE, s);
-		f.draft.status = "blocked";
-		f.draft.status_reason = o->reason;
-		jw_kuint(&f.w, "excludedCount", o->count);
-		jw_kbool(&f.w, "requiresUserOverride", o->requires_override);
-		mirrored(&f, "routingDecision", decision);
-		fact_close(&f, b);
+		EMIT(routing_not_possible, b, of,
+		     .envelope = { .status = "blocked",
+				   .status_reason = o->reason,
+				   .members.routingDecision = decided },
+		     .excludedCount = opt_int(o->count), .requiresUserOverride = opt_bool(o->requires_override),
+		     .routingDecision = decided);
 		return;
 	}
 	if (r->failed_reason)
 		fallback_fact(s, r, o);
-	fact_in(&f, EVENT_ROUTING_DECIDED, s);
-	mirrored(&f, "routingDecision", decision);
-	fact_close(&f, b);
-	if (o->fitting == 1) {
-		fact_in(&f, EVENT_ROUTING_SINGLE_CANDIDATE, s);
-		jw_kuint(&f.w, "candidateCount", 1);
-		jw_kstr(&f.w, "selectedProvider", o->candidate[0].model->provider);
-		jw_kstr(&f.w, "selectedModel", o->candidate[0].model->model);
-		jw_kstr(&f.w, "decisionSource", "policy");
-		fact_close(&f, b);
-	}
-	if (o->candidate[0].priced && (r->want.input_tokens || r->want.output_tokens)) {
-		fact_in(&f, EVENT_COST_ESTIMATED, s);
-		jw_key(&f.w, "amount");
-		jw_real(&f.w, (double)o->candidate[0].estimate / 1e6);
-		jw_kstr(&f.w, "currency", "USD");
-		jw_kuint(&f.w, "microUsd", o->candidate[0].estimate);
-		model_members(&f.w, o->candidate[0].model);
-		jw_kobj(&f.w, "basis");
-		jw_kuint(&f.w, "inputTokens", r->want.input_tokens);
-		jw_kuint(&f.w, "outputTokens", r->want.output_tokens);
-		jw_obj_end(&f.w);
-		fact_close(&f, b);
-	}
+	EMIT(routing_decided, b, of, .envelope.members.routingDecision = decided, .routingDecision = decided);
+	if (o->fitting == 1)
+		EMIT(routing_single_candidate, b, of, .candidateCount = 1, .selectedProvider = first->model->provider,
+		     .selectedModel = first->model->model, .decisionSource = "policy");
+	if (first->priced && (r->want.input_tokens || r->want.output_tokens))
+		EMIT(cost_estimated, b, of, .amount = (double)first->estimate / 1e6, .currency = "USD",
+		     .microUsd = json_from_uint(&first->estimate), .provider = json_from_string(first->model->provider),
+		     .model = json_from_string(first->model->model),
+		     .basis = JSON_OBJECT(token_basis, .inputTokens = r->want.input_tokens,
+					  .outputTokens = r->want.output_tokens));
 }
 
 void engine_resolve_routing(struct engine *g, const struct routing_ask *r, const struct caller *c, engine_reply_fn fn,
@@ -313,7 +293,6 @@ void engine_resolve_routing(struct engine *g, const struct routing_ask *r, const
 	buf_auto struct buf candidates = BUF_INIT, decision = BUF_INIT;
 	struct routing_scope s = { .transaction = tx };
 	struct err e = ERR_INIT;
-	struct fact f;
 
 	if (routing_scope_of(g, r, &s, &e) < 0) {
 		transaction_reject(tx, &e);
@@ -326,17 +305,14 @@ void engine_resolve_routing(struct engine *g, const struct routing_ask *r, const
 	routing_decide(g->models, &r->want, limits_of, &l, o);
 	if (!s.task_id[0])
 		internal_task(&s);
-	const struct buf profile = { .data = (char *)(uintptr_t)r->profile_json, .len = r->profile_len };
-	fact_in(&f, EVENT_TASK_PROFILE_RESOLVED, &s);
-	mirrored(&f, "taskProfile", &profile);
-	jw_kstr(&f.w, "source", "request");
-	jw_kstr(&f.w, "settingsSource", g->models && g->models->count ? "policy" : "none");
-	fact_close(&f, tx->batch);
+	const struct json_value profile = { .value = r->profile_json, .n = r->profile_len };
+	const struct scope of = scope_of_routing(&s);
+	EMIT(task_profile_resolved, tx->batch, of, .envelope.members.taskProfile = profile, .taskProfile = profile,
+	     .source = "request", .settingsSource = g->models && g->models->count ? "policy" : "none");
 	candidates_json(r, o, &candidates);
-	fact_in(&f, EVENT_ROUTING_CANDIDATES_RESOLVED, &s);
-	jw_kuint(&f.w, "candidateCount", o->fitting);
-	mirrored(&f, "candidateModelSet", &candidates);
-	fact_close(&f, tx->batch);
+	const struct json_value set = json_from_buf(&candidates);
+	EMIT(routing_candidates_resolved, tx->batch, of, .envelope.members.candidateModelSet = set,
+	     .candidateCount = o->fitting, .candidateModelSet = set);
 	decision_json(g, r, o, &l, &decision);
 	outcome_facts(&s, r, o, &decision);
 	jw_kstr(&tx->w, "turnId", s.turn_id);

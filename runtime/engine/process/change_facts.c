@@ -12,8 +12,6 @@ struct recording {
 	void *ctx;
 };
 
-static const char *none_if_empty(const char *s) { return *s ? s : NULL; }
-
 static void open_fact(struct fact *f, const struct changes_facts *c)
 {
 	const struct view_process_brief *p = c->process;

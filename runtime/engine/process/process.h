@@ -240,12 +240,14 @@ void process_autorun_facts(struct process *p, struct store_batch *b);
 void process_autorun_member(const struct process *p, struct jw *w);
 
 /* process_output.c */
+struct json_value;
 struct store_batch;
 void process_output_due(struct process *p);                         /* bytes came: when shall the next event be */
 int process_output_flush(struct process *p, struct store_batch *b); /* adds events for what is not cited; how many */
 void process_output_submit(struct process *p);
 void process_outputs_json(const struct process *p, struct jw *w); /* {"stdout":{…},…} */
 void process_stream_names(const struct process *p, struct jw *w); /* [{outputRef,stream,…}] */
+struct json_value json_stream_names(const struct process *p);
 const char *stream_name(int stream);
 int stream_index(struct jval name);                           /* −1 = there is no such stream */
 void process_tty_json(const struct process *p, struct jw *w); /* {rows, cols}, or false */

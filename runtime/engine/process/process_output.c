@@ -229,3 +229,7 @@ void process_stream_names(const struct process *p, struct jw *w)
 	}
 	jw_arr_end(w);
 }
+
+static void write_stream_names(struct jw *w, const void *process, size_t n) { process_stream_names(process, w); }
+
+struct json_value json_stream_names(const struct process *p) { return json_from_writer(write_stream_names, p, 0); }

@@ -254,7 +254,8 @@ void turn_end_facts(struct engine *g, const struct turn_doc *t, const struct tur
 	if (t->startedAt)
 		thread_status_fact(g, (uint32_t)t->uid, t->sessionId, t->threadId, thread,
 				   end->category ? "turn_failed" : "turn_completed", tx->batch);
-	fact_snapshot(g, tx->batch, (uint32_t)t->uid, t->sessionId, t->threadId, NULL);
+	fact_snapshot(g, tx->batch,
+		      &(struct scope){ .uid = (uint32_t)t->uid, .session = t->sessionId, .thread = t->threadId });
 }
 
 /* ---- submit_turn ---- */

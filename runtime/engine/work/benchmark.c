@@ -14,16 +14,22 @@
 
 /* ---- what all its facts share ---- */
 
-static void trial_fact(struct fact *f, enum event_type type, const struct trial_doc *d, const struct caller *c)
+static struct scope trial_scope(const struct trial_doc *d, const struct caller *c)
 {
-	fact_open(f, type, (uint32_t)d->uid, d->sessionId, d->threadId, d->turnId);
-	f->draft.ids[ID_TASK] = d->taskId;
-	f->draft.ids[ID_RUN] = d->runId;
-	f->draft.ids[ID_TRACE] = c && c->trace_id ? c->trace_id : d->traceId[0] ? d->traceId : NULL;
-	f->draft.ids[ID_REQUEST] = c ? c->request_id : NULL;
-	struct jw m = jw_on(&f->members);
-	jw_kraw(&m, "benchmark", d->benchmark.text, d->benchmark.len);
-	jw_kraw(&m, "refs", d->refs.text, d->refs.len);
+	return (struct scope){ .uid = (uint32_t)d->uid,
+			       .session = d->sessionId,
+			       .thread = d->threadId,
+			       .turn = d->turnId,
+			       .task = d->taskId,
+			       .run = d->runId,
+			       .trace = c && c->trace_id ? c->trace_id : d->traceId,
+			       .request = c ? c->request_id : NULL };
+}
+
+static struct envelope_members_part trial_members(const struct trial_doc *d)
+{
+	return (struct envelope_members_part){ .benchmark = json_from_jval(d->benchmark),
+					       .refs = json_from_jval(d->refs) };
 }
 
 static int trial_read(struct engine *g, const char *id, const struct caller *c, struct buf *text, struct trial_doc *ret,
@@ -118,23 +124,18 @@ static bool is_known(struct engine *g, const char *session, char what, const cha
 static void resolved_facts(struct engine *g, struct transaction *tx, const json_t *params,
 			   const struct trial_doc *trial)
 {
-	struct fact f;
+	const struct envelope_members_part members = trial_members(trial);
+	const struct scope s = trial_scope(trial, &tx->caller);
 
-	if (!is_known(g, trial->sessionId, 'd', param_str(params, "datasetId"), param_str(params, "datasetVersion"))) {
-		trial_fact(&f, EVENT_BENCHMARK_DATASET_RESOLVED, trial, &tx->caller);
-		jw_kstr(&f.w, "version", param_str(params, "datasetVersion"));
-		param_write(&f.w, "selectionPolicy", json_object_get(params, "selectionPolicy"));
-		jw_kopt(&f.w, "frozenAt", param_str(params, "frozenAt"));
-		jw_kopt(&f.w, "ref", param_str(params, "datasetRef"));
-		fact_close(&f, tx->batch);
-	}
-	if (!is_known(g, trial->sessionId, 'c', param_str(params, "configurationId"), NULL)) {
-		trial_fact(&f, EVENT_BENCHMARK_CONFIGURATION_RESOLVED, trial, &tx->caller);
-		jw_kstr(&f.w, "role", param_str(params, "role"));
-		param_write(&f.w, "profiles", json_object_get(params, "profiles"));
-		jw_kopt(&f.w, "singleChangedVariable", param_str(params, "singleChangedVariable"));
-		fact_close(&f, tx->batch);
-	}
+	if (!is_known(g, trial->sessionId, 'd', param_str(params, "datasetId"), param_str(params, "datasetVersion")))
+		EMIT(benchmark_dataset_resolved, tx->batch, s, .envelope.members = members,
+		     .version = param_str(params, "datasetVersion"),
+		     .selectionPolicy = param_json(params, "selectionPolicy"),
+		     .frozenAt = param_str(params, "frozenAt"), .ref = param_str(params, "datasetRef"));
+	if (!is_known(g, trial->sessionId, 'c', param_str(params, "configurationId"), NULL))
+		EMIT(benchmark_configuration_resolved, tx->batch, s, .envelope.members = members,
+		     .role = param_str(params, "role"), .profiles = param_json(params, "profiles"),
+		     .singleChangedVariable = param_str(params, "singleChangedVariable"));
 }
 
 /* 1: it is there already, for the same run. */
@@ -163,7 +164,6 @@ void engine_start_benchmark_trial(struct engine *g, const json_t *params, const 
 	struct view_turn_brief turn;
 	struct err e = ERR_INIT;
 	char made[ID_TEXT_MAX], id[ID_ROOM];
-	struct fact f;
 	int known = 0;
 
 	id_make(ID_KIND_EVIDENCE, made);
@@ -193,12 +193,10 @@ void engine_start_benchmark_trial(struct engine *g, const json_t *params, const 
 	trial.benchmark = jval_of(benchmark.data, benchmark.len);
 	trial.refs = jval_of(refs.data, refs.len);
 	resolved_facts(g, tx, params, &trial);
-	trial_fact(&f, EVENT_BENCHMARK_TRIAL_STARTED, &trial, c);
-	jw_kuint(&f.w, "attempt", t.d.attemptCount == VIEW_ABSENT ? 1 : t.d.attemptCount);
-	param_write(&f.w, "timeoutSec", json_object_get(params, "timeoutSec"));
-	param_write(&f.w, "budget", json_object_get(params, "budget"));
-	jw_kopt(&f.w, "taskTomlRef", param_str(params, "taskTomlRef"));
-	fact_close(&f, tx->batch);
+	EMIT(benchmark_trial_started, tx->batch, trial_scope(&trial, c), .envelope.members = trial_members(&trial),
+	     .attempt = opt_int(t.d.attemptCount == VIEW_ABSENT ? 1 : t.d.attemptCount),
+	     .timeoutSec = param_json(params, "timeoutSec"), .budget = param_json(params, "budget"),
+	     .taskTomlRef = param_str(params, "taskTomlRef"));
 	jw_kstr(&tx->w, "status", "running");
 	jw_kstr(&tx->w, "sessionId", trial.sessionId);
 	transaction_commit(tx);
@@ -224,17 +222,12 @@ static bool add_open(void *ctx, const char *id, size_t id_len, const char *json,
 static void failed_fact(struct engine *g, struct store_batch *b, const struct trial_doc *d, const struct run_end *end,
 			const char *stage, const struct caller *c)
 {
-	struct fact f;
+	bool open = d->startedAt && !d->endedAt;
 
-	trial_fact(&f, EVENT_BENCHMARK_TRIAL_FAILED, d, c);
-	f.draft.status = end->status;
-	f.draft.status_reason = end->message;
-	jw_kstr(&f.w, "failureCategory", end->category);
-	jw_kstr(&f.w, "stage", stage);
-	jw_kopt(&f.w, "message", end->message);
-	if (d->startedAt && !d->endedAt)
-		jw_kuint(&f.w, "durationMs", (engine_real(g) - d->startedAt) / 1000);
-	fact_close(&f, b);
+	EMIT(benchmark_trial_failed, b, trial_scope(d, c),
+	     .envelope = { .status = end->status, .status_reason = end->message, .members = trial_members(d) },
+	     .failureCategory = end->category, .stage = stage, .message = end->message,
+	     .durationMs = opt_int_if(open, (engine_real(g) - d->startedAt) / 1000));
 }
 
 void benchmark_run_ended(struct engine *g, struct store_batch *b, const char *run_id, const struct run_end *end)
@@ -249,7 +242,6 @@ void benchmark_run_ended(struct engine *g, struct store_batch *b, const char *ru
 	for (size_t i = 0; i < open->count; i++) {
 		buf_auto struct buf text = BUF_INIT;
 		struct trial_doc d;
-		struct fact f;
 
 		if (view_read_speculative(g->o.store, &trial_schema, open->id[i], &text, &d, &e) != 0)
 			continue;
@@ -257,10 +249,9 @@ void benchmark_run_ended(struct engine *g, struct store_batch *b, const char *ru
 			failed_fact(g, b, &d, end, "run", NULL);
 			continue;
 		}
-		trial_fact(&f, EVENT_BENCHMARK_TRIAL_COMPLETED, &d, NULL);
-		f.draft.status = "completed";
-		jw_kuint(&f.w, "durationMs", (engine_real(g) - d.startedAt) / 1000);
-		fact_close(&f, b);
+		EMIT(benchmark_trial_completed, b, trial_scope(&d, NULL),
+		     .envelope = { .status = "completed", .members = trial_members(&d) },
+		     .durationMs = opt_int((engine_real(g) - d.startedAt) / 1000));
 	}
 }
 
@@ -289,23 +280,15 @@ static int check_reward(const json_t *params, struct err *e)
 static void reward_fact(struct transaction *tx, const struct trial_doc *trial, const json_t *params,
 			const char *category)
 {
-	struct fact f;
+	const char *status = param_str(params, "verifierStatus");
+	struct envelope_members_part members = trial_members(trial);
 
-	trial_fact(&f, EVENT_BENCHMARK_REWARD_RECORDED, trial, &tx->caller);
-	struct jw m = { .buf = &f.members, .need_comma = true };
-	jw_kobj(&m, "reward");
-	param_write(&m, "value", json_object_get(params, "reward"));
-	param_write(&m, "criteria", json_object_get(params, "criteria"));
-	jw_kstr(&m, "failureCategory", category);
-	jw_obj_end(&m);
-	param_write(&f.w, "reward", json_object_get(params, "reward"));
-	param_write(&f.w, "criteria", json_object_get(params, "criteria"));
-	param_write(&f.w, "details", json_object_get(params, "details"));
-	jw_kopt(&f.w, "verifier", param_str(params, "verifier"));
-	jw_kstr(&f.w, "verifierStatus",
-		param_str(params, "verifierStatus") ? param_str(params, "verifierStatus") : "completed");
-	jw_kstr(&f.w, "failureCategory", category);
-	fact_close(&f, tx->batch);
+	members.reward = JSON_OBJECT(reward, .value = param_json(params, "reward"),
+				     .criteria = param_json(params, "criteria"), .failureCategory = category);
+	EMIT(benchmark_reward_recorded, tx->batch, trial_scope(trial, &tx->caller), .envelope.members = members,
+	     .reward = param_json(params, "reward"), .criteria = param_json(params, "criteria"),
+	     .details = param_json(params, "details"), .verifier = param_str(params, "verifier"),
+	     .verifierStatus = status ? status : "completed", .failureCategory = category);
 }
 
 void engine_record_benchmark_reward(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,

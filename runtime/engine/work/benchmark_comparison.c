@@ -216,26 +216,18 @@ static void comparison_fact(struct transaction *tx, const struct comparing *c, c
 {
 	struct jval v = jval_of(json->data, json->len), decision = jval_get(v, "decision"),
 		    rate = jval_get(v, "evidenceCompletenessRate");
-	struct fact f;
+	mem_auto char *decided = jval_strdup(decision);
+	const struct scope s = {
+		.uid = c->uid, .session = c->session, .request = tx->caller.request_id, .trace = tx->caller.trace_id
+	};
 
-	fact_open(&f, EVENT_BENCHMARK_COMPARISON_COMPLETED, c->uid, c->session, NULL, NULL);
-	f.draft.ids[ID_REQUEST] = tx->caller.request_id;
-	f.draft.ids[ID_TRACE] = tx->caller.trace_id;
-	struct jw m = jw_on(&f.members);
-	jw_kobj(&m, "benchmark");
-	jw_kstr(&m, "datasetId", dataset);
-	jw_kstr(&m, "datasetVersion", c->seen_version);
-	jw_kstr(&m, "configurationId", n->configuration);
-	jw_kstr(&m, "role", "candidate");
-	jw_obj_end(&m);
-	jw_kraw(&m, "comparison", json->data, json->len);
-	jw_kobj(&m, "refs");
-	jw_obj_end(&m);
-	jw_kraw(&f.w, "completeness", rate.text, rate.len);
-	jw_kuint(&f.w, "p0Regressions", c->regressions);
-	if (decision.type == JT_STRING)
-		jw_kraw(&f.w, "decision", decision.text, decision.len);
-	fact_close(&f, tx->batch);
+	EMIT(benchmark_comparison_completed, tx->batch, s,
+	     .envelope.members = { .benchmark = JSON_OBJECT(benchmark_run, .datasetId = dataset,
+							    .datasetVersion = c->seen_version,
+							    .configurationId = n->configuration, .role = "candidate"),
+				   .comparison = json_from_buf(json),
+				   .refs = json_from_text("{}") },
+	     .completeness = json_from_jval(rate), .p0Regressions = opt_int(c->regressions), .decision = decided);
 }
 
 void engine_compare_benchmark_runs(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,

@@ -42,15 +42,14 @@ int job_get(struct engine *g, const char *id, const struct caller *c, struct job
 	return 0;
 }
 
-void job_fact_open(struct fact *f, enum event_type type, const struct job_doc *d, const struct caller *c)
+struct scope job_scope(const struct job_doc *d, const struct caller *c)
 {
-	fact_open(f, type, (uint32_t)d->uid, d->sessionId, NULL, NULL);
-	f->draft.ids[ID_JOB] = d->jobId;
-	f->draft.ids[ID_TASK] = d->taskId[0] ? d->taskId : NULL;
-	if (c) {
-		f->draft.ids[ID_REQUEST] = c->request_id;
-		f->draft.ids[ID_TRACE] = c->trace_id;
-	}
+	return (struct scope){ .uid = (uint32_t)d->uid,
+			       .session = d->sessionId,
+			       .job = d->jobId,
+			       .task = d->taskId,
+			       .request = c ? c->request_id : NULL,
+			       .trace = c ? c->trace_id : NULL };
 }
 
 static const char *const count_names[] = { "running", "completed", "failed", "reported" };
@@ -65,18 +64,18 @@ static void count_all(const struct job_doc *d, const char *from, const char *to,
 	}
 }
 
-void job_counts(const struct job_doc *d, const char *from, const char *to, struct jw *w)
+struct job_counts_part job_counts(const struct job_doc *d, const char *from, const char *to)
 {
 	uint64_t n[4], all;
 
 	count_all(d, from, to, n);
 	all = n[0] + n[1] + n[2] + n[3];
-	jw_kobj(w, "counts");
-	jw_kuint(w, "total", d->itemCount);
-	jw_kuint(w, "pending", d->itemCount > all ? d->itemCount - all : 0);
-	for (size_t i = 0; i < countof(count_names); i++)
-		jw_kuint(w, count_names[i], n[i]);
-	jw_obj_end(w);
+	return (struct job_counts_part){ .total = d->itemCount,
+					 .pending = d->itemCount > all ? d->itemCount - all : 0,
+					 .running = n[0],
+					 .completed = n[1],
+					 .failed = n[2],
+					 .reported = n[3] };
 }
 
 /* The task's own progress counts the items of its job. */
@@ -85,35 +84,28 @@ static void task_counters(struct engine *g, const struct job_doc *d, const char 
 {
 	task_auto struct task t = TASK_INIT;
 	struct err e = ERR_INIT;
-	struct fact f;
 	uint64_t n[4];
 
 	if (!d->taskId[0] || task_read(g, d->taskId, &t, &e) != 0 || task_status_ended(t.status))
 		return;
 	count_all(d, from, to, n);
-	task_fact_open(&f, EVENT_TASK_PROGRESS, &t.d, NULL);
-	f.draft.ids[ID_JOB] = d->jobId;
-	jw_kobj(&f.w, "counters");
-	jw_kuint(&f.w, "items", d->itemCount);
-	jw_kuint(&f.w, "itemsCompleted", n[1] + n[3]);
-	jw_kuint(&f.w, "itemsFailed", n[2]);
-	jw_kuint(&f.w, "itemsRunning", n[0]);
-	jw_obj_end(&f.w);
-	jw_kbool(&f.w, "derived", true);
-	fact_close(&f, b);
+	struct scope s = task_scope(&t.d, NULL);
+	s.job = d->jobId;
+	EMIT(task_progress, b, s,
+	     .counters = JSON_OBJECT(item_counters, .items = d->itemCount, .itemsCompleted = n[1] + n[3],
+				     .itemsFailed = n[2], .itemsRunning = n[0]),
+	     .derived = true);
 }
 
 void job_progress_fact(struct engine *g, const struct job *j, struct store_batch *b, const char *from, const char *to,
 		       bool always)
 {
-	struct fact f;
+	const struct job_counts_part counts = job_counts(&j->d, from, to);
 
 	if (!always && engine_real(g) < j->d.progressAt + PROGRESS_MS * 1000)
 		return;
-	job_fact_open(&f, EVENT_JOB_PROGRESS, &j->d, NULL);
-	job_counts(&j->d, from, to, &f.w);
-	jw_kuint(&f.w, "cursor", j->d.cursor);
-	fact_close(&f, b);
+	EMIT(job_progress, b, job_scope(&j->d, NULL), .counts = json_from_writer(json_write_job_counts, &counts, 0),
+	     .cursor = opt_int(j->d.cursor));
 	task_counters(g, &j->d, from, to, b);
 }
 
@@ -260,7 +252,8 @@ static int making_check(struct making *k, struct err *e)
 }
 
 /* The items, behind refs; how they are cut stands in the fact. */
-static int write_pieces(struct making *k, struct fact *f, struct store_batch *b, struct err *e)
+/* The items behind refs, in pieces that a reader loads one by one. */
+static int write_pieces(struct making *k, struct jw *w, struct store_batch *b, struct err *e)
 {
 	const struct ref_owner o = { .uid = (uint32_t)k->d.uid,
 				     .session_id = k->d.sessionId,
@@ -270,7 +263,7 @@ static int write_pieces(struct making *k, struct fact *f, struct store_batch *b,
 				     .media_type = "application/json" };
 	size_t n = json_array_size(k->items), all = 0;
 
-	jw_karr(&f->w, "inputRefs");
+	jw_arr(w);
 	for (size_t from = 0; from < n; from += VIEW_JOB_PIECE) {
 		json_auto_t *piece = json_array();
 		size_t to = from + VIEW_JOB_PIECE < n ? from + VIEW_JOB_PIECE : n;
@@ -282,13 +275,13 @@ static int write_pieces(struct making *k, struct fact *f, struct store_batch *b,
 		if (all > VIEW_JOB_BYTES)
 			return err_field(e, "items", "must have at most %u bytes together", VIEW_JOB_BYTES);
 		ref_store(b, &o, text, strlen(text), ref);
-		jw_obj(&f->w);
-		jw_kstr(&f->w, "outputRef", ref);
-		jw_kuint(&f->w, "firstItem", from);
-		jw_kuint(&f->w, "items", to - from);
-		jw_obj_end(&f->w);
+		jw_obj(w);
+		jw_kstr(w, "outputRef", ref);
+		jw_kuint(w, "firstItem", from);
+		jw_kuint(w, "items", to - from);
+		jw_obj_end(w);
 	}
-	jw_arr_end(&f->w);
+	jw_arr_end(w);
 	return 0;
 }
 
@@ -309,37 +302,31 @@ static size_t supervised_to(const struct making *k)
 
 static int created_facts(struct making *k, struct store_batch *b, struct err *e)
 {
+	const struct scope s = job_scope(&k->d, k->caller);
 	const struct requester by = requester_of(k->caller);
+	command_fact_auto struct command_fact command;
+	buf_auto struct buf pieces = BUF_INIT;
+	struct jw w = jw_on(&pieces);
 	task_auto struct task t = TASK_INIT;
-	struct fact f;
 
-	job_fact_open(&f, EVENT_JOB_CREATED, &k->d, k->caller);
-	jw_kuint(&f.w, "itemCount", json_array_size(k->items));
-	jw_kuint(&f.w, "supervisedTo", supervised_to(k));
-	if (json_object_get(k->command, "command") || json_object_get(k->command, "commandLine"))
-		jw_kbool(&f.w, "hasTemplate", true);
-	jw_kobj(&f.w, "limits");
-	jw_kuint(&f.w, "maxParallel", k->d.maxParallel);
-	param_write(&f.w, "maxRuntimeMs", json_object_get(k->params, "maxRuntimeMs"));
-	jw_obj_end(&f.w);
-	param_write(&f.w, "retryPolicy", json_object_get(k->params, "retryPolicy"));
-	param_write(&f.w, "instructionRef", json_object_get(k->params, "instructionRef"));
-	param_write(&f.w, "outputSchemaRef", json_object_get(k->params, "outputSchemaRef"));
-	fact_requester(&f.w, "requestedBy", &by);
-	jw_kstr(&f.w, "bodyHash", k->hash);
-	if (command_write(&f, k->command, b, e) < 0 || write_pieces(k, &f, b, e) < 0) {
-		buf_done(&f.payload);
+	command_fact_init(&command, k->command, &s, b);
+	if (write_pieces(k, &w, b, e) < 0)
 		return -1;
-	}
-	if (fact_close(&f, b) < 0)
+	bool runs = json_object_get(k->command, "command") || json_object_get(k->command, "commandLine");
+	if (EMIT(job_created, b, s, .itemCount = json_array_size(k->items), .supervisedTo = opt_int(supervised_to(k)),
+		 .hasTemplate = runs,
+		 .limits = JSON_OBJECT(job_limits, .maxParallel = k->d.maxParallel,
+				       .maxRuntimeMs = param_json(k->params, "maxRuntimeMs")),
+		 .retryPolicy = param_json(k->params, "retryPolicy"),
+		 .instructionRef = param_str(k->params, "instructionRef"),
+		 .outputSchemaRef = param_str(k->params, "outputSchemaRef"), .requestedBy = json_requester(&by),
+		 .bodyHash = k->hash, .run = command_part(&command), .inputRefs = json_from_buf(&pieces)) < 0)
 		return err_set(e, ERR_INVALID, "the job is too large for one event");
 	if (!k->d.taskId[0] || task_read(k->engine, k->d.taskId, &t, e) != 0)
 		return 0;
-	task_fact_open(&f, EVENT_TASK_DELEGATED, &t.d, k->caller);
-	f.draft.ids[ID_JOB] = k->d.jobId;
-	jw_kstr(&f.w, "delegateKind", "job");
-	jw_kstr(&f.w, "delegateId", k->d.jobId);
-	return fact_close(&f, b);
+	struct scope of_task = task_scope(&t.d, k->caller);
+	of_task.job = k->d.jobId;
+	return EMIT(task_delegated, b, of_task, .delegateKind = "job", .delegateId = k->d.jobId);
 }
 
 static void answer_existing(struct transaction *tx, const struct making *k, const struct job *known)
@@ -400,15 +387,11 @@ void engine_create_job(struct engine *g, const json_t *params, const struct call
 void job_end(struct engine *g, const struct job *j, const char *end_reason, const char *why, struct transaction *tx,
 	     const struct caller *c)
 {
-	struct fact f;
+	const struct job_counts_part counts = job_counts(&j->d, "", "");
 
-	job_fact_open(&f, EVENT_JOB_PROGRESS, &j->d, c);
-	f.draft.status = "cancelling";
-	f.draft.status_reason = why;
-	job_counts(&j->d, "", "", &f.w);
-	jw_kstr(&f.w, "status", "cancelling");
-	jw_kstr(&f.w, "endReason", end_reason);
-	fact_close(&f, tx->batch);
+	EMIT(job_progress, tx->batch, job_scope(&j->d, c), .envelope = { .status = "cancelling", .status_reason = why },
+	     .counts = json_from_writer(json_write_job_counts, &counts, 0), .status = "cancelling",
+	     .endReason = end_reason);
 }
 
 static void carry_out(struct engine *g, const char *job_id)
@@ -463,8 +446,16 @@ static void sort_item(struct engine *g, struct sorted *s, const char *id)
 		s->more = true;
 }
 
-static void cancelled_lists(struct engine *g, const struct job *j, struct jw *w)
+struct cancelled_job {
+	struct engine *engine;
+	const struct job *job;
+};
+
+/* The job's items by what became of them. */
+static void write_cancelled_items(struct jw *w, const void *cancelled, size_t n)
 {
+	struct engine *g = ((const struct cancelled_job *)cancelled)->engine;
+	const struct job *j = ((const struct cancelled_job *)cancelled)->job;
 	static const char *const names[] = { "finished", "ended", "neverStarted" };
 	struct sorted s = { .job = j };
 	struct err e = ERR_INIT;
@@ -496,25 +487,28 @@ static void cancelled_lists(struct engine *g, const struct job *j, struct jw *w)
 static void job_finish(struct engine *g, const struct job *j)
 {
 	bool ending = strcmp(j->d.status, "cancelling") == 0, late = strcmp(j->d.endReason, "max_runtime") == 0;
-	enum event_type type = ending && !late         ? EVENT_JOB_CANCELLED
-			       : j->d.failed || ending ? EVENT_JOB_FAILED
-						       : EVENT_JOB_COMPLETED;
 	mem_auto char *why = jval_strdup(j->d.statusReason);
+	const struct job_counts_part counts = job_counts(&j->d, "", "");
+	const struct json_value counts_json = json_from_writer(json_write_job_counts, &counts, 0);
+	const struct cancelled_job cancelled = { g, j };
+	const struct scope s = job_scope(&j->d, NULL);
+	struct envelope envelope = { .status_reason = ending ? why : NULL };
 	struct transaction *tx = transaction_new_internal(g);
-	struct fact f;
 
 	job_progress_fact(g, j, tx->batch, "", "", true);
-	job_fact_open(&f, type, &j->d, NULL);
-	f.draft.status = type == EVENT_JOB_CANCELLED ? "cancelled" : type == EVENT_JOB_FAILED ? "failed" : "completed";
-	f.draft.status_reason = ending ? why : NULL;
-	job_counts(&j->d, "", "", &f.w);
-	if (type == EVENT_JOB_CANCELLED)
-		cancelled_lists(g, j, &f.w);
-	else if (type == EVENT_JOB_FAILED && j->d.failedItems.type == JT_ARRAY)
-		jw_kraw(&f.w, "items", j->d.failedItems.text, j->d.failedItems.len);
-	if (type == EVENT_JOB_FAILED)
-		jw_kstr(&f.w, "reason", late ? "max_runtime" : "items_failed");
-	fact_close(&f, tx->batch);
+	if (ending && !late) {
+		envelope.status = "cancelled";
+		EMIT(job_cancelled, tx->batch, s, .envelope = envelope, .counts = counts_json,
+		     .items = json_from_writer(write_cancelled_items, &cancelled, 0));
+	} else if (j->d.failed || ending) {
+		envelope.status = "failed";
+		EMIT(job_failed, tx->batch, s, .envelope = envelope, .counts = counts_json,
+		     .items = j->d.failedItems.type == JT_ARRAY ? json_from_jval(j->d.failedItems) : JSON_NONE,
+		     .reason = late ? "max_runtime" : "items_failed");
+	} else {
+		envelope.status = "completed";
+		EMIT(job_completed, tx->batch, s, .envelope = envelope, .counts = counts_json);
+	}
 	transaction_commit(tx);
 	if (j->d.taskId[0])
 		task_cancel_check(g, j->d.taskId);

@@ -29,35 +29,21 @@ static int item_read(struct engine *g, const char *job_id, const char *item_id, 
 static void started_fact(const struct job *j, struct store_batch *b, const struct caller *c, const char *item,
 			 uint64_t index, uint64_t attempt, const char *process)
 {
-	struct fact f;
+	struct scope s = job_scope(&j->d, c);
+	bool client = !process && c;
 
-	job_fact_open(&f, EVENT_JOB_ITEM_STARTED, &j->d, c);
-	f.draft.ids[ID_JOB_ITEM] = item;
-	f.draft.ids[ID_PROCESS] = process;
-	f.draft.status = "running";
-	jw_kuint(&f.w, "attempt", attempt);
-	jw_kuint(&f.w, "index", index);
-	jw_kobj(&f.w, "assigned");
-	jw_kstr(&f.w, "kind", process ? "supervisor" : "client");
-	jw_kopt(&f.w, "processId", process);
-	if (!process && c) {
-		jw_kuint(&f.w, "uid", c->uid);
-		if (c->pid > 0)
-			jw_kint(&f.w, "pid", c->pid);
-	}
-	jw_obj_end(&f.w);
-	fact_close(&f, b);
+	s.job_item = item;
+	s.process = process;
+	EMIT(job_item_started, b, s, .envelope.status = "running", .attempt = attempt, .index = opt_int(index),
+	     .assigned = JSON_OBJECT(worker, .kind = process ? "supervisor" : "client", .processId = process,
+				     .uid = opt_int_if(client, client ? c->uid : 0),
+				     .pid = opt_int_if(client && c->pid > 0, client ? c->pid : 0)));
 }
 
 static void job_started(const struct job *j, struct store_batch *b, const struct caller *c)
 {
-	struct fact f;
-
-	if (j->d.startedAt && strcmp(j->d.status, "running") == 0)
-		return;
-	job_fact_open(&f, EVENT_JOB_STARTED, &j->d, c);
-	f.draft.status = "running";
-	fact_close(&f, b);
+	if (!j->d.startedAt || strcmp(j->d.status, "running") != 0)
+		EMIT(job_started, b, job_scope(&j->d, c), .envelope.status = "running");
 }
 
 struct again {
@@ -297,25 +283,22 @@ struct item_end {
 	const json_t *output_refs;
 };
 
-static void ids_of(struct fact *f, const char *item, const struct process *p)
+static struct scope item_scope(const struct job *j, const struct caller *c, const char *item, const struct process *p)
 {
-	f->draft.ids[ID_JOB_ITEM] = item;
-	if (!p)
-		return;
-	f->draft.ids[ID_PROCESS] = p->id;
-	f->draft.ids[ID_THREAD] = p->thread_id;
-	f->draft.ids[ID_TURN] = p->turn_id;
+	struct scope s = job_scope(&j->d, c);
+
+	s.job_item = item;
+	if (p) {
+		s.process = p->id;
+		s.thread = p->thread_id;
+		s.turn = p->turn_id;
+	}
+	return s;
 }
 
-static void output_refs(struct fact *f, const struct process *p, const json_t *refs)
+static struct json_value output_refs(const struct process *p, const json_t *refs)
 {
-	jw_key(&f->w, "outputRefs");
-	if (p) {
-		process_stream_names(p, &f->w);
-		return;
-	}
-	mem_auto char *text = refs ? json_dumps(refs, JSON_COMPACT) : NULL;
-	jw_raw(&f->w, text ? text : "[]", text ? strlen(text) : 2);
+	return p ? json_stream_names(p) : refs ? json_from_tree(refs) : JSON_EMPTY_ARRAY;
 }
 
 static bool policy_grants(const struct job *j, const struct job_item_doc *d, const struct item_end *end)
@@ -348,30 +331,17 @@ static void failed_fact(struct engine *g, const struct job *j, const struct job_
 {
 	bool again = policy_grants(j, d, end);
 	uint64_t wait_ms = again ? backoff_ms(j, d->attemptCount) : 0;
-	struct fact f;
+	uint64_t due = again ? engine_real(g) + wait_ms * 1000 : 0;
 
-	job_fact_open(&f, EVENT_JOB_ITEM_FAILED, &j->d, c);
-	ids_of(&f, d->itemId, end->process);
-	f.draft.status = end->status;
-	f.draft.status_reason = end->message;
-	jw_kuint(&f.w, "attempt", d->attemptCount);
-	jw_kuint(&f.w, "index", d->index);
-	jw_kstr(&f.w, "status", end->status);
-	jw_kobj(&f.w, "lastError");
-	jw_kstr(&f.w, "category", end->category);
-	jw_kstr(&f.w, "message", end->message);
-	jw_kopt(&f.w, "limit", end->limit);
-	if (end->exit_code >= 0)
-		jw_kint(&f.w, "exitCode", end->exit_code);
-	jw_obj_end(&f.w);
-	jw_kbool(&f.w, "retryable", end->may_retry);
-	if (again) {
-		jw_kbool(&f.w, "again", true);
-		fact_time(&f.w, "dueAt", engine_real(g) + wait_ms * 1000);
-		job_wake(g, engine_real(g) + wait_ms * 1000);
-	}
-	output_refs(&f, end->process, end->output_refs);
-	fact_close(&f, b);
+	EMIT(job_item_failed, b, item_scope(j, c, d->itemId, end->process),
+	     .envelope = { .status = end->status, .status_reason = end->message }, .attempt = opt_int(d->attemptCount),
+	     .index = opt_int(d->index), .status = end->status,
+	     .lastError = JSON_OBJECT(last_error, .category = end->category, .message = end->message,
+				      .limit = end->limit, .exitCode = opt_int_if(end->exit_code >= 0, end->exit_code)),
+	     .retryable = opt_bool(end->may_retry), .again = again, .dueAt = due,
+	     .outputRefs = output_refs(end->process, end->output_refs));
+	if (again)
+		job_wake(g, due);
 	job_progress_fact(g, j, b, "running", again ? "" : "failed", false);
 }
 
@@ -379,17 +349,9 @@ static void completed_fact(struct engine *g, const struct job *j, const struct j
 			   const struct caller *c, const char *status, const struct process *p, const json_t *refs,
 			   const char *summary)
 {
-	struct fact f;
-
-	job_fact_open(&f, EVENT_JOB_ITEM_COMPLETED, &j->d, c);
-	ids_of(&f, d->itemId, p);
-	f.draft.status = "completed";
-	jw_kuint(&f.w, "attempt", d->attemptCount);
-	jw_kuint(&f.w, "index", d->index);
-	jw_kstr(&f.w, "status", status);
-	output_refs(&f, p, refs);
-	jw_kopt(&f.w, "summary", summary);
-	fact_close(&f, b);
+	EMIT(job_item_completed, b, item_scope(j, c, d->itemId, p), .envelope.status = "completed",
+	     .attempt = opt_int(d->attemptCount), .index = opt_int(d->index), .status = status,
+	     .outputRefs = output_refs(p, refs), .summary = summary);
 	job_progress_fact(g, j, b, "running", status, false);
 }
 
@@ -542,7 +504,6 @@ void engine_retry_job_item(struct engine *g, const json_t *params, const struct 
 	struct job_item_doc item;
 	struct err e = ERR_INIT;
 	struct transaction *tx = begin(g, params, c, fn, ctx, &j, &given, &item, &text);
-	struct fact f;
 
 	if (!tx)
 		return;
@@ -552,16 +513,12 @@ void engine_retry_job_item(struct engine *g, const json_t *params, const struct 
 		transaction_reject(tx, &e);
 		return;
 	}
-	job_fact_open(&f, EVENT_JOB_PROGRESS, &j.d, c);
-	f.draft.ids[ID_JOB_ITEM] = item.itemId;
-	f.draft.status = "running";
-	f.draft.status_reason = param_str(params, "reason");
-	job_counts(&j.d, item.status, "", &f.w);
-	jw_kstr(&f.w, "status", "running");
-	jw_karr(&f.w, "requeued");
-	jw_str(&f.w, item.itemId);
-	jw_arr_end(&f.w);
-	fact_close(&f, tx->batch);
+	const struct job_counts_part counts = job_counts(&j.d, item.status, "");
+	const char *const requeued[] = { item.itemId };
+	EMIT(job_progress, tx->batch, item_scope(&j, c, item.itemId, NULL),
+	     .envelope = { .status = "running", .status_reason = param_str(params, "reason") },
+	     .counts = json_from_writer(json_write_job_counts, &counts, 0), .status = "running",
+	     .requeued = json_from_strings(requeued, 1));
 	transaction_after_commit(tx, job_next, j.d.jobId);
 	jw_kstr(&tx->w, "jobId", j.d.jobId);
 	jw_kstr(&tx->w, "itemId", item.itemId);

@@ -15,9 +15,9 @@ void job_done(struct job *j);
 int job_read(struct engine *g, const char *id, struct job *ret, struct err *e); /* 0 / 1 not there / −1 */
 int job_get(struct engine *g, const char *id, const struct caller *c, struct job *ret, struct err *e);
 
-void job_fact_open(struct fact *f, enum event_type type, const struct job_doc *d, const struct caller *c);
-/* `"counts":{…}` as they are with one item's change from status `from` to `to` ("" = none). */
-void job_counts(const struct job_doc *d, const char *from, const char *to, struct jw *w);
+struct scope job_scope(const struct job_doc *d, const struct caller *c);
+/* The counts after one item's change from status `from` to `to` ("" = none). */
+struct job_counts_part job_counts(const struct job_doc *d, const char *from, const char *to);
 void job_progress_fact(struct engine *g, const struct job *j, struct store_batch *b, const char *from, const char *to,
 		       bool always);
 void job_wake(struct engine *g, uint64_t real_us);

@@ -52,11 +52,12 @@ static void peer_key(const char *channel, const char *remote, char key[2 * VIEW_
 	snprintf(key, 2 * VIEW_ID_MAX, "%s/%s", channel, remote);
 }
 
-static void peer_fact(struct fact *f, enum event_type type, const struct task_doc *t, const char *channel_id,
-		      const struct caller *c)
+static struct scope peer_scope(const struct task_doc *t, const char *channel_id, const struct caller *c)
 {
-	task_fact_open(f, type, t, c);
-	f->draft.ids[ID_CHANNEL] = channel_id;
+	struct scope s = task_scope(t, c);
+
+	s.channel = channel_id;
+	return s;
 }
 
 /* The mapping as the task's record shows it: what it was, if anything, with what is told now. */
@@ -81,15 +82,9 @@ static json_t *mapping_of(const char *channel_id, struct jval before, const json
 static void updated_fact(const struct task_doc *t, struct store_batch *b, const struct caller *c, const char *native,
 			 const json_t *peer)
 {
-	struct fact f;
-
-	task_fact_open(&f, EVENT_TASK_UPDATED, t, c);
-	jw_kobj(&f.w, "changes");
-	jw_kopt(&f.w, "nativeStatus", native);
-	param_write(&f.w, "peer", peer);
-	jw_obj_end(&f.w);
-	jw_kopt(&f.w, "nativeStatus", native);
-	fact_close(&f, b);
+	EMIT(task_updated, b, task_scope(t, c),
+	     .changes = JSON_OBJECT(peer_changes, .nativeStatus = native, .peer = json_from_tree(peer)),
+	     .nativeStatus = native);
 }
 
 /* ---- link_peer_task ---- */
@@ -111,31 +106,25 @@ static void begin_peer(struct engine *g, const char *task_id) { task_begin_now(g
 
 static void link_facts(struct engine *g, struct linking *l, const char *task_id, bool made)
 {
-	static const char *const members[] = { "nativeProtocol", "remoteTaskId", "remoteContextId", "agentCardRef",
-					       "deliveryMechanism" };
 	const char *remote = param_str(l->params, "remoteTaskId"), *status = param_str(l->params, "remoteStatus");
 	const struct remote_word *word = word_of(status ? status : "submitted");
 	struct transaction *tx = l->transaction;
 	task_auto struct task t = TASK_INIT;
 	json_auto_t *peer = mapping_of(l->channel_id, (struct jval){ 0 }, l->params, word->state);
 	struct err e = ERR_INIT;
-	struct fact f;
 
 	if (task_get(g, task_id, &tx->caller, &t, &e) < 0 || (!made && task_may(&t, TASK_VERB_ADD, &e) < 0)) {
 		transaction_reject(tx, &e);
 		linking_free(l);
 		return;
 	}
-	peer_fact(&f, EVENT_CHANNEL_PEER_TASK_LINKED, &t.d, l->channel_id, &tx->caller);
-	for (size_t i = 0; i < countof(members); i++)
-		jw_kopt(&f.w, members[i], param_str(l->params, members[i]));
-	jw_kstr(&f.w, "remoteStatus", status ? status : "submitted");
-	jw_kstr(&f.w, "remoteState", word->state);
-	fact_close(&f, tx->batch);
-	peer_fact(&f, EVENT_TASK_DELEGATED, &t.d, l->channel_id, &tx->caller);
-	jw_kstr(&f.w, "delegateKind", "peer");
-	jw_kstr(&f.w, "delegateId", remote);
-	fact_close(&f, tx->batch);
+	const struct scope s = peer_scope(&t.d, l->channel_id, &tx->caller);
+	EMIT(channel_peer_task_linked, tx->batch, s, .nativeProtocol = param_str(l->params, "nativeProtocol"),
+	     .remoteTaskId = remote, .remoteContextId = param_str(l->params, "remoteContextId"),
+	     .agentCardRef = param_str(l->params, "agentCardRef"),
+	     .deliveryMechanism = param_str(l->params, "deliveryMechanism"),
+	     .remoteStatus = status ? status : "submitted", .remoteState = word->state);
+	EMIT(task_delegated, tx->batch, s, .delegateKind = "peer", .delegateId = remote);
 	updated_fact(&t.d, tx->batch, &tx->caller, status ? status : "submitted", peer);
 	if (made)
 		transaction_after_commit(tx, begin_peer, task_id);
@@ -243,19 +232,13 @@ static void artifact_facts(struct engine *g, const struct task_doc *t, const cha
 	size_t i;
 
 	json_array_foreach (refs, i, v) {
+		struct scope s = peer_scope(t, channel_id, c);
 		char id[ID_TEXT_MAX];
-		struct fact f;
 
 		id_make(ID_KIND_ARTIFACT, id);
-		peer_fact(&f, EVENT_ARTIFACT_CHANGED, t, channel_id, c);
-		f.draft.ids[ID_ARTIFACT] = id;
-		jw_kstr(&f.w, "change", "received");
-		jw_kstr(&f.w, "source", "peer");
-		if (json_is_string(v))
-			jw_kstr(&f.w, "readRef", json_string_value(v));
-		else
-			param_write(&f.w, "peerArtifact", v);
-		fact_close(&f, b);
+		s.artifact = id;
+		EMIT(artifact_changed, b, s, .source = "peer", .change = "received", .readRef = json_string_value(v),
+		     .peerArtifact = json_is_string(v) ? JSON_NONE : json_from_tree(v));
 		task_edge_fact(t, b, c, "produced_artifact", id, "active", "the peer delivered it");
 	}
 }
@@ -264,7 +247,6 @@ static void status_facts(struct engine *g, const struct task *t, const struct re
 			 const char *message, struct store_batch *b, const struct caller *c)
 {
 	char text[300];
-	struct fact f;
 
 	snprintf(text, sizeof text, "the peer says %.60s%s%.200s", status, message ? ": " : "", message ? message : "");
 	if (word->meaning == REMOTE_FAILED || word->meaning == REMOTE_CANCELLED) {
@@ -280,21 +262,18 @@ static void status_facts(struct engine *g, const struct task *t, const struct re
 	if (word->meaning != REMOTE_WAITS && word->meaning != REMOTE_COMPLETED) {
 		if (task_status_class(t->status) != TASK_CLASS_WAITING || t->status == TASK_PAUSED)
 			return;
-		task_fact_open(&f, EVENT_TASK_RESUMED, &t->d, c);
-		f.draft.status = t->d.attemptOpen ? "running" : "accepted";
-		jw_kstr(&f.w, "status", f.draft.status);
-		task_fact_reason(&f, text);
-		fact_close(&f, b);
+		const char *now = t->d.attemptOpen ? "running" : "accepted";
+		EMIT(task_resumed, b, task_scope(&t->d, c), .envelope = { .status = now, .status_reason = text },
+		     .status = now, .reason = text);
 		return;
 	}
-	task_fact_open(&f, EVENT_TASK_WAITING, &t->d, c);
-	f.draft.status = word->waiting ? word->waiting : "waiting_resource";
-	jw_kstr(&f.w, "status", f.draft.status);
-	jw_kstr(&f.w, "waitingFor",
-		word->meaning == REMOTE_WAITS ? "peer"
-					      : "completion: take over what the peer delivered, then complete_task");
-	task_fact_reason(&f, text);
-	fact_close(&f, b);
+	const char *waiting = word->waiting ? word->waiting : "waiting_resource";
+	EMIT(task_waiting, b, task_scope(&t->d, c), .envelope = { .status = waiting, .status_reason = text },
+	     .status = waiting,
+	     .waitingFor = word->meaning == REMOTE_WAITS
+				   ? "peer"
+				   : "completion: take over what the peer delivered, then complete_task",
+	     .reason = text);
 }
 
 static int find_peer(struct engine *g, const json_t *params, const struct caller *c, struct buf *text,
@@ -328,7 +307,6 @@ void engine_update_peer_task(struct engine *g, const json_t *params, const struc
 	task_auto struct task t = TASK_INIT;
 	struct peer_task_doc peer;
 	struct err e = ERR_INIT;
-	struct fact f;
 
 	if (!word)
 		err_field(&e, "remoteStatus",
@@ -348,13 +326,9 @@ void engine_update_peer_task(struct engine *g, const json_t *params, const struc
 		transaction_reject(tx, &e);
 		return;
 	}
-	peer_fact(&f, EVENT_CHANNEL_PEER_TASK_UPDATED, &t.d, peer.channelId, c);
-	jw_kstr(&f.w, "remoteTaskId", param_str(params, "remoteTaskId"));
-	jw_kstr(&f.w, "remoteStatus", status);
-	jw_kstr(&f.w, "remoteState", word->state);
-	jw_kopt(&f.w, "message", message);
-	param_write(&f.w, "remoteArtifactRefs", artifacts);
-	fact_close(&f, tx->batch);
+	EMIT(channel_peer_task_updated, tx->batch, peer_scope(&t.d, peer.channelId, c),
+	     .remoteTaskId = param_str(params, "remoteTaskId"), .remoteStatus = status, .remoteState = word->state,
+	     .message = message, .remoteArtifactRefs = json_from_tree(artifacts));
 	json_auto_t *mapping = mapping_of(peer.channelId, t.d.peer, params, word->state);
 	updated_fact(&t.d, tx->batch, c, status, mapping);
 	artifact_facts(g, &t.d, peer.channelId, artifacts, tx->batch, c);
@@ -379,17 +353,14 @@ static void tell_unreachable(const struct unreachable *u, const struct peer_task
 	task_auto struct task t = TASK_INIT;
 	char remote[VIEW_ID_MAX], status[VIEW_ID_MAX];
 	struct err e = ERR_INIT;
-	struct fact f;
 
 	if (task_read(u->engine, peer->taskId, &t, &e) != 0 || task_status_ended(t.status))
 		return;
 	jval_str(peer->remoteTaskId, remote, sizeof remote);
 	jval_str(peer->remoteStatus, status, sizeof status);
-	peer_fact(&f, EVENT_CHANNEL_PEER_TASK_UPDATED, &t.d, u->channel_id, NULL);
-	jw_kstr(&f.w, "remoteTaskId", remote);
-	jw_kstr(&f.w, "remoteStatus", status); /* its last word stays what it was */
-	jw_kstr(&f.w, "remoteState", "unreachable");
-	fact_close(&f, u->batch);
+	/* The peer's last status stays what it was. */
+	EMIT(channel_peer_task_updated, u->batch, peer_scope(&t.d, u->channel_id, NULL), .remoteTaskId = remote,
+	     .remoteStatus = status, .remoteState = "unreachable");
 	json_auto_t *mapping = mapping_of(u->channel_id, t.d.peer, NULL, "unreachable");
 	updated_fact(&t.d, u->batch, NULL, NULL, mapping);
 }

@@ -21,12 +21,16 @@ const char *subagent_str(const json_t *params, const char *key)
 	return json_string_value(json_object_get(params, key));
 }
 
-void subagent_fact(struct fact *f, enum event_type type, const struct subagent_doc *d, const char *request_id)
+struct scope subagent_scope(const struct subagent_doc *d, const char *process_id, const char *request_id)
 {
-	fact_open(f, type, (uint32_t)d->uid, d->sessionId, d->parentThreadId, d->parentTurnId);
-	f->draft.ids[ID_SUBAGENT] = d->subagentId;
-	f->draft.ids[ID_TASK] = d->taskId[0] ? d->taskId : NULL;
-	f->draft.ids[ID_REQUEST] = request_id;
+	return (struct scope){ .uid = (uint32_t)d->uid,
+			       .session = d->sessionId,
+			       .thread = d->parentThreadId,
+			       .turn = d->parentTurnId,
+			       .subagent = d->subagentId,
+			       .task = d->taskId,
+			       .process = process_id,
+			       .request = request_id };
 }
 
 int subagent_load(struct engine *g, const char *id, const struct caller *c, struct buf *text, struct subagent_doc *d,
@@ -57,31 +61,17 @@ void subagent_status_fact(struct engine *g, struct store_batch *b, const struct 
 			  const char *reason, bool resumed, bool closing, const char *process_id,
 			  const char *request_id)
 {
-	struct fact f;
-
-	subagent_fact(&f, EVENT_SUBAGENT_STATUS, d, request_id);
-	f.draft.status = status;
-	f.draft.status_reason = reason;
-	f.draft.ids[ID_PROCESS] = process_id;
-	jw_kstr(&f.w, "status", status);
-	if (resumed)
-		jw_kbool(&f.w, "resumed", true);
-	if (closing)
-		jw_kbool(&f.w, "closing", true);
-	fact_close(&f, b);
+	EMIT(subagent_status, b, subagent_scope(d, process_id, request_id),
+	     .envelope = { .status = status, .status_reason = reason }, .status = status, .resumed = resumed,
+	     .closing = closing);
 }
 
 void subagent_closed_fact(struct store_batch *b, const struct subagent_doc *d, const char *reason,
 			  const char *request_id)
 {
-	struct fact f;
-
-	subagent_fact(&f, EVENT_SUBAGENT_CLOSED, d, request_id);
-	f.draft.status = "closed";
-	f.draft.status_reason = reason;
-	jw_kstr(&f.w, "reason", reason);
-	jw_kbool(&f.w, "treeEmpty", true); /* its process, where it had one, is proved gone */
-	fact_close(&f, b);
+	/* Its process, if it had one, is proved gone. */
+	EMIT(subagent_closed, b, subagent_scope(d, NULL, request_id),
+	     .envelope = { .status = "closed", .status_reason = reason }, .reason = reason, .treeEmpty = OPT_BOOL_TRUE);
 }
 
 /* ---- starting its command ---- */
@@ -182,36 +172,18 @@ static void spawned_facts(struct engine *g, struct transaction *tx, const json_t
 	mem_auto char *isolation_json = isolation ? json_dumps(isolation, JSON_COMPACT) : NULL;
 	mem_auto char *models_json = models ? json_dumps(models, JSON_COMPACT) : NULL;
 	const struct requester by = requester_of(&tx->caller);
-	struct fact f;
+	const struct scope s = subagent_scope(doc, NULL, tx->caller.request_id),
+			   child = { .uid = (uint32_t)doc->uid, .session = doc->sessionId, .thread = doc->threadId };
 
-	fact_open(&f, EVENT_THREAD_STARTED, (uint32_t)doc->uid, doc->sessionId, doc->threadId, NULL);
-	jw_kstr(&f.w, "origin", "subagent");
-	jw_kstr(&f.w, "parentThreadId", doc->parentThreadId);
-	fact_close(&f, tx->batch);
-	subagent_fact(&f, EVENT_SUBAGENT_SPAWNED, doc, tx->caller.request_id);
-	f.draft.status = "accepted";
-	jw_kstr(&f.w, "parentSessionId", doc->sessionId);
-	jw_kstr(&f.w, "parentThreadId", doc->parentThreadId);
-	if (doc->parentTurnId[0])
-		jw_kstr(&f.w, "parentTurnId", doc->parentTurnId);
-	jw_kstr(&f.w, "childThreadId", doc->threadId);
-	jw_kstr(&f.w, "role", subagent_str(params, "role"));
-	jw_kopt(&f.w, "nickname", subagent_str(params, "nickname"));
-	if (isolation_json)
-		jw_kraw(&f.w, "isolation", isolation_json, strlen(isolation_json));
-	if (models_json)
-		jw_kraw(&f.w, "modelPolicy", models_json, strlen(models_json));
-	jw_kbool(&f.w, "supervised", start_json != NULL);
-	if (start_json)
-		jw_kraw(&f.w, "start", start_json, strlen(start_json));
-	fact_requester(&f.w, "requestedBy", &by);
-	fact_close(&f, tx->batch);
-	if (!doc->taskId[0])
-		return;
-	subagent_fact(&f, EVENT_TASK_DELEGATED, doc, tx->caller.request_id);
-	jw_kstr(&f.w, "delegateKind", "subagent");
-	jw_kstr(&f.w, "delegateId", doc->subagentId);
-	fact_close(&f, tx->batch);
+	EMIT(thread_started, tx->batch, child, .origin = "subagent", .parentThreadId = doc->parentThreadId);
+	EMIT(subagent_spawned, tx->batch, s, .envelope.status = "accepted", .parentSessionId = doc->sessionId,
+	     .parentThreadId = doc->parentThreadId, .parentTurnId = none_if_empty(doc->parentTurnId),
+	     .childThreadId = doc->threadId, .role = subagent_str(params, "role"),
+	     .nickname = subagent_str(params, "nickname"), .isolation = json_from_text(isolation_json),
+	     .modelPolicy = json_from_text(models_json), .supervised = opt_bool(start_json),
+	     .start = json_from_text(start_json), .requestedBy = json_requester(&by));
+	if (doc->taskId[0])
+		EMIT(task_delegated, tx->batch, s, .delegateKind = "subagent", .delegateId = doc->subagentId);
 }
 
 static void input_fact(struct transaction *tx, const struct subagent_doc *doc, const char *input, bool eof)
@@ -222,15 +194,12 @@ static void input_fact(struct transaction *tx, const struct subagent_doc *doc, c
 					 .kind = "subagentId",
 					 .id = doc->subagentId };
 	const struct requester by = requester_of(&tx->caller);
-	struct fact f;
+	ref_text_auto struct ref_text text;
 
-	subagent_fact(&f, EVENT_SUBAGENT_INPUT, doc, tx->caller.request_id);
-	jw_kuint(&f.w, "bytes", strlen(input));
-	ref_text(tx->batch, &f.w, &owner, "preview", "inputRef", input, strlen(input));
-	if (eof)
-		jw_kbool(&f.w, "eof", true);
-	fact_requester(&f.w, "by", &by);
-	fact_close(&f, tx->batch);
+	ref_text_init(&text, tx->batch, &owner, input, strlen(input));
+	EMIT(subagent_input, tx->batch, subagent_scope(doc, NULL, tx->caller.request_id),
+	     .bytes = opt_int(strlen(input)), .preview = text.shown, .inputRef = none_if_empty(text.ref), .eof = eof,
+	     .by = json_requester(&by));
 }
 
 static int spawn_check(struct engine *g, const json_t *params, const json_t *start, const struct caller *c,
@@ -319,17 +288,14 @@ void subagent_refused(struct engine *g, const char *id, const struct err *e, con
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct subagent_doc d;
-	struct fact f;
 
 	if (!subagent_doc_of(g, id, &text, &d))
 		return;
 	struct transaction *own = transaction_new_internal(g);
-	subagent_fact(&f, EVENT_SUBAGENT_FAILED, &d, NULL);
-	f.draft.status = "failed";
-	f.draft.status_reason = e->message;
-	jw_kstr(&f.w, "category", e->code == ERR_PERMISSION || e->code == ERR_NOT_ALLOWED ? "permission" : "spawn");
-	jw_kstr(&f.w, "message", e->message);
-	fact_close(&f, own->batch);
+	EMIT(subagent_failed, own->batch, subagent_scope(&d, NULL, NULL),
+	     .envelope = { .status = "failed", .status_reason = e->message },
+	     .category = e->code == ERR_PERMISSION || e->code == ERR_NOT_ALLOWED ? "permission" : "spawn",
+	     .message = e->message);
 	transaction_commit(own);
 	subagent_ended(g, id);
 }
@@ -351,53 +317,36 @@ static void on_process_output(struct process *p, struct store_batch *b)
 	const struct process_stream *out = &p->streams[0];
 	buf_auto struct buf text = BUF_INIT;
 	struct subagent_doc d;
-	struct fact f;
 	uint64_t now = engine_now(p->engine);
 
 	if (now - p->owner_told_ns < OUTPUT_EVERY_NS || !out->ref[0] ||
 	    !subagent_doc_of(p->engine, p->owner_id, &text, &d))
 		return;
 	p->owner_told_ns = now;
-	subagent_fact(&f, EVENT_SUBAGENT_OUTPUT, &d, NULL);
-	f.draft.ids[ID_PROCESS] = p->id;
-	f.draft.ids[ID_OUTPUT] = out->ref;
-	jw_kstr(&f.w, "outputRef", out->ref);
-	jw_kuint(&f.w, "offset", 0);
-	jw_kuint(&f.w, "length", out->size);
-	fact_close(&f, b);
-	subagent_fact(&f, EVENT_SUBAGENT_STATUS, &d, NULL);
-	f.draft.status = "running";
-	f.draft.ids[ID_PROCESS] = p->id;
-	jw_kstr(&f.w, "status", "running");
-	jw_kstr(&f.w, "lastMessageRef", out->ref);
-	if (d.closing)
-		jw_kbool(&f.w, "closing", true);
-	fact_close(&f, b);
+	struct scope s = subagent_scope(&d, p->id, NULL);
+	s.output = out->ref;
+	EMIT(subagent_output, b, s, .outputRef = out->ref, .offset = opt_int(0), .length = opt_int(out->size));
+	s.output = NULL;
+	EMIT(subagent_status, b, s, .envelope.status = "running", .status = "running", .lastMessageRef = out->ref,
+	     .closing = d.closing);
 }
 
 static void on_process_ended(struct process *p, const struct process_outcome *o, struct store_batch *b)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct subagent_doc d;
-	struct fact f;
 
 	if (!subagent_doc_of(p->engine, p->owner_id, &text, &d))
 		return;
-	subagent_fact(&f, o->clean ? EVENT_SUBAGENT_COMPLETED : EVENT_SUBAGENT_FAILED, &d, NULL);
-	f.draft.status = o->status;
-	f.draft.ids[ID_PROCESS] = p->id;
-	if (o->clean) {
-		jw_kstr(&f.w, "outcome", "process_completed");
-	} else {
-		f.draft.status_reason = o->message;
-		jw_kstr(&f.w, "category", o->category);
-		jw_kstr(&f.w, "message", o->message);
-	}
-	if (o->exit_code >= 0)
-		jw_kint(&f.w, "exitCode", o->exit_code);
-	jw_key(&f.w, "outputRefs");
-	process_stream_names(p, &f.w);
-	fact_close(&f, b);
+	const struct opt_int code = opt_int_if(o->exit_code >= 0, o->exit_code);
+	const struct scope s = subagent_scope(&d, p->id, NULL);
+	if (o->clean)
+		EMIT(subagent_completed, b, s, .envelope.status = o->status, .outcome = "process_completed",
+		     .exitCode = code, .outputRefs = json_stream_names(p));
+	else
+		EMIT(subagent_failed, b, s, .envelope = { .status = o->status, .status_reason = o->message },
+		     .category = o->category, .message = o->message, .exitCode = code,
+		     .outputRefs = json_stream_names(p));
 	if (d.closing) {
 		char reason[200] = "closed";
 
@@ -513,22 +462,17 @@ void engine_resume_subagent(struct engine *g, const json_t *params, const struct
 
 static void report_end(struct transaction *tx, const struct subagent_doc *doc, const json_t *params, const char *status)
 {
-	bool well = strcmp(status, "completed") == 0;
-	struct fact f;
+	const char *message = subagent_str(params, "message"), *category = subagent_str(params, "category"),
+		   *last = subagent_str(params, "lastMessageRef");
+	const struct envelope envelope = { .status = status, .status_reason = message };
+	const struct scope s = subagent_scope(doc, NULL, tx->caller.request_id);
 
-	subagent_fact(&f, well ? EVENT_SUBAGENT_COMPLETED : EVENT_SUBAGENT_FAILED, doc, tx->caller.request_id);
-	f.draft.status = status;
-	f.draft.status_reason = subagent_str(params, "message");
-	if (well) {
-		jw_kstr(&f.w, "outcome",
-			subagent_str(params, "message") ? subagent_str(params, "message") : "reported");
-	} else {
-		jw_kstr(&f.w, "category",
-			subagent_str(params, "category") ? subagent_str(params, "category") : "reported");
-		jw_kopt(&f.w, "message", subagent_str(params, "message"));
-	}
-	jw_kopt(&f.w, "lastMessageRef", subagent_str(params, "lastMessageRef"));
-	fact_close(&f, tx->batch);
+	if (strcmp(status, "completed") == 0)
+		EMIT(subagent_completed, tx->batch, s, .envelope = envelope, .outcome = message ? message : "reported",
+		     .lastMessageRef = last);
+	else
+		EMIT(subagent_failed, tx->batch, s, .envelope = envelope, .category = category ? category : "reported",
+		     .message = message, .lastMessageRef = last);
 }
 
 void engine_report_subagent(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
@@ -541,7 +485,6 @@ void engine_report_subagent(struct engine *g, const json_t *params, const struct
 	buf_auto struct buf text = BUF_INIT;
 	struct subagent_doc doc;
 	struct err e = ERR_INIT;
-	struct fact f;
 
 	if (subagent_load(g, id, c, &text, &doc, &e) < 0 || subagent_text(params, "message", 1024, &e) < 0 ||
 	    subagent_text(params, "category", 64, &e) < 0) {
@@ -561,12 +504,9 @@ void engine_report_subagent(struct engine *g, const json_t *params, const struct
 		report_end(tx, &doc, params, status);
 		transaction_after_commit(tx, subagent_ended, id);
 	} else {
-		subagent_fact(&f, EVENT_SUBAGENT_STATUS, &doc, c->request_id);
-		f.draft.status = status;
-		f.draft.status_reason = subagent_str(params, "message");
-		jw_kstr(&f.w, "status", status);
-		jw_kopt(&f.w, "lastMessageRef", subagent_str(params, "lastMessageRef"));
-		fact_close(&f, tx->batch);
+		EMIT(subagent_status, tx->batch, subagent_scope(&doc, NULL, c->request_id),
+		     .envelope = { .status = status, .status_reason = subagent_str(params, "message") },
+		     .status = status, .lastMessageRef = subagent_str(params, "lastMessageRef"));
 	}
 	jw_kstr(&tx->w, "subagentId", id);
 	jw_kstr(&tx->w, "status", status);

@@ -16,7 +16,7 @@ int subagent_load(struct engine *g, const char *id, const struct caller *c, stru
 		  struct err *e);
 bool subagent_doc_of(struct engine *g, const char *id, struct buf *text, struct subagent_doc *d);
 
-void subagent_fact(struct fact *f, enum event_type type, const struct subagent_doc *d, const char *request_id);
+struct scope subagent_scope(const struct subagent_doc *d, const char *process_id, const char *request_id);
 void subagent_status_fact(struct engine *g, struct store_batch *b, const struct subagent_doc *d, const char *status,
 			  const char *reason, bool resumed, bool closing, const char *process_id,
 			  const char *request_id);

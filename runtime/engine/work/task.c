@@ -40,35 +40,18 @@ int task_get(struct engine *g, const char *id, const struct caller *c, struct ta
 
 /* ---- facts ---- */
 
-static const char *or_null(const char *s) { return *s ? s : NULL; }
-
-void task_fact_open(struct fact *f, enum event_type type, const struct task_doc *d, const struct caller *c)
+struct scope task_scope(const struct task_doc *d, const struct caller *c)
 {
-	fact_open(f, type, (uint32_t)d->uid, d->sessionId, d->threadId, d->turnId);
-	f->draft.ids[ID_TASK] = d->taskId;
-	f->draft.ids[ID_PARENT_TASK] = or_null(d->parentTaskId);
-	f->draft.ids[ID_RUN] = or_null(d->currentRunId);
-	f->draft.ids[ID_ATTEMPT] = or_null(d->currentAttemptId);
-	if (c) {
-		f->draft.ids[ID_REQUEST] = c->request_id;
-		f->draft.ids[ID_TRACE] = c->trace_id;
-	}
-}
-
-void task_fact_reason(struct fact *f, const char *reason)
-{
-	if (!reason)
-		return;
-	f->draft.status_reason = reason;
-	jw_kstr(&f->w, "reason", reason);
-}
-
-void fact_time(struct jw *w, const char *key, uint64_t real_us)
-{
-	char text[CLOCK_TEXT_MAX];
-
-	clock_format(real_us, text);
-	jw_kstr(w, key, text);
+	return (struct scope){ .uid = (uint32_t)d->uid,
+			       .session = d->sessionId,
+			       .thread = d->threadId,
+			       .turn = d->turnId,
+			       .task = d->taskId,
+			       .parent_task = d->parentTaskId,
+			       .run = d->currentRunId,
+			       .attempt = d->currentAttemptId,
+			       .request = c ? c->request_id : NULL,
+			       .trace = c ? c->trace_id : NULL };
 }
 
 /* ---- parameters ---- */
@@ -99,12 +82,16 @@ int param_small(const json_t *params, const char *name, size_t most, struct err 
 		       : 0;
 }
 
-void param_write(struct jw *w, const char *key, const json_t *v)
+struct json_value param_json(const json_t *params, const char *name)
 {
-	mem_auto char *text = v && !json_is_null(v) ? dump(v) : NULL;
+	return json_from_tree(json_object_get(params, name));
+}
 
-	if (text)
-		jw_kraw(w, key, text, strlen(text));
+struct opt_int param_int(const json_t *params, const char *name)
+{
+	const json_t *v = json_object_get(params, name);
+
+	return opt_int_if(json_is_integer(v), json_integer_value(v));
 }
 
 json_t *param_refs(const json_t *params, const char *name, const char *member, struct err *e)
@@ -220,29 +207,30 @@ int command_check(struct engine *g, const json_t *command, const struct caller *
 	return 0;
 }
 
-int command_write(struct fact *f, const json_t *command, struct store_batch *b, struct err *e)
+void command_fact_init(struct command_fact *c, const json_t *command, const struct scope *s, struct store_batch *b)
 {
 	bool hides = false;
 	json_auto_t *safe = command ? tool_safe_arguments(command, &hides) : NULL;
-	mem_auto char *text = command ? dump(command) : NULL, *shown = hides ? dump(safe) : NULL;
-	char ref[ID_TEXT_MAX];
+	mem_auto char *text = command ? dump(command) : NULL;
 
+	*c = (struct command_fact){ 0 };
 	if (!text)
-		return 0;
-	if (strlen(text) <= TASK_COMMAND_INLINE)
-		jw_kraw(&f->w, "command", shown ? shown : text, strlen(shown ? shown : text));
-	if (strlen(text) <= TASK_COMMAND_INLINE && !hides)
-		return 0;
-	const struct ref_owner o = { .uid = f->draft.uid,
-				     .session_id = f->draft.ids[ID_SESSION],
-				     .task_id = f->draft.ids[ID_TASK],
+		return;
+	bool fits = strlen(text) <= TASK_COMMAND_INLINE;
+	if (fits)
+		c->shown = hides ? dump(safe) : mem_strdup(text);
+	if (fits && !hides)
+		return;
+	const struct ref_owner o = { .uid = s->uid,
+				     .session_id = none_if_empty(s->session),
+				     .task_id = none_if_empty(s->task),
 				     .kind = "task",
-				     .id = f->draft.ids[ID_TASK],
+				     .id = none_if_empty(s->task),
 				     .media_type = "application/json" };
-	ref_store(b, &o, text, strlen(text), ref);
-	jw_kstr(&f->w, "commandRef", ref);
-	return 0;
+	ref_store(b, &o, text, strlen(text), c->ref);
 }
+
+void command_fact_done(struct command_fact *c) { free(c->shown); }
 
 json_t *command_read(struct engine *g, struct jval command, struct jval ref, struct err *e)
 {
@@ -413,29 +401,53 @@ static int creation_check(struct creation *k, struct err *e)
 	return k->command ? command_check(k->engine, k->command, k->caller, e) : 0;
 }
 
-static void write_described(const json_t *params, struct jw *w)
+static struct task_description_part description_of(const json_t *params)
 {
-	for (size_t i = 0; i < countof(described); i++)
-		param_write(w, described[i].name, json_object_get(params, described[i].name));
+	return (struct task_description_part){ .taskKind = param_str(params, "taskKind"),
+					       .taskFamily = param_str(params, "taskFamily"),
+					       .visibility = param_str(params, "visibility"),
+					       .priority = param_str(params, "priority"),
+					       .requestedBy = param_json(params, "requestedBy"),
+					       .owner = param_json(params, "owner"),
+					       .assignee = param_json(params, "assignee"),
+					       .scope = param_json(params, "scope"),
+					       .constraints = param_json(params, "constraints"),
+					       .taskProfile = param_json(params, "taskProfile"),
+					       .retryPolicy = param_json(params, "retryPolicy"),
+					       .nativeStatus = param_str(params, "nativeStatus"),
+					       .peer = param_json(params, "peer"),
+					       .evidenceRefs = param_json(params, "evidenceRefs") };
+}
+
+static struct task_limits_part limits_of(const json_t *params)
+{
+	const json_t *complete = json_object_get(params, "autoComplete");
+
+	return (struct task_limits_part){ .autoComplete = complete ? opt_bool(json_is_true(complete)) : OPT_BOOL_ABSENT,
+					  .timeoutMs = param_int(params, "timeoutMs"),
+					  .idleMs = param_int(params, "idleMs"),
+					  .heartbeatMs = param_int(params, "heartbeatMs") };
 }
 
 static int created_fact(struct creation *k, struct store_batch *b, struct err *e)
 {
+	const struct scope s = task_scope(&k->d, k->caller);
 	const struct requester by = requester_of(k->caller);
-	struct fact f;
+	command_fact_auto struct command_fact command;
+	struct task_created made = { .envelope.status = "draft",
+				     .title = param_str(k->params, "title"),
+				     .objective = param_str(k->params, "objective"),
+				     .described = description_of(k->params),
+				     .acceptance = json_from_tree(k->acceptance),
+				     .deliveryState = json_from_tree(k->delivery),
+				     .limits = limits_of(k->params),
+				     .bodyHash = k->hash };
 
-	task_fact_open(&f, EVENT_TASK_CREATED, &k->d, k->caller);
-	f.draft.status = "draft";
-	write_described(k->params, &f.w);
+	command_fact_init(&command, k->command, &s, b);
+	made.run = command_part(&command);
 	if (!json_object_get(k->params, "requestedBy"))
-		fact_requester(&f.w, "requestedBy", &by);
-	param_write(&f.w, "acceptance", k->acceptance);
-	param_write(&f.w, "deliveryState", k->delivery);
-	static const char *const plain[] = { "autoComplete", "timeoutMs", "idleMs", "heartbeatMs" };
-	for (size_t i = 0; i < countof(plain); i++)
-		param_write(&f.w, plain[i], json_object_get(k->params, plain[i]));
-	jw_kstr(&f.w, "bodyHash", k->hash);
-	if (command_write(&f, k->command, b, e) < 0 || fact_close(&f, b) < 0)
+		made.described.requestedBy = json_requester(&by);
+	if (emit_task_created(b, s, &made) < 0)
 		return err_set(e, ERR_INVALID,
 			       "the task is too large for one event: shorten its texts or put them behind refs");
 	return 0;
@@ -444,26 +456,15 @@ static int created_fact(struct creation *k, struct store_batch *b, struct err *e
 static void accepted_fact(const struct task_doc *d, const json_t *owner, struct store_batch *b, const struct caller *c)
 {
 	const struct requester by = requester_of(c);
-	struct fact f;
 
-	task_fact_open(&f, EVENT_TASK_ACCEPTED, d, c);
-	f.draft.status = "accepted";
-	if (owner)
-		param_write(&f.w, "owner", owner);
-	else
-		fact_requester(&f.w, "owner", &by);
-	fact_close(&f, b);
+	EMIT(task_accepted, b, task_scope(d, c), .envelope.status = "accepted",
+	     .owner = owner ? json_from_tree(owner) : json_requester(&by));
 }
 
 static void delegated_fact(const struct task_doc *parent, const char *kind, const char *id, struct store_batch *b,
 			   const struct caller *c)
 {
-	struct fact f;
-
-	task_fact_open(&f, EVENT_TASK_DELEGATED, parent, c);
-	jw_kstr(&f.w, "delegateKind", kind);
-	jw_kstr(&f.w, "delegateId", id);
-	fact_close(&f, b);
+	EMIT(task_delegated, b, task_scope(parent, c), .delegateKind = kind, .delegateId = id);
 }
 
 /* Blockers named at once: the task does not exist for the checks yet, so nothing can lead back to it. */
@@ -586,35 +587,21 @@ static int update_status(const struct task *t, const char *status, const char *r
 static void status_fact(const struct task *t, const json_t *params, struct store_batch *b, const struct caller *c)
 {
 	const char *status = param_str(params, "status"), *reason = param_str(params, "reason"),
-		   *blocker = param_str(params, "blockerId");
-	enum task_status to = task_status_find(status);
-	struct fact f;
+		   *blocker = param_str(params, "blockerId"), *kind = blocker ? "named" : "external";
+	const struct envelope envelope = { .status = status, .status_reason = reason };
+	const struct scope s = task_scope(&t->d, c);
 
-	if (to == TASK_ACCEPTED) {
-		accepted_fact(&t->d, json_object_get(params, "owner"), b, c);
-		return;
+	switch (task_status_find(status)) {
+	case TASK_ACCEPTED: accepted_fact(&t->d, json_object_get(params, "owner"), b, c); break;
+	case TASK_RUNNING: EMIT(task_resumed, b, s, .envelope = envelope, .status = status, .reason = reason); break;
+	case TASK_BLOCKED:
+		EMIT(task_blocked, b, s, .envelope = envelope, .blockerKind = kind, .blockerId = blocker,
+		     .blocker = JSON_OBJECT(blocker, .kind = kind, .id = blocker, .reason = reason), .reason = reason);
+		break;
+	default:
+		EMIT(task_waiting, b, s, .envelope = envelope, .status = status, .waitingFor = reason,
+		     .reason = reason);
 	}
-	task_fact_open(&f,
-		       to == TASK_RUNNING   ? EVENT_TASK_RESUMED
-		       : to == TASK_BLOCKED ? EVENT_TASK_BLOCKED
-					    : EVENT_TASK_WAITING,
-		       &t->d, c);
-	f.draft.status = status;
-	if (to == TASK_BLOCKED) {
-		jw_kstr(&f.w, "blockerKind", blocker ? "named" : "external");
-		jw_kopt(&f.w, "blockerId", blocker);
-		jw_kobj(&f.w, "blocker");
-		jw_kstr(&f.w, "kind", blocker ? "named" : "external");
-		jw_kopt(&f.w, "id", blocker);
-		jw_kopt(&f.w, "reason", reason);
-		jw_obj_end(&f.w);
-	} else {
-		jw_kstr(&f.w, "status", status);
-		if (to != TASK_RUNNING)
-			jw_kopt(&f.w, "waitingFor", reason);
-	}
-	task_fact_reason(&f, reason);
-	fact_close(&f, b);
 }
 
 static bool has_changes(const json_t *params)
@@ -630,28 +617,23 @@ static bool has_changes(const json_t *params)
 static int updated_fact(struct engine *g, const struct task *t, const json_t *params, struct store_batch *b,
 			const struct caller *c, struct err *e)
 {
-	static const char *const plain[] = { "autoComplete", "timeoutMs", "idleMs", "heartbeatMs" };
 	json_auto_t *acceptance = acceptance_of(params, e), *delivery = param_delivery(params, "delivery", e),
 		    *command = command_of(params, c),
 		    *artifacts = json_object_get(params, "artifacts") ? param_refs(params, "artifacts", "artifactId", e)
 								      : NULL;
-	struct fact f;
+	const struct scope s = task_scope(&t->d, c);
 
 	if (e->code || (command && command_check(g, command, c, e) < 0))
 		return -1;
-	task_fact_open(&f, EVENT_TASK_UPDATED, &t->d, c);
-	jw_kobj(&f.w, "changes");
-	write_described(params, &f.w);
-	param_write(&f.w, "acceptance", acceptance);
-	param_write(&f.w, "deliveryState", delivery);
-	param_write(&f.w, "artifacts", artifacts);
-	for (size_t i = 0; i < countof(plain); i++)
-		param_write(&f.w, plain[i], json_object_get(params, plain[i]));
-	command_write(&f, command, b, e);
-	jw_obj_end(&f.w);
-	if (t->d.attemptOpen && strcmp(t->d.workerKind, "client") == 0)
-		jw_kbool(&f.w, "byWorker", true);
-	if (fact_close(&f, b) < 0)
+	command_fact_auto struct command_fact run;
+	command_fact_init(&run, command, &s, b);
+	const struct json_value changes = JSON_OBJECT(
+		task_changes, .title = param_str(params, "title"), .objective = param_str(params, "objective"),
+		.described = description_of(params), .acceptance = json_from_tree(acceptance),
+		.deliveryState = json_from_tree(delivery), .artifacts = json_from_tree(artifacts),
+		.limits = limits_of(params), .run = command_part(&run));
+	bool by_worker = t->d.attemptOpen && strcmp(t->d.workerKind, "client") == 0;
+	if (EMIT(task_updated, b, s, .changes = changes, .byWorker = by_worker) < 0)
 		return err_set(e, ERR_INVALID,
 			       "the changes are too large for one event: shorten the texts or put them behind refs");
 	return 0;

@@ -80,83 +80,56 @@ static size_t queue_length(struct engine *g)
 static void queued_fact(const struct task *t, struct store_batch *b, const struct caller *c, const char *reason,
 			const char *why, uint64_t position, uint64_t due_us)
 {
-	struct fact f;
-
-	task_fact_open(&f, EVENT_TASK_QUEUED, &t->d, c);
-	f.draft.status = "queued";
-	f.draft.status_reason = why;
-	jw_kstr(&f.w, "reason", reason);
-	if (position)
-		jw_kuint(&f.w, "position", position);
-	if (due_us)
-		fact_time(&f.w, "dueAt", due_us);
-	fact_close(&f, b);
+	EMIT(task_queued, b, task_scope(&t->d, c), .envelope = { .status = "queued", .status_reason = why },
+	     .reason = reason, .position = opt_int_if(position, position), .dueAt = due_us);
 }
 
 static void blocked_fact(const struct task *t, struct store_batch *b, const struct caller *c, const char *kind,
 			 const char *id, const char *reason)
 {
-	struct fact f;
-
-	task_fact_open(&f, EVENT_TASK_BLOCKED, &t->d, c);
-	f.draft.status = "blocked";
-	jw_kstr(&f.w, "blockerKind", kind);
-	jw_kopt(&f.w, "blockerId", id);
-	jw_kobj(&f.w, "blocker");
-	jw_kstr(&f.w, "kind", kind);
-	jw_kopt(&f.w, "id", id);
-	jw_obj_end(&f.w);
-	task_fact_reason(&f, reason);
-	fact_close(&f, b);
+	EMIT(task_blocked, b, task_scope(&t->d, c), .envelope = { .status = "blocked", .status_reason = reason },
+	     .blockerKind = kind, .blockerId = id, .blocker = JSON_OBJECT(blocker, .kind = kind, .id = id),
+	     .reason = reason);
 }
 
-static void worker_member(const struct task *t, struct jw *w, const struct caller *c, const struct task_begun *begun)
+static struct worker_part worker_of(const struct caller *c, const struct task_begun *begun)
 {
-	jw_kobj(w, "worker");
-	jw_kstr(w, "kind", begun->process_id[0] ? "supervisor" : "client");
 	if (begun->process_id[0])
-		jw_kstr(w, "processId", begun->process_id);
-	else if (c) {
-		jw_kuint(w, "uid", c->uid);
-		if (c->pid > 0)
-			jw_kint(w, "pid", c->pid);
+		return (struct worker_part){ .kind = "supervisor", .processId = begun->process_id };
+	return (struct worker_part){ .kind = "client",
+				     .uid = opt_int_if(c, c ? c->uid : 0),
+				     .pid = opt_int_if(c && c->pid > 0, c ? c->pid : 0) };
+}
+
+static void write_input_refs(struct jw *w, const void *task, size_t n)
+{
+	const struct task_doc *d = task;
+
+	jw_arr(w);
+	if (d->commandRef.type == JT_STRING) {
+		jw_obj(w);
+		jw_kraw(w, "outputRef", d->commandRef.text, d->commandRef.len);
+		jw_obj_end(w);
 	}
-	jw_obj_end(w);
+	jw_arr_end(w);
 }
 
 static void attempt_facts(const struct task *t, struct store_batch *b, const struct caller *c, const char *reason,
 			  struct task_begun *begun)
 {
-	struct task_doc d = t->d;
-	struct fact f;
+	const struct worker_part worker = worker_of(c, begun);
+	const struct json_value worker_json = json_from_writer(json_write_worker, &worker, 0);
+	struct scope s = task_scope(&t->d, c);
 
-	memcpy(d.currentRunId, begun->run_id, sizeof d.currentRunId);
-	memcpy(d.currentAttemptId, begun->attempt_id, sizeof d.currentAttemptId);
-	if (!t->d.startedAt) {
-		task_fact_open(&f, EVENT_TASK_STARTED, &d, c);
-		worker_member(t, &f.w, c, begun);
-		if (d.threadId[0])
-			jw_kstr(&f.w, "threadId", d.threadId);
-		fact_close(&f, b);
-	}
-	task_fact_open(&f, EVENT_TASK_ATTEMPT_STARTED, &d, c);
-	if (begun->process_id[0])
-		f.draft.ids[ID_PROCESS] = begun->process_id;
-	f.draft.status = begun->status;
-	jw_kuint(&f.w, "attempt", begun->attempt);
-	jw_kstr(&f.w, "status", begun->status);
-	worker_member(t, &f.w, c, begun);
-	jw_karr(&f.w, "inputRefs");
-	if (t->d.commandRef.type == JT_STRING) {
-		jw_obj(&f.w);
-		jw_kraw(&f.w, "outputRef", t->d.commandRef.text, t->d.commandRef.len);
-		jw_obj_end(&f.w);
-	}
-	jw_arr_end(&f.w);
-	if (t->d.retryPolicy.type == JT_OBJECT)
-		jw_kraw(&f.w, "retryPolicy", t->d.retryPolicy.text, t->d.retryPolicy.len);
-	jw_kstr(&f.w, "reason", reason);
-	fact_close(&f, b);
+	s.run = begun->run_id;
+	s.attempt = begun->attempt_id;
+	if (!t->d.startedAt)
+		EMIT(task_started, b, s, .worker = worker_json, .threadId = none_if_empty(t->d.threadId));
+	s.process = begun->process_id;
+	EMIT(task_attempt_started, b, s, .envelope.status = begun->status, .attempt = begun->attempt,
+	     .status = begun->status, .worker = worker_json, .inputRefs = json_from_writer(write_input_refs, &t->d, 0),
+	     .retryPolicy = t->d.retryPolicy.type == JT_OBJECT ? json_from_jval(t->d.retryPolicy) : JSON_NONE,
+	     .reason = reason);
 }
 
 void task_begin(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
@@ -286,99 +259,71 @@ void task_launch(struct engine *g, const char *task_id)
 
 /* ---- ends ---- */
 
-static void error_member(struct jw *w, const char *key, const struct attempt_end *end, bool retryable)
+static struct last_error_part error_of(const struct attempt_end *end, bool retryable)
 {
-	jw_kobj(w, key);
-	jw_kstr(w, "category", end->category);
-	jw_kstr(w, "message", end->message);
-	jw_kopt(w, "limit", end->limit);
-	if (end->exit_code >= 0)
-		jw_kint(w, "exitCode", end->exit_code);
-	jw_kbool(w, "retryable", retryable);
-	jw_obj_end(w);
+	return (struct last_error_part){ .category = end->category,
+					 .message = end->message,
+					 .limit = end->limit,
+					 .exitCode = opt_int_if(end->exit_code >= 0, end->exit_code),
+					 .retryable = opt_bool(retryable) };
 }
 
 void task_attempt_completed(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
 			    const struct process *p, const char *summary)
 {
-	struct fact f;
+	struct scope s = task_scope(&t->d, c);
 
-	task_fact_open(&f, EVENT_TASK_ATTEMPT_COMPLETED, &t->d, c);
-	f.draft.status = "completed";
-	if (p)
-		f.draft.ids[ID_PROCESS] = p->id;
-	jw_kuint(&f.w, "attempt", t->d.attemptCount);
-	jw_kstr(&f.w, "status", "completed");
-	jw_key(&f.w, "outputRefs");
-	if (p)
-		process_stream_names(p, &f.w);
-	else
-		jw_raw(&f.w, "[]", 2);
-	jw_karr(&f.w, "checkpointRefs");
-	jw_arr_end(&f.w);
-	jw_kopt(&f.w, "summary", summary);
-	fact_close(&f, b);
+	s.process = p ? p->id : NULL;
+	EMIT(task_attempt_completed, b, s, .envelope.status = "completed", .attempt = t->d.attemptCount,
+	     .status = "completed", .outputRefs = p ? json_stream_names(p) : JSON_EMPTY_ARRAY,
+	     .checkpointRefs = JSON_EMPTY_ARRAY, .summary = summary);
 	benchmark_run_ended(g, b, t->d.currentRunId, &(struct run_end){ 0 });
 }
 
 static void attempt_failed_fact(const struct task *t, struct store_batch *b, const struct caller *c,
 				const struct attempt_end *end, bool again)
 {
-	struct fact f;
+	const struct last_error_part error = error_of(end, end->may_retry);
+	struct scope s = task_scope(&t->d, c);
 
-	task_fact_open(&f, EVENT_TASK_ATTEMPT_FAILED, &t->d, c);
-	f.draft.status = end->status;
-	f.draft.status_reason = end->message;
-	if (end->process)
-		f.draft.ids[ID_PROCESS] = end->process->id;
-	jw_kuint(&f.w, "attempt", t->d.attemptCount);
-	jw_kstr(&f.w, "status", end->status);
-	jw_kstr(&f.w, "failureCategory", end->category);
-	jw_kbool(&f.w, "retryable", end->may_retry);
-	jw_kstr(&f.w, "nextAttemptPolicy", again ? "retry_policy" : "manual");
-	error_member(&f.w, "lastError", end, end->may_retry);
-	if (end->process) {
-		jw_key(&f.w, "outputRefs");
-		process_stream_names(end->process, &f.w);
-	}
-	fact_close(&f, b);
+	s.process = end->process ? end->process->id : NULL;
+	EMIT(task_attempt_failed, b, s, .envelope = { .status = end->status, .status_reason = end->message },
+	     .attempt = t->d.attemptCount, .status = end->status, .failureCategory = end->category,
+	     .retryable = end->may_retry, .nextAttemptPolicy = json_from_string(again ? "retry_policy" : "manual"),
+	     .lastError = json_from_writer(json_write_last_error, &error, 0),
+	     .outputRefs = end->process ? json_stream_names(end->process) : JSON_NONE);
 }
 
 /* The event that a task without another try ends with. */
 static void ended_fact(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
 		       const struct attempt_end *end)
 {
-	bool timed_out = strcmp(end->status, "timed_out") == 0, lost = strcmp(end->status, "lost") == 0;
-	struct fact f;
+	const struct last_error_part error = error_of(end, false);
+	const struct json_value error_json = json_from_writer(json_write_last_error, &error, 0);
+	const struct opt_int attempts = opt_int(t->d.attemptCount == VIEW_ABSENT ? 0 : t->d.attemptCount);
+	const struct scope s = task_scope(&t->d, c);
+	struct envelope envelope = { .status = end->status, .status_reason = end->message };
 
-	task_fact_open(&f, timed_out ? EVENT_TASK_TIMED_OUT : lost ? EVENT_TASK_LOST : EVENT_TASK_FAILED, &t->d, c);
-	f.draft.status = timed_out || lost ? end->status : "failed";
-	f.draft.status_reason = end->message;
-	error_member(&f.w, "lastError", end, false);
-	if (timed_out)
-		jw_kstr(&f.w, "limit", end->limit ? end->limit : "wall");
-	if (lost && t->d.lastSeenAt)
-		fact_time(&f.w, "lastSeenAt", t->d.lastSeenAt);
-	if (lost && t->d.worker.type == JT_OBJECT)
-		jw_kraw(&f.w, "worker", t->d.worker.text, t->d.worker.len);
-	if (!lost)
-		jw_kuint(&f.w, "attempts", t->d.attemptCount == VIEW_ABSENT ? 0 : t->d.attemptCount);
-	fact_close(&f, b);
-	fact_snapshot(g, b, (uint32_t)t->d.uid, t->d.sessionId, t->d.threadId, t->d.taskId);
+	if (strcmp(end->status, "timed_out") == 0) {
+		EMIT(task_timed_out, b, s, .envelope = envelope, .lastError = error_json,
+		     .limit = end->limit ? end->limit : "wall", .attempts = attempts);
+	} else if (strcmp(end->status, "lost") == 0) {
+		EMIT(task_lost, b, s, .envelope = envelope, .lastError = error_json, .lastSeenAt = t->d.lastSeenAt,
+		     .worker = t->d.worker.type == JT_OBJECT ? json_from_jval(t->d.worker) : JSON_NONE);
+	} else {
+		envelope.status = "failed";
+		EMIT(task_failed, b, s, .envelope = envelope, .lastError = error_json, .attempts = attempts);
+	}
+	fact_snapshot(g, b, &s);
 }
 
 static void retry_facts(struct engine *g, const struct task *t, struct store_batch *b, const struct attempt_end *end)
 {
 	uint64_t wait_ms = policy_backoff_ms(t), due = engine_real(g) + wait_ms * 1000;
-	struct fact f;
 
-	task_fact_open(&f, EVENT_TASK_RETRYING, &t->d, NULL);
-	f.draft.status = "retrying";
-	jw_kuint(&f.w, "attempt", t->d.attemptCount + 1);
-	if (wait_ms)
-		fact_time(&f.w, "notBefore", due);
-	task_fact_reason(&f, end->category);
-	fact_close(&f, b);
+	EMIT(task_retrying, b, task_scope(&t->d, NULL),
+	     .envelope = { .status = "retrying", .status_reason = end->category }, .attempt = t->d.attemptCount + 1,
+	     .notBefore = wait_ms ? due : 0, .reason = end->category);
 	if (wait_ms) {
 		queued_fact(t, b, NULL, "backoff", "the next attempt waits out its delay", 0, due);
 		task_wake(g, due);
@@ -421,7 +366,6 @@ static void task_refused(struct engine *g, const char *task_id, const struct err
 {
 	task_auto struct task t = TASK_INIT;
 	struct err e2 = ERR_INIT;
-	struct fact f;
 
 	if (task_read(g, task_id, &t, &e2) != 0 || !t.d.attemptOpen)
 		return;
@@ -432,13 +376,9 @@ static void task_refused(struct engine *g, const char *task_id, const struct err
 		if (t.status == TASK_WAITING_RESOURCE)
 			return;
 		struct transaction *tx = transaction_new_internal(g);
-		task_fact_open(&f, EVENT_TASK_WAITING, &t.d, NULL);
-		f.draft.status = "waiting_resource";
-		jw_kstr(&f.w, "status", "waiting_resource");
-		jw_kstr(&f.w, "waitingFor", "worker");
-		fact_time(&f.w, "dueAt", due);
-		task_fact_reason(&f, e->message);
-		fact_close(&f, tx->batch);
+		EMIT(task_waiting, tx->batch, task_scope(&t.d, NULL),
+		     .envelope = { .status = "waiting_resource", .status_reason = e->message },
+		     .status = "waiting_resource", .waitingFor = "worker", .dueAt = due, .reason = e->message);
 		transaction_commit(tx);
 		return;
 	}
@@ -468,47 +408,33 @@ static int owned_attempt(const struct process *p, struct task *t)
 static void task_started(struct process *p, struct store_batch *b)
 {
 	task_auto struct task t = TASK_INIT;
-	struct fact f;
 
 	if (owned_attempt(p, &t) < 0)
 		return;
-	fact_open_process(&f, EVENT_RUN_STATUS, p);
-	f.draft.phase = "running";
-	f.draft.status = "running";
-	jw_kstr(&f.w, "phase", "running");
-	jw_kuint(&f.w, "attempt", t.d.attemptCount);
-	fact_close(&f, b);
+	EMIT(run_status, b, process_scope(p), .envelope = { .status = "running", .phase = "running" },
+	     .phase = "running", .attempt = opt_int(t.d.attemptCount));
 }
 
 static void task_output(struct process *p, struct store_batch *b)
 {
 	uint64_t now = engine_now(p->engine);
 	task_auto struct task t = TASK_INIT;
-	struct fact f;
 
 	if ((p->owner_told_ns && now - p->owner_told_ns < PROGRESS_MS * 1000000ull) || owned_attempt(p, &t) < 0)
 		return;
 	p->owner_told_ns = now;
-	fact_open_process(&f, EVENT_TASK_PROGRESS, p);
-	jw_kstr(&f.w, "phase", "working");
-	jw_key(&f.w, "outputRefs");
-	process_stream_names(p, &f.w);
-	fact_close(&f, b);
+	EMIT(task_progress, b, process_scope(p), .phase = "working", .outputRefs = json_stream_names(p));
 }
 
 static void waits_fact(const struct task *t, struct store_batch *b, const struct buf *missing)
 {
-	struct fact f;
+	const char *reason = missing ? "the command ended well; what the task is to meet is not reported yet"
+				     : "the command ended well; complete_task or fail_task says what that means";
 
-	task_fact_open(&f, EVENT_TASK_WAITING, &t->d, NULL);
-	f.draft.status = "waiting_input";
-	jw_kstr(&f.w, "status", "waiting_input");
-	jw_kstr(&f.w, "waitingFor", missing ? "acceptance" : "complete_task");
-	if (missing)
-		jw_kraw(&f.w, "missing", missing->data, missing->len);
-	task_fact_reason(&f, missing ? "the command ended well; what the task is to meet is not reported yet"
-				     : "the command ended well; complete_task or fail_task says what that means");
-	fact_close(&f, b);
+	EMIT(task_waiting, b, task_scope(&t->d, NULL),
+	     .envelope = { .status = "waiting_input", .status_reason = reason }, .status = "waiting_input",
+	     .waitingFor = missing ? "acceptance" : "complete_task",
+	     .missing = missing ? json_from_buf(missing) : JSON_NONE, .reason = reason);
 }
 
 static void task_ended(struct process *p, const struct process_outcome *o, struct store_batch *b)
@@ -601,19 +527,18 @@ static int take_start(struct engine *g, const struct task *t, const json_t *para
 		      const struct caller *c, bool *ret_command, struct err *e)
 {
 	json_auto_t *command = command_of(params, c);
-	struct fact f;
+	const struct scope s = task_scope(&t->d, c);
 
 	*ret_command = command || has_command(t);
 	if (command && command_check(g, command, c, e) < 0)
 		return -1;
 	if (!command && !json_object_get(params, "heartbeatMs"))
 		return 0;
-	task_fact_open(&f, EVENT_TASK_UPDATED, &t->d, c);
-	jw_kobj(&f.w, "changes");
-	command_write(&f, command, b, e);
-	param_write(&f.w, "heartbeatMs", json_object_get(params, "heartbeatMs"));
-	jw_obj_end(&f.w);
-	return fact_close(&f, b);
+	command_fact_auto struct command_fact run;
+	command_fact_init(&run, command, &s, b);
+	return EMIT(task_updated, b, s,
+		    .changes = JSON_OBJECT(task_changes, .run = command_part(&run),
+					   .limits.heartbeatMs = param_int(params, "heartbeatMs")));
 }
 
 void engine_start_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
@@ -644,7 +569,6 @@ void engine_retry_task(struct engine *g, const json_t *params, const struct call
 	task_auto struct task t = TASK_INIT;
 	struct err e = ERR_INIT;
 	struct task_begun begun;
-	struct fact f;
 
 	if (task_get(g, param_str(params, "taskId"), c, &t, &e) == 0 && task_may(&t, TASK_VERB_RETRY, &e) == 0 &&
 	    t.d.attemptOpen)
@@ -653,12 +577,12 @@ void engine_retry_task(struct engine *g, const json_t *params, const struct call
 		transaction_reject(tx, &e);
 		return;
 	}
-	task_fact_open(&f, EVENT_TASK_RETRYING, &t.d, c);
-	f.draft.status = "retrying";
-	jw_kuint(&f.w, "attempt", (t.d.attemptCount == VIEW_ABSENT ? 0 : t.d.attemptCount) + 1);
-	task_fact_reason(&f, reason ? reason : "retry_task");
-	fact_close(&f, tx->batch);
-	task_begin(g, &t, tx->batch, c, reason ? reason : "retry_task", has_command(&t), &begun);
+	if (!reason)
+		reason = "retry_task";
+	const struct scope s = task_scope(&t.d, c);
+	EMIT(task_retrying, tx->batch, s, .envelope = { .status = "retrying", .status_reason = reason },
+	     .attempt = (t.d.attemptCount == VIEW_ABSENT ? 0 : t.d.attemptCount) + 1, .reason = reason);
+	task_begin(g, &t, tx->batch, c, reason, has_command(&t), &begun);
 	if (begun.how == TASK_BEGUN && !has_command(&t))
 		task_set_worker(g, t.d.taskId, c);
 	transaction_after_commit(tx, task_launch, t.d.taskId);

@@ -120,24 +120,35 @@ static void carry_out(struct engine *g, const char *task_id)
 	task_cancel_check(g, task_id);
 }
 
-struct finished {
+/* Children of a task that had (not) completed before it was cancelled. */
+struct children_list {
+	struct engine *engine;
+	const char *task_id;
+	bool completed;
 	struct jw *w;
-	bool over;
 };
 
 static bool list_child(void *ctx, const char *target, const char *status)
 {
-	struct finished *f = ctx;
+	const struct children_list *l = ctx;
 
-	if ((strcmp(status, "satisfied") == 0) == f->over)
-		jw_str(f->w, target);
+	if ((strcmp(status, "satisfied") == 0) == l->completed)
+		jw_str(l->w, target);
 	return true;
+}
+
+static void write_children(struct jw *w, const void *list, size_t n)
+{
+	struct children_list l = *(const struct children_list *)list;
+
+	l.w = w;
+	jw_arr(w);
+	task_each_edge(l.engine, l.task_id, "child", list_child, &l);
+	jw_arr_end(w);
 }
 
 static void cancelled_fact(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c)
 {
-	struct fact f;
-
 	if (t->d.attemptOpen) {
 		const struct attempt_end end = { .status = "cancelled",
 						 .category = "cancelled",
@@ -147,21 +158,14 @@ static void cancelled_fact(struct engine *g, const struct task *t, struct store_
 		cancelling.status = TASK_CANCELLING;
 		task_attempt_failed(g, &cancelling, b, c, &end);
 	}
-	task_fact_open(&f, EVENT_TASK_CANCELLED, &t->d, c);
-	f.draft.status = "cancelled";
-	struct jval reason = jval_get(t->d.cancellation, "reason");
-	mem_auto char *why = jval_strdup(reason);
-	f.draft.status_reason = why;
-	struct finished ended = { &f.w, false }, before = { &f.w, true };
-	jw_karr(&f.w, "ended");
-	task_each_edge(g, t->d.taskId, "child", list_child, &ended);
-	jw_arr_end(&f.w);
-	jw_karr(&f.w, "finishedBefore");
-	task_each_edge(g, t->d.taskId, "child", list_child, &before);
-	jw_arr_end(&f.w);
-	jw_kopt(&f.w, "reason", why);
-	fact_close(&f, b);
-	fact_snapshot(g, b, (uint32_t)t->d.uid, t->d.sessionId, t->d.threadId, t->d.taskId);
+	mem_auto char *why = jval_strdup(jval_get(t->d.cancellation, "reason"));
+	const struct children_list ended = { .engine = g, .task_id = t->d.taskId },
+				   before = { .engine = g, .task_id = t->d.taskId, .completed = true };
+	const struct scope s = task_scope(&t->d, c);
+	EMIT(task_cancelled, b, s, .envelope = { .status = "cancelled", .status_reason = why },
+	     .ended = json_from_writer(write_children, &ended, 0),
+	     .finishedBefore = json_from_writer(write_children, &before, 0), .reason = why);
+	fact_snapshot(g, b, &s);
 }
 
 static bool nothing_open(struct engine *g, const char *task_id)
@@ -218,19 +222,12 @@ struct intent {
 
 static void intent_fact(struct intent *in, const struct task *t, const char *propagation)
 {
-	struct fact f;
-
-	task_fact_open(&f, EVENT_TASK_CANCEL_REQUESTED, &t->d, in->caller);
-	f.draft.status = "cancelling";
-	fact_requester(&f.w, "requestedBy", &in->by);
-	jw_kstr(&f.w, "propagation", propagation);
-	jw_kobj(&f.w, "cancellation");
-	jw_kopt(&f.w, "reason", in->reason);
-	fact_requester(&f.w, "requestedBy", &in->by);
-	fact_time(&f.w, "requestedAt", engine_real(in->engine));
-	jw_obj_end(&f.w);
-	task_fact_reason(&f, in->reason);
-	fact_close(&f, in->batch);
+	EMIT(task_cancel_requested, in->batch, task_scope(&t->d, in->caller),
+	     .envelope = { .status = "cancelling", .status_reason = in->reason },
+	     .requestedBy = json_requester(&in->by), .propagation = propagation,
+	     .cancellation = JSON_OBJECT(cancellation, .reason = in->reason, .requestedBy = json_requester(&in->by),
+					 .requestedAt = engine_real(in->engine)),
+	     .reason = in->reason);
 	in->count++;
 }
 

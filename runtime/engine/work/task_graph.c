@@ -129,14 +129,8 @@ static bool leads_to(struct engine *g, const char *from, const char *to, bool wa
 void task_edge_fact(const struct task_doc *d, struct store_batch *b, const struct caller *c, const char *kind,
 		    const char *target, const char *status, const char *reason)
 {
-	struct fact f;
-
-	task_fact_open(&f, EVENT_TASK_DEPENDENCY_UPDATED, d, c);
-	jw_kstr(&f.w, "kind", kind);
-	jw_kstr(&f.w, "targetId", target);
-	jw_kstr(&f.w, "status", status);
-	jw_kopt(&f.w, "reason", reason);
-	fact_close(&f, b);
+	EMIT(task_dependency_updated, b, task_scope(d, c), .kind = kind, .targetId = target, .status = status,
+	     .reason = reason);
 }
 
 void task_link_facts(const struct task *t, const struct task *other, struct store_batch *b, const struct caller *c,
@@ -336,20 +330,16 @@ static void count_children(struct engine *g, const struct task *parent, bool com
 	uint64_t all = parent->d.childCount == VIEW_ABSENT ? 0 : parent->d.childCount;
 	uint64_t ended = (parent->d.childrenEnded == VIEW_ABSENT ? 0 : parent->d.childrenEnded) + 1;
 	uint64_t done = (parent->d.childrenCompleted == VIEW_ABSENT ? 0 : parent->d.childrenCompleted) + completed;
-	struct fact f;
+	const struct scope s = task_scope(&parent->d, NULL);
 
 	if (task_status_ended(parent->status))
 		return; /* nothing of it makes progress any more */
 	if (ended < all && engine_real(g) < parent->d.progressAt + COUNTERS_MS * 1000)
 		return;
-	task_fact_open(&f, EVENT_TASK_PROGRESS, &parent->d, NULL);
-	jw_kobj(&f.w, "counters");
-	jw_kuint(&f.w, "children", all);
-	jw_kuint(&f.w, "childrenCompleted", done);
-	jw_kuint(&f.w, "childrenEnded", ended);
-	jw_obj_end(&f.w);
-	jw_kbool(&f.w, "derived", true);
-	fact_close(&f, b);
+	EMIT(task_progress, b, s,
+	     .counters = JSON_OBJECT(child_counters, .children = all, .childrenCompleted = done,
+				     .childrenEnded = ended),
+	     .derived = true);
 }
 
 /* Edges of this kind, at their other end and at this one, now that the task has ended; those ends are looked at

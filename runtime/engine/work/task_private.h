@@ -48,17 +48,16 @@ enum task_verb {
 /* ERR_STATE says what the status is and what could be done. TASK_VERB_ADD: a child, job, process or subagent. */
 int task_may(const struct task *t, enum task_verb v, struct err *e);
 
-/* A fact about the task, with its ids; `c` (or NULL: the engine's own doing) gives the request's. */
-void task_fact_open(struct fact *f, enum event_type type, const struct task_doc *d, const struct caller *c);
-void task_fact_reason(struct fact *f, const char *reason); /* payload and statusReason; nothing for NULL */
-void fact_time(struct jw *w, const char *key, uint64_t real_us);
+/* The ids of a fact about the task; `c` (or NULL: the engine itself acts) gives the request's. */
+struct scope task_scope(const struct task_doc *d, const struct caller *c);
 static inline uint64_t engine_real(struct engine *g) { return g->o.ports->real_us(g->o.host); }
 
 /* Parameters. */
 const char *param_str(const json_t *params, const char *name);
 int param_text(const json_t *params, const char *name, size_t most,
-	       struct err *e);                                    /* no longer than that, and not empty */
-void param_write(struct jw *w, const char *key, const json_t *v); /* nothing when it is not there */
+	       struct err *e);                                        /* no longer than that, and not empty */
+struct json_value param_json(const json_t *params, const char *name); /* absent when it is not there */
+struct opt_int param_int(const json_t *params, const char *name);
 int param_small(const json_t *params, const char *name, size_t most,
 		struct err *e); /* its JSON is no longer than that */
 /* An array of objects; strings in it become {member: string}. NULL and an error when it is something else. New
@@ -75,8 +74,21 @@ void param_hash(const json_t *params, char ret[65]); /* of the request's body */
 json_t *command_of(const json_t *params, const struct caller *c);
 int command_check(struct engine *g, const json_t *command, const struct caller *c, struct err *e);
 enum engine_role command_role(const json_t *command);
-/* `"command":{…}`, without the values of its variables; what is long or has such is whole behind `"commandRef":"…"`. */
-int command_write(struct fact *f, const json_t *command, struct store_batch *b, struct err *e);
+/*
+ * The command as an event has it: without the values of its variables, and whole behind a ref if it is long or has
+ * such. Nothing for NULL.
+ */
+struct command_fact {
+	char *shown;
+	char ref[ID_TEXT_MAX];
+};
+void command_fact_init(struct command_fact *c, const json_t *command, const struct scope *s, struct store_batch *b);
+void command_fact_done(struct command_fact *c);
+#define command_fact_auto __attribute__((cleanup(command_fact_done)))
+static inline struct task_command_part command_part(const struct command_fact *c)
+{
+	return (struct task_command_part){ .command = json_from_text(c->shown), .commandRef = none_if_empty(c->ref) };
+}
 json_t *command_read(struct engine *g, struct jval command, struct jval ref, struct err *e);
 
 /* task_attempt.c */

@@ -152,12 +152,9 @@ static int check_progress(const json_t *params, struct err *e)
 void engine_append_task_progress(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
 				 void *ctx)
 {
-	static const char *const members[] = { "phase",    "percent", "step",       "summary",
-					       "counters", "plan",    "validation", "usage" };
 	task_auto struct task t = TASK_INIT;
 	struct err e = ERR_INIT;
 	struct transaction *tx = begin(g, params, c, fn, ctx, TASK_VERB_PROGRESS, &t);
-	struct fact f;
 
 	if (!tx)
 		return;
@@ -173,14 +170,21 @@ void engine_append_task_progress(struct engine *g, const json_t *params, const s
 		transaction_reject(tx, &e);
 		return;
 	}
-	task_fact_open(&f, EVENT_TASK_PROGRESS, &t.d, c);
-	f.draft.phase = param_str(params, "phase");
-	for (size_t i = 0; i < countof(members); i++)
-		param_write(&f.w, members[i], json_object_get(params, members[i]));
-	param_write(&f.w, "outputRefs", refs);
-	param_write(&f.w, "delivery", delivery);
-	param_write(&f.w, "acceptance", acceptance);
-	if (fact_close(&f, tx->batch) < 0) {
+	const char *phase = param_str(params, "phase");
+	const struct scope s = task_scope(&t.d, c);
+	const struct task_progress progress = { .envelope.phase = phase,
+						.phase = phase,
+						.percent = param_json(params, "percent"),
+						.step = param_str(params, "step"),
+						.summary = param_str(params, "summary"),
+						.counters = param_json(params, "counters"),
+						.plan = param_json(params, "plan"),
+						.validation = param_json(params, "validation"),
+						.usage = param_json(params, "usage"),
+						.outputRefs = json_from_tree(refs),
+						.delivery = json_from_tree(delivery),
+						.acceptance = json_from_tree(acceptance) };
+	if (emit_task_progress(tx->batch, s, &progress) < 0) {
 		err_set(&e, ERR_INVALID, "the progress is too large for one event");
 		transaction_reject(tx, &e);
 		return;
@@ -221,19 +225,18 @@ void engine_pause_task(struct engine *g, const json_t *params, const struct call
 {
 	task_auto struct task t = TASK_INIT;
 	struct transaction *tx = begin(g, params, c, fn, ctx, TASK_VERB_PAUSE, &t);
-	struct fact f;
+	const char *reason = param_str(params, "reason");
+	buf_auto struct buf stopped = BUF_INIT;
+	struct jw w = jw_on(&stopped);
 
 	if (!tx)
 		return;
-	struct holding h = { .task_id = t.d.taskId, .hold = true };
-	task_fact_open(&f, EVENT_TASK_PAUSED, &t.d, c);
-	f.draft.status = "paused";
-	h.w = &f.w;
-	jw_karr(&f.w, "stopped");
+	struct holding h = { .task_id = t.d.taskId, .hold = true, .w = &w };
+	jw_arr(&w);
 	strmap_each(&g->processes, hold_one, &h);
-	jw_arr_end(&f.w);
-	task_fact_reason(&f, param_str(params, "reason"));
-	fact_close(&f, tx->batch);
+	jw_arr_end(&w);
+	EMIT(task_paused, tx->batch, task_scope(&t.d, c), .envelope = { .status = "paused", .status_reason = reason },
+	     .stopped = json_from_buf(&stopped), .reason = reason);
 	tx->flags |= STORE_MUST; /* they stand still already */
 	finish(tx, &t, "paused");
 }
@@ -265,9 +268,9 @@ void engine_resume_task(struct engine *g, const json_t *params, const struct cal
 	task_auto struct task t = TASK_INIT;
 	struct transaction *tx = begin(g, params, c, fn, ctx, TASK_VERB_RESUME, &t);
 	const char *status = tx ? status_after_resume(g, &t) : NULL;
+	const char *reason = param_str(params, "reason");
 	struct task_begun begun;
 	struct err e = ERR_INIT;
-	struct fact f;
 
 	if (!tx)
 		return;
@@ -279,11 +282,9 @@ void engine_resume_task(struct engine *g, const json_t *params, const struct cal
 		transaction_reject(tx, &e);
 		return;
 	}
-	task_fact_open(&f, EVENT_TASK_RESUMED, &t.d, c);
-	f.draft.status = status;
-	jw_kstr(&f.w, "status", status);
-	task_fact_reason(&f, param_str(params, "reason"));
-	fact_close(&f, tx->batch);
+	const struct scope s = task_scope(&t.d, c);
+	EMIT(task_resumed, tx->batch, s, .envelope = { .status = status, .status_reason = reason }, .status = status,
+	     .reason = reason);
 	if (!t.d.attemptOpen && (t.d.startedAt || t.status == TASK_BLOCKED || t.d.pausedFrom[0])) {
 		task_begin(g, &t, tx->batch, c, "resumed",
 			   t.d.command.type == JT_OBJECT || t.d.commandRef.type == JT_STRING, &begun);
@@ -391,27 +392,18 @@ void task_completed_fact(struct engine *g, const struct task *t, struct store_ba
 					 ? param_refs(params, "artifacts", "artifactId", &e)
 					 : NULL,
 		    *delivery = param_delivery(params, "delivery", &e);
-	struct fact f;
+	const struct scope s = task_scope(&t->d, c);
 
 	task_outputs_keep(&t->d, b, outputs);
-	task_fact_open(&f, EVENT_TASK_COMPLETED, &t->d, c);
-	f.draft.status = "completed";
-	if (acceptance)
-		jw_kraw(&f.w, "acceptance", acceptance, strlen(acceptance));
-	param_write(&f.w, "outputs", outputs);
-	param_write(&f.w, "artifacts", artifacts);
-	param_write(&f.w, "evidenceRefs", json_object_get(params, "evidenceRefs"));
-	if (delivery) {
-		param_write(&f.w, "deliveryState", delivery);
-	} else if (t->d.deliveryState.type != JT_OBJECT) {
-		jw_kobj(&f.w, "deliveryState");
-		jw_kstr(&f.w, "state", delivery_to_parent(g, t));
-		jw_obj_end(&f.w);
-	}
-	jw_kopt(&f.w, "completionSummary", param_str(params, "summary"));
-	jw_kstr(&f.w, "declaredBy", declared_by);
-	fact_close(&f, b);
-	fact_snapshot(g, b, (uint32_t)t->d.uid, t->d.sessionId, t->d.threadId, t->d.taskId);
+	const struct json_value delivered = delivery ? json_from_tree(delivery)
+					    : t->d.deliveryState.type == JT_OBJECT
+						    ? JSON_NONE
+						    : JSON_OBJECT(delivery, .state = delivery_to_parent(g, t));
+	EMIT(task_completed, b, s, .envelope.status = "completed", .acceptance = json_from_text(acceptance),
+	     .outputs = json_from_tree(outputs), .artifacts = json_from_tree(artifacts),
+	     .evidenceRefs = param_json(params, "evidenceRefs"), .deliveryState = delivered,
+	     .completionSummary = param_str(params, "summary"), .declaredBy = declared_by);
+	fact_snapshot(g, b, &s);
 }
 
 static int check_completion(const json_t *params, struct err *e)
@@ -520,14 +512,12 @@ void engine_archive_task(struct engine *g, const json_t *params, const struct ca
 {
 	task_auto struct task t = TASK_INIT;
 	struct transaction *tx = begin(g, params, c, fn, ctx, TASK_VERB_ARCHIVE, &t);
-	struct fact f;
+	const char *reason = param_str(params, "reason");
 
 	if (!tx)
 		return;
-	task_fact_open(&f, EVENT_TASK_ARCHIVED, &t.d, c);
-	f.draft.status = "archived";
-	task_fact_reason(&f, param_str(params, "reason"));
-	fact_close(&f, tx->batch);
+	EMIT(task_archived, tx->batch, task_scope(&t.d, c),
+	     .envelope = { .status = "archived", .status_reason = reason }, .reason = reason);
 	finish(tx, &t, "archived");
 }
 
@@ -555,7 +545,6 @@ void task_on_action(struct engine *g, const char *task_id, const char *action_id
 	task_auto struct task t = TASK_INIT;
 	struct err e = ERR_INIT;
 	char other[ID_ROOM];
-	struct fact f;
 
 	if (!task_id || !*task_id || task_read(g, task_id, &t, &e) != 0 || task_status_ended(t.status) ||
 	    t.status == TASK_CANCELLING)
@@ -563,15 +552,15 @@ void task_on_action(struct engine *g, const char *task_id, const char *action_id
 	if (t.status == TASK_PAUSED ||
 	    (!opened && (!t.d.actionId[0] || first_of(g, VIEW_TASK_ACTION, task_id, action_id, other))))
 		return;
-	task_fact_open(&f, opened ? EVENT_TASK_WAITING : EVENT_TASK_RESUMED, &t.d, NULL);
-	f.draft.ids[ID_ACTION] = action_id;
-	f.draft.status = opened ? waiting : t.d.attemptOpen ? "running" : "accepted";
-	jw_kstr(&f.w, "status", f.draft.status);
+	struct scope s = task_scope(&t.d, NULL);
+	s.action = action_id;
 	if (opened) {
-		jw_kstr(&f.w, "waitingFor", "action");
-		jw_kstr(&f.w, "actionId", action_id);
+		EMIT(task_waiting, b, s, .envelope.status = waiting, .status = waiting, .waitingFor = "action",
+		     .actionId = action_id);
 	} else {
-		task_fact_reason(&f, "the action was answered");
+		const char *status = t.d.attemptOpen ? "running" : "accepted", *reason = "the action was answered";
+
+		EMIT(task_resumed, b, s, .envelope = { .status = status, .status_reason = reason }, .status = status,
+		     .reason = reason);
 	}
-	fact_close(&f, b);
 }
