@@ -37,6 +37,7 @@ enum id_kind {
 
 #define ID_TEXT_MAX 40  /* a made id with its NUL fits */
 #define ID_GIVEN_MAX 64 /* the longest id a caller may give, without NUL */
+#define ID_ROOM 72      /* any id with its NUL, generated or given by a caller */
 
 void id_make(enum id_kind kind, char out[ID_TEXT_MAX]);
 const char *id_prefix(enum id_kind kind); /* "proc_" */

@@ -16,12 +16,18 @@ void json_write_uint(struct jw *w, const void *number, size_t n) { jw_uint(w, *(
 
 void json_write_real(struct jw *w, const void *number, size_t n) { jw_real(w, *(const double *)number); }
 
-void json_value_member(struct jw *w, const char *key, const struct json_value *v)
+void json_value_write(struct jw *w, struct json_value v)
 {
-	if (v->write) {
-		jw_key(w, key);
-		v->write(w, v->value, v->n);
-	} else if (v->value) {
-		jw_kraw(w, key, v->value, v->n);
-	}
+	if (v.write)
+		v.write(w, v.value, v.n);
+	else
+		jw_raw(w, v.value, v.n);
+}
+
+void json_value_member(struct jw *w, const char *key, struct json_value v)
+{
+	if (!v.write && !v.value)
+		return;
+	jw_key(w, key);
+	json_value_write(w, v);
 }

@@ -72,7 +72,8 @@ static inline struct json_value json_from_real(const double *number)
 	return json_from_writer(json_write_real, number, 0);
 }
 
+void json_value_write(struct jw *w, struct json_value v); /* one that is not absent */
 /* Writes nothing for an absent value. */
-void json_value_member(struct jw *w, const char *key, const struct json_value *v);
+void json_value_member(struct jw *w, const char *key, struct json_value v);
 
 #endif

@@ -52,12 +52,18 @@ static inline void put_real(struct jw *w, const char *key, const double *v)
 	jw_real(w, *v);
 }
 
-static inline void put_json(struct jw *w, const char *key, const struct json_value *v) { json_value_member(w, key, v); }
+static inline void put_json(struct jw *w, const char *key, const struct json_value *v)
+{
+	json_value_member(w, key, *v);
+}
 
+/* Members without braces around them: a function's or, from a buffer, their text. */
 static inline void put_members(struct jw *w, const struct json_value *v)
 {
 	if (v->write)
 		v->write(w, v->value, v->n);
+	else if (v->value)
+		jw_raw(w, v->value, v->n);
 }
 
 #define FIELD(member, key, kind, type, optional) put_##kind(w, key, &p->member);

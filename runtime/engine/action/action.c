@@ -46,12 +46,6 @@ int action_read(struct engine *g, const char *action_id, struct buf *text, struc
 
 /* ---- opening ---- */
 
-static void json_member(struct jw *w, const char *key, const char *json)
-{
-	if (json)
-		jw_kraw(w, key, json, strlen(json));
-}
-
 static void watch_deadline(struct engine *g, uint64_t expires_us)
 {
 	uint64_t real = g->o.ports->real_us(g->o.host);
@@ -65,37 +59,30 @@ static void watch_deadline(struct engine *g, uint64_t expires_us)
 static int required_fact(struct engine *g, const struct action_spec *s, const char *id, const char *turn,
 			 const char *thread, struct store_batch *b)
 {
-	char expires[CLOCK_TEXT_MAX], step[ID_TEXT_MAX];
-	struct fact made, *f = &made;
+	uint64_t expires = s->timeout_ms ? g->o.ports->real_us(g->o.host) + s->timeout_ms * 1000 : 0;
+	char step[ID_TEXT_MAX];
 
 	id_make(ID_KIND_STEP, step);
-	fact_open(f, EVENT_ACTION_REQUIRED, s->uid, s->session_id, thread, turn);
-	f->draft.ids[ID_ACTION] = id;
-	f->draft.ids[ID_STEP] = s->step_id ? s->step_id : step;
-	f->draft.ids[ID_TASK] = s->task_id;
-	f->draft.ids[ID_PROCESS] = s->process_id;
-	f->draft.ids[ID_TOOL_CALL] = s->tool_call_id;
-	f->draft.ids[ID_TRACE] = s->trace_id;
-	f->draft.ids[ID_REQUEST] = s->request_id;
-	f->draft.status = "pending";
-	jw_kstr(&f->w, "actionType", s->action_type);
-	jw_kstr(&f->w, "kind", kinds[s->kind].name);
-	jw_kopt(&f->w, "prompt", s->prompt);
-	json_member(&f->w, "schema", s->schema_json);
-	json_member(&f->w, "decisions", s->decisions_json ? s->decisions_json : "[\"allow\",\"deny\"]");
-	json_member(&f->w, "scope", s->scope_json);
-	json_member(&f->w, "policy", s->policy_json);
-	json_member(&f->w, "continuation", s->continuation_json);
-	jw_kstr(&f->w, "defaultDecision", s->default_decision ? s->default_decision : "deny");
-	if (s->timeout_ms) {
-		uint64_t at = g->o.ports->real_us(g->o.host) + s->timeout_ms * 1000;
-
-		clock_format(at, expires);
-		jw_kstr(&f->w, "expiresAt", expires);
-		watch_deadline(g, at);
-	}
-	fact_requester(&f->w, "requestedBy", &s->by);
-	return fact_close(f, b);
+	if (expires)
+		watch_deadline(g, expires);
+	const struct scope scope = { .uid = s->uid,
+				     .session = s->session_id,
+				     .thread = thread,
+				     .turn = turn,
+				     .action = id,
+				     .step = s->step_id ? s->step_id : step,
+				     .task = s->task_id,
+				     .process = s->process_id,
+				     .tool_call = s->tool_call_id,
+				     .trace = s->trace_id,
+				     .request = s->request_id };
+	return EMIT(action_required, b, scope, .envelope.status = "pending", .actionType = s->action_type,
+		    .kind = kinds[s->kind].name, .prompt = s->prompt, .schema = json_from_text(s->schema_json),
+		    .decisions = json_from_text(s->decisions_json ? s->decisions_json : "[\"allow\",\"deny\"]"),
+		    .scope = json_from_text(s->scope_json), .policy = json_from_text(s->policy_json),
+		    .continuation = json_from_text(s->continuation_json),
+		    .defaultDecision = s->default_decision ? s->default_decision : "deny", .expiresAt = expires,
+		    .requestedBy = json_requester(&s->by));
 }
 
 int action_open(struct engine *g, const struct action_spec *s, struct store_batch *b, char ret_id[ID_ROOM],
@@ -148,24 +135,21 @@ static void over(struct engine *g, const char *action_id)
 static void resolved_fact(const struct action_outcome *o, const char *request_id, struct store_batch *b)
 {
 	const struct action_doc *a = o->action;
-	struct fact f;
+	const struct scope s = { .uid = (uint32_t)a->uid,
+				 .session = a->sessionId,
+				 .thread = a->threadId,
+				 .turn = a->turnId,
+				 .action = a->actionId,
+				 .step = a->stepId,
+				 .task = a->taskId,
+				 .process = a->processId,
+				 .tool_call = a->toolCallId,
+				 .request = request_id };
+	bool by_person = strcmp(o->source, "timeout") != 0;
 
-	fact_open(&f, EVENT_ACTION_RESOLVED, (uint32_t)a->uid, a->sessionId, a->threadId, a->turnId);
-	f.draft.ids[ID_ACTION] = a->actionId;
-	f.draft.ids[ID_STEP] = a->stepId[0] ? a->stepId : NULL;
-	f.draft.ids[ID_TASK] = a->taskId[0] ? a->taskId : NULL;
-	f.draft.ids[ID_PROCESS] = a->processId[0] ? a->processId : NULL;
-	f.draft.ids[ID_TOOL_CALL] = a->toolCallId[0] ? a->toolCallId : NULL;
-	f.draft.ids[ID_REQUEST] = request_id;
-	f.draft.status = o->status;
-	jw_kstr(&f.w, "decision", o->decision);
-	jw_kstr(&f.w, "source", o->source);
-	if (strcmp(o->source, "timeout") != 0)
-		fact_requester(&f.w, "resolver", &o->by);
-	jw_kopt(&f.w, "note", o->note);
-	jw_kstr(&f.w, "scope", o->scope ? o->scope : "once");
-	json_member(&f.w, "response", o->response_json);
-	fact_close(&f, b);
+	EMIT(action_resolved, b, s, .envelope.status = o->status, .decision = o->decision, .source = o->source,
+	     .resolver = by_person ? json_requester(&o->by) : JSON_NONE, .note = o->note,
+	     .scope = json_from_string(o->scope ? o->scope : "once"), .response = json_from_text(o->response_json));
 }
 
 /* The thread goes on when this was the last thing its turn waited for. */

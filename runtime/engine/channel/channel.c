@@ -216,7 +216,7 @@ void engine_reconnect_channel(struct engine *g, const char *channel_id, uint64_t
 	jw_kstr(&tx->w, "sessionId", doc.sessionId);
 	jw_kstr(&tx->w, "resumeToken", fresh);
 	jw_kuint(&tx->w, "resumedFrom", gap ? first - 1 : last_acked);
-	json_value_member(&tx->w, "gap", &missed);
+	json_value_member(&tx->w, "gap", missed);
 	transaction_commit(tx);
 }
 

@@ -49,7 +49,6 @@ static int emit_refuse(struct err *e, enum err_code code, size_t i, const char *
 static int emit_system_turn(struct engine *g, struct store_batch *b, const struct caller *c, const char *session,
 			    const struct view_session_brief *brief, char thread[ID_ROOM], char turn[ID_ROOM])
 {
-	struct fact f;
 
 	snprintf(thread, ID_ROOM, "%s", brief->first_thread);
 	if (turn[0])
@@ -59,11 +58,9 @@ static int emit_system_turn(struct engine *g, struct store_batch *b, const struc
 		return 0;
 	}
 	id_make(ID_KIND_TURN, turn);
-	fact_open(&f, EVENT_TURN_SUBMITTED, c->uid, session, thread, turn);
-	f.draft.status = "accepted";
-	jw_kstr(&f.w, "source", "system");
-	jw_kstr(&f.w, "status", "accepted");
-	return fact_close(&f, b);
+	return EMIT(turn_submitted, b,
+		    ((struct scope){ .uid = c->uid, .session = session, .thread = thread, .turn = turn }),
+		    .envelope.status = "accepted", .source = "system", .status = "accepted");
 }
 
 /*

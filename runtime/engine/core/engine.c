@@ -300,7 +300,6 @@ static void engine_note(struct engine *g, enum event_type type, const char *code
 			va_list ap)
 {
 	char detail[512];
-	struct fact f;
 
 	vsnprintf(detail, sizeof detail, fmt, ap);
 	if (type == EVENT_RUNTIME_ERROR)
@@ -308,11 +307,11 @@ static void engine_note(struct engine *g, enum event_type type, const char *code
 	else
 		log_warning("%s", detail);
 	struct store_batch *b = store_batch_new(g->o.store);
-	fact_open(&f, type, g->o.owner_uid, g->system_session, g->system_thread, NULL);
-	jw_kstr(&f.w, "code", code);
-	jw_kstr(&f.w, "detail", detail);
-	jw_kstr(&f.w, "advice", advice);
-	if (fact_close(&f, b) < 0) {
+	const struct scope s = { .uid = g->o.owner_uid, .session = g->system_session, .thread = g->system_thread };
+	int r = type == EVENT_RUNTIME_ERROR
+			? EMIT(runtime_error, b, s, .code = code, .detail = detail, .advice = advice)
+			: EMIT(runtime_warning, b, s, .code = code, .detail = detail, .advice = advice);
+	if (r < 0) {
 		store_batch_free(b);
 		return;
 	}
@@ -375,7 +374,6 @@ static void policy_is(struct engine *g, const char *key, const char *layer, cons
 {
 	buf_auto struct buf before = BUF_INIT;
 	struct err e = ERR_INIT;
-	struct fact f;
 
 	const struct policy_write *newer = strmap_get(&g->policy_writes, key);
 	int r = newer ? 0 : store_meta_get(g->o.store, key, &before, &e);
@@ -386,18 +384,9 @@ static void policy_is(struct engine *g, const char *key, const char *layer, cons
 	if (r < 0 || strcmp(buf_cstr(&before), hash) == 0)
 		return;
 	struct store_batch *b = store_batch_new(g->o.store);
-	fact_open(&f, EVENT_POLICY_CHANGED, g->o.owner_uid, g->system_session, g->system_thread, NULL);
-	jw_kstr(&f.w, "layer", layer);
-	if (file) {
-		jw_kstr(&f.w, "file", file);
-		jw_kuint(&f.w, "uid", uid);
-	}
-	if (before.len)
-		jw_kstr(&f.w, "oldHash", before.data);
-	if (hash[0])
-		jw_kstr(&f.w, "newHash", hash);
-	jw_kstr(&f.w, "summary", summary);
-	if (fact_close(&f, b) < 0) {
+	const struct scope s = { .uid = g->o.owner_uid, .session = g->system_session, .thread = g->system_thread };
+	if (EMIT(policy_changed, b, s, .layer = layer, .file = file, .uid = opt_int_if(file, uid),
+		 .oldHash = none_if_empty(buf_cstr(&before)), .newHash = none_if_empty(hash), .summary = summary) < 0) {
 		store_batch_free(b);
 		return;
 	}

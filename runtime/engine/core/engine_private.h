@@ -73,19 +73,6 @@ struct engine {
 static inline uint64_t engine_now(struct engine *g) { return g->o.ports->boot_ns(g->o.host); }
 void engine_wake(struct engine *g, uint64_t boot_ns);
 
-/* A fact being written: the payload goes through `w` between fact_open and fact_close. */
-struct fact {
-	struct event_draft draft;
-	struct buf payload, members;
-	struct jw w;
-};
-void fact_open(struct fact *f, enum event_type type, uint32_t uid, const char *session_id, const char *thread_id,
-	       const char *turn_id);
-void fact_open_process(struct fact *f, enum event_type type, const struct process *p);
-/* Adds it to the batch. Only a programming error or an over-long field can make this fail: logged, and −1. */
-int fact_close(struct fact *f, struct store_batch *b);
-void fact_requester(struct jw *w, const char *key, const struct requester *by);
-void fact_limits(struct jw *w, const char *key, const struct process_limits *l);
 const char *role_name(enum engine_role r);
 
 /* Answers. A reply with an idempotency key is remembered in `b` before it is given (after b's commit). */

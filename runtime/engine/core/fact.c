@@ -5,52 +5,6 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 
-void fact_open(struct fact *f, enum event_type type, uint32_t uid, const char *session_id, const char *thread_id,
-	       const char *turn_id)
-{
-	*f = (struct fact){ .draft = { .type = type, .uid = uid } };
-	f->draft.ids[ID_SESSION] = none_if_empty(session_id);
-	f->draft.ids[ID_THREAD] = none_if_empty(thread_id);
-	f->draft.ids[ID_TURN] = none_if_empty(turn_id);
-	f->w = jw_on(&f->payload);
-	jw_obj(&f->w);
-}
-
-void fact_open_process(struct fact *f, enum event_type type, const struct process *p)
-{
-	fact_open(f, type, p->uid, p->session_id, p->thread_id, p->turn_id);
-	f->draft.ids[ID_PROCESS] = p->id;
-	f->draft.ids[ID_TASK] = none_if_empty(p->task_id);
-	f->draft.ids[ID_TOOL_CALL] = none_if_empty(p->tool_call_id);
-	f->draft.ids[ID_RUN] = none_if_empty(p->run_id);
-	f->draft.ids[ID_ATTEMPT] = none_if_empty(p->attempt_id);
-	f->draft.ids[ID_STEP] = none_if_empty(p->step_id);
-	f->draft.ids[ID_JOB] = none_if_empty(p->job_id);
-	f->draft.ids[ID_JOB_ITEM] = none_if_empty(p->job_item_id);
-	f->draft.ids[ID_SUBAGENT] = none_if_empty(p->subagent_id);
-	f->draft.ids[ID_REQUEST] = none_if_empty(p->start.request_id);
-	f->draft.ids[ID_TRACE] = none_if_empty(p->trace_id);
-}
-
-int fact_close(struct fact *f, struct store_batch *b)
-{
-	struct err e = ERR_INIT;
-
-	jw_obj_end(&f->w);
-	f->draft.payload = f->payload.data;
-	f->draft.payload_len = f->payload.len;
-	if (f->members.len) {
-		f->draft.members = f->members.data;
-		f->draft.members_len = f->members.len;
-	}
-	int r = store_batch_event(b, &f->draft, &e);
-	if (r < 0)
-		log_error("write %s: %s (field %s)", event_info(f->draft.type)->name, e.message, e.field);
-	buf_done(&f->payload);
-	buf_done(&f->members);
-	return r;
-}
-
 int fact_emit(struct store_batch *b, const struct scope *s, enum event_type type, const struct envelope *payload)
 {
 	buf_auto struct buf body = BUF_INIT, members = BUF_INIT;
@@ -100,6 +54,18 @@ struct json_value json_from_tree(const json_t *v)
 	return v && !json_is_null(v) ? json_from_writer(write_tree, v, 0) : JSON_NONE;
 }
 
+static void write_ids(struct jw *w, const void *ids, size_t n)
+{
+	const char(*at)[ID_ROOM] = ids;
+
+	jw_arr(w);
+	for (size_t i = 0; i < n; i++)
+		jw_str(w, at[i]);
+	jw_arr_end(w);
+}
+
+struct json_value json_from_ids(const char (*ids)[ID_ROOM], size_t n) { return json_from_writer(write_ids, ids, n); }
+
 static void write_requester(struct jw *w, const void *requester, size_t n)
 {
 	const struct requester *by = requester;
@@ -113,12 +79,6 @@ static void write_requester(struct jw *w, const void *requester, size_t n)
 }
 
 struct json_value json_requester(const struct requester *by) { return json_from_writer(write_requester, by, 0); }
-
-void fact_requester(struct jw *w, const char *key, const struct requester *by)
-{
-	jw_key(w, key);
-	write_requester(w, by, 0);
-}
 
 static void write_limits(struct jw *w, const void *limits, size_t n)
 {
@@ -139,12 +99,6 @@ static void write_limits(struct jw *w, const void *limits, size_t n)
 	if (l->tmp_bytes && l->tmp_bytes != LIMIT_NONE)
 		jw_kuint(w, "tmpBytes", l->tmp_bytes);
 	jw_obj_end(w);
-}
-
-void fact_limits(struct jw *w, const char *key, const struct process_limits *l)
-{
-	jw_key(w, key);
-	write_limits(w, l, 0);
 }
 
 struct json_value json_limits(const struct process_limits *l) { return json_from_writer(write_limits, l, 0); }

@@ -35,7 +35,9 @@ static inline const char *none_if_empty(const char *s) { return s && *s ? s : NU
 
 struct scope process_scope(const struct process *p);
 
-struct json_value json_from_tree(const json_t *v);            /* NULL and null are absent */
+struct json_value json_from_tree(const json_t *v); /* NULL and null are absent */
+/* An array of the ids. */
+struct json_value json_from_ids(const char (*ids)[ID_ROOM], size_t n);
 struct json_value json_requester(const struct requester *by); /* {"uid":…,"pid":…,"role":…} */
 struct json_value json_limits(const struct process_limits *l);
 

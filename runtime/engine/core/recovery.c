@@ -222,28 +222,27 @@ static bool recover_process(void *ctx, const char *id, const char *json, size_t 
 
 /* ---- facts ---- */
 
+static void write_lost_end(struct jw *w, const void *process, size_t n)
+{
+	jw_key(w, "outputs");
+	process_outputs_json(process, w);
+	process_autorun_member(process, w);
+}
+
 static void lost_facts(struct recovery *r, struct process *p, struct store_batch *b)
 {
 	uint64_t size[STREAM_COUNT] = { 0 };
 	struct port_streams streams;
-	struct fact f;
 
 	port_streams_of(p, &streams);
 	r->ports->salvage(r->engine->o.host, p->id, &streams, size);
 	take_sizes(p, size);
 	process_output_flush(p, b);
 	process_truncated_facts(p, b);
-	fact_open_process(&f, EVENT_PROCESS_FAILED, p);
-	f.draft.status = "lost";
-	f.draft.status_reason = "the guard that held the process is gone; what became of it cannot be proved";
-	jw_kstr(&f.w, "category", "transport");
-	jw_kstr(&f.w, "message", f.draft.status_reason);
-	jw_kstr(&f.w, "status", "lost");
-	jw_key(&f.w, "outputs");
-	process_outputs_json(p, &f.w);
+	static const char why[] = "the guard that held the process is gone; what became of it cannot be proved";
 	p->execed = true; /* for all that is known */
-	process_autorun_member(p, &f.w);
-	fact_close(&f, b);
+	EMIT(process_failed, b, process_scope(p), .envelope = { .status = "lost", .status_reason = why },
+	     .category = "transport", .message = why, .status = "lost", .end = json_from_writer(write_lost_end, p, 0));
 	session_end_facts(p, b, "lost", "lost", "the process was lost");
 	const struct process_outcome o = {
 		.ran = true, .exit_code = -1, .status = "lost", .category = "lost", .message = "the process was lost"
@@ -252,9 +251,11 @@ static void lost_facts(struct recovery *r, struct process *p, struct store_batch
 		process_owners[p->owner]->ended(p, &o, b);
 }
 
-static void list_processes(struct jw *w, const char *key, struct process *const *list, size_t n)
+static void write_processes(struct jw *w, const void *processes, size_t n)
 {
-	jw_karr(w, key);
+	struct process *const *list = processes;
+
+	jw_arr(w);
 	for (size_t i = 0; i < n && i < 200; i++) {
 		jw_obj(w);
 		jw_kstr(w, "processId", list[i]->id);
@@ -278,34 +279,38 @@ static void list_outputs(struct jw *w, struct process *const *list, size_t n, si
 		}
 }
 
+static void write_outputs(struct jw *w, const void *recovery, size_t n)
+{
+	const struct recovery *r = recovery;
+	size_t shown = 0;
+
+	jw_arr(w);
+	list_outputs(w, r->alive, r->nalive, &shown);
+	list_outputs(w, r->exited, r->nexited, &shown);
+	list_outputs(w, r->lost, r->nlost, &shown);
+	jw_arr_end(w);
+}
+
 static void reconstructed_fact(struct recovery *r, struct store_batch *b, size_t aborted)
 {
 	struct engine *g = r->engine;
-	size_t shown = 0;
-	struct fact f;
+	const struct scope s = { .uid = g->o.owner_uid, .session = g->system_session, .thread = g->system_thread };
+	buf_auto struct buf actions = BUF_INIT, turns = BUF_INIT;
+	struct jw a = jw_on(&actions), t = jw_on(&turns);
 
-	fact_open(&f, EVENT_HISTORY_RECONSTRUCTED, g->o.owner_uid, g->system_session, g->system_thread, NULL);
-	jw_kstr(&f.w, "bootId", g->boot_id);
-	list_processes(&f.w, "alive", r->alive, r->nalive);
-	list_processes(&f.w, "exited", r->exited, r->nexited);
-	list_processes(&f.w, "lost", r->lost, r->nlost);
-	jw_kuint(&f.w, "aliveCount", r->nalive);
-	jw_kuint(&f.w, "exitedCount", r->nexited);
-	jw_kuint(&f.w, "lostCount", r->nlost);
-	jw_kuint(&f.w, "aborted", aborted);
-	jw_karr(&f.w, "outputs");
-	list_outputs(&f.w, r->alive, r->nalive, &shown);
-	list_outputs(&f.w, r->exited, r->nexited, &shown);
-	list_outputs(&f.w, r->lost, r->nlost, &shown);
-	jw_arr_end(&f.w);
-	jw_karr(&f.w, "openActions");
-	action_list_open(g, &f.w);
-	jw_arr_end(&f.w);
-	jw_karr(&f.w, "queuedTurns");
-	turn_list_queued(g, &f.w);
-	jw_arr_end(&f.w);
-	jw_kbool(&f.w, "degraded", r->degraded);
-	fact_close(&f, b);
+	jw_arr(&a);
+	action_list_open(g, &a);
+	jw_arr_end(&a);
+	jw_arr(&t);
+	turn_list_queued(g, &t);
+	jw_arr_end(&t);
+	EMIT(history_reconstructed, b, s, .bootId = g->boot_id,
+	     .alive = json_from_writer(write_processes, r->alive, r->nalive),
+	     .exited = json_from_writer(write_processes, r->exited, r->nexited),
+	     .lost = json_from_writer(write_processes, r->lost, r->nlost), .aliveCount = opt_int(r->nalive),
+	     .exitedCount = opt_int(r->nexited), .lostCount = opt_int(r->nlost), .aborted = aborted,
+	     .outputs = json_from_writer(write_outputs, r, 0), .openActions = json_from_buf(&actions),
+	     .queuedTurns = json_from_buf(&turns), .degraded = r->degraded);
 }
 
 static void on_recorded(void *ctx, const struct store_result *r)

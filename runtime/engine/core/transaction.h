@@ -8,7 +8,7 @@
  *
  *	struct transaction *tx = transaction_new(g, caller, fn, ctx);   or transaction_new_internal(g) without a request
  *	... checks on documents read speculatively; transaction_reject(tx, &e) and return when one fails ...
- *	fact_open(&f, …); … fact_close(&f, tx->batch);
+ *	EMIT(task_delegated, tx->batch, scope, .delegateKind = …);
  *	jw_kstr(&tx->w, "taskId", id);                                  the result's members
  *	transaction_commit(tx);
  *

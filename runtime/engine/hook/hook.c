@@ -21,8 +21,6 @@ bool hooks_are_at(const struct policy_hooks *hooks, enum hook_point point) { ret
 
 static void copy_id(char dst[ID_ROOM], const char *src) { snprintf(dst, ID_ROOM, "%s", src ? src : ""); }
 
-static const char *or_null(const char *id) { return id && id[0] ? id : NULL; }
-
 /* ---- their processes ---- */
 
 /* ${CLAUDE_PROJECT_DIR} in arguments, which no shell will read. */
@@ -112,8 +110,8 @@ static void run_start(struct hook_run *r)
 		.session_id = group->session_id,
 		.thread_id = group->thread_id,
 		.turn_id = group->turn_id,
-		.task_id = or_null(group->task_id),
-		.trace_id = or_null(group->trace_id),
+		.task_id = none_if_empty(group->task_id),
+		.trace_id = none_if_empty(group->trace_id),
 		.process_id = r->process_id,
 	};
 
@@ -175,16 +173,22 @@ void hook_group_cancel(struct hook_group *group, const char *reason)
 
 /* ---- their facts ---- */
 
-static void hook_fact_open(struct fact *f, enum event_type type, const struct hook_doc *d)
+static struct scope hook_scope(const struct hook_doc *d)
 {
-	fact_open(f, type, (uint32_t)d->uid, d->sessionId, d->threadId, d->turnId);
-	f->draft.ids[ID_PROCESS] = or_null(d->subjectId);
-	f->draft.ids[ID_TOOL_CALL] = or_null(d->toolCallId);
-	f->draft.ids[ID_TASK] = or_null(d->taskId);
-	f->draft.ids[ID_TRACE] = or_null(d->traceId);
-	jw_kstr(&f->w, "hookPoint", d->hookPoint);
-	jw_kraw(&f->w, "handlerRef", d->handlerRef.text, d->handlerRef.len);
-	jw_kstr(&f->w, "processId", d->processId);
+	return (struct scope){ .uid = (uint32_t)d->uid,
+			       .session = d->sessionId,
+			       .thread = d->threadId,
+			       .turn = d->turnId,
+			       .process = d->subjectId,
+			       .tool_call = d->toolCallId,
+			       .task = d->taskId,
+			       .trace = d->traceId };
+}
+
+/* As much of a text as an event shows; NULL for NULL. */
+static char *cut_text(const char *text)
+{
+	return text ? mem_strndup(text, text_utf8_cut(text, strnlen(text, REASON_SHOWN))) : NULL;
 }
 
 static uint64_t duration_of(struct engine *g, const struct hook_doc *d)
@@ -197,21 +201,17 @@ static uint64_t duration_of(struct engine *g, const struct hook_doc *d)
 void hook_failed_fact(struct engine *g, const struct hook_doc *d, const char *category, const char *message,
 		      struct store_batch *b)
 {
-	struct fact f;
+	bool timeout = strcmp(category, "timeout") == 0, lost = strcmp(category, "lost") == 0;
+	mem_auto char *handler = jval_strdup(d->handlerRef), *shown = cut_text(message);
 
-	hook_fact_open(&f, EVENT_HOOK_FAILED, d);
-	f.draft.status = strcmp(category, "timeout") == 0 ? "timed_out"
-			 : strcmp(category, "lost") == 0  ? "lost"
-							  : "failed";
-	f.draft.status_reason = message;
-	jw_kstr(&f.w, "category", category);
-	jw_kbool(&f.w, "retryable",
-		 strcmp(category, "timeout") == 0 || strcmp(category, "lost") == 0 ||
-			 strcmp(category, "cancelled") == 0);
-	jw_kbool(&f.w, "failedOpen", !d->failsClosed);
-	jw_kstrn(&f.w, "message", message, text_utf8_cut(message, strnlen(message, REASON_SHOWN)));
-	jw_kuint(&f.w, "durationMs", duration_of(g, d));
-	fact_close(&f, b);
+	EMIT(hook_failed, b, hook_scope(d),
+	     .envelope = { .status = timeout ? "timed_out"
+				     : lost  ? "lost"
+					     : "failed",
+			   .status_reason = message },
+	     .hookPoint = d->hookPoint, .handlerRef = handler, .processId = d->processId, .category = category,
+	     .retryable = timeout || lost || strcmp(category, "cancelled") == 0, .failedOpen = !d->failsClosed,
+	     .message = shown, .durationMs = opt_int(duration_of(g, d)));
 }
 
 static void keep(struct store_batch *b, const struct hook_doc *d, const char *text, const char *media,
@@ -242,7 +242,6 @@ static void completed_fact(struct process *p, const struct hook_doc *d, const st
 {
 	char input[ID_ROOM] = "", output[ID_ROOM] = "", context[ID_ROOM] = "";
 	int point = hook_point_find(d->hookPoint);
-	struct fact f;
 
 	if (a->input)
 		keep(b, d, a->input, "application/json", input);
@@ -250,33 +249,18 @@ static void completed_fact(struct process *p, const struct hook_doc *d, const st
 		keep(b, d, a->output, "application/json", output);
 	if (a->context)
 		keep(b, d, a->context, "text/plain", context);
-	hook_fact_open(&f, EVENT_HOOK_COMPLETED, d);
-	f.draft.status = "completed";
-	jw_kstr(&f.w, "status", "completed");
-	jw_kuint(&f.w, "durationMs", duration_of(p->engine, d));
-	jw_kstr(&f.w, "decision", outcome_of(point < 0 ? HOOK_STOP : (enum hook_point)point, a));
-	if (a->reason)
-		jw_kstrn(&f.w, "reason", a->reason, text_utf8_cut(a->reason, strnlen(a->reason, REASON_SHOWN)));
-	if (a->message)
-		jw_kstrn(&f.w, "systemMessage", a->message,
-			 text_utf8_cut(a->message, strnlen(a->message, REASON_SHOWN)));
-	jw_kopt(&f.w, "updatedInputRef", or_null(input));
-	jw_kopt(&f.w, "updatedToolOutputRef", or_null(output));
-	jw_karr(&f.w, "additionalContextRefs");
-	if (context[0])
-		jw_str(&f.w, context);
-	jw_arr_end(&f.w);
-	if (a->suppress)
-		jw_kbool(&f.w, "suppressOutput", true);
-	if (a->stop)
-		jw_kbool(&f.w, "stops", true);
-	if (a->async)
-		jw_kbool(&f.w, "async", true);
-	jw_karr(&f.w, "auditRefs");
-	if (p->streams[STREAM_STDOUT].ref[0] && !a->suppress)
-		jw_str(&f.w, p->streams[STREAM_STDOUT].ref);
-	jw_arr_end(&f.w);
-	fact_close(&f, b);
+	mem_auto char *handler = jval_strdup(d->handlerRef), *reason = cut_text(a->reason),
+		      *message = cut_text(a->message);
+	const char *const contexts[] = { context }, *const audits[] = { p->streams[STREAM_STDOUT].ref };
+	EMIT(hook_completed, b, hook_scope(d), .envelope.status = "completed", .hookPoint = d->hookPoint,
+	     .handlerRef = handler, .processId = d->processId, .status = "completed",
+	     .durationMs = duration_of(p->engine, d),
+	     .decision = outcome_of(point < 0 ? HOOK_STOP : (enum hook_point)point, a), .reason = reason,
+	     .systemMessage = message, .updatedInputRef = none_if_empty(input),
+	     .updatedToolOutputRef = none_if_empty(output),
+	     .additionalContextRefs = json_from_strings(contexts, context[0] ? 1 : 0), .suppressOutput = a->suppress,
+	     .stops = a->stop, .async = a->async,
+	     .auditRefs = json_from_strings(audits, audits[0][0] && !a->suppress ? 1 : 0));
 	if (r) {
 		copy_id(r->input_ref, input);
 		copy_id(r->context_ref, context);

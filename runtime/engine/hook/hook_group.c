@@ -12,8 +12,6 @@
 
 static void copy_id(char dst[ID_ROOM], const char *src) { snprintf(dst, ID_ROOM, "%s", src ? src : ""); }
 
-static const char *or_null(const char *id) { return id && id[0] ? id : NULL; }
-
 static char **copy_strings(char *const *v, size_t n)
 {
 	char **copy = mem_zalloc(n + 1, sizeof *copy);
@@ -61,30 +59,21 @@ static void started_fact(const struct hook_group *group, const struct hook_run *
 			 struct store_batch *b)
 {
 	mem_auto char *handler = mem_printf("%s:%u", r->said->ref.file, r->said->ref.line);
-	struct fact f;
+	mem_auto char *preview = mem_strndup(r->input, text_utf8_cut(r->input, strnlen(r->input, INPUT_PREVIEW)));
+	const struct scope scope = { .uid = s->uid,
+				     .session = group->session_id,
+				     .thread = group->thread_id,
+				     .turn = group->turn_id,
+				     .process = s->process_id,
+				     .tool_call = group->tool_call_id,
+				     .task = group->task_id,
+				     .trace = group->trace_id };
 
-	fact_open(&f, EVENT_HOOK_STARTED, s->uid, group->session_id, group->thread_id, group->turn_id);
-	f.draft.ids[ID_PROCESS] = or_null(s->process_id);
-	f.draft.ids[ID_TOOL_CALL] = or_null(group->tool_call_id);
-	f.draft.ids[ID_TASK] = or_null(group->task_id);
-	f.draft.ids[ID_TRACE] = or_null(group->trace_id);
-	f.draft.status = "running";
-	jw_kstr(&f.w, "hookPoint", hook_point_name(group->point));
-	jw_kstr(&f.w, "handlerRef", handler);
-	jw_kstr(&f.w, "handler", r->said->ref.text);
-	jw_kstr(&f.w, "layer", rule_layer_name(r->said->ref.layer));
-	jw_kuint(&f.w, "timeoutMs", r->timeout_ms);
-	jw_kstrn(&f.w, "inputPreview", r->input, text_utf8_cut(r->input, strnlen(r->input, INPUT_PREVIEW)));
-	jw_kstr(&f.w, "processId", r->process_id);
-	jw_kbool(&f.w, "failsClosed", r->said->ref.closed);
-	if (r->async)
-		jw_kbool(&f.w, "async", true);
-	else
-		jw_kopt(&f.w, "waits", s->waits);
-	jw_kopt(&f.w, "ownerKind", s->owner_kind);
-	if (s->owns_turn)
-		jw_kbool(&f.w, "ownsTurn", true);
-	fact_close(&f, b);
+	EMIT(hook_started, b, scope, .envelope.status = "running", .hookPoint = hook_point_name(group->point),
+	     .handlerRef = handler, .handler = r->said->ref.text, .layer = rule_layer_name(r->said->ref.layer),
+	     .timeoutMs = opt_int(r->timeout_ms), .inputPreview = preview, .processId = r->process_id,
+	     .failsClosed = opt_bool(r->said->ref.closed), .async = r->async, .waits = r->async ? NULL : s->waits,
+	     .ownerKind = s->owner_kind, .ownsTurn = s->owns_turn);
 }
 
 /* What is told of the place may forbid a workspace's own hook something, or to run. */
@@ -249,7 +238,7 @@ void hook_said_free(struct hook_reply *said, size_t n)
 
 const char *hook_group_input_ref(const struct hook_group *group, const struct hook_reply *said)
 {
-	return said ? or_null(group->run[said - group->said].input_ref) : NULL;
+	return said ? none_if_empty(group->run[said - group->said].input_ref) : NULL;
 }
 
 void hook_context_refs(const struct hook_group *group, struct jw *w)

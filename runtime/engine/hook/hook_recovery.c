@@ -17,21 +17,18 @@ static void settle_start(struct engine *g, const struct hook_doc *d, struct tran
 {
 	static const char why[] =
 		"the runtime was restarted while hooks looked at it: it is denied, and can be started again";
-	struct fact f;
 
 	if (d->ownerKind[0] || !d->subjectId[0] || engine_process(g, d->subjectId))
 		return;
-	fact_open(&f, EVENT_PROCESS_FAILED, (uint32_t)d->uid, d->sessionId, d->threadId, d->turnId);
-	f.draft.ids[ID_PROCESS] = d->subjectId;
-	f.draft.ids[ID_TASK] = d->taskId[0] ? d->taskId : NULL;
-	f.draft.ids[ID_TRACE] = d->traceId[0] ? d->traceId : NULL;
-	f.draft.status = "failed";
-	f.draft.status_reason = why;
-	jw_kstr(&f.w, "category", "permission");
-	jw_kstr(&f.w, "stage", "permission");
-	jw_kstr(&f.w, "message", why);
-	jw_kstr(&f.w, "status", "failed");
-	fact_close(&f, own->batch);
+	const struct scope s = { .uid = (uint32_t)d->uid,
+				 .session = d->sessionId,
+				 .thread = d->threadId,
+				 .turn = d->turnId,
+				 .process = d->subjectId,
+				 .task = d->taskId,
+				 .trace = d->traceId };
+	EMIT(process_failed, own->batch, s, .envelope = { .status = "failed", .status_reason = why },
+	     .category = "permission", .stage = "permission", .message = why, .status = "failed");
 }
 
 /* Before anything else is settled: hooks that were lost are no more to be found afterwards. */

@@ -295,7 +295,6 @@ static void args_fact(struct engine *g, const struct process *p, const json_t *a
 	struct tool_call_doc d;
 	struct err e = ERR_INIT;
 	char ref[ID_TEXT_MAX];
-	struct fact f;
 
 	if (!p->tool_call_id[0] || tool_call_read(g, p->tool_call_id, &text, &d, &e) != 0)
 		return;
@@ -309,10 +308,7 @@ static void args_fact(struct engine *g, const struct process *p, const json_t *a
 					 .id = d.toolCallId,
 					 .media_type = "application/json" };
 	ref_store(own->batch, &owner, whole, strlen(whole), ref);
-	tool_fact_open(&f, EVENT_TOOL_ARGS, &d);
-	jw_kstr(&f.w, "updatedInputRef", ref);
-	jw_kuint(&f.w, "inputBytes", strlen(whole));
-	fact_close(&f, own->batch);
+	EMIT(tool_args, own->batch, tool_call_scope(&d), .updatedInputRef = ref, .inputBytes = opt_int(strlen(whole)));
 	transaction_commit(own);
 }
 

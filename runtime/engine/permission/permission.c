@@ -374,31 +374,18 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 /* Hooks have answered what a person would have been asked. */
 static void answered_fact(const struct process *p, struct store_batch *b)
 {
-	struct fact f;
-
-	fact_open_process(&f, EVENT_PERMISSION_RESOLVED, p);
-	jw_kstr(&f.w, "outcome", p->answer == POLICY_ALLOW ? "allowed" : "denied");
-	jw_kstr(&f.w, "source", "hook");
-	jw_kstr(&f.w, "scope", "once");
-	jw_kstr(&f.w, "binding", p->binding);
-	jw_kstr(&f.w, "note", p->reason);
-	fact_close(&f, b);
+	EMIT(permission_resolved, b, process_scope(p), .outcome = p->answer == POLICY_ALLOW ? "allowed" : "denied",
+	     .source = "hook", .scope = json_from_string("once"), .binding = p->binding, .note = p->reason);
 }
 
 int permission_fact(const struct process *p, struct store_batch *b)
 {
-	struct fact f;
+	const struct json_value decision = json_from_text(p->decision_json);
+	int rc = EMIT(permission_evaluated, b, process_scope(p), .envelope.members.permissionDecision = decision,
+		      .permissionDecision = decision, .command = json_from_text(p->judged_json),
+		      .justification = p->justification, .mode = permission_mode_name((enum permission_mode)p->mode),
+		      .suggestion = json_from_text(p->suggestions_json));
 
-	fact_open_process(&f, EVENT_PERMISSION_EVALUATED, p);
-	jw_kraw(&f.w, "permissionDecision", p->decision_json, strlen(p->decision_json));
-	jw_kraw(&f.w, "command", p->judged_json, strlen(p->judged_json));
-	jw_kopt(&f.w, "justification", p->justification);
-	jw_kstr(&f.w, "mode", permission_mode_name((enum permission_mode)p->mode));
-	if (p->suggestions_json)
-		jw_kraw(&f.w, "suggestion", p->suggestions_json, strlen(p->suggestions_json));
-	struct jw m = jw_on(&f.members);
-	jw_kraw(&m, "permissionDecision", p->decision_json, strlen(p->decision_json));
-	int rc = fact_close(&f, b);
 	if (p->answered_by_hook)
 		answered_fact(p, b);
 	return rc;
@@ -406,38 +393,32 @@ int permission_fact(const struct process *p, struct store_batch *b)
 
 /* ---- a process that never runs ---- */
 
+/* The end of a process that never began. */
+static void write_no_end(struct jw *w, const void *process, size_t n)
+{
+	jw_kuint(w, "durationMs", 0);
+	jw_key(w, "outputs");
+	process_outputs_json(process, w);
+}
+
 void permission_end_facts(struct process *p, const struct permission_end *how, struct store_batch *b)
 {
 	const struct process_outcome o = {
 		.exit_code = -1, .status = how->status, .category = how->category, .message = how->message
 	};
-	struct fact f;
 
 	p->ended_as = how->terminated ? "terminated" : how->status;
-	fact_open_process(&f, how->terminated ? EVENT_PROCESS_TERMINATED : EVENT_PROCESS_FAILED, p);
-	f.draft.status = p->ended_as;
-	f.draft.status_reason = how->message;
-	if (how->terminated) {
-		jw_kstr(&f.w, "reason", how->message);
-		jw_kstr(&f.w, "cause", "user");
-		fact_requester(&f.w, "requestedBy", &p->end_by);
-		jw_kbool(&f.w, "treeEmpty", true);
-		jw_kstr(&f.w, "status", "terminated");
-		jw_kuint(&f.w, "durationMs", 0);
-		jw_key(&f.w, "outputs");
-		process_outputs_json(p, &f.w);
-	} else {
-		jw_kstr(&f.w, "category", how->category);
-		jw_kstr(&f.w, "stage", "permission");
-		jw_kstr(&f.w, "message", how->message);
-		jw_kstr(&f.w, "status", how->status);
-		if (p->command_json && !p->resumed) {
-			process_command_members(p, &f.w);
-			jw_kstr(&f.w, "cwd", p->cwd);
-			jw_kstr(&f.w, "profile", p->profile);
-		}
-	}
-	fact_close(&f, b);
+	const struct envelope envelope = { .status = p->ended_as, .status_reason = how->message };
+	bool told = p->command_json && !p->resumed;
+	if (how->terminated)
+		EMIT(process_terminated, b, process_scope(p), .envelope = envelope, .reason = how->message,
+		     .cause = "user", .requestedBy = json_requester(&p->end_by), .treeEmpty = true,
+		     .status = "terminated", .end = json_from_writer(write_no_end, p, 0));
+	else
+		EMIT(process_failed, b, process_scope(p), .envelope = envelope, .category = how->category,
+		     .stage = "permission", .message = how->message, .status = how->status,
+		     .what = told ? json_command_line(p) : JSON_NONE, .cwd = told ? p->cwd : NULL,
+		     .profile = told ? p->profile : NULL);
 	session_end_facts(p, b, how->status, how->category, how->message);
 	if (p->owner && how->tell_owner)
 		process_owners[p->owner]->ended(p, &o, b);

@@ -46,19 +46,17 @@ static int place(struct engine *g, const char *session_id, const struct caller *
 
 static void evaluated(struct transaction *tx, struct process *p)
 {
-	struct fact f;
+	const struct json_value decision = json_from_text(p->decision_json);
+	const struct scope s = { .uid = p->uid,
+				 .session = p->session_id,
+				 .thread = p->thread_id,
+				 .turn = p->turn_id,
+				 .request = tx->caller.request_id };
 
-	fact_open(&f, EVENT_PERMISSION_EVALUATED, p->uid, p->session_id, p->thread_id, p->turn_id);
-	f.draft.ids[ID_REQUEST] = tx->caller.request_id;
-	jw_kraw(&f.w, "permissionDecision", p->decision_json, strlen(p->decision_json));
-	jw_kraw(&f.w, "command", p->judged_json, strlen(p->judged_json));
-	jw_kstr(&f.w, "mode", permission_mode_name((enum permission_mode)p->mode));
-	jw_kbool(&f.w, "dryRun", true);
-	if (p->suggestions_json)
-		jw_kraw(&f.w, "suggestion", p->suggestions_json, strlen(p->suggestions_json));
-	struct jw m = jw_on(&f.members);
-	jw_kraw(&m, "permissionDecision", p->decision_json, strlen(p->decision_json));
-	fact_close(&f, tx->batch);
+	EMIT(permission_evaluated, tx->batch, s, .envelope.members.permissionDecision = decision,
+	     .permissionDecision = decision, .command = json_from_text(p->judged_json),
+	     .mode = permission_mode_name((enum permission_mode)p->mode), .dryRun = true,
+	     .suggestion = json_from_text(p->suggestions_json));
 	jw_kraw(&tx->w, "permissionDecision", p->decision_json, strlen(p->decision_json));
 	jw_kraw(&tx->w, "command", p->judged_json, strlen(p->judged_json));
 	if (p->suggestions_json)
@@ -335,7 +333,6 @@ void engine_set_permission_mode(struct engine *g, const char *session_id, const 
 	int mode = permission_mode_find(name);
 	struct view_session_brief s;
 	struct err e = ERR_INIT;
-	struct fact f;
 	int found = view_session_brief(g->o.store, c->uid, session_id, &s, &e);
 
 	if (found > 0)
@@ -347,13 +344,12 @@ void engine_set_permission_mode(struct engine *g, const char *session_id, const 
 	buf_auto struct buf summary = BUF_INIT;
 	buf_printf(&summary, "mode %s: %s", permission_mode_name((enum permission_mode)mode),
 		   permission_mode_text((enum permission_mode)mode));
-	fact_open(&f, EVENT_POLICY_CHANGED, s.uid, session_id, s.first_thread, NULL);
-	f.draft.ids[ID_REQUEST] = c->request_id;
-	jw_kstr(&f.w, "layer", "session");
-	jw_kstr(&f.w, "mode", permission_mode_name((enum permission_mode)mode));
-	jw_kstr(&f.w, "summary", buf_cstr(&summary));
-	fact_requester(&f.w, "by", &by);
-	fact_close(&f, tx->batch);
+	const struct scope scope = {
+		.uid = s.uid, .session = session_id, .thread = s.first_thread, .request = c->request_id
+	};
+	EMIT(policy_changed, tx->batch, scope, .layer = "session",
+	     .mode = permission_mode_name((enum permission_mode)mode), .summary = buf_cstr(&summary),
+	     .by = json_requester(&by));
 	jw_kstr(&tx->w, "sessionId", session_id);
 	jw_kstr(&tx->w, "mode", permission_mode_name((enum permission_mode)mode));
 	transaction_commit(tx);

@@ -31,7 +31,7 @@ static void continuation(const struct process *p, const char *ref, const struct 
 	jw_obj(&w);
 	jw_kstr(&w, "startRef", ref);
 	jw_kraw(&w, "open", open->data, open->len);
-	fact_requester(&w, "by", &p->by);
+	json_value_member(&w, "by", json_requester(&p->by));
 	jw_obj_end(&w);
 }
 

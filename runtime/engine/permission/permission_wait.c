@@ -37,7 +37,7 @@ static void continuation(const struct process *p, const char *ref, struct buf *o
 	jw_kbool(&w, "endWithClient", p->end_with_client);
 	if (p->suggestions_json)
 		jw_kraw(&w, "always", p->suggestions_json, strlen(p->suggestions_json));
-	fact_requester(&w, "by", &p->by);
+	json_value_member(&w, "by", json_requester(&p->by));
 	if (p->owner) {
 		jw_kobj(&w, "owner");
 		jw_kstr(&w, "kind", owner_kind_name(p->owner));
@@ -49,24 +49,14 @@ static void continuation(const struct process *p, const char *ref, struct buf *o
 
 static int requested_fact(const struct process *p, const struct caller *c, struct store_batch *b)
 {
-	struct fact f;
+	struct scope s = process_scope(p);
 
-	fact_open_process(&f, EVENT_PERMISSION_REQUESTED, p);
-	f.draft.ids[ID_ACTION] = p->action_id;
-	f.draft.status = "waiting_permission";
-	jw_kstr(&f.w, "actionId", p->action_id);
-	jw_kbool(&f.w, "interactive", !c->no_person);
-	process_command_members(p, &f.w);
-	jw_kstr(&f.w, "cwd", p->cwd);
-	jw_kstr(&f.w, "profile", p->profile);
-	jw_kstr(&f.w, "binding", p->binding);
-	if (p->owner) {
-		jw_kobj(&f.w, "owner");
-		jw_kstr(&f.w, "kind", owner_kind_name(p->owner));
-		jw_kstr(&f.w, "id", p->owner_id);
-		jw_obj_end(&f.w);
-	}
-	return fact_close(&f, b);
+	s.action = p->action_id;
+	return EMIT(permission_requested, b, s, .envelope.status = "waiting_permission", .actionId = p->action_id,
+		    .interactive = !c->no_person, .what = json_command_line(p), .cwd = p->cwd, .profile = p->profile,
+		    .binding = p->binding,
+		    .owner = p->owner ? JSON_OBJECT(owner, .kind = owner_kind_name(p->owner), .id = p->owner_id)
+				      : JSON_NONE);
 }
 
 static void waiting_result(const struct process *p, uint64_t sequence, struct buf *out)
@@ -201,28 +191,24 @@ void permission_ask(struct process *p, const struct start_request *r, const stru
 static void resolved_fact(const struct action_outcome *o, struct store_batch *b)
 {
 	const struct action_doc *a = o->action;
-	struct jval next = a->continuation;
+	const struct scope s = { .uid = (uint32_t)a->uid,
+				 .session = a->sessionId,
+				 .thread = a->threadId,
+				 .turn = a->turnId,
+				 .action = a->actionId,
+				 .process = a->processId,
+				 .tool_call = a->toolCallId };
 	char binding[65] = "";
-	struct fact f;
 
-	fact_open(&f, EVENT_PERMISSION_RESOLVED, (uint32_t)a->uid, a->sessionId, a->threadId, a->turnId);
-	f.draft.ids[ID_ACTION] = a->actionId;
-	f.draft.ids[ID_PROCESS] = a->processId[0] ? a->processId : NULL;
-	f.draft.ids[ID_TOOL_CALL] = a->toolCallId[0] ? a->toolCallId : NULL;
-	jval_str(jval_get(next, "binding"), binding, sizeof binding);
-	jw_kstr(&f.w, "outcome", strcmp(o->status, "resolved") != 0 ? o->status : o->allowed ? "allowed" : "denied");
-	jw_kstr(&f.w, "source", o->source);
-	jw_kstr(&f.w, "scope", o->scope ? o->scope : "once");
-	jw_kstr(&f.w, "actionId", a->actionId);
-	if (binding[0])
-		jw_kstr(&f.w, "binding", binding);
-	jw_kopt(&f.w, "note", o->note);
-	if (o->kept_file) {
-		jw_kraw(&f.w, "rules", o->kept_rules, strlen(o->kept_rules));
-		jw_kstr(&f.w, "file", o->kept_file);
-		jw_kuint(&f.w, "line", o->kept_line);
-	}
-	fact_close(&f, b);
+	jval_str(jval_get(a->continuation, "binding"), binding, sizeof binding);
+	EMIT(permission_resolved, b, s,
+	     .outcome = strcmp(o->status, "resolved") != 0 ? o->status
+			: o->allowed                       ? "allowed"
+							   : "denied",
+	     .source = o->source, .scope = json_from_string(o->scope ? o->scope : "once"), .actionId = a->actionId,
+	     .binding = none_if_empty(binding), .note = o->note,
+	     .rules = o->kept_file ? json_from_text(o->kept_rules) : JSON_NONE, .file = o->kept_file,
+	     .line = opt_int_if(o->kept_file, o->kept_line));
 }
 
 static void refused_message(const struct action_outcome *o, struct buf *out)

@@ -230,7 +230,6 @@ int session_rules_fact(struct engine *g, const char *session_id, const char *thr
 	mem_auto char *now_text = json_dumps(now, JSON_COMPACT);
 	char hash[HASH_SHA256_TEXT];
 	struct session_doc d;
-	struct fact f;
 	int had = read_document(g, session_id, &text, &d, e);
 
 	if (had < 0)
@@ -245,18 +244,13 @@ int session_rules_fact(struct engine *g, const char *session_id, const char *thr
 	if (json_equal(before, now))
 		return 0;
 	summarize(now, &summary);
-	fact_open(&f, EVENT_POLICY_CHANGED, c->uid, session_id, thread_id, NULL);
-	f.draft.ids[ID_REQUEST] = c->request_id;
-	jw_kstr(&f.w, "layer", "session");
-	jw_kraw(&f.w, "permissions", now_text, strlen(now_text));
-	if (had == 0) {
-		hash_sha256_text(d.permissions.text, d.permissions.len, hash);
-		jw_kstr(&f.w, "oldHash", hash);
-	}
+	char old_hash[HASH_SHA256_TEXT];
+	if (had == 0)
+		hash_sha256_text(d.permissions.text, d.permissions.len, old_hash);
 	hash_sha256_text(now_text, strlen(now_text), hash);
-	if (json_object_size(now))
-		jw_kstr(&f.w, "newHash", hash);
-	jw_kstr(&f.w, "summary", summary.data);
-	fact_requester(&f.w, "by", &by);
-	return fact_close(&f, b) < 0 ? err_field(e, "permissions", "cannot be written: too long") : 0;
+	const struct scope s = { .uid = c->uid, .session = session_id, .thread = thread_id, .request = c->request_id };
+	int r2 = EMIT(policy_changed, b, s, .layer = "session", .permissions = json_from_text(now_text),
+		      .oldHash = had == 0 ? old_hash : NULL, .newHash = json_object_size(now) ? hash : NULL,
+		      .summary = summary.data, .by = json_requester(&by));
+	return r2 < 0 ? err_field(e, "permissions", "cannot be written: too long") : 0;
 }

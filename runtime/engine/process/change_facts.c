@@ -12,77 +12,72 @@ struct recording {
 	void *ctx;
 };
 
-static void open_fact(struct fact *f, const struct changes_facts *c)
+static struct scope change_scope(const struct changes_facts *c)
 {
 	const struct view_process_brief *p = c->process;
 
-	fact_open(f, EVENT_ARTIFACT_CHANGED, p->uid, p->session_id, p->thread_id, p->turn_id);
-	f->draft.ids[ID_PROCESS] = c->process_id;
-	f->draft.ids[ID_TASK] = none_if_empty(p->task_id);
-	f->draft.ids[ID_TOOL_CALL] = none_if_empty(p->tool_call_id);
-	if (c->by)
-		f->draft.ids[ID_REQUEST] = c->by->request_id;
-	jw_kstr(&f->w, "source", c->source);
+	return (struct scope){ .uid = p->uid,
+			       .session = p->session_id,
+			       .thread = p->thread_id,
+			       .turn = p->turn_id,
+			       .process = c->process_id,
+			       .task = p->task_id,
+			       .tool_call = p->tool_call_id,
+			       .request = c->by ? c->by->request_id : NULL };
 }
 
-static void write_by(struct fact *f, const struct changes_facts *c)
+static struct requester changed_by(const struct changes_facts *c)
 {
-	if (!c->by)
-		return;
-	const struct requester by = requester_of(c->by);
-	fact_requester(&f->w, "by", &by);
+	return c->by ? requester_of(c->by) : (struct requester){ 0 };
 }
 
 /* The diff becomes an output of its own, in the same commit. */
-static void keep_diff(struct fact *f, const struct change *c, struct store_batch *b, size_t *room)
+static bool keep_diff(const struct change *c, struct store_batch *b, size_t *room, char ret_ref[ID_TEXT_MAX])
 {
-	char ref[ID_TEXT_MAX];
-
+	ret_ref[0] = '\0';
 	if (!c->diff_len || c->diff_len > CHANGES_DIFF_MAX || c->diff_len > *room)
-		return;
+		return false;
 	*room -= c->diff_len;
-	id_make(ID_KIND_OUTPUT, ref);
-	store_batch_inline(b, ref, c->diff, c->diff_len);
-	jw_kstr(&f->w, "diffRef", ref);
-	jw_kuint(&f->w, "diffBytes", c->diff_len);
+	id_make(ID_KIND_OUTPUT, ret_ref);
+	store_batch_inline(b, ret_ref, c->diff, c->diff_len);
+	return true;
 }
 
 static void path_fact(const struct changes_facts *facts, const struct change *c, struct store_batch *b, size_t *room)
 {
-	struct fact f;
+	mem_auto char *path = mem_strndup(c->path, c->path_len),
+		      *note = c->note_len ? mem_strndup(c->note, c->note_len) : NULL;
+	const struct requester by = changed_by(facts);
+	char ref[ID_TEXT_MAX];
+	bool diff = keep_diff(c, b, room, ref);
 
-	open_fact(&f, facts);
-	jw_kstrn(&f.w, "path", c->path, c->path_len);
-	jw_kstr(&f.w, "change", change_kind_name(c->kind));
-	jw_kstr(&f.w, "fileType", change_type_name(c->type));
-	jw_kuint(&f.w, "bytes", c->bytes);
-	jw_kstr(&f.w, "outcome", change_outcome_name(c->outcome));
-	if (c->note_len)
-		jw_kstrn(&f.w, "reason", c->note, c->note_len);
-	keep_diff(&f, c, b, room);
-	write_by(&f, facts);
-	fact_close(&f, b);
+	EMIT(artifact_changed, b, change_scope(facts), .source = facts->source, .path = path,
+	     .change = change_kind_name(c->kind), .fileType = change_type_name(c->type), .bytes = opt_int(c->bytes),
+	     .outcome = change_outcome_name(c->outcome), .reason = note, .diffRef = none_if_empty(ref),
+	     .diffBytes = opt_int_if(diff, c->diff_len), .by = facts->by ? json_requester(&by) : JSON_NONE);
+}
+
+static void write_counts(struct jw *w, const void *head, size_t n)
+{
+	const struct change_list_head *h = head;
+
+	jw_obj(w);
+	for (int i = 0; i < CHANGE_KIND_COUNT; i++)
+		jw_kuint(w, change_kind_name((enum change_kind)i), h->kinds[i]);
+	for (int i = CHANGE_OUTCOME_APPLIED; i < CHANGE_OUTCOME_COUNT; i++)
+		if (h->outcomes[i])
+			jw_kuint(w, change_outcome_name((enum change_outcome)i), h->outcomes[i]);
+	jw_obj_end(w);
 }
 
 static void count_fact(const struct changes_facts *facts, struct store_batch *b)
 {
 	const struct change_list_head *h = facts->list;
-	struct fact f;
+	const struct requester by = changed_by(facts);
 
-	open_fact(&f, facts);
-	jw_kstr(&f.w, "change", facts->list ? "summary" : "requested");
-	if (h) {
-		jw_kobj(&f.w, "counts");
-		for (int i = 0; i < CHANGE_KIND_COUNT; i++)
-			jw_kuint(&f.w, change_kind_name((enum change_kind)i), h->kinds[i]);
-		for (int i = CHANGE_OUTCOME_APPLIED; i < CHANGE_OUTCOME_COUNT; i++)
-			if (h->outcomes[i])
-				jw_kuint(&f.w, change_outcome_name((enum change_outcome)i), h->outcomes[i]);
-		jw_obj_end(&f.w);
-		jw_kbool(&f.w, "kept", facts->kept);
-	}
-	write_by(&f, facts);
-	fact_close(&f, b);
+	EMIT(artifact_changed, b, change_scope(facts), .source = facts->source, .change = h ? "summary" : "requested",
+	     .counts = h ? json_from_writer(write_counts, h, 0) : JSON_NONE,
+	     .kept = h ? opt_bool(facts->kept) : OPT_BOOL_ABSENT, .by = facts->by ? json_requester(&by) : JSON_NONE);
 }
 
 static void on_recorded(void *ctx, const struct store_result *r)

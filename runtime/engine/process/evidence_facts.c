@@ -37,37 +37,30 @@ static int find_kept(struct engine *g, const struct evidence_export *x, const st
 	return 0;
 }
 
-static void open_fact(struct fact *f, enum event_type type, const struct evidence_export *x, const struct caller *c)
+static struct scope evidence_scope(const struct evidence_export *x, const char *evidence_id, const struct caller *c)
 {
-	fact_open(f, type, x->uid, x->session_id, x->thread_id, x->turn_id);
-	f->draft.ids[ID_TASK] = x->task_id;
-	f->draft.ids[ID_RUN] = x->run_id;
-	f->draft.ids[ID_REQUEST] = c->request_id;
-	f->draft.ids[ID_TRACE] = c->trace_id;
-	f->draft.ids[ID_SPAN] = c->span_id;
+	return (struct scope){ .uid = x->uid,
+			       .session = x->session_id,
+			       .thread = x->thread_id,
+			       .turn = x->turn_id,
+			       .evidence = evidence_id,
+			       .task = x->task_id,
+			       .run = x->run_id,
+			       .request = c->request_id,
+			       .trace = c->trace_id,
+			       .span = c->span_id };
 }
 
 static void spilled_fact(struct store_batch *b, const struct evidence_export *x, const struct evidence_part *p,
 			 const char *evidence_id, const struct caller *c)
 {
-	struct fact f;
+	struct scope s = evidence_scope(x, evidence_id, c);
 
+	s.output = p->ref;
 	store_batch_spool(b, p->ref, p->fd, 0, p->bytes);
-	open_fact(&f, EVENT_OUTPUT_SPILLED, x, c);
-	f.draft.ids[ID_OUTPUT] = p->ref;
-	f.draft.ids[ID_EVIDENCE] = evidence_id;
-	jw_kstr(&f.w, "outputRef", p->ref);
-	jw_kstr(&f.w, "stream", "evidence");
-	jw_kuint(&f.w, "bytes", p->bytes);
-	jw_kuint(&f.w, "limit", 0);
-	jw_kstr(&f.w, "reason", "export");
-	jw_kobj(&f.w, "owner");
-	jw_kstr(&f.w, "evidenceId", evidence_id);
-	jw_obj_end(&f.w);
-	jw_kstr(&f.w, "mediaType", "application/json");
-	jw_kstr(&f.w, "encoding", "utf8");
-	jw_kbool(&f.w, "complete", true);
-	fact_close(&f, b);
+	EMIT(output_spilled, b, s, .outputRef = p->ref, .stream = "evidence", .bytes = p->bytes, .limit = 0,
+	     .reason = "export", .owner = JSON_OBJECT(output_owner, .evidenceId = evidence_id),
+	     .mediaType = "application/json", .encoding = "utf8", .complete = true);
 }
 
 /* What the result and the fact both say. */
@@ -105,7 +98,6 @@ void engine_record_evidence(struct engine *g, const struct evidence_export *x, c
 	const struct requester by = requester_of(c);
 	char evidence_id[ID_ROOM];
 	struct err e = ERR_INIT;
-	struct fact f;
 
 	for (size_t i = 0; i < x->nparts; i++)
 		if (find_kept(g, x, &x->part[i], &kept[i], &e) < 0) {
@@ -126,18 +118,14 @@ void engine_record_evidence(struct engine *g, const struct evidence_export *x, c
 			spilled_fact(tx->batch, x, &x->part[i], evidence_id, c);
 			transaction_after_commit(tx, part_is_kept, x->part[i].ref);
 		}
-	open_fact(&f, EVENT_EVIDENCE_CHANGED, x, c);
-	f.draft.ids[ID_EVIDENCE] = evidence_id;
-	write_members(&f.w, x, kept);
-	jw_kobj(&f.w, "producer");
-	jw_kstr(&f.w, "kind", "runtime");
-	jw_kstr(&f.w, "version", BAILIFF_VERSION);
-	jw_obj_end(&f.w);
-	jw_kuint(&f.w, "durationMs", x->duration_ms);
-	fact_requester(&f.w, "requestedBy", &by);
-	fact_close(&f, tx->batch);
+	buf_auto struct buf pack = BUF_INIT;
+	struct jw w = jw_on(&pack);
+	write_members(&w, x, kept);
+	EMIT(evidence_changed, tx->batch, evidence_scope(x, evidence_id, c), .pack = json_from_buf(&pack),
+	     .producer = JSON_OBJECT(producer, .kind = "runtime", .version = BAILIFF_VERSION),
+	     .durationMs = opt_int(x->duration_ms), .requestedBy = json_requester(&by));
 	jw_kstr(&tx->w, "evidenceId", evidence_id);
-	write_members(&tx->w, x, kept);
+	jw_raw(&tx->w, pack.data, pack.len);
 	for (size_t i = 0; i < x->nparts; i++)
 		if (kept[i].evidence_id[0])
 			store_spool_unref(g->o.store, x->part[i].ref);

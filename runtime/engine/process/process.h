@@ -30,8 +30,6 @@
 struct jval;
 struct jw;
 
-#define ID_ROOM 72 /* any id, also a caller's, with its NUL: as the views hand them out */
-
 enum process_state {
 	PROCESS_WAITING,
 	PROCESS_LAUNCHING,
@@ -230,6 +228,7 @@ void process_finished(struct process *p); /* its end is durable: frees it and te
 /* process_start.c */
 struct process *process_new(struct engine *g, const char *id);
 void process_command_members(const struct process *p, struct jw *w); /* command, commandLine … */
+struct json_value json_command_line(const struct process *p);        /* the same, for WRITTEN members */
 void process_prepare_facts(struct process *p); /* what is known before the spawner has answered, while it works */
 void process_submit_start(struct process *p);
 void process_submit_unstarted(struct process *p);

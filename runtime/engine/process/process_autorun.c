@@ -97,10 +97,14 @@ static void report_members(const struct process *p, const char *ref, size_t file
 	jw_arr_end(w);
 }
 
+static void write_report(struct jw *w, const void *process, size_t n)
+{
+	report_members(process, ((const struct process *)process)->autorun_ref, FILES_IN_EVENT, w);
+}
+
 void process_autorun_facts(struct process *p, struct store_batch *b)
 {
 	const struct autorun_head *h = head_of(p);
-	struct fact f;
 
 	if (!h || !h->changed)
 		return;
@@ -112,9 +116,7 @@ void process_autorun_facts(struct process *p, struct store_batch *b)
 					 .id = p->id,
 					 .media_type = "application/octet-stream" };
 	ref_store(b, &owner, p->autorun.data, p->autorun.len, p->autorun_ref);
-	fact_open_process(&f, EVENT_SANDBOX_AUTORUN_CHANGED, p);
-	report_members(p, p->autorun_ref, FILES_IN_EVENT, &f.w);
-	fact_close(&f, b);
+	EMIT(sandbox_autorun_changed, b, process_scope(p), .report = json_from_writer(write_report, p, 0));
 }
 
 void process_autorun_member(const struct process *p, struct jw *w)

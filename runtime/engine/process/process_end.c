@@ -163,31 +163,32 @@ static void wait_status_members(int status, struct jw *w)
 		jw_kstr(w, "signal", text_signal_name(WTERMSIG(status)));
 }
 
-/* keepTree: the process goes on, its command does not. */
+static void write_process_outputs(struct jw *w, const void *process, size_t n) { process_outputs_json(process, w); }
+
+/* keepTree: the process continues, its command does not. */
 void engine_on_command_exited(struct engine *g, const char *id, int wait_status)
 {
 	struct process *p = engine_process(g, id);
 	struct store_batch *b;
-	struct fact f;
 
 	if (!p || !p->keep_tree || p->command_exited || p->state != PROCESS_RUNNING)
 		return;
 	p->command_exited = true;
 	b = store_batch_new(g->o.store);
 	(void)process_output_flush(p, b);
-	fact_open_process(&f, EVENT_PROCESS_COMMAND_EXITED, p);
-	jw_kobj(&f.w, "commandExited");
-	wait_status_members(wait_status, &f.w);
-	jw_kuint(&f.w, "durationMs", duration_ms(p));
-	jw_obj_end(&f.w);
-	jw_key(&f.w, "outputs");
-	process_outputs_json(p, &f.w);
-	fact_close(&f, b);
+	EMIT(process_command_exited, b, process_scope(p),
+	     .commandExited = JSON_OBJECT(
+		     command_end, .exitCode = opt_int_if(WIFEXITED(wait_status), WEXITSTATUS(wait_status)),
+		     .signal = WIFSIGNALED(wait_status) ? text_signal_name(WTERMSIG(wait_status)) : NULL,
+		     .durationMs = duration_ms(p)),
+	     .outputs = json_from_writer(write_process_outputs, p, 0));
 	store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
 }
 
-static void outcome_members(const struct process *p, struct jw *w)
+static void write_end(struct jw *w, const void *process, size_t n)
 {
+	const struct process *p = process;
+
 	if (p->has_last && p->last.kind == STATUS_EXITED)
 		wait_status_members(p->last.wait_status, w);
 	jw_kuint(w, "durationMs", duration_ms(p));
@@ -215,7 +216,6 @@ void process_truncated_facts(struct process *p, struct store_batch *b)
 	for (int i = 0; i < STREAM_COUNT; i++) {
 		struct process_stream *s = &p->streams[i];
 		uint64_t from = 0, to = 0;
-		struct fact f;
 		int fd;
 
 		if (!s->ref[0] || !s->spilled)
@@ -229,17 +229,11 @@ void process_truncated_facts(struct process *p, struct store_batch *b)
 		spool_hole(s->size, limit, &from, &to);
 		if (to <= from)
 			continue;
-		fact_open_process(&f, EVENT_OUTPUT_TRUNCATED, p);
-		f.draft.ids[ID_OUTPUT] = s->ref;
-		jw_kstr(&f.w, "outputRef", s->ref);
-		jw_kstr(&f.w, "stream", stream_name(i));
-		jw_kuint(&f.w, "bytes", s->size);
-		jw_kuint(&f.w, "omittedBytes", to - from);
-		jw_kuint(&f.w, "omittedFrom", from);
-		jw_kuint(&f.w, "omittedTo", to);
-		jw_kuint(&f.w, "limit", limit);
-		jw_kstr(&f.w, "reason", "output_limit");
-		fact_close(&f, b);
+		struct scope scope = process_scope(p);
+		scope.output = s->ref;
+		EMIT(output_truncated, b, scope, .outputRef = s->ref, .stream = stream_name(i), .bytes = s->size,
+		     .omittedBytes = to - from, .omittedFrom = from, .omittedTo = to, .limit = limit,
+		     .reason = "output_limit");
 	}
 }
 
@@ -390,39 +384,27 @@ static void ending_of(const struct process *p, struct ending *r)
 
 static void ending_fact(struct process *p, const struct ending *r, struct store_batch *b)
 {
-	struct fact f;
+	const struct json_value end = json_from_writer(write_end, p, 0);
+	const struct scope s = process_scope(p);
 
-	fact_open_process(&f, r->type, p);
-	f.draft.status = r->status;
 	if (r->type == EVENT_PROCESS_FAILED) {
-		f.draft.status_reason = r->message;
-		jw_kstr(&f.w, "category", r->category);
-		jw_kopt(&f.w, "stage", r->stage);
-		if (r->error) {
-			jw_kint(&f.w, "errno", r->error);
-			jw_kopt(&f.w, "errnoName", strerrorname_np(r->error));
-		}
-		jw_kopt(&f.w, "limit", r->limit);
-		jw_kstr(&f.w, "message", r->message);
-		jw_kstr(&f.w, "status", r->status);
+		EMIT(process_failed, b, s, .envelope = { .status = r->status, .status_reason = r->message },
+		     .category = r->category, .stage = r->stage, .error = opt_int_if(r->error, r->error),
+		     .errnoName = r->error ? strerrorname_np(r->error) : NULL, .limit = r->limit, .message = r->message,
+		     .status = r->status, .end = end);
 	} else if (r->type == EVENT_PROCESS_TERMINATED) {
-		bool by_signal = p->end == PROCESS_END_NONE;
+		bool by_signal = p->end == PROCESS_END_NONE,
+		     given = p->end == PROCESS_END_USER && p->end_reason && *p->end_reason;
 		const char *cause = by_signal ? "user" : end_names[p->end];
-		jw_kstr(&f.w, "reason",
-			p->end == PROCESS_END_USER && p->end_reason && *p->end_reason ? p->end_reason : cause);
-		jw_kstr(&f.w, "cause", cause);
-		fact_requester(&f.w, "requestedBy", by_signal ? &p->signal_by : &p->end_by);
-		jw_kbool(&f.w, "treeEmpty", true);
-		jw_kstr(&f.w, "status", r->status);
-		if (!p->has_last)
-			jw_kstr(&f.w, "signal", "KILL");
+
+		EMIT(process_terminated, b, s, .envelope.status = r->status, .reason = given ? p->end_reason : cause,
+		     .cause = cause, .requestedBy = json_requester(by_signal ? &p->signal_by : &p->end_by),
+		     .treeEmpty = true, .status = r->status, .signal = p->has_last ? NULL : "KILL", .end = end,
+		     .leftBehind = opt_int_if(p->has_last, p->last.left_behind));
 	} else {
-		jw_kstr(&f.w, "status", r->status);
+		EMIT(process_completed, b, s, .envelope.status = r->status, .status = r->status, .end = end,
+		     .leftBehind = p->last.left_behind);
 	}
-	outcome_members(p, &f.w);
-	if (r->type != EVENT_PROCESS_FAILED && p->has_last)
-		jw_kuint(&f.w, "leftBehind", p->last.left_behind);
-	fact_close(&f, b);
 }
 
 /* The error that start_process answers with when the command never ran. */

@@ -57,8 +57,9 @@ bool process_output_spills(const struct process *p, uint64_t size)
 	return size > p->engine->o.inline_bytes || (output_limit(p) && size > output_limit(p));
 }
 
-static void preview_members(struct jw *w, const char *p, size_t n)
+static void write_preview(struct jw *w, const void *bytes, size_t n)
 {
+	const char *p = bytes;
 	size_t cut = text_utf8_cut(p, n);
 	bool text = n - cut < 4 && text_utf8_valid(p, cut) && !memchr(p, 0, cut);
 
@@ -77,22 +78,15 @@ static void preview_members(struct jw *w, const char *p, size_t n)
 static int spilled_fact(struct process *p, int stream, struct store_batch *b)
 {
 	struct process_stream *s = &p->streams[stream];
-	struct fact f;
-
-	fact_open_process(&f, EVENT_OUTPUT_SPILLED, p);
-	f.draft.ids[ID_OUTPUT] = s->ref;
-	jw_kstr(&f.w, "outputRef", s->ref);
-	jw_kstr(&f.w, "stream", stream_name(stream));
-	jw_kuint(&f.w, "bytes", s->size);
 	bool inlined = s->size > p->engine->o.inline_bytes;
-	jw_kuint(&f.w, "limit", inlined ? p->engine->o.inline_bytes : output_limit(p));
-	jw_kstr(&f.w, "reason", inlined ? "inline_limit" : "output_limit");
-	jw_kobj(&f.w, "owner");
-	jw_kstr(&f.w, "processId", p->id);
-	jw_obj_end(&f.w);
-	jw_kstr(&f.w, "mediaType", "application/octet-stream");
-	jw_kstr(&f.w, "encoding", "binary");
-	return fact_close(&f, b);
+	struct scope scope = process_scope(p);
+
+	scope.output = s->ref;
+	return EMIT(output_spilled, b, scope, .outputRef = s->ref, .stream = stream_name(stream), .bytes = s->size,
+		    .limit = inlined ? p->engine->o.inline_bytes : output_limit(p),
+		    .reason = inlined ? "inline_limit" : "output_limit",
+		    .owner = JSON_OBJECT(output_owner, .processId = p->id), .mediaType = "application/octet-stream",
+		    .encoding = "binary");
 }
 
 /* The bytes that the events of this batch speak of are made durable with it. */
@@ -135,20 +129,16 @@ static void output_fact(struct process *p, int stream, struct store_batch *b)
 	size_t want = preview_room(p, s);
 	mem_auto char *bytes = mem_alloc(want + 1);
 	ssize_t n = g->o.ports->peek_output(g->o.host, p->id, stream, s->cited, bytes, want);
-	struct fact f;
 
 	if (!s->spilled && process_output_spills(p, s->size)) {
 		s->spilled = true;
 		spilled_fact(p, stream, b);
 		store_batch_inline(b, s->ref, NULL, 0);
 	}
-	fact_open_process(&f, EVENT_PROCESS_OUTPUT, p);
-	f.draft.ids[ID_OUTPUT] = s->ref;
-	jw_kstr(&f.w, "stream", stream_name(stream));
-	jw_kuint(&f.w, "offset", s->cited);
-	jw_kuint(&f.w, "length", s->size - s->cited);
-	preview_members(&f.w, bytes, n > 0 ? (size_t)n : 0);
-	fact_close(&f, b);
+	struct scope scope = process_scope(p);
+	scope.output = s->ref;
+	EMIT(process_output, b, scope, .stream = stream_name(stream), .offset = s->cited, .length = s->size - s->cited,
+	     .shown = json_from_writer(write_preview, bytes, n > 0 ? (size_t)n : 0));
 	stream_secure(p, stream, b);
 	s->cited = s->size;
 }

@@ -64,18 +64,17 @@ static void refuse_lost(struct engine *g, const struct process_doc *d, const cha
 {
 	struct lost_refusal *l = mem_zalloc(1, sizeof *l);
 	struct store_batch *b = store_batch_new(g->o.store);
-	struct fact f;
 
 	l->err = *e;
 	reply_copy(&l->reply, c, fn, ctx);
-	fact_open(&f, EVENT_RUNTIME_WARNING, (uint32_t)d->uid, d->sessionId, d->threadId, d->turnId);
-	f.draft.ids[ID_PROCESS] = d->processId;
-	f.draft.ids[ID_REQUEST] = c->request_id;
-	jw_kstr(&f.w, "code", "process_lost");
-	jw_kstr(&f.w, "detail", e->message);
-	jw_kstr(&f.w, "advice", "look at what it may have done, then start it again");
-	jw_kstr(&f.w, "request", request);
-	fact_close(&f, b);
+	const struct scope s = { .uid = (uint32_t)d->uid,
+				 .session = d->sessionId,
+				 .thread = d->threadId,
+				 .turn = d->turnId,
+				 .process = d->processId,
+				 .request = c->request_id };
+	EMIT(runtime_warning, b, s, .code = "process_lost", .detail = e->message,
+	     .advice = "look at what it may have done, then start it again", .request = request);
 	store_submit(g->o.store, b, STORE_MUST | STORE_NOW, on_lost_told, l);
 }
 
@@ -95,42 +94,43 @@ static void refuse(struct engine *g, const char *id, const char *request, const 
 
 /* ---- facts about input ---- */
 
+static void write_input(struct jw *w, const void *data, size_t len)
+{
+	size_t shown = len < INPUT_PREVIEW ? len : INPUT_PREVIEW, cut = text_utf8_cut(data, shown);
+
+	if (text_utf8_valid(data, cut)) {
+		jw_kstrn(w, "preview", data, cut);
+		jw_kstr(w, "encoding", "utf8");
+	} else {
+		jw_key(w, "preview");
+		jw_base64(w, data, shown);
+		jw_kstr(w, "encoding", "base64");
+	}
+}
+
+static struct scope input_scope(const struct process *p, const char *request_id)
+{
+	struct scope s = process_scope(p);
+
+	s.request = request_id;
+	return s;
+}
+
 static void input_fact(struct process *p, struct store_batch *b, const struct pending_input *in)
 {
-	size_t shown = in->len < INPUT_PREVIEW ? in->len : INPUT_PREVIEW;
-	struct fact f;
+	struct scope s = process_scope(p);
 
-	fact_open_process(&f, EVENT_PROCESS_INPUT, p);
-	f.draft.ids[ID_REQUEST] = in->reply.request_id;
-	jw_kstr(&f.w, "kind", in->eof ? "eof" : "data");
-	if (!in->eof || in->len)
-		jw_kuint(&f.w, "bytes", in->len);
-	if (!in->eof && !in->redacted) {
-		size_t cut = text_utf8_cut(in->data, shown);
-		if (text_utf8_valid(in->data, cut)) {
-			jw_kstrn(&f.w, "preview", in->data, cut);
-			jw_kstr(&f.w, "encoding", "utf8");
-		} else {
-			jw_key(&f.w, "preview");
-			jw_base64(&f.w, in->data, shown);
-			jw_kstr(&f.w, "encoding", "base64");
-		}
-	}
-	if (process_has_tty(p))
-		jw_kuint(&f.w, "offset", in->offset);
-	jw_kbool(&f.w, "redacted", in->redacted);
-	fact_requester(&f.w, "by", &in->by);
-	fact_close(&f, b);
+	EMIT(process_input, b, input_scope(p, in->reply.request_id), .kind = in->eof ? "eof" : "data",
+	     .bytes = opt_int_if(!in->eof || in->len, in->len),
+	     .shown = in->eof || in->redacted ? JSON_NONE : json_from_writer(write_input, in->data, in->len),
+	     .offset = opt_int_if(process_has_tty(p), in->offset), .redacted = in->redacted,
+	     .by = json_requester(&in->by));
 	if (!in->redacted)
 		return;
-	/* What was typed while the terminal did not show it is shown nowhere, and that this was done is a fact. */
-	fact_open_process(&f, EVENT_OUTPUT_REDACTED, p);
-	f.draft.ids[ID_OUTPUT] = p->streams[STREAM_PTY].ref;
-	jw_kstr(&f.w, "outputRef", p->streams[STREAM_PTY].ref);
-	jw_kuint(&f.w, "count", in->len);
-	jw_kstr(&f.w, "rule", "echo_off");
-	fact_requester(&f.w, "by", &in->by);
-	fact_close(&f, b);
+	/* What was typed while the terminal did not show it is shown nowhere; that it was left out is a fact. */
+	s.output = p->streams[STREAM_PTY].ref;
+	EMIT(output_redacted, b, s, .outputRef = s.output, .count = opt_int(in->len), .rule = "echo_off",
+	     .by = json_requester(&in->by));
 }
 
 void process_given_facts(struct process *p, struct store_batch *b)
@@ -426,7 +426,6 @@ void engine_close_output(struct engine *g, const char *process_id, int stream, c
 	struct process *p = engine_live(g, process_id, c, &e);
 	struct pending_reply reply;
 	struct buf json = BUF_INIT;
-	struct fact f;
 
 	if (p && !p->streams[stream].ref[0])
 		err_set(&e, ERR_STATE, "process '%s' has no %s of its own", process_id, stream_name(stream));
@@ -438,13 +437,8 @@ void engine_close_output(struct engine *g, const char *process_id, int stream, c
 	struct store_batch *b = store_batch_new(g->o.store);
 	g->o.ports->close_output(g->o.host, p->id, stream);
 	p->streams[stream].ended = true;
-	fact_open_process(&f, EVENT_PROCESS_INPUT, p);
-	f.draft.ids[ID_REQUEST] = c->request_id;
-	jw_kstr(&f.w, "kind", "close_output");
-	jw_kstr(&f.w, "stream", stream_name(stream));
-	jw_kbool(&f.w, "redacted", false);
-	fact_requester(&f.w, "by", &by);
-	fact_close(&f, b);
+	EMIT(process_input, b, input_scope(p, c->request_id), .kind = "close_output", .stream = stream_name(stream),
+	     .by = json_requester(&by));
 	reply_copy(&reply, c, fn, ctx);
 	struct jw w = jw_on(&json);
 	jw_obj(&w);
@@ -478,7 +472,6 @@ void engine_resize_process(struct engine *g, const char *process_id, uint32_t ro
 	struct process *p = engine_live(g, process_id, c, &e);
 	struct pending_reply reply;
 	struct buf json = BUF_INIT;
-	struct fact f;
 
 	if (p && !process_has_tty(p))
 		err_set(&e, ERR_STATE, "process '%s' has no terminal", process_id);
@@ -495,15 +488,9 @@ void engine_resize_process(struct engine *g, const char *process_id, uint32_t ro
 	p->typed = true; /* what it draws now is waited for */
 	p->typed_until_ns = engine_now(g) + ENGINE_TYPED_MS * 1000000ull;
 	struct store_batch *b = store_batch_new(g->o.store);
-	fact_open_process(&f, EVENT_PROCESS_INPUT, p);
-	f.draft.ids[ID_REQUEST] = c->request_id;
-	jw_kstr(&f.w, "kind", "resize");
-	jw_kuint(&f.w, "rows", rows);
-	jw_kuint(&f.w, "cols", cols);
-	jw_kuint(&f.w, "offset", p->streams[STREAM_PTY].size); /* where in its output: the screen can be drawn again */
-	jw_kbool(&f.w, "redacted", false);
-	fact_requester(&f.w, "by", &by);
-	fact_close(&f, b);
+	/* offset: where in its output, so that the screen can be drawn again */
+	EMIT(process_input, b, input_scope(p, c->request_id), .kind = "resize", .rows = opt_int(rows),
+	     .cols = opt_int(cols), .offset = opt_int(p->streams[STREAM_PTY].size), .by = json_requester(&by));
 	reply_copy(&reply, c, fn, ctx);
 	struct jw w = jw_on(&json);
 	jw_obj(&w);
@@ -521,7 +508,6 @@ void engine_signal_process(struct engine *g, const char *process_id, int sig, co
 	struct process *p = engine_live(g, process_id, c, &e);
 	struct pending_reply reply;
 	struct buf json = BUF_INIT;
-	struct fact f;
 
 	if (p && p->state != PROCESS_RUNNING)
 		err_set(&e, ERR_STATE, "process '%s' has not begun yet", process_id);
@@ -533,13 +519,8 @@ void engine_signal_process(struct engine *g, const char *process_id, int sig, co
 	p->signal_by = requester_of(c);
 	g->o.ports->signal(g->o.host, p->id, sig);
 	struct store_batch *b = store_batch_new(g->o.store);
-	fact_open_process(&f, EVENT_PROCESS_INPUT, p);
-	f.draft.ids[ID_REQUEST] = c->request_id;
-	jw_kstr(&f.w, "kind", "signal");
-	jw_kstr(&f.w, "signal", text_signal_name(sig));
-	jw_kbool(&f.w, "redacted", false);
-	fact_requester(&f.w, "by", &p->signal_by);
-	fact_close(&f, b);
+	EMIT(process_input, b, input_scope(p, c->request_id), .kind = "signal", .signal = text_signal_name(sig),
+	     .by = json_requester(&p->signal_by));
 	reply_copy(&reply, c, fn, ctx);
 	struct jw w = jw_on(&json);
 	jw_obj(&w);

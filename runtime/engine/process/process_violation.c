@@ -315,35 +315,18 @@ bool process_violations_open(const struct process *p, struct buf *out)
 static void row_fact(struct process *p, struct violation_row *r, struct store_batch *b)
 {
 	const struct violation *v = r->what;
-	struct fact f;
+	bool has_path = v->path[0] || v->directory;
 
-	fact_open_process(&f, EVENT_SANDBOX_VIOLATION, p);
-	jw_kstr(&f.w, "kind", v->kind);
-	jw_kstr(&f.w, "operation", v->operation);
-	if (v->path[0])
-		jw_kstr(&f.w, "path", v->path);
-	if (v->path[0] || v->directory)
-		jw_kstr(&f.w, "pathIs", v->directory ? "directory" : "entry");
-	if (v->host[0])
-		jw_kstr(&f.w, "host", v->host);
-	if (v->address[0])
-		jw_kstr(&f.w, "address", v->address);
-	if (v->port >= 0)
-		jw_kint(&f.w, "port", v->port);
-	if (v->syscall[0])
-		jw_kstr(&f.w, "syscall", v->syscall);
-	jw_kopt(&f.w, "reason", process_violation_reason(p, v));
-	if (v->error > 0)
-		jw_kopt(&f.w, "errnoName", strerrorname_np(v->error));
-	if (v->pid) {
-		jw_kint(&f.w, "pid", v->pid);
-		jw_kstr(&f.w, "comm", v->comm);
-	}
-	jw_kstr(&f.w, "source", v->source);
-	jw_kstr(&f.w, "confidence", v->hint ? "hint" : "exact");
-	jw_kopt(&f.w, "evidence", v->evidence);
-	jw_kuint(&f.w, "count", r->untold);
-	fact_close(&f, b);
+	EMIT(sandbox_violation, b, process_scope(p), .kind = v->kind, .operation = v->operation,
+	     .path = none_if_empty(v->path),
+	     .pathIs = !has_path      ? NULL
+		       : v->directory ? "directory"
+				      : "entry",
+	     .host = none_if_empty(v->host), .address = none_if_empty(v->address),
+	     .port = opt_int_if(v->port >= 0, v->port), .syscall = none_if_empty(v->syscall),
+	     .reason = process_violation_reason(p, v), .errnoName = v->error > 0 ? strerrorname_np(v->error) : NULL,
+	     .pid = opt_int_if(v->pid, v->pid), .comm = v->pid ? v->comm : NULL, .source = v->source,
+	     .confidence = v->hint ? "hint" : "exact", .evidence = v->evidence, .count = r->untold);
 	r->untold = 0;
 }
 

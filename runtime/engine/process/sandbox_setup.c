@@ -207,7 +207,7 @@ void sandbox_setup_profile_json(const struct sandbox_setup *f, const struct proc
 		hosts_json(&p->hosts, "deniedHosts", 1, &room, w);
 		hosts_json(&p->hosts, "credentials", 2, &room, w);
 	}
-	fact_limits(w, "processLimits", limits);
+	json_value_member(w, "processLimits", json_limits(limits));
 	jw_karr(w, "violationRefs");
 	jw_arr_end(w);
 	jw_obj_end(w);

@@ -115,113 +115,82 @@ int session_resolve(struct process *p, const struct start_request *r, const stru
 	return 0;
 }
 
-static int session_created(struct store_batch *b, uint32_t uid, const char *session, const char *thread,
-			   const char *kind, const struct session_request *r, const struct requester *by)
+static int session_created(struct store_batch *b, struct scope s, const char *kind, const struct session_request *r,
+			   const struct requester *by)
 {
-	struct fact f;
+	const struct session_request none = { 0 };
 
-	fact_open(&f, EVENT_SESSION_CREATED, uid, session, thread, NULL);
-	jw_kstr(&f.w, "kind", kind);
-	if (r) {
-		jw_kopt(&f.w, "title", r->title);
-		jw_kopt(&f.w, "workspaceId", r->workspace_id);
-		if (r->scope_json)
-			jw_kraw(&f.w, "scope", r->scope_json, r->scope_len);
-	}
-	fact_requester(&f.w, "createdBy", by);
-	return fact_close(&f, b);
+	if (!r)
+		r = &none;
+	return EMIT(session_created, b, s, .kind = kind, .title = r->title, .workspaceId = r->workspace_id,
+		    .scope = { .value = r->scope_json, .n = r->scope_len }, .createdBy = json_requester(by));
 }
 
-static int thread_started(struct store_batch *b, uint32_t uid, const char *session, const char *thread,
-			  const char *origin)
+static int system_turn_submitted(struct store_batch *b, struct scope s)
 {
-	struct fact f;
-
-	fact_open(&f, EVENT_THREAD_STARTED, uid, session, thread, NULL);
-	jw_kstr(&f.w, "origin", origin);
-	return fact_close(&f, b);
+	return EMIT(turn_submitted, b, s, .envelope.status = "accepted", .source = "system", .status = "accepted");
 }
 
-static int turn_submitted(struct store_batch *b, uint32_t uid, const char *session, const char *thread,
-			  const char *turn, const char *source, const char *preview, const struct process *p)
-{
-	struct fact f;
-
-	fact_open(&f, EVENT_TURN_SUBMITTED, uid, session, thread, turn);
-	if (p) {
-		f.draft.ids[ID_REQUEST] = p->start.request_id;
-		f.draft.ids[ID_TRACE] = p->trace_id[0] ? p->trace_id : NULL;
-		f.draft.ids[ID_SPAN] = p->span_id[0] ? p->span_id : NULL;
-	}
-	f.draft.status = "accepted";
-	jw_kstr(&f.w, "source", source);
-	jw_kstr(&f.w, "status", "accepted");
-	jw_kopt(&f.w, "preview", preview);
-	return fact_close(&f, b);
-}
-
-static int thread_updated(struct process *p, struct store_batch *b, const char *status, const char *previous,
+static int thread_updated(const struct process *p, struct store_batch *b, const char *status, const char *previous,
 			  const char *reason)
 {
-	struct fact f;
+	const struct scope s = { .uid = p->uid, .session = p->session_id, .thread = p->thread_id };
 
-	fact_open(&f, EVENT_THREAD_UPDATED, p->uid, p->session_id, p->thread_id, NULL);
-	f.draft.status = status;
-	jw_kstr(&f.w, "status", status);
-	jw_kstr(&f.w, "previous", previous);
-	jw_kstr(&f.w, "reason", reason);
-	return fact_close(&f, b);
+	return EMIT(thread_updated, b, s, .envelope.status = status, .status = status, .previous = previous,
+		    .reason = reason);
 }
 
 int session_facts(struct process *p, struct store_batch *b)
 {
-	struct fact f;
+	struct scope s = { .uid = p->uid, .session = p->session_id, .thread = p->thread_id };
 
 	if (p->hooked)
-		return 0; /* they are there since hooks began to look at it */
+		return 0; /* written when its hooks started */
 	if (p->makes_session)
-		session_created(b, p->uid, p->session_id, p->thread_id, "user", NULL, &p->by);
+		session_created(b, s, "user", NULL, &p->by);
 	if (p->makes_thread)
-		thread_started(b, p->uid, p->session_id, p->thread_id, p->makes_session ? "session" : "process");
+		EMIT(thread_started, b, s, .origin = p->makes_session ? "session" : "process");
 	if (!p->owns_turn)
 		return 0;
-	turn_submitted(b, p->uid, p->session_id, p->thread_id, p->turn_id, "process", p->display, p);
-	fact_open(&f, EVENT_TURN_STARTED, p->uid, p->session_id, p->thread_id, p->turn_id);
-	f.draft.ids[ID_TRACE] = p->trace_id[0] ? p->trace_id : NULL;
-	f.draft.status = "running";
-	jw_kstr(&f.w, "driver", "runtime");
-	fact_close(&f, b);
+	s.turn = p->turn_id;
+	s.trace = p->trace_id;
+	s.request = p->start.request_id;
+	s.span = p->span_id;
+	EMIT(turn_submitted, b, s, .envelope.status = "accepted", .source = "process", .status = "accepted",
+	     .preview = p->display);
+	s.request = s.span = NULL;
+	EMIT(turn_started, b, s, .envelope.status = "running", .driver = "runtime");
 	return thread_updated(p, b, "running", "idle", "turn_started");
+}
+
+/* The turn of a process has that process and its outputs. */
+static void write_work(struct jw *w, const void *process, size_t n)
+{
+	const struct process *p = process;
+
+	jw_kstrv(w, "processes", &(const char *){ p->id }, 1);
+	jw_key(w, "outputRefs");
+	process_stream_names(p, w);
 }
 
 /* `category` NULL = the turn completed. `status` is the turn's: completed, failed, cancelled, timed_out, lost. */
 int session_end_facts(struct process *p, struct store_batch *b, const char *status, const char *category,
 		      const char *message)
 {
-	struct fact f;
-
 	if (!p->owns_turn)
 		return 0;
 	routing_close_requests(p->engine, p->uid, p->session_id, p->thread_id, p->turn_id, b);
-	fact_open(&f, category ? EVENT_TURN_FAILED : EVENT_TURN_COMPLETED, p->uid, p->session_id, p->thread_id,
-		  p->turn_id);
-	f.draft.ids[ID_TRACE] = p->trace_id[0] ? p->trace_id : NULL;
-	f.draft.status = status;
-	if (category) {
-		f.draft.status_reason = message;
-		jw_kstr(&f.w, "category", category);
-		jw_kstr(&f.w, "message", message);
-		jw_kbool(&f.w, "retryable", strcmp(status, "lost") == 0);
-	} else {
-		jw_kstr(&f.w, "outcome", "process_completed");
-	}
-	jw_karr(&f.w, "processes");
-	jw_str(&f.w, p->id);
-	jw_arr_end(&f.w);
-	jw_key(&f.w, "outputRefs");
-	process_stream_names(p, &f.w);
-	fact_close(&f, b);
-
+	const struct scope s = { .uid = p->uid,
+				 .session = p->session_id,
+				 .thread = p->thread_id,
+				 .turn = p->turn_id,
+				 .trace = p->trace_id };
+	const struct json_value work = json_from_writer(write_work, p, 0);
+	if (category)
+		EMIT(turn_failed, b, s, .envelope = { .status = status, .status_reason = message },
+		     .category = category, .message = message, .retryable = strcmp(status, "lost") == 0, .work = work);
+	else
+		EMIT(turn_completed, b, s, .envelope.status = status, .outcome = "process_completed", .work = work);
 	const char *thread = strcmp(status, "timed_out") == 0 ? "failed"
 			     : strcmp(status, "lost") == 0    ? "unknown"
 							      : status;
@@ -235,11 +204,11 @@ int session_system_facts(struct engine *g, struct store_batch *b)
 	id_make(ID_KIND_SESSION, g->system_session);
 	id_make(ID_KIND_THREAD, g->system_thread);
 	id_make(ID_KIND_TURN, g->system_turn);
-	if (session_created(b, g->o.owner_uid, g->system_session, g->system_thread, "system", NULL, &by) < 0 ||
-	    thread_started(b, g->o.owner_uid, g->system_session, g->system_thread, "system") < 0)
+	struct scope s = { .uid = g->o.owner_uid, .session = g->system_session, .thread = g->system_thread };
+	if (session_created(b, s, "system", NULL, &by) < 0 || EMIT(thread_started, b, s, .origin = "system") < 0)
 		return -1;
-	return turn_submitted(b, g->o.owner_uid, g->system_session, g->system_thread, g->system_turn, "system", NULL,
-			      NULL);
+	s.turn = g->system_turn;
+	return system_turn_submitted(b, s);
 }
 
 int session_make(struct engine *g, struct store_batch *b, const struct caller *c, const char *origin, const char *title,
@@ -251,9 +220,8 @@ int session_make(struct engine *g, struct store_batch *b, const struct caller *c
 
 	id_make(ID_KIND_SESSION, ret_session);
 	id_make(ID_KIND_THREAD, thread);
-	if (session_created(b, c->uid, ret_session, thread, "user", title ? &r : NULL, &by) < 0)
-		return -1;
-	return thread_started(b, c->uid, ret_session, thread, origin);
+	const struct scope s = { .uid = c->uid, .session = ret_session, .thread = thread };
+	return session_created(b, s, "user", &r, &by) < 0 ? -1 : EMIT(thread_started, b, s, .origin = origin);
 }
 
 int session_system_turn(struct engine *g, struct store_batch *b, uint32_t uid, const char *session,
@@ -270,7 +238,8 @@ int session_system_turn(struct engine *g, struct store_batch *b, uint32_t uid, c
 		return 0;
 	}
 	id_make(ID_KIND_TURN, ret_turn);
-	return turn_submitted(b, uid, session, ret_thread, ret_turn, "system", NULL, NULL);
+	return system_turn_submitted(
+		b, (struct scope){ .uid = uid, .session = session, .thread = ret_thread, .turn = ret_turn });
 }
 
 /* ---- update_session ---- */
@@ -283,18 +252,13 @@ static bool changes_document(const struct session_change *r)
 static int updated(const struct session_change *r, const struct view_session_brief *s, const struct caller *c,
 		   struct store_batch *b)
 {
-	struct fact f;
+	const struct scope scope = {
+		.uid = s->uid, .session = r->session_id, .thread = s->first_thread, .request = c->request_id
+	};
 
-	fact_open(&f, EVENT_SESSION_UPDATED, s->uid, r->session_id, s->first_thread, NULL);
-	f.draft.ids[ID_REQUEST] = c->request_id;
-	jw_kopt(&f.w, "title", r->title);
-	if (r->scope_json)
-		jw_kraw(&f.w, "scope", r->scope_json, strlen(r->scope_json));
-	if (r->pinned_json)
-		jw_kraw(&f.w, "pinnedThreadIds", r->pinned_json, strlen(r->pinned_json));
-	if (r->archived >= 0)
-		jw_kbool(&f.w, "archived", r->archived > 0);
-	return fact_close(&f, b);
+	return EMIT(session_updated, b, scope, .title = r->title, .scope = json_from_text(r->scope_json),
+		    .pinnedThreadIds = json_from_text(r->pinned_json),
+		    .archived = r->archived >= 0 ? opt_bool(r->archived > 0) : OPT_BOOL_ABSENT);
 }
 
 void engine_update_session(struct engine *g, const struct session_change *r, const struct caller *c, engine_reply_fn fn,
@@ -393,8 +357,8 @@ void engine_create_session(struct engine *g, const struct session_request *r, co
 	s->by = by;
 	reply_copy(&s->reply, c, fn, ctx);
 	struct store_batch *b = store_batch_new(g->o.store);
-	if (session_created(b, c->uid, s->session_id, s->thread_id, "user", r, &by) < 0 ||
-	    thread_started(b, c->uid, s->session_id, s->thread_id, "session") < 0)
+	const struct scope scope = { .uid = c->uid, .session = s->session_id, .thread = s->thread_id };
+	if (session_created(b, scope, "user", r, &by) < 0 || EMIT(thread_started, b, scope, .origin = "session") < 0)
 		err_set(&e, ERR_INVALID, "the session cannot be written: title, workspaceId or scope is too long");
 	else if (r->rules)
 		(void)session_rules_fact(g, s->session_id, s->thread_id, r->rules, c, b, &e);

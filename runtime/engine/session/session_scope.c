@@ -76,21 +76,14 @@ int session_scope_find(struct engine *g, const char *session_id, const char *thr
 int session_scope_facts(const struct session_scope *p, const char *origin, const char *parent_thread_id,
 			const struct requester *by, struct store_batch *b)
 {
-	struct fact f;
+	const struct scope s = { .uid = p->uid, .session = p->session_id, .thread = p->thread_id };
 
-	if (p->makes_session) {
-		fact_open(&f, EVENT_SESSION_CREATED, p->uid, p->session_id, p->thread_id, NULL);
-		jw_kstr(&f.w, "kind", "user");
-		fact_requester(&f.w, "createdBy", by);
-		if (fact_close(&f, b) < 0)
-			return -1;
-	}
+	if (p->makes_session && EMIT(session_created, b, s, .kind = "user", .createdBy = json_requester(by)) < 0)
+		return -1;
 	if (!p->makes_thread)
 		return 0;
-	fact_open(&f, EVENT_THREAD_STARTED, p->uid, p->session_id, p->thread_id, NULL);
-	jw_kstr(&f.w, "origin", p->makes_session ? "session" : origin);
-	jw_kopt(&f.w, "parentThreadId", parent_thread_id);
-	return fact_close(&f, b);
+	return EMIT(thread_started, b, s, .origin = p->makes_session ? "session" : origin,
+		    .parentThreadId = parent_thread_id);
 }
 
 void thread_status_fact(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id,
@@ -100,16 +93,11 @@ void thread_status_fact(struct engine *g, uint32_t uid, const char *session_id, 
 	const char *previous = "idle";
 	struct thread_doc d;
 	struct err e = ERR_INIT;
-	struct fact f;
 
 	if (view_read_speculative(g->o.store, &thread_schema, thread_id, &text, &d, &e) == 0 && d.status[0])
 		previous = d.phase[0] ? d.phase : d.status;
 	if (strcmp(previous, status) == 0)
 		return;
-	fact_open(&f, EVENT_THREAD_UPDATED, uid, session_id, thread_id, NULL);
-	f.draft.status = status;
-	jw_kstr(&f.w, "status", status);
-	jw_kstr(&f.w, "previous", previous);
-	jw_kstr(&f.w, "reason", reason);
-	fact_close(&f, b);
+	const struct scope s = { .uid = uid, .session = session_id, .thread = thread_id };
+	EMIT(thread_updated, b, s, .envelope.status = status, .status = status, .previous = previous, .reason = reason);
 }

@@ -200,6 +200,10 @@ void process_command_members(const struct process *p, struct jw *w)
 	jw_kopt(w, "commandLine", p->command_line);
 }
 
+static void write_command_line(struct jw *w, const void *process, size_t n) { process_command_members(process, w); }
+
+struct json_value json_command_line(const struct process *p) { return json_from_writer(write_command_line, p, 0); }
+
 /* ---- the plan ---- */
 
 /* What the profile says, kept for the facts. */

@@ -12,21 +12,21 @@ static const char *layer_state(const struct process *p, uint32_t layer)
 	return p->layers & layer ? "enforced" : "unavailable";
 }
 
+static void write_layers(struct jw *w, const void *process, size_t n)
+{
+	jw_obj(w);
+	for (unsigned i = 0; profile_layer_name(i); i++)
+		jw_kstr(w, profile_layer_name(i), layer_state(process, 1u << i));
+	jw_obj_end(w);
+}
+
 static int sandbox_fact(const struct process *p, struct store_batch *b)
 {
-	struct fact f;
+	const struct json_value profile = json_from_text(p->sandbox_json);
 
-	fact_open_process(&f, EVENT_SANDBOX_APPLIED, p);
-	jw_kraw(&f.w, "sandboxProfile", p->sandbox_json, strlen(p->sandbox_json));
-	jw_kobj(&f.w, "layers");
-	for (unsigned i = 0; profile_layer_name(i); i++)
-		jw_kstr(&f.w, profile_layer_name(i), layer_state(p, 1u << i));
-	jw_obj_end(&f.w);
-	jw_kstr(&f.w, "violations", p->engine->o.violations ? "enforced" : "unavailable");
-	jw_kstr(&f.w, "planHash", p->plan_hash);
-	struct jw m = jw_on(&f.members);
-	jw_kraw(&m, "sandboxProfile", p->sandbox_json, strlen(p->sandbox_json));
-	return fact_close(&f, b);
+	return EMIT(sandbox_applied, b, process_scope(p), .envelope.members.sandboxProfile = profile,
+		    .sandboxProfile = profile, .layers = json_from_writer(write_layers, p, 0),
+		    .violations = p->engine->o.violations ? "enforced" : "unavailable", .planHash = p->plan_hash);
 }
 
 void process_tty_json(const struct process *p, struct jw *w)
@@ -41,41 +41,28 @@ void process_tty_json(const struct process *p, struct jw *w)
 	jw_obj_end(w);
 }
 
+static void write_tty(struct jw *w, const void *process, size_t n) { process_tty_json(process, w); }
+
 static int started_fact(const struct process *p, struct store_batch *b)
 {
-	struct fact f;
+	bool tty = process_has_tty(p);
 
-	fact_open_process(&f, EVENT_PROCESS_STARTED, p);
-	f.draft.status = "running";
-	f.draft.real_us = p->started_real_us;
-	process_command_members(p, &f.w);
-	jw_kstr(&f.w, "cwd", p->cwd);
-	jw_key(&f.w, "tty");
-	process_tty_json(p, &f.w);
-	jw_kint(&f.w, "pid", p->pid);
-	jw_kuint(&f.w, "startTime", p->start_time);
-	jw_kstr(&f.w, "bootId", p->engine->boot_id);
-	jw_kuint(&f.w, "startedBootNs", p->started_boot_ns);
-	jw_kuint(&f.w, "attempt", p->attempt);
-	jw_kstr(&f.w, "planHash", p->plan_hash);
-	jw_kstr(&f.w, "profile", p->profile);
-	if (p->plan_kind & PLAN_COW)
-		jw_kbool(&f.w, "cow", true);
-	jw_kstr(&f.w, "stdin", process_has_tty(p) ? "tty" : p->stdin_pipe ? "pipe" : "none");
-	jw_kstr(&f.w, "stderr", process_has_tty(p) ? "tty" : p->stderr_merge ? "merge" : "separate");
-	jw_kbool(&f.w, "keepTree", p->keep_tree);
-	jw_kstr(&f.w, "onDisconnect", p->end_with_client ? "terminate" : "keep");
-	jw_kbool(&f.w, "ownsTurn", p->owns_turn);
-	if (p->owner) {
-		jw_kobj(&f.w, "owner");
-		jw_kstr(&f.w, "kind", owner_kind_name(p->owner));
-		jw_kstr(&f.w, "id", p->owner_id);
-		jw_obj_end(&f.w);
-	}
-	fact_limits(&f.w, "limits", &p->limits);
-	jw_key(&f.w, "outputRefs");
-	process_stream_names(p, &f.w);
-	return fact_close(&f, b);
+	return EMIT(process_started, b, process_scope(p),
+		    .envelope = { .status = "running", .real_us = p->started_real_us }, .what = json_command_line(p),
+		    .cwd = p->cwd, .tty = json_from_writer(write_tty, p, 0), .pid = p->pid, .startTime = p->start_time,
+		    .bootId = p->engine->boot_id, .startedBootNs = p->started_boot_ns, .attempt = opt_int(p->attempt),
+		    .planHash = p->plan_hash, .profile = p->profile, .cow = p->plan_kind & PLAN_COW,
+		    .stdin = tty             ? "tty"
+			     : p->stdin_pipe ? "pipe"
+					     : "none",
+		    .stderr = tty               ? "tty"
+			      : p->stderr_merge ? "merge"
+						: "separate",
+		    .keepTree = p->keep_tree, .onDisconnect = p->end_with_client ? "terminate" : "keep",
+		    .ownsTurn = opt_bool(p->owns_turn),
+		    .owner = p->owner ? JSON_OBJECT(owner, .kind = owner_kind_name(p->owner), .id = p->owner_id)
+				      : JSON_NONE,
+		    .limits = json_limits(&p->limits), .outputRefs = json_stream_names(p));
 }
 
 /* Requested layers that this machine lacks; left out when there are none. */

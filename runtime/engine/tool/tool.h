@@ -23,7 +23,6 @@
 #include <jansson.h>
 
 struct transaction;
-struct fact;
 struct store_batch;
 enum event_type;
 
@@ -87,7 +86,7 @@ void tool_catalog_fact(struct engine *g, const struct turn_doc *t, struct store_
 int tool_call_read(struct engine *g, const char *call_id, struct buf *text, struct tool_call_doc *ret, struct err *e);
 int tool_call_of_caller(struct engine *g, const char *call_id, const struct caller *c, struct buf *text,
 			struct tool_call_doc *ret, struct err *e);
-void tool_fact_open(struct fact *f, enum event_type type, const struct tool_call_doc *d);
+struct scope tool_call_scope(const struct tool_call_doc *d);
 json_t *tool_call_arguments(struct engine *g, const struct tool_call_doc *d, struct err *e);
 
 /* What of such an object may be shown: not the values of its `env`. New reference. */

@@ -29,32 +29,45 @@ int tool_call_of_caller(struct engine *g, const char *call_id, const struct call
 	return 0;
 }
 
-void tool_fact_open(struct fact *f, enum event_type type, const struct tool_call_doc *d)
+struct scope tool_call_scope(const struct tool_call_doc *d)
 {
-	fact_open(f, type, (uint32_t)d->uid, d->sessionId, d->threadId, d->turnId);
-	f->draft.ids[ID_STEP] = d->stepId;
-	f->draft.ids[ID_TOOL_CALL] = d->toolCallId;
-	f->draft.ids[ID_TASK] = d->taskId[0] ? d->taskId : NULL;
-	f->draft.ids[ID_TRACE] = d->traceId[0] ? d->traceId : NULL;
-	f->draft.ids[ID_PROCESS] = d->processId[0] ? d->processId : NULL;
+	return (struct scope){ .uid = (uint32_t)d->uid,
+			       .session = d->sessionId,
+			       .thread = d->threadId,
+			       .turn = d->turnId,
+			       .step = d->stepId,
+			       .tool_call = d->toolCallId,
+			       .task = d->taskId,
+			       .trace = d->traceId,
+			       .process = d->processId };
 }
 
 /* ---- the beginning ---- */
 
+struct catalog_of {
+	struct engine *engine;
+	const struct turn_doc *turn;
+};
+
+static void write_catalog(struct jw *w, const void *turn, size_t n)
+{
+	const struct catalog_of *c = turn;
+
+	tool_list_json(c->engine, (uint32_t)c->turn->uid, c->turn->sessionId, true, w);
+}
+
 void tool_catalog_fact(struct engine *g, const struct turn_doc *t, struct store_batch *b)
 {
+	const struct catalog_of catalog = { g, t };
 	char step[ID_TEXT_MAX], call[ID_TEXT_MAX];
-	struct fact f;
+	struct scope s = turn_scope(t);
 
-	/* The catalogue is no call, but its event must name one: ids of its own, which no list holds. */
+	/* The catalogue is not a call, but its event must name one: ids of its own, which no list has. */
 	id_make(ID_KIND_STEP, step);
 	id_make(ID_KIND_TOOL_CALL, call);
-	turn_fact_open(&f, EVENT_TOOL_CATALOG_RESOLVED, t);
-	f.draft.ids[ID_STEP] = step;
-	f.draft.ids[ID_TOOL_CALL] = call;
-	jw_key(&f.w, "tools");
-	tool_list_json(g, (uint32_t)t->uid, t->sessionId, true, &f.w);
-	fact_close(&f, b);
+	s.step = step;
+	s.tool_call = call;
+	EMIT(tool_catalog_resolved, b, s, .tools = json_from_writer(write_catalog, &catalog, 0));
 }
 
 json_t *tool_safe_arguments(const json_t *arguments, bool *ret_changed)
@@ -86,26 +99,23 @@ static void args_fact(const struct tool_call_doc *d, const struct tool_use *u, s
 	json_t *none = json_object(), *safe;
 	const json_t *given = u->arguments ? u->arguments : none;
 	mem_auto char *whole = json_dumps(given, JSON_COMPACT), *shown = NULL;
-	char ref[ID_TEXT_MAX], hash[HASH_SHA256_TEXT];
-	struct fact f;
+	char ref[ID_TEXT_MAX] = "", hash[HASH_SHA256_TEXT];
+	struct scope s = tool_call_scope(d);
 	bool changed;
 
 	if (!u->arguments_hash[0])
 		tool_arguments_hash(given, hash);
 	safe = tool_safe_arguments(given, &changed);
 	shown = json_dumps(safe, JSON_COMPACT);
-	tool_fact_open(&f, EVENT_TOOL_ARGS, d);
-	f.draft.ids[ID_REQUEST] = u->request_id;
-	if (strlen(shown) <= TOOL_ARGS_INLINE)
-		jw_kraw(&f.w, "safeArgs", shown, strlen(shown));
-	jw_kstr(&f.w, "argumentsHash", u->arguments_hash[0] ? u->arguments_hash : hash);
-	if (changed || strlen(whole) > TOOL_ARGS_INLINE) {
+	bool by_ref = changed || strlen(whole) > TOOL_ARGS_INLINE;
+	if (by_ref) {
 		id_make(ID_KIND_OUTPUT, ref);
-		jw_kstr(&f.w, "inputRef", ref);
-		jw_kuint(&f.w, "inputBytes", strlen(whole));
 		store_batch_inline(b, ref, whole, strlen(whole));
 	}
-	fact_close(&f, b);
+	s.request = u->request_id;
+	EMIT(tool_args, b, s, .safeArgs = strlen(shown) <= TOOL_ARGS_INLINE ? json_from_text(shown) : JSON_NONE,
+	     .argumentsHash = u->arguments_hash[0] ? u->arguments_hash : hash, .inputRef = none_if_empty(ref),
+	     .inputBytes = opt_int_if(by_ref, strlen(whole)));
 	json_decref(safe);
 	json_decref(none);
 }
@@ -144,34 +154,25 @@ void tool_call_doc_of(const struct turn_doc *t, const struct tool_use *u, struct
 	ret->uid = t->uid;
 }
 
+static void write_flags(struct jw *w, const void *tool, size_t n) { tool_flags_json(tool, w); }
+
 static void started_fact(const struct tool_call_doc *d, const struct tool *tool, const struct tool_use *u,
 			 struct store_batch *b)
 {
-	struct fact f;
+	bool builtin = tool && tool->builtin;
+	struct scope s = tool_call_scope(d);
 
-	tool_fact_open(&f, EVENT_TOOL_STARTED, d);
-	f.draft.ids[ID_REQUEST] = u->request_id;
-	f.draft.status = "running";
-	jw_kstr(&f.w, "toolName", u->tool);
-	jw_kstr(&f.w, "runner", u->runner ? u->runner : tool->builtin ? "runtime" : "external");
-	jw_kobj(&f.w, "owner");
-	jw_kstr(&f.w, "kind", tool && tool->builtin ? "runtime" : "client");
-	if (!tool || !tool->builtin) {
-		jw_kuint(&f.w, "uid", tool ? tool->uid : u->by.uid);
-		jw_kuint(&f.w, "connection", tool ? tool->connection : u->connection);
-	}
-	jw_obj_end(&f.w);
-	if (tool) {
-		jw_key(&f.w, "flags");
-		tool_flags_json(tool, &f.w);
-	}
-	jw_kobj(&f.w, "policy");
-	jw_kstr(&f.w, "sandbox", tool && tool->builtin ? "turn" : "not_applicable");
-	jw_obj_end(&f.w);
-	if (u->part >= 0)
-		jw_kint(&f.w, "part", u->part);
-	fact_requester(&f.w, "requestedBy", &u->by);
-	fact_close(&f, b);
+	s.request = u->request_id;
+	EMIT(tool_started, b, s, .envelope.status = "running", .toolName = u->tool,
+	     .runner = u->runner ? u->runner
+		       : builtin ? "runtime"
+				 : "external",
+	     .owner = JSON_OBJECT(owner, .kind = builtin ? "runtime" : "client",
+				  .uid = opt_int_if(!builtin, tool ? tool->uid : u->by.uid),
+				  .connection = opt_int_if(!builtin, tool ? tool->connection : u->connection)),
+	     .flags = tool ? json_from_writer(write_flags, tool, 0) : JSON_NONE,
+	     .policy = JSON_OBJECT(tool_policy, .sandbox = builtin ? "turn" : "not_applicable"),
+	     .part = opt_int_if(u->part >= 0, u->part), .requestedBy = json_requester(&u->by));
 }
 
 void tool_call_begin(struct transaction *tx, const struct turn_doc *t, const struct tool_use *u, char ret_call[ID_ROOM])
@@ -223,21 +224,11 @@ const char *tool_advice(const char *category)
 
 void tool_failed_fact(const struct tool_call_doc *d, const struct tool_failure *why, struct store_batch *b)
 {
-	struct fact f;
-
-	tool_fact_open(&f, EVENT_TOOL_FAILED, d);
-	f.draft.status = why->status;
-	f.draft.status_reason = why->message;
-	jw_kstr(&f.w, "category", why->category);
-	jw_kstr(&f.w, "message", why->message);
-	jw_kbool(&f.w, "retryable", why->retryable);
-	jw_kopt(&f.w, "advice", why->advice ? why->advice : tool_advice(why->category));
-	if (d->part != VIEW_ABSENT)
-		jw_kuint(&f.w, "part", d->part);
-	jw_kopt(&f.w, "stage", why->stage);
-	jw_kopt(&f.w, "toolName", why->tool);
-	jw_kopt(&f.w, "argumentsHash", why->arguments_hash);
-	fact_close(&f, b);
+	EMIT(tool_failed, b, tool_call_scope(d), .envelope = { .status = why->status, .status_reason = why->message },
+	     .category = why->category, .message = why->message, .retryable = opt_bool(why->retryable),
+	     .advice = why->advice ? why->advice : tool_advice(why->category),
+	     .part = opt_int_if(d->part != VIEW_ABSENT, d->part), .stage = why->stage, .toolName = why->tool,
+	     .argumentsHash = why->arguments_hash);
 }
 
 void tool_call_fail(struct engine *g, const char *call_id, const struct tool_failure *why)

@@ -86,21 +86,14 @@ void tool_evaluations_done(struct engine *g)
 
 static void evaluated_fact(const struct tool_evaluation *j, const struct turn_doc *t, struct store_batch *b)
 {
-	struct fact f;
+	const struct json_value decision = json_from_text(j->decision_json);
+	struct scope s = turn_scope(t);
 
-	turn_fact_open(&f, EVENT_PERMISSION_EVALUATED, t);
-	f.draft.ids[ID_TOOL_CALL] = j->call_id;
-	f.draft.ids[ID_REQUEST] = j->use.request_id;
-	jw_kraw(&f.w, "permissionDecision", j->decision_json, strlen(j->decision_json));
-	jw_kstr(&f.w, "toolName", j->use.tool);
-	if (j->command_json)
-		jw_kraw(&f.w, "command", j->command_json, strlen(j->command_json));
-	jw_kstr(&f.w, "mode", permission_mode_name(j->mode));
-	if (j->suggestions_json)
-		jw_kraw(&f.w, "suggestion", j->suggestions_json, strlen(j->suggestions_json));
-	struct jw m = jw_on(&f.members);
-	jw_kraw(&m, "permissionDecision", j->decision_json, strlen(j->decision_json));
-	fact_close(&f, b);
+	s.tool_call = j->call_id;
+	s.request = j->use.request_id;
+	EMIT(permission_evaluated, b, s, .envelope.members.permissionDecision = decision,
+	     .permissionDecision = decision, .toolName = j->use.tool, .command = json_from_text(j->command_json),
+	     .mode = permission_mode_name(j->mode), .suggestion = json_from_text(j->suggestions_json));
 }
 
 /* A part of a turn that never began: the turn counts it as one that failed. */
@@ -203,7 +196,7 @@ static void continuation(const struct tool_evaluation *j, const char *ref, struc
 	jw_kint(&w, "part", j->use.part);
 	jw_kbool(&w, "client", j->client);
 	jw_kuint(&w, "connection", j->use.connection);
-	fact_requester(&w, "by", &j->use.by);
+	json_value_member(&w, "by", json_requester(&j->use.by));
 	if (j->suggestions_json)
 		jw_kraw(&w, "always", j->suggestions_json, strlen(j->suggestions_json));
 	jw_obj_end(&w);
@@ -212,17 +205,12 @@ static void continuation(const struct tool_evaluation *j, const char *ref, struc
 static void requested_fact(const struct tool_evaluation *j, const struct turn_doc *t, const char *action_id,
 			   struct store_batch *b)
 {
-	struct fact f;
+	struct scope s = turn_scope(t);
 
-	turn_fact_open(&f, EVENT_PERMISSION_REQUESTED, t);
-	f.draft.ids[ID_ACTION] = action_id;
-	f.draft.ids[ID_TOOL_CALL] = j->call_id;
-	f.draft.status = "waiting_permission";
-	jw_kstr(&f.w, "actionId", action_id);
-	jw_kbool(&f.w, "interactive", !(j->fn && j->caller.no_person));
-	jw_kstr(&f.w, "toolName", j->use.tool);
-	jw_kstr(&f.w, "binding", j->binding);
-	fact_close(&f, b);
+	s.action = action_id;
+	s.tool_call = j->call_id;
+	EMIT(permission_requested, b, s, .envelope.status = "waiting_permission", .actionId = action_id,
+	     .interactive = !(j->fn && j->caller.no_person), .toolName = j->use.tool, .binding = j->binding);
 }
 
 static void ask(struct engine *g, struct tool_evaluation *j, const struct turn_doc *t)

@@ -165,16 +165,17 @@ static void tool_refused(struct engine *g, const char *call_id, const struct err
 }
 
 /* The beginning of what it printed, as text. */
-static void preview_member(struct process *p, int stream, const char *key, struct jw *w)
+/* The beginning of the stream, or NULL. */
+static const char *preview_of(const struct process *p, int stream, char ret[PREVIEW_BYTES + 1])
 {
 	struct engine *g = p->engine;
-	char bytes[PREVIEW_BYTES];
-	ssize_t n = p->streams[stream].ref[0]
-			    ? g->o.ports->peek_output(g->o.host, p->id, stream, 0, bytes, sizeof bytes)
-			    : 0;
+	ssize_t n = p->streams[stream].ref[0] ? g->o.ports->peek_output(g->o.host, p->id, stream, 0, ret, PREVIEW_BYTES)
+					      : 0;
 
-	if (n > 0)
-		jw_kstrn(w, key, bytes, text_utf8_cut(bytes, (size_t)n));
+	if (n <= 0)
+		return NULL;
+	ret[text_utf8_cut(ret, (size_t)n)] = '\0';
+	return ret;
 }
 
 static void tool_output(struct process *p, struct store_batch *b)
@@ -182,18 +183,15 @@ static void tool_output(struct process *p, struct store_batch *b)
 	buf_auto struct buf text = BUF_INIT;
 	struct tool_call_doc d;
 	struct err e = ERR_INIT;
-	struct fact f;
 
 	/* With its end comes its result. */
 	if (p->state > PROCESS_RUNNING || engine_now(p->engine) - p->owner_told_ns < PROGRESS_NS ||
 	    tool_call_read(p->engine, p->owner_id, &text, &d, &e) != 0)
 		return;
 	p->owner_told_ns = engine_now(p->engine);
-	tool_fact_open(&f, EVENT_TOOL_PROGRESS, &d);
-	preview_member(p, STREAM_STDOUT, "preview", &f.w);
-	jw_kstr(&f.w, "outputRef", p->streams[STREAM_STDOUT].ref);
-	jw_kuint(&f.w, "offset", p->streams[STREAM_STDOUT].size);
-	fact_close(&f, b);
+	char preview[PREVIEW_BYTES + 1];
+	EMIT(tool_progress, b, tool_call_scope(&d), .preview = preview_of(p, STREAM_STDOUT, preview),
+	     .outputRef = p->streams[STREAM_STDOUT].ref, .offset = opt_int(p->streams[STREAM_STDOUT].size));
 }
 
 struct ref_lookup {
@@ -211,17 +209,13 @@ static bool take_ref(void *ctx, const struct event_view *ev)
 	return ev->type != EVENT_PROCESS_STARTED;
 }
 
-static void ref_members(struct process *p, struct jw *w)
+static void find_refs(const struct process *p, struct ref_lookup *ret)
 {
 	const struct store_query q = { .index = ID_PROCESS, .id = p->id };
-	struct ref_lookup l = { 0 };
 	struct err e = ERR_INIT;
 
-	(void)store_events(p->engine->o.store, &q, take_ref, &l, &e);
-	if (l.permission[0])
-		jw_kstr(w, "permissionRef", l.permission);
-	if (l.sandbox[0])
-		jw_kstr(w, "sandboxRef", l.sandbox);
+	*ret = (struct ref_lookup){ 0 };
+	(void)store_events(p->engine->o.store, &q, take_ref, ret, &e);
 }
 
 /* ---- what a file tool answered ---- */
@@ -242,31 +236,27 @@ static void read_answer(struct process *p, struct buf *ret)
 static void artifact_facts(struct process *p, const struct tool_call_doc *d, struct jval files, struct jw *refs,
 			   struct store_batch *b)
 {
-	static const char *const members[] = { "path", "change", "bytes", "oldBytes", "movedFrom" };
 	size_t n = 0;
 
 	for (struct jiter it = jiter_on(files); n < ARTIFACTS_MAX && jiter_next(&it);) {
 		struct jval status = jval_get(it.value, "status");
 		char id[ID_TEXT_MAX], step[ID_TEXT_MAX];
-		struct fact f;
 
 		if (status.type != JT_NONE && !jval_is_str(status, "applied"))
 			continue;
 		id_make(ID_KIND_ARTIFACT, id);
 		id_make(ID_KIND_STEP, step);
-		tool_fact_open(&f, EVENT_ARTIFACT_CHANGED, d);
-		f.draft.ids[ID_STEP] = step;
-		f.draft.ids[ID_ARTIFACT] = id;
-		f.draft.ids[ID_PROCESS] = p->id;
-		for (size_t i = 0; i < countof(members); i++) {
-			struct jval v = jval_get(it.value, members[i]);
-
-			if (v.type != JT_NONE)
-				jw_kraw(&f.w, members[i], v.text, v.len);
-		}
-		jw_kstr(&f.w, "source", "tool");
-		jw_kstr(&f.w, "fileType", "file");
-		fact_close(&f, b);
+		struct scope s = tool_call_scope(d);
+		s.step = step;
+		s.artifact = id;
+		s.process = p->id;
+		struct jval bytes = jval_get(it.value, "bytes");
+		mem_auto char *path = jval_strdup(jval_get(it.value, "path")),
+			      *change = jval_strdup(jval_get(it.value, "change"));
+		EMIT(artifact_changed, b, s, .source = "tool", .path = path, .change = change, .fileType = "file",
+		     .bytes = opt_int_if(bytes.type == JT_NUMBER, jval_int(bytes, 0)),
+		     .oldBytes = json_from_jval(jval_get(it.value, "oldBytes")),
+		     .movedFrom = json_from_jval(jval_get(it.value, "movedFrom")));
 		jw_str(refs, id);
 		n++;
 	}
@@ -292,7 +282,6 @@ static void tool_ended(struct process *p, const struct process_outcome *outcome,
 	struct tool_call_doc d;
 	struct tool tool;
 	struct err e = ERR_INIT;
-	struct fact f;
 
 	if (tool_call_read(p->engine, p->owner_id, &text, &d, &e) != 0 || d.endedAt)
 		return;
@@ -306,31 +295,28 @@ static void tool_ended(struct process *p, const struct process_outcome *outcome,
 		take_error(jval_get(all, "error"), o, category, message);
 	}
 	jw_arr_end(&r);
-	tool_fact_open(&f, o->clean ? EVENT_TOOL_RESULT : EVENT_TOOL_FAILED, &d);
-	f.draft.ids[ID_PROCESS] = p->id;
-	f.draft.status = o->status;
-	if (!o->clean) {
-		f.draft.status_reason = o->message;
-		jw_kstr(&f.w, "category", o->category);
-		jw_kstr(&f.w, "message", o->message);
-		jw_kbool(&f.w, "retryable", strcmp(o->status, "lost") == 0 || strcmp(o->status, "timed_out") == 0);
-		jw_kopt(&f.w, "advice", tool_advice(o->category));
-	}
-	if (o->exit_code >= 0)
-		jw_kint(&f.w, "exitCode", o->exit_code);
-	if (p->streams[STREAM_STDOUT].ref[0])
-		jw_kstr(&f.w, "rawOutputRef", p->streams[STREAM_STDOUT].ref);
-	if (file_tool && o->clean) {
-		jw_kstr(&f.w, "structuredContentRef", p->streams[STREAM_STDOUT].ref);
-		jw_kraw(&f.w, "artifactRefs", refs.data, refs.len);
-	}
-	if (!o->clean && p->streams[STREAM_STDERR].ref[0])
-		jw_kstr(&f.w, "errorRef", p->streams[STREAM_STDERR].ref);
-	preview_member(p, STREAM_STDOUT, "displayPreview", &f.w);
-	ref_members(p, &f.w);
-	if (d.part != VIEW_ABSENT)
-		jw_kuint(&f.w, "part", d.part);
-	fact_close(&f, b);
+	char preview[PREVIEW_BYTES + 1];
+	const char *shown = preview_of(p, STREAM_STDOUT, preview), *out = none_if_empty(p->streams[STREAM_STDOUT].ref);
+	const struct opt_int code = opt_int_if(o->exit_code >= 0, o->exit_code),
+			     part = opt_int_if(d.part != VIEW_ABSENT, d.part);
+	struct scope s = tool_call_scope(&d);
+	struct ref_lookup found;
+	find_refs(p, &found);
+	s.process = p->id;
+	if (o->clean)
+		EMIT(tool_result, b, s, .envelope.status = o->status, .exitCode = code, .rawOutputRef = out,
+		     .structuredContentRef = file_tool ? p->streams[STREAM_STDOUT].ref : NULL,
+		     .artifactRefs = file_tool ? json_from_buf(&refs) : JSON_NONE, .displayPreview = shown,
+		     .permissionRef = none_if_empty(found.permission), .sandboxRef = none_if_empty(found.sandbox),
+		     .part = part);
+	else
+		EMIT(tool_failed, b, s, .envelope = { .status = o->status, .status_reason = o->message },
+		     .category = o->category, .message = o->message,
+		     .retryable = opt_bool(strcmp(o->status, "lost") == 0 || strcmp(o->status, "timed_out") == 0),
+		     .advice = tool_advice(o->category), .exitCode = code, .rawOutputRef = out,
+		     .errorRef = none_if_empty(p->streams[STREAM_STDERR].ref), .displayPreview = shown,
+		     .permissionRef = none_if_empty(found.permission), .sandboxRef = none_if_empty(found.sandbox),
+		     .part = part);
 }
 
 static bool tool_wanted(struct engine *g, const char *call_id, const char *process_id)

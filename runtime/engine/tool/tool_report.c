@@ -138,22 +138,19 @@ static int check_reporter(const struct tool_call_doc *d, const struct caller *c,
 	return 0;
 }
 
-static void preview_fact(struct jw *w, const char *key, const char *text)
+/* At most that much is shown; NULL for NULL. */
+static char *preview_of(const char *text)
 {
-	size_t n = text ? strlen(text) : 0;
-
-	if (text)
-		jw_kstrn(w, key, text, text_utf8_cut(text, n < PREVIEW_BYTES ? n : PREVIEW_BYTES));
+	return text ? mem_strndup(text, text_utf8_cut(text, strnlen(text, PREVIEW_BYTES))) : NULL;
 }
 
 static void progress_report(const struct tool_call_doc *d, const struct tool_report *r, struct transaction *transaction)
 {
-	struct fact f;
+	mem_auto char *preview = preview_of(r->preview ? r->preview : r->message);
+	struct scope s = tool_call_scope(d);
 
-	tool_fact_open(&f, EVENT_TOOL_PROGRESS, d);
-	f.draft.ids[ID_REQUEST] = transaction->caller.request_id;
-	preview_fact(&f.w, "preview", r->preview ? r->preview : r->message);
-	fact_close(&f, transaction->batch);
+	s.request = transaction->caller.request_id;
+	EMIT(tool_progress, transaction->batch, s, .preview = preview);
 }
 
 static int result_report(const struct tool_call_doc *d, const struct tool_report *r, struct transaction *transaction,
@@ -161,30 +158,25 @@ static int result_report(const struct tool_call_doc *d, const struct tool_report
 {
 	mem_auto char *result = r->result ? json_dumps(r->result, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
 	mem_auto char *artifacts = r->artifacts ? json_dumps(r->artifacts, JSON_COMPACT) : NULL;
-	char ref[ID_TEXT_MAX];
-	struct fact f;
+	mem_auto char *preview = preview_of(r->preview                  ? r->preview
+					    : json_is_string(r->result) ? json_string_value(r->result)
+									: result);
+	struct scope s = tool_call_scope(d);
+	char ref[ID_TEXT_MAX] = "";
 
 	if (result && strlen(result) > RESULT_MAX)
 		return err_field(e, "result", "must have at most %u bytes as JSON", RESULT_MAX);
-	tool_fact_open(&f, EVENT_TOOL_RESULT, d);
-	f.draft.ids[ID_REQUEST] = transaction->caller.request_id;
-	f.draft.status = "completed";
 	if (result) {
 		id_make(ID_KIND_OUTPUT, ref);
-		jw_kstr(&f.w, "rawOutputRef", ref);
-		jw_kuint(&f.w, "rawOutputBytes", strlen(result));
-		jw_kstr(&f.w, "structuredContentRef", ref);
 		store_batch_inline(transaction->batch, ref, result, strlen(result));
 	}
-	preview_fact(&f.w, "displayPreview",
-		     r->preview                  ? r->preview
-		     : json_is_string(r->result) ? json_string_value(r->result)
-						 : result);
-	if (artifacts)
-		jw_kraw(&f.w, "artifactRefs", artifacts, strlen(artifacts));
-	if (d->part != VIEW_ABSENT)
-		jw_kuint(&f.w, "part", d->part);
-	return fact_close(&f, transaction->batch) < 0 ? err_set(e, ERR_INVALID, "the report is too long") : 0;
+	s.request = transaction->caller.request_id;
+	int done = EMIT(tool_result, transaction->batch, s, .envelope.status = "completed",
+			.rawOutputRef = none_if_empty(ref),
+			.rawOutputBytes = opt_int_if(result, result ? strlen(result) : 0),
+			.structuredContentRef = none_if_empty(ref), .artifactRefs = json_from_text(artifacts),
+			.displayPreview = preview, .part = opt_int_if(d->part != VIEW_ABSENT, d->part));
+	return done < 0 ? err_set(e, ERR_INVALID, "the report is too long") : 0;
 }
 
 static int end_report(const struct tool_call_doc *d, const struct tool_report *r, struct transaction *transaction,

@@ -131,19 +131,21 @@ static void refs_of_session(struct engine *g, enum view_kind kind, const char *k
 
 /* ---- facts ---- */
 
-static void fact_in(struct fact *f, enum event_type type, const struct history_scope *s, const char *request_id)
+static struct scope compaction_scope(const struct history_scope *s, const char *request_id)
 {
-	fact_open(f, type, s->uid, s->session_id, s->fact_thread, s->fact_turn);
-	f->draft.ids[ID_REQUEST] = request_id;
-	jw_kstr(&f->w, "threadId", s->thread_id);
+	return (struct scope){ .uid = s->uid,
+			       .session = s->session_id,
+			       .thread = s->fact_thread,
+			       .turn = s->fact_turn,
+			       .request = request_id };
 }
 
-static void turns_member(const json_t *params, const struct history_turns *all, struct jw *w)
+static void write_turns(const json_t *params, const struct history_turns *all, struct jw *w)
 {
 	const json_t *given = json_object_get(params, "affectedTurns"), *v;
 	size_t i;
 
-	jw_karr(w, "turns");
+	jw_arr(w);
 	if (given) {
 		json_array_foreach (given, i, v)
 			jw_str(w, json_string_value(v));
@@ -154,27 +156,25 @@ static void turns_member(const json_t *params, const struct history_turns *all, 
 	jw_arr_end(w);
 }
 
-static void number_member(const json_t *params, const char *key, struct jw *w)
+static struct opt_int number_of(const json_t *params, const char *key)
 {
 	const json_t *v = json_object_get(params, key);
 
-	if (v)
-		jw_kuint(w, key, (uint64_t)json_integer_value(v));
+	return opt_int_if(v, json_integer_value(v));
 }
 
 static void started_fact(struct engine *g, struct transaction *tx, const struct history_scope *s, const json_t *params,
 			 const struct history_turns *turns)
 {
 	uint64_t due = g->o.ports->real_us(g->o.host) + PATIENCE_US;
-	struct fact f;
 
-	fact_in(&f, EVENT_CONTEXT_COMPACTION_STARTED, s, tx->caller.request_id);
-	f.draft.status = "running";
-	jw_kstr(&f.w, "trigger", json_string_value(json_object_get(params, "trigger")));
-	turns_member(params, turns, &f.w);
-	number_member(params, "tokensBefore", &f.w);
-	jw_kuint(&f.w, "dueUs", due);
-	fact_close(&f, tx->batch);
+	buf_auto struct buf list = BUF_INIT;
+	struct jw w = jw_on(&list);
+	write_turns(params, turns, &w);
+	EMIT(context_compaction_started, tx->batch, compaction_scope(s, tx->caller.request_id),
+	     .envelope.status = "running", .threadId = s->thread_id,
+	     .trigger = json_string_value(json_object_get(params, "trigger")), .turns = json_from_buf(&list),
+	     .tokensBefore = number_of(params, "tokensBefore"), .dueUs = opt_int(due));
 	engine_wake(g, engine_now(g) + PATIENCE_US * 1000);
 }
 
@@ -191,37 +191,28 @@ static void completed_fact(struct engine *g, struct transaction *tx, const struc
 	mem_auto char *continuation_json = continuation ? json_dumps(continuation, JSON_COMPACT | JSON_ENCODE_ANY)
 							: NULL;
 	char ref[ID_TEXT_MAX];
-	struct fact f;
 
 	ref_store(tx->batch, &owner, summary, strlen(summary), ref);
-	fact_in(&f, EVENT_CONTEXT_COMPACTION_COMPLETED, s, tx->caller.request_id);
-	f.draft.status = "completed";
-	jw_kstr(&f.w, "summaryRef", ref);
-	size_t shown = strlen(summary) > 500 ? text_utf8_cut(summary, 500) : strlen(summary);
-	jw_kstrn(&f.w, "preview", summary, shown);
-	kept_actions(g, s->thread_id, &f.w);
-	incidents(g, turns, &f.w);
-	refs_of_session(g, VIEW_ARTIFACT, "artifactRefs", s->session_id, &f.w);
-	jw_karr(&f.w, "evidenceRefs");
-	jw_arr_end(&f.w);
-	if (continuation_json)
-		jw_kraw(&f.w, "continuation", continuation_json, strlen(continuation_json));
-	number_member(params, "tokensAfter", &f.w);
-	fact_close(&f, tx->batch);
+	mem_auto char *preview = mem_strndup(summary,
+					     strlen(summary) > 500 ? text_utf8_cut(summary, 500) : strlen(summary));
+	buf_auto struct buf open = BUF_INIT;
+	struct jw w = jw_on(&open);
+	kept_actions(g, s->thread_id, &w);
+	incidents(g, turns, &w);
+	refs_of_session(g, VIEW_ARTIFACT, "artifactRefs", s->session_id, &w);
+	EMIT(context_compaction_completed, tx->batch, compaction_scope(s, tx->caller.request_id),
+	     .envelope.status = "completed", .threadId = s->thread_id, .summaryRef = ref, .preview = preview,
+	     .open = json_from_buf(&open), .evidenceRefs = JSON_EMPTY_ARRAY,
+	     .continuation = json_from_text(continuation_json), .tokensAfter = number_of(params, "tokensAfter"));
 	jw_kstr(&tx->w, "summaryRef", ref);
 }
 
 void compaction_failed_fact(struct store_batch *b, const struct history_scope *s, const char *reason, bool retryable,
 			    const char *request_id)
 {
-	struct fact f;
-
-	fact_in(&f, EVENT_CONTEXT_COMPACTION_FAILED, s, request_id);
-	f.draft.status = "failed";
-	f.draft.status_reason = reason;
-	jw_kstr(&f.w, "reason", reason);
-	jw_kbool(&f.w, "retryable", retryable);
-	fact_close(&f, b);
+	EMIT(context_compaction_failed, b, compaction_scope(s, request_id),
+	     .envelope = { .status = "failed", .status_reason = reason }, .threadId = s->thread_id, .reason = reason,
+	     .retryable = retryable);
 }
 
 /* ---- the request ---- */

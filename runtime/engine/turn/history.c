@@ -58,15 +58,13 @@ int history_scope_of(struct engine *g, const json_t *params, const struct caller
 
 int history_turn_fact(struct engine *g, struct transaction *tx, const struct history_scope *s)
 {
-	struct fact f;
+	const struct scope of = {
+		.uid = s->uid, .session = s->session_id, .thread = s->fact_thread, .turn = s->fact_turn
+	};
 
-	if (!s->makes_turn)
-		return 0;
-	fact_open(&f, EVENT_TURN_SUBMITTED, s->uid, s->session_id, s->fact_thread, s->fact_turn);
-	f.draft.status = "accepted";
-	jw_kstr(&f.w, "source", "system");
-	jw_kstr(&f.w, "status", "accepted");
-	return fact_close(&f, tx->batch);
+	return s->makes_turn ? EMIT(turn_submitted, tx->batch, of, .envelope.status = "accepted", .source = "system",
+				    .status = "accepted")
+			     : 0;
 }
 
 /* ---- a rollback under way ---- */
@@ -206,7 +204,7 @@ static void affected_json(struct engine *g, const struct history_scope *s, const
 		gather_of(g, VIEW_TURN_TOOL_CALL, removed->ids[i], &calls);
 		gather_of(g, VIEW_TURN_PROCESS, removed->ids[i], &processes);
 	}
-	jw_kobj(w, "affected");
+	jw_obj(w);
 	gather_write(w, "toolCalls", &calls);
 	gather_write(w, "processes", &processes);
 	affected_subagents(g, s, removed, w);
@@ -226,39 +224,25 @@ static void complete(struct engine *g, struct rollback *r)
 	buf_auto struct buf text = BUF_INIT;
 	struct history_doc d;
 	struct err e = ERR_INIT;
-	struct fact f;
 
 	if (view_read_speculative(g->o.store, &history_schema, r->thread_id, &text, &d, &e) != 0) {
 		rollback_free(g, r);
 		return;
 	}
 	struct transaction *own = transaction_new_internal(g);
-	fact_open(&f, EVENT_HISTORY_ROLLBACK_COMPLETED, (uint32_t)d.uid, d.sessionId, d.threadId, NULL);
-	f.draft.status = "completed";
-	jw_kobj(&f.w, "baseline");
-	jw_kstr(&f.w, "turnId", d.targetTurnId);
-	jw_obj_end(&f.w);
-	jw_kraw(&f.w, "removedTurns", d.removedTurns.text, d.removedTurns.len);
+	static const char *const repaired[] = { "thread_read_model" }, *const stale[] = {
+		"what clients built from the removed turns"
+	};
+	const struct scope s = { .uid = (uint32_t)d.uid, .session = d.sessionId, .thread = d.threadId };
 	buf_byte(&r->restored, ']');
 	buf_byte(&r->kept, ']');
-	jw_kraw(&f.w, "filesRestored", r->restored.data, r->restored.len);
-	jw_kraw(&f.w, "notRestored", r->kept.data, r->kept.len);
-	jw_karr(&f.w, "repaired");
-	jw_str(&f.w, "thread_read_model");
-	jw_arr_end(&f.w);
-	fact_close(&f, own->batch);
-	fact_open(&f, EVENT_SNAPSHOT_REPAIRED, (uint32_t)d.uid, d.sessionId, d.threadId, NULL);
-	jw_kstr(&f.w, "kind", "thread_read_model");
-	jw_karr(&f.w, "stale");
-	jw_str(&f.w, "what clients built from the removed turns");
-	jw_arr_end(&f.w);
-	fact_close(&f, own->batch);
-	fact_open(&f, EVENT_THREAD_UPDATED, (uint32_t)d.uid, d.sessionId, d.threadId, NULL);
-	f.draft.status = "idle";
-	jw_kstr(&f.w, "status", "idle");
-	jw_kstr(&f.w, "previous", "idle");
-	jw_kstr(&f.w, "reason", "rolled_back");
-	fact_close(&f, own->batch);
+	EMIT(history_rollback_completed, own->batch, s, .envelope.status = "completed",
+	     .baseline = JSON_OBJECT(turn_target, .turnId = d.targetTurnId),
+	     .removedTurns = json_from_jval(d.removedTurns), .filesRestored = json_from_buf(&r->restored),
+	     .notRestored = json_from_buf(&r->kept), .repaired = json_from_strings(repaired, 1));
+	EMIT(snapshot_repaired, own->batch, s, .kind = "thread_read_model", .stale = json_from_strings(stale, 1));
+	EMIT(thread_updated, own->batch, s, .envelope.status = "idle", .status = "idle", .previous = "idle",
+	     .reason = "rolled_back");
 	jw_kstr(&own->w, "threadId", d.threadId);
 	jw_kstr(&own->w, "baselineTurnId", d.targetTurnId);
 	jw_kraw(&own->w, "removedTurns", d.removedTurns.text, d.removedTurns.len);
@@ -432,7 +416,6 @@ void engine_rollback_thread(struct engine *g, const json_t *params, const struct
 	const struct requester by = requester_of(c);
 	struct history_scope s;
 	struct err e = ERR_INIT;
-	struct fact f;
 	size_t first = 0;
 
 	if (reason && strlen(reason) > 1024)
@@ -450,20 +433,16 @@ void engine_rollback_thread(struct engine *g, const json_t *params, const struct
 		transaction_reject(tx, &e);
 		return;
 	}
-	fact_open(&f, EVENT_HISTORY_ROLLBACK_STARTED, s.uid, s.session_id, s.thread_id, NULL);
-	f.draft.status = "running";
-	f.draft.ids[ID_REQUEST] = c->request_id;
-	jw_kobj(&f.w, "target");
-	jw_kstr(&f.w, "turnId", target);
-	jw_obj_end(&f.w);
-	jw_karr(&f.w, "removedTurns");
-	for (size_t i = 0; i < removed.count; i++)
-		jw_str(&f.w, removed.ids[i]);
-	jw_arr_end(&f.w);
-	affected_json(g, &s, &removed, &f.w);
-	jw_kopt(&f.w, "reason", reason);
-	fact_requester(&f.w, "by", &by);
-	fact_close(&f, tx->batch);
+	const struct scope of = {
+		.uid = s.uid, .session = s.session_id, .thread = s.thread_id, .request = c->request_id
+	};
+	buf_auto struct buf affected = BUF_INIT;
+	struct jw w = jw_on(&affected);
+	affected_json(g, &s, &removed, &w);
+	EMIT(history_rollback_started, tx->batch, of, .envelope.status = "running",
+	     .target = JSON_OBJECT(turn_target, .turnId = target),
+	     .removedTurns = json_from_ids(removed.ids, removed.count), .affected = json_from_buf(&affected),
+	     .reason = reason, .by = json_requester(&by));
 	if (!store_batch_problem(tx->batch)) { /* otherwise transaction_commit refuses */
 		struct rollback *r = rollback_new(g, s.thread_id);
 
@@ -560,13 +539,9 @@ void engine_window_loaded(struct engine *g, uint32_t uid, const char *session_id
 			  const char *cursor, uint64_t from, uint64_t to, bool truncated)
 {
 	struct transaction *tx = transaction_new_internal(g);
-	struct fact f;
 
-	fact_open(&f, EVENT_HISTORY_WINDOW_LOADED, uid, session_id, thread_id, NULL);
-	jw_kopt(&f.w, "cursor", cursor);
-	jw_kuint(&f.w, "from", from);
-	jw_kuint(&f.w, "to", to);
-	jw_kbool(&f.w, "truncated", truncated);
-	fact_close(&f, tx->batch);
+	const struct scope s = { .uid = uid, .session = session_id, .thread = thread_id };
+	EMIT(history_window_loaded, tx->batch, s, .cursor = json_from_string(cursor), .from = from, .to = to,
+	     .truncated = truncated);
 	transaction_commit(tx);
 }

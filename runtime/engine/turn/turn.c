@@ -74,11 +74,14 @@ void turn_requester(const struct turn_doc *d, struct requester *ret)
 
 bool turn_driven_by_client(const struct turn_doc *d) { return jval_is_str(d->driver, "client"); }
 
-void turn_fact_open(struct fact *f, enum event_type type, const struct turn_doc *d)
+struct scope turn_scope(const struct turn_doc *d)
 {
-	fact_open(f, type, (uint32_t)d->uid, d->sessionId, d->threadId, d->turnId);
-	f->draft.ids[ID_TASK] = d->taskId[0] ? d->taskId : NULL;
-	f->draft.ids[ID_TRACE] = d->traceId[0] ? d->traceId : NULL;
+	return (struct scope){ .uid = (uint32_t)d->uid,
+			       .session = d->sessionId,
+			       .thread = d->threadId,
+			       .turn = d->turnId,
+			       .task = d->taskId,
+			       .trace = d->traceId };
 }
 
 /* ---- its start ---- */
@@ -98,10 +101,10 @@ static void limits_json(const struct engine *g, const struct profile *p, struct 
 
 	l.tree = p->limits;
 	l.tmp_bytes = p->tmp_bytes;
-	fact_limits(w, "limits", &l);
+	json_value_member(w, "limits", json_limits(&l));
 }
 
-/* `"executionEnvironment":{…}` and, into refs, what the turn may know of the machine. */
+/* The executionEnvironment and, into refs, what the turn may know of the machine. */
 static void environment_facts(struct engine *g, const struct turn_doc *d, struct jw *w, struct jw *refs)
 {
 	json_t *where = turn_part_merged(NULL, d, NULL);
@@ -113,7 +116,7 @@ static void environment_facts(struct engine *g, const struct turn_doc *d, struct
 
 	turn_requester(d, &by);
 	const struct caller c = { .uid = by.uid, .pid = by.pid, .role = by.role, .peer_fd = -1 };
-	jw_kobj(w, "executionEnvironment");
+	jw_obj(w);
 	jw_kstr(w, "shell", "/bin/sh");
 	jw_kstr(w, "os", "linux");
 	if (uname(&os) == 0)
@@ -161,35 +164,24 @@ static void hook_refs(struct engine *g, const struct turn_doc *d, const char *ho
 void turn_start_facts(struct engine *g, const struct turn_doc *d, bool from_queue, const char *hook_context,
 		      struct store_batch *b)
 {
-	buf_auto struct buf refs = BUF_INIT;
-	struct jw r = jw_on(&refs);
-	struct fact f;
+	/* The runtime does not read the user's files: commands inside the sandbox do. */
+	static const char *const omissions[] = { "instruction_files" };
+	buf_auto struct buf refs = BUF_INIT, environment = BUF_INIT;
+	struct jw r = jw_on(&refs), w = jw_on(&environment);
+	mem_auto char *driver = jval_strdup(d->driver);
+	const struct scope s = turn_scope(d);
 
 	jw_obj(&r);
-	turn_fact_open(&f, EVENT_TURN_STARTED, d);
-	f.draft.status = "running";
-	jw_kraw(&f.w, "driver", d->driver.text, d->driver.len);
-	if (from_queue)
-		jw_kbool(&f.w, "fromQueue", true);
-	environment_facts(g, d, &f.w, &r);
-	fact_close(&f, b);
+	environment_facts(g, d, &w, &r);
+	EMIT(turn_started, b, s, .envelope.status = "running", .driver = driver, .fromQueue = from_queue,
+	     .executionEnvironment = json_from_buf(&environment));
 	hook_refs(g, d, hook_context, &r);
 	jw_obj_end(&r);
 	thread_status_fact(g, (uint32_t)d->uid, d->sessionId, d->threadId, "running", "turn_started", b);
-	turn_fact_open(&f, EVENT_CONTEXT_RESOLVED, d);
-	jw_kraw(&f.w, "refs", refs.data, refs.len);
-	jw_karr(&f.w, "omissions");
-	jw_str(&f.w,
-	       "instruction_files"); /* the runtime does not read the user's files: commands inside the sandbox do */
-	jw_arr_end(&f.w);
-	jw_karr(&f.w, "missing");
-	jw_arr_end(&f.w);
-	fact_close(&f, b);
-	turn_fact_open(&f, EVENT_RUN_STATUS, d);
-	f.draft.phase = "running";
-	jw_kstr(&f.w, "phase", "running");
-	jw_kstr(&f.w, "title", turn_driven_by_client(d) ? "driven by its client" : "run by the execution loop");
-	fact_close(&f, b);
+	EMIT(context_resolved, b, s, .refs = json_from_buf(&refs), .omissions = json_from_strings(omissions, 1),
+	     .missing = JSON_EMPTY_ARRAY);
+	EMIT(run_status, b, s, .envelope.phase = "running", .phase = "running",
+	     .title = turn_driven_by_client(d) ? "driven by its client" : "run by the execution loop");
 }
 
 /* ---- its end ---- */
@@ -226,31 +218,24 @@ void turn_end_facts(struct engine *g, const struct turn_doc *t, const struct tur
 	const char *thread = strcmp(end->status, "timed_out") == 0 ? "failed"
 			     : strcmp(end->status, "lost") == 0    ? "unknown"
 								   : end->status;
-	struct fact f;
 
 	turn_owner_forget(g, t->turnId);
 	action_cancel_of_turn(g, t->turnId, "the turn has ended", tx);
 	routing_close_requests(g, (uint32_t)t->uid, t->sessionId, t->threadId, t->turnId, tx->batch);
-	turn_fact_open(&f, end->category ? EVENT_TURN_FAILED : EVENT_TURN_COMPLETED, t);
-	f.draft.status = end->status;
-	if (end->category) {
-		f.draft.status_reason = end->message;
-		jw_kstr(&f.w, "category", end->category);
-		jw_kstr(&f.w, "message", end->message);
-		jw_kbool(&f.w, "retryable", end->retryable);
-		jw_kopt(&f.w, "toolCallId", end->call_id);
-	} else {
-		jw_kstr(&f.w, "outcome", end->outcome);
-		jw_kopt(&f.w, "summary", end->summary);
-		if (end->usage)
-			jw_kraw(&f.w, "usage", end->usage, strlen(end->usage));
-	}
-	ended_processes(g, t->turnId, &f.w);
-	if (t->parts != VIEW_ABSENT)
-		jw_kuint(&f.w, "parts", t->parts);
-	if (t->partsFailed != VIEW_ABSENT)
-		jw_kuint(&f.w, "partsFailed", t->partsFailed);
-	fact_close(&f, tx->batch);
+	buf_auto struct buf work = BUF_INIT;
+	struct jw w = jw_on(&work);
+	ended_processes(g, t->turnId, &w);
+	const struct opt_int parts = opt_int_if(t->parts != VIEW_ABSENT, t->parts),
+			     failed = opt_int_if(t->partsFailed != VIEW_ABSENT, t->partsFailed);
+	if (end->category)
+		EMIT(turn_failed, tx->batch, turn_scope(t),
+		     .envelope = { .status = end->status, .status_reason = end->message }, .category = end->category,
+		     .message = end->message, .retryable = end->retryable, .toolCallId = end->call_id,
+		     .work = json_from_buf(&work), .parts = parts, .partsFailed = failed);
+	else
+		EMIT(turn_completed, tx->batch, turn_scope(t), .envelope.status = end->status, .outcome = end->outcome,
+		     .summary = end->summary, .usage = json_from_text(end->usage), .work = json_from_buf(&work),
+		     .parts = parts, .partsFailed = failed);
 	if (t->startedAt)
 		thread_status_fact(g, (uint32_t)t->uid, t->sessionId, t->threadId, thread,
 				   end->category ? "turn_failed" : "turn_completed", tx->batch);
@@ -430,31 +415,19 @@ static void doc_of_plan(const struct turn_plan *p, const char *turn_id, const ch
 static void submitted_fact(const struct turn_plan *p, const struct turn_doc *d, const char *status,
 			   const struct caller *c, const char *input_ref, struct store_batch *b)
 {
-	char step[ID_TEXT_MAX];
-	struct fact f;
+	struct scope s = turn_scope(d);
+	char step[ID_TEXT_MAX] = "";
 
-	turn_fact_open(&f, EVENT_TURN_SUBMITTED, d);
-	f.draft.ids[ID_REQUEST] = c->request_id;
-	f.draft.ids[ID_SPAN] = c->span_id;
-	f.draft.status = status;
-	if (p->texts) {
+	if (p->texts)
 		id_make(ID_KIND_STEP, step);
-		f.draft.ids[ID_STEP] = step;
-	}
-	jw_kstr(&f.w, "source", "client");
-	jw_kstr(&f.w, "status", status);
-	jw_kstr(&f.w, "preview", p->preview);
-	jw_kstr(&f.w, "inputRef", input_ref);
-	jw_kuint(&f.w, "inputBytes", strlen(p->input));
-	jw_kstr(&f.w, "inputHash", p->hash);
-	jw_kuint(&f.w, "parts", p->parts);
-	jw_kraw(&f.w, "driver", d->driver.text, d->driver.len);
-	if (p->options)
-		jw_kraw(&f.w, "options", p->options, strlen(p->options));
-	if (p->metadata)
-		jw_kraw(&f.w, "metadata", p->metadata, strlen(p->metadata));
-	jw_kraw(&f.w, "requestedBy", d->requestedBy.text, d->requestedBy.len);
-	fact_close(&f, b);
+	s.step = step;
+	s.request = c->request_id;
+	s.span = c->span_id;
+	EMIT(turn_submitted, b, s, .envelope.status = status, .source = "client", .status = status,
+	     .preview = p->preview, .inputRef = input_ref, .inputBytes = opt_int(strlen(p->input)),
+	     .inputHash = p->hash, .parts = opt_int(p->parts), .driver = json_from_jval(d->driver),
+	     .options = json_from_text(p->options), .metadata = json_from_text(p->metadata),
+	     .requestedBy = json_from_jval(d->requestedBy));
 	store_batch_inline(b, input_ref, p->input, strlen(p->input));
 }
 
@@ -530,12 +503,8 @@ static void submit(struct engine *g, struct transaction *tx, const struct turn_r
 		transaction_reject(tx, &e);
 		return;
 	}
-	jw_obj(&w);
-	fact_requester(&w, "by", &by);
-	jw_obj_end(&w);
-	mem_auto char *who = mem_strndup(jval_get(jval_of(by_json.data, by_json.len), "by").text,
-					 jval_get(jval_of(by_json.data, by_json.len), "by").len);
-	doc_of_plan(p, turn_id, who, &tx->caller, &t);
+	json_value_write(&w, json_requester(&by));
+	doc_of_plan(p, turn_id, buf_cstr(&by_json), &tx->caller, &t);
 	turn_owner_seen(g, &t, tx->caller.connection, tx->caller.channel_id);
 	session_scope_facts(&p->scope, "turn", NULL, &by, tx->batch);
 	submitted_fact(p, &t, busy ? "queued" : "accepted", &tx->caller, input_ref, tx->batch);

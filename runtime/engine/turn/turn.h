@@ -26,7 +26,6 @@
 #include <jansson.h>
 
 struct transaction;
-struct fact;
 struct session_scope;
 struct store_batch;
 enum event_type;
@@ -45,7 +44,7 @@ int turn_open_of_caller(struct engine *g, const char *turn_id, const struct call
 void turn_requester(const struct turn_doc *d, struct requester *ret);
 bool turn_driven_by_client(const struct turn_doc *d);
 
-void turn_fact_open(struct fact *f, enum event_type type, const struct turn_doc *d);
+struct scope turn_scope(const struct turn_doc *d);
 /* turn.started and what stands beside it. `tx` need not be stored yet; hook_context: refs that hooks added, as JSON, or
  * NULL. */
 void turn_start_facts(struct engine *g, const struct turn_doc *d, bool from_queue, const char *hook_context,

@@ -80,22 +80,13 @@ void turn_stop_work(struct engine *g, const char *turn_id, const struct requeste
 static void ending_fact(const struct turn_doc *t, const struct turn_end *end, const struct requester *by,
 			const char *request_id, struct store_batch *b)
 {
-	struct fact f;
+	struct scope s = turn_scope(t);
 
-	turn_fact_open(&f, EVENT_RUN_STATUS, t);
-	f.draft.ids[ID_REQUEST] = request_id;
-	f.draft.phase = "cancelling";
-	jw_kstr(&f.w, "phase", "cancelling");
-	jw_kstr(&f.w, "detail", end->message);
-	fact_requester(&f.w, "by", by);
-	jw_kobj(&f.w, "ending");
-	jw_kstr(&f.w, "status", end->status);
-	jw_kstr(&f.w, "category", end->category);
-	jw_kstr(&f.w, "message", end->message);
-	jw_kbool(&f.w, "retryable", end->retryable);
-	fact_requester(&f.w, "by", by);
-	jw_obj_end(&f.w);
-	fact_close(&f, b);
+	s.request = request_id;
+	EMIT(run_status, b, s, .envelope.phase = "cancelling", .phase = "cancelling", .detail = end->message,
+	     .by = json_requester(by),
+	     .ending = JSON_OBJECT(turn_ending, .status = end->status, .category = end->category,
+				   .message = end->message, .retryable = end->retryable, .by = json_requester(by)));
 }
 
 static void finish_ending(struct engine *g, const struct turn_doc *t)

@@ -38,20 +38,12 @@ int turn_queue_read(struct engine *g, const char *thread_id, struct turn_queue *
 void turn_queue_fact(const struct turn_queue *q, const char *change, const char *turn_id, const char *request_id,
 		     struct store_batch *b)
 {
-	struct fact f;
+	const struct scope s = {
+		.uid = q->uid, .session = q->session_id, .thread = q->thread_id, .turn = turn_id, .request = request_id
+	};
 
-	fact_open(&f, EVENT_QUEUE_CHANGED, q->uid, q->session_id, q->thread_id, NULL);
-	f.draft.ids[ID_TURN] = turn_id;
-	f.draft.ids[ID_REQUEST] = request_id;
-	jw_karr(&f.w, "order");
-	for (size_t i = 0; i < q->count; i++)
-		jw_str(&f.w, q->ids[i]);
-	jw_arr_end(&f.w);
-	jw_kstr(&f.w, "change", change);
-	jw_kopt(&f.w, "queuedTurnId", turn_id);
-	jw_kstr(&f.w, "policy", "in_order");
-	jw_kstr(&f.w, "resumeState", q->held ? "held" : "running");
-	fact_close(&f, b);
+	EMIT(queue_changed, b, s, .order = json_from_ids(q->ids, q->count), .change = change, .queuedTurnId = turn_id,
+	     .policy = "in_order", .resumeState = q->held ? "held" : "running");
 }
 
 int turn_thread_busy(struct engine *g, const char *thread_id, char ret_turn[ID_ROOM], struct err *e)

@@ -15,7 +15,6 @@
 
 struct store_batch;
 struct trial_doc;
-struct fact;
 
 /* Parameters as their methods' rows declare them. */
 void engine_start_benchmark_trial(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
