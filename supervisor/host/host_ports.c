@@ -108,14 +108,14 @@ static int port_find_peer(void *host, uint32_t uid)
 
 /* ---- launching ---- */
 
-static void launch_try(struct process_io *h)
+static void launch_try(struct process_io *io)
 {
-	if (h->tries < TRIES_MAX && process_io_launch(h) == 0)
+	if (io->tries < TRIES_MAX && process_io_launch(io) == 0)
 		return;
-	int error = h->tries < TRIES_MAX ? errno : ECONNRESET;
-	const struct plan_key key = h->key; /* the hold may be freed in there */
-	h->launching = false;
-	engine_on_launch_failed(h->host->engine, key.id, STEP_CLONE, error, "");
+	int error = io->tries < TRIES_MAX ? errno : ECONNRESET;
+	const struct plan_key key = io->key; /* the hold may be freed in there */
+	io->launching = false;
+	engine_on_launch_failed(io->host->engine, key.id, STEP_CLONE, error, "");
 }
 
 /* A start that failed before anything was sent. */
@@ -154,46 +154,46 @@ struct abandoned {
 static void port_launch(void *host, const char *id, const void *plan, size_t plan_len, uint32_t flags,
 			const struct port_streams *streams, int peer_fd)
 {
-	struct process_io *h = process_io_new(host, id, streams);
+	struct process_io *io = process_io_new(host, id, streams);
 
-	buf_append(&h->plan, plan, plan_len);
+	buf_append(&io->plan, plan, plan_len);
 	if (streams->hosts)
-		buf_append(&h->rules, streams->hosts->rule, streams->hosts->count * sizeof *streams->hosts->rule);
-	h->names.hosts = NULL;
-	h->given = streams->input != NULL;
-	if (h->given)
-		buf_str(&h->input, streams->input);
-	h->names.input = NULL;
-	h->flags = flags;
-	h->cow = flags & PLAN_COW;
-	h->peer_fd = fcntl(peer_fd, F_DUPFD_CLOEXEC, 3);
-	const struct abandoned *before = strmap_get(&h->host->abandoned, id);
-	h->key.attempt = before ? before->attempt : 0;
+		buf_append(&io->rules, streams->hosts->rule, streams->hosts->count * sizeof *streams->hosts->rule);
+	io->names.hosts = NULL;
+	io->given = streams->input != NULL;
+	if (io->given)
+		buf_str(&io->input, streams->input);
+	io->names.input = NULL;
+	io->flags = flags;
+	io->cow = flags & PLAN_COW;
+	io->peer_fd = fcntl(peer_fd, F_DUPFD_CLOEXEC, 3);
+	const struct abandoned *before = strmap_get(&io->host->abandoned, id);
+	io->key.attempt = before ? before->attempt : 0;
 	if (before && !before->released) {
-		h->launching = h->waits_for_release = true;
+		io->launching = io->waits_for_release = true;
 		return;
 	}
-	if (process_io_launch(h) < 0) {
+	if (process_io_launch(io) < 0) {
 		/* Not from within: the engine is still at its request. */
 		const struct timeval now = { 0 };
 		struct stillborn *s = mem_zalloc(1, sizeof *s);
-		*s = (struct stillborn){ .host = host, .key = h->key, .error = errno };
-		event_base_once(h->host->base, -1, EV_TIMEOUT, on_stillborn, s, &now);
+		*s = (struct stillborn){ .host = host, .key = io->key, .error = errno };
+		event_base_once(io->host->base, -1, EV_TIMEOUT, on_stillborn, s, &now);
 	}
 }
 
 static void on_spawn_started(void *host, const struct spawn_msg *m, int pidfd)
 {
-	struct process_io *h = find_process_io(host, m->key.id);
+	struct process_io *io = find_process_io(host, m->key.id);
 	struct host_ports *w = host;
 
-	if (!h || !h->launching || h->key.attempt != m->key.attempt) {
+	if (!io || !io->launching || io->key.attempt != m->key.attempt) {
 		fd_close(&pidfd);
 		return;
 	}
-	h->fds[GUARD_SLOT_PIDFD] = pidfd;
-	h->pid = m->pid;
-	process_io_watch(h);
+	io->fds[GUARD_SLOT_PIDFD] = pidfd;
+	io->pid = m->pid;
+	process_io_watch(io);
 	const struct port_started s = {
 		.pid = m->pid, .start_time = m->start_time, .layers = m->layers, .attempt = m->key.attempt
 	};
@@ -202,12 +202,12 @@ static void on_spawn_started(void *host, const struct spawn_msg *m, int pidfd)
 
 static void on_spawn_failed(void *host, const struct spawn_msg *m)
 {
-	struct process_io *h = find_process_io(host, m->key.id);
+	struct process_io *io = find_process_io(host, m->key.id);
 	struct host_ports *w = host;
 
-	if (!h || !h->launching || h->key.attempt != m->key.attempt)
+	if (!io || !io->launching || io->key.attempt != m->key.attempt)
 		return;
-	h->launching = false;
+	io->launching = false;
 	engine_on_launch_failed(w->engine, m->key.id, m->step, m->error, m->path);
 }
 
@@ -217,28 +217,28 @@ static void on_spawn_failed(void *host, const struct spawn_msg *m)
  */
 static void on_spawn_unanswered(void *host, const struct plan_key *key)
 {
-	struct process_io *h = find_process_io(host, key->id);
+	struct process_io *io = find_process_io(host, key->id);
 	struct host_ports *w = host;
 
-	if (!h || !h->launching || h->key.attempt != key->attempt)
+	if (!io || !io->launching || io->key.attempt != key->attempt)
 		return;
-	process_io_abort_launch(h);
-	h->waits_for_release = true;
+	process_io_abort_launch(io);
+	io->waits_for_release = true;
 	guard_link_release(&w->guard, key);
 }
 
 static void on_released(void *host, const struct plan_key *key, bool was_alive)
 {
-	struct process_io *h = find_process_io(host, key->id);
+	struct process_io *io = find_process_io(host, key->id);
 	struct host_ports *w = host;
 	struct abandoned *before = strmap_get(&w->abandoned, key->id);
 
 	spawn_link_remove_leaf(&w->spawner, key);
 	if (before && before->attempt == key->attempt)
 		before->released = true;
-	if (h && h->waits_for_release && h->key.attempt == key->attempt) {
-		h->waits_for_release = false;
-		launch_try(h);
+	if (io && io->waits_for_release && io->key.attempt == key->attempt) {
+		io->waits_for_release = false;
+		launch_try(io);
 	}
 }
 
@@ -246,93 +246,93 @@ static void on_released(void *host, const struct plan_key *key, bool was_alive)
 
 static void port_open_gate(void *host, const char *id)
 {
-	struct process_io *h = find_process_io(host, id);
+	struct process_io *io = find_process_io(host, id);
 
-	if (h)
-		process_io_open_gate(h);
+	if (io)
+		process_io_open_gate(io);
 }
 
 static void port_signal(void *host, const char *id, int sig)
 {
-	struct process_io *h = find_process_io(host, id);
+	struct process_io *io = find_process_io(host, id);
 
-	if (h)
-		process_io_signal_init(h, STATUS_SIGNAL, (uint32_t)sig);
+	if (io)
+		process_io_signal_init(io, STATUS_SIGNAL, (uint32_t)sig);
 }
 
 static void port_kill_tree(void *host, const char *id)
 {
-	struct process_io *h = find_process_io(host, id);
+	struct process_io *io = find_process_io(host, id);
 
-	if (h)
-		process_io_signal_init(h, STATUS_KILL_TREE, 0);
+	if (io)
+		process_io_signal_init(io, STATUS_KILL_TREE, 0);
 }
 
 static void port_kill(void *host, const char *id)
 {
-	struct process_io *h = find_process_io(host, id);
+	struct process_io *io = find_process_io(host, id);
 
-	if (h)
-		guard_link_kill(&h->host->guard, &h->key);
+	if (io)
+		guard_link_kill(&io->host->guard, &io->key);
 }
 
 static ssize_t port_write_stdin(void *host, const char *id, const void *p, size_t n)
 {
-	struct process_io *h = find_process_io(host, id);
+	struct process_io *io = find_process_io(host, id);
 
-	if (h)
-		return process_io_write_stdin(h, p, n);
+	if (io)
+		return process_io_write_stdin(io, p, n);
 	errno = EPIPE;
 	return -1;
 }
 
 static void port_close_stdin(void *host, const char *id)
 {
-	struct process_io *h = find_process_io(host, id);
+	struct process_io *io = find_process_io(host, id);
 
-	if (h)
-		process_io_close_stdin(h);
+	if (io)
+		process_io_close_stdin(io);
 }
 
 static void port_close_output(void *host, const char *id, int stream)
 {
-	struct process_io *h = find_process_io(host, id);
+	struct process_io *io = find_process_io(host, id);
 
-	if (h)
-		process_io_close_output(h, stream);
+	if (io)
+		process_io_close_output(io, stream);
 }
 
 static int port_line(void *host, const char *id, struct port_line *ret)
 {
-	const struct process_io *h = find_process_io(host, id);
+	const struct process_io *io = find_process_io(host, id);
 
-	if (h)
-		return process_io_line(h, ret);
+	if (io)
+		return process_io_line(io, ret);
 	errno = ESRCH;
 	return -1;
 }
 
 static int port_resize(void *host, const char *id, uint32_t rows, uint32_t cols)
 {
-	const struct process_io *h = find_process_io(host, id);
+	const struct process_io *io = find_process_io(host, id);
 	struct host_ports *w = host;
 
-	if (!h) {
+	if (!io) {
 		errno = ESRCH;
 		return -1;
 	}
-	if (process_io_resize(h, rows, cols) < 0)
+	if (process_io_resize(io, rows, cols) < 0)
 		return -1;
 	if (w->screens)
-		screens_on_resize(w->screens, id, h->streams[STREAM_PTY].spool.size, rows, cols);
+		screens_on_resize(w->screens, id, io->streams[STREAM_PTY].spool.size, rows, cols);
 	return 0;
 }
 
 static int port_output_fd(void *host, const char *id, int stream)
 {
-	struct process_io *h = find_process_io(host, id);
+	struct process_io *io = find_process_io(host, id);
 
-	return h ? h->streams[stream].spool.fd : -1;
+	return io ? io->streams[stream].spool.fd : -1;
 }
 
 static ssize_t port_peek_output(void *host, const char *id, int stream, uint64_t offset, void *p, size_t n)
@@ -355,28 +355,28 @@ static ssize_t port_peek_output(void *host, const char *id, int stream, uint64_t
 
 static void port_stop_reading(void *host, const char *id)
 {
-	struct process_io *h = find_process_io(host, id);
+	struct process_io *io = find_process_io(host, id);
 
-	if (h)
-		process_io_stop_reading(h);
+	if (io)
+		process_io_stop_reading(io);
 }
 
 static bool port_settle(void *host, const char *id)
 {
-	struct process_io *h = find_process_io(host, id);
+	struct process_io *io = find_process_io(host, id);
 
-	if (!h)
+	if (!io)
 		return false;
-	bool audit = audit_reader_drain(&h->host->audit, h), proxy = proxy_link_drain(&h->host->proxy, h);
+	bool audit = audit_reader_drain(&io->host->audit, io), proxy = proxy_link_drain(&io->host->proxy, io);
 	return audit || proxy;
 }
 
 /* host_ports.drained */
 static void on_drained(struct host_ports *w, const char *id)
 {
-	const struct process_io *h = find_process_io(w, id);
+	const struct process_io *io = find_process_io(w, id);
 
-	if (!h || (!h->audit_mark && !h->net_ending))
+	if (!io || (!io->audit_mark && !io->net_ending))
 		engine_on_reports_complete(w->engine, id);
 }
 
@@ -424,16 +424,16 @@ static int port_discard_changes(void *host, const char *id, uint32_t uid)
 static void port_release(void *host, const char *id, unsigned unspilled)
 {
 	struct host_ports *w = host;
-	struct process_io *h = find_process_io(host, id);
+	struct process_io *io = find_process_io(host, id);
 
-	if (!h)
+	if (!io)
 		return;
 	spawn_link_answered(&w->spawner);
-	if (h->key.attempt)
-		guard_link_release_later(&h->host->guard, &h->key);
-	if (h->cow && h->host->changes)
-		cow_changes_on_ended(h->host->changes, id);
-	process_io_free(h, unspilled);
+	if (io->key.attempt)
+		guard_link_release_later(&io->host->guard, &io->key);
+	if (io->cow && io->host->changes)
+		cow_changes_on_ended(io->host->changes, id);
+	process_io_free(io, unspilled);
 	if (w->screens)
 		screens_on_ended(w->screens, id);
 }
@@ -488,17 +488,17 @@ static void recovery_adopt(void *host, const struct port_held *held, const struc
 {
 	struct host_ports *w = host;
 	struct guard_item *item = item_of(w->takeover, held);
-	struct process_io *h = process_io_new(host, held->id, streams);
+	struct process_io *io = process_io_new(host, held->id, streams);
 
-	h->key = item->key;
-	h->pid = item->pid;
-	h->cow = true;
-	process_io_take_fds(h, item->fds);
-	process_io_find_spools(h, size);
+	io->key = item->key;
+	io->pid = item->pid;
+	io->cow = true;
+	process_io_take_fds(io, item->fds);
+	process_io_find_spools(io, size);
 	if (held->watched)
-		audit_reader_add(&w->audit, h, audit_session_of(h->pid));
-	proxy_link_serve(&w->proxy, h);
-	process_io_watch(h);
+		audit_reader_add(&w->audit, io, audit_session_of(io->pid));
+	proxy_link_serve(&w->proxy, io);
+	process_io_watch(io);
 }
 
 static void recovery_abandon(void *host, const struct port_held *held)
@@ -520,10 +520,10 @@ static void recovery_abandon(void *host, const struct port_held *held)
 static void recovery_salvage(void *host, const char *id, const struct port_streams *streams,
 			     uint64_t size[STREAM_COUNT])
 {
-	struct process_io *h = process_io_new(host, id, streams);
+	struct process_io *io = process_io_new(host, id, streams);
 
-	h->cow = true;
-	process_io_find_spools(h, size);
+	io->cow = true;
+	process_io_find_spools(io, size);
 }
 
 static const struct recovery_ports recovery_ports = {

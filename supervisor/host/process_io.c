@@ -31,21 +31,21 @@
 
 struct process_io *process_io_new(struct host_ports *w, const char *id, const struct port_streams *names)
 {
-	struct process_io *h = mem_zalloc(1, sizeof *h);
+	struct process_io *io = mem_zalloc(1, sizeof *io);
 
-	h->host = w;
-	h->serial = ++w->process_ios_made;
-	snprintf(h->key.id, sizeof h->key.id, "%s", id);
-	h->names = *names;
-	h->peer_fd = -1;
+	io->host = w;
+	io->serial = ++w->process_ios_made;
+	snprintf(io->key.id, sizeof io->key.id, "%s", id);
+	io->names = *names;
+	io->peer_fd = -1;
 	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
-		h->fds[i] = -1;
+		io->fds[i] = -1;
 	for (int i = 0; i < STREAM_COUNT; i++)
-		h->streams[i] = (struct process_io_stream){
-			.io = h, .index = i, .fd = -1, .feed = -1, .spool = SPOOL_FILE_INIT
+		io->streams[i] = (struct process_io_stream){
+			.io = io, .index = i, .fd = -1, .feed = -1, .spool = SPOOL_FILE_INIT
 		};
-	strmap_put(&w->process_ios, h->key.id, h);
-	return h;
+	strmap_put(&w->process_ios, io->key.id, io);
+	return io;
 }
 
 static void event_drop(struct event **ev)
@@ -66,34 +66,34 @@ static void stream_close(struct process_io_stream *s)
 	s->grown = false;
 }
 
-void process_io_abort_launch(struct process_io *h)
+void process_io_abort_launch(struct process_io *io)
 {
-	event_drop(&h->stdin_ev);
-	event_drop(&h->status_ev);
-	event_drop(&h->pidfd_ev);
+	event_drop(&io->stdin_ev);
+	event_drop(&io->status_ev);
+	event_drop(&io->pidfd_ev);
 	for (int i = 0; i < STREAM_COUNT; i++)
-		stream_close(&h->streams[i]);
+		stream_close(&io->streams[i]);
 	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
-		fd_close(&h->fds[i]);
+		fd_close(&io->fds[i]);
 }
 
-void process_io_free(struct process_io *h, unsigned unspilled)
+void process_io_free(struct process_io *io, unsigned unspilled)
 {
-	audit_reader_remove(&h->host->audit, h);
-	proxy_link_remove(&h->host->proxy, h);
-	process_io_abort_launch(h);
+	audit_reader_remove(&io->host->audit, io);
+	proxy_link_remove(&io->host->proxy, io);
+	process_io_abort_launch(io);
 	for (int i = 0; i < STREAM_COUNT; i++) {
-		bool there = h->streams[i].spool.fd >= 0;
-		spool_done(&h->streams[i].spool);
+		bool there = io->streams[i].spool.fd >= 0;
+		spool_done(&io->streams[i].spool);
 		if (there && (unspilled & (1u << i)))
-			spool_unlink(h->host->spool_dir, h->names.ref[i]);
+			spool_unlink(io->host->spool_dir, io->names.ref[i]);
 	}
-	buf_done(&h->plan);
-	buf_done(&h->rules);
-	buf_done(&h->input);
-	fd_close(&h->peer_fd);
-	strmap_del(&h->host->process_ios, h->key.id);
-	free(h);
+	buf_done(&io->plan);
+	buf_done(&io->rules);
+	buf_done(&io->input);
+	fd_close(&io->peer_fd);
+	strmap_del(&io->host->process_ios, io->key.id);
+	free(io);
 }
 
 /* ---- launching ---- */
@@ -127,16 +127,16 @@ static int ends_pipe(struct ends *x, int slot, bool we_write)
  * What is known from the start is written before anything is started: there is no end of ours that could die before all
  * is said. What is more than a pipe holds comes as a file.
  */
-static int ends_given(const struct process_io *h, struct ends *x)
+static int ends_given(const struct process_io *io, struct ends *x)
 {
 	int p[2];
 
 	if (pipe2(p, O_CLOEXEC) < 0)
 		return -1;
 	if (fd_nonblock(p[1], true) < 0 ||
-	    (h->input.len && write(p[1], h->input.data, h->input.len) != (ssize_t)h->input.len)) {
+	    (io->input.len && write(p[1], io->input.data, io->input.len) != (ssize_t)io->input.len)) {
 		close(p[0]);
-		p[0] = fd_memfd_sealed("bailiff-input", h->input.data, h->input.len);
+		p[0] = fd_memfd_sealed("bailiff-input", io->input.data, io->input.len);
 	}
 	close(p[1]);
 	x->theirs[GUARD_SLOT_STDIN] = p[0];
@@ -144,9 +144,9 @@ static int ends_given(const struct process_io *h, struct ends *x)
 }
 
 /* The command's own pipes, or one for the output of its terminal: both ends of that are ours. */
-static int ends_streams(const struct process_io *h, struct ends *x)
+static int ends_streams(const struct process_io *io, struct ends *x)
 {
-	if (h->flags & PLAN_TTY) {
+	if (io->flags & PLAN_TTY) {
 		if (ends_pipe(x, GUARD_SLOT_PTY_PIPE, false) < 0)
 			return -1;
 		x->ours[GUARD_SLOT_PTY_FEED] = fd_take(&x->theirs[GUARD_SLOT_PTY_PIPE]);
@@ -154,44 +154,44 @@ static int ends_streams(const struct process_io *h, struct ends *x)
 	}
 	if (ends_pipe(x, GUARD_SLOT_STDOUT, false) < 0)
 		return -1;
-	if (!(h->flags & PLAN_STDERR_MERGE) && ends_pipe(x, GUARD_SLOT_STDERR, false) < 0)
+	if (!(io->flags & PLAN_STDERR_MERGE) && ends_pipe(x, GUARD_SLOT_STDERR, false) < 0)
 		return -1;
-	if (!(h->flags & PLAN_STDIN_PIPE))
+	if (!(io->flags & PLAN_STDIN_PIPE))
 		return 0;
-	return h->given ? ends_given(h, x) : ends_pipe(x, GUARD_SLOT_STDIN, true);
+	return io->given ? ends_given(io, x) : ends_pipe(x, GUARD_SLOT_STDIN, true);
 }
 
-static int ends_make(const struct process_io *h, struct ends *x)
+static int ends_make(const struct process_io *io, struct ends *x)
 {
 	int p[2];
 
-	if (ends_streams(h, x) < 0 || ends_pipe(x, GUARD_SLOT_GATE, true) < 0)
+	if (ends_streams(io, x) < 0 || ends_pipe(x, GUARD_SLOT_GATE, true) < 0)
 		return -1;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p) < 0)
 		return -1;
 	x->ours[GUARD_SLOT_STATUS] = p[0];
 	x->theirs[GUARD_SLOT_STATUS] = p[1];
 	/* Kept with the rest, so that another runtime can tell another proxy. */
-	if (h->rules.len)
-		x->ours[GUARD_SLOT_NET_RULES] = fd_memfd_sealed("bailiff-hosts", h->rules.data, h->rules.len);
-	return h->rules.len && x->ours[GUARD_SLOT_NET_RULES] < 0 ? -1 : 0;
+	if (io->rules.len)
+		x->ours[GUARD_SLOT_NET_RULES] = fd_memfd_sealed("bailiff-hosts", io->rules.data, io->rules.len);
+	return io->rules.len && x->ours[GUARD_SLOT_NET_RULES] < 0 ? -1 : 0;
 }
 
-void process_io_take_fds(struct process_io *h, int fds[GUARD_SLOT_COUNT])
+void process_io_take_fds(struct process_io *io, int fds[GUARD_SLOT_COUNT])
 {
-	h->streams[STREAM_STDOUT].fd = fd_take(&fds[GUARD_SLOT_STDOUT]);
-	h->streams[STREAM_STDERR].fd = fd_take(&fds[GUARD_SLOT_STDERR]);
-	h->streams[STREAM_PTY].fd = fd_take(&fds[GUARD_SLOT_PTY_PIPE]);
-	h->streams[STREAM_PTY].feed = fd_take(&fds[GUARD_SLOT_PTY_FEED]);
+	io->streams[STREAM_STDOUT].fd = fd_take(&fds[GUARD_SLOT_STDOUT]);
+	io->streams[STREAM_STDERR].fd = fd_take(&fds[GUARD_SLOT_STDERR]);
+	io->streams[STREAM_PTY].fd = fd_take(&fds[GUARD_SLOT_PTY_PIPE]);
+	io->streams[STREAM_PTY].feed = fd_take(&fds[GUARD_SLOT_PTY_FEED]);
 	int piped = 0;
-	if (h->streams[STREAM_PTY].fd >= 0 && ioctl(h->streams[STREAM_PTY].fd, FIONREAD, &piped) == 0)
-		h->streams[STREAM_PTY].piped = (size_t)piped;
+	if (io->streams[STREAM_PTY].fd >= 0 && ioctl(io->streams[STREAM_PTY].fd, FIONREAD, &piped) == 0)
+		io->streams[STREAM_PTY].piped = (size_t)piped;
 	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
 		if (fds[i] >= 0)
-			h->fds[i] = fd_take(&fds[i]);
+			io->fds[i] = fd_take(&fds[i]);
 }
 
-int process_io_launch(struct process_io *h)
+int process_io_launch(struct process_io *io)
 {
 	static const int order[] = { GUARD_SLOT_STATUS, GUARD_SLOT_GATE, GUARD_SLOT_STDOUT, GUARD_SLOT_STDERR,
 				     GUARD_SLOT_STDIN };
@@ -202,18 +202,18 @@ int process_io_launch(struct process_io *h)
 
 	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
 		x.ours[i] = x.theirs[i] = -1;
-	bool brief = h->plan.len <= SPAWN_INLINE_MAX;
-	fd_auto int plan = brief ? -1 : fd_memfd_sealed("bailiff-plan", h->plan.data, h->plan.len);
-	fd_auto int peer = !brief && plan < 0 ? -1 : fcntl(h->peer_fd, F_DUPFD_CLOEXEC, 3);
-	if (peer < 0 || ends_make(h, &x) < 0) {
+	bool brief = io->plan.len <= SPAWN_INLINE_MAX;
+	fd_auto int plan = brief ? -1 : fd_memfd_sealed("bailiff-plan", io->plan.data, io->plan.len);
+	fd_auto int peer = !brief && plan < 0 ? -1 : fcntl(io->peer_fd, F_DUPFD_CLOEXEC, 3);
+	if (peer < 0 || ends_make(io, &x) < 0) {
 		int saved = errno;
 		ends_done(&x);
 		errno = saved;
 		return -1;
 	}
-	h->tries++;
-	h->key.attempt++;
-	h->launching = true;
+	io->tries++;
+	io->key.attempt++;
+	io->launching = true;
 	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
 		slots |= x.ours[i] >= 0 ? 1u << i : 0;
 	if (!brief)
@@ -226,83 +226,83 @@ int process_io_launch(struct process_io *h)
 	 * The spawner has more to do than the guard, so it is woken first. Should we die between the two, the gate is
 	 * closed and the init leaves; nothing is committed before both are sent.
 	 */
-	spawn_link_start(&h->host->spawner, &h->key, h->flags, &h->names.expected, brief ? h->plan.data : NULL,
-			 h->plan.len, fds, n);
-	guard_link_deposit(&h->host->guard, &h->key, slots, x.ours);
-	process_io_take_fds(h, x.ours);
+	spawn_link_start(&io->host->spawner, &io->key, io->flags, &io->names.expected, brief ? io->plan.data : NULL,
+			 io->plan.len, fds, n);
+	guard_link_deposit(&io->host->guard, &io->key, slots, x.ours);
+	process_io_take_fds(io, x.ours);
 	return 0;
 }
 
 /* ---- the status socket and the init's end ---- */
 
 /* What the engine is told may end the process, and with it the hold. Whoever goes on after that looks for it again. */
-struct hold_name {
+struct process_io_ref {
 	struct host_ports *host;
 	struct plan_key key;
 	uint64_t serial;
 };
 
-static struct hold_name name_of(const struct process_io *h)
+static struct process_io_ref ref_of(const struct process_io *io)
 {
-	return (struct hold_name){ .host = h->host, .key = h->key, .serial = h->serial };
+	return (struct process_io_ref){ .host = io->host, .key = io->key, .serial = io->serial };
 }
 
-static bool is_there(const struct hold_name *n)
+static bool is_alive(const struct process_io_ref *ref)
 {
-	const struct process_io *h = strmap_get(&n->host->process_ios, n->key.id);
+	const struct process_io *io = strmap_get(&ref->host->process_ios, ref->key.id);
 
-	return h && h->serial == n->serial;
+	return io && io->serial == ref->serial;
 }
 
-static void terminal_watch(struct process_io *h);
+static void terminal_watch(struct process_io *io);
 
-static void terminal_take(struct process_io *h, int fd)
+static void terminal_take(struct process_io *io, int fd)
 {
 	int fds[GUARD_SLOT_COUNT];
 
 	if (fd < 0) {
-		log_error("no terminal came for %s", h->key.id);
-		guard_link_kill(&h->host->guard, &h->key);
+		log_error("no terminal came for %s", io->key.id);
+		guard_link_kill(&io->host->guard, &io->key);
 		return;
 	}
-	h->fds[GUARD_SLOT_PTY] = fds[GUARD_SLOT_PTY] = fd;
-	guard_link_deposit(&h->host->guard, &h->key, 1u << GUARD_SLOT_PTY, fds);
-	terminal_watch(h);
+	io->fds[GUARD_SLOT_PTY] = fds[GUARD_SLOT_PTY] = fd;
+	guard_link_deposit(&io->host->guard, &io->key, 1u << GUARD_SLOT_PTY, fds);
+	terminal_watch(io);
 }
 
-static void listener_take(struct process_io *h, int fd)
+static void listener_take(struct process_io *io, int fd)
 {
 	if (fd < 0) {
-		log_error("no socket for the proxy came for %s", h->key.id);
+		log_error("no socket for the proxy came for %s", io->key.id);
 		return;
 	}
-	h->fds[GUARD_SLOT_NET] = fd;
-	guard_link_deposit(&h->host->guard, &h->key, 1u << GUARD_SLOT_NET, h->fds);
-	proxy_link_serve(&h->host->proxy, h);
+	io->fds[GUARD_SLOT_NET] = fd;
+	guard_link_deposit(&io->host->guard, &io->key, 1u << GUARD_SLOT_NET, io->fds);
+	proxy_link_serve(&io->host->proxy, io);
 }
 
 /*
  * READY, still on the socket, brings the terminal and the socket for the proxy: deposited before the message goes.
  * Without the terminal nothing could ever be seen of the command, so then it does not run.
  */
-static void take_brought(struct process_io *h)
+static void take_brought(struct process_io *io)
 {
-	bool terminal = h->fds[GUARD_SLOT_PTY] < 0 && h->names.ref[STREAM_PTY][0];
-	bool listener = h->fds[GUARD_SLOT_NET] < 0 && h->fds[GUARD_SLOT_NET_RULES] >= 0;
+	bool terminal = io->fds[GUARD_SLOT_PTY] < 0 && io->names.ref[STREAM_PTY][0];
+	bool listener = io->fds[GUARD_SLOT_NET] < 0 && io->fds[GUARD_SLOT_NET_RULES] >= 0;
 	int fds[2] = { -1, -1 };
 	size_t nfds = countof(fds);
 	struct status_msg m;
 
 	if (!terminal && !listener)
 		return;
-	if (fd_recv(h->fds[GUARD_SLOT_STATUS], &m, sizeof m, fds, &nfds, MSG_PEEK | MSG_DONTWAIT) <
+	if (fd_recv(io->fds[GUARD_SLOT_STATUS], &m, sizeof m, fds, &nfds, MSG_PEEK | MSG_DONTWAIT) <
 	    (ssize_t)STATUS_MSG_LEAST)
 		nfds = 0;
 	size_t first = nfds > 0 && master_is(fds[0]) ? 1 : 0; /* the master comes first */
 	if (terminal)
-		terminal_take(h, first ? fd_take(&fds[0]) : -1);
+		terminal_take(io, first ? fd_take(&fds[0]) : -1);
 	if (listener)
-		listener_take(h, first < nfds ? fd_take(&fds[first]) : -1);
+		listener_take(io, first < nfds ? fd_take(&fds[first]) : -1);
 	for (size_t i = 0; i < nfds; i++)
 		fd_close(&fds[i]);
 }
@@ -310,21 +310,21 @@ static void take_brought(struct process_io *h)
 static void stream_readable(evutil_socket_t fd, short what, void *ctx);
 
 /* What the command has printed by now comes before its end. False: the process is no more. */
-static bool read_streams(struct process_io *h)
+static bool read_streams(struct process_io *io)
 {
-	const struct hold_name name = name_of(h);
+	const struct process_io_ref ref = ref_of(io);
 
 	for (int i = 0; i < STREAM_COUNT; i++) {
-		if (h->streams[i].ev)
-			stream_readable(-1, EV_READ, &h->streams[i]);
-		if (!is_there(&name))
+		if (io->streams[i].ev)
+			stream_readable(-1, EV_READ, &io->streams[i]);
+		if (!is_alive(&ref))
 			return false;
 	}
 	return true;
 }
 
 /* EXITED, still on the socket, brings a report on autorun files: in a memory file that cannot change any more. */
-static void take_report(struct process_io *h)
+static void take_report(struct process_io *io)
 {
 	buf_auto struct buf report = BUF_INIT;
 	struct status_msg m;
@@ -332,7 +332,7 @@ static void take_report(struct process_io *h)
 	fd_auto int fd = -1;
 	size_t nfds = 1;
 
-	if (fd_recv(h->fds[GUARD_SLOT_STATUS], &m, sizeof m, &fd, &nfds, MSG_PEEK | MSG_DONTWAIT) <
+	if (fd_recv(io->fds[GUARD_SLOT_STATUS], &m, sizeof m, &fd, &nfds, MSG_PEEK | MSG_DONTWAIT) <
 		    (ssize_t)STATUS_MSG_LEAST ||
 	    nfds != 1)
 		return;
@@ -341,7 +341,7 @@ static void take_report(struct process_io *h)
 		return;
 	ssize_t n = pread(fd, buf_reserve(&report, (size_t)st.st_size + 1), (size_t)st.st_size, 0);
 	if (n > 0)
-		engine_on_autorun(h->host->engine, h->key.id, report.data, (size_t)n);
+		engine_on_autorun(io->host->engine, io->key.id, report.data, (size_t)n);
 }
 
 static void tell_lookup(struct engine *g, const char *id, const char *host)
@@ -354,11 +354,11 @@ static void tell_lookup(struct engine *g, const char *id, const char *host)
 
 /* Takes READY and EXECED; leaves FAILED and EXITED for whoever comes after a crash. 1 = there is a last word, −1 = the
  * hold is freed. */
-static int status_pump(struct process_io *h, struct status_msg *ret_last)
+static int status_pump(struct process_io *io, struct status_msg *ret_last)
 {
-	struct engine *g = h->host->engine;
-	int fd = h->fds[GUARD_SLOT_STATUS];
-	const struct hold_name name = name_of(h);
+	struct engine *g = io->host->engine;
+	int fd = io->fds[GUARD_SLOT_STATUS];
+	const struct process_io_ref ref = ref_of(io);
 	struct status_msg m;
 
 	for (;;) {
@@ -368,66 +368,66 @@ static int status_pump(struct process_io *h, struct status_msg *ret_last)
 			continue; /* it died with a message of ours unread; its own are still there */
 		if (n < (ssize_t)STATUS_MSG_LEAST) {
 			if (n == 0 || (n < 0 && errno != EAGAIN))
-				event_drop(&h->status_ev); /* the init has closed it: its pidfd says the rest */
+				event_drop(&io->status_ev); /* the init has closed it: its pidfd says the rest */
 			return 0;
 		}
 		m.path[sizeof m.path - 1] = '\0';
 		if (m.kind != STATUS_READY && m.kind != STATUS_EXECED && m.kind != STATUS_COMMAND_EXITED &&
 		    m.kind != STATUS_LOOKUP) {
-			event_drop(&h->status_ev); /* stays readable; nothing more to wait for */
+			event_drop(&io->status_ev); /* stays readable; nothing more to wait for */
 			if (m.kind == STATUS_EXITED && m.autorun == AUTORUN_REPORT)
-				take_report(h);
+				take_report(io);
 			*ret_last = m;
 			return 1;
 		}
 		if (m.kind == STATUS_READY)
-			take_brought(h);
+			take_brought(io);
 		while (recv(fd, &m, sizeof m, MSG_DONTWAIT) < 0 && (errno == ECONNRESET || errno == EINTR))
 			continue;
 		if (m.kind == STATUS_READY)
-			audit_reader_add(&h->host->audit, h, m.session);
+			audit_reader_add(&io->host->audit, io, m.session);
 		if (m.kind == STATUS_READY)
-			engine_on_ready(g, name.key.id, m.layers);
+			engine_on_ready(g, ref.key.id, m.layers);
 		else if (m.kind == STATUS_EXECED)
-			engine_on_execed(g, name.key.id);
+			engine_on_execed(g, ref.key.id);
 		else if (m.kind == STATUS_LOOKUP)
-			tell_lookup(g, name.key.id, m.path);
-		else if (read_streams(h))
-			engine_on_command_exited(g, name.key.id, m.wait_status);
-		if (!is_there(&name))
+			tell_lookup(g, ref.key.id, m.path);
+		else if (read_streams(io))
+			engine_on_command_exited(g, ref.key.id, m.wait_status);
+		if (!is_alive(&ref))
 			return -1;
 	}
 }
 
 static void on_status(evutil_socket_t fd, short what, void *ctx)
 {
-	struct process_io *h = ctx;
+	struct process_io *io = ctx;
 	struct status_msg last;
 
-	const struct hold_name name = name_of(h);
+	const struct process_io_ref ref = ref_of(io);
 
-	if (status_pump(h, &last) > 0)
-		engine_on_exited(name.host->engine, name.key.id, &last);
+	if (status_pump(io, &last) > 0)
+		engine_on_exited(ref.host->engine, ref.key.id, &last);
 }
 
 static void on_pidfd(evutil_socket_t fd, short what, void *ctx)
 {
-	struct process_io *h = ctx;
+	struct process_io *io = ctx;
 	struct status_msg last;
 
-	const struct hold_name name = name_of(h);
+	const struct process_io_ref ref = ref_of(io);
 
-	event_drop(&h->pidfd_ev);
-	int r = status_pump(h, &last);
+	event_drop(&io->pidfd_ev);
+	int r = status_pump(io, &last);
 	if (r < 0)
 		return;
-	h->gone = true;
-	if (h->names.ref[STREAM_PTY][0] && h->fds[GUARD_SLOT_PTY] < 0) { /* it never came so far */
-		stream_close(&h->streams[STREAM_PTY]);
-		engine_on_output_end(name.host->engine, name.key.id, STREAM_PTY);
+	io->gone = true;
+	if (io->names.ref[STREAM_PTY][0] && io->fds[GUARD_SLOT_PTY] < 0) { /* it never came so far */
+		stream_close(&io->streams[STREAM_PTY]);
+		engine_on_output_end(ref.host->engine, ref.key.id, STREAM_PTY);
 	}
-	if (is_there(&name))
-		engine_on_gone(name.host->engine, name.key.id, r ? &last : NULL);
+	if (is_alive(&ref))
+		engine_on_gone(ref.host->engine, ref.key.id, r ? &last : NULL);
 }
 
 /* ---- streams ---- */
@@ -449,13 +449,13 @@ static void stream_stall(struct process_io_stream *s, int error)
 {
 	const struct timeval later = { .tv_usec = STALL_RETRY_MS * 1000 };
 
-	const struct hold_name name = name_of(s->io);
+	const struct process_io_ref ref = ref_of(s->io);
 
 	if (!s->ev) /* closed meanwhile */
 		return;
 	event_del(s->ev);
 	loop_add(s->retry, &later);
-	engine_on_output_stalled(name.host->engine, name.key.id, s->index, error);
+	engine_on_output_stalled(ref.host->engine, ref.key.id, s->index, error);
 }
 
 static void stream_retry(evutil_socket_t fd, short what, void *ctx)
@@ -510,7 +510,7 @@ static void stream_readable(evutil_socket_t fd, short what, void *ctx)
 {
 	struct process_io_stream *s = ctx;
 	struct engine *g = s->io->host->engine;
-	const struct hold_name name = name_of(s->io);
+	const struct process_io_ref ref = ref_of(s->io);
 	const int index = s->index;
 	int64_t n = 0;
 
@@ -525,36 +525,36 @@ static void stream_readable(evutil_socket_t fd, short what, void *ctx)
 		stream_grow(s, n);
 	}
 	int error = n < 0 ? errno : 0;
-	engine_on_output(g, name.key.id, index, s->spool.size);
-	if (!is_there(&name))
+	engine_on_output(g, ref.key.id, index, s->spool.size);
+	if (!is_alive(&ref))
 		return;
-	if (index == STREAM_PTY && s->spool.size && name.host->screens)
-		screens_on_output(name.host->screens, name.key.id, s->spool.size);
+	if (index == STREAM_PTY && s->spool.size && ref.host->screens)
+		screens_on_output(ref.host->screens, ref.key.id, s->spool.size);
 	if (n == 0) {
 		stream_close(s);
-		engine_on_output_end(g, name.key.id, index);
+		engine_on_output_end(g, ref.key.id, index);
 	} else if (n < 0 && error != EAGAIN && error != EINTR) {
 		stream_stall(s, error);
 	} else {
-		engine_on_output_stalled(g, name.key.id, index, 0);
+		engine_on_output_stalled(g, ref.key.id, index, 0);
 	}
 }
 
-void process_io_stop_reading(struct process_io *h)
+void process_io_stop_reading(struct process_io *io)
 {
 	for (int i = 0; i < STREAM_COUNT; i++)
-		stream_close(&h->streams[i]);
+		stream_close(&io->streams[i]);
 }
 
-void process_io_find_spools(struct process_io *h, uint64_t size[STREAM_COUNT])
+void process_io_find_spools(struct process_io *io, uint64_t size[STREAM_COUNT])
 {
 	for (int i = 0; i < STREAM_COUNT; i++) {
-		struct process_io_stream *s = &h->streams[i];
+		struct process_io_stream *s = &io->streams[i];
 		size[i] = 0;
-		if (!h->names.ref[i][0] || faccessat(h->host->spool_dir, h->names.ref[i], F_OK, 0) < 0)
+		if (!io->names.ref[i][0] || faccessat(io->host->spool_dir, io->names.ref[i], F_OK, 0) < 0)
 			continue;
 		if (stream_spool(s) < 0)
-			log_error("open the spool of %s: %s", h->key.id, strerror(errno));
+			log_error("open the spool of %s: %s", io->key.id, strerror(errno));
 		else
 			size[i] = s->spool.size;
 	}
@@ -564,49 +564,49 @@ void process_io_find_spools(struct process_io *h, uint64_t size[STREAM_COUNT])
 
 static void on_stdin_room(evutil_socket_t fd, short what, void *ctx)
 {
-	struct process_io *h = ctx;
+	struct process_io *io = ctx;
 
-	const struct hold_name name = name_of(h);
+	const struct process_io_ref ref = ref_of(io);
 
-	engine_on_stdin_room(name.host->engine, name.key.id);
+	engine_on_stdin_room(ref.host->engine, ref.key.id);
 }
 
-ssize_t process_io_write_stdin(struct process_io *h, const void *p, size_t n)
+ssize_t process_io_write_stdin(struct process_io *io, const void *p, size_t n)
 {
 	const struct timeval later = { .tv_usec = ROOM_RETRY_MS * 1000 };
 	ssize_t r;
 
-	if (h->fds[GUARD_SLOT_PTY] >= 0) {
-		r = master_write(h->fds[GUARD_SLOT_PTY], p, n);
-		if (r == 0 && h->stdin_ev)
-			loop_add(h->stdin_ev, &later);
+	if (io->fds[GUARD_SLOT_PTY] >= 0) {
+		r = master_write(io->fds[GUARD_SLOT_PTY], p, n);
+		if (r == 0 && io->stdin_ev)
+			loop_add(io->stdin_ev, &later);
 		return r;
 	}
-	if (h->fds[GUARD_SLOT_STDIN] < 0) {
+	if (io->fds[GUARD_SLOT_STDIN] < 0) {
 		errno = EPIPE;
 		return -1;
 	}
 	do
-		r = write(h->fds[GUARD_SLOT_STDIN], p, n);
+		r = write(io->fds[GUARD_SLOT_STDIN], p, n);
 	while (r < 0 && errno == EINTR);
 	if (r >= 0 || errno != EAGAIN)
 		return r;
-	if (h->stdin_ev)
-		loop_add(h->stdin_ev, NULL);
+	if (io->stdin_ev)
+		loop_add(io->stdin_ev, NULL);
 	return 0;
 }
 
-void process_io_close_stdin(struct process_io *h)
+void process_io_close_stdin(struct process_io *io)
 {
-	event_drop(&h->stdin_ev);
-	fd_close(&h->fds[GUARD_SLOT_STDIN]);
-	guard_link_withdraw(&h->host->guard, &h->key, 1u << GUARD_SLOT_STDIN);
+	event_drop(&io->stdin_ev);
+	fd_close(&io->fds[GUARD_SLOT_STDIN]);
+	guard_link_withdraw(&io->host->guard, &io->key, 1u << GUARD_SLOT_STDIN);
 }
 
-void process_io_close_output(struct process_io *h, int stream)
+void process_io_close_output(struct process_io *io, int stream)
 {
-	stream_close(&h->streams[stream]);
-	guard_link_withdraw(&h->host->guard, &h->key,
+	stream_close(&io->streams[stream]);
+	guard_link_withdraw(&io->host->guard, &io->key,
 			    1u << (stream == STREAM_STDOUT ? GUARD_SLOT_STDOUT : GUARD_SLOT_STDERR));
 }
 
@@ -616,50 +616,50 @@ unsigned process_io_closed_streams(const int fds[GUARD_SLOT_COUNT])
 	       (fds[GUARD_SLOT_STDERR] < 0 ? 1u << STREAM_STDERR : 0);
 }
 
-int process_io_line(const struct process_io *h, struct port_line *ret)
+int process_io_line(const struct process_io *io, struct port_line *ret)
 {
 	struct master_line line;
 
-	if (h->fds[GUARD_SLOT_PTY] < 0) {
+	if (io->fds[GUARD_SLOT_PTY] < 0) {
 		errno = ENOTTY;
 		return -1;
 	}
-	if (master_line_get(h->fds[GUARD_SLOT_PTY], &line) < 0)
+	if (master_line_get(io->fds[GUARD_SLOT_PTY], &line) < 0)
 		return -1;
 	*ret = (struct port_line){ .echo = line.echo, .canonical = line.canonical, .eof = line.eof };
 	return 0;
 }
 
-int process_io_resize(const struct process_io *h, uint32_t rows, uint32_t cols)
+int process_io_resize(const struct process_io *io, uint32_t rows, uint32_t cols)
 {
-	if (h->fds[GUARD_SLOT_PTY] >= 0)
-		return master_resize(h->fds[GUARD_SLOT_PTY], rows, cols);
+	if (io->fds[GUARD_SLOT_PTY] >= 0)
+		return master_resize(io->fds[GUARD_SLOT_PTY], rows, cols);
 	errno = ENOTTY;
 	return -1;
 }
 
-void process_io_open_gate(struct process_io *h)
+void process_io_open_gate(struct process_io *io)
 {
 	/* EPIPE: the command has passed it long ago (after a restart), or is dead; both show elsewhere. */
-	if (h->fds[GUARD_SLOT_GATE] >= 0 && write(h->fds[GUARD_SLOT_GATE], "g", 1) < 0)
-		log_debug("open the gate of %s: %s", h->key.id, strerror(errno));
-	fd_close(&h->fds[GUARD_SLOT_GATE]);
+	if (io->fds[GUARD_SLOT_GATE] >= 0 && write(io->fds[GUARD_SLOT_GATE], "g", 1) < 0)
+		log_debug("open the gate of %s: %s", io->key.id, strerror(errno));
+	fd_close(&io->fds[GUARD_SLOT_GATE]);
 }
 
-void process_io_signal_init(struct process_io *h, uint32_t kind, uint32_t sig)
+void process_io_signal_init(struct process_io *io, uint32_t kind, uint32_t sig)
 {
 	const struct status_msg m = { .kind = kind, .signal = sig };
 
-	if (h->fds[GUARD_SLOT_STATUS] >= 0 &&
-	    send(h->fds[GUARD_SLOT_STATUS], &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-		log_debug("tell the init of %s: %s", h->key.id, strerror(errno));
+	if (io->fds[GUARD_SLOT_STATUS] >= 0 &&
+	    send(io->fds[GUARD_SLOT_STATUS], &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		log_debug("tell the init of %s: %s", io->key.id, strerror(errno));
 }
 
 /* ---- watching ---- */
 
-static struct event *watch(struct process_io *h, int fd, short what, event_callback_fn fn, void *ctx)
+static struct event *watch(struct process_io *io, int fd, short what, event_callback_fn fn, void *ctx)
 {
-	struct event *ev = fd < 0 ? NULL : event_new(h->host->base, fd, what, fn, ctx);
+	struct event *ev = fd < 0 ? NULL : event_new(io->host->base, fd, what, fn, ctx);
 
 	if (ev && !(what & EV_WRITE))
 		loop_add(ev, NULL);
@@ -673,27 +673,27 @@ static void stream_watch(struct process_io_stream *s, int fd)
 		s->retry = evtimer_new(s->io->host->base, stream_retry, s);
 }
 
-static void terminal_watch(struct process_io *h)
+static void terminal_watch(struct process_io *io)
 {
-	int fd = h->fds[GUARD_SLOT_PTY];
+	int fd = io->fds[GUARD_SLOT_PTY];
 
-	if (fd < 0 || h->streams[STREAM_PTY].ev)
+	if (fd < 0 || io->streams[STREAM_PTY].ev)
 		return;
-	h->stdin_ev = watch(h, fd, EV_WRITE, on_stdin_room, h);
-	stream_watch(&h->streams[STREAM_PTY], fd);
+	io->stdin_ev = watch(io, fd, EV_WRITE, on_stdin_room, io);
+	stream_watch(&io->streams[STREAM_PTY], fd);
 }
 
-void process_io_watch(struct process_io *h)
+void process_io_watch(struct process_io *io)
 {
-	h->launching = false;
-	buf_done(&h->plan);
-	buf_done(&h->rules);
-	buf_done(&h->input);
-	fd_close(&h->peer_fd);
-	h->status_ev = watch(h, h->fds[GUARD_SLOT_STATUS], EV_READ | EV_PERSIST, on_status, h);
-	h->pidfd_ev = watch(h, h->fds[GUARD_SLOT_PIDFD], EV_READ | EV_PERSIST, on_pidfd, h);
-	h->stdin_ev = watch(h, h->fds[GUARD_SLOT_STDIN], EV_WRITE, on_stdin_room, h);
+	io->launching = false;
+	buf_done(&io->plan);
+	buf_done(&io->rules);
+	buf_done(&io->input);
+	fd_close(&io->peer_fd);
+	io->status_ev = watch(io, io->fds[GUARD_SLOT_STATUS], EV_READ | EV_PERSIST, on_status, io);
+	io->pidfd_ev = watch(io, io->fds[GUARD_SLOT_PIDFD], EV_READ | EV_PERSIST, on_pidfd, io);
+	io->stdin_ev = watch(io, io->fds[GUARD_SLOT_STDIN], EV_WRITE, on_stdin_room, io);
 	for (int i = 0; i < STREAM_PTY; i++)
-		stream_watch(&h->streams[i], h->streams[i].fd);
-	terminal_watch(h); /* else when it comes */
+		stream_watch(&io->streams[i], io->streams[i].fd);
+	terminal_watch(io); /* else when it comes */
 }

@@ -62,29 +62,29 @@ struct process_io {
 
 struct process_io *process_io_new(struct host_ports *w, const char *id, const struct port_streams *names);
 /* Closes and frees; files of streams in `unspilled` are removed. */
-void process_io_free(struct process_io *h, unsigned unspilled);
+void process_io_free(struct process_io *io, unsigned unspilled);
 
 /* Makes the pipes for one try, deposits our ends with the guard and sends the others to the spawner. −1 with errno. */
-int process_io_launch(struct process_io *h);
+int process_io_launch(struct process_io *io);
 /* This try is over; closes its pipes. */
-void process_io_abort_launch(struct process_io *h);
+void process_io_abort_launch(struct process_io *io);
 /* Descriptors by slot, as the guard holds them; they are taken over. */
-void process_io_take_fds(struct process_io *h, int fds[GUARD_SLOT_COUNT]);
+void process_io_take_fds(struct process_io *io, int fds[GUARD_SLOT_COUNT]);
 /* From here on everything is watched. */
-void process_io_watch(struct process_io *h);
+void process_io_watch(struct process_io *io);
 
-ssize_t process_io_write_stdin(struct process_io *h, const void *p, size_t n);
-void process_io_close_stdin(struct process_io *h);
-void process_io_close_output(struct process_io *h, int stream); /* stdout or stderr */
+ssize_t process_io_write_stdin(struct process_io *io, const void *p, size_t n);
+void process_io_close_stdin(struct process_io *io);
+void process_io_close_output(struct process_io *io, int stream); /* stdout or stderr */
 unsigned process_io_closed_streams(
 	const int fds[GUARD_SLOT_COUNT]); /* bits 1u << stream, of what the guard hands over */
 /* −1 with errno: there is no terminal (ENOTTY), or not yet. */
-int process_io_line(const struct process_io *h, struct port_line *ret);
-int process_io_resize(const struct process_io *h, uint32_t rows, uint32_t cols);
-void process_io_open_gate(struct process_io *h);
-void process_io_signal_init(struct process_io *h, uint32_t kind, uint32_t sig);
+int process_io_line(const struct process_io *io, struct port_line *ret);
+int process_io_resize(const struct process_io *io, uint32_t rows, uint32_t cols);
+void process_io_open_gate(struct process_io *io);
+void process_io_signal_init(struct process_io *io, uint32_t kind, uint32_t sig);
 /* Opens the spool files that are there already. */
-void process_io_find_spools(struct process_io *h, uint64_t size[STREAM_COUNT]);
-void process_io_stop_reading(struct process_io *h);
+void process_io_find_spools(struct process_io *io, uint64_t size[STREAM_COUNT]);
+void process_io_stop_reading(struct process_io *io);
 
 #endif

@@ -38,15 +38,15 @@ struct screens_wait {
 	struct screens_request r;
 	uint64_t upto; /* the screen must have seen this much */
 	bool begun;    /* it has */
-	uint64_t begun_ns, deadline_ns, patience_ns;
-	uint64_t look_ns; /* a pattern that takes long is not tried again before */
+	uint64_t begun_ns, deadline_ns, catch_up_ns;
+	uint64_t recheck_ns; /* a pattern that takes long is not tried again before */
 	screens_fn fn;
 	void *ctx;
 };
 
-struct screens_kept {
+struct cached_screen {
 	struct screens *screens;
-	TAILQ_ENTRY(screens_kept) busy_link, ended_link;
+	TAILQ_ENTRY(cached_screen) busy_link, ended_link;
 	bool busy;
 	struct screen_history history;
 	struct screen *screen;
@@ -74,18 +74,18 @@ void screens_init(struct screens *s, struct event_base *base, struct store *stor
 	s->scratch = mem_alloc(SCRATCH);
 }
 
-static struct screens_kept *kept_of(struct screens *s, const char *id) { return strmap_get(&s->by_id, id); }
+static struct cached_screen *cached_of(struct screens *s, const char *id) { return strmap_get(&s->by_id, id); }
 
 /* ---- keeping ---- */
 
-static void wait_free(struct screens_kept *k, struct screens_wait *w)
+static void wait_free(struct cached_screen *k, struct screens_wait *w)
 {
 	TAILQ_REMOVE(&k->waits, w, link);
 	screen_condition_done(&w->r.condition);
 	free(w);
 }
 
-static void kept_free(struct screens_kept *k)
+static void cached_free(struct cached_screen *k)
 {
 	struct screens *s = k->screens;
 
@@ -103,12 +103,12 @@ static void kept_free(struct screens_kept *k)
 	free(k);
 }
 
-static void free_each(void *ctx, const char *key, void *value) { kept_free(value); }
+static void free_cached(void *ctx, const char *key, void *value) { cached_free(value); }
 
 void screens_done(struct screens *s)
 {
 	s->stopped = true;
-	strmap_each(&s->by_id, free_each, NULL);
+	strmap_each(&s->by_id, free_cached, NULL);
 	strmap_done(&s->by_id);
 	if (s->turn)
 		event_free(s->turn);
@@ -117,7 +117,7 @@ void screens_done(struct screens *s)
 }
 
 /* Somebody waits for it to catch up. */
-static bool kept_asked(const struct screens_kept *k)
+static bool cached_asked(const struct cached_screen *k)
 {
 	const struct screens_wait *w;
 
@@ -127,11 +127,11 @@ static bool kept_asked(const struct screens_kept *k)
 	return false;
 }
 
-static void kept_wake(struct screens_kept *k)
+static void cached_wake(struct cached_screen *k)
 {
 	struct screens *s = k->screens;
 	const struct timeval soon = { 0 }, later = { .tv_usec = REST_US };
-	bool rest = s->tired && !kept_asked(k);
+	bool rest = s->tired && !cached_asked(k);
 
 	if (k->broken)
 		return;
@@ -146,7 +146,7 @@ static void kept_wake(struct screens_kept *k)
 /* Ended ones beyond a number, or not asked for in a while, go. */
 static void forget_old(struct screens *s)
 {
-	struct screens_kept *k, *next;
+	struct cached_screen *k, *next;
 	uint64_t now = clock_boot_ns();
 
 	for (k = TAILQ_FIRST(&s->ended); k; k = next) {
@@ -154,13 +154,13 @@ static void forget_old(struct screens *s)
 		if (!TAILQ_EMPTY(&k->waits))
 			continue;
 		if (s->nended > ENDED_MAX || now - k->used_ns >= ENDED_KEEP_NS)
-			kept_free(k);
+			cached_free(k);
 	}
 	if ((k = TAILQ_FIRST(&s->ended)))
 		deadline_timer_arm(&s->timer, k->used_ns + ENDED_KEEP_NS);
 }
 
-static void kept_end(struct screens_kept *k)
+static void cached_end(struct cached_screen *k)
 {
 	if (k->ended)
 		return;
@@ -171,9 +171,9 @@ static void kept_end(struct screens_kept *k)
 }
 
 /* Makes one from what the log says; NULL with why. */
-static struct screens_kept *kept_new(struct screens *s, const char *id, uint32_t viewer, struct err *e)
+static struct cached_screen *cached_new(struct screens *s, const char *id, uint32_t viewer, struct err *e)
 {
-	struct screens_kept *k = mem_zalloc(1, sizeof(*k));
+	struct cached_screen *k = mem_zalloc(1, sizeof(*k));
 	struct process_io *h;
 
 	k->screens = s;
@@ -190,14 +190,14 @@ static struct screens_kept *kept_new(struct screens *s, const char *id, uint32_t
 	k->target = h ? h->streams[STREAM_PTY].spool.size : k->history.bytes;
 	k->answer_from = h && h->tries ? 0 : k->target; /* we launched it: nobody answered before */
 	if (k->history.ended)
-		kept_end(k);
+		cached_end(k);
 	return k;
 }
 
 /* ---- feeding ---- */
 
 /* At most n bytes from where the screen is, none of them left out; the length of what was left out in *ret_hole. */
-static ssize_t kept_read(struct screens_kept *k, uint64_t at, size_t n, uint64_t *ret_hole, struct err *e)
+static ssize_t cached_read(struct cached_screen *k, uint64_t at, size_t n, uint64_t *ret_hole, struct err *e)
 {
 	struct screens *s = k->screens;
 	struct process_io *h = strmap_get(&s->host->process_ios, k->history.process_id);
@@ -226,7 +226,7 @@ static ssize_t kept_read(struct screens_kept *k, uint64_t at, size_t n, uint64_t
 	return (ssize_t)bytes.len;
 }
 
-static uint64_t kept_offset(const struct screens_kept *k)
+static uint64_t cached_offset(const struct cached_screen *k)
 {
 	struct screen_info i;
 
@@ -235,7 +235,7 @@ static uint64_t kept_offset(const struct screens_kept *k)
 }
 
 /* Resizes that happened here; returns how far output may be fed before the next. */
-static uint64_t kept_resize_due(struct screens_kept *k, uint64_t at)
+static uint64_t cached_resize_due(struct cached_screen *k, uint64_t at)
 {
 	const struct screen_history *h = &k->history;
 
@@ -248,7 +248,7 @@ static uint64_t kept_resize_due(struct screens_kept *k, uint64_t at)
 		       : k->target;
 }
 
-static void kept_replies(struct screens_kept *k, bool answer)
+static void cached_replies(struct cached_screen *k, bool answer)
 {
 	struct screens *s = k->screens;
 
@@ -270,17 +270,17 @@ static size_t piece_of(const struct screen *screen)
 }
 
 /* Feeds until it has caught up or the time is over. 1 = there is more, 0 = none, −1. */
-static int kept_feed(struct screens_kept *k, uint64_t until_ns, struct err *e)
+static int cached_feed(struct cached_screen *k, uint64_t until_ns, struct err *e)
 {
 	struct screens *s = k->screens;
 	uint64_t at, hole;
 
-	while ((at = kept_offset(k)) < k->target) {
-		uint64_t end = kept_resize_due(k, at);
+	while ((at = cached_offset(k)) < k->target) {
+		uint64_t end = cached_resize_due(k, at);
 		size_t want = end - at < SCRATCH ? (size_t)(end - at) : SCRATCH, done = 0;
 		/* also again, when enough has come that what was left to be drawn need not be drawn any more */
 		bool skim = want >= SKIM_FROM && (at >= k->skim_from || at + want - k->skim_from >= SKIM_FROM);
-		ssize_t n = kept_read(k, at, skim || want < READ ? want : READ, &hole, e);
+		ssize_t n = cached_read(k, at, skim || want < READ ? want : READ, &hole, e);
 
 		if (n < 0)
 			return -1;
@@ -300,18 +300,18 @@ static int kept_feed(struct screens_kept *k, uint64_t until_ns, struct err *e)
 
 			screen_feed(k->screen, s->scratch + done, piece);
 			done += piece;
-			kept_replies(k, at + done > k->answer_from);
+			cached_replies(k, at + done > k->answer_from);
 			if (clock_boot_ns() >= until_ns)
-				return kept_offset(k) < k->target;
+				return cached_offset(k) < k->target;
 		}
 	}
-	(void)kept_resize_due(k, at);
+	(void)cached_resize_due(k, at);
 	return 0;
 }
 
 /* ---- waiting ---- */
 
-static void wait_answer(struct screens_kept *k, struct screens_wait *w, const struct err *e, enum screens_reason why)
+static void wait_answer(struct cached_screen *k, struct screens_wait *w, const struct err *e, enum screens_reason why)
 {
 	screens_fn fn = w->fn;
 	void *ctx = w->ctx;
@@ -325,7 +325,7 @@ static void wait_answer(struct screens_kept *k, struct screens_wait *w, const st
 	fn(ctx, e, k->screen, why, k->ended);
 }
 
-static uint64_t idle_at(const struct screens_kept *k, const struct screens_wait *w)
+static uint64_t idle_at(const struct cached_screen *k, const struct screens_wait *w)
 {
 	uint64_t from = k->output_ns > w->begun_ns ? k->output_ns : w->begun_ns;
 
@@ -333,17 +333,17 @@ static uint64_t idle_at(const struct screens_kept *k, const struct screens_wait 
 }
 
 /* Answers it if it is time; true if so. */
-static bool wait_request(struct screens_kept *k, struct screens_wait *w, uint64_t now)
+static bool wait_check(struct cached_screen *k, struct screens_wait *w, uint64_t now)
 {
-	bool caught_up = kept_offset(k) >= k->target;
+	bool caught_up = cached_offset(k) >= k->target;
 	enum screen_match m = SCREEN_CONDITION_NONE;
 	struct err e = ERR_INIT;
 
-	if (!w->begun && kept_offset(k) < w->upto) {
-		if (now < w->patience_ns)
+	if (!w->begun && cached_offset(k) < w->upto) {
+		if (now < w->catch_up_ns)
 			return false;
 		err_set(&e, ERR_UNAVAILABLE, "the screen of '%s' is still being drawn (%llu of %llu bytes); ask again",
-			k->history.process_id, (unsigned long long)kept_offset(k), (unsigned long long)w->upto);
+			k->history.process_id, (unsigned long long)cached_offset(k), (unsigned long long)w->upto);
 		wait_answer(k, w, &e, SCREENS_NOW);
 		return true;
 	}
@@ -351,18 +351,18 @@ static bool wait_request(struct screens_kept *k, struct screens_wait *w, uint64_
 		w->begun = true;
 		w->begun_ns = now;
 		if (!w->r.condition.has_after)
-			w->r.condition.after = kept_offset(k);
+			w->r.condition.after = cached_offset(k);
 	}
 	if (!w->r.wait) {
 		wait_answer(k, w, NULL, SCREENS_NOW);
 		return true;
 	}
-	if (now >= w->look_ns || now >= w->deadline_ns || (caught_up && (k->ended || now >= idle_at(k, w)))) {
+	if (now >= w->recheck_ns || now >= w->deadline_ns || (caught_up && (k->ended || now >= idle_at(k, w)))) {
 		uint64_t from = clock_boot_ns(), took;
 
 		m = screen_condition_check(&w->r.condition, k->screen);
 		took = clock_boot_ns() - from;
-		w->look_ns = took > CHECK_LONG_NS ? from + CHECK_SHARE * took : 0;
+		w->recheck_ns = took > CHECK_LONG_NS ? from + CHECK_SHARE * took : 0;
 	}
 	if (m == SCREEN_CONDITION_NONE && w->r.exit && k->ended && caught_up)
 		wait_answer(k, w, NULL, SCREENS_EXIT);
@@ -377,29 +377,29 @@ static bool wait_request(struct screens_kept *k, struct screens_wait *w, uint64_
 	return true;
 }
 
-static void cached_request(struct screens_kept *k)
+static void cached_check_waits(struct cached_screen *k)
 {
 	uint64_t now = clock_boot_ns();
 	struct screens_wait *w;
 
 	/* An answer may end its client, and with it others of these. */
 	for (w = TAILQ_FIRST(&k->waits); w;)
-		w = wait_request(k, w, now) ? TAILQ_FIRST(&k->waits) : TAILQ_NEXT(w, link);
+		w = wait_check(k, w, now) ? TAILQ_FIRST(&k->waits) : TAILQ_NEXT(w, link);
 	TAILQ_FOREACH (w, &k->waits, link) {
-		uint64_t at = w->begun ? idle_at(k, w) : w->patience_ns;
+		uint64_t at = w->begun ? idle_at(k, w) : w->catch_up_ns;
 
-		if (w->look_ns && w->look_ns < at)
-			at = w->look_ns;
+		if (w->recheck_ns && w->recheck_ns < at)
+			at = w->recheck_ns;
 		deadline_timer_arm(&k->screens->timer, at < w->deadline_ns ? at : w->deadline_ns);
 	}
 }
 
-static void kept_fail(struct screens_kept *k, const struct err *e)
+static void cached_fail(struct cached_screen *k, const struct err *e)
 {
 	while (!TAILQ_EMPTY(&k->waits))
 		wait_answer(k, TAILQ_FIRST(&k->waits), e, SCREENS_NOW);
 	if (k->ended) {
-		kept_free(k);
+		cached_free(k);
 		return;
 	}
 	log_warning("the screen of %s: %s", k->history.process_id, e->message);
@@ -410,7 +410,7 @@ static void on_turn(evutil_socket_t fd, short what, void *ctx)
 {
 	struct screens *s = ctx;
 	uint64_t until_ns = clock_boot_ns() + BUDGET_NS;
-	struct screens_kept *k;
+	struct cached_screen *k;
 
 	s->tired = s->resting = false;
 	while ((k = TAILQ_FIRST(&s->busy))) {
@@ -419,20 +419,20 @@ static void on_turn(evutil_socket_t fd, short what, void *ctx)
 
 		TAILQ_REMOVE(&s->busy, k, busy_link);
 		k->busy = false;
-		r = kept_feed(k, until_ns, &e);
+		r = cached_feed(k, until_ns, &e);
 		if (r < 0) {
-			kept_fail(k, &e);
+			cached_fail(k, &e);
 			continue;
 		}
-		cached_request(k);
+		cached_check_waits(k);
 		s->tired = clock_boot_ns() >= until_ns;
 		if (r > 0)
-			kept_wake(k);
+			cached_wake(k);
 		if (s->tired)
 			break;
 	}
 	if ((k = TAILQ_FIRST(&s->busy)))
-		kept_wake(k);
+		cached_wake(k);
 	forget_old(s);
 }
 
@@ -444,7 +444,7 @@ static void on_answered(void *ctx, const struct err *e, const char *json, size_t
 		log_debug("answer a terminal's question: %s", e->message);
 }
 
-static void kept_answer(struct screens_kept *k)
+static void cached_answer(struct cached_screen *k)
 {
 	struct screens *s = k->screens;
 	const struct caller self = { .uid = k->history.uid, .role = ROLE_OPERATOR, .pid = getpid(), .peer_fd = -1 };
@@ -457,23 +457,23 @@ static void kept_answer(struct screens_kept *k)
 		engine_write_stdin(s->engine, k->history.process_id, out.data, out.len, &self, on_answered, NULL);
 }
 
-static void time_each(void *ctx, const char *key, void *value)
+static void check_deadlines(void *ctx, const char *key, void *value)
 {
-	struct screens_kept *k = value;
+	struct cached_screen *k = value;
 	uint64_t now = clock_boot_ns();
 
 	if (k->answer_at_ns <= now)
-		kept_answer(k);
+		cached_answer(k);
 	else
 		deadline_timer_arm(&k->screens->timer, k->answer_at_ns);
-	cached_request(k);
+	cached_check_waits(k);
 }
 
 static void on_time(void *ctx)
 {
 	struct screens *s = ctx;
 
-	strmap_visit(&s->by_id, time_each, NULL); /* an answer may bring the next request, for another screen */
+	strmap_visit(&s->by_id, check_deadlines, NULL); /* an answer may bring the next request, for another screen */
 	forget_old(s);
 }
 
@@ -481,33 +481,33 @@ static void on_time(void *ctx)
 
 void screens_on_output(struct screens *s, const char *id, uint64_t size)
 {
-	struct screens_kept *k = kept_of(s, id);
+	struct cached_screen *k = cached_of(s, id);
 	struct err e = ERR_INIT;
 
 	if (s->stopped)
 		return;
-	if (!k && !(k = kept_new(s, id, VIEW_ANY_UID, &e))) {
+	if (!k && !(k = cached_new(s, id, VIEW_ANY_UID, &e))) {
 		log_warning("the screen of %s: %s", id, e.message);
 		return;
 	}
 	k->target = size;
 	k->output_ns = clock_boot_ns();
-	kept_wake(k);
+	cached_wake(k);
 }
 
 void screens_on_resize(struct screens *s, const char *id, uint64_t offset, unsigned rows, unsigned cols)
 {
-	struct screens_kept *k = kept_of(s, id);
+	struct cached_screen *k = cached_of(s, id);
 
 	if (!k)
 		return;
 	screen_history_resize(&k->history, offset, rows, cols);
-	kept_wake(k);
+	cached_wake(k);
 }
 
 void screens_on_ended(struct screens *s, const char *id)
 {
-	struct screens_kept *k = kept_of(s, id);
+	struct cached_screen *k = cached_of(s, id);
 	struct screen_history fresh;
 	struct err e = ERR_INIT;
 
@@ -520,15 +520,15 @@ void screens_on_ended(struct screens *s, const char *id)
 		k->history.omitted_to = fresh.omitted_to;
 		screen_history_done(&fresh);
 	}
-	kept_end(k);
-	kept_wake(k);
+	cached_end(k);
+	cached_wake(k);
 }
 
 /* ---- requests ---- */
 
 void screens_submit(struct screens *s, struct screens_request *r, screens_fn fn, void *ctx)
 {
-	struct screens_kept *k = kept_of(s, r->process_id);
+	struct cached_screen *k = cached_of(s, r->process_id);
 	uint64_t now = clock_boot_ns();
 	struct screens_wait *w;
 	struct err e = ERR_INIT;
@@ -536,7 +536,7 @@ void screens_submit(struct screens *s, struct screens_request *r, screens_fn fn,
 	if (k && r->viewer != VIEW_ANY_UID && r->viewer != k->history.uid)
 		err_set(&e, ERR_NOT_FOUND, "no process '%s'", r->process_id);
 	else if (!k)
-		k = kept_new(s, r->process_id, r->viewer, &e);
+		k = cached_new(s, r->process_id, r->viewer, &e);
 	if (e.code) {
 		screen_condition_done(&r->condition);
 		fn(ctx, &e, NULL, SCREENS_NOW, false);
@@ -546,18 +546,18 @@ void screens_submit(struct screens *s, struct screens_request *r, screens_fn fn,
 	w->r = *r;
 	w->r.process_id = k->history.process_id;
 	w->upto = k->target;
-	w->patience_ns = now + CATCH_UP_NS;
+	w->catch_up_ns = now + CATCH_UP_NS;
 	w->deadline_ns = r->timeout_ms > UINT64_MAX / 2000000 ? UINT64_MAX : now + r->timeout_ms * 1000000;
 	w->fn = fn;
 	w->ctx = ctx;
 	TAILQ_INSERT_TAIL(&k->waits, w, link);
 	k->broken = false;
-	kept_wake(k);
+	cached_wake(k);
 }
 
-static void gone_each(void *ctx, const char *key, void *value)
+static void drop_waits_of(void *ctx, const char *key, void *value)
 {
-	struct screens_kept *k = value;
+	struct cached_screen *k = value;
 	struct screens_wait *w;
 	struct err e = ERR_INIT;
 
@@ -574,5 +574,5 @@ static void gone_each(void *ctx, const char *key, void *value)
 
 void screens_client_disconnected(struct screens *s, uint64_t connection)
 {
-	strmap_visit(&s->by_id, gone_each, &connection);
+	strmap_visit(&s->by_id, drop_waits_of, &connection);
 }

@@ -29,7 +29,7 @@ struct engine;
 struct err;
 struct event;
 struct event_base;
-struct screens_kept;
+struct cached_screen;
 struct store;
 struct host_ports;
 
@@ -38,9 +38,9 @@ struct screens {
 	struct engine *engine;
 	struct host_ports *host;
 	struct screen_limits limits;
-	struct strmap by_id;              /* process id → struct screens_kept */
-	TAILQ_HEAD(, screens_kept) busy;  /* have something to be fed */
-	TAILQ_HEAD(, screens_kept) ended; /* of processes that ended, the one used last at the end */
+	struct strmap by_id;               /* process id → struct cached_screen */
+	TAILQ_HEAD(, cached_screen) busy;  /* have something to be fed */
+	TAILQ_HEAD(, cached_screen) ended; /* of processes that ended, the one used last at the end */
 	unsigned nended;
 	struct event *turn;
 	struct deadline_timer timer;
