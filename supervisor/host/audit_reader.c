@@ -19,10 +19,10 @@
 #include <sys/socket.h>
 
 #define RECORDS_AT_ONCE 32
-#define RECORD_MAX 9000 /* what the kernel makes */
-#define TURNS 8         /* of so many records, before others get their turn */
+#define RECORD_MAX 9000 /* longest that the kernel writes */
+#define TURNS 8         /* batches of records before the loop serves others */
 #define ASK_AGAIN_MS 50
-#define MARK_LOST_MS 500 /* a mark that has not come by then, with nothing left to read, was dropped in a flood */
+#define MARK_LOST_MS 500 /* a mark that has not arrived by then, with nothing left to read, was dropped */
 #define MARK_COUNTER_BITS 32
 
 void audit_reader_init(struct audit_reader *a, struct host_ports *w, int fd)
@@ -36,12 +36,12 @@ void audit_reader_init(struct audit_reader *a, struct host_ports *w, int fd)
 	violation_builder_set_resolver(a->builder, dirfd_path_is);
 	a->congestions = audit_congestions(fd);
 	a->room = mem_alloc(RECORDS_AT_ONCE * RECORD_MAX);
-	/* Marks of an earlier runtime, and of other daemons, come here too: the upper half says whose. */
+	/* Marks of an earlier runtime and of other daemons arrive too: the upper half identifies this one. */
 	uint32_t whose = 0;
 	if (getrandom(&whose, sizeof whose, GRND_NONBLOCK) != (ssize_t)sizeof whose)
 		whose = (uint32_t)clock_boot_ns();
-	a->seen = (uint64_t)(whose >> 2) << MARK_COUNTER_BITS; /* two bits less: the reader of marks takes 19 digits */
-	a->asked = a->seen + 1; /* the first one tells how many records the kernel had lost before */
+	a->seen = (uint64_t)(whose >> 2) << MARK_COUNTER_BITS; /* two bits less: marks are parsed with 19 digits */
+	a->asked = a->seen + 1; /* the first mark tells how many records the kernel had dropped before */
 }
 
 void audit_reader_done(struct audit_reader *a)
@@ -56,7 +56,7 @@ void audit_reader_done(struct audit_reader *a)
 	strmap_done(&a->sessions);
 }
 
-/* ---- whose records ---- */
+/* ---- sessions ---- */
 
 static void session_text(uint32_t session, char out[16]) { snprintf(out, 16, "%u", session); }
 
@@ -93,7 +93,7 @@ void audit_reader_remove(struct audit_reader *a, struct process_io *h)
 		strmap_del(&a->sessions, key);
 }
 
-/* ---- what did not come ---- */
+/* ---- dropped records ---- */
 
 static void missed_some(void *ctx, const char *session, void *value)
 {
@@ -103,29 +103,29 @@ static void missed_some(void *ctx, const char *session, void *value)
 	engine_on_violations_missed(a->host->engine, of.id);
 }
 
-static void missed(struct audit_reader *a, const char *why)
+static void report_missed(struct audit_reader *a, const char *why)
 {
 	strmap_visit(&a->sessions, missed_some, a);
-	if (a->missed++ % 1000 == 0) /* one is enough to know */
+	if (a->missed++ % 1000 == 0) /* log only one in a thousand */
 		engine_warn(a->host->engine, "violations_lost", "the counts of sandbox.violation may be too low", "%s",
 			    why);
 }
 
-/* Records that the kernel could not keep: its backlog was full, or a rate limit was reached. They may have been of any
- * task of the host. */
+/* The kernel dropped records: its backlog was full or a rate limit was reached. They may belong to any task of the
+ * host. */
 static void note_lost(struct audit_reader *a, uint32_t lost)
 {
 	bool first = !a->lost_known;
 
 	if (!first && lost != a->lost)
-		missed(a, "the kernel lost audit records: its backlog or rate limit is too small (auditctl -s)");
+		report_missed(a, "the kernel lost audit records: its backlog or rate limit is too small (auditctl -s)");
 	a->lost = lost;
 	a->lost_known = true;
 }
 
 /* ---- marks ---- */
 
-static void ask(struct audit_reader *a)
+static void request_mark(struct audit_reader *a)
 {
 	const struct timeval soon = { .tv_usec = ASK_AGAIN_MS * 1000 }, later = { .tv_usec = MARK_LOST_MS * 1000 };
 	bool sent = spawn_link_mark(&a->host->spawner, a->asked);
@@ -139,7 +139,7 @@ static void on_retry(evutil_socket_t fd, short what, void *ctx) { audit_reader_r
 void audit_reader_retry_mark(struct audit_reader *a)
 {
 	if (a->fd >= 0 && a->seen < a->asked)
-		ask(a);
+		request_mark(a);
 }
 
 bool audit_reader_drain(struct audit_reader *a, struct process_io *h)
@@ -147,7 +147,7 @@ bool audit_reader_drain(struct audit_reader *a, struct process_io *h)
 	if (!h->audited)
 		return false;
 	h->audit_mark = ++a->asked;
-	ask(a);
+	request_mark(a);
 	return true;
 }
 
@@ -168,7 +168,7 @@ static void collect_settled(void *ctx, const char *session, void *value)
 	memcpy(s->ids[s->count++], h->key.id, PLAN_KEY_MAX);
 }
 
-/* The end of one process may change the holds: by name, from a list made before. */
+/* The end of one process may change the map: collect the ids first. */
 static void on_mark(struct audit_reader *a, const struct violation_mark *mark)
 {
 	struct settled s = { .token = mark->token };
@@ -186,7 +186,7 @@ static void on_mark(struct audit_reader *a, const struct violation_mark *mark)
 
 /* ---- records ---- */
 
-static void on_refusal(struct audit_reader *a, const struct violation *v)
+static void on_denial(struct audit_reader *a, const struct violation *v)
 {
 	char key[16];
 
@@ -209,20 +209,20 @@ static void take_record(struct audit_reader *a, const char *bytes, size_t n)
 		return;
 	memcpy(&head, bytes, sizeof head);
 	switch (violation_builder_take(a->builder, head.nlmsg_type, bytes + sizeof head, n - sizeof head, &v, &mark)) {
-	case VIOLATION_READY: on_refusal(a, v); break;
+	case VIOLATION_READY: on_denial(a, v); break;
 	case VIOLATION_MARK: on_mark(a, &mark); break;
 	case VIOLATION_NOTHING: break;
 	}
 }
 
-static void look_for_congestion(struct audit_reader *a)
+static void check_congestion(struct audit_reader *a)
 {
 	uint32_t now = audit_congestions(a->fd);
 
 	if (now == a->congestions)
 		return;
 	a->congestions = now;
-	missed(a, "there was no room for audit records");
+	report_missed(a, "there was no room for audit records");
 }
 
 static void on_records(evutil_socket_t fd, short what, void *ctx)
@@ -231,7 +231,7 @@ static void on_records(evutil_socket_t fd, short what, void *ctx)
 	struct mmsghdr m[RECORDS_AT_ONCE];
 	struct iovec v[RECORDS_AT_ONCE];
 
-	look_for_congestion(a); /* before a process is found to be complete */
+	check_congestion(a); /* before a process counts as complete */
 	for (int turn = 0; turn < TURNS; turn++) {
 		for (size_t i = 0; i < RECORDS_AT_ONCE; i++) {
 			v[i] = (struct iovec){ .iov_base = a->room + i * RECORD_MAX, .iov_len = RECORD_MAX };

@@ -5,8 +5,8 @@
 
 #include <event2/event.h>
 
-#define LATE_NS 20000000ull /* later than a timer is on a machine that has time for us */
-#define LATE_TURNS 4u       /* each turn of the loop reads some of what came */
+#define LATE_NS 20000000ull /* later than a timer fires on an idle machine */
+#define LATE_TURNS 4u       /* each turn of the loop reads some of the input */
 
 static void on_timer(evutil_socket_t fd, short what, void *ctx)
 {

@@ -34,10 +34,10 @@ void guard_link_done(struct guard_link *l)
 	*l = (struct guard_link){ .fd = l->fd };
 }
 
-/* Without the guard nothing may live on: not the commands (they die with it), and not we. */
+/* Without the guard nothing may survive: commands die with it, and the runtime exits. */
 static void guard_is_gone(const char *what)
 {
-	log_error("the guard is gone (%s): leaving", what);
+	log_error("the guard died (%s): exiting", what);
 	_exit(1);
 }
 
@@ -52,7 +52,7 @@ static void guard_link_send(struct guard_link *l, const struct guard_msg *m, con
 		guard_is_gone(strerror(errno));
 }
 
-static void reload(struct guard_link *l, const struct guard_msg *m, const int *fds, size_t nfds)
+static void handle_reload(struct guard_link *l, const struct guard_msg *m, const int *fds, size_t nfds)
 {
 	int files[GUARD_FILES];
 	size_t k = 0;
@@ -65,7 +65,7 @@ static void reload(struct guard_link *l, const struct guard_msg *m, const int *f
 	l->on->reload(l->ctx, files);
 }
 
-static void dispatch(struct guard_link *l, const struct guard_msg *m, int *fds, size_t nfds)
+static void dispatch_message(struct guard_link *l, const struct guard_msg *m, int *fds, size_t nfds)
 {
 	switch (m->kind) {
 	case GUARD_RELEASED: l->on->released(l->ctx, &m->key, m->value != 0); break;
@@ -74,13 +74,13 @@ static void dispatch(struct guard_link *l, const struct guard_msg *m, int *fds, 
 			l->on->peer(l->ctx, (enum guard_role)m->index, fd_take(&fds[0]));
 		break;
 	case GUARD_STOP: l->on->stop(l->ctx); break;
-	case GUARD_RELOAD: reload(l, m, fds, nfds); break;
-	default: log_error("message %u from the guard is not expected", m->kind);
+	case GUARD_RELOAD: handle_reload(l, m, fds, nfds); break;
+	default: log_error("unexpected message %u from the guard", m->kind);
 	}
 }
 
-/* 1 = a message was handled, 0 = nothing there. */
-static int receive(struct guard_link *l, int flags)
+/* 1 = a message was handled, 0 = none was there. */
+static int receive_message(struct guard_link *l, int flags)
 {
 	int fds[GUARD_SLOT_COUNT];
 	size_t nfds = GUARD_SLOT_COUNT;
@@ -91,19 +91,19 @@ static int receive(struct guard_link *l, int flags)
 		return 0;
 	if (n != (ssize_t)sizeof m)
 		guard_is_gone(n < 0 ? strerror(errno) : "end of file");
-	dispatch(l, &m, fds, nfds);
+	dispatch_message(l, &m, fds, nfds);
 	for (size_t i = 0; i < nfds; i++)
 		fd_close(&fds[i]);
 	return 1;
 }
 
-void guard_link_receive(struct guard_link *l) { receive(l, 0); }
+void guard_link_receive(struct guard_link *l) { receive_message(l, 0); }
 
 static void on_readable(evutil_socket_t fd, short what, void *ctx)
 {
 	struct guard_link *l = ctx;
 
-	while (receive(l, MSG_DONTWAIT) > 0)
+	while (receive_message(l, MSG_DONTWAIT) > 0)
 		;
 }
 
@@ -206,8 +206,8 @@ int guard_link_next(struct guard_link *l, uint32_t *index, struct guard_item *re
 			guard_is_gone(n < 0 ? strerror(errno) : "end of file");
 		if (m.kind == GUARD_END)
 			return 1;
-		if (m.kind != GUARD_ITEM) { /* something else came in between */
-			dispatch(l, &m, fds, nfds);
+		if (m.kind != GUARD_ITEM) { /* another message came in between */
+			dispatch_message(l, &m, fds, nfds);
 			for (size_t i = 0; i < nfds; i++)
 				fd_close(&fds[i]);
 			continue;

@@ -2,8 +2,8 @@
 #define BAILIFF_SUPERVISOR_HOST_GUARD_LINK_H
 
 /*
- * The runtime's side of its link to the guard (guard_msg.h). Sends block: the guard never waits for us, so it always
- * takes them. When the guard is gone, so are we: the link's end ends the process.
+ * The runtime's side of its link to the guard (guard_msg.h). Sends block: the guard never waits for the runtime, so it
+ * always reads them. If the guard dies, the end of the link ends this process.
  */
 
 #include "supervisor/guard/guard_msg.h"
@@ -16,9 +16,10 @@ struct event_base;
 
 struct guard_link_events {
 	void (*released)(void *ctx, const struct plan_key *key, bool was_alive);
-	void (*peer)(void *ctx, enum guard_role role, int fd); /* a new link to the spawner or the proxy; taken */
+	void (*peer)(void *ctx, enum guard_role role,
+		     int fd); /* a new link to the spawner or the proxy; ownership passes */
 	void (*stop)(void *ctx);
-	/* Files by enum guard_file: a descriptor, −1 = not there, −2 = could not be opened. Taken away afterwards. */
+	/* Files by enum guard_file: a descriptor, −1 = does not exist, −2 = cannot be opened. Closed afterwards. */
 	void (*reload)(void *ctx, const int files[GUARD_FILES]);
 };
 
@@ -28,7 +29,7 @@ struct guard_link {
 	const struct guard_link_events *on;
 	void *ctx;
 	struct event *later_ev;
-	struct plan_key *later; /* to be released once whoever waits has been answered */
+	struct plan_key *later; /* to be released after pending replies are sent */
 	size_t nlater, room;
 };
 
@@ -42,10 +43,9 @@ void guard_link_deposit(struct guard_link *l, const struct plan_key *key, uint32
 void guard_link_withdraw(struct guard_link *l, const struct plan_key *key, uint32_t slots);
 void guard_link_kill(struct guard_link *l, const struct plan_key *key);
 void guard_link_release(struct guard_link *l, const struct plan_key *key);
-/* The same when what is to be done in this turn of the loop is done: nobody waits for it, and the guard takes a
- * processor. */
+/* The same at the end of this turn of the loop: nothing waits for it, and waking the guard takes CPU time. */
 void guard_link_release_later(struct guard_link *l, const struct plan_key *key);
-void guard_link_ready(struct guard_link *l, uint64_t grace_ms); /* what is given to commands when the daemon stops */
+void guard_link_ready(struct guard_link *l, uint64_t grace_ms); /* grace period of commands when the daemon stops */
 /* The link to the spawner or the proxy is broken: the guard kills it, starts another, and sends a new link. */
 void guard_link_want_restart(struct guard_link *l, enum guard_role role);
 void guard_link_want_proxy(struct guard_link *l);
@@ -55,10 +55,10 @@ void guard_link_want_reload(struct guard_link *l);
 struct guard_item {
 	struct plan_key key;
 	int32_t pid;
-	int fds[GUARD_SLOT_COUNT]; /* −1 = not held */
+	int fds[GUARD_SLOT_COUNT]; /* −1 = none */
 };
 int guard_link_next(struct guard_link *l, uint32_t *index, struct guard_item *ret, struct err *e);
-/* Handles one message that is there (blocking): for waiting on the spawner before the loop runs. */
+/* Handles one message, blocking: for waiting on the spawner before the loop runs. */
 void guard_link_receive(struct guard_link *l);
 
 #endif

@@ -19,7 +19,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#define TRIES_MAX 100u /* starts of one process, each lost with its spawner, before it is given up */
+#define TRIES_MAX 100u /* attempts to start one process, each lost with its spawner */
 
 static struct process_io *find_process_io(void *host, const char *id)
 {
@@ -55,7 +55,7 @@ static void port_base_env(void *host, uint32_t uid, struct buf *out)
 	base_env_get(&w->base_env, uid, out);
 }
 
-/* ---- who has been here ---- */
+/* ---- peers and policy ---- */
 
 static void port_add_peer(void *host, uint32_t uid, int peer_fd)
 {
@@ -113,12 +113,12 @@ static void launch_try(struct process_io *io)
 	if (io->tries < TRIES_MAX && process_io_launch(io) == 0)
 		return;
 	int error = io->tries < TRIES_MAX ? errno : ECONNRESET;
-	const struct plan_key key = io->key; /* the hold may be freed in there */
+	const struct plan_key key = io->key; /* io may be freed by the call below */
 	io->launching = false;
 	engine_on_launch_failed(io->host->engine, key.id, STEP_CLONE, error, "");
 }
 
-/* A start that failed before anything was sent. */
+/* A start that failed before anything was sent; reported from the loop. */
 struct stillborn {
 	struct host_ports *host;
 	struct plan_key key;
@@ -142,12 +142,12 @@ static struct port_expected port_expect(void *host, uint64_t hint)
 }
 
 /*
- * A start whose facts were not in when the runtime died is begun again, maybe under the same id. What there was of it
- * dies under the key that it had, and has the folders that go by its id until then: the next try waits for that, under
- * a key of its own.
+ * A start whose events were not durable when the runtime died is repeated, possibly under the same id. The guard ends
+ * the earlier attempt, which owns the directories named after the id until then: the next attempt waits for its release
+ * and uses a new key.
  */
 struct abandoned {
-	uint32_t attempt; /* the last that was found in the guard's hands and not adopted */
+	uint32_t attempt; /* the newest one that the guard had and that was not adopted */
 	bool released;
 };
 
@@ -174,7 +174,7 @@ static void port_launch(void *host, const char *id, const void *plan, size_t pla
 		return;
 	}
 	if (process_io_launch(io) < 0) {
-		/* Not from within: the engine is still at its request. */
+		/* Reported later: the engine is still handling the request. */
 		const struct timeval now = { 0 };
 		struct stillborn *s = mem_zalloc(1, sizeof *s);
 		*s = (struct stillborn){ .host = host, .key = io->key, .error = errno };
@@ -212,8 +212,8 @@ static void on_spawn_failed(void *host, const struct spawn_msg *m)
 }
 
 /*
- * The spawner died with this start in its hands. Whatever it did, the command waits at a gate that we have not opened:
- * the guard ends that try, and then there is another with pipes of its own.
+ * The spawner died during this start. Whatever it did, the command waits at a gate that was not opened: the guard ends
+ * this attempt, and another one follows with new pipes.
  */
 static void on_spawn_unanswered(void *host, const struct plan_key *key)
 {
@@ -394,7 +394,7 @@ static void on_changes_discarded(void *ctx, const struct err *e, const char *jso
 	free(d);
 }
 
-/* Not from within: the engine is still at its transaction. */
+/* From the loop: the engine is still in its transaction when it asks. */
 static void discard_now(evutil_socket_t fd, short what, void *ctx)
 {
 	struct discard *d = ctx;
@@ -590,7 +590,7 @@ int host_ports_recover(struct host_ports *w, struct err *e)
 {
 	struct takeover t = { .host = w };
 
-	/* What an earlier runtime asked of the spawner is deposited once it has answered this. */
+	/* Once the spawner answers this, everything that an earlier runtime asked for is deposited with the guard. */
 	while (spawn_link_sync(&w->spawner) != 0)
 		guard_link_receive(&w->guard);
 	int r = takeover_collect(&t, e);

@@ -1,7 +1,11 @@
 #ifndef BAILIFF_SUPERVISOR_HOST_HOST_PORTS_H
 #define BAILIFF_SUPERVISOR_HOST_HOST_PORTS_H
 
-/* The engine's ports, with real pipes and processes: holds, the links to guard and spawner, and one timer. */
+/*
+ * The engine's ports on a real host: pipes and processes, the links to guard, spawner and proxy, and one timer. The
+ * engine calls host_ports_table; what happens on the host is reported with the engine_on_… functions of ports.h.
+ * Everything runs on the runtime's one event loop.
+ */
 
 #include "runtime/base/strmap.h"
 #include "runtime/engine/core/ports.h"
@@ -41,19 +45,19 @@ struct host_ports {
 	struct proxy_link proxy;
 	int spool_dir;             /* O_DIRECTORY */
 	struct strmap process_ios; /* id → struct process_io */
-	struct strmap abandoned;   /* id → struct abandoned: what the guard held when we began and nobody adopted */
+	struct strmap abandoned;   /* id → struct abandoned: found in the guard at the start and not adopted */
 	struct known_peers peers;
 	struct root_grants grants;
 	struct deadline_timer timer;
 	uint64_t process_ios_made;
 	unsigned grown_pipes;
-	struct screens *screens; /* of terminals; NULL = they are not looked at */
+	struct screens *screens; /* of terminals; NULL = none are kept */
 	struct base_env base_env;
-	struct workspace_policies *workspaces; /* NULL = there is only what holds everywhere */
+	struct workspace_policies *workspaces; /* NULL = only the policy that applies everywhere */
 	struct rule_writer *rule_writer;
-	struct cow_changes *changes; /* of copy-on-write runs; NULL = they are not looked at */
-	struct takeover *takeover;   /* while engine_recover runs: its ports look up what the guard handed over */
-	void (*stop)(void *ctx);     /* the guard wants us to end */
+	struct cow_changes *changes; /* of copy-on-write runs; NULL = not served */
+	struct takeover *takeover;   /* only during engine_recover: what the guard handed over */
+	void (*stop)(void *ctx);     /* the guard asks the runtime to stop */
 	void (*reload)(void *ctx, const int files[GUARD_FILES]);
 	void *ctx;
 };
@@ -63,7 +67,7 @@ extern const struct ports host_ports_table;
 void host_ports_init(struct host_ports *w, struct event_base *base, struct store *store, int guard_fd, int spawner_fd,
 		     int spool_dir, int audit_fd);
 void host_ports_done(struct host_ports *w);
-/* Takes over what the guard holds and lets the engine settle it. Before the loop runs. */
+/* Takes over the guard's descriptors and lets the engine recover from them. Before the loop runs. */
 int host_ports_recover(struct host_ports *w, struct err *e);
 void host_ports_listen(struct host_ports *w);
 #endif

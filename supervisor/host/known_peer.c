@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define GROUPS_TOLD 1024 /* who has more is another one each time */
+#define GROUPS_TOLD 1024 /* a peer with more always counts as changed */
 
 void known_peers_init(struct known_peers *k, struct guard_link *guard) { *k = (struct known_peers){ .guard = guard }; }
 
@@ -76,12 +76,12 @@ int known_peers_find(struct known_peers *k, uint32_t uid)
 	if (uid == 0)
 		forget_absent(k);
 	if (uid == 0 && k->npresent)
-		return k->present[0]; /* the one that has stayed longest is the least likely to leave now */
+		return k->present[0]; /* the oldest connection is the least likely to end now */
 	name_of(uid, name);
 	return (int)(intptr_t)strmap_get(&k->by_name, name) - 1;
 }
 
-/* Their gid, then the others; −1 = cannot be told. */
+/* The gid, then the supplementary groups; −1 = unknown. */
 static ssize_t groups_of(int fd, gid_t ret[GROUPS_TOLD])
 {
 	struct ucred cred;

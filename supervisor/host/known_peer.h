@@ -2,13 +2,12 @@
 #define BAILIFF_SUPERVISOR_HOST_KNOWN_PEER_H
 
 /*
- * One socket of each uid that has come: by it the spawner knows for whom it starts what nobody waits for at a
- * connection (jobs, tasks, turns). The guard has a copy. It is that of the latest client, once its groups are not those
- * of the one before: who was taken out of a group, or put into one, and has logged in again, is somebody else from then
- * on.
+ * One socket for each uid that has connected. It identifies the peer to the spawner for work that no connection waits
+ * for (jobs, tasks, turns). The guard keeps a copy. It is replaced by the latest client's when the groups differ: after
+ * a change of groups and a new login the uid has another identity.
  *
- * Of root the connected ones are known too, and one of them is given while there is any: for root the spawner does more
- * for a client that is there than for one that was (supervisor/spawner/authority.c).
+ * For root the connected sockets are kept too and preferred: the spawner does more for a root client that is connected
+ * than for one that was (supervisor/spawner/authority.c).
  */
 
 #include "runtime/base/strmap.h"
@@ -20,15 +19,15 @@ struct guard_link;
 struct known_peers {
 	struct strmap by_name; /* "peer-<uid>" → its socket, as fd + 1 */
 	struct guard_link *guard;
-	int *present; /* copies of root's sockets, the oldest first; some may have hung up */
+	int *present; /* copies of root's sockets, the oldest first; some may be disconnected */
 	size_t npresent;
 };
 
 void known_peers_init(struct known_peers *k, struct guard_link *guard);
 void known_peers_done(struct known_peers *k);
-/* A client has come. */
+/* A client has connected. */
 void known_peers_add(struct known_peers *k, uint32_t uid, int fd);
-/* From the guard, under the name that it has there; takes the descriptor. */
+/* From the guard, under its name there; takes the descriptor. */
 void known_peers_restore(struct known_peers *k, const char *name, int fd);
 int known_peers_find(struct known_peers *k, uint32_t uid); /* borrowed; −1 = none */
 

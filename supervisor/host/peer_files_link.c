@@ -14,15 +14,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define PATIENCE_S 15 /* longer than the child's own */
+#define TIMEOUT_S 15 /* longer than the helper's own timeout */
 #define TRIES_MAX 4u
-#define AGAIN_NS 2000000000ull /* whoever went later than that had time to answer, and no file system that did */
+#define AGAIN_NS \
+	2000000000ull /* a helper that ended later than this was stuck in a file system: asking again does not help */
 
 struct peer_files_link {
 	struct event_base *base;
 	struct spawn_link *spawner;
 	enum peer_files_op what;
-	int request, client; /* for another try */
+	int request, client; /* for another attempt */
 	unsigned tries;
 	uint64_t began_ns;
 	int fd;
@@ -31,7 +32,7 @@ struct peer_files_link {
 	void *ctx;
 };
 
-static void hang_up(struct peer_files_link *l)
+static void disconnect(struct peer_files_link *l)
 {
 	if (l->ev)
 		event_free(l->ev);
@@ -43,13 +44,13 @@ void peer_files_link_free(struct peer_files_link *l)
 {
 	if (!l)
 		return;
-	hang_up(l);
+	disconnect(l);
 	fd_close(&l->request);
 	fd_close(&l->client);
 	free(l);
 }
 
-static void finish(struct peer_files_link *l, const struct err *e)
+static void finish_request(struct peer_files_link *l, const struct err *e)
 {
 	const struct peer_files_link_events *on = l->on;
 	void *ctx = l->ctx;
@@ -58,23 +59,23 @@ static void finish(struct peer_files_link *l, const struct err *e)
 	on->over(ctx, e);
 }
 
-/* It comes from a process that runs as the peer. */
+/* The reply comes from a process that runs as the peer: check it. */
 static bool is_proper(const struct peer_files_reply *a, ssize_t n, size_t nfds)
 {
 	return n == (ssize_t)sizeof *a && a->nwatch <= PEER_FILES_WATCH_MAX && nfds <= a->nwatch + 1 &&
 	       memchr(a->path, 0, sizeof a->path);
 }
 
-static int ask(struct peer_files_link *l);
+static int send_request(struct peer_files_link *l);
 
-/* Nobody answers any more: a spawner that was killed, most likely. The next one can look; what was written is for the
- * caller to find out. */
-static bool asked_again(struct peer_files_link *l)
+/* The helper is gone, most likely with its spawner. The next one can read; whether something was written, the caller
+ * finds out. */
+static bool retry_request(struct peer_files_link *l)
 {
 	if (l->what == PEER_FILES_WRITE || l->tries >= TRIES_MAX || clock_boot_ns() - l->began_ns > AGAIN_NS)
 		return false;
-	hang_up(l);
-	return ask(l) == 0;
+	disconnect(l);
+	return send_request(l) == 0;
 }
 
 static void on_answer(evutil_socket_t fd, short what, void *ctx)
@@ -90,7 +91,7 @@ static void on_answer(evutil_socket_t fd, short what, void *ctx)
 
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
-		if (n <= 0 && !(what & EV_TIMEOUT) && asked_again(l))
+		if (n <= 0 && !(what & EV_TIMEOUT) && retry_request(l))
 			return;
 		if (n <= 0 || !is_proper(&a, n, nfds)) {
 			err_set(&e, ERR_UNAVAILABLE, "%s",
@@ -99,11 +100,11 @@ static void on_answer(evutil_socket_t fd, short what, void *ctx)
 						  : "a strange answer came");
 			for (size_t i = 0; n > 0 && i < nfds; i++)
 				fd_close(&fds[i]);
-			finish(l, &e);
+			finish_request(l, &e);
 			return;
 		}
 		if (a.index == PEER_FILES_END) {
-			finish(l, NULL);
+			finish_request(l, NULL);
 			return;
 		}
 		l->on->found(l->ctx, &a, fds, nfds);
@@ -112,9 +113,9 @@ static void on_answer(evutil_socket_t fd, short what, void *ctx)
 	}
 }
 
-static int ask(struct peer_files_link *l)
+static int send_request(struct peer_files_link *l)
 {
-	const struct timeval patience = { .tv_sec = PATIENCE_S };
+	const struct timeval patience = { .tv_sec = TIMEOUT_S };
 	const struct spawn_msg m = { .kind = SPAWN_PEER_FILES, .op = l->what };
 	int pair[2], fds[PEER_FILES_FDS];
 
@@ -153,7 +154,7 @@ struct peer_files_link *peer_files_link_new(struct event_base *base, struct spaw
 				       .ctx = ctx };
 	l->request = fd_memfd_sealed("bailiff-look", request, len);
 	l->client = fcntl(peer_fd, F_DUPFD_CLOEXEC, 3);
-	if (l->request >= 0 && l->client >= 0 && ask(l) == 0)
+	if (l->request >= 0 && l->client >= 0 && send_request(l) == 0)
 		return l;
 	int saved = errno;
 	peer_files_link_free(l);

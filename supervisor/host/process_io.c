@@ -22,12 +22,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define TAKE_AT_ONCE (1u << 20) /* bytes a splice asks for */
-#define TAKES_A_TURN 8          /* splices before others get their turn */
-#define PIPE_LARGE (1 << 18)    /* larger ones leave the cache before they are spliced */
+#define TAKE_AT_ONCE (1u << 20) /* bytes per splice */
+#define TAKES_A_TURN 8          /* splices before the loop serves others */
+#define PIPE_LARGE (1 << 18)    /* a larger pipe's pages leave the CPU cache before they are spliced */
 #define PIPES_LARGE_MAX 16u     /* a quarter of a user's soft limit of pipe pages */
 #define STALL_RETRY_MS 200
-#define ROOM_RETRY_MS 20 /* a terminal's room may come without a word of it */
+#define ROOM_RETRY_MS 20 /* a terminal can become writable without an event */
 
 struct process_io *process_io_new(struct host_ports *w, const char *id, const struct port_streams *names)
 {
@@ -98,7 +98,7 @@ void process_io_free(struct process_io *io, unsigned unspilled)
 
 /* ---- launching ---- */
 
-/* The two ends of everything, by slot. */
+/* Both ends of every pipe and socket, by slot. */
 struct ends {
 	int ours[GUARD_SLOT_COUNT];
 	int theirs[GUARD_SLOT_COUNT];
@@ -124,8 +124,8 @@ static int ends_pipe(struct ends *x, int slot, bool we_write)
 }
 
 /*
- * What is known from the start is written before anything is started: there is no end of ours that could die before all
- * is said. What is more than a pipe holds comes as a file.
+ * Input that is known in advance is written before the start, so that it arrives even if the runtime dies. More than
+ * fits into a pipe becomes a memfd.
  */
 static int ends_given(const struct process_io *io, struct ends *x)
 {
@@ -143,7 +143,7 @@ static int ends_given(const struct process_io *io, struct ends *x)
 	return p[0] < 0 ? -1 : 0;
 }
 
-/* The command's own pipes, or one for the output of its terminal: both ends of that are ours. */
+/* The command's own pipes, or one for the output of its terminal: the runtime keeps both ends of that. */
 static int ends_streams(const struct process_io *io, struct ends *x)
 {
 	if (io->flags & PLAN_TTY) {
@@ -171,7 +171,7 @@ static int ends_make(const struct process_io *io, struct ends *x)
 		return -1;
 	x->ours[GUARD_SLOT_STATUS] = p[0];
 	x->theirs[GUARD_SLOT_STATUS] = p[1];
-	/* Kept with the rest, so that another runtime can tell another proxy. */
+	/* Deposited too, so that a restarted runtime can configure a restarted proxy. */
 	if (io->rules.len)
 		x->ours[GUARD_SLOT_NET_RULES] = fd_memfd_sealed("bailiff-hosts", io->rules.data, io->rules.len);
 	return io->rules.len && x->ours[GUARD_SLOT_NET_RULES] < 0 ? -1 : 0;
@@ -223,8 +223,8 @@ int process_io_launch(struct process_io *io)
 		if (x.theirs[order[i]] >= 0)
 			fds[n++] = fd_take(&x.theirs[order[i]]);
 	/*
-	 * The spawner has more to do than the guard, so it is woken first. Should we die between the two, the gate is
-	 * closed and the init leaves; nothing is committed before both are sent.
+	 * The spawner has more to do than the guard, so it is woken first. If the runtime dies between the two, the
+	 * gate closes and the init exits; nothing is committed before both are sent.
 	 */
 	spawn_link_start(&io->host->spawner, &io->key, io->flags, &io->names.expected, brief ? io->plan.data : NULL,
 			 io->plan.len, fds, n);
@@ -235,7 +235,7 @@ int process_io_launch(struct process_io *io)
 
 /* ---- the status socket and the init's end ---- */
 
-/* What the engine is told may end the process, and with it the hold. Whoever goes on after that looks for it again. */
+/* A report to the engine may end the process and free its process_io: this finds out. */
 struct process_io_ref {
 	struct host_ports *host;
 	struct plan_key key;
@@ -261,7 +261,7 @@ static void terminal_take(struct process_io *io, int fd)
 	int fds[GUARD_SLOT_COUNT];
 
 	if (fd < 0) {
-		log_error("no terminal came for %s", io->key.id);
+		log_error("READY of %s carries no terminal", io->key.id);
 		guard_link_kill(&io->host->guard, &io->key);
 		return;
 	}
@@ -273,7 +273,7 @@ static void terminal_take(struct process_io *io, int fd)
 static void listener_take(struct process_io *io, int fd)
 {
 	if (fd < 0) {
-		log_error("no socket for the proxy came for %s", io->key.id);
+		log_error("READY of %s carries no socket for the proxy", io->key.id);
 		return;
 	}
 	io->fds[GUARD_SLOT_NET] = fd;
@@ -282,8 +282,8 @@ static void listener_take(struct process_io *io, int fd)
 }
 
 /*
- * READY, still on the socket, brings the terminal and the socket for the proxy: deposited before the message goes.
- * Without the terminal nothing could ever be seen of the command, so then it does not run.
+ * READY carries the terminal and the proxy's socket. They are deposited with the guard before the message is taken off
+ * the socket. Without its terminal a command's output would be lost, so it does not run.
  */
 static void take_brought(struct process_io *io)
 {
@@ -298,7 +298,7 @@ static void take_brought(struct process_io *io)
 	if (fd_recv(io->fds[GUARD_SLOT_STATUS], &m, sizeof m, fds, &nfds, MSG_PEEK | MSG_DONTWAIT) <
 	    (ssize_t)STATUS_MSG_LEAST)
 		nfds = 0;
-	size_t first = nfds > 0 && master_is(fds[0]) ? 1 : 0; /* the master comes first */
+	size_t first = nfds > 0 && master_is(fds[0]) ? 1 : 0; /* the terminal's master comes first */
 	if (terminal)
 		terminal_take(io, first ? fd_take(&fds[0]) : -1);
 	if (listener)
@@ -309,7 +309,7 @@ static void take_brought(struct process_io *io)
 
 static void stream_readable(evutil_socket_t fd, short what, void *ctx);
 
-/* What the command has printed by now comes before its end. False: the process is no more. */
+/* Output so far is recorded before the end. False: the process_io was freed. */
 static bool read_streams(struct process_io *io)
 {
 	const struct process_io_ref ref = ref_of(io);
@@ -323,7 +323,7 @@ static bool read_streams(struct process_io *io)
 	return true;
 }
 
-/* EXITED, still on the socket, brings a report on autorun files: in a memory file that cannot change any more. */
+/* EXITED carries a report on autorun files in a sealed memfd. It stays on the socket for a restarted runtime. */
 static void take_report(struct process_io *io)
 {
 	buf_auto struct buf report = BUF_INIT;
@@ -344,7 +344,7 @@ static void take_report(struct process_io *io)
 		engine_on_autorun(io->host->engine, io->key.id, report.data, (size_t)n);
 }
 
-static void tell_lookup(struct engine *g, const char *id, const char *host)
+static void report_lookup(struct engine *g, const char *id, const char *host)
 {
 	struct violation v = { .kind = "network", .operation = "lookup", .source = "resolver", .port = -1 };
 
@@ -352,8 +352,8 @@ static void tell_lookup(struct engine *g, const char *id, const char *host)
 	engine_on_violation(g, id, &v);
 }
 
-/* Takes READY and EXECED; leaves FAILED and EXITED for whoever comes after a crash. 1 = there is a last word, −1 = the
- * hold is freed. */
+/* Takes READY and EXECED; leaves FAILED and EXITED for a restarted runtime. 1 = *ret_last is the last message, −1 = the
+ * process_io was freed. */
 static int status_pump(struct process_io *io, struct status_msg *ret_last)
 {
 	struct engine *g = io->host->engine;
@@ -365,16 +365,16 @@ static int status_pump(struct process_io *io, struct status_msg *ret_last)
 		memset(&m, 0, sizeof m);
 		ssize_t n = recv(fd, &m, sizeof m, MSG_PEEK | MSG_DONTWAIT);
 		if (n < 0 && (errno == ECONNRESET || errno == EINTR))
-			continue; /* it died with a message of ours unread; its own are still there */
+			continue; /* the init died with unread messages; its own are still there */
 		if (n < (ssize_t)STATUS_MSG_LEAST) {
 			if (n == 0 || (n < 0 && errno != EAGAIN))
-				event_drop(&io->status_ev); /* the init has closed it: its pidfd says the rest */
+				event_drop(&io->status_ev); /* closed by the init: its pidfd reports the end */
 			return 0;
 		}
 		m.path[sizeof m.path - 1] = '\0';
 		if (m.kind != STATUS_READY && m.kind != STATUS_EXECED && m.kind != STATUS_COMMAND_EXITED &&
 		    m.kind != STATUS_LOOKUP) {
-			event_drop(&io->status_ev); /* stays readable; nothing more to wait for */
+			event_drop(&io->status_ev); /* it stays readable: no more events are needed */
 			if (m.kind == STATUS_EXITED && m.autorun == AUTORUN_REPORT)
 				take_report(io);
 			*ret_last = m;
@@ -391,7 +391,7 @@ static int status_pump(struct process_io *io, struct status_msg *ret_last)
 		else if (m.kind == STATUS_EXECED)
 			engine_on_execed(g, ref.key.id);
 		else if (m.kind == STATUS_LOOKUP)
-			tell_lookup(g, ref.key.id, m.path);
+			report_lookup(g, ref.key.id, m.path);
 		else if (read_streams(io))
 			engine_on_command_exited(g, ref.key.id, m.wait_status);
 		if (!is_alive(&ref))
@@ -422,7 +422,7 @@ static void on_pidfd(evutil_socket_t fd, short what, void *ctx)
 	if (r < 0)
 		return;
 	io->gone = true;
-	if (io->names.ref[STREAM_PTY][0] && io->fds[GUARD_SLOT_PTY] < 0) { /* it never came so far */
+	if (io->names.ref[STREAM_PTY][0] && io->fds[GUARD_SLOT_PTY] < 0) { /* it died before READY */
 		stream_close(&io->streams[STREAM_PTY]);
 		engine_on_output_end(ref.host->engine, ref.key.id, STREAM_PTY);
 	}
@@ -444,7 +444,7 @@ static int stream_spool(struct process_io_stream *s)
 	return -1;
 }
 
-/* Nothing is lost while the disk is full: the bytes stay in the pipe and the command waits. */
+/* Nothing is lost while the disk is full: the bytes stay in the pipe and the command blocks. */
 static void stream_stall(struct process_io_stream *s, int error)
 {
 	const struct timeval later = { .tv_usec = STALL_RETRY_MS * 1000 };
@@ -466,7 +466,7 @@ static void stream_retry(evutil_socket_t fd, short what, void *ctx)
 	event_active(s->ev, EV_READ, 0);
 }
 
-/* A stream that fills its pipe gets a larger one, while few have it. */
+/* A stream that fills its pipe gets a larger one, up to PIPES_LARGE_MAX. */
 static void stream_grow(struct process_io_stream *s, int64_t taken)
 {
 	struct host_ports *w = s->io->host;
@@ -479,7 +479,7 @@ static void stream_grow(struct process_io_stream *s, int64_t taken)
 	}
 }
 
-/* The end, and nothing was ever written: no file is made for that. */
+/* End of a stream without output: no spool file is created for it. */
 static bool stream_ended_empty(const struct process_io_stream *s)
 {
 	struct pollfd p = { .fd = s->feed < 0 ? s->fd : s->io->fds[GUARD_SLOT_PTY], .events = POLLIN };
@@ -487,7 +487,7 @@ static bool stream_ended_empty(const struct process_io_stream *s)
 	return s->spool.fd < 0 && !s->piped && poll(&p, 1, 0) == 1 && p.revents == POLLHUP;
 }
 
-/* What a terminal printed goes through the pipe; what an earlier runtime left there goes first. */
+/* Terminal output passes through the pipe; what an earlier runtime left in it comes first. */
 static int64_t stream_take(struct process_io_stream *s)
 {
 	if (stream_spool(s) < 0)
@@ -640,7 +640,7 @@ int process_io_resize(const struct process_io *io, uint32_t rows, uint32_t cols)
 
 void process_io_open_gate(struct process_io *io)
 {
-	/* EPIPE: the command has passed it long ago (after a restart), or is dead; both show elsewhere. */
+	/* EPIPE: the command has passed the gate (before a restart) or is dead; both are reported elsewhere. */
 	if (io->fds[GUARD_SLOT_GATE] >= 0 && write(io->fds[GUARD_SLOT_GATE], "g", 1) < 0)
 		log_debug("open the gate of %s: %s", io->key.id, strerror(errno));
 	fd_close(&io->fds[GUARD_SLOT_GATE]);
@@ -652,12 +652,12 @@ void process_io_signal_init(struct process_io *io, uint32_t kind, uint32_t sig)
 
 	if (io->fds[GUARD_SLOT_STATUS] >= 0 &&
 	    send(io->fds[GUARD_SLOT_STATUS], &m, sizeof m, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-		log_debug("tell the init of %s: %s", io->key.id, strerror(errno));
+		log_debug("send to the init of %s: %s", io->key.id, strerror(errno));
 }
 
 /* ---- watching ---- */
 
-static struct event *watch(struct process_io *io, int fd, short what, event_callback_fn fn, void *ctx)
+static struct event *watch_fd(struct process_io *io, int fd, short what, event_callback_fn fn, void *ctx)
 {
 	struct event *ev = fd < 0 ? NULL : event_new(io->host->base, fd, what, fn, ctx);
 
@@ -668,7 +668,7 @@ static struct event *watch(struct process_io *io, int fd, short what, event_call
 
 static void stream_watch(struct process_io_stream *s, int fd)
 {
-	s->ev = watch(s->io, fd, EV_READ | EV_PERSIST, stream_readable, s);
+	s->ev = watch_fd(s->io, fd, EV_READ | EV_PERSIST, stream_readable, s);
 	if (s->ev)
 		s->retry = evtimer_new(s->io->host->base, stream_retry, s);
 }
@@ -679,7 +679,7 @@ static void terminal_watch(struct process_io *io)
 
 	if (fd < 0 || io->streams[STREAM_PTY].ev)
 		return;
-	io->stdin_ev = watch(io, fd, EV_WRITE, on_stdin_room, io);
+	io->stdin_ev = watch_fd(io, fd, EV_WRITE, on_stdin_room, io);
 	stream_watch(&io->streams[STREAM_PTY], fd);
 }
 
@@ -690,10 +690,10 @@ void process_io_watch(struct process_io *io)
 	buf_done(&io->rules);
 	buf_done(&io->input);
 	fd_close(&io->peer_fd);
-	io->status_ev = watch(io, io->fds[GUARD_SLOT_STATUS], EV_READ | EV_PERSIST, on_status, io);
-	io->pidfd_ev = watch(io, io->fds[GUARD_SLOT_PIDFD], EV_READ | EV_PERSIST, on_pidfd, io);
-	io->stdin_ev = watch(io, io->fds[GUARD_SLOT_STDIN], EV_WRITE, on_stdin_room, io);
+	io->status_ev = watch_fd(io, io->fds[GUARD_SLOT_STATUS], EV_READ | EV_PERSIST, on_status, io);
+	io->pidfd_ev = watch_fd(io, io->fds[GUARD_SLOT_PIDFD], EV_READ | EV_PERSIST, on_pidfd, io);
+	io->stdin_ev = watch_fd(io, io->fds[GUARD_SLOT_STDIN], EV_WRITE, on_stdin_room, io);
 	for (int i = 0; i < STREAM_PTY; i++)
 		stream_watch(&io->streams[i], io->streams[i].fd);
-	terminal_watch(io); /* else when it comes */
+	terminal_watch(io); /* or when READY brings it */
 }

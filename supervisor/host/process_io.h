@@ -2,12 +2,16 @@
 #define BAILIFF_SUPERVISOR_HOST_PROCESS_IO_H
 
 /*
- * What the runtime holds of one live process: its ends of the pipes, the status socket, the gate, the init's pidfd and
- * the spool files. The guard holds copies of the descriptors, so that the next runtime can make the same hold again.
+ * The runtime's descriptors and spool files of one live process: its ends of the pipes, the status socket, the gate and
+ * the init's pidfd. The guard keeps copies of the descriptors, so that a restarted runtime can build the same
+ * process_io again.
  *
- * Everything that comes is reported to the engine; the bytes themselves go from pipe to spool inside the kernel. What a
- * terminal prints goes through a pipe of our own on its way, because splice(2) wants one; the guard holds both ends of
- * that, so what is in it when a runtime dies is found by the next.
+ * Everything that arrives is reported to the engine; the bytes themselves go from pipe to spool inside the kernel.
+ * Terminal output passes through a pipe of the runtime's, because splice(2) needs one; the guard keeps both ends, so a
+ * restarted runtime finds what was in it.
+ *
+ * Owned by host_ports.process_ios. A report to the engine may end the process and free its process_io: code that
+ * continues after a report first checks that it still exists.
  */
 
 #include "runtime/base/buf.h"
@@ -29,31 +33,30 @@ struct process_io_stream {
 	size_t piped; /* of a terminal: bytes in the pipe */
 	struct event *ev, *retry;
 	struct spool_file spool;
-	bool grown; /* its pipe was made larger */
+	bool grown; /* its pipe was enlarged */
 };
 
 struct process_io {
 	struct host_ports *host;
 	struct plan_key key;
-	uint64_t serial; /* no other hold of this runtime has it */
+	uint64_t serial; /* unique in this runtime */
 	struct port_streams names;
 	int fds[GUARD_SLOT_COUNT]; /* stdin, status, gate, pidfd, pty; the streams' are in `streams` */
 	int32_t pid;
 	struct process_io_stream streams[STREAM_COUNT];
 	struct event *stdin_ev, *status_ev, *pidfd_ev;
 	bool gone;
-	bool net_served, net_ending,
-		net_end_sent; /* what the proxy knows of it, and whether its last report is awaited */
-	bool cow;             /* may be a copy-on-write run */
-	bool audited;         /* audit records of `audit_session` are about it */
+	bool net_served, net_ending, net_end_sent; /* what the proxy was sent, and whether its last report is awaited */
+	bool cow;                                  /* possibly a copy-on-write run */
+	bool audited;                              /* audit records with `audit_session` belong to it */
 	uint32_t audit_session;
-	uint64_t audit_mark; /* waits for this one; 0 = for none */
+	uint64_t audit_mark; /* the mark it waits for; 0 = none */
 
-	/* while it is being launched */
+	/* while it is launched */
 	struct buf plan;
 	struct buf rules; /* network `allow`: struct host_rule, one after another */
-	struct buf input; /* all that it has to read … */
-	bool given;       /* … if that is known */
+	struct buf input; /* its complete input … */
+	bool given;       /* … if it is known in advance */
 	uint32_t flags;
 	int peer_fd;
 	unsigned tries;
@@ -64,26 +67,26 @@ struct process_io *process_io_new(struct host_ports *w, const char *id, const st
 /* Closes and frees; files of streams in `unspilled` are removed. */
 void process_io_free(struct process_io *io, unsigned unspilled);
 
-/* Makes the pipes for one try, deposits our ends with the guard and sends the others to the spawner. −1 with errno. */
+/* Creates the pipes of one attempt, deposits the runtime's ends with the guard and sends the others to the spawner. −1
+ * with errno. */
 int process_io_launch(struct process_io *io);
-/* This try is over; closes its pipes. */
+/* This attempt failed; closes its pipes. */
 void process_io_abort_launch(struct process_io *io);
-/* Descriptors by slot, as the guard holds them; they are taken over. */
+/* Descriptors by guard slot; ownership passes. */
 void process_io_take_fds(struct process_io *io, int fds[GUARD_SLOT_COUNT]);
-/* From here on everything is watched. */
+/* Starts watching all descriptors. */
 void process_io_watch(struct process_io *io);
 
 ssize_t process_io_write_stdin(struct process_io *io, const void *p, size_t n);
 void process_io_close_stdin(struct process_io *io);
-void process_io_close_output(struct process_io *io, int stream); /* stdout or stderr */
-unsigned process_io_closed_streams(
-	const int fds[GUARD_SLOT_COUNT]); /* bits 1u << stream, of what the guard hands over */
-/* −1 with errno: there is no terminal (ENOTTY), or not yet. */
+void process_io_close_output(struct process_io *io, int stream);     /* stdout or stderr */
+unsigned process_io_closed_streams(const int fds[GUARD_SLOT_COUNT]); /* bits 1u << stream, of the guard's descriptors */
+/* −1 with errno: it has no terminal (ENOTTY), or not yet. */
 int process_io_line(const struct process_io *io, struct port_line *ret);
 int process_io_resize(const struct process_io *io, uint32_t rows, uint32_t cols);
 void process_io_open_gate(struct process_io *io);
 void process_io_signal_init(struct process_io *io, uint32_t kind, uint32_t sig);
-/* Opens the spool files that are there already. */
+/* Opens the spool files that exist already. */
 void process_io_find_spools(struct process_io *io, uint64_t size[STREAM_COUNT]);
 void process_io_stop_reading(struct process_io *io);
 

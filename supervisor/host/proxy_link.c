@@ -18,10 +18,10 @@ void proxy_link_init(struct proxy_link *l, struct host_ports *w) { *l = (struct 
 
 void proxy_link_configure(struct proxy_link *l, const struct config *config) { l->config = config; }
 
-/* ---- what the proxy is told ---- */
+/* ---- sending ---- */
 
-/* false = not now: when there is room, or another proxy. */
-static bool tell(struct proxy_link *l, const struct proxy_msg *m, const int *fds, size_t nfds)
+/* false = not now: again when the socket is writable, or with another proxy. */
+static bool send_message(struct proxy_link *l, const struct proxy_msg *m, const int *fds, size_t nfds)
 {
 	if (l->fd < 0)
 		return false;
@@ -37,7 +37,7 @@ static bool has_socket(const struct process_io *h)
 	return h->fds[GUARD_SLOT_NET] >= 0 && h->fds[GUARD_SLOT_NET_RULES] >= 0;
 }
 
-/* A walk over the holds; `full` stops it. */
+/* A walk over the process_ios; `full` stops it. */
 struct round {
 	struct proxy_link *link;
 	bool full;
@@ -52,7 +52,7 @@ static void serve_one(void *ctx, const char *id, void *value)
 		return;
 	const struct proxy_msg m = { .kind = PROXY_SERVE, .key = h->key };
 	const int fds[] = { h->fds[GUARD_SLOT_NET], h->fds[GUARD_SLOT_NET_RULES] };
-	h->net_served = tell(r->link, &m, fds, countof(fds));
+	h->net_served = send_message(r->link, &m, fds, countof(fds));
 	r->full = !h->net_served;
 }
 
@@ -64,11 +64,11 @@ static void end_one(void *ctx, const char *id, void *value)
 	if (r->full || !h->net_ending || h->net_end_sent)
 		return;
 	const struct proxy_msg m = { .kind = PROXY_END, .key = h->key };
-	h->net_end_sent = tell(r->link, &m, NULL, 0);
+	h->net_end_sent = send_message(r->link, &m, NULL, 0);
 	r->full = !h->net_end_sent;
 }
 
-static bool tell_credential(struct proxy_link *l, const struct config_credential *given)
+static bool send_credential(struct proxy_link *l, const struct config_credential *given)
 {
 	const struct proxy_msg m = { .kind = PROXY_CREDENTIAL };
 	struct proxy_credential c = { 0 };
@@ -79,45 +79,45 @@ static bool tell_credential(struct proxy_link *l, const struct config_credential
 	memcpy(c.value, given->value, sizeof c.value);
 	fd_auto int fd = fd_memfd_sealed("bailiff-credential", &c, sizeof c);
 	explicit_bzero(&c, sizeof c);
-	return fd >= 0 && tell(l, &m, &fd, 1);
+	return fd >= 0 && send_message(l, &m, &fd, 1);
 }
 
-/* false = not all of it yet. */
-static bool tell_configuration(struct proxy_link *l)
+/* false = not completely sent yet. */
+static bool send_configuration(struct proxy_link *l)
 {
 	for (; l->config && l->names_told < l->config->nproxy_hosts; l->names_told++) {
 		const struct config_host *h = &l->config->proxy_hosts[l->names_told];
 		struct proxy_msg m = { .kind = PROXY_NAME };
 		memcpy(m.host, h->host, sizeof m.host);
 		memcpy(m.address, h->address, sizeof m.address);
-		if (!tell(l, &m, NULL, 0))
+		if (!send_message(l, &m, NULL, 0))
 			return false;
 	}
 	for (; l->config && l->credentials_told < l->config->ncredentials; l->credentials_told++)
-		if (!tell_credential(l, &l->config->credentials[l->credentials_told]))
+		if (!send_credential(l, &l->config->credentials[l->credentials_told]))
 			return false;
 	return true;
 }
 
-static void flush(struct proxy_link *l)
+static void flush_state(struct proxy_link *l)
 {
 	struct round r = { .link = l };
 	const struct proxy_msg sync = { .kind = PROXY_SYNC };
 
 	if (l->fd < 0 || !l->listening)
 		return;
-	if (!tell_configuration(l))
+	if (!send_configuration(l))
 		return;
 	strmap_each(&l->host->process_ios, serve_one, &r);
 	if (!r.full && !l->synced)
-		r.full = !(l->synced = tell(l, &sync, NULL, 0));
+		r.full = !(l->synced = send_message(l, &sync, NULL, 0));
 	if (!r.full)
 		strmap_each(&l->host->process_ios, end_one, &r);
 }
 
-static void on_writable(evutil_socket_t fd, short what, void *ctx) { flush(ctx); }
+static void on_writable(evutil_socket_t fd, short what, void *ctx) { flush_state(ctx); }
 
-/* ---- what it reports ---- */
+/* ---- reports ---- */
 
 static void on_refused(struct proxy_link *l, const struct proxy_msg *m)
 {
@@ -144,12 +144,12 @@ static void on_traffic(struct proxy_link *l, const struct proxy_msg *m)
 	engine_on_traffic(l->host->engine, m->key.id, &t);
 }
 
-static void dispatch(struct proxy_link *l, struct proxy_msg *m)
+static void dispatch_report(struct proxy_link *l, struct proxy_msg *m)
 {
 	m->key.id[sizeof m->key.id - 1] = m->host[sizeof m->host - 1] = m->address[sizeof m->address - 1] = '\0';
 	struct process_io *h = strmap_get(&l->host->process_ios, m->key.id);
 	if (!h || h->key.attempt != m->key.attempt)
-		return; /* it has ended meanwhile */
+		return; /* it has ended in the meantime */
 	if (m->kind == PROXY_REFUSED) {
 		on_refused(l, m);
 	} else if (m->kind == PROXY_TRAFFIC) {
@@ -160,8 +160,8 @@ static void dispatch(struct proxy_link *l, struct proxy_msg *m)
 	}
 }
 
-/* 1 = a message, 0 = none now, −1 = the proxy is gone. */
-static int receive(struct proxy_link *l)
+/* 1 = a message, 0 = none now, −1 = the proxy is dead. */
+static int receive_report(struct proxy_link *l)
 {
 	struct proxy_msg m;
 	int none[1];
@@ -170,11 +170,11 @@ static int receive(struct proxy_link *l)
 
 	if (n < 0 && fd_recv_again(errno))
 		return 0;
-	if (n != 0 && n != (ssize_t)sizeof m) /* it lives, and would wait for a link for ever */
+	if (n != 0 && n != (ssize_t)sizeof m) /* it is alive and would wait for a link forever */
 		guard_link_want_restart(&l->host->guard, GUARD_PROXY);
 	if (n != (ssize_t)sizeof m)
 		return -1;
-	dispatch(l, &m);
+	dispatch_report(l, &m);
 	return 1;
 }
 
@@ -195,8 +195,8 @@ static void forget_one(void *ctx, const char *id, void *value)
 	memcpy(s->ids[s->count++], h->key.id, PLAN_KEY_MAX);
 }
 
-/* Nobody will report on what it knew: those who wait for that wait no longer. */
-static void lose(struct proxy_link *l)
+/* The reports of a dead proxy are lost: nothing waits for them any longer. */
+static void drop_proxy(struct proxy_link *l)
 {
 	struct waiting s = { .ids = mem_zalloc(l->host->process_ios.count + 1, PLAN_KEY_MAX) };
 
@@ -219,31 +219,31 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
 	struct proxy_link *l = ctx;
 	int r;
 
-	while ((r = receive(l)) > 0)
+	while ((r = receive_report(l)) > 0)
 		continue;
 	if (r < 0)
-		lose(l); /* the guard will send another link */
+		drop_proxy(l); /* the guard will send another link */
 }
 
 /* ---- the link itself ---- */
 
 void proxy_link_replace(struct proxy_link *l, int fd)
 {
-	while (l->fd >= 0 && receive(l) > 0)
-		continue; /* what was reported before it died */
-	lose(l);
+	while (l->fd >= 0 && receive_report(l) > 0)
+		continue; /* reports from before it died */
+	drop_proxy(l);
 	l->fd = fd;
 	l->wanted = true;
 	l->read_ev = event_new(l->host->base, fd, EV_READ | EV_PERSIST, on_readable, l);
 	l->write_ev = event_new(l->host->base, fd, EV_WRITE, on_writable, l);
 	loop_add(l->read_ev, NULL);
-	flush(l);
+	flush_state(l);
 }
 
 void proxy_link_listen(struct proxy_link *l)
 {
 	l->listening = true;
-	flush(l);
+	flush_state(l);
 }
 
 void proxy_link_done(struct proxy_link *l)
@@ -268,7 +268,7 @@ void proxy_link_serve(struct proxy_link *l, struct process_io *h)
 	if (!l->wanted)
 		guard_link_want_proxy(&l->host->guard);
 	l->wanted = true;
-	flush(l);
+	flush_state(l);
 }
 
 bool proxy_link_drain(struct proxy_link *l, struct process_io *h)
@@ -276,7 +276,7 @@ bool proxy_link_drain(struct proxy_link *l, struct process_io *h)
 	if (l->fd < 0 || !h->net_served)
 		return false;
 	h->net_ending = true;
-	flush(l);
+	flush_state(l);
 	return true;
 }
 
@@ -285,5 +285,5 @@ void proxy_link_remove(struct proxy_link *l, struct process_io *h)
 	const struct proxy_msg m = { .kind = PROXY_END, .key = h->key };
 
 	if (h->net_served && !h->net_end_sent)
-		tell(l, &m, NULL, 0); /* if it is lost, so is the hold at the next SYNC */
+		send_message(l, &m, NULL, 0); /* if it is lost, the next SYNC leaves the process out */
 }

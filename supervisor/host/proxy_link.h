@@ -2,9 +2,9 @@
 #define BAILIFF_SUPERVISOR_HOST_PROXY_LINK_H
 
 /*
- * The runtime's side of its link to the proxy (proxy/proxy_msg.h). What the proxy is to know is state of the holds,
- * told again whenever there is another proxy; what it reports goes to the engine. The proxy is asked for when a sandbox
- * first needs it.
+ * The runtime's side of its link to the proxy (proxy/proxy_msg.h). What the proxy needs is state of the process_ios and
+ * is sent again to every restarted proxy; its reports go to the engine. The proxy is started when a sandbox first needs
+ * it.
  */
 
 #include "supervisor/proxy/proxy_msg.h"
@@ -19,7 +19,7 @@ struct host_ports;
 
 struct proxy_link {
 	struct host_ports *host;
-	int fd; /* −1 = there is no proxy, or it is being started anew */
+	int fd; /* −1 = no proxy, or it is being restarted */
 	struct event *read_ev, *write_ev;
 	const struct config *config; /* the caller's: names and credentials; NULL = none */
 	size_t names_told, credentials_told;
@@ -27,21 +27,21 @@ struct proxy_link {
 };
 
 void proxy_link_init(struct proxy_link *l, struct host_ports *w);
-/* What the configuration says names lead to, and which credentials there are. */
+/* Fixed addresses of host names, and credentials, from the configuration. */
 void proxy_link_configure(struct proxy_link *l, const struct config *config);
-/* From here on it is told about the holds; those of before a restart are all there. */
+/* From now on it is sent the process_ios; those from before a restart are complete. */
 void proxy_link_listen(struct proxy_link *l);
 void proxy_link_done(struct proxy_link *l);
-/* The guard started another proxy, or this runtime. */
+/* The guard started another proxy, or restarted this runtime. */
 void proxy_link_replace(struct proxy_link *l, int fd);
 
 const char *proxy_link_state(const struct proxy_link *l); /* "serving" … */
 
-/* This hold's socket and rules are there, if it has any. */
+/* This process's socket and rules have arrived, if it has any. */
 void proxy_link_serve(struct proxy_link *l, struct process_io *h);
-/* Its process is dead: true = host_ports_drained follows once everything about it has come. */
+/* Its process is dead: true = host_ports.drained follows once all its reports have arrived. */
 bool proxy_link_drain(struct proxy_link *l, struct process_io *h);
-/* It goes. */
+/* It is about to be freed. */
 void proxy_link_remove(struct proxy_link *l, struct process_io *h);
 
 #endif

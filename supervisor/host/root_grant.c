@@ -12,14 +12,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PATIENCE_S 2 /* a spawner that is stuck must not keep root from being answered */
+#define TIMEOUT_S 2 /* a stuck spawner must not block replies to root */
 
 struct root_grant {
 	LIST_ENTRY(root_grant) link;
 	struct root_grants *owner;
 	struct event *ev;
-	int fd;     /* ends when it is noted */
-	int client; /* whose replies wait, by number only; −1 = nobody's */
+	int fd;     /* end of file when it is recorded */
+	int client; /* descriptor number of the client whose replies wait; −1 = none */
 };
 
 void root_grants_init(struct root_grants *g, struct event_base *base, struct spawn_link *spawner)
@@ -69,7 +69,7 @@ static void on_noted(evutil_socket_t fd, short what, void *ctx)
 void root_grants_request(struct root_grants *g, int client, const char *paths, size_t len, bool delay_reply)
 {
 	const struct spawn_msg m = { .kind = SPAWN_GRANT };
-	const struct timeval patience = { .tv_sec = PATIENCE_S };
+	const struct timeval patience = { .tv_sec = TIMEOUT_S };
 	int ends[2] = { -1, -1 };
 	int fds[GRANT_FDS] = { fcntl(client, F_DUPFD_CLOEXEC, 3), fd_memfd_sealed("bailiff-grant", paths, len), -1 };
 	struct root_grant *r = mem_zalloc(1, sizeof *r);

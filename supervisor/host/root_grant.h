@@ -2,9 +2,9 @@
 #define BAILIFF_SUPERVISOR_HOST_ROOT_GRANT_H
 
 /*
- * A root client asks for work that will be done later, perhaps when it has left: the spawner is told while the client
- * is there (supervisor/spawner/authority.c). Until it has taken note, replies to that client can be held back, so that
- * it does not leave too early.
+ * A root client asks for work that is done later, possibly after it disconnected: the spawner is told while the client
+ * is still connected (supervisor/spawner/authority.c). Replies to that client can be delayed until the spawner has
+ * recorded it, so that the client does not disconnect too early.
  */
 
 #include <stdbool.h>
@@ -18,16 +18,16 @@ struct spawn_link;
 struct root_grants {
 	struct event_base *base;
 	struct spawn_link *spawner;
-	LIST_HEAD(, root_grant) pending; /* not noted yet */
+	LIST_HEAD(, root_grant) pending; /* not recorded yet */
 	void (*settled)(void *ctx);      /* one is no longer pending; may be NULL */
 	void *ctx;
 };
 
 void root_grants_init(struct root_grants *g, struct event_base *base, struct spawn_link *spawner);
 void root_grants_done(struct root_grants *g);
-/* Folders, each with its NUL, that commands may be run in for this client's peer. */
+/* Directories, each with its NUL, in which commands may run for this client's peer. */
 void root_grants_request(struct root_grants *g, int client, const char *paths, size_t len, bool delay_reply);
-/* Whether replies to this client have to wait. */
+/* Whether replies to this client are delayed. */
 bool root_grants_delay_reply(const struct root_grants *g, int client);
 
 #endif

@@ -20,14 +20,14 @@
 #include <unistd.h>
 
 #define SCRATCH (2u << 20)
-#define SKIM_FROM (128u * 1024)    /* with so much to catch up it may be worth to look for what need not be drawn */
-#define READ (64u * 1024)          /* at once, if nothing is skimmed */
-#define PIECE_MIN 4u               /* fed between looks at the clock: */
-#define PIECE_CELLS (128u * 1024)  /* so many bytes by the screen's cells */
-#define BUDGET_NS 2000000ull       /* of a turn */
-#define REST_US 20000              /* after a full turn while nobody asks: meanwhile what need not be drawn piles up */
-#define ANSWER_NS 50000000ull      /* a client that is about to show the terminal gets there first */
-#define CATCH_UP_NS 20000000000ull /* a request waits so long for a screen that is behind */
+#define SKIM_FROM (128u * 1024)   /* with this much to catch up with, search for output that need not be drawn */
+#define READ (64u * 1024)         /* bytes per read, if nothing is skipped */
+#define PIECE_MIN 4u              /* fed between checks of the clock: */
+#define PIECE_CELLS (128u * 1024) /* this divided by the screen's cells, in bytes */
+#define BUDGET_NS 2000000ull      /* of a turn */
+#define REST_US 20000 /* after a full turn without requests: meanwhile output that need not be drawn accumulates */
+#define ANSWER_NS 50000000ull      /* gives a client that is about to display the terminal time to reply first */
+#define CATCH_UP_NS 20000000000ull /* how long a request waits for a screen that is behind */
 #define CHECK_LONG_NS 1000000ull   /* matching that takes longer than this gets a share of the time */
 #define CHECK_SHARE 10
 #define ENDED_MAX 16u
@@ -39,7 +39,7 @@ struct screens_wait {
 	uint64_t upto; /* the screen must have seen this much */
 	bool begun;    /* it has */
 	uint64_t begun_ns, deadline_ns, catch_up_ns;
-	uint64_t recheck_ns; /* a pattern that takes long is not tried again before */
+	uint64_t recheck_ns; /* a slow pattern is not tried again before */
 	screens_fn fn;
 	void *ctx;
 };
@@ -50,9 +50,9 @@ struct cached_screen {
 	bool busy;
 	struct screen_history history;
 	struct screen *screen;
-	uint64_t target;       /* bytes there are */
-	uint64_t skim_from;    /* up to here was looked for what need not be drawn */
-	uint64_t answer_from;  /* questions before this offset were asked of an earlier screen */
+	uint64_t target;       /* bytes of output */
+	uint64_t skim_from;    /* output up to here was searched for parts that need not be drawn */
+	uint64_t answer_from;  /* queries before this offset were for an earlier screen */
 	uint64_t answer_at_ns; /* UINT64_MAX = nothing to answer */
 	uint64_t output_ns, used_ns;
 	size_t next_resize;
@@ -76,7 +76,7 @@ void screens_init(struct screens *s, struct event_base *base, struct store *stor
 
 static struct cached_screen *cached_of(struct screens *s, const char *id) { return strmap_get(&s->by_id, id); }
 
-/* ---- keeping ---- */
+/* ---- the cache ---- */
 
 static void wait_free(struct cached_screen *k, struct screens_wait *w)
 {
@@ -116,7 +116,7 @@ void screens_done(struct screens *s)
 	free(s->scratch);
 }
 
-/* Somebody waits for it to catch up. */
+/* Whether a request waits for it to catch up. */
 static bool cached_asked(const struct cached_screen *k)
 {
 	const struct screens_wait *w;
@@ -143,7 +143,7 @@ static void cached_wake(struct cached_screen *k)
 	s->resting = rest;
 }
 
-/* Ended ones beyond a number, or not asked for in a while, go. */
+/* Drops ended ones that are too many or were not used for a while. */
 static void forget_old(struct screens *s)
 {
 	struct cached_screen *k, *next;
@@ -170,7 +170,7 @@ static void cached_end(struct cached_screen *k)
 	k->screens->nended++;
 }
 
-/* Makes one from what the log says; NULL with why. */
+/* Builds one from the log; NULL with an error. */
 static struct cached_screen *cached_new(struct screens *s, const char *id, uint32_t viewer, struct err *e)
 {
 	struct cached_screen *k = mem_zalloc(1, sizeof(*k));
@@ -188,7 +188,7 @@ static struct cached_screen *cached_new(struct screens *s, const char *id, uint3
 	(void)strmap_put(&s->by_id, id, k);
 	h = strmap_get(&s->host->process_ios, id);
 	k->target = h ? h->streams[STREAM_PTY].spool.size : k->history.bytes;
-	k->answer_from = h && h->tries ? 0 : k->target; /* we launched it: nobody answered before */
+	k->answer_from = h && h->tries ? 0 : k->target; /* launched by this runtime: no earlier screen replied */
 	if (k->history.ended)
 		cached_end(k);
 	return k;
@@ -196,7 +196,7 @@ static struct cached_screen *cached_new(struct screens *s, const char *id, uint3
 
 /* ---- feeding ---- */
 
-/* At most n bytes from where the screen is, none of them left out; the length of what was left out in *ret_hole. */
+/* At most n bytes from the screen's offset, up to a gap of the spool; at a gap, its length in *ret_hole. */
 static ssize_t cached_read(struct cached_screen *k, uint64_t at, size_t n, uint64_t *ret_hole, struct err *e)
 {
 	struct screens *s = k->screens;
@@ -234,7 +234,7 @@ static uint64_t cached_offset(const struct cached_screen *k)
 	return i.offset;
 }
 
-/* Resizes that happened here; returns how far output may be fed before the next. */
+/* Applies resizes that are due; returns the offset up to which output can be fed before the next. */
 static uint64_t cached_resize_due(struct cached_screen *k, uint64_t at)
 {
 	const struct screen_history *h = &k->history;
@@ -260,7 +260,7 @@ static void cached_replies(struct cached_screen *k, bool answer)
 	}
 }
 
-/* Three bytes can have every cell drawn anew: the more there are, the sooner the clock must be looked at again. */
+/* Three bytes can redraw every cell: the more cells, the sooner the clock must be checked again. */
 static size_t piece_of(const struct screen *screen)
 {
 	struct screen_info i;
@@ -269,7 +269,7 @@ static size_t piece_of(const struct screen *screen)
 	return n > PIECE_MIN ? n : PIECE_MIN;
 }
 
-/* Feeds until it has caught up or the time is over. 1 = there is more, 0 = none, −1. */
+/* Feeds until it has caught up or the time is up. 1 = there is more, 0 = caught up, −1 = failure. */
 static int cached_feed(struct cached_screen *k, uint64_t until_ns, struct err *e)
 {
 	struct screens *s = k->screens;
@@ -278,7 +278,7 @@ static int cached_feed(struct cached_screen *k, uint64_t until_ns, struct err *e
 	while ((at = cached_offset(k)) < k->target) {
 		uint64_t end = cached_resize_due(k, at);
 		size_t want = end - at < SCRATCH ? (size_t)(end - at) : SCRATCH, done = 0;
-		/* also again, when enough has come that what was left to be drawn need not be drawn any more */
+		/* again once enough output has arrived that the rest need not be drawn any longer */
 		bool skim = want >= SKIM_FROM && (at >= k->skim_from || at + want - k->skim_from >= SKIM_FROM);
 		ssize_t n = cached_read(k, at, skim || want < READ ? want : READ, &hole, e);
 
@@ -318,7 +318,7 @@ static void wait_answer(struct cached_screen *k, struct screens_wait *w, const s
 
 	wait_free(k, w);
 	k->used_ns = clock_boot_ns();
-	if (k->ended) { /* the last used stands at the end */
+	if (k->ended) { /* keep the order of use */
 		TAILQ_REMOVE(&k->screens->ended, k, ended_link);
 		TAILQ_INSERT_TAIL(&k->screens->ended, k, ended_link);
 	}
@@ -332,7 +332,7 @@ static uint64_t idle_at(const struct cached_screen *k, const struct screens_wait
 	return w->r.idle_ms == UINT64_MAX ? UINT64_MAX : from + w->r.idle_ms * 1000000;
 }
 
-/* Answers it if it is time; true if so. */
+/* Answers a request whose condition is met; true if it did. */
 static bool wait_check(struct cached_screen *k, struct screens_wait *w, uint64_t now)
 {
 	bool caught_up = cached_offset(k) >= k->target;
@@ -382,7 +382,7 @@ static void cached_check_waits(struct cached_screen *k)
 	uint64_t now = clock_boot_ns();
 	struct screens_wait *w;
 
-	/* An answer may end its client, and with it others of these. */
+	/* An answer may disconnect its client and remove other requests of the list. */
 	for (w = TAILQ_FIRST(&k->waits); w;)
 		w = wait_check(k, w, now) ? TAILQ_FIRST(&k->waits) : TAILQ_NEXT(w, link);
 	TAILQ_FOREACH (w, &k->waits, link) {
@@ -403,7 +403,7 @@ static void cached_fail(struct cached_screen *k, const struct err *e)
 		return;
 	}
 	log_warning("the screen of %s: %s", k->history.process_id, e->message);
-	k->broken = true; /* until somebody asks for it again */
+	k->broken = true; /* until the next request */
 }
 
 static void on_turn(evutil_socket_t fd, short what, void *ctx)
@@ -436,12 +436,12 @@ static void on_turn(evutil_socket_t fd, short what, void *ctx)
 	forget_old(s);
 }
 
-/* ---- answers to programs ---- */
+/* ---- replies to terminal queries ---- */
 
 static void on_answered(void *ctx, const struct err *e, const char *json, size_t len)
 {
 	if (e)
-		log_debug("answer a terminal's question: %s", e->message);
+		log_debug("reply to a terminal query: %s", e->message);
 }
 
 static void cached_answer(struct cached_screen *k)
@@ -473,11 +473,11 @@ static void on_time(void *ctx)
 {
 	struct screens *s = ctx;
 
-	strmap_visit(&s->by_id, check_deadlines, NULL); /* an answer may bring the next request, for another screen */
+	strmap_visit(&s->by_id, check_deadlines, NULL); /* an answer may cause a request for another screen */
 	forget_old(s);
 }
 
-/* ---- what happens ---- */
+/* ---- events ---- */
 
 void screens_on_output(struct screens *s, const char *id, uint64_t size)
 {
@@ -513,7 +513,7 @@ void screens_on_ended(struct screens *s, const char *id)
 
 	if (!k)
 		return;
-	/* from here on its output is read as it was kept */
+	/* from now on output is read from the store */
 	if (screen_history_read(s->store, VIEW_ANY_UID, id, &fresh, &e) == 0) {
 		memcpy(k->history.output_ref, fresh.output_ref, sizeof(k->history.output_ref));
 		k->history.omitted_from = fresh.omitted_from;

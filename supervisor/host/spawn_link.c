@@ -42,8 +42,8 @@ void spawn_link_done(struct spawn_link *l)
 	fd_close(&l->fd);
 }
 
-/* Something is amiss with the link itself: without another spawner nothing would be answered any more. */
-static void broken(struct spawn_link *l, const char *what)
+/* The link itself failed: without another spawner no request would be answered. */
+static void report_broken(struct spawn_link *l, const char *what)
 {
 	if (l->broken)
 		return;
@@ -54,9 +54,9 @@ static void broken(struct spawn_link *l, const char *what)
 	l->on->broken(l->ctx);
 }
 
-/* Sends what is queued; stops at a full socket (and comes back when there is room) or at a dead one (a new link
+/* Sends queued requests; stops at a full socket (and continues when it is writable) or at a dead one (a new link
  * follows). */
-static void flush(struct spawn_link *l)
+static void flush_requests(struct spawn_link *l)
 {
 	struct spawn_request *r, *next;
 
@@ -77,9 +77,9 @@ static void flush(struct spawn_link *l)
 			continue;
 		}
 		if (errno == EPIPE || errno == ECONNRESET || errno == EBADF)
-			return; /* that spawner is gone, or there is none yet */
+			return; /* that spawner died, or there is none yet */
 		if (errno != ETOOMANYREFS && !fd_recv_again(errno))
-			broken(l, strerror(errno));
+			report_broken(l, strerror(errno));
 		else if (l->write_ev)
 			loop_add(l->write_ev, NULL);
 		return;
@@ -96,12 +96,12 @@ static struct spawn_request *request_of(struct spawn_link *l, const struct plan_
 	return NULL;
 }
 
-static void answer(struct spawn_link *l, const struct spawn_msg *m, int *fds, size_t nfds)
+static void handle_reply(struct spawn_link *l, const struct spawn_msg *m, int *fds, size_t nfds)
 {
 	struct spawn_request *r = request_of(l, &m->key);
 
 	if (!r && m->kind == SPAWN_CHANGED)
-		return; /* an earlier runtime asked */
+		return; /* a request of an earlier runtime */
 	if (!r) {
 		log_error("the spawner answered for %.39s, which was not asked for", m->key.id);
 		return;
@@ -115,8 +115,8 @@ static void answer(struct spawn_link *l, const struct spawn_msg *m, int *fds, si
 		l->on->changed(l->ctx, m);
 }
 
-/* 1 = a message, 0 = none now, −1 = the spawner is gone, or will be. */
-static int receive(struct spawn_link *l, int flags, uint32_t *ret_kind)
+/* 1 = a message, 0 = none now, −1 = the spawner is dead or will be killed. */
+static int receive_message(struct spawn_link *l, int flags, uint32_t *ret_kind)
 {
 	struct spawn_msg m;
 	int fds[2];
@@ -126,18 +126,18 @@ static int receive(struct spawn_link *l, int flags, uint32_t *ret_kind)
 	if (n < 0 && fd_recv_again(errno))
 		return 0;
 	if (n == 0)
-		l->broken = true; /* the guard sees to it */
+		l->broken = true; /* the guard restarts it */
 	else if (n < 0)
-		broken(l, errno == EMSGSIZE ? "descriptors of a message were lost" : strerror(errno));
+		report_broken(l, errno == EMSGSIZE ? "descriptors of a message were lost" : strerror(errno));
 	else if (n != (ssize_t)sizeof m)
-		broken(l, "a message of the wrong size");
+		report_broken(l, "a message of the wrong size");
 	if (n != (ssize_t)sizeof m)
 		return -1;
 	*ret_kind = m.kind;
 	m.key.id[sizeof m.key.id - 1] = '\0';
 	m.path[sizeof m.path - 1] = '\0';
 	if (m.kind != SPAWN_SYNCED)
-		answer(l, &m, fds, nfds);
+		handle_reply(l, &m, fds, nfds);
 	for (size_t i = 0; i < nfds; i++)
 		fd_close(&fds[i]);
 	return 1;
@@ -149,13 +149,13 @@ static void on_readable(evutil_socket_t fd, short what, void *ctx)
 	uint32_t kind;
 	int r;
 
-	while ((r = receive(l, MSG_DONTWAIT, &kind)) > 0)
+	while ((r = receive_message(l, MSG_DONTWAIT, &kind)) > 0)
 		;
 	if (r < 0 && l->read_ev)
 		event_del(l->read_ev); /* the guard will send another link */
 }
 
-static void on_writable(evutil_socket_t fd, short what, void *ctx) { flush(ctx); }
+static void on_writable(evutil_socket_t fd, short what, void *ctx) { flush_requests(ctx); }
 
 void spawn_link_listen(struct spawn_link *l, struct event_base *base)
 {
@@ -163,7 +163,7 @@ void spawn_link_listen(struct spawn_link *l, struct event_base *base)
 	l->read_ev = event_new(base, l->fd, EV_READ | EV_PERSIST, on_readable, l);
 	l->write_ev = event_new(base, l->fd, EV_WRITE, on_writable, l);
 	loop_add(l->read_ev, NULL);
-	flush(l);
+	flush_requests(l);
 }
 
 void spawn_link_replace(struct spawn_link *l, int fd)
@@ -172,12 +172,13 @@ void spawn_link_replace(struct spawn_link *l, int fd)
 	struct spawn_request *r, *next;
 	uint32_t kind;
 
-	while (l->fd >= 0 && receive(l, MSG_DONTWAIT, &kind) > 0)
-		; /* answers that were given before it died */
+	while (l->fd >= 0 && receive_message(l, MSG_DONTWAIT, &kind) > 0)
+		; /* replies from before it died */
 	events_drop(l);
 	fd_close(&l->fd);
 	l->broken = false;
-	/* Before anything is sent on the new link, and before anybody is told: what they ask for next is not lost. */
+	/* Before anything is sent on the new link and before anyone is notified, so that follow-up requests are not
+	 * lost. */
 	for (r = TAILQ_FIRST(&l->requests); r; r = next) {
 		next = TAILQ_NEXT(r, link);
 		if (!r->sent)
@@ -193,7 +194,7 @@ void spawn_link_replace(struct spawn_link *l, int fd)
 		bool was_start = r->msg.kind == SPAWN_START;
 
 		TAILQ_REMOVE(&lost, r, link);
-		free(r); /* its descriptors went with it */
+		free(r); /* its descriptors were sent */
 		if (was_start)
 			l->on->unanswered(l->ctx, &gone.key);
 		else if (l->on->changed)
@@ -201,7 +202,8 @@ void spawn_link_replace(struct spawn_link *l, int fd)
 	}
 }
 
-static void request(struct spawn_link *l, const struct spawn_msg *m, const void *plan, const int *fds, size_t nfds)
+static void queue_request(struct spawn_link *l, const struct spawn_msg *m, const void *plan, const int *fds,
+			  size_t nfds)
 {
 	struct spawn_request *r = mem_zalloc(1, sizeof *r + m->plan_len);
 
@@ -212,7 +214,7 @@ static void request(struct spawn_link *l, const struct spawn_msg *m, const void 
 		memcpy(r->fds, fds, nfds * sizeof *fds);
 	r->nfds = nfds;
 	TAILQ_INSERT_TAIL(&l->requests, r, link);
-	flush(l);
+	flush_requests(l);
 }
 
 void spawn_link_start(struct spawn_link *l, const struct plan_key *key, uint32_t flags, const struct port_expected *x,
@@ -226,7 +228,7 @@ void spawn_link_start(struct spawn_link *l, const struct plan_key *key, uint32_t
 				     .hint = x->hint,
 				     .cpu = sched_getcpu() };
 
-	request(l, &m, plan, fds, nfds);
+	queue_request(l, &m, plan, fds, nfds);
 }
 
 struct port_expected spawn_link_announce(struct spawn_link *l, uint64_t hint)
@@ -240,7 +242,7 @@ struct port_expected spawn_link_announce(struct spawn_link *l, uint64_t hint)
 
 void spawn_link_request(struct spawn_link *l, const struct spawn_msg *m, const int *fds, size_t nfds)
 {
-	request(l, m, NULL, fds, nfds);
+	queue_request(l, m, NULL, fds, nfds);
 }
 
 const char *spawn_link_state(const struct spawn_link *l) { return l->broken ? "restarting" : "ok"; }
@@ -251,7 +253,7 @@ void spawn_link_remove_leaf(struct spawn_link *l, const struct plan_key *key)
 {
 	const struct spawn_msg m = { .kind = SPAWN_CLEAN, .key = *key, .cpu = l->answered_cpu };
 
-	/* Lost with a dying spawner or a full socket: what stays is an empty folder, removed at the guard's next start.
+	/* May be lost with a dying spawner or a full socket: an empty directory stays until the guard's next start.
 	 */
 	if (l->fd >= 0 && fd_send(l->fd, &m, sizeof m, NULL, 0, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		log_debug("ask the spawner to clean up after %s: %s", key->id, strerror(errno));
@@ -272,7 +274,7 @@ int spawn_link_sync(struct spawn_link *l)
 	if (fd_send(l->fd, &m, sizeof m, NULL, 0, MSG_NOSIGNAL) < 0)
 		return 1;
 	for (;;) {
-		int r = receive(l, 0, &kind);
+		int r = receive_message(l, 0, &kind);
 		if (r < 0)
 			return 1;
 		if (r > 0 && kind == SPAWN_SYNCED)
