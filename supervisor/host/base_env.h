@@ -2,9 +2,9 @@
 #define BAILIFF_SUPERVISOR_HOST_BASE_ENV_H
 
 /*
- * The environment that commands begin with: nothing of the daemon's own. Who a user is comes from the system's
- * accounts, which takes a file to be read; the answer for the last one is kept for as long as that file is the same,
- * but not for long: accounts may come from elsewhere.
+ * The environment that commands start with: nothing of the daemon's own. User data comes from the system's accounts;
+ * the result for the last uid is cached while /etc/passwd is unchanged, but only briefly, because accounts may come
+ * from elsewhere.
  */
 
 #include "runtime/base/buf.h"
@@ -13,8 +13,8 @@
 
 struct base_env {
 	uint32_t uid;
-	uint64_t until_ns; /* CLOCK_BOOTTIME; 0 = nothing is kept */
-	uint64_t ino;      /* of the accounts' file */
+	uint64_t until_ns; /* CLOCK_BOOTTIME; 0 = nothing cached */
+	uint64_t ino;      /* of /etc/passwd */
 	int64_t changed_s, changed_ns;
 	struct buf text; /* "K=V" strings, each with its NUL */
 };

@@ -72,7 +72,7 @@ static int set_string(const struct key *k, const json_t *v, char *ret, struct er
 				 (unsigned long long)k->most);
 	for (size_t i = 0; i < n; i++)
 		if ((unsigned char)json_string_value(v)[i] < 0x20)
-			return err_field(e, k->name, "must not hold control characters");
+			return err_field(e, k->name, "must not contain control characters");
 	memcpy(ret, json_string_value(v), n + 1);
 	return 0;
 }
@@ -143,7 +143,7 @@ static int set_approvers(json_t *v, struct config *c, struct err *e)
 	return 0;
 }
 
-/* Names that the proxy does not ask the resolver for. What they lead to is judged like any other address. */
+/* Names that the proxy resolves without the resolver. Their addresses are checked like any other. */
 static int set_hosts(json_t *v, struct config *c, struct err *e)
 {
 	const char *name;
@@ -158,7 +158,7 @@ static int set_hosts(json_t *v, struct config *c, struct err *e)
 		struct net_address a;
 
 		if (!host_name_clean(name, strlen(name), h->host))
-			return err_field(e, "proxyHosts", "'%.100s' is no host name", name);
+			return err_field(e, "proxyHosts", "'%.100s' is not a host name", name);
 		if (!json_is_string(text) || !net_address_parse(json_string_value(text), &a))
 			return err_field(e, "proxyHosts", "'%.100s' must have an address", name);
 		net_address_text(&a, h->address);
@@ -175,7 +175,7 @@ static int copy_text(const json_t *object, const char *key, char *ret, size_t ro
 		return err_field(e, where, "%s must be a string of 1 to %zu bytes", key, room - 1);
 	for (const char *p = s; *p; p++)
 		if ((unsigned char)*p < ' ' || *p == 0x7f)
-			return err_field(e, where, "%s must not hold control characters", key);
+			return err_field(e, where, "%s must not contain control characters", key);
 	memcpy(ret, s, strlen(s) + 1);
 	return 0;
 }
@@ -201,10 +201,10 @@ static int set_credential(const char *name, json_t *v, struct config_credential 
 	if (host.kind == HOST_RULE_ANY)
 		return err_field(e, where, "host: a credential is for a host, not for all of them");
 	if (host.port == 443)
-		return err_field(e, where, "host: what goes through TLS cannot be added to: plain HTTP only");
+		return err_field(e, where, "host: headers can be added to plain HTTP only, not to TLS");
 	if (strspn(ret->header, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_") !=
 	    strlen(ret->header))
-		return err_field(e, where, "header: has characters that a header's name has not");
+		return err_field(e, where, "header: contains characters that are not valid in a header name");
 	return 0;
 }
 
@@ -223,7 +223,7 @@ static int set_credentials(json_t *v, struct config *c, struct err *e)
 	return 0;
 }
 
-/* Beside bailiff's own files, which no sandbox shows in any case. */
+/* In addition to bailiff's own files, which sandboxes never show. */
 static int set_secrets(json_t *v, struct config *c, struct err *e)
 {
 	char where[ERR_FIELD_MAX], path[PATH_MAX];

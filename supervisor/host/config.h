@@ -20,7 +20,7 @@ struct config_host {
 	char host[256], address[48];
 };
 
-/* A header that the proxy puts into plain HTTP requests for a host, so that the secret is never inside of a sandbox. */
+/* A header that the proxy puts into plain HTTP requests for a host, so that the secret never enters a sandbox. */
 struct config_credential {
 	char name[256], host[256], header[64], value[1024];
 };
@@ -33,8 +33,7 @@ struct config {
 #undef CONFIG_UINT
 	uint32_t approver_uids[32], approver_gids[32]; /* "approvers": {"uids":[…],"gids":[…]} */
 	size_t napprover_uids, napprover_gids;
-	struct config_host
-		proxy_hosts[CONFIG_HOSTS_MAX]; /* "proxyHosts": {NAME: ADDRESS}: what the proxy takes a name for */
+	struct config_host proxy_hosts[CONFIG_HOSTS_MAX]; /* "proxyHosts": {NAME: ADDRESS}: fixed addresses of names */
 	size_t nproxy_hosts;
 	struct config_credential
 		credentials[CONFIG_CREDENTIALS_MAX]; /* "proxyCredentials": {NAME: {host, header, value}} */
@@ -44,7 +43,7 @@ struct config {
 };
 
 void config_defaults(struct config *c);
-/* May this peer answer actions? Everybody who is an operator, unless approvers are named. */
+/* Whether this peer may answer actions: every operator, unless approvers are named. */
 bool config_may_approve(const struct config *c, uint32_t uid, uint32_t gid);
 int config_parse(const char *text, size_t len, struct config *ret, struct err *e);
 

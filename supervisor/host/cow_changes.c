@@ -21,13 +21,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ATTEMPT_BASE 0x80000000u /* no start has such a number */
+#define ATTEMPT_BASE 0x80000000u /* never used by a start */
 
 struct cow_changes_job {
 	TAILQ_ENTRY(cow_changes_job) link;
 	struct cow_changes *changes;
 	enum change_op op;
-	const char *source; /* in facts; NULL = there are none */
+	const char *source; /* in events; NULL = none are written */
 	struct plan_key key;
 	struct view_process_brief process;
 	int result; /* memfd */
@@ -36,8 +36,8 @@ struct cow_changes_job {
 	struct caller caller; /* peer_fd is ours */
 	char *request_id;
 	bool has_caller;
-	bool waiting;       /* for the facts of the run's end */
-	engine_reply_fn fn; /* NULL = nobody asked */
+	bool waiting;       /* for the events of the run's end */
+	engine_reply_fn fn; /* NULL = no client */
 	void *ctx;
 	struct buf list;
 };
@@ -50,7 +50,7 @@ void cow_changes_init(struct cow_changes *c, struct store *store, struct engine 
 
 static void job_begin(struct cow_changes_job *j);
 
-/* The one that tells what the run changed. */
+/* The job that records what the run changed. */
 static bool is_run(const struct cow_changes_job *j) { return j->op == CHANGE_OP_DIFF && j->source; }
 
 static struct cow_changes_job *find_waiting(struct cow_changes *c, const char *id)
@@ -104,7 +104,7 @@ static struct cow_changes_job *job_new(struct cow_changes *c, enum change_op op,
 	return j;
 }
 
-/* The end of a job: the answer, if anybody waits for one. */
+/* Ends a job: answers the client, if there is one. */
 static void job_fail(struct cow_changes_job *j, const struct err *e)
 {
 	engine_reply_fn fn = j->fn;
@@ -117,7 +117,7 @@ static void job_fail(struct cow_changes_job *j, const struct err *e)
 		fn(ctx, e, NULL, 0);
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 static void job_send(struct cow_changes_job *j)
 {
@@ -145,7 +145,7 @@ static void job_send(struct cow_changes_job *j)
 	spawn_link_request(j->changes->spawner, &m, fds, n);
 }
 
-/* What was asked for is a fact before anything is done. */
+/* The request is recorded before anything is done. */
 static void on_asked(void *ctx, const struct err *e, const char *json, size_t len)
 {
 	if (e)
@@ -179,7 +179,7 @@ static int job_find(struct cow_changes_job *j, uint32_t viewer, struct err *e)
 	if (!j->process.ended)
 		return err_set(
 			e, ERR_STATE,
-			"it is still running: its changes can be looked at, applied or discarded once it has ended");
+			"it is still running: its changes can be listed, applied or discarded once it has ended");
 	return 0;
 }
 
@@ -193,7 +193,7 @@ static bool take_report_ref(void *ctx, const struct event_view *ev)
 	return false;
 }
 
-/* 0; 1 = the run changed none; −1: what it changed is not known any more. */
+/* 0; 1 = the run changed none; −1: its report is no longer available. */
 static int read_report(const struct cow_changes_job *j, struct buf *ret, struct err *e)
 {
 	const struct store_query q = { .index = ID_PROCESS, .id = j->key.id };
@@ -209,7 +209,7 @@ static int read_report(const struct cow_changes_job *j, struct buf *ret, struct 
 	return autorun_report_check(ret->data, ret->len, e);
 }
 
-/* Of a run on copies: files that something executes are applied only if they were named. */
+/* Autorun files of a copy-on-write run are applied only if they were named. */
 static int exclude_autorun(struct cow_changes_job *j, struct err *e)
 {
 	buf_auto struct buf report = BUF_INIT, held = BUF_INIT;
@@ -258,7 +258,7 @@ static void job_begin(struct cow_changes_job *j)
 	changes_record(j->changes->engine, &f, on_asked, j);
 }
 
-/* Facts of the run's end come first: what it changed, and where the diffs are. */
+/* The events of the run's end come first: what it changed, and where the diffs are. */
 static bool is_run_summary(void *ctx, const struct event_view *ev)
 {
 	struct jval payload = event_payload(ev);
@@ -269,17 +269,17 @@ static bool is_run_summary(void *ctx, const struct event_view *ev)
 	return !*(bool *)ctx;
 }
 
-static bool run_is_told(const struct cow_changes_job *j)
+static bool run_is_recorded(const struct cow_changes_job *j)
 {
 	const struct store_query q = { .after = j->process.end_sequence, .index = ID_PROCESS, .id = j->key.id };
 	struct err e = ERR_INIT;
 	bool told = false;
 
-	/* Pruned: it was told once. */
+	/* Pruned: it was recorded once. */
 	return store_events(j->changes->store, &q, is_run_summary, &told, &e) < 0 || told;
 }
 
-static bool run_is_asked(const struct cow_changes_job *j)
+static bool run_is_requested(const struct cow_changes_job *j)
 {
 	const struct cow_changes_job *other;
 
@@ -315,13 +315,13 @@ void cow_changes_request(struct cow_changes *c, enum change_op op, const char *p
 		job_fail(j, &e);
 		return;
 	}
-	if (op == CHANGE_OP_REVERT || run_is_told(j)) {
+	if (op == CHANGE_OP_REVERT || run_is_recorded(j)) {
 		job_begin(j);
 		return;
 	}
 	j->waiting = true;
-	if (!run_is_asked(j))
-		cow_changes_on_ended(c, process_id); /* an earlier runtime died before it could */
+	if (!run_is_requested(j))
+		cow_changes_on_ended(c, process_id); /* an earlier runtime died before it was recorded */
 }
 
 static void drop(struct cow_changes *c, const char *process_id) { job_send(job_new(c, CHANGE_OP_DROP, process_id)); }
@@ -340,7 +340,7 @@ void cow_changes_on_ended(struct cow_changes *c, const char *process_id)
 	drop(c, process_id); /* it never ran */
 }
 
-/* ---- what is not needed any more ---- */
+/* ---- expiry ---- */
 
 static bool add_known(void *ctx, const char *process_id)
 {
@@ -386,14 +386,14 @@ void cow_changes_expire(struct cow_changes *c, uint64_t floor)
 		log_error("expire changes: %s", e.message);
 }
 
-/* ---- the answer ---- */
+/* ---- replies ---- */
 
-/* Which diffs the log knows: JSON text of the path → ref. */
+/* Diffs in the log: JSON text of the path → ref. */
 static bool take_diff(void *ctx, const struct event_view *ev)
 {
 	struct jval payload = event_payload(ev), path = jval_get(payload, "path"), ref = jval_get(payload, "diffRef");
 
-	/* What a client says about the changes must not stand in for them. */
+	/* Events that a client wrote do not count. */
 	if (ev->type != EVENT_ARTIFACT_CHANGED || event_from_client(ev) || path.type != JT_STRING ||
 	    ref.type != JT_STRING || !jval_is_str(jval_get(payload, "source"), "run"))
 		return true;
@@ -406,7 +406,7 @@ static const char *find_diff(void *ctx, const char *path_json) { return strmap_g
 
 static void free_ref(void *ctx, const char *key, void *value) { free(value); }
 
-static void answer(struct cow_changes_job *j, const char *sequence, size_t sequence_len)
+static void reply_changes(struct cow_changes_job *j, const char *sequence, size_t sequence_len)
 {
 	buf_auto struct buf out = BUF_INIT;
 	struct strmap refs = STRMAP_INIT;
@@ -416,7 +416,7 @@ static void answer(struct cow_changes_job *j, const char *sequence, size_t seque
 
 	const struct store_query q = { .after = j->process.end_sequence, .index = ID_PROCESS, .id = j->key.id };
 	if (list && store_events(j->changes->store, &q, take_diff, &refs, &e) < 0)
-		log_debug("diffs of %s: %s", j->key.id, e.message); /* pruned: then there are none */
+		log_debug("diffs of %s: %s", j->key.id, e.message); /* pruned: no diffs then */
 	jw_obj(&w);
 	jw_kstr(&w, "processId", j->key.id);
 	changes_write(j->list.data, list ? find_diff : NULL, &refs, &w);
@@ -440,7 +440,7 @@ static void on_recorded(void *ctx, const struct err *e, const char *json, size_t
 	if (e)
 		job_fail(j, e);
 	else
-		answer(j, sequence.text, sequence.len);
+		reply_changes(j, sequence.text, sequence.len);
 }
 
 static uint64_t count_all(const void *list)
@@ -449,7 +449,7 @@ static uint64_t count_all(const void *list)
 	return h->kinds[CHANGE_KIND_ADDED] + h->kinds[CHANGE_KIND_MODIFIED] + h->kinds[CHANGE_KIND_DELETED];
 }
 
-/* Nothing is left: at the end of a run that changed nothing, or when all of it was applied or discarded. */
+/* Nothing is left: the run changed nothing, or everything was applied or discarded. */
 static bool all_settled(const struct cow_changes_job *j)
 {
 	const struct change_list_head *h = (const void *)j->list.data;
@@ -467,12 +467,12 @@ static int read_list(struct cow_changes_job *j, int error, struct err *e)
 	change_list_begin(&j->list);
 	change_list_end(&j->list);
 	if (error == ENOENT)
-		return 0; /* all of it was settled before */
+		return 0; /* everything was applied or discarded before */
 	if (error == ESTALE)
 		return err_set(e, ERR_CONFLICT,
-			       "a write root is not the folder any more that it was when the run began");
+			       "a write root is no longer the directory that it was when the run started");
 	if (error == EPERM)
-		return err_set(e, ERR_NOT_ALLOWED, "only who started it, or root, may do that");
+		return err_set(e, ERR_NOT_ALLOWED, "only the user who started it, or root, may do that");
 	if (error == EBADMSG)
 		return err_set(
 			e, ERR_CORRUPT,
@@ -483,7 +483,7 @@ static int read_list(struct cow_changes_job *j, int error, struct err *e)
 		return err_set(e, ERR_UNAVAILABLE,
 			       "the spawner was restarted meanwhile: list the changes to see what was done");
 	if (error)
-		return err_sys(e, error, "look at the changes");
+		return err_sys(e, error, "read the changes");
 	if (fstat(j->result, &st) < 0)
 		return err_sys(e, errno, "read the changes");
 	if (st.st_size > (off_t)CHANGE_LIST_BYTES_MAX)
@@ -512,7 +512,7 @@ static void job_answered(struct cow_changes_job *j, int error)
 		return;
 	}
 	if (!j->source) {
-		answer(j, NULL, 0);
+		reply_changes(j, NULL, 0);
 		return;
 	}
 	job_facts(j, &f);

@@ -2,8 +2,8 @@
 #define BAILIFF_SUPERVISOR_HOST_COW_CHANGES_H
 
 /*
- * What copy-on-write runs changed, on the runtime's side: asks the spawner (whose helpers may read and write the
- * files), writes the facts and answers clients. The changes themselves are on disk and survive any restart.
+ * The runtime's side of copy-on-write changes: asks the spawner, whose helpers may read and write the files, writes the
+ * events and answers clients. The changes themselves are on disk and survive any restart.
  */
 
 #include "runtime/engine/core/engine.h"
@@ -22,27 +22,27 @@ struct cow_changes {
 	struct store *store;
 	struct engine *engine;
 	struct spawn_link *spawner;
-	TAILQ_HEAD(, cow_changes_job) jobs; /* asked, not answered */
+	TAILQ_HEAD(, cow_changes_job) jobs; /* sent and not answered */
 	uint32_t next;
 	bool ended;
 };
 
 void cow_changes_init(struct cow_changes *c, struct store *store, struct engine *engine, struct spawn_link *spawner);
-void cow_changes_done(struct cow_changes *c); /* nobody is answered any more */
+void cow_changes_done(struct cow_changes *c); /* open requests are not answered */
 
 /*
  * A client's request: LIST, DIFF (a list with the diffs themselves), APPLY or DISCARD. paths: NUL-terminated strings
- * one after another, none = all. `viewer` is what the views are asked with.
+ * one after another, none = all. `viewer`: the uid whose processes are visible, or VIEW_ANY_UID.
  */
 void cow_changes_request(struct cow_changes *c, enum change_op op, const char *process_id, uint32_t viewer,
 			 const char *paths, size_t paths_len, const struct caller *caller, engine_reply_fn fn,
 			 void *ctx);
 
-/* The end of this process is committed: if it was a copy-on-write run, its changes become facts. */
+/* The end of this process is committed: if it was a copy-on-write run, its changes become events. */
 void cow_changes_on_ended(struct cow_changes *c, const char *process_id);
-/* Once, when the runtime begins to serve: what no fact speaks of is removed. */
+/* Once, when the runtime starts to serve: removes directories of runs that no event mentions. */
 void cow_changes_sweep(struct cow_changes *c);
-/* Forgets the changes of runs that ended below this sequence. */
+/* Drops the changes of runs that ended before this sequence. */
 void cow_changes_expire(struct cow_changes *c, uint64_t floor);
 
 /* The spawner's answer. */

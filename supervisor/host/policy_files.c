@@ -16,7 +16,7 @@
 #define FILE_MAX (1u << 20)
 #define NOTES_TOLD 8u
 
-/* In the order of their importance. */
+/* The strongest layer first. */
 static const struct layer {
 	enum guard_file file;
 	const char *name, *label;
@@ -37,7 +37,7 @@ static int read_file(const struct layer *l, int fd, struct text *ret, struct err
 	if (fd == -1)
 		return 0;
 	if (fd < 0)
-		return err_set(e, ERR_UNAVAILABLE, "%s is there but cannot be opened", l->label);
+		return err_set(e, ERR_UNAVAILABLE, "%s exists but cannot be opened", l->label);
 	mem_auto char *data = mem_alloc(FILE_MAX + 1);
 	ssize_t n = lseek(fd, 0, SEEK_SET) < 0 ? -1 : fd_read_all(fd, data, FILE_MAX + 1);
 	if (n < 0)
@@ -68,8 +68,8 @@ static int read_all(const int files[GUARD_FILES], struct text texts[countof(laye
 	return 0;
 }
 
-static void take(struct policy_files *p, struct policy_files *fresh, const struct text texts[countof(layers)],
-		 struct engine *engine)
+static void install_policy(struct policy_files *p, struct policy_files *fresh, const struct text texts[countof(layers)],
+			   struct engine *engine)
 {
 	struct policy_files old = *p;
 	buf_auto struct buf summary = BUF_INIT;
@@ -118,12 +118,12 @@ void policy_files_load(struct policy_files *p, const int files[GUARD_FILES], str
 	struct err e = ERR_INIT;
 
 	if (read_all(files, texts, &fresh, &e) == 0) {
-		take(p, &fresh, texts, engine);
+		install_policy(p, &fresh, texts, engine);
 		engine_policy_loaded(engine, NULL);
 	} else {
 		policy_files_done(&fresh);
 		engine_warn(engine, "policy_not_loaded",
-			    p->loaded ? "mend it and send SIGHUP; until then the policy of before holds"
+			    p->loaded ? "fix it and send SIGHUP; the previous policy stays in effect until then"
 				      : "mend it and send SIGHUP; until then no process is started",
 			    "the policy was not loaded: %s", e.message);
 		if (!p->loaded)

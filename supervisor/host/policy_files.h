@@ -2,10 +2,10 @@
 #define BAILIFF_SUPERVISOR_HOST_POLICY_FILES_H
 
 /*
- * The policy files, as the guard hands them over: read at the start and at each SIGHUP, taken together or not at all. A
- * file that cannot be used leaves in force what was; where nothing was, no process is started until it is mended.
- * Either way it is said in a runtime.warning. A file that is another one than the last time, also before a restart, is
- * a policy.changed.
+ * The policy files that the guard hands over: read at the start and at each SIGHUP, installed together or not at all.
+ * If a file cannot be used, the previous version stays in effect; without one, no process is started until the file is
+ * fixed. Either way there is a runtime.warning. A file that differs from the last time, also from before a restart, is
+ * a policy.changed event.
  */
 
 #include "policy/hooks.h"
@@ -19,19 +19,19 @@
 struct engine;
 
 struct policy_files {
-	struct policy_profiles profiles; /* in force */
+	struct policy_profiles profiles; /* in effect */
 	struct model_list models;
 	struct policy_rules rules;
-	char *text[RULE_LAYERS]; /* of the files, for rule sets that have more of them; NULL = there is none */
+	char *text[RULE_LAYERS]; /* of the files, for combining them with workspace policies; NULL = no file */
 	size_t len[RULE_LAYERS];
-	unsigned generation; /* another one for each that was taken */
+	unsigned generation; /* changes with each version that is installed */
 	struct policy_hooks hooks;
-	bool loaded; /* some were, or there are none */
+	bool loaded; /* files were installed, or there are none */
 };
 
-/* Files by enum guard_file: a descriptor, −1 = not there, −2 = there, but could not be opened. */
+/* Files by enum guard_file: a descriptor, −1 = does not exist, −2 = cannot be opened. */
 void policy_files_load(struct policy_files *p, const int files[GUARD_FILES], struct engine *engine);
-/* The rules in force into an empty set, to which more is added. */
+/* Parses the files in effect again into an empty rule set, to which more is added. */
 int policy_files_parse_again(const struct policy_files *p, struct policy_rules *ret, struct policy_hooks *ret_hooks,
 			     struct err *e);
 void policy_files_done(struct policy_files *p);

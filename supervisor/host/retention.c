@@ -12,7 +12,7 @@
 #include "supervisor/host/config.h"
 #include "supervisor/host/snapshot_facts.h"
 
-#define PROCESSES_AT_ONCE 16u /* a transaction stays small */
+#define PROCESSES_AT_ONCE 16u /* keeps transactions small */
 #define SESSIONS_AT_ONCE 16u
 #define DOCUMENTS_AN_EVENT 200u
 #define DAY_US (24ull * 60 * 60 * 1000000)
@@ -20,16 +20,16 @@
 struct retention {
 	struct store *store;
 	uint64_t floor, idem_before_us;
-	uint64_t quiet_since;     /* a session with an event past this one stays, */
-	uint64_t began_us;        /* and so does one that was touched since */
-	bool all;                 /* but the newest event: those that retention itself writes go as well */
-	char after[VIEW_KEY_MAX]; /* sessions up to this one were looked at */
+	uint64_t quiet_since;     /* a session with an event after this one stays, */
+	uint64_t began_us;        /* and so does one that was changed since then */
+	bool all;                 /* except the newest event: retention's own events are removed too */
+	char after[VIEW_KEY_MAX]; /* sessions up to this one were checked */
 	retention_done_fn done;
 	void *ctx;
 	struct retention_result result;
 };
 
-static void finish(struct retention *r, const struct err *e)
+static void finish_run(struct retention *r, const struct err *e)
 {
 	r->done(r->ctx, &r->result, e);
 	free(r);
@@ -42,7 +42,7 @@ static void on_pruned(void *ctx, uint64_t removed, const struct err *e)
 	r->result.events = removed;
 	if (removed)
 		snapshot_fact_stored(r->store, store_first_sequence(r->store));
-	finish(r, e && e->code ? e : NULL);
+	finish_run(r, e && e->code ? e : NULL);
 }
 
 /* ---- one batch of outputs ---- */
@@ -94,19 +94,19 @@ static bool on_expirable(void *ctx, const struct view_expirable *x)
 	return true;
 }
 
-static void next(struct retention *r);
+static void expire_next_outputs(struct retention *r);
 
 static void on_expired(void *ctx, const struct store_result *result)
 {
 	struct retention *r = ctx;
 
 	if (result->status < 0)
-		finish(r, result->err);
+		finish_run(r, result->err);
 	else
-		next(r);
+		expire_next_outputs(r);
 }
 
-/* ---- sessions of which nothing goes on ---- */
+/* ---- inactive sessions ---- */
 
 struct leaving {
 	struct store *store;
@@ -123,7 +123,7 @@ static bool take_document(void *ctx, uint8_t kind, const char *id)
 	return true;
 }
 
-/* What retention writes about a session is no sign of life. */
+/* Retention's own events about a session do not count as activity. */
 static bool is_activity(void *ctx, const struct event_view *ev)
 {
 	*(bool *)ctx = ev->type != EVENT_OUTPUT_EXPIRED && ev->type != EVENT_SESSION_EXPIRED;
@@ -141,7 +141,7 @@ static int is_quiet(const struct retention *r, const char *session_id, bool *ret
 	return 0;
 }
 
-/* One event for so many documents; returns where the next one begins. */
+/* One event for as many documents as fit; returns where the next one starts. */
 static const char *expired_fact(struct leaving *l, const char *at, const char *end)
 {
 	buf_auto struct buf payload = BUF_INIT;
@@ -173,15 +173,15 @@ static void expire_session(struct leaving *l)
 	char output[8];
 
 	snprintf(output, sizeof output, "%u/", VIEW_OUTPUT);
-	for (const char *s = at; s < end; s += strlen(s) + 1) /* also those that no process had */
+	for (const char *s = at; s < end; s += strlen(s) + 1) /* including those without a process */
 		if (strncmp(s, output, strlen(output)) == 0)
 			store_batch_expire_output(l->batch, s + strlen(output));
 	while (at < end && !l->err.code)
 		at = expired_fact(l, at, end);
 }
 
-/* 1 = it goes, 0 = it stays. */
-static int look_at_session(struct retention *r, const char *session_id, struct store_batch *batch, struct err *e)
+/* 1 = it expires, 0 = it stays. */
+static int check_session(struct retention *r, const char *session_id, struct store_batch *batch, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT, documents = BUF_INIT;
 	struct session_doc d;
@@ -190,8 +190,8 @@ static int look_at_session(struct retention *r, const char *session_id, struct s
 	int known = view_read(r->store, &session_schema, session_id, &text, &d, e);
 	if (known != 0 || strcmp(d.kind, "system") == 0)
 		return known < 0 ? -1 : 0;
-	/* Documents are read as they are committed, events only up to what was dispatched: of the newest sessions there
-	 * is no event yet. */
+	/* Documents are read as committed, events only up to what was dispatched: the newest sessions have no visible
+	 * event yet. */
 	if (d.createdAt >= r->began_us || (d.updatedAt != VIEW_ABSENT && d.updatedAt >= r->began_us))
 		return 0;
 	if (is_quiet(r, session_id, &quiet, e) < 0)
@@ -208,20 +208,20 @@ static int look_at_session(struct retention *r, const char *session_id, struct s
 	return 1;
 }
 
-static void next_sessions(struct retention *r);
+static void expire_next_sessions(struct retention *r);
 
 static void on_sessions_expired(void *ctx, const struct store_result *result)
 {
 	struct retention *r = ctx;
 
 	if (result->status < 0)
-		finish(r, result->err);
+		finish_run(r, result->err);
 	else
-		next_sessions(r);
+		expire_next_sessions(r);
 }
 
-/* Some of them at a time; after the last one the events go. */
-static void next_sessions(struct retention *r)
+/* Some of them at a time; after the last one the events are pruned. */
+static void expire_next_sessions(struct retention *r)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
 	const struct view_ids_query q = { .kind = VIEW_SESSION,
@@ -232,13 +232,13 @@ static void next_sessions(struct retention *r)
 	int more = view_ids(r->store, &q, &ids, r->after, &e), went = 0;
 
 	for (size_t i = 0; more >= 0 && went >= 0 && i < ids.n; i++) {
-		went = look_at_session(r, ids.id[i], batch, &e);
+		went = check_session(r, ids.id[i], batch, &e);
 		r->result.sessions += went > 0;
 	}
 	if (more < 0 || went < 0) {
 		store_batch_free(batch);
 		err_wrap(&e, "expire sessions");
-		finish(r, &e);
+		finish_run(r, &e);
 	} else if (ids.n) {
 		store_submit(r->store, batch, STORE_MUST, on_sessions_expired, r);
 	} else {
@@ -249,7 +249,7 @@ static void next_sessions(struct retention *r)
 }
 
 /* Expires some outputs; when none are left, sessions, and then the events. */
-static void next(struct retention *r)
+static void expire_next_outputs(struct retention *r)
 {
 	struct expiry ex = { .retention = r, .batch = store_batch_new(r->store) };
 
@@ -257,17 +257,17 @@ static void next(struct retention *r)
 	    ex.err.code) {
 		store_batch_free(ex.batch);
 		err_wrap(&ex.err, "expire outputs");
-		finish(r, &ex.err);
+		finish_run(r, &ex.err);
 		return;
 	}
 	if (!ex.outputs) {
 		store_batch_free(ex.batch);
-		next_sessions(r);
+		expire_next_sessions(r);
 		return;
 	}
 	r->result.outputs += ex.outputs;
 	r->result.bytes += ex.bytes;
-	/* Removing must work on a full disk too. */
+	/* Removal must work on a full disk too. */
 	store_submit(r->store, ex.batch, STORE_MUST, on_expired, r);
 }
 
@@ -277,9 +277,9 @@ static void on_begun(void *ctx, const struct store_result *result)
 	struct retention *r = ctx;
 	uint64_t first = store_first_sequence(r->store), kept_from = r->floor > first ? r->floor : first;
 
-	/* A new store has no first event yet: then every event that comes is a sign of life. */
+	/* A new store has no first event yet: then every event counts as activity. */
 	r->quiet_since = r->all ? store_last_sequence(r->store) : kept_from ? kept_from - 1 : 0;
-	next(r);
+	expire_next_outputs(r);
 }
 
 void retention_run(struct store *s, uint64_t floor, uint64_t idem_before_us, retention_done_fn done, void *ctx)
@@ -296,7 +296,7 @@ void retention_run(struct store *s, uint64_t floor, uint64_t idem_before_us, ret
 	store_submit(s, store_batch_new(s), STORE_NOW, on_begun, r);
 }
 
-/* ---- what the configuration asks for ---- */
+/* ---- configuration ---- */
 
 static uint64_t before_days(uint64_t now_us, uint64_t days)
 {

@@ -2,10 +2,10 @@
 #define BAILIFF_SUPERVISOR_HOST_RETENTION_H
 
 /*
- * Retention: old events go, and with them the outputs of processes that ended before. Each output's end is a fact
- * (output.expired, in the commit that removes the bytes), and so is that of a session of which nothing goes on and
- * which has no event left (session.expired, in the commit that removes its documents); then the events below the floor
- * are pruned. A run that is cut short by a restart is simply run again.
+ * Retention removes old events and, with them, the outputs of processes that ended before. The removal of each output
+ * is an event (output.expired, in the commit that removes the bytes), and so is that of a session that is inactive and
+ * has no event left (session.expired, in the commit that removes its documents); then the events below the floor are
+ * pruned. A run that a restart interrupts is simply repeated.
  */
 
 #include <stdint.h>
@@ -18,7 +18,7 @@ struct retention_result {
 	uint64_t events;   /* removed */
 	uint64_t outputs;  /* expired */
 	uint64_t bytes;    /* of those */
-	uint64_t sessions; /* of which nothing went on: removed with all that belongs to them */
+	uint64_t sessions; /* inactive ones, removed with everything that belongs to them */
 };
 /* e == NULL: done. */
 typedef void (*retention_done_fn)(void *ctx, const struct retention_result *r, const struct err *e);
@@ -27,9 +27,9 @@ typedef void (*retention_done_fn)(void *ctx, const struct retention_result *r, c
  * than idem_before_us. */
 void retention_run(struct store *s, uint64_t floor, uint64_t idem_before_us, retention_done_fn done, void *ctx);
 
-/* The floor that the configuration asks for at this time; 0 = nothing is to be removed. */
+/* The floor according to the configuration at this time; 0 = nothing is removed. */
 int retention_floor(struct store *s, const struct config *c, uint64_t now_us, uint64_t *ret, struct err *e);
-/* Idempotency records older than this are not kept. */
+/* Idempotency records older than this are removed. */
 uint64_t retention_idem_before(const struct config *c, uint64_t now_us);
 
 #endif

@@ -28,14 +28,14 @@ struct rule_write {
 	size_t count;
 	unsigned tries;
 	struct peer_files_link *look;
-	/* what was found */
+	/* the file as it was read */
 	struct peer_files_write write;
 	struct buf text;
 	int error;
 	char path[PATH_MAX];
-	/* what is written */
+	/* the new text */
 	unsigned line;
-	bool loading; /* it is written, and waits to be in force */
+	bool loading; /* written; waits for the reload */
 };
 
 void rule_writer_init(struct rule_writer *k, struct event_base *base, struct engine *engine, struct spawn_link *spawner,
@@ -70,9 +70,9 @@ void rule_writer_done(struct rule_writer *k)
 		rule_write_free(TAILQ_FIRST(&k->queue));
 }
 
-static void begin(struct rule_writer *k);
+static void begin_write(struct rule_writer *k);
 
-static void finish(struct rule_write *j, const struct err *e)
+static void finish_write(struct rule_write *j, const struct err *e)
 {
 	struct rule_writer *k = j->rule_writer;
 	mem_auto char *id = mem_strdup(j->id), *path = mem_strdup(j->path);
@@ -80,7 +80,7 @@ static void finish(struct rule_write *j, const struct err *e)
 
 	rule_write_free(j);
 	engine_on_rule_written(k->engine, id, path, line, e);
-	begin(k);
+	begin_write(k);
 }
 
 static void give_up(struct rule_write *j, int error, const struct err *e)
@@ -96,7 +96,7 @@ static void give_up(struct rule_write *j, int error, const struct err *e)
 			: error == EFBIG  ? "it is larger than 1 MiB"
 			: error == EAGAIN ? "others write it all the time"
 					  : strerror(error));
-	finish(j, &why);
+	finish_write(j, &why);
 }
 
 /* ---- writing ---- */
@@ -110,11 +110,11 @@ static void on_written(void *ctx, const struct peer_files_reply *a, int *fds, si
 	j->error = a->error;
 }
 
-static void is_written(struct rule_write *j)
+static void on_file_replaced(struct rule_write *j)
 {
 	if (j->rule_writer->peers) {
 		workspace_policies_forget(j->rule_writer->workspaces, j->uid);
-		finish(j, NULL);
+		finish_write(j, NULL);
 		return;
 	}
 	j->loading = true;
@@ -126,7 +126,7 @@ static void on_write_over(void *ctx, const struct err *e)
 	struct rule_write *j = ctx;
 
 	j->look = NULL;
-	/* Whoever wrote may be gone with what is written, or without. */
+	/* The helper may have died before or after it wrote. */
 	if ((e || j->error == EAGAIN) && ++j->tries < TRIES_MAX)
 		read_again(j);
 	else if (e)
@@ -134,7 +134,7 @@ static void on_write_over(void *ctx, const struct err *e)
 	else if (j->error)
 		give_up(j, j->error, NULL);
 	else
-		is_written(j);
+		on_file_replaced(j);
 }
 
 void rule_writer_on_reload(struct rule_writer *k)
@@ -142,7 +142,7 @@ void rule_writer_on_reload(struct rule_writer *k)
 	struct rule_write *j = TAILQ_FIRST(&k->queue);
 
 	if (j && j->loading)
-		finish(j, NULL);
+		finish_write(j, NULL);
 }
 
 static void write_text(struct rule_write *j)
@@ -160,10 +160,10 @@ static void write_text(struct rule_write *j)
 	}
 	if (out.len - sizeof j->write == j->text.len &&
 	    memcmp(out.data + sizeof j->write, j->text.data, j->text.len) == 0) {
-		if (j->tries) /* maybe from us */
-			is_written(j);
+		if (j->tries) /* possibly by an earlier attempt of this write */
+			on_file_replaced(j);
 		else
-			finish(j, NULL);
+			finish_write(j, NULL);
 		return;
 	}
 	j->error = EIO;
@@ -192,7 +192,7 @@ static void on_read(void *ctx, const struct peer_files_reply *a, int *fds, size_
 	}
 	ssize_t n = pread(fds[nfds - 1], buf_reserve(&j->text, (size_t)st.st_size), (size_t)st.st_size, 0);
 	buf_extend(&j->text, n < 0 ? 0 : (size_t)n);
-	j->error = n < 0 ? errno : n == st.st_size ? 0 : EIO; /* rules that were not read must not be written over */
+	j->error = n < 0 ? errno : n == st.st_size ? 0 : EIO; /* rules that were not read must not be overwritten */
 }
 
 static void on_read_over(void *ctx, const struct err *e)
@@ -226,7 +226,7 @@ static void read_again(struct rule_write *j)
 		give_up(j, errno, NULL);
 }
 
-static void begin(struct rule_writer *k)
+static void begin_write(struct rule_writer *k)
 {
 	struct rule_write *j = TAILQ_FIRST(&k->queue);
 
@@ -253,7 +253,7 @@ int rule_writer_add(struct rule_writer *k, const struct port_rule *r, struct err
 	for (; j->count < r->count; j->count++)
 		j->rule[j->count] = mem_strdup(r->rule[j->count]);
 	TAILQ_INSERT_TAIL(&k->queue, j, link);
-	/* Nothing is answered before this returned. */
+	/* The answer comes after this returns. */
 	if (!n && read_begin(j) < 0) {
 		err_sys(e, errno, "read the policy file");
 		rule_write_free(j);

@@ -2,9 +2,9 @@
 #define BAILIFF_SUPERVISOR_HOST_RULE_WRITER_H
 
 /*
- * Rules put into a user's own policy file, as that user (look.h): read, changed as text (policy/policy_edit.h), and
- * replaced whole unless somebody else wrote it meanwhile; then it is tried again. One after another. The answer comes
- * once the rule is in force.
+ * Writes rules into a user's own policy file, as that user (peer_files.h): reads the file, changes its text
+ * (policy/policy_edit.h) and replaces it unless it was written in the meantime; then it starts over. One write at a
+ * time. The answer comes once the rule is in effect.
  */
 
 #include "runtime/engine/core/ports.h"
@@ -26,8 +26,8 @@ struct rule_writer {
 	struct spawn_link *spawner;
 	struct guard_link *guard;
 	struct workspace_policies *workspaces;
-	bool peers; /* each has a file of its own; otherwise the guard hands it over */
-	TAILQ_HEAD(rule_write_head, rule_write) queue; /* the first is under way */
+	bool peers; /* each peer has a file of its own; otherwise the guard hands the file over */
+	TAILQ_HEAD(rule_write_head, rule_write) queue; /* the first one is in progress */
 };
 
 void rule_writer_init(struct rule_writer *k, struct event_base *base, struct engine *engine, struct spawn_link *spawner,
@@ -35,7 +35,7 @@ void rule_writer_init(struct rule_writer *k, struct event_base *base, struct eng
 void rule_writer_done(struct rule_writer *k);
 /* ports.write_rule */
 int rule_writer_add(struct rule_writer *k, const struct port_rule *r, struct err *e);
-/* The policy files were read again. */
+/* The policy files were loaded again. */
 void rule_writer_on_reload(struct rule_writer *k);
 
 #endif

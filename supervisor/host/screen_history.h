@@ -1,7 +1,7 @@
 #ifndef BAILIFF_SUPERVISOR_HOST_SCREEN_HISTORY_H
 #define BAILIFF_SUPERVISOR_HOST_SCREEN_HISTORY_H
 
-/* What the log says of a terminal: all that is needed, besides its output, to draw its screen again. */
+/* What the log records of a terminal: everything, apart from its output, that is needed to draw its screen again. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,12 +19,12 @@ struct screen_history {
 		unsigned rows, cols;
 	} * resizes;
 	size_t nresizes;
-	uint64_t bytes; /* that committed events speak of */
+	uint64_t bytes; /* according to committed events */
 	uint64_t omitted_from, omitted_to;
 	bool ended;
 };
 
-/* ERR_NOT_FOUND; ERR_STATE if it has no terminal; ERR_EXPIRED if its output, or the facts about it, are gone. */
+/* ERR_NOT_FOUND; ERR_STATE if it has no terminal; ERR_EXPIRED if its output or its events were removed. */
 int screen_history_read(struct store *s, uint32_t viewer, const char *process_id, struct screen_history *ret,
 			struct err *e);
 void screen_history_resize(struct screen_history *h, uint64_t offset, unsigned rows, unsigned cols);

@@ -7,7 +7,7 @@
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
 
-/* `payload` is complete. A store without a system session is not running yet: there is nothing to say then. */
+/* `payload` is complete. A store without a system session is not running yet: nothing is written then. */
 static void system_fact(struct store *s, enum event_type type, const struct buf *payload)
 {
 	char session[72], thread[72], turn[72];

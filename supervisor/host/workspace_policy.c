@@ -24,23 +24,23 @@
 #include <unistd.h>
 
 #define WORKSPACES_MAX 64u
-#define KEPT_MAX 32u           /* beside them: no command can have one forgotten by working in many others */
-#define AGAIN_NS 3000000000ull /* a look in the background */
-#define FAILED_NS 200000000ull /* so long a look that failed is not tried again */
-#define RACY_US 50000u         /* a stamp so fresh may stay the same over another change */
+#define KEPT_MAX 32u           /* in addition: a command cannot evict these by working in many workspaces */
+#define AGAIN_NS 3000000000ull /* between background requests */
+#define FAILED_NS 200000000ull /* a failed request is not repeated for this time */
+#define RACY_US 50000u         /* a stamp this recent may not change with the next write */
 
-/* One file, and what it last said. */
+/* One file and its last content. */
 struct policy_file {
-	char *name; /* the file's */
+	char *name; /* path of the file */
 	bool user;  /* the peer's own, not a workspace's */
 	int fds[PEER_FILES_WATCH_MAX];
 	struct file_stamp stamp[PEER_FILES_WATCH_MAX];
 	uint32_t nwatch;
-	char *text; /* that is in force; NULL = none */
+	char *text; /* the version in effect; NULL = none */
 	size_t len;
-	char seen[HASH_SHA256_TEXT];   /* hash of what was seen last, good or bad; "" = there was no file */
-	char problem[ERR_MESSAGE_MAX]; /* why that cannot be used; "" = it can */
-	bool answered;                 /* by the look under way */
+	char seen[HASH_SHA256_TEXT];   /* hash of the last content, valid or not; "" = no file */
+	char problem[ERR_MESSAGE_MAX]; /* why that content cannot be used; "" = it can */
+	bool answered;                 /* by the current request */
 };
 
 struct workspace_policy {
@@ -50,28 +50,28 @@ struct workspace_policy {
 	char *workspace;
 	struct policy_file *source;
 	size_t count;
-	struct peer_files_link *look; /* under way */
-	uint64_t began_ns;            /* it, or the last … */
-	uint64_t began_real_us;       /* … by the clock of the files' stamps */
-	uint64_t looked_ns;           /* when the last good one began; 0 = never */
-	uint64_t failed_ns;           /* when the last one failed; 0 = it did not */
-	bool racy;                    /* what is known may have changed without another stamp … */
-	bool found_racy;              /* … as the look under way found it */
-	bool stale;        /* an answer of the look under way changed a source; `rules` follow when it is over */
-	bool too_deep;     /* in more folders than a look takes: some would go unread */
-	bool below;        /* the look under way finds what is nested, too */
-	uint64_t below_ns; /* when the last such began; 0 = never */
-	struct buf found;  /* by it, each with its NUL … */
-	bool partial;      /* … and there may be more */
-	struct buf first;  /* what the first one found … */
-	uint64_t dev, ino; /* … in this folder */
-	struct buf nested; /* what counts */
-	bool kept;         /* of the first that have any */
+	struct peer_files_link *look; /* the current request */
+	uint64_t began_ns;            /* start of the current or last request … */
+	uint64_t began_real_us;       /* … by the clock of file stamps */
+	uint64_t read_ns;             /* start of the last successful one; 0 = never */
+	uint64_t failed_ns;           /* when the last one failed; 0 = it succeeded */
+	bool racy;                    /* the cached files may have changed without a new stamp … */
+	bool found_racy;              /* … according to the current request */
+	bool stale;                   /* a reply of the current request changed a file; `rules` follow at its end */
+	bool too_deep;                /* nested in more directories than a request can name */
+	bool below;                   /* the current request also searches for nested paths */
+	uint64_t below_ns;            /* start of the last such request; 0 = never */
+	struct buf found;             /* its results, each with its NUL … */
+	bool partial;                 /* … and there may be more */
+	struct buf first;             /* the results of the first one … */
+	uint64_t dev, ino;            /* … in this directory */
+	struct buf nested;            /* what is protected */
+	bool kept;                    /* among the first KEPT_MAX with nested paths */
 	char failure[160];
-	struct policy_rules rules; /* all of it together … */
+	struct policy_rules rules; /* of all layers … */
 	struct policy_hooks hooks;
-	bool together;       /* … if any file adds to what holds everywhere */
-	unsigned generation; /* of the files that hold everywhere */
+	bool together;       /* … if a file adds to the policy that applies everywhere */
+	unsigned generation; /* of policy_files */
 	char problem[ERR_MESSAGE_MAX];
 };
 
@@ -84,7 +84,7 @@ void workspace_policies_init(struct workspace_policies *p, struct event_base *ba
 	TAILQ_INIT(&p->workspaces);
 }
 
-static void unwatch(struct policy_file *s)
+static void close_watch(struct policy_file *s)
 {
 	for (uint32_t i = 0; i < s->nwatch; i++)
 		fd_close(&s->fds[i]);
@@ -94,7 +94,7 @@ static void unwatch(struct policy_file *s)
 static void sources_free(struct workspace_policy *l)
 {
 	for (size_t i = 0; i < l->count; i++) {
-		unwatch(&l->source[i]);
+		close_watch(&l->source[i]);
 		free(l->source[i].name);
 		free(l->source[i].text);
 	}
@@ -130,14 +130,14 @@ void workspace_policies_forget(struct workspace_policies *p, uint32_t uid)
 
 	TAILQ_FOREACH (l, &p->workspaces, link)
 		if (l->uid == uid)
-			l->looked_ns = 0;
+			l->read_ns = 0;
 }
 
-/* ---- finding the place ---- */
+/* ---- the cache ---- */
 
 /*
- * For one more. Only what nobody waits for goes: forgetting a place costs another look, so where all are being looked
- * at, there are more of them for a while. The one that is about to be used is not among them yet.
+ * Makes room for one more. Entries with a current request stay: evicting one would repeat the request, so if all have
+ * one the cache exceeds its size for a while.
  */
 static void make_room(struct workspace_policies *p)
 {
@@ -187,11 +187,12 @@ static struct workspace_policy *workspace_policy_get(struct workspace_policies *
 	return l;
 }
 
-/* ---- all rules together ---- */
+/* ---- combining the layers ---- */
 
 static enum rule_layer layer_of(const struct policy_file *s) { return s->user ? RULE_OF_USER : RULE_OF_WORKSPACE; }
 
-static int put_together(struct workspace_policy *l, struct policy_rules *ret, struct policy_hooks *hooks, struct err *e)
+static int combine_layers(struct workspace_policy *l, struct policy_rules *ret, struct policy_hooks *hooks,
+			  struct err *e)
 {
 	if (policy_files_parse_again(l->owner->files, ret, hooks, e) < 0)
 		return -1;
@@ -205,7 +206,7 @@ static int put_together(struct workspace_policy *l, struct policy_rules *ret, st
 	return 0;
 }
 
-static void rebuild(struct workspace_policy *l)
+static void rebuild_rules(struct workspace_policy *l)
 {
 	struct policy_rules fresh = RULES_INIT;
 	struct policy_hooks hooks = { 0 };
@@ -215,7 +216,7 @@ static void rebuild(struct workspace_policy *l)
 	for (size_t i = 0; i < l->count; i++)
 		any |= l->source[i].text != NULL;
 	l->problem[0] = '\0';
-	if (any && put_together(l, &fresh, &hooks, &e) < 0)
+	if (any && combine_layers(l, &fresh, &hooks, &e) < 0)
 		snprintf(l->problem, sizeof l->problem, "%s", e.message);
 	policy_rules_done(&l->rules);
 	policy_hooks_done(&l->hooks);
@@ -225,16 +226,16 @@ static void rebuild(struct workspace_policy *l)
 	l->together = any;
 	l->stale = false;
 	l->generation = l->owner->files->generation;
-	/* A file that said nothing before, and now says something that is not understood. */
+	/* A file without a previous version has invalid content. */
 	for (size_t i = 0; i < l->count && !l->problem[0]; i++)
 		if (l->source[i].problem[0] && !l->source[i].text)
 			snprintf(l->problem, sizeof l->problem, "%s", l->source[i].problem);
 }
 
-/* ---- looking ---- */
+/* ---- reading files ---- */
 
-/* Taken only if it can be read as a file of its layer; what it says together with others is the same. */
-static bool take_text(struct policy_file *s, char *text, size_t len)
+/* Installed only if it is valid for its layer; combining it with other layers cannot fail then. */
+static bool install_text(struct policy_file *s, char *text, size_t len)
 {
 	struct policy_rules alone = RULES_INIT;
 	struct policy_hooks hooks = { 0 };
@@ -277,24 +278,24 @@ static char *read_memfd(int fd, size_t *ret_len)
 static const char *why_not(int error)
 {
 	switch (error) {
-	case ELOOP: return "it, or a folder on the way, is a symbolic link";
-	case EXDEV: return "it leads out of its folder";
-	case EINVAL: return "it is no regular file";
+	case ELOOP: return "the file or a directory of its path is a symbolic link";
+	case EXDEV: return "its path leads out of its directory";
+	case EINVAL: return "it is not a regular file";
 	case EFBIG: return "it is larger than 1 MiB";
 	case EAGAIN: return "it is being written";
 	default: return strerror(error);
 	}
 }
 
-static void tell(struct workspace_policy *l, const struct policy_file *s, const char *hash)
+static void report_policy(struct workspace_policy *l, const struct policy_file *s, const char *hash)
 {
 	const char *layer = s->user ? "user" : "workspace";
 	buf_auto struct buf summary = BUF_INIT;
 
 	if (s->problem[0]) {
 		engine_warn(l->owner->engine, "policy_not_loaded",
-			    s->text ? "mend it; until then what it said before holds"
-				    : "mend it or take it away; until then nothing is started there",
+			    s->text ? "fix the file; the previous version stays in effect until then"
+				    : "fix or remove the file; nothing is started there until then",
 			    "%s", s->problem);
 		return;
 	}
@@ -302,13 +303,13 @@ static void tell(struct workspace_policy *l, const struct policy_file *s, const 
 	engine_policy_file_is(l->owner->engine, layer, s->name, l->uid, hash, summary.data);
 }
 
-static void take_answer(struct workspace_policy *l, struct policy_file *s, const struct peer_files_reply *a, int fd)
+static void handle_reply(struct workspace_policy *l, struct policy_file *s, const struct peer_files_reply *a, int fd)
 {
 	char hash[HASH_SHA256_TEXT] = "";
 	size_t len = 0;
 	char *text = a->error ? NULL : read_memfd(fd, &len);
 
-	/* A folder that the peer cannot enter is none that it could work in: the sandbox will say so. */
+	/* The peer cannot work in a directory that it cannot enter: the sandbox will report it. */
 	if (text)
 		hash_sha256_text(text, len, hash);
 	else if (a->error != ENOENT && (a->nwatch || (a->error != EACCES && a->error != ENOTDIR)))
@@ -319,13 +320,13 @@ static void take_answer(struct workspace_policy *l, struct policy_file *s, const
 	}
 	memcpy(s->seen, hash, sizeof hash);
 	l->stale = true;
-	if (text && strspn(text, " \t\r\n") == len) { /* an empty file says nothing */
+	if (text && strspn(text, " \t\r\n") == len) { /* an empty file counts as no file */
 		free(text);
 		free(s->text);
 		s->text = NULL;
 		s->problem[0] = '\0';
 	} else if (text) {
-		take_text(s, text, len);
+		install_text(s, text, len);
 	} else if (hash[0]) {
 		snprintf(s->problem, sizeof s->problem, "%.200s: %s", s->name, why_not(a->error ? a->error : EIO));
 	} else {
@@ -333,17 +334,16 @@ static void take_answer(struct workspace_policy *l, struct policy_file *s, const
 		s->text = NULL;
 		s->problem[0] = '\0';
 	}
-	tell(l, s, hash);
+	report_policy(l, s, hash);
 }
 
 /*
- * A folder without .bailiff, which is how most are: whether it still is so can be seen at once if we may look into the
- * folder at all, and then it does not matter what else is made there. That the path still leads to it, only the path
- * can tell.
+ * Most directories have no .bailiff. Whether that is still so can be checked directly if the runtime may search the
+ * directory, whatever else is created there. That the path still leads to it must be checked by path.
  */
 enum insight { LACKS_IT, HAS_IT, UNSEEN };
 
-/* −1 = that cannot be said without asking a file system. */
+/* −1 = unknown without asking a file system that may block. */
 static int leads_there(const struct policy_file *s)
 {
 	mem_auto char *folder = mem_strndup(s->name, strlen(s->name) - strlen("/.bailiff/policy.json"));
@@ -355,7 +355,7 @@ static int leads_there(const struct policy_file *s)
 	return now.dev == s->stamp[0].dev && now.ino == s->stamp[0].ino;
 }
 
-static enum insight look_inside(const struct policy_file *s)
+static enum insight check_inside(const struct policy_file *s)
 {
 	struct statx x;
 
@@ -363,23 +363,23 @@ static enum insight look_inside(const struct policy_file *s)
 		return UNSEEN;
 	int same = leads_there(s);
 	if (same <= 0)
-		return same < 0 ? UNSEEN : HAS_IT; /* another one, which may */
+		return same < 0 ? UNSEEN : HAS_IT; /* another directory, which may have one */
 	if (statx(s->fds[0], ".bailiff", AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_TYPE, &x) == 0)
 		return HAS_IT;
 	return errno == ENOENT ? LACKS_IT : UNSEEN;
 }
 
-/* Moved, or its rights are others: that changes when it was changed, but not when something in it was. */
+/* Moved or with other permissions: that changes ctime, but not mtime. */
 static bool was_moved(const struct file_stamp *now, const struct file_stamp *then)
 {
 	return (now->changed_s != then->changed_s || now->changed_ns != then->changed_ns) &&
 	       now->modified_s == then->modified_s && now->modified_ns == then->modified_ns;
 }
 
-/* As of when the look began: it has read the file at any time since, and its answer may have waited for us. */
+/* Relative to the start of the request: the file was read at some time after it, and the reply may have waited. */
 static bool is_racy(const struct policy_file *s, uint64_t began_real_us)
 {
-	if (look_inside(s) == LACKS_IT)
+	if (check_inside(s) == LACKS_IT)
 		return false;
 
 	for (uint32_t i = 0; i < s->nwatch; i++) {
@@ -392,7 +392,7 @@ static bool is_racy(const struct policy_file *s, uint64_t began_real_us)
 	return false;
 }
 
-/* ---- what is nested ---- */
+/* ---- nested paths ---- */
 
 static bool has_text(const struct buf *list, const char *text)
 {
@@ -410,7 +410,7 @@ static size_t add_text(struct buf *list, const char *text)
 	return 1;
 }
 
-/* It comes from a process that runs as the peer. */
+/* The path comes from a process that runs as the peer: check it. */
 static void note_nested(struct workspace_policy *l, const char *path)
 {
 	char clean[PATH_MAX];
@@ -424,8 +424,8 @@ static void note_nested(struct workspace_policy *l, const char *path)
 		add_text(&l->found, path);
 }
 
-/* Something else is in its place: nothing is known of that. */
-static void meet_workspace(struct workspace_policy *l)
+/* If another directory is at the path now, nothing is known of it. */
+static void check_workspace(struct workspace_policy *l)
 {
 	for (size_t i = 0; i < l->count; i++) {
 		const struct policy_file *s = &l->source[i];
@@ -446,15 +446,16 @@ static void meet_workspace(struct workspace_policy *l)
 }
 
 /*
- * What counted stays first, or a command could make so much that it has no room any more; it goes when a look that
- * missed nothing does not find it. Then policies; of the rest, what was there before anything could be started here.
+ * Paths that are protected already come first, or a command could create so many that they no longer fit; they are
+ * dropped when a complete request does not find them. Then policy files; of the rest, what existed before anything was
+ * started here.
  */
-static void settle_nested(struct workspace_policy *l)
+static void update_nested(struct workspace_policy *l)
 {
 	buf_auto struct buf before = BUF_INIT;
 	size_t n = 0;
 
-	meet_workspace(l);
+	check_workspace(l);
 	l->below_ns = l->began_ns;
 	buf_append(&before, l->nested.data, l->nested.len);
 	buf_reset(&l->nested);
@@ -472,8 +473,8 @@ static void settle_nested(struct workspace_policy *l)
 	}
 }
 
-/* Files that hold: of a place below, or above it in another write root. */
-static void add_held(const struct workspace_policy *l, struct buf *out)
+/* Policy files in effect for a workspace below, or above it in another write root. */
+static void add_files_in_effect(const struct workspace_policy *l, struct buf *out)
 {
 	for (size_t i = 0; i < l->count; i++) {
 		const struct policy_file *s = &l->source[i];
@@ -495,7 +496,7 @@ void workspace_policies_nested(struct workspace_policies *p, uint32_t uid, const
 		if (l->uid != uid)
 			continue;
 		if (path_within(workspace, l->workspace) || path_within(l->workspace, workspace))
-			add_held(l, out);
+			add_files_in_effect(l, out);
 		if (strcmp(workspace, l->workspace) == 0)
 			for (const char *s = l->nested.data; s && s < l->nested.data + l->nested.len;
 			     s += strlen(s) + 1)
@@ -514,7 +515,7 @@ static void on_found(void *ctx, const struct peer_files_reply *a, int *fds, size
 	if (a->index >= l->count || nfds != a->nwatch + (a->error ? 0 : 1))
 		return;
 	s = &l->source[a->index];
-	unwatch(s);
+	close_watch(s);
 	for (uint32_t i = 0; i < a->nwatch; i++) {
 		s->fds[i] = fd_take(&fds[i]);
 		s->stamp[i] = a->watch[i];
@@ -527,11 +528,11 @@ static void on_found(void *ctx, const struct peer_files_reply *a, int *fds, size
 	l->found_racy |= is_racy(s, l->began_real_us) || !s->nwatch;
 	l->racy |= l->found_racy;
 	s->answered = true;
-	take_answer(l, s, a, a->error ? -1 : fds[nfds - 1]);
+	handle_reply(l, s, a, a->error ? -1 : fds[nfds - 1]);
 }
 
-/* A folder that was passed over may have a file that denies something. */
-static const char *unanswered(const struct workspace_policy *l)
+/* A directory without a reply may have a file that denies something. */
+static const char *find_unanswered(const struct workspace_policy *l)
 {
 	for (size_t i = 0; i < l->count; i++)
 		if (!l->source[i].answered)
@@ -542,27 +543,27 @@ static const char *unanswered(const struct workspace_policy *l)
 static void on_over(void *ctx, const struct err *e)
 {
 	struct workspace_policy *l = ctx;
-	const char *missing = unanswered(l);
+	const char *missing = find_unanswered(l);
 
 	l->look = NULL;
 	if (e || missing) {
 		if (e)
 			snprintf(l->failure, sizeof l->failure, "%.150s", e->message);
 		else
-			snprintf(l->failure, sizeof l->failure, "no answer came for %.120s", missing);
+			snprintf(l->failure, sizeof l->failure, "no reply for %.120s", missing);
 		l->failed_ns = clock_boot_ns();
 	} else {
 		l->failed_ns = 0;
 		l->racy = l->found_racy;
-		l->looked_ns = l->began_ns;
+		l->read_ns = l->began_ns;
 		if (l->below)
-			settle_nested(l);
+			update_nested(l);
 	}
-	rebuild(l);
+	rebuild_rules(l);
 	engine_on_policy(l->owner->engine, l->uid, l->workspace);
 }
 
-static int look(struct workspace_policy *l, int peer_fd, struct err *e)
+static int request_files(struct workspace_policy *l, int peer_fd, struct err *e)
 {
 	static const struct peer_files_link_events on = { on_found, on_over };
 	buf_auto struct buf request = BUF_INIT;
@@ -575,10 +576,11 @@ static int look(struct workspace_policy *l, int peer_fd, struct err *e)
 		buf_byte(&request, '\0');
 	}
 	if (peer_fd < 0)
-		return err_set(e, ERR_UNAVAILABLE,
-			       "the policy of '%.200s' is opened as its user, and no client of uid %u has come since "
-			       "the daemon began",
-			       l->workspace, (unsigned)l->uid);
+		return err_set(
+			e, ERR_UNAVAILABLE,
+			"the policy of '%.200s' is read as its user, but no client of uid %u has connected since "
+			"the daemon started",
+			l->workspace, (unsigned)l->uid);
 	l->began_ns = clock_boot_ns();
 	l->began_real_us = clock_real_us();
 	l->found_racy = false;
@@ -590,15 +592,15 @@ static int look(struct workspace_policy *l, int peer_fd, struct err *e)
 	l->look = peer_files_link_new(l->owner->base, l->owner->spawner,
 				      l->below ? PEER_FILES_BELOW : PEER_FILES_WORKSPACE, request.data, request.len,
 				      peer_fd, &on, l);
-	return l->look ? 0 : err_sys(e, errno, "look for the policy of '%s'", l->workspace);
+	return l->look ? 0 : err_sys(e, errno, "request the policy of '%s'", l->workspace);
 }
 
-/* What the kernel knows of the watched ones, without asking anybody. */
+/* Compares the stamps of the cached descriptors; involves no other process. */
 static bool has_changed(const struct workspace_policy *l)
 {
 	for (size_t i = 0; i < l->count; i++) {
 		const struct policy_file *s = &l->source[i];
-		enum insight sight = look_inside(s);
+		enum insight sight = check_inside(s);
 
 		for (uint32_t k = 0; k < s->nwatch; k++) {
 			struct file_stamp now;
@@ -615,9 +617,9 @@ static bool has_changed(const struct workspace_policy *l)
 
 static bool is_fresh(const struct workspace_policy *l, uint64_t since_ns)
 {
-	if (!l->looked_ns || l->stale)
+	if (!l->read_ns || l->stale)
 		return false;
-	return (since_ns && l->looked_ns >= since_ns) || (!l->racy && !has_changed(l));
+	return (since_ns && l->read_ns >= since_ns) || (!l->racy && !has_changed(l));
 }
 
 int workspace_policies_of(struct workspace_policies *p, const struct policy_key *at, const struct policy_rules **ret,
@@ -635,18 +637,18 @@ int workspace_policies_of(struct workspace_policies *p, const struct policy_key 
 		return 0;
 	if (l->too_deep)
 		return err_set(e, ERR_PERMISSION,
-			       "nothing is started here: '%.200s' is nested in more than %u folders, and the policy of "
-			       "each would count",
+			       "nothing is started here: '%.200s' is nested in more than %u directories, each of which "
+			       "may have a policy file",
 			       l->workspace, PEER_FILES_FOLDERS_MAX - p->peers);
 	if (l->failed_ns && now - l->failed_ns < FAILED_NS)
-		return err_set(e, ERR_UNAVAILABLE, "the policy of '%.200s' cannot be looked at: %s", l->workspace,
+		return err_set(e, ERR_UNAVAILABLE, "the policy of '%.200s' cannot be read: %s", l->workspace,
 			       l->failure);
 	if (!is_fresh(l, at->since_ns))
-		return l->look || look(l, at->peer_fd, e) == 0 ? 1 : -1;
-	if (now - l->looked_ns > AGAIN_NS && !l->look && at->peer_fd >= 0)
-		(void)look(l, at->peer_fd, &later);
+		return l->look || request_files(l, at->peer_fd, e) == 0 ? 1 : -1;
+	if (now - l->read_ns > AGAIN_NS && !l->look && at->peer_fd >= 0)
+		(void)request_files(l, at->peer_fd, &later);
 	if (l->generation != p->files->generation)
-		rebuild(l);
+		rebuild_rules(l);
 	if (l->problem[0])
 		return err_set(e, ERR_PERMISSION, "nothing is started here while the policy cannot be read: %s",
 			       l->problem);

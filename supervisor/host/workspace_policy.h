@@ -2,22 +2,23 @@
 #define BAILIFF_SUPERVISOR_HOST_WORKSPACE_POLICY_H
 
 /*
- * Policy that depends on who asks and where: .bailiff/policy.json of the workspace and of the folders above it (they
- * may only tighten, so one that a nested workspace would leave behind still counts), and, where the daemon is the
- * system's, the peer's own
- * ~/.config/bailiff/policy.json. The files are opened as the peer, by the spawner (look.h).
+ * Policy that depends on the peer and the workspace: .bailiff/policy.json of the workspace and of the directories above
+ * it (they can only tighten, so the file of an enclosing workspace still applies), and, with a system daemon, the
+ * peer's own
+ * ~/.config/bailiff/policy.json. The spawner opens the files as the peer (peer_files.h).
  *
- * What was found is kept with descriptors of the folders and the file. Each start compares their stamps, which asks
- * nobody, and looks again when one is another; a file that was changed counts for the next start. So that a folder that
- * was moved away with all above it is noticed as well, there is a look in the background every few seconds.
+ * Results are cached with descriptors of the directories and files. Each start compares their stamps, which involves no
+ * other process, and reads the files again when one differs: a change applies to the next start. Because a directory
+ * that was moved away together with its parents keeps its stamps, the files are also read again in the background every
+ * few seconds.
  *
- * A look also finds what is nested in the workspace (sandbox/nested_repos.h), which no sandbox may write. Policies are
- * protected as soon as they have been seen. Repositories and hooks are if they were there when the place was looked at
- * first: one that came later may well be the work of a command, which could have put anything into it and must be able
- * to go on with it, or take it away.
+ * The same request finds what is nested in the workspace (sandbox/nested_repos.h), which no sandbox may write. Policy
+ * files are protected as soon as they were seen. Repositories and hooks are protected if they existed at the first
+ * request: a later one may be the work of a command, which could have put anything into it and must be able to continue
+ * with it or remove it.
  *
- * A file that cannot be used leaves in force what it said before. If it said nothing before, nothing is started there
- * until it is mended: somebody wanted to forbid something, and what that was is not known.
+ * A file that cannot be used leaves its previous version in effect. If there was none, nothing is started there until
+ * the file is fixed: its author wanted to deny something, and what that was is unknown.
  */
 
 #include "runtime/engine/core/ports.h"
@@ -38,8 +39,8 @@ struct workspace_policies {
 	struct engine *engine;
 	struct spawn_link *spawner;
 	const struct policy_files *files;
-	bool peers;                                                     /* each has a file of its own */
-	TAILQ_HEAD(workspace_policy_head, workspace_policy) workspaces; /* the last used first */
+	bool peers;                                                     /* each peer has a file of its own */
+	TAILQ_HEAD(workspace_policy_head, workspace_policy) workspaces; /* last used first */
 	size_t count, kept;
 };
 
@@ -49,9 +50,9 @@ void workspace_policies_done(struct workspace_policies *p);
 /* ports.policy_of */
 int workspace_policies_of(struct workspace_policies *p, const struct policy_key *at, const struct policy_rules **ret,
 			  struct err *e);
-/* ports.nested_of: what was found at the last look, and files that hold below. */
+/* ports.nested_of: nested paths found by the last request, and policy files that apply below the workspace. */
 void workspace_policies_nested(struct workspace_policies *p, uint32_t uid, const char *workspace, struct buf *out);
-/* The user's file of this peer was written: what is known of it is not true any more. */
+/* This peer's own file was written: what is cached of it is no longer valid. */
 void workspace_policies_forget(struct workspace_policies *p, uint32_t uid);
 
 #endif
