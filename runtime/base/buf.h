@@ -16,9 +16,8 @@ struct buf {
 
 void buf_done(struct buf *b);               /* frees and zeroes */
 void buf_reset(struct buf *b);              /* len = 0, keeps the memory */
-char *buf_reserve(struct buf *b, size_t n); /* room for n more bytes and a NUL; returns where they go */
-void buf_extend(struct buf *b,
-		size_t n); /* n bytes were put into the reserved room: they count now, and the NUL follows them */
+char *buf_reserve(struct buf *b, size_t n); /* space for n more bytes and a NUL; returns its start */
+void buf_extend(struct buf *b, size_t n);   /* n bytes were written to the reserved space: adds them and a NUL */
 void buf_append(struct buf *b, const void *p, size_t n);
 void buf_str(struct buf *b, const char *s);
 void buf_byte(struct buf *b, char c);

@@ -76,7 +76,7 @@ static void cgroup_text(struct jval cgroup, struct buf *out)
 	buf_byte(out, '\n');
 }
 
-/* One line each for what is missing, because that costs something; one for all that is there. */
+/* One line for each missing feature, because its absence matters; one line for all others. */
 static void features_text(struct jval features, struct buf *out)
 {
 	const char *between = "";

@@ -5,7 +5,7 @@
 enum {
 	DAEMON_EXIT_FAILED = 1,
 	DAEMON_EXIT_USAGE = 2,  /* a wrong option or configuration */
-	DAEMON_EXIT_KERNEL = 3, /* the kernel lacks what no sandbox can do without; trying again does not help */
+	DAEMON_EXIT_KERNEL = 3, /* the kernel lacks a feature that every sandbox needs; a retry does not help */
 };
 
 #endif

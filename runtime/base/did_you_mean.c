@@ -2,10 +2,10 @@
 
 #include <string.h>
 
-#define DID_YOU_MEAN_MAX 64 /* longer words are no misspellings */
+#define DID_YOU_MEAN_MAX 64 /* longer words are not suggested */
 
-/* Levenshtein's distance, letter case free. */
-static unsigned distance(const char *a, const char *b)
+/* Levenshtein distance, ignoring the case of ASCII letters. */
+static unsigned edit_distance(const char *a, const char *b)
 {
 	unsigned row[DID_YOU_MEAN_MAX + 1];
 	size_t na = strlen(a), nb = strlen(b);
@@ -38,7 +38,7 @@ struct did_you_mean did_you_mean_for(const char *word)
 
 void did_you_mean_try(struct did_you_mean *n, const char *candidate)
 {
-	unsigned d = distance(n->word, candidate);
+	unsigned d = edit_distance(n->word, candidate);
 	if (d < n->distance) {
 		n->distance = d;
 		n->best = candidate;

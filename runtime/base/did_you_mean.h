@@ -1,13 +1,13 @@
 #ifndef BAILIFF_BASE_DID_YOU_MEAN_H
 #define BAILIFF_BASE_DID_YOU_MEAN_H
 
-/* "Did you mean …?": the candidate nearest to a misspelt word. */
+/* "Did you mean …?": the candidate with the smallest edit distance to a misspelt word. */
 
 #include <stddef.h>
 
 struct did_you_mean {
 	const char *word;
-	const char *best; /* NULL while nothing is near enough */
+	const char *best; /* NULL while no candidate is close enough */
 	unsigned distance;
 };
 

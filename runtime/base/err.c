@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Formats into a copy first: callers pass parts of the same struct err as arguments. */
+/* Formats into a copy first, because callers pass parts of the same struct err as arguments. */
 static void err_fill(struct err *e, enum err_code code, int sys, const char *field, const char *fmt, va_list ap)
 {
 	struct err n = { .code = code, .sys = sys };
@@ -15,7 +15,7 @@ static void err_fill(struct err *e, enum err_code code, int sys, const char *fie
 	*e = n;
 }
 
-/* Appends ": <text>", cut where the message ends. */
+/* Appends ": <text>", truncated to the size of the message. */
 static void err_append(char message[ERR_MESSAGE_MAX], const char *text)
 {
 	size_t len = strlen(message), room = ERR_MESSAGE_MAX - 1 - len, n = strlen(text);

@@ -9,7 +9,7 @@
  * trying to do (err_wrap); only the outermost caller logs or replies.
  *
  * The code decides the JSON-RPC error code (supervisor/control) and the exit status (supervisor/cli); `field`
- * names the parameter, option or configuration key at fault, where there is one.
+ * names the invalid parameter, option or configuration key, if any.
  */
 
 #include <stdbool.h>
@@ -17,16 +17,16 @@
 enum err_code {
 	ERR_NONE = 0,
 	ERR_SYS,         /* a system call failed: see `sys` */
-	ERR_INVALID,     /* bad input: `field` names what is wrong */
+	ERR_INVALID,     /* bad input: `field` names it */
 	ERR_NOT_ALLOWED, /* the peer's role or uid does not permit this */
 	ERR_NOT_FOUND,
 	ERR_CONFLICT,
 	ERR_PERMISSION, /* policy denied it */
 	ERR_UNAVAILABLE,
 	ERR_EXHAUSTED, /* quota, disk, limit */
-	ERR_EXPIRED,   /* a sequence below the kept floor */
+	ERR_EXPIRED,   /* removed by retention */
 	ERR_SANDBOX,   /* the sandbox could not be built, or exec failed */
-	ERR_STATE,     /* not possible in the present state */
+	ERR_STATE,     /* not possible in the current state */
 	ERR_CORRUPT,   /* a checksum did not match */
 	ERR_INTERNAL,
 };
@@ -45,11 +45,11 @@ struct err {
 
 /* All return -1, so that `return err_set(e, …)` reads well; `e` may be NULL. */
 int err_set(struct err *e, enum err_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* Bad input; `field` is what the caller called it ("limits.wallMs", "--timeout"). */
+/* Bad input; `field` is the name that the caller used ("limits.wallMs", "--timeout"). */
 int err_field(struct err *e, const char *field, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* "<message>: <strerror(errnum)>" with code ERR_SYS. */
 int err_sys(struct err *e, int errnum, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* Puts "<message>: " before what is there; code, sys and field stay. */
+/* Prepends "<message>: " to the message; code, sys and field stay. */
 int err_wrap(struct err *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 const char *err_code_name(enum err_code code);

@@ -68,6 +68,24 @@ ssize_t fd_read_all(int fd, void *p, size_t cap)
 	return (ssize_t)have;
 }
 
+ssize_t fd_pread_all(int fd, void *p, size_t n, uint64_t offset)
+{
+	size_t have = 0;
+
+	while (have < n) {
+		ssize_t r = pread(fd, (char *)p + have, n - have, (off_t)(offset + have));
+
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return -1;
+		if (r == 0)
+			break;
+		have += (size_t)r;
+	}
+	return (ssize_t)have;
+}
+
 int fd_raise_nofile(void)
 {
 	struct rlimit rl;
@@ -82,7 +100,7 @@ int fd_raise_nofile(void)
 	return rl.rlim_cur > INT_MAX ? INT_MAX : (int)rl.rlim_cur;
 }
 
-/* Aligned room for the descriptors of one message. Receiving has space for one more than the most, to see excess. */
+/* An aligned buffer for the descriptors of one message, with space for one too many, to detect that. */
 union fd_control {
 	struct cmsghdr align;
 	char room[CMSG_SPACE(sizeof(int) * (FD_MESSAGE_MAX + 1))];
@@ -116,7 +134,7 @@ int fd_send(int sock, const void *msg, size_t len, const int *fds, size_t nfds, 
 	return n < 0 ? -1 : 0;
 }
 
-/* Moves the message's descriptors to `all` (which has room for every one the control buffer can carry). */
+/* Moves the descriptors of the message to `all`, which has space for as many as the control buffer. */
 static size_t fd_collect(struct msghdr *mh, int *all, size_t cap)
 {
 	size_t count = 0;
@@ -153,8 +171,7 @@ ssize_t fd_recv(int sock, void *msg, size_t cap, int *fds, size_t *nfds, int fla
 	size_t count, room = nfds ? *nfds : 0;
 	ssize_t n;
 
-	/* ECONNRESET: the other side died with something of ours unread. It is told once, before what it had sent us.
-	 */
+	/* ECONNRESET: the peer died with unread data. Reported once, before the data that the peer had sent. */
 	do
 		n = recvmsg(sock, &mh, flags | MSG_CMSG_CLOEXEC);
 	while (n < 0 && (errno == EINTR || errno == ECONNRESET));

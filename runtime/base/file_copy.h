@@ -1,8 +1,7 @@
 #ifndef BAILIFF_BASE_FILE_COPY_H
 #define BAILIFF_BASE_FILE_COPY_H
 
-/* Durable copies of files: holes stay holes, every copy is synced, nothing is overwritten and no symbolic link is
- * followed. */
+/* Durable copies of files: keeps holes, syncs every copy, overwrites nothing and follows no symbolic links. */
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -10,17 +9,16 @@
 struct err;
 
 struct file_copy_options {
-	bool give; /* the copies belong to uid and gid */
+	bool give; /* change the owner of the copies to uid and gid */
 	uid_t uid;
 	gid_t gid;
-	bool (*cancelled)(void *ctx); /* asked now and then; or NULL */
+	bool (*cancelled)(void *ctx); /* polled during the copy; or NULL */
 	void *ctx;
 };
 
-/* The regular file `name` of one folder into a new file of that name in another. Anything else but a regular file is
- * left out. */
+/* Copies the regular file `name` of one directory to a new file in another. Ignores other types of files. */
 int file_copy(int in_dir, int out_dir, const char *name, const struct file_copy_options *o, struct err *e);
-/* Every regular file of a flat folder; the folder of the copies is synced too. */
+/* Copies every regular file of a directory, not of those below it, and syncs the target directory. */
 int file_copy_all(int in_dir, int out_dir, const struct file_copy_options *o, struct err *e);
 
 #endif

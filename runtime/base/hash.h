@@ -1,7 +1,8 @@
 #ifndef BAILIFF_BASE_HASH_H
 #define BAILIFF_BASE_HASH_H
 
-/* hash64: XXH3, against accidents (records, spool chunks). hash_sha256: against people (plans, idempotent bodies). */
+/* hash64: XXH3, against accidental damage (records, spool chunks). hash_sha256: against deliberate changes (plans,
+ * request bodies). */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,11 +16,11 @@ uint64_t hash64_stream_free(struct hash64_stream *s); /* the digest */
 
 #define HASH_SHA256_TEXT 65
 void hash_sha256(const void *p, size_t n, uint8_t out[32]);
-/* HMAC-SHA-256 with a key of up to 64 bytes: who has no key cannot make it. */
+/* HMAC-SHA-256 with a key of up to 64 bytes. */
 void hash_hmac_sha256(const void *key, size_t key_len, const void *p, size_t n, uint8_t out[32]);
 void hash_sha256_text(const void *p, size_t n, char out[HASH_SHA256_TEXT]); /* lower-case hex */
 
-/* The same over bytes that come one after another. */
+/* The same for bytes that arrive in pieces. */
 struct hash_sha256_stream;
 struct hash_sha256_stream *hash_sha256_stream_new(void);
 void hash_sha256_stream_add(struct hash_sha256_stream *s, const void *p, size_t n);

@@ -7,9 +7,9 @@
 #include <string.h>
 
 /*
- * A value is found by its end: strings are skipped character by character, containers by counting brackets outside
- * strings (their kinds on a stack of 64 bits, so nothing recurses), the rest by its grammar. What stands between the
- * brackets is looked at only when somebody iterates over it.
+ * To find a value means to find its end: strings are skipped character by character, containers by counting brackets
+ * outside of strings (their kinds are on a stack of 64 bits, so there is no recursion), the rest by its grammar. The
+ * content of a container is parsed only when a caller iterates over it.
  */
 
 static const char *jscan_space(const char *p, const char *end)
@@ -20,8 +20,8 @@ static const char *jscan_space(const char *p, const char *end)
 }
 
 /*
- * Which of the eight bytes is the first that is a quote, a backslash or a control character; 8 = none. Each of the bit
- * tricks marks such bytes, and may mark others behind the first of them, because a subtraction borrows.
+ * The index of the first of eight bytes that is a quote, a backslash or a control character; 8 = none. Each bit trick
+ * marks such bytes and, because the subtraction borrows, possibly others after the first of them.
  */
 static unsigned jscan_plain8(const char *p)
 {
@@ -36,7 +36,7 @@ static unsigned jscan_plain8(const char *p)
 	return v ? (unsigned)__builtin_ctzll(v) / 8 : 8;
 }
 
-/* p stands on the opening quote; returns what follows the closing one, or NULL. Strings may be a megabyte of base64. */
+/* p is at the opening quote; returns the position after the closing one, or NULL. Strings may be a megabyte long. */
 static const char *jscan_string(const char *p, const char *end)
 {
 	for (p++; p < end; p++) {
@@ -122,7 +122,7 @@ static const char *jscan_container(const char *p, const char *end)
 	return NULL;
 }
 
-/* The value at p (no space before it); its end follows from the result, which is zeroed if there is none. */
+/* The value at p, which is not a space; all zero if there is none. */
 static struct jval jscan_value(const char *p, const char *end)
 {
 	enum jtype type = JT_NONE;
@@ -188,7 +188,7 @@ struct jiter jiter_inside(const char *text, size_t len)
 static bool jiter_stop(struct jiter *it, const char *p)
 {
 	it->p = p;
-	it->end = p; /* a further call finds nothing */
+	it->end = p; /* later calls find nothing */
 	return false;
 }
 
@@ -221,7 +221,7 @@ bool jiter_next(struct jiter *it)
 	if (it->value.type == JT_NONE)
 		return jiter_stop(it, NULL);
 	it->p = it->value.text + it->value.len;
-	if (it->p >= end) /* the bracket that closes it is missing */
+	if (it->p >= end) /* the closing bracket is missing */
 		return jiter_stop(it, NULL);
 	return true;
 }
@@ -272,38 +272,14 @@ static int jscan_hex4(const char *p, const char *end)
 	return v;
 }
 
-static size_t jscan_utf8(uint32_t c, char out[4])
-{
-	if (c < 0x80) {
-		out[0] = (char)c;
-		return 1;
-	}
-	if (c < 0x800) {
-		out[0] = (char)(0xc0 | c >> 6);
-		out[1] = (char)(0x80 | (c & 0x3f));
-		return 2;
-	}
-	if (c < 0x10000) {
-		out[0] = (char)(0xe0 | c >> 12);
-		out[1] = (char)(0x80 | (c >> 6 & 0x3f));
-		out[2] = (char)(0x80 | (c & 0x3f));
-		return 3;
-	}
-	out[0] = (char)(0xf0 | c >> 18);
-	out[1] = (char)(0x80 | (c >> 12 & 0x3f));
-	out[2] = (char)(0x80 | (c >> 6 & 0x3f));
-	out[3] = (char)(0x80 | (c & 0x3f));
-	return 4;
-}
-
-/* \uXXXX after the backslash and the u; half a pair, and what is not hex, becomes U+FFFD. */
+/* \uXXXX, after the u; an unpaired surrogate or an invalid digit becomes U+FFFD. */
 static const char *jscan_unicode(const char *p, const char *end, char out[4], size_t *ret_n)
 {
 	int hi = jscan_hex4(p, end), lo;
 	uint32_t c = 0xfffd;
 
 	if (hi < 0) {
-		*ret_n = jscan_utf8(c, out);
+		*ret_n = text_utf8_encode(c, out);
 		return p;
 	}
 	p += 4;
@@ -316,11 +292,11 @@ static const char *jscan_unicode(const char *p, const char *end, char out[4], si
 			p += 6;
 		}
 	}
-	*ret_n = jscan_utf8(c, out);
+	*ret_n = text_utf8_encode(c, out);
 	return p;
 }
 
-/* One escape; p stands behind the backslash. */
+/* One escape sequence; p is after the backslash. */
 static const char *jscan_escape(const char *p, const char *end, char out[4], size_t *ret_n)
 {
 	static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
@@ -393,7 +369,7 @@ static bool jscan_equal(struct jval v, const char *s, size_t n)
 
 bool jval_is_str(struct jval v, const char *s)
 {
-	/* most are found different by their first byte, without a look at the rest */
+	/* most strings differ in the first byte */
 	if (v.type != JT_STRING || (v.len > 2 && v.text[1] != *s && v.text[1] != '\\'))
 		return false;
 	return jscan_equal(v, s, strlen(s));
@@ -447,7 +423,7 @@ char *jval_strdup(struct jval v)
 	return buf_take(&b);
 }
 
-/* Whole numbers only: "1.5", "1e3" and what does not fit are not integers. */
+/* Integers only: not "1.5", "1e3" or numbers that do not fit. */
 static bool jscan_integer(struct jval v, bool *ret_negative, uint64_t *ret)
 {
 	uint64_t n = 0;

@@ -2,9 +2,9 @@
 #define BAILIFF_BASE_JSCAN_H
 
 /*
- * Looking into JSON text without building a tree: for records that bailiff wrote itself and reads back often
- * (folds, filters, the command line). Memory-safe on any bytes; on text that is not JSON it finds nothing. It
- * does not validate: input from outside goes through jansson.
+ * Reads members of JSON text without building a tree: for records that bailiff itself has written and reads often
+ * (projections, filters, the command line). Memory-safe on any bytes; finds nothing in text that is not JSON. It does
+ * not validate: input from outside is parsed with jansson.
  */
 
 #include <stdbool.h>
@@ -15,7 +15,7 @@ struct buf;
 
 enum jtype { JT_NONE = 0, JT_OBJECT, JT_ARRAY, JT_STRING, JT_NUMBER, JT_TRUE, JT_FALSE, JT_NULL };
 
-/* A value's text inside the scanned text, quotes or brackets included. Zeroed = nothing there. */
+/* The text of a value inside the scanned text, with quotes or brackets. All zero = no value. */
 struct jval {
 	enum jtype type;
 	const char *text;
@@ -26,27 +26,27 @@ struct jval jval_of(const char *text, size_t len);          /* the value that th
 struct jval jval_get(struct jval obj, const char *key);     /* a member, or JT_NONE */
 struct jval jval_path(struct jval obj, const char *dotted); /* "payload.exitCode" */
 
-#define JSCAN_DEPTH 64 /* containers nested deeper are not found */
+#define JSCAN_DEPTH 64 /* deeper containers are not found */
 
 /*
  * for (struct jiter it = jiter_on(v); jiter_next(&it);) … it.key (objects only, JT_STRING) and it.value
- * After the loop it.p is behind the closing bracket, or NULL if the text was broken.
+ * After the loop it.p is after the closing bracket, or NULL if the text is malformed.
  */
 struct jiter {
 	const char *p, *end;
 	struct jval key;
 	struct jval value;
 	bool object;
-	bool fresh; /* nothing was read yet */
+	bool fresh; /* jiter_next was not called yet */
 };
 struct jiter jiter_on(struct jval container);
-/* On the members of an object whose opening brace is not part of the text. */
+/* Over the members of an object whose opening brace is not part of the text. */
 struct jiter jiter_inside(const char *text, size_t len);
 bool jiter_next(struct jiter *it);
 
 bool jval_is_str(struct jval v, const char *s); /* equal after unescaping */
-size_t jval_str(struct jval v, char *dst,
-		size_t cap); /* unescaped and NUL-terminated; "" unless a string; returns the whole length */
+/* Unescaped, truncated to cap and NUL-terminated; "" unless a string. Returns the full length. */
+size_t jval_str(struct jval v, char *dst, size_t cap);
 void jval_str_buf(struct jval v, struct buf *dst); /* appends the unescaped string */
 char *jval_strdup(struct jval v);                  /* NULL unless a string */
 int64_t jval_int(struct jval v, int64_t otherwise);

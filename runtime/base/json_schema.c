@@ -8,17 +8,18 @@
 #include <stdio.h>
 #include <string.h>
 
-struct place {
+/* Where in the document, for the field of an error. */
+struct json_path {
 	char path[ERR_FIELD_MAX];
 	int depth;
 	struct err *e;
 };
 
-static int check(const json_t *schema, const json_t *value, const struct place *at);
+static int check_value(const json_t *schema, const json_t *value, const struct json_path *at);
 
-static struct place below(const struct place *at, const char *key, size_t index)
+static struct json_path path_below(const struct json_path *at, const char *key, size_t index)
 {
-	struct place p = { .depth = at->depth + 1, .e = at->e };
+	struct json_path p = { .depth = at->depth + 1, .e = at->e };
 
 	if (key)
 		snprintf(p.path, sizeof(p.path), "%.30s%s%.30s", at->path, at->path[0] ? "." : "", key);
@@ -53,7 +54,7 @@ static bool is_type(const char *type, const json_t *v)
 	return false;
 }
 
-static int check_type(const json_t *type, const json_t *value, const struct place *at)
+static int check_type(const json_t *type, const json_t *value, const struct json_path *at)
 {
 	const json_t *one;
 	size_t i;
@@ -66,7 +67,7 @@ static int check_type(const json_t *type, const json_t *value, const struct plac
 	return json_is_array(type) ? wrong(at, "has a type that is not allowed here") : 0;
 }
 
-static int check_enum(const json_t *words, const json_t *value, const struct place *at)
+static int check_enum(const json_t *words, const json_t *value, const struct json_path *at)
 {
 	char list[200] = "";
 	const json_t *one;
@@ -84,7 +85,7 @@ static int check_enum(const json_t *words, const json_t *value, const struct pla
 	return wrong(at, "expected one of %s", list);
 }
 
-static int check_range(const json_t *schema, const json_t *value, const struct place *at)
+static int check_range(const json_t *schema, const json_t *value, const struct json_path *at)
 {
 	const json_t *least = json_object_get(schema, "minimum"), *most = json_object_get(schema, "maximum");
 	const json_t *above = json_object_get(schema, "exclusiveMinimum"),
@@ -102,7 +103,7 @@ static int check_range(const json_t *schema, const json_t *value, const struct p
 	return 0;
 }
 
-static size_t characters(const json_t *text)
+static size_t count_characters(const json_t *text)
 {
 	const char *s = json_string_value(text);
 	size_t n = 0;
@@ -113,7 +114,7 @@ static size_t characters(const json_t *text)
 }
 
 static int check_count(const json_t *schema, const char *least_key, const char *most_key, size_t n, const char *of,
-		       const struct place *at)
+		       const struct json_path *at)
 {
 	const json_t *least = json_object_get(schema, least_key), *most = json_object_get(schema, most_key);
 
@@ -126,7 +127,7 @@ static int check_count(const json_t *schema, const char *least_key, const char *
 	return 0;
 }
 
-static int unknown(const json_t *properties, const struct place *at)
+static int reject_unknown(const json_t *properties, const struct json_path *at)
 {
 	char list[ERR_MESSAGE_MAX] = "";
 	size_t len = 0;
@@ -139,7 +140,7 @@ static int unknown(const json_t *properties, const struct place *at)
 	return *list ? wrong(at, "is not known here; there are %s", list) : wrong(at, "is not known here");
 }
 
-static int check_object(const json_t *schema, const json_t *value, const struct place *at)
+static int check_object(const json_t *schema, const json_t *value, const struct json_path *at)
 {
 	const json_t *properties = json_object_get(schema, "properties"),
 		     *required = json_object_get(schema, "required"), *member;
@@ -149,24 +150,24 @@ static int check_object(const json_t *schema, const json_t *value, const struct 
 
 	json_array_foreach (required, i, member)
 		if (json_is_string(member) && !json_object_get(value, json_string_value(member))) {
-			struct place p = below(at, json_string_value(member), 0);
+			struct json_path p = path_below(at, json_string_value(member), 0);
 			return wrong(&p, "is required");
 		}
 	json_object_foreach ((json_t *)value, key, member) {
 		const json_t *sub = json_object_get(properties, key);
-		struct place p = below(at, key, 0);
+		struct json_path p = path_below(at, key, 0);
 
 		if (!sub && json_is_false(others))
-			return unknown(properties, &p);
+			return reject_unknown(properties, &p);
 		if (!sub)
 			sub = others;
-		if (sub && check(sub, member, &p) < 0)
+		if (sub && check_value(sub, member, &p) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int check_array(const json_t *schema, const json_t *value, const struct place *at)
+static int check_array(const json_t *schema, const json_t *value, const struct json_path *at)
 {
 	const json_t *items = json_object_get(schema, "items"), *one;
 	size_t i;
@@ -174,62 +175,62 @@ static int check_array(const json_t *schema, const json_t *value, const struct p
 	if (check_count(schema, "minItems", "maxItems", json_array_size(value), "elements", at) < 0)
 		return -1;
 	json_array_foreach (value, i, one) {
-		struct place p = below(at, NULL, i);
-		if (items && !json_is_array(items) && check(items, one, &p) < 0)
+		struct json_path p = path_below(at, NULL, i);
+		if (items && !json_is_array(items) && check_value(items, one, &p) < 0)
 			return -1;
 	}
 	return 0;
 }
 
 /* How many of these schemas the value satisfies. */
-static size_t matches(const json_t *of, const json_t *value, const struct place *at)
+static size_t count_matches(const json_t *of, const json_t *value, const struct json_path *at)
 {
 	const json_t *one;
 	size_t i, n = 0;
 
 	json_array_foreach (of, i, one) {
 		struct err ignored = ERR_INIT;
-		struct place p = *at;
+		struct json_path p = *at;
 
 		p.e = &ignored;
 		p.depth++;
-		n += check(one, value, &p) == 0;
+		n += check_value(one, value, &p) == 0;
 	}
 	return n;
 }
 
-static int check_combined(const json_t *schema, const json_t *value, const struct place *at)
+static int check_combined(const json_t *schema, const json_t *value, const struct json_path *at)
 {
 	const json_t *any = json_object_get(schema, "anyOf"), *one = json_object_get(schema, "oneOf"),
 		     *all = json_object_get(schema, "allOf");
 	const json_t *not_this = json_object_get(schema, "not"), *sub;
-	struct place p = *at;
+	struct json_path p = *at;
 	size_t i;
 
 	p.depth++;
-	if (json_is_array(any) && matches(any, value, at) == 0)
+	if (json_is_array(any) && count_matches(any, value, at) == 0)
 		return wrong(at, "is none of what is allowed here");
 	if (json_is_array(one)) {
-		size_t n = matches(one, value, at);
+		size_t n = count_matches(one, value, at);
 
 		if (n != 1)
 			return n ? wrong(at, "fits more than one of the forms of which it must have exactly one")
 				 : wrong(at, "is none of what is allowed here");
 	}
 	json_array_foreach (all, i, sub)
-		if (check(sub, value, &p) < 0)
+		if (check_value(sub, value, &p) < 0)
 			return -1;
 	if (not_this) {
 		struct err ignored = ERR_INIT;
 
 		p.e = &ignored;
-		if (check(not_this, value, &p) == 0)
+		if (check_value(not_this, value, &p) == 0)
 			return wrong(at, "is what it must not be");
 	}
 	return 0;
 }
 
-static int check(const json_t *schema, const json_t *value, const struct place *at)
+static int check_value(const json_t *schema, const json_t *value, const struct json_path *at)
 {
 	const json_t *fixed = json_object_get(schema, "const");
 
@@ -245,7 +246,7 @@ static int check(const json_t *schema, const json_t *value, const struct place *
 	if (json_is_number(value))
 		return check_range(schema, value, at);
 	if (json_is_string(value))
-		return check_count(schema, "minLength", "maxLength", characters(value), "characters", at);
+		return check_count(schema, "minLength", "maxLength", count_characters(value), "characters", at);
 	if (json_is_array(value))
 		return check_array(schema, value, at);
 	return json_is_object(value) ? check_object(schema, value, at) : 0;
@@ -253,9 +254,9 @@ static int check(const json_t *schema, const json_t *value, const struct place *
 
 int json_schema_check(const json_t *schema, const json_t *value, struct err *e)
 {
-	struct place at = { .e = e };
+	struct json_path at = { .e = e };
 
-	return check(schema, value, &at);
+	return check_value(schema, value, &at);
 }
 
 /* ---- the schema itself ---- */
@@ -311,7 +312,7 @@ static const struct {
 	{ "enumNames", FORM_ANY },
 };
 
-static int verify(const json_t *schema, json_t *unchecked, const struct place *at);
+static int verify_schema(const json_t *schema, json_t *unchecked, const struct json_path *at);
 
 static bool is_type_name(const json_t *v)
 {
@@ -324,7 +325,7 @@ static bool is_type_name(const json_t *v)
 	return false;
 }
 
-static int verify_type(const json_t *v, const struct place *at)
+static int verify_type(const json_t *v, const struct json_path *at)
 {
 	const json_t *one;
 	bool known = json_is_array(v) ? json_array_size(v) > 0 : is_type_name(v);
@@ -337,7 +338,7 @@ static int verify_type(const json_t *v, const struct place *at)
 			     "expected object, array, string, integer, number, boolean, null, or an array of these");
 }
 
-static int verify_words(const json_t *v, const struct place *at)
+static int verify_words(const json_t *v, const struct json_path *at)
 {
 	const json_t *one;
 	size_t i;
@@ -348,7 +349,7 @@ static int verify_words(const json_t *v, const struct place *at)
 	return json_is_array(v) ? 0 : wrong(at, "expected an array of strings");
 }
 
-static int verify_schemas(const json_t *v, json_t *unchecked, const struct place *at)
+static int verify_schemas(const json_t *v, json_t *unchecked, const struct json_path *at)
 {
 	const json_t *one;
 	size_t i;
@@ -356,15 +357,15 @@ static int verify_schemas(const json_t *v, json_t *unchecked, const struct place
 	if (json_array_size(v) == 0)
 		return wrong(at, "expected an array of schemas");
 	json_array_foreach (v, i, one) {
-		struct place p = below(at, NULL, i);
+		struct json_path p = path_below(at, NULL, i);
 
-		if (verify(one, unchecked, &p) < 0)
+		if (verify_schema(one, unchecked, &p) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int verify_members(const json_t *v, json_t *unchecked, const struct place *at)
+static int verify_members(const json_t *v, json_t *unchecked, const struct json_path *at)
 {
 	const json_t *one;
 	const char *name;
@@ -372,15 +373,15 @@ static int verify_members(const json_t *v, json_t *unchecked, const struct place
 	if (!json_is_object(v))
 		return wrong(at, "expected an object of schemas");
 	json_object_foreach ((json_t *)(uintptr_t)v, name, one) {
-		struct place p = below(at, name, 0);
+		struct json_path p = path_below(at, name, 0);
 
-		if (verify(one, unchecked, &p) < 0)
+		if (verify_schema(one, unchecked, &p) < 0)
 			return -1;
 	}
 	return 0;
 }
 
-static int verify_keyword(enum form form, const json_t *v, json_t *unchecked, const struct place *at)
+static int verify_keyword(enum form form, const json_t *v, json_t *unchecked, const struct json_path *at)
 {
 	switch (form) {
 	case FORM_ANY: return 0;
@@ -392,7 +393,7 @@ static int verify_keyword(enum form form, const json_t *v, json_t *unchecked, co
 	case FORM_VALUES: return json_array_size(v) ? 0 : wrong(at, "expected an array with at least one value");
 	case FORM_WORDS: return verify_words(v, at);
 	case FORM_TYPE: return verify_type(v, at);
-	case FORM_SCHEMA: return verify(v, unchecked, at);
+	case FORM_SCHEMA: return verify_schema(v, unchecked, at);
 	case FORM_SCHEMAS: return verify_schemas(v, unchecked, at);
 	case FORM_MEMBERS: return verify_members(v, unchecked, at);
 	}
@@ -411,7 +412,7 @@ static void note_unchecked(json_t *unchecked, const char *name)
 		json_array_append_new(unchecked, json_string(name));
 }
 
-static int verify(const json_t *schema, json_t *unchecked, const struct place *at)
+static int verify_schema(const json_t *schema, json_t *unchecked, const struct json_path *at)
 {
 	const json_t *v;
 	const char *name;
@@ -423,7 +424,7 @@ static int verify(const json_t *schema, json_t *unchecked, const struct place *a
 	if (!json_is_object(schema))
 		return wrong(at, "expected a schema: an object, true or false");
 	json_object_foreach ((json_t *)(uintptr_t)schema, name, v) {
-		struct place p = below(at, name, 0);
+		struct json_path p = path_below(at, name, 0);
 		size_t i = 0;
 
 		while (i < countof(keywords) && strcmp(keywords[i].name, name) != 0)
@@ -440,9 +441,9 @@ static int verify(const json_t *schema, json_t *unchecked, const struct place *a
 
 int json_schema_verify(const json_t *schema, json_t *unchecked, struct err *e)
 {
-	struct place at = { .e = e };
+	struct json_path at = { .e = e };
 
-	return verify(schema, unchecked, &at);
+	return verify_schema(schema, unchecked, &at);
 }
 
 void json_schema_normalise_integers(const json_t *schema, json_t *value)

@@ -2,11 +2,11 @@
 #define BAILIFF_BASE_JSON_SCHEMA_H
 
 /*
- * Whether a value is what a JSON schema asks for. Checked are: true and false as schemas, type, enum, const,
+ * Validates values against a JSON schema. Supported are: true and false as schemas, type, enum, const,
  * properties, required, additionalProperties, items (one schema for all), minItems, maxItems, minimum, maximum,
- * exclusiveMinimum, exclusiveMaximum, minLength, maxLength, anyOf, oneOf, allOf, not. Every other keyword is ignored:
- * $ref, pattern, format, if … . Whoever takes a schema from outside calls json_schema_verify and tells its author which
- * keywords have no effect.
+ * exclusiveMinimum, exclusiveMaximum, minLength, maxLength, anyOf, oneOf, allOf, not. Every other keyword is ignored
+ * ($ref, pattern, format, if …). Call json_schema_verify on a schema from outside and report the ignored keywords to
+ * its author.
  */
 
 #include <jansson.h>
@@ -16,16 +16,16 @@ struct err;
 #define JSON_SCHEMA_DEPTH 32
 
 /*
- * Is it a schema? −1 with the path of what is wrong as the field, also where it is nested more than JSON_SCHEMA_DEPTH
- * deep. The names of keywords that are ignored and do restrict values are added to `unchecked`, an array, each once;
- * NULL = not wanted.
+ * Checks the schema itself. −1 with the path of the problem as the field, also if it is nested deeper than
+ * JSON_SCHEMA_DEPTH. The names of ignored keywords that would restrict values are added once each to the array
+ * `unchecked`, unless it is NULL.
  */
 int json_schema_verify(const json_t *schema, json_t *unchecked, struct err *e);
 
-/* −1 with the path of what is wrong as the field. */
+/* −1 with the path of the first invalid value as the field. */
 int json_schema_check(const json_t *schema, const json_t *value, struct err *e);
 
-/* Whole numbers that came as 3.0, as integers: what a value that was checked is read as. Only of its own members. */
+/* Replaces whole numbers written as 3.0 by integers where the schema says integer. Top-level members only. */
 void json_schema_normalise_integers(const json_t *schema, json_t *value);
 
 #endif

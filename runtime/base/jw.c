@@ -50,7 +50,7 @@ static void jw_escape(struct buf *b, unsigned char c)
 	buf_append(b, text, text[1] == 'u' ? 6 : 2);
 }
 
-/* How many of the eight bytes, from the first, are ASCII that needs no other form. The bit tricks are jscan.c's. */
+/* How many of the first eight bytes are ASCII that needs no escape. The bit tricks are those of jscan.c. */
 static unsigned jw_plain8(const unsigned char *p)
 {
 	const uint64_t ones = 0x0101010101010101u, tops = 0x8080808080808080u;
@@ -65,8 +65,8 @@ static unsigned jw_plain8(const unsigned char *p)
 }
 
 /*
- * C1 controls, marks that change the direction of writing, and other line ends. What a terminal is shown is narrower
- * (text_sanitize); this set must stay as it is, for stored documents and evidence packs are compared byte for byte.
+ * C1 controls, marks that change the writing direction, and other line ends. text_sanitize, for terminals, escapes
+ * more. This set must not change, because stored documents and evidence packs are compared byte by byte.
  */
 static unsigned jw_unshowable(const char *s, size_t len)
 {
@@ -77,7 +77,7 @@ static unsigned jw_unshowable(const char *s, size_t len)
 	return (c >= 0x80 && c < 0xa0) || turns ? c : 0;
 }
 
-/* Plain runs are copied whole; only what needs another form is looked at byte by byte. */
+/* Copies runs that need no escape as a whole. */
 static void jw_quoted(struct buf *b, const char *s, size_t n)
 {
 	const unsigned char *p = (const unsigned char *)(n ? s : ""), *end = p + n, *run = p;
@@ -152,7 +152,7 @@ void jw_uint(struct jw *w, uint64_t v)
 	buf_append(w->buf, p, (size_t)(text + sizeof(text) - p));
 }
 
-/* The shortest form that reads back as the same number; JSON has no infinity and no NaN, they become null. */
+/* The shortest form that parses to the same number; infinity and NaN, which JSON does not have, become null. */
 void jw_real(struct jw *w, double v)
 {
 	char text[40];
@@ -167,7 +167,7 @@ void jw_real(struct jw *w, double v)
 			break;
 	}
 	for (char *p = text; *p; p++)
-		if (*p == ',') /* a locale's decimal comma */
+		if (*p == ',') /* decimal comma of a locale */
 			*p = '.';
 	jw_raw(w, text, strlen(text));
 }

@@ -2,11 +2,11 @@
 #define BAILIFF_BASE_JW_H
 
 /*
- * A JSON writer onto a buf: no tree, no allocation beyond the buffer, commas by itself. All JSON that bailiff
- * sends or stores is written with it; jansson only reads what comes from outside.
+ * Writes JSON to a buf: no tree, no allocation except for the buffer, automatic commas. All JSON that bailiff sends or
+ * stores is written with it; jansson only parses input from outside.
  *
- * Strings are made valid UTF-8 (a bad byte becomes U+FFFD) and escaped, also what no terminal should be shown as it is
- * (C1 controls, changes of the direction of writing); who needs exact bytes sends base64.
+ * Strings become valid UTF-8 (U+FFFD for an invalid byte) and are escaped, including characters that are dangerous on a
+ * terminal (C1 controls, changes of the writing direction). For exact bytes use base64.
  */
 
 #include <stdbool.h>

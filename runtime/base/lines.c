@@ -26,7 +26,7 @@ void lines_add(struct lines *l, const void *p, size_t n)
 	buf_append(&l->buf, p, n);
 }
 
-/* Nothing is left: an idle connection keeps no buffer. */
+/* An idle connection keeps no buffer. */
 static void lines_empty(struct lines *l)
 {
 	buf_done(&l->buf);

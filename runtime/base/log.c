@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A line is one write(2), so lines of several processes and threads do not mix. Set up once, before any thread. */
+/* A line is one write(2), so lines of several processes and threads do not mix. Set once, before any thread starts. */
 
 static char log_who[48] = "bailiff";
 static enum log_level log_most = LOG_LEVEL_INFO;
@@ -22,7 +22,7 @@ static bool log_journal;
 
 static const struct {
 	const char *name;
-	char priority; /* syslog's number, for the journal */
+	char priority; /* syslog priority, for the system journal */
 } log_levels[] = {
 	[LOG_LEVEL_ERROR] = { "error", '3' },
 	[LOG_LEVEL_WARNING] = { "warning", '4' },
@@ -30,7 +30,7 @@ static const struct {
 	[LOG_LEVEL_DEBUG] = { "debug", '7' },
 };
 
-/* JOURNAL_STREAM is inherited by everything a service starts: it only counts if it names this very stderr. */
+/* All descendants of a service inherit JOURNAL_STREAM: it is valid only if it describes this stderr. */
 static bool log_stderr_is_journal(void)
 {
 	const char *stream = getenv("JOURNAL_STREAM");

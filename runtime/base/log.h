@@ -2,8 +2,8 @@
 #define BAILIFF_BASE_LOG_H
 
 /*
- * Diagnostics for the operator, on stderr (the journal takes them from there). Not facts: those go to the store.
- * Text: "bailiffd runtime: warning: message"; JSON: one object a line.
+ * Diagnostics for the administrator, on stderr, from where the system journal gets them. Events go to the store
+ * instead. Text: "bailiffd runtime: warning: message"; JSON: one object per line.
  */
 
 #include <stdbool.h>

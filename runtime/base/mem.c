@@ -13,7 +13,7 @@ static void *mem_check(void *p)
 	if (p)
 		return p;
 	if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0) {
-		/* nothing is left to tell it to */
+		/* the message is best effort */
 	}
 	abort();
 }

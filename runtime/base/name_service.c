@@ -1,9 +1,9 @@
 /*
  * Linked into the programs of the static tarball only (MODE=static, see the Makefile).
  *
- * A static program of glibc still loads shared objects where /etc/nsswitch.conf names a service that is not built into
- * the C library (systemd, sss, ldap), and those belong to the host's C library: another version of it ends the program.
- * So these programs look into the files, and ask DNS for host names; both are built in.
+ * A static program with glibc still loads shared objects if /etc/nsswitch.conf names a service that is not built into
+ * the C library (systemd, sss, ldap). They belong to the host's C library, and a different version crashes the program.
+ * So these programs use only files and, for host names, DNS, which are built in.
  */
 
 #include <nss.h>

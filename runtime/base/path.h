@@ -1,22 +1,22 @@
 #ifndef BAILIFF_BASE_PATH_H
 #define BAILIFF_BASE_PATH_H
 
-/* Paths as texts: absolute ones only, compared component by component, never by prefix of bytes. */
+/* Absolute paths as strings, compared by components, never by a prefix of bytes. */
 
 #include <limits.h>
 #include <stdbool.h>
 
 struct err;
 
-/* Without //, ., .. and a trailing /: what `cd` makes of it. ERR_INVALID if it is not absolute or too long. */
+/* Removes //, ., .. and a trailing /, like `cd`. ERR_INVALID if it is not absolute or too long. */
 int path_clean(const char *path, char ret[PATH_MAX], struct err *e);
-/* path is dir, or lies in it; both clean. */
+/* Whether path is dir or below it; both must be clean. */
 bool path_within(const char *dir, const char *path);
-/* For sorting: a folder comes before what is in it. */
+/* For sorting: a directory comes before its content. */
 int path_compare(const char *a, const char *b);
-/* The parent, in place; false at "/". */
+/* Replaces a path by its parent; false for "/". */
 bool path_up(char path[PATH_MAX]);
-/* `*at` stands before a slash: the name behind that, and `*at` goes behind the name. −1 with ENAMETOOLONG. */
+/* Copies the component after the slash at *at and advances *at after it. −1 with ENAMETOOLONG. */
 int path_step(const char **at, char name[NAME_MAX + 1]);
 
 #endif

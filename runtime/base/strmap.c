@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Chains, because deletion during strmap_each must not move other entries. The table doubles and never shrinks. */
+/* Chained, because a deletion during strmap_each must not move other entries. The table doubles and never shrinks. */
 
 #define STRMAP_FIRST 16
 
@@ -33,7 +33,7 @@ void strmap_done(struct strmap *m)
 	*m = STRMAP_INIT;
 }
 
-/* The link that points at the entry, or at the NULL where its chain ends. */
+/* The link that points to the entry, or the NULL at the end of its chain. */
 static struct strmap_entry **strmap_link(const struct strmap *m, const char *key, uint64_t hash)
 {
 	struct strmap_entry **link = &m->slots[hash & (m->nslots - 1)];
@@ -89,7 +89,7 @@ void *strmap_put(struct strmap *m, const char *key, void *value)
 		(*link)->value = value;
 		return earlier;
 	}
-	assert(!m->iterating); /* the table may have moved under the loop: strmap_visit is for that */
+	assert(!m->iterating); /* would move the table under the loop; use strmap_visit */
 	e = mem_alloc(sizeof(*e) + len + 1);
 	e->next = NULL;
 	e->value = value;

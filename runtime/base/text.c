@@ -12,7 +12,7 @@
 size_t text_utf8_len(const char *s, size_t n)
 {
 	const unsigned char *p = (const unsigned char *)s;
-	/* the second byte's range keeps out overlong forms, surrogates and what lies beyond U+10FFFF */
+	/* the range of the second byte excludes overlong forms, surrogates and values above U+10FFFF */
 	unsigned char low = 0x80, high = 0xbf;
 	size_t len;
 
@@ -50,6 +50,30 @@ bool text_utf8_valid(const char *s, size_t n)
 		n -= len;
 	}
 	return true;
+}
+
+size_t text_utf8_encode(uint32_t c, char out[4])
+{
+	if (c < 0x80) {
+		out[0] = (char)c;
+		return 1;
+	}
+	if (c < 0x800) {
+		out[0] = (char)(0xc0 | c >> 6);
+		out[1] = (char)(0x80 | (c & 0x3f));
+		return 2;
+	}
+	if (c < 0x10000) {
+		out[0] = (char)(0xe0 | c >> 12);
+		out[1] = (char)(0x80 | (c >> 6 & 0x3f));
+		out[2] = (char)(0x80 | (c & 0x3f));
+		return 3;
+	}
+	out[0] = (char)(0xf0 | c >> 18);
+	out[1] = (char)(0x80 | (c >> 12 & 0x3f));
+	out[2] = (char)(0x80 | (c >> 6 & 0x3f));
+	out[3] = (char)(0x80 | (c & 0x3f));
+	return 4;
 }
 
 size_t text_utf8_cut(const char *s, size_t n)
@@ -108,7 +132,7 @@ void text_base64_encode(const void *src, size_t n, struct buf *out)
 	out->len += len;
 }
 
-/* 1 + the digit's value, 0 for what is no digit */
+/* 1 + the value of the digit; 0 for other characters */
 static const unsigned char base64_values[256] = {
 	['A'] = 1,  ['B'] = 2,  ['C'] = 3,  ['D'] = 4,  ['E'] = 5,  ['F'] = 6,  ['G'] = 7,  ['H'] = 8,
 	['I'] = 9,  ['J'] = 10, ['K'] = 11, ['L'] = 12, ['M'] = 13, ['N'] = 14, ['O'] = 15, ['P'] = 16,
@@ -133,7 +157,7 @@ int text_base64_decode(const char *s, size_t n, struct buf *out)
 		pad = p[n - 2] == '=' ? 2 : 1;
 	at = buf_reserve(out, n / 4 * 3);
 	size_t i = 0;
-	/* All but the last four, which may be padded. */
+	/* All except for the last four, which may be padded. */
 	for (; i + 4 < n; i += 4, at += 3) {
 		uint32_t a = base64_values[p[i]], b = base64_values[p[i + 1]], c = base64_values[p[i + 2]],
 			 d = base64_values[p[i + 3]];
@@ -176,8 +200,8 @@ struct text_unit {
 };
 
 /*
- * A number, perhaps with a fraction, and a unit of the table (whose first row is the unit of a bare number). Fails on
- * anything else and on overflow.
+ * A number, possibly with a fraction, and a unit of the table, whose first row is the default unit. Fails on anything
+ * else and on overflow.
  */
 static int text_quantity(const char *s, const struct text_unit *units, size_t nunits, uint64_t *ret)
 {
@@ -306,7 +330,7 @@ void text_format_duration(uint64_t ms, char out[16])
 		snprintf(out, 16, "%llud%02uh", (unsigned long long)(s / 86400 % 100000000), (unsigned)(s / 3600 % 24));
 }
 
-/* Remembers the last '*' and tries it one character longer on a mismatch: linear memory, no recursion. */
+/* On a mismatch the last '*' is extended by one character: constant memory, no recursion. */
 bool text_glob(const char *pattern, const char *s)
 {
 	const char *star = NULL, *retry = NULL;
@@ -347,8 +371,8 @@ unsigned text_utf8_code(const char *s, size_t len)
 	return c;
 }
 
-/* Controls, marks that change the direction of writing, other line ends, and characters without any glyph (Unicode:
- * default ignorable). */
+/* Controls, marks that change the writing direction, other line ends, and characters without a glyph (Unicode: default
+ * ignorable). */
 static const struct hidden_range {
 	unsigned from, to;
 } hidden_ranges[] = {
@@ -369,10 +393,10 @@ static bool is_hidden(unsigned c)
 enum { NON_JOINER = 0x200c, JOINER = 0x200d, TEXT_STYLE = 0xfe0e, EMOJI_STYLE = 0xfe0f };
 
 /*
- * Persian, Indic scripts and emoji are written with joiners and style selectors. One of them right after a character of
- * such a script is part of it; anywhere else, and a second one, only hides something.
+ * Persian, Indic scripts and emoji use joiners and variation selectors. One of them directly after a character of such
+ * a script is part of it; elsewhere, or repeated, it only hides something.
  */
-static bool joins(const unsigned char *from, const unsigned char *p, unsigned c)
+static bool is_joiner_in_place(const unsigned char *from, const unsigned char *p, unsigned c)
 {
 	const unsigned char *before = p;
 
@@ -383,20 +407,20 @@ static bool joins(const unsigned char *from, const unsigned char *p, unsigned c)
 	size_t len = text_utf8_len((const char *)before, (size_t)(p - before));
 	unsigned last = len == (size_t)(p - before) ? text_utf8_code((const char *)before, len) : 0;
 	if (last == EMOJI_STYLE)
-		return c == JOINER && joins(from, before, last);
+		return c == JOINER && is_joiner_in_place(from, before, last);
 	return last >= 0x80 && !is_hidden(last);
 }
 
-/* The character at p (its UTF-8, len bytes; not ASCII) of a text that begins at `from`: its number, if it is not to be
- * shown; else 0. */
-static unsigned unshowable(const unsigned char *from, const unsigned char *p, size_t len)
+/* The code point of the non-ASCII character at p (len bytes) in a text that begins at `from`, if it must be escaped;
+ * else 0. */
+static unsigned hidden_code_point(const unsigned char *from, const unsigned char *p, size_t len)
 {
 	unsigned c = text_utf8_code((const char *)p, len);
 
-	return is_hidden(c) && !joins(from, p, c) ? c : 0;
+	return is_hidden(c) && !is_joiner_in_place(from, p, c) ? c : 0;
 }
 
-/* One character that cannot be shown as it is; how many bytes it has. */
+/* Appends the escape of one such character; returns its length in bytes. */
 static size_t put_visible(const unsigned char *p, size_t len, struct buf *out)
 {
 	unsigned c = len ? text_utf8_code((const char *)p, len) : 0;
@@ -412,7 +436,7 @@ static size_t put_visible(const unsigned char *p, size_t len, struct buf *out)
 	return bad;
 }
 
-static void sanitize(const char *s, size_t n, bool lines, struct buf *out)
+static void sanitize_text(const char *s, size_t n, bool lines, struct buf *out)
 {
 	const unsigned char *from = (const unsigned char *)(n ? s : ""), *p = from, *end = p + n, *run = p;
 
@@ -424,7 +448,7 @@ static void sanitize(const char *s, size_t n, bool lines, struct buf *out)
 			continue;
 		}
 		len = *p < 0x80 ? 0 : text_utf8_len((const char *)p, (size_t)(end - p));
-		if (len && !unshowable(from, p, len)) {
+		if (len && !hidden_code_point(from, p, len)) {
 			p += len;
 			continue;
 		}
@@ -441,7 +465,7 @@ void text_json_visible(const char *s, size_t n, struct buf *out)
 
 	while (p < end) {
 		size_t len = *p < 0x80 ? 1 : text_utf8_len((const char *)p, (size_t)(end - p));
-		unsigned c = *p == 0x7f ? *p : len > 1 ? unshowable(from, p, len) : 0;
+		unsigned c = *p == 0x7f ? *p : len > 1 ? hidden_code_point(from, p, len) : 0;
 
 		if (!len)
 			len = 1;
@@ -458,9 +482,9 @@ void text_json_visible(const char *s, size_t n, struct buf *out)
 	buf_append(out, run, (size_t)(p - run));
 }
 
-void text_sanitize(const char *s, size_t n, struct buf *out) { sanitize(s, n, true, out); }
+void text_sanitize(const char *s, size_t n, struct buf *out) { sanitize_text(s, n, true, out); }
 
-void text_sanitize_line(const char *s, size_t n, struct buf *out) { sanitize(s, n, false, out); }
+void text_sanitize_line(const char *s, size_t n, struct buf *out) { sanitize_text(s, n, false, out); }
 
 static const char *const realtime_names[] = {
 	"RTMIN",    "RTMIN+1",  "RTMIN+2",  "RTMIN+3",  "RTMIN+4",  "RTMIN+5",  "RTMIN+6",  "RTMIN+7",  "RTMIN+8",

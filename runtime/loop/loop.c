@@ -6,22 +6,22 @@
 #include <event2/bufferevent.h>
 #include <unistd.h>
 
-static _Noreturn void give_up(int fd)
+static _Noreturn void exit_for_restart(int fd)
 {
-	log_error("cannot wait for descriptor %d: %s; leaving, so that a restart can take over", fd, strerror(errno));
+	log_error("cannot watch descriptor %d: %s; exiting for a restart", fd, strerror(errno));
 	_exit(1);
 }
 
 void loop_add(struct event *ev, const struct timeval *tv)
 {
 	if (event_add(ev, tv) < 0)
-		give_up((int)event_get_fd(ev));
+		exit_for_restart((int)event_get_fd(ev));
 }
 
 void loop_enable(struct bufferevent *bev, short what)
 {
 	if (bufferevent_enable(bev, what) < 0)
-		give_up((int)bufferevent_getfd(bev));
+		exit_for_restart((int)bufferevent_getfd(bev));
 }
 
 int loop_run(struct event_base *base)

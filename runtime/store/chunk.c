@@ -39,27 +39,9 @@ int chunk_parse(const MDB_val *key, const MDB_val *value, char *ret_ref, struct 
 	return 0;
 }
 
-static ssize_t read_at(int fd, char *dst, size_t n, uint64_t offset)
-{
-	size_t got = 0;
-
-	while (got < n) {
-		ssize_t r = pread(fd, dst + got, n - got, (off_t)(offset + got));
-
-		if (r < 0 && errno == EINTR)
-			continue;
-		if (r < 0)
-			return -1;
-		if (r == 0)
-			break;
-		got += (size_t)r;
-	}
-	return (ssize_t)got;
-}
-
 int chunk_read(int fd, const char *ref, const struct chunk *c, char *dst, struct err *e)
 {
-	ssize_t n = read_at(fd, dst, c->length, c->offset);
+	ssize_t n = fd_pread_all(fd, dst, c->length, c->offset);
 
 	if (n < 0)
 		return err_sys(e, errno, "read spool file '%s'", ref);
@@ -97,7 +79,7 @@ static int write_again(const struct batch_range *r, char *tmp)
 {
 	for (uint64_t done = 0; done < r->length;) {
 		size_t want = r->length - done < CHUNK_MAX ? (size_t)(r->length - done) : CHUNK_MAX;
-		ssize_t n = read_at(r->fd, tmp, want, r->offset + done);
+		ssize_t n = fd_pread_all(r->fd, tmp, want, r->offset + done);
 
 		if (n <= 0 || pwrite(r->fd, tmp, (size_t)n, (off_t)(r->offset + done)) != n)
 			return -1;
@@ -186,7 +168,7 @@ static int sum_range(struct batch_range *r, char *tmp, struct err *e)
 	while (done < r->length) {
 		size_t want = r->length - done < CHUNK_MAX ? (size_t)(r->length - done) : CHUNK_MAX;
 		uint64_t at = r->offset + done;
-		ssize_t n = read_at(r->fd, tmp, want, at);
+		ssize_t n = fd_pread_all(r->fd, tmp, want, at);
 
 		if (n < 0)
 			return err_sys(e, errno, "read spool file '%s'", r->ref);

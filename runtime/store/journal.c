@@ -101,7 +101,7 @@ int journal_read(int dir_fd, struct buf *ret, struct err *e)
 {
 	fd_auto int fd = openat(dir_fd, JOURNAL_NAME, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	struct stat st;
-	size_t got = 0;
+	ssize_t got;
 
 	if (fd < 0 && errno == ENOENT)
 		return 1;
@@ -111,19 +111,10 @@ int journal_read(int dir_fd, struct buf *ret, struct err *e)
 		return 1; /* journal_open reports it */
 	if (st.st_size > (off_t)JOURNAL_MAX)
 		return err_set(e, ERR_CORRUPT, "the journal is longer than %u MiB", JOURNAL_MAX >> 20);
-	char *p = buf_reserve(ret, (size_t)st.st_size);
-	while (got < (size_t)st.st_size) {
-		ssize_t n = pread(fd, p + got, (size_t)st.st_size - got, (off_t)got);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return err_sys(e, errno, "read the journal");
-		if (n == 0)
-			break;
-		got += (size_t)n;
-	}
-	ret->len += got;
+	got = fd_pread_all(fd, buf_reserve(ret, (size_t)st.st_size), (size_t)st.st_size, 0);
+	if (got < 0)
+		return err_sys(e, errno, "read the journal");
+	ret->len += (size_t)got;
 	return 0;
 }
 

@@ -87,9 +87,7 @@ static int read_page(struct check *p, uint64_t number, unsigned char *dst, struc
 		return set_corrupt(p, number, "is referenced, but not in the file");
 	if (p->seen++ > p->last)
 		return set_corrupt(p, number, "the pages form a cycle");
-	do
-		n = pread(p->fd, dst, p->size, (off_t)(number * p->size));
-	while (n < 0 && errno == EINTR);
+	n = fd_pread_all(p->fd, dst, p->size, number * p->size);
 	if (n < 0)
 		return err_sys(p->e, errno, "read page %llu", (unsigned long long)number);
 	if ((size_t)n != p->size)

@@ -338,19 +338,8 @@ static int port_output_fd(void *host, const char *id, int stream)
 static ssize_t port_peek_output(void *host, const char *id, int stream, uint64_t offset, void *p, size_t n)
 {
 	int fd = port_output_fd(host, id, stream);
-	size_t done = 0;
 
-	while (fd >= 0 && done < n) {
-		ssize_t r = pread(fd, (char *)p + done, n - done, (off_t)(offset + done));
-		if (r < 0 && errno == EINTR)
-			continue;
-		if (r < 0)
-			return -1;
-		if (r == 0)
-			break;
-		done += (size_t)r;
-	}
-	return (ssize_t)done;
+	return fd >= 0 ? fd_pread_all(fd, p, n, offset) : 0;
 }
 
 static void port_stop_reading(void *host, const char *id)
