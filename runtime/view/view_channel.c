@@ -78,17 +78,10 @@ static int write_listed_channel(struct view_page *p, const void *doc, struct err
 int view_channels(struct store *s, uint32_t uid, const char *session_id, unsigned limit, const char *cursor,
 		  struct buf *out, struct err *e)
 {
-	struct view_page p = { .store = s,
-			       .uid = uid,
-			       .limit = limit,
-			       .cursor = cursor,
-			       .plural = "channels",
-			       .schema = &channel_schema,
-			       .query = session_id,
-			       .matches = channel_matches,
-			       .write = write_listed_channel };
+	static const struct view_list list = { "channels", &channel_schema, .matches = channel_matches,
+					       .write = write_listed_channel };
 
-	return view_page_write(&p, out, e);
+	return view_page_write(&list, s, uid, limit, cursor, session_id, out, e);
 }
 
 int view_channel_summary(struct store *s, const char *session_id, struct jw *w, struct err *e)

@@ -163,18 +163,10 @@ static int find_jobs(struct view_page *p, struct err *e)
 
 int view_jobs(struct store *s, uint32_t uid, const struct view_job_query *q, struct buf *out, struct err *e)
 {
-	struct view_page p = { .store = s,
-			       .uid = uid,
-			       .limit = q->limit,
-			       .cursor = q->cursor,
-			       .plural = "jobs",
-			       .schema = &job_schema,
-			       .query = q,
-			       .matches = job_matches,
-			       .find = find_jobs,
-			       .write = write_listed_job };
+	static const struct view_list list = { "jobs", &job_schema, .matches = job_matches, .find = find_jobs,
+					       .write = write_listed_job };
 
-	return view_page_write(&p, out, e);
+	return view_page_write(&list, s, uid, q->limit, q->cursor, q, out, e);
 }
 
 int view_jobs_of_session(struct store *s, const char *session_id, struct jw *w, struct err *e)

@@ -12,13 +12,14 @@ static bool is_full(const struct view_page *p)
 static int write_document(struct view_page *p, const char *id, struct err *e)
 {
 	_Alignas(max_align_t) char doc[VIEW_DOCUMENT_MAX];
-	int r = view_read(p->store, p->schema, id, &p->text, doc, e);
+	int r = view_read(p->store, p->list->schema, id, &p->text, doc, e);
 
-	if (r || !view_is_visible(p->schema, doc, p->uid) || (p->matches && !p->matches(p->query, doc)))
+	if (r || !view_is_visible(p->list->schema, doc, p->uid) ||
+	    (p->list->matches && !p->list->matches(p->query, doc)))
 		return r < 0 ? -1 : 0;
 	p->found++;
-	if (p->write)
-		return p->write(p, doc, e);
+	if (p->list->write)
+		return p->list->write(p, doc, e);
 	jw_raw(&p->w, p->text.data, p->text.len);
 	return 0;
 }
@@ -73,7 +74,7 @@ int view_page_scan_list(struct view_page *p, enum view_kind kind, const char *ow
 
 int view_page_find_match(struct view_page *p, const char *prefix, const char *match, struct err *e)
 {
-	struct view_ids_query q = VIEW_PAGE_QUERY(p->schema->kind);
+	struct view_ids_query q = VIEW_PAGE_QUERY(p->list->schema->kind);
 	char whole[VIEW_KEY_MAX];
 
 	(void)snprintf(whole, sizeof(whole), "%s%s", prefix, match);
@@ -93,25 +94,27 @@ int view_page_find_match(struct view_page *p, const char *prefix, const char *ma
 	return view_page_scan(p, q, "", e);
 }
 
-int view_page_write(struct view_page *p, struct buf *out, struct err *e)
+int view_page_write(const struct view_list *list, struct store *s, uint32_t uid, unsigned limit, const char *cursor,
+		    const void *query, struct buf *out, struct err *e)
 {
+	struct view_page p = { .list = list, .store = s, .uid = uid, .limit = limit, .cursor = cursor, .query = query };
 	buf_auto struct buf page = BUF_INIT;
 
-	if (p->limit < 1 || p->limit > 1000)
+	if (limit < 1 || limit > 1000)
 		return err_field(e, "limit", "must be 1 to 1000");
-	if (p->cursor && !id_valid(p->cursor, strlen(p->cursor)))
+	if (cursor && !id_valid(cursor, strlen(cursor)))
 		return err_field(e, "cursor", "not an id: 1 to %d of A-Z a-z 0-9 _ - . :", ID_GIVEN_MAX);
-	p->w = jw_on(&page);
-	jw_obj(&p->w);
-	jw_karr(&p->w, p->plural);
-	int r = p->find ? p->find(p, e) : view_page_scan(p, VIEW_PAGE_QUERY(p->schema->kind), "", e);
-	buf_done(&p->text);
+	p.w = jw_on(&page);
+	jw_obj(&p.w);
+	jw_karr(&p.w, list->plural);
+	int r = list->find ? list->find(&p, e) : view_page_scan(&p, VIEW_PAGE_QUERY(list->schema->kind), "", e);
+	buf_done(&p.text);
 	if (r < 0)
 		return -1;
-	jw_arr_end(&p->w);
-	if (p->more && p->last[0])
-		jw_kstr(&p->w, "nextCursor", p->last);
-	jw_obj_end(&p->w);
+	jw_arr_end(&p.w);
+	if (p.more && p.last[0])
+		jw_kstr(&p.w, "nextCursor", p.last);
+	jw_obj_end(&p.w);
 	buf_append(out, page.data, page.len);
 	return 0;
 }

@@ -17,19 +17,26 @@
 #define VIEW_PAGE_SEEN_IDS 200000u /* ids, where it compares how they end */
 #define VIEW_PAGE_BYTES (4u << 20)
 
-struct view_page {
-	struct store *store;
-	uint32_t uid;       /* documents that it may not see are left out */
-	unsigned limit;     /* 1 … 1000 */
-	const char *cursor; /* NULL = from the newest */
+struct view_page;
+
+/* One list_* method. */
+struct view_list {
 	const char *plural;
 	const struct view_schema *schema;
-	const void *query;
 	bool (*matches)(const void *query, const void *doc); /* NULL = all */
 	/* Calls view_page_scan; NULL = all documents of the schema. */
 	int (*find)(struct view_page *p, struct err *e);
 	/* Writes one through `w`, with its stored text in `text`; NULL = as it is stored. */
 	int (*write)(struct view_page *p, const void *doc, struct err *e);
+};
+
+struct view_page {
+	const struct view_list *list;
+	struct store *store;
+	uint32_t uid;       /* documents that it may not see are left out */
+	unsigned limit;     /* 1 … 1000 */
+	const char *cursor; /* NULL = from the newest */
+	const void *query;
 
 	struct jw w;
 	struct buf text;
@@ -38,8 +45,9 @@ struct view_page {
 	char last[VIEW_ID_MAX]; /* examined last: the next cursor */
 };
 
-/* Appends the page to `out`, which is untouched on failure. */
-int view_page_write(struct view_page *p, struct buf *out, struct err *e);
+/* Appends the page to `out`, which is untouched on failure. The other parameters are members of struct view_page. */
+int view_page_write(const struct view_list *list, struct store *s, uint32_t uid, unsigned limit, const char *cursor,
+		    const void *query, struct buf *out, struct err *e);
 /* For `find`: until the page is full. `owner`: how keys begin, where they are a list's. May be called several times. */
 int view_page_scan(struct view_page *p, struct view_ids_query q, const char *owner, struct err *e);
 #define VIEW_PAGE_QUERY(kind_) ((struct view_ids_query){ .kind = kind_, .descending = true, .max = VIEW_PAGE_IDS })

@@ -201,32 +201,19 @@ static int check_id(const char *text, const char *field, struct err *e)
 
 int view_processes(struct store *s, uint32_t uid, const struct view_process_query *q, struct buf *out, struct err *e)
 {
-	struct view_page p = { .store = s,
-			       .uid = uid,
-			       .limit = q->limit,
-			       .cursor = q->cursor,
-			       .plural = "processes",
-			       .schema = &process_schema,
-			       .query = q,
-			       .matches = process_matches,
-			       .find = find_processes,
-			       .write = write_listed_process };
+	static const struct view_list list = { "processes", &process_schema, .matches = process_matches,
+					       .find = find_processes, .write = write_listed_process };
 
 	if (check_id(q->match, "match", e) < 0 || check_id(q->session_id, "sessionId", e) < 0)
 		return -1;
-	return view_page_write(&p, out, e);
+	return view_page_write(&list, s, uid, q->limit, q->cursor, q, out, e);
 }
 
 int view_sessions(struct store *s, uint32_t uid, unsigned limit, const char *cursor, struct buf *out, struct err *e)
 {
-	struct view_page p = { .store = s,
-			       .uid = uid,
-			       .limit = limit,
-			       .cursor = cursor,
-			       .plural = "sessions",
-			       .schema = &session_schema };
+	static const struct view_list list = { "sessions", &session_schema };
 
-	return view_page_write(&p, out, e);
+	return view_page_write(&list, s, uid, limit, cursor, NULL, out, e);
 }
 
 /* ---- recovery and retention ---- */

@@ -127,17 +127,10 @@ static int find_subagents(struct view_page *p, struct err *e)
 
 int view_subagents(struct store *s, uint32_t uid, const struct view_subagent_query *q, struct buf *out, struct err *e)
 {
-	struct view_page p = { .store = s,
-			       .uid = uid,
-			       .limit = q->limit,
-			       .cursor = q->cursor,
-			       .plural = "subagents",
-			       .schema = &subagent_schema,
-			       .query = q,
-			       .find = find_subagents,
-			       .write = write_listed_subagent };
+	static const struct view_list list = { "subagents", &subagent_schema, .find = find_subagents,
+					       .write = write_listed_subagent };
 
-	return view_page_write(&p, out, e);
+	return view_page_write(&list, s, uid, q->limit, q->cursor, q, out, e);
 }
 
 int view_write_subagents(struct store *s, const char *session_id, const char *thread_id, struct jw *w, struct err *e)

@@ -224,17 +224,9 @@ static int find_tasks(struct view_page *p, struct err *e)
 
 int view_tasks(struct store *s, uint32_t uid, const struct view_task_query *q, struct buf *out, struct err *e)
 {
-	struct view_page p = { .store = s,
-			       .uid = uid,
-			       .limit = q->limit,
-			       .cursor = q->cursor,
-			       .plural = "tasks",
-			       .schema = &task_schema,
-			       .query = q,
-			       .matches = task_matches,
-			       .find = find_tasks };
+	static const struct view_list list = { "tasks", &task_schema, .matches = task_matches, .find = find_tasks };
 
-	return view_page_write(&p, out, e);
+	return view_page_write(&list, s, uid, q->limit, q->cursor, q, out, e);
 }
 
 /* ---- for snapshots ---- */

@@ -116,16 +116,9 @@ static bool action_matches(const void *query, const void *doc)
 
 int view_actions(struct store *s, uint32_t uid, const struct view_action_query *q, struct buf *out, struct err *e)
 {
-	struct view_page p = { .store = s,
-			       .uid = uid,
-			       .limit = q->limit,
-			       .cursor = q->cursor,
-			       .plural = "actions",
-			       .schema = &action_schema,
-			       .query = q,
-			       .matches = action_matches };
+	static const struct view_list list = { "actions", &action_schema, .matches = action_matches };
 
-	return view_page_write(&p, out, e);
+	return view_page_write(&list, s, uid, q->limit, q->cursor, q, out, e);
 }
 
 /* ---- the queue ---- */

@@ -1,4 +1,4 @@
-"""Exports come from the log alone: the same facts give the same bytes, before and after a restart, and a pack can be folded again."""
+"""Exports come from the log alone: the same facts give the same bytes, before and after a restart, and a pack can be projected again."""
 
 import hashlib
 import json
@@ -185,7 +185,7 @@ def test_replay_cases_reviews_and_the_rest(home):
         assert metrics["bailiff.model.time_to_first_token"] == 7000 and metrics["bailiff.spans.without_trace"] == len(spans)
 
 
-def test_a_pack_is_folded_again(home):
+def test_a_pack_is_projected_again(home):
     with home.rpc() as rpc:
         session, loop, _ = work(rpc)
     path = os.path.join(home.dir, "pack.json")

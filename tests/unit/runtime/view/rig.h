@@ -287,8 +287,8 @@ static inline void wait_for(const bool *done)
 	}
 }
 
-/* Models equal a fresh fold of the log, and rebuilding them changes nothing. */
-static inline void folds_again(void)
+/* Models equal a fresh projection of the log, and rebuilding them changes nothing. */
+static inline void projects_again(void)
 {
 	struct verdict v = { 0 }, r = { 0 };
 

@@ -22,7 +22,7 @@ START_TEST(output_is_counted_and_its_beginning_kept)
 	ck_assert_str_eq(b.process_id, P1);
 	ck_assert(!b.ended && !b.expired);
 	ck_assert_int_eq(view_output_brief(store, 1001, O1, &b, &e), 1);
-	folds_again();
+	projects_again();
 }
 END_TEST
 
@@ -110,7 +110,7 @@ START_TEST(ended_outputs_expire_once)
 	ck_assert_uint_eq(expirable(end + 1), 0);
 	is_raw(process(&out), "outputs.stdout.expired", "true");
 	is_text(process(&out), "outputs.stdout.preview", "");
-	folds_again();
+	projects_again();
 }
 END_TEST
 

@@ -1,4 +1,4 @@
-/* Processes: one, and lists of them; a fresh fold gives the same bytes. */
+/* Processes: one, and lists of them; a fresh projection gives the same bytes. */
 
 #include "tests/unit/runtime/view/rig.h"
 
@@ -29,7 +29,7 @@ START_TEST(a_started_process_is_running)
 	is_raw(d, "violations", "[]");
 	is_absent(d, "endedAt");
 	is_absent(d, "exitCode");
-	folds_again();
+	projects_again();
 }
 END_TEST
 
@@ -55,7 +55,7 @@ START_TEST(a_completed_process_says_how)
 	/* also the one that the terminal event does not name */
 	ck_assert_int_eq(view_output_brief(store, 0, O2, &b, &e), 0);
 	ck_assert(b.ended);
-	folds_again();
+	projects_again();
 }
 END_TEST
 
@@ -72,7 +72,7 @@ START_TEST(the_first_end_counts)
 	d = process(&out);
 	is_text(d, "status", "completed");
 	is_number(d, "durationMs", 12);
-	folds_again();
+	projects_again();
 }
 END_TEST
 
@@ -104,7 +104,7 @@ START_TEST(ends_have_their_own_status)
 		is_text(d, "statusReason", rows[_i].reason);
 	else
 		is_absent(d, "statusReason");
-	folds_again();
+	projects_again();
 }
 END_TEST
 
@@ -120,7 +120,7 @@ START_TEST(closing_stdin_is_remembered)
 	put(EVENT_PROCESS_INPUT, (struct ids){ S1, T1, U1, P1, NULL, NULL }, NULL,
 	    "{\"kind\":\"eof\",\"redacted\":false,\"by\":{\"uid\":1}}");
 	is_raw(process(&out), "stdinClosed", "true");
-	folds_again();
+	projects_again();
 }
 END_TEST
 
@@ -152,7 +152,7 @@ START_TEST(events_about_unknown_things_make_documents)
 	d = process(&out);
 	is_text(d, "status", "completed");
 	is_raw(d, "outputs", "{}");
-	folds_again();
+	projects_again();
 }
 END_TEST
 

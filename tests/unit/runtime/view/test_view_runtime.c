@@ -29,7 +29,7 @@ START_TEST(the_system_session_is_found)
 	is_number(value_of(&out), "alive", 1);
 	is_number(value_of(&out), "lost", 2);
 	is_number(value_of(&out), "reconstructions", 1);
-	folds_again();
+	projects_again();
 }
 END_TEST
 

@@ -33,7 +33,7 @@ START_TEST(a_session_snapshot_holds_what_the_schemas_want)
 	is_text(element(jval_get(thread, "incidents"), 0), "category", "exit");
 	if (getenv("VIEW_TEST_PRINT"))
 		printf("%s\n", out.data);
-	folds_again();
+	projects_again();
 }
 END_TEST
 
@@ -67,10 +67,10 @@ START_TEST(a_session_has_the_rules_it_was_given_last)
 	is_rules("{\"deny\":[\"Bash(rm:*)\"],\"ask\":[\"Bash\"]}");
 	put(EVENT_POLICY_CHANGED, ids, NULL, "{\"layer\":\"session\",\"permissions\":{\"allow\":[\"Bash(ls)\"]}}");
 	is_rules("{\"allow\":[\"Bash(ls)\"]}");
-	folds_again();
+	projects_again();
 	put(EVENT_POLICY_CHANGED, ids, NULL, "{\"layer\":\"session\",\"permissions\":{}}");
 	is_rules(NULL);
-	folds_again();
+	projects_again();
 }
 END_TEST
 

@@ -77,10 +77,10 @@ static int fold_of_version_4(struct models *m, const struct event_view *ev, stru
 	return models_put(m, VIEW_THREAD_TURN, key, (size_t)n, "{}", 2, e);
 }
 
-static void reopen(store_project_fn fold)
+static void reopen(store_project_fn project)
 {
 	char dir[96], spool[96];
-	const struct store_options o = { .dir = dir, .spool_dir = spool, .project = fold, .map_bytes = 64 << 20 };
+	const struct store_options o = { .dir = dir, .spool_dir = spool, .project = project, .map_bytes = 64 << 20 };
 	struct err e = ERR_INIT;
 
 	store_close(store);
@@ -139,7 +139,7 @@ START_TEST(turns_whose_submission_was_removed_before_the_upgrade_are_the_oldest)
 	is_window(NULL, 10, "a turn_b turn_c turn_z turn_y ");
 	is_window("turn_c", 1, "turn_z ");
 	is_window("turn_z", 10, "turn_y ");
-	folds_again();
+	projects_again();
 }
 END_TEST
 
