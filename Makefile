@@ -78,9 +78,9 @@ NAME_SERVICE_O := $(if $(STATIC),$(BUILD)/obj/runtime/base/name_service.o)
 ARCHIVES += $(ASAN_OPTIONS_O) $(NAME_SERVICE_O)
 LINK = $(Q)$(CC) $(LDFLAGS_ALL) -o $@ $< -Wl,--start-group $(ARCHIVES) -Wl,--end-group $(LIBS)
 
-# Under sanitizers bailiffd is its own spawner. SPAWNER_LIBS='-lseccomp -lmd -lxxhash' takes the shared libraries.
+# Under sanitizers bailiffd is its own spawner. SPAWNER_LIBS='-lseccomp -lcap -lmd -lxxhash' takes the shared libraries.
 SPAWNER := $(if $(filter debug release static,$(MODE)),$(BUILD)/bailiff-spawner)
-SPAWNER_LIBS ?= -Wl,-Bstatic -lseccomp -lmd -lxxhash $(if $(STATIC),,-Wl,-Bdynamic)
+SPAWNER_LIBS ?= -Wl,-Bstatic -lseccomp -lcap -lmd -lxxhash $(if $(STATIC),,-Wl,-Bdynamic)
 
 .PHONY: all
 all: $(BUILD)/bailiffd $(BUILD)/bailiff $(BUILD)/bailiff-gateway $(BUILD)/bailiff-tool $(SPAWNER) $(if $(STATIC),,$(BUILD)/bailiff-otlp $(BUILD)/bailiff-webhook)

@@ -19,6 +19,7 @@ struct audit_message {
 int audit_send(int fd, uint16_t type, uint16_t flags, const void *body, size_t n);
 /* The next message; its length. ETIMEDOUT when none comes. */
 ssize_t audit_receive(int fd, struct audit_message *ret);
+ssize_t audit_receive_within(int fd, int ms, struct audit_message *ret);
 /* The error that a message of type NLMSG_ERROR carries; 0 = an acknowledgement. */
 int audit_error_of(const struct audit_message *m, ssize_t n);
 /* Sends a request and waits for the acknowledgement. */

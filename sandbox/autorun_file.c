@@ -148,6 +148,16 @@ void autorun_examine(struct autorun *a, int at, const char *name, struct autorun
 	}
 }
 
+bool autorun_in_write_root(const struct autorun *a, const char *path)
+{
+	for (uint32_t i = 0; i < a->plan->mount_count; i++) {
+		const struct plan_mount *m = plan_mount(a->plan, i);
+		if (m->kind == PLAN_MOUNT_WRITE && plan_path_inside(path, plan_string(a->plan, m->path_off)))
+			return true;
+	}
+	return false;
+}
+
 /*
  * A link is executed by what it leads to, which may be anywhere in a write root: that file is examined under its own
  * name. The kernel says which one it is; a broken link leads to nothing.

@@ -3,7 +3,7 @@
 
 /*
  * Between autorun.c (what is compared), autorun_search.c (where it is found), autorun_file.c (one file) and
- * autorun_config.c (what a git configuration leads to). Everything lives in one mapping of fixed size, of which the
+ * git_config.c (reads a git configuration). Everything lives in one mapping of fixed size, of which the
  * kernel provides what is touched: an init allocates nothing while a command's memory may be limited.
  */
 
@@ -93,16 +93,9 @@ void autorun_examine(struct autorun *a, int at, const char *name, struct autorun
 const struct autorun_file *autorun_check_entry(struct autorun *a, int at, const char *name, const char *path,
 					       const char *program);
 
-/* autorun_search.c */
-void autorun_search(struct autorun *a);
-/* Every file in and below a folder. */
-void autorun_check_tree(struct autorun *a, int at, const char *name, const char *path, const char *program,
-			unsigned depth);
 bool autorun_in_write_root(const struct autorun *a, const char *path);
 
-/* autorun_config.c */
-/* Files and hook folders that this configuration names; `folder` is where it is, `top` the working tree. */
-void autorun_follow_config(struct autorun *a, const struct autorun_file *config, const char *folder, const char *top,
-			   unsigned depth);
+/* autorun_search.c */
+void autorun_search(struct autorun *a);
 
 #endif

@@ -5,6 +5,8 @@
 
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
+#include "runtime/base/path.h"
+#include "sandbox/git_config.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -18,6 +20,8 @@
 
 #define FOLDER_FLAGS (O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC)
 #define TREE_DEPTH_MAX 8u
+#define INCLUDES_DEEP 5u
+#define INCLUDES_MAX 256u /* of one search: files may include each other, and themselves */
 #define TIMELESS_FOLDERS 512u
 #define MATCHES_MAX 64u /* autorun names in one folder */
 #define ENTRIES_ROOM 16384
@@ -133,8 +137,8 @@ static bool is_sample(const char *program, const char *name)
 	return strcmp(program, "git") == 0 && ends_in(name, ".sample");
 }
 
-void autorun_check_tree(struct autorun *a, int at, const char *name, const char *path, const char *program,
-			unsigned depth)
+static void check_tree(struct autorun *a, int at, const char *name, const char *path, const char *program,
+		       unsigned depth)
 {
 	char inner[PATH_MAX];
 	struct stat st;
@@ -151,31 +155,78 @@ void autorun_check_tree(struct autorun *a, int at, const char *name, const char 
 		if (is_sample(program, d->d_name) || !join(a, path, d->d_name, inner))
 			continue;
 		if (is_folder(e.fd, d))
-			autorun_check_tree(a, e.fd, d->d_name, inner, program, depth + 1);
+			check_tree(a, e.fd, d->d_name, inner, program, depth + 1);
 		else
 			autorun_check_entry(a, e.fd, d->d_name, inner, program);
 	}
 	fd_close(&e.fd);
 }
 
-static void meet_row(struct autorun *a, int at, const struct row *r, const char *name)
+/* ---- git configurations: files that they include, and the folder that they name for hooks ---- */
+
+/* Absolute; false: not a path that can be told without asking git (~, %(prefix)). */
+static bool resolve_path(const char *folder, const char *value, char ret[PATH_MAX])
+{
+	char whole[2 * PATH_MAX + 2];
+	if (value[0] == '~' || value[0] == '%')
+		return false;
+	snprintf(whole, sizeof whole, "%s/%s", value[0] == '/' ? "" : folder, value);
+	return path_clean(whole, ret, NULL) == 0;
+}
+
+static void follow_config(struct autorun *a, const struct autorun_file *config, const char *folder, const char *top,
+			  unsigned depth);
+
+static void follow_include(struct autorun *a, const char *value, const char *folder, const char *top, unsigned depth)
+{
+	char path[PATH_MAX];
+	if (!resolve_path(folder, value, path) || !autorun_in_write_root(a, path))
+		return;
+	const struct autorun_file *f = autorun_check_entry(a, AT_FDCWD, path, path, "git");
+	if (f && ++a->search.includes > INCLUDES_MAX)
+		a->partial |= AUTORUN_PARTIAL_FILES;
+	else if (f && path_up(path))
+		follow_config(a, f, path, top, depth + 1);
+}
+
+static void follow_config(struct autorun *a, const struct autorun_file *config, const char *folder, const char *top,
+			  unsigned depth)
+{
+	struct git_setting s = { .section = "" };
+	char path[PATH_MAX];
+	bool outer = a->led;
+	if (config->type != AUTORUN_TYPE_FILE || !config->kept || depth > INCLUDES_DEEP)
+		return;
+	a->led |= !autorun_find(&a->before, config->path); /* else the first search went the same way */
+	for (const char *at = config->text; git_config_next(&at, &s);) {
+		bool include = strcasecmp(s.section, "include") == 0 || strcasecmp(s.section, "includeif") == 0;
+		if (include && strcasecmp(s.key, "path") == 0)
+			follow_include(a, s.value, folder, top, depth);
+		else if (strcasecmp(s.section, "core") == 0 && strcasecmp(s.key, "hookspath") == 0 &&
+			 resolve_path(top, s.value, path) && autorun_in_write_root(a, path) && strcmp(path, top) != 0)
+			check_tree(a, AT_FDCWD, path, path, "git", 0);
+	}
+	a->led = outer;
+}
+
+static void check_row(struct autorun *a, int at, const struct row *r, const char *name)
 {
 	char path[PATH_MAX];
 	struct stat st;
 	if (!join(a, a->search.path, name, path))
 		return;
 	if (r->kind == KIND_TREE)
-		autorun_check_tree(a, at, name, path, r->program, 0);
+		check_tree(a, at, name, path, r->program, 0);
 	else if (strcasecmp(name, ".git") != 0 || fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
 		 !S_ISDIR(st.st_mode))
 		autorun_check_entry(a, at, name, path, r->program);
 }
 
-static void meet_git(struct autorun *a, int at, bool called_git)
+static void check_git(struct autorun *a, int at, bool called_git)
 {
 	char top[PATH_MAX];
 	for (size_t i = 0; i < countof(git_rows); i++)
-		meet_row(a, at, &git_rows[i], git_rows[i].path);
+		check_row(a, at, &git_rows[i], git_rows[i].path);
 	memcpy(top, a->search.path, a->search.path_len + 1);
 	if (called_git)
 		*strrchr(top, '/') = 0;
@@ -188,7 +239,7 @@ static void meet_git(struct autorun *a, int at, bool called_git)
 		if (!f && a->again)
 			f = autorun_find(&a->found, path);
 		if (f)
-			autorun_follow_config(a, f, a->search.path, top, 0);
+			follow_config(a, f, a->search.path, top, 0);
 	}
 }
 
@@ -252,16 +303,6 @@ static bool is_private(const struct autorun *a, const char *path)
 		const struct plan_mount *m = plan_mount(a->plan, i);
 		if ((m->kind == PLAN_MOUNT_EMPTY || m->kind == PLAN_MOUNT_HIDE) &&
 		    strcmp(plan_string(a->plan, m->path_off), path) == 0)
-			return true;
-	}
-	return false;
-}
-
-bool autorun_in_write_root(const struct autorun *a, const char *path)
-{
-	for (uint32_t i = 0; i < a->plan->mount_count; i++) {
-		const struct plan_mount *m = plan_mount(a->plan, i);
-		if (m->kind == PLAN_MOUNT_WRITE && plan_path_inside(path, plan_string(a->plan, m->path_off)))
 			return true;
 	}
 	return false;
@@ -363,7 +404,7 @@ static void visit_git(struct autorun *a, uint32_t i, int fd)
 {
 	static const char *const below[] = { "modules", "worktrees" };
 	struct stat st;
-	meet_git(a, fd, true);
+	check_git(a, fd, true);
 	for (size_t k = 0; k < countof(below); k++) {
 		if (fstatat(fd, below[k], &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode))
 			add_folder(a, i, below[k], a->search.folder[i].flags & AUTORUN_FOLDER_LATE);
@@ -386,7 +427,7 @@ static void visit_entries(struct autorun *a, uint32_t i, int fd, struct match *m
 	}
 	if (!is_git_directory(marks))
 		return;
-	meet_git(a, fd, false);
+	check_git(a, fd, false);
 	for (uint32_t k = first; k < s->count; k++) {
 		if (strcasecmp(name_of(s, k), "objects") == 0)
 			s->folder[k].flags |= AUTORUN_FOLDER_OBJECTS;
@@ -413,7 +454,7 @@ static void visit(struct autorun *a, uint32_t i)
 	else
 		visit_entries(a, i, fd, matches, &n);
 	for (size_t k = 0; k < n; k++)
-		meet_row(a, fd, matches[k].row, matches[k].name);
+		check_row(a, fd, matches[k].row, matches[k].name);
 }
 
 /* A write root may be a file. */

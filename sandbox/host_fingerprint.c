@@ -2,7 +2,7 @@
 
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
-#include "sandbox/fsid.h"
+#include "sandbox/become_peer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -106,13 +106,13 @@ static bool all_hold(const struct host_fingerprint *s, const struct plan_head *p
 	return true;
 }
 
-static bool become_peer(const struct fingerprint_peer *p)
+static bool switch_to_peer(const struct fingerprint_peer *p)
 {
 	return !p->switches || fsid_set(p->uid, p->gid, p->groups, p->ngroups) == 0;
 }
 
 /* Who stayed the peer would from then on look at everybody's files as the peer: there is nothing to go on with. */
-static void become_self(const struct fingerprint_peer *p)
+static void switch_back(const struct fingerprint_peer *p)
 {
 	if (!p->switches || (fsid_restore() == 0 && syscall(SYS_setgroups, 0, NULL) == 0))
 		return;
@@ -122,8 +122,8 @@ static void become_self(const struct fingerprint_peer *p)
 
 int fingerprint_open_as(const struct fingerprint_peer *peer, const char *path)
 {
-	int fd = become_peer(peer) ? fingerprint_open(path, true, true) : -1, keep = errno;
-	become_self(peer);
+	int fd = switch_to_peer(peer) ? fingerprint_open(path, true, true) : -1, keep = errno;
+	switch_back(peer);
 	errno = keep;
 	return fd;
 }
@@ -137,7 +137,7 @@ bool fingerprint_matches(const struct host_fingerprint *s, const struct plan_hea
 	}
 	if (s->lost || s->count > FINGERPRINT_MAX || !all_hold(s, plan, 0))
 		return false;
-	bool held = become_peer(peer) && all_hold(s, plan, FINGERPRINT_AS_PEER);
-	become_self(peer);
+	bool held = switch_to_peer(peer) && all_hold(s, plan, FINGERPRINT_AS_PEER);
+	switch_back(peer);
 	return held;
 }

@@ -19,6 +19,7 @@
  */
 
 #include "sandbox/steps.h"
+#include "sandbox/tree_files.h"
 
 #include <stddef.h>
 #include <stdint.h>

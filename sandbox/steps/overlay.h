@@ -3,7 +3,7 @@
 
 /* Copy-on-write roots. See overlay.c. */
 
-#include "sandbox/steps.h"
+#include "sandbox/steps/step.h"
 
 /*
  * A detached overlay for this write root of the plan: over `lower`, the detached tree that would be bound without it;

@@ -38,7 +38,8 @@
 #include "sandbox/steps/public_view.h"
 
 #include "runtime/base/fd.h"
-#include "sandbox/fsid.h"
+#include "sandbox/become_peer.h"
+#include "sandbox/capability.h"
 #include "sandbox/steps/step.h"
 #include "sandbox/steps/tree.h"
 #include "sandbox/userns.h"
@@ -164,28 +165,16 @@ static bool has_closed_way_below(const struct step_context *c, const char *folde
 static int become_stranger(const struct step_context *c)
 {
 	uid_t uid = c->privileged ? c->uid : 0; /* in the user namespace the swap's other end is called 0 */
-	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[2] = { { 0 }, { 0 } };
-	if (fsid_set(uid, (gid_t)uid, NULL, 0) < 0 || syscall(SYS_capget, &head, data) < 0)
-		return -1;
-	data[0].effective = data[1].effective = 0;
-	data[CAP_TO_INDEX(CAP_SYS_ADMIN)].effective = CAP_TO_MASK(CAP_SYS_ADMIN);
-	return (int)syscall(SYS_capset, &head, data);
+	return fsid_set(uid, (gid_t)uid, NULL, 0) < 0 ? -1 : capability_lower_to(CAP_SYS_ADMIN);
 }
 
 static int become_builder(int before)
 {
-	int keep = errno;
-	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[2] = { { 0 }, { 0 } };
+	int saved = errno;
 	/* The ids first: with each change from or to 0 the kernel changes capabilities, too. */
-	if (fsid_restore() < 0 || syscall(SYS_capget, &head, data) < 0)
+	if (fsid_restore() < 0 || capability_raise_all() < 0)
 		return -1;
-	data[0].effective = data[0].permitted;
-	data[1].effective = data[1].permitted;
-	if (syscall(SYS_capset, &head, data) < 0)
-		return -1;
-	errno = keep;
+	errno = saved;
 	return before;
 }
 

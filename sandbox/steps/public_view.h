@@ -6,7 +6,7 @@
  * everybody may read. public_view.c says why and how. 0, or −1 with errno and the context's path.
  */
 
-#include "sandbox/steps.h"
+#include "sandbox/steps/step.h"
 
 /* Puts a view of a folder or file of the host's at a place of the new root, read-only; what is mounted below it is
  * there too. */

@@ -1,10 +1,71 @@
 #ifndef BAILIFF_SANDBOX_STEPS_STEP_H
 #define BAILIFF_SANDBOX_STEPS_STEP_H
 
-/* The functions of steps.def, one in each file of this folder. 0, or −1 with errno and, where it helps, c->path. */
+/*
+ * The steps between clone and exec, in the fixed order of steps.def. If a step fails, its row, an errno and a path go
+ * to the status socket and the command does not run. After the clone nothing logs, and nothing allocates for a command.
+ */
 
 #include "sandbox/steps.h"
+#include "sandbox/tree_files.h"
 
+#include <stddef.h>
+#include <sys/types.h>
+
+struct host_fingerprint;
+struct sysfilter;
+
+#define STEP_OWN_MAX 64
+
+/* What the steps work on; filled by the spawner before the clone. */
+struct step_context {
+	const struct plan_head *plan;
+	uid_t uid; /* what the command runs as: the peer's, or an id that stands for a root peer */
+	gid_t gid;
+	uid_t peer_uid;        /* as whom paths are looked up */
+	const char *root_home; /* where a root peer's own links are followed; "" = nowhere */
+	gid_t peer_gid;
+	const gid_t *groups;
+	size_t ngroups;
+	bool privileged; /* the spawner has CAP_SYS_ADMIN outside; else a user namespace was made */
+	bool outer_root; /* a root peer's files cannot be mapped: the command has root's uid outside
+			    (steps/public_view.c) */
+	int userns_fd;   /* … and enters this user namespace; −1 = it is in one from the start */
+	int maps_fd;     /* … whose maps are there when a byte can be read here; −1 = the init writes them itself */
+	int stdin_fd, stdout_fd, stderr_fd, status_fd, gate_fd, guard_pidfd; /* −1 = none */
+	int master_fd, slave_fd;        /* PLAN_TTY: the terminal, from the step `terminal` on; else −1 */
+	struct tree_files tree;         /* of the cgroups that it is in */
+	bool logged;                    /* somebody reads the audit records of this sandbox */
+	const struct sysfilter *filter; /* of system calls; NULL = could not be built */
+	/* For a private root (PLAN_PRIVATE_ROOT). */
+	int idmap_fd;         /* user namespace that swaps root's ids and the command's; −1 = ids stay as they are */
+	int cow_fd;           /* PLAN_COW: the run's folder (sandbox/cow_layout.h); −1 = none */
+	const char *cow_path; /* and where it is */
+	int net_fd;           /* a network namespace with loopback, made ahead; −1 = it was made with the clone */
+	int oom_fd;           /* the init's own oom_score_adj; −1 = out of reach */
+	int prebuilt_fd; /* of a sandbox that is built ahead: where the rest of its plan will come; −1 = it is there */
+	int listen_fd;   /* PLAN_NET_ALLOW: made by `network`, handed out with READY; −1 = none */
+	int resolver_fd; /* where a sandbox with a network of its own is asked for names; made by `network`; −1 = none
+			  */
+	int placeholder_fd;                    /* to the keeper of placeholders; −1 = there are none */
+	struct step_placeholders placeholders; /* its answer */
+	struct host_fingerprint *fingerprint;  /* of a sandbox that is built ahead for one plan: what of the host's it
+				 depends on; NULL =  no matter */
+	int root_fd;                           /* the new root, from `root` to `pivot` */
+	int void_folder, void_file;            /* nothing, to be bound over what is hidden */
+	int self_fds; /* outer_root: the init's own /proc/self/fd, which is covered then; −1 = it is there */
+	dev_t own_devices[STEP_OWN_MAX]; /* file systems that were made for this sandbox */
+	unsigned own_count;
+	uint32_t layers; /* enum plan_layer in force so far: steps add theirs */
+	char path[128];  /* a failing step says here what it was about */
+};
+
+/* Runs the steps of one kind in order; on failure *ret_step is the row and errno is set. */
+int steps_run(struct step_context *c, enum step_where where, enum sandbox_step *ret_step);
+
+/* ---- for the steps ---- */
+
+/* 0, or −1 with errno and, where it helps, c->path. */
 int step_bounds(struct step_context *c);
 int step_limits(struct step_context *c);
 int step_id_maps(struct step_context *c);
@@ -33,13 +94,12 @@ int step_rlimits(struct step_context *c);
 int step_signals(struct step_context *c);
 int step_gate(struct step_context *c);
 
-/* Whether the plan asks for a private root (root.c): steps that belong to one do nothing otherwise. */
-bool step_confined(const struct step_context *c);
-#define STEP_TMP_BYTES (1ull << 30) /* of private /tmp and so on where the plan says nothing */
+/* Whether the plan asks for a private root: the steps that belong to one do nothing otherwise. */
+static inline bool step_confined(const struct step_context *c) { return c->plan->flags & PLAN_PRIVATE_ROOT; }
 
-/* Empties the bounding set; what the process itself can do stays. */
-void step_drop_bounds(void);
-/* Notes what a failing step was about, cut to what fits; leaves errno alone. */
+#define STEP_TMP_BYTES (1ull << 30) /* of private /tmp and so on where the plan sets no limit */
+
+/* Records the path that a failing step was working on, truncated to fit; leaves errno alone. */
 void step_path(struct step_context *c, const char *path);
 
 #endif

@@ -1,8 +1,13 @@
-#include "runtime/base/fd.h"
+/* Limits of the tree by cgroup (in the init), and of each process by setrlimit (in the command's process). */
+
 #include "sandbox/steps/step.h"
+
+#include "runtime/base/fd.h"
+#include "sandbox/plan.h"
 #include "sandbox/tree_limit.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* On v1 hierarchies: before anything of the peer's is touched. "0" is the writer itself. */
@@ -18,6 +23,114 @@ int step_limits(struct step_context *c)
 		tree_files_open_v1(&c->tree, (enum tree_limit)i, c->tree.leaf[i]);
 		fd_close(&c->tree.leaf[i]);
 		c->layers |= PLAN_LAYER_CGROUP;
+	}
+	return 0;
+}
+
+/* What programs expect that use select(2); the daemon itself runs with far more. */
+#define OPEN_FILES_DEFAULT 1024u
+#define MEMLOCK_MOST (8u << 20) /* the kernel's own default */
+
+/* Not more than `value`: where the hard limit is lower already, that stays. */
+static int limit(int resource, uint64_t value)
+{
+	struct rlimit r;
+	if (getrlimit((__rlimit_resource_t)resource, &r) < 0)
+		return -1;
+	if (value < r.rlim_max)
+		r.rlim_max = value;
+	r.rlim_cur = r.rlim_max;
+	return setrlimit((__rlimit_resource_t)resource, &r);
+}
+
+/*
+ * Descriptors on their way through sockets are counted by user, against the sender's limit of open ones. A command of
+ * our own user's that sends and never takes must come to its limit before we come to ours: else no other could be
+ * started.
+ */
+static int limit_open_files(const struct step_context *c)
+{
+	struct rlimit r;
+	if (getrlimit(RLIMIT_NOFILE, &r) < 0)
+		return -1;
+	uint64_t wanted = c->plan->open_files;
+	if (step_confined(c))
+		r.rlim_max -= r.rlim_max / 4;
+	if (wanted < r.rlim_max)
+		r.rlim_max = wanted;
+	r.rlim_cur = wanted == PLAN_UNLIMITED && r.rlim_max > OPEN_FILES_DEFAULT ? OPEN_FILES_DEFAULT : r.rlim_max;
+	return setrlimit(RLIMIT_NOFILE, &r);
+}
+
+/* What the daemon was given for itself, or its user for something else: a turn before others, and memory that stays. */
+static int limit_advantages(void)
+{
+	static const struct {
+		int resource;
+		rlim_t most;
+	} rows[] = { { RLIMIT_RTPRIO, 0 }, { RLIMIT_NICE, 0 }, { RLIMIT_MEMLOCK, MEMLOCK_MOST } };
+	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+		struct rlimit r;
+		if (getrlimit((__rlimit_resource_t)rows[i].resource, &r) < 0)
+			return -1;
+		if (r.rlim_max > rows[i].most && limit(rows[i].resource, rows[i].most) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* The kernel then runs that program outside, as root, with a crashed command's memory to read. */
+static bool host_handles_crashes(void)
+{
+	char first = 0;
+	fd_auto int fd = open("/proc/sys/kernel/core_pattern", O_RDONLY | O_CLOEXEC);
+	return fd < 0 || read(fd, &first, 1) != 1 || first == '|';
+}
+
+/*
+ * Whoever wants a core says so inside: a service manager lets every daemon write them, and then all its commands would.
+ * A limit of 1 is too small for any, and the only one that keeps the kernel from running the host's program; where
+ * there is one, nobody raises it.
+ */
+static int write_no_core(void)
+{
+	struct rlimit r;
+	if (getrlimit(RLIMIT_CORE, &r) < 0)
+		return -1;
+	if (r.rlim_max > 1 && host_handles_crashes())
+		r.rlim_max = 1;
+	r.rlim_cur = r.rlim_max ? 1 : 0;
+	return setrlimit(RLIMIT_CORE, &r);
+}
+
+int step_rlimits(struct step_context *c)
+{
+	const struct plan_head *p = c->plan;
+	if (step_confined(c) && (limit_advantages() < 0 || write_no_core() < 0))
+		return -1;
+	if (limit_open_files(c) < 0) {
+		step_path(c, "openFiles");
+		return -1;
+	}
+	if (p->file_bytes != PLAN_UNLIMITED && limit(RLIMIT_FSIZE, p->file_bytes) < 0) {
+		step_path(c, "fileBytes");
+		return -1;
+	}
+	/*
+	 * Where no cgroup counts the processes, the kernel counts them by user: of an id or a user namespace that is
+	 * the sandbox's own that is the same; else other processes of the peer's are counted too.
+	 */
+	if (p->limits.value[PLAN_LIMIT_PIDS] && c->tree.file[TREE_FILE_PIDS_EVENTS] < 0 &&
+	    limit(RLIMIT_NPROC, plan_tasks(p)) < 0) {
+		step_path(c, "pids");
+		return -1;
+	}
+	/* The init sums the tree's cpu time from its /proc; without one, each process is held to the limit by itself.
+	 */
+	if (p->cpu_ms != PLAN_UNLIMITED && !(c->layers & PLAN_LAYER_MOUNTS) &&
+	    limit(RLIMIT_CPU, (p->cpu_ms + 999) / 1000) < 0) {
+		step_path(c, "cpuMs");
+		return -1;
 	}
 	return 0;
 }

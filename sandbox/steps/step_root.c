@@ -43,8 +43,6 @@ static const struct {
 	{ "tmp/void", 0555 },
 };
 
-bool step_confined(const struct step_context *c) { return c->plan->flags & PLAN_PRIVATE_ROOT; }
-
 static int make_root(struct step_context *c)
 {
 	c->root_fd = tree_tmpfs(c, c->plan->tmp_bytes ? c->plan->tmp_bytes : STEP_TMP_BYTES, 0755);

@@ -21,7 +21,7 @@
 
 #include "runtime/base/fd.h"
 #include "runtime/base/path.h"
-#include "sandbox/fsid.h"
+#include "sandbox/become_peer.h"
 #include "sandbox/host_fingerprint.h"
 #include "sandbox/plan.h"
 #include "sandbox/root_paths.h"
@@ -80,7 +80,7 @@ static int check_mounts(struct step_context *c)
 }
 
 /* The groups stay: where this does anything, they are the command's too. */
-static int become_peer(const struct step_context *c)
+static int switch_to_peer(const struct step_context *c)
 {
 	if (!c->privileged || c->peer_uid == 0)
 		return 0;
@@ -88,7 +88,7 @@ static int become_peer(const struct step_context *c)
 }
 
 /* −1 too if something before it failed. */
-static int become_self(const struct step_context *c, int before)
+static int switch_back(const struct step_context *c, int before)
 {
 	int keep = errno;
 	if (c->privileged && c->peer_uid != 0 && fsid_restore() < 0)
@@ -127,7 +127,7 @@ static int write_root_below(const struct step_context *c, uint32_t i)
 static int look_up(struct trees *t)
 {
 	struct step_context *c = t->c;
-	int r = become_peer(c);
+	int r = switch_to_peer(c);
 	for (uint32_t i = 0; r == 0 && i < c->plan->mount_count; i++) {
 		uint32_t kind = plan_mount(c->plan, i)->kind;
 		t->source[i] = -1;
@@ -144,7 +144,7 @@ static int look_up(struct trees *t)
 			r = -1;
 		}
 	}
-	return become_self(c, r);
+	return switch_back(c, r);
 }
 
 /* Ids are mapped in the whole tree where every file system in it can, else at least in the one at its top. */

@@ -10,7 +10,7 @@
  * by others meanwhile; folders and files to mount on are made only in file systems that belong to the sandbox itself.
  */
 
-#include "sandbox/steps.h"
+#include "sandbox/steps/step.h"
 
 #include <stdbool.h>
 #include <stdint.h>

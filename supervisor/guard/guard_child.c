@@ -3,10 +3,11 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
+#include "sandbox/become_peer.h"
+#include "sandbox/capability.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -83,9 +84,8 @@ static void drop_privileges(const struct guard_options *o, bool proxy)
 {
 	uid_t uid = proxy ? o->proxy_uid : o->runtime_uid;
 	gid_t gid = proxy ? o->proxy_gid : o->runtime_gid;
-	for (int cap = 0; prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) == 0; cap++)
-		continue;
-	if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
+	capability_drop_bounds();
+	if (become_peer(true, uid, gid, NULL, 0) < 0)
 		child_fail("take on an identity without privileges");
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		child_fail("no_new_privs");

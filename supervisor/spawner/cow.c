@@ -5,6 +5,8 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "sandbox/become_peer.h"
+#include "sandbox/capability.h"
 #include "supervisor/spawner/revert.h"
 #include "supervisor/spawner/spawner.h"
 
@@ -184,33 +186,18 @@ static int read_client(struct cow_owner *o, int client)
 	return 0;
 }
 
-/* What root's own changes need, and nothing else. */
-static int keep_file_rights(void)
-{
-	static const int keep[] = { CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER };
-	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[2] = { { 0 }, { 0 } };
-	for (size_t i = 0; i < countof(keep); i++) {
-		data[CAP_TO_INDEX(keep[i])].effective |= CAP_TO_MASK(keep[i]);
-		data[CAP_TO_INDEX(keep[i])].permitted |= CAP_TO_MASK(keep[i]);
-	}
-	return (int)syscall(SYS_capset, &head, data);
-}
-
-/* Raw calls: one thread. What is only forgotten lies in our own folder and needs no host file. */
+/* Root keeps only what its own changes need; a discard works in the daemon's own folder and needs no host file. */
 static int become_owner(const struct helper *h)
 {
+	static const int file_rights[] = { CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER };
 	const struct cow_owner *o = &h->owner;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return -1;
 	if (!h->privileged)
 		return 0;
 	if (h->walk.op == CHANGE_OP_DISCARD || h->walk.op == CHANGE_OP_DROP || o->uid == 0)
-		return keep_file_rights();
-	if (syscall(SYS_setgroups, (size_t)o->ngroups, o->groups) < 0 ||
-	    syscall(SYS_setresgid, o->gid, o->gid, o->gid) < 0)
-		return -1;
-	if (syscall(SYS_setresuid, o->uid, o->uid, o->uid) < 0)
+		return capability_keep_only(file_rights, countof(file_rights));
+	if (become_peer(true, o->uid, o->gid, o->groups, o->ngroups) < 0)
 		return -1;
 	return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* which the change of identity has cleared */
 }

@@ -16,11 +16,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -66,21 +63,6 @@ static int names_read(struct names *n, int dir)
 	return 0;
 }
 
-int cow_open_folder(int dir, const char *name)
-{
-	struct open_how how = {
-		.flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC,
-		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
-	};
-	int fd;
-	do
-		fd = (int)syscall(SYS_openat2, dir, name, &how, sizeof how);
-	while (fd < 0 && errno == EAGAIN);
-	return fd;
-}
-
-bool cow_whiteout(const struct stat *st) { return S_ISCHR(st->st_mode) && st->st_rdev == makedev(0, 0); }
-
 /* A folder that replaces what was below, rather than adding to it. */
 static bool is_opaque(int folder)
 {
@@ -108,7 +90,7 @@ static enum change_type type_of(mode_t mode)
 			       : CHANGE_TYPE_OTHER;
 }
 
-static void look(int dir, const char *name, struct stat *st)
+static void stat_entry(int dir, const char *name, struct stat *st)
 {
 	if (dir < 0 || fstatat(dir, name, st, AT_SYMLINK_NOFOLLOW) < 0)
 		*st = (struct stat){ 0 };
@@ -257,19 +239,6 @@ static mode_t open_up(int dir, const char *name, int *ret)
 	return before;
 }
 
-int cow_open_upper(const struct cow_spot *s)
-{
-	const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-	int fd = openat(s->upper_dir, s->name, flags);
-	if (fd < 0 && errno == EACCES && S_ISREG(s->upper.st_mode) &&
-	    fchmodat(s->upper_dir, s->name, 0400, AT_SYMLINK_NOFOLLOW) == 0) {
-		fd = openat(s->upper_dir, s->name, flags);
-		if (fchmodat(s->upper_dir, s->name, s->upper.st_mode & 07777, AT_SYMLINK_NOFOLLOW) < 0)
-			fd_close(&fd); /* what is not as it was must not be shown as the command's doing */
-	}
-	return fd;
-}
-
 static void walk_below(struct cow_walk *w, struct cow_spot *s)
 {
 	bool chosen = w->chosen, writes = w->op == CHANGE_OP_APPLY;
@@ -304,8 +273,8 @@ static void walk_below(struct cow_walk *w, struct cow_spot *s)
 static void walk_entry(struct cow_walk *w, int upper, int host, const char *name)
 {
 	struct cow_spot s = { .upper_dir = upper, .host_dir = host, .name = name, .in_upper = true };
-	look(upper, name, &s.upper);
-	look(host, name, &s.host);
+	stat_entry(upper, name, &s.upper);
+	stat_entry(host, name, &s.host);
 	if (!s.upper.st_mode)
 		return;
 	if (cow_whiteout(&s.upper)) {
@@ -333,10 +302,10 @@ static void walk_entry(struct cow_walk *w, int upper, int host, const char *name
 static void walk_gone(struct cow_walk *w, int upper, int host, const char *name)
 {
 	struct cow_spot s = { .upper_dir = upper, .host_dir = host, .name = name, .kind = CHANGE_KIND_DELETED };
-	look(upper, name, &s.upper);
+	stat_entry(upper, name, &s.upper);
 	if (s.upper.st_mode)
 		return;
-	look(host, name, &s.host);
+	stat_entry(host, name, &s.host);
 	s.type = type_of(s.host.st_mode);
 	if (s.host.st_mode)
 		visit(w, &s);

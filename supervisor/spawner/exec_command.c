@@ -15,6 +15,18 @@
 
 #define PATH_DEFAULT "/usr/local/bin:/usr/bin:/bin"
 
+void init_set_plan(struct init *in, const struct plan_head *p)
+{
+	in->steps.plan = p;
+	for (uint32_t i = 0; i < p->argc; i++)
+		in->argv[1 + i] = plan_arg(p, i);
+	in->argv[1 + p->argc] = NULL;
+	in->envv = in->argv + p->argc + 2;
+	for (uint32_t i = 0; i < p->envc; i++)
+		in->envv[i] = plan_env(p, i);
+	in->envv[p->envc] = NULL;
+}
+
 /* PATH of the plan's environment: the daemon's own must have no say in what is run. */
 static const char *search_path(const struct plan_head *p)
 {
@@ -75,7 +87,7 @@ static int search_and_exec(struct init *in)
 
 void exec_command(struct init *in)
 {
-	if (sandbox_steps_run(&in->steps, STEP_IN_COMMAND, &in->reached) < 0) {
+	if (steps_run(&in->steps, STEP_IN_COMMAND, &in->reached) < 0) {
 		in->error = errno ? errno : EIO;
 		return;
 	}

@@ -149,18 +149,6 @@ static enum sandbox_step missing_layer(const struct init *in)
 	return STEP_COUNT;
 }
 
-void init_set_plan(struct init *in, const struct plan_head *p)
-{
-	in->steps.plan = p;
-	for (uint32_t i = 0; i < p->argc; i++)
-		in->argv[1 + i] = plan_arg(p, i);
-	in->argv[1 + p->argc] = NULL;
-	in->envv = in->argv + p->argc + 2;
-	for (uint32_t i = 0; i < p->envc; i++)
-		in->envv[i] = plan_env(p, i);
-	in->envv[p->envc] = NULL;
-}
-
 /* Before the command exists: every daemon refuses what runs below a process of this name. */
 static void take_name(const struct init *in)
 {
@@ -184,9 +172,9 @@ static void wait_for_command(struct init *in)
 	bool polite = sched_getscheduler(0) == SCHED_OTHER && sched_setscheduler(0, SCHED_BATCH, &none) == 0;
 	if (!fitted && step_descriptors(&in->steps) < 0)
 		_exit(1);
-	int error = sandbox_steps_run(&in->steps, STEP_PREBUILT, &step) < 0 ? errno : 0;
-	if (fitted && (error || sandbox_steps_run(&in->steps, STEP_IN_INIT, &step) < 0 ||
-		       missing_layer(in) != STEP_COUNT || prebuilt_msg_send_ready(in) < 0))
+	int error = steps_run(&in->steps, STEP_PREBUILT, &step) < 0 ? errno : 0;
+	if (fitted && (error || steps_run(&in->steps, STEP_IN_INIT, &step) < 0 || missing_layer(in) != STEP_COUNT ||
+		       prebuilt_msg_send_ready(in) < 0))
 		_exit(0);
 	if ((error ? prebuilt_msg_receive_last(in) : prebuilt_msg_wait(in)) < 0)
 		_exit(0);
@@ -205,11 +193,11 @@ static void make_sandbox(struct init *in)
 	enum sandbox_step step = STEP_CLONE;
 	if (in->steps.prebuilt_fd >= 0)
 		wait_for_command(in);
-	else if (sandbox_steps_run(&in->steps, STEP_PREBUILT, &step) < 0)
+	else if (steps_run(&in->steps, STEP_PREBUILT, &step) < 0)
 		leave_failed(in, step, errno);
 	if (in->steps.fingerprint)
 		return;
-	if (sandbox_steps_run(&in->steps, STEP_IN_INIT, &step) < 0)
+	if (steps_run(&in->steps, STEP_IN_INIT, &step) < 0)
 		leave_failed(in, step, errno);
 	step = missing_layer(in);
 	if (step == STEP_PROC)

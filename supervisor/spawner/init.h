@@ -3,7 +3,7 @@
 
 /* The sandbox's first process: pid 1 of its pid namespace. See init.c. */
 
-#include "sandbox/steps.h"
+#include "sandbox/steps/step.h"
 #include "supervisor/spawner/prebuilt_msg.h"
 
 #include <limits.h>

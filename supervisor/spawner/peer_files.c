@@ -4,6 +4,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
+#include "sandbox/become_peer.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/nested_repos.h"
 #include "supervisor/common/process_title.h"
@@ -11,7 +12,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <linux/openat2.h>
 #include <linux/sched.h>
 #include <pwd.h>
@@ -60,20 +60,14 @@ static int fail(int errnum)
 	return -1;
 }
 
-/* For good. */
-static int become_peer(const struct peer_files_request *l)
+static int become_requester(const struct peer_files_request *l)
 {
-	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct none[2] = { { 0 }, { 0 } };
 	const struct spawn_identity *p = l->peer;
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return -1;
-	if (l->privileged && (syscall(SYS_setgroups, p->ngroups, p->groups) < 0 ||
-			      syscall(SYS_setresgid, p->peer_gid, p->peer_gid, p->peer_gid) < 0 ||
-			      syscall(SYS_setresuid, p->peer_uid, p->peer_uid, p->peer_uid) < 0))
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    become_peer(l->privileged, p->peer_uid, p->peer_gid, p->groups, p->ngroups) < 0)
 		return -1;
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-	return p->peer_uid == 0 ? 0 : (int)syscall(SYS_capset, &head, none);
+	return 0;
 }
 
 static int open_at(int at, const char *name, uint64_t flags, uint64_t resolve)
@@ -373,7 +367,7 @@ static _Noreturn void child(struct peer_files_request *l, enum peer_files_op wha
 		_exit(1);
 	l->request = 0;
 	l->answer = 1;
-	if (become_peer(l) < 0 || read_request(l->request, &request) < 0)
+	if (become_requester(l) < 0 || read_request(l->request, &request) < 0)
 		_exit(1);
 	if (what == PEER_FILES_WORKSPACE || what == PEER_FILES_BELOW)
 		r = look_folders(l, request.data, request.len, what == PEER_FILES_BELOW);

@@ -3,6 +3,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/path.h"
+#include "sandbox/become_peer.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/placeholder.h"
 #include "sandbox/steps.h"
@@ -11,7 +12,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/capability.h>
 #include <linux/openat2.h>
 #include <linux/sched.h>
 #include <poll.h>
@@ -270,20 +270,6 @@ static void remove_all(struct placeholder_helper *k)
 	}
 }
 
-/* For good. */
-static int become_peer(const struct placeholder_job *j)
-{
-	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct none[2] = { { 0 }, { 0 } };
-	if (j->privileged &&
-	    (syscall(SYS_setgroups, j->ngroups, j->groups) < 0 || syscall(SYS_setresgid, j->gid, j->gid, j->gid) < 0 ||
-	     syscall(SYS_setresuid, j->uid, j->uid, j->uid) < 0))
-		return -1;
-	if (j->uid == 0)
-		return 0; /* a root peer's: it acts as root does */
-	return (int)syscall(SYS_capset, &head, none);
-}
-
 static _Noreturn void helper_main(const struct placeholder_job *job, int fd)
 {
 	struct placeholder_helper k = { .job = job };
@@ -292,7 +278,7 @@ static _Noreturn void helper_main(const struct placeholder_job *job, int fd)
 	umask(0);
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	if (fd_close_range(0, (unsigned)fd - 1) < 0 || fd_close_range((unsigned)fd + 1, UINT_MAX) < 0 ||
-	    become_peer(job) < 0)
+	    become_peer(job->privileged, job->uid, job->gid, job->groups, job->ngroups) < 0)
 		_exit(1);
 	for (uint32_t i = 0; i < job->plan->mount_count && !k.answer.error; i++) {
 		int root = write_root_of(job->plan, i);

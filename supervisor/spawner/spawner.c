@@ -283,7 +283,7 @@ static void keep_priority(void)
 		syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_NONE, 0));
 }
 
-/* Commands are to have a limit of 1 for cores (sandbox/steps/step_rlimits.c), which is more than none. */
+/* Commands are to have a limit of 1 for cores (sandbox/steps/step_limits.c), which is more than none. */
 static void permit_core_limit(void)
 {
 	struct rlimit r;
@@ -298,6 +298,7 @@ static void setup(struct spawner *s, const struct spawner_options *o)
 {
 	keep_priority();
 	permit_core_limit();
+	capability_prepare();
 	*s = (struct spawner){
 		.guard_fd = GUARD_FD_LINK,
 		.peer_fd = GUARD_FD_PEER,

@@ -5,7 +5,7 @@
  * (authority.c), the plan (every length and offset), that the plan cannot change under our feet (seals), and what the
  * descriptors are: ownership of pipes is given to the command's user below, which must never happen to a file. That a
  * private root has a filter of system calls, no capabilities, no_new_privs and, where the kernel has it, Landlock, is
- * not the plan's to say at all (init.c, steps/seccomp.c).
+ * not the plan's to say at all (init.c, steps/step_filters.c).
  */
 
 #include "supervisor/spawner/spawner.h"

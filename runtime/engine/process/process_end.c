@@ -255,13 +255,12 @@ static void ending_failed_step(const struct process *p, struct ending *r)
 	bool is_cwd = p->last.step == STEP_TREES && p->cwd &&
 		      strncmp(p->last.path, p->cwd, sizeof p->last.path - 1) == 0;
 	uint32_t at = is_cwd ? STEP_CWD : p->last.step;
-	const struct step_info *step = at < STEP_COUNT ? &sandbox_steps[at] : NULL;
 	bool spawn = at == STEP_CLONE || at == STEP_CWD || at == STEP_EXEC;
 
 	r->type = EVENT_PROCESS_FAILED;
 	r->status = r->turn_status = "failed";
 	r->category = r->turn_category = spawn ? "spawn" : "sandbox";
-	r->stage = step ? step->name : "unknown";
+	r->stage = sandbox_step_name(at);
 	r->error = p->last.error;
 	const struct userns_text *userns = userns_text_of_path(p->last.path);
 	if (userns) {

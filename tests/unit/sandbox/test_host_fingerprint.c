@@ -3,7 +3,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
-#include "sandbox/fsid.h"
+#include "sandbox/become_peer.h"
 #include "sandbox/host_fingerprint.h"
 #include "tests/unit/suite.h"
 

@@ -1,8 +1,14 @@
+/* The last steps of the init: descriptors, Landlock and the filter of system calls. */
+
 #include "sandbox/steps/step.h"
 
 #include "runtime/base/fd.h"
 #include "sandbox/host_fingerprint.h"
+#include "sandbox/landlock.h"
+#include "sandbox/plan.h"
+#include "sandbox/sysfilter.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <string.h>
 
@@ -56,5 +62,46 @@ int step_descriptors(struct step_context *c)
 		if (last > first && fd_close_range(first, last - 1) < 0)
 			return -1;
 	}
+	return 0;
+}
+
+/*
+ * A private root always gets it where the kernel has it: whether it is wanted is not for the sender of the plan to
+ * decide. Init and command are in one domain, so the init can still signal its tree; the guard is outside and reaches
+ * both.
+ */
+int step_landlock(struct step_context *c)
+{
+	int abi = step_confined(c) || c->plan->layers & PLAN_LAYER_LANDLOCK ? landlock_abi() : 0;
+	if (step_confined(c) && landlock_shuts_abstract_sockets(abi, c->plan->network))
+		c->layers |= PLAN_LAYER_ABSTRACT_SOCKETS;
+	if (abi == 0)
+		return 0;
+	const char *path;
+	if (landlock_confine(abi, c->plan, c->logged, &path) < 0) {
+		if (path)
+			step_path(c, path);
+		return -1;
+	}
+	c->layers |= PLAN_LAYER_LANDLOCK;
+	return 0;
+}
+
+/*
+ * The last step of the init's: what it does from here on, the filter must allow. A private root always has it: without
+ * the filter a command could make setuid files in an idmapped write root, which are root's outside, and the sender of a
+ * plan must not be able to leave it out.
+ */
+int step_seccomp(struct step_context *c)
+{
+	if (step_confined(c) && !c->filter) {
+		errno = EOPNOTSUPP;
+		return -1;
+	}
+	if (!(step_confined(c) || c->plan->layers & PLAN_LAYER_SECCOMP) || !c->filter)
+		return 0;
+	if (sysfilter_install(c->filter, c->logged) < 0)
+		return -1;
+	c->layers |= PLAN_LAYER_SECCOMP;
 	return 0;
 }

@@ -1,0 +1,128 @@
+/* The steps in the command's own process, between the init's vfork and exec; rlimits are in step_limits.c. */
+
+#include "sandbox/steps/step.h"
+
+#include "sandbox/plan.h"
+#include "sandbox/status.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+int step_session(struct step_context *c)
+{
+	umask(022); /* the daemon's own is stricter */
+	if (setsid() < 0)
+		return -1;
+	return c->slave_fd >= 0 && ioctl(c->slave_fd, TIOCSCTTY, 0) < 0 ? -1 : 0;
+}
+
+static int connect_stdio(int in, int out, int err)
+{
+	return dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0 ? -1 : 0;
+}
+
+int step_stdio(struct step_context *c)
+{
+	if (c->slave_fd >= 0)
+		return connect_stdio(c->slave_fd, c->slave_fd, c->slave_fd);
+	int in = c->stdin_fd;
+	if (in < 0) {
+		in = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		if (in < 0) {
+			step_path(c, "/dev/null");
+			return -1;
+		}
+	}
+	int err = c->stderr_fd >= 0 ? c->stderr_fd : c->stdout_fd;
+	return connect_stdio(in, c->stdout_fd, err);
+}
+
+/* As the peer and in its own process: what the peer may not enter, its command does not start in. */
+int step_cwd(struct step_context *c)
+{
+	const char *cwd = plan_string(c->plan, c->plan->cwd_off);
+	if (chdir(cwd) < 0) {
+		step_path(c, cwd);
+		return -1;
+	}
+	return 0;
+}
+
+/*
+ * Handlers went with the clone; ignored signals and the mask would live through exec. By the system call itself:
+ * glibc's sigaction refuses the two signals that it keeps for itself, and whoever started the daemon may have left them
+ * ignored.
+ */
+int step_signals(struct step_context *c)
+{
+	static const unsigned long
+		plain[4]; /* the kernel's struct sigaction: SIG_DFL, no flags, no restorer, empty mask */
+
+	for (int sig = 1; sig <= 64; sig++) {
+		if (sig != SIGKILL && sig != SIGSTOP)
+			syscall(SYS_rt_sigaction, sig, plain, NULL, sizeof(unsigned long));
+	}
+	sigset_t none;
+	sigemptyset(&none);
+	return sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* A KILL_TREE that came while the gate was shut: peeked, so that the init still finds it. */
+static int kill_requested(int status_fd, int *watch)
+{
+	struct status_msg m;
+	ssize_t n = recv(status_fd, &m, sizeof m, MSG_PEEK | MSG_DONTWAIT);
+	if (n < 0)
+		return 0;
+	if (n == 0 || (n >= (ssize_t)STATUS_MSG_LEAST && m.kind == STATUS_KILL_TREE))
+		return 1;
+	*watch = -1; /* something for later: the init takes it once the command runs */
+	return 0;
+}
+
+static int fail(int errnum)
+{
+	errno = errnum;
+	return -1;
+}
+
+/*
+ * One byte opens, end of file aborts. The gate may stay shut for as long as the disk stalls, so a request to kill and
+ * the guard's death must get through meanwhile: the init itself sleeps until the command has executed (see init.c).
+ */
+int step_gate(struct step_context *c)
+{
+	struct pollfd p[3] = {
+		{ .fd = c->gate_fd, .events = POLLIN },
+		{ .fd = c->status_fd, .events = POLLIN },
+		{ .fd = c->guard_pidfd, .events = POLLIN },
+	};
+	for (;;) {
+		if (poll(p, 3, -1) < 0) {
+			if (errno == EINTR)
+				continue;
+			return -1;
+		}
+		if (p[2].revents)
+			return fail(EOWNERDEAD);
+		if (p[1].revents && kill_requested(c->status_fd, &p[1].fd))
+			return fail(ECANCELED);
+		if (p[0].revents) {
+			char byte;
+			ssize_t n = read(c->gate_fd, &byte, 1);
+			if (n == 1)
+				return 0;
+			if (n == 0)
+				return fail(ECANCELED);
+			if (errno != EINTR && errno != EAGAIN)
+				return -1;
+		}
+	}
+}
