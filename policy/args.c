@@ -141,7 +141,7 @@ static const struct command_word *next_word(const struct command_args *a, size_t
 	return *i + 1 < a->count ? &a->word[++*i] : NULL;
 }
 
-static void cluster(struct command_args *a, const char *letters, const struct values *v, size_t *i)
+static void parse_cluster(struct command_args *a, const char *letters, const struct values *v, size_t *i)
 {
 	for (const char *s = letters; *s && isgraph((unsigned char)*s); s++) {
 		struct command_option o = { .letter = *s };
@@ -170,7 +170,7 @@ static void old_cluster(struct command_args *a, const char *letters, const struc
 	}
 }
 
-static void named(struct command_args *a, const char *text, const struct values *v, size_t *i)
+static void parse_long_option(struct command_args *a, const char *text, const struct values *v, size_t *i)
 {
 	const char *equals = strchr(text, '=');
 	struct command_option o = { .name = text, .name_len = equals ? (size_t)(equals - text) : strlen(text) };
@@ -214,14 +214,14 @@ void args_init(struct command_args *a, const struct command_word *word, size_t c
 		} else if (s[1] == '-' && !s[2]) {
 			ended = true;
 		} else if (s[1] == '-') {
-			named(a, s + 2, v, &i);
+			parse_long_option(a, s + 2, v, &i);
 		} else if (style & ARGS_WORDS) {
 			expression |= strlen(s) > 2 || !strchr("HLP", s[1]);
-			named(a, s + 1, v, &i);
+			parse_long_option(a, s + 1, v, &i);
 		} else if ((style & ARGS_DIGITS) && isdigit((unsigned char)s[1])) {
 			add_option(a, (struct command_option){ .name = s + 1, .name_len = strlen(s + 1) });
 		} else {
-			cluster(a, s + 1, v, &i);
+			parse_cluster(a, s + 1, v, &i);
 		}
 	}
 }

@@ -43,7 +43,7 @@ static struct arithmetic_name *name_of(struct analysis *r, const char *s, size_t
 	return &c->name[c->count++];
 }
 
-static bool begins(const char *s, size_t n, const char *with)
+static bool begins_with(const char *s, size_t n, const char *with)
 {
 	return n >= strlen(with) && memcmp(s, with, strlen(with)) == 0;
 }
@@ -70,14 +70,14 @@ static bool prints_number(const char *s, size_t n)
 		s++, n--;
 	while (n && s[n - 1] == ' ')
 		n--;
-	if (begins(s, n, "wc -") && n >= 5 && strchr("lcwm", s[4]))
-		return n == 5 || begins(s + 5, n - 5, " <") || begins(s + 5, n - 5, "<");
-	if (begins(s, n, "seq ") || begins(s, n, "echo "))
+	if (begins_with(s, n, "wc -") && n >= 5 && strchr("lcwm", s[4]))
+		return n == 5 || begins_with(s + 5, n - 5, " <") || begins_with(s + 5, n - 5, "<");
+	if (begins_with(s, n, "seq ") || begins_with(s, n, "echo "))
 		return only_has(s + 4, n - 4, "0123456789 -");
-	if (begins(s, n, "date +%s"))
+	if (begins_with(s, n, "date +%s"))
 		return only_has(s + 8, n - 8, "%0123456789N");
-	return begins(s, n, "stat -c %s ") ||
-	       ((n == 5) && (begins(s, n, "nproc") || begins(s, n, "id -u") || begins(s, n, "id -g")));
+	return begins_with(s, n, "stat -c %s ") ||
+	       ((n == 5) && (begins_with(s, n, "nproc") || begins_with(s, n, "id -u") || begins_with(s, n, "id -g")));
 }
 
 /* $((…)), and not $((a) | b): the parenthesis that closes the inner one stands beside the one that closes the outer.
@@ -115,7 +115,7 @@ static const char *after_parenthesis(const char *s, const char *end)
  * At a $: what it stands for is a number, or a variable, which is then used; false: it may be anything. Moves on behind
  * it. What $((…)) has inside is a text of its own.
  */
-static bool expansion(struct analysis *r, const char **at, const char *end)
+static bool scan_expansion(struct analysis *r, const char **at, const char *end)
 {
 	const char *s = *at + 1, *close;
 	size_t n = 0;
@@ -202,7 +202,7 @@ static bool scan_names(struct analysis *r, const char *s, const char *end, bool 
 		size_t n = 0;
 
 		if (*s == '$') {
-			known &= expansion(r, &s, end);
+			known &= scan_expansion(r, &s, end);
 		} else if (*s == '`') {
 			return false;
 		} else if (is_name(*s)) {
@@ -237,8 +237,8 @@ void arithmetic_value(struct analysis *r, const char *name, const char *value)
 	struct arithmetic_name *n;
 
 	/* A value that assigns is not one to compute with. */
-	if (value && scan_names(r, value, value + strlen(value), false) && !strchr(value, '=') && !strstr(value, "++") &&
-	    !strstr(value, "--"))
+	if (value && scan_names(r, value, value + strlen(value), false) && !strchr(value, '=') &&
+	    !strstr(value, "++") && !strstr(value, "--"))
 		return;
 	n = name_of(r, name, strcspn(name, "[+"));
 	if (n)

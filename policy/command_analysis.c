@@ -72,8 +72,8 @@ static bool has_room(struct analysis *r, const struct command_context *at)
 	return false;
 }
 
-static size_t list(struct analysis *r, const struct command_word *w, size_t n, const struct command_args *a,
-		   const struct command_context *at)
+static size_t list_command(struct analysis *r, const struct command_word *w, size_t n, const struct command_args *a,
+			   const struct command_context *at)
 {
 	struct command_facts *f = r->facts;
 	const char **argv = shell_arena_alloc(r->arena, (n + 1) * sizeof(*argv));
@@ -114,7 +114,7 @@ static void set_assignments(struct analysis *r, size_t index, const char *const 
 }
 
 /* Words that may take a function's definition away again. */
-static bool forgets(const struct shell_script *s)
+static bool unsets_function(const struct shell_script *s)
 {
 	static const char *const words[] = { "unset", "eval", "trap", "alias" };
 
@@ -234,7 +234,7 @@ static void read_words(struct analysis *r, const struct command_word *w, size_t 
 	if (!has_room(r, at))
 		return;
 	args_init(args, w, n, r->arena);
-	const size_t index = list(r, w, n, args, at);
+	const size_t index = list_command(r, w, n, args, at);
 	const struct analysis_command c = {
 		.index = index, .args = args, .redirect = redirect, .nredirects = nredirects, .cwd = at->cwd
 	};
@@ -275,7 +275,7 @@ static void read_words(struct analysis *r, const struct command_word *w, size_t 
 	}
 }
 
-static const char *assigned(struct analysis *r, const struct shell_assignment *a, size_t index, const char *cwd)
+static const char *read_assignment(struct analysis *r, const struct shell_assignment *a, size_t index, const char *cwd)
 {
 	if (!exec_variables_is_harmless(r, index, a->name, a->value.plain, cwd))
 		exec_variables_of_assignment(r, index, a->name, a->value.value);
@@ -301,7 +301,7 @@ static void read_command(struct analysis *r, const struct shell_command *sc, con
 	if (index >= r->facts->ncommands || elsewhere)
 		return;
 	for (size_t i = 0; i < sc->nassignments; i++)
-		assign[i] = assigned(r, &sc->assignment[i], index, at->cwd);
+		assign[i] = read_assignment(r, &sc->assignment[i], index, at->cwd);
 	set_assignments(r, index, assign, sc->nassignments);
 	for (size_t i = 0; i < sc->nredirects; i++)
 		if (sc->redirect[i].target.unknown & SHELL_EVALUATES)
@@ -326,7 +326,7 @@ static void read_script(struct analysis *r, const struct shell_script *s, const 
 	const char **cwd = shell_arena_alloc(r->arena, (s->nscopes + 1) * sizeof(*cwd));
 	bool *seen = shell_arena_alloc(r->arena, s->nscopes + 1);
 	size_t line = 1, start = 0, from = 0;
-	const bool lost = s->nfunctions && forgets(s);
+	const bool lost = s->nfunctions && unsets_function(s);
 
 	cwd[0] = at->cwd;
 	seen[0] = true;

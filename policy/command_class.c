@@ -62,7 +62,7 @@ static bool is_split(const struct analysis *r, const struct analysis_command *c)
 
 /* export A=b and its relatives set variables with their operands. In a function `local PATH` leaves it without a value.
  */
-static void declared(struct analysis *r, const struct analysis_command *c)
+static void note_declarations(struct analysis *r, const struct analysis_command *c)
 {
 	const bool hides = args_named(c->args->name, "local|declare|typeset") &&
 			   !args_match(c->args, "local|declare|typeset -p|-f|-F|-g");
@@ -85,7 +85,7 @@ static void declared(struct analysis *r, const struct analysis_command *c)
 }
 
 /* declare -n p=PATH: what is given to p goes to PATH. */
-static void refers(struct analysis *r, const struct analysis_command *c)
+static void note_references(struct analysis *r, const struct analysis_command *c)
 {
 	for (size_t i = 0; i < c->args->noperands; i++) {
 		const struct command_word *w = c->args->operand[i];
@@ -100,7 +100,7 @@ static void refers(struct analysis *r, const struct analysis_command *c)
 	}
 }
 
-static void fills(struct analysis *r, const struct analysis_command *c, const struct command_word *w)
+static void note_filled_variable(struct analysis *r, const struct analysis_command *c, const struct command_word *w)
 {
 	names_variable(r, c, w, NULL);
 	if (strcmp(c->args->name, "unset") != 0)
@@ -118,7 +118,7 @@ static void fills_option(struct analysis *r, const struct analysis_command *c, c
 		const struct command_word joined = { .value = o->value,
 						     .plain = o->value ? o->value : "",
 						     .lead = o->value != NULL };
-		fills(r, c, o->value_word ? o->value_word : &joined);
+		note_filled_variable(r, c, o->value_word ? o->value_word : &joined);
 	}
 }
 
@@ -126,7 +126,7 @@ static void fills_option(struct analysis *r, const struct analysis_command *c, c
  * Builtins that give values to variables which their words name: read PATH, printf -v PATH, getopts x PATH. Without a
  * PATH programs are looked for in the working directory.
  */
-static void filled(struct analysis *r, const struct analysis_command *c)
+static void note_filled_variables(struct analysis *r, const struct analysis_command *c)
 {
 	static const struct {
 		const char *names;
@@ -147,10 +147,10 @@ static void filled(struct analysis *r, const struct analysis_command *c)
 		for (size_t k = rows[i].first; k < a->noperands && k <= rows[i].last; k++)
 			if (strcmp(a->name, "unset") != 0 || !a->operand[k]->value ||
 			    strcmp(a->operand[k]->value, "PATH") == 0)
-				fills(r, c, a->operand[k]);
+				note_filled_variable(r, c, a->operand[k]);
 	}
 	if (args_match(a, "declare|typeset|local|readonly|export -n"))
-		refers(r, c);
+		note_references(r, c);
 }
 
 /* set -k, shopt -s expand_aliases: from then on the text means something else. */
@@ -411,9 +411,9 @@ void command_class_of_command(struct analysis *r, const struct analysis_command 
 	struct command_simple *s = analysis_simple(r, c->index);
 
 	if (a->name && args_named(a->name, declares))
-		declared(r, c);
+		note_declarations(r, c);
 	if (a->name) {
-		filled(r, c);
+		note_filled_variables(r, c);
 		changes_mode(r, c);
 	}
 	arithmetic_of_command(r, a);

@@ -57,7 +57,7 @@ struct judged {
 	bool harm;           /* something would be destroyed */
 };
 
-static void judge(const struct policy_request *r, struct judged *j)
+static void evaluate_request(const struct policy_request *r, struct judged *j)
 {
 	const struct command_facts *f = r->facts;
 	unsigned bits = f ? f->unknown & ~(unsigned)COMMAND_UNKNOWN_COVERED : 0;
@@ -237,7 +237,7 @@ void policy_decide(const struct policy_request *r, struct policy_decision *ret)
 	struct judged j;
 
 	*ret = (struct policy_decision){ .scope = POLICY_ONCE };
-	judge(r, &j);
+	evaluate_request(r, &j);
 	policy_rules_ask(r->rules, &q, &v);
 	/* A plan changes nothing, whatever is allowed otherwise or somebody would allow; and bypass must be permitted
 	 * before anything is. */

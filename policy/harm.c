@@ -49,7 +49,7 @@ static bool is_device(const char *path)
 }
 
 /* The folder that a pattern which ends in a lone star empties. */
-static const char *emptied(struct analysis *r, const struct command_path *p)
+static const char *emptied_directory(struct analysis *r, const struct command_path *p)
 {
 	const size_t n = strlen(p->path);
 	const char *last = strrchr(p->path, '/');
@@ -72,7 +72,7 @@ static void harm_of_tree(struct analysis *r, const struct analysis_command *c, c
 				   "write ${NAME:?} so that an empty variable stops it, and check the value first");
 		return;
 	}
-	const char *path = emptied(r, p);
+	const char *path = emptied_directory(r, p);
 	if (is_vital(r, path))
 		harm_raise(r, c->index, COMMAND_CATASTROPHIC,
 			   deletes ? "deletes a folder that the system, the user or the workspace needs, with "

@@ -46,7 +46,7 @@ void hook_answer_fail(struct hook_answer *a, const char *fmt, ...)
 }
 
 /* Without blanks at its ends, at most so long, and text. */
-static char *trimmed(const char *s, size_t n, size_t most)
+static char *trim_text(const char *s, size_t n, size_t most)
 {
 	buf_auto struct buf clean = BUF_INIT;
 
@@ -85,7 +85,7 @@ static int take_text(struct answer_reading *f, const json_t *obj, const char *ke
 		return 0;
 	if (!json_is_string(v))
 		return wrong(f, "%s must be a string", key);
-	char *text = trimmed(json_string_value(v), json_string_length(v), most);
+	char *text = trim_text(json_string_value(v), json_string_length(v), most);
 	if (text) {
 		free(*ret);
 		*ret = text;
@@ -117,7 +117,7 @@ static int take_json(struct answer_reading *f, const json_t *v, const char *key,
 }
 
 /* An answer that says two things says the stronger one. */
-static void say(struct answer_reading *f, enum hook_verdict v)
+static void raise_verdict(struct answer_reading *f, enum hook_verdict v)
 {
 	f->ret->verdict = v > f->ret->verdict ? v : f->ret->verdict;
 }
@@ -130,7 +130,7 @@ static int take_verdict(struct answer_reading *f, const json_t *v, const char *k
 		return 0;
 	for (int i = HOOK_SAYS_ALLOW; s && i <= HOOK_SAYS_DENY; i++)
 		if (strcmp(verdicts[i], s) == 0) {
-			say(f, (enum hook_verdict)i);
+			raise_verdict(f, (enum hook_verdict)i);
 			return 0;
 		}
 	return wrong(f, "%s must be allow, deny, ask or defer", key);
@@ -145,7 +145,7 @@ static int take_behavior(struct answer_reading *f, const json_t *d)
 		return 0;
 	if (!json_is_object(d) || !s || (strcmp(s, "allow") != 0 && strcmp(s, "deny") != 0))
 		return wrong(f, "hookSpecificOutput.decision must be {\"behavior\":\"allow\"|\"deny\"}");
-	say(f, s[0] == 'a' ? HOOK_SAYS_ALLOW : HOOK_SAYS_DENY);
+	raise_verdict(f, s[0] == 'a' ? HOOK_SAYS_ALLOW : HOOK_SAYS_DENY);
 	if (take_text(f, d, "message", REASON_MAX, &f->ret->reason) < 0)
 		return -1;
 	return s[0] == 'a' ? take_json(f, json_object_get(d, "updatedInput"), "updatedInput", true, &f->ret->input) : 0;
@@ -199,7 +199,7 @@ static int take_decision(struct answer_reading *f, const json_t *v)
 }
 
 /* What would forbid something inside of hookSpecificOutput must not mean nothing beside it. */
-static int misplaced(struct answer_reading *f, const json_t *root)
+static int check_misplaced(struct answer_reading *f, const json_t *root)
 {
 	static const char *const keys[] = { "permissionDecision", "updatedInput", "behavior" };
 
@@ -220,7 +220,7 @@ static int take_answer(struct answer_reading *f, const json_t *root)
 	    take_text(f, root, "systemMessage", REASON_MAX, &a->message) < 0 ||
 	    take_decision(f, json_object_get(root, "decision")) < 0 ||
 	    take_text(f, root, "reason", REASON_MAX, &a->reason) < 0 ||
-	    take_text(f, root, "stopReason", REASON_MAX, &why) < 0 || misplaced(f, root) < 0 ||
+	    take_text(f, root, "stopReason", REASON_MAX, &why) < 0 || check_misplaced(f, root) < 0 ||
 	    take_specific(f, json_object_get(root, "hookSpecificOutput")) < 0)
 		return -1;
 	if (goes_on)
@@ -258,12 +258,12 @@ static void read_printed(enum hook_point point, const struct hook_output *o, str
 	else if (root && take_answer(&f, root) < 0)
 		hook_answer_fail(ret, "it printed an answer that is not understood: %s", f.wrong);
 	else if (!root && (point == HOOK_USER_PROMPT_SUBMIT || point == HOOK_SESSION_START))
-		ret->context = trimmed(o->out, o->nout, CONTEXT_MAX);
+		ret->context = trim_text(o->out, o->nout, CONTEXT_MAX);
 }
 
 void hook_answer_read(enum hook_point point, const struct hook_output *o, struct hook_answer *ret)
 {
-	mem_auto char *why = trimmed(o->err, o->nerr, 1000);
+	mem_auto char *why = trim_text(o->err, o->nerr, 1000);
 
 	*ret = (struct hook_answer){ 0 };
 	if (o->nout > HOOK_OUTPUT_MAX)
@@ -272,7 +272,7 @@ void hook_answer_read(enum hook_point point, const struct hook_output *o, struct
 		read_printed(point, o, ret);
 	else if (o->exit_code == 2)
 		*ret = (struct hook_answer){ .verdict = HOOK_SAYS_DENY,
-					     .reason = trimmed(o->err, o->nerr, REASON_MAX) };
+					     .reason = trim_text(o->err, o->nerr, REASON_MAX) };
 	else if (o->exit_code > 0)
 		hook_answer_fail(ret, "exit code %d%s%s", o->exit_code, why ? ": " : "", why ? why : "");
 	else
@@ -322,7 +322,7 @@ void hook_ref_json(const struct hook_ref *r, struct jw *w)
 }
 
 /* What it comes to, with what its layer may say. */
-static enum hook_verdict weight(const struct hook_reply *s)
+static enum hook_verdict reply_verdict(const struct hook_reply *s)
 {
 	if (s->answer.failed)
 		return s->ref.closed ? HOOK_SAYS_DENY : HOOK_SAYS_NOTHING;
@@ -335,7 +335,7 @@ void hook_result_of(const struct hook_reply *said, size_t n, struct hook_result 
 {
 	*ret = (struct hook_result){ 0 };
 	for (size_t i = 0; i < n; i++) {
-		enum hook_verdict v = weight(&said[i]);
+		enum hook_verdict v = reply_verdict(&said[i]);
 
 		if (v > ret->verdict) {
 			ret->verdict = v;
@@ -359,7 +359,8 @@ void hook_result_reason(const struct hook_result *s, char *ret, size_t cap)
 		 by->answer.failed ? " failed, which refuses" : "", says);
 }
 
-static void set(struct policy_decision *d, enum policy_answer a, const struct hook_result *s, const char *before)
+static void set_decision(struct policy_decision *d, enum policy_answer a, const struct hook_result *s,
+			 const char *before)
 {
 	char why[POLICY_REASON_MAX];
 
@@ -375,12 +376,12 @@ void policy_decision_hooks(struct policy_decision *d, int mode, const struct hoo
 	if (s->verdict == HOOK_SAYS_NOTHING || d->answer == POLICY_DENY)
 		return;
 	if (s->verdict == HOOK_SAYS_DENY)
-		set(d, POLICY_DENY, s, "");
+		set_decision(d, POLICY_DENY, s, "");
 	else if (s->verdict == HOOK_SAYS_ALLOW && d->answer == POLICY_ASK && !d->ruled && !d->deferred)
-		set(d, POLICY_ALLOW, s, "");
+		set_decision(d, POLICY_ALLOW, s, "");
 	else if (s->verdict != HOOK_SAYS_ALLOW && mode == MODE_NEVER)
-		set(d, POLICY_DENY, s, "mode never asks nobody, and ");
+		set_decision(d, POLICY_DENY, s, "mode never asks nobody, and ");
 	else if (s->verdict != HOOK_SAYS_ALLOW && (d->answer != POLICY_ASK || s->verdict == HOOK_SAYS_DEFER))
-		set(d, POLICY_ASK, s, "");
+		set_decision(d, POLICY_ASK, s, "");
 	d->deferred |= s->verdict == HOOK_SAYS_DEFER;
 }

@@ -66,7 +66,7 @@ static bool is_one_of(const char *list, const char *name)
 	}
 }
 
-static bool matches(const struct policy_hook *h, const struct hook_query *q)
+static bool hook_matches(const struct policy_hook *h, const struct hook_query *q)
 {
 	if (!h->matcher || points[h->point].matched == NOTHING)
 		return true;
@@ -119,7 +119,7 @@ size_t policy_hooks_select(const struct policy_hooks *s, const struct hook_query
 		const struct policy_hook *h = s->hook[i];
 		bool known = false;
 
-		if (h->point != q->point || !matches(h, q) || !is_meant(h, q))
+		if (h->point != q->point || !hook_matches(h, q) || !is_meant(h, q))
 			continue;
 		for (size_t k = 0; k < n; k++)
 			known |= same_run(ret[k], h) && policy_hook_closed(ret[k]) >= policy_hook_closed(h) &&

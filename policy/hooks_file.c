@@ -327,7 +327,7 @@ static int fill_hook(struct hook_reading *f, const json_t *v, struct policy_hook
 /* ---- matchers ---- */
 
 /* What regular expressions of other languages write differently. */
-static void translate(const char *s, struct buf *out)
+static void translate_matcher(const char *s, struct buf *out)
 {
 	for (; *s; s++)
 		if (s[0] == '\\' && s[1] == 'd')
@@ -357,7 +357,7 @@ static int set_matcher(struct hook_reading *f, struct policy_hook *h, struct err
 		if (s[0] == '\\' && s[1] && strchr("123456789", s[1]))
 			return wrong(f, e, "matcher: back-references are not taken in regular expressions here");
 	if (!h->exact) {
-		translate(f->matcher, &text);
+		translate_matcher(f->matcher, &text);
 		r = regcomp(&h->regex, text.data, REG_EXTENDED | REG_NOSUB);
 		if (r) {
 			regerror(r, &h->regex, why, sizeof why);

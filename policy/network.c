@@ -39,7 +39,7 @@ static unsigned port_of(const char *s)
 }
 
 /* [user@]host[:port][/…], with the brackets of an IPv6 address taken off. */
-static bool authority(struct analysis *r, size_t index, const char *s, const char *intent)
+static bool add_authority(struct analysis *r, size_t index, const char *s, const char *intent)
 {
 	const size_t all = strcspn(s, "/?#");
 	const char *at = memrchr(s, '@', all), *host = at ? at + 1 : s;
@@ -62,7 +62,7 @@ static bool authority(struct analysis *r, size_t index, const char *s, const cha
 	return true;
 }
 
-static bool url(struct analysis *r, size_t index, const char *s, const char *intent)
+static bool add_url(struct analysis *r, size_t index, const char *s, const char *intent)
 {
 	const char *scheme = strstr(s, "://");
 
@@ -71,20 +71,20 @@ static bool url(struct analysis *r, size_t index, const char *s, const char *int
 	for (const char *c = s; c < scheme; c++)
 		if (!isalnum((unsigned char)*c) && !strchr("+.-", *c))
 			return false;
-	return authority(r, index, scheme + 3, intent);
+	return add_authority(r, index, scheme + 3, intent);
 }
 
 /* user@host:path or host:path; not a path with a colon in it */
-static bool remote(struct analysis *r, size_t index, const char *s, const char *intent)
+static bool add_remote(struct analysis *r, size_t index, const char *s, const char *intent)
 {
 	const char *colon = strchr(s, ':'), *slash = strchr(s, '/');
 
-	if (url(r, index, s, intent))
+	if (add_url(r, index, s, intent))
 		return true;
 	if (!colon || colon == s || colon[1] == ':' || (slash && slash < colon))
 		return false;
 	char *host = shell_arena_strndup(r->arena, s, (size_t)(colon - s));
-	return authority(r, index, host, intent);
+	return add_authority(r, index, host, intent);
 }
 
 static bool from_words(struct analysis *r, const struct analysis_command *c, const struct row *row)
@@ -95,12 +95,12 @@ static bool from_words(struct analysis *r, const struct analysis_command *c, con
 	if (row->where == WHERE_HOST) {
 		const struct command_option *o = args_option(a, 'h', "host");
 
-		return o && o->value && authority(r, c->index, o->value, row->intent);
+		return o && o->value && add_authority(r, c->index, o->value, row->intent);
 	}
 	if (row->where == WHERE_URLS) {
 		const struct command_option *o = args_option(a, 0, "url");
 
-		found = o && o->value && url(r, c->index, o->value, row->intent);
+		found = o && o->value && add_url(r, c->index, o->value, row->intent);
 	}
 	for (size_t i = 0; i < a->noperands && row->where != WHERE_NONE; i++) {
 		const char *s = a->operand[i]->value;
@@ -110,11 +110,11 @@ static bool from_words(struct analysis *r, const struct analysis_command *c, con
 		if (!text)
 			continue;
 		if (row->where == WHERE_REMOTES)
-			found |= remote(r, c->index, text, row->intent);
-		else if (url(r, c->index, text, row->intent))
+			found |= add_remote(r, c->index, text, row->intent);
+		else if (add_url(r, c->index, text, row->intent))
 			found = true;
 		else if (s && !strstr(s, "://") && (row->where == WHERE_URLS || i == 0))
-			found |= authority(r, c->index, s, row->intent);
+			found |= add_authority(r, c->index, s, row->intent);
 	}
 	return found;
 }
@@ -135,7 +135,7 @@ static bool is_local(const struct command_args *a, const struct row *row)
 }
 
 /* bash's own: >/dev/tcp/host/port */
-static void device(struct analysis *r, const struct analysis_command *c, const struct shell_redirect *d)
+static void add_device(struct analysis *r, const struct analysis_command *c, const struct shell_redirect *d)
 {
 	const char *s = d->target.plain;
 
@@ -156,5 +156,5 @@ void network_of_command(struct analysis *r, const struct analysis_command *c)
 			break;
 		}
 	for (size_t i = 0; i < c->nredirects; i++)
-		device(r, c, &c->redirect[i]);
+		add_device(r, c, &c->redirect[i]);
 }

@@ -23,7 +23,8 @@ static const char declares[] = "export|declare|typeset|local|readonly";
 /* How likely it is that something is written there. */
 enum named { NAMED_READ, NAMED_PERHAPS, NAMED_OUTPUT };
 
-static void add(struct analysis *r, size_t index, const char *cwd, const char *text, bool exact, enum named how)
+static void add_path_word(struct analysis *r, size_t index, const char *cwd, const char *text, bool exact,
+			  enum named how)
 {
 	struct command_facts *f = r->facts;
 	const char *path = NULL, *slash = strchr(text, '/');
@@ -60,14 +61,15 @@ static void add_value(struct analysis *r, const struct analysis_command *c, cons
 	const char *equals = strchr(text, '='), *at = strchr(text, '@'), *colon = strchr(text, ':');
 
 	if (whole)
-		add(r, c->index, c->cwd, text, true, how);
+		add_path_word(r, c->index, c->cwd, text, true, how);
 	if (equals)
-		add(r, c->index, c->cwd, equals + 1 + (equals[1] == '@'), true, how);
+		add_path_word(r, c->index, c->cwd, equals + 1 + (equals[1] == '@'), true, how);
 	/* a volume: ~/x:/y */
 	if (colon && strchr("/~", *text))
-		add(r, c->index, c->cwd, shell_arena_strndup(r->arena, text, (size_t)(colon - text)), true, how);
+		add_path_word(r, c->index, c->cwd, shell_arena_strndup(r->arena, text, (size_t)(colon - text)), true,
+			      how);
 	if (at == text)
-		add(r, c->index, c->cwd, at + 1, true, how);
+		add_path_word(r, c->index, c->cwd, at + 1, true, how);
 }
 
 /* A word without a slash that does not look like a file's name either: push, x. */
@@ -79,7 +81,7 @@ static void add_word(struct analysis *r, const struct analysis_command *c, const
 	if (w->value)
 		add_value(r, c, w->value, how, whole);
 	else if (whole && (w->unknown == SHELL_GLOB || *w->plain == '~'))
-		add(r, c->index, c->cwd, w->plain, false, how);
+		add_path_word(r, c->index, c->cwd, w->plain, false, how);
 }
 
 /* -o, --output, --target-dir …: likely to be written. */
@@ -103,8 +105,8 @@ static void add_cluster(struct analysis *r, const struct analysis_command *c, co
 {
 	if (w->value && w->value[0] == '-' && w->value[1] && w->value[1] != '-' && w->value[2] &&
 	    strchr("/~", w->value[2]))
-		add(r, c->index, c->cwd, w->value + 2, true,
-		    how_named(&(struct command_option){ .letter = w->value[1] }));
+		add_path_word(r, c->index, c->cwd, w->value + 2, true,
+			      how_named(&(struct command_option){ .letter = w->value[1] }));
 }
 
 void path_words_of_command(struct analysis *r, const struct analysis_command *c, const char *roles, bool wraps)
@@ -142,7 +144,7 @@ void path_words_of_assignment(struct analysis *r, size_t index, const char *cwd,
 	const struct command_word w = analysis_word(r, value);
 
 	if (w.value || w.unknown == SHELL_GLOB)
-		add(r, index, cwd, w.plain, w.value != NULL, NAMED_READ);
+		add_path_word(r, index, cwd, w.plain, w.value != NULL, NAMED_READ);
 }
 
 /* for x in …: the list is kept as text. */

@@ -19,7 +19,7 @@ struct edit {
 	size_t count;
 };
 
-static void quoted(struct buf *out, const char *s)
+static void append_quoted(struct buf *out, const char *s)
 {
 	struct jw w = jw_on(out);
 
@@ -45,7 +45,7 @@ static void put_rules(const struct edit *d, const char *own, size_t n, bool firs
 			buf_str(out, own ? "," : ", ");
 		if (own)
 			buf_printf(out, "\n%.*s", (int)n, own);
-		quoted(out, d->rule[i]);
+		append_quoted(out, d->rule[i]);
 	}
 }
 
@@ -122,7 +122,7 @@ static void into_object(const struct edit *d, struct jval object, bool outer, st
 	buf_append(out, rest, d->len - (size_t)(rest - d->text));
 }
 
-static void edit(const struct edit *d, struct buf *out)
+static void apply_edit(const struct edit *d, struct buf *out)
 {
 	const char *open = memchr(d->text, '{', d->len);
 	struct jval all = jval_of(open, d->len - (size_t)(open - d->text)), permissions = jval_get(all, "permissions");
@@ -165,7 +165,7 @@ int policy_edit_add(const char *text, size_t len, const char *list, const char *
 		if (!line_of(&before, rule[i], list))
 			missing[d.count++] = rule[i];
 	if (r == 0 && d.count)
-		edit(&d, &made);
+		apply_edit(&d, &made);
 	else
 		buf_append(&made, d.text, d.len);
 	if (r == 0)

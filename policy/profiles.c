@@ -263,7 +263,7 @@ static int take_member(const struct file *f, struct profile *p, const char *key,
 
 /* ---- profiles ---- */
 
-static struct profile *find(const struct policy_profiles *s, const char *name)
+static struct profile *find_profile(const struct policy_profiles *s, const char *name)
 {
 	for (size_t i = 0; i < s->count; i++)
 		if (strcmp(s->profile[i]->name, name) == 0)
@@ -271,11 +271,11 @@ static struct profile *find(const struct policy_profiles *s, const char *name)
 	return NULL;
 }
 
-static int build(const struct file *f, const char *name, unsigned depth, struct profile *ret, struct err *e);
+static int build_profile(const struct file *f, const char *name, unsigned depth, struct profile *ret, struct err *e);
 
 /* What a profile begins as. Its own name means the shipped one, so that a file can change those, too. */
-static int begin(const struct file *f, const char *name, const json_t *extends, unsigned depth, struct profile *ret,
-		 struct err *e)
+static int begin_profile(const struct file *f, const char *name, const json_t *extends, unsigned depth,
+			 struct profile *ret, struct err *e)
 {
 	const char *base = extends ? json_string_value(extends) : BASE_PROFILE;
 	int r;
@@ -283,11 +283,11 @@ static int begin(const struct file *f, const char *name, const json_t *extends, 
 	if (!base)
 		return wrong(f, name, "extends", e, "must be the name of a profile");
 	bool own = strcmp(base, name) == 0;
-	if (find(f->known, base)) {
-		profile_copy(find(f->known, base), ret);
+	if (find_profile(f->known, base)) {
+		profile_copy(find_profile(f->known, base), ret);
 		r = 0;
 	} else if (!own && json_object_get(f->profiles, base)) {
-		r = build(f, base, depth + 1, ret, e);
+		r = build_profile(f, base, depth + 1, ret, e);
 	} else {
 		r = profile_shipped(base, ret);
 		if (r < 0)
@@ -300,7 +300,7 @@ static int begin(const struct file *f, const char *name, const json_t *extends, 
 	return r;
 }
 
-static int build(const struct file *f, const char *name, unsigned depth, struct profile *ret, struct err *e)
+static int build_profile(const struct file *f, const char *name, unsigned depth, struct profile *ret, struct err *e)
 {
 	json_t *object = json_object_get(f->profiles, name), *v;
 	struct profile p;
@@ -310,7 +310,7 @@ static int build(const struct file *f, const char *name, unsigned depth, struct 
 		return wrong(f, name, "extends", e, "goes round in a circle, or more than %u deep", EXTENDS_MAX);
 	if (!json_is_object(object))
 		return wrong(f, name, NULL, e, "must be an object");
-	if (begin(f, name, json_object_get(object, "extends"), depth, &p, e) < 0)
+	if (begin_profile(f, name, json_object_get(object, "extends"), depth, &p, e) < 0)
 		return -1;
 	snprintf(p.name, sizeof p.name, "%s", name);
 	json_object_foreach (object, key, v) {
@@ -334,7 +334,7 @@ static int check_name(const struct file *f, const char *name, struct err *e)
 	return 0;
 }
 
-static void add(struct policy_profiles *s, struct profile *p)
+static void add_profile(struct policy_profiles *s, struct profile *p)
 {
 	s->profile = mem_realloc(s->profile, (s->count + 1) * sizeof(*s->profile));
 	s->profile[s->count++] = p;
@@ -352,12 +352,12 @@ static int read_profiles(const struct file *f, struct err *e)
 	json_object_foreach (f->profiles, name, v) {
 		struct profile p;
 
-		if (check_name(f, name, e) < 0 || build(f, name, 0, &p, e) < 0)
+		if (check_name(f, name, e) < 0 || build_profile(f, name, 0, &p, e) < 0)
 			return -1;
-		if (find(f->known, name))
+		if (find_profile(f->known, name))
 			profile_done(&p);
 		else
-			add(f->found, mem_dup(&p, sizeof p));
+			add_profile(f->found, mem_dup(&p, sizeof p));
 	}
 	return 0;
 }
@@ -445,7 +445,7 @@ int policy_profiles_parse(struct policy_profiles *s, const char *name, const cha
 		host_rules_add(&s->hosts, &found.hosts.rule[i]);
 	host_rules_done(&found.hosts);
 	for (size_t i = 0; i < found.count; i++)
-		add(s, found.profile[i]);
+		add_profile(s, found.profile[i]);
 	free(found.profile);
 	s->partial |= has_other_sandbox(json_object_get(root, "sandbox"));
 	return 0;
@@ -467,13 +467,13 @@ void policy_profiles_names(const struct policy_profiles *s, struct buf *out)
 	for (size_t i = 0; i < s->count; i++)
 		buf_printf(out, "%s%s", i ? ", " : "", s->profile[i]->name);
 	for (size_t i = 0; i < profile_shipped_count(); i++)
-		if (!find(s, profile_shipped_info(i)->name))
+		if (!find_profile(s, profile_shipped_info(i)->name))
 			buf_printf(out, "%s%s", i || s->count ? ", " : "", profile_shipped_info(i)->name);
 }
 
 int policy_profiles_get(const struct policy_profiles *s, const char *name, struct profile *ret, struct err *e)
 {
-	const struct profile *p = find(s, name);
+	const struct profile *p = find_profile(s, name);
 
 	if (p)
 		profile_copy(p, ret);

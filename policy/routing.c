@@ -48,7 +48,7 @@ static bool is_named(const struct policy_model *m, const char *provider, const c
 	       (!model || strcmp(m->model, model) == 0);
 }
 
-static const char *lacks(const struct policy_model *m, const struct routing_request *r)
+static const char *missing_capability(const struct policy_model *m, const struct routing_request *r)
 {
 	for (size_t i = 0; i < r->ncapability; i++) {
 		bool has = false;
@@ -61,8 +61,8 @@ static const char *lacks(const struct policy_model *m, const struct routing_requ
 	return NULL;
 }
 
-static enum routing_exclusion weigh(const struct policy_model *m, const struct routing_request *r,
-				    const struct routing_limits *l, const char *missing)
+static enum routing_exclusion find_exclusion(const struct policy_model *m, const struct routing_request *r,
+					     const struct routing_limits *l, const char *missing)
 {
 	if (m->disabled)
 		return ROUTING_DISABLED;
@@ -84,7 +84,7 @@ static enum routing_exclusion weigh(const struct policy_model *m, const struct r
 }
 
 /* The smaller the better; what is equal keeps the policy's order. */
-static int rank(const struct routing_candidate *c, const struct routing_request *r)
+static int candidate_rank(const struct routing_candidate *c, const struct routing_request *r)
 {
 	int penalty = 0;
 
@@ -95,12 +95,12 @@ static int rank(const struct routing_candidate *c, const struct routing_request 
 	return penalty;
 }
 
-static bool better(const struct routing_candidate *a, const struct routing_candidate *b,
-		   const struct routing_request *r)
+static bool candidate_is_better(const struct routing_candidate *a, const struct routing_candidate *b,
+				const struct routing_request *r)
 {
 	if ((a->excluded == ROUTING_FITS) != (b->excluded == ROUTING_FITS))
 		return a->excluded == ROUTING_FITS;
-	int x = rank(a, r), y = rank(b, r);
+	int x = candidate_rank(a, r), y = candidate_rank(b, r);
 	if (x != y)
 		return x < y;
 	if (r->fallback != FALLBACK_CHEAPEST)
@@ -110,10 +110,10 @@ static bool better(const struct routing_candidate *a, const struct routing_candi
 	return a->estimate < b->estimate;
 }
 
-static void sort(struct routing_outcome *o, const struct routing_request *r)
+static void sort_candidates(struct routing_outcome *o, const struct routing_request *r)
 {
 	for (size_t i = 1; i < o->count; i++)
-		for (size_t k = i; k > 0 && better(&o->candidate[k], &o->candidate[k - 1], r); k--) {
+		for (size_t k = i; k > 0 && candidate_is_better(&o->candidate[k], &o->candidate[k - 1], r); k--) {
 			struct routing_candidate t = o->candidate[k];
 
 			o->candidate[k] = o->candidate[k - 1];
@@ -121,7 +121,7 @@ static void sort(struct routing_outcome *o, const struct routing_request *r)
 		}
 }
 
-static void explain(struct routing_outcome *o, const struct routing_request *r)
+static void explain_outcome(struct routing_outcome *o, const struct routing_request *r)
 {
 	const struct policy_model *m = o->fitting ? o->candidate[0].model : NULL;
 
@@ -157,20 +157,21 @@ void routing_decide(const struct model_list *models, const struct routing_reques
 		struct routing_limits l = { 0 };
 
 		limits(ctx, m, &l);
-		*c = (struct routing_candidate){
-			.model = m, .reset_us = l.reset_us, .missing = lacks(m, r), .priced = m->price.known
-		};
-		c->excluded = weigh(m, r, &l, c->missing);
+		*c = (struct routing_candidate){ .model = m,
+						 .reset_us = l.reset_us,
+						 .missing = missing_capability(m, r),
+						 .priced = m->price.known };
+		c->excluded = find_exclusion(m, r, &l, c->missing);
 		if (m->price.known)
 			c->estimate = model_price_of(&m->price, r->input_tokens, r->output_tokens, 0);
 		ret->fitting += c->excluded == ROUTING_FITS;
 	}
-	sort(ret, r);
+	sort_candidates(ret, r);
 	const bool asked = ret->fitting && is_named(ret->candidate[0].model, r->provider, r->model);
 	ret->mode = !ret->fitting                           ? ROUTING_NOT_POSSIBLE
 		    : r->failed_provider || r->failed_model ? ROUTING_FALLBACK
 		    : ret->fitting == 1                     ? ROUTING_SINGLE
 		    : asked                                 ? ROUTING_REQUESTED
 							    : ROUTING_RANKED;
-	explain(ret, r);
+	explain_outcome(ret, r);
 }

@@ -183,7 +183,7 @@ void rule_done(struct policy_rule *r)
 /* ---- matching ---- */
 
 /* A * is anything; only the last one needs to be tried again, so this takes at most |pattern| × |text| steps. */
-static bool glob(const char *p, size_t plen, const char *s)
+static bool glob_matches(const char *p, size_t plen, const char *s)
 {
 	const char *end = p + plen, *star = NULL, *from = NULL;
 
@@ -218,7 +218,7 @@ bool rule_text_matches(const struct policy_rule *r, const char *text)
 	size_t certain = r->tail && r->literal == n - 1 ? n - 2 : r->literal;
 	if (strncmp(r->pattern, text, certain) != 0)
 		return false;
-	return glob(r->pattern, n, text) || (r->tail && glob(r->pattern, n - 2, text));
+	return glob_matches(r->pattern, n, text) || (r->tail && glob_matches(r->pattern, n - 2, text));
 }
 
 bool rule_allows_writes(const struct policy_rule *r, const char *writes)
@@ -228,7 +228,7 @@ bool rule_allows_writes(const struct policy_rule *r, const char *writes)
 	return strcmp(r->writes, writes) == 0;
 }
 
-static size_t segment(const char *s) { return strcspn(s, "/"); }
+static size_t segment_length(const char *s) { return strcspn(s, "/"); }
 
 /* One name of a path against one of a pattern: * and ? stay inside of it. */
 static bool name_matches(const char *p, size_t plen, const char *s, size_t slen)
@@ -260,7 +260,7 @@ static bool path_matches(const char *p, const char *path)
 	const char *star = NULL, *from = NULL;
 
 	for (;;) {
-		size_t n = segment(p);
+		size_t n = segment_length(p);
 
 		if (!n && !*p)
 			return true;
@@ -270,15 +270,15 @@ static bool path_matches(const char *p, const char *path)
 			from = path;
 			continue;
 		}
-		if (*path && name_matches(p, n, path, segment(path))) {
+		if (*path && name_matches(p, n, path, segment_length(path))) {
 			p += n + (p[n] == '/');
-			path += segment(path);
+			path += segment_length(path);
 			path += *path == '/';
 			continue;
 		}
 		if (!star || !*from)
 			return false;
-		from += segment(from);
+		from += segment_length(from);
 		from += *from == '/';
 		p = star;
 		path = from;
@@ -296,7 +296,7 @@ static const char *base_of(const struct policy_rule *r, const struct rule_base_p
 }
 
 /* What is left of a path below a folder, without the slash; NULL: it is not below. */
-static const char *below(const char *path, const char *folder)
+static const char *path_below(const char *path, const char *folder)
 {
 	size_t n = strlen(folder);
 
@@ -317,7 +317,7 @@ void rule_path_candidates(const struct command_path *path, const struct rule_bas
 		const char *folder = base_of(&at, bases);
 
 		ret_near[base] = !one || base == RULE_AT_ROOT || base == RULE_ANYWHERE ||
-				 (folder && below(path->path, folder)) ||
+				 (folder && path_below(path->path, folder)) ||
 				 (base == RULE_AT_WORKSPACE && path->path[0] == '/' && is_system(path->path + 1));
 	}
 }
@@ -330,21 +330,21 @@ static bool lies_below(const struct policy_rule *r, const char *base, const char
 	while (r->pattern[n] && n && r->pattern[n - 1] != '/')
 		n--;
 	mem_auto char *whole = mem_printf("%s/%.*s", strcmp(base, "/") == 0 ? "" : base, (int)n, r->pattern);
-	return below(whole, path) != NULL;
+	return path_below(whole, path) != NULL;
 }
 
 /* Whether the names of the folder are the pattern's first ones. */
 static bool may_reach(const char *p, const char *folder)
 {
 	while (*folder) {
-		size_t n = segment(p);
+		size_t n = segment_length(p);
 
 		if (n == 2 && p[0] == '*' && p[1] == '*')
 			return true;
-		if (!n || !name_matches(p, n, folder, segment(folder)))
+		if (!n || !name_matches(p, n, folder, segment_length(folder)))
 			return false;
 		p += n + (p[n] == '/');
-		folder += segment(folder);
+		folder += segment_length(folder);
 		folder += *folder == '/';
 	}
 	return *p != '\0';
@@ -372,7 +372,7 @@ static bool names_meet(const char *rule, size_t nrule, const char *name, size_t 
 static bool may_meet(const char *p, const char *path, bool deep)
 {
 	for (; *p && *path; path += *path == '/') {
-		const size_t n = segment(p), m = segment(path);
+		const size_t n = segment_length(p), m = segment_length(path);
 
 		if ((n == 2 && memcmp(p, "**", 2) == 0) || (m == 2 && memcmp(path, "**", 2) == 0))
 			return true;
@@ -388,8 +388,8 @@ static bool may_meet(const char *p, const char *path, bool deep)
 static bool expands_into(const struct policy_rule *r, const char *base, const struct command_path *path)
 {
 	if (r->base == RULE_ANYWHERE) {
-		for (const char *s = path->path + 1; *s; s += segment(s), s += *s == '/')
-			if (names_meet(r->pattern, strlen(r->pattern), s, segment(s)))
+		for (const char *s = path->path + 1; *s; s += segment_length(s), s += *s == '/')
+			if (names_meet(r->pattern, strlen(r->pattern), s, segment_length(s)))
 				return true;
 		return false;
 	}
@@ -415,7 +415,7 @@ static enum rule_match written_path_matches(const struct policy_rule *r, const s
 		mem_auto char *deep = mem_printf("**/%s", r->pattern);
 		return path_matches(deep, path->path + 1) ? RULE_MATCH : reads_below ? RULE_MAYBE : RULE_NO_MATCH;
 	}
-	rest = below(path->path, base);
+	rest = path_below(path->path, base);
 	if (rest && path_matches(r->pattern, rest))
 		return RULE_MATCH;
 	if (r->effect != RULE_ALLOW && (path->access & COMMAND_RECURSES || !path->exact) &&
@@ -464,7 +464,7 @@ bool rule_tool_matches(const struct policy_rule *r, const char *tool)
 	size_t n = strlen(r->pattern);
 
 	if (strchr(r->pattern, '*'))
-		return glob(r->pattern, n, tool);
+		return glob_matches(r->pattern, n, tool);
 	if (strcmp(r->pattern, tool) == 0)
 		return true;
 	/* mcp__server: all of its tools. */

@@ -28,7 +28,7 @@ __attribute__((format(printf, 2, 3))) static void give_up(struct rule_suggestion
 	va_end(ap);
 }
 
-static void add(struct rule_suggestions *l, char *rule)
+static void add_rule(struct rule_suggestions *l, char *rule)
 {
 	for (size_t i = 0; i < l->count; i++)
 		if (strcmp(l->rule[i], rule) == 0) {
@@ -77,7 +77,7 @@ static bool needs_rule(const struct policy_request *r, const struct command_simp
 }
 
 /* The first file that is written by redirection, of all or of those that no rule about a command can name. */
-static const struct command_path *written(const struct command_facts *f, bool all)
+static const struct command_path *find_written_path(const struct command_facts *f, bool all)
 {
 	for (size_t i = 0; i < f->npaths; i++) {
 		const struct command_path *p = &f->path[i];
@@ -115,8 +115,8 @@ static void for_command(const struct policy_request *r, enum rule_effect effect,
 		give_up(l, "it is not known what runs, and no rule covers that");
 		return;
 	}
-	if (effect == RULE_ALLOW && written(f, false))
-		give_up_written(l, written(f, false));
+	if (effect == RULE_ALLOW && find_written_path(f, false))
+		give_up_written(l, find_written_path(f, false));
 	for (size_t i = 0; i < f->ncommands && !l->why[0]; i++) {
 		const struct command_simple *c = &f->command[i];
 		const char *writes = effect == RULE_ALLOW ? c->writes : NULL;
@@ -131,7 +131,7 @@ static void for_command(const struct policy_request *r, enum rule_effect effect,
 		else if (strchr(c->text, '*') || (writes && strchr(writes, '*')))
 			give_up(l, "'%.100s' has a * in it, which a rule would take for anything", c->text);
 		else
-			add(l, mem_printf("Bash(%s%s%s)", c->text, writes ? " " : "", writes ? writes : ""));
+			add_rule(l, mem_printf("Bash(%s%s%s)", c->text, writes ? " " : "", writes ? writes : ""));
 	}
 }
 
@@ -146,22 +146,22 @@ static void for_tool(const struct policy_request *r, struct rule_suggestions *l)
 	    (strpbrk(r->tool, "*(") || (strncmp(r->tool, "mcp__", 5) == 0 && !strstr(r->tool + 5, "__"))))
 		give_up(l, "'%.100s' would be a rule about more tools than this", r->tool);
 	else if (kind == RULE_TOOL)
-		add(l, mem_strdup(r->tool));
+		add_rule(l, mem_strdup(r->tool));
 	else if (kind == RULE_FETCH && r->tool_host && strchr(r->tool_host, '*'))
 		give_up(l, "'%.100s' has a * in it, which a rule would take for other hosts", r->tool_host);
 	else if (kind == RULE_FETCH && r->tool_host)
-		add(l, mem_printf("WebFetch(domain:%s)", r->tool_host));
+		add_rule(l, mem_printf("WebFetch(domain:%s)", r->tool_host));
 	else if (r->ntool_paths != 1 || !p->exact)
 		give_up(l, "it is about %zu files: a rule that allows is about one", r->ntool_paths);
 	else if (strpbrk(p->path, "*?["))
 		give_up(l, "'%.150s' has characters that a rule would take for others", p->path);
 	else
-		add(l, mem_printf("%s(/%s)", kind == RULE_READ ? "Read" : "Edit", p->path));
+		add_rule(l, mem_printf("%s(/%s)", kind == RULE_READ ? "Read" : "Edit", p->path));
 }
 
 /* ---- whether they do what they are for ---- */
 
-static bool take(struct policy_rules *s, const struct rule_suggestions *l, enum rule_effect effect)
+static bool parse_suggestions(struct policy_rules *s, const struct rule_suggestions *l, enum rule_effect effect)
 {
 	struct err e = ERR_INIT;
 
@@ -180,7 +180,7 @@ static bool take(struct policy_rules *s, const struct rule_suggestions *l, enum 
 	return true;
 }
 
-static bool works(const struct policy_request *r, const struct rule_suggestions *l, enum rule_effect effect)
+static bool suggestions_work(const struct policy_request *r, const struct rule_suggestions *l, enum rule_effect effect)
 {
 	const struct rules_query q = { .facts = r->facts,
 				       .tool = r->tool,
@@ -190,7 +190,7 @@ static bool works(const struct policy_request *r, const struct rule_suggestions 
 				       .bases = { .cwd = r->cwd, .workspace = r->workspace, .home = r->home } };
 	struct policy_rules own = RULES_INIT;
 	struct rules_verdict v = { 0 };
-	bool ok = take(&own, l, effect);
+	bool ok = parse_suggestions(&own, l, effect);
 
 	if (ok && effect == RULE_ALLOW && !r->tool) {
 		for (size_t i = 0; i < r->facts->ncommands; i++) {
@@ -245,10 +245,10 @@ void rule_suggestions_make(const struct policy_request *r, enum rule_effect effe
 		for_tool(r, ret);
 	else if (r->facts)
 		for_command(r, effect, ret);
-	if (ret->why[0] || (ret->count && works(r, ret, effect)))
+	if (ret->why[0] || (ret->count && suggestions_work(r, ret, effect)))
 		return;
-	if (effect == RULE_ALLOW && !r->tool && r->facts && written(r->facts, true))
-		give_up_written(ret, written(r->facts, true));
+	if (effect == RULE_ALLOW && !r->tool && r->facts && find_written_path(r->facts, true))
+		give_up_written(ret, find_written_path(r->facts, true));
 	else
 		give_up(ret, "no rule is about just this");
 }

@@ -76,7 +76,7 @@ struct asking {
 	struct rules_verdict *verdict;
 };
 
-static void hit(struct asking *a, const struct policy_rule *r, enum rule_match m, int command)
+static void add_hit(struct asking *a, const struct policy_rule *r, enum rule_match m, int command)
 {
 	struct rules_verdict *v = a->verdict;
 	enum rule_effect effect = m == RULE_MAYBE ? RULE_ASK : r->effect;
@@ -102,7 +102,7 @@ static void hit_handed(struct asking *a, const struct policy_rule *r, int comman
 {
 	const enum rule_effect before = a->verdict->effect;
 
-	hit(a, r, RULE_MAYBE, command);
+	add_hit(a, r, RULE_MAYBE, command);
 	a->verdict->handed |= a->verdict->effect > before;
 }
 
@@ -148,10 +148,10 @@ static void stop_candidate(void *ctx, const struct policy_rule *r)
 	if (r->effect == RULE_ALLOW)
 		return;
 	if (rule_text_matches(r, t->text))
-		hit(t->asking, r, RULE_MATCH, t->command);
+		add_hit(t->asking, r, RULE_MATCH, t->command);
 	else if (t->known != SIZE_MAX && r->pattern[r->literal] && r->literal <= t->known &&
 		 strncmp(r->pattern, t->text, r->literal) == 0)
-		hit(t->asking, r, RULE_MAYBE, t->command);
+		add_hit(t->asking, r, RULE_MAYBE, t->command);
 }
 
 /* Rules that go on where the text stops being known. */
@@ -174,7 +174,7 @@ static void stop_maybe(struct stopping *t)
 
 		if (strncmp(r->pattern, t->text, t->known) != 0)
 			break;
-		hit(t->asking, r, RULE_MAYBE, t->command);
+		add_hit(t->asking, r, RULE_MAYBE, t->command);
 	}
 }
 
@@ -191,7 +191,7 @@ static void stop_text(struct asking *a, const char *text, size_t known, int comm
 }
 
 /* The words as they are, joined by blanks; returns where the known ones end, SIZE_MAX if all are. */
-static size_t join(const struct command_simple *c, struct buf *out)
+static size_t join_words(const struct command_simple *c, struct buf *out)
 {
 	size_t known = SIZE_MAX;
 
@@ -215,8 +215,8 @@ static void stop_prefix(struct asking *a, const struct policy_rules *s, const st
 		mem_auto char *key = mem_printf("\001%s", names[n]);
 		const struct rule_bucket *b = strmap_get(&s->begins, key);
 		for (size_t i = 0; b && i < b->count; i++)
-			hit(a, &s->rule[b->rule[i]], rule_words_match(&s->rule[b->rule[i]], c->argv, c->argc, c->name),
-			    index);
+			add_hit(a, &s->rule[b->rule[i]],
+				rule_words_match(&s->rule[b->rule[i]], c->argv, c->argc, c->name), index);
 	}
 }
 
@@ -270,7 +270,7 @@ static void stop_disguised(struct asking *a, const struct command_simple *c, int
 
 		for (size_t k = 0; b && k < b->count; k++)
 			if (command_variants_options_match(a->set[i]->rule[b->rule[k]].pattern, c))
-				hit(a, &a->set[i]->rule[b->rule[k]], RULE_MATCH, index);
+				add_hit(a, &a->set[i]->rule[b->rule[k]], RULE_MATCH, index);
 	}
 	if (c->operand > 1 && c->plain[c->operand][0] != '-') {
 		buf_auto struct buf text = BUF_INIT;
@@ -292,7 +292,7 @@ static void stop_disguised(struct asking *a, const struct command_simple *c, int
 static void stop_command(struct asking *a, const struct command_simple *c, int index)
 {
 	buf_auto struct buf plain = BUF_INIT, bare = BUF_INIT;
-	size_t known = join(c, &plain);
+	size_t known = join_words(c, &plain);
 
 	stop_text(a, c->text, SIZE_MAX, index);
 	stop_text(a, buf_cstr(&plain), known, index);
@@ -460,8 +460,8 @@ static void stop_set_paths(struct asking *a, const struct policy_rules *s, const
 				const struct policy_rule *r = &s->rule[s->other[kind][k]];
 
 				if (r->effect > RULE_ALLOW && (near[r->base] || !r->pattern))
-					hit(a, r, rule_path_matches(r, &path[i], &a->query->bases),
-					    (int)path[i].command);
+					add_hit(a, r, rule_path_matches(r, &path[i], &a->query->bases),
+						(int)path[i].command);
 			}
 		}
 	}
@@ -488,7 +488,7 @@ static void stop_named(struct asking *a, const struct policy_rules *s)
 				if (m == RULE_MATCH && kind == RULE_EDIT)
 					hit_handed(a, r, (int)f->named[i].command);
 				else
-					hit(a, r, m, (int)f->named[i].command);
+					add_hit(a, r, m, (int)f->named[i].command);
 			}
 	}
 }
@@ -510,7 +510,7 @@ static void stop_hosts(struct asking *a, const struct policy_rules *s)
 					    : rule_host_matches(r, f->host[i].host) ? RULE_MATCH
 										    : RULE_NO_MATCH;
 
-			hit(a, r, m, (int)f->host[i].command);
+			add_hit(a, r, m, (int)f->host[i].command);
 		}
 }
 
@@ -608,7 +608,7 @@ static const struct policy_rule *ask_set_tool(struct asking *a, const struct pol
 
 		if (m && r->effect == RULE_ALLOW)
 			allowed = r;
-		hit(a, r, m ? RULE_MATCH : RULE_NO_MATCH, -1);
+		add_hit(a, r, m ? RULE_MATCH : RULE_NO_MATCH, -1);
 	}
 	stop_set_paths(a, s, q->path, q->npaths);
 	for (size_t i = 0; kind == RULE_FETCH && i < s->nother[kind]; i++) {
@@ -618,7 +618,7 @@ static const struct policy_rule *ask_set_tool(struct asking *a, const struct pol
 		if (m && r->effect == RULE_ALLOW)
 			allowed = r;
 		/* A host that is not known may be the one that the rule is about. */
-		hit(a, r, m ? RULE_MATCH : q->host ? RULE_NO_MATCH : RULE_MAYBE, -1);
+		add_hit(a, r, m ? RULE_MATCH : q->host ? RULE_NO_MATCH : RULE_MAYBE, -1);
 	}
 	for (size_t i = 0; (kind == RULE_READ || kind == RULE_EDIT) && i < s->nother[kind]; i++) {
 		const struct policy_rule *r = &s->rule[s->other[kind][i]];
@@ -628,7 +628,7 @@ static const struct policy_rule *ask_set_tool(struct asking *a, const struct pol
 			all = rule_path_matches(r, &q->path[k], &q->bases) == RULE_MATCH;
 		/* A file that is not known may be the one that the rule is about. */
 		if (!q->npaths)
-			hit(a, r, r->pattern ? RULE_MAYBE : RULE_MATCH, -1);
+			add_hit(a, r, r->pattern ? RULE_MAYBE : RULE_MATCH, -1);
 		if (all)
 			allowed = r;
 	}

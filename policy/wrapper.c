@@ -84,7 +84,7 @@ static const struct row *row_of(const struct command_word *word, size_t count)
 	return NULL;
 }
 
-static bool listed(const char *longs, const char *name, size_t n)
+static bool is_listed(const char *longs, const char *name, size_t n)
 {
 	for (const char *s = longs; *s;) {
 		size_t len = strcspn(s, " ");
@@ -99,12 +99,12 @@ static bool listed(const char *longs, const char *name, size_t n)
 	return false;
 }
 
-static void unknown(struct unwrap *u, unsigned bit) { u->found->unknown |= bit; }
+static void add_unknown(struct unwrap *u, unsigned bit) { u->found->unknown |= bit; }
 
 static void add_inner(struct unwrap *u, struct wrapper_inner inner)
 {
 	if (u->found->ninner >= WRAPPER_INNER_MAX)
-		unknown(u, COMMAND_UNKNOWN(TOO_MUCH));
+		add_unknown(u, COMMAND_UNKNOWN(TOO_MUCH));
 	else
 		u->found->inner[u->found->ninner++] = inner;
 }
@@ -114,7 +114,7 @@ static void add_text(struct unwrap *u, const struct command_word *w)
 	if (w->value)
 		add_inner(u, (struct wrapper_inner){ .text = w->value });
 	else
-		unknown(u, COMMAND_UNKNOWN(EVALUATED));
+		add_unknown(u, COMMAND_UNKNOWN(EVALUATED));
 }
 
 static bool is_assignment(const char *s)
@@ -150,23 +150,23 @@ static void note_value(struct unwrap *u, char letter, const char *name, size_t n
 }
 
 /* One word of options at u->at; moves on. */
-static void option(struct unwrap *u)
+static void unwrap_option(struct unwrap *u)
 {
 	const char *s = u->word[u->at].plain;
 	const struct command_word *next = u->at + 1 < u->count ? &u->word[u->at + 1] : NULL;
 
 	u->at++;
 	if (!u->word[u->at - 1].value && !strchr(s, '='))
-		unknown(u, COMMAND_UNKNOWN(WRAPPED));
+		add_unknown(u, COMMAND_UNKNOWN(WRAPPED));
 	if (s[1] == '-') {
 		const char *equals = strchr(s, '=');
 		size_t n = equals ? (size_t)(equals - s) - 2 : strlen(s) - 2;
 
 		if (equals) {
 			note_value(u, 0, s + 2, n, u->word[u->at - 1].value ? equals + 1 : NULL);
-		} else if (next && listed(u->row->longs, s + 2, n)) {
+		} else if (next && is_listed(u->row->longs, s + 2, n)) {
 			if (next->many)
-				unknown(u, COMMAND_UNKNOWN(WRAPPED));
+				add_unknown(u, COMMAND_UNKNOWN(WRAPPED));
 			u->at++;
 			note_value(u, 0, s + 2, n, next->value);
 		}
@@ -183,7 +183,7 @@ static void option(struct unwrap *u)
 			note_value(u, *s, NULL, 0, u->word[u->at - 1].value ? s + 1 : NULL);
 		} else if (next) {
 			if (next->many)
-				unknown(u, COMMAND_UNKNOWN(WRAPPED));
+				add_unknown(u, COMMAND_UNKNOWN(WRAPPED));
 			u->at++;
 			note_value(u, *s, NULL, 0, next->value);
 		}
@@ -202,14 +202,14 @@ static void skip_options(struct unwrap *u)
 		const char *s = w->plain;
 
 		if (!w->value && (w->many || (!w->lead && !skip)))
-			unknown(u, COMMAND_UNKNOWN(WRAPPED));
+			add_unknown(u, COMMAND_UNKNOWN(WRAPPED));
 		if (w->lead && s[0] == '-' && s[1] == '-' && !s[2]) {
 			u->at++;
 			u->at += u->count - u->at < skip ? u->count - u->at : skip;
 			break;
 		}
 		if (w->lead && s[0] == '-' && (s[1] || u->row->how == HOW_OPTION_C || u->row->how == HOW_JOIN)) {
-			option(u);
+			unwrap_option(u);
 		} else if (u->row->how == HOW_ENV && strcmp(s, "-") == 0) {
 			u->at++; /* the same as -i */
 		} else if (u->row->how == HOW_ENV && (is_assignment(s) || (w->value && strchr(s, '=')))) {
@@ -226,20 +226,20 @@ static void skip_options(struct unwrap *u)
 	u->found->nassign = nassign;
 }
 
-static void rest(struct unwrap *u)
+static void unwrap_rest(struct unwrap *u)
 {
 	u->at += u->at < u->count && u->word[u->at].value && strcmp(u->word[u->at].value, "--") == 0;
 	if (u->at < u->count)
 		add_inner(u, (struct wrapper_inner){ .word = u->word + u->at, .count = u->count - u->at });
 }
 
-static void join(struct unwrap *u)
+static void unwrap_joined(struct unwrap *u)
 {
 	buf_auto struct buf text = BUF_INIT;
 
 	for (size_t i = u->at; i < u->count; i++) {
 		if (!u->word[i].value) {
-			unknown(u, COMMAND_UNKNOWN(EVALUATED));
+			add_unknown(u, COMMAND_UNKNOWN(EVALUATED));
 			return;
 		}
 		if (i > u->at)
@@ -270,14 +270,14 @@ static void shell_options(struct unwrap *u)
 	u->prints = f.prints;
 	u->posix = f.posix;
 	if (f.strange)
-		unknown(u, COMMAND_UNKNOWN(OPTION));
+		add_unknown(u, COMMAND_UNKNOWN(OPTION));
 	if (f.open)
-		unknown(u, COMMAND_UNKNOWN(WRAPPED));
+		add_unknown(u, COMMAND_UNKNOWN(WRAPPED));
 	if (f.sources)
-		unknown(u, COMMAND_UNKNOWN(SOURCED));
+		add_unknown(u, COMMAND_UNKNOWN(SOURCED));
 }
 
-static void shell(struct unwrap *u)
+static void unwrap_shell(struct unwrap *u)
 {
 	const char *name = args_basename(u->word[0].value);
 	const bool foreign = !(u->row->flags & WRAP_T);
@@ -290,12 +290,12 @@ static void shell(struct unwrap *u)
 			return;
 		/* ${(e)x} of zsh evaluates. */
 		if (!text || foreign || (strcmp(name, "zsh") == 0 && strstr(text, "${(")))
-			unknown(u, COMMAND_UNKNOWN(EVALUATED));
+			add_unknown(u, COMMAND_UNKNOWN(EVALUATED));
 		if (text && !foreign)
 			add_inner(u, (struct wrapper_inner){ .text = text,
 							     .bash_only = strcmp(name, "bash") == 0 && !u->posix });
 	} else if (u->at < u->count && !u->stdin_shell && !is_one_of(u->word[u->at].value, inputs, countof(inputs))) {
-		unknown(u, COMMAND_UNKNOWN(SOURCED));
+		add_unknown(u, COMMAND_UNKNOWN(SOURCED));
 	} else {
 		u->found->reads_stdin = !u->prints;
 	}
@@ -332,7 +332,7 @@ static void find_exec(struct unwrap *u)
 			continue;
 		}
 		if (!u->word[i].value && (u->word[i].many ? u->word[i].unknown != SHELL_GLOB : !u->word[i].lead))
-			unknown(u, COMMAND_UNKNOWN(WRAPPED)); /* could be -exec */
+			add_unknown(u, COMMAND_UNKNOWN(WRAPPED)); /* could be -exec */
 		if (!is_one_of(u->word[i].value, runs, countof(runs)))
 			continue;
 		size_t from = i + 1, to = from;
@@ -364,7 +364,7 @@ static bool is_text(const struct unwrap *u, size_t to)
 }
 
 /* With words appended, or put in the place of {}, that come from elsewhere. */
-static void appended(struct unwrap *u, bool arguments)
+static void unwrap_appended(struct unwrap *u, bool arguments)
 {
 	const char *mark = u->replace ? u->replace : "{}";
 	size_t n = 0, to = u->count;
@@ -377,12 +377,12 @@ static void appended(struct unwrap *u, bool arguments)
 		}
 	if (u->at >= to) {
 		if (arguments)
-			unknown(u, COMMAND_UNKNOWN(STDIN));
+			add_unknown(u, COMMAND_UNKNOWN(STDIN));
 		return;
 	}
 	if (arguments && is_text(u, to)) {
 		u->count = to;
-		join(u);
+		unwrap_joined(u);
 		return;
 	}
 	struct command_word *copy = shell_arena_alloc(u->arena, (to - u->at + 1) * sizeof(*copy));
@@ -401,7 +401,7 @@ static void appended(struct unwrap *u, bool arguments)
 	add_inner(u, (struct wrapper_inner){ .word = copy, .count = n });
 }
 
-static void equals(struct unwrap *u)
+static void unwrap_assignments(struct unwrap *u)
 {
 	for (size_t i = u->at; i < u->count; i++) {
 		const char *value = u->word[i].value ? strchr(u->word[i].value, '=') : NULL;
@@ -409,7 +409,7 @@ static void equals(struct unwrap *u)
 		if (value)
 			add_inner(u, (struct wrapper_inner){ .text = value + 1 });
 		else if (!u->word[i].value)
-			unknown(u, COMMAND_UNKNOWN(EVALUATED));
+			add_unknown(u, COMMAND_UNKNOWN(EVALUATED));
 	}
 }
 
@@ -423,9 +423,9 @@ static void after_word(struct unwrap *u, const char *word, bool text)
 			       strcmp(u->word[u->at].value, "--recursive") == 0)
 				u->at++;
 			if (text)
-				join(u);
+				unwrap_joined(u);
 			else
-				rest(u);
+				unwrap_rest(u);
 			return;
 		}
 	u->found->wraps = u->found->transparent = false;
@@ -447,7 +447,7 @@ static void git_dashed(struct unwrap *u)
 
 /* ssh [options] host [options] text …: what is known of the text may be refused; the host's shell is one that nobody
  * knows. */
-static void remote(struct unwrap *u)
+static void unwrap_remote(struct unwrap *u)
 {
 	u->at++; /* the host */
 	while (u->at < u->count && u->word[u->at].lead && u->word[u->at].plain[0] == '-' && u->word[u->at].plain[1]) {
@@ -455,7 +455,7 @@ static void remote(struct unwrap *u)
 			u->at++;
 			break;
 		}
-		option(u);
+		unwrap_option(u);
 	}
 	u->found->remote = true;
 	u->found->unknown = 0; /* the program is one of executes.def, which says so */
@@ -464,9 +464,9 @@ static void remote(struct unwrap *u)
 		known++;
 	if (known <
 	    u->count) /* as words, some of which may be what a rule is about; and what stands before them as text */
-		rest(u);
+		unwrap_rest(u);
 	u->count = known;
-	join(u);
+	unwrap_joined(u);
 }
 
 static void option_c(struct unwrap *u)
@@ -474,9 +474,9 @@ static void option_c(struct unwrap *u)
 	if (u->has_c && u->command_text)
 		add_inner(u, (struct wrapper_inner){ .text = u->command_text });
 	else if (u->has_c)
-		unknown(u, COMMAND_UNKNOWN(EVALUATED));
+		add_unknown(u, COMMAND_UNKNOWN(EVALUATED));
 	else if (u->row->skip > 8)
-		rest(u);
+		unwrap_rest(u);
 	else {
 		/* su user -c text, script file -c text: options may follow the operand; script file -- program …;
 		 * runuser -u user program … */
@@ -490,18 +490,18 @@ static void option_c(struct unwrap *u)
 		if (strcmp(name, "runuser") == 0 && u->at == 2 && u->word[1].value &&
 		    strcmp(u->word[1].value, "-u") == 0) {
 			u->at++;
-			rest(u);
+			unwrap_rest(u);
 			return;
 		}
 		for (size_t i = u->at; i < u->count && !u->has_c; i++)
 			if (strcmp(name, "script") == 0 && u->word[i].value && strcmp(u->word[i].value, "--") == 0) {
 				u->at = i;
-				rest(u);
+				unwrap_rest(u);
 				return;
 			} else if (u->word[i].value && u->word[i].value[0] == '-' && u->word[i].value[1]) {
 				u->row = &plain;
 				u->at = i;
-				option(u);
+				unwrap_option(u);
 			}
 		if (u->has_c)
 			option_c(u);
@@ -553,49 +553,49 @@ static bool split_string(struct unwrap *u)
 	return true;
 }
 
-static void environment(struct unwrap *u)
+static void unwrap_environment(struct unwrap *u)
 {
 	for (unsigned n = 0; u->has_c; n++) {
 		if (!u->command_text || n == SPLITS_MAX || !split_string(u)) {
-			unknown(u, COMMAND_UNKNOWN(EVALUATED));
+			add_unknown(u, COMMAND_UNKNOWN(EVALUATED));
 			return;
 		}
 		skip_options(u);
 	}
-	rest(u);
+	unwrap_rest(u);
 	u->found->reads_stdin = u->stdin_shell && u->found->privileged && !u->found->ninner; /* sudo -s, sudo -i */
 }
 
-static void unwrap(struct unwrap *u)
+static void unwrap_command(struct unwrap *u)
 {
 	switch (u->row->how) {
-	case HOW_ARGS: rest(u); break;
-	case HOW_ENV: environment(u); break;
+	case HOW_ARGS: unwrap_rest(u); break;
+	case HOW_ENV: unwrap_environment(u); break;
 	case HOW_QUERY:
 		if (!u->lookup)
-			rest(u);
+			unwrap_rest(u);
 		break;
-	case HOW_SHELL: shell(u); break;
-	case HOW_JOIN: join(u); break;
+	case HOW_SHELL: unwrap_shell(u); break;
+	case HOW_JOIN: unwrap_joined(u); break;
 	case HOW_OPTION_C: option_c(u); break;
 	case HOW_FIRST:
 		/* trap - and trap '' only take a trap away */
 		if (u->at + 1 < u->count && *u->word[u->at].plain && strcmp(u->word[u->at].plain, "-") != 0)
 			add_text(u, &u->word[u->at]);
 		break;
-	case HOW_EQUALS: equals(u); break;
+	case HOW_EQUALS: unwrap_assignments(u); break;
 	case HOW_FIND: find_exec(u); break;
 	case HOW_XARGS:
-	case HOW_PARALLEL: appended(u, u->row->how == HOW_PARALLEL); break;
+	case HOW_PARALLEL: unwrap_appended(u, u->row->how == HOW_PARALLEL); break;
 	case HOW_AFTER: after_word(u, "--args", false); break;
 	case HOW_GIT_FOREACH: after_word(u, "foreach", true); break;
 	case HOW_GIT_BISECT: after_word(u, "run", false); break;
 	case HOW_GIT_DASHED: git_dashed(u); break;
 	case HOW_JOBS:
 		if (u->executes)
-			rest(u);
+			unwrap_rest(u);
 		break;
-	case HOW_REMOTE: remote(u); break;
+	case HOW_REMOTE: unwrap_remote(u); break;
 	}
 }
 
@@ -619,7 +619,7 @@ void wrapper_find(const struct command_word *word, size_t count, struct shell_ar
 		shell_options(&u);
 	else
 		skip_options(&u);
-	unwrap(&u);
+	unwrap_command(&u);
 	if (!ret->ninner && !ret->unknown && !ret->reads_stdin)
 		ret->wraps = ret->transparent = false; /* env, alias, trap by themselves: nothing runs */
 }

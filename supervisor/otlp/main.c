@@ -201,7 +201,7 @@ static bool send_spans(struct exporter *x, const struct buf *body)
 	}
 }
 
-static void flush(struct exporter *x)
+static void flush_spans(struct exporter *x)
 {
 	struct buf buf_auto body = BUF_INIT;
 
@@ -307,7 +307,7 @@ static int ask_when_started(struct exporter *x, struct err *e)
 }
 
 /* Where the cursor stands; if retention was there first, from the first event that is left. */
-static int subscribe(struct exporter *x, uint64_t last, struct err *e)
+static int subscribe_events(struct exporter *x, uint64_t last, struct err *e)
 {
 	struct buf buf_auto params = BUF_INIT, answer = BUF_INIT;
 	uint64_t after = last;
@@ -333,7 +333,7 @@ static int subscribe(struct exporter *x, uint64_t last, struct err *e)
 	return subscribe_after(x, first - 1, e);
 }
 
-static int begin(struct exporter *x, struct err *e)
+static int begin_export(struct exporter *x, struct err *e)
 {
 	struct buf buf_auto params = BUF_INIT, answer = BUF_INIT;
 
@@ -348,7 +348,7 @@ static int begin(struct exporter *x, struct err *e)
 	x->book.find_start = find_start;
 	x->book.ctx = x;
 	uint64_t last = jval_uint(jval_get(r, "lastSequence"), 0);
-	return ask_when_started(x, e) < 0 ? -1 : subscribe(x, last, e);
+	return ask_when_started(x, e) < 0 ? -1 : subscribe_events(x, last, e);
 }
 
 static int wait_ms(const struct exporter *x)
@@ -379,7 +379,7 @@ static void take_event(struct exporter *x, struct jval event)
 	x->sequence = jval_uint(jval_get(event, "sequence"), x->sequence);
 }
 
-static int run(struct exporter *x, struct err *e)
+static int run_exporter(struct exporter *x, struct err *e)
 {
 	while (!asked_to_leave) {
 		struct jval event;
@@ -392,11 +392,11 @@ static int run(struct exporter *x, struct err *e)
 		uint64_t now = clock_boot_ns();
 		if (x->nspans >= SPANS_MAX || x->spans.len >= BYTES_MAX ||
 		    (x->nspans && now >= x->first_ns + x->delay_ms * 1000000))
-			flush(x);
+			flush_spans(x);
 		if (now >= x->metrics_at_ns && post_metrics(x, e) < 0)
 			break;
 	}
-	flush(x);
+	flush_spans(x);
 	return 0;
 }
 
@@ -404,7 +404,7 @@ static int run(struct exporter *x, struct err *e)
 
 static void only_look(void *ctx, const char *name, const char *value) {}
 
-static int configure(struct exporter *x, struct err *e)
+static int read_settings(struct exporter *x, struct err *e)
 {
 	const char *attributes = getenv("OTEL_RESOURCE_ATTRIBUTES");
 
@@ -428,18 +428,18 @@ int main(int argc, char **argv)
 	log_setup("bailiffd otlp", LOG_LEVEL_INFO, argc > 1 && strcmp(argv[1], "json") == 0);
 	sigaction(SIGTERM, &term, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	if (configure(&x, &e) < 0) {
+	if (read_settings(&x, &e) < 0) {
 		log_error("%s; nothing is exported", e.message);
 		return GUARD_EXIT_CONFIG;
 	}
 	if (role_sandbox_enter(ROLE_SANDBOX_EXPORTER, certificates, countof(certificates), &e) < 0 ||
-	    begin(&x, &e) < 0) {
+	    begin_export(&x, &e) < 0) {
 		log_error("%s", e.message);
 		return 1;
 	}
 	if (fd_send(GUARD_FD_LINK, &ready, sizeof(ready), NULL, 0, 0) < 0)
 		return 1;
-	int r = run(&x, &e);
+	int r = run_exporter(&x, &e);
 	span_table_done(&x.book);
 	event_link_done(&x.link);
 	buf_done(&x.spans);

@@ -38,7 +38,7 @@ static const struct {
 
 /* ---- settings ---- */
 
-static int unescape(char *text)
+static int unescape_value(char *text)
 {
 	char *to = text;
 
@@ -65,7 +65,7 @@ static bool is_printable(const char *s)
 	return true;
 }
 
-static char *trimmed(char *s)
+static char *trim(char *s)
 {
 	s += strspn(s, " \t");
 	for (size_t n = strlen(s); n && strchr(" \t", s[n - 1]); n--)
@@ -79,16 +79,16 @@ int otlp_http_headers_each(const char *text, void (*fn)(void *ctx, const char *n
 	char *rest = copy, *item;
 
 	while ((item = strsep(&rest, ",")) != NULL) {
-		item = trimmed(item);
+		item = trim(item);
 		if (!*item)
 			continue;
 		char *value = strchr(item, '=');
 		if (!value)
 			return -1;
 		*value++ = '\0';
-		char *name = trimmed(item);
-		value = trimmed(value);
-		if (unescape(value) < 0 || !text_http_token(name) || !is_printable(value))
+		char *name = trim(item);
+		value = trim(value);
+		if (unescape_value(value) < 0 || !text_http_token(name) || !is_printable(value))
 			return -1;
 		fn(ctx, name, value);
 	}
@@ -109,7 +109,7 @@ static void add_header(void *ctx, const char *name, const char *value)
 #define VARIABLE_MAX 64
 
 /* The signal's own variable, or else the one for all signals: its value, or NULL; and its name. */
-static const char *setting(enum otlp_http_signal signal, const char *what, char variable[VARIABLE_MAX])
+static const char *find_setting(enum otlp_http_signal signal, const char *what, char variable[VARIABLE_MAX])
 {
 	const char *value;
 
@@ -137,7 +137,7 @@ static bool is_url(const char *text)
 static int set_url(struct otlp_http *p, enum otlp_http_signal signal, struct err *e)
 {
 	char variable[VARIABLE_MAX];
-	const char *from = setting(signal, "ENDPOINT", variable);
+	const char *from = find_setting(signal, "ENDPOINT", variable);
 	struct buf buf_auto url = BUF_INIT;
 
 	if (!from)
@@ -160,7 +160,7 @@ static int set_headers(struct otlp_http *p, enum otlp_http_signal signal, struct
 {
 	struct curl_slist **headers = &p->to[signal].headers;
 	char variable[VARIABLE_MAX];
-	const char *given = setting(signal, "HEADERS", variable);
+	const char *given = find_setting(signal, "HEADERS", variable);
 
 	if (given && otlp_http_headers_each(given, add_header, headers) < 0)
 		return err_set(e, ERR_INVALID, "%s: not of the form name=value,name=value", variable);
@@ -174,7 +174,7 @@ static int set_timeout(struct otlp_http *p, enum otlp_http_signal signal, struct
 	char variable[VARIABLE_MAX];
 	uint64_t ms;
 
-	(void)setting(signal, "TIMEOUT", variable);
+	(void)find_setting(signal, "TIMEOUT", variable);
 	if (env_setting_ms(variable, TIMEOUT_MS_DEFAULT, TIMEOUT_MS_MAX, &ms, e) < 0)
 		return -1;
 	p->to[signal].timeout = (long)ms;
@@ -186,12 +186,12 @@ static int check_means(enum otlp_http_signal signal, struct err *e)
 {
 	static const char *const keys[] = { "CERTIFICATE", "CLIENT_KEY", "CLIENT_CERTIFICATE" };
 	char variable[VARIABLE_MAX];
-	const char *protocol = setting(signal, "PROTOCOL", variable);
+	const char *protocol = find_setting(signal, "PROTOCOL", variable);
 
 	if (protocol && strcmp(protocol, "http/json") != 0 && strcmp(protocol, "http/protobuf") != 0)
 		return err_set(e, ERR_INVALID, "%s: '%.40s' is not spoken here, only http/json", variable, protocol);
 	for (size_t i = 0; i < countof(keys); i++)
-		if (setting(signal, keys[i], variable))
+		if (find_setting(signal, keys[i], variable))
 			return err_set(e, ERR_INVALID, "%s: only the system's certificates are used here", variable);
 	return 0;
 }
@@ -281,7 +281,8 @@ bool otlp_http_wanted(const struct otlp_http *p, enum otlp_http_signal signal) {
 static bool may_be_sent_again(long status) { return status == 429 || status == 502 || status == 503 || status == 504; }
 
 /* {"partialSuccess":{"rejectedSpans":"3","errorMessage":"…"}}; with nothing rejected it is a word of advice. */
-static enum otlp_http_result taken(const struct otlp_http *p, enum otlp_http_signal signal, struct err *e)
+static enum otlp_http_result read_partial_success(const struct otlp_http *p, enum otlp_http_signal signal,
+						  struct err *e)
 {
 	struct jval part = jval_get(jval_of(p->answer.data, p->answer.len), "partialSuccess"),
 		    rejected = jval_get(part, signals[signal].rejected);
@@ -297,13 +298,13 @@ static enum otlp_http_result taken(const struct otlp_http *p, enum otlp_http_sig
 	return OTLP_HTTP_PARTLY;
 }
 
-static enum otlp_http_result answered(struct otlp_http *p, enum otlp_http_signal signal, long status,
-				      uint64_t *ret_wait_ms, struct err *e)
+static enum otlp_http_result read_response(struct otlp_http *p, enum otlp_http_signal signal, long status,
+					   uint64_t *ret_wait_ms, struct err *e)
 {
 	curl_off_t after = 0;
 
 	if (status >= 200 && status < 300)
-		return taken(p, signal, e);
+		return read_partial_success(p, signal, e);
 	err_set(e, ERR_UNAVAILABLE, "the endpoint answered %ld: %.300s", status,
 		p->answer.len ? buf_cstr(&p->answer) : "(nothing)");
 	if (!may_be_sent_again(status))
@@ -332,5 +333,5 @@ enum otlp_http_result otlp_http_send(struct otlp_http *p, enum otlp_http_signal 
 		return OTLP_HTTP_LATER;
 	}
 	curl_easy_getinfo(p->curl, CURLINFO_RESPONSE_CODE, &status);
-	return answered(p, signal, status, ret_wait_ms, e);
+	return read_response(p, signal, status, ret_wait_ms, e);
 }

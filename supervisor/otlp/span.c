@@ -60,7 +60,7 @@ static bool has_word(const char *list, const char *word)
 	return false;
 }
 
-static void derived(const char *what, const char *id, size_t digits, char *ret)
+static void derive_id(const char *what, const char *id, size_t digits, char *ret)
 {
 	struct buf buf_auto text = BUF_INIT;
 	char hash[HASH_SHA256_TEXT];
@@ -73,7 +73,7 @@ static void derived(const char *what, const char *id, size_t digits, char *ret)
 }
 
 /* A member of the start, or else of the end. */
-static struct jval either(const struct span *s, const char *member)
+static struct jval find_member(const struct span *s, const char *member)
 {
 	struct jval v = jval_get(s->start, member);
 
@@ -84,7 +84,8 @@ static bool hex_member(const struct span *s, const char *member, size_t digits, 
 {
 	char text[ID_MAX];
 
-	if (jval_str(either(s, member), text, sizeof(text)) != digits || strspn(text, "0123456789abcdef") != digits)
+	if (jval_str(find_member(s, member), text, sizeof(text)) != digits ||
+	    strspn(text, "0123456789abcdef") != digits)
 		return false;
 	memcpy(ret, text, digits + 1);
 	return true;
@@ -177,7 +178,7 @@ static void write_tool(struct span *s)
 	snprintf(s->name, sizeof(s->name), "execute_tool%s%s", tool[0] ? " " : "", tool);
 	add_text(s, "gen_ai.operation.name", "execute_tool");
 	add_string(s, "gen_ai.tool.name", jval_path(s->start, "payload.toolName"));
-	add_string(s, "gen_ai.tool.call.id", either(s, "toolCallId"));
+	add_string(s, "gen_ai.tool.call.id", find_member(s, "toolCallId"));
 }
 
 /* The command's words are not told: they may hold secrets. Its program, place and end are. */
@@ -207,12 +208,12 @@ static void write_process(struct span *s)
 /* A command that no tool of ours has started: the agent's own call of it, above the process that it became. */
 static void write_exec(struct span *s)
 {
-	struct jval call = either(s, "toolCallId");
+	struct jval call = find_member(s, "toolCallId");
 
 	snprintf(s->name, sizeof(s->name), "execute_tool exec");
 	add_text(s, "gen_ai.operation.name", "execute_tool");
 	add_text(s, "gen_ai.tool.name", "exec");
-	add_string(s, "gen_ai.tool.call.id", call.type ? call : either(s, "processId"));
+	add_string(s, "gen_ai.tool.call.id", call.type ? call : find_member(s, "processId"));
 }
 
 static void write_action(struct span *s)
@@ -287,7 +288,7 @@ static void write_attributes(struct span *s, bool traced)
 	s->row->write(s);
 	add_error_type(s);
 	for (size_t i = 0; i < countof(ids); i++)
-		add_string(s, ids[i].key, either(s, ids[i].member));
+		add_string(s, ids[i].key, find_member(s, ids[i].member));
 	add_string(s, "bailiff.status", jval_get(s->end, "status"));
 	add_number(s, "bailiff.sequence", jval_get(s->end, "sequence"));
 	add_text(s, "bailiff.trace", traced ? "caller" : "derived");
@@ -305,12 +306,12 @@ static bool write_trace(struct span *s)
 	bool given = hex_member(s, "traceId", 32, trace);
 
 	if (!given) {
-		jval_str(either(s, "turnId"), id, sizeof(id));
+		jval_str(find_member(s, "turnId"), id, sizeof(id));
 		if (!id[0])
-			jval_str(either(s, "taskId"), id, sizeof(id));
+			jval_str(find_member(s, "taskId"), id, sizeof(id));
 		if (!id[0])
-			jval_str(either(s, "sessionId"), id, sizeof(id));
-		derived("trace:", id, 32, trace);
+			jval_str(find_member(s, "sessionId"), id, sizeof(id));
+		derive_id("trace:", id, 32, trace);
 	}
 	jw_kstr(s->w, "traceId", trace);
 	return given;
@@ -355,26 +356,26 @@ static void write_ids(struct span *s)
 	char id[ID_MAX] = "", span[17];
 
 	if (s->row->id[0]) {
-		jval_str(either(s, s->row->id), id, sizeof(id));
-		derived(s->row->kind, id, 16, span);
+		jval_str(find_member(s, s->row->id), id, sizeof(id));
+		derive_id(s->row->kind, id, 16, span);
 	} else {
 		snprintf(id, sizeof(id), "%llu", (unsigned long long)jval_uint(jval_get(s->end, "sequence"), 0));
-		derived(s->book->runtime_id, id, 16, span);
+		derive_id(s->book->runtime_id, id, 16, span);
 	}
 	jw_kstr(s->w, "spanId", span);
 	for (const char *word = s->row->parents; *word;) {
 		const struct span_row *parent = row_of(word);
 
 		id[0] = '\0';
-		jval_str(either(s, parent->id), id, sizeof(id));
+		jval_str(find_member(s, parent->id), id, sizeof(id));
 		if (id[0] && has_span(s, parent, id)) {
-			derived(parent->kind, id, 16, span);
+			derive_id(parent->kind, id, 16, span);
 			jw_kstr(s->w, "parentSpanId", span);
 			return;
 		}
 		if (s->row->write == write_process) { /* no tool's */
-			jval_str(either(s, "processId"), id, sizeof(id));
-			derived(exec_row.kind, id, 16, span);
+			jval_str(find_member(s, "processId"), id, sizeof(id));
+			derive_id(exec_row.kind, id, 16, span);
 			jw_kstr(s->w, "parentSpanId", span);
 			s->alone = true;
 			return;
@@ -450,7 +451,7 @@ void span_table_init(struct span_table *b, const char *runtime_id)
 	snprintf(b->runtime_id, sizeof(b->runtime_id), "%s", runtime_id);
 }
 
-static void forget(void *ctx, const char *key, void *value)
+static void forget_start(void *ctx, const char *key, void *value)
 {
 	buf_done(value);
 	free(value);
@@ -459,7 +460,7 @@ static void forget(void *ctx, const char *key, void *value)
 
 void span_table_done(struct span_table *b)
 {
-	strmap_each(&b->open, forget, &b->open);
+	strmap_each(&b->open, forget_start, &b->open);
 	strmap_done(&b->open);
 }
 
@@ -488,13 +489,13 @@ static void key_of(const struct span_row *row, struct jval event, char *ret, siz
 	snprintf(ret, cap, "%s %s", row->kind, id);
 }
 
-static void remember(struct span_table *b, const struct span_row *row, struct jval event)
+static void remember_start(struct span_table *b, const struct span_row *row, struct jval event)
 {
 	char key[ID_MAX + 32];
 	struct buf *text, *earlier;
 
 	if (b->open.count >= OPEN_MAX)
-		strmap_each(&b->open, forget, &b->open); /* the log is asked instead */
+		strmap_each(&b->open, forget_start, &b->open); /* the log is asked instead */
 	key_of(row, event, key, sizeof(key));
 	text = mem_zalloc(1, sizeof(*text));
 	buf_append(text, event.text, event.len);
@@ -534,7 +535,7 @@ bool span_table_event(struct span_table *b, struct jval event, struct buf *ret)
 		struct buf buf_auto start = BUF_INIT;
 
 		if (rows[i].start[0] && strcmp(rows[i].start, type) == 0) {
-			remember(b, &rows[i], event);
+			remember_start(b, &rows[i], event);
 			return false;
 		}
 		if (!has_word(rows[i].ends, type))

@@ -16,7 +16,7 @@ struct reader {
 	bool bad;
 };
 
-static const uint8_t *take(struct reader *r, size_t n)
+static const uint8_t *read_bytes(struct reader *r, size_t n)
 {
 	const uint8_t *p = r->p;
 
@@ -29,9 +29,9 @@ static const uint8_t *take(struct reader *r, size_t n)
 	return p;
 }
 
-static uint32_t number(struct reader *r, size_t bytes)
+static uint32_t read_number(struct reader *r, size_t bytes)
 {
-	const uint8_t *p = take(r, bytes);
+	const uint8_t *p = read_bytes(r, bytes);
 	uint32_t v = 0;
 
 	for (size_t i = 0; p && i < bytes; i++)
@@ -40,22 +40,22 @@ static uint32_t number(struct reader *r, size_t bytes)
 }
 
 /* A vector with its length in so many bytes before it. */
-static struct reader vector(struct reader *r, size_t length_bytes)
+static struct reader read_vector(struct reader *r, size_t length_bytes)
 {
-	size_t n = number(r, length_bytes);
-	const uint8_t *p = take(r, n);
+	size_t n = read_number(r, length_bytes);
+	const uint8_t *p = read_bytes(r, n);
 
 	return (struct reader){ .p = p, .n = p ? n : 0, .bad = r->bad };
 }
 
 static bool server_name(struct reader ext, struct client_hello *ret)
 {
-	struct reader list = vector(&ext, 2);
+	struct reader list = read_vector(&ext, 2);
 	bool found = false;
 
 	while (!list.bad && list.n) {
-		uint32_t type = number(&list, 1);
-		struct reader name = vector(&list, 2);
+		uint32_t type = read_number(&list, 1);
+		struct reader name = read_vector(&list, 2);
 
 		if (list.bad || type != 0 || found)
 			return false; /* one host name, and nothing else was ever defined */
@@ -66,13 +66,13 @@ static bool server_name(struct reader ext, struct client_hello *ret)
 	return !list.bad && found && ext.n == 0;
 }
 
-static bool extensions(struct reader r, struct client_hello *ret)
+static bool parse_extensions(struct reader r, struct client_hello *ret)
 {
 	bool named = false;
 
 	while (!r.bad && r.n) {
-		uint32_t type = number(&r, 2);
-		struct reader ext = vector(&r, 2);
+		uint32_t type = read_number(&r, 2);
+		struct reader ext = read_vector(&r, 2);
 
 		if (r.bad)
 			return false;
@@ -87,18 +87,18 @@ static bool extensions(struct reader r, struct client_hello *ret)
 	return !r.bad;
 }
 
-static bool hello(struct reader r, struct client_hello *ret)
+static bool parse_hello(struct reader r, struct client_hello *ret)
 {
-	take(&r, 2 + 32); /* version, random */
-	vector(&r, 1);    /* session */
-	vector(&r, 2);    /* ciphers */
-	vector(&r, 1);    /* compression */
+	read_bytes(&r, 2 + 32); /* version, random */
+	read_vector(&r, 1);     /* session */
+	read_vector(&r, 2);     /* ciphers */
+	read_vector(&r, 1);     /* compression */
 	if (r.bad)
 		return false;
 	if (r.n == 0)
 		return true; /* as old as SSL 3: no extensions at all */
-	struct reader ext = vector(&r, 2);
-	return !r.bad && r.n == 0 && extensions(ext, ret);
+	struct reader ext = read_vector(&r, 2);
+	return !r.bad && r.n == 0 && parse_extensions(ext, ret);
 }
 
 enum parsed client_hello_parse(const uint8_t *p, size_t n, struct client_hello *ret)
@@ -118,11 +118,11 @@ enum parsed client_hello_parse(const uint8_t *p, size_t n, struct client_hello *
 		size_t part = (size_t)r.p[3] << 8 | r.p[4];
 		if (part == 0 || part > RECORD_MAX)
 			return PARSED_BAD;
-		take(&r, 5);
+		read_bytes(&r, 5);
 		size_t there = part < r.n ? part : r.n;
 		if (have + there > sizeof message)
 			return PARSED_BAD;
-		memcpy(message + have, take(&r, there), there);
+		memcpy(message + have, read_bytes(&r, there), there);
 		have += there;
 		if (have >= 1 && message[0] != HANDSHAKE_CLIENT_HELLO)
 			return PARSED_BAD;
@@ -136,7 +136,7 @@ enum parsed client_hello_parse(const uint8_t *p, size_t n, struct client_hello *
 	if (have < want)
 		return n >= 2 * CLIENT_HELLO_MAX ? PARSED_BAD : PARSED_MORE;
 	struct client_hello found = { 0 };
-	if (!hello((struct reader){ .p = message + head, .n = want - head }, &found))
+	if (!parse_hello((struct reader){ .p = message + head, .n = want - head }, &found))
 		return PARSED_BAD;
 	*ret = found;
 	return PARSED_OK;

@@ -27,9 +27,12 @@ static bool is_token(struct span s)
 	return s.n > 0;
 }
 
-static bool same(struct span s, const char *word) { return s.n == strlen(word) && strncasecmp(s.p, word, s.n) == 0; }
+static bool span_equals(struct span s, const char *word)
+{
+	return s.n == strlen(word) && strncasecmp(s.p, word, s.n) == 0;
+}
 
-static struct span trim(struct span s)
+static struct span trim_span(struct span s)
 {
 	while (s.n && (s.p[0] == ' ' || s.p[0] == '\t'))
 		s.p++, s.n--;
@@ -121,7 +124,7 @@ static const char *parse_request_line(struct http_head *h, const char *base, str
 	for (size_t i = 0; i < t.n; i++)
 		if ((unsigned char)t.p[i] <= ' ' || (unsigned char)t.p[i] >= 0x7f)
 			return "a URL with characters that URLs have not";
-	return parse_target(h, base, t, same((struct span){ line.p, h->method_len }, "CONNECT"));
+	return parse_target(h, base, t, span_equals((struct span){ line.p, h->method_len }, "CONNECT"));
 }
 
 static const char *take_length(struct http_head *h, struct span v)
@@ -144,19 +147,19 @@ static const char *take_length(struct http_head *h, struct span v)
 
 static const char *take_header(struct http_head *h, struct span name, struct span value)
 {
-	if (same(name, "host")) {
+	if (span_equals(name, "host")) {
 		if (h->has_host)
 			return "two Host headers";
 		h->has_host = true;
 		return connect_target_parse(value.p, value.n, 0, &h->host) ? NULL : "no host in the Host header";
 	}
-	if (same(name, "content-length"))
+	if (span_equals(name, "content-length"))
 		return take_length(h, value);
-	if (!same(name, "transfer-encoding"))
+	if (!span_equals(name, "transfer-encoding"))
 		return NULL;
 	if (h->body != HTTP_BODY_NONE)
 		return "two lengths of the body";
-	if (!h->minor || !same(value, "chunked"))
+	if (!h->minor || !span_equals(value, "chunked"))
 		return "a Transfer-Encoding that is not just chunked";
 	h->body = HTTP_BODY_CHUNKED;
 	return NULL;
@@ -192,7 +195,7 @@ enum parsed http_head_parse(const char *p, size_t n, struct http_head *ret, cons
 			why = i >= HTTP_HEADERS_MAX ? HTTP_HEADERS_MANY : "a header without a proper name";
 			break;
 		}
-		value = trim((struct span){ colon + 1, line.n - name.n - 1 });
+		value = trim_span((struct span){ colon + 1, line.n - name.n - 1 });
 		why = take_header(&h, name, value);
 	}
 	if (!why && h.form == HTTP_CONNECT && h.body != HTTP_BODY_NONE)
@@ -215,7 +218,7 @@ static bool is_for_proxies(struct span name)
 	};
 
 	for (size_t i = 0; i < countof(names); i++)
-		if (same(name, names[i]))
+		if (span_equals(name, names[i]))
 			return true;
 	return false;
 }
@@ -238,9 +241,10 @@ void http_head_forward(const char *p, const struct http_head *h, bool close, con
 			break;
 		const char *colon = memchr(line.p, ':', line.n);
 		struct span name = { line.p, (size_t)(colon - line.p) },
-			    value = trim((struct span){ colon + 1, line.n - name.n - 1 });
-		bool theirs = !close && same(name, "connection") && (same(value, "close") || same(value, "keep-alive"));
-		if ((is_for_proxies(name) && !theirs) || (extra && same(name, extra->name)))
+			    value = trim_span((struct span){ colon + 1, line.n - name.n - 1 });
+		bool theirs = !close && span_equals(name, "connection") &&
+			      (span_equals(value, "close") || span_equals(value, "keep-alive"));
+		if ((is_for_proxies(name) && !theirs) || (extra && span_equals(name, extra->name)))
 			continue;
 		buf_append(out, line.p, line.n);
 		buf_str(out, "\r\n");
@@ -331,7 +335,7 @@ static void take_chunk_byte(struct http_body *b, char c)
 }
 
 /* data: what the body carries goes there, if it is not NULL. */
-static size_t take(struct http_body *b, const char *p, size_t n, struct buf *data, size_t most)
+static size_t consume_body(struct http_body *b, const char *p, size_t n, struct buf *data, size_t most)
 {
 	size_t at = 0;
 
@@ -358,9 +362,9 @@ static size_t take(struct http_body *b, const char *p, size_t n, struct buf *dat
 	return at;
 }
 
-size_t http_body_take(struct http_body *b, const char *p, size_t n) { return take(b, p, n, NULL, 0); }
+size_t http_body_take(struct http_body *b, const char *p, size_t n) { return consume_body(b, p, n, NULL, 0); }
 
 size_t http_body_read(struct http_body *b, const char *p, size_t n, struct buf *data, size_t most)
 {
-	return take(b, p, n, data, most);
+	return consume_body(b, p, n, data, most);
 }

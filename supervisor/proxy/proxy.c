@@ -36,7 +36,7 @@ struct proxy {
 };
 
 /* A message that is not expected means that the other side is not what it should be: leave, and be started anew. */
-static _Noreturn void fatal(const char *what)
+static _Noreturn void exit_with_error(const char *what)
 {
 	log_error("%s; leaving", what);
 	_exit(1);
@@ -55,7 +55,7 @@ static struct served_sandbox *served_sandbox_of(struct proxy *x, const struct pl
 /* ---- what the runtime is told ---- */
 
 /* false = not now. */
-static bool tell(struct proxy *x, const struct proxy_msg *m)
+static bool send_message(struct proxy *x, const struct proxy_msg *m)
 {
 	if (x->peer_fd < 0)
 		return false;
@@ -73,12 +73,12 @@ static bool tell_box(struct proxy *x, struct served_sandbox *b)
 
 	while ((row = traffic_report_next(&b->report))) {
 		row->msg.key = b->key;
-		if (!tell(x, &row->msg))
+		if (!send_message(x, &row->msg))
 			return false;
 		traffic_report_sent(row);
 	}
 	const struct proxy_msg ended = { .kind = PROXY_ENDED, .key = b->key };
-	return !b->ending || tell(x, &ended);
+	return !b->ending || send_message(x, &ended);
 }
 
 static void served_sandbox_drop(struct served_sandbox *b)
@@ -153,7 +153,7 @@ static void on_serve(struct proxy *x, const struct proxy_msg *m, int *fds)
 		return;
 	}
 	if (!is_listening(fds[0]) || !take_rules(fds[1], &rules))
-		fatal("the runtime sent something else than a listening socket and rules");
+		exit_with_error("the runtime sent something else than a listening socket and rules");
 	b = served_sandbox_new(x->base, x->resolver, &x->credentials, &m->key, fd_take(&fds[0]), &rules, on_news, x);
 	b->claimed = true;
 	LIST_INSERT_HEAD(&x->boxes, b, link);
@@ -165,7 +165,7 @@ static void on_end(struct proxy *x, const struct proxy_msg *m, int *fds)
 	const struct proxy_msg ended = { .kind = PROXY_ENDED, .key = m->key };
 
 	if (!b) {
-		tell(x, &ended);
+		send_message(x, &ended);
 		return;
 	}
 	served_sandbox_close(b);
@@ -193,7 +193,7 @@ static void on_name(struct proxy *x, const struct proxy_msg *m, int *fds)
 	    host_name_clean(m->host, strlen(m->host), name) && net_address_parse(m->address, &a))
 		resolver_fix(x->resolver, name, &a);
 	else
-		fatal("the runtime sent a name that is none");
+		exit_with_error("the runtime sent a name that is none");
 }
 
 static void on_credential(struct proxy *x, const struct proxy_msg *m, int *fds)
@@ -201,7 +201,7 @@ static void on_credential(struct proxy *x, const struct proxy_msg *m, int *fds)
 	struct proxy_credential c;
 
 	if (pread(fds[0], &c, sizeof c, 0) != (ssize_t)sizeof c || !credentials_add(&x->coming, &c))
-		fatal("the runtime sent a credential that is none");
+		exit_with_error("the runtime sent a credential that is none");
 	explicit_bzero(&c, sizeof c);
 }
 
@@ -233,21 +233,21 @@ static const struct {
 	{ PROXY_CREDENTIAL, 1, false, true, on_credential },
 };
 
-static void dispatch(struct proxy *x, const struct proxy_msg *m, int *fds, size_t nfds)
+static void dispatch_message(struct proxy *x, const struct proxy_msg *m, int *fds, size_t nfds)
 {
 	for (size_t i = 0; i < countof(handlers); i++) {
 		if (handlers[i].kind != m->kind)
 			continue;
 		if (nfds != handlers[i].nfds || (handlers[i].has_key && !plan_key_valid(&m->key)))
-			fatal("a message of the runtime's with the wrong descriptors or key");
+			exit_with_error("a message of the runtime's with the wrong descriptors or key");
 		if (!handlers[i].configures)
 			take_configuration(x);
 		else if (x->configured)
-			fatal("a message of the runtime's that comes too late");
+			exit_with_error("a message of the runtime's that comes too late");
 		handlers[i].handle(x, m, fds);
 		return;
 	}
-	fatal("a message of an unknown kind from the runtime");
+	exit_with_error("a message of an unknown kind from the runtime");
 }
 
 static void peer_close(struct proxy *x)
@@ -277,8 +277,8 @@ static void on_peer(evutil_socket_t sock, short what, void *ctx)
 			return;
 		}
 		if (n != (ssize_t)sizeof m)
-			fatal("a message of the wrong size from the runtime");
-		dispatch(x, &m, fds, nfds);
+			exit_with_error("a message of the wrong size from the runtime");
+		dispatch_message(x, &m, fds, nfds);
 		for (size_t i = 0; i < nfds; i++)
 			fd_close(&fds[i]);
 	}
@@ -318,7 +318,7 @@ static void on_guard(evutil_socket_t sock, short what, void *ctx)
 	if (n <= 0)
 		_exit(0);
 	if (n != (ssize_t)sizeof m || m.kind != GUARD_PEER || nfds != 1)
-		fatal("an unexpected message from the guard");
+		exit_with_error("an unexpected message from the guard");
 	peer_open(x, fd);
 }
 

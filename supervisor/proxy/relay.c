@@ -187,7 +187,7 @@ static bool step_shut(struct connection *c)
 
 static bool step_wait(struct connection *c) { return false; }
 
-static void pump(struct connection *c)
+static void run_steps(struct connection *c)
 {
 	static bool (*const steps[CONNECTION_STATE_COUNT])(struct connection *) = {
 		[CONNECTION_FIRST] = step_first,
@@ -221,7 +221,7 @@ static void on_connected(struct connection *c)
 			connection_answer_socks(c, SOCKS_OK);
 		connection_phase(c, CONNECTION_SNIFF, 0);
 	}
-	pump(c);
+	run_steps(c);
 }
 
 /* ---- callbacks ---- */
@@ -231,7 +231,7 @@ static void on_client_bytes(struct bufferevent *bev, void *ctx)
 	struct connection *c = ctx;
 
 	c->active_ns = clock_boot_ns();
-	pump(c);
+	run_steps(c);
 }
 
 static void pass_answer_heads(struct connection *c, struct evbuffer *in)
@@ -301,7 +301,7 @@ static void on_server_room(struct bufferevent *bev, void *ctx)
 	if (c->client_held) {
 		c->client_held = false;
 		loop_enable(c->client, EV_READ);
-		pump(c);
+		run_steps(c);
 		return;
 	}
 	pass_eof(c);
@@ -334,7 +334,7 @@ static void on_server_event(struct bufferevent *bev, short what, void *ctx)
 	}
 }
 
-static struct bufferevent *wire(struct connection *c, int fd, bool server)
+static struct bufferevent *wire_socket(struct connection *c, int fd, bool server)
 {
 	struct bufferevent *bev = bufferevent_socket_new(c->sandbox->base, fd, BEV_OPT_CLOSE_ON_FREE);
 
@@ -353,8 +353,8 @@ void relay_start(struct served_sandbox *b, int fd)
 	struct connection *c = mem_zalloc(1, sizeof *c);
 
 	c->sandbox = b;
-	c->wire = wire;
-	c->client = wire(c, fd, false);
+	c->wire = wire_socket;
+	c->client = wire_socket(c, fd, false);
 	c->timer = evtimer_new(b->base, connection_on_timer, c);
 	if (!c->client || !c->timer)
 		abort();

@@ -43,7 +43,7 @@ struct resolver {
 	bool leaving;
 };
 
-static void collect(struct lookup *l, const struct addrinfo *list)
+static void collect_addresses(struct lookup *l, const struct addrinfo *list)
 {
 	for (const struct addrinfo *a = list; a && l->count < LOOKUP_ADDRESSES_MAX; a = a->ai_next)
 		if (net_address_of(a->ai_addr, &l->address[l->count]))
@@ -57,14 +57,14 @@ static void look_up(struct lookup *l)
 
 	l->error = getaddrinfo(l->name, NULL, &hints, &list);
 	if (l->error == 0) {
-		collect(l, list);
+		collect_addresses(l, list);
 		freeaddrinfo(list);
 		if (l->count == 0)
 			l->error = EAI_NONAME;
 	}
 }
 
-static void *worker(void *ctx)
+static void *run_worker(void *ctx)
 {
 	struct resolver *r = ctx;
 	const uint64_t one = 1;
@@ -123,7 +123,7 @@ struct resolver *resolver_new(struct event_base *base)
 
 static void free_fixed(void *ctx, const char *name, void *value) { free(value); }
 
-static void forget(struct strmap *names)
+static void forget_names(struct strmap *names)
 {
 	strmap_each(names, free_fixed, NULL);
 	strmap_done(names);
@@ -132,7 +132,7 @@ static void forget(struct strmap *names)
 void resolver_fix(struct resolver *r, const char *name, const struct net_address *a)
 {
 	if (!a) {
-		forget(&r->coming);
+		forget_names(&r->coming);
 		return;
 	}
 	free(strmap_get(&r->coming, name));
@@ -141,7 +141,7 @@ void resolver_fix(struct resolver *r, const char *name, const struct net_address
 
 void resolver_fixed(struct resolver *r)
 {
-	forget(&r->fixed);
+	forget_names(&r->fixed);
 	r->fixed = r->coming;
 	r->coming = STRMAP_INIT;
 }
@@ -161,15 +161,15 @@ void resolver_free(struct resolver *r)
 		TAILQ_REMOVE(&r->asked, l, link);
 		free(l);
 	}
-	forget(&r->fixed);
-	forget(&r->coming);
+	forget_names(&r->fixed);
+	forget_names(&r->coming);
 	event_free(r->ev);
 	fd_close(&r->wake_fd);
 	free(r);
 }
 
 /* This machine's own name for itself, and what the configuration says, need no resolver. */
-static bool known(struct resolver *r, struct lookup *l)
+static bool answer_from_table(struct resolver *r, struct lookup *l)
 {
 	const struct net_address *fixed = strmap_get(&r->fixed, l->name);
 
@@ -192,7 +192,7 @@ struct lookup *resolver_ask(struct resolver *r, const char *name, lookup_fn fn, 
 	l->fn = fn;
 	l->ctx = ctx;
 	snprintf(l->name, sizeof l->name, "%s", name);
-	bool is_known = known(r, l);
+	bool is_known = answer_from_table(r, l);
 	pthread_mutex_lock(&r->lock);
 	if (is_known)
 		TAILQ_INSERT_TAIL(&r->done, l, link);
@@ -204,7 +204,7 @@ struct lookup *resolver_ask(struct resolver *r, const char *name, lookup_fn fn, 
 	if (is_known)
 		(void)!write(r->wake_fd, &one, sizeof one);
 	else if (r->nthreads < THREADS && r->nthreads < r->waiting &&
-		 pthread_create(&r->thread[r->nthreads], NULL, worker, r) == 0)
+		 pthread_create(&r->thread[r->nthreads], NULL, run_worker, r) == 0)
 		r->nthreads++;
 	return l;
 }

@@ -27,13 +27,13 @@ struct sending {
 	char problem[CURL_ERROR_SIZE];
 };
 
-static int complain(const char *what, const char *why)
+static int exit_with_error(const char *what, const char *why)
 {
 	fprintf(stderr, "%s%s%s\n", what, why[0] ? ": " : "", why);
 	return 1;
 }
 
-static const char *variable(const char *name) { return getenv(name); }
+static const char *read_variable(const char *name) { return getenv(name); }
 
 static void add_header(void *ctx, const char *line)
 {
@@ -106,21 +106,21 @@ static int tell_status(long status, const struct buf *answer)
 		why[n] = answer->data[n];
 	why[n] = '\0';
 	snprintf(what, sizeof what, "HTTP %ld", status);
-	return complain(what, why);
+	return exit_with_error(what, why);
 }
 
-static int post(struct sending *s, const char *url)
+static int send_input(struct sending *s, const char *url)
 {
 	long status = 0;
 
 	if (curl_global_init(CURL_GLOBAL_DEFAULT) != 0 || !(s->curl = curl_easy_init()))
-		return complain("libcurl does not start", "");
+		return exit_with_error("libcurl does not start", "");
 	set_up(s, url);
 	CURLcode r = curl_easy_perform(s->curl);
 	if (s->too_much)
-		return complain("the answer is too long", "");
+		return exit_with_error("the answer is too long", "");
 	if (r != CURLE_OK)
-		return complain("no answer", s->problem[0] ? s->problem : curl_easy_strerror(r));
+		return exit_with_error("no answer", s->problem[0] ? s->problem : curl_easy_strerror(r));
 	curl_easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &status);
 	if (status < 200 || status > 299)
 		return tell_status(status, &s->answer);
@@ -135,14 +135,14 @@ int main(void)
 	struct err e = ERR_INIT;
 
 	if (!url)
-		return complain("bailiffd runs this for hooks of type http", HOOK_HTTP_URL " is not set");
-	if (webhook_headers(headers ? headers : "{}", allowed ? allowed : "", variable, add_header, &s, &e) < 0)
-		return complain("headers", e.message);
+		return exit_with_error("bailiffd runs this for hooks of type http", HOOK_HTTP_URL " is not set");
+	if (webhook_headers(headers ? headers : "{}", allowed ? allowed : "", read_variable, add_header, &s, &e) < 0)
+		return exit_with_error("headers", e.message);
 	if (read_input(&s.body) < 0)
-		return complain("what to send cannot be read", "");
+		return exit_with_error("what to send cannot be read", "");
 	if (role_sandbox_enter(ROLE_SANDBOX_WEBHOOK, certificates, countof(certificates), &e) < 0)
-		return complain(e.message, "");
-	int r = post(&s, url);
+		return exit_with_error(e.message, "");
+	int r = send_input(&s, url);
 	if (s.curl)
 		curl_easy_cleanup(s.curl);
 	curl_slist_free_all(s.headers);

@@ -38,7 +38,7 @@ static size_t name_len(const char *s)
 	return n;
 }
 
-static void expand(const char *s, const char *allowed, const char *(*env)(const char *name), struct buf *out)
+static void expand_variables(const char *s, const char *allowed, const char *(*env)(const char *name), struct buf *out)
 {
 	while (*s) {
 		const bool braced = s[0] == '$' && s[1] == '{';
@@ -65,7 +65,7 @@ int webhook_headers(const char *json, const char *allowed, const char *(*env)(co
 
 		if (!name || !text || !text_http_token(name))
 			return err_set(e, ERR_INVALID, "'%.60s' is no header with a text", name ? name : "");
-		expand(text, allowed, env, &value);
+		expand_variables(text, allowed, env, &value);
 		if (!is_value(&value))
 			return err_set(e, ERR_INVALID,
 				       "the value of header '%.60s' has characters that a header cannot have", name);
