@@ -80,9 +80,9 @@ int cli_connect(struct cli *c, enum cli_start start)
 		return 0;
 	cli_error("%s: %s", c->verb->name, e.message);
 	if (e.code == ERR_UNAVAILABLE && start != CLI_START_ALWAYS)
-		cli_hint("bailiff run starts one, or start it yourself: bailiffd, or systemctl start bailiff");
+		cli_hint("bailiff run starts one; or start it with bailiffd or systemctl start bailiff");
 	else if (e.code != ERR_SANDBOX) /* that message is complete: the kernel lacks something */
-		cli_hint("bailiff doctor says where daemons are looked for");
+		cli_hint("bailiff doctor shows the sockets that are tried");
 	return -1;
 }
 
@@ -94,8 +94,8 @@ static void set_advice(struct cli *c, struct jval error)
 	static const struct {
 		const char *says, *instead;
 	} rows[] = {
-		{ "the list methods",
-		  "check the id: ps -a, session list, task list, job list and pending list what there is" },
+		{ "the list methods", "check the id; bailiff ps -a, bailiff session list, bailiff task list and "
+				      "bailiff job list show them" },
 		{ "get_health", "try again later; bailiff doctor shows what is missing" },
 		{ "idempotencyKey", "use another id, or repeat the first command unchanged" },
 		{ "a connection whose role", "run it as the user who owns it, or as root" },

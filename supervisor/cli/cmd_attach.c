@@ -97,7 +97,7 @@ static void take_screen(struct cli *c, const char *id, uint64_t printed, struct 
 		return;
 	}
 	buf_str(ret, CLEAR);
-	cli_error("%s: no screen (%s); here is the end of its output", id,
+	cli_error("%s: no screen (%s); showing the end of its output", id,
 		  e.code ? e.message : "the daemon's answer has no offset");
 	*ret_next = printed > TAIL_BYTES ? printed - TAIL_BYTES : 0;
 }
@@ -121,7 +121,7 @@ static int attach_process(struct cli *c, const char *id, const char *policy, str
 		return cli_fail(c, EXIT_BAILIFF, &e, "%s", id);
 	bool tty = jval_get(a.result, "tty").type == JT_OBJECT, terminal = isatty(STDIN_FILENO);
 	if (exit_status_of_process(a.result, &ended)) {
-		cli_error("%s: it has ended", id);
+		cli_error("%s: the process has ended", id);
 		cli_hint("bailiff logs %s shows what it printed%s%s", id, tty ? ", bailiff screen its last screen" : "",
 			 tty ? ", bailiff replay all of it" : "");
 		return EXIT_BAILIFF;
@@ -158,7 +158,7 @@ int cmd_attach(struct cli *c)
 	if (c->opts.nargs != 1)
 		return cli_usage(c, c->opts.nargs ? "one process at a time" : "which process?");
 	if (size && strcmp(size, "newest") != 0 && strcmp(size, "smallest") != 0 && strcmp(size, "keep") != 0)
-		return cli_usage(c, "option '--size': '%s' is none of newest, smallest and keep", size);
+		return cli_usage(c, "option '--size': '%s' is not newest, smallest or keep", size);
 	if (keys_watch_init(&f.watch, detach_keys ? detach_keys : KEYS_DETACH, &e) < 0)
 		return cli_usage(c, "option '--detach-keys': %s", e.message);
 	if (cli_connect(c, CLI_START_IF_STORE) < 0 || id_lookup_process(c, c->opts.args[0], id) < 0)

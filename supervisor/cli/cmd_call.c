@@ -66,8 +66,8 @@ int cmd_call(struct cli *c)
 	int r;
 
 	if (!method || c->opts.nargs > 2)
-		return cli_usage(c,
-				 method ? "too many arguments: the parameters are one JSON object" : "which method?");
+		return cli_usage(c, method ? "too many arguments; pass the parameters as one JSON object"
+					   : "which method?");
 	if (strcmp(given, "-") != 0)
 		buf_str(&params, given);
 	else if (read_stdin(&params) < 0)

@@ -27,8 +27,7 @@ static int channel_connect(struct cli *c)
 	int status;
 
 	if (!opts_has(&c->opts, OPT_channel_HEARTBEAT))
-		return cli_usage(
-			c, "connect needs --heartbeat: without it a channel ends with the connection that made it");
+		return cli_usage(c, "connect needs --heartbeat: a channel without it ends with its connection");
 	if (session && id_lookup_session(c, session, id) < 0)
 		return EXIT_FAILED;
 	jw_obj(&w);
@@ -123,7 +122,7 @@ static int channel_reconnect(struct cli *c)
 	static const struct noun_verb_member members[] = { { OPT_channel_TOKEN, "resumeToken", MEMBER_STRING } };
 
 	if (!opts_has(&c->opts, OPT_channel_TOKEN))
-		return cli_usage(c, "reconnect needs --token: the last one that connect or reconnect gave");
+		return cli_usage(c, "reconnect needs --token: the last token that connect or reconnect printed");
 	return change_channel(c, "reconnect_channel", NULL, "lastAckedSequence", true, members, countof(members));
 }
 

@@ -17,6 +17,6 @@ int cmd_completion(struct cli *c)
 	if (c->opts.nargs != 1)
 		return cli_usage(c, "for which shell?");
 	if (!completion_write(c->verbs, c->opts.args[0], &out))
-		return cli_usage(c, "'%s' is not a shell it knows", c->opts.args[0]);
+		return cli_usage(c, "unsupported shell '%s'", c->opts.args[0]);
 	return format_out(&out);
 }

@@ -33,9 +33,9 @@ static int show_nobody(struct cli *c, const struct err *e, struct jval machine)
 
 	cli_error("doctor: %s", e->message);
 	for (size_t i = 0; i < n; i++)
-		cli_hint("looked for %s (%s; %s)", places[i].socket, places[i].kind,
+		cli_hint("checked %s (%s; %s)", places[i].socket, places[i].kind,
 			 home_has_store(&places[i]) ? "has a store" : "no store yet");
-	cli_hint("start one yourself to see why: bailiffd --foreground");
+	cli_hint("to see why, start one with bailiffd --foreground");
 	if (!opts_has(&c->opts, OPT_doctor_JSON))
 		return EXIT_FAILED;
 	jw_obj(&w);
@@ -192,7 +192,7 @@ int cmd_doctor(struct cli *c)
 	struct err e = ERR_INIT;
 
 	if (c->opts.nargs)
-		return cli_usage(c, "'%s' is one argument too many", c->opts.args[0]);
+		return cli_usage(c, "unexpected argument '%s'", c->opts.args[0]);
 	if (daemon_program_describe(&machine, NULL) == 0)
 		f.machine = jval_of(machine.data, machine.len);
 	if (remote_open(&o, &c->remote, &e) < 0)

@@ -251,7 +251,7 @@ int cmd_events(struct cli *c)
 	int status;
 
 	if (c->opts.nargs)
-		return cli_usage(c, "'%s' is one argument too many", c->opts.args[0]);
+		return cli_usage(c, "unexpected argument '%s'", c->opts.args[0]);
 	if (since && strcmp(since, "now") == 0 && !followed)
 		return cli_usage(c, "option '--since': now goes with -f");
 	if (since && strcmp(since, "now") != 0 &&

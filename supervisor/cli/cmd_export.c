@@ -191,7 +191,7 @@ static int sign_file(int fd, const char *file, const struct signing_key *key)
 	struct stat st;
 
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || !st.st_size)
-		return cli_fail(NULL, EXIT_FAILED, &e, "%s: only a file with something in it can be signed", file);
+		return cli_fail(NULL, EXIT_FAILED, &e, "%s: an empty file cannot be signed", file);
 	void *text = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 	if (text == MAP_FAILED) {
 		err_sys(&e, errno, "read it again");
@@ -213,14 +213,14 @@ int cmd_export(struct cli *c)
 	fd_auto int fd = -1;
 
 	if (c->opts.nargs != 2)
-		return cli_usage(c, "what is to be exported, and of what?");
+		return cli_usage(c, "missing kind or scope of the export");
 	for (size_t i = 0; i < countof(products); i++)
 		if (strcmp(c->opts.args[0], products[i].name) == 0)
 			p = &products[i];
 	if (!p && strcmp(c->opts.args[0], "cast") != 0)
-		return cli_usage(c, "'%s' is nothing that can be exported", c->opts.args[0]);
+		return cli_usage(c, "'%s' is not a kind of export", c->opts.args[0]);
 	if (key_file && (!file || strcmp(file, "-") == 0))
-		return cli_usage(c, "option '--sign': what goes to stdout cannot be signed; name a file with -o");
+		return cli_usage(c, "option '--sign' needs a file: name it with -o");
 	if (key_file && signing_key_read(key_file, &key, &e) < 0)
 		return cli_fail(c, EXIT_FAILED, &e, "export");
 	if (cli_connect(c, CLI_START_IF_STORE) < 0)

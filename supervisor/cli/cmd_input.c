@@ -98,7 +98,7 @@ static int names_of_keys(struct cli *c, const struct err *e)
 	int status = cli_usage(c, "option '--key': %s", e->message);
 
 	keys_names(&names);
-	cli_hint("keys are single characters, C-x, M-x, %s", names.data);
+	cli_hint("valid keys: single characters, C-x, M-x, %s", names.data);
 	return status;
 }
 
@@ -142,9 +142,9 @@ static int take_options(struct cli *c, struct buf *ret_bytes, uint64_t *ret_yiel
 	if ((status = screen_wait_parse(c, &screen_wait_options, ret_look)) != 0)
 		return status;
 	if ((yield || ret_look->wanted) && !ret_bytes->len)
-		return cli_usage(c, "--yield, --wait, --regex and --idle go with TEXT or --key");
+		return cli_usage(c, "--yield, --wait, --regex and --idle need TEXT or --key");
 	if (yield && ret_look->wanted)
-		return cli_usage(c, "--yield waits for a time, --wait, --regex and --idle for the screen; not both");
+		return cli_usage(c, "--yield excludes --wait, --regex and --idle");
 	if (yield && text_duration_ms(yield, ret_yield_ms, &e) < 0)
 		return cli_usage(c, "option '--yield': %s", e.message);
 	return 0;

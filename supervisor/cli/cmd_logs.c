@@ -203,7 +203,7 @@ static int check_options(struct cli *c)
 	if (c->opts.nargs != 1)
 		return cli_usage(c, c->opts.nargs ? "one process at a time" : "which process?");
 	if (stream && stream_named(stream) < 0)
-		return cli_usage(c, "option '--stream': '%s' is none of stdout, stderr and pty", stream);
+		return cli_usage(c, "option '--stream': '%s' is not stdout, stderr or pty", stream);
 	if (tail && (!tail[0] || strspn(tail, "0123456789") != strlen(tail) || strlen(tail) > 18))
 		return cli_usage(c, "option '--tail': '%s' is not a number of lines", tail);
 	return 0;

@@ -18,7 +18,7 @@ int cmd_pending(struct cli *c)
 	char session[ID_LOOKUP_MAX];
 
 	if (c->opts.nargs)
-		return cli_usage(c, "pending takes no argument");
+		return cli_usage(c, "unexpected argument");
 	if (cli_connect(c, CLI_START_IF_STORE) < 0 || (given && id_lookup_session(c, given, session) < 0))
 		return EXIT_FAILED;
 	buf_str(&filter, "\"status\":\"pending\"");

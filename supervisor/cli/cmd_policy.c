@@ -112,7 +112,7 @@ static int write_environment(const struct cli *c, struct jw *w)
 		if (c->opts.given[i].option != OPT_policy_ENV)
 			continue;
 		if (!equals || equals == text) {
-			cli_error("check: option '--env' wants K=V, not '%s'", text);
+			cli_error("check: option '--env': '%s' is not K=V", text);
 			return -1;
 		}
 		mem_auto char *name = mem_strndup(text, (size_t)(equals - text));
@@ -290,7 +290,7 @@ static int explained_find(struct cli *c, const char *given, struct explained *re
 	jval_str(jval_get(a, "toolCallId"), ret->call_id, sizeof(ret->call_id));
 	if (ret->process_id[0] || ret->call_id[0])
 		return 0;
-	cli_error("'%s' is about no process and no tool", given);
+	cli_error("'%s' concerns neither a process nor a tool", given);
 	return -1;
 }
 

@@ -40,7 +40,7 @@ int cmd_ps(struct cli *c)
 
 	format_list_init(&l, heads, 6, opts_has(&c->opts, OPT_ps_JSON));
 	if (c->opts.nargs)
-		return cli_usage(c, "'%s' is one argument too many", c->opts.args[0]);
+		return cli_usage(c, "unexpected argument '%s'", c->opts.args[0]);
 	if (cli_connect(c, CLI_START_IF_STORE) < 0)
 		return EXIT_FAILED;
 	if (list_pages_processes(c, !opts_has(&c->opts, OPT_ps_ALL), opts_has(&c->opts, OPT_ps_HELPERS), on_process, &l,

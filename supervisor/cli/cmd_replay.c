@@ -72,7 +72,7 @@ static void warn_of_size(unsigned rows, unsigned cols)
 	unsigned have_rows, have_cols;
 
 	if (rawmode_size(foreground_terminal(), &have_rows, &have_cols) && (have_rows < rows || have_cols < cols))
-		cli_error("replay: recorded in a window of %ux%u, this one has only %ux%u (rows x columns)", rows, cols,
+		cli_error("replay: recorded at %ux%u, this terminal has only %ux%u (rows x columns)", rows, cols,
 			  have_rows, have_cols);
 }
 
@@ -167,7 +167,7 @@ static int play_file(const char *path, struct player *p)
 		(void)play_lines(p, &in, n == 0, &number, &ev, &e);
 	}
 	if (!e.code && !p->status && number == 0)
-		err_set(&e, ERR_INVALID, "it is empty");
+		err_set(&e, ERR_INVALID, "the file is empty");
 	recording_event_done(&ev);
 	return e.code ? cli_fail(NULL, EXIT_FAILED, &e, "%s", path) : 0;
 }
@@ -213,10 +213,10 @@ int cmd_replay(struct cli *c)
 
 	if (opts_get(&c->opts, OPT_replay_VERIFY))
 		return c->opts.nargs
-			       ? cli_usage(c, "--verify checks one pack, and plays nothing")
+			       ? cli_usage(c, "--verify takes one pack and nothing else")
 			       : verify_pack(opts_get(&c->opts, OPT_replay_VERIFY), opts_get(&c->opts, OPT_replay_KEY));
 	if (opts_get(&c->opts, OPT_replay_KEY))
-		return cli_usage(c, "option '--key': there is nothing to check without --verify PACK");
+		return cli_usage(c, "option '--key' needs --verify PACK");
 	if (c->opts.nargs != 1)
 		return cli_usage(c, c->opts.nargs ? "one recording at a time" : "which process, or which file?");
 	if ((status = take_pace(c, &p.pace)) != 0)

@@ -25,9 +25,9 @@ int cmd_resize(struct cli *c)
 	unsigned rows, cols;
 
 	if (c->opts.nargs != 2)
-		return cli_usage(c, "a process and a size are needed");
+		return cli_usage(c, "missing process or size");
 	if (!parse_size(c->opts.args[1], &rows, &cols))
-		return cli_usage(c, "'%s' is not a size; it is written ROWSxCOLS: 24x80", c->opts.args[1]);
+		return cli_usage(c, "'%s' is not a size; expected ROWSxCOLS, for example 24x80", c->opts.args[1]);
 	if (cli_connect(c, CLI_START_IF_STORE) < 0 || id_lookup_process(c, c->opts.args[0], id) < 0)
 		return EXIT_FAILED;
 	jw_obj(&w);

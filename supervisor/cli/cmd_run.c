@@ -258,7 +258,7 @@ static int on_question(struct cli *c, struct jval started)
 	jw_kstr(&w, "note", "run --yes");
 	remote_key(c->remote, &w);
 	jw_obj_end(&w);
-	return cli_call(c, "respond_action", &params, &a, &e) < 0 ? cli_fail(c, -1, &e, "allow it") : 0;
+	return cli_call(c, "respond_action", &params, &a, &e) < 0 ? cli_fail(c, -1, &e, "approve") : 0;
 }
 
 static void tell_missing(struct jval started)
@@ -287,8 +287,8 @@ static void tell_private_cwd(const char *given)
 	char here[PATH_MAX];
 	const char *cwd = given ? given : getcwd(here, sizeof(here)) ? here : ".";
 
-	cli_error("%s is the command's own: whatever it wrote there is gone", cwd);
-	cli_hint("--rw %s to keep it (where the policy permits it)", cwd);
+	cli_error("%s was private to the command; files it wrote there are gone", cwd);
+	cli_hint("use --rw %s to keep them, if the policy permits it", cwd);
 }
 
 int cmd_run(struct cli *c)
@@ -305,7 +305,7 @@ int cmd_run(struct cli *c)
 	struct err e = ERR_INIT;
 
 	if (o->nargs == 0)
-		return cli_usage(c, "there is no command");
+		return cli_usage(c, "missing command");
 	if (keys_watch_init(&watch, detach_keys ? detach_keys : KEYS_DETACH, &e) < 0)
 		return cli_usage(c, "option '--detach-keys': %s", e.message);
 	if (write_request(o, stdin_pipe, keeps_stdin(o, &watch), &w, &e) < 0)

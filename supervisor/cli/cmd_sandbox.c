@@ -254,5 +254,5 @@ int cmd_sandbox(struct cli *c)
 		return cli_connect(c, CLI_START_ALWAYS) < 0 ? EXIT_FAILED : sandbox_list(c);
 	if (o->nargs == 2 && strcmp(o->args[0], "show") == 0)
 		return cli_connect(c, CLI_START_ALWAYS) < 0 ? EXIT_FAILED : sandbox_show(c, o->args[1]);
-	return cli_usage(c, o->nargs ? "it takes list, or show and a name" : "list or show?");
+	return cli_usage(c, o->nargs ? "expected list, or show and a name" : "list or show?");
 }

@@ -74,13 +74,13 @@ int cmd_screen(struct cli *c)
 	if (!format)
 		format = "text";
 	if (strcmp(format, "text") != 0 && strcmp(format, "ansi") != 0 && strcmp(format, "cells") != 0)
-		return cli_usage(c, "option '--format': '%s' is none of text, ansi and cells", format);
+		return cli_usage(c, "option '--format': '%s' is not text, ansi or cells", format);
 	if ((status = screen_wait_parse(c, &screen_wait_options, &l)) != 0)
 		return status;
 	if (after && (!after[0] || strspn(after, "0123456789") != strlen(after) || strlen(after) > 18))
 		return cli_usage(c, "option '--after': '%s' is not an offset", after);
 	if (after && !l.wanted)
-		return cli_usage(c, "option '--after' needs something to wait for");
+		return cli_usage(c, "option '--after' needs a condition: --wait, --regex, --idle or --exit");
 	l.has_after = after != NULL;
 	l.after = after ? strtoull(after, NULL, 10) : 0;
 	if (cli_connect(c, CLI_START_IF_STORE) < 0 || id_lookup_process(c, c->opts.args[0], id) < 0)

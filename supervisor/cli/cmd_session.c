@@ -91,7 +91,7 @@ static json_t *read_policy(const char *file)
 	v = json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, &fault);
 	if (!v || !json_is_object(v)) {
 		if (v)
-			cli_error("%s: must be an object", file);
+			cli_error("%s: expected a JSON object", file);
 		else
 			cli_error("%s: line %d, column %d: %s", file, fault.line, fault.column, fault.text);
 		json_decref(v);
@@ -111,13 +111,14 @@ static int policy_member(const char *file, struct jw *w)
 		return EXIT_FAILED;
 	json_object_foreach (v, key, item)
 		if (strcmp(key, "permissions") != 0 && strcmp(key, "prefixRules") != 0) {
-			cli_error("%s: %s: is not for sessions, which have permissions and prefixRules only", file,
-				  key);
+			cli_error(
+				"%s: %s: not allowed in the rules of a session (only permissions and prefixRules are)",
+				file, key);
 			return EXIT_FAILED;
 		}
 	item = json_object_get(v, "permissions");
 	if (item && !json_is_object(item)) {
-		cli_error("%s: permissions: must be an object", file);
+		cli_error("%s: permissions: expected an object", file);
 		return EXIT_FAILED;
 	}
 	rules = item ? json_incref(item) : json_object();
@@ -159,7 +160,7 @@ static int session_update(struct cli *c)
 	char id[ID_LOOKUP_MAX];
 
 	if (opts_has(&c->opts, OPT_session_POLICY) && opts_has(&c->opts, OPT_session_NO_POLICY))
-		return cli_usage(c, "--policy or --no-policy, not both");
+		return cli_usage(c, "--policy and --no-policy exclude each other");
 	if (id_lookup_session(c, c->opts.args[1], id) < 0)
 		return EXIT_FAILED;
 	jw_obj(&w);

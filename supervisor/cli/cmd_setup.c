@@ -132,7 +132,7 @@ static int check_scope(struct cli *c, const struct client_row *r)
 	if (opts_has(&c->opts, OPT_setup_USER) && project)
 		return cli_usage(c, "--user and --project exclude each other");
 	if (project && !r->project) {
-		cli_error("setup: %s keeps this for a user, not for a project", r->title);
+		cli_error("setup: %s has this setting per user, not per project", r->title);
 		cli_hint("leave out --project");
 		return EXIT_FAILED;
 	}
@@ -203,8 +203,9 @@ static const struct client_row *client_find(struct cli *c)
 	for (size_t i = 0; i < countof(clients); i++)
 		if (strcmp(clients[i].name, c->opts.args[0]) == 0)
 			return &clients[i];
-	cli_error("setup: '%s' is not a client it knows", c->opts.args[0]);
-	cli_hint("bailiff setup lists them; for any other, the command is bailiff and its argument mcp");
+	cli_error("setup: unsupported client '%s'", c->opts.args[0]);
+	cli_hint("bailiff setup lists the supported ones; in any other, configure the command bailiff with the "
+		 "argument mcp");
 	return NULL;
 }
 
@@ -361,7 +362,7 @@ int cmd_setup(struct cli *c)
 	if (c->opts.nargs == 0)
 		return list_clients();
 	if (c->opts.nargs > 1)
-		return cli_usage(c, "takes one client: '%s' is too much", c->opts.args[1]);
+		return cli_usage(c, "takes one client; unexpected argument '%s'", c->opts.args[1]);
 	const struct client_row *r = client_find(c);
 	int status = r ? check_scope(c, r) : EXIT_USAGE;
 	if (!status && opts_has(&c->opts, OPT_setup_ONLY))

@@ -135,14 +135,16 @@ int cmd_store(struct cli *c)
 	struct err e = ERR_INIT;
 
 	if (!v)
-		return c->opts.nargs ? cli_usage(c, "unknown verb '%s'", c->opts.args[0])
-				     : cli_usage(c, "what is to be done?");
+		return c->opts.nargs
+			       ? cli_usage(c, "unknown verb '%s'", c->opts.args[0])
+			       : cli_usage(c,
+					   "missing verb: verify, rebuild, compact, backup, restore, stats or prune");
 	if (c->opts.nargs != v->nargs)
 		return cli_usage(c, "%s takes %s", v->name, v->nargs == 2 ? "a folder" : "no arguments");
 	if (!v->method)
 		return restore_backup(c);
 	if (v->nargs == 2 && access(c->opts.args[1], F_OK) == 0) {
-		cli_error("store %s: '%s' exists already: name a folder that does not", v->name, c->opts.args[1]);
+		cli_error("store %s: '%s' exists; name a folder that does not exist", v->name, c->opts.args[1]);
 		return EXIT_FAILED;
 	}
 	jw_obj(&w);

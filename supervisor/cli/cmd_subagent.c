@@ -30,7 +30,7 @@ static int subagent_spawn(struct cli *c)
 	int status;
 
 	if (!opts_has(&c->opts, OPT_subagent_THREAD))
-		return cli_usage(c, "spawn needs --thread: the parent's");
+		return cli_usage(c, "spawn needs --thread, the parent's thread");
 	jw_obj(&w);
 	jw_kstr(&w, "role", c->opts.args[1]);
 	if ((status = noun_verb_members(c, members, countof(members), &w)))

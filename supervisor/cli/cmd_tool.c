@@ -34,7 +34,7 @@ static int tool_invoke(struct cli *c)
 	struct jw w = jw_on(&params);
 
 	if (!turn)
-		return cli_usage(c, "invoke needs --turn: tools run in a turn with text that has not ended");
+		return cli_usage(c, "invoke needs --turn: an open turn with text");
 	if (v.type != JT_OBJECT)
 		return cli_usage(c, "the arguments must be a JSON object");
 	jw_obj(&w);

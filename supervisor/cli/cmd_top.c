@@ -152,11 +152,11 @@ int cmd_top(struct cli *c)
 	uint64_t ms = 1000;
 
 	if (c->opts.nargs)
-		return cli_usage(c, "'%s' is one argument too many", c->opts.args[0]);
+		return cli_usage(c, "unexpected argument '%s'", c->opts.args[0]);
 	if (interval && text_duration_ms(interval, &ms, &e) < 0)
 		return cli_usage(c, "option '--interval': %s", e.message);
 	if (ms < 100 || ms > 3600000)
-		return cli_usage(c, "option '--interval': between 100ms and 1h");
+		return cli_usage(c, "option '--interval': must be between 100ms and 1h");
 	if (cli_connect(c, CLI_START_IF_STORE) < 0)
 		return EXIT_FAILED;
 	if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))

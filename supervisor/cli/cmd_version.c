@@ -38,7 +38,7 @@ int cmd_version(struct cli *c)
 	struct jw w = jw_on(&own);
 
 	if (c->opts.nargs)
-		return cli_usage(c, "'%s' is one argument too many", c->opts.args[0]);
+		return cli_usage(c, "unexpected argument '%s'", c->opts.args[0]);
 	jw_obj(&w);
 	build_write(&w);
 	jw_obj_end(&w);

@@ -25,7 +25,7 @@ int cmd_wait(struct cli *c)
 	if (cli_call(c, "wait_process", &params, &a, &e) < 0)
 		return cli_fail(c, EXIT_BAILIFF, &e, "%s", id);
 	if (!exit_status_of_process(a.result, &outcome)) {
-		cli_error("%s: the daemon's answer does not say how it ended", id);
+		cli_error("%s: the daemon's reply has no exit status", id);
 		return EXIT_BAILIFF;
 	}
 	if (outcome.note[0])

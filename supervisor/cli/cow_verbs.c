@@ -49,7 +49,7 @@ static int write_paths(struct cli *c, struct jw *w)
 		buf_auto struct buf path = BUF_INIT;
 
 		if (!text_utf8_valid(c->opts.args[i], strlen(c->opts.args[i])))
-			return cli_usage(c, "path %zu is not UTF-8; name its folder", i);
+			return cli_usage(c, "path %zu is not UTF-8; name its directory instead", i);
 		clean_path(c->opts.args[i], &path);
 		jw_strn(w, path.data, path.len);
 	}
@@ -109,11 +109,11 @@ size_t cow_unmatched(struct cli *c, struct jval result)
 		clean_path(c->opts.args[i], &path);
 		if (any_below(jval_get(result, "changes"), &path) || any_below(jval_get(result, "conflicts"), &path))
 			continue;
-		cli_error("%s: nothing there was changed", c->opts.args[i]);
+		cli_error("%s: no changes", c->opts.args[i]);
 		n++;
 	}
 	if (n)
-		cli_hint("bailiff diff %s shows what was", c->opts.args[0]);
+		cli_hint("bailiff diff %s shows the changes", c->opts.args[0]);
 	return n;
 }
 
@@ -162,7 +162,7 @@ int cow_settle(struct cli *c, const char *method, const char *settled)
 	bool none = c->opts.nargs < 2 && !holds_any(jval_get(a.result, "changes")) &&
 		    !holds_any(jval_get(a.result, "conflicts"));
 	if (none && !out.len)
-		cli_error("there is nothing left of it to be %s", settled);
+		cli_error("no changes left to be %s", settled);
 	status = format_out(&out);
 	for (struct jiter it = jiter_on(jval_get(a.result, "conflicts")); jiter_next(&it); conflicts++) {
 		mem_auto char *path = jval_strdup(jval_get(it.value, "path")),
@@ -171,9 +171,9 @@ int cow_settle(struct cli *c, const char *method, const char *settled)
 		cli_error("conflict: %s: %s", path ? path : "", reason ? reason : "");
 	}
 	if (conflicts && strcmp(settled, "reverted") == 0)
-		cli_hint("%zu stay as they are; look at them yourself", conflicts);
+		cli_hint("%zu left unchanged; check them yourself", conflicts);
 	else if (conflicts)
-		cli_hint("%zu stay as they are; look at them with bailiff diff, or give them up with bailiff discard",
+		cli_hint("%zu left unchanged; show them with bailiff diff, or delete them with bailiff discard",
 			 conflicts);
 	return conflicts || unmatched ? EXIT_FAILED : status;
 }
@@ -194,8 +194,8 @@ void cow_hint(struct cli *c, const char *process_id)
 	}
 	uint64_t n = jval_uint(jval_get(a.result, "total"), 0);
 	if (n)
-		cli_error("%llu %s kept beside the files: bailiff diff|apply|discard %s", (unsigned long long)n,
+		cli_error("%llu %s not applied yet: bailiff diff|apply|discard %s", (unsigned long long)n,
 			  n == 1 ? "change is" : "changes are", process_id);
 	else
-		cli_error("nothing was changed");
+		cli_error("no changes");
 }

@@ -17,7 +17,7 @@ int exec_gateway(struct cli *c, const char *name)
 	size_t n = 0;
 
 	if (o->nargs)
-		return cli_usage(c, "takes no argument: '%s'", o->args[0]);
+		return cli_usage(c, "unexpected argument '%s'", o->args[0]);
 	char **argv = mem_zalloc(2 * o->ngiven + 3, sizeof(*argv)); /* the end of this program frees them */
 	argv[n++] = program;
 	argv[n++] = mem_strdup(name);
@@ -29,6 +29,6 @@ int exec_gateway(struct cli *c, const char *name)
 	signal(SIGPIPE, SIG_DFL);
 	execvp(program, argv);
 	cli_error("%s: start %s: %s", c->verb->name, program, strerror(errno));
-	cli_hint("it is installed together with bailiff; is the installation complete?");
+	cli_hint("it is installed with bailiff; check that the installation is complete");
 	return EXIT_FAILED;
 }

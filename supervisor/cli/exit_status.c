@@ -136,9 +136,9 @@ void print_autorun(struct jval autorun, const char *process_id, bool cow)
 		cli_error("%s", line);
 	}
 	if (changed && cow)
-		cli_hint("bailiff apply %s holds these back unless they are named; look at them first", process_id);
+		cli_hint("bailiff apply %s leaves these out unless you name them; check them first", process_id);
 	else if (changed)
-		cli_hint("look at them before you use those programs there, or put them back with bailiff revert %s",
+		cli_hint("check them before you use those programs there, or restore them with bailiff revert %s",
 			 process_id);
 }
 

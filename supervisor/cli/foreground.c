@@ -252,8 +252,9 @@ static void on_typed(struct follow *f)
 		restore_terminal(f);
 		cli_error("%s: write to its stdin: %s", f->o.name, t->failure.message);
 		if (t->unknown && !f->o.guest)
-			cli_hint("a crash of the daemon hid whether it was written, so the command is ended; run it "
-				 "again");
+			cli_hint(
+				"the daemon crashed and it is unknown whether the input was written, so the command is "
+				"ended; run it again");
 		f->status = EXIT_BAILIFF;
 		if (f->o.guest)
 			stop_following(f, EXIT_BAILIFF);
@@ -400,8 +401,8 @@ static int conclude_process(struct follow *f)
 	const struct err *lost = output_stream_failed(f->flow);
 
 	if (f->typing.detached && !f->ended) {
-		cli_error("detached from %s, which runs on", f->o.process_id);
-		cli_hint("bailiff attach %s comes back to it", f->o.process_id);
+		cli_error("detached from %s, which keeps running", f->o.process_id);
+		cli_hint("bailiff attach %s reattaches", f->o.process_id);
 	}
 	if (f->leaving)
 		return f->leave;
@@ -413,7 +414,7 @@ static int conclude_process(struct follow *f)
 	if (f->outcome.note[0] && f->status != 128 + SIGPIPE)
 		cli_error("%s: %s", f->o.name, f->outcome.note);
 	if (lost) {
-		cli_error("%s: its output could not be read: %s", f->o.name, lost->message);
+		cli_error("%s: cannot read its output: %s", f->o.name, lost->message);
 		return EXIT_BAILIFF;
 	}
 	return f->status ? f->status : f->outcome.status;
@@ -480,7 +481,8 @@ int foreground_follow(const struct foreground *o, bool *ret_seen)
 	restore_terminal(&f);
 	status = conclude_process(&f);
 	if (f.tree_goes_on && !f.leaving && !o->json)
-		cli_error("%s: what it left running goes on: bailiff kill %s ends it", o->name, o->process_id);
+		cli_error("%s: its background processes keep running; bailiff kill %s ends them", o->name,
+			  o->process_id);
 	*ret_seen = !f.leaving;
 	event_stream_stop(&f.feed);
 	output_stream_free(f.flow);

@@ -184,7 +184,7 @@ int noun_verb_uint(struct cli *c, const char *name, const char *given, struct jw
 	uint64_t number = strtoull(given, &end, 10);
 
 	if (*given < '0' || *given > '9' || *end)
-		return cli_usage(c, "%s must be a whole number, not '%s'", name, given);
+		return cli_usage(c, "%s: '%s' is not a whole number", name, given);
 	jw_kuint(w, name, number);
 	return 0;
 }

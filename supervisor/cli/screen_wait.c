@@ -27,10 +27,10 @@ int screen_wait_parse(struct cli *c, const struct screen_wait_options *o, struct
 		return cli_usage(c, "option '--%s': the text is empty", option_rows[o->text].name);
 	if (idle && (text_duration_ms(idle, &l.idle_ms, &e) < 0 || !l.idle_ms))
 		return cli_usage(c, "option '--%s': %s", option_rows[o->idle].name,
-				 e.code ? e.message : "must be more than nothing");
+				 e.code ? e.message : "must be more than 0");
 	l.wanted = l.text || l.regex || idle || l.exit;
 	if (timeout && !l.wanted)
-		return cli_usage(c, "option '--timeout' needs something to wait for");
+		return cli_usage(c, "option '--timeout' needs a condition to wait for");
 	if (timeout && text_duration_ms(timeout, &l.timeout_ms, &e) < 0)
 		return cli_usage(c, "option '--timeout': %s", e.message);
 	*ret = l;
@@ -72,7 +72,4 @@ void screen_wait_append_text(struct jval screen, struct buf *out)
 		buf_byte(out, '\n');
 }
 
-void screen_wait_print_timeout(const char *id)
-{
-	cli_error("%s: what was waited for did not come in time; this is the screen as it is", id);
-}
+void screen_wait_print_timeout(const char *id) { cli_error("%s: timed out waiting; this is the current screen", id); }

@@ -81,7 +81,7 @@ int verify_pack(const char *path, const char *key)
 	if (!S_ISREG(st.st_mode) || st.st_size == 0 || (uint64_t)st.st_size > PACK_BYTES_MAX) {
 		cli_error("replay: %s: %s", path,
 			  !S_ISREG(st.st_mode) ? "not a file"
-			  : st.st_size == 0    ? "it is empty"
+			  : st.st_size == 0    ? "the file is empty"
 					       : "larger than any pack may be");
 		return EXIT_FAILED;
 	}

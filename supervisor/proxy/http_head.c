@@ -1,3 +1,11 @@
+/*
+ * Hand-written rather than llhttp. Debian 12 has no package of it (only node-llhttp, sources for Node.js), so it would
+ * have to be vendored as 10,000 generated lines. And the point here is to reject what two parsers could read in two
+ * ways (two lengths, a length and chunks, folded lines, bare line feeds, two hosts), which llhttp in part accepts for
+ * compatibility. The parser is a pure function with fuzz targets (fuzz_proxy_http, fuzz_http_server); the gateway's
+ * HTTP server uses it, too.
+ */
+
 #include "supervisor/proxy/http_head.h"
 
 #include "runtime/base/buf.h"

@@ -465,11 +465,11 @@ def test_input_and_screen(home):
         shown = home.cli("input", process, "sleep 0.3; echo $((20+3))", "-k", "Enter", "--wait", "ready> ").text
         assert re.search(r"^23\nready>", shown, re.M), shown
         done = home.cli("input", process, "-k", "C-u", "--wait", "it never comes", "--timeout", "100ms", status=124)
-        assert b"in time" in done.err, done.err
+        assert b"timed out" in done.err, done.err
         with shell_in_background(home) as other:
             assert b"\n23\n" in home.cli("input", other, "echo $((20+3)); exit", "-k", "Enter", "--yield", "50s").out
         done = home.cli("screen", process, "--wait", "it never comes", "--timeout", "100ms", status=124)
-        assert b"in time" in done.err and b"ready>" in done.out, done.err
+        assert b"timed out" in done.err and b"ready>" in done.out, done.err
         answer = json.loads(home.cli("screen", process, "--json").text)
         assert answer["rows"] == 24 and answer["cols"] == 80 and "cursor" in answer, answer
         assert json.loads(home.cli("screen", process, "--format", "cells").text)["cells"]

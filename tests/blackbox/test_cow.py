@@ -454,14 +454,14 @@ def test_by_the_command_line(home):
     put(os.path.join(home.work, "f"), "one\n")
     old_enough(home)
     done = home.cli("run", "--cow", "--", "sh", "-c", "echo two >>f; echo new >n")
-    assert b"2 changes are kept" in done.err, done.err
+    assert b"2 changes are not applied yet" in done.err, done.err
     process = done.err.decode().split("bailiff diff|apply|discard ")[1].split()[0]
     assert "+two" in home.cli("diff", process, "f").text and "+++ b/n" not in home.cli("diff", process, "f").text
     assert {c["change"] for c in home.cli("diff", "--json", process).json["changes"]} == {"modified", "added"}
     assert "applied   modified" in home.cli("apply", process, "f").text and get(os.path.join(home.work, "f")) == "one\ntwo\n"
     assert "discarded added" in home.cli("discard", process).text and home.cli("diff", process).text == ""
     done = home.cli("apply", process)
-    assert b"nothing left of it to be applied" in done.err and not done.out, done
+    assert b"no changes left to be applied" in done.err and not done.out, done
     plain = home.cli("run", "-d", "--", "true").text.strip()
     home.cli("wait", plain)
     done = home.cli("diff", plain, status=None)
@@ -470,7 +470,7 @@ def test_by_the_command_line(home):
     put(os.path.join(home.dir, "policy.json"), '{"profiles": {"careful": {"cow": true}}}')
     home.cli("call", "reload_policy")
     done = home.cli("run", "--profile", "careful", "--", "sh", "-c", "echo three >>f")
-    assert b"1 change is kept" in done.err and get(os.path.join(home.work, "f")) == "one\ntwo\n", done
+    assert b"1 change is not applied yet" in done.err and get(os.path.join(home.work, "f")) == "one\ntwo\n", done
 
 
 @contextlib.contextmanager

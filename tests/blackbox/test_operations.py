@@ -118,7 +118,7 @@ def test_backup_goes_where_the_caller_may_write_and_restore_brings_it_back():
                 for name in [folder] + [os.path.join(folder, f) for f in files]:
                     assert os.stat(name).st_uid == os.geteuid(), name
             again = home.cli("store", "backup", copy, status=1)
-            assert b"exists already" in again.err, again.err
+            assert b"exists; name" in again.err, again.err
             with home.rpc() as rpc:
                 later = rpc.run(["echo", "later"])[0]["processId"]
             refused = home.cli("store", "restore", copy, status=1)
@@ -142,7 +142,7 @@ def test_a_path_that_was_not_changed_is_an_error(home):
     home.cli("wait", process)
     for verb in ("diff", "apply", "discard"):
         done = home.cli(verb, process, "mode", status=1)
-        assert b"mode: nothing there was changed" in done.err, done.err
+        assert b"mode: no changes" in done.err, done.err
     assert not os.path.exists(os.path.join(home.work, "made"))
     home.cli("apply", process, "made")
     assert os.path.exists(os.path.join(home.work, "made"))
@@ -179,7 +179,7 @@ def test_records_of_tasks_and_jobs_say_what_they_are_about(home):
 
 def test_keep_tree_returns_with_the_command(home):
     done = home.cli("run", "--keep-tree", "--", "sh", "-c", "echo before; (read x; echo late) <&- & sleep 1000 & exit 3", status=3)
-    assert done.out.startswith(b"before\n") and b"goes on" in done.err, (done.out, done.err)
+    assert done.out.startswith(b"before\n") and b"keep running" in done.err, (done.out, done.err)
     with home.rpc() as rpc:
         process, = rpc.call("list_processes", status="running")["processes"]
         assert process["commandExited"]["exitCode"] == 3, process

@@ -267,8 +267,8 @@ def test_an_output_that_is_closed_stays_closed(home):
 def test_files_in_a_private_tmp_are_not_lost_in_silence(home):
     with tempfile.TemporaryDirectory(dir="/var/tmp") as kept:
         done = home.cli("run", "--", "sh", "-c", "echo a > made", cwd="/tmp")
-        assert not os.path.exists("/tmp/made") and b"/tmp is the command's own" in done.err and b"--rw /tmp" in done.err, done.err
-        assert b"own" in home.cli("run", "--cwd", "/tmp", "--", "true").err
+        assert not os.path.exists("/tmp/made") and b"/tmp was private to the command" in done.err and b"--rw /tmp" in done.err, done.err
+        assert b"private" in home.cli("run", "--cwd", "/tmp", "--", "true").err
         # where the folder is the workspace, or is given, files stay
         done = home.cli("run", "--", "sh", "-c", "echo a > made", cwd=kept)
         assert os.path.exists(os.path.join(kept, "made")) and not done.err, done.err

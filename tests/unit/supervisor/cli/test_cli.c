@@ -398,7 +398,7 @@ START_TEST(test_usage)
 		int status;
 		const char *says;
 	} rows[] = {
-		{ { "run" }, 125, "no command" },
+		{ { "run" }, 125, "missing command" },
 		{ { "run", "--rwx", "/", "ls" }, 125, "--rwx" },
 		{ { "run", "--timeout", "soon", "ls" }, 125, "--timeout" },
 		{ { "run", "--env", "novalue", "ls" }, 125, "--env" },
