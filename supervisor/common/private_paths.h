@@ -2,8 +2,8 @@
 #define BAILIFF_SUPERVISOR_COMMON_PRIVATE_PATHS_H
 
 /*
- * What of this daemon no sandbox may see: its socket, store, spool, files; the folders that hold them; and what the
- * configuration names besides, like a file with tokens that is kept elsewhere.
+ * The daemon's own files, which no sandbox may see: its socket, store, spool and configuration; the directories that
+ * contain them; and further paths of the configuration, such as a file with tokens.
  */
 
 #include <stddef.h>
@@ -15,9 +15,9 @@ struct private_paths {
 	size_t nfolder;
 };
 
-/* The folders' real names; NULL or "" = none. */
+/* Real paths of the directories; NULL or "" = none. */
 void private_paths_init(struct private_paths *s, const char *run, const char *state, const char *config);
-/* One more; clean. What there is no room for is not taken: −1. */
+/* Adds a normalised path. −1: there are too many. */
 int private_paths_add(struct private_paths *s, const char *path);
 void private_paths_done(struct private_paths *s);
 

@@ -6,8 +6,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-/* If `s` lies directly behind the area, the area grows over it. */
-static void grow(struct process_title *t, const char *s)
+/* Extends the area over `s` if that follows directly. */
+static void extend_area(struct process_title *t, const char *s)
 {
 	if (s == t->area + t->size)
 		t->size += strlen(s) + 1;
@@ -17,7 +17,7 @@ void process_title_init(struct process_title *t, int argc, char **argv)
 {
 	*t = (struct process_title){ .area = argc > 0 ? argv[0] : NULL };
 	for (int i = 0; i < argc; i++) {
-		grow(t, argv[i]);
+		extend_area(t, argv[i]);
 		argv[i] = mem_strdup(argv[i]);
 	}
 	size_t n = 0;
@@ -25,7 +25,7 @@ void process_title_init(struct process_title *t, int argc, char **argv)
 		n++;
 	char **copy = mem_zalloc(n + 1, sizeof *copy);
 	for (size_t i = 0; i < n; i++) {
-		grow(t, environ[i]);
+		extend_area(t, environ[i]);
 		copy[i] = mem_strdup(environ[i]);
 	}
 	environ = copy;

@@ -2,9 +2,8 @@
 #define BAILIFF_SUPERVISOR_COMMON_PROCESS_TITLE_H
 
 /*
- * What ps shows. The kernel reads a process's arguments from where exec put them, so a title is written over that
- * place: the arguments and, when they end where the environment begins, the environment's strings too (moved away
- * first).
+ * The title that ps shows. The kernel reads a process's arguments from where exec put them, so a title overwrites that
+ * memory: the arguments and, where the environment follows directly, its strings too (which are copied away first).
  */
 
 #include <stddef.h>
@@ -14,9 +13,9 @@ struct process_title {
 	size_t size;
 };
 
-/* Copies argv and environ to the heap (argv in place of its pointers), so that the area may be written. */
+/* Copies argv and environ to the heap, replacing argv's pointers, so that the area can be overwritten. */
 void process_title_init(struct process_title *t, int argc, char **argv);
-/* "bailiffd: guard"; the part after the last space also becomes the thread's name. Cut to what fits. */
+/* "bailiffd: guard"; the part after the last space also becomes the thread's name. Truncated to what fits. */
 void process_title_set(struct process_title *t, const char *text);
 
 #endif

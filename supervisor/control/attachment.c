@@ -7,7 +7,7 @@
 struct attachment {
 	TAILQ_ENTRY(attachment) entry;
 	char *process_id;
-	struct caller caller; /* without what lives only as long as its call */
+	struct caller caller; /* without members that live only as long as its call */
 	struct attachment_size size;
 	enum attachment_policy policy;
 };
@@ -60,7 +60,7 @@ bool attachment_put(struct attachments *a, const char *process_id, const struct 
 	return true;
 }
 
-static bool counts(const struct attachment *at, const char *process_id)
+static bool decides_size(const struct attachment *at, const char *process_id)
 {
 	return at->policy != ATTACHMENT_KEEP && strcmp(at->process_id, process_id) == 0;
 }
@@ -75,20 +75,20 @@ bool attachment_any(const struct attachments *a, const char *process_id)
 	return false;
 }
 
-/* The newest that counts for this terminal, or NULL. */
-static const struct attachment *newest(const struct attachments *a, const char *process_id)
+/* The newest that decides about this terminal, or NULL. */
+static const struct attachment *find_newest(const struct attachments *a, const char *process_id)
 {
 	const struct attachment *at;
 
 	TAILQ_FOREACH (at, &a->list, entry)
-		if (counts(at, process_id))
+		if (decides_size(at, process_id))
 			return at;
 	return NULL;
 }
 
 bool attachment_size(const struct attachments *a, const char *process_id, struct attachment_size *ret)
 {
-	const struct attachment *first = newest(a, process_id), *at;
+	const struct attachment *first = find_newest(a, process_id), *at;
 	struct attachment_size size;
 
 	if (!first)
@@ -96,7 +96,7 @@ bool attachment_size(const struct attachments *a, const char *process_id, struct
 	size = first->size;
 	if (first->policy == ATTACHMENT_SMALLEST)
 		TAILQ_FOREACH (at, &a->list, entry) {
-			if (!counts(at, process_id))
+			if (!decides_size(at, process_id))
 				continue;
 			if (at->size.rows < size.rows)
 				size.rows = at->size.rows;
@@ -129,7 +129,7 @@ void attachment_gone(struct attachments *a, uint64_t connection, attachment_fn f
 		remove_one(a, at);
 		if (had && attachment_size(a, process_id, &size) &&
 		    (size.rows != before.rows || size.cols != before.cols)) {
-			const struct caller by = newest(a, process_id)->caller;
+			const struct caller by = find_newest(a, process_id)->caller;
 
 			fn(ctx, process_id, &by, size);
 		}

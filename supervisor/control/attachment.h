@@ -2,10 +2,10 @@
 #define BAILIFF_CONTROL_ATTACHMENT_H
 
 /*
- * Which connections show which terminals, and what size a terminal has because of them. A connection says its size with
- * resize_process and `policy`; it counts until the connection ends. The newest word decides: with "newest" the terminal
- * is as large as the one who spoke last, with "smallest" so small that everybody sees all of it; those with "keep" do
- * not count. When somebody leaves, the rest decide again. A size without a policy is set once and binds nobody.
+ * Which connections display which terminals, and the size of a terminal that follows from it. A connection gives its
+ * size with resize_process and `policy`; it counts until the connection ends. The newest policy decides: with "newest"
+ * the terminal has the size of the last request, with "smallest" it fits every display; connections with "keep" do not
+ * count. When a connection ends, the others decide again. A size without a policy is set once and binds no connection.
  */
 
 #include "runtime/engine/core/engine.h"
@@ -30,15 +30,15 @@ struct attachments {
 void attachments_init(struct attachments *a);
 void attachments_done(struct attachments *a);
 
-/* The caller's connection shows this terminal in this size. False if it shows too many already. */
+/* The caller's connection displays this terminal in this size. False if it displays too many already. */
 bool attachment_put(struct attachments *a, const char *process_id, const struct caller *c, struct attachment_size size,
 		    enum attachment_policy policy);
-bool attachment_any(const struct attachments *a, const char *process_id); /* somebody shows this terminal */
-/* The size that this terminal should have; false when nobody shows it who counts. */
+bool attachment_any(const struct attachments *a, const char *process_id); /* a connection displays it */
+/* The size that this terminal should have; false if no connection that counts displays it. */
 bool attachment_size(const struct attachments *a, const char *process_id, struct attachment_size *ret);
 void attachment_remove(struct attachments *a, const char *process_id, uint64_t connection);
 /*
- * The connection has gone. fn is called for each terminal that others still show and that should have another size now;
+ * The connection ended. fn is called for each terminal that others still display and that should change its size;
  * `c` is the newest of them.
  */
 typedef void (*attachment_fn)(void *ctx, const char *process_id, const struct caller *c, struct attachment_size size);

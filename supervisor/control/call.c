@@ -50,7 +50,7 @@ void batch_close(struct batch *b)
 
 /* ---- calls ---- */
 
-/* The request's id as it may stand in an event: the text of the JSON-RPC id, where that is fit to be an id. */
+/* The request's id for events: the text of the JSON-RPC id if that is a valid id, else NULL. */
 static char *request_id(const char *id)
 {
 	if (!id)
@@ -95,7 +95,7 @@ struct call *call_new(struct client *home, struct batch *batch, const struct met
 	return c;
 }
 
-static void count(struct call *c, bool failed)
+static void count_call(struct call *c, bool failed)
 {
 	struct control *k = c->control;
 	struct method_count *m = &k->methods[c->method - k->o.methods->rows];
@@ -126,8 +126,8 @@ static void call_free(struct call *c)
 
 void call_watch(struct call *c, struct call **slot) { c->priv->watch = slot; }
 
-/* Gives the written reply to the batch or the connection. */
-static void deliver(struct call *c, struct buf *reply)
+/* Passes the reply to the batch or the connection. */
+static void send_reply(struct call *c, struct buf *reply)
 {
 	struct call_private *p = c->priv;
 	if (p->id && p->batch)
@@ -144,20 +144,20 @@ static void deliver(struct call *c, struct buf *reply)
 
 void call_finish(struct call *c, const char *json, size_t len)
 {
-	count(c, false);
+	count_call(c, false);
 	struct buf buf_auto reply = BUF_INIT;
 	if (c->priv->id && c->client)
 		rpc_result(&reply, c->priv->id, json, len);
-	deliver(c, &reply);
+	send_reply(c, &reply);
 }
 
 void call_finish_error(struct call *c, const struct err *e, const char *data, size_t len)
 {
-	count(c, true);
+	count_call(c, true);
 	struct buf buf_auto reply = BUF_INIT;
 	if (c->priv->id && c->client)
 		rpc_error(&reply, c->priv->id, e, data, len);
-	deliver(c, &reply);
+	send_reply(c, &reply);
 }
 
 void call_drop(struct call *c)

@@ -2,8 +2,8 @@
 #define BAILIFF_CONTROL_CALL_H
 
 /*
- * A request under way, inside control. It belongs to a client (`home`), which stays in memory, socket included, until
- * all its calls are answered: the spawner may be reading the peer's credentials from that very descriptor.
+ * A request in progress, inside control. It belongs to a client (`home`), which stays in memory, socket included, until
+ * all its calls are answered: the spawner may be reading the peer's credentials from that descriptor.
  */
 
 #include "runtime/base/buf.h"
@@ -14,10 +14,10 @@
 
 struct idempotent_call;
 
-/* Replies of a batch go out together. */
+/* The replies of a batch are sent together. */
 struct batch {
 	struct client *home;
-	size_t open;    /* calls not yet answered; +1 while it is being read */
+	size_t open;    /* unanswered calls; +1 while it is being read */
 	struct buf out; /* `[{…},{…}` */
 };
 
@@ -40,9 +40,9 @@ struct call_private {
 	struct call **watch;                        /* or NULL; see call_watch */
 	const struct call_interceptor *interceptor; /* NULL: replies are sent as they are */
 	/* idempotent_calls.c */
-	struct idempotent_call *flight; /* this call is the one under way for its key */
+	struct idempotent_call *flight; /* set in the first call with its key */
 	TAILQ_ENTRY(call_private) follower;
-	struct idempotent_call *follows; /* this call waits for the answer of that flight */
+	struct idempotent_call *follows; /* set in calls that wait for the first one's answer */
 };
 
 /*
@@ -50,19 +50,19 @@ struct call_private {
  * client's requests in flight until it is answered.
  */
 struct call *call_new(struct client *home, struct batch *batch, const struct method *m, char *id, json_t *params);
-/* The ends of every call: write the reply, if one is wanted and can be, and free. */
+/* Every call ends in one of these: they write the reply, if the client wants one and is connected, and free it. */
 void call_finish(struct call *c, const char *json, size_t len);
 void call_finish_error(struct call *c, const struct err *e, const char *data, size_t len);
-/* Sets *slot to NULL when the call is freed: for callbacks of the store, which may come after control has ended. */
+/* Sets *slot to NULL when the call is freed: for callbacks of the store, which may come after control_free. */
 void call_watch(struct call *c, struct call **slot);
-/* Frees without an answer: the client has gone and nobody else will answer. */
+/* Frees it without an answer: the client disconnected, and nothing else will answer it. */
 void call_drop(struct call *c);
 /* The client is gone: calls that only wait for another's answer are dropped; the others lose it, and their answers are
  * discarded. */
 void call_drop_client(struct client *cl);
 
 struct batch *batch_new(struct client *home);
-void batch_add(struct batch *b, const char *json, size_t len); /* an element; past the limit it is counted, not kept */
+void batch_add(struct batch *b, const char *json, size_t len); /* one element */
 bool batch_full(const struct batch *b);
 void batch_close(struct batch *b); /* one of `open` is done; the last one sends and frees */
 

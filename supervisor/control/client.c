@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #define TURN_LINES 64            /* requests of one client in one turn */
-#define TURN_READS 4             /* reads of CONTROL_SCRATCH bytes likewise */
-#define PARTIAL_FREE (64u << 10) /* an unfinished line this short is never refused for the uid's quota */
+#define TURN_READS 4             /* reads of CONTROL_SCRATCH bytes in one turn */
+#define PARTIAL_FREE (64u << 10) /* a shorter unfinished line is never rejected for the uid's quota */
 
 static void on_event(evutil_socket_t fd, short what, void *arg);
 
@@ -48,7 +48,7 @@ static void client_free(struct client *cl)
 {
 	LIST_REMOVE(cl, entry);
 	account_release(cl->control, cl->account);
-	shutdown(cl->fd, SHUT_RDWR); /* a copy of the descriptor may be kept, as a proof of who it was */
+	shutdown(cl->fd, SHUT_RDWR); /* a copy of the descriptor may be kept as proof of the peer's identity */
 	close(cl->fd);
 	free(cl);
 }
@@ -67,7 +67,7 @@ static void count_input(struct client *cl, size_t held)
 	cl->in_counted = held;
 }
 
-static void drain(struct client *cl, size_t n)
+static void drain_output(struct client *cl, size_t n)
 {
 	evbuffer_drain(cl->out, n);
 	cl->account->queued -= n;
@@ -79,7 +79,7 @@ static void drain(struct client *cl, size_t n)
 
 /* ---- the end ---- */
 
-static void leave(struct client *cl)
+static void unuse_client(struct client *cl)
 {
 	cl->busy--;
 	if (cl->dead && !cl->busy && !cl->ncalls)
@@ -98,7 +98,7 @@ void client_end(struct client *cl)
 		TAILQ_REMOVE(&k->again, cl, turn);
 	cl->again = false;
 	if (cl->out)
-		drain(cl, evbuffer_get_length(cl->out));
+		drain_output(cl, evbuffer_get_length(cl->out));
 	count_input(cl, 0);
 	lines_done(&cl->in);
 	shutdown(cl->fd, SHUT_RDWR);
@@ -107,7 +107,7 @@ void client_end(struct client *cl)
 	k->nclients--;
 	cl->account->connections--;
 	k->client_events->ended(cl);
-	leave(cl);
+	unuse_client(cl);
 }
 
 /* ---- writing ---- */
@@ -117,7 +117,7 @@ size_t client_unsent(const struct client *cl) { return cl->out ? evbuffer_get_le
 void client_wake(struct client *cl)
 {
 	if (cl->dead || cl->busy || cl->active)
-		return; /* who is busy with it looks again before leaving */
+		return; /* the function on the stack checks again before it returns */
 	cl->active = true;
 	event_active(&cl->ev, EV_TIMEOUT, 0);
 }
@@ -142,15 +142,15 @@ void client_call_done(struct client *cl)
 		client_wake(cl);
 }
 
-static bool is_held_back(const struct client *cl)
+static bool reply_is_delayed(const struct client *cl)
 {
 	const struct control *k = cl->control;
-	return cl->peer.uid == 0 && k->o.holds_root_back && k->o.holds_root_back(k->o.ctx, cl->fd);
+	return cl->peer.uid == 0 && k->o.delays_root_reply && k->o.delays_root_reply(k->o.ctx, cl->fd);
 }
 
-static void flush(struct client *cl)
+static void flush_output(struct client *cl)
 {
-	while (cl->out && cl->writable && !is_held_back(cl)) {
+	while (cl->out && cl->writable && !reply_is_delayed(cl)) {
 		struct evbuffer_iovec vec[16];
 		int n = evbuffer_peek(cl->out, -1, NULL, vec, countof(vec));
 		if (n > (int)countof(vec))
@@ -171,7 +171,7 @@ static void flush(struct client *cl)
 			return;
 		}
 		cl->control->counts.bytes_out += (uint64_t)sent;
-		drain(cl, (size_t)sent);
+		drain_output(cl, (size_t)sent);
 	}
 }
 
@@ -185,7 +185,7 @@ static bool is_paused(struct client *cl)
 	return cl->paused;
 }
 
-/* Takes what the socket has, once; false if there is nothing more for now. */
+/* Reads from the socket once; false if there is nothing more for now. */
 static bool read_some(struct client *cl)
 {
 	struct control *k = cl->control;
@@ -215,7 +215,7 @@ static void refuse_line(struct client *cl, const char *message)
 	client_send(cl, out.data, out.len);
 }
 
-/* An unfinished line counts against its uid's queue; past the quota it is given up rather than waited for. */
+/* An unfinished line counts against its uid's quota; beyond it the rest of the line is skipped. */
 static void check_partial(struct client *cl)
 {
 	count_input(cl, lines_buffered(&cl->in));
@@ -234,8 +234,8 @@ static void check_partial(struct client *cl)
 	client_send(cl, out.data, out.len);
 }
 
-/* True if a line was there. */
-static bool one_line(struct client *cl)
+/* True if there was a line. */
+static bool handle_line(struct client *cl)
 {
 	const char *line;
 	size_t len;
@@ -247,8 +247,8 @@ static bool one_line(struct client *cl)
 	return false;
 }
 
-/* Goes on in control's next turn, after everybody else had theirs. */
-static void go_on(struct client *cl)
+/* Continues in control's next turn, after the other connections. */
+static void continue_later(struct client *cl)
 {
 	if (!cl->again)
 		TAILQ_INSERT_TAIL(&cl->control->again, cl, turn);
@@ -261,10 +261,10 @@ static void read_requests(struct client *cl)
 	int reads = TURN_READS, requests = TURN_LINES;
 	while (!cl->dead && !is_paused(cl)) {
 		if (requests == 0) {
-			go_on(cl);
+			continue_later(cl);
 			break;
 		}
-		if (one_line(cl)) {
+		if (handle_line(cl)) {
 			requests--;
 			continue;
 		}
@@ -274,7 +274,7 @@ static void read_requests(struct client *cl)
 		if (!cl->readable || cl->eof)
 			break;
 		if (reads-- == 0) {
-			go_on(cl);
+			continue_later(cl);
 			break;
 		}
 		if (!read_some(cl))
@@ -292,13 +292,13 @@ static bool is_finished(struct client *cl)
 	       !lines_buffered(&cl->in);
 }
 
-static void work(struct client *cl)
+static void process_client(struct client *cl)
 {
-	flush(cl);
+	flush_output(cl);
 	if (!cl->dead)
 		read_requests(cl);
 	if (!cl->dead)
-		flush(cl);
+		flush_output(cl);
 	if (cl->dead)
 		return;
 	if (is_finished(cl) || (cl->eof && !cl->again && hung_up(cl))) {
@@ -306,7 +306,7 @@ static void work(struct client *cl)
 		return;
 	}
 	if (cl->paused && !is_paused(cl))
-		go_on(cl); /* the socket took it all: no edge will come */
+		continue_later(cl); /* the socket took everything: no event will follow */
 	if (client_unsent(cl) < CLIENT_OUT_LOW)
 		cl->control->client_events->drained(cl);
 }
@@ -318,17 +318,17 @@ static void on_event(evutil_socket_t fd, short what, void *arg)
 	cl->readable |= (what & EV_READ) != 0;
 	cl->writable |= (what & EV_WRITE) != 0;
 	cl->busy++;
-	/* While requests are not read, the end of file is not seen either. */
+	/* While reading is paused, end of file goes unnoticed: check for a hangup. */
 	if ((what & (EV_READ | EV_WRITE)) && cl->paused && hung_up(cl))
 		client_end(cl);
 	else
-		work(cl);
-	leave(cl);
+		process_client(cl);
+	unuse_client(cl);
 }
 
 void client_turn(struct client *cl)
 {
 	cl->busy++;
-	work(cl);
-	leave(cl);
+	process_client(cl);
+	unuse_client(cl);
 }

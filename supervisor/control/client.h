@@ -2,14 +2,14 @@
 #define BAILIFF_CONTROL_CLIENT_H
 
 /*
- * One connection. It is edge-triggered: the socket is registered once, `readable` and `writable` remember what the
- * kernel last said, and the work goes on in turns of bounded length. So a pause costs no system call, and the peer's
- * departure is noticed even while nothing is read.
+ * One connection. It is edge-triggered: the socket is registered once, `readable` and `writable` record the last event,
+ * and work continues in turns of bounded length. So pausing costs no system call, and a disconnect is noticed even
+ * while nothing is read.
  *
- * Reading pauses while the peer does not take its replies (more than CLIENT_OUT_HIGH unsent, until less than
+ * Reading pauses while the peer does not read its replies (more than CLIENT_OUT_HIGH unsent, until less than
  * CLIENT_OUT_LOW) or while CLIENT_CALLS_MAX requests are unanswered. A peer that has shut down its sending side still
- * gets its replies and events; one that has gone is dead at once: its calls lose their client, and it stays in memory
- * (on control's `leaving`) until they are answered.
+ * gets its replies and events. A disconnected client is dead at once: its calls lose their client, and it stays in
+ * memory (in control's `leaving`) until they are answered.
  */
 
 #include "runtime/base/lines.h"
@@ -39,19 +39,19 @@ struct client {
 	int fd;
 	struct peer peer;
 	enum engine_role role;
-	char name[64];        /* as it called itself */
-	uint64_t windows[16]; /* parts of histories that it has loaded, as hashes; the newest ones */
+	char name[64];        /* from initialize */
+	uint64_t windows[16]; /* hashes of the parts of histories that it loaded last */
 	unsigned nwindows;
-	bool no_person;      /* it said that nobody can be asked through it */
+	bool no_person;      /* interactive: false, no person can be asked through it */
 	char channel_id[72]; /* the channel that it belongs to; "" = none */
 	struct event ev;
 	struct lines in;
-	size_t in_counted;    /* bytes of `in` that the account knows of */
+	size_t in_counted;    /* bytes of `in` that are counted in the account */
 	struct evbuffer *out; /* NULL while there is nothing to send */
 	TAILQ_HEAD(, call_private) calls;
 	unsigned ncalls;
 	LIST_HEAD(, subscription) subscriptions;
-	unsigned busy; /* functions of client.c on the stack: it is not freed under them */
+	unsigned busy; /* functions of client.c on the stack: it is not freed before they return */
 	bool readable, writable, eof, paused, again, dead, active;
 };
 
@@ -63,7 +63,8 @@ struct client_events {
 };
 
 struct client *client_new(struct control *k, int fd, const struct peer *peer);
-/* The peer has gone, or must go: ends everything of it that can be ended, now; frees it when nothing needs it any more.
+/* The peer disconnected, or is disconnected: ends everything of it that can be ended now, and frees it when its calls
+ * are answered.
  */
 void client_end(struct client *cl);
 /* Queues bytes (whole lines); dropped if the client is dead. */
@@ -71,9 +72,9 @@ void client_send(struct client *cl, const void *p, size_t n);
 size_t client_unsent(const struct client *cl);
 /* A call of this client was freed. */
 void client_call_done(struct client *cl);
-/* A subscription ended, or other work may be possible: looks again soon. */
+/* A subscription ended, or other work may be possible: checks again soon. */
 void client_wake(struct client *cl);
-/* A turn of control's: goes on with what it had to leave. */
+/* In a turn of control's: continues with the rest of its work. */
 void client_turn(struct client *cl);
 
 #endif

@@ -28,13 +28,13 @@
 /*
  * The listener and the turns.
  *
- * Everything on one loop gets bounded pieces of work: a connection's event reads and runs a few requests, and what is
- * left of it, like the sending of events, is done in control's turns, one each time round the loop (a timer of zero, so
- * that sockets, commits and signals are looked at in between).
+ * Everything on the loop works in bounded pieces: a connection's event reads and runs a few requests; the rest, and the
+ * sending of events, happens in control's turns, one per iteration of the loop (a timer of zero, so that sockets,
+ * commits and signals are handled in between).
  *
- * Without descriptors, accept() fails and the listener stays readable: a loop that just tries again would spin. One
- * descriptor is kept in reserve; given up for a moment it lets a connection in, to be told why it is refused. If even
- * that does not work, the listener rests for ACCEPT_REST.
+ * Without free descriptors accept() fails and the listener stays readable: a loop that just retries would spin. One
+ * spare descriptor is kept; closing it for a moment lets a connection in, so that it can be told why it is rejected. If
+ * even that fails, the listener pauses for ACCEPT_REST.
  */
 
 #define ACCEPT_BURST 16
@@ -47,7 +47,7 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
 	struct control *k = arg;
 	struct client *cl;
 	unsigned n = 0;
-	/* Those that were waiting when the turn began; who has still more to do waits for the next one. */
+	/* Only those that were waiting when the turn began; the others wait for the next one. */
 	TAILQ_FOREACH (cl, &k->again, turn)
 		n++;
 	while (n-- && (cl = TAILQ_FIRST(&k->again))) {
@@ -70,8 +70,8 @@ static void on_commit(void *ctx, uint64_t last_sequence)
 
 /* ---- accepting ---- */
 
-/* One line that says why, on a socket that is closed next. */
-static void refuse(struct control *k, int fd, const struct err *e)
+/* One line with the reason, on a socket that is closed next. */
+static void reject_connection(struct control *k, int fd, const struct err *e)
 {
 	struct buf buf_auto out = BUF_INIT;
 	rpc_error(&out, NULL, e, NULL, 0);
@@ -102,7 +102,7 @@ static int check_peer(struct control *k, int fd, struct peer *ret, struct err *e
 	return 0;
 }
 
-static void welcome(struct control *k, int fd)
+static void accept_client(struct control *k, int fd)
 {
 	struct err e = ERR_INIT;
 	struct peer peer;
@@ -112,24 +112,24 @@ static void welcome(struct control *k, int fd)
 		return;
 	}
 	log_info("refused a connection: %s", e.message);
-	refuse(k, fd, &e);
+	reject_connection(k, fd, &e);
 	close(fd);
 }
 
-static void rest(struct control *k)
+static void pause_listener(struct control *k)
 {
 	event_del(k->accept_ev);
 	loop_add(k->accept_again_ev, &ACCEPT_REST);
 }
 
-/* No descriptors: lets one in on the reserve, to refuse it. */
+/* No descriptors left: accepts one connection with the spare one, to reject it. */
 static void accept_exhausted(struct control *k, int why)
 {
 	if (!k->exhausted)
 		log_warning("cannot accept connections: %s", strerror(why));
-	k->exhausted = true; /* said once, until it is over */
+	k->exhausted = true; /* logged once, until it is over */
 	if (k->spare_fd < 0) {
-		rest(k);
+		pause_listener(k);
 		return;
 	}
 	fd_close(&k->spare_fd);
@@ -137,12 +137,12 @@ static void accept_exhausted(struct control *k, int why)
 	if (fd >= 0) {
 		struct err e = ERR_INIT;
 		err_set(&e, ERR_EXHAUSTED, "the daemon has no file descriptors left");
-		refuse(k, fd, &e);
+		reject_connection(k, fd, &e);
 		close(fd);
 	}
 	k->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (fd < 0 || k->spare_fd < 0)
-		rest(k);
+		pause_listener(k);
 }
 
 static void on_accept(evutil_socket_t listen_fd, short what, void *arg)
@@ -151,7 +151,7 @@ static void on_accept(evutil_socket_t listen_fd, short what, void *arg)
 	for (int i = 0; i < ACCEPT_BURST; i++) {
 		int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd >= 0) {
-			welcome(k, fd);
+			accept_client(k, fd);
 			continue;
 		}
 		switch (errno) {
@@ -162,7 +162,7 @@ static void on_accept(evutil_socket_t listen_fd, short what, void *arg)
 		case ENFILE: accept_exhausted(k, errno); return;
 		default:
 			log_warning("accept: %s", strerror(errno));
-			rest(k);
+			pause_listener(k);
 			return;
 		}
 	}
@@ -177,7 +177,7 @@ static void on_accept_again(evutil_socket_t fd, short what, void *arg)
 		loop_add(k->accept_ev, NULL);
 }
 
-/* ---- what happens to connections ---- */
+/* ---- events of connections ---- */
 
 static void ignore_reply(void *ctx, const struct err *e, const char *json, size_t len) {}
 
@@ -283,7 +283,7 @@ void control_free(struct control *k)
 	event_listing_drop_all(k);
 	while (!LIST_EMPTY(&k->clients))
 		client_end(LIST_FIRST(&k->clients));
-	/* Commits that are under way still know calls; twice, because an answer may be kept by a further commit. */
+	/* Commits in progress still refer to calls; twice, because an answer may be stored by a further commit. */
 	for (int i = 0; i < 2 && !LIST_EMPTY(&k->leaving); i++)
 		store_flush(k->o.store);
 	while (!LIST_EMPTY(&k->leaving)) {

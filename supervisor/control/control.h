@@ -4,14 +4,14 @@
 /*
  * The control socket: newline-delimited JSON-RPC 2.0 on a unix stream socket.
  *
- * control.c  the listener, what each uid uses of its limits, and the loop turns that connections share
- * client.c   one connection: reading, writing, backpressure; lines.c its framing, peer.c who is at the other end
- * request.c  a line to one call or a batch of them
- * call.c     one request from its arrival to its answer; idempotent_calls.c those with an idempotency key
+ * control.c  the listener and the turns of the loop that connections share; account.c what each uid uses of its limits
+ * client.c   one connection: reading, writing, backpressure; lines.c its framing, peer.c the peer's identity
+ * request.c  parses a line into one call or a batch
+ * call.c     one request from arrival to answer; idempotent_calls.c requests with an idempotency key
  * method.c   looks up a row, checks role and parameters as it says, then calls the handler; methods.c the table
  * params.c   checks parameters against their declarations, names the field that is wrong, fills the handler's struct
- * rpc.c      how replies and errors are written
- * subscription.c  event streams: always a cursor in the log, never a queue of events in memory; filter.c which events
+ * rpc.c      writes replies and errors
+ * subscription.c  event streams: a cursor in the log, never a queue of events in memory; filter.c selects events
  * methods_*.c     the handlers
  */
 
@@ -37,43 +37,42 @@ struct control_options {
 	struct store *store;
 	struct engine *engine;
 	const struct method_table *methods; /* &control_methods */
-	struct screens *screens;            /* of terminals; NULL = there are none */
-	struct cow_changes *changes;        /* of copy-on-write runs; NULL = there are none */
+	struct screens *screens;            /* of terminals; NULL = not served */
+	struct cow_changes *changes;        /* of copy-on-write runs; NULL = not served */
 	const struct config *config;
 	int listen_fd; /* non-blocking, not closed by control */
 	void *ctx;
-	/* Replies to a root client, by its socket, have to wait; control_resume_replies is called when they need not
-	 * any more. May be NULL. */
-	bool (*holds_root_back)(void *ctx, int client);
+	/* Whether replies to a root client, given by its socket, are delayed; control_resume_replies ends that. May be
+	 * NULL. */
+	bool (*delays_root_reply)(void *ctx, int client);
 	uint64_t started_real_us;
 	/* For get_health: writes members (`"spawner":"ok",…`) about the other processes. May be NULL. */
 	const char
 		*limits; /* JSON object: which limits of trees are enforced, and why others are not; NULL = not known */
-	const char *audit_state; /* "on": sandboxes' refusals are learnt from audit; else why not */
+	const char *audit_state; /* "on": denials are read from audit records; else the reason why not */
 	void (*health)(void *ctx, struct buf *members);
 };
 
 struct control *control_new(const struct control_options *o);
-/* Before engine_free, which then must call none of the callbacks that were given to it. */
+/* Before engine_free, which then must not call callbacks that control passed to it. */
 void control_free(struct control *k);
 void control_stop_accepting(struct control *k);
-/* Replies that were held back may go. */
+/* Sends delayed replies. */
 void control_resume_replies(struct control *k);
-/* Whether some client shows this process's terminal to somebody (resize_process with policy). */
+/* Whether a client displays this process's terminal to a person (resize_process with policy). */
 bool control_displays_terminal(void *control, const char *process_id);
-bool control_has_active_client(
-	const struct control *k); /* by a client that does more than look on (embedded idle exit) */
+bool control_has_active_client(const struct control *k); /* not only observers (idle exit of an embedded daemon) */
 
 /* ---- what a handler sees ---- */
 
 /*
- * One request. It lives until it is answered, which happens exactly once, now or later; if the client has gone by
- * then the answer is dropped. `params` are checked against the method's row before the handler runs: what is declared
- * is there with the right type, what is not declared is not there.
+ * One request. It lives until it is answered, exactly once, now or later; if the client has disconnected by then, the
+ * answer is dropped. `params` are checked against the method's row before the handler runs: declared parameters have
+ * the right type, and there are no others.
  */
 struct call {
 	struct control *control;
-	struct client *client; /* NULL once the connection is gone */
+	struct client *client; /* NULL once the connection has ended */
 	json_t *params;        /* an object, never NULL */
 	struct caller caller;
 	char trace_id[33], span_id[17]; /* caller.trace_id and .span_id point here, if it was given them */
@@ -93,10 +92,10 @@ struct store *call_store(const struct call *c);
 struct engine *call_engine(const struct call *c);
 const struct config *call_config(const struct call *c);
 
-/* A peer sees its own uid's things; root, and the uid that the daemon runs as, see all. */
+/* A peer sees what belongs to its uid; root and the daemon's own uid see everything. */
 bool call_sees(const struct call *c, uint32_t uid);
 bool call_sees_all(const struct call *c);
-/* For what is everybody's, like the store and the policy files: who does not see all has been answered, with a refusal.
+/* For the store and the policy files, which belong to all: true = the caller does not see everything, and was rejected.
  */
 bool call_require_full_view(struct call *c);
 uint32_t call_visible_uid(const struct call *c); /* what the views take: its uid, or VIEW_ANY_UID */
@@ -128,9 +127,8 @@ enum param_type {
 };
 enum {
 	PARAM_REQUIRED = 1,
-	PARAM_NUL = 2, /* a string that may hold \u0000: the handler asks for its length */
-	PARAM_MAKES =
-		4, /* an id that the method gives to something new: one that is another uid's is taken, not unknown */
+	PARAM_NUL = 2,   /* a string that may contain \u0000: the handler needs its length */
+	PARAM_MAKES = 4, /* the id of something that the method creates: another uid's is "taken", not "unknown" */
 };
 
 struct param {
@@ -145,7 +143,7 @@ struct param {
 
 struct method {
 	const char *name;
-	enum engine_role role; /* the least role that may call it */
+	enum engine_role role; /* the minimum role */
 	bool mutating;         /* takes idempotencyKey and traceparent (declared for all of these by the table) */
 	void (*handler)(struct call *c, const void *params); /* params: struct <name>_params */
 	const struct param *(*params)(void);                 /* ends with name == NULL */

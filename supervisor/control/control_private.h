@@ -1,7 +1,7 @@
 #ifndef BAILIFF_CONTROL_CONTROL_PRIVATE_H
 #define BAILIFF_CONTROL_CONTROL_PRIVATE_H
 
-/* What the connections share. Owned by control.c; the other files of this folder read it and use the functions below.
+/* What the connections share. Owned by control.c; the other files of this folder use it and the functions below.
  */
 
 #include "runtime/base/buf.h"
@@ -23,7 +23,7 @@ struct subscription;
 struct account {
 	LIST_ENTRY(account) entry;
 	uint32_t uid;
-	unsigned users; /* clients, also those only kept for their unanswered calls */
+	unsigned users; /* clients, including those kept only for unanswered calls */
 	unsigned connections;
 	unsigned subscriptions;
 	uint64_t queued; /* bytes: unfinished lines, unsent replies and events */
@@ -42,32 +42,32 @@ struct control {
 	const struct client_events *client_events;
 	uint32_t owner_uid; /* sees everything, as root does */
 	struct event *accept_ev, *accept_again_ev, *turn_ev;
-	int spare_fd; /* given up for a moment to refuse a connection when there are no descriptors left */
+	int spare_fd; /* closed for a moment to reject a connection when no descriptors are left */
 	bool accepting, exhausted;
 	LIST_HEAD(, account) accounts;
 	LIST_HEAD(, client) clients; /* connected */
 	unsigned nclients;
-	LIST_HEAD(, client) leaving;      /* gone, with calls that are not answered yet */
+	LIST_HEAD(, client) leaving;      /* disconnected, with unanswered calls */
 	TAILQ_HEAD(, client) again;       /* have more to do in the next turn */
 	TAILQ_HEAD(, subscription) ready; /* have events to send */
 	LIST_HEAD(, subscription) subscriptions;
 	unsigned nsubscriptions;
-	TAILQ_HEAD(, event_listing) listings; /* under way */
-	struct attachments attachments;       /* which connections show which terminals */
-	struct strmap flights;                /* idempotent_calls.c: "uid:key" to the call under way */
+	TAILQ_HEAD(, event_listing) listings; /* in progress */
+	struct attachments attachments;       /* which connections display which terminals */
+	struct strmap flights;                /* idempotent_calls.c: "uid:key" → the first call with it */
 	uint64_t next_connection, next_subscription;
 	struct method_count *methods; /* like o.methods->rows */
 	struct control_counts counts;
-	struct event_metrics tally; /* what the log says since the start, for get_metrics */
+	struct event_metrics tally; /* counted from the log since the start, for get_metrics */
 	uint64_t started_boot_ns;
-	char *scratch; /* where sockets are read to */
+	char *scratch; /* read buffer of all sockets */
 };
 
 #define CONTROL_SCRATCH (64u * 1024)
 
 struct account *control_account(struct control *k, uint32_t uid); /* users + 1 */
 void account_release(struct control *k, struct account *a);       /* users − 1 */
-/* Wants control's turn to run soon, after the loop has looked at everybody's sockets. */
+/* Schedules control's next turn, after the loop has checked all sockets. */
 void control_turn(struct control *k);
 bool control_over_quota(const struct control *k, const struct account *a);
 /* A connection on an accepted socket (taken); what accept does after its checks. For tests too. */

@@ -41,7 +41,7 @@ static bool one_event(void *ctx, const struct event_view *ev)
 	return true;
 }
 
-static void answer(struct event_listing *l)
+static void reply_listing(struct event_listing *l)
 {
 	struct store *s = call_store(l->call);
 	struct buf buf_auto out = BUF_INIT;
@@ -54,7 +54,7 @@ static void answer(struct event_listing *l)
 	call_reply(l->call, out.data, out.len);
 }
 
-static void fail(struct event_listing *l, const struct err *e)
+static void fail_listing(struct event_listing *l, const struct err *e)
 {
 	char data[64];
 	int n = snprintf(data, sizeof data, "\"firstSequence\":%llu",
@@ -66,20 +66,21 @@ static void fail(struct event_listing *l, const struct err *e)
 }
 
 /* True when the call is answered (and the listing freed). */
-static bool piece(struct event_listing *l)
+static bool read_piece(struct event_listing *l)
 {
 	struct err e = ERR_INIT;
 	struct store_query q = { .after = l->cursor, .before = l->before };
 	filter_query(&l->filter, &q);
 	l->looked = 0;
 	l->ended = true;
-	int r = l->call->client ? store_events(call_store(l->call), &q, one_event, l, &e) : 0; /* nobody waits for it */
+	int r = l->call->client ? store_events(call_store(l->call), &q, one_event, l, &e)
+				: 0; /* without a client nothing is read */
 	if (r == 0 && !l->ended)
 		return false;
 	if (r == 0)
-		answer(l);
+		reply_listing(l);
 	else
-		fail(l, &e);
+		fail_listing(l, &e);
 	event_listing_free(l);
 	return true;
 }
@@ -94,7 +95,7 @@ void event_listing_run(struct call *c, struct filter *f, uint64_t after, uint64_
 	l->before = before;
 	l->limit = limit;
 	struct control *k = c->control;
-	if (piece(l))
+	if (read_piece(l))
 		return;
 	TAILQ_INSERT_TAIL(&k->listings, l, entry);
 	control_turn(k);
@@ -106,7 +107,7 @@ void event_listing_turn(struct control *k)
 	if (!l)
 		return;
 	TAILQ_REMOVE(&k->listings, l, entry);
-	if (!piece(l))
+	if (!read_piece(l))
 		TAILQ_INSERT_TAIL(&k->listings, l, entry);
 }
 

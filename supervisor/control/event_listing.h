@@ -2,8 +2,8 @@
 #define BAILIFF_CONTROL_EVENT_LISTING_H
 
 /*
- * A list_events under way. A filter may have to pass over a long log, so it is read in pieces, one a turn of
- * control's, and the call is answered with the last.
+ * A list_events in progress. A filter may have to skip a long part of the log, so it is read in pieces, one per turn of
+ * control's, and the call is answered after the last.
  */
 
 #include "runtime/base/buf.h"
@@ -31,7 +31,7 @@ struct event_listing {
 
 /* Takes the filter; answers the call now or in later turns. */
 void event_listing_run(struct call *c, struct filter *f, uint64_t after, uint64_t before, size_t limit);
-void event_listing_turn(struct control *k);     /* a piece of each that is under way */
-void event_listing_drop_all(struct control *k); /* without an answer: control ends */
+void event_listing_turn(struct control *k);     /* one piece of each listing */
+void event_listing_drop_all(struct control *k); /* without an answer: for control_free */
 
 #endif

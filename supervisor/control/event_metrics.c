@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PIECE 4096u     /* events, before it is the turn of others */
-#define OPEN_MAX 10000u /* beginnings that are remembered; the duration of others is not known */
+#define PIECE 4096u     /* events per turn */
+#define OPEN_MAX 10000u /* open actions and tasks whose start is remembered; others have no duration */
 
 static const struct {
 	const char *name, *labels[TALLY_LABELS];
@@ -32,8 +32,7 @@ static const char *const timings[] = {
 static const unsigned bounds_ms[TALLY_BUCKETS] = { 5,    10,    50,    100,    500,     1000,
 						   5000, 10000, 60000, 300000, 1800000, 7200000 };
 
-/* What an event counts as: a label of a family. A label of NULL is the payload's word at `member`, or else the family's
- * "other". */
+/* How an event counts: as a label of a family. Label NULL: the payload's word at `member`, or else "other". */
 static const struct {
 	enum event_type type;
 	enum tally_family family;
@@ -59,7 +58,7 @@ void event_metrics_init(struct event_metrics *t, struct store *s)
 	*t = (struct event_metrics){ .store = s, .counted = store_last_sequence(s), .open = STRMAP_INIT };
 }
 
-static void forget(void *ctx, const char *key, void *value)
+static void free_start(void *ctx, const char *key, void *value)
 {
 	free(value);
 	strmap_del(ctx, key);
@@ -67,7 +66,7 @@ static void forget(void *ctx, const char *key, void *value)
 
 void event_metrics_done(struct event_metrics *t)
 {
-	strmap_each(&t->open, forget, &t->open);
+	strmap_each(&t->open, free_start, &t->open);
 	strmap_done(&t->open);
 }
 
@@ -84,7 +83,7 @@ static void add_time(struct tally_histogram *h, uint64_t ms)
 		}
 }
 
-static void begin(struct event_metrics *t, const struct event_view *ev, enum id_field field)
+static void start_timing(struct event_metrics *t, const struct event_view *ev, enum id_field field)
 {
 	char id[72];
 	uint64_t *at;
@@ -97,7 +96,8 @@ static void begin(struct event_metrics *t, const struct event_view *ev, enum id_
 	free(strmap_put(&t->open, id, at));
 }
 
-static void end(struct event_metrics *t, const struct event_view *ev, enum id_field field, enum tally_timing timing)
+static void end_timing(struct event_metrics *t, const struct event_view *ev, enum id_field field,
+		       enum tally_timing timing)
 {
 	char id[72];
 	uint64_t *began;
@@ -117,16 +117,16 @@ static void time_event(struct event_metrics *t, const struct event_view *ev, enu
 	if (family == TALLY_PROCESSES && took.type == JT_NUMBER)
 		add_time(&t->histogram[TALLY_PROCESS_TIME], jval_uint(took, 0));
 	else if (family == TALLY_ACTIONS && label && strcmp(label, "required") == 0)
-		begin(t, ev, ID_ACTION);
+		start_timing(t, ev, ID_ACTION);
 	else if (family == TALLY_ACTIONS)
-		end(t, ev, ID_ACTION, TALLY_APPROVAL_TIME);
+		end_timing(t, ev, ID_ACTION, TALLY_APPROVAL_TIME);
 	else if (family == TALLY_TASKS && strcmp(label, "created") == 0)
-		begin(t, ev, ID_TASK);
+		start_timing(t, ev, ID_TASK);
 	else if (family == TALLY_TASKS)
-		end(t, ev, ID_TASK, TALLY_TASK_TIME);
+		end_timing(t, ev, ID_TASK, TALLY_TASK_TIME);
 }
 
-static void count(struct event_metrics *t, enum tally_family family, const char *word)
+static void count_label(struct event_metrics *t, enum tally_family family, const char *word)
 {
 	const char *const *labels = families[family].labels;
 
@@ -142,7 +142,7 @@ struct piece {
 	unsigned left;
 };
 
-static bool take(void *ctx, const struct event_view *ev)
+static bool count_event(void *ctx, const struct event_view *ev)
 {
 	struct piece *p = ctx;
 	char word[32];
@@ -159,7 +159,7 @@ static bool take(void *ctx, const struct event_view *ev)
 			break;
 		if (!rows[i].label)
 			jval_str(jval_path(payload, rows[i].member), word, sizeof(word));
-		count(p->tally, rows[i].family, rows[i].label ? rows[i].label : word);
+		count_label(p->tally, rows[i].family, rows[i].label ? rows[i].label : word);
 		time_event(p->tally, ev, rows[i].family, rows[i].label);
 		break;
 	}
@@ -173,8 +173,8 @@ static bool count_piece(struct event_metrics *t)
 	struct piece p = { t, PIECE };
 	struct err e = ERR_INIT;
 
-	if (store_events(t->store, &q, take, &p, &e) < 0) {
-		/* What retention has removed meanwhile, or what cannot be read, is not counted. */
+	if (store_events(t->store, &q, count_event, &p, &e) < 0) {
+		/* Events that retention removed in the meantime, or that cannot be read, are not counted. */
 		log_warning("events are left out of the metrics: %s", e.message);
 		t->counted = store_last_sequence(t->store);
 		return false;

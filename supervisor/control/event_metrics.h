@@ -2,9 +2,9 @@
 #define BAILIFF_CONTROL_EVENT_METRICS_H
 
 /*
- * Counters and histograms for get_metrics, counted from the log since the runtime began: decisions, denials, approvals,
- * tasks and how long things took. Events that clients brought are not counted. Counting follows the log in pieces: when
- * metrics are asked for, and when much has been committed since the last time.
+ * Counters and histograms for get_metrics, counted from the log since the runtime started: decisions, denials,
+ * approvals, tasks and durations. Events that clients wrote are not counted. Counting follows the log in pieces: when
+ * metrics are requested, and when many events were committed since the last time.
  */
 
 #include "runtime/base/strmap.h"
@@ -18,7 +18,7 @@ struct store;
 #define TALLY_BUCKETS 12
 
 struct tally_histogram {
-	uint64_t bucket[TALLY_BUCKETS]; /* not cumulative; what is longer than all is in `count` alone */
+	uint64_t bucket[TALLY_BUCKETS]; /* not cumulative; longer durations are only in `count` */
 	uint64_t count, sum_ms;
 };
 
@@ -27,15 +27,15 @@ enum tally_timing { TALLY_PROCESS_TIME, TALLY_APPROVAL_TIME, TALLY_TASK_TIME, TA
 
 struct event_metrics {
 	struct store *store;
-	uint64_t counted; /* the last event that was looked at */
+	uint64_t counted; /* the last event that was processed */
 	uint64_t count[TALLY_FAMILIES][TALLY_LABELS];
 	struct tally_histogram histogram[TALLY_TIMINGS];
-	struct strmap open; /* id of an action or a task that has begun → uint64_t *: when, in µs */
+	struct strmap open; /* id of an open action or task → uint64_t *: its start in µs */
 };
 
 void event_metrics_init(struct event_metrics *t, struct store *s);
 void event_metrics_done(struct event_metrics *t);
-/* Something was committed: counts if much was. */
+/* Events were committed: counts them if there are many. */
 void event_metrics_committed(struct event_metrics *t, uint64_t last_sequence);
 /* Members "counters": {family: {label: n}} and "histograms": {name: {"bounds": […], "buckets": […], "count", "sumMs"}},
  * in an open object. */

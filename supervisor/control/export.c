@@ -12,7 +12,7 @@
 
 struct export
 {
-	struct call *call; /* NULL once it is gone */
+	struct call *call; /* NULL once it was dropped */
 	struct store *store;
 	struct export_scope scope;
 	struct evidence_job job;
@@ -79,7 +79,7 @@ static void record(struct export *x)
 	};
 
 	for (size_t i = 0; i < x->job.nfiles; i++) {
-		/* the one that gives the name comes first */
+		/* the file that names the export comes first */
 		const struct evidence_file *f = &x->job.file[i == 0 ? x->identity : i <= x->identity ? i - 1 : i];
 
 		part[i] = (struct evidence_part){ .member = evidence_kind_member(f->kind),

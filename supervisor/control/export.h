@@ -1,8 +1,10 @@
 #ifndef BAILIFF_CONTROL_EXPORT_H
 #define BAILIFF_CONTROL_EXPORT_H
 
-/* An export under way: the files are written on the store's side thread, then the engine records them and the call is
- * answered. */
+/*
+ * An export in progress: a background read of the store writes the files, then the engine records them and the call is
+ * answered.
+ */
 
 #include "runtime/evidence/evidence.h"
 #include "supervisor/control/control.h"

@@ -12,7 +12,7 @@
 
 #define FILTER_TYPES_MAX 256
 
-/* The ids that events are filtered by, those with the fewest events first: that index is read. */
+/* The ids of filters, those with the fewest events first: the first one that is given selects the index. */
 static const enum id_field fields[FILTER_IDS] = { ID_PROCESS, ID_TURN, ID_THREAD, ID_TASK, ID_SESSION };
 
 static int add_pattern(struct filter *f, const char *pattern, size_t i, struct err *e)

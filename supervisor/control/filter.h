@@ -1,7 +1,7 @@
 #ifndef BAILIFF_CONTROL_FILTER_H
 #define BAILIFF_CONTROL_FILTER_H
 
-/* Which events a subscription or a listing wants, and may see. */
+/* Which events a subscription or a listing selects and may see. */
 
 #include "runtime/event/event.h"
 
@@ -17,7 +17,7 @@ struct store_query;
 struct filter {
 	bool sees_all;
 	uint32_t uid; /* whose events, unless sees_all */
-	bool items;   /* also those that item.h makes of what it wants */
+	bool items;   /* also items derived from the events (item.h) */
 	bool all_types;
 	uint8_t types[(EVENT_TYPE_COUNT + 7) / 8];
 	char *ids[FILTER_IDS]; /* like filter.c's fields; NULL = any */
@@ -26,11 +26,11 @@ struct filter {
 /* From the parameters types, items, sessionId, threadId, turnId, taskId, processId, whichever the method has. */
 int filter_init(struct filter *f, const json_t *params, uint32_t uid, bool sees_all, struct err *e);
 void filter_done(struct filter *f);
-/* filter_match = filter_concerns (whose it is, and about what) and filter_wants (of which type). */
+/* filter_match = filter_concerns (owner and ids) and filter_wants (type). */
 bool filter_concerns(const struct filter *f, const struct event_view *ev);
 bool filter_wants(const struct filter *f, enum event_type t);
 bool filter_match(const struct filter *f, const struct event_view *ev);
-/* Lets the store's index do what it can. */
+/* Selects an index of the store, if one helps. */
 void filter_query(const struct filter *f, struct store_query *q);
 
 #endif

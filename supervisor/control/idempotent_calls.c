@@ -23,18 +23,18 @@ struct idempotent_call {
 	TAILQ_HEAD(, call_private) followers;
 };
 
-/* A result on its way to the store. */
+/* A result that is being stored. */
 struct idempotent_reply {
 	struct call *call;
 	struct buf json;
 };
 
-/* Method and parameters without the key; equal requests give equal texts however their members were ordered. */
+/* Hash of method and parameters without the key, independent of the order of members. */
 static void body_hash(const struct call *c, uint8_t out[32])
 {
 	json_auto_t *params = json_copy(c->params);
 	json_object_del(params, "idempotencyKey");
-	json_object_del(params, "traceparent"); /* another try, the same request */
+	json_object_del(params, "traceparent"); /* a retry has another trace, but is the same request */
 	char *text = json_dumps(params, JSON_SORT_KEYS | JSON_COMPACT);
 	struct buf buf_auto body = BUF_INIT;
 	buf_str(&body, c->method->name);
@@ -44,7 +44,7 @@ static void body_hash(const struct call *c, uint8_t out[32])
 	hash_sha256(body.data, body.len, out);
 }
 
-/* ---- replies that were stored ---- */
+/* ---- stored replies ---- */
 
 static void replay_pending(struct call *c, struct jval record)
 {
@@ -55,7 +55,7 @@ static void replay_pending(struct call *c, struct jval record)
 		c->method->name);
 	struct buf buf_auto data = BUF_INIT;
 	buf_str(&data, "\"outcome\":\"unknown\",\"retryable\":false,"
-		       "\"advice\":\"Look at what it was about before doing it again with a new idempotencyKey.\"");
+		       "\"advice\":\"Check whether it took effect before repeating it with a new idempotencyKey.\"");
 	for (struct jiter it = jiter_on(record); jiter_next(&it);)
 		if (!jval_is_str(it.key, "pending")) {
 			buf_byte(&data, ',');
@@ -80,7 +80,7 @@ static void replay_error(struct call *c, struct jval stored)
 		call_finish_error(c, &e, NULL, 0);
 }
 
-static void replay(struct call *c, const struct buf *result)
+static void replay_result(struct call *c, const struct buf *result)
 {
 	c->control->counts.replayed++;
 	struct jval record = jval_of(result->data, result->len);
@@ -93,7 +93,7 @@ static void replay(struct call *c, const struct buf *result)
 		call_finish(c, result->data, result->len);
 }
 
-static void conflict(struct call *c, const char *method)
+static void fail_conflict(struct call *c, const char *method)
 {
 	struct err e = ERR_INIT;
 	err_set(&e, ERR_CONFLICT, "this idempotencyKey was used for another request%s%s",
@@ -103,7 +103,7 @@ static void conflict(struct call *c, const char *method)
 	call_finish_error(c, &e, NULL, 0);
 }
 
-/* ---- flights ---- */
+/* ---- calls in progress ---- */
 
 static void end_flight(struct idempotent_call *f)
 {
@@ -115,7 +115,7 @@ static void end_flight(struct idempotent_call *f)
 	free(f);
 }
 
-/* The next call that waits for this flight, no longer waiting; NULL when none is left. */
+/* Removes and returns the next call that waits for this one; NULL when none is left. */
 static struct call *follower_take(struct idempotent_call *f)
 {
 	struct call_private *p = TAILQ_FIRST(&f->followers);
@@ -140,7 +140,7 @@ static void reply_all(struct call *c, const char *json, size_t len)
 	call_finish(c, json, len);
 }
 
-/* The engine's record was written before its commit's sequence was known: what is replied may say more. */
+/* The engine's record was written before its sequence was known: the reply may say more. */
 static bool is_kept(struct call *c, const char *json, size_t len)
 {
 	struct idempotent_call *f = c->priv->flight;
@@ -157,7 +157,7 @@ static void keep_done(void *ctx, const struct store_result *r)
 {
 	struct idempotent_reply *keep = ctx;
 	if (r->status < 0)
-		/* It did happen, so that is what the caller hears; only a repetition would not find it. */
+		/* The request succeeded, so it is answered; only a repetition would not find the result. */
 		log_warning("the result of %s could not be kept under its idempotency key: %s",
 			    keep->call->method->name, r->err ? r->err->message : "unknown");
 	reply_all(keep->call, buf_cstr(&keep->json), keep->json.len);
@@ -236,7 +236,7 @@ bool idempotent_call_begin(struct call *c)
 	struct idempotent_call *f = strmap_get(&k->flights, name);
 	if (f) {
 		if (f->method != c->method || memcmp(f->hash, hash, sizeof hash) != 0) {
-			conflict(c, f->method->name);
+			fail_conflict(c, f->method->name);
 			return true;
 		}
 		TAILQ_INSERT_TAIL(&f->followers, c->priv, follower);
@@ -254,9 +254,9 @@ bool idempotent_call_begin(struct call *c)
 	}
 	if (found == 0) {
 		if (strcmp(method, c->method->name) != 0 || memcmp(stored_hash, hash, sizeof hash) != 0)
-			conflict(c, method);
+			fail_conflict(c, method);
 		else
-			replay(c, &result);
+			replay_result(c, &result);
 		return true;
 	}
 	begin_flight(c, name, key, hash);

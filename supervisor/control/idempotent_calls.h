@@ -2,14 +2,14 @@
 #define BAILIFF_CONTROL_IDEMPOTENT_CALLS_H
 
 /*
- * Requests with an idempotencyKey are done once for each (uid, key).
+ * Requests with an idempotencyKey are executed once for each (uid, key).
  *
- *   the key is new            the handler runs; the engine stores the result in the commit of what it did; where the
- *                             reply says more (its sequence), or no commit stored one, it is stored here before it is
- * given the same request again    the stored result, also after a restart; while the first one is under way, its answer
- *   another request, same key conflict
- *   a stored result `{"pending":true,…}`  the runtime ended between intent and effect: unavailable, outcome unknown
- *   a stored result `{"$error":{"code","message","data"}}`  that error again
+ * - The key is new: the handler runs, and the engine stores the result in its commit. If the reply says more (its
+ * sequence), or no commit stored a result, it is stored here before it is sent.
+ * - The same request again: the stored result, also after a restart; while the first one is in progress, its answer.
+ * - Another request with the same key: conflict.
+ * - A stored result `{"pending":true,…}`: the runtime died between intent and effect; unavailable, outcome unknown.
+ * - A stored result `{"$error":{"code","message","data"}}`: that error again.
  */
 
 #include <stdbool.h>

@@ -9,14 +9,14 @@
 
 #define SHOWN_MAX 7
 
-/* What an event is to an item: of which kind, which of its ids is the item's, which members of the payload are told. */
+/* How an event becomes an item: its kind, which of its ids is the item's, which members of the payload it shows. */
 static const struct item_rule {
-	enum event_type type; /* item's; 0 (no item type has that number) = the event makes none */
+	enum event_type type; /* of the item; 0 (no item type has that number) = none */
 	const char *kind;
 	enum id_field id;
 	enum item_shape {
 		WHOLE,     /* has a beginning and an end */
-		AT_ONCE,   /* is told once, when it is done: the event's status is another thing's */
+		AT_ONCE,   /* one event only: the event's status belongs to something else */
 		REASONING, /* of a model's request, which has the id itself */
 	} shape;
 	const char *status; /* unless the event says one */
@@ -176,7 +176,7 @@ int item_type(const struct event_view *ev)
 	return (int)rule->type;
 }
 
-/* Errors, and what its writer gave no id, are items of their own: named after the event. */
+/* Errors, and items whose writer gave no id, are named after the event. */
 static void write_id(const struct event_view *ev, const struct item_rule *rule, struct jval event_id, struct jw *w)
 {
 	const struct id_text *id = &ev->ids[rule->id];

@@ -3,9 +3,9 @@
 
 /*
  * item.started, item.updated, item.completed: the steps of turns (messages, reasoning, tool calls, commands, file
- * changes, questions, plans, errors) for clients that want no more than that. They are never stored: each is made from
- * the one stored event that says it, when a subscription with `items` comes to that event, so that a stream that is
- * taken up again at any sequence number gives the same items again.
+ * changes, questions, plans, errors) for clients that need no more than that. They are never stored: each is derived
+ * from one stored event when a subscription with `items` reaches it, so a stream that resumes at any sequence number
+ * gives the same items again.
  */
 
 #include "runtime/event/event.h"
@@ -14,7 +14,7 @@
 
 struct buf;
 
-/* The item event that `ev` makes, or −1: none (then item_json must not be called). */
+/* The item event derived from `ev`, or −1: none (then item_json must not be called). */
 int item_type(const struct event_view *ev);
 /* Its envelope; the sequence number is that of `ev`. */
 void item_json(const struct event_view *ev, struct buf *out);

@@ -7,7 +7,7 @@
 #include "runtime/view/view_evidence.h"
 #include "supervisor/control/export.h"
 
-/* What changes a trial is the engine's to check. */
+/* The engine checks requests that change a trial. */
 void method_start_benchmark_trial(struct call *c, const struct start_benchmark_trial_params *p)
 {
 	engine_start_benchmark_trial(call_engine(c), c->params, &c->caller, call_engine_reply, c);
@@ -23,7 +23,7 @@ void method_compare_benchmark_runs(struct call *c, const struct compare_benchmar
 	engine_compare_benchmark_runs(call_engine(c), c->params, &c->caller, call_engine_reply, c);
 }
 
-/* The trial is what its turn did; its pack names the other files. */
+/* A trial consists of its turn; its pack names the other files. */
 void method_export_benchmark_trial(struct call *c, const struct export_benchmark_trial_params *p)
 {
 	static const enum evidence_kind kinds[] = { EVIDENCE_TRAJECTORY, EVIDENCE_TRANSCRIPT, EVIDENCE_MANIFEST,
@@ -50,7 +50,7 @@ void method_export_benchmark_trial(struct call *c, const struct export_benchmark
 	memcpy(scope.turn_id, d.turnId, sizeof scope.turn_id);
 	memcpy(scope.task_id, d.taskId, sizeof scope.task_id);
 	memcpy(scope.run_id, d.runId, sizeof scope.run_id);
-	/* Where the last export went is no part of what is exported: the same trial gives the same pack. */
+	/* The target of the last export is not exported: the same trial gives the same pack. */
 	d.packRef[0] = d.trajectoryRef[0] = '\0';
 	buf_auto struct buf trial = BUF_INIT;
 	view_encode(&trial_schema, &d, &trial);

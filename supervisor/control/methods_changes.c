@@ -38,7 +38,7 @@ static void request_changes(struct call *c, enum change_op op, const char *proce
 	struct err e = ERR_INIT;
 
 	if (!changes)
-		err_set(&e, ERR_UNAVAILABLE, "copy-on-write runs are not looked after here");
+		err_set(&e, ERR_UNAVAILABLE, "this runtime does not serve copy-on-write runs");
 	else
 		(void)read_paths(given, &paths, &e);
 	if (e.code) {

@@ -42,7 +42,7 @@ static int check_channel(const struct connect_channel_params *p, struct err *e)
 		return err_field(e, "capabilities", "must have at most %u words", CAPABILITIES_MAX);
 	json_array_foreach (p->capabilities, i, v)
 		if (!json_string_length(v) || json_string_length(v) > WORD_MAX)
-			return err_field(e, "capabilities", "must hold words of 1 to %u bytes", WORD_MAX);
+			return err_field(e, "capabilities", "must contain words of 1 to %u bytes", WORD_MAX);
 	return check_word(p->nativeProtocol, "nativeProtocol", WORD_MAX, e);
 }
 
@@ -69,13 +69,13 @@ void method_connect_channel(struct call *c, const struct connect_channel_params 
 		engine_connect_channel(call_engine(c), &r, &c->caller, call_engine_reply, c);
 }
 
-/* The events that the snapshot does not hold come by a subscription of their own, after the reply. */
+/* Events after the snapshot come through a subscription of their own, after the reply. */
 static struct subscription *resume_events(struct call *c, const char *session, uint64_t from, struct err *e)
 {
 	struct filter filter;
 
 	if (c->client->account->subscriptions >= call_config(c)->max_subscriptions_per_uid) {
-		err_set(e, ERR_EXHAUSTED, "this uid has as many subscriptions as it may (maxSubscriptionsPerUid)");
+		err_set(e, ERR_EXHAUSTED, "this uid has reached its limit of subscriptions (maxSubscriptionsPerUid)");
 		return NULL;
 	}
 	json_object_set_new(c->params, "sessionId", json_string(session));

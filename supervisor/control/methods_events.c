@@ -70,7 +70,7 @@ void method_subscribe_events(struct call *c, const struct subscribe_events_param
 	int n = snprintf(result, sizeof result,
 			 "{\"subscriptionId\":\"%s\",\"afterSequence\":%llu,\"lastSequence\":%llu}", s->id,
 			 (unsigned long long)after, (unsigned long long)last);
-	/* First the reply, then events; in a batch the reply leaves with the batch. */
+	/* The reply comes before the events; in a batch it is sent with the batch. */
 	subscription_start(s, c->priv->batch);
 	call_reply(c, result, (size_t)n);
 }
@@ -114,7 +114,7 @@ void method_list_events(struct call *c, const struct list_events_params *p)
 
 /* ---- writing ---- */
 
-/* What an element of `events` may have: every id of the envelope, and the members that are not the runtime's to write.
+/* Members of an element of `events`: every id of the envelope, and those that the runtime does not write itself.
  */
 static const struct param emit_params[] = {
 	{ "type", PARAM_STRING, PARAM_REQUIRED, NULL, NULL,
@@ -150,7 +150,7 @@ static const char *const emit_members[] = {
 #undef EMIT_MEMBER
 };
 
-/* An event being made ready, with what it owns. */
+/* An event in preparation, with the memory that it owns. */
 struct emission {
 	char *payload;
 	struct buf members;

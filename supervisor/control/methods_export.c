@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-static int unknown(struct err *e, const char *field, const char *id)
+static int fail_unknown(struct err *e, const char *field, const char *id)
 {
 	err_set(e, ERR_NOT_FOUND, "%s '%.64s' is not known", field, id);
 	snprintf(e->field, sizeof e->field, "scope.%s", field);
@@ -22,7 +22,7 @@ static int scope_of_session(struct call *c, const char *id, struct export_scope 
 	int r = view_session_brief(call_store(c), call_visible_uid(c), id, &b, e);
 
 	if (r)
-		return r < 0 ? -1 : unknown(e, "sessionId", id);
+		return r < 0 ? -1 : fail_unknown(e, "sessionId", id);
 	ret->uid = b.uid;
 	snprintf(ret->session_id, sizeof ret->session_id, "%s", id);
 	return 0;
@@ -34,7 +34,7 @@ static int scope_of_thread(struct call *c, const char *id, struct export_scope *
 	int r = view_thread_brief(call_store(c), call_visible_uid(c), id, &b, e);
 
 	if (r)
-		return r < 0 ? -1 : unknown(e, "threadId", id);
+		return r < 0 ? -1 : fail_unknown(e, "threadId", id);
 	ret->uid = b.uid;
 	snprintf(ret->session_id, sizeof ret->session_id, "%s", b.session_id);
 	snprintf(ret->thread_id, sizeof ret->thread_id, "%s", id);
@@ -47,7 +47,7 @@ static int scope_of_turn(struct call *c, const char *id, struct export_scope *re
 	int r = view_turn_brief(call_store(c), call_visible_uid(c), id, &b, e);
 
 	if (r)
-		return r < 0 ? -1 : unknown(e, "turnId", id);
+		return r < 0 ? -1 : fail_unknown(e, "turnId", id);
 	ret->uid = b.uid;
 	snprintf(ret->session_id, sizeof ret->session_id, "%s", b.session_id);
 	snprintf(ret->thread_id, sizeof ret->thread_id, "%s", b.thread_id);
@@ -65,7 +65,7 @@ static int scope_of_task(struct call *c, const char *id, struct export_scope *re
 	if (r < 0)
 		return -1;
 	if (r > 0 || !call_sees(c, (uint32_t)d.uid))
-		return unknown(e, "taskId", id);
+		return fail_unknown(e, "taskId", id);
 	ret->uid = (uint32_t)d.uid;
 	snprintf(ret->session_id, sizeof ret->session_id, "%s", d.sessionId);
 	snprintf(ret->task_id, sizeof ret->task_id, "%s", id);
@@ -86,7 +86,7 @@ static int read_scope(struct call *c, const struct export_scope_members *given, 
 	};
 	const char *session = given->sessionId;
 
-	/* The narrowest counts; others that are given must fit it. */
+	/* The narrowest id applies; the others must match it. */
 	for (size_t i = 0; i < countof(scopes); i++) {
 		const char *id = scopes[i].id;
 

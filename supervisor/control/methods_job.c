@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* What changes a job is the engine's to check. */
+/* The engine checks requests that change a job. */
 #define JOB_METHOD(name)                                                                    \
 	void method_##name(struct call *c, const struct name##_params *p)                   \
 	{                                                                                   \

@@ -143,7 +143,7 @@ static enum attachment_policy policy_of(const char *word)
 	return is_word(word, "smallest") ? ATTACHMENT_SMALLEST : ATTACHMENT_NEWEST;
 }
 
-/* This connection shows the terminal: its size is what all who do so agree on. */
+/* This connection displays the terminal: the size follows from all displays. */
 static void resize_shown(struct call *c, const struct resize_process_params *p, struct attachment_size size)
 {
 	struct attachments *all = &c->control->attachments;

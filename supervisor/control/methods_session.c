@@ -25,7 +25,7 @@ static int check_length(const char *field, const char *text, size_t most, struct
 }
 
 /*
- * What is allowed for a session is an answer given in advance: from who may not answer, only what tightens is taken.
+ * Allowing something for a session answers questions in advance: callers who may not answer can only tighten.
  */
 static const struct session_rules_request *rules_of(const struct call *c, json_t *permissions,
 						    struct session_rules_request *ret)
@@ -34,7 +34,8 @@ static const struct session_rules_request *rules_of(const struct call *c, json_t
 	if (c->caller.role < ROLE_OPERATOR)
 		ret->tightens = "an agent may only add rules that deny or ask";
 	else if (!config_may_approve(call_config(c), c->caller.uid, c->caller.gid))
-		ret->tightens = "who may not answer actions here (approvers) may only add rules that deny or ask";
+		ret->tightens =
+			"a user who may not answer actions here (approvers) may only add rules that deny or ask";
 	return ret->permissions ? ret : NULL;
 }
 
@@ -84,7 +85,7 @@ static uint64_t window_hash(const char *owner, const char *before)
 	return h;
 }
 
-/* That an older part was loaded is a fact, once for each part and connection. `thread` NULL: of the session itself. */
+/* Loading an older part is recorded once for each part and connection. `thread` NULL: of the session itself. */
 static void note_window(struct call *c, const char *session, const char *thread, const char *before,
 			const struct buf *snapshot)
 {

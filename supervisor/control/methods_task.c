@@ -6,7 +6,7 @@
 #include "runtime/view/view_task.h"
 #include "supervisor/control/control.h"
 
-/* What changes a task is the engine's to check. */
+/* The engine checks requests that change a task. */
 #define TASK_METHOD(name)                                                                   \
 	void method_##name(struct call *c, const struct name##_params *p)                   \
 	{                                                                                   \

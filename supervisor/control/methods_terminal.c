@@ -82,10 +82,10 @@ static void write_reason(struct jw *w, enum screens_reason why)
 		jw_kstr(w, "condition", names[why]);
 }
 
-static void fail(struct call *c, const struct err *e)
+static void fail_screen(struct call *c, const struct err *e)
 {
 	static const char data[] = "\"category\":\"output_expired\",\"advice\":\"The bytes were removed by retention "
-				   "and are gone; the facts "
+				   "and are gone; the events "
 				   "about them remain.\"";
 
 	if (e->code == ERR_EXPIRED)
@@ -102,7 +102,7 @@ static void on_screen(void *ctx, const struct err *e, const struct screen *s, en
 	struct screen_info i;
 
 	if (e) {
-		fail(l->call, e);
+		fail_screen(l->call, e);
 		free(l);
 		return;
 	}
@@ -127,7 +127,7 @@ static void request_screen(struct call *c, struct screen_call *l, struct screens
 	struct err e = ERR_INIT;
 
 	if (!screens) {
-		err_set(&e, ERR_UNAVAILABLE, "terminals are not looked after here");
+		err_set(&e, ERR_UNAVAILABLE, "this runtime does not serve terminals");
 		screen_condition_done(&r->condition);
 		call_fail(c, &e);
 		return;

@@ -9,16 +9,16 @@
 
 #include <string.h>
 
-/* What was read of a range. */
+/* The part of a range that was read. */
 struct part {
 	struct view_output_brief brief;
 	struct buf bytes;
-	uint64_t skipped; /* of what was left out */
+	uint64_t skipped; /* bytes of the omitted part */
 };
 
 enum form { FORM_TEXT, FORM_BASE64, FORM_WAIT };
 
-/* How the bytes are shown, and how many of them. */
+/* Chooses the encoding and how many bytes are shown. */
 static enum form form_of(const struct output_range *o, const struct part *p, size_t *ret_n)
 {
 	bool last = o->offset + p->bytes.len >= p->brief.bytes;
@@ -27,7 +27,7 @@ static enum form form_of(const struct output_range *o, const struct part *p, siz
 	*ret_n = n;
 	if (o->base64)
 		return FORM_BASE64;
-	/* The rest of a character that is cut off here comes with the next read, or with more output. */
+	/* The rest of a character that is cut here comes with the next read or with more output. */
 	if (n && (!last || !p->brief.ended))
 		n = text_utf8_cut(p->bytes.data, n);
 	if (n == 0 && p->bytes.len && last && !p->brief.ended) {

@@ -4,8 +4,8 @@
 /*
  * A range of an output as clients get it: {data, encoding, offset, nextOffset, totalBytes, eof, omittedBytes?}.
  *
- * Text is cut between characters; what is not UTF-8 comes as base64, and `encoding` says so. A range that begins in the
- * part that was left out has no data, and its nextOffset is the end of that part.
+ * Text is cut between characters; bytes that are not UTF-8 come as base64, and `encoding` says so. A range that starts
+ * in the omitted part has no data, and its nextOffset is the end of that part.
  */
 
 #include <stdbool.h>
@@ -23,7 +23,7 @@ struct output_range {
 	uint64_t offset;
 	size_t length;       /* 1 … OUTPUT_RANGE_MAX */
 	bool base64;         /* also for text */
-	bool from_character; /* it may begin in the middle of one: that one's rest is left out */
+	bool from_character; /* it may start inside a character: the rest of that one is skipped */
 };
 
 /* ERR_NOT_FOUND, ERR_EXPIRED, ERR_CORRUPT. */

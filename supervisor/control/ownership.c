@@ -28,7 +28,7 @@ static const struct owned {
 #undef NOT_OWNED
 };
 
-static const struct owned *find(const char *name)
+static const struct owned *find_row(const char *name)
 {
 	for (size_t i = 0; i < countof(rows); i++)
 		if (strcmp(rows[i].name, name) == 0)
@@ -36,9 +36,9 @@ static const struct owned *find(const char *name)
 	return NULL;
 }
 
-bool ownership_knows(const char *name) { return find(name) != NULL; }
+bool ownership_knows(const char *name) { return find_row(name) != NULL; }
 
-/* 1: it is another uid's. */
+/* 1: it belongs to another uid. */
 static int is_foreign(const struct call *c, const struct view_schema *shape, const char *id, struct err *e)
 {
 	uint32_t uid;
@@ -72,7 +72,7 @@ static int check_id(const struct call *c, const struct owned *o, const char *fie
 	return -1;
 }
 
-/* A value of the row's: an id, or several. */
+/* The value of a parameter: one id or several. */
 static int check_value(const struct call *c, const struct owned *o, const char *field, const json_t *v, bool makes,
 		       struct err *e)
 {
@@ -87,7 +87,7 @@ static int check_value(const struct call *c, const struct owned *o, const char *
 	return 0;
 }
 
-/* Objects in a list: events that are emitted, outputs with their refs. */
+/* Objects in a list: emitted events, outputs with their refs. */
 static int check_elements(const struct call *c, const char *name, const json_t *list, struct err *e)
 {
 	const char *key;
@@ -96,7 +96,7 @@ static int check_elements(const struct call *c, const char *name, const json_t *
 
 	json_array_foreach (list, i, item)
 		json_object_foreach (item, key, v) {
-			const struct owned *o = find(key);
+			const struct owned *o = find_row(key);
 			mem_auto char *field = o ? mem_printf("%s[%zu].%s", name, i, key) : NULL;
 
 			if (o && check_value(c, o, field, v, false, e) < 0)
@@ -110,7 +110,7 @@ static int check_object(const struct call *c, const struct param *params, const 
 {
 	for (const struct param *p = params; p->name; p++) {
 		const json_t *v = json_object_get(given, p->name);
-		const struct owned *o = v ? find(p->name) : NULL;
+		const struct owned *o = v ? find_row(p->name) : NULL;
 		mem_auto char *field = v ? mem_printf("%s%s", prefix, p->name) : NULL,
 			      *inner = v && p->members ? mem_printf("%s.", field) : NULL;
 

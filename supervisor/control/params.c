@@ -10,9 +10,9 @@
 #include <string.h>
 
 /*
- * Parameters against their declarations. Everything a handler may rely on is decided here, from the table: that a
- * declared parameter has its type and that nothing else is there. Each type is a row below: what it is called in
- * messages and a function that says what is wrong.
+ * Checks parameters against their declarations. Everything that a handler relies on is decided here, from the table:
+ * that a declared parameter has its type and that there is no other. Each type has a function below that names what is
+ * wrong.
  */
 
 static const char *type_name(const json_t *v)
@@ -159,11 +159,11 @@ static int (*const checks[])(const struct param *p, json_t *v, const char *field
 static char *field_name(const char *prefix, const char *name)
 {
 	if (!*name)
-		name = "\"\""; /* a member without a name can be named, too */
+		name = "\"\""; /* so that the message shows an empty name */
 	return prefix && *prefix ? mem_printf("%s.%s", prefix, name) : mem_strdup(name);
 }
 
-static int unknown(const struct param *params, const char *prefix, const char *key, struct err *e)
+static int reject_unknown(const struct param *params, const char *prefix, const char *key, struct err *e)
 {
 	struct did_you_mean near = did_you_mean_for(key);
 	struct buf buf_auto known = BUF_INIT;
@@ -188,7 +188,7 @@ int params_check(const struct param *params, json_t *value, const char *prefix, 
 		while (p->name && strcmp(p->name, key) != 0)
 			p++;
 		if (!p->name)
-			return unknown(params, prefix, key, e);
+			return reject_unknown(params, prefix, key, e);
 		mem_auto char *field = field_name(prefix, key);
 		if (checks[p->type](p, item, field, e) < 0)
 			return -1;
@@ -202,9 +202,9 @@ int params_check(const struct param *params, json_t *value, const char *prefix, 
 	return 0;
 }
 
-/* ---- to the handler's struct ---- */
+/* ---- the handler's struct ---- */
 
-static void fill(const struct param *params, json_t *value, char *ret);
+static void fill_struct(const struct param *params, json_t *value, char *ret);
 
 static void fill_member(const struct param *p, json_t *v, void *ret)
 {
@@ -222,7 +222,7 @@ static void fill_member(const struct param *p, json_t *v, void *ret)
 	case PARAM_OBJECT:
 		*(json_t **)ret = v; /* also the first member of a struct of members */
 		if (p->members)
-			fill(p->members(), v, ret);
+			fill_struct(p->members(), v, ret);
 		break;
 	case PARAM_STRINGS:
 	case PARAM_ENV:
@@ -231,7 +231,7 @@ static void fill_member(const struct param *p, json_t *v, void *ret)
 	}
 }
 
-static void fill(const struct param *params, json_t *value, char *ret)
+static void fill_struct(const struct param *params, json_t *value, char *ret)
 {
 	for (const struct param *p = params; p->name; p++) {
 		json_t *v = json_object_get(value, p->name);
@@ -245,6 +245,6 @@ int params_parse(const struct param *params, json_t *value, void *ret, struct er
 {
 	if (params_check(params, value, "", e) < 0)
 		return -1;
-	fill(params, value, ret);
+	fill_struct(params, value, ret);
 	return 0;
 }

@@ -17,9 +17,9 @@
 #define SO_PEERPIDFD 77
 #endif
 
-/* Deeper process trees than this are not walked; a peer so deep is refused when it is in a namespace below ours. */
+/* Limit of the walk; a deeper peer is rejected if it is in a namespace below the daemon's. */
 #define PEER_ANCESTORS_MAX 512
-#define TRIES_MAX 3 /* ancestors may end while they are looked at */
+#define TRIES_MAX 3 /* ancestors may exit during the walk */
 
 int peer_read(int fd, struct peer *ret, struct err *e)
 {
@@ -31,7 +31,7 @@ int peer_read(int fd, struct peer *ret, struct err *e)
 	return 0;
 }
 
-/* A line's value; NULL = there is no such line. */
+/* The value of a line; NULL = no such line. */
 static const char *value_of(const char *text, const char *label)
 {
 	size_t n = strlen(label);
@@ -81,7 +81,7 @@ int peer_status(int32_t pid, struct peer_status *ret)
 	return peer_status_parse(text, ret);
 }
 
-/* Whether the process that connected is still the one that has this pid. */
+/* Whether the process that connected still has this pid. */
 static bool is_alive(int fd)
 {
 	fd_auto int pidfd = -1;
@@ -94,15 +94,15 @@ static bool is_alive(int fd)
 	return poll(&p, 1, 0) == 0;
 }
 
-/* A peer's line of parents, as far as it is below our pid namespace; the one after the last is in ours. */
-struct line {
+/* A peer's ancestors below the daemon's pid namespace; the parent of the last one is in the daemon's. */
+struct ancestors {
 	int32_t pid[PEER_ANCESTORS_MAX + 1];
 	size_t count;
 	int32_t init; /* an init of a sandbox among them; 0 = none */
 };
 
-/* 0; 1 = somebody in it ended meanwhile; −1 = it cannot be followed. */
-static int follow(const struct peer *p, unsigned own, struct line *ret, struct err *e)
+/* 0; 1 = one of them exited in the meantime; −1 = failure. */
+static int read_ancestors(const struct peer *p, unsigned own, struct ancestors *ret, struct err *e)
 {
 	struct peer_status status;
 	ret->count = 0;
@@ -129,11 +129,11 @@ static int follow(const struct peer *p, unsigned own, struct line *ret, struct e
 }
 
 /*
- * Whether the line still is what was followed, from its top down to the peer. While a process has a parent, that parent
- * is alive and its number nobody else's; so if the peer is alive after this, each number stood for the same process all
- * along.
+ * Whether the ancestors are still the same, from the top down to the peer. While a process has a parent, that parent is
+ * alive and its pid is not reused; so if the peer is alive after this, each pid belonged to the same process
+ * throughout.
  */
-static bool still_holds(const struct line *l)
+static bool still_holds(const struct ancestors *l)
 {
 	struct peer_status status;
 	for (size_t i = l->count; i-- > 0;) {
@@ -146,7 +146,7 @@ static bool still_holds(const struct line *l)
 int peer_check(int fd, const struct peer *p, struct err *e)
 {
 	struct peer_status own;
-	struct line l;
+	struct ancestors l;
 	if (!p->pid)
 		return err_set(e, ERR_NOT_ALLOWED,
 			       "the client is in a pid namespace that the daemon cannot see, so it cannot be told "
@@ -155,7 +155,7 @@ int peer_check(int fd, const struct peer *p, struct err *e)
 	if (peer_status((int32_t)getpid(), &own) < 0)
 		return err_set(e, ERR_UNAVAILABLE, "/proc is not readable here, so a peer's place cannot be checked");
 	for (int i = 0; i < TRIES_MAX; i++) {
-		int r = follow(p, own.namespaces, &l, e);
+		int r = read_ancestors(p, own.namespaces, &l, e);
 		if (r < 0)
 			return -1;
 		if (r > 0 || !still_holds(&l))

@@ -1,7 +1,9 @@
 #ifndef BAILIFF_CONTROL_PEER_H
 #define BAILIFF_CONTROL_PEER_H
 
-/* Who is at the other end of a unix socket, as the kernel knows it from the moment of connect(). */
+/*
+ * The identity of a unix socket's peer, as recorded by the kernel at connect().
+ */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -10,25 +12,25 @@ struct err;
 
 struct peer {
 	uint32_t uid, gid;
-	int32_t pid; /* our numbering; 0 when it lives in a pid namespace that is not below ours */
+	int32_t pid; /* in the daemon's pid namespace; 0 if it is in one that is not below */
 };
 
 int peer_read(int fd, struct peer *ret, struct err *e);
 
 /*
- * Refuses (ERR_NOT_ALLOWED) a peer inside a sandbox, whichever daemon started it: one that lives in a pid namespace
- * below ours whose pid 1, or that of a namespace in between, bears the name of an init of bailiff's
- * (sandbox/init_name.h). Clients in foreign containers pass. A peer whose place cannot be determined is refused too:
- * one that is gone, that /proc does not show, or that is in a pid namespace outside of ours.
+ * Rejects (ERR_NOT_ALLOWED) a peer inside a sandbox of any daemon: one in a pid namespace below the daemon's whose pid
+ * 1, or that of a namespace in between, has the name of bailiff's inits (sandbox/init_name.h). Clients in other
+ * containers pass. A peer that cannot be located is rejected too: it has exited, is not visible in /proc, or is in a
+ * pid namespace outside the daemon's.
  */
 int peer_check(int fd, const struct peer *p, struct err *e);
 
-/* What /proc/PID/status says; −1 if it cannot be read. */
+/* Reads /proc/PID/status; −1 if that fails. */
 struct peer_status {
 	int32_t parent;
-	unsigned namespaces; /* pid namespaces that it has a number in, as far as they are below ours, and ours */
+	unsigned namespaces; /* pid namespaces in which it has a number: the daemon's and those below */
 	int32_t innermost;   /* its number in the last of them */
-	bool init_name;      /* it is called as the inits of sandboxes are */
+	bool init_name;      /* it has the name of a sandbox's init */
 };
 int peer_status(int32_t pid, struct peer_status *ret);
 int peer_status_parse(const char *text, struct peer_status *ret);

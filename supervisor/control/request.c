@@ -15,9 +15,9 @@
 #define REQUEST_BATCH_MAX 1000
 #define REQUEST_ID_MAX 1024
 
-/* Errors of the protocol are answered even where no id could be read (with null), as JSON-RPC wants. */
-static void refuse(struct client *cl, struct batch *batch, const char *id, enum rpc_code code, const char *message,
-		   const char *advice)
+/* Protocol errors are answered even without a readable id (with null), as JSON-RPC requires. */
+static void reject_request(struct client *cl, struct batch *batch, const char *id, enum rpc_code code,
+			   const char *message, const char *advice)
 {
 	struct buf buf_auto out = BUF_INIT;
 	cl->control->counts.protocol_errors++;
@@ -45,17 +45,17 @@ static int read_id(json_t *request, char **ret)
 	return *ret ? 0 : -1;
 }
 
-static void unknown_method(struct client *cl, struct batch *batch, const char *id, const char *name)
+static void reject_method(struct client *cl, struct batch *batch, const char *id, const char *name)
 {
 	if (!id)
 		return;
 	mem_auto char *message = mem_printf("there is no method \"%.100s\"", name);
 	const char *near = method_nearest(cl->control->o.methods, name);
 	mem_auto char *advice = near ? mem_printf("Did you mean %s? list_methods shows what there is.", near) : NULL;
-	refuse(cl, batch, id, RPC_METHOD_NOT_FOUND, message, advice);
+	reject_request(cl, batch, id, RPC_METHOD_NOT_FOUND, message, advice);
 }
 
-static void run(struct client *cl, struct batch *batch, const struct method *m, char *id, json_t *params)
+static void run_method(struct client *cl, struct batch *batch, const struct method *m, char *id, json_t *params)
 {
 	struct err e = ERR_INIT;
 	struct call *c = call_new(cl, batch, m, id, params);
@@ -71,43 +71,44 @@ static void run(struct client *cl, struct batch *batch, const struct method *m, 
 		method_run(c);
 }
 
-static void one(struct client *cl, struct batch *batch, json_t *request)
+static void handle_request(struct client *cl, struct batch *batch, json_t *request)
 {
 	if (!json_is_object(request)) {
-		refuse(cl, batch, NULL, RPC_INVALID_REQUEST, "expected a request object", NULL);
+		reject_request(cl, batch, NULL, RPC_INVALID_REQUEST, "expected a request object", NULL);
 		return;
 	}
 	mem_auto char *id = NULL;
 	if (read_id(request, &id) < 0) {
-		refuse(cl, batch, NULL, RPC_INVALID_REQUEST,
-		       "id: expected a string of at most 1024 bytes, an integer or null", NULL);
+		reject_request(cl, batch, NULL, RPC_INVALID_REQUEST,
+			       "id: expected a string of at most 1024 bytes, an integer or null", NULL);
 		return;
 	}
 	const char *version = json_string_value(json_object_get(request, "jsonrpc"));
 	if (!version || strcmp(version, "2.0") != 0) {
-		refuse(cl, batch, id, RPC_INVALID_REQUEST, "jsonrpc: expected \"2.0\"", NULL);
+		reject_request(cl, batch, id, RPC_INVALID_REQUEST, "jsonrpc: expected \"2.0\"", NULL);
 		return;
 	}
 	const char *name = json_string_value(json_object_get(request, "method"));
 	if (!name) {
-		refuse(cl, batch, id, RPC_INVALID_REQUEST, "method: expected a string", NULL);
+		reject_request(cl, batch, id, RPC_INVALID_REQUEST, "method: expected a string", NULL);
 		return;
 	}
 	const struct method *m = method_find(cl->control->o.methods, name);
 	if (m)
-		run(cl, batch, m, mem_take(&id), json_incref(json_object_get(request, "params")));
+		run_method(cl, batch, m, mem_take(&id), json_incref(json_object_get(request, "params")));
 	else
-		unknown_method(cl, batch, id, name);
+		reject_method(cl, batch, id, name);
 }
 
-static void many(struct client *cl, json_t *array)
+static void handle_batch(struct client *cl, json_t *array)
 {
 	if (json_array_size(array) == 0) {
-		refuse(cl, NULL, NULL, RPC_INVALID_REQUEST, "an empty batch", NULL);
+		reject_request(cl, NULL, NULL, RPC_INVALID_REQUEST, "an empty batch", NULL);
 		return;
 	}
 	if (json_array_size(array) > REQUEST_BATCH_MAX) {
-		refuse(cl, NULL, NULL, RPC_INVALID_REQUEST, "a batch of more than 1000 requests", "Send it in parts.");
+		reject_request(cl, NULL, NULL, RPC_INVALID_REQUEST, "a batch of more than 1000 requests",
+			       "Send it in parts.");
 		return;
 	}
 	struct batch *batch = batch_new(cl);
@@ -116,7 +117,7 @@ static void many(struct client *cl, json_t *array)
 	json_array_foreach (array, i, item) {
 		if (cl->dead)
 			break;
-		one(cl, batch, item);
+		handle_request(cl, batch, item);
 	}
 	batch_close(batch);
 }
@@ -137,10 +138,10 @@ void request_line(struct client *cl, const char *line, size_t len)
 	json_auto_t *doc = json_loadb(line, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &bad);
 	if (!doc) {
 		mem_auto char *message = mem_printf("bad JSON at byte %d: %s", bad.position, bad.text);
-		refuse(cl, NULL, NULL, RPC_PARSE_ERROR, message, NULL);
+		reject_request(cl, NULL, NULL, RPC_PARSE_ERROR, message, NULL);
 	} else if (json_is_array(doc)) {
-		many(cl, doc);
+		handle_batch(cl, doc);
 	} else {
-		one(cl, NULL, doc);
+		handle_request(cl, NULL, doc);
 	}
 }

@@ -5,7 +5,7 @@
 
 struct client;
 
-/* One line of a connection: a request, a notification or a batch of them; blank lines are passed over. */
+/* One line of a connection: a request, a notification or a batch of them; blank lines are skipped. */
 void request_line(struct client *cl, const char *line, size_t len);
 
 #endif

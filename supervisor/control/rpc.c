@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* What each kind of error is on the wire. `advice` is what to do where the error's data brings no better one. */
+/* Each kind of error on the wire. `advice` applies where the error's data has none. */
 static const struct rpc_row {
 	enum err_code code;
 	enum rpc_code rpc;
@@ -54,14 +54,14 @@ enum err_code rpc_category_code(const char *category)
 	for (size_t i = 0; i < countof(rows); i++)
 		if (strcmp(rows[i].category, category) == 0)
 			return rows[i].code;
-	/* what the other layers call them */
+	/* names used by other layers */
 	for (int code = ERR_SYS; code <= ERR_INTERNAL; code++)
 		if (strcmp(err_code_name((enum err_code)code), category) == 0)
 			return (enum err_code)code;
 	return ERR_INTERNAL;
 }
 
-static void head(struct buf *out, const char *id)
+static void write_head(struct buf *out, const char *id)
 {
 	buf_str(out, "{\"jsonrpc\":\"2.0\",\"id\":");
 	buf_str(out, id ? id : "null");
@@ -69,7 +69,7 @@ static void head(struct buf *out, const char *id)
 
 void rpc_result(struct buf *out, const char *id, const char *json, size_t len)
 {
-	head(out, id);
+	write_head(out, id);
 	buf_str(out, ",\"result\":");
 	buf_append(out, json, len);
 	buf_byte(out, '}');
@@ -77,14 +77,14 @@ void rpc_result(struct buf *out, const char *id, const char *json, size_t len)
 
 static void error_head(struct buf *out, struct jw *w, const char *id, enum rpc_code code)
 {
-	head(out, id);
+	write_head(out, id);
 	buf_str(out, ",\"error\":");
 	*w = jw_on(out);
 	jw_obj(w);
 	jw_kint(w, "code", code);
 }
 
-/* "limits.wallMs: expected …": the message alone is enough to know what to change. */
+/* "limits.wallMs: expected …": the message alone names the field. */
 static void message_with_field(struct jw *w, const struct err *e)
 {
 	const char *text = e->message[0] ? e->message : row_of(e->code)->category;
@@ -97,7 +97,7 @@ static void message_with_field(struct jw *w, const struct err *e)
 }
 
 /* The standard member, unless the given members already have one of that name. */
-static bool given(const char *data, size_t len, const char *name)
+static bool has_member(const char *data, size_t len, const char *name)
 {
 	if (!len)
 		return false;
@@ -117,13 +117,13 @@ void rpc_error(struct buf *out, const char *id, const struct err *e, const char 
 	error_head(out, &w, id, row->rpc);
 	message_with_field(&w, e);
 	jw_kobj(&w, "data");
-	if (!given(data, len, "category"))
+	if (!has_member(data, len, "category"))
 		jw_kstr(&w, "category", row->category);
-	if (!given(data, len, "retryable"))
+	if (!has_member(data, len, "retryable"))
 		jw_kbool(&w, "retryable", row->retryable);
-	if (!given(data, len, "advice"))
+	if (!has_member(data, len, "advice"))
 		jw_kstr(&w, "advice", row->advice);
-	if (e->field[0] && !given(data, len, "field"))
+	if (e->field[0] && !has_member(data, len, "field"))
 		jw_kstr(&w, "field", e->field);
 	if (len) {
 		if (out->data[out->len - 1] != '{')

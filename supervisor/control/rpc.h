@@ -2,8 +2,8 @@
 #define BAILIFF_CONTROL_RPC_H
 
 /*
- * How JSON-RPC replies are written. An `id` is the request's id as JSON text; NULL writes null, as JSON-RPC wants where
- * the id could not be read. Nothing here ends a line: a reply may be an element of a batch.
+ * Writes JSON-RPC replies. `id` is the request's id as JSON text; NULL writes null, as JSON-RPC requires where the id
+ * could not be read. Nothing here ends a line: a reply may be an element of a batch.
  */
 
 #include "runtime/base/err.h"

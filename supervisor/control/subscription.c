@@ -14,10 +14,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TURN_LOOKED 4096 /* events looked at in one turn, by all subscriptions together */
-#define PIECE_SENT 256   /* events sent by one subscription before the next one has its piece */
+#define TURN_LOOKED 4096 /* events read in one turn, by all subscriptions together */
+#define PIECE_SENT 256   /* events sent by one subscription before the next one's turn */
 #define PIECE_LOOKED 1024
-#define RECENT 1024 /* within so many of the end, reading all from memory beats the index */
+#define RECENT 1024 /* this close to the end, reading all events from memory is faster than the index */
 
 struct subscription *subscription_new(struct client *cl, struct filter *f, uint64_t after)
 {
@@ -32,11 +32,11 @@ struct subscription *subscription_new(struct client *cl, struct filter *f, uint6
 	LIST_INSERT_HEAD(&cl->subscriptions, s, mine);
 	k->nsubscriptions++;
 	cl->account->subscriptions++;
-	s->held = (const void *)s; /* by nothing that is ever released */
+	s->held = (const void *)s; /* a value that no batch has */
 	return s;
 }
 
-static void unqueue(struct subscription *s)
+static void remove_from_ready(struct subscription *s)
 {
 	if (s->queued)
 		TAILQ_REMOVE(&s->client->control->ready, s, queue);
@@ -45,7 +45,7 @@ static void unqueue(struct subscription *s)
 
 void subscription_free(struct subscription *s)
 {
-	unqueue(s);
+	remove_from_ready(s);
 	LIST_REMOVE(s, entry);
 	LIST_REMOVE(s, mine);
 	s->client->control->nsubscriptions--;
@@ -113,11 +113,11 @@ struct piece {
 	struct buf out;
 	size_t room; /* bytes that may still be queued for the client */
 	unsigned looked, sent;
-	bool stopped; /* before the end of what there is */
+	bool stopped; /* before the end of the log */
 };
 
-static void notify(struct piece *p, const struct event_view *ev,
-		   void (*write)(const struct event_view *ev, struct buf *out))
+static void write_event(struct piece *p, const struct event_view *ev,
+			void (*write)(const struct event_view *ev, struct buf *out))
 {
 	buf_printf(
 		&p->out,
@@ -140,14 +140,14 @@ static bool one_event(void *ctx, const struct event_view *ev)
 	if (!filter_concerns(&s->filter, ev))
 		return true;
 	if (filter_wants(&s->filter, ev->type))
-		notify(p, ev, event_json);
+		write_event(p, ev, event_json);
 	int item = s->filter.items ? item_type(ev) : -1;
 	if (item >= 0 && filter_wants(&s->filter, (enum event_type)item))
-		notify(p, ev, item_json);
+		write_event(p, ev, item_json);
 	return true;
 }
 
-/* Retention has overtaken the cursor: say so, then go on with the first event that is kept. */
+/* Retention has removed events at the cursor: report the gap and continue with the first event that is kept. */
 static void write_gap(struct subscription *s, struct buf *out)
 {
 	uint64_t first = store_first_sequence(s->client->control->o.store);
@@ -159,7 +159,7 @@ static void write_gap(struct subscription *s, struct buf *out)
 	s->cursor = first - 1;
 }
 
-/* The log cannot be read at this place: the stream ends, and its reader is told where and why. */
+/* The log cannot be read here: the stream ends, and the client is told where and why. */
 static void write_end(struct subscription *s, const struct err *e, struct buf *out)
 {
 	log_error("subscription %s ends after sequence %llu: %s", s->id, (unsigned long long)s->cursor, e->message);
@@ -174,7 +174,7 @@ static void write_end(struct subscription *s, const struct err *e, struct buf *o
 	buf_str(out, "}\n");
 }
 
-/* Reads on from the cursor; false if the subscription had to end. */
+/* Reads from the cursor on; false if the subscription must end. */
 static bool read_log(struct piece *p)
 {
 	struct subscription *s = p->s;
@@ -187,7 +187,7 @@ static bool read_log(struct piece *p)
 	if (last - s->cursor > RECENT)
 		filter_query(&s->filter, &q);
 	if (store_events(store, &q, one_event, p, &e) == 0) {
-		/* Nothing more that it wants up to `last`, also where the index passed over other events. */
+		/* No more matching events up to `last`, also where the index skipped others. */
 		if (!p->stopped && s->cursor < last)
 			s->cursor = last;
 		return true;
@@ -226,7 +226,7 @@ bool subscription_turn(struct control *k)
 	unsigned looked = 0;
 	struct subscription *s;
 	while (looked < TURN_LOOKED && (s = TAILQ_FIRST(&k->ready))) {
-		unqueue(s);
+		remove_from_ready(s);
 		looked += send_piece(s);
 	}
 	return !TAILQ_EMPTY(&k->ready);

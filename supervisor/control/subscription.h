@@ -2,13 +2,13 @@
 #define BAILIFF_CONTROL_SUBSCRIPTION_H
 
 /*
- * A stream of events to one connection: a filter and a cursor in the log, never a queue. What is committed is read
- * from the log (the newest part of which the store has in memory) when the connection has room for it, so a slow
- * reader costs a cursor and at most CLIENT_OUT_LOW unsent bytes, holds up nobody, and misses nothing that is kept.
+ * A stream of events to one connection: a filter and a cursor in the log, never a queue. Events are read from the log
+ * (its newest part is in memory) when the connection has room for them, so a slow reader costs a cursor and at most
+ * CLIENT_OUT_LOW unsent bytes, delays no other connection, and misses nothing that is kept.
  *
- * Subscriptions with something to send stand in control's `ready` list, from which each turn takes them in order, a
+ * Subscriptions with something to send are in control's `ready` list, from which each turn takes them in order, a
  * bounded piece of work each. One leaves the list when it has caught up (the next commit brings it back) or when its
- * connection has enough unsent (that draining brings it back).
+ * connection has enough unsent bytes (it comes back when they are sent).
  */
 
 #include "supervisor/control/filter.h"
@@ -28,12 +28,12 @@ struct subscription {
 	struct client *client;
 	char id[32];
 	struct filter filter;
-	uint64_t cursor;          /* everything up to here was sent or not wanted */
-	const struct batch *held; /* its own reply is still in that batch: nothing may be sent before */
+	uint64_t cursor;          /* everything up to here was sent or did not match */
+	const struct batch *held; /* the batch with its own reply, which must be sent first */
 	bool queued;
 };
 
-/* Takes the filter. Inactive until subscription_start, which is called when its reply is on its way. */
+/* Takes the filter. Inactive until subscription_start, which is called when its reply is queued. */
 struct subscription *subscription_new(struct client *cl, struct filter *f, uint64_t after);
 void subscription_start(struct subscription *s, const struct batch *in);
 void subscription_free(struct subscription *s);

@@ -32,8 +32,7 @@ int yield_check(const struct call *c, struct err *e)
 
 bool yield_wanted(const struct call *c) { return call_obj(c, "yieldMs") != NULL; }
 
-/* What came since the request, when that is too much: its beginning, with its end as `tail`, and what lies between
- * counted. */
+/* Output since the request that is too long: its beginning, its end as `tail`, and the number of bytes in between. */
 static int write_both_ends(const struct yield *y, const struct output_range *all, uint64_t total, struct buf *out,
 			   struct err *e)
 {
@@ -61,7 +60,7 @@ static int write_both_ends(const struct yield *y, const struct output_range *all
 	return 0;
 }
 
-/* The range of one stream; one that cannot be read says so in its place. */
+/* The range of one stream, or the error of reading it. */
 static void write_stream(const struct yield *y, const char *stream, struct jval output, struct jw *w)
 {
 	struct jval known = jval_get(jval_get(jval_of(buf_cstr(&y->before), y->before.len), "outputs"), stream);
@@ -89,7 +88,7 @@ static void write_stream(const struct yield *y, const char *stream, struct jval 
 	jw_obj_end(w);
 }
 
-/* The method's own result, brought up to date by what the wait said. */
+/* The method's own result, updated by the result of the wait. */
 static void write_result(const struct yield *y, struct jval waited, struct buf *out)
 {
 	static const char *const fresh[] = { "status", "exitCode", "signal", "durationMs" };
@@ -125,7 +124,7 @@ static void on_waited(void *ctx, const struct err *e, const char *json, size_t l
 	struct yield *y = ctx;
 	buf_auto struct buf out = BUF_INIT;
 
-	/* What was asked for has happened, whatever became of the wait. */
+	/* The request itself succeeded, whatever the wait returned. */
 	if (e) {
 		call_reply(y->call, y->reply.data, y->reply.len);
 	} else {

@@ -39,7 +39,7 @@ void daemon_home_init(struct daemon_home *h, const struct daemon_paths *p)
 	snprintf(h->config_file, sizeof h->config_file, "%.*s/config.json", PATH_MAX - 32, p->config);
 }
 
-/* Like mkdir -p; only what is made here gets the mode. */
+/* Like mkdir -p; only the last new directory gets the mode. */
 static int make_folders(const char *path, mode_t mode, struct err *e)
 {
 	char part[PATH_MAX];
@@ -52,7 +52,7 @@ static int make_folders(const char *path, mode_t mode, struct err *e)
 		if (mkdir(part, 0700) < 0) {
 			if (errno != EEXIST)
 				return err_sys(e, errno, "make folder '%s'", part);
-		} else if (chmod(part, i == len ? mode : 0755) < 0) { /* the umask must have no say */
+		} else if (chmod(part, i == len ? mode : 0755) < 0) { /* independent of the umask */
 			return err_sys(e, errno, "set the mode of '%s'", part);
 		}
 	}
@@ -70,7 +70,7 @@ static int open_folder(const char *path, mode_t mode, int *ret, struct err *e)
 	return 0;
 }
 
-/* One of the folders that the runtime works in. */
+/* One of the runtime's working directories. */
 static int open_inner(struct daemon_home *h, const char *name, const struct daemon_home_options *o, int *ret,
 		      struct err *e)
 {
@@ -86,7 +86,7 @@ static int open_inner(struct daemon_home *h, const char *name, const struct daem
 	return 0;
 }
 
-/* The pid that whoever has the lock wrote; 0 = none yet, or no more. */
+/* The pid that the lock's holder wrote; 0 = none. */
 static long read_pid(int fd)
 {
 	char text[32] = "";
@@ -95,8 +95,8 @@ static long read_pid(int fd)
 	return strtol(text, NULL, 10);
 }
 
-/* A guard that was killed may have left a child that it had just forked: that has the lock until it is executed, or
- * finds its guard dead. */
+/* A killed guard may leave a child that it had just forked, which has the lock until it executes a program or notices
+ * that the guard is dead. */
 static bool lock_is_left(long pid) { return pid > 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH; }
 
 static int take_lock(struct daemon_home *h, struct err *e)
@@ -120,7 +120,7 @@ static int take_lock(struct daemon_home *h, struct err *e)
 	return 0;
 }
 
-/* A socket for everybody is of no use in a folder that only its owner may enter. */
+/* A socket for all users needs a directory that all users can enter. */
 static mode_t socket_mode(const struct daemon_home *h, const struct daemon_home_options *o)
 {
 	if (o->socket_mode)
@@ -133,7 +133,7 @@ int daemon_home_open_dirs(struct daemon_home *h, const struct daemon_home_option
 	mode_t run_mode = socket_mode(h, o) & 077 ? 0711 : 0700;
 	if (o->config)
 		snprintf(h->config_file, sizeof h->config_file, "%s", o->config);
-	/* Where everything is in one home the two are the same, and the socket decides who may enter. */
+	/* With one directory for everything both are the same, and the socket's mode decides. */
 	mode_t state_mode = h->paths.kind == DAEMON_PATHS_HOME ? run_mode : 0700;
 	if (open_folder(h->paths.state, state_mode, &h->state_fd, e) < 0 ||
 	    open_folder(h->paths.run, run_mode, &h->run_fd, e) < 0)
@@ -156,7 +156,7 @@ int daemon_home_lock(struct daemon_home *h, const struct daemon_home_options *o,
 int daemon_home_listen(struct daemon_home *h, const struct daemon_home_options *o, struct err *e)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
-	/* A path longer than an address holds is reached through the folder's descriptor. */
+	/* A path that does not fit into a socket address is reached through the directory's descriptor. */
 	if (strlen(h->socket) < sizeof a.sun_path)
 		memcpy(a.sun_path, h->socket, strlen(h->socket));
 	else
@@ -199,7 +199,7 @@ int daemon_home_open_log(struct daemon_home *h, struct err *e)
 void daemon_home_clean_up(struct daemon_home *h)
 {
 	unlinkat(h->run_fd, SOCKET_NAME, 0);
-	/* The lock itself goes with the process. */
+	/* The lock ends with the process. */
 	int fd = openat(h->state_fd, LOCK_NAME, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW);
 	fd_close(&fd);
 }

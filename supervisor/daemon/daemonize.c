@@ -10,7 +10,7 @@
 
 #define TELL_MAX 8192
 
-/* What the daemon said since `from`, for whoever typed the command. */
+/* Prints what the daemon logged since `from`, for the user who ran the command. */
 static void print_log(int log_fd, off_t from)
 {
 	char text[TELL_MAX];

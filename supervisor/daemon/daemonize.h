@@ -4,9 +4,9 @@
 struct err;
 
 /*
- * Into the background: the caller goes on in a child with a session of its own, stdin and stdout at /dev/null and
- * stderr at log_fd. *ret_ready_fd is where one byte says that the daemon serves. The process that was invoked does not
- * come back: it waits for that byte and exits 0; or, if the child ends without it, prints what was logged and exits 1.
+ * Goes into the background: the caller continues in a child with its own session, stdin and stdout at /dev/null and
+ * stderr at log_fd. A byte written to *ret_ready_fd reports that the daemon serves. The invoked process does not
+ * return: it waits for that byte and exits 0; if the child ends without it, it prints what was logged and exits 1.
  */
 int daemonize(int log_fd, int *ret_ready_fd, struct err *e);
 

@@ -1,7 +1,7 @@
 /*
- * bailiffd: one program, several processes. Invoked by a person or the system it becomes the guard, which starts the
- * same program again with --role, or bailiff-spawner in its place. This file only wires: options, home, identity, and
- * then guard_run or a role.
+ * bailiffd: one program, several processes. Started by a user or the system it becomes the guard, which starts the same
+ * program again with --role, or bailiff-spawner instead. This file only connects the parts: options, home, identity,
+ * and then guard_run or a role.
  */
 
 #include "runtime/base/buf.h"
@@ -42,7 +42,7 @@
 #include <unistd.h>
 
 #define RUNTIME_UID 64613
-#define PROXY_UID 64614 /* nobody else's: what the proxy could be made to do, it would do as nobody */
+#define PROXY_UID 64614 /* a uid of its own: a compromised proxy has no other process's rights */
 #define ARGS_MAX 40
 #define AUDIT_CHECK_MS 30000
 #define AUDIT_TRIAL_MS 5000
@@ -60,24 +60,24 @@ struct daemon {
 	char tag[DAEMON_HOME_TAG_MAX];
 	char owner[16];
 	char exe[PATH_MAX];
-	char tool[PATH_MAX]; /* bailiff-tool; "" = it is not there */
-	int spawner_fd;      /* bailiff-spawner; −1 = this program does it */
+	char tool[PATH_MAX]; /* bailiff-tool; "" = not installed */
+	int spawner_fd;      /* bailiff-spawner; −1 = this program is used */
 	char otlp[PATH_MAX]; /* bailiff-otlp; "" = nothing is exported */
 	char otlp_cursor[PATH_MAX];
-	char real[3][PATH_MAX]; /* the home's folders: run, state, config */
+	char real[3][PATH_MAX]; /* the home's directories: run, state, config */
 	char policy[PATH_MAX];
 	struct placement placement; /* of the cgroups */
-	int audit_fd;               /* −1 = none, or it is in the state of the earlier program */
+	int audit_fd;               /* −1 = none, or passed on by the program before an upgrade */
 	struct guard_audit audit;
 };
 
-static int complain(const struct err *e, int status)
+static int print_error(const struct err *e, int status)
 {
 	fprintf(stderr, "bailiffd: %s%s%s\n", e->field, e->field[0] ? ": " : "", e->message);
 	return status;
 }
 
-/* A growing vector of arguments; the rows are few and known. */
+/* An argument vector; the number of arguments is bounded by the code. */
 struct args {
 	char *v[ARGS_MAX];
 	size_t n;
@@ -116,9 +116,9 @@ static int role_runtime(const struct options *o, struct process_title *t)
 	process_title_set(t, "bailiffd: runtime");
 	setup_log("bailiffd runtime", o);
 	if (o->owner_uid && options_number("owner-uid", o->owner_uid, UINT32_MAX, &owner, &e) < 0)
-		return complain(&e, DAEMON_EXIT_USAGE);
+		return print_error(&e, DAEMON_EXIT_USAGE);
 	if (o->audit_since && options_number("audit-since", o->audit_since, UINT64_MAX, &audit_since, &e) < 0)
-		return complain(&e, DAEMON_EXIT_USAGE);
+		return print_error(&e, DAEMON_EXIT_USAGE);
 	const struct runtime_options r = {
 		.embedded = o->embedded,
 		.verbose = o->verbose,
@@ -144,7 +144,7 @@ static int role_proxy(const struct options *o, struct process_title *t)
 	return proxy_main();
 }
 
-static int role(const struct options *o, struct process_title *t)
+static int run_role(const struct options *o, struct process_title *t)
 {
 	static const struct {
 		const char *name;
@@ -160,7 +160,7 @@ static int role(const struct options *o, struct process_title *t)
 
 /* ---- the guard ---- */
 
-/* A root daemon gives its files and its runtime to another user; a container may have left it without the means. */
+/* A root daemon gives its files and its runtime to another user; in a container it may lack the privileges. */
 static int check_rights(const struct daemon *d, struct err *e)
 {
 	if (!d->privileged || (capability_has(CAP_CHOWN) && capability_has(CAP_SETUID) && capability_has(CAP_SETGID)))
@@ -193,7 +193,7 @@ static int check_options(struct daemon *d, struct err *e)
 	return 0;
 }
 
-/* Who the runtime is when the guard is root. */
+/* The runtime's user when the guard is root. */
 static int find_identity(struct daemon *d, struct err *e)
 {
 	const struct passwd *pw = getpwnam(d->o.user ? d->o.user : "bailiff");
@@ -218,7 +218,7 @@ static int find_identity(struct daemon *d, struct err *e)
 	return 0;
 }
 
-/* Programs of ours: beside this one (a build), or where an installation puts them. */
+/* bailiff's other programs: next to this one (a build), or in libexec (an installation). */
 static void find_program(const struct daemon *d, const char *name, char ret[PATH_MAX])
 {
 	static const char *const places[] = { "", "../libexec/bailiff/" };
@@ -232,7 +232,7 @@ static void find_program(const struct daemon *d, const char *name, char ret[PATH
 	ret[0] = 0;
 }
 
-/* Open from now on, as our own file is: one that takes its name later may speak another protocol. */
+/* Kept open, like this program's own file: a later version of it may speak another protocol. */
 static void find_spawner(struct daemon *d)
 {
 	char path[PATH_MAX];
@@ -240,7 +240,7 @@ static void find_spawner(struct daemon *d)
 	d->spawner_fd = path[0] ? open(path, O_PATH | O_CLOEXEC) : -1;
 }
 
-/* The exporter of spans and metrics, where somebody has said where they go. */
+/* The exporter of spans and metrics, if an endpoint is configured. */
 static void find_otlp(struct daemon *d)
 {
 	static const char *const endpoints[] = { "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
@@ -254,10 +254,11 @@ static void find_otlp(struct daemon *d)
 		return;
 	find_program(d, "bailiff-otlp", d->otlp);
 	if (!d->otlp[0])
-		log_warning("%s is set, but there is no bailiff-otlp beside this program: nothing is exported", given);
+		log_warning("%s is set, but bailiff-otlp is not installed next to this program: nothing is exported",
+			    given);
 }
 
-/* Names that must not change their meaning when the working directory does, or the program's file is replaced. */
+/* Paths must keep their meaning when the working directory changes or the program's file is replaced. */
 static int find_names(struct daemon *d, struct daemon_paths *ret, struct err *e)
 {
 	if (daemon_paths_find(d->o.home, geteuid(), ret, e) < 0)
@@ -284,15 +285,15 @@ static int find_names(struct daemon *d, struct daemon_paths *ret, struct err *e)
 	return 0;
 }
 
-/* Against the OOM killer; the sandboxes' inits put themselves back. */
-static void protect(void)
+/* Protects against the OOM killer; the inits of sandboxes reset it. */
+static void protect_from_oom(void)
 {
 	fd_auto int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 	if (fd >= 0)
 		(void)!write(fd, "-900", 4);
 }
 
-/* Sandboxes hide them by the names that the kernel would find them under. */
+/* Sandboxes hide the home's directories by their real paths. */
 static void find_folders(struct daemon *d)
 {
 	const char *const given[] = { d->home.paths.run, d->home.paths.state, d->home.paths.config };
@@ -304,11 +305,11 @@ static void find_folders(struct daemon *d)
 	snprintf(d->policy, sizeof d->policy, "%.*s/policy.json", PATH_MAX - 32, d->home.paths.config);
 }
 
-/* Without a sandbox a root daemon would run what anybody asks for: its owner must have said so. */
+/* Without a sandbox a root daemon would run any client's commands: its owner must allow that. */
 static bool may_run_unconfined(const struct daemon *d) { return !d->privileged || d->o.allow_host; }
 
-/* One user's own, whose policy is beside its configuration. The system's is the host's, and each peer has one in its
- * home. */
+/* A user's own daemon, with its policy next to its configuration. The system daemon's policy is the host's, and each
+ * peer has one in its home directory. */
 static bool is_own(const struct daemon *d) { return d->home.paths.kind != DAEMON_PATHS_SYSTEM; }
 
 static void placement_args(const struct daemon *d, struct args *a)
@@ -453,14 +454,14 @@ static int run_guard(struct daemon *d, int ready_fd, int resume_fd)
 		.resume_fd = resume_fd,
 	};
 	int status = guard_run(&g);
-	/* What was built ahead leaves with the guard's other children, after the spawner could wait for it. */
+	/* Prebuilt sandboxes exit with the guard's other children; the spawner can no longer reap them. */
 	if (d->placement.base.path[0])
 		cgroup_kill_leftovers(d->placement.base.path, d->tag);
 	daemon_home_clean_up(&d->home);
 	return status;
 }
 
-/* By the guard, which lives as long as the sandboxes do: the audit rules are in its name. */
+/* The guard owns the audit rules, because it lives as long as the sandboxes. */
 static void take_audit(struct daemon *d)
 {
 	struct err e = ERR_INIT;
@@ -475,14 +476,14 @@ static void take_audit(struct daemon *d)
 	snprintf(d->audit.since, sizeof d->audit.since, "0");
 }
 
-/* The same process as before, with another program: everything is there already. */
-static int resume(struct daemon *d)
+/* The same process after an upgrade: everything exists already. */
+static int resume_guard(struct daemon *d)
 {
 	struct err e = ERR_INIT;
 	uint64_t fd;
 	if (options_number("resume", d->o.resume, INT32_MAX, &fd, &e) < 0 ||
 	    daemon_home_open_dirs(&d->home, &d->home_options, &e) < 0)
-		return complain(&e, DAEMON_EXIT_USAGE);
+		return print_error(&e, DAEMON_EXIT_USAGE);
 	snprintf(d->audit.state, sizeof d->audit.state, "%s",
 		 d->o.audit_state ? d->o.audit_state : "it was not asked for");
 	snprintf(d->audit.since, sizeof d->audit.since, "%s", d->o.audit_since ? d->o.audit_since : "0");
@@ -494,43 +495,43 @@ static int resume(struct daemon *d)
 	return run_guard(d, -1, (int)fd);
 }
 
-static int begin(struct daemon *d)
+static int begin_guard(struct daemon *d)
 {
 	struct err e = ERR_INIT;
 	fd_auto int log_fd = -1;
 	int ready_fd = -1;
 	pid_t starter = getpid();
 	if (kernel_check(&e) < 0)
-		return complain(&e, DAEMON_EXIT_KERNEL);
+		return print_error(&e, DAEMON_EXIT_KERNEL);
 	if (daemon_home_lock(&d->home, &d->home_options, &e) < 0 ||
 	    daemon_home_listen(&d->home, &d->home_options, &e) < 0)
-		return complain(&e, 1);
+		return print_error(&e, 1);
 	if (!d->o.foreground) {
 		log_fd = daemon_home_open_log(&d->home, &e);
 		if (log_fd < 0 || daemonize(log_fd, &ready_fd, &e) < 0)
-			return complain(&e, 1);
+			return print_error(&e, 1);
 	}
 	if (daemon_home_write_pid(&d->home, &e) < 0)
-		return complain(&e, 1);
+		return print_error(&e, 1);
 	process_title_set(&d->title, "bailiffd: guard");
 	daemon_home_tag(&d->home, d->tag);
-	placement_take(&d->placement, d->tag, getppid() == starter ? starter : 0); /* it waits in daemonize() */
+	placement_take(&d->placement, d->tag, getppid() == starter ? starter : 0); /* which waits in daemonize() */
 	if (d->privileged)
-		protect();
+		protect_from_oom();
 	take_audit(d);
 	return run_guard(d, ready_fd, -1);
 }
 
-static int restore(struct daemon *d)
+static int restore_home(struct daemon *d)
 {
 	struct err e = ERR_INIT;
 	if (daemon_home_lock(&d->home, &d->home_options, &e) < 0 ||
 	    restore_backup(&d->home, &d->home_options, d->o.restore, &e) < 0)
-		return complain(&e, 1);
+		return print_error(&e, 1);
 	return 0;
 }
 
-static int guard(struct daemon *d)
+static int run_daemon(struct daemon *d)
 {
 	struct err e = ERR_INIT;
 	struct daemon_paths p;
@@ -538,17 +539,17 @@ static int guard(struct daemon *d)
 	d->audit_fd = -1;
 	setup_log("bailiffd guard", &d->o);
 	if (check_rights(d, &e) < 0)
-		return complain(&e, 1);
+		return print_error(&e, 1);
 	if (check_options(d, &e) < 0 || (d->privileged && find_identity(d, &e) < 0) || find_names(d, &p, &e) < 0)
-		return complain(&e, DAEMON_EXIT_USAGE);
+		return print_error(&e, DAEMON_EXIT_USAGE);
 	umask(077);
 	daemon_home_init(&d->home, &p);
 	if (d->o.restore)
-		return restore(d);
-	return d->o.resume ? resume(d) : begin(d);
+		return restore_home(d);
+	return d->o.resume ? resume_guard(d) : begin_guard(d);
 }
 
-/* Whoever started us may have left standard descriptors closed or signals ignored. */
+/* The parent may have left standard descriptors closed or signals ignored. */
 static void clean_inheritance(void)
 {
 	int fd;
@@ -579,12 +580,12 @@ int main(int argc, char **argv)
 	clean_inheritance();
 	process_title_init(&d.title, argc, argv);
 	if (options_parse(argc, argv, &d.o, &e) < 0)
-		return complain(&e, DAEMON_EXIT_USAGE);
+		return print_error(&e, DAEMON_EXIT_USAGE);
 	if (d.o.help) {
 		options_help(stdout);
 		return 0;
 	}
 	if (d.o.version)
 		return print_version(&d.o);
-	return d.o.role ? role(&d.o, &d.title) : guard(&d);
+	return d.o.role ? run_role(&d.o, &d.title) : run_daemon(&d);
 }

@@ -51,7 +51,7 @@ static void find_base(struct cgroup_base *b, const char *tag, pid_t companion)
 		cgroup_base_find(b, 0, true);
 }
 
-/* Tries what the spawner is going to do; with the same rights, so it comes to the same. */
+/* Tries what the spawner will do, with the same privileges and so the same result. */
 static char *describe_limits(const struct cgroup_base *b, const char *tag)
 {
 	struct tree_limiter t;

@@ -2,9 +2,9 @@
 #define BAILIFF_SUPERVISOR_DAEMON_PLACEMENT_H
 
 /*
- * The guard's placement: finds or asks for the cgroup below which the daemon's sandboxes get theirs
- * (sandbox/cgroup_base.h) and moves the guard there, before it starts anything. What came of it, controller by
- * controller, is for get_health and `bailiff doctor`.
+ * The guard's placement: finds or requests the cgroup below which the daemon's sandboxes get theirs
+ * (sandbox/cgroup_base.h) and moves the guard there, before it starts anything. The result, controller by controller,
+ * is for get_health and `bailiff doctor`.
  */
 
 #include "sandbox/cgroup_base.h"
@@ -17,12 +17,12 @@ struct placement {
 /* `companion` as in cgroup_base_find. Takes seconds at most, whatever systemd does. */
 void placement_take(struct placement *ret, const char *tag, pid_t companion);
 
-/* How a placement gets to the daemon's other processes and to its next program: --cgroup-base and so on. NULL = not
+/* How a placement is passed to the daemon's other processes and across an upgrade: --cgroup-base and so on. NULL = not
  * given. */
 struct placement_arguments {
 	const char *base, *why, *fix, *limits;
 };
-/* A daemon that replaced its program is where it was. A program that did not know of placements left no arguments. */
+/* After an upgrade the daemon is still in its cgroup. A version without placements passed no arguments. */
 void placement_resume(struct placement *ret, const struct placement_arguments *a);
 void placement_done(struct placement *p);
 

@@ -17,7 +17,7 @@
 
 #define NEW_SUFFIX ".restoring"
 
-/* The store comes last: a home without one is what an interrupted restore leaves, and that can simply be run again. */
+/* The store comes last: an interrupted restore leaves a home without one, and can simply be repeated. */
 static const char *const folders[] = { "spool", "store" };
 
 static int open_source(const char *from, int *ret, struct err *e)
@@ -35,7 +35,7 @@ static int open_source(const char *from, int *ret, struct err *e)
 	return 0;
 }
 
-/* A flat folder that an interrupted restore left. */
+/* Removes a flat directory that an interrupted restore left. */
 static void remove_leftover(int parent, const char *name)
 {
 	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -76,13 +76,13 @@ static int copy_folder(struct daemon_home *h, const struct daemon_home_options *
 	return 0;
 }
 
-/* Moves what the home has out of the way, and the copies into its place. */
+/* Renames the previous directories and puts the copies into their place. */
 static int swap_folders(struct daemon_home *h, const char *stamp, struct err *e)
 {
 	char from[64], to[64];
 
 	for (size_t i = countof(folders); i-- > 0;) {
-		/* What the daemon's start has just made is empty and goes. */
+		/* An empty directory that this start created is removed. */
 		if (unlinkat(h->state_fd, folders[i], AT_REMOVEDIR) == 0 || errno == ENOENT)
 			continue;
 		snprintf(to, sizeof(to), "%s.before-restore-%s", folders[i], stamp);

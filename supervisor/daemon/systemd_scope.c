@@ -1,7 +1,7 @@
 /*
- * The client of D-Bus is written by hand: it connects, makes four calls and waits for one signal. libsystemd has no
- * static library, which the static build would need; libdbus and libsystemd bring far more code than this into the
- * process that outlives all others.
+ * A hand-written D-Bus client: it connects, makes four calls and waits for one signal. libsystemd has no static
+ * library, which the static build needs; libdbus and libsystemd would bring far more code into the process that
+ * outlives all others.
  *
  * It is strictly sequential, and every wait has a deadline: short while nothing has answered yet, longer once a bus is
  * there.
@@ -27,7 +27,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define STOP_USEC 30000000u /* how long systemd waits for the daemon when it stops the scope: as in bailiff.service */
+#define STOP_USEC 30000000u /* systemd's timeout when it stops the scope: as in bailiff.service */
 #define PRIVATE_END "/systemd/private"
 #define LINE_MAX_BYTES 256
 
@@ -114,7 +114,7 @@ static void set_deadline(struct bus *b, uint64_t timeout_ms)
 
 /* ---- the connection ---- */
 
-/* The peer must be root or ourselves: it is about to be asked to move this process. */
+/* The peer must be root or this user: it is asked to move this process. */
 static int connect_socket(struct bus *b, const char *path, struct err *e)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
@@ -128,7 +128,7 @@ static int connect_socket(struct bus *b, const char *path, struct err *e)
 		return err_sys(e, errno, "connect to %s", path);
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
 		return err_sys(e, errno, "ask who listens on %s", path);
-	/* dbus-daemon binds the system's socket by systemd's hand, which is root. */
+	/* The system's socket is bound by systemd, which is root. */
 	if (peer.uid != 0 && peer.uid != geteuid())
 		return err_set(e, ERR_UNAVAILABLE, "%s belongs to uid %u", path, (unsigned)peer.uid);
 	b->fd = fd_take(&fd);
@@ -189,7 +189,7 @@ static void note_job(struct bus *b, const struct dbus_message *m)
 			dbus_get_str(&r, b->job_result, sizeof b->job_result));
 }
 
-/* Makes the call and waits for its answer. A refusal of the callee is positive, with its name in error->field. */
+/* Makes the call and waits for its reply. An error reply is positive, with its name in e->field. */
 static int call(struct bus *b, const struct dbus_call *c, const struct buf *body, struct dbus_message *ret,
 		struct err *e)
 {
@@ -214,7 +214,7 @@ static int call(struct bus *b, const struct dbus_call *c, const struct buf *body
 	return 1;
 }
 
-/* Until the job of this reply is finished: "done", or what became of it. */
+/* Waits until the job of this reply is finished; anything but "done" is an error. */
 static int finish_job(struct bus *b, const struct dbus_message *reply, const char *unit, struct err *e)
 {
 	char job[sizeof b->job];
@@ -244,7 +244,7 @@ static int open_bus(struct bus *b, const char *socket, struct err *e)
 	if (connect_socket(b, socket, e) < 0 || authenticate(b, e) < 0)
 		return -1;
 	if (n > end && strcmp(socket + n - end, PRIVATE_END) == 0)
-		return 0; /* systemd itself, which has no bus to greet and sends its signals to all */
+		return 0; /* systemd itself: no Hello, and signals without a match */
 	dbus_put_str(&match, MATCH);
 	return call(b, &hello, &none, &m, e) == 0 && call(b, &add_match, &match, &m, e) == 0 &&
 			       call(b, &subscribe, &none, &m, e) == 0
@@ -286,7 +286,7 @@ static void put_scope(struct buf *b, const struct systemd_scope *s)
 	dbus_end_array(b, dbus_put_array(b)); /* no auxiliary units */
 }
 
-/* What an earlier daemon of this home left. It is dead, or this one would not have got the home's lock. */
+/* Stops what an earlier daemon of this home left. That one is dead, or it would have the home's lock. */
 static int stop_old(struct bus *b, const char *name, struct err *e)
 {
 	buf_auto struct buf body = BUF_INIT;
@@ -316,7 +316,7 @@ int systemd_scope_start(const struct systemd_scope *s, struct err *e)
 	struct err first = ERR_INIT;
 	int r = -1;
 	for (size_t i = 0; r < 0 && s->sockets[i]; i++) {
-		struct err *to = i == 0 ? &first : NULL; /* the bus is the one that should be there */
+		struct err *to = i == 0 ? &first : NULL; /* report the error of the bus, which should exist */
 		fd_close(&b.fd);
 		b.serial = 0;
 		r = open_bus(&b, s->sockets[i], to);
@@ -330,7 +330,7 @@ int systemd_scope_start(const struct systemd_scope *s, struct err *e)
 	return r;
 }
 
-/* ---- where systemd is ---- */
+/* ---- sockets ---- */
 
 static bool is_folder_of(const char *path, uid_t uid)
 {

@@ -2,12 +2,11 @@
 #define BAILIFF_SUPERVISOR_DAEMON_SYSTEMD_SCOPE_H
 
 /*
- * A delegated scope from systemd: a cgroup of our own on a machine whose cgroups belong to systemd. The system's
- * manager is asked by root, a user's by that user; neither needs polkit for that, and the calls do not permit it to ask
- * anybody.
+ * A delegated scope from systemd: the daemon's own cgroup on a machine whose cgroups belong to systemd. Root uses the
+ * system's manager, a user the user's own; neither needs polkit, and the calls do not permit interactive authorisation.
  *
- * The scope bears the home's tag, so a later daemon of that home finds what an earlier one left in it, and systemd
- * stops that first. It disappears when its last process does.
+ * The scope is named after the home's tag: a later daemon of that home stops what an earlier one left in it. It
+ * disappears with its last process.
  */
 
 #include <stdint.h>
@@ -19,15 +18,15 @@ struct systemd_scope {
 	const char *const *sockets;  /* NULL-terminated; the first that can be connected to is used */
 	const char *name;            /* "bailiff-….scope" */
 	const char *slice;           /* "system.slice" */
-	pid_t pid;                   /* who moves into it */
-	uint64_t bus_timeout_ms;     /* for each answer of the bus */
-	uint64_t manager_timeout_ms; /* for each answer of systemd, which may be busy on a machine that just boots */
+	pid_t pid;                   /* the process that moves into it */
+	uint64_t bus_timeout_ms;     /* for each reply of the bus */
+	uint64_t manager_timeout_ms; /* for each reply of systemd, which may be busy while the machine boots */
 };
 
 /* Waits until the process is in the scope. ERR_UNAVAILABLE with what the bus or systemd said. */
 int systemd_scope_start(const struct systemd_scope *s, struct err *e);
 
-/* Where systemd is listening, for this uid; the strings are kept until the next call. */
+/* The sockets of systemd for this uid; the strings are valid until the next call. */
 const char *const *systemd_sockets(uid_t uid);
 
 #endif

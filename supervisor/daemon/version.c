@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* As they are now, which may be newer than those it was built with. */
+/* Versions at run time, which may be newer than those at build time. */
 static void write_libraries(struct jw *w)
 {
 	const struct scmp_version *s = seccomp_version();
@@ -42,8 +42,8 @@ static void write_words(struct jw *w, const char *key, char *text)
 	jw_arr_end(w);
 }
 
-/* Controllers of our own cgroup in the v2 tree, and those with a v1 hierarchy: "4:memory:/…"; "name=" is not a
- * controller. */
+/* Controllers of the process's own cgroup in the v2 tree, and those with a v1 hierarchy: "4:memory:/…"; "name=" is not
+ * a controller. */
 static void write_cgroups(struct jw *w)
 {
 	char own[PATH_MAX], path[PATH_MAX + 32], v2[1024] = "", v1[1024] = "", line[PATH_MAX];

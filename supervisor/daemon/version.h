@@ -1,7 +1,7 @@
 #ifndef BAILIFF_SUPERVISOR_DAEMON_VERSION_H
 #define BAILIFF_SUPERVISOR_DAEMON_VERSION_H
 
-/* What `bailiffd --version` says: the build, the libraries that it runs with, and what this kernel offers
+/* `bailiffd --version`: the build, the libraries that it runs with, and the features of this kernel
  * (sandbox/kernel.h). */
 
 struct buf;

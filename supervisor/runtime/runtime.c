@@ -1,6 +1,6 @@
 /*
- * The runtime process: opens the store, takes over what the guard holds, and serves. It is started by the guard with
- * its descriptors in place and without privileges, and may be killed at any moment; the next one goes on.
+ * The runtime process: opens the store, takes over the guard's descriptors, and serves. The guard starts it without
+ * privileges and with its descriptors in place. It may be killed at any moment; the next one continues.
  */
 
 #include "supervisor/runtime/runtime.h"
@@ -48,10 +48,10 @@
 struct runtime {
 	const struct runtime_options *o;
 	struct config config;
-	int files[GUARD_FILES]; /* as the guard opened them; −1 = not there */
+	int files[GUARD_FILES]; /* opened by the guard; −1 = does not exist */
 	struct policy_files policy;
 	struct private_paths private_paths;
-	char *webhook; /* bailiff-webhook; NULL = it is not there */
+	char *webhook; /* bailiff-webhook; NULL = not installed */
 	struct event_base *base;
 	struct store *store;
 	struct engine *engine;
@@ -81,7 +81,7 @@ static int config_load(struct runtime *r, struct err *e)
 		return err_set(e, ERR_INVALID, "the configuration is larger than 1 MiB");
 	if (config_parse(text, (size_t)n, &r->config, e) == 0)
 		return 0;
-	/* The key that is at fault belongs to the message: a log line has no fields. */
+	/* Put the key into the message: a log line has no fields. */
 	char key[ERR_FIELD_MAX];
 	snprintf(key, sizeof key, "%s", e->field);
 	return key[0] ? err_wrap(e, "configuration: %s", key) : err_wrap(e, "configuration");
@@ -103,10 +103,10 @@ static void on_folded(void *ctx, const struct store_verdict *v, const struct err
 {
 	*(int *)ctx = e ? -1 : 1;
 	if (e)
-		log_error("fold the log again: %s", e->message);
+		log_error("rebuild the read models: %s", e->message);
 }
 
-/* Models that an earlier program made with other folds are made anew, before anybody reads one. */
+/* Read models of another version are rebuilt before anything reads one. */
 static int store_renew(struct runtime *r, struct err *e)
 {
 	buf_auto struct buf version = BUF_INIT;
@@ -117,7 +117,7 @@ static int store_renew(struct runtime *r, struct err *e)
 	if (known == 0 && strcmp(buf_cstr(&version), VIEW_VERSION) == 0)
 		return 0;
 	if (!store_is_new(r->store)) {
-		log_info("the read models are of another version: folding the log again");
+		log_info("the read models have another version: rebuilding them from the log");
 		store_rebuild(r->store, on_folded, &done);
 		while (!done) {
 			struct pollfd p = { .fd = store_dispatch_fd(r->store), .events = POLLIN };
@@ -126,7 +126,7 @@ static int store_renew(struct runtime *r, struct err *e)
 			store_dispatch(r->store);
 		}
 		if (done < 0)
-			return err_set(e, ERR_UNAVAILABLE, "the read models cannot be made anew");
+			return err_set(e, ERR_UNAVAILABLE, "the read models cannot be rebuilt");
 	}
 	struct store_batch *b = store_batch_new(r->store);
 	store_batch_meta(b, META_VIEWS, VIEW_VERSION, strlen(VIEW_VERSION));
@@ -149,8 +149,7 @@ static int store_start(struct runtime *r, struct err *e)
 		.project_speculative = view_project_speculative,
 		.schema_version = r->config.schema_version,
 	};
-	/* The home's lock keeps everyone out but the runtime of a guard that was killed: that one is dying, so wait for
-	 * it. */
+	/* Apart from this runtime only that of a killed guard can have the store open: it is about to exit, so wait. */
 	for (unsigned ms = 0; store_open(&o, &r->store, e) < 0; ms += STORE_LOOK_MS) {
 		if (e->code != ERR_CONFLICT || ms >= STORE_WAIT_MS)
 			return err_wrap(e, "open the store");
@@ -180,7 +179,7 @@ static void on_stop(void *ctx)
 	struct runtime *r = ctx;
 
 	r->stop_wanted = true;
-	if (r->stopping || !r->control) /* before it serves: runtime_main comes back to it */
+	if (r->stopping || !r->control) /* not serving yet: runtime_main checks again */
 		return;
 	r->stopping = true;
 	log_info("stopping");
@@ -197,7 +196,7 @@ static void on_reload(void *ctx, const int files[GUARD_FILES])
 	rule_writer_on_reload(&r->rule_writer);
 }
 
-/* Before anything else is opened: a file that is not there leaves its number free. */
+/* Before anything else is opened: the number of a missing file is free. */
 static void find_files(struct runtime *r)
 {
 	static const int places[GUARD_FILES] = { [GUARD_FILE_CONFIG] = GUARD_FD_CONFIG,
@@ -208,7 +207,7 @@ static void find_files(struct runtime *r)
 		r->files[i] = fcntl(places[i], F_GETFD) < 0 ? -1 : places[i];
 }
 
-/* A daemon that a command started by itself leaves when nobody has needed it for a while. */
+/* A daemon that a command started automatically exits after being idle for a while. */
 static void on_idle_check(evutil_socket_t fd, short what, void *ctx)
 {
 	struct runtime *r = ctx;
@@ -236,7 +235,7 @@ static void on_pruned(void *ctx, const struct retention_result *n, const struct 
 	if (!r->engine || r->stopping) /* the store is being closed; the next start prunes */
 		return;
 	if (e)
-		engine_warn(r->engine, "retention_failed", "look at the disk; it is tried again within the hour",
+		engine_warn(r->engine, "retention_failed", "check the disk; the next attempt is within an hour",
 			    "old events could not be pruned: %s", e->message);
 	else if (n->events || n->outputs || n->sessions)
 		log_info("retention: %llu events, %llu outputs and %llu sessions removed",
@@ -263,7 +262,7 @@ static void on_retention(evutil_socket_t fd, short what, void *ctx)
 
 /* ---- set-up ---- */
 
-/* Installed where bailiff-tool is. */
+/* Installed next to bailiff-tool. */
 static void find_webhook(struct runtime *r)
 {
 	const char *tool = r->o->tool_program, *slash = tool ? strrchr(tool, '/') : NULL;
@@ -286,7 +285,7 @@ static int sees_path(const char *path)
 	return errno == ENOENT || errno == ENOTDIR ? 0 : -1;
 }
 
-static bool audit_is_ours(const struct runtime *r) { return strcmp(r->o->audit_state, "on") == 0; }
+static bool audit_is_on(const struct runtime *r) { return strcmp(r->o->audit_state, "on") == 0; }
 
 static void engine_start(struct runtime *r)
 {
@@ -319,8 +318,8 @@ static void engine_start(struct runtime *r)
 		.webhook_program = r->webhook,
 		.boot_id = boot,
 		.owner_uid = r->o->owner_uid,
-		.violations = audit_is_ours(r),
-		/* another user's file system could block the runtime of all */
+		.violations = audit_is_on(r),
+		/* another user's file system could block the runtime for all */
 		.sees_path = r->o->privileged ? NULL : sees_path,
 		.violations_since_ns = r->o->audit_since_ns,
 		.secrets = r->private_paths.path,
@@ -332,23 +331,23 @@ static void engine_start(struct runtime *r)
 	r->host.engine = r->engine;
 }
 
-/* Nobody is told again and again what is so by choice. */
+/* No warning about a choice. */
 static void warn_of_audit(struct runtime *r)
 {
-	if (!audit_is_ours(r) && r->o->privileged && strncmp(r->o->audit_state, "switched off", 12) != 0)
+	if (!audit_is_on(r) && r->o->privileged && strncmp(r->o->audit_state, "switched off", 12) != 0)
 		engine_warn(r->engine, "violations_unavailable",
 			    "bailiffd --audit off accepts that; bailiff doctor shows what is enforced",
 			    "denials by the kernel are only guessed from the output of commands: %s",
 			    r->o->audit_state);
 }
 
-/* How denials are learnt. The proxy and the resolver report exactly in any case. */
+/* Where denials are read from. The proxy and the resolver always report exactly. */
 static void violation_sources(const struct runtime *r, struct jw *w)
 {
 	static const char *const exact[] = { "proxy", "resolver", "audit", "landlock", "seccomp" }, *const guessed[] = {
 		"proxy", "resolver", "output"
 	};
-	bool on = audit_is_ours(r);
+	bool on = audit_is_on(r);
 
 	jw_kstr(w, "confidence", on ? "exact" : "hint");
 	jw_karr(w, "sources");
@@ -368,7 +367,7 @@ static void violation_sources(const struct runtime *r, struct jw *w)
 			"host gets exact denials");
 }
 
-static void health(void *ctx, struct buf *members)
+static void write_health(void *ctx, struct buf *members)
 {
 	const struct runtime *r = ((const struct host_ports *)ctx)->ctx;
 	struct jw w = jw_on(members);
@@ -380,14 +379,14 @@ static void health(void *ctx, struct buf *members)
 	jw_kstr(&w, "spawner", spawn_link_state(&r->host.spawner));
 	jw_kstr(&w, "proxy", proxy_link_state(&r->host.proxy));
 	jw_kobj(&w, "violations");
-	jw_kstr(&w, "state", audit_is_ours(r) ? "enforced" : "unavailable");
+	jw_kstr(&w, "state", audit_is_on(r) ? "enforced" : "unavailable");
 	jw_kstr(&w, "source", "audit");
 	violation_sources(r, &w);
 	jw_obj_end(&w);
 }
 
-/* What root authorised must be noted before it may take its leave (root_grant.h). */
-static bool holds_root_back(void *host, int client)
+/* Root gets its reply once the spawner has recorded what it authorised (root_grant.h). */
+static bool delays_root_reply(void *host, int client)
 {
 	const struct host_ports *w = host;
 
@@ -413,9 +412,9 @@ static void control_start(struct runtime *r)
 		.config = &r->config,
 		.listen_fd = GUARD_FD_LISTEN,
 		.ctx = &r->host,
-		.holds_root_back = holds_root_back,
+		.delays_root_reply = delays_root_reply,
 		.started_real_us = clock_real_us(),
-		.health = health,
+		.health = write_health,
 		.audit_state = r->o->audit_state,
 		.limits = r->o->limits,
 	};
@@ -450,7 +449,7 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 	if (!r->base)
 		return err_set(e, ERR_INTERNAL, "no event loop");
 	host_ports_init(&r->host, r->base, r->store, GUARD_FD_LINK, GUARD_FD_PEER, GUARD_FD_SPOOL,
-			audit_is_ours(r) ? GUARD_FD_AUDIT : -1);
+			audit_is_on(r) ? GUARD_FD_AUDIT : -1);
 	proxy_link_configure(&r->host.proxy, &r->config);
 	r->host.stop = on_stop;
 	r->host.reload = on_reload;
@@ -458,8 +457,7 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 	private_paths_init(&r->private_paths, r->o->run_dir, r->o->state_dir, r->o->config_dir);
 	for (size_t i = 0; i < r->config.nsecret_paths; i++)
 		if (private_paths_add(&r->private_paths, r->config.secret_paths[i]) < 0)
-			return err_set(e, ERR_INVALID, "config.json: secretPaths: there is no room for more than %zu",
-				       i);
+			return err_set(e, ERR_INVALID, "config.json: secretPaths: at most %zu paths", i);
 	engine_start(r);
 	workspace_policies_init(&r->workspaces, r->base, r->engine, &r->host.spawner, &r->policy, !r->o->policy_file);
 	r->host.workspaces = &r->workspaces;
@@ -496,7 +494,7 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 	return 0;
 }
 
-/* The store is stopped first: with a disk that fails it has callbacks left, and every one of them belongs to what is
+/* The store is stopped first: with a failing disk it has callbacks left, and all of them refer to objects that are
  * freed here. */
 static void runtime_tear_down(struct runtime *r)
 {
@@ -531,8 +529,8 @@ static void runtime_tear_down(struct runtime *r)
 		event_base_free(r->base);
 }
 
-/* What no restart can mend: the guard must not try again and again. */
-static bool is_hopeless(const struct err *e)
+/* Errors that a restart cannot fix: the guard must not retry. */
+static bool is_permanent(const struct err *e)
 {
 	return e->code == ERR_INVALID || e->code == ERR_CORRUPT || e->code == ERR_CONFLICT || e->code == ERR_STATE;
 }
@@ -545,18 +543,17 @@ int runtime_main(const struct runtime_options *o)
 	find_files(&r);
 	signal(SIGPIPE, SIG_IGN);
 	fd_raise_nofile();
-	/* What one command took of the heap the next one needs: asking the kernel for it each time costs more than it
-	 * holds. */
+	/* Keep freed memory for the next command: returning it to the kernel each time costs more than it saves. */
 	mallopt(M_TRIM_THRESHOLD, HEAP_KEPT);
 	mallopt(M_TOP_PAD, HEAP_KEPT / 2);
 	if (runtime_set_up(&r, &e) < 0) {
 		log_error("%s", e.message);
-		return is_hopeless(&e) ? GUARD_EXIT_CONFIG : 1;
+		return is_permanent(&e) ? GUARD_EXIT_CONFIG : 1;
 	}
 	guard_link_ready(&r.host.guard, r.config.stop_grace_ms);
 	if (r.stop_wanted)
 		on_stop(&r);
-	/* Without a loop nothing can be brought to its end here: another runtime takes over. */
+	/* Without a loop nothing can be shut down properly: another runtime takes over. */
 	if (loop_run(r.base) < 0 || !event_base_got_exit(r.base))
 		return 1;
 	runtime_tear_down(&r);
