@@ -6,6 +6,7 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/channel/channel.h"
+#include "runtime/engine/work/peer_task.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_channel.h"
 #include "supervisor/control/call.h"

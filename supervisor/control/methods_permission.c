@@ -9,8 +9,8 @@
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
+#include "runtime/engine/call/tool_call.h"
 #include "runtime/engine/process/start_spec.h"
-#include "runtime/engine/tool/tool.h"
 #include "supervisor/control/control.h"
 #include "supervisor/host/config.h"
 

@@ -13,6 +13,7 @@
 #include "runtime/engine/model/routing_facts.h"
 #include "runtime/engine/turn/history.h"
 #include "runtime/engine/work/job.h"
+#include "runtime/engine/work/peer_task.h"
 #include "runtime/engine/work/subagent.h"
 #include "runtime/engine/work/task.h"
 

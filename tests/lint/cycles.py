@@ -20,9 +20,13 @@ RECURSIVE_PARSERS = [
 ]
 # Circles of the past that are being untied: files in circles, by the folder of the first. A number only goes down; 0 goes away.
 OLD_FILES = {
-    "runtime/engine/action": 58,
+    "runtime/engine/call": 2,
+    "runtime/engine/process": 12,
+    "runtime/engine/session": 2,
+    "runtime/engine/turn": 7,
+    "runtime/engine/work": 15,
 }
-OLD_FOLDERS = 19
+OLD_FOLDERS = 2
 
 
 def symbols():

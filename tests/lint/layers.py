@@ -11,7 +11,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BASE = ["runtime/base"]
 LOOP = ["runtime/loop"]
 # The modules of the engine, from the bottom to the top.
-ENGINE = ["runtime/engine/" + m for m in ("core", "session", "policy", "process", "action", "hook", "permission", "start", "tool", "turn", "work", "model", "channel")]
+ENGINE = ["runtime/engine/" + m for m in ("core", "policy", "session", "tool", "process", "action", "hook", "permission", "start", "call", "turn", "work", "model", "channel")] + ["runtime/engine"]
 # Layer: the folders it may include from, besides itself. A path that ends in .h allows just that header (plain data).
 ALLOWED = {
     "runtime/base": [],
@@ -48,8 +48,8 @@ ALLOWED = {
     "supervisor/daemon": BASE + LOOP + ["runtime/store", "sandbox", "supervisor/guard", "supervisor/spawner", "supervisor/proxy", "supervisor/runtime",
                                  "supervisor/common"],
 }
-for module in ENGINE:
-    ALLOWED[module] = ENGINE + BASE + ["runtime/event", "runtime/store", "runtime/view", "policy", "sandbox/plan.h", "sandbox/profile.h", "sandbox/host_rule.h",
+for at, module in enumerate(ENGINE):
+    ALLOWED[module] = ENGINE[:at] + BASE + ["runtime/event", "runtime/store", "runtime/view", "policy", "sandbox/plan.h", "sandbox/profile.h", "sandbox/host_rule.h",
                                        "sandbox/status.h", "sandbox/userns.h", "sandbox/workspace.h", "sandbox/violation.h", "sandbox/output_hint.h",
                                        "sandbox/change_list.h", "sandbox/autorun.h", "sandbox/autorun_report.h"]
 # The privileged and the unparsing parts stay small: none of these may reach them even through system headers.

@@ -1,41 +1,33 @@
 #include "runtime/engine/action/action.h"
-#include "runtime/engine/channel/channel.h"
 
 #include "runtime/base/clock.h"
 #include "runtime/base/json_schema.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/core/transaction.h"
-#include "runtime/engine/permission/permission_private.h"
+#include "runtime/engine/session/session.h"
 #include "runtime/engine/session/session_scope.h"
-#include "runtime/engine/turn/turn.h"
-#include "runtime/engine/work/task_action.h"
+#include "runtime/engine/session/turn_read.h"
+#include "runtime/view/view.h"
 
 #include <jansson.h>
 
-#define DECISIONS_MAX 16u
-#define OPEN_MAX 100u /* of one turn */
-#define PROMPT_MAX 16384u
+struct action_state {
+	uint64_t next_ns; /* when deadlines are to be checked next; UINT64_MAX = never */
+};
 
-#define ACTION_KIND(NAME, name, ops) extern const struct action_kind_ops ops;
-#include "runtime/engine/action/action_kinds.def"
-#undef ACTION_KIND
-
-static const struct {
-	const char *name;
-	const struct action_kind_ops *ops;
-} kinds[ACTION_KIND_COUNT] = {
-#define ACTION_KIND(NAME, name, ops) [ACTION_KIND_##NAME] = { name, &(ops) },
+static const char *const names[ACTION_KIND_COUNT] = {
+#define ACTION_KIND(NAME, name) [ACTION_KIND_##NAME] = name,
 #include "runtime/engine/action/action_kinds.def"
 #undef ACTION_KIND
 };
 
-static const struct action_kind_ops *ops_of(const struct action_doc *d)
+static const struct action_kind_ops *ops_of(const struct engine *g, const struct action_doc *d)
 {
 	for (int i = ACTION_KIND_NONE + 1; i < ACTION_KIND_COUNT; i++)
-		if (strcmp(kinds[i].name, d->kind) == 0)
-			return kinds[i].ops;
+		if (strcmp(names[i], d->kind) == 0)
+			return g->modules->action_kinds[i];
 	return NULL;
 }
 
@@ -51,8 +43,8 @@ static void watch_deadline(struct engine *g, uint64_t expires_us)
 	uint64_t real = g->o.ports->real_us(g->o.host);
 	uint64_t at = engine_now(g) + (expires_us > real ? (expires_us - real) * 1000 : 0);
 
-	if (at < g->next_action_ns)
-		g->next_action_ns = at;
+	if (at < g->actions->next_ns)
+		g->actions->next_ns = at;
 	engine_wake(g, at);
 }
 
@@ -77,7 +69,7 @@ static int required_fact(struct engine *g, const struct action_spec *s, const ch
 				     .trace = s->trace_id,
 				     .request = s->request_id };
 	return EMIT(action_required, b, scope, .envelope.status = "pending", .actionType = s->action_type,
-		    .kind = kinds[s->kind].name, .prompt = s->prompt, .schema = json_from_text(s->schema_json),
+		    .kind = names[s->kind], .prompt = s->prompt, .schema = json_from_text(s->schema_json),
 		    .decisions = json_from_text(s->decisions_json ? s->decisions_json : "[\"allow\",\"deny\"]"),
 		    .scope = json_from_text(s->scope_json), .policy = json_from_text(s->policy_json),
 		    .continuation = json_from_text(s->continuation_json),
@@ -107,9 +99,10 @@ int action_open(struct engine *g, const struct action_spec *s, struct store_batc
 	const char *waiting = view_action_waiting(jval_of(type.data, type.len));
 	if (s->turn_id && turn_read(g, turn, &text, &t, e) == 0 && t.startedAt && !turn_doc_ended(&t))
 		thread_status_fact(g, s->uid, s->session_id, thread, waiting, "action_required", b);
-	if (s->task_id)
-		task_on_action(g, s->task_id, id, waiting, true, b);
-	channel_action_opened(g, b, s->uid, s->session_id, thread, turn, id, s->prompt ? s->prompt : s->action_type);
+	fact_added(g, EVENT_ACTION_REQUIRED,
+		   &(struct action_opened_notice){
+			   .spec = s, .action_id = id, .thread_id = thread, .turn_id = turn, .waiting = waiting },
+		   b);
 	snprintf(ret_id, ID_ROOM, "%s", id);
 	return 0;
 }
@@ -126,10 +119,10 @@ static void over(struct engine *g, const char *action_id)
 	if (action_read(g, action_id, &text, &d, &e) != 0)
 		return;
 	snprintf(turn, sizeof turn, "%s", d.turnId);
-	const struct action_kind_ops *ops = ops_of(&d);
+	const struct action_kind_ops *ops = ops_of(g, &d);
 	if (ops && ops->over)
 		ops->over(g, action_id);
-	turn_step(g, turn);
+	fact_committed(g, EVENT_ACTION_RESOLVED, turn);
 }
 
 static void resolved_fact(const struct action_outcome *o, const char *request_id, struct store_batch *b)
@@ -166,15 +159,12 @@ static void thread_goes_on(struct engine *g, const struct action_doc *a, struct 
 void action_resolve(struct transaction *tx, const struct action_outcome *o)
 {
 	struct engine *g = tx->engine;
-	const struct action_kind_ops *ops = ops_of(o->action);
+	const struct action_kind_ops *ops = ops_of(g, o->action);
 
 	resolved_fact(o, tx->caller.request_id, tx->batch);
 	thread_goes_on(g, o->action, tx->batch);
-	if (o->action->taskId[0])
-		task_on_action(g, o->action->taskId, o->action->actionId, NULL, false, tx->batch);
-	const struct action_doc *a = o->action;
-	channel_action_resolved(g, tx->batch, (uint32_t)a->uid, a->sessionId, a->threadId, a->turnId, a->actionId,
-				o->decision, o->source, &tx->caller);
+	fact_added(g, EVENT_ACTION_RESOLVED, &(struct action_resolved_notice){ .outcome = o, .caller = &tx->caller },
+		   tx->batch);
 	if (ops && ops->resolved)
 		ops->resolved(g, o, tx->batch);
 	transaction_after_commit(tx, over, o->action->actionId);
@@ -223,7 +213,7 @@ static int check_unchanged(const struct action_answer *r, const struct action_do
 	return 0;
 }
 
-static bool means_refuse(const char *decision)
+bool action_means_refuse(const char *decision)
 {
 	static const char *const words[] = { "deny", "reject", "decline", "cancel" };
 
@@ -241,7 +231,7 @@ static int check_payload(const struct action_answer *r, const struct action_doc 
 	json_auto_t *payload = r->response_json ? json_loads(r->response_json, JSON_DECODE_ANY, NULL) : json_object();
 	char field[ERR_FIELD_MAX];
 
-	if (a->schema.type != JT_OBJECT || (!r->response_json && means_refuse(r->decision)))
+	if (a->schema.type != JT_OBJECT || (!r->response_json && action_means_refuse(r->decision)))
 		return 0;
 	if (!schema || !payload)
 		return err_set(e, ERR_CORRUPT, "the schema of action '%s' cannot be read", a->actionId);
@@ -268,7 +258,8 @@ static int check_answer(struct engine *g, const struct action_answer *r, const s
 	if (strcmp(a->status, "pending") != 0)
 		return err_set(e, ERR_CONFLICT, "action '%s' has been answered already: %s (%s)", a->actionId,
 			       a->decision, a->status);
-	if (permission_is_persisting(g, a->actionId))
+	const struct action_kind_ops *ops = ops_of(g, a);
+	if (ops && ops->is_persisting && ops->is_persisting(g, a->actionId))
 		return err_set(e, ERR_CONFLICT, "action '%s' is being answered", a->actionId);
 	return check_decision(a, r->decision, e) < 0 || check_unchanged(r, a, e) < 0 ? -1 : check_payload(r, a, e);
 }
@@ -280,8 +271,8 @@ void engine_respond_action(struct engine *g, const struct action_answer *r, cons
 	struct action_doc a;
 	struct err e = ERR_INIT;
 
-	if (check_answer(g, r, c, &text, &a, &e) == 0 && lasts(r, &a) && !r->kept_file &&
-	    permission_persist(g, &a, r, means_allow(r->decision), c, fn, ctx, &e) == 0)
+	if (check_answer(g, r, c, &text, &a, &e) == 0 && lasts(r, &a) && !r->kept_file && ops_of(g, &a)->persist &&
+	    ops_of(g, &a)->persist(g, &a, r, means_allow(r->decision), c, fn, ctx, &e) == 0)
 		return; /* it comes back here when the rule is written */
 	struct transaction *tx = transaction_new(g, c, fn, ctx);
 	if (e.code) {
@@ -313,140 +304,11 @@ void engine_respond_action(struct engine *g, const struct action_answer *r, cons
 	transaction_commit(tx);
 }
 
-/* ---- request_action ---- */
-
-static int check_schema(const char *json, json_t *unchecked, struct err *e)
-{
-	json_auto_t *schema = json ? json_loads(json, 0, NULL) : NULL;
-	char field[ERR_FIELD_MAX];
-
-	if (!json || json_schema_verify(schema, unchecked, e) == 0)
-		return 0;
-	snprintf(field, sizeof field, "schema%s%.50s", e->field[0] ? "." : "", e->field);
-	memcpy(e->field, field, sizeof field);
-	return -1;
-}
-
 /* Whoever asks must not be the one who answers: what an agent may have decided without a person is no. */
-static bool may_decide_alone(enum engine_role role, const char *decision)
+bool action_may_decide_alone(enum engine_role role, const char *decision)
 {
 	return role == ROLE_OPERATOR || strcmp(decision, "deny") == 0;
 }
-
-static int check_request(const struct action_request *r, const struct caller *c, struct err *e)
-{
-	json_error_t at;
-	json_t *list = r->decisions_json ? json_loads(r->decisions_json, 0, &at) : NULL;
-	bool has_default = !r->default_decision || !list;
-	const json_t *v;
-	size_t i;
-
-	if (r->prompt && strlen(r->prompt) > PROMPT_MAX)
-		err_field(e, "prompt", "must have at most %u bytes", PROMPT_MAX);
-	if (list && (json_array_size(list) < 1 || json_array_size(list) > DECISIONS_MAX))
-		err_field(e, "decisions", "must have 1 to %u words", DECISIONS_MAX);
-	json_array_foreach (list, i, v)
-		has_default |= !r->default_decision || strcmp(json_string_value(v), r->default_decision) == 0;
-	if (!e->code && !has_default && strcmp(r->default_decision, "deny") != 0)
-		err_field(e, "defaultDecision", "must be one of decisions, or deny");
-	if (!e->code && r->default_decision && !may_decide_alone(c->role, r->default_decision)) {
-		err_set(e, ERR_NOT_ALLOWED,
-			"defaultDecision: an agent cannot have its own question answered with '%.64s' when nobody "
-			"does; only with deny",
-			r->default_decision);
-		snprintf(e->field, sizeof e->field, "defaultDecision");
-	}
-	json_decref(list);
-	return e->code ? -1 : 0;
-}
-
-void engine_request_action(struct engine *g, const struct action_request *r, const struct caller *c, engine_reply_fn fn,
-			   void *ctx)
-{
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
-	json_auto_t *unchecked = json_array();
-	const json_t *word;
-	size_t i;
-	buf_auto struct buf text = BUF_INIT;
-	char id[ID_ROOM], session[ID_ROOM] = "";
-	struct turn_doc t;
-	struct err e = ERR_INIT;
-	struct action_spec s = {
-		.kind = ACTION_KIND_REQUEST,
-		.action_type = r->action_type,
-		.prompt = r->prompt,
-		.schema_json = r->schema_json,
-		.decisions_json = r->decisions_json,
-		.timeout_ms = r->timeout_ms,
-		.default_decision = r->default_decision,
-		.task_id = r->task_id,
-		.trace_id = c->trace_id,
-		.request_id = c->request_id,
-		.by = requester_of(c),
-		.uid = c->uid,
-	};
-
-	if (check_request(r, c, &e) < 0 || check_schema(r->schema_json, unchecked, &e) < 0) {
-		transaction_reject(tx, &e);
-		return;
-	}
-	if (r->turn_id && turn_open_of_caller(g, r->turn_id, c, &text, &t, &e) == 0) {
-		s.uid = (uint32_t)t.uid;
-		s.session_id = t.sessionId;
-		s.thread_id = t.threadId;
-		s.turn_id = t.turnId;
-		if (t.openActions != VIEW_ABSENT && t.openActions >= OPEN_MAX)
-			err_set(&e, ERR_EXHAUSTED, "turn '%s' waits for %u answers already", t.turnId, OPEN_MAX);
-	} else if (!e.code && !r->turn_id && r->task_id && task_session(g, r->task_id, c, session, &e) == 0) {
-		s.session_id = session;
-	} else if (!e.code) {
-		err_field(&e, "turnId", "missing; give turnId or taskId");
-	}
-	if (e.code || action_open(g, &s, tx->batch, id, &e) < 0) {
-		transaction_reject(tx, &e);
-		return;
-	}
-	jw_kstr(&tx->w, "actionId", id);
-	jw_kstr(&tx->w, "status", "pending");
-	if (json_array_size(unchecked)) {
-		jw_karr(&tx->w, "uncheckedKeywords");
-		json_array_foreach (unchecked, i, word)
-			jw_str(&tx->w, json_string_value(word));
-		jw_arr_end(&tx->w);
-	}
-	transaction_commit(tx);
-}
-
-/*
- * A request of a client: whoever asked sees action.resolved and acts on it. Nobody does for a turn that the loop runs,
- * so there a no ends the turn, in the same commit: otherwise its next part would begin as if the answer had been yes.
- */
-static void request_resolved(struct engine *g, const struct action_outcome *o, struct store_batch *b)
-{
-	buf_auto struct buf message = BUF_INIT;
-
-	if (strcmp(o->status, "cancelled") == 0 || !means_refuse(o->decision))
-		return;
-	buf_printf(&message, "%s (%.60s)%s%.200s",
-		   strcmp(o->status, "timed_out") == 0 ? "nobody answered in time" : "the answer was no", o->decision,
-		   o->note ? ": " : "", o->note ? o->note : "");
-	turn_denied_fact(g, o->action->turnId, message.data, &o->by, b);
-}
-
-static void request_over(struct engine *g, const char *action_id)
-{
-	buf_auto struct buf text = BUF_INIT;
-	struct action_doc a;
-	struct err e = ERR_INIT;
-	char turn[ID_ROOM];
-
-	if (action_read(g, action_id, &text, &a, &e) != 0)
-		return;
-	snprintf(turn, sizeof turn, "%s", a.turnId);
-	turn_stop_decided(g, turn);
-}
-
-const struct action_kind_ops action_request_ops = { .resolved = request_resolved, .over = request_over };
 
 /* ---- the end of the work that asked, and of the time ---- */
 
@@ -496,7 +358,7 @@ bool action_of_call(struct engine *g, const char *turn_id, const char *call_id, 
 	list_actions(g, VIEW_TURN_OPEN_ACTION, prefix, &l);
 	for (size_t i = 0; i < l.count && !found; i++)
 		found = action_read(g, l.ids[i], text, ret, &e) == 0 &&
-			strcmp(ret->kind, kinds[ACTION_KIND_TOOL].name) == 0 && strcmp(ret->toolCallId, call_id) == 0;
+			strcmp(ret->kind, names[ACTION_KIND_TOOL]) == 0 && strcmp(ret->toolCallId, call_id) == 0;
 	free(l.ids);
 	return found;
 }
@@ -554,8 +416,9 @@ static void expire(struct engine *g, const char *id)
 	struct transaction *tx = transaction_new_internal(g);
 	const enum engine_role role = jval_is_str(jval_get(a.requestedBy, "role"), "operator") ? ROLE_OPERATOR
 											       : ROLE_AGENT;
-	const char *decision = a.defaultDecision[0] && may_decide_alone(role, a.defaultDecision) ? a.defaultDecision
-												 : "deny";
+	const char *decision = a.defaultDecision[0] && action_may_decide_alone(role, a.defaultDecision)
+				       ? a.defaultDecision
+				       : "deny";
 	const struct action_outcome o = { .action = &a,
 					  .decision = decision,
 					  .status = "timed_out",
@@ -579,23 +442,23 @@ uint64_t action_tick(struct engine *g, uint64_t now)
 	uint64_t next = 0;
 	struct err e = ERR_INIT;
 
-	if (now < g->next_action_ns)
-		return g->next_action_ns;
+	if (now < g->actions->next_ns)
+		return g->actions->next_ns;
 	view_order_key(g->o.ports->real_us(g->o.host), below);
 	due.below = below;
 	list_actions(g, VIEW_TIMED_ACTION, NULL, &due);
 	for (size_t i = 0; i < due.count; i++)
 		expire(g, due.ids[i]);
 	free(due.ids);
-	g->next_action_ns = UINT64_MAX;
+	g->actions->next_ns = UINT64_MAX;
 	if (store_model_scan_speculative(g->o.store, VIEW_TIMED_ACTION, NULL, first_due, &next, &e) == 0 && next)
 		watch_deadline(g, next);
-	return g->next_action_ns;
+	return g->actions->next_ns;
 }
 
 void action_recover(struct engine *g)
 {
-	g->next_action_ns = 0;
+	g->actions->next_ns = 0;
 	engine_wake(g, engine_now(g));
 }
 
@@ -608,3 +471,11 @@ void action_list_open(struct engine *g, struct jw *w)
 		jw_str(w, l.ids[i]);
 	free(l.ids);
 }
+
+void action_init(struct engine *g)
+{
+	g->actions = mem_zalloc(1, sizeof *g->actions);
+	g->actions->next_ns = UINT64_MAX;
+}
+
+void action_done(struct engine *g) { free(g->actions); }

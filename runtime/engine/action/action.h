@@ -11,7 +11,7 @@
  */
 
 #include "runtime/engine/core/engine.h"
-#include "runtime/engine/process/process.h"
+#include "runtime/engine/core/reply.h"
 #include "runtime/view/view_documents.h"
 
 struct transaction;
@@ -19,7 +19,7 @@ struct store_batch;
 
 enum action_kind {
 	ACTION_KIND_NONE,
-#define ACTION_KIND(NAME, name, ops) ACTION_KIND_##NAME,
+#define ACTION_KIND(NAME, name) ACTION_KIND_##NAME,
 #include "runtime/engine/action/action_kinds.def"
 #undef ACTION_KIND
 	ACTION_KIND_COUNT
@@ -54,12 +54,38 @@ struct action_outcome {
 	struct requester by;
 };
 
+/* Operations of a kind, from the module that asks such questions. Each may be NULL. */
 struct action_kind_ops {
+	/*
+	 * The answer is to last (scope always): 0 = it is given, through engine_respond_action again, when that is
+	 * done. −1 with e: it cannot last.
+	 */
+	int (*persist)(struct engine *g, const struct action_doc *d, const struct action_answer *r, bool allow,
+		       const struct caller *c, engine_reply_fn fn, void *ctx, struct err *e);
+	bool (*is_persisting)(struct engine *g, const char *action_id);
 	/* Facts beside action.resolved. May be NULL. */
 	void (*resolved)(struct engine *g, const struct action_outcome *o, struct store_batch *b);
 	/* That is durable; the action's document tells how it was answered. May be NULL. */
 	void (*over)(struct engine *g, const char *action_id);
 };
+
+/* action.required was added (subject of its reactions). Ids may be NULL where the spec has none. */
+struct action_opened_notice {
+	const struct action_spec *spec;
+	const char *action_id, *thread_id, *turn_id;
+	const char *waiting; /* the status of what waits for it */
+};
+/* action.resolved was added. */
+struct action_resolved_notice {
+	const struct action_outcome *outcome;
+	const struct caller *caller;
+};
+
+void action_init(struct engine *g);
+void action_done(struct engine *g);
+bool action_means_refuse(const char *decision);
+/* Whether a question of this role may be answered with this decision without a person. */
+bool action_may_decide_alone(enum engine_role role, const char *decision);
 
 /*
  * Writes action.required (and that the turn's thread waits). −1 with e when something of it is too long. The id is made

@@ -4,9 +4,12 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/action/action.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/core/ref.h"
 #include "runtime/engine/core/transaction.h"
+#include "runtime/engine/session/session.h"
+#include "runtime/engine/work/peer_task.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_channel.h"
 
@@ -17,7 +20,11 @@
 #define TOKEN_TEXT (2 * TOKEN_BYTES + 1)
 #define MISSED_BEATS 3u
 
-/* What is known of a channel only while this runtime runs. Kept by channel id in g->channels. */
+struct channel_state {
+	struct strmap live; /* id → struct channel_live */
+};
+
+/* What is known of a channel only while this runtime runs. Kept by channel id in g->channels->live. */
 struct channel_live {
 	uint64_t connection;   /* that it is bound to; 0 = none */
 	uint64_t heartbeat_ms; /* 0 = none */
@@ -27,11 +34,11 @@ struct channel_live {
 
 static struct channel_live *live_of(struct engine *g, const char *id)
 {
-	struct channel_live *l = strmap_get(&g->channels, id);
+	struct channel_live *l = strmap_get(&g->channels->live, id);
 
 	if (!l) {
 		l = mem_zalloc(1, sizeof *l);
-		strmap_put(&g->channels, id, l);
+		strmap_put(&g->channels->live, id, l);
 	}
 	return l;
 }
@@ -44,7 +51,7 @@ static void live_seen(struct engine *g, struct channel_live *l)
 		engine_wake(g, l->seen_ns + MISSED_BEATS * l->heartbeat_ms * 1000000ull);
 }
 
-static void live_forget(struct engine *g, const char *id) { free(strmap_del(&g->channels, id)); }
+static void live_forget(struct engine *g, const char *id) { free(strmap_del(&g->channels->live, id)); }
 
 static void make_token(char text[TOKEN_TEXT], char hash[HASH_SHA256_TEXT])
 {
@@ -225,7 +232,7 @@ void engine_reconnect_channel(struct engine *g, const char *channel_id, uint64_t
 static void disconnected_fact(struct engine *g, struct store_batch *b, const struct channel_doc *doc,
 			      const char *reason, const char *request_id)
 {
-	const struct channel_live *l = strmap_get(&g->channels, doc->channelId);
+	const struct channel_live *l = strmap_get(&g->channels->live, doc->channelId);
 
 	EMIT(channel_disconnected, b, channel_scope(doc, request_id), .envelope.status = "disconnected",
 	     .reason = reason, .lastSeenAt = l ? l->seen_us : doc->lastSeenAt,
@@ -309,10 +316,10 @@ static uint64_t drop_found(struct engine *g, struct found *f, void (*fn)(void *,
 			   const char *reason)
 {
 	f->next = UINT64_MAX;
-	if (!g->channels.count)
+	if (!g->channels->live.count)
 		return UINT64_MAX;
-	f->ids = mem_zalloc(g->channels.count, ID_ROOM);
-	strmap_each(&g->channels, fn, f);
+	f->ids = mem_zalloc(g->channels->live.count, ID_ROOM);
+	strmap_each(&g->channels->live, fn, f);
 	for (size_t i = 0; i < f->count; i++)
 		drop_channel(g, f->ids[i], reason);
 	free(f->ids);
@@ -383,7 +390,7 @@ void engine_ack_events(struct engine *g, const char *channel_id, uint64_t sequen
 		transaction_reject(tx, &e);
 		return;
 	}
-	struct channel_live *l = strmap_get(&g->channels, channel_id);
+	struct channel_live *l = strmap_get(&g->channels->live, channel_id);
 	uint64_t acked = view_channel_acked(g->o.store, channel_id);
 	if (l && l->acked > acked)
 		acked = l->acked; /* not committed yet */
@@ -431,7 +438,7 @@ void engine_send_channel_message(struct engine *g, const struct channel_message_
 	EMIT(channel_message, tx->batch, channel_scope(&doc, c->request_id), .direction = m->direction, .kind = m->kind,
 	     .bytes = opt_int(strlen(m->text)), .preview = body.shown, .messageRef = none_if_empty(body.ref),
 	     .by = json_requester(&by));
-	struct channel_live *l = strmap_get(&g->channels, m->channel_id);
+	struct channel_live *l = strmap_get(&g->channels->live, m->channel_id);
 	if (l)
 		live_seen(g, l);
 	jw_kstr(&tx->w, "channelId", m->channel_id);
@@ -490,17 +497,19 @@ static void bridge_key(const char *action_id, char key[ID_ROOM + 24])
 	snprintf(key, ID_ROOM + 24, "channel.action.%s", action_id);
 }
 
-void channel_action_opened(struct engine *g, struct store_batch *b, uint32_t uid, const char *session_id,
-			   const char *thread_id, const char *turn_id, const char *action_id, const char *about)
+void channel_on_action_required(struct engine *g, const void *subject, struct store_batch *b)
 {
+	const struct action_opened_notice *o = subject;
+	const char *session_id = o->spec->session_id, *action_id = o->action_id;
+	const char *about = o->spec->prompt ? o->spec->prompt : o->spec->action_type;
 	char channel[ID_ROOM], key[ID_ROOM + 24];
 
 	if (!bridge_of(g, session_id, channel))
 		return;
-	const struct scope s = { .uid = uid,
+	const struct scope s = { .uid = o->spec->uid,
 				 .session = session_id,
-				 .thread = thread_id,
-				 .turn = turn_id,
+				 .thread = o->thread_id,
+				 .turn = o->turn_id,
 				 .channel = channel,
 				 .action = action_id };
 	EMIT(channel_permission_forwarded, b, s, .peer = JSON_OBJECT(channel_peer, .channelId = channel),
@@ -509,10 +518,12 @@ void channel_action_opened(struct engine *g, struct store_batch *b, uint32_t uid
 	store_batch_meta(b, key, channel, strlen(channel));
 }
 
-void channel_action_resolved(struct engine *g, struct store_batch *b, uint32_t uid, const char *session_id,
-			     const char *thread_id, const char *turn_id, const char *action_id, const char *decision,
-			     const char *source, const struct caller *by)
+void channel_on_action_resolved(struct engine *g, const void *subject, struct store_batch *b)
 {
+	const struct action_outcome *o = ((const struct action_resolved_notice *)subject)->outcome;
+	const struct caller *by = ((const struct action_resolved_notice *)subject)->caller;
+	const struct action_doc *a = o->action;
+	const char *action_id = a->actionId, *decision = o->decision, *source = o->source;
 	char key[ID_ROOM + 24];
 	buf_auto struct buf channel = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -521,12 +532,23 @@ void channel_action_resolved(struct engine *g, struct store_batch *b, uint32_t u
 	if (store_meta_get(g->o.store, key, &channel, &e) != 0)
 		return; /* it was never forwarded */
 	bool there = by && by->channel_id && strcmp(by->channel_id, buf_cstr(&channel)) == 0;
-	const struct scope s = { .uid = uid,
-				 .session = session_id,
-				 .thread = thread_id,
-				 .turn = turn_id,
+	const struct scope s = { .uid = (uint32_t)a->uid,
+				 .session = a->sessionId,
+				 .thread = a->threadId,
+				 .turn = a->turnId,
 				 .channel = buf_cstr(&channel),
 				 .action = action_id };
 	EMIT(channel_permission_returned, b, s, .decidedBy = there ? "peer" : "local", .outcome = decision,
 	     .source = source, .channelScoped = opt_bool(there));
+}
+
+void channel_init(struct engine *g) { g->channels = mem_zalloc(1, sizeof *g->channels); }
+
+static void free_live(void *ctx, const char *id, void *value) { free(value); }
+
+void channel_done(struct engine *g)
+{
+	strmap_each(&g->channels->live, free_live, NULL);
+	strmap_done(&g->channels->live);
+	free(g->channels);
 }

@@ -42,17 +42,8 @@ void engine_send_channel_message(struct engine *g, const struct channel_message_
 
 /* The parameters are those of the methods' rows. */
 struct json_t;
-void engine_link_peer_task(struct engine *g, const struct json_t *params, const struct caller *c, engine_reply_fn fn,
-			   void *ctx);
-void engine_update_peer_task(struct engine *g, const struct json_t *params, const struct caller *c, engine_reply_fn fn,
-			     void *ctx);
 
 struct store_batch;
-/* Its channel is gone: peers' tasks that were under way are unreachable until somebody tells of them again. */
-void peer_tasks_unreachable(struct engine *g, const char *channel_id, struct store_batch *b);
-
-/* A peer's task that this one is linked to has not ended, as far as is known; its remote id. */
-bool peer_task_open(struct engine *g, const char *task_id, char ret_remote[ID_ROOM]);
 
 /* After a restart: channels that were bound to a connection are disconnected. */
 void channel_recover(struct engine *g);
@@ -64,10 +55,10 @@ void channel_client_disconnected(struct engine *g, uint64_t connection);
  * "permissions"), channel.permission_forwarded. It was resolved: channel.permission_returned, saying which side
  * decided.
  */
-void channel_action_opened(struct engine *g, struct store_batch *b, uint32_t uid, const char *session_id,
-			   const char *thread_id, const char *turn_id, const char *action_id, const char *about);
-void channel_action_resolved(struct engine *g, struct store_batch *b, uint32_t uid, const char *session_id,
-			     const char *thread_id, const char *turn_id, const char *action_id, const char *decision,
-			     const char *source, const struct caller *by);
+void channel_on_action_required(struct engine *g, const void *subject, struct store_batch *b);
+void channel_on_action_resolved(struct engine *g, const void *subject, struct store_batch *b);
+
+void channel_init(struct engine *g);
+void channel_done(struct engine *g);
 
 #endif

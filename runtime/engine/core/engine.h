@@ -66,6 +66,14 @@ struct sandbox_request {
 			  */
 };
 
+/* A person's answer, for a start that waited for it. */
+struct start_approval {
+	const char *action_id, *binding, *scope;
+	const char *session_id, *thread_id, *turn_id;
+	bool owns_turn;
+	uint64_t connection; /* whose client it ends with; 0 = none */
+};
+
 struct start_request {
 	const char *const *argv; /* argc > 0, or command_line */
 	size_t argc;
@@ -91,7 +99,7 @@ struct start_request {
 	const char *tool_host;                 /* … and of this, or NULL */
 	const char *tool_runner;               /* who would do it instead of us, in a dry run; or NULL */
 	const char *stdin_text;                /* all of its input, when it is known from the start; NULL = it is not */
-	const struct start_approval *approval; /* it waited for a person, who allowed it (permission.h) */
+	const struct start_approval *approval; /* it waited for a person, who allowed it */
 	const struct start_hooked *hooked;     /* it waited for hooks, which have answered (hook.h) */
 };
 

@@ -1,6 +1,6 @@
 /* Writing facts: one place where drafts get their ids and payloads. */
 
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
@@ -110,23 +110,4 @@ void fact_snapshot(struct engine *g, struct store_batch *b, const struct scope *
 
 	EMIT(snapshot_updated, b, s, .kind = task ? "task_snapshot" : "thread_read_model",
 	     .atSequence = store_last_sequence(g->o.store));
-}
-
-struct scope process_scope(const struct process *p)
-{
-	return (struct scope){ .uid = p->uid,
-			       .session = p->session_id,
-			       .thread = p->thread_id,
-			       .turn = p->turn_id,
-			       .process = p->id,
-			       .task = p->task_id,
-			       .tool_call = p->tool_call_id,
-			       .run = p->run_id,
-			       .attempt = p->attempt_id,
-			       .step = p->step_id,
-			       .job = p->job_id,
-			       .job_item = p->job_item_id,
-			       .subagent = p->subagent_id,
-			       .request = p->start.request_id,
-			       .trace = p->trace_id };
 }

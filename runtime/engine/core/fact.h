@@ -1,5 +1,5 @@
-#ifndef BAILIFF_ENGINE_CORE_FACT_H
-#define BAILIFF_ENGINE_CORE_FACT_H
+#ifndef BAILIFF_ENGINE_FACT_H
+#define BAILIFF_ENGINE_FACT_H
 
 /*
  * Facts: events that are added to a batch and exist once it is committed. Each type has its emitter:
@@ -14,7 +14,6 @@
 #include <jansson.h>
 
 struct engine;
-struct process;
 struct process_limits;
 struct requester;
 struct store_batch;
@@ -32,8 +31,6 @@ int fact_emit(struct store_batch *b, const struct scope *s, enum event_type type
 #define EMIT(name, b, scope, ...) emit_##name(b, scope, &(const struct name){ __VA_ARGS__ })
 
 static inline const char *none_if_empty(const char *s) { return s && *s ? s : NULL; }
-
-struct scope process_scope(const struct process *p);
 
 struct json_value json_from_tree(const json_t *v); /* NULL and null are absent */
 /* An array of the ids. */

@@ -2,7 +2,7 @@
 
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 
 void ref_store(struct store_batch *b, const struct ref_owner *o, const void *p, size_t n, char ret_ref[ID_TEXT_MAX])
 {

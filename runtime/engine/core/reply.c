@@ -1,8 +1,15 @@
 /* Answers that are owed to clients, and how those of idempotent requests are remembered. */
 
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/reply.h"
 
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
+#include "runtime/store/store.h"
+
+#include <fcntl.h>
 
 void reply_copy(struct pending_reply *r, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
@@ -69,4 +76,29 @@ void reply_error_record(const struct err *e, const char *data, size_t len, struc
 	w.need_comma = true;
 	jw_obj_end(&w);
 	jw_obj_end(&w);
+}
+
+void caller_copy(struct caller *ret, const struct caller *c)
+{
+	*ret = *c;
+	ret->request_id = mem_strdup(c->request_id);
+	ret->trace_id = mem_strdup(c->trace_id);
+	ret->span_id = mem_strdup(c->span_id);
+	ret->channel_id = mem_strdup(c->channel_id);
+	ret->idem_key = mem_strdup(c->idem_key);
+	ret->idem_method = mem_strdup(c->idem_method);
+	ret->peer_fd = c->peer_fd < 0 ? -1 : fcntl(c->peer_fd, F_DUPFD_CLOEXEC, 3);
+}
+
+static void free_text(const char *s) { free((void *)(uintptr_t)s); }
+
+void caller_done(struct caller *c)
+{
+	free_text(c->request_id);
+	free_text(c->trace_id);
+	free_text(c->span_id);
+	free_text(c->channel_id);
+	free_text(c->idem_key);
+	free_text(c->idem_method);
+	fd_close(&c->peer_fd);
 }

@@ -2,7 +2,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 
 static struct transaction *make_transaction(struct engine *g)
 {

@@ -19,7 +19,7 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
-#include "runtime/engine/process/process.h"
+#include "runtime/engine/core/reply.h"
 
 struct caller;
 struct engine;

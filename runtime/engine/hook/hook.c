@@ -4,12 +4,13 @@
 
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/core/ref.h"
 #include "runtime/engine/core/transaction.h"
 #include "runtime/engine/hook/hook_http.h"
-#include "runtime/engine/permission/permission_private.h"
-#include "runtime/engine/process/sandbox_setup.h"
+#include "runtime/engine/policy/policy_lookup.h"
+#include "runtime/engine/policy/sandbox_setup.h"
+#include "runtime/engine/process/process.h"
 
 #include <signal.h>
 
@@ -288,7 +289,7 @@ static void warn_open(struct engine *g, const struct hook_doc *d, const char *wh
 
 static void hook_over(struct engine *g, const char *id)
 {
-	struct hook_run *r = strmap_get(&g->hook_runs, id);
+	struct hook_run *r = strmap_get(&g->hook->runs, id);
 
 	if (!r || r->over)
 		return;
@@ -298,7 +299,7 @@ static void hook_over(struct engine *g, const char *id)
 
 static void hook_refused(struct engine *g, const char *id, const struct err *e, const char *data, unsigned long len)
 {
-	struct hook_run *r = strmap_get(&g->hook_runs, id);
+	struct hook_run *r = strmap_get(&g->hook->runs, id);
 	buf_auto struct buf text = BUF_INIT;
 	struct hook_doc d;
 
@@ -353,7 +354,7 @@ static bool read_stream(struct process *p, int stream, size_t most, struct buf *
 
 static void hook_output(struct process *p, struct store_batch *b)
 {
-	struct hook_run *r = strmap_get(&p->engine->hook_runs, p->owner_id);
+	struct hook_run *r = strmap_get(&p->engine->hook->runs, p->owner_id);
 	const struct requester by = p->by;
 
 	if (p->state > PROCESS_RUNNING)
@@ -404,7 +405,7 @@ static void answer_of(struct process *p, const struct process_outcome *o, enum h
 static void hook_ended(struct process *p, const struct process_outcome *o, struct store_batch *b)
 {
 	struct engine *g = p->engine;
-	struct hook_run *r = strmap_get(&g->hook_runs, p->owner_id);
+	struct hook_run *r = strmap_get(&g->hook->runs, p->owner_id);
 	buf_auto struct buf text = BUF_INIT;
 	struct hook_answer a;
 	struct hook_doc d;
@@ -437,11 +438,11 @@ const struct process_owner_ops hook_owner = {
 };
 
 /* Hooks that have said that nobody shall wait: their groups go on. */
-void hook_tick(struct engine *g)
+uint64_t hook_tick(struct engine *g, uint64_t now)
 {
 	struct hook_group *group, *next;
 
-	for (group = TAILQ_FIRST(&g->hook_groups); group; group = next) {
+	for (group = TAILQ_FIRST(&g->hook->groups); group; group = next) {
 		bool waits = group->open > 0;
 
 		next = TAILQ_NEXT(group, link);
@@ -449,21 +450,27 @@ void hook_tick(struct engine *g)
 			waits |= hook_run_waits(&group->run[i]);
 		if (!waits && !group->settled) {
 			hook_group_select(group);
-			next = TAILQ_FIRST(&g->hook_groups); /* whatever that has done to the list */
+			next = TAILQ_FIRST(&g->hook->groups); /* whatever that has done to the list */
 		}
 	}
+	return UINT64_MAX;
+}
+
+void hook_init(struct engine *g)
+{
+	g->hook = mem_zalloc(1, sizeof *g->hook);
+	TAILQ_INIT(&g->hook->groups);
 }
 
 void hook_done(struct engine *g)
 {
 	struct hook_group *group;
 
-	while ((group = TAILQ_FIRST(&g->hook_groups))) {
+	while ((group = TAILQ_FIRST(&g->hook->groups))) {
 		if (group->then && group->drop && !group->settled)
 			group->drop(group->ctx);
 		hook_group_free(group);
 	}
-	strmap_done(&g->prompts);
-	strmap_done(&g->stops);
-	strmap_done(&g->hook_runs);
+	strmap_done(&g->hook->runs);
+	free(g->hook);
 }

@@ -13,8 +13,9 @@
  *   hook_input.c   what they read: the conventions' JSON
  *   hook_start.c   before a process: pre_tool_use, permission_request
  *   hook_after.c   after it: post_tool_use, post_tool_failure
- *   hook_call.c    before and after calls that a client does
- *   hook_turn.c    session_start, user_prompt_submit, stop, post_sampling
+ *   hook_session.c session_start
+ *
+ * Hooks of calls that a client does are in call/tool_hooks.c, those of turns in turn/turn_hooks.c.
  *
  * A start that waits for hooks is a process in state WAITING of which the log knows its session, its turn and the hooks
  * that run. Nothing of it was judged, so after a crash nothing of it may run: hook_recover ends it as denied, except
@@ -104,6 +105,12 @@ struct hook_group {
 	void (*drop)(void *ctx); /* `then` will not be called */
 };
 
+/* State of the module hook/. */
+struct hook_state {
+	TAILQ_HEAD(, hook_group) groups; /* under way */
+	struct strmap runs;              /* process id → struct hook_run */
+};
+
 /* hook.started of each goes into `b`, which the caller submits before hook_group_go. */
 struct hook_group *hook_group_new(struct engine *g, const struct hook_subject *s, const struct policy_hook *const *list,
 				  size_t n, struct store_batch *b);
@@ -131,7 +138,8 @@ void hooks_wait(struct engine *g, const char *cwd, const struct requester *by, h
 bool hooks_are_at(const struct policy_hooks *hooks, enum hook_point point);
 void hook_failed_fact(struct engine *g, const struct hook_doc *d, const char *category, const char *message,
 		      struct store_batch *b);
-void hook_tick(struct engine *g);
+void hook_init(struct engine *g);
+uint64_t hook_tick(struct engine *g, uint64_t now);
 void hook_finish_due(struct engine *g);
 void hook_recover(struct engine *g);
 void hook_done(struct engine *g);
@@ -186,57 +194,18 @@ void hook_wait_free(struct hook_wait *w);
 /* hook_after.c: hooks that look at a process which has ended; NULL = there are none. The caller lets them go. */
 struct hook_group *hook_after(struct process *p, const struct policy_hooks *hooks);
 void hook_on_reply(struct hook_group *group);
-
-/* hook_call.c: of a call that somebody else does, on its way to its verdict */
-struct hook_call {
-	struct hook_group *group;   /* under way */
-	struct hook_reply *said[2]; /* before it, and instead of a person */
-	size_t nsaid[2];
-	struct hook_result sum[2];
-	bool asked[2];
-	const struct hook_reply *fresh; /* has just rewritten it */
-	char *updated_ref;              /* or NULL */
-	void (*go)(struct engine *g, void *ctx);
-	void *ctx;
-};
-struct hook_call_use {
-	const struct turn_doc *turn;
-	const char *tool, *call_id, *cwd;
-	const json_t *arguments;
+/* A hook said `continue: false` after the step (subject of hook.completed). */
+struct hook_stop_notice {
+	const char *turn_id;
 	const struct requester *by;
-	int mode;
-	const struct policy_hooks *hooks;
-	const struct rules_query *use;
+	const char *reason;
 };
-/* Are there hooks to ask which have not been? Then hook_call_go lets them run, and calls `go` when they have answered.
- */
-bool hook_call_prepare(struct engine *g, struct hook_call *h, enum hook_point point, const struct hook_call_use *u);
-void hook_call_run(struct hook_call *h, void (*go)(struct engine *g, void *ctx), void *ctx);
-/* What they have made of the arguments, once; NULL = nothing. New reference. */
-json_t *hook_call_rewritten(struct hook_call *h, const char *tool, const json_t *arguments);
-void hook_call_done(struct hook_call *h);
-/* It has ended, durably: hooks look at that, then tool_call_over. */
-void hook_call_ended(struct engine *g, const char *call_id);
 
-/* hook_turn.c */
-struct hook_after_session {
-	void (*fn)(void *ctx);
-	void *ctx;
-};
-/* `after` (copied) is called when they have answered, at once if there are none; or NULL. */
-void hook_session_started(struct engine *g, const char *session_id, uint32_t uid, const struct requester *by,
-			  const char *cwd, const struct hook_after_session *after);
-void hook_sampled(struct engine *g, const char *turn_id, const char *payload, size_t len);
-/*
- * A turn with text is about to begin; turn.submitted is in the transaction's batch or before it. True: hooks look at it
- * first. The transaction is committed then and its reply given later, with turn.started or turn.failed.
- */
-bool hook_prompt(struct engine *g, const struct turn_doc *t, const json_t *input, struct transaction *tx);
-/* The turn that hooks look at before it begins there, or NULL. */
-const char *hook_prompt_turn(const struct engine *g, const char *thread_id);
-/* A turn is about to end well. True: hooks are asked first; its end, or the refusal of `tx` (its client's; NULL = the
- * loop's), follows. */
-struct turn_end;
-bool hook_stop(struct engine *g, const struct turn_doc *t, const struct turn_end *end, struct transaction *tx);
+/* hook_session.c: session_start. The reaction to session.created (struct session_created_notice). */
+void hook_on_session_created(struct engine *g, const void *subject);
+/* Hooks at this point, of those that are known; none while the daemon stops. */
+size_t hook_select(struct engine *g, const struct policy_hooks *hooks, enum hook_point point, const char *name,
+		   const struct policy_hook *list[HOOKS_SELECTED_MAX]);
+#define HOOK_NOWHERE "/tmp" /* where hooks run when the work has no directory of its own: the sandbox's private one */
 
 #endif

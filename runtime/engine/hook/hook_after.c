@@ -12,11 +12,11 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
-#include "runtime/engine/core/engine_private.h"
-#include "runtime/engine/permission/permission_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/policy/policy_lookup.h"
-#include "runtime/engine/tool/tool.h"
-#include "runtime/engine/turn/turn.h"
+#include "runtime/engine/process/process.h"
+#include "runtime/engine/session/session.h"
+#include "runtime/engine/session/tool_call_read.h"
 
 #define RESPONSE_BYTES 30000u
 #define ANSWER_MAX (256u << 10)
@@ -312,5 +312,6 @@ void hook_on_reply(struct hook_group *group)
 		return;
 	snprintf(reason, sizeof reason, "hook %.100s: %.300s", sum.stopper->ref.text,
 		 sum.stopper->answer.reason ? sum.stopper->answer.reason : "continue: false");
-	turn_cancel(group->engine, group->turn_id, &group->by, reason);
+	fact_committed(group->engine, EVENT_HOOK_COMPLETED,
+		       &(struct hook_stop_notice){ .turn_id = group->turn_id, .by = &group->by, .reason = reason });
 }

@@ -4,9 +4,9 @@
 
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/hook/hook_http.h"
-#include "runtime/engine/permission/permission_private.h"
+#include "runtime/engine/policy/policy_lookup.h"
 
 #define INPUT_PREVIEW 256u
 
@@ -122,7 +122,7 @@ static void run_add(struct hook_group *group, const struct hook_subject *s, cons
 		tell_where(r, h);
 	id_make(ID_KIND_PROCESS, r->process_id);
 	started_fact(group, r, s, b);
-	strmap_put(&group->engine->hook_runs, r->process_id, r);
+	strmap_put(&group->engine->hook->runs, r->process_id, r);
 }
 
 static void take_inputs(struct hook_group *group, const struct hook_subject *s, size_t nhooks)
@@ -161,7 +161,7 @@ struct hook_group *hook_group_new(struct engine *g, const struct hook_subject *s
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < group->ninputs; k++)
 			run_add(group, s, list[i], group->input[k], b);
-	TAILQ_INSERT_TAIL(&g->hook_groups, group, link);
+	TAILQ_INSERT_TAIL(&g->hook->groups, group, link);
 	return group;
 }
 
@@ -169,11 +169,11 @@ void hook_group_free(struct hook_group *group)
 {
 	struct engine *g = group->engine;
 
-	TAILQ_REMOVE(&g->hook_groups, group, link);
+	TAILQ_REMOVE(&g->hook->groups, group, link);
 	for (size_t i = 0; i < group->count; i++) {
 		struct hook_run *r = &group->run[i];
 
-		strmap_del(&g->hook_runs, r->process_id);
+		strmap_del(&g->hook->runs, r->process_id);
 		hook_ref_done(&r->said->ref);
 		hook_answer_done(&r->said->answer);
 		free(r->command);

@@ -9,7 +9,7 @@
 #include "runtime/engine/hook/hook.h"
 
 #include "runtime/base/mem.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/policy/policy_lookup.h"
 
 struct hook_lookup_wait {

@@ -3,9 +3,9 @@
 #include "runtime/engine/hook/hook.h"
 
 #include "runtime/base/log.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/core/transaction.h"
-#include "runtime/engine/turn/turn.h"
+#include "runtime/engine/process/process.h"
 #include "runtime/view/view_ids.h"
 
 #include <signal.h>
@@ -78,66 +78,15 @@ static void recover_hook(struct engine *g, const char *id)
 	}
 }
 
-struct work_count {
-	const char *turn_id;
-	size_t count;
-};
-
-static void count_work(void *ctx, const char *id, void *value)
-{
-	const struct process *p = value;
-	struct work_count *w = ctx;
-
-	w->count += p->owner != OWNER_HOOK && strcmp(p->turn_id, w->turn_id) == 0;
-}
-
-static bool has_work(struct engine *g, const struct turn_doc *t)
-{
-	struct work_count w = { .turn_id = t->turnId };
-
-	strmap_each(&g->processes, count_work, &w);
-	return w.count || (t->openCalls != VIEW_ABSENT && t->openCalls);
-}
-
-/* A turn that began with a process which waited for hooks, and of which nothing is there. */
-static void recover_turn(struct engine *g, const char *turn_id)
-{
-	const struct turn_end begun = { .status = "failed",
-					.category = "permission",
-					.retryable = true,
-					.message = "the runtime was restarted while hooks looked at it" };
-	buf_auto struct buf text = BUF_INIT;
-	struct turn_doc t;
-	struct err e = ERR_INIT;
-	struct turn_queue q;
-	bool queued = false;
-
-	if (turn_read(g, turn_id, &text, &t, &e) != 0 || turn_doc_ended(&t) || has_work(g, &t) ||
-	    jval_is_str(t.source, "system"))
-		return;
-	if (!t.startedAt && turn_queue_read(g, t.threadId, &q, &e) == 0)
-		for (size_t i = 0; i < q.count; i++)
-			queued |= strcmp(q.ids[i], turn_id) == 0;
-	if (queued || (t.startedAt && !jval_is_str(t.source, "process")))
-		return;
-	struct transaction *own = transaction_new_internal(g);
-	turn_end_facts(g, &t, &begun, own);
-	transaction_after_commit(own, turn_thread_free, t.threadId);
-	transaction_commit(own);
-}
-
 void hook_recover(struct engine *g)
 {
-	view_ids_auto struct view_ids hooks = VIEW_IDS_INIT, turns = VIEW_IDS_INIT;
-	const struct view_ids_query live = { .kind = VIEW_HOOK, .prefix = "", .max = RECOVER_MAX },
-				    open = { .kind = VIEW_LIVE_TURN, .prefix = "", .max = RECOVER_MAX };
+	view_ids_auto struct view_ids hooks = VIEW_IDS_INIT;
+	const struct view_ids_query live = { .kind = VIEW_HOOK, .prefix = "", .max = RECOVER_MAX };
 	struct err e = ERR_INIT;
 
 	store_flush(g->o.store);
-	if (view_ids(g->o.store, &live, &hooks, NULL, &e) < 0 || view_ids(g->o.store, &open, &turns, NULL, &e) < 0)
+	if (view_ids(g->o.store, &live, &hooks, NULL, &e) < 0)
 		log_error("look for hooks that ran: %s", e.message);
 	for (size_t i = 0; i < hooks.n; i++)
 		recover_hook(g, hooks.id[i]);
-	for (size_t i = 0; i < turns.n; i++)
-		recover_turn(g, turns.id[i]);
 }

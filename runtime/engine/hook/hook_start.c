@@ -9,14 +9,15 @@
 
 #include "policy/command_text.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/core/ref.h"
 #include "runtime/engine/core/transaction.h"
-#include "runtime/engine/permission/permission.h"
-#include "runtime/engine/process/sandbox_setup.h"
-#include "runtime/engine/start/pending_start.h"
+#include "runtime/engine/policy/sandbox_setup.h"
+#include "runtime/engine/process/pending_start.h"
+#include "runtime/engine/process/process.h"
+#include "runtime/engine/session/session.h"
+#include "runtime/engine/session/tool_call_read.h"
 #include "runtime/engine/tool/tool.h"
-#include "runtime/engine/turn/turn.h"
 
 enum { BEFORE, INSTEAD, STAGES };
 
@@ -240,14 +241,14 @@ void hook_defer_start(struct process *p, const struct start_request *r, const st
 	copy.hooked = NULL;
 	if (r->hooked)
 		steal_said(r->hooked->wait, w);
-	session_facts(p, b);
+	process_session_facts(p, b);
 	const bool new_session = p->makes_session && !p->hooked;
 	p->hooked = true;
 	p->state = PROCESS_WAITING;
 	w->hold = pending_start_new(g, &copy, c, NULL, NULL, &e);
 	if (!w->hold) {
 		store_submit(g->o.store, b, 0, NULL, NULL);
-		permission_fail(p, &e);
+		p->wait_ops->fail(p, &e);
 		return;
 	}
 	struct hook_texts texts;
@@ -257,7 +258,9 @@ void hook_defer_start(struct process *p, const struct start_request *r, const st
 	hook_texts_done(&texts);
 	store_submit(g->o.store, b, 0, NULL, NULL);
 	if (new_session)
-		hook_session_started(g, p->session_id, p->uid, &p->by, p->cwd, NULL);
+		hook_on_session_created(
+			g, &(struct session_created_notice){
+				   .session_id = p->session_id, .uid = p->uid, .by = &p->by, .cwd = p->cwd });
 	hook_group_run(w->group, on_answered, w);
 }
 
@@ -367,7 +370,7 @@ static int rewrite(struct hook_wait *w, const struct hook_reply *by, struct star
 	return 0;
 }
 
-static void nobody(void *ctx, const struct err *e, const char *json, size_t len) {}
+static void ignore_reply(void *ctx, const struct err *e, const char *json, size_t len) {}
 
 static void start_again(struct hook_wait *w, struct start_request *r)
 {
@@ -388,7 +391,7 @@ static void start_again(struct hook_wait *w, struct start_request *r)
 					   .updated_ref = w->updated_ref };
 	r->hooked = &w->hooked;
 	r->process_id = w->process_id;
-	engine_start_process(g, r, &w->hold->caller, nobody, NULL); /* which frees the wait when it is over */
+	process_start(g, r, &w->hold->caller, ignore_reply, NULL); /* which frees the wait when it is over */
 }
 
 static void on_answered(struct hook_group *group, void *ctx)
@@ -406,10 +409,10 @@ static void on_answered(struct hook_group *group, void *ctx)
 		hook_result_of(w->said[i], w->nsaid[i], &w->sum[i]);
 	const struct hook_result *sum = &w->sum[stage];
 	if (w->cancelled) {
-		permission_drop(p, w->cancelled);
+		p->wait_ops->drop(p, w->cancelled);
 		hook_wait_free(w);
 	} else if (sum->rewriter && sum->verdict != HOOK_SAYS_DENY && rewrite(w, sum->rewriter, r, &e) < 0) {
-		permission_fail(p, &e);
+		p->wait_ops->fail(p, &e);
 		hook_wait_free(w);
 	} else {
 		start_again(w, r);

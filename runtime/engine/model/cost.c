@@ -3,7 +3,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/core/transaction.h"
 #include "runtime/engine/model/routing_facts.h"
 #include "runtime/view/view.h"
@@ -447,38 +447,6 @@ void routing_model_completed(struct engine *g, struct store_batch *b, const stru
 		return;
 	budget_facts(g, &s, b, micro, g->o.ports->real_us(g->o.host), pending);
 	cost_fact(&s, b, &r, micro, basis);
-}
-
-static bool list_request(void *ctx, const char *key, size_t key_len, const char *json, size_t len)
-{
-	const char *slash = memchr(key, '/', key_len);
-	struct buf *list = ctx;
-
-	if (slash)
-		buf_printf(list, "%.*s\n", (int)(key + key_len - slash - 1), slash + 1); /* ids have no ends of lines */
-	return true;
-}
-
-void routing_close_requests(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id,
-			    const char *turn_id, struct store_batch *b)
-{
-	mem_auto char *prefix = mem_printf("%s/", turn_id);
-	buf_auto struct buf list = BUF_INIT;
-	struct err e = ERR_INIT;
-	char *next = NULL;
-
-	if (store_model_scan_speculative(g->o.store, VIEW_TURN_OPEN_REQUEST, prefix, list_request, &list, &e) < 0)
-		log_error("look for open model requests: %s", e.message);
-	mem_auto char *ids = mem_strdup(buf_cstr(&list));
-	for (char *id = strtok_r(ids, "\n", &next); id; id = strtok_r(NULL, "\n", &next)) {
-		const struct scope s = {
-			.uid = uid, .session = session_id, .thread = thread_id, .turn = turn_id, .model_request = id
-		};
-
-		EMIT(model_failed, b, s, .envelope = { .status = "cancelled", .status_reason = "the turn ended first" },
-		     .category = "cancelled", .message = "the turn ended before an answer was reported",
-		     .retryable = OPT_BOOL_FALSE);
-	}
 }
 
 /* ---- costs that clients bring as events ---- */

@@ -2,7 +2,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/core/transaction.h"
 #include "runtime/engine/model/cost.h"
 #include "runtime/engine/work/task_private.h"

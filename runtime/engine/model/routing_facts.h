@@ -55,8 +55,5 @@ struct store_batch;
 int routing_check_model_event(struct engine *g, const struct emit_event *events, size_t i, struct err *e);
 void routing_model_completed(struct engine *g, struct store_batch *b, const struct emit_event *events, size_t i,
 			     uint32_t uid, struct cost_pending *pending);
-/* The turn ends: requests to models that nobody has ended are over with it. */
-void routing_close_requests(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id,
-			    const char *turn_id, struct store_batch *b);
 
 #endif

@@ -6,15 +6,15 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/hook/hook.h"
 #include "runtime/engine/permission/permission_private.h"
 #include "runtime/engine/policy/policy_lookup.h"
+#include "runtime/engine/policy/sandbox_setup.h"
 #include "runtime/engine/policy/session_rules.h"
 #include "runtime/engine/process/exec_overrides.h"
-#include "runtime/engine/process/sandbox_setup.h"
+#include "runtime/engine/process/process.h"
 #include "runtime/engine/tool/tool.h"
-#include "runtime/engine/turn/turn.h"
 #include "runtime/view/view_documents.h"
 
 #include <limits.h>
@@ -29,25 +29,6 @@ const char *permission_home(const struct sandbox_setup *f, const struct start_re
 		if (strncmp(s, "HOME=", 5) == 0)
 			return s + 5;
 	return NULL;
-}
-
-enum permission_mode permission_mode_of(struct engine *g, const char *session_id)
-{
-	buf_auto struct buf text = BUF_INIT;
-	struct session_doc d;
-	struct err e = ERR_INIT;
-	int mode = -1, found = session_id && *session_id
-				       ? view_read_speculative(g->o.store, &session_schema, session_id, &text, &d, &e)
-				       : 1;
-
-	if (found == 0 && d.permissionMode[0])
-		mode = permission_mode_find(d.permissionMode);
-	/* It may be the strictest there is: it counts as that. */
-	if (found < 0 || (found == 0 && d.permissionMode[0] && mode < 0))
-		return MODE_PLAN;
-	if (mode < 0 && g->rules)
-		mode = g->rules->mode;
-	return mode < 0 ? MODE_DEFAULT : (enum permission_mode)mode;
 }
 
 /* Whether the request opens more than the profile that it names, or that is the default. */
@@ -173,7 +154,7 @@ static void decide_asked(struct process *p, const struct start_request *r, const
  * permit. */
 static void decide_hook(const struct process *p, const struct sandbox_setup *f, struct policy_decision *ret)
 {
-	const struct hook_run *run = strmap_get(&p->engine->hook_runs, p->owner_id);
+	const struct hook_run *run = strmap_get(&p->engine->hook->runs, p->owner_id);
 	const struct policy_rules *rules = p->engine->rules;
 
 	*ret = (struct policy_decision){ .scope = POLICY_ONCE };
@@ -419,9 +400,9 @@ void permission_end_facts(struct process *p, const struct permission_end *how, s
 		     .stage = "permission", .message = how->message, .status = how->status,
 		     .what = told ? json_command_line(p) : JSON_NONE, .cwd = told ? p->cwd : NULL,
 		     .profile = told ? p->profile : NULL);
-	session_end_facts(p, b, how->status, how->category, how->message);
+	process_session_end_facts(p, b, how->status, how->category, how->message);
 	if (p->owner && how->tell_owner)
-		process_owners[p->owner]->ended(p, &o, b);
+		process_owner(p->engine, p->owner)->ended(p, &o, b);
 }
 
 static void denial(const struct process *p, struct err *e, struct buf *data)
@@ -439,19 +420,20 @@ static void refused(struct process *p, const struct err *e, const char *data, si
 {
 	struct engine *g = p->engine;
 	const enum owner_kind owner = p->owner;
-	const bool hooked = p->hooked, owns_turn = p->owns_turn;
-	char owner_id[ID_ROOM], thread_id[ID_ROOM], turn_id[ID_ROOM];
+	const bool hooked = p->hooked;
+	struct process_over over = { .owns_turn = p->owns_turn };
+	char owner_id[ID_ROOM];
 
 	memcpy(owner_id, p->owner_id, sizeof owner_id);
-	memcpy(thread_id, p->thread_id, sizeof thread_id);
-	memcpy(turn_id, p->turn_id, sizeof turn_id);
+	memcpy(over.thread_id, p->thread_id, ID_ROOM);
+	memcpy(over.turn_id, p->turn_id, ID_ROOM);
 	if (hooked)
 		process_answer_waiters(p);
 	process_free(p);
 	if (owner)
-		process_owners[owner]->refused(g, owner_id, e, data, len);
-	if (hooked)
-		turn_process_ended(g, thread_id, turn_id, owns_turn);
+		process_owner(g, owner)->refused(g, owner_id, e, data, len);
+	if (hooked) /* its owner has been told that it was refused */
+		process_over(g, &over);
 }
 
 static void on_denied(void *ctx, const struct store_result *r)
@@ -484,7 +466,7 @@ void permission_deny(struct process *p)
 
 	p->state = PROCESS_ENDING;
 	if (!p->resumed)
-		session_facts(p, b);
+		process_session_facts(p, b);
 	permission_fact(p, b);
 	if (p->command_ref && !p->resumed)
 		store_batch_inline(b, p->command_ref, p->command_full.data, p->command_full.len);

@@ -17,14 +17,6 @@ struct policy_rules;
 struct process;
 struct store_batch;
 
-/* A person's answer, for a start that waited for it. */
-struct start_approval {
-	const char *action_id, *binding, *scope;
-	const char *session_id, *thread_id, *turn_id;
-	bool owns_turn;
-	uint64_t connection; /* whose client it ends with; 0 = none */
-};
-
 /* What ~ stands for inside, or NULL. */
 const char *permission_home(const struct sandbox_setup *f, const struct start_request *r);
 /* Finds the mode that it will be judged in. 1: that wants another sandbox, which it has now. */
@@ -54,6 +46,23 @@ void permission_cancel(struct process *p, const char *reason, bool stopping);
 void permission_offer_retry(struct process *p);
 void permission_recover(struct engine *g);
 void permission_resume(struct engine *g); /* … once things are started again */
+void permission_init(struct engine *g);
 void permission_done(struct engine *g);
+extern const struct process_wait_ops permission_wait_ops; /* of processes that wait for a person or for hooks */
+
+/* For other questions about permission (tool calls). */
+struct action_doc;
+struct action_outcome;
+struct policy_decision;
+struct policy_request;
+void permission_suggestions_json(const struct policy_request *r, const struct policy_decision *d, struct buf *out);
+/* 0: the answer is given when its rules are written. */
+int permission_persist(struct engine *g, const struct action_doc *d, const struct action_answer *r, bool allow,
+		       const struct caller *c, engine_reply_fn fn, void *ctx, struct err *e);
+bool permission_is_persisting(struct engine *g, const char *action_id);
+/* The same was allowed for the rest of the session. */
+bool permission_is_granted(struct engine *g, const char *session_id, const char *binding);
+/* What an answer writes beside action.resolved. */
+void permission_resolved(struct engine *g, const struct action_outcome *o, struct store_batch *b);
 
 #endif

@@ -11,9 +11,9 @@
 #include "policy/rule_suggestions.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/action/action.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/permission/permission_private.h"
-#include "runtime/engine/start/pending_start.h"
+#include "runtime/engine/process/pending_start.h"
 
 struct always {
 	TAILQ_ENTRY(always) link;
@@ -71,7 +71,7 @@ bool permission_is_persisting(struct engine *g, const char *action_id)
 {
 	struct always *a;
 
-	TAILQ_FOREACH (a, &g->keeping, link)
+	TAILQ_FOREACH (a, &g->permissions->persisting, link)
 		if (strcmp(a->action_id, action_id) == 0)
 			return true;
 	return false;
@@ -134,7 +134,7 @@ int permission_persist(struct engine *g, const struct action_doc *d, const struc
 	a->rules_json = mem_strndup(rules.text, rules.len);
 	a->fn = fn;
 	a->ctx = ctx;
-	TAILQ_INSERT_TAIL(&g->keeping, a, link);
+	TAILQ_INSERT_TAIL(&g->permissions->persisting, a, link);
 	return 0;
 }
 
@@ -142,12 +142,12 @@ void engine_on_rule_written(struct engine *g, const char *id, const char *file, 
 {
 	struct always *a;
 
-	TAILQ_FOREACH (a, &g->keeping, link)
+	TAILQ_FOREACH (a, &g->permissions->persisting, link)
 		if (strcmp(a->action_id, id) == 0)
 			break;
 	if (!a)
 		return;
-	TAILQ_REMOVE(&g->keeping, a, link);
+	TAILQ_REMOVE(&g->permissions->persisting, a, link);
 	if (e) {
 		struct err why = ERR_INIT;
 
@@ -173,8 +173,8 @@ void permission_persist_done(struct engine *g)
 {
 	struct always *a;
 
-	while ((a = TAILQ_FIRST(&g->keeping))) {
-		TAILQ_REMOVE(&g->keeping, a, link);
+	while ((a = TAILQ_FIRST(&g->permissions->persisting))) {
+		TAILQ_REMOVE(&g->permissions->persisting, a, link);
 		always_free(a);
 	}
 }

@@ -5,13 +5,15 @@
 #include "policy/decision.h"
 #include "policy/hook_answer.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/core/transaction.h"
 #include "runtime/engine/permission/permission_private.h"
 #include "runtime/engine/policy/policy_lookup.h"
+#include "runtime/engine/policy/sandbox_setup.h"
 #include "runtime/engine/policy/session_rules.h"
-#include "runtime/engine/process/sandbox_setup.h"
-#include "runtime/engine/start/pending_start.h"
+#include "runtime/engine/process/pending_start.h"
+#include "runtime/engine/process/process.h"
+#include "runtime/engine/session/session.h"
 #include "runtime/view/view.h"
 
 #define RULES_SHOWN 1000u
@@ -117,7 +119,7 @@ static void evaluate(struct engine *g, const struct start_request *r, const stru
 	if (found > 0 && !held)
 		held = pending_start_new(g, r, c, fn, ctx, &e);
 	if (found > 0 && held && !g->stopping) {
-		policy_lookup_wait(g, &f, &r->sandbox, held, evaluate_held);
+		pending_start_wait(g, &f, &r->sandbox, held, evaluate_held);
 		return;
 	}
 	if (found > 0 && !e.code)
@@ -257,7 +259,7 @@ static int place_rules(struct engine *g, const struct start_request *r, const st
 	held = held ? held : pending_start_new(g, r, c, fn, ctx, e);
 	if (!held)
 		return -1;
-	policy_lookup_wait(g, &f, &r->sandbox, held, show_held);
+	pending_start_wait(g, &f, &r->sandbox, held, show_held);
 	return 1;
 }
 
@@ -380,7 +382,7 @@ void engine_reload_policy(struct engine *g, const struct caller *c, engine_reply
 	w->engine = g;
 	w->since = store_last_sequence(g->o.store);
 	reply_copy(&w->reply, c, fn, ctx);
-	TAILQ_INSERT_TAIL(&g->reloads, w, link);
+	TAILQ_INSERT_TAIL(&g->permissions->reloads, w, link);
 	g->o.ports->want_reload(g->o.host);
 }
 
@@ -400,7 +402,7 @@ static void on_load_durable(void *ctx, const struct store_result *r)
 		jw_kuint(&j, "rules", w->rules);
 		jw_kuint(&j, "notes", w->notes);
 		jw_kuint(&j, "sequence",
-			 g->policy_sequence > w->since ? g->policy_sequence : store_last_sequence(g->o.store));
+			 policy_sequence(g) > w->since ? policy_sequence(g) : store_last_sequence(g->o.store));
 		jw_obj_end(&j);
 		reply_json(&w->reply, out.data, out.len);
 	}
@@ -411,10 +413,10 @@ void engine_policy_loaded(struct engine *g, const char *problem)
 {
 	struct reload_waiter *w;
 
-	while ((w = TAILQ_FIRST(&g->reloads))) {
+	while ((w = TAILQ_FIRST(&g->permissions->reloads))) {
 		struct store_batch *b = store_batch_new(g->o.store);
 
-		TAILQ_REMOVE(&g->reloads, w, link);
+		TAILQ_REMOVE(&g->permissions->reloads, w, link);
 		w->rules = g->rules ? g->rules->count : 0;
 		w->notes = g->rules ? g->rules->nnotes : 0;
 		if (problem)
@@ -430,9 +432,17 @@ void permission_done(struct engine *g)
 	struct reload_waiter *w;
 
 	permission_persist_done(g);
-	while ((w = TAILQ_FIRST(&g->reloads))) {
-		TAILQ_REMOVE(&g->reloads, w, link);
+	while ((w = TAILQ_FIRST(&g->permissions->reloads))) {
+		TAILQ_REMOVE(&g->permissions->reloads, w, link);
 		reply_done(&w->reply);
 		free(w);
 	}
+	free(g->permissions);
+}
+
+void permission_init(struct engine *g)
+{
+	g->permissions = mem_zalloc(1, sizeof *g->permissions);
+	TAILQ_INIT(&g->permissions->persisting);
+	TAILQ_INIT(&g->permissions->reloads);
 }

@@ -10,10 +10,11 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/action/action.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/core/ref.h"
 #include "runtime/engine/core/transaction.h"
 #include "runtime/engine/permission/permission_private.h"
+#include "runtime/engine/process/process.h"
 #include "runtime/engine/process/start_record.h"
 
 #include <sys/wait.h>
@@ -138,7 +139,7 @@ static void start_again(struct engine *g, const struct action_doc *a, struct err
 	if (c.peer_fd < 0)
 		err_set(e, ERR_UNAVAILABLE, "no client of uid %u has connected since the daemon began", uid);
 	else
-		engine_start_process(g, &record.spec.request, &c, started, NULL);
+		process_start(g, &record.spec.request, &c, started, NULL);
 }
 
 static void retry_over(struct engine *g, const char *action_id)
@@ -156,4 +157,7 @@ static void retry_over(struct engine *g, const char *action_id)
 			    a.processId, e.message);
 }
 
-const struct action_kind_ops permission_retry_ops = { .resolved = permission_resolved, .over = retry_over };
+const struct action_kind_ops permission_retry_ops = { .persist = permission_persist,
+						      .is_persisting = permission_is_persisting,
+						      .resolved = permission_resolved,
+						      .over = retry_over };

@@ -11,12 +11,14 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "runtime/engine/action/action.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/core/ref.h"
 #include "runtime/engine/core/transaction.h"
 #include "runtime/engine/hook/hook.h"
 #include "runtime/engine/permission/permission_private.h"
+#include "runtime/engine/process/process.h"
 #include "runtime/engine/process/start_record.h"
+#include "runtime/engine/session/session.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_ids.h"
 
@@ -91,7 +93,7 @@ static void give_up(struct process *p, const struct err *e)
 	reply_err(&p->start, e, NULL, 0);
 	process_free(p);
 	if (owner)
-		process_owners[owner]->refused(g, owner_id, e, NULL, 0);
+		process_owner(g, owner)->refused(g, owner_id, e, NULL, 0);
 }
 
 static void on_asked(void *ctx, const struct store_result *r)
@@ -147,7 +149,7 @@ void permission_ask(struct process *p, const struct start_request *r, const stru
 	copy.process_id = p->id;
 	copy.step_id = p->step_id;
 	start_record_write(&copy, &start);
-	session_facts(p, b);
+	process_session_facts(p, b);
 	permission_fact(p, b);
 	if (p->command_ref)
 		ref_store_as(b, &owner, p->command_ref, p->command_full.data,
@@ -244,7 +246,7 @@ void permission_resolved(struct engine *g, const struct action_outcome *o, struc
 	permission_end_facts(p, &how, b);
 }
 
-static void nobody(void *ctx, const struct err *e, const char *json, size_t len)
+static void ignore_reply(void *ctx, const struct err *e, const char *json, size_t len)
 {
 	if (e)
 		log_debug("a process that was allowed: %s", e->message);
@@ -291,7 +293,7 @@ static void resume(struct engine *g, struct process *p, const struct action_doc 
 						 .owns_turn = p->owns_turn };
 	record.spec.request.approval = &approval;
 	record.spec.request.process_id = a->processId;
-	engine_start_process(g, &record.spec.request, &c, nobody, NULL);
+	process_start(g, &record.spec.request, &c, ignore_reply, NULL);
 }
 
 static void permission_over(struct engine *g, const char *action_id)
@@ -313,7 +315,10 @@ static void permission_over(struct engine *g, const char *action_id)
 	}
 }
 
-const struct action_kind_ops permission_action_ops = { .resolved = permission_resolved, .over = permission_over };
+const struct action_kind_ops permission_action_ops = { .persist = permission_persist,
+						       .is_persisting = permission_is_persisting,
+						       .resolved = permission_resolved,
+						       .over = permission_over };
 
 void permission_promote(struct process *waiting, struct engine *g, const char *id, struct process **ret)
 {
@@ -333,10 +338,10 @@ void permission_promote(struct process *waiting, struct engine *g, const char *i
 	struct pending_reply start = waiting->start;
 	waiting->start = (struct pending_reply){ 0 };
 	/* Held above zero, so that the last process of a daemon that stops does not seem to be gone. */
-	void (*stopped)(void *) = g->stopped;
-	g->stopped = NULL;
+	void (*stopped)(void *) = g->processes->stopped;
+	g->processes->stopped = NULL;
 	process_free(waiting);
-	g->stopped = stopped;
+	g->processes->stopped = stopped;
 	*ret = process_new(g, id);
 	(*ret)->start = start;
 	while ((w = TAILQ_FIRST(&waiters))) {
@@ -429,8 +434,9 @@ static struct process *restore(struct engine *g, const struct action_doc *a)
 	jval_str(jval_get(owner, "id"), p->owner_id, sizeof p->owner_id);
 	p->owner = owner_kind_find(kind);
 	p->stdin_pipe = true; /* whether it has one is known when it runs */
+	p->wait_ops = &permission_wait_ops;
 	if (p->owns_turn)
-		strmap_put(&g->busy_threads, p->thread_id, p);
+		thread_claim(g, p->thread_id, p->turn_id, p);
 	return p;
 }
 
@@ -512,3 +518,7 @@ void permission_resume(struct engine *g)
 			start_allowed(g, processes.id[k]);
 	}
 }
+
+const struct process_wait_ops permission_wait_ops = {
+	.cancel = permission_cancel, .fail = permission_fail, .drop = permission_drop, .free_hooks = hook_wait_free
+};

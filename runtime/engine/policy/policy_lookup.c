@@ -2,9 +2,11 @@
 
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
-#include "runtime/engine/core/engine_private.h"
-#include "runtime/engine/process/sandbox_setup.h"
-#include "runtime/engine/start/pending_start.h"
+#include "runtime/engine/core/core.h"
+#include "runtime/engine/policy/policy_state.h"
+#include "runtime/engine/policy/sandbox_setup.h"
+#include "runtime/view/view.h"
+#include "runtime/view/view_documents.h"
 
 struct policy_waiter {
 	TAILQ_ENTRY(policy_waiter) link;
@@ -48,8 +50,8 @@ int policy_lookup_workspace(const char *cwd, const char *given, const char *home
 }
 
 /* Of what runs without a sandbox, too: that it has none is no way around a file. */
-static int find_workspace(const struct sandbox_setup *f, const struct sandbox_request *r, char ret[PATH_MAX],
-			  struct err *e)
+int policy_lookup_find_workspace(const struct sandbox_setup *f, const struct sandbox_request *r, char ret[PATH_MAX],
+				 struct err *e)
 {
 	if (!f->profile.confined)
 		return policy_lookup_workspace(r->cwd, r->workspace, home_of(f), ret, e);
@@ -63,7 +65,7 @@ int policy_lookup_rules(struct engine *g, const struct sandbox_setup *f, const s
 	char workspace[PATH_MAX];
 
 	*ret = g->rules;
-	if (find_workspace(f, r, workspace, e) < 0)
+	if (policy_lookup_find_workspace(f, r, workspace, e) < 0)
 		return -1;
 	const struct policy_key at = {
 		.uid = c->uid, .peer_fd = c->peer_fd, .workspace = workspace, .home = home_of(f), .since_ns = since_ns
@@ -80,27 +82,7 @@ void policy_lookup_await(struct engine *g, uint32_t uid, const char *workspace, 
 	w->workspace = mem_strdup(workspace);
 	w->go = go;
 	w->ctx = ctx;
-	TAILQ_INSERT_TAIL(&g->policy_waiters, w, link);
-}
-
-static void go_on(struct engine *g, void *ctx)
-{
-	struct pending_start *h = ctx;
-
-	h->go(g, h);
-}
-
-void policy_lookup_wait(struct engine *g, const struct sandbox_setup *f, const struct sandbox_request *r,
-			struct pending_start *h, void (*go)(struct engine *g, struct pending_start *h))
-{
-	char workspace[PATH_MAX] = "";
-	struct err e = ERR_INIT;
-
-	(void)find_workspace(f, r, workspace, &e); /* which policy_lookup_rules has found before */
-	if (!h->since_ns)
-		h->since_ns = engine_now(g);
-	h->go = go;
-	policy_lookup_await(g, h->caller.uid, workspace, go_on, h);
+	TAILQ_INSERT_TAIL(&g->policy->waiters, w, link);
 }
 
 void engine_on_policy(struct engine *g, uint32_t uid, const char *workspace)
@@ -108,11 +90,11 @@ void engine_on_policy(struct engine *g, uint32_t uid, const char *workspace)
 	TAILQ_HEAD(, policy_waiter) ready = TAILQ_HEAD_INITIALIZER(ready);
 	struct policy_waiter *w, *next;
 
-	for (w = TAILQ_FIRST(&g->policy_waiters); w; w = next) {
+	for (w = TAILQ_FIRST(&g->policy->waiters); w; w = next) {
 		next = TAILQ_NEXT(w, link);
 		if (w->uid != uid || strcmp(w->workspace, workspace) != 0)
 			continue;
-		TAILQ_REMOVE(&g->policy_waiters, w, link);
+		TAILQ_REMOVE(&g->policy->waiters, w, link);
 		TAILQ_INSERT_TAIL(&ready, w, link);
 	}
 	while ((w = TAILQ_FIRST(&ready))) {
@@ -127,8 +109,8 @@ void policy_lookup_stop(struct engine *g)
 {
 	struct policy_waiter *w;
 
-	while ((w = TAILQ_FIRST(&g->policy_waiters))) {
-		TAILQ_REMOVE(&g->policy_waiters, w, link);
+	while ((w = TAILQ_FIRST(&g->policy->waiters))) {
+		TAILQ_REMOVE(&g->policy->waiters, w, link);
 		w->go(g, w->ctx); /* which finds that the daemon stops */
 		free(w->workspace);
 		free(w);
@@ -141,3 +123,24 @@ enum permission_mode policy_lookup_mode(const struct policy_rules *rules, enum p
 		       ? permission_mode_join(mode, (enum permission_mode)rules->workspace_mode)
 		       : mode;
 }
+
+enum permission_mode permission_mode_of(struct engine *g, const char *session_id)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct session_doc d;
+	struct err e = ERR_INIT;
+	int mode = -1, found = session_id && *session_id
+				       ? view_read_speculative(g->o.store, &session_schema, session_id, &text, &d, &e)
+				       : 1;
+
+	if (found == 0 && d.permissionMode[0])
+		mode = permission_mode_find(d.permissionMode);
+	/* It may be the strictest there is: it counts as that. */
+	if (found < 0 || (found == 0 && d.permissionMode[0] && mode < 0))
+		return MODE_PLAN;
+	if (mode < 0 && g->rules)
+		mode = g->rules->mode;
+	return mode < 0 ? MODE_DEFAULT : (enum permission_mode)mode;
+}
+
+uint64_t policy_sequence(const struct engine *g) { return g->policy->sequence; }

@@ -17,7 +17,6 @@ struct engine;
 struct err;
 struct policy_key;
 struct sandbox_request;
-struct pending_start;
 
 /* As ports.policy_of; while the host's or the daemon's own file cannot be used, nothing is known. Every question about
  * rules goes through here. */
@@ -30,17 +29,24 @@ int policy_lookup_workspace(const char *cwd, const char *given, const char *home
 /* policy_place_of a request. The workspace of one without a sandbox is looked for, too. */
 int policy_lookup_rules(struct engine *g, const struct sandbox_setup *f, const struct sandbox_request *r,
 			const struct caller *c, uint64_t since_ns, const struct policy_rules **ret, struct err *e);
-/* Goes on with `go` when they are known. Takes the hold. */
-void policy_lookup_wait(struct engine *g, const struct sandbox_setup *f, const struct sandbox_request *r,
-			struct pending_start *h, void (*go)(struct engine *g, struct pending_start *h));
-/* The same for anything else, of which uid and workspace are known. */
+/* The workspace whose files apply to a request, also of one without a sandbox. */
+int policy_lookup_find_workspace(const struct sandbox_setup *f, const struct sandbox_request *r, char ret[PATH_MAX],
+				 struct err *e);
+/* Calls `go` when the files of this workspace have been read. */
 void policy_lookup_await(struct engine *g, uint32_t uid, const char *workspace, void (*go)(struct engine *g, void *ctx),
 			 void *ctx);
 /* Of the environment that commands of a uid begin with (ports.h: base_env); "" = none. */
 const char *policy_lookup_home(const struct buf *env);
 /* What the mode becomes by what the place's files say. */
 enum permission_mode policy_lookup_mode(const struct policy_rules *rules, enum permission_mode mode);
-/* All who wait are refused: the daemon stops. */
+/* All waiting requests are rejected: the daemon stops. */
 void policy_lookup_stop(struct engine *g);
+
+/* The mode that a session has been given; the host's, where it has none. */
+enum permission_mode permission_mode_of(struct engine *g, const char *session_id);
+/* The number of the last policy.changed that a policy file caused. */
+uint64_t policy_sequence(const struct engine *g);
+void policy_init(struct engine *g);
+void policy_done(struct engine *g);
 
 #endif

@@ -2,7 +2,8 @@
 
 #include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
+#include "runtime/engine/policy/policy_state.h"
 #include "runtime/view/view_documents.h"
 
 #include <jansson.h>
@@ -27,9 +28,9 @@ static void kept_free(void *ctx, const char *key, void *value)
 
 void session_rules_done(struct engine *g)
 {
-	strmap_each(&g->session_rules, kept_free, NULL);
-	strmap_done(&g->session_rules);
-	g->session_rules = STRMAP_INIT;
+	strmap_each(&g->policy->session_rules, kept_free, NULL);
+	strmap_done(&g->policy->session_rules);
+	g->policy->session_rules = STRMAP_INIT;
 }
 
 /* ---- asking ---- */
@@ -75,17 +76,17 @@ int session_rules_of(struct engine *g, const char *session_id, const struct poli
 		return err_wrap(e, "the rules of session %.64s cannot be read", session_id);
 	if (r > 0)
 		return 0;
-	kept = strmap_get(&g->session_rules, session_id);
+	kept = strmap_get(&g->policy->session_rules, session_id);
 	if (!kept || kept->len != d.permissions.len || memcmp(kept->text, d.permissions.text, kept->len) != 0) {
 		struct session_rules *fresh = parse(session_id, d.permissions, e);
 
 		if (!fresh)
 			return err_wrap(e, "the rules of session %.64s cannot be read", session_id);
 		if (kept)
-			kept_free(NULL, NULL, strmap_del(&g->session_rules, session_id));
-		if (g->session_rules.count >= KEPT_MAX)
+			kept_free(NULL, NULL, strmap_del(&g->policy->session_rules, session_id));
+		if (g->policy->session_rules.count >= KEPT_MAX)
 			session_rules_done(g);
-		strmap_put(&g->session_rules, session_id, fresh);
+		strmap_put(&g->policy->session_rules, session_id, fresh);
 		kept = fresh;
 	}
 	*ret = &kept->rules;

@@ -36,6 +36,5 @@ struct session_rules_request {
 int session_rules_fact(struct engine *g, const char *session_id, const char *thread_id,
 		       const struct session_rules_request *r, const struct caller *c, struct store_batch *b,
 		       struct err *e);
-void session_rules_done(struct engine *g);
 
 #endif

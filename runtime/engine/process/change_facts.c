@@ -1,6 +1,6 @@
 #include "runtime/engine/process/change_facts.h"
 
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"

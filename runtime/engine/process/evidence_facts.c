@@ -1,7 +1,7 @@
 #include "runtime/engine/process/evidence_facts.h"
 
 #include "runtime/base/mem.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/core/transaction.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_evidence.h"

@@ -4,8 +4,8 @@
 #include "policy/command_text.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/core/engine_private.h"
-#include "runtime/engine/process/sandbox_setup.h"
+#include "runtime/engine/core/core.h"
+#include "runtime/engine/policy/sandbox_setup.h"
 #include "sandbox/plan.h"
 
 #include <string.h>

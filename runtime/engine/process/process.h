@@ -19,16 +19,22 @@
  */
 
 #include "runtime/base/buf.h"
+#include "runtime/base/strmap.h"
 #include "runtime/engine/core/engine.h"
+#include "runtime/engine/core/fact.h"
 #include "runtime/engine/core/ports.h"
+#include "runtime/engine/core/reply.h"
 #include "runtime/engine/process/process_owner.h"
 #include "runtime/event/id.h"
 
 #include <signal.h>
 #include <sys/queue.h>
 
+struct err;
+struct hook_wait;
 struct jval;
 struct jw;
+struct store_batch;
 
 enum process_state {
 	PROCESS_WAITING,
@@ -65,24 +71,6 @@ enum process_end {
 	PROCESS_END_IDLE,
 };
 
-/* Who asked, kept. */
-struct requester {
-	uint32_t uid;
-	int32_t pid;
-	enum engine_role role;
-};
-
-/* An answer that is owed. */
-struct pending_reply {
-	engine_reply_fn fn;
-	void *ctx;
-	uint64_t connection;
-	char *idem_key, *idem_method; /* NULL = not idempotent */
-	uint8_t idem_hash[32];
-	uint32_t uid;
-	char *request_id;
-};
-
 struct process_stream {
 	char ref[PLAN_KEY_MAX]; /* "" = there is no such stream */
 	uint64_t size;          /* bytes that came */
@@ -113,6 +101,17 @@ struct pending_input {
 	uint64_t offset; /* of the terminal's output when it was typed */
 };
 
+/*
+ * How a process that waits, for hooks or a person, is ended before it starts. Whoever lets it wait says so: the modules
+ * are above this one.
+ */
+struct process_wait_ops {
+	void (*cancel)(struct process *p, const char *reason, bool stopping); /* it is to end */
+	void (*fail)(struct process *p, const struct err *e);                 /* it was allowed, and cannot start */
+	void (*drop)(struct process *p, const char *reason);                  /* it is no longer wanted */
+	void (*free_hooks)(struct hook_wait *w);
+};
+
 struct process {
 	struct engine *engine;
 	char id[ID_TEXT_MAX];
@@ -137,7 +136,8 @@ struct process {
 	char action_id[ID_ROOM]; /* the question it waits for, or was allowed by; "" = none */
 	bool resumed;            /* it was waiting: its session's facts are written */
 	bool hooked;             /* likewise, but for hooks: nobody was told of it */
-	struct hook_wait *hooks; /* while it waits for hooks (hook_start.c) */
+	const struct process_wait_ops *wait_ops;
+	struct hook_wait *hooks; /* while it waits for hooks; or NULL */
 	bool hooks_begin;        /* there are some for the session that it makes … */
 	bool hooks_after;        /* … and that look at how it ended */
 	bool answered_by_hook;   /* a permission_request hook was asked instead of a person */
@@ -215,6 +215,43 @@ struct process {
 	const char *ended_as; /* of one that never ran: its status; NULL otherwise */
 };
 
+#define PROCESS_DRAIN_MS 2000u
+#define PROCESS_FLUSH_MS 50u
+#define PROCESS_FLUSH_TYPED_MS 5u
+#define PROCESS_TYPED_MS 250u
+#define PROCESS_SETTLE_MS 10000u
+#define PROCESS_FOLLOW_MS 30000u
+
+/* State of the module process/. */
+struct process_table {
+	struct strmap live;    /* id → struct process */
+	struct strmap pending; /* process id → struct pending_start that waits for the policy of its workspace */
+	size_t hooks;          /* of the live ones, those that are hooks */
+	struct known_layers {  /* which layers sandboxes get on this machine, by what is requested */
+		uint32_t flags, asked, reached;
+	} known_layers[8];
+	size_t nknown_layers;
+	struct port_expected expected; /* of the start request being handled */
+	void (*stopped)(void *ctx);    /* called when the daemon stops and the last process is gone */
+	void *stopped_ctx;
+};
+
+void process_init(struct engine *g);
+void process_free_all(struct engine *g);
+void process_done(struct engine *g);
+uint64_t process_tick(struct engine *g, uint64_t now);
+void process_client_disconnected(struct engine *g, uint64_t connection);
+struct scope process_scope(const struct process *p);
+
+static inline bool process_is_controlled_by(const struct process *p, const struct caller *c)
+{
+	return c->uid == 0 || c->uid == p->uid;
+}
+
+/* The live process if the caller may control it; ERR_NOT_FOUND, or ERR_STATE when it has ended. */
+struct process *engine_live(struct engine *g, const char *id, const struct caller *c, struct err *e);
+struct process *engine_process(struct engine *g, const char *id);
+
 static inline bool process_has_tty(const struct process *p) { return p->tty_rows != 0; }
 
 /* What ends it politely: closing a terminal is a hangup, and shells that are typed to ignore SIGTERM. */
@@ -225,14 +262,22 @@ void process_handle_event(struct process *p, enum process_event ev);
 void process_free(struct process *p);
 void process_finished(struct process *p); /* its end is durable: frees it and tells who needs to know */
 
-/* process_start.c */
+/* Begins a start, or continues one that waited: the module start/ does it (row START). */
+void process_start(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn,
+		   void *ctx);
 struct process *process_new(struct engine *g, const char *id);
 void process_command_members(const struct process *p, struct jw *w); /* command, commandLine … */
 struct json_value json_command_line(const struct process *p);        /* the same, for WRITTEN members */
-void process_prepare_facts(struct process *p); /* what is known before the spawner has answered, while it works */
 void process_submit_start(struct process *p);
 void process_submit_unstarted(struct process *p);
 void process_answer_start(struct process *p);
+
+/* process_session.c: each process belongs to a session, a thread and a turn, made when the request names none */
+int process_find_session(struct process *p, const struct start_request *r, const struct caller *c, struct err *e);
+int process_session_facts(struct process *p, struct store_batch *b); /* of those that this process makes */
+/* `category` NULL = the turn completed. `status` is the turn's: completed, failed, cancelled, timed_out, lost. */
+int process_session_end_facts(struct process *p, struct store_batch *b, const char *status, const char *category,
+			      const char *message);
 
 /* process_autorun.c */
 void process_autorun_facts(struct process *p, struct store_batch *b);

@@ -7,10 +7,11 @@
  * the end says so.
  */
 
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 
 #include "runtime/base/log.h"
 #include "runtime/engine/core/ref.h"
+#include "runtime/engine/process/process.h"
 #include "sandbox/autorun.h"
 #include "sandbox/autorun_report.h"
 

@@ -7,12 +7,12 @@
  * asked to end it, or it died of a signal that a client sent through bailiff; completed otherwise.
  */
 
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
-#include "runtime/engine/permission/permission.h"
+#include "runtime/engine/process/process.h"
 #include "runtime/store/spool.h"
 #include "runtime/view/view.h"
 #include "sandbox/userns.h"
@@ -41,7 +41,7 @@ void process_enforce_end(struct process *p, enum process_end why, const struct r
 	if (p->state == PROCESS_WAITING) {
 		if (by)
 			p->end_by = *by;
-		permission_cancel(p, reason, why == PROCESS_END_SHUTDOWN);
+		p->wait_ops->cancel(p, reason, why == PROCESS_END_SHUTDOWN);
 		return;
 	}
 	if (p->end == PROCESS_END_NONE) {
@@ -469,7 +469,7 @@ static void process_tell_owner(struct process *p, const struct ending *how, stru
 	};
 
 	if (p->owner)
-		process_owners[p->owner]->ended(p, &o, b);
+		process_owner(p->engine, p->owner)->ended(p, &o, b);
 }
 
 void process_submit_end(struct process *p)
@@ -484,7 +484,7 @@ void process_submit_end(struct process *p)
 	process_hint_facts(p, b);
 	process_autorun_facts(p, b);
 	ending_fact(p, &how, b);
-	session_end_facts(p, b, how.turn_status, how.turn_category, how.message);
+	process_session_end_facts(p, b, how.turn_status, how.turn_category, how.message);
 	process_tell_owner(p, &how, b);
 	if (p->start.fn && !p->execed && !(p->has_last && p->last.kind == STATUS_EXITED)) {
 		struct err e = ERR_INIT;

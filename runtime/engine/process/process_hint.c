@@ -6,10 +6,11 @@
  * to consider.
  */
 
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 
 #include "runtime/base/jscan.h"
 #include "runtime/base/mem.h"
+#include "runtime/engine/process/process.h"
 #include "sandbox/output_hint.h"
 #include "sandbox/violation.h"
 

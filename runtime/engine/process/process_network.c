@@ -3,9 +3,10 @@
  * new runtime everything again, so nothing of this has to be in the log before the end.
  */
 
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 
 #include "runtime/base/mem.h"
+#include "runtime/engine/process/process.h"
 
 #include <string.h>
 

@@ -9,10 +9,11 @@
  * Past the limit it is *spilled*: from then on the cited bytes are synced and checksummed before the event commits.
  */
 
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "runtime/engine/process/process.h"
 #include "runtime/store/spool.h"
 
 static const char *const stream_names[STREAM_COUNT] = { "stdout", "stderr", "pty" };
@@ -30,7 +31,7 @@ int stream_index(struct jval name)
 void process_output_due(struct process *p)
 {
 	uint64_t now = engine_now(p->engine);
-	uint64_t pause_ms = p->typed ? 0 : now < p->typed_until_ns ? ENGINE_FLUSH_TYPED_MS : ENGINE_FLUSH_MS;
+	uint64_t pause_ms = p->typed ? 0 : now < p->typed_until_ns ? PROCESS_FLUSH_TYPED_MS : PROCESS_FLUSH_MS;
 	uint64_t earliest = p->last_flush_ns + pause_ms * 1000000ull;
 	uint64_t at = now >= earliest ? now : earliest;
 
@@ -152,8 +153,8 @@ int process_output_flush(struct process *p, struct store_batch *b)
 			output_fact(p, i, b);
 			added++;
 		}
-	if (added > 0 && p->owner && process_owners[p->owner]->output)
-		process_owners[p->owner]->output(p, b);
+	if (added > 0 && p->owner && process_owner(p->engine, p->owner)->output)
+		process_owner(p->engine, p->owner)->output(p, b);
 	return added;
 }
 

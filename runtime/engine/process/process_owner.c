@@ -1,24 +1,20 @@
 #include "runtime/engine/process/process_owner.h"
 
 #include "runtime/base/mem.h"
-#include "runtime/engine/core/engine_private.h"
-
-#define OWNER(NAME, name, ops) extern const struct process_owner_ops ops;
-#include "runtime/engine/process/process_owners.def"
-#undef OWNER
-
-const struct process_owner_ops *const process_owners[OWNER_KIND_COUNT] = {
-#define OWNER(NAME, name, ops) [OWNER_##NAME] = &(ops),
-#include "runtime/engine/process/process_owners.def"
-#undef OWNER
-};
+#include "runtime/engine/core/core.h"
+#include "runtime/engine/process/process.h"
 
 static const char *const names[OWNER_KIND_COUNT] = {
 	[OWNER_NONE] = "client",
-#define OWNER(NAME, name, ops) [OWNER_##NAME] = name,
+#define OWNER(NAME, name) [OWNER_##NAME] = name,
 #include "runtime/engine/process/process_owners.def"
 #undef OWNER
 };
+
+const struct process_owner_ops *process_owner(const struct engine *g, enum owner_kind k)
+{
+	return g->modules->process_owners[k];
+}
 
 const char *owner_kind_name(enum owner_kind k) { return names[k]; }
 
@@ -58,7 +54,7 @@ static void on_answer(void *ctx, const struct err *e, const char *json, size_t l
 void process_start_owned(struct engine *g, const struct start_request *r, const struct requester *by,
 			 enum owner_kind kind, const char *owner_id, char ret_process_id[40])
 {
-	if (r->process_id && (engine_process(g, r->process_id) || strmap_get(&g->held_starts, r->process_id))) {
+	if (r->process_id && (engine_process(g, r->process_id) || strmap_get(&g->processes->pending, r->process_id))) {
 		snprintf(ret_process_id, ID_ROOM, "%s", r->process_id);
 		return;
 	}
@@ -80,7 +76,7 @@ void process_start_owned(struct engine *g, const struct start_request *r, const 
 			by->uid);
 		a->refused = true;
 	} else {
-		engine_start_process(g, &owned, &c, on_answer, a);
+		process_start(g, &owned, &c, on_answer, a);
 		if (a->waiting) {
 			a->waiting = false;
 			return;
@@ -88,8 +84,22 @@ void process_start_owned(struct engine *g, const struct start_request *r, const 
 	}
 	if (a->refused) {
 		ret_process_id[0] = '\0';
-		process_owners[kind]->refused(g, owner_id, &a->err, a->data.data, a->data.len);
+		process_owner(g, kind)->refused(g, owner_id, &a->err, a->data.data, a->data.len);
 	}
 	buf_done(&a->data);
 	free(a);
+}
+
+void process_over(struct engine *g, const struct process_over *x)
+{
+	if (x->owner && process_owner(g, x->owner)->over)
+		process_owner(g, x->owner)->over(g, x->owner_id);
+	for (void (*const *fn)(struct engine *, const struct process_over *) = g->modules->process_over; *fn; fn++)
+		(*fn)(g, x);
+}
+
+void process_start(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn,
+		   void *ctx)
+{
+	g->modules->start(g, r, c, fn, ctx);
 }

@@ -10,6 +10,8 @@
  * go; the host keeps one socket for each uid it has met, and the guard a copy of it (ports.h: add_peer, find_peer).
  */
 
+#include "runtime/engine/core/reply.h"
+
 #include <stdbool.h>
 
 struct caller;
@@ -22,7 +24,7 @@ struct requester;
 
 enum owner_kind {
 	OWNER_NONE,
-#define OWNER(NAME, name, ops) OWNER_##NAME,
+#define OWNER(NAME, name) OWNER_##NAME,
 #include "runtime/engine/process/process_owners.def"
 #undef OWNER
 	OWNER_KIND_COUNT
@@ -54,9 +56,19 @@ struct process_owner_ops {
 	/* That is committed, and the process is no more: what comes next may begin. May be NULL. */
 	void (*over)(struct engine *g, const char *owner_id);
 };
-extern const struct process_owner_ops *const process_owners[OWNER_KIND_COUNT];
+/* The row of runtime/engine/modules.def. `k` is not OWNER_NONE. */
+const struct process_owner_ops *process_owner(const struct engine *g, enum owner_kind k);
 const char *owner_kind_name(enum owner_kind k);
 enum owner_kind owner_kind_find(const char *name); /* OWNER_NONE when there is none */
+
+/* A process that is no more: what may begin after it. Ids are "" where it had none. */
+struct process_over {
+	enum owner_kind owner;
+	bool owns_turn;
+	char owner_id[ID_ROOM], task_id[ID_ROOM], job_id[ID_ROOM], thread_id[ID_ROOM], turn_id[ID_ROOM];
+};
+/* Tells its owner and the modules above (rows PROCESS_OVER). */
+void process_over(struct engine *g, const struct process_over *x);
 
 /*
  * Starts a process for an owner. `by` is who asked for the work, in whose name and with whose rights it runs. The

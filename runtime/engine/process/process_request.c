@@ -10,10 +10,11 @@
  * their screen have no echo either, but take single keys.
  */
 
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "runtime/engine/process/process.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_documents.h"
 
@@ -280,7 +281,7 @@ static void input_typed(struct process *p, const struct pending_input *in)
 	/* Control characters end a line, or do away with it. */
 	p->last_typed = in->eof || (c > 0 && c < ' ' && c != '\t') ? '\n' : c;
 	p->typed = true;
-	p->typed_until_ns = engine_now(p->engine) + ENGINE_TYPED_MS * 1000000ull;
+	p->typed_until_ns = engine_now(p->engine) + PROCESS_TYPED_MS * 1000000ull;
 }
 
 /* 1 = done, 0 = the pipe is full, −1 = it failed (and the input is gone). */
@@ -486,7 +487,7 @@ void engine_resize_process(struct engine *g, const char *process_id, uint32_t ro
 	p->tty_rows = rows;
 	p->tty_cols = cols;
 	p->typed = true; /* what it draws now is waited for */
-	p->typed_until_ns = engine_now(g) + ENGINE_TYPED_MS * 1000000ull;
+	p->typed_until_ns = engine_now(g) + PROCESS_TYPED_MS * 1000000ull;
 	struct store_batch *b = store_batch_new(g->o.store);
 	/* offset: where in its output, so that the screen can be drawn again */
 	EMIT(process_input, b, input_scope(p, c->request_id), .kind = "resize", .rows = opt_int(rows),

@@ -3,16 +3,34 @@
  * late (its process has moved on) and means nothing any more.
  */
 
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/hook/hook.h"
-#include "runtime/engine/permission/permission.h"
-#include "runtime/engine/turn/turn.h"
+#include "runtime/engine/process/process.h"
+#include "runtime/engine/session/session.h"
 
 #include <errno.h>
 #include <signal.h>
+
+struct scope process_scope(const struct process *p)
+{
+	return (struct scope){ .uid = p->uid,
+			       .session = p->session_id,
+			       .thread = p->thread_id,
+			       .turn = p->turn_id,
+			       .process = p->id,
+			       .task = p->task_id,
+			       .tool_call = p->tool_call_id,
+			       .run = p->run_id,
+			       .attempt = p->attempt_id,
+			       .step = p->step_id,
+			       .job = p->job_id,
+			       .job_item = p->job_item_id,
+			       .subagent = p->subagent_id,
+			       .request = p->start.request_id,
+			       .trace = p->trace_id };
+}
 
 typedef void (*transition_fn)(struct process *p);
 
@@ -33,9 +51,10 @@ static struct known_layers *known_layers(const struct process *p)
 {
 	struct engine *g = p->engine;
 
-	for (size_t i = 0; i < g->nknown_layers; i++)
-		if (g->known_layers[i].flags == p->plan_kind && g->known_layers[i].asked == p->plan_layers)
-			return &g->known_layers[i];
+	for (size_t i = 0; i < g->processes->nknown_layers; i++)
+		if (g->processes->known_layers[i].flags == p->plan_kind &&
+		    g->processes->known_layers[i].asked == p->plan_layers)
+			return &g->processes->known_layers[i];
 	return NULL;
 }
 
@@ -44,8 +63,8 @@ static void remember_layers(const struct process *p)
 	struct engine *g = p->engine;
 	struct known_layers *known = known_layers(p);
 
-	if (!known && g->nknown_layers < countof(g->known_layers))
-		known = &g->known_layers[g->nknown_layers++];
+	if (!known && g->processes->nknown_layers < countof(g->processes->known_layers))
+		known = &g->processes->known_layers[g->processes->nknown_layers++];
 	if (known)
 		*known = (struct known_layers){ p->plan_kind, p->plan_layers, p->layers };
 }
@@ -87,10 +106,10 @@ static void process_drain(struct process *p)
 	struct engine *g = p->engine;
 
 	p->state = PROCESS_DRAINING;
-	p->drain_until_ns = engine_now(g) + ENGINE_DRAIN_MS * 1000000ull;
+	p->drain_until_ns = engine_now(g) + PROCESS_DRAIN_MS * 1000000ull;
 	engine_wake(g, p->drain_until_ns);
 	p->settling = g->o.ports->settle && g->o.ports->settle(g->o.host, p->id);
-	p->settle_until_ns = engine_now(g) + ENGINE_SETTLE_MS * 1000000ull;
+	p->settle_until_ns = engine_now(g) + PROCESS_SETTLE_MS * 1000000ull;
 	process_inputs_fail(p, "the process has ended");
 	process_handle_event(p, PROCESS_EV_STREAM_END);
 }
@@ -174,67 +193,10 @@ static void ending_finish(struct process *p)
 	g->o.ports->release(g->o.host, p->id, process_unspilled(p));
 	/* What was refused, or could not be started, never counted as started. */
 	g->counts.ended += p->committed;
-	permission_offer_retry(p);
 	process_finished(p);
 }
 
-/* Who is to know that it is over, after the process itself is no more. */
-struct finished {
-	struct engine *engine;
-	enum owner_kind owner;
-	bool owns_turn;
-	char owner_id[ID_ROOM], task_id[ID_ROOM], job_id[ID_ROOM], thread_id[ID_ROOM], turn_id[ID_ROOM];
-};
-
-static void finished_go(struct finished *x)
-{
-	struct engine *g = x->engine;
-
-	if (x->owner && process_owners[x->owner]->over)
-		process_owners[x->owner]->over(g, x->owner_id);
-	if (x->job_id[0])
-		job_process_ended(g, x->job_id);
-	if (x->task_id[0] && x->owner != OWNER_HOOK)
-		task_process_ended(g, x->task_id);
-	turn_process_ended(g, x->thread_id, x->turn_id, x->owns_turn);
-}
-
-static void on_hooks(struct hook_group *group, void *ctx)
-{
-	struct finished *x = ctx;
-
-	hook_on_reply(group);
-	finished_go(x);
-	free(x);
-}
-
-static void finish(struct engine *g, const struct policy_hooks *known, const struct err *e, void *ctx)
-{
-	struct process *p = ctx;
-	struct hook_group *hooks = p->hooks_after ? hook_after(p, known) : NULL;
-	struct finished x = { .engine = g, .owner = p->owner, .owns_turn = p->owns_turn };
-
-	memcpy(x.owner_id, p->owner_id, sizeof x.owner_id);
-	memcpy(x.task_id, p->task_id, sizeof x.task_id);
-	memcpy(x.job_id, p->job_id, sizeof x.job_id);
-	memcpy(x.thread_id, p->thread_id, sizeof x.thread_id);
-	memcpy(x.turn_id, p->turn_id, sizeof x.turn_id);
-	process_free(p);
-	if (!hooks) {
-		finished_go(&x);
-		return;
-	}
-	hooks->drop = free;
-	hook_group_run(hooks, on_hooks, mem_dup(&x, sizeof x));
-}
-
-void process_finished(struct process *p)
-{
-	if (p->hooks_after && p->cwd)
-		hooks_wait(p->engine, p->cwd, &p->by, finish, p);
-	else
-		finish(p->engine, p->engine->hooks, NULL, p);
-}
+void process_finished(struct process *p) { p->engine->modules->process_finished(p); }
 
 static const transition_fn machine[PROCESS_STATE_COUNT][PROCESS_EVENT_COUNT] = {
 	[PROCESS_LAUNCHING] = {
@@ -276,14 +238,27 @@ void process_handle_event(struct process *p, enum process_event ev)
 		log_debug("%s: event %d means nothing in state %d", p->id, (int)ev, (int)p->state);
 }
 
+struct process *process_new(struct engine *g, const char *id)
+{
+	struct process *p = mem_zalloc(1, sizeof *p);
+
+	p->engine = g;
+	snprintf(p->id, sizeof p->id, "%s", id);
+	p->last_typed = '\n';
+	p->kill_at_ns = p->flush_at_ns = p->drain_until_ns = p->follow_deadline_ns = UINT64_MAX;
+	TAILQ_INIT(&p->waiters);
+	TAILQ_INIT(&p->inputs);
+	strmap_put(&g->processes->live, p->id, p);
+	return p;
+}
+
 void process_free(struct process *p)
 {
 	struct engine *g = p->engine;
 
-	strmap_del(&g->processes, p->id);
-	g->hook_processes -= p->owner == OWNER_HOOK;
-	if (strmap_get(&g->busy_threads, p->thread_id) == p)
-		strmap_del(&g->busy_threads, p->thread_id);
+	strmap_del(&g->processes->live, p->id);
+	g->processes->hooks -= p->owner == OWNER_HOOK;
+	thread_release(g, p->thread_id, p);
 	process_inputs_fail(p, "the process has ended");
 	if (p->facts)
 		store_batch_free(p->facts);
@@ -297,7 +272,8 @@ void process_free(struct process *p)
 	free(p->hooks_json);
 	free(p->failure);
 	free(p->given_input);
-	hook_wait_free(p->hooks);
+	if (p->hooks)
+		p->wait_ops->free_hooks(p->hooks);
 	free(p->judged_json);
 	free(p->suggestions_json);
 	free(p->exec_overrides);
@@ -315,14 +291,14 @@ void process_free(struct process *p)
 	buf_done(&p->autorun);
 	reply_done(&p->start);
 	free(p);
-	if (g->stopping && g->processes.count == 0 && g->stopped) {
-		void (*stopped)(void *) = g->stopped;
-		g->stopped = NULL;
-		stopped(g->stopped_ctx);
+	if (g->stopping && g->processes->live.count == 0 && g->processes->stopped) {
+		void (*stopped)(void *) = g->processes->stopped;
+		g->processes->stopped = NULL;
+		stopped(g->processes->stopped_ctx);
 	}
 }
 
-/* ---- what the host reports ---- */
+/* ---- what the world reports ---- */
 
 void engine_on_started(struct engine *g, const char *id, const struct port_started *s)
 {

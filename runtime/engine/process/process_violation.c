@@ -7,10 +7,11 @@
  * What every day brings (violation_is_benign) is only counted, in the terminal event.
  */
 
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 
 #include "runtime/base/jscan.h"
 #include "runtime/base/mem.h"
+#include "runtime/engine/process/process.h"
 #include "sandbox/violation.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 #include "runtime/engine/session/session_scope.h"
 
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/view/view_documents.h"
 
 static int not_known(struct err *e, const char *field, const char *id)

@@ -3,7 +3,7 @@
 
 /* Where work belongs: a session and a thread, which are made when the request names none. */
 
-#include "runtime/engine/process/process.h"
+#include "runtime/engine/core/reply.h"
 
 struct caller;
 struct engine;

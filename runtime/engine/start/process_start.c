@@ -7,8 +7,10 @@
  * still being built; should READY then say less than was written, the command does not run.
  */
 
-#include "runtime/engine/core/engine_private.h"
-#include "runtime/engine/process/root_authorisation.h"
+#include "runtime/engine/core/core.h"
+#include "runtime/engine/policy/root_authorisation.h"
+#include "runtime/engine/process/process.h"
+#include "runtime/engine/session/session.h"
 
 #include "policy/command_text.h"
 #include "policy/decision.h"
@@ -19,8 +21,8 @@
 #include "runtime/engine/hook/hook.h"
 #include "runtime/engine/permission/permission.h"
 #include "runtime/engine/policy/policy_lookup.h"
-#include "runtime/engine/process/sandbox_setup.h"
-#include "runtime/engine/start/pending_start.h"
+#include "runtime/engine/policy/sandbox_setup.h"
+#include "runtime/engine/process/pending_start.h"
 
 /* Beside plan flags, in plan_kind. */
 #define KIND_HOST_NETWORK (1u << 29)
@@ -30,20 +32,6 @@
 #define HOOKS_BESIDES 4096u            /* processes of hooks, beyond maxProcesses */
 #define DISPLAY_MAX 2048u
 #define COMMAND_INLINE_MAX (16u * 1024) /* argv's JSON in events; longer ones go behind a ref */
-
-struct process *process_new(struct engine *g, const char *id)
-{
-	struct process *p = mem_zalloc(1, sizeof *p);
-
-	p->engine = g;
-	snprintf(p->id, sizeof p->id, "%s", id);
-	p->last_typed = '\n';
-	p->kill_at_ns = p->flush_at_ns = p->drain_until_ns = p->follow_deadline_ns = UINT64_MAX;
-	TAILQ_INIT(&p->waiters);
-	TAILQ_INIT(&p->inputs);
-	strmap_put(&g->processes, p->id, p);
-	return p;
-}
 
 /* ---- the environment ---- */
 
@@ -189,21 +177,6 @@ static void command_take(struct process *p, const char *const *argv, size_t argc
 	p->command_json = buf_take(&cut);
 }
 
-void process_command_members(const struct process *p, struct jw *w)
-{
-	jw_kraw(w, "command", p->command_json, strlen(p->command_json));
-	if (p->command_ref) {
-		jw_kbool(w, "commandTruncated", true);
-		jw_kstr(w, "commandRef", p->command_ref);
-		jw_kuint(w, "commandBytes", p->command_full.len);
-	}
-	jw_kopt(w, "commandLine", p->command_line);
-}
-
-static void write_command_line(struct jw *w, const void *process, size_t n) { process_command_members(process, w); }
-
-struct json_value json_command_line(const struct process *p) { return json_from_writer(write_command_line, p, 0); }
-
 /* ---- the plan ---- */
 
 /* What the profile says, kept for the facts. */
@@ -304,7 +277,7 @@ static int plan_for(struct process *p, const struct start_request *r, struct san
 static void streams_make(struct process *p, const struct sandbox_setup *f, struct port_streams *ret)
 {
 	*ret = (struct port_streams){ .limit = p->limits.output_bytes == LIMIT_NONE ? 0 : p->limits.output_bytes,
-				      .expected = p->engine->expected };
+				      .expected = p->engine->processes->expected };
 	ret->hosts = f->profile.confined && f->profile.network == PLAN_NET_ALLOW ? &f->profile.hosts : NULL;
 	for (int i = 0; i < STREAM_COUNT; i++) {
 		bool unused = i == STREAM_PTY ? !process_has_tty(p)
@@ -344,7 +317,7 @@ static int check_share(struct engine *g, uint32_t uid, bool hooks, struct err *e
 
 	if (uid == 0 || uid == g->o.owner_uid)
 		return 0;
-	strmap_each(&g->processes, count_process, &c);
+	strmap_each(&g->processes->live, count_process, &c);
 	if (c.n < share)
 		return 0;
 	return err_set(e, ERR_EXHAUSTED,
@@ -358,16 +331,21 @@ static int request_check(struct engine *g, const struct start_request *r, const 
 	if (g->stopping)
 		return err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
 	/* Hooks have room of their own: what waits for them must not keep them from running, nor they others. */
-	if (r->owner == OWNER_HOOK && g->hook_processes >= HOOKS_BESIDES)
-		return err_set(e, ERR_EXHAUSTED, "%zu hooks run, which is the limit", g->hook_processes);
-	if (r->owner != OWNER_HOOK && !r->hooked && g->processes.count - g->hook_processes >= g->o.max_processes)
+	if (r->owner == OWNER_HOOK && g->processes->hooks >= HOOKS_BESIDES)
+		return err_set(e, ERR_EXHAUSTED, "%zu hooks run, which is the limit", g->processes->hooks);
+	if (r->owner != OWNER_HOOK && !r->hooked &&
+	    g->processes->live.count - g->processes->hooks >= g->o.max_processes)
 		return err_set(e, ERR_EXHAUSTED, "%zu processes are live, which is the limit (maxProcesses)",
-			       g->processes.count - g->hook_processes);
+			       g->processes->live.count - g->processes->hooks);
 	if (!r->hooked && !r->approval && check_share(g, c->uid, r->owner == OWNER_HOOK, e) < 0)
 		return -1;
 	if (store_full(g->o.store))
 		return err_set(e, ERR_EXHAUSTED, "the store is full: nothing is started until there is room");
-	return r->task_id && !r->owner ? task_may_run(g, r->task_id, e) : 0;
+	for (int (*const *may)(struct engine *, const struct start_request *, struct err *) = g->modules->may_start;
+	     *may; may++)
+		if ((*may)(g, r, e) < 0)
+			return -1;
+	return 0;
 }
 
 static void copy_id(char dst[ID_ROOM], const char *src) { snprintf(dst, ID_ROOM, "%s", src ? src : ""); }
@@ -389,7 +367,7 @@ static void process_take_request(struct process *p, const struct start_request *
 	copy_id(p->job_item_id, r->job_item_id);
 	copy_id(p->subagent_id, r->subagent_id);
 	p->owner = (enum owner_kind)r->owner;
-	p->engine->hook_processes += p->owner == OWNER_HOOK;
+	p->engine->processes->hooks += p->owner == OWNER_HOOK;
 	copy_id(p->owner_id, r->owner_id);
 	p->tty_rows = r->tty_rows;
 	p->tty_cols = r->tty_cols;
@@ -416,7 +394,7 @@ static void refuse(struct engine *g, const struct start_request *r, const struct
 		sandbox_setup_denial_json(e, &w);
 	fn(ctx, e, data.len ? data.data : NULL, data.len);
 	if (late && r->owner)
-		process_owners[r->owner]->refused(g, r->owner_id, e, data.len ? data.data : NULL, data.len);
+		process_owner(g, r->owner)->refused(g, r->owner_id, e, data.len ? data.data : NULL, data.len);
 }
 
 /* It was given its session, thread and turn when it began to wait. */
@@ -462,7 +440,10 @@ static void process_launch(struct process *p, const struct start_request *r, con
 	p->state = PROCESS_LAUNCHING;
 	store_prepare(g->o.store); /* the facts follow as soon as the clone is there, and the command waits for them */
 	g->o.ports->launch(g->o.host, p->id, plan->data, plan->len, flags, &streams, c->peer_fd);
-	process_prepare_facts(p);
+	p->facts = store_batch_new(g->o.store); /* what is known before the spawner has answered, while it works */
+	if (!p->resumed)
+		process_session_facts(p, p->facts);
+	permission_fact(p, p->facts);
 }
 
 static void start(struct engine *g, const struct start_request *r, const struct caller *c, struct pending_start *held,
@@ -472,9 +453,9 @@ static void start_held(struct engine *g, struct pending_start *h)
 {
 	const struct start_request *r = &h->record.spec.request;
 
-	strmap_del(&g->held_starts, r->process_id);
-	if (r->owner && process_owners[r->owner]->wanted &&
-	    !process_owners[r->owner]->wanted(g, r->owner_id, r->process_id)) {
+	strmap_del(&g->processes->pending, r->process_id);
+	if (r->owner && process_owner(g, r->owner)->wanted &&
+	    !process_owner(g, r->owner)->wanted(g, r->owner_id, r->process_id)) {
 		struct err e = ERR_INIT;
 		err_set(&e, ERR_STATE, "it is not wanted any more");
 		h->fn(h->ctx, &e, NULL, 0);
@@ -497,8 +478,8 @@ static int find_rules(struct engine *g, const struct start_request *r, const str
 	struct pending_start *h = held ? held : pending_start_new(g, r, c, fn, ctx, e);
 	if (!h)
 		return -1;
-	strmap_put(&g->held_starts, h->record.spec.request.process_id, h);
-	policy_lookup_wait(g, f, &r->sandbox, h, start_held);
+	strmap_put(&g->processes->pending, h->record.spec.request.process_id, h);
+	pending_start_wait(g, f, &r->sandbox, h, start_held);
 	return 1;
 }
 
@@ -549,12 +530,13 @@ static struct process *make_process(struct engine *g, const struct start_request
 		permission_promote(engine_process(g, id), g, id, &p);
 	else
 		p = process_new(g, id);
+	p->wait_ops = &permission_wait_ops;
 	process_take_request(p, r, c);
 	take_confinement(p, f);
 	p->home = mem_strdup(permission_home(f, r)); /* the plan takes the environment over */
 	if ((r->approval ? take_approval(p, r->approval)
 	     : r->hooked ? take_hooked(p, r->hooked)
-			 : session_resolve(p, r, c, e)) == 0 &&
+			 : process_find_session(p, r, c, e)) == 0 &&
 	    confine_for_mode(p, r, c, rules, f, e) == 0 && plan_for(p, r, f, argv, argc, plan, e) == 0)
 		return p;
 	if (waited)
@@ -596,7 +578,7 @@ static void start(struct engine *g, const struct start_request *r, const struct 
 	if (!r->hooked)
 		reply_copy(&p->start, c, fn, ctx);
 	if (p->owns_turn)
-		strmap_put(&g->busy_threads, p->thread_id, p);
+		thread_claim(g, p->thread_id, p->turn_id, p);
 	if (hooks_first || p->answer == POLICY_ASK)
 		root_authorise(g, &f, c, true);
 	if (hooks_first)
@@ -623,7 +605,7 @@ void engine_start_process(struct engine *g, const struct start_request *r, const
 			  void *ctx)
 {
 	if (g->o.ports->expect && !r->tty_rows && !r->sandbox.change.cow)
-		g->expected = g->o.ports->expect(g->o.host, sandbox_hint(&r->sandbox, c->uid));
+		g->processes->expected = g->o.ports->expect(g->o.host, sandbox_hint(&r->sandbox, c->uid));
 	start(g, r, c, NULL, fn, ctx);
-	g->expected = (struct port_expected){ 0 };
+	g->processes->expected = (struct port_expected){ 0 };
 }

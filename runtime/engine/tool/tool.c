@@ -4,9 +4,11 @@
 
 #include "runtime/base/json_schema.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/core/transaction.h"
-#include "runtime/engine/turn/turn.h"
+#include "runtime/engine/session/turn_read.h"
+
+#include <sys/queue.h>
 
 #define EXTERNAL_MAX 256u /* of one uid: nobody's tools take away another one's room */
 #define DESCRIPTION_MAX 4096u
@@ -25,6 +27,10 @@ static const struct tool own[] = {
 	  .session_id = "" },
 #include "runtime/engine/tool/tools.def"
 #undef TOOL
+};
+
+struct tool_state {
+	TAILQ_HEAD(, external_tool) external; /* that clients have registered */
 };
 
 struct external_tool {
@@ -46,7 +52,7 @@ static struct external_tool *external_find(struct engine *g, const char *name, u
 {
 	struct external_tool *x;
 
-	TAILQ_FOREACH (x, &g->tools, link)
+	TAILQ_FOREACH (x, &g->tools->external, link)
 		if (strcmp(x->tool.name, name) == 0 && x->tool.uid == uid && strcmp(x->session_id, session_id) == 0)
 			return x;
 	return NULL;
@@ -171,7 +177,7 @@ void tool_list_json(struct engine *g, uint32_t uid, const char *session_id, bool
 	jw_arr(w);
 	for (size_t i = 0; i < countof(own); i++)
 		tool_json(&own[i], brief, w);
-	TAILQ_FOREACH (x, &g->tools, link) {
+	TAILQ_FOREACH (x, &g->tools->external, link) {
 		if ((uid != 0 && x->tool.uid != uid) ||
 		    (session_id && x->session_id[0] && strcmp(session_id, x->session_id) != 0))
 			continue;
@@ -201,7 +207,7 @@ static size_t external_count(struct engine *g, uint32_t uid)
 	const struct external_tool *x;
 	size_t n = 0;
 
-	TAILQ_FOREACH (x, &g->tools, link)
+	TAILQ_FOREACH (x, &g->tools->external, link)
 		n += x->tool.uid == uid;
 	return n;
 }
@@ -266,7 +272,7 @@ static void external_put(struct engine *g, const json_t *v, const char *session_
 	char *dumped = schema ? json_dumps(schema, JSON_COMPACT) : NULL;
 
 	if (x) {
-		TAILQ_REMOVE(&g->tools, x, link);
+		TAILQ_REMOVE(&g->tools->external, x, link);
 		external_free(x);
 	}
 	x = mem_zalloc(1, sizeof *x);
@@ -285,7 +291,7 @@ static void external_put(struct engine *g, const json_t *v, const char *session_
 		.connection = c->connection,
 	};
 	snprintf(x->tool.name, sizeof x->tool.name, "%s", json_string_value(json_object_get(v, "name")));
-	TAILQ_INSERT_TAIL(&g->tools, x, link);
+	TAILQ_INSERT_TAIL(&g->tools->external, x, link);
 }
 
 /* Turns that were told their tools are told the new set. */
@@ -305,6 +311,32 @@ static bool retell_collect(void *ctx, const char *id, size_t id_len, const char 
 		r->ids[r->count++][id_len] = '\0';
 	}
 	return true;
+}
+
+struct catalog_of {
+	struct engine *engine;
+	const struct turn_doc *turn;
+};
+
+static void write_catalog(struct jw *w, const void *turn, size_t n)
+{
+	const struct catalog_of *c = turn;
+
+	tool_list_json(c->engine, (uint32_t)c->turn->uid, c->turn->sessionId, true, w);
+}
+
+void tool_catalog_fact(struct engine *g, const struct turn_doc *t, struct store_batch *b)
+{
+	const struct catalog_of catalog = { g, t };
+	char step[ID_TEXT_MAX], call[ID_TEXT_MAX];
+	struct scope s = turn_scope(t);
+
+	/* The catalogue is not a call, but its event must name one: ids of its own, which no list has. */
+	id_make(ID_KIND_STEP, step);
+	id_make(ID_KIND_TOOL_CALL, call);
+	s.step = step;
+	s.tool_call = call;
+	EMIT(tool_catalog_resolved, b, s, .tools = json_from_writer(write_catalog, &catalog, 0));
 }
 
 static void retell_catalogs(struct engine *g, uint32_t uid, const char *session_id, struct store_batch *b)
@@ -389,21 +421,28 @@ void tools_client_disconnected(struct engine *g, uint64_t connection)
 {
 	struct external_tool *x, *next;
 
-	for (x = TAILQ_FIRST(&g->tools); x; x = next) {
+	for (x = TAILQ_FIRST(&g->tools->external); x; x = next) {
 		next = TAILQ_NEXT(x, link);
 		if (x->tool.connection != connection)
 			continue;
-		TAILQ_REMOVE(&g->tools, x, link);
+		TAILQ_REMOVE(&g->tools->external, x, link);
 		external_free(x);
 	}
 }
 
-void tools_free(struct engine *g)
+void tool_init(struct engine *g)
+{
+	g->tools = mem_zalloc(1, sizeof *g->tools);
+	TAILQ_INIT(&g->tools->external);
+}
+
+void tool_done(struct engine *g)
 {
 	struct external_tool *x;
 
-	while ((x = TAILQ_FIRST(&g->tools))) {
-		TAILQ_REMOVE(&g->tools, x, link);
+	while ((x = TAILQ_FIRST(&g->tools->external))) {
+		TAILQ_REMOVE(&g->tools->external, x, link);
 		external_free(x);
 	}
+	free(g->tools);
 }

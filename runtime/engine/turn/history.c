@@ -4,8 +4,9 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/core/transaction.h"
+#include "runtime/engine/session/session.h"
 #include "runtime/engine/turn/history_private.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_subagent.h"
@@ -84,13 +85,13 @@ static struct rollback *rollback_new(struct engine *g, const char *thread_id)
 	struct rollback *r = mem_zalloc(1, sizeof *r);
 
 	snprintf(r->thread_id, sizeof r->thread_id, "%s", thread_id);
-	TAILQ_INSERT_TAIL(&g->rollbacks, r, link);
+	TAILQ_INSERT_TAIL(&g->turns->rollbacks, r, link);
 	return r;
 }
 
 static void rollback_free(struct engine *g, struct rollback *r)
 {
-	TAILQ_REMOVE(&g->rollbacks, r, link);
+	TAILQ_REMOVE(&g->turns->rollbacks, r, link);
 	reply_done(&r->reply);
 	free(r->runs);
 	buf_done(&r->restored);
@@ -102,7 +103,7 @@ static struct rollback *rollback_of(struct engine *g, const char *thread_id)
 {
 	struct rollback *r;
 
-	TAILQ_FOREACH (r, &g->rollbacks, link)
+	TAILQ_FOREACH (r, &g->turns->rollbacks, link)
 		if (strcmp(r->thread_id, thread_id) == 0)
 			return r;
 	return NULL;
@@ -291,7 +292,7 @@ void engine_on_discarded(struct engine *g, const char *process_id, const struct 
 {
 	struct rollback *r;
 
-	TAILQ_FOREACH (r, &g->rollbacks, link)
+	TAILQ_FOREACH (r, &g->turns->rollbacks, link)
 		if (r->at < r->count && strcmp(r->runs[r->at], process_id) == 0) {
 			note_run(e ? &r->kept : &r->restored, process_id, e ? e->message : NULL);
 			r->at++;
@@ -510,15 +511,15 @@ static uint64_t look(struct engine *g, bool at_start)
 void history_recover(struct engine *g)
 {
 	/* On the first tick: the host can take files back only once everything stands. */
-	g->history_found = true;
+	g->turns->history_found = true;
 	engine_wake(g, engine_now(g));
 }
 
 uint64_t history_tick(struct engine *g, uint64_t now_ns)
 {
-	uint64_t us = look(g, g->history_found);
+	uint64_t us = look(g, g->turns->history_found);
 
-	g->history_found = false;
+	g->turns->history_found = false;
 
 	return us == UINT64_MAX ? UINT64_MAX : now_ns + us * 1000;
 }
@@ -529,7 +530,7 @@ void history_done(struct engine *g)
 	struct err e = ERR_INIT;
 
 	err_set(&e, ERR_UNAVAILABLE, "the daemon is stopping; the rollback is finished at its next start");
-	while ((r = TAILQ_FIRST(&g->rollbacks))) {
+	while ((r = TAILQ_FIRST(&g->turns->rollbacks))) {
 		reply_err(&r->reply, &e, NULL, 0);
 		rollback_free(g, r);
 	}

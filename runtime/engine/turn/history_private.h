@@ -4,8 +4,9 @@
 /* Shared by compaction.c and history.c. */
 
 #include "runtime/base/text.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/turn/history.h"
+#include "runtime/engine/turn/turn_state.h"
 #include "runtime/view/view_documents.h"
 #include "runtime/view/view_history.h"
 

@@ -6,15 +6,15 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "runtime/engine/action/action.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/call/tool_call.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/core/transaction.h"
-#include "runtime/engine/hook/hook.h"
-#include "runtime/engine/model/routing_facts.h"
-#include "runtime/engine/process/root_authorisation.h"
-#include "runtime/engine/process/sandbox_setup.h"
+#include "runtime/engine/policy/root_authorisation.h"
+#include "runtime/engine/policy/sandbox_setup.h"
 #include "runtime/engine/process/start_spec.h"
+#include "runtime/engine/session/session.h"
 #include "runtime/engine/session/session_scope.h"
-#include "runtime/engine/tool/tool.h"
+#include "runtime/engine/turn/turn_hooks.h"
 #include "runtime/view/view_ids.h"
 
 #include <sys/utsname.h>
@@ -22,67 +22,6 @@
 #define PREVIEW_MAX 256u
 #define OPTIONS_MAX 16384u
 #define ENDED_LISTED 50u
-
-int turn_read(struct engine *g, const char *turn_id, struct buf *text, struct turn_doc *ret, struct err *e)
-{
-	return view_read_speculative(g->o.store, &turn_schema, turn_id, text, ret, e);
-}
-
-int turn_of_caller(struct engine *g, const char *turn_id, const struct caller *c, struct buf *text,
-		   struct turn_doc *ret, struct err *e)
-{
-	int r = turn_read(g, turn_id, text, ret, e);
-
-	if (r < 0)
-		return -1;
-	if (r > 0 || (c->uid != 0 && ret->uid != c->uid)) {
-		err_set(e, ERR_NOT_FOUND, "turnId '%.80s' is not known", turn_id);
-		snprintf(e->field, sizeof e->field, "turnId");
-		return -1;
-	}
-	if (jval_is_str(ret->source, "system"))
-		return err_set(e, ERR_STATE, "turn '%s' is the runtime's own: it only carries facts", turn_id);
-	return 0;
-}
-
-int turn_open_of_caller(struct engine *g, const char *turn_id, const struct caller *c, struct buf *text,
-			struct turn_doc *ret, struct err *e)
-{
-	if (turn_of_caller(g, turn_id, c, text, ret, e) < 0)
-		return -1;
-	if (turn_doc_ended(ret))
-		return err_set(e, ERR_STATE, "turn '%s' has ended (%s)", turn_id, ret->status);
-	if (ret->ending.type == JT_OBJECT)
-		return err_set(e, ERR_STATE, "turn '%s' is ending", turn_id);
-	if (!ret->startedAt)
-		return err_set(e, ERR_STATE, "turn '%s' has not started (%s)", turn_id, ret->status);
-	turn_owner_seen(g, ret, c->connection, c->channel_id);
-	return 0;
-}
-
-void turn_requester(const struct turn_doc *d, struct requester *ret)
-{
-	char role[16] = "";
-
-	jval_str(jval_get(d->requestedBy, "role"), role, sizeof role);
-	*ret = (struct requester){
-		.uid = (uint32_t)jval_uint(jval_get(d->requestedBy, "uid"), d->uid),
-		.pid = (int32_t)jval_int(jval_get(d->requestedBy, "pid"), 0),
-		.role = strcmp(role, "operator") == 0 ? ROLE_OPERATOR : ROLE_AGENT,
-	};
-}
-
-bool turn_driven_by_client(const struct turn_doc *d) { return jval_is_str(d->driver, "client"); }
-
-struct scope turn_scope(const struct turn_doc *d)
-{
-	return (struct scope){ .uid = (uint32_t)d->uid,
-			       .session = d->sessionId,
-			       .thread = d->threadId,
-			       .turn = d->turnId,
-			       .task = d->taskId,
-			       .trace = d->traceId };
-}
 
 /* ---- its start ---- */
 
@@ -221,7 +160,7 @@ void turn_end_facts(struct engine *g, const struct turn_doc *t, const struct tur
 
 	turn_owner_forget(g, t->turnId);
 	action_cancel_of_turn(g, t->turnId, "the turn has ended", tx);
-	routing_close_requests(g, (uint32_t)t->uid, t->sessionId, t->threadId, t->turnId, tx->batch);
+	turn_close_requests(g, (uint32_t)t->uid, t->sessionId, t->threadId, t->turnId, tx->batch);
 	buf_auto struct buf work = BUF_INIT;
 	struct jw w = jw_on(&work);
 	ended_processes(g, t->turnId, &w);
@@ -486,7 +425,7 @@ static void submit(struct engine *g, struct transaction *tx, const struct turn_r
 		id_make(ID_KIND_TURN, turn_id);
 	id_make(ID_KIND_OUTPUT, input_ref);
 	if (!p->scope.makes_thread) {
-		busy = turn_thread_busy(g, p->scope.thread_id, active, &e);
+		busy = thread_busy(g, p->scope.thread_id, active, &e);
 		if (busy < 0 || turn_queue_read(g, p->scope.thread_id, &q, &e) < 0) {
 			transaction_reject(tx, &e);
 			return;
@@ -511,7 +450,7 @@ static void submit(struct engine *g, struct transaction *tx, const struct turn_r
 	if (busy) {
 		snprintf(q.ids[q.count++], ID_ROOM, "%s", turn_id);
 		turn_queue_fact(&q, "queued", turn_id, tx->caller.request_id, tx->batch);
-	} else if (hook_prompt(g, &t, r->input, tx)) {
+	} else if (turn_hooks_prompt(g, &t, r->input, tx)) {
 		return; /* they look at it first, and answer */
 	} else {
 		turn_start_facts(g, &t, false, NULL, tx->batch);
@@ -546,8 +485,12 @@ void engine_submit_turn(struct engine *g, const struct turn_request *r, const st
 		authorise_turn(g, r, c);
 		submit(g, tx, r, &p);
 		if (p.scope.makes_session)
-			hook_session_started(g, p.scope.session_id, p.scope.uid, &by,
-					     json_string_value(json_object_get(r->options, "cwd")), NULL);
+			fact_committed(g, EVENT_SESSION_CREATED,
+				       &(struct session_created_notice){
+					       .session_id = p.scope.session_id,
+					       .uid = p.scope.uid,
+					       .by = &by,
+					       .cwd = json_string_value(json_object_get(r->options, "cwd")) });
 	}
 	turn_plan_done(&p);
 }

@@ -21,6 +21,8 @@
 #include "runtime/base/buf.h"
 #include "runtime/engine/core/engine.h"
 #include "runtime/engine/process/process.h"
+#include "runtime/engine/session/turn_owner.h"
+#include "runtime/engine/session/turn_read.h"
 #include "runtime/view/view_documents.h"
 
 #include <jansson.h>
@@ -30,21 +32,6 @@ struct session_scope;
 struct store_batch;
 enum event_type;
 
-#define TURN_PARTS_MAX 256u
-#define TURN_INPUT_MAX (1u << 20)
-#define TURN_QUEUE_MAX 100u
-
-/* 0 found, 1 not there (or not the caller's), −1. With what is not committed yet. */
-int turn_read(struct engine *g, const char *turn_id, struct buf *text, struct turn_doc *ret, struct err *e);
-/* The same for a caller, with its errors: ERR_NOT_FOUND, and ERR_STATE when it has ended. */
-int turn_of_caller(struct engine *g, const char *turn_id, const struct caller *c, struct buf *text,
-		   struct turn_doc *ret, struct err *e);
-int turn_open_of_caller(struct engine *g, const char *turn_id, const struct caller *c, struct buf *text,
-			struct turn_doc *ret, struct err *e);
-void turn_requester(const struct turn_doc *d, struct requester *ret);
-bool turn_driven_by_client(const struct turn_doc *d);
-
-struct scope turn_scope(const struct turn_doc *d);
 /* turn.started and what stands beside it. `tx` need not be stored yet; hook_context: refs that hooks added, as JSON, or
  * NULL. */
 void turn_start_facts(struct engine *g, const struct turn_doc *d, bool from_queue, const char *hook_context,
@@ -80,29 +67,21 @@ void turn_cancel(struct engine *g, const char *turn_id, const struct requester *
  */
 void turn_denied_fact(struct engine *g, const char *turn_id, const char *message, const struct requester *by,
 		      struct store_batch *b);
-void turn_process_ended(struct engine *g, const char *thread_id, const char *turn_id, bool owned_turn);
 
-/* turn_owner.c: a request about the turn came from this connection (0 = none is known); its turn is over; the
- * connection is. */
-void turn_owner_seen(struct engine *g, const struct turn_doc *t, uint64_t connection, const char *channel_id);
-void turn_owner_forget(struct engine *g, const char *turn_id);
-void turn_owner_disconnected(struct engine *g, uint64_t connection);
+/* Rows of modules.def. */
+struct process_over;
+void turn_init(struct engine *g);
+void turn_done(struct engine *g);
+void turn_on_step_due(struct engine *g, const void *subject);
+void turn_on_hook_stop(struct engine *g, const void *subject);
+void turn_on_process_over(struct engine *g, const struct process_over *x);
+
+/* turn_owner_loss.c: turns whose client is gone for too long are lost. */
 uint64_t turn_owner_tick(struct engine *g, uint64_t now);
-void turn_owners_done(struct engine *g);
 
 /* turn_queue.c */
-struct turn_queue {
-	char thread_id[ID_ROOM], session_id[ID_ROOM];
-	uint32_t uid;
-	char ids[TURN_QUEUE_MAX][ID_ROOM];
-	size_t count;
-	bool held;
-};
-int turn_queue_read(struct engine *g, const char *thread_id, struct turn_queue *ret, struct err *e);
 void turn_queue_fact(const struct turn_queue *q, const char *change, const char *turn_id, const char *request_id,
 		     struct store_batch *b);
-/* Is a turn active there, or about to be? */
-int turn_thread_busy(struct engine *g, const char *thread_id, char ret_turn[ID_ROOM], struct err *e);
 /* The thread may be free now: its next turn begins, if there is one and the queue is not held. */
 void turn_thread_free(struct engine *g, const char *thread_id);
 /* A turn that waits is cancelled; all of a thread's are. Facts into the transaction. */
@@ -112,13 +91,6 @@ void turn_recover(struct engine *g);
 /* queued turns of all threads, for history.reconstructed */
 void turn_list_queued(struct engine *g, struct jw *w);
 
-/* turn_loop.c */
-json_t *turn_input(struct engine *g, const struct turn_doc *d, struct err *e); /* its parts; NULL with e */
-/*
- * A part with what the turn's options say of place, sandbox and limits, where the part does not. With an engine also
- * their environment, whose values are only in the stored input.
- */
-json_t *turn_part_merged(struct engine *g, const struct turn_doc *d, const json_t *part);
 void turn_loop(struct engine *g, const struct turn_doc *d);
 
 #endif

@@ -8,11 +8,16 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/action/action.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/call/tool_call.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/core/transaction.h"
-#include "runtime/engine/core/waiter.h"
 #include "runtime/engine/hook/hook.h"
-#include "runtime/engine/tool/tool.h"
+#include "runtime/engine/process/process.h"
+#include "runtime/engine/session/session.h"
+#include "runtime/engine/session/waiter.h"
+#include "runtime/engine/turn/history.h"
+#include "runtime/engine/turn/turn_hooks.h"
+#include "runtime/engine/turn/turn_state.h"
 #include "runtime/view/view_ids.h"
 
 #include <signal.h>
@@ -38,8 +43,8 @@ static void collect(void *ctx, const char *id, void *value)
 
 static void work_of(struct engine *g, const char *turn_id, struct turn_work *w)
 {
-	*w = (struct turn_work){ .turn_id = turn_id, .ids = mem_zalloc(g->processes.count + 1, ID_TEXT_MAX) };
-	strmap_each(&g->processes, collect, w);
+	*w = (struct turn_work){ .turn_id = turn_id, .ids = mem_zalloc(g->processes->live.count + 1, ID_TEXT_MAX) };
+	strmap_each(&g->processes->live, collect, w);
 }
 
 static size_t live_processes(struct engine *g, const char *turn_id, char one[ID_TEXT_MAX])
@@ -148,16 +153,6 @@ void turn_stop_decided(struct engine *g, const char *turn_id)
 	turn_step(g, turn_id);
 }
 
-void turn_process_ended(struct engine *g, const char *thread_id, const char *turn_id, bool owned_turn)
-{
-	if (owned_turn) {
-		turn_waiters_answer(g, turn_id);
-		turn_thread_free(g, thread_id);
-	} else {
-		turn_step(g, turn_id);
-	}
-}
-
 /* ---- complete_turn, fail_turn ---- */
 
 int turn_may_complete(struct engine *g, const struct turn_doc *t, struct err *e)
@@ -204,7 +199,7 @@ void engine_complete_turn(struct engine *g, const struct turn_verdict *v, const 
 				      .outcome = v->outcome ? v->outcome : "completed",
 				      .summary = v->summary,
 				      .usage = v->usage_json };
-	if (hook_stop(g, &t, &end, tx))
+	if (turn_hooks_stop(g, &t, &end, tx))
 		return;
 	turn_end_facts(g, &t, &end, tx);
 	turn_result(tx, &t, "completed");
@@ -409,4 +404,70 @@ void turn_cancel(struct engine *g, const char *turn_id, const struct requester *
 	}
 	turn_queue_drop(g, &t, reason, tx);
 	transaction_commit(tx);
+}
+
+/* ---- reactions ---- */
+
+/*
+ * A request of a client: the client sees action.resolved and acts on it. No client does for a turn that the loop runs,
+ * so there a no ends the turn, in the same commit: otherwise its next part would begin as if the answer had been yes.
+ */
+static void request_resolved(struct engine *g, const struct action_outcome *o, struct store_batch *b)
+{
+	buf_auto struct buf message = BUF_INIT;
+
+	if (strcmp(o->status, "cancelled") == 0 || !action_means_refuse(o->decision))
+		return;
+	buf_printf(&message, "%s (%.60s)%s%.200s",
+		   strcmp(o->status, "timed_out") == 0 ? "nobody answered in time" : "the answer was no", o->decision,
+		   o->note ? ": " : "", o->note ? o->note : "");
+	turn_denied_fact(g, o->action->turnId, message.data, &o->by, b);
+}
+
+static void request_over(struct engine *g, const char *action_id)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct action_doc a;
+	struct err e = ERR_INIT;
+	char turn[ID_ROOM];
+
+	if (action_read(g, action_id, &text, &a, &e) != 0)
+		return;
+	snprintf(turn, sizeof turn, "%s", a.turnId);
+	turn_stop_decided(g, turn);
+}
+
+const struct action_kind_ops turn_request_ops = { .resolved = request_resolved, .over = request_over };
+/* Subject: the turn's id. */
+void turn_on_step_due(struct engine *g, const void *subject) { turn_step(g, subject); }
+
+void turn_on_hook_stop(struct engine *g, const void *subject)
+{
+	const struct hook_stop_notice *r = subject;
+
+	turn_cancel(g, r->turn_id, r->by, r->reason);
+}
+
+void turn_on_process_over(struct engine *g, const struct process_over *x)
+{
+	if (x->owns_turn) {
+		turn_waiters_answer(g, x->turn_id);
+		turn_thread_free(g, x->thread_id);
+	} else {
+		turn_step(g, x->turn_id);
+	}
+}
+
+void turn_init(struct engine *g)
+{
+	g->turns = mem_zalloc(1, sizeof *g->turns);
+	TAILQ_INIT(&g->turns->rollbacks);
+}
+
+void turn_done(struct engine *g)
+{
+	history_done(g);
+	strmap_done(&g->turns->prompts);
+	strmap_done(&g->turns->stops);
+	free(g->turns);
 }

@@ -7,60 +7,12 @@
 #include "runtime/engine/turn/turn.h"
 
 #include "runtime/base/mem.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/call/tool_call.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/core/transaction.h"
-#include "runtime/engine/hook/hook.h"
-#include "runtime/engine/tool/tool.h"
+#include "runtime/engine/turn/turn_hooks.h"
 
 #define PARALLEL_MAX 4u
-
-/* A member of what was stored with the turn: {"input":[…],"env"?:{…}}. New reference; NULL with e, or when it is not
- * there. */
-static json_t *stored(struct engine *g, const struct turn_doc *d, const char *member, struct err *e)
-{
-	buf_auto struct buf text = BUF_INIT;
-	json_t *all, *v;
-
-	if (store_output_whole(g->o.store, d->inputRef, 2 * TURN_INPUT_MAX, &text, e) < 0)
-		return NULL;
-	all = json_loadb(buf_cstr(&text), text.len, 0, NULL);
-	if (!all)
-		err_set(e, ERR_CORRUPT, "the input of turn '%s' cannot be read", d->turnId);
-	v = json_incref(json_object_get(all, member));
-	json_decref(all);
-	return v;
-}
-
-json_t *turn_input(struct engine *g, const struct turn_doc *d, struct err *e)
-{
-	return d->inputRef[0] ? stored(g, d, "input", e) : json_array();
-}
-
-json_t *turn_part_merged(struct engine *g, const struct turn_doc *d, const json_t *part)
-{
-	static const char *const members[] = { "cwd", "profile", "sandbox", "limits" };
-	struct err e = ERR_INIT;
-	json_t *merged = json_object();
-	json_t *options = d->options.type == JT_OBJECT ? json_loadb(d->options.text, d->options.len, 0, NULL) : NULL;
-
-	for (size_t i = 0; i < countof(members); i++) {
-		json_t *v = json_object_get(options, members[i]);
-
-		if (v)
-			json_object_set(merged, members[i], v);
-	}
-	if (g && json_object_get(options, "env")) {
-		json_t *env = stored(g, d, "env", &e);
-
-		if (env)
-			json_object_set_new(merged, "env", env);
-	}
-	if (part)
-		json_object_update(merged, (json_t *)(uintptr_t)part);
-	json_object_del(merged, "type");
-	json_decref(options);
-	return merged;
-}
 
 struct loop {
 	struct engine *engine;
@@ -167,7 +119,7 @@ static void end_turn(struct loop *l)
 			}
 		}
 	}
-	if (!end.category && hook_stop(l->engine, t, &end, NULL))
+	if (!end.category && turn_hooks_stop(l->engine, t, &end, NULL))
 		return;
 	struct transaction *tx = transaction_new_internal(l->engine);
 	turn_end_facts(l->engine, t, &end, tx);

@@ -7,33 +7,11 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/core/transaction.h"
-#include "runtime/engine/hook/hook.h"
+#include "runtime/engine/session/session.h"
 #include "runtime/engine/session/session_scope.h"
-
-int turn_queue_read(struct engine *g, const char *thread_id, struct turn_queue *ret, struct err *e)
-{
-	buf_auto struct buf text = BUF_INIT;
-	struct queue_doc d;
-	struct thread_doc t;
-	int r = view_read_speculative(g->o.store, &queue_schema, thread_id, &text, &d, e);
-
-	*ret = (struct turn_queue){ 0 };
-	snprintf(ret->thread_id, ID_ROOM, "%s", thread_id);
-	if (r < 0)
-		return -1;
-	if (r == 0) {
-		for (struct jiter it = jiter_on(d.order); ret->count < TURN_QUEUE_MAX && jiter_next(&it);)
-			jval_str(it.value, ret->ids[ret->count++], ID_ROOM);
-		ret->held = d.resumeState[0];
-	}
-	if (view_read_speculative(g->o.store, &thread_schema, thread_id, &text, &t, e) < 0)
-		return -1;
-	snprintf(ret->session_id, ID_ROOM, "%s", t.sessionId);
-	ret->uid = (uint32_t)t.uid;
-	return 0;
-}
+#include "runtime/engine/turn/turn_hooks.h"
 
 void turn_queue_fact(const struct turn_queue *q, const char *change, const char *turn_id, const char *request_id,
 		     struct store_batch *b)
@@ -44,25 +22,6 @@ void turn_queue_fact(const struct turn_queue *q, const char *change, const char 
 
 	EMIT(queue_changed, b, s, .order = json_from_ids(q->ids, q->count), .change = change, .queuedTurnId = turn_id,
 	     .policy = "in_order", .resumeState = q->held ? "held" : "running");
-}
-
-int turn_thread_busy(struct engine *g, const char *thread_id, char ret_turn[ID_ROOM], struct err *e)
-{
-	const struct process *p = strmap_get(&g->busy_threads, thread_id);
-	buf_auto struct buf text = BUF_INIT;
-	struct thread_doc t;
-	int r = view_read_speculative(g->o.store, &thread_schema, thread_id, &text, &t, e);
-
-	if (r < 0)
-		return -1;
-	if (r == 0 && t.activeTurnId[0]) {
-		snprintf(ret_turn, ID_ROOM, "%s", t.activeTurnId);
-		return 1;
-	}
-	const char *prompt = p ? NULL : hook_prompt_turn(g, thread_id);
-	if (p || prompt)
-		snprintf(ret_turn, ID_ROOM, "%s", p ? p->turn_id : prompt);
-	return p || prompt;
 }
 
 static void queue_remove(struct turn_queue *q, size_t at)
@@ -89,7 +48,7 @@ void turn_thread_free(struct engine *g, const char *thread_id)
 	struct turn_queue q;
 	struct turn_doc t;
 	struct err e = ERR_INIT;
-	int busy = g->stopping ? 1 : turn_thread_busy(g, thread_id, active, &e);
+	int busy = g->stopping ? 1 : thread_busy(g, thread_id, active, &e);
 
 	if (busy == 0 && turn_queue_read(g, thread_id, &q, &e) < 0)
 		busy = -1;
@@ -104,7 +63,7 @@ void turn_thread_free(struct engine *g, const char *thread_id)
 	if (turn_read(g, id, &text, &t, &e) == 0 && !turn_doc_ended(&t)) {
 		json_auto_t *input = turn_driven_by_client(&t) ? turn_input(g, &t, &e) : NULL;
 
-		if (input && hook_prompt(g, &t, input, tx))
+		if (input && turn_hooks_prompt(g, &t, input, tx))
 			return;
 		turn_start_facts(g, &t, true, NULL, tx->batch);
 		transaction_after_commit(tx, turn_step, id);
@@ -235,7 +194,7 @@ void engine_resume_thread(struct engine *g, const char *session_id, const char *
 	int busy = 0;
 
 	if (session_scope_find(g, session_id, thread_id, SCOPE_FIRST_THREAD, c, &p, &e) < 0 ||
-	    turn_queue_read(g, p.thread_id, &q, &e) < 0 || (busy = turn_thread_busy(g, p.thread_id, active, &e)) < 0) {
+	    turn_queue_read(g, p.thread_id, &q, &e) < 0 || (busy = thread_busy(g, p.thread_id, active, &e)) < 0) {
 		transaction_reject(tx, &e);
 		return;
 	}
@@ -313,7 +272,7 @@ static void recover_queue(struct engine *g, const char *thread_id)
 
 	if (turn_queue_read(g, thread_id, &q, &e) < 0 || !q.count || q.held)
 		return;
-	int busy = turn_thread_busy(g, thread_id, active, &e);
+	int busy = thread_busy(g, thread_id, active, &e);
 	if (busy > 0 && turn_read(g, active, &text, &t, &e) == 0 && proved_alive(g, &t))
 		return;
 	struct transaction *tx = transaction_new_internal(g);

@@ -529,7 +529,11 @@ void job_next(struct engine *g, const char *job_id)
 	job_dispatch(g, job_id);
 }
 
-void job_process_ended(struct engine *g, const char *job_id) { job_next(g, job_id); }
+void job_on_process_over(struct engine *g, const struct process_over *x)
+{
+	if (x->job_id[0])
+		job_next(g, x->job_id);
+}
 
 /* ---- for tasks ---- */
 
@@ -627,10 +631,10 @@ void job_wake(struct engine *g, uint64_t real_us)
 
 	if (in_ns > POLL_MAX_NS)
 		in_ns = POLL_MAX_NS;
-	if (engine_now(g) + in_ns >= g->job_poll_ns)
+	if (engine_now(g) + in_ns >= g->work->job_poll_ns)
 		return;
-	g->job_poll_ns = engine_now(g) + in_ns;
-	engine_wake(g, g->job_poll_ns);
+	g->work->job_poll_ns = engine_now(g) + in_ns;
+	engine_wake(g, g->work->job_poll_ns);
 }
 
 static void look_at(struct engine *g, const char *job_id)
@@ -663,14 +667,14 @@ uint64_t job_tick(struct engine *g, uint64_t now)
 {
 	struct of_task live = { .engine = g };
 
-	if (now < g->job_poll_ns || g->stopping)
-		return g->job_poll_ns;
-	g->job_poll_ns = UINT64_MAX;
+	if (now < g->work->job_poll_ns || g->stopping)
+		return g->work->job_poll_ns;
+	g->work->job_poll_ns = UINT64_MAX;
 	jobs_of(g, VIEW_LIVE_JOB, NULL, &live);
 	for (size_t i = 0; i < live.n; i++)
 		look_at(g, live.id[i]);
 	free(live.id);
-	return g->job_poll_ns;
+	return g->work->job_poll_ns;
 }
 
 void job_recover(struct engine *g)

@@ -8,6 +8,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/engine/process/process.h"
 #include "runtime/engine/process/start_spec.h"
 #include "runtime/view/view_documents.h"
 
@@ -383,7 +384,7 @@ static void item_refused(struct engine *g, const char *process_id, const struct 
 	if (item_of_process(g, process_id, &j, &text, &d) < 0)
 		return;
 	if (task_can_wait(e->code) && strcmp(j.d.status, "cancelling") != 0) {
-		g->work_waits = true;
+		g->work->waits = true;
 		job_wake(g, engine_real(g) + RESOURCE_MS * 1000); /* job_tick launches what has no process yet */
 		return;
 	}

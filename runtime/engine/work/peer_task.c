@@ -5,10 +5,10 @@
  * failed.
  */
 
+#include "runtime/engine/work/peer_task.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/channel/channel.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/core/transaction.h"
 #include "runtime/engine/work/task_private.h"
 #include "runtime/view/view_channel.h"

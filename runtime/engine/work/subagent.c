@@ -2,13 +2,15 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/core/ref.h"
 #include "runtime/engine/core/transaction.h"
-#include "runtime/engine/process/root_authorisation.h"
+#include "runtime/engine/policy/root_authorisation.h"
+#include "runtime/engine/process/process.h"
 #include "runtime/engine/process/start_spec.h"
 #include "runtime/engine/work/subagent_private.h"
 #include "runtime/engine/work/subagent_wait.h"
+#include "runtime/engine/work/work.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_subagent.h"
 
@@ -100,7 +102,7 @@ void subagent_launch(struct engine *g, const char *id)
 		return;
 	json_auto_t *start = json_loadb(d.start.text, d.start.len, 0, NULL);
 	if (!start || start_spec_of(g, start, &spec, &e) < 0) {
-		process_owners[OWNER_SUBAGENT]->refused(g, id, &e, NULL, 0);
+		process_owner(g, OWNER_SUBAGENT)->refused(g, id, &e, NULL, 0);
 		return;
 	}
 	requester_from(d.requestedBy, (uint32_t)d.uid, &by);

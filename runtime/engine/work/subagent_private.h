@@ -3,7 +3,10 @@
 
 /* Shared by subagent*.c only. */
 
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
+#include "runtime/engine/process/process.h"
+#include "runtime/engine/session/session.h"
+#include "runtime/engine/work/work_state.h"
 #include "runtime/view/view_subagent.h"
 
 #include <jansson.h>

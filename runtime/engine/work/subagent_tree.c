@@ -2,8 +2,9 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/core/transaction.h"
+#include "runtime/engine/process/process.h"
 #include "runtime/engine/work/subagent.h"
 #include "runtime/engine/work/subagent_private.h"
 #include "runtime/engine/work/subagent_wait.h"

@@ -1,9 +1,10 @@
 #include "runtime/engine/work/subagent_wait.h"
 
 #include "runtime/base/mem.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/work/subagent.h"
 #include "runtime/engine/work/task_private.h"
+#include "runtime/engine/work/work_state.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_subagent.h"
 
@@ -33,7 +34,7 @@ static void answer(struct engine *g, struct subagent_waiter *w, bool timed_out)
 	buf_auto struct buf out = BUF_INIT, text = BUF_INIT;
 	struct jw j = jw_on(&out);
 
-	TAILQ_REMOVE(&g->subagents.waiters, w, link);
+	TAILQ_REMOVE(&g->work->subagents.waiters, w, link);
 	jw_obj(&j);
 	jw_karr(&j, "subagents");
 	for (size_t i = 0; i < w->count; i++) {
@@ -64,7 +65,7 @@ static void waiters_answer(struct engine *g, const char *id)
 	struct subagent_waiter *w;
 
 	do {
-		TAILQ_FOREACH (w, &g->subagents.waiters, link)
+		TAILQ_FOREACH (w, &g->work->subagents.waiters, link)
 			if (asks_for(w, id) && satisfied(g, w))
 				break;
 		if (w)
@@ -127,7 +128,7 @@ void engine_wait_subagents(struct engine *g, const json_t *params, const struct 
 	w->uid = c->uid;
 	w->any = json_is_true(json_object_get(params, "any"));
 	w->deadline_ns = ms >= UINT64_MAX / 2000000 ? UINT64_MAX : engine_now(g) + ms * 1000000ull;
-	TAILQ_INSERT_TAIL(&g->subagents.waiters, w, link);
+	TAILQ_INSERT_TAIL(&g->work->subagents.waiters, w, link);
 	if (satisfied(g, w))
 		answer(g, w, false);
 	else if (w->deadline_ns != UINT64_MAX)
@@ -140,13 +141,13 @@ uint64_t subagent_tick(struct engine *g, uint64_t now_ns)
 	uint64_t soonest = UINT64_MAX;
 
 	do {
-		TAILQ_FOREACH (w, &g->subagents.waiters, link)
+		TAILQ_FOREACH (w, &g->work->subagents.waiters, link)
 			if (now_ns >= w->deadline_ns)
 				break;
 		if (w)
 			answer(g, w, true);
 	} while (w);
-	TAILQ_FOREACH (w, &g->subagents.waiters, link)
+	TAILQ_FOREACH (w, &g->work->subagents.waiters, link)
 		if (w->deadline_ns < soonest)
 			soonest = w->deadline_ns;
 	return soonest;
@@ -157,7 +158,7 @@ static void refuse(struct engine *g, struct subagent_waiter *w, const char *why)
 	struct err e = ERR_INIT;
 
 	err_set(&e, ERR_UNAVAILABLE, "%s", why);
-	TAILQ_REMOVE(&g->subagents.waiters, w, link);
+	TAILQ_REMOVE(&g->work->subagents.waiters, w, link);
 	reply_err(&w->reply, &e, NULL, 0);
 	free(w);
 }
@@ -167,7 +168,7 @@ void subagent_client_disconnected(struct engine *g, uint64_t connection)
 	struct subagent_waiter *w;
 
 	do {
-		TAILQ_FOREACH (w, &g->subagents.waiters, link)
+		TAILQ_FOREACH (w, &g->work->subagents.waiters, link)
 			if (w->reply.connection == connection)
 				break;
 		if (w)
@@ -184,7 +185,7 @@ void subagent_first_input(struct engine *g, const char *id, const char *text, bo
 	snprintf(n->id, sizeof n->id, "%s", id);
 	n->text = mem_strdup(text);
 	n->eof = eof;
-	TAILQ_INSERT_TAIL(&g->subagents.inputs, n, link);
+	TAILQ_INSERT_TAIL(&g->work->subagents.inputs, n, link);
 }
 
 static void ignore(void *ctx, const struct err *e, const char *json, size_t len) {}
@@ -195,11 +196,11 @@ void subagent_give_first_input(struct engine *g, const struct subagent_doc *d, c
 	struct queued_input *n;
 
 	do {
-		TAILQ_FOREACH (n, &g->subagents.inputs, link)
+		TAILQ_FOREACH (n, &g->work->subagents.inputs, link)
 			if (strcmp(n->id, d->subagentId) == 0)
 				break;
 		if (n) {
-			TAILQ_REMOVE(&g->subagents.inputs, n, link);
+			TAILQ_REMOVE(&g->work->subagents.inputs, n, link);
 			if (*n->text)
 				engine_write_stdin(g, process_id, n->text, strlen(n->text), &c, ignore, NULL);
 			if (n->eof)
@@ -218,7 +219,7 @@ static void after_add(struct engine *g, const char *id, bool end)
 
 	snprintf(n->id, sizeof n->id, "%s", id);
 	n->end = end;
-	TAILQ_INSERT_TAIL(&g->subagents.after, n, link);
+	TAILQ_INSERT_TAIL(&g->work->subagents.after, n, link);
 }
 
 void subagent_end_after(struct engine *g, const char *id) { after_add(g, id, true); }
@@ -229,8 +230,8 @@ void subagent_run_after(struct engine *g, void (*end)(struct engine *g, const ch
 {
 	struct subagent_after *n;
 
-	while ((n = TAILQ_FIRST(&g->subagents.after))) {
-		TAILQ_REMOVE(&g->subagents.after, n, link);
+	while ((n = TAILQ_FIRST(&g->work->subagents.after))) {
+		TAILQ_REMOVE(&g->work->subagents.after, n, link);
 		if (n->end)
 			end(g, n->id);
 		else
@@ -245,15 +246,15 @@ void subagent_done(struct engine *g)
 	struct queued_input *n;
 	struct subagent_after *a;
 
-	while ((w = TAILQ_FIRST(&g->subagents.waiters)))
+	while ((w = TAILQ_FIRST(&g->work->subagents.waiters)))
 		refuse(g, w, "the daemon is stopping");
-	while ((n = TAILQ_FIRST(&g->subagents.inputs))) {
-		TAILQ_REMOVE(&g->subagents.inputs, n, link);
+	while ((n = TAILQ_FIRST(&g->work->subagents.inputs))) {
+		TAILQ_REMOVE(&g->work->subagents.inputs, n, link);
 		free(n->text);
 		free(n);
 	}
-	while ((a = TAILQ_FIRST(&g->subagents.after))) {
-		TAILQ_REMOVE(&g->subagents.after, a, link);
+	while ((a = TAILQ_FIRST(&g->work->subagents.after))) {
+		TAILQ_REMOVE(&g->work->subagents.after, a, link);
 		free(a);
 	}
 }

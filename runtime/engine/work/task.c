@@ -5,10 +5,10 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
+#include "runtime/engine/call/tool_call.h"
 #include "runtime/engine/core/ref.h"
-#include "runtime/engine/process/root_authorisation.h"
+#include "runtime/engine/policy/root_authorisation.h"
 #include "runtime/engine/process/start_spec.h"
-#include "runtime/engine/tool/tool.h"
 #include "runtime/view/view.h"
 
 /* ---- reading ---- */

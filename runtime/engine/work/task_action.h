@@ -1,7 +1,7 @@
 #ifndef BAILIFF_ENGINE_TASK_ACTION_H
 #define BAILIFF_ENGINE_TASK_ACTION_H
 
-/* Where actions and tasks meet; task_on_action is in task_private.h. */
+/* Where actions and tasks meet. */
 
 #include "runtime/engine/work/task_private.h"
 

@@ -9,6 +9,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/engine/process/process.h"
 #include "runtime/engine/process/start_spec.h"
 #include "runtime/engine/work/benchmark.h"
 #include "runtime/view/view_documents.h"
@@ -371,7 +372,7 @@ static void task_refused(struct engine *g, const char *task_id, const struct err
 		return;
 	if (task_can_wait(e->code) && t.status != TASK_CANCELLING) {
 		uint64_t due = engine_real(g) + RESOURCE_MS * 1000;
-		g->work_waits = true;
+		g->work->waits = true;
 		task_wake(g, due);
 		if (t.status == TASK_WAITING_RESOURCE)
 			return;

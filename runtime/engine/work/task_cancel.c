@@ -8,6 +8,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/engine/process/process.h"
 #include "runtime/engine/work/subagent.h"
 
 #define CANCEL_MOST 4000u /* tasks in one commit */
@@ -51,15 +52,15 @@ static bool task_processes_open(struct engine *g, const char *task_id)
 {
 	struct of_task o = { .task_id = task_id };
 
-	strmap_each(&g->processes, process_of_task, &o);
+	strmap_each(&g->processes->live, process_of_task, &o);
 	return o.n > 0;
 }
 
 void task_processes_end(struct engine *g, const char *task_id, const char *reason)
 {
-	struct of_task o = { .task_id = task_id, .ids = mem_zalloc(g->processes.count + 1, ID_TEXT_MAX) };
+	struct of_task o = { .task_id = task_id, .ids = mem_zalloc(g->processes->live.count + 1, ID_TEXT_MAX) };
 
-	strmap_each(&g->processes, process_of_task, &o);
+	strmap_each(&g->processes->live, process_of_task, &o);
 	for (size_t i = 0; i < o.n; i++) {
 		struct process *p = engine_process(g, o.ids[i]);
 		if (p)
@@ -193,7 +194,11 @@ void task_cancel_check(struct engine *g, const char *task_id)
 
 void task_cancel_resume(struct engine *g, const char *task_id) { carry_out(g, task_id); }
 
-void task_process_ended(struct engine *g, const char *task_id) { task_cancel_check(g, task_id); }
+void task_on_process_over(struct engine *g, const struct process_over *x)
+{
+	if (x->task_id[0] && x->owner != OWNER_HOOK)
+		task_cancel_check(g, x->task_id);
+}
 
 int task_may_run(struct engine *g, const char *task_id, struct err *e)
 {
@@ -206,6 +211,11 @@ int task_may_run(struct engine *g, const char *task_id, struct err *e)
 		return 0;
 	snprintf(e->field, sizeof e->field, "taskId");
 	return err_set(e, ERR_STATE, "task '%s' is %s: nothing new is run for it", task_id, t.d.status);
+}
+
+int task_may_start(struct engine *g, const struct start_request *r, struct err *e)
+{
+	return r->task_id && !r->owner ? task_may_run(g, r->task_id, e) : 0;
 }
 
 /* ---- the intent ---- */

@@ -3,9 +3,13 @@
 
 /* Shared by the files of tasks and jobs in runtime/engine. */
 
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/core/transaction.h"
+#include "runtime/engine/process/process.h"
+#include "runtime/engine/session/session.h"
 #include "runtime/engine/work/task.h"
+#include "runtime/engine/work/work.h"
+#include "runtime/engine/work/work_state.h"
 #include "runtime/view/view_task.h"
 
 #define TASK_JSON_MAX 8192u /* of one member that a client gives */
@@ -136,14 +140,6 @@ size_t task_missing(struct engine *g, const struct task *t, struct jval acceptan
 		    bool skip_attempt, struct buf *out);
 void task_completed_fact(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
 			 const json_t *params, const char *acceptance, const char *declared_by);
-
-/*
- * A question was opened for the task (`waiting`: waiting_permission or waiting_input) or answered: the task waits, or
- * goes on when no other is open. For whoever writes action.required and action.resolved, which carry the task's id,
- * into the same batch.
- */
-void task_on_action(struct engine *g, const char *task_id, const char *action_id, const char *waiting, bool opened,
-		    struct store_batch *b);
 
 bool task_actions_open(struct engine *g, const char *task_id);
 void task_actions_end(struct engine *g, const char *task_id, const char *reason);

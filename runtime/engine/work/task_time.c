@@ -11,6 +11,9 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/engine/process/process.h"
+#include "runtime/engine/work/subagent.h"
+#include "runtime/engine/work/work_state.h"
 #include "runtime/view/view_documents.h"
 
 #define POLL_MAX_NS (60ull * 1000000000) /* the real clock may be set: never trust it for longer */
@@ -26,30 +29,30 @@ void task_wake(struct engine *g, uint64_t real_us)
 
 	if (in_ns > POLL_MAX_NS)
 		in_ns = POLL_MAX_NS;
-	if (engine_now(g) + in_ns >= g->task_poll_ns)
+	if (engine_now(g) + in_ns >= g->work->task_poll_ns)
 		return;
-	g->task_poll_ns = engine_now(g) + in_ns;
-	engine_wake(g, g->task_poll_ns);
+	g->work->task_poll_ns = engine_now(g) + in_ns;
+	engine_wake(g, g->work->task_poll_ns);
 }
 
 /* ---- clients ---- */
 
 void task_set_worker(struct engine *g, const char *task_id, const struct caller *c)
 {
-	struct task_worker *w = strmap_get(&g->task_workers, task_id);
+	struct task_worker *w = strmap_get(&g->work->task_workers, task_id);
 
 	if (!c->connection)
 		return;
 	if (!w) {
 		w = mem_zalloc(1, sizeof *w);
-		strmap_put(&g->task_workers, task_id, w);
+		strmap_put(&g->work->task_workers, task_id, w);
 	}
 	w->connection = c->connection;
 	w->gone_us = 0;
 	task_wake(g, engine_real(g)); /* its idle time begins */
 }
 
-void task_worker_over(struct engine *g, const char *task_id) { free(strmap_del(&g->task_workers, task_id)); }
+void task_worker_over(struct engine *g, const char *task_id) { free(strmap_del(&g->work->task_workers, task_id)); }
 
 struct leaving {
 	uint64_t connection, now_us;
@@ -72,26 +75,18 @@ void task_client_disconnected(struct engine *g, uint64_t connection)
 {
 	struct leaving l = { .connection = connection, .now_us = engine_real(g) };
 
-	strmap_each(&g->task_workers, leave_worker, &l);
+	strmap_each(&g->work->task_workers, leave_worker, &l);
 	if (l.any)
 		task_wake(g, l.now_us);
 }
 
 void task_client_connected(struct engine *g)
 {
-	if (!g->work_waits)
+	if (!g->work->waits)
 		return;
-	g->work_waits = false;
+	g->work->waits = false;
 	task_wake(g, engine_real(g));
 	job_wake(g, engine_real(g));
-}
-
-static void free_worker(void *ctx, const char *task_id, void *value) { free(value); }
-
-void task_workers_free(struct engine *g)
-{
-	strmap_each(&g->task_workers, free_worker, NULL);
-	strmap_done(&g->task_workers);
 }
 
 /* ---- deadlines ---- */
@@ -118,7 +113,7 @@ static uint64_t after_ms(uint64_t from_us, uint64_t ms)
 /* What a client's attempt may still do, and until when. */
 static void client_deadlines(struct engine *g, const struct task *t, struct deadline *d)
 {
-	const struct task_worker *w = strmap_get(&g->task_workers, t->d.taskId);
+	const struct task_worker *w = strmap_get(&g->work->task_workers, t->d.taskId);
 	uint64_t patience = t->d.heartbeatMs != VIEW_ABSENT ? t->d.heartbeatMs
 			    : g->o.task_worker_ms           ? g->o.task_worker_ms
 							    : VIEW_ABSENT;
@@ -141,7 +136,7 @@ static struct deadline deadline_of(struct engine *g, const struct task *t)
 	if (t->status == TASK_QUEUED && t->d.dueAt)
 		sooner(&d, DUE_BEGIN, t->d.dueAt);
 	if (t->status == TASK_WAITING_RESOURCE && supervised && t->d.dueAt && !engine_process(g, t->d.currentProcessId))
-		sooner(&d, DUE_LAUNCH, g->work_waits ? t->d.dueAt : 0);
+		sooner(&d, DUE_LAUNCH, g->work->waits ? t->d.dueAt : 0);
 	if (t->status == TASK_PAUSED)
 		return d;
 	/* A supervised attempt's process has these limits itself. */
@@ -222,9 +217,9 @@ uint64_t task_tick(struct engine *g, uint64_t now)
 {
 	struct ids live = { 0 };
 
-	if (now < g->task_poll_ns || g->stopping)
-		return g->task_poll_ns;
-	g->task_poll_ns = UINT64_MAX;
+	if (now < g->work->task_poll_ns || g->stopping)
+		return g->work->task_poll_ns;
+	g->work->task_poll_ns = UINT64_MAX;
 	live_tasks(g, &live);
 	for (size_t i = 0; i < live.n; i++) {
 		task_auto struct task t = TASK_INIT;
@@ -238,7 +233,7 @@ uint64_t task_tick(struct engine *g, uint64_t now)
 			task_wake(g, d.at_us);
 	}
 	free(live.id);
-	return g->task_poll_ns;
+	return g->work->task_poll_ns;
 }
 
 /* ---- after a restart ---- */
@@ -267,7 +262,7 @@ static void recover_one(struct engine *g, const char *task_id)
 	if (t.d.attemptOpen && strcmp(t.d.workerKind, "client") == 0) {
 		struct task_worker *w = mem_zalloc(1, sizeof *w);
 		w->gone_us = engine_real(g);
-		free(strmap_put(&g->task_workers, task_id, w));
+		free(strmap_put(&g->work->task_workers, task_id, w));
 	}
 	p = t.d.currentProcessId[0] ? engine_process(g, t.d.currentProcessId) : NULL;
 	if (t.status == TASK_PAUSED && p) {
@@ -314,4 +309,25 @@ void task_recover(struct engine *g)
 		task_wake(g, engine_real(g));
 	task_dispatch(g);
 	free(live.id);
+}
+
+/* ---- the module ---- */
+
+void work_init(struct engine *g)
+{
+	g->work = mem_zalloc(1, sizeof *g->work);
+	TAILQ_INIT(&g->work->subagents.waiters);
+	TAILQ_INIT(&g->work->subagents.inputs);
+	TAILQ_INIT(&g->work->subagents.after);
+	g->work->task_poll_ns = g->work->job_poll_ns = UINT64_MAX;
+}
+
+static void free_worker(void *ctx, const char *task_id, void *value) { free(value); }
+
+void work_done(struct engine *g)
+{
+	subagent_done(g);
+	strmap_each(&g->work->task_workers, free_worker, NULL);
+	strmap_done(&g->work->task_workers);
+	free(g->work);
 }

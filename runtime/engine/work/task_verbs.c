@@ -8,7 +8,9 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/action/action.h"
-#include "runtime/engine/channel/channel.h"
+#include "runtime/engine/process/process.h"
+#include "runtime/engine/work/peer_task.h"
+#include "runtime/engine/work/work.h"
 
 #include <signal.h>
 
@@ -233,7 +235,7 @@ void engine_pause_task(struct engine *g, const json_t *params, const struct call
 		return;
 	struct holding h = { .task_id = t.d.taskId, .hold = true, .w = &w };
 	jw_arr(&w);
-	strmap_each(&g->processes, hold_one, &h);
+	strmap_each(&g->processes->live, hold_one, &h);
 	jw_arr_end(&w);
 	EMIT(task_paused, tx->batch, task_scope(&t.d, c), .envelope = { .status = "paused", .status_reason = reason },
 	     .stopped = json_from_buf(&stopped), .reason = reason);
@@ -245,7 +247,7 @@ static void go_on(struct engine *g, const char *task_id)
 {
 	struct holding h = { .task_id = task_id };
 
-	strmap_each(&g->processes, hold_one, &h);
+	strmap_each(&g->processes->live, hold_one, &h);
 	task_launch(g, task_id);
 	task_resume_jobs(g, task_id);
 	task_wake(g, engine_real(g)); /* its limits count again */
@@ -539,8 +541,8 @@ void task_actions_end(struct engine *g, const char *task_id, const char *reason)
 	transaction_commit(tx);
 }
 
-void task_on_action(struct engine *g, const char *task_id, const char *action_id, const char *waiting, bool opened,
-		    struct store_batch *b)
+static void on_action(struct engine *g, const char *task_id, const char *action_id, const char *waiting, bool opened,
+		      struct store_batch *b)
 {
 	task_auto struct task t = TASK_INIT;
 	struct err e = ERR_INIT;
@@ -563,4 +565,18 @@ void task_on_action(struct engine *g, const char *task_id, const char *action_id
 		EMIT(task_resumed, b, s, .envelope = { .status = status, .status_reason = reason }, .status = status,
 		     .reason = reason);
 	}
+}
+
+void task_on_action_required(struct engine *g, const void *subject, struct store_batch *b)
+{
+	const struct action_opened_notice *o = subject;
+
+	on_action(g, o->spec->task_id, o->action_id, o->waiting, true, b);
+}
+
+void task_on_action_resolved(struct engine *g, const void *subject, struct store_batch *b)
+{
+	const struct action_doc *a = ((const struct action_resolved_notice *)subject)->outcome->action;
+
+	on_action(g, a->taskId, a->actionId, NULL, false, b);
 }

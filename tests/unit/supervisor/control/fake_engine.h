@@ -16,6 +16,7 @@
 #include "runtime/engine/turn/history.h"
 #include "runtime/engine/work/benchmark.h"
 #include "runtime/engine/work/job.h"
+#include "runtime/engine/work/peer_task.h"
 #include "runtime/engine/work/subagent.h"
 #include "runtime/engine/work/task.h"
 #include "runtime/event/event.h"

@@ -1,7 +1,7 @@
-#include "runtime/engine/process/root_authorisation.h"
+#include "runtime/engine/policy/root_authorisation.h"
 
-#include "runtime/engine/core/engine_private.h"
-#include "runtime/engine/process/sandbox_setup.h"
+#include "runtime/engine/core/core.h"
+#include "runtime/engine/policy/sandbox_setup.h"
 
 void root_authorise(struct engine *g, const struct sandbox_setup *f, const struct caller *c, bool hold)
 {

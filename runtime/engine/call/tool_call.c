@@ -1,74 +1,16 @@
 /* Calls of tools: their facts, from the first to the last, and what goes on afterwards. */
 
-#include "runtime/engine/tool/tool.h"
+#include "runtime/engine/call/tool_call.h"
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/core/transaction.h"
-#include "runtime/engine/core/waiter.h"
-#include "runtime/engine/turn/turn.h"
-
-int tool_call_read(struct engine *g, const char *call_id, struct buf *text, struct tool_call_doc *ret, struct err *e)
-{
-	return view_read_speculative(g->o.store, &tool_call_schema, call_id, text, ret, e);
-}
-
-int tool_call_of_caller(struct engine *g, const char *call_id, const struct caller *c, struct buf *text,
-			struct tool_call_doc *ret, struct err *e)
-{
-	int r = tool_call_read(g, call_id, text, ret, e);
-
-	if (r < 0)
-		return -1;
-	if (r > 0 || (c->uid != 0 && ret->uid != c->uid)) {
-		err_set(e, ERR_NOT_FOUND, "toolCallId '%.80s' is not known", call_id);
-		snprintf(e->field, sizeof e->field, "toolCallId");
-		return -1;
-	}
-	return 0;
-}
-
-struct scope tool_call_scope(const struct tool_call_doc *d)
-{
-	return (struct scope){ .uid = (uint32_t)d->uid,
-			       .session = d->sessionId,
-			       .thread = d->threadId,
-			       .turn = d->turnId,
-			       .step = d->stepId,
-			       .tool_call = d->toolCallId,
-			       .task = d->taskId,
-			       .trace = d->traceId,
-			       .process = d->processId };
-}
+#include "runtime/engine/process/process.h"
+#include "runtime/engine/session/turn_read.h"
+#include "runtime/engine/session/waiter.h"
 
 /* ---- the beginning ---- */
-
-struct catalog_of {
-	struct engine *engine;
-	const struct turn_doc *turn;
-};
-
-static void write_catalog(struct jw *w, const void *turn, size_t n)
-{
-	const struct catalog_of *c = turn;
-
-	tool_list_json(c->engine, (uint32_t)c->turn->uid, c->turn->sessionId, true, w);
-}
-
-void tool_catalog_fact(struct engine *g, const struct turn_doc *t, struct store_batch *b)
-{
-	const struct catalog_of catalog = { g, t };
-	char step[ID_TEXT_MAX], call[ID_TEXT_MAX];
-	struct scope s = turn_scope(t);
-
-	/* The catalogue is not a call, but its event must name one: ids of its own, which no list has. */
-	id_make(ID_KIND_STEP, step);
-	id_make(ID_KIND_TOOL_CALL, call);
-	s.step = step;
-	s.tool_call = call;
-	EMIT(tool_catalog_resolved, b, s, .tools = json_from_writer(write_catalog, &catalog, 0));
-}
 
 json_t *tool_safe_arguments(const json_t *arguments, bool *ret_changed)
 {
@@ -118,24 +60,6 @@ static void args_fact(const struct tool_call_doc *d, const struct tool_use *u, s
 	     .inputBytes = opt_int_if(by_ref, strlen(whole)));
 	json_decref(safe);
 	json_decref(none);
-}
-
-json_t *tool_call_arguments(struct engine *g, const struct tool_call_doc *d, struct err *e)
-{
-	const char *ref = d->updatedInputRef[0] ? d->updatedInputRef : d->inputRef;
-	buf_auto struct buf text = BUF_INIT;
-	json_t *v;
-
-	if (!ref[0])
-		v = d->safeArgs.type == JT_OBJECT ? json_loadb(d->safeArgs.text, d->safeArgs.len, 0, NULL)
-						  : json_object();
-	else if (store_output_whole(g->o.store, ref, TOOL_ARGS_MAX, &text, e) < 0)
-		return NULL;
-	else
-		v = json_loadb(buf_cstr(&text), text.len, 0, NULL);
-	if (!v)
-		err_set(e, ERR_CORRUPT, "the arguments of '%s' cannot be read", d->toolCallId);
-	return v;
 }
 
 void tool_call_doc_of(const struct turn_doc *t, const struct tool_use *u, struct tool_call_doc *ret)
@@ -256,7 +180,7 @@ void tool_call_ended(struct engine *g, const char *call_id)
 		return;
 	snprintf(turn, sizeof turn, "%s", d.turnId);
 	tool_waiters_answer(g, call_id);
-	turn_step(g, turn);
+	fact_committed(g, EVENT_TOOL_RESULT, turn);
 }
 
 /* ---- many at once ---- */

@@ -1,15 +1,15 @@
 /* invoke_tool, and report_tool_call: what the owners of external tools, and clients that use tools of their own, say.
  */
 
-#include "runtime/engine/tool/tool.h"
+#include "runtime/engine/call/tool_call.h"
 
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/core/transaction.h"
-#include "runtime/engine/core/waiter.h"
 #include "runtime/engine/hook/hook.h"
-#include "runtime/engine/turn/turn.h"
+#include "runtime/engine/session/turn_read.h"
+#include "runtime/engine/session/waiter.h"
 
 #define PREVIEW_BYTES 2048u
 #define RESULT_MAX (1u << 20)
@@ -198,7 +198,7 @@ static int end_report(const struct tool_call_doc *d, const struct tool_report *r
 	} else {
 		tool_failed_fact(d, &why, transaction->batch);
 	}
-	transaction_after_commit(transaction, hook_call_ended, d->toolCallId);
+	transaction_after_commit(transaction, tool_hooks_after, d->toolCallId);
 	return 0;
 }
 

@@ -4,7 +4,9 @@
 /* Requests that are answered when something has ended: an interrupted turn, a tool call. Nothing of this outlives the
  * runtime. */
 
-#include "runtime/engine/process/process.h"
+#include "runtime/engine/core/reply.h"
+
+#include <sys/queue.h>
 
 struct transaction;
 struct engine;

@@ -5,7 +5,7 @@
  * that is needed to begin.
  */
 
-#include "runtime/engine/tool/tool.h"
+#include "runtime/engine/call/tool_call.h"
 
 #include "policy/command_analysis.h"
 #include "policy/command_text.h"
@@ -15,21 +15,26 @@
 #include "runtime/base/path.h"
 #include "runtime/base/text.h"
 #include "runtime/engine/action/action.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/core/ref.h"
 #include "runtime/engine/core/transaction.h"
-#include "runtime/engine/core/waiter.h"
 #include "runtime/engine/hook/hook.h"
-#include "runtime/engine/permission/permission_private.h"
+#include "runtime/engine/permission/permission.h"
 #include "runtime/engine/policy/policy_lookup.h"
 #include "runtime/engine/policy/session_rules.h"
-#include "runtime/engine/start/pending_start.h"
-#include "runtime/engine/turn/turn.h"
+#include "runtime/engine/process/pending_start.h"
+#include "runtime/engine/session/turn_read.h"
+#include "runtime/engine/session/waiter.h"
 
 #include <limits.h>
 
 /* One call on its way to its verdict. */
 #define ARGUMENTS_SHOWN 2048u /* of what a person is asked about */
+
+struct call_state {
+	TAILQ_HEAD(, tool_evaluation)
+	evaluations; /* calls that clients do, until they are allowed, asked about or denied */
+};
 
 struct tool_evaluation {
 	TAILQ_ENTRY(tool_evaluation) link;
@@ -46,14 +51,14 @@ struct tool_evaluation {
 	char binding[HASH_SHA256_TEXT];
 	struct policy_decision decision;
 	char *decision_json, *command_json, *suggestions_json;
-	struct hook_call hooks;
+	struct tool_hooks hooks;
 	enum permission_mode mode;
 	char cwd[PATH_MAX], workspace[PATH_MAX], home[PATH_MAX];
 };
 
 static void judging_free(struct engine *g, struct tool_evaluation *j)
 {
-	TAILQ_REMOVE(&g->judging, j, link);
+	TAILQ_REMOVE(&g->calls->evaluations, j, link);
 	json_decref((json_t *)(uintptr_t)j->use.arguments);
 	free((char *)(uintptr_t)j->use.tool);
 	free((char *)(uintptr_t)j->use.request_id);
@@ -62,7 +67,7 @@ static void judging_free(struct engine *g, struct tool_evaluation *j)
 	free(j->decision_json);
 	free(j->command_json);
 	free(j->suggestions_json);
-	hook_call_done(&j->hooks);
+	tool_hooks_done(&j->hooks);
 	free(j);
 }
 
@@ -70,16 +75,23 @@ bool tool_is_evaluating(struct engine *g, const char *turn_id)
 {
 	struct tool_evaluation *j;
 
-	TAILQ_FOREACH (j, &g->judging, link)
+	TAILQ_FOREACH (j, &g->calls->evaluations, link)
 		if (strcmp(j->turn_id, turn_id) == 0)
 			return true;
 	return false;
 }
 
-void tool_evaluations_done(struct engine *g)
+void call_init(struct engine *g)
 {
-	while (!TAILQ_EMPTY(&g->judging))
-		judging_free(g, TAILQ_FIRST(&g->judging));
+	g->calls = mem_zalloc(1, sizeof *g->calls);
+	TAILQ_INIT(&g->calls->evaluations);
+}
+
+void call_done(struct engine *g)
+{
+	while (!TAILQ_EMPTY(&g->calls->evaluations))
+		judging_free(g, TAILQ_FIRST(&g->calls->evaluations));
+	free(g->calls);
 }
 
 /* ---- facts ---- */
@@ -301,26 +313,26 @@ static size_t make_paths(const struct tool_evaluation *j, const struct tool_path
 static bool ask_hooks(struct engine *g, struct tool_evaluation *j, const struct policy_rules *rules,
 		      const struct turn_doc *t, const struct rules_query *use)
 {
-	const struct hook_call_use u = { .turn = t,
-					 .tool = j->use.tool,
-					 .call_id = j->call_id,
-					 .cwd = j->cwd,
-					 .arguments = j->use.arguments,
-					 .by = &j->use.by,
-					 .mode = (int)j->mode,
-					 .hooks = rules ? rules->hooks : NULL,
-					 .use = use };
+	const struct tool_hooks_use u = { .turn = t,
+					  .tool = j->use.tool,
+					  .call_id = j->call_id,
+					  .cwd = j->cwd,
+					  .arguments = j->use.arguments,
+					  .by = &j->use.by,
+					  .mode = (int)j->mode,
+					  .hooks = rules ? rules->hooks : NULL,
+					  .use = use };
 
 	if (j->action_id[0])
 		return false;
-	if (hook_call_prepare(g, &j->hooks, HOOK_PRE_TOOL_USE, &u))
+	if (tool_hooks_prepare(g, &j->hooks, HOOK_PRE_TOOL_USE, &u))
 		return true;
 	policy_decision_hooks(&j->decision, (int)j->mode, &j->hooks.sum[0]);
 	j->decision.updated_ref = j->hooks.updated_ref;
 	if (j->decision.answer != POLICY_ASK || j->decision.deferred ||
 	    permission_is_granted(g, t->sessionId, j->binding))
 		return false;
-	if (hook_call_prepare(g, &j->hooks, HOOK_PERMISSION_REQUEST, &u))
+	if (tool_hooks_prepare(g, &j->hooks, HOOK_PERMISSION_REQUEST, &u))
 		return true;
 	policy_decision_hooks(&j->decision, (int)j->mode, &j->hooks.sum[1]);
 	return false;
@@ -457,7 +469,7 @@ static void bind(struct tool_evaluation *j)
 /* What hooks have made of it is what is judged, and what an approval is bound to. */
 static void take_rewritten(struct tool_evaluation *j)
 {
-	json_t *made = hook_call_rewritten(&j->hooks, j->use.tool, j->use.arguments);
+	json_t *made = tool_hooks_rewritten(&j->hooks, j->use.tool, j->use.arguments);
 
 	if (!made)
 		return;
@@ -506,7 +518,7 @@ static void judge(struct engine *g, void *ctx)
 			deny_unknown(j, &e);
 		} else if (decide(g, j, rules, &t)) {
 			j->waited = true;
-			hook_call_run(&j->hooks, judge, j);
+			tool_hooks_run(&j->hooks, judge, j);
 			return;
 		}
 		(j->decision.answer == POLICY_ALLOW ? let_begin
@@ -522,7 +534,7 @@ static void judge(struct engine *g, void *ctx)
 	snprintf(turn_id, sizeof turn_id, "%s", j->turn_id);
 	judging_free(g, j);
 	if (step)
-		turn_step(g, turn_id);
+		fact_committed(g, EVENT_PERMISSION_EVALUATED, turn_id);
 }
 
 static struct tool_evaluation *judging_new(struct engine *g, const char *turn_id, const struct tool_use *u,
@@ -544,7 +556,7 @@ static struct tool_evaluation *judging_new(struct engine *g, const char *turn_id
 		snprintf(j->call_id, sizeof j->call_id, "%s", u->call_id);
 	else
 		id_make(ID_KIND_TOOL_CALL, j->call_id);
-	TAILQ_INSERT_TAIL(&g->judging, j, link);
+	TAILQ_INSERT_TAIL(&g->calls->evaluations, j, link);
 	return j;
 }
 
@@ -568,7 +580,7 @@ int tool_not_begun(struct engine *g, const char *turn_id, const char *call_id, c
 	const struct tool_evaluation *j;
 	struct action_doc a;
 
-	TAILQ_FOREACH (j, &g->judging, link)
+	TAILQ_FOREACH (j, &g->calls->evaluations, link)
 		if (strcmp(j->call_id, call_id) == 0) {
 			memcpy(ret_hash, j->use.arguments_hash, HASH_SHA256_TEXT);
 			snprintf(ret_tool, ID_ROOM, "%s", j->use.tool);
@@ -662,4 +674,7 @@ static void tool_over(struct engine *g, const char *action_id)
 	json_decref(args);
 }
 
-const struct action_kind_ops tool_action_ops = { .resolved = tool_resolved, .over = tool_over };
+const struct action_kind_ops tool_action_ops = { .persist = permission_persist,
+						 .is_persisting = permission_is_persisting,
+						 .resolved = tool_resolved,
+						 .over = tool_over };

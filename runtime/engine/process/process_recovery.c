@@ -7,20 +7,15 @@
  * A gate is opened again for every adopted process: the byte is read once, by a command that was still waiting.
  */
 
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/action/action.h"
-#include "runtime/engine/channel/channel.h"
-#include "runtime/engine/hook/hook.h"
-#include "runtime/engine/permission/permission.h"
-#include "runtime/engine/tool/tool.h"
-#include "runtime/engine/turn/history.h"
-#include "runtime/engine/turn/turn.h"
-#include "runtime/engine/work/subagent.h"
+#include "runtime/engine/process/process.h"
+#include "runtime/engine/session/session.h"
 #include "runtime/view/view.h"
+#include "runtime/view/view_documents.h"
 
 #define RECOVER_MAX 8192u /* more than can ever be live at once (maxProcesses) */
 
@@ -64,7 +59,7 @@ static void take_owner(struct process *p, struct jval owner)
 	copy_member(jval_get(owner, "kind"), kind, sizeof kind);
 	copy_member(jval_get(owner, "id"), p->owner_id, sizeof p->owner_id);
 	p->owner = owner_kind_find(kind);
-	p->engine->hook_processes += p->owner == OWNER_HOOK;
+	p->engine->processes->hooks += p->owner == OWNER_HOOK;
 }
 
 /* false: it was never started. */
@@ -179,9 +174,9 @@ static void adopt(struct recovery *r, struct process *p, const struct port_held 
 	p->violations_missed = h->watched && (!g->o.violations || p->started_boot_ns < g->o.violations_since_ns);
 	p->last_output_ns = engine_now(g);
 	if (p->end_with_client)
-		p->follow_deadline_ns = engine_now(g) + ENGINE_FOLLOW_MS * 1000000ull;
+		p->follow_deadline_ns = engine_now(g) + PROCESS_FOLLOW_MS * 1000000ull;
 	if (p->owns_turn)
-		strmap_put(&g->busy_threads, p->thread_id, p);
+		thread_claim(g, p->thread_id, p->turn_id, p);
 	g->o.ports->open_gate(g->o.host, p->id);
 	if (p->keep_tree && !p->command_exited)
 		g->o.ports->signal(g->o.host, p->id, 0); /* it may have ended while nobody could hear of it */
@@ -243,12 +238,12 @@ static void lost_facts(struct recovery *r, struct process *p, struct store_batch
 	p->execed = true; /* for all that is known */
 	EMIT(process_failed, b, process_scope(p), .envelope = { .status = "lost", .status_reason = why },
 	     .category = "transport", .message = why, .status = "lost", .end = json_from_writer(write_lost_end, p, 0));
-	session_end_facts(p, b, "lost", "lost", "the process was lost");
+	process_session_end_facts(p, b, "lost", "lost", "the process was lost");
 	const struct process_outcome o = {
 		.ran = true, .exit_code = -1, .status = "lost", .category = "lost", .message = "the process was lost"
 	};
 	if (p->owner)
-		process_owners[p->owner]->ended(p, &o, b);
+		process_owner(p->engine, p->owner)->ended(p, &o, b);
 }
 
 static void write_processes(struct jw *w, const void *processes, size_t n)
@@ -291,19 +286,26 @@ static void write_outputs(struct jw *w, const void *recovery, size_t n)
 	jw_arr_end(w);
 }
 
+/* An array that the module of a row RECONSTRUCTED fills. */
+static void write_member(struct engine *g, const char *key, struct buf *out)
+{
+	struct jw w = jw_on(out);
+
+	jw_arr(&w);
+	for (const struct reconstructed_member *m = g->modules->reconstructed; m->key; m++)
+		if (strcmp(m->key, key) == 0)
+			m->write(g, &w);
+	jw_arr_end(&w);
+}
+
 static void reconstructed_fact(struct recovery *r, struct store_batch *b, size_t aborted)
 {
 	struct engine *g = r->engine;
 	const struct scope s = { .uid = g->o.owner_uid, .session = g->system_session, .thread = g->system_thread };
 	buf_auto struct buf actions = BUF_INIT, turns = BUF_INIT;
-	struct jw a = jw_on(&actions), t = jw_on(&turns);
 
-	jw_arr(&a);
-	action_list_open(g, &a);
-	jw_arr_end(&a);
-	jw_arr(&t);
-	turn_list_queued(g, &t);
-	jw_arr_end(&t);
+	write_member(g, "openActions", &actions);
+	write_member(g, "queuedTurns", &turns);
 	EMIT(history_reconstructed, b, s, .bootId = g->boot_id,
 	     .alive = json_from_writer(write_processes, r->alive, r->nalive),
 	     .exited = json_from_writer(write_processes, r->exited, r->nexited),
@@ -373,7 +375,7 @@ int engine_recover(struct engine *g, const struct recovery_ports *ports, const s
 
 	if (fresh < 0)
 		return err_wrap(e, "recover");
-	hook_finish_due(g);
+	modules_run(g, g->modules->before_recovery);
 	r.claimed = mem_zalloc(ndeferred + 1, sizeof *r.claimed);
 	r.lost = mem_zalloc(RECOVER_MAX, sizeof(struct process *));
 	r.alive = mem_zalloc(RECOVER_MAX, sizeof(struct process *));
@@ -394,27 +396,11 @@ int engine_recover(struct engine *g, const struct recovery_ports *ports, const s
 	store_flush(g->o.store);
 	for (size_t i = 0; i < r.nlost; i++)
 		release_lost(r.lost[i]);
-	if (status == 0) {
-		permission_recover(g);
-		channel_recover(g);
-		subagent_recover(g);
-		history_recover(g);
-	}
+	if (status == 0)
+		modules_run(g, g->modules->recover);
 	free(r.claimed);
 	free(r.lost);
 	free(r.alive);
 	free(r.exited);
 	return status < 0 && !e->code ? err_set(e, ERR_UNAVAILABLE, "the recovery cannot be recorded") : status;
-}
-
-void engine_resume(struct engine *g)
-{
-	permission_resume(g);
-	hook_recover(g);
-	task_recover(g);
-	job_recover(g);
-	tool_recover(g);
-	turn_recover(g);
-	action_recover(g);
-	store_flush(g->o.store);
 }

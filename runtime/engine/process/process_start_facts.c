@@ -1,9 +1,23 @@
 /* What is written down of a start before its gate opens, and the answer to who asked for it. */
 
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
+#include "runtime/engine/process/process.h"
+#include "runtime/engine/session/session.h"
 
-#include "runtime/engine/hook/hook.h"
-#include "runtime/engine/permission/permission.h"
+void process_command_members(const struct process *p, struct jw *w)
+{
+	jw_kraw(w, "command", p->command_json, strlen(p->command_json));
+	if (p->command_ref) {
+		jw_kbool(w, "commandTruncated", true);
+		jw_kstr(w, "commandRef", p->command_ref);
+		jw_kuint(w, "commandBytes", p->command_full.len);
+	}
+	jw_kopt(w, "commandLine", p->command_line);
+}
+
+static void write_command_line(struct jw *w, const void *process, size_t n) { process_command_members(process, w); }
+
+struct json_value json_command_line(const struct process *p) { return json_from_writer(write_command_line, p, 0); }
 
 static const char *layer_state(const struct process *p, uint32_t layer)
 {
@@ -119,21 +133,15 @@ static void on_start_decided(void *ctx, const struct store_result *r)
 		memcpy(owner_id, p->owner_id, sizeof owner_id);
 		process_handle_event(p, PROCESS_EV_REFUSED);
 		if (owner)
-			process_owners[owner]->refused(g, owner_id, &e, NULL, 0);
+			process_owner(g, owner)->refused(g, owner_id, &e, NULL, 0);
 		return;
 	}
 	p->ended_sequence = r->last_sequence;
 	if (p->makes_session && p->hooks_begin)
-		hook_session_started(p->engine, p->session_id, p->uid, &p->by, p->cwd, NULL);
+		fact_committed(p->engine, EVENT_SESSION_CREATED,
+			       &(struct session_created_notice){
+				       .session_id = p->session_id, .uid = p->uid, .by = &p->by, .cwd = p->cwd });
 	process_handle_event(p, PROCESS_EV_COMMITTED);
-}
-
-void process_prepare_facts(struct process *p)
-{
-	p->facts = store_batch_new(p->engine->o.store);
-	if (!p->resumed)
-		session_facts(p, p->facts);
-	permission_fact(p, p->facts);
 }
 
 static struct store_batch *take_facts(struct process *p)
@@ -155,8 +163,8 @@ void process_submit_start(struct process *p)
 		store_batch_inline(b, p->command_ref, p->command_full.data, p->command_full.len);
 	sandbox_fact(p, b);
 	started_fact(p, b);
-	if (p->owner && process_owners[p->owner]->started)
-		process_owners[p->owner]->started(p, b);
+	if (p->owner && process_owner(p->engine, p->owner)->started)
+		process_owner(p->engine, p->owner)->started(p, b);
 	if (p->given_input)
 		process_given_facts(p, b);
 	free(p->given_input);

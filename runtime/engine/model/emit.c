@@ -3,8 +3,8 @@
  * one a client may write and that the session is the client's, says who sent it, and folds no status from it.
  */
 
-#include "runtime/engine/core/engine_private.h"
-#include "runtime/engine/hook/hook.h"
+#include "runtime/engine/core/core.h"
+#include "runtime/engine/turn/turn_hooks.h"
 
 #include "runtime/base/mem.h"
 #include "runtime/engine/model/cost.h"
@@ -231,6 +231,6 @@ void engine_emit_events(struct engine *g, const struct emit_event *ev, size_t n,
 	store_submit(g->o.store, b, 0, on_emitted, m);
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(ev[i].type, "model.completed") == 0)
-			hook_sampled(g, ev[i].ids[ID_TURN] ? ev[i].ids[ID_TURN] : turn, ev[i].payload,
-				     ev[i].payload_len);
+			turn_hooks_sampled(g, ev[i].ids[ID_TURN] ? ev[i].ids[ID_TURN] : turn, ev[i].payload,
+					   ev[i].payload_len);
 }

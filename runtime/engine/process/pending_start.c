@@ -1,38 +1,18 @@
-#include "runtime/engine/start/pending_start.h"
+#include "runtime/engine/process/pending_start.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
+#include "runtime/engine/core/core.h"
+#include "runtime/engine/policy/policy_lookup.h"
+#include "runtime/engine/policy/sandbox_setup.h"
 #include "runtime/event/id.h"
 
 #include <errno.h>
 #include <fcntl.h>
 
-void caller_copy(struct caller *ret, const struct caller *c)
-{
-	*ret = *c;
-	ret->request_id = mem_strdup(c->request_id);
-	ret->trace_id = mem_strdup(c->trace_id);
-	ret->span_id = mem_strdup(c->span_id);
-	ret->channel_id = mem_strdup(c->channel_id);
-	ret->idem_key = mem_strdup(c->idem_key);
-	ret->idem_method = mem_strdup(c->idem_method);
-	ret->peer_fd = c->peer_fd < 0 ? -1 : fcntl(c->peer_fd, F_DUPFD_CLOEXEC, 3);
-}
-
 static void free_text(const char *s) { free((void *)(uintptr_t)s); }
-
-void caller_done(struct caller *c)
-{
-	free_text(c->request_id);
-	free_text(c->trace_id);
-	free_text(c->span_id);
-	free_text(c->channel_id);
-	free_text(c->idem_key);
-	free_text(c->idem_method);
-	fd_close(&c->peer_fd);
-}
 
 void pending_start_free(struct pending_start *h)
 {
@@ -93,4 +73,24 @@ struct pending_start *pending_start_new(struct engine *g, const struct start_req
 	h->fn = fn;
 	h->ctx = ctx;
 	return h;
+}
+
+static void continue_start(struct engine *g, void *ctx)
+{
+	struct pending_start *h = ctx;
+
+	h->go(g, h);
+}
+
+void pending_start_wait(struct engine *g, const struct sandbox_setup *f, const struct sandbox_request *r,
+			struct pending_start *h, void (*go)(struct engine *g, struct pending_start *h))
+{
+	char workspace[PATH_MAX] = "";
+	struct err e = ERR_INIT;
+
+	(void)policy_lookup_find_workspace(f, r, workspace, &e); /* which policy_lookup_rules has found before */
+	if (!h->since_ns)
+		h->since_ns = engine_now(g);
+	h->go = go;
+	policy_lookup_await(g, h->caller.uid, workspace, continue_start, h);
 }

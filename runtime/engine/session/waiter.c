@@ -1,10 +1,11 @@
-#include "runtime/engine/core/waiter.h"
+#include "runtime/engine/session/waiter.h"
 
 #include "runtime/base/mem.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/core/transaction.h"
-#include "runtime/engine/tool/tool.h"
-#include "runtime/engine/turn/turn.h"
+#include "runtime/engine/session/session_state.h"
+#include "runtime/engine/session/tool_call_read.h"
+#include "runtime/engine/session/turn_read.h"
 #include "runtime/view/view_ids.h"
 
 static struct waiter *waiter_add(struct engine *g, const char *id, struct transaction *tx)
@@ -14,7 +15,7 @@ static struct waiter *waiter_add(struct engine *g, const char *id, struct transa
 	snprintf(w->id, sizeof w->id, "%s", id);
 	w->deadline_ns = UINT64_MAX;
 	transaction_take_reply(tx, &w->reply);
-	TAILQ_INSERT_TAIL(&g->waiters, w, link);
+	TAILQ_INSERT_TAIL(&g->sessions->waiters, w, link);
 	return w;
 }
 
@@ -27,7 +28,7 @@ static void call_durable(struct engine *g, const char *call_id)
 {
 	struct waiter *w;
 
-	TAILQ_FOREACH (w, &g->waiters, link)
+	TAILQ_FOREACH (w, &g->sessions->waiters, link)
 		if (w->for_call && strcmp(w->id, call_id) == 0) {
 			w->durable = true;
 			engine_wake(g, w->deadline_ns);
@@ -133,7 +134,7 @@ static void waiter_answer(struct engine *g, struct waiter *w)
 	buf_auto struct buf out = BUF_INIT;
 	struct jw j = jw_on(&out);
 
-	TAILQ_REMOVE(&g->waiters, w, link);
+	TAILQ_REMOVE(&g->sessions->waiters, w, link);
 	if (w->for_call)
 		call_answer(g, w, &j);
 	else
@@ -154,7 +155,7 @@ static void answer_all(struct engine *g, const char *id, bool for_call)
 	struct waiter *w;
 
 	do {
-		TAILQ_FOREACH (w, &g->waiters, link)
+		TAILQ_FOREACH (w, &g->sessions->waiters, link)
 			if (w->for_call == for_call && strcmp(w->id, id) == 0)
 				break;
 		if (w)
@@ -172,13 +173,13 @@ uint64_t waiters_tick(struct engine *g, uint64_t now)
 	struct waiter *w;
 
 	do {
-		TAILQ_FOREACH (w, &g->waiters, link)
+		TAILQ_FOREACH (w, &g->sessions->waiters, link)
 			if (w->durable && now >= w->deadline_ns)
 				break;
 		if (w)
 			waiter_answer(g, w);
 	} while (w);
-	TAILQ_FOREACH (w, &g->waiters, link)
+	TAILQ_FOREACH (w, &g->sessions->waiters, link)
 		if (w->durable && w->deadline_ns < next)
 			next = w->deadline_ns;
 	return next;
@@ -191,11 +192,11 @@ static void drop(struct engine *g, uint64_t connection, const char *why)
 
 	err_set(&e, ERR_UNAVAILABLE, "%s", why);
 	do {
-		TAILQ_FOREACH (w, &g->waiters, link)
+		TAILQ_FOREACH (w, &g->sessions->waiters, link)
 			if (!connection || w->reply.connection == connection)
 				break;
 		if (w) {
-			TAILQ_REMOVE(&g->waiters, w, link);
+			TAILQ_REMOVE(&g->sessions->waiters, w, link);
 			reply_err(&w->reply, &e, NULL, 0);
 			free(w);
 		}

@@ -1,10 +1,10 @@
-#include "runtime/engine/process/sandbox_setup.h"
+#include "runtime/engine/policy/sandbox_setup.h"
 
 #include "policy/decision.h"
 #include "policy/profiles.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 
 #include <string.h>
 

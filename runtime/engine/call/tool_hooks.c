@@ -3,30 +3,29 @@
  * and goes on when the hooks have answered, with what they made of the arguments.
  */
 
-#include "runtime/engine/hook/hook.h"
+#include "runtime/engine/call/tool_call.h"
 
 #include "runtime/base/mem.h"
-#include "runtime/engine/core/engine_private.h"
-#include "runtime/engine/permission/permission_private.h"
-#include "runtime/engine/tool/tool.h"
-#include "runtime/engine/turn/turn.h"
+#include "runtime/engine/core/core.h"
+#include "runtime/engine/policy/policy_lookup.h"
+#include "runtime/engine/session/turn_read.h"
 
 #define NOWHERE "/tmp"
 #define RESPONSE_MAX (256u << 10)
 
 static int stage_of(enum hook_point point) { return point == HOOK_PERMISSION_REQUEST; }
 
-void hook_call_done(struct hook_call *h)
+void tool_hooks_done(struct tool_hooks *h)
 {
 	if (h->group)
 		h->group->then = NULL;
 	for (int i = 0; i < 2; i++)
 		hook_said_free(h->said[i], h->nsaid[i]);
 	free(h->updated_ref);
-	*h = (struct hook_call){ 0 };
+	*h = (struct tool_hooks){ 0 };
 }
 
-static void subject_of(const struct hook_call_use *u, enum hook_point point, struct hook_subject *ret)
+static void subject_of(const struct tool_hooks_use *u, enum hook_point point, struct hook_subject *ret)
 {
 	*ret = (struct hook_subject){ .point = point,
 				      .uid = (uint32_t)u->turn->uid,
@@ -42,7 +41,7 @@ static void subject_of(const struct hook_call_use *u, enum hook_point point, str
 	ret->by.uid = (uint32_t)u->turn->uid;
 }
 
-static json_t *input_of(const struct hook_subject *s, const struct hook_call_use *u, const struct hook_tool *tool)
+static json_t *input_of(const struct hook_subject *s, const struct tool_hooks_use *u, const struct hook_tool *tool)
 {
 	json_t *v = hook_input(s, u->mode);
 
@@ -54,7 +53,7 @@ static json_t *input_of(const struct hook_subject *s, const struct hook_call_use
 
 static void on_said(struct hook_group *group, void *ctx)
 {
-	struct hook_call *h = ctx;
+	struct tool_hooks *h = ctx;
 	const int stage = stage_of(group->point);
 	struct hook_result sum;
 
@@ -70,7 +69,7 @@ static void on_said(struct hook_group *group, void *ctx)
 	h->go(group->engine, h->ctx);
 }
 
-bool hook_call_prepare(struct engine *g, struct hook_call *h, enum hook_point point, const struct hook_call_use *u)
+bool tool_hooks_prepare(struct engine *g, struct tool_hooks *h, enum hook_point point, const struct tool_hooks_use *u)
 {
 	const struct policy_hook *list[HOOKS_SELECTED_MAX];
 	struct hook_tool tool;
@@ -103,14 +102,14 @@ bool hook_call_prepare(struct engine *g, struct hook_call *h, enum hook_point po
 	return n > 0;
 }
 
-void hook_call_run(struct hook_call *h, void (*go)(struct engine *g, void *ctx), void *ctx)
+void tool_hooks_run(struct tool_hooks *h, void (*go)(struct engine *g, void *ctx), void *ctx)
 {
 	h->go = go;
 	h->ctx = ctx;
 	hook_group_run(h->group, on_said, h);
 }
 
-json_t *hook_call_rewritten(struct hook_call *h, const char *tool, const json_t *arguments)
+json_t *tool_hooks_rewritten(struct tool_hooks *h, const char *tool, const json_t *arguments)
 {
 	json_t *input = h->fresh ? json_loads(h->fresh->answer.input, 0, NULL) : NULL, *made;
 
@@ -180,12 +179,12 @@ static void after_known(struct engine *g, const struct policy_hooks *hooks, cons
 		struct hook_subject s;
 
 		turn_requester(&t, &by);
-		const struct hook_call_use u = { .turn = &t,
-						 .tool = d.toolName,
-						 .call_id = d.toolCallId,
-						 .cwd = w->cwd,
-						 .by = &by,
-						 .mode = (int)permission_mode_of(g, t.sessionId) };
+		const struct tool_hooks_use u = { .turn = &t,
+						  .tool = d.toolName,
+						  .call_id = d.toolCallId,
+						  .cwd = w->cwd,
+						  .by = &by,
+						  .mode = (int)permission_mode_of(g, t.sessionId) };
 		subject_of(&u, point, &s);
 		json_t *v = input_of(&s, &u, &tool);
 		json_object_set_new(v, "tool_response", response_of(g, &d));
@@ -212,7 +211,7 @@ static void after_known(struct engine *g, const struct policy_hooks *hooks, cons
 	json_decref(args);
 }
 
-void hook_call_ended(struct engine *g, const char *call_id)
+void tool_hooks_after(struct engine *g, const char *call_id)
 {
 	buf_auto struct buf text = BUF_INIT, turn_text = BUF_INIT;
 	struct tool_call_doc d;

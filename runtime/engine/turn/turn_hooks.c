@@ -1,8 +1,6 @@
 /*
- * Hooks of sessions and turns.
+ * Hooks of turns.
  *
- *   session_start       a session was made; what they print is context of its turns. create_session answers when they
- *                       have.
  *   user_prompt_submit  a turn with text would begin: submitted, its thread taken, and not started before they agree
  *   stop                a turn would end well. One that its client drives goes on when they object, and learns why;
  *                       one that the
@@ -12,29 +10,25 @@
 
 #include "runtime/engine/hook/hook.h"
 
+#include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/core/transaction.h"
-#include "runtime/engine/permission/permission_private.h"
+#include "runtime/engine/policy/policy_lookup.h"
+#include "runtime/engine/process/process.h"
+#include "runtime/engine/session/session.h"
 #include "runtime/engine/turn/turn.h"
+#include "runtime/engine/turn/turn_hooks.h"
+#include "runtime/engine/turn/turn_state.h"
+#include "runtime/view/view_ids.h"
 
-/* Where hooks run when the work has no place of its own: the sandbox's private one. */
-#define NOWHERE "/tmp"
 #define UNKNOWN "which hooks there are is not known: "
-
-static size_t select_plain(struct engine *g, const struct policy_hooks *hooks, enum hook_point point, const char *name,
-			   const struct policy_hook *list[HOOKS_SELECTED_MAX])
-{
-	const struct hook_query q = { .point = point, .name = &name, .nnames = name ? 1 : 0 };
-
-	return g->stopping ? 0 : policy_hooks_select(hooks, &q, list);
-}
 
 static char *turn_cwd(const struct turn_doc *t)
 {
 	json_t *where = turn_part_merged(NULL, t, NULL);
 	const char *cwd = json_string_value(json_object_get(where, "cwd"));
-	char *copy = mem_strdup(cwd ? cwd : NOWHERE);
+	char *copy = mem_strdup(cwd ? cwd : HOOK_NOWHERE);
 
 	json_decref(where);
 	return copy;
@@ -53,71 +47,6 @@ static void subject_of_turn(const struct turn_doc *t, enum hook_point point, con
 	turn_requester(t, &ret->by);
 }
 
-/* ---- session_start ---- */
-
-struct session_begun {
-	struct requester by;
-	uint32_t uid;
-	char session_id[ID_ROOM];
-	char *cwd;
-	struct hook_after_session after;
-};
-
-static void session_over(void *ctx)
-{
-	struct session_begun *w = ctx;
-
-	if (w->after.fn)
-		w->after.fn(w->after.ctx);
-	free(w->cwd);
-	free(w);
-}
-
-static void session_said(struct hook_group *group, void *ctx) { session_over(ctx); }
-
-static void session_known(struct engine *g, const struct policy_hooks *hooks, const struct err *why, void *ctx)
-{
-	const struct policy_hook *list[HOOKS_SELECTED_MAX];
-	struct session_begun *w = ctx;
-	size_t n = select_plain(g, hooks, HOOK_SESSION_START, "startup", list);
-	struct store_batch *b = n ? store_batch_new(g->o.store) : NULL;
-	char thread[ID_ROOM], turn[ID_ROOM];
-	struct err e = ERR_INIT;
-
-	if (!n || session_system_turn(g, b, w->uid, w->session_id, thread, turn, &e) < 0) {
-		store_batch_free(b);
-		session_over(w);
-		return;
-	}
-	struct hook_subject s = { .point = HOOK_SESSION_START,
-				  .uid = w->uid,
-				  .by = w->by,
-				  .session_id = w->session_id,
-				  .thread_id = thread,
-				  .turn_id = turn,
-				  .cwd = w->cwd ? w->cwd : NOWHERE };
-	json_t *v = hook_input(&s, (int)permission_mode_of(g, w->session_id));
-	json_object_set_new(v, "source", json_string("startup"));
-	mem_auto char *input = hook_input_text(v);
-	s.input = input;
-	struct hook_group *group = hook_group_new(g, &s, list, n, b);
-	group->drop = session_over;
-	store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
-	hook_group_run(group, session_said, w);
-}
-
-void hook_session_started(struct engine *g, const char *session_id, uint32_t uid, const struct requester *by,
-			  const char *cwd, const struct hook_after_session *after)
-{
-	struct session_begun *w = mem_zalloc(1, sizeof *w);
-
-	*w = (struct session_begun){ .by = *by, .uid = uid, .cwd = mem_strdup(cwd) };
-	if (after)
-		w->after = *after;
-	snprintf(w->session_id, sizeof w->session_id, "%s", session_id);
-	hooks_wait(g, cwd, by, session_known, w);
-}
-
 /* ---- post_sampling ---- */
 
 struct sampled {
@@ -130,7 +59,7 @@ static void sampled_known(struct engine *g, const struct policy_hooks *hooks, co
 	const struct policy_hook *list[HOOKS_SELECTED_MAX];
 	struct sampled *w = ctx;
 	buf_auto struct buf text = BUF_INIT;
-	size_t n = select_plain(g, hooks, HOOK_POST_SAMPLING, NULL, list);
+	size_t n = hook_select(g, hooks, HOOK_POST_SAMPLING, NULL, list);
 	struct hook_subject s;
 	struct turn_doc t;
 	struct err e = ERR_INIT;
@@ -152,7 +81,7 @@ static void sampled_known(struct engine *g, const struct policy_hooks *hooks, co
 	free(w);
 }
 
-void hook_sampled(struct engine *g, const char *turn_id, const char *payload, size_t len)
+void turn_hooks_sampled(struct engine *g, const char *turn_id, const char *payload, size_t len)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct hook_subject s;
@@ -184,8 +113,9 @@ struct hook_prompt {
 
 static void prompt_free(struct hook_prompt *w)
 {
-	if (strmap_get(&w->engine->prompts, w->thread_id) == w)
-		strmap_del(&w->engine->prompts, w->thread_id);
+	if (strmap_get(&w->engine->turns->prompts, w->thread_id) == w)
+		strmap_del(&w->engine->turns->prompts, w->thread_id);
+	thread_release(w->engine, w->thread_id, w);
 	reply_done(&w->reply);
 	buf_done(&w->data);
 	free(w->prompt);
@@ -195,17 +125,10 @@ static void prompt_free(struct hook_prompt *w)
 
 static void prompt_drop(void *ctx) { prompt_free(ctx); }
 
-const char *hook_prompt_turn(const struct engine *g, const char *thread_id)
-{
-	const struct hook_prompt *w = strmap_get((struct strmap *)&g->prompts, thread_id);
-
-	return w ? w->turn_id : NULL;
-}
-
 /* Its end is written: who submitted it learns why, and the thread's next turn may come. */
 static void prompt_refused(struct engine *g, const char *thread_id)
 {
-	struct hook_prompt *w = strmap_get(&g->prompts, thread_id);
+	struct hook_prompt *w = strmap_get(&g->turns->prompts, thread_id);
 
 	if (!w)
 		return;
@@ -319,7 +242,7 @@ static void prompt_known(struct engine *g, const struct policy_hooks *hooks, con
 		prompt_block(w, &t, reason, NULL);
 		return;
 	}
-	size_t n = select_plain(g, hooks, HOOK_USER_PROMPT_SUBMIT, NULL, list);
+	size_t n = hook_select(g, hooks, HOOK_USER_PROMPT_SUBMIT, NULL, list);
 	if (!n) {
 		prompt_begin(w, &t, NULL);
 		return;
@@ -345,7 +268,7 @@ static char *words_of(const json_t *input)
 	return buf_take(&out);
 }
 
-bool hook_prompt(struct engine *g, const struct turn_doc *t, const json_t *input, struct transaction *tx)
+bool turn_hooks_prompt(struct engine *g, const struct turn_doc *t, const json_t *input, struct transaction *tx)
 {
 	const struct policy_hooks *hooks = NULL;
 	const struct policy_hook *list[HOOKS_SELECTED_MAX];
@@ -357,7 +280,7 @@ bool hook_prompt(struct engine *g, const struct turn_doc *t, const json_t *input
 	mem_auto char *cwd = turn_cwd(t);
 	subject_of_turn(t, HOOK_USER_PROMPT_SUBMIT, cwd, &s);
 	const bool known = hooks_for_workspace(g, cwd, &s.by, &hooks);
-	size_t n = known ? select_plain(g, hooks, HOOK_USER_PROMPT_SUBMIT, NULL, list) : 0;
+	size_t n = known ? hook_select(g, hooks, HOOK_USER_PROMPT_SUBMIT, NULL, list) : 0;
 	if (known && !n)
 		return false;
 	struct hook_prompt *w = mem_zalloc(1, sizeof *w);
@@ -366,7 +289,8 @@ bool hook_prompt(struct engine *g, const struct turn_doc *t, const json_t *input
 	w->cwd = mem_take(&cwd);
 	memcpy(w->thread_id, t->threadId, ID_ROOM);
 	memcpy(w->turn_id, t->turnId, ID_ROOM);
-	strmap_put(&g->prompts, w->thread_id, w);
+	strmap_put(&g->turns->prompts, w->thread_id, w);
+	thread_claim(g, w->thread_id, w->turn_id, w);
 	transaction_take_reply(tx, &w->reply);
 	if (known)
 		prompt_ask(w, t, list, n, tx->batch, &group);
@@ -390,8 +314,8 @@ struct stopping {
 
 static void stopping_free(struct stopping *w)
 {
-	if (strmap_get(&w->engine->stops, w->turn_id) == w)
-		strmap_del(&w->engine->stops, w->turn_id);
+	if (strmap_get(&w->engine->turns->stops, w->turn_id) == w)
+		strmap_del(&w->engine->turns->stops, w->turn_id);
 	free(w->outcome);
 	free(w->summary);
 	free(w->usage);
@@ -494,7 +418,7 @@ static void stop_known(struct engine *g, const struct policy_hooks *hooks, const
 	const struct policy_hook *list[HOOKS_SELECTED_MAX];
 	struct stopping *w = ctx;
 	buf_auto struct buf text = BUF_INIT;
-	size_t n = select_plain(g, hooks, HOOK_STOP, NULL, list);
+	size_t n = hook_select(g, hooks, HOOK_STOP, NULL, list);
 	struct hook_subject s;
 	struct turn_doc t;
 	struct err e = ERR_INIT;
@@ -521,12 +445,12 @@ static void stop_known(struct engine *g, const struct policy_hooks *hooks, const
 	hook_group_run(group, stop_said, w);
 }
 
-bool hook_stop(struct engine *g, const struct turn_doc *t, const struct turn_end *end, struct transaction *tx)
+bool turn_hooks_stop(struct engine *g, const struct turn_doc *t, const struct turn_end *end, struct transaction *tx)
 {
 	const struct policy_hooks *hooks = NULL;
 	struct hook_subject s;
 
-	if (!tx && strmap_get(&g->stops, t->turnId))
+	if (!tx && strmap_get(&g->turns->stops, t->turnId))
 		return true;
 	mem_auto char *cwd = turn_cwd(t);
 	subject_of_turn(t, HOOK_STOP, cwd, &s);
@@ -539,11 +463,75 @@ bool hook_stop(struct engine *g, const struct turn_doc *t, const struct turn_end
 				.summary = mem_strdup(end->summary),
 				.usage = mem_strdup(end->usage) };
 	memcpy(w->turn_id, t->turnId, ID_ROOM);
-	strmap_put(&g->stops, w->turn_id, w);
+	strmap_put(&g->turns->stops, w->turn_id, w);
 	if (tx) { /* they are the request's, which is over by then */
 		tx->caller.request_id = tx->caller.trace_id = tx->caller.span_id = tx->caller.channel_id = NULL;
 		tx->caller.idem_key = tx->caller.idem_method = NULL;
 	}
 	hooks_wait(g, cwd, &s.by, stop_known, w);
 	return true;
+}
+
+/* ---- after a restart ---- */
+
+#define RECOVER_MAX 4096u
+
+struct work_count {
+	const char *turn_id;
+	size_t count;
+};
+
+static void count_work(void *ctx, const char *id, void *value)
+{
+	const struct process *p = value;
+	struct work_count *w = ctx;
+
+	w->count += p->owner != OWNER_HOOK && strcmp(p->turn_id, w->turn_id) == 0;
+}
+
+static bool has_work(struct engine *g, const struct turn_doc *t)
+{
+	struct work_count w = { .turn_id = t->turnId };
+
+	strmap_each(&g->processes->live, count_work, &w);
+	return w.count || (t->openCalls != VIEW_ABSENT && t->openCalls);
+}
+
+/* A turn that began with a process which waited for hooks, and of which nothing is there. */
+static void recover_turn(struct engine *g, const char *turn_id)
+{
+	const struct turn_end begun = { .status = "failed",
+					.category = "permission",
+					.retryable = true,
+					.message = "the runtime was restarted while hooks looked at it" };
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+	struct turn_queue q;
+	bool queued = false;
+
+	if (turn_read(g, turn_id, &text, &t, &e) != 0 || turn_doc_ended(&t) || has_work(g, &t) ||
+	    jval_is_str(t.source, "system"))
+		return;
+	if (!t.startedAt && turn_queue_read(g, t.threadId, &q, &e) == 0)
+		for (size_t i = 0; i < q.count; i++)
+			queued |= strcmp(q.ids[i], turn_id) == 0;
+	if (queued || (t.startedAt && !jval_is_str(t.source, "process")))
+		return;
+	struct transaction *own = transaction_new_internal(g);
+	turn_end_facts(g, &t, &begun, own);
+	transaction_after_commit(own, turn_thread_free, t.threadId);
+	transaction_commit(own);
+}
+
+void turn_hooks_recover(struct engine *g)
+{
+	view_ids_auto struct view_ids turns = VIEW_IDS_INIT;
+	const struct view_ids_query open = { .kind = VIEW_LIVE_TURN, .prefix = "", .max = RECOVER_MAX };
+	struct err e = ERR_INIT;
+
+	if (view_ids(g->o.store, &open, &turns, NULL, &e) < 0)
+		log_error("look for turns that waited for hooks: %s", e.message);
+	for (size_t i = 0; i < turns.n; i++)
+		recover_turn(g, turns.id[i]);
 }

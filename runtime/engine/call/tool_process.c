@@ -3,14 +3,15 @@
  * tools are bailiff-tool (supervisor/tool), which gets its request on stdin and answers on stdout.
  */
 
-#include "runtime/engine/tool/tool.h"
+#include "runtime/engine/call/tool_call.h"
 
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
-#include "runtime/engine/core/engine_private.h"
+#include "runtime/engine/core/core.h"
 #include "runtime/engine/core/transaction.h"
+#include "runtime/engine/process/process.h"
 #include "runtime/engine/process/start_spec.h"
-#include "runtime/engine/turn/turn.h"
+#include "runtime/engine/session/turn_read.h"
 
 #define PREVIEW_BYTES 2048u
 #define PROGRESS_NS 1000000000ull

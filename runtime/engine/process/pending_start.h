@@ -6,7 +6,6 @@
  * in the log yet, so it does not outlive the runtime; its client then asks again.
  */
 
-#include "runtime/engine/permission/permission.h"
 #include "runtime/engine/process/start_record.h"
 
 struct pending_start {
@@ -21,13 +20,13 @@ struct pending_start {
 	void (*go)(struct engine *g, struct pending_start *h); /* what goes on with it, while it waits */
 };
 
-/* A caller that outlives the call: its strings and its descriptor are copies. */
-void caller_copy(struct caller *ret, const struct caller *c);
-void caller_done(struct caller *c);
-
 /* NULL with e: it cannot be kept. The process has its id from here on, also in r->ret_process_id. */
 struct pending_start *pending_start_new(struct engine *g, const struct start_request *r, const struct caller *c,
 					engine_reply_fn fn, void *ctx, struct err *e);
 void pending_start_free(struct pending_start *h);
+struct sandbox_setup;
+/* Continues with `go` when the policy of its workspace is known. Takes the pending start. */
+void pending_start_wait(struct engine *g, const struct sandbox_setup *f, const struct sandbox_request *r,
+			struct pending_start *h, void (*go)(struct engine *g, struct pending_start *h));
 
 #endif

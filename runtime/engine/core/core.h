@@ -1,0 +1,55 @@
+#ifndef BAILIFF_ENGINE_CORE_H
+#define BAILIFF_ENGINE_CORE_H
+
+/*
+ * The core of the engine, for its modules: the engine itself with its clock and what the host has handed to it, facts,
+ * replies and the table of modules. Each module keeps its own state behind a pointer that only the module's own header
+ * makes complete.
+ */
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/strmap.h"
+#include "runtime/engine/core/engine.h"
+#include "runtime/engine/core/fact.h"
+#include "runtime/engine/core/module.h"
+#include "runtime/engine/core/ports.h"
+#include "runtime/engine/core/reply.h"
+#include "runtime/store/store.h"
+
+struct engine {
+	struct engine_options o;
+	const struct engine_modules *modules;
+	char boot_id[40];
+	char system_session[ID_ROOM], system_thread[ID_ROOM], system_turn[ID_ROOM];
+	bool stopping;
+	struct engine_counts counts;
+	/* What the host has read from policy files; each may be NULL. */
+	const struct policy_profiles *profiles;
+	const struct model_list *models;
+	const struct policy_rules *rules;
+	const struct policy_hooks *hooks;
+	char policy_problem[256]; /* why the files cannot be used; "" = they can */
+
+	/* State of the modules. */
+	struct policy_state *policy;
+	struct session_state *sessions;
+	struct tool_state *tools;
+	struct process_table *processes;
+	struct action_state *actions;
+	struct hook_state *hook;
+	struct permission_state *permissions;
+	struct call_state *calls;
+	struct turn_state *turns;
+	struct work_state *work;
+	struct channel_state *channels;
+};
+
+static inline uint64_t engine_now(struct engine *g) { return g->o.ports->boot_ns(g->o.host); }
+void engine_wake(struct engine *g, uint64_t boot_ns);
+
+/* The engine with this table of modules; engine_new is the one with all of them. */
+struct engine *engine_create(const struct engine_options *o, const struct engine_modules *modules);
+
+#endif

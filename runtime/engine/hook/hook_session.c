@@ -1,0 +1,79 @@
+/* session_start: a session was made; what its hooks print is context of its turns. create_session waits for them. */
+
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/core.h"
+#include "runtime/engine/hook/hook.h"
+#include "runtime/engine/policy/policy_lookup.h"
+#include "runtime/engine/session/session.h"
+
+size_t hook_select(struct engine *g, const struct policy_hooks *hooks, enum hook_point point, const char *name,
+		   const struct policy_hook *list[HOOKS_SELECTED_MAX])
+{
+	const struct hook_query q = { .point = point, .name = &name, .nnames = name ? 1 : 0 };
+
+	return g->stopping ? 0 : policy_hooks_select(hooks, &q, list);
+}
+
+struct session_begun {
+	struct requester by;
+	uint32_t uid;
+	char session_id[ID_ROOM];
+	char *cwd;
+	void (*then)(void *ctx);
+	void *ctx;
+};
+
+static void session_over(void *ctx)
+{
+	struct session_begun *w = ctx;
+
+	if (w->then)
+		w->then(w->ctx);
+	free(w->cwd);
+	free(w);
+}
+
+static void session_said(struct hook_group *group, void *ctx) { session_over(ctx); }
+
+static void session_known(struct engine *g, const struct policy_hooks *hooks, const struct err *why, void *ctx)
+{
+	const struct policy_hook *list[HOOKS_SELECTED_MAX];
+	struct session_begun *w = ctx;
+	size_t n = hook_select(g, hooks, HOOK_SESSION_START, "startup", list);
+	struct store_batch *b = n ? store_batch_new(g->o.store) : NULL;
+	char thread[ID_ROOM], turn[ID_ROOM];
+	struct err e = ERR_INIT;
+
+	if (!n || session_system_turn(g, b, w->uid, w->session_id, thread, turn, &e) < 0) {
+		store_batch_free(b);
+		session_over(w);
+		return;
+	}
+	struct hook_subject s = { .point = HOOK_SESSION_START,
+				  .uid = w->uid,
+				  .by = w->by,
+				  .session_id = w->session_id,
+				  .thread_id = thread,
+				  .turn_id = turn,
+				  .cwd = w->cwd ? w->cwd : HOOK_NOWHERE };
+	json_t *v = hook_input(&s, (int)permission_mode_of(g, w->session_id));
+	json_object_set_new(v, "source", json_string("startup"));
+	mem_auto char *input = hook_input_text(v);
+	s.input = input;
+	struct hook_group *group = hook_group_new(g, &s, list, n, b);
+	group->drop = session_over;
+	store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
+	hook_group_run(group, session_said, w);
+}
+
+void hook_on_session_created(struct engine *g, const void *subject)
+{
+	const struct session_created_notice *s = subject;
+	struct session_begun *w = mem_zalloc(1, sizeof *w);
+
+	*w = (struct session_begun){
+		.by = *s->by, .uid = s->uid, .cwd = mem_strdup(s->cwd), .then = s->then, .ctx = s->ctx
+	};
+	snprintf(w->session_id, sizeof w->session_id, "%s", s->session_id);
+	hooks_wait(g, s->cwd, s->by, session_known, w);
+}

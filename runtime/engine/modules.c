@@ -1,0 +1,126 @@
+/* The table of modules: the only file that knows all of them. */
+
+#include "runtime/engine/action/action.h"
+#include "runtime/engine/call/tool_call.h"
+#include "runtime/engine/channel/channel.h"
+#include "runtime/engine/core/core.h"
+#include "runtime/engine/hook/hook.h"
+#include "runtime/engine/permission/permission.h"
+#include "runtime/engine/policy/policy_lookup.h"
+#include "runtime/engine/process/process.h"
+#include "runtime/engine/session/session.h"
+#include "runtime/engine/session/turn_owner.h"
+#include "runtime/engine/session/waiter.h"
+#include "runtime/engine/start/start.h"
+#include "runtime/engine/tool/tool.h"
+#include "runtime/engine/turn/history.h"
+#include "runtime/engine/turn/turn.h"
+#include "runtime/engine/turn/turn_hooks.h"
+#include "runtime/engine/work/subagent.h"
+#include "runtime/engine/work/work.h"
+
+#define PROCESS_OWNER(NAME, ops) extern const struct process_owner_ops ops;
+#define ACTION_OPS(NAME, ops) extern const struct action_kind_ops ops;
+#include "runtime/engine/modules.def"
+
+static const module_fn init[] = {
+#define INIT(fn) fn,
+#include "runtime/engine/modules.def"
+	NULL
+};
+static const module_fn stop[] = {
+#define STOP(fn) fn,
+#include "runtime/engine/modules.def"
+	NULL
+};
+static const module_fn done[] = {
+#define DONE(fn) fn,
+#include "runtime/engine/modules.def"
+	NULL
+};
+static const module_fn before_recovery[] = {
+#define BEFORE_RECOVERY(fn) fn,
+#include "runtime/engine/modules.def"
+	NULL
+};
+static const module_fn recover[] = {
+#define RECOVER(fn) fn,
+#include "runtime/engine/modules.def"
+	NULL
+};
+static const module_fn resume[] = {
+#define RESUME(fn) fn,
+#include "runtime/engine/modules.def"
+	NULL
+};
+static const module_fn connected[] = {
+#define CONNECTED(fn) fn,
+#include "runtime/engine/modules.def"
+	NULL
+};
+static uint64_t (*const tick[])(struct engine *g, uint64_t now) = {
+#define TICK(fn) fn,
+#include "runtime/engine/modules.def"
+	NULL
+};
+static void (*const disconnected[])(struct engine *g, uint64_t connection) = {
+#define DISCONNECTED(fn) fn,
+#include "runtime/engine/modules.def"
+	NULL
+};
+static int (*const may_start[])(struct engine *g, const struct start_request *r, struct err *e) = {
+#define MAY_START(fn) fn,
+#include "runtime/engine/modules.def"
+	NULL
+};
+static void (*const over[])(struct engine *g, const struct process_over *x) = {
+#define PROCESS_OVER(fn) fn,
+#include "runtime/engine/modules.def"
+	NULL
+};
+static const struct fact_reaction on_fact[] = {
+#define ON_FACT(TYPE, fn) { EVENT_##TYPE, fn },
+#include "runtime/engine/modules.def"
+	{ 0 }
+};
+static const struct commit_reaction on_commit[] = {
+#define ON_COMMIT(TYPE, fn) { EVENT_##TYPE, fn },
+#include "runtime/engine/modules.def"
+	{ 0 }
+};
+static const struct reconstructed_member reconstructed[] = {
+#define RECONSTRUCTED(key, fn) { key, fn },
+#include "runtime/engine/modules.def"
+	{ 0 }
+};
+static const struct process_owner_ops *const owners[OWNER_KIND_COUNT] = {
+#define PROCESS_OWNER(NAME, ops) [OWNER_##NAME] = &(ops),
+#include "runtime/engine/modules.def"
+};
+static const struct action_kind_ops *const kinds[ACTION_KIND_COUNT] = {
+#define ACTION_OPS(NAME, ops) [ACTION_KIND_##NAME] = &(ops),
+#include "runtime/engine/modules.def"
+};
+
+static const struct engine_modules modules = {
+	.init = init,
+	.stop = stop,
+	.done = done,
+	.before_recovery = before_recovery,
+	.recover = recover,
+	.resume = resume,
+	.tick = tick,
+	.connected = connected,
+	.disconnected = disconnected,
+	.on_fact = on_fact,
+	.on_commit = on_commit,
+	.reconstructed = reconstructed,
+	.process_owners = owners,
+	.may_start = may_start,
+	.process_over = over,
+	.start = engine_start_process,
+	.process_finished = start_process_finished,
+	.action_kinds = kinds,
+};
+
+struct engine *engine_new(const struct engine_options *o) { return engine_create(o, &modules); }

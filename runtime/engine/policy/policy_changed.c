@@ -1,0 +1,86 @@
+/* policy.changed: a policy file has another content than the log knows. */
+
+#include "runtime/base/hash.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/core.h"
+#include "runtime/engine/policy/policy_lookup.h"
+#include "runtime/engine/policy/policy_state.h"
+
+/* A policy.changed under way: a file that is loaded twice at once has changed once. */
+struct policy_write {
+	struct engine *engine;
+	char *key, *hash;
+};
+
+static void on_policy_written(void *ctx, const struct store_result *r)
+{
+	struct policy_write *w = ctx;
+	struct engine *g = w->engine;
+
+	if (r->status >= 0)
+		g->policy->sequence = r->last_sequence;
+	if (strmap_get(&g->policy->writes, w->key) == w)
+		strmap_del(&g->policy->writes, w->key);
+	free(w->key);
+	free(w->hash);
+	free(w);
+}
+
+static void policy_is(struct engine *g, const char *key, const char *layer, const char *file, uint32_t uid,
+		      const char *hash, const char *summary)
+{
+	buf_auto struct buf before = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	const struct policy_write *newer = strmap_get(&g->policy->writes, key);
+	int r = newer ? 0 : store_meta_get(g->o.store, key, &before, &e);
+	if (newer)
+		buf_str(&before, newer->hash);
+	if (r < 0)
+		log_error("look up the policy of last time: %s", e.message);
+	if (r < 0 || strcmp(buf_cstr(&before), hash) == 0)
+		return;
+	struct store_batch *b = store_batch_new(g->o.store);
+	const struct scope s = { .uid = g->o.owner_uid, .session = g->system_session, .thread = g->system_thread };
+	if (EMIT(policy_changed, b, s, .layer = layer, .file = file, .uid = opt_int_if(file, uid),
+		 .oldHash = none_if_empty(buf_cstr(&before)), .newHash = none_if_empty(hash), .summary = summary) < 0) {
+		store_batch_free(b);
+		return;
+	}
+	store_batch_meta(b, key, hash, strlen(hash));
+	struct policy_write *w = mem_zalloc(1, sizeof *w);
+	*w = (struct policy_write){ .engine = g, .key = mem_strdup(key), .hash = mem_strdup(hash) };
+	strmap_put(&g->policy->writes, key, w);
+	store_submit(g->o.store, b, STORE_MUST, on_policy_written, w);
+}
+
+void engine_policy_is(struct engine *g, const char *layer, const char *hash, const char *summary)
+{
+	mem_auto char *key = mem_printf("policy.%s", layer);
+
+	policy_is(g, key, layer, NULL, 0, hash, summary);
+}
+
+void engine_policy_file_is(struct engine *g, const char *layer, const char *file, uint32_t uid, const char *hash,
+			   const char *summary)
+{
+	char name[HASH_SHA256_TEXT];
+
+	hash_sha256_text(file, strlen(file), name);
+	mem_auto char *key = mem_printf("policy.%s.%u.%.16s", layer, uid, name);
+	policy_is(g, key, layer, file, uid, hash, summary);
+}
+
+void policy_init(struct engine *g)
+{
+	g->policy = mem_zalloc(1, sizeof *g->policy);
+	TAILQ_INIT(&g->policy->waiters);
+}
+
+void policy_done(struct engine *g)
+{
+	session_rules_done(g);
+	strmap_done(&g->policy->writes);
+	free(g->policy);
+}

@@ -1,0 +1,22 @@
+#ifndef BAILIFF_ENGINE_POLICY_STATE_H
+#define BAILIFF_ENGINE_POLICY_STATE_H
+
+/* State of the module policy/, for its own files. */
+
+#include "runtime/base/strmap.h"
+
+#include <stdint.h>
+#include <sys/queue.h>
+
+struct engine;
+
+struct policy_state {
+	struct strmap session_rules;         /* session id → struct session_rules */
+	TAILQ_HEAD(, policy_waiter) waiters; /* for files of a workspace (policy_lookup.c) */
+	uint64_t sequence;                   /* of the last policy.changed that a policy file caused */
+	struct strmap writes; /* key → struct policy_write: policy.changed facts that are not committed yet */
+};
+
+void session_rules_done(struct engine *g);
+
+#endif

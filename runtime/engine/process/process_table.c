@@ -1,0 +1,226 @@
+/* All live processes: their deadlines, clients that disconnect, and the end of the daemon. */
+
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/core.h"
+#include "runtime/engine/process/process.h"
+
+#include <signal.h>
+
+struct process *engine_process(struct engine *g, const char *id) { return strmap_get(&g->processes->live, id); }
+
+struct visit {
+	void (*fn)(struct process *p, void *ctx);
+	void *ctx;
+};
+
+static void visit_process(void *ctx, const char *id, void *value)
+{
+	const struct visit *v = ctx;
+
+	v->fn(value, v->ctx);
+}
+
+/* Visits every process. An answer given on the way may bring the next request, which may start or end processes. */
+static void each_process(struct engine *g, void (*fn)(struct process *p, void *ctx), void *ctx)
+{
+	struct visit v = { .fn = fn, .ctx = ctx };
+
+	strmap_visit(&g->processes->live, visit_process, &v);
+}
+
+static void free_process(struct process *p, void *ctx)
+{
+	struct process_waiter *w;
+	struct err e = ERR_INIT;
+
+	err_set(&e, ERR_UNAVAILABLE, "the daemon is stopping");
+	while ((w = TAILQ_FIRST(&p->waiters))) {
+		TAILQ_REMOVE(&p->waiters, w, link);
+		reply_err(&w->reply, &e, NULL, 0);
+		free(w);
+	}
+	process_free(p);
+}
+
+void process_free_all(struct engine *g)
+{
+	g->processes->stopped = NULL;
+	each_process(g, free_process, NULL);
+}
+
+void process_init(struct engine *g) { g->processes = mem_zalloc(1, sizeof *g->processes); }
+
+void process_done(struct engine *g)
+{
+	strmap_done(&g->processes->live);
+	strmap_done(&g->processes->pending);
+	free(g->processes);
+}
+
+/* ---- deadlines ---- */
+
+struct tick {
+	struct engine *engine;
+	uint64_t now, next;
+};
+
+static void tick_soonest(struct tick *t, uint64_t deadline)
+{
+	if (deadline < t->next)
+		t->next = deadline;
+}
+
+static uint64_t limit_deadline(uint64_t from_ns, uint64_t ms)
+{
+	return ms >= UINT64_MAX / 2000000 ? UINT64_MAX : from_ns + ms * 1000000ull;
+}
+
+static void tick_limits(struct tick *t, struct process *p)
+{
+	uint64_t wall = limit_deadline(p->started_boot_ns + p->held_ns, p->limits.wall_ms);
+	uint64_t idle = limit_deadline(p->last_output_ns, p->limits.idle_ms);
+
+	if (p->state != PROCESS_RUNNING || p->end != PROCESS_END_NONE || p->paused)
+		return;
+	if (t->now >= wall)
+		process_enforce_end(p, PROCESS_END_WALL, NULL, process_stop_signal(p), t->engine->o.stop_grace_ms,
+				    "wall time limit");
+	else if (t->now >= idle)
+		process_enforce_end(p, PROCESS_END_IDLE, NULL, process_stop_signal(p), t->engine->o.stop_grace_ms,
+				    "idle time limit");
+	else if (t->now >= p->follow_deadline_ns)
+		process_enforce_end(p, PROCESS_END_CLIENT_GONE, NULL, process_stop_signal(p),
+				    t->engine->o.stop_grace_ms, "its client did not come back after a restart");
+	else {
+		tick_soonest(t, wall);
+		tick_soonest(t, idle);
+		tick_soonest(t, p->follow_deadline_ns);
+	}
+}
+
+static void tick_process(struct process *p, void *ctx)
+{
+	struct tick *t = ctx;
+	struct process_waiter *w;
+
+	process_waiters_expire(p, t->now);
+	TAILQ_FOREACH (w, &p->waiters, link)
+		tick_soonest(t, w->deadline_ns);
+	if (t->now >= p->flush_at_ns)
+		process_output_submit(p);
+	tick_limits(t, p);
+	if (p->end != PROCESS_END_NONE && t->now >= p->kill_at_ns)
+		process_escalate(p, t->now);
+	if (p->state == PROCESS_RUNNING || p->state == PROCESS_EXECING)
+		tick_soonest(t, p->kill_at_ns);
+	tick_soonest(t, p->flush_at_ns);
+	tick_soonest(t, process_violations_tick(p, t->now));
+	if (p->state != PROCESS_DRAINING)
+		return;
+	if (p->settling && t->now >= p->settle_until_ns) {
+		engine_on_violations_missed(t->engine, p->id);
+		engine_on_reports_complete(t->engine, p->id);
+		return;
+	}
+	if (p->settling)
+		tick_soonest(t, p->settle_until_ns);
+	if (t->now < p->drain_until_ns) {
+		tick_soonest(t, p->drain_until_ns);
+	} else if (!p->drain_cut) {
+		p->drain_cut = true;
+		t->engine->o.ports->stop_reading(t->engine->o.host, p->id);
+		process_handle_event(p, PROCESS_EV_STREAM_END);
+	}
+}
+
+uint64_t process_tick(struct engine *g, uint64_t now)
+{
+	struct tick t = { .engine = g, .now = now, .next = UINT64_MAX };
+
+	each_process(g, tick_process, &t);
+	return t.next;
+}
+
+/* ---- clients ---- */
+
+static void forget_connection(struct process *p, void *ctx)
+{
+	uint64_t connection = *(const uint64_t *)ctx;
+	struct process_waiter *w;
+	struct err e = ERR_INIT;
+
+	err_set(&e, ERR_UNAVAILABLE, "the client has gone");
+	do {
+		TAILQ_FOREACH (w, &p->waiters, link)
+			if (w->reply.connection == connection)
+				break;
+		if (w) {
+			TAILQ_REMOVE(&p->waiters, w, link);
+			reply_err(&w->reply, &e, NULL, 0);
+			free(w);
+		}
+	} while (w);
+	if (p->bound_connection != connection)
+		return;
+	const struct requester by = p->by;
+	p->bound_connection = 0;
+	process_enforce_end(p, PROCESS_END_CLIENT_GONE, &by, process_stop_signal(p), p->engine->o.stop_grace_ms,
+			    "its client has gone");
+}
+
+void process_client_disconnected(struct engine *g, uint64_t connection)
+{
+	each_process(g, forget_connection, &connection);
+}
+
+void engine_client_follows(struct engine *g, const char *process_id, const struct caller *c)
+{
+	struct process *p = engine_process(g, process_id);
+
+	if (!p || !p->end_with_client || p->bound_connection || p->end != PROCESS_END_NONE || p->uid != c->uid)
+		return;
+	p->bound_connection = c->connection;
+	p->follow_deadline_ns = UINT64_MAX;
+}
+
+/* ---- the end of the daemon ---- */
+
+static void stop_process(struct process *p, void *ctx)
+{
+	process_enforce_end(p, PROCESS_END_SHUTDOWN, NULL, process_stop_signal(p), p->engine->o.stop_grace_ms,
+			    "the daemon is stopping");
+}
+
+void engine_stop(struct engine *g, void (*done)(void *ctx), void *ctx)
+{
+	g->stopping = true;
+	modules_run(g, g->modules->stop);
+	if (g->processes->live.count == 0) {
+		done(ctx);
+		return;
+	}
+	g->processes->stopped = done;
+	g->processes->stopped_ctx = ctx;
+	each_process(g, stop_process, NULL);
+}
+
+static void count_one(void *ctx, const char *id, void *value)
+{
+	struct engine_counts *n = ctx;
+	const struct process *p = value;
+	const struct process_waiter *w;
+
+	n->live++;
+	n->starting += p->state < PROCESS_RUNNING;
+	n->ending += p->state > PROCESS_RUNNING;
+	TAILQ_FOREACH (w, &p->waiters, link)
+		n->waiters++;
+}
+
+void engine_counts_get(const struct engine *g, struct engine_counts *ret)
+{
+	*ret = g->counts;
+	ret->live = ret->starting = ret->ending = ret->waiters = 0;
+	strmap_each(&g->processes->live, count_one, ret);
+}

@@ -1,0 +1,16 @@
+#ifndef BAILIFF_ENGINE_SESSION_STATE_H
+#define BAILIFF_ENGINE_SESSION_STATE_H
+
+/* State of the module session/, for its own files. */
+
+#include "runtime/base/strmap.h"
+
+#include <sys/queue.h>
+
+struct session_state {
+	struct strmap claims;         /* thread id → struct claim (session.c) */
+	struct strmap turn_owners;    /* turn id → struct turn_owner: the client that drives it */
+	TAILQ_HEAD(, waiter) waiters; /* requests that wait for the end of turns and tool calls */
+};
+
+#endif

@@ -1,0 +1,24 @@
+#ifndef BAILIFF_ENGINE_TOOL_CALL_READ_H
+#define BAILIFF_ENGINE_TOOL_CALL_READ_H
+
+/* Tool calls as their documents show them. */
+
+#include "runtime/engine/core/fact.h"
+#include "runtime/view/view_documents.h"
+
+#include <jansson.h>
+
+struct buf;
+struct caller;
+struct engine;
+struct err;
+
+#define TOOL_ARGS_MAX (4u << 20)
+
+int tool_call_read(struct engine *g, const char *call_id, struct buf *text, struct tool_call_doc *ret, struct err *e);
+int tool_call_of_caller(struct engine *g, const char *call_id, const struct caller *c, struct buf *text,
+			struct tool_call_doc *ret, struct err *e);
+struct scope tool_call_scope(const struct tool_call_doc *d);
+json_t *tool_call_arguments(struct engine *g, const struct tool_call_doc *d, struct err *e);
+
+#endif

@@ -1,0 +1,95 @@
+/*
+ * Whether the client that drives a turn is still there. A turn with text ends by its client's word; one whose client
+ * has gone would be `running` for ever and hold up the queue behind it.
+ *
+ * The connection that submitted the turn drives it, until another one asks for something in it (a tool call, an event,
+ * an action, the same turn again): then that one does. When the driving connection ends, or the runtime was restarted,
+ * somebody has turn_grace_ms to take the turn over; then it is lost. It is not while something of it still runs, which
+ * its own end ends, and not where its client said that it may stay without one (options.onDisconnect: keep), as the
+ * command line does, or belongs to a channel that is connected.
+ *
+ * Nothing of this is a fact: connections do not outlive the runtime.
+ */
+
+#include "runtime/engine/session/turn_owner.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/core.h"
+#include "runtime/engine/session/session_state.h"
+#include "runtime/engine/session/turn_read.h"
+
+void turn_owner_give_grace(struct engine *g, struct turn_owner *d)
+{
+	d->connection = 0;
+	d->deadline_ns = engine_now(g) + g->o.turn_grace_ms * 1000000ull;
+	engine_wake(g, d->deadline_ns);
+}
+
+void turn_owner_seen(struct engine *g, const struct turn_doc *t, uint64_t connection, const char *channel_id)
+{
+	struct turn_owner *d = strmap_get(&g->sessions->turn_owners, t->turnId);
+
+	if (!g->o.turn_grace_ms || !turn_driven_by_client(t) || turn_doc_ended(t) ||
+	    jval_is_str(jval_get(t->options, "onDisconnect"), "keep"))
+		return;
+	if (!d) {
+		d = mem_zalloc(1, sizeof *d);
+		strmap_put(&g->sessions->turn_owners, t->turnId, d);
+	}
+	if (channel_id)
+		snprintf(d->channel_id, sizeof d->channel_id, "%s", channel_id);
+	d->connection = connection;
+	if (!connection)
+		turn_owner_give_grace(g, d);
+}
+
+void turn_owner_forget(struct engine *g, const char *turn_id) { free(strmap_del(&g->sessions->turn_owners, turn_id)); }
+
+struct owner_scan {
+	struct engine *engine;
+	uint64_t connection, now, next;
+	struct turn_owners_due *due;
+};
+
+static void see_gone(void *ctx, const char *turn_id, void *value)
+{
+	struct owner_scan *s = ctx;
+	struct turn_owner *d = value;
+
+	if (d->connection == s->connection)
+		turn_owner_give_grace(s->engine, d);
+}
+
+void turn_owner_disconnected(struct engine *g, uint64_t connection)
+{
+	struct owner_scan s = { .engine = g, .connection = connection };
+
+	strmap_each(&g->sessions->turn_owners, see_gone, &s);
+}
+
+static void see_due(void *ctx, const char *turn_id, void *value)
+{
+	struct owner_scan *s = ctx;
+	const struct turn_owner *d = value;
+
+	if (d->connection)
+		return;
+	if (s->now >= d->deadline_ns)
+		snprintf(s->due->id[s->due->count++], ID_ROOM, "%s", turn_id);
+	else if (d->deadline_ns < s->next)
+		s->next = d->deadline_ns;
+}
+
+uint64_t turn_owners_due(struct engine *g, uint64_t now, struct turn_owners_due *ret)
+{
+	struct owner_scan s = { .now = now, .next = UINT64_MAX, .due = ret };
+
+	*ret = (struct turn_owners_due){ .id = mem_zalloc(g->sessions->turn_owners.count + 1, ID_ROOM) };
+	strmap_each(&g->sessions->turn_owners, see_due, &s);
+	return s.next;
+}
+
+struct turn_owner *turn_owner_of(struct engine *g, const char *turn_id)
+{
+	return strmap_get(&g->sessions->turn_owners, turn_id);
+}

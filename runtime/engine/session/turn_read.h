@@ -1,0 +1,49 @@
+#ifndef BAILIFF_ENGINE_TURN_READ_H
+#define BAILIFF_ENGINE_TURN_READ_H
+
+/* Turns as their documents and stored input show them. Nothing here writes, but for the head of a turn's facts. */
+
+#include "runtime/base/buf.h"
+#include "runtime/engine/core/fact.h"
+#include "runtime/engine/core/reply.h"
+#include "runtime/view/view_documents.h"
+
+#include <jansson.h>
+
+struct engine;
+struct err;
+
+#define TURN_PARTS_MAX 256u
+#define TURN_INPUT_MAX (1u << 20)
+#define TURN_QUEUE_MAX 100u
+
+/* 0 found, 1 not there (or not the caller's), −1. With what is not committed yet. */
+int turn_read(struct engine *g, const char *turn_id, struct buf *text, struct turn_doc *ret, struct err *e);
+/* The same for a caller, with its errors: ERR_NOT_FOUND, and ERR_STATE when it has ended. */
+int turn_of_caller(struct engine *g, const char *turn_id, const struct caller *c, struct buf *text,
+		   struct turn_doc *ret, struct err *e);
+int turn_open_of_caller(struct engine *g, const char *turn_id, const struct caller *c, struct buf *text,
+			struct turn_doc *ret, struct err *e);
+void turn_requester(const struct turn_doc *d, struct requester *ret);
+bool turn_driven_by_client(const struct turn_doc *d);
+struct scope turn_scope(const struct turn_doc *d);
+
+/* turn_loop.c */
+json_t *turn_input(struct engine *g, const struct turn_doc *d, struct err *e); /* its parts; NULL with e */
+/*
+ * A part with what the turn's options say of place, sandbox and limits, where the part does not. With an engine also
+ * their environment, whose values are only in the stored input.
+ */
+json_t *turn_part_merged(struct engine *g, const struct turn_doc *d, const json_t *part);
+
+/* The turns that wait for a thread. */
+struct turn_queue {
+	char thread_id[ID_ROOM], session_id[ID_ROOM];
+	uint32_t uid;
+	char ids[TURN_QUEUE_MAX][ID_ROOM];
+	size_t count;
+	bool held;
+};
+int turn_queue_read(struct engine *g, const char *thread_id, struct turn_queue *ret, struct err *e);
+
+#endif

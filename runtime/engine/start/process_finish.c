@@ -1,0 +1,54 @@
+/*
+ * After the end of a process is durable: a retry with more rights may be offered, hooks look at how it ended, and then
+ * its owner and the work it belonged to continue.
+ */
+
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/core.h"
+#include "runtime/engine/hook/hook.h"
+#include "runtime/engine/permission/permission.h"
+#include "runtime/engine/process/process.h"
+#include "runtime/engine/start/start.h"
+
+struct finished {
+	struct engine *engine;
+	struct process_over over;
+};
+
+static void on_hooks(struct hook_group *group, void *ctx)
+{
+	struct finished *x = ctx;
+
+	hook_on_reply(group);
+	process_over(x->engine, &x->over);
+	free(x);
+}
+
+static void finish(struct engine *g, const struct policy_hooks *known, const struct err *e, void *ctx)
+{
+	struct process *p = ctx;
+	struct hook_group *hooks = p->hooks_after ? hook_after(p, known) : NULL;
+	struct finished x = { .engine = g, .over = { .owner = p->owner, .owns_turn = p->owns_turn } };
+
+	memcpy(x.over.owner_id, p->owner_id, ID_ROOM);
+	memcpy(x.over.task_id, p->task_id, ID_ROOM);
+	memcpy(x.over.job_id, p->job_id, ID_ROOM);
+	memcpy(x.over.thread_id, p->thread_id, ID_ROOM);
+	memcpy(x.over.turn_id, p->turn_id, ID_ROOM);
+	process_free(p);
+	if (!hooks) {
+		process_over(g, &x.over);
+		return;
+	}
+	hooks->drop = free;
+	hook_group_run(hooks, on_hooks, mem_dup(&x, sizeof x));
+}
+
+void start_process_finished(struct process *p)
+{
+	permission_offer_retry(p);
+	if (p->hooks_after && p->cwd)
+		hooks_wait(p->engine, p->cwd, &p->by, finish, p);
+	else
+		finish(p->engine, p->engine->hooks, NULL, p);
+}

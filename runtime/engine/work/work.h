@@ -1,0 +1,30 @@
+#ifndef BAILIFF_ENGINE_WORK_H
+#define BAILIFF_ENGINE_WORK_H
+
+/* Tasks, jobs and subagents, for the table of modules. */
+
+#include <stdint.h>
+
+struct engine;
+struct err;
+struct process_over;
+struct start_request;
+struct store_batch;
+
+void work_init(struct engine *g);
+void work_done(struct engine *g);
+uint64_t task_tick(struct engine *g, uint64_t now);
+uint64_t job_tick(struct engine *g, uint64_t now);
+void task_client_connected(struct engine *g);
+void task_client_disconnected(struct engine *g, uint64_t connection);
+void task_recover(struct engine *g);
+void job_recover(struct engine *g);
+int task_may_run(struct engine *g, const char *task_id, struct err *e); /* not for one that has ended */
+/* A process that a client starts for a task. */
+int task_may_start(struct engine *g, const struct start_request *r, struct err *e);
+void task_on_process_over(struct engine *g, const struct process_over *x);
+void job_on_process_over(struct engine *g, const struct process_over *x);
+void task_on_action_required(struct engine *g, const void *subject, struct store_batch *b);
+void task_on_action_resolved(struct engine *g, const void *subject, struct store_batch *b);
+
+#endif
