@@ -13,15 +13,16 @@
  */
 
 #include "runtime/base/hash.h"
-#include "runtime/engine/core/fact.h"
 #include "runtime/engine/core/reply.h"
 #include "runtime/engine/hook/hook.h"
 #include "runtime/engine/session/tool_call_read.h"
 #include "runtime/engine/tool/tool.h"
+#include "runtime/event/event.h"
 #include "runtime/view/view_documents.h"
 
 #include <jansson.h>
 
+struct fact;
 struct transaction;
 struct store_batch;
 

@@ -21,15 +21,16 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/strmap.h"
 #include "runtime/engine/core/engine.h"
-#include "runtime/engine/core/fact.h"
 #include "runtime/engine/core/ports.h"
 #include "runtime/engine/core/reply.h"
 #include "runtime/engine/process/process_owner.h"
+#include "runtime/event/event.h"
 #include "runtime/event/id.h"
 
 #include <signal.h>
 #include <sys/queue.h>
 
+struct fact;
 struct err;
 struct hook_wait;
 struct jval;

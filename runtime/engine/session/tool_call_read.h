@@ -3,11 +3,12 @@
 
 /* Tool calls as their documents show them. */
 
-#include "runtime/engine/core/fact.h"
+#include "runtime/event/event.h"
 #include "runtime/view/view_documents.h"
 
 #include <jansson.h>
 
+struct fact;
 struct buf;
 struct caller;
 struct engine;

@@ -4,12 +4,13 @@
 /* Turns as their documents and stored input show them. Nothing here writes, but for the head of a turn's facts. */
 
 #include "runtime/base/buf.h"
-#include "runtime/engine/core/fact.h"
 #include "runtime/engine/core/reply.h"
+#include "runtime/event/event.h"
 #include "runtime/view/view_documents.h"
 
 #include <jansson.h>
 
+struct fact;
 struct engine;
 struct err;
 
