@@ -11,16 +11,16 @@
 #include <string.h>
 
 /*
- * Writing and reading records (the layout is told in the header).
+ * Writing and reading records (event.h describes the layout).
  *
- * event_encode is on the path of every fact, so it builds no tree: it copies texts behind one another and looks at
- * the payload once, to compare it with the type's row. The payload comes last, and further members right before it.
+ * event_encode runs for every fact, so it builds no tree: it appends texts and scans the payload once, to compare it
+ * with the type's row. The payload is the last member, with the further members right before it.
  */
 
 #define EVENT_IDS_END 0xffu
 #define EVENT_ID_MAX 255u /* its length is one byte */
 
-/* Ids that come from elsewhere (a JSON-RPC id, a trace) are any text; all others have our alphabet. */
+/* Ids of other systems (a JSON-RPC id, a trace) are any text; all others have the alphabet of id_valid. */
 static bool event_id_is_foreign(enum id_field f) { return f == ID_REQUEST || f == ID_TRACE || f == ID_SPAN; }
 
 static int event_check_id(enum id_field f, const char *id, size_t n, struct err *e)
@@ -79,10 +79,10 @@ static bool event_member_is_among(struct jval key, const struct jval *keys, size
 	return false;
 }
 
-/* Members are compared with all before them, so there may not be too many. */
+/* Each member is compared with all before it, so their number is limited. */
 #define EVENT_MEMBERS_MAX 32
 
-/* `text` is followed by a comma in the buffer it stands in, so that the scan sees where the last value ends. */
+/* In its buffer `text` is followed by a comma, which ends the last value for the scan. */
 static int event_check_members(const struct event_info *info, const char *text, size_t len, struct err *e)
 {
 	struct jiter it = jiter_inside(text, len + 1);
@@ -97,7 +97,7 @@ static int event_check_members(const struct event_info *info, const char *text, 
 			return err_field(e, "members", "%s: more than %d further members", info->name,
 					 EVENT_MEMBERS_MAX);
 		if (event_member_is_own(it.key) || event_member_is_among(it.key, keys, count))
-			return err_field(e, "members", "%s: %.*s is there twice", info->name,
+			return err_field(e, "members", "%s: %.*s appears twice", info->name,
 					 (int)(it.key.len < 40 ? it.key.len : 40), it.key.text);
 		keys[count++] = it.key;
 		payload_name_seen(info->required_members, it.key, &seen);

@@ -2,16 +2,17 @@
 #define BAILIFF_EVENT_EVENT_H
 
 /*
- * An event: the envelope of the specification, written once and never parsed again on the hot path.
+ * An event: the envelope of the specification, encoded once and never parsed again on the hot path.
  *
- * Everything that is known about an event type stands in event_types.def. A caller fills a `struct event_draft`;
- * event_encode checks it against the type's row (required ids, required payload members) and writes a *record*:
+ * event_types.def declares every event type. A caller fills a `struct event_draft` (the engine by its emitters,
+ * engine/core/fact.h); event_encode checks it against the type's row (required ids, required payload members) and
+ * writes a *record*:
  *
  *   record  = struct event_head, then the id block, then the envelope's JSON without its first member
  *   id block = for each id that is set: u8 field, u8 length, bytes (no NUL); then u8 0xff
- *   JSON    = `"type":…,…}`: the store puts `{"sequence":N,` before it when the number is known (at commit)
+ *   JSON    = `"type":…,…}`: the store puts `{"sequence":N,` in front of it at commit, when the number is known
  *
- * Records are what the store keeps, what subscribers are sent and what folds read.
+ * The store keeps records, subscribers receive them and projections read them.
  */
 
 #include "runtime/base/jscan.h"
@@ -56,16 +57,16 @@ enum event_type {
 	EVENT_TYPE_COUNT
 };
 
-/* When a commit that holds the event must happen. */
+/* How soon the event must be committed. */
 enum event_class {
 	EVENT_NOW,  /* decisions, starts, ends, actions, violations */
 	EVENT_SOON, /* within 50 ms: output offsets, progress, deltas */
 };
 
-/* Who may write it. */
+/* The permitted writers. */
 enum event_origin {
 	EVENT_BY_RUNTIME, /* only bailiff itself */
-	EVENT_BY_CLIENT,  /* emit_events may bring it */
+	EVENT_BY_CLIENT,  /* a client, with emit_events */
 	EVENT_BY_OWNER,   /* the peer that owns the call, child or item, through its report method */
 };
 
@@ -73,17 +74,17 @@ struct event_info {
 	const char *name; /* "process.started" */
 	enum event_class class;
 	enum event_origin origin;
-	bool extension;        /* only the texts name it: not in the published schema */
-	uint32_t required_ids; /* bits 1u << ID_… besides SESSION, which every event has */
-	const char
-		*required_members; /* top-level members the profile wants ("benchmark refs"), space-separated, or "" */
-	const char *payload;       /* payload members: "exitCode?:int status:string …", see event_types.def */
-	const char *cause;         /* one line for the docs */
+	bool extension;               /* not in the published schema */
+	uint32_t required_ids;        /* bits 1u << ID_… in addition to SESSION, which every event has */
+	const char *required_members; /* top-level members that the profile requires ("benchmark refs"),
+					 space-separated, or "" */
+	const char *payload;          /* payload members: "exitCode?:int status:string …", see event_types.def */
+	const char *cause;            /* one line for the docs */
 };
 const struct event_info *event_info(enum event_type t);
 int event_type_find(const char *name, size_t n); /* the type, or −1 */
 
-/* What every event of this runtime says. */
+/* Members that are the same in every event of this runtime. */
 struct event_env {
 	const char *runtime_id;
 	const char *schema_version; /* "lime-profile-0.4.0" */
@@ -91,7 +92,7 @@ struct event_env {
 
 struct event_draft {
 	enum event_type type;
-	uint32_t uid;                    /* owner of the session: who may see it */
+	uint32_t uid;                    /* owner of the session; root and this uid may see the event */
 	const char *ids[ID_FIELD_COUNT]; /* NULL = absent */
 	const char *status;              /* envelope members, NULL = absent */
 	const char *status_reason;
@@ -105,8 +106,10 @@ struct event_draft {
 
 #define EVENT_MAX (64 * 1024) /* no event's JSON is larger */
 
-/* Appends the record to `out`. The event id is made here. ERR_INVALID (field = what is missing) or ERR_EXHAUSTED (too
- * large). */
+/*
+ * Appends the record to `out` and generates the event id. ERR_INVALID (field = the missing member) or ERR_EXHAUSTED
+ * (too large); `out` is unchanged then.
+ */
 int event_encode(const struct event_env *env, const struct event_draft *d, struct buf *out, struct err *e);
 
 struct event_head {
@@ -125,7 +128,7 @@ struct id_text {
 	size_t len;
 };
 
-/* A record taken apart; points into it. */
+/* A decoded record; points into it. */
 struct event_view {
 	uint64_t sequence;
 	enum event_type type;
@@ -136,13 +139,14 @@ struct event_view {
 	size_t json_len;
 	struct jval payload; /* none until event_view_payload */
 };
-/* ERR_CORRUPT on anything that event_encode cannot have written. */
+/* ERR_CORRUPT for every record that event_encode cannot have written. */
 int event_view_of(const void *record, size_t len, uint64_t sequence, struct event_view *ret, struct err *e);
 void event_id_copy(const struct event_view *v, enum id_field f, char *dst, size_t cap); /* "" when absent */
-void event_view_payload(struct event_view *v); /* finds it once, where many are going to ask for it */
+void event_view_payload(struct event_view *v); /* finds it once, for events whose payload is read several times */
 struct jval event_payload(const struct event_view *v);
 struct jval event_member(const struct event_view *v, const char *member);
-bool event_from_client(const struct event_view *v); /* brought by emit_events: said, but not done by the runtime */
+bool event_from_client(
+	const struct event_view *v); /* written by emit_events: reported by a client, not observed by the runtime */
 /* The whole envelope as sent: {"sequence":N,"type":…} */
 void event_json(const struct event_view *v, struct buf *out);
 

@@ -1,4 +1,4 @@
-/* The tables of event types and id fields, and looking things up in them. */
+/* The tables of event types and id fields, and lookups in them. */
 
 #include "runtime/base/mem.h"
 #include "runtime/event/event.h"
@@ -18,7 +18,7 @@ const char *id_field_member(enum id_field f) { return id_fields[f].member; }
 
 bool id_field_indexed(enum id_field f) { return id_fields[f].indexed; }
 
-/* The sets of ids that rows of event_types.def ask for. */
+/* The sets of ids that rows of event_types.def require. */
 #define ID_BIT(name) (1u << ID_##name)
 #define IDS_NONE 0u
 #define IDS_THREAD ID_BIT(THREAD)

@@ -9,10 +9,10 @@
 #include <sys/random.h>
 
 /*
- * 128 bits, written as 26 digits of 5 bits (the first digit has only 3): 48 bits of time and 80 of chance. The state
- * is the last id made: in the same millisecond, or when the clock went back, the next one is that plus one, so ids
- * of one runtime always ascend. Chance and time keep ids of different runtimes apart; nothing relies on them being
- * hard to guess.
+ * 128 bits, written as 26 digits of 5 bits (the first digit has only 3): 48 bits of time and 80 random ones. The state
+ * is the last generated id: in the same millisecond, or when the clock went back, the next id is the last plus one, so
+ * that ids of one runtime always ascend. Time and random bits keep ids of different runtimes distinct; nothing relies
+ * on them being hard to guess.
  */
 
 static const char *const prefixes[ID_KIND_COUNT] = {
@@ -28,11 +28,11 @@ static const char *const prefixes[ID_KIND_COUNT] = {
 #define ID_DIGITS 26
 
 struct id_bits {
-	uint64_t high; /* 48 bits of milliseconds, 16 of chance */
-	uint64_t low;  /* 64 of chance */
+	uint64_t high; /* 48 bits of milliseconds, 16 random bits */
+	uint64_t low;  /* 64 random bits */
 };
 
-static void id_random(void *p, size_t n)
+static void random_bytes(void *p, size_t n)
 {
 	size_t have = 0;
 
@@ -55,12 +55,12 @@ static struct id_bits id_next(void)
 		struct {
 			uint64_t low;
 			uint16_t high;
-		} chance;
+		} random;
 
-		id_random(&chance, sizeof(chance));
-		/* the top bit stays free, so that counting up within a millisecond does not run into the next one */
-		last.high = now << 16 | (chance.high & 0x7fff);
-		last.low = chance.low;
+		random_bytes(&random, sizeof(random));
+		/* with the top bit clear, counting up within a millisecond cannot overflow into the time */
+		last.high = now << 16 | (random.high & 0x7fff);
+		last.low = random.low;
 	} else if (++last.low == 0) {
 		last.high++;
 	}

@@ -2,9 +2,9 @@
 #define BAILIFF_EVENT_ID_H
 
 /*
- * Ids: a prefix that says what it is ("proc_") and 26 characters (Crockford base 32, lower case) of which the first
- * ten are the time in milliseconds and the rest random, counting up within a millisecond. So they sort by time,
- * also among those made in the same millisecond by one runtime.
+ * Ids: a prefix for the kind ("proc_") and 26 characters (Crockford base 32, lower case). The first ten are the time in
+ * milliseconds, the rest is random and counts up within a millisecond. Ids of one runtime therefore sort by the time of
+ * their creation, even within a millisecond.
  */
 
 #include <stdbool.h>
@@ -35,13 +35,13 @@ enum id_kind {
 	ID_KIND_COUNT
 };
 
-#define ID_TEXT_MAX 40  /* a made id with its NUL fits */
+#define ID_TEXT_MAX 40  /* a generated id with its NUL fits */
 #define ID_GIVEN_MAX 64 /* the longest id a caller may give, without NUL */
 #define ID_ROOM 72      /* any id with its NUL, generated or given by a caller */
 
 void id_make(enum id_kind kind, char out[ID_TEXT_MAX]);
 const char *id_prefix(enum id_kind kind); /* "proc_" */
-/* What a caller may give: 1 to 64 of A–Z a–z 0–9 _ - . : */
+/* An id that a caller may choose: 1 to 64 of A–Z a–z 0–9 _ - . : */
 bool id_valid(const char *s, size_t n);
 
 #endif

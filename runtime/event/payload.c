@@ -51,7 +51,7 @@ static bool payload_type_fits(const struct payload_member *m, struct jval v)
 	}
 }
 
-/* Where the walk through the row stands. */
+/* The position of the walk through the row. */
 struct payload_cursor {
 	const char *row;
 	const char *at;
@@ -59,7 +59,7 @@ struct payload_cursor {
 	uint64_t seen;  /* bit for each member of the row */
 };
 
-/* Finds the key from where the walk stands, then once more from the start of the row. */
+/* Searches for the key from the current position, then once more from the start of the row. */
 static bool payload_find(struct payload_cursor *c, struct jval key, struct payload_member *ret)
 {
 	for (int lap = 0; lap < 2; lap++) {
@@ -110,7 +110,7 @@ int payload_check(const struct event_info *info, const char *json, size_t len, s
 	return 0;
 }
 
-/* Calls for the names of "a b c" one by one. */
+/* The names of "a b c" one by one. */
 static bool payload_name_next(const char **p, const char **ret_name, size_t *ret_n)
 {
 	*p += strspn(*p, " ");

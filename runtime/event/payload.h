@@ -2,8 +2,9 @@
 #define BAILIFF_EVENT_PAYLOAD_H
 
 /*
- * The payload column of event_types.def: "name:type name?:type …", read as it stands. A payload usually brings its
- * members in the order of the row, so the check walks both together and only looks back when they part.
+ * Checks of payloads against `event_info.payload`, which is the row's fields as "name:type name?:type …". The string is
+ * read as it is. A payload usually has its members in the order of the row, so the check walks both together and
+ * searches from the start only where they differ.
  */
 
 #include "runtime/base/jscan.h"
@@ -28,10 +29,10 @@ struct payload_member {
 /* for (const char *p = info->payload; payload_member_next(&p, &m);) … */
 bool payload_member_next(const char **p, struct payload_member *ret);
 
-/* The payload is one object, has what the row demands, and what the row names has the named type. */
+/* The payload is one object, has the required members, and members that the row names have the type that it names. */
 int payload_check(const struct event_info *info, const char *json, size_t len, struct err *e);
 
-/* required_members: marks a name that was there in `seen`, and tells the first that was not. */
+/* required_members: marks a name that is present in `seen`, and reports the first that is missing. */
 void payload_name_seen(const char *names, struct jval key, uint64_t *seen);
 int payload_names_missing(const struct event_info *info, uint64_t seen, struct err *e);
 

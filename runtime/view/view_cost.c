@@ -4,6 +4,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
+#include "runtime/event/payloads.h"
 #include "runtime/store/store.h"
 #include "runtime/view/projections.h"
 
@@ -113,24 +114,25 @@ int view_cost_on_recorded(struct models *m, const struct event_view *ev, struct 
 
 int view_limit_on_changed(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval payload = event_payload(ev), now = jval_get(payload, "new");
+	struct limit_changed_json changed;
 	char key[VIEW_COST_KEY], kind[VIEW_ID_MAX], provider[VIEW_ID_MAX], model[VIEW_ID_MAX];
 	struct limit_doc d;
 
-	jval_str(jval_get(payload, "kind"), kind, sizeof kind);
-	jval_str(jval_get(payload, "provider"), provider, sizeof provider);
-	jval_str(jval_get(payload, "model"), model, sizeof model);
+	read_limit_changed(ev, &changed);
+	jval_str(changed.kind, kind, sizeof kind);
+	jval_str(changed.provider, provider, sizeof provider);
+	jval_str(changed.model, model, sizeof model);
 	if (!*kind || !*provider)
 		return 0; /* a budget of the policy: computed from costs */
 	limit_key(ev->uid, kind, provider, model, key);
 	if (view_load(m, &limit_schema, key, &d, e) < 0)
 		return -1;
 	view_set_string(d.kind, kind);
-	view_copy_string(d.state, jval_get(now, "state"));
-	d.provider = jval_get(payload, "provider");
-	d.model = jval_get(payload, "model");
-	d.remaining = jval_get(now, "remaining");
-	d.resetAt = jval_get(payload, "resetAt");
+	view_copy_string(d.state, jval_get(changed.new, "state"));
+	d.provider = changed.provider;
+	d.model = changed.model;
+	d.remaining = jval_get(changed.new, "remaining");
+	d.resetAt = changed.resetAt;
 	d.resetUs = VIEW_ABSENT;
 	view_copy_time(&d.resetUs, d.resetAt);
 	d.uid = ev->uid;

@@ -1,19 +1,21 @@
+#include "runtime/event/payloads.h"
 #include "runtime/view/projections.h"
 
 /* A hook has a document while it runs; what it answered is in its events. */
 int view_hook_on_started(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval payload = event_payload(ev);
+	struct hook_started_json started;
 	struct hook_doc d;
 
+	read_hook_started(ev, &started);
 	view_create(&hook_schema, ev, &d);
-	view_copy_members(&hook_schema, &d, payload);
-	view_copy_string(d.processId, jval_get(payload, "processId"));
-	view_copy_string(d.hookPoint, jval_get(payload, "hookPoint"));
-	view_copy_string(d.waits, jval_get(payload, "waits"));
-	view_copy_string(d.ownerKind, jval_get(payload, "ownerKind"));
-	d.failsClosed = jval_bool(jval_get(payload, "failsClosed"), false);
-	d.ownsTurn = jval_bool(jval_get(payload, "ownsTurn"), false);
+	view_copy_members(&hook_schema, &d, event_payload(ev));
+	view_copy_string(d.processId, started.processId);
+	view_copy_string(d.hookPoint, started.hookPoint);
+	view_copy_string(d.waits, started.waits);
+	view_copy_string(d.ownerKind, started.ownerKind);
+	d.failsClosed = jval_bool(started.failsClosed, false);
+	d.ownsTurn = jval_bool(started.ownsTurn, false);
 	return d.processId[0] ? view_save(m, &hook_schema, d.processId, &d, e) : 0;
 }
 

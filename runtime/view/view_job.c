@@ -4,6 +4,7 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
+#include "runtime/event/payloads.h"
 #include "runtime/store/store.h"
 
 #define FAILED_SHOWN 50u
@@ -167,7 +168,7 @@ static int put_process(struct models *m, const char *process, const char *job, c
 
 int view_job_item_on_started(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval payload = event_payload(ev);
+	struct job_item_started_json started;
 	struct item_change c = { .ids = BUF_INIT };
 	char item[VIEW_ID_MAX];
 	int r;
@@ -176,10 +177,11 @@ int view_job_item_on_started(struct models *m, const struct event_view *ev, stru
 	r = load_item(m, ev, item, &c, e);
 	if (r)
 		return r < 0 ? -1 : 0;
+	read_job_item_started(ev, &started);
 	view_set_string(c.item.status, "running");
-	c.item.index = jval_uint(jval_get(payload, "index"), c.item.index);
-	c.item.attemptCount = jval_uint(jval_get(payload, "attempt"), c.item.attemptCount + 1);
-	c.item.assigned = jval_get(payload, "assigned");
+	c.item.index = jval_uint(started.index, c.item.index);
+	c.item.attemptCount = jval_uint(started.attempt, c.item.attemptCount + 1);
+	c.item.assigned = started.assigned;
 	c.item.processId[0] = c.item.threadId[0] = '\0';
 	event_id_copy(ev, ID_PROCESS, c.item.processId, sizeof(c.item.processId));
 	c.item.outputRefs = (struct jval){ 0 };

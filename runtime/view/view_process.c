@@ -3,6 +3,7 @@
  * is read, so that counting output does not rewrite the process's document.
  */
 
+#include "runtime/event/payloads.h"
 #include "runtime/view/projections.h"
 
 #include <inttypes.h>
@@ -30,12 +31,13 @@ int view_process_on_artifact(struct models *m, const struct event_view *ev, stru
 /* Only an end of file and a new window size matter. A terminal accepts input after an end of file. */
 int view_process_on_input(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval payload = event_payload(ev), kind = jval_get(payload, "kind");
-	bool resized = jval_is_str(kind, "resize");
+	struct process_input_json input;
 	struct process_doc d;
 	char tty[64];
 
-	if (!resized && !jval_is_str(kind, "eof"))
+	read_process_input(ev, &input);
+	bool resized = jval_is_str(input.kind, "resize");
+	if (!resized && !jval_is_str(input.kind, "eof"))
 		return 0;
 	int r = view_open_event(m, &process_schema, ev, &d, e);
 	if (r)
@@ -44,7 +46,7 @@ int view_process_on_input(struct models *m, const struct event_view *ev, struct 
 		return 0;
 	if (resized) {
 		int n = snprintf(tty, sizeof(tty), "{\"rows\":%" PRIu64 ",\"cols\":%" PRIu64 "}",
-				 jval_uint(jval_get(payload, "rows"), 0), jval_uint(jval_get(payload, "cols"), 0));
+				 jval_uint(input.rows, 0), jval_uint(input.cols, 0));
 		d.tty = jval_of(tty, (size_t)n);
 	} else {
 		d.stdinClosed = true;

@@ -5,6 +5,8 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 
+#define BODY_USUAL 1000 /* most payloads are shorter, so that their buffer is allocated once */
+
 int fact_emit(struct store_batch *b, const struct scope *s, enum event_type type, const struct envelope *payload)
 {
 	buf_auto struct buf body = BUF_INIT, members = BUF_INIT;
@@ -19,6 +21,7 @@ int fact_emit(struct store_batch *b, const struct scope *s, enum event_type type
 
 	for (int f = 0; f < ID_FIELD_COUNT; f++)
 		draft.ids[f] = none_if_empty(s->ids[f]);
+	buf_reserve(&body, BODY_USUAL);
 	jw_obj(&w);
 	payload_write(&w, type, payload);
 	jw_obj_end(&w);

@@ -1,5 +1,5 @@
 /*
- * Prints what follows from the table of event types:
+ * Prints the documents that are generated from the table of event types:
  *
  *   event_doc markdown          docs/events.md
  *   event_doc schema-public     docs/schemas/event.schema.json           the envelope
@@ -162,7 +162,7 @@ static void put_envelope(struct jw *w, enum schema s)
 	put_envelope_properties(w, s);
 }
 
-/* What the strict profile wants of every event. */
+/* Members that the strict profile requires of every event. */
 static void put_strict(struct jw *w)
 {
 	static const char *const required[] = {
@@ -199,7 +199,7 @@ static bool type_needs(enum event_type t, const char *member)
 	return has_word(event_info(t)->required_members, member);
 }
 
-/* If the type is one of those that need the member, then it is required. */
+/* If the type is one of those that need the member, it is required. */
 static void put_condition(struct jw *w, enum schema s, const char *member)
 {
 	bool any = false;
@@ -291,7 +291,7 @@ static void put_payloads(struct jw *w)
 	}
 }
 
-/* One member or element a line, so that a changed row is a changed line; but what is short stays on one. */
+/* One member or element per line, so that a changed row is a changed line; short containers stay on one line. */
 static void print_indented(const char *p, const char *end)
 {
 	bool in_string = false;
