@@ -276,8 +276,8 @@ int pack_check(const char *text, size_t len, struct pack_verdict *ret, struct er
 	if (jval_uint(jval_get(pack, "packVersion"), 0) != 1)
 		return err_set(e, ERR_INVALID, "packVersion: only 1 is known");
 	if (events.type != JT_ARRAY || models.type != JT_ARRAY)
-		return err_set(e, ERR_INVALID,
-			       "a %.40s has no events to verify; an evidence pack or a replay case has", c.v.kind);
+		return err_set(e, ERR_INVALID, "a %.40s has no events to verify; an evidence pack or a replay case has",
+			       c.v.kind);
 	hash_sha256_text(text, len, c.v.sha256);
 	c.owners = jval_get(pack, "ownerUids");
 	c.models = memory_models_new();
