@@ -67,7 +67,7 @@ def test_events_replay_into_the_read_models(home):
     with home.rpc() as rpc:
         now = rpc.call("get_session", sessionId=turn["sessionId"])
         rpc.call("rebuild_store")
-        assert rpc.call("get_session", sessionId=turn["sessionId"]) == now, "a fresh fold of the log says the same"
+        assert rpc.call("get_session", sessionId=turn["sessionId"]) == now, "a fresh projection of the log says the same"
 
 
 # ---- 2: a provider's stream becomes normalised facts ----

@@ -1,4 +1,4 @@
-/* pack_check: whatever a file holds, it is folded, found to differ, or refused with a reason. */
+/* pack_check: whatever a file holds, it is projected, found to differ, or rejected with a reason. */
 
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"

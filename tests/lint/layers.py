@@ -40,7 +40,7 @@ ALLOWED = {
     "supervisor/gateway/http": BASE + LOOP + ["supervisor/client", "supervisor/gateway/common", "supervisor/gateway/mcp", "supervisor/proxy/http_head.h"],
     "supervisor/gateway/codex": BASE + LOOP + ["sandbox/placeholder.h", "supervisor/client", "supervisor/gateway/common"],
     "supervisor/gateway/program": BASE + ["supervisor/gateway/common"],
-    "supervisor/cli": BASE + ["pty", "supervisor/client", "runtime/evidence/pack_check.h"],   # replay --verify folds a pack without a daemon
+    "supervisor/cli": BASE + ["pty", "supervisor/client", "runtime/evidence/pack_check.h"],   # replay --verify projects a pack without a daemon
     "supervisor/host": BASE + LOOP + ["runtime/event", "runtime/store", "runtime/view", *ENGINE, "policy", "pty", "sandbox",
                                "supervisor/guard/guard_msg.h", "supervisor/spawner", "supervisor/proxy/proxy_msg.h", "supervisor/common"],
     "supervisor/runtime": BASE + LOOP + ["runtime/event", "runtime/store", "runtime/view", *ENGINE, "policy", "pty", "sandbox",

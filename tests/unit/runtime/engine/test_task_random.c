@@ -1,7 +1,7 @@
 /*
  * Tasks and jobs under random requests, ends and crashes, from a seed. After each step: what has ended has no open
  * attempt, what is cancelled has no live process, and an answer is either a result or an error that says why. At the
- * end the models equal a fresh fold of the log.
+ * end the models equal a fresh projection of the log.
  */
 
 #include "tests/unit/runtime/engine/fake_host.h"
