@@ -82,16 +82,16 @@ void buf_printf(struct buf *b, const char *fmt, ...)
 void buf_vprintf(struct buf *b, const char *fmt, va_list ap)
 {
 	va_list again;
-	size_t room;
+	size_t space;
 	int n;
 
 	va_copy(again, ap);
 	buf_reserve(b, 64);
-	room = b->cap - b->len;
-	n = vsnprintf(b->data + b->len, room, fmt, ap);
+	space = b->cap - b->len;
+	n = vsnprintf(b->data + b->len, space, fmt, ap);
 	if (n < 0)
 		abort();
-	if ((size_t)n >= room) {
+	if ((size_t)n >= space) {
 		buf_reserve(b, (size_t)n);
 		vsnprintf(b->data + b->len, (size_t)n + 1, fmt, again);
 	}

@@ -18,12 +18,12 @@ static void err_fill(struct err *e, enum err_code code, int sys, const char *fie
 /* Appends ": <text>", truncated to the size of the message. */
 static void err_append(char message[ERR_MESSAGE_MAX], const char *text)
 {
-	size_t len = strlen(message), room = ERR_MESSAGE_MAX - 1 - len, n = strlen(text);
+	size_t len = strlen(message), space = ERR_MESSAGE_MAX - 1 - len, n = strlen(text);
 
-	if (room < 2)
+	if (space < 2)
 		return;
 	memcpy(message + len, ": ", 2);
-	n = n < room - 2 ? n : room - 2;
+	n = n < space - 2 ? n : space - 2;
 	memcpy(message + len + 2, text, n);
 	message[len + 2 + n] = '\0';
 }

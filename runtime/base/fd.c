@@ -103,7 +103,7 @@ int fd_raise_nofile(void)
 /* An aligned buffer for the descriptors of one message, with space for one too many, to detect that. */
 union fd_control {
 	struct cmsghdr align;
-	char room[CMSG_SPACE(sizeof(int) * (FD_MESSAGE_MAX + 1))];
+	char bytes[CMSG_SPACE(sizeof(int) * (FD_MESSAGE_MAX + 1))];
 };
 
 int fd_send(int sock, const void *msg, size_t len, const int *fds, size_t nfds, int flags)
@@ -120,7 +120,7 @@ int fd_send(int sock, const void *msg, size_t len, const int *fds, size_t nfds, 
 	if (nfds) {
 		struct cmsghdr *c;
 
-		mh.msg_control = control.room;
+		mh.msg_control = control.bytes;
 		mh.msg_controllen = CMSG_SPACE(sizeof(int) * nfds);
 		c = CMSG_FIRSTHDR(&mh);
 		c->cmsg_level = SOL_SOCKET;
@@ -165,10 +165,10 @@ ssize_t fd_recv(int sock, void *msg, size_t cap, int *fds, size_t *nfds, int fla
 	union fd_control control;
 	struct iovec iov = { .iov_base = msg, .iov_len = cap };
 	struct msghdr mh = {
-		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.room, .msg_controllen = sizeof(control.room)
+		.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)
 	};
 	int all[FD_MESSAGE_MAX + 2];
-	size_t count, room = nfds ? *nfds : 0;
+	size_t count, max = nfds ? *nfds : 0;
 	ssize_t n;
 
 	/* ECONNRESET: the peer died with unread data. Reported once, before the data that the peer had sent. */
@@ -178,7 +178,7 @@ ssize_t fd_recv(int sock, void *msg, size_t cap, int *fds, size_t *nfds, int fla
 	if (n < 0)
 		return -1;
 	count = fd_collect(&mh, all, sizeof(all) / sizeof(all[0]));
-	if ((mh.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || count > room) {
+	if ((mh.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || count > max) {
 		for (size_t i = 0; i < count; i++)
 			fd_close(&all[i]);
 		errno = EMSGSIZE;

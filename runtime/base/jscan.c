@@ -377,7 +377,7 @@ bool jval_is_str(struct jval v, const char *s)
 
 struct jscan_copy {
 	char *dst;
-	size_t room; /* without the NUL */
+	size_t size; /* without the NUL */
 	size_t have;
 	size_t whole;
 	bool full;
@@ -391,8 +391,8 @@ static void jscan_put_copy(void *ctx, const char *s, size_t n)
 	c->whole += n;
 	if (c->full)
 		return;
-	if (take > c->room - c->have) {
-		take = text_utf8_cut(s, c->room - c->have);
+	if (take > c->size - c->have) {
+		take = text_utf8_cut(s, c->size - c->have);
 		c->full = true;
 	}
 	memcpy(c->dst + c->have, s, take);
@@ -401,7 +401,7 @@ static void jscan_put_copy(void *ctx, const char *s, size_t n)
 
 size_t jval_str(struct jval v, char *dst, size_t cap)
 {
-	struct jscan_copy c = { .dst = dst, .room = cap ? cap - 1 : 0, .full = cap == 0 };
+	struct jscan_copy c = { .dst = dst, .size = cap ? cap - 1 : 0, .full = cap == 0 };
 
 	jscan_unescape(v, jscan_put_copy, &c);
 	if (cap)

@@ -15,7 +15,7 @@
 
 /* A line is one write(2), so lines of several processes and threads do not mix. Set once, before any thread starts. */
 
-static char log_who[48] = "bailiff";
+static char log_name[48] = "bailiff";
 static enum log_level log_most = LOG_LEVEL_INFO;
 static bool log_json;
 static bool log_journal;
@@ -43,9 +43,9 @@ static bool log_stderr_is_journal(void)
 	return strcmp(stream, mine) == 0;
 }
 
-void log_setup(const char *who, enum log_level level, bool json)
+void log_setup(const char *name, enum log_level level, bool json)
 {
-	snprintf(log_who, sizeof(log_who), "%s", who);
+	snprintf(log_name, sizeof(log_name), "%s", name);
 	log_most = level;
 	log_json = json;
 	log_journal = log_stderr_is_journal();
@@ -64,7 +64,7 @@ static void log_line_json(struct buf *line, enum log_level level, const struct b
 	jw_obj(&w);
 	jw_kstr(&w, "time", now);
 	jw_kstr(&w, "level", log_levels[level].name);
-	jw_kstr(&w, "who", log_who);
+	jw_kstr(&w, "who", log_name);
 	jw_kint(&w, "pid", getpid());
 	jw_kstrn(&w, "message", buf_cstr(message), message->len);
 	jw_obj_end(&w);
@@ -75,7 +75,7 @@ static void log_line_text(struct buf *line, enum log_level level, const struct b
 {
 	const char *p = buf_cstr(message), *end = p + message->len;
 
-	buf_printf(line, "%s: %s: ", log_who, log_levels[level].name);
+	buf_printf(line, "%s: %s: ", log_name, log_levels[level].name);
 	while (p < end) {
 		const char *nl = memchr(p, '\n', (size_t)(end - p));
 

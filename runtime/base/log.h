@@ -10,7 +10,7 @@
 
 enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
 
-void log_setup(const char *who, enum log_level level, bool json);
+void log_setup(const char *name, enum log_level level, bool json);
 enum log_level log_level_get(void);
 bool log_is_json(void);
 

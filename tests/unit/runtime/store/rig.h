@@ -172,7 +172,7 @@ static inline void rig_wait(struct rig *r, const bool *flag)
 	}
 }
 
-/* n batches of one event, each decided before the next; stops at a refusal. */
+/* n batches of one event, each committed before the next; stops when one is rejected. */
 static inline unsigned rig_append(struct rig *r, unsigned n, const char *session, const char *process)
 {
 	for (unsigned i = 0; i < n; i++) {

@@ -198,7 +198,7 @@ START_TEST(what_is_acknowledged_is_read)
 END_TEST
 
 /* What one reader has put together stays what it was when all of it is settled, and more comes. */
-static void what_is_held_stays_in(struct rig *r)
+static void a_snapshot_stays_in(struct rig *r)
 {
 	buf_auto struct buf a = BUF_INIT, b = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -217,9 +217,9 @@ static void what_is_held_stays_in(struct rig *r)
 	ck_assert_int_eq(store_model_get(r->s, 1, "sess_a", &b, &e), 0);
 	ck_assert_str_eq(buf_cstr(&b), "{\"count\":10}");
 }
-RIG_TEST(what_is_held_stays)
+RIG_TEST(a_snapshot_stays)
 
-static void it_settles_by_itself_in(struct rig *r)
+static void it_settles_automatically_in(struct rig *r)
 {
 	rig_open(r);
 	ck_assert_uint_eq(rig_append(r, 3, "sess_a", "proc_1"), 3);
@@ -242,7 +242,7 @@ static void it_settles_by_itself_in(struct rig *r)
 	ck_assert_uint_eq(stats(r).journal_groups, 0);
 	rig_verify_ok(r);
 }
-RIG_TEST(it_settles_by_itself)
+RIG_TEST(it_settles_automatically)
 
 /* ---- crashes ---- */
 
@@ -718,7 +718,7 @@ RIG_TEST(upkeep_has_it_all)
 
 int main(void)
 {
-	return SUITE("journal", what_is_acknowledged_is_read, what_is_held_stays, it_settles_by_itself,
+	return SUITE("journal", what_is_acknowledged_is_read, a_snapshot_stays, it_settles_automatically,
 		     a_cut_anywhere_leaves_a_prefix, a_torn_write_is_no_data, a_flipped_bit_ends_it,
 		     the_database_beside_its_journal, of_another_store, for_reading_only, a_missing_journal_is_seen,
 		     without_one, upkeep_has_it_all, what_is_expected);

@@ -137,7 +137,7 @@ static void play(struct script *s)
 		if (i % 3 == 0)
 			store_flush(s->r->s);
 	}
-	while (store_queued(s->r->s)) { /* held ones are tried again by themselves */
+	while (store_queued(s->r->s)) { /* deferred batches are retried automatically */
 		struct pollfd p = { .fd = store_dispatch_fd(s->r->s), .events = POLLIN };
 
 		poll(&p, 1, 100);
@@ -208,7 +208,8 @@ END_TEST
 START_TEST(an_interrupted_call_anywhere) { every_call(EINTR); }
 END_TEST
 
-/* Broken for a while: what may be refused is, what must be written waits, reads go on; then it heals by itself. */
+/* A disk that fails for a while: batches are rejected or, with STORE_MUST, deferred; reads keep working; then it
+ * recovers. */
 START_TEST(a_medium_that_heals)
 {
 	struct script s = { 0 };

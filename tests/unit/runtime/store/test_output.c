@@ -282,7 +282,7 @@ static void has_spool(const struct rig *r, const char *name, bool wanted)
 }
 
 /* An export that was cut before or after its commit; of a third nothing but the beginning was written. */
-static void a_file_made_aside_goes_unless_it_was_cited_in(struct rig *r)
+static void an_export_file_is_removed_unless_cited_in(struct rig *r)
 {
 	static const char *const cut[] = { "out_1", "out_10", "out_2" };
 	struct err e = ERR_INIT;
@@ -313,7 +313,7 @@ static void a_file_made_aside_goes_unless_it_was_cited_in(struct rig *r)
 	expect(r, "out_10", 1000, 500000, 500000);
 	rig_verify_ok(r);
 }
-RIG_TEST(a_file_made_aside_goes_unless_it_was_cited)
+RIG_TEST(an_export_file_is_removed_unless_cited)
 
 START_TEST(holes)
 {
@@ -356,5 +356,5 @@ int main(void)
 {
 	return SUITE("output", what_was_cited_is_read, at_most_a_mebibyte_at_once, or_all_of_it,
 		     a_flipped_byte_is_found, inline_comes_first, expired_is_gone, the_middle_is_left_out_and_counted,
-		     a_file_made_aside_goes_unless_it_was_cited, holes, names_stay_inside);
+		     an_export_file_is_removed_unless_cited, holes, names_stay_inside);
 }

@@ -2,7 +2,7 @@
 
 #include "tests/unit/runtime/store/rig.h"
 
-/* The part of the fold that is folded ahead: kind 1 only. */
+/* The projection for speculative reads: kind 1 only. */
 static int project_speculative(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct event_view without = *ev;
@@ -12,11 +12,11 @@ static int project_speculative(struct models *m, const struct event_view *ev, st
 	return rig_fold(m, &without, e);
 }
 
-static uint64_t count_of(struct rig *r, const char *id, bool ahead)
+static uint64_t count_of(struct rig *r, const char *id, bool speculative)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct err e = ERR_INIT;
-	int found = (ahead ? store_model_get_speculative : store_model_get)(r->s, 1, id, &text, &e);
+	int found = (speculative ? store_model_get_speculative : store_model_get)(r->s, 1, id, &text, &e);
 
 	ck_assert_int_ge(found, 0);
 	return found ? 0 : jval_uint(jval_get(jval_of(text.data, text.len), "count"), 0);
@@ -38,7 +38,7 @@ static void open_rig(struct rig *r)
 	rig_open(r);
 }
 
-START_TEST(what_is_submitted_counts_at_once)
+START_TEST(submitted_batches_are_visible_to_speculative_reads)
 {
 	struct rig r;
 
@@ -93,7 +93,7 @@ START_TEST(lists_are_merged_in_order)
 }
 END_TEST
 
-START_TEST(what_is_held_is_of_one_moment)
+START_TEST(a_snapshot_is_of_one_moment)
 {
 	struct rig r;
 
@@ -121,8 +121,8 @@ START_TEST(what_is_held_is_of_one_moment)
 }
 END_TEST
 
-/* A store that takes nothing more: what was folded ahead of refused batches must go, and of the others stay. */
-START_TEST(refused_batches_leave_nothing)
+/* A full store: speculative documents of rejected batches must disappear, those of the others stay. */
+START_TEST(rejected_batches_leave_nothing)
 {
 	struct rig r;
 
@@ -166,6 +166,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("ahead", what_is_submitted_counts_at_once, what_is_held_is_of_one_moment,
-		     lists_are_merged_in_order, refused_batches_leave_nothing, a_problem_of_an_event_is_kept);
+	return SUITE("speculative", submitted_batches_are_visible_to_speculative_reads, a_snapshot_is_of_one_moment,
+		     lists_are_merged_in_order, rejected_batches_leave_nothing, a_problem_of_an_event_is_kept);
 }

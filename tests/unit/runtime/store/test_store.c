@@ -239,7 +239,7 @@ static void keys_are_remembered_and_replaced_in(struct rig *r)
 }
 RIG_TEST(keys_are_remembered_and_replaced)
 
-static void a_second_opener_is_refused_in(struct rig *r)
+static void a_second_opener_is_rejected_in(struct rig *r)
 {
 	struct store_options ro = r->o;
 	struct store *other = NULL;
@@ -268,7 +268,7 @@ static void a_second_opener_is_refused_in(struct rig *r)
 	store_dispatch(r->s);
 	ck_assert_uint_eq(r->failed, 1);
 }
-RIG_TEST(a_second_opener_is_refused)
+RIG_TEST(a_second_opener_is_rejected)
 
 static void nothing_to_read_is_not_found_in(struct rig *r)
 {
@@ -309,7 +309,7 @@ static void write_version(struct rig *r, uint32_t version)
 	mdb_env_close(env);
 }
 
-static void a_newer_version_is_refused_untouched_in(struct rig *r)
+static void a_newer_version_is_rejected_untouched_in(struct rig *r)
 {
 	char path[200];
 	struct stat before, after;
@@ -342,7 +342,7 @@ static void a_newer_version_is_refused_untouched_in(struct rig *r)
 	rig_open(r);
 	rig_verify_ok(r);
 }
-RIG_TEST(a_newer_version_is_refused_untouched)
+RIG_TEST(a_newer_version_is_rejected_untouched)
 
 /* What version 1 had: the field first. */
 static void write_old_index(struct rig *r, unsigned events)
@@ -466,7 +466,7 @@ static void folders_may_be_descriptors_in(struct rig *r)
 RIG_TEST(folders_may_be_descriptors)
 
 /* A long scan on the loop thread while the writer commits: each event once, in order. */
-static void a_reader_beside_the_writer_in(struct rig *r)
+static void a_reader_next_to_the_writer_in(struct rig *r)
 {
 	uint64_t seen = 0;
 
@@ -491,9 +491,9 @@ static void a_reader_beside_the_writer_in(struct rig *r)
 	store_flush(r->s);
 	rig_verify_ok(r);
 }
-RIG_TEST(a_reader_beside_the_writer)
+RIG_TEST(a_reader_next_to_the_writer)
 
-static void a_file_cut_short_is_refused_in(struct rig *r)
+static void a_truncated_file_is_rejected_in(struct rig *r)
 {
 	char path[200];
 	struct stat st;
@@ -516,14 +516,14 @@ static void a_file_cut_short_is_refused_in(struct rig *r)
 	rig_open(r); /* an empty one by itself never was a store */
 	ck_assert(store_is_new(r->s));
 }
-RIG_TEST(a_file_cut_short_is_refused)
+RIG_TEST(a_truncated_file_is_rejected)
 
 int main(void)
 {
 	return SUITE("store", a_new_store_is_empty, events_come_back_in_order, thousands_of_batches_keep_their_order,
 		     soon_waits_and_now_takes_it_along, soon_comes_by_itself, close_commits_what_is_queued,
-		     a_bad_event_leaves_the_batch_alone, keys_are_remembered_and_replaced, a_second_opener_is_refused,
-		     nothing_to_read_is_not_found, a_newer_version_is_refused_untouched,
+		     a_bad_event_leaves_the_batch_alone, keys_are_remembered_and_replaced, a_second_opener_is_rejected,
+		     nothing_to_read_is_not_found, a_newer_version_is_rejected_untouched,
 		     a_store_of_version_1_is_brought_up, a_store_of_version_2_opens, folders_may_be_descriptors,
-		     a_reader_beside_the_writer, a_file_cut_short_is_refused);
+		     a_reader_next_to_the_writer, a_truncated_file_is_rejected);
 }
