@@ -99,6 +99,9 @@ static void started_fact(const struct tool_call_doc *d, const struct tool *tool,
 	     .part = opt_int_if(u->part >= 0, u->part), .requestedBy = json_requester(&u->by));
 }
 
+/* tool.started is durable: the tool runs (row ON_COMMIT). */
+static void start_call(struct engine *g, const char *call_id) { fact_committed(g, EVENT_TOOL_STARTED, call_id); }
+
 void tool_call_begin(struct transaction *tx, const struct turn_doc *t, const struct tool_use *u, char ret_call[ID_ROOM])
 {
 	struct engine *g = tx->engine;
@@ -115,7 +118,7 @@ void tool_call_begin(struct transaction *tx, const struct turn_doc *t, const str
 	started_fact(&doc, known && !u->runner ? &tool : NULL, &use, tx->batch);
 	args_fact(&doc, &use, tx->batch);
 	if (!u->runner)
-		transaction_after_commit(tx, tool_process_start, doc.toolCallId);
+		transaction_after_commit(tx, start_call, doc.toolCallId);
 	if (ret_call)
 		snprintf(ret_call, ID_ROOM, "%s", doc.toolCallId);
 }
@@ -279,8 +282,7 @@ static void recover_call(struct engine *g, const char *call_id)
 	if (strcmp(d.runner, "external") == 0)
 		tool_call_fail(g, call_id, &gone);
 	else if (strcmp(d.runner, "runtime") == 0 && !d.processId[0])
-		tool_process_start(
-			g, call_id); /* its process was never let through the gate: nothing of it has happened */
+		start_call(g, call_id); /* its process was never let through the gate: nothing of it has happened */
 	else if (strcmp(d.runner, "runtime") == 0 && !has_process(g, &d))
 		tool_call_fail(g, call_id, &lost);
 }

@@ -85,6 +85,7 @@ void tool_call_doc_of(const struct turn_doc *t, const struct tool_use *u, struct
 
 /* tool_process.c */
 void tool_process_start(struct engine *g, const char *call_id);
+void tool_on_started(struct engine *g, const void *subject); /* subject: the call's id */
 
 /* tool_hooks.c: of a call that somebody else does, on its way to its verdict */
 struct tool_hooks {

@@ -338,3 +338,5 @@ const struct process_owner_ops tool_owner_ops = {
 	.ended = tool_ended,
 	.over = tool_call_ended,
 };
+
+void tool_on_started(struct engine *g, const void *subject) { tool_process_start(g, subject); }

@@ -198,7 +198,8 @@ void engine_create_session(struct engine *g, const struct session_request *r, co
 	reply_copy(&s->reply, c, fn, ctx);
 	struct store_batch *b = store_batch_new(g->o.store);
 	const struct scope scope = { .uid = c->uid, .session = s->session_id, .thread = s->thread_id };
-	if (session_created_fact(b, scope, "user", r, &by) < 0 || EMIT(thread_started, b, scope, .origin = "session") < 0)
+	if (session_created_fact(b, scope, "user", r, &by) < 0 ||
+	    EMIT(thread_started, b, scope, .origin = "session") < 0)
 		err_set(&e, ERR_INVALID, "the session cannot be written: title, workspaceId or scope is too long");
 	else if (r->rules)
 		(void)session_rules_fact(g, s->session_id, s->thread_id, r->rules, c, b, &e);

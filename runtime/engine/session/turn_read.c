@@ -54,8 +54,6 @@ void turn_requester(const struct turn_doc *d, struct requester *ret)
 	};
 }
 
-bool turn_driven_by_client(const struct turn_doc *d) { return jval_is_str(d->driver, "client"); }
-
 struct scope turn_scope(const struct turn_doc *d)
 {
 	return (struct scope){ .uid = (uint32_t)d->uid,

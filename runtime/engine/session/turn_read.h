@@ -26,7 +26,7 @@ int turn_of_caller(struct engine *g, const char *turn_id, const struct caller *c
 int turn_open_of_caller(struct engine *g, const char *turn_id, const struct caller *c, struct buf *text,
 			struct turn_doc *ret, struct err *e);
 void turn_requester(const struct turn_doc *d, struct requester *ret);
-bool turn_driven_by_client(const struct turn_doc *d);
+static inline bool turn_driven_by_client(const struct turn_doc *d) { return jval_is_str(d->driver, "client"); }
 struct scope turn_scope(const struct turn_doc *d);
 
 /* turn_loop.c */

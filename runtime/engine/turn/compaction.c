@@ -43,44 +43,6 @@ static void kept_actions(struct engine *g, const char *thread_id, struct jw *w)
 	jw_arr_end(w);
 }
 
-static bool look_at_turn(void *ctx, const char *key, size_t key_len, const char *json, size_t len)
-{
-	const char *slash = memrchr(key, '/', key_len);
-	struct history_turns *t = ctx;
-
-	if (!slash)
-		return true;
-	if (t->count == t->room) {
-		t->room = t->room ? 2 * t->room : 64;
-		t->ids = mem_realloc(t->ids, t->room * sizeof t->ids[0]);
-	}
-	snprintf(t->ids[t->count++], ID_ROOM, "%.*s", (int)(key + key_len - slash - 1), slash + 1);
-	return true;
-}
-
-void history_turns_of(struct engine *g, const char *thread_id, struct history_turns *ret)
-{
-	mem_auto char *prefix = mem_printf("%s/", thread_id);
-	struct err e = ERR_INIT;
-
-	*ret = (struct history_turns){ 0 };
-	if (store_model_scan_speculative(g->o.store, VIEW_THREAD_TURN, prefix, look_at_turn, ret, &e) < 0)
-		log_error("list turns: %s", e.message);
-	/* The runtime's own turn only carries facts: it is no part of the past, and never ends. */
-	size_t kept = 0;
-	for (size_t i = 0; i < ret->count; i++) {
-		buf_auto struct buf text = BUF_INIT;
-		struct turn_doc d;
-
-		if (view_read_speculative(g->o.store, &turn_schema, ret->ids[i], &text, &d, &e) == 0 &&
-		    !jval_is_str(d.source, "system"))
-			memmove(ret->ids[kept++], ret->ids[i], ID_ROOM);
-	}
-	ret->count = kept;
-}
-
-void history_turns_done(struct history_turns *t) { free(t->ids); }
-
 /* Turns that ended badly: whoever continues must know of them. */
 static void incidents(struct engine *g, const struct history_turns *turns, struct jw *w)
 {

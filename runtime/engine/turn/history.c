@@ -16,58 +16,6 @@
 	(24u << 10) /* of ids in one rollback's facts: an event has at most EVENT_MAX bytes, and `affected` needs its \
 		       share */
 
-/* ---- the scope ---- */
-
-int history_scope_of(struct engine *g, const json_t *params, const struct caller *c, struct history_scope *ret,
-		     struct err *e)
-{
-	const char *session = json_string_value(json_object_get(params, "sessionId")),
-		   *thread = json_string_value(json_object_get(params, "threadId"));
-	struct history_scope s = { 0 };
-	struct view_thread_brief t;
-	struct view_session_brief b;
-	struct history_turns turns;
-	int r = view_thread_brief(g->o.store, c->uid, thread, &t, e);
-
-	if (r != 0 || (session && strcmp(session, t.session_id) != 0)) {
-		if (r >= 0)
-			err_set(e, ERR_NOT_FOUND, "threadId '%.64s' is not known%s", thread,
-				session ? " in this session" : "");
-		snprintf(e->field, sizeof e->field, "threadId");
-		return -1;
-	}
-	s.uid = t.uid;
-	snprintf(s.session_id, sizeof s.session_id, "%s", t.session_id);
-	snprintf(s.thread_id, sizeof s.thread_id, "%s", thread);
-	snprintf(s.active_turn, sizeof s.active_turn, "%s", t.active_turn);
-	snprintf(s.fact_thread, sizeof s.fact_thread, "%s", thread);
-	history_turns_of(g, thread, &turns);
-	if (turns.count) {
-		snprintf(s.fact_turn, sizeof s.fact_turn, "%s", turns.ids[turns.count - 1]);
-	} else if (view_session_brief(g->o.store, c->uid, t.session_id, &b, e) == 0) {
-		snprintf(s.fact_thread, sizeof s.fact_thread, "%s", b.first_thread);
-		s.makes_turn = !b.system_turn[0];
-		if (s.makes_turn)
-			id_make(ID_KIND_TURN, s.fact_turn);
-		else
-			snprintf(s.fact_turn, sizeof s.fact_turn, "%s", b.system_turn);
-	}
-	history_turns_done(&turns);
-	*ret = s;
-	return 0;
-}
-
-int history_turn_fact(struct engine *g, struct transaction *tx, const struct history_scope *s)
-{
-	const struct scope of = {
-		.uid = s->uid, .session = s->session_id, .thread = s->fact_thread, .turn = s->fact_turn
-	};
-
-	return s->makes_turn ? EMIT(turn_submitted, tx->batch, of, .envelope.status = "accepted", .source = "system",
-				    .status = "accepted")
-			     : 0;
-}
-
 /* ---- a rollback under way ---- */
 
 /* What is known of it only here: who waits for it, and which run's files are being taken back. */

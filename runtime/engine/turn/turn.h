@@ -51,6 +51,9 @@ void turn_end_facts(struct engine *g, const struct turn_doc *t, const struct tur
 
 /* A turn that its client drives: is anything open that keeps it from ending? */
 int turn_may_complete(struct engine *g, const struct turn_doc *t, struct err *e);
+/* Effects of facts about turns (rows ON_COMMIT): turn_step and turn_thread_free follow. */
+void turn_step_due(struct engine *g, const char *turn_id);
+void turn_thread_is_free(struct engine *g, const char *thread_id);
 /* Does whatever is due: the next parts, the end that was decided. Harmless at any time. */
 void turn_step(struct engine *g, const char *turn_id);
 /* The same, and what runs of a turn whose end was decided is told to end. */
@@ -73,6 +76,7 @@ struct process_over;
 void turn_init(struct engine *g);
 void turn_done(struct engine *g);
 void turn_on_step_due(struct engine *g, const void *subject);
+void turn_on_thread_free(struct engine *g, const void *subject);
 void turn_on_hook_stop(struct engine *g, const void *subject);
 void turn_on_process_over(struct engine *g, const struct process_over *x);
 

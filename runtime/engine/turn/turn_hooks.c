@@ -134,7 +134,7 @@ static void prompt_refused(struct engine *g, const char *thread_id)
 		return;
 	reply_err(&w->reply, &w->err, w->data.data, w->data.len);
 	prompt_free(w);
-	turn_thread_free(g, thread_id);
+	turn_thread_is_free(g, thread_id);
 }
 
 /* `said` is the hook's own word, or NULL. */
@@ -184,7 +184,7 @@ static void prompt_begin(struct hook_prompt *w, const struct turn_doc *t, const 
 	jw_kstr(&tx->w, "threadId", t->threadId);
 	jw_kstr(&tx->w, "turnId", t->turnId);
 	jw_kstr(&tx->w, "status", "accepted");
-	transaction_after_commit(tx, turn_step, t->turnId);
+	transaction_after_commit(tx, turn_step_due, t->turnId);
 	prompt_free(w);
 	transaction_commit(tx);
 }
@@ -375,7 +375,7 @@ static void end_now(struct stopping *w, const struct turn_doc *t, const struct h
 		jw_kstr(&tx->w, "turnId", t->turnId);
 		jw_kstr(&tx->w, "status", "completed");
 	}
-	transaction_after_commit(tx, turn_thread_free, t->threadId);
+	transaction_after_commit(tx, turn_thread_is_free, t->threadId);
 	transaction_commit(tx);
 }
 
@@ -520,7 +520,7 @@ static void recover_turn(struct engine *g, const char *turn_id)
 		return;
 	struct transaction *own = transaction_new_internal(g);
 	turn_end_facts(g, &t, &begun, own);
-	transaction_after_commit(own, turn_thread_free, t.threadId);
+	transaction_after_commit(own, turn_thread_is_free, t.threadId);
 	transaction_commit(own);
 }
 

@@ -13,17 +13,6 @@
 #include "runtime/engine/session/session_scope.h"
 #include "runtime/engine/turn/turn_hooks.h"
 
-void turn_queue_fact(const struct turn_queue *q, const char *change, const char *turn_id, const char *request_id,
-		     struct store_batch *b)
-{
-	const struct scope s = {
-		.uid = q->uid, .session = q->session_id, .thread = q->thread_id, .turn = turn_id, .request = request_id
-	};
-
-	EMIT(queue_changed, b, s, .order = json_from_ids(q->ids, q->count), .change = change, .queuedTurnId = turn_id,
-	     .policy = "in_order", .resumeState = q->held ? "held" : "running");
-}
-
 static void queue_remove(struct turn_queue *q, size_t at)
 {
 	memmove(&q->ids[at], &q->ids[at + 1], (--q->count - at) * sizeof q->ids[0]);
@@ -66,7 +55,7 @@ void turn_thread_free(struct engine *g, const char *thread_id)
 		if (input && turn_hooks_prompt(g, &t, input, tx))
 			return;
 		turn_start_facts(g, &t, true, NULL, tx->batch);
-		transaction_after_commit(tx, turn_step, id);
+		transaction_after_commit(tx, turn_step_due, id);
 	} else {
 		transaction_after_commit(tx, turn_thread_free, thread_id); /* nothing to start: the one after it */
 	}
@@ -207,7 +196,7 @@ void engine_resume_thread(struct engine *g, const char *session_id, const char *
 		transaction_after_commit(tx, turn_thread_free, p.thread_id);
 	}
 	if (busy)
-		transaction_after_commit(tx, turn_step, active);
+		transaction_after_commit(tx, turn_step_due, active);
 	jw_kstr(&tx->w, "sessionId", p.session_id);
 	jw_kstr(&tx->w, "threadId", p.thread_id);
 	jw_kstr(&tx->w, "status", was_held ? "resumed" : "no_op");
@@ -220,101 +209,4 @@ void engine_resume_thread(struct engine *g, const char *session_id, const char *
 	transaction_commit(tx);
 }
 
-/* ---- after a restart ---- */
-
-struct thread_list {
-	char (*ids)[ID_ROOM];
-	size_t count, cap;
-};
-
-static bool add_thread(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
-{
-	struct thread_list *l = ctx;
-
-	if (l->count == l->cap) {
-		l->cap = l->cap ? 2 * l->cap : 64;
-		l->ids = mem_realloc(l->ids, l->cap * sizeof l->ids[0]);
-	}
-	if (id_len < ID_ROOM) {
-		memcpy(l->ids[l->count], id, id_len);
-		l->ids[l->count++][id_len] = '\0';
-	}
-	return true;
-}
-
-static void list_kind(struct engine *g, enum view_kind kind, struct thread_list *ret)
-{
-	struct err e = ERR_INIT;
-
-	*ret = (struct thread_list){ 0 };
-	if (store_model_scan_speculative(g->o.store, (uint8_t)kind, NULL, add_thread, ret, &e) < 0)
-		log_error("recover: %s", e.message);
-}
-
-/*
- * The runtime itself goes on with it: something of it runs, or its next part begins now. One of which a part failed,
- * was lost or ended with the daemon is about to end; and whether a client is still at its own nobody knows.
- */
-static bool proved_alive(struct engine *g, const struct turn_doc *t)
-{
-	bool failed = t->partsFailed != VIEW_ABSENT && t->partsFailed;
-
-	return !turn_driven_by_client(t) && t->ending.type != JT_OBJECT && (turn_busy(g, t) || !failed);
-}
-
-static void recover_queue(struct engine *g, const char *thread_id)
-{
-	char active[ID_ROOM] = "";
-	buf_auto struct buf text = BUF_INIT;
-	struct turn_queue q;
-	struct turn_doc t;
-	struct err e = ERR_INIT;
-
-	if (turn_queue_read(g, thread_id, &q, &e) < 0 || !q.count || q.held)
-		return;
-	int busy = thread_busy(g, thread_id, active, &e);
-	if (busy > 0 && turn_read(g, active, &text, &t, &e) == 0 && proved_alive(g, &t))
-		return;
-	struct transaction *tx = transaction_new_internal(g);
-	q.held = true;
-	turn_queue_fact(&q, "held", NULL, NULL, tx->batch);
-	if (!busy)
-		thread_status_fact(g, q.uid, q.session_id, thread_id, "queued", "queue_held", tx->batch);
-	transaction_commit(tx);
-}
-
-void turn_recover(struct engine *g)
-{
-	struct thread_list l;
-
-	list_kind(g, VIEW_QUEUE, &l);
-	for (size_t i = 0; i < l.count; i++)
-		recover_queue(g, l.ids[i]);
-	free(l.ids);
-	list_kind(g, VIEW_LIVE_TURN, &l);
-	for (size_t i = 0; i < l.count; i++) {
-		buf_auto struct buf text = BUF_INIT;
-		struct turn_doc t;
-		struct err e = ERR_INIT;
-
-		if (turn_read(g, l.ids[i], &text, &t, &e) == 0)
-			turn_owner_seen(g, &t, 0, NULL);
-		turn_stop_decided(g, l.ids[i]);
-	}
-	free(l.ids);
-}
-
-void turn_list_queued(struct engine *g, struct jw *w)
-{
-	struct thread_list l;
-	struct turn_queue q;
-	struct err e = ERR_INIT;
-	size_t shown = 0;
-
-	list_kind(g, VIEW_QUEUE, &l);
-	for (size_t i = 0; i < l.count; i++)
-		if (turn_queue_read(g, l.ids[i], &q, &e) == 0)
-			for (size_t k = 0; k < q.count && shown++ < 200; k++)
-				jw_str(w, q.ids[k]);
-	free(l.ids);
-}
+void turn_on_thread_free(struct engine *g, const void *subject) { turn_thread_free(g, subject); }
