@@ -1,11 +1,13 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/format.h"
 #include "supervisor/cli/id_lookup.h"
 #include "supervisor/cli/list_pages.h"
+#include "supervisor/cli/noun_verbs.h"
 #include "supervisor/cli/sandbox_options.h"
 #include "supervisor/client/remote.h"
 
@@ -287,32 +289,17 @@ static int change_job(struct cli *c, const char *method)
 	return print_job(c, a.result, "status");
 }
 
-static int cancel(struct cli *c) { return change_job(c, "cancel_job"); }
+static int job_cancel(struct cli *c) { return change_job(c, "cancel_job"); }
 
-static int retry(struct cli *c) { return change_job(c, "retry_job_item"); }
-
-static const struct {
-	const char *name;
-	size_t least, most;
-	enum cli_start start;
-	int (*run)(struct cli *c);
-} subverbs[] = {
-	{ "list", 0, 0, CLI_START_IF_STORE, job_list },      { "show", 1, 1, CLI_START_IF_STORE, job_show },
-	{ "create", 0, 4096, CLI_START_ALWAYS, job_create }, { "cancel", 1, 1, CLI_START_IF_STORE, cancel },
-	{ "retry", 2, 2, CLI_START_IF_STORE, retry },
-};
+static int job_retry(struct cli *c) { return change_job(c, "retry_job_item"); }
 
 int cmd_job(struct cli *c)
 {
-	if (c->opts.nargs == 0)
-		return cli_usage(c, "list, show, create, cancel or retry?");
-	for (size_t i = 0; i < sizeof(subverbs) / sizeof(subverbs[0]); i++) {
-		if (strcmp(subverbs[i].name, c->opts.args[0]) != 0)
-			continue;
-		if (c->opts.nargs - 1 < subverbs[i].least || c->opts.nargs - 1 > subverbs[i].most)
-			return cli_usage(c, "%s takes %zu argument%s", subverbs[i].name, subverbs[i].least,
-					 subverbs[i].least == 1 ? "" : "s");
-		return cli_connect(c, subverbs[i].start) < 0 ? EXIT_FAILED : subverbs[i].run(c);
-	}
-	return cli_usage(c, "unknown verb '%s'", c->opts.args[0]);
+	static const struct noun_verb subverbs[] = {
+		{ "list", 0, 0, false, job_list },       { "show", 1, 1, false, job_show },
+		{ "create", 0, 4096, true, job_create }, { "cancel", 1, 1, false, job_cancel },
+		{ "retry", 2, 2, false, job_retry },
+	};
+
+	return noun_verb_run(c, subverbs, countof(subverbs));
 }

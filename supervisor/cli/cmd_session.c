@@ -177,29 +177,14 @@ static int session_update(struct cli *c)
 	return noun_verb_call(c, "update_session", &params, "sessionId", opts_has(&c->opts, OPT_session_JSON));
 }
 
-static const struct {
-	const char *name;
-	size_t nargs;
-	enum cli_start start;
-	int (*run)(struct cli *c);
-} subverbs[] = {
-	{ "list", 1, CLI_START_IF_STORE, session_list },
-	{ "show", 2, CLI_START_IF_STORE, session_show },
-	{ "create", 1, CLI_START_ALWAYS, session_create },
-	{ "update", 2, CLI_START_IF_STORE, session_update },
-};
-
 int cmd_session(struct cli *c)
 {
-	if (c->opts.nargs == 0)
-		return cli_usage(c, "list, show, create or update?");
-	for (size_t i = 0; i < sizeof(subverbs) / sizeof(subverbs[0]); i++) {
-		if (strcmp(subverbs[i].name, c->opts.args[0]) != 0)
-			continue;
-		if (c->opts.nargs != subverbs[i].nargs)
-			return cli_usage(c, "%s takes %zu argument%s", subverbs[i].name, subverbs[i].nargs - 1,
-					 subverbs[i].nargs == 2 ? "" : "s");
-		return cli_connect(c, subverbs[i].start) < 0 ? EXIT_FAILED : subverbs[i].run(c);
-	}
-	return cli_usage(c, "unknown verb '%s'", c->opts.args[0]);
+	static const struct noun_verb subverbs[] = {
+		{ "list", 0, 0, false, session_list },
+		{ "show", 1, 1, false, session_show },
+		{ "create", 0, 0, true, session_create },
+		{ "update", 1, 1, false, session_update },
+	};
+
+	return noun_verb_run(c, subverbs, countof(subverbs));
 }

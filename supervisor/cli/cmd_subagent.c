@@ -1,6 +1,7 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/id_lookup.h"
 #include "supervisor/cli/noun_verbs.h"
@@ -10,9 +11,9 @@
 #include <stdint.h>
 #include <unistd.h>
 
-#define countof(a) (sizeof(a) / sizeof((a)[0]))
+#include <string.h>
 
-static bool as_json(const struct cli *c) { return opts_has(&c->opts, OPT_subagent_JSON); }
+static const struct noun_verb_listing subagents = { "list_subagents", "subagents", "subagentId" };
 
 static int subagent_spawn(struct cli *c)
 {
@@ -46,7 +47,7 @@ static int subagent_spawn(struct cli *c)
 	}
 	remote_key(c->remote, &w);
 	jw_obj_end(&w);
-	return noun_verb_call(c, "spawn_subagent", &params, "subagentId", as_json(c));
+	return noun_verb_call(c, "spawn_subagent", &params, "subagentId", noun_verb_as_json(c));
 }
 
 static int subagent_list(struct cli *c)
@@ -71,82 +72,19 @@ static int subagent_list(struct cli *c)
 		jw_kstr(&w, "parentThreadId", thread);
 		jw_kbool(&w, "descendants", opts_has(&c->opts, OPT_subagent_ALL));
 	}
-	return noun_verb_list(c, "list_subagents", "subagents", &filter, columns, countof(columns), as_json(c));
+	return noun_verb_list(c, "list_subagents", "subagents", &filter, columns, countof(columns),
+			      noun_verb_as_json(c));
 }
 
-static int find_subagent(struct cli *c, const char *given, char id[ID_LOOKUP_MAX])
-{
-	buf_auto struct buf element = BUF_INIT;
+static int subagent_show(struct cli *c) { return noun_verb_show_listed(c, &subagents); }
 
-	if (noun_verb_find(c, "list_subagents", "subagents", "subagentId", given, &element) < 0)
-		return -1;
-	jval_str(jval_get(jval_of(element.data, element.len), "subagentId"), id, ID_LOOKUP_MAX);
-	return 0;
-}
-
-static int subagent_show(struct cli *c)
-{
-	buf_auto struct buf element = BUF_INIT;
-
-	if (noun_verb_find(c, "list_subagents", "subagents", "subagentId", c->opts.args[1], &element) < 0)
-		return EXIT_FAILED;
-	return noun_verb_show(jval_of(element.data, element.len), as_json(c));
-}
-
-/* What the verbs that change one have in common: its id, and options that become members. */
-static int change_subagent(struct cli *c, const char *method, const char *shown, const struct noun_verb_member *members,
-			   size_t n, const char *second)
-{
-	buf_auto struct buf params = BUF_INIT;
-	struct jw w = jw_on(&params);
-	char id[ID_LOOKUP_MAX];
-	int status;
-
-	if (find_subagent(c, c->opts.args[1], id) < 0)
-		return EXIT_FAILED;
-	jw_obj(&w);
-	jw_kstr(&w, "subagentId", id);
-	if (second)
-		jw_kstr(&w, second, c->opts.nargs > 2 ? c->opts.args[2] : "");
-	if ((status = noun_verb_members(c, members, n, &w)))
-		return status;
-	remote_key(c->remote, &w);
-	jw_obj_end(&w);
-	return noun_verb_call(c, method, &params, shown, as_json(c));
-}
-
-static int send_input(struct cli *c)
-{
-	static const struct noun_verb_member members[] = { { OPT_subagent_EOF, "eof", MEMBER_FLAG } };
-
-	if (c->opts.nargs < 3 && !opts_has(&c->opts, OPT_subagent_EOF))
-		return cli_usage(c, "send needs a text, or --eof");
-	return change_subagent(c, "send_subagent_input", "status", members, countof(members), "input");
-}
-
-static int subagent_resume(struct cli *c)
-{
-	static const struct noun_verb_member members[] = { { OPT_subagent_INPUT, "input", MEMBER_STRING } };
-
-	return change_subagent(c, "resume_subagent", "status", members, countof(members), NULL);
-}
-
-static int subagent_close(struct cli *c)
-{
-	static const struct noun_verb_member members[] = { { OPT_subagent_REASON, "reason", MEMBER_STRING } };
-
-	return change_subagent(c, "close_subagent", "status", members, countof(members), NULL);
-}
-
-static int subagent_report(struct cli *c)
-{
-	static const struct noun_verb_member members[] = {
-		{ OPT_subagent_MESSAGE, "message", MEMBER_STRING },
-		{ OPT_subagent_CATEGORY, "category", MEMBER_STRING },
-	};
-
-	return change_subagent(c, "report_subagent", "status", members, countof(members), "status");
-}
+static const struct noun_verb_member send_members[] = { { OPT_subagent_EOF, "eof", MEMBER_FLAG } };
+static const struct noun_verb_member resume_members[] = { { OPT_subagent_INPUT, "input", MEMBER_STRING } };
+static const struct noun_verb_member close_members[] = { { OPT_subagent_REASON, "reason", MEMBER_STRING } };
+static const struct noun_verb_member report_members[] = {
+	{ OPT_subagent_MESSAGE, "message", MEMBER_STRING },
+	{ OPT_subagent_CATEGORY, "category", MEMBER_STRING },
+};
 
 static int wait_ended(struct cli *c)
 {
@@ -170,7 +108,7 @@ static int wait_ended(struct cli *c)
 	for (size_t i = 1; i < c->opts.nargs; i++) {
 		char id[ID_LOOKUP_MAX];
 
-		if (find_subagent(c, c->opts.args[i], id) < 0)
+		if (noun_verb_id(c, &subagents, c->opts.args[i], id) < 0)
 			return EXIT_FAILED;
 		jw_str(&w, id);
 	}
@@ -180,18 +118,28 @@ static int wait_ended(struct cli *c)
 	jw_obj_end(&w);
 	if (cli_call(c, "wait_subagents", &params, &a, &e) < 0)
 		return cli_fail(c, EXIT_FAILED, &e, "wait");
-	status = noun_verb_table(jval_get(a.result, "subagents"), columns, countof(columns), as_json(c));
+	status = noun_verb_table(jval_get(a.result, "subagents"), columns, countof(columns), noun_verb_as_json(c));
 	return status ? status : jval_bool(jval_get(a.result, "timedOut"), false) ? EXIT_TIME_LIMIT : 0;
 }
 
 int cmd_subagent(struct cli *c)
 {
 	static const struct noun_verb subverbs[] = {
-		{ "spawn", 1, SIZE_MAX, true, subagent_spawn }, { "list", 0, 0, false, subagent_list },
-		{ "show", 1, 1, false, subagent_show },         { "send", 1, 2, false, send_input },
-		{ "wait", 1, 64, false, wait_ended },           { "resume", 1, 1, false, subagent_resume },
-		{ "close", 1, 1, false, subagent_close },       { "report", 2, 2, false, subagent_report },
+		{ "spawn", 1, SIZE_MAX, true, subagent_spawn },
+		{ "list", 0, 0, false, subagent_list },
+		{ "show", 1, 1, false, subagent_show },
+		NOUN_REQUEST("send", 1, 2, "send_subagent_input", "status", "subagentId", "input", &subagents, false,
+			     send_members),
+		{ "wait", 1, 64, false, wait_ended },
+		NOUN_REQUEST("resume", 1, 1, "resume_subagent", "status", "subagentId", NULL, &subagents, false,
+			     resume_members),
+		NOUN_REQUEST("close", 1, 1, "close_subagent", "status", "subagentId", NULL, &subagents, false,
+			     close_members),
+		NOUN_REQUEST("report", 2, 2, "report_subagent", "status", "subagentId", "status", &subagents, false,
+			     report_members),
 	};
 
+	if (c->opts.nargs == 2 && strcmp(c->opts.args[0], "send") == 0 && !opts_has(&c->opts, OPT_subagent_EOF))
+		return cli_usage(c, "send needs a text, or --eof");
 	return noun_verb_run(c, subverbs, countof(subverbs));
 }

@@ -1,11 +1,13 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/format.h"
 #include "supervisor/cli/id_lookup.h"
 #include "supervisor/cli/list_pages.h"
+#include "supervisor/cli/noun_verbs.h"
 #include "supervisor/cli/sandbox_options.h"
 #include "supervisor/client/remote.h"
 
@@ -298,7 +300,7 @@ static int write_edge(struct cli *c, struct jw *w, struct err *e)
 	const char *kind = c->opts.args[2], *target = c->opts.args[3];
 	char id[ID_LOOKUP_MAX];
 
-	for (size_t i = 0; i < sizeof(of_tasks) / sizeof(of_tasks[0]); i++)
+	for (size_t i = 0; i < countof(of_tasks); i++)
 		if (strcmp(of_tasks[i], kind) == 0) {
 			if (id_lookup_task(c, target, id) < 0)
 				return -1;
@@ -309,39 +311,37 @@ static int write_edge(struct cli *c, struct jw *w, struct err *e)
 	return write_reason(c, w, e);
 }
 
-static const struct subverb {
-	const char *name;
-	size_t least, most; /* arguments after the name */
-	enum cli_start start;
-	int (*run)(struct cli *c); /* or: */
-	const char *method;
-	int (*write)(struct cli *c, struct jw *w, struct err *e);
-} subverbs[] = {
-	{ "list", 0, 0, CLI_START_IF_STORE, task_list, NULL, NULL },
-	{ "create", 1, 4096, CLI_START_ALWAYS, task_create, NULL, NULL },
-	{ "show", 1, 1, CLI_START_IF_STORE, NULL, "get_task", NULL },
-	{ "start", 1, 1, CLI_START_IF_STORE, NULL, "start_task", write_start },
-	{ "progress", 1, 1, CLI_START_IF_STORE, NULL, "append_task_progress", write_progress },
-	{ "pause", 1, 1, CLI_START_IF_STORE, NULL, "pause_task", write_reason },
-	{ "resume", 1, 1, CLI_START_IF_STORE, NULL, "resume_task", write_reason },
-	{ "cancel", 1, 1, CLI_START_IF_STORE, NULL, "cancel_task", write_cancel },
-	{ "retry", 1, 1, CLI_START_IF_STORE, NULL, "retry_task", write_reason },
-	{ "complete", 1, 1, CLI_START_IF_STORE, NULL, "complete_task", write_complete },
-	{ "fail", 2, 2, CLI_START_IF_STORE, NULL, "fail_task", write_fail },
-	{ "archive", 1, 1, CLI_START_IF_STORE, NULL, "archive_task", write_reason },
-	{ "link", 3, 3, CLI_START_IF_STORE, NULL, "link_tasks", write_edge },
-	{ "unlink", 3, 3, CLI_START_IF_STORE, NULL, "unlink_tasks", write_edge },
-	{ "update", 1, 1, CLI_START_IF_STORE, NULL, "update_task", write_update },
+/* The verbs on one task: the method, and what is written into the request in addition to the id. */
+static const struct task_change {
+	const char *name, *method;
+	int (*write)(struct cli *c, struct jw *w, struct err *e); /* NULL: the method only reads */
+} changes[] = {
+	{ "show", "get_task", NULL },
+	{ "start", "start_task", write_start },
+	{ "progress", "append_task_progress", write_progress },
+	{ "pause", "pause_task", write_reason },
+	{ "resume", "resume_task", write_reason },
+	{ "cancel", "cancel_task", write_cancel },
+	{ "retry", "retry_task", write_reason },
+	{ "complete", "complete_task", write_complete },
+	{ "fail", "fail_task", write_fail },
+	{ "archive", "archive_task", write_reason },
+	{ "link", "link_tasks", write_edge },
+	{ "unlink", "unlink_tasks", write_edge },
+	{ "update", "update_task", write_update },
 };
 
-static int on_one(struct cli *c, const struct subverb *v)
+static int change_task(struct cli *c)
 {
+	const struct task_change *v = changes;
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);
 	struct err e = ERR_INIT;
 	char id[ID_LOOKUP_MAX];
 
+	while (strcmp(v->name, c->opts.args[0]) != 0)
+		v++;
 	if (id_lookup_task(c, c->opts.args[1], id) < 0)
 		return EXIT_FAILED;
 	jw_obj(&w);
@@ -358,18 +358,16 @@ static int on_one(struct cli *c, const struct subverb *v)
 
 int cmd_task(struct cli *c)
 {
-	if (c->opts.nargs == 0)
-		return cli_usage(c, "list, show, create, start …?");
-	for (size_t i = 0; i < sizeof(subverbs) / sizeof(subverbs[0]); i++) {
-		const struct subverb *v = &subverbs[i];
+	static const struct noun_verb subverbs[] = {
+		{ "list", 0, 0, false, task_list },       { "create", 1, 4096, true, task_create },
+		{ "show", 1, 1, false, change_task },     { "start", 1, 1, false, change_task },
+		{ "progress", 1, 1, false, change_task }, { "pause", 1, 1, false, change_task },
+		{ "resume", 1, 1, false, change_task },   { "cancel", 1, 1, false, change_task },
+		{ "retry", 1, 1, false, change_task },    { "complete", 1, 1, false, change_task },
+		{ "fail", 2, 2, false, change_task },     { "archive", 1, 1, false, change_task },
+		{ "link", 3, 3, false, change_task },     { "unlink", 3, 3, false, change_task },
+		{ "update", 1, 1, false, change_task },
+	};
 
-		if (strcmp(v->name, c->opts.args[0]) != 0)
-			continue;
-		if (c->opts.nargs - 1 < v->least || c->opts.nargs - 1 > v->most)
-			return cli_usage(c, "%s takes %zu argument%s", v->name, v->least, v->least == 1 ? "" : "s");
-		if (cli_connect(c, v->start) < 0)
-			return EXIT_FAILED;
-		return v->run ? v->run(c) : on_one(c, v);
-	}
-	return cli_usage(c, "unknown verb '%s'", c->opts.args[0]);
+	return noun_verb_run(c, subverbs, countof(subverbs));
 }

@@ -1,6 +1,7 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/id_lookup.h"
 #include "supervisor/cli/noun_verbs.h"
@@ -10,8 +11,6 @@
 #include <stdint.h>
 #include <string.h>
 #include <unistd.h>
-
-static bool as_json(const struct cli *c) { return opts_has(&c->opts, OPT_turn_JSON); }
 
 static void write_parts(const struct cli *c, struct jw *w)
 {
@@ -63,58 +62,30 @@ static int turn_submit(struct cli *c)
 	jw_obj_end(&w);
 	remote_key(c->remote, &w);
 	jw_obj_end(&w);
-	return noun_verb_call(c, "submit_turn", &params, "turnId", as_json(c));
+	return noun_verb_call(c, "submit_turn", &params, "turnId", noun_verb_as_json(c));
 }
 
 /* What the other verbs have in common: a turn, and options that become members. */
-static int change_turn(struct cli *c, const char *method, const char *shown)
-{
-	static const struct {
-		int option;
-		const char *member;
-	} rows[] = {
-		{ OPT_turn_REASON, "reason" },
-		{ OPT_turn_SUMMARY, "summary" },
-		{ OPT_turn_MESSAGE, "message" },
-		{ OPT_turn_CATEGORY, "category" },
-	};
-	buf_auto struct buf params = BUF_INIT;
-	struct jw w = jw_on(&params);
-
-	jw_obj(&w);
-	jw_kstr(&w, "turnId", c->opts.args[1]);
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		jw_kopt(&w, rows[i].member, opts_get(&c->opts, rows[i].option));
-	if (opts_has(&c->opts, OPT_turn_CLEAR_QUEUE))
-		jw_kbool(&w, "clearQueue", true);
-	remote_key(c->remote, &w);
-	jw_obj_end(&w);
-	return noun_verb_call(c, method, &params, shown, as_json(c));
-}
-
-static int complete(struct cli *c) { return change_turn(c, "complete_turn", "status"); }
-
-static int fail(struct cli *c) { return change_turn(c, "fail_turn", "status"); }
-
-static int interrupt(struct cli *c) { return change_turn(c, "interrupt_turn", "status"); }
-
-static int promote(struct cli *c) { return change_turn(c, "promote_queued_turn", "status"); }
-
-static int remove_queued(struct cli *c) { return change_turn(c, "remove_queued_turn", "status"); }
+static const struct noun_verb_member turn_members[] = {
+	{ OPT_turn_REASON, "reason", MEMBER_STRING },        { OPT_turn_SUMMARY, "summary", MEMBER_STRING },
+	{ OPT_turn_MESSAGE, "message", MEMBER_STRING },      { OPT_turn_CATEGORY, "category", MEMBER_STRING },
+	{ OPT_turn_CLEAR_QUEUE, "clearQueue", MEMBER_FLAG },
+};
+#define CHANGE_TURN(name, method) NOUN_REQUEST(name, 1, 1, method, "status", "turnId", NULL, NULL, false, turn_members)
 
 int cmd_turn(struct cli *c)
 {
 	static const struct noun_verb subverbs[] = {
 		{ "submit", 0, SIZE_MAX, true, turn_submit },
-		{ "complete", 1, 1, false, complete },
-		{ "fail", 1, 1, false, fail },
-		{ "interrupt", 1, 1, false, interrupt },
-		{ "promote", 1, 1, false, promote },
-		{ "remove", 1, 1, false, remove_queued },
+		CHANGE_TURN("complete", "complete_turn"),
+		CHANGE_TURN("fail", "fail_turn"),
+		CHANGE_TURN("interrupt", "interrupt_turn"),
+		CHANGE_TURN("promote", "promote_queued_turn"),
+		CHANGE_TURN("remove", "remove_queued_turn"),
 	};
 	bool parts = c->opts.nargs > 1 || opts_has(&c->opts, OPT_turn_TEXT) || opts_has(&c->opts, OPT_turn_LINE);
 
 	if (c->opts.nargs && strcmp(c->opts.args[0], "submit") == 0 && !parts)
 		return cli_usage(c, "submit needs --text, --line or a command");
-	return noun_verb_run(c, subverbs, sizeof(subverbs) / sizeof(subverbs[0]));
+	return noun_verb_run(c, subverbs, countof(subverbs));
 }

@@ -4,6 +4,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/format.h"
@@ -251,6 +252,55 @@ int noun_verb_call(struct cli *c, const char *method, const struct buf *params, 
 	return format_out(&out);
 }
 
+bool noun_verb_as_json(const struct cli *c)
+{
+	for (size_t i = 0; i < c->opts.ngiven; i++)
+		if (strcmp(option_rows[c->opts.given[i].option].name, "json") == 0)
+			return true;
+	return false;
+}
+
+int noun_verb_id(struct cli *c, const struct noun_verb_listing *l, const char *given, char ret[ID_LOOKUP_MAX])
+{
+	buf_auto struct buf element = BUF_INIT;
+
+	if (noun_verb_find(c, l->method, l->member, l->id, given, &element) < 0)
+		return -1;
+	jval_str(jval_get(jval_of(element.data, element.len), l->id), ret, ID_LOOKUP_MAX);
+	return 0;
+}
+
+int noun_verb_show_listed(struct cli *c, const struct noun_verb_listing *l)
+{
+	buf_auto struct buf element = BUF_INIT;
+
+	if (noun_verb_find(c, l->method, l->member, l->id, c->opts.args[1], &element) < 0)
+		return EXIT_FAILED;
+	return noun_verb_show(jval_of(element.data, element.len), noun_verb_as_json(c));
+}
+
+static int send_request(struct cli *c, const struct noun_verb_request *r)
+{
+	buf_auto struct buf params = BUF_INIT;
+	struct jw w = jw_on(&params);
+	char id[ID_LOOKUP_MAX];
+	int status;
+
+	jw_obj(&w);
+	if (r->listing && noun_verb_id(c, r->listing, c->opts.args[1], id) < 0)
+		return EXIT_FAILED;
+	jw_kstr(&w, r->args[0], r->listing ? id : c->opts.args[1]);
+	if (r->args[1] && r->uint && (status = noun_verb_uint(c, r->args[1], c->opts.args[2], &w)))
+		return status;
+	if (r->args[1] && !r->uint)
+		jw_kstr(&w, r->args[1], c->opts.nargs > 2 ? c->opts.args[2] : "");
+	if ((status = noun_verb_members(c, r->members, r->nmembers, &w)))
+		return status;
+	remote_key(c->remote, &w);
+	jw_obj_end(&w);
+	return noun_verb_call(c, r->method, &params, r->shown, noun_verb_as_json(c));
+}
+
 int noun_verb_run(struct cli *c, const struct noun_verb *of, size_t n)
 {
 	buf_auto struct buf names = BUF_INIT;
@@ -262,8 +312,9 @@ int noun_verb_run(struct cli *c, const struct noun_verb *of, size_t n)
 		if (c->opts.nargs - 1 < of[i].least || c->opts.nargs - 1 > of[i].most)
 			return cli_usage(c, "%s takes %zu argument%s%s", of[i].name, of[i].least,
 					 of[i].least == 1 ? "" : "s", of[i].most > of[i].least ? " or more" : "");
-		return cli_connect(c, of[i].starts ? CLI_START_ALWAYS : CLI_START_IF_STORE) < 0 ? EXIT_FAILED
-												: of[i].run(c);
+		if (cli_connect(c, of[i].starts ? CLI_START_ALWAYS : CLI_START_IF_STORE) < 0)
+			return EXIT_FAILED;
+		return of[i].run ? of[i].run(c) : send_request(c, &of[i].request);
 	}
 	return c->opts.nargs == 0 ? cli_usage(c, "%s?", buf_cstr(&names))
 				  : cli_usage(c, "unknown verb '%s'", c->opts.args[0]);

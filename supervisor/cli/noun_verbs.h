@@ -6,6 +6,8 @@
 
 #include "runtime/base/jscan.h"
 
+#include "supervisor/cli/id_lookup.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -67,13 +69,45 @@ struct noun_verb_member {
 /* 0, or the exit status after a usage error. */
 int noun_verb_members(struct cli *c, const struct noun_verb_member *members, size_t n, struct jw *w);
 
-/* "bailiff turn complete …": which of a noun's verbs, and how many arguments it takes after its name. */
+/* A list from which a shortened id is completed: its method, the result's member, and the member with the id. */
+struct noun_verb_listing {
+	const char *method, *member, *id;
+};
+
+/* A verb that is one request: its arguments and options become the members of the parameters. */
+struct noun_verb_request {
+	const char *method;
+	const char *shown;                       /* as for noun_verb_call */
+	const char *args[2];                     /* the members of the arguments, in order; NULL = no more */
+	const struct noun_verb_listing *listing; /* the first argument is a shortened id of this list; or NULL */
+	bool uint;                               /* the second argument is a whole number */
+	const struct noun_verb_member *members;
+	size_t nmembers;
+};
+
+/* "bailiff turn complete …": one of a noun's verbs, and how many arguments it takes after its name. */
 struct noun_verb {
 	const char *name;
 	size_t least, most;
-	bool starts; /* a daemon may be started for it even where there is no store */
-	int (*run)(struct cli *c);
+	bool starts;               /* a daemon may be started for it even where there is no store */
+	int (*run)(struct cli *c); /* or NULL: … */
+	struct noun_verb_request request;
 };
+/* A row that is a request with options; `second` and `listing` may be NULL. */
+#define NOUN_REQUEST(name, least, most, method, shown, id, second, listing, uint, members)      \
+	{                                                                                       \
+		name, least, most, false, NULL,                                                 \
+		{                                                                               \
+			method, shown, { id, second }, listing, uint, members, countof(members) \
+		}                                                                               \
+	}
 int noun_verb_run(struct cli *c, const struct noun_verb *of, size_t n);
+
+/* Whether the verb was given --json. */
+bool noun_verb_as_json(const struct cli *c);
+/* The whole id for a shortened one. Prints what is wrong and returns −1. */
+int noun_verb_id(struct cli *c, const struct noun_verb_listing *l, const char *given, char ret[ID_LOOKUP_MAX]);
+/* `show ID`: the element of the list. Returns the exit status. */
+int noun_verb_show_listed(struct cli *c, const struct noun_verb_listing *l);
 
 #endif
