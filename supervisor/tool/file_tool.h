@@ -3,18 +3,18 @@
 
 /*
  * bailiff-tool: the file tools, as a small static program. It runs inside the turn's sandbox as the turn's user, so the
- * kernel decides what it may touch; it is handed the call's arguments (JSON that the runtime has checked) on stdin and
+ * kernel decides what it may access. It gets the call's arguments (JSON that the runtime has checked) on stdin and
  * writes one JSON object to stdout. Exit status 0: the object is the result; 1: it is
  * {"error":{"category","message",…}}.
  *
- * main.c        what is to be done
- * tool_file.c   files: reading, writing (never half), listing
- * patch.c       patches: both formats into one list of changes
- * patch_text.c  one file's text with its changes applied
- * tool_patch.c  apply_patch: all files or none, each at once
- * tool_fs.c     single operations on files, for gateways; has its own way of being called and of answering
- * tool_walk.c   … the one that walks through a tree
- * tool_inspect.c  what the sandbox is like from inside, for `bailiff doctor`
+ * main.c          selects the tool
+ * tool_file.c     reads, writes (atomically) and lists files
+ * patch.c         parses both patch formats into one list of changes
+ * patch_text.c    applies changes to the text of one file
+ * tool_patch.c    apply_patch: all files or none, each one atomically
+ * tool_fs.c       single operations on files, for gateways; with its own arguments and replies
+ * tool_walk.c     … the one that walks a tree
+ * tool_inspect.c  reports what the sandbox looks like from inside, for `bailiff doctor`
  */
 
 #include "runtime/base/buf.h"
@@ -28,7 +28,7 @@
 struct err;
 
 #define TOOL_FILE_MAX (16u << 20) /* a file that is read whole */
-#define TOOL_SHOWN_MAX (1u << 20) /* of its content that is passed on */
+#define TOOL_SHOWN_MAX (1u << 20) /* of its content that is returned */
 
 /* Each writes its result's members. */
 int tool_read_file(struct jval args, struct jw *w, struct err *e);
@@ -39,8 +39,8 @@ int tool_apply_patch(struct jval args, struct jw *w, struct err *e);
 /* The whole file. ERR_NOT_FOUND, ERR_SYS, ERR_EXHAUSTED. */
 int tool_file_load(const char *path, struct buf *ret, struct err *e);
 /*
- * Replaces the file at once: a new one beside it, synced, renamed over it. Its mode stays; a link is followed.
- * `folders`: missing ones on the way are made.
+ * Replaces the file atomically: writes a new one next to it, syncs it and renames it. The mode stays; a link is
+ * followed. `folders`: creates missing directories of the path.
  */
 int tool_file_store(const char *path, const void *p, size_t n, bool folders, bool must_be_new, struct err *e);
 bool tool_file_exists(const char *path);

@@ -55,7 +55,7 @@ static const char *category(const struct err *e)
 		return "not_found";
 	if (e->code == ERR_CONFLICT)
 		return "conflict";
-	/* EBUSY: something is mounted there, so that it stays as it is. */
+	/* EBUSY: a mount protects it. */
 	if (e->code == ERR_SYS && (e->sys == EACCES || e->sys == EPERM || e->sys == EROFS || e->sys == EBUSY))
 		return "sandbox";
 	if (e->code == ERR_EXHAUSTED ||

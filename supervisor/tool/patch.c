@@ -8,11 +8,11 @@
 
 struct reader {
 	const char *p, *end;
-	size_t number; /* of the line that was read last */
+	size_t number; /* of the last line */
 	const char *line;
 	size_t len;    /* without its carriage return */
-	bool returned; /* it has one */
-	bool returns;  /* so has the first: they are the patch's, not the files' */
+	bool returned; /* it has a carriage return */
+	bool returns;  /* so has the first line: they belong to the patch, not to the files */
 	struct patch *patch;
 	size_t hunks;
 };
@@ -32,16 +32,16 @@ static bool read_line(struct reader *r)
 	return true;
 }
 
-static bool starts(const struct reader *r, const char *with)
+static bool line_starts(const struct reader *r, const char *with)
 {
 	size_t n = strlen(with);
 
 	return r->len >= n && memcmp(r->line, with, n) == 0;
 }
 
-static bool is(const struct reader *r, const char *what) { return starts(r, what) && r->len == strlen(what); }
+static bool line_is(const struct reader *r, const char *what) { return line_starts(r, what) && r->len == strlen(what); }
 
-/* The next line starts with this; it stays the next. */
+/* Whether the next line starts with this; does not read it. */
 static bool next_starts(const struct reader *r, const char *with)
 {
 	size_t n = strlen(with);
@@ -49,7 +49,7 @@ static bool next_starts(const struct reader *r, const char *with)
 	return (size_t)(r->end - r->p) >= n && memcmp(r->p, with, n) == 0;
 }
 
-static int bad(const struct reader *r, struct err *e, const char *what)
+static int set_error(const struct reader *r, struct err *e, const char *what)
 {
 	return err_field(e, "patch", "line %zu: %s", r->number, what);
 }
@@ -61,7 +61,7 @@ static struct patch_file *file_add(struct reader *r, enum patch_change change, s
 	struct patch *p = r->patch;
 
 	if (p->nfiles == PATCH_FILES_MAX) {
-		(void)bad(r, e, "too many files");
+		(void)set_error(r, e, "too many files");
 		return NULL;
 	}
 	p->files = mem_realloc(p->files, (p->nfiles + 1) * sizeof(*p->files));
@@ -72,7 +72,7 @@ static struct patch_file *file_add(struct reader *r, enum patch_change change, s
 static struct patch_hunk *hunk_add(struct reader *r, struct patch_file *f, struct err *e)
 {
 	if (r->hunks++ == PATCH_HUNKS_MAX) {
-		(void)bad(r, e, "too many hunks");
+		(void)set_error(r, e, "too many hunks");
 		return NULL;
 	}
 	f->hunks = mem_realloc(f->hunks, (f->nhunks + 1) * sizeof(*f->hunks));
@@ -80,7 +80,7 @@ static struct patch_hunk *hunk_add(struct reader *r, struct patch_file *f, struc
 	return &f->hunks[f->nhunks++];
 }
 
-/* The line that was read, but for its first `skip` bytes. */
+/* Adds the last line without its first `skip` bytes. */
 static void line_add(const struct reader *r, struct patch_hunk *h, char kind, size_t skip)
 {
 	/* Doubling: a hunk may be long. */
@@ -119,7 +119,7 @@ static char *path_of(const struct reader *r, size_t skip)
 
 static int check_path(const struct reader *r, const char *path, struct err *e)
 {
-	return path && *path && strlen(path) < 4096 ? 0 : bad(r, e, "a path is missing or too long");
+	return path && *path && strlen(path) < 4096 ? 0 : set_error(r, e, "a path is missing or too long");
 }
 
 /* ---- the envelope ---- */
@@ -165,10 +165,10 @@ static int envelope_hunk(struct reader *r, struct patch_file *f, bool headed, st
 		else if (strchr(" -+", r->line[0]))
 			line_add(r, h, r->line[0], 1);
 		else
-			return bad(r, e, "expected a line that starts with ' ', '-' or '+'");
+			return set_error(r, e, "expected a line that starts with ' ', '-' or '+'");
 	}
 	if (!h->nlines)
-		return bad(r, e, "a hunk without lines");
+		return set_error(r, e, "a hunk without lines");
 	return 0;
 }
 
@@ -188,11 +188,11 @@ static int envelope_updated(struct reader *r, struct patch_file *f, struct err *
 			return -1;
 	}
 	if (!f->nhunks && !f->move_to)
-		return bad(r, e, "an update without hunks");
+		return set_error(r, e, "an update without hunks");
 	return 0;
 }
 
-static int envelope(struct reader *r, struct err *e)
+static int parse_envelope(struct reader *r, struct err *e)
 {
 	static const struct {
 		const char *head;
@@ -202,10 +202,10 @@ static int envelope(struct reader *r, struct err *e)
 	while (read_line(r)) {
 		struct patch_file *f = NULL;
 
-		if (is(r, "*** End Patch"))
-			return r->patch->nfiles ? 0 : bad(r, e, "the patch changes nothing");
+		if (line_is(r, "*** End Patch"))
+			return r->patch->nfiles ? 0 : set_error(r, e, "the patch changes nothing");
 		for (size_t i = 0; i < countof(heads) && !f; i++) {
-			if (!starts(r, heads[i].head))
+			if (!line_starts(r, heads[i].head))
 				continue;
 			f = file_add(r, heads[i].change, e);
 			if (!f)
@@ -215,12 +215,13 @@ static int envelope(struct reader *r, struct err *e)
 				return -1;
 		}
 		if (!f)
-			return bad(r, e, "expected *** Add File:, *** Delete File:, *** Update File: or *** End Patch");
+			return set_error(r, e,
+					 "expected *** Add File:, *** Delete File:, *** Update File: or *** End Patch");
 		if ((f->change == PATCH_ADD && envelope_added(r, f, e) < 0) ||
 		    (f->change == PATCH_UPDATE && envelope_updated(r, f, e) < 0))
 			return -1;
 	}
-	return bad(r, e, "*** End Patch is missing");
+	return set_error(r, e, "*** End Patch is missing");
 }
 
 /* ---- unified diffs ---- */
@@ -242,7 +243,7 @@ static char *diff_path(const struct reader *r)
 	return mem_strndup(p, n);
 }
 
-static bool number(const char **p, const char *end, size_t *ret)
+static bool read_number(const char **p, const char *end, size_t *ret)
 {
 	size_t v = 0, digits = 0;
 
@@ -253,20 +254,20 @@ static bool number(const char **p, const char *end, size_t *ret)
 }
 
 /* "@@ -l,c +l,c @@" */
-static bool range(const struct reader *r, size_t *ret_old, size_t *ret_nold, size_t *ret_nnew)
+static bool read_range(const struct reader *r, size_t *ret_old, size_t *ret_nold, size_t *ret_nnew)
 {
 	const char *p = r->line + 4, *end = r->line + r->len;
 	size_t line;
 
 	*ret_nold = *ret_nnew = 1;
-	if (!starts(r, "@@ -") || !number(&p, end, ret_old))
+	if (!line_starts(r, "@@ -") || !read_number(&p, end, ret_old))
 		return false;
-	if (p < end && *p == ',' && (p++, !number(&p, end, ret_nold)))
+	if (p < end && *p == ',' && (p++, !read_number(&p, end, ret_nold)))
 		return false;
 	if (end - p < 2 || p[0] != ' ' || p[1] != '+')
 		return false;
 	p += 2;
-	if (!number(&p, end, &line) || (p < end && *p == ',' && (p++, !number(&p, end, ret_nnew))))
+	if (!read_number(&p, end, &line) || (p < end && *p == ',' && (p++, !read_number(&p, end, ret_nnew))))
 		return false;
 	return end - p >= 3 && memcmp(p, " @@", 3) == 0;
 }
@@ -278,8 +279,8 @@ static int diff_hunk(struct reader *r, struct patch_file *f, struct err *e)
 
 	if (!h)
 		return -1;
-	if (!range(r, &h->old_line, &nold, &nnew))
-		return bad(r, e, "expected @@ -line,count +line,count @@");
+	if (!read_range(r, &h->old_line, &nold, &nnew))
+		return set_error(r, e, "expected @@ -line,count +line,count @@");
 	while ((nold || nnew || next_starts(r, "\\")) && read_line(r)) {
 		char kind = r->len ? r->line[0] : ' ';
 
@@ -288,12 +289,12 @@ static int diff_hunk(struct reader *r, struct patch_file *f, struct err *e)
 			continue;
 		}
 		if (!strchr(" -+", kind) || (kind != '+' && !nold) || (kind != '-' && !nnew))
-			return bad(r, e, "the hunk does not have as many lines as its @@ line says");
+			return set_error(r, e, "the hunk does not have as many lines as its @@ line says");
 		line_add(r, h, kind, r->len > 0);
 		nold -= kind != '+';
 		nnew -= kind != '-';
 	}
-	return nold || nnew ? bad(r, e, "the hunk ends early") : 0;
+	return nold || nnew ? set_error(r, e, "the hunk ends early") : 0;
 }
 
 /* From its "--- " line on. */
@@ -301,11 +302,11 @@ static int diff_file(struct reader *r, struct err *e)
 {
 	mem_auto char *old = diff_path(r), *new = NULL;
 
-	if (!read_line(r) || !starts(r, "+++ "))
-		return bad(r, e, "expected a line that starts with '+++ '");
+	if (!read_line(r) || !line_starts(r, "+++ "))
+		return set_error(r, e, "expected a line that starts with '+++ '");
 	new = diff_path(r);
 	if (!old && !new)
-		return bad(r, e, "both sides are /dev/null");
+		return set_error(r, e, "both sides are /dev/null");
 	struct patch_file *f = file_add(r, !old ? PATCH_ADD : !new ? PATCH_DELETE : PATCH_UPDATE, e);
 	if (!f)
 		return -1;
@@ -317,14 +318,14 @@ static int diff_file(struct reader *r, struct err *e)
 	while (next_starts(r, "@@ -") && read_line(r))
 		if (diff_hunk(r, f, e) < 0)
 			return -1;
-	return f->nhunks || f->move_to ? 0 : bad(r, e, "a file without hunks");
+	return f->nhunks || f->move_to ? 0 : set_error(r, e, "a file without hunks");
 }
 
-static int diff(struct reader *r, struct err *e)
+static int parse_diff(struct reader *r, struct err *e)
 {
 	while (read_line(r))
-		/* What stands between files (diff, index, mode lines, mail) says nothing that is needed. */
-		if (starts(r, "--- ") && next_starts(r, "+++ ") && diff_file(r, e) < 0)
+		/* Lines between files (diff, index, mode lines, mail) are not needed. */
+		if (line_starts(r, "--- ") && next_starts(r, "+++ ") && diff_file(r, e) < 0)
 			return -1;
 	return r->patch->nfiles ? 0 : err_field(e, "patch", "is neither a *** Begin Patch envelope nor a unified diff");
 }
@@ -338,11 +339,11 @@ int patch_parse(const char *text, size_t len, struct patch *ret, struct err *e)
 
 	while (read_line(&start) && start.len == 0)
 		r = start;
-	if (start.line && is(&start, "*** Begin Patch")) {
+	if (start.line && line_is(&start, "*** Begin Patch")) {
 		r = start;
-		done = envelope(&r, e);
+		done = parse_envelope(&r, e);
 	} else {
-		done = diff(&r, e);
+		done = parse_diff(&r, e);
 	}
 	if (done < 0) {
 		patch_done(&p);

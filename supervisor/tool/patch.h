@@ -36,16 +36,16 @@ struct patch_hunk {
 	size_t nlines;
 	const char *after; /* first find this line; NULL = none */
 	size_t after_len;
-	size_t old_line; /* where a unified diff says it is, from 1; 0 = not said */
+	size_t old_line; /* line number in a unified diff, from 1; 0 = not given */
 	bool at_end;     /* *** End of File */
-	bool no_newline; /* the new text's last line has none */
+	bool no_newline; /* the last line of the new text has no newline */
 };
 
 enum patch_change { PATCH_ADD, PATCH_DELETE, PATCH_UPDATE };
 
 struct patch_file {
 	enum patch_change change;
-	char *path, *move_to; /* move_to NULL = it stays */
+	char *path, *move_to; /* move_to NULL = not moved */
 	struct patch_hunk *hunks;
 	size_t nhunks;
 };
@@ -61,9 +61,9 @@ void patch_done(struct patch *p);
 #define patch_auto __attribute__((cleanup(patch_done)))
 
 /*
- * The text of a file with its hunks applied. A hunk is found where it says it is, else at the nearest place where its
- * old lines stand; then with spaces at the ends of lines ignored. What it adds to a text of lines that all end with a
- * carriage return gets one, too, unless it has some itself. ERR_CONFLICT names the hunk.
+ * Applies hunks to the text of a file. A hunk applies at its line number, else at the nearest match of its old lines,
+ * else at the nearest match without trailing spaces. If every line of the text ends with a carriage return and the hunk
+ * has none, added lines get one. ERR_CONFLICT names the hunk.
  */
 int patch_text(const struct patch_file *f, const char *old, size_t old_len, struct buf *ret, struct err *e);
 

@@ -48,7 +48,7 @@ static bool same(struct text_line a, const char *p, size_t n, bool loose)
 	return an == bn && memcmp(a.text, p, an) == 0;
 }
 
-/* Do the hunk's old lines stand at `at`? */
+/* Whether the hunk's old lines are at `at`. */
 static bool fits(const struct text_lines *t, const struct patch_hunk *h, size_t at, bool loose)
 {
 	for (size_t i = 0; i < h->nlines; i++) {
@@ -70,7 +70,7 @@ static size_t old_count(const struct patch_hunk *h)
 	return n;
 }
 
-/* The place nearest to `wanted`, not before `from`. */
+/* The match nearest to `wanted`, not before `from`. */
 static bool nearest(const struct text_lines *t, const struct patch_hunk *h, size_t from, size_t wanted, bool loose,
 		    size_t *ret)
 {
@@ -100,7 +100,7 @@ static bool find_header(const struct text_lines *t, const struct patch_hunk *h, 
 	return false;
 }
 
-/* Where the hunk goes; −1 when nowhere. */
+/* Where the hunk applies; −1 = nowhere. */
 static int locate(const struct text_lines *t, const struct patch_hunk *h, size_t from, size_t *ret,
 		  const char **ret_why)
 {
@@ -112,7 +112,7 @@ static int locate(const struct text_lines *t, const struct patch_hunk *h, size_t
 		return -1;
 	}
 	if (!old) {
-		/* Nothing to look for: where it says, after its header, or at the end. */
+		/* Nothing to match: at its line number, after its header, or at the end. */
 		*ret = h->old_line ? (h->old_line < t->count ? h->old_line : t->count) : h->after ? from : t->count;
 		return *ret >= from ? 0 : -1;
 	}
@@ -127,7 +127,7 @@ static int locate(const struct text_lines *t, const struct patch_hunk *h, size_t
 	return -1;
 }
 
-/* A line, and whether the text so far would end with a newline. */
+/* The text so far, and whether its last line ends with a newline. */
 struct writer {
 	struct buf *out;
 	const struct text_lines *old;
@@ -154,8 +154,8 @@ static void add(struct writer *w, const struct patch_line *l, bool newline, bool
 static bool has_return(const char *p, size_t n) { return n && p[n - 1] == '\r'; }
 
 /*
- * Every line of the text ends with a carriage return, and the hunk, whose writer saw none, has them nowhere. A unified
- * diff that has no line of the text in it may mean what it says.
+ * Every line of the text ends with a carriage return and none of the hunk's does, because its author did not see them.
+ * A unified diff without context lines is taken literally.
  */
 static bool lacks_returns(const struct text_lines *t, const struct patch_hunk *h)
 {
@@ -194,7 +194,7 @@ int patch_text(const struct patch_file *f, const char *old, size_t old_len, stru
 			if (h->lines[k].kind == '+')
 				add(&w, &h->lines[k], !h->no_newline, returns);
 			else if (h->lines[k].kind == ' ')
-				keep(&w, at); /* as it stands in the file */
+				keep(&w, at); /* as it is in the file */
 			at += h->lines[k].kind != '+';
 		}
 	}

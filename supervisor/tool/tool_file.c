@@ -65,7 +65,7 @@ int tool_file_load(const char *path, struct buf *ret, struct err *e)
 	return r;
 }
 
-/* The lines [from, from + count) of a text; *ret_more when it goes on behind them. */
+/* The lines [from, from + count) of a text; *ret_more if there are more. */
 static void pick_lines(const struct buf *text, uint64_t from, uint64_t count, size_t *ret_at, size_t *ret_len,
 		       bool *ret_more)
 {
@@ -86,7 +86,7 @@ static void pick_lines(const struct buf *text, uint64_t from, uint64_t count, si
 	*ret_more = p < end;
 }
 
-/* Zeroes are valid characters, but no program that reads text expects them. */
+/* NUL is a valid character, but programs that read text do not expect it. */
 static bool is_text(const char *s, size_t n) { return text_utf8_valid(s, n) && !memchr(s, '\0', n); }
 
 int tool_read_file(struct jval args, struct jw *w, struct err *e)
@@ -139,7 +139,7 @@ static int make_folders(const char *path, struct err *e)
 	return 0;
 }
 
-/* Where a write really goes: through links, to the file they name. */
+/* The target of a write: follows links. */
 static int final_path(const char *path, char ret[PATH_MAX], struct err *e)
 {
 	struct stat st;
@@ -248,7 +248,7 @@ static const char *type_name(mode_t mode)
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-/* The names in a folder, sorted; NULL-terminated. */
+/* The names in a directory, sorted; NULL-terminated. */
 static char **names_of(int fd, size_t most, bool *ret_more)
 {
 	DIR *dir = fdopendir(fd);
@@ -301,7 +301,7 @@ static int list(struct listing *l, const char *path, const char *shown, unsigned
 				struct err ignored = ERR_INIT;
 
 				(void)list(l, full, name, depth - 1,
-					   &ignored); /* one that may not be entered is listed all the same */
+					   &ignored); /* a directory that cannot be entered is still listed */
 			}
 		}
 		free(names[i]);

@@ -1,11 +1,10 @@
 /*
- * One operation on files for a gateway whose client would do it itself on a machine of its own (the file methods of
- * Codex): the gateway starts `bailiff-tool fs OPERATION FLAGS PATH [PATH]` like any command, in the sandbox that the
- * client's request means, so the kernel decides, and what happened is in the log.
+ * One operation on files for a gateway (the file methods of Codex): the gateway starts `bailiff-tool fs OPERATION FLAGS
+ * PATH [PATH]` like any command, in the sandbox of the client's request, so the kernel decides, and the log records it.
  *
  * Success is status 0 and the result on stdout: the bytes of a file for `read`, a JSON object for the others. Failure
- * is status 1 and {"errno":N,"message":"…"} on stderr, with the number that the kernel gave, because the client's
- * protocol tells failures apart by it; 0 where the operation itself refuses.
+ * is status 1 and {"errno":N,"message":"…"} on stderr, with the kernel's errno, because the client's protocol
+ * distinguishes failures by it; 0 if the operation itself rejects the request.
  */
 
 #include "supervisor/tool/file_tool.h"
@@ -91,8 +90,8 @@ static int fs_read(struct fs_call *c, struct err *e)
 
 static int64_t milliseconds(struct statx_timestamp t) { return t.tv_sec * 1000 + t.tv_nsec / 1000000; }
 
-/* A link anywhere on the way is refused where links are not to be followed. */
-static int refuse_links(const char *path, struct err *e)
+/* Rejects a path with a link in any component, where links are not followed. */
+static int reject_links(const char *path, struct err *e)
 {
 	char part[PATH_MAX];
 	struct stat st;
@@ -118,7 +117,7 @@ static int fs_stat(struct fs_call *c, struct err *e)
 	struct stat own;
 	struct statx sx;
 
-	if (has(c, 'n') && refuse_links(c->path, e) < 0)
+	if (has(c, 'n') && reject_links(c->path, e) < 0)
 		return -1;
 	if (lstat(c->path, &own) < 0 || statx(AT_FDCWD, c->path, 0, STATX_BASIC_STATS | STATX_BTIME, &sx) < 0)
 		return sys(e, c->path);
@@ -151,7 +150,7 @@ static int fs_list(struct fs_call *c, struct err *e)
 	for (struct dirent *d; (d = readdir(dir));) {
 		struct stat st;
 
-		/* One whose link leads nowhere is not told, as by the protocol's own server. */
+		/* A dangling link is left out, as by the protocol's own server. */
 		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0 ||
 		    fstatat(dirfd(dir), d->d_name, &st, 0) < 0)
 			continue;
@@ -168,7 +167,7 @@ static int fs_list(struct fs_call *c, struct err *e)
 
 /* ---- changing ---- */
 
-/* FLAGS: how many bytes stdin has; fewer means that the client has gone, and nothing is written. */
+/* FLAGS: the number of bytes on stdin; fewer means that the client disconnected, and nothing is written. */
 static int fs_write(struct fs_call *c, struct err *e)
 {
 	buf_auto struct buf bytes = BUF_INIT;
@@ -219,7 +218,7 @@ static int fs_mkdir(struct fs_call *c, struct err *e)
 	return sys(e, c->path);
 }
 
-/* Entry by entry below a descriptor: a folder that is swapped for a link meanwhile leads nowhere else. */
+/* Relative to a descriptor: a directory that is replaced by a link in the meantime is not followed. */
 static int remove_at(int at, const char *name, unsigned depth, struct err *e)
 {
 	if (unlinkat(at, name, 0) == 0)
@@ -241,7 +240,7 @@ static int remove_at(int at, const char *name, unsigned depth, struct err *e)
 	return r;
 }
 
-/* FLAGS: r recursive, f a missing one is no failure. */
+/* FLAGS: r recursive, f ignore a missing file. */
 static int fs_remove(struct fs_call *c, struct err *e)
 {
 	struct stat st;
@@ -260,7 +259,7 @@ static bool same_file(int a, int b)
 	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* Truncated only when it is known to be another file: a second name or a link of the source would lose the contents. */
+/* Truncates only after checking that it is another file: a second name of the source would lose its content. */
 static int open_copy(int in, const char *to, mode_t mode, struct err *e)
 {
 	int out = open(to, O_WRONLY | O_CREAT | O_CLOEXEC, mode & 0777);
@@ -348,7 +347,7 @@ static int copy_tree(const char *from, const char *to, unsigned depth, struct er
 	return r;
 }
 
-/* Whether `to` would be `from` itself or lie in it; `to` need not exist, the folder that holds it does. */
+/* Whether `to` is `from` itself or inside it; `to` need not exist, but its parent must. */
 static bool into_itself(const char *from, const char *to)
 {
 	char real_from[PATH_MAX], real_to[PATH_MAX], holder[PATH_MAX];
@@ -383,11 +382,11 @@ static int fs_copy(struct fs_call *c, struct err *e)
 	return copy_tree(c->path, c->other, DEPTH_MAX, e);
 }
 
-/* ---- which ---- */
+/* ---- the operations ---- */
 
 static const struct {
 	const char *name;
-	bool raw; /* the result is no JSON */
+	bool raw; /* the result is not JSON */
 	int (*run)(struct fs_call *c, struct err *e);
 } operations[] = {
 	{ "read", true, fs_read },    { "stat", false, fs_stat },     { "realpath", false, fs_realpath },

@@ -1,13 +1,13 @@
 /*
- * `bailiff-tool inspect …`: what a sandbox is like from inside, for `bailiff doctor`, which starts it like any command.
- * It judges nothing: it tries, and writes down what it saw as one JSON object; names of errors are those of errno(3).
+ * `bailiff-tool inspect …`: what a sandbox looks like from inside, for `bailiff doctor`, which starts it like any
+ * command. It only tries things and reports the results as one JSON object; names of errors are those of errno(3).
  *
  *   sandbox HOME   the root, the home, processes, network, privileges, and a file written to the working directory
- *   landlock -     how many Landlock domains can still be put onto this process
+ *   landlock -     how many more Landlock domains this process can enter
  *   fifo PATH      opening a FIFO for writing: a read-only mount permits that, Landlock does not
- *   pids COUNT     as many processes at once as can be had, up to that number
- *   memory BYTES   so much memory, written to; the limit ends this program
- *   cpu MS         how much processor time a busy loop gets in that time
+ *   pids COUNT     how many processes it can have at once, up to that number
+ *   memory BYTES   allocates and writes this much memory; the limit kills it
+ *   cpu MS         how much CPU time a busy loop gets in that time
  *   terminal -     what standard input is
  */
 
@@ -48,7 +48,7 @@ static const char *error_name(int errnum)
 	return name ? name : "unknown";
 }
 
-/* "none" is what a success is called: the row is always there. */
+/* Success is "none": the member is always present. */
 static void write_error(struct jw *w, const char *key, int errnum)
 {
 	jw_kstr(w, key, errnum ? error_name(errnum) : "none");
@@ -91,7 +91,7 @@ static void inspect_processes(struct jw *w)
 	jw_obj_end(w);
 }
 
-/* A folder in it, which the mount refuses before anybody's rights are looked at. */
+/* Creates a directory in it, which a read-only mount rejects before permissions are checked. */
 static void inspect_root(struct jw *w)
 {
 	struct statvfs fs;
@@ -130,7 +130,7 @@ static void write_interfaces(int fd, struct jw *w)
 	jw_arr_end(w);
 }
 
-/* To an address that is nobody's (RFC 5737). No packet is sent: without a route the kernel refuses at once. */
+/* To a documentation address (RFC 5737). No packet is sent: without a route the kernel fails at once. */
 static void inspect_network(struct jw *w)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(9), .sin_addr.s_addr = htonl(0xc0000201) };
@@ -176,7 +176,7 @@ static void inspect_privileges(struct jw *w)
 	jw_obj_end(w);
 }
 
-/* Calls that the kernel permits to anybody: only a filter refuses them. */
+/* Calls that need no privilege: only a filter blocks them. */
 static void inspect_filter(struct jw *w)
 {
 	int fd = memfd_create("inspect", MFD_CLOEXEC);
@@ -216,8 +216,8 @@ static int inspect_sandbox(const char *home, struct jw *w)
 }
 
 /*
- * The kernel permits 16 domains one inside the other, and has no way to ask how many there are. Each denies making
- * block devices, which nothing here does.
+ * The kernel permits 16 nested domains and cannot report how many there are. Each one denies creating block devices,
+ * which nothing here does.
  */
 static int inspect_landlock(const char *unused, struct jw *w)
 {
@@ -236,7 +236,7 @@ static int inspect_landlock(const char *unused, struct jw *w)
 	return 0;
 }
 
-/* ENXIO: it would have been opened, had anybody been reading. */
+/* ENXIO: permitted, but there is no reader. */
 static int inspect_fifo(const char *path, struct jw *w)
 {
 	int fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);

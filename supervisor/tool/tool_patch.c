@@ -1,11 +1,10 @@
 /*
- * apply_patch. First every file's new text is made; if one does not apply nothing is touched. Then the files are
- * written, each at once. A write that fails in the middle leaves the earlier ones as they are, and the result tells of
- * each file what became of it.
+ * apply_patch. First the new text of every file is computed; if one hunk does not apply, nothing is changed. Then the
+ * files are written, each one atomically. If a write fails, the earlier ones stay, and the result reports each file.
  */
 
-#include "supervisor/tool/patch.h"
 #include "supervisor/tool/file_tool.h"
+#include "supervisor/tool/patch.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
@@ -16,13 +15,13 @@
 #include <unistd.h>
 
 struct work {
-	struct buf text; /* what it will hold */
+	struct buf text; /* its new content */
 	size_t old_bytes;
 	bool done;
 	struct err err;
 };
 
-static int prepare(const struct patch_file *f, struct work *w, struct err *e)
+static int prepare_file(const struct patch_file *f, struct work *w, struct err *e)
 {
 	buf_auto struct buf old = BUF_INIT;
 
@@ -42,7 +41,7 @@ static int prepare(const struct patch_file *f, struct work *w, struct err *e)
 	return patch_text(f, buf_cstr(&old), old.len, &w->text, e);
 }
 
-static int carry_out(const struct patch_file *f, const struct work *w, struct err *e)
+static int write_change(const struct patch_file *f, const struct work *w, struct err *e)
 {
 	if (f->change != PATCH_DELETE &&
 	    tool_file_store(f->move_to ? f->move_to : f->path, buf_cstr(&w->text), w->text.len,
@@ -74,7 +73,7 @@ static void file_json(const struct patch_file *f, const struct work *k, bool dry
 	jw_obj_end(w);
 }
 
-/* Later changes of a file would be lost by the earlier ones. */
+/* A second change of the same file would overwrite the first. */
 static int check_twice(const struct patch *p, struct err *e)
 {
 	for (size_t i = 0; i < p->nfiles; i++)
@@ -96,9 +95,9 @@ int tool_apply_patch(struct jval args, struct jw *w, struct err *e)
 		return -1;
 	struct work *work = mem_zalloc(p.nfiles, sizeof(*work));
 	for (size_t i = 0; i < p.nfiles; i++)
-		failed += prepare(&p.files[i], &work[i], &work[i].err) < 0;
+		failed += prepare_file(&p.files[i], &work[i], &work[i].err) < 0;
 	for (size_t i = 0; !dry && !failed && i < p.nfiles; i++) {
-		failed += carry_out(&p.files[i], &work[i], &work[i].err) < 0;
+		failed += write_change(&p.files[i], &work[i], &work[i].err) < 0;
 		work[i].done = !failed;
 	}
 	jw_karr(w, "files");

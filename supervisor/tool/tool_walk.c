@@ -1,7 +1,7 @@
 /*
- * `bailiff-tool fs walk`: the folders and files below a path, breadth first, each folder's by name. Bounded by what the
- * caller asks for and by what is sensible; `truncated` says that there was more. Links to folders are followed only on
- * request, and no folder is entered twice, so that a ring of links ends.
+ * `bailiff-tool fs walk`: the directories and files below a path, breadth first, sorted by name in each directory.
+ * Bounded by the caller's and by fixed limits; `truncated` says that there was more. Links to directories are followed
+ * only on request, and no directory is entered twice, so that a cycle of links ends.
  */
 
 #include "supervisor/tool/file_tool.h"
@@ -26,16 +26,16 @@ struct folder {
 };
 
 struct walk {
-	struct folder *folders; /* the queue, and those that were entered before it */
+	struct folder *folders; /* the queue, after those that were entered already */
 	size_t count, at, room;
 	uint64_t max_depth, max_folders, max_entries;
-	uint64_t entries; /* names that were looked at, also those that are not told */
+	uint64_t entries; /* names seen, including those that are not returned */
 	bool follow, more;
 	struct jw *w;
 	struct buf errors;
 };
 
-static bool known(const struct walk *k, const struct stat *st)
+static bool is_known_folder(const struct walk *k, const struct stat *st)
 {
 	for (size_t i = 0; i < k->count; i++)
 		if (k->folders[i].dev == st->st_dev && k->folders[i].ino == st->st_ino)
@@ -43,9 +43,9 @@ static bool known(const struct walk *k, const struct stat *st)
 	return false;
 }
 
-static void push(struct walk *k, const char *path, unsigned depth, const struct stat *st)
+static void push_folder(struct walk *k, const char *path, unsigned depth, const struct stat *st)
 {
-	if (k->follow && known(k, st))
+	if (k->follow && is_known_folder(k, st))
 		return;
 	if (k->count >= k->max_folders) {
 		k->more = true;
@@ -60,7 +60,7 @@ static void push(struct walk *k, const char *path, unsigned depth, const struct 
 	};
 }
 
-static void tell_error(struct walk *k, const char *path, int error)
+static void write_error(struct walk *k, const char *path, int error)
 {
 	struct jw w = jw_on(&k->errors);
 
@@ -72,7 +72,7 @@ static void tell_error(struct walk *k, const char *path, int error)
 }
 
 /* Returns whether there is room for more. */
-static bool visit(struct walk *k, const char *path, unsigned depth)
+static bool visit_entry(struct walk *k, const char *path, unsigned depth)
 {
 	struct stat st;
 	bool link;
@@ -94,23 +94,23 @@ static bool visit(struct walk *k, const char *path, unsigned depth)
 	jw_kstr(k->w, "kind", S_ISDIR(st.st_mode) ? "directory" : "file");
 	jw_obj_end(k->w);
 	if (S_ISDIR(st.st_mode) && depth < k->max_depth)
-		push(k, path, depth + 1, &st);
+		push_folder(k, path, depth + 1, &st);
 	return true;
 }
 
-static bool enter(struct walk *k, const struct folder *f)
+static bool enter_folder(struct walk *k, const struct folder *f)
 {
 	struct dirent **names = NULL;
 	int n = scandir(f->path, &names, NULL, alphasort);
 	bool room = true;
 
 	if (n < 0)
-		tell_error(k, f->path, errno);
+		write_error(k, f->path, errno);
 	for (int i = 0; i < n; i++) {
 		mem_auto char *path = mem_printf("%s/%s", strcmp(f->path, "/") == 0 ? "" : f->path, names[i]->d_name);
 
 		if (room && strcmp(names[i]->d_name, ".") != 0 && strcmp(names[i]->d_name, "..") != 0)
-			room = visit(k, path, f->depth);
+			room = visit_entry(k, path, f->depth);
 		free(names[i]);
 	}
 	free(names);
@@ -137,11 +137,11 @@ int tool_fs_walk(const char *path, const char *flags, struct jw *w, struct err *
 		return err_sys(e, errno, "%.200s", path);
 	jw_karr(w, "entries");
 	if (S_ISDIR(st.st_mode))
-		push(&k, path, 0, &st);
+		push_folder(&k, path, 0, &st);
 	for (bool room = true; room && k.at < k.count; k.at++) {
 		const struct folder now = k.folders[k.at]; /* the array may move */
 
-		room = enter(&k, &now);
+		room = enter_folder(&k, &now);
 	}
 	jw_arr_end(w);
 	jw_karr(w, "errors");
