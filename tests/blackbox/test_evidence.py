@@ -284,7 +284,7 @@ def test_the_command_line_writes_files(home):
     for kind in ("evidence", "replay", "review", "trajectory", "trace", "transcript", "manifest"):
         json.loads(home.cli("export", kind, started["processId"]).text)
         json.loads(home.cli("export", kind, started["sessionId"][5:]).text)
-    assert "nothing that can be exported" in home.cli("export", "soup", started["sessionId"], status=2).err.decode()
+    assert "is not a kind of export" in home.cli("export", "soup", started["sessionId"], status=2).err.decode()
     home.cli("export", "evidence", "turn_none", status=1)
 
 
