@@ -69,7 +69,7 @@ static void evaluate_request(const struct policy_request *r, struct judged *j)
 			j->unknown = command_unknown_text(i);
 	if (j->unknown && f->variable && j->unknown == command_unknown_text(COMMAND_UNKNOWN_BIT_VARIABLE)) {
 		(void)snprintf(j->variable, sizeof j->variable,
-			       "the variable %.64s is set, which makes programs run something else", f->variable);
+			       "the variable %.64s is set, which makes programs run other code", f->variable);
 		j->unknown = j->variable;
 	}
 	j->harm = f && f->harm >= COMMAND_DESTRUCTIVE;
@@ -88,17 +88,16 @@ static void by_default(const struct policy_request *r, const struct judged *j, s
 static void by_untrusted(const struct policy_request *r, const struct judged *j, struct policy_decision *d)
 {
 	if (j->reads)
-		say(d, POLICY_ALLOW, POLICY_BY_CLASSIFIER, "it is known to do nothing but read");
+		say(d, POLICY_ALLOW, POLICY_BY_CLASSIFIER, "the command only reads");
 	else
-		say(d, POLICY_ASK, POLICY_BY_MODE,
-		    "mode %s asks for everything that is not known to do nothing but read", j->mode);
+		say(d, POLICY_ASK, POLICY_BY_MODE, "mode %s asks for every command that is not known to be read-only",
+		    j->mode);
 }
 
 static void by_request(const struct policy_request *r, const struct judged *j, struct policy_decision *d)
 {
 	if (r->wider)
-		say(d, POLICY_ASK, POLICY_BY_MODE, "mode %s asks: the request wants more than its profile gives",
-		    j->mode);
+		say(d, POLICY_ASK, POLICY_BY_MODE, "mode %s asks: the request exceeds its profile", j->mode);
 	else if (j->harm)
 		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: it %.120s", j->mode,
 		    r->facts->impact ? r->facts->impact : "destroys something");
@@ -109,10 +108,10 @@ static void by_request(const struct policy_request *r, const struct judged *j, s
 static void by_plan(const struct policy_request *r, const struct judged *j, struct policy_decision *d)
 {
 	if (j->reads)
-		say(d, POLICY_ALLOW, POLICY_BY_CLASSIFIER, "it is known to do nothing but read");
+		say(d, POLICY_ALLOW, POLICY_BY_CLASSIFIER, "the command only reads");
 	else
-		say(d, POLICY_DENY, POLICY_BY_MODE,
-		    "mode %s refuses everything that is not known to do nothing but read", j->mode);
+		say(d, POLICY_DENY, POLICY_BY_MODE, "mode %s denies every command that is not known to be read-only",
+		    j->mode);
 }
 
 static void by_auto(const struct policy_request *r, const struct judged *j, struct policy_decision *d)
@@ -120,24 +119,23 @@ static void by_auto(const struct policy_request *r, const struct judged *j, stru
 	if (j->unknown)
 		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: %.150s", j->mode, j->unknown);
 	else if (r->foreign && !j->reads)
-		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: what a client's own tool does is not known",
+		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: the effect of a client's own tool is unknown",
 		    j->mode);
 	else if (j->harm)
 		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: it %.120s", j->mode,
 		    r->facts->impact ? r->facts->impact : "destroys something");
 	else
-		say(d, POLICY_ALLOW, POLICY_BY_CLASSIFIER,
-		    "it is understood, and nothing is known to be destroyed by it");
+		say(d, POLICY_ALLOW, POLICY_BY_CLASSIFIER, "the command is understood and not destructive");
 }
 
 static void by_bypass(const struct policy_request *r, const struct judged *j, struct policy_decision *d)
 {
 	if (r->rules && r->rules->bypass)
 		say(d, POLICY_ALLOW, POLICY_BY_MODE,
-		    "mode bypass, which the host's policy permits, allows everything that no rule stops");
+		    "mode bypass, permitted by the host's policy, allows everything that no rule denies");
 	else
 		say(d, POLICY_DENY, POLICY_BY_HOST,
-		    "mode bypass is not permitted here: the host's policy does not say permissions.allowBypass");
+		    "mode bypass is not permitted: the host's policy does not set permissions.allowBypass");
 }
 
 /* The mode is what answers where nothing more specific does. */
@@ -181,7 +179,7 @@ static const char *strict_reason(const struct policy_request *r, const struct ru
 	for (unsigned i = 0; i < COMMAND_UNKNOWN_COUNT; i++)
 		if (bits & 1u << i)
 			return command_unknown_text(i);
-	return "no table says what this program does (allow it with a rule)";
+	return "the effect of this program is unknown (allow it with a rule)";
 }
 
 static void decide_by_rules(const struct policy_request *r, const struct judged *j, const struct rules_verdict *v,
@@ -197,12 +195,12 @@ static void decide_by_rules(const struct policy_request *r, const struct judged 
 	d->ruled = v->unseen || v->effect >= RULE_ASK;
 	if (v->strict)
 		say(d, POLICY_ASK, POLICY_BY_RULE,
-		    "the policy is strict, and '%.80s' runs code that is not in its words: %.120s", command_text(r, v),
-		    strict_reason(r, v));
+		    "the policy is strict, and '%.80s' runs code that its text does not show: %.120s",
+		    command_text(r, v), strict_reason(r, v));
 	else if (v->unseen)
 		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER,
-		    "there are rules that refuse or ask, and whether one applies is not known: %.120s",
-		    j->unknown ? j->unknown : "it is only known when it runs");
+		    "rules that deny or ask exist, and whether one applies is unknown: %.120s",
+		    j->unknown ? j->unknown : "it is known only when it runs");
 	else if (v->effect == RULE_DENY)
 		say(d, POLICY_DENY, POLICY_BY_RULE, "'%.80s' is denied by %s%.100s%s", command_text(r, v),
 		    why ? "a rule: " : "", why ? why : rule->text, origin);
@@ -213,7 +211,7 @@ static void decide_by_rules(const struct policy_request *r, const struct judged 
 		    command_text(r, v), rule->text, origin);
 	else if (v->effect == RULE_ASK && v->maybe)
 		say(d, POLICY_ASK, POLICY_BY_RULE,
-		    "'%.80s' has words that are only known when it runs, and may be what the rule '%.80s'%s is about",
+		    "'%.80s' has words that are known only when it runs, and the rule '%.80s'%s may apply to them",
 		    command_text(r, v), rule->text, origin);
 	else if (v->effect == RULE_ASK)
 		say(d, POLICY_ASK, POLICY_BY_RULE, "'%.80s' asks by %s%.100s%s", command_text(r, v),
@@ -260,7 +258,7 @@ void policy_decide(const struct policy_request *r, struct policy_decision *ret)
 		char asked[POLICY_REASON_MAX];
 
 		(void)snprintf(asked, sizeof(asked), "%s", ret->reason);
-		say(ret, POLICY_DENY, ret->source, "mode never asks nobody, and %.200s", asked);
+		say(ret, POLICY_DENY, ret->source, "mode never does not ask, and %.200s", asked);
 	}
 	/* Whatever the answer and the mode: what would be destroyed is said. */
 	if (r->facts) {

@@ -254,9 +254,9 @@ static void read_printed(enum hook_point point, const struct hook_output *o, str
 	json_auto_t *root = object_of(o->out, o->nout, &begins);
 
 	if (begins && !root)
-		hook_answer_fail(ret, "it printed what is not JSON");
+		hook_answer_fail(ret, "its output is not valid JSON");
 	else if (root && take_answer(&f, root) < 0)
-		hook_answer_fail(ret, "it printed an answer that is not understood: %s", f.wrong);
+		hook_answer_fail(ret, "its reply is invalid: %s", f.wrong);
 	else if (!root && (point == HOOK_USER_PROMPT_SUBMIT || point == HOOK_SESSION_START))
 		ret->context = trim_text(o->out, o->nout, CONTEXT_MAX);
 }
@@ -267,7 +267,7 @@ void hook_answer_read(enum hook_point point, const struct hook_output *o, struct
 
 	*ret = (struct hook_answer){ 0 };
 	if (o->nout > HOOK_OUTPUT_MAX)
-		hook_answer_fail(ret, "it printed more than %u bytes", HOOK_OUTPUT_MAX);
+		hook_answer_fail(ret, "its output is longer than %u bytes", HOOK_OUTPUT_MAX);
 	else if (o->exit_code == 0)
 		read_printed(point, o, ret);
 	else if (o->exit_code == 2)
@@ -380,7 +380,7 @@ void policy_decision_hooks(struct policy_decision *d, int mode, const struct hoo
 	else if (s->verdict == HOOK_SAYS_ALLOW && d->answer == POLICY_ASK && !d->ruled && !d->deferred)
 		set_decision(d, POLICY_ALLOW, s, "");
 	else if (s->verdict != HOOK_SAYS_ALLOW && mode == MODE_NEVER)
-		set_decision(d, POLICY_DENY, s, "mode never asks nobody, and ");
+		set_decision(d, POLICY_DENY, s, "mode never does not ask, and ");
 	else if (s->verdict != HOOK_SAYS_ALLOW && (d->answer != POLICY_ASK || s->verdict == HOOK_SAYS_DEFER))
 		set_decision(d, POLICY_ASK, s, "");
 	d->deferred |= s->verdict == HOOK_SAYS_DEFER;

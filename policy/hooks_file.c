@@ -163,7 +163,7 @@ static int read_url(struct hook_reading *f, const json_t *v, struct policy_hook 
 		return wrong(f, e, "url must be a string of at most %u bytes", HOOK_URL_MAX);
 	for (const char *s = url; *s; s++)
 		if (*s <= ' ' || *s > '~' || strchr("\"<>\\^`{|}", *s))
-			return wrong(f, e, "url has characters that stand in no URL; write them as %%xx");
+			return wrong(f, e, "url has invalid characters; write them as %%xx");
 	const bool tls = strncmp(url, "https://", 8) == 0;
 	if (!tls && strncmp(url, "http://", 7) != 0)
 		return wrong(f, e, "url must begin with http:// or https://");
@@ -185,16 +185,17 @@ static int read_headers(struct hook_reading *f, const json_t *v, struct policy_h
 		return wrong(f, e, "headers must be an object of at most %u texts", HOOK_NAMES_MAX);
 	json_object_foreach ((json_t *)(uintptr_t)v, name, value) {
 		if (!*name || name[strspn(name, token)])
-			return wrong(f, e, "headers: '%.60s' is no name of a header", name);
+			return wrong(f, e, "headers: '%.60s' is not a valid header name", name);
 		if (!is_text(value, HOOK_COMMAND_MAX) || strpbrk(json_string_value(value), "\r\n"))
-			return wrong(f, e, "headers: '%.60s' must be a text of one line", name);
+			return wrong(f, e, "headers: '%.60s' must be one line of text", name);
 	}
 	h->headers = v ? json_dumps(v, JSON_COMPACT) : mem_strdup("{}");
 	if (!h->headers || strlen(h->headers) > HOOK_HEADERS_MAX)
 		return wrong(f, e, "headers are longer than %u bytes together", HOOK_HEADERS_MAX);
 	for (size_t i = 0; i < h->nenv; i++)
 		if (strncmp(h->env[i], "BAILIFF_HOOK_", 13) == 0 || strchr(h->env[i], ','))
-			return wrong(f, e, "allowedEnvVars: '%.60s' is no variable that can be asked for", h->env[i]);
+			return wrong(f, e, "allowedEnvVars: '%.60s' is not a variable name that a hook may read",
+				     h->env[i]);
 	return 0;
 }
 
@@ -203,7 +204,7 @@ static int read_timeout(struct hook_reading *f, const json_t *v, uint64_t *ret, 
 	if (!v)
 		return 0;
 	if (!json_is_number(v) || json_number_value(v) < 0.001 || json_number_value(v) > TIMEOUT_MAX_S)
-		return wrong(f, e, "timeout must be a number of seconds, more than 0 and at most %.0f", TIMEOUT_MAX_S);
+		return wrong(f, e, "timeout must be a number of seconds above 0, at most %.0f", TIMEOUT_MAX_S);
 	*ret = (uint64_t)(json_number_value(v) * 1000);
 	return 0;
 }
@@ -238,7 +239,7 @@ static int read_only(struct hook_reading *f, const json_t *v, struct policy_hook
 	jw_obj_end(&w);
 	jw_obj_end(&w);
 	if (policy_rules_parse(&h->rule, f->layer, f->name, text.data, text.len, &inner) < 0)
-		return wrong(f, e, "if: '%.100s' is no rule: such as \"Bash(git *)\"", rule);
+		return wrong(f, e, "if: '%.100s' is not a valid rule; example: \"Bash(git *)\"", rule);
 	h->only = mem_strdup(rule);
 	return 0;
 }
@@ -258,7 +259,7 @@ static int read_where(struct hook_reading *f, const json_t *v, const char *usual
 	const char *name = profile ? json_string_value(profile) : usual;
 	if (f->layer == RULE_OF_WORKSPACE && strcmp(name, HOOK_PROFILE) != 0 && strcmp(name, "readonly") != 0 &&
 	    strcmp(name, "isolated") != 0) {
-		note(f, "a workspace may only tighten: profile '%.64s' is not taken", name);
+		note(f, "a workspace may only tighten: profile '%.64s' is ignored", name);
 		name = HOOK_PROFILE;
 	}
 	h->profile = mem_strdup(name);
@@ -296,7 +297,7 @@ static int fill_hook(struct hook_reading *f, const json_t *v, struct policy_hook
 	if (!json_is_object(v))
 		return wrong(f, e, "must be an object");
 	if (env && f->layer == RULE_OF_WORKSPACE) {
-		note(f, "a workspace may only tighten: it is given no variables of commands");
+		note(f, "a workspace may only tighten: allowedEnvVars is ignored");
 		env = NULL;
 	}
 	if (read_type(f, v, &http, e) < 0)
@@ -352,16 +353,16 @@ static int set_matcher(struct hook_reading *f, struct policy_hook *h, struct err
 		!f->matcher[strspn(f->matcher, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-|, ")];
 	/* Counted repetitions in each other take all the memory there is, and a workspace's file is anybody's. */
 	if (strpbrk(f->matcher, "{}"))
-		return wrong(f, e, "matcher: '{' and '}' are not taken in regular expressions here");
+		return wrong(f, e, "matcher: '{' and '}' are not supported in regular expressions");
 	for (const char *s = f->matcher; *s; s++)
 		if (s[0] == '\\' && s[1] && strchr("123456789", s[1]))
-			return wrong(f, e, "matcher: back-references are not taken in regular expressions here");
+			return wrong(f, e, "matcher: back-references are not supported in regular expressions");
 	if (!h->exact) {
 		translate_matcher(f->matcher, &text);
 		r = regcomp(&h->regex, text.data, REG_EXTENDED | REG_NOSUB);
 		if (r) {
 			regerror(r, &h->regex, why, sizeof why);
-			return wrong(f, e, "matcher '%.100s' is no regular expression: %s", f->matcher, why);
+			return wrong(f, e, "matcher '%.100s' is not a valid regular expression: %s", f->matcher, why);
 		}
 	}
 	h->matcher = mem_strdup(f->matcher);
@@ -452,7 +453,7 @@ static int read_event(struct hook_reading *f, const char *event, const json_t *l
 	snprintf(f->field, sizeof f->field, "hooks.%.40s", event);
 	f->at = where.text;
 	if (point < 0 && is_foreign(event)) {
-		note(f, "bailiff has no such point; these hooks are not run");
+		note(f, "bailiff has no such hook point; these hooks never run");
 		return 0;
 	}
 	if (point < 0) {
@@ -460,7 +461,7 @@ static int read_event(struct hook_reading *f, const char *event, const json_t *l
 
 		for (int k = 0; k < HOOK_POINTS; k++)
 			buf_printf(&names, "%s%s", k ? ", " : "", hook_point_event((enum hook_point)k));
-		return wrong(f, e, "there is no such point; there are %s", buf_cstr(&names));
+		return wrong(f, e, "unknown hook point; expected one of %s", buf_cstr(&names));
 	}
 	f->point = (enum hook_point)point;
 	if (!json_is_array(list))
@@ -501,7 +502,7 @@ static int read_trusted(struct hook_reading *f, const json_t *list, struct jval 
 	if (!list)
 		return 0;
 	if (f->layer == RULE_OF_WORKSPACE) {
-		note(f, "a workspace may only tighten: it vouches for nobody");
+		note(f, "a workspace may only tighten: trustedHooks is ignored");
 		return 0;
 	}
 	if (!json_is_array(list) || s->ntrusted + json_array_size(list) > HOOKS_TRUSTED_MAX)

@@ -172,8 +172,7 @@ int policy_edit_add(const char *text, size_t len, const char *list, const char *
 		r = policy_rules_parse(&after, RULE_OF_USER, "policy.json", made.data, made.len, e);
 	/* What was there is there, and what was to be added, and nothing else. */
 	if (r == 0 && (after.count != before.count + d.count || !line_of(&after, rule[0], list)))
-		r = err_set(e, ERR_STATE,
-			    "the file is written in a way in which no rule can be added; add it yourself");
+		r = err_set(e, ERR_STATE, "the file's layout is not supported; add the rule by hand");
 	if (r == 0) {
 		*ret_line = line_of(&after, rule[0], list);
 		buf_append(out, made.data, made.len);

@@ -307,7 +307,7 @@ static int build_profile(const struct file *f, const char *name, unsigned depth,
 	const char *key;
 
 	if (depth > EXTENDS_MAX)
-		return wrong(f, name, "extends", e, "goes round in a circle, or more than %u deep", EXTENDS_MAX);
+		return wrong(f, name, "extends", e, "is circular, or nested more than %u deep", EXTENDS_MAX);
 	if (!json_is_object(object))
 		return wrong(f, name, NULL, e, "must be an object");
 	if (begin_profile(f, name, json_object_get(object, "extends"), depth, &p, e) < 0)
@@ -328,7 +328,8 @@ static int check_name(const struct file *f, const char *name, struct err *e)
 	size_t n = strlen(name);
 
 	if (n == 0 || n >= PROFILE_NAME_MAX || strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-") != n)
-		return wrong(f, name, NULL, e, "a profile's name has 1 to %d of a-z 0-9 _ -", PROFILE_NAME_MAX - 1);
+		return wrong(f, name, NULL, e, "the name of a profile must be 1 to %d characters of a-z 0-9 _ -",
+			     PROFILE_NAME_MAX - 1);
 	if (strcmp(name, PROFILE_HOST) == 0)
 		return wrong(f, name, NULL, e, "'%s' means no sandbox and cannot mean anything else", PROFILE_HOST);
 	return 0;

@@ -126,7 +126,7 @@ static void explain_outcome(struct routing_outcome *o, const struct routing_requ
 	const struct policy_model *m = o->fitting ? o->candidate[0].model : NULL;
 
 	if (!o->count) {
-		snprintf(o->reason, sizeof o->reason, "the policy names no models (section \"models\")");
+		snprintf(o->reason, sizeof o->reason, "the policy lists no models (section \"models\")");
 	} else if (!m) {
 		snprintf(o->reason, sizeof o->reason, "none of %zu models can be used", o->count);
 		for (size_t i = 0; i < o->count; i++)

@@ -141,14 +141,14 @@ int rule_parse(struct policy_rule *r, const char *text, struct err *e)
 	if (!n || n > RULE_TEXT_MAX)
 		return err_set(e, ERR_INVALID, "a rule must have 1 to %u bytes", RULE_TEXT_MAX);
 	if (text[head] && (text[n - 1] != ')' || !head))
-		return err_set(e, ERR_INVALID, "'%.200s' is no rule: write Tool or Tool(what)", text);
+		return err_set(e, ERR_INVALID, "'%.200s' is not a valid rule: write Tool or Tool(pattern)", text);
 	mem_auto char *tool = mem_strndup(text, head);
 	mem_auto char *spec = text[head] ? mem_strndup(text + head + 1, n - head - 2) : mem_strdup("");
 	if (text[head] && !*spec)
-		return err_set(e, ERR_INVALID, "'%.200s': nothing is in the brackets; write %.60s for all of it", text,
-			       tool);
+		return err_set(e, ERR_INVALID, "'%.200s': the parentheses are empty; write %.60s to match everything",
+			       text, tool);
 	if (strpbrk(tool, " \t\n)"))
-		return err_set(e, ERR_INVALID, "'%.200s' is no rule: a tool's name has no blanks", text);
+		return err_set(e, ERR_INVALID, "'%.200s' is not a valid rule: a tool's name contains no blanks", text);
 	r->kind = rule_kind_of_tool(tool);
 	switch (r->kind) {
 	case RULE_BASH: take_bash(r, spec); break;

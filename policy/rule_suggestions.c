@@ -37,7 +37,7 @@ static void add_rule(struct rule_suggestions *l, char *rule)
 		}
 	if (l->count == RULE_SUGGESTIONS_MAX || strlen(rule) > RULE_TEXT_MAX) {
 		free(rule);
-		give_up(l, "it is too long, or has too many parts, for rules of its own");
+		give_up(l, "the command is too long, or has too many parts, for exact rules");
 		return;
 	}
 	l->rule[l->count++] = rule;
@@ -96,12 +96,13 @@ static void give_up_written(struct rule_suggestions *l, const struct command_pat
 {
 	if (!p->exact)
 		give_up(l,
-			"it writes by redirection to '%.60s', which is only known when it runs: name the file, or "
+			"it redirects output to '%.60s', which is known only when it runs: name the file, or "
 			"allow where it may be with an Edit(…) rule",
 			p->word);
 	else
 		give_up(l,
-			"no rule about a command names its redirection to '%.50s': allow that file with Edit(/%.80s), "
+			"rules about commands do not cover the redirection to '%.50s': allow that file with "
+			"Edit(/%.80s), "
 			"then allow this",
 			p->word, p->path);
 }
@@ -112,7 +113,7 @@ static void for_command(const struct policy_request *r, enum rule_effect effect,
 	bool reads = is_read_only(f);
 
 	if (f->unknown & ~(unsigned)COMMAND_UNKNOWN_COVERED || f->error[0]) {
-		give_up(l, "it is not known what runs, and no rule covers that");
+		give_up(l, "the program that runs is unknown, and no rule covers that");
 		return;
 	}
 	if (effect == RULE_ALLOW && find_written_path(f, false))
@@ -125,7 +126,7 @@ static void for_command(const struct policy_request *r, enum rule_effect effect,
 			continue;
 		if (!all_known(c))
 			give_up(l,
-				"'%.100s' has words that are only known when it runs: a rule would be about more than "
+				"'%.100s' has words that are known only when it runs: a rule would cover more than "
 				"this",
 				c->text);
 		else if (strchr(c->text, '*') || (writes && strchr(writes, '*')))
@@ -152,7 +153,7 @@ static void for_tool(const struct policy_request *r, struct rule_suggestions *l)
 	else if (kind == RULE_FETCH && r->tool_host)
 		add_rule(l, mem_printf("WebFetch(domain:%s)", r->tool_host));
 	else if (r->ntool_paths != 1 || !p->exact)
-		give_up(l, "it is about %zu files: a rule that allows is about one", r->ntool_paths);
+		give_up(l, "it names %zu files: an allow rule covers one", r->ntool_paths);
 	else if (strpbrk(p->path, "*?["))
 		give_up(l, "'%.150s' has characters that a rule would take for others", p->path);
 	else
@@ -225,14 +226,14 @@ static bool is_above(const struct policy_request *r, struct rule_suggestions *l)
 		give_up(l, "'%.80s' (%s) %s it, and no rule that allows is stronger", v.hit[0]->text, where,
 			v.effect == RULE_DENY ? "denies" : "asks about");
 	} else if (v.effect > RULE_ALLOW)
-		give_up(l, "it is not known what runs, and no rule covers that");
+		give_up(l, "the program that runs is unknown, and no rule covers that");
 	else if (r->mode == MODE_PLAN)
-		give_up(l, "mode plan refuses it whatever is allowed");
+		give_up(l, "mode plan denies it regardless of rules");
 	else if (r->mode == MODE_BYPASS)
-		give_up(l, "mode bypass is not permitted here");
+		give_up(l, "mode bypass is not permitted");
 	else if (r->unconfined || r->wider)
-		give_up(l, "a rule does not say what may be opened: this wants %s",
-			r->unconfined ? "no sandbox" : "more than its profile gives");
+		give_up(l, "rules cannot widen a sandbox: this request needs %s",
+			r->unconfined ? "no sandbox" : "more than its profile grants");
 	return l->why[0] != '\0';
 }
 
@@ -250,5 +251,5 @@ void rule_suggestions_make(const struct policy_request *r, enum rule_effect effe
 	if (effect == RULE_ALLOW && !r->tool && r->facts && find_written_path(r->facts, true))
 		give_up_written(ret, find_written_path(r->facts, true));
 	else
-		give_up(ret, "no rule is about just this");
+		give_up(ret, "no exact rule exists for it");
 }

@@ -154,7 +154,7 @@ static int read_list(struct analysis *f, const char *key, enum rule_effect effec
 		if (f->rules->count >= rules_max(f))
 			return wrong(f, at, field, e, "there are more than %u rules", rules_max(f));
 		if (f->layer == RULE_OF_WORKSPACE && effect == RULE_ALLOW) {
-			note(f, at, "a workspace may only tighten: allow '%.120s' is not taken", s);
+			note(f, at, "a workspace may only tighten: allow '%.120s' is ignored", s);
 			continue;
 		}
 		struct policy_rule *r = rule_new(f, effect, at);
@@ -182,7 +182,7 @@ static int read_mode(struct analysis *f, const json_t *v, struct jval where, str
 		return wrong(f, where.text, "permissions.defaultMode", e, "must be one of %s", buf_cstr(&names));
 	}
 	if (f->layer == RULE_OF_WORKSPACE && mode != MODE_PLAN && mode != MODE_UNTRUSTED && mode != MODE_NEVER) {
-		note(f, where.text, "a workspace may only tighten: defaultMode %s is not taken",
+		note(f, where.text, "a workspace may only tighten: defaultMode %s is ignored",
 		     permission_mode_name((enum permission_mode)mode));
 		return 0;
 	}
@@ -195,7 +195,7 @@ static int read_mode(struct analysis *f, const json_t *v, struct jval where, str
 		return 0;
 	}
 	if (f->rules->mode >= 0) {
-		note(f, where.text, "defaultMode is set by a more important file");
+		note(f, where.text, "defaultMode is set by a file of higher precedence");
 		return 0;
 	}
 	f->rules->mode = mode;
@@ -247,7 +247,7 @@ static int other_permissions(struct analysis *f, const json_t *p, struct jval wh
 			return wrong(f, jval_get(where, key).text, field, e, "unknown key (did you mean '%s'?)", meant);
 		if (json_is_array(value) && strcmp(key, "additionalDirectories") != 0)
 			return wrong(f, jval_get(where, key).text, field, e,
-				     "there is no such list; there are deny, ask and allow");
+				     "unknown list; expected deny, ask or allow");
 		note(f, jval_get(where, key).text, "%s is not acted on", field);
 	}
 	return 0;
@@ -272,14 +272,14 @@ static int read_permissions(struct analysis *f, const json_t *p, struct jval whe
 		return wrong(f, jval_get(where, "strict").text, "permissions.strict", e, "must be true or false");
 	if (json_is_false(strict) && f->rules->strict)
 		note(f, jval_get(where, "strict").text,
-		     "a more important file says \"strict\": true, which stays in effect");
+		     "a file of higher precedence sets \"strict\": true, which stays in effect");
 	f->rules->strict |= json_is_true(strict);
 	if (bypass && !json_is_boolean(bypass))
 		return wrong(f, jval_get(where, "allowBypass").text, "permissions.allowBypass", e,
 			     "must be true or false");
 	if (bypass && f->layer != RULE_OF_HOST)
 		note(f, jval_get(where, "allowBypass").text,
-		     "only the host's policy can permit bypass: allowBypass is not taken");
+		     "only the host's policy can permit bypass: allowBypass is ignored");
 	else if (bypass)
 		f->rules->bypass = json_is_true(bypass);
 	return read_mode(f, json_object_get(p, "defaultMode"), jval_get(where, "defaultMode"), e);
@@ -371,7 +371,7 @@ static int check_examples(struct analysis *f, const struct policy_rule *r, const
 			return wrong(f, at, field, e, "[%zu] must be a command line, or an array of its words", i);
 		if (m != wanted) {
 			mem_auto char *text = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
-			return wrong(f, at, field, e, "the rule %s %.120s, which its author says it %s",
+			return wrong(f, at, field, e, "the rule %s %.120s, but the example says that it %s",
 				     m ? "matches" : "does not match", text, wanted ? "does" : "does not");
 		}
 	}
@@ -429,7 +429,7 @@ static int read_prefix(struct analysis *f, const json_t *v, const char *at, stru
 	if (effect == RULE_NONE || (json_object_get(v, "decision") && !decision))
 		return wrong(f, at, "prefixRules.decision", e, "must be allow, prompt or forbidden");
 	if (why && (!json_is_string(why) || json_string_length(why) > JUSTIFICATION_MAX))
-		return wrong(f, at, "prefixRules.justification", e, "must be a text of at most %u bytes",
+		return wrong(f, at, "prefixRules.justification", e, "must be a string of at most %u bytes",
 			     JUSTIFICATION_MAX);
 	if (f->rules->count >= rules_max(f))
 		return wrong(f, at, "prefixRules", e, "there are more than %u rules", rules_max(f));
@@ -444,7 +444,7 @@ static int read_prefix(struct analysis *f, const json_t *v, const char *at, stru
 	    check_examples(f, r, json_object_get(v, "not_match"), "prefixRules.not_match", false, at, e) < 0)
 		return -1;
 	if (f->layer == RULE_OF_WORKSPACE && effect == RULE_ALLOW) {
-		note(f, at, "a workspace may only tighten: the prefix rule '%.120s' is not taken", r->text);
+		note(f, at, "a workspace may only tighten: the prefix rule '%.120s' is ignored", r->text);
 		rule_done(r);
 		f->rules->count--;
 	}

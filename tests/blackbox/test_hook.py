@@ -193,11 +193,11 @@ def test_updated_input_smuggles_nothing():
 FAILURES = {
     "exit 1": ("echo broken >&2; exit 1", "exit", "exit code 1: broken"),
     "signal": ("kill -9 $$", "exit", ""),
-    "bad JSON": ("echo '{\"hookSpecificOutput\": '", "output", "not JSON"),
+    "bad JSON": ("echo '{\"hookSpecificOutput\": '", "output", "not valid JSON"),
     "wrong answer": ("echo '{\"hookSpecificOutput\": {\"permissionDecision\": \"maybe\"}}'", "output", "permissionDecision must be"),
     "another point": ("echo '{\"hookSpecificOutput\": {\"hookEventName\": \"Stop\"}}'", "output", "hookEventName is not PreToolUse"),
     "not there": ("/no/such/program", "exit", "exit code 127"),
-    "flood": ("cat /dev/zero", None, "printed more than"),
+    "flood": ("cat /dev/zero", None, "longer than"),
     "too late": ("sleep 1000", "timeout", "did not answer in time"),
 }
 
@@ -598,10 +598,10 @@ def test_lint_and_reload():
         denied(rpc, home, "true")
         for bad, words in (({"PreToolUse": [{"hooks": [{"type": "prompt", "prompt": "x"}]}]}, "prompt\" is unavailable"),
                            ({"PreToolUse": [{"hooks": [{"type": "http", "url": "ftp://x"}]}]}, "url must begin with http"),
-                           ({"PreTooluse": []}, "there is no such point"),
-                           ({"PreToolUse": [{"matcher": "(", "hooks": [{"type": "command", "command": "x"}]}]}, "no regular expression"),
+                           ({"PreTooluse": []}, "unknown hook point"),
+                           ({"PreToolUse": [{"matcher": "(", "hooks": [{"type": "command", "command": "x"}]}]}, "not a valid regular expression"),
                            ({"PreToolUse": [{"hooks": [{"type": "command", "command": "x", "timeout": -1}]}]}, "timeout must be"),
-                           ({"PreToolUse": [{"hooks": [{"type": "command", "command": "x", "if": "Bash("}]}]}, "is no rule")):
+                           ({"PreToolUse": [{"hooks": [{"type": "command", "command": "x", "if": "Bash("}]}]}, "is not a valid rule")):
             home.policy({"hooks": bad})
             done = home.cli("policy", "lint", os.path.join(home.dir, "policy.json"), status=None)
             assert done.status != 0 and words.encode() in done.out and b"line " in done.out, (bad, done.out)
@@ -609,7 +609,7 @@ def test_lint_and_reload():
             denied(rpc, home, "true")
         home.policy({"hooks": {"Notification": [entry("true")], "PreToolUse": [entry("true", once=True)]}})
         done = home.cli("policy", "lint", os.path.join(home.dir, "policy.json"))
-        assert b"0 rules, 1 hooks" in done.out and b"no such point" in done.out and b"'once' is not acted on" in done.out, done.out
+        assert b"0 rules, 1 hooks" in done.out and b"no such hook point" in done.out and b"'once' is not acted on" in done.out, done.out
         rpc.call("reload_policy")
         assert rpc.run(["true"], cwd=home.work)[1]["exitCode"] == 0
 

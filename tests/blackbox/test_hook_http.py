@@ -106,7 +106,7 @@ def test_what_is_no_answer_refuses():
         assert "/elsewhere" not in [path for path, _, _ in s.seen]
         s.says()
         s.answer = b"{ this is not"
-        assert "not JSON" in denied(rpc, home, "true").message
+        assert "not valid JSON" in denied(rpc, home, "true").message
         s.answer = b"x" * (2 << 20)
         assert "too long" in denied(rpc, home, "true").message
         s.says()

@@ -388,7 +388,7 @@ def test_a_strict_policy_asks_for_code_that_it_cannot_see(home):
                     said = rpc.call("evaluate_permission", commandLine=line, cwd=home.work)["permissionDecision"]
                     assert said["decision"] == answer, (strict, line, said)
         said = rpc.call("evaluate_permission", commandLine="ls; make", cwd=home.work)["permissionDecision"]
-        assert said["decisionReason"].startswith("the policy is strict, and 'make' runs code that is not in its words"), said
+        assert said["decisionReason"].startswith("the policy is strict, and 'make' runs code that its text does not show"), said
         # A workspace can make it strict, and not take it back.
         os.makedirs(os.path.join(home.work, ".bailiff"))
         for user, place in ((False, True), (True, False)):

@@ -384,7 +384,7 @@ static void answer_of(struct process *p, const struct process_outcome *o, enum h
 
 	*ret = (struct hook_answer){ 0 };
 	if (size > HOOK_OUTPUT_MAX) {
-		hook_answer_fail(ret, "it printed more than %u bytes", HOOK_OUTPUT_MAX);
+		hook_answer_fail(ret, "its output is longer than %u bytes", HOOK_OUTPUT_MAX);
 	} else if (strcmp(o->status, "timed_out") == 0) {
 		hook_answer_fail(ret, "it did not answer in time (%llu ms)", (unsigned long long)p->limits.wall_ms);
 	} else if (o->exit_code < 0 || !o->ran || strcmp(o->status, "cancelled") == 0) {

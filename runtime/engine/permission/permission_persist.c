@@ -101,7 +101,7 @@ static int check(struct engine *g, const struct action_doc *d, const struct call
 	if (c->uid != d->uid)
 		return refuse(e, "%s", "it would be a rule of somebody else's policy");
 	if (rules.type != JT_ARRAY)
-		return refuse(e, "%s", why[0] ? why : "no rule is about just this");
+		return refuse(e, "%s", why[0] ? why : "no exact rule exists for it");
 	return 0;
 }
 

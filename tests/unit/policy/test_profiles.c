@@ -110,7 +110,7 @@ START_TEST(what_is_wrong_is_named)
 	bad("{\"profiles\":{\"A b\":{}}}", "a-z 0-9");
 	bad("{\"profiles\":{\"host\":{}}}", "no sandbox");
 	bad("{\"profiles\":{\"a\":{\"extends\":\"host\"}}}", "no sandbox to change");
-	bad("{\"profiles\":{\"a\":{\"extends\":\"b\"},\"b\":{\"extends\":\"a\"}}}", "circle");
+	bad("{\"profiles\":{\"a\":{\"extends\":\"b\"},\"b\":{\"extends\":\"a\"}}}", "circular");
 	bad("{\"profiles\":{\"a\":{\"extends\":\"zz\"}}}", "no profile 'zz'");
 	bad("{\"profiles\":{\"a\":{\"writeRoots\":[\"/\"]}}}", "too much");
 	bad("{\"profiles\":{\"a\":{\"readRoots\":[\"x\"]}}}", "begin with /");

@@ -52,7 +52,7 @@ START_TEST(bad_files_are_refused_with_file_line_and_key_and_change_nothing)
 	} rows[] = {
 		{ "{\"permissions\":[]}", "policy.json: line 1: permissions: must be an object" },
 		{ "{\"permissions\":{\n\"deny\":[\n\"Bash(x\"]}}",
-		  "policy.json: line 3: permissions.deny: 'Bash(x' is no rule" },
+		  "policy.json: line 3: permissions.deny: 'Bash(x' is not a valid rule" },
 		{ "{\"permissions\":{\"deny\":[3]}}", "permissions.deny: [0] must be a rule" },
 		{ "{\"permissions\":{\"deny\":\"Bash\"}}", "permissions.deny: must be an array" },
 		{ "{\"permissions\":{\"defaultMode\":\"yolo\"}}",
@@ -66,19 +66,19 @@ START_TEST(bad_files_are_refused_with_file_line_and_key_and_change_nothing)
 		{ "{\"prefixRules\":[{\"pattern\":[\"a\"],\"dcision\":\"forbidden\"}]}",
 		  "'dcision' is no key of a prefix rule; there are pattern, decision" },
 		{ "{\"prefixRules\":[{\"pattern\":[\"a\"],\"not_match\":[\"a b\"]}]}",
-		  "matches \"a b\", which its author says it does not" },
+		  "matches \"a b\", but the example says that it does not" },
 		{ "{\n\"permissions\":{\"deny\":[],\n\"denny\":[\"Bash(a)\"]}}",
 		  "line 3: permissions.denny: unknown key (did you mean 'deny'?)" },
 		{ "{\"permissions\":{\"forbid\":[\"Bash(a)\"]}}",
-		  "permissions.forbid: there is no such list; there are deny, ask and allow" },
+		  "permissions.forbid: unknown list; expected deny, ask or allow" },
 		{ "{\n\"permission\":{\"deny\":[\"Bash(a)\"]}}",
 		  "line 2: permission: unknown key (did you mean 'permissions'?)" },
 		{ "{\"permissions\":{\"allow\":[\"Bash()\"]}}",
-		  "'Bash()': nothing is in the brackets; write Bash for all of it" },
+		  "'Bash()': the parentheses are empty; write Bash to match everything" },
 		{ "{\"prefixRules\":[{\"pattern\":[\"a\"],\"match\":[\"b\"]}]}",
-		  "does not match \"b\", which its author says it does" },
+		  "does not match \"b\", but the example says that it does" },
 		{ "{\"prefixRules\":[{\"pattern\":[\"a\"],\"notMatch\":[\"a b\"]}]}",
-		  "matches \"a b\", which its author says it does not" },
+		  "matches \"a b\", but the example says that it does not" },
 		{ "{", "policy.json: line 1" },
 		{ "[]", "must be an object" },
 	};
@@ -223,7 +223,7 @@ START_TEST(bad_rules_of_a_session_are_named)
 	static const struct {
 		const char *text, *field, *says;
 	} rows[] = {
-		{ "{\"deny\":[\"Bash(x)\",\"Bash(x\"]}", "permissions.deny[1]", "'Bash(x' is no rule" },
+		{ "{\"deny\":[\"Bash(x)\",\"Bash(x\"]}", "permissions.deny[1]", "'Bash(x' is not a valid rule" },
 		{ "{\"deny\":[3]}", "permissions.deny[0]", "must be a rule" },
 		{ "{\"allow\":{}}", "permissions.allow", "must be an array" },
 		{ "{\"ask\":[\"Read(../x)\"]}", "permissions.ask[0]", "has '..' in it" },
