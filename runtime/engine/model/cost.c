@@ -91,46 +91,31 @@ void budget_json(struct engine *g, uint32_t uid, const char *session_id, uint64_
 
 /* ---- facts ---- */
 
-/* Where a cost or a limit belongs. */
-struct money_scope {
-	char session_id[ID_ROOM], thread_id[ID_ROOM], turn_id[ID_ROOM], task_id[ID_ROOM];
-	uint32_t uid;
-	const char *request_id;
-};
-
-static int money_scope_of(struct engine *g, const char *turn_id, const struct caller *c, struct money_scope *ret,
-			  struct err *e)
+/*
+ * What a cost or a limit belongs to: the turn, or without one the system turn. `turn` keeps the texts that the scope
+ * points to, in addition to turn_id.
+ */
+static int money_scope(struct engine *g, const char *turn_id, const struct caller *c, struct view_turn_brief *turn,
+		       struct scope *ret, struct err *e)
 {
-	struct money_scope s = { .uid = c->uid, .request_id = c->request_id };
-	struct view_turn_brief t;
-
 	if (!turn_id) {
-		snprintf(s.session_id, sizeof s.session_id, "%s", g->system_session);
-		snprintf(s.thread_id, sizeof s.thread_id, "%s", g->system_thread);
-		snprintf(s.turn_id, sizeof s.turn_id, "%s", g->system_turn);
-		*ret = s;
+		*ret = (struct scope){ .uid = c->uid,
+				       .session = g->system_session,
+				       .thread = g->system_thread,
+				       .turn = g->system_turn,
+				       .request = c->request_id };
 		return 0;
 	}
-	int r = view_turn_brief(g->o.store, c->uid, turn_id, &t, e);
+	int r = view_turn_brief(g->o.store, c->uid, turn_id, turn, e);
 	if (r != 0)
 		return r < 0 ? -1 : err_field(e, "turnId", "'%.64s' is not known", turn_id);
-	snprintf(s.session_id, sizeof s.session_id, "%s", t.session_id);
-	snprintf(s.thread_id, sizeof s.thread_id, "%s", t.thread_id);
-	snprintf(s.turn_id, sizeof s.turn_id, "%s", turn_id);
-	snprintf(s.task_id, sizeof s.task_id, "%s", t.task_id);
-	s.uid = t.uid;
-	*ret = s;
+	*ret = (struct scope){ .uid = turn->uid,
+			       .session = turn->session_id,
+			       .thread = turn->thread_id,
+			       .turn = turn_id,
+			       .task = turn->task_id,
+			       .request = c->request_id };
 	return 0;
-}
-
-static struct scope scope_of_money(const struct money_scope *s)
-{
-	return (struct scope){ .uid = s->uid,
-			       .session = s->session_id,
-			       .thread = s->thread_id,
-			       .turn = s->turn_id,
-			       .task = s->task_id,
-			       .request = s->request_id };
 }
 
 static void usd_member(struct jw *w, const char *key, uint64_t micro)
@@ -141,18 +126,18 @@ static void usd_member(struct jw *w, const char *key, uint64_t micro)
 
 void cost_pending_done(struct cost_pending *p) { free(p->row); }
 
-static uint64_t pending_of(const struct cost_pending *p, const struct policy_budget *b, const struct money_scope *s)
+static uint64_t pending_of(const struct cost_pending *p, const struct policy_budget *b, const struct scope *s)
 {
 	uint64_t sum = 0;
 
 	for (size_t i = 0; p && i < p->count; i++)
 		if (p->row[i].uid == s->uid &&
-		    (b->scope != BUDGET_OF_SESSION || strcmp(p->row[i].session_id, s->session_id) == 0))
+		    (b->scope != BUDGET_OF_SESSION || strcmp(p->row[i].session_id, s->session) == 0))
 			sum += p->row[i].micro_usd;
 	return sum;
 }
 
-static void pending_add(struct cost_pending *p, const struct money_scope *s, uint64_t micro)
+static void pending_add(struct cost_pending *p, const struct scope *s, uint64_t micro)
 {
 	if (!p)
 		return;
@@ -160,16 +145,16 @@ static void pending_add(struct cost_pending *p, const struct money_scope *s, uin
 	struct cost_pending_row *row = &p->row[p->count++];
 	row->uid = s->uid;
 	row->micro_usd = micro;
-	snprintf(row->session_id, sizeof row->session_id, "%s", s->session_id);
+	snprintf(row->session_id, sizeof row->session_id, "%s", s->session);
 }
 
 /* One budget passes a mark: said once, when it happens. */
-static void budget_facts(struct engine *g, const struct money_scope *s, struct store_batch *batch, uint64_t added,
+static void budget_facts(struct engine *g, const struct scope *s, struct store_batch *batch, uint64_t added,
 			 uint64_t now, struct cost_pending *pending)
 {
 	for (size_t i = 0; g->models && i < g->models->nbudget; i++) {
 		const struct policy_budget *b = &g->models->budget[i];
-		uint64_t before = spent_of(g, b, s->uid, s->session_id, now) + pending_of(pending, b, s),
+		uint64_t before = spent_of(g, b, s->uid, s->session, now) + pending_of(pending, b, s),
 			 after = before + added;
 		const char *was = budget_state(b, before), *is = budget_state(b, after);
 		char limit[100], reset[CLOCK_TEXT_MAX];
@@ -181,26 +166,26 @@ static void budget_facts(struct engine *g, const struct money_scope *s, struct s
 		clock_format(end, reset);
 		const char *resets = end ? reset : NULL;
 		const double mark = b->low_percent / 100.0;
-		EMIT(limit_changed, batch, scope_of_money(s), .limit = limit, .old = json_from_string(was),
+		EMIT(limit_changed, batch, *s, .limit = limit, .old = json_from_string(was),
 		     .new = json_from_string(is), .resetAt = resets);
 		if (strcmp(is, "blocked") == 0)
-			EMIT(quota_blocked, batch, scope_of_money(s), .limit = limit,
+			EMIT(quota_blocked, batch, *s, .limit = limit,
 			     .held = json_from_string("routing to priced models"), .resetAt = resets);
 		else
-			EMIT(quota_low, batch, scope_of_money(s), .limit = limit, .left = (b->micro_usd - after) / 1e6,
+			EMIT(quota_low, batch, *s, .limit = limit, .left = (b->micro_usd - after) / 1e6,
 			     .mark = json_from_real(&mark));
 	}
 	pending_add(pending, s, added);
 }
 
-static void cost_fact(const struct money_scope *s, struct store_batch *batch, const struct cost_report *r,
-		      uint64_t micro, const char *basis)
+static void cost_fact(const struct scope *s, struct store_batch *batch, const struct cost_report *r, uint64_t micro,
+		      const char *basis)
 {
 	const struct json_value provider = json_from_string(r->provider), model = json_from_string(r->model),
 				basis_json = json_from_string(basis), micro_json = json_from_uint(&micro),
 				tokens = JSON_OBJECT(token_counts, .input = r->input_tokens, .output = r->output_tokens,
 						     .cached = r->cached_tokens);
-	struct scope of = scope_of_money(s);
+	struct scope of = *s;
 
 	of.model_request = r->model_request_id;
 	if (r->estimate)
@@ -235,11 +220,12 @@ void engine_record_cost(struct engine *g, const struct cost_report *r, const str
 {
 	struct transaction *tx = transaction_new(g, c, fn, ctx);
 	const char *basis = "unpriced";
-	struct money_scope s;
+	struct view_turn_brief named;
+	struct scope s;
 	struct err e = ERR_INIT;
 	uint64_t micro = 0;
 
-	if (money_scope_of(g, r->turn_id, c, &s, &e) < 0) {
+	if (money_scope(g, r->turn_id, c, &named, &s, &e) < 0) {
 		transaction_reject(tx, &e);
 		return;
 	}
@@ -278,15 +264,15 @@ static void old_state(struct engine *g, const char *key, char ret[VIEW_ID_MAX])
 		snprintf(ret, VIEW_ID_MAX, "%s", d.state);
 }
 
-static void limit_fact(struct engine *g, const struct limit_report *r, const struct money_scope *s,
-		       struct store_batch *b, const char *limit)
+static void limit_fact(struct engine *g, const struct limit_report *r, const struct scope *s, struct store_batch *b,
+		       const char *limit)
 {
 	char key[VIEW_COST_KEY], old[VIEW_ID_MAX];
 
 	limit_key(s->uid, r->kind, r->provider, r->model, key);
 	old_state(g, key, old);
-	EMIT(limit_changed, b, scope_of_money(s), .limit = limit, .kind = r->kind, .provider = r->provider,
-	     .model = r->model, .old = json_from_string(old),
+	EMIT(limit_changed, b, *s, .limit = limit, .kind = r->kind, .provider = r->provider, .model = r->model,
+	     .old = json_from_string(old),
 	     .new = JSON_OBJECT(limit_state, .state = state_of(r),
 				.remaining = r->has_remaining ? json_from_real(&r->remaining) : JSON_NONE),
 	     .resetAt = r->reset_at);
@@ -299,26 +285,26 @@ void engine_record_limit(struct engine *g, const struct limit_report *r, const s
 	const char *state = state_of(r);
 	bool hit = strcmp(state, "hit") == 0 || strcmp(state, "blocked") == 0;
 	bool rate = strcmp(r->kind, "rate_limit") == 0;
-	struct money_scope s;
+	struct view_turn_brief named;
+	struct scope s;
 	struct err e = ERR_INIT;
 	char limit[200];
 
-	if (money_scope_of(g, r->turn_id, c, &s, &e) < 0) {
+	if (money_scope(g, r->turn_id, c, &named, &s, &e) < 0) {
 		transaction_reject(tx, &e);
 		return;
 	}
 	snprintf(limit, sizeof limit, "%s:%.64s%s%.64s", r->kind, r->provider, r->model ? "/" : "",
 		 r->model ? r->model : "");
 	if (hit || strcmp(state, "low") == 0) {
-		const struct scope of = scope_of_money(&s);
 		if (rate && hit)
-			EMIT(rate_limit_hit, tx->batch, of, .limit = limit, .provider = r->provider, .model = r->model,
+			EMIT(rate_limit_hit, tx->batch, s, .limit = limit, .provider = r->provider, .model = r->model,
 			     .resetAt = r->reset_at);
 		else if (hit)
-			EMIT(quota_blocked, tx->batch, of, .limit = limit, .provider = r->provider, .model = r->model,
+			EMIT(quota_blocked, tx->batch, s, .limit = limit, .provider = r->provider, .model = r->model,
 			     .resetAt = r->reset_at, .held = json_from_string("routing to it"));
 		else
-			EMIT(quota_low, tx->batch, of, .limit = limit, .provider = r->provider, .model = r->model,
+			EMIT(quota_low, tx->batch, s, .limit = limit, .provider = r->provider, .model = r->model,
 			     .resetAt = r->reset_at, .left = r->has_remaining ? r->remaining : 0);
 	}
 	limit_fact(g, r, &s, tx->batch, limit);
@@ -427,7 +413,8 @@ void routing_model_completed(struct engine *g, struct store_batch *b, const stru
 	struct jval usage = jval_get(jval_of(ev->payload, ev->payload_len), "usage");
 	char provider[VIEW_ID_MAX], model[VIEW_ID_MAX], turn[ID_ROOM];
 	const struct caller c = { .uid = uid };
-	struct money_scope s;
+	struct view_turn_brief named;
+	struct scope s;
 	struct err e = ERR_INIT;
 	const char *basis;
 	uint64_t micro = 0;
@@ -443,7 +430,7 @@ void routing_model_completed(struct engine *g, struct store_batch *b, const stru
 		.output_tokens = jval_uint(jval_get(usage, "outputTokens"), 0),
 		.cached_tokens = jval_uint(jval_get(usage, "cachedTokens"), 0),
 	};
-	if (cost_amount(g, &r, &micro, &basis) < 0 || money_scope_of(g, turn[0] ? turn : NULL, &c, &s, &e) < 0)
+	if (cost_amount(g, &r, &micro, &basis) < 0 || money_scope(g, turn[0] ? turn : NULL, &c, &named, &s, &e) < 0)
 		return;
 	budget_facts(g, &s, b, micro, g->o.ports->real_us(g->o.host), pending);
 	cost_fact(&s, b, &r, micro, basis);
@@ -492,17 +479,18 @@ static int check_amount(struct jval payload, uint64_t *ret_micro, struct err *e)
 int cost_emitted(struct engine *g, struct store_batch *b, const struct event_draft *d, struct cost_pending *pending,
 		 struct err *e)
 {
-	struct money_scope s = { .uid = d->uid, .request_id = d->ids[ID_REQUEST] };
+	const struct scope s = { .uid = d->uid,
+				 .session = d->ids[ID_SESSION],
+				 .thread = d->ids[ID_THREAD],
+				 .turn = d->ids[ID_TURN],
+				 .task = d->ids[ID_TASK],
+				 .request = d->ids[ID_REQUEST] };
 	uint64_t micro = 0;
 
 	if (check_amount(jval_of(d->payload, d->payload_len), &micro, e) < 0)
 		return -1;
 	if (d->type != EVENT_COST_RECORDED || !micro)
 		return 0;
-	snprintf(s.session_id, sizeof s.session_id, "%s", d->ids[ID_SESSION]);
-	snprintf(s.thread_id, sizeof s.thread_id, "%s", d->ids[ID_THREAD] ? d->ids[ID_THREAD] : "");
-	snprintf(s.turn_id, sizeof s.turn_id, "%s", d->ids[ID_TURN] ? d->ids[ID_TURN] : "");
-	snprintf(s.task_id, sizeof s.task_id, "%s", d->ids[ID_TASK] ? d->ids[ID_TASK] : "");
 	budget_facts(g, &s, b, micro, g->o.ports->real_us(g->o.host), pending);
 	return 0;
 }

@@ -177,54 +177,46 @@ static void decision_json(struct engine *g, const struct routing_ask *r, const s
 
 /* ---- resolve_routing ---- */
 
-/* Everything the facts of one routing share. */
+/* What the facts of one routing share. `scope` points into the other members. */
 struct routing_scope {
 	struct transaction *transaction;
-	char session_id[ID_ROOM], thread_id[ID_ROOM], task_id[ID_ROOM];
-	const char *turn_id;
-	uint32_t uid;
+	struct scope scope;
+	struct view_turn_brief turn;
+	char task_id[ID_ROOM];
 };
-
-static struct scope scope_of_routing(const struct routing_scope *s)
-{
-	return (struct scope){ .uid = s->uid,
-			       .session = s->session_id,
-			       .thread = s->thread_id,
-			       .turn = s->turn_id,
-			       .task = s->task_id,
-			       .request = s->transaction->caller.request_id,
-			       .trace = s->transaction->caller.trace_id };
-}
 
 /* A turn that belongs to no task gets one of the runtime's own, which lists leave out. */
 static void internal_task(struct routing_scope *s)
 {
 	id_make(ID_KIND_TASK, s->task_id);
-	EMIT(task_created, s->transaction->batch, scope_of_routing(s),
-	     .objective = "Route the turn's requests to a model.",
+	EMIT(task_created, s->transaction->batch, s->scope, .objective = "Route the turn's requests to a model.",
 	     .described = { .taskKind = "routing", .visibility = "internal" });
 }
 
 static int routing_scope_of(struct engine *g, const struct routing_ask *r, struct routing_scope *s, struct err *e)
 {
-	struct view_turn_brief t;
-	int found = view_turn_brief(g->o.store, s->transaction->caller.uid, r->turn_id, &t, e);
+	const struct caller *c = &s->transaction->caller;
+	const struct view_turn_brief *t = &s->turn;
+	int found = view_turn_brief(g->o.store, c->uid, r->turn_id, &s->turn, e);
 
 	if (found != 0)
 		return found < 0 ? -1 : err_field(e, "turnId", "'%.64s' is not known", r->turn_id);
-	if (t.ended)
+	if (t->ended)
 		return err_set(e, ERR_STATE, "turn '%.64s' has ended: route a turn before or while it runs",
 			       r->turn_id);
 	task_auto struct task named = TASK_INIT;
-	if (r->task_id && task_get(g, r->task_id, &s->transaction->caller, &named, e) < 0)
+	if (r->task_id && task_get(g, r->task_id, c, &named, e) < 0)
 		return -1;
-	if (r->task_id && named.d.uid != t.uid)
+	if (r->task_id && named.d.uid != t->uid)
 		return err_field(e, "taskId", "'%.64s' is not the turn's user's", r->task_id);
-	s->uid = t.uid;
-	s->turn_id = r->turn_id;
-	snprintf(s->session_id, sizeof s->session_id, "%s", t.session_id);
-	snprintf(s->thread_id, sizeof s->thread_id, "%s", t.thread_id);
-	snprintf(s->task_id, sizeof s->task_id, "%s", r->task_id ? r->task_id : t.task_id);
+	snprintf(s->task_id, sizeof s->task_id, "%s", r->task_id ? r->task_id : t->task_id);
+	s->scope = (struct scope){ .uid = t->uid,
+				   .session = t->session_id,
+				   .thread = t->thread_id,
+				   .turn = r->turn_id,
+				   .task = s->task_id,
+				   .request = c->request_id,
+				   .trace = c->trace_id };
 	return 0;
 }
 
@@ -245,7 +237,7 @@ static void write_chain(struct jw *w, const void *outcome, size_t n)
 static void fallback_fact(const struct routing_scope *s, const struct routing_ask *r, const struct routing_outcome *o)
 {
 	const struct policy_model *to = o->candidate[0].model;
-	struct scope of = scope_of_routing(s);
+	struct scope of = s->scope;
 
 	of.model_request = r->failed_request_id;
 	EMIT(routing_fallback_applied, s->transaction->batch, of,
@@ -260,7 +252,7 @@ static void outcome_facts(const struct routing_scope *s, const struct routing_as
 	const struct routing_candidate *first = &o->candidate[0];
 	const struct json_value decided = json_from_buf(decision);
 	struct store_batch *b = s->transaction->batch;
-	const struct scope of = scope_of_routing(s);
+	const struct scope of = s->scope;
 
 	if (!o->fitting) {
 		EMIT(routing_not_possible, b, of,
@@ -300,13 +292,13 @@ void engine_resolve_routing(struct engine *g, const struct routing_ask *r, const
 		return;
 	}
 	struct limits_lookup l = {
-		.engine = g, .uid = s.uid, .session_id = s.session_id, .now = g->o.ports->real_us(g->o.host)
+		.engine = g, .uid = s.scope.uid, .session_id = s.scope.session, .now = g->o.ports->real_us(g->o.host)
 	};
 	routing_decide(g->models, &r->want, limits_of, &l, o);
 	if (!s.task_id[0])
 		internal_task(&s);
 	const struct json_value profile = { .value = r->profile_json, .n = r->profile_len };
-	const struct scope of = scope_of_routing(&s);
+	const struct scope of = s.scope;
 	EMIT(task_profile_resolved, tx->batch, of, .envelope.members.taskProfile = profile, .taskProfile = profile,
 	     .source = "request", .settingsSource = g->models && g->models->count ? "policy" : "none");
 	candidates_json(r, o, &candidates);
@@ -315,7 +307,7 @@ void engine_resolve_routing(struct engine *g, const struct routing_ask *r, const
 	     .candidateCount = o->fitting, .candidateModelSet = set);
 	decision_json(g, r, o, &l, &decision);
 	outcome_facts(&s, r, o, &decision);
-	jw_kstr(&tx->w, "turnId", s.turn_id);
+	jw_kstr(&tx->w, "turnId", s.scope.turn);
 	jw_kstr(&tx->w, "taskId", s.task_id);
 	jw_kraw(&tx->w, "routingDecision", decision.data, decision.len);
 	jw_kraw(&tx->w, "candidateModelSet", candidates.data, candidates.len);
