@@ -2,8 +2,8 @@
 #define BAILIFF_CLI_COMPLETION_WORDS_H
 
 /*
- * What may stand at a point of the command line: the answer that the shells' completion functions ask `bailiff
- * completion words` for.
+ * The candidates for a word of the command line: the output of `bailiff completion words`, which the shells' completion
+ * functions call.
  */
 
 #include <stddef.h>
@@ -11,14 +11,13 @@
 struct buf;
 struct cli;
 
-/* One of these alone means that the shell should complete by itself. */
+/* One of these alone makes the shell complete files or commands itself. */
 #define COMPLETION_WORDS_FILES "@files"
 #define COMPLETION_WORDS_COMMANDS "@commands"
 
 /*
- * `words` are those after "bailiff" up to the one that is being completed, which is the last and may be empty. Writes
- * one candidate a line, each beginning with that last word. Ids come from a daemon that runs already; without one there
- * are none.
+ * `words` are those after "bailiff" up to the one being completed, which is the last and may be empty. Writes one
+ * candidate per line, each beginning with that last word. Ids come from a running daemon; none is started.
  */
 void completion_words_write(struct cli *c, const char *const *words, size_t n, struct buf *out);
 

@@ -1,7 +1,7 @@
 #ifndef BAILIFF_CLI_COW_VERBS_H
 #define BAILIFF_CLI_COW_VERBS_H
 
-/* What a copy-on-write run changed: asking for it, and saying what became of it. */
+/* The changes of a copy-on-write run: requests about them, and their output. */
 
 #include "runtime/base/jscan.h"
 
@@ -9,15 +9,15 @@ struct cli;
 struct remote_answer;
 
 /*
- * Calls a method with the process and paths of the command line (relative ones are meant from here). 0; else an exit
- * status, and why was printed.
+ * Calls a method with the process and paths of the command line (relative to the working directory). 0; else an exit
+ * status, after printing why.
  */
 int cow_call(struct cli *c, const char *method, struct remote_answer *ret);
-/* Names the PATHs of the command line that an answer has nothing about, and counts them. */
+/* Prints the PATHs of the command line that do not occur in a reply, and returns their number. */
 size_t cow_unmatched(struct cli *c, struct jval result);
 /* `bailiff apply` and `bailiff discard`: which paths were settled, and which were not. The exit status. */
 int cow_settle(struct cli *c, const char *method, const char *settled);
-/* After a run: how many there are, and what can be done about them. Only said to people. */
+/* After a run, on a terminal: prints how many there are, and the commands for them. */
 void cow_hint(struct cli *c, const char *process_id);
 
 #endif

@@ -2,8 +2,8 @@
 #define BAILIFF_CLI_EVENT_STREAM_H
 
 /*
- * Events as they are recorded, each once and in order, over breaks of the connection: subscribes, and subscribes again
- * after the last one seen whenever remote.c has connected again. One feed a connection.
+ * Events as they are recorded, exactly once and in order, across reconnects: subscribes, and subscribes again after the
+ * last event seen whenever remote.c has reconnected. One stream per connection.
  */
 
 #include "runtime/base/err.h"
@@ -22,11 +22,11 @@ struct event_stream {
 	void (*event)(void *ctx, struct jval event);
 	void (*connected)(void *ctx); /* after each reconnect, before it subscribes; or NULL */
 	void *ctx;
-	bool failed; /* the subscription was refused: `failure` says why */
+	bool failed; /* the subscription was rejected: see `failure` */
 	struct err failure;
 };
 
-void event_stream_start(struct event_stream *f); /* the struct stays where it is until event_stream_stop */
+void event_stream_start(struct event_stream *f); /* the struct must not move until event_stream_stop */
 void event_stream_stop(struct event_stream *f);
 
 #endif

@@ -4,9 +4,9 @@
 struct cli;
 
 /*
- * Becomes bailiff-gateway, found beside this program or in ../libexec/bailiff: gateways read what strangers send and
- * need an event loop, neither of which belongs into the command line. `name` is the kind (gateways.def); the verb's
- * options go along as they were given. Returns only if that fails, with the exit status.
+ * Executes bailiff-gateway, found next to this program or in ../libexec/bailiff: gateways parse untrusted input and
+ * need an event loop, which the command line should not contain. `name` is the kind (gateways.def); the verb's options
+ * are passed on. Returns only on failure, with the exit status.
  */
 int exec_gateway(struct cli *c, const char *name);
 

@@ -2,7 +2,7 @@
 #define BAILIFF_CLI_EXIT_STATUS_H
 
 /*
- * How a process ended, as an exit status: its own code; 128+N after signal N; 124 after a time limit; 125 when bailiff
+ * The exit status for how a process ended: its own code; 128+N after signal N; 124 after a time limit; 125 when bailiff
  * failed (or lost the process); 126 denied or not executable; 127 not found.
  */
 
@@ -12,18 +12,18 @@
 
 struct exit_status {
 	int status;
-	char note[512]; /* for stderr when the status alone does not say it; or "" */
+	char note[512]; /* for stderr, where the status alone is not clear; or "" */
 };
 
 /* True if the event is one of process.completed, failed and terminated. */
-/* Of a command that ended while what it left running goes on (keepTree). */
+/* For a command that ended while its background processes keep running (keepTree). */
 bool exit_status_of_command(struct jval event, struct exit_status *ret);
 bool exit_status_of_event(struct jval event, struct exit_status *ret);
-/* From a process as wait_process and get_process tell it; false while it runs. */
+/* From a process as wait_process and get_process return it; false while it runs. */
 bool exit_status_of_process(struct jval process, struct exit_status *ret);
-/* What `autorun` of a process or of its end says, to stderr. */
+/* Prints the `autorun` report of a process, or of its end, to stderr. */
 void print_autorun(struct jval autorun, const char *process_id, bool cow);
-/* From the error of a start_process that was refused or failed. */
+/* From the error of a start_process that was rejected or failed. */
 void exit_status_of_error(struct jval error, struct exit_status *ret);
 
 #endif

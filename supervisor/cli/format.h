@@ -2,8 +2,8 @@
 #define BAILIFF_CLI_FORMAT_H
 
 /*
- * What people see: aligned tables, colours on a terminal (unless NO_COLOR is set), times relative to now. Everything
- * that came from a child is made harmless before it is shown.
+ * Output for people: aligned tables, colours on a terminal (unless NO_COLOR is set), times relative to now. Everything
+ * that a child process wrote is sanitised first.
  */
 
 #include "runtime/base/buf.h"
@@ -44,7 +44,7 @@ struct format_list {
 	bool as_json;
 };
 void format_list_init(struct format_list *l, const char *const *heads, size_t n, bool as_json);
-/* With as_json the element is taken as it is; false: its cells are wanted. */
+/* With as_json adds the element as it is and returns true; false: the caller adds its cells. */
 bool format_list_takes(struct format_list *l, struct jval element);
 int format_list_print(struct format_list *l); /* the exit status */
 void format_list_done(struct format_list *l);
@@ -59,15 +59,15 @@ void format_duration(struct jval process, uint64_t now_us, struct buf *out);
 /* "0", "3", "KILL" or "-" */
 void format_exit(struct jval process, struct buf *out);
 
-/* JSON for people: indented, strings made harmless. */
+/* JSON for people: indented, strings sanitised. */
 void format_json(struct jval v, unsigned indent, struct buf *out);
 
-/* A string made harmless and kept in its line, without quotes; what is not a string as it is. */
+/* A string without quotes, sanitised and on one line; other values as they are. */
 void format_scalar(struct jval v, struct buf *out);
 
 /*
- * Everything that is printed from data goes through here: on a terminal, JSON gets \u escapes for what a terminal must
- * not be shown and stays the same JSON; other texts are sanitised before. Elsewhere the bytes are written as they are.
+ * All data is printed through here. On a terminal, JSON gets \u escapes for control characters and stays the same JSON;
+ * other texts are sanitised by the caller. Elsewhere the bytes are written as they are.
  * 0, or −1 with errno.
  */
 int format_write(int fd, const char *text, size_t n);

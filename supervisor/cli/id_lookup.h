@@ -7,7 +7,7 @@
 
 struct cli;
 
-/* Prints what is wrong (nothing matches, or several do, which it lists) and returns −1. */
+/* On failure prints why (no match, or several, which are listed) and returns −1. */
 int id_lookup_process(struct cli *c, const char *given, char ret[ID_LOOKUP_MAX]);
 int id_lookup_task(struct cli *c, const char *given, char ret[ID_LOOKUP_MAX]);
 int id_lookup_job(struct cli *c, const char *given, char ret[ID_LOOKUP_MAX]);

@@ -2,13 +2,12 @@
 #define BAILIFF_CLI_INPUT_FORWARDER_H
 
 /*
- * Our stdin, on its way to a process: one write under way at a time, each under its own idempotency key, so that a
- * daemon which restarts in between gets it exactly once. Single keys go without: making each of them durable before it
- * is pressed would be felt. One that is under way when the daemon goes is pressed once or not at all, and a person sees
- * which.
+ * Forwards stdin to a process: one write in flight at a time, each with its own idempotency key, so that it is written
+ * exactly once even if the daemon restarts in between. Single keys have no idempotency key: making each of them durable
+ * first would be noticeable. A key in flight when the daemon exits is written once or not at all; the user sees which.
  *
- * A pipe or a file is read when there is room, in large pieces. A terminal is read at once, whatever the daemon does,
- * because the keys that detach must work then too; what was typed meanwhile waits in a bounded buffer.
+ * A pipe or a file is read in large pieces when the buffer has space. A terminal is always read, even while the daemon
+ * does not respond, because the detach keys must work then, too; typed bytes wait in a bounded buffer.
  */
 
 #include "runtime/base/buf.h"
@@ -28,11 +27,11 @@ struct input_forwarder {
 	bool keep_open; /* the end of our stdin is not that of the process's */
 	bool discard;   /* nothing is sent; only the keys that detach matter */
 	struct keys_watch watch;
-	/* what came of it */
+	/* the outcome */
 	bool over;     /* nothing more will be sent */
 	bool detached; /* the keys were pressed */
-	bool hung_up;  /* the terminal has gone */
-	bool failed;   /* a write was refused though the process runs: `failure` */
+	bool hung_up;  /* the terminal was closed */
+	bool failed;   /* a write was rejected though the process runs: `failure` */
 	bool unknown;  /* … and whether it happened is not known */
 	struct err failure;
 	/* private */

@@ -1,8 +1,7 @@
 #ifndef BAILIFF_CLI_NOUN_VERBS_H
 #define BAILIFF_CLI_NOUN_VERBS_H
 
-/* Verbs that are one request: lists as tables, records as they are, and the few words that a change is answered with.
- */
+/* Verbs that are one request: lists printed as tables, records as they are, and short confirmations of changes. */
 
 #include "runtime/base/jscan.h"
 
@@ -35,7 +34,7 @@ struct noun_verb_column {
 /* The elements as a table, or as a JSON array. Returns the exit status. */
 int noun_verb_table(struct jval list, const struct noun_verb_column *columns, size_t n, bool as_json);
 /*
- * Calls and prints: with `as_json` the whole answer, else its member `shown` (NULL = all of it for people). `params` is
+ * Calls and prints: with `as_json` the whole reply, else its member `shown` (NULL = all of it, formatted). `params` is
  * a whole object. Returns the exit status.
  */
 int noun_verb_call(struct cli *c, const char *method, const struct buf *params, const char *shown, bool as_json);

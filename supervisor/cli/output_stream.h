@@ -3,8 +3,8 @@
 
 /*
  * A process's bytes, from its process.output events to file descriptors: exact, in the order of the events, in bounded
- * memory. Small ranges come with the event; others are read from the daemon in pieces, a few of them under way at a
- * time. Nothing here waits: the caller polls output_stream_fd for writing and calls output_stream_write.
+ * memory. Small ranges come with the event; others are read from the daemon in pieces, a few of them in flight at a
+ * time. Nothing here blocks: the caller polls output_stream_fd for writing and calls output_stream_write.
  */
 
 #include "runtime/base/jscan.h"
@@ -22,7 +22,7 @@ enum { OUTPUT_STDOUT, OUTPUT_STDERR, OUTPUT_PTY, OUTPUT_STREAMS };
 
 struct output_stream_options {
 	struct remote *remote;
-	int fd[OUTPUT_STREAMS]; /* −1: the stream is left out */
+	int fd[OUTPUT_STREAMS]; /* −1: the stream is not wanted */
 	bool sanitize;          /* control characters become visible */
 	/* Sees every byte just before it is written; or NULL. */
 	void (*wrote)(void *ctx, const char *bytes, size_t n);
@@ -32,31 +32,32 @@ struct output_stream_options {
 struct output_stream *output_stream_new(const struct output_stream_options *o);
 void output_stream_free(struct output_stream *f);
 
-int output_stream_of_name(struct jval name); /* −1 if it is none */
+int output_stream_of_name(struct jval name); /* −1 for an unknown name */
 const char *output_stream_name(int stream);
-void output_stream_start_at(struct output_stream *f, int stream, uint64_t offset); /* nothing before this is shown */
+void output_stream_start_at(struct output_stream *f, int stream,
+			    uint64_t offset);                         /* skip everything before this offset */
 void output_stream_event(struct output_stream *f, struct jval event); /* process.output; others are ignored */
 void output_stream_upto(struct output_stream *f, int stream, const char *output_ref,
-			uint64_t end);                                          /* all up to here was printed */
-void output_stream_outputs(struct output_stream *f, struct jval outputs);       /* the same, of a process's `outputs` */
+			uint64_t end); /* the process printed everything up to here */
+void output_stream_outputs(struct output_stream *f, struct jval outputs); /* the same, from a process's `outputs` */
 void output_stream_line(struct output_stream *f, const char *text, size_t len); /* a line of our own on stdout */
 void output_stream_bytes(struct output_stream *f, const char *bytes, size_t n); /* bytes of our own on stdout */
 
 int output_stream_fd(const struct output_stream *f); /* to poll for POLLOUT, or −1 */
-/* Writes what can be written without waiting. −1: sys = EPIPE when nobody reads stdout any more. */
+/* Writes as much as possible without blocking. −1: sys = EPIPE when stdout has no reader. */
 int output_stream_write(struct output_stream *f, struct err *e);
 bool output_stream_closed(const struct output_stream *f,
-			  int stream); /* it could not be written to; nothing of it is read any more */
+			  int stream); /* it could not be written; its bytes are no longer read */
 /*
- * Nothing more will be cited: what was held back now comes, or was not kept. (Half a character that was waiting for its
- * other half is shown after all.)
+ * No more ranges will be cited: flushes what is buffered, and counts what was not stored as omitted. An incomplete
+ * character at the end is written as it is.
  */
 void output_stream_flush(struct output_stream *f);
 bool output_stream_done(const struct output_stream *f);       /* everything cited so far was written */
 size_t output_stream_buffered(const struct output_stream *f); /* bytes in memory */
 /* An error of the daemon while reading; NULL if there was none. */
 const struct err *output_stream_failed(const struct output_stream *f);
-/* On stderr, if bytes were not kept and so not shown. */
+/* Prints to stderr how many bytes were not stored and so not shown. */
 void output_stream_print_omitted(const struct output_stream *f);
 
 #endif

@@ -3,8 +3,7 @@
 
 /*
  * Where a command is to run and in which sandbox: `cwd`, `profile` and `sandbox` of a request, from a verb's options.
- * The command line runs as the user and can look where the daemon may not, so it says which tree it takes for the
- * workspace.
+ * The command line runs as the user and can read paths that the daemon cannot, so it determines the workspace.
  */
 
 struct err;

@@ -2,8 +2,8 @@
 #define BAILIFF_CLI_SCOPE_H
 
 /*
- * What an export is about, as people write it: the id of a session (or its beginning), thread, turn or task; of a
- * process, whose turn is meant; or KIND=ID for ids that do not tell what they are.
+ * The scope of an export, as given by a user: the id of a session (or its beginning), thread, turn or task; a process,
+ * which means its turn; or KIND=ID for ids without a prefix.
  */
 
 #include "supervisor/cli/id_lookup.h"
@@ -13,7 +13,7 @@ struct scope {
 	char id[ID_LOOKUP_MAX];
 };
 
-/* Prints what is wrong and returns −1. */
+/* On failure prints why and returns −1. */
 int scope_find(struct cli *c, const char *given, struct scope *ret);
 
 #endif

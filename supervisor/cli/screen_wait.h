@@ -1,7 +1,7 @@
 #ifndef BAILIFF_CLI_SCREEN_WAIT_H
 #define BAILIFF_CLI_SCREEN_WAIT_H
 
-/* Looking at a terminal's screen, and waiting until it shows something: what `screen` and `input` share. */
+/* Waits for a condition on a terminal's screen: shared by `screen` and `input`. */
 
 #include "runtime/base/jscan.h"
 
@@ -13,24 +13,24 @@ struct cli;
 struct err;
 struct remote_answer;
 
-/* Which options of a verb say what is waited for; −1 = it has no such option. */
+/* The options of a verb that state the condition; −1 = no such option. */
 struct screen_wait_options {
 	int text, regex, idle, exit, timeout;
 };
 
 struct screen_wait {
-	bool wanted; /* something is waited for: the first of these that comes true */
+	bool wanted; /* there is a condition: the first of these that becomes true */
 	const char *text, *regex;
-	uint64_t idle_ms; /* 0 = not asked for */
+	uint64_t idle_ms; /* 0 = no condition */
 	bool exit;
 	uint64_t timeout_ms;
-	bool has_after; /* only what was drawn after this byte of the output counts */
+	bool has_after; /* ignore what was drawn before this byte of the output */
 	uint64_t after;
 };
 
-/* 0, or the exit status of a wrong command line. */
+/* 0, or the exit status after a usage error. */
 int screen_wait_parse(struct cli *c, const struct screen_wait_options *o, struct screen_wait *ret);
-/* 0 = it came true, 1 = not in time; *ret has the screen of that moment, as text. */
+/* 0 = true, 1 = timed out; *ret has the screen at that moment, as text. */
 int screen_wait_run(struct cli *c, const char *id, const struct screen_wait *l, struct remote_answer *ret,
 		    struct err *e);
 /* The rows of a text screen, for a person. */

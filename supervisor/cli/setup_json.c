@@ -90,7 +90,7 @@ static void blank_commas(char *text)
 
 /* ---- places in the copy, which is JSON ---- */
 
-struct place {
+struct json_range {
 	size_t key;        /* where its name begins; an object that is nobody's member: where itself does */
 	size_t start, end; /* its value */
 };
@@ -115,7 +115,7 @@ static size_t value_end(const char *json, size_t at)
 }
 
 /* The object's member after `at` (at first: where the object begins); false: there is none. */
-static bool next_member(const char *json, size_t *at, struct place *ret)
+static bool next_member(const char *json, size_t *at, struct json_range *ret)
 {
 	size_t key = *at + 1 + strspn(json + *at + 1, BLANKS ",");
 
@@ -123,12 +123,12 @@ static bool next_member(const char *json, size_t *at, struct place *ret)
 		return false;
 	size_t start = string_end(json, key);
 	start += strspn(json + start, BLANKS ":");
-	*ret = (struct place){ key, start, value_end(json, start) };
+	*ret = (struct json_range){ key, start, value_end(json, start) };
 	*at = ret->end - 1;
 	return true;
 }
 
-static bool find_member(const char *json, const struct place *object, const char *name, struct place *ret)
+static bool find_member(const char *json, const struct json_range *object, const char *name, struct json_range *ret)
 {
 	size_t at = object->start, n = strlen(name);
 
@@ -209,13 +209,13 @@ static bool is_comma_next(const char *present, size_t at)
 }
 
 /* The file with one more member in an object, behind all others. */
-static void append_member(const char *present, const char *json, const struct place *object, const char *name,
+static void append_member(const char *present, const char *json, const struct json_range *object, const char *name,
 			  const json_t *value, struct buf *out)
 {
 	const struct manner m = manner_of(present);
 	mem_auto char *outer = indent_at(present, object->key);
 	size_t at = object->start, close = object->end - 1, last = 0, to = close;
-	struct place p = *object;
+	struct json_range p = *object;
 
 	while (next_member(json, &at, &p))
 		last = p.end;
@@ -238,7 +238,7 @@ static void append_member(const char *present, const char *json, const struct pl
 	buf_str(out, present + to);
 }
 
-static void replace_value(const char *present, const struct place *p, const json_t *value, struct buf *out)
+static void replace_value(const char *present, const struct json_range *p, const json_t *value, struct buf *out)
 {
 	const struct manner m = manner_of(present);
 	mem_auto char *indent = indent_at(present, p->key);
@@ -297,8 +297,8 @@ static int change_text(const struct dialect *d, const char *present, const char 
 	const json_t *servers = json_object_get(root, d->member), *had = json_object_get(servers, OWN_NAME);
 	json_auto_t *server = entry_json(d, entry, had);
 	const size_t first = strspn(json, BLANKS);
-	const struct place whole = { first, first, value_end(json, first) };
-	struct place in, own;
+	const struct json_range whole = { first, first, value_end(json, first) };
+	struct json_range in, own;
 
 	if (servers && !json_is_object(servers))
 		return err_set(e, ERR_INVALID, "\"%s\" is not an object", d->member);
@@ -344,7 +344,7 @@ static json_t *missing_names(const json_t *array, const struct setup_exclusion *
 }
 
 /* The file with more elements in an array, behind all others. */
-static void append_elements(const char *present, const char *json, const struct place *array, const json_t *more,
+static void append_elements(const char *present, const char *json, const struct json_range *array, const json_t *more,
 			    struct buf *out)
 {
 	mem_auto char *text = json_dumps(more, 0);
@@ -364,8 +364,8 @@ static int exclude_member(const char *present, const char *json, const json_t *r
 	const json_t *object = json_object_get(root, x->object), *array = json_object_get(object, x->array);
 	json_auto_t *missing = missing_names(array, x);
 	const size_t first = strspn(json, BLANKS);
-	const struct place whole = { first, first, value_end(json, first) };
-	struct place in, own;
+	const struct json_range whole = { first, first, value_end(json, first) };
+	struct json_range in, own;
 
 	if (object && !json_is_object(object))
 		return err_set(e, ERR_INVALID, "\"%s\" is not an object", x->object);

@@ -1,7 +1,7 @@
 #ifndef BAILIFF_CLI_TERMINAL_LOG_H
 #define BAILIFF_CLI_TERMINAL_LOG_H
 
-/* What a process's terminal printed, piece by piece, with the time of each, as the log has it. */
+/* The output of a process's terminal as the event log has it: pieces of bytes, each with its time. */
 
 #include "runtime/base/buf.h"
 
@@ -26,7 +26,7 @@ struct terminal_log_fns {
 	void *ctx;
 };
 
-/* Everything recorded so far, until a function returns false. ERR_STATE when the process has no terminal. */
+/* Reads everything recorded so far, or until a callback returns false. ERR_STATE when the process has no terminal. */
 int terminal_log_read(struct cli *c, const char *process_id, const struct terminal_log_fns *fns, struct err *e);
 
 #endif

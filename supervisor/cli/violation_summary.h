@@ -1,8 +1,7 @@
 #ifndef BAILIFF_CLI_VIOLATION_SUMMARY_H
 #define BAILIFF_CLI_VIOLATION_SUMMARY_H
 
-/* What the sandbox refused a process, collected from its sandbox.violation events and told in a few lines at the end.
- */
+/* A process's violations, collected from its sandbox.violation events and printed in a few lines at the end. */
 
 #include "supervisor/client/violation_text.h"
 
@@ -14,18 +13,19 @@
 
 struct violation_summary {
 	bool is_lookup[VIOLATION_SUMMARY_LINES];
-	char *lines[VIOLATION_SUMMARY_LINES]; /* "denied: write /etc/hosts (outside the write roots)", each once */
-	char *later[64];                      /* different ones that are not shown, to count each once */
+	char *lines[VIOLATION_SUMMARY_LINES]; /* "denied: write /etc/hosts (outside the write roots)", without
+						 duplicates */
+	char *later[64];                      /* different ones that are not shown, to count without duplicates */
 	size_t count, nlater;
-	bool many;                    /* more than can be told apart */
-	struct violation_needs needs; /* what options could have allowed */
+	bool many;                    /* more than `later` can hold: the count is a minimum */
+	struct violation_needs needs; /* the options that would have allowed them */
 	struct violation_needs needs_without_lookups;
 };
 
-/* true if the event is one. */
+/* True if the event is a violation. */
 bool violation_summary_add(struct violation_summary *d, struct jval event);
-/* On stderr: the lines, how many more, and which options would allow it. A command that succeeded could do without the
- * names it looked up. */
+/* Prints the lines to stderr, how many more there are, and the options that would allow them. Failed name lookups are
+ * left out if the command succeeded: it did not need them. */
 void violation_summary_print(const struct violation_summary *d, const char *process_id, bool succeeded);
 void violation_summary_done(struct violation_summary *d);
 

@@ -1,7 +1,7 @@
 #ifndef BAILIFF_CLIENT_AUTORUN_TEXT_H
 #define BAILIFF_CLIENT_AUTORUN_TEXT_H
 
-/* What a process says about autorun files ("autorun" of its end, of wait_process and get_process), in plain words. */
+/* The autorun report of a process ("autorun" of its end, of wait_process and get_process) as text. */
 
 #include "runtime/base/jscan.h"
 
@@ -9,7 +9,7 @@
 
 struct buf;
 
-/* Lines, each with its newline; nothing if there is nothing to say. True = files changed. */
+/* Appends lines, each with its newline; none if there is nothing to report. True = files changed. */
 bool autorun_describe(struct jval autorun, struct buf *out);
 
 #endif

@@ -9,10 +9,10 @@ struct err;
 struct home;
 
 /*
- * Starts a daemon for this user (`bailiffd --embedded`, found beside this program, else in PATH) and waits until it
- * says that it is ready. A failure is not the last word: another may have been started at the same moment, so the
- * caller still tries to connect and reports this error only if that fails too. ERR_SANDBOX is: no daemon can run on
- * this kernel.
+ * Starts a daemon for this user (`bailiffd --embedded`, found next to this program, else in PATH) and waits until it
+ * reports that it is ready. A failure is not final: another daemon may have been started at the same moment, so the
+ * caller still tries to connect and reports this error only if that fails, too. ERR_SANDBOX is final: no daemon can run
+ * on this kernel.
  */
 int autostart_start(const struct home *h, struct err *e);
 
@@ -22,7 +22,7 @@ int autostart_start(const struct home *h, struct err *e);
  */
 int autostart_delegate(struct err *e);
 
-/* The same for who cannot wait: begun, and looked at now and then. Nothing but zeroes: none was begun, or it is over.
+/* The same without waiting: begun, then polled. All zeroes: not begun, or finished.
  */
 struct autostart {
 	pid_t pid; /* −1: by the process of autostart_delegate */
@@ -30,9 +30,9 @@ struct autostart {
 	struct buf said;
 };
 int autostart_begin(const struct home *h, struct autostart *ret, struct err *e);
-/* 1: it has yet to say; 0: it is ready; −1: it failed. The last two end it. */
+/* 1: not ready yet; 0: ready; −1: failed. The last two end it. */
 int autostart_poll(struct autostart *x, struct err *e);
-/* Lets go; the daemon starts all the same. */
+/* Stops polling; the daemon starts nevertheless. */
 void autostart_done(struct autostart *x);
 
 #endif

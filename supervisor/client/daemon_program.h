@@ -4,7 +4,7 @@
 struct buf;
 struct err;
 
-/* bailiffd, beside this program or installed, else the bare name for a search in PATH. The caller frees it. */
+/* bailiffd, next to this program or installed, else the bare name for a search in PATH. The caller frees it. */
 char *daemon_program_path(void);
 /* Appends what `bailiffd --version --json` prints: its build, its libraries and what this kernel offers. Starts no
  * daemon. */

@@ -4,8 +4,8 @@
 #include <stddef.h>
 
 /*
- * Another program of ours: the first of `places` (relative to the folder of this program: a build, then an
- * installation) that can be executed, else the bare name of the first, for a search in PATH.
+ * Finds another program of bailiff: the first executable of `places` (relative to the directory of this program: a
+ * build, then an installation), else the bare name of the first, for a search in PATH. The caller frees it.
  */
 char *find_program(const char *const *places, size_t n);
 

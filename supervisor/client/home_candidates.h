@@ -2,8 +2,8 @@
 #define BAILIFF_CLIENT_HOME_CANDIDATES_H
 
 /*
- * Where daemons may be found: $BAILIFF_HOME alone when it is set; otherwise this user's, then the system's. The same
- * rules as supervisor/daemon/daemon_paths.c, which the command line may not include; a unit test compares the two.
+ * The homes in which a daemon may run: only $BAILIFF_HOME if it is set; otherwise this user's, then the system's. The
+ * same rules as supervisor/daemon/daemon_paths.c, which the command line may not include; a unit test compares the two.
  */
 
 #include <limits.h>
@@ -22,7 +22,7 @@ struct home {
 /* In the order in which they are tried; the first is where a daemon would be started. Returns how many. */
 size_t home_candidates(uid_t uid, struct home ret[HOME_CANDIDATES_MAX]);
 bool home_has_store(const struct home *h);
-/* The system's daemon, where systemd starts it at boot: one started by hand in its place would keep the service from
+/* The system's daemon, where systemd starts it at boot: one started by hand instead would prevent the service from
  * starting. */
 bool home_is_service(const struct home *h);
 

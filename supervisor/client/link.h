@@ -3,10 +3,10 @@
 
 /*
  * A struct remote in a libevent loop: one event on its descriptor, one timer for its attempts to connect again, both
- * armed anew after each turn and each request. The link owns the remote.
+ * rearmed after each poll and each request. The link owns the remote.
  *
- * Callbacks come from the loop only, never out of link_send. A link must not be freed in one of them; who wants to go
- * makes a timer of no time.
+ * Callbacks come from the loop only, never from link_send. A link must not be freed in one of them; use a timer of 0 ms
+ * instead.
  */
 
 #include "supervisor/client/remote.h"
@@ -19,7 +19,7 @@ struct link;
 struct link_ops {
 	void (*connected)(void *ctx);                 /* again, after it was lost; or NULL */
 	void (*event)(void *ctx, struct jval event);  /* or NULL */
-	void (*lost)(void *ctx, const struct err *e); /* the daemon stays away: nothing more comes */
+	void (*lost)(void *ctx, const struct err *e); /* the daemon cannot be reached: no more callbacks */
 };
 
 struct link *link_new(struct event_base *base, struct remote *r, const struct link_ops *ops, void *ctx);
@@ -28,7 +28,7 @@ void link_send(struct link *l, const char *method, const struct buf *params, rem
 void link_send_once(struct link *l, const char *method, const struct buf *params, remote_reply_fn fn,
 		    void *ctx);             /* as remote_send_once */
 struct remote *link_remote(struct link *l); /* for remote_key, remote_start_none */
-/* Nothing is read meanwhile: the daemon is held back by the socket. */
+/* Stops reading; the full socket then slows the daemon down. */
 void link_pause(struct link *l, bool paused);
 
 #endif

@@ -4,7 +4,7 @@
 struct buf;
 struct err;
 
-/* Runs one of our own programs outside of any sandbox and appends the JSON object that it prints; anything else is an
+/* Runs one of bailiff's programs outside any sandbox and appends the JSON object that it prints; any other output is an
  * error. */
 int program_output(char *const argv[], struct buf *ret, struct err *e);
 

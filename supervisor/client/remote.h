@@ -7,8 +7,8 @@
  * Requests may be pipelined; each is answered through its callback, in any order. When the connection breaks because
  * the daemon restarts, it connects again (backing off up to a second between attempts), calls `connected` and sends
  * every unanswered request once more. That is safe: reading twice is harmless, and every mutating request carries an
- * idempotency key (remote_key), so that nothing is started, written or signalled twice. Subscriptions die with their
- * connection; `connected` is the place to make them, from the last sequence number seen.
+ * idempotency key (remote_key), so that nothing is started, written or signalled twice. Subscriptions end with their
+ * connection; `connected` subscribes again, from the last sequence number seen.
  *
  * A caller with other descriptors to watch uses remote_prepare_poll and remote_process_poll around its own poll; others
  * use remote_call.
@@ -26,21 +26,22 @@ struct jw;
 struct pollfd;
 struct remote;
 
-/* One of result and error is there (type JT_NONE otherwise); both point into a buffer that the next turn reuses. */
+/* Exactly one of result and error is set (the other has type JT_NONE); both point into a buffer that the next poll
+ * reuses. */
 typedef void (*remote_reply_fn)(void *ctx, struct jval result, struct jval error);
 
 struct remote_options {
 	bool start;          /* start an embedded daemon when none answers */
 	bool start_if_store; /* … but only where there is a store already */
 	/*
-	 * For who has others to serve meanwhile: nothing waits, neither for a daemon with no room for one more
-	 * connection nor for one that has to be started first; turns go on with that, and the last one says that there
-	 * is none.
+	 * For callers that serve others meanwhile: nothing blocks, neither for a daemon without space for another
+	 * connection nor for one that has to be started first; polls continue the attempt, and the last one reports
+	 * failure.
 	 */
 	bool later;
 };
 
-/* ERR_UNAVAILABLE when no daemon answers; with `later` only if none can come. */
+/* ERR_UNAVAILABLE when no daemon answers; with `later` only if none can be started. */
 int remote_open(const struct remote_options *o, struct remote **ret, struct err *e);
 void remote_free(struct remote *r);
 const char *remote_socket_path(const struct remote *r);
@@ -48,14 +49,13 @@ const char *remote_kind(const struct remote *r); /* home.h's kind */
 
 /*
  * The first request of this connection and of every one after it, before any that is sent again: where a connection
- * gives up a role, nothing may run before it has. Its answers on later connections are not looked at.
+ * gives up a role, nothing may run earlier. Its replies on later connections are ignored.
  */
 int remote_handshake(struct remote *r, const char *method, const struct buf *params, struct err *e);
 void remote_handshake_async(struct remote *r, const char *method, const struct buf *params, remote_reply_fn fn,
 			    void *ctx);
 
-/* From now on no daemon is started: who is only leaving needs none, and whoever comes next may want to start one of its
- * own. */
+/* From now on no daemon is started: a client that is about to exit needs none. */
 void remote_start_none(struct remote *r);
 
 /* `connected` is called after each reconnect (not the first connect); `event` for each notified event. */
@@ -72,7 +72,7 @@ void remote_key(struct remote *r, struct jw *w);
 
 /* Fills *p (fd −1 while disconnected) and returns the longest time to poll for, −1 = as long as it takes. */
 int remote_prepare_poll(struct remote *r, bool want_input, struct pollfd *p);
-/* After poll: reads, writes, dispatches, reconnects. −1 when the daemon stays away. */
+/* After poll: reads, writes, dispatches, reconnects. −1 when the daemon cannot be reached. */
 int remote_process_poll(struct remote *r, short revents, struct err *e);
 
 /* The text of an answer; result or error point into it. */
@@ -85,7 +85,7 @@ struct remote_answer {
 #define REMOTE_ANSWER_INIT ((struct remote_answer){ 0 })
 void remote_answer_done(struct remote_answer *a);
 #define remote_answer_auto __attribute__((cleanup(remote_answer_done)))
-/* An remote_reply_fn that fills a struct remote_answer. */
+/* A remote_reply_fn that fills a struct remote_answer. */
 void remote_answer_fill(void *answer, struct jval result, struct jval error);
 
 /* Sends and waits; an answer with an error is −1 with *e filled, and stays readable in *ret. */

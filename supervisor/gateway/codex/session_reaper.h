@@ -2,19 +2,19 @@
 #define BAILIFF_GATEWAY_SESSION_REAPER_H
 
 /*
- * A second process of this program that outlives it. A client's processes must survive the death of the program that it
- * speaks to, because it may start another one and go on (resumeSessionId); but if it does not, nobody would ever end
- * them. The heir waits for that death: it holds the other end of a pipe. Then it gives the client some time, looks
- * whether its session has a connected channel again, and if not ends what runs in it.
+ * A second process that outlives the gateway. A client's processes must survive the gateway's death, because the client
+ * may start another gateway and continue (resumeSessionId); if it does not, something has to end them. The reaper
+ * notices the death through a pipe, waits for a while, checks whether the session has a connected channel again, and if
+ * not ends the session's processes.
  */
 
 #include <stdint.h>
 
-/* Forks; returns where it is told things, −1 if there is none. */
+/* Forks; returns the descriptor to send to, −1 on failure. */
 int session_reaper_start(uint64_t linger_ms);
 /* The session whose processes it may have to end. */
 void session_reaper_set_session(int fd, const char *session_id);
-/* Everything was ended in order, and the daemon has said so. */
+/* Everything has ended, and the daemon has confirmed it: the reaper exits. */
 void session_reaper_cancel(int fd);
 
 #endif

@@ -2,17 +2,14 @@
 #define BAILIFF_GATEWAY_GATEWAY_SESSION_H
 
 /*
- * What one client of a gateway has at the daemon: a connection that gave up everything but the role agent, a channel
- * that names the client's protocol, a bailiff session in which everything happens that the client asks for, and that
- * session's events.
+ * A gateway client's side of the daemon: a connection limited to the role agent, a channel that names the client's
+ * protocol, a bailiff session in which everything runs for the client, and that session's events.
  *
- * Opening one never waits, since the gateway has others to serve: it becomes ready a moment later, when the channel is
- * there
- * (`ready`); requests may be sent only then. A daemon that does not let it become ready within half a minute counts as
- * away. A restart of the daemon is survived: unanswered requests are sent again (those that change something carry a
- * key, so that nothing is done twice), the channel is resumed, and events go on where they stopped. Only when the
- * daemon stays away for half a minute the session is lost: every request is answered with an error, `ready` is called
- * with the reason, and the next gateway_session_reconnect tries from the start.
+ * Opening never blocks, since the gateway serves other clients: `ready` is called when the channel is connected, and
+ * requests may be sent only then. It fails if that takes more than half a minute. A session survives a restart of the
+ * daemon: pending requests are sent again (mutating ones carry an idempotency key, so that nothing is done twice), the
+ * channel is resumed, and events continue where they stopped. If the daemon is away for half a minute, the session is
+ * lost: every request gets an error, `ready` is called with the reason, and gateway_session_reconnect starts again.
  *
  * Answers to questions of permission do not go over this connection, which could not give them: gateway_session_answer
  * opens one more, with the role of the user who runs the gateway and in the channel's name, so that the record says
@@ -49,7 +46,7 @@ struct gateway_session_options {
 	const char *folder;     /* … with a title that names the client and this folder; or NULL */
 };
 
-/* −1: there is no daemon to be had. */
+/* −1: no daemon is available. */
 int gateway_session_open(const struct gateway_session_options *o, const struct gateway_session_ops *ops, void *ctx,
 			 struct gateway_session **ret, struct err *e);
 /*
@@ -86,7 +83,7 @@ void gateway_session_start(struct gateway_session *s, json_t *params, const char
 /* create_task in this session; if it was forgotten when the answer comes, the task is cancelled. */
 void gateway_session_create_task(struct gateway_session *s, json_t *params, const char *traceparent,
 				 gateway_session_reply_fn fn, void *ctx);
-/* No callback with this ctx will come any more. */
+/* No callback with this ctx will follow. */
 void gateway_session_cancel_callbacks(struct gateway_session *s, const void *ctx);
 /* The same, but what it starts or creates stays. */
 void gateway_session_detach_callbacks(struct gateway_session *s, const void *ctx);

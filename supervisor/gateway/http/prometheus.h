@@ -1,7 +1,7 @@
 #ifndef BAILIFF_GATEWAY_PROMETHEUS_H
 #define BAILIFF_GATEWAY_PROMETHEUS_H
 
-/* Numbers as Prometheus' text format 0.0.4: a family is announced once, then come its samples. */
+/* Metrics in Prometheus' text format 0.0.4: a family is announced once, then its samples follow. */
 
 #include "runtime/base/jscan.h"
 
@@ -17,8 +17,8 @@ void prometheus_family(struct buf *out, const char *name, enum prometheus_kind k
 /* label and text: one label, or NULL. value / divisor is written. */
 void prometheus_sample(struct buf *out, const char *name, const char *label, const char *text, uint64_t value,
 		       unsigned divisor);
-/* The answer of get_metrics: the rows of metrics.def, counters by label, histograms, and what each method was asked. A
- * member that is missing is left out. */
+/* The reply of get_metrics: the rows of metrics.def, counters by label, histograms, and the calls of each method. A
+ * missing member is skipped. */
 void prometheus_metrics(struct buf *out, struct jval metrics);
 
 #endif

@@ -2,8 +2,8 @@
 #define BAILIFF_MCP_CALL_H
 
 /*
- * A request of a client, under way. Handlers get one, do what is asked for by requests to the daemon, and end it with
- *exactly one of mcp_call_finish, mcp_call_fail and mcp_call_tool_error, after which it is gone.
+ * A request of a client in progress. A handler gets one, sends requests to the daemon, and ends it with exactly one of
+ * mcp_call_finish, mcp_call_fail and mcp_call_tool_error, which free it.
  *
  * A handler never waits: mcp_call_query sends a request to the daemon and goes on in a callback. The call belongs to
  *the session; if the client cancels it or vanishes, the handler's `cancelled` is called if it set one, processes that
@@ -22,15 +22,15 @@
  *		mcp_call_query(c, "list_processes", json_pack("{ss}", "sessionId", gateway_session_id(c->up)), on_list);
  *	}
  *
- * Questions to the client's user look the same in both eras. The handler names them and says what it wants to remember:
+ * Questions to the client's user look the same in both eras. The handler names them and passes the state to keep:
  *
  *	mcp_call_question(c, "approve", "elicitation/create", params);
  *	mcp_call_ask(c, json_pack("{ss}", "processId", id), on_answers);
  *
- * A legacy client is sent the requests, and on_answers comes in the same call. A modern client gets a result that asks
- *for input, with what is to be remembered in a sealed request state, and calls again; the handler then runs anew with
- *`kept` holding it (NULL in a first round), finds its way back to the same mcp_call_question and mcp_call_ask, and
- *on_answers comes at once. So a handler looks at `kept` before it starts anything.
+ * A legacy client is sent the requests, and on_answers runs in the same call. A modern client gets a result that asks
+ * for input, with the kept state in a signed request state, and calls again; the handler then runs again with that
+ *state in `kept` (NULL in the first round), reaches the same mcp_call_question and mcp_call_ask, and on_answers runs
+ * immediately. So a handler checks `kept` before it starts anything.
  */
 
 #include "supervisor/gateway/common/gateway_session.h"
@@ -58,12 +58,12 @@ struct mcp_call {
 	struct mcp_session *mcp;
 	struct gateway_session *up; /* the daemon; ready */
 	json_t *params;             /* the request's; an object */
-	json_t *arguments; /* of tools/call and prompts/get; an object that the tool's input schema holds for */
-	const char *name;  /* of the tool or prompt */
-	const char *uri;   /* of the resource */
-	json_t *vars;      /* the variables of a resource template, unescaped */
-	json_t *kept;      /* what an earlier round wanted to remember; NULL in the first */
-	void *data;        /* the handler's */
+	json_t *arguments;          /* of tools/call and prompts/get; an object, valid by the tool's input schema */
+	const char *name;           /* of the tool or prompt */
+	const char *uri;            /* of the resource */
+	json_t *vars;               /* the variables of a resource template, unescaped */
+	json_t *kept;               /* the state kept by an earlier round; NULL in the first */
+	void *data;                 /* the handler's */
 	void (*data_free)(void *data);
 	mcp_call_fn cancelled; /* the handler's, or NULL; it must not finish the call */
 	struct mcp_call_private *priv;
@@ -73,15 +73,15 @@ struct mcp_call {
 
 /* The result of the method, taken over. Members of the protocol (resultType, ttlMs …) are added. */
 void mcp_call_finish(struct mcp_call *c, json_t *result);
-/* A JSON-RPC error: the request itself is wrong. data may be NULL and is taken over. */
+/* A JSON-RPC error: the request itself is invalid. data may be NULL and is taken over. */
 void mcp_call_fail(struct mcp_call *c, int code, json_t *data, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 /* tools/call: a result with isError, which the model reads. */
 void mcp_call_tool_error(struct mcp_call *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* The same of an error of the daemon: its message and advice. `what` was being done. */
+/* The same for an error of the daemon: its message and advice. `what` is the operation that failed. */
 void mcp_call_daemon_error(struct mcp_call *c, const char *what, const json_t *error);
 
-/* {content: [{type: text, text}]}, to be finished with; what is not UTF-8 is replaced. */
+/* {content: [{type: text, text}]}, to be finished with; invalid UTF-8 is replaced. */
 json_t *mcp_call_text(const char *text, size_t n);
 /* Adds structuredContent, which only gateways with --structured send. Both are taken over. Returns result. */
 json_t *mcp_call_structured(json_t *result, json_t *structured);
@@ -92,14 +92,14 @@ json_t *mcp_call_structured(json_t *result, json_t *structured);
 void mcp_call_query(struct mcp_call *c, const char *method, json_t *params, mcp_call_reply_fn fn);
 /* One that changes something: idempotent, with the client's trace context. */
 void mcp_call_mutate(struct mcp_call *c, const char *method, json_t *params, mcp_call_reply_fn fn);
-/* The same, and nobody waits for it: neither the call, nor a client that leaves. */
+/* The same without a reply: neither the call nor a closing session waits for it. */
 void mcp_call_mutate_async(struct mcp_call *c, const char *method, json_t *params);
 /*
  * start_process in the client's session. Of the foreground: with onDisconnect "terminate", and the call's cancellation
  * ends it. Otherwise "keep", and it outlives the call and the client.
  */
 void mcp_call_start(struct mcp_call *c, json_t *params, bool foreground, mcp_call_reply_fn fn);
-/* As the user, who has said so through the client: apply_changes, discard_changes. Only after mcp_call_answer was a
+/* With the user's authority, given through the client: apply_changes, discard_changes. Only after mcp_call_answer was a
  * yes. */
 void mcp_call_decide(struct mcp_call *c, const char *method, json_t *params, mcp_call_reply_fn fn);
 /* A process that cancellation ends, and one that it no longer does. */
@@ -119,10 +119,10 @@ void mcp_call_progress(struct mcp_call *c, double progress, double total, const 
  * is taken over. */
 void mcp_call_log(struct mcp_call *c, const char *level, const char *logger, json_t *data);
 
-/* Where the client works, as it said (mcp_roots.h), or NULL. */
+/* The client's working tree as it reported it (mcp_roots.h), or NULL. */
 const char *mcp_call_root(const struct mcp_call *c);
 
-/* It goes on without its request: there is no hurry to answer. */
+/* It continues without its request: there is no deadline for the reply. */
 bool mcp_call_is_task(const struct mcp_call *c);
 
 /* ---- questions ---- */
@@ -134,14 +134,12 @@ void mcp_call_lacks(struct mcp_call *c, const char *capability);
 /* One question of the next mcp_call_ask. method: elicitation/create, sampling/createMessage, roots/list. params is
  * taken over. */
 void mcp_call_question(struct mcp_call *c, const char *key, const char *method, json_t *params);
-/* Asks what was named. keep is taken over, may be NULL. Asking without the capability is the handler's mistake: see
+/* Asks what was named. keep is taken over, may be NULL. Asking without the capability is a bug of the handler: see
  * mcp_call_can. */
 void mcp_call_ask(struct mcp_call *c, json_t *keep, mcp_call_fn answered);
-/* Whether it was dismissed (declined, cancelled) sooner than a person can have read it, by a client that nobody sits
- * at. */
+/* Whether it was dismissed (declined, cancelled) faster than a person can read it, so by a client without a user. */
 bool mcp_call_dismissed_unread(const struct mcp_call *c, const char *key);
-/* A yes counts only for what was asked: one that came along with a first call was given to nothing. Before the question
- * is asked. */
+/* Drops answers that came with a first call: a yes counts only for a question that was asked. Call it before asking. */
 void mcp_call_clear_answers(struct mcp_call *c);
 /* The client's result for a question, or NULL: it failed, timed out, or is not what was asked for. Until the call ends.
  */

@@ -1,7 +1,7 @@
 #ifndef BAILIFF_MCP_PAGE_H
 #define BAILIFF_MCP_PAGE_H
 
-/* Pages of the lists that are tables. A cursor is opaque to clients; one that was not given out is an error. */
+/* Pages of the lists that are tables. A cursor is opaque to clients; an unknown one is an error. */
 
 #include "supervisor/gateway/mcp/mcp_call.h"
 

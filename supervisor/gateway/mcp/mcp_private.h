@@ -1,7 +1,7 @@
 #ifndef BAILIFF_MCP_PRIVATE_H
 #define BAILIFF_MCP_PRIVATE_H
 
-/* What the files of the protocol share; handlers of tools, resources and prompts do not include this. */
+/* Shared by the files of the protocol; handlers of tools, resources and prompts do not include it. */
 
 #include "supervisor/gateway/mcp/mcp_call.h"
 #include "supervisor/gateway/mcp/mcp_session.h"
@@ -143,14 +143,14 @@ void mcp_call_unpark(struct mcp_session *m);   /* runs those that can be */
  * }
  */
 struct mcp_call_private *mcp_call_after(const struct mcp_session *m, uint64_t serial);
-void mcp_call_uncount(struct mcp_call_private *p); /* it may take for ever, and holds nobody back */
+void mcp_call_uncount(struct mcp_call_private *p); /* it may last indefinitely and does not count as in progress */
 void mcp_call_slow(struct mcp_call_private *p, unsigned ms, mcp_call_fn fn); /* a timer of the protocol's own */
 /* Deletes the structured content of a result that is about to be sent, unless the gateway was started with
  * --structured. */
 void mcp_call_plain(const struct mcp_session *m, json_t *result);
 void mcp_call_add_meta(struct mcp_call_private *p, json_t *result); /* what every result of this era has */
 void mcp_call_free(struct mcp_call_private *p);
-/* The same, but what it runs, or has asked for, goes on. */
+/* The same, but its processes and requests continue. */
 void mcp_call_detach(struct mcp_call_private *p);
 /* What it was ended with while it was becoming a task is its answer now, or the task's. */
 void mcp_call_end(struct mcp_call_private *p, json_t *message);

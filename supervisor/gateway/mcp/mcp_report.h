@@ -2,8 +2,8 @@
 #define BAILIFF_MCP_REPORT_H
 
 /*
- * A process, told to a model: how it stands or ended, what its sandbox refused and what would allow that, what it
- * printed, and how to go on. The same as text and as structured content (MCP_REPORT_SCHEMA), with links to the whole
+ * A report about a process for a model: its status or end, its violations and what would allow them, its output, and
+ * how to continue. The same as text and as structured content (MCP_REPORT_SCHEMA), with links to the whole
  * outputs.
  */
 
@@ -20,8 +20,8 @@ struct mcp_report {
 	struct mcp_excerpt *streams; /* read, or none */
 	size_t nstreams;
 	const char *note;   /* a line that comes first, or NULL */
-	int64_t changes;    /* of a copy-on-write run that are held back; −1 = not known */
-	bool ended_is_fine; /* that it was terminated is what was asked for */
+	int64_t changes;    /* of a copy-on-write run, not applied yet; −1 = unknown */
+	bool ended_is_fine; /* termination was requested, so it is not an error */
 };
 
 /* tools/call's result. */

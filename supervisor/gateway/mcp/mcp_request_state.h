@@ -2,13 +2,12 @@
 #define BAILIFF_GATEWAY_MCP_REQUEST_STATE_H
 
 /*
- * Request states: what a modern client keeps for us between the rounds of a call. The client may show it to anybody and
- * send anything back, so it is bound by an HMAC to what it is for: the method, what was asked for (name and arguments,
- * or URI), who asked, and a time after which it is void. It is not secret: nothing is put into it that the client must
- * not read.
+ * Request states: data that a modern client stores for us between the rounds of a call. The client may publish it and
+ * send anything back, so an HMAC binds it to the method, the subject (name and arguments, or URI), the principal and an
+ * expiry time. It is not secret: it must contain nothing that the client may not read.
  *
- * The key is made anew for each gateway process. A state that outlives its gateway is refused like a forged one, and
- * the client asks again from the start; what waits for permission meanwhile can still be answered by an operator.
+ * The key is generated for each gateway process. A state that outlives its gateway is rejected like a forged one, and
+ * the client starts again; an operator can still answer what waits for approval meanwhile.
  */
 
 #include <jansson.h>
@@ -27,7 +26,7 @@ struct mcp_request_state {
 #define MCP_REQUEST_STATE_MAX (64u << 10)
 
 char *mcp_request_state_sign(const struct mcp_request_state *s, const json_t *kept);
-/* What was kept; NULL with *e when it is forged, of something else, or too old. */
+/* The stored data; NULL with *e if it is forged, for another request, or expired. */
 json_t *mcp_request_state_verify(const struct mcp_request_state *s, const char *text, struct err *e);
 
 #endif

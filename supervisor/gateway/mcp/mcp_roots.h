@@ -12,9 +12,9 @@
 
 #include "supervisor/gateway/mcp/mcp_call.h"
 
-/* Asks, if that makes sense, and goes on. */
+/* Asks if useful, then calls `then`. */
 void mcp_roots_then(struct mcp_call *c, mcp_call_fn then);
-/* The client has said that they are others now. */
+/* The client has reported that they changed. */
 void mcp_roots_forget(struct mcp_session *m);
 
 #endif

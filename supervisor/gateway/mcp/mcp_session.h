@@ -4,11 +4,11 @@
 /*
  * One client that speaks the Model Context Protocol, whatever the transport.
  *
- * The transport gives it messages (mcp_session_feed) and is given messages to send (struct mcp_out). Every message in
- * belongs to a place, `where`, which is the transport's own: NULL on stdio, the POST's stream over HTTP. What is sent
- * in answer to a request, or on its behalf while it is under way (progress, log lines, questions to the client), comes
- * with the request's place; what belongs to no request comes with NULL. `last` marks the message after which the place
- * is not used again; it is NULL where a request ends without an answer (it was cancelled).
+ * The transport passes messages in (mcp_session_feed) and gets messages to send (struct mcp_out). Every incoming
+ * message belongs to a stream of the transport, `where`: NULL on stdio, the POST's stream over HTTP. Replies to a
+ * request, and what is sent on its behalf while it is in progress (progress, log lines, questions to the client), carry
+ * the request's stream; anything else carries NULL. `last` marks the last message of a stream; the message is NULL
+ * where a request ends without a reply (it was cancelled).
  *
  * Both eras are spoken. A request whose params._meta names a protocol version is of the modern era (2026-07-28 on): it
  * brings everything that is needed to serve it, and questions to the client travel in results. Everything else is
@@ -34,15 +34,15 @@ struct mcp_tables;
 /* What the command line said; the same for all clients of a gateway. Set up once with mcp_config_init. */
 struct mcp_config {
 	const char *profile, *cwd, *session_id; /* or NULL */
-	bool away; /* clients are elsewhere than this process was started: their roots say where they work */
+	bool away; /* clients do not work in this process's directory: their roots name their working trees */
 	const struct mcp_tables *tables[2]; /* what is offered; the second may be NULL */
 	bool structured; /* output schemas and structured content: several clients hand a model that instead of the text
 			  */
 	unsigned heartbeat_ms; /* of calls that say nothing; 0 = default */
 	unsigned ask_ms;       /* how long the client has to answer a question; 0 = default */
-	unsigned human_ms;     /* a question that is dismissed sooner was read by nobody */
+	unsigned human_ms;     /* a question that is dismissed sooner was not read by a person */
 	unsigned quick_ms;     /* how long a call may take before it becomes a task; 0 = default */
-	unsigned max_calls;    /* under way for one client, then it is held back; 0 = default */
+	unsigned max_calls;    /* calls in progress for one client, then its input is paused; 0 = default */
 	uint8_t key[32];       /* of request states; new for each gateway process */
 };
 void mcp_config_init(struct mcp_config *c);
@@ -51,14 +51,14 @@ void mcp_config_init(struct mcp_config *c);
 struct mcp_out {
 	/* `message` is the callee's; NULL with last: no answer comes. */
 	void (*send)(void *ctx, void *where, json_t *message, bool last);
-	/* Calls have ended: who held the client back may go on reading. */
+	/* Calls have ended: a transport that paused the client may read again. */
 	void (*wake)(void *ctx);
 	/*
 	 * Or NULL: the client does not read what it is sent. Progress and log lines are not for it then, and of changes
 	 * it hears once mcp_session_drained was called.
 	 */
 	bool (*lags)(void *ctx);
-	/* Or NULL: so much waits for it that nothing more is begun for it before that. */
+	/* Or NULL: so much is buffered that no further call is started. */
 	bool (*full)(void *ctx);
 };
 
@@ -74,7 +74,7 @@ struct mcp_session_options {
 
 enum mcp_hint { MCP_HINT_NONE, MCP_HINT_LEGACY, MCP_HINT_MODERN };
 
-/* Never fails; whether a daemon is there shows when one is needed. */
+/* Never fails; the daemon is connected when the first call needs it. */
 struct mcp_session *mcp_session_new(const struct mcp_session_options *o);
 /*
  * The client has gone: everything of it that runs in the foreground is terminated, nothing is sent any more. May be
@@ -82,7 +82,8 @@ struct mcp_session *mcp_session_new(const struct mcp_session_options *o);
  */
 void mcp_session_free(struct mcp_session *m);
 
-/* The gateway will go: ends what listens with a result, as the protocol wants. mcp_session_free comes later. */
+/* The gateway is about to exit: ends listening calls with a result, as the protocol requires. mcp_session_free follows.
+ */
 void mcp_session_shutdown(struct mcp_session *m);
 
 /*
@@ -96,19 +97,18 @@ void mcp_session_feed(struct mcp_session *m, json_t *message, void *where, enum 
 void mcp_session_note_size(struct mcp_session *m, size_t bytes);
 /* A line that is not JSON, or too long. The id may be NULL. */
 void mcp_session_bad(struct mcp_session *m, void *where, json_t *id, int code, const char *message);
-/* out.lags has ended: the client is told once of each resource and task that changed meanwhile. */
+/* out.lags has ended: notifies the client once of each resource and task that changed meanwhile. */
 void mcp_session_drained(struct mcp_session *m);
-/* The place is gone. cancel (modern HTTP): its request is cancelled. Otherwise it goes on and is sent without a place.
- */
+/* The stream was closed. cancel (modern HTTP): its request is cancelled. Otherwise it continues, without a stream. */
 void mcp_session_stream_closed(struct mcp_session *m, void *where, bool cancel);
 
-bool mcp_session_busy(const struct mcp_session *m);      /* as many calls as there may be are under way */
+bool mcp_session_busy(const struct mcp_session *m);      /* the limit of calls in progress is reached */
 bool mcp_session_is_legacy(const struct mcp_session *m); /* initialize was accepted */
 const struct mcp_config *mcp_session_config(const struct mcp_session *m);
-struct mcp_client_state *mcp_session_client_state(struct mcp_session *m); /* what tools remember of this client */
+struct mcp_client_state *mcp_session_client_state(struct mcp_session *m); /* the tools' state of this client */
 const char *mcp_session_version(const struct mcp_session *m);             /* the legacy version agreed on, or NULL */
 
-/* For those who watch events: tells subscribers that what is behind this URI has changed. */
+/* Notifies subscribers that the resource has changed. */
 void mcp_session_resource_updated(struct mcp_session *m, const char *uri);
 /* Tells clients that the lists of tools, prompts or resources have changed. `what`: "tools", "prompts",
  * "resources". */

@@ -2,16 +2,15 @@
 #define BAILIFF_MCP_TASK_H
 
 /*
- * Calls that go on without their request.
+ * Calls that continue without their request.
  *
  * A tool call becomes a task when a legacy client says so (params.task) or, for a modern client that has the tasks
- * extension, when the tool's row says so: at once, or after a second, so that what is quick is answered as usual. The
- * request is then answered with the task, the call goes on, and what it ends with is kept for whoever asks.
+ * extension, when the tool's row says so: immediately, or after a second, so that quick calls are answered directly.
+ * The request is then answered with the task, the call continues, and its result is stored for later requests.
  *
- * Each is a task of the daemon, with the same id: made durable before the client hears of it, completed with the
- * result, found in the record like any other. So a task outlives its client and its gateway: its process is not ended
- * with them, and another gateway of the same user tells how it stands (mcp_task_load.c); as this one does where it
- * holds too many results.
+ * Each is a task of the daemon with the same id: durable before the client gets it, completed with the result, listed
+ * like any other. So a task outlives its client and its gateway: its process is not ended with them, and another
+ * gateway of the same user can report it (mcp_task_load.c); so does this one when it holds too many results.
  */
 
 #include <jansson.h>
@@ -30,7 +29,7 @@ struct mcp_tool;
 
 enum mcp_task_status { MCP_TASK_WORKING, MCP_TASK_INPUT, MCP_TASK_COMPLETED, MCP_TASK_FAILED, MCP_TASK_CANCELLED };
 
-/* What there is to tell of a task, in memory or recalled. */
+/* A task as it is reported, from memory or loaded from the daemon. */
 struct mcp_task_view {
 	const char *id;
 	enum mcp_task_status status;
@@ -42,9 +41,9 @@ struct mcp_task_view {
 /* As this era writes it; the modern one with the result, error or questions. */
 json_t *mcp_task_json(const struct mcp_session *m, const struct mcp_task_view *v, bool modern);
 
-/* Runs the tool of a call, as a task if it is to be one; or refuses. */
+/* Runs the tool of a call, as a task where requested; or rejects the call. */
 void mcp_task_run(struct mcp_call *c, const struct mcp_tool *t);
-/* For tools that decide themselves (MCP_TASK_OWN): makes it a task now, then goes on. */
+/* For tools that decide themselves (MCP_TASK_OWN): makes it a task now, then calls `then`. */
 void mcp_task_convert(struct mcp_call *c, void (*then)(struct mcp_call *c));
 /* Whether the call is a task or may become one: its processes must not end with the connection. */
 bool mcp_task_possible(const struct mcp_call_private *p);
@@ -57,10 +56,10 @@ void mcp_task_owns(struct mcp_task *t, const char *process_id);
 const char *mcp_task_id(const struct mcp_task *t);
 bool mcp_task_is_known(struct mcp_session *m, const char *id);
 
-/* The client has gone: calls are let go without ending what they started. */
+/* The client disconnected: calls are detached without ending their processes. */
 void mcp_tasks_detach(struct mcp_session *m);
 void mcp_tasks_free(struct mcp_session *m);
-/* The client reads again: it is told how those stand that have changed meanwhile. */
+/* The client reads again: sends the status of tasks that changed meanwhile. */
 void mcp_tasks_notify(struct mcp_session *m);
 
 /* mcp_task_load.c: ends the call with how a task stands that is not in memory; with its result where `result`. */

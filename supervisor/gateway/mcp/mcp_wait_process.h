@@ -3,8 +3,8 @@
 
 /*
  * A call that waits for a process and ends with a report on it (mcp_report.h): until the process has ended or the time
- * is over, with progress on the way (how long, how much, the last line it printed), and then what it printed since this
- * client last looked.
+ * is over, with progress messages (duration, bytes, the last line of output), and then the output that this client has
+ * not seen yet.
  */
 
 #include "supervisor/gateway/mcp/mcp_call.h"
@@ -18,9 +18,9 @@ struct mcp_wait_process_options {
 	uint64_t wait_ms;
 	size_t budget;
 	const char *note;   /* comes first in the report, or NULL */
-	bool patient;       /* as a task: until it has ended, however long that takes */
-	bool ended_is_fine; /* that it was terminated is what was asked for */
-	bool from_start;    /* all of the output, whatever was shown already */
+	bool patient;       /* as a task: wait until it has ended, without a limit */
+	bool ended_is_fine; /* termination was requested, so it is not an error */
+	bool from_start;    /* all of the output, also what was shown already */
 	/* Gets the report (which it takes over; NULL: there is no such process) instead of the client, and ends the
 	 * call. */
 	void (*then)(struct mcp_call *c, json_t *report, void *with);
