@@ -1,7 +1,7 @@
 /*
- * How fast facts become durable: events of about 600 bytes, each acknowledged after its commit, one at a time, by ten,
- * by a hundred, and 10,000 a second for a while with the latency of each. Beside it, in the same run and the same
- * folder, a peer that only appends the same bytes to a file and calls fdatasync: the least that durability costs here.
+ * How fast events become durable: events of about 600 bytes, each acknowledged after its commit, one, ten and a hundred
+ * at a time, and 10,000 per second for a while with the latency of each. For comparison, in the same run and directory,
+ * a peer that only appends the same bytes to a file and calls fdatasync: the minimal cost of durability on this disk.
  *
  * bench_store [SECONDS [DIR]]
  */

@@ -1,15 +1,15 @@
 #ifndef BAILIFF_TESTS_APPENDER_H
 #define BAILIFF_TESTS_APPENDER_H
 
-/* A child that appends to a store, with an output that it cites, and says through a pipe what was acknowledged, until
- * it is killed. */
+/* A child that appends to a store, with an output that it cites, and reports acknowledgements through a pipe until it
+ * is killed. */
 
 #include "runtime/store/spool.h"
 #include "tests/unit/runtime/store/rig.h"
 
 #include <errno.h>
 
-/* What the child says through the pipe after a batch was decided (or, as the control, when it was submitted). */
+/* What the child reports after a batch was committed (the control: when it was submitted). */
 struct ack {
 	uint64_t last;
 	uint64_t spooled; /* bytes of out_1 that events cite */
@@ -25,13 +25,13 @@ struct appender {
 	unsigned in_flight, head;
 };
 
-static inline void appender_say(struct appender *c, const struct ack *a)
+static inline void appender_report(struct appender *c, const struct ack *a)
 {
 	if (write(c->pipe, a, sizeof(*a)) != sizeof(*a))
 		_exit(0);
 }
 
-static inline void appender_decided(void *ctx, const struct store_result *res)
+static inline void appender_done(void *ctx, const struct store_result *res)
 {
 	struct appender *c = ctx;
 	struct ack a = c->pending[c->head % 64];
@@ -43,7 +43,7 @@ static inline void appender_decided(void *ctx, const struct store_result *res)
 	c->head++;
 	c->in_flight--;
 	if (!c->early)
-		appender_say(c, &a);
+		appender_report(c, &a);
 }
 
 static inline void appender_submit(struct appender *c, unsigned i)
@@ -71,8 +71,8 @@ static inline void appender_submit(struct appender *c, unsigned i)
 	c->pending[(c->head + c->in_flight) % 64] = a;
 	c->in_flight++;
 	if (c->early)
-		appender_say(c, &a);
-	store_submit(c->r->s, b, 0, appender_decided, c);
+		appender_report(c, &a);
+	store_submit(c->r->s, b, 0, appender_done, c);
 }
 
 /*

@@ -1,8 +1,8 @@
 /*
  * The simulator: the whole engine, with its store, against a simulated host. Random requests, random doings of
  * processes, time that jumps, clients that go, and crashes at any point, all from one seed; after each step the log is
- * checked (sim_check.h), and at each crash, and at the end, the read models against a fresh projection. The control has a
- * check that must fail, to show it would.
+ * checked (sim_check.h), and at each crash, and at the end, the read models against a fresh projection. The control has
+ * a check that must fail, to show it would.
  *
  * SIM_STEPS=n SEED=n choose how many and which; the seed is printed, and a failure names the step.
  */

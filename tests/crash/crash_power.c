@@ -1,10 +1,11 @@
 /*
- * A power cut against the store: an ext4 of its own in a file, a child that appends and says what was acknowledged, and
- * in the midst of it the file system is shut down without writing anything back (EXT4_IOC_SHUTDOWN): what was not
- * synced is gone. After mounting it again everything acknowledged must be there, without a gap, and verify must agree.
- * The control syncs nothing and must be caught.
+ * A power cut against the store: a child appends to a store on an ext4 file system in a file and reports
+ * acknowledgements. Meanwhile the file system is shut down without writing anything back (EXT4_IOC_SHUTDOWN), so that
+ * all unsynced data is lost. After a new mount all acknowledged events must exist, without a gap, and verify must
+ * succeed. The control syncs nothing and must be caught.
  *
- * Needs root and loop devices; skipped without. POWER_N=cuts SEED=n choose how many and which; the seed is printed.
+ * Needs root and loop devices, else it is skipped. POWER_N=cuts and SEED=n choose how many and which; the seed is
+ * printed.
  */
 
 #include "tests/crash/appender.h"

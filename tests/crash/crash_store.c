@@ -1,9 +1,9 @@
 /*
- * SIGKILL against the store: a child appends and says what was acknowledged; it is killed at a random moment; then
- * everything acknowledged must be there, without a gap, and verify must agree. The control acknowledges before the
+ * SIGKILL against the store: a child appends and reports acknowledgements until it is killed at a random moment. Then
+ * all acknowledged events must exist, without a gap, and verify must succeed. The control acknowledges before the
  * commit and must be caught, or the test would prove nothing.
  *
- * STORE_N=kills SEED=n choose how many and which; the seed is printed.
+ * STORE_N=kills and SEED=n choose how many and which; the seed is printed.
  */
 
 #include "tests/crash/appender.h"
