@@ -6,7 +6,7 @@ import subprocess
 
 import harness
 from harness import Home, Skip, until
-from test_place_policy import write
+from test_workspace_policy import write
 from test_policy import Policed, ask, of, pending, policy, valid
 
 RULES = {"deny": ["Bash(shred:*)", "Bash(rm:*)", "Edit(/locked/**)"], "ask": ["Bash(touch:*)"], "allow": ["Bash(mkdir:*)"]}

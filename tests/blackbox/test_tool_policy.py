@@ -5,7 +5,7 @@ import os
 
 import harness
 from harness import Home, until
-from test_place_policy import write
+from test_workspace_policy import write
 from test_policy import Policed, pending, policy, valid
 
 RULES = {"permissions": {"deny": ["mcp__tickets__delete", "mcp__secrets", "Read(//etc/shadow)", "Read(secret.txt)", "Edit(/locked/**)",

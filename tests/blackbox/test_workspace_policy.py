@@ -164,8 +164,8 @@ def test_what_is_no_file_of_the_folder_is_not_read():
             "a link to a file of one's own": (inside(lambda: os.symlink(secret, file)), "symbolic link"),
             "a link to a process's things": (inside(lambda: os.symlink("/proc/self/environ", file)), "symbolic link"),
             "a folder that is a link": (lambda: os.symlink(outside, folder), "symbolic link"),
-            "a pipe": (inside(lambda: os.mkfifo(file)), "no regular file"),
-            "a folder": (inside(lambda: os.mkdir(file)), "no regular file"),
+            "a pipe": (inside(lambda: os.mkfifo(file)), "not a regular file"),
+            "a folder": (inside(lambda: os.mkdir(file)), "not a regular file"),
             "a huge file": (inside(huge), "larger than 1 MiB"),
             "a file that is no JSON": (inside(lambda: shutil.copy(secret, file)), "line 1"),
         }
@@ -511,7 +511,7 @@ def test_nothing_is_started_where_not_every_folder_above_can_be_looked_at():
         deep = os.path.join(home.work, *["d"] * 50)
         os.makedirs(os.path.join(deep, ".git"))
         error = rpc.fails("start_process", command=["touch", "made"], cwd=deep, code=-32010)
-        assert "more than" in error.message and "folders" in error.message, error.message
+        assert "more than" in error.message and "directories" in error.message, error.message
         near = os.path.join(home.work, *["d"] * 20)
         os.makedirs(os.path.join(near, ".git"))
         assert not touches(rpc, near) and rpc.run(["true"], cwd=near)[1]["exitCode"] == 0
