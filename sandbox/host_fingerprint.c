@@ -25,8 +25,8 @@ int fingerprint_open(const char *path, bool follow, bool cached)
 	return fd;
 }
 
-/* The marks of what is open; false = it has none. */
-static bool read_mark(int fd, struct fingerprint_entry *m)
+/* Fills in what is compared; false = statx failed. */
+static bool read_entry(int fd, struct fingerprint_entry *m)
 {
 	bool owners = m->flags & FINGERPRINT_OWNERS;
 	struct statx st;
@@ -45,7 +45,7 @@ static bool read_mark(int fd, struct fingerprint_entry *m)
 	return true;
 }
 
-static bool same(const struct fingerprint_entry *a, const struct fingerprint_entry *b)
+static bool entry_equal(const struct fingerprint_entry *a, const struct fingerprint_entry *b)
 {
 	return a->error == b->error && a->dev == b->dev && a->ino == b->ino && a->mode == b->mode && a->uid == b->uid &&
 	       a->gid == b->gid && a->changed_s == b->changed_s && a->changed_ns == b->changed_ns;
@@ -66,7 +66,7 @@ void fingerprint_record(struct host_fingerprint *s, uint32_t mount, size_t len, 
 	struct fingerprint_entry m = { .mount = (uint16_t)mount, .len = (uint16_t)len, .flags = (uint16_t)flags };
 	if (fd < 0)
 		m.error = (uint16_t)keep;
-	if (s->count == FINGERPRINT_MAX || len >= PATH_MAX || (fd >= 0 && (!read_mark(fd, &m) || !pin(s, fd))))
+	if (s->count == FINGERPRINT_MAX || len >= PATH_MAX || (fd >= 0 && (!read_entry(fd, &m) || !pin(s, fd))))
 		s->lost = true;
 	else
 		s->mark[s->count++] = m;
@@ -80,9 +80,9 @@ void fingerprint_unpin(struct host_fingerprint *s)
 	s->pins = 0;
 }
 
-/* ---- looking again ---- */
+/* ---- comparing ---- */
 
-static bool mark_holds(const struct fingerprint_entry *m, const struct plan_head *plan)
+static bool entry_matches(const struct fingerprint_entry *m, const struct plan_head *plan)
 {
 	char path[PATH_MAX];
 	const char *whole = plan_string(plan, plan_mount(plan, m->mount)->path_off);
@@ -94,13 +94,13 @@ static bool mark_holds(const struct fingerprint_entry *m, const struct plan_head
 	fd_auto int fd = fingerprint_open(path, m->flags & FINGERPRINT_FOLLOW, true);
 	if (fd < 0)
 		return errno != EAGAIN && errno == m->error;
-	return !m->error && read_mark(fd, &now) && same(m, &now);
+	return !m->error && read_entry(fd, &now) && entry_equal(m, &now);
 }
 
-static bool all_hold(const struct host_fingerprint *s, const struct plan_head *plan, uint32_t as)
+static bool all_match(const struct host_fingerprint *s, const struct plan_head *plan, uint32_t as)
 {
 	for (uint32_t i = 0; i < s->count; i++) {
-		if ((s->mark[i].flags & FINGERPRINT_AS_PEER) == as && !mark_holds(&s->mark[i], plan))
+		if ((s->mark[i].flags & FINGERPRINT_AS_PEER) == as && !entry_matches(&s->mark[i], plan))
 			return false;
 	}
 	return true;
@@ -111,12 +111,12 @@ static bool switch_to_peer(const struct fingerprint_peer *p)
 	return !p->switches || fsid_set(p->uid, p->gid, p->groups, p->ngroups) == 0;
 }
 
-/* Who stayed the peer would from then on look at everybody's files as the peer: there is nothing to go on with. */
+/* A process that cannot switch back would act as this peer for every later request: abort. */
 static void switch_back(const struct fingerprint_peer *p)
 {
 	if (!p->switches || (fsid_restore() == 0 && syscall(SYS_setgroups, 0, NULL) == 0))
 		return;
-	log_error("cannot come back from uid %u: %s", (unsigned)p->uid, strerror(errno));
+	log_error("cannot switch back from uid %u: %s", (unsigned)p->uid, strerror(errno));
 	abort();
 }
 
@@ -135,9 +135,9 @@ bool fingerprint_matches(const struct host_fingerprint *s, const struct plan_hea
 		if (s->mark[i].mount >= plan->mount_count)
 			return false;
 	}
-	if (s->lost || s->count > FINGERPRINT_MAX || !all_hold(s, plan, 0))
+	if (s->lost || s->count > FINGERPRINT_MAX || !all_match(s, plan, 0))
 		return false;
-	bool held = switch_to_peer(peer) && all_hold(s, plan, FINGERPRINT_AS_PEER);
+	bool match = switch_to_peer(peer) && all_match(s, plan, FINGERPRINT_AS_PEER);
 	switch_back(peer);
-	return held;
+	return match;
 }

@@ -19,14 +19,14 @@ enum sandbox_step {
 };
 
 enum step_where {
-	STEP_PREBUILT,   /* in the sandbox's first process, perhaps before there was a command for it */
-	STEP_IN_INIT,    /* in the sandbox's first process */
+	STEP_PREBUILT,   /* in the init, possibly before there is a command */
+	STEP_IN_INIT,    /* in the init */
 	STEP_IN_COMMAND, /* in the command's own process, after the fork */
 };
 
 /*
- * All that the steps of STEP_PREBUILT take from a plan. What was done for one plan fits every other with the same
- * shape. A step that comes to depend on more of the plan has to put it here (step_shape_of).
+ * Everything that the steps of STEP_PREBUILT read from a plan: a sandbox that was prebuilt for one plan fits every
+ * other plan of the same shape. A step that starts to depend on more of the plan must add it here (step_shape_of).
  */
 #define STEP_HIDDEN_MAX 480
 struct step_shape {
@@ -36,7 +36,7 @@ struct step_shape {
 	char hidden[STEP_HIDDEN_MAX]; /* paths of that level that are not, one after the other with their NULs */
 };
 
-/* The keeper's first message: for each mount, how many bytes of its path were made as a placeholder; 0 = none was. */
+/* The placeholder helper's first message: for each mount, how many bytes of its path are a placeholder; 0 = none. */
 #define STEP_PLACEHOLDER_NEEDLESS UINT32_MAX /* nothing can be made there by the command either */
 #define STEP_PLACEHOLDER_UNSEEN \
 	(UINT32_MAX - 1) /* in a folder that the peer has shut for itself: what is missing cannot be left away */
@@ -45,10 +45,10 @@ struct step_placeholders {
 	uint32_t len[PLAN_MOUNTS_MAX];
 };
 
-/* "unknown" for a number that is no step. */
+/* "unknown" for an invalid number. */
 const char *sandbox_step_name(uint32_t step);
 
-/* false = nothing can be built ahead for such a plan. */
+/* false = no sandbox can be prebuilt for such a plan. */
 bool step_shape_of(const struct plan_head *p, struct step_shape *ret);
 
 #endif

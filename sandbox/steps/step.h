@@ -17,17 +17,17 @@ struct sysfilter;
 
 #define STEP_OWN_MAX 64
 
-/* What the steps work on; filled by the spawner before the clone. */
+/* What the steps work on; filled by the spawner before the clone. Descriptors are −1 if there is none. */
 struct step_context {
 	const struct plan_head *plan;
-	uid_t uid; /* what the command runs as: the peer's, or an id that stands for a root peer */
+	uid_t uid; /* the command's: the peer's, or an id that stands for a root peer */
 	gid_t gid;
-	uid_t peer_uid;        /* as whom paths are looked up */
-	const char *root_home; /* where a root peer's own links are followed; "" = nowhere */
+	uid_t peer_uid;        /* paths are looked up with this identity */
+	const char *root_home; /* symbolic links of a root peer are followed only here; "" = nowhere */
 	gid_t peer_gid;
 	const gid_t *groups;
 	size_t ngroups;
-	bool privileged; /* the spawner has CAP_SYS_ADMIN outside; else a user namespace was made */
+	bool privileged; /* the spawner has CAP_SYS_ADMIN outside; else the sandbox has a user namespace */
 	bool outer_root; /* a root peer's files cannot be mapped: the command has root's uid outside
 			    (steps/public_view.c) */
 	int userns_fd;   /* … and enters this user namespace; −1 = it is in one from the start */
@@ -35,29 +35,29 @@ struct step_context {
 	int stdin_fd, stdout_fd, stderr_fd, status_fd, gate_fd, guard_pidfd; /* −1 = none */
 	int master_fd, slave_fd;        /* PLAN_TTY: the terminal, from the step `terminal` on; else −1 */
 	struct tree_files tree;         /* of the cgroups that it is in */
-	bool logged;                    /* somebody reads the audit records of this sandbox */
+	bool logged;                    /* audit records of this sandbox are read */
 	const struct sysfilter *filter; /* of system calls; NULL = could not be built */
 	/* For a private root (PLAN_PRIVATE_ROOT). */
 	int idmap_fd;         /* user namespace that swaps root's ids and the command's; −1 = ids stay as they are */
 	int cow_fd;           /* PLAN_COW: the run's folder (sandbox/cow_layout.h); −1 = none */
 	const char *cow_path; /* and where it is */
-	int net_fd;           /* a network namespace with loopback, made ahead; −1 = it was made with the clone */
-	int oom_fd;           /* the init's own oom_score_adj; −1 = out of reach */
+	int net_fd; /* a network namespace with loopback, created in advance; −1 = it was created with the clone */
+	int oom_fd; /* the init's own oom_score_adj; −1 = out of reach */
 	int prebuilt_fd; /* of a sandbox that is built ahead: where the rest of its plan will come; −1 = it is there */
 	int listen_fd;   /* PLAN_NET_ALLOW: made by `network`, handed out with READY; −1 = none */
 	int resolver_fd; /* where a sandbox with a network of its own is asked for names; made by `network`; −1 = none
 			  */
-	int placeholder_fd;                    /* to the keeper of placeholders; −1 = there are none */
-	struct step_placeholders placeholders; /* its answer */
+	int placeholder_fd;                    /* to the placeholder helper; −1 = there is none */
+	struct step_placeholders placeholders; /* its reply */
 	struct host_fingerprint *fingerprint;  /* of a sandbox that is built ahead for one plan: what of the host's it
 				 depends on; NULL =  no matter */
 	int root_fd;                           /* the new root, from `root` to `pivot` */
-	int void_folder, void_file;            /* nothing, to be bound over what is hidden */
+	int void_folder, void_file;            /* empty; bound over hidden paths */
 	int self_fds; /* outer_root: the init's own /proc/self/fd, which is covered then; −1 = it is there */
-	dev_t own_devices[STEP_OWN_MAX]; /* file systems that were made for this sandbox */
+	dev_t own_devices[STEP_OWN_MAX]; /* file systems that were created for this sandbox */
 	unsigned own_count;
-	uint32_t layers; /* enum plan_layer in force so far: steps add theirs */
-	char path[128];  /* a failing step says here what it was about */
+	uint32_t layers; /* enum plan_layer enforced so far: steps add theirs */
+	char path[128];  /* what a failing step was working on */
 };
 
 /* Runs the steps of one kind in order; on failure *ret_step is the row and errno is set. */

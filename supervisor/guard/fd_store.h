@@ -3,8 +3,8 @@
 
 /*
  * The guard's descriptor store: for each started process (key) the descriptors that must outlive the runtime and the
- * spawner. Allocated once. An entry is HELD until it is released; then DYING while its init is being killed; then GONE
- * until whoever asked was told so.
+ * spawner. Allocated once. An entry is HELD until it is released, then DYING while its init is being killed, then GONE
+ * until the process that released it has been notified.
  */
 
 #include "supervisor/guard/guard_msg.h"
@@ -20,14 +20,14 @@ struct fd_store_entry {
 	struct plan_key key;
 	enum fd_store_state state;
 	int32_t pid; /* of the init; 0 = not deposited */
-	bool answer; /* RELEASED is owed */
+	bool answer; /* RELEASED has to be sent */
 	bool was_alive;
 	int fd[GUARD_SLOT_COUNT];
 };
 
 struct fd_store {
 	struct fd_store_entry *entries;
-	uint32_t *hashes; /* of the keys, side by side: lookups touch little memory */
+	uint32_t *hashes; /* of the keys, contiguous: lookups touch little memory */
 	size_t cap;
 	size_t high; /* entries at and past this were never used */
 	size_t ndying, ngone;
@@ -37,9 +37,9 @@ void fd_store_init(struct fd_store *v, size_t cap);
 void fd_store_done(struct fd_store *v);
 
 struct fd_store_entry *fd_store_find(const struct fd_store *v, const struct plan_key *key);
-/* Finds or makes; NULL when full. */
+/* Finds or creates; NULL when full. */
 struct fd_store_entry *fd_store_get(struct fd_store *v, const struct plan_key *key);
-/* fds in slot order, as many as slots has bits; they are taken over. A slot that was filled is replaced. */
+/* fds in slot order, as many as slots has bits; takes ownership. A slot that was filled is replaced. */
 void fd_store_deposit(struct fd_store_entry *en, uint32_t slots, const int *fds, pid_t pid);
 void fd_store_withdraw(struct fd_store_entry *en, uint32_t slots);
 /* Fills fds in slot order and says which slots; how many: none of one that is not HELD. The descriptors stay the
@@ -53,7 +53,7 @@ void fd_store_release(struct fd_store *v, struct fd_store_entry *en);
 void fd_store_reap(struct fd_store *v, struct fd_store_entry *en);
 void fd_store_forget(struct fd_store *v, struct fd_store_entry *en);
 
-/* Ends the connections of the clients' sockets that are held. */
+/* Shuts down the clients' sockets that are held. */
 void fd_store_disconnect_clients(struct fd_store *v);
 
 /* The first HELD or DYING entry at or after index, or NULL. */

@@ -2,8 +2,7 @@
 
 #include <string.h>
 
-/* Whether somebody has said which processors (taskset) is not written anywhere: it is so if asking for all brings more.
- */
+/* The kernel does not say whether an affinity was set (taskset): it was if asking for all CPUs brings more. */
 void cpu_affinity_init(struct cpu_affinity *a)
 {
 	cpu_set_t given, all;
@@ -33,6 +32,6 @@ void cpu_affinity_avoid(struct cpu_affinity *a, int cpu)
 
 void cpu_affinity_reset(const struct cpu_affinity *a)
 {
-	if (a->count >= 2) /* who was cloned earlier may be apart, whatever we are now */
+	if (a->count >= 2) /* a sandbox cloned earlier may avoid a CPU even if we do not now */
 		sched_setaffinity(0, sizeof a->whole, &a->whole);
 }

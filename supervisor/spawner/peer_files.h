@@ -2,16 +2,17 @@
 #define BAILIFF_SUPERVISOR_SPAWNER_PEER_FILES_H
 
 /*
- * "Open this as the peer": policy files that perhaps only the peer may read, and the one that it may write.
+ * Opens files with the peer's identity: policy files that only the peer may be able to read, and the one that it may
+ * write.
  *
- * A child of the spawner's becomes the peer for good, looks, reads, and sends what it found straight to the runtime: a
- * file system that does not answer holds up that child and nobody else. Which files these are is decided here and not
- * by the runtime, which could otherwise read or write anything of the peer's: .bailiff/policy.json in folders, and the
+ * A child of the spawner becomes the peer for good, opens and reads, and sends the result straight to the runtime: a
+ * file system that does not answer blocks that child only. The spawner decides which files these are, because a
+ * compromised runtime could otherwise read or write anything of the peer: .bailiff/policy.json in folders, and the
  * user's own policy.json.
  *
- * What is sent besides the text are descriptors (O_PATH) of the folders on the way and of the file, with their stamps
- * from before the file was read. As long as these have not changed, neither has the answer; so the runtime knows
- * without asking again.
+ * In addition to the text the reply has descriptors (O_PATH) of the folders on the way and of the file, with their
+ * stamps from before the file was read. As long as these stamps are unchanged the reply is still valid, so the runtime
+ * can tell without asking again.
  */
 
 #include "sandbox/file_stamp.h"

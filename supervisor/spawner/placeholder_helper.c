@@ -31,7 +31,7 @@
 
 struct placeholder {
 	int folder; /* the parent */
-	int self;   /* locked by every keeper whose sandbox has something mounted on it */
+	int self;   /* locked by every helper whose sandbox has something mounted on it */
 	char name[NAME_MAX + 1];
 	bool is_folder;
 	uint32_t mount; /* for which it was made */
@@ -90,7 +90,7 @@ static bool may_need(const struct plan_mount *m, const char *path)
 	return placeholder_is(&st);
 }
 
-/* So that most plans need no keeper; the keeper itself looks properly. */
+/* So that most plans need no helper; the helper itself looks properly. */
 static bool needed(const struct plan_head *p)
 {
 	for (uint32_t i = 0; i < p->mount_count; i++) {
@@ -100,7 +100,7 @@ static bool needed(const struct plan_head *p)
 	return false;
 }
 
-/* ---- the keeper's own process ---- */
+/* ---- the helper's own process ---- */
 
 static int open_path(int at, const char *path, uint64_t resolve)
 {
@@ -131,7 +131,7 @@ static bool same(const struct placeholder *m)
 	       named.st_dev == opened.st_dev && named.st_ino == opened.st_ino && placeholder_is(&opened);
 }
 
-/* One that is there already, made by another keeper or left over: 1 = it is ours too now, 0 = it went meanwhile. */
+/* One that is there already, made by another helper or left over: 1 = it is ours too now, 0 = it went meanwhile. */
 static int adopt(struct placeholder *m)
 {
 	m->self = openat(m->folder, m->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -228,7 +228,7 @@ static int make_or_leave(struct placeholder_helper *k, uint32_t i, int folder, c
 	return 0;
 }
 
-static int keep(struct placeholder_helper *k, uint32_t i, const char *root)
+static int make_placeholder(struct placeholder_helper *k, uint32_t i, const char *root)
 {
 	const char *p = path_of(k->job->plan, i) + strlen(root);
 	bool in_parent = plan_mount(k->job->plan, i)->flags & PLAN_MOUNT_IN_PARENT;
@@ -258,7 +258,7 @@ static int keep(struct placeholder_helper *k, uint32_t i, const char *root)
 	return 0;
 }
 
-/* The last keeper that holds one removes it, if it is still what it was and still empty. */
+/* The last helper that holds one removes it, if it is still what it was and still empty. */
 static void remove_all(struct placeholder_helper *k)
 {
 	while (k->nmade > 0) {
@@ -282,7 +282,7 @@ static _Noreturn void helper_main(const struct placeholder_job *job, int fd)
 		_exit(1);
 	for (uint32_t i = 0; i < job->plan->mount_count && !k.answer.error; i++) {
 		int root = write_root_of(job->plan, i);
-		if (root >= 0 && keep(&k, i, path_of(job->plan, (uint32_t)root)) < 0)
+		if (root >= 0 && make_placeholder(&k, i, path_of(job->plan, (uint32_t)root)) < 0)
 			k.answer.error = errno ? errno : EIO;
 	}
 	if (k.answer.error)

@@ -14,10 +14,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define KEEP_NS (600 * 1000000000ull) /* a kind that nobody asked for so long */
-#define FITTED_FROM 2u                /* uses of a plan */
+#define KEEP_NS (600 * 1000000000ull) /* a kind that no request needed for this long is dropped */
+#define DEDICATED_FROM 2u             /* uses of a plan */
 #define FAILURES_MAX 3u
-#define HOPE 32u /* uses, after which what failed so far is tried again */
+#define RETRY_USES 32u /* after which a kind that failed is tried again */
 #define EXPIRE_MS 60000
 #define EARLY_CHECK_NS (2 * 1000000ull) /* from a request until its start */
 
@@ -28,10 +28,10 @@ void prebuilt_pool_init(struct prebuilt_pool *pool, struct cgroup_tree *cgroup, 
 					.idmap = idmap,
 					.privileged = privileged,
 					.wanted = wanted > PREBUILT_SPARE_MAX ? PREBUILT_SPARE_MAX : wanted,
-					.room = mem_zalloc(1, sizeof *pool->room) };
+					.buffer = mem_zalloc(1, sizeof *pool->buffer) };
 	pool->mounts_fd = pool->wanted ? open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC) : -1;
 	if (pool->mounts_fd < 0)
-		pool->wanted = 0; /* nobody would tell when they are out of date */
+		pool->wanted = 0; /* stale ones could not be detected */
 	snprintf(pool->name, sizeof pool->name, CGROUP_PREBUILT "%llx", (unsigned long long)clock_boot_ns());
 }
 
@@ -68,14 +68,14 @@ void prebuilt_pool_done(struct prebuilt_pool *pool)
 		prebuilt_key_done(&pool->kinds[i].key);
 	for (size_t i = 0; i < pool->nleaves; i++)
 		fd_close(&pool->leaves[i].mounts);
-	while (pool->nremains)
+	while (pool->ngarbage)
 		prebuilt_collect_garbage(pool);
-	free(pool->room);
+	free(pool->buffer);
 	free(pool->leaves);
 	fd_close(&pool->mounts_fd);
 }
 
-/* ---- what is out of date ---- */
+/* ---- stale sandboxes ---- */
 
 static struct host_stamps read_host_stamps(void)
 {
@@ -91,7 +91,7 @@ static bool mounts_changed(const struct prebuilt_pool *pool)
 	return poll(&p, 1, 0) != 0;
 }
 
-static bool fits(const struct prebuilt_kind *k, const struct prebuilt *one, const struct host_stamps *now)
+static bool has_current_files(const struct prebuilt_kind *k, const struct prebuilt *one, const struct host_stamps *now)
 {
 	uint32_t network = k->key.plan ? k->key.plan->network : k->shape.network;
 	bool accounts = k->key.plan && prebuilt_key_is_mapped(&k->key);
@@ -109,7 +109,7 @@ static void drop_stale(struct prebuilt_pool *pool)
 		struct prebuilt_kind *k = &pool->kinds[i];
 		size_t kept = 0;
 		for (size_t j = 0; j < k->count; j++) {
-			if (!all && fits(k, &k->spare[j], &now))
+			if (!all && has_current_files(k, &k->spare[j], &now))
 				k->spare[kept++] = k->spare[j];
 			else
 				prebuilt_free(pool, &k->spare[j]);
@@ -143,8 +143,8 @@ static struct prebuilt_kind *kind_of(struct prebuilt_pool *pool, const struct st
 	return NULL;
 }
 
-static struct prebuilt_kind *fitted_kind_of(struct prebuilt_pool *pool, const struct plan_head *plan,
-					    const struct spawn_identity *id)
+static struct prebuilt_kind *dedicated_kind_of(struct prebuilt_pool *pool, const struct plan_head *plan,
+					       const struct spawn_identity *id)
 {
 	for (size_t i = PREBUILT_SHAPES; i < PREBUILT_KINDS; i++) {
 		if (prebuilt_key_matches(&pool->kinds[i].key, plan, id))
@@ -153,7 +153,7 @@ static struct prebuilt_kind *fitted_kind_of(struct prebuilt_pool *pool, const st
 	return NULL;
 }
 
-/* In the place of the one that was not used for longest. */
+/* Replaces the least recently used one. */
 static struct prebuilt_kind *new_kind(struct prebuilt_pool *pool, size_t first, size_t end)
 {
 	struct prebuilt_kind *k = &pool->kinds[first];
@@ -192,13 +192,13 @@ bool prebuilt_take_generic(struct prebuilt_pool *pool, const struct step_shape *
 	return true;
 }
 
-/* 1 = it has told what it was made from, 0 = not yet, −1 = it will not. */
-static int complete(struct prebuilt_pool *pool, struct prebuilt *one)
+/* 1 = its fingerprint has arrived, 0 = not yet, −1 = it is dead. */
+static int receive_ready(struct prebuilt_pool *pool, struct prebuilt *one)
 {
-	int r = one->fingerprint ? 1 : prebuilt_msg_receive_ready(one->link, pool->room);
+	int r = one->fingerprint ? 1 : prebuilt_msg_receive_ready(one->link, pool->buffer);
 	if (r > 0 && !one->fingerprint) {
-		one->fingerprint = mem_dup(&pool->room->fingerprint, sizeof pool->room->fingerprint);
-		one->layers = pool->room->layers;
+		one->fingerprint = mem_dup(&pool->buffer->fingerprint, sizeof pool->buffer->fingerprint);
+		one->layers = pool->buffer->layers;
 	}
 	return r;
 }
@@ -215,14 +215,14 @@ size_t prebuilt_polls(const struct prebuilt_pool *pool, int fds[PREBUILT_POLLS_M
 	return n;
 }
 
-/* Taken before it is needed. One that died instead is let go of. */
+/* Received before it is needed; one that died instead is dropped. */
 void prebuilt_on_ready(struct prebuilt_pool *pool, int fd)
 {
 	for (size_t i = PREBUILT_SHAPES; i < PREBUILT_KINDS; i++) {
 		struct prebuilt_kind *k = &pool->kinds[i];
 		for (size_t j = 0; j < k->count; j++) {
 			struct prebuilt gone;
-			if (k->spare[j].link != fd || complete(pool, &k->spare[j]) >= 0)
+			if (k->spare[j].link != fd || receive_ready(pool, &k->spare[j]) >= 0)
 				continue;
 			take_out(k, j, &gone);
 			prebuilt_free(pool, &gone);
@@ -232,25 +232,25 @@ void prebuilt_on_ready(struct prebuilt_pool *pool, int fd)
 	}
 }
 
-static bool holds(const struct prebuilt_pool *pool, const struct prebuilt_kind *k, const struct prebuilt *one)
+static bool is_current(const struct prebuilt_pool *pool, const struct prebuilt_kind *k, const struct prebuilt *one)
 {
 	return prebuilt_key_is_current(&k->key, one->fingerprint, pool->privileged);
 }
 
 /*
- * One whose time has not come is left alone; one that does not hold is ended, and so is what was made from the same.
- * `early_check`: the pid of one that was looked at for this very request.
+ * Skips those that are not ready yet; kills those that no longer match the host. `checked`: the pid of one that was
+ * checked early for this very request.
  */
-static bool take_complete(struct prebuilt_pool *pool, struct prebuilt_kind *k, pid_t early_check, struct prebuilt *ret)
+static bool take_ready(struct prebuilt_pool *pool, struct prebuilt_kind *k, pid_t checked, struct prebuilt *ret)
 {
-	bool misfit = false;
+	bool stale = false;
 	for (size_t i = 0; i < k->count;) {
-		int r = complete(pool, &k->spare[i]);
+		int r = receive_ready(pool, &k->spare[i]);
 		if (r == 0) {
 			i++;
 			continue;
 		}
-		if (r > 0 && (k->spare[i].pid == early_check || holds(pool, k, &k->spare[i]))) {
+		if (r > 0 && (k->spare[i].pid == checked || is_current(pool, k, &k->spare[i]))) {
 			take_out(k, i, ret);
 			k->failures = 0;
 			return true;
@@ -258,9 +258,9 @@ static bool take_complete(struct prebuilt_pool *pool, struct prebuilt_kind *k, p
 		struct prebuilt bad;
 		take_out(k, i, &bad);
 		prebuilt_free(pool, &bad);
-		misfit = true;
+		stale = true;
 	}
-	k->failures += misfit;
+	k->failures += stale;
 	return false;
 }
 
@@ -269,26 +269,26 @@ bool prebuilt_take_dedicated(struct prebuilt_pool *pool, const struct plan_head 
 {
 	if (!pool->wanted)
 		return false;
-	pid_t early_check = start->token && start->token == pool->early_check.token &&
-					    clock_boot_ns() - pool->early_check.ns < EARLY_CHECK_NS
-				    ? pool->early_check.pid
-				    : 0;
+	pid_t checked = start->token && start->token == pool->early_check.token &&
+					clock_boot_ns() - pool->early_check.ns < EARLY_CHECK_NS
+				? pool->early_check.pid
+				: 0;
 	pool->early_check.token = 0;
-	struct prebuilt_kind *k = fitted_kind_of(pool, plan, id);
+	struct prebuilt_kind *k = dedicated_kind_of(pool, plan, id);
 	if (!k) {
 		k = new_kind(pool, PREBUILT_SHAPES, PREBUILT_KINDS);
 		if (prebuilt_key_init(&k->key, plan, id) < 0)
 			return false;
 	}
 	k->hint = start->hint;
-	if (++k->uses % HOPE == 0)
+	if (++k->uses % RETRY_USES == 0)
 		k->failures = 0;
 	k->used_ns = clock_boot_ns();
 	if (!k->count)
 		return false;
-	if (!early_check)
+	if (!checked)
 		drop_stale(pool);
-	return take_complete(pool, k, early_check, ret);
+	return take_ready(pool, k, checked, ret);
 }
 
 void prebuilt_check_early(struct prebuilt_pool *pool, uint64_t hint, uint64_t token)
@@ -304,10 +304,10 @@ void prebuilt_check_early(struct prebuilt_pool *pool, uint64_t hint, uint64_t to
 	uint64_t now = clock_boot_ns();
 	drop_stale(pool);
 	size_t i = 0;
-	while (i < k->count && complete(pool, &k->spare[i]) <= 0)
+	while (i < k->count && receive_ready(pool, &k->spare[i]) <= 0)
 		i++;
-	if (i == k->count || !holds(pool, k, &k->spare[i]))
-		return; /* whoever starts next deals with it */
+	if (i == k->count || !is_current(pool, k, &k->spare[i]))
+		return; /* the next start deals with it */
 	pool->early_check.token = token;
 	pool->early_check.ns = now;
 	pool->early_check.pid = k->spare[i].pid;
@@ -329,7 +329,7 @@ struct prebuilt_kind *prebuilt_wanted_kind(struct prebuilt_pool *pool)
 		if (!k->used_ns || k->count >= pool->wanted || k->failures >= FAILURES_MAX ||
 		    now - k->used_ns > KEEP_NS)
 			continue;
-		if (k->key.plan && k->uses < FITTED_FROM)
+		if (k->key.plan && k->uses < DEDICATED_FROM)
 			continue;
 		if (!best || k->count < best->count)
 			best = k;
@@ -347,13 +347,13 @@ void prebuilt_begin(struct prebuilt_pool *pool, struct prebuilt *ret)
 
 void prebuilt_add(struct prebuilt_kind *k, const struct prebuilt *one) { k->spare[k->count++] = *one; }
 
-/* ---- names of cgroups, and what is left of the dead ---- */
+/* ---- names of cgroups, and mount namespaces of ended commands ---- */
 
 void prebuilt_name_leaf(struct prebuilt_pool *pool, const struct plan_key *key, struct prebuilt *one)
 {
-	if (pool->nleaves == pool->room_leaves) {
-		pool->room_leaves = pool->room_leaves ? 2 * pool->room_leaves : 64;
-		pool->leaves = mem_realloc(pool->leaves, pool->room_leaves * sizeof *pool->leaves);
+	if (pool->nleaves == pool->leaves_size) {
+		pool->leaves_size = pool->leaves_size ? 2 * pool->leaves_size : 64;
+		pool->leaves = mem_realloc(pool->leaves, pool->leaves_size * sizeof *pool->leaves);
 	}
 	pool->leaves[pool->nleaves++] = (struct prebuilt_leaf){ .key = *key,
 								.leaf = one->leaf,
@@ -368,20 +368,20 @@ struct plan_key prebuilt_forget_leaf(struct prebuilt_pool *pool, const struct pl
 		if (memcmp(&pool->leaves[i].key, key, sizeof *key) != 0)
 			continue;
 		struct plan_key leaf = pool->leaves[i].leaf;
-		if (pool->nremains == PREBUILT_GARBAGE_MAX)
+		if (pool->ngarbage == PREBUILT_GARBAGE_MAX)
 			prebuilt_collect_garbage(pool);
 		if (pool->leaves[i].mounts >= 0)
-			pool->remains[pool->nremains++] = pool->leaves[i].mounts;
+			pool->garbage[pool->ngarbage++] = pool->leaves[i].mounts;
 		pool->leaves[i] = pool->leaves[--pool->nleaves];
 		return leaf;
 	}
 	return *key;
 }
 
-bool prebuilt_has_garbage(const struct prebuilt_pool *pool) { return pool->nremains > 0; }
+bool prebuilt_has_garbage(const struct prebuilt_pool *pool) { return pool->ngarbage > 0; }
 
 void prebuilt_collect_garbage(struct prebuilt_pool *pool)
 {
-	if (pool->nremains)
-		fd_close(&pool->remains[--pool->nremains]);
+	if (pool->ngarbage)
+		fd_close(&pool->garbage[--pool->ngarbage]);
 }

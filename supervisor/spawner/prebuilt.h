@@ -2,30 +2,26 @@
 #define BAILIFF_SUPERVISOR_SPAWNER_PREBUILT_H
 
 /*
- * Sandboxes built ahead. A zygote is the init of a sandbox that waits for a command, and is used once. There are two
- * sorts.
+ * Prebuilt sandboxes: inits that wait for a command. Each is used once. There are two kinds:
  *
- * *By shape*: it went through the steps of STEP_PREBUILT. Namespaces, cgroup, root, /dev, /proc and private /tmp are
- * there; nothing of a peer's is. What depends on the peer, the workspace or the command (what is bound, hidden and
- * protected; ids, capabilities, Landlock, the filter) is done after the order came, exactly as without zygotes, so none
- * of it can be out of date.
+ * A *generic* one has run the steps of STEP_PREBUILT and fits every plan of its shape (step_shape_of). Everything that
+ * depends on the peer or on paths (write roots, hidden and protected paths; ids, capabilities, Landlock, seccomp) is
+ * done after the command's message arrives, exactly as in a sandbox that is built on demand.
  *
- * *Fitted* to one peer and one plan (fitting.h): all steps of the init's are done, and an order brings only what is to
- * be executed, where, with which environment and descriptors. For each such zygote the spawner knows what of the host's
- * it was made from, and looks at all of that again before it uses it (sandbox/host_fingerprint.h): when the start
- * comes, or a moment before, when the runtime has a request but not yet judged it; never before the request. They are
- * made for plans that came more than once lately: somebody runs one command after the other in a workspace.
+ * A *dedicated* one is built for one peer and one plan without its command (prebuilt_key.h) and has run every step of
+ * the init. Only what is executed, where, and with which environment and descriptors is missing. The spawner records
+ * what of the host each of them depends on (sandbox/host_fingerprint.h) and checks all of it before use.
  *
- * In both, the host's top level was bound when the zygote was built. Zygotes are thrown away when the host's table of
- * mounts changes (the kernel tells), when "/" was written to, and, where it matters, when the resolver's file is
- * another one, or those of accounts, of which a fitted one may have a copy.
+ * Both have the host's top level bound as it was when they were built. They are dropped when the host's mounts change
+ * (the kernel reports that), when the root directory, or a file that they copied (resolv.conf, passwd, group), has
+ * another stamp, and when no request has needed their kind for a while.
  *
- * An unused zygote is no process of the log and not in the guard's hands, though it is the guard's child. It leaves
- * when the spawner or the guard does. They are made while the spawner has nothing else to do.
+ * An unused prebuilt sandbox is not a process of the log and not in the guard's descriptor store, although it is the
+ * guard's child. It exits when the spawner or the guard does. They are built while the spawner is idle.
  *
- * The kernel takes a mount namespace down when its last user goes, and whoever that is has to wait. That is to be
- * neither the init of a command that has just ended, nor somebody who waits for it: the spawner holds the namespace
- * until there is time.
+ * The kernel tears a mount namespace down when its last user exits, and that user waits for it. To keep this away from
+ * the init of a command that has just ended, and from clients that wait for that end, the spawner holds the namespace
+ * open until it is idle.
  */
 
 #include "sandbox/file_stamp.h"
@@ -45,35 +41,35 @@ struct prebuilt_ready_msg;
 struct spawn_identity;
 struct spawn_msg;
 
-#define PREBUILT_SHAPES 4 /* that are remembered */
+#define PREBUILT_SHAPES 4 /* of generic ones that are remembered */
 #define PREBUILT_KEYS 4
 #define PREBUILT_KINDS (PREBUILT_SHAPES + PREBUILT_KEYS)
 #define PREBUILT_SPARE_MAX 8 /* of one kind */
 #define PREBUILT_POLLS_MAX (PREBUILT_KEYS * PREBUILT_SPARE_MAX)
 #define PREBUILT_GARBAGE_MAX 32
 
-/* What of the host's is in every zygote. */
+/* The files of the host that are bound or copied into prebuilt sandboxes. */
 struct host_stamps {
 	struct file_stamp root, resolver, users, groups;
 };
 
 struct prebuilt {
 	pid_t pid;
-	int pidfd, link; /* the order goes to link; closing it is a farewell */
+	int pidfd, link; /* the command's message goes to `link`; closing it ends the sandbox */
 	uint64_t start_time;
 	uint32_t layers;      /* that the clone gave */
 	struct plan_key leaf; /* its cgroup's name */
 	struct host_stamps stamps;
 	int mounts; /* its mount namespace; −1 = not held */
-	/* Of one that is fitted: */
+	/* Of a dedicated one: */
 	uid_t uid; /* of the command */
 	gid_t gid;
-	struct host_fingerprint *fingerprint; /* NULL until it is complete */
+	struct host_fingerprint *fingerprint; /* NULL until it has reported that it is complete */
 };
 
 struct prebuilt_kind {
-	struct step_shape shape; /* if it is one of shape */
-	struct prebuilt_key key; /* if it is one of those */
+	struct step_shape shape; /* of a generic kind */
+	struct prebuilt_key key; /* of a dedicated kind */
 	uint64_t hint;           /* of the last start that wanted one */
 	unsigned uses;
 	uint64_t used_ns;  /* CLOCK_BOOTTIME; 0 = a free place */
@@ -82,28 +78,28 @@ struct prebuilt_kind {
 	size_t count;
 };
 
-/* Under which name a running sandbox has its cgroup, and its mount namespace. */
+/* The cgroup name and mount namespace of a running sandbox that was prebuilt. */
 struct prebuilt_leaf {
 	struct plan_key key, leaf;
 	int mounts;
 };
 
 struct prebuilt_pool {
-	size_t wanted; /* of each kind; 0 = none are made */
-	int mounts_fd; /* tells when the host's mounts change */
+	size_t wanted; /* of each kind; 0 = none are built */
+	int mounts_fd; /* readable (POLLPRI) when the host's mounts change */
 	bool privileged;
 	struct cgroup_tree *cgroup;
 	struct idmap *idmap;
-	struct prebuilt_kind kinds[PREBUILT_KINDS]; /* those of shape come first */
-	struct prebuilt_ready_msg *room;
-	int remains[PREBUILT_GARBAGE_MAX]; /* mount namespaces of commands that ended */
-	size_t nremains;
+	struct prebuilt_kind kinds[PREBUILT_KINDS]; /* generic ones come first */
+	struct prebuilt_ready_msg *buffer;
+	int garbage[PREBUILT_GARBAGE_MAX]; /* mount namespaces of commands that ended */
+	size_t ngarbage;
 	struct prebuilt_leaf *leaves;
-	size_t nleaves, room_leaves;
+	size_t nleaves, leaves_size;
 	struct {
-		uint64_t token; /* of the request that it was looked at for; 0 = none */
+		uint64_t token; /* of the request that it was checked for; 0 = none */
 		uint64_t ns;    /* when */
-		pid_t pid;      /* the zygote that was found to hold */
+		pid_t pid;      /* of the sandbox that passed the check */
 	} early_check;
 	char name[24]; /* of this spawner's leaves */
 	unsigned serial;
@@ -113,38 +109,38 @@ void prebuilt_pool_init(struct prebuilt_pool *pool, struct cgroup_tree *cgroup, 
 			size_t wanted);
 void prebuilt_pool_done(struct prebuilt_pool *pool);
 
-/* One that fits, from now on the caller's; false = there is none. Remembers that such are in use. */
+/* One that fits, owned by the caller from now on; false = there is none. Records that the kind is in use. */
 bool prebuilt_take_generic(struct prebuilt_pool *pool, const struct step_shape *shape, struct prebuilt *ret);
 bool prebuilt_take_dedicated(struct prebuilt_pool *pool, const struct plan_head *plan, const struct spawn_identity *id,
 			     const struct spawn_msg *start, struct prebuilt *ret);
-/* Looks at the one that a start of this sort would take now, so that the start of this request need not. */
+/* Checks the one that a start with this hint would take now, so that the start with this token need not. */
 void prebuilt_check_early(struct prebuilt_pool *pool, uint64_t hint, uint64_t token);
-/* It was dead when it was needed. */
+/* One of this shape was dead when it was needed. */
 void prebuilt_failed(struct prebuilt_pool *pool, const struct step_shape *shape);
-void prebuilt_free(struct prebuilt_pool *pool, struct prebuilt *one); /* ends it */
+void prebuilt_free(struct prebuilt_pool *pool, struct prebuilt *one); /* kills it */
 
 /* The kind of which one is missing, or NULL. */
 struct prebuilt_kind *prebuilt_wanted_kind(struct prebuilt_pool *pool);
-/* A zygote to be filled in: its leaf's name and what was seen of the host before. */
+/* Fills in the leaf's name and the stamps of the host as they are before it is built. */
 void prebuilt_begin(struct prebuilt_pool *pool, struct prebuilt *ret);
 void prebuilt_add(struct prebuilt_kind *k, const struct prebuilt *one);
-/* The host's mounts have changed: none is of use any more. */
+/* The host's mounts have changed: none is usable any longer. */
 void prebuilt_drop_all(struct prebuilt_pool *pool);
 /* Throws away those whose shape nobody asked for in a long time; how many ms until there may be such, −1 = there are
  * none. */
 int prebuilt_expire(struct prebuilt_pool *pool);
 
-/* Where those say that they are complete who did not yet; how many of the PREBUILT_POLLS_MAX. */
+/* The links of dedicated ones that have not reported yet; how many of the PREBUILT_POLLS_MAX. */
 size_t prebuilt_polls(const struct prebuilt_pool *pool, int fds[PREBUILT_POLLS_MAX]);
-/* One of them did. */
+/* One of them is readable. */
 void prebuilt_on_ready(struct prebuilt_pool *pool, int fd);
 
 /* A command runs in this one now; its mount namespace is held until the leaf is forgotten. */
 void prebuilt_name_leaf(struct prebuilt_pool *pool, const struct plan_key *key, struct prebuilt *one);
-/* The name of the command's leaf, which is forgotten: its own key if it was not built ahead. */
+/* Returns the name of the command's leaf and forgets it: the command's own key if it was not prebuilt. */
 struct plan_key prebuilt_forget_leaf(struct prebuilt_pool *pool, const struct plan_key *key);
 
-/* Whether there is something to take down; does that for one. */
+/* Mount namespaces of ended commands that wait to be torn down; collect_garbage closes one. */
 bool prebuilt_has_garbage(const struct prebuilt_pool *pool);
 void prebuilt_collect_garbage(struct prebuilt_pool *pool);
 

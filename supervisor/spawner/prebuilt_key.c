@@ -13,8 +13,8 @@ bool prebuilt_key_supported(const struct plan_head *plan, const struct spawn_ide
 	       plan->total_len <= PREBUILT_MSG_INLINE_MAX && id->ngroups <= PREBUILT_MSG_GROUPS_MAX;
 }
 
-/* Nothing of the command's is kept: neither what it is nor what it was told. */
-static int strip(const struct plan_head *p, struct buf *out, struct err *e)
+/* A copy of the plan without the command, its arguments and its environment. */
+static int strip_command(const struct plan_head *p, struct buf *out, struct err *e)
 {
 	static const char *const argv[] = { "zygote" };
 	struct plan_mount_spec mounts[PLAN_MOUNTS_MAX];
@@ -51,7 +51,7 @@ int prebuilt_key_init(struct prebuilt_key *f, const struct plan_head *plan, cons
 {
 	struct buf stripped = BUF_INIT;
 	struct err e = ERR_INIT;
-	if (strip(plan, &stripped, &e) < 0) {
+	if (strip_command(plan, &stripped, &e) < 0) {
 		buf_done(&stripped);
 		return -1;
 	}

@@ -2,8 +2,8 @@
 #define BAILIFF_SUPERVISOR_SPAWNER_PREBUILT_KEY_H
 
 /*
- * What sandboxes are built for that wait complete (zygote.h): a plan without its command, and the peer that it is for.
- * Who has other groups, or another HOME, or one path more, is another peer with another plan.
+ * What a dedicated prebuilt sandbox is built for: a plan without its command, and a peer. A peer with other groups, or
+ * a plan with another HOME or one path more, has another key.
  */
 
 #include "sandbox/host_fingerprint.h"
@@ -24,14 +24,14 @@ struct prebuilt_key {
 	gid_t groups[PREBUILT_MSG_GROUPS_MAX];
 };
 
-/* Whether there can be one: not with a terminal, copy-on-write, or a plan or peer too large for an order. */
+/* Not with a terminal, copy-on-write, or a plan or peer too large for one message. */
 bool prebuilt_key_supported(const struct plan_head *plan, const struct spawn_identity *id);
 int prebuilt_key_init(struct prebuilt_key *f, const struct plan_head *plan, const struct spawn_identity *id);
 void prebuilt_key_done(struct prebuilt_key *f);
 bool prebuilt_key_matches(const struct prebuilt_key *f, const struct plan_head *plan, const struct spawn_identity *id);
-/* A root peer's commands run as an id of their own. */
+/* The command runs as an id of its own, because the peer is root. */
 bool prebuilt_key_is_mapped(const struct prebuilt_key *f);
-/* Whether a sandbox that was made from this is what would be made now. */
+/* Whether a sandbox with this fingerprint is what would be built now. */
 bool prebuilt_key_is_current(const struct prebuilt_key *f, const struct host_fingerprint *s, bool privileged);
 
 #endif

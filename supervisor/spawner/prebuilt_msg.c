@@ -30,12 +30,12 @@ int prebuilt_msg_send(int link, struct prebuilt_msg_buffer *room, const void *pl
 		len = offsetof(struct prebuilt_msg_buffer, plan) + plan_len;
 	}
 	int r = fd_send(link, room, len, list, n, MSG_NOSIGNAL | MSG_DONTWAIT);
-	/* Sandboxes are cloned from this memory: none of them has anything of another's command. */
+	/* Sandboxes are cloned from this memory: none may contain anything of another command. */
 	explicit_bzero(room, len);
 	return r;
 }
 
-static size_t fitted_len(uint32_t marks)
+static size_t ready_len(uint32_t marks)
 {
 	return offsetof(struct prebuilt_ready_msg, fingerprint.mark) + marks * sizeof(struct fingerprint_entry);
 }
@@ -45,8 +45,8 @@ int prebuilt_msg_receive_ready(int link, struct prebuilt_ready_msg *ret)
 	ssize_t n = fd_recv(link, ret, sizeof *ret, NULL, NULL, MSG_DONTWAIT);
 	if (n < 0 && errno == EAGAIN)
 		return 0;
-	return n >= (ssize_t)fitted_len(0) && ret->fingerprint.count <= FINGERPRINT_MAX &&
-			       (size_t)n == fitted_len(ret->fingerprint.count)
+	return n >= (ssize_t)ready_len(0) && ret->fingerprint.count <= FINGERPRINT_MAX &&
+			       (size_t)n == ready_len(ret->fingerprint.count)
 		       ? 1
 		       : -1;
 }
@@ -54,10 +54,10 @@ int prebuilt_msg_receive_ready(int link, struct prebuilt_ready_msg *ret)
 int prebuilt_msg_send_ready(const struct init *in)
 {
 	struct prebuilt_ready_msg f = { .layers = in->steps.layers, .fingerprint = *in->steps.fingerprint };
-	return fd_send(in->steps.prebuilt_fd, &f, fitted_len(f.fingerprint.count), NULL, 0, MSG_NOSIGNAL);
+	return fd_send(in->steps.prebuilt_fd, &f, ready_len(f.fingerprint.count), NULL, 0, MSG_NOSIGNAL);
 }
 
-static void spread(struct step_context *c, uint32_t bits, const int *list, int ret_fds[PREBUILT_MSG_FDS])
+static void assign_descriptors(struct step_context *c, uint32_t bits, const int *list, int ret_fds[PREBUILT_MSG_FDS])
 {
 	for (int i = 0; i < PREBUILT_MSG_FDS; i++)
 		ret_fds[i] = bits & 1u << i ? *list++ : -1;
@@ -83,7 +83,7 @@ static const void *plan_of(struct prebuilt_msg_buffer *room, size_t len, int pla
 	return plan == MAP_FAILED ? NULL : plan;
 }
 
-static int take(struct init *in)
+static int receive_message(struct init *in)
 {
 	struct step_context *c = &in->steps;
 	const struct prebuilt_msg *o = &in->room->msg;
@@ -93,7 +93,7 @@ static int take(struct init *in)
 	if (n < (ssize_t)sizeof *o || o->ngroups > PREBUILT_MSG_GROUPS_MAX ||
 	    nfds != (size_t)__builtin_popcount(o->fds))
 		return -1;
-	spread(c, o->fds, list, fds);
+	assign_descriptors(c, o->fds, list, fds);
 	fd_close(&c->prebuilt_fd);
 	const void *plan = plan_of(in->room, (size_t)n, fds[PREBUILT_MSG_PLAN]);
 	if (!plan)
@@ -117,16 +117,16 @@ int prebuilt_msg_wait(struct init *in)
 {
 	struct pollfd p[2] = { { .fd = in->steps.prebuilt_fd, .events = POLLIN },
 			       { .fd = in->steps.guard_pidfd, .events = POLLIN } };
-	memset(in->room, 0, sizeof *in->room); /* its pages are ours before they are needed */
+	memset(in->room, 0, sizeof *in->room); /* faults its pages in before they are needed */
 	while (poll(p, 2, -1) < 0) {
 		if (errno != EINTR)
 			return -1;
 	}
-	return p[1].revents ? -1 : take(in);
+	return p[1].revents ? -1 : receive_message(in);
 }
 
 int prebuilt_msg_receive_last(struct init *in)
 {
-	/* What is queued can still be read; who sends from now on is refused. */
-	return shutdown(in->steps.prebuilt_fd, SHUT_RD) < 0 ? -1 : take(in);
+	/* What is queued can still be read; later sends fail. */
+	return shutdown(in->steps.prebuilt_fd, SHUT_RD) < 0 ? -1 : receive_message(in);
 }

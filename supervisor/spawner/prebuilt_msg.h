@@ -2,11 +2,10 @@
 #define BAILIFF_SUPERVISOR_SPAWNER_PREBUILT_MSG_H
 
 /*
- * What a sandbox that was built ahead (zygote.h) gets when there is a command for it: who it is for, its plan, and the
- * descriptors that another init has from birth. The plan was checked by the spawner and cannot have changed since: it
- * is in the message itself, or, if it is long, in a sealed memory file of which this brings a descriptor.
- *
- * One that was fitted to a plan says once, before it waits, what it was made from (struct prebuilt_ready_msg).
+ * The messages between the spawner and a prebuilt sandbox (prebuilt.h). The spawner sends one when there is a command:
+ * the identity, the plan, and the descriptors that another init has from its start. The spawner has checked the plan,
+ * and it cannot have changed since: it is in the message, or, if it is long, in a sealed memfd that comes with it. A
+ * dedicated sandbox first reports once that it is complete, and its fingerprint (struct prebuilt_ready_msg).
  */
 
 #include "sandbox/host_fingerprint.h"
@@ -19,7 +18,7 @@
 
 struct init;
 
-#define PREBUILT_MSG_GROUPS_MAX 128 /* a peer with more gets a sandbox that was not built ahead */
+#define PREBUILT_MSG_GROUPS_MAX 128 /* a peer with more never gets a prebuilt sandbox */
 
 enum prebuilt_msg_fd {
 	PREBUILT_MSG_PLAN, /* of a plan that is not in the message */
@@ -54,7 +53,7 @@ struct prebuilt_msg_buffer {
 	_Alignas(uint64_t) char plan[PREBUILT_MSG_INLINE_MAX];
 };
 
-/* The sandbox's word that it is complete. Of the sight only the marks that there are. */
+/* Sent by a dedicated sandbox that is complete; the fingerprint only with the entries that it has. */
 struct prebuilt_ready_msg {
 	uint32_t layers;
 	uint32_t reserved;
@@ -62,20 +61,20 @@ struct prebuilt_ready_msg {
 };
 
 /*
- * −1 in `fds` is none. The plan goes into the message if PREBUILT_MSG_PLAN is none; room->msg is filled in but for its
- * plan_len and fds. −1 with errno: there is nobody any more.
+ * −1 in `fds` is none. The plan goes into the message if PREBUILT_MSG_PLAN is none; the caller fills buffer->msg except
+ * plan_len and fds. −1 with errno: the sandbox is gone.
  */
 int prebuilt_msg_send(int link, struct prebuilt_msg_buffer *room, const void *plan, size_t plan_len,
 		      const int fds[PREBUILT_MSG_FDS]);
-/* 1 = it is fitted, 0 = it is not done yet, −1 = it is dead or talks nonsense. */
+/* 1 = received, 0 = nothing yet, −1 = it is dead or sent something invalid. */
 int prebuilt_msg_receive_ready(int link, struct prebuilt_ready_msg *ret);
 
-/* In the init: what it was made from, and which layers are in force. */
+/* In the init. */
 int prebuilt_msg_send_ready(const struct init *in);
 
-/* In the init, on steps.prebuilt_fd: 0 = it is in `in`, −1 = no order will come. Without malloc. */
+/* In the init, on steps.prebuilt_fd: 0 = the message is in `in`, −1 = none will come. Does not allocate. */
 int prebuilt_msg_wait(struct init *in);
-/* The same for an init that has failed: no order can be sent to it any more, but one may have been. */
+/* The same for an init that has failed: no message can be sent any longer, but one may already be queued. */
 int prebuilt_msg_receive_last(struct init *in);
 
 #endif
