@@ -66,7 +66,7 @@ def config():
     return "\n".join(out)
 
 
-WHERE = {"STEP_PREBUILT": "init, ahead", "STEP_IN_INIT": "init", "STEP_IN_COMMAND": "command"}
+WHERE = {"STEP_PREBUILT": "init, prebuilt", "STEP_IN_INIT": "init", "STEP_IN_COMMAND": "command"}
 
 
 def steps():

@@ -13,7 +13,7 @@ static struct rawmode *volatile active;
 
 static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
 
-static int apply(int fd, const struct termios *t)
+static int set_termios(int fd, const struct termios *t)
 {
 	int r;
 
@@ -24,14 +24,14 @@ static int apply(int fd, const struct termios *t)
 }
 
 /* A background process that changes its terminal is stopped; but who gives it back must not be. */
-static void restore(const struct rawmode *m)
+static void restore_termios(const struct rawmode *m)
 {
 	sigset_t stop, old;
 
 	sigemptyset(&stop);
 	sigaddset(&stop, SIGTTOU);
 	sigprocmask(SIG_BLOCK, &stop, &old);
-	(void)apply(m->fd, &m->saved);
+	(void)set_termios(m->fd, &m->saved);
 	sigprocmask(SIG_SETMASK, &old, NULL);
 }
 
@@ -70,7 +70,7 @@ int rawmode_enter(struct rawmode *m, int fd, enum rawmode_kind kind, char wake, 
 	active = m;
 	m->on = true;
 	watch_crashes(true);
-	if (apply(fd, &t) < 0) {
+	if (set_termios(fd, &t) < 0) {
 		int errnum = errno;
 
 		m->on = false;
@@ -85,7 +85,7 @@ void rawmode_leave(struct rawmode *m)
 {
 	if (!m->on)
 		return;
-	restore(m);
+	restore_termios(m);
 	m->on = false;
 	active = NULL;
 	watch_crashes(false);

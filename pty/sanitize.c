@@ -7,7 +7,7 @@
 
 enum { GROUND, ESCAPE, INTERMEDIATE, CONTROL, STRING };
 
-static void ground(struct sanitize *s, char c, struct buf *text)
+static void filter_text(struct sanitize *s, char c, struct buf *text)
 {
 	switch (c) {
 	case '\r': s->returned = true; return;
@@ -29,7 +29,7 @@ static void ground(struct sanitize *s, char c, struct buf *text)
 	buf_byte(text, c);
 }
 
-static void escape(struct sanitize *s, char c)
+static void filter_escape(struct sanitize *s, char c)
 {
 	if (c == '[')
 		s->state = CONTROL;
@@ -49,19 +49,19 @@ static void feed_byte(struct sanitize *s, char c, struct buf *text)
 	if (c == '\n' || c == '\030' || c == '\032') {
 		s->state = GROUND;
 		if (c == '\n')
-			ground(s, c, text);
+			filter_text(s, c, text);
 		return;
 	}
 	switch (s->state) {
-	case GROUND: ground(s, c, text); break;
-	case ESCAPE: escape(s, c); break;
+	case GROUND: filter_text(s, c, text); break;
+	case ESCAPE: filter_escape(s, c); break;
 	case INTERMEDIATE:
 		if (c < ' ' || c > '/')
 			s->state = GROUND;
 		break;
 	case CONTROL:
 		if (c == '\r')
-			ground(s, c, text);
+			filter_text(s, c, text);
 		else if (c >= '@' && c <= '~')
 			s->state = GROUND;
 		break;

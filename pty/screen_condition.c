@@ -5,7 +5,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 
-#define LOOK_MAX (32u * 1024) /* of the newest text: what matching may cost at a time */
+#define SCAN_MAX (32u * 1024) /* of the newest text: what matching may cost at a time */
 
 /* Counts like {3,20} multiply what a pattern becomes. */
 static int check_pattern(const char *p, struct err *e)
@@ -40,7 +40,7 @@ static int check_pattern(const char *p, struct err *e)
 	return 0;
 }
 
-static int compile(struct screen_condition *u, const char *pattern, struct err *e)
+static int compile_regex(struct screen_condition *u, const char *pattern, struct err *e)
 {
 	char why[160];
 	int r;
@@ -64,7 +64,7 @@ int screen_condition_init(struct screen_condition *u, const char *text, const ch
 	*u = (struct screen_condition){ 0 };
 	if (text && (!*text || strlen(text) > SCREEN_CONDITION_TEXT_MAX))
 		return err_field(e, "until.text", "must have 1 to %u bytes", SCREEN_CONDITION_TEXT_MAX);
-	if (regex && compile(u, regex, e) < 0)
+	if (regex && compile_regex(u, regex, e) < 0)
 		return -1;
 	u->text = mem_strdup(text);
 	return 0;
@@ -80,30 +80,31 @@ void screen_condition_done(struct screen_condition *u)
 }
 
 /* The newest part, from the beginning of a line. */
-static const char *newest(const struct buf *b)
+static const char *newest_text(const struct buf *b)
 {
 	const char *p;
 
-	if (b->len <= LOOK_MAX)
+	if (b->len <= SCAN_MAX)
 		return buf_cstr(b);
-	p = strchr(b->data + b->len - LOOK_MAX, '\n');
+	p = strchr(b->data + b->len - SCAN_MAX, '\n');
 	return p ? p + 1 : b->data + b->len;
 }
 
-static enum screen_match look_after(const struct screen_condition *u, const struct screen *s, uint64_t after)
+static enum screen_match check_after(const struct screen_condition *u, const struct screen *s, uint64_t after)
 {
 	buf_auto struct buf drawn = BUF_INIT, trimmed = BUF_INIT;
 
 	screen_drawn_after(s, after, false, &drawn);
-	if (u->text && strstr(newest(&drawn), u->text))
+	if (u->text && strstr(newest_text(&drawn), u->text))
 		return SCREEN_CONDITION_TEXT;
 	if (!u->regex)
 		return SCREEN_CONDITION_NONE;
-	if (regexec(u->regex, newest(&drawn), 0, NULL, 0) == 0)
+	if (regexec(u->regex, newest_text(&drawn), 0, NULL, 0) == 0)
 		return SCREEN_CONDITION_REGEX;
 	/* Programs that fill their lines with blanks do not hide the ends of them. */
 	screen_drawn_after(s, after, true, &trimmed);
-	return regexec(u->regex, newest(&trimmed), 0, NULL, 0) == 0 ? SCREEN_CONDITION_REGEX : SCREEN_CONDITION_NONE;
+	return regexec(u->regex, newest_text(&trimmed), 0, NULL, 0) == 0 ? SCREEN_CONDITION_REGEX
+									 : SCREEN_CONDITION_NONE;
 }
 
 enum screen_match screen_condition_check(const struct screen_condition *u, const struct screen *s)
@@ -113,7 +114,7 @@ enum screen_match screen_condition_check(const struct screen_condition *u, const
 	if (!u->text && !u->regex)
 		return SCREEN_CONDITION_NONE;
 	if (u->has_after)
-		return look_after(u, s, u->after);
-	m = look_after(u, s, 0);
-	return m || !u->after ? m : look_after(u, s, u->after);
+		return check_after(u, s, u->after);
+	m = check_after(u, s, 0);
+	return m || !u->after ? m : check_after(u, s, u->after);
 }

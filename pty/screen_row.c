@@ -49,14 +49,14 @@ static bool style_same(struct screen_row_style a, struct screen_row_style b)
 }
 
 /* Nothing there and nothing to see; most cells are like that. */
-static bool nothing(const VTermScreenCell *c)
+static bool is_blank_cell(const VTermScreenCell *c)
 {
 	return c->chars[0] == 0 && (c->fg.type & VTERM_COLOR_DEFAULT_MASK) && (c->bg.type & VTERM_COLOR_DEFAULT_MASK) &&
 	       !(c->attrs.bold || c->attrs.italic || c->attrs.blink || c->attrs.reverse || c->attrs.strike ||
 		 c->attrs.underline);
 }
 
-static bool written(const VTermScreenCell *c) { return c->chars[0] && c->chars[0] != SECOND_HALF; }
+static bool is_written_cell(const VTermScreenCell *c) { return c->chars[0] && c->chars[0] != SECOND_HALF; }
 
 static size_t put_utf8(uint32_t c, char *out)
 {
@@ -76,7 +76,7 @@ static struct screen_row_run run_of(const VTermScreenCell *c, uint64_t stamp, ch
 		.stamp = stamp,
 		.cells = 1,
 		.width = 1,
-		.blank = !written(c),
+		.blank = !is_written_cell(c),
 	};
 
 	if (r.blank) {
@@ -105,7 +105,7 @@ void screen_row_pack(const VTermScreenCell *cells, const uint64_t *stamps, unsig
 	size_t nruns = 0, room = countof(few), nbytes = 0;
 	struct screen_row l = { 0 };
 
-	while (cols && nothing(&cells[cols - 1]))
+	while (cols && is_blank_cell(&cells[cols - 1]))
 		cols--;
 	mem_auto char *bytes = mem_alloc((size_t)cols * VTERM_MAX_CHARS_PER_CELL * 4 + 1);
 	for (unsigned i = 0; i < cols;) {

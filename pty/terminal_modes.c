@@ -34,7 +34,7 @@ static void set_mode(struct terminal_modes *t, unsigned number, bool on)
 	}
 }
 
-static void reset(struct terminal_modes *t) { *t = (struct terminal_modes){ .state = t->state }; }
+static void reset_state(struct terminal_modes *t) { *t = (struct terminal_modes){ .state = t->state }; }
 
 static void set_region(struct terminal_modes *t)
 {
@@ -44,7 +44,7 @@ static void set_region(struct terminal_modes *t)
 }
 
 /* CSI has come to its end with this byte. */
-static void control(struct terminal_modes *t, char final)
+static void handle_control(struct terminal_modes *t, char final)
 {
 	unsigned first = t->nparams ? t->params[0] : 0;
 	bool plain = !t->intro && !t->middle;
@@ -84,7 +84,7 @@ static void control_byte(struct terminal_modes *t, char c)
 	} else if (c >= ' ' && c <= '/') {
 		t->middle = c;
 	} else if (c >= '@' && c <= '~') {
-		control(t, c);
+		handle_control(t, c);
 		t->state = GROUND;
 	}
 }
@@ -107,7 +107,7 @@ static void escape_byte(struct terminal_modes *t, char c)
 	case ')': t->state = CHARSET; break;
 	case '=':
 	case '>': t->keypad = c == '='; break;
-	case 'c': reset(t); break;
+	case 'c': reset_state(t); break;
 	default: break;
 	}
 }

@@ -23,7 +23,7 @@ static const struct {
 	{ '?', '$', "p" },
 };
 
-static bool known(const struct vt_filter *in, char final)
+static bool is_known_final(const struct vt_filter *in, char final)
 {
 	for (size_t i = 0; i < countof(sequences); i++)
 		if (sequences[i].leader == in->leader && sequences[i].middle == in->middle)
@@ -77,7 +77,7 @@ static void csi_note(struct vt_filter *in, char final, unsigned rows)
 		in->region = in->margins = false;
 }
 
-static void repeat(const struct vt_filter *in, struct buf *out)
+static void repeat_character(const struct vt_filter *in, struct buf *out)
 {
 	unsigned n = in->given[0] && in->args[0] ? in->args[0] : 1;
 
@@ -91,10 +91,10 @@ static void csi_end(struct vt_filter *in, char final, unsigned rows, struct buf 
 	if (in->bad)
 		return;
 	if (final == 'b' && !in->leader && !in->middle) { /* libvterm 0.1 does not know it, terminfo's xterm does */
-		repeat(in, out);
+		repeat_character(in, out);
 		return;
 	}
-	if (!known(in, final))
+	if (!is_known_final(in, final))
 		return;
 	csi_note(in, final, rows);
 	buf_str(out, "\033[");
@@ -332,7 +332,7 @@ static size_t harmless_csi(const char *p, size_t n)
 }
 
 /* The length of the control at p that leaves nothing behind once it has scrolled out; 0 if it might. */
-static size_t harmless(const char *p, size_t n)
+static size_t is_harmless(const char *p, size_t n)
 {
 	unsigned char c = (unsigned char)*p;
 
@@ -354,7 +354,7 @@ size_t vt_filter_skip_scrolled(const struct vt_filter *in, const void *bytes, si
 		len = 1;
 		if (c >= 0x20)
 			continue;
-		len = harmless(p + end, n - end);
+		len = is_harmless(p + end, n - end);
 		if (!len)
 			break;
 		lines += c == '\n' && end && p[end - 1] == '\r';

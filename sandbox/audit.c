@@ -100,7 +100,7 @@ bool audit_is_reader(int fd)
 
 static bool is_alive(uint32_t pid) { return pid && (kill((pid_t)pid, 0) == 0 || errno == EPERM); }
 
-static int unavailable(struct err *e, const char *what)
+static int set_unavailable(struct err *e, const char *what)
 {
 	int errnum = errno;
 	if (errnum == ECONNREFUSED || errnum == EPERM)
@@ -118,11 +118,11 @@ struct host_audit {
 static int read_host(int ctl, struct host_audit *h, struct err *e)
 {
 	if (audit_get_status(ctl, &h->status) < 0)
-		return unavailable(e, "the kernel does not answer about audit");
+		return set_unavailable(e, "the kernel does not answer about audit");
 	bool self = h->status.pid == (uint32_t)getpid();
 	h->owner = !self && is_alive(h->status.pid) ? (pid_t)h->status.pid : 0;
 	if (audit_rules_read(ctl, self ? getpid() : h->owner, &h->rules) < 0)
-		return unavailable(e, "list the audit rules");
+		return set_unavailable(e, "list the audit rules");
 	return 0;
 }
 
@@ -132,7 +132,7 @@ static bool belongs_to_another(const struct host_audit *h)
 }
 
 /* Switches audit on, and keeps it away from tasks outside sandboxes, where nobody else uses it. */
-static int apply(int ctl, const struct host_audit *h, struct err *e)
+static int apply_settings(int ctl, const struct host_audit *h, struct err *e)
 {
 	bool was_off = !h->status.enabled || h->rules.task_rule || h->rules.others_task_rule;
 	bool another = belongs_to_another(h);
@@ -145,16 +145,16 @@ static int apply(int ctl, const struct host_audit *h, struct err *e)
 			       "audit is switched off although process %d owns it; auditctl -e 1 switches it on",
 			       (int)h->owner);
 	if (another && h->rules.task_rule && audit_rules_remove_task(ctl) < 0)
-		return unavailable(e, "remove an audit rule");
+		return set_unavailable(e, "remove an audit rule");
 	if (audit_rules_add(ctl, was_off && !another) < 0)
-		return unavailable(e, "add audit rules");
+		return set_unavailable(e, "add audit rules");
 	struct audit_status s = { .mask = AUDIT_STATUS_ENABLED, .enabled = 1 };
 	if (!another) { /* else the limits are the owner's to set */
 		s.mask |= AUDIT_STATUS_RATE_LIMIT | AUDIT_STATUS_BACKLOG_LIMIT;
 		s.backlog_limit = BACKLOG;
 	}
 	if ((!h->status.enabled || !another) && audit_request(ctl, AUDIT_SET, &s, sizeof s) < 0)
-		return unavailable(e, "switch audit on");
+		return set_unavailable(e, "switch audit on");
 	return 0;
 }
 
@@ -198,7 +198,7 @@ static int try_out(int reader, const struct host_audit *h, unsigned ms, struct e
 	int fds[2];
 	uint32_t session = AUDIT_NO_SESSION;
 	if (pipe2(fds, O_CLOEXEC) < 0)
-		return unavailable(e, "try audit");
+		return set_unavailable(e, "try audit");
 	pid_t pid = fork();
 	if (pid == 0)
 		trial_child(fds[1]);
@@ -228,13 +228,13 @@ int audit_take(unsigned trial_ms, int *ret_fd, struct err *e)
 	fd_auto int ctl = audit_open(), reader = -1;
 	struct host_audit h;
 	if (ctl < 0)
-		return unavailable(e, "the kernel has no audit");
+		return set_unavailable(e, "the kernel has no audit");
 	if (read_host(ctl, &h, e) < 0)
 		return -1;
 	reader = open_reader();
 	if (reader < 0)
-		return unavailable(e, "listen to audit records");
-	if (apply(ctl, &h, e) < 0 || try_out(reader, &h, trial_ms, e) < 0) {
+		return set_unavailable(e, "listen to audit records");
+	if (apply_settings(ctl, &h, e) < 0 || try_out(reader, &h, trial_ms, e) < 0) {
 		audit_leave();
 		return -1;
 	}
@@ -247,13 +247,13 @@ int audit_keep(struct err *e)
 	fd_auto int ctl = audit_open();
 	struct host_audit h;
 	if (ctl < 0)
-		return unavailable(e, "the kernel has no audit");
+		return set_unavailable(e, "the kernel has no audit");
 	if (read_host(ctl, &h, e) < 0)
 		return -1;
 	bool whole = h.status.enabled && audit_rules_complete(&h.rules);
 	if (whole && !(belongs_to_another(&h) && h.rules.task_rule))
 		return 0;
-	return apply(ctl, &h, e) < 0 ? -1 : whole ? 0 : 1;
+	return apply_settings(ctl, &h, e) < 0 ? -1 : whole ? 0 : 1;
 }
 
 void audit_leave(void)

@@ -58,7 +58,7 @@ static bool same_text(const struct autorun_file *a, const struct autorun_file *b
 	return other->len == strlen(digest) && memcmp(other->text, digest, other->len) == 0;
 }
 
-static bool same(const struct autorun_file *a, const struct autorun_file *b)
+static bool file_equal(const struct autorun_file *a, const struct autorun_file *b)
 {
 	return a->type == b->type && a->mode == b->mode && same_text(a, b);
 }
@@ -79,7 +79,7 @@ static void compare_known(struct autorun *a)
 		struct autorun_file now = { .path = before->path, .program = before->program };
 		uint32_t used = a->text_used;
 		autorun_examine(a, AT_FDCWD, before->path, &now);
-		if (same(before, &now))
+		if (file_equal(before, &now))
 			a->text_used = used;
 		else
 			add_change(a, before, &now);

@@ -27,7 +27,7 @@ const struct autorun_file *autorun_find(const struct autorun_set *s, const char 
 	return NULL;
 }
 
-static const struct autorun_file *put(struct autorun_set *s, const struct autorun_file *f)
+static const struct autorun_file *add_file(struct autorun_set *s, const struct autorun_file *f)
 {
 	uint32_t i = slot_of(f->path);
 	while (s->slot[i])
@@ -209,7 +209,7 @@ const struct autorun_file *autorun_check_entry(struct autorun *a, int at, const 
 	if (f.type == AUTORUN_TYPE_NONE)
 		return NULL;
 	f.led = a->led;
-	known = put(s, &f);
+	known = add_file(s, &f);
 	if (f.type == AUTORUN_TYPE_LINK)
 		meet_target(a, at, name, program);
 	return known;

@@ -116,7 +116,7 @@ static int open_below(struct autorun *a, int at, const char *name, int flags)
 /* ---- what is found ---- */
 
 /* "DIR/NAME" in ret; false: too long. */
-static bool join(struct autorun *a, const char *folder, const char *name, char ret[PATH_MAX])
+static bool join_path(struct autorun *a, const char *folder, const char *name, char ret[PATH_MAX])
 {
 	int n = snprintf(ret, PATH_MAX, "%s/%s", folder, name);
 	if (n > 0 && n < PATH_MAX)
@@ -152,7 +152,7 @@ static void check_tree(struct autorun *a, int at, const char *name, const char *
 	struct entries e;
 	begin_entries(&e, open_below(a, at, name, depth ? O_NOFOLLOW : 0));
 	for (const struct dirent64 *d; e.fd >= 0 && (d = next_entry(a, &e));) {
-		if (is_sample(program, d->d_name) || !join(a, path, d->d_name, inner))
+		if (is_sample(program, d->d_name) || !join_path(a, path, d->d_name, inner))
 			continue;
 		if (is_folder(e.fd, d))
 			check_tree(a, e.fd, d->d_name, inner, program, depth + 1);
@@ -213,7 +213,7 @@ static void check_row(struct autorun *a, int at, const struct row *r, const char
 {
 	char path[PATH_MAX];
 	struct stat st;
-	if (!join(a, a->search.path, name, path))
+	if (!join_path(a, a->search.path, name, path))
 		return;
 	if (r->kind == KIND_TREE)
 		check_tree(a, at, name, path, r->program, 0);
@@ -233,7 +233,7 @@ static void check_git(struct autorun *a, int at, bool called_git)
 	static const char *const configs[] = { "config", "config.worktree" };
 	for (size_t i = 0; i < countof(configs); i++) {
 		char path[PATH_MAX];
-		const struct autorun_file *f = join(a, a->search.path, configs[i], path)
+		const struct autorun_file *f = join_path(a, a->search.path, configs[i], path)
 						       ? autorun_find(&a->before, path)
 						       : NULL;
 		if (!f && a->again)
@@ -317,7 +317,7 @@ struct hints {
 	bool begins[256], ends[256];
 };
 
-static const struct hints *hints(void)
+static const struct hints *name_hints(void)
 {
 	static struct hints h;
 	if (h.made)
@@ -378,7 +378,7 @@ struct match {
 /* Names in this folder that some row begins with. */
 static void match_rows(struct autorun *a, const char *name, struct match *m, size_t *n)
 {
-	const struct hints *h = hints();
+	const struct hints *h = name_hints();
 	if (!h->begins[(unsigned char)name[0]] && !h->ends[(unsigned char)name[strlen(name) - 1]])
 		return;
 	for (size_t i = 0; i < countof(rows); i++) {
@@ -434,7 +434,7 @@ static void visit_entries(struct autorun *a, uint32_t i, int fd, struct match *m
 	}
 }
 
-static void visit(struct autorun *a, uint32_t i)
+static void visit_folder(struct autorun *a, uint32_t i)
 {
 	struct autorun_search *s = &a->search;
 	struct match matches[MATCHES_MAX];
@@ -506,7 +506,7 @@ void autorun_search(struct autorun *a)
 	for (uint32_t late = 0; late <= AUTORUN_FOLDER_LATE; late++) {
 		for (uint32_t i = 0; i < s->count && s->entries <= AUTORUN_ENTRIES_MAX && !out_of_time(a, i); i++) {
 			if ((s->folder[i].flags & AUTORUN_FOLDER_LATE) == late)
-				visit(a, i);
+				visit_folder(a, i);
 		}
 	}
 	fd_close(&s->parent_fd);

@@ -190,7 +190,7 @@ bool cgroup_tree_remove(struct cgroup_tree *t, const struct plan_key *key)
 }
 
 /* Whether it is worth coming back. */
-static bool sweep(struct cgroup_tree *t)
+static bool sweep_leaves(struct cgroup_tree *t)
 {
 	bool busy = false;
 	int fd = t->fd < 0 ? -1 : openat(t->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -211,7 +211,7 @@ static bool sweep(struct cgroup_tree *t)
 void cgroup_tree_sweep(struct cgroup_tree *t, const char *own)
 {
 	snprintf(t->own, sizeof t->own, "%s", own);
-	t->sweeps = sweep(t) ? BUSY_TRIES_MAX : 0;
+	t->sweeps = sweep_leaves(t) ? BUSY_TRIES_MAX : 0;
 }
 
 int cgroup_tree_tick(struct cgroup_tree *t)
@@ -226,11 +226,11 @@ int cgroup_tree_tick(struct cgroup_tree *t)
 		t->tries[i] = t->tries[t->nlater];
 	}
 	if (t->sweeps)
-		t->sweeps = sweep(t) ? t->sweeps - 1 : 0;
+		t->sweeps = sweep_leaves(t) ? t->sweeps - 1 : 0;
 	return t->nlater || t->sweeps ? BUSY_PAUSE_MS : -1;
 }
 
-static bool populated(int leaf)
+static bool is_populated(int leaf)
 {
 	char text[256];
 	fd_auto int fd = openat(leaf, "cgroup.events", O_RDONLY | O_CLOEXEC);
@@ -246,11 +246,11 @@ static void kill_leaf(int tree_fd, const char *name)
 	fd_auto int leaf = openat(tree_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (leaf < 0)
 		return;
-	if (populated(leaf)) {
+	if (is_populated(leaf)) {
 		fd_auto int kill_fd = openat(leaf, "cgroup.kill", O_WRONLY | O_CLOEXEC);
 		if (kill_fd < 0 || fd_write_all(kill_fd, "1", 1) < 0)
 			return;
-		for (int ms = 0; populated(leaf) && ms < KILL_WAIT_MS; ms++)
+		for (int ms = 0; is_populated(leaf) && ms < KILL_WAIT_MS; ms++)
 			poll(NULL, 0, 1);
 	}
 	unlinkat(tree_fd, name, AT_REMOVEDIR);

@@ -48,7 +48,7 @@ static bool has_file(const char *folder, const char *name, int mode)
 	return faccessat(AT_FDCWD, path, mode, AT_EACCESS) == 0;
 }
 
-static bool lists(const char *folder, const char *file, const char *word)
+static bool lists_controller(const char *folder, const char *file, const char *word)
 {
 	char text[1024], *save;
 	fd_auto int fd = open_file(folder, file, O_RDONLY);
@@ -68,7 +68,7 @@ static bool offers_limits(const char *folder)
 {
 	static const char *const wanted[] = { "memory", "pids", "cpu", "io" };
 	for (size_t i = 0; i < countof(wanted); i++) {
-		if (lists(folder, "cgroup.controllers", wanted[i]))
+		if (lists_controller(folder, "cgroup.controllers", wanted[i]))
 			return true;
 	}
 	return false;
@@ -123,11 +123,11 @@ static bool is_read_only(const char *folder)
 
 int cgroup_base_enable(const char *folder, const char *controller, char *why, size_t cap)
 {
-	if (!lists(folder, "cgroup.controllers", controller)) {
+	if (!lists_controller(folder, "cgroup.controllers", controller)) {
 		snprintf(why, cap, "the cgroup %.120s has no %s controller", folder, controller);
 		return -1;
 	}
-	if (lists(folder, "cgroup.subtree_control", controller))
+	if (lists_controller(folder, "cgroup.subtree_control", controller))
 		return 0;
 	if (!is_real_root(folder) && count_others(folder, 0, 0) != 0) {
 		snprintf(why, cap, "processes are in the cgroup %.120s, so it cannot hand down controllers", folder);

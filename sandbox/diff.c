@@ -68,7 +68,7 @@ static bool same_line(const struct line *a, const struct line *b)
 }
 
 /* The furthest point of diagonal k in round d: one edit from a neighbour, then along what is equal. */
-static int advance(struct search *s, int d, int k)
+static int advance_lines(struct search *s, int d, int k)
 {
 	int *v = s->v + s->most + 1;
 	int x = k == -d || (k != d && v[k - 1] < v[k + 1]) ? v[k + 1] : v[k - 1] + 1;
@@ -87,12 +87,12 @@ static int *history_of(const struct search *s, int d)
 }
 
 /* The number of edits, or −1 if there are too many. */
-static int find(struct search *s)
+static int count_edits(struct search *s)
 {
 	for (int d = 0; d <= s->most && s->work < WORK_MAX; d++) {
 		memcpy(history_of(s, d), s->v + s->most + 1 - d, (size_t)(2 * d + 1) * sizeof *s->v);
 		for (int k = -d; k <= d; k += 2) {
-			int x = advance(s, d, k);
+			int x = advance_lines(s, d, k);
 			if (x >= s->n && x - k >= s->m)
 				return d;
 		}
@@ -101,7 +101,7 @@ static int find(struct search *s)
 }
 
 /* From the end back through the rounds: which lines were edited. */
-static void mark(const struct search *s, int edits, bool *a_changed, bool *b_changed)
+static void mark_changes(const struct search *s, int edits, bool *a_changed, bool *b_changed)
 {
 	int x = s->n, y = s->m;
 	for (int d = edits; d > 0; d--) {
@@ -119,7 +119,7 @@ static void mark(const struct search *s, int edits, bool *a_changed, bool *b_cha
 	}
 }
 
-static void compare(struct side *a, struct side *b)
+static void compare_lines(struct side *a, struct side *b)
 {
 	size_t head = 0, tail = 0, least = a->count < b->count ? a->count : b->count;
 	while (head < least && same_line(&a->lines[head], &b->lines[head]))
@@ -135,9 +135,9 @@ static void compare(struct side *a, struct side *b)
 		s.most = s.n + s.m < EDITS_MAX ? s.n + s.m : EDITS_MAX;
 		s.v = mem_zalloc(2 * (size_t)s.most + 4, sizeof *s.v);
 		s.history = mem_zalloc(((size_t)s.most + 1) * ((size_t)s.most + 1), sizeof *s.history);
-		edits = find(&s);
+		edits = count_edits(&s);
 		if (edits >= 0)
-			mark(&s, edits, a->changed + head, b->changed + head);
+			mark_changes(&s, edits, a->changed + head, b->changed + head);
 		free(s.v);
 		free(s.history);
 	}
@@ -234,7 +234,7 @@ bool diff_unified(const char *a, size_t an, const char *b, size_t bn, struct buf
 	struct side left = { 0 }, right = { 0 };
 	side_split(&left, a, an);
 	side_split(&right, b, bn);
-	compare(&left, &right);
+	compare_lines(&left, &right);
 	bool differ = put_hunks(&left, &right, out);
 	side_done(&left);
 	side_done(&right);

@@ -51,7 +51,7 @@ static bool entry_equal(const struct fingerprint_entry *a, const struct fingerpr
 	       a->gid == b->gid && a->changed_s == b->changed_s && a->changed_ns == b->changed_ns;
 }
 
-static bool pin(struct host_fingerprint *s, int fd)
+static bool pin_file(struct host_fingerprint *s, int fd)
 {
 	int number = (int)(FINGERPRINT_PINS + s->pins);
 	if (fcntl(fd, F_DUPFD_CLOEXEC, number) != number)
@@ -66,7 +66,7 @@ void fingerprint_record(struct host_fingerprint *s, uint32_t mount, size_t len, 
 	struct fingerprint_entry m = { .mount = (uint16_t)mount, .len = (uint16_t)len, .flags = (uint16_t)flags };
 	if (fd < 0)
 		m.error = (uint16_t)keep;
-	if (s->count == FINGERPRINT_MAX || len >= PATH_MAX || (fd >= 0 && (!read_entry(fd, &m) || !pin(s, fd))))
+	if (s->count == FINGERPRINT_MAX || len >= PATH_MAX || (fd >= 0 && (!read_entry(fd, &m) || !pin_file(s, fd))))
 		s->lost = true;
 	else
 		s->mark[s->count++] = m;

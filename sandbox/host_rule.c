@@ -249,7 +249,7 @@ static bool matches_name(const struct host_rule *r, const char *name)
 
 static bool matches_port(const struct host_rule *r, uint16_t port) { return r->port == 0 || r->port == port; }
 
-static bool covers(const struct host_rule *a, const struct host_rule *r)
+static bool rule_covers(const struct host_rule *a, const struct host_rule *r)
 {
 	if (!host_rule_allows(a) || (a->port && a->port != r->port))
 		return false;
@@ -269,7 +269,7 @@ static bool covers(const struct host_rule *a, const struct host_rule *r)
 bool host_rules_include(const struct host_rules *s, const struct host_rule *r)
 {
 	for (size_t i = 0; i < s->count; i++)
-		if (covers(&s->rule[i], r))
+		if (rule_covers(&s->rule[i], r))
 			return true;
 	return false;
 }
@@ -291,7 +291,7 @@ enum host_verdict host_rules_name(const struct host_rules *s, const char *name, 
 }
 
 /* The whole network is of addresses that have to be named, so whoever wrote it meant them; metadata only by itself. */
-static bool opens(const struct host_rule *r, enum net_class class)
+static bool rule_opens(const struct host_rule *r, enum net_class class)
 {
 	struct net_address last = r->net;
 
@@ -330,7 +330,7 @@ enum host_verdict host_rules_address(const struct host_rules *s, const char *nam
 		if (r->deny)
 			return HOST_DENIED;
 		listed = true;
-		open |= opens(r, class);
+		open |= rule_opens(r, class);
 	}
 	if (name && class == NET_LOOPBACK && strcmp(name, "localhost") == 0)
 		open |= names_localhost(s, port);

@@ -375,7 +375,7 @@ void kernel_release(char ret[KERNEL_RELEASE_MAX])
 	snprintf(ret, KERNEL_RELEASE_MAX, "%.65s", uname(&u) == 0 ? u.release : "unknown");
 }
 
-static void try(size_t i, struct kernel_feature *ret)
+static void try_feature(size_t i, struct kernel_feature *ret)
 {
 	*ret = (struct kernel_feature){ .name = rows[i].name,
 					.required = rows[i].required,
@@ -391,7 +391,7 @@ static void try(size_t i, struct kernel_feature *ret)
 size_t kernel_probe(struct kernel_feature ret[KERNEL_FEATURES_MAX])
 {
 	for (size_t i = 0; i < countof(rows); i++)
-		try(i, &ret[i]);
+		try_feature(i, &ret[i]);
 	return countof(rows);
 }
 
@@ -399,7 +399,7 @@ struct release {
 	unsigned major, minor;
 };
 
-static bool older(struct release a, struct release b)
+static bool is_older_than(struct release a, struct release b)
 {
 	return a.major < b.major || (a.major == b.major && a.minor < b.minor);
 }
@@ -409,7 +409,7 @@ static struct release oldest_supported(void)
 	struct release newest = { 0 };
 	for (size_t i = 0; i < countof(rows); i++) {
 		struct release r = { rows[i].major, rows[i].minor };
-		if (rows[i].required && older(newest, r))
+		if (rows[i].required && is_older_than(newest, r))
 			newest = r;
 	}
 	return newest;
@@ -435,7 +435,7 @@ int kernel_check(struct err *e)
 	for (size_t i = 0; i < countof(rows); i++) {
 		if (!rows[i].required)
 			continue;
-		try(i, &f);
+		try_feature(i, &f);
 		if (f.state != KERNEL_MISSING)
 			continue;
 		lost = lost ? lost : f.lost;
@@ -445,7 +445,7 @@ int kernel_check(struct err *e)
 	if (!lost)
 		return 0;
 	kernel_release(found);
-	if (sscanf(found, "%u.%u", &here.major, &here.minor) == 2 && older(here, least))
+	if (sscanf(found, "%u.%u", &here.major, &here.minor) == 2 && is_older_than(here, least))
 		return err_set(e, ERR_UNAVAILABLE,
 			       "Linux %u.%u is too old: bailiff needs %u.%u or newer (found %s, which lacks %s)",
 			       here.major, here.minor, least.major, least.minor, found, missing);

@@ -97,7 +97,7 @@ bool landlock_shuts_abstract_sockets(int abi, uint32_t network)
 	return network != PLAN_NET_HOST || abi >= LANDLOCK_ABI_SCOPES;
 }
 
-static int allow(int ruleset, uint64_t handled, const char *path, uint64_t access, bool optional)
+static int allow_path(int ruleset, uint64_t handled, const char *path, uint64_t access, bool optional)
 {
 	struct stat st;
 	fd_auto int fd = open(path, O_PATH | O_CLOEXEC);
@@ -128,7 +128,7 @@ static uint64_t access_of(const struct plan_mount *m, uint64_t handled, const ch
 static int allow_all(int ruleset, uint64_t handled, const struct plan_head *plan, const char **ret_path)
 {
 	for (size_t i = 0; i < countof(common); i++) {
-		if (allow(ruleset, handled, common[i].path, common[i].access, true) < 0) {
+		if (allow_path(ruleset, handled, common[i].path, common[i].access, true) < 0) {
 			*ret_path = common[i].path;
 			return -1;
 		}
@@ -137,7 +137,7 @@ static int allow_all(int ruleset, uint64_t handled, const struct plan_head *plan
 		const struct plan_mount *m = plan_mount(plan, i);
 		const char *path = plan_string(plan, m->path_off);
 		uint64_t access = access_of(m, handled, path);
-		if (access && allow(ruleset, handled, path, access, m->flags & PLAN_MOUNT_OPTIONAL) < 0) {
+		if (access && allow_path(ruleset, handled, path, access, m->flags & PLAN_MOUNT_OPTIONAL) < 0) {
 			*ret_path = path;
 			return -1;
 		}

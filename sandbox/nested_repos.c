@@ -61,7 +61,7 @@ static void go_there(struct search *s, const struct stop *from, const char *name
 					      modules };
 }
 
-static void tell(struct search *s, const struct stop *at, const char *name)
+static void report_path(struct search *s, const struct stop *at, const char *name)
 {
 	char path[2 * PATH_MAX];
 	int n = snprintf(path, sizeof path, "%s/%s%s%s", s->workspace, at->path, name[0] ? "/" : "", name);
@@ -94,12 +94,12 @@ static void meet_git(struct search *s, const struct stop *at, int fd)
 {
 	mode_t type = type_at(s, fd, ".git");
 	if (at->depth > 0 && (type == S_IFREG || (type == S_IFDIR && !has_link(s, fd, ".git"))))
-		tell(s, at, ".git");
+		report_path(s, at, ".git");
 	if (type == S_IFDIR && type_at(s, fd, ".git/modules") == S_IFDIR)
 		go_there(s, at, ".git/modules", 0, true);
 }
 
-static void meet(struct search *s, const struct stop *at, int fd, const struct dirent *d)
+static void check_entry(struct search *s, const struct stop *at, int fd, const struct dirent *d)
 {
 	if (strcmp(d->d_name, ".git") == 0) {
 		meet_git(s, at, fd);
@@ -110,11 +110,11 @@ static void meet(struct search *s, const struct stop *at, int fd, const struct d
 		return;
 	if (strcmp(d->d_name, ".bailiff") == 0) {
 		if (at->depth > 0)
-			tell(s, at, d->d_name);
+			report_path(s, at, d->d_name);
 		return;
 	}
 	if (at->depth > 0 && strcmp(d->d_name, ".claude") == 0 && type_at(s, fd, ".claude/hooks") == S_IFDIR)
-		tell(s, at, d->d_name);
+		report_path(s, at, d->d_name);
 	if (at->depth < NESTED_REPOS_DEPTH)
 		go_there(s, at, d->d_name, at->depth + 1, false);
 }
@@ -125,13 +125,13 @@ static bool meet_module(struct search *s, const struct stop *at, int fd)
 	if (at->depth == 0 || type_at(s, fd, "config") != S_IFREG)
 		return false;
 	if (!has_link(s, fd, "."))
-		tell(s, at, "");
+		report_path(s, at, "");
 	if (type_at(s, fd, "modules") == S_IFDIR)
 		go_there(s, at, "modules", 0, true);
 	return true;
 }
 
-static void visit(struct search *s, const struct stop *at)
+static void visit_folder(struct search *s, const struct stop *at)
 {
 	fd_auto int fd = open_below(s->root, at->path[0] ? at->path : ".");
 	s->partial |= fd < 0 && errno != EXDEV;
@@ -145,7 +145,7 @@ static void visit(struct search *s, const struct stop *at)
 		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
 			continue;
 		if (!at->modules)
-			meet(s, at, fd, d);
+			check_entry(s, at, fd, d);
 		else if (at->depth < NESTED_REPOS_DEPTH && (d->d_type == DT_DIR || d->d_type == DT_UNKNOWN))
 			go_there(s, at, d->d_name, at->depth + 1, true);
 	}
@@ -165,7 +165,7 @@ int nested_repos_find(const char *workspace, void (*found)(void *ctx, const char
 	*s = (struct search){ .workspace = workspace, .root = root, .found = found, .ctx = ctx };
 	s->queue[s->count++] = (struct stop){ .path = mem_strdup("") };
 	for (size_t i = 0; i < s->count; i++)
-		visit(s, &s->queue[i]);
+		visit_folder(s, &s->queue[i]);
 	for (size_t i = 0; i < s->count; i++)
 		free(s->queue[i].path);
 	bool partial = s->partial;

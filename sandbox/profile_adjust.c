@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static int widens(const char *field, const char *what, const char *path, const struct profile *p, struct err *e)
+static int reject_widening(const char *field, const char *what, const char *path, const struct profile *p, struct err *e)
 {
 	err_set(e, ERR_PERMISSION, "%s '%.200s' is more than profile %s gives; only an operator may widen it", what,
 		path, p->name);
@@ -61,7 +61,7 @@ static int adjust_read(struct profile *p, const char *given, const struct profil
 	if (!may_widen && seen)
 		return 0;
 	if (!may_widen && !written)
-		return widens(field, "reading", path, p, e);
+		return reject_widening(field, "reading", path, p, e);
 	return add_field(p, PLAN_MOUNT_READ, PLAN_MOUNT_OWNED, path, field, e);
 }
 
@@ -140,7 +140,7 @@ static int adjust_write(struct profile *p, const char *given, const struct profi
 	if (en && en->kind == PLAN_MOUNT_WRITE)
 		return 0;
 	if (!may_widen)
-		return widens(field, "writing", path, p, e);
+		return reject_widening(field, "writing", path, p, e);
 	return add_field(p, PLAN_MOUNT_WRITE, PLAN_MOUNT_OWNED, path, field, e);
 }
 
@@ -182,7 +182,7 @@ static int adjust_hosts(struct profile *p, const struct profile_change *c, bool 
 		if (host_rules_include(&p->hosts, &r))
 			continue;
 		if (!free)
-			return widens(field, "reaching", c->hosts[i], p, e);
+			return reject_widening(field, "reaching", c->hosts[i], p, e);
 		if (profile_add_host(p, c->hosts[i], false, &inner) < 0)
 			return err_field(e, field, "%s", inner.message);
 	}
@@ -205,7 +205,7 @@ static int adjust_network(struct profile *p, const struct profile_change *c, boo
 		return err_field(e, "sandbox.allowHosts",
 				 "profile %s has the host's network; add network allow to narrow it", p->name);
 	if (!may_widen && width[network] > width[p->network])
-		return widens(field, "network", profile_network_name((uint32_t)network), p, e);
+		return reject_widening(field, "network", profile_network_name((uint32_t)network), p, e);
 	bool narrower = p->network == PLAN_NET_HOST;
 	p->network = (uint32_t)network;
 	return network == PLAN_NET_ALLOW && (c->network || c->nhosts) ? adjust_hosts(p, c, may_widen || narrower, e)
@@ -217,7 +217,7 @@ static int widens_limit(const char *field, uint64_t value, const struct profile 
 	char text[24];
 
 	snprintf(text, sizeof text, "%llu", (unsigned long long)value);
-	return widens(field, "a limit of", text, p, e);
+	return reject_widening(field, "a limit of", text, p, e);
 }
 
 static int adjust_tmp(struct profile *p, uint64_t bytes, bool may_widen, struct err *e)

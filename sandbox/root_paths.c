@@ -57,7 +57,7 @@ static const struct {
 };
 
 /* Of an entry below "~": its path in this home. */
-static bool expand(size_t i, const char *home, char ret[PATH_MAX])
+static bool expand_home(size_t i, const char *home, char ret[PATH_MAX])
 {
 	const char *path = entries[i].path;
 	size_t n = strlen(path);
@@ -73,8 +73,8 @@ bool root_path_is_toolchain(const char *home, const char *path)
 	char own[PATH_MAX];
 
 	for (size_t i = 0; i < countof(entries); i++)
-		if (entries[i].kind == PLAN_MOUNT_READ && entries[i].flags & PLAN_MOUNT_OWNED && expand(i, home, own) &&
-		    strcmp(own, path) == 0)
+		if (entries[i].kind == PLAN_MOUNT_READ && entries[i].flags & PLAN_MOUNT_OWNED &&
+		    expand_home(i, home, own) && strcmp(own, path) == 0)
 			return true;
 	return false;
 }
@@ -82,7 +82,7 @@ bool root_path_is_toolchain(const char *home, const char *path)
 bool root_path_credentials(const char *home, size_t index, char ret[PATH_MAX])
 {
 	for (size_t i = 0; i < countof(entries); i++)
-		if (entries[i].kind == PLAN_MOUNT_HIDE && expand(i, home, ret) && index-- == 0)
+		if (entries[i].kind == PLAN_MOUNT_HIDE && expand_home(i, home, ret) && index-- == 0)
 			return true;
 	return false;
 }

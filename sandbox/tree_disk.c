@@ -162,7 +162,7 @@ static bool has_cost_model(const struct tree_disk *d)
 	return read_file(path, text, sizeof text) && strstr(text, wanted);
 }
 
-static void examine(struct tree_disk *d)
+static void examine_disk(struct tree_disk *d)
 {
 	char folder[64];
 
@@ -183,7 +183,7 @@ static bool attributes_writes(const char *type)
 	return false;
 }
 
-static int add(struct tree_disks *all, const char *path, uint32_t major, uint32_t minor, struct err *e)
+static int add_disk(struct tree_disks *all, const char *path, uint32_t major, uint32_t minor, struct err *e)
 {
 	struct tree_disk d = { .major = major, .minor = minor };
 	struct mount m = { .type = "a file system" };
@@ -197,7 +197,7 @@ static int add(struct tree_disks *all, const char *path, uint32_t major, uint32_
 	if (find_mount(&(struct mount_search){ .major = major, .minor = minor }, &m))
 		snprintf(d.type, sizeof d.type, "%s", m.type);
 	d.attributes = attributes_writes(d.type);
-	examine(&d);
+	examine_disk(&d);
 	for (size_t i = 0; i < all->count; i++) {
 		struct tree_disk *known = &all->disk[i];
 
@@ -221,11 +221,11 @@ static int add_path(struct tree_disks *all, const struct fingerprint_peer *peer,
 	struct mount m;
 
 	if (fd >= 0 && statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &st) == 0)
-		return add(all, path, st.stx_dev_major, st.stx_dev_minor, e);
+		return add_disk(all, path, st.stx_dev_major, st.stx_dev_minor, e);
 	if (errno != EAGAIN)
 		return 0;
 	/* Not at hand: by its name, then. */
-	return find_mount(&(struct mount_search){ .path = path }, &m) ? add(all, path, m.major, m.minor, e) : 0;
+	return find_mount(&(struct mount_search){ .path = path }, &m) ? add_disk(all, path, m.major, m.minor, e) : 0;
 }
 
 int tree_disks_find(const struct plan_head *plan, const struct fingerprint_peer *peer, int cow_fd,
@@ -247,6 +247,6 @@ int tree_disks_find(const struct plan_head *plan, const struct fingerprint_peer 
 	if (!any && add_path(ret, peer, plan_string(plan, plan->cwd_off), e) < 0)
 		return -1;
 	if (cow_fd >= 0 && fstat(cow_fd, &st) == 0)
-		return add(ret, "the folder for copy-on-write runs", major(st.st_dev), minor(st.st_dev), e);
+		return add_disk(ret, "the folder for copy-on-write runs", major(st.st_dev), minor(st.st_dev), e);
 	return 0;
 }

@@ -91,7 +91,7 @@ static bool mount_point(const char *controller, char ret[PATH_MAX])
 	return found;
 }
 
-static int put(int dir, const char *file, const char *text)
+static int write_limit(int dir, const char *file, const char *text)
 {
 	fd_auto int fd = openat(dir, file, O_WRONLY | O_CLOEXEC);
 
@@ -159,7 +159,7 @@ static void open_v1(struct tree_limiter *t, enum tree_limit l, const char *tag)
 		 "start the daemon as root, or boot the machine with cgroup v2 only");
 }
 
-static void explain(struct tree_limiter *t, enum tree_limit l, const struct cgroup_base *base)
+static void explain_failure(struct tree_limiter *t, enum tree_limit l, const struct cgroup_base *base)
 {
 	if (base->why[0]) {
 		snprintf(t->of[l].why, sizeof t->of[l].why, "%s", base->why);
@@ -186,7 +186,7 @@ void tree_limiter_open(struct tree_limiter *t, const struct cgroup_base *base, c
 		t->of[i].v2 = t->of[i].folder >= 0;
 		if (t->of[i].folder >= 0)
 			continue;
-		explain(t, i, base);
+		explain_failure(t, i, base);
 		open_v1(t, i, tag);
 		if (t->of[i].folder < 0 && !why[0])
 			snprintf(why, cap, "no cgroup hierarchy gives us the %s controller", rows[i].name);
@@ -240,7 +240,7 @@ __attribute__((format(printf, 3, 4))) static int put_text(int dir, const char *f
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
-	return put(dir, file, text);
+	return write_limit(dir, file, text);
 }
 
 static int refused(enum plan_limit l, int errnum, struct err *e)

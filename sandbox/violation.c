@@ -87,7 +87,7 @@ struct text {
 };
 
 /* The value of the first `name=` at the beginning of a word. */
-static bool find(struct text t, const char *name, struct text *ret)
+static bool find_member(struct text t, const char *name, struct text *ret)
 {
 	size_t n = strlen(name);
 	for (const char *p = t.p; (size_t)(t.end - p) > n;) {
@@ -111,11 +111,11 @@ static bool find(struct text t, const char *name, struct text *ret)
 	return false;
 }
 
-static uint64_t number(struct text t, const char *name, int base, uint64_t otherwise)
+static uint64_t parse_number(struct text t, const char *name, int base, uint64_t otherwise)
 {
 	struct text v;
 	char digits[24];
-	if (!find(t, name, &v) || v.p == v.end || (size_t)(v.end - v.p) >= sizeof digits)
+	if (!find_member(t, name, &v) || v.p == v.end || (size_t)(v.end - v.p) >= sizeof digits)
 		return otherwise;
 	memcpy(digits, v.p, (size_t)(v.end - v.p));
 	digits[v.end - v.p] = 0;
@@ -152,7 +152,7 @@ static ssize_t hex_bytes(struct text v, void *out, size_t cap)
 static bool name_of(struct text t, const char *field, char *out, size_t cap)
 {
 	struct text v;
-	if (!find(t, field, &v) || v.p == v.end || *v.p == '(')
+	if (!find_member(t, field, &v) || v.p == v.end || *v.p == '(')
 		return false;
 	if (*v.p == '"') {
 		size_t n = (size_t)(v.end - v.p) - 1;
@@ -216,7 +216,7 @@ static bool begins_at_cwd(const struct pending *e)
 }
 
 /* Up from the working directory, which the kernel tells without links in it, ".." leads to the folder above. */
-static size_t climb(const char *cwd, const char **name)
+static size_t climb_up(const char *cwd, const char **name)
 {
 	size_t at = strlen(cwd);
 	for (;;) {
@@ -240,7 +240,7 @@ static void path_set(struct pending *e, const char *name, bool directory)
 	bool at_cwd = name[0] != '/' && e->cwd[0] && begins_at_cwd(e);
 	if (name[0] != '/' && e->v.path[0] == '/' && !begins_at_cwd(e))
 		return; /* Landlock has said where it is */
-	size_t at = at_cwd ? climb(e->cwd, &name) : 0, n = strlen(name);
+	size_t at = at_cwd ? climb_up(e->cwd, &name) : 0, n = strlen(name);
 	if (at + n + 2 > sizeof e->v.path)
 		return;
 	memcpy(e->v.path, e->cwd, at);
@@ -290,13 +290,13 @@ static void take_number(struct pending *e, struct text t)
 	struct text dev;
 	unsigned major, minor;
 	char text[24];
-	if (!find(t, "dev", &dev) || (size_t)(dev.end - dev.p) >= sizeof text)
+	if (!find_member(t, "dev", &dev) || (size_t)(dev.end - dev.p) >= sizeof text)
 		return;
 	memcpy(text, dev.p, (size_t)(dev.end - dev.p));
 	text[dev.end - dev.p] = 0;
 	if (sscanf(text, "%x:%x", &major, &minor) != 2)
 		return;
-	e->meant.inode = number(t, "inode", 10, 0);
+	e->meant.inode = parse_number(t, "inode", 10, 0);
 	e->meant.major = major;
 	e->meant.minor = minor;
 }
@@ -305,7 +305,7 @@ static void take_path(struct pending *e, struct text t)
 {
 	char name[PATH_MAX];
 	struct text type;
-	if (!find(t, "nametype", &type) || !name_of(t, "name", name, sizeof name) || !name[0])
+	if (!find_member(t, "nametype", &type) || !name_of(t, "name", name, sizeof name) || !name[0])
 		return;
 	bool directory = *type.p == 'P';
 	int rank = path_rank(e, type);
@@ -325,7 +325,7 @@ static void take_path(struct pending *e, struct text t)
 static void take_title(struct pending *e, struct text t)
 {
 	struct text v;
-	ssize_t n = find(t, "proctitle", &v) ? hex_bytes(v, e->meant.title, sizeof e->meant.title) : -1;
+	ssize_t n = find_member(t, "proctitle", &v) ? hex_bytes(v, e->meant.title, sizeof e->meant.title) : -1;
 	e->meant.title_len = n > 0 ? (size_t)n : 0;
 }
 
@@ -362,7 +362,7 @@ static void take_address(struct pending *e, struct text t)
 		char bytes[256];
 	} a = { .bytes = { 0 } };
 	struct text v;
-	ssize_t n = find(t, "saddr", &v) ? hex_bytes(v, a.bytes, sizeof a.bytes - 1) : -1;
+	ssize_t n = find_member(t, "saddr", &v) ? hex_bytes(v, a.bytes, sizeof a.bytes - 1) : -1;
 	if (n < (ssize_t)sizeof a.any.sa_family)
 		return;
 	if (a.any.sa_family == AF_INET && n >= 8) {
@@ -402,9 +402,9 @@ static void name_syscall(struct violation *v, uint32_t arch, int nr)
 
 static void take_task(struct violation *v, struct text t)
 {
-	v->pid = (int32_t)number(t, "pid", 10, 0);
-	v->session = (uint32_t)number(t, "ses", 10, AUDIT_NO_SESSION);
-	if (number(t, "auid", 10, 0) != AUDIT_LOGIN_UID)
+	v->pid = (int32_t)parse_number(t, "pid", 10, 0);
+	v->session = (uint32_t)parse_number(t, "ses", 10, AUDIT_NO_SESSION);
+	if (parse_number(t, "auid", 10, 0) != AUDIT_LOGIN_UID)
 		v->session = AUDIT_NO_SESSION;
 	if (!name_of(t, "comm", v->comm, sizeof v->comm))
 		v->comm[0] = 0;
@@ -413,14 +413,14 @@ static void take_task(struct violation *v, struct text t)
 static void take_syscall(struct violation_builder *b, struct pending *e, struct text t)
 {
 	static const char *const args[] = { "a0", "a1", "a2", "a3" };
-	uint32_t arch = (uint32_t)number(t, "arch", 16, 0);
-	uint64_t nr = number(t, "syscall", 10, SYSCALLS_MAX);
+	uint32_t arch = (uint32_t)parse_number(t, "arch", 16, 0);
+	uint64_t nr = parse_number(t, "syscall", 10, SYSCALLS_MAX);
 	e->has_syscall = true;
 	take_task(&e->v, t);
 	e->row = arch == b->arch && nr < SYSCALLS_MAX ? b->by_number[nr] : NULL;
-	e->v.error = -(int)(int64_t)number(t, "exit", 10, 0);
+	e->v.error = -(int)(int64_t)parse_number(t, "exit", 10, 0);
 	for (size_t i = 0; i < countof(args); i++)
-		e->args[i] = number(t, args[i], 16, 0);
+		e->args[i] = parse_number(t, args[i], 16, 0);
 	if (e->row)
 		snprintf(e->v.syscall, sizeof e->v.syscall, "%s", e->row->syscall);
 	else
@@ -450,7 +450,7 @@ static void take_landlock(struct pending *e, struct text t)
 	};
 	struct text blockers;
 	e->landlock = true;
-	if (find(t, "blockers", &blockers)) {
+	if (find_member(t, "blockers", &blockers)) {
 		for (size_t i = 0; i < countof(rows); i++) {
 			if (!starts(blockers, rows[i].prefix))
 				continue;
@@ -463,8 +463,8 @@ static void take_landlock(struct pending *e, struct text t)
 		e->v.directory = e->v.operation &&
 				 (strcmp(e->v.operation, "create") == 0 || strcmp(e->v.operation, "delete") == 0 ||
 				  strcmp(e->v.operation, "rename") == 0);
-	if (number(t, "dest", 10, 0))
-		e->v.port = (int32_t)number(t, "dest", 10, 0);
+	if (parse_number(t, "dest", 10, 0))
+		e->v.port = (int32_t)parse_number(t, "dest", 10, 0);
 }
 
 /* What open(2) was to do: its flags, and what was there. */
@@ -479,7 +479,7 @@ static const char *open_operation(const struct pending *e)
 }
 
 /* false = no refusal that can be named. */
-static bool finish(struct violation_builder *b, struct pending *e, struct violation *ret)
+static bool finish_event(struct violation_builder *b, struct pending *e, struct violation *ret)
 {
 	struct violation *v = &e->v;
 	if (!e->has_syscall || v->session == AUDIT_NO_SESSION)
@@ -557,7 +557,7 @@ static bool take_seccomp(struct violation_builder *b, struct text t)
 	v->operation = "call";
 	v->source = "seccomp";
 	take_task(v, t);
-	name_syscall(v, (uint32_t)number(t, "arch", 16, 0), (int)number(t, "syscall", 10, 0));
+	name_syscall(v, (uint32_t)parse_number(t, "arch", 16, 0), (int)parse_number(t, "syscall", 10, 0));
 	v->reason = sysfilter_check_reason(v->syscall);
 	return v->session != AUDIT_NO_SESSION;
 }
@@ -616,7 +616,7 @@ enum violation_step violation_builder_take(struct violation_builder *b, unsigned
 			break;
 		e->serial = 0;
 		b->last = NULL;
-		if (!finish(b, e, &b->out))
+		if (!finish_event(b, e, &b->out))
 			break;
 		*ret = &b->out;
 		return VIOLATION_READY;

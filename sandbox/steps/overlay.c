@@ -114,7 +114,7 @@ static int attach_for_now(const struct step_context *c, int tree, const char *na
 	return tree_attach_at(tree, c->root_fd, name);
 }
 
-static int detach(const struct step_context *c, const char *name)
+static int detach_mount(const struct step_context *c, const char *name)
 {
 	return fchdir(c->root_fd) < 0 ? -1 : umount2(name, MNT_DETACH | UMOUNT_NOFOLLOW);
 }
@@ -141,7 +141,7 @@ int overlay_tree(struct step_context *c, uint32_t mount, int source, int lower)
 	if (tree < 0 &&
 	    errno == EINVAL) /* what the kernel says, at one call or another, of an upper layer on overlayfs */
 		step_path(c, userns_path(USERNS_UPPER));
-	if (tree < 0 || detach(c, LOWER) < 0 || detach(c, LAYERS) < 0)
+	if (tree < 0 || detach_mount(c, LOWER) < 0 || detach_mount(c, LAYERS) < 0)
 		return -1;
 	return fd_take(&tree);
 }

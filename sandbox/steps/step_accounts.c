@@ -28,7 +28,7 @@ static int copy_with(int in, int out, const char *line)
 }
 
 /* The copy has a name in the new root only until it is bound. */
-static int extend(struct step_context *c, const char *path, const char *line)
+static int extend_file(struct step_context *c, const char *path, const char *line)
 {
 	static const char copy[] = ".account";
 	fd_auto int place = tree_find(c, path);
@@ -51,12 +51,12 @@ int step_accounts(struct step_context *c)
 	if (!step_confined(c) || c->uid == c->peer_uid)
 		return 0;
 	int n = snprintf(line, sizeof line, NAME ":x:%u:%u:" NAME ":%s:/bin/sh\n", c->uid, c->gid, plan_home(c->plan));
-	if (n >= (int)sizeof line || extend(c, "/etc/passwd", line) < 0) {
+	if (n >= (int)sizeof line || extend_file(c, "/etc/passwd", line) < 0) {
 		step_path(c, "/etc/passwd");
 		return -1;
 	}
 	snprintf(line, sizeof line, NAME ":x:%u:\n", c->gid);
-	if (extend(c, "/etc/group", line) < 0) {
+	if (extend_file(c, "/etc/group", line) < 0) {
 		step_path(c, "/etc/group");
 		return -1;
 	}

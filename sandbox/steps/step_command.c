@@ -87,7 +87,7 @@ static int kill_requested(int status_fd, int *watch)
 	return 0;
 }
 
-static int fail(int errnum)
+static int fail_with(int errnum)
 {
 	errno = errnum;
 	return -1;
@@ -111,16 +111,16 @@ int step_gate(struct step_context *c)
 			return -1;
 		}
 		if (p[2].revents)
-			return fail(EOWNERDEAD);
+			return fail_with(EOWNERDEAD);
 		if (p[1].revents && kill_requested(c->status_fd, &p[1].fd))
-			return fail(ECANCELED);
+			return fail_with(ECANCELED);
 		if (p[0].revents) {
 			char byte;
 			ssize_t n = read(c->gate_fd, &byte, 1);
 			if (n == 1)
 				return 0;
 			if (n == 0)
-				return fail(ECANCELED);
+				return fail_with(ECANCELED);
 			if (errno != EINTR && errno != EAGAIN)
 				return -1;
 		}

@@ -32,7 +32,7 @@ int step_limits(struct step_context *c)
 #define MEMLOCK_MOST (8u << 20) /* the kernel's own default */
 
 /* Not more than `value`: where the hard limit is lower already, that stays. */
-static int limit(int resource, uint64_t value)
+static int limit_resource(int resource, uint64_t value)
 {
 	struct rlimit r;
 	if (getrlimit((__rlimit_resource_t)resource, &r) < 0)
@@ -73,7 +73,7 @@ static int limit_advantages(void)
 		struct rlimit r;
 		if (getrlimit((__rlimit_resource_t)rows[i].resource, &r) < 0)
 			return -1;
-		if (r.rlim_max > rows[i].most && limit(rows[i].resource, rows[i].most) < 0)
+		if (r.rlim_max > rows[i].most && limit_resource(rows[i].resource, rows[i].most) < 0)
 			return -1;
 	}
 	return 0;
@@ -112,7 +112,7 @@ int step_rlimits(struct step_context *c)
 		step_path(c, "openFiles");
 		return -1;
 	}
-	if (p->file_bytes != PLAN_UNLIMITED && limit(RLIMIT_FSIZE, p->file_bytes) < 0) {
+	if (p->file_bytes != PLAN_UNLIMITED && limit_resource(RLIMIT_FSIZE, p->file_bytes) < 0) {
 		step_path(c, "fileBytes");
 		return -1;
 	}
@@ -121,14 +121,14 @@ int step_rlimits(struct step_context *c)
 	 * the sandbox's own that is the same; else other processes of the peer's are counted too.
 	 */
 	if (p->limits.value[PLAN_LIMIT_PIDS] && c->tree.file[TREE_FILE_PIDS_EVENTS] < 0 &&
-	    limit(RLIMIT_NPROC, plan_tasks(p)) < 0) {
+	    limit_resource(RLIMIT_NPROC, plan_tasks(p)) < 0) {
 		step_path(c, "pids");
 		return -1;
 	}
 	/* The init sums the tree's cpu time from its /proc; without one, each process is held to the limit by itself.
 	 */
 	if (p->cpu_ms != PLAN_UNLIMITED && !(c->layers & PLAN_LAYER_MOUNTS) &&
-	    limit(RLIMIT_CPU, (p->cpu_ms + 999) / 1000) < 0) {
+	    limit_resource(RLIMIT_CPU, (p->cpu_ms + 999) / 1000) < 0) {
 		step_path(c, "cpuMs");
 		return -1;
 	}

@@ -75,8 +75,8 @@ int step_id_maps(struct step_context *c)
 	return write_file(c, "/proc/self/gid_map", map);
 }
 
-#define ROOM_WAIT_MS 10000u
-#define ROOM_LOOK_MS 10u
+#define QUOTA_WAIT_MS 10000u
+#define QUOTA_POLL_MS 10u
 
 /*
  * An empty session keyring instead of the daemon's. Where the calls are refused or missing, they are inside too. The
@@ -84,14 +84,14 @@ int step_id_maps(struct step_context *c)
  */
 int step_keyring(struct step_context *c)
 {
-	const struct timespec pause = { .tv_nsec = ROOM_LOOK_MS * 1000000L };
+	const struct timespec pause = { .tv_nsec = QUOTA_POLL_MS * 1000000L };
 
 	if (!step_confined(c))
 		return 0;
-	for (unsigned waited = 0; syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0; waited += ROOM_LOOK_MS) {
+	for (unsigned waited = 0; syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0; waited += QUOTA_POLL_MS) {
 		if (errno == ENOSYS || errno == EPERM)
 			return 0;
-		if (errno != EDQUOT || waited >= ROOM_WAIT_MS)
+		if (errno != EDQUOT || waited >= QUOTA_WAIT_MS)
 			return -1;
 		(void)nanosleep(&pause, NULL);
 	}

@@ -56,7 +56,7 @@ static const char *path_of(const struct step_context *c, uint32_t i)
 }
 
 /* Of what is on the way of mount i: the part of its path that is `fd`, or −1 and errno. */
-static void note(struct step_context *c, uint32_t i, size_t len, uint32_t flags, int fd)
+static void record_file(struct step_context *c, uint32_t i, size_t len, uint32_t flags, int fd)
 {
 	if (c->fingerprint)
 		fingerprint_record(c->fingerprint, i, len, flags, fd);
@@ -135,8 +135,8 @@ static int look_up(struct trees *t)
 			continue;
 		bool follow = may_lead_elsewhere(c, i);
 		t->source[i] = tree_source(path_of(c, i), follow);
-		note(c, i, strlen(path_of(c, i)), FINGERPRINT_AS_PEER | (follow ? FINGERPRINT_FOLLOW : 0),
-		     t->source[i]);
+		record_file(c, i, strlen(path_of(c, i)), FINGERPRINT_AS_PEER | (follow ? FINGERPRINT_FOLLOW : 0),
+			    t->source[i]);
 		if (t->source[i] < 0 && errno == ELOOP && kind == PLAN_MOUNT_READ && write_root_below(c, i) >= 0) {
 			t->source[i] = SOURCE_LINK;
 		} else if (t->source[i] < 0 && !may_be_missing(c, i)) {
@@ -226,7 +226,7 @@ static int clear_way(struct trees *t, uint32_t i)
 		if (at < 0 || fstat(at, &st) < 0)
 			return 0;
 		if (!tree_is_own(c, at))
-			note(c, i, n, FINGERPRINT_OWNERS, at);
+			record_file(c, i, n, FINGERPRINT_OWNERS, at);
 		if (!(st.st_mode & S_IXOTH) && !is_entered_as_owner(c, name, &st))
 			return cover_for_more(t, at);
 	}
@@ -277,7 +277,7 @@ static bool is_commands(const struct step_context *c, int folder)
  * Walks from a write root to a path in it, holding every folder on the way in place. If a file is in the way, that is
  * what comes back: as long as it stays, nothing can be made below it.
  */
-static int walk(struct step_context *c, uint32_t i, const char *base, const char *path, bool *ret_whole)
+static int walk_path(struct step_context *c, uint32_t i, const char *base, const char *path, bool *ret_whole)
 {
 	uint32_t flags = plan_mount(c->plan, i)->flags;
 	bool cow = c->plan->flags & PLAN_COW && !(flags & PLAN_MOUNT_OPTIONAL);
@@ -296,7 +296,7 @@ static int walk(struct step_context *c, uint32_t i, const char *base, const char
 		if (next < 0 && errno == ENOENT && make && make_in_overlay(c, at, name, !last || !hide) == 0)
 			next = tree_below(at, name);
 		if (next < 0 || !tree_is_mount(next))
-			note(c, i, (size_t)(p - path), 0, next);
+			record_file(c, i, (size_t)(p - path), 0, next);
 		if (next < 0 && c->fingerprint && !may_stay_away(flags, last))
 			c->fingerprint->lost = true;
 		if (next < 0 && errno == EACCES && is_commands(c, at))
@@ -320,7 +320,7 @@ static int mount_point_of(struct trees *t, uint32_t i, bool folder)
 		return -1;
 	if (below < 0 || plan_mount(c->plan, (uint32_t)below)->kind != PLAN_MOUNT_WRITE)
 		return tree_mount_point(c, path_of(c, i), folder);
-	fd_auto int place = walk(c, i, path_of(c, (uint32_t)below), path_of(c, i), &whole);
+	fd_auto int place = walk_path(c, i, path_of(c, (uint32_t)below), path_of(c, i), &whole);
 	if (place >= 0 && !whole) {
 		errno = ENOTDIR;
 		return -1;
@@ -328,7 +328,7 @@ static int mount_point_of(struct trees *t, uint32_t i, bool folder)
 	return fd_take(&place);
 }
 
-static int protect(int place)
+static int protect_path(int place)
 {
 	fd_auto int tree = tree_clone(place, "");
 	return tree < 0 || tree_set(tree, TREE_READ, -1) < 0 ? -1 : tree_attach(tree, place);
@@ -404,13 +404,13 @@ static int keep_link(struct step_context *c, const char *base, const char *path)
 	text[len] = 0;
 	int root = len && link_target(folder, text, target) ? root_around(c, target) : -2;
 	fd_auto int place = root >= 0 ? strict_walk(c, path_of(c, (uint32_t)root), target) : -1;
-	if (root == -2 || (root >= 0 && (place < 0 || protect(place) < 0))) {
+	if (root == -2 || (root >= 0 && (place < 0 || protect_path(place) < 0))) {
 		errno = ELOOP;
 		return -1;
 	}
 	if (c->fingerprint)
 		c->fingerprint->lost = true; /* it is not kept in mind what a link leads to */
-	return protect(link);
+	return protect_path(link);
 }
 
 static int apply_bound(struct trees *t, uint32_t i)
@@ -443,7 +443,7 @@ static int apply_empty(struct trees *t, uint32_t i)
 		return -1;
 	fd_auto int place = mount_point_of(t, i, true);
 	if (place >= 0 && !tree_is_own(c, place))
-		note(c, i, strlen(path_of(c, i)), 0, place);
+		record_file(c, i, strlen(path_of(c, i)), 0, place);
 	return place < 0 ? -1 : tree_attach(tree, place);
 }
 
@@ -456,7 +456,7 @@ static bool shown_again_inside(const struct step_context *c, uint32_t i)
 	return false;
 }
 
-static int cover(struct trees *t, uint32_t i, int place)
+static int cover_path(struct trees *t, uint32_t i, int place)
 {
 	struct step_context *c = t->c;
 	bool folder = tree_is_folder(place);
@@ -496,8 +496,8 @@ static int hide_outside(struct trees *t, uint32_t i, const char *path)
 		c->fingerprint->lost = true;
 	errno = missed;
 	if (nothing || !tree_is_own(c, found))
-		note(c, i, strlen(path), FINGERPRINT_FOLLOW, nothing ? host : found);
-	return nothing ? 0 : cover(t, i, found);
+		record_file(c, i, strlen(path), FINGERPRINT_FOLLOW, nothing ? host : found);
+	return nothing ? 0 : cover_path(t, i, found);
 }
 
 static int apply_shut(struct trees *t, uint32_t i)
@@ -529,18 +529,18 @@ static int apply_shut(struct trees *t, uint32_t i)
 	 * is its beginning.
 	 */
 	if (root >= 0 && !tree_is_folder(root))
-		return hide || path[strlen(path_of(c, (uint32_t)below)) + 1] == '.' ? 0 : protect(root);
-	fd_auto int place = walk(c, i, path_of(c, (uint32_t)below), path, &whole);
+		return hide || path[strlen(path_of(c, (uint32_t)below)) + 1] == '.' ? 0 : protect_path(root);
+	fd_auto int place = walk_path(c, i, path_of(c, (uint32_t)below), path, &whole);
 	if (place < 0 && errno == ELOOP && !hide)
 		return keep_link(c, path_of(c, (uint32_t)below), path);
 	if (place < 0 && unseen && errno == ENOENT)
 		errno = EPERM;
 	if (place < 0)
 		return may_be_missing(c, i) ? 0 : -1;
-	return hide && whole ? cover(t, i, place) : protect(place);
+	return hide && whole ? cover_path(t, i, place) : protect_path(place);
 }
 
-static int apply(struct trees *t, uint32_t i)
+static int apply_mount(struct trees *t, uint32_t i)
 {
 	static int (*const kinds[])(struct trees * t, uint32_t i) = {
 		[PLAN_MOUNT_READ] = apply_bound, [PLAN_MOUNT_WRITE] = apply_bound,  [PLAN_MOUNT_EMPTY] = apply_empty,
@@ -584,7 +584,7 @@ int step_trees(struct step_context *c)
 	if (check_mounts(c) < 0 || take_placeholders(c) < 0 || look_up(&t) < 0)
 		return -1;
 	for (uint32_t i = 0; i < c->plan->mount_count; i++) {
-		if (apply(&t, i) < 0)
+		if (apply_mount(&t, i) < 0)
 			return -1;
 	}
 	struct mount_attr a = { .attr_set = MOUNT_ATTR_RDONLY };

@@ -39,7 +39,7 @@
 #define MESSAGES_A_TURN 256
 #define NOFILE_WANTED 65536
 
-static void leave(struct guard *g, int status)
+static void leave_loop(struct guard *g, int status)
 {
 	g->leaving = true;
 	g->status = status;
@@ -169,7 +169,7 @@ static bool slots_ok(const struct guard_child *c, const struct guard_msg *m, siz
 	       plan_key_valid(&m->key);
 }
 
-static bool handle(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds, size_t nfds)
+static bool handle_message(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds, size_t nfds)
 {
 	for (size_t i = 0; i < countof(permitted); i++) {
 		if (permitted[i].kind != m->kind || !(permitted[i].by & BY(c->role)))
@@ -197,7 +197,7 @@ static void take_messages(struct guard *g, struct guard_child *c, unsigned most)
 				fd_pidfd_signal(c->pidfd, SIGKILL); /* without its link it is of no use */
 			return;
 		}
-		if (n == (ssize_t)sizeof m && handle(g, c, &m, fds, nfds))
+		if (n == (ssize_t)sizeof m && handle_message(g, c, &m, fds, nfds))
 			continue;
 		log_error("the %s sent something unexpected (or descriptors ran out); it is started anew",
 			  guard_role_name(c->role));
@@ -211,7 +211,7 @@ static void take_messages(struct guard *g, struct guard_child *c, unsigned most)
 /* ---- what the children are told ---- */
 
 /* false = not now; the loop waits until the child has read something. */
-static bool tell(struct guard_child *c, const struct guard_msg *m, const int *fds, size_t nfds)
+static bool send_message(struct guard_child *c, const struct guard_msg *m, const int *fds, size_t nfds)
 {
 	if (fd_send(c->link, m, sizeof *m, fds, nfds, MSG_DONTWAIT) == 0)
 		return true;
@@ -232,7 +232,7 @@ static bool tell_next(struct guard *g, struct guard_child *c)
 					.index = (uint32_t)(en - g->store.entries) + 1 };
 		nfds = fd_store_list(en, fds, &m.slots);
 	}
-	return tell(c, &m, fds, nfds);
+	return send_message(c, &m, fds, nfds);
 }
 
 static void tell_released(struct guard *g, struct guard_child *c)
@@ -242,7 +242,7 @@ static void tell_released(struct guard *g, struct guard_child *c)
 		if (en->state != FD_STORE_GONE)
 			continue;
 		struct guard_msg m = { .kind = GUARD_RELEASED, .key = en->key, .value = en->was_alive };
-		if (en->answer && !tell(c, &m, NULL, 0))
+		if (en->answer && !send_message(c, &m, NULL, 0))
 			return;
 		fd_store_forget(&g->store, en);
 	}
@@ -262,7 +262,7 @@ static bool tell_reload(struct guard *g, struct guard_child *c)
 			m.index |= 1u << i;
 		}
 	}
-	bool told = tell(c, &m, fds, n);
+	bool told = send_message(c, &m, fds, n);
 	for (size_t i = 0; i < n; i++)
 		fd_close(&fds[i]);
 	return told;
@@ -276,10 +276,10 @@ static void tell_all(struct guard *g, struct guard_child *c)
 		return;
 	for (uint32_t i = 0; i < GUARD_ROLES; i++) {
 		peer.index = i;
-		if (c->peer_fd[i] >= 0 && tell(c, &peer, &c->peer_fd[i], 1))
+		if (c->peer_fd[i] >= 0 && send_message(c, &peer, &c->peer_fd[i], 1))
 			fd_close(&c->peer_fd[i]);
 	}
-	if (c->tell_stop && tell(c, &stop, NULL, 0))
+	if (c->tell_stop && send_message(c, &stop, NULL, 0))
 		c->tell_stop = false;
 	if (c->tell_reload && tell_reload(g, c))
 		c->tell_reload = false;
@@ -330,12 +330,12 @@ static void child_died(struct guard *g, struct guard_child *c)
 	} else if (c->role == GUARD_PROXY || c->role == GUARD_OTLP) { /* nothing else depends on them */
 		log_death(c, status);
 	} else if (c->role == GUARD_RUNTIME && WIFEXITED(status) && WEXITSTATUS(status) == GUARD_EXIT_DONE) {
-		leave(g, 0);
+		leave_loop(g, 0);
 	} else if (WIFEXITED(status) && WEXITSTATUS(status) == GUARD_EXIT_CONFIG) {
-		leave(g, 1);
+		leave_loop(g, 1);
 	} else if (!g->served && c->failures >= FIRST_STARTS_MAX) {
 		log_error("the %s does not start; giving up", guard_role_name(c->role));
-		leave(g, 1);
+		leave_loop(g, 1);
 	} else {
 		log_death(c, status);
 	}
@@ -404,7 +404,7 @@ static void on_signal(struct guard *g, int sig)
 	case SIGINT:
 		if (g->stopping) {
 			log_warning("asked to stop again: killing everything");
-			leave(g, 1);
+			leave_loop(g, 1);
 			return;
 		}
 		g->stopping = true;
@@ -516,7 +516,7 @@ static void poll_failed(struct guard *g)
 	take_signals(g);
 }
 
-static void turn(struct guard *g)
+static void process_turn(struct guard *g)
 {
 	start_due(g);
 	for (int i = 0; i < GUARD_ROLES; i++)
@@ -529,7 +529,7 @@ static void turn(struct guard *g)
 	guard_audit_check(g);
 	if (g->stopping && clock_boot_ns() > g->stop_by) {
 		log_error("the runtime did not stop in time: killing everything");
-		leave(g, 1);
+		leave_loop(g, 1);
 	}
 }
 
@@ -596,7 +596,7 @@ static void end_everything(struct guard *g)
 
 /* The same process, another program: children, sandboxes and every descriptor live on. Comes back only if that fails.
  */
-static void upgrade(struct guard *g)
+static void exec_upgrade(struct guard *g)
 {
 	g->upgrade = false;
 	if (!g->o->upgrade_exe)
@@ -668,9 +668,9 @@ int guard_run(const struct guard_options *options)
 		replace_children(&g);
 	}
 	while (!g.leaving) {
-		turn(&g);
+		process_turn(&g);
 		if (g.upgrade)
-			upgrade(&g);
+			exec_upgrade(&g);
 	}
 	end_everything(&g);
 	guard_audit_leave(&g);

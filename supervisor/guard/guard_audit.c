@@ -68,7 +68,7 @@ static void register_recipient(struct guard *g, unsigned needed)
 		log_info("audit records go to the kernel's log as well: %s", strerror(errno));
 }
 
-static void withdraw(struct guard *g)
+static void withdraw_recipient(struct guard *g)
 {
 	if (g->audit_recipient < 0)
 		return;
@@ -81,7 +81,7 @@ void guard_audit_on_recipient(struct guard *g)
 	if (!audit_recipient_wanted(g->audit_recipient))
 		return;
 	log_info("another program wants to be the recipient of audit records: withdrawing");
-	withdraw(g);
+	withdraw_recipient(g);
 	g->audit_asked = true;
 }
 
@@ -93,7 +93,7 @@ static void set_since_now(struct guard *g)
 }
 
 /* true = the children know something else. */
-static bool keep(struct guard *g)
+static bool keep_audit(struct guard *g)
 {
 	struct guard_options *o = g->o;
 	struct err e = ERR_INIT;
@@ -107,13 +107,13 @@ static bool keep(struct guard *g)
 	}
 	log_warning("audit is lost: %s", e.message);
 	snprintf(o->audit->state, sizeof o->audit->state, "%s", e.message);
-	withdraw(g);
+	withdraw_recipient(g);
 	audit_leave();
 	fd_close(&o->audit_fd);
 	return true;
 }
 
-static bool take(struct guard *g)
+static bool acquire_audit(struct guard *g)
 {
 	struct guard_options *o = g->o;
 	struct err e = ERR_INIT;
@@ -135,7 +135,7 @@ void guard_audit_check(struct guard *g)
 	if (!g->audit_at) {
 		register_recipient(g, 1);
 	} else if (children_serve(g)) {
-		bool changed = g->o->audit_fd >= 0 ? keep(g) : take(g);
+		bool changed = g->o->audit_fd >= 0 ? keep_audit(g) : acquire_audit(g);
 		if (changed)
 			restart_children(g);
 		g->audit_changes = !changed ? 0 : g->audit_changes < CHANGES_MAX ? g->audit_changes + 1 : CHANGES_MAX;
@@ -165,7 +165,7 @@ void guard_audit_resume(struct guard *g)
 
 void guard_audit_leave(struct guard *g)
 {
-	withdraw(g);
+	withdraw_recipient(g);
 	if (g->o->audit_fd >= 0)
 		audit_leave();
 }

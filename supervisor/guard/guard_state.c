@@ -27,7 +27,7 @@ struct state_entry {
 	int32_t fd[GUARD_SLOT_COUNT];
 };
 
-static void keep(int fd, bool across_exec)
+static void set_inheritable(int fd, bool across_exec)
 {
 	if (fd >= 0)
 		fd_cloexec(fd, !across_exec);
@@ -35,20 +35,20 @@ static void keep(int fd, bool across_exec)
 
 void guard_state_set_inheritable(const struct guard *g, bool across_exec)
 {
-	keep(g->o->listen_fd, across_exec);
-	keep(g->o->store_fd, across_exec);
-	keep(g->o->spool_fd, across_exec);
-	keep(g->o->lock_fd, across_exec);
-	keep(g->o->audit_fd, across_exec);
+	set_inheritable(g->o->listen_fd, across_exec);
+	set_inheritable(g->o->store_fd, across_exec);
+	set_inheritable(g->o->spool_fd, across_exec);
+	set_inheritable(g->o->lock_fd, across_exec);
+	set_inheritable(g->o->audit_fd, across_exec);
 	for (int i = 0; i < GUARD_ROLES; i++) {
-		keep(g->child[i].pidfd, across_exec);
-		keep(g->child[i].link, across_exec);
+		set_inheritable(g->child[i].pidfd, across_exec);
+		set_inheritable(g->child[i].link, across_exec);
 	}
 	for (size_t i = 0; i < g->store.high; i++) {
 		if (g->store.entries[i].state == FD_STORE_FREE)
 			continue;
 		for (int slot = 0; slot < GUARD_SLOT_COUNT; slot++)
-			keep(g->store.entries[i].fd[slot], across_exec);
+			set_inheritable(g->store.entries[i].fd[slot], across_exec);
 	}
 }
 

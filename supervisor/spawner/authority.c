@@ -75,7 +75,7 @@
 static void add_path(struct buf *b, const char *path) { buf_append(b, path, strlen(path) + 1); }
 
 /* One of them is the path or holds it. */
-static bool holds(const struct buf *b, const char *path)
+static bool contains_path(const struct buf *b, const char *path)
 {
 	for
 		EACH_PATH(p, b)
@@ -119,7 +119,7 @@ static const char *granted_for(const struct authority *a, const char *path, int6
 	return NULL;
 }
 
-static void load(struct authority *a)
+static void load_grants(struct authority *a)
 {
 	struct stat st;
 	fd_auto int fd = a->folder < 0 ? -1 : openat(a->folder, GRANTED_NAME, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -131,7 +131,7 @@ static void load(struct authority *a)
 }
 
 /* What cannot be kept is known to this spawner alone: work that is left over after it is refused then. */
-static void save(const struct authority *a)
+static void save_grants(const struct authority *a)
 {
 	if (a->folder < 0)
 		return;
@@ -311,7 +311,7 @@ static bool around_a_home(const struct authority *a, const char *path)
 static int check_place(const struct authority *a, const char *path, bool write, struct err *e)
 {
 	bool home = write && (root_path_is_home(path) || around_a_home(a, path));
-	if ((!home && !root_path_is_system(path)) || holds(&a->listed, path))
+	if ((!home && !root_path_is_system(path)) || contains_path(&a->listed, path))
 		return 0;
 	err_set(e, ERR_NOT_ALLOWED, "%s%.44s: system or home folder; as root, list it in " LIST_NAME,
 		strlen(path) > 44 ? "…" : "", strlen(path) > 44 ? path + strlen(path) - 44 : path);
@@ -403,7 +403,7 @@ static int check_confined(struct authority *a, const struct plan_head *plan, boo
 			changed |= record(a, path_of(plan, i));
 	}
 	if (changed)
-		save(a);
+		save_grants(a);
 	return 0;
 }
 
@@ -443,7 +443,7 @@ int authority_grant(struct authority *a, int client, const char *paths, size_t l
 		changed |= record(a, p);
 	}
 	if (changed)
-		save(a);
+		save_grants(a);
 	return 0;
 }
 
@@ -463,7 +463,7 @@ void authority_init(struct authority *a, const char *run, const char *state, con
 	if (config && strcmp(config, "/etc/bailiff") != 0 &&
 	    snprintf(a->list[1], sizeof a->list[1], "%s/" LIST_NAME, config) >= (int)sizeof a->list[1])
 		a->list[1][0] = 0;
-	load(a);
+	load_grants(a);
 }
 
 void authority_done(struct authority *a)

@@ -155,7 +155,7 @@ struct helper {
 	int run, result;
 };
 
-static int fail(int errnum)
+static int fail_with(int errnum)
 {
 	errno = errnum;
 	return -1;
@@ -173,7 +173,7 @@ static int read_client(struct cow_owner *o, int client)
 	if (getsockopt(client, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
 		return -1;
 	if (cred.uid == (uid_t)-1 || (cred.uid != o->uid && cred.uid != 0))
-		return fail(EPERM);
+		return fail_with(EPERM);
 	if (cred.uid != o->uid)
 		return 0;
 	len = sizeof groups;
@@ -210,11 +210,11 @@ static int open_host(const struct cow_root *r)
 	fd_auto int fd = (int)syscall(SYS_openat2, AT_FDCWD, r->path, &how, sizeof how);
 	/* Gone or something else by now is not "nothing was changed". */
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
-		return fail(ESTALE);
+		return fail_with(ESTALE);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -1;
 	if (st.st_dev != r->device || st.st_ino != r->inode)
-		return fail(ESTALE);
+		return fail_with(ESTALE);
 	return fd_take(&fd);
 }
 
@@ -237,7 +237,7 @@ static int open_layers(struct helper *h, struct layer *layers)
 		l->root.path[PATH_MAX - 1] = 0;
 		if (record < 0 || l->root.magic != COW_MAGIC || l->root.version != COW_VERSION ||
 		    l->root.path[0] != '/')
-			return fail(EIO);
+			return fail_with(EIO);
 		snprintf(name, sizeof name, "%u/upper", i);
 		l->upper = openat(h->run, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (l->upper < 0)
@@ -254,7 +254,7 @@ static int walk_layer(struct helper *h, const struct layer *l)
 	if (host < 0 && w->op != CHANGE_OP_DISCARD)
 		return -1;
 	if (len > CHANGE_PATH_MAX)
-		return fail(ENAMETOOLONG);
+		return fail_with(ENAMETOOLONG);
 	while (len > 0 && l->root.path[len - 1] == '/')
 		len--;
 	memcpy(w->path, l->root.path, len);
@@ -279,7 +279,7 @@ static int walk_layers(struct helper *h, struct buf *out)
 }
 
 /* Removes every run but those that are named. One that began after we did is none of those that were meant. */
-static int sweep(const struct helper *h, const struct cow *c, const struct timespec *now)
+static int sweep_runs(const struct helper *h, const struct cow *c, const struct timespec *now)
 {
 	int fd = openat(c->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), error = 0;
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -296,7 +296,7 @@ static int sweep(const struct helper *h, const struct cow *c, const struct times
 			error = errno;
 	}
 	closedir(d);
-	return error ? fail(error) : 0;
+	return error ? fail_with(error) : 0;
 }
 
 static int helper_work(struct helper *h, const struct cow *c, const char *id, int client)
@@ -311,7 +311,7 @@ static int helper_work(struct helper *h, const struct cow *c, const char *id, in
 	if (h->walk.op == CHANGE_OP_DROP)
 		return cow_remove(c->fd, id);
 	if (h->owner.magic != COW_MAGIC || h->owner.version != COW_VERSION || h->owner.nroots > PLAN_MOUNTS_MAX)
-		return fail(EIO);
+		return fail_with(EIO);
 	if (client >= 0 && read_client(&h->owner, client) < 0)
 		return -1;
 	h->walk.started = (struct timespec){ .tv_sec = h->owner.started_s, .tv_nsec = h->owner.started_ns };
@@ -322,7 +322,7 @@ static int helper_work(struct helper *h, const struct cow *c, const char *id, in
 }
 
 /* The identity comes from the report, which is genuine, and from the client, who asks. */
-static int revert(struct helper *h, const uint8_t *key, int report_fd, int client)
+static int revert_files(struct helper *h, const uint8_t *key, int report_fd, int client)
 {
 	static struct buf report, out;
 	if (revert_read(report_fd, key, &report) < 0)
@@ -343,7 +343,7 @@ static int read_paths(struct cow_walk *w, int fd)
 	if (fstat(fd, &st) < 0)
 		return -1;
 	if (!S_ISREG(st.st_mode) || st.st_size > (off_t)PATHS_MAX)
-		return fail(EINVAL);
+		return fail_with(EINVAL);
 	char *p = mem_alloc((size_t)st.st_size + 1);
 	ssize_t n = pread(fd, p, (size_t)st.st_size, 0);
 	if (n < 0)
@@ -388,9 +388,9 @@ static _Noreturn void helper_main(struct cow *c, const struct spawn_msg *m, cons
 		_exit(errno == ENOTDIR || errno == ELOOP ? ENOENT : errno);
 	close_others(&h, c, &paths, &client, &report);
 	if (all)
-		_exit(read_paths(&h.walk, paths) < 0 || sweep(&h, c, &now) < 0 ? errno : 0);
+		_exit(read_paths(&h.walk, paths) < 0 || sweep_runs(&h, c, &now) < 0 ? errno : 0);
 	if (read_paths(&h.walk, paths) < 0 ||
-	    (overlay ? helper_work(&h, c, m->key.id, client) : revert(&h, c->key, report, client)) < 0)
+	    (overlay ? helper_work(&h, c, m->key.id, client) : revert_files(&h, c->key, report, client)) < 0)
 		_exit(errno && errno < 255 ? errno : EIO);
 	_exit(0);
 }

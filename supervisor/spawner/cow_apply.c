@@ -87,7 +87,7 @@ static int remove_entry(void *removal, int folder, const char *name);
  * A command may have made folders in each other by the thousand. Those that lie too deep for the stack are moved up
  * into the topmost one, whose turn comes again.
  */
-static int hoist(struct removal *r, int dir, const char *name)
+static int hoist_entry(struct removal *r, int dir, const char *name)
 {
 	char up[64];
 	temporary_name(up);
@@ -107,7 +107,7 @@ static int remove_folder(struct removal *r, int dir, const char *name)
 	if (faccessat(folder, ".", W_OK | X_OK, AT_EACCESS) < 0)
 		fchmod(folder, 0700);
 	if (r->depth >= COW_DEPTH_MAX)
-		return hoist(r, dir, name);
+		return hoist_entry(r, dir, name);
 	if (r->depth == 0)
 		r->top = folder;
 	uint64_t before;

@@ -43,13 +43,13 @@ static unsigned git_mode(mode_t mode) { return S_ISLNK(mode) ? (unsigned)S_IFLNK
 
 static void put_text(struct buf *out, const char *text) { buf_append(out, text, strlen(text)); }
 
-static const char *relative(const struct cow_walk *w) { return w->path + w->root_len + 1; }
+static const char *relative_path(const struct cow_walk *w) { return w->path + w->root_len + 1; }
 
 /* Of a file that is not there: /dev/null. */
 static void put_name(const struct cow_walk *w, const struct stat *st, const char *side, struct buf *out)
 {
 	if (st->st_mode)
-		diff_name(side, relative(w), out);
+		diff_name(side, relative_path(w), out);
 	else
 		put_text(out, "/dev/null");
 }
@@ -71,16 +71,16 @@ static void put_version(const struct cow_walk *w, const struct stat *st, const c
 {
 	put_text(out, mark);
 	put_name(w, st, side, out);
-	put_text(out, st->st_mode && strchr(relative(w), ' ') ? "\t\n" : "\n");
+	put_text(out, st->st_mode && strchr(relative_path(w), ' ') ? "\t\n" : "\n");
 }
 
 static void put_header(const struct cow_walk *w, const struct cow_spot *s, const struct stat *after, struct buf *out)
 {
 	unsigned old_mode = git_mode(s->host.st_mode), new_mode = git_mode(after->st_mode);
 	put_text(out, "diff --git ");
-	diff_name("a/", relative(w), out);
+	diff_name("a/", relative_path(w), out);
 	put_text(out, " ");
-	diff_name("b/", relative(w), out);
+	diff_name("b/", relative_path(w), out);
 	put_text(out, "\n");
 	if (!old_mode)
 		buf_printf(out, "new file mode %o\n", new_mode);

@@ -126,7 +126,7 @@ static bool same_content(const struct cow_spot *s)
  * Overlayfs copies a file up when it is opened for writing; that alone is no change. What was written to has another
  * time as a rule, but a command can set that back.
  */
-static bool unchanged(const struct cow_spot *s)
+static bool is_unchanged(const struct cow_spot *s)
 {
 	const struct stat *u = &s->upper, *h = &s->host;
 	if (u->st_mode != h->st_mode || u->st_uid != h->st_uid || u->st_gid != h->st_gid)
@@ -141,12 +141,12 @@ static bool unchanged(const struct cow_spot *s)
 
 /* ---- one difference ---- */
 
-static bool meant(const struct cow_walk *w)
+static bool is_selected(const struct cow_walk *w)
 {
 	return w->chosen || change_list_selects(w->paths, w->paths_len, w->path, w->path_len);
 }
 
-static void report(struct cow_walk *w, const struct cow_spot *s, const struct buf *diff)
+static void report_change(struct cow_walk *w, const struct cow_spot *s, const struct buf *diff)
 {
 	const struct stat *st = s->upper.st_mode && s->kind != CHANGE_KIND_DELETED ? &s->upper : &s->host;
 	const struct change c = {
@@ -166,13 +166,13 @@ static void report(struct cow_walk *w, const struct cow_spot *s, const struct bu
 	change_list_add(w->out, &c);
 }
 
-static void visit(struct cow_walk *w, struct cow_spot *s)
+static void visit_change(struct cow_walk *w, struct cow_spot *s)
 {
 	buf_auto struct buf diff = BUF_INIT;
 	/* A folder on the way to what is meant must be there too. */
 	bool way = w->op == CHANGE_OP_APPLY && s->kind != CHANGE_KIND_DELETED && s->type == CHANGE_TYPE_FOLDER &&
 		   change_list_leads_to(w->paths, w->paths_len, w->path, w->path_len);
-	if (!meant(w) && !way)
+	if (!is_selected(w) && !way)
 		return;
 	s->outcome = CHANGE_OUTCOME_PENDING;
 	if (w->op == CHANGE_OP_APPLY)
@@ -182,10 +182,10 @@ static void visit(struct cow_walk *w, struct cow_spot *s)
 	else if (w->op == CHANGE_OP_DIFF &&
 		 ((const struct change_list_head *)(const void *)w->out->data)->count < CHANGE_LIST_DIFFED_MAX)
 		cow_diff(w, s, &diff);
-	report(w, s, &diff);
+	report_change(w, s, &diff);
 }
 
-static bool push(struct cow_walk *w, const char *name)
+static bool push_name(struct cow_walk *w, const char *name)
 {
 	size_t n = strlen(name);
 	if (w->path_len + 1 + n > CHANGE_PATH_MAX)
@@ -196,7 +196,7 @@ static bool push(struct cow_walk *w, const char *name)
 	return true;
 }
 
-static void pop(struct cow_walk *w, size_t len)
+static void pop_name(struct cow_walk *w, size_t len)
 {
 	w->path_len = len;
 	w->path[len] = 0;
@@ -208,17 +208,17 @@ static int walk_folder(struct cow_walk *w, int upper, int host, bool opaque);
 
 static void folder_unreadable(struct cow_walk *w, struct cow_spot *s, int errnum)
 {
-	if (!meant(w))
+	if (!is_selected(w))
 		return;
 	s->outcome = CHANGE_OUTCOME_CONFLICT;
 	snprintf(s->note, sizeof s->note, "the folder cannot be read: %s", strerror(errnum));
-	report(w, s, NULL);
+	report_change(w, s, NULL);
 }
 
 /* What lies too deep, or has too long a name, to be told of can still be given up with the folder that it is in. */
-static bool forgotten(const struct cow_walk *w, int upper_dir, const char *name)
+static bool is_discarded(const struct cow_walk *w, int upper_dir, const char *name)
 {
-	return w->op == CHANGE_OP_DISCARD && (w->chosen || meant(w)) && cow_remove(upper_dir, name) == 0;
+	return w->op == CHANGE_OP_DISCARD && (w->chosen || is_selected(w)) && cow_remove(upper_dir, name) == 0;
 }
 
 /* Its owner's own, whatever mode it was left with: open for as long as we are in it. The mode to give back, or 0. */
@@ -244,7 +244,7 @@ static void walk_below(struct cow_walk *w, struct cow_spot *s)
 	bool chosen = w->chosen, writes = w->op == CHANGE_OP_APPLY;
 	fd_auto int upper = -1;
 	mode_t upper_before = open_up(s->upper_dir, s->name, &upper), host_before = 0;
-	if (upper >= 0 && w->depth >= COW_DEPTH_MAX && forgotten(w, s->upper_dir, s->name))
+	if (upper >= 0 && w->depth >= COW_DEPTH_MAX && is_discarded(w, s->upper_dir, s->name))
 		return;
 	if (upper < 0 || w->depth >= COW_DEPTH_MAX) {
 		folder_unreadable(w, s, upper < 0 ? errno : ELOOP);
@@ -257,7 +257,7 @@ static void walk_below(struct cow_walk *w, struct cow_spot *s)
 	else if (s->host_dir >= 0)
 		host = cow_open_folder(s->host_dir, s->name);
 	w->depth++;
-	w->chosen = meant(w);
+	w->chosen = is_selected(w);
 	s->opaque = is_opaque(upper);
 	if (walk_folder(w, upper, host, s->opaque) < 0)
 		folder_unreadable(w, s, errno);
@@ -281,7 +281,7 @@ static void walk_entry(struct cow_walk *w, int upper, int host, const char *name
 		s.kind = CHANGE_KIND_DELETED;
 		s.type = type_of(s.host.st_mode);
 		if (s.host.st_mode)
-			visit(w, &s);
+			visit_change(w, &s);
 		else if (w->op == CHANGE_OP_APPLY || w->op == CHANGE_OP_DISCARD)
 			unlinkat(upper, name, 0);
 		return;
@@ -290,9 +290,10 @@ static void walk_entry(struct cow_walk *w, int upper, int host, const char *name
 	s.type = type_of(s.upper.st_mode);
 	if (s.kind == CHANGE_KIND_ADDED && is_placeholder(upper, name, s.upper.st_mode))
 		return;
-	if (s.kind == CHANGE_KIND_ADDED || !unchanged(&s))
-		visit(w, &s);
-	else if (s.type != CHANGE_TYPE_FOLDER && meant(w) && (w->op == CHANGE_OP_APPLY || w->op == CHANGE_OP_DISCARD))
+	if (s.kind == CHANGE_KIND_ADDED || !is_unchanged(&s))
+		visit_change(w, &s);
+	else if (s.type != CHANGE_TYPE_FOLDER && is_selected(w) &&
+		 (w->op == CHANGE_OP_APPLY || w->op == CHANGE_OP_DISCARD))
 		unlinkat(upper, name, 0);
 	if (s.type == CHANGE_TYPE_FOLDER)
 		walk_below(w, &s);
@@ -308,7 +309,7 @@ static void walk_gone(struct cow_walk *w, int upper, int host, const char *name)
 	stat_entry(host, name, &s.host);
 	s.type = type_of(s.host.st_mode);
 	if (s.host.st_mode)
-		visit(w, &s);
+		visit_change(w, &s);
 }
 
 static int walk_folder(struct cow_walk *w, int upper, int host, bool opaque)
@@ -321,18 +322,18 @@ static int walk_folder(struct cow_walk *w, int upper, int host, bool opaque)
 		r = names_read(&below, host);
 	int saved = errno;
 	for (size_t i = 0; i < below.count; i++) {
-		if (push(w, below.name[i]))
+		if (push_name(w, below.name[i]))
 			walk_gone(w, upper, host, below.name[i]);
-		pop(w, len);
+		pop_name(w, len);
 	}
 	for (size_t i = 0; i < above.count; i++) {
-		if (push(w, above.name[i])) {
+		if (push_name(w, above.name[i])) {
 			walk_entry(w, upper, host, above.name[i]);
-		} else if (!forgotten(w, upper, above.name[i])) {
+		} else if (!is_discarded(w, upper, above.name[i])) {
 			r = -1;
 			saved = ENAMETOOLONG;
 		}
-		pop(w, len);
+		pop_name(w, len);
 	}
 	names_done(&above);
 	names_done(&below);

@@ -38,7 +38,7 @@ static const char *search_path(const struct plan_head *p)
 }
 
 /* As execvp(3): what the kernel does not know how to execute is a script for the shell. */
-static void try(struct init *in, const char *path)
+static void try_path(struct init *in, const char *path)
 {
 	char *const *envv = (char *const *)in->envv;
 	execve(path, (char *const *)(in->argv + 1), envv);
@@ -62,7 +62,7 @@ static int search_and_exec(struct init *in)
 {
 	const char *name = in->argv[1];
 	if (strchr(name, '/')) {
-		try(in, name);
+		try_path(in, name);
 		return errno;
 	}
 	size_t len = strlen(name);
@@ -74,7 +74,7 @@ static int search_and_exec(struct init *in)
 			memcpy(path, dir, n);
 			path[n] = '/';
 			memcpy(path + n + (n > 0), name, len + 1); /* an empty entry is the working directory */
-			try(in, path);
+			try_path(in, path);
 			if (!goes_on(errno))
 				return errno;
 			if (errno == EACCES)

@@ -35,7 +35,7 @@ void idmap_done(struct idmap *m)
 		fd_close(&m->fd[i]);
 }
 
-static int make(uid_t id, struct err *e)
+static int make_userns(uid_t id, struct err *e)
 {
 	struct clone_args a = { .flags = CLONE_NEWUSER | CLONE_CLEAR_SIGHAND };
 	pid_t self = getpid(), pid = cgroup_clone(&a);
@@ -58,7 +58,7 @@ static int make(uid_t id, struct err *e)
 	return fd < 0 ? err_sys(e, errnum, "map ids in a user namespace") : fd;
 }
 
-static unsigned choose(struct idmap *m)
+static unsigned choose_id(struct idmap *m)
 {
 	unsigned i;
 	for (unsigned n = 0; n < IDMAP_COUNT; n++) {
@@ -74,9 +74,9 @@ static unsigned choose(struct idmap *m)
 
 int idmap_take(struct idmap *m, const struct plan_key *key, uid_t *ret_id, int *ret_fd, struct err *e)
 {
-	unsigned i = choose(m);
+	unsigned i = choose_id(m);
 	if (ret_fd && m->fd[i] < 0) {
-		int fd = make(IDMAP_FIRST + i, e);
+		int fd = make_userns(IDMAP_FIRST + i, e);
 		if (fd < 0)
 			return -1;
 		m->fd[i] = fd;

@@ -236,7 +236,7 @@ static pid_t reap_one(struct watch *w, int flags, bool killed)
 }
 
 /* What has ended by now. true = there may be more; else errno is ECHILD if there is nobody left who could. */
-static bool reap(struct watch *w)
+static bool reap_children(struct watch *w)
 {
 	int n = 0;
 	errno = 0;
@@ -381,7 +381,7 @@ static void watch_tree(struct watch *w)
 		{ .fd = in->steps.resolver_fd, .events = POLLIN },
 	};
 	bool more = false, told = false;
-	uint64_t look_ms = 0;
+	uint64_t poll_ms = 0;
 	for (;;) {
 		int n = poll(p, 4, more ? 0 : cpu ? CPU_POLL_MS : -1);
 		if (n > 0 && p[2].revents)
@@ -389,7 +389,7 @@ static void watch_tree(struct watch *w)
 		if (more || (n > 0 && p[0].revents)) {
 			struct signalfd_siginfo info;
 			(void)!read(w->signal_fd, &info, sizeof info);
-			more = reap(w);
+			more = reap_children(w);
 			/* Whatever there is has one of our children above it, or is one. */
 			if (w->ended && !more && errno == ECHILD)
 				return;
@@ -406,7 +406,7 @@ static void watch_tree(struct watch *w)
 			return;
 		if (n > 0 && p[3].revents)
 			answer_lookups(w);
-		if (cpu && is_due(&look_ms) && past_cpu_limit(w)) {
+		if (cpu && is_due(&poll_ms) && past_cpu_limit(w)) {
 			if (!w->ended)
 				w->cause = STATUS_CAUSE_CPU;
 			kill_tree(w);
@@ -452,7 +452,7 @@ static void examine_after(struct watch *w)
 	w->autorun_state = w->report < 0 ? AUTORUN_FAILED : AUTORUN_REPORT;
 }
 
-static uint64_t less(uint64_t all, uint64_t own) { return all > own ? all - own : 0; }
+static uint64_t subtract_own(uint64_t all, uint64_t own) { return all > own ? all - own : 0; }
 
 /* What the cgroups counted, without the init itself. */
 static void count_tree(const struct tree_files *f, struct tree_count *ret)
@@ -460,9 +460,9 @@ static void count_tree(const struct tree_files *f, struct tree_count *ret)
 	struct rusage self;
 	tree_files_read(f, ret);
 	getrusage(RUSAGE_SELF, &self);
-	ret->user_us = less(ret->user_us, time_us(self.ru_utime));
-	ret->system_us = less(ret->system_us, time_us(self.ru_stime));
-	ret->pids_peak = less(ret->pids_peak, 1);
+	ret->user_us = subtract_own(ret->user_us, time_us(self.ru_utime));
+	ret->system_us = subtract_own(ret->system_us, time_us(self.ru_stime));
+	ret->pids_peak = subtract_own(ret->pids_peak, 1);
 }
 
 static void report_exit(const struct watch *w)

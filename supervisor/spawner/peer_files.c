@@ -54,7 +54,7 @@ struct found {
 	size_t nfds;
 };
 
-static int fail(int errnum)
+static int fail_with(int errnum)
 {
 	errno = errnum;
 	return -1;
@@ -77,7 +77,7 @@ static int open_at(int at, const char *name, uint64_t flags, uint64_t resolve)
 }
 
 /* Takes the descriptor. */
-static int watch(struct found *f, int fd)
+static int add_watch(struct found *f, int fd)
 {
 	if (file_stamp_get(fd, &f->a.watch[f->a.nwatch]) < 0) {
 		close(fd);
@@ -97,37 +97,37 @@ static int read_text(int fd, struct buf *out)
 		if (fstat(fd, &st) < 0 || file_stamp_get(fd, &before) < 0 || lseek(fd, 0, SEEK_SET) < 0)
 			return -1;
 		if (!S_ISREG(st.st_mode))
-			return fail(EINVAL);
+			return fail_with(EINVAL);
 		if (st.st_size > (off_t)PEER_FILES_TEXT_MAX)
-			return fail(EFBIG);
+			return fail_with(EFBIG);
 		buf_reset(out);
 		ssize_t n = fd_read_all(fd, buf_reserve(out, PEER_FILES_TEXT_MAX + 1), PEER_FILES_TEXT_MAX + 1);
 		if (n < 0)
 			return -1;
 		if ((size_t)n > PEER_FILES_TEXT_MAX)
-			return fail(EFBIG);
+			return fail_with(EFBIG);
 		buf_extend(out, (size_t)n);
 		if (file_stamp_get(fd, &after) == 0 && file_stamp_equal(&before, &after))
 			return 0;
 	}
-	return fail(EAGAIN);
+	return fail_with(EAGAIN);
 }
 
 /* The file itself, not yet opened for reading: a pipe or a device must not be. −1: there is nothing that could be read.
  */
-static int follow(const struct trail *t, struct found *f)
+static int follow_trail(const struct trail *t, struct found *f)
 {
 	int at = open_at(AT_FDCWD, t->from, O_PATH | O_DIRECTORY, 0);
 	for (size_t i = 0; at >= 0; i++) {
 		bool last = !t->names[i + 1];
-		if (watch(f, at) < 0)
+		if (add_watch(f, at) < 0)
 			return -1;
 		int next = open_at(at, t->names[i], last ? O_PATH : O_PATH | O_DIRECTORY, t->resolve);
 		if (!last) {
 			at = next;
 			continue;
 		}
-		return next < 0 || watch(f, next) < 0 ? -1 : next;
+		return next < 0 || add_watch(f, next) < 0 ? -1 : next;
 	}
 	return -1;
 }
@@ -135,13 +135,13 @@ static int follow(const struct trail *t, struct found *f)
 static int read_file(const struct trail *t, struct found *f, struct buf *text)
 {
 	struct stat st;
-	int file = follow(t, f);
+	int file = follow_trail(t, f);
 	if (file < 0)
 		return -1;
 	if (fstat(file, &st) < 0)
 		return -1;
 	if (!S_ISREG(st.st_mode))
-		return fail(S_ISLNK(st.st_mode) ? ELOOP : EINVAL);
+		return fail_with(S_ISLNK(st.st_mode) ? ELOOP : EINVAL);
 	/* By its parent, which is the watched one before it; another file there by now is not what was looked at. */
 	const char *name = t->names[f->a.nwatch - 2];
 	fd_auto int fd = open_at(f->fds[f->nfds - 2], name, O_RDONLY | O_NONBLOCK | O_NOCTTY, t->resolve);
@@ -149,7 +149,7 @@ static int read_file(const struct trail *t, struct found *f, struct buf *text)
 	if (fd < 0 || file_stamp_get(fd, &opened) < 0)
 		return -1;
 	if (!file_stamp_equal(&opened, &f->a.watch[f->a.nwatch - 1]))
-		return fail(EAGAIN);
+		return fail_with(EAGAIN);
 	return read_text(fd, text);
 }
 
@@ -213,11 +213,11 @@ static int user_trail(const struct peer_files_request *l, char from[PATH_MAX], c
 	}
 	int error = getpwuid_r(l->peer->peer_uid, &pw, text, sizeof text, &found);
 	if (!found && error && error != ENOENT && error != ESRCH)
-		return fail(error); /* who has no home has no file; whose home is not to be had may have one */
+		return fail_with(error); /* who has no home has no file; whose home is not to be had may have one */
 	if (!found || !pw.pw_dir || pw.pw_dir[0] != '/')
-		return fail(ENOENT);
+		return fail_with(ENOENT);
 	if (snprintf(from, PATH_MAX, "%s", pw.pw_dir) >= PATH_MAX - 64)
-		return fail(ENAMETOOLONG);
+		return fail_with(ENAMETOOLONG);
 	*ret = (struct trail){ .from = from, .names = in_home };
 	snprintf(path, PATH_MAX, "%.*s/.config/bailiff/policy.json", PATH_MAX - 64, from);
 	return 0;
@@ -250,7 +250,7 @@ static int look_folders(struct peer_files_request *l, const char *list, size_t l
 					 .names = in_folder,
 					 .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
 		if ((s[0] && s[0] != '/') || n >= PEER_FILES_FOLDERS_MAX)
-			return fail(EINVAL);
+			return fail_with(EINVAL);
 		if ((s[0] ? answer_trail(l, &t, n, "") : look_user(l, n)) < 0)
 			return -1;
 		/* Who may not look into the workspace has no way into what is below it either, but for names that he
@@ -279,7 +279,7 @@ static int open_folder(const struct trail *t)
 }
 
 /* A new file takes its name only when all of it is on the disk, and the old one is still what was read. */
-static int replace(int folder, const char *name, const struct peer_files_write *w, const char *text, size_t len)
+static int replace_file(int folder, const char *name, const struct peer_files_write *w, const char *text, size_t len)
 {
 	struct file_stamp now;
 	struct stat st = { .st_mode = 0600 };
@@ -288,16 +288,16 @@ static int replace(int folder, const char *name, const struct peer_files_write *
 	if (old < 0 && errno != ENOENT)
 		return -1;
 	if ((old >= 0) != (w->exists != 0))
-		return fail(EAGAIN);
+		return fail_with(EAGAIN);
 	if (old >= 0 && fstat(old, &st) < 0)
 		return -1;
 	if (old >= 0 && !S_ISREG(st.st_mode))
-		return fail(S_ISLNK(st.st_mode) ? ELOOP
-						: EINVAL); /* somebody manages it elsewhere: not ours to replace */
+		return fail_with(S_ISLNK(st.st_mode) ? ELOOP
+						     : EINVAL); /* somebody manages it elsewhere: not ours to replace */
 	if (old >= 0 && st.st_uid != geteuid())
-		return fail(EPERM);
+		return fail_with(EPERM);
 	if (old >= 0 && (file_stamp_get(old, &now) < 0 || !file_stamp_equal(&now, &w->stamp)))
-		return fail(EAGAIN);
+		return fail_with(EAGAIN);
 	snprintf(temp, sizeof temp, ".policy.json.%d", (int)getpid());
 	unlinkat(folder, temp, 0);
 	fd_auto int fd = openat(folder, temp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -307,7 +307,7 @@ static int replace(int folder, const char *name, const struct peer_files_write *
 	    renameat(folder, temp, folder, name) < 0) {
 		int errnum = errno;
 		unlinkat(folder, temp, 0);
-		return fail(errnum);
+		return fail_with(errnum);
 	}
 	return fsync(folder);
 }
@@ -319,14 +319,15 @@ static int write_user(const struct peer_files_request *l, const char *request, s
 	struct trail t;
 	struct found f = { 0 };
 	if (len < sizeof w || len - sizeof w > PEER_FILES_TEXT_MAX)
-		return fail(EINVAL);
+		return fail_with(EINVAL);
 	memcpy(&w, request, sizeof w);
 	if (user_trail(l, from, path, &t) == 0) {
 		size_t last = 0;
 		while (t.names[last + 1])
 			last++;
 		fd_auto int folder = open_folder(&t);
-		f.a.error = folder < 0 || replace(folder, t.names[last], &w, request + sizeof w, len - sizeof w) < 0
+		f.a.error = folder < 0 || replace_file(folder, t.names[last], &w, request + sizeof w, len - sizeof w) <
+						    0
 				    ? errno
 				    : 0;
 	} else {
@@ -342,7 +343,7 @@ static int read_request(int fd, struct buf *out)
 	if (fstat(fd, &st) < 0)
 		return -1;
 	if (!S_ISREG(st.st_mode) || st.st_size > (off_t)REQUEST_MAX)
-		return fail(EINVAL);
+		return fail_with(EINVAL);
 	ssize_t n = pread(fd, buf_reserve(out, (size_t)st.st_size), (size_t)st.st_size, 0);
 	if (n < 0)
 		return -1;

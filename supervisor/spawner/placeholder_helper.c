@@ -91,7 +91,7 @@ static bool may_need(const struct plan_mount *m, const char *path)
 }
 
 /* So that most plans need no helper; the helper itself looks properly. */
-static bool needed(const struct plan_head *p)
+static bool may_be_needed(const struct plan_head *p)
 {
 	for (uint32_t i = 0; i < p->mount_count; i++) {
 		if (write_root_of(p, i) >= 0 && may_need(plan_mount(p, i), path_of(p, i)))
@@ -124,7 +124,7 @@ static bool made_before(struct placeholder_helper *k, uint32_t i)
 }
 
 /* Whether the name still stands for what was opened: somebody may have removed it before it was locked. */
-static bool same(const struct placeholder *m)
+static bool is_still_named(const struct placeholder *m)
 {
 	struct stat named, opened;
 	return fstatat(m->folder, m->name, &named, AT_SYMLINK_NOFOLLOW) == 0 && fstat(m->self, &opened) == 0 &&
@@ -132,11 +132,11 @@ static bool same(const struct placeholder *m)
 }
 
 /* One that is there already, made by another helper or left over: 1 = it is ours too now, 0 = it went meanwhile. */
-static int adopt(struct placeholder *m)
+static int adopt_placeholder(struct placeholder *m)
 {
 	m->self = openat(m->folder, m->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	/* Locked exclusively only for the moment of a removal; whoever else does that is not waited for. */
-	if (m->self >= 0 && flock(m->self, LOCK_SH | LOCK_NB) == 0 && same(m))
+	if (m->self >= 0 && flock(m->self, LOCK_SH | LOCK_NB) == 0 && is_still_named(m))
 		return 1;
 	int errnum = m->self < 0 ? errno : ENOENT;
 	fd_close(&m->self);
@@ -150,7 +150,7 @@ static bool is_own(int folder, struct stat *ret) { return fstat(folder, ret) == 
  * In a folder that its owner has shut, as a command may have done: the next command could open it again, so it counts
  * as open. We do the same for as long as it takes.
  */
-static int act(const struct placeholder *m, int (*what)(const struct placeholder *m))
+static int act_in_opened_folder(const struct placeholder *m, int (*what)(const struct placeholder *m))
 {
 	char path[32];
 	struct stat st;
@@ -170,7 +170,7 @@ static int act(const struct placeholder *m, int (*what)(const struct placeholder
 static int remove_one(const struct placeholder *m)
 {
 	errno = 0;
-	if (!same(m))
+	if (!is_still_named(m))
 		return errno == EACCES ? -1 : 0;
 	return unlinkat(m->folder, m->name, m->is_folder ? AT_REMOVEDIR : 0);
 }
@@ -185,7 +185,7 @@ static int make_new(const struct placeholder *m)
 }
 
 /* `end` is where the name ends in the mount's path. */
-static int make(struct placeholder_helper *k, uint32_t i, int folder, const char *name, const char *end)
+static int create_placeholder(struct placeholder_helper *k, uint32_t i, int folder, const char *name, const char *end)
 {
 	struct placeholder *m = &k->made[k->nmade];
 	struct stat st;
@@ -198,12 +198,12 @@ static int make(struct placeholder_helper *k, uint32_t i, int folder, const char
 	for (int tries = 0; r == 0 && tries < TRIES_MAX; tries++) {
 		if (tries)
 			poll(NULL, 0, 1);
-		r = act(m, make_new);
+		r = act_in_opened_folder(m, make_new);
 		if (r < 0 && errno == EEXIST &&
 		    (fstatat(m->folder, m->name, &st, AT_SYMLINK_NOFOLLOW) < 0 || placeholder_is(&st)))
 			r = 0;
 		if (r == 0)
-			r = adopt(m);
+			r = adopt_placeholder(m);
 	}
 	if (r <= 0) {
 		int errnum = r < 0 ? errno : EBUSY;
@@ -220,7 +220,7 @@ static int make(struct placeholder_helper *k, uint32_t i, int folder, const char
 /* Where the peer may not make it, the command may not either; and what is there by now is hidden as it is. */
 static int make_or_leave(struct placeholder_helper *k, uint32_t i, int folder, const char *name, const char *end)
 {
-	if (make(k, i, folder, name, end) == 0 || errno == EEXIST)
+	if (create_placeholder(k, i, folder, name, end) == 0 || errno == EEXIST)
 		return 0;
 	if (errno != EACCES && errno != EROFS && errno != EPERM)
 		return -1;
@@ -264,7 +264,7 @@ static void remove_all(struct placeholder_helper *k)
 	while (k->nmade > 0) {
 		struct placeholder *m = &k->made[--k->nmade];
 		if (flock(m->self, LOCK_EX | LOCK_NB) == 0)
-			act(m, remove_one);
+			act_in_opened_folder(m, remove_one);
 		fd_close(&m->self);
 		fd_close(&m->folder);
 	}
@@ -319,7 +319,7 @@ static pid_t clone_helper(const struct placeholder_job *job, int fd)
 
 int placeholder_helper_start(const struct placeholder_job *job, int *ret_fd, struct err *e)
 {
-	if (job->plan->flags & PLAN_COW || !needed(job->plan)) {
+	if (job->plan->flags & PLAN_COW || !may_be_needed(job->plan)) {
 		*ret_fd = -1;
 		return 0;
 	}

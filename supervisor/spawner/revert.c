@@ -162,7 +162,7 @@ static int read_now(const struct spot *s, struct buf *text, struct autorun_versi
 }
 
 /* `now` has its whole text; of what it is compared with there may be a digest. */
-static bool same(const struct autorun_version *now, const struct autorun_version *other)
+static bool version_equal(const struct autorun_version *now, const struct autorun_version *other)
 {
 	char digest[HASH_SHA256_TEXT];
 	if (now->type != other->type || now->mode != other->mode)
@@ -214,11 +214,11 @@ static void revert_one(const struct autorun_record *r, struct spot *s)
 		refuse(s, "open its folder: %s", strerror(errno));
 	else if (read_now(s, &text, &now) < 0)
 		refuse(s, "read it: %s", strerror(errno));
-	else if (same(&now, &r->before))
+	else if (version_equal(&now, &r->before))
 		return;
 	else if (!whole)
 		refuse(s, "what it was before the run was not kept: too large, not a file, or not examined then");
-	else if (!same(&now, &r->after))
+	else if (!version_equal(&now, &r->after))
 		refuse(s, "changed since the run ended");
 	else if (r->before.type != AUTORUN_TYPE_NONE)
 		put_back(s, &r->before);

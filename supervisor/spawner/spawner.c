@@ -52,7 +52,7 @@ static void answer_runtime(struct spawner *s, const struct spawn_msg *m, const i
 		log_warning("answer the runtime: %s", strerror(errno));
 }
 
-static void deposit(struct spawner *s, const struct plan_key *key, pid_t pid, int pidfd)
+static void deposit_init(struct spawner *s, const struct plan_key *key, pid_t pid, int pidfd)
 {
 	struct guard_msg m = { .kind = GUARD_DEPOSIT, .slots = 1u << GUARD_SLOT_PIDFD, .pid = pid, .key = *key };
 	if (fd_send(s->guard_fd, &m, sizeof m, &pidfd, 1, 0) < 0) {
@@ -89,7 +89,7 @@ static void on_start(struct spawner *s, const struct spawn_msg *m, const int *fd
 		answer_runtime(s, &answer, NULL, 0);
 		return;
 	}
-	deposit(s, &m->key, answer.pid, pidfd);
+	deposit_init(s, &m->key, answer.pid, pidfd);
 	answer_runtime(s, &answer, &pidfd, 1);
 	fd_close(&s->done_link);
 }
@@ -182,7 +182,7 @@ static void reap_helper(struct spawner *s, int pidfd)
 		answer_runtime(s, &answer, NULL, 0);
 }
 
-static void dispatch(struct spawner *s, const struct spawn_msg *m, const int *fds)
+static void dispatch_message(struct spawner *s, const struct spawn_msg *m, const int *fds)
 {
 	static void (*const handlers[])(struct spawner * s, const struct spawn_msg *m, const int *fds) = {
 		[SPAWN_START] = on_start,     [SPAWN_SYNC] = on_sync,   [SPAWN_CLEAN] = on_clean,
@@ -210,7 +210,7 @@ static bool take_peer(struct spawner *s, int flags)
 		fatal(errno == EMSGSIZE ? "too long a message from the runtime" : strerror(errno));
 	if (spawn_msg_check(m, (size_t)n, nfds, &e) < 0)
 		fatal(e.message);
-	dispatch(s, m, fds);
+	dispatch_message(s, m, fds);
 	/* Sandboxes are cloned from this memory: none of them has anything of another's command. */
 	explicit_bzero(s->spawn_msg_buffer, (size_t)n);
 	for (size_t i = 0; i < nfds; i++)
@@ -294,7 +294,7 @@ static void permit_core_limit(void)
 		log_debug("raise the limit of cores: %s", strerror(errno)); /* a plain user may not */
 }
 
-static void setup(struct spawner *s, const struct spawner_options *o)
+static void setup_spawner(struct spawner *s, const struct spawner_options *o)
 {
 	keep_priority();
 	permit_core_limit();
@@ -360,13 +360,13 @@ static void do_chore(struct spawner *s)
 		start_prebuilt(s, k);
 }
 
-static int sooner(int a, int b) { return a < 0 || (b >= 0 && b < a) ? b : a; }
+static int earlier_ms(int a, int b) { return a < 0 || (b >= 0 && b < a) ? b : a; }
 
 static int wait_ms(struct spawner *s, bool ahead, bool idle)
 {
-	int ms = sooner(cgroup_tree_tick(&s->cgroup), prebuilt_expire(&s->prebuilt));
-	ms = sooner(ms, placeholder_helper_reap() ? KEEPERS_MS : -1);
-	return sooner(ms, !ahead ? -1 : idle ? 0 : s->idle_ms);
+	int ms = earlier_ms(cgroup_tree_tick(&s->cgroup), prebuilt_expire(&s->prebuilt));
+	ms = earlier_ms(ms, placeholder_helper_reap() ? KEEPERS_MS : -1);
+	return earlier_ms(ms, !ahead ? -1 : idle ? 0 : s->idle_ms);
 }
 
 enum { POLL_GUARD, POLL_PEER, POLL_MOUNTS, POLL_HELPERS };
@@ -374,7 +374,7 @@ enum { POLL_GUARD, POLL_PEER, POLL_MOUNTS, POLL_HELPERS };
 int spawner_main(const struct spawner_options *o)
 {
 	struct spawner s;
-	setup(&s, o);
+	setup_spawner(&s, o);
 	struct guard_msg ready = { .kind = GUARD_READY };
 	if (fd_send(s.guard_fd, &ready, sizeof ready, NULL, 0, 0) < 0)
 		return 1;

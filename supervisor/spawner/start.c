@@ -235,7 +235,7 @@ static int check_descriptors(const struct start_fds *f, const struct spawn_ident
 	return 0;
 }
 
-static uint64_t namespaces(const struct spawner *s, const struct step_context *c)
+static uint64_t namespace_flags(const struct spawner *s, const struct step_context *c)
 {
 	const struct plan_head *p = c->plan;
 	uint64_t flags = CLONE_NEWPID | CLONE_NEWNS;
@@ -265,7 +265,7 @@ static pid_t clone_init(struct spawner *s, const struct plan_key *key, struct in
 	fd_auto int leaf = in->steps.plan->layers & PLAN_LAYER_CGROUP ? cgroup_tree_make(&s->cgroup, key) : -1;
 	int pidfd = -1;
 	struct clone_args a = {
-		.flags = CLONE_PARENT | CLONE_PIDFD | CLONE_CLEAR_SIGHAND | namespaces(s, &in->steps),
+		.flags = CLONE_PARENT | CLONE_PIDFD | CLONE_CLEAR_SIGHAND | namespace_flags(s, &in->steps),
 		.pidfd = (uint64_t)(uintptr_t)&pidfd,
 	};
 	if (leaf >= 0) {
@@ -607,8 +607,8 @@ static int mounts_of(pid_t pid)
 }
 
 /* As whom the command will run, and what the init has to know for it; the id is the leaf's until there is a command. */
-static int fit(struct spawner *s, const struct prebuilt_key *f, struct prebuilt *one, struct step_context *c,
-	       struct err *e)
+static int apply_key(struct spawner *s, const struct prebuilt_key *f, struct prebuilt *one, struct step_context *c,
+		     struct err *e)
 {
 	struct spawn_identity id = { .peer_uid = f->uid,
 				     .peer_gid = f->gid,
@@ -646,7 +646,7 @@ static int clone_prebuilt(struct spawner *s, const struct prebuilt_kind *k, cons
 	fd_auto int net = take_network(s, plan);
 	in.steps.net_fd = net;
 	in.steps.prebuilt_fd = theirs;
-	if (k->key.plan && fit(s, &k->key, one, &in.steps, e) < 0)
+	if (k->key.plan && apply_key(s, &k->key, one, &in.steps, e) < 0)
 		return -1;
 	one->pid = clone_init(s, &one->leaf, &in, &one->pidfd);
 	if (one->pid < 0)
