@@ -1,6 +1,7 @@
 #include "runtime/engine/process/start_spec.h"
 
 #include "runtime/base/err.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 
 #include <limits.h>
@@ -10,15 +11,6 @@
 #define ENVIRONMENT_MAX 4096u
 #define JUSTIFICATION_MAX 4096u
 #define HOSTS_MAX 256u
-
-static const char *str(const json_t *json, const char *key) { return json_string_value(json_object_get(json, key)); }
-
-static bool is(const json_t *json, const char *key, const char *word)
-{
-	const char *s = str(json, key);
-
-	return s && strcmp(s, word) == 0;
-}
 
 /* ---- the sandbox ---- */
 
@@ -94,10 +86,10 @@ int sandbox_spec_of(const json_t *json, struct sandbox_spec *ret, struct err *e)
 {
 	const json_t *sandbox = json_object_get(json, "sandbox"), *limits = json_object_get(json, "limits");
 	struct sandbox_spec s = { .request = {
-					  .profile = str(json, "profile"),
-					  .cwd = str(json, "cwd"),
-					  .workspace = str(sandbox, "workspace"),
-					  .change = { .network = str(sandbox, "network"),
+					  .profile = json_get_string(json, "profile"),
+					  .cwd = json_get_string(json, "cwd"),
+					  .workspace = json_get_string(sandbox, "workspace"),
+					  .change = { .network = json_get_string(sandbox, "network"),
 						      .cow = json_is_true(json_object_get(json, "cow")) },
 				  } };
 	struct profile_change *change = &s.request.change;
@@ -131,7 +123,7 @@ void sandbox_spec_done(struct sandbox_spec *s)
 static int take_command(const json_t *json, struct start_spec *s, struct err *e)
 {
 	const json_t *command = json_object_get(json, "command"), *v;
-	const char *line = str(json, "commandLine");
+	const char *line = json_get_string(json, "commandLine");
 	struct start_request *r = &s->request;
 	size_t i;
 
@@ -260,7 +252,7 @@ static int take_tty(const json_t *json, struct start_request *r, struct err *e)
 
 	if (!tty)
 		return 0;
-	if (str(json, "stderr") && !r->stderr_merge)
+	if (json_get_string(json, "stderr") && !r->stderr_merge)
 		return err_field(e, "stderr", "a terminal has only one output: leave it out, or use no tty");
 	if (terminal_dimension_of(json_object_get(tty, "rows"), "tty.rows", &r->tty_rows, e) < 0)
 		return -1;
@@ -270,16 +262,16 @@ static int take_tty(const json_t *json, struct start_request *r, struct err *e)
 int start_spec_of(const struct engine *g, const json_t *json, struct start_spec *ret, struct err *e)
 {
 	struct start_spec s = { .request = {
-					.stdin_pipe = is(json, "stdin", "pipe"),
-					.stderr_merge = is(json, "stderr", "merge"),
+					.stdin_pipe = json_text_is(json, "stdin", "pipe"),
+					.stderr_merge = json_text_is(json, "stderr", "merge"),
 					.keep_tree = json_is_true(json_object_get(json, "keepTree")),
-					.end_with_client = is(json, "onDisconnect", "terminate"),
-					.session_id = str(json, "sessionId"),
-					.thread_id = str(json, "threadId"),
-					.turn_id = str(json, "turnId"),
-					.task_id = str(json, "taskId"),
-					.tool_call_id = str(json, "toolCallId"),
-					.justification = str(json, "justification"),
+					.end_with_client = json_text_is(json, "onDisconnect", "terminate"),
+					.session_id = json_get_string(json, "sessionId"),
+					.thread_id = json_get_string(json, "threadId"),
+					.turn_id = json_get_string(json, "turnId"),
+					.task_id = json_get_string(json, "taskId"),
+					.tool_call_id = json_get_string(json, "toolCallId"),
+					.justification = json_get_string(json, "justification"),
 				} };
 	int r = take_command(json, &s, e);
 

@@ -2,6 +2,7 @@
 
 #include "runtime/engine/tool/tool.h"
 
+#include "runtime/base/json_get.h"
 #include "runtime/base/json_schema.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
@@ -200,8 +201,6 @@ void engine_tool_inventory(struct engine *g, const char *session_id, const struc
 
 /* ---- register_tools ---- */
 
-static bool flag(const json_t *v, const char *name) { return json_is_true(json_object_get(v, name)); }
-
 static size_t external_count(struct engine *g, uint32_t uid)
 {
 	const struct external_tool *x;
@@ -280,9 +279,9 @@ static void external_put(struct engine *g, const json_t *v, const char *session_
 	x->description = mem_strdup(text ? text : "");
 	x->session_id = mem_strdup(session_id ? session_id : "");
 	x->tool = (struct tool){
-		.read_only = flag(v, "isReadOnly"),
-		.beside = flag(v, "isConcurrencySafe"),
-		.destructive = flag(v, "isDestructive"),
+		.read_only = json_get_flag(v, "isReadOnly"),
+		.beside = json_get_flag(v, "isConcurrencySafe"),
+		.destructive = json_get_flag(v, "isDestructive"),
 		.interrupt = behaviour && strcmp(behaviour, "block") == 0 ? "block" : "cancel",
 		.description = x->description,
 		.schema = x->schema,
