@@ -39,6 +39,8 @@ static void add_problem(struct check *c, const char *fmt, ...)
 
 /* ---- events ---- */
 
+/* The uid of the event with this sequence, from the pack's ownerUids. Sequences only grow, so the last range is cached.
+ */
 static uint32_t owner_at(struct check *c, uint64_t sequence)
 {
 	if (c->uid_until && sequence < c->uid_until)
@@ -66,6 +68,7 @@ static void read_id(struct event_view *ret, struct jval key, struct jval v)
 			ret->ids[f] = (struct id_text){ .text = v.text + 1, .len = v.len - 2 };
 }
 
+/* An event_view of a pack's event, as the store gives it from a record. */
 static int read_event(struct check *c, struct jval event, struct event_view *ret, struct err *e)
 {
 	char name[64] = "", at[CLOCK_TEXT_MAX] = "";
@@ -167,6 +170,7 @@ static void report_surplus(struct compare *p)
 	next_model(p);
 }
 
+/* Names the first member that differs. */
 static void report_difference(struct compare *p, const char *id, size_t id_len, struct jval pack, struct jval fresh)
 {
 	for (struct jiter it = jiter_on(fresh); jiter_next(&it);) {

@@ -52,6 +52,7 @@ static void write_question(const struct survey *s, struct jw *w, const struct qu
 	jw_obj_end(w);
 }
 
+/* Events that a reviewer needs: decisions, enforcement, failures and changes of state. */
 static bool is_audited(enum event_type t)
 {
 	const char *name = event_info(t)->name;

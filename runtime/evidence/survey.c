@@ -39,6 +39,7 @@ static unsigned section_of(enum event_type type)
 
 /* ---- collecting ---- */
 
+/* Keeps the first SURVEY_IDS different ids; `more` says that there were others. */
 static void ids_add(struct survey_ids *s, const struct id_text *id)
 {
 	if (!id->text || id->len >= EVIDENCE_ID_MAX)
@@ -54,6 +55,7 @@ static void ids_add(struct survey_ids *s, const struct id_text *id)
 	s->id[s->count++][id->len] = '\0';
 }
 
+/* Events that an export itself writes. */
 static bool is_about_export(const struct event_view *ev)
 {
 	if (ev->type == EVENT_EVIDENCE_CHANGED)
@@ -73,6 +75,7 @@ static bool is_first_event(enum id_field f, enum event_type t)
 	}
 }
 
+/* Outcomes are collected here because pack and review show them, up to a bound. */
 static void add_outcomes(struct survey *s, const struct event_view *ev)
 {
 	char evidence[EVIDENCE_ID_MAX];
@@ -92,6 +95,7 @@ static void add_outcomes(struct survey *s, const struct event_view *ev)
 	}
 }
 
+/* Packs do not contain uids per event: ranges of sequences with the same owner are enough to project them again. */
 static void add_owner(struct survey *s, const struct event_view *ev)
 {
 	if ((s->events && s->uid == ev->uid) || s->owners.len > OWNERS_MAX)

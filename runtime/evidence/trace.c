@@ -52,6 +52,7 @@ struct tracing {
 
 /* ---- ids ---- */
 
+/* The first digits of a hash: the same subject always gets the same id. */
 static void derive_id(const char *what, const char *id, size_t n, size_t digits, char *ret)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -138,6 +139,7 @@ static uint64_t time_member(struct jval doc, const char *member)
 	return us;
 }
 
+/* The document with the span's times. */
 static struct jval span_doc(struct survey *s, const struct span_row *r, const struct event_view *ev)
 {
 	char id[EVIDENCE_ID_MAX], key[VIEW_ATTEMPT_KEY_MAX];
@@ -231,6 +233,7 @@ static void write_attributes(struct jw *w, const struct event_view *ev, struct j
 	jw_arr_end(w);
 }
 
+/* Sums and counts of one span. */
 static void add_metrics(struct tracing *t, const struct event_view *ev, struct jval doc, uint64_t us)
 {
 	static const struct {

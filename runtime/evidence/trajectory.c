@@ -111,6 +111,7 @@ static void append_preview(struct trajectory *t, struct jval ref, struct buf *ou
 		buf_append(out, bytes.data, bytes.len);
 }
 
+/* The output's first bytes and how the process ended, as one text. */
 static void observe_process(struct trajectory *t, const char *process_id, struct buf *out)
 {
 	buf_auto struct buf refs = BUF_INIT;
@@ -133,6 +134,7 @@ static void observe_process(struct trajectory *t, const char *process_id, struct
 	buf_byte(out, ']');
 }
 
+/* What the call showed; for a command without a preview, what its process printed. */
 static void observe_call(struct trajectory *t, struct jval doc, const char *process_id, struct buf *out)
 {
 	char status[64] = "";
@@ -208,6 +210,7 @@ static void write_process(struct trajectory *t, const struct event_view *ev)
 
 /* ---- models ---- */
 
+/* Deltas of one request are joined; those of another request replace them. */
 static void append_delta(struct trajectory *t, const struct event_view *ev)
 {
 	char id[EVIDENCE_ID_MAX];

@@ -13,6 +13,7 @@
 
 #include <string.h>
 
+/* A file of this export that is already written. */
 static const struct evidence_file *find_file(const struct evidence_job *job, enum evidence_kind kind)
 {
 	for (size_t i = 0; i < job->nfiles; i++)
