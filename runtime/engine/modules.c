@@ -119,6 +119,7 @@ static const struct engine_modules modules = {
 	.may_start = may_start,
 	.process_over = over,
 	.start = engine_start_process,
+	.process_event = process_handle_event,
 	.process_finished = start_process_finished,
 	.action_kinds = kinds,
 };

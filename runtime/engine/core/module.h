@@ -63,7 +63,8 @@ struct engine_modules {
 	void (*const *process_over)(struct engine *g, const struct process_over *x);
 	void (*start)(struct engine *g, const struct start_request *r, const struct caller *c,
 		      void (*fn)(void *ctx, const struct err *e, const char *json, size_t len), void *ctx);
-	void (*process_finished)(struct process *p); /* its end is durable */
+	void (*process_event)(struct process *p, int event); /* enum process_event: the state machine */
+	void (*process_finished)(struct process *p);         /* its end is durable */
 	/* actions */
 	const struct action_kind_ops *const *action_kinds; /* by enum action_kind */
 };

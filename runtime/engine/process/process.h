@@ -259,7 +259,9 @@ static inline bool process_has_tty(const struct process *p) { return p->tty_rows
 static inline int process_stop_signal(const struct process *p) { return process_has_tty(p) ? SIGHUP : SIGTERM; }
 
 /* process_state.c */
-void process_handle_event(struct process *p, enum process_event ev);
+/* Something happened to it; process_handle_event, the row of the table of modules, acts on it. */
+void process_event(struct process *p, enum process_event ev);
+void process_handle_event(struct process *p, int event);
 void process_free(struct process *p);
 void process_finished(struct process *p); /* its end is durable: frees it and tells who needs to know */
 
@@ -339,10 +341,14 @@ void process_enforce_end(struct process *p, enum process_end why, const struct r
 void process_set_paused(struct process *p, bool hold); /* stops the command's process group, or lets it go on */
 void process_escalate(struct process *p, uint64_t now);
 
+/* process_input.c */
+struct scope process_input_scope(const struct process *p, const char *request_id);
+void process_input_fact(struct process *p, struct store_batch *b, const struct pending_input *in);
+/* The input that was given with its start, and that there is no more. */
+void process_given_facts(struct process *p, struct store_batch *b);
+
 /* process_request.c */
 void process_inputs_pump(struct process *p);
-/* What it was given with its start, and that there is no more. */
-void process_given_facts(struct process *p, struct store_batch *b);
 void process_inputs_fail(struct process *p, const char *why);
 
 #endif

@@ -452,7 +452,7 @@ static void on_end_committed(void *ctx, const struct store_result *r)
 			reply_err(&p->start, &e, data.data, data.len);
 		}
 	}
-	process_handle_event(p, PROCESS_EV_END_COMMITTED);
+	process_event(p, PROCESS_EV_END_COMMITTED);
 }
 
 static void process_tell_owner(struct process *p, const struct ending *how, struct store_batch *b)

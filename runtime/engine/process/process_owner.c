@@ -97,9 +97,3 @@ void process_over(struct engine *g, const struct process_over *x)
 	for (void (*const *fn)(struct engine *, const struct process_over *) = g->modules->process_over; *fn; fn++)
 		(*fn)(g, x);
 }
-
-void process_start(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn,
-		   void *ctx)
-{
-	g->modules->start(g, r, c, fn, ctx);
-}

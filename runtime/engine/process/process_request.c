@@ -22,7 +22,6 @@
 #include <signal.h>
 
 #define INPUT_QUEUE_MAX (8u << 20)
-#define INPUT_PREVIEW 256u
 static const char pending_record[] = "{\"pending\":true}";
 
 struct process *engine_live(struct engine *g, const char *id, const struct caller *c, struct err *e)
@@ -93,58 +92,6 @@ static void refuse(struct engine *g, const char *id, const char *request, const 
 		fn(ctx, e, NULL, 0);
 }
 
-/* ---- facts about input ---- */
-
-static void write_input(struct jw *w, const void *data, size_t len)
-{
-	size_t shown = len < INPUT_PREVIEW ? len : INPUT_PREVIEW, cut = text_utf8_cut(data, shown);
-
-	if (text_utf8_valid(data, cut)) {
-		jw_kstrn(w, "preview", data, cut);
-		jw_kstr(w, "encoding", "utf8");
-	} else {
-		jw_key(w, "preview");
-		jw_base64(w, data, shown);
-		jw_kstr(w, "encoding", "base64");
-	}
-}
-
-static struct scope input_scope(const struct process *p, const char *request_id)
-{
-	struct scope s = process_scope(p);
-
-	s.request = request_id;
-	return s;
-}
-
-static void input_fact(struct process *p, struct store_batch *b, const struct pending_input *in)
-{
-	struct scope s = process_scope(p);
-
-	EMIT(process_input, b, input_scope(p, in->reply.request_id), .kind = in->eof ? "eof" : "data",
-	     .bytes = opt_int_if(!in->eof || in->len, in->len),
-	     .shown = in->eof || in->redacted ? JSON_NONE : json_from_writer(write_input, in->data, in->len),
-	     .offset = opt_int_if(process_has_tty(p), in->offset), .redacted = in->redacted,
-	     .by = json_requester(&in->by));
-	if (!in->redacted)
-		return;
-	/* What was typed while the terminal did not show it is shown nowhere; that it was left out is a fact. */
-	s.output = p->streams[STREAM_PTY].ref;
-	EMIT(output_redacted, b, s, .outputRef = s.output, .count = opt_int(in->len), .rule = "echo_off",
-	     .by = json_requester(&in->by));
-}
-
-void process_given_facts(struct process *p, struct store_batch *b)
-{
-	struct pending_input in = { .by = p->by, .data = p->given_input, .len = strlen(p->given_input) };
-
-	in.reply.request_id = p->start.request_id;
-	input_fact(p, b, &in);
-	in.eof = true;
-	in.len = 0;
-	input_fact(p, b, &in);
-}
-
 static void input_free(struct pending_input *in)
 {
 	reply_done(&in->reply);
@@ -207,7 +154,7 @@ static void input_finish(struct process *p, struct pending_input *in)
 	if (process_has_tty(p))
 		jw_kuint(&w, "offset", in->offset);
 	jw_obj_end(&w);
-	input_fact(p, b, in);
+	process_input_fact(p, b, in);
 	/* The terminal's echo comes next. */
 	answer_after(p->engine, b, process_has_tty(p) ? STORE_SHORTLY : 0, &in->reply, &json);
 	input_free(in);
@@ -438,8 +385,8 @@ void engine_close_output(struct engine *g, const char *process_id, int stream, c
 	struct store_batch *b = store_batch_new(g->o.store);
 	g->o.ports->close_output(g->o.host, p->id, stream);
 	p->streams[stream].ended = true;
-	EMIT(process_input, b, input_scope(p, c->request_id), .kind = "close_output", .stream = stream_name(stream),
-	     .by = json_requester(&by));
+	EMIT(process_input, b, process_input_scope(p, c->request_id), .kind = "close_output",
+	     .stream = stream_name(stream), .by = json_requester(&by));
 	reply_copy(&reply, c, fn, ctx);
 	struct jw w = jw_on(&json);
 	jw_obj(&w);
@@ -447,7 +394,7 @@ void engine_close_output(struct engine *g, const char *process_id, int stream, c
 	jw_kstr(&w, "stream", stream_name(stream));
 	jw_obj_end(&w);
 	answer_after(g, b, 0, &reply, &json);
-	process_handle_event(p, PROCESS_EV_STREAM_END);
+	process_event(p, PROCESS_EV_STREAM_END);
 }
 
 /* ---- the size of its terminal, signals and the end ---- */
@@ -490,7 +437,7 @@ void engine_resize_process(struct engine *g, const char *process_id, uint32_t ro
 	p->typed_until_ns = engine_now(g) + PROCESS_TYPED_MS * 1000000ull;
 	struct store_batch *b = store_batch_new(g->o.store);
 	/* offset: where in its output, so that the screen can be drawn again */
-	EMIT(process_input, b, input_scope(p, c->request_id), .kind = "resize", .rows = opt_int(rows),
+	EMIT(process_input, b, process_input_scope(p, c->request_id), .kind = "resize", .rows = opt_int(rows),
 	     .cols = opt_int(cols), .offset = opt_int(p->streams[STREAM_PTY].size), .by = json_requester(&by));
 	reply_copy(&reply, c, fn, ctx);
 	struct jw w = jw_on(&json);
@@ -520,7 +467,7 @@ void engine_signal_process(struct engine *g, const char *process_id, int sig, co
 	p->signal_by = requester_of(c);
 	g->o.ports->signal(g->o.host, p->id, sig);
 	struct store_batch *b = store_batch_new(g->o.store);
-	EMIT(process_input, b, input_scope(p, c->request_id), .kind = "signal", .signal = text_signal_name(sig),
+	EMIT(process_input, b, process_input_scope(p, c->request_id), .kind = "signal", .signal = text_signal_name(sig),
 	     .by = json_requester(&p->signal_by));
 	reply_copy(&reply, c, fn, ctx);
 	struct jw w = jw_on(&json);

@@ -131,7 +131,7 @@ static void on_start_decided(void *ctx, const struct store_result *r)
 		char owner_id[ID_ROOM];
 		struct engine *g = p->engine;
 		memcpy(owner_id, p->owner_id, sizeof owner_id);
-		process_handle_event(p, PROCESS_EV_REFUSED);
+		process_event(p, PROCESS_EV_REFUSED);
 		if (owner)
 			process_owner(g, owner)->refused(g, owner_id, &e, NULL, 0);
 		return;
@@ -141,7 +141,7 @@ static void on_start_decided(void *ctx, const struct store_result *r)
 		fact_committed(p->engine, EVENT_SESSION_CREATED,
 			       &(struct session_created_notice){
 				       .session_id = p->session_id, .uid = p->uid, .by = &p->by, .cwd = p->cwd });
-	process_handle_event(p, PROCESS_EV_COMMITTED);
+	process_event(p, PROCESS_EV_COMMITTED);
 }
 
 static struct store_batch *take_facts(struct process *p)

@@ -13,25 +13,6 @@
 #include <errno.h>
 #include <signal.h>
 
-struct scope process_scope(const struct process *p)
-{
-	return (struct scope){ .uid = p->uid,
-			       .session = p->session_id,
-			       .thread = p->thread_id,
-			       .turn = p->turn_id,
-			       .process = p->id,
-			       .task = p->task_id,
-			       .tool_call = p->tool_call_id,
-			       .run = p->run_id,
-			       .attempt = p->attempt_id,
-			       .step = p->step_id,
-			       .job = p->job_id,
-			       .job_item = p->job_item_id,
-			       .subagent = p->subagent_id,
-			       .request = p->start.request_id,
-			       .trace = p->trace_id };
-}
-
 typedef void (*transition_fn)(struct process *p);
 
 static void process_pass_gate(struct process *p)
@@ -228,28 +209,15 @@ static const transition_fn machine[PROCESS_STATE_COUNT][PROCESS_EVENT_COUNT] = {
 	},
 };
 
-void process_handle_event(struct process *p, enum process_event ev)
+void process_handle_event(struct process *p, int event)
 {
+	const enum process_event ev = (enum process_event)event;
 	transition_fn fn = machine[p->state][ev];
 
 	if (fn)
 		fn(p);
 	else
 		log_debug("%s: event %d means nothing in state %d", p->id, (int)ev, (int)p->state);
-}
-
-struct process *process_new(struct engine *g, const char *id)
-{
-	struct process *p = mem_zalloc(1, sizeof *p);
-
-	p->engine = g;
-	snprintf(p->id, sizeof p->id, "%s", id);
-	p->last_typed = '\n';
-	p->kill_at_ns = p->flush_at_ns = p->drain_until_ns = p->follow_deadline_ns = UINT64_MAX;
-	TAILQ_INIT(&p->waiters);
-	TAILQ_INIT(&p->inputs);
-	strmap_put(&g->processes->live, p->id, p);
-	return p;
 }
 
 void process_free(struct process *p)

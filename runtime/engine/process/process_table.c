@@ -7,8 +7,6 @@
 
 #include <signal.h>
 
-struct process *engine_process(struct engine *g, const char *id) { return strmap_get(&g->processes->live, id); }
-
 struct visit {
 	void (*fn)(struct process *p, void *ctx);
 	void *ctx;
@@ -130,7 +128,7 @@ static void tick_process(struct process *p, void *ctx)
 	} else if (!p->drain_cut) {
 		p->drain_cut = true;
 		t->engine->o.ports->stop_reading(t->engine->o.host, p->id);
-		process_handle_event(p, PROCESS_EV_STREAM_END);
+		process_event(p, PROCESS_EV_STREAM_END);
 	}
 }
 
@@ -172,16 +170,6 @@ static void forget_connection(struct process *p, void *ctx)
 void process_client_disconnected(struct engine *g, uint64_t connection)
 {
 	each_process(g, forget_connection, &connection);
-}
-
-void engine_client_follows(struct engine *g, const char *process_id, const struct caller *c)
-{
-	struct process *p = engine_process(g, process_id);
-
-	if (!p || !p->end_with_client || p->bound_connection || p->end != PROCESS_END_NONE || p->uid != c->uid)
-		return;
-	p->bound_connection = c->connection;
-	p->follow_deadline_ns = UINT64_MAX;
 }
 
 /* ---- the end of the daemon ---- */

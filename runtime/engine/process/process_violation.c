@@ -462,5 +462,5 @@ void engine_on_reports_complete(struct engine *g, const char *id)
 	if (!p)
 		return;
 	p->settling = false;
-	process_handle_event(p, PROCESS_EV_STREAM_END);
+	process_event(p, PROCESS_EV_STREAM_END);
 }

@@ -1,0 +1,59 @@
+/* A live process: how it is found, the scope of its facts, and the events that the rest of the module sends it. */
+
+#include "runtime/engine/process/process.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/core.h"
+
+struct process *process_new(struct engine *g, const char *id)
+{
+	struct process *p = mem_zalloc(1, sizeof *p);
+
+	p->engine = g;
+	snprintf(p->id, sizeof p->id, "%s", id);
+	p->last_typed = '\n';
+	p->kill_at_ns = p->flush_at_ns = p->drain_until_ns = p->follow_deadline_ns = UINT64_MAX;
+	TAILQ_INIT(&p->waiters);
+	TAILQ_INIT(&p->inputs);
+	strmap_put(&g->processes->live, p->id, p);
+	return p;
+}
+
+struct process *engine_process(struct engine *g, const char *id) { return strmap_get(&g->processes->live, id); }
+
+struct scope process_scope(const struct process *p)
+{
+	return (struct scope){ .uid = p->uid,
+			       .session = p->session_id,
+			       .thread = p->thread_id,
+			       .turn = p->turn_id,
+			       .process = p->id,
+			       .task = p->task_id,
+			       .tool_call = p->tool_call_id,
+			       .run = p->run_id,
+			       .attempt = p->attempt_id,
+			       .step = p->step_id,
+			       .job = p->job_id,
+			       .job_item = p->job_item_id,
+			       .subagent = p->subagent_id,
+			       .request = p->start.request_id,
+			       .trace = p->trace_id };
+}
+
+void process_event(struct process *p, enum process_event ev) { p->engine->modules->process_event(p, (int)ev); }
+
+void process_start(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn,
+		   void *ctx)
+{
+	g->modules->start(g, r, c, fn, ctx);
+}
+
+void engine_client_follows(struct engine *g, const char *process_id, const struct caller *c)
+{
+	struct process *p = engine_process(g, process_id);
+
+	if (!p || !p->end_with_client || p->bound_connection || p->end != PROCESS_END_NONE || p->uid != c->uid)
+		return;
+	p->bound_connection = c->connection;
+	p->follow_deadline_ns = UINT64_MAX;
+}
