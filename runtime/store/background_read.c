@@ -1,7 +1,8 @@
-#include "runtime/store/background_read.h"
+/* Long reads on the worker thread, and the spool files that they write (store.h, "long reading"). */
 
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
+#include "runtime/store/query.h"
 #include "runtime/store/scratch.h"
 #include "runtime/store/spool.h"
 #include "runtime/store/store_dirs.h"

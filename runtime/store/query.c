@@ -1,6 +1,6 @@
 /* Reads events: recent ones from the ring, older ones from the database. */
 
-#include "runtime/store/background_read.h"
+#include "runtime/store/query.h"
 #include "runtime/store/event_index.h"
 #include "runtime/store/layer.h"
 #include "runtime/store/reader.h"

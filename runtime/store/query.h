@@ -1,7 +1,7 @@
-#ifndef BAILIFF_STORE_BACKGROUND_READ_H
-#define BAILIFF_STORE_BACKGROUND_READ_H
+#ifndef BAILIFF_STORE_QUERY_H
+#define BAILIFF_STORE_QUERY_H
 
-/* Internal to runtime/store; others use store_background_read of store.h. */
+/* Reads of events that the other files of runtime/store need; others use store_events of store.h. */
 
 #include "runtime/store/store.h"
 
