@@ -19,7 +19,7 @@ static void home_of(const struct buf *env, char ret[PATH_MAX])
 	for (const char *s = env->data; s && s < env->data + env->len; s += strlen(s) + 1)
 		if (strncmp(s, "HOME=/", 6) == 0 && path_clean(s + 5, ret, &e) < 0)
 			ret[0] = '\0';
-	if (!ret[1])
+	if (strcmp(ret, "/") == 0)
 		ret[0] = '\0';
 }
 
