@@ -65,7 +65,7 @@ static void pump(struct event_base *base)
 
 /* ---- the client's side ---- */
 
-static void on_send(void *ctx, void *where, json_t *message, bool last)
+static void on_send(void *ctx, void *stream, json_t *message, bool last)
 {
 	rpc_message_auto struct rpc_message m = { 0 };
 	struct rpc_problem p = { 0 };

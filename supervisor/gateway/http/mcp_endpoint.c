@@ -46,11 +46,11 @@ struct mcp_endpoint {
 
 /* ---- peers ---- */
 
-static void on_send(void *ctx, void *where, json_t *message, bool last)
+static void on_send(void *ctx, void *stream, json_t *message, bool last)
 {
 	struct peer *p = ctx;
 
-	mcp_streams_send(p->streams, where, message, last);
+	mcp_streams_send(p->streams, stream, message, last);
 }
 
 static void on_wake(void *ctx) {}

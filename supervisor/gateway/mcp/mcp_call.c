@@ -25,14 +25,14 @@ static void on_slow(evutil_socket_t fd, short what, void *arg);
 static void forget_ups(struct mcp_call_private *p);
 static void keep_task_up(struct mcp_call_private *p);
 
-struct mcp_call_private *mcp_call_new(struct mcp_session *m, const struct mcp_method *method, json_t *id, void *where)
+struct mcp_call_private *mcp_call_new(struct mcp_session *m, const struct mcp_method *method, json_t *id, void *stream)
 {
 	struct mcp_call_private *p = mem_zalloc(1, sizeof(*p));
 
 	p->call = (struct mcp_call){ .mcp = m, .priv = p };
 	p->method = method;
 	p->id = json_incref(id);
-	p->where = where;
+	p->stream = stream;
 	p->log_level = -1;
 	p->progress = -1;
 	p->began_ns = p->said_ns = p->ran_ns = clock_boot_ns();
@@ -215,7 +215,7 @@ static void let_go(struct mcp_call_private *p)
 void mcp_call_end(struct mcp_call_private *p, json_t *message)
 {
 	struct mcp_session *m = p->call.mcp;
-	void *where = p->where;
+	void *stream = p->stream;
 	bool task = p->task != NULL;
 
 	if (p->becoming) {
@@ -231,7 +231,7 @@ void mcp_call_end(struct mcp_call_private *p, json_t *message)
 	if (task)
 		json_decref(message);
 	else
-		mcp_send(m, where, message, true);
+		mcp_send(m, stream, message, true);
 }
 
 void mcp_call_finish(struct mcp_call *c, json_t *result)
@@ -308,7 +308,7 @@ void mcp_call_daemon_error(struct mcp_call *c, const char *what, const json_t *e
 void mcp_call_cancel(struct mcp_call_private *p)
 {
 	struct mcp_session *m = p->call.mcp;
-	void *where = p->where;
+	void *stream = p->stream;
 	struct mcp_owned *o;
 	bool task = p->task != NULL;
 
@@ -319,8 +319,8 @@ void mcp_call_cancel(struct mcp_call_private *p)
 				       json_pack("{ss ss}", "processId", o->process_id, "reason", "cancelled"), NULL,
 				       NULL, NULL);
 	mcp_call_free(p);
-	if (where && !task)
-		mcp_send(m, where, NULL, true);
+	if (stream && !task)
+		mcp_send(m, stream, NULL, true);
 }
 
 /* ---- the daemon ---- */
@@ -495,7 +495,7 @@ bool mcp_call_is_task(const struct mcp_call *c) { return c->priv->task != NULL; 
 
 static void send_notice(struct mcp_call_private *p, const char *method, json_t *params)
 {
-	mcp_send(p->call.mcp, p->where, rpc_message_notification(RPC_VERSIONED, method, params), false);
+	mcp_send(p->call.mcp, p->stream, rpc_message_notification(RPC_VERSIONED, method, params), false);
 }
 
 void mcp_call_progress(struct mcp_call *c, double progress, double total, const char *message)

@@ -18,7 +18,7 @@ static const char *const lists[] = { "resourceSubscriptions", "taskIds" };
 static void send_notification(struct mcp_call_private *p, const char *method, json_t *params)
 {
 	json_object_set_new(params, "_meta", json_pack("{sO}", MCP_META "subscriptionId", p->id));
-	mcp_send(p->call.mcp, p->where, rpc_message_notification(RPC_VERSIONED, method, params), false);
+	mcp_send(p->call.mcp, p->stream, rpc_message_notification(RPC_VERSIONED, method, params), false);
 }
 
 static void free_filter(void *data) { json_decref(data); }
@@ -50,7 +50,7 @@ static int take_lists(struct mcp_call *c, const json_t *asked, json_t *agreed)
 }
 
 /* Those with a place of their own cost their client a connection each, and are bounded with these. */
-static bool is_listening(const struct mcp_call_private *p) { return p->listens && !p->where; }
+static bool is_listening(const struct mcp_call_private *p) { return p->listens && !p->stream; }
 
 void mcp_method_listen(struct mcp_call *c)
 {
@@ -67,7 +67,7 @@ void mcp_method_listen(struct mcp_call *c)
 			      "notifications.taskIds needs the client's capability " MCP_TASKS_EXTENSION);
 		return;
 	}
-	if (!p->where && mcp_call_count(c->mcp, is_listening) >= LISTENING_MAX) {
+	if (!p->stream && mcp_call_count(c->mcp, is_listening) >= LISTENING_MAX) {
 		mcp_call_fail(c, RPC_INVALID_REQUEST, NULL, "%u subscriptions are open already", LISTENING_MAX);
 		return;
 	}

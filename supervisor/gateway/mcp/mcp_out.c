@@ -8,22 +8,22 @@
 
 #define MAX_CALLS 64u
 
-void mcp_send(struct mcp_session *m, void *where, json_t *message, bool last)
+void mcp_send(struct mcp_session *m, void *stream, json_t *message, bool last)
 {
 	if (m->left)
 		json_decref(message);
 	else
-		m->o.out.send(m->o.ctx, where, message, last);
+		m->o.out.send(m->o.ctx, stream, message, last);
 }
 
 /* An error that answers no request that could be told: MCP's schemas have no null for an id, and let it be left out. */
-void mcp_session_bad(struct mcp_session *m, void *where, json_t *id, int code, const char *text)
+void mcp_session_bad(struct mcp_session *m, void *stream, json_t *id, int code, const char *text)
 {
 	json_t *message = rpc_message_error(RPC_VERSIONED, id, code, text, NULL);
 
 	if (json_is_null(json_object_get(message, "id")))
 		json_object_del(message, "id");
-	mcp_send(m, where, message, true);
+	mcp_send(m, stream, message, true);
 }
 
 bool mcp_is_behind(const struct mcp_session *m) { return m->o.out.lags && m->o.out.lags(m->o.ctx); }

@@ -34,7 +34,7 @@ struct mcp_call_private {
 	const struct mcp_method *method;
 	const struct mcp_tool *tool; /* of tools/call */
 	json_t *id;
-	void *where;
+	void *stream;
 	enum mcp_era era;
 	const char *version; /* static */
 	json_t *client_caps; /* owned */
@@ -134,7 +134,7 @@ const struct mcp_method *mcp_method_find(const char *name);
 
 /* ---- calls (mcp_call.c) ---- */
 
-struct mcp_call_private *mcp_call_new(struct mcp_session *m, const struct mcp_method *method, json_t *id, void *where);
+struct mcp_call_private *mcp_call_new(struct mcp_session *m, const struct mcp_method *method, json_t *id, void *stream);
 void mcp_call_run(struct mcp_call_private *p); /* or parks it until the daemon is there, or others have ended */
 void mcp_call_unpark(struct mcp_session *m);   /* runs those that can be */
 /*
@@ -178,7 +178,7 @@ void mcp_question_done(struct mcp_call_private *p); /* of a call that ends: with
 json_t *mcp_server_info(void);
 unsigned mcp_session_max_calls(const struct mcp_session *m);
 
-void mcp_send(struct mcp_session *m, void *where, json_t *message, bool last);
+void mcp_send(struct mcp_session *m, void *stream, json_t *message, bool last);
 int mcp_log_level(const char *name);             /* −1 if there is none */
 bool mcp_is_behind(const struct mcp_session *m); /* mcp_out's */
 bool mcp_full(const struct mcp_session *m);

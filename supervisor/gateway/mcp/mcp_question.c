@@ -199,7 +199,7 @@ static void ask_legacy(struct mcp_call_private *p)
 		if (p->task)
 			json_object_set_new(params, "_meta",
 					    json_pack("{s{ss}}", MCP_META "related-task", "taskId", p->task_id));
-		mcp_send(m, p->where, rpc_message_request(RPC_VERSIONED, id, q->method, params), false);
+		mcp_send(m, p->stream, rpc_message_request(RPC_VERSIONED, id, q->method, params), false);
 	}
 	if (p->task)
 		p->call.mcp->call_ops->task_asks(p->task);
@@ -336,7 +336,7 @@ void mcp_question_done(struct mcp_call_private *p)
 		TAILQ_REMOVE(&p->questions, q, entry);
 		if (q->number && p->era == MCP_LEGACY && !p->call.mcp->left) {
 			mem_auto char *id = mem_printf("bailiff-%llu", (unsigned long long)q->number);
-			mcp_send(p->call.mcp, p->where,
+			mcp_send(p->call.mcp, p->stream,
 				 rpc_message_notification(
 					 RPC_VERSIONED, "notifications/cancelled",
 					 json_pack("{ss ss}", "requestId", id, "reason", "no longer needed")),

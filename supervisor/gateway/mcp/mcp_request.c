@@ -122,51 +122,51 @@ static int read_round(struct mcp_call_private *p)
 	return 1;
 }
 
-static void reject_request(struct mcp_session *m, const struct rpc_message *msg, void *where, int code,
+static void reject_request(struct mcp_session *m, const struct rpc_message *msg, void *stream, int code,
 			   const char *text)
 {
-	mcp_send(m, where, rpc_message_error(RPC_VERSIONED, msg->id, code, text, NULL), true);
+	mcp_send(m, stream, rpc_message_error(RPC_VERSIONED, msg->id, code, text, NULL), true);
 }
 
-static bool is_under_way(const struct mcp_session *m, const json_t *id, const void *where)
+static bool is_under_way(const struct mcp_session *m, const json_t *id, const void *stream)
 {
 	const struct mcp_call_private *p;
 
 	TAILQ_FOREACH (p, &m->calls, entry)
-		if (p->where == where && !p->task && json_equal(p->id, id))
+		if (p->stream == stream && !p->task && json_equal(p->id, id))
 			return true;
 	return false;
 }
 
-void mcp_request(struct mcp_session *m, const struct rpc_message *msg, void *where, enum mcp_hint hint)
+void mcp_request(struct mcp_session *m, const struct rpc_message *msg, void *stream, enum mcp_hint hint)
 {
 	enum mcp_era era = mcp_version_era(msg->method, msg->params, hint, m->version != NULL, m->modern);
 	const struct mcp_method *method = mcp_method_find(msg->method);
 	const json_t *meta = json_object_get(msg->params, "_meta");
 
 	if (json_is_null(msg->id)) {
-		mcp_session_bad(m, where, NULL, RPC_INVALID_REQUEST, "id: must not be null");
+		mcp_session_bad(m, stream, NULL, RPC_INVALID_REQUEST, "id: must not be null");
 		return;
 	}
-	if (is_under_way(m, msg->id, where)) {
-		reject_request(m, msg, where, RPC_INVALID_REQUEST, "id: a request with this id is under way");
+	if (is_under_way(m, msg->id, stream)) {
+		reject_request(m, msg, stream, RPC_INVALID_REQUEST, "id: a request with this id is under way");
 		return;
 	}
 	if (!method || !(method->eras & era)) {
 		mem_auto char *text = mem_printf("there is no method %.100s%s", msg->method,
 						 method ? " in this version of the protocol" : "");
-		reject_request(m, msg, where, RPC_METHOD_NOT_FOUND, text);
+		reject_request(m, msg, stream, RPC_METHOD_NOT_FOUND, text);
 		return;
 	}
 	if (msg->params && !json_is_object(msg->params)) {
-		reject_request(m, msg, where, RPC_INVALID_PARAMS, "params: expected an object");
+		reject_request(m, msg, stream, RPC_INVALID_PARAMS, "params: expected an object");
 		return;
 	}
 	if (era == MCP_LEGACY && !m->version && !(method->flags & MCP_EARLY)) {
-		reject_request(m, msg, where, RPC_INVALID_REQUEST, "initialize comes first");
+		reject_request(m, msg, stream, RPC_INVALID_REQUEST, "initialize comes first");
 		return;
 	}
-	struct mcp_call_private *p = mcp_call_new(m, method, msg->id, where);
+	struct mcp_call_private *p = mcp_call_new(m, method, msg->id, stream);
 	p->era = era;
 	p->version = m->version;
 	p->call.params = msg->params ? json_incref(msg->params) : json_object();

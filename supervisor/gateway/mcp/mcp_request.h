@@ -6,6 +6,6 @@
 struct rpc_message;
 
 /* A request becomes a call of its era, or is refused. */
-void mcp_request(struct mcp_session *m, const struct rpc_message *msg, void *where, enum mcp_hint hint);
+void mcp_request(struct mcp_session *m, const struct rpc_message *msg, void *stream, enum mcp_hint hint);
 
 #endif

@@ -168,12 +168,12 @@ void mcp_session_note_size(struct mcp_session *m, size_t bytes) { m->next_weight
 
 /* Several messages at once: only one version of the protocol has that, and only where answers need not come back
  * together. */
-static bool feed_batch(struct mcp_session *m, json_t *batch, const void *where)
+static bool feed_batch(struct mcp_session *m, json_t *batch, const void *stream)
 {
 	json_t *one;
 	size_t i;
 
-	if (!json_is_array(batch) || where || !m->version || strcmp(m->version, "2025-03-26") != 0 ||
+	if (!json_is_array(batch) || stream || !m->version || strcmp(m->version, "2025-03-26") != 0 ||
 	    !json_array_size(batch) || json_array_size(batch) > BATCH_MAX)
 		return false;
 	json_array_foreach (batch, i, one)
@@ -182,37 +182,37 @@ static bool feed_batch(struct mcp_session *m, json_t *batch, const void *where)
 	return true;
 }
 
-void mcp_session_feed(struct mcp_session *m, json_t *message, void *where, enum mcp_hint hint)
+void mcp_session_feed(struct mcp_session *m, json_t *message, void *stream, enum mcp_hint hint)
 {
 	rpc_message_auto struct rpc_message msg = { 0 };
 	struct rpc_problem bad = { 0 };
 
-	if (feed_batch(m, message, where))
+	if (feed_batch(m, message, stream))
 		return;
 	if (rpc_message_of(message, RPC_VERSIONED, &msg, &bad) < 0) {
-		mcp_session_bad(m, where, bad.id, bad.code, bad.message);
+		mcp_session_bad(m, stream, bad.id, bad.code, bad.message);
 		rpc_problem_done(&bad);
 		return;
 	}
 	switch (msg.kind) {
-	case RPC_REQUEST: mcp_request(m, &msg, where, hint); return;
-	case RPC_NOTIFICATION: on_notification(m, &msg, where && !m->version); break;
+	case RPC_REQUEST: mcp_request(m, &msg, stream, hint); return;
+	case RPC_NOTIFICATION: on_notification(m, &msg, stream && !m->version); break;
 	case RPC_RESPONSE: mcp_question_response(m, msg.id, msg.result, msg.error); break;
 	}
-	if (where)
-		mcp_send(m, where, NULL, true);
+	if (stream)
+		mcp_send(m, stream, NULL, true);
 }
 
-void mcp_session_stream_closed(struct mcp_session *m, void *where, bool cancel)
+void mcp_session_stream_closed(struct mcp_session *m, void *stream, bool cancel)
 {
 	struct mcp_call_private *p;
 	uint64_t at = 0;
 
 	for (p = mcp_call_after(m, 0); p; p = mcp_call_after(m, at)) {
 		at = p->serial;
-		if (p->where != where)
+		if (p->stream != stream)
 			continue;
-		p->where = NULL;
+		p->stream = NULL;
 		if (cancel)
 			mcp_call_cancel(p);
 	}

@@ -5,7 +5,7 @@
  * One client that speaks the Model Context Protocol, whatever the transport.
  *
  * The transport passes messages in (mcp_session_feed) and gets messages to send (struct mcp_out). Every incoming
- * message belongs to a stream of the transport, `where`: NULL on stdio, the POST's stream over HTTP. Replies to a
+ * message belongs to a stream of the transport, `stream`: NULL on stdio, the POST's stream over HTTP. Replies to a
  * request, and what is sent on its behalf while it is in progress (progress, log lines, questions to the client), carry
  * the request's stream; anything else carries NULL. `last` marks the last message of a stream; the message is NULL
  * where a request ends without a reply (it was cancelled).
@@ -50,7 +50,7 @@ void mcp_config_init(struct mcp_config *c);
 /* None of these may call back into the session. */
 struct mcp_out {
 	/* `message` is the callee's; NULL with last: no answer comes. */
-	void (*send)(void *ctx, void *where, json_t *message, bool last);
+	void (*send)(void *ctx, void *stream, json_t *message, bool last);
 	/* Calls have ended: a transport that paused the client may read again. */
 	void (*wake)(void *ctx);
 	/*
@@ -89,18 +89,18 @@ void mcp_session_shutdown(struct mcp_session *m);
 /*
  * One message, taken over: an object, or what is wrong is answered. `hint` is what the transport knows of its era
  * (HTTP's header). A request always leads to exactly one send with `last`, now or later; notifications and responses to
- * none, unless `where` is not NULL: then to one with NULL and `last`.
+ * none, unless `stream` is not NULL: then to one with NULL and `last`.
  */
-void mcp_session_feed(struct mcp_session *m, json_t *message, void *where, enum mcp_hint hint);
+void mcp_session_feed(struct mcp_session *m, json_t *message, void *stream, enum mcp_hint hint);
 /* How long the next message is, where the transport knows: many long ones hold the client back sooner than many short
  * ones. */
 void mcp_session_note_size(struct mcp_session *m, size_t bytes);
 /* A line that is not JSON, or too long. The id may be NULL. */
-void mcp_session_bad(struct mcp_session *m, void *where, json_t *id, int code, const char *message);
+void mcp_session_bad(struct mcp_session *m, void *stream, json_t *id, int code, const char *message);
 /* out.lags has ended: notifies the client once of each resource and task that changed meanwhile. */
 void mcp_session_drained(struct mcp_session *m);
 /* The stream was closed. cancel (modern HTTP): its request is cancelled. Otherwise it continues, without a stream. */
-void mcp_session_stream_closed(struct mcp_session *m, void *where, bool cancel);
+void mcp_session_stream_closed(struct mcp_session *m, void *stream, bool cancel);
 
 bool mcp_session_busy(const struct mcp_session *m);      /* the limit of calls in progress is reached */
 bool mcp_session_is_legacy(const struct mcp_session *m); /* initialize was accepted */

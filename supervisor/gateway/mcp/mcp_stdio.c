@@ -77,7 +77,7 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 	s->lines = NULL;
 }
 
-static void on_send(void *ctx, void *where, json_t *message, bool last)
+static void on_send(void *ctx, void *stream, json_t *message, bool last)
 {
 	struct stdio *s = ctx;
 	buf_auto struct buf line = BUF_INIT;

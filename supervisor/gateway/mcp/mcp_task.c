@@ -170,20 +170,20 @@ static void detach_call(struct mcp_call_private *p, struct mcp_task *t)
 {
 	bool modern = p->era == MCP_MODERN;
 	json_t *result = modern ? describe_task(t, true) : json_pack("{so}", "task", describe_task(t, false));
-	void *where = p->where;
+	void *stream = p->stream;
 
 	if (modern)
 		json_object_set_new(result, "resultType", json_string("task"));
 	mcp_call_add_meta(p, result);
 	p->task = t;
 	p->task_id = t->id;
-	p->where = NULL;
+	p->stream = NULL;
 	mcp_call_uncount(p);
 	if (modern) {
 		json_decref(p->progress_token); /* the extension has no progress */
 		p->progress_token = NULL;
 	}
-	mcp_send(p->call.mcp, where, rpc_message_result(RPC_VERSIONED, p->id, result), true);
+	mcp_send(p->call.mcp, stream, rpc_message_result(RPC_VERSIONED, p->id, result), true);
 }
 
 static void cancel_recorded(struct gateway_session *up, const char *id, const char *reason)
