@@ -511,7 +511,7 @@ static void job_finish(struct engine *g, const struct job *j)
 	}
 	transaction_commit(tx);
 	if (j->d.taskId[0])
-		task_cancel_check(g, j->d.taskId);
+		task_cancel_due(g, j->d.taskId);
 }
 
 void job_next(struct engine *g, const char *job_id)

@@ -81,7 +81,7 @@ void subagent_ended(struct engine *g, const char *id)
 
 	waiters_answer(g, id);
 	if (view_read_speculative(g->o.store, &subagent_schema, id, &text, &d, &e) == 0 && d.taskId[0])
-		task_cancel_check(g, d.taskId);
+		task_cancel_due(g, d.taskId);
 }
 
 static int take_ids(struct engine *g, const json_t *params, const struct caller *c, struct subagent_waiter *w,

@@ -476,7 +476,7 @@ void task_next(struct engine *g, const char *task_id)
 	if (task_read(g, task_id, &t, &e) != 0)
 		return;
 	if (t.status == TASK_CANCELLING)
-		task_cancel_check(g, task_id);
+		task_cancel_due(g, task_id);
 	else if (t.status == TASK_RETRYING)
 		task_begin_now(g, task_id, "retry_policy");
 	if (!t.d.attemptOpen)

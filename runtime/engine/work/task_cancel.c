@@ -200,19 +200,6 @@ void task_on_process_over(struct engine *g, const struct process_over *x)
 		task_cancel_check(g, x->task_id);
 }
 
-int task_may_run(struct engine *g, const char *task_id, struct err *e)
-{
-	task_auto struct task t = TASK_INIT;
-	int r = task_read(g, task_id, &t, e);
-
-	if (r != 0) /* ids of tasks that are kept elsewhere are taken as they are */
-		return r < 0 ? -1 : 0;
-	if (t.status != TASK_CANCELLING && !task_status_ended(t.status))
-		return 0;
-	snprintf(e->field, sizeof e->field, "taskId");
-	return err_set(e, ERR_STATE, "task '%s' is %s: nothing new is run for it", task_id, t.d.status);
-}
-
 int task_may_start(struct engine *g, const struct start_request *r, struct err *e)
 {
 	return r->task_id && !r->owner ? task_may_run(g, r->task_id, e) : 0;
@@ -323,3 +310,5 @@ void task_cancel_own(struct engine *g, const char *task_id, const char *reason)
 	transaction_after_commit(tx, carry_out, task_id);
 	transaction_commit(tx);
 }
+
+void task_on_cancel_due(struct engine *g, const void *subject) { task_cancel_check(g, subject); }

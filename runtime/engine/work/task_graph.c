@@ -204,7 +204,7 @@ static const char *status_of_target(const struct edge_kind *k, const struct task
 static void reconsider_both(struct engine *g, const char *task_id)
 {
 	task_reconsider(g, task_id);
-	task_cancel_check(g, task_id);
+	task_cancel_due(g, task_id);
 }
 
 void engine_link_tasks(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
@@ -368,7 +368,7 @@ static void tell(struct engine *g, const struct task *t, const char *kind)
 	}
 	for (size_t i = 0; i < l.n; i++) {
 		task_reconsider(g, l.at[i].target);
-		task_cancel_check(g, l.at[i].target);
+		task_cancel_due(g, l.at[i].target);
 	}
 	free(l.at);
 }

@@ -1,5 +1,5 @@
 /*
- * What may be done in which status, and the verbs that only concern the task itself: progress, pause, resume, complete,
+ * The verbs that only concern the task itself: progress, pause, resume, complete,
  * fail, archive. Starting and retrying are in task_attempt.c, cancelling in task_cancel.c.
  */
 
@@ -13,55 +13,6 @@
 #include "runtime/engine/work/work.h"
 
 #include <signal.h>
-
-/* ---- what is legal ---- */
-
-#define V(name) (1u << TASK_VERB_##name)
-static const unsigned legal[TASK_STATUS_COUNT] = {
-	[TASK_DRAFT] = V(UPDATE) | V(CANCEL) | V(ARCHIVE) | V(LINK) | V(ADD),
-	[TASK_ACCEPTED] = V(UPDATE) | V(START) | V(CANCEL) | V(FAIL) | V(LINK) | V(ADD),
-	[TASK_QUEUED] = V(UPDATE) | V(PAUSE) | V(CANCEL) | V(FAIL) | V(LINK) | V(ADD),
-	[TASK_PREPARING] = V(UPDATE) | V(PROGRESS) | V(PAUSE) | V(CANCEL) | V(COMPLETE) | V(FAIL) | V(LINK) | V(ADD),
-	[TASK_RUNNING] = V(UPDATE) | V(PROGRESS) | V(PAUSE) | V(CANCEL) | V(COMPLETE) | V(FAIL) | V(LINK) | V(ADD),
-	[TASK_WAITING_INPUT] = V(UPDATE) | V(PROGRESS) | V(PAUSE) | V(RESUME) | V(CANCEL) | V(RETRY) | V(COMPLETE) |
-			       V(FAIL) | V(LINK) | V(ADD),
-	[TASK_WAITING_PERMISSION] = V(UPDATE) | V(PROGRESS) | V(PAUSE) | V(RESUME) | V(CANCEL) | V(COMPLETE) | V(FAIL) |
-				    V(LINK) | V(ADD),
-	[TASK_WAITING_RESOURCE] = V(UPDATE) | V(PROGRESS) | V(PAUSE) | V(RESUME) | V(CANCEL) | V(COMPLETE) | V(FAIL) |
-				  V(LINK) | V(ADD),
-	[TASK_BLOCKED] = V(UPDATE) | V(PROGRESS) | V(RESUME) | V(RETRY) | V(CANCEL) | V(COMPLETE) | V(FAIL) | V(LINK) |
-			 V(ADD),
-	[TASK_PAUSED] = V(UPDATE) | V(RESUME) | V(CANCEL) | V(FAIL) | V(LINK) | V(ADD),
-	[TASK_RETRYING] = V(UPDATE) | V(CANCEL) | V(FAIL) | V(LINK) | V(ADD),
-	[TASK_CANCELLING] = V(CANCEL),
-	[TASK_CANCELLED] = V(ARCHIVE),
-	[TASK_TIMED_OUT] = V(UPDATE) | V(RETRY) | V(ARCHIVE) | V(LINK),
-	[TASK_FAILED] = V(UPDATE) | V(RETRY) | V(ARCHIVE) | V(LINK),
-	[TASK_LOST] = V(UPDATE) | V(RETRY) | V(CANCEL) | V(FAIL) | V(ARCHIVE) | V(LINK),
-	[TASK_COMPLETED] = V(UPDATE) | V(RETRY) | V(ARCHIVE) | V(LINK),
-};
-#undef V
-
-static const char *const verb_names[TASK_VERB_COUNT] = {
-	[TASK_VERB_UPDATE] = "update",   [TASK_VERB_START] = "start",       [TASK_VERB_PROGRESS] = "progress",
-	[TASK_VERB_PAUSE] = "pause",     [TASK_VERB_RESUME] = "resume",     [TASK_VERB_CANCEL] = "cancel",
-	[TASK_VERB_RETRY] = "retry",     [TASK_VERB_COMPLETE] = "complete", [TASK_VERB_FAIL] = "fail",
-	[TASK_VERB_ARCHIVE] = "archive", [TASK_VERB_LINK] = "link",         [TASK_VERB_ADD] = "new work",
-};
-
-int task_may(const struct task *t, enum task_verb v, struct err *e)
-{
-	unsigned may = t->status < TASK_STATUS_COUNT ? legal[t->status] : 0;
-	buf_auto struct buf possible = BUF_INIT;
-
-	if (may & 1u << v)
-		return 0;
-	for (int i = 0; i < TASK_VERB_COUNT; i++)
-		if (may & 1u << i)
-			buf_printf(&possible, "%s%s", possible.len ? ", " : "", verb_names[i]);
-	return err_set(e, ERR_STATE, "task '%s' is %s, where %s is not possible; possible: %s", t->d.taskId,
-		       t->d.status, verb_names[v], possible.len ? possible.data : "nothing");
-}
 
 /* What all of these begin with; NULL: the caller has its answer. */
 static struct transaction *begin(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,

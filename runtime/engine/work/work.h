@@ -22,6 +22,9 @@ void job_recover(struct engine *g);
 int task_may_run(struct engine *g, const char *task_id, struct err *e); /* not for one that has ended */
 /* A process that a client starts for a task. */
 int task_may_start(struct engine *g, const struct start_request *r, struct err *e);
+void task_on_cancel_due(struct engine *g, const void *subject); /* subject: the task's id */
+/* Something that a cancelled task waits for may have ended (row ON_COMMIT). */
+void task_cancel_due(struct engine *g, const char *task_id);
 void task_on_process_over(struct engine *g, const struct process_over *x);
 void job_on_process_over(struct engine *g, const struct process_over *x);
 void task_on_action_required(struct engine *g, const void *subject, struct store_batch *b);

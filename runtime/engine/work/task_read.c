@@ -1,0 +1,328 @@
+/* Tasks as their documents show them, the parameters and commands of requests about them, and which verbs are legal. */
+
+#include "runtime/base/clock.h"
+#include "runtime/base/hash.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/call/tool_call.h"
+#include "runtime/engine/core/ref.h"
+#include "runtime/engine/policy/root_authorisation.h"
+#include "runtime/engine/process/start_spec.h"
+#include "runtime/engine/work/task_private.h"
+#include "runtime/view/view.h"
+
+/* ---- reading ---- */
+
+void task_done(struct task *t) { buf_done(&t->text); }
+
+int task_read(struct engine *g, const char *id, struct task *ret, struct err *e)
+{
+	int r = view_read_speculative(g->o.store, &task_schema, id, &ret->text, &ret->d, e);
+
+	if (r == 0)
+		ret->status = task_doc_status(&ret->d);
+	return r;
+}
+
+int task_get(struct engine *g, const char *id, const struct caller *c, struct task *ret, struct err *e)
+{
+	int r = task_read(g, id, ret, e);
+
+	if (r < 0)
+		return -1;
+	if (r > 0 || (c->uid != 0 && c->uid != ret->d.uid)) {
+		err_set(e, ERR_NOT_FOUND, "no task '%.80s'", id);
+		snprintf(e->field, sizeof e->field, "taskId");
+		return -1;
+	}
+	return 0;
+}
+
+/* ---- facts ---- */
+
+struct scope task_scope(const struct task_doc *d, const struct caller *c)
+{
+	return (struct scope){ .uid = (uint32_t)d->uid,
+			       .session = d->sessionId,
+			       .thread = d->threadId,
+			       .turn = d->turnId,
+			       .task = d->taskId,
+			       .parent_task = d->parentTaskId,
+			       .run = d->currentRunId,
+			       .attempt = d->currentAttemptId,
+			       .request = c ? c->request_id : NULL,
+			       .trace = c ? c->trace_id : NULL };
+}
+
+/* ---- parameters ---- */
+
+const char *param_str(const json_t *params, const char *name)
+{
+	return json_string_value(json_object_get(params, name));
+}
+
+int param_text(const json_t *params, const char *name, size_t most, struct err *e)
+{
+	const char *s = param_str(params, name);
+
+	if (s && !*s)
+		return err_field(e, name, "must not be empty");
+	return s && strlen(s) > most ? err_field(e, name, "must have at most %zu bytes", most) : 0;
+}
+
+static char *dump(const json_t *v) { return json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS); }
+
+int param_small(const json_t *params, const char *name, size_t most, struct err *e)
+{
+	const json_t *v = json_object_get(params, name);
+	mem_auto char *text = v ? dump(v) : NULL;
+
+	return text && strlen(text) > most
+		       ? err_field(e, name, "must have at most %zu bytes as JSON; put more behind a ref", most)
+		       : 0;
+}
+
+struct json_value param_json(const json_t *params, const char *name)
+{
+	return json_from_tree(json_object_get(params, name));
+}
+
+struct opt_int param_int(const json_t *params, const char *name)
+{
+	const json_t *v = json_object_get(params, name);
+
+	return opt_int_if(json_is_integer(v), json_integer_value(v));
+}
+
+json_t *param_refs(const json_t *params, const char *name, const char *member, struct err *e)
+{
+	const json_t *list = json_object_get(params, name), *v;
+	json_t *refs = json_array();
+	char field[ERR_FIELD_MAX];
+	size_t i;
+
+	if (param_small(params, name, TASK_JSON_MAX, e) < 0) {
+		json_decref(refs);
+		return NULL;
+	}
+	json_array_foreach (list, i, v) {
+		if (json_is_object(v)) {
+			json_array_append_new(refs, json_deep_copy(v));
+		} else if (json_is_string(v)) {
+			json_t *one = json_object();
+			json_object_set_new(one, member, json_deep_copy(v));
+			json_array_append_new(refs, one);
+		} else {
+			snprintf(field, sizeof field, "%.40s[%zu]", name, i);
+			err_field(e, field, "expected an object, or a string (its %s)", member);
+			json_decref(refs);
+			return NULL;
+		}
+	}
+	return refs;
+}
+
+static const char *const delivery_states[] = { "pending",   "queued",         "failed",
+					       "delivered", "parent_missing", "not_applicable" };
+#define DELIVERY_OPEN 3 /* of them stand in the way of completion */
+
+static int delivery_find(const char *state)
+{
+	for (size_t i = 0; state && i < countof(delivery_states); i++)
+		if (strcmp(delivery_states[i], state) == 0)
+			return (int)i;
+	return -1;
+}
+
+bool delivery_is_open(struct jval delivery)
+{
+	char state[32];
+
+	jval_str(jval_get(delivery, "state"), state, sizeof state);
+	int i = delivery_find(state);
+	return i >= 0 && i < DELIVERY_OPEN;
+}
+
+json_t *param_delivery(const json_t *params, const char *name, struct err *e)
+{
+	const json_t *v = json_object_get(params, name);
+	const char *state = json_is_string(v) ? json_string_value(v) : param_str(v, "state");
+	json_t *delivery;
+
+	if (!v)
+		return NULL;
+	if (delivery_find(state) < 0) {
+		err_field(e, name,
+			  "expected one of pending, queued, failed, delivered, parent_missing, not_applicable, or an "
+			  "object with "
+			  "such a state");
+		return NULL;
+	}
+	if (param_small(params, name, TASK_JSON_MAX, e) < 0)
+		return NULL;
+	delivery = json_is_object(v) ? json_deep_copy(v) : json_object();
+	json_object_set_new(delivery, "state", json_string(state));
+	return delivery;
+}
+
+/* ---- what to run ---- */
+
+static const char *const command_members[] = { "command", "commandLine", "cwd", "env",      "profile",      "sandbox",
+					       "stderr",  "limits",      "cow", "keepTree", "justification" };
+
+json_t *command_of(const json_t *params, const struct caller *c)
+{
+	if (!json_object_get(params, "command") && !json_object_get(params, "commandLine"))
+		return NULL;
+	json_t *command = json_object();
+	for (size_t i = 0; i < countof(command_members); i++) {
+		json_t *v = json_object_get(params, command_members[i]);
+		if (v)
+			json_object_set(command, command_members[i], v);
+	}
+	/* With whose rights: it may run much later, when nobody asks any more. */
+	json_object_set_new(command, "role", json_string(role_name(c->role)));
+	return command;
+}
+
+enum engine_role command_role(const json_t *command)
+{
+	const char *role = param_str(command, "role");
+
+	return role && strcmp(role, "operator") == 0 ? ROLE_OPERATOR : ROLE_AGENT;
+}
+
+int command_check(struct engine *g, const json_t *command, const struct caller *c, struct err *e)
+{
+	mem_auto char *text = dump(command);
+	struct start_spec s;
+
+	if (strlen(text) > TASK_COMMAND_MAX)
+		return err_field(e, "command", "must have at most %u bytes as JSON, with everything that belongs to it",
+				 TASK_COMMAND_MAX);
+	if (start_spec_of(g, command, &s, e) < 0)
+		return -1;
+	root_authorise_request(g, &s.request.sandbox, c, true);
+	start_spec_done(&s);
+	return 0;
+}
+
+void command_fact_init(struct command_fact *c, const json_t *command, const struct scope *s, struct store_batch *b)
+{
+	bool hides = false;
+	json_auto_t *safe = command ? tool_safe_arguments(command, &hides) : NULL;
+	mem_auto char *text = command ? dump(command) : NULL;
+
+	*c = (struct command_fact){ 0 };
+	if (!text)
+		return;
+	bool fits = strlen(text) <= TASK_COMMAND_INLINE;
+	if (fits)
+		c->shown = hides ? dump(safe) : mem_strdup(text);
+	if (fits && !hides)
+		return;
+	const struct ref_owner o = { .uid = s->uid,
+				     .session_id = none_if_empty(s->session),
+				     .task_id = none_if_empty(s->task),
+				     .kind = "task",
+				     .id = none_if_empty(s->task),
+				     .media_type = "application/json" };
+	ref_store(b, &o, text, strlen(text), c->ref);
+}
+
+void command_fact_done(struct command_fact *c) { free(c->shown); }
+
+json_t *command_read(struct engine *g, struct jval command, struct jval ref, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+	json_error_t je;
+	char id[ID_ROOM];
+
+	if (ref.type != JT_STRING) {
+		buf_append(&text, command.text, command.len);
+	} else {
+		jval_str(ref, id, sizeof id);
+		if (store_output_read(g->o.store, id, 0, TASK_COMMAND_MAX + 1024, &text, e) < 0) {
+			err_wrap(e, "read the command");
+			return NULL;
+		}
+	}
+	json_t *json = json_loadb(buf_cstr(&text), text.len, 0, &je);
+	if (!json)
+		err_set(e, ERR_CORRUPT, "the kept command is not JSON: %s", je.text);
+	return json;
+}
+
+void param_hash(const json_t *params, char ret[65])
+{
+	json_auto_t *body = json_copy((json_t *)(uintptr_t)params);
+	json_object_del(body, "idempotencyKey");
+	mem_auto char *text = dump(body);
+
+	hash_sha256_text(text, strlen(text), ret);
+}
+
+/* ---- what may be done ---- */
+
+#define V(name) (1u << TASK_VERB_##name)
+static const unsigned legal[TASK_STATUS_COUNT] = {
+	[TASK_DRAFT] = V(UPDATE) | V(CANCEL) | V(ARCHIVE) | V(LINK) | V(ADD),
+	[TASK_ACCEPTED] = V(UPDATE) | V(START) | V(CANCEL) | V(FAIL) | V(LINK) | V(ADD),
+	[TASK_QUEUED] = V(UPDATE) | V(PAUSE) | V(CANCEL) | V(FAIL) | V(LINK) | V(ADD),
+	[TASK_PREPARING] = V(UPDATE) | V(PROGRESS) | V(PAUSE) | V(CANCEL) | V(COMPLETE) | V(FAIL) | V(LINK) | V(ADD),
+	[TASK_RUNNING] = V(UPDATE) | V(PROGRESS) | V(PAUSE) | V(CANCEL) | V(COMPLETE) | V(FAIL) | V(LINK) | V(ADD),
+	[TASK_WAITING_INPUT] = V(UPDATE) | V(PROGRESS) | V(PAUSE) | V(RESUME) | V(CANCEL) | V(RETRY) | V(COMPLETE) |
+			       V(FAIL) | V(LINK) | V(ADD),
+	[TASK_WAITING_PERMISSION] = V(UPDATE) | V(PROGRESS) | V(PAUSE) | V(RESUME) | V(CANCEL) | V(COMPLETE) | V(FAIL) |
+				    V(LINK) | V(ADD),
+	[TASK_WAITING_RESOURCE] = V(UPDATE) | V(PROGRESS) | V(PAUSE) | V(RESUME) | V(CANCEL) | V(COMPLETE) | V(FAIL) |
+				  V(LINK) | V(ADD),
+	[TASK_BLOCKED] = V(UPDATE) | V(PROGRESS) | V(RESUME) | V(RETRY) | V(CANCEL) | V(COMPLETE) | V(FAIL) | V(LINK) |
+			 V(ADD),
+	[TASK_PAUSED] = V(UPDATE) | V(RESUME) | V(CANCEL) | V(FAIL) | V(LINK) | V(ADD),
+	[TASK_RETRYING] = V(UPDATE) | V(CANCEL) | V(FAIL) | V(LINK) | V(ADD),
+	[TASK_CANCELLING] = V(CANCEL),
+	[TASK_CANCELLED] = V(ARCHIVE),
+	[TASK_TIMED_OUT] = V(UPDATE) | V(RETRY) | V(ARCHIVE) | V(LINK),
+	[TASK_FAILED] = V(UPDATE) | V(RETRY) | V(ARCHIVE) | V(LINK),
+	[TASK_LOST] = V(UPDATE) | V(RETRY) | V(CANCEL) | V(FAIL) | V(ARCHIVE) | V(LINK),
+	[TASK_COMPLETED] = V(UPDATE) | V(RETRY) | V(ARCHIVE) | V(LINK),
+};
+#undef V
+
+static const char *const verb_names[TASK_VERB_COUNT] = {
+	[TASK_VERB_UPDATE] = "update",   [TASK_VERB_START] = "start",       [TASK_VERB_PROGRESS] = "progress",
+	[TASK_VERB_PAUSE] = "pause",     [TASK_VERB_RESUME] = "resume",     [TASK_VERB_CANCEL] = "cancel",
+	[TASK_VERB_RETRY] = "retry",     [TASK_VERB_COMPLETE] = "complete", [TASK_VERB_FAIL] = "fail",
+	[TASK_VERB_ARCHIVE] = "archive", [TASK_VERB_LINK] = "link",         [TASK_VERB_ADD] = "new work",
+};
+
+int task_may(const struct task *t, enum task_verb v, struct err *e)
+{
+	unsigned may = t->status < TASK_STATUS_COUNT ? legal[t->status] : 0;
+	buf_auto struct buf possible = BUF_INIT;
+
+	if (may & 1u << v)
+		return 0;
+	for (int i = 0; i < TASK_VERB_COUNT; i++)
+		if (may & 1u << i)
+			buf_printf(&possible, "%s%s", possible.len ? ", " : "", verb_names[i]);
+	return err_set(e, ERR_STATE, "task '%s' is %s, where %s is not possible; possible: %s", t->d.taskId,
+		       t->d.status, verb_names[v], possible.len ? possible.data : "nothing");
+}
+
+int task_may_run(struct engine *g, const char *task_id, struct err *e)
+{
+	task_auto struct task t = TASK_INIT;
+	int r = task_read(g, task_id, &t, e);
+
+	if (r != 0) /* ids of tasks that are kept elsewhere are taken as they are */
+		return r < 0 ? -1 : 0;
+	if (t.status != TASK_CANCELLING && !task_status_ended(t.status))
+		return 0;
+	snprintf(e->field, sizeof e->field, "taskId");
+	return err_set(e, ERR_STATE, "task '%s' is %s: nothing new is run for it", task_id, t.d.status);
+}
+
+/* ---- effects ---- */
+
+void task_cancel_due(struct engine *g, const char *task_id) { fact_committed(g, EVENT_TASK_CANCEL_REQUESTED, task_id); }
