@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static int reject_widening(const char *field, const char *what, const char *path, const struct profile *p, struct err *e)
+static int reject_widening(const char *field, const char *what, const char *path, const struct profile *p,
+			   struct err *e)
 {
 	err_set(e, ERR_PERMISSION, "%s '%.200s' is more than profile %s gives; only an operator may widen it", what,
 		path, p->name);
