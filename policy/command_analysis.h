@@ -2,24 +2,23 @@
 #define BAILIFF_POLICY_UNDERSTAND_H
 
 /*
- * What a command would do, as far as its words show it: pure, from the text alone. Nothing is run, opened or looked up.
+ * What a command would do, from its text alone. Pure: nothing is run, opened or looked up.
  *
- * The line (or argv) is taken apart into simple commands. Wrappers (wrappers.def) are seen through: of `sudo sh -c 'rm
- * -rf x'` the list has `sudo sh -c …`, `sh -c …` and `rm -rf x`, the inner ones with their `parent`. A rule that
- * refuses or asks looks at all of them; one that allows must cover every command that is not COMMAND_TRANSPARENT (env,
- * timeout, sh -c …: those only run what is in the list anyway).
+ * The line (or argv) is split into simple commands. Wrappers (wrappers.def) are unwrapped: `sudo sh -c 'rm -rf x'`
+ * gives `sudo sh -c …`, `sh -c …` and `rm -rf x`, the inner ones with their `parent`. A rule that denies or asks is
+ * matched against all of them; allow rules must cover every command that is not COMMAND_TRANSPARENT (env, timeout, sh
+ * -c …, which only run what is listed anyway).
  *
- * What cannot be known is said, never guessed: `unknown` has a bit for each reason (unknowns.def), of the command it
- * belongs to and, taken together, of the whole line. Such a line may do anything: ask, do not allow. Some reasons lie
- * in the nature of a program (COMMAND_UNKNOWN_COVERED: ssh, python -c, source): a rule that allows just that command
- * covers them. Words that are not known (variables, substitutions, globs) are NULL in argv and do not by themselves
- * make a command unknown; the tables take them for anything, so a command with such words is not found read_only unless
- * its words do not matter.
+ * What cannot be determined is reported, never guessed: `unknown` has a bit for each reason (unknowns.def), per command
+ * and for the whole line. Such a line may do anything: ask, do not allow. Some reasons are inherent in a program
+ * (COMMAND_UNKNOWN_COVERED: ssh, python -c, source) and covered by a rule that allows just that command. Unknown words
+ * (variables, substitutions, globs) are NULL in argv and do not make a command unknown by themselves; the tables treat
+ * them as anything, so a command with such words is read_only only if its words do not matter.
  *
- * Where sh and bash read a text differently, both readings are in the list (shell.h).
+ * Where sh and bash parse a text differently, both results are listed (shell.h).
  *
- * Paths are made absolute by their text: from cwd, as if every `cd` before them succeeded; symbolic links are not
- * resolved. The sandbox enforces; this explains.
+ * Paths are made absolute textually: from cwd, as if every preceding `cd` succeeded; symbolic links are not resolved.
+ * The sandbox enforces; this explains.
  */
 
 #include <stdbool.h>

@@ -2,8 +2,8 @@
 #define BAILIFF_POLICY_DISGUISE_H
 
 /*
- * Other ways to write the command that a rule is about. Only rules that refuse or ask look here: those that allow take
- * a command as it stands.
+ * Other spellings of the command that a rule names. Only rules that deny or ask use them: an allow rule must match the
+ * command as written.
  *
  *   git -C . push           options before the subcommand are the program's own: it is git push
  *   rm -r -f x, rm x -fr    options in another order, cluster or length: Bash(rm -rf:*) is about them

@@ -2,9 +2,9 @@
 #define BAILIFF_POLICY_LASTING_H
 
 /*
- * An answer that lasts, as rules: the fewest that let just this pass from now on, or that refuse it. They are exact: no
- * wildcard, no folder. Where no rule can do it (another one that asks or denies is stronger, what runs is not known,
- * more than a sandbox would be opened), the reason is told instead.
+ * The rules that would decide a request permanently: the fewest that allow exactly this request, or deny it. They have
+ * no wildcards and no directories. Where no rule can do it (a stronger rule asks or denies, the program that runs is
+ * unknown, the sandbox would have to be widened), the reason is returned instead.
  */
 
 #include "policy/rule.h"
@@ -19,7 +19,7 @@ struct policy_request;
 struct rule_suggestions {
 	char *rule[RULE_SUGGESTIONS_MAX]; /* "Bash(npm test)" */
 	size_t count;
-	char why[240]; /* there are none because … */
+	char why[240]; /* why there are none */
 };
 
 /* For a request that was not allowed. effect: RULE_ALLOW or RULE_DENY. */

@@ -33,6 +33,6 @@ int cursor_write(int fd, const char *runtime_id, uint64_t sequence, struct err *
 	if (n >= (int)sizeof(text))
 		return err_set(e, ERR_INVALID, "the runtime's id is too long");
 	if (pwrite(fd, text, (size_t)n, 0) != n || ftruncate(fd, n) < 0)
-		return err_sys(e, errno, "write how far the export got");
+		return err_sys(e, errno, "write the export cursor");
 	return 0;
 }

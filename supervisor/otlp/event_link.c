@@ -117,13 +117,13 @@ int event_link_call(struct event_link *l, const char *method, const struct buf *
 	jw_obj_end(&w);
 	buf_str(&out, "\n");
 	if (fd_write_all(l->fd, out.data, out.len) < 0)
-		return err_sys(e, errno, "%s: ask the daemon", method);
+		return err_sys(e, errno, "%s: send the request", method);
 	buf_reset(ret);
 	for (;;) {
 		int left = remaining_ms(until), n = left ? next_line(l, left, &message) : -1;
 
 		if (n < 0)
-			return err_set(e, ERR_UNAVAILABLE, "%s: the daemon is gone or does not answer", method);
+			return err_set(e, ERR_UNAVAILABLE, "%s: the daemon is gone or does not respond", method);
 		if (n == 0)
 			continue;
 		if (is_event(message))

@@ -2,9 +2,9 @@
 #define BAILIFF_OTLP_FEED_LINK_H
 
 /*
- * The exporter's end of the control socket: a connection that the guard made and handed over. Calls wait for their
- * answer; events that come meanwhile wait their turn. When the connection breaks, whoever reads is told, and the
- * exporter leaves: the guard starts another one, which goes on where the cursor stands.
+ * The exporter's end of the control socket: a connection that the guard opened and passed on. Calls block until their
+ * response; events that arrive meanwhile are queued. When the connection breaks, reads fail and the exporter exits: the
+ * guard starts another one, which continues at the cursor.
  */
 
 #include "runtime/base/buf.h"
@@ -21,8 +21,8 @@ struct event_link {
 	int fd;
 	struct lines lines;
 	uint64_t last_id;
-	struct waiting_event *first, **last; /* came while an answer was waited for */
-	struct buf current;                  /* the event that event_link_next gave last */
+	struct waiting_event *first, **last; /* arrived during a call */
+	struct buf current;                  /* the event that event_link_next returned last */
 };
 
 void event_link_init(struct event_link *l, int fd);

@@ -180,18 +180,18 @@ static bool send_spans(struct exporter *x, const struct buf *body)
 		enum otlp_http_result r = otlp_http_send(x->post, OTLP_HTTP_TRACES, body, &wait, &e);
 
 		if (r == OTLP_HTTP_PARTLY)
-			log_warning("the endpoint did not take all of %u spans: %s", x->nspans, e.message);
+			log_warning("the endpoint rejected some of %u spans: %s", x->nspans, e.message);
 		if (r == OTLP_HTTP_DONE || r == OTLP_HTTP_PARTLY) {
 			if (told)
-				log_info("the endpoint takes spans again");
+				log_info("the endpoint accepts spans again");
 			return true;
 		}
 		if (r == OTLP_HTTP_REFUSED) {
-			log_error("%u spans are left out: %s", x->nspans, e.message);
+			log_error("%u spans are dropped: %s", x->nspans, e.message);
 			return true;
 		}
 		if (!told)
-			log_warning("spans wait: %s", e.message);
+			log_warning("spans are delayed: %s", e.message);
 		told = true;
 		if (asked_to_leave)
 			return false;
@@ -234,7 +234,7 @@ static int post_metrics(struct exporter *x, struct err *e)
 	write_body(x, "resourceMetrics", "scopeMetrics", "metrics", &items, &body);
 	enum otlp_http_result r = otlp_http_send(x->post, OTLP_HTTP_METRICS, &body, &wait, &why);
 	if (r == OTLP_HTTP_REFUSED || r == OTLP_HTTP_PARTLY)
-		log_error("metrics are left out: %s", why.message);
+		log_error("metrics are dropped: %s", why.message);
 	if (wait > x->metrics_ms)
 		x->metrics_at_ns = clock_boot_ns() + wait * 1000000;
 	return 0;
@@ -302,7 +302,7 @@ static int ask_when_started(struct exporter *x, struct err *e)
 		return -1;
 	jval_str(jval_get(jval_of(answer.data, answer.len), "startedAt"), text, sizeof(text));
 	if (clock_parse(text, &x->started_us) < 0)
-		return err_set(e, ERR_INTERNAL, "the daemon does not say when it started");
+		return err_set(e, ERR_INTERNAL, "the daemon did not report when it started");
 	return 0;
 }
 
@@ -409,7 +409,7 @@ static int read_settings(struct exporter *x, struct err *e)
 	const char *attributes = getenv("OTEL_RESOURCE_ATTRIBUTES");
 
 	if (attributes && otlp_http_headers_each(attributes, only_look, NULL) < 0)
-		return err_set(e, ERR_INVALID, "OTEL_RESOURCE_ATTRIBUTES: not of the form name=value,name=value");
+		return err_set(e, ERR_INVALID, "OTEL_RESOURCE_ATTRIBUTES: expected name=value,name=value");
 	if (env_setting_ms("OTEL_BSP_SCHEDULE_DELAY", DELAY_MS, SETTING_MAX_MS, &x->delay_ms, e) < 0 ||
 	    env_setting_ms("OTEL_METRIC_EXPORT_INTERVAL", METRICS_MS, SETTING_MAX_MS, &x->metrics_ms, e) < 0)
 		return -1;

@@ -8,9 +8,9 @@
 struct jw;
 
 /*
- * The answer of get_metrics as the members of an array of OTLP metrics. `now_us`: when it was asked; `since_us`: when
- * the runtime began to count, the same in every export, since another start means to a collector that the counters
- * began anew.
+ * Writes the result of get_metrics as members of an array of OTLP metrics. `now_us`: the time of the call; `since_us`:
+ * when the runtime started counting, constant across exports, because a collector takes another start time as a reset
+ * of the counters.
  */
 void metric_write(struct jw *w, struct jval metrics, uint64_t since_us, uint64_t now_us);
 

@@ -145,7 +145,7 @@ static int set_url(struct otlp_http *p, enum otlp_http_signal signal, struct err
 	if (strncmp(from, "http://", 7) != 0 && strncmp(from, "https://", 8) != 0)
 		return err_set(e, ERR_INVALID, "%s: '%.200s' does not start with http:// or https://", variable, from);
 	if (!is_url(from))
-		return err_set(e, ERR_INVALID, "%s: '%.200s' is no URL with a host", variable, from);
+		return err_set(e, ERR_INVALID, "%s: '%.200s' is not a URL with a host", variable, from);
 	buf_str(&url, from);
 	if (!strstr(variable, signals[signal].name)) { /* a signal's own is used as it is */
 		while (url.len && url.data[url.len - 1] == '/')
@@ -163,7 +163,7 @@ static int set_headers(struct otlp_http *p, enum otlp_http_signal signal, struct
 	const char *given = find_setting(signal, "HEADERS", variable);
 
 	if (given && otlp_http_headers_each(given, add_header, headers) < 0)
-		return err_set(e, ERR_INVALID, "%s: not of the form name=value,name=value", variable);
+		return err_set(e, ERR_INVALID, "%s: expected name=value,name=value", variable);
 	*headers = curl_slist_append(*headers, "Content-Type: application/json");
 	*headers = curl_slist_append(*headers, "Expect:");
 	return 0;
@@ -189,10 +189,11 @@ static int check_means(enum otlp_http_signal signal, struct err *e)
 	const char *protocol = find_setting(signal, "PROTOCOL", variable);
 
 	if (protocol && strcmp(protocol, "http/json") != 0 && strcmp(protocol, "http/protobuf") != 0)
-		return err_set(e, ERR_INVALID, "%s: '%.40s' is not spoken here, only http/json", variable, protocol);
+		return err_set(e, ERR_INVALID, "%s: '%.40s' is not supported; only http/json is", variable, protocol);
 	for (size_t i = 0; i < countof(keys); i++)
 		if (find_setting(signal, keys[i], variable))
-			return err_set(e, ERR_INVALID, "%s: only the system's certificates are used here", variable);
+			return err_set(e, ERR_INVALID, "%s: not supported; the system's certificates are used",
+				       variable);
 	return 0;
 }
 
@@ -206,7 +207,8 @@ static int set_wanted(struct otlp_http *p, enum otlp_http_signal signal, struct 
 	if (!exporter || !exporter[0] || strcmp(exporter, "otlp") == 0)
 		return 0;
 	if (strcmp(exporter, "none") != 0)
-		return err_set(e, ERR_INVALID, "%s: '%.40s' is not known here: otlp or none", variable, exporter);
+		return err_set(e, ERR_INVALID, "%s: '%.40s' is not supported; expected otlp or none", variable,
+			       exporter);
 	free(mem_take(&p->to[signal].url));
 	return 0;
 }
@@ -251,7 +253,7 @@ int otlp_http_new(struct otlp_http **ret, struct err *e)
 			goto failed;
 	p->curl = curl_global_init(CURL_GLOBAL_DEFAULT) == 0 ? curl_easy_init() : NULL;
 	if (!p->curl) {
-		err_set(e, ERR_INTERNAL, "libcurl does not start");
+		err_set(e, ERR_INTERNAL, "libcurl cannot be initialised");
 		goto failed;
 	}
 	set_up(p);
@@ -305,7 +307,7 @@ static enum otlp_http_result read_response(struct otlp_http *p, enum otlp_http_s
 
 	if (status >= 200 && status < 300)
 		return read_partial_success(p, signal, e);
-	err_set(e, ERR_UNAVAILABLE, "the endpoint answered %ld: %.300s", status,
+	err_set(e, ERR_UNAVAILABLE, "the endpoint returned status %ld: %.300s", status,
 		p->answer.len ? buf_cstr(&p->answer) : "(nothing)");
 	if (!may_be_sent_again(status))
 		return OTLP_HTTP_REFUSED;

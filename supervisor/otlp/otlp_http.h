@@ -2,8 +2,8 @@
 #define BAILIFF_OTLP_POST_H
 
 /*
- * Posting to an OTLP/HTTP endpoint. It blocks: this process has nothing else to do, and whoever sends it events keeps
- * them in the log meanwhile.
+ * Requests to an OTLP/HTTP endpoint. They block: this process has nothing else to do, and events stay in the log
+ * meanwhile.
  */
 
 #include <stdbool.h>
@@ -16,10 +16,10 @@ struct otlp_http;
 
 enum otlp_http_result {
 	OTLP_HTTP_DONE,
-	OTLP_HTTP_PARTLY,  /* taken, but for a part that it will never take */
+	OTLP_HTTP_PARTLY,  /* accepted, except a part that it will never accept */
 	OTLP_HTTP_LATER,   /* nobody there, or it asked for patience: the same again, *ret_wait_ms from now at the
 			      earliest */
-	OTLP_HTTP_REFUSED, /* it will never take this */
+	OTLP_HTTP_REFUSED, /* it will never accept this */
 };
 
 /*
@@ -32,8 +32,8 @@ void otlp_http_free(struct otlp_http *p);
 
 enum otlp_http_signal { OTLP_HTTP_TRACES, OTLP_HTTP_METRICS, OTLP_HTTP_SIGNALS };
 bool otlp_http_wanted(const struct otlp_http *p,
-		      enum otlp_http_signal signal); /* an endpoint is known for it, and nobody switched it off */
-/* *e says why, unless it is done; of OTLP_HTTP_PARTLY, what was left out. */
+		      enum otlp_http_signal signal); /* it has an endpoint and is not switched off */
+/* *e has the reason unless OTLP_HTTP_DONE; with OTLP_HTTP_PARTLY, what was rejected. */
 enum otlp_http_result otlp_http_send(struct otlp_http *p, enum otlp_http_signal signal, const struct buf *body,
 				     uint64_t *ret_wait_ms, struct err *e);
 

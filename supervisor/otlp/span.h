@@ -2,11 +2,11 @@
 #define BAILIFF_OTLP_SPAN_H
 
 /*
- * Events in, spans out, as the OpenTelemetry protocol writes them in JSON.
+ * Turns events into spans in the JSON encoding of the OpenTelemetry protocol.
  *
- * A span is written when its end is seen, so it needs what its start said. Starts are remembered, a bounded number of
- * them; an end whose start is not known here (a restart, or too many open at once) asks the log for it (`find_start`),
- * and if the log has it no more the span begins where its end says (durationMs) and tells so (bailiff.start: unknown).
+ * A span is written when its end event arrives and needs the start event as well. A bounded number of starts is kept in
+ * memory; a missing one (after a restart, or with too many open spans) is read from the log (`find_start`). If the log
+ * no longer has it, the start is computed from the end's durationMs and marked with bailiff.start: unknown.
  */
 
 #include "runtime/base/buf.h"
@@ -30,7 +30,7 @@ struct span_table {
 void span_table_init(struct span_table *b, const char *runtime_id);
 void span_table_done(struct span_table *b);
 
-/* Every event type that matters, as a JSON array: for subscribe_events. */
+/* The event types that spans are made of, as a JSON array: for subscribe_events. */
 void span_types(struct buf *ret);
 
 /* Takes an event; appends a span to *ret (a comma before it unless *ret is empty) and returns true if one ended. */

@@ -1,7 +1,7 @@
 #ifndef BAILIFF_SUPERVISOR_PROXY_TARGET_H
 #define BAILIFF_SUPERVISOR_PROXY_TARGET_H
 
-/* What a client asks to be connected to. One spelling for each: a lower-case name, or an address. */
+/* The host and port that a client asks for, normalised: a lower-case name, or an address. */
 
 #include "sandbox/host_rule.h"
 
@@ -16,7 +16,7 @@ struct connect_target {
 	uint16_t port;
 };
 
-/* How far a parser got with the bytes that are there. */
+/* The result of parsing the bytes received so far. */
 enum parsed { PARSED_MORE, PARSED_OK, PARSED_BAD };
 
 /* Of "host", "host:port", "[v6]:port"; default_port 0 = the port must be there. */

@@ -47,7 +47,7 @@ void connection_on_timer(evutil_socket_t fd, short what, void *ctx)
 	if (now < c->deadline_ns && now < c->active_ns + IDLE_S * SEC_NS)
 		arm_timer(c, now);
 	else if (c->state == CONNECTION_ASK || c->state == CONNECTION_FIRST)
-		connection_answer(c, 408, "the request did not come within %d seconds", CONNECTION_HEAD_S);
+		connection_answer(c, 408, "no complete request within %d seconds", CONNECTION_HEAD_S);
 	else if (c->state == CONNECTION_DIAL)
 		connection_answer(c, 504, "connect %s:%u: timed out", c->target.host, c->target.port);
 	else

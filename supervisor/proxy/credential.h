@@ -2,8 +2,8 @@
 #define BAILIFF_SUPERVISOR_PROXY_CREDENTIAL_H
 
 /*
- * Headers that are put into requests outside of the sandbox, so that the secret in them is never inside. Only into
- * plain HTTP: what is encrypted cannot be added to.
+ * Headers that the proxy adds to requests, so that the secret in them never enters the sandbox. Plain HTTP only:
+ * nothing can be added to encrypted traffic.
  */
 
 #include "supervisor/proxy/http_head.h"
@@ -22,7 +22,7 @@ struct credentials {
 	size_t count;
 };
 
-/* Replaces one of the same name. false: it is none, or one too many. */
+/* Replaces one of the same name. false: malformed, or too many. */
 bool credentials_add(struct credentials *s, const struct proxy_credential *c);
 /* The header for a request of a sandbox with these rules to this target; NULL = none. */
 const struct http_extra *credentials_for(const struct credentials *s, const struct host_rules *rules,

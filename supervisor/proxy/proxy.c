@@ -38,7 +38,7 @@ struct proxy {
 /* A message that is not expected means that the other side is not what it should be: leave, and be started anew. */
 static _Noreturn void exit_with_error(const char *what)
 {
-	log_error("%s; leaving", what);
+	log_error("%s; exiting", what);
 	_exit(1);
 }
 
@@ -153,7 +153,7 @@ static void on_serve(struct proxy *x, const struct proxy_msg *m, int *fds)
 		return;
 	}
 	if (!is_listening(fds[0]) || !take_rules(fds[1], &rules))
-		exit_with_error("the runtime sent something else than a listening socket and rules");
+		exit_with_error("invalid message from the runtime: no listening socket or no rules");
 	b = served_sandbox_new(x->base, x->resolver, &x->credentials, &m->key, fd_take(&fds[0]), &rules, on_news, x);
 	b->claimed = true;
 	LIST_INSERT_HEAD(&x->boxes, b, link);
@@ -193,7 +193,7 @@ static void on_name(struct proxy *x, const struct proxy_msg *m, int *fds)
 	    host_name_clean(m->host, strlen(m->host), name) && net_address_parse(m->address, &a))
 		resolver_fix(x->resolver, name, &a);
 	else
-		exit_with_error("the runtime sent a name that is none");
+		exit_with_error("invalid message from the runtime: malformed host name");
 }
 
 static void on_credential(struct proxy *x, const struct proxy_msg *m, int *fds)
@@ -201,7 +201,7 @@ static void on_credential(struct proxy *x, const struct proxy_msg *m, int *fds)
 	struct proxy_credential c;
 
 	if (pread(fds[0], &c, sizeof c, 0) != (ssize_t)sizeof c || !credentials_add(&x->coming, &c))
-		exit_with_error("the runtime sent a credential that is none");
+		exit_with_error("invalid message from the runtime: malformed credential");
 	explicit_bzero(&c, sizeof c);
 }
 
@@ -239,15 +239,15 @@ static void dispatch_message(struct proxy *x, const struct proxy_msg *m, int *fd
 		if (handlers[i].kind != m->kind)
 			continue;
 		if (nfds != handlers[i].nfds || (handlers[i].has_key && !plan_key_valid(&m->key)))
-			exit_with_error("a message of the runtime's with the wrong descriptors or key");
+			exit_with_error("invalid message from the runtime: wrong descriptors or key");
 		if (!handlers[i].configures)
 			take_configuration(x);
 		else if (x->configured)
-			exit_with_error("a message of the runtime's that comes too late");
+			exit_with_error("unexpected message from the runtime: its configuration is complete");
 		handlers[i].handle(x, m, fds);
 		return;
 	}
-	exit_with_error("a message of an unknown kind from the runtime");
+	exit_with_error("invalid message from the runtime: unknown kind");
 }
 
 static void peer_close(struct proxy *x)
@@ -277,7 +277,7 @@ static void on_peer(evutil_socket_t sock, short what, void *ctx)
 			return;
 		}
 		if (n != (ssize_t)sizeof m)
-			exit_with_error("a message of the wrong size from the runtime");
+			exit_with_error("invalid message from the runtime: wrong size");
 		dispatch_message(x, &m, fds, nfds);
 		for (size_t i = 0; i < nfds; i++)
 			fd_close(&fds[i]);

@@ -108,7 +108,7 @@ static bool step_ask(struct connection *c)
 		return false;
 	}
 	if (c->head.form == HTTP_ORIGIN) {
-		connection_answer(c, 400, "this is a proxy: it takes http:// URLs and CONNECT");
+		connection_answer(c, 400, "this is a proxy: send http:// URLs or CONNECT");
 		return false;
 	}
 	c->via = c->head.form == HTTP_CONNECT ? VIA_CONNECT : VIA_HTTP;

@@ -2,9 +2,8 @@
 #define BAILIFF_SUPERVISOR_PROXY_RESOLVER_H
 
 /*
- * Names to addresses, by the system's resolver in a few threads: it is the one that knows the machine's configuration,
- * and it blocks. Each name is looked up once for each connection, and the addresses found are the ones that are judged
- * and dialled.
+ * Names to addresses with the system's resolver, which knows the machine's configuration and blocks, so it runs in a
+ * few threads. A name is looked up once per connection; the addresses found are those that are checked and dialled.
  */
 
 #include "sandbox/host_rule.h"
@@ -23,11 +22,11 @@ typedef void (*lookup_fn)(void *ctx, int error, const struct net_address *addres
 
 struct resolver *resolver_new(struct event_base *base);
 void resolver_free(struct resolver *r);
-/* What the configuration will say about a name; NULL address forgets all that was said so far. */
+/* Adds a fixed answer for a name, effective after resolver_fixed; a NULL address removes those added so far. */
 void resolver_fix(struct resolver *r, const char *name, const struct net_address *a);
-/* From here on it says that, and nothing else. */
+/* The fixed answers added so far take effect and replace the previous ones. */
 void resolver_fixed(struct resolver *r);
-/* Answers later, never from within. NULL = too many are waiting. */
+/* Calls fn later, never from within. NULL = too many lookups are in progress. */
 struct lookup *resolver_ask(struct resolver *r, const char *name, lookup_fn fn, void *ctx);
 void lookup_cancel(struct lookup *l);
 

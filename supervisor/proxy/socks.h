@@ -1,7 +1,7 @@
 #ifndef BAILIFF_SUPERVISOR_PROXY_SOCKS_H
 #define BAILIFF_SUPERVISOR_PROXY_SOCKS_H
 
-/* SOCKS 5 (RFC 1928), as far as it makes connections: no authentication, CONNECT only. Pure. */
+/* SOCKS 5 (RFC 1928): CONNECT only, no authentication. Pure. */
 
 #include "supervisor/proxy/connect_target.h"
 
@@ -21,7 +21,7 @@ enum socks_reply {
 /* The methods that a client offers; *ret_len is how many bytes they took. `ok`: without authentication is among them.
  */
 enum parsed socks_greeting(const uint8_t *p, size_t n, size_t *ret_len, bool *ret_ok);
-/* PARSED_BAD with *ret_reply: what is to be answered. */
+/* PARSED_BAD: *ret_reply is the reply to send. */
 enum parsed socks_request(const uint8_t *p, size_t n, struct connect_target *ret, size_t *ret_len,
 			  enum socks_reply *ret_reply);
 void socks_reply(enum socks_reply reply, uint8_t out[SOCKS_REPLY_LEN]);

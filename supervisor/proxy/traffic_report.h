@@ -2,9 +2,9 @@
 #define BAILIFF_SUPERVISOR_PROXY_REPORT_H
 
 /*
- * What is to be told about one sandbox. Rows, added up while they wait: a runtime that does not read, or is being
- * started anew, costs a bounded amount of memory and loses nothing. Past so many different ones the rest goes into one
- * row.
+ * The traffic and the denials of one sandbox that the runtime has yet to receive. Rows of the same host are added up
+ * while they wait, so a runtime that does not read, or is restarting, costs a bounded amount of memory and loses
+ * nothing. Beyond TRAFFIC_REPORT_ROWS_MAX hosts the rest is counted in one row.
  */
 
 #include "supervisor/proxy/proxy_msg.h"
@@ -16,8 +16,8 @@
 #define TRAFFIC_REPORT_OTHERS "(others)"
 
 struct traffic_report_row {
-	struct proxy_msg msg;           /* with what has not been told */
-	uint64_t count, sent, received; /* TRAFFIC: of what was told on the link at hand */
+	struct proxy_msg msg;           /* with what has not been sent */
+	uint64_t count, sent, received; /* TRAFFIC: already sent to the current runtime */
 };
 
 struct traffic_report {
@@ -31,9 +31,9 @@ void traffic_report_denied(struct traffic_report *r, const char *host, uint16_t 
 /* One more connection (count 1), or more bytes on one. */
 void traffic_report_add(struct traffic_report *r, const char *host, uint16_t port, uint64_t count, uint64_t sent,
 			uint64_t received);
-/* A new runtime: it knows nothing of what went through. */
+/* For a new runtime: everything is sent again. */
 void traffic_report_resend(struct traffic_report *r);
-/* The next row that has something to tell; NULL = none. traffic_report_sent once it was sent. */
+/* The next row with something to send, NULL = none; call traffic_report_sent afterwards. */
 struct traffic_report_row *traffic_report_next(struct traffic_report *r);
 void traffic_report_sent(struct traffic_report_row *row);
 

@@ -114,13 +114,13 @@ static int send_input(struct sending *s, const char *url)
 	long status = 0;
 
 	if (curl_global_init(CURL_GLOBAL_DEFAULT) != 0 || !(s->curl = curl_easy_init()))
-		return exit_with_error("libcurl does not start", "");
+		return exit_with_error("libcurl cannot be initialised", "");
 	set_up(s, url);
 	CURLcode r = curl_easy_perform(s->curl);
 	if (s->too_much)
-		return exit_with_error("the answer is too long", "");
+		return exit_with_error("the response is too long", "");
 	if (r != CURLE_OK)
-		return exit_with_error("no answer", s->problem[0] ? s->problem : curl_easy_strerror(r));
+		return exit_with_error("no response", s->problem[0] ? s->problem : curl_easy_strerror(r));
 	curl_easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &status);
 	if (status < 200 || status > 299)
 		return tell_status(status, &s->answer);
@@ -139,7 +139,7 @@ int main(void)
 	if (webhook_headers(headers ? headers : "{}", allowed ? allowed : "", read_variable, add_header, &s, &e) < 0)
 		return exit_with_error("headers", e.message);
 	if (read_input(&s.body) < 0)
-		return exit_with_error("what to send cannot be read", "");
+		return exit_with_error("read the hook's input", "");
 	if (role_sandbox_enter(ROLE_SANDBOX_WEBHOOK, certificates, countof(certificates), &e) < 0)
 		return exit_with_error(e.message, "");
 	int r = send_input(&s, url);

@@ -64,7 +64,7 @@ int webhook_headers(const char *json, const char *allowed, const char *(*env)(co
 		buf_auto struct buf value = BUF_INIT, line = BUF_INIT;
 
 		if (!name || !text || !text_http_token(name))
-			return err_set(e, ERR_INVALID, "'%.60s' is no header with a text", name ? name : "");
+			return err_set(e, ERR_INVALID, "'%.60s' is not a header with a string value", name ? name : "");
 		expand_variables(text, allowed, env, &value);
 		if (!is_value(&value))
 			return err_set(e, ERR_INVALID,

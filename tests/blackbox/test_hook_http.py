@@ -181,8 +181,8 @@ def test_an_encrypted_address_is_checked():
 def test_files_that_cannot_be_meant():
     rows = (({"url": "x"}, "url must begin"), ({"url": "http://"}, "url"), ({"url": "http://*.test/"}, "one host"), ({"url": "http://10.0.0.0/8"}, None),
             ({"url": "http://a:b@x/"}, "no user or password"), ({"url": "http://x/ y"}, "characters"), ({}, "url must be"), ({"url": 7}, "url must be"),
-            ({"url": "http://x/", "headers": []}, "headers must be"), ({"url": "http://x/", "headers": {"a b": "c"}}, "no name of a header"),
-            ({"url": "http://x/", "headers": {"a": "b\nc"}}, "one line"), ({"url": "http://x/", "allowedEnvVars": ["BAILIFF_HOOK_URL"]}, "asked for"))
+            ({"url": "http://x/", "headers": []}, "headers must be"), ({"url": "http://x/", "headers": {"a b": "c"}}, "not a valid header name"),
+            ({"url": "http://x/", "headers": {"a": "b\nc"}}, "one line"), ({"url": "http://x/", "allowedEnvVars": ["BAILIFF_HOOK_URL"]}, "a hook may read"))
     with Hooked({}) as home, home.rpc() as rpc:
         for members, words in rows:
             home.policy({"hooks": {"PreToolUse": [{"hooks": [dict(members, type="http")]}]}})

@@ -182,7 +182,7 @@ def test_what_a_collector_says_is_heard():
     with Collector() as collector, exporting(collector.url, OTEL_METRICS_EXPORTER="none") as home, home.rpc() as rpc:
         collector.answers = [(200, {}, {"partialSuccess": {"rejectedSpans": "1", "errorMessage": "too old"}})]
         collector.wait_for(rpc.run(["true"])[0]["processId"])
-        until("it is told", lambda: any("did not take all" in line and "1 rejected: too old" in line for line in home.log()))
+        until("it is told", lambda: any("rejected some of" in line and "1 rejected: too old" in line for line in home.log()))
         # It asks for patience, for longer than the exporter would wait by itself.
         collector.answers = [(429, {"retry-after": "2"}, {})]
         process = rpc.run(["true"])[0]["processId"]
@@ -240,7 +240,7 @@ def test_a_collector_that_is_away_or_busy():
     with exporting(url_of(away)) as home:
         with home.rpc() as rpc:
             ids = [rpc.run(["true"])[0]["processId"] for _ in range(5)]
-            until("it says why nothing goes", lambda: any("spans wait" in line for line in home.log()))
+            until("it says why nothing goes", lambda: any("spans are delayed" in line for line in home.log()))
             ids += [rpc.run(["true"])[0]["processId"] for _ in range(5)] # nothing waits for it
         with Collector(away) as collector:
             collector.answers = [503, 429]
@@ -252,7 +252,7 @@ def test_a_collector_that_is_away_or_busy():
             collector.answers = [400]
             with home.rpc() as rpc:
                 refused = rpc.run(["true"])[0]["processId"]
-                until("it is told", lambda: any("are left out" in line for line in home.log()))
+                until("it is told", lambda: any("are dropped" in line for line in home.log()))
                 collector.wait_for(rpc.run(["true"])[0]["processId"])
             assert not collector.of(refused)
 
