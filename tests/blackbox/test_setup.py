@@ -223,7 +223,7 @@ def test_claude_code_always_loads_the_tools():
 
 def test_wrong_words():
     with Place() as place:
-        assert "not a client" in place.run("emacs", status=2).stderr
+        assert "unsupported client" in place.run("emacs", status=2).stderr
         for args in (("cursor", "--print", "--write"), ("cursor", "more"), ("cursor", "--user", "--project")):
             place.run(*args, status=2)
         assert "--project" in place.run("codex", "--project", status=1).stderr
