@@ -20,7 +20,6 @@ RECURSIVE_PARSERS = [
 ]
 # Circles of the past that are being untied: files in circles, by the folder of the first. A number only goes down; 0 goes away.
 OLD_FILES = {
-    "runtime/engine/work": 9,
 }
 OLD_FOLDERS = 0
 

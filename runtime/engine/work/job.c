@@ -15,99 +15,7 @@
 #define ITEMS_MOST 50000u
 #define PARALLEL_DEFAULT 4u
 #define PARALLEL_MOST 1024u
-#define PROGRESS_MS 1000u
 #define IDS_SHOWN 200u
-#define POLL_MAX_NS (60ull * 1000000000)
-
-/* ---- reading, facts ---- */
-
-void job_done(struct job *j) { buf_done(&j->text); }
-
-int job_read(struct engine *g, const char *id, struct job *ret, struct err *e)
-{
-	return view_read_speculative(g->o.store, &job_schema, id, &ret->text, &ret->d, e);
-}
-
-int job_get(struct engine *g, const char *id, const struct caller *c, struct job *ret, struct err *e)
-{
-	int r = job_read(g, id, ret, e);
-
-	if (r < 0)
-		return -1;
-	if (r > 0 || (c->uid != 0 && c->uid != ret->d.uid)) {
-		err_set(e, ERR_NOT_FOUND, "no job '%.80s'", id);
-		snprintf(e->field, sizeof e->field, "jobId");
-		return -1;
-	}
-	return 0;
-}
-
-struct scope job_scope(const struct job_doc *d, const struct caller *c)
-{
-	return (struct scope){ .uid = (uint32_t)d->uid,
-			       .session = d->sessionId,
-			       .job = d->jobId,
-			       .task = d->taskId,
-			       .request = c ? c->request_id : NULL,
-			       .trace = c ? c->trace_id : NULL };
-}
-
-static const char *const count_names[] = { "running", "completed", "failed", "reported" };
-
-static void count_all(const struct job_doc *d, const char *from, const char *to, uint64_t ret[4])
-{
-	const uint64_t now[4] = { d->running, d->completed, d->failed, d->reported };
-
-	for (size_t i = 0; i < countof(count_names); i++) {
-		ret[i] = now[i] + (strcmp(to, count_names[i]) == 0);
-		ret[i] -= ret[i] > 0 && strcmp(from, count_names[i]) == 0;
-	}
-}
-
-struct job_counts_part job_counts(const struct job_doc *d, const char *from, const char *to)
-{
-	uint64_t n[4], all;
-
-	count_all(d, from, to, n);
-	all = n[0] + n[1] + n[2] + n[3];
-	return (struct job_counts_part){ .total = d->itemCount,
-					 .pending = d->itemCount > all ? d->itemCount - all : 0,
-					 .running = n[0],
-					 .completed = n[1],
-					 .failed = n[2],
-					 .reported = n[3] };
-}
-
-/* The task's own progress counts the items of its job. */
-static void task_counters(struct engine *g, const struct job_doc *d, const char *from, const char *to,
-			  struct store_batch *b)
-{
-	task_auto struct task t = TASK_INIT;
-	struct err e = ERR_INIT;
-	uint64_t n[4];
-
-	if (!d->taskId[0] || task_read(g, d->taskId, &t, &e) != 0 || task_status_ended(t.status))
-		return;
-	count_all(d, from, to, n);
-	struct scope s = task_scope(&t.d, NULL);
-	s.job = d->jobId;
-	EMIT(task_progress, b, s,
-	     .counters = JSON_OBJECT(item_counters, .items = d->itemCount, .itemsCompleted = n[1] + n[3],
-				     .itemsFailed = n[2], .itemsRunning = n[0]),
-	     .derived = true);
-}
-
-void job_progress_fact(struct engine *g, const struct job *j, struct store_batch *b, const char *from, const char *to,
-		       bool always)
-{
-	const struct job_counts_part counts = job_counts(&j->d, from, to);
-
-	if (!always && engine_real(g) < j->d.progressAt + PROGRESS_MS * 1000)
-		return;
-	EMIT(job_progress, b, job_scope(&j->d, NULL), .counts = json_from_writer(json_write_job_counts, &counts, 0),
-	     .cursor = opt_int(j->d.cursor));
-	task_counters(g, &j->d, from, to, b);
-}
 
 /* ---- create_job ---- */
 
@@ -625,18 +533,6 @@ void task_resume_jobs(struct engine *g, const char *task_id)
 
 /* ---- time and restarts ---- */
 
-void job_wake(struct engine *g, uint64_t real_us)
-{
-	uint64_t now = engine_real(g), in_ns = real_us > now ? (real_us - now) * 1000 : 0;
-
-	if (in_ns > POLL_MAX_NS)
-		in_ns = POLL_MAX_NS;
-	if (engine_now(g) + in_ns >= g->work->job_poll_ns)
-		return;
-	g->work->job_poll_ns = engine_now(g) + in_ns;
-	engine_wake(g, g->work->job_poll_ns);
-}
-
 static void look_at(struct engine *g, const char *job_id)
 {
 	job_auto struct job j = JOB_INIT;
@@ -695,3 +591,5 @@ void job_recover(struct engine *g)
 		job_wake(g, engine_real(g));
 	free(live.id);
 }
+
+void job_on_step_due(struct engine *g, const void *subject) { job_next(g, subject); }

@@ -396,7 +396,7 @@ static void item_refused(struct engine *g, const char *process_id, const struct 
 				      .may_retry = e->code != ERR_PERMISSION && e->code != ERR_INVALID };
 	struct transaction *own = transaction_new_internal(g);
 	failed_fact(g, &j, &d, own->batch, NULL, &end);
-	transaction_after_commit(own, job_next, j.d.jobId);
+	transaction_after_commit(own, job_step_due, j.d.jobId);
 	transaction_commit(own);
 }
 
@@ -520,7 +520,7 @@ void engine_retry_job_item(struct engine *g, const json_t *params, const struct 
 	     .envelope = { .status = "running", .status_reason = param_str(params, "reason") },
 	     .counts = json_from_writer(json_write_job_counts, &counts, 0), .status = "running",
 	     .requeued = json_from_strings(requeued, 1));
-	transaction_after_commit(tx, job_next, j.d.jobId);
+	transaction_after_commit(tx, job_step_due, j.d.jobId);
 	jw_kstr(&tx->w, "jobId", j.d.jobId);
 	jw_kstr(&tx->w, "itemId", item.itemId);
 	jw_kstr(&tx->w, "status", "pending");
@@ -585,7 +585,7 @@ void engine_report_job_item(struct engine *g, const json_t *params, const struct
 	} else if (strcmp(status, "running") != 0) {
 		completed_fact(g, &j, &item, tx->batch, c, status, NULL, refs, param_str(params, "summary"));
 	}
-	transaction_after_commit(tx, job_next, j.d.jobId);
+	transaction_after_commit(tx, job_step_due, j.d.jobId);
 	jw_kstr(&tx->w, "jobId", j.d.jobId);
 	jw_kstr(&tx->w, "itemId", item.itemId);
 	jw_kstr(&tx->w, "status", status);

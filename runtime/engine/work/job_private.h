@@ -23,6 +23,7 @@ void job_progress_fact(struct engine *g, const struct job *j, struct store_batch
 void job_wake(struct engine *g, uint64_t real_us);
 /* Something of it ended: the next items, or the job's own end. */
 void job_next(struct engine *g, const char *job_id);
+void job_step_due(struct engine *g, const char *job_id);
 void job_end(struct engine *g, const struct job *j, const char *end_reason, const char *why, struct transaction *tx,
 	     const struct caller *c);
 

@@ -388,35 +388,3 @@ void peer_tasks_unreachable(struct engine *g, const char *channel_id, struct sto
 }
 
 /* ---- what a task waits for ---- */
-
-static bool list_peer(void *ctx, const char *key, size_t key_len, const char *json, size_t len)
-{
-	const char *slash = memchr(key, '/', key_len);
-	struct buf *list = ctx;
-
-	if (slash)
-		buf_printf(list, "%.*s\n", (int)(key + key_len - slash - 1),
-			   slash + 1); /* "<channelId>/<remoteTaskId>" */
-	return true;
-}
-
-bool peer_task_open(struct engine *g, const char *task_id, char ret_remote[ID_ROOM])
-{
-	mem_auto char *prefix = mem_printf("%s/", task_id);
-	buf_auto struct buf list = BUF_INIT, text = BUF_INIT;
-	struct peer_task_doc d;
-	struct err e = ERR_INIT;
-	char *next = NULL;
-
-	ret_remote[0] = '\0';
-	if (store_model_scan_speculative(g->o.store, VIEW_TASK_PEER, prefix, list_peer, &list, &e) < 0)
-		log_error("look for peers of task %s: %s", task_id, e.message);
-	mem_auto char *keys = mem_strdup(buf_cstr(&list));
-	for (char *key = strtok_r(keys, "\n", &next); key && !ret_remote[0]; key = strtok_r(NULL, "\n", &next))
-		/* One that cannot be reached, or that its peer does not know any more, has not ended as far as anybody
-		 * knows. */
-		if (view_read_speculative(g->o.store, &peer_task_schema, key, &text, &d, &e) == 0 && d.remoteState[0] &&
-		    strcmp(d.remoteState, "completed_undelivered") != 0)
-			jval_str(d.remoteTaskId, ret_remote, ID_ROOM);
-	return ret_remote[0] != '\0';
-}

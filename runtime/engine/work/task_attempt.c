@@ -590,3 +590,5 @@ void engine_retry_task(struct engine *g, const json_t *params, const struct call
 	begun_result(tx, &t, &begun);
 	transaction_commit(tx);
 }
+
+void task_on_dependencies_met(struct engine *g, const void *subject) { task_begin_now(g, subject, "dependencies_met"); }

@@ -306,7 +306,7 @@ void task_reconsider(struct engine *g, const char *task_id)
 	bool blocked = t.status == TASK_BLOCKED && jval_is_str(jval_get(t.d.blocker, "kind"), "task");
 	enum task_wait w = queued || blocked ? task_blockers(g, task_id, blocker) : TASK_WAIT_UNFINISHED;
 	if ((queued && w != TASK_WAIT_UNFINISHED) || (blocked && w != TASK_WAIT_BROKEN))
-		task_begin_now(g, task_id, "dependencies_met");
+		fact_committed(g, EVENT_TASK_DEPENDENCY_UPDATED, task_id);
 }
 
 static bool find_open(void *ctx, const char *target, const char *status)

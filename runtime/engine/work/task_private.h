@@ -125,6 +125,8 @@ void task_attempt_completed(struct engine *g, const struct task *t, struct store
 /* After an attempt or the task ended: dependents, the next of the queue, a parent that waits. */
 void task_next(struct engine *g, const char *task_id);
 void task_dispatch(struct engine *g); /* queued tasks take free slots */
+/* The first member of a list of the task, but for one. */
+bool task_first_of(struct engine *g, enum view_kind kind, const char *owner, const char *but, char ret[ID_ROOM]);
 void task_begin_now(struct engine *g, const char *task_id, const char *reason);
 
 /* task_output.c */

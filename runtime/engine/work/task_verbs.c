@@ -249,116 +249,6 @@ void engine_resume_task(struct engine *g, const json_t *params, const struct cal
 
 /* ---- complete_task ---- */
 
-static bool say_missing(struct jw *w, const char *what, const char *id)
-{
-	jw_obj(w);
-	jw_kstr(w, "what", what);
-	jw_kopt(w, "id", id);
-	jw_obj_end(w);
-	return true;
-}
-
-struct first_id {
-	char id[ID_ROOM];
-	const char *but;
-};
-
-static bool take_member(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
-{
-	struct first_id *f = ctx;
-	const char *slash = memrchr(id, '/', id_len);
-
-	if (!slash || (f->but && strncmp(slash + 1, f->but, id_len - (size_t)(slash + 1 - id)) == 0))
-		return true;
-	snprintf(f->id, sizeof f->id, "%.*s", (int)(id_len - (size_t)(slash + 1 - id)), slash + 1);
-	return false;
-}
-
-/* The first member of a list, but for one. */
-static bool first_of(struct engine *g, enum view_kind kind, const char *owner, const char *but, char ret[ID_ROOM])
-{
-	struct first_id f = { .but = but };
-	struct err e = ERR_INIT;
-	char prefix[ID_ROOM + 1];
-
-	snprintf(prefix, sizeof prefix, "%s/", owner);
-	if (store_model_scan_speculative(g->o.store, (uint8_t)kind, prefix, take_member, &f, &e) < 0)
-		log_error("look at what task %s has open: %s", owner, e.message);
-	memcpy(ret, f.id, ID_ROOM);
-	return f.id[0] != '\0';
-}
-
-size_t task_missing(struct engine *g, const struct task *t, struct jval acceptance, struct jval delivery,
-		    bool skip_attempt, struct buf *out)
-{
-	struct jw w = jw_on(out);
-	char id[ID_ROOM];
-	size_t n = 0;
-
-	jw_arr(&w);
-	if (!skip_attempt && t->d.attemptOpen && t->d.currentProcessId[0])
-		n += say_missing(&w, "process_running", t->d.currentProcessId);
-	if (first_of(g, VIEW_TASK_ACTION, t->d.taskId, NULL, id))
-		n += say_missing(&w, "action_open", id);
-	if (task_has_open_child(g, t->d.taskId, id))
-		n += say_missing(&w, "child_unfinished", id);
-	if (job_open_of_task(g, t->d.taskId, id))
-		n += say_missing(&w, "job_unfinished", id);
-	if (peer_task_open(g, t->d.taskId, id))
-		n += say_missing(&w, "peer_task_unfinished", id);
-	for (struct jiter it = jiter_on(acceptance); acceptance.type == JT_ARRAY && jiter_next(&it);) {
-		struct jval status = jval_get(it.value, "status");
-		if (!jval_bool(jval_get(it.value, "required"), true) || jval_is_str(status, "met") ||
-		    jval_is_str(status, "waived"))
-			continue;
-		jval_str(jval_get(it.value, "id"), id, sizeof id);
-		n += say_missing(&w, "acceptance_unmet", id);
-	}
-	if (delivery_is_open(delivery)) {
-		jval_str(jval_get(delivery, "state"), id, sizeof id);
-		n += say_missing(&w, "delivery_open", id);
-	}
-	jw_arr_end(&w);
-	return n;
-}
-
-/* A child's result is delivered to its parent, if that is still there to take it. */
-static const char *delivery_to_parent(struct engine *g, const struct task *t)
-{
-	task_auto struct task parent = TASK_INIT;
-	struct err e = ERR_INIT;
-
-	if (!t->d.parentTaskId[0])
-		return "not_applicable";
-	if (task_read(g, t->d.parentTaskId, &parent, &e) != 0 || task_status_ended(parent.status) ||
-	    parent.status == TASK_CANCELLING)
-		return "parent_missing";
-	return "delivered";
-}
-
-void task_completed_fact(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
-			 const json_t *params, const char *acceptance, const char *declared_by)
-{
-	struct err e = ERR_INIT;
-	json_auto_t *outputs = json_object_get(params, "outputs") ? task_outputs(params, &e) : NULL,
-		    *artifacts = json_object_get(params, "artifacts")
-					 ? param_refs(params, "artifacts", "artifactId", &e)
-					 : NULL,
-		    *delivery = param_delivery(params, "delivery", &e);
-	const struct scope s = task_scope(&t->d, c);
-
-	task_outputs_keep(&t->d, b, outputs);
-	const struct json_value delivered = delivery ? json_from_tree(delivery)
-					    : t->d.deliveryState.type == JT_OBJECT
-						    ? JSON_NONE
-						    : JSON_OBJECT(delivery, .state = delivery_to_parent(g, t));
-	EMIT(task_completed, b, s, .envelope.status = "completed", .acceptance = json_from_text(acceptance),
-	     .outputs = json_from_tree(outputs), .artifacts = json_from_tree(artifacts),
-	     .evidenceRefs = param_json(params, "evidenceRefs"), .deliveryState = delivered,
-	     .completionSummary = param_str(params, "summary"), .declaredBy = declared_by);
-	fact_snapshot(g, b, &s);
-}
-
 static int check_completion(const json_t *params, struct err *e)
 {
 	json_auto_t *outputs = task_outputs(params, e),
@@ -476,22 +366,6 @@ void engine_archive_task(struct engine *g, const json_t *params, const struct ca
 
 /* ---- actions ---- */
 
-bool task_actions_open(struct engine *g, const char *task_id)
-{
-	char action[ID_ROOM];
-
-	return first_of(g, VIEW_TASK_ACTION, task_id, NULL, action);
-}
-
-void task_actions_end(struct engine *g, const char *task_id, const char *reason)
-{
-	if (!task_actions_open(g, task_id))
-		return;
-	struct transaction *tx = transaction_new_internal(g);
-	action_cancel_of_task(g, task_id, reason, tx);
-	transaction_commit(tx);
-}
-
 static void on_action(struct engine *g, const char *task_id, const char *action_id, const char *waiting, bool opened,
 		      struct store_batch *b)
 {
@@ -503,7 +377,7 @@ static void on_action(struct engine *g, const char *task_id, const char *action_
 	    t.status == TASK_CANCELLING)
 		return;
 	if (t.status == TASK_PAUSED ||
-	    (!opened && (!t.d.actionId[0] || first_of(g, VIEW_TASK_ACTION, task_id, action_id, other))))
+	    (!opened && (!t.d.actionId[0] || task_first_of(g, VIEW_TASK_ACTION, task_id, action_id, other))))
 		return;
 	struct scope s = task_scope(&t.d, NULL);
 	s.action = action_id;

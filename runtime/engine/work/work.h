@@ -25,6 +25,8 @@ int task_may_start(struct engine *g, const struct start_request *r, struct err *
 void task_on_cancel_due(struct engine *g, const void *subject); /* subject: the task's id */
 /* Something that a cancelled task waits for may have ended (row ON_COMMIT). */
 void task_cancel_due(struct engine *g, const char *task_id);
+void task_on_dependencies_met(struct engine *g, const void *subject); /* subject: the task's id */
+void job_on_step_due(struct engine *g, const void *subject);          /* subject: the job's id */
 void task_on_process_over(struct engine *g, const struct process_over *x);
 void job_on_process_over(struct engine *g, const struct process_over *x);
 void task_on_action_required(struct engine *g, const void *subject, struct store_batch *b);

@@ -6,6 +6,12 @@
 #include "runtime/base/strmap.h"
 #include "runtime/engine/work/subagent_wait.h"
 
+/* The connection on which a client's attempt hangs. */
+struct task_worker {
+	uint64_t connection; /* 0 = gone, or not seen since a restart */
+	uint64_t gone_us;    /* since when */
+};
+
 struct work_state {
 	struct subagent_waits subagents;
 	struct strmap task_workers; /* task id → struct task_worker: on which connection a client's attempt hangs */
