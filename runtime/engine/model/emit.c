@@ -10,7 +10,7 @@
 #include "runtime/engine/model/cost.h"
 #include "runtime/engine/model/routing_facts.h"
 #include "runtime/engine/turn/turn.h"
-#include "runtime/engine/work/task_private.h"
+#include "runtime/engine/work/task_read.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_evidence.h"
 

@@ -5,7 +5,7 @@
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/core/transaction.h"
 #include "runtime/engine/model/cost.h"
-#include "runtime/engine/work/task_private.h"
+#include "runtime/engine/work/task_read.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_cost.h"
 
