@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- modes ---- */
-
 static const struct {
 	const char *name, *alias, *text;
 } modes[MODE_COUNT] = {
@@ -254,13 +252,13 @@ static void stop_handed_text(void *ctx, const char *text)
 	struct handing *h = ctx;
 
 	h->text = text;
-	for (size_t i = 0; i < h->asking->nsets && h->asking->verdict->effect < RULE_ASK && !(h->looked && !h->may_run);
-	     i++)
-		each_beginning(h->asking->set[i], text, stop_handed, h);
+	const struct asking *a = h->asking;
+	for (size_t i = 0; i < a->nsets && a->verdict->effect < RULE_ASK && !(h->looked && !h->may_run); i++)
+		each_beginning(a->set[i], text, stop_handed, h);
 }
 
-/* The same in another guise (command_variants.h). */
-static void stop_disguised(struct asking *a, const struct command_simple *c, int index)
+/* The same command in another spelling (command_variants.h). */
+static void stop_variants(struct asking *a, const struct command_simple *c, int index)
 {
 	struct handing h = { .asking = a, .command = c, .index = index };
 	mem_auto char *key = mem_printf("\002%s", c->name ? c->name : "");
@@ -300,7 +298,7 @@ static void stop_command(struct asking *a, const struct command_simple *c, int i
 		known = command_variants_join(c, false, &bare);
 		stop_text(a, buf_cstr(&bare), known, index);
 	}
-	stop_disguised(a, c, index);
+	stop_variants(a, c, index);
 	for (size_t i = 0; i < a->nsets; i++)
 		stop_prefix(a, a->set[i], c, index);
 }
