@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -20,7 +21,8 @@
 #define LEAF_NAME_MAX (PLAN_KEY_MAX + 16)
 #define BUSY_TRIES_MAX 200
 #define BUSY_PAUSE_MS 20
-#define KILL_WAIT_MS 2000
+#define BUSY_PAUSE_LONG_MS 1000
+#define KILL_WAIT_MS 10000
 
 pid_t cgroup_clone(struct clone_args *a) { return (pid_t)syscall(SYS_clone3, a, sizeof *a); }
 
@@ -151,6 +153,9 @@ int cgroup_tree_open(struct cgroup_tree *t, const char *base, const char *tag, s
 void cgroup_tree_close(struct cgroup_tree *t)
 {
 	cgroup_tree_tick(t);
+	free(t->pending);
+	t->pending = NULL;
+	t->npending = t->pending_cap = 0;
 	if (t->fd >= 0)
 		rmdir(t->path);
 	fd_close(&t->fd);
@@ -182,10 +187,11 @@ bool cgroup_tree_remove(struct cgroup_tree *t, const struct plan_key *key)
 	errno = 0;
 	if (t->fd < 0 || remove_leaf(t, key))
 		return errno != ENOENT;
-	if (t->nlater < CGROUP_LATER) {
-		t->tries[t->nlater] = 0;
-		t->later[t->nlater++] = *key;
+	if (t->npending == t->pending_cap) {
+		t->pending_cap = t->pending_cap ? 2 * t->pending_cap : 16;
+		t->pending = mem_realloc(t->pending, t->pending_cap * sizeof *t->pending);
 	}
+	t->pending[t->npending++] = (struct cgroup_pending){ .key = *key };
 	return true;
 }
 
@@ -216,18 +222,23 @@ void cgroup_tree_sweep(struct cgroup_tree *t, const char *own)
 
 int cgroup_tree_tick(struct cgroup_tree *t)
 {
-	for (size_t i = 0; i < t->nlater;) {
-		if (!remove_leaf(t, &t->later[i]) && ++t->tries[i] < BUSY_TRIES_MAX) {
-			i++;
+	int pause_ms = -1;
+
+	for (size_t i = 0; i < t->npending;) {
+		if (remove_leaf(t, &t->pending[i].key)) {
+			t->pending[i] = t->pending[--t->npending];
 			continue;
 		}
-		t->nlater--;
-		t->later[i] = t->later[t->nlater];
-		t->tries[i] = t->tries[t->nlater];
+		/* Most take milliseconds; a process that the kernel cannot end soon must not cost CPU time. */
+		if (++t->pending[i].tries < BUSY_TRIES_MAX)
+			pause_ms = BUSY_PAUSE_MS;
+		else if (pause_ms < 0)
+			pause_ms = BUSY_PAUSE_LONG_MS;
+		i++;
 	}
 	if (t->sweeps)
 		t->sweeps = sweep_leaves(t) ? t->sweeps - 1 : 0;
-	return t->nlater || t->sweeps ? BUSY_PAUSE_MS : -1;
+	return t->sweeps ? BUSY_PAUSE_MS : pause_ms;
 }
 
 static bool is_populated(int leaf)

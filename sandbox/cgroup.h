@@ -17,15 +17,18 @@
 struct clone_args;
 struct err;
 
-#define CGROUP_LATER 64
 #define CGROUP_PREBUILT "ahead_" /* how the ids of leaves begin that were made before there was a process for them */
 
 struct cgroup_tree {
 	int fd; /* of the tag's folder; −1 = there is none */
 	char path[PATH_MAX];
-	struct plan_key later[CGROUP_LATER]; /* leaves that were still busy when they should have gone */
-	unsigned tries[CGROUP_LATER];
-	size_t nlater;
+	/* Leaves that were still busy when they were removed. Each stays listed until it is gone: a leaf that is
+	 * forgotten stays until the daemon exits. */
+	struct cgroup_pending {
+		struct plan_key key;
+		unsigned tries;
+	} * pending;
+	size_t npending, pending_cap;
 	char own[32];    /* how the leaves begin that the sweep leaves alone */
 	unsigned sweeps; /* so many more, while some are busy */
 };
