@@ -170,8 +170,8 @@ static void do_submit(struct sim *s)
 	static const char *const inputs[] = {
 		"[{\"type\":\"text\",\"text\":\"hello\"}]",
 		"[{\"type\":\"command\",\"commandLine\":\"true\"}]",
-		"[{\"type\":\"command\",\"command\":[\"true\"]},{\"type\":\"tool_call\",\"toolName\":\"shell\","
-		"\"arguments\":{\"command\":\"ls\"}}]",
+		("[{\"type\":\"command\",\"command\":[\"true\"]},{\"type\":\"tool_call\",\"toolName\":\"shell\","
+		 "\"arguments\":{\"command\":\"ls\"}}]"),
 		"[{\"type\":\"text\",\"text\":\"both\"},{\"type\":\"command\",\"commandLine\":\"true\"}]",
 		"[{\"type\":\"tool_call\",\"toolName\":\"nonsense\",\"arguments\":{}}]",
 	};

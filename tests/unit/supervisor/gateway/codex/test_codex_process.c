@@ -117,8 +117,8 @@ static void ran(const char *id)
 {
 	static const char *const rest[] = {
 		"\"type\":\"process.started\",\"payload\":{\"stdin\":\"none\"}",
-		"\"type\":\"process.output\",\"payload\":{\"stream\":\"stdout\",\"offset\":0,\"length\":3,"
-		"\"previewBytes\":3,\"preview\":\"hi\\n\"}",
+		("\"type\":\"process.output\",\"payload\":{\"stream\":\"stdout\",\"offset\":0,\"length\":3,"
+		 "\"previewBytes\":3,\"preview\":\"hi\\n\"}"),
 		"\"type\":\"process.completed\",\"payload\":{\"exitCode\":0}",
 	};
 
