@@ -1,7 +1,7 @@
 /*
- * Whether the client talks to the host that it asked for. An allowed name stands for one host; behind its address there
- * may be others, and TLS's server name or HTTP's Host selects one of them. Both are read where they are unencrypted,
- * for each request of a connection, and must be the requested name.
+ * Checks that a client talks to the host that it requested. A rule allows a host by name, but several hosts can share
+ * the address behind that name; TLS's server name (SNI) or HTTP's Host header selects one of them. Both are read where
+ * they are unencrypted, for every request of a connection, and must equal the requested name.
  */
 
 #include "supervisor/proxy/access_check.h"
@@ -74,7 +74,7 @@ static bool sniff_tls(struct connection *c, const uint8_t *p, size_t n)
 
 enum protocol { PROTOCOL_UNKNOWN, PROTOCOL_TLS, PROTOCOL_HTTP, PROTOCOL_SSH, PROTOCOL_OTHER };
 
-/* One of HTTP's methods. */
+/* Whether the word is an HTTP method. */
 static bool is_method(const char *p, size_t n)
 {
 	static const char *const words[] = { "GET",     "HEAD",  "POST",  "PUT",     "DELETE",
@@ -87,8 +87,9 @@ static bool is_method(const char *p, size_t n)
 }
 
 /*
- * By the first line: one that contains HTTP/, begins with a method, an empty line or a space is parsed as HTTP,
- * strictly. Bytes that are not text rule HTTP out only in the first word: after a method they are an evasion.
+ * Guesses the protocol from the first line. A line that contains HTTP/ or begins with a method, an empty line or a
+ * space is parsed as HTTP, strictly. Bytes that are not text rule HTTP out only in the first word: after a method they
+ * are an attempt at evasion.
  */
 static enum protocol guess_protocol(const char *p, size_t n)
 {

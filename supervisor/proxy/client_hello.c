@@ -7,9 +7,9 @@
 #define HANDSHAKE_CLIENT_HELLO 1
 #define EXTENSION_SERVER_NAME 0
 #define EXTENSION_ECH 0xfe0d
-#define EXTENSION_ECH_OLD 0xffce /* "encrypted server name", from before it */
+#define EXTENSION_ECH_OLD 0xffce /* its predecessor, "encrypted server name" */
 
-/* What is left to read; a read past the end makes it bad. */
+/* The bytes left to read; a read past the end sets `bad`. */
 struct reader {
 	const uint8_t *p;
 	size_t n;
@@ -39,7 +39,7 @@ static uint32_t read_number(struct reader *r, size_t bytes)
 	return v;
 }
 
-/* A vector with its length in so many bytes before it. */
+/* Reads a vector that is preceded by its length in length_bytes bytes. */
 static struct reader read_vector(struct reader *r, size_t length_bytes)
 {
 	size_t n = read_number(r, length_bytes);
@@ -58,7 +58,7 @@ static bool server_name(struct reader ext, struct client_hello *ret)
 		struct reader name = read_vector(&list, 2);
 
 		if (list.bad || type != 0 || found)
-			return false; /* one host name, and nothing else was ever defined */
+			return false; /* exactly one host name: the RFC defines no other type */
 		found = host_name_clean((const char *)name.p, name.n, ret->name);
 		if (!found)
 			return false;
@@ -96,7 +96,7 @@ static bool parse_hello(struct reader r, struct client_hello *ret)
 	if (r.bad)
 		return false;
 	if (r.n == 0)
-		return true; /* as old as SSL 3: no extensions at all */
+		return true; /* SSL 3: no extensions */
 	struct reader ext = read_vector(&r, 2);
 	return !r.bad && r.n == 0 && parse_extensions(ext, ret);
 }

@@ -1,18 +1,18 @@
 #ifndef BAILIFF_SUPERVISOR_PROXY_CLIENT_HELLO_H
 #define BAILIFF_SUPERVISOR_PROXY_CLIENT_HELLO_H
 
-/* The first message of a TLS client, as far as it says whom it wants to talk to. Pure. */
+/* The first message of a TLS client, parsed as far as the requested server name. Pure. */
 
 #include "supervisor/proxy/connect_target.h"
 
 #define CLIENT_HELLO_MAX (32u * 1024)
 
 struct client_hello {
-	char name[HOST_NAME_MAX_LEN + 1]; /* the server name; "" = none was given */
-	bool encrypted;                   /* it carries another, encrypted one */
+	char name[HOST_NAME_MAX_LEN + 1]; /* the server name; "" = not given */
+	bool encrypted;                   /* it has an encrypted server name (ECH) */
 };
 
-/* It may come in several records. */
+/* The message may span several records. */
 enum parsed client_hello_parse(const uint8_t *p, size_t n, struct client_hello *ret);
 
 #endif

@@ -1,7 +1,7 @@
 #ifndef BAILIFF_SUPERVISOR_PROXY_TARGET_H
 #define BAILIFF_SUPERVISOR_PROXY_TARGET_H
 
-/* The host and port that a client asks for, normalised: a lower-case name, or an address. */
+/* The host and port that a client requests, normalised: a lower-case name, or an address. */
 
 #include "sandbox/host_rule.h"
 
@@ -19,10 +19,10 @@ struct connect_target {
 /* The result of parsing the bytes received so far. */
 enum parsed { PARSED_MORE, PARSED_OK, PARSED_BAD };
 
-/* Of "host", "host:port", "[v6]:port"; default_port 0 = the port must be there. */
+/* Parses "host", "host:port" or "[v6]:port"; default_port 0 = the port is required. */
 bool connect_target_parse(const char *text, size_t len, uint16_t default_port, struct connect_target *ret);
 void connect_target_of_address(const struct net_address *a, uint16_t port, struct connect_target *ret);
-/* The same host, and the same port where `given` has one (else it is 0). */
+/* Whether both name the same host, and the same port unless the port of `given` is 0 (not given). */
 bool connect_target_agrees(const struct connect_target *asked, const struct connect_target *given);
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * The state of a client's connection: deadlines, the proxy's own replies, and the end. relay.c moves the bytes.
+ * The state of a client's connection: deadlines, the proxy's own replies, and closing. relay.c moves the bytes.
  *
- * Heads have a deadline, not only a limit between two bytes, so a slow client cannot keep its place longer than that.
+ * A head has a deadline for the whole of it, in addition to the limit between two bytes, so a slow client cannot occupy
+ * one of the limited connections for longer than that.
  */
 
 #include "supervisor/proxy/connection.h"
@@ -23,7 +24,7 @@
 #include <sys/socket.h>
 
 #define IDLE_S 1800
-#define FLUSH_S 300 /* for the last bytes to a client that reads slowly */
+#define FLUSH_S 300 /* to send the last bytes to a client that reads slowly */
 #define SHUT_S 5
 #define SEC_NS 1000000000ull
 
@@ -64,7 +65,7 @@ void connection_phase(struct connection *c, enum connection_state state, unsigne
 	arm_timer(c, now);
 }
 
-/* ---- the end ---- */
+/* ---- closing ---- */
 
 void connection_free(struct connection *c)
 {
@@ -85,7 +86,7 @@ void connection_free(struct connection *c)
 	b->connection_ended(b);
 }
 
-/* Closes our half once everything is sent; the client's half follows. */
+/* Shuts down our half once everything is sent; the client's half follows. */
 void connection_close_written(struct connection *c)
 {
 	if (c->client_eof) {
@@ -96,8 +97,10 @@ void connection_close_written(struct connection *c)
 	connection_phase(c, CONNECTION_SHUT, SHUT_S);
 }
 
-/* Sends what is written, then closes our half. What the client still sends is discarded rather than reset, so that it
- * reads our last bytes. */
+/*
+ * Sends the pending output, then shuts down our half. Further bytes of the client are read and discarded: closing the
+ * socket with unread input would send a reset, and the client could lose our last bytes.
+ */
 void connection_close(struct connection *c)
 {
 	if (c->lookup)

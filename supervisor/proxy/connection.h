@@ -4,14 +4,14 @@
 /*
  * One client connection: its request is read, checked, dialled, and then relayed. See relay.c.
  *
- *   FIRST     the first byte tells the protocol             → SOCKS_GREETING, ASK
+ *   FIRST     the first byte selects the protocol           → SOCKS_GREETING, ASK
  *   SOCKS_GREETING → SOCKS_ASK → DIAL
  *   ASK       an HTTP request or CONNECT                    → DIAL
  *   DIAL      resolve, check the address, connect           → SNIFF (tunnels), BODY (requests)
  *   SNIFF     a tunnel's first bytes: TLS, HTTP, or another → RAW, HTTP
  *   HTTP      the head of the next request to this server   → BODY
  *   BODY      the body of a request                         → HTTP
- *   RAW       bytes
+ *   RAW       bytes are relayed unparsed
  *   SHUT      the last bytes are being sent
  */
 
@@ -52,7 +52,7 @@ struct connection {
 	struct bufferevent *client, *server;
 	struct event *timer;
 	uint64_t deadline_ns; /* of the state; UINT64_MAX = only the idle limit applies */
-	uint64_t active_ns;   /* when bytes last passed */
+	uint64_t active_ns;   /* when bytes were last relayed */
 	struct connect_target target;
 	struct http_head head; /* VIA_HTTP: the request, until the server is connected */
 	struct http_body body;
@@ -61,26 +61,29 @@ struct connection {
 	size_t naddresses, next_address;
 	bool established;
 	bool client_eof, client_held, server_held, drained;
-	bool answering; /* VIA_HTTP: the head of the server's response has not come yet */
+	bool answering; /* VIA_HTTP: the head of the server's response has not arrived yet */
 	uint64_t sent, received;
-	/* relay.c's: a bufferevent on a socket, with the relay's callbacks. For dial.c, which is below. */
+	/*
+	 * Creates a bufferevent on a socket with the relay's callbacks. Set by relay.c for dial.c, which is the lower
+	 * layer.
+	 */
 	struct bufferevent *(*wire)(struct connection *c, int fd, bool server);
 };
 
 void connection_free(struct connection *c);
 
-/* Changes the state; seconds 0: without a deadline. */
+/* Changes the state; seconds 0 = no deadline. */
 void connection_phase(struct connection *c, enum connection_state state, unsigned seconds);
 void connection_on_timer(int fd, short what, void *c);
-/* Replies with an HTTP status, or what SOCKS has for it, and closes. */
+/* Replies with an HTTP status, or the corresponding SOCKS reply, and closes. */
 void connection_answer(struct connection *c, unsigned status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 void connection_answer_socks(struct connection *c, enum socks_reply reply);
-/* Reports the denial and replies with it. */
+/* Reports the denial to the runtime, replies with it, and closes. */
 void connection_refuse(struct connection *c, enum proxy_reason why, const char *address);
 void connection_close(struct connection *c);
 void connection_close_written(struct connection *c);
-/* Passes a request's head on to the server, with a credential if one is for it. */
+/* Sends a request's head to the server, with a credential if one is configured for this host. */
 void connection_send_head(struct connection *c, const char *p, const struct http_head *h);
 
 #endif

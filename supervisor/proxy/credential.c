@@ -36,7 +36,7 @@ static bool is_for(const struct host_rule *r, const struct connect_target *t)
 {
 	const struct host_rules one = { .rule = (struct host_rule *)r, .count = 1 };
 
-	/* The very host: that an address may have to be named is another question, and was answered. */
+	/* The exact host only. Whether an address may be dialled at all was decided earlier. */
 	if (t->is_address)
 		return r->kind == HOST_RULE_NET && (!r->port || r->port == t->port) &&
 		       net_address_within(&t->address, &r->net, r->bits);

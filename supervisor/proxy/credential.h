@@ -22,9 +22,9 @@ struct credentials {
 	size_t count;
 };
 
-/* Replaces one of the same name. false: malformed, or too many. */
+/* Replaces a credential of the same name. false: malformed, or too many. */
 bool credentials_add(struct credentials *s, const struct proxy_credential *c);
-/* The header for a request of a sandbox with these rules to this target; NULL = none. */
+/* The header for a request to this target from a sandbox with these rules; NULL = none. */
 const struct http_extra *credentials_for(const struct credentials *s, const struct host_rules *rules,
 					 const struct connect_target *t, struct http_extra *room);
 

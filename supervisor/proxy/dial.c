@@ -1,6 +1,6 @@
 /*
- * From a target to a connected socket. Each address found is checked, and exactly those addresses are dialled: nothing
- * is resolved twice, so a name cannot mean one thing when it is checked and another when it is dialled.
+ * From a target to a connected socket. Every resolved address is checked, and exactly the checked addresses are
+ * dialled. Nothing is resolved twice, so DNS rebinding between check and connect is not possible.
  */
 
 #include "supervisor/proxy/dial.h"
@@ -64,7 +64,7 @@ void dial_next(struct connection *c, int error)
 	fail_dial(c, error ? strerror(error) : "no address");
 }
 
-/* Keeps the addresses that may be dialled. */
+/* Keeps the addresses that the rules allow. */
 static void on_addresses(void *ctx, int error, const struct net_address *found, size_t n)
 {
 	struct connection *c = ctx;

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* A stretch of the head. */
+/* A range of bytes of the head. */
 struct span {
 	const char *p;
 	size_t n;
@@ -49,7 +49,7 @@ static struct span trim_span(struct span s)
 	return s;
 }
 
-/* Up to the empty line; no control characters but tabs, and line ends that are both bytes. */
+/* Finds the empty line. Control characters other than tabs, and line endings other than CR LF, are invalid. */
 static enum parsed find_end(const char *p, size_t n, size_t *ret_len, const char **ret_why)
 {
 	size_t most = n < HTTP_HEAD_MAX ? n : HTTP_HEAD_MAX;
@@ -84,7 +84,7 @@ static enum parsed find_end(const char *p, size_t n, size_t *ret_len, const char
 
 static bool parse_authority(struct http_head *h, struct span authority, uint16_t port)
 {
-	/* "user:password@host" is an old trick to make one host look like another. */
+	/* "user:password@host" makes one host look like another; rejected. */
 	return !memchr(authority.p, '@', authority.n) &&
 	       connect_target_parse(authority.p, authority.n, port, &h->target);
 }
@@ -173,7 +173,7 @@ static const char *take_header(struct http_head *h, struct span name, struct spa
 	return NULL;
 }
 
-/* The next line of [at, len): without its end. */
+/* The next line in [*at, len), without its line ending. */
 static struct span next_line(const char *p, size_t len, size_t *at)
 {
 	const char *end = memchr(p + *at, '\r', len - *at);
@@ -304,7 +304,7 @@ static void take_size_byte(struct http_body *b, char c)
 	}
 }
 
-/* Headers behind the last chunk, up to an empty line. */
+/* Trailer headers after the last chunk, up to an empty line. */
 static void take_trailer_byte(struct http_body *b, char c)
 {
 	if (b->seen_cr) {
@@ -342,7 +342,7 @@ static void take_chunk_byte(struct http_body *b, char c)
 	}
 }
 
-/* data: what the body carries goes there, if it is not NULL. */
+/* Appends the content of the body to `data` unless that is NULL. */
 static size_t consume_body(struct http_body *b, const char *p, size_t n, struct buf *data, size_t most)
 {
 	size_t at = 0;

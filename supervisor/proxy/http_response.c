@@ -7,10 +7,10 @@
 #include <string.h>
 #include <strings.h>
 
-static const char start[] = "HTTP/1.0 000"; /* 0: any digit */
+static const char start[] = "HTTP/1.0 000"; /* 0 matches any digit */
 #define STATUS_AT 9u
 
-/* The bytes of the line at p, with its end; 0 = it has none in these n. */
+/* The length of the line at p with its line ending; 0 = the n bytes contain no line ending. */
 static size_t line_bytes(const char *p, size_t n)
 {
 	const char *end = memchr(p, '\n', n);
@@ -20,7 +20,7 @@ static size_t line_bytes(const char *p, size_t n)
 
 static bool is_empty(const char *line, size_t n) { return n == 1 || (n == 2 && line[0] == '\r'); }
 
-/* As far as it goes. */
+/* Whether the bytes received so far are a prefix of a status line. */
 static bool starts_well(const char *p, size_t n)
 {
 	for (size_t i = 0; i < n && start[i]; i++)
@@ -70,7 +70,7 @@ void http_response_forward(const char *p, size_t len, struct buf *out)
 		line = line_bytes(p + at, len - at);
 		if (is_empty(p + at, line))
 			buf_str(out, "Connection: close\r\n");
-		else if (p[at] != ' ' && p[at] != '\t') /* else it goes on from the line before */
+		else if (p[at] != ' ' && p[at] != '\t') /* otherwise a continuation of the previous line */
 			dropped = is_about_connections(p + at, line);
 		if (!dropped || is_empty(p + at, line))
 			buf_append(out, p + at, line);

@@ -28,14 +28,14 @@
 struct proxy {
 	struct event_base *base;
 	struct resolver *resolver;
-	struct credentials credentials, coming; /* what holds, and what a new runtime has told so far */
-	bool configured;                        /* it has told all of that, and goes on */
+	struct credentials credentials, coming; /* in effect; received so far from a new runtime */
+	bool configured;                        /* the current runtime has sent its whole configuration */
 	LIST_HEAD(, served_sandbox) boxes;
-	int guard_fd, peer_fd; /* peer_fd −1: the runtime is being started anew */
+	int guard_fd, peer_fd; /* peer_fd −1: the runtime is restarting */
 	struct event *guard_ev, *peer_ev, *room_ev;
 };
 
-/* A message that is not expected means that the other side is not what it should be: leave, and be started anew. */
+/* An unexpected message means that the peer is broken or compromised. Exit; the guard starts a new proxy. */
 static _Noreturn void exit_with_error(const char *what)
 {
 	log_error("%s; exiting", what);
@@ -52,9 +52,9 @@ static struct served_sandbox *served_sandbox_of(struct proxy *x, const struct pl
 	return NULL;
 }
 
-/* ---- what the runtime is told ---- */
+/* ---- messages to the runtime ---- */
 
-/* false = not now. */
+/* false: not sent. If the socket is full, room_ev calls send_all_reports once it is writable again. */
 static bool send_message(struct proxy *x, const struct proxy_msg *m)
 {
 	if (x->peer_fd < 0)
@@ -66,8 +66,8 @@ static bool send_message(struct proxy *x, const struct proxy_msg *m)
 	return false;
 }
 
-/* false = not all of it yet. */
-static bool tell_box(struct proxy *x, struct served_sandbox *b)
+/* Sends the unsent reports of one sandbox; false: some are still unsent. */
+static bool send_reports(struct proxy *x, struct served_sandbox *b)
 {
 	struct traffic_report_row *row;
 
@@ -87,23 +87,26 @@ static void served_sandbox_drop(struct served_sandbox *b)
 	served_sandbox_free(b);
 }
 
-static void tell_all(struct proxy *x)
+static void send_all_reports(struct proxy *x)
 {
 	struct served_sandbox *b, *next;
 
 	for (b = LIST_FIRST(&x->boxes); b; b = next) {
 		next = LIST_NEXT(b, link);
-		if (!tell_box(x, b))
+		if (!send_reports(x, b))
 			return;
 		if (b->ending)
 			served_sandbox_drop(b);
 	}
 }
 
-static void on_room(evutil_socket_t fd, short what, void *ctx) { tell_all(ctx); }
+static void on_room(evutil_socket_t fd, short what, void *ctx) { send_all_reports(ctx); }
 
-/* From within a connection's or a box's own work: told from the loop. */
-static void on_news(void *ctx)
+/*
+ * Callback of connections and sandboxes. Sending may free the sandbox that calls this, so it is deferred to the event
+ * loop.
+ */
+static void on_report(void *ctx)
 {
 	struct proxy *x = ctx;
 
@@ -111,9 +114,9 @@ static void on_news(void *ctx)
 		event_active(x->room_ev, EV_WRITE, 0);
 }
 
-/* ---- what the runtime says ---- */
+/* ---- messages from the runtime ---- */
 
-static bool take_rules(int fd, struct host_rules *ret)
+static bool read_rules(int fd, struct host_rules *ret)
 {
 	struct host_rules s = { 0 };
 	struct stat st;
@@ -152,9 +155,9 @@ static void on_serve(struct proxy *x, const struct proxy_msg *m, int *fds)
 		b->claimed = true;
 		return;
 	}
-	if (!is_listening(fds[0]) || !take_rules(fds[1], &rules))
+	if (!is_listening(fds[0]) || !read_rules(fds[1], &rules))
 		exit_with_error("invalid message from the runtime: no listening socket or no rules");
-	b = served_sandbox_new(x->base, x->resolver, &x->credentials, &m->key, fd_take(&fds[0]), &rules, on_news, x);
+	b = served_sandbox_new(x->base, x->resolver, &x->credentials, &m->key, fd_take(&fds[0]), &rules, on_report, x);
 	b->claimed = true;
 	LIST_INSERT_HEAD(&x->boxes, b, link);
 }
@@ -170,7 +173,7 @@ static void on_end(struct proxy *x, const struct proxy_msg *m, int *fds)
 	}
 	served_sandbox_close(b);
 	b->ending = true;
-	on_news(x);
+	on_report(x);
 }
 
 static void on_sync(struct proxy *x, const struct proxy_msg *m, int *fds)
@@ -206,10 +209,10 @@ static void on_credential(struct proxy *x, const struct proxy_msg *m, int *fds)
 }
 
 /*
- * The configuration comes first, names and credentials one by one. Until all of it is there, what an earlier runtime
- * said holds: commands go on while there is none.
+ * The first message that is not configuration completes it: the fixed names and credentials received so far replace the
+ * previous runtime's. Until then those stay in effect, because commands keep running while the runtime restarts.
  */
-static void take_configuration(struct proxy *x)
+static void complete_configuration(struct proxy *x)
 {
 	if (x->configured)
 		return;
@@ -241,7 +244,7 @@ static void dispatch_message(struct proxy *x, const struct proxy_msg *m, int *fd
 		if (nfds != handlers[i].nfds || (handlers[i].has_key && !plan_key_valid(&m->key)))
 			exit_with_error("invalid message from the runtime: wrong descriptors or key");
 		if (!handlers[i].configures)
-			take_configuration(x);
+			complete_configuration(x);
 		else if (x->configured)
 			exit_with_error("unexpected message from the runtime: its configuration is complete");
 		handlers[i].handle(x, m, fds);
@@ -273,7 +276,7 @@ static void on_peer(evutil_socket_t sock, short what, void *ctx)
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		if (n == 0 || (n < 0 && errno == ECONNRESET)) {
-			peer_close(x); /* the guard brings another one */
+			peer_close(x); /* the guard passes the next runtime's socket */
 			return;
 		}
 		if (n != (ssize_t)sizeof m)
@@ -300,7 +303,7 @@ static void peer_open(struct proxy *x, int fd)
 		b->claimed = false;
 		traffic_report_resend(&b->report);
 	}
-	on_news(x);
+	on_report(x);
 }
 
 /* ---- the guard ---- */
@@ -332,7 +335,7 @@ int proxy_main(void)
 	fd_raise_nofile();
 	fd_cloexec(GUARD_FD_LINK, true);
 	fd_cloexec(GUARD_FD_PEER, true);
-	/* A taken-over proxy has sockets to the internet, which it has anyway, and nothing else. */
+	/* A compromised proxy can use the network, which it needs anyway, and nothing else. */
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 || role_sandbox_enter(ROLE_SANDBOX_PROXY, NULL, 0, &e) < 0) {
 		log_error("%s", e.message);
 		return 1;
@@ -347,6 +350,6 @@ int proxy_main(void)
 	peer_open(&x, GUARD_FD_PEER);
 	if (fd_send(x.guard_fd, &ready, sizeof ready, NULL, 0, MSG_NOSIGNAL) < 0)
 		return 1;
-	(void)loop_run(x.base); /* whatever the reason: the guard starts another */
+	(void)loop_run(x.base); /* the loop returns only on failure; the guard starts a new proxy */
 	return 1;
 }

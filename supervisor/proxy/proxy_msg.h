@@ -2,12 +2,12 @@
 #define BAILIFF_SUPERVISOR_PROXY_MSG_H
 
 /*
- * Messages between runtime and proxy (SOCK_SEQPACKET, one fixed struct, descriptors beside it).
+ * Messages between runtime and proxy: SOCK_SEQPACKET, one fixed struct, with descriptors as ancillary data.
  *
- * The runtime says which listening sockets are to be served and by which rules; the proxy reports what it refused and
- * what went through. A new runtime serves again what it has taken over, and then says SYNC: whatever it did not name is
- * dropped. A new proxy is told everything again. Reports are state, not a queue: equal refusals are added up until they
- * can be sent, and what went through is told to a new runtime from the beginning.
+ * The runtime sends the listening sockets to serve and their rules; the proxy reports denials and traffic. A new
+ * runtime sends PROXY_SERVE again for each sandbox that it has taken over, then PROXY_SYNC: the proxy drops all the
+ * others. A new proxy receives everything again. Reports are state, not a queue: equal denials are added up until they
+ * can be sent, and a new runtime receives the traffic from the beginning.
  */
 
 #include "sandbox/plan.h"
@@ -18,10 +18,10 @@ struct err;
 
 enum proxy_kind {
 	/* runtime → proxy */
-	PROXY_NAME = 1,       /* host, address: resolves to this, whatever the resolver says (configuration) */
-	PROXY_SERVE = 2,      /* key; descriptors: the listening socket, the rules (sealed memfd of struct host_rule) */
-	PROXY_SYNC = 3,       /* everything is named */
-	PROXY_END = 4,        /* key: close all of it, report, and answer ENDED */
+	PROXY_NAME = 1,  /* host, address: the name resolves to this address without the resolver (configuration) */
+	PROXY_SERVE = 2, /* key; descriptors: the listening socket, the rules (sealed memfd of struct host_rule) */
+	PROXY_SYNC = 3,  /* every sandbox to keep has been named */
+	PROXY_END = 4,   /* key: close everything, send the reports, reply with ENDED */
 	PROXY_CREDENTIAL = 5, /* one descriptor: struct proxy_credential in a sealed memfd */
 	/* proxy → runtime */
 	PROXY_REFUSED = 16, /* key, host, port, address?, reason, count */
@@ -29,11 +29,11 @@ enum proxy_kind {
 	PROXY_ENDED = 18,   /* key */
 };
 
-/* Why, in the words of docs and messages; see proxy_reason_text. */
+/* Why a connection was denied; proxy_reason_text has the words for documents and messages. */
 enum proxy_reason {
 	PROXY_NOT_LISTED = 1,
 	PROXY_DENIED,
-	PROXY_INSIDE, /* address tells where it led to */
+	PROXY_INSIDE, /* `address` is the address that the name resolved to */
 	PROXY_HOST_DIFFERS,
 	PROXY_SNI_DIFFERS,
 	PROXY_SNI_MISSING,
@@ -54,9 +54,9 @@ struct proxy_msg {
 	char address[48];
 };
 
-/* Put into plain HTTP requests of sandboxes that have a rule with its name. */
+/* A header for plain HTTP requests of sandboxes that have a rule with this name. */
 struct proxy_credential {
-	char name[256], host[256], header[64], value[1024]; /* NUL-terminated; host: as host_rule_parse reads it */
+	char name[256], host[256], header[64], value[1024]; /* NUL-terminated; host: in the syntax of host_rule_parse */
 };
 
 const char *proxy_reason_text(uint32_t reason); /* "not in the allowed hosts" … */

@@ -1,12 +1,12 @@
 /*
- * The bytes between a client and its server, from the first to the last.
+ * Relays the bytes between a client and its server, from the first to the last.
  *
- * One port for all protocols: the first byte tells SOCKS 5 from HTTP. The target is checked by name before it is
- * resolved, and by address before it is dialled (dial.c); in tunnels, whatever names the server is checked too
- * (access_check.c). The server's bytes are passed on unchanged, except that the response says that the connection
- * ends (http_response.h).
+ * One port serves all protocols: the first byte distinguishes SOCKS 5 from HTTP. The target is checked by name before
+ * it is resolved, and by address before it is dialled (dial.c). In tunnels, the server name that the client sends is
+ * checked as well (access_check.c). The server's bytes are relayed unchanged, except that the response gets Connection:
+ * close (http_response.h).
  *
- * Nothing is buffered without bound: when one side is not read, reading from the other stops.
+ * Buffers are bounded: while one side does not read, reading from the other stops.
  */
 
 #include "supervisor/proxy/relay.h"
@@ -32,7 +32,7 @@
 #define OUTPUT_HIGH (256u * 1024)
 #define OUTPUT_LOW (64u * 1024)
 
-/* ---- asking ---- */
+/* ---- the request ---- */
 
 static bool step_first(struct connection *c)
 {
@@ -118,13 +118,13 @@ static bool step_ask(struct connection *c)
 		return false;
 	}
 	if (c->via == VIA_CONNECT)
-		evbuffer_drain(in, c->head.len); /* of a request, the head is still needed */
+		evbuffer_drain(in, c->head.len); /* of other requests the head is still needed */
 	if (access_check_target(c))
 		dial_begin(c);
 	return false;
 }
 
-/* ---- talking ---- */
+/* ---- relaying ---- */
 
 static bool server_is_full(struct connection *c)
 {
@@ -135,7 +135,7 @@ static bool server_is_full(struct connection *c)
 	return true;
 }
 
-/* Once the server has everything, passes on that the client closed its half. */
+/* Once the server has received everything, shuts down the half that the client has closed. */
 static void pass_eof(struct connection *c)
 {
 	if (c->client_eof && !c->drained && c->server && evbuffer_get_length(bufferevent_get_input(c->client)) == 0 &&
@@ -328,7 +328,7 @@ static void on_server_event(struct bufferevent *bev, short what, void *ctx)
 	} else if (c->state == CONNECTION_DIAL) {
 		dial_next(c, evutil_socket_geterror(bufferevent_getfd(bev)));
 	} else {
-		c->answering = false; /* the rest of the head will never come */
+		c->answering = false; /* the rest of the head will not arrive */
 		pass_answer(c);
 		connection_close(c);
 	}

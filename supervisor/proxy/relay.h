@@ -3,7 +3,7 @@
 
 struct served_sandbox;
 
-/* Serves a client that has connected; takes the descriptor. The connection is in the sandbox's list until it ends. */
+/* Serves a connected client. Takes ownership of fd. The connection is in the sandbox's list until it ends. */
 void relay_start(struct served_sandbox *b, int fd);
 
 #endif

@@ -22,7 +22,7 @@
 struct lookup {
 	TAILQ_ENTRY(lookup) link;
 	char name[HOST_NAME_MAX_LEN + 1];
-	lookup_fn fn; /* NULL = cancelled; only the loop's thread looks at it */
+	lookup_fn fn; /* NULL = cancelled; used only in the loop's thread */
 	void *ctx;
 	int error;
 	struct net_address address[LOOKUP_ADDRESSES_MAX];
@@ -31,13 +31,13 @@ struct lookup {
 TAILQ_HEAD(lookups, lookup);
 
 struct resolver {
-	struct strmap fixed, coming; /* name → struct net_address; what holds, and what will */
+	struct strmap fixed, coming; /* name → struct net_address; in effect, and after the next resolver_fixed */
 	size_t waiting;
-	int wake_fd; /* eventfd: something is done */
+	int wake_fd; /* eventfd: a lookup has finished */
 	struct event *ev;
 	pthread_t thread[THREADS];
 	size_t nthreads;
-	pthread_mutex_t lock; /* of what follows */
+	pthread_mutex_t lock; /* protects the members below */
 	pthread_cond_t more;
 	struct lookups asked, done;
 	bool leaving;
@@ -168,7 +168,7 @@ void resolver_free(struct resolver *r)
 	free(r);
 }
 
-/* This machine's own name for itself, and what the configuration says, need no resolver. */
+/* The machine's own names and the configured ones need no resolver. */
 static bool answer_from_table(struct resolver *r, struct lookup *l)
 {
 	const struct net_address *fixed = strmap_get(&r->fixed, l->name);

@@ -2,8 +2,8 @@
 #define BAILIFF_SUPERVISOR_PROXY_RESOLVER_H
 
 /*
- * Names to addresses with the system's resolver, which knows the machine's configuration and blocks, so it runs in a
- * few threads. A name is looked up once per connection; the addresses found are those that are checked and dialled.
+ * Resolves names with the system's resolver, which follows the machine's configuration. It blocks, so it runs in a few
+ * threads. A name is looked up once per connection; the resulting addresses are the ones that are checked and dialled.
  */
 
 #include "sandbox/host_rule.h"
@@ -22,11 +22,11 @@ typedef void (*lookup_fn)(void *ctx, int error, const struct net_address *addres
 
 struct resolver *resolver_new(struct event_base *base);
 void resolver_free(struct resolver *r);
-/* Adds a fixed answer for a name, effective after resolver_fixed; a NULL address removes those added so far. */
+/* Adds a fixed answer for a name, in effect after resolver_fixed; a NULL address removes the ones added so far. */
 void resolver_fix(struct resolver *r, const char *name, const struct net_address *a);
-/* The fixed answers added so far take effect and replace the previous ones. */
+/* The fixed answers added so far replace the previous ones. */
 void resolver_fixed(struct resolver *r);
-/* Calls fn later, never from within. NULL = too many lookups are in progress. */
+/* fn is called from the event loop, never before this returns. NULL = too many lookups are in progress. */
 struct lookup *resolver_ask(struct resolver *r, const char *name, lookup_fn fn, void *ctx);
 void lookup_cancel(struct lookup *l);
 

@@ -26,18 +26,18 @@ struct served_sandbox {
 	struct traffic_report report;
 	LIST_HEAD(, connection) connections;
 	unsigned count;
-	bool paused;  /* at the limit of connections: the rest waits in the socket's queue */
+	bool paused;  /* at the limit of connections: further ones wait in the socket's backlog */
 	bool claimed; /* named by the current runtime */
-	bool ending;  /* ENDED is still to be sent */
+	bool ending;  /* ENDED has not been sent yet */
 	struct event_base *base;
 	struct resolver *resolver;
 	const struct credentials *credentials;
-	void (*news)(void *ctx); /* there is something to report */
+	void (*news)(void *ctx); /* called when there is something to report */
 	void *ctx;
-	void (*connection_ended)(struct served_sandbox *b); /* called by each of its connections, after its end */
+	void (*connection_ended)(struct served_sandbox *b); /* called by each connection after its end */
 };
 
-/* Takes the descriptor and the rules. */
+/* Takes ownership of the descriptor and the rules. */
 struct served_sandbox *served_sandbox_new(struct event_base *base, struct resolver *resolver,
 					  const struct credentials *credentials, const struct plan_key *key, int fd,
 					  struct host_rules *rules, void (*news)(void *ctx), void *ctx);

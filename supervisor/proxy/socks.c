@@ -46,7 +46,7 @@ enum parsed socks_request(const uint8_t *p, size_t n, struct connect_target *ret
 		connect_target_of_address(&a, port, ret);
 		return PARSED_OK;
 	}
-	/* A name may also be an address, but brings no port of its own. */
+	/* The name may be a literal address, but must not contain a port. */
 	char name[256];
 	memcpy(name, p + 5, p[4]);
 	name[p[4]] = '\0';
@@ -66,5 +66,5 @@ void socks_reply(enum socks_reply reply, uint8_t out[SOCKS_REPLY_LEN])
 	memset(out, 0, SOCKS_REPLY_LEN);
 	out[0] = SOCKS_VERSION;
 	out[1] = (uint8_t)reply;
-	out[3] = 1; /* an IPv4 address of no meaning follows */
+	out[3] = 1; /* followed by an IPv4 address that clients ignore */
 }

@@ -18,8 +18,7 @@ enum socks_reply {
 	SOCKS_NO_ADDRESS = 8,
 };
 
-/* The methods that a client offers; *ret_len is how many bytes they took. `ok`: without authentication is among them.
- */
+/* The client's greeting of *ret_len bytes. *ret_ok: it offers "no authentication". */
 enum parsed socks_greeting(const uint8_t *p, size_t n, size_t *ret_len, bool *ret_ok);
 /* PARSED_BAD: *ret_reply is the reply to send. */
 enum parsed socks_request(const uint8_t *p, size_t n, struct connect_target *ret, size_t *ret_len,

@@ -3,8 +3,8 @@
 
 /*
  * The traffic and the denials of one sandbox that the runtime has yet to receive. Rows of the same host are added up
- * while they wait, so a runtime that does not read, or is restarting, costs a bounded amount of memory and loses
- * nothing. Beyond TRAFFIC_REPORT_ROWS_MAX hosts the rest is counted in one row.
+ * while they wait, so a runtime that does not read, or is restarting, costs a bounded amount of memory and no report is
+ * lost. Beyond TRAFFIC_REPORT_ROWS_MAX hosts the rest is counted in one row.
  */
 
 #include "supervisor/proxy/proxy_msg.h"
@@ -16,7 +16,7 @@
 #define TRAFFIC_REPORT_OTHERS "(others)"
 
 struct traffic_report_row {
-	struct proxy_msg msg;           /* with what has not been sent */
+	struct proxy_msg msg;           /* holds the amounts that are not sent yet */
 	uint64_t count, sent, received; /* TRAFFIC: already sent to the current runtime */
 };
 
@@ -28,12 +28,12 @@ struct traffic_report {
 void traffic_report_done(struct traffic_report *r);
 void traffic_report_denied(struct traffic_report *r, const char *host, uint16_t port, const char *address,
 			   enum proxy_reason why);
-/* One more connection (count 1), or more bytes on one. */
+/* Counts one more connection (count 1), or more bytes on one. */
 void traffic_report_add(struct traffic_report *r, const char *host, uint16_t port, uint64_t count, uint64_t sent,
 			uint64_t received);
-/* For a new runtime: everything is sent again. */
+/* For a new runtime: marks the traffic that was already sent as unsent. Denials are sent once. */
 void traffic_report_resend(struct traffic_report *r);
-/* The next row with something to send, NULL = none; call traffic_report_sent afterwards. */
+/* The next row that has unsent amounts, NULL = none; call traffic_report_sent after sending it. */
 struct traffic_report_row *traffic_report_next(struct traffic_report *r);
 void traffic_report_sent(struct traffic_report_row *row);
 
