@@ -7,7 +7,7 @@
 struct attachment {
 	TAILQ_ENTRY(attachment) entry;
 	char *process_id;
-	struct caller caller; /* without members that live only as long as its call */
+	struct caller caller; /* only members that outlive the call; peer_fd is −1 */
 	struct attachment_size size;
 	enum attachment_policy policy;
 };
@@ -38,6 +38,7 @@ void attachment_remove(struct attachments *a, const char *process_id, uint64_t c
 		}
 }
 
+/* A repeated request replaces the connection's entry and makes it the newest. */
 bool attachment_put(struct attachments *a, const char *process_id, const struct caller *c, struct attachment_size size,
 		    enum attachment_policy policy)
 {
@@ -75,7 +76,7 @@ bool attachment_any(const struct attachments *a, const char *process_id)
 	return false;
 }
 
-/* The newest that decides about this terminal, or NULL. */
+/* The newest display that takes part in this terminal's size, or NULL. The list is ordered, newest first. */
 static const struct attachment *find_newest(const struct attachments *a, const char *process_id)
 {
 	const struct attachment *at;
@@ -121,7 +122,7 @@ void attachment_gone(struct attachments *a, uint64_t connection, attachment_fn f
 {
 	struct attachment *at;
 
-	while ((at = of_connection(a, connection))) { /* from the start each time: the callback may change the list */
+	while ((at = of_connection(a, connection))) { /* restart each time: fn may change the list */
 		struct attachment_size before, size;
 		mem_auto char *process_id = mem_strdup(at->process_id);
 		bool had = attachment_size(a, process_id, &before);

@@ -5,7 +5,7 @@
  * Which connections display which terminals, and the size of a terminal that follows from it. A connection gives its
  * size with resize_process and `policy`; it counts until the connection ends. The newest policy decides: with "newest"
  * the terminal has the size of the last request, with "smallest" it fits every display; connections with "keep" do not
- * count. When a connection ends, the others decide again. A size without a policy is set once and binds no connection.
+ * count. When a connection ends, the others decide again. A size without a policy is set once and is not recorded here.
  */
 
 #include "runtime/engine/core/engine.h"
@@ -38,8 +38,8 @@ bool attachment_any(const struct attachments *a, const char *process_id); /* a c
 bool attachment_size(const struct attachments *a, const char *process_id, struct attachment_size *ret);
 void attachment_remove(struct attachments *a, const char *process_id, uint64_t connection);
 /*
- * The connection ended. fn is called for each terminal that others still display and that should change its size;
- * `c` is the newest of them.
+ * The connection ended: removes its entries. fn is called for each terminal whose size changes and that another
+ * connection still displays; `c` is the newest of those.
  */
 typedef void (*attachment_fn)(void *ctx, const char *process_id, const struct caller *c, struct attachment_size size);
 void attachment_gone(struct attachments *a, uint64_t connection, attachment_fn fn, void *ctx);

@@ -25,7 +25,7 @@ struct batch {
 struct call_interceptor {
 	void (*reply)(struct call *c, const char *json, size_t len);
 	void (*fail)(struct call *c, const struct err *e, const char *data, size_t len);
-	void (*dropped)(struct call *c); /* it is about to be freed without an answer */
+	void (*dropped)(struct call *c); /* the call is about to be freed without an answer */
 };
 
 struct call_private {
@@ -57,8 +57,10 @@ void call_finish_error(struct call *c, const struct err *e, const char *data, si
 void call_watch(struct call *c, struct call **slot);
 /* Frees it without an answer: the client disconnected, and nothing else will answer it. */
 void call_drop(struct call *c);
-/* The client is gone: calls that only wait for another's answer are dropped; the others lose it, and their answers are
- * discarded. */
+/*
+ * The client has disconnected. Calls that only wait for another call's answer are dropped; the others continue without
+ * a client, and their answers are discarded.
+ */
 void call_drop_client(struct client *cl);
 
 struct batch *batch_new(struct client *home);

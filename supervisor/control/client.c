@@ -48,7 +48,7 @@ static void client_free(struct client *cl)
 {
 	LIST_REMOVE(cl, entry);
 	account_release(cl->control, cl->account);
-	shutdown(cl->fd, SHUT_RDWR); /* a copy of the descriptor may be kept as proof of the peer's identity */
+	shutdown(cl->fd, SHUT_RDWR); /* close() is not enough: known_peer.h may keep a copy of the descriptor */
 	close(cl->fd);
 	free(cl);
 }
@@ -60,6 +60,7 @@ static bool hung_up(const struct client *cl)
 	return poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR));
 }
 
+/* Sets the number of input bytes that are counted in the account to `held`. */
 static void count_input(struct client *cl, size_t held)
 {
 	cl->account->queued += held;
@@ -79,6 +80,7 @@ static void drain_output(struct client *cl, size_t n)
 
 /* ---- the end ---- */
 
+/* Ends a section that client_end must not free the client in: the last of them frees it. */
 static void unuse_client(struct client *cl)
 {
 	cl->busy--;
@@ -117,7 +119,7 @@ size_t client_unsent(const struct client *cl) { return cl->out ? evbuffer_get_le
 void client_wake(struct client *cl)
 {
 	if (cl->dead || cl->busy || cl->active)
-		return; /* the function on the stack checks again before it returns */
+		return; /* process_client on the stack checks again before it returns */
 	cl->active = true;
 	event_active(&cl->ev, EV_TIMEOUT, 0);
 }
@@ -142,6 +144,7 @@ void client_call_done(struct client *cl)
 		client_wake(cl);
 }
 
+/* Root's replies wait until the spawner has recorded what they authorise (supervisor/host/root_grant.h). */
 static bool reply_is_delayed(const struct client *cl)
 {
 	const struct control *k = cl->control;
@@ -177,6 +180,7 @@ static void flush_output(struct client *cl)
 
 /* ---- reading ---- */
 
+/* With hysteresis: reading pauses at CLIENT_OUT_HIGH unsent bytes and resumes below CLIENT_OUT_LOW. */
 static bool is_paused(struct client *cl)
 {
 	size_t unsent = client_unsent(cl);
@@ -286,6 +290,7 @@ static void read_requests(struct client *cl)
 
 /* ---- turns ---- */
 
+/* The peer shut down its sending side and nothing remains to be done or sent. */
 static bool is_finished(struct client *cl)
 {
 	return cl->eof && !cl->ncalls && !cl->out && LIST_EMPTY(&cl->subscriptions) && !cl->again &&
@@ -306,7 +311,7 @@ static void process_client(struct client *cl)
 		return;
 	}
 	if (cl->paused && !is_paused(cl))
-		continue_later(cl); /* the socket took everything: no event will follow */
+		continue_later(cl); /* edge-triggered: the socket took everything, so no event will follow */
 	if (client_unsent(cl) < CLIENT_OUT_LOW)
 		cl->control->client_events->drained(cl);
 }

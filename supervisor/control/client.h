@@ -55,7 +55,7 @@ struct client {
 	bool readable, writable, eof, paused, again, dead, active;
 };
 
-/* What a connection reports to control, which sits above it. */
+/* Callbacks to control, which sits above the connections. */
 struct client_events {
 	void (*line)(struct client *cl, const char *line, size_t len);
 	void (*drained)(struct client *cl); /* little is left to send: subscriptions may continue */
@@ -63,8 +63,9 @@ struct client_events {
 };
 
 struct client *client_new(struct control *k, int fd, const struct peer *peer);
-/* The peer disconnected, or is disconnected: ends everything of it that can be ended now, and frees it when its calls
- * are answered.
+/*
+ * The peer has disconnected, or the daemon disconnects it. Ends its subscriptions and the calls that only wait; the
+ * client is freed once its remaining calls are answered.
  */
 void client_end(struct client *cl);
 /* Queues bytes (whole lines); dropped if the client is dead. */
@@ -74,7 +75,7 @@ size_t client_unsent(const struct client *cl);
 void client_call_done(struct client *cl);
 /* A subscription ended, or other work may be possible: checks again soon. */
 void client_wake(struct client *cl);
-/* In a turn of control's: continues with the rest of its work. */
+/* Called from control's turn: continues where the last piece of work stopped. */
 void client_turn(struct client *cl);
 
 #endif

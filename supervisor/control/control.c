@@ -33,8 +33,8 @@
  * commits and signals are handled in between).
  *
  * Without free descriptors accept() fails and the listener stays readable: a loop that just retries would spin. One
- * spare descriptor is kept; closing it for a moment lets a connection in, so that it can be told why it is rejected. If
- * even that fails, the listener pauses for ACCEPT_REST.
+ * spare descriptor is kept; closing it for a moment admits a connection, which gets an error reply before it is closed.
+ * If even that fails, the listener pauses for ACCEPT_REST.
  */
 
 #define ACCEPT_BURST 16
@@ -47,7 +47,7 @@ static void on_turn(evutil_socket_t fd, short what, void *arg)
 	struct control *k = arg;
 	struct client *cl;
 	unsigned n = 0;
-	/* Only those that were waiting when the turn began; the others wait for the next one. */
+	/* Only the clients that were queued when the turn began; those added meanwhile wait for the next one. */
 	TAILQ_FOREACH (cl, &k->again, turn)
 		n++;
 	while (n-- && (cl = TAILQ_FIRST(&k->again))) {
@@ -87,6 +87,7 @@ struct client *control_adopt(struct control *k, int fd, const struct peer *peer)
 	return client_new(k, fd, peer);
 }
 
+/* Identity, sandbox and connection limit. The account is taken only for the check; client_new takes it again. */
 static int check_peer(struct control *k, int fd, struct peer *ret, struct err *e)
 {
 	if (peer_read(fd, ret, e) < 0)
@@ -127,7 +128,7 @@ static void accept_exhausted(struct control *k, int why)
 {
 	if (!k->exhausted)
 		log_warning("cannot accept connections: %s", strerror(why));
-	k->exhausted = true; /* logged once, until it is over */
+	k->exhausted = true; /* log once, until a connection is accepted again */
 	if (k->spare_fd < 0) {
 		pause_listener(k);
 		return;
@@ -181,7 +182,7 @@ static void on_accept_again(evutil_socket_t fd, short what, void *arg)
 
 static void ignore_reply(void *ctx, const struct err *e, const char *json, size_t len) {}
 
-/* The clients that remain show a terminal in another size than the one that left. */
+/* The remaining displays call for another size than the one that ended. */
 static void resize_terminal(void *ctx, const char *process_id, const struct caller *c, struct attachment_size size)
 {
 	struct control *k = ctx;
@@ -242,6 +243,7 @@ struct control *control_new(const struct control_options *o)
 	return k;
 }
 
+/* Wakes every client: flush_output checks again whether its replies are delayed. */
 void control_resume_replies(struct control *k)
 {
 	struct client *cl;

@@ -95,11 +95,10 @@ const struct config *call_config(const struct call *c);
 /* A peer sees what belongs to its uid; root and the daemon's own uid see everything. */
 bool call_sees(const struct call *c, uint32_t uid);
 bool call_sees_all(const struct call *c);
-/* For the store and the policy files, which belong to all: true = the caller does not see everything, and was rejected.
- */
+/* For methods on the store or the policy files as a whole: true = the caller lacks the full view and was rejected. */
 bool call_require_full_view(struct call *c);
-uint32_t call_visible_uid(const struct call *c); /* what the views take: its uid, or VIEW_ANY_UID */
-/* Ends a call that reads: with what is in `out`, or, if r is negative, with the error. */
+uint32_t call_visible_uid(const struct call *c); /* the viewer for the views: its uid, or VIEW_ANY_UID */
+/* Ends a read-only call: replies with `out`, or with the error if r is negative. */
 void call_reply_or_fail(struct call *c, int r, const struct buf *out, const struct err *e);
 
 /* Parameters by name, where several methods share code; absent gives NULL / `otherwise`. Handlers read their struct. */
@@ -154,7 +153,7 @@ struct method_table {
 	const struct method *rows;
 	size_t count;
 };
-/* methods.def. It sits above the handlers: what is below gets it from control_options. */
+/* From methods.def. It sits above the handlers; code below them gets it through control_options. */
 extern const struct method_table control_methods;
 
 /* Checks `value` (an object) against declarations; ERR_INVALID with field "limits.wallMs". */

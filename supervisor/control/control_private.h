@@ -1,8 +1,7 @@
 #ifndef BAILIFF_CONTROL_CONTROL_PRIVATE_H
 #define BAILIFF_CONTROL_CONTROL_PRIVATE_H
 
-/* What the connections share. Owned by control.c; the other files of this folder use it and the functions below.
- */
+/* State that the connections share. Owned by control.c; used by the other files of this folder. */
 
 #include "runtime/base/buf.h"
 #include "runtime/base/strmap.h"
@@ -19,7 +18,7 @@ struct client_events;
 struct event_listing;
 struct subscription;
 
-/* What one uid uses of its limits; lives while it has a connection or an unanswered call. */
+/* Usage of one uid against its limits; exists while the uid has a connection or an unanswered call. */
 struct account {
 	LIST_ENTRY(account) entry;
 	uint32_t uid;

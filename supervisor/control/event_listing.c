@@ -18,6 +18,7 @@ static void event_listing_free(struct event_listing *l)
 	free(l);
 }
 
+/* The cursor also advances over events that do not match, so that the next piece starts behind them. */
 static bool one_event(void *ctx, const struct event_view *ev)
 {
 	struct event_listing *l = ctx;
@@ -74,7 +75,7 @@ static bool read_piece(struct event_listing *l)
 	l->looked = 0;
 	l->ended = true;
 	int r = l->call->client ? store_events(call_store(l->call), &q, one_event, l, &e)
-				: 0; /* without a client nothing is read */
+				: 0; /* the client has disconnected: finish without reading */
 	if (r == 0 && !l->ended)
 		return false;
 	if (r == 0)
@@ -111,6 +112,7 @@ void event_listing_turn(struct control *k)
 		TAILQ_INSERT_TAIL(&k->listings, l, entry);
 }
 
+/* The calls themselves are freed with their clients. */
 void event_listing_drop_all(struct control *k)
 {
 	struct event_listing *l;

@@ -22,16 +22,16 @@ struct event_listing {
 	struct filter filter;
 	uint64_t cursor, before; /* before 0 = to the end */
 	size_t limit;
-	/* so far */
+	/* collected so far */
 	struct buf events;
 	size_t found;
 	bool more, ended;
-	unsigned looked; /* in this piece */
+	unsigned looked; /* events read in this piece */
 };
 
 /* Takes the filter; answers the call now or in later turns. */
 void event_listing_run(struct call *c, struct filter *f, uint64_t after, uint64_t before, size_t limit);
-void event_listing_turn(struct control *k);     /* one piece of each listing */
+void event_listing_turn(struct control *k);     /* one piece of the first listing, in rotation */
 void event_listing_drop_all(struct control *k); /* without an answer: for control_free */
 
 #endif

@@ -12,13 +12,13 @@
 
 struct export
 {
-	struct call *call; /* NULL once it was dropped */
+	struct call *call; /* NULL once it was dropped (call_watch) */
 	struct store *store;
 	struct export_scope scope;
 	struct evidence_job job;
 	uint64_t started_ns;
 	char *trial_id, *trial;
-	size_t identity; /* the file that gives the export its name */
+	size_t identity; /* index in job.file of the file that names the export */
 };
 
 static void export_free(struct export *x)
@@ -32,6 +32,7 @@ static void export_free(struct export *x)
 	free(x);
 }
 
+/* Drops the spool files that were written: no event will refer to them. */
 static void forget_files(struct export *x)
 {
 	for (size_t i = 0; i < x->job.nfiles; i++)
@@ -39,7 +40,8 @@ static void forget_files(struct export *x)
 			store_spool_unref(x->store, x->job.file[i].ref);
 }
 
-static int build(struct background_read *a, void *ctx, struct err *e)
+/* On the store's worker thread. It uses only x->job, which the loop does not touch until on_built. */
+static int build_files(struct background_read *a, void *ctx, struct err *e)
 {
 	struct export *x = ctx;
 
@@ -58,17 +60,17 @@ static void on_recorded(void *ctx, const struct err *e, const char *json, size_t
 		call_engine_reply(c, e, json, len);
 }
 
-static const char *given(const char *id) { return id[0] ? id : NULL; }
+static const char *optional_id(const char *id) { return id[0] ? id : NULL; }
 
-static void record(struct export *x)
+static void record_export(struct export *x)
 {
 	struct evidence_part part[EVIDENCE_FILES_MAX];
 	const struct evidence_export r = {
 		.session_id = x->scope.session_id,
-		.thread_id = given(x->scope.thread_id),
-		.turn_id = given(x->scope.turn_id),
-		.task_id = given(x->scope.task_id),
-		.run_id = given(x->scope.run_id),
+		.thread_id = optional_id(x->scope.thread_id),
+		.turn_id = optional_id(x->scope.turn_id),
+		.task_id = optional_id(x->scope.task_id),
+		.run_id = optional_id(x->scope.run_id),
 		.trial_id = x->trial_id,
 		.uid = x->scope.uid,
 		.through = x->job.scope.through,
@@ -92,13 +94,14 @@ static void record(struct export *x)
 	engine_record_evidence(call_engine(x->call), &r, &x->call->caller, on_recorded, x);
 }
 
+/* If the call was dropped in the meantime, the files are removed and nothing is recorded. */
 static void on_built(void *ctx, const struct err *e)
 {
 	struct export *x = ctx;
 	struct call *c = x->call;
 
 	if (c && !e) {
-		record(x);
+		record_export(x);
 		return;
 	}
 	forget_files(x);
@@ -141,5 +144,5 @@ void export_start(struct call *c, const struct export_scope *scope, const enum e
 	}
 	x->identity = trial ? x->job.nfiles - 1 : 0; /* a trial's pack names the others, so it is written last */
 	call_watch(c, &x->call);
-	store_background_read(x->store, build, on_built, x);
+	store_background_read(x->store, build_files, on_built, x);
 }

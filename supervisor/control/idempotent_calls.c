@@ -129,6 +129,7 @@ static struct call *follower_take(struct idempotent_call *f)
 
 /* ---- answers ---- */
 
+/* The followers first: end_flight frees the list they are in. */
 static void reply_all(struct call *c, const char *json, size_t len)
 {
 	struct idempotent_call *f = c->priv->flight;
@@ -140,7 +141,8 @@ static void reply_all(struct call *c, const char *json, size_t len)
 	call_finish(c, json, len);
 }
 
-/* The engine's record was written before its sequence was known: the reply may say more. */
+/* Whether exactly this reply is stored. The engine stores its result before the sequence is known, so they may differ.
+ */
 static bool is_kept(struct call *c, const char *json, size_t len)
 {
 	struct idempotent_call *f = c->priv->flight;
@@ -157,7 +159,7 @@ static void keep_done(void *ctx, const struct store_result *r)
 {
 	struct idempotent_reply *keep = ctx;
 	if (r->status < 0)
-		/* The request succeeded, so it is answered; only a repetition would not find the result. */
+		/* The request succeeded, so it is answered; only a retry would not find the stored result. */
 		log_warning("the result of %s could not be kept under its idempotency key: %s",
 			    keep->call->method->name, r->err ? r->err->message : "unknown");
 	reply_all(keep->call, buf_cstr(&keep->json), keep->json.len);
@@ -181,6 +183,7 @@ static void store_reply(struct call *c, const char *json, size_t len)
 	store_submit(s, b, 0, keep_done, keep);
 }
 
+/* Errors are not stored here: unless the engine stored one, a retry with the same key runs again. */
 static void fail_all(struct call *c, const struct err *e, const char *data, size_t len)
 {
 	struct idempotent_call *f = c->priv->flight;
@@ -190,6 +193,7 @@ static void fail_all(struct call *c, const struct err *e, const char *data, size
 	call_finish_error(c, e, data, len);
 }
 
+/* A follower leaves the list; if the first call is dropped, its followers stay unanswered (control_free). */
 static void forget_call(struct call *c)
 {
 	struct call_private *p = c->priv;

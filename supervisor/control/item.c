@@ -9,7 +9,7 @@
 
 #define SHOWN_MAX 7
 
-/* How an event becomes an item: its kind, which of its ids is the item's, which members of the payload it shows. */
+/* How an event becomes an item: the kind, which of the event's ids identifies it, and the payload members it shows. */
 static const struct item_rule {
 	enum event_type type; /* of the item; 0 (no item type has that number) = none */
 	const char *kind;
@@ -19,7 +19,7 @@ static const struct item_rule {
 		AT_ONCE,   /* one event only: the event's status belongs to something else */
 		REASONING, /* of a model's request, which has the id itself */
 	} shape;
-	const char *status; /* unless the event says one */
+	const char *status; /* unless the event has one */
 	const char *shown[SHOWN_MAX];
 } rules[EVENT_TYPE_COUNT] = {
 #define ITEM(event, phase, kind, id, shape, status, ...) \

@@ -66,6 +66,7 @@ static int read_traceparent(struct call *c, const char *given, struct err *e)
 	return 0;
 }
 
+/* Ownership comes last: it reads the store, and relies on parameters of the declared types. */
 static int check_call(struct call *c, struct err *e)
 {
 	if (c->caller.role < c->method->role)

@@ -1,7 +1,9 @@
 #ifndef BAILIFF_CONTROL_METHOD_H
 #define BAILIFF_CONTROL_METHOD_H
 
-/* Looks up rows of the method table and runs a call as its row says. The table itself is methods.c, above the handlers.
+/*
+ * Looks up rows of the method table and runs a call as declared by its row. The table itself is in methods.c, above the
+ * handlers.
  */
 
 #include "supervisor/control/control.h"
@@ -9,7 +11,7 @@
 #define METHOD_KEY_MAX 200 /* the longest idempotencyKey */
 
 const struct method *method_find(const struct method_table *table, const char *name); /* or NULL */
-/* The name that was meant, or NULL. */
+/* The method with the most similar name, for "did you mean"; or NULL. */
 const char *method_nearest(const struct method_table *table, const char *name);
 const char *method_role_name(enum engine_role role);
 const char *method_param_type_name(enum param_type type);

@@ -44,7 +44,7 @@ static inline unsigned param_page_limit(struct param_uint p, unsigned otherwise)
 	return limit > 1000 ? 1001 : (unsigned)limit;
 }
 
-/* What every method that changes something takes in addition: the first members of its struct. */
+/* Parameters that every mutating method also takes. They are the first members of its struct. */
 struct mutating_params {
 	const char *idempotencyKey, *traceparent;
 };
@@ -83,7 +83,7 @@ struct mutating_params {
 #undef OBJECT
 #undef END
 
-/* Room for those of any method. */
+/* Large enough for the parameters of any method. */
 union method_params {
 	struct mutating_params mutating;
 #define MEMBERS(name)

@@ -23,7 +23,7 @@ void method_compare_benchmark_runs(struct call *c, const struct compare_benchmar
 	engine_compare_benchmark_runs(call_engine(c), c->params, &c->caller, call_engine_reply, c);
 }
 
-/* A trial consists of its turn; its pack names the other files. */
+/* The scope of a trial is its turn. Its pack refers to the other files. */
 void method_export_benchmark_trial(struct call *c, const struct export_benchmark_trial_params *p)
 {
 	static const enum evidence_kind kinds[] = { EVIDENCE_TRAJECTORY, EVIDENCE_TRANSCRIPT, EVIDENCE_MANIFEST,

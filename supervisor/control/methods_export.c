@@ -103,7 +103,7 @@ static int read_scope(struct call *c, const struct export_scope_members *given, 
 	return err_field(e, "scope", "expected one of sessionId, threadId, turnId and taskId");
 }
 
-/* What is made besides the file that the method is for. */
+/* The additional files, on top of the one that the method is for. */
 static int read_include(const json_t *list, enum evidence_kind kinds[EVIDENCE_FILES_MAX], size_t *n, struct err *e)
 {
 	static const struct {

@@ -78,8 +78,8 @@ void method_initialize(struct call *c, const struct initialize_params *p)
 
 /* ---- get_health ---- */
 
-/* The other processes' members; true if one of them says that it does not work. */
-static bool others(struct control *k, struct buf *out)
+/* Appends the members about the daemon's other processes; true if one of them is not working. */
+static bool append_health(struct control *k, struct buf *out)
 {
 	struct buf buf_auto members = BUF_INIT;
 	if (!k->o.health)
@@ -113,7 +113,7 @@ void method_get_health(struct call *c, const struct get_health_params *p)
 	engine_counts_get(call_engine(c), &n);
 	bool readable = store_stats_get(s, &stats, &e) == 0;
 	struct buf buf_auto out = BUF_INIT, rest = BUF_INIT;
-	bool degraded = others(k, &rest) || !readable || store_full(s);
+	bool degraded = append_health(k, &rest) || !readable || store_full(s);
 	char started[CLOCK_TEXT_MAX];
 	clock_format(k->o.started_real_us, started);
 	struct jw w = jw_on(&out);

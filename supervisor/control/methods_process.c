@@ -72,7 +72,7 @@ void method_get_sandbox(struct call *c, const struct get_sandbox_params *p)
 /* A write that is answered with what the process prints next. */
 struct write {
 	struct call *call;
-	struct buf before; /* the process as it was */
+	struct buf before; /* the process's document before the write */
 };
 
 static void on_written(void *ctx, const struct err *e, const char *json, size_t len)
@@ -106,7 +106,7 @@ void method_write_process_stdin(struct call *c, const struct write_process_stdin
 	w = mem_zalloc(1, sizeof(*w));
 	w->call = c;
 	if (yield_wanted(c) && view_process(call_store(c), call_visible_uid(c), id, &w->before, &e) < 0)
-		buf_reset(&w->before); /* the engine says what is wrong */
+		buf_reset(&w->before); /* the engine reports what is wrong */
 	engine_write_stdin(call_engine(c), id, buf_cstr(&bytes), bytes.len, &c->caller, on_written, w);
 }
 
@@ -181,7 +181,7 @@ void method_resize_process(struct call *c, const struct resize_process_params *p
 				      c);
 }
 
-/* 0 when it is not given. */
+/* The signal's number; 0 = not given. */
 static int signal_of(const char *name, struct err *e)
 {
 	int sig;

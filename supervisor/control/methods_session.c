@@ -25,7 +25,8 @@ static int check_length(const char *field, const char *text, size_t most, struct
 }
 
 /*
- * Allowing something for a session answers questions in advance: callers who may not answer can only tighten.
+ * A rule that allows something for a session approves future requests in advance: a caller that may not approve can
+ * only tighten.
  */
 static const struct session_rules_request *rules_of(const struct call *c, json_t *permissions,
 						    struct session_rules_request *ret)
@@ -67,7 +68,7 @@ void method_list_sessions(struct call *c, const struct list_sessions_params *p)
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
 
-	/* The view says what is allowed. */
+	/* The view checks the limit and the cursor. */
 	call_reply_or_fail(
 		c,
 		view_sessions(call_store(c), call_visible_uid(c), param_page_limit(p->limit, 100), p->cursor, &out, &e),

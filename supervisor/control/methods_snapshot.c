@@ -19,15 +19,15 @@
 #include <string.h>
 
 /*
- * get_snapshot: one row a kind of the specification, with the ids it is asked by. A row's function writes one JSON
- * object; the session or thread was found to be the caller's before.
+ * get_snapshot: one row for each kind of the specification, with the ids that select it. A row's function writes one
+ * JSON object. find_owner has already checked that the caller may see the session or thread.
  */
 enum { BY_SESSION = 1, BY_THREAD = 2, BY_TASK = 4, BY_TURN = 8 };
 
 struct snapshot_call {
 	struct call *call;
 	struct store *store;
-	uint32_t viewer, owner; /* owner: whose session or thread it is */
+	uint32_t viewer, owner; /* owner: the uid that owns the session or thread */
 	const char *session_id, *thread_id, *task_id, *turn_id;
 };
 typedef int (*snapshot_fn)(const struct snapshot_call *c, struct buf *out, struct err *e);
@@ -48,12 +48,12 @@ static int tool_inventory(const struct snapshot_call *c, struct buf *out, struct
 	return 0;
 }
 
-static int queue(const struct snapshot_call *c, struct buf *out, struct err *e)
+static int write_queue(const struct snapshot_call *c, struct buf *out, struct err *e)
 {
 	return view_queue_snapshot(c->store, c->viewer, c->thread_id, out, e);
 }
 
-static int tasks(const struct snapshot_call *c, struct buf *out, struct err *e)
+static int write_tasks(const struct snapshot_call *c, struct buf *out, struct err *e)
 {
 	const bool by_task = c->task_id, by_thread = !by_task && c->thread_id;
 
@@ -68,7 +68,7 @@ static int context_boundary(const struct snapshot_call *c, struct buf *out, stru
 	return view_context_boundary(c->store, c->thread_id, &w, e);
 }
 
-static int artifacts(const struct snapshot_call *c, struct buf *out, struct err *e)
+static int write_artifacts(const struct snapshot_call *c, struct buf *out, struct err *e)
 {
 	struct jw w = jw_on(out);
 
@@ -82,14 +82,14 @@ static int permission_sandbox(const struct snapshot_call *c, struct buf *out, st
 	return view_permission_sandbox(c->store, c->viewer, &scope, out, e);
 }
 
-static int environment(const struct snapshot_call *c, struct buf *out, struct err *e)
+static int write_environment(const struct snapshot_call *c, struct buf *out, struct err *e)
 {
 	const struct view_scope scope = { c->session_id, c->thread_id, c->turn_id };
 
 	return view_execution_environment(c->store, c->viewer, &scope, out, e);
 }
 
-static int routing(const struct snapshot_call *c, struct buf *out, struct err *e)
+static int write_routing(const struct snapshot_call *c, struct buf *out, struct err *e)
 {
 	struct jw w = jw_on(out);
 
@@ -110,21 +110,21 @@ static int subagents_jobs(const struct snapshot_call *c, struct buf *out, struct
 	return 0;
 }
 
-static int channels(const struct snapshot_call *c, struct buf *out, struct err *e)
+static int write_channels(const struct snapshot_call *c, struct buf *out, struct err *e)
 {
 	struct jw w = jw_on(out);
 
 	return view_channel_summary(c->store, c->session_id, &w, e);
 }
 
-static int evidence(const struct snapshot_call *c, struct buf *out, struct err *e)
+static int write_evidence(const struct snapshot_call *c, struct buf *out, struct err *e)
 {
 	struct jw w = jw_on(out);
 
 	return view_evidence_summary(c->store, c->session_id, &w, e);
 }
 
-static int benchmarks(const struct snapshot_call *c, struct buf *out, struct err *e)
+static int write_benchmarks(const struct snapshot_call *c, struct buf *out, struct err *e)
 {
 	struct jw w = jw_on(out);
 
@@ -133,23 +133,23 @@ static int benchmarks(const struct snapshot_call *c, struct buf *out, struct err
 
 static const struct snapshot_kind {
 	const char *name;
-	unsigned by; /* one of these ids is needed */
+	unsigned by; /* BY_…: at least one of these ids must be given; 0 = none is needed */
 	snapshot_fn fn;
 } kinds[] = {
 	{ "session_snapshot", BY_SESSION, session_snapshot },
 	{ "thread_read_model", BY_THREAD, thread_read_model },
 	{ "tool_inventory_snapshot", 0, tool_inventory },
-	{ "queue_snapshot", BY_THREAD, queue },
-	{ "task_snapshot", BY_SESSION | BY_THREAD | BY_TASK, tasks },
+	{ "queue_snapshot", BY_THREAD, write_queue },
+	{ "task_snapshot", BY_SESSION | BY_THREAD | BY_TASK, write_tasks },
 	{ "context_boundary_snapshot", BY_THREAD, context_boundary },
-	{ "artifact_checkpoint_summary", BY_SESSION, artifacts },
+	{ "artifact_checkpoint_summary", BY_SESSION, write_artifacts },
 	{ "permission_sandbox_summary", BY_SESSION | BY_THREAD | BY_TURN, permission_sandbox },
-	{ "execution_environment_snapshot", BY_SESSION | BY_THREAD | BY_TURN, environment },
-	{ "routing_limit_summary", BY_SESSION | BY_THREAD, routing },
+	{ "execution_environment_snapshot", BY_SESSION | BY_THREAD | BY_TURN, write_environment },
+	{ "routing_limit_summary", BY_SESSION | BY_THREAD, write_routing },
 	{ "subagent_job_summary", BY_SESSION | BY_THREAD, subagents_jobs },
-	{ "channel_summary", BY_SESSION, channels },
-	{ "evidence_summary", BY_SESSION, evidence },
-	{ "benchmark_summary", BY_SESSION, benchmarks },
+	{ "channel_summary", BY_SESSION, write_channels },
+	{ "evidence_summary", BY_SESSION, write_evidence },
+	{ "benchmark_summary", BY_SESSION, write_benchmarks },
 };
 
 static const char *const by_names[] = { "sessionId", "threadId", "taskId", "turnId" };
@@ -177,7 +177,7 @@ static int not_found(const char *field, const char *id, struct err *e)
 	return -1;
 }
 
-/* Whose it is: every id is looked up, and they belong together. What the caller may not see is not found. */
+/* Looks up every given id, checks that they belong together, and sets `owner`. Invisible documents are not found. */
 static int find_owner(struct snapshot_call *c, struct err *e)
 {
 	struct view_session_brief s;

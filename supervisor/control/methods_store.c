@@ -16,13 +16,13 @@
 #include <errno.h>
 
 /*
- * Upkeep runs on a thread of the store and may outlast its caller, and even the control socket; then nobody is
- * answered.
+ * Maintenance of the store. It runs on a thread of the store and may outlast its call, and even the control socket:
+ * `call` is NULL then, and the result is dropped.
  */
 struct upkeep {
-	struct call *call; /* NULL once it is gone */
+	struct call *call; /* NULL once it was dropped (call_watch) */
 	struct store *store;
-	struct store_verdict found; /* rebuild: what was wrong before */
+	struct store_verdict found; /* rebuild: the problems found before it */
 };
 
 static struct upkeep *upkeep_new(struct call *c)
@@ -35,7 +35,7 @@ static struct upkeep *upkeep_new(struct call *c)
 	return u;
 }
 
-/* Answers with the object that `members` began (or with the error) and ends the upkeep. */
+/* Replies with the complete object in `members`, or with the error, and frees the upkeep. */
 static void upkeep_answer(struct upkeep *u, struct buf *members, const struct err *e)
 {
 	struct call *c = u->call;
@@ -104,8 +104,8 @@ static void on_rebuilt(void *ctx, const struct store_verdict *v, const struct er
 	upkeep_answer(u, &out, e);
 }
 
-/* What a rebuild repairs is said, so it is looked for first. */
-static void on_looked(void *ctx, const struct store_verdict *v, const struct err *e)
+/* A rebuild reports what it repaired, so the store is verified first. If that fails, the rebuild still runs. */
+static void on_verified_before_rebuild(void *ctx, const struct store_verdict *v, const struct err *e)
 {
 	struct upkeep *u = ctx;
 
@@ -117,7 +117,7 @@ static void on_looked(void *ctx, const struct store_verdict *v, const struct err
 void method_rebuild_store(struct call *c, const struct rebuild_store_params *p)
 {
 	if (!call_require_full_view(c))
-		store_verify(call_store(c), on_looked, upkeep_new(c));
+		store_verify(call_store(c), on_verified_before_rebuild, upkeep_new(c));
 }
 
 /* ---- stats ---- */
@@ -162,7 +162,7 @@ void method_get_store_stats(struct call *c, const struct get_store_stats_params 
 
 /* ---- backup, compact ---- */
 
-/* What the file system said about the folder is about the parameter. */
+/* Errors about the target directory become errors of the parameter `dir`; disk errors (EIO, ENOSPC, EDQUOT) stay. */
 static struct err backup_error(const struct err *e)
 {
 	struct err about = *e;
@@ -245,6 +245,7 @@ static void on_pruned(void *ctx, const struct retention_result *r, const struct 
 	upkeep_answer(u, &out, e);
 }
 
+/* The first sequence to keep, from exactly one of olderThanMs and beforeSequence. */
 static int prune_floor(const struct call *c, const struct prune_store_params *p, uint64_t now_us, uint64_t *ret,
 		       struct err *e)
 {

@@ -140,7 +140,7 @@ static void request_screen(struct call *c, struct screen_call *l, struct screens
 	screens_submit(screens, r, on_screen, kept);
 }
 
-/* true = all there is, a number = so many lines. */
+/* true = all lines, a number = at most that many. */
 static int scrollback_of(const json_t *v, unsigned *ret, struct err *e)
 {
 	if (!v || json_is_false(v))

@@ -38,7 +38,7 @@ static const struct owned *find_row(const char *name)
 
 bool ownership_knows(const char *name) { return find_row(name) != NULL; }
 
-/* 1: it belongs to another uid. */
+/* 1: it belongs to another uid; 0: it does not, or does not exist; −1: the lookup failed. */
 static int is_foreign(const struct call *c, const struct view_schema *shape, const char *id, struct err *e)
 {
 	uint32_t uid;
@@ -47,6 +47,7 @@ static int is_foreign(const struct call *c, const struct view_schema *shape, con
 	return r < 0 ? -1 : r == 0 && !call_sees(c, uid);
 }
 
+/* Equal shapes are in adjacent rows: each one is looked up once. */
 static int is_foreign_of_any(const struct call *c, const char *id, struct err *e)
 {
 	int r = 0;
@@ -105,6 +106,7 @@ static int check_elements(const struct call *c, const char *name, const json_t *
 	return 0;
 }
 
+/* Recurses into declared members: the depth is that of the table, not of the request. */
 static int check_object(const struct call *c, const struct param *params, const json_t *given, const char *prefix,
 			struct err *e)
 {

@@ -10,9 +10,8 @@
 #include <string.h>
 
 /*
- * Checks parameters against their declarations. Everything that a handler relies on is decided here, from the table:
- * that a declared parameter has its type and that there is no other. Each type has a function below that names what is
- * wrong.
+ * Checks parameters against their declarations. Handlers rely on it: every declared parameter has its type, and there
+ * are no undeclared ones. Each type has a function below that describes a wrong value.
  */
 
 static const char *type_name(const json_t *v)

@@ -96,7 +96,7 @@ static void message_with_field(struct jw *w, const struct err *e)
 	jw_kstr(w, "message", whole);
 }
 
-/* The standard member, unless the given members already have one of that name. */
+/* Whether the given members already have one of that name: it replaces the standard member. */
 static bool has_member(const char *data, size_t len, const char *name)
 {
 	if (!len)

@@ -32,7 +32,7 @@ struct subscription *subscription_new(struct client *cl, struct filter *f, uint6
 	LIST_INSERT_HEAD(&cl->subscriptions, s, mine);
 	k->nsubscriptions++;
 	cl->account->subscriptions++;
-	s->held = (const void *)s; /* a value that no batch has */
+	s->held = (const void *)s; /* not a batch: nothing releases it before subscription_start */
 	return s;
 }
 
@@ -65,6 +65,7 @@ struct subscription *subscription_find(struct client *cl, const char *id)
 
 /* ---- being ready ---- */
 
+/* Queues it unless it is queued, waits for its own reply, has caught up, or its connection has enough unsent bytes. */
 static void make_ready(struct subscription *s)
 {
 	struct control *k = s->client->control;
@@ -159,7 +160,7 @@ static void write_gap(struct subscription *s, struct buf *out)
 	s->cursor = first - 1;
 }
 
-/* The log cannot be read here: the stream ends, and the client is told where and why. */
+/* The log cannot be read here: ends the stream with a message that has the position and the reason. */
 static void write_end(struct subscription *s, const struct err *e, struct buf *out)
 {
 	log_error("subscription %s ends after sequence %llu: %s", s->id, (unsigned long long)s->cursor, e->message);
@@ -192,7 +193,7 @@ static bool read_log(struct piece *p)
 			s->cursor = last;
 		return true;
 	}
-	if (e.code == ERR_EXPIRED) { /* pruned just now */
+	if (e.code == ERR_EXPIRED) { /* retention pruned it since the check above; the next piece reports the gap */
 		p->stopped = true;
 		return true;
 	}

@@ -2,7 +2,7 @@
 #define BAILIFF_CONTROL_YIELD_H
 
 /*
- * yieldMs: the caller gives a process some time and gets what it printed in the same answer. The answer comes when the
+ * yieldMs: the call waits for a process and returns its output in the same answer. The answer comes when the
  * process has ended or the time is up. It then also has the current `status`, `exitCode`, `signal`, `durationMs`, and
  * `output`: for each stream a range as in read_output, at most maxOutputBytes long. Of more output it has the first and
  * the last half, the latter as `tail`, and `omittedBytes` counts the bytes in between.
