@@ -1,4 +1,4 @@
-/* The table of modules: the only file that knows all of them. */
+/* The table of modules: the only file that includes the headers of all of them. */
 
 #include "runtime/engine/action/action.h"
 #include "runtime/engine/call/tool_call.h"

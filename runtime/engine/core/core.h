@@ -2,9 +2,9 @@
 #define BAILIFF_ENGINE_CORE_H
 
 /*
- * The core of the engine, for its modules: the engine itself with its clock and what the host has handed to it, facts,
- * replies and the table of modules. Each module keeps its own state behind a pointer that only the module's own header
- * makes complete.
+ * The core of the engine, for its modules: struct engine with its clock and the inputs from the host, facts, replies
+ * and the table of modules. Each module keeps its state behind a pointer to an incomplete type; only the module's own
+ * header or source file completes it, so no other module can read that state.
  */
 
 #include "runtime/base/buf.h"
@@ -25,14 +25,14 @@ struct engine {
 	char system_session[ID_ROOM], system_thread[ID_ROOM], system_turn[ID_ROOM];
 	bool stopping;
 	struct engine_counts counts;
-	/* What the host has read from policy files; each may be NULL. */
+	/* Contents of the policy files, as the host parsed them. Borrowed from the host; each may be NULL. */
 	const struct policy_profiles *profiles;
 	const struct model_list *models;
 	const struct policy_rules *rules;
 	const struct policy_hooks *hooks;
 	char policy_problem[256]; /* why the files cannot be used; "" = they can */
 
-	/* State of the modules. */
+	/* State of the modules. Each module allocates its own in its INIT row and frees it in its DONE row. */
 	struct policy_state *policy;
 	struct session_state *sessions;
 	struct tool_state *tools;
@@ -47,9 +47,10 @@ struct engine {
 };
 
 static inline uint64_t engine_now(struct engine *g) { return g->o.ports->boot_ns(g->o.host); }
+/* Requests engine_tick at this time (CLOCK_BOOTTIME). */
 void engine_wake(struct engine *g, uint64_t boot_ns);
 
-/* The engine with this table of modules; engine_new is the one with all of them. */
+/* Creates an engine with this table of modules. engine_new (modules.c) passes the table of all modules. */
 struct engine *engine_create(const struct engine_options *o, const struct engine_modules *modules);
 
 #endif

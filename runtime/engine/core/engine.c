@@ -1,4 +1,4 @@
-/* The engine itself: its clock, clients that come and go, warnings, the phases of its modules. */
+/* The engine itself: creation, clock, connects and disconnects of clients, warnings, the phases of its modules. */
 
 #include "runtime/engine/core/core.h"
 
@@ -32,7 +32,8 @@ void engine_free(struct engine *g)
 		return;
 	g->stopping = true;
 	modules_run(g, g->modules->stop);
-	store_flush(g->o.store); /* what that submitted is decided, and calls nothing back later */
+	/* Runs the callbacks of all submitted batches while the state of the modules still exists. */
+	store_flush(g->o.store);
 	modules_run(g, g->modules->done);
 	free(g);
 }
@@ -94,6 +95,7 @@ static void engine_note(struct engine *g, enum event_type type, const char *code
 		log_error("%s", detail);
 	else
 		log_warning("%s", detail);
+	/* The system session is the only one that exists whatever went wrong. */
 	struct store_batch *b = store_batch_new(g->o.store);
 	const struct scope s = { .uid = g->o.owner_uid, .session = g->system_session, .thread = g->system_thread };
 	int r = type == EVENT_RUNTIME_ERROR

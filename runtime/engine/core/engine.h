@@ -2,11 +2,11 @@
 #define BAILIFF_ENGINE_ENGINE_H
 
 /*
- * The engine: what bailiff does, in terms of facts. It turns requests and what happens on the host into event
- * batches, and acts on the host only through `struct ports` (ports.h), so that it also runs against a fake one.
+ * The engine: the public interface to everything that bailiff does. It turns requests and reports from the host into
+ * batches of events, and acts on the host only through `struct ports` (ports.h), so that tests can replace the host.
  *
- * Requests are answered by a callback, at once or later, exactly once; a reply that says something happened is
- * given after its events are committed. Results are complete JSON values.
+ * Each request is answered exactly once, through its callback, either before the call returns or later. A reply that
+ * reports a change is sent after the events of that change are committed. Results are complete JSON values.
  */
 
 #include "sandbox/profile.h"
@@ -24,7 +24,7 @@ struct engine;
 
 enum engine_role { ROLE_OBSERVER, ROLE_AGENT, ROLE_OPERATOR };
 
-/* Who asks. Copied where it must outlive the call. */
+/* The client whose request is being handled. Borrowed: code that needs it after the call uses caller_copy. */
 struct caller {
 	uint32_t uid, gid;
 	int32_t pid;
@@ -34,44 +34,44 @@ struct caller {
 	const char *request_id; /* the JSON-RPC id as text, or NULL */
 	const char *trace_id;   /* of the caller's trace context, 32 hex digits, or NULL */
 	const char *span_id;    /* likewise, 16 hex digits: the caller's span */
-	const char *channel_id; /* the channel that the connection said it belongs to, or NULL */
-	bool no_person;         /* it said that nobody can be asked through it */
-	/* For idempotent requests: the result is remembered under this key in the same commit. */
+	const char *channel_id; /* the channel that the connection declared, or NULL */
+	bool no_person;         /* the client declared that no person can answer questions through it */
+	/* For idempotent requests: the result is stored under this key in the same commit. */
 	const char *idem_key; /* or NULL */
 	const char *idem_method;
 	uint8_t idem_hash[32];
 };
 
-/* e == NULL: result is `json`. Otherwise an error; `json`, if given, is the error's `data` members (`"stage":"cwd",…`).
+/* e == NULL: `json` is the result. Otherwise the request failed; `json`, if not NULL, has the members of the error's
+ * `data` (`"stage":"cwd",…`).
  */
 typedef void (*engine_reply_fn)(void *ctx, const struct err *e, const char *json, size_t len);
 
 #define LIMIT_NONE UINT64_MAX
 struct process_limits {
 	uint64_t wall_ms, idle_ms, cpu_ms, open_files, file_bytes, output_bytes; /* LIMIT_NONE = none */
-	/* Of the whole tree, from the profile as the request changed it; 0 = none (tmp_bytes: the default). */
+	/* Limits of the whole tree: the profile's, with the request's changes; 0 = none (tmp_bytes: the default). */
 	struct plan_limits tree;
 	uint64_t tmp_bytes;
 };
 
-/* Which sandbox is meant. */
+/* The sandbox that a request asks for. */
 struct sandbox_request {
 	const char *profile;   /* NULL = the default */
 	const char *cwd;       /* absolute; NULL = not given */
-	const char *workspace; /* what the caller takes for it; NULL = look */
+	const char *workspace; /* the caller's choice; NULL = find it from cwd */
 	struct profile_change change;
-	const char *own_program; /* of the runtime's own: shown read-only, whoever asks and whatever the profile says;
-				    or NULL */
-	bool reads_only; /* nothing but its private folders can be written, whatever the profile says and was asked for
-			  */
+	const char *own_program; /* a program of the runtime's own: visible read-only to every caller and in every
+				    profile; or NULL */
+	bool reads_only;         /* only private directories are writable; overrides the profile and the request */
 };
 
-/* A person's answer, for a start that waited for it. */
+/* The approval of a start that waited for a person. */
 struct start_approval {
 	const char *action_id, *binding, *scope;
 	const char *session_id, *thread_id, *turn_id;
 	bool owns_turn;
-	uint64_t connection; /* whose client it ends with; 0 = none */
+	uint64_t connection; /* the process ends when this connection closes; 0 = none */
 };
 
 struct start_request {
@@ -84,23 +84,23 @@ struct start_request {
 	size_t nenv_unset;
 	struct sandbox_request sandbox;
 	bool stdin_pipe, stderr_merge, keep_tree, end_with_client;
-	uint32_t tty_rows, tty_cols;  /* of its terminal; 0 = pipes */
+	uint32_t tty_rows, tty_cols;  /* size of the terminal; 0 = pipes */
 	struct process_limits limits; /* fill with engine_default_limits first */
 	const char *session_id, *thread_id, *turn_id, *task_id, *tool_call_id, *justification; /* or NULL */
 	const char *trace_id;                                                                  /* NULL = the caller's */
-	/* Of starts that the engine makes itself (process_owner.h); 0 and NULL otherwise. */
+	/* Set for starts that the engine makes itself (process_owner.h); 0 and NULL otherwise. */
 	int owner;
 	const char *owner_id, *run_id, *attempt_id, *step_id, *job_id, *job_item_id, *subagent_id;
-	const char *process_id; /* NULL = made */
+	const char *process_id; /* NULL = generate one */
 	char *ret_process_id;
-	const char *tool;              /* a tool is what runs: rules speak of that … */
-	const char *const *tool_paths; /* … and of these, as the tool was given them */
+	const char *tool;              /* the process runs this tool; rules match its name … */
+	const char *const *tool_paths; /* … these paths, spelled as in its arguments … */
 	size_t ntool_paths;
-	const char *tool_host;                 /* … and of this, or NULL */
-	const char *tool_runner;               /* who would do it instead of us, in a dry run; or NULL */
-	const char *stdin_text;                /* all of its input, when it is known from the start; NULL = it is not */
-	const struct start_approval *approval; /* it waited for a person, who allowed it */
-	const struct start_hooked *hooked;     /* it waited for hooks, which have answered (hook.h) */
+	const char *tool_host;                 /* … and this host; or NULL */
+	const char *tool_runner;               /* dry run: "client" if the client would run the tool itself; or NULL */
+	const char *stdin_text;                /* the complete input, if known at the start; else NULL */
+	const struct start_approval *approval; /* a person approved the start; NULL = none was asked */
+	const struct start_hooked *hooked;     /* the verdict of its hooks (hook.h); NULL = they have not run */
 };
 
 struct engine_options {
@@ -109,27 +109,25 @@ struct engine_options {
 	void *host; /* first argument of every port */
 	struct process_limits defaults;
 	uint64_t stop_grace_ms; /* 0 = 5000 */
-	uint64_t turn_grace_ms; /* how long a turn waits for another client when the one that drives it has gone; 0 =
-				   for ever */
+	uint64_t turn_grace_ms; /* how long a turn waits for another client after its own disconnected; 0 = no limit */
 	uint32_t max_processes; /* 0 = 1024 */
-	uint32_t max_processes_per_uid; /* of them, but for root and owner_uid; 0 = half */
+	uint32_t max_processes_per_uid; /* does not limit root and owner_uid; 0 = half of max_processes */
 	uint32_t inline_bytes;          /* 0 = 2048 */
-	uint32_t max_tasks;             /* whose commands run at once; 0 = 64 */
-	uint64_t task_worker_ms;        /* how long a client that works on a task may be gone; 0 = for ever */
-	uint64_t ask_ms;                /* how long a question about permission waits; 0 = for ever */
-	uint64_t ask_alone_ms; /* the same where the client says that nobody can be asked; 0 = it is refused at once */
-	const char
-		*tool_program; /* runs the file tools inside of sandboxes; NULL = there is none. Kept by the caller */
-	const char *webhook_program; /* sends hooks of type http, likewise */
+	uint32_t max_tasks;             /* tasks whose commands run in parallel; 0 = 64 */
+	uint64_t task_worker_ms;        /* how long a task's client may stay disconnected; 0 = no limit */
+	uint64_t ask_ms;                /* timeout of an approval; 0 = none */
+	uint64_t ask_alone_ms;          /* the same for a client with no_person; 0 = deny instead of asking */
+	const char *tool_program;       /* runs the file tools inside sandboxes; NULL = none. Owned by the caller */
+	const char *webhook_program;    /* sends hooks of type http; likewise */
 	const char *boot_id;
-	uint32_t owner_uid;                 /* of the system session; the daemon's own */
-	bool violations;                    /* what the kernel refuses will be told (engine_on_violation) */
-	uint64_t violations_since_ns;       /* … and has been since then (boot time); 0 = always */
-	int (*sees_path)(const char *path); /* whether the daemon's user sees it outside sandboxes: 1, 0, or −1 = not
-					       known. NULL = never known */
-	const char *const *secrets; /* bailiff's own files and folders: never visible inside. Kept by the caller */
+	uint32_t owner_uid;                 /* the daemon's uid; owns the system session */
+	bool violations;                    /* the host reports exact violations (engine_on_violation) … */
+	uint64_t violations_since_ns;       /* … since this boot time; 0 = since always */
+	int (*sees_path)(const char *path); /* whether the daemon's user sees the path outside sandboxes: 1, 0, or −1 =
+					       unknown. NULL = always unknown */
+	const char *const *secrets;         /* bailiff's own paths: hidden in every sandbox. Owned by the caller */
 	size_t nsecrets;
-	const char *const *secret_folders; /* that hold them */
+	const char *const *secret_folders; /* the directories that contain them */
 	size_t nsecret_folders;
 };
 
@@ -138,26 +136,29 @@ void engine_free(struct engine *g);
 void engine_default_limits(const struct engine *g, struct process_limits *ret);
 const char *engine_tool_program(const struct engine *g); /* or NULL */
 
-/* The policy files' profiles, from now on; kept by the caller, until there are others. */
+/*
+ * Policy from the host's files. Each call replaces the previous value; the caller owns the object and keeps it valid
+ * until it has set another.
+ */
 void engine_set_profiles(struct engine *g, const struct policy_profiles *profiles);
 struct policy_rules;
 void engine_set_rules(struct engine *g, const struct policy_rules *rules);
 struct policy_hooks;
 void engine_set_hooks(struct engine *g, const struct policy_hooks *hooks);
-/* The policy cannot be read, and this is why (copied): nothing is started until it can (NULL). */
+/* Sets the reason (copied) why the policy files are unusable. Starts are rejected until it is cleared with NULL. */
 void engine_set_policy_problem(struct engine *g, const char *why);
 /*
- * This layer's policy file has this hash now ("" = there is none): policy.changed if that is news, also since an
- * earlier run. `summary` for people.
+ * Reports the current hash of a layer's policy file ("" = no file). Records policy.changed if it differs from the last
+ * recorded hash, which may be from an earlier run. `summary` is for people.
  */
 void engine_policy_is(struct engine *g, const char *layer, const char *hash, const char *summary);
-/* The same of a file that is not there for everybody: a workspace's, or a peer's. */
+/* The same for a file that applies to one uid only: a workspace's or a user's. */
 void engine_policy_file_is(struct engine *g, const char *layer, const char *file, uint32_t uid, const char *hash,
 			   const char *summary);
 
 /* ---- requests ---- */
 
-/* What a process of this request would be confined to: get_sandbox's answer. */
+/* Describes the sandbox that a process of this request would get: the result of get_sandbox. */
 int engine_show_sandbox(struct engine *g, const struct sandbox_request *r, const struct caller *c, struct buf *out,
 			struct err *e);
 
@@ -167,21 +168,21 @@ void engine_write_stdin(struct engine *g, const char *process_id, const void *p,
 			engine_reply_fn fn, void *ctx);
 void engine_close_stdin(struct engine *g, const char *process_id, const struct caller *c, engine_reply_fn fn,
 			void *ctx);
-/* Nobody reads its stdout or stderr any more: as at the end of a pipe, whoever writes there gets SIGPIPE. */
+/* Closes the reading end of stdout or stderr: from now on a process that writes there gets SIGPIPE. */
 void engine_close_output(struct engine *g, const char *process_id, int stream, const struct caller *c,
 			 engine_reply_fn fn, void *ctx);
 void engine_signal_process(struct engine *g, const char *process_id, int sig, const struct caller *c,
 			   engine_reply_fn fn, void *ctx);
-/* Of its terminal; ERR_STATE when it has none. */
+/* The current size of the process's terminal; ERR_STATE if it has none. */
 int engine_terminal_size(struct engine *g, const char *process_id, const struct caller *c, uint32_t *ret_rows,
 			 uint32_t *ret_cols, struct err *e);
 void engine_resize_process(struct engine *g, const char *process_id, uint32_t rows, uint32_t cols,
 			   const struct caller *c, engine_reply_fn fn, void *ctx);
-/* Answers when the whole tree is proved gone. sig 0 = TERM, or HUP with a terminal; grace_ms LIMIT_NONE = the default.
+/* Replies when the whole tree has terminated. sig 0 = TERM, or HUP with a terminal; grace_ms LIMIT_NONE = the default.
  */
 void engine_terminate_process(struct engine *g, const char *process_id, const char *reason, int sig, uint64_t grace_ms,
 			      const struct caller *c, engine_reply_fn fn, void *ctx);
-/* timeout_ms LIMIT_NONE = for ever. The result has timedOut: true when the time was over first. */
+/* timeout_ms LIMIT_NONE = no timeout. After a timeout the result has timedOut: true. */
 void engine_wait_process(struct engine *g, const char *process_id, uint64_t timeout_ms, const struct caller *c,
 			 engine_reply_fn fn, void *ctx);
 
@@ -197,7 +198,7 @@ void engine_create_session(struct engine *g, const struct session_request *r, co
 struct json_t;
 struct turn_request {
 	const char *session_id, *thread_id, *turn_id;
-	const struct json_t *input, *options, *metadata; /* members were checked; NULL = not given */
+	const struct json_t *input, *options, *metadata; /* already validated; NULL = not given */
 };
 void engine_submit_turn(struct engine *g, const struct turn_request *r, const struct caller *c, engine_reply_fn fn,
 			void *ctx);
@@ -211,7 +212,7 @@ void engine_complete_turn(struct engine *g, const struct turn_verdict *v, const 
 			  void *ctx);
 void engine_fail_turn(struct engine *g, const struct turn_verdict *v, const struct caller *c, engine_reply_fn fn,
 		      void *ctx);
-/* Answers when everything of the turn has ended. */
+/* Replies when all processes and tool calls of the turn have ended. */
 struct turn_interrupt {
 	const char *session_id, *thread_id, *turn_id, *reason;
 	bool clear_queue;
@@ -231,7 +232,7 @@ void engine_register_tools(struct engine *g, const struct json_t *tools, const c
 struct tool_request {
 	const char *turn_id, *tool, *call_id;
 	const struct json_t *arguments;
-	uint64_t timeout_ms; /* how long to wait for its end; LIMIT_NONE = as long as it takes */
+	uint64_t timeout_ms; /* how long the reply waits for the end of the call; LIMIT_NONE = no timeout */
 };
 void engine_invoke_tool(struct engine *g, const struct tool_request *r, const struct caller *c, engine_reply_fn fn,
 			void *ctx);
@@ -245,13 +246,14 @@ void engine_report_tool_call(struct engine *g, const struct tool_report *r, cons
 
 struct action_request {
 	const char *turn_id, *task_id, *action_type, *prompt, *schema_json, *decisions_json, *default_decision;
-	uint64_t timeout_ms; /* 0 = for ever */
+	uint64_t timeout_ms; /* 0 = no timeout */
 };
 void engine_request_action(struct engine *g, const struct action_request *r, const struct caller *c, engine_reply_fn fn,
 			   void *ctx);
 struct action_answer {
 	const char *action_id, *decision, *scope, *note, *response_json, *source;
-	const char *kept_rules, *kept_file; /* of an answer that lasts, once it is a rule (permission_always.c) */
+	/* scope "always": the rules (JSON) and the policy file they were written to; NULL until they are. */
+	const char *kept_rules, *kept_file;
 	unsigned kept_line;
 };
 void engine_respond_action(struct engine *g, const struct action_answer *r, const struct caller *c, engine_reply_fn fn,
@@ -264,19 +266,20 @@ void engine_show_policy(struct engine *g, const char *session_id, const char *cw
 void engine_set_permission_mode(struct engine *g, const char *session_id, const char *mode, const struct caller *c,
 				engine_reply_fn fn, void *ctx);
 void engine_reload_policy(struct engine *g, const struct caller *c, engine_reply_fn fn, void *ctx);
-void engine_policy_loaded(struct engine *g, const char *problem); /* the files were read; problem NULL = and taken */
+void engine_policy_loaded(struct engine *g,
+			  const char *problem); /* the files were read; problem NULL = they are valid and in effect */
 struct session_change {
-	const char *session_id, *title; /* NULL = as it is */
+	const char *session_id, *title; /* NULL = unchanged, also for the members below */
 	const char *scope_json, *pinned_json;
 	const struct session_rules_request *rules;
-	int archived; /* −1 = as it is */
+	int archived; /* −1 = unchanged */
 };
 void engine_update_session(struct engine *g, const struct session_change *r, const struct caller *c, engine_reply_fn fn,
 			   void *ctx);
 
 /*
- * emit_events: facts of families that the runtime does not own, written together or not at all. Ids not given for
- * thread or turn, where the type needs them, are the session's system turn's. Result {"sequence":last,"eventIds"?:…}.
+ * emit_events: events of families that the runtime does not own, committed all or none. If the type requires a thread
+ * or turn and none is given, the session's system turn is used. Result {"sequence":last,"eventIds"?:…}.
  */
 struct emit_event {
 	const char *type;
@@ -290,14 +293,14 @@ struct emit_event {
 void engine_emit_events(struct engine *g, const struct emit_event *ev, size_t n, const struct caller *c,
 			engine_reply_fn fn, void *ctx);
 
-/* A client is there; work that it leaves behind can then be started in its name. */
+/* A client connected. Keeps its socket as proof of identity, so that its work can start after it has disconnected. */
 void engine_client_connected(struct engine *g, const struct caller *c);
-/* A client's connection ended: processes bound to it are ended, its waits are answered (ERR_UNAVAILABLE). */
+/* A client disconnected: ends the processes bound to the connection and fails its waits with ERR_UNAVAILABLE. */
 void engine_client_disconnected(struct engine *g, uint64_t connection);
-/* A wait or subscription for this process binds it to that connection again after a restart. */
+/* The client waits for this process or subscribes to it; after a restart that binds the process to the connection. */
 void engine_client_follows(struct engine *g, const char *process_id, const struct caller *c);
 
-/* `started` counts what an earlier runtime left running, too: started − ended is what runs. */
+/* `started` includes processes adopted from an earlier runtime, so started − ended is the number that runs. */
 struct engine_counts {
 	unsigned live, starting, ending, waiters;
 	uint64_t started, ended, output_bytes;

@@ -1,11 +1,11 @@
-/* Writing facts: one place where drafts get their ids and payloads. */
+/* Encodes facts: every fact of the engine becomes a draft with ids, payload and envelope here. */
 
 #include "runtime/engine/core/core.h"
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 
-#define BODY_USUAL 1000 /* most payloads are shorter, so that their buffer is allocated once */
+#define BODY_USUAL 1000 /* initial buffer size; most payloads are shorter and need no second allocation */
 
 int fact_emit(struct store_batch *b, const struct scope *s, enum event_type type, const struct envelope *payload)
 {

@@ -27,20 +27,24 @@ int fact_emit(struct store_batch *b, const struct scope *s, enum event_type type
 	}
 #include "runtime/event/event_types.def"
 #undef EVENT_TYPE
-/* The same with the members in place: EMIT(task_delegated, b, scope, .delegateKind = "job", .delegateId = id). */
+/* Short form with the members as arguments: EMIT(task_delegated, b, scope, .delegateKind = "job", .delegateId = id). */
 #define EMIT(name, b, scope, ...) emit_##name(b, scope, &(const struct name){ __VA_ARGS__ })
 
 static inline const char *none_if_empty(const char *s) { return s && *s ? s : NULL; }
 
-struct json_value json_from_tree(const json_t *v); /* NULL and null are absent */
-/* An array of the ids. */
-struct json_value json_from_ids(const char (*ids)[ID_ROOM], size_t n);
-struct json_value json_requester(const struct requester *by); /* {"uid":…,"pid":…,"role":…} */
+/*
+ * Values for members of a payload. They borrow their argument and are written when the fact is emitted, so the argument
+ * must stay valid until then.
+ */
+struct json_value json_from_tree(const json_t *v);                     /* NULL and JSON null: the member is omitted */
+struct json_value json_from_ids(const char (*ids)[ID_ROOM], size_t n); /* array of strings */
+struct json_value json_requester(const struct requester *by);          /* {"uid":…,"pid":…,"role":…} */
 struct json_value json_limits(const struct process_limits *l);
 
 /*
- * snapshot.updated: a task (if the scope has one) or a thread's turn has ended, and its read model is worth reading
- * again. atSequence is what was committed before; the event's own number is one at which the model has the end.
+ * snapshot.updated: a task (if the scope has one) or a turn of the thread has ended, so clients should read the read
+ * model again. atSequence is the last event committed before this batch; at the event's own sequence number the read
+ * model includes the end.
  */
 void fact_snapshot(struct engine *g, struct store_batch *b, const struct scope *of);
 

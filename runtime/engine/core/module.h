@@ -2,12 +2,12 @@
 #define BAILIFF_ENGINE_MODULE_H
 
 /*
- * How the engine reaches its modules. A module calls the modules below it; what happens below reaches the modules above
- * only through this table (runtime/engine/modules.def), which the folder at the top fills in and engine_new hands to
- * the core. So no file names a module above its own.
+ * The table of modules. A module calls the modules below it directly. Calls to the modules above go only through this
+ * table, which is declared in runtime/engine/modules.def and passed to the core by engine_new. So no file includes a
+ * header of a module above its own.
  *
- * Lists end with a NULL row. Their order is part of the behaviour: facts of reactions follow the fact that they react
- * to in the order of the rows, in the same batch.
+ * Lists end with a NULL row. The order of rows is part of the behaviour: reactions add their facts to the same batch,
+ * after the fact that they react to, in the order of the rows.
  */
 
 #include "runtime/event/event.h"
@@ -28,7 +28,7 @@ struct store_batch;
 
 typedef void (*module_fn)(struct engine *g);
 
-/* `subject` is what the module that writes the fact says about it: its type is named with each row of modules.def. */
+/* `subject` is passed by the module that adds the fact; modules.def names its type next to each row. Borrowed. */
 struct fact_reaction {
 	enum event_type type;
 	/* Adds facts to the batch of the fact. */
@@ -36,7 +36,7 @@ struct fact_reaction {
 };
 struct commit_reaction {
 	enum event_type type;
-	/* The fact is durable: effects may follow. */
+	/* The fact is durable: effects on the host and replies are allowed now. */
 	void (*on_commit)(struct engine *g, const void *subject);
 };
 struct reconstructed_member {
@@ -46,11 +46,11 @@ struct reconstructed_member {
 
 struct engine_modules {
 	const module_fn *init;
-	const module_fn *stop; /* the daemon stops: nothing new begins */
+	const module_fn *stop; /* the engine is about to be freed: reject waiting requests, start nothing */
 	const module_fn *done;
-	const module_fn *before_recovery;                        /* nothing of the log has been settled yet */
-	const module_fn *recover;                                /* the ends of lost processes are durable */
-	const module_fn *resume;                                 /* things may be started again */
+	const module_fn *before_recovery;                        /* before any process of the log is adopted or lost */
+	const module_fn *recover;                                /* after the ends of lost processes are durable */
+	const module_fn *resume;                                 /* starts are possible again */
 	uint64_t (*const *tick)(struct engine *g, uint64_t now); /* returns the next deadline, UINT64_MAX = none */
 	const module_fn *connected;
 	void (*const *disconnected)(struct engine *g, uint64_t connection);
@@ -63,17 +63,17 @@ struct engine_modules {
 	void (*const *process_over)(struct engine *g, const struct process_over *x);
 	void (*start)(struct engine *g, const struct start_request *r, const struct caller *c,
 		      void (*fn)(void *ctx, const struct err *e, const char *json, size_t len), void *ctx);
-	void (*process_event)(struct process *p, int event); /* enum process_event: the state machine */
-	void (*process_finished)(struct process *p);         /* its end is durable */
+	void (*process_event)(struct process *p, int event); /* runs the state machine; enum process_event */
+	void (*process_finished)(struct process *p);         /* the end of the process is durable */
 	/* actions */
 	const struct action_kind_ops *const *action_kinds; /* by enum action_kind */
 };
 
-/* Calls each function of a phase. */
+/* Calls each function of a phase, in the order of the rows. */
 void modules_run(struct engine *g, const module_fn *phase);
-/* A fact of this type was added to the batch: offers it to the modules above. */
+/* A fact of this type was added to the batch: runs the on_fact reactions, which may add more. */
 void fact_added(struct engine *g, enum event_type type, const void *subject, struct store_batch *b);
-/* A fact of this type is durable. */
+/* A fact of this type is durable: runs the on_commit reactions. */
 void fact_committed(struct engine *g, enum event_type type, const void *subject);
 
 #endif

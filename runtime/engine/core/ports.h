@@ -2,10 +2,10 @@
 #define BAILIFF_ENGINE_PORTS_H
 
 /*
- * How the engine reaches the host, and how the host reports to the engine.
+ * The interface between engine and host: the engine acts through `struct ports`, the host reports through engine_on_*.
  *
  * The supervisor implements the ports with pipes, the guard and the spawner; a test implements them with a script and
- * a clock of its own. No port calls back into the engine before it returned.
+ * a fake clock. A port never calls back into the engine before it returns. `id` is a process id throughout.
  */
 
 #include "sandbox/plan.h"
@@ -24,189 +24,194 @@ struct err;
 struct policy_rules;
 struct violation;
 
-enum { STREAM_STDOUT, STREAM_STDERR, STREAM_PTY, STREAM_COUNT }; /* the first two, or the third */
+enum { STREAM_STDOUT, STREAM_STDERR, STREAM_PTY, STREAM_COUNT }; /* a process has the first two, or the third */
 
-/* What the host needs to know of a process besides its id: where its output goes. Copied. */
-/* A request that was announced to the host before it was decided. */
+/* Identifies a start request that was announced to the host (`expect`) before it was decided. */
 struct port_expected {
-	uint64_t hint, token; /* 0 = it was not */
+	uint64_t hint, token; /* 0 = not announced */
 };
 
+/* Input and output of a process that is launched or adopted. Copied, except for the borrowed pointers. */
 struct port_streams {
 	char ref[STREAM_COUNT][PLAN_KEY_MAX]; /* output refs; "" = no such stream */
-	uint64_t limit;                       /* kept of each; 0 = all */
-	struct port_expected expected;        /* in the same request */
-	const struct host_rules *hosts; /* network `allow`: what may be reached; else NULL. Only during the call */
-	const char *input; /* all that it has to read; NULL = what is written to it. Only during the call */
+	uint64_t limit;                       /* bytes kept of each stream; 0 = all */
+	struct port_expected expected;        /* what `expect` returned for the same request */
+	const struct host_rules *hosts; /* network `allow`: the host rules; else NULL. Valid only during the call */
+	const char *input;              /* the complete input; NULL = write_stdin follows. Valid only during the call */
 };
 
-/* How a terminal's line is set now. */
+/* The current line settings of a terminal. */
 struct port_line {
 	bool echo, canonical;
-	unsigned char eof; /* ends input in canonical mode; 0 = there is none */
+	unsigned char eof; /* the character that ends input in canonical mode; 0 = none */
 };
 
+/* Identifies the policy files that apply to a request. */
 struct policy_key {
 	uint32_t uid;
-	int peer_fd; /* the client's socket: files are opened as its peer */
+	int peer_fd; /* the client's socket: files are opened with its peer's identity */
 	const char *workspace, *home;
-	uint64_t since_ns; /* files that were looked at after this will do; 0 = they must not have changed by now */
+	uint64_t since_ns; /* files read after this time are fresh; 0 = fresh only if unchanged on disk */
 };
 
+/* Rules to be added to the user's policy file. */
 struct port_rule {
 	uint32_t uid;
 	int peer_fd;
 	const char *list;        /* allow, deny */
 	const char *const *rule; /* "Bash(npm test)" … */
 	size_t count;
-	const char *id; /* for the answer */
+	const char *id; /* passed back to engine_on_rule_written */
 };
 
 struct ports {
 	uint64_t (*real_us)(void *host);
 	uint64_t (*boot_ns)(void *host);
-	/* engine_tick is wanted at this time (CLOCK_BOOTTIME); the earliest wins until it was called. */
+	/* Requests engine_tick at this time (CLOCK_BOOTTIME). The earliest request wins until the tick. */
 	void (*wake_at)(void *host, uint64_t boot_ns);
-	/* The environment that commands of this uid begin with, "K=V" strings one after another, each with its NUL. */
+	/* The base environment of this uid's commands: "K=V" strings, each terminated by NUL. */
 	void (*base_env)(void *host, uint32_t uid, struct buf *out);
 
-	/* A client of this uid is there: its socket (duplicated) proves who it is to the spawner, also later. */
+	/* A client of this uid connected. Its socket (duplicated) proves the identity to the spawner, also later. */
 	void (*add_peer)(void *host, uint32_t uid, int peer_fd);
-	int (*find_peer)(void *host,
-			 uint32_t uid); /* such a socket (borrowed), or −1: none has come since the guard began */
+	/* Such a socket (borrowed); −1 if no client of this uid has connected since the guard started. */
+	int (*find_peer)(void *host, uint32_t uid);
 
 	/* Answered by engine_on_started or engine_on_launch_failed. The plan is copied; peer_fd is duplicated. */
 	void (*launch)(void *host, const char *id, const void *plan, size_t plan_len, uint32_t flags,
 		       const struct port_streams *streams, int peer_fd);
 	void (*open_gate)(void *host, const char *id);
-	void (*signal)(void *host, const char *id, int sig); /* to the command, by its init */
-	void (*kill_tree)(void *host, const char *id);       /* by its init, which reports how it ended */
-	void (*kill)(void *host, const char *id);            /* the init itself, by the guard */
-	/* >0 bytes taken; 0 = the pipe or the terminal is full, engine_on_stdin_room follows; −1 with errno. */
+	void (*signal)(void *host, const char *id, int sig); /* the init sends it to the command */
+	void (*kill_tree)(void *host, const char *id);       /* the init kills its tree and reports the outcome */
+	void (*kill)(void *host, const char *id);            /* the guard kills the init itself */
+	/* >0 = bytes written; 0 = the pipe or terminal is full and engine_on_stdin_room follows; −1 with errno. */
 	ssize_t (*write_stdin)(void *host, const char *id, const void *p, size_t n);
 	void (*close_stdin)(void *host, const char *id);
-	/* Of a process with a terminal; −1 with errno. */
+	/* Only for a process with a terminal; −1 with errno. */
 	int (*line)(void *host, const char *id, struct port_line *ret);
 	int (*resize)(void *host, const char *id, uint32_t rows, uint32_t cols);
-	/* Bytes that came so far; −1 with errno. Short only at the end. */
+	/* Reads output received so far; −1 with errno. A short read means the end of what was received. */
 	ssize_t (*peek_output)(void *host, const char *id, int stream, uint64_t offset, void *p, size_t n);
-	int (*output_fd)(void *host, const char *id, int stream); /* of the spool file; −1 if nothing came yet */
-	void (*stop_reading)(void *host, const char *id);         /* the drain deadline is over */
-	/* Nobody reads this stream any more, for good: whoever writes to it gets SIGPIPE. Not of a terminal. */
+	int (*output_fd)(void *host, const char *id, int stream); /* the spool file; −1 if there is no output yet */
+	void (*stop_reading)(void *host, const char *id);         /* the drain deadline has passed */
+	/* Closes the stream for good: a process that writes to it gets SIGPIPE. Not for terminals. */
 	void (*close_output)(void *host, const char *id, int stream);
-	/* Its end is committed: forget everything of it. Small outputs (bits by stream) no longer need their files. */
+	/* The end is committed: free all state of the process. The spool files of `unspilled` streams (bits 1u <<
+	 * stream) are no longer needed, because the database has their bytes. */
 	void (*release)(void *host, const char *id, unsigned unspilled);
-	/* Takes back what a copy-on-write run changed; 0: engine_on_discarded follows (later). May be NULL. */
+	/* Discards the changes of a copy-on-write run. 0: engine_on_discarded follows, later. May be NULL. */
 	int (*discard_changes)(void *host, const char *id, uint32_t uid);
-	/* Its tree is dead: true = refusals may still be on their way, and engine_on_settled follows. May be NULL. */
+	/* The tree has terminated. true: reports of violations may still arrive; engine_on_reports_complete follows.
+	 * May be NULL. */
 	bool (*settle)(void *host, const char *id);
-	/* The policy files, please: they come as with SIGHUP. May be NULL. */
+	/* Requests that the policy files are read again, as with SIGHUP. May be NULL. */
 	void (*want_reload)(void *host);
 	/*
-	 * The rules for work of this uid's in a workspace ("" = none), with what the peer's and the workspace's own
-	 * files add. May be NULL. 0: there they are, until the loop goes on. 1: the files are looked at, and
-	 * engine_on_policy follows. −1: they are not known, and this is why.
+	 * The rules for a uid in a workspace ("" = none), including the files of the user and of the workspace. May be
+	 * NULL. 0: *ret is valid until control returns to the event loop. 1: the files are being read;
+	 * engine_on_policy follows. −1: the rules are unavailable, with the reason in e.
 	 */
 	int (*policy_of)(void *host, const struct policy_key *place, const struct policy_rules **ret, struct err *e);
-	/* What is known to be nested in this uid's workspace and protected like its own (sandbox/nested_repos.h), each
-	 * with its NUL. May be NULL. */
+	/* Known paths nested in this uid's workspace that are protected like its own (sandbox/nested_repos.h), each
+	 * terminated by NUL. May be NULL. */
 	void (*nested_of)(void *host, uint32_t uid, const char *workspace, struct buf *out);
-	/* Puts a rule into the user's own file. 0: engine_on_rule_written follows. −1: it cannot. May be NULL. */
+	/* Adds rules to the user's policy file. 0: engine_on_rule_written follows. −1: not possible. May be NULL. */
 	int (*write_rule)(void *host, const struct port_rule *rule, struct err *e);
 	/*
-	 * A root client lets commands be run in these folders (each with its NUL), also when it has left. `hold`: it
-	 * gets no reply until that is noted, so that it does not leave too early. May be NULL.
+	 * A root client authorises commands in these directories (each terminated by NUL), also after it disconnects.
+	 * `hold`: delay the reply until the spawner has recorded this, so that the client does not disconnect too
+	 * early. May be NULL.
 	 */
 	void (*authorise)(void *host, int peer_fd, const char *paths, size_t len, bool hold);
 	/*
-	 * There is a request, of which `launch` is likely to follow: what a sandbox of that sort (equal hints) needs
-	 * can be looked at meanwhile. What comes back goes to its launch, if that is within the same call. NULL: nobody
-	 * wants to know.
+	 * Announces a request that is likely to be launched, so that the host can prepare a sandbox of this kind (equal
+	 * hints) in parallel with the decision. The result is passed to `launch` if that follows within the same call.
+	 * NULL: the host does not prepare anything.
 	 */
 	struct port_expected (*expect)(void *host, uint64_t hint);
 };
 
-/* A process that the guard holds from before a restart. */
+/* A process that the guard has kept across a restart of the runtime. */
 struct port_held {
 	const char *id;
 	uint32_t attempt;
 	bool started;    /* its init was cloned */
-	bool exited;     /* … and has ended meanwhile: how, its status pipe will tell */
-	unsigned closed; /* streams that were closed (bits 1u << stream): nothing more comes of them */
-	bool watched;    /* it was started so that what the kernel refuses it can be told */
+	bool exited;     /* … and has exited since; its status socket has the outcome */
+	unsigned closed; /* streams that were closed (bits 1u << stream): no more output from them */
+	bool watched;    /* it was started with exact reports of violations */
 };
-/* For recovery: take over what the guard holds of this process / end and drop it. */
+/* For recovery: `adopt` takes over the process that the guard holds, `abandon` ends and forgets it. */
 struct recovery_ports {
 	void (*adopt)(void *host, const struct port_held *h, const struct port_streams *streams,
 		      uint64_t size[STREAM_COUNT]);
 	void (*abandon)(void *host, const struct port_held *h);
-	/* A lost process: only what its spool files hold can be asked for, until `release`. */
+	/* A lost process: makes its spool files readable until `release`. */
 	void (*salvage)(void *host, const char *id, const struct port_streams *streams, uint64_t size[STREAM_COUNT]);
 };
 /*
- * Settles every process that the log calls live, writes history.reconstructed (not in a new store, where it makes the
- * system session instead) and waits until that is durable. Before this nothing else may be asked of the engine.
+ * Adopts or ends every process that is live according to the log, records history.reconstructed (in a new store: the
+ * system session instead) and waits until that is durable. Must be the first call after engine_new.
  */
 int engine_recover(struct engine *g, const struct recovery_ports *ports, const struct port_held *held, size_t ndeferred,
 		   struct err *e);
 /*
- * After that, once the policy in force is known and before clients come: work that the restart cut short is ended or
- * goes on, which may start processes. Waits until what it decides is durable.
+ * Called after engine_recover, once the policy is loaded and before clients connect. Ends or continues work that the
+ * restart interrupted, which may start processes. Waits until the resulting facts are durable.
  */
 void engine_resume(struct engine *g);
 
-/* ---- what happened ---- */
+/* ---- reports from the host ---- */
 
 struct port_started {
 	int32_t pid;
 	uint64_t start_time;
-	uint32_t layers; /* that the clone gave */
+	uint32_t layers; /* in effect since the clone */
 	uint32_t attempt;
 };
 void engine_on_started(struct engine *g, const char *id, const struct port_started *s);
 void engine_on_launch_failed(struct engine *g, const char *id, uint32_t step, int error, const char *path);
 void engine_on_ready(struct engine *g, const char *id, uint32_t layers);
 void engine_on_execed(struct engine *g, const char *id);
-/* Only with keepTree: the command has ended and what it left running goes on. May be said again. */
+/* Only with keepTree: the command has exited and its descendants continue. May be reported more than once. */
 void engine_on_command_exited(struct engine *g, const char *id, int wait_status);
-/* The init's last word came, FAILED or EXITED; engine_on_gone follows. */
-/* The init's report on autorun files (sandbox/autorun_report.h), before engine_on_exited or engine_on_gone; once is
- * enough. */
+/* The init's report on autorun files (sandbox/autorun_report.h), before engine_on_exited or engine_on_gone. Only the
+ * first one counts. */
 void engine_on_autorun(struct engine *g, const char *id, const void *report, size_t len);
+/* The init sent its last message, FAILED or EXITED; engine_on_gone follows. */
 void engine_on_exited(struct engine *g, const char *id, const struct status_msg *last);
-/* The init is dead (so its whole tree is), and this was its last word: FAILED or EXITED, or NULL if it was killed. */
+/* The init is dead, and with it its whole tree. `last` is its last message, FAILED or EXITED; NULL if it was killed. */
 void engine_on_gone(struct engine *g, const char *id, const struct status_msg *last);
 void engine_on_output(struct engine *g, const char *id, int stream, uint64_t size);
 void engine_on_output_end(struct engine *g, const char *id, int stream);
-/* Output waits in the pipe because the disk is full (error) or goes on (0). */
+/* Output stays in the pipe because it cannot be written (error, such as ENOSPC), or continues (0). */
 void engine_on_output_stalled(struct engine *g, const char *id, int stream, int error);
 void engine_on_stdin_room(struct engine *g, const char *id);
-/* The sandbox refused something. */
+/* The sandbox blocked an operation. */
 void engine_on_violation(struct engine *g, const char *id, const struct violation *v);
-/* Some of what it was refused may never be told. */
+/* Some violations of this process may have gone unreported. */
 void engine_on_violations_missed(struct engine *g, const char *id);
+/* After `settle`: all violations of this process have been reported. */
 void engine_on_reports_complete(struct engine *g, const char *id);
-/* Connections that the proxy let through have ended: so many more, with so many more bytes. */
+/* Connections through the proxy have ended. The numbers are increments since the last report for this host and port. */
 struct port_traffic {
 	const char *host;
 	uint32_t port;
 	uint64_t connections, sent, received;
 };
 void engine_on_traffic(struct engine *g, const char *id, const struct port_traffic *t);
-/* The files of a place were looked at, whatever came of it. */
+/* The policy files for this uid and workspace were read, with or without success. */
 void engine_on_policy(struct engine *g, uint32_t uid, const char *workspace);
-/* The rules of `id` are in this file now, the first at this line, and in force; or e says why not. */
+/* The rules of request `id` (port_rule) are in this file, the first at this line, and in effect; e != NULL: failed. */
 void engine_on_rule_written(struct engine *g, const char *id, const char *file, unsigned line, const struct err *e);
 void engine_tick(struct engine *g);
 
-/* Ends everything live (reason "shutdown") and calls done when all of it is recorded. New starts are refused. */
+/* Ends all live processes (reason "shutdown") and calls `done` when all ends are recorded. Rejects new starts. */
 void engine_stop(struct engine *g, void (*done)(void *ctx), void *ctx);
 
-/* runtime.warning / runtime.error in the system session. */
+/* Logs a message and records it as runtime.warning or runtime.error in the system session. */
 void engine_warn(struct engine *g, const char *code, const char *advice, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 void engine_error(struct engine *g, const char *code, const char *advice, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-/* policy.changed etc. come with their issues. */
 
 #endif

@@ -2,8 +2,8 @@
 #define BAILIFF_ENGINE_REF_H
 
 /*
- * Texts that are too long for an event: kept whole behind an output ref, readable with read_output. The fact that tells
- * of it is output.spilled, in the same batch.
+ * Texts that are too long for an event: stored whole under an output ref and readable with read_output. Each is
+ * recorded with output.spilled in the same batch.
  */
 
 #include "runtime/event/id.h"
@@ -14,21 +14,21 @@
 struct jw;
 struct store_batch;
 
-/* Whose it is: uid and session are needed, the rest may be NULL. */
+/* The owner of a text: uid and session are required, the rest may be NULL. */
 struct ref_owner {
 	uint32_t uid;
 	const char *session_id, *thread_id, *turn_id, *task_id, *tool_call_id;
-	const char *kind, *id;  /* "channel" and its id: for the reader */
+	const char *kind, *id;  /* the payload's `owner`, for people: "channel" and its id */
 	const char *media_type; /* NULL = text/plain */
 };
 void ref_store(struct store_batch *b, const struct ref_owner *o, const void *p, size_t n, char ret_ref[ID_TEXT_MAX]);
-void ref_store_as(struct store_batch *b, const struct ref_owner *o, const char *ref, const void *p,
-		  size_t n); /* one that was made before */
+/* The same with a ref that the caller generated. */
+void ref_store_as(struct store_batch *b, const struct ref_owner *o, const char *ref, const void *p, size_t n);
 
 #define REF_INLINE_MAX 2048u
 /*
- * A text in an event: whole if it is at most REF_INLINE_MAX bytes; otherwise its beginning, and the whole behind a ref.
- * Bytes that are not UTF-8 are never shown.
+ * A text in an event: whole up to REF_INLINE_MAX bytes; otherwise its beginning, with the whole text under a ref. A
+ * text that is not valid UTF-8 is only stored under a ref.
  */
 struct ref_text {
 	char *shown;           /* or NULL */

@@ -1,4 +1,4 @@
-/* Answers that are owed to clients, and how those of idempotent requests are remembered. */
+/* Pending replies, and the stored results of idempotent requests. */
 
 #include "runtime/engine/core/reply.h"
 

@@ -1,7 +1,7 @@
 #ifndef BAILIFF_ENGINE_REPLY_H
 #define BAILIFF_ENGINE_REPLY_H
 
-/* Replies that are owed to clients, and the identities that outlive a request. */
+/* Replies that are sent later than the request returns, and copies of the caller's identity that outlive it. */
 
 #include "runtime/engine/core/engine.h"
 
@@ -12,16 +12,16 @@ struct buf;
 struct err;
 struct store_batch;
 
-#define ID_ROOM 72 /* any id, also a caller's, with its NUL: as the views hand them out */
+#define ID_ROOM 72 /* size of a buffer for any id, including those that clients choose, with its NUL */
 
-/* The identity behind a request, kept. */
+/* The identity of a caller, without anything that is bound to its connection. */
 struct requester {
 	uint32_t uid;
 	int32_t pid;
 	enum engine_role role;
 };
 
-/* A reply that is owed. */
+/* A reply that is still to be sent; fn NULL = none, or already sent. Owns its strings. */
 struct pending_reply {
 	engine_reply_fn fn;
 	void *ctx;
@@ -32,13 +32,17 @@ struct pending_reply {
 	char *request_id;
 };
 
-/* A reply with an idempotency key is stored in `b` before it is sent (after b's commit). */
 void reply_copy(struct pending_reply *r, const struct caller *c, engine_reply_fn fn, void *ctx);
-void reply_done(struct pending_reply *r); /* frees */
+void reply_done(struct pending_reply *r); /* frees without a reply */
+/*
+ * Adds the result of an idempotent request to `b`, so that a retry gets it again. No effect without an idempotency key.
+ * Send the reply after b's commit.
+ */
 void reply_store(const struct pending_reply *r, struct store_batch *b, const char *json, size_t len);
-void reply_json(struct pending_reply *r, const char *json, size_t len); /* gives the answer and frees */
+/* Send the reply and free it. `r` is cleared before the callback runs, which may therefore free its container. */
+void reply_json(struct pending_reply *r, const char *json, size_t len);
 void reply_err(struct pending_reply *r, const struct err *e, const char *data, size_t len);
-/* {"$error":…}: how an error is remembered for an idempotent request. */
+/* {"$error":…}: the stored form of an error of an idempotent request. */
 void reply_error_record(const struct err *e, const char *data, size_t len, struct buf *out);
 
 static inline struct requester requester_of(const struct caller *c)
@@ -48,7 +52,7 @@ static inline struct requester requester_of(const struct caller *c)
 
 const char *role_name(enum engine_role r);
 
-/* A caller that outlives the call: its strings and its descriptor are copies. */
+/* A copy that outlives the call: it owns its strings and a duplicate of the descriptor. */
 void caller_copy(struct caller *ret, const struct caller *c);
 void caller_done(struct caller *c);
 

@@ -91,8 +91,8 @@ void transaction_commit(struct transaction *tx)
 	struct store_batch *b = tx->batch;
 	const struct err *problem = store_batch_problem(b);
 
-	/* All or nothing: a request that cannot be written down whole has no effect. What the engine found must be told
-	 * as far as it can. */
+	/* A request whose facts cannot all be encoded has no effect. The engine's own reports are recorded as far as
+	 * possible instead. */
 	if (problem && tx->reply.fn) {
 		struct err e = *problem;
 

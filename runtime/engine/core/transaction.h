@@ -29,7 +29,7 @@ typedef void (*transaction_effect_fn)(struct engine *g, const char *id);
 
 struct transaction {
 	struct engine *engine;
-	struct caller caller; /* a copy: its strings are valid only while the request is dealt with */
+	struct caller caller; /* shallow copy: its strings are valid only until the request's function returns */
 	struct store_batch *batch;
 	struct pending_reply reply;
 	struct buf result;
@@ -43,14 +43,19 @@ struct transaction {
 };
 
 struct transaction *transaction_new(struct engine *g, const struct caller *c, engine_reply_fn fn, void *ctx);
+/* For the engine's own changes: no reply, acts as the daemon's owner. */
 struct transaction *transaction_new_internal(struct engine *g);
 void transaction_after_commit(struct transaction *tx, transaction_effect_fn fn, const char *id);
-/* Nothing is written; the caller learns why. Frees the transaction. */
+/* Replies with the error and writes nothing. Frees the transaction. */
 void transaction_reject(struct transaction *tx, const struct err *e);
 void transaction_reject_data(struct transaction *tx, const struct err *e, const char *data, size_t len);
-/* Submits, answers after the commit, frees. A transaction without facts answers at once. */
+/*
+ * Submits the batch, replies after the commit and frees the transaction. A transaction without facts replies without
+ * waiting.
+ */
 void transaction_commit(struct transaction *tx);
-/* Who answers instead takes the reply; the transaction then only commits. */
+/* Moves the reply to *ret, for code that replies later than the commit. The transaction then commits without a reply.
+ */
 void transaction_take_reply(struct transaction *tx, struct pending_reply *ret);
 
 #endif
