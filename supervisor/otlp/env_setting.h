@@ -5,8 +5,10 @@
 
 struct err;
 
-/* A time that a variable of the environment gives in milliseconds, 1 to `most`; `otherwise` where it is unset or empty.
- * ERR_INVALID names it. */
+/*
+ * A duration in milliseconds from an environment variable, 1 to `most`; `otherwise` if it is unset or empty.
+ * ERR_INVALID names the variable.
+ */
 int env_setting_ms(const char *variable, uint64_t otherwise, uint64_t most, uint64_t *ret, struct err *e);
 
 #endif

@@ -48,7 +48,7 @@ static int remaining_ms(uint64_t until_ns)
 	return now >= until_ns ? 0 : (int)((until_ns - now) / 1000000) + 1;
 }
 
-/* A line: 1; none in time, or a signal came: 0; the end: −1. */
+/* Returns 1 with a line, 0 on timeout or a signal, −1 at the end of the connection. */
 static int next_line(struct event_link *l, int ms, struct jval *ret)
 {
 	uint64_t until = ms < 0 ? 0 : clock_boot_ns() + (uint64_t)ms * 1000000;
@@ -87,7 +87,7 @@ static void keep_for_later(struct event_link *l, struct jval event)
 	l->last = &w->next;
 }
 
-static int take_answer(struct jval message, struct buf *ret, struct err *e)
+static int read_response(struct jval message, struct buf *ret, struct err *e)
 {
 	struct jval result = jval_get(message, "result"), error = jval_get(message, "error");
 
@@ -129,7 +129,7 @@ int event_link_call(struct event_link *l, const char *method, const struct buf *
 		if (is_event(message))
 			keep_for_later(l, jval_path(message, "params.event"));
 		else if (jval_uint(jval_get(message, "id"), 0) == id)
-			return take_answer(message, ret, e);
+			return read_response(message, ret, e);
 	}
 }
 
@@ -155,7 +155,7 @@ int event_link_next(struct event_link *l, int ms, struct jval *ret)
 	while (n > 0 && !is_event(message));
 	if (n <= 0)
 		return n;
-	/* a copy: a call made while it is worked on reads further lines */
+	/* A copy: a call made while this event is processed reads further lines into the same buffer. */
 	struct jval event = jval_path(message, "params.event");
 	buf_reset(&l->current);
 	buf_append(&l->current, event.text, event.len);

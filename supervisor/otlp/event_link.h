@@ -28,12 +28,16 @@ struct event_link {
 void event_link_init(struct event_link *l, int fd);
 void event_link_done(struct event_link *l);
 
-/* `params`: an object's text. *ret gets the result's text; an error of the daemon is −1 with its message, and its
- * object in *ret. */
+/*
+ * Calls a method. `params`: the text of an object. On success *ret is the text of the result. An error reply of the
+ * daemon returns −1 with its message in *e and its error object in *ret.
+ */
 int event_link_call(struct event_link *l, const char *method, const struct buf *params, struct buf *ret, struct err *e);
 
-/* The next event within so many ms (−1 = however long): 1 with *ret, valid until the next call; 0 = none; −1 = the
- * connection is gone. */
+/*
+ * Waits up to `ms` milliseconds for the next event (−1 = no limit). Returns 1 with *ret, which is valid until the next
+ * call; 0 if there is none; −1 if the connection is closed.
+ */
 int event_link_next(struct event_link *l, int ms, struct jval *ret);
 
 #endif

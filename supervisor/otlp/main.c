@@ -1,11 +1,11 @@
 /*
- * bailiff-otlp: tells an OpenTelemetry collector what the log says.
+ * bailiff-otlp: exports the log to an OpenTelemetry collector.
  *
- * The guard starts it when OTEL_EXPORTER_OTLP_ENDPOINT is set, as an observer of the control socket without privileges,
- * and starts it again when it leaves. It stands outside of everything that must not wait: a collector that is slow or
- * away holds up this process alone, and the events stay in the log until they were taken. Batches are sent one at a
- * time; the cursor moves after each. So after any crash a batch may come twice, with the same span ids, and none is
- * left out (unless retention removed events that were never exported, which is logged).
+ * The guard starts it when OTEL_EXPORTER_OTLP_ENDPOINT is set, as an unprivileged observer on the control socket, and
+ * restarts it when it exits. The daemon never waits for it: a slow or unreachable collector blocks only this process,
+ * and the events stay in the log until the collector accepts them. Batches are sent one at a time, and the cursor moves
+ * after each. After a crash a batch may be sent twice, with the same span ids, but none is left out (unless retention
+ * removed events that were never exported, which is logged).
  */
 
 #include "runtime/base/clock.h"
@@ -29,20 +29,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SCHEMA_URL                                                                                         \
-	"https://opentelemetry.io/schemas/1.37.0" /* of the semantic conventions that names are taken from \
-						   */
+#define SCHEMA_URL "https://opentelemetry.io/schemas/1.37.0" /* of the semantic conventions whose names are used */
 #define SPANS_MAX 512u
 #define BYTES_MAX (1u << 20)
-#define DELAY_MS 1000u    /* a span waits so long for company: OTEL_BSP_SCHEDULE_DELAY */
+#define DELAY_MS 1000u    /* how long a span waits for others to be sent with it: OTEL_BSP_SCHEDULE_DELAY */
 #define METRICS_MS 60000u /* OTEL_METRIC_EXPORT_INTERVAL */
 #define SETTING_MAX_MS 86400000u
-#define REWIND_MAX 10000u /* events, at the first start */
+#define REWIND_MAX 10000u /* events to go back in the log at the first start */
 #define BACKOFF_MS 500u
 #define BACKOFF_MAX_MS 30000u
 #define SLICE_MS 250u
 
-static volatile sig_atomic_t asked_to_leave;
+static volatile sig_atomic_t exit_requested;
 
 struct exporter {
 	struct event_link link;
@@ -50,18 +48,18 @@ struct exporter {
 	struct otlp_http *post;
 	struct buf spans;
 	unsigned nspans;
-	uint64_t first_ns;      /* when the oldest of them came */
-	uint64_t sequence;      /* of the last event taken */
-	uint64_t saved;         /* … whose spans were taken */
-	uint64_t started_us;    /* the runtime */
-	uint64_t not_before_us; /* what ended earlier is not exported: nobody asked for it then */
+	uint64_t first_ns;      /* when the oldest of `spans` was added */
+	uint64_t sequence;      /* of the last event processed */
+	uint64_t saved;         /* of the last event whose spans the collector accepted */
+	uint64_t started_us;    /* when the runtime started */
+	uint64_t not_before_us; /* spans that ended earlier are not exported: the export was not enabled then */
 	uint64_t delay_ms, metrics_ms, metrics_at_ns;
 	char runtime_id[64];
 };
 
-static void on_term(int sig) { asked_to_leave = 1; }
+static void on_term(int sig) { exit_requested = 1; }
 
-/* ---- what is posted ---- */
+/* ---- request bodies ---- */
 
 static void resource_attribute(void *ctx, const char *name, const char *value)
 {
@@ -81,12 +79,12 @@ static const char *const service_attributes[SERVICE_ATTRIBUTES] = { "service.nam
 
 struct resource {
 	struct jw *w;
-	const char *own[SERVICE_ATTRIBUTES]; /* ours; NULL: OTEL_RESOURCE_ATTRIBUTES has it */
-	bool named;                          /* by OTEL_SERVICE_NAME, which counts more */
+	const char *own[SERVICE_ATTRIBUTES]; /* our values; NULL: OTEL_RESOURCE_ATTRIBUTES has the key */
+	bool named;                          /* OTEL_SERVICE_NAME is set and takes precedence */
 };
 
-/* Keys are there once: what is given counts, and ours is left out. */
-static void given_attribute(void *ctx, const char *name, const char *value)
+/* Keys must be unique: an attribute of the environment replaces ours. */
+static void add_given_attribute(void *ctx, const char *name, const char *value)
 {
 	struct resource *r = ctx;
 
@@ -110,7 +108,7 @@ static void write_resource(const struct exporter *x, struct jw *w)
 	jw_kobj(w, "resource");
 	jw_karr(w, "attributes");
 	if (more)
-		(void)otlp_http_headers_each(more, given_attribute, &r); /* the same form; configure has looked at it */
+		(void)otlp_http_headers_each(more, add_given_attribute, &r); /* same syntax; configure has checked it */
 	for (size_t i = 0; i < SERVICE_ATTRIBUTES; i++)
 		if (r.own[i])
 			resource_attribute(w, service_attributes[i], r.own[i]);
@@ -118,7 +116,7 @@ static void write_resource(const struct exporter *x, struct jw *w)
 	jw_obj_end(w);
 }
 
-/* {"resourceSpans":[{"resource":…,"scopeSpans":[{"scope":…,"spans":[…]}]}]}, and alike for metrics. */
+/* {"resourceSpans":[{"resource":…,"scopeSpans":[{"scope":…,"spans":[…]}]}]}, and the same structure for metrics. */
 static void write_body(const struct exporter *x, const char *outer, const char *inner, const char *list,
 		       const struct buf *items, struct buf *ret)
 {
@@ -157,23 +155,23 @@ static void save_cursor(struct exporter *x)
 	x->saved = x->sequence;
 }
 
-/* In slices, so that a signal that comes just before one does not cost more than that. */
+/* Sleeps in slices: a signal that arrives between the check and poll() delays the exit by one slice at most. */
 static void pause_ms(uint64_t ms)
 {
 	const uint64_t until = clock_boot_ns() + ms * 1000000;
 
-	for (uint64_t now; !asked_to_leave && (now = clock_boot_ns()) < until;) {
+	for (uint64_t now; !exit_requested && (now = clock_boot_ns()) < until;) {
 		uint64_t left = (until - now) / 1000000 + 1;
 
 		poll(NULL, 0, (int)(left < SLICE_MS ? left : SLICE_MS));
 	}
 }
 
-/* Until it was taken or refused for good; false = asked to leave before that. */
+/* Retries until the batch is accepted or permanently rejected; false: asked to exit before that. */
 static bool send_spans(struct exporter *x, const struct buf *body)
 {
 	uint64_t backoff = BACKOFF_MS, wait;
-	bool told = false;
+	bool reported = false;
 
 	for (;;) {
 		struct err e = ERR_INIT;
@@ -182,7 +180,7 @@ static bool send_spans(struct exporter *x, const struct buf *body)
 		if (r == OTLP_HTTP_PARTLY)
 			log_warning("the endpoint rejected some of %u spans: %s", x->nspans, e.message);
 		if (r == OTLP_HTTP_DONE || r == OTLP_HTTP_PARTLY) {
-			if (told)
+			if (reported)
 				log_info("the endpoint accepts spans again");
 			return true;
 		}
@@ -190,12 +188,12 @@ static bool send_spans(struct exporter *x, const struct buf *body)
 			log_error("%u spans are dropped: %s", x->nspans, e.message);
 			return true;
 		}
-		if (!told)
+		if (!reported)
 			log_warning("spans are delayed: %s", e.message);
-		told = true;
-		if (asked_to_leave)
+		reported = true;
+		if (exit_requested)
 			return false;
-		/* not all exporters at once, when a collector comes back */
+		/* Jitter: when a collector comes back, exporters should not all retry at the same moment. */
 		pause_ms(wait > backoff ? wait : backoff + clock_boot_ns() % (backoff / 4));
 		backoff = backoff * 2 < BACKOFF_MAX_MS ? backoff * 2 : BACKOFF_MAX_MS;
 	}
@@ -217,7 +215,7 @@ static void flush_spans(struct exporter *x)
 	save_cursor(x);
 }
 
-/* Values are whole each time: one that does not arrive is no loss. */
+/* Values are absolute, so a lost request needs no retry. */
 static int post_metrics(struct exporter *x, struct err *e)
 {
 	struct buf buf_auto answer = BUF_INIT, items = BUF_INIT, body = BUF_INIT;
@@ -240,9 +238,9 @@ static int post_metrics(struct exporter *x, struct err *e)
 	return 0;
 }
 
-/* ---- what comes from the log ---- */
+/* ---- reading the log ---- */
 
-/* span_table's: the log is asked for a start that is not remembered. */
+/* Callback of span_table: queries the log for a start event that is not in memory. */
 static int find_start(void *ctx, const char *type, const char *id_member, const char *id, struct jval like,
 		      struct buf *ret)
 {
@@ -257,7 +255,7 @@ static int find_start(void *ctx, const char *type, const char *id_member, const 
 	for (size_t i = 0; i < countof(scopes) && !scoped; i++) {
 		char value[128] = "";
 
-		/* every process event has its turn's id too, but only its own id finds it at once */
+		/* Every process event has a turn id as well, but only its own id is selective. */
 		if (i == 0 && strcmp(id_member, scopes[0]) != 0)
 			continue;
 		jval_str(jval_get(like, scopes[i]), value, sizeof(value));
@@ -306,15 +304,17 @@ static int ask_when_started(struct exporter *x, struct err *e)
 	return 0;
 }
 
-/* Where the cursor stands; if retention was there first, from the first event that is left. */
+/* Subscribes from the cursor; if retention has removed those events, from the first one left. */
 static int subscribe_events(struct exporter *x, uint64_t last, struct err *e)
 {
 	struct buf buf_auto params = BUF_INIT, answer = BUF_INIT;
 	uint64_t after = last;
 
 	if (cursor_read(GUARD_FD_STORE, x->runtime_id, &after) != 0) {
-		/* The first time: from the start of this runtime on, which may have served others before this process
-		 * was there. */
+		/*
+		 * First export: include the events since the start of this runtime, which may have run commands before
+		 * this process started.
+		 */
 		x->not_before_us = x->started_us;
 		after = last > REWIND_MAX ? last - REWIND_MAX : 0;
 	}
@@ -371,7 +371,7 @@ static bool is_too_old(const struct exporter *x, struct jval event)
 	return clock_parse(text, &us) == 0 && us < x->not_before_us;
 }
 
-static void take_event(struct exporter *x, struct jval event)
+static void process_event(struct exporter *x, struct jval event)
 {
 	if (!is_too_old(x, event) && otlp_http_wanted(x->post, OTLP_HTTP_TRACES) &&
 	    span_table_event(&x->book, event, &x->spans) && x->nspans++ == 0)
@@ -381,14 +381,14 @@ static void take_event(struct exporter *x, struct jval event)
 
 static int run_exporter(struct exporter *x, struct err *e)
 {
-	while (!asked_to_leave) {
+	while (!exit_requested) {
 		struct jval event;
 		int n = event_link_next(&x->link, wait_ms(x), &event);
 
 		if (n < 0)
 			break;
 		if (n > 0)
-			take_event(x, event);
+			process_event(x, event);
 		uint64_t now = clock_boot_ns();
 		if (x->nspans >= SPANS_MAX || x->spans.len >= BYTES_MAX ||
 		    (x->nspans && now >= x->first_ns + x->delay_ms * 1000000))
@@ -400,15 +400,15 @@ static int run_exporter(struct exporter *x, struct err *e)
 	return 0;
 }
 
-/* ---- beginning ---- */
+/* ---- startup ---- */
 
-static void only_look(void *ctx, const char *name, const char *value) {}
+static void ignore_attribute(void *ctx, const char *name, const char *value) {}
 
 static int read_settings(struct exporter *x, struct err *e)
 {
 	const char *attributes = getenv("OTEL_RESOURCE_ATTRIBUTES");
 
-	if (attributes && otlp_http_headers_each(attributes, only_look, NULL) < 0)
+	if (attributes && otlp_http_headers_each(attributes, ignore_attribute, NULL) < 0)
 		return err_set(e, ERR_INVALID, "OTEL_RESOURCE_ATTRIBUTES: expected name=value,name=value");
 	if (env_setting_ms("OTEL_BSP_SCHEDULE_DELAY", DELAY_MS, SETTING_MAX_MS, &x->delay_ms, e) < 0 ||
 	    env_setting_ms("OTEL_METRIC_EXPORT_INTERVAL", METRICS_MS, SETTING_MAX_MS, &x->metrics_ms, e) < 0)

@@ -15,13 +15,13 @@
 
 #define TIMEOUT_MS_DEFAULT 10000
 #define TIMEOUT_MS_MAX 600000
-#define ANSWER_MAX 4096u /* of what an endpoint says */
+#define ANSWER_MAX 4096u /* bytes of a response that are kept */
 #define WAIT_MAX_MS (60u * 60 * 1000)
 
 struct otlp_http {
 	CURL *curl;
 	struct {
-		char *url; /* NULL: not wanted */
+		char *url; /* NULL: the signal is disabled */
 		struct curl_slist *headers;
 		long timeout;
 	} to[OTLP_HTTP_SIGNALS];
@@ -65,7 +65,7 @@ static bool is_printable(const char *s)
 	return true;
 }
 
-static char *trim(char *s)
+static char *trim_blanks(char *s)
 {
 	s += strspn(s, " \t");
 	for (size_t n = strlen(s); n && strchr(" \t", s[n - 1]); n--)
@@ -79,15 +79,15 @@ int otlp_http_headers_each(const char *text, void (*fn)(void *ctx, const char *n
 	char *rest = copy, *item;
 
 	while ((item = strsep(&rest, ",")) != NULL) {
-		item = trim(item);
+		item = trim_blanks(item);
 		if (!*item)
 			continue;
 		char *value = strchr(item, '=');
 		if (!value)
 			return -1;
 		*value++ = '\0';
-		char *name = trim(item);
-		value = trim(value);
+		char *name = trim_blanks(item);
+		value = trim_blanks(value);
 		if (unescape_value(value) < 0 || !text_http_token(name) || !is_printable(value))
 			return -1;
 		fn(ctx, name, value);
@@ -108,7 +108,7 @@ static void add_header(void *ctx, const char *name, const char *value)
 
 #define VARIABLE_MAX 64
 
-/* The signal's own variable, or else the one for all signals: its value, or NULL; and its name. */
+/* The value of the signal's own variable, or else of the one for all signals, or NULL; `variable` gets its name. */
 static const char *find_setting(enum otlp_http_signal signal, const char *what, char variable[VARIABLE_MAX])
 {
 	const char *value;
@@ -147,7 +147,7 @@ static int set_url(struct otlp_http *p, enum otlp_http_signal signal, struct err
 	if (!is_url(from))
 		return err_set(e, ERR_INVALID, "%s: '%.200s' is not a URL with a host", variable, from);
 	buf_str(&url, from);
-	if (!strstr(variable, signals[signal].name)) { /* a signal's own is used as it is */
+	if (!strstr(variable, signals[signal].name)) { /* a signal-specific endpoint is used as it is */
 		while (url.len && url.data[url.len - 1] == '/')
 			url.len--;
 		buf_str(&url, signals[signal].path);
@@ -181,7 +181,7 @@ static int set_timeout(struct otlp_http *p, enum otlp_http_signal signal, struct
 	return 0;
 }
 
-/* What asks for something that is not done here: by another protocol, or with other keys than the system's. */
+/* Rejects settings that are not supported: another protocol, or other certificates than the system's. */
 static int check_means(enum otlp_http_signal signal, struct err *e)
 {
 	static const char *const keys[] = { "CERTIFICATE", "CLIENT_KEY", "CLIENT_CERTIFICATE" };
@@ -197,7 +197,7 @@ static int check_means(enum otlp_http_signal signal, struct err *e)
 	return 0;
 }
 
-/* OTEL_TRACES_EXPORTER and its like: otlp, or none. */
+/* Reads OTEL_TRACES_EXPORTER or OTEL_METRICS_EXPORTER: otlp or none. */
 static int set_wanted(struct otlp_http *p, enum otlp_http_signal signal, struct err *e)
 {
 	char variable[VARIABLE_MAX];
@@ -235,7 +235,8 @@ static void set_up(struct otlp_http *p)
 {
 	curl_easy_setopt(p->curl, CURLOPT_POST, 1L);
 	curl_easy_setopt(p->curl, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(p->curl, CURLOPT_FOLLOWLOCATION, 0L); /* credentials stay where they were sent */
+	curl_easy_setopt(p->curl, CURLOPT_FOLLOWLOCATION,
+			 0L); /* a redirect must not send credentials to another server */
 	curl_easy_setopt(p->curl, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl_easy_setopt(p->curl, CURLOPT_USERAGENT, "bailiff/" BAILIFF_VERSION);
 	curl_easy_setopt(p->curl, CURLOPT_ERRORBUFFER, p->problem);
@@ -278,11 +279,11 @@ void otlp_http_free(struct otlp_http *p)
 
 bool otlp_http_wanted(const struct otlp_http *p, enum otlp_http_signal signal) { return p->to[signal].url != NULL; }
 
-/* ---- posting ---- */
+/* ---- sending ---- */
 
 static bool may_be_sent_again(long status) { return status == 429 || status == 502 || status == 503 || status == 504; }
 
-/* {"partialSuccess":{"rejectedSpans":"3","errorMessage":"…"}}; with nothing rejected it is a word of advice. */
+/* {"partialSuccess":{"rejectedSpans":"3","errorMessage":"…"}}; with 0 rejected, the message is only a warning. */
 static enum otlp_http_result read_partial_success(const struct otlp_http *p, enum otlp_http_signal signal,
 						  struct err *e)
 {
@@ -291,7 +292,8 @@ static enum otlp_http_result read_partial_success(const struct otlp_http *p, enu
 	char why[256], text[32];
 
 	jval_str(jval_get(part, "errorMessage"), why, sizeof(why));
-	jval_str(rejected, text, sizeof(text)); /* 64-bit numbers are strings here, but not with everyone */
+	jval_str(rejected, text,
+		 sizeof(text)); /* OTLP/JSON encodes 64-bit numbers as strings, but some collectors send numbers */
 	uint64_t number = rejected.type == JT_STRING ? strtoull(text, NULL, 10) : jval_uint(rejected, 0);
 	if (!number && !why[0])
 		return OTLP_HTTP_DONE;

@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OPEN_MAX 4096u /* starts that are remembered */
+#define OPEN_MAX 4096u /* start events kept in memory */
 #define ID_MAX 128
 #define NAME_MAX_BYTES 200
 
 enum { KIND_INTERNAL = 1, KIND_CLIENT = 3 };
 
-/* A span on its way: `start` is JT_NONE where nothing is known of it. */
+/* A span being written; `start` is JT_NONE if the start event was not found. */
 struct span {
 	struct span_table *book;
 	const struct span_row *row;
@@ -23,7 +23,7 @@ struct span {
 	struct jw *w;
 	char name[NAME_MAX_BYTES];
 	int kind;
-	bool alone; /* a process of no tool's */
+	bool alone; /* a process that was not started by a tool */
 };
 
 static void write_turn(struct span *s);
@@ -37,19 +37,19 @@ static void write_exec(struct span *s);
 
 static const struct span_row {
 	const char *kind, *start, *ends, *id, *parents;
-	void (*write)(struct span *s); /* attributes; may set name and kind */
+	void (*write)(struct span *s); /* writes the attributes; may set name and kind */
 } rows[] = {
 #define SPAN(kind, start, ends, id, parents, writer) { kind, start, ends, id, parents, write_##writer },
 #include "supervisor/otlp/spans.def"
 #undef SPAN
 };
 
-/* Written along with the process of a command that is no tool's, as its parent; it has the same events. */
+/* The span of a command that was not started by a tool: the parent of its process, written from the same events. */
 static const struct span_row exec_row = { "exec", "process.started", "", "processId", "interaction", write_exec };
 
 /* ---- words and ids ---- */
 
-/* Whether a list of words separated by blanks has this one. */
+/* Whether a list of words separated by blanks contains this one. */
 static bool has_word(const char *list, const char *word)
 {
 	size_t n = strlen(word);
@@ -72,7 +72,7 @@ static void derive_id(const char *what, const char *id, size_t digits, char *ret
 	ret[digits] = '\0';
 }
 
-/* A member of the start, or else of the end. */
+/* A member of the start event, or else of the end event. */
 static struct jval find_member(const struct span *s, const char *member)
 {
 	struct jval v = jval_get(s->start, member);
@@ -123,7 +123,7 @@ static void add_text(struct span *s, const char *key, const char *value)
 	attribute_close(s->w);
 }
 
-/* The rest take a value as it stands in an event, and leave out what is not there. */
+/* The functions below take a value of an event, and add nothing if the event does not have it. */
 static void add_string(struct span *s, const char *key, struct jval v)
 {
 	char *text = jval_strdup(v);
@@ -181,7 +181,7 @@ static void write_tool(struct span *s)
 	add_string(s, "gen_ai.tool.call.id", find_member(s, "toolCallId"));
 }
 
-/* The command's words are not told: they may hold secrets. Its program, place and end are. */
+/* Exports the program, working directory and exit status, but no arguments: they may contain secrets. */
 static void write_process(struct span *s)
 {
 	struct jiter words = jiter_on(jval_path(s->start, "payload.command"));
@@ -205,7 +205,7 @@ static void write_process(struct span *s)
 	add_number(s, "bailiff.sandbox.violations", jval_path(s->end, "payload.violationCount"));
 }
 
-/* A command that no tool of ours has started: the agent's own call of it, above the process that it became. */
+/* A command that was not started by a tool: the agent's own tool call, the parent of the process span. */
 static void write_exec(struct span *s)
 {
 	struct jval call = find_member(s, "toolCallId");
@@ -239,7 +239,7 @@ static bool has_failed(const struct span *s)
 	       jval_path(s->end, "payload.signal").type == JT_STRING;
 }
 
-/* Why a span that failed did: the category, or how the command ended. */
+/* The reason of a failed span: the error category, or how the command ended. */
 static void add_error_type(struct span *s)
 {
 	static const char *const categories[] = { "payload.category", "payload.failureCategory",
@@ -265,7 +265,7 @@ static void add_error_type(struct span *s)
 		snprintf(text, sizeof(text), "%lld", (long long)jval_int(code, 0));
 		add_text(s, "error.type", text);
 	} else {
-		add_text(s, "error.type", "_OTHER"); /* the convention's word for what has none */
+		add_text(s, "error.type", "_OTHER"); /* the value that the convention defines for other errors */
 	}
 }
 
@@ -299,7 +299,7 @@ static void write_attributes(struct span *s, bool traced)
 
 /* ---- a whole span ---- */
 
-/* The caller's trace, or one made from the turn (or task): it joins what is known to belong together. */
+/* The caller's trace, or an id derived from the turn (or task), so that spans that belong together share a trace. */
 static bool write_trace(struct span *s)
 {
 	char id[ID_MAX] = "", trace[33];
@@ -317,7 +317,7 @@ static bool write_trace(struct span *s)
 	return given;
 }
 
-/* The row whose kind the text starts with; the table names no other. */
+/* The row whose kind is the first word of the text. The table contains only kinds that have a row. */
 static const struct span_row *row_of(const char *text)
 {
 	size_t i = 0;
@@ -329,12 +329,12 @@ static const struct span_row *row_of(const char *text)
 
 static bool is_systems(struct jval start)
 {
-	return jval_is_str(jval_path(start, "payload.source"), "system"); /* the runtime's own turn */
+	return jval_is_str(jval_path(start, "payload.source"), "system"); /* a turn of the runtime itself */
 }
 
 /*
- * Whether there is a span about it, to be a parent. A tool call may be one that only the client knows of
- * (start_process's toolCallId): what it would be the parent of is then the turn's.
+ * Whether this span exists and can be a parent. A tool call may be known only to the client (start_process's
+ * toolCallId); the children of such a call belong to the turn.
  */
 static bool has_span(const struct span *s, const struct span_row *row, const char *id)
 {
@@ -373,7 +373,7 @@ static void write_ids(struct span *s)
 			jw_kstr(s->w, "parentSpanId", span);
 			return;
 		}
-		if (s->row->write == write_process) { /* no tool's */
+		if (s->row->write == write_process) { /* not started by a tool */
 			jval_str(find_member(s, "processId"), id, sizeof(id));
 			derive_id(exec_row.kind, id, 16, span);
 			jw_kstr(s->w, "parentSpanId", span);
@@ -421,7 +421,7 @@ static void write_status(struct span *s)
 	jw_obj_end(s->w);
 }
 
-/* True: it is a process of no tool's. */
+/* Returns true for a process that was not started by a tool. */
 static bool write_span(struct span_table *b, const struct span_row *row, struct jval start, struct jval end,
 		       struct buf *ret)
 {
@@ -443,7 +443,7 @@ static bool write_span(struct span_table *b, const struct span_row *row, struct 
 	return s.alone;
 }
 
-/* ---- the book ---- */
+/* ---- the table ---- */
 
 void span_table_init(struct span_table *b, const char *runtime_id)
 {
@@ -495,7 +495,7 @@ static void remember_start(struct span_table *b, const struct span_row *row, str
 	struct buf *text, *earlier;
 
 	if (b->open.count >= OPEN_MAX)
-		strmap_each(&b->open, forget_start, &b->open); /* the log is asked instead */
+		strmap_each(&b->open, forget_start, &b->open); /* they are read from the log when needed */
 	key_of(row, event, key, sizeof(key));
 	text = mem_zalloc(1, sizeof(*text));
 	buf_append(text, event.text, event.len);
@@ -506,7 +506,7 @@ static void remember_start(struct span_table *b, const struct span_row *row, str
 	}
 }
 
-static void take_start(struct span_table *b, const struct span_row *row, struct jval end, struct buf *ret)
+static void take_start_event(struct span_table *b, const struct span_row *row, struct jval end, struct buf *ret)
 {
 	char key[ID_MAX + 32], id[ID_MAX] = "";
 
@@ -540,7 +540,7 @@ bool span_table_event(struct span_table *b, struct jval event, struct buf *ret)
 		}
 		if (!has_word(rows[i].ends, type))
 			continue;
-		take_start(b, &rows[i], event, &start);
+		take_start_event(b, &rows[i], event, &start);
 		struct jval s = start.len ? jval_of(start.data, start.len) : (struct jval){ 0 };
 		if (is_systems(s))
 			return false;

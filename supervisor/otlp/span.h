@@ -20,8 +20,10 @@
 struct span_table {
 	struct strmap open; /* "<kind> <id>" → the start event's text (struct buf) */
 	char runtime_id[64];
-	/* The event of this type with this id, appended to *ret; −1: not there. `like` has the ids to look by. May be
-	 * NULL. */
+	/*
+	 * Appends the event of this type with this id to *ret; −1: not found. `like` is an event with the ids to search
+	 * by. May be NULL.
+	 */
 	int (*find_start)(void *ctx, const char *type, const char *id_member, const char *id, struct jval like,
 			  struct buf *ret);
 	void *ctx;
@@ -30,10 +32,10 @@ struct span_table {
 void span_table_init(struct span_table *b, const char *runtime_id);
 void span_table_done(struct span_table *b);
 
-/* The event types that spans are made of, as a JSON array: for subscribe_events. */
+/* The event types that spans are built from, as a JSON array for subscribe_events. */
 void span_types(struct buf *ret);
 
-/* Takes an event; appends a span to *ret (a comma before it unless *ret is empty) and returns true if one ended. */
+/* Processes an event. If a span ended, appends it to *ret (after a comma unless *ret is empty) and returns true. */
 bool span_table_event(struct span_table *b, struct jval event, struct buf *ret);
 
 #endif

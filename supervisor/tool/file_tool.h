@@ -27,19 +27,19 @@
 
 struct err;
 
-#define TOOL_FILE_MAX (16u << 20) /* a file that is read whole */
-#define TOOL_SHOWN_MAX (1u << 20) /* of its content that is returned */
+#define TOOL_FILE_MAX (16u << 20) /* largest file that is read as a whole */
+#define TOOL_SHOWN_MAX (1u << 20) /* largest content that is returned */
 
-/* Each writes its result's members. */
+/* Each writes the members of its result. */
 int tool_read_file(struct jval args, struct jw *w, struct err *e);
 int tool_write_file(struct jval args, struct jw *w, struct err *e);
 int tool_list_directory(struct jval args, struct jw *w, struct err *e);
 int tool_apply_patch(struct jval args, struct jw *w, struct err *e);
 
-/* The whole file. ERR_NOT_FOUND, ERR_SYS, ERR_EXHAUSTED. */
+/* Reads the whole file. ERR_NOT_FOUND, ERR_SYS, ERR_EXHAUSTED. */
 int tool_file_load(const char *path, struct buf *ret, struct err *e);
 /*
- * Replaces the file atomically: writes a new one next to it, syncs it and renames it. The mode stays; a link is
+ * Replaces the file atomically: writes a new one next to it, syncs it and renames it. The mode is preserved; a link is
  * followed. `folders`: creates missing directories of the path.
  */
 int tool_file_store(const char *path, const void *p, size_t n, bool folders, bool must_be_new, struct err *e);

@@ -49,13 +49,13 @@ int tool_write_out(const struct buf *out)
 	return 0;
 }
 
-static const char *category(const struct err *e)
+static const char *error_category(const struct err *e)
 {
 	if (e->code == ERR_NOT_FOUND)
 		return "not_found";
 	if (e->code == ERR_CONFLICT)
 		return "conflict";
-	/* EBUSY: a mount protects it. */
+	/* EBUSY: the path is a mount point, which protects it. */
 	if (e->code == ERR_SYS && (e->sys == EACCES || e->sys == EPERM || e->sys == EROFS || e->sys == EBUSY))
 		return "sandbox";
 	if (e->code == ERR_EXHAUSTED ||
@@ -67,7 +67,7 @@ static const char *category(const struct err *e)
 static void error_json(const struct err *e, struct jw *w)
 {
 	jw_kobj(w, "error");
-	jw_kstr(w, "category", category(e));
+	jw_kstr(w, "category", error_category(e));
 	mem_auto char *whole = e->field[0] ? mem_printf("%s: %s", e->field, e->message) : NULL;
 	jw_kstr(w, "message", whole ? whole : e->message);
 	if (e->field[0])

@@ -10,9 +10,9 @@ struct reader {
 	const char *p, *end;
 	size_t number; /* of the last line */
 	const char *line;
-	size_t len;    /* without its carriage return */
-	bool returned; /* it has a carriage return */
-	bool returns;  /* so has the first line: they belong to the patch, not to the files */
+	size_t len;    /* without the carriage return */
+	bool returned; /* the line ends with a carriage return */
+	bool returns;  /* the first line does: carriage returns belong to the patch, not to the files */
 	struct patch *patch;
 	size_t hunks;
 };
@@ -41,7 +41,7 @@ static bool line_starts(const struct reader *r, const char *with)
 
 static bool line_is(const struct reader *r, const char *what) { return line_starts(r, what) && r->len == strlen(what); }
 
-/* Whether the next line starts with this; does not read it. */
+/* Whether the next line starts with this; does not consume it. */
 static bool next_starts(const struct reader *r, const char *with)
 {
 	size_t n = strlen(with);
@@ -80,10 +80,10 @@ static struct patch_hunk *hunk_add(struct reader *r, struct patch_file *f, struc
 	return &f->hunks[f->nhunks++];
 }
 
-/* Adds the last line without its first `skip` bytes. */
+/* Adds the current line without its first `skip` bytes. */
 static void line_add(const struct reader *r, struct patch_hunk *h, char kind, size_t skip)
 {
-	/* Doubling: a hunk may be long. */
+	/* Grows by doubling: a hunk may be long. */
 	if ((h->nlines & (h->nlines - 1)) == 0)
 		h->lines = mem_realloc(h->lines, (h->nlines ? 2 * h->nlines : 1) * sizeof(*h->lines));
 	h->lines[h->nlines++] = (struct patch_line){ kind, r->line + skip,
@@ -140,7 +140,7 @@ static int envelope_added(struct reader *r, struct patch_file *f, struct err *e)
 	return 0;
 }
 
-/* One hunk, whose @@ line (if it has one) was read. */
+/* Parses one hunk; its @@ line, if any, is already consumed. */
 static int envelope_hunk(struct reader *r, struct patch_file *f, bool headed, struct err *e)
 {
 	struct patch_hunk *h = hunk_add(r, f, e);
@@ -297,7 +297,7 @@ static int diff_hunk(struct reader *r, struct patch_file *f, struct err *e)
 	return nold || nnew ? set_error(r, e, "the hunk ends early") : 0;
 }
 
-/* From its "--- " line on. */
+/* Parses one file, from its "--- " line. */
 static int diff_file(struct reader *r, struct err *e)
 {
 	mem_auto char *old = diff_path(r), *new = NULL;
@@ -324,7 +324,7 @@ static int diff_file(struct reader *r, struct err *e)
 static int parse_diff(struct reader *r, struct err *e)
 {
 	while (read_line(r))
-		/* Lines between files (diff, index, mode lines, mail) are not needed. */
+		/* Lines between files (diff, index, mode lines, mail) are ignored. */
 		if (line_starts(r, "--- ") && next_starts(r, "+++ ") && diff_file(r, e) < 0)
 			return -1;
 	return r->patch->nfiles ? 0 : err_field(e, "patch", "is neither a *** Begin Patch envelope nor a unified diff");

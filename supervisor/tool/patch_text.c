@@ -13,10 +13,10 @@ struct text_line {
 struct text_lines {
 	struct text_line *line;
 	size_t count;
-	bool ended; /* the last one ends with a newline */
+	bool ended; /* the last line ends with a newline */
 };
 
-static void split(const char *p, size_t len, struct text_lines *ret)
+static void split_lines(const char *p, size_t len, struct text_lines *ret)
 {
 	const char *end = p + len;
 	size_t cap = 0;
@@ -34,27 +34,27 @@ static void split(const char *p, size_t len, struct text_lines *ret)
 	}
 }
 
-static size_t trimmed(const char *p, size_t n)
+static size_t trimmed_length(const char *p, size_t n)
 {
 	while (n && (p[n - 1] == ' ' || p[n - 1] == '\t' || p[n - 1] == '\r'))
 		n--;
 	return n;
 }
 
-static bool same(struct text_line a, const char *p, size_t n, bool loose)
+static bool line_equals(struct text_line a, const char *p, size_t n, bool loose)
 {
-	size_t an = loose ? trimmed(a.text, a.len) : a.len, bn = loose ? trimmed(p, n) : n;
+	size_t an = loose ? trimmed_length(a.text, a.len) : a.len, bn = loose ? trimmed_length(p, n) : n;
 
 	return an == bn && memcmp(a.text, p, an) == 0;
 }
 
-/* Whether the hunk's old lines are at `at`. */
-static bool fits(const struct text_lines *t, const struct patch_hunk *h, size_t at, bool loose)
+/* Whether the hunk's old lines match at `at`. `loose`: trailing spaces are ignored. */
+static bool hunk_fits(const struct text_lines *t, const struct patch_hunk *h, size_t at, bool loose)
 {
 	for (size_t i = 0; i < h->nlines; i++) {
 		if (h->lines[i].kind == '+')
 			continue;
-		if (at >= t->count || !same(t->line[at], h->lines[i].text, h->lines[i].len, loose))
+		if (at >= t->count || !line_equals(t->line[at], h->lines[i].text, h->lines[i].len, loose))
 			return false;
 		at++;
 	}
@@ -70,18 +70,18 @@ static size_t old_count(const struct patch_hunk *h)
 	return n;
 }
 
-/* The match nearest to `wanted`, not before `from`. */
-static bool nearest(const struct text_lines *t, const struct patch_hunk *h, size_t from, size_t wanted, bool loose,
-		    size_t *ret)
+/* Finds the match nearest to `wanted`, not before `from`. */
+static bool find_nearest_match(const struct text_lines *t, const struct patch_hunk *h, size_t from, size_t wanted,
+			       bool loose, size_t *ret)
 {
 	if (wanted < from)
 		wanted = from;
 	for (size_t d = 0; wanted + d <= t->count || (wanted >= d && wanted - d >= from); d++) {
-		if (wanted + d <= t->count && fits(t, h, wanted + d, loose)) {
+		if (wanted + d <= t->count && hunk_fits(t, h, wanted + d, loose)) {
 			*ret = wanted + d;
 			return true;
 		}
-		if (d && wanted >= d && wanted - d >= from && fits(t, h, wanted - d, loose)) {
+		if (d && wanted >= d && wanted - d >= from && hunk_fits(t, h, wanted - d, loose)) {
 			*ret = wanted - d;
 			return true;
 		}
@@ -93,16 +93,16 @@ static bool find_header(const struct text_lines *t, const struct patch_hunk *h, 
 {
 	for (int loose = 0; loose < 2; loose++)
 		for (size_t i = *from; i < t->count; i++)
-			if (same(t->line[i], h->after, h->after_len, loose)) {
+			if (line_equals(t->line[i], h->after, h->after_len, loose)) {
 				*from = i + 1;
 				return true;
 			}
 	return false;
 }
 
-/* Where the hunk applies; −1 = nowhere. */
-static int locate(const struct text_lines *t, const struct patch_hunk *h, size_t from, size_t *ret,
-		  const char **ret_why)
+/* Finds where the hunk applies; −1 = nowhere. */
+static int locate_hunk(const struct text_lines *t, const struct patch_hunk *h, size_t from, size_t *ret,
+		       const char **ret_why)
 {
 	size_t old = old_count(h);
 
@@ -112,30 +112,30 @@ static int locate(const struct text_lines *t, const struct patch_hunk *h, size_t
 		return -1;
 	}
 	if (!old) {
-		/* Nothing to match: at its line number, after its header, or at the end. */
+		/* Only additions: insert at the line number, after the header, or at the end. */
 		*ret = h->old_line ? (h->old_line < t->count ? h->old_line : t->count) : h->after ? from : t->count;
 		return *ret >= from ? 0 : -1;
 	}
 	for (int loose = 0; loose < 2; loose++) {
-		if (h->at_end && t->count >= old && t->count - old >= from && fits(t, h, t->count - old, loose)) {
+		if (h->at_end && t->count >= old && t->count - old >= from && hunk_fits(t, h, t->count - old, loose)) {
 			*ret = t->count - old;
 			return 0;
 		}
-		if (nearest(t, h, from, h->old_line ? h->old_line - 1 : from, loose, ret))
+		if (find_nearest_match(t, h, from, h->old_line ? h->old_line - 1 : from, loose, ret))
 			return 0;
 	}
 	return -1;
 }
 
-/* The text so far, and whether its last line ends with a newline. */
+/* The output so far, and whether its last line ends with a newline. */
 struct writer {
 	struct buf *out;
 	const struct text_lines *old;
 	bool newline;
-	bool returned; /* its last line was given a carriage return */
+	bool returned; /* a carriage return was added to the last line */
 };
 
-static void keep(struct writer *w, size_t at)
+static void copy_line(struct writer *w, size_t at)
 {
 	buf_append(w->out, w->old->line[at].text, w->old->line[at].len);
 	buf_byte(w->out, '\n');
@@ -143,7 +143,7 @@ static void keep(struct writer *w, size_t at)
 	w->returned = false;
 }
 
-static void add(struct writer *w, const struct patch_line *l, bool newline, bool returns)
+static void add_line(struct writer *w, const struct patch_line *l, bool newline, bool returns)
 {
 	buf_append(w->out, l->text, l->len);
 	buf_str(w->out, returns ? "\r\n" : "\n");
@@ -154,7 +154,7 @@ static void add(struct writer *w, const struct patch_line *l, bool newline, bool
 static bool has_return(const char *p, size_t n) { return n && p[n - 1] == '\r'; }
 
 /*
- * Every line of the text ends with a carriage return and none of the hunk's does, because its author did not see them.
+ * Whether every line of the text ends with a carriage return and none of the hunk's does: its author did not see them.
  * A unified diff without context lines is taken literally.
  */
 static bool lacks_returns(const struct text_lines *t, const struct patch_hunk *h)
@@ -177,29 +177,29 @@ int patch_text(const struct patch_file *f, const char *old, size_t old_len, stru
 	size_t at = 0;
 	int r = 0;
 
-	split(old, old_len, &t);
+	split_lines(old, old_len, &t);
 	for (size_t i = 0; r == 0 && i < f->nhunks; i++) {
 		const struct patch_hunk *h = &f->hunks[i];
 		const char *why;
 		size_t where;
 
-		if (locate(&t, h, at, &where, &why) < 0) {
+		if (locate_hunk(&t, h, at, &where, &why) < 0) {
 			r = err_set(e, ERR_CONFLICT, "hunk %zu of '%.200s' does not apply: %s", i + 1, f->path, why);
 			break;
 		}
 		while (at < where)
-			keep(&w, at++);
+			copy_line(&w, at++);
 		bool returns = lacks_returns(&t, h);
 		for (size_t k = 0; k < h->nlines; k++) {
 			if (h->lines[k].kind == '+')
-				add(&w, &h->lines[k], !h->no_newline, returns);
+				add_line(&w, &h->lines[k], !h->no_newline, returns);
 			else if (h->lines[k].kind == ' ')
-				keep(&w, at); /* as it is in the file */
+				copy_line(&w, at); /* as in the file, including its trailing spaces */
 			at += h->lines[k].kind != '+';
 		}
 	}
 	while (r == 0 && at < t.count)
-		keep(&w, at++);
+		copy_line(&w, at++);
 	if (r == 0 && !w.newline && ret->len) {
 		ret->len -= w.returned ? 2 : 1;
 		ret->data[ret->len] = '\0';

@@ -18,7 +18,7 @@
 #define ENTRIES_MAX 10000u
 #define DEPTH_MAX 8u
 
-static int sys(struct err *e, const char *what, const char *path)
+static int fail_on(struct err *e, const char *what, const char *path)
 {
 	int error = errno;
 
@@ -43,9 +43,9 @@ int tool_file_load(const char *path, struct buf *ret, struct err *e)
 	int r = 0;
 
 	if (fd < 0)
-		return sys(e, "read", path);
+		return fail_on(e, "read", path);
 	if (fstat(fd, &st) < 0)
-		r = sys(e, "read", path);
+		r = fail_on(e, "read", path);
 	else if (S_ISDIR(st.st_mode))
 		r = err_set(e, ERR_INVALID, "'%.200s' is a folder", path);
 	else if (!S_ISREG(st.st_mode))
@@ -55,7 +55,7 @@ int tool_file_load(const char *path, struct buf *ret, struct err *e)
 
 		n = read(fd, at, 65536);
 		if (n < 0)
-			r = sys(e, "read", path);
+			r = fail_on(e, "read", path);
 		else
 			ret->len += (size_t)n;
 		if (ret->len > TOOL_FILE_MAX)
@@ -65,7 +65,7 @@ int tool_file_load(const char *path, struct buf *ret, struct err *e)
 	return r;
 }
 
-/* The lines [from, from + count) of a text; *ret_more if there are more. */
+/* Selects the lines [from, from + count) of a text; *ret_more: there are more. */
 static void pick_lines(const struct buf *text, uint64_t from, uint64_t count, size_t *ret_at, size_t *ret_len,
 		       bool *ret_more)
 {
@@ -86,7 +86,7 @@ static void pick_lines(const struct buf *text, uint64_t from, uint64_t count, si
 	*ret_more = p < end;
 }
 
-/* NUL is a valid character, but programs that read text do not expect it. */
+/* NUL is valid UTF-8, but programs that read text do not expect it. */
 static bool is_text(const char *s, size_t n) { return text_utf8_valid(s, n) && !memchr(s, '\0', n); }
 
 int tool_read_file(struct jval args, struct jw *w, struct err *e)
@@ -134,19 +134,19 @@ static int make_folders(const char *path, struct err *e)
 	for (char *p = part + 1; (p = strchr(p, '/')); *p++ = '/') {
 		*p = '\0';
 		if (mkdir(part, 0777) < 0 && errno != EEXIST)
-			return sys(e, "make the folder", part);
+			return fail_on(e, "make the folder", part);
 	}
 	return 0;
 }
 
-/* The target of a write: follows links. */
+/* The path that a write changes, with links resolved. */
 static int final_path(const char *path, char ret[PATH_MAX], struct err *e)
 {
 	struct stat st;
 
 	if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode)) {
 		if (!realpath(path, ret))
-			return sys(e, "follow the link", path);
+			return fail_on(e, "follow the link", path);
 		return 0;
 	}
 	if (snprintf(ret, PATH_MAX, "%s", path) >= PATH_MAX)
@@ -188,7 +188,7 @@ int tool_file_store(const char *path, const void *p, size_t n, bool folders, boo
 	(void)snprintf(temp, sizeof(temp), "%s.bailiff-%d", target, (int)getpid());
 	fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (fd < 0)
-		return sys(e, "write", path);
+		return fail_on(e, "write", path);
 	int failed = write_whole(fd, p, n) < 0 || (mode && fchmod(fd, mode) < 0);
 	int error = errno;
 	close(fd);
@@ -199,7 +199,7 @@ int tool_file_store(const char *path, const void *p, size_t n, bool folders, boo
 	if (failed || must_be_new)
 		unlink(temp);
 	errno = error;
-	return failed ? sys(e, "write", path) : 0;
+	return failed ? fail_on(e, "write", path) : 0;
 }
 
 int tool_write_file(struct jval args, struct jw *w, struct err *e)
@@ -280,12 +280,12 @@ static void entry_json(const char *name, const struct stat *st, struct jw *w)
 	jw_obj_end(w);
 }
 
-static int list(struct listing *l, const char *path, const char *shown, unsigned depth, struct err *e)
+static int list_directory(struct listing *l, const char *path, const char *shown, unsigned depth, struct err *e)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd < 0)
-		return sys(e, "list", path);
+		return fail_on(e, "list", path);
 	char **names = names_of(fd, ENTRIES_MAX, &l->more);
 	for (size_t i = 0; names[i]; i++) {
 		mem_auto char *full = mem_printf("%s/%s", path, names[i]);
@@ -300,8 +300,8 @@ static int list(struct listing *l, const char *path, const char *shown, unsigned
 			if (S_ISDIR(st.st_mode) && depth > 1) {
 				struct err ignored = ERR_INIT;
 
-				(void)list(l, full, name, depth - 1,
-					   &ignored); /* a directory that cannot be entered is still listed */
+				(void)list_directory(l, full, name, depth - 1,
+						     &ignored); /* a directory that cannot be entered is still listed */
 			}
 		}
 		free(names[i]);
@@ -322,11 +322,11 @@ int tool_list_directory(struct jval args, struct jw *w, struct err *e)
 		return err_field(e, "depth", "must be 1 to %u", DEPTH_MAX);
 	int fd = open(where, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
-		return sys(e, "list", where);
+		return fail_on(e, "list", where);
 	close(fd);
 	jw_kstr(w, "path", where);
 	jw_karr(w, "entries");
-	if (list(&l, where, "", (unsigned)depth, e) < 0)
+	if (list_directory(&l, where, "", (unsigned)depth, e) < 0)
 		return -1;
 	jw_arr_end(w);
 	jw_kbool(w, "truncated", l.more);

@@ -31,9 +31,9 @@ struct fs_call {
 	struct jw *w;
 };
 
-static int sys(struct err *e, const char *path) { return err_sys(e, errno, "%.200s", path); }
+static int fail_on(struct err *e, const char *path) { return err_sys(e, errno, "%.200s", path); }
 
-static bool has(const struct fs_call *c, char flag) { return strchr(c->flags, flag) != NULL; }
+static bool has_flag(const struct fs_call *c, char flag) { return strchr(c->flags, flag) != NULL; }
 
 /* ---- reading ---- */
 
@@ -43,7 +43,7 @@ static int open_regular(const char *path, struct err *e)
 	struct stat st;
 
 	if (fd < 0)
-		return sys(e, path);
+		return fail_on(e, path);
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
 		return fd;
 	close(fd);
@@ -60,12 +60,12 @@ static int send_bytes(int fd, uint64_t left, struct err *e)
 		if (n == 0)
 			return 0;
 		if (n < 0 && errno != EINTR)
-			return sys(e, "read");
+			return fail_on(e, "read");
 		for (ssize_t done = 0; done < n;) {
 			ssize_t w = write(STDOUT_FILENO, bytes + done, (size_t)(n - done));
 
 			if (w < 0 && errno != EINTR)
-				return sys(e, "write");
+				return fail_on(e, "write");
 			done += w > 0 ? w : 0;
 		}
 		left -= n > 0 ? (uint64_t)n : 0;
@@ -83,14 +83,14 @@ static int fs_read(struct fs_call *c, struct err *e)
 	int fd = open_regular(c->path, e);
 	if (fd < 0)
 		return -1;
-	int r = lseek(fd, (off_t)offset, SEEK_SET) < 0 ? sys(e, c->path) : send_bytes(fd, length, e);
+	int r = lseek(fd, (off_t)offset, SEEK_SET) < 0 ? fail_on(e, c->path) : send_bytes(fd, length, e);
 	close(fd);
 	return r;
 }
 
-static int64_t milliseconds(struct statx_timestamp t) { return t.tv_sec * 1000 + t.tv_nsec / 1000000; }
+static int64_t timestamp_ms(struct statx_timestamp t) { return t.tv_sec * 1000 + t.tv_nsec / 1000000; }
 
-/* Rejects a path with a link in any component, where links are not followed. */
+/* Rejects a path with a symbolic link in any component, for operations that do not follow links. */
 static int reject_links(const char *path, struct err *e)
 {
 	char part[PATH_MAX];
@@ -103,7 +103,7 @@ static int reject_links(const char *path, struct err *e)
 		if (p)
 			*p = '\0';
 		if (lstat(part, &st) < 0)
-			return sys(e, part);
+			return fail_on(e, part);
 		if (S_ISLNK(st.st_mode))
 			return err_set(e, ERR_INVALID, "path contains a symbolic link");
 		if (p)
@@ -117,16 +117,16 @@ static int fs_stat(struct fs_call *c, struct err *e)
 	struct stat own;
 	struct statx sx;
 
-	if (has(c, 'n') && reject_links(c->path, e) < 0)
+	if (has_flag(c, 'n') && reject_links(c->path, e) < 0)
 		return -1;
 	if (lstat(c->path, &own) < 0 || statx(AT_FDCWD, c->path, 0, STATX_BASIC_STATS | STATX_BTIME, &sx) < 0)
-		return sys(e, c->path);
+		return fail_on(e, c->path);
 	jw_kbool(c->w, "isDirectory", S_ISDIR(sx.stx_mode));
 	jw_kbool(c->w, "isFile", S_ISREG(sx.stx_mode));
 	jw_kbool(c->w, "isSymlink", S_ISLNK(own.st_mode));
 	jw_kuint(c->w, "size", sx.stx_size);
-	jw_kint(c->w, "createdAtMs", sx.stx_mask & STATX_BTIME ? milliseconds(sx.stx_btime) : 0);
-	jw_kint(c->w, "modifiedAtMs", milliseconds(sx.stx_mtime));
+	jw_kint(c->w, "createdAtMs", sx.stx_mask & STATX_BTIME ? timestamp_ms(sx.stx_btime) : 0);
+	jw_kint(c->w, "modifiedAtMs", timestamp_ms(sx.stx_mtime));
 	return 0;
 }
 
@@ -135,7 +135,7 @@ static int fs_realpath(struct fs_call *c, struct err *e)
 	char real[PATH_MAX];
 
 	if (!realpath(c->path, real))
-		return sys(e, c->path);
+		return fail_on(e, c->path);
 	jw_kstr(c->w, "path", real);
 	return 0;
 }
@@ -145,12 +145,12 @@ static int fs_list(struct fs_call *c, struct err *e)
 	DIR *dir = opendir(c->path);
 
 	if (!dir)
-		return sys(e, c->path);
+		return fail_on(e, c->path);
 	jw_karr(c->w, "entries");
 	for (struct dirent *d; (d = readdir(dir));) {
 		struct stat st;
 
-		/* A dangling link is left out, as by the protocol's own server. */
+		/* Dangling links are omitted, as the protocol's own server does. */
 		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0 ||
 		    fstatat(dirfd(dir), d->d_name, &st, 0) < 0)
 			continue;
@@ -167,7 +167,7 @@ static int fs_list(struct fs_call *c, struct err *e)
 
 /* ---- changing ---- */
 
-/* FLAGS: the number of bytes on stdin; fewer means that the client disconnected, and nothing is written. */
+/* FLAGS: the number of bytes on stdin. If fewer arrive, the client has disconnected, and nothing is written. */
 static int fs_write(struct fs_call *c, struct err *e)
 {
 	buf_auto struct buf bytes = BUF_INIT;
@@ -183,12 +183,12 @@ static int fs_write(struct fs_call *c, struct err *e)
 			return err_set(e, ERR_INVALID, "only %zu of %zu bytes came; nothing was written", bytes.len,
 				       length);
 		if (n < 0 && errno != EINTR)
-			return sys(e, "stdin");
+			return fail_on(e, "stdin");
 		bytes.len += n > 0 ? (size_t)n : 0;
 	}
 	if (stat(c->path, &st) == 0 && S_ISDIR(st.st_mode)) {
 		errno = EISDIR;
-		return sys(e, c->path);
+		return fail_on(e, c->path);
 	}
 	if (tool_file_store(c->path, buf_cstr(&bytes), bytes.len, false, false, e) == 0)
 		return 0;
@@ -204,30 +204,30 @@ static int fs_mkdir(struct fs_call *c, struct err *e)
 
 	if (snprintf(part, sizeof part, "%s", c->path) >= (int)sizeof part)
 		return err_set(e, ERR_INVALID, "the path is too long");
-	for (char *p = part + 1; has(c, 'r') && (p = strchr(p, '/')); *p++ = '/') {
+	for (char *p = part + 1; has_flag(c, 'r') && (p = strchr(p, '/')); *p++ = '/') {
 		*p = '\0';
 		if (mkdir(part, 0777) < 0 && errno != EEXIST && errno != EROFS && errno != EACCES)
-			return sys(e, part);
+			return fail_on(e, part);
 	}
 	if (mkdir(part, 0777) == 0)
 		return 0;
 	int error = errno;
-	if (has(c, 'r') && error == EEXIST && stat(part, &st) == 0 && S_ISDIR(st.st_mode))
+	if (has_flag(c, 'r') && error == EEXIST && stat(part, &st) == 0 && S_ISDIR(st.st_mode))
 		return 0;
 	errno = error;
-	return sys(e, c->path);
+	return fail_on(e, c->path);
 }
 
-/* Relative to a descriptor: a directory that is replaced by a link in the meantime is not followed. */
+/* Works relative to a descriptor, so a directory that is replaced by a link meanwhile is not followed. */
 static int remove_at(int at, const char *name, unsigned depth, struct err *e)
 {
 	if (unlinkat(at, name, 0) == 0)
 		return 0;
 	if (errno != EISDIR && errno != EPERM)
-		return sys(e, name);
+		return fail_on(e, name);
 	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
-		return sys(e, name);
+		return fail_on(e, name);
 	DIR *dir = fdopendir(fd);
 	int r = depth ? 0 : err_set(e, ERR_EXHAUSTED, "'%.200s' lies too deep", name);
 
@@ -236,7 +236,7 @@ static int remove_at(int at, const char *name, unsigned depth, struct err *e)
 			r = remove_at(fd, d->d_name, depth - 1, e);
 	closedir(dir);
 	if (r == 0 && unlinkat(at, name, AT_REMOVEDIR) < 0)
-		r = sys(e, name);
+		r = fail_on(e, name);
 	return r;
 }
 
@@ -246,9 +246,9 @@ static int fs_remove(struct fs_call *c, struct err *e)
 	struct stat st;
 
 	if (lstat(c->path, &st) < 0)
-		return errno == ENOENT && has(c, 'f') ? 0 : sys(e, c->path);
-	if (S_ISDIR(st.st_mode) && !has(c, 'r'))
-		return rmdir(c->path) < 0 ? sys(e, c->path) : 0;
+		return errno == ENOENT && has_flag(c, 'f') ? 0 : fail_on(e, c->path);
+	if (S_ISDIR(st.st_mode) && !has_flag(c, 'r'))
+		return rmdir(c->path) < 0 ? fail_on(e, c->path) : 0;
 	return remove_at(AT_FDCWD, c->path, DEPTH_MAX, e);
 }
 
@@ -259,19 +259,19 @@ static bool same_file(int a, int b)
 	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-/* Truncates only after checking that it is another file: a second name of the source would lose its content. */
+/* Truncates only after comparing inodes: opening a hard link of the source with O_TRUNC would destroy the content. */
 static int open_copy(int in, const char *to, mode_t mode, struct err *e)
 {
 	int out = open(to, O_WRONLY | O_CREAT | O_CLOEXEC, mode & 0777);
 
 	if (out < 0)
-		return sys(e, to);
+		return fail_on(e, to);
 	if (same_file(in, out)) {
 		close(out);
 		return err_set(e, ERR_INVALID, "fs/copy cannot copy a file to itself ('%.200s')", to);
 	}
 	if (ftruncate(out, 0) < 0 && errno != EINVAL) { /* EINVAL: a device or a pipe has no length */
-		(void)sys(e, to);
+		(void)fail_on(e, to);
 		close(out);
 		return -1;
 	}
@@ -289,12 +289,12 @@ static int copy_file(const char *from, const char *to, mode_t mode, struct err *
 	for (ssize_t n = 1; out >= 0 && r == 0 && n;) {
 		n = read(in, bytes, COPY_BYTES);
 		if (n < 0)
-			r = sys(e, from);
+			r = fail_on(e, from);
 		for (ssize_t done = 0; r == 0 && done < n;) {
 			ssize_t w = write(out, bytes + done, (size_t)(n - done));
 
 			if (w < 0)
-				r = sys(e, to);
+				r = fail_on(e, to);
 			else
 				done += w;
 		}
@@ -311,9 +311,9 @@ static int copy_link(const char *from, const char *to, struct err *e)
 	ssize_t n = readlink(from, target, sizeof target - 1);
 
 	if (n < 0)
-		return sys(e, from);
+		return fail_on(e, from);
 	target[n] = '\0';
-	return symlink(target, to) < 0 ? sys(e, to) : 0;
+	return symlink(target, to) < 0 ? fail_on(e, to) : 0;
 }
 
 static int copy_tree(const char *from, const char *to, unsigned depth, struct err *e)
@@ -323,7 +323,7 @@ static int copy_tree(const char *from, const char *to, unsigned depth, struct er
 	int r = 0;
 
 	if (lstat(from, &st) < 0)
-		return sys(e, from);
+		return fail_on(e, from);
 	if (S_ISLNK(st.st_mode))
 		return copy_link(from, to, e);
 	if (S_ISREG(st.st_mode))
@@ -335,7 +335,7 @@ static int copy_tree(const char *from, const char *to, unsigned depth, struct er
 	if (!depth)
 		return err_set(e, ERR_EXHAUSTED, "'%.200s' lies too deep", from);
 	if ((mkdir(to, 0777) < 0 && errno != EEXIST) || !(dir = opendir(from)))
-		return sys(e, from);
+		return fail_on(e, from);
 	for (struct dirent *d; r == 0 && (d = readdir(dir));) {
 		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
 			continue;
@@ -374,8 +374,8 @@ static int fs_copy(struct fs_call *c, struct err *e)
 	if (!c->other)
 		return err_set(e, ERR_INVALID, "copy: two paths are needed");
 	if (lstat(c->path, &st) < 0)
-		return sys(e, c->path);
-	if (S_ISDIR(st.st_mode) && !has(c, 'r'))
+		return fail_on(e, c->path);
+	if (S_ISDIR(st.st_mode) && !has_flag(c, 'r'))
 		return err_set(e, ERR_INVALID, "fs/copy requires recursive: true when sourcePath is a directory");
 	if (S_ISDIR(st.st_mode) && into_itself(c->path, c->other))
 		return err_set(e, ERR_INVALID, "fs/copy cannot copy a directory to itself or one of its descendants");
@@ -394,7 +394,7 @@ static const struct {
 	{ "mkdir", false, fs_mkdir }, { "remove", false, fs_remove }, { "copy", false, fs_copy },
 };
 
-static int failed(const struct err *e)
+static int print_failure(const struct err *e)
 {
 	buf_auto struct buf out = BUF_INIT;
 	struct jw w = jw_on(&out);
@@ -416,7 +416,7 @@ int tool_fs_main(int argc, char **argv)
 
 	if (argc < 3 || argc > 4) {
 		err_set(&e, ERR_INVALID, "fs: an operation, its flags and one or two paths are needed");
-		return failed(&e);
+		return print_failure(&e);
 	}
 	struct fs_call c = { .flags = argv[1], .path = argv[2], .other = argc > 3 ? argv[3] : NULL, .w = &w };
 	for (size_t i = 0; i < countof(operations); i++) {
@@ -424,11 +424,11 @@ int tool_fs_main(int argc, char **argv)
 			continue;
 		jw_obj(&w);
 		if ((operations[i].run ? operations[i].run(&c, &e) : tool_fs_walk(c.path, c.flags, &w, &e)) < 0)
-			return failed(&e);
+			return print_failure(&e);
 		jw_obj_end(&w);
 		buf_byte(&out, '\n');
 		return operations[i].raw ? 0 : tool_write_out(&out) < 0;
 	}
 	err_set(&e, ERR_INVALID, "fs: there is no operation '%.64s'", argv[0]);
-	return failed(&e);
+	return print_failure(&e);
 }

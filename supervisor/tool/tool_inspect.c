@@ -48,7 +48,7 @@ static const char *error_name(int errnum)
 	return name ? name : "unknown";
 }
 
-/* Success is "none": the member is always present. */
+/* Success is written as "none": the member is always present. */
 static void write_error(struct jw *w, const char *key, int errnum)
 {
 	jw_kstr(w, key, errnum ? error_name(errnum) : "none");
@@ -91,7 +91,7 @@ static void inspect_processes(struct jw *w)
 	jw_obj_end(w);
 }
 
-/* Creates a directory in it, which a read-only mount rejects before permissions are checked. */
+/* Tries to create a directory in /; a read-only mount rejects that before permissions are checked. */
 static void inspect_root(struct jw *w)
 {
 	struct statvfs fs;
@@ -130,7 +130,7 @@ static void write_interfaces(int fd, struct jw *w)
 	jw_arr_end(w);
 }
 
-/* To a documentation address (RFC 5737). No packet is sent: without a route the kernel fails at once. */
+/* Connects to a documentation address (RFC 5737). Nothing is sent: without a route the kernel fails immediately. */
 static void inspect_network(struct jw *w)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(9), .sin_addr.s_addr = htonl(0xc0000201) };
@@ -143,7 +143,7 @@ static void inspect_network(struct jw *w)
 		close(fd);
 }
 
-/* By system calls, not from /proc, which may be empty. A set as a number in hexadecimal, as /proc shows it. */
+/* Uses system calls, because /proc may be empty. Capability sets are hexadecimal numbers, as in /proc. */
 static void inspect_privileges(struct jw *w)
 {
 	struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -176,7 +176,7 @@ static void inspect_privileges(struct jw *w)
 	jw_obj_end(w);
 }
 
-/* Calls that need no privilege: only a filter blocks them. */
+/* Calls that need no privilege, so only a seccomp filter can block them. */
 static void inspect_filter(struct jw *w)
 {
 	int fd = memfd_create("inspect", MFD_CLOEXEC);
@@ -216,8 +216,8 @@ static int inspect_sandbox(const char *home, struct jw *w)
 }
 
 /*
- * The kernel permits 16 nested domains and cannot report how many there are. Each one denies creating block devices,
- * which nothing here does.
+ * The kernel permits 16 nested domains and cannot report how many are in use, so this counts how many can be added.
+ * Each one denies creating block devices, which nothing here does.
  */
 static int inspect_landlock(const char *unused, struct jw *w)
 {
@@ -280,7 +280,7 @@ static int inspect_memory(const char *bytes, struct jw *w)
 	return 0;
 }
 
-static uint64_t milliseconds(clockid_t clock)
+static uint64_t clock_ms(clockid_t clock)
 {
 	struct timespec t;
 	clock_gettime(clock, &t);
@@ -289,13 +289,13 @@ static uint64_t milliseconds(clockid_t clock)
 
 static int inspect_cpu(const char *ms, struct jw *w)
 {
-	const uint64_t begin = milliseconds(CLOCK_MONOTONIC), end = begin + strtoull(ms, NULL, 10);
+	const uint64_t begin = clock_ms(CLOCK_MONOTONIC), end = begin + strtoull(ms, NULL, 10);
 	uint64_t now;
 	do
-		now = milliseconds(CLOCK_MONOTONIC);
+		now = clock_ms(CLOCK_MONOTONIC);
 	while (now < end && now < begin + CPU_MS_MAX);
 	jw_kuint(w, "wallMs", now - begin);
-	jw_kuint(w, "cpuMs", milliseconds(CLOCK_PROCESS_CPUTIME_ID));
+	jw_kuint(w, "cpuMs", clock_ms(CLOCK_PROCESS_CPUTIME_ID));
 	return 0;
 }
 

@@ -26,10 +26,10 @@ struct folder {
 };
 
 struct walk {
-	struct folder *folders; /* the queue, after those that were entered already */
+	struct folder *folders; /* the queue; the first `at` are done */
 	size_t count, at, room;
 	uint64_t max_depth, max_folders, max_entries;
-	uint64_t entries; /* names seen, including those that are not returned */
+	uint64_t entries; /* names seen, including the ones that are not returned */
 	bool follow, more;
 	struct jw *w;
 	struct buf errors;
@@ -71,7 +71,7 @@ static void write_error(struct walk *k, const char *path, int error)
 	jw_obj_end(&w);
 }
 
-/* Returns whether there is room for more. */
+/* Returns whether the limits permit more entries. */
 static bool visit_entry(struct walk *k, const char *path, unsigned depth)
 {
 	struct stat st;
@@ -139,7 +139,7 @@ int tool_fs_walk(const char *path, const char *flags, struct jw *w, struct err *
 	if (S_ISDIR(st.st_mode))
 		push_folder(&k, path, 0, &st);
 	for (bool room = true; room && k.at < k.count; k.at++) {
-		const struct folder now = k.folders[k.at]; /* the array may move */
+		const struct folder now = k.folders[k.at]; /* a copy: the array may be reallocated */
 
 		room = enter_folder(&k, &now);
 	}

@@ -15,13 +15,13 @@
 #include <unistd.h>
 
 #define INPUT_MAX (64u << 20)
-#define ANSWER_MAX (1u << 20) /* as much as a hook may print */
+#define ANSWER_MAX (1u << 20) /* the same limit as for the output of a hook */
 #define SHOWN 200
 
 struct sending {
 	CURL *curl;
 	struct curl_slist *headers;
-	bool typed; /* the hook says what type it sends */
+	bool typed; /* the configured headers contain a Content-Type */
 	bool too_much;
 	struct buf body, answer;
 	char problem[CURL_ERROR_SIZE];
@@ -55,7 +55,7 @@ static size_t on_answer(char *data, size_t size, size_t n, void *ctx)
 	return size * n;
 }
 
-/* What hooks read, to its end. */
+/* Reads the hook's input from stdin to its end. */
 static int read_input(struct buf *out)
 {
 	for (;;) {
@@ -69,9 +69,11 @@ static int read_input(struct buf *out)
 	}
 }
 
-/* There is no other way out of the sandbox, and NO_PROXY is about servers in it. Where an answer leads is not where the
- * input was to go. */
-static void set_up(struct sending *s, const char *url)
+/*
+ * The proxy is the only way out of the sandbox, so NO_PROXY, which is about servers inside, is ignored. Redirects are
+ * not followed: the input must go only to the configured address.
+ */
+static void set_curl_options(struct sending *s, const char *url)
 {
 	mem_auto char *proxy = mem_printf("http://127.0.0.1:%u", PLAN_PROXY_PORT);
 
@@ -85,7 +87,7 @@ static void set_up(struct sending *s, const char *url)
 	curl_easy_setopt(s->curl, CURLOPT_FOLLOWLOCATION, 0L);
 	curl_easy_setopt(s->curl, CURLOPT_HTTPHEADER, s->headers);
 	curl_easy_setopt(s->curl, CURLOPT_HEADEROPT,
-			 (long)CURLHEADER_SEPARATE); /* what is the server's is not the proxy's */
+			 (long)CURLHEADER_SEPARATE); /* the headers are for the server, not for the proxy */
 	curl_easy_setopt(s->curl, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
 	curl_easy_setopt(s->curl, CURLOPT_POST, 1L);
 	curl_easy_setopt(s->curl, CURLOPT_POSTFIELDS, buf_cstr(&s->body));
@@ -97,7 +99,7 @@ static void set_up(struct sending *s, const char *url)
 	curl_easy_setopt(s->curl, CURLOPT_WRITEDATA, s);
 }
 
-static int tell_status(long status, const struct buf *answer)
+static int print_status(long status, const struct buf *answer)
 {
 	char what[32], why[SHOWN + 1];
 	size_t n = 0;
@@ -115,7 +117,7 @@ static int send_input(struct sending *s, const char *url)
 
 	if (curl_global_init(CURL_GLOBAL_DEFAULT) != 0 || !(s->curl = curl_easy_init()))
 		return exit_with_error("libcurl cannot be initialised", "");
-	set_up(s, url);
+	set_curl_options(s, url);
 	CURLcode r = curl_easy_perform(s->curl);
 	if (s->too_much)
 		return exit_with_error("the response is too long", "");
@@ -123,7 +125,7 @@ static int send_input(struct sending *s, const char *url)
 		return exit_with_error("no response", s->problem[0] ? s->problem : curl_easy_strerror(r));
 	curl_easy_getinfo(s->curl, CURLINFO_RESPONSE_CODE, &status);
 	if (status < 200 || status > 299)
-		return tell_status(status, &s->answer);
+		return print_status(status, &s->answer);
 	return fd_write_all(STDOUT_FILENO, s->answer.data, s->answer.len) < 0;
 }
 

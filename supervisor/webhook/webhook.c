@@ -9,7 +9,7 @@
 #include <ctype.h>
 #include <string.h>
 
-/* A line of its own would be another header. */
+/* A line break in a value would start another header. */
 static bool is_value(const struct buf *b)
 {
 	for (size_t i = 0; i < b->len; i++)
@@ -69,7 +69,7 @@ int webhook_headers(const char *json, const char *allowed, const char *(*env)(co
 		if (!is_value(&value))
 			return err_set(e, ERR_INVALID,
 				       "the value of header '%.60s' has characters that a header cannot have", name);
-		/* So libcurl is told of one without a value; "Name:" would leave it out. */
+		/* libcurl's syntax for a header without a value is "Name;". "Name:" would remove the header. */
 		buf_printf(&line, "%s%s%s", name, value.len ? ": " : ";", value.len ? buf_cstr(&value) : "");
 		fn(ctx, buf_cstr(&line));
 	}
