@@ -1,4 +1,4 @@
-/* The processes of hooks, their facts, and what is left of them after a restart. hook.h has the whole picture. */
+/* Runs the processes of hooks, records their events and reads their answers. hook.h describes the module. */
 
 #include "runtime/engine/hook/hook.h"
 
@@ -22,10 +22,10 @@ bool hooks_are_at(const struct policy_hooks *hooks, enum hook_point point) { ret
 
 static void copy_id(char dst[ID_ROOM], const char *src) { snprintf(dst, ID_ROOM, "%s", src ? src : ""); }
 
-/* ---- their processes ---- */
+/* ---- processes ---- */
 
-/* ${CLAUDE_PROJECT_DIR} in arguments, which no shell will read. */
-static char *expand(const char *s, const char *workspace)
+/* Expands ${CLAUDE_PROJECT_DIR} in arguments: a hook with an argument list runs without a shell that would do it. */
+static char *expand_project_dir(const char *s, const char *workspace)
 {
 	static const char *const names[] = { "${CLAUDE_PROJECT_DIR}", "${BAILIFF_PROJECT_DIR}" };
 	struct buf out = BUF_INIT;
@@ -65,14 +65,17 @@ static void argv_of(struct hook_run *r, const struct sandbox_request *where, con
 	if (depends_on_workspace(r) && sandbox_setup_make(r->group->engine, where, c, &f, &e) == 0 &&
 	    f.workspace.path[0])
 		workspace = f.workspace.path;
-	argv[0] = made[0] = expand(r->command, workspace);
+	argv[0] = made[0] = expand_project_dir(r->command, workspace);
 	for (size_t i = 0; i < r->nargs; i++)
-		argv[i + 1] = made[i + 1] = expand(r->arg[i], workspace);
+		argv[i + 1] = made[i + 1] = expand_project_dir(r->arg[i], workspace);
 }
 
 static void hook_refused(struct engine *g, const char *id, const struct err *e, const char *data, unsigned long len);
 
-/* Through a program of ours, which may reach that host, and what else its profile names. */
+/*
+ * Runs an "http" hook through bailiff-webhook, whose sandbox can reach the hook's host in addition to those that its
+ * profile names.
+ */
 static int run_sender(struct hook_run *r, const char **argv, const char **hosts, struct start_request *s)
 {
 	struct engine *g = r->group->engine;
@@ -172,7 +175,7 @@ void hook_group_cancel(struct hook_group *group, const char *reason)
 	hook_group_select(group);
 }
 
-/* ---- their facts ---- */
+/* ---- facts ---- */
 
 static struct scope hook_scope(const struct hook_doc *d)
 {
@@ -186,7 +189,7 @@ static struct scope hook_scope(const struct hook_doc *d)
 			       .trace = d->traceId };
 }
 
-/* As much of a text as an event shows; NULL for NULL. */
+/* Cuts a text to the length that an event shows, at a UTF-8 boundary; NULL for NULL. */
 static char *cut_text(const char *text)
 {
 	return text ? mem_strndup(text, text_utf8_cut(text, strnlen(text, REASON_SHOWN))) : NULL;
@@ -215,8 +218,8 @@ void hook_failed_fact(struct engine *g, const struct hook_doc *d, const char *ca
 	     .message = shown, .durationMs = opt_int(duration_of(g, d)));
 }
 
-static void keep(struct store_batch *b, const struct hook_doc *d, const char *text, const char *media,
-		 char ret[ID_ROOM])
+static void store_text(struct store_batch *b, const struct hook_doc *d, const char *text, const char *media,
+		       char ret[ID_ROOM])
 {
 	const struct ref_owner owner = { .uid = (uint32_t)d->uid,
 					 .session_id = d->sessionId,
@@ -245,11 +248,11 @@ static void completed_fact(struct process *p, const struct hook_doc *d, const st
 	int point = hook_point_find(d->hookPoint);
 
 	if (a->input)
-		keep(b, d, a->input, "application/json", input);
+		store_text(b, d, a->input, "application/json", input);
 	if (a->output)
-		keep(b, d, a->output, "application/json", output);
+		store_text(b, d, a->output, "application/json", output);
 	if (a->context)
-		keep(b, d, a->context, "text/plain", context);
+		store_text(b, d, a->context, "text/plain", context);
 	mem_auto char *handler = jval_strdup(d->handlerRef), *reason = cut_text(a->reason),
 		      *message = cut_text(a->message);
 	const char *const contexts[] = { context }, *const audits[] = { p->streams[STREAM_STDOUT].ref };
@@ -268,7 +271,7 @@ static void completed_fact(struct process *p, const struct hook_doc *d, const st
 	}
 }
 
-/* ---- their owner's part (process_owner.h) ---- */
+/* ---- the owner's callbacks (process_owner.h) ---- */
 
 static int doc_of(struct engine *g, const char *id, struct buf *text, struct hook_doc *ret)
 {
@@ -317,7 +320,10 @@ static void hook_refused(struct engine *g, const char *id, const struct err *e, 
 	}
 }
 
-/* A hook that is not run has forbidden nothing, so where it could have, a person is asked. */
+/*
+ * Skips a hook that must not run. A skipped hook has denied nothing; if it could have (pre_tool_use), a person is
+ * asked instead.
+ */
 static void pass_over(struct hook_run *r)
 {
 	struct engine *g = r->group->engine;
@@ -340,7 +346,7 @@ static void pass_over(struct hook_run *r)
 	transaction_commit(own);
 }
 
-/* What it has printed so far, as far as it counts. False: that is not to be had. */
+/* Reads at most `most` bytes of the output so far. False: the output cannot be read completely. */
 static bool read_stream(struct process *p, int stream, size_t most, struct buf *ret)
 {
 	struct engine *g = p->engine;
@@ -368,7 +374,7 @@ static void hook_output(struct process *p, struct store_batch *b)
 	buf_auto struct buf out = BUF_INIT;
 	read_stream(p, STREAM_STDOUT, STDERR_READ, &out);
 	if (hook_answer_is_async(buf_cstr(&out), out.len)) {
-		r->async = true; /* it goes on, and nobody waits */
+		r->async = true; /* the hook keeps running in the background, its group no longer waits */
 		hook_answer_done(&r->said->answer);
 		engine_wake(p->engine, engine_now(p->engine));
 	}
@@ -437,7 +443,7 @@ const struct process_owner_ops hook_owner = {
 	.refused = hook_refused, .output = hook_output, .ended = hook_ended, .over = hook_over
 };
 
-/* Hooks that have said that nobody shall wait: their groups go on. */
+/* Continues the groups whose last awaited hook has declared itself asynchronous. */
 uint64_t hook_tick(struct engine *g, uint64_t now)
 {
 	struct hook_group *group, *next;
@@ -450,7 +456,7 @@ uint64_t hook_tick(struct engine *g, uint64_t now)
 			waits |= hook_run_waits(&group->run[i]);
 		if (!waits && !group->settled) {
 			hook_group_select(group);
-			next = TAILQ_FIRST(&g->hook->groups); /* whatever that has done to the list */
+			next = TAILQ_FIRST(&g->hook->groups); /* the callback may have changed the list: start over */
 		}
 	}
 	return UINT64_MAX;

@@ -1,8 +1,8 @@
 /*
- * Hooks after a process has ended: post_tool_use, or post_tool_failure when it ended badly. They cannot undo it; what
- * they say goes to whoever reads the facts, and to the one who waits for the tool's answer. Whoever waits for the
- * process itself has been answered; what comes next of its owner (the next part of a turn, a task's next attempt) waits
- * for them.
+ * Hooks after a process has ended: post_tool_use, or post_tool_failure if it failed. They cannot undo anything; their
+ * answers go into events and to the client that waits for the tool's result. A client that waits for the process itself
+ * already has its reply. The owner's next step (the next part of a turn, the next attempt of a task) waits for the
+ * hooks.
  */
 
 #include "runtime/engine/hook/hook.h"
@@ -20,9 +20,9 @@
 
 #define RESPONSE_BYTES 30000u
 #define ANSWER_MAX (256u << 10)
-#define WORDS_MAX (32u << 20) /* more than a plan has room for, however its bytes are written */
+#define WORDS_MAX (32u << 20) /* larger than any plan, whatever the JSON escaping adds */
 
-/* What ended, out of its document: also after a restart. */
+/* The ended process, read from its document, so that this also works after a restart. */
 struct ended {
 	struct engine *engine;
 	struct buf text, line;
@@ -31,7 +31,7 @@ struct ended {
 	const struct policy_hooks *hooks;
 	struct hook_tool tool;
 	bool is_tool;
-	bool partial; /* what ran cannot be told */
+	bool partial; /* the command line cannot be read */
 	bool good;
 };
 
@@ -42,7 +42,7 @@ static void ended_done(struct ended *x)
 	hook_tool_done(&x->tool);
 }
 
-/* All words of the command, as JSON: those of a long one are behind a ref. −1: they cannot be had. */
+/* Reads all words of the command as JSON; a long command is stored behind a ref. −1: they cannot be read. */
 static int read_words(struct ended *x, struct buf *out)
 {
 	char ref[ID_ROOM];
@@ -60,8 +60,10 @@ static int read_words(struct ended *x, struct buf *out)
 	return 0;
 }
 
-/* The line that hooks were shown before it ran, and all of it: what is cut off for the eye would be what nobody looked
- * at. */
+/*
+ * Builds the same complete line that hooks saw before the start. It must not be truncated: a hook could not check the
+ * part that is missing.
+ */
 static void words_of(struct ended *x)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -101,7 +103,7 @@ static void tool_of(struct ended *x)
 	hook_tool_of_command(buf_cstr(&x->line), NULL, LIMIT_NONE, &x->tool);
 }
 
-/* What it was when it was judged; of one that an earlier runtime has started, its user's. */
+/* The home directory used for the policy decision; for a process that an earlier runtime started, its user's. */
 static void find_home(const struct process *p, char *ret, size_t size)
 {
 	buf_auto struct buf env = BUF_INIT;
@@ -111,7 +113,7 @@ static void find_home(const struct process *p, char *ret, size_t size)
 	snprintf(ret, size, "%s", p->home ? p->home : policy_lookup_home(&env));
 }
 
-static bool look(struct process *p, struct ended *x)
+static bool load_ended_process(struct process *p, struct ended *x)
 {
 	struct err e = ERR_INIT;
 
@@ -126,7 +128,7 @@ static bool look(struct process *p, struct ended *x)
 	return true;
 }
 
-/* ---- what they are told ---- */
+/* ---- input ---- */
 
 static json_t *stream_text(struct ended *x, const struct process *p, int stream)
 {
@@ -272,7 +274,7 @@ struct hook_group *hook_after(struct process *p, const struct policy_hooks *hook
 	size_t n;
 
 	if (g->stopping || (!hooks_are_at(hooks, HOOK_POST_TOOL_USE) && !hooks_are_at(hooks, HOOK_POST_TOOL_FAILURE)) ||
-	    !look(p, &x))
+	    !load_ended_process(p, &x))
 		return NULL;
 	x.hooks = hooks;
 	s.by.uid = p->uid;
@@ -281,7 +283,7 @@ struct hook_group *hook_after(struct process *p, const struct policy_hooks *hook
 	struct store_batch *b = store_batch_new(g->o.store);
 	tool_of(&x);
 	n = hooks_are_at(x.hooks, s.point) ? select_hooks(&x, s.point, list) : 0;
-	/* The turn that was the process's own has ended with it. */
+	/* The process's own turn has ended with it, so the hooks' events belong to the system turn. */
 	if (n && p->owns_turn && session_system_turn(g, b, p->uid, p->session_id, thread, turn, &e) == 0) {
 		s.thread_id = thread;
 		s.turn_id = turn;
@@ -301,7 +303,7 @@ struct hook_group *hook_after(struct process *p, const struct policy_hooks *hook
 	return group;
 }
 
-/* continue: false ends the turn; everything else is told, and decides nothing. */
+/* `continue: false` ends the turn. All other answers are only recorded. */
 void hook_on_reply(struct hook_group *group)
 {
 	struct hook_result sum;

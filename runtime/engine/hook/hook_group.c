@@ -1,4 +1,4 @@
-/* A group of hooks: all that look at one step, each for itself. */
+/* A group of hooks: all hooks of one step, each with its own process. */
 
 #include "runtime/engine/hook/hook.h"
 
@@ -40,7 +40,7 @@ static void tell_where(struct hook_run *r, const struct policy_hook *h)
 	r->host = mem_strdup(h->host);
 }
 
-/* Of what the command was given, what the hook asks for. */
+/* Copies the variables that the hook names from the command's environment. */
 static void take_env(struct hook_run *r, const struct policy_hook *h, const struct hook_subject *s)
 {
 	r->env = mem_zalloc(h->nenv + 4, sizeof *r->env);
@@ -76,13 +76,16 @@ static void started_fact(const struct hook_group *group, const struct hook_run *
 	     .ownerKind = s->owner_kind, .ownsTurn = s->owns_turn);
 }
 
-/* What is told of the place may forbid a workspace's own hook something, or to run. */
+/* Applies the session's mode to a workspace's own hook: it may get a read-only profile or be skipped. */
 static void bound_run(struct hook_run *r, const struct policy_hook *h, const struct hook_subject *s)
 {
 	const enum permission_mode mode = permission_mode_of(r->group->engine, s->session_id);
-	/* A plan changes nothing, and no workspace's file does then. */
+	/* Nothing may write in mode plan, so a workspace's hooks get a read-only profile. */
 	const bool tame = s->reads_only || mode == MODE_PLAN;
-	/* Nothing that is not known runs unasked then, and these are programs of whoever wrote the repository. */
+	/*
+	 * In mode untrusted nothing unknown runs unasked, and workspace hooks are programs of the repository's
+	 * author.
+	 */
 	const bool wary = s->untrusting || mode == MODE_UNTRUSTED;
 
 	if (h->layer != RULE_OF_WORKSPACE)
@@ -147,7 +150,7 @@ struct hook_group *hook_group_new(struct engine *g, const struct hook_subject *s
 	group->engine = g;
 	group->point = s->point;
 	group->by = s->by;
-	group->by.role = ROLE_OPERATOR; /* it is the policy that wants it */
+	group->by.role = ROLE_OPERATOR; /* the policy requests the run, not the client */
 	copy_id(group->session_id, s->session_id);
 	copy_id(group->thread_id, s->thread_id);
 	copy_id(group->turn_id, s->turn_id);
@@ -202,7 +205,7 @@ void hook_group_select(struct hook_group *group)
 	}
 	if (!waits && !group->settled) {
 		group->settled = true;
-		group->open++; /* `then` may end what else runs of it */
+		group->open++; /* keeps the group alive: `then` may end its other runs */
 		if (group->then)
 			group->then(group, group->ctx);
 		group->open--;

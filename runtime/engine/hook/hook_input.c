@@ -1,5 +1,6 @@
 /*
- * What hooks read, in the conventions' words. Bailiff's tools are told by the names that people's hooks know:
+ * The JSON that hooks read. It follows the convention of existing hooks, so bailiff's tools appear under the names that
+ * those expect:
  *
  *   a command, shell   Bash {command, description?, timeout?}
  *   read_file          Read {file_path, offset?, limit?}
@@ -7,8 +8,8 @@
  *   apply_patch        Edit {file_path, file_paths, patch}; a matcher may also say Write, MultiEdit or apply_patch
  *   list_directory     LS {path}
  *
- * and others by their own, with their own arguments. Paths of bailiff's own tools are absolute, as hooks expect them to
- * be; what is about several files is told once for each of them.
+ * Other tools keep their own names and arguments. Paths of bailiff's own tools are made absolute. A call that works on
+ * several files is passed to hooks once per file.
  */
 
 #include "runtime/engine/hook/hook.h"
@@ -25,7 +26,7 @@
 
 static const struct mapping {
 	const char *tool;
-	const char *names[5]; /* told, and also matched */
+	const char *names[5]; /* the first is reported, all are matched */
 	struct {
 		const char *ours, *theirs;
 		bool is_path;
@@ -64,7 +65,7 @@ static void names_of(const struct mapping *m, struct hook_tool *t)
 		t->names[t->nnames++] = m->names[i];
 }
 
-/* jansson takes UTF-8 only; what else a command holds is replaced. */
+/* jansson accepts UTF-8 only; other bytes of a command are replaced. */
 static json_t *text_of(const char *s)
 {
 	json_t *v = json_string(s);
@@ -89,8 +90,8 @@ void hook_tool_of_command(const char *command, const char *description, uint64_t
 		json_object_set_new(ret->input, "timeout", json_integer((json_int_t)wall_ms));
 }
 
-/* By its text, as rules have it. */
-static json_t *absolute(const char *path, const char *cwd)
+/* Lexical, as for rules: symlinks are not resolved. */
+static json_t *make_absolute(const char *path, const char *cwd)
 {
 	mem_auto char *whole = path[0] == '/' || !cwd || !cwd[0] ? mem_strdup(path) : mem_printf("%s/%s", cwd, path);
 	char clean[PATH_MAX];
@@ -99,7 +100,7 @@ static json_t *absolute(const char *path, const char *cwd)
 	return text_of(whole[0] == '/' && path_clean(whole, clean, &e) == 0 ? clean : whole);
 }
 
-/* The files that a patch names, or what is done with files in a client's name. */
+/* Adds the files that a patch names, or those of a client's file operation. */
 static void add_paths(const char *tool, const json_t *arguments, const char *cwd, struct hook_tool *ret)
 {
 	const json_t *given = json_object_get(arguments, "file_paths"), *v;
@@ -109,10 +110,10 @@ static void add_paths(const char *tool, const json_t *arguments, const char *cwd
 
 	tool_paths_of(tool, arguments, &named);
 	for (i = 0; i < named.count; i++)
-		json_array_append_new(paths, absolute(named.path[i], cwd));
+		json_array_append_new(paths, make_absolute(named.path[i], cwd));
 	json_array_foreach (given, i, v)
 		if (i && json_is_string(v)) /* the first is its path */
-			json_array_append_new(paths, absolute(json_string_value(v), cwd));
+			json_array_append_new(paths, make_absolute(json_string_value(v), cwd));
 	tool_paths_done(&named);
 	if (json_array_size(paths))
 		json_object_set(ret->input, "file_path", json_array_get(paths, 0));
@@ -126,7 +127,7 @@ void hook_tool_of_call(const char *tool, const json_t *arguments, const char *cw
 
 	*ret = (struct hook_tool){ .input = json_is_object(arguments) ? json_copy((json_t *)(uintptr_t)arguments)
 								      : json_object() };
-	json_object_del(ret->input, "env"); /* values that may be secrets */
+	json_object_del(ret->input, "env"); /* values may be secrets */
 	if (!m) {
 		ret->names[ret->nnames++] = tool;
 		return;
@@ -138,7 +139,7 @@ void hook_tool_of_call(const char *tool, const json_t *arguments, const char *cw
 		if (!v)
 			continue;
 		if (m->member[i].is_path && json_is_string(v))
-			json_object_set_new(ret->input, m->member[i].theirs, absolute(json_string_value(v), cwd));
+			json_object_set_new(ret->input, m->member[i].theirs, make_absolute(json_string_value(v), cwd));
 		else
 			json_object_set(ret->input, m->member[i].theirs, v);
 		if (strcmp(m->member[i].theirs, m->member[i].ours) != 0)
@@ -154,12 +155,12 @@ void hook_tool_done(struct hook_tool *t)
 	*t = (struct hook_tool){ 0 };
 }
 
-/* A path that is still what it was told as is still what it was. */
+/* If a hook returns a path unchanged, keep the original spelling of the argument. */
 static void take_back(const struct mapping *m, size_t i, const json_t *arguments, const char *cwd, json_t *made)
 {
 	json_t *v = json_object_get(made, m->member[i].theirs), *given = json_object_get(arguments, m->member[i].ours);
 	const char *path = m->member[i].is_path ? json_string_value(given) : NULL;
-	json_t *told = path ? absolute(path, cwd) : NULL;
+	json_t *told = path ? make_absolute(path, cwd) : NULL;
 
 	if (!v)
 		return;
@@ -176,7 +177,7 @@ json_t *hook_tool_arguments(const char *tool, const json_t *arguments, const cha
 
 	json_object_del(made, "file_paths");
 	if (m == PATCHING)
-		json_object_del(made, "file_path"); /* which files it is about is in the patch */
+		json_object_del(made, "file_path"); /* the patch itself names the files */
 	for (size_t i = 0; m && i < countof(m->member) && m->member[i].ours; i++)
 		take_back(m, i, arguments, cwd, made);
 	if (env)
@@ -188,7 +189,7 @@ bool hook_tool_is_same(const struct hook_tool *t, const json_t *input)
 {
 	json_auto_t *told = json_copy(t->input), *now = json_copy((json_t *)(uintptr_t)input);
 
-	if (t->each) { /* each was told of one of them */
+	if (t->each) { /* each hook has read one of them */
 		json_object_del(told, "file_path");
 		json_object_del(now, "file_path");
 	}
@@ -200,7 +201,7 @@ json_t *hook_input(const struct hook_subject *s, int mode)
 	json_t *v = json_object();
 
 	json_object_set_new(v, "session_id", json_string(s->session_id));
-	json_object_set_new(v, "transcript_path", json_string("/dev/null")); /* there is a log, and no transcript */
+	json_object_set_new(v, "transcript_path", json_string("/dev/null")); /* there is no transcript file */
 	json_object_set_new(v, "cwd", text_of(s->cwd ? s->cwd : "/"));
 	json_object_set_new(v, "permission_mode", json_string(hook_mode_name(mode)));
 	json_object_set_new(v, "hook_event_name", json_string(hook_point_event(s->point)));

@@ -1,9 +1,7 @@
 /*
- * Which hooks hold for work that is no start: those of the place where it is done, whose files may have to be looked at
- * first.
- *
- * Where they cannot be known, that is told with those that hold everywhere. Whoever could have been held up by one of
- * them is held up by that; whoever is only told of something goes on, and there is a warning.
+ * Finds the hooks for work that is not a process start. The policy files of its workspace may have to be read first.
+ * If they cannot be read, the result has only the hooks that apply everywhere, with an error: work that a hook could
+ * have denied is then denied, work that hooks only observe continues with a warning.
  */
 
 #include "runtime/engine/hook/hook.h"
@@ -21,18 +19,18 @@ struct hook_lookup_wait {
 };
 
 /*
- * Work in what cannot be a workspace (the home, a folder of the system), or nowhere, has its user's hooks and none of a
- * workspace. 1: they come later, for this workspace. −1: they are not known, and this is why.
+ * Work outside any workspace (in the home directory, a system directory, or with no directory) gets its user's hooks
+ * only. 1: the workspace's policy is being read. −1: the hooks are not known, with the reason in `e`.
  */
-static int look(struct engine *g, const char *cwd, const struct requester *by, uint64_t since_ns,
-		char workspace[PATH_MAX], const struct policy_hooks **ret, struct err *e)
+static int find_hooks(struct engine *g, const char *cwd, const struct requester *by, uint64_t since_ns,
+		      char workspace[PATH_MAX], const struct policy_hooks **ret, struct err *e)
 {
 	buf_auto struct buf env = BUF_INIT;
 	const struct policy_rules *rules = NULL;
 
 	*ret = g->hooks;
 	workspace[0] = '\0';
-	if (g->stopping) /* nothing begins any more */
+	if (g->stopping) /* start nothing new */
 		return 0;
 	g->o.ports->base_env(g->o.host, by->uid, &env);
 	const char *home = policy_lookup_home(&env);
@@ -49,8 +47,8 @@ static int look(struct engine *g, const char *cwd, const struct requester *by, u
 	return found;
 }
 
-static void tell(struct engine *g, const char *cwd, const struct policy_hooks *hooks, const struct err *e,
-		 hooks_known_fn fn, void *ctx)
+static void report_hooks(struct engine *g, const char *cwd, const struct policy_hooks *hooks, const struct err *e,
+			 hooks_known_fn fn, void *ctx)
 {
 	if (e)
 		engine_warn(g, "hooks_not_known", "mend the policy of that place; its hooks do not run until then",
@@ -64,13 +62,13 @@ static void on_known(struct engine *g, void *ctx)
 	const struct policy_hooks *hooks;
 	struct err e = ERR_INIT;
 	char workspace[PATH_MAX];
-	int found = look(g, w->cwd, &w->by, w->since_ns, workspace, &hooks, &e);
+	int found = find_hooks(g, w->cwd, &w->by, w->since_ns, workspace, &hooks, &e);
 
 	if (found > 0) {
 		policy_lookup_await(g, w->by.uid, workspace, on_known, w);
 		return;
 	}
-	tell(g, w->cwd, hooks, found < 0 ? &e : NULL, w->fn, w->ctx);
+	report_hooks(g, w->cwd, hooks, found < 0 ? &e : NULL, w->fn, w->ctx);
 	free(w->cwd);
 	free(w);
 }
@@ -80,7 +78,7 @@ bool hooks_for_workspace(struct engine *g, const char *cwd, const struct request
 	char workspace[PATH_MAX];
 	struct err e = ERR_INIT;
 
-	return look(g, cwd, by, 0, workspace, ret, &e) == 0;
+	return find_hooks(g, cwd, by, 0, workspace, ret, &e) == 0;
 }
 
 void hooks_wait(struct engine *g, const char *cwd, const struct requester *by, hooks_known_fn fn, void *ctx)
@@ -88,10 +86,10 @@ void hooks_wait(struct engine *g, const char *cwd, const struct requester *by, h
 	const struct policy_hooks *hooks;
 	struct err e = ERR_INIT;
 	char workspace[PATH_MAX];
-	int found = look(g, cwd, by, 0, workspace, &hooks, &e);
+	int found = find_hooks(g, cwd, by, 0, workspace, &hooks, &e);
 
 	if (found <= 0) {
-		tell(g, cwd, hooks, found < 0 ? &e : NULL, fn, ctx);
+		report_hooks(g, cwd, hooks, found < 0 ? &e : NULL, fn, ctx);
 		return;
 	}
 	struct hook_lookup_wait *w = mem_zalloc(1, sizeof *w);

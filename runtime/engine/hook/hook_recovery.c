@@ -1,4 +1,7 @@
-/* Hooks after a restart: what waited for them was not judged, and does not run; what nobody waits for goes on. */
+/*
+ * Hooks after a restart. A step that waited for hooks was not evaluated and does not run; hooks whose answer nothing
+ * waits for keep running.
+ */
 
 #include "runtime/engine/hook/hook.h"
 
@@ -12,7 +15,7 @@
 
 #define RECOVER_MAX 4096u
 
-/* The start that waited for it is nobody's any more: what was not judged does not run. */
+/* Ends the start that waited for the hook, which no longer has a caller: an unevaluated start must not run. */
 static void settle_start(struct engine *g, const struct hook_doc *d, struct transaction *own)
 {
 	static const char why[] =
@@ -31,7 +34,7 @@ static void settle_start(struct engine *g, const struct hook_doc *d, struct tran
 	     .category = "permission", .stage = "permission", .message = why, .status = "failed");
 }
 
-/* Before anything else is settled: hooks that were lost are no more to be found afterwards. */
+/* Runs before the rest of recovery, which records lost hooks as ended; they could not be found afterwards. */
 void hook_finish_due(struct engine *g)
 {
 	view_ids_auto struct view_ids hooks = VIEW_IDS_INIT;

@@ -1,4 +1,7 @@
-/* session_start: a session was made; what its hooks print is context of its turns. create_session waits for them. */
+/*
+ * session_start: runs the hooks of a new session. Their output becomes context of its turns. create_session waits for
+ * them.
+ */
 
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"

@@ -1,8 +1,8 @@
 /*
- * Hooks before a process: all that are meant for it look at it (pre_tool_use), and if somebody would have to be asked,
- * others may answer instead (permission_request). The start waits, written down as it was asked for (start_record.h);
- * with their answers it is made again from the beginning, so that rules judge what hooks have made of it, and an
- * approval is bound to that.
+ * Hooks before a process. All matching hooks inspect the start (pre_tool_use). If a person would have to be asked,
+ * other hooks may answer instead (permission_request). The start waits, recorded as it was requested
+ * (start_record.h). When the hooks have answered, it is repeated from the beginning, so that the rules evaluate the
+ * request as the hooks rewrote it, and an approval is bound to that version.
  */
 
 #include "runtime/engine/hook/hook.h"
@@ -24,19 +24,19 @@ enum { BEFORE, INSTEAD, STAGES };
 struct hook_wait {
 	struct process *process;
 	struct hook_group *group;
-	const struct policy_hook *list[HOOKS_SELECTED_MAX]; /* only until they run */
+	const struct policy_hook *list[HOOKS_SELECTED_MAX]; /* valid only until they run */
 	size_t nlist;
 	enum hook_point point;
-	struct hook_tool tool; /* as hooks were told */
-	char *tool_name;       /* bailiff's, or NULL: a command */
-	char *shown;           /* the command, as hooks were told */
+	struct hook_tool tool; /* as the hooks read it */
+	char *tool_name;       /* bailiff's name; NULL: a command */
+	char *shown;           /* the command, as the hooks read it */
 	struct hook_reply *said[STAGES];
 	size_t nsaid[STAGES];
 	bool asked[STAGES];
 	char *updated_ref;
-	char *cancelled;            /* why it is not to be, or NULL */
-	struct pending_start *hold; /* the start */
-	/* once they have answered */
+	char *cancelled;            /* why the start is cancelled, or NULL */
+	struct pending_start *hold; /* the waiting start */
+	/* set once they have answered */
 	struct rewriting {
 		json_t *input, *arguments;
 		char *text;
@@ -70,7 +70,7 @@ void hook_wait_free(struct hook_wait *w)
 
 /* ---- which are meant ---- */
 
-/* What a gateway does with files by itself (start_spec.c): its input is not known yet, what it is about is. */
+/* A gateway's own file operation (start_spec.c): its content is not known yet, but its paths are. */
 static json_t *operation_arguments(const struct start_request *r)
 {
 	json_t *v = json_object(), *paths = json_array();
@@ -97,7 +97,7 @@ static void tool_of(const struct hook_evaluation *j, struct hook_wait *w)
 		json_decref(args);
 		return;
 	}
-	/* All of it: what is cut off for the eye would be what nobody judged. */
+	/* Never truncated: a hook could not check the part that is missing. */
 	if (r->command_line)
 		buf_str(&text, r->command_line);
 	for (size_t i = 0; !r->command_line && i < r->argc; i++) {
@@ -185,8 +185,8 @@ static void steal_said(struct hook_wait *from, struct hook_wait *to)
 	to->updated_ref = mem_take(&from->updated_ref);
 }
 
-/* What would be asked of a person, as the convention offers it: the same next time. */
-static json_t *suggestions(const struct hook_wait *w)
+/* permission_suggestions in the convention's format: allow the same for the rest of the session. */
+static json_t *make_suggestions(const struct hook_wait *w)
 {
 	return json_pack("[{s:s,s:[{s:s,s:s}],s:s,s:s}]", "type", "addRules", "rules", "toolName", w->tool.names[0],
 			 "ruleContent", w->shown ? w->shown : "*", "behavior", "allow", "destination", "session");
@@ -200,7 +200,7 @@ static void texts_of(const struct process *p, const struct hook_wait *w, const s
 	json_object_set_new(v, "tool_name", json_string(w->tool.names[0]));
 	json_object_set(v, "tool_input", w->tool.input);
 	json_object_set_new(v, "tool_use_id", json_string(p->tool_call_id[0] ? p->tool_call_id : p->id));
-	if (w->point == HOOK_PERMISSION_REQUEST && (offered = suggestions(w)))
+	if (w->point == HOOK_PERMISSION_REQUEST && (offered = make_suggestions(w)))
 		json_object_set_new(v, "permission_suggestions", offered);
 	hook_texts_of(&w->tool, v, ret);
 }
@@ -290,7 +290,7 @@ static void take_said(struct hook_group *group, struct hook_wait *w)
 	w->asked[stage] = true;
 }
 
-/* The tool's arguments, as they are now: what runs is what the facts say. */
+/* Records the rewritten arguments, so that the events match what runs. */
 static void args_fact(struct engine *g, const struct process *p, const json_t *arguments)
 {
 	mem_auto char *whole = json_dumps(arguments, JSON_COMPACT);
@@ -359,8 +359,8 @@ static int rewrite_call(struct hook_wait *w, struct start_request *r, struct err
 	return 0;
 }
 
-/* What a hook made of the request: judged as if it had been asked for. */
-static int rewrite(struct hook_wait *w, const struct hook_reply *by, struct start_request *r, struct err *e)
+/* Replaces the request by a hook's version, which is then evaluated like any request. */
+static int rewrite_request(struct hook_wait *w, const struct hook_reply *by, struct start_request *r, struct err *e)
 {
 	w->made.input = json_loads(by->answer.input, 0, NULL);
 	if ((w->tool_name ? rewrite_call(w, r, e) : rewrite_command(w, r, e)) < 0)
@@ -391,7 +391,7 @@ static void start_again(struct hook_wait *w, struct start_request *r)
 					   .updated_ref = w->updated_ref };
 	r->hooked = &w->hooked;
 	r->process_id = w->process_id;
-	process_start(g, r, &w->hold->caller, ignore_reply, NULL); /* which frees the wait when it is over */
+	process_start(g, r, &w->hold->caller, ignore_reply, NULL); /* frees the wait at its end */
 }
 
 static void on_answered(struct hook_group *group, void *ctx)
@@ -411,7 +411,7 @@ static void on_answered(struct hook_group *group, void *ctx)
 	if (w->cancelled) {
 		p->wait_ops->drop(p, w->cancelled);
 		hook_wait_free(w);
-	} else if (sum->rewriter && sum->verdict != HOOK_SAYS_DENY && rewrite(w, sum->rewriter, r, &e) < 0) {
+	} else if (sum->rewriter && sum->verdict != HOOK_SAYS_DENY && rewrite_request(w, sum->rewriter, r, &e) < 0) {
 		p->wait_ops->fail(p, &e);
 		hook_wait_free(w);
 	} else {
