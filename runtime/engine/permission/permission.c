@@ -19,7 +19,7 @@
 
 #include <limits.h>
 
-/* What ~ stands for inside. */
+/* The command's home directory, which `~` in its words expands to. */
 const char *permission_home(const struct sandbox_setup *f, const struct start_request *r)
 {
 	for (size_t i = 0; i < r->nenv_set; i++)
@@ -31,7 +31,7 @@ const char *permission_home(const struct sandbox_setup *f, const struct start_re
 	return NULL;
 }
 
-/* Whether the request opens more than the profile that it names, or that is the default. */
+/* Does the request open more than its profile (the named one, or the default) does? */
 static bool is_wider(const struct sandbox_request *s)
 {
 	const struct profile_change *c = &s->change;
@@ -45,7 +45,7 @@ struct judged_paths {
 	size_t count;
 };
 
-/* What a gateway's operation on files (start_spec.c) does with the path of this index; 0 = it is none. */
+/* How a gateway's file operation (start_spec.c) accesses the path at this index; 0 = the argument is not a path. */
 static unsigned operation_access(const struct start_request *r, size_t i)
 {
 	const char *name = r->argc >= 5 && strcmp(r->argv[1], "fs") == 0 ? r->argv[2] : "";
@@ -91,7 +91,7 @@ static void judged_paths_done(struct judged_paths *p)
 	free(p->path);
 }
 
-/* The same command in the same place was allowed for the rest of the session. */
+/* The same command in the same sandbox was allowed for the rest of the session. */
 bool permission_is_granted(struct engine *g, const char *session_id, const char *binding)
 {
 	mem_auto char *key = mem_printf("%s/%s", session_id, binding);
@@ -101,8 +101,11 @@ bool permission_is_granted(struct engine *g, const char *session_id, const char 
 	return store_model_get_speculative(g->o.store, VIEW_SESSION_GRANT, key, &text, &e) == 0;
 }
 
-/* What a tool is to do is not in its plan: it reads that. */
-static void bind(struct process *p, const struct start_request *r)
+/*
+ * Computes the hash that an approval is bound to. It includes stdin_text because a tool reads its request from stdin;
+ * the plan does not contain it.
+ */
+static void set_binding(struct process *p, const struct start_request *r)
 {
 	buf_auto struct buf all = BUF_INIT;
 
@@ -112,8 +115,8 @@ static void bind(struct process *p, const struct start_request *r)
 	hash_sha256_text(all.data, all.len, p->binding);
 }
 
-__attribute__((format(printf, 4, 5))) static void overrule(struct policy_decision *d, enum policy_answer a,
-							   enum policy_source s, const char *fmt, ...)
+__attribute__((format(printf, 4, 5))) static void overrule_decision(struct policy_decision *d, enum policy_answer a,
+								    enum policy_source s, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -124,34 +127,41 @@ __attribute__((format(printf, 4, 5))) static void overrule(struct policy_decisio
 	va_end(ap);
 }
 
-/* What people said before, and whether anybody can be asked now. */
+/*
+ * Replaces "ask": by the approval that was given, by a grant for the session, or by a denial if the client cannot
+ * reach a person.
+ */
 static void decide_asked(struct process *p, const struct start_request *r, const struct caller *c,
 			 struct policy_decision *d)
 {
 	struct engine *g = p->engine;
 
 	if (r->approval && strcmp(r->approval->binding, p->binding) != 0) {
-		overrule(d, POLICY_DENY, POLICY_BY_PERSON,
-			 "what would run now is not what was allowed: its place, its sandbox or its environment has "
-			 "changed");
+		overrule_decision(
+			d, POLICY_DENY, POLICY_BY_PERSON,
+			"what would run now is not what was allowed: its place, its sandbox or its environment has "
+			"changed");
 		d->action_id = r->approval->action_id;
 	} else if (r->approval) {
-		overrule(d, POLICY_ALLOW, POLICY_BY_PERSON, "a person allowed it");
+		overrule_decision(d, POLICY_ALLOW, POLICY_BY_PERSON, "a person allowed it");
 		d->action_id = r->approval->action_id;
 		d->scope = strcmp(r->approval->scope, "session") == 0  ? POLICY_SESSION
 			   : strcmp(r->approval->scope, "always") == 0 ? POLICY_ALWAYS
 								       : POLICY_ONCE;
 	} else if (permission_is_granted(g, p->session_id, p->binding)) {
-		overrule(d, POLICY_ALLOW, POLICY_BY_PERSON, "a person allowed it for this session");
+		overrule_decision(d, POLICY_ALLOW, POLICY_BY_PERSON, "a person allowed it for this session");
 		d->scope = POLICY_SESSION;
 	} else if (c->no_person && !g->o.ask_alone_ms) {
 		mem_auto char *why = mem_strdup(d->reason);
-		overrule(d, POLICY_DENY, d->source, "nobody can be asked through this client, and %.180s", why);
+		overrule_decision(d, POLICY_DENY, d->source, "nobody can be asked through this client, and %.180s",
+				  why);
 	}
 }
 
-/* What the policy runs itself is not judged by its own rules; only that it goes without a sandbox is the host's to
- * permit. */
+/*
+ * Hooks come from the policy itself, so its rules do not apply to them. Only a hook without a sandbox needs the
+ * permission of the host's policy.
+ */
 static void decide_hook(const struct process *p, const struct sandbox_setup *f, struct policy_decision *ret)
 {
 	const struct hook_run *run = strmap_get(&p->engine->hook->runs, p->owner_id);
@@ -159,16 +169,16 @@ static void decide_hook(const struct process *p, const struct sandbox_setup *f, 
 
 	*ret = (struct policy_decision){ .scope = POLICY_ONCE };
 	if (!f->profile.confined && (!rules || !rules->bypass))
-		overrule(ret, POLICY_DENY, POLICY_BY_HOST,
-			 "a hook without a sandbox is not permitted here: the host's policy does not say "
-			 "permissions.allowBypass");
+		overrule_decision(ret, POLICY_DENY, POLICY_BY_HOST,
+				  "a hook without a sandbox is not permitted here: the host's policy does not say "
+				  "permissions.allowBypass");
 	else
-		overrule(ret, POLICY_ALLOW, POLICY_BY_HOOK, "it is one of the policy's hooks");
+		overrule_decision(ret, POLICY_ALLOW, POLICY_BY_HOOK, "it is one of the policy's hooks");
 	ret->hook = run ? &run->said->ref : NULL;
 }
 
-static void tell(struct process *p, const struct policy_decision *d, const char *const *argv, size_t argc,
-		 const struct command_facts *facts)
+static void record_decision(struct process *p, const struct policy_decision *d, const char *const *argv, size_t argc,
+			    const struct command_facts *facts)
 {
 	struct buf text = BUF_INIT;
 
@@ -180,7 +190,7 @@ static void tell(struct process *p, const struct policy_decision *d, const char 
 	p->judged_json = buf_take(&text);
 }
 
-/* Whether hooks have to be asked before more can be said; otherwise their answers are in the decision. */
+/* True: hooks have to run before the decision can be made. False: their answers, if any, are part of the decision. */
 static bool ask_hooks(const struct hook_evaluation *j, struct policy_decision *d)
 {
 	const struct start_hooked *hooked = j->request->hooked;
@@ -193,14 +203,15 @@ static bool ask_hooks(const struct hook_evaluation *j, struct policy_decision *d
 		hook_list_json(j, &w);
 		p->hooks_json = buf_take(&list);
 		if (d->answer == POLICY_ALLOW && hook_would_be_skipped(j))
-			overrule(d, POLICY_ASK, POLICY_BY_HOOK,
-				 "a hook of the workspace would have to look at it, and those do not run in mode "
-				 "untrusted unless trusted");
+			overrule_decision(
+				d, POLICY_ASK, POLICY_BY_HOOK,
+				"a hook of the workspace would have to look at it, and those do not run in mode "
+				"untrusted unless trusted");
 		return false;
 	}
 	p->hooks_after = p->owner != OWNER_HOOK &&
 			 (hooks_are_at(j->hooks, HOOK_POST_TOOL_USE) || hooks_are_at(j->hooks, HOOK_POST_TOOL_FAILURE));
-	/* What hooks have said counts, also if the files that named them have changed meanwhile. */
+	/* Answers that were given stay valid, even if the policy files that named the hooks have changed since. */
 	if ((!j->hooks && !hooked) || p->owner == OWNER_HOOK || j->request->approval)
 		return false;
 	p->hooks_begin = hooks_are_at(j->hooks, HOOK_SESSION_START);
@@ -218,7 +229,7 @@ static bool ask_hooks(const struct hook_evaluation *j, struct policy_decision *d
 	return false;
 }
 
-/* Which can have neither a mode nor rules. */
+/* A session that does not exist yet has neither a mode nor rules of its own. */
 static bool is_new_session(const struct process *p, const struct start_request *r)
 {
 	return p->makes_session && !r->hooked && !r->approval;
@@ -231,9 +242,9 @@ static enum permission_mode mode_here(const struct process *p, const struct star
 }
 
 /*
- * A plan changes nothing. That a command only reads is told by its words, and programs have more ways to be told
- * something than any table knows: so its sandbox lets it write nothing, whatever was asked for. What copies instead of
- * writing does so anyway.
+ * Mode plan changes nothing. Whether a command only reads is derived from its words, but programs have more options
+ * than any table can list. Therefore the sandbox denies all writes, whatever the request asks for. A copy-on-write
+ * run needs no change: its writes do not reach the host.
  */
 int permission_confine(struct process *p, const struct start_request *r, const struct caller *c,
 		       const struct policy_rules *rules, struct sandbox_setup *f, struct err *e)
@@ -248,7 +259,7 @@ int permission_confine(struct process *p, const struct start_request *r, const s
 	return sandbox_setup_make(p->engine, &tame, c, f, e) < 0 ? -1 : 1;
 }
 
-/* The variables that the decision depends on, for its event. */
+/* Records the environment variables that the decision depends on, for its event. */
 static void record_exec_env(struct process *p, const struct exec_overrides *env)
 {
 	struct buf text = BUF_INIT;
@@ -260,7 +271,7 @@ static void record_exec_env(struct process *p, const struct exec_overrides *env)
 	p->exec_overrides = buf_take(&text);
 }
 
-/* The rules that would have avoided a question or a denial. */
+/* Records the rules that would have avoided the question or the denial. */
 static void record_suggestions(struct process *p, const struct policy_request *r, const struct policy_decision *d)
 {
 	struct buf text = BUF_INIT;
@@ -290,7 +301,7 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 	struct policy_decision decision;
 	struct err unread = ERR_INIT;
 
-	bind(p, r);
+	set_binding(p, r);
 	if (p->command_line)
 		command_analyse_line(p->command_line, strlen(p->command_line), &how, &facts);
 	else
@@ -336,9 +347,9 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 		decide_hook(p, f, &decision);
 	else
 		policy_decide(&request, &decision);
-	/* Somebody wanted to stop something, and what that was is not known. */
+	/* The session's own rules cannot be read, and one of them might deny this. */
 	if (unread.code && r->owner != OWNER_HOOK)
-		overrule(&decision, POLICY_DENY, POLICY_BY_RULE, "%s", unread.message);
+		overrule_decision(&decision, POLICY_DENY, POLICY_BY_RULE, "%s", unread.message);
 	bool wait = ask_hooks(&judging, &decision);
 	if (!wait) {
 		if (decision.answer == POLICY_ASK || (r->approval && decision.answer == POLICY_ALLOW))
@@ -346,13 +357,13 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 		if (r->approval)
 			snprintf(p->action_id, sizeof p->action_id, "%s", r->approval->action_id);
 		record_suggestions(p, &request, &decision);
-		tell(p, &decision, argv, argc, &facts);
+		record_decision(p, &decision, argv, argc, &facts);
 	}
 	judged_paths_done(&paths);
 	return wait;
 }
 
-/* Hooks have answered what a person would have been asked. */
+/* Records that hooks answered in place of a person. */
 static void answered_fact(const struct process *p, struct store_batch *b)
 {
 	EMIT(permission_resolved, b, process_scope(p), .outcome = p->answer == POLICY_ALLOW ? "allowed" : "denied",
@@ -374,7 +385,7 @@ int permission_fact(const struct process *p, struct store_batch *b)
 
 /* ---- a process that never runs ---- */
 
-/* The end of a process that never began. */
+/* Writes the end of a process that never started. */
 static void write_no_end(struct jw *w, const void *process, size_t n)
 {
 	jw_kuint(w, "durationMs", 0);
@@ -405,7 +416,7 @@ void permission_end_facts(struct process *p, const struct permission_end *how, s
 		process_owner(p->engine, p->owner)->ended(p, &o, b);
 }
 
-static void denial(const struct process *p, struct err *e, struct buf *data)
+static void make_denial(const struct process *p, struct err *e, struct buf *data)
 {
 	struct jw w = jw_on(data);
 
@@ -415,8 +426,11 @@ static void denial(const struct process *p, struct err *e, struct buf *data)
 	jw_kraw(&w, "permissionDecision", p->decision_json, strlen(p->decision_json));
 }
 
-/* It never ran, and its owner learns that; where it waited for hooks, others may wait for its thread. */
-static void refused(struct process *p, const struct err *e, const char *data, size_t len)
+/*
+ * Frees a process that never ran and notifies its owner. If it waited for hooks it held its thread, so the next turn
+ * may start.
+ */
+static void finish_unstarted(struct process *p, const struct err *e, const char *data, size_t len)
 {
 	struct engine *g = p->engine;
 	const enum owner_kind owner = p->owner;
@@ -432,7 +446,7 @@ static void refused(struct process *p, const struct err *e, const char *data, si
 	process_free(p);
 	if (owner)
 		process_owner(g, owner)->refused(g, owner_id, e, data, len);
-	if (hooked) /* its owner has been told that it was refused */
+	if (hooked) /* the owner already has the denial */
 		process_over(g, &over);
 }
 
@@ -445,14 +459,14 @@ static void on_denied(void *ctx, const struct store_result *r)
 	if (r->status < 0)
 		e = *r->err;
 	else
-		denial(p, &e, &data);
+		make_denial(p, &e, &data);
 	reply_err(&p->start, &e, data.data, data.len);
 	if (p->resumed) {
 		process_answer_waiters(p);
 		process_finished(p);
 		return;
 	}
-	refused(p, &e, data.data, data.len);
+	finish_unstarted(p, &e, data.data, data.len);
 }
 
 void permission_deny(struct process *p)
@@ -471,7 +485,7 @@ void permission_deny(struct process *p)
 	if (p->command_ref && !p->resumed)
 		store_batch_inline(b, p->command_ref, p->command_full.data, p->command_full.len);
 	permission_end_facts(p, &how, b);
-	denial(p, &e, &data);
+	make_denial(p, &e, &data);
 	reply_error_record(&e, data.data, data.len, &record);
 	reply_store(&p->start, b, record.data, record.len);
 	store_submit(p->engine->o.store, b, 0, on_denied, p);
@@ -491,10 +505,13 @@ static void on_hooked_failed(void *ctx, const struct store_result *r)
 	struct err e = *p->failure;
 
 	reply_err(&p->start, &e, NULL, 0);
-	refused(p, &e, NULL, 0);
+	finish_unstarted(p, &e, NULL, 0);
 }
 
-/* The same of a start that waited for hooks, and that nobody was told of. */
+/*
+ * Like end_waiting, for a start that waited for hooks: its start has not been replied to yet, so the reply carries
+ * the error.
+ */
 static void fail_hooked(struct process *p, const struct permission_end *how, const struct err *e)
 {
 	struct store_batch *b = store_batch_new(p->engine->o.store);
@@ -508,7 +525,7 @@ static void fail_hooked(struct process *p, const struct permission_end *how, con
 	store_submit(p->engine->o.store, b, STORE_MUST, on_hooked_failed, p);
 }
 
-/* What waited does not come to its start. */
+/* Ends a waiting process before its start. */
 static void end_waiting(struct process *p, struct permission_end *how, const struct err *e)
 {
 	struct store_batch *b;
@@ -533,7 +550,7 @@ void permission_fail(struct process *p, const struct err *e)
 									    : "transport",
 				      .message = e->message };
 
-	if (p && p->state != PROCESS_ENDING) /* or somebody was faster */
+	if (p && p->state != PROCESS_ENDING) /* else another path has already ended it */
 		end_waiting(p, &how, e);
 }
 

@@ -1,8 +1,8 @@
 /*
- * Scope `always`: an answer becomes a rule in the user's own policy file, where it can be seen and taken back. The
- * rules were made when the question was asked (policy/rule_suggestions.h), and are in the action. They are written
- * first, by the world, in the name of who answers; then the action is answered, and its fact tells file and line.
- * Should the runtime die in between, the action is still open, and the same answer finds the rule there.
+ * Scope `always`: an answer becomes a rule in the user's own policy file, where it is visible and can be removed. The
+ * rules were computed when the question was asked (policy/rule_suggestions.h) and are part of the action. The host
+ * writes them first, with the identity of the approver. Then the action is resolved, and its event names file and
+ * line. If the runtime dies in between, the action is still open; repeating the answer finds the rule already there.
  */
 
 #include "runtime/engine/permission/permission.h"
@@ -77,7 +77,7 @@ bool permission_is_persisting(struct engine *g, const char *action_id)
 	return false;
 }
 
-static int refuse(struct err *e, const char *fmt, const char *what)
+static int reject_always(struct err *e, const char *fmt, const char *what)
 {
 	char why[300];
 
@@ -87,21 +87,21 @@ static int refuse(struct err *e, const char *fmt, const char *what)
 	return -1;
 }
 
-static int check(struct engine *g, const struct action_doc *d, const struct caller *c, struct jval rules, bool allow,
-		 struct err *e)
+static int check_always(struct engine *g, const struct action_doc *d, const struct caller *c, struct jval rules,
+			bool allow, struct err *e)
 {
 	struct jval always = jval_get(d->continuation, "always");
 	char why[240] = "";
 
 	jval_str(jval_get(always, allow ? "why" : "whyNotDeny"), why, sizeof why);
 	if (strcmp(d->kind, "permission") != 0 && strcmp(d->kind, "tool") != 0)
-		return refuse(e, "%s", "a rule does not say what may be opened");
+		return reject_always(e, "%s", "a rule does not say what may be opened");
 	if (!g->o.ports->write_rule)
-		return refuse(e, "%s", "policy files cannot be written here");
+		return reject_always(e, "%s", "policy files cannot be written here");
 	if (c->uid != d->uid)
-		return refuse(e, "%s", "it would be a rule of somebody else's policy");
+		return reject_always(e, "%s", "it would be a rule of somebody else's policy");
 	if (rules.type != JT_ARRAY)
-		return refuse(e, "%s", why[0] ? why : "no exact rule exists for it");
+		return reject_always(e, "%s", why[0] ? why : "no exact rule exists for it");
 	return 0;
 }
 
@@ -112,7 +112,7 @@ int permission_persist(struct engine *g, const struct action_doc *d, const struc
 	struct jval rules = jval_path(jval_get(d->continuation, "always"), list);
 	size_t n = 0;
 
-	if (check(g, d, c, rules, allow, e) < 0)
+	if (check_always(g, d, c, rules, allow, e) < 0)
 		return -1;
 	for (struct jiter it = jiter_on(rules); jiter_next(&it) && n < RULE_SUGGESTIONS_MAX;)
 		texts[n++] = jval_strdup(it.value);
@@ -151,7 +151,7 @@ void engine_on_rule_written(struct engine *g, const char *id, const char *file, 
 	if (e) {
 		struct err why = ERR_INIT;
 
-		refuse(&why, "%.280s", e->message);
+		reject_always(&why, "%.280s", e->message);
 		a->fn(a->ctx, &why, NULL, 0);
 	} else {
 		const struct action_answer r = { .action_id = a->action_id,

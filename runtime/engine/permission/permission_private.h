@@ -10,20 +10,23 @@
 
 /* State of the module permission/. */
 struct permission_state {
-	TAILQ_HEAD(, always) persisting;     /* answers that are being made rules */
-	TAILQ_HEAD(, reload_waiter) reloads; /* requests that wait for the policy files */
+	TAILQ_HEAD(, always) persisting;     /* answers that are being written as rules */
+	TAILQ_HEAD(, reload_waiter) reloads; /* requests that wait until the policy files are loaded */
 };
 
-/* How a process ends that never ran. */
+/* How a process that never ran ends. */
 struct permission_end {
-	const char *status, *category; /* the turn's */
+	const char *status, *category; /* of its turn */
 	const char *message;
-	bool terminated; /* somebody ended it while it waited */
+	bool terminated; /* ended by a request while it waited */
 	bool tell_owner;
 };
 void permission_end_facts(struct process *p, const struct permission_end *how, struct store_batch *b);
 struct action_outcome;
-/* permission_always.c: which rules would make an answer last, {"allow"?:[…],"why"?:…,"deny"?:…,"whyNotDeny"?:…}. */
+/*
+ * permission_persist.c: the rules that would make an answer permanent,
+ * {"allow"?:[…],"why"?:…,"deny"?:…,"whyNotDeny"?:…}.
+ */
 struct policy_decision;
 struct policy_request;
 struct action_doc;

@@ -1,4 +1,4 @@
-/* What clients ask about policy: a dry run, what is in force, another mode, the files read again. */
+/* Requests about policy: dry run, policy in effect, change of mode, reload of the files. */
 
 #include "runtime/engine/permission/permission.h"
 
@@ -20,9 +20,9 @@
 
 /* ---- evaluate_permission ---- */
 
-/* The session that the fact belongs to, or the system's when none is named. */
-static int place(struct engine *g, const char *session_id, const struct caller *c, struct transaction *tx,
-		 struct process *p, struct err *e)
+/* Finds the session that the event belongs to; without a session id, the system session. */
+static int find_event_session(struct engine *g, const char *session_id, const struct caller *c, struct transaction *tx,
+			      struct process *p, struct err *e)
 {
 	struct view_session_brief s;
 	int found;
@@ -46,7 +46,7 @@ static int place(struct engine *g, const char *session_id, const struct caller *
 	return session_system_turn(g, tx->batch, s.uid, session_id, p->thread_id, p->turn_id, e);
 }
 
-static void evaluated(struct transaction *tx, struct process *p)
+static void evaluated_fact(struct transaction *tx, struct process *p)
 {
 	const struct json_value decision = json_from_text(p->decision_json);
 	const struct scope s = { .uid = p->uid,
@@ -66,19 +66,19 @@ static void evaluated(struct transaction *tx, struct process *p)
 	jw_kraw(&tx->w, "sandboxProfile", p->sandbox_json, strlen(p->sandbox_json));
 	jw_kstr(&tx->w, "mode", permission_mode_name((enum permission_mode)p->mode));
 	jw_kraw(&tx->w, "hooks", p->hooks_json,
-		strlen(p->hooks_json)); /* that would look at it, and might say something else */
+		strlen(p->hooks_json)); /* that would run and could change the decision */
 }
 
-static void evaluate(struct engine *g, const struct start_request *r, const struct caller *c,
-		     struct pending_start *held, engine_reply_fn fn, void *ctx);
+static void evaluate_start(struct engine *g, const struct start_request *r, const struct caller *c,
+			   struct pending_start *held, engine_reply_fn fn, void *ctx);
 
 static void evaluate_held(struct engine *g, struct pending_start *h)
 {
-	evaluate(g, &h->record.spec.request, &h->caller, h, h->fn, h->ctx);
+	evaluate_start(g, &h->record.spec.request, &h->caller, h, h->fn, h->ctx);
 }
 
-static void judge(struct transaction *tx, const struct start_request *r, struct sandbox_setup *f,
-		  const struct policy_rules *rules, struct err *e)
+static void evaluate_request(struct transaction *tx, const struct start_request *r, struct sandbox_setup *f,
+			     const struct policy_rules *rules, struct err *e)
 {
 	const char *const shell[] = { "/bin/sh", "-c", r->command_line };
 	struct buf json = BUF_INIT;
@@ -87,7 +87,7 @@ static void judge(struct transaction *tx, const struct start_request *r, struct 
 	id_make(ID_KIND_PROCESS, id);
 	struct process *p = process_new(tx->engine, id);
 	p->dry = true;
-	if (place(tx->engine, r->session_id, &tx->caller, tx, p, e) == 0 &&
+	if (find_event_session(tx->engine, r->session_id, &tx->caller, tx, p, e) == 0 &&
 	    permission_confine(p, r, &tx->caller, rules, f, e) >= 0) {
 		struct jw w = jw_on(&json);
 
@@ -101,13 +101,13 @@ static void judge(struct transaction *tx, const struct start_request *r, struct 
 		p->sandbox_json = buf_take(&json);
 		permission_judge(p, r, f, r->command_line ? shell : r->argv, r->command_line ? countof(shell) : r->argc,
 				 rules, &tx->caller);
-		evaluated(tx, p);
+		evaluated_fact(tx, p);
 	}
 	process_free(p);
 }
 
-static void evaluate(struct engine *g, const struct start_request *r, const struct caller *c,
-		     struct pending_start *held, engine_reply_fn fn, void *ctx)
+static void evaluate_start(struct engine *g, const struct start_request *r, const struct caller *c,
+			   struct pending_start *held, engine_reply_fn fn, void *ctx)
 {
 	sandbox_setup_auto struct sandbox_setup f = { 0 };
 	const struct policy_rules *rules = NULL;
@@ -126,7 +126,7 @@ static void evaluate(struct engine *g, const struct start_request *r, const stru
 		err_set(&e, ERR_UNAVAILABLE, "the daemon is stopping");
 	struct transaction *tx = transaction_new(g, c, fn, ctx);
 	if (!e.code)
-		judge(tx, r, &f, rules, &e);
+		evaluate_request(tx, r, &f, rules, &e);
 	if (e.code)
 		transaction_reject(tx, &e);
 	else
@@ -137,12 +137,12 @@ static void evaluate(struct engine *g, const struct start_request *r, const stru
 void engine_evaluate_permission(struct engine *g, const struct start_request *r, const struct caller *c,
 				engine_reply_fn fn, void *ctx)
 {
-	evaluate(g, r, c, NULL, fn, ctx);
+	evaluate_start(g, r, c, NULL, fn, ctx);
 }
 
 /* ---- get_policy ---- */
 
-/* `own`: the session's. */
+/* `own`: the session's rules. */
 static void rules_json(const struct policy_rules *s, const struct policy_rules *own, struct jw *w)
 {
 	jw_karr(w, "rules");
@@ -177,7 +177,7 @@ static void sources_json(const struct policy_rules *s, const struct policy_rules
 {
 	jw_karr(w, "sources");
 	for (size_t i = 0; i < s->nfiles; i++) {
-		enum rule_layer layer = RULE_OF_WORKSPACE; /* which may have several */
+		enum rule_layer layer = RULE_OF_WORKSPACE; /* the default: there may be several workspace files */
 
 		for (int k = 0; k < RULE_LAYERS; k++)
 			if (s->file[k] == s->files[i])
@@ -227,15 +227,15 @@ static void policy_json(struct engine *g, const struct policy_rules *rules, cons
 	jw_obj_end(&w);
 }
 
-static void show(struct engine *g, const struct start_request *r, const struct caller *c, struct pending_start *held,
-		 engine_reply_fn fn, void *ctx);
+static void show_policy(struct engine *g, const struct start_request *r, const struct caller *c,
+			struct pending_start *held, engine_reply_fn fn, void *ctx);
 
 static void show_held(struct engine *g, struct pending_start *h)
 {
-	show(g, &h->record.spec.request, &h->caller, h, h->fn, h->ctx);
+	show_policy(g, &h->record.spec.request, &h->caller, h, h->fn, h->ctx);
 }
 
-/* 1: it waits for the files of its place. */
+/* 1: waits for the policy files of the workspace. */
 static int place_rules(struct engine *g, const struct start_request *r, const struct caller *c,
 		       struct pending_start *held, engine_reply_fn fn, void *ctx, const struct policy_rules **ret,
 		       struct err *e)
@@ -246,7 +246,7 @@ static int place_rules(struct engine *g, const struct start_request *r, const st
 	*ret = g->rules;
 	if (g->policy_problem[0] || g->stopping)
 		return 0;
-	/* What cannot be a workspace has no policy of its own. */
+	/* A directory that cannot be a workspace has no policy of its own. */
 	int found = sandbox_setup_make(g, &r->sandbox, c, &f, e);
 	if (found < 0) {
 		*e = ERR_INIT;
@@ -263,8 +263,8 @@ static int place_rules(struct engine *g, const struct start_request *r, const st
 	return 1;
 }
 
-static void show(struct engine *g, const struct start_request *r, const struct caller *c, struct pending_start *held,
-		 engine_reply_fn fn, void *ctx)
+static void show_policy(struct engine *g, const struct start_request *r, const struct caller *c,
+			struct pending_start *held, engine_reply_fn fn, void *ctx)
 {
 	buf_auto struct buf out = BUF_INIT;
 	const struct policy_rules *rules;
@@ -273,7 +273,7 @@ static void show(struct engine *g, const struct start_request *r, const struct c
 
 	if (found > 0)
 		return;
-	/* A file of the place that cannot be used is what is asked for here, and no failure. */
+	/* An invalid policy file in the workspace is part of the answer here, not a failure of the request. */
 	if (found < 0 && e.code != ERR_PERMISSION) {
 		fn(ctx, &e, NULL, 0);
 	} else {
@@ -299,7 +299,7 @@ void engine_show_policy(struct engine *g, const char *session_id, const char *cw
 	if (found != 0)
 		fn(ctx, &e, NULL, 0);
 	else
-		show(g, &r, c, NULL, fn, ctx);
+		show_policy(g, &r, c, NULL, fn, ctx);
 }
 
 /* ---- set_permission_mode ---- */
@@ -363,9 +363,9 @@ struct reload_waiter {
 	TAILQ_ENTRY(reload_waiter) link;
 	struct engine *engine;
 	struct pending_reply reply;
-	uint64_t since; /* the last sequence when it was asked for */
+	uint64_t since; /* the last sequence number at the time of the request */
 	size_t rules, notes;
-	struct err problem; /* code 0: they were loaded */
+	struct err problem; /* code 0: the files were loaded */
 };
 
 void engine_reload_policy(struct engine *g, const struct caller *c, engine_reply_fn fn, void *ctx)
@@ -386,7 +386,7 @@ void engine_reload_policy(struct engine *g, const struct caller *c, engine_reply
 	g->o.ports->want_reload(g->o.host);
 }
 
-/* Behind policy.changed in the log, so whoever is answered finds it there. */
+/* Committed after policy.changed, so a client that has the reply also finds that event in the log. */
 static void on_load_durable(void *ctx, const struct store_result *r)
 {
 	struct reload_waiter *w = ctx;

@@ -1,7 +1,7 @@
 /*
- * Mode on_failure: a command that failed after its sandbox had refused it something can be allowed to run again with
- * just that. The action names what would be opened; an operator's yes starts a new process, whose facts say which
- * action allowed it.
+ * Mode on_failure: a command that failed after a violation may be run again with exactly the access that was blocked.
+ * The action lists what would be opened. If an operator approves, a new process starts, and its events name the
+ * action that allowed it.
  */
 
 #include "runtime/engine/permission/permission.h"
@@ -19,13 +19,13 @@
 
 #include <sys/wait.h>
 
-static bool failed(const struct process *p)
+static bool has_failed(const struct process *p)
 {
 	return p->has_last && p->last.kind == STATUS_EXITED && p->end == PROCESS_END_NONE &&
 	       !(WIFEXITED(p->last.wait_status) && WEXITSTATUS(p->last.wait_status) == 0);
 }
 
-static void continuation(const struct process *p, const char *ref, const struct buf *open, struct buf *out)
+static void write_continuation(const struct process *p, const char *ref, const struct buf *open, struct buf *out)
 {
 	struct jw w = jw_on(out);
 
@@ -50,11 +50,11 @@ void permission_offer_retry(struct process *p)
 	char ref[ID_TEXT_MAX], action[ID_ROOM];
 	struct err e = ERR_INIT;
 
-	if (!p->record || g->stopping || !failed(p) || !process_violations_open(p, &open))
+	if (!p->record || g->stopping || !has_failed(p) || !process_violations_open(p, &open))
 		return;
 	struct transaction *tx = transaction_new_internal(g);
 	ref_store(tx->batch, &owner, p->record, strlen(p->record), ref);
-	continuation(p, ref, &open, &next);
+	write_continuation(p, ref, &open, &next);
 	buf_printf(&prompt, "run again with more than its sandbox gave it: %s%s%s; opened would be%s %s",
 		   p->exec_overrides ? p->exec_overrides : "", p->exec_overrides ? " " : "", p->display,
 		   process_violations_guessed(p) ? " (partly guessed from its output)" : "", open.data);
@@ -81,7 +81,7 @@ void permission_offer_retry(struct process *p)
 
 /* ---- the answer ---- */
 
-static void widen(json_t *start, const json_t *open)
+static void widen_sandbox(json_t *start, const json_t *open)
 {
 	static const char *const lists[] = { "readRoots", "writeRoots", "allowHosts" };
 	json_t *sandbox = json_object_get(start, "sandbox");
@@ -101,7 +101,7 @@ static void widen(json_t *start, const json_t *open)
 	json_object_set_new(start, "onDisconnect", json_string("keep"));
 }
 
-static void started(void *ctx, const struct err *e, const char *json, size_t len)
+static void on_started(void *ctx, const struct err *e, const char *json, size_t len)
 {
 	if (e)
 		log_warning("a process that was to run again: %s", e->message);
@@ -123,12 +123,12 @@ static void start_again(struct engine *g, const struct action_doc *a, struct err
 		err_set(e, ERR_CORRUPT, "what was to be started cannot be read any more");
 		return;
 	}
-	widen(start, more);
+	widen_sandbox(start, more);
 	mem_auto char *wider = json_dumps(start, JSON_COMPACT),
 		      *why = mem_printf("%s again, as %s allowed", a->processId, a->actionId);
 	if (start_record_read(g, wider, strlen(wider), &record, e) < 0)
 		return;
-	/* An operator allowed it, so it may have more than an agent could ask for. */
+	/* An operator approved it, so it may get more than an agent could request. */
 	const uint32_t uid = (uint32_t)jval_uint(jval_get(by, "uid"), a->uid);
 	const struct caller c = { .uid = uid,
 				  .pid = (int32_t)jval_int(jval_get(by, "pid"), 0),
@@ -139,7 +139,7 @@ static void start_again(struct engine *g, const struct action_doc *a, struct err
 	if (c.peer_fd < 0)
 		err_set(e, ERR_UNAVAILABLE, "no client of uid %u has connected since the daemon began", uid);
 	else
-		process_start(g, &record.spec.request, &c, started, NULL);
+		process_start(g, &record.spec.request, &c, on_started, NULL);
 }
 
 static void retry_over(struct engine *g, const char *action_id)

@@ -1,7 +1,7 @@
 /*
- * A process that waits for a person. In the log it is an open action whose continuation says where the start is written
- * down (start_record.h) and what it is bound to; in memory only who waits for it. After a restart the same is made
- * again from the actions that are open, and what was allowed and had not come to its start is started.
+ * A process that waits for a person. In the log it is an open action whose continuation refers to the recorded start
+ * (start_record.h) and holds its binding; memory only holds the waiting clients. After a restart the waiting
+ * processes are rebuilt from the open actions, and starts that were allowed but not carried out are carried out.
  */
 
 #include "runtime/engine/permission/permission.h"
@@ -28,7 +28,7 @@
 
 /* ---- asking ---- */
 
-static void continuation(const struct process *p, const char *ref, struct buf *out)
+static void write_continuation(const struct process *p, const char *ref, struct buf *out)
 {
 	struct jw w = jw_on(out);
 
@@ -112,7 +112,7 @@ static void on_asked(void *ctx, const struct store_result *r)
 		permission_cancel(p, NULL, true);
 }
 
-/* What a tool of ours is to do is in what it reads. */
+/* What one of bailiff's tools will do is in its stdin, not in its arguments. */
 static char *prompt_of(const struct process *p, const struct start_request *r)
 {
 	struct buf out = BUF_INIT;
@@ -153,9 +153,9 @@ void permission_ask(struct process *p, const struct start_request *r, const stru
 	permission_fact(p, b);
 	if (p->command_ref)
 		ref_store_as(b, &owner, p->command_ref, p->command_full.data,
-			     p->command_full.len); /* to be read by who is asked */
+			     p->command_full.len); /* for the person who is asked */
 	ref_store(b, &owner, start.data, start.len, ref);
-	continuation(p, ref, &next);
+	write_continuation(p, ref, &next);
 	p->prompt = prompt_of(p, r);
 	const struct action_spec s = {
 		.kind = ACTION_KIND_PERMISSION,
@@ -252,7 +252,7 @@ static void ignore_reply(void *ctx, const struct err *e, const char *json, size_
 		log_debug("a process that was allowed: %s", e->message);
 }
 
-static void resume(struct engine *g, struct process *p, const struct action_doc *a)
+static void resume_start(struct engine *g, struct process *p, const struct action_doc *a)
 {
 	buf_auto struct buf text = BUF_INIT;
 	start_record_auto struct start_record record = { 0 };
@@ -308,7 +308,7 @@ static void permission_over(struct engine *g, const char *action_id)
 	if (!p || strcmp(p->action_id, action_id) != 0)
 		return;
 	if (p->state == PROCESS_WAITING) {
-		resume(g, p, &a);
+		resume_start(g, p, &a);
 	} else if (p->state == PROCESS_ENDING) {
 		process_answer_waiters(p);
 		process_finished(p);
@@ -337,7 +337,10 @@ void permission_promote(struct process *waiting, struct engine *g, const char *i
 	}
 	struct pending_reply start = waiting->start;
 	waiting->start = (struct pending_reply){ 0 };
-	/* Held above zero, so that the last process of a daemon that stops does not seem to be gone. */
+	/*
+	 * process_free must not see the count reach zero: a stopping daemon would take its last process for ended and
+	 * exit.
+	 */
 	void (*stopped)(void *) = g->processes->stopped;
 	g->processes->stopped = NULL;
 	process_free(waiting);
@@ -368,7 +371,7 @@ void permission_cancel(struct process *p, const char *reason, bool stopping)
 		hook_cancel(p, reason);
 		return;
 	}
-	if (stopping) { /* it goes on waiting in the log */
+	if (stopping) { /* it keeps waiting in the log */
 		err_set(&e, ERR_UNAVAILABLE, "the daemon is stopping");
 		while ((w = TAILQ_FIRST(&p->waiters))) {
 			TAILQ_REMOVE(&p->waiters, w, link);
@@ -379,14 +382,17 @@ void permission_cancel(struct process *p, const char *reason, bool stopping)
 			process_free(p);
 		return;
 	}
-	/* Its start goes on, and waits for the files of its place: what goes on then finds that it is over. */
+	/*
+	 * The start is in progress and waits for the policy files of its workspace. When it continues, it finds the
+	 * process ended.
+	 */
 	if (p->resumed || !p->action_id[0]) {
 		permission_drop(p, reason ? reason : "it was ended");
 		return;
 	}
 	if (action_read(g, p->action_id, &text, &a, &e) != 0)
 		return;
-	if (strcmp(a.status, "pending") != 0) { /* it was allowed this moment: resume() looks */
+	if (strcmp(a.status, "pending") != 0) { /* allowed just now: resume_start checks end_reason */
 		if (!p->end_reason)
 			p->end_reason = mem_strdup(reason ? reason : "it was ended");
 		return;
@@ -409,7 +415,7 @@ bool permission_was_ended(struct engine *g, const struct start_request *r)
 	return (r->approval || r->hooked) && (!p || p->state != PROCESS_WAITING);
 }
 
-static struct process *restore(struct engine *g, const struct action_doc *a)
+static struct process *restore_process(struct engine *g, const struct action_doc *a)
 {
 	struct process *p = process_new(g, a->processId);
 	struct jval owner = jval_get(a->continuation, "owner"), by = jval_get(a->continuation, "by");
@@ -433,7 +439,7 @@ static struct process *restore(struct engine *g, const struct action_doc *a)
 	jval_str(jval_get(owner, "kind"), kind, sizeof kind);
 	jval_str(jval_get(owner, "id"), p->owner_id, sizeof p->owner_id);
 	p->owner = owner_kind_find(kind);
-	p->stdin_pipe = true; /* whether it has one is known when it runs */
+	p->stdin_pipe = true; /* provisional: known when the process runs */
 	p->wait_ops = &permission_wait_ops;
 	if (p->owns_turn)
 		thread_claim(g, p->thread_id, p->turn_id, p);
@@ -472,12 +478,15 @@ void permission_recover(struct engine *g)
 
 		if (action_read(g, l.ids[i], &text, &a, &e) == 0 && strcmp(a.kind, "permission") == 0 &&
 		    a.processId[0] && !engine_process(g, a.processId))
-			restore(g, &a);
+			restore_process(g, &a);
 	}
 	free(l.ids);
 }
 
-/* The answer is in, and the runtime died before the start was: no gate was opened, so nothing of it has happened. */
+/*
+ * The action was allowed, but the runtime died before the start. The gate was never opened, so nothing of the command
+ * has run and the start can be repeated.
+ */
 static void start_allowed(struct engine *g, const char *process_id)
 {
 	buf_auto struct buf process_text = BUF_INIT, text = BUF_INIT;
@@ -492,10 +501,10 @@ static void start_allowed(struct engine *g, const char *process_id)
 	if (action_read(g, d.actionId, &text, &a, &e) != 0 || strcmp(a.status, "pending") == 0 ||
 	    strcmp(a.processId, process_id) != 0)
 		return;
-	resume(g, restore(g, &a), &a);
+	resume_start(g, restore_process(g, &a), &a);
 }
 
-/* Such a one keeps its turn open. */
+/* A start that was allowed keeps its turn open, so scanning the live turns finds all of them. */
 void permission_resume(struct engine *g)
 {
 	view_ids_auto struct view_ids turns = VIEW_IDS_INIT;
