@@ -1,6 +1,6 @@
 /*
- * After the end of a process is durable: a retry with more rights may be offered, hooks look at how it ended, and then
- * its owner and the work it belonged to continue.
+ * Runs after the end of a process is durable: offers a retry with more rights, runs the hooks for the end, and then
+ * lets the owner and the surrounding work continue.
  */
 
 #include "runtime/base/mem.h"
@@ -24,7 +24,7 @@ static void on_hooks(struct hook_group *group, void *ctx)
 	free(x);
 }
 
-static void finish(struct engine *g, const struct policy_hooks *known, const struct err *e, void *ctx)
+static void finish_process(struct engine *g, const struct policy_hooks *known, const struct err *e, void *ctx)
 {
 	struct process *p = ctx;
 	struct hook_group *hooks = p->hooks_after ? hook_after(p, known) : NULL;
@@ -48,7 +48,7 @@ void start_process_finished(struct process *p)
 {
 	permission_offer_retry(p);
 	if (p->hooks_after && p->cwd)
-		hooks_wait(p->engine, p->cwd, &p->by, finish, p);
+		hooks_wait(p->engine, p->cwd, &p->by, finish_process, p);
 	else
-		finish(p->engine, p->engine->hooks, NULL, p);
+		finish_process(p->engine, p->engine->hooks, NULL, p);
 }

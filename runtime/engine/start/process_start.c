@@ -1,10 +1,10 @@
 /*
- * Starting: a request becomes a plan, the plan a launch, the launch a commit of start facts, and only that opens the
- * gate. Nothing is written for a request that is refused before the launch.
+ * Starting a process: a request becomes a plan, the plan a launch, the launch a commit of start facts. Only that commit
+ * opens the gate. A request that is rejected before the launch leaves no event.
  *
- * The facts carry which layers of the sandbox are in force, which is certain only once the init has run its steps
- * (READY). After the first start the answer is known for this machine, so later starts commit while the sandbox is
- * still being built; should READY then say less than was written, the command does not run.
+ * The start facts list the sandbox layers in effect, which is certain only when the init has run its steps (READY).
+ * After the first start the answer is known for this machine, so later starts commit while the sandbox is still being
+ * built. If READY then reports fewer layers than were recorded, the command does not run.
  */
 
 #include "runtime/engine/core/core.h"
@@ -24,14 +24,14 @@
 #include "runtime/engine/policy/sandbox_setup.h"
 #include "runtime/engine/process/pending_start.h"
 
-/* Beside plan flags, in plan_kind. */
+/* Bits of plan_kind in addition to the plan's flags. */
 #define KIND_HOST_NETWORK (1u << 29)
-#define KIND_LIMITS (1u << 30)         /* that are required */
-#define KIND_LIMITS_DEFAULT (1u << 31) /* that are not */
-#define ENVIRONMENT_TOLD 200u          /* names of variables in events */
-#define HOOKS_BESIDES 4096u            /* processes of hooks, beyond maxProcesses */
+#define KIND_LIMITS (1u << 30)         /* with required limits */
+#define KIND_LIMITS_DEFAULT (1u << 31) /* with limits that are not required */
+#define ENVIRONMENT_TOLD 200u          /* variable names listed in events */
+#define HOOKS_BESIDES 4096u            /* hook processes allowed in addition to maxProcesses */
 #define DISPLAY_MAX 2048u
-#define COMMAND_INLINE_MAX (16u * 1024) /* argv's JSON in events; longer ones go behind a ref */
+#define COMMAND_INLINE_MAX (16u * 1024) /* of argv's JSON in events; longer ones go behind a ref */
 
 /* ---- the environment ---- */
 
@@ -61,7 +61,10 @@ static void environment_remove(struct environment *v, const char *name, size_t n
 		}
 }
 
-/* Whether there is such a folder inside: "/" is no home, and a sandbox without the system has only what is named. */
+/*
+ * Does the home directory exist inside the sandbox? "/" does not count as one, and a sandbox without the system
+ * mounts has only the paths that it names.
+ */
 static bool has_home(const struct profile *p, const char *home)
 {
 	bool seen = !p->confined;
@@ -72,8 +75,8 @@ static bool has_home(const struct profile *p, const char *home)
 }
 
 /*
- * Where the way out is, in every spelling that tools look for. What is on the sandbox's own loopback is not asked of
- * the proxy, but for names that are meant to lead to the host's.
+ * The proxy's address under every variable name that common tools read. The sandbox's own loopback bypasses the
+ * proxy, except for names that the profile maps to the host's.
  */
 static void proxy_variables(const struct profile *p, struct buf *out)
 {
@@ -99,11 +102,11 @@ static void proxy_variables(const struct profile *p, struct buf *out)
 			}
 		buf_byte(out, '\0');
 	}
-	buf_str(out, "NODE_USE_ENV_PROXY=1"); /* Node.js looks at the others only then */
+	buf_str(out, "NODE_USE_ENV_PROXY=1"); /* Node.js reads the other variables only with this one */
 	buf_byte(out, '\0');
 }
 
-/* Where the project is that a hook looks at, in the names that hooks know. */
+/* The project directory under the names that existing hooks use. */
 static void hook_variables(const char *workspace, struct buf *out)
 {
 	static const char *const names[] = { "CLAUDE_PROJECT_DIR", "BAILIFF_PROJECT_DIR" };
@@ -114,7 +117,7 @@ static void hook_variables(const char *workspace, struct buf *out)
 	}
 }
 
-/* Takes over what it begins with. */
+/* Takes ownership of f->env. */
 static void environment_build(struct process *p, const struct start_request *r, struct sandbox_setup *f,
 			      struct environment *v)
 {
@@ -179,7 +182,7 @@ static void command_take(struct process *p, const char *const *argv, size_t argc
 
 /* ---- the plan ---- */
 
-/* What the profile says, kept for the facts. */
+/* Copies what the profile says, for the facts. */
 static void take_confinement(struct process *p, const struct sandbox_setup *f)
 {
 	struct buf json = BUF_INIT;
@@ -199,8 +202,8 @@ static void take_confinement(struct process *p, const struct sandbox_setup *f)
 static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
 
 /*
- * The environment in the profile's facts: which variables there are, and a reference that is the same for two runs if
- * and only if all values are. The values themselves, which may be secrets, are in no fact.
+ * Adds the environment to the profile's facts: the names of the variables, and a reference that is equal for two runs
+ * if and only if all values are. The values may be secrets and are never part of a fact.
  */
 static void tell_environment(struct process *p, const struct environment *v)
 {
@@ -210,7 +213,7 @@ static void tell_environment(struct process *p, const struct environment *v)
 	struct jw w = jw_on(&json);
 
 	qsort(sorted, v->count, sizeof *sorted, by_text);
-	buf_append(&json, p->sandbox_json, strlen(p->sandbox_json) - 1); /* without its last brace */
+	buf_append(&json, p->sandbox_json, strlen(p->sandbox_json) - 1); /* without its closing brace */
 	w.need_comma = true;
 	jw_karr(&w, "environment");
 	for (size_t i = 0; i < v->count; i++) {
@@ -231,7 +234,7 @@ static void tell_environment(struct process *p, const struct environment *v)
 	free(sorted);
 }
 
-/* Which cgroups the limits take: the layer `cgroup` may depend on it. */
+/* The kinds of cgroup limits in use: the layer `cgroup` may depend on them. */
 static uint32_t limits_kind(const struct plan_limits *l)
 {
 	uint32_t kind = l->required ? KIND_LIMITS : 0;
@@ -307,7 +310,7 @@ static void count_process(void *ctx, const char *id, void *value)
 	c->n += p->uid == c->uid && (p->owner == OWNER_HOOK) == c->hooks;
 }
 
-/* One uid cannot take all the room there is from the others. */
+/* Limits one uid's share, so that it cannot use up all processes. */
 static int check_share(struct engine *g, uint32_t uid, bool hooks, struct err *e)
 {
 	struct uid_count c = { .uid = uid, .hooks = hooks };
@@ -330,7 +333,10 @@ static int request_check(struct engine *g, const struct start_request *r, const 
 {
 	if (g->stopping)
 		return err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
-	/* Hooks have room of their own: what waits for them must not keep them from running, nor they others. */
+	/*
+	 * Hooks have a limit of their own: starts that wait for hooks must not prevent them from running, and hooks
+	 * must not use up the processes of others.
+	 */
 	if (r->owner == OWNER_HOOK && g->processes->hooks >= HOOKS_BESIDES)
 		return err_set(e, ERR_EXHAUSTED, "%zu hooks run, which is the limit", g->processes->hooks);
 	if (r->owner != OWNER_HOOK && !r->hooked &&
@@ -381,11 +387,11 @@ static void process_take_request(struct process *p, const struct start_request *
 }
 
 /*
- * Nothing was written. The owner of a start that was kept (pending_start.h) has its answer behind it, and is told like
- * one whose process was refused by policy.
+ * Rejects a start before anything was written. If the start was pending (pending_start.h), its owner has already been
+ * replied to, so it is notified as if policy had denied the process.
  */
-static void refuse(struct engine *g, const struct start_request *r, const struct err *e, bool late, engine_reply_fn fn,
-		   void *ctx)
+static void reject_start(struct engine *g, const struct start_request *r, const struct err *e, bool late,
+			 engine_reply_fn fn, void *ctx)
 {
 	buf_auto struct buf data = BUF_INIT;
 	struct jw w = jw_on(&data);
@@ -397,7 +403,7 @@ static void refuse(struct engine *g, const struct start_request *r, const struct
 		process_owner(g, r->owner)->refused(g, r->owner_id, e, data.len ? data.data : NULL, data.len);
 }
 
-/* It was given its session, thread and turn when it began to wait. */
+/* The session, thread and turn were assigned when the start began to wait. */
 static int take_approval(struct process *p, const struct start_approval *a)
 {
 	copy_id(p->session_id, a->session_id);
@@ -438,16 +444,16 @@ static void process_launch(struct process *p, const struct start_request *r, con
 	}
 	streams.input = p->given_input;
 	p->state = PROCESS_LAUNCHING;
-	store_prepare(g->o.store); /* the facts follow as soon as the clone is there, and the command waits for them */
+	store_prepare(g->o.store); /* the facts follow as soon as the clone exists, and the command waits for them */
 	g->o.ports->launch(g->o.host, p->id, plan->data, plan->len, flags, &streams, c->peer_fd);
-	p->facts = store_batch_new(g->o.store); /* what is known before the spawner has answered, while it works */
+	p->facts = store_batch_new(g->o.store); /* encodes what is already known while the spawner works */
 	if (!p->resumed)
 		process_session_facts(p, p->facts);
 	permission_fact(p, p->facts);
 }
 
-static void start(struct engine *g, const struct start_request *r, const struct caller *c, struct pending_start *held,
-		  engine_reply_fn fn, void *ctx);
+static void start_process(struct engine *g, const struct start_request *r, const struct caller *c,
+			  struct pending_start *held, engine_reply_fn fn, void *ctx);
 
 static void start_held(struct engine *g, struct pending_start *h)
 {
@@ -462,10 +468,10 @@ static void start_held(struct engine *g, struct pending_start *h)
 		pending_start_free(h);
 		return;
 	}
-	start(g, &h->record.spec.request, &h->caller, h, h->fn, h->ctx);
+	start_process(g, &h->record.spec.request, &h->caller, h, h->fn, h->ctx);
 }
 
-/* 1: it waits for the policy of its place; `held` is kept then, or made. */
+/* 1: waits for the policy of the workspace. The pending start then owns the request: `held`, or a new one. */
 static int find_rules(struct engine *g, const struct start_request *r, const struct caller *c,
 		      const struct sandbox_setup *f, struct pending_start *held, engine_reply_fn fn, void *ctx,
 		      const struct policy_rules **ret, struct err *e)
@@ -483,20 +489,20 @@ static int find_rules(struct engine *g, const struct start_request *r, const str
 	return 1;
 }
 
-/* Its sandbox, and the rules that hold there: 1 = they come later. */
-static int prepare(struct engine *g, const struct start_request *r, const struct caller *c, struct sandbox_setup *f,
-		   struct pending_start *held, engine_reply_fn fn, void *ctx, const struct policy_rules **ret,
-		   struct err *e)
+/* Builds the sandbox and finds the rules that apply in it. 1 = the rules are being read. */
+static int prepare_sandbox(struct engine *g, const struct start_request *r, const struct caller *c,
+			   struct sandbox_setup *f, struct pending_start *held, engine_reply_fn fn, void *ctx,
+			   const struct policy_rules **ret, struct err *e)
 {
 	if (request_check(g, r, c, e) < 0 || sandbox_setup_make(g, &r->sandbox, c, f, e) < 0)
 		return -1;
 	*ret = g->rules;
 	if (r->owner == OWNER_HOOK)
-		return 0; /* which is policy itself */
+		return 0; /* hooks are policy themselves */
 	return find_rules(g, r, c, f, held, fn, ctx, ret, e);
 }
 
-/* Its mode may want a narrower one than was made. */
+/* The mode may require a narrower sandbox than the one that was built. */
 static int confine_for_mode(struct process *p, const struct start_request *r, const struct caller *c,
 			    const struct policy_rules *rules, struct sandbox_setup *f, struct err *e)
 {
@@ -511,7 +517,7 @@ static int confine_for_mode(struct process *p, const struct start_request *r, co
 	return 0;
 }
 
-/* The process, with its place in a session and its plan; NULL = it was refused. */
+/* Creates the process, with its session and its plan; NULL = rejected. */
 static struct process *make_process(struct engine *g, const struct start_request *r, const struct caller *c,
 				    const struct policy_rules *rules, struct sandbox_setup *f, const char *const *argv,
 				    size_t argc, struct buf *plan, struct err *e)
@@ -533,7 +539,7 @@ static struct process *make_process(struct engine *g, const struct start_request
 	p->wait_ops = &permission_wait_ops;
 	process_take_request(p, r, c);
 	take_confinement(p, f);
-	p->home = mem_strdup(permission_home(f, r)); /* the plan takes the environment over */
+	p->home = mem_strdup(permission_home(f, r)); /* before the plan takes the environment over */
 	if ((r->approval ? take_approval(p, r->approval)
 	     : r->hooked ? take_hooked(p, r->hooked)
 			 : process_find_session(p, r, c, e)) == 0 &&
@@ -546,8 +552,8 @@ static struct process *make_process(struct engine *g, const struct start_request
 	return NULL;
 }
 
-static void start(struct engine *g, const struct start_request *r, const struct caller *c, struct pending_start *held,
-		  engine_reply_fn fn, void *ctx)
+static void start_process(struct engine *g, const struct start_request *r, const struct caller *c,
+			  struct pending_start *held, engine_reply_fn fn, void *ctx)
 {
 	const char *const shell[] = { "/bin/sh", "-c", r->command_line };
 	const char *const *argv = r->command_line ? shell : r->argv;
@@ -558,7 +564,7 @@ static void start(struct engine *g, const struct start_request *r, const struct 
 	struct process *p = NULL;
 	struct err e = ERR_INIT;
 	struct hook_wait *hooks = r->hooked ? r->hooked->wait : NULL;
-	int found = permission_was_ended(g, r) ? -1 : prepare(g, r, c, &f, held, fn, ctx, &rules, &e);
+	int found = permission_was_ended(g, r) ? -1 : prepare_sandbox(g, r, c, &f, held, fn, ctx, &rules, &e);
 
 	if (found > 0)
 		return;
@@ -568,7 +574,7 @@ static void start(struct engine *g, const struct start_request *r, const struct 
 		permission_fail(engine_process(g, r->process_id), &e);
 	if (!p) {
 		if (!r->approval && !r->hooked)
-			refuse(g, r, &e, held != NULL, fn, ctx);
+			reject_start(g, r, &e, held != NULL, fn, ctx);
 		pending_start_free(held);
 		hook_wait_free(hooks);
 		return;
@@ -593,7 +599,7 @@ static void start(struct engine *g, const struct start_request *r, const struct 
 	hook_wait_free(hooks);
 }
 
-/* Somebody who starts one command after the other mostly asks for the same. */
+/* A client that starts many commands usually requests the same sandbox each time. The hash keys the prediction. */
 static uint64_t sandbox_hint(const struct sandbox_request *r, uint32_t uid)
 {
 	const char *cwd = r->cwd ? r->cwd : "", *profile = r->profile ? r->profile : "";
@@ -606,6 +612,6 @@ void engine_start_process(struct engine *g, const struct start_request *r, const
 {
 	if (g->o.ports->expect && !r->tty_rows && !r->sandbox.change.cow)
 		g->processes->expected = g->o.ports->expect(g->o.host, sandbox_hint(&r->sandbox, c->uid));
-	start(g, r, c, NULL, fn, ctx);
+	start_process(g, r, c, NULL, fn, ctx);
 	g->processes->expected = (struct port_expected){ 0 };
 }
