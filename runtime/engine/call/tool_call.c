@@ -1,4 +1,4 @@
-/* Calls of tools: their facts, from the first to the last, and what goes on afterwards. */
+/* Tool calls: their facts from the first to the last, and the steps that follow each. */
 
 #include "runtime/engine/call/tool_call.h"
 
@@ -10,7 +10,7 @@
 #include "runtime/engine/session/turn_read.h"
 #include "runtime/engine/session/waiter.h"
 
-/* ---- the beginning ---- */
+/* ---- the start ---- */
 
 json_t *tool_safe_arguments(const json_t *arguments, bool *ret_changed)
 {
@@ -110,8 +110,9 @@ void tool_call_begin(struct transaction *tx, const struct turn_doc *t, const str
 	struct tool_use use = *u;
 	struct tool_call_doc doc;
 
+	/* The owner disconnected after the check; tool_process_start then fails the call. */
 	if (!known && !u->runner)
-		use.runner = "external"; /* its owner went between the check and now: tool_process_start says so */
+		use.runner = "external";
 	tool_call_doc_of(t, &use, &doc);
 	if (!t->catalog)
 		tool_catalog_fact(g, t, tx->batch);
@@ -125,7 +126,7 @@ void tool_call_begin(struct transaction *tx, const struct turn_doc *t, const str
 
 /* ---- the end ---- */
 
-/* What to do about it, where that is the same for all of a category. */
+/* The advice that is the same for all failures of a category; NULL = none. */
 const char *tool_advice(const char *category)
 {
 	static const struct {
@@ -186,7 +187,7 @@ void tool_call_ended(struct engine *g, const char *call_id)
 	fact_committed(g, EVENT_TOOL_RESULT, turn);
 }
 
-/* ---- many at once ---- */
+/* ---- many calls ---- */
 
 struct call_list {
 	char (*ids)[ID_ROOM];
@@ -236,13 +237,13 @@ void tool_cancel_of_turn(struct engine *g, const char *turn_id, const char *reas
 
 	list_calls(g, VIEW_TURN_OPEN_CALL, prefix, &l);
 	for (size_t i = 0; i < l.count; i++)
-		/* One whose process is being launched ends with it, too. */
+		/* A call whose process is being launched ends with that process. */
 		if (tool_call_read(g, l.ids[i], &text, &d, &e) == 0 && strcmp(d.runner, "runtime") != 0)
 			tool_call_fail(g, l.ids[i], &why);
 	free(l.ids);
 }
 
-/* Calls whose owner was this connection. */
+/* Fails the calls whose tool this connection executed. */
 void tool_owner_disconnected(struct engine *g, uint64_t connection)
 {
 	static const struct tool_failure why = { .status = "lost",
@@ -282,7 +283,7 @@ static void recover_call(struct engine *g, const char *call_id)
 	if (strcmp(d.runner, "external") == 0)
 		tool_call_fail(g, call_id, &gone);
 	else if (strcmp(d.runner, "runtime") == 0 && !d.processId[0])
-		start_call(g, call_id); /* its process was never let through the gate: nothing of it has happened */
+		start_call(g, call_id); /* its process never passed the gate, so nothing of it has run */
 	else if (strcmp(d.runner, "runtime") == 0 && !has_process(g, &d))
 		tool_call_fail(g, call_id, &lost);
 }

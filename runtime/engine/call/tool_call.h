@@ -2,14 +2,15 @@
 #define BAILIFF_ENGINE_TOOL_CALL_H
 
 /*
- * Calls of tools. A call is a step of a turn: tool.started and tool.args are durable before anything of it happens,
- * tool.result or tool.failed ends it. Clients that use tools of their own in turns that they drive report those (runner
+ * Tool calls. A call is a step of a turn: tool.started and tool.args are durable before any of it happens, tool.result
+ * or tool.failed ends it. A client that uses its own tools in a turn that it drives reports those calls (runner
  * "client").
  *
- * tool_call.c       calls: their facts, their beginning, their end
- * tool_process.c    calls that are processes
- * tool_report.c     calls that a client does
- * tool_permission.c whether those may begin
+ * tool_call.c       calls: their facts, their start, their end
+ * tool_process.c    calls that run as processes
+ * tool_report.c     calls that a client executes
+ * tool_permission.c whether those may start
+ * tool_hooks.c      the hooks for those
  */
 
 #include "runtime/base/hash.h"
@@ -33,68 +34,70 @@ struct tool_use {
 	const char *tool;
 	const json_t *arguments; /* or NULL */
 	int part;                /* of the turn's input, or −1 */
-	const char *call_id;     /* or NULL: made */
-	const char *runner;      /* NULL = by the tool; "client": its client does it itself */
+	const char *call_id;     /* or NULL: generated */
+	const char *runner;      /* NULL = determined by the tool; "client": the client executes it */
 	const char *request_id;
 	struct requester by;
-	uint64_t connection;                   /* of a client that does it itself */
-	char arguments_hash[HASH_SHA256_TEXT]; /* of the arguments that were asked for; "" = of `arguments` */
+	uint64_t connection;                   /* of a client that executes the call */
+	char arguments_hash[HASH_SHA256_TEXT]; /* of the requested arguments; "" = of `arguments` */
 };
 void tool_arguments_hash(const json_t *arguments, char ret[HASH_SHA256_TEXT]);
-/* The call's first facts, and what follows them. The id is returned when asked for. */
+/* Adds the call's first facts and the effects that follow them. Returns the id if ret_call is not NULL. */
 void tool_call_begin(struct transaction *tx, const struct turn_doc *t, const struct tool_use *u,
 		     char ret_call[ID_ROOM]);
 
-/* What of such an object may be shown: not the values of its `env`. New reference. */
+/* The part of the arguments that may be shown: without the values of `env`. New reference. */
 json_t *tool_safe_arguments(const json_t *arguments, bool *ret_changed);
 
 struct tool_failure {
 	const char *status;                      /* failed, cancelled, timed_out, lost */
-	const char *category, *message, *advice; /* advice NULL = as for the category */
+	const char *category, *message, *advice; /* advice NULL = the category's */
 	bool retryable;
-	const char *stage, *tool;   /* it never began: why, and which it was; or NULL */
+	const char *stage, *tool;   /* of a call that never started: at which stage, and which tool; or NULL */
 	const char *arguments_hash; /* likewise */
 };
-/* What to do about it, where that is the same for all of a category; NULL = nothing to say. */
+/* The advice that is the same for all failures of a category; NULL = none. */
 const char *tool_advice(const char *category);
 void tool_failed_fact(const struct tool_call_doc *d, const struct tool_failure *why, struct store_batch *b);
-/* A transaction of its own: the call failed, and its turn goes on. */
+/* Fails the call in its own transaction; its turn continues. */
 void tool_call_fail(struct engine *g, const char *call_id, const struct tool_failure *why);
-/* It has ended, durably: whoever waits is answered, and its turn goes on. */
+/* The end of the call is durable: replies to the waiting clients and continues its turn. */
 void tool_call_ended(struct engine *g, const char *call_id);
-/* Calls that others do are failed; those that are processes end with them. */
+/* Fails calls that clients execute. Calls that run as processes end with their process. */
 void tool_cancel_of_turn(struct engine *g, const char *turn_id, const char *reason);
 void tool_owner_disconnected(struct engine *g, uint64_t connection);
 void tool_recover(struct engine *g);
 
-/* tool_permission.c: calls that somebody else does */
+/* tool_permission.c: calls that a client executes */
 enum tool_from { TOOL_FROM_LOOP, TOOL_FROM_INVOKE, TOOL_FROM_REPORT };
 /*
- * Begins the call if policy allows it, asks, or refuses. fn NULL: the turn's own loop. The reply: as invoke_tool's (at
- * its end) or report_tool_call's; ERR_PERMISSION with the decision.
+ * Evaluates the call: starts it, asks a person or denies it. fn NULL: called by the turn's own loop. The reply is
+ * invoke_tool's (at the end of the call) or report_tool_call's; for a denial, ERR_PERMISSION with the decision.
  */
 void tool_check_permission(struct engine *g, const char *turn_id, const struct tool_use *u, enum tool_from from,
 			   uint64_t timeout_ms, const struct caller *c, engine_reply_fn fn, void *ctx);
-bool tool_is_evaluating(struct engine *g, const char *turn_id); /* a call of this turn, right now */
-/* One that has not begun: hooks look at it (1), or a person is asked (2), with what it was asked for; 0 = there is
- * none. */
+bool tool_is_evaluating(struct engine *g, const char *turn_id); /* is a call of this turn being evaluated? */
+/*
+ * A call that has not started: 1 = hooks are running, 2 = a person is asked, with the hash of the requested
+ * arguments; 0 = there is no such call.
+ */
 int tool_not_begun(struct engine *g, const char *turn_id, const char *call_id, char ret_hash[HASH_SHA256_TEXT],
 		   char ret_tool[ID_ROOM]);
-/* A call's document as its first facts will make it. */
+/* Predicts a call's document from its first facts, for other facts of the same batch. */
 void tool_call_doc_of(const struct turn_doc *t, const struct tool_use *u, struct tool_call_doc *ret);
 
 /* tool_process.c */
 void tool_process_start(struct engine *g, const char *call_id);
 void tool_on_started(struct engine *g, const void *subject); /* subject: the call's id */
 
-/* tool_hooks.c: of a call that somebody else does, on its way to its verdict */
+/* tool_hooks.c: the hooks of a call that a client executes, during its evaluation */
 struct tool_hooks {
-	struct hook_group *group;   /* under way */
-	struct hook_reply *said[2]; /* before it, and instead of a person */
+	struct hook_group *group;   /* running */
+	struct hook_reply *said[2]; /* pre_tool_use, permission_request */
 	size_t nsaid[2];
 	struct hook_result sum[2];
 	bool asked[2];
-	const struct hook_reply *fresh; /* has just rewritten it */
+	const struct hook_reply *fresh; /* the answer that has just rewritten the arguments */
 	char *updated_ref;              /* or NULL */
 	void (*go)(struct engine *g, void *ctx);
 	void *ctx;
@@ -108,14 +111,16 @@ struct tool_hooks_use {
 	const struct policy_hooks *hooks;
 	const struct rules_query *use;
 };
-/* Are there hooks to ask which have not been? Then hook_call_go lets them run, and calls `go` when they have answered.
+/*
+ * True: there are hooks at this point that have not run yet. tool_hooks_run then runs them and calls `go` when they
+ * have answered.
  */
 bool tool_hooks_prepare(struct engine *g, struct tool_hooks *h, enum hook_point point, const struct tool_hooks_use *u);
 void tool_hooks_run(struct tool_hooks *h, void (*go)(struct engine *g, void *ctx), void *ctx);
-/* What they have made of the arguments, once; NULL = nothing. New reference. */
+/* The arguments as hooks rewrote them, returned once; NULL = unchanged. New reference. */
 json_t *tool_hooks_rewritten(struct tool_hooks *h, const char *tool, const json_t *arguments);
 void tool_hooks_done(struct tool_hooks *h);
-/* It has ended, durably: hooks look at that, then tool_call_over. */
+/* The end of the call is durable: runs its hooks, then tool_call_ended. */
 void tool_hooks_after(struct engine *g, const char *call_id);
 
 #endif

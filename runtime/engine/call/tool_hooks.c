@@ -1,6 +1,6 @@
 /*
- * Hooks before and after calls of tools that somebody else does. They are judged in tool_permission.c, which asks here
- * and goes on when the hooks have answered, with what they made of the arguments.
+ * Hooks before and after tool calls that a client executes. tool_permission.c evaluates such calls: it runs the hooks
+ * here and continues with the arguments as they rewrote them.
  */
 
 #include "runtime/engine/call/tool_call.h"
@@ -121,7 +121,7 @@ json_t *tool_hooks_rewritten(struct tool_hooks *h, const char *tool, const json_
 	return made;
 }
 
-/* ---- afterwards ---- */
+/* ---- after the call ---- */
 
 struct call_ended {
 	struct engine *engine;

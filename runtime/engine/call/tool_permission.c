@@ -1,8 +1,8 @@
 /*
- * Calls that somebody else does, a client with a tool of its own, are judged like commands before they begin: by their
- * name, and where it is one of the conventions' (Read, Edit, WebFetch, Bash …) by what they were given. Denied ones
- * never begin, so their owner never sees a tool.started; those that ask wait in an action, whose continuation holds all
- * that is needed to begin.
+ * Calls that a client executes with a tool of its own are evaluated like commands before they start: by the tool's
+ * name and, if that is one of the convention's (Read, Edit, WebFetch, Bash …), by their arguments. A denied call
+ * never starts, so its owner never sees a tool.started. A call that needs approval waits in an action, whose
+ * continuation holds everything needed to start it.
  */
 
 #include "runtime/engine/call/tool_call.h"
@@ -28,25 +28,25 @@
 
 #include <limits.h>
 
-/* One call on its way to its verdict. */
-#define ARGUMENTS_SHOWN 2048u /* of what a person is asked about */
+#define ARGUMENTS_SHOWN 2048u /* bytes of the arguments in the question to a person */
 
 struct call_state {
 	TAILQ_HEAD(, tool_evaluation)
-	evaluations; /* calls that clients do, until they are allowed, asked about or denied */
+	evaluations; /* calls that clients execute, until they are allowed, asked about or denied */
 };
 
+/* A call that is being evaluated. */
 struct tool_evaluation {
 	TAILQ_ENTRY(tool_evaluation) link;
-	struct tool_use use; /* its strings and arguments are ours */
+	struct tool_use use; /* its strings and its reference to the arguments are owned */
 	char turn_id[ID_ROOM], call_id[ID_ROOM],
-		action_id[ID_ROOM]; /* action_id: a person allowed it there; "" = nobody was asked */
+		action_id[ID_ROOM]; /* action_id: the action in which a person allowed it; "" = not asked */
 	enum tool_from from;
 	uint64_t timeout_ms, since_ns;
-	bool waited;          /* for the files of its place */
-	bool client;          /* the runner is the client itself */
+	bool waited;          /* for the workspace's policy files or for hooks */
+	bool client;          /* the client executes the call itself */
 	struct caller caller; /* of invoke and report */
-	engine_reply_fn fn;   /* NULL: nobody waits for an answer */
+	engine_reply_fn fn;   /* NULL: no reply is expected */
 	void *ctx;
 	char binding[HASH_SHA256_TEXT];
 	struct policy_decision decision;
@@ -108,7 +108,7 @@ static void evaluated_fact(const struct tool_evaluation *j, const struct turn_do
 	     .mode = permission_mode_name(j->mode), .suggestion = json_from_text(j->suggestions_json));
 }
 
-/* A part of a turn that never began: the turn counts it as one that failed. */
+/* Records a part of a turn that never started; the turn counts it as failed. */
 static void never_began(const struct turn_doc *t, const struct tool_use *u, const char *call_id, const char *status,
 			const char *message, struct store_batch *b)
 {
@@ -127,14 +127,14 @@ static void never_began(const struct turn_doc *t, const struct tool_use *u, cons
 	tool_failed_fact(&d, &why, b);
 }
 
-/* ---- the three answers ---- */
+/* ---- the three outcomes ---- */
 
 static struct transaction *transaction_for(struct engine *g, const struct tool_evaluation *j)
 {
 	return j->fn ? transaction_new(g, &j->caller, j->fn, j->ctx) : transaction_new_internal(g);
 }
 
-static void let_begin(struct engine *g, struct tool_evaluation *j, const struct turn_doc *t)
+static void begin_call(struct engine *g, struct tool_evaluation *j, const struct turn_doc *t)
 {
 	struct transaction *tx = transaction_for(g, j);
 
@@ -151,7 +151,7 @@ static void let_begin(struct engine *g, struct tool_evaluation *j, const struct 
 	transaction_commit(tx);
 }
 
-/* Whoever asked learns of a refusal when it is a fact. */
+/* The reply to a denied call, sent once the denial is durable. */
 struct refusal {
 	struct engine *engine;
 	char call_id[ID_ROOM];
@@ -172,7 +172,7 @@ static void on_refused(void *ctx, const struct store_result *r)
 	free(x);
 }
 
-static void deny(struct engine *g, struct tool_evaluation *j, const struct turn_doc *t)
+static void deny_call(struct engine *g, struct tool_evaluation *j, const struct turn_doc *t)
 {
 	struct store_batch *b = store_batch_new(g->o.store);
 	struct refusal *x = mem_zalloc(1, sizeof *x);
@@ -191,7 +191,7 @@ static void deny(struct engine *g, struct tool_evaluation *j, const struct turn_
 	store_submit(g->o.store, b, STORE_MUST, on_refused, x);
 }
 
-static void continuation(const struct tool_evaluation *j, const char *ref, struct buf *out)
+static void write_continuation(const struct tool_evaluation *j, const char *ref, struct buf *out)
 {
 	static const char *const froms[] = {
 		[TOOL_FROM_LOOP] = "turn", [TOOL_FROM_INVOKE] = "invoke", [TOOL_FROM_REPORT] = "report"
@@ -225,7 +225,7 @@ static void requested_fact(const struct tool_evaluation *j, const struct turn_do
 	     .interactive = !(j->fn && j->caller.no_person), .toolName = j->use.tool, .binding = j->binding);
 }
 
-static void ask(struct engine *g, struct tool_evaluation *j, const struct turn_doc *t)
+static void request_approval(struct engine *g, struct tool_evaluation *j, const struct turn_doc *t)
 {
 	struct transaction *tx = transaction_for(g, j);
 	const struct ref_owner owner = { .uid = (uint32_t)t->uid,
@@ -242,7 +242,7 @@ static void ask(struct engine *g, struct tool_evaluation *j, const struct turn_d
 
 	evaluated_fact(j, t, tx->batch);
 	ref_store(tx->batch, &owner, args, strlen(args), ref);
-	continuation(j, ref, &next);
+	write_continuation(j, ref, &next);
 	buf_printf(&prompt, "call the client's tool %s with ", j->use.tool);
 	text_ends(args, strlen(args), ARGUMENTS_SHOWN, &prompt);
 	const struct action_spec s = {
@@ -277,9 +277,9 @@ static void ask(struct engine *g, struct tool_evaluation *j, const struct turn_d
 	transaction_commit(tx);
 }
 
-/* ---- the verdict ---- */
+/* ---- the decision ---- */
 
-static void overrule(struct tool_evaluation *j, enum policy_answer a, enum policy_source s, const char *why)
+static void overrule_decision(struct tool_evaluation *j, enum policy_answer a, enum policy_source s, const char *why)
 {
 	j->decision.answer = a;
 	j->decision.source = s;
@@ -309,7 +309,7 @@ static size_t make_paths(const struct tool_evaluation *j, const struct tool_path
 	return named->count;
 }
 
-/* Who has asked a person already does not ask hooks. True: they are to be asked first. */
+/* A call that a person has approved does not run hooks again. True: hooks have to run first. */
 static bool ask_hooks(struct engine *g, struct tool_evaluation *j, const struct policy_rules *rules,
 		      const struct turn_doc *t, const struct rules_query *use)
 {
@@ -338,23 +338,23 @@ static bool ask_hooks(struct engine *g, struct tool_evaluation *j, const struct 
 	return false;
 }
 
-/* An approval that was given before, or the lack of anybody to ask, replaces the question. */
+/* Replaces "ask": by an earlier approval, or by a denial if the client cannot reach a person. */
 static void resolve_ask(struct engine *g, struct tool_evaluation *j, const char *session_id)
 {
 	if (j->action_id[0]) {
-		overrule(j, POLICY_ALLOW, POLICY_BY_PERSON, "a person allowed it");
+		overrule_decision(j, POLICY_ALLOW, POLICY_BY_PERSON, "a person allowed it");
 		j->decision.action_id = j->action_id;
 	} else if (permission_is_granted(g, session_id, j->binding)) {
-		overrule(j, POLICY_ALLOW, POLICY_BY_PERSON, "a person allowed it for this session");
+		overrule_decision(j, POLICY_ALLOW, POLICY_BY_PERSON, "a person allowed it for this session");
 		j->decision.scope = POLICY_SESSION;
 	} else if (j->fn && j->caller.no_person && !g->o.ask_alone_ms) {
-		overrule(j, POLICY_DENY, j->decision.source, "nobody can be asked through this client");
+		overrule_decision(j, POLICY_DENY, j->decision.source, "nobody can be asked through this client");
 	}
 }
 
-/* True: hooks have to be asked first. */
-static bool decide(struct engine *g, struct tool_evaluation *j, const struct policy_rules *rules,
-		   const struct turn_doc *turn)
+/* True: hooks have to run first. */
+static bool decide_call(struct engine *g, struct tool_evaluation *j, const struct policy_rules *rules,
+			const struct turn_doc *turn)
 {
 	const char *session_id = turn->sessionId;
 	const char *line = rule_kind_of_tool(j->use.tool) == RULE_BASH
@@ -401,10 +401,10 @@ static bool decide(struct engine *g, struct tool_evaluation *j, const struct pol
 	};
 	policy_decide(&r, &j->decision);
 	if (unread.code)
-		overrule(j, POLICY_DENY, POLICY_BY_RULE, unread.message);
+		overrule_decision(j, POLICY_DENY, POLICY_BY_RULE, unread.message);
 	if (named.too_many)
-		overrule(j, POLICY_DENY, POLICY_BY_RULE,
-			 "it names more files than can be judged at once; make it several calls");
+		overrule_decision(j, POLICY_DENY, POLICY_BY_RULE,
+				  "it names more files than can be judged at once; make it several calls");
 	if (tool_find(g, j->use.tool, (struct tool_scope){ (uint32_t)turn->uid, session_id }, &t) && t.destructive)
 		j->decision.destructive = true;
 	const struct rules_query use = { .facts = r.facts,
@@ -436,7 +436,7 @@ out:
 	return wait;
 }
 
-/* ---- the place ---- */
+/* ---- the workspace ---- */
 
 static int find_workspace(struct engine *g, struct tool_evaluation *j, const struct turn_doc *t, struct err *e)
 {
@@ -456,7 +456,7 @@ static int find_workspace(struct engine *g, struct tool_evaluation *j, const str
 	return rc;
 }
 
-static void bind(struct tool_evaluation *j)
+static void set_binding(struct tool_evaluation *j)
 {
 	mem_auto char *args = j->use.arguments ? json_dumps(j->use.arguments, JSON_COMPACT | JSON_SORT_KEYS)
 					       : mem_strdup("{}");
@@ -466,7 +466,7 @@ static void bind(struct tool_evaluation *j)
 	hash_sha256_text(all.data, all.len, j->binding);
 }
 
-/* What hooks have made of it is what is judged, and what an approval is bound to. */
+/* The arguments as hooks rewrote them are evaluated, and an approval is bound to them. */
 static void take_rewritten(struct tool_evaluation *j)
 {
 	json_t *made = tool_hooks_rewritten(&j->hooks, j->use.tool, j->use.arguments);
@@ -477,18 +477,21 @@ static void take_rewritten(struct tool_evaluation *j)
 	j->use.arguments = made;
 }
 
-/* The files of its place cannot be looked at: no hook and no person is asked about what they may deny. */
+/*
+ * The workspace's policy files cannot be read, and they might deny the call. Deny it without running hooks or asking
+ * a person.
+ */
 static void deny_unknown(struct tool_evaluation *j, const struct err *e)
 {
 	struct buf out = BUF_INIT;
 
 	j->decision = (struct policy_decision){ .scope = POLICY_ONCE };
-	overrule(j, POLICY_DENY, POLICY_BY_MODE, e->message);
+	overrule_decision(j, POLICY_DENY, POLICY_BY_MODE, e->message);
 	policy_decision_json(&j->decision, &out);
 	j->decision_json = buf_take(&out);
 }
 
-static void judge(struct engine *g, void *ctx)
+static void evaluate_call(struct engine *g, void *ctx)
 {
 	struct tool_evaluation *j = ctx;
 	const struct policy_rules *rules = g->rules;
@@ -500,7 +503,7 @@ static void judge(struct engine *g, void *ctx)
 	if (found == 0 && !g->stopping && !turn_doc_ended(&t)) {
 		found = find_workspace(g, j, &t, &e);
 		take_rewritten(j);
-		bind(j);
+		set_binding(j);
 		const struct policy_key at = { .uid = (uint32_t)t.uid,
 					       .peer_fd = g->o.ports->find_peer(g->o.host, (uint32_t)t.uid),
 					       .workspace = j->workspace,
@@ -511,19 +514,19 @@ static void judge(struct engine *g, void *ctx)
 		j->since_ns = j->since_ns ? j->since_ns : engine_now(g);
 		if (found > 0) {
 			j->waited = true;
-			policy_lookup_await(g, at.uid, j->workspace, judge, j);
+			policy_lookup_await(g, at.uid, j->workspace, evaluate_call, j);
 			return;
 		}
 		if (found < 0) {
 			deny_unknown(j, &e);
-		} else if (decide(g, j, rules, &t)) {
+		} else if (decide_call(g, j, rules, &t)) {
 			j->waited = true;
-			tool_hooks_run(&j->hooks, judge, j);
+			tool_hooks_run(&j->hooks, evaluate_call, j);
 			return;
 		}
-		(j->decision.answer == POLICY_ALLOW ? let_begin
-		 : j->decision.answer == POLICY_ASK ? ask
-						    : deny)(g, j, &t);
+		(j->decision.answer == POLICY_ALLOW ? begin_call
+		 : j->decision.answer == POLICY_ASK ? request_approval
+						    : deny_call)(g, j, &t);
 	} else if (j->fn) {
 		err_set(&e, ERR_UNAVAILABLE, g->stopping ? "the daemon is stopping" : "turn '%s' has ended",
 			j->turn_id);
@@ -570,7 +573,7 @@ void tool_check_permission(struct engine *g, const char *turn_id, const struct t
 	j->ctx = ctx;
 	if (fn)
 		caller_copy(&j->caller, c);
-	judge(g, j);
+	evaluate_call(g, j);
 }
 
 int tool_not_begun(struct engine *g, const char *turn_id, const char *call_id, char ret_hash[HASH_SHA256_TEXT],
@@ -595,7 +598,7 @@ int tool_not_begun(struct engine *g, const char *turn_id, const char *call_id, c
 
 /* ---- a person's answer ---- */
 
-/* The call that an action is about; the arguments' reference is the caller's. */
+/* Reads the call of an action; the caller owns the reference to the arguments. */
 static void use_of(struct engine *g, const struct action_doc *a, struct tool_use *ret, char tool[ID_ROOM],
 		   char call[ID_ROOM], json_t **args, bool *ret_turn)
 {
@@ -667,7 +670,7 @@ static void tool_over(struct engine *g, const char *action_id)
 		struct tool_evaluation *j = judging_new(g, a.turnId, &use, of_turn ? TOOL_FROM_LOOP : TOOL_FROM_INVOKE);
 
 		snprintf(j->action_id, sizeof j->action_id, "%s", action_id);
-		judge(g, j);
+		evaluate_call(g, j);
 	} else {
 		tool_waiters_answer(g, call);
 	}

@@ -1,6 +1,7 @@
 /*
- * Calls of bailiff's own tools: each is a process in the turn's sandbox. The shell tool is the command itself; the file
- * tools are bailiff-tool (supervisor/tool), which gets its request on stdin and answers on stdout.
+ * Calls of bailiff's own tools: each runs as a process in the turn's sandbox. The shell tool is the command itself.
+ * The file tools are bailiff-tool (supervisor/tool), which reads its request from stdin and writes its answer to
+ * stdout.
  */
 
 #include "runtime/engine/call/tool_call.h"
@@ -20,7 +21,7 @@
 
 /* ---- the start ---- */
 
-/* Models write command as one string, and their time limit as timeoutMs. */
+/* Models pass the command as one string, and the time limit as timeoutMs. */
 static void shell_arguments(json_t *args)
 {
 	json_t *command = json_object_get(args, "command"), *timeout = json_object_get(args, "timeoutMs"), *limits;
@@ -52,8 +53,8 @@ static void fail_start(struct engine *g, const char *call_id, const struct err *
 	tool_call_fail(g, call_id, &why);
 }
 
-static void start(struct engine *g, const struct tool_call_doc *d, const struct tool *tool, const struct requester *by,
-		  const json_t *where, json_t *args)
+static void start_tool(struct engine *g, const struct tool_call_doc *d, const struct tool *tool,
+		       const struct requester *by, const json_t *where, json_t *args)
 {
 	const char *const argv[] = { g->o.tool_program, tool->name };
 	mem_auto char *input = json_dumps(args, JSON_COMPACT);
@@ -84,7 +85,7 @@ static void start(struct engine *g, const struct tool_call_doc *d, const struct 
 		spec.request.tool = tool->name;
 		spec.request.tool_paths = (const char *const *)paths.path;
 		spec.request.ntool_paths = paths.count;
-		spec.request.stdin_text = input; /* its request, which it takes once it runs */
+		spec.request.stdin_text = input; /* its request */
 	}
 	process_start_owned(g, &spec.request, by, OWNER_TOOL, d->toolCallId, process);
 	tool_paths_done(&paths);
@@ -113,8 +114,8 @@ static void start_process_of(struct engine *g, const struct tool_call_doc *d, co
 		shell_arguments(where);
 	else
 		json_object_set_new(where, "commandLine",
-				    json_string(tool->name)); /* replaced by the program in start() */
-	start(g, d, tool, &by, where, args);
+				    json_string(tool->name)); /* start_tool replaces it by the program */
+	start_tool(g, d, tool, &by, where, args);
 	json_decref(where);
 }
 
@@ -147,7 +148,7 @@ void tool_process_start(struct engine *g, const char *call_id)
 		return;
 	}
 	if (!tool.builtin)
-		return; /* its owner sees tool.started and does it */
+		return; /* its owner sees tool.started and executes the call */
 	args = tool_call_arguments(g, &d, &e);
 	if (!args) {
 		fail_start(g, call_id, &e);
@@ -157,7 +158,7 @@ void tool_process_start(struct engine *g, const char *call_id)
 	json_decref(args);
 }
 
-/* ---- its owner's part (process_owner.h) ---- */
+/* ---- the owner's callbacks (process_owner.h) ---- */
 
 static void tool_refused(struct engine *g, const char *call_id, const struct err *e, const char *data,
 			 unsigned long len)
@@ -165,8 +166,7 @@ static void tool_refused(struct engine *g, const char *call_id, const struct err
 	fail_start(g, call_id, e);
 }
 
-/* The beginning of what it printed, as text. */
-/* The beginning of the stream, or NULL. */
+/* The start of the stream as text, or NULL. */
 static const char *preview_of(const struct process *p, int stream, char ret[PREVIEW_BYTES + 1])
 {
 	struct engine *g = p->engine;
@@ -185,7 +185,7 @@ static void tool_output(struct process *p, struct store_batch *b)
 	struct tool_call_doc d;
 	struct err e = ERR_INIT;
 
-	/* With its end comes its result. */
+	/* No progress after the end: the result follows. */
 	if (p->state > PROCESS_RUNNING || engine_now(p->engine) - p->owner_told_ns < PROGRESS_NS ||
 	    tool_call_read(p->engine, p->owner_id, &text, &d, &e) != 0)
 		return;
@@ -219,9 +219,9 @@ static void find_refs(const struct process *p, struct ref_lookup *ret)
 	(void)store_events(p->engine->o.store, &q, take_ref, ret, &e);
 }
 
-/* ---- what a file tool answered ---- */
+/* ---- the answer of a file tool ---- */
 
-/* Its answer, as far as it fits: {"files":[…]} and {"error":…} come first in it or are all of it. */
+/* Reads the start of its answer: {"files":[…]} and {"error":…} come first in it or are all of it. */
 static void read_answer(struct process *p, struct buf *ret)
 {
 	struct engine *g = p->engine;
@@ -233,7 +233,7 @@ static void read_answer(struct process *p, struct buf *ret)
 	buf_extend(ret, n > 0 ? (size_t)n : 0);
 }
 
-/* artifact.changed for each file that was written; their ids in *refs. */
+/* Adds artifact.changed for each written file, and their ids to `refs`. */
 static void artifact_facts(struct process *p, const struct tool_call_doc *d, struct jval files, struct jw *refs,
 			   struct store_batch *b)
 {
@@ -263,7 +263,7 @@ static void artifact_facts(struct process *p, const struct tool_call_doc *d, str
 	}
 }
 
-/* What the tool says went wrong, in place of "exit code 1". */
+/* Uses the tool's own error instead of "exit code 1". */
 static void take_error(struct jval error, struct process_outcome *o, char category[64], char message[512])
 {
 	if (error.type != JT_OBJECT || o->clean || strcmp(o->category, "exit") != 0)

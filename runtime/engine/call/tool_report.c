@@ -1,4 +1,6 @@
-/* invoke_tool, and report_tool_call: what the owners of external tools, and clients that use tools of their own, say.
+/*
+ * invoke_tool, and report_tool_call: reports from owners of external tools and from clients that use tools of their
+ * own.
  */
 
 #include "runtime/engine/call/tool_call.h"
@@ -39,8 +41,8 @@ static int check_invocation(struct engine *g, const struct tool_request *r, cons
 }
 
 /*
- * A call id that was used before is the same call, whose end is waited for, if everything else is the same; otherwise
- * it is a mistake. 1 = it was, and the transaction is done.
+ * A request with a known call id is a retry: if tool and arguments are the same, it waits for the end of that call;
+ * otherwise it is rejected. 1 = the id was known, and the transaction is finished.
  */
 static int invoke_again(struct engine *g, struct transaction *tx, const struct tool_request *r, const char *hash)
 {
@@ -79,7 +81,7 @@ static int invoke_again(struct engine *g, struct transaction *tx, const struct t
 	return 1;
 }
 
-/* Somebody else answers. */
+/* tool_check_permission replies instead. */
 static void hand_over(struct transaction *tx)
 {
 	struct pending_reply reply;
@@ -125,7 +127,7 @@ void engine_invoke_tool(struct engine *g, const struct tool_request *r, const st
 
 /* ---- report_tool_call ---- */
 
-/* Whose call is it to report? The external tool's owner, or the client that does it itself. */
+/* May this client report the call? Only the external tool's owner, or the client that executes it. */
 static int check_reporter(const struct tool_call_doc *d, const struct caller *c, struct err *e)
 {
 	if (strcmp(d->runner, "runtime") == 0)
@@ -138,7 +140,7 @@ static int check_reporter(const struct tool_call_doc *d, const struct caller *c,
 	return 0;
 }
 
-/* At most that much is shown; NULL for NULL. */
+/* Cuts the text to the length of a preview; NULL for NULL. */
 static char *preview_of(const char *text)
 {
 	return text ? mem_strndup(text, text_utf8_cut(text, strnlen(text, PREVIEW_BYTES))) : NULL;
@@ -202,7 +204,7 @@ static int end_report(const struct tool_call_doc *d, const struct tool_report *r
 	return 0;
 }
 
-/* A call that a client does itself begins: the turn must be one that it drives. */
+/* Starts a call that a client executes itself: the client must drive the turn. */
 static int begin_report(struct engine *g, const struct tool_report *r, const struct caller *c, engine_reply_fn fn,
 			void *ctx, struct err *e)
 {
