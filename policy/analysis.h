@@ -13,11 +13,11 @@
 
 struct arithmetic_name;
 
-/* The names that arithmetic uses, and whether their values are known to be numbers (arithmetic.c). */
+/* The names that arithmetic expressions use, and whether their values are known to be numbers (arithmetic.c). */
 struct arithmetic {
 	struct arithmetic_name *name;
 	size_t count, looks;
-	bool open; /* an expression uses something unknown */
+	bool open; /* an expression uses an unknown value */
 };
 
 struct analysis {
@@ -25,7 +25,7 @@ struct analysis {
 	struct shell_arena *arena;
 	const struct analysis_options *o;
 	const char *workspace;
-	size_t budget;     /* bytes of text that may still be read */
+	size_t budget;     /* bytes of text that may still be parsed */
 	bool home_changed; /* the text sets HOME */
 	struct arithmetic arithmetic;
 };
@@ -36,7 +36,7 @@ struct analysis_command {
 	const struct command_args *args;
 	const struct shell_redirect *redirect;
 	size_t nredirects;
-	const char *cwd; /* NULL: not known */
+	const char *cwd; /* NULL: unknown */
 };
 
 static inline struct command_simple *analysis_simple(const struct analysis *r, size_t index)
@@ -44,7 +44,7 @@ static inline struct command_simple *analysis_simple(const struct analysis *r, s
 	return &r->facts->command[index];
 }
 
-/* A word of the shell, with the home directory inserted where it is known. */
+/* Converts a word of the shell, with the home directory inserted if it is known. */
 struct command_word analysis_word(struct analysis *r, const struct shell_word *w);
 
 /* ---- command_paths.c ---- */
@@ -55,7 +55,7 @@ const char *command_paths_of_command(struct analysis *r, const struct analysis_c
 bool command_paths_has_role(const char *roles, size_t i, size_t n);
 /* Adds only the paths of redirections: for commands whose operands are analysed elsewhere. */
 void command_paths_of_redirects(struct analysis *r, const struct analysis_command *c);
-/* From cwd, without . and ..; NULL: unknown. */
+/* Makes a path absolute, from cwd, and removes . and ..; NULL: unknown. */
 const char *command_paths_absolute(struct analysis *r, const char *cwd, const char *path);
 /* The working directory after `cd` with these operands; NULL: unknown. */
 const char *command_paths_after_cd(struct analysis *r, const struct command_args *a, const char *cwd);
@@ -66,7 +66,7 @@ bool command_paths_harmless_target(const char *path);
 
 void path_words_of_command(struct analysis *r, const struct analysis_command *c, const char *roles, bool wraps);
 void path_words_of_assignment(struct analysis *r, size_t index, const char *cwd, const struct shell_word *value);
-/* The lists of loops. */
+/* The lists of `for` loops. */
 void path_words_of_script(struct analysis *r, const struct shell_script *s, const char *cwd);
 
 /* ---- network.c ---- */
@@ -82,11 +82,11 @@ void harm_of_line(struct analysis *r, const struct shell_script *s);
 
 /* ---- exec_variables.c ---- */
 
-/* An assignment for one command; value NULL: unknown. */
+/* An assignment in front of one command; value NULL: unknown. */
 void exec_variables_of_assignment(struct analysis *r, size_t index, const char *name, const char *value);
-/* A variable is set by no particular command; NULL: unknown which. */
+/* A variable that is set, but not for one particular command; NULL: its name is unknown. */
 void exec_variables_of_name(struct analysis *r, const char *name);
-/* Variables that the text itself sets: for PATH in … */
+/* Variables that the text sets without an assignment: for PATH in … */
 void exec_variables_of_script(struct analysis *r, const struct shell_script *s);
 /*
  * Whether an assignment with this value as written is harmless for this command: IFS=: read x; PYTHONPATH=src pytest,
@@ -96,9 +96,9 @@ bool exec_variables_is_harmless(struct analysis *r, size_t index, const char *na
 
 /* ---- arithmetic.c ---- */
 
-/* An expression. */
+/* Adds an expression that is evaluated. */
 void arithmetic_text(struct analysis *r, const char *text, size_t len);
-/* A variable's value as written; NULL: unknown. */
+/* Adds a variable's value as written; NULL: unknown. */
 void arithmetic_value(struct analysis *r, const char *name, const char *value);
 void arithmetic_of_script(struct analysis *r, const struct shell_script *s);
 void arithmetic_of_command(struct analysis *r, const struct command_args *a);
@@ -109,9 +109,9 @@ bool arithmetic_is_open(const struct arithmetic *c);
 
 /* Sets flags and unknowns: read-only, code, remote, options that execute. */
 void command_class_of_command(struct analysis *r, const struct analysis_command *c);
-/* A wrapper that does more than run the command inside. */
+/* Whether a wrapper does more than run the inner command. */
 bool command_class_does_more(const struct command_args *a);
-/* A name without a directory, or a path in the system's directories. */
+/* Whether the program is a name without a directory, or a path in the system's directories. */
 bool command_class_is_system_program(const char *word);
 
 #endif

@@ -2,22 +2,21 @@
 #define BAILIFF_POLICY_ARGS_H
 
 /*
- * The words of one command, told apart as its own option parser would: options, their values, operands. Which options
- * take a value is in option_values.def.
+ * The words of one command, parsed as its own option parser would: options, their values, operands. Which options take
+ * a value is in option_values.def.
  *
  * The tables of this folder (harms.def, readonly.def, command_paths.def …) begin with a pattern on such words:
  *
- *   rm|unlink            the program: one of these names; * ? as in globs
- *   -r|-R|--recursive    has one of these options, in a cluster (-fr) or by itself; long ones also abbreviated
- *                        (--rec, --r)
+ *   rm|unlink            the program is one of these names; * ? as in globs
+ *   -r|-R|--recursive    has one of these options, in a cluster (-fr) or alone; long ones also abbreviated (--rec, --r)
  *   =push|fetch          the next operand is one of these: `git =remote =remove`; * ? as in globs
- *   @of=*                some word after the program is like that
- *   ^*drop table*        the same without regard to case
+ *   @of=*                some word after the program matches
+ *   ^*drop table*        the same, ignoring case
  *   #2                   has at least two operands
  *   ~--version|-V        the only word after the program is one of these
- *   !…                   the opposite of what follows; not true if words that are not known could change it
+ *   !…                   negates the rest of the term; false if unknown words could change the result
  *
- * All parts of a pattern must be true. A word that is not known is never taken for what a pattern looks for.
+ * All terms of a pattern must be true. An unknown word never matches a term.
  */
 
 #include <stdbool.h>
@@ -27,37 +26,37 @@
 struct shell_arena;
 
 struct command_word {
-	const char *value; /* NULL: not known */
+	const char *value; /* NULL: unknown */
 	const char *plain; /* with expansions as written; never NULL */
 	unsigned unknown;  /* enum shell_unknown */
-	bool many;         /* may become several words, or none */
+	bool many;         /* may expand to several words, or to none */
 	bool lead;         /* the first character of `plain` is certain */
 };
 
 struct command_option {
 	char letter;      /* or … */
-	const char *name; /* … of a long one, without dashes; may be abbreviated */
+	const char *name; /* … the name of a long one, without dashes; may be abbreviated */
 	size_t name_len;
-	const char *value;                     /* in the same word or the next; NULL: none, or not known */
-	const struct command_word *value_word; /* if the value is a word of its own */
+	const char *value;                     /* in the same word or the next; NULL: none, or unknown */
+	const struct command_word *value_word; /* if the value is a separate word */
 };
 
 struct command_args {
 	const struct command_word *word;
 	size_t count;
-	const char *name; /* of the program, without folders; NULL: not known */
+	const char *name; /* of the program, without directories; NULL: unknown */
 	struct command_option *option;
 	size_t noptions;
 	const struct command_word **operand;
 	size_t noperands;
-	uint64_t letters[2]; /* set of option letters */
-	bool open;           /* a word that is not known could be an option, or several words */
+	uint64_t letters[2]; /* the set of option letters */
+	bool open;           /* an unknown word could be an option, or several words */
 };
 
-/* `word` must stay; the rest is of the arena. */
+/* `word` is borrowed and must outlive `a`; the rest is allocated in the arena. */
 void args_init(struct command_args *a, const struct command_word *word, size_t count, struct shell_arena *arena);
 bool args_match(const struct command_args *a, const char *pattern);
-/* The pattern's names only: a quick way to pass over a row. */
+/* Matches only the names of the pattern: a quick test to skip a row. */
 bool args_named(const char *name, const char *pattern);
 const struct command_option *args_option(const struct command_args *a, char letter, const char *name);
 const char *args_basename(const char *path);

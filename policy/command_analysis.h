@@ -26,7 +26,7 @@
 
 struct shell_arena;
 
-#define COMMAND_COMMANDS_MAX 2000 /* more than that is COMMAND_UNKNOWN_TOO_MUCH */
+#define COMMAND_COMMANDS_MAX 2000 /* more commands are COMMAND_UNKNOWN_TOO_MUCH */
 #define COMMAND_NESTING_MAX 16    /* sh -c in sh -c … */
 
 enum command_unknown {
@@ -46,69 +46,67 @@ enum {
 #undef UNKNOWN
 };
 
-/* What is known of a simple command, as bits. */
+/* Properties of a simple command, as bits. */
 enum command_flag {
-	COMMAND_WRAPPER = 1 << 0,       /* runs another command, which is in the list too */
-	COMMAND_TRANSPARENT = 1 << 1,   /* … and changes nothing about it that a rule could mind */
+	COMMAND_WRAPPER = 1 << 0,       /* runs another command, which is in the list as well */
+	COMMAND_TRANSPARENT = 1 << 1,   /* … and changes nothing about it that matters to a rule */
 	COMMAND_READ_ONLY = 1 << 2,     /* readonly.def: it and its redirections only read */
-	COMMAND_FUNCTION_CALL = 1 << 3, /* calls a function of this text, whose body is in the list */
-	COMMAND_CODE = 1 << 4,          /* carries or runs a program in another language: python -c, awk, make */
-	COMMAND_REMOTE = 1 << 5,        /* what it runs, runs elsewhere: ssh, docker */
-	COMMAND_EXECUTES =
-		1 << 6, /* a variable or option makes it run something else: LD_PRELOAD=…, git -c core.pager=… */
-	COMMAND_PRIVILEGED = 1 << 7, /* as another user: sudo, su, and what runs below them */
-	COMMAND_NETWORK = 1 << 8,    /* network.def: talks to the network */
-	COMMAND_ELSEWHERE = 1 << 9,  /* runs on another machine, as text of ssh: it can be refused; the rule that allows
+	COMMAND_FUNCTION_CALL = 1 << 3, /* calls a function that the text defines; its body is in the list */
+	COMMAND_CODE = 1 << 4,          /* contains or runs a program in another language: python -c, awk, make */
+	COMMAND_REMOTE = 1 << 5,        /* runs its command on another machine or in a container: ssh, docker */
+	COMMAND_EXECUTES = 1 << 6, /* a variable or option makes it run other code: LD_PRELOAD=…, git -c core.pager=… */
+	COMMAND_PRIVILEGED = 1 << 7, /* runs as another user: sudo, su, and the commands inside them */
+	COMMAND_NETWORK = 1 << 8,    /* network.def: uses the network */
+	COMMAND_ELSEWHERE = 1 << 9,  /* runs on another machine, as text of ssh: rules can deny it; the rule that allows
 					ssh allows it */
 };
 
-/* How bad it would be. */
+/* The harm that a command would do. */
 enum command_harm { COMMAND_HARMLESS, COMMAND_RISKY, COMMAND_DESTRUCTIVE, COMMAND_CATASTROPHIC };
 
 struct command_simple {
-	const char *name;          /* of the program, without folders; NULL if not known */
-	const char *const *argv;   /* argc of them; NULL where a word is not known */
+	const char *name;          /* of the program, without directories; NULL: unknown */
+	const char *const *argv;   /* argc elements; NULL for an unknown word */
 	const char *const *plain;  /* the same, with unknown words as written */
 	size_t argc;               /* 0: only assignments and redirections */
-	size_t operand;            /* index of the first word behind the program that is no option; 0: there is none */
-	const char *text;          /* the words, quoted where needed: what rules match and people see */
-	const char *writes;        /* its redirections into files, written alike; NULL: there are none */
+	size_t operand;            /* index of the first word after the program that is not an option; 0: none */
+	const char *text;          /* the words, quoted where needed: rules match this text, and people see it */
+	const char *writes;        /* its redirections to files, in the same notation; NULL: none */
 	const char *const *assign; /* "NAME=value" before the command, unknown values as written */
 	size_t nassign;
-	int parent;                  /* index of the wrapper, −1: none */
-	const char *const *wrappers; /* names of the wrappers around it, the outermost first */
+	int parent;                  /* index of the wrapper; −1: none */
+	const char *const *wrappers; /* names of the wrappers around it, outermost first */
 	size_t nwrappers;
 	unsigned context; /* enum shell_context of policy/shell/shell.h */
 	unsigned flags;   /* enum command_flag */
 	unsigned unknown; /* COMMAND_UNKNOWN(…) */
 	enum command_harm harm;
-	const char *impact;  /* what would be lost, with harm */
-	const char *advice;  /* how to get it back or avoid it, with harm */
+	const char *impact;  /* what would be lost; set with harm */
+	const char *advice;  /* how to recover or avoid it; set with harm */
 	size_t line, column; /* in the text; 0 for argv */
 };
 
-/* What happens to a path, as bits. */
+/* How a path is accessed, as bits. */
 enum command_access {
 	COMMAND_READS = 1 << 0,
 	COMMAND_WRITES = 1 << 1,
-	COMMAND_DELETES = 1 << 2,    /* removed, moved away or overwritten whole */
-	COMMAND_RECURSES = 1 << 3,   /* and everything below */
-	COMMAND_REDIRECTED = 1 << 4, /* by the shell: no word of the command names it */
+	COMMAND_DELETES = 1 << 2,    /* removed, moved away or overwritten */
+	COMMAND_RECURSES = 1 << 3,   /* including everything below it */
+	COMMAND_REDIRECTED = 1 << 4, /* by a redirection of the shell: no word of the command names it */
 };
 
 struct command_path {
-	const char *
-		path; /* absolute and clean; if not exact, what is known of it: as written where even that is nothing */
-	const char *word; /* as the command has it */
-	bool exact;       /* false: has a variable, a glob, or a folder that is not known */
-	bool outside;     /* not in the workspace; true as well if that is not known */
+	const char *path; /* absolute and clean; if not exact, the known part of it, or the path as written */
+	const char *word; /* as written in the command */
+	bool exact;       /* false: contains a variable, a glob, or an unknown directory */
+	bool outside;     /* not in the workspace; also true if that is unknown */
 	unsigned access;
 	size_t command; /* index */
 };
 
 struct command_host {
 	const char *host;   /* NULL: not in the words */
-	unsigned port;      /* 0: the usual one */
+	unsigned port;      /* 0: the default port */
 	const char *intent; /* download upload install shell connect listen */
 	size_t command;
 };
@@ -118,46 +116,48 @@ struct command_facts {
 	size_t ncommands;
 	struct command_path *path;
 	size_t npaths;
-	struct command_path *named; /* paths in words of which it is not known what is done with them; access: perhaps
-				       read, perhaps written */
+	struct command_path *named; /* paths in words whose use is unknown; access: possibly read, possibly written */
 	size_t nnamed;
 	struct command_host *host;
 	size_t nhosts;
-	unsigned unknown; /* of all commands together, and of the line */
-	unsigned flags; /* any command's; COMMAND_READ_ONLY only if it is true of all, nothing is unknown, and there is
-			   one */
+	unsigned unknown; /* of all commands and of the line */
+	unsigned flags; /* of any command; COMMAND_READ_ONLY only if all commands have it, nothing is unknown, and there
+			   is at least one */
 	enum command_harm harm; /* the worst */
 	const char *impact;     /* of the worst */
 	const char *advice;
 	const char
-		*variable; /* the first that is set and makes programs run something else (exec_vars.def); NULL: none */
-	const char *const
-		*env; /* "NAME=value" of the caller's that do, to be shown with the command; the judge's to fill in */
+		*variable; /* the first variable set that makes programs run other code (exec_vars.def); NULL: none */
+	const char *const *env; /* "NAME=value" of such variables of the caller's, shown with the command; filled in by
+				   the caller of the analysis */
 	size_t nenv;
-	char error[160]; /* "1:7: …" if the text is not well formed; the commands up to there are listed */
+	char error[160]; /* "1:7: …" if the text is malformed; the commands before that position are listed */
 	struct shell_arena *arena;
 };
 
 struct analysis_options {
 	const char *cwd;        /* absolute, clean */
 	const char *workspace;  /* absolute, clean; NULL: cwd */
-	const char *home;       /* what ~ stands for; NULL: not known */
+	const char *home;       /* what ~ expands to; NULL: unknown */
 	const char *const *env; /* "NAME=value" that the caller sets for the command */
 	size_t nenv;
-	bool terminal; /* it has one, at which somebody may type */
+	bool terminal; /* it has a terminal, at which a person may type */
 };
 
-/* A line for sh -c. Never fails: what cannot be read is unknown. */
+/* Analyses a line for sh -c. Never fails: text that cannot be parsed is reported as unknown. */
 void command_analyse_line(const char *line, size_t len, const struct analysis_options *o, struct command_facts *ret);
-/* A program and its arguments. */
+/* Analyses a program with its arguments. */
 void command_analyse_argv(const char *const *argv, size_t argc, const struct analysis_options *o,
 			  struct command_facts *ret);
 void command_facts_done(struct command_facts *f);
 #define command_facts_auto __attribute__((cleanup(command_facts_done)))
 
-/* Would programs run or load something else with this variable? value NULL: it is not known. */
+/* Whether this variable makes programs run or load other code. value NULL: unknown. */
 bool command_variable_matters(const char *name, const char *value);
-/* Of a PATH: every folder is absolute and none is in (or is) a folder of `writable`, count of them. */
+/*
+ * Whether every directory of a PATH is absolute and none is equal to or below one of the `count` directories in
+ * `writable`.
+ */
 bool command_path_is_fixed(const char *value, const char *const *writable, size_t count);
 
 #endif

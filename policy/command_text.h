@@ -1,7 +1,7 @@
 #ifndef BAILIFF_POLICY_COMMAND_H
 #define BAILIFF_POLICY_COMMAND_H
 
-/* Commands as people and facts see them. */
+/* Commands as text for people, and as JSON for events. */
 
 #include "policy/command_analysis.h"
 
@@ -9,17 +9,17 @@
 
 struct buf;
 
-#define COMMAND_DISPLAY_MAX 4096 /* bytes of a display; what is longer is shown by both ends */
+#define COMMAND_DISPLAY_MAX 4096 /* bytes of a display; longer text is shortened in the middle */
 #define COMMAND_PARTS_MAX 32     /* of each list in command_json */
 #define COMMAND_TEXT_MAX 512     /* bytes of a text in these lists */
-#define COMMAND_ARGV_MAX 16384   /* bytes of arguments in command_json; what is longer is left out and said to be */
+#define COMMAND_ARGV_MAX 16384   /* bytes of arguments in command_json; longer ones are left out, with argvTruncated */
 
 /*
- * Appends the arguments as a shell would take them, quoted where that is needed. Control characters and bytes that are
- * not UTF-8 appear as $'\xNN', so the text is harmless on a terminal and still means the same command.
+ * Appends the arguments in shell syntax, quoted where needed. Control characters and bytes that are not UTF-8 appear as
+ * $'\xNN', so the text is harmless on a terminal and still means the same command.
  */
 void command_display(const char *const *argv, size_t argc, size_t most, struct buf *out);
-/* One word, without a limit. */
+/* Quotes one word, without a length limit. */
 void command_quote(const char *s, size_t n, struct buf *out);
 
 /*

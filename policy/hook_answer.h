@@ -2,16 +2,14 @@
 #define BAILIFF_POLICY_HOOK_ANSWER_H
 
 /*
- * What a hook said, by its exit code and what it printed, and what several of them come to:
+ * Parses the answer of a hook from its exit code and output, and combines the answers of several hooks:
  *
- *   exit 0   stdout is read: {"continue":…,"decision":…,"hookSpecificOutput":{…}}, or text, which is context where
- *            people's words
- *            and the beginning of a session are concerned and nothing elsewhere
- *   exit 2   no; stderr is the reason
- *   others   the hook failed, and so it did if it prints what begins like an object and is none, or is not what its
- *            point knows
+ *   exit 0   stdout is read: {"continue":…,"decision":…,"hookSpecificOutput":{…}}, or text. Text is context for the
+ * model at user_prompt_submit and session_start, and is ignored at other points exit 2   deny; stderr is the reason
+ *   others   the hook failed. It also failed if its output begins with { and is not valid JSON, or has members that are
+ *            invalid at its point
  *
- * Of several, no before defer before ask before yes.
+ * Of several answers the strictest wins: deny, defer, ask, allow.
  */
 
 #include "policy/hooks.h"
@@ -28,43 +26,44 @@ enum hook_verdict {
 	HOOK_SAYS_ASK,
 	HOOK_SAYS_DEFER,
 	HOOK_SAYS_DENY
-};                                                  /* the stronger the higher */
+};                                                  /* from weak to strong */
 const char *hook_verdict_name(enum hook_verdict v); /* continue, allow, ask, defer, deny */
 
 struct hook_answer {
-	enum hook_verdict verdict; /* at points that decide nothing, deny means block: what was done should not stand */
+	enum hook_verdict verdict; /* at points that decide nothing, deny means block: the result of the step should not
+				      be used */
 	bool failed;
-	char *reason;  /* or NULL; of a failure: what is wrong */
-	char *context; /* for the model, or NULL */
-	char *message; /* for people, or NULL */
+	char *reason;  /* or NULL; of a failure: the cause */
+	char *context; /* text for the model, or NULL */
+	char *message; /* text for people, or NULL */
 	char *input;   /* updatedInput, a JSON object, or NULL */
 	char *output;  /* updatedToolOutput, JSON, or NULL */
 	bool stop;     /* continue: false */
 	bool suppress;
-	bool async; /* it goes on and is not waited for */
+	bool async; /* it keeps running and is not waited for */
 };
 
 struct hook_output {
-	int exit_code; /* −1 = it has none: a signal, a time limit, never ran */
+	int exit_code; /* −1 = none: killed by a signal, timed out, or never ran */
 	const char *out, *err;
 	size_t nout, nerr;
 };
 #define HOOK_OUTPUT_MAX (1u << 20)
-/* A failure is an answer, too: `failed`, and the reason. */
+/* A failure is also an answer: `failed` is set, with the reason. */
 void hook_answer_read(enum hook_point point, const struct hook_output *o, struct hook_answer *ret);
-/* Of a hook that did not come to an answer. */
+/* Sets the answer of a hook that failed before it could answer. */
 void hook_answer_fail(struct hook_answer *ret, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* The beginning of its output says that nobody shall wait for the rest. */
+/* Whether the first line of the output says that the hook continues asynchronously. */
 bool hook_answer_is_async(const char *out, size_t n);
 void hook_answer_done(struct hook_answer *a);
 
-/* A hook, as far as decisions tell of it: outlives the policy that it stood in. */
+/* The data of a hook that decisions refer to. A copy: it outlives the policy that the hook came from. */
 struct hook_ref {
 	char *file, *text;
 	unsigned line;
 	enum hook_point point;
 	enum rule_layer layer;
-	bool closed; /* its failure refuses */
+	bool closed; /* its failure denies */
 };
 void hook_ref_of(const struct policy_hook *h, struct hook_ref *ret);
 void hook_ref_done(struct hook_ref *r);
@@ -75,18 +74,18 @@ struct hook_reply {
 	struct hook_answer answer;
 };
 
-/* What all of them come to. Borrows from them. */
+/* The combined answer. Borrows from the replies. */
 struct hook_result {
 	enum hook_verdict verdict;
-	const struct hook_reply *by;       /* whose word that is; NULL = nobody said anything */
-	const struct hook_reply *rewriter; /* whose updatedInput counts, or NULL */
-	const struct hook_reply *stopper;  /* who said continue: false, or NULL */
+	const struct hook_reply *by;       /* the reply that decided; NULL = no hook decided anything */
+	const struct hook_reply *rewriter; /* the reply whose updatedInput is used, or NULL */
+	const struct hook_reply *stopper;  /* the reply with continue: false, or NULL */
 };
 void hook_result_of(const struct hook_reply *said, size_t n, struct hook_result *ret);
 /* "hook ./check.sh (policy.json, line 7): its reason", or how it failed */
 void hook_result_reason(const struct hook_result *s, char *ret, size_t cap);
 
-/* The rules' decision, and what hooks say to it. */
+/* Applies the answers of hooks to the decision of the rules. */
 void policy_decision_hooks(struct policy_decision *d, int mode, const struct hook_result *s);
 
 #endif

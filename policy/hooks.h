@@ -2,7 +2,7 @@
 #define BAILIFF_POLICY_HOOKS_H
 
 /*
- * The hooks of the policy files, in the shape that people already have them:
+ * The hooks of the policy files, in the format of the existing conventions:
  *
  *   "hooks": { "PreToolUse": [{ "matcher": "Bash|Write", "hooks": [
  *       { "type": "command", "command": "./check.sh", "args"?: […], "if"?: "Bash(git *)", "timeout"?: 60,
@@ -11,10 +11,10 @@
  *       { "type": "http", "url": "https://host/path", "headers"?: {"Authorization": "Bearer ${TOKEN}"},
  *         "allowedEnvVars"?: ["TOKEN"], … }] }] }
  *
- * Which of them a step of the work selects is decided here; running them is the engine's (runtime/engine/hook/hook.h),
- * and what they answer is read in hook_answer.h. A workspace's file may only tighten: what its hooks allow or rewrite
- * does not count. They are programs of whoever wrote the repository; "trustedHooks": [SHA-256 of such a file, …] of the
- * host or the user says that they may run where nothing unknown may (mode untrusted).
+ * This module selects the hooks of a step. The engine runs them (runtime/engine/hook/hook.h); hook_answer.h parses
+ * their answers. A workspace's file may only tighten: if its hooks allow or rewrite something, that is ignored. Such
+ * hooks are programs written by the authors of the repository. "trustedHooks": [SHA-256 of such a file, …] in the
+ * host's or the user's file permits them to run even in mode untrusted, where no unknown program runs.
  */
 
 #include "policy/rules.h"
@@ -36,7 +36,7 @@ enum hook_point {
 };
 const char *hook_point_name(enum hook_point p);  /* pre_tool_use */
 const char *hook_point_event(enum hook_point p); /* PreToolUse */
-int hook_point_find(const char *name);           /* by either name; −1 = there is none */
+int hook_point_find(const char *name);           /* by either name; −1 = unknown */
 bool hook_point_closed(enum hook_point p);
 
 #define HOOKS_MAX 1000u
@@ -54,39 +54,39 @@ enum hook_on_failure { HOOK_FAILS_AS_USUAL, HOOK_FAILS_OPEN, HOOK_FAILS_CLOSED }
 struct policy_hook {
 	enum hook_point point;
 	enum rule_layer layer;
-	const char *file; /* its owner's */
+	const char *file; /* owned by the set */
 	unsigned line;
-	char *matcher; /* as the file has it; NULL = everything */
-	bool exact;    /* names, with | between them; otherwise a regular expression */
+	char *matcher; /* as written; NULL = matches everything */
+	bool exact;    /* names separated by |; otherwise a regular expression */
 	regex_t regex;
 	char *only;               /* `if`, or NULL … */
 	struct policy_rules rule; /* … as the only rule of a set */
-	char *command;            /* of one that is sent: what people see of it */
-	char *url, *headers;      /* it is sent there, with these (a JSON object); NULL = it is run */
-	char *host;               /* that its sandbox may then reach: "host:port" */
-	char **arg;               /* given: the command is a program, not a line for a shell */
+	char *command;            /* of an http hook: the text that is shown for it */
+	char *url, *headers;      /* where an http hook is sent, with these headers (a JSON object); NULL = a command */
+	char *host;               /* "host:port" that its sandbox may connect to */
+	char **arg;               /* if given, the command is a program and not a line for a shell */
 	size_t nargs;
 	bool has_args;
-	const char *shell; /* that reads the line */
-	char **env;        /* of what the command was given, these variables are the hook's, too */
+	const char *shell; /* the shell that runs the line */
+	char **env;        /* variables of the command's environment that the hook gets as well */
 	size_t nenv;
 	char *profile;
 	uint64_t timeout_ms;
 	enum hook_on_failure on_failure;
-	bool async;                  /* nobody waits for it */
+	bool async;                  /* it is not waited for */
 	char hash[HASH_SHA256_TEXT]; /* of a workspace's file … */
-	bool trusted;                /* … for which the host's or the user's vouches */
+	bool trusted;                /* … that the host's or the user's file trusts */
 };
-/* Whether a failure of it refuses. */
+/* Whether a failure of the hook denies. */
 bool policy_hook_closed(const struct policy_hook *h);
-/* {"file":…,"line":…,"rule":"PreToolUse(Bash) ./check.sh","layer":…}, as rules are told */
-void policy_hook_text(const struct policy_hook *h, struct buf *out); /* just "PreToolUse(Bash) ./check.sh" */
+/* {"file":…,"line":…,"rule":"PreToolUse(Bash) ./check.sh","layer":…}, as for rules */
+void policy_hook_text(const struct policy_hook *h, struct buf *out); /* only "PreToolUse(Bash) ./check.sh" */
 
 struct policy_hooks {
-	struct policy_hook **hook; /* the more important layer first, in the order of the files */
+	struct policy_hook **hook; /* sorted by layer, the most important first, then in the order of the files */
 	size_t count;
-	size_t at[HOOK_POINTS]; /* how many there are of each */
-	char **file;            /* all, which hooks point to */
+	size_t at[HOOK_POINTS]; /* number of hooks at each point */
+	char **file;            /* names of all files; hooks point to them */
 	size_t nfiles;
 	char **note;
 	size_t nnotes;
@@ -94,19 +94,19 @@ struct policy_hooks {
 	size_t ntrusted;
 };
 
-/* On failure nothing of the file is taken. */
+/* On failure nothing of the file is added. */
 int policy_hooks_parse(struct policy_hooks *s, enum rule_layer layer, const char *file, const char *text, size_t len,
 		       struct err *e);
 void policy_hooks_done(struct policy_hooks *s);
 
 struct hook_query {
 	enum hook_point point;
-	const char *const *name; /* of the tool in every spelling, or how the session began */
+	const char *const *name; /* the tool under each of its names, or how the session began */
 	size_t nnames;
-	const struct rules_query *use; /* for `if`; NULL = there is no tool, and such hooks are not meant */
+	const struct rules_query *use; /* for `if`; NULL = there is no tool, and hooks with `if` are not selected */
 };
 #define HOOKS_SELECTED_MAX 64u
-/* The hooks that are meant; one that stands there twice runs once. Returns how many. */
+/* Selects the matching hooks; duplicates run once. Returns how many. */
 size_t policy_hooks_select(const struct policy_hooks *s, const struct hook_query *q,
 			   const struct policy_hook *ret[HOOKS_SELECTED_MAX]);
 

@@ -32,12 +32,12 @@ struct model_price {
 };
 
 struct policy_model {
-	char *provider, *model, *disabled; /* disabled: why, or NULL */
+	char *provider, *model, *disabled; /* disabled: the reason, or NULL */
 	char **capability;
 	size_t ncapability;
 	enum model_latency latency;
 	enum budget_class budget_class;
-	uint64_t context_tokens; /* 0 = not said */
+	uint64_t context_tokens; /* 0 = not given */
 	struct model_price price;
 };
 
@@ -46,7 +46,7 @@ struct policy_budget {
 	enum budget_scope scope;
 	enum budget_window window;
 	uint64_t micro_usd;
-	unsigned low_percent; /* spent so far at which it counts as low */
+	unsigned low_percent; /* percentage spent from which the budget is low */
 };
 
 struct model_list {
@@ -56,7 +56,10 @@ struct model_list {
 	size_t nbudget;
 };
 
-/* Adds what one file says; the more important file first, and its models and budgets keep their meaning. */
+/*
+ * Adds the models and budgets of one file. Call it with the more important file first: existing entries are not
+ * replaced.
+ */
 int model_list_parse(struct model_list *s, const char *file, const char *text, size_t len, struct err *e);
 void model_list_done(struct model_list *s);
 const struct policy_model *model_list_find(const struct model_list *s, const char *provider, const char *model);
@@ -64,7 +67,7 @@ uint64_t model_price_of(const struct model_price *p, uint64_t input, uint64_t ou
 
 const char *model_latency_name(enum model_latency l);
 const char *budget_class_name(enum budget_class c);
-int model_latency_find(const char *name); /* −1 = no such word */
+int model_latency_find(const char *name); /* −1 = unknown */
 int budget_class_find(const char *name);
 const char *budget_window_name(enum budget_window w);
 

@@ -8,8 +8,10 @@ struct err;
 
 #define POLICY_TEXT_MAX (4u << 20)
 
-/* A policy file's text as an object, for json_decref; NULL with the file's name and the place of the fault. Each part
- * of it has its reader. */
+/*
+ * Parses the text of a policy file to an object, which the caller releases with json_decref. NULL: *e has the file's
+ * name and the position of the error. Each section has its own reader.
+ */
 json_t *policy_text_load(const char *name, const char *text, size_t len, size_t max, struct err *e);
 
 #endif

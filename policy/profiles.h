@@ -33,21 +33,21 @@ struct err;
 struct profile;
 
 struct policy_profiles {
-	struct profile **profile; /* host's first */
+	struct profile **profile; /* the host's first */
 	size_t count;
 	struct host_rules hosts; /* sandbox.network.allowedDomains and deniedDomains, of all files */
-	bool partial;            /* a file has sections that this version does not act on */
+	bool partial;            /* a file has sections that this version ignores */
 };
 
 void policy_profiles_done(struct policy_profiles *s);
 /*
- * Adds the profiles of one file, the more important file first: a name that is there already stays what it is. On
+ * Adds the profiles of one file. Call it with the more important file first: a profile that exists is not replaced. On
  * failure nothing is added.
  */
 int policy_profiles_parse(struct policy_profiles *s, const char *file, const char *text, size_t len, struct err *e);
-/* A copy of a profile; ERR_NOT_FOUND names those that there are. */
+/* Copies a profile; ERR_NOT_FOUND lists the existing names. */
 int policy_profiles_get(const struct policy_profiles *s, const char *name, struct profile *ret, struct err *e);
-/* "workspace, readonly, …": the files' first. */
+/* "workspace, readonly, …": those of the files first. */
 void policy_profiles_names(const struct policy_profiles *s, struct buf *out);
 
 #endif

@@ -2,9 +2,8 @@
 #define BAILIFF_POLICY_ROUTING_H
 
 /*
- * Which model a turn goes to: a pure decision from the models of the policy, what the work needs, and what is known of
- * limits and budgets. Everything that was weighed comes back with its reason, also when just one candidate is left, or
- * none.
+ * Selects the model for a turn: a pure function of the models in the policy, the requirements of the turn, and the
+ * known limits and budgets. The result lists every candidate with a reason, even if only one fits, or none.
  */
 
 #include "policy/model_list.h"
@@ -16,25 +15,25 @@
 #define ROUTING_CANDIDATES_MAX 256u
 
 enum fallback_policy { FALLBACK_NEXT, FALLBACK_CHEAPEST, FALLBACK_NONE, FALLBACK_COUNT };
-int fallback_policy_find(const char *name); /* next | cheapest | none; −1 = no such word */
+int fallback_policy_find(const char *name); /* next | cheapest | none; −1 = unknown */
 const char *fallback_policy_name(enum fallback_policy f);
 
 struct routing_request {
-	const char *kind;              /* what kind of work, for the record */
-	const char *const *capability; /* all of them are needed */
+	const char *kind;              /* the kind of work, for the record */
+	const char *const *capability; /* all are required */
 	size_t ncapability;
 	enum model_latency latency;     /* LATENCY_COUNT = any */
-	enum budget_class budget_class; /* dearer models are left out; BUDGET_HIGH = none is */
+	enum budget_class budget_class; /* more expensive models are excluded; BUDGET_HIGH = none is */
 	enum fallback_policy fallback;
-	const char *provider, *model;               /* requested; NULL = any. With FALLBACK_NONE nothing else will do */
+	const char *provider, *model; /* requested; NULL = any. With FALLBACK_NONE no other model is used */
 	const char *failed_provider, *failed_model; /* an earlier choice that failed, or NULL */
-	uint64_t input_tokens, output_tokens;       /* expected; 0 = not said */
+	uint64_t input_tokens, output_tokens;       /* expected; 0 = not given */
 };
 
-/* What is known of a candidate now. */
+/* The current state of a candidate. */
 struct routing_limits {
 	bool rate_limited, quota_blocked, budget_blocked;
-	uint64_t reset_us; /* when it can be had again; 0 = not known */
+	uint64_t reset_us; /* when it is available again; 0 = unknown */
 };
 typedef void (*routing_limits_fn)(void *ctx, const struct policy_model *m, struct routing_limits *ret);
 
@@ -70,7 +69,7 @@ struct routing_outcome {
 	size_t count, fitting;
 	enum routing_mode mode;
 	char reason[200];       /* for people */
-	bool requires_override; /* a limit or a lock is all that stands in the way: somebody could lift it */
+	bool requires_override; /* only a limit or a lock prevents it, which could be lifted */
 };
 
 void routing_decide(const struct model_list *models, const struct routing_request *r, routing_limits_fn limits,

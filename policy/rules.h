@@ -9,12 +9,12 @@
  *   "prefixRules": [{ "pattern": ["git", ["push", "fetch"]], "decision": "prompt", "justification": "…",
  *                     "match": ["git push origin"], "notMatch": [["git", "status"]] }]
  *
- * Deny over ask over allow, whatever the order, the layer or how special a rule is. Every simple command of a line
- * counts: one that is refused refuses the line, and only if each is allowed is the line. A workspace's file may only
- * tighten: what it allows is not taken, and said in a note. A session's rules are a set of their own, which is asked
- * together with the files'.
+ * Deny beats ask, and ask beats allow, regardless of order, layer or how specific a rule is. Every simple command of a
+ * line is matched: one denied command denies the line, and the line is allowed only if each command is. A workspace's
+ * file may only tighten: its allow rules are ignored, with a note. The rules of a session are a separate set, which is
+ * evaluated together with the files' rules.
  *
- * Rules are found by the words they begin with, so that ten thousand of them cost what a few do.
+ * Rules are indexed by their first words, so ten thousand rules cost about as much as a few.
  */
 
 #include "policy/rule.h"
@@ -33,12 +33,12 @@ enum permission_mode {
 #undef MODE
 	MODE_COUNT
 };
-/* −1: there is none. The conventions' names are known, too. */
+/* −1: unknown. Accepts the names of the conventions as well. */
 int permission_mode_find(const char *name);
 const char *permission_mode_name(enum permission_mode m);
 const char *permission_mode_text(enum permission_mode m);
 void permission_mode_names(struct buf *out); /* "default, untrusted, …" */
-/* What is at least as strict as both; `from` where no mode is. */
+/* A mode at least as strict as both; `from` if there is no such mode. */
 enum permission_mode permission_mode_join(enum permission_mode from, enum permission_mode with);
 
 #define RULES_MAX 50000u
@@ -51,71 +51,76 @@ struct policy_rules {
 	size_t nanywhere;
 	size_t *sorted; /* Bash rules that ask or deny, by pattern */
 	size_t nsorted;
-	size_t *other[RULE_KINDS]; /* of the kinds that are not found by words */
+	size_t *other[RULE_KINDS]; /* by kind, for the kinds that are not indexed by words */
 	size_t nother[RULE_KINDS];
-	char *file[RULE_LAYERS]; /* the first of each layer; NULL = there is none */
-	char **files;            /* all, which rules point to */
+	char *file[RULE_LAYERS]; /* the first file of each layer; NULL = none */
+	char **files;            /* names of all files; rules point to them */
 	size_t nfiles;
-	int mode; /* the most important file's defaultMode; −1 = none says */
+	int mode; /* defaultMode of the most important file that has one; −1 = none */
 	enum rule_layer mode_layer;
-	int workspace_mode;    /* a workspace's, which only counts where it is stricter; −1 = none says */
-	bool bypass;           /* the host's file says allowBypass */
-	bool allows;           /* there is a rule that allows */
-	bool sessions_tighten; /* a file says "sessionAllow": false: what sessions' rules allow does not count */
-	bool strict;           /* a file says "strict": true: code that policy cannot see asks */
-	const struct policy_hooks *hooks; /* of the same files (hooks.h), or NULL; its owner's */
+	int workspace_mode;               /* of a workspace's file, used only if it is stricter; −1 = none */
+	bool bypass;                      /* the host's file sets allowBypass */
+	bool allows;                      /* there is a rule that allows */
+	bool sessions_tighten;            /* a file sets "sessionAllow": false: allow rules of sessions are ignored */
+	bool strict;                      /* a file sets "strict": true: code that the analysis cannot see asks */
+	const struct policy_hooks *hooks; /* hooks of the same files (hooks.h), or NULL; borrowed */
 	char **note;
 	size_t nnotes;
 };
 
-/* `s` must be RULES_INIT at first. The more important layer first; on failure nothing of the file is taken. */
+/*
+ * `s` must be RULES_INIT at first. Call it with the more important layer first; on failure nothing of the file is
+ * added.
+ */
 #define RULES_INIT ((struct policy_rules){ .mode = -1, .workspace_mode = -1 })
 int policy_rules_parse(struct policy_rules *s, enum rule_layer layer, const char *file, const char *text, size_t len,
 		       struct err *e);
 void policy_rules_done(struct policy_rules *s);
 
 /*
- * The rules that a session was given: {"deny"?:[…],"ask"?:[…],"allow"?:[…],"prefixRules"?:[…]}. Each knows its session,
- * its list and its number there. A fault is an error about permissions.deny[1] and the like, and nothing is taken. `s`
+ * The rules given to a session: {"deny"?:[…],"ask"?:[…],"allow"?:[…],"prefixRules"?:[…]}. Each rule records its
+ * session, its list and its number there. An error names the element (permissions.deny[1]), and nothing is added. `s`
  * must be RULES_INIT.
  */
 #define RULES_SESSION_MAX 256u
 int policy_rules_session(struct policy_rules *s, const char *session_id, const struct json_t *permissions,
 			 struct err *e);
 
-/* ---- asking ---- */
+/* ---- matching a request ---- */
 
 struct rules_query {
 	const struct command_facts *facts; /* of a command; NULL for a tool */
 	const char *tool;                  /* or a tool's name … */
-	const struct command_path *path;   /* … and the paths it was given */
+	const struct command_path *path;   /* … and the paths in its arguments */
 	size_t npaths;
 	const char *host; /* … and the host, or NULL */
 	struct rule_base_paths bases;
-	const struct policy_rules *session; /* the rules of its session, besides the files'; or NULL */
+	const struct policy_rules *session; /* the rules of its session, in addition to the files'; or NULL */
 };
 
 #define RULES_HITS_MAX 8
 struct rules_verdict {
-	enum rule_effect effect;                       /* RULE_NONE: they say nothing */
-	const struct policy_rule *hit[RULES_HITS_MAX]; /* that say so */
+	enum rule_effect effect;                       /* RULE_NONE: no rule applies */
+	const struct policy_rule *hit[RULES_HITS_MAX]; /* the rules with that effect */
 	size_t nhits;
-	bool maybe;  /* whether a rule applies is only known when it runs, so it asks */
-	bool handed; /* … because what the program does with the words that the rule is about is not known */
-	bool unseen; /* what runs is not known, and there are rules that would refuse or ask */
-	bool strict; /* … or the policy is strict, and `command` runs code that is not in the words */
-	int command; /* the one it is about, or −1 */
+	bool maybe;  /* whether a rule applies is known only at run time, so it asks */
+	bool handed; /* … because it is unknown what the program does with the words that the rule matches */
+	bool unseen; /* what runs is unknown, and there are rules that deny or ask */
+	bool strict; /* … or the policy is strict, and `command` runs code that is not in its words */
+	int command; /* index of the command concerned, or −1 */
 };
 /* `s` may be NULL. */
 void policy_rules_ask(const struct policy_rules *s, const struct rules_query *q, struct rules_verdict *ret);
 
-/* Whether a rule allows this simple command, by itself. */
+/* Whether a rule allows this simple command, taken alone. */
 bool policy_rules_allow(const struct policy_rules *s, const struct command_simple *c);
 
-/* {"file":…,"line":…,"rule":…,"layer":…}, of a session's rules
- * {"sessionId":…,"list":"deny","number":2,"rule":…,"layer":"session"} */
+/*
+ * {"file":…,"line":…,"rule":…,"layer":…}; for a rule of a session
+ * {"sessionId":…,"list":"deny","number":2,"rule":…,"layer":"session"}
+ */
 void policy_rule_json(const struct policy_rule *r, struct jw *w);
-const char *policy_rule_list(const struct policy_rule *r); /* of a session's: deny, ask, allow, prefix */
+const char *policy_rule_list(const struct policy_rule *r); /* of a session's rule: deny, ask, allow, prefix */
 /* "policy.json, line 3", "session sess_x, deny rule 2" */
 void policy_rule_where(const struct policy_rule *r, char *ret, size_t size);
 #define RULE_WHERE_MAX 128
