@@ -79,8 +79,7 @@ struct policy_hook {
 };
 /* Whether a failure of the hook denies. */
 bool policy_hook_closed(const struct policy_hook *h);
-/* {"file":…,"line":…,"rule":"PreToolUse(Bash) ./check.sh","layer":…}, as for rules */
-void policy_hook_text(const struct policy_hook *h, struct buf *out); /* only "PreToolUse(Bash) ./check.sh" */
+void policy_hook_text(const struct policy_hook *h, struct buf *out); /* "PreToolUse(Bash) ./check.sh" */
 
 struct policy_hooks {
 	struct policy_hook **hook; /* sorted by layer, the most important first, then in the order of the files */

@@ -2,25 +2,22 @@
 #define BAILIFF_POLICY_PROFILES_H
 
 /*
- * The profiles that can be asked for: those of the policy files (`profiles {NAME: {…}}`) and the shipped ones. A file
- * is taken whole or not at all; what is wrong is named by file, line and key.
+ * The profiles that a request can name: those of the policy files (`profiles {NAME: {…}}`) and the shipped ones. A file
+ * is accepted as a whole or not at all; an error names file, line and key.
  *
- *   extends       another profile; default workspace. The rest is added to it or replaces what it says.
- *   readRoots, writeRoots, hidden    paths; ~ is the caller's home, $WORKSPACE the workspace; one that ends in ? may
- *                                    be missing
- *   protect       read-only in a write root; a relative path is meant in every write root
- *   network       none | host | {"allow": [HOST, …], "deny": [HOST, …], "credentials": [NAME, …]}
- *                 (sandbox/host_rule.h says how
- *                 hosts are written; credentials are the daemon's configuration's)
- *   tmpBytes      a number, or "512M"
+ *   extends       another profile; default workspace. The other members add to it or replace its values.
+ *   readRoots, writeRoots, hidden    paths; ~ is the caller's home directory, $WORKSPACE the workspace; a path that
+ * ends in ? may be missing protect       read-only in a write root; a relative path applies to every write root network
+ * none | host | {"allow": [HOST, …], "deny": [HOST, …], "credentials": [NAME, …]} (syntax of hosts:
+ * sandbox/host_rule.h; credentials are defined in the daemon's configuration) tmpBytes      a number, or "512M"
  *   memoryBytes, memoryHighBytes, pids, cpus, ioWeight, ioReadBps, ioWriteBps    limits of the whole tree
  *     (sandbox/plan_limits.def)
- *   require       layers without which it is refused: namespaces mounts landlock seccomp capabilities cgroup
+ *   require       layers without which a request is rejected: namespaces mounts landlock seccomp capabilities cgroup
  *                 abstractSockets
- *   cow           write to a copy
+ *   cow           copy-on-write
  *
- * `sandbox {network {allowedDomains, deniedDomains}}` are hosts for every profile: the denied ones whatever the profile
- * allows, the allowed ones where the network is `allow` already, and in the default profile.
+ * `sandbox {network {allowedDomains, deniedDomains}}` lists hosts for every profile: the denied ones apply to all of
+ * them, the allowed ones to profiles whose network is `allow` already, and to the default profile.
  */
 
 #include "sandbox/host_rule.h"

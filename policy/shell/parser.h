@@ -2,13 +2,13 @@
 #define BAILIFF_POLICY_PARSER_H
 
 /*
- * Inside of policy/shell: the state of one reading. There is no token stream: the grammar looks at the characters where
- * it stands, because what they mean depends on where that is. parser.c reads characters, lexer.c operators; heredoc.c
- * here-documents; word.c words and expansions; brace.c what braces make of them; conditional.c [[ ]]; grammar.c
- * everything else.
+ * Private to policy/shell: the state of one parse. There is no token stream: the grammar examines the characters at its
+ * position, because their meaning depends on the position. parser.c reads characters; lexer.c operators; heredoc.c
+ * here-documents; word.c words and expansions; brace.c expands braces; conditional.c parses [[ ]]; grammar.c everything
+ * else.
  *
- * A mistake ends the input: parser_fail moves `at` to `end` for good, so every loop stops by itself and nobody has to
- * pass an error up.
+ * A syntax error ends the input: parser_fail moves `at` to `end` permanently, so every loop stops and no function has
+ * to return an error.
  */
 
 #include "policy/shell/arena.h"
@@ -27,25 +27,24 @@ struct parser {
 	struct shell_script *script;
 	struct shell_arena *arena;
 	enum shell_dialect dialect;
-	const char *text; /* the whole */
+	const char *text; /* the whole text */
 	size_t len;
-	const char *at, *end;    /* what is being read: the whole, a here-document, or the copy that backquotes made */
-	size_t fixed;            /* in such a copy: where it stands in the text, plus 1; otherwise 0 */
-	struct heredoc *pending; /* whose bodies begin after the next newline */
+	const char *at, *end;    /* the input: the text, a here-document, or the unescaped copy of a backquoted text */
+	size_t fixed;            /* in such a copy: its offset in the text, plus 1; otherwise 0 */
+	struct heredoc *pending; /* here-documents whose bodies begin after the next newline */
 	unsigned depth, context, pipelines;
-	unsigned unclear; /* ${…} and here-documents around what is being read: shells disagree about \" in their
-			     backquotes */
+	unsigned unclear; /* nesting in ${…} and here-documents: shells disagree about \" in backquotes there */
 	const char *function;
 	size_t scope;
-	unsigned heredocs, compounds; /* begun so far */
-	bool shifts_lines; /* $'…', $"…", coproc or an array was read: shells disagree about where such a line ends, or
-			      reject it */
-	size_t braces;     /* bytes that braces have made so far */
+	unsigned heredocs, compounds; /* seen so far */
+	bool shifts_lines; /* $'…', $"…", coproc or an array was parsed: shells disagree about where such a line ends,
+			      or reject it */
+	size_t braces;     /* bytes that brace expansion has produced so far */
 	bool failed, compound; /* the last command was a compound one */
 	bool redirected;       /* … with redirections: no reserved word may follow directly */
-	bool soft;             /* a mistake in a part that shells only look at when they get there: the rest is read */
+	bool soft; /* an error in a part that shells parse only when they run it: the rest is still parsed */
 	bool extglob;
-	bool subscript, computes; /* a quoted [$( was seen; arithmetic was */
+	bool subscript, computes; /* a quoted [$( was seen; arithmetic was seen */
 };
 
 enum op {
@@ -91,7 +90,7 @@ enum keyword {
 	KW_IN,
 };
 
-/* How a word is read. */
+/* How a word is parsed. */
 enum word_mode {
 	WORD_PLAIN,
 	WORD_PATTERN, /* right of == in [[ ]]: @(a|b) */
@@ -101,31 +100,31 @@ enum word_mode {
 /* parser.c */
 void parser_fail(struct parser *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void parser_limit(struct parser *p, const char *what);
-void parser_forgive(struct parser *p); /* a mistake so far is one of a part: go on */
-void parser_ambiguous(struct parser *p,
-		      const char *what); /* shells may read this differently than we do: noted, and read on */
-bool parser_enter(struct parser *p);     /* one level deeper; false: too deep, and failed */
+void parser_forgive(struct parser *p); /* turns an error so far into one of a part, and continues */
+/* Records that shells may parse this differently than we do; parsing continues. */
+void parser_ambiguous(struct parser *p, const char *what);
+bool parser_enter(struct parser *p); /* one level deeper; false: too deep, and the parse has failed */
 void parser_leave(struct parser *p);
-size_t parser_scope_enter(struct parser *p); /* returns the scope before, to be put back */
+size_t parser_scope_enter(struct parser *p); /* returns the previous scope, which the caller restores */
 size_t parser_offset(const struct parser *p, const char *at);
 int parser_peek(struct parser *p);         /* the character here; line continuations are skipped */
 int parser_peek2(struct parser *p);        /* the one after it */
-void parser_skip_blanks(struct parser *p); /* and comments; not newlines */
+void parser_skip_blanks(struct parser *p); /* skips blanks and comments, but not newlines */
 bool parser_ends_word(int c);
 bool parser_is_name(int c);
 void parser_sets(struct parser *p, const char *name, size_t len, const char *list,
-		 size_t list_len); /* a variable, by something that is no assignment */
-void parser_computes(struct parser *p, const char *from, const char *to); /* an expression */
+		 size_t list_len); /* records a variable that is set without an assignment */
+void parser_computes(struct parser *p, const char *from, const char *to); /* records an expression */
 
 /* lexer.c */
 void parser_skip_newlines(struct parser *p);
-enum op parser_op(struct parser *p); /* what operator stands here, after blanks */
+enum op parser_op(struct parser *p); /* the operator here, after blanks */
 void parser_take_op(struct parser *p, enum op op);
 const char *parser_op_text(enum op op);
 enum keyword parser_keyword(struct parser *p); /* a reserved word here, after blanks, unquoted and complete */
 void parser_take_keyword(struct parser *p, enum keyword k);
 void parser_unexpected(struct parser *p);
-void parse_redirect(struct parser *p, struct shell_redirect *ret); /* at one, or at its number */
+void parse_redirect(struct parser *p, struct shell_redirect *ret); /* at a redirection, or at its number */
 bool parser_at_redirect(struct parser *p);
 
 /* heredoc.c */
@@ -147,7 +146,7 @@ void word_parts_finish(struct parser *p, const struct word_parts *w, struct shel
 /* word.c */
 void parse_nested(struct parser *p, unsigned context); /* a list up to ) */
 void parse_word_parts(struct parser *p, enum word_mode mode, struct word_parts *ret);
-void parse_word_rest(struct parser *p, enum word_mode mode, struct word_parts *w); /* the rest of one that has begun */
+void parse_word_rest(struct parser *p, enum word_mode mode, struct word_parts *w); /* continues a word that has begun */
 void parse_subscript(struct parser *p); /* [ … ] with its nesting and quotes */
 void parse_word(struct parser *p, enum word_mode mode, struct shell_word *ret); /* without expanding braces */
 void parse_double_quoted(struct parser *p, struct word_parts *w,
@@ -160,7 +159,7 @@ bool parser_is_arithmetic(struct parser *p);                   /* after ((: does
 void expand_braces(struct parser *p, const struct word_parts *w, struct shell_word **words, size_t *count);
 
 /* grammar.c */
-size_t parse_list(struct parser *p); /* number of commands in it; stops before what closes it */
+size_t parse_list(struct parser *p); /* number of commands in it; stops before the closing word */
 void parse_command(struct parser *p);
 void parser_emit(struct parser *p, const struct shell_command *c);
 

@@ -2,20 +2,20 @@
 #define BAILIFF_POLICY_SHELL_H
 
 /*
- * Shell text taken apart, never run: every simple command that it contains, wherever it stands.
+ * Parses shell text without running it: lists every simple command that it contains, wherever it is.
  *
- * The reading is the shell's own: quotes, continuation lines, nested substitutions, here-documents and braces are read
- * by its rules, not by searching for operators. A command in a substitution, a condition, a function's body or a
- * here-document is in the list like any other; `context` says where it stood. Nothing is expanded that depends on the
- * world: a word with a variable, a substitution or a glob has no value, and `unknown` says why. Aliases are not
- * expanded.
+ * The parser follows the shell's own grammar: quotes, continuation lines, nested substitutions, here-documents and
+ * braces are parsed by its rules, not by searching for operators. A command in a substitution, a condition, a
+ * function's body or a here-document is in the list like any other; `context` says where it was. Nothing that depends
+ * on the environment is expanded: a word with a variable, a substitution or a glob has no value, and `unknown` has the
+ * reason. Aliases are not expanded.
  *
- * Two readings exist because the same text can mean different things: what bash takes as arithmetic, `((rm -rf x))`, is
- * a nested subshell to a plain sh. `bashisms` tells whether the readings may differ; who does not know the shell reads
- * both.
+ * There are two dialects, because the same text can mean different things: bash parses `((rm -rf x))` as arithmetic, a
+ * POSIX sh as a nested subshell. `bashisms` is set if the dialects may differ; a caller that does not know the shell
+ * parses both.
  *
- * Everything belongs to the script and goes with shell_script_done. Time and memory are linear in the text: its length,
- * the depth of nesting and the number of commands are limited, and so is what braces expand to.
+ * The script owns all memory, which shell_script_done frees. Time and memory are linear in the text: its length, the
+ * depth of nesting, the number of commands and the result of brace expansion are limited.
  */
 
 #include <stdbool.h>
@@ -24,7 +24,7 @@
 #define SHELL_TEXT_MAX (1u << 20)
 #define SHELL_DEPTH_MAX 100
 #define SHELL_COMMANDS_MAX 20000
-#define SHELL_BRACES_MAX 512 /* words that one word with braces may become */
+#define SHELL_BRACES_MAX 512 /* maximum of words from one word with braces */
 
 enum shell_dialect { SHELL_BASH, SHELL_POSIX };
 
@@ -36,7 +36,7 @@ enum shell_unknown {
 	SHELL_PROCESS = 1 << 3,      /* <(…) >(…) */
 	SHELL_GLOB = 1 << 4,         /* unquoted * ? […] */
 	SHELL_TILDE = 1 << 5,        /* ~ or ~user at the beginning */
-	SHELL_BRACES = 1 << 6,       /* braces that would become too many words */
+	SHELL_BRACES = 1 << 6,       /* braces that would expand to too many words */
 	SHELL_ARRAY = 1 << 7,        /* a=(…) */
 	SHELL_EVALUATES = 1 << 8,    /* ${x@P}, ${ …;}: the value of a variable is run as code */
 };
@@ -46,17 +46,17 @@ enum shell_part_kind { SHELL_PART_LITERAL, SHELL_PART_TILDE, SHELL_PART_EXPANSIO
 struct shell_part {
 	enum shell_part_kind kind;
 	bool quoted;
-	unsigned unknown; /* one bit of shell_unknown, for what is not literal */
-	const char *text; /* literal: without its quotes; otherwise as written */
+	unsigned unknown; /* one bit of shell_unknown, if it is not literal */
+	const char *text; /* literal: without quotes; otherwise as written */
 	size_t len;
 };
 
 struct shell_word {
-	const char *value; /* what the command is given; NULL if that cannot be known from the text */
-	const char *plain; /* the same with expansions as written; for people and patterns, never NULL */
+	const char *value; /* the value that the command gets; NULL if the text does not determine it */
+	const char *plain; /* the same with expansions as written, for people and patterns; never NULL */
 	unsigned unknown;
-	bool quoted; /* some of it */
-	bool many;   /* may become several words, or none */
+	bool quoted; /* at least partly */
+	bool many;   /* may expand to several words, or to none */
 	const struct shell_part *part;
 	size_t nparts;
 	size_t offset; /* in the text */
@@ -78,9 +78,10 @@ enum shell_redirect_op {
 
 struct shell_redirect {
 	enum shell_redirect_op op;
-	int fd;                   /* −1: the operator's own; 10: one that the shell chooses, for {v} */
+	int fd;                   /* −1: the operator's default; 10: chosen by the shell, for {v} */
 	struct shell_word target; /* a here-document's delimiter */
-	const char **body; /* of a here-document or here-string; *body is NULL where it is not known. Otherwise NULL */
+	const char **
+		body; /* the text of a here-document or here-string; *body is NULL if that is unknown. Otherwise NULL */
 };
 
 struct shell_assignment {
@@ -89,14 +90,14 @@ struct shell_assignment {
 	bool append; /* += */
 };
 
-/* Where a command stands, as bits. */
+/* Where a command is in the text, as bits. */
 enum shell_context {
-	SHELL_IN_PIPE_FROM = 1 << 0, /* its input may come from a pipe of this text */
+	SHELL_IN_PIPE_FROM = 1 << 0, /* its input may come from a pipe in this text */
 	SHELL_IN_PIPE_TO = 1 << 1,   /* its output may go to one */
 	SHELL_IN_SUBSHELL = 1 << 2,
 	SHELL_IN_SUBSTITUTION = 1 << 3, /* $(…) `…` <(…) >(…) */
 	SHELL_IN_CONDITION = 1 << 4,    /* of if, while, until; or after && and || */
-	SHELL_IN_BRANCH = 1 << 5,       /* may be left out: then, else, a case */
+	SHELL_IN_BRANCH = 1 << 5,       /* may be skipped: then, else, a case */
 	SHELL_IN_LOOP = 1 << 6,
 	SHELL_IN_FUNCTION = 1 << 7, /* runs when `function` is called */
 	SHELL_IN_BACKGROUND = 1 << 8,
@@ -120,9 +121,9 @@ struct shell_command {
 	unsigned context;
 	unsigned pipeline;    /* commands of one pipeline share a number; 0: none */
 	unsigned stage;       /* in it, from 0 */
-	const char *function; /* whose body it is in, or NULL */
-	size_t scope; /* subshells and substitutions are scopes of their own: `cd` in one is not felt outside. 0: the
-			 text */
+	const char *function; /* the function whose body contains it, or NULL */
+	size_t scope; /* subshells and substitutions have their own scopes: `cd` in one has no effect outside. 0: the
+			 whole text */
 	size_t offset;
 };
 
@@ -134,11 +135,12 @@ struct shell_text {
 /* A variable that gets a value without an assignment: for x in …, ${x:=…} */
 struct shell_set {
 	const char *name;
-	const char *list; /* of `for`, as written; NULL: not known */
+	const char *list; /* of `for`, as written; NULL: unknown */
 };
 
-/* A definition: whether it was carried out when something with its name is called, `context`, `scope` and `offset`
- * tell. */
+/*
+ * A function definition. `context`, `scope` and `offset` determine whether it is in effect where its name is called.
+ */
 struct shell_function {
 	const char *name;
 	size_t first;     /* the first command of its body */
@@ -149,7 +151,7 @@ struct shell_function {
 struct shell_error {
 	size_t line, column; /* from 1; column in bytes */
 	char message[120];
-	bool limit; /* too long, too deep, too much: not a matter of syntax */
+	bool limit; /* too long, too deep, too many: a limit of ours and not a syntax error */
 };
 
 struct shell_arena;
@@ -157,32 +159,32 @@ struct shell_arena;
 struct shell_script {
 	struct shell_command *command;
 	size_t count;
-	struct shell_function *function; /* defined in the text */
+	struct shell_function *function; /* the functions that the text defines */
 	size_t nfunctions;
 	struct shell_set *set;
 	size_t nset;
 	struct shell_text *computes; /* expressions, as written */
 	size_t ncomputes;
-	size_t *scope; /* for each scope the one around it */
+	size_t *scope; /* for each scope, the enclosing one */
 	size_t nscopes;
-	bool bashisms;         /* the other dialect may read it differently */
-	const char *ambiguous; /* why shells may read the text differently than this reading; NULL: they do not */
-	bool hidden; /* a[$(…)] stands somewhere as plain text, and something computes: arithmetic would run it */
+	bool bashisms;         /* the other dialect may parse it differently */
+	const char *ambiguous; /* why shells may parse the text differently than this parser; NULL: they do not */
+	bool hidden;           /* a[$(…)] occurs as plain text, and there is arithmetic, which would run it */
 	struct shell_error error;
-	struct shell_arena *arena; /* its own; NULL after shell_parse_into */
+	struct shell_arena *arena; /* owned; NULL after shell_parse_into */
 };
 
 /*
- * 0: the text is well formed. 1: it is not, or is beyond a limit; `error` says where and why, and the script still has
- * the commands up to there, because shells run the lines before a mistake. A mistake inside of backquotes or a
- * here-document spoils only that: the rest is there, too.
+ * 0: the text is well formed. 1: it is malformed or exceeds a limit; `error` has the position and the reason, and the
+ * script contains the commands before it, because shells run the lines before an error. An error inside backquotes or a
+ * here-document affects only that part: the rest is in the list.
  */
 int shell_parse(const char *text, size_t len, enum shell_dialect dialect, struct shell_script *ret);
-/* The same with the memory of somebody else, who need not call shell_script_done. */
+/* The same with the caller's arena; shell_script_done is not needed. */
 int shell_parse_into(struct shell_arena *a, const char *text, size_t len, enum shell_dialect dialect,
 		     struct shell_script *ret);
 void shell_script_done(struct shell_script *s);
-/* From 1; for offsets of the text that was parsed. */
+/* Line and column of an offset in the parsed text, both from 1. */
 void shell_position(const char *text, size_t len, size_t offset, size_t *ret_line, size_t *ret_column);
 
 #endif
