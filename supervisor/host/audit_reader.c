@@ -41,7 +41,7 @@ void audit_reader_init(struct audit_reader *a, struct host_ports *w, int fd)
 	if (getrandom(&whose, sizeof whose, GRND_NONBLOCK) != (ssize_t)sizeof whose)
 		whose = (uint32_t)clock_boot_ns();
 	a->seen = (uint64_t)(whose >> 2) << MARK_COUNTER_BITS; /* two bits less: marks are parsed with 19 digits */
-	a->asked = a->seen + 1; /* the first mark tells how many records the kernel had dropped before */
+	a->asked = a->seen + 1; /* the first mark reports how many records the kernel dropped before */
 }
 
 void audit_reader_done(struct audit_reader *a)
@@ -111,8 +111,10 @@ static void report_missed(struct audit_reader *a, const char *why)
 			    why);
 }
 
-/* The kernel dropped records: its backlog was full or a rate limit was reached. They may belong to any task of the
- * host. */
+/*
+ * The kernel dropped records because its backlog was full or a rate limit was reached. They may belong to any task of
+ * the host, so every running process counts as affected. The first value is only a base line.
+ */
 static void note_lost(struct audit_reader *a, uint32_t lost)
 {
 	bool first = !a->lost_known;
@@ -125,6 +127,7 @@ static void note_lost(struct audit_reader *a, uint32_t lost)
 
 /* ---- marks ---- */
 
+/* Repeated by the timer until the mark arrives: both the request and the mark can be lost. */
 static void request_mark(struct audit_reader *a)
 {
 	const struct timeval soon = { .tv_usec = ASK_AGAIN_MS * 1000 }, later = { .tv_usec = MARK_LOST_MS * 1000 };
@@ -168,7 +171,7 @@ static void collect_settled(void *ctx, const char *session, void *value)
 	memcpy(s->ids[s->count++], h->key.id, PLAN_KEY_MAX);
 }
 
-/* The end of one process may change the map: collect the ids first. */
+/* `drained` may end a process and change the map, so the ids are collected first. */
 static void on_mark(struct audit_reader *a, const struct violation_mark *mark)
 {
 	struct settled s = { .token = mark->token };
@@ -186,6 +189,7 @@ static void on_mark(struct audit_reader *a, const struct violation_mark *mark)
 
 /* ---- records ---- */
 
+/* The key is copied: the report may end the process and free its process_io. */
 static void on_denial(struct audit_reader *a, const struct violation *v)
 {
 	char key[16];
@@ -215,6 +219,7 @@ static void take_record(struct audit_reader *a, const char *bytes, size_t n)
 	}
 }
 
+/* The socket's own drop counter: its receive buffer was full. */
 static void check_congestion(struct audit_reader *a)
 {
 	uint32_t now = audit_congestions(a->fd);
@@ -231,7 +236,7 @@ static void on_records(evutil_socket_t fd, short what, void *ctx)
 	struct mmsghdr m[RECORDS_AT_ONCE];
 	struct iovec v[RECORDS_AT_ONCE];
 
-	check_congestion(a); /* before a process counts as complete */
+	check_congestion(a); /* before a mark among these records completes a process */
 	for (int turn = 0; turn < TURNS; turn++) {
 		for (size_t i = 0; i < RECORDS_AT_ONCE; i++) {
 			v[i] = (struct iovec){ .iov_base = a->room + i * RECORD_MAX, .iov_len = RECORD_MAX };

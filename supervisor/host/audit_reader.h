@@ -2,11 +2,10 @@
 #define BAILIFF_SUPERVISOR_HOST_AUDIT_READER_H
 
 /*
- * Reads the kernel's audit records and reports to the engine what sandboxes were denied. A sandbox is identified by its
- * audit session.
+ * Reads the kernel's audit records and reports violations to the engine. A sandbox is identified by its audit session.
  *
- * That all denials of a process have arrived is proved by a mark: the spawner writes it after the records that exist
- * when the process is dead, and it comes through the same queue.
+ * A mark proves that all violations of a process have arrived: after the process is dead, the spawner writes the mark
+ * into the same queue, behind the records that exist then.
  */
 
 #include "runtime/base/strmap.h"
@@ -25,9 +24,9 @@ struct audit_reader {
 	int fd; /* −1 = audit is not available */
 	struct event *ev, *retry;
 	struct violation_builder *builder;
-	char *room;             /* for records */
+	char *room;             /* buffer for one batch of records */
 	struct strmap sessions; /* session, in decimal → struct process_io */
-	uint64_t asked, seen;   /* marks */
+	uint64_t asked, seen;   /* the last mark requested, and the last one received */
 	bool lost_known;
 	uint32_t lost;        /* records that the kernel dropped, according to the last mark */
 	bool warned;          /* about a sandbox without a session */

@@ -17,14 +17,16 @@ void base_env_done(struct base_env *v)
 	*v = (struct base_env){ 0 };
 }
 
-static void add(struct buf *out, const char *name, const char *value)
+static void add_variable(struct buf *out, const char *name, const char *value)
 {
 	buf_printf(out, "%s=%s", name, value);
 	buf_byte(out, '\0');
 }
 
-/* The system's programs first, then those that people install into their homes: of what profiles show there
- * (profiles.def), where programs are. */
+/*
+ * System directories first, so that a program in the home cannot replace one of the system. Then the directories below
+ * the home that hold programs, among those that profiles make visible (profiles.def).
+ */
 static void add_path(struct buf *out, const char *home)
 {
 	static const char *const folders[] = {
@@ -41,7 +43,8 @@ static void add_path(struct buf *out, const char *home)
 	buf_byte(out, '\0');
 }
 
-static void build(uint32_t uid, struct buf *out)
+/* HOME is "/" for a uid without a usable home. A home with a colon cannot be part of PATH. */
+static void build_environment(uint32_t uid, struct buf *out)
 {
 	struct passwd pw, *found = NULL;
 	char text[4096];
@@ -51,12 +54,12 @@ static void build(uint32_t uid, struct buf *out)
 	const char *home = found && found->pw_dir && found->pw_dir[0] == '/' ? found->pw_dir : "/";
 	bool own = home[1] && !strchr(home, ':');
 	add_path(out, own ? home : NULL);
-	add(out, "LANG", "C.UTF-8");
-	add(out, "HOME", home);
-	add(out, "SHELL", "/bin/sh");
+	add_variable(out, "LANG", "C.UTF-8");
+	add_variable(out, "HOME", home);
+	add_variable(out, "SHELL", "/bin/sh");
 	if (found && found->pw_name) {
-		add(out, "USER", found->pw_name);
-		add(out, "LOGNAME", found->pw_name);
+		add_variable(out, "USER", found->pw_name);
+		add_variable(out, "LOGNAME", found->pw_name);
 	}
 }
 
@@ -69,7 +72,7 @@ void base_env_get(struct base_env *v, uint32_t uid, struct buf *out)
 	if (v->uid != uid || now >= v->until_ns || v->ino != st.st_ino || v->changed_s != st.st_ctim.tv_sec ||
 	    v->changed_ns != st.st_ctim.tv_nsec) {
 		base_env_done(v);
-		build(uid, &v->text);
+		build_environment(uid, &v->text);
 		v->uid = uid;
 		v->until_ns = now + KEEP_NS;
 		v->ino = st.st_ino;

@@ -21,22 +21,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ATTEMPT_BASE 0x80000000u /* never used by a start */
+#define ATTEMPT_BASE 0x80000000u /* attempts of jobs start here, so that a job's key never equals that of a start */
 
 struct cow_changes_job {
 	TAILQ_ENTRY(cow_changes_job) link;
 	struct cow_changes *changes;
 	enum change_op op;
-	const char *source; /* in events; NULL = none are written */
+	const char *source; /* `source` in the events; NULL = a read-only request without events */
 	struct plan_key key;
 	struct view_process_brief process;
 	int result; /* memfd */
 	struct buf paths;
 	struct buf report;    /* REVERT: on autorun files */
-	struct caller caller; /* peer_fd is ours */
+	struct caller caller; /* a copy; peer_fd is owned by the job */
 	char *request_id;
 	bool has_caller;
-	bool waiting;       /* for the events of the run's end */
+	bool waiting;       /* until the events of the run's end are recorded */
 	engine_reply_fn fn; /* NULL = no client */
 	void *ctx;
 	struct buf list;
@@ -50,7 +50,7 @@ void cow_changes_init(struct cow_changes *c, struct store *store, struct engine 
 
 static void job_begin(struct cow_changes_job *j);
 
-/* The job that records what the run changed. */
+/* The job at the end of a run, which records what the run changed. */
 static bool is_run(const struct cow_changes_job *j) { return j->op == CHANGE_OP_DIFF && j->source; }
 
 static struct cow_changes_job *find_waiting(struct cow_changes *c, const char *id)
@@ -63,6 +63,7 @@ static struct cow_changes_job *find_waiting(struct cow_changes *c, const char *i
 	return NULL;
 }
 
+/* The end of the job that records a run starts the requests that waited for it. */
 static void job_free(struct cow_changes_job *j)
 {
 	struct cow_changes *c = j->changes;
@@ -91,6 +92,7 @@ void cow_changes_done(struct cow_changes *c)
 		job_free(TAILQ_FIRST(&c->jobs));
 }
 
+/* The attempt is unique among the jobs of this runtime: replies are matched by key. */
 static struct cow_changes_job *job_new(struct cow_changes *c, enum change_op op, const char *id)
 {
 	struct cow_changes_job *j = mem_zalloc(1, sizeof *j);
@@ -104,7 +106,7 @@ static struct cow_changes_job *job_new(struct cow_changes *c, enum change_op op,
 	return j;
 }
 
-/* Ends a job: answers the client, if there is one. */
+/* Ends a job with an error, which goes to the client if there is one. */
 static void job_fail(struct cow_changes_job *j, const struct err *e)
 {
 	engine_reply_fn fn = j->fn;
@@ -145,7 +147,7 @@ static void job_send(struct cow_changes_job *j)
 	spawn_link_request(j->changes->spawner, &m, fds, n);
 }
 
-/* The request is recorded before anything is done. */
+/* The request is recorded before the spawner acts on it. */
 static void on_asked(void *ctx, const struct err *e, const char *json, size_t len)
 {
 	if (e)
@@ -209,7 +211,7 @@ static int read_report(const struct cow_changes_job *j, struct buf *ret, struct 
 	return autorun_report_check(ret->data, ret->len, e);
 }
 
-/* Autorun files of a copy-on-write run are applied only if they were named. */
+/* Autorun files of a copy-on-write run are applied only if the request names them. */
 static int exclude_autorun(struct cow_changes_job *j, struct err *e)
 {
 	buf_auto struct buf report = BUF_INIT, held = BUF_INIT;
@@ -258,7 +260,7 @@ static void job_begin(struct cow_changes_job *j)
 	changes_record(j->changes->engine, &f, on_asked, j);
 }
 
-/* The events of the run's end come first: what it changed, and where the diffs are. */
+/* The summary is the last event that the job at the end of the run writes: all its events are there. */
 static bool is_run_summary(void *ctx, const struct event_view *ev)
 {
 	struct jval payload = event_payload(ev);
@@ -275,7 +277,7 @@ static bool run_is_recorded(const struct cow_changes_job *j)
 	struct err e = ERR_INIT;
 	bool told = false;
 
-	/* Pruned: it was recorded once. */
+	/* If the events cannot be read they were pruned, so they were recorded. */
 	return store_events(j->changes->store, &q, is_run_summary, &told, &e) < 0 || told;
 }
 
@@ -321,10 +323,13 @@ void cow_changes_request(struct cow_changes *c, enum change_op op, const char *p
 	}
 	j->waiting = true;
 	if (!run_is_requested(j))
-		cow_changes_on_ended(c, process_id); /* an earlier runtime died before it was recorded */
+		cow_changes_on_ended(c, process_id); /* an earlier runtime died before it recorded the end */
 }
 
-static void drop(struct cow_changes *c, const char *process_id) { job_send(job_new(c, CHANGE_OP_DROP, process_id)); }
+static void drop_changes(struct cow_changes *c, const char *process_id)
+{
+	job_send(job_new(c, CHANGE_OP_DROP, process_id));
+}
 
 void cow_changes_on_ended(struct cow_changes *c, const char *process_id)
 {
@@ -337,7 +342,7 @@ void cow_changes_on_ended(struct cow_changes *c, const char *process_id)
 		return;
 	}
 	job_free(j);
-	drop(c, process_id); /* it never ran */
+	drop_changes(c, process_id); /* it never ran, or not copy-on-write: remove its directory, if there is one */
 }
 
 /* ---- expiry ---- */
@@ -374,7 +379,7 @@ static bool expire_one(void *ctx, const char *process_id)
 	f.process = &brief;
 	f.list = none.data;
 	changes_record(c->engine, &f, NULL, NULL);
-	drop(c, process_id);
+	drop_changes(c, process_id);
 	return true;
 }
 
@@ -393,7 +398,7 @@ static bool take_diff(void *ctx, const struct event_view *ev)
 {
 	struct jval payload = event_payload(ev), path = jval_get(payload, "path"), ref = jval_get(payload, "diffRef");
 
-	/* Events that a client wrote do not count. */
+	/* Only the runtime's own events: a client could write any diffRef. */
 	if (ev->type != EVENT_ARTIFACT_CHANGED || event_from_client(ev) || path.type != JT_STRING ||
 	    ref.type != JT_STRING || !jval_is_str(jval_get(payload, "source"), "run"))
 		return true;
@@ -416,7 +421,7 @@ static void reply_changes(struct cow_changes_job *j, const char *sequence, size_
 
 	const struct store_query q = { .after = j->process.end_sequence, .index = ID_PROCESS, .id = j->key.id };
 	if (list && store_events(j->changes->store, &q, take_diff, &refs, &e) < 0)
-		log_debug("diffs of %s: %s", j->key.id, e.message); /* pruned: no diffs then */
+		log_debug("diffs of %s: %s", j->key.id, e.message); /* pruned: reply without diffs */
 	jw_obj(&w);
 	jw_kstr(&w, "processId", j->key.id);
 	changes_write(j->list.data, list ? find_diff : NULL, &refs, &w);
@@ -460,6 +465,7 @@ static bool all_settled(const struct cow_changes_job *j)
 	       !h->outcomes[CHANGE_OUTCOME_CONFLICT] && !h->outcomes[CHANGE_OUTCOME_PENDING];
 }
 
+/* The result memfd is written by a helper that runs as the peer: its size is bounded and its content checked. */
 static int read_list(struct cow_changes_job *j, int error, struct err *e)
 {
 	struct stat st;
@@ -496,6 +502,7 @@ static int read_list(struct cow_changes_job *j, int error, struct err *e)
 	return change_list_check(j->list.data, j->list.len, e);
 }
 
+/* For `run`, `apply`, `discard` and `revert` the events are committed before the client gets its reply. */
 static void job_answered(struct cow_changes_job *j, int error)
 {
 	struct err e = ERR_INIT;
@@ -519,7 +526,7 @@ static void job_answered(struct cow_changes_job *j, int error)
 	f.list = j->list.data;
 	f.kept = !all_settled(j);
 	if (!f.kept)
-		drop(j->changes, j->key.id);
+		drop_changes(j->changes, j->key.id);
 	changes_record(j->changes->engine, &f, on_recorded, j);
 }
 

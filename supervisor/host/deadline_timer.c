@@ -8,6 +8,8 @@
 #define LATE_NS 20000000ull /* later than a timer fires on an idle machine */
 #define LATE_TURNS 4u       /* each turn of the loop reads some of the input */
 
+/* If it fires late, the loop runs LATE_TURNS more turns first, so that pending input is read before the deadline acts.
+ */
 static void on_timer(evutil_socket_t fd, short what, void *ctx)
 {
 	struct deadline_timer *w = ctx;

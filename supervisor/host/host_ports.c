@@ -108,12 +108,13 @@ static int port_find_peer(void *host, uint32_t uid)
 
 /* ---- launching ---- */
 
+/* Another attempt of a start that was lost with its spawner. */
 static void launch_try(struct process_io *io)
 {
 	if (io->tries < TRIES_MAX && process_io_launch(io) == 0)
 		return;
 	int error = io->tries < TRIES_MAX ? errno : ECONNRESET;
-	const struct plan_key key = io->key; /* io may be freed by the call below */
+	const struct plan_key key = io->key; /* copied: the call below may free io */
 	io->launching = false;
 	engine_on_launch_failed(io->host->engine, key.id, STEP_CLONE, error, "");
 }
@@ -182,6 +183,7 @@ static void port_launch(void *host, const char *id, const void *plan, size_t pla
 	}
 }
 
+/* A reply to an earlier attempt, or to a start that has ended since, is ignored; the guard releases that attempt. */
 static void on_spawn_started(void *host, const struct spawn_msg *m, int pidfd)
 {
 	struct process_io *io = find_process_io(host, m->key.id);
@@ -350,6 +352,7 @@ static void port_stop_reading(void *host, const char *id)
 		process_io_stop_reading(io);
 }
 
+/* Both are asked, without short-circuit: each one starts its own wait. */
 static bool port_settle(void *host, const char *id)
 {
 	struct process_io *io = find_process_io(host, id);
@@ -383,7 +386,7 @@ static void on_changes_discarded(void *ctx, const struct err *e, const char *jso
 	free(d);
 }
 
-/* From the loop: the engine is still in its transaction when it asks. */
+/* Called from the loop, because the engine calls the port inside a transaction. */
 static void discard_now(evutil_socket_t fd, short what, void *ctx)
 {
 	struct discard *d = ctx;
@@ -472,6 +475,7 @@ static struct guard_item *item_of(struct takeover *t, const struct port_held *he
 	return &t->items[held - t->held];
 }
 
+/* Whether it was a copy-on-write run is not known here: `cow` makes its end check (cow_changes_on_ended). */
 static void recovery_adopt(void *host, const struct port_held *held, const struct port_streams *streams,
 			   uint64_t size[STREAM_COUNT])
 {
@@ -490,6 +494,7 @@ static void recovery_adopt(void *host, const struct port_held *held, const struc
 	process_io_watch(io);
 }
 
+/* The guard ends it. A repeated start of the same id waits for the release (struct abandoned). */
 static void recovery_abandon(void *host, const struct port_held *held)
 {
 	struct host_ports *w = host;
@@ -506,6 +511,7 @@ static void recovery_abandon(void *host, const struct port_held *held)
 	guard_link_release(&w->guard, key);
 }
 
+/* The guard no longer holds it: only its spool files are opened, to record what it printed. */
 static void recovery_salvage(void *host, const char *id, const struct port_streams *streams,
 			     uint64_t size[STREAM_COUNT])
 {

@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define GROUPS_TOLD 1024 /* a peer with more always counts as changed */
+#define GROUPS_TOLD 1024 /* groups that are compared; a peer with more always counts as changed */
 
 void known_peers_init(struct known_peers *k, struct guard_link *guard) { *k = (struct known_peers){ .guard = guard }; }
 
@@ -38,6 +38,7 @@ void known_peers_restore(struct known_peers *k, const char *name, int fd)
 		close_one(NULL, name, earlier);
 }
 
+/* Without requested events poll reports only hangups and errors. */
 static bool has_hung_up(int fd)
 {
 	struct pollfd p = { .fd = fd };
@@ -58,6 +59,7 @@ static void forget_absent(struct known_peers *k)
 	k->npresent = n;
 }
 
+/* The new socket goes to the end: `present` is ordered by age. */
 static void note_present(struct known_peers *k, int peer_fd)
 {
 	int fd = fcntl(peer_fd, F_DUPFD_CLOEXEC, 3);

@@ -17,13 +17,13 @@
 #define TIMEOUT_S 15 /* longer than the helper's own timeout */
 #define TRIES_MAX 4u
 #define AGAIN_NS \
-	2000000000ull /* a helper that ended later than this was stuck in a file system: asking again does not help */
+	2000000000ull /* a helper that ended later than this was stuck in a file system: a retry would not help */
 
 struct peer_files_link {
 	struct event_base *base;
 	struct spawn_link *spawner;
 	enum peer_files_op what;
-	int request, client; /* for another attempt */
+	int request, client; /* kept for another attempt */
 	unsigned tries;
 	uint64_t began_ns;
 	int fd;
@@ -32,7 +32,7 @@ struct peer_files_link {
 	void *ctx;
 };
 
-static void disconnect(struct peer_files_link *l)
+static void close_reply_socket(struct peer_files_link *l)
 {
 	if (l->ev)
 		event_free(l->ev);
@@ -44,12 +44,13 @@ void peer_files_link_free(struct peer_files_link *l)
 {
 	if (!l)
 		return;
-	disconnect(l);
+	close_reply_socket(l);
 	fd_close(&l->request);
 	fd_close(&l->client);
 	free(l);
 }
 
+/* Frees the link before the callback, which may start another request. */
 static void finish_request(struct peer_files_link *l, const struct err *e)
 {
 	const struct peer_files_link_events *on = l->on;
@@ -59,7 +60,7 @@ static void finish_request(struct peer_files_link *l, const struct err *e)
 	on->over(ctx, e);
 }
 
-/* The reply comes from a process that runs as the peer: check it. */
+/* The reply comes from a process that runs as the peer, so it is untrusted. */
 static bool is_proper(const struct peer_files_reply *a, ssize_t n, size_t nfds)
 {
 	return n == (ssize_t)sizeof *a && a->nwatch <= PEER_FILES_WATCH_MAX && nfds <= a->nwatch + 1 &&
@@ -68,13 +69,15 @@ static bool is_proper(const struct peer_files_reply *a, ssize_t n, size_t nfds)
 
 static int send_request(struct peer_files_link *l);
 
-/* The helper is gone, most likely with its spawner. The next one can read; whether something was written, the caller
- * finds out. */
+/*
+ * The helper has exited, most likely with its spawner. A read is sent to the next one. A write is not repeated: it may
+ * have taken effect, so the caller reads the file again to find out.
+ */
 static bool retry_request(struct peer_files_link *l)
 {
 	if (l->what == PEER_FILES_WRITE || l->tries >= TRIES_MAX || clock_boot_ns() - l->began_ns > AGAIN_NS)
 		return false;
-	disconnect(l);
+	close_reply_socket(l);
 	return send_request(l) == 0;
 }
 
@@ -113,6 +116,7 @@ static void on_answer(evutil_socket_t fd, short what, void *ctx)
 	}
 }
 
+/* Each attempt has a reply socket of its own: a late reply to an earlier attempt cannot be mistaken for this one's. */
 static int send_request(struct peer_files_link *l)
 {
 	const struct timeval patience = { .tv_sec = TIMEOUT_S };

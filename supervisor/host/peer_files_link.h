@@ -22,8 +22,10 @@ struct peer_files_link_events {
 	void (*over)(void *ctx, const struct err *e);
 };
 
-/* NULL with errno: nothing was sent. Otherwise `over` follows, once and later; before that, peer_files_link_free
- * cancels it silently. */
+/*
+ * NULL with errno: nothing was sent. Otherwise `over` is called exactly once, from the loop, and the link is freed
+ * before it. Until then peer_files_link_free cancels the request without a callback.
+ */
 struct peer_files_link *peer_files_link_new(struct event_base *base, struct spawn_link *spawner,
 					    enum peer_files_op what, const void *request, size_t len, int peer_fd,
 					    const struct peer_files_link_events *on, void *ctx);

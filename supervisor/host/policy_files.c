@@ -50,6 +50,7 @@ static int read_file(const struct layer *l, int fd, struct text *ret, struct err
 	return 0;
 }
 
+/* All layers or none: the caller drops `ret` on failure. */
 static int read_all(const int files[GUARD_FILES], struct text texts[countof(layers)], struct policy_files *ret,
 		    struct err *e)
 {
@@ -68,6 +69,7 @@ static int read_all(const int files[GUARD_FILES], struct text texts[countof(laye
 	return 0;
 }
 
+/* The engine gets pointers into *p, so the previous version is freed only after all of them are replaced. */
 static void install_policy(struct policy_files *p, struct policy_files *fresh, const struct text texts[countof(layers)],
 			   struct engine *engine)
 {

@@ -112,6 +112,7 @@ static void ends_done(struct ends *x)
 	}
 }
 
+/* The gate's end stays blocking: one byte is written to it, once. */
 static int ends_pipe(struct ends *x, int slot, bool we_write)
 {
 	int p[2];
@@ -235,7 +236,7 @@ int process_io_launch(struct process_io *io)
 
 /* ---- the status socket and the init's end ---- */
 
-/* A report to the engine may end the process and free its process_io: this finds out. */
+/* Identifies a process_io across a report to the engine, which may end the process and free it. */
 struct process_io_ref {
 	struct host_ports *host;
 	struct plan_key key;
@@ -444,20 +445,20 @@ static int stream_spool(struct process_io_stream *s)
 	return -1;
 }
 
-/* Nothing is lost while the disk is full: the bytes stay in the pipe and the command blocks. */
+/* No output is lost while the disk is full: it stays in the pipe, and the command blocks when the pipe is full. */
 static void stream_stall(struct process_io_stream *s, int error)
 {
 	const struct timeval later = { .tv_usec = STALL_RETRY_MS * 1000 };
-
 	const struct process_io_ref ref = ref_of(s->io);
 
-	if (!s->ev) /* closed meanwhile */
+	if (!s->ev) /* closed in the meantime */
 		return;
 	event_del(s->ev);
 	loop_add(s->retry, &later);
 	engine_on_output_stalled(ref.host->engine, ref.key.id, s->index, error);
 }
 
+/* event_active: the pipe may have been readable all the time, and no new event would follow. */
 static void stream_retry(evutil_socket_t fd, short what, void *ctx)
 {
 	struct process_io_stream *s = ctx;

@@ -20,7 +20,7 @@ void proxy_link_configure(struct proxy_link *l, const struct config *config) { l
 
 /* ---- sending ---- */
 
-/* false = not now: again when the socket is writable, or with another proxy. */
+/* false = not sent: retried when the socket is writable, or with another proxy. */
 static bool send_message(struct proxy_link *l, const struct proxy_msg *m, const int *fds, size_t nfds)
 {
 	if (l->fd < 0)
@@ -68,6 +68,7 @@ static void end_one(void *ctx, const char *id, void *value)
 	r->full = !h->net_end_sent;
 }
 
+/* In a sealed memfd, not in the message: the value is wiped here and passed only as a descriptor. */
 static bool send_credential(struct proxy_link *l, const struct config_credential *given)
 {
 	const struct proxy_msg m = { .kind = PROXY_CREDENTIAL };
@@ -99,6 +100,10 @@ static bool send_configuration(struct proxy_link *l)
 	return true;
 }
 
+/*
+ * Sends whatever this proxy has not got yet, in order: configuration, sandboxes, SYNC (after it the proxy drops what
+ * was not named), then ends. A full socket stops it; on_writable continues.
+ */
 static void flush_state(struct proxy_link *l)
 {
 	struct round r = { .link = l };
@@ -149,7 +154,7 @@ static void dispatch_report(struct proxy_link *l, struct proxy_msg *m)
 	m->key.id[sizeof m->key.id - 1] = m->host[sizeof m->host - 1] = m->address[sizeof m->address - 1] = '\0';
 	struct process_io *h = strmap_get(&l->host->process_ios, m->key.id);
 	if (!h || h->key.attempt != m->key.attempt)
-		return; /* it has ended in the meantime */
+		return; /* the process has ended in the meantime */
 	if (m->kind == PROXY_REFUSED) {
 		on_refused(l, m);
 	} else if (m->kind == PROXY_TRAFFIC) {
@@ -170,7 +175,7 @@ static int receive_report(struct proxy_link *l)
 
 	if (n < 0 && fd_recv_again(errno))
 		return 0;
-	if (n != 0 && n != (ssize_t)sizeof m) /* it is alive and would wait for a link forever */
+	if (n != 0 && n != (ssize_t)sizeof m) /* a live proxy with a broken link would never be replaced */
 		guard_link_want_restart(&l->host->guard, GUARD_PROXY);
 	if (n != (ssize_t)sizeof m)
 		return -1;
@@ -195,7 +200,7 @@ static void forget_one(void *ctx, const char *id, void *value)
 	memcpy(s->ids[s->count++], h->key.id, PLAN_KEY_MAX);
 }
 
-/* The reports of a dead proxy are lost: nothing waits for them any longer. */
+/* The reports of a dead proxy are lost: processes that wait for its last report are completed without it. */
 static void drop_proxy(struct proxy_link *l)
 {
 	struct waiting s = { .ids = mem_zalloc(l->host->process_ios.count + 1, PLAN_KEY_MAX) };

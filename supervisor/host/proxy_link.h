@@ -29,7 +29,7 @@ struct proxy_link {
 void proxy_link_init(struct proxy_link *l, struct host_ports *w);
 /* Fixed addresses of host names, and credentials, from the configuration. */
 void proxy_link_configure(struct proxy_link *l, const struct config *config);
-/* From now on it is sent the process_ios; those from before a restart are complete. */
+/* Starts sending process_ios to the proxy. Called once those from before a restart are all adopted. */
 void proxy_link_listen(struct proxy_link *l);
 void proxy_link_done(struct proxy_link *l);
 /* The guard started another proxy, or restarted this runtime. */

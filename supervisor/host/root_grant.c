@@ -53,6 +53,7 @@ bool root_grants_delay_reply(const struct root_grants *g, int client)
 	return false;
 }
 
+/* The spawner closes its end of the pipe when it has recorded the grant; it sends nothing. */
 static void on_noted(evutil_socket_t fd, short what, void *ctx)
 {
 	struct root_grant *r = ctx;

@@ -2,9 +2,9 @@
 #define BAILIFF_SUPERVISOR_HOST_ROOT_GRANT_H
 
 /*
- * A root client asks for work that is done later, possibly after it disconnected: the spawner is told while the client
- * is still connected (supervisor/spawner/authority.c). Replies to that client can be delayed until the spawner has
- * recorded it, so that the client does not disconnect too early.
+ * A root client may request work that is done later, possibly after it has disconnected. The spawner records the
+ * authorisation while the client is still connected (supervisor/spawner/authority.c). Replies to that client can be
+ * delayed until then, so that the client does not disconnect too early.
  */
 
 #include <stdbool.h>

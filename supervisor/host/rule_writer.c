@@ -28,12 +28,12 @@ struct rule_write {
 	size_t count;
 	unsigned tries;
 	struct peer_files_link *look;
-	/* the file as it was read */
+	/* the file's stamp, text and path when it was read */
 	struct peer_files_write write;
 	struct buf text;
 	int error;
 	char path[PATH_MAX];
-	/* the new text */
+	/* of the rule in the new text */
 	unsigned line;
 	bool loading; /* written; waits for the reload */
 };
@@ -72,6 +72,7 @@ void rule_writer_done(struct rule_writer *k)
 
 static void begin_write(struct rule_writer *k);
 
+/* Freed before the report, so that the report may add another write; then the next one starts. */
 static void finish_write(struct rule_write *j, const struct err *e)
 {
 	struct rule_writer *k = j->rule_writer;
@@ -110,6 +111,7 @@ static void on_written(void *ctx, const struct peer_files_reply *a, int *fds, si
 	j->error = a->error;
 }
 
+/* With a file per peer the cache is dropped and the rule applies at once; otherwise the guard must reload the file. */
 static void on_file_replaced(struct rule_write *j)
 {
 	if (j->rule_writer->peers) {
@@ -126,7 +128,7 @@ static void on_write_over(void *ctx, const struct err *e)
 	struct rule_write *j = ctx;
 
 	j->look = NULL;
-	/* The helper may have died before or after it wrote. */
+	/* The helper may have died before or after it wrote: reading again tells which. */
 	if ((e || j->error == EAGAIN) && ++j->tries < TRIES_MAX)
 		read_again(j);
 	else if (e)
@@ -145,6 +147,7 @@ void rule_writer_on_reload(struct rule_writer *k)
 		finish_write(j, NULL);
 }
 
+/* The stamp in j->write makes the helper fail with EAGAIN if the file was written since it was read. */
 static void write_text(struct rule_write *j)
 {
 	static const struct peer_files_link_events on = { on_written, on_write_over };
@@ -160,7 +163,8 @@ static void write_text(struct rule_write *j)
 	}
 	if (out.len - sizeof j->write == j->text.len &&
 	    memcmp(out.data + sizeof j->write, j->text.data, j->text.len) == 0) {
-		if (j->tries) /* possibly by an earlier attempt of this write */
+		if (j->tries) /* the rule may be there because of an earlier attempt of this write, which still has to
+				 take effect */
 			on_file_replaced(j);
 		else
 			finish_write(j, NULL);
@@ -192,7 +196,9 @@ static void on_read(void *ctx, const struct peer_files_reply *a, int *fds, size_
 	}
 	ssize_t n = pread(fds[nfds - 1], buf_reserve(&j->text, (size_t)st.st_size), (size_t)st.st_size, 0);
 	buf_extend(&j->text, n < 0 ? 0 : (size_t)n);
-	j->error = n < 0 ? errno : n == st.st_size ? 0 : EIO; /* rules that were not read must not be overwritten */
+	j->error = n < 0             ? errno
+		   : n == st.st_size ? 0
+				     : EIO; /* after a short read the rest of the rules would be overwritten */
 }
 
 static void on_read_over(void *ctx, const struct err *e)
@@ -253,7 +259,7 @@ int rule_writer_add(struct rule_writer *k, const struct port_rule *r, struct err
 	for (; j->count < r->count; j->count++)
 		j->rule[j->count] = mem_strdup(r->rule[j->count]);
 	TAILQ_INSERT_TAIL(&k->queue, j, link);
-	/* The answer comes after this returns. */
+	/* engine_on_rule_written is called after this returns, never from inside. */
 	if (!n && read_begin(j) < 0) {
 		err_sys(e, errno, "read the policy file");
 		rule_write_free(j);

@@ -54,8 +54,10 @@ static void report_broken(struct spawn_link *l, const char *what)
 	l->on->broken(l->ctx);
 }
 
-/* Sends queued requests; stops at a full socket (and continues when it is writable) or at a dead one (a new link
- * follows). */
+/*
+ * Sends queued requests in order. Stops at a full socket, to continue when it is writable, or at a dead one, to
+ * continue on the next link. Descriptors are closed once they are sent; the request stays until it is answered.
+ */
 static void flush_requests(struct spawn_link *l)
 {
 	struct spawn_request *r, *next;
@@ -66,7 +68,8 @@ static void flush_requests(struct spawn_link *l)
 			continue;
 		if (fd_send(l->fd, &r->msg, sizeof r->msg + r->msg.plan_len, r->fds, r->nfds,
 			    MSG_NOSIGNAL | MSG_DONTWAIT) == 0) {
-			if (r->msg.kind == SPAWN_PEER_FILES || r->msg.kind == SPAWN_GRANT) { /* answered elsewhere */
+			if (r->msg.kind == SPAWN_PEER_FILES ||
+			    r->msg.kind == SPAWN_GRANT) { /* answered on a socket of their own */
 				request_free(l, r);
 				continue;
 			}
@@ -86,6 +89,7 @@ static void flush_requests(struct spawn_link *l)
 	}
 }
 
+/* Only sent requests: the spawner cannot answer one that it has not received. */
 static struct spawn_request *request_of(struct spawn_link *l, const struct plan_key *key)
 {
 	struct spawn_request *r;
@@ -101,7 +105,7 @@ static void handle_reply(struct spawn_link *l, const struct spawn_msg *m, int *f
 	struct spawn_request *r = request_of(l, &m->key);
 
 	if (!r && m->kind == SPAWN_CHANGED)
-		return; /* a request of an earlier runtime */
+		return; /* the request of an earlier runtime */
 	if (!r) {
 		log_error("the spawner answered for %.39s, which was not asked for", m->key.id);
 		return;
@@ -177,8 +181,8 @@ void spawn_link_replace(struct spawn_link *l, int fd)
 	events_drop(l);
 	fd_close(&l->fd);
 	l->broken = false;
-	/* Before anything is sent on the new link and before anyone is notified, so that follow-up requests are not
-	 * lost. */
+	/* Collected before anything is sent on the new link and before callbacks run: a follow-up request that a
+	 * callback adds belongs to the new spawner. */
 	for (r = TAILQ_FIRST(&l->requests); r; r = next) {
 		next = TAILQ_NEXT(r, link);
 		if (!r->sent)
