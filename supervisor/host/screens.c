@@ -127,6 +127,7 @@ static bool cached_asked(const struct cached_screen *k)
 	return false;
 }
 
+/* Queues the screen for the next turn. After a full turn the next one is delayed, unless a request waits. */
 static void cached_wake(struct cached_screen *k)
 {
 	struct screens *s = k->screens;
@@ -248,6 +249,7 @@ static uint64_t cached_resize_due(struct cached_screen *k, uint64_t at)
 		       : k->target;
 }
 
+/* Replies to terminal queries wait ANSWER_NS, so that a client that is about to display the terminal replies first. */
 static void cached_replies(struct cached_screen *k, bool answer)
 {
 	struct screens *s = k->screens;
@@ -278,7 +280,7 @@ static int cached_feed(struct cached_screen *k, uint64_t until_ns, struct err *e
 	while ((at = cached_offset(k)) < k->target) {
 		uint64_t end = cached_resize_due(k, at);
 		size_t want = end - at < SCRATCH ? (size_t)(end - at) : SCRATCH, done = 0;
-		/* again once enough output has arrived that the rest need not be drawn any longer */
+		/* skim again only after another SKIM_FROM bytes, when earlier output may have scrolled out */
 		bool skim = want >= SKIM_FROM && (at >= k->skim_from || at + want - k->skim_from >= SKIM_FROM);
 		ssize_t n = cached_read(k, at, skim || want < READ ? want : READ, &hole, e);
 
@@ -325,6 +327,7 @@ static void wait_answer(struct cached_screen *k, struct screens_wait *w, const s
 	fn(ctx, e, k->screen, why, k->ended);
 }
 
+/* When the request counts as idle: idle_ms after the last output, or after it began if that was later. */
 static uint64_t idle_at(const struct cached_screen *k, const struct screens_wait *w)
 {
 	uint64_t from = k->output_ns > w->begun_ns ? k->output_ns : w->begun_ns;
@@ -394,6 +397,7 @@ static void cached_check_waits(struct cached_screen *k)
 	}
 }
 
+/* A live screen stays, marked as broken; one of an ended process is dropped, and the next request builds it again. */
 static void cached_fail(struct cached_screen *k, const struct err *e)
 {
 	while (!TAILQ_EMPTY(&k->waits))
@@ -444,6 +448,7 @@ static void on_answered(void *ctx, const struct err *e, const char *json, size_t
 		log_debug("reply to a terminal query: %s", e->message);
 }
 
+/* The replies are taken off the screen in any case, so that none is sent twice. */
 static void cached_answer(struct cached_screen *k)
 {
 	struct screens *s = k->screens;
