@@ -24,6 +24,7 @@ static const struct {
 	{ STATE, "root-authority" },
 };
 
+/* With --home the three directories are the same: each one is listed once. */
 void private_paths_init(struct private_paths *s, const char *run, const char *state, const char *config)
 {
 	const char *const folders[] = { [RUN] = run, [STATE] = state, [CONFIG] = config };

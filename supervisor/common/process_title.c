@@ -31,6 +31,7 @@ void process_title_init(struct process_title *t, int argc, char **argv)
 	environ = copy;
 }
 
+/* The kernel limits a thread's name to 15 bytes: "bailiff-" and up to 7 of the role. */
 void process_title_set(struct process_title *t, const char *text)
 {
 	const char *space = strrchr(text, ' ');

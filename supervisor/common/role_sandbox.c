@@ -42,7 +42,7 @@ enum role_bit {
 	ALL = (1 << ROLE_SANDBOX_COUNT) - 1
 };
 
-/* AF_UNIX: the control socket, and the services behind getpwuid(). Nobody who speaks to the internet has it. */
+/* AF_UNIX: the control socket, and the services behind getpwuid(). Roles with access to the internet lack it. */
 static const struct {
 	const char *name;
 	int family[2];
@@ -56,7 +56,7 @@ static const struct {
 
 /* ---- denied calls ---- */
 
-static _Atomic bool logged[1024]; /* by number */
+static _Atomic bool logged[1024]; /* denied calls that were logged, by number */
 
 /*
  * The kernel delivers SIGSYS instead of making a denied call. Logs it and lets the call fail. Only write(2) and the
@@ -210,9 +210,9 @@ static int allow_paths(int ruleset, uint64_t handled, const struct role_sandbox_
 static int restrict_files(enum role_sandbox role, const struct role_sandbox_path *own, size_t n, struct err *e)
 {
 	/*
-	 * /etc as a whole, and where its resolv.conf may be a link to: these files are replaced while the process runs,
-	 * and a rule about a file is about the file that was there. The libraries: what the C library loads to look up
-	 * names and accounts.
+	 * /etc as a whole, and the targets that its resolv.conf may link to: these files are replaced while the process
+	 * runs, and a Landlock rule applies to the inode that existed when it was added. The libraries: modules that
+	 * the C library loads to look up names and accounts.
 	 */
 	static const struct role_sandbox_path common[] = {
 		{ ROLE_SANDBOX_READ, "/etc", -1 },

@@ -95,8 +95,10 @@ static long read_pid(int fd)
 	return strtol(text, NULL, 10);
 }
 
-/* A killed guard may leave a child that it had just forked, which has the lock until it executes a program or notices
- * that the guard is dead. */
+/*
+ * The guard that wrote the pid is dead, but a child that it had just forked still has the lock, until it executes a
+ * program or notices that the guard is dead. Worth waiting for.
+ */
 static bool lock_is_left(long pid) { return pid > 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH; }
 
 static int take_lock(struct daemon_home *h, struct err *e)
@@ -133,7 +135,7 @@ int daemon_home_open_dirs(struct daemon_home *h, const struct daemon_home_option
 	mode_t run_mode = socket_mode(h, o) & 077 ? 0711 : 0700;
 	if (o->config)
 		snprintf(h->config_file, sizeof h->config_file, "%s", o->config);
-	/* With one directory for everything both are the same, and the socket's mode decides. */
+	/* With --home state and run are the same directory, whose mode follows from the socket's. */
 	mode_t state_mode = h->paths.kind == DAEMON_PATHS_HOME ? run_mode : 0700;
 	if (open_folder(h->paths.state, state_mode, &h->state_fd, e) < 0 ||
 	    open_folder(h->paths.run, run_mode, &h->run_fd, e) < 0)
@@ -153,6 +155,7 @@ int daemon_home_lock(struct daemon_home *h, const struct daemon_home_options *o,
 	return 0;
 }
 
+/* The umask sets the socket's mode at bind: a later chmod would leave a moment with another mode. */
 int daemon_home_listen(struct daemon_home *h, const struct daemon_home_options *o, struct err *e)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
@@ -199,7 +202,7 @@ int daemon_home_open_log(struct daemon_home *h, struct err *e)
 void daemon_home_clean_up(struct daemon_home *h)
 {
 	unlinkat(h->run_fd, SOCKET_NAME, 0);
-	/* The lock ends with the process. */
+	/* Only the pid is removed: the lock ends with the process, and the file must stay to be locked again. */
 	int fd = openat(h->state_fd, LOCK_NAME, O_WRONLY | O_TRUNC | O_CLOEXEC | O_NOFOLLOW);
 	fd_close(&fd);
 }

@@ -8,13 +8,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static const char *env(const char *name)
+/* NULL if the variable is unset or empty. */
+static const char *get_env(const char *name)
 {
 	const char *v = getenv(name);
 	return v && v[0] ? v : NULL;
 }
 
-__attribute__((format(printf, 2, 3))) static int put(char out[PATH_MAX], const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static int put_path(char out[PATH_MAX], const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);
@@ -31,46 +32,47 @@ static int one_home(const char *dir, struct daemon_paths *p, struct err *e)
 	if (dir[0] != '/' && !getcwd(here, sizeof here))
 		return err_sys(e, errno, "find the current directory");
 	p->kind = DAEMON_PATHS_HOME;
-	if (put(p->run, "%s%s%s", here, here[0] ? "/" : "", dir) < 0)
+	if (put_path(p->run, "%s%s%s", here, here[0] ? "/" : "", dir) < 0)
 		return too_long(e);
-	put(p->state, "%s", p->run);
-	put(p->config, "%s", p->run);
-	put(p->label, "%s", p->run);
+	put_path(p->state, "%s", p->run);
+	put_path(p->config, "%s", p->run);
+	put_path(p->label, "%s", p->run);
 	return 0;
 }
 
 static void system_folders(struct daemon_paths *p)
 {
 	p->kind = DAEMON_PATHS_SYSTEM;
-	put(p->run, "/run/bailiff");
-	put(p->state, "/var/lib/bailiff");
-	put(p->config, "/etc/bailiff");
-	put(p->label, "%s", p->state);
+	put_path(p->run, "/run/bailiff");
+	put_path(p->state, "/var/lib/bailiff");
+	put_path(p->config, "/etc/bailiff");
+	put_path(p->label, "%s", p->state);
 }
 
 /* $XDG_…/bailiff, with the default below $HOME. */
-static int xdg(const char *name, const char *below_home, char out[PATH_MAX], struct err *e)
+static int xdg_folder(const char *name, const char *below_home, char out[PATH_MAX], struct err *e)
 {
-	const char *v = env(name), *home = env("HOME");
+	const char *v = get_env(name), *home = get_env("HOME");
 	if (!v && !home)
 		return err_set(e, ERR_INVALID, "neither %s nor HOME is set; give --home DIR", name);
-	if ((v ? put(out, "%s/bailiff", v) : put(out, "%s/%s/bailiff", home, below_home)) < 0)
+	if ((v ? put_path(out, "%s/bailiff", v) : put_path(out, "%s/%s/bailiff", home, below_home)) < 0)
 		return too_long(e);
 	return 0;
 }
 
+/* Without XDG_RUNTIME_DIR: /run/user/UID if it is writable, else below the state directory. */
 static int user_folders(uid_t uid, struct daemon_paths *p, struct err *e)
 {
 	char run[64];
 	p->kind = DAEMON_PATHS_USER;
-	if (xdg("XDG_STATE_HOME", ".local/state", p->state, e) < 0 ||
-	    xdg("XDG_CONFIG_HOME", ".config", p->config, e) < 0)
+	if (xdg_folder("XDG_STATE_HOME", ".local/state", p->state, e) < 0 ||
+	    xdg_folder("XDG_CONFIG_HOME", ".config", p->config, e) < 0)
 		return -1;
-	put(p->label, "%s", p->state);
-	if (env("XDG_RUNTIME_DIR"))
-		return xdg("XDG_RUNTIME_DIR", "", p->run, e);
+	put_path(p->label, "%s", p->state);
+	if (get_env("XDG_RUNTIME_DIR"))
+		return xdg_folder("XDG_RUNTIME_DIR", "", p->run, e);
 	snprintf(run, sizeof run, "/run/user/%u", (unsigned)uid);
-	if ((access(run, W_OK) == 0 ? put(p->run, "%s/bailiff", run) : put(p->run, "%s/run", p->state)) < 0)
+	if ((access(run, W_OK) == 0 ? put_path(p->run, "%s/bailiff", run) : put_path(p->run, "%s/run", p->state)) < 0)
 		return too_long(e);
 	return 0;
 }
@@ -78,7 +80,7 @@ static int user_folders(uid_t uid, struct daemon_paths *p, struct err *e)
 int daemon_paths_find(const char *home, uid_t uid, struct daemon_paths *ret, struct err *e)
 {
 	struct daemon_paths p = { 0 };
-	const char *dir = home ? home : env("BAILIFF_HOME");
+	const char *dir = home ? home : get_env("BAILIFF_HOME");
 	if (dir && !dir[0])
 		return err_field(e, "--home", "is empty");
 	if (dir && one_home(dir, &p, e) < 0)

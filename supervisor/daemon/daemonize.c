@@ -19,6 +19,7 @@ static void print_log(int log_fd, off_t from)
 		fd_write_all(STDERR_FILENO, text, (size_t)n);
 }
 
+/* End of file without a byte: the daemon exited, and its log has the reason. */
 static _Noreturn void wait_until_ready(pid_t child, int ready_fd, int log_fd, off_t from)
 {
 	char byte;

@@ -16,7 +16,7 @@ enum field {
 	FIELD_SIGNATURE = 8
 };
 
-static size_t aligned(size_t n, size_t to) { return (n + to - 1) / to * to; }
+static size_t align_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
 /* ---- writing ---- */
 
@@ -64,7 +64,7 @@ size_t dbus_put_array(struct buf *b)
 	return at;
 }
 
-void dbus_end_array(struct buf *b, size_t at) { set_u32(b, at, (uint32_t)(b->len - aligned(at + 4, 8))); }
+void dbus_end_array(struct buf *b, size_t at) { set_u32(b, at, (uint32_t)(b->len - align_up(at + 4, 8))); }
 
 static void put_field(struct buf *b, enum field code, const char *type, const char *value)
 {
@@ -106,13 +106,14 @@ static uint32_t u32_at(const uint8_t *p)
 
 ptrdiff_t dbus_message_size(const uint8_t head[DBUS_HEAD_SIZE])
 {
-	uint64_t body = u32_at(head + 4), fields = u32_at(head + 12), size = aligned(DBUS_HEAD_SIZE + fields, 8) + body;
+	uint64_t body = u32_at(head + 4), fields = u32_at(head + 12),
+		 size = align_up(DBUS_HEAD_SIZE + fields, 8) + body;
 	return head[0] != 'l' || head[3] != VERSION || size > DBUS_MESSAGE_MAX ? -1 : (ptrdiff_t)size;
 }
 
 static bool skip_padding(struct dbus_reader *r, size_t to)
 {
-	r->at = aligned(r->at, to);
+	r->at = align_up(r->at, to);
 	return r->at <= r->len;
 }
 
@@ -125,7 +126,7 @@ bool dbus_get_u32(struct dbus_reader *r, uint32_t *ret)
 	return true;
 }
 
-/* Of n bytes and a NUL. */
+/* A string of n bytes, followed by a NUL. */
 static bool get_text(struct dbus_reader *r, size_t n, char *ret, size_t cap)
 {
 	if (r->len - r->at <= n || r->p[r->at + n])
@@ -146,7 +147,7 @@ static bool get_signature(struct dbus_reader *r, char *ret, size_t cap)
 	return r->at < r->len && get_text(r, r->p[r->at++], ret, cap);
 }
 
-/* One (code, variant) of the header. */
+/* One header field: (code, variant). */
 static bool read_field(struct dbus_reader *r, struct dbus_message *m)
 {
 	char type[8], text[256];
@@ -190,7 +191,7 @@ int dbus_message_read(const void *data, size_t len, struct dbus_message *ret)
 		if (!read_field(&r, &m))
 			return -1;
 	}
-	m.body = p + aligned(fields_end, 8);
+	m.body = p + align_up(fields_end, 8);
 	m.body_len = u32_at(p + 4);
 	*ret = m;
 	return 0;

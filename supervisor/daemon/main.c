@@ -83,6 +83,7 @@ struct args {
 	size_t n;
 };
 
+/* A NULL or empty value adds the name alone, as for a flag. */
 static void args_add(struct args *a, const char *name, const char *value)
 {
 	if (a->n + 2 >= ARGS_MAX)
@@ -109,6 +110,7 @@ static void setup_log(const char *who, const struct options *o)
 
 /* ---- the roles ---- */
 
+/* In the child, after exec: the guard passed everything by options and fixed descriptors (guard_msg.h). */
 static int role_runtime(const struct options *o, struct process_title *t)
 {
 	struct err e = ERR_INIT;
@@ -232,7 +234,7 @@ static void find_program(const struct daemon *d, const char *name, char ret[PATH
 	ret[0] = 0;
 }
 
-/* Kept open, like this program's own file: a later version of it may speak another protocol. */
+/* Kept open: after an installation replaces the file, its new version may use another protocol than this guard. */
 static void find_spawner(struct daemon *d)
 {
 	char path[PATH_MAX];
@@ -305,7 +307,8 @@ static void find_folders(struct daemon *d)
 	snprintf(d->policy, sizeof d->policy, "%.*s/policy.json", PATH_MAX - 32, d->home.paths.config);
 }
 
-/* Without a sandbox a root daemon would run any client's commands: its owner must allow that. */
+/* Unconfined, a root daemon would run any client's commands as they are: the administrator must opt in (--allow-host).
+ */
 static bool may_run_unconfined(const struct daemon *d) { return !d->privileged || d->o.allow_host; }
 
 /* A user's own daemon, with its policy next to its configuration. The system daemon's policy is the host's, and each
@@ -380,6 +383,7 @@ static void otlp_args(const struct daemon *d, struct args *a)
 	args_add(a, d->o.log_format ? d->o.log_format : "text", NULL);
 }
 
+/* Options for the next version of this program in the same process. It must accept every option listed here. */
 static void upgrade_args(const struct daemon *d, struct args *a)
 {
 	args_add(a, "bailiffd: guard", NULL);
@@ -408,6 +412,7 @@ static void upgrade_args(const struct daemon *d, struct args *a)
 	args_log(a, &d->o);
 }
 
+/* A user's daemon reads the machine's policy in addition to its own; the system daemon's own one is the machine's. */
 static const char *host_policy_file(const struct daemon *d)
 {
 	if (d->o.host_policy)
@@ -495,6 +500,8 @@ static int resume_guard(struct daemon *d)
 	return run_guard(d, -1, (int)fd);
 }
 
+/* The order matters: the lock precedes the socket (a stale one is replaced), and the pid is that of the daemonized
+ * child. */
 static int begin_guard(struct daemon *d)
 {
 	struct err e = ERR_INIT;
@@ -515,7 +522,8 @@ static int begin_guard(struct daemon *d)
 		return print_error(&e, 1);
 	process_title_set(&d->title, "bailiffd: guard");
 	daemon_home_tag(&d->home, d->tag);
-	placement_take(&d->placement, d->tag, getppid() == starter ? starter : 0); /* which waits in daemonize() */
+	placement_take(&d->placement, d->tag,
+		       getppid() == starter ? starter : 0); /* the starter still waits in daemonize() */
 	if (d->privileged)
 		protect_from_oom();
 	take_audit(d);

@@ -31,6 +31,7 @@ static void explain_refusal(struct cgroup_base *b, const struct err *e)
 			 (unsigned)geteuid());
 }
 
+/* A usable cgroup is preferred; systemd is asked only if there is none. */
 static void find_base(struct cgroup_base *b, const char *tag, pid_t companion)
 {
 	struct err e = ERR_INIT;
@@ -51,7 +52,7 @@ static void find_base(struct cgroup_base *b, const char *tag, pid_t companion)
 		cgroup_base_find(b, 0, true);
 }
 
-/* Tries what the spawner will do, with the same privileges and so the same result. */
+/* Opens the controllers the way the spawner will, with the same privileges, so the result is the same. */
 static char *describe_limits(const struct cgroup_base *b, const char *tag)
 {
 	struct tree_limiter t;

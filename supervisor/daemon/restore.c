@@ -17,7 +17,7 @@
 
 #define NEW_SUFFIX ".restoring"
 
-/* The store comes last: an interrupted restore leaves a home without one, and can simply be repeated. */
+/* The store comes last: an interrupted restore leaves a home without a store, and can be repeated. */
 static const char *const folders[] = { "spool", "store" };
 
 static int open_source(const char *from, int *ret, struct err *e)
@@ -76,7 +76,7 @@ static int copy_folder(struct daemon_home *h, const struct daemon_home_options *
 	return 0;
 }
 
-/* Renames the previous directories and puts the copies into their place. */
+/* Moves the previous directories aside, the store first, then renames the copies into place, the store last. */
 static int swap_folders(struct daemon_home *h, const char *stamp, struct err *e)
 {
 	char from[64], to[64];

@@ -53,7 +53,7 @@ struct bus {
 	const struct systemd_scope *scope;
 	uint64_t timeout_ms, deadline; /* boot time, ns */
 	struct buf in;                 /* the message that was read last */
-	char job[128];                 /* the one that was finished last, for whom, and how */
+	char job[128];                 /* the job that finished last, its unit and its result */
 	char job_unit[256], job_result[32];
 };
 
@@ -114,7 +114,7 @@ static void set_deadline(struct bus *b, uint64_t timeout_ms)
 
 /* ---- the connection ---- */
 
-/* The peer must be root or this user: it is asked to move this process. */
+/* The peer must be root or this user, because it gets to move this process. */
 static int connect_socket(struct bus *b, const char *path, struct err *e)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
@@ -135,7 +135,8 @@ static int connect_socket(struct bus *b, const char *path, struct err *e)
 	return 0;
 }
 
-static int authenticate(struct bus *b, struct err *e)
+/* SASL EXTERNAL: the bus checks the uid with the credentials of the socket. */
+static int authenticate_bus(struct bus *b, struct err *e)
 {
 	char uid[16], line[LINE_MAX_BYTES];
 	buf_auto struct buf out = BUF_INIT;
@@ -161,7 +162,7 @@ static int authenticate(struct bus *b, struct err *e)
 
 /* ---- messages ---- */
 
-static int receive(struct bus *b, struct dbus_message *ret, struct err *e)
+static int receive_message(struct bus *b, struct dbus_message *ret, struct err *e)
 {
 	buf_reset(&b->in);
 	if (receive_bytes(b, buf_reserve(&b->in, DBUS_HEAD_SIZE), DBUS_HEAD_SIZE, e) < 0)
@@ -179,6 +180,7 @@ static int receive(struct bus *b, struct dbus_message *ret, struct err *e)
 	return 0;
 }
 
+/* JobRemoved may arrive before the reply that names the job, so the last one is always recorded. */
 static void note_job(struct bus *b, const struct dbus_message *m)
 {
 	struct dbus_reader r = { .p = m->body, .len = m->body_len };
@@ -190,8 +192,8 @@ static void note_job(struct bus *b, const struct dbus_message *m)
 }
 
 /* Makes the call and waits for its reply. An error reply is positive, with its name in e->field. */
-static int call(struct bus *b, const struct dbus_call *c, const struct buf *body, struct dbus_message *ret,
-		struct err *e)
+static int call_bus(struct bus *b, const struct dbus_call *c, const struct buf *body, struct dbus_message *ret,
+		    struct err *e)
 {
 	buf_auto struct buf out = BUF_INIT;
 	uint32_t serial = ++b->serial;
@@ -200,7 +202,7 @@ static int call(struct bus *b, const struct dbus_call *c, const struct buf *body
 	if (send_bytes(b, out.data, out.len, e) < 0)
 		return err_wrap(e, "%s", c->member);
 	do {
-		if (receive(b, ret, e) < 0)
+		if (receive_message(b, ret, e) < 0)
 			return err_wrap(e, "%s", c->member);
 		note_job(b, ret);
 	} while (ret->reply_serial != serial || (ret->type != DBUS_RETURN && ret->type != DBUS_ERROR));
@@ -224,7 +226,7 @@ static int finish_job(struct bus *b, const struct dbus_message *reply, const cha
 		return err_set(e, ERR_UNAVAILABLE, "systemd's answer names no job");
 	set_deadline(b, b->scope->manager_timeout_ms);
 	while (strcmp(b->job, job) != 0) {
-		if (receive(b, &m, e) < 0)
+		if (receive_message(b, &m, e) < 0)
 			return err_wrap(e, "wait for systemd's job for %s", unit);
 		note_job(b, &m);
 	}
@@ -241,13 +243,13 @@ static int open_bus(struct bus *b, const char *socket, struct err *e)
 	struct dbus_message m;
 	size_t n = strlen(socket), end = strlen(PRIVATE_END);
 	set_deadline(b, b->scope->bus_timeout_ms);
-	if (connect_socket(b, socket, e) < 0 || authenticate(b, e) < 0)
+	if (connect_socket(b, socket, e) < 0 || authenticate_bus(b, e) < 0)
 		return -1;
 	if (n > end && strcmp(socket + n - end, PRIVATE_END) == 0)
 		return 0; /* systemd itself: no Hello, and signals without a match */
 	dbus_put_str(&match, MATCH);
-	return call(b, &hello, &none, &m, e) == 0 && call(b, &add_match, &match, &m, e) == 0 &&
-			       call(b, &subscribe, &none, &m, e) == 0
+	return call_bus(b, &hello, &none, &m, e) == 0 && call_bus(b, &add_match, &match, &m, e) == 0 &&
+			       call_bus(b, &subscribe, &none, &m, e) == 0
 		       ? 0
 		       : -1;
 }
@@ -293,7 +295,7 @@ static int stop_old(struct bus *b, const char *name, struct err *e)
 	struct dbus_message m;
 	dbus_put_str(&body, name);
 	dbus_put_str(&body, "replace");
-	return call(b, &stop_unit, &body, &m, e) == 0 ? finish_job(b, &m, name, e) : -1;
+	return call_bus(b, &stop_unit, &body, &m, e) == 0 ? finish_job(b, &m, name, e) : -1;
 }
 
 static int start_scope(struct bus *b, const struct systemd_scope *s, struct err *e)
@@ -301,11 +303,11 @@ static int start_scope(struct bus *b, const struct systemd_scope *s, struct err 
 	buf_auto struct buf body = BUF_INIT;
 	struct dbus_message m;
 	put_scope(&body, s);
-	int r = call(b, &start_unit, &body, &m, e);
+	int r = call_bus(b, &start_unit, &body, &m, e);
 	if (r > 0 && strcmp(m.error, "org.freedesktop.systemd1.UnitExists") == 0) {
 		if (stop_old(b, s->name, e) < 0)
 			return err_wrap(e, "stop what is left of an earlier daemon");
-		r = call(b, &start_unit, &body, &m, e);
+		r = call_bus(b, &start_unit, &body, &m, e);
 	}
 	return r == 0 ? finish_job(b, &m, s->name, e) : -1;
 }

@@ -23,7 +23,7 @@ struct systemd_scope {
 	uint64_t manager_timeout_ms; /* for each reply of systemd, which may be busy while the machine boots */
 };
 
-/* Waits until the process is in the scope. ERR_UNAVAILABLE with what the bus or systemd said. */
+/* Waits until the process is in the scope. ERR_UNAVAILABLE with the reason from the bus or systemd. */
 int systemd_scope_start(const struct systemd_scope *s, struct err *e);
 
 /* The sockets of systemd for this uid; the strings are valid until the next call. */

@@ -87,6 +87,7 @@ static int config_load(struct runtime *r, struct err *e)
 	return key[0] ? err_wrap(e, "configuration: %s", key) : err_wrap(e, "configuration");
 }
 
+/* "" if it cannot be read. The engine compares it to detect a reboot. */
 static void boot_id(char out[40])
 {
 	fd_auto int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -149,7 +150,7 @@ static int store_start(struct runtime *r, struct err *e)
 		.project_speculative = view_project_speculative,
 		.schema_version = r->config.schema_version,
 	};
-	/* Apart from this runtime only that of a killed guard can have the store open: it is about to exit, so wait. */
+	/* Only the runtime of a killed guard can still have the store open. It is about to exit, so wait for it. */
 	for (unsigned ms = 0; store_open(&o, &r->store, e) < 0; ms += STORE_LOOK_MS) {
 		if (e->code != ERR_CONFLICT || ms >= STORE_WAIT_MS)
 			return err_wrap(e, "open the store");
@@ -174,6 +175,7 @@ static void on_all_ended(void *ctx)
 	event_base_loopexit(r->base, NULL);
 }
 
+/* Stop is requested by the guard, or by idle exit. The loop ends when every process has ended and is recorded. */
 static void on_stop(void *ctx)
 {
 	struct runtime *r = ctx;
@@ -196,7 +198,7 @@ static void on_reload(void *ctx, const int files[GUARD_FILES])
 	rule_writer_on_reload(&r->rule_writer);
 }
 
-/* Before anything else is opened: the number of a missing file is free. */
+/* Must run before anything else is opened: the descriptor number of a missing file is free and would be reused. */
 static void find_files(struct runtime *r)
 {
 	static const int places[GUARD_FILES] = { [GUARD_FILE_CONFIG] = GUARD_FD_CONFIG,
@@ -276,6 +278,7 @@ static void find_webhook(struct runtime *r)
 	r->webhook = NULL;
 }
 
+/* 1 = exists, 0 = does not exist, −1 = unknown. */
 static int sees_path(const char *path)
 {
 	struct stat st;
@@ -319,7 +322,7 @@ static void engine_start(struct runtime *r)
 		.boot_id = boot,
 		.owner_uid = r->o->owner_uid,
 		.violations = audit_is_on(r),
-		/* another user's file system could block the runtime for all */
+		/* with a root daemon, another user's file system could block the runtime for every client */
 		.sees_path = r->o->privileged ? NULL : sees_path,
 		.violations_since_ns = r->o->audit_since_ns,
 		.secrets = r->private_paths.path,
@@ -331,7 +334,7 @@ static void engine_start(struct runtime *r)
 	r->host.engine = r->engine;
 }
 
-/* No warning about a choice. */
+/* An operator who switched audit off gets no warning. */
 static void warn_of_audit(struct runtime *r)
 {
 	if (!audit_is_on(r) && r->o->privileged && strncmp(r->o->audit_state, "switched off", 12) != 0)
@@ -424,9 +427,9 @@ static void control_start(struct runtime *r)
 }
 
 /*
- * The store and the spool, and the parents of both, which are synced when the store is created. Below /proc: who
- * connects, and the boot's id; the files of a process that need the right to trace it are out of reach in a Landlock
- * domain. Configuration and policy are read from descriptors that the guard opened.
+ * The store and the spool, and the parents of both, which are synced when the store is created. Below /proc: the
+ * identity of peers, and the boot id; a Landlock domain cannot read the files of a process that require the right to
+ * trace it. Configuration and policy are read from descriptors that the guard opened.
  */
 static int enter_sandbox(struct err *e)
 {
@@ -494,8 +497,10 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 	return 0;
 }
 
-/* The store is stopped first: with a failing disk it has callbacks left, and all of them refer to objects that are
- * freed here. */
+/*
+ * The store is stopped first: with a failing disk it may have pending callbacks, which refer to objects that are freed
+ * here.
+ */
 static void runtime_tear_down(struct runtime *r)
 {
 	store_stop(r->store);
