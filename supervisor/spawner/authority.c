@@ -1,35 +1,29 @@
 /*
- * Root's authority, and how little of it a runtime has that was taken over.
+ * Limits what a compromised runtime can do in root's name.
  *
- * The spawner is told by the runtime what to run, and by the kernel for whom: the client's socket says uid 0. A
- * confined command of root's never is root, but its write roots, and what it is shown as the peer's own, are accessible
- * to it with root's ids. So for a root peer the spawner itself decides, whatever the plan says:
+ * The runtime tells the spawner what to run; the kernel reports for whom: the client's socket has peer uid 0. A
+ * confined command never runs as root, but it accesses its write roots, and paths mounted as the peer's own, with
+ * root's ids. So for a root peer the spawner applies two checks of its own, whatever the plan says:
  *
- * - *Where.* No write root is in or around a system folder or a home, and nothing of a system folder is shown as the
- * peer's own, except what a
- *   root-owned file lists (`root-write-roots`, in the daemon's configuration folder and in /etc/bailiff). The
- *     daemon's own files are in none,
- *   listed or not.
+ * - *Where.* No write root may lie in or contain a system directory or a home, and no part of a system directory may be
+ *   mounted as the peer's own, except paths listed in a root-owned file (`root-write-roots`, in the daemon's
+ *   configuration directory and in /etc/bailiff). The daemon's own files are never allowed, listed or not.
+ * - *When.* A socket carries authority only while a root process is connected to it. The runtime and the guard keep
+ *   copies of sockets so that jobs, tasks, hooks, retries and work interrupted by a crash can run after the client has
+ *   disconnected. Such a copy only proves which identity connected. Work without a present client is limited to what
+ *   root authorised while it was connected: each start by a present root client, and each GRANT (sent when a client
+ *   requests work that runs later), adds its directories to a list. A start without a present client may use only that
+ *   list and the toolchains of the shipped profiles, with the credentials in them hidden. The list is kept in a file
+ *   that only root can write, so it survives restarts of the spawner and the daemon. A directory in which root has not
+ *   worked for 30 days is dropped. While no root client is present, nothing runs without a sandbox, no changes are
+ *   applied and root's policy is not written.
  *
- * - *When.* A socket is authority only while a root process is connected to it. The runtime and the guard keep copies
- * of sockets, so that jobs,
- *   tasks, hooks, retries and what a crash interrupted can run after the client has left; but such a copy proves no
- *     more than who it was. What
- *   may be run then is what root authorised while it was there: each start of a present root client, and each GRANT
- *     (sent when one asks for work that will
- *   be done later), adds its folders to a list, and a start without a present client must keep to that list, and to
- *     the toolchains of the shipped
- *   profiles, with the credentials in them hidden. The list is kept in a file that only root can write, so it
- *     survives spawner and daemon; a
- *   folder that root has not worked in for 30 days is dropped.
- *   Without a sandbox, nothing is run for a root that is not there; nor are changes applied or its policy written.
- *
- * The daemon's exporter is connected as root for as long as it runs, but its process has given that up: it does not
+ * The daemon's exporter stays connected as root for as long as it runs, but its process has dropped root: it does not
  * count as present.
  *
- * What remains: a runtime that is taken over while a root client is connected can run confined commands in folders
- * outside of those, read what is in root's home with one, and add to the list. With --allow-host it can do what root
- * can: that option is root's own word.
+ * Remaining risk: a runtime that is compromised while a root client is connected can run confined commands in
+ * directories outside of those above, read root's home through one, and add to the list. With --allow-host it can do
+ * whatever root can; setting that option is root's explicit decision.
  */
 
 #include "supervisor/spawner/authority.h"
@@ -63,7 +57,7 @@
 #define LIST_MAX (64u << 10)
 #define ACCOUNTS "/etc/passwd"
 #define GRANTED_NAME "root-authority"
-#define GRANTED_MAX 256u /* folders; the oldest make room */
+#define GRANTED_MAX 256u /* directories; the oldest are dropped first */
 #define GRANTED_BYTES_MAX (512u << 10)
 #define DAY_S (24 * 60 * 60)
 #define GRANTED_S (30 * DAY_S) /* since root last worked there */
@@ -74,7 +68,7 @@
 
 static void add_path(struct buf *b, const char *path) { buf_append(b, path, strlen(path) + 1); }
 
-/* One of them is the path or holds it. */
+/* True if one of the paths in the list is `path` or contains it. */
 static bool contains_path(const struct buf *b, const char *path)
 {
 	for
@@ -86,11 +80,11 @@ static bool contains_path(const struct buf *b, const char *path)
 	return false;
 }
 
-/* ---- what was authorised ---- */
+/* ---- grants ---- */
 
 /*
- * Each entry is when, in seconds, a blank, and the folder, with a NUL. The file is renamed into its place whole; one
- * that is not understood authorises nothing.
+ * An entry is the time of the grant in seconds, a blank, the directory, and a NUL. The file is replaced atomically by
+ * rename; an entry that cannot be parsed grants nothing.
  */
 static const char *entry_path(const char *entry)
 {
@@ -106,7 +100,7 @@ static bool is_current(const char *entry, int64_t now)
 
 static int64_t now_s(void) { return (int64_t)(clock_real_us() / 1000000); }
 
-/* The entry that a path lies in; NULL = none. */
+/* Returns the entry whose directory contains the path, or NULL. */
 static const char *granted_for(const struct authority *a, const char *path, int64_t now)
 {
 	for
@@ -119,6 +113,7 @@ static const char *granted_for(const struct authority *a, const char *path, int6
 	return NULL;
 }
 
+/* A file that is too large, truncated or not root's own is ignored: the list is then empty, which denies. */
 static void load_grants(struct authority *a)
 {
 	struct stat st;
@@ -130,7 +125,10 @@ static void load_grants(struct authority *a)
 	a->granted.len = n == (ssize_t)st.st_size && n > 0 && !a->granted.data[n - 1] ? (size_t)n : 0;
 }
 
-/* What cannot be kept is known to this spawner alone: work that is left over after it is refused then. */
+/*
+ * Best effort: grants that cannot be saved are known to this spawner only, and work that remains after its exit is
+ * denied.
+ */
 static void save_grants(const struct authority *a)
 {
 	if (a->folder < 0)
@@ -142,7 +140,7 @@ static void save_grants(const struct authority *a)
 		log_warning("keep what root authorised: %s", strerror(errno));
 }
 
-/* Without those that are out of date, or for this very folder. */
+/* Drops expired entries, and the entry of this directory, which the caller adds again. */
 static void drop_stale(struct authority *a, const char *path, int64_t now)
 {
 	struct buf kept = BUF_INIT;
@@ -157,8 +155,8 @@ static void drop_stale(struct authority *a, const char *path, int64_t now)
 	a->granted = kept;
 }
 
-/* true = the list is another one now. */
-static bool record(struct authority *a, const char *path)
+/* Returns true if the list changed. A grant younger than a day is not renewed, so that few starts write the file. */
+static bool record_grant(struct authority *a, const char *path)
 {
 	int64_t now = now_s();
 	const char *known = granted_for(a, path, now);
@@ -178,7 +176,7 @@ static bool record(struct authority *a, const char *path)
 	return true;
 }
 
-/* ---- who is there ---- */
+/* ---- presence ---- */
 
 static bool is_hung_up(int fd)
 {
@@ -207,8 +205,10 @@ static long status_number(const char *text, const char *label, int skip)
 	}
 }
 
-/* A process that connected as root and is not root any more has given its authority up; the guard's own child is about
- * to. */
+/*
+ * A process that connected as root and has changed its uid since no longer has root's authority. The guard's own child
+ * is about to change its uid.
+ */
 static bool is_root_process(pid_t pid)
 {
 	char text[4096];
@@ -228,15 +228,15 @@ bool authority_is_present(int client)
 	len = sizeof pidfd;
 	if (getsockopt(client, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len) < 0) {
 		pidfd = -1;
-		if (errno != ENOPROTOOPT) /* an older kernel cannot say */
+		if (errno != ENOPROTOOPT) /* kernels before 6.5 do not support it */
 			return false;
 	}
 	return is_root_process(cred.pid) && (pidfd < 0 || !has_ended(pidfd));
 }
 
-/* ---- where ---- */
+/* ---- directories ---- */
 
-static void look_at_accounts(struct authority *a)
+static void read_accounts(struct authority *a)
 {
 	struct stat st = { 0 };
 	const int64_t marks[4] = { stat(ACCOUNTS, &st) == 0 ? (int64_t)st.st_ino : -1, st.st_ctim.tv_sec,
@@ -261,8 +261,7 @@ static void look_at_accounts(struct authority *a)
 
 static bool is_roots_alone(const struct stat *st) { return st->st_uid == 0 && !(st->st_mode & (S_IWGRP | S_IWOTH)); }
 
-/* Lines with a path each; # begins a comment. A file, or a folder around it, that others than root can write counts for
- * nothing. */
+/* One path per line; # starts a comment. The file is ignored unless it and its directory are writable by root alone. */
 static void read_list(struct authority *a, const char *path)
 {
 	char folder[PATH_MAX], clean[PATH_MAX];
@@ -308,7 +307,7 @@ static bool around_a_home(const struct authority *a, const char *path)
 	return false;
 }
 
-static int check_place(const struct authority *a, const char *path, bool write, struct err *e)
+static int check_folder(const struct authority *a, const char *path, bool write, struct err *e)
 {
 	bool home = write && (root_path_is_home(path) || around_a_home(a, path));
 	if ((!home && !root_path_is_system(path)) || contains_path(&a->listed, path))
@@ -319,9 +318,9 @@ static int check_place(const struct authority *a, const char *path, bool write, 
 	return -1;
 }
 
-/* ---- a plan ---- */
+/* ---- plans ---- */
 
-/* What the command can use with root's ids. */
+/* True for mounts that the command accesses with root's ids. */
 static bool is_roots(const struct plan_mount *m)
 {
 	return m->kind == PLAN_MOUNT_WRITE || (m->kind == PLAN_MOUNT_READ && m->flags & PLAN_MOUNT_OWNED);
@@ -332,7 +331,7 @@ static const char *path_of(const struct plan_head *plan, uint32_t i)
 	return plan_string(plan, plan_mount(plan, i)->path_off);
 }
 
-/* What is to be seen at a path in the end; NULL = nothing was said about it. */
+/* Returns the mount that is visible at a path after all of the plan's mounts, or NULL if none covers it. */
 static const struct plan_mount *shown_at(const struct plan_head *plan, const char *path)
 {
 	for (uint32_t i = plan->mount_count; i-- > 0;) {
@@ -342,7 +341,9 @@ static const struct plan_mount *shown_at(const struct plan_head *plan, const cha
 	return NULL;
 }
 
-/* A toolchain in root's home as the shipped profiles show it, with the credentials in it hidden. */
+/*
+ * True for a toolchain in root's home as the shipped profiles mount it: read-only, with the credentials in it hidden.
+ */
 static bool is_toolchain(const struct authority *a, const struct plan_head *plan, uint32_t i)
 {
 	const char *path = path_of(plan, i);
@@ -357,7 +358,9 @@ static bool is_toolchain(const struct authority *a, const struct plan_head *plan
 	return true;
 }
 
-/* The daemon's own files can be neither seen with root's ids nor written, nor made where they are missing. */
+/*
+ * The daemon's own files must be neither visible with root's ids, nor writable, nor creatable where they are missing.
+ */
 static int check_own_files(const struct authority *a, const struct plan_head *plan, struct err *e)
 {
 	for (size_t k = 0; k < a->own.nfolder; k++) {
@@ -366,7 +369,7 @@ static int check_own_files(const struct authority *a, const struct plan_head *pl
 			return err_set(e, ERR_NOT_ALLOWED, "%.60s is the daemon's own folder", a->own.folder[k]);
 	}
 	for (uint32_t i = 0; i < plan->mount_count; i++) {
-		/* By its own name it is refused even if something lies on top of it. */
+		/* The directory itself is denied even if another mount covers it. */
 		for (size_t k = 0; plan_mount(plan, i)->kind == PLAN_MOUNT_WRITE && k < a->own.nfolder; k++) {
 			if (strcmp(path_of(plan, i), a->own.folder[k]) == 0)
 				return err_set(e, ERR_NOT_ALLOWED, "%.60s is the daemon's own folder",
@@ -390,7 +393,7 @@ static int check_confined(struct authority *a, const struct plan_head *plan, boo
 		const char *path = path_of(plan, i);
 		if (!is_roots(plan_mount(plan, i)) || is_toolchain(a, plan, i))
 			continue;
-		if (check_place(a, path, plan_mount(plan, i)->kind == PLAN_MOUNT_WRITE, e) < 0)
+		if (check_folder(a, path, plan_mount(plan, i)->kind == PLAN_MOUNT_WRITE, e) < 0)
 			return -1;
 		if (!present && !granted_for(a, path, now_s()))
 			return err_set(e, ERR_NOT_ALLOWED,
@@ -400,16 +403,16 @@ static int check_confined(struct authority *a, const struct plan_head *plan, boo
 		return -1;
 	for (uint32_t i = 0; present && i < plan->mount_count; i++) {
 		if (is_roots(plan_mount(plan, i)) && !is_toolchain(a, plan, i))
-			changed |= record(a, path_of(plan, i));
+			changed |= record_grant(a, path_of(plan, i));
 	}
 	if (changed)
 		save_grants(a);
 	return 0;
 }
 
-static void look_around(struct authority *a)
+static void refresh_lists(struct authority *a)
 {
-	look_at_accounts(a);
+	read_accounts(a);
 	buf_reset(&a->listed);
 	for (size_t i = 0; i < countof(a->list); i++) {
 		if (a->list[i][0])
@@ -424,7 +427,7 @@ int authority_check(struct authority *a, const struct plan_head *plan, int clien
 		return present ? 0
 			       : err_set(e, ERR_NOT_ALLOWED,
 					 "without a sandbox, nothing is run for a root client that is gone");
-	look_around(a);
+	refresh_lists(a);
 	return check_confined(a, plan, present, e);
 }
 
@@ -434,21 +437,21 @@ int authority_grant(struct authority *a, int client, const char *paths, size_t l
 	bool changed = false;
 	if (!authority_is_present(client))
 		return err_set(e, ERR_NOT_ALLOWED, "the root client is gone");
-	look_around(a);
+	refresh_lists(a);
 	for (const char *p = paths; p < paths + len; p += strlen(p) + 1) {
-		if (path_clean(p, clean, NULL) < 0 || strcmp(clean, p) != 0 || check_place(a, p, false, e) < 0)
-			continue; /* is refused, with the reason, when it is used */
+		if (path_clean(p, clean, NULL) < 0 || strcmp(clean, p) != 0 || check_folder(a, p, false, e) < 0)
+			continue; /* a start that uses it is denied, with the reason */
 		if (root_path_is_toolchain(a->root_home, p))
-			continue; /* needs no grant, and gets none: credentials in it must stay hidden */
-		changed |= record(a, p);
+			continue; /* needs no grant and gets none: credentials in it must stay hidden */
+		changed |= record_grant(a, p);
 	}
 	if (changed)
 		save_grants(a);
 	return 0;
 }
 
-/* A folder that others can write to proves nothing. */
-static int open_keep(const char *state)
+/* Returns −1 unless the directory is writable by root alone: a list in any other could be forged. */
+static int open_state(const char *state)
 {
 	struct stat st;
 	fd_auto int fd = state ? open(state, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
@@ -457,7 +460,7 @@ static int open_keep(const char *state)
 
 void authority_init(struct authority *a, const char *run, const char *state, const char *config)
 {
-	*a = (struct authority){ .folder = open_keep(state), .accounts = { -2 } };
+	*a = (struct authority){ .folder = open_state(state), .accounts = { -2 } };
 	private_paths_init(&a->own, run, state, config);
 	snprintf(a->list[0], sizeof a->list[0], "/etc/bailiff/" LIST_NAME);
 	if (config && strcmp(config, "/etc/bailiff") != 0 &&

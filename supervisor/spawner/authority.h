@@ -2,8 +2,8 @@
 #define BAILIFF_SUPERVISOR_AUTHORITY_H
 
 /*
- * What the spawner does in root's name: see authority.c for the rules. Only a daemon with privileges has root peers;
- * for all others nothing is checked here, because a command then has no more rights than the daemon itself.
+ * Checks what the spawner does in root's name; see authority.c for the rules. Only a privileged daemon has root peers.
+ * Nothing is checked for other peers, because their commands have no more rights than the daemon itself.
  */
 
 #include "runtime/base/buf.h"
@@ -18,24 +18,24 @@ struct plan_head;
 
 struct authority {
 	struct private_paths own; /* the daemon's own files */
-	char list[2][PATH_MAX];   /* root-owned files that name more folders; "" = none */
-	int folder;               /* the daemon's state, where `granted` is kept; −1 = nowhere */
-	struct buf granted;       /* folders that root worked in and when, each with its NUL, the oldest first */
-	struct buf homes;         /* of everybody, each with its NUL, from the host's list of accounts … */
+	char list[2][PATH_MAX];   /* root-owned files that list more directories; "" = none */
+	int folder;               /* the daemon's state directory, which has the saved list; −1 = not saved */
+	struct buf granted;       /* directories in which root worked, with times, NUL-terminated, oldest first */
+	struct buf homes;         /* all users' homes, NUL-terminated, from the host's account file … */
 	char root_home[PATH_MAX];
-	int64_t accounts[4]; /* … and that file's outer marks */
-	struct buf listed;   /* what the lists name, each with its NUL */
+	int64_t accounts[4]; /* … and that file's stamp */
+	struct buf listed;   /* paths from the lists, NUL-terminated */
 };
 
-/* The daemon's folders; any may be NULL. What was authorised is kept in `state`, if that is root's alone. */
+/* The daemon's directories; any may be NULL. Grants are saved in `state` if only root can write there. */
 void authority_init(struct authority *a, const char *run, const char *state, const char *config);
 void authority_done(struct authority *a);
 
-/* Whether the client behind this socket, whose peer is uid 0, is still connected and still root. */
+/* Whether the client of this socket, whose peer uid is 0, is still connected and still runs as root. */
 bool authority_is_present(int client);
-/* A plan for a root peer: 0, or ERR_NOT_ALLOWED. Remembers what a present one works in. */
+/* Checks a root peer's plan: 0, or −1 with ERR_NOT_ALLOWED. Records the directories if the client is present. */
 int authority_check(struct authority *a, const struct plan_head *plan, int client, struct err *e);
-/* A present root peer lets commands be run later in these folders (each with its NUL). */
+/* A present root client authorises later commands in these NUL-terminated directories. */
 int authority_grant(struct authority *a, int client, const char *paths, size_t len, struct err *e);
 
 #endif

@@ -64,7 +64,7 @@ static int write_record(int dir, const char *name, const void *p, size_t n)
 	return fd < 0 || fd_write_all(fd, p, n) < 0 || fdatasync(fd) < 0 ? -1 : 0;
 }
 
-/* Exactly so many bytes; a descriptor to hold a lock by, or −1. */
+/* Reads exactly n bytes. Returns the open descriptor, on which the caller can take a lock, or −1. */
 static int read_record(int dir, const char *name, void *p, size_t n)
 {
 	fd_auto int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -99,7 +99,10 @@ static int make_layers(int run, uint32_t nroots)
 	return 0;
 }
 
-/* Of an earlier try something may be left, which the helper that sweeps is removing at the same time. */
+/*
+ * An earlier attempt may have left files behind, which a sweeping helper may be removing at the same time; hence the
+ * retries.
+ */
 static int make_run(struct cow *c, const char *id)
 {
 	for (int ms = 0;; ms++) {
@@ -162,8 +165,8 @@ static int fail_with(int errnum)
 }
 
 /*
- * Whose rights it has: the owner's, as they are now if the owner asks, else as they were when the run began. Only who
- * owns the changes may do something about them, and root.
+ * Sets the identity that the helper assumes: the owner's current groups if the owner is the client, otherwise those
+ * recorded when the run began. Only the owner of the changes and root may act on them.
  */
 static int read_client(struct cow_owner *o, int client)
 {
@@ -186,7 +189,10 @@ static int read_client(struct cow_owner *o, int client)
 	return 0;
 }
 
-/* Root keeps only what its own changes need; a discard works in the daemon's own folder and needs no host file. */
+/*
+ * Root keeps only the capabilities that its own changes need. A discard works in the daemon's own directory and touches
+ * no host file.
+ */
 static int become_owner(const struct helper *h)
 {
 	static const int file_rights[] = { CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER };
@@ -199,16 +205,16 @@ static int become_owner(const struct helper *h)
 		return capability_keep_only(file_rights, countof(file_rights));
 	if (become_peer(true, o->uid, o->gid, o->groups, o->ngroups) < 0)
 		return -1;
-	return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* which the change of identity has cleared */
+	return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* setuid cleared it */
 }
 
-/* The write root as it was: the same folder, not another at its path. */
+/* Opens the write root; fails with ESTALE if another directory is at its path now. */
 static int open_host(const struct cow_root *r)
 {
 	struct open_how how = { .flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC, .resolve = RESOLVE_NO_MAGICLINKS };
 	struct stat st;
 	fd_auto int fd = (int)syscall(SYS_openat2, AT_FDCWD, r->path, &how, sizeof how);
-	/* Gone or something else by now is not "nothing was changed". */
+	/* A write root that is gone or replaced must not be reported as "nothing was changed". */
 	if (fd < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
 		return fail_with(ESTALE);
 	if (fd < 0 || fstat(fd, &st) < 0)
@@ -223,7 +229,7 @@ struct layer {
 	int upper;
 };
 
-/* Before the identity changes: the folders are nobody's to enter but ours. */
+/* Must run before the identity changes: only the spawner can enter these directories. */
 static int open_layers(struct helper *h, struct layer *layers)
 {
 	char name[32];
@@ -233,7 +239,7 @@ static int open_layers(struct helper *h, struct layer *layers)
 		fd_auto int record = read_record(h->run, name, &l->root, sizeof l->root);
 		l->upper = -1;
 		if (record < 0 && errno == ENOENT)
-			continue; /* the sandbox was never finished */
+			continue; /* the sandbox was never completed */
 		l->root.path[PATH_MAX - 1] = 0;
 		if (record < 0 || l->root.magic != COW_MAGIC || l->root.version != COW_VERSION ||
 		    l->root.path[0] != '/')
@@ -278,7 +284,7 @@ static int walk_layers(struct helper *h, struct buf *out)
 	return 0;
 }
 
-/* Removes every run but those that are named. One that began after we did is none of those that were meant. */
+/* Removes every run that is not named. Skips runs younger than this helper: the request cannot have known them. */
 static int sweep_runs(const struct helper *h, const struct cow *c, const struct timespec *now)
 {
 	int fd = openat(c->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), error = 0;
@@ -305,7 +311,7 @@ static int helper_work(struct helper *h, const struct cow *c, const char *id, in
 	fd_auto int lock = read_record(h->run, OWNER_NAME, &h->owner, sizeof h->owner);
 	if (lock < 0 && (h->walk.op != CHANGE_OP_DROP))
 		return -1;
-	/* One at a time: two that apply the same would meet. */
+	/* One helper per run at a time: two that apply the same changes would interfere. */
 	if (lock >= 0 && flock(lock, LOCK_EX) < 0)
 		return -1;
 	if (h->walk.op == CHANGE_OP_DROP)
@@ -321,7 +327,7 @@ static int helper_work(struct helper *h, const struct cow *c, const char *id, in
 	return fd_write_all(h->result, out.data, out.len);
 }
 
-/* The identity comes from the report, which is genuine, and from the client, who asks. */
+/* The owner's identity comes from the report, whose seal was checked, and from the requesting client. */
 static int revert_files(struct helper *h, const uint8_t *key, int report_fd, int client)
 {
 	static struct buf report, out;
@@ -359,12 +365,12 @@ static int read_paths(struct cow_walk *w, int fd)
 	return 0;
 }
 
-/* Nothing of the spawner's stays open but what the request is about. */
+/* Closes every descriptor of the spawner except those of the request. */
 static void close_others(struct helper *h, struct cow *c, int *paths, int *client, int *report)
 {
 	int *wanted[] = { &h->run, &h->result, &c->fd, paths, client, report };
 	const int first = STDERR_FILENO + 1, n = (int)countof(wanted);
-	/* By way of high numbers: some may sit where others belong. */
+	/* Move them to high numbers first: one may occupy another's target number. */
 	for (int i = 0; i < n; i++)
 		*wanted[i] = *wanted[i] < 0 ? -1 : fcntl(*wanted[i], F_DUPFD_CLOEXEC, first + n);
 	for (int i = 0; i < n; i++) {
@@ -403,7 +409,7 @@ int cow_start(struct cow *c, const struct spawn_msg *m, const int *fds)
 	if (!place)
 		return EBUSY;
 	if (fcntl(fds[1], F_GET_SEALS) < 0)
-		return EINVAL; /* the result goes into memory, nowhere else */
+		return EINVAL; /* write results only into a memfd */
 	pid_t pid = fork();
 	if (pid < 0)
 		return errno;

@@ -2,13 +2,13 @@
 #define BAILIFF_SUPERVISOR_SPAWNER_COW_H
 
 /*
- * Copy-on-write runs, on the spawner's side: where their changes are kept (sandbox/cow_layout.h), and what is done with
- * them afterwards. That work is a process of its own, forked for one request: it may take long, it works on trees that
- * a sandboxed command has made, and it takes on the identity of whom the changes belong to before it touches a file of
- * the host's.
+ * Copy-on-write runs in the spawner: where their changes are stored (sandbox/cow_layout.h), and how they are shown,
+ * applied and discarded. A helper process is forked for each such request, because the work can take long, handles
+ * trees that a sandboxed command created, and has to assume the identity of the changes' owner before it touches a host
+ * file.
  *
- * cow.c keeps the folders and forks; cow_walk.c finds what differs; cow_apply.c brings it to the host; cow_show.c
- * writes diffs. revert.c puts autorun files back that runs without an overlay changed.
+ * cow.c manages the directories and forks helpers; cow_walk.c finds the differences; cow_apply.c applies them to the
+ * host; cow_show.c writes diffs. revert.c restores autorun files changed by runs without an overlay.
  */
 
 #include "sandbox/autorun_report.h"
@@ -30,84 +30,90 @@ struct spawn_msg;
 #define COW_HELPERS_MAX 8
 
 struct cow {
-	int fd;              /* the folder; −1 = there is none */
-	char path[PATH_MAX]; /* where it is: sandboxes look it up in a mount namespace of their own */
+	int fd;              /* the directory of all runs; −1 = not available */
+	char path[PATH_MAX]; /* its path: sandboxes resolve it in their own mount namespace */
 	bool privileged;
 	uint8_t key[AUTORUN_SEAL_BYTES]; /* seals reports on autorun files (revert.h) */
 	struct cow_helper {
-		int pidfd; /* −1 = a free place */
+		int pidfd; /* −1 = unused slot */
 		struct plan_key key;
 	} helpers[COW_HELPERS_MAX];
 };
 
 void cow_init(struct cow *c, int fd, bool privileged);
-/* Makes the folders of a run that is about to start: its folder's descriptor and path. `peer` is who asks, also when
- * that is root. */
+/*
+ * Creates the directories of a run that is about to start and returns the run directory's descriptor and path. `peer`
+ * is the requesting client's identity, root included.
+ */
 int cow_prepare(struct cow *c, const char *id, const struct plan_head *plan, const struct spawn_identity *peer,
 		char path[PATH_MAX], int *ret_fd, struct err *e);
-/* A start that failed leaves none. */
+/* Removes the directories of a run whose start failed. */
 void cow_forget(struct cow *c, const char *id);
 
-/* A CHANGES message, whose descriptors are: paths, result, and for what changes anything the client. 0, or an errno: no
- * helper runs. */
+/*
+ * Handles a CHANGES message. Its descriptors: paths, result and, for operations that change anything, the client.
+ * Returns 0, or an errno if no helper was started.
+ */
 int cow_start(struct cow *c, const struct spawn_msg *m, const int *fds);
-/* How many places of `fds` (COW_HELPERS_MAX) were filled with descriptors to poll. */
+/* Fills `fds` (COW_HELPERS_MAX entries) with descriptors to poll; returns how many. */
 size_t cow_polls(const struct cow *c, int *fds);
-/* The helper behind this descriptor ended: fills the answer's key and error. */
+/* The helper behind this descriptor exited: fills the key and the error of the reply. */
 bool cow_reap(struct cow *c, int pidfd, struct spawn_msg *answer);
 
-/* ---- inside the helper ---- */
+/* ---- in the helper ---- */
 
 #define COW_DEPTH_MAX 256
 
-/* One request at work. */
+/* One request in progress. */
 struct cow_walk {
 	enum change_op op;
-	const char *paths; /* those that are meant: NUL-terminated, one after another; none = all */
+	const char *paths; /* the selected paths, NUL-terminated, one after another; empty = all */
 	size_t paths_len;
-	const char *held; /* what is not to be applied, each behind CHANGE_LIST_EXCLUDED */
+	const char *held; /* paths not to apply, each after CHANGE_LIST_EXCLUDED */
 	size_t held_len;
 	struct timespec started;
 	struct buf *out;
-	char path[CHANGE_PATH_MAX + 2]; /* absolute, of what is at hand */
+	char path[CHANGE_PATH_MAX + 2]; /* absolute path of the current entry */
 	size_t path_len, root_len;
 	unsigned depth;
-	bool chosen; /* something above was named, so everything here is meant */
+	bool chosen; /* a parent directory was selected, so everything below is, too */
 };
 
-/* A path that differs: where it is above (upper) and below (host), and what is there. */
+/* A path that differs: its entries in the upper layer and on the host. */
 struct cow_spot {
-	int upper_dir, host_dir; /* host_dir −1: there is no such folder */
+	int upper_dir, host_dir; /* host_dir −1: no such directory */
 	const char *name;
 	enum change_kind kind;
 	enum change_type type;
-	bool in_upper;           /* false: gone because its folder was replaced */
-	bool opaque;             /* a folder that replaces one */
-	struct stat upper, host; /* st_mode 0 = nothing there */
+	bool in_upper;           /* false: gone because its directory was replaced */
+	bool opaque;             /* a directory that replaces one */
+	struct stat upper, host; /* st_mode 0 = no entry */
 	enum change_outcome outcome;
 	char note[CHANGE_NOTE_MAX];
 };
 
-/* Visits what differs below one write root. −1 with errno. */
+/* Visits every difference below one write root. Returns −1 with errno. */
 int cow_walk_root(struct cow_walk *w, int upper, int host);
 bool cow_whiteout(const struct stat *st);
 
-/* One difference, for each op: fills outcome and note. */
+/* Handles one difference, one function per op; fills outcome and note. */
 void cow_apply(struct cow_walk *w, struct cow_spot *s);
 void cow_discard(struct cow_walk *w, struct cow_spot *s);
-/* A folder of the host's gets its mode once everything below it is there; `before` is what it had, 0 if that was left
- * alone. */
+/*
+ * Sets the mode of a host directory after everything below it was applied. `before` is the mode that it had, or 0 if
+ * the walk did not change it.
+ */
 void cow_finish_folder(struct cow_spot *s, int host, mode_t before);
-/* After everything below a folder of the upper layer was visited. */
+/* Called after everything below an upper directory was visited. */
 void cow_leave_folder(const struct cow_walk *w, const struct cow_spot *s, bool was_meant);
-/* A file of the upper layer to read, whatever mode its owner has left it with. */
+/* Opens an upper file for reading, whatever mode its owner left it with. */
 int cow_open_upper(const struct cow_spot *s);
-/* A folder below `dir`, never through a link and never onto another file system; −1 with errno. */
+/* Opens a directory below `dir` without following links or crossing into another file system; −1 with errno. */
 int cow_open_folder(int dir, const char *name);
-/* Removes a tree of the upper layer, whatever its modes. */
+/* Removes an upper tree, whatever its modes. */
 int cow_remove(int dir, const char *name);
 
-/* A diff with its header, where both versions are text and not too long. */
+/* Writes a diff with its header if both versions are text and not too long. */
 void cow_diff(const struct cow_walk *w, const struct cow_spot *s, struct buf *out);
 
 #endif

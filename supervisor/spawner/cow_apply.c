@@ -1,14 +1,14 @@
 /*
- * Bringing changes to the host, or forgetting them.
+ * Applies changes to the host, or discards them.
  *
- * A file is written beside its place and renamed into it, so that nobody sees half of it. Where its owner could not be
- * kept that way (it belongs to somebody else, and the peer may only write to it), it is written in place, as the
- * command itself would have done. Set-user-id, set-group-id and file capabilities never reach the host, devices
- * neither.
+ * A file is written to a temporary name in the same directory and renamed, so that readers never see a partial file. If
+ * that would change its owner (the file belongs to another user, and the peer can only write to it), it is written in
+ * place, as the command itself would have done. Set-user-id and set-group-id bits, file capabilities and devices are
+ * never applied.
  *
- * A conflict is what the host changed since the run began: overlayfs keeps nothing of how a file was when it was first
- * written to, so the time of its last change (ctime, which nobody can set back) is held against the run's start. What
- * is in conflict stays in the upper layer; the rest is applied.
+ * A conflict is a host file that changed after the run began. Overlayfs does not record a file's state when it copies
+ * the file up, so the file's ctime, which cannot be set back, is compared with the run's start. Changes in conflict
+ * stay in the upper layer; the rest is applied.
  */
 
 #include "supervisor/spawner/cow.h"
@@ -30,8 +30,8 @@
 #define FILE_BITS 0777u
 #define FOLDER_BITS 01777u
 
-static void refuse(struct cow_spot *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void refuse(struct cow_spot *s, const char *fmt, ...)
+static void set_conflict(struct cow_spot *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void set_conflict(struct cow_spot *s, const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);
@@ -40,7 +40,7 @@ static void refuse(struct cow_spot *s, const char *fmt, ...)
 	s->outcome = CHANGE_OUTCOME_CONFLICT;
 }
 
-static bool later(const struct timespec *a, const struct timespec *b)
+static bool is_later(const struct timespec *a, const struct timespec *b)
 {
 	return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
 }
@@ -55,7 +55,7 @@ static void temporary_name(char out[64])
 	snprintf(out, 64, ".bailiff-%016llx", (unsigned long long)bits);
 }
 
-/* Calls fn for each entry of a folder; the first that is not 0 ends it. */
+/* Calls fn for each entry of a directory until it returns non-zero; returns that value. */
 static int each_entry(int folder, int (*fn)(void *ctx, int folder, const char *name), void *ctx)
 {
 	int r = 0, fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -74,9 +74,9 @@ static int each_entry(int folder, int (*fn)(void *ctx, int folder, const char *n
 	return r;
 }
 
-/* A tree that is being removed. */
+/* A tree removal in progress. */
 struct removal {
-	int top; /* its topmost folder, once that is open */
+	int top; /* the topmost directory, once it is open */
 	unsigned depth;
 	uint64_t hoisted;
 };
@@ -84,8 +84,8 @@ struct removal {
 static int remove_entry(void *removal, int folder, const char *name);
 
 /*
- * A command may have made folders in each other by the thousand. Those that lie too deep for the stack are moved up
- * into the topmost one, whose turn comes again.
+ * A command can nest directories thousands deep. Those below the recursion limit are moved up into the topmost
+ * directory, which is then scanned again.
  */
 static int hoist_entry(struct removal *r, int dir, const char *name)
 {
@@ -101,7 +101,7 @@ static int remove_folder(struct removal *r, int dir, const char *name)
 {
 	fd_auto int folder = cow_open_folder(dir, name);
 	if (folder < 0 && errno == EACCES && fchmodat(dir, name, 0700, AT_SYMLINK_NOFOLLOW) == 0)
-		folder = cow_open_folder(dir, name); /* overlayfs's own work folder may be entered by nobody */
+		folder = cow_open_folder(dir, name); /* overlayfs creates its work directory with mode 0 */
 	if (folder < 0)
 		return -1;
 	if (faccessat(folder, ".", W_OK | X_OK, AT_EACCESS) < 0)
@@ -134,7 +134,7 @@ int cow_remove(int dir, const char *name)
 	return remove_entry(&r, dir, name);
 }
 
-/* Whether anything in a tree of the host's is younger than the run: 1 yes, 0 no, −1 with errno. */
+/* Whether anything in a host tree changed after the run began: 1 yes, 0 no, −1 with errno. */
 struct age {
 	const struct timespec *started;
 	unsigned depth;
@@ -146,7 +146,7 @@ static int is_younger(void *ctx, int dir, const char *name)
 	struct stat st;
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 0 : -1;
-	if (later(&st.st_ctim, a->started))
+	if (is_later(&st.st_ctim, a->started))
 		return 1;
 	if (!S_ISDIR(st.st_mode))
 		return 0;
@@ -161,17 +161,17 @@ static int is_younger(void *ctx, int dir, const char *name)
 	return each_entry(folder, is_younger, &below);
 }
 
-/* Takes what the host has there away, if it is as old as it should be. */
+/* Removes the host's entry unless something in it changed after the run began. */
 static int clear_host(struct cow_walk *w, struct cow_spot *s)
 {
 	struct age a = { .started = &w->started };
 	int young = is_younger(&a, s->host_dir, s->name);
 	if (young > 0)
-		refuse(s, "changed on the host since the run began");
+		set_conflict(s, "changed on the host since the run began");
 	else if (young < 0)
-		refuse(s, "look at what the host has there: %s", strerror(errno));
+		set_conflict(s, "look at what the host has there: %s", strerror(errno));
 	else if (cow_remove(s->host_dir, s->name) < 0)
-		refuse(s, "remove: %s", strerror(errno));
+		set_conflict(s, "remove: %s", strerror(errno));
 	return s->outcome == CHANGE_OUTCOME_CONFLICT ? -1 : 0;
 }
 
@@ -191,7 +191,7 @@ static int copy_bytes(int from, int to)
 	}
 }
 
-/* Did the host's entry stay as it was when it was looked at? */
+/* Whether the host's entry is still the one that the walk found. */
 static bool still_same(const struct cow_spot *s)
 {
 	struct stat now;
@@ -201,7 +201,7 @@ static bool still_same(const struct cow_spot *s)
 	       now.st_ctim.tv_sec == s->host.st_ctim.tv_sec && now.st_ctim.tv_nsec == s->host.st_ctim.tv_nsec;
 }
 
-/* The new entry to its place; what must not be replaced is not. */
+/* Renames the new entry to its final name. Never replaces an entry that the walk did not see. */
 static int put_in_place(struct cow_spot *s, const char *temporary)
 {
 	int r;
@@ -214,9 +214,9 @@ static int put_in_place(struct cow_spot *s, const char *temporary)
 	if (r == 0)
 		return 0;
 	if (errno == EEXIST || errno == ESTALE)
-		refuse(s, "changed on the host just now");
+		set_conflict(s, "changed on the host just now");
 	else
-		refuse(s, "%s", strerror(errno));
+		set_conflict(s, "%s", strerror(errno));
 	unlinkat(s->host_dir, temporary, 0);
 	return -1;
 }
@@ -238,7 +238,7 @@ static int write_in_place(struct cow_spot *s, int from)
 	return fdatasync(to);
 }
 
-/* 0, 1 = written, but the owner could not be made the same; −1 with errno. */
+/* Returns 0, 1 if it is written but its owner could not be set, or −1 with errno. */
 static int write_temporary(struct cow_spot *s, int from, const char *temporary)
 {
 	fd_auto int to = openat(s->host_dir, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -265,22 +265,21 @@ static void apply_file(struct cow_spot *s)
 	char temporary[64];
 	fd_auto int from = cow_open_upper(s);
 	if (from < 0) {
-		refuse(s, "read what the command wrote: %s", strerror(errno));
+		set_conflict(s, "read what the command wrote: %s", strerror(errno));
 		return;
 	}
 	temporary_name(temporary);
 	int r = write_temporary(s, from, temporary);
-	/* A folder that nothing may be made in, or an owner that cannot be given: the file itself may still be
-	 * writable. */
+	/* The directory may be read-only, or chown may be denied; the file itself can still be writable. */
 	bool in_place = r != 0 && S_ISREG(s->host.st_mode) && s->host.st_uid == s->upper.st_uid &&
 			s->host.st_gid == s->upper.st_gid;
 	if (r > 0 && in_place)
 		unlinkat(s->host_dir, temporary, 0);
 	if (in_place) {
 		if (write_in_place(s, from) < 0)
-			refuse(s, "%s", strerror(errno));
+			set_conflict(s, "%s", strerror(errno));
 	} else if (r < 0) {
-		refuse(s, "%s", strerror(errno));
+		set_conflict(s, "%s", strerror(errno));
 	} else {
 		put_in_place(s, temporary);
 	}
@@ -291,13 +290,13 @@ static void apply_symlink(struct cow_spot *s)
 	char target[PATH_MAX], temporary[64];
 	ssize_t n = readlinkat(s->upper_dir, s->name, target, sizeof target - 1);
 	if (n < 0) {
-		refuse(s, "read the link: %s", strerror(errno));
+		set_conflict(s, "read the link: %s", strerror(errno));
 		return;
 	}
 	target[n] = 0;
 	temporary_name(temporary);
 	if (symlinkat(target, s->host_dir, temporary) < 0) {
-		refuse(s, "%s", strerror(errno));
+		set_conflict(s, "%s", strerror(errno));
 		return;
 	}
 	(void)!fchownat(s->host_dir, temporary, s->upper.st_uid, s->upper.st_gid, AT_SYMLINK_NOFOLLOW);
@@ -307,21 +306,21 @@ static void apply_symlink(struct cow_spot *s)
 static void apply_folder(struct cow_spot *s)
 {
 	if (!S_ISDIR(s->host.st_mode) && mkdirat(s->host_dir, s->name, 0700) < 0) {
-		refuse(s, "make the folder: %s", strerror(errno));
+		set_conflict(s, "make the folder: %s", strerror(errno));
 		return;
 	}
 	fd_auto int folder = cow_open_folder(s->host_dir, s->name);
 	struct stat st;
 	if (folder < 0 || fstat(folder, &st) < 0) {
-		refuse(s, "open the folder: %s", strerror(errno));
+		set_conflict(s, "open the folder: %s", strerror(errno));
 		return;
 	}
 	if ((st.st_uid != s->upper.st_uid || st.st_gid != s->upper.st_gid) &&
 	    fchown(folder, s->upper.st_uid, s->upper.st_gid) < 0 && S_ISDIR(s->host.st_mode))
-		refuse(s, "give it to its owner: %s", strerror(errno));
+		set_conflict(s, "give it to its owner: %s", strerror(errno));
 	else if (fchmod(folder, (s->upper.st_mode & FOLDER_BITS) | 0700) <
-		 0) /* cow_finish_folder takes away what is too much */
-		refuse(s, "set its mode: %s", strerror(errno));
+		 0) /* cow_finish_folder removes the extra bits */
+		set_conflict(s, "set its mode: %s", strerror(errno));
 }
 
 void cow_finish_folder(struct cow_spot *s, int host, mode_t before)
@@ -332,24 +331,24 @@ void cow_finish_folder(struct cow_spot *s, int host, mode_t before)
 		fchmod(host, wanted);
 }
 
-/* What of the host's is in the way of a change: nothing, or s->outcome says so. */
-static void check(struct cow_walk *w, struct cow_spot *s)
+/* Checks whether the host's entry conflicts with the change; if so, sets s->outcome. */
+static void check_conflict(struct cow_walk *w, struct cow_spot *s)
 {
 	bool folder_now = S_ISDIR(s->host.st_mode), folder_then = s->type == CHANGE_TYPE_FOLDER;
 	if (s->host_dir < 0)
-		refuse(s, "its folder is not there on the host");
+		set_conflict(s, "its folder is not there on the host");
 	else if (s->type == CHANGE_TYPE_OTHER && s->kind != CHANGE_KIND_DELETED)
-		refuse(s, "not a file, folder or symbolic link: never applied");
+		set_conflict(s, "not a file, folder or symbolic link: never applied");
 	else if (s->kind == CHANGE_KIND_DELETED || !s->host.st_mode || (folder_now && folder_then))
 		return;
-	else if (later(&s->host.st_ctim, &w->started))
-		refuse(s, "changed on the host since the run began");
+	else if (is_later(&s->host.st_ctim, &w->started))
+		set_conflict(s, "changed on the host since the run began");
 	else if ((folder_now != folder_then || !S_ISREG(s->host.st_mode) != !S_ISREG(s->upper.st_mode)) &&
 		 clear_host(w, s) == 0)
 		s->host = (struct stat){ 0 };
 }
 
-/* An autorun file that nobody has named. */
+/* True for an autorun file that the request does not name: those are applied only by name. */
 static bool is_held_back(const struct cow_walk *w)
 {
 	for (size_t at = 0; at < w->held_len; at += strlen(w->held + at) + 1) {
@@ -361,9 +360,9 @@ static bool is_held_back(const struct cow_walk *w)
 
 void cow_apply(struct cow_walk *w, struct cow_spot *s)
 {
-	check(w, s);
+	check_conflict(w, s);
 	if (s->outcome != CHANGE_OUTCOME_CONFLICT && is_held_back(w))
-		refuse(s, "held back: a program outside the sandbox executes it by itself; name it to apply it");
+		set_conflict(s, "held back: a program outside the sandbox executes it by itself; name it to apply it");
 	if (s->outcome == CHANGE_OUTCOME_CONFLICT)
 		return;
 	if (s->kind == CHANGE_KIND_DELETED)
@@ -377,7 +376,7 @@ void cow_apply(struct cow_walk *w, struct cow_spot *s)
 	if (s->outcome == CHANGE_OUTCOME_CONFLICT)
 		return;
 	s->outcome = CHANGE_OUTCOME_APPLIED;
-	/* Should this fail, it equals the host's and is no difference any more. */
+	/* Best effort: if the unlink fails, the entry equals the host's and is no longer a difference. */
 	if (s->in_upper && (s->type != CHANGE_TYPE_FOLDER || s->kind == CHANGE_KIND_DELETED))
 		unlinkat(s->upper_dir, s->name, 0);
 }
@@ -385,19 +384,19 @@ void cow_apply(struct cow_walk *w, struct cow_spot *s)
 void cow_discard(struct cow_walk *w, struct cow_spot *s)
 {
 	if (!s->in_upper) {
-		/* It comes back with the folder that replaced its own. */
+		/* The file returns when the directory that replaced its own is discarded. */
 		s->outcome = CHANGE_OUTCOME_DISCARDED;
 		if (!w->chosen)
-			refuse(s, "a part of a folder that was replaced: discard the folder");
+			set_conflict(s, "a part of a folder that was replaced: discard the folder");
 	} else if ((s->type == CHANGE_TYPE_FOLDER && s->kind != CHANGE_KIND_DELETED) ||
 		   unlinkat(s->upper_dir, s->name, 0) == 0) {
 		s->outcome = CHANGE_OUTCOME_DISCARDED;
 	} else {
-		refuse(s, "%s", strerror(errno));
+		set_conflict(s, "%s", strerror(errno));
 	}
 }
 
-/* An empty folder of the upper layer is still a change where it is new, where its mode is, or where it replaces one. */
+/* An empty upper directory is still a change if it is new, has another mode, or replaces a directory. */
 void cow_leave_folder(const struct cow_walk *w, const struct cow_spot *s, bool was_meant)
 {
 	bool settled = s->outcome == CHANGE_OUTCOME_APPLIED || s->outcome == CHANGE_OUTCOME_DISCARDED ||

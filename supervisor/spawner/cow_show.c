@@ -1,4 +1,4 @@
-/* Diffs as git writes them: a header that names the file and its mode, then the hunks, where both versions are text. */
+/* Writes diffs in git's format: a header with the file's name and mode, then the hunks if both versions are text. */
 
 #include "supervisor/spawner/cow.h"
 
@@ -14,7 +14,7 @@
 #define TEXT_MAX (1u << 20)
 #define DIFF_MAX (256u * 1024)
 
-/* 0 read, 1 no text, 2 too long, −1 it cannot be read. */
+/* Returns 0 if read, 1 if not text, 2 if too long, −1 if it cannot be read. */
 static int read_version(const struct cow_spot *s, bool upper, struct buf *out)
 {
 	const struct stat *st = upper ? &s->upper : &s->host;
@@ -45,7 +45,7 @@ static void put_text(struct buf *out, const char *text) { buf_append(out, text, 
 
 static const char *relative_path(const struct cow_walk *w) { return w->path + w->root_len + 1; }
 
-/* Of a file that is not there: /dev/null. */
+/* A version that does not exist is named /dev/null. */
 static void put_name(const struct cow_walk *w, const struct stat *st, const char *side, struct buf *out)
 {
 	if (st->st_mode)
@@ -54,7 +54,7 @@ static void put_name(const struct cow_walk *w, const struct stat *st, const char
 		put_text(out, "/dev/null");
 }
 
-/* "Files a/x and b/x differ": for what has no hunks. */
+/* "Files a/x and b/x differ", for versions without hunks. */
 static void put_differ(const struct cow_walk *w, const struct stat *before, const struct stat *after, const char *what,
 		       const char *why, struct buf *out)
 {
@@ -65,7 +65,7 @@ static void put_differ(const struct cow_walk *w, const struct stat *before, cons
 	put_text(out, why);
 }
 
-/* The tab is where a name with spaces in it ends. */
+/* A tab terminates a name that contains spaces. */
 static void put_version(const struct cow_walk *w, const struct stat *st, const char *mark, const char *side,
 			struct buf *out)
 {

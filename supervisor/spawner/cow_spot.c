@@ -32,7 +32,7 @@ int cow_open_upper(const struct cow_spot *s)
 	    fchmodat(s->upper_dir, s->name, 0400, AT_SYMLINK_NOFOLLOW) == 0) {
 		fd = openat(s->upper_dir, s->name, flags);
 		if (fchmodat(s->upper_dir, s->name, s->upper.st_mode & 07777, AT_SYMLINK_NOFOLLOW) < 0)
-			fd_close(&fd); /* what is not as it was must not be shown as the command's doing */
+			fd_close(&fd); /* a file that changed meanwhile must not be shown as the command's work */
 	}
 	return fd;
 }

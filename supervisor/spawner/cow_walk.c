@@ -1,9 +1,9 @@
 /*
- * Finding what a run changed: the upper layer of the overlay is walked beside the host's tree. What is in the upper
- * layer was written or deleted; whether it was there before is asked of the host as it is now.
+ * Finds what a run changed by walking the overlay's upper layer in parallel with the host's tree. An entry in the upper
+ * layer was written or deleted; whether it existed before is decided by the host's current state.
  *
- * Both trees may hold anything, and the host's may be changed meanwhile by others: every step down is by descriptor,
- * never through a link.
+ * Both trees have untrusted content, and the host's can change during the walk: every descent is by descriptor and
+ * never follows a link.
  */
 
 #include "supervisor/spawner/cow.h"
@@ -37,7 +37,7 @@ static void names_done(struct names *n)
 
 static int compare_names(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-/* The entries of a folder, sorted. */
+/* Reads a directory's entries, sorted. */
 static int names_read(struct names *n, int dir)
 {
 	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -63,7 +63,7 @@ static int names_read(struct names *n, int dir)
 	return 0;
 }
 
-/* A folder that replaces what was below, rather than adding to it. */
+/* True for a directory that replaces the lower one instead of merging with it. */
 static bool is_opaque(int folder)
 {
 	char value = 0;
@@ -72,7 +72,7 @@ static bool is_opaque(int folder)
 	       value == 'y';
 }
 
-/* Made while the sandbox was built, to be covered. */
+/* Created while the sandbox was built, as a mount point. */
 static bool is_placeholder(int dir, const char *name, mode_t mode)
 {
 	char value = 0;
@@ -123,8 +123,8 @@ static bool same_content(const struct cow_spot *s)
 }
 
 /*
- * Overlayfs copies a file up when it is opened for writing; that alone is no change. What was written to has another
- * time as a rule, but a command can set that back.
+ * Overlayfs copies a file up when it is opened for writing; that alone is not a change. A written file usually has
+ * another mtime, but a command can set that back, so the contents are compared, too.
  */
 static bool is_unchanged(const struct cow_spot *s)
 {
@@ -169,7 +169,7 @@ static void report_change(struct cow_walk *w, const struct cow_spot *s, const st
 static void visit_change(struct cow_walk *w, struct cow_spot *s)
 {
 	buf_auto struct buf diff = BUF_INIT;
-	/* A folder on the way to what is meant must be there too. */
+	/* The parent directories of a selected path must exist, too. */
 	bool way = w->op == CHANGE_OP_APPLY && s->kind != CHANGE_KIND_DELETED && s->type == CHANGE_TYPE_FOLDER &&
 		   change_list_leads_to(w->paths, w->paths_len, w->path, w->path_len);
 	if (!is_selected(w) && !way)
@@ -215,13 +215,16 @@ static void folder_unreadable(struct cow_walk *w, struct cow_spot *s, int errnum
 	report_change(w, s, NULL);
 }
 
-/* What lies too deep, or has too long a name, to be told of can still be given up with the folder that it is in. */
+/* Entries too deep, or with names too long to report, can still be discarded with their directory. */
 static bool is_discarded(const struct cow_walk *w, int upper_dir, const char *name)
 {
 	return w->op == CHANGE_OP_DISCARD && (w->chosen || is_selected(w)) && cow_remove(upper_dir, name) == 0;
 }
 
-/* Its owner's own, whatever mode it was left with: open for as long as we are in it. The mode to give back, or 0. */
+/*
+ * Gives the owner access to its own directory for the time of the walk, whatever its mode. Returns the mode to restore,
+ * or 0.
+ */
 static mode_t open_up(int dir, const char *name, int *ret)
 {
 	struct stat st;
@@ -250,7 +253,10 @@ static void walk_below(struct cow_walk *w, struct cow_spot *s)
 		folder_unreadable(w, s, upper < 0 ? errno : ELOOP);
 		return;
 	}
-	/* Where the host has something else, nothing of it can be compared. When applying, it is there by now. */
+	/*
+	 * If the host has another type of entry there, nothing below can be compared. When applying, the directory
+	 * exists by now.
+	 */
 	fd_auto int host = -1;
 	if (s->host_dir >= 0 && writes)
 		host_before = open_up(s->host_dir, s->name, &host);
@@ -299,7 +305,7 @@ static void walk_entry(struct cow_walk *w, int upper, int host, const char *name
 		walk_below(w, &s);
 }
 
-/* What the host has in a folder that was replaced, and the new one has not. */
+/* Entries that the host has in a replaced directory and the new directory lacks. */
 static void walk_gone(struct cow_walk *w, int upper, int host, const char *name)
 {
 	struct cow_spot s = { .upper_dir = upper, .host_dir = host, .name = name, .kind = CHANGE_KIND_DELETED };
@@ -316,7 +322,7 @@ static int walk_folder(struct cow_walk *w, int upper, int host, bool opaque)
 {
 	struct names above = { 0 }, below = { 0 };
 	size_t len = w->path_len;
-	/* Both first: what is done on the way changes the folders. */
+	/* Read both listings first: the visits change the directories. */
 	int r = names_read(&above, upper);
 	if (r == 0 && opaque && host >= 0)
 		r = names_read(&below, host);

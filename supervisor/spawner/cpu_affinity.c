@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* The kernel does not say whether an affinity was set (taskset): it was if asking for all CPUs brings more. */
+/* The kernel does not report whether an affinity was set (taskset). One was if a request for all CPUs yields more. */
 void cpu_affinity_init(struct cpu_affinity *a)
 {
 	cpu_set_t given, all;

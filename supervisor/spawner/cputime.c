@@ -11,7 +11,7 @@
 /* Fields 14 to 17 of /proc/PID/stat, in ticks: utime, stime and those of its waited-for children. */
 static uint64_t stat_ticks(const char *text)
 {
-	const char *p = strrchr(text, ')'); /* the name before it may hold anything */
+	const char *p = strrchr(text, ')'); /* the name before it can contain any character */
 	for (int field = 2; p && field < 14; field++) {
 		p = strchr(p + 1, ' ');
 	}

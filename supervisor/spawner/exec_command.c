@@ -1,6 +1,6 @@
 /*
- * From the gate to exec, in the command's own process. It runs in the init's memory until it has executed (see init.c),
- * so nothing here allocates or changes more than struct init.
+ * From the gate to exec, in the command's own process. It shares the init's memory until exec (see init.c), so nothing
+ * here allocates memory or changes anything outside of struct init.
  */
 
 #include "sandbox/plan.h"
@@ -27,7 +27,7 @@ void init_set_plan(struct init *in, const struct plan_head *p)
 	in->envv[p->envc] = NULL;
 }
 
-/* PATH of the plan's environment: the daemon's own must have no say in what is run. */
+/* Uses PATH of the plan's environment: the daemon's own must not influence what is executed. */
 static const char *search_path(const struct plan_head *p)
 {
 	for (uint32_t i = 0; i < p->envc; i++) {
@@ -37,7 +37,7 @@ static const char *search_path(const struct plan_head *p)
 	return PATH_DEFAULT;
 }
 
-/* As execvp(3): what the kernel does not know how to execute is a script for the shell. */
+/* Like execvp(3): a file in a format that the kernel does not recognise is run by the shell. */
 static void try_path(struct init *in, const char *path)
 {
 	char *const *envv = (char *const *)in->envv;
@@ -51,7 +51,7 @@ static void try_path(struct init *in, const char *path)
 	}
 }
 
-/* Errors that say nothing about the other folders of PATH. */
+/* True for errors after which the search continues with the next directory of PATH. */
 static bool goes_on(int errnum)
 {
 	return errnum == ENOENT || errnum == ENOTDIR || errnum == EACCES || errnum == ENAMETOOLONG || errnum == ELOOP ||
@@ -73,7 +73,7 @@ static int search_and_exec(struct init *in)
 		if (n + 1 + len + 1 <= sizeof path) {
 			memcpy(path, dir, n);
 			path[n] = '/';
-			memcpy(path + n + (n > 0), name, len + 1); /* an empty entry is the working directory */
+			memcpy(path + n + (n > 0), name, len + 1); /* an empty entry means the working directory */
 			try_path(in, path);
 			if (!goes_on(errno))
 				return errno;

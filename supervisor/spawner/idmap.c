@@ -40,14 +40,14 @@ static int make_userns(uid_t id, struct err *e)
 	struct clone_args a = { .flags = CLONE_NEWUSER | CLONE_CLEAR_SIGHAND };
 	pid_t self = getpid(), pid = cgroup_clone(&a);
 	if (pid == 0) {
-		/* Only as long as we are there to end it. */
+		/* The child must not outlive the spawner. */
 		if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != self)
 			_exit(1);
 		for (;;)
 			pause();
 	}
 	if (pid < 0)
-		return userns_failed(USERNS_STAGE_CLONE, errno, e); /* user.max_user_namespaces binds root, too */
+		return userns_failed(USERNS_STAGE_CLONE, errno, e); /* user.max_user_namespaces limits root, too */
 	char path[64];
 	snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
 	int fd = userns_write_swap(pid, id) < 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
@@ -105,9 +105,9 @@ void idmap_release(struct idmap *m, const struct plan_key *key)
 	}
 }
 
-/* ---- where it can be used ---- */
+/* ---- supported file systems ---- */
 
-/* 1 = can be mapped, 0 = not on this file system, −1 = not to be told. */
+/* Returns 1 if ids can be mapped, 0 if this file system does not support it, −1 if unknown. */
 static int try_mapping(int source, int userns)
 {
 	struct mount_attr a = { .attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)userns };
@@ -116,7 +116,10 @@ static int try_mapping(int source, int userns)
 		return -1;
 	if (mount_setattr(tree, "", AT_EMPTY_PATH, &a, sizeof a) == 0)
 		return 1;
-	/* EINVAL: not on this file system; EPERM: it belongs to a user namespace around ours; ENOSYS: an old kernel. */
+	/*
+	 * EINVAL: not supported here; EPERM: the mount belongs to an outer user namespace; ENOSYS: the kernel is too
+	 * old.
+	 */
 	return errno == EINVAL || errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS ? 0 : -1;
 }
 
@@ -125,7 +128,7 @@ bool idmap_can_map(struct idmap *m, const char *path, int userns)
 	struct stat st;
 	fd_auto int source = open(path, O_PATH | O_CLOEXEC);
 	if (source < 0 || fstat(source, &st) < 0)
-		return true; /* what is not there is found to be missing later */
+		return true; /* a missing path is reported by a later step */
 	for (size_t i = 0; i < m->ndevices; i++) {
 		if (m->device[i] == st.st_dev)
 			return m->mapped[i];

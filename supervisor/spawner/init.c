@@ -1,19 +1,18 @@
 /*
- * Pid 1 of a sandbox. It goes through the steps, starts the command, waits at the gate with it, reaps every orphan of
- * the namespace, and tells the runtime over the status socket what became of the command, with its raw wait status: an
- * init that exited with "139" itself would hide a SIGSEGV. When it leaves, the kernel kills whatever is left of the
- * namespace.
+ * Pid 1 of a sandbox. It runs the steps, starts the command, waits at the gate with it, reaps every orphan of the
+ * namespace, and reports the command's end to the runtime over the status socket. It sends the raw wait status: exiting
+ * with 139 itself would hide a SIGSEGV. When it exits, the kernel kills the rest of the namespace.
  *
- * The command's process shares the init's memory until it executes, and the init sleeps meanwhile: a page-table copy
- * less, and the outcome of exec is known when the call returns, without a pipe. So it is the command's process that
- * watches for a request to kill while the gate is shut (step_gate).
+ * The command's process shares the init's memory until exec (vfork), and the init sleeps until then. That saves a copy
+ * of the page tables, and the result of exec is known when vfork returns, without a pipe. Therefore the command's
+ * process watches for a kill request while the gate is closed (step_gate).
  *
- * A terminal's master goes to the runtime with READY: it lies in a socket that the guard holds too until a runtime has
- * deposited it, and the command waits at the gate meanwhile. The slave stays open here: the terminal ends with the
- * sandbox, not whenever a program happens to have closed it.
+ * A terminal's master is sent to the runtime with READY. It is queued in a socket that the guard holds, too, until a
+ * runtime has deposited it, and the command waits at the gate meanwhile. The init keeps the slave open: the terminal
+ * ends with the sandbox, not when some program closes its last slave.
  *
- * The runtime may be away: its end of the status socket is with the guard too, so messages wait there. Only if that end
- * is closed as well does the init leave.
+ * The runtime can be absent: the guard holds a copy of its end of the status socket, so messages are queued. The init
+ * exits only if that copy is closed, too.
  */
 
 #include "supervisor/spawner/init.h"
@@ -53,25 +52,25 @@
 #define CPU_POLL_MS 100
 #define NAMES_MAX 64
 #define LOOKUPS_A_TURN 16
-#define REAP_MAX 64 /* in a turn: orphans may come as fast as they are reaped, and requests must get through */
+#define REAP_MAX 64 /* per iteration: orphans can appear as fast as they are reaped, and requests must be served */
 
 struct watch {
 	struct init *in;
 	int signal_fd;
-	uint64_t cpu_before_us; /* what the cgroup had used when there was no command yet */
+	uint64_t cpu_before_us; /* the cgroup's usage before the command started */
 	pid_t command;
-	bool ended; /* the command was reaped: `status` is its */
+	bool ended; /* the command was reaped and `status` is valid */
 	int status;
 	enum status_cause cause;
 	uint32_t left_behind;
 	struct autorun *autorun; /* NULL = autorun files are not compared */
 	enum autorun_state autorun_state;
-	int report;                /* on autorun files; −1 = none */
-	uint64_t names[NAMES_MAX]; /* hashes of what was looked up */
+	int report;                /* report on autorun files; −1 = none */
+	uint64_t names[NAMES_MAX]; /* hashes of names already reported */
 	size_t nnames;
 };
 
-/* With descriptors, those of them that are any. */
+/* Sends a message with up to two descriptors; −1 = not sent. */
 static void send_status_with(int fd, const struct status_msg *m, int first, int second)
 {
 	const int both[] = { first >= 0 ? first : second, second };
@@ -80,10 +79,10 @@ static void send_status_with(int fd, const struct status_msg *m, int first, int 
 		struct pollfd p = { .fd = fd, .events = POLLOUT };
 		if (errno == EAGAIN)
 			poll(&p, 1, -1);
-		else if (errno == ETOOMANYREFS) /* descriptors on their way, of this user's */
+		else if (errno == ETOOMANYREFS) /* this user has too many descriptors in flight */
 			poll(NULL, 0, 1);
 		else if (errno != EINTR && errno != ENOBUFS && errno != ENOMEM)
-			_exit(1); /* nobody is left to be told */
+			_exit(1); /* both the runtime and the guard are gone */
 	}
 }
 
@@ -99,8 +98,8 @@ static _Noreturn void leave_failed(struct init *in, enum sandbox_step step, int 
 }
 
 /*
- * Writing "0" needs no privilege: it only makes this process a likelier victim. The file stays open, for it will be out
- * of reach when it is needed (spare_init).
+ * Writing "0" needs no privilege: it only makes this process a likelier victim. The file stays open because it is
+ * unreachable later, when spare_init needs it.
  */
 static void reset_oom_score(struct init *in)
 {
@@ -110,9 +109,9 @@ static void reset_oom_score(struct init *in)
 }
 
 /*
- * Where the tree's memory is limited, the kernel kills the largest of its processes. What fills the memory may be files
- * in /tmp, and then the largest is soon the init, who is to tell what happened. So the command inherits a higher score,
- * which the init, once the command runs, puts down again to what it was.
+ * When the tree's memory limit is hit, the kernel kills the process with the highest score. If files in /tmp fill the
+ * memory, that can be the init, which has to report what happened. So the command inherits a higher score, and the init
+ * restores its own once the command runs.
  */
 static void spare_init(const struct init *in, const char *score)
 {
@@ -120,11 +119,10 @@ static void spare_init(const struct init *in, const char *score)
 		(void)!pwrite(in->steps.oom_fd, score, strlen(score), 0);
 }
 
-/* What a private root has whatever its plan says: a runtime that was taken over cannot ask for less. */
+/* Layers that a private root always has, whatever the plan requires: a compromised runtime cannot ask for less. */
 #define WALL (PLAN_LAYER_NAMESPACES | PLAN_LAYER_SECCOMP | PLAN_LAYER_CAPABILITIES)
 
-/* A layer that the plan cannot do without and that is not in force, by the step that would have brought it; STEP_COUNT
- * = none. */
+/* Returns the step of a required layer that is not in effect, or STEP_COUNT if none is missing. */
 static enum sandbox_step missing_layer(const struct init *in)
 {
 	static const struct {
@@ -149,45 +147,47 @@ static enum sandbox_step missing_layer(const struct init *in)
 	return STEP_COUNT;
 }
 
-/* Before the command exists: every daemon refuses what runs below a process of this name. */
-static void take_name(const struct init *in)
+/* Must be set before the command exists: every daemon rejects clients that run below a process of this name. */
+static void set_name(const struct init *in)
 {
 	process_title_set(in->title, "bailiffd: init");
 	prctl(PR_SET_NAME, SANDBOX_INIT_NAME, 0, 0, 0);
 }
 
 /*
- * Before there is a command: everything that does not depend on it; of a sandbox that is fitted to a plan, all that is
- * the init's to do. Nothing is shared with the spawner but the socket by which the rest will come; if nobody needs this
- * sandbox any more that socket is closed. A fitted one that cannot be made is not missed: whoever needs it next is told
- * why then.
+ * Prebuilt sandboxes: runs the steps that do not depend on the command; for a dedicated sandbox, all steps of the init.
+ * The only thing shared with the spawner is the socket on which the message arrives; the spawner closes it to discard
+ * the sandbox. A dedicated sandbox that cannot be built exits silently: the next start that needs one builds it on
+ * demand and reports the error.
  */
 static void wait_for_command(struct init *in)
 {
-	bool fitted = in->steps.fingerprint;
+	bool dedicated = in->steps.fingerprint;
 	enum sandbox_step step = STEP_CLONE;
 	const struct sched_param none = { 0 };
-	/* In nobody's way: neither while it is built, nor when the order comes, whose sender has other things to do
-	 * first. */
+	/*
+	 * Neither building the sandbox nor its wakeup by the message should preempt other work: the sender has more to
+	 * do.
+	 */
 	bool polite = sched_getscheduler(0) == SCHED_OTHER && sched_setscheduler(0, SCHED_BATCH, &none) == 0;
-	if (!fitted && step_descriptors(&in->steps) < 0)
+	if (!dedicated && step_descriptors(&in->steps) < 0)
 		_exit(1);
 	int error = steps_run(&in->steps, STEP_PREBUILT, &step) < 0 ? errno : 0;
-	if (fitted && (error || steps_run(&in->steps, STEP_IN_INIT, &step) < 0 || missing_layer(in) != STEP_COUNT ||
-		       prebuilt_msg_send_ready(in) < 0))
+	if (dedicated && (error || steps_run(&in->steps, STEP_IN_INIT, &step) < 0 || missing_layer(in) != STEP_COUNT ||
+			  prebuilt_msg_send_ready(in) < 0))
 		_exit(0);
 	if ((error ? prebuilt_msg_receive_last(in) : prebuilt_msg_wait(in)) < 0)
 		_exit(0);
-	take_name(in);
+	set_name(in);
 	if (polite && sched_setscheduler(0, SCHED_OTHER, &none) < 0 && !error)
 		error = errno;
 	if (error)
 		leave_failed(in, step, error);
-	if (fitted)
+	if (dedicated)
 		fingerprint_unpin(in->steps.fingerprint);
 }
 
-/* Every step of the init's, in one go or in two. */
+/* Runs every step of the init, in one pass or, if prebuilt, in two. */
 static void make_sandbox(struct init *in)
 {
 	enum sandbox_step step = STEP_CLONE;
@@ -208,7 +208,7 @@ static void make_sandbox(struct init *in)
 		leave_failed(in, step, EOPNOTSUPP);
 }
 
-/* Sleeps until the command has executed or is gone. Nothing of this frame may be touched by the child. */
+/* Sleeps until the command's exec or exit. The child must not modify this stack frame. */
 static pid_t start_command(struct init *in)
 {
 	spare_init(in, "200");
@@ -235,7 +235,7 @@ static pid_t reap_one(struct watch *w, int flags, bool killed)
 	return pid;
 }
 
-/* What has ended by now. true = there may be more; else errno is ECHILD if there is nobody left who could. */
+/* Reaps children that have exited. Returns true if there may be more; otherwise errno is ECHILD if no child is left. */
 static bool reap_children(struct watch *w)
 {
 	int n = 0;
@@ -245,11 +245,11 @@ static bool reap_children(struct watch *w)
 	return n == REAP_MAX;
 }
 
-/* Every process of the namespace but this one; comes back when there is none left. */
+/* Kills every other process of the namespace; returns when none is left. */
 static void kill_tree(struct watch *w)
 {
 	do {
-		kill(-1, SIGKILL); /* again before each wait: whatever a process forked while it was being killed */
+		kill(-1, SIGKILL); /* repeated before each wait: a dying process may have forked */
 		if (reap_one(w, 0, true) < 0 && errno == ECHILD)
 			return;
 		while (reap_one(w, WNOHANG, true) > 0)
@@ -259,7 +259,7 @@ static void kill_tree(struct watch *w)
 
 static void signal_command(struct watch *w, int sig)
 {
-	/* The command leads a session, so it cannot leave its group; the group may outlive it. */
+	/* The command leads a session, so it cannot leave its process group. The group can outlive the command. */
 	if (kill(-w->command, sig) < 0 && errno == ESRCH && !w->ended)
 		kill(w->command, sig);
 }
@@ -270,7 +270,7 @@ static void report_command_exit(const struct watch *w)
 	send_status(w->in->steps.status_fd, &m);
 }
 
-/* Each name once, and only so many: what a command can make us say is bounded. */
+/* Each name is reported once, up to a limit: this bounds how many messages a command can cause. */
 static bool is_new_name(struct watch *w, const char *name)
 {
 	uint64_t hash = 14695981039346656037u;
@@ -286,7 +286,9 @@ static bool is_new_name(struct watch *w, const char *name)
 	return true;
 }
 
-/* Programs ask who they are at their start, and for names of addresses when they log: nobody misses the answer. */
+/*
+ * Programs look up their own host name at start and reverse names when they log; blocking those is not worth a report.
+ */
 static bool is_own_name(const char *name)
 {
 	struct utsname own;
@@ -295,8 +297,10 @@ static bool is_own_name(const char *name)
 	       (uname(&own) == 0 && strcasecmp(own.nodename, name) == 0);
 }
 
-/* Told before it is answered, so that whoever waits for the answer ends after that. Nobody waits for a runtime that
- * does not read. */
+/*
+ * Reports a lookup before it replies, so that the report precedes the end of a command that waits for the reply. Best
+ * effort: never waits for a runtime that does not read.
+ */
 static void answer_lookups(struct watch *w)
 {
 	for (int i = 0; i < LOOKUPS_A_TURN; i++) {
@@ -317,8 +321,8 @@ static void answer_lookups(struct watch *w)
 	}
 }
 
-/* A request of the runtime's. true = the tree was killed. */
-static bool take_request(struct watch *w)
+/* Handles one request of the runtime. Returns true if the tree was killed. */
+static bool receive_request(struct watch *w)
 {
 	struct status_msg m;
 	ssize_t n = recv(w->in->steps.status_fd, &m, sizeof m, MSG_DONTWAIT);
@@ -355,7 +359,7 @@ static bool past_cpu_limit(const struct watch *w)
 	return us / 1000 >= in->steps.plan->cpu_ms;
 }
 
-/* Every CPU_POLL_MS, however often it is asked. */
+/* True at most once every CPU_POLL_MS. */
 static bool is_due(uint64_t *at_ms)
 {
 	struct timespec t;
@@ -367,7 +371,7 @@ static bool is_due(uint64_t *at_ms)
 	return true;
 }
 
-/* Until the command ended and, unless its tree is to be kept, nothing else is left; or until all of it was killed. */
+/* Runs until the command has ended and, unless PLAN_KEEP_TREE, its tree is gone; or until the tree was killed. */
 static void watch_tree(struct watch *w)
 {
 	const struct init *in = w->in;
@@ -380,7 +384,7 @@ static void watch_tree(struct watch *w)
 		{ .fd = in->steps.guard_pidfd, .events = POLLIN },
 		{ .fd = in->steps.resolver_fd, .events = POLLIN },
 	};
-	bool more = false, told = false;
+	bool more = false, reported = false;
 	uint64_t poll_ms = 0;
 	for (;;) {
 		int n = poll(p, 4, more ? 0 : cpu ? CPU_POLL_MS : -1);
@@ -390,19 +394,22 @@ static void watch_tree(struct watch *w)
 			struct signalfd_siginfo info;
 			(void)!read(w->signal_fd, &info, sizeof info);
 			more = reap_children(w);
-			/* Whatever there is has one of our children above it, or is one. */
+			/*
+			 * Every process left is a child of the init or descends from one, so ECHILD means that none is
+			 * left.
+			 */
 			if (w->ended && !more && errno == ECHILD)
 				return;
 			if (w->ended && !keep) {
 				kill_tree(w);
 				return;
 			}
-			if (w->ended && !told) {
-				told = true;
+			if (w->ended && !reported) {
+				reported = true;
 				report_command_exit(w);
 			}
 		}
-		if (n > 0 && p[1].revents && take_request(w))
+		if (n > 0 && p[1].revents && receive_request(w))
 			return;
 		if (n > 0 && p[3].revents)
 			answer_lookups(w);
@@ -415,7 +422,7 @@ static void watch_tree(struct watch *w)
 	}
 }
 
-/* /tmp, /var/tmp and /dev/shm are folders of one file system; in the place of the last no request can put another. */
+/* /tmp, /var/tmp and /dev/shm are on one file system. /dev/shm is checked because no request can mount over it. */
 static bool tmp_full(const struct init *in)
 {
 	struct statfs s;
@@ -424,7 +431,7 @@ static bool tmp_full(const struct init *in)
 	return (s.f_blocks && !s.f_bavail) || (s.f_files && !s.f_ffree);
 }
 
-/* Before the command: what autorun files are there. The runtime records the start meanwhile. */
+/* Records the autorun files before the command starts, while the runtime records the start. */
 static void examine_before(struct watch *w)
 {
 	const struct plan_head *plan = w->in->steps.plan;
@@ -438,7 +445,7 @@ static void examine_before(struct watch *w)
 	autorun_before(w->autorun);
 }
 
-/* When nothing of the command is left. */
+/* Compares the autorun files after the tree has terminated. */
 static void examine_after(struct watch *w)
 {
 	buf_auto struct buf report = BUF_INIT;
@@ -454,7 +461,7 @@ static void examine_after(struct watch *w)
 
 static uint64_t subtract_own(uint64_t all, uint64_t own) { return all > own ? all - own : 0; }
 
-/* What the cgroups counted, without the init itself. */
+/* Reads the cgroup's counters and subtracts the init's own share. */
 static void count_tree(const struct tree_files *f, struct tree_count *ret)
 {
 	struct rusage self;
@@ -511,11 +518,14 @@ _Noreturn void init_main(struct init *in)
 	if (in->steps.prebuilt_fd >= 0)
 		process_title_set(in->title, "bailiffd: zygote");
 	else
-		take_name(in);
+		set_name(in);
 	reset_oom_score(in);
 	if (in->leaf_fd >= 0)
 		tree_files_open_v2(&in->steps.tree, in->leaf_fd);
-	/* While the host's /proc is there and the right to it. What the command forks inherits it. */
+	/*
+	 * Must run while the host's /proc is mounted and the capability is held. The command and its children inherit
+	 * the session.
+	 */
 	uint32_t session = in->audit ? audit_enter_session() : AUDIT_NO_SESSION;
 	in->steps.logged = session != AUDIT_NO_SESSION;
 

@@ -17,39 +17,38 @@ struct init {
 	struct step_context steps;
 	struct process_title *title;
 	const struct cpu_affinity *affinity;
-	int leaf_fd;    /* the cgroup that it is cloned into; −1 = none */
+	int leaf_fd;    /* the cgroup into which it is cloned; −1 = none */
 	bool audit;     /* enter an audit session of its own */
 	bool reset_oom; /* the spawner is protected from the OOM killer; the sandbox must not be */
 	/*
-	 * The command's arguments from argv[1] on, NULL-terminated: argv[0] is room for the shell, when what is to be
-	 * executed turns out to be a script without an interpreter line.
+	 * The command's arguments start at argv[1], NULL-terminated. argv[0] is reserved for the shell, which runs a
+	 * script without an interpreter line.
 	 */
 	const char **argv;
 	const char **envv;
-	struct prebuilt_msg_buffer *room; /* of a sandbox that is built ahead: for its order */
-	const char *cow_folder;           /* of all copy-on-write runs */
+	struct prebuilt_msg_buffer *room; /* prebuilt sandboxes: buffer for the command's message */
+	const char *cow_folder;           /* directory of all copy-on-write runs */
 	const uint8_t *autorun_key;       /* seals reports on autorun files */
 	char cow_path[PATH_MAX];
-	/* Written by the command's process before it executes: it shares this memory until then (see init.c). */
+	/* Written by the command's process before exec: it shares this memory until then (see init.c). */
 	enum sandbox_step reached;
-	int error; /* 0, or why `reached` failed */
+	int error; /* 0, or the errno with which `reached` failed */
 };
 
-/* The plan at hand, and its argument and environment vectors in the room that `argv` has for them. */
+/* Sets the current plan and fills its argument and environment vectors in the space at `argv`. */
 void init_set_plan(struct init *in, const struct plan_head *p);
-/* What the child of the clone does. */
+/* Entry point of the cloned child. */
 _Noreturn void init_main(struct init *in);
 
-/* In the command's process: the remaining steps, then exec. Comes back only with in->error set. */
+/* In the command's process: runs the remaining steps, then exec. Returns only with in->error set. */
 void exec_command(struct init *in);
 
 /*
- * Processor time of every process of the namespace but pid 1, with what they waited for, in µs; 0 without a /proc. A
- * process that lets the kernel reap its children (SIGCHLD ignored) waited for nothing: their time is nowhere to be
- * seen, but in the cgroup's.
+ * CPU time in µs of every process of the namespace except pid 1, including reaped children; 0 without a /proc. If a
+ * process ignores SIGCHLD, the kernel reaps its children and their time is visible only in the cgroup's statistics.
  */
 uint64_t cputime_tree_us(void);
-/* All that a cgroup ever used, from its cpu.stat, in µs. */
+/* Total CPU time of a cgroup in µs, from its cpu.stat. */
 uint64_t cputime_cgroup_us(int stat_fd);
 
 #endif

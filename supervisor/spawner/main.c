@@ -1,10 +1,10 @@
 /*
- * bailiff-spawner: the privileged part of the daemon as a program of its own, for the guard to execute.
+ * bailiff-spawner: the privileged part of the daemon as a separate program, executed by the guard.
  *
- * It has libseccomp in it and needs the C library, and nothing else: what is root has neither a parser of JSON, nor a
- * database, nor an event loop in its memory, and each sandbox's init, which begins as a copy of it, has a dozen
- * mappings instead of fifty. The kernel copies and takes down every one of them for every command. Where this program
- * is missing the guard executes bailiffd in its place, with the same arguments: the same code, at a higher price.
+ * It links only libseccomp and the C library: the process with root privileges contains no JSON parser, database or
+ * event loop. Each sandbox's init starts as a copy of it and has about a dozen mappings instead of fifty, all of which
+ * the kernel copies and tears down for every command. If this program is missing, the guard executes bailiffd with the
+ * same arguments instead: the same code at a higher cost.
  */
 
 #include "runtime/base/err.h"

@@ -2,9 +2,9 @@
 #define BAILIFF_SUPERVISOR_NETPOOL_H
 
 /*
- * Empty network namespaces, made ahead: to make one takes about as long as everything else in a sandbox's set-up
- * together. Each is used once. They are made while the spawner has nothing else to do, in the spawner itself, which
- * steps out of its own network namespace for that moment; loopback is up in them.
+ * A pool of empty network namespaces. Creating one takes about as long as the rest of a sandbox's setup. Each is used
+ * once. They are created while the spawner is idle, by the spawner itself, which leaves its own network namespace for
+ * that moment. Their loopback interface is up.
  */
 
 #include <stdbool.h>
@@ -13,19 +13,19 @@
 #define NETPOOL_MAX 8
 
 struct netpool {
-	int home; /* our own network namespace; −1 = nothing is made ahead */
+	int home; /* the spawner's own network namespace; −1 = the pool is disabled */
 	int fd[NETPOOL_MAX];
 	size_t count;
-	bool asked; /* nothing is made before somebody has use for it */
+	bool asked; /* none is created before the first request for one */
 };
 
 void netpool_init(struct netpool *p, bool privileged);
 void netpool_done(struct netpool *p);
-/* A namespace's descriptor, from now on the caller's; −1 = there is none at the moment. */
+/* Returns a namespace's descriptor, owned by the caller, or −1 if the pool is empty. */
 int netpool_take(struct netpool *p);
-/* Something is missing: worth calling netpool_fill when there is time. */
+/* Whether the pool is not full: call netpool_fill when idle. */
 bool netpool_wants(const struct netpool *p);
-/* Makes one. */
+/* Creates one namespace. */
 void netpool_fill(struct netpool *p);
 
 #endif

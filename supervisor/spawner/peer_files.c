@@ -24,15 +24,15 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define PATIENCE_S 10 /* a file system that does not answer */
-#define TRIES_MAX 3   /* of reading a file that is being written */
+#define TIMEOUT_S 10 /* limits the wait for a file system that hangs */
+#define TRIES_MAX 3  /* attempts to read a file that is being written */
 #define REQUEST_MAX (PEER_FILES_TEXT_MAX + 4096u)
 
 static const char *const in_folder[] = { ".bailiff", "policy.json", NULL };
 static const char *const in_home[] = { ".config", "bailiff", "policy.json", NULL };
 static const char *const in_config[] = { "policy.json", NULL };
 
-/* ---- the child ---- */
+/* ---- in the child ---- */
 
 struct peer_files_request {
 	int request, answer;
@@ -41,11 +41,11 @@ struct peer_files_request {
 	const char *policy_file;
 };
 
-/* Where to look: from a folder that is found by its path, down these names. */
+/* A path to open: a directory by its path, then these names one after another. */
 struct trail {
 	const char *from;
 	const char *const *names;
-	uint64_t resolve; /* beside the usual: of the names */
+	uint64_t resolve; /* additional RESOLVE_ flags for the names */
 };
 
 struct found {
@@ -76,7 +76,7 @@ static int open_at(int at, const char *name, uint64_t flags, uint64_t resolve)
 	return (int)syscall(SYS_openat2, at, name, &how, sizeof how);
 }
 
-/* Takes the descriptor. */
+/* Takes ownership of the descriptor. */
 static int add_watch(struct found *f, int fd)
 {
 	if (file_stamp_get(fd, &f->a.watch[f->a.nwatch]) < 0) {
@@ -88,7 +88,7 @@ static int add_watch(struct found *f, int fd)
 	return 0;
 }
 
-/* A text that nobody changed while it was read. */
+/* Reads a text; retries if the file changed during the read. */
 static int read_text(int fd, struct buf *out)
 {
 	for (int i = 0; i < TRIES_MAX; i++) {
@@ -113,8 +113,7 @@ static int read_text(int fd, struct buf *out)
 	return fail_with(EAGAIN);
 }
 
-/* The file itself, not yet opened for reading: a pipe or a device must not be. −1: there is nothing that could be read.
- */
+/* Opens the file with O_PATH: a pipe or a device must not be opened for reading. Returns −1 if no file can be read. */
 static int follow_trail(const struct trail *t, struct found *f)
 {
 	int at = open_at(AT_FDCWD, t->from, O_PATH | O_DIRECTORY, 0);
@@ -142,7 +141,10 @@ static int read_file(const struct trail *t, struct found *f, struct buf *text)
 		return -1;
 	if (!S_ISREG(st.st_mode))
 		return fail_with(S_ISLNK(st.st_mode) ? ELOOP : EINVAL);
-	/* By its parent, which is the watched one before it; another file there by now is not what was looked at. */
+	/*
+	 * Opened by name in its parent, the previous watched entry. A file with another stamp is not the one that was
+	 * checked.
+	 */
 	const char *name = t->names[f->a.nwatch - 2];
 	fd_auto int fd = open_at(f->fds[f->nfds - 2], name, O_RDONLY | O_NONBLOCK | O_NOCTTY, t->resolve);
 	struct file_stamp opened;
@@ -160,7 +162,7 @@ static void found_done(struct found *f)
 	*f = (struct found){ 0 };
 }
 
-static void look_along(const struct trail *t, struct found *f, struct buf *text)
+static void walk_names(const struct trail *t, struct found *f, struct buf *text)
 {
 	for (int i = 0; i < TRIES_MAX; i++) {
 		found_done(f);
@@ -170,7 +172,7 @@ static void look_along(const struct trail *t, struct found *f, struct buf *text)
 		if (f->a.error != EAGAIN)
 			break;
 	}
-	/* A name in the way that is no folder leads to no file. */
+	/* A path component that is not a directory makes the file unusable rather than absent. */
 	if (f->a.error == ENOTDIR && f->a.nwatch)
 		f->a.error = EINVAL;
 }
@@ -184,7 +186,7 @@ static int answer_trail(const struct peer_files_request *l, const struct trail *
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct found f = { 0 };
-	look_along(t, &f, &text);
+	walk_names(t, &f, &text);
 	f.a.index = index;
 	snprintf(f.a.path, sizeof f.a.path, "%s", path);
 	if (!f.a.error) {
@@ -199,7 +201,10 @@ static int answer_trail(const struct peer_files_request *l, const struct trail *
 	return r;
 }
 
-/* The user's own file: of the daemon's, or in the peer's home. Links on the way are the user's own business. */
+/*
+ * Finds the user's own file: the daemon's, or the one in the peer's home. Links are followed: they are the user's
+ * choice.
+ */
 static int user_trail(const struct peer_files_request *l, char from[PATH_MAX], char path[PATH_MAX], struct trail *ret)
 {
 	struct passwd pw, *found = NULL;
@@ -213,7 +218,7 @@ static int user_trail(const struct peer_files_request *l, char from[PATH_MAX], c
 	}
 	int error = getpwuid_r(l->peer->peer_uid, &pw, text, sizeof text, &found);
 	if (!found && error && error != ENOENT && error != ESRCH)
-		return fail_with(error); /* who has no home has no file; whose home is not to be had may have one */
+		return fail_with(error); /* a user without a home has no file; a failed lookup does not prove that */
 	if (!found || !pw.pw_dir || pw.pw_dir[0] != '/')
 		return fail_with(ENOENT);
 	if (snprintf(from, PATH_MAX, "%s", pw.pw_dir) >= PATH_MAX - 64)
@@ -223,7 +228,7 @@ static int user_trail(const struct peer_files_request *l, char from[PATH_MAX], c
 	return 0;
 }
 
-static int look_user(const struct peer_files_request *l, uint32_t index)
+static int answer_user(const struct peer_files_request *l, uint32_t index)
 {
 	char from[PATH_MAX], path[PATH_MAX];
 	struct trail t;
@@ -233,7 +238,7 @@ static int look_user(const struct peer_files_request *l, uint32_t index)
 	return send_answer(l->answer, &none);
 }
 
-static void tell_nested(void *ctx, const char *path)
+static void send_nested(void *ctx, const char *path)
 {
 	const struct peer_files_request *l = ctx;
 	struct found f = { .a = { .index = PEER_FILES_NESTED, .error = ENOENT } };
@@ -241,8 +246,8 @@ static void tell_nested(void *ctx, const char *path)
 	send_answer(l->answer, &f);
 }
 
-/* An empty name is the user's own file. */
-static int look_folders(struct peer_files_request *l, const char *list, size_t len, bool below)
+/* An empty name stands for the user's own file. */
+static int answer_folders(struct peer_files_request *l, const char *list, size_t len, bool below)
 {
 	uint32_t n = 0;
 	for (const char *s = list; s < list + len; s += strlen(s) + 1, n++) {
@@ -251,12 +256,11 @@ static int look_folders(struct peer_files_request *l, const char *list, size_t l
 					 .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
 		if ((s[0] && s[0] != '/') || n >= PEER_FILES_FOLDERS_MAX)
 			return fail_with(EINVAL);
-		if ((s[0] ? answer_trail(l, &t, n, "") : look_user(l, n)) < 0)
+		if ((s[0] ? answer_trail(l, &t, n, "") : answer_user(l, n)) < 0)
 			return -1;
-		/* Who may not look into the workspace has no way into what is below it either, but for names that he
-		 * knows. */
-		if (s[0] && below && nested_repos_find(s, tell_nested, l) != 0)
-			tell_nested(l, "");
+		/* A peer that cannot list the workspace cannot search below it; report that there may be more. */
+		if (s[0] && below && nested_repos_find(s, send_nested, l) != 0)
+			send_nested(l, "");
 		below &= !s[0];
 	}
 	return 0;
@@ -264,7 +268,7 @@ static int look_folders(struct peer_files_request *l, const char *list, size_t l
 
 /* ---- writing ---- */
 
-/* The folder that the file is in, made if it is missing. */
+/* Opens the file's directory; creates it if it is missing. */
 static int open_folder(const struct trail *t)
 {
 	fd_auto int at = open_at(AT_FDCWD, t->from, O_RDONLY | O_DIRECTORY, 0);
@@ -278,7 +282,9 @@ static int open_folder(const struct trail *t)
 	return at < 0 ? -1 : fd_take(&at);
 }
 
-/* A new file takes its name only when all of it is on the disk, and the old one is still what was read. */
+/*
+ * Renames the new file into place only after it is synced, and only if the old one still has the stamp that was read.
+ */
 static int replace_file(int folder, const char *name, const struct peer_files_write *w, const char *text, size_t len)
 {
 	struct file_stamp now;
@@ -292,8 +298,9 @@ static int replace_file(int folder, const char *name, const struct peer_files_wr
 	if (old >= 0 && fstat(old, &st) < 0)
 		return -1;
 	if (old >= 0 && !S_ISREG(st.st_mode))
-		return fail_with(S_ISLNK(st.st_mode) ? ELOOP
-						     : EINVAL); /* somebody manages it elsewhere: not ours to replace */
+		return fail_with(S_ISLNK(st.st_mode)
+					 ? ELOOP
+					 : EINVAL); /* managed by other means, such as a link; do not replace it */
 	if (old >= 0 && st.st_uid != geteuid())
 		return fail_with(EPERM);
 	if (old >= 0 && (file_stamp_get(old, &now) < 0 || !file_stamp_equal(&now, &w->stamp)))
@@ -347,7 +354,7 @@ static int read_request(int fd, struct buf *out)
 	ssize_t n = pread(fd, buf_reserve(out, (size_t)st.st_size), (size_t)st.st_size, 0);
 	if (n < 0)
 		return -1;
-	buf_extend(out, (size_t)n); /* the list's last name may lack its NUL */
+	buf_extend(out, (size_t)n); /* terminates the last name, which may lack its NUL */
 	return 0;
 }
 
@@ -359,9 +366,9 @@ static _Noreturn void child(struct peer_files_request *l, enum peer_files_op wha
 	int r = -1;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	alarm(PATIENCE_S);
+	alarm(TIMEOUT_S);
 	umask(077);
-	/* Two numbers that nothing else has, and nothing of the spawner's beside them. */
+	/* To high numbers first, so that neither dup2 overwrites the other; then close everything of the spawner's. */
 	int request_fd = fcntl(l->request, F_DUPFD_CLOEXEC, 64), answer_fd = fcntl(l->answer, F_DUPFD_CLOEXEC, 64);
 	if (request_fd < 0 || answer_fd < 0 || dup2(request_fd, 0) < 0 || dup2(answer_fd, 1) < 0 ||
 	    fd_close_range(2, UINT_MAX) < 0)
@@ -371,9 +378,9 @@ static _Noreturn void child(struct peer_files_request *l, enum peer_files_op wha
 	if (become_requester(l) < 0 || read_request(l->request, &request) < 0)
 		_exit(1);
 	if (what == PEER_FILES_WORKSPACE || what == PEER_FILES_BELOW)
-		r = look_folders(l, request.data, request.len, what == PEER_FILES_BELOW);
+		r = answer_folders(l, request.data, request.len, what == PEER_FILES_BELOW);
 	else if (what == PEER_FILES_USER)
-		r = look_user(l, 0);
+		r = answer_user(l, 0);
 	else
 		r = write_user(l, request.data, request.len);
 	if (r == 0)
@@ -386,9 +393,7 @@ static _Noreturn void child(struct peer_files_request *l, enum peer_files_op wha
 int peer_files_start(struct spawner *s, enum peer_files_op what, const struct spawn_identity *peer,
 		     const int fds[PEER_FILES_FDS], struct err *e)
 {
-	struct clone_args a = {
-		.flags = CLONE_CLEAR_SIGHAND
-	}; /* without a signal at its end: placeholder_helper_reap knows it */
+	struct clone_args a = { .flags = CLONE_CLEAR_SIGHAND }; /* no exit signal: placeholder_helper_reap reaps it */
 	struct peer_files_request l = { .request = fds[PEER_FILES_FD_REQUEST],
 					.answer = fds[PEER_FILES_FD_REPLY],
 					.privileged = s->privileged,

@@ -27,36 +27,36 @@ struct spawner;
 struct spawn_identity;
 
 enum peer_files_op {
-	PEER_FILES_WORKSPACE, /* the request is folders, each with its NUL, or "" for the user's own file: one answer
-				 each */
-	PEER_FILES_BELOW,     /* the same, and what is nested in the first folder (sandbox/nested_repos.h): answers with
-			   index     PEER_FILES_NESTED and its path, "" = there may be more */
-	PEER_FILES_USER,      /* one answer; the request is empty */
-	PEER_FILES_WRITE,     /* replaces the user's: the request is a peer_files_write and the text */
+	PEER_FILES_WORKSPACE, /* the request is NUL-terminated directories, "" = the user's own file: one reply each */
+	PEER_FILES_BELOW, /* the same, and repositories nested in the first directory (sandbox/nested_repos.h): replies
+			     with index PEER_FILES_NESTED and a path, "" = the list may be incomplete */
+	PEER_FILES_USER,  /* one reply; the request is empty */
+	PEER_FILES_WRITE, /* replaces the user's file: the request is a peer_files_write and the text */
 	PEER_FILES_OP_COUNT
 };
 enum { PEER_FILES_FD_REQUEST, PEER_FILES_FD_CLIENT, PEER_FILES_FD_REPLY, PEER_FILES_FDS };
 
 #define PEER_FILES_TEXT_MAX (1u << 20)
 #define PEER_FILES_FOLDERS_MAX 40u
-#define PEER_FILES_WATCH_MAX 4u /* folders on the way, and the file */
+#define PEER_FILES_WATCH_MAX 4u /* directories on the way, and the file */
 #define PEER_FILES_END UINT32_MAX
 #define PEER_FILES_NESTED (UINT32_MAX - 1)
 
-/* One message each, then one with index PEER_FILES_END. Descriptors: what is watched, then the text (a sealed memfd) if
- * error is 0. */
+/*
+ * One message each, then one with index PEER_FILES_END. Descriptors: the watched entries, then, if error is 0, the text
+ * (a sealed memfd).
+ */
 struct peer_files_reply {
-	uint32_t index; /* of the folder */
-	int32_t error;  /* 0 = there is a file; ENOENT = there is none; else it cannot be used: EFBIG, EINVAL (no file),
-			   ELOOP … */
+	uint32_t index; /* of the directory in the request */
+	int32_t error;  /* 0 = found; ENOENT = no file; others: unusable: EFBIG, EINVAL (not a file), ELOOP … */
 	uint32_t nwatch;
 	uint32_t reserved;
 	struct file_stamp watch[PEER_FILES_WATCH_MAX];
-	char path[PATH_MAX]; /* of the user's file; of what is nested */
+	char path[PATH_MAX]; /* of the user's file, or of the nested repository */
 };
 
 struct peer_files_write {
-	uint32_t exists; /* it does, with this stamp: anything else is EAGAIN */
+	uint32_t exists; /* the file must exist with this stamp, or must not exist; otherwise EAGAIN */
 	uint32_t reserved;
 	struct file_stamp stamp;
 };

@@ -31,11 +31,11 @@
 
 struct placeholder {
 	int folder; /* the parent */
-	int self;   /* locked by every helper whose sandbox has something mounted on it */
+	int self;   /* each helper whose sandbox mounts on it holds a lock on this */
 	char name[NAME_MAX + 1];
 	bool is_folder;
-	uint32_t mount; /* for which it was made */
-	uint32_t len;   /* of the path up to it */
+	uint32_t mount; /* index of the mount that needs it */
+	uint32_t len;   /* of the path up to and including it */
 };
 
 struct placeholder_helper {
@@ -47,7 +47,7 @@ struct placeholder_helper {
 
 static const char *path_of(const struct plan_head *p, uint32_t i) { return plan_string(p, plan_mount(p, i)->path_off); }
 
-/* The write root in which mount i may need a placeholder; −1 = it needs none. */
+/* Returns the write root in which mount i may need a placeholder, or −1. */
 static int write_root_of(const struct plan_head *p, uint32_t i)
 {
 	const struct plan_mount *m = plan_mount(p, i);
@@ -57,7 +57,7 @@ static int write_root_of(const struct plan_head *p, uint32_t i)
 	return below >= 0 && plan_mount(p, (uint32_t)below)->kind == PLAN_MOUNT_WRITE ? below : -1;
 }
 
-/* What the kernel knows without asking a file system, which might not answer: EAGAIN. */
+/* Resolves from the kernel's cache only, because a file system may hang; EAGAIN if that is not possible. */
 static int open_cached(const char *path)
 {
 	struct open_how how = { .flags = O_PATH | O_NOFOLLOW | O_CLOEXEC,
@@ -65,7 +65,7 @@ static int open_cached(const char *path)
 	return (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
 }
 
-/* Nothing is made in a folder that is not there. */
+/* No placeholder is created in a directory that does not exist. */
 static bool lacks_parent(const char *path)
 {
 	char parent[PATH_MAX];
@@ -90,7 +90,7 @@ static bool may_need(const struct plan_mount *m, const char *path)
 	return placeholder_is(&st);
 }
 
-/* So that most plans need no helper; the helper itself looks properly. */
+/* A quick check, so that most plans need no helper. The helper itself checks thoroughly. */
 static bool may_be_needed(const struct plan_head *p)
 {
 	for (uint32_t i = 0; i < p->mount_count; i++) {
@@ -100,7 +100,7 @@ static bool may_be_needed(const struct plan_head *p)
 	return false;
 }
 
-/* ---- the helper's own process ---- */
+/* ---- in the helper ---- */
 
 static int open_path(int at, const char *path, uint64_t resolve)
 {
@@ -108,7 +108,7 @@ static int open_path(int at, const char *path, uint64_t resolve)
 	return (int)syscall(SYS_openat2, at, path, &how, sizeof how);
 }
 
-/* true: something that was made for another mount already stands in the way of this one. */
+/* True if a placeholder created for another mount already covers this one. */
 static bool made_before(struct placeholder_helper *k, uint32_t i)
 {
 	const char *path = path_of(k->job->plan, i);
@@ -123,7 +123,7 @@ static bool made_before(struct placeholder_helper *k, uint32_t i)
 	return false;
 }
 
-/* Whether the name still stands for what was opened: somebody may have removed it before it was locked. */
+/* Whether the name still refers to the opened inode: another helper may have removed it before the lock was taken. */
 static bool is_still_named(const struct placeholder *m)
 {
 	struct stat named, opened;
@@ -131,11 +131,14 @@ static bool is_still_named(const struct placeholder *m)
 	       named.st_dev == opened.st_dev && named.st_ino == opened.st_ino && placeholder_is(&opened);
 }
 
-/* One that is there already, made by another helper or left over: 1 = it is ours too now, 0 = it went meanwhile. */
+/*
+ * Shares an existing placeholder, created by another helper or left over. Returns 1 if shared, 0 if it was removed
+ * meanwhile.
+ */
 static int adopt_placeholder(struct placeholder *m)
 {
 	m->self = openat(m->folder, m->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	/* Locked exclusively only for the moment of a removal; whoever else does that is not waited for. */
+	/* An exclusive lock is held only during a removal; do not wait for it, retry instead. */
 	if (m->self >= 0 && flock(m->self, LOCK_SH | LOCK_NB) == 0 && is_still_named(m))
 		return 1;
 	int errnum = m->self < 0 ? errno : ENOENT;
@@ -147,8 +150,8 @@ static int adopt_placeholder(struct placeholder *m)
 static bool is_own(int folder, struct stat *ret) { return fstat(folder, ret) == 0 && ret->st_uid == geteuid(); }
 
 /*
- * In a folder that its owner has shut, as a command may have done: the next command could open it again, so it counts
- * as open. We do the same for as long as it takes.
+ * A command may have removed its own permissions on a directory; the next command could restore them, so the directory
+ * counts as writable. The helper restores them for the duration of one operation.
  */
 static int act_in_opened_folder(const struct placeholder *m, int (*what)(const struct placeholder *m))
 {
@@ -184,13 +187,13 @@ static int make_new(const struct placeholder *m)
 	return fd < 0 ? -1 : 0;
 }
 
-/* `end` is where the name ends in the mount's path. */
+/* `end` points behind the name in the mount's path. */
 static int create_placeholder(struct placeholder_helper *k, uint32_t i, int folder, const char *name, const char *end)
 {
 	struct placeholder *m = &k->made[k->nmade];
 	struct stat st;
 	*m = (struct placeholder){ .self = -1, .mount = i, .len = (uint32_t)(end - path_of(k->job->plan, i)) };
-	/* Whatever is to go below it needs a folder; a protected path is one as a rule. */
+	/* A name with components below it must be a directory; so is a protected path, by default. */
 	m->is_folder = *end || plan_mount(k->job->plan, i)->kind == PLAN_MOUNT_PROTECT;
 	memcpy(m->name, name, strlen(name) + 1);
 	m->folder = fcntl(folder, F_DUPFD_CLOEXEC, 0);
@@ -217,7 +220,7 @@ static int create_placeholder(struct placeholder_helper *k, uint32_t i, int fold
 	return 0;
 }
 
-/* Where the peer may not make it, the command may not either; and what is there by now is hidden as it is. */
+/* If the peer cannot create it, neither can the command. An entry that exists by now is covered as it is. */
 static int make_or_leave(struct placeholder_helper *k, uint32_t i, int folder, const char *name, const char *end)
 {
 	if (create_placeholder(k, i, folder, name, end) == 0 || errno == EEXIST)
@@ -246,7 +249,7 @@ static int make_placeholder(struct placeholder_helper *k, uint32_t i, const char
 			close(next);
 		if (held || (next < 0 && errno == ENOENT))
 			return *p && !held && in_parent ? 0 : make_or_leave(k, i, at, name, p);
-		/* What we cannot see there, the command can, once it has opened its folder. */
+		/* The helper cannot look into its own directory, but the command could after a chmod. */
 		if (next < 0 && errno == EACCES && is_own(at, &st)) {
 			k->answer.len[i] = STEP_PLACEHOLDER_UNSEEN;
 			return 0;
@@ -254,11 +257,11 @@ static int make_placeholder(struct placeholder_helper *k, uint32_t i, const char
 		fd_close(&at);
 		at = next;
 	}
-	/* Anything else that is wrong with the path is told by the step that mounts there. */
+	/* Other problems with the path are reported by the step that mounts there. */
 	return 0;
 }
 
-/* The last helper that holds one removes it, if it is still what it was and still empty. */
+/* The last helper that holds a placeholder removes it, if it is unchanged and still empty. */
 static void remove_all(struct placeholder_helper *k)
 {
 	while (k->nmade > 0) {
@@ -288,7 +291,7 @@ static _Noreturn void helper_main(const struct placeholder_job *job, int fd)
 	if (k.answer.error)
 		remove_all(&k);
 	ssize_t n = send(fd, &k.answer, sizeof k.answer, MSG_NOSIGNAL);
-	/* A byte from the init, or the end of everybody who holds the other end. */
+	/* Waits for a byte from the init, or until every holder of the other end has closed it. */
 	while (n > 0 && k.nmade && (n = recv(fd, &byte, 1, 0)) < 0 && errno == EINTR)
 		n = 1;
 	remove_all(&k);
@@ -307,7 +310,7 @@ bool placeholder_helper_reap(void)
 	return pid == 0;
 }
 
-/* Our own child, without a signal at its end. */
+/* The spawner's own child, without an exit signal. */
 static pid_t clone_helper(const struct placeholder_job *job, int fd)
 {
 	struct clone_args a = { .flags = CLONE_CLEAR_SIGHAND };

@@ -15,9 +15,9 @@
 #include <string.h>
 
 #define KEEP_NS (600 * 1000000000ull) /* a kind that no request needed for this long is dropped */
-#define DEDICATED_FROM 2u             /* uses of a plan */
+#define DEDICATED_FROM 2u             /* uses of a plan before a dedicated sandbox is built for it */
 #define FAILURES_MAX 3u
-#define RETRY_USES 32u /* after which a kind that failed is tried again */
+#define RETRY_USES 32u /* uses after which a kind that failed is tried again */
 #define EXPIRE_MS 60000
 #define EARLY_CHECK_NS (2 * 1000000ull) /* from a request until its start */
 
@@ -31,7 +31,7 @@ void prebuilt_pool_init(struct prebuilt_pool *pool, struct cgroup_tree *cgroup, 
 					.buffer = mem_zalloc(1, sizeof *pool->buffer) };
 	pool->mounts_fd = pool->wanted ? open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC) : -1;
 	if (pool->mounts_fd < 0)
-		pool->wanted = 0; /* stale ones could not be detected */
+		pool->wanted = 0; /* without mount notifications stale sandboxes would go undetected */
 	snprintf(pool->name, sizeof pool->name, CGROUP_PREBUILT "%llx", (unsigned long long)clock_boot_ns());
 }
 
@@ -192,7 +192,7 @@ bool prebuilt_take_generic(struct prebuilt_pool *pool, const struct step_shape *
 	return true;
 }
 
-/* 1 = its fingerprint has arrived, 0 = not yet, −1 = it is dead. */
+/* Returns 1 if its fingerprint has arrived, 0 if not yet, −1 if it is dead. */
 static int receive_ready(struct prebuilt_pool *pool, struct prebuilt *one)
 {
 	int r = one->fingerprint ? 1 : prebuilt_msg_receive_ready(one->link, pool->buffer);
@@ -215,7 +215,7 @@ size_t prebuilt_polls(const struct prebuilt_pool *pool, int fds[PREBUILT_POLLS_M
 	return n;
 }
 
-/* Received before it is needed; one that died instead is dropped. */
+/* Receives the fingerprint before it is needed; drops a sandbox that died instead. */
 void prebuilt_on_ready(struct prebuilt_pool *pool, int fd)
 {
 	for (size_t i = PREBUILT_SHAPES; i < PREBUILT_KINDS; i++) {
@@ -307,7 +307,7 @@ void prebuilt_check_early(struct prebuilt_pool *pool, uint64_t hint, uint64_t to
 	while (i < k->count && receive_ready(pool, &k->spare[i]) <= 0)
 		i++;
 	if (i == k->count || !is_current(pool, k, &k->spare[i]))
-		return; /* the next start deals with it */
+		return; /* the next start handles it */
 	pool->early_check.token = token;
 	pool->early_check.ns = now;
 	pool->early_check.pid = k->spare[i].pid;

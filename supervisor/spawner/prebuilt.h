@@ -57,7 +57,7 @@ struct prebuilt {
 	pid_t pid;
 	int pidfd, link; /* the command's message goes to `link`; closing it ends the sandbox */
 	uint64_t start_time;
-	uint32_t layers;      /* that the clone gave */
+	uint32_t layers;      /* layers that the clone set up */
 	struct plan_key leaf; /* its cgroup's name */
 	struct host_stamps stamps;
 	int mounts; /* its mount namespace; −1 = not held */
@@ -72,7 +72,7 @@ struct prebuilt_kind {
 	struct prebuilt_key key; /* of a dedicated kind */
 	uint64_t hint;           /* of the last start that wanted one */
 	unsigned uses;
-	uint64_t used_ns;  /* CLOCK_BOOTTIME; 0 = a free place */
+	uint64_t used_ns;  /* CLOCK_BOOTTIME; 0 = unused slot */
 	unsigned failures; /* in a row */
 	struct prebuilt spare[PREBUILT_SPARE_MAX];
 	size_t count;
@@ -109,28 +109,30 @@ void prebuilt_pool_init(struct prebuilt_pool *pool, struct cgroup_tree *cgroup, 
 			size_t wanted);
 void prebuilt_pool_done(struct prebuilt_pool *pool);
 
-/* One that fits, owned by the caller from now on; false = there is none. Records that the kind is in use. */
+/* Returns a matching one, owned by the caller; false = none. Records that the kind is in use. */
 bool prebuilt_take_generic(struct prebuilt_pool *pool, const struct step_shape *shape, struct prebuilt *ret);
 bool prebuilt_take_dedicated(struct prebuilt_pool *pool, const struct plan_head *plan, const struct spawn_identity *id,
 			     const struct spawn_msg *start, struct prebuilt *ret);
 /* Checks the one that a start with this hint would take now, so that the start with this token need not. */
 void prebuilt_check_early(struct prebuilt_pool *pool, uint64_t hint, uint64_t token);
-/* One of this shape was dead when it was needed. */
+/* Records that one of this shape was dead when it was needed. */
 void prebuilt_failed(struct prebuilt_pool *pool, const struct step_shape *shape);
 void prebuilt_free(struct prebuilt_pool *pool, struct prebuilt *one); /* kills it */
 
-/* The kind of which one is missing, or NULL. */
+/* Returns a kind that has too few sandboxes, or NULL. */
 struct prebuilt_kind *prebuilt_wanted_kind(struct prebuilt_pool *pool);
 /* Fills in the leaf's name and the stamps of the host as they are before it is built. */
 void prebuilt_begin(struct prebuilt_pool *pool, struct prebuilt *ret);
 void prebuilt_add(struct prebuilt_kind *k, const struct prebuilt *one);
 /* The host's mounts have changed: none is usable any longer. */
 void prebuilt_drop_all(struct prebuilt_pool *pool);
-/* Throws away those whose shape nobody asked for in a long time; how many ms until there may be such, −1 = there are
- * none. */
+/*
+ * Drops sandboxes of kinds that no request has used for a long time. Returns the ms until the next check, or −1 if the
+ * pool is empty.
+ */
 int prebuilt_expire(struct prebuilt_pool *pool);
 
-/* The links of dedicated ones that have not reported yet; how many of the PREBUILT_POLLS_MAX. */
+/* Fills in the links of dedicated ones that have not reported yet; returns how many. */
 size_t prebuilt_polls(const struct prebuilt_pool *pool, int fds[PREBUILT_POLLS_MAX]);
 /* One of them is readable. */
 void prebuilt_on_ready(struct prebuilt_pool *pool, int fd);

@@ -35,7 +35,7 @@ static int read_key(int folder, uint8_t key[AUTORUN_SEAL_BYTES])
 	return fd_read_all(fd, key, AUTORUN_SEAL_BYTES) == (ssize_t)AUTORUN_SEAL_BYTES ? 0 : -1;
 }
 
-/* Under another name first: half a key is none. */
+/* Written under a temporary name first: a truncated key must never be loaded. */
 static int write_key(int folder, const uint8_t key[AUTORUN_SEAL_BYTES])
 {
 	static const char temporary[] = KEY_NAME ".new";
@@ -84,14 +84,14 @@ int revert_read(int fd, const uint8_t key[AUTORUN_SEAL_BYTES], struct buf *ret)
 
 struct spot {
 	char path[PATH_MAX];
-	const char *name; /* in it */
+	const char *name; /* last component of the path */
 	int folder;
 	enum change_outcome outcome;
 	char note[CHANGE_NOTE_MAX];
 };
 
-static void refuse(struct spot *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void refuse(struct spot *s, const char *fmt, ...)
+static void set_conflict(struct spot *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void set_conflict(struct spot *s, const char *fmt, ...)
 {
 	va_list ap;
 	va_start(ap, fmt);
@@ -107,7 +107,7 @@ static int open_strictly(int at, const char *path, int flags)
 	return (int)syscall(SYS_openat2, at, path, &how, sizeof how);
 }
 
-/* The folder that it is in; those that the run removed are made again. */
+/* Opens the file's directory; recreates directories that the run removed. */
 static int open_folder(const char *path, const char *name, bool make)
 {
 	char folder[PATH_MAX], step[NAME_MAX + 1];
@@ -130,7 +130,7 @@ static int open_folder(const char *path, const char *name, bool make)
 	return fd_take(&at);
 }
 
-/* What is there now, as a report has it. */
+/* Reads the current version in the form that a report uses. */
 static int read_now(const struct spot *s, struct buf *text, struct autorun_version *ret)
 {
 	struct stat st;
@@ -161,7 +161,7 @@ static int read_now(const struct spot *s, struct buf *text, struct autorun_versi
 	return 0;
 }
 
-/* `now` has its whole text; of what it is compared with there may be a digest. */
+/* `now` has the full text; the other version may have only a digest. */
 static bool version_equal(const struct autorun_version *now, const struct autorun_version *other)
 {
 	char digest[HASH_SHA256_TEXT];
@@ -184,7 +184,7 @@ static int write_file(const struct spot *s, const struct autorun_version *v, con
 	return 0;
 }
 
-/* Beside its place, then renamed into it: nobody sees half of it. */
+/* Written to a temporary name and renamed, so that readers never see a partial file. */
 static void put_back(struct spot *s, const struct autorun_version *v)
 {
 	char temporary[64];
@@ -197,7 +197,7 @@ static void put_back(struct spot *s, const struct autorun_version *v)
 		r = renameat(s->folder, temporary, s->folder, s->name);
 	if (r == 0)
 		return;
-	refuse(s, "%s", strerror(errno));
+	set_conflict(s, "%s", strerror(errno));
 	unlinkat(s->folder, temporary, 0);
 }
 
@@ -211,19 +211,19 @@ static void revert_one(const struct autorun_record *r, struct spot *s)
 	s->folder = folder;
 	s->outcome = CHANGE_OUTCOME_REVERTED;
 	if (folder < 0 && errno != ENOENT)
-		refuse(s, "open its folder: %s", strerror(errno));
+		set_conflict(s, "open its folder: %s", strerror(errno));
 	else if (read_now(s, &text, &now) < 0)
-		refuse(s, "read it: %s", strerror(errno));
+		set_conflict(s, "read it: %s", strerror(errno));
 	else if (version_equal(&now, &r->before))
 		return;
 	else if (!whole)
-		refuse(s, "what it was before the run was not kept: too large, not a file, or not examined then");
+		set_conflict(s, "what it was before the run was not kept: too large, not a file, or not examined then");
 	else if (!version_equal(&now, &r->after))
-		refuse(s, "changed since the run ended");
+		set_conflict(s, "changed since the run ended");
 	else if (r->before.type != AUTORUN_TYPE_NONE)
 		put_back(s, &r->before);
 	else if (unlinkat(s->folder, s->name, now.type == AUTORUN_TYPE_FOLDER ? AT_REMOVEDIR : 0) < 0)
-		refuse(s, "remove it: %s", strerror(errno));
+		set_conflict(s, "remove it: %s", strerror(errno));
 }
 
 static enum change_kind kind_of(const struct autorun_record *r)
@@ -241,7 +241,7 @@ void revert_apply(const void *report, const char *paths, size_t paths_len, struc
 		if (!change_list_selects(paths, paths_len, r.path, r.path_len))
 			continue;
 		struct spot s = { .folder = -1 };
-		memcpy(s.path, r.path, r.path_len); /* shorter than PATH_MAX: checked */
+		memcpy(s.path, r.path, r.path_len); /* revert_read has checked that it is shorter than PATH_MAX */
 		s.name = strrchr(s.path, '/') + 1;
 		revert_one(&r, &s);
 		const struct change c = { .kind = kind_of(&r),

@@ -4,7 +4,7 @@
 struct options;
 struct process_title;
 
-/* The spawner, as the guard's command line wants it. Returns the exit status. */
+/* Runs the spawner with the guard's command line. Returns the exit status. */
 int spawner_role(const struct options *o, struct process_title *t);
 
 #endif

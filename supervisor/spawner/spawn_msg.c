@@ -15,7 +15,7 @@
 #define START_FLAGS \
 	((uint32_t)(PLAN_KEEP_TREE | PLAN_STDIN_PIPE | PLAN_STDERR_MERGE | PLAN_PRIVATE_ROOT | PLAN_COW | PLAN_TTY))
 
-/* Everything that is not a row is refused. */
+/* A message kind without a row is rejected. */
 static const struct {
 	enum spawn_kind kind;
 	bool has_key;

@@ -28,18 +28,18 @@
 #include <unistd.h>
 
 /*
- * So long without a message, and there is time for what can be done ahead. After a start it is long: most commands are
- * short, and what is done beside their end makes it late, where there are few processors. But where one start follows
- * the other there would never be time, and none would find anything done ahead: then that is done while a command runs.
+ * How long the spawner waits without a message before it prebuilds. After a start the wait is long: most commands are
+ * short, and prebuilding while one ends delays its end on machines with few CPUs. If starts follow each other closely,
+ * that idle time would never come and no start would find anything prebuilt, so the work is done while a command runs.
  */
 #define IDLE_STARTED_MS 30
 #define IDLE_BUSY_MS 1
 #define IDLE_ENDED_MS 1
 #define BUSY_NS (8 * 1000000ull) /* between two starts */
-#define KEEPERS_MS 500           /* keepers end without a word */
+#define HELPERS_MS 500           /* helpers exit without notification, so they are polled */
 
-/* A message that is not expected means that the other side is not what it should be: leave, and be started anew. */
-static _Noreturn void fatal(const char *what)
+/* An invalid message means that the sender is faulty or compromised: exit and let the guard restart the spawner. */
+static _Noreturn void exit_with_error(const char *what)
 {
 	log_error("%s; leaving", what);
 	_exit(1);
@@ -47,7 +47,7 @@ static _Noreturn void fatal(const char *what)
 
 static void answer_runtime(struct spawner *s, const struct spawn_msg *m, const int *fds, size_t nfds)
 {
-	/* A runtime that died meanwhile is no error: its successor asks the guard what there is. */
+	/* Not an error if the runtime died meanwhile: its successor queries the guard. */
 	if (fd_send(s->peer_fd, m, sizeof *m, fds, nfds, 0) < 0 && errno != EPIPE && errno != ECONNRESET)
 		log_warning("answer the runtime: %s", strerror(errno));
 }
@@ -57,13 +57,13 @@ static void deposit_init(struct spawner *s, const struct plan_key *key, pid_t pi
 	struct guard_msg m = { .kind = GUARD_DEPOSIT, .slots = 1u << GUARD_SLOT_PIDFD, .pid = pid, .key = *key };
 	if (fd_send(s->guard_fd, &m, sizeof m, &pidfd, 1, 0) < 0) {
 		int errnum = errno;
-		fd_pidfd_signal(pidfd, SIGKILL); /* nobody else would know of it */
+		fd_pidfd_signal(pidfd, SIGKILL); /* no other process knows of it */
 		log_error("deposit a sandbox's init with the guard: %s", strerror(errnum));
 		_exit(1);
 	}
 }
 
-/* One start follows the other. */
+/* True if starts follow each other closely. */
 static bool is_busy(const struct spawner *s, uint64_t now) { return now - s->started_ns < BUSY_NS; }
 
 static void on_start(struct spawner *s, const struct spawn_msg *m, const int *fds)
@@ -117,8 +117,10 @@ static void on_mark(struct spawner *s, const struct spawn_msg *m, const int *fds
 		log_warning("mark the audit records: %s", strerror(errno));
 }
 
-/* Whether the client is one that came in; and, where files of the host's are changed in root's name, whether it is
- * there. */
+/*
+ * Whether the client connected through the control socket and, before host files are changed in root's name, is
+ * present.
+ */
 static bool may_change(const struct spawner *s, enum change_op op, const int *fds)
 {
 	struct ucred cred;
@@ -146,7 +148,7 @@ static int peer_files_is_allowed(const struct spawner *s, const struct spawn_msg
 	return err_set(e, ERR_NOT_ALLOWED, "root's policy is not written for a client that is gone");
 }
 
-/* Refused: the answer's socket is closed without a word. */
+/* If denied, the reply socket is closed without a message. */
 static void on_peer_files(struct spawner *s, const struct spawn_msg *m, const int *fds)
 {
 	struct spawn_identity peer;
@@ -157,7 +159,7 @@ static void on_peer_files(struct spawner *s, const struct spawn_msg *m, const in
 		log_warning("look for a policy file: %s", e.message);
 }
 
-/* Answered by closing the last descriptor: from then on it holds. */
+/* The reply is the closing of the last descriptor, after which the grant is in effect. */
 static void on_grant(struct spawner *s, const struct spawn_msg *m, const int *fds)
 {
 	struct spawn_identity peer;
@@ -169,7 +171,7 @@ static void on_grant(struct spawner *s, const struct spawn_msg *m, const int *fd
 		log_info("what root authorises is not noted: %s", e.message);
 }
 
-static void on_expect(struct spawner *s, const struct spawn_msg *m, const int *fds)
+static void on_announce(struct spawner *s, const struct spawn_msg *m, const int *fds)
 {
 	cpu_affinity_avoid(&s->affinity, is_busy(s, clock_boot_ns()) ? -1 : m->cpu);
 	prebuilt_check_early(&s->prebuilt, m->hint, m->token);
@@ -185,15 +187,15 @@ static void reap_helper(struct spawner *s, int pidfd)
 static void dispatch_message(struct spawner *s, const struct spawn_msg *m, const int *fds)
 {
 	static void (*const handlers[])(struct spawner * s, const struct spawn_msg *m, const int *fds) = {
-		[SPAWN_START] = on_start,     [SPAWN_SYNC] = on_sync,   [SPAWN_CLEAN] = on_clean,
-		[SPAWN_CHANGES] = on_changes, [SPAWN_MARK] = on_mark,   [SPAWN_PEER_FILES] = on_peer_files,
-		[SPAWN_ANNOUNCE] = on_expect, [SPAWN_GRANT] = on_grant,
+		[SPAWN_START] = on_start,       [SPAWN_SYNC] = on_sync,   [SPAWN_CLEAN] = on_clean,
+		[SPAWN_CHANGES] = on_changes,   [SPAWN_MARK] = on_mark,   [SPAWN_PEER_FILES] = on_peer_files,
+		[SPAWN_ANNOUNCE] = on_announce, [SPAWN_GRANT] = on_grant,
 	};
 	handlers[m->kind](s, m, fds);
 }
 
-/* One message; false when the runtime's end is closed (or, with MSG_DONTWAIT, when there is nothing). */
-static bool take_peer(struct spawner *s, int flags)
+/* Handles one message. Returns false when the runtime's end is closed or, with MSG_DONTWAIT, when none is queued. */
+static bool receive_message(struct spawner *s, int flags)
 {
 	const struct spawn_msg *m = &s->spawn_msg_buffer->msg;
 	int fds[FD_MESSAGE_MAX];
@@ -207,11 +209,11 @@ static bool take_peer(struct spawner *s, int flags)
 	}
 	struct err e = ERR_INIT;
 	if (n < 0)
-		fatal(errno == EMSGSIZE ? "too long a message from the runtime" : strerror(errno));
+		exit_with_error(errno == EMSGSIZE ? "too long a message from the runtime" : strerror(errno));
 	if (spawn_msg_check(m, (size_t)n, nfds, &e) < 0)
-		fatal(e.message);
+		exit_with_error(e.message);
 	dispatch_message(s, m, fds);
-	/* Sandboxes are cloned from this memory: none of them has anything of another's command. */
+	/* Sandboxes are cloned from this memory: none may contain anything of another command. */
 	explicit_bzero(s->spawn_msg_buffer, (size_t)n);
 	for (size_t i = 0; i < nfds; i++)
 		fd_close(&fds[i]);
@@ -219,19 +221,19 @@ static bool take_peer(struct spawner *s, int flags)
 }
 
 /*
- * A new runtime was started. Whatever the earlier one still asked for is done first, so that SYNC on the new link means
- * what it says; its sender is gone, so this ends.
+ * A new runtime was started. Handle the previous one's queued requests first, so that SYNC on the new link covers them.
+ * The sender is dead, so the loop terminates.
  */
-static void take_new_peer(struct spawner *s, int fd)
+static void replace_peer(struct spawner *s, int fd)
 {
-	while (s->peer_fd >= 0 && take_peer(s, 0))
+	while (s->peer_fd >= 0 && receive_message(s, 0))
 		continue;
 	fd_close(&s->peer_fd);
 	s->peer_fd = fd;
 }
 
-/* false = the guard is gone or wants us to leave. */
-static bool take_guard(struct spawner *s)
+/* Returns false if the guard is gone or asks the spawner to exit. */
+static bool receive_guard_message(struct spawner *s)
 {
 	struct guard_msg m;
 	int fd = -1;
@@ -242,14 +244,14 @@ static bool take_guard(struct spawner *s)
 	if (n <= 0)
 		return false;
 	if (n != (ssize_t)sizeof m || m.kind != GUARD_PEER || nfds != 1)
-		fatal("an unexpected message from the guard");
-	take_new_peer(s, fd);
+		exit_with_error("an unexpected message from the guard");
+	replace_peer(s, fd);
 	return true;
 }
 
 /*
- * What it takes to build sandboxes for others. Root in a container mostly has not all of it, and then builds them like
- * a plain user does, in user namespaces: what counts is not the uid.
+ * Capabilities needed to build sandboxes for other users. Root in a container usually lacks some of them and then
+ * builds sandboxes like an unprivileged user, in user namespaces. Hence the check of capabilities instead of the uid.
  */
 static bool has_capabilities(void)
 {
@@ -269,8 +271,7 @@ static bool protected_from_oom(void)
 	return fd >= 0 && read(fd, &c, 1) == 1 && c == '-';
 }
 
-/* A daemon that somebody runs before others is no reason for commands to be: what we clone has the usual priority, or a
- * lower one. */
+/* Commands must not inherit a raised priority of the daemon: clones get the default priority or a lower one. */
 static void keep_priority(void)
 {
 	struct sched_param param;
@@ -283,7 +284,7 @@ static void keep_priority(void)
 		syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_NONE, 0));
 }
 
-/* Commands are to have a limit of 1 for cores (sandbox/steps/step_limits.c), which is more than none. */
+/* Commands need a core limit of 1 (sandbox/steps/step_limits.c); a hard limit of 0 would not allow that. */
 static void permit_core_limit(void)
 {
 	struct rlimit r;
@@ -291,7 +292,7 @@ static void permit_core_limit(void)
 		return;
 	r.rlim_max = 1;
 	if (setrlimit(RLIMIT_CORE, &r) < 0)
-		log_debug("raise the limit of cores: %s", strerror(errno)); /* a plain user may not */
+		log_debug("raise the limit of cores: %s", strerror(errno)); /* requires privilege */
 }
 
 static void setup_spawner(struct spawner *s, const struct spawner_options *o)
@@ -315,12 +316,12 @@ static void setup_spawner(struct spawner *s, const struct spawner_options *o)
 		.groups = mem_alloc(NGROUPS_MAX * sizeof(gid_t)),
 		.strings = mem_alloc((2 * PLAN_ARGS_MAX + 4) * sizeof(char *)),
 	};
-	/* Of no use to root, and fingerprint_matches comes back to none. */
+	/* Root does not need them, and fingerprint_matches restores to an empty list. */
 	if (s->privileged && syscall(SYS_setgroups, 0, NULL) < 0)
 		s->privileged = false;
 	s->listen_len = sizeof s->listen_name;
 	if (getsockname(GUARD_FD_LISTEN, (struct sockaddr *)&s->listen_name, &s->listen_len) < 0)
-		s->listen_len = 0; /* nobody can have come in there */
+		s->listen_len = 0; /* no client can have connected there */
 	close(GUARD_FD_LISTEN);
 	s->audit_fd = o->audit && s->privileged ? audit_open() : -1;
 	idmap_init(&s->idmap, o->runtime_uid);
@@ -348,7 +349,10 @@ static bool has_chores(struct spawner *s)
 	return prebuilt_has_garbage(&s->prebuilt) || netpool_wants(&s->netpool) || prebuilt_wanted_kind(&s->prebuilt);
 }
 
-/* One thing: what is left of the dead, or what will be needed; network namespaces first, zygotes are made with them. */
+/*
+ * Does one piece of idle work: cleans up after ended commands or prebuilds. Network namespaces come first, because
+ * prebuilt sandboxes use them.
+ */
 static void do_chore(struct spawner *s)
 {
 	struct prebuilt_kind *k = prebuilt_wanted_kind(&s->prebuilt);
@@ -365,7 +369,7 @@ static int earlier_ms(int a, int b) { return a < 0 || (b >= 0 && b < a) ? b : a;
 static int wait_ms(struct spawner *s, bool ahead, bool idle)
 {
 	int ms = earlier_ms(cgroup_tree_tick(&s->cgroup), prebuilt_expire(&s->prebuilt));
-	ms = earlier_ms(ms, placeholder_helper_reap() ? KEEPERS_MS : -1);
+	ms = earlier_ms(ms, placeholder_helper_reap() ? HELPERS_MS : -1);
 	return earlier_ms(ms, !ahead ? -1 : idle ? 0 : s->idle_ms);
 }
 
@@ -390,9 +394,9 @@ int spawner_main(const struct spawner_options *o)
 			p[POLL_HELPERS + i] = (struct pollfd){ .fd = helpers[i], .events = POLLIN };
 		int links[PREBUILT_POLLS_MAX];
 		size_t nprebuilt = prebuilt_polls(&s.prebuilt, links);
-		struct pollfd *told = p + POLL_HELPERS + nhelpers;
+		struct pollfd *spare = p + POLL_HELPERS + nhelpers;
 		for (size_t i = 0; i < nprebuilt; i++)
-			told[i] = (struct pollfd){ .fd = links[i], .events = POLLIN };
+			spare[i] = (struct pollfd){ .fd = links[i], .events = POLLIN };
 		bool ahead = has_chores(&s);
 		int n = poll(p, POLL_HELPERS + nhelpers + nprebuilt, wait_ms(&s, ahead, idle));
 		if (n < 0 && errno != EINTR)
@@ -409,13 +413,13 @@ int spawner_main(const struct spawner_options *o)
 				reap_helper(&s, helpers[i]);
 		}
 		for (size_t i = 0; i < nprebuilt; i++) {
-			if (told[i].revents)
+			if (spare[i].revents)
 				prebuilt_on_ready(&s.prebuilt, links[i]);
 		}
-		/* The runtime first: a new link must not overtake what came on the old one. */
+		/* The runtime's link first: a new link must not overtake messages on the old one. */
 		if (p[POLL_PEER].revents)
-			take_peer(&s, MSG_DONTWAIT);
-		if (p[POLL_GUARD].revents && !take_guard(&s))
+			receive_message(&s, MSG_DONTWAIT);
+		if (p[POLL_GUARD].revents && !receive_guard_message(&s))
 			break;
 	}
 	prebuilt_pool_done(&s.prebuilt);

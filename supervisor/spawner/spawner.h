@@ -2,8 +2,8 @@
 #define BAILIFF_SUPERVISOR_SPAWNER_H
 
 /*
- * The privileged part: builds sandboxes from plans. It keeps nothing about processes; after it answered, a sandbox is
- * the guard's and the runtime's. It does not trust the runtime: see start.c.
+ * The privileged part: builds sandboxes from plans. It keeps no state about processes; after its reply, a sandbox
+ * belongs to the guard and the runtime. It does not trust the runtime: see start.c.
  */
 
 #include "sandbox/cgroup.h"
@@ -28,16 +28,16 @@ struct err;
 struct process_title;
 
 struct spawner_options {
-	const char *cgroup_tag;                /* the folder of this home's cgroups */
-	const struct cgroup_base *cgroup_base; /* where that is, on v2 */
+	const char *cgroup_tag;                /* name of the directory with this home's cgroups */
+	const struct cgroup_base *cgroup_base; /* its parent, on v2 */
 	struct process_title *title;
 	bool audit;                                   /* sandboxes get an audit session each */
-	unsigned zygotes;                             /* sandboxes built ahead, of each shape in use */
-	bool allow_host;                              /* plans without a private root are carried out, too */
-	uid_t runtime_uid;                            /* never a sandbox's */
-	const char *run_dir, *state_dir, *config_dir; /* the daemon's own folders; NULL = none */
-	const char
-		*policy_file; /* the user's, of a daemon that is one user's own; NULL = each peer has one in its home */
+	unsigned zygotes;                             /* prebuilt sandboxes of each shape in use */
+	bool allow_host;                              /* accept plans without a private root */
+	uid_t runtime_uid;                            /* never used for a sandbox */
+	const char *run_dir, *state_dir, *config_dir; /* the daemon's own directories; NULL = none */
+	const char *
+		policy_file; /* the user's policy file, for a user's own daemon; NULL = each peer has one in its home */
 };
 
 /* Descriptors at GUARD_FD_*. Returns the exit status. */
@@ -46,42 +46,43 @@ int spawner_main(const struct spawner_options *o);
 /* ---- between spawner.c and start.c ---- */
 
 struct spawner {
-	int guard_fd, peer_fd, guard_pidfd; /* peer_fd −1: the runtime is being started anew */
-	bool privileged; /* root with what it takes to act for others; else only for its own uid, in user namespaces */
-	bool allow_host; /* by who started the daemon; never by a message */
+	int guard_fd, peer_fd, guard_pidfd; /* peer_fd −1: the runtime is being restarted */
+	bool privileged; /* has the capabilities to act for other users; otherwise only its own uid, in user namespaces
+			  */
+	bool allow_host; /* set on the daemon's command line; never by a message */
 	bool protected_from_oom;
-	struct cpu_affinity affinity; /* from the runtime */
-	int idle_ms;                  /* without a message, before something is done ahead */
-	uint64_t started_ns;          /* the last start */
-	bool busy;                    /* … which came soon after another */
-	int audit_fd;                 /* for audit_mark; −1: sandboxes are not watched by audit */
+	struct cpu_affinity affinity; /* away from the runtime's CPU */
+	int idle_ms;                  /* time without a message before prebuilding */
+	uint64_t started_ns;          /* time of the last start */
+	bool busy;                    /* … which closely followed another */
+	int audit_fd;                 /* for audit_mark; −1: sandboxes have no audit session */
 	struct cgroup_tree cgroup;
-	struct tree_limiter limiter;   /* memory and pids of a tree */
+	struct tree_limiter limiter;   /* memory and pids limits of trees */
 	struct idmap idmap;            /* ids that stand for root */
-	struct netpool netpool;        /* network namespaces, made ahead */
+	struct netpool netpool;        /* prebuilt network namespaces */
 	struct prebuilt_pool prebuilt; /* sandboxes, built ahead */
-	struct authority authority;    /* what root peers may have */
-	struct cow cow;                /* copy-on-write runs and what is done about them */
-	struct sysfilter filter;       /* of system calls, for all confined plans */
+	struct authority authority;    /* what root peers may do */
+	struct cow cow;                /* copy-on-write runs and their helpers */
+	struct sysfilter filter;       /* system call filter of all confined plans */
 	bool has_filter;
-	struct sockaddr_un listen_name; /* of the control socket: where a client must have come in */
+	struct sockaddr_un listen_name; /* of the control socket, through which clients must have connected */
 	socklen_t listen_len;
 	struct process_title *title;
-	struct spawn_msg_buffer *spawn_msg_buffer; /* the message at hand */
-	int done_link;                             /* of a zygote that has its order, to be closed; −1 = none */
+	struct spawn_msg_buffer *spawn_msg_buffer; /* the current message */
+	int done_link; /* link of a prebuilt sandbox that has its message, to be closed; −1 = none */
 	struct prebuilt_msg_buffer *prebuilt_msg_buffer;
-	struct host_fingerprint *fingerprint; /* room for what a zygote is made from */
-	gid_t *groups;                        /* room for NGROUPS_MAX: of the peer at hand */
-	const char **strings;                 /* room for the argument and environment vectors of one plan */
+	struct host_fingerprint *fingerprint; /* buffer for the fingerprint of a prebuilt sandbox */
+	gid_t *groups;                        /* NGROUPS_MAX entries: the current peer's groups */
+	const char **strings;                 /* space for the argument and environment vectors of one plan */
 	const char *policy_file;              /* of spawner_options */
 };
 
-/* The descriptors of a START, in the message's order; −1 = not there. */
+/* The descriptors of a START, in the message's order; −1 = absent. */
 struct start_fds {
 	int plan, client, status, gate, out, err, in;
 };
 
-/* Who asked, and who the command runs as: the same but for a confined command of root's. */
+/* The requesting peer and the identity of the command. They differ only for a confined command of root's. */
 struct spawn_identity {
 	uid_t peer_uid;
 	gid_t peer_gid;
@@ -89,21 +90,24 @@ struct spawn_identity {
 	gid_t gid;
 	const gid_t *groups;
 	size_t ngroups;
-	int idmap_fd;    /* −1, or the swap of root's ids and the command's; the spawner's */
-	bool outer_root; /* root's files cannot be mapped: the command keeps root's uid outside
+	int idmap_fd;    /* −1, or the swap of root's ids and the command's; owned by the spawner */
+	bool outer_root; /* root's files cannot be mapped: the command keeps root's uid outside its user namespace
 			    (sandbox/steps/public_view.c) */
 };
 
-/* Whether this socket is one that the control socket accepted. */
+/* Whether the control socket accepted this connection. */
 bool spawner_client_came_in(const struct spawner *s, int client);
-/* The peer's uid, gid and groups; the groups are in s->groups until the next call. */
+/* Returns the peer's uid, gid and groups; the groups are in s->groups until the next call. */
 int spawner_peer(struct spawner *s, int client, struct spawn_identity *ret, struct err *e);
 void start_fds_assign(struct start_fds *f, const struct spawn_msg *m, const int *fds);
-/* Clones the init and deposits its pidfd. On failure nothing exists. Fills pid, start_time and layers of the answer. */
+/*
+ * Clones the init and deposits its pidfd. Leaves nothing behind on failure. Fills pid, start_time and layers of the
+ * reply.
+ */
 int start_sandbox(struct spawner *s, const struct spawn_msg *m, struct start_fds *f, struct spawn_msg *answer,
 		  int *ret_pidfd, struct err *e);
 
-/* Builds one sandbox ahead. */
+/* Prebuilds one sandbox. */
 void start_prebuilt(struct spawner *s, struct prebuilt_kind *k);
 
 #endif

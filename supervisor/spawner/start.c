@@ -1,11 +1,11 @@
 /*
- * One START, from a message of somebody who may have been taken over to a cloned init.
+ * Handles one START: from a message of a possibly compromised runtime to a cloned init.
  *
- * What is not taken on trust: who asks (read from the client's socket by the kernel's word), what a root peer may have
- * (authority.c), the plan (every length and offset), that the plan cannot change under our feet (seals), and what the
- * descriptors are: ownership of pipes is given to the command's user below, which must never happen to a file. That a
- * private root has a filter of system calls, no capabilities, no_new_privs and, where the kernel has it, Landlock, is
- * not the plan's to say at all (init.c, steps/step_filters.c).
+ * Verified here instead of trusted: the peer's identity (read from the client's socket), what a root peer may do
+ * (authority.c), the plan (every length and offset), that the plan cannot change later (seals), and the types of the
+ * descriptors: pipes are chowned to the command's user below, which must never happen to a file. A private root always
+ * has a system call filter, no capabilities, no_new_privs and, where the kernel supports it, Landlock; the plan has no
+ * say in that (init.c, steps/step_filters.c).
  */
 
 #include "supervisor/spawner/spawner.h"
@@ -60,7 +60,7 @@ static int socket_option(int fd, int name)
 	return getsockopt(fd, SOL_SOCKET, name, &value, &len) < 0 ? -1 : value;
 }
 
-/* All that is to be shown as root's own can be mapped. */
+/* Whether everything that is mounted as root's own can have its ids mapped. */
 static bool can_map(struct spawner *s, const struct plan_head *plan, int userns)
 {
 	for (uint32_t i = 0; i < plan->mount_count; i++) {
@@ -73,8 +73,8 @@ static bool can_map(struct spawner *s, const struct plan_head *plan, int userns)
 }
 
 /*
- * A confined command is never root's: an id of its own stands for a root peer, and has no groups. Where root's files
- * cannot be given to that id, it is the name of root's own in a user namespace.
+ * A confined command never runs as root: for a root peer it runs with an id of its own and without groups. Where root's
+ * files cannot be mapped to that id, the id is a name for root's uid in a user namespace.
  */
 static int stand_for_root(struct spawner *s, const struct plan_key *key, const struct plan_head *plan,
 			  struct spawn_identity *id, struct err *e)
@@ -92,10 +92,10 @@ static int stand_for_root(struct spawner *s, const struct plan_key *key, const s
 }
 
 /*
- * A client is somebody who came in through the control socket: then our end of it has that socket's name, and the other
- * end has none. A runtime that was taken over could otherwise connect to any service of root's and pass that off as a
- * client. Our end's name alone says little: a socket of one's own can be given any, in a mount namespace where that
- * path is free. But whoever listens has one.
+ * A client must have connected through the control socket: then our end has that socket's name and the other end has
+ * none. Otherwise a compromised runtime could connect to any service of root's and pass it off as a client. Our end's
+ * name alone proves little: in a mount namespace where the path is free, a socket can be bound to any name. But then
+ * the peer, a listener, has a name, too.
  */
 bool spawner_client_came_in(const struct spawner *s, int client)
 {
@@ -107,8 +107,7 @@ bool spawner_client_came_in(const struct spawner *s, int client)
 									      : errno == ENOTCONN);
 }
 
-/* Who is at the other end of the client's socket, by the kernel's word. Without privileges that can only be ourselves.
- */
+/* Reads the identity of the client's peer from the kernel. Without privileges it can only be our own uid. */
 int spawner_peer(struct spawner *s, int client, struct spawn_identity *ret, struct err *e)
 {
 	if (socket_option(client, SO_DOMAIN) != AF_UNIX || socket_option(client, SO_TYPE) != SOCK_STREAM)
@@ -139,8 +138,7 @@ int spawner_peer(struct spawner *s, int client, struct spawn_identity *ret, stru
 	return 0;
 }
 
-/* The one place that decides as whom a command runs: as the peer, if that is what root lets it have. Without privileges
- * the groups are what the kernel leaves us. */
+/* The only place that decides a command's identity. Without privileges the groups are those that the kernel allows. */
 static int spawn_identity(struct spawner *s, const struct spawn_msg *m, const struct plan_head *plan, int client,
 			  struct spawn_identity *ret, struct err *e)
 {
@@ -173,7 +171,7 @@ static int map_plan(int fd, const struct plan_head **ret, size_t *ret_len, struc
 	return 0;
 }
 
-/* Where it was sent. *ret_mapped is what is to be unmapped afterwards. */
+/* Finds the plan in the message or the memfd and checks it. *ret_mapped is the length to unmap, or 0. */
 static int take_plan(const struct spawner *s, const struct spawn_msg *m, int fd, const struct plan_head **ret,
 		     size_t *ret_mapped, struct err *e)
 {
@@ -202,14 +200,14 @@ static int check_pipe(int fd, const char *what, struct err *e)
 	return 0;
 }
 
-/* Much input that is known from the start comes as a file in memory, which nobody can change any more. */
+/* Long input that is known at the start comes in a memfd, sealed so that it cannot change. */
 static bool is_sealed(int fd)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
 	return seals >= 0 && seals & F_SEAL_WRITE;
 }
 
-/* The command may open its own ends again through /dev/stdout and friends, but not the other way round. */
+/* The command can reopen its own ends through /dev/stdout etc., but only in the pipe's direction. */
 static int give_pipe(int fd, const struct spawn_identity *id, mode_t mode, const char *what, struct err *e)
 {
 	if (fd < 0)
@@ -247,7 +245,7 @@ static uint64_t namespace_flags(const struct spawner *s, const struct step_conte
 	return s->privileged ? flags : flags | CLONE_NEWUSER;
 }
 
-/* By which the init learns that its ids are mapped: root's can only be by a process outside. */
+/* Tells the init that its ids are mapped: only a process outside can map root's. */
 static int maps_pipe(int *ret_write, int *ret_read)
 {
 	int fds[2];
@@ -258,8 +256,7 @@ static int maps_pipe(int *ret_write, int *ret_read)
 	return 0;
 }
 
-/* Without the cgroup if cloning into it is refused: the layer is then reported as missing, and a plan may insist on it.
- */
+/* Falls back to a clone without the cgroup; the layer is then missing, which fails a plan that requires it. */
 static pid_t clone_init(struct spawner *s, const struct plan_key *key, struct init *in, int *ret_pidfd)
 {
 	fd_auto int leaf = in->steps.plan->layers & PLAN_LAYER_CGROUP ? cgroup_tree_make(&s->cgroup, key) : -1;
@@ -290,7 +287,7 @@ static pid_t clone_init(struct spawner *s, const struct plan_key *key, struct in
 	}
 	int saved = errno;
 	fd_close(&in->steps.maps_fd);
-	/* An init without maps says so itself. */
+	/* If this fails, the init reports the missing maps itself. */
 	if (pid > 0 && maps >= 0 && userns_write_swap(pid, in->steps.uid) == 0)
 		(void)!write(maps, "m", 1);
 	if (leaf >= 0 && (pid < 0 || !(in->steps.layers & PLAN_LAYER_CGROUP)))
@@ -301,7 +298,7 @@ static pid_t clone_init(struct spawner *s, const struct plan_key *key, struct in
 	return pid;
 }
 
-/* What every init has, whatever it is for. */
+/* Fields that every init has. */
 static struct init init_base(const struct spawner *s)
 {
 	struct init in = {
@@ -351,7 +348,7 @@ static int take_network(struct spawner *s, const struct plan_head *plan)
 	return plan->flags & PLAN_PRIVATE_ROOT && plan->network != PLAN_NET_HOST ? netpool_take(&s->netpool) : -1;
 }
 
-/* Everything about one start, on its way to an init. */
+/* The state of one start. */
 struct start {
 	struct spawner *s;
 	const struct spawn_msg *m;
@@ -359,12 +356,12 @@ struct start {
 	const struct plan_head *plan;
 	const struct spawn_identity *id;
 	int placeholders;
-	int cow; /* PLAN_COW: the run's folder */
+	int cow; /* PLAN_COW: the run's directory */
 	const char *cow_path;
 	struct spawn_msg *answer;
 };
 
-/* Without privileges it is the user namespace that was refused: the message names the cause (userns_failed). */
+/* Without privileges the user namespace was denied: the message names the cause (userns_failed). */
 static int clone_failed(const struct spawner *s, int error, struct err *e)
 {
 	if (s->privileged || error == ENOMEM || error == EAGAIN)
@@ -372,7 +369,7 @@ static int clone_failed(const struct spawner *s, int error, struct err *e)
 	return userns_failed(USERNS_STAGE_CLONE, error, e);
 }
 
-/* `leaf`: of its cgroup on v2. */
+/* `leaf` is the name of its cgroup on v2. */
 static int make_limits(const struct start *t, const struct plan_key *leaf, struct tree_files *ret, struct err *e)
 {
 	const struct spawn_identity *id = t->id;
@@ -390,7 +387,7 @@ static int make_limits(const struct start *t, const struct plan_key *leaf, struc
 	return tree_limiter_make(&t->s->limiter, &t->m->key, leaf, t->plan, &disks, ret, e);
 }
 
-/* With an init that is born for it. */
+/* Starts in a sandbox that is built on demand. */
 static int start_new(const struct start *t, int *ret_pidfd, struct err *e)
 {
 	struct spawner *s = t->s;
@@ -418,7 +415,7 @@ static int start_new(const struct start *t, int *ret_pidfd, struct err *e)
 	c->placeholder_fd = t->placeholders;
 	init_set_plan(&in, t->plan);
 	if (make_limits(t, &t->m->key, &c->tree, e) < 0) {
-		cgroup_tree_remove(&s->cgroup, &t->m->key); /* on v2 the limiter has made it */
+		cgroup_tree_remove(&s->cgroup, &t->m->key); /* on v2 the limiter has created it */
 		return -1;
 	}
 	pid_t pid = clone_init(s, &t->m->key, &in, ret_pidfd);
@@ -463,21 +460,22 @@ static int send_prebuilt_msg(const struct start *t, const struct prebuilt *one, 
 	return prebuilt_msg_send(one->link, room, t->plan, t->plan->total_len, fds);
 }
 
-/* It is the command's now. */
-static void hand_over(const struct start *t, struct prebuilt *one, int *ret_pidfd)
+/* The prebuilt sandbox now belongs to the command. */
+static void assign_prebuilt(const struct start *t, struct prebuilt *one, int *ret_pidfd)
 {
 	t->answer->pid = one->pid;
 	t->answer->start_time = one->start_time;
 	t->answer->layers = one->layers;
 	*ret_pidfd = one->pidfd;
 	if (t->plan->flags & PLAN_COW)
-		fd_close(&one->mounts);        /* an overlay goes with its command: others look at what is below it */
-	t->s->done_link = fd_take(&one->link); /* closed when the answer is on its way */
+		fd_close(
+			&one->mounts); /* an overlay must be unmounted with its command: helpers read its upper layer */
+	t->s->done_link = fd_take(&one->link); /* closed after the reply was sent */
 	prebuilt_name_leaf(&t->s->prebuilt, &t->m->key, one);
 }
 
-/* With one that waits for it. 1 = done, 0 = there is none, −1 = the start failed. */
-static int start_waiting(const struct start *t, int *ret_pidfd, struct err *e)
+/* Starts in a generic prebuilt sandbox. Returns 1 if started, 0 if there is none, −1 if the start failed. */
+static int start_generic(const struct start *t, int *ret_pidfd, struct err *e)
 {
 	struct spawner *s = t->s;
 	struct step_shape shape;
@@ -498,15 +496,14 @@ static int start_waiting(const struct start *t, int *ret_pidfd, struct err *e)
 		tree_limiter_remove(&s->limiter, &t->m->key);
 		return 0;
 	}
-	hand_over(t, &one, ret_pidfd);
+	assign_prebuilt(t, &one, ret_pidfd);
 	return 1;
 }
 
-/* With one that waits complete, and is still what would be built now. 1 = done, 0 = there is none, −1 = the start
- * failed. */
-static int start_fitted(struct spawner *s, const struct spawn_msg *m, const struct start_fds *f,
-			const struct plan_head *plan, const struct spawn_identity *peer, struct spawn_msg *answer,
-			int *ret_pidfd, struct err *e)
+/* The same with a dedicated prebuilt sandbox that is still current. */
+static int start_dedicated(struct spawner *s, const struct spawn_msg *m, const struct start_fds *f,
+			   const struct plan_head *plan, const struct spawn_identity *peer, struct spawn_msg *answer,
+			   int *ret_pidfd, struct err *e)
 {
 	struct tree_files limits;
 	struct prebuilt one;
@@ -534,7 +531,7 @@ static int start_fitted(struct spawner *s, const struct spawn_msg *m, const stru
 		return 0;
 	}
 	idmap_pass_on(&s->idmap, &one.leaf, &m->key);
-	hand_over(&t, &one, ret_pidfd);
+	assign_prebuilt(&t, &one, ret_pidfd);
 	return 1;
 }
 
@@ -565,13 +562,13 @@ static int start_init(struct spawner *s, const struct spawn_msg *m, const struct
 				 .cow = cow,
 				 .cow_path = cow_path,
 				 .answer = answer };
-	int r = id->outer_root ? 0 : start_waiting(&t, ret_pidfd, e);
+	int r = id->outer_root ? 0 : start_generic(&t, ret_pidfd, e);
 	if (r == 0)
 		return start_new(&t, ret_pidfd, e);
 	return r < 0 ? -1 : 0;
 }
 
-/* A plan of that shape and nothing else. */
+/* Builds a minimal plan of that shape. */
 static int shape_plan(const struct step_shape *shape, struct buf *out, struct err *e)
 {
 	static const char *const argv[] = { "zygote" };
@@ -598,7 +595,7 @@ static int shape_plan(const struct step_shape *shape, struct buf *out, struct er
 	return plan_build(&spec, out, e);
 }
 
-/* Its mount namespace; −1 is no harm. */
+/* Opens a process's mount namespace. Best effort: −1 only costs time later. */
 static int mounts_of(pid_t pid)
 {
 	char path[48];
@@ -606,7 +603,7 @@ static int mounts_of(pid_t pid)
 	return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* As whom the command will run, and what the init has to know for it; the id is the leaf's until there is a command. */
+/* Sets the future command's identity and the init's context. The id is the leaf's until there is a command. */
 static int apply_key(struct spawner *s, const struct prebuilt_key *f, struct prebuilt *one, struct step_context *c,
 		     struct err *e)
 {
@@ -683,9 +680,9 @@ int start_sandbox(struct spawner *s, const struct spawn_msg *m, struct start_fds
 	if (take_plan(s, m, f->plan, &plan, &mapped, e) < 0)
 		return -1;
 	int r = spawn_identity(s, m, plan, f->client, &id, e);
-	int fitted = r < 0 ? 0 : start_fitted(s, m, f, plan, &id, answer, ret_pidfd, e);
-	if (r == 0 && fitted <= 0 &&
-	    (fitted < 0 || stand_for_root(s, &m->key, plan, &id, e) < 0 || check_descriptors(f, &id, e) < 0 ||
+	int dedicated = r < 0 ? 0 : start_dedicated(s, m, f, plan, &id, answer, ret_pidfd, e);
+	if (r == 0 && dedicated <= 0 &&
+	    (dedicated < 0 || stand_for_root(s, &m->key, plan, &id, e) < 0 || check_descriptors(f, &id, e) < 0 ||
 	     start_init(s, m, f, plan, &id, answer, ret_pidfd, e) < 0)) {
 		idmap_release(&s->idmap, &m->key);
 		if (plan->flags & PLAN_COW)
