@@ -127,7 +127,7 @@ void fd_store_release(struct fd_store *v, struct fd_store_entry *en)
 	if (p.fd >= 0 && poll(&p, 1, 0) == 0) {
 		en->was_alive = true;
 		fd_store_kill(en);
-		/* A stopped or gated command must see the end of its pipes no later than its init's death. */
+		/* A stopped or gated command must see its pipes close no later than its init's death. */
 		fd_store_withdraw(en, ~(1u << GUARD_SLOT_PIDFD));
 		set_state(v, en, FD_STORE_DYING);
 		return;
@@ -141,7 +141,7 @@ void fd_store_reap(struct fd_store *v, struct fd_store_entry *en)
 	siginfo_t info = { 0 };
 	if (en->fd[GUARD_SLOT_PIDFD] >= 0)
 		waitid(P_PIDFD, (id_t)en->fd[GUARD_SLOT_PIDFD], &info, WEXITED | WNOHANG);
-	/* Its last word is the runtime's; that it went without our doing is for the operator. */
+	/* The exit status is the runtime's concern; log only an end that the guard did not cause, for the operator. */
 	if (!en->was_alive && info.si_code != 0 && (info.si_code != CLD_EXITED || info.si_status != 0))
 		log_info("the init of %s %s %d", en->key.id,
 			 info.si_code == CLD_EXITED ? "left with status" : "was killed by signal", info.si_status);

@@ -4,7 +4,7 @@
 /*
  * The guard's descriptor store: for each started process (key) the descriptors that must outlive the runtime and the
  * spawner. Allocated once. An entry is HELD until it is released, then DYING while its init is being killed, then GONE
- * until the process that released it has been notified.
+ * until the child that released it has been notified.
  */
 
 #include "supervisor/guard/guard_msg.h"
@@ -20,7 +20,7 @@ struct fd_store_entry {
 	struct plan_key key;
 	enum fd_store_state state;
 	int32_t pid; /* of the init; 0 = not deposited */
-	bool answer; /* RELEASED has to be sent */
+	bool answer; /* RELEASED is still to be sent */
 	bool was_alive;
 	int fd[GUARD_SLOT_COUNT];
 };
@@ -37,23 +37,22 @@ void fd_store_init(struct fd_store *v, size_t cap);
 void fd_store_done(struct fd_store *v);
 
 struct fd_store_entry *fd_store_find(const struct fd_store *v, const struct plan_key *key);
-/* Finds or creates; NULL when full. */
+/* Finds or creates an entry; NULL if the store is full. */
 struct fd_store_entry *fd_store_get(struct fd_store *v, const struct plan_key *key);
-/* fds in slot order, as many as slots has bits; takes ownership. A slot that was filled is replaced. */
+/* Takes ownership of fds, which are in slot order, one per bit of slots. Replaces slots that are already filled. */
 void fd_store_deposit(struct fd_store_entry *en, uint32_t slots, const int *fds, pid_t pid);
 void fd_store_withdraw(struct fd_store_entry *en, uint32_t slots);
-/* Fills fds in slot order and says which slots; how many: none of one that is not HELD. The descriptors stay the
- * vault's. */
+/* Fills fds in slot order and returns how many; 0 if the entry is not HELD. The store keeps ownership. */
 size_t fd_store_list(const struct fd_store_entry *en, int fds[GUARD_SLOT_COUNT], uint32_t *ret_slots);
 
 void fd_store_kill(const struct fd_store_entry *en);
-/* Kills the init if it is alive; DYING, or GONE if there is nothing to wait for. */
+/* Kills the init if it is alive. The entry becomes DYING, or GONE if there is nothing to wait for. */
 void fd_store_release(struct fd_store *v, struct fd_store_entry *en);
-/* DYING and its pidfd is readable: reaps, closes all; GONE. */
+/* Call when the pidfd of a DYING entry is readable: reaps the init, closes everything; the entry becomes GONE. */
 void fd_store_reap(struct fd_store *v, struct fd_store_entry *en);
 void fd_store_forget(struct fd_store *v, struct fd_store_entry *en);
 
-/* Shuts down the clients' sockets that are held. */
+/* Shuts down the clients' sockets in the store. */
 void fd_store_disconnect_clients(struct fd_store *v);
 
 /* The first HELD or DYING entry at or after index, or NULL. */

@@ -1,10 +1,10 @@
 /*
- * What each turn of the loop does: take signals, take what the children sent, bury and restart dead children, reap
- * inits that are being released, and tell the children what there is to tell. What is to be told is kept as state (a
- * flag, an index, an entry that is GONE), so nothing is queued and no child can make the guard wait.
+ * Each iteration of the loop handles signals, receives the children's messages, reaps and restarts dead children, reaps
+ * inits that are being released, and sends pending messages to the children. Pending messages are kept as state (a
+ * flag, an index, an entry that is GONE) instead of a queue, so no child can make the guard block or allocate.
  *
- * Deposits are never lost: a message waits in the guard's socket even if its sender dies, so a dead child's link is
- * read to the end before its successor is started, and the spawner's before the hand-over is read out.
+ * Deposits are never lost: a message stays in the guard's socket even if its sender dies. So a dead child's link is
+ * read to the end before its successor is started, and the spawner's link before the hand-over to a new runtime.
  */
 
 #include "supervisor/guard/guard.h"
@@ -28,9 +28,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define WATCHED_FILES (GUARD_FILES - GUARD_FILE_POLICY) /* all but the configuration, which holds from start to end */
+#define WATCHED_FILES                                                                                   \
+	(GUARD_FILES - GUARD_FILE_POLICY) /* all but the configuration, which is read only at the start \
+					   */
 #define SEC_NS 1000000000ull
-#define STOP_LIMIT_NS (20 * SEC_NS) /* beyond the grace that the runtime gives commands: for draining and recording */
+#define STOP_LIMIT_NS (20 * SEC_NS) /* in addition to the grace period of commands: for draining and recording */
 #define POLL_RETRY_NS (SEC_NS / 20)
 #define LEAVE_LIMIT_MS 5000
 #define SPAWNER_LIMIT_MS 2000
@@ -45,7 +47,7 @@ static void leave_loop(struct guard *g, int status)
 	g->status = status;
 }
 
-/* ---- what the children send ---- */
+/* ---- messages from the children ---- */
 
 static void on_deposit(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
 {
@@ -70,14 +72,14 @@ static void on_withdraw(struct guard *g, struct guard_child *c, const struct gua
 		fd_store_withdraw(en, m->slots & ~(1u << GUARD_SLOT_PIDFD));
 }
 
-static void take_messages(struct guard *g, struct guard_child *c, unsigned most);
+static void receive_messages(struct guard *g, struct guard_child *c, unsigned most);
 
 static void on_kill(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
 {
 	const struct fd_store_entry *en = fd_store_find(&g->store, &m->key);
 	if (!en || en->fd[GUARD_SLOT_PIDFD] < 0) {
-		take_messages(g, &g->child[GUARD_SPAWNER],
-			      MESSAGES_A_TURN); /* the init's pidfd may still be on its way */
+		receive_messages(g, &g->child[GUARD_SPAWNER],
+				 MESSAGES_A_TURN); /* the init's pidfd may still be queued */
 		en = fd_store_find(&g->store, &m->key);
 	}
 	if (en)
@@ -86,7 +88,7 @@ static void on_kill(struct guard *g, struct guard_child *c, const struct guard_m
 
 static void on_release(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
 {
-	take_messages(g, &g->child[GUARD_SPAWNER], MESSAGES_A_TURN); /* the init's pidfd may still be on its way */
+	receive_messages(g, &g->child[GUARD_SPAWNER], MESSAGES_A_TURN); /* the init's pidfd may still be queued */
 	struct fd_store_entry *en = fd_store_get(&g->store, &m->key);
 	if (!en) {
 		log_error("the descriptor store is full: no answer for %s", m->key.id);
@@ -98,7 +100,7 @@ static void on_release(struct guard *g, struct guard_child *c, const struct guar
 
 static void on_next(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
 {
-	take_messages(g, &g->child[GUARD_SPAWNER], GUARD_ENTRIES_MAX);
+	receive_messages(g, &g->child[GUARD_SPAWNER], GUARD_ENTRIES_MAX);
 	c->tell_next = true;
 	c->next_index = m->index;
 }
@@ -128,8 +130,7 @@ static void on_want_reload(struct guard *g, struct guard_child *c, const struct 
 	c->tell_reload = true;
 }
 
-/* Of what it was asked for nothing is lost: requests without an answer are made again, and sandboxes are not its own.
- */
+/* No request is lost: those without a reply are repeated, and sandboxes do not depend on the child. */
 static void on_want_restart(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
 {
 	if (m->index != GUARD_SPAWNER && m->index != GUARD_PROXY)
@@ -142,7 +143,7 @@ static void on_want_restart(struct guard *g, struct guard_child *c, const struct
 #define BY(role) (1u << (role))
 #define BY_BOTH (BY(GUARD_RUNTIME) | BY(GUARD_SPAWNER))
 
-/* What a child may send: anything that is not a row, or not with these descriptors, ends that child. */
+/* A child that sends a message without a row, or with other descriptors, is killed. */
 static const struct {
 	enum guard_kind kind;
 	unsigned by;
@@ -160,7 +161,7 @@ static const struct {
 	{ GUARD_WANT_RESTART, BY(GUARD_RUNTIME), false, on_want_restart },
 };
 
-/* The init's pidfd comes from the spawner alone, everything else from the runtime alone. */
+/* Only the spawner deposits an init's pidfd; only the runtime deposits anything else. */
 static bool slots_ok(const struct guard_child *c, const struct guard_msg *m, size_t nfds)
 {
 	uint32_t pidfd = 1u << GUARD_SLOT_PIDFD, all = (1u << GUARD_SLOT_COUNT) - 1;
@@ -182,7 +183,7 @@ static bool handle_message(struct guard *g, struct guard_child *c, const struct 
 	return false;
 }
 
-static void take_messages(struct guard *g, struct guard_child *c, unsigned most)
+static void receive_messages(struct guard *g, struct guard_child *c, unsigned most)
 {
 	for (unsigned i = 0; c->link >= 0 && i < most; i++) {
 		struct guard_msg m;
@@ -194,7 +195,7 @@ static void take_messages(struct guard *g, struct guard_child *c, unsigned most)
 		if (n == 0 || (n < 0 && errno != EMSGSIZE)) {
 			fd_close(&c->link);
 			if (c->pidfd >= 0)
-				fd_pidfd_signal(c->pidfd, SIGKILL); /* without its link it is of no use */
+				fd_pidfd_signal(c->pidfd, SIGKILL); /* useless without its link */
 			return;
 		}
 		if (n == (ssize_t)sizeof m && handle_message(g, c, &m, fds, nfds))
@@ -208,9 +209,9 @@ static void take_messages(struct guard *g, struct guard_child *c, unsigned most)
 	}
 }
 
-/* ---- what the children are told ---- */
+/* ---- messages to the children ---- */
 
-/* false = not now; the loop waits until the child has read something. */
+/* Returns false if the socket is full; the loop waits until the child has read something. */
 static bool send_message(struct guard_child *c, const struct guard_msg *m, const int *fds, size_t nfds)
 {
 	if (fd_send(c->link, m, sizeof *m, fds, nfds, MSG_DONTWAIT) == 0)
@@ -219,7 +220,7 @@ static bool send_message(struct guard_child *c, const struct guard_msg *m, const
 	return false;
 }
 
-static bool tell_next(struct guard *g, struct guard_child *c)
+static bool send_next(struct guard *g, struct guard_child *c)
 {
 	int fds[GUARD_SLOT_COUNT];
 	struct guard_msg m = { .kind = GUARD_END };
@@ -235,7 +236,7 @@ static bool tell_next(struct guard *g, struct guard_child *c)
 	return send_message(c, &m, fds, nfds);
 }
 
-static void tell_released(struct guard *g, struct guard_child *c)
+static void send_released(struct guard *g, struct guard_child *c)
 {
 	for (size_t i = 0; g->store.ngone && i < g->store.high; i++) {
 		struct fd_store_entry *en = &g->store.entries[i];
@@ -248,7 +249,7 @@ static void tell_released(struct guard *g, struct guard_child *c)
 	}
 }
 
-static bool tell_reload(struct guard *g, struct guard_child *c)
+static bool send_reload(struct guard *g, struct guard_child *c)
 {
 	struct guard_msg m = { .kind = GUARD_RELOAD };
 	int fds[GUARD_FILES];
@@ -268,7 +269,7 @@ static bool tell_reload(struct guard *g, struct guard_child *c)
 	return told;
 }
 
-static void tell_all(struct guard *g, struct guard_child *c)
+static void send_pending(struct guard *g, struct guard_child *c)
 {
 	struct guard_msg peer = { .kind = GUARD_PEER }, stop = { .kind = GUARD_STOP };
 	c->blocked = false;
@@ -281,15 +282,15 @@ static void tell_all(struct guard *g, struct guard_child *c)
 	}
 	if (c->tell_stop && send_message(c, &stop, NULL, 0))
 		c->tell_stop = false;
-	if (c->tell_reload && tell_reload(g, c))
+	if (c->tell_reload && send_reload(g, c))
 		c->tell_reload = false;
-	if (c->tell_next && tell_next(g, c))
+	if (c->tell_next && send_next(g, c))
 		c->tell_next = false;
 	if (c->role == GUARD_RUNTIME)
-		tell_released(g, c);
+		send_released(g, c);
 }
 
-/* ---- children come and go ---- */
+/* ---- start and exit of children ---- */
 
 static void log_death(const struct guard_child *c, int status)
 {
@@ -300,7 +301,7 @@ static void log_death(const struct guard_child *c, int status)
 		log_warning("the %s left with status %d; starting it anew", name, WEXITSTATUS(status));
 }
 
-/* Nobody is owed an answer any more. */
+/* The runtime that waited for RELEASED is dead: drop the pending replies. */
 static void forget_requests(struct guard *g)
 {
 	for (size_t i = 0; i < g->store.high; i++) {
@@ -313,7 +314,7 @@ static void forget_requests(struct guard *g)
 
 static void child_died(struct guard *g, struct guard_child *c)
 {
-	take_messages(g, c, UINT32_MAX);
+	receive_messages(g, c, UINT32_MAX);
 	int status = guard_child_reap(c);
 	guard_child_drop_links(g, c);
 	if (c->role == GUARD_RUNTIME) {
@@ -324,9 +325,10 @@ static void child_died(struct guard *g, struct guard_child *c)
 	if (g->leaving)
 		return;
 	if (c->role == GUARD_OTLP && WIFEXITED(status) && WEXITSTATUS(status) == GUARD_EXIT_CONFIG) {
-		c->wanted = false; /* it has said what is wrong */
+		c->wanted = false; /* it has logged the reason */
 	} else if (c->role == GUARD_OTLP && WIFEXITED(status) && WEXITSTATUS(status) == GUARD_EXIT_DONE) {
-		c->start_at = clock_boot_ns() + SEC_NS / 10; /* the runtime went; the next one will want it again */
+		c->start_at = clock_boot_ns() +
+			      SEC_NS / 10; /* the runtime exited; its successor needs an exporter again */
 	} else if (c->role == GUARD_PROXY || c->role == GUARD_OTLP) { /* nothing else depends on them */
 		log_death(c, status);
 	} else if (c->role == GUARD_RUNTIME && WIFEXITED(status) && WEXITSTATUS(status) == GUARD_EXIT_DONE) {
@@ -355,9 +357,9 @@ static void start_due(struct guard *g)
 }
 
 /*
- * Children that nobody knows: inits cloned by a spawner that died before it could deposit them (their gate closes when
- * the start is released, so they leave), and orphans if we are a container's pid 1. Inits in the vault stay zombies
- * until they are released.
+ * Reaps children that are neither in the store nor ours: inits cloned by a spawner that died before it deposited them
+ * (they exit because their gate closes when the start is released), and orphans if the guard is a container's pid 1.
+ * Inits in the store stay zombies until they are released.
  */
 static void sweep_strays(struct guard *g)
 {
@@ -418,7 +420,7 @@ static void on_signal(struct guard *g, int sig)
 	}
 }
 
-static void take_signals(struct guard *g)
+static void handle_signals(struct guard *g)
 {
 	struct signalfd_siginfo info;
 	while (read(g->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
@@ -433,8 +435,8 @@ static int wait_ms(const struct guard *g)
 		if (!c->pid && c->wanted && c->start_at < until)
 			until = c->start_at;
 		if (c->blocked && now + SEC_NS / 50 < until)
-			until = now + SEC_NS / 50; /* not every reason for a refusal (descriptors in flight) ends with
-						      POLLOUT */
+			until = now +
+				SEC_NS / 50; /* not every cause of EAGAIN (descriptors in flight) ends with POLLOUT */
 	}
 	if (g->stopping && g->stop_by < until)
 		until = g->stop_by;
@@ -473,7 +475,7 @@ static size_t fill_polls(struct guard *g)
 	return n;
 }
 
-/* fill_polls went over the entries in the same order; nothing was released since. */
+/* fill_polls added the entries in the same order; none was released since. */
 static void reap_dying(struct guard *g)
 {
 	size_t n = POLL_DYING;
@@ -484,19 +486,19 @@ static void reap_dying(struct guard *g)
 	}
 }
 
-static void take_news(struct guard *g)
+static void handle_events(struct guard *g)
 {
 	reap_dying(g);
 	for (int i = 0; i < GUARD_ROLES; i++) {
 		if (g->polls[POLL_LINK + i].revents)
-			take_messages(g, &g->child[i], MESSAGES_A_TURN);
+			receive_messages(g, &g->child[i], MESSAGES_A_TURN);
 	}
 	for (int i = 0; i < GUARD_ROLES; i++) {
 		if (g->polls[POLL_PIDFD + i].revents)
 			child_died(g, &g->child[i]);
 	}
 	if (g->polls[POLL_SIGNAL].revents)
-		take_signals(g);
+		handle_signals(g);
 	if (g->polls[POLL_AUDIT].revents)
 		guard_audit_on_recipient(g);
 	if (g->polls[POLL_WATCH].revents &&
@@ -504,8 +506,7 @@ static void take_news(struct guard *g)
 		g->child[GUARD_RUNTIME].tell_reload = true;
 }
 
-/* Every command dies with the guard, so it does not end because the kernel is short of memory: it tries again, and
- * signals still count. */
+/* All commands die with the guard, so a lack of kernel memory must not end it: retry, and keep handling signals. */
 static void poll_failed(struct guard *g)
 {
 	const struct timespec pause = { .tv_nsec = POLL_RETRY_NS };
@@ -513,19 +514,19 @@ static void poll_failed(struct guard *g)
 		return;
 	log_error("poll: %s; trying again", strerror(errno));
 	nanosleep(&pause, NULL);
-	take_signals(g);
+	handle_signals(g);
 }
 
 static void process_turn(struct guard *g)
 {
 	start_due(g);
 	for (int i = 0; i < GUARD_ROLES; i++)
-		tell_all(g, &g->child[i]);
+		send_pending(g, &g->child[i]);
 	size_t n = fill_polls(g);
 	if (poll(g->polls, n, wait_ms(g)) < 0)
 		poll_failed(g);
 	else
-		take_news(g);
+		handle_events(g);
 	guard_audit_check(g);
 	if (g->stopping && clock_boot_ns() > g->stop_by) {
 		log_error("the runtime did not stop in time: killing everything");
@@ -533,7 +534,7 @@ static void process_turn(struct guard *g)
 	}
 }
 
-/* ---- beginning and end ---- */
+/* ---- start and shutdown ---- */
 
 static int setup_signals(void)
 {
@@ -551,7 +552,7 @@ static void raise_descriptor_limit(void)
 	struct rlimit r;
 	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_max < NOFILE_WANTED) {
 		r.rlim_cur = r.rlim_max = NOFILE_WANTED;
-		setrlimit(RLIMIT_NOFILE, &r); /* only root can */
+		setrlimit(RLIMIT_NOFILE, &r); /* requires root */
 	}
 	fd_raise_nofile();
 }
@@ -562,8 +563,7 @@ static bool wait_dead(int pidfd, int ms)
 	return pidfd < 0 || poll(&p, 1, ms) != 0;
 }
 
-/* Whatever is left of the sandboxes and the children. The spawner leaves by itself when its link closes, and tidies up.
- */
+/* Ends the remaining sandboxes and children. The spawner exits and cleans up when its link closes. */
 static void end_everything(struct guard *g)
 {
 	for (size_t i = 0; i < g->store.high; i++) {
@@ -571,7 +571,7 @@ static void end_everything(struct guard *g)
 			fd_store_kill(&g->store.entries[i]);
 	}
 	struct guard_child *spawner = &g->child[GUARD_SPAWNER], *otlp = &g->child[GUARD_OTLP];
-	if (otlp->pid) { /* what it has in hand may still be sent */
+	if (otlp->pid) { /* let it send what it has queued */
 		fd_pidfd_signal(otlp->pidfd, SIGTERM);
 		wait_dead(otlp->pidfd, OTLP_LIMIT_MS);
 	}
@@ -594,8 +594,7 @@ static void end_everything(struct guard *g)
 	}
 }
 
-/* The same process, another program: children, sandboxes and every descriptor live on. Comes back only if that fails.
- */
+/* Replaces the program in the same process: children, sandboxes and all descriptors stay. Returns only on failure. */
 static void exec_upgrade(struct guard *g)
 {
 	g->upgrade = false;
@@ -621,18 +620,18 @@ static void exec_upgrade(struct guard *g)
 	close(fd);
 }
 
-/* After an upgrade the children are the old program's: they go, and new ones take over. */
+/* After an upgrade the children still run the old program: replace them. */
 static void replace_children(struct guard *g)
 {
 	for (int i = 0; i < GUARD_ROLES; i++) {
 		if (!g->child[i].pid)
 			continue;
-		g->child[i].ready = true; /* it did serve: no delay */
+		g->child[i].ready = true; /* it was serving: restart without delay */
 		fd_pidfd_signal(g->child[i].pidfd, SIGTERM);
 		if (!wait_dead(g->child[i].pidfd, SPAWNER_LIMIT_MS))
 			fd_pidfd_signal(g->child[i].pidfd, SIGKILL);
 		wait_dead(g->child[i].pidfd, -1);
-		take_messages(g, &g->child[i], UINT32_MAX);
+		receive_messages(g, &g->child[i], UINT32_MAX);
 		guard_child_reap(&g->child[i]);
 	}
 	fd_store_disconnect_clients(&g->store);
@@ -648,7 +647,7 @@ int guard_run(const struct guard_options *options)
 		guard_child_init(&g.child[i], (enum guard_role)i);
 	g.child[GUARD_OTLP].wanted = o.otlp_exe != NULL;
 	raise_descriptor_limit();
-	/* Twice what may be live at once: those being released must find room too. */
+	/* Twice the maximum of live processes: those being released need entries, too. */
 	fd_store_init(&g.store, 2 * GUARD_ENTRIES_MAX);
 	g.polls = mem_zalloc(POLL_DYING + g.store.cap, sizeof *g.polls);
 	g.signal_fd = setup_signals();

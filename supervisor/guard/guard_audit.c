@@ -1,14 +1,14 @@
 /*
- * Keeps audit usable while the daemon runs. Checked from time to time, since the kernel does not report changes:
- * another program may remove all rules (an audit daemon that starts does that), switch audit off, or make it available.
+ * Keeps audit usable while the daemon runs. It is polled, since the kernel does not report changes: another program may
+ * remove all rules (an audit daemon does that when it starts), switch audit off, or make it available.
  *
- * The runtime reads the records and the spawner gives sandboxes their sessions, each by what it was started with. So
- * both are restarted when that changes, or when records may have been lost meanwhile; commands go on. If the state
- * keeps changing, the checks become less frequent.
+ * The runtime reads the records and the spawner creates the sandboxes' sessions; both depend on arguments from their
+ * start. So both are restarted when the state changes, or when records may have been lost; commands keep running. If
+ * the state keeps changing, the checks become less frequent.
  *
- * The guard is the registered recipient of records only while nobody else is (audit.c says why), and never competes for
- * that: it withdraws as soon as another program wants to register, and registers again only after several checks in a
- * row have found no recipient, so that an audit daemon that is being restarted finds its place free.
+ * The guard is the registered recipient of records only while no other program is (audit.c has the reason) and never
+ * competes for that. It withdraws as soon as another program wants to register, and registers again only after several
+ * consecutive checks have found no recipient, so that an audit daemon that is being restarted can register.
  */
 
 #include "supervisor/guard/guard.h"
@@ -26,10 +26,10 @@
 #include <unistd.h>
 
 #define MS_NS 1000000ull
-#define CHANGES_MAX 7        /* in a row: the interval is doubled so many times at most */
+#define CHANGES_MAX 7        /* consecutive; limits how often the interval is doubled */
 #define FREE_CHECKS 2        /* that must find no recipient before the guard registers … */
-#define FREE_CHECKS_ASKED 20 /* … and after another program wanted to be it: its next attempt may be a person's */
-#define TRIAL_MS 500         /* nothing else is done meanwhile */
+#define FREE_CHECKS_ASKED 20 /* … and after another program tried to register: its next attempt may be manual */
+#define TRIAL_MS 500         /* the guard blocks for this long */
 
 uint64_t guard_audit_due(const struct guard *g)
 {
@@ -58,7 +58,7 @@ static void register_recipient(struct guard *g, unsigned needed)
 	if (own)
 		return;
 	if (g->audit_recipient >= 0)
-		fd_close(&g->audit_recipient); /* the kernel has given it up */
+		fd_close(&g->audit_recipient); /* the kernel has unregistered it */
 	g->audit_free = owner == 0 || owner == getpid() ? g->audit_free + 1 : 0;
 	if (g->audit_free < needed)
 		return;
@@ -92,7 +92,7 @@ static void set_since_now(struct guard *g)
 	snprintf(g->o->audit->since, sizeof g->o->audit->since, "%" PRIu64, clock_boot_ns());
 }
 
-/* true = the children know something else. */
+/* Returns true if the arguments of the children changed. */
 static bool keep_audit(struct guard *g)
 {
 	struct guard_options *o = g->o;
@@ -144,10 +144,11 @@ void guard_audit_check(struct guard *g)
 	g->audit_at = now + (g->o->audit->check_ms * MS_NS << g->audit_changes);
 }
 
-/* ---- beginning and end ---- */
+/* ---- start and shutdown ---- */
 
-/* A version before the multicast group read as the host's only recipient. The runtime is replaced after an upgrade
- * anyway. */
+/*
+ * Versions before the multicast group were the host's only recipient. The runtime is replaced after an upgrade anyway.
+ */
 void guard_audit_resume(struct guard *g)
 {
 	struct guard_options *o = g->o;

@@ -62,8 +62,8 @@ static _Noreturn void child_fail(const char *what)
 	_exit(126);
 }
 
-/* Each source to its fixed number; by way of high numbers, since sources may sit where others belong. */
-static void place_descriptors(const int source[GUARD_FD_LAST + 1])
+/* Moves each source to its fixed number, through high numbers: a source may occupy another's target number. */
+static void assign_descriptors(const int source[GUARD_FD_LAST + 1])
 {
 	int high[GUARD_FD_LAST + 1];
 	for (int i = GUARD_FD_LINK; i <= GUARD_FD_LAST; i++) {
@@ -91,8 +91,7 @@ static void drop_privileges(const struct guard_options *o, bool proxy)
 		child_fail("no_new_privs");
 }
 
-/* The parent-death signal is cleared by a change of identity, so it comes after; the guard may be dead already by then.
- */
+/* A change of identity clears the parent-death signal, so set it afterwards; the guard may already be dead by then. */
 static void die_with_guard(void)
 {
 	struct pollfd p = { .fd = GUARD_FD_GUARD_PIDFD, .events = POLLIN };
@@ -110,8 +109,10 @@ int guard_open(const struct guard *g, enum guard_file file)
 	return -1;
 }
 
-/* The connection is made by the guard's identity, which may see everything; the exporter lowers itself to an observer
- * at once. */
+/*
+ * The connection has the guard's identity, which can see everything; the exporter immediately reduces itself to an
+ * observer.
+ */
 static int connect_control(const struct guard *g)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
@@ -119,7 +120,7 @@ static int connect_control(const struct guard *g)
 	const char *slash = strrchr(g->o->socket, '/');
 	if (strlen(g->o->socket) < sizeof a.sun_path) {
 		memcpy(a.sun_path, g->o->socket, strlen(g->o->socket));
-	} else { /* longer than an address holds: through its folder */
+	} else { /* too long for a socket address: connect relative to its directory */
 		char folder[PATH_MAX];
 		snprintf(folder, sizeof folder, "%.*s", (int)(slash - g->o->socket), g->o->socket);
 		dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -130,7 +131,7 @@ static int connect_control(const struct guard *g)
 	return fd_take(&fd);
 }
 
-static void place_for_otlp(const struct guard *g, int *source)
+static void assign_otlp_descriptors(const struct guard *g, int *source)
 {
 	source[GUARD_FD_LISTEN] = connect_control(g);
 	source[GUARD_FD_STORE] = open(g->o->otlp_cursor, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -151,7 +152,7 @@ static _Noreturn void child_main(const struct guard *g, enum guard_role role, in
 	if (runtime || role == GUARD_SPAWNER)
 		source[GUARD_FD_LISTEN] = o->listen_fd;
 	if (role == GUARD_OTLP)
-		place_for_otlp(g, source);
+		assign_otlp_descriptors(g, source);
 	if (role == GUARD_SPAWNER) {
 		source[GUARD_FD_COW] = o->cow_fd;
 		source[GUARD_FD_PROGRAM] = o->spawner_fd;
@@ -171,11 +172,11 @@ static _Noreturn void child_main(const struct guard *g, enum guard_role role, in
 			_exit(GUARD_EXIT_CONFIG);
 		}
 	}
-	setsid(); /* keys typed at a foreground daemon are the guard's to act on */
+	setsid(); /* signals from a foreground daemon's terminal go to the guard only */
 	sigset_t none;
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	place_descriptors(source);
+	assign_descriptors(source);
 	if (role != GUARD_SPAWNER && o->drop)
 		drop_privileges(o, role == GUARD_PROXY);
 	die_with_guard();
@@ -191,12 +192,12 @@ static _Noreturn void child_main(const struct guard *g, enum guard_role role, in
 	child_fail("execute");
 }
 
-/* A link between two children: `a`'s end waits in a->peer_fd, the other in b's. */
+/* Links two children: `a`'s end is kept in a->peer_fd until it is sent, the other in b's. */
 static int link_children(struct guard_child *a, struct guard_child *b)
 {
 	int pair[2];
 	if (a->peer_fd[b->role] >= 0)
-		return 0; /* the other one is there already and has its end */
+		return 0; /* the other child runs and has its end */
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -1;
 	a->peer_fd[b->role] = pair[0];
@@ -206,15 +207,15 @@ static int link_children(struct guard_child *a, struct guard_child *b)
 }
 
 /*
- * The runtime is linked with each of the others. A child finds its link at GUARD_FD_PEER when it is executed; the
- * runtime finds the spawner's there, and is told of the proxy's by PEER, as there may be none.
+ * The runtime has a link to each of the others. A child finds its link at GUARD_FD_PEER after exec. The runtime finds
+ * the spawner's there and receives the proxy's with PEER, because there may be no proxy.
  */
 int guard_child_start(struct guard *g, struct guard_child *c)
 {
 	struct guard_child *runtime = &g->child[GUARD_RUNTIME], *proxy = &g->child[GUARD_PROXY];
 	struct guard_child *other = c == runtime ? &g->child[GUARD_SPAWNER] : runtime;
 	if (c->role == GUARD_OTLP)
-		other = c; /* a client like any other: no link */
+		other = c; /* the exporter is an ordinary client and has no link */
 	else if (link_children(c, other) < 0 || (c == runtime && proxy->pid && link_children(c, proxy) < 0))
 		return -1;
 	fd_auto int peer = fd_take(&c->peer_fd[other->role]);

@@ -11,7 +11,7 @@
 #define STATE_MAGIC 0x54534742u /* "BGST" */
 #define STATE_VERSION 2u
 
-/* Descriptors are named by number: the process stays the same. */
+/* Descriptors are stored as numbers: the process stays the same across exec. */
 struct state_head {
 	uint32_t magic, version, head_size, entry_size, count;
 	int32_t listen_fd, store_fd, spool_fd, lock_fd, audit_fd;
@@ -113,7 +113,7 @@ static int read_entry(struct guard *g, int fd)
 	return 0;
 }
 
-/* An older program knew fewer roles: its head is shorter, and those it did not know have no child. */
+/* An older program had fewer roles: its head is shorter, and the roles that it lacks have no child. */
 static int read_head(int fd, struct state_head *h)
 {
 	size_t start = offsetof(struct state_head, entry_size);
