@@ -17,8 +17,8 @@ static int hex_digit(char c)
 	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* What stands behind the host; NULL if that is not this one. */
-static const char *behind_host(const char *s)
+/* Skips an optional authority. Returns NULL if it names another host. */
+static const char *skip_authority(const char *s)
 {
 	if (strncmp(s, "//", 2) != 0)
 		return s;
@@ -33,7 +33,7 @@ int file_uri_path(const char *uri, char ret[PATH_MAX], struct err *e)
 
 	if (strncasecmp(uri, "file:", 5) != 0)
 		return err_set(e, ERR_INVALID, "'%.200s' is no file: URI", uri);
-	const char *s = behind_host(uri + 5);
+	const char *s = skip_authority(uri + 5);
 	if (!s || *s != '/')
 		return err_set(e, ERR_INVALID, "'%.200s' is invalid on 'linux'", uri);
 	for (; *s; s++) {
@@ -42,6 +42,7 @@ int file_uri_path(const char *uri, char ret[PATH_MAX], struct err *e)
 
 		if (c == '?' || c == '#')
 			break;
+		/* "%00" is rejected: a path cannot contain a NUL byte. */
 		if (c == '%' && (low < 0 || (high == 0 && low == 0)))
 			return err_set(e, ERR_INVALID, "'%.200s' is invalid on 'linux'", uri);
 		if (c == '%') {

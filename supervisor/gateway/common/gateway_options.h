@@ -19,10 +19,12 @@ int gateway_options_parse(const char *verb, int argc, char **argv, struct gatewa
 void gateway_options_done(struct gateway_options *o);
 #define gateway_options_auto __attribute__((cleanup(gateway_options_done)))
 
-/* The value of an option by its long name, "" for a flag; NULL if it was not given, or the verb has none of that name.
+/*
+ * The value of an option by its long name, "" for a flag. NULL if the option was not given or the verb does not have
+ * it. The last occurrence wins.
  */
 const char *gateway_option(const struct gateway_options *o, const char *name);
-/* A duration; *ret stays as it is if the option was not given. */
+/* Parses a duration. *ret is unchanged if the option was not given. */
 int gateway_option_ms(const struct gateway_options *o, const char *name, uint64_t *ret, struct err *e);
 
 #endif

@@ -8,7 +8,10 @@
 
 int gateway_sandbox_enter(const char *readable, struct err *e)
 {
-	/* The directory rather than the file: editors and tools replace files. */
+	/*
+	 * Allow the directory, not the file: editors and tools replace files, and a rule on the old inode would not
+	 * cover the new one.
+	 */
 	mem_auto char *copy = readable ? mem_strdup(readable) : NULL;
 	const struct role_sandbox_path own[] = {
 		{ ROLE_SANDBOX_LIST, "/", -1 },

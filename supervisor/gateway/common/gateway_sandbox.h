@@ -4,10 +4,13 @@
 struct err;
 
 /*
- * Enters the sandbox that every gateway serves in (supervisor/common/role_sandbox.h): no process, no program, no file
- * that can be written, no socket but those to the daemon and those that listen already. Directories can be listed
- * everywhere, because clients name workspaces; `readable`, a file or NULL, can be read with its directory. Before, a
- * launcher is forked that can still start a daemon (supervisor/client/autostart.h).
+ * Enters the sandbox in which every gateway serves (supervisor/common/role_sandbox.h): it cannot create processes,
+ * execute programs, write files, or open sockets other than those to the daemon; sockets that already listen stay
+ * usable. Directories can be listed everywhere, because clients name workspaces. `readable`, a file or NULL, is
+ * readable together with its directory.
+ *
+ * Call it before serving. It first forks a launcher, outside the sandbox, that can still start a daemon
+ * (supervisor/client/autostart.h).
  */
 int gateway_sandbox_enter(const char *readable, struct err *e);
 

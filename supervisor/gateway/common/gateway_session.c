@@ -18,13 +18,16 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#define NAME_SHOWN 60    /* of a client, and … */
-#define FOLDER_SHOWN 400 /* … of its folder, in a title */
+#define NAME_SHOWN 60    /* bytes of a client's name in a title */
+#define FOLDER_SHOWN 400 /* bytes of its directory in a title */
 #define LEAVE_LOOK_MS 20
-#define LEAVE_MS 5000 /* the longest that a session that is left waits for answers */
-#define OPEN_MS 30000 /* the longest that one waits to become ready */
+#define LEAVE_MS 5000 /* how long a closed session waits for outstanding replies */
+#define OPEN_MS 30000 /* how long a session may take to become ready */
 
-/* What a request makes that nobody would know of if it was forgotten, and how that is undone. */
+/*
+ * An object that a request creates. If the requester gave up before the reply arrived, no one holds its id, so it is
+ * undone: `id` is the member of the reply with the id, `undo` the method that takes it.
+ */
 struct made {
 	const char *id, *undo;
 };
@@ -34,12 +37,12 @@ static const struct made a_process = { "processId", "terminate_process" }, a_tas
 struct request {
 	TAILQ_ENTRY(request) entry;
 	struct gateway_session *session;
-	struct link *on;             /* what it was sent over; NULL: nothing was there */
-	gateway_session_reply_fn fn; /* NULL: nobody waits for it */
+	struct link *on;             /* the link it was sent on; NULL: not sent */
+	gateway_session_reply_fn fn; /* NULL: the reply is discarded */
 	void *ctx;
 	const struct made *made; /* or NULL */
-	bool awaited;            /* by one that leaves */
-	char *method;            /* not NULL: held back until the person's connection has said who it is */
+	bool awaited;            /* a closing session waits for its reply */
+	char *method;            /* not NULL: queued until the person's connection has completed its handshake */
 	struct buf params;
 };
 
@@ -47,20 +50,20 @@ struct request {
 
 struct gateway_session {
 	struct gateway_session_options o;
-	char *names[FOLDER_NAME + 1]; /* the options' strings */
+	char *names[FOLDER_NAME + 1]; /* owns the strings of `o` */
 	struct gateway_session_ops ops;
 	void *ctx;
 	struct link *agent, *person;
 	char id[72], channel[72], token[128];
 	uint64_t last_sequence;
 	TAILQ_HEAD(, request) requests;
-	size_t nrequests;   /* that are awaited */
-	struct event later; /* what cannot be done in a callback of a link */
-	struct event late;  /* it is not ready, and has had its time */
-	uint64_t leave_by;  /* clock_boot_ns; of one that is left */
+	size_t nrequests;   /* only those with `awaited` */
+	struct event later; /* deferred work that must not run inside a link's callback */
+	struct event late;  /* fires when the session did not become ready in time */
+	uint64_t leave_by;  /* clock_boot_ns; deadline of a closing session */
 	bool agent_lost, agent_greeted, person_lost, person_greeted;
-	struct err why;               /* it was lost */
-	bool ready, left, unanswered; /* unanswered: something was when it was left, and will stay so */
+	struct err why;               /* why the connection was lost */
+	bool ready, left, unanswered; /* left: closing; unanswered: a request was dropped while closing */
 	gateway_session_left_fn on_left;
 	void *left_ctx;
 };
@@ -118,7 +121,7 @@ static void on_reply(void *ctx, struct jval result, struct jval error)
 		arm_soon(s, 0);
 }
 
-enum how { PLAIN, STARTS, CREATES, OFFER, ONCE }; /* ONCE: means this connection, so it is not sent again on another */
+enum how { PLAIN, STARTS, CREATES, OFFER, ONCE }; /* ONCE: bound to this connection, not resent on the next one */
 
 static void send_on(struct gateway_session *s, struct link *l, const char *method, json_t *params, enum how how,
 		    gateway_session_reply_fn fn, void *ctx)
@@ -142,7 +145,7 @@ static void send_on(struct gateway_session *s, struct link *l, const char *metho
 	} else if (l) {
 		link_send(l, method, &text, on_reply, q);
 	} else {
-		arm_soon(s, 0); /* answered from the loop, as all are */
+		arm_soon(s, 0); /* reply from the loop, never from inside this call */
 	}
 }
 
@@ -155,11 +158,12 @@ static json_t *with_key(struct link *l, json_t *params, const char *traceparent)
 		return params;
 	jw_obj(&w);
 	remote_key(link_remote(l), &w);
+	/* The remote writes the key as members of an object; merge them. */
 	jw_obj_end(&w);
 	json_auto_t *members = json_loadb(key.data, key.len, 0, NULL);
 	if (!params)
 		params = json_object();
-	json_object_update_missing(params, members); /* a caller may have a key of its own */
+	json_object_update_missing(params, members); /* the caller's own idempotency key has precedence */
 	if (traceparent)
 		json_object_set_new(params, "traceparent", json_string(traceparent));
 	return params;
@@ -208,6 +212,7 @@ void gateway_session_cancel_callbacks(struct gateway_session *s, const void *ctx
 			q->fn = NULL;
 }
 
+/* Clearing `made` keeps the process or task: a detached start is not undone. */
 void gateway_session_detach_callbacks(struct gateway_session *s, const void *ctx)
 {
 	struct request *q;
@@ -238,7 +243,7 @@ static void on_person_lost(void *ctx, const struct err *e)
 	arm_soon(s, 0);
 }
 
-/* What it decides is decided in the channel's name, or not at all. */
+/* Answers are recorded in the channel's name, so none is sent before the daemon has accepted the handshake. */
 static void on_person_greeted(void *ctx, struct jval result, struct jval error)
 {
 	struct gateway_session *s = ctx;
@@ -295,7 +300,7 @@ static void on_event(void *ctx, struct jval event)
 	struct gateway_session *s = ctx;
 	uint64_t sequence = jval_uint(jval_get(event, "sequence"), 0);
 
-	/* After a reconnect events may come once more. */
+	/* After a reconnect the daemon may send events again. */
 	if (sequence && sequence <= s->last_sequence)
 		return;
 	if (sequence)
@@ -321,7 +326,7 @@ static void on_failed(struct gateway_session *s, const char *what, const json_t 
 	arm_soon(s, 0);
 }
 
-/* The next connection tries again. */
+/* Code 0: the connection broke. Nothing to report; the next connection tries again. */
 static bool is_broken(const json_t *error) { return error && json_integer_value(json_object_get(error, "code")) == 0; }
 
 static void on_subscribed(void *ctx, json_t *result, json_t *error)
@@ -353,14 +358,14 @@ static void on_channel(void *ctx, json_t *result, json_t *error)
 	take_str(result, "channelId", s->channel, sizeof(s->channel));
 	take_str(result, "sessionId", s->id, sizeof(s->id));
 	take_str(result, "resumeToken", s->token, sizeof(s->token));
-	if (!s->ready) /* else one that could not be resumed: events go on where they stopped */
+	if (!s->ready) /* otherwise a channel that could not be resumed: continue after the last event received */
 		s->last_sequence = (uint64_t)json_integer_value(json_object_get(result, "sequence"));
 	send_on(s, s->agent, "subscribe_events",
 		json_pack("{ss sI}", "sessionId", s->id, "afterSequence", (json_int_t)s->last_sequence), ONCE,
 		on_subscribed, s);
 }
 
-/* "claude-code in /home/me/shop": what a person looks for in a list of sessions. */
+/* "claude-code in /home/me/shop": the title by which a person finds the session in a list. */
 static json_t *title_of(const struct gateway_session *s)
 {
 	const char *name = s->o.client_name && *s->o.client_name ? s->o.client_name : s->o.native_protocol;
@@ -383,7 +388,9 @@ void gateway_session_retitle(struct gateway_session *s, const char *folder)
 			       NULL, NULL, NULL);
 }
 
-/* A channel is its connection's: where that breaks before the session is ready, the next one has a channel of its own.
+/*
+ * A channel is bound to its connection. If the connection breaks before the session is ready, the next one creates a
+ * new channel.
  */
 static void connect_channel(struct gateway_session *s)
 {
@@ -401,7 +408,7 @@ static void connect_channel(struct gateway_session *s)
 	send_on(s, s->agent, "connect_channel", with_key(s->agent, params, NULL), ONCE, on_channel, s);
 }
 
-/* A channel that is resumed brings its events along. One that cannot be is made anew. */
+/* A resumed channel keeps its subscription. If it cannot be resumed, create a new one. */
 static void on_resumed(void *ctx, json_t *result, json_t *error)
 {
 	struct gateway_session *s = ctx;
@@ -442,7 +449,7 @@ static void on_lost(void *ctx, const struct err *e)
 	arm_soon(s, 0);
 }
 
-/* ---- coming and going ---- */
+/* ---- opening and closing ---- */
 
 static void on_greeted(void *ctx, struct jval result, struct jval error)
 {
@@ -548,8 +555,10 @@ static struct request *first_unsent(const struct gateway_session *s)
 	return NULL;
 }
 
-/* Answers what could not be sent, or will not be answered. One at a time from the start: an answer may bring requests,
- * or end others. */
+/*
+ * Fails every request that has no link. Restarts from the head each time, because a callback may add or remove
+ * requests.
+ */
 static void answer_unsent(struct gateway_session *s)
 {
 	json_auto_t *error = json_pack("{si s:o}", "code", -32011, "message",
@@ -567,6 +576,7 @@ static void answer_unsent(struct gateway_session *s)
 	}
 }
 
+/* Frees the session; the only place that does. */
 static void end_session(struct gateway_session *s)
 {
 	struct request *q;
@@ -584,6 +594,10 @@ static void end_session(struct gateway_session *s)
 	free(s);
 }
 
+/*
+ * Runs outside of link callbacks, so links can be freed here: drops lost links, fails their requests, and ends a
+ * closing session.
+ */
 static void on_later(evutil_socket_t fd, short what, void *arg)
 {
 	struct gateway_session *s = arg;
@@ -601,7 +615,8 @@ static void on_later(evutil_socket_t fd, short what, void *arg)
 	if (s->left && (!s->nrequests || clock_boot_ns() >= s->leave_by))
 		end_session(s);
 	else if (s->left)
-		arm_soon(s, LEAVE_LOOK_MS); /* libevent's clock is coarse: a timer may come a little early */
+		arm_soon(s,
+			 LEAVE_LOOK_MS); /* poll: libevent's clock is coarse, and the timer may fire slightly early */
 	else if (lost)
 		s->ops.ready(s->ctx, &s->why);
 }
@@ -621,6 +636,7 @@ void gateway_session_free(struct gateway_session *s)
 		return;
 	s->left = true;
 	s->leave_by = clock_boot_ns() + LEAVE_MS * 1000000ull;
+	/* No callback runs after this; `made` objects are still undone on reply. */
 	TAILQ_FOREACH (q, &s->requests, entry)
 		q->fn = NULL;
 	if (s->agent)

@@ -13,12 +13,12 @@
 #include <unistd.h>
 
 #define READ_BYTES (64u << 10)
-#define OUT_HIGH (8u << 20) /* past this nothing is read */
+#define OUT_HIGH (8u << 20) /* above this reading stops, until the backlog is below OUT_LOW */
 #define OUT_LOW (1u << 20)
 #define OUT_LAGS (16u << 10)
-#define TURN_LINES 64   /* then the others have their turn */
-#define SURE_WRITE 4096 /* what a pipe takes at once when it is writable */
-#define LOOK_MS 250     /* how often a peer that is held back is looked after */
+#define TURN_LINES 64   /* lines per turn of the loop, so that other events are served */
+#define SURE_WRITE 4096 /* a pipe that polls writable takes this much without blocking (PIPE_BUF) */
+#define LOOK_MS 250     /* how often a peer whose input is not read is checked for hangup */
 
 struct line_stream {
 	struct event_base *base;
@@ -29,7 +29,7 @@ struct line_stream {
 	struct line_stream_ops ops;
 	void *ctx;
 	struct event read_ev, write_ev, again;
-	bool polls_in, polls_out; /* files and /dev/null are always ready, and epoll does not take them */
+	bool polls_in, polls_out; /* regular files and /dev/null are always ready, and epoll rejects them */
 	bool eof, broken, ended, full;
 };
 
@@ -40,7 +40,7 @@ static bool can_poll(int fd)
 	return fstat(fd, &st) < 0 || S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode) || isatty(fd);
 }
 
-static void go_on(struct line_stream *s)
+static void schedule_turn(struct line_stream *s)
 {
 	const struct timeval now = { 0 };
 
@@ -60,8 +60,8 @@ static void end_stream(struct line_stream *s)
 /* ---- writing ---- */
 
 /*
- * The descriptors are shared with whoever gave them to us, so they stay blocking; a write that poll calls possible
- * takes a pipe's atomic size without waiting.
+ * The descriptors share their open file descriptions with the parent, so they stay blocking: O_NONBLOCK would change
+ * the parent's too. A pipe that polls writable takes PIPE_BUF bytes without blocking.
  */
 static void flush_out(struct line_stream *s)
 {
@@ -76,13 +76,13 @@ static void flush_out(struct line_stream *s)
 			continue;
 		if (w < 0 && errno == EAGAIN)
 			break;
-		if (w < 0) { /* nobody reads us; who is writing learns it from the loop */
+		if (w < 0) { /* no reader is left; the owner learns it from the loop, not from inside write */
 			buf_done(&s->out);
 			s->sent = 0;
 			s->broken = true;
 			event_del(&s->write_ev);
 			if (!s->ended)
-				go_on(s);
+				schedule_turn(s);
 			return;
 		}
 		s->sent += (size_t)w;
@@ -116,7 +116,8 @@ bool line_stream_full(const struct line_stream *s) { return unsent_bytes(s) >= O
 
 /* ---- reading ---- */
 
-static bool held_back(struct line_stream *s)
+/* Hysteresis between OUT_HIGH and OUT_LOW, so that reading does not toggle with every message. */
+static bool is_held_back(struct line_stream *s)
 {
 	s->full = unsent_bytes(s) >= OUT_HIGH || (s->full && unsent_bytes(s) >= OUT_LOW);
 	return s->full || s->ops.busy(s->ctx);
@@ -130,8 +131,8 @@ static bool is_blank(const char *line, size_t len)
 	return true;
 }
 
-/* True if there was a line. */
-static bool one_line(struct line_stream *s)
+/* Handles one line; false if no complete line is buffered. */
+static bool handle_line(struct line_stream *s)
 {
 	const char *line;
 	size_t len;
@@ -163,8 +164,8 @@ static void read_some(struct line_stream *s)
 		lines_add(&s->in, bytes, (size_t)n);
 }
 
-/* While nothing is read, the end of file is not seen either. */
-static void look_after(struct line_stream *s)
+/* While input is not read, end of file is not seen either, so poll for a hangup. */
+static void poll_hangup(struct line_stream *s)
 {
 	const struct timeval tv = { .tv_usec = LOOK_MS * 1000 };
 	struct pollfd p = { .fd = s->in_fd };
@@ -182,12 +183,12 @@ static void process_lines(struct line_stream *s, bool readable)
 	event_del(&s->read_ev);
 	if (s->broken)
 		end_stream(s);
-	while (!s->ended && !held_back(s)) {
+	while (!s->ended && !is_held_back(s)) {
 		if (most-- == 0) {
-			go_on(s);
+			schedule_turn(s);
 			return;
 		}
-		if (one_line(s))
+		if (handle_line(s))
 			continue;
 		if (s->eof) {
 			end_stream(s);
@@ -197,14 +198,14 @@ static void process_lines(struct line_stream *s, bool readable)
 			if (s->polls_in)
 				loop_add(&s->read_ev, NULL);
 			else
-				go_on(s);
+				schedule_turn(s);
 			return;
 		}
 		read_some(s);
 		readable = false;
 	}
 	if (!s->ended)
-		look_after(s);
+		poll_hangup(s);
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *arg) { process_lines(arg, true); }
@@ -232,7 +233,7 @@ static void on_writable(evutil_socket_t fd, short what, void *arg)
 void line_stream_wake(struct line_stream *s)
 {
 	if (!s->ended)
-		go_on(s);
+		schedule_turn(s);
 }
 
 struct line_stream *line_stream_new(struct event_base *base, int in_fd, int out_fd, size_t max_line,
@@ -247,7 +248,7 @@ struct line_stream *line_stream_new(struct event_base *base, int in_fd, int out_
 	event_assign(&s->read_ev, base, in_fd, EV_READ, on_readable, s);
 	event_assign(&s->write_ev, base, out_fd, EV_WRITE, on_writable, s);
 	evtimer_assign(&s->again, base, on_again, s);
-	go_on(s);
+	schedule_turn(s);
 	return s;
 }
 

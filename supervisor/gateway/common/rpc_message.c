@@ -89,6 +89,7 @@ int rpc_message_of(json_t *root, enum rpc_dialect d, struct rpc_message *ret, st
 	return 0;
 }
 
+/* The jscan scanner is lenient, so it finds the id in text that jansson rejects. */
 json_t *rpc_message_find_id(const char *text, size_t len)
 {
 	struct jval message = jval_of(text, len), id = jval_get(message, "id");
@@ -127,7 +128,7 @@ void rpc_problem_done(struct rpc_problem *p)
 	p->id = NULL;
 }
 
-/* ---- making them ---- */
+/* ---- writing ---- */
 
 static json_t *start_message(enum rpc_dialect d)
 {

@@ -50,6 +50,9 @@ bool http_access_is_local_origin(const char *origin, size_t len)
 bool http_access_same(const char *a, size_t a_len, const char *b, size_t b_len)
 {
 	size_t n = a_len < b_len ? a_len : b_len;
+	/*
+	 * volatile: keeps the compiler from leaving the loop early, which would leak the length of the matching prefix.
+	 */
 	volatile unsigned char differs = a_len != b_len;
 
 	for (size_t i = 0; i < n; i++)
@@ -75,6 +78,7 @@ static const struct http_token *token_of(const struct http_access *a, const stru
 	const char *given = v.data + skip;
 	while (*given == ' ')
 		given++;
+	/* Compare with every token: the time must not reveal which one matched. */
 	for (size_t i = 0; i < a->ntokens; i++)
 		if (http_access_same(given, strlen(given), a->tokens[i].text, strlen(a->tokens[i].text)))
 			found = &a->tokens[i];
@@ -87,7 +91,7 @@ bool http_access_allows(const struct http_access *a, const struct http_request *
 	const struct http_token *who = a->open ? NULL : token_of(a, r);
 	buf_auto struct buf v = BUF_INIT;
 
-	/* An HTTP/1.0 request may have no Host; no browser sends such a one. */
+	/* An HTTP/1.0 request may have no Host; browsers always send one. */
 	if (http_request_header(r, "Host", &v) && !http_access_is_local(v.data ? v.data : "", v.len))
 		return reject_request(ret, 403,
 				      "the Host header does not name this machine: use localhost, 127.0.0.1 or [::1]");

@@ -2,14 +2,12 @@
 #define BAILIFF_GATEWAY_HTTP_ACCESS_H
 
 /*
- * Who may ask. Three questions, each of them enough to refuse:
+ * Access control. Three checks; failing any of them rejects the request:
  *
- *   Host     names this machine (localhost, 127.0.0.1, [::1]; any port, since a tunnel may change it). A page whose
- *            name was
- *            made to resolve to 127.0.0.1 (DNS rebinding) still carries its own name there.
- *   Origin   where a browser sends one, it is such a name too: pages of other sites get nothing, not even errors to
- *            read.
- *   token    "Authorization: Bearer …", compared with each in a time that does not depend on how much of it is right.
+ *   Host     names this machine (localhost, 127.0.0.1, [::1]; any port, since a tunnel may change it). Under DNS
+ *            rebinding, where a foreign name resolves to 127.0.0.1, the header still carries the foreign name.
+ *   Origin   if a browser sends one, it must also name this machine: pages of other sites cannot even read errors.
+ *   token    "Authorization: Bearer …", compared with each token in a time that depends on the lengths only.
  */
 
 #include <stdbool.h>
@@ -19,7 +17,7 @@ struct http_request;
 struct http_token;
 
 struct http_access {
-	bool open; /* to every local user, without a token */
+	bool open; /* every local user may connect, without a token */
 	const struct http_token *tokens;
 	size_t ntokens;
 };
@@ -31,15 +29,15 @@ struct http_refusal {
 	const char *why; /* static */
 };
 
-/* True if the request may go on, with whose token it came (NULL where it is open); *ret is filled otherwise. */
+/* True if the request is allowed, with the token that it carried (NULL if access is open). Otherwise *ret is filled. */
 bool http_access_allows(const struct http_access *a, const struct http_request *r, const struct http_token **ret_who,
 			struct http_refusal *ret);
 
-/* Of "localhost", "127.0.0.1:80", "[::1]:8080", …: a name of this machine with or without a port. */
+/* "localhost", "127.0.0.1:80", "[::1]:8080", …: a name of this machine, with or without a port. */
 bool http_access_is_local(const char *host, size_t len);
-/* Of "http://localhost:8080": scheme and name only. */
+/* "http://localhost:8080": scheme and host only. */
 bool http_access_is_local_origin(const char *origin, size_t len);
-/* Equal; the time depends on the lengths only. */
+/* Constant-time comparison: the time depends on the lengths only. */
 bool http_access_same(const char *a, size_t a_len, const char *b, size_t b_len);
 
 #endif

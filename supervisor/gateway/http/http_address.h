@@ -1,7 +1,7 @@
 #ifndef BAILIFF_GATEWAY_HTTP_ADDRESS_H
 #define BAILIFF_GATEWAY_HTTP_ADDRESS_H
 
-/* Where to listen: an address of this machine that no other machine can reach. */
+/* A listening address. Only loopback addresses are valid, so no other machine can connect. */
 
 #include <stdint.h>
 
@@ -14,7 +14,7 @@ struct http_address {
 	uint16_t port;
 };
 
-/* "HOST:PORT", ":PORT" or "PORT"; a HOST that is not a loopback address is refused. */
+/* Parses "HOST:PORT", ":PORT" or "PORT". A HOST that is not a loopback address is rejected. */
 int http_address_parse(const char *text, struct http_address *ret, struct err *e);
 /* "127.0.0.1:8080", "[::1]:8080" */
 void http_address_format(const struct http_address *a, char ret[HTTP_ADDRESS_TEXT]);

@@ -16,9 +16,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define INPUT_MOST (256u << 10) /* read ahead of what is being answered */
-#define OUTPUT_MUCH (1u << 20)  /* no further request is taken up while this waits to be written */
-#define CLOSE_MS 5000           /* for a last answer */
+#define INPUT_MOST (256u << 10) /* input buffered while a request is being answered */
+#define OUTPUT_MUCH (1u << 20)  /* no further request is processed while this much waits to be written */
+#define CLOSE_MS 5000           /* deadline for writing the last response */
 
 struct http_exchange {
 	struct http_connection *c;
@@ -40,12 +40,12 @@ struct http_connection {
 	uint64_t since;
 	struct http_request request;
 	struct http_exchange *x;
-	bool trusted, last; /* last: closes after the answer under way */
-	bool named;         /* of the request under way, as is its principal */
+	bool trusted, last; /* last: close after the current response */
+	bool named;         /* named, principal: of the current request */
 	char principal[HTTP_PRINCIPAL_MAX];
-	bool peer_done; /* it sent its end of file */
-	bool shut;      /* we sent ours */
-	bool dead;      /* freed by the next turn */
+	bool peer_done; /* received the peer's end of file */
+	bool shut;      /* sent ours (SHUT_WR) */
+	bool dead;      /* closed; freed on the next turn of the loop */
 };
 
 static struct timeval in_ms(unsigned ms) { return (struct timeval){ ms / 1000, (suseconds_t)(ms % 1000) * 1000 }; }
@@ -66,9 +66,12 @@ static void enter_state(struct http_connection *c, enum http_connection_state s)
 		evtimer_del(c->timer);
 }
 
-static void turn_soon(struct http_connection *c) { event_active(c->turn, EV_TIMEOUT, 0); }
+static void schedule_turn(struct http_connection *c) { event_active(c->turn, EV_TIMEOUT, 0); }
 
-/* What is freed during dispatch is marked and freed by a turn of its own. */
+/*
+ * Closing may happen inside a callback of this connection, so the memory is freed on the next turn of the loop
+ * (on_turn).
+ */
 static void close_connection(struct http_connection *c)
 {
 	struct http_exchange *x = c->x;
@@ -86,7 +89,7 @@ static void close_connection(struct http_connection *c)
 		buf_done(&x->headers);
 		free(x);
 	}
-	turn_soon(c);
+	schedule_turn(c);
 }
 
 static void free_now(struct http_connection *c)
@@ -116,7 +119,7 @@ static void begin_exchange(struct http_connection *c)
 	enter_state(c, HTTP_ANSWERING);
 }
 
-/* What follows on the connection cannot be understood, or is not wanted. */
+/* The rest of the input cannot be parsed or is not wanted, so the connection closes after the response. */
 static void refuse_and_close(struct http_connection *c, unsigned status, const char *why)
 {
 	c->last = true;
@@ -126,7 +129,7 @@ static void refuse_and_close(struct http_connection *c, unsigned status, const c
 	http_exchange_refuse(c->x, status, why);
 }
 
-static void whole_request(struct http_connection *c)
+static void handle_request(struct http_connection *c)
 {
 	c->counts->requests++;
 	c->last |= http_request_wants_close(&c->request);
@@ -134,7 +137,9 @@ static void whole_request(struct http_connection *c)
 	c->ops.request(c->ctx, c->x);
 }
 
-/* The body is still to come. Who may not ask is not let send it; a client with a long one may wait to be asked for it.
+/*
+ * The head is complete, the body is not. An unauthorised client must not send it; a client that sent "Expect:
+ * 100-continue" waits for permission.
  */
 static bool wants_body(struct http_connection *c)
 {
@@ -150,7 +155,7 @@ static bool wants_body(struct http_connection *c)
 	return true;
 }
 
-/* One piece of the input; true if there may be more to do. */
+/* Parses one contiguous piece of the input. True if there may be more to parse. */
 static bool feed_bytes(struct http_connection *c)
 {
 	struct evbuffer *in = bufferevent_get_input(c->bev);
@@ -168,13 +173,13 @@ static bool feed_bytes(struct http_connection *c)
 		return false;
 	}
 	if (s == HTTP_REQUEST_DONE) {
-		whole_request(c);
+		handle_request(c);
 		return false;
 	}
 	return had_head || !c->request.have_head || wants_body(c);
 }
 
-/* Empty lines between requests are skipped, as RFC 9112 asks for. */
+/* Skips empty lines between requests (RFC 9112, section 2.2). */
 static void skip_empty_lines(struct evbuffer *in)
 {
 	char two[2];
@@ -197,7 +202,7 @@ static void take_input(struct http_connection *c)
 		if (!feed_bytes(c))
 			break;
 	}
-	/* Nothing more comes: a request that is not whole will not become so. */
+	/* The peer sent end of file: an incomplete request will never be completed. */
 	if (!c->dead && c->peer_done && (c->state == HTTP_RESTING || c->state == HTTP_READING) &&
 	    evbuffer_get_length(in) == 0)
 		close_connection(c);
@@ -224,8 +229,8 @@ static void on_read(struct bufferevent *bev, void *arg)
 }
 
 /*
- * The last answer is out: our end of file, then the peer's is awaited for a while. Closing at once, with bytes of the
- * peer unread, would reset the connection and take the answer away from it.
+ * The last response is written: send our end of file, then wait for the peer's until the timer fires. Closing a socket
+ * with unread input would reset the connection, and the peer could lose the response.
  */
 static void linger_close(struct http_connection *c)
 {
@@ -234,7 +239,7 @@ static void linger_close(struct http_connection *c)
 	c->shut = true;
 }
 
-/* Everything was written. */
+/* The output buffer is empty. */
 static void on_write(struct bufferevent *bev, void *arg)
 {
 	struct http_connection *c = arg;
@@ -255,9 +260,9 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 		c->peer_done = true;
 	if (c->dead || what & BEV_EVENT_CONNECTED)
 		return;
-	/* Its last requests may still be in the buffer, its last answer in ours. */
+	/* Requests may still be in the input buffer, and the last response in the output buffer. */
 	if (what & BEV_EVENT_EOF && (c->state == HTTP_RESTING || c->state == HTTP_READING)) {
-		turn_soon(c);
+		schedule_turn(c);
 		return;
 	}
 	if (what & BEV_EVENT_EOF && c->state == HTTP_CLOSING && !c->shut) {
@@ -343,7 +348,7 @@ void http_connection_unlink(struct http_connection *c)
 		c->next->prev = c->prev;
 }
 
-/* ---- answers ---- */
+/* ---- responses ---- */
 
 const struct http_request *http_exchange_request(const struct http_exchange *x) { return &x->c->request; }
 
@@ -399,7 +404,7 @@ static void write_head(struct http_exchange *x, unsigned status, const char *typ
 	buf_printf(&out, "HTTP/1.1 %u %s\r\n", status, http_status_text(status));
 	if (type)
 		buf_printf(&out, "Content-Type: %s\r\nX-Content-Type-Options: nosniff\r\n", type);
-	/* Nothing here is for caches: answers hold output and tokens' fruits. */
+	/* Responses contain command output and data that needs a token: never cache them. */
 	buf_str(&out, "Cache-Control: no-store\r\n");
 	if (x->headers.len)
 		buf_append(&out, x->headers.data, x->headers.len);
@@ -412,7 +417,7 @@ static void write_head(struct http_exchange *x, unsigned status, const char *typ
 	bufferevent_write(c->bev, out.data, out.len);
 }
 
-/* The answer is written out to the connection: on to the next request, or the end. */
+/* The response is in the output buffer. Continue with the next request, or close. */
 static void finish_exchange(struct http_exchange *x)
 {
 	struct http_connection *c = x->c;
@@ -430,7 +435,7 @@ static void finish_exchange(struct http_exchange *x)
 		return;
 	}
 	enter_state(c, HTTP_RESTING);
-	turn_soon(c);
+	schedule_turn(c);
 }
 
 void http_exchange_reply(struct http_exchange *x, unsigned status, const char *type, const char *body, size_t n)
@@ -448,6 +453,7 @@ void http_exchange_stream(struct http_exchange *x, unsigned status, const char *
 {
 	x->streaming = true;
 	x->c->counts->streams++;
+	/* HTTP/1.0 has no chunked encoding: the end of the connection ends the body. */
 	x->chunked = x->c->request.parsed.minor == 1;
 	x->c->last |= !x->chunked;
 	write_head(x, status, type, x->chunked ? "Transfer-Encoding: chunked\r\n" : "");

@@ -2,13 +2,13 @@
 #define BAILIFF_GATEWAY_HTTP_CONNECTION_H
 
 /*
- * One connection: requests one after another, each answered before the next is read. Pipelined requests wait in the
- * input buffer, which is bounded. Of http_server alone.
+ * One connection. Requests are handled one after another: each is answered before the next is parsed. Pipelined
+ * requests wait in the bounded input buffer. Private to http_server.
  *
- *   RESTING    no byte of a request; closes after idle_ms, and makes room for others
- *   READING    half a request; closes after request_ms
- *   ANSWERING  a handler has it; ends when the client goes away
- *   CLOSING    the last answer is being written
+ *   RESTING    between requests; closes after idle_ms, and can be evicted
+ *   READING    part of a request was received; closes after request_ms
+ *   ANSWERING  a handler owns the exchange; ends with the response or when the client disconnects
+ *   CLOSING    the last response is being written
  */
 
 #include "supervisor/gateway/http/http_server.h"
@@ -24,11 +24,14 @@ struct http_token;
 enum http_connection_state { HTTP_RESTING, HTTP_READING, HTTP_ANSWERING, HTTP_CLOSING };
 
 struct http_connection_ops {
-	/* A head came whose body is still to come: false if the body need not be waited for, with what to answer. */
+	/*
+	 * The head is complete, the body is not. False rejects the request without reading the body; *ret is the
+	 * response.
+	 */
 	bool (*head)(void *ctx, const struct http_request *r, struct http_refusal *ret);
-	/* A request is complete: to be answered through the exchange. */
+	/* The request is complete; answer through the exchange. */
 	void (*request)(void *ctx, struct http_exchange *x);
-	/* The connection is closed; its memory goes away afterwards. */
+	/* The connection is closed and freed after this call. */
 	void (*closed)(void *ctx, struct http_connection *c);
 };
 
@@ -36,20 +39,20 @@ struct http_connection *http_connection_new(struct event_base *base, int fd, con
 					    struct http_counts *counts, const struct http_connection_ops *ops,
 					    void *ctx);
 enum http_connection_state http_connection_state(const struct http_connection *c);
-uint64_t http_connection_since(const struct http_connection *c); /* clock_boot_ns when it came into its state */
-bool http_connection_trusted(const struct http_connection *c);   /* had a request that came with a token */
-/* Its request was allowed; who: with this token, or NULL. */
+uint64_t http_connection_since(const struct http_connection *c); /* clock_boot_ns when it entered its state */
+bool http_connection_trusted(const struct http_connection *c);   /* at least one request carried a valid token */
+/* Records that the request was allowed, with this token or (NULL) without one. */
 void http_connection_authorise(struct http_connection *c, const struct http_token *who);
-/* Closes it at once; an exchange under way is gone. */
+/* Closes it now; an exchange in progress gets `gone`. */
 void http_connection_drop(struct http_connection *c);
-/* Frees one that was dropped, without waiting for the loop's next turn. */
+/* Frees a dropped connection now instead of on the next turn of the loop. */
 void http_connection_free(struct http_connection *c);
-/* Closes it when the answer under way is written; at once when there is none. */
+/* Closes it after the current response; now if there is none. */
 void http_connection_finish(struct http_connection *c);
 
 struct http_connection *http_exchange_connection(struct http_exchange *x);
 
-/* Links of the server's list. */
+/* The server's list of connections. */
 struct http_connection *http_connection_next(const struct http_connection *c);
 void http_connection_link(struct http_connection *c, struct http_connection **head);
 void http_connection_unlink(struct http_connection *c);

@@ -55,7 +55,7 @@ static enum http_request_state take_head(struct http_request *r)
 	return HTTP_REQUEST_DONE;
 }
 
-/* The head: byte for byte up to its end, so that nothing of the body gets into it. */
+/* Collects the head up to its empty line. Bytes after it belong to the body and are left to the caller. */
 static enum http_request_state feed_head(struct http_request *r, const char *p, size_t n, size_t *used)
 {
 	size_t before = r->head.len;
@@ -63,8 +63,10 @@ static enum http_request_state feed_head(struct http_request *r, const char *p, 
 
 	buf_append(&r->head, p, n < room ? n : room);
 	*used = r->head.len - before;
-	/* Without a line's end nothing can have changed: a client that sends byte by byte does not make us read all of
-	 * it each time. */
+	/*
+	 * Without a new line feed the head cannot be complete. This keeps a client that sends single bytes from making
+	 * us parse the head again for each.
+	 */
 	if (r->head.len < HTTP_HEAD_MAX && !memchr(r->head.data + before, '\n', *used))
 		return HTTP_REQUEST_MORE;
 	enum http_request_state s = take_head(r);
@@ -96,7 +98,7 @@ enum http_request_state http_request_feed(struct http_request *r, const char *p,
 	return r->framing.done ? HTTP_REQUEST_DONE : HTTP_REQUEST_MORE;
 }
 
-/* The next header line behind *at; false at the empty line. */
+/* The next header line at *at; false at the empty line. The parser has checked that each line has a colon. */
 static bool next_header(const struct http_request *r, size_t *at, const char **name, size_t *name_len,
 			const char **value, size_t *value_len)
 {

@@ -24,7 +24,7 @@
 
 #define ROUTES_MAX 16
 #define BACKLOG 128
-#define ACCEPT_PAUSE_MS 200 /* after a failure to accept: most likely out of descriptors */
+#define ACCEPT_PAUSE_MS 200 /* after accept failed, most likely because no descriptor is left */
 
 struct http_server {
 	struct event_base *base;
@@ -94,7 +94,7 @@ static size_t route_of(const struct http_server *s, const struct http_request *r
 	return i;
 }
 
-/* Which paths there are is told only to who may use them: one that is not served wants the token, too. */
+/* Unknown paths require the token too: without it, a client cannot find out which paths exist. */
 static struct http_access access_of(const struct http_server *s, const struct http_request *r)
 {
 	size_t i = route_of(s, r);
@@ -158,9 +158,10 @@ static void on_closed(void *ctx, struct http_connection *c)
 	s->counts.connections--;
 }
 
-/* The connection that has been without a request under way for longest; one that never showed the token before all
- * others. */
-static struct http_connection *least_wanted(const struct http_server *s)
+/*
+ * The connection to evict: the one that has been without a request for longest, those that never showed a token first.
+ */
+static struct http_connection *find_evictable(const struct http_server *s)
 {
 	struct http_connection *best = NULL;
 
@@ -175,8 +176,8 @@ static struct http_connection *least_wanted(const struct http_server *s)
 	return best;
 }
 
-/* Nothing is asked of it: what it wants does not matter. */
-static void turn_away(int fd)
+/* Rejects a connection without reading its request. */
+static void reject_descriptor(int fd)
 {
 	static const char text[] =
 		"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
@@ -193,14 +194,15 @@ void http_server_accept(struct http_server *s, int fd)
 
 	s->counts.accepted++;
 	if (s->counts.connections >= s->limits.connections) {
-		struct http_connection *c = least_wanted(s);
+		struct http_connection *c = find_evictable(s);
 		if (!c) {
 			s->counts.refused_connections++;
-			turn_away(fd);
+			reject_descriptor(fd);
 			return;
 		}
 		s->counts.evicted++;
-		http_connection_drop(c); /* is freed by a turn of its own; one more for so long is no harm */
+		http_connection_drop(
+			c); /* freed on the next turn of the loop; exceeding the limit by one until then is harmless */
 	}
 	int on = 1;
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -221,7 +223,7 @@ static void on_pause(evutil_socket_t fd, short what, void *arg)
 		evconnlistener_enable(s->listener);
 }
 
-/* Out of descriptors, most likely: a loop that tries again at once would be no use to anyone. */
+/* Most likely no descriptor is left. The listener stays readable, so without a pause the loop would spin. */
 static void on_accept_error(struct evconnlistener *l, void *arg)
 {
 	struct http_server *s = arg;
@@ -296,6 +298,7 @@ void http_server_free(struct http_server *s)
 		evconnlistener_free(s->listener);
 	if (s->pause)
 		event_free(s->pause);
+	/* The loop no longer runs, so free the connections directly. */
 	while (s->connections) {
 		struct http_connection *c = s->connections;
 		http_connection_drop(c);

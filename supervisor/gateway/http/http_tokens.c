@@ -21,8 +21,8 @@
 #define TOKENS_MAX 64
 
 struct http_tokens {
-	char *path;       /* NULL: of no file */
-	struct stat seen; /* of the file as it was read, or as it was when it could not be */
+	char *path;       /* NULL: parsed from text, no file */
+	struct stat seen; /* the file when it was last read, successfully or not */
 	struct http_token all[TOKENS_MAX];
 	size_t n;
 	void (*gone)(void *ctx, const char *principal);
@@ -56,7 +56,7 @@ int http_tokens_path(char *ret, unsigned cap, struct err *e)
 	return 0;
 }
 
-/* ---- what is in the file ---- */
+/* ---- contents of the file ---- */
 
 bool http_tokens_is_name(const char *name)
 {
@@ -130,7 +130,7 @@ static int read_line(struct http_tokens *t, char *line, unsigned number, struct 
 	return add_token(t, second ? first : "", second ? second : first, number, e);
 }
 
-/* In place: *text is cut into lines and words. */
+/* Modifies `text`: splits it into lines and words. */
 static int read_lines(struct http_tokens *t, char *text, struct err *e)
 {
 	unsigned number = 1;
@@ -165,7 +165,7 @@ int http_tokens_parse(const char *text, size_t len, struct http_tokens **ret, st
 
 /* ---- the file ---- */
 
-/* The folders above it; those that are made are the owner's alone. */
+/* Creates the parent directories with mode 0700. */
 static int make_folders(const char *path, struct err *e)
 {
 	mem_auto char *copy = mem_strdup(path);
@@ -214,7 +214,7 @@ static int read_file(int fd, const char *path, struct http_tokens **ret, struct 
 	return 0;
 }
 
-/* At the end of a file that was locked, so that two who do this at the same moment make one token. */
+/* Appends a token. The caller holds the file's lock, so that two concurrent callers create only one. */
 static int append_token(int fd, const char *path, const char *name, struct err *e)
 {
 	unsigned char bytes[32];
@@ -238,7 +238,10 @@ static int append_token(int fd, const char *path, const char *name, struct err *
 	return 0;
 }
 
-/* One for everyone is made only where there is none at all: who gave each client its own wants no other. */
+/*
+ * The shared token is created only if the file has no token at all: a user who gave each client its own token does not
+ * want a shared one.
+ */
 static bool has_token(const struct http_tokens *t, const char *name)
 {
 	return name[0] ? http_tokens_named(t, name) != NULL : t->n > 0;
@@ -253,6 +256,7 @@ static int make_token(const char *path, const char *name, struct http_tokens **r
 	fd_auto int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
 	if (fd < 0 || flock(fd, LOCK_EX) < 0)
 		return err_sys(e, errno, "open '%s'", path);
+	/* Read again under the lock: another process may have added the token. */
 	if (read_file(fd, path, &t, e) < 0)
 		return -1;
 	bool there = has_token(t, name);
@@ -317,6 +321,7 @@ static void refresh_tokens(struct http_tokens *t)
 		return;
 	if (http_tokens_load(t->path, "", false, &new, &e) < 0) {
 		log_warning("the tokens of HTTP clients stay as they were: %s", e.message);
+		/* Remember the bad version too, so that it is logged only once. */
 		t->seen = st;
 		return;
 	}
@@ -324,6 +329,7 @@ static void refresh_tokens(struct http_tokens *t)
 	memcpy(t->all, new->all, sizeof(t->all));
 	t->n = new->n;
 	t->seen = new->seen;
+	/* `all` has moved to t; do not free its strings here. */
 	new->n = 0;
 	http_tokens_free(new);
 	for (size_t i = 0; i < nold; i++) {

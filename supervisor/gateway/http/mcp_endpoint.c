@@ -24,7 +24,7 @@
 #define ID_BYTES 16
 #define SWEEP_S 5
 
-/* A client: one legacy session, or everything of the modern era that came with one token. */
+/* A client: one legacy session, or all modern requests that carry the same token. */
 struct peer {
 	TAILQ_ENTRY(peer) entry;
 	struct mcp_endpoint *of;
@@ -38,8 +38,8 @@ struct peer {
 struct mcp_endpoint {
 	struct mcp_endpoint_options o;
 	struct strmap by_id;
-	TAILQ_HEAD(peers, peer) peers; /* legacy ones */
-	struct peers modern;           /* made when they are needed; not more than there are tokens */
+	TAILQ_HEAD(peers, peer) peers; /* legacy sessions */
+	struct peers modern;           /* created on demand; at most one per token */
 	struct event *sweep;
 	struct mcp_endpoint_counts counts;
 };
@@ -136,7 +136,7 @@ static void modern_free(struct peer *p)
 	peer_free(p);
 }
 
-/* The session that has been without a connection for longest, or NULL. */
+/* The session that has been without a connection for longest; NULL if all have one. */
 static struct peer *find_idlest(struct mcp_endpoint *of)
 {
 	struct peer *best = NULL, *p;
@@ -166,7 +166,7 @@ static void on_sweep(evutil_socket_t fd, short what, void *arg)
 
 /* ---- requests ---- */
 
-/* A JSON-RPC error about a message that no session gets to see. */
+/* Replies with a JSON-RPC error to a message that is not passed to a session. */
 static void fail_exchange(struct http_exchange *x, unsigned status, const json_t *message, int code, const char *why)
 {
 	const json_t *id = json_object_get(message, "id");
@@ -191,7 +191,7 @@ static struct peer *session_named(struct mcp_endpoint *of, const char *id, const
 	return p && strcmp(p->principal, principal) == 0 ? p : NULL;
 }
 
-/* The session that the header names. NULL: the exchange was answered. */
+/* The session named by the header. NULL: an error was sent. */
 static struct peer *session_of(struct mcp_endpoint *of, struct http_exchange *x, const json_t *message)
 {
 	buf_auto struct buf id = BUF_INIT;
@@ -236,8 +236,8 @@ static const struct mcp_tool *called_tool(const struct mcp_endpoint *of, const j
 }
 
 /*
- * Takes the message over. Everything has a place, also what is not answered (a notification, a response: 202), so that
- * the session knows that it shares its client's connection with nobody.
+ * Takes ownership of the message. Every message gets a stream, also notifications and responses (202): a stream tells
+ * the session that no other message shares this connection.
  */
 static void feed_message(struct peer *p, struct http_exchange *x, json_t *message, const struct mcp_post *post)
 {
@@ -264,7 +264,7 @@ static void post_initialize(struct mcp_endpoint *of, struct http_exchange *x, js
 		session_free_of(p);
 	p = session_new(of, x);
 	feed_message(p, x, message, &(struct mcp_post){ .session_id = p->id });
-	/* Answered at once, and refused: there is no session. */
+	/* The request was rejected immediately, so no session was established. */
 	if (!mcp_session_is_legacy(p->mcp) && mcp_streams_open(p->streams) == 0)
 		session_free_of(p);
 	else
@@ -365,7 +365,7 @@ static void handle_exchange(void *ctx, struct http_exchange *x)
 	} rows[] = { { "POST", handle_post }, { "GET", handle_get }, { "DELETE", handle_delete } };
 	const struct http_request *r = http_exchange_request(x);
 
-	/* The modern era has neither streams to read nor sessions to end. */
+	/* The modern era has no streams to read and no sessions to end. */
 	if (strcmp(r->method, "POST") != 0 && mcp_headers_envelope(r, NULL).modern) {
 		http_exchange_header(x, "Allow", "POST");
 		http_exchange_refuse(x, 405, "MCP from 2026-07-28 on takes POST alone");

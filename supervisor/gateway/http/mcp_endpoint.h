@@ -2,19 +2,16 @@
 #define BAILIFF_GATEWAY_HTTP_MCP_ENDPOINT_H
 
 /*
- * MCP's streamable HTTP transport: one path, both eras.
+ * MCP's streamable HTTP transport: one path for both eras.
  *
- *   legacy   initialize makes a session, whose id the client shows from then on; POST brings messages, GET reads what
- *            belongs to
- *            no request or resumes a stream, DELETE ends the session, as does a long time without any connection.
- *              What runs for
- *            it goes on when a connection breaks.
- *   modern   POST alone, and every request stands for itself. Those that come with the same token share one session
- *            with the
- *            daemon, since they come from one principal: whoever has it. A connection that breaks cancels its
- *              request.
+ *   legacy   initialize creates a session, whose id the client sends from then on. POST carries messages; GET reads
+ *            messages that belong to no request, or resumes a stream; DELETE ends the session, as does a long time
+ *            without any connection. A broken connection does not stop what runs for the session.
+ *   modern   POST only, and each request is independent. Requests with the same token share one session with the
+ *            daemon, because the token identifies the principal. A broken connection cancels its request.
  *
- * A session's id is as secret as the token is, but never enough without it: it belongs to the token that it began with.
+ * A session id is as secret as a token, but not sufficient without one: it is valid only with the token that created
+ * it.
  */
 
 #include <stddef.h>
@@ -28,20 +25,20 @@ struct mcp_endpoint;
 struct mcp_endpoint_options {
 	struct event_base *base;
 	const struct mcp_config *config;
-	size_t sessions;  /* at most */
-	unsigned idle_ms; /* a session without a connection ends */
+	size_t sessions;  /* maximum */
+	unsigned idle_ms; /* a session without a connection ends after this time */
 };
 
 struct mcp_endpoint_counts {
 	uint64_t sessions_started, sessions_expired;
-	uint64_t sessions; /* now */
+	uint64_t sessions; /* current number */
 };
 
 struct mcp_endpoint *mcp_endpoint_new(const struct mcp_endpoint_options *o);
 void mcp_endpoint_serve(struct mcp_endpoint *p, struct http_server *s, const char *path);
-/* Ends all sessions; the loop must go on for a moment so that the daemon is told. */
+/* Ends all sessions. The loop must keep running briefly so that the daemon receives the requests. */
 void mcp_endpoint_stop(struct mcp_endpoint *p);
-/* Ends what this principal has: its token is none any more. */
+/* Ends everything that belongs to this principal, whose token was removed. */
 void mcp_endpoint_forget(struct mcp_endpoint *p, const char *principal);
 void mcp_endpoint_free(struct mcp_endpoint *p);
 struct mcp_endpoint_counts mcp_endpoint_counts(const struct mcp_endpoint *p);

@@ -70,14 +70,14 @@ bool mcp_headers_decode(const char *value, size_t n, struct buf *out)
 	size_t len = n - skip - tail;
 	if (len % 4 || text_base64_decode(value + skip, len, out) < 0)
 		return false;
-	/* One spelling for each value: padding bits that are not zero would be a second one. */
+	/* Accept only the canonical encoding: nonzero padding bits would give a value a second spelling. */
 	buf_auto struct buf again = BUF_INIT;
 	text_base64_encode(buf_cstr(out), out->len, &again);
 	return again.len == len && memcmp(buf_cstr(&again), value + skip, len) == 0 &&
 	       text_utf8_valid(buf_cstr(out), out->len) && !memchr(buf_cstr(out), '\0', out->len);
 }
 
-/* The header must be there once and say the same as the body. */
+/* The header must occur exactly once and equal the value in the body. */
 static bool header_equals(const struct http_request *r, const char *name, const char *body, char why[MCP_WHY_MAX])
 {
 	buf_auto struct buf header = BUF_INIT, value = BUF_INIT;
@@ -98,7 +98,7 @@ static bool header_equals(const struct http_request *r, const char *name, const 
 	return true;
 }
 
-/* The member of params that Mcp-Name repeats, or NULL. */
+/* The member of params that the header Mcp-Name repeats, or NULL. */
 static const char *find_parameter(const char *method)
 {
 	static const struct {
@@ -114,7 +114,7 @@ static const char *find_parameter(const char *method)
 	return NULL;
 }
 
-/* A number is compared as one (42.0 is 42); everything else as text. */
+/* Numbers are compared by value (42.0 equals 42), all others as text. */
 static bool same_param(const struct http_request *r, const char *name, const json_t *v, char why[MCP_WHY_MAX])
 {
 	char number[40];
@@ -185,6 +185,7 @@ static const char *is_digits(const char *p, uint64_t *ret)
 	const char *start = p;
 	uint64_t v = 0;
 
+	/* 18 digits cannot overflow 64 bits. */
 	while (*p >= '0' && *p <= '9' && p - start < 18)
 		v = v * 10 + (uint64_t)(*p++ - '0');
 	*ret = v;

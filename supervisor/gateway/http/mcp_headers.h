@@ -2,12 +2,12 @@
 #define BAILIFF_GATEWAY_HTTP_MCP_HEADERS_H
 
 /*
- * What MCP's HTTP transport says in headers, and whether the body says the same. Pure.
+ * The headers of MCP's HTTP transport, and whether they agree with the body. Pure.
  *
- * The era of a request is the body's to say (params._meta names a protocol version: modern); the header decides only
- * where the body is silent. In the modern era headers repeat parts of the body so that others on the way can route by
- * them; a request whose headers and body disagree is refused, because what was routed and what is run would be two
- * things.
+ * The body determines the era of a request (a protocol version in params._meta means modern); the header decides only
+ * if the body does not say. In the modern era headers repeat parts of the body so that intermediaries can route by
+ * them. A request whose headers and body disagree is rejected, because an intermediary would have routed something
+ * other than what runs.
  */
 
 #include <jansson.h>
@@ -20,20 +20,20 @@ struct http_request;
 
 struct mcp_envelope {
 	bool modern;
-	bool complete; /* modern: _meta has all that it must have */
+	bool complete; /* modern: _meta has all required members */
 };
 
 struct mcp_envelope mcp_headers_envelope(const struct http_request *r, const json_t *message);
 /*
- * Modern requests: version, method, name and parameters of the tool (input_schema with "x-mcp-header"; may be NULL)
- * agree. False: why says what does not.
+ * Modern requests: checks that version, method, name and the tool's parameters agree (input_schema with "x-mcp-header";
+ * may be NULL). If false, `why` has the reason.
  */
 bool mcp_headers_agree(const struct http_request *r, const json_t *message, const json_t *input_schema,
 		       char why[MCP_WHY_MAX]);
-/* Legacy: the version in the header is one that this transport has, or there is none. */
+/* Legacy: the header has a version that this transport supports, or is missing. */
 bool mcp_headers_legacy_version(const struct http_request *r);
 
-/* A header's value: "=?base64?…?=" is decoded. False if that is not proper base64 of UTF-8. */
+/* Decodes a header's value, "=?base64?…?=" or plain. False if it is not valid base64 of UTF-8. */
 struct buf;
 bool mcp_headers_decode(const char *value, size_t n, struct buf *out);
 

@@ -13,25 +13,25 @@
 
 #define REPLAY_BYTES (4u << 20)
 #define REPLAY_EVENTS 4096
-#define STREAM_AFTER_MS 500 /* an answer that takes longer becomes a stream, with comments that keep it alive */
-#define RETRY_MS 500        /* before a client resumes */
+#define STREAM_AFTER_MS 500 /* a slower response becomes a stream, kept alive by comments */
+#define RETRY_MS 500        /* how long a client should wait before it resumes */
 
 struct mcp_stream {
 	TAILQ_ENTRY(mcp_stream) entry;
 	struct mcp_streams *of;
 	uint64_t number;
-	uint64_t last, sent;     /* the last event that was made, and written to a connection */
-	size_t kept;             /* events of it in the replay */
-	struct http_exchange *x; /* not answered yet */
-	struct sse *sse;         /* being answered by events */
+	uint64_t last, sent;     /* numbers of the last event created, and of the last one written */
+	size_t kept;             /* its events in the replay buffer */
+	struct http_exchange *x; /* not NULL: no response yet */
+	struct sse *sse;         /* not NULL: responding with events */
 	struct event *slow;
 	struct mcp_post post;
-	bool begun; /* there was an sse: ids of it are known */
-	bool lost;  /* the client is gone, and cannot resume */
+	bool begun; /* became an event stream, so the client may know its event ids */
+	bool lost;  /* the client disconnected and cannot resume */
 	bool finished;
 };
 
-/* What was sent on a stream that can be resumed. */
+/* An event of a resumable stream, kept for replay. */
 struct kept {
 	TAILQ_ENTRY(kept) entry;
 	struct mcp_stream *stream;
@@ -50,7 +50,7 @@ struct mcp_streams {
 	bool prime;
 };
 
-/* ---- what is kept ---- */
+/* ---- replay buffer ---- */
 
 static void free_stream(struct mcp_stream *st)
 {
@@ -84,12 +84,12 @@ static void store_for_replay(struct mcp_stream *st, const char *text, size_t len
 	s->bytes += len;
 	s->events++;
 	st->kept++;
-	/* The newest stays, however long it is. */
+	/* The newest event is kept regardless of its size. */
 	while ((s->bytes > REPLAY_BYTES || s->events > REPLAY_EVENTS) && TAILQ_FIRST(&s->replay) != k)
 		forget_oldest(s);
 }
 
-/* Everything behind `after` is still there. */
+/* All events after `after` are still in the buffer. */
 static bool reaches_back(const struct mcp_stream *st, uint64_t after)
 {
 	const struct kept *k;
@@ -107,8 +107,8 @@ static bool reaches_back(const struct mcp_stream *st, uint64_t after)
 /* ---- connections ---- */
 
 /*
- * Told later, by a turn of its own: it may be found out while the client's session is just sending, and to cancel the
- * request then would pull the ground from under it.
+ * Reported from a later turn of the loop. The disconnect may be detected while the client's session is sending, and
+ * cancelling the request then would free objects that the session is using.
  */
 static void on_lost(struct mcp_stream *st)
 {
@@ -135,7 +135,7 @@ static void on_exchange_gone(void *ctx)
 	on_lost(st);
 }
 
-/* Of a stream whose sse is there. False: it is gone again. */
+/* Requires st->sse. False: the client is disconnected. */
 static bool write_event(struct mcp_stream *st, uint64_t number, const char *text, size_t len)
 {
 	char id[MCP_EVENT_ID_MAX];
@@ -157,7 +157,7 @@ static void send_prime(struct mcp_stream *st, uint64_t after)
 	sse_prime(st->sse, id, RETRY_MS);
 }
 
-/* The POST becomes a stream. */
+/* Turns the response to a POST into an event stream. */
 static void begin_stream(struct mcp_stream *st)
 {
 	struct http_exchange *x = st->x;
@@ -216,7 +216,7 @@ static unsigned status_of(const struct mcp_post *p, const json_t *message)
 	case -32602: return p->modern && !p->complete ? 400 : 200;
 	case -32020: /* headers and body disagree */
 	case -32021: /* a capability is missing */
-	case -32022: /* a version that is not spoken */ return p->modern ? 400 : 200;
+	case -32022: /* unsupported version */ return p->modern ? 400 : 200;
 	default: return 200;
 	}
 }
@@ -270,7 +270,7 @@ void mcp_streams_send(struct mcp_streams *s, struct mcp_stream *on, json_t *mess
 		free_stream(st);
 }
 
-/* ---- making them ---- */
+/* ---- creation ---- */
 
 static struct mcp_stream *new_stream(struct mcp_streams *s)
 {
@@ -340,7 +340,7 @@ void mcp_streams_prime(struct mcp_streams *s, bool on) { s->prime = on; }
 
 size_t mcp_streams_open(const struct mcp_streams *s) { return s->open; }
 
-/* What is kept of the stream behind `after`, then what comes. */
+/* Replays the events after `after`, then continues with new ones. */
 static void attach_stream(struct mcp_stream *st, struct http_exchange *x, uint64_t after)
 {
 	struct mcp_streams *s = st->of;

@@ -2,16 +2,15 @@
 #define BAILIFF_GATEWAY_HTTP_MCP_STREAM_H
 
 /*
- * The streams of one MCP client over HTTP: where messages to it go.
+ * The streams of one MCP client over HTTP, which carry messages to it.
  *
- * Each POST of a request makes a stream. It is answered with plain JSON if the answer is the first thing that is sent
- * on it, and with server-sent events if something else comes first or the answer takes long. A client that can resume
- * (legacy sessions) also has a general stream, number 0, for what belongs to no request; it is read by GET.
+ * Each POST of a request creates a stream. The response is plain JSON if it is the first message on the stream, and
+ * server-sent events if another message comes first or the response takes long. A client that can resume (legacy
+ * sessions) also has a general stream, number 0, for messages that belong to no request; GET reads it.
  *
- * In a legacy session a connection that breaks changes nothing: its stream goes on, what is sent on it is kept
- * (REPLAY_BYTES at most, the oldest goes first), and a GET with Last-Event-ID takes it up behind the last event that
- * arrived. In the modern era there is nothing to resume: a connection that breaks is how a client says that it wants no
- * answer (`abandoned`).
+ * In a legacy session a broken connection does not end its stream: later messages are kept (up to REPLAY_BYTES, oldest
+ * dropped first), and a GET with Last-Event-ID resumes after the last event that arrived. The modern era cannot resume:
+ * breaking the connection is how a client cancels its request (`abandoned`).
  */
 
 #include <jansson.h>
@@ -28,29 +27,31 @@ struct mcp_streams_options {
 	bool resumable;
 	void (*abandoned)(
 		void *ctx,
-		struct mcp_stream *s); /* not resumable: the client went away; the stream is dead afterwards */
+		struct mcp_stream *s); /* not resumable: the client disconnected; the stream is freed afterwards */
 	void *ctx;
 };
 
 struct mcp_streams *mcp_streams_new(const struct mcp_streams_options *o);
-/* Ends them all: who still waits for an answer is told that there is none. */
+/* Ends all streams; exchanges without a response get 503. */
 void mcp_streams_free(struct mcp_streams *s);
 
 struct mcp_post {
-	bool modern, complete;  /* as of the envelope: decides on the HTTP status of an error */
-	const char *session_id; /* to be told with a good answer (initialize), or NULL; must last */
-	bool hang_up; /* end the first connection at once, to be resumed: a fixture of the conformance suite */
+	bool modern, complete;  /* from the envelope; determine the HTTP status of an error */
+	const char *session_id; /* sent with a successful response (initialize), or NULL; borrowed */
+	bool hang_up; /* end the first connection immediately so that the client resumes: for the conformance suite */
 };
-/* The exchange is taken over. */
+/* Takes ownership of the exchange. */
 struct mcp_stream *mcp_streams_post(struct mcp_streams *s, struct http_exchange *x, const struct mcp_post *post);
-/* A message on a stream, NULL: the general one. `message` is taken over; after `last` the stream is dead for the
- * caller. */
+/*
+ * Sends a message on a stream; NULL: the general one. Takes ownership of `message`. After `last` the caller must not
+ * use the stream.
+ */
 void mcp_streams_send(struct mcp_streams *s, struct mcp_stream *on, json_t *message, bool last);
-/* Reads the general stream, or resumes behind an event. False: the exchange was refused (it is answered either way). */
+/* Reads the general stream, or resumes after an event. Responds in any case; false if that was an error. */
 bool mcp_streams_get(struct mcp_streams *s, struct http_exchange *x, const char *last_event_id);
-/* Streams begin with an event that has an id and no data: clients from 2025-11-25 on understand that. */
+/* Starts streams with an event that has an id and no data. Clients from 2025-11-25 on support that. */
 void mcp_streams_prime(struct mcp_streams *s, bool on);
-/* Connections that are open. */
+/* Number of open connections. */
 size_t mcp_streams_open(const struct mcp_streams *s);
 
 #endif

@@ -97,7 +97,7 @@ static void write_labelled(struct buf *out, struct jval counters)
 	}
 }
 
-/* Prometheus' buckets hold everything up to their bound; the last has none. */
+/* Prometheus buckets are cumulative; the last one, +Inf, has no bound. */
 static void write_histogram(struct buf *out, const char *name, const char *help, struct jval h)
 {
 	struct jiter bounds = jiter_on(jval_get(h, "boundsMs")), buckets = jiter_on(jval_get(h, "buckets"));

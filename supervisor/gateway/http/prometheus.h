@@ -17,8 +17,10 @@ void prometheus_family(struct buf *out, const char *name, enum prometheus_kind k
 /* label and text: one label, or NULL. value / divisor is written. */
 void prometheus_sample(struct buf *out, const char *name, const char *label, const char *text, uint64_t value,
 		       unsigned divisor);
-/* The reply of get_metrics: the rows of metrics.def, counters by label, histograms, and the calls of each method. A
- * missing member is skipped. */
+/*
+ * Writes the reply of get_metrics: the rows of metrics.def, counters by label, histograms, and statistics by method.
+ * Missing members are skipped.
+ */
 void prometheus_metrics(struct buf *out, struct jval metrics);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * `bailiff serve`: the HTTP listener and what is served on it. MCP under /mcp, and /healthz and /metrics; other
- * gateways add their paths here. It runs as the user who started it and can do what that user can: so it listens on
- * loopback only, and whoever wants more than one word has to show the token.
+ * `bailiff serve`: the HTTP listener with MCP on /mcp, and /healthz and /metrics. Other gateways add their paths here.
+ * It has the privileges of the user who started it, so it listens on loopback only, and everything except /healthz
+ * needs the token unless --metrics-open is given.
  */
 
 #include "runtime/base/buf.h"
@@ -35,7 +35,7 @@
 #define LISTEN_DEFAULT "127.0.0.1:7717"
 #define SESSIONS_MOST 256
 #define SESSION_IDLE_MS (30 * 60 * 1000)
-#define DRAIN_MS 5000 /* for answers under way when it is stopped */
+#define DRAIN_MS 5000 /* how long responses in progress may take on shutdown */
 #define TICK_MS 50
 
 struct serve {
@@ -44,7 +44,7 @@ struct serve {
 	bool print_token, metrics_open;
 	uint64_t session_idle_ms, request_ms, connections;
 	struct mcp_config mcp;
-	/* at work */
+	/* state */
 	struct http_tokens *tokens;
 	struct event_base *base;
 	struct http_server *server;
@@ -108,7 +108,7 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 
 static void on_tick(evutil_socket_t fd, short what, void *arg) {}
 
-/* Answers under way get a moment; streams end at once, and with the sessions what ran in their foreground. */
+/* Responses in progress get DRAIN_MS. Streams and sessions end now, and with them their foreground commands. */
 static void wind_down(struct serve *s)
 {
 	struct timeval tv = { 0, TICK_MS * 1000 };
@@ -124,7 +124,7 @@ static void wind_down(struct serve *s)
 	status_pages_free(s->pages);
 	http_server_free(s->server);
 	mcp_endpoint_free(s->endpoint);
-	/* What is left are connections to the daemon that wait for its last answers. */
+	/* Only connections to the daemon are left; run until their last replies have arrived. */
 	(void)loop_run(s->base);
 }
 
@@ -139,12 +139,12 @@ static void run_server(struct serve *s, const char *address)
 			abort();
 		loop_add(signals[i], NULL);
 	}
-	/* Who reads this may send a signal at once. */
+	/* Printed after the handlers are installed: the reader may send a signal immediately. */
 	printf("listening on http://%s/mcp\n", address);
 	fflush(stdout);
 	while (!s->stopping)
 		event_base_loop(s->base, EVLOOP_ONCE);
-	/* A second signal ends it at once. */
+	/* The handlers are removed, so that a second signal terminates the process. */
 	for (size_t i = 0; i < countof(caught); i++)
 		event_free(signals[i]);
 	wind_down(s);
@@ -157,7 +157,7 @@ static void on_token_gone(void *ctx, const char *principal)
 	mcp_endpoint_forget(s->endpoint, principal);
 }
 
-static int look_for_daemon(struct err *e)
+static int check_daemon(struct err *e)
 {
 	const struct remote_options o = { .start = true };
 	struct remote *r;
@@ -168,8 +168,8 @@ static int look_for_daemon(struct err *e)
 	return 0;
 }
 
-/* Of paths in a list of get_sandbox's: the longest that holds this one, 0 = none does. */
-static size_t held_by(struct jval list, const char *path)
+/* The length of the longest path in the list that contains `path`; 0 if none does. */
+static size_t longest_prefix(struct jval list, const char *path)
 {
 	char one[PATH_MAX];
 	size_t most = 0;
@@ -180,9 +180,11 @@ static size_t held_by(struct jval list, const char *path)
 	return most;
 }
 
-/* 1: a command that is run in this folder (NULL: in none) could read it; 0: it could not, or no agent may run one
- * there. */
-static int is_seen_in(struct remote *r, const char *folder, const char *path, struct err *e)
+/*
+ * 1: a command run in this directory (NULL: the default) could read the file. 0: it could not, or agents cannot run
+ * commands there.
+ */
+static int is_readable_in(struct remote *r, const char *folder, const char *path, struct err *e)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT;
@@ -199,15 +201,16 @@ static int is_seen_in(struct remote *r, const char *folder, const char *path, st
 		return -1;
 	}
 	struct jval p = jval_get(a.result, "sandboxProfile");
-	size_t shut = held_by(jval_get(p, "hidden"), path), empty = held_by(jval_get(p, "private"), path);
-	size_t read = held_by(jval_get(p, "readRoots"), path), written = held_by(jval_get(p, "writeRoots"), path);
+	size_t shut = longest_prefix(jval_get(p, "hidden"), path), empty = longest_prefix(jval_get(p, "private"), path);
+	size_t read = longest_prefix(jval_get(p, "readRoots"), path),
+	       written = longest_prefix(jval_get(p, "writeRoots"), path);
 	return (shut > empty ? shut : empty) < (read > written ? read : written);
 }
 
 /*
- * Who has the token can answer for the user. So a command must not find it, wherever it is run: also not in the file's
- * own folder or one above it, which an agent can choose. The file of every installation is one of the daemon's secrets;
- * another must be named to it.
+ * The token grants the user's authority over answers, so no command may be able to read it, wherever it runs: also not
+ * in the file's own directory or a parent, which an agent can choose as its working directory. The default file is one
+ * of the daemon's secret paths; any other file must be configured as one.
  */
 static int check_hidden(const char *file, struct err *e)
 {
@@ -221,12 +224,12 @@ static int check_hidden(const char *file, struct err *e)
 	if (remote_open(&o, &r, e) < 0)
 		return -1;
 	buf_str(&hello, "{\"clientName\":\"bailiff serve\",\"role\":\"agent\"}");
-	int seen = remote_handshake(r, "initialize", &hello, e) < 0 ? -1 : is_seen_in(r, NULL, path, e);
+	int seen = remote_handshake(r, "initialize", &hello, e) < 0 ? -1 : is_readable_in(r, NULL, path, e);
 	for (char *end = folder + strlen(folder); seen == 0 && end > folder;) {
 		*end = '\0';
 		end = strrchr(folder, '/');
 		end[end == folder] = '\0';
-		seen = is_seen_in(r, folder, path, e);
+		seen = is_readable_in(r, folder, path, e);
 	}
 	remote_free(r);
 	if (seen < 0)
@@ -245,7 +248,7 @@ static int start_server(struct serve *s, struct err *e)
 	struct http_address address;
 	char text[HTTP_ADDRESS_TEXT];
 
-	if (http_address_parse(s->listen, &address, e) < 0 || look_for_daemon(e) < 0 ||
+	if (http_address_parse(s->listen, &address, e) < 0 || check_daemon(e) < 0 ||
 	    (s->token_file && check_hidden(s->token_file, e) < 0))
 		return -1;
 	fd_raise_nofile();

@@ -47,7 +47,7 @@ static void on_comment(evutil_socket_t fd, short what, void *arg)
 {
 	struct sse *s = arg;
 
-	/* What waits already keeps it alive as well. */
+	/* Queued output keeps the connection alive as well. */
 	if (http_exchange_queued(s->x) == 0)
 		write_bytes(s, ":\n\n", 3);
 }
@@ -71,7 +71,7 @@ struct sse *sse_new(struct event_base *base, struct http_exchange *x, void (*gon
 	return s;
 }
 
-/* A line's end inside the data begins another data line, as the format has it. */
+/* A line feed inside the data starts another "data:" line, as the format requires. */
 static void add_data(struct buf *out, const char *data, size_t n)
 {
 	for (size_t at = 0; at <= n;) {

@@ -2,9 +2,9 @@
 #define BAILIFF_GATEWAY_HTTP_SSE_H
 
 /*
- * Server-sent events on an exchange: the answer is a stream of "data:" blocks, with comments in between so that nobody
- * on the way takes a quiet stream for a dead one. Who does not read is not waited for: when more than SSE_QUEUE_MOST
- * bytes wait before an event is added, the connection is cut and `gone` called, as if the client had gone.
+ * Server-sent events on an exchange: a stream of "data:" blocks, with periodic comments so that intermediaries do not
+ * time out a quiet stream. A client that does not read is dropped: if more than SSE_QUEUE_MOST bytes are queued when an
+ * event is added, the connection is closed and `gone` is called, as for a disconnect.
  */
 
 #include <stdbool.h>
@@ -17,14 +17,15 @@ struct sse;
 #define SSE_QUEUE_MOST (4u << 20)
 #define SSE_COMMENT_S 15
 
-/* Takes the exchange over and sends the head. `gone`: as of the exchange; the sse is dead then. */
+/* Takes ownership of the exchange and sends the head. `gone`: as for the exchange; the sse has been freed then. */
 struct sse *sse_new(struct event_base *base, struct http_exchange *x, void (*gone)(void *ctx), void *ctx);
-/* id may be NULL. False: the client could not follow; gone was called. */
+/* id may be NULL. False: the client was too slow and `gone` was called. */
 bool sse_event(struct sse *s, const char *id, const char *data, size_t n);
-/* An event without data: what a client can resume after from the first moment on, and how long it should wait before it
- * does. */
+/*
+ * Sends an event without data: it gives the client an id to resume after from the start, and the delay before it does.
+ */
 bool sse_prime(struct sse *s, const char *id, unsigned retry_ms);
-/* The end of the stream; the sse is dead. */
+/* Ends the stream and frees the sse. */
 void sse_end(struct sse *s);
 
 #endif

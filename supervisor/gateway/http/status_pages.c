@@ -16,20 +16,20 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#define HEALTH_MS 1000 /* for the daemon, before it counts as away: who asks for health does not wait long */
+#define HEALTH_MS 1000 /* timeout for the daemon: health checks expect a fast answer */
 #define METRICS_MS 2000
 #define HEALTH_KEPT_MS 1000
 
 enum what { HEALTH, METRICS };
 
-/* One who waits for a page. Lives until the daemon has answered, or is lost, also when nobody waits any more. */
+/* One request for a page. Lives until the daemon has replied or is lost, even if the HTTP client has disconnected. */
 struct visit {
 	TAILQ_ENTRY(visit) entry;
 	struct status_pages *of;
 	enum what what;
-	struct http_exchange *x; /* NULL: answered already, or gone */
+	struct http_exchange *x; /* NULL: already answered, or disconnected */
 	struct event *late;
-	struct buf health; /* METRICS: of get_health, asked for first */
+	struct buf health; /* METRICS: the reply of get_health, which is requested first */
 };
 
 struct status_pages {
@@ -37,16 +37,16 @@ struct status_pages {
 	struct http_server *server;
 	const struct mcp_endpoint *mcp;
 	struct link *link;
-	struct event *drop; /* frees a link that was lost: not from its own callback */
+	struct event *drop; /* frees a lost link outside of its own callback */
 	bool lost;
 	TAILQ_HEAD(, visit) visits;
-	char word[16]; /* of the last get_health */
+	char word[16]; /* cached status of the last get_health */
 	uint64_t word_ns;
 };
 
-/* ---- answers ---- */
+/* ---- responses ---- */
 
-static void say_health(struct http_exchange *x, const char *word)
+static void reply_health(struct http_exchange *x, const char *word)
 {
 	buf_auto struct buf out = BUF_INIT;
 	struct jw w = jw_on(&out);
@@ -58,7 +58,7 @@ static void say_health(struct http_exchange *x, const char *word)
 	http_exchange_reply(x, strcmp(word, "unavailable") == 0 ? 503 : 200, "application/json", out.data, out.len);
 }
 
-static void own_metrics(const struct status_pages *p, struct buf *out)
+static void write_own_metrics(const struct status_pages *p, struct buf *out)
 {
 	const struct http_counts *h = http_server_counts(p->server);
 	struct mcp_endpoint_counts m = mcp_endpoint_counts(p->mcp);
@@ -97,7 +97,8 @@ static void own_metrics(const struct status_pages *p, struct buf *out)
 		prometheus_sample(out, "bailiff_http_responses_total", "class", classes[i], h->by_class[i], 1);
 }
 
-static void say_metrics(const struct status_pages *p, struct http_exchange *x, struct jval health, struct jval metrics)
+static void reply_metrics(const struct status_pages *p, struct http_exchange *x, struct jval health,
+			  struct jval metrics)
 {
 	buf_auto struct buf out = BUF_INIT;
 	struct jval store = jval_get(health, "store");
@@ -117,7 +118,7 @@ static void say_metrics(const struct status_pages *p, struct http_exchange *x, s
 	}
 	if (metrics.type == JT_OBJECT)
 		prometheus_metrics(&out, metrics);
-	own_metrics(p, &out);
+	write_own_metrics(p, &out);
 	http_exchange_reply(x, 200, PROMETHEUS_TYPE, out.data, out.len);
 }
 
@@ -130,11 +131,11 @@ static void reply_page(struct visit *v, struct jval health, struct jval metrics)
 	if (!x)
 		return;
 	if (v->what == METRICS) {
-		say_metrics(v->of, x, health, metrics);
+		reply_metrics(v->of, x, health, metrics);
 		return;
 	}
 	jval_str(jval_get(health, "status"), word, sizeof(word));
-	say_health(x, word[0] ? word : "unavailable");
+	reply_health(x, word[0] ? word : "unavailable");
 }
 
 /* ---- visits ---- */
@@ -228,7 +229,7 @@ static int connect_daemon(struct status_pages *p)
 	return 0;
 }
 
-static void visit(struct status_pages *p, struct http_exchange *x, enum what what)
+static void start_visit(struct status_pages *p, struct http_exchange *x, enum what what)
 {
 	static const struct http_exchange_ops ops = { .gone = on_gone };
 	struct timeval tv = { (what == HEALTH ? HEALTH_MS : METRICS_MS) / 1000, 0 };
@@ -236,9 +237,9 @@ static void visit(struct status_pages *p, struct http_exchange *x, enum what wha
 
 	if (connect_daemon(p) < 0) {
 		if (what == HEALTH)
-			say_health(x, "unavailable");
+			reply_health(x, "unavailable");
 		else
-			say_metrics(p, x, (struct jval){ 0 }, (struct jval){ 0 });
+			reply_metrics(p, x, (struct jval){ 0 }, (struct jval){ 0 });
 		return;
 	}
 	v = mem_zalloc(1, sizeof(*v));
@@ -259,12 +260,12 @@ static void handle_health(void *ctx, struct http_exchange *x)
 	struct status_pages *p = ctx;
 
 	if (p->word[0] && p->word_ns && clock_boot_ns() - p->word_ns < HEALTH_KEPT_MS * 1000000ull)
-		say_health(x, p->word);
+		reply_health(x, p->word);
 	else
-		visit(p, x, HEALTH);
+		start_visit(p, x, HEALTH);
 }
 
-static void handle_metrics(void *ctx, struct http_exchange *x) { visit(ctx, x, METRICS); }
+static void handle_metrics(void *ctx, struct http_exchange *x) { start_visit(ctx, x, METRICS); }
 
 struct status_pages *status_pages_new(struct event_base *base, struct http_server *server,
 				      const struct mcp_endpoint *mcp, bool metrics_open)

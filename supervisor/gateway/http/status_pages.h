@@ -2,12 +2,12 @@
 #define BAILIFF_GATEWAY_HTTP_STATUS_PAGES_H
 
 /*
- * /healthz and /metrics: what the daemon says of itself (get_health, get_metrics) and what this listener counts.
+ * /healthz and /metrics: the daemon's status (get_health, get_metrics) and the counters of this listener.
  *
- * /healthz is open to everybody on the machine and says one word; it is asked of the daemon once a second at most,
- * however often it is read. /metrics tells which methods are used and how much runs, so it wants the token unless it
- * was opened. The connection of its own has the role observer. A daemon that is away is not started for this: it is
- * said.
+ * /healthz is open to every local user and returns one word. The result is cached for a second, so that frequent reads
+ * do not load the daemon. /metrics shows which methods are used and how much runs, so it needs the token unless it was
+ * opened. Both use one connection with the role observer. A daemon that does not run is not started for them; the page
+ * reports it as unavailable.
  */
 
 #include <stdbool.h>
