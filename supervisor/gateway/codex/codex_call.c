@@ -12,7 +12,7 @@
 
 #define NUL_IN_STRING(v) (strlen(json_string_value(v)) != json_string_length(v))
 
-/* 00-<32 hex digits>-<16>-<2>; what is something else is no context that could be taken over. */
+/* "00-<32 hex digits>-<16>-<2>", neither id all zero. Anything else is not a valid trace context and is ignored. */
 static bool is_traceparent(const char *s)
 {
 	static const char shape[] = "xx-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
@@ -61,7 +61,7 @@ void codex_call_free(struct codex_call *c)
 		event_del(&c->timer);
 	if (p && c->waits)
 		TAILQ_REMOVE(&p->readers, c, waiting);
-	if (p && p->start == c) { /* it came to nothing */
+	if (p && p->start == c) { /* the start failed: free the name */
 		p->start = NULL;
 		codex_process_drop(p);
 	}

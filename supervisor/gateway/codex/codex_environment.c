@@ -15,7 +15,10 @@ static json_t *file_uri_json(const char *path)
 	return json_string(buf_cstr(&out));
 }
 
-/* One that every sandbox shows: the system's, and by a name that Codex knows how to speak to. */
+/*
+ * A shell that every sandbox shows: one of the system's with a name that Codex supports; the user's own if it is one of
+ * them.
+ */
 static json_t *shell_json(void)
 {
 	static const struct {
@@ -34,7 +37,7 @@ static json_t *shell_json(void)
 	return json_pack("{ss ss}", "name", shells[best].name, "path", shells[best].path);
 }
 
-/* No capability is claimed: each is a method, or a part of one, that is not here. */
+/* Reports no capabilities: each stands for a method, or an option of one, that is not implemented. */
 json_t *codex_environment_json(const struct codex_server *s)
 {
 	const struct passwd *pw = getpwuid(getuid());

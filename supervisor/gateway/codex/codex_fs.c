@@ -1,6 +1,6 @@
 /*
- * Codex's file methods. Each is a process of its own, bailiff-tool fs, in the sandbox that the request means: what it
- * may touch is for the kernel to say, never for this program, which has all of its user's rights.
+ * Codex's file methods. Each runs a separate process, `bailiff-tool fs`, in the requested sandbox, so that the kernel
+ * enforces which files it may access. The gateway itself has all rights of its user and never touches the files.
  */
 
 #include "supervisor/gateway/codex/codex_private.h"
@@ -18,8 +18,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define FILE_MAX (45u << 20)   /* its base64 fits into a message */
-#define PIECE_BYTES (4u << 20) /* multiple of 3: base64 of pieces is base64 of the whole */
+#define FILE_MAX (45u << 20)   /* so that its base64 fits into one message */
+#define PIECE_BYTES (4u << 20) /* a multiple of 3, so that the base64 of the pieces concatenates */
 #define YIELD_MS 60000
 #define OUTPUT_BYTES (1u << 20)
 
@@ -37,7 +37,7 @@ static void fail_number(struct codex_call *c, int number, const char *message)
 		codex_call_fail(c, code, "%s", message);
 }
 
-/* What bailiff-tool said on stderr. */
+/* Reports the error that bailiff-tool wrote to stderr as JSON. */
 static void fail_tool(struct codex_call *c, const json_t *result)
 {
 	const json_t *text = json_object_get(json_object_get(json_object_get(result, "output"), "stderr"), "data");
@@ -53,9 +53,9 @@ static void fail_tool(struct codex_call *c, const json_t *result)
 
 /* ---- results ---- */
 
-static void answer_nothing(struct codex_call *c, json_t *result) { codex_call_reply(c, json_object()); }
+static void reply_empty(struct codex_call *c, json_t *result) { codex_call_reply(c, json_object()); }
 
-static void answer_as_is(struct codex_call *c, json_t *result) { codex_call_reply(c, json_incref(result)); }
+static void reply_result(struct codex_call *c, json_t *result) { codex_call_reply(c, json_incref(result)); }
 
 static void path_to_uri(json_t *o)
 {
@@ -65,13 +65,13 @@ static void path_to_uri(json_t *o)
 	json_object_set_new(o, "path", json_string(buf_cstr(&uri)));
 }
 
-static void answer_path(struct codex_call *c, json_t *result)
+static void reply_path(struct codex_call *c, json_t *result)
 {
 	path_to_uri(result);
 	codex_call_reply(c, json_incref(result));
 }
 
-static void answer_walk(struct codex_call *c, json_t *result)
+static void reply_walk(struct codex_call *c, json_t *result)
 {
 	static const char *const lists[] = { "entries", "errors" };
 	size_t i;
@@ -152,29 +152,32 @@ static bool flags_walk(struct codex_call *c, char *ret, size_t cap)
 	return true;
 }
 
-/* OPERATION(method, what bailiff-tool calls it, the names of its paths, its flags, its answer) */
+/*
+ * One row per method: its operation in bailiff-tool, the parameters with its paths, its flags, and how to build the
+ * result.
+ */
 struct codex_fs_row {
 	const char *method, *operation, *path, *other;
 	bool (*flags)(struct codex_call *c, char *ret, size_t cap);
-	void (*answer)(struct codex_call *c, json_t *result); /* NULL: the bytes of a file */
+	void (*answer)(struct codex_call *c, json_t *result); /* NULL: the result is the contents of a file */
 };
 
 static const struct codex_fs_row rows[] = {
 	{ "fs/readFile", "read", "path", NULL, flags_read, NULL },
-	{ "fs/getMetadata", "stat", "path", NULL, flags_stat, answer_as_is },
-	{ "fs/canonicalize", "realpath", "path", NULL, flags_none, answer_path },
-	{ "fs/readDirectory", "list", "path", NULL, flags_none, answer_as_is },
-	{ "fs/walk", "walk", "path", NULL, flags_walk, answer_walk },
-	{ "fs/createDirectory", "mkdir", "path", NULL, flags_mkdir, answer_nothing },
-	{ "fs/remove", "remove", "path", NULL, flags_remove, answer_nothing },
-	{ "fs/copy", "copy", "sourcePath", "destinationPath", flags_copy, answer_nothing },
+	{ "fs/getMetadata", "stat", "path", NULL, flags_stat, reply_result },
+	{ "fs/canonicalize", "realpath", "path", NULL, flags_none, reply_path },
+	{ "fs/readDirectory", "list", "path", NULL, flags_none, reply_result },
+	{ "fs/walk", "walk", "path", NULL, flags_walk, reply_walk },
+	{ "fs/createDirectory", "mkdir", "path", NULL, flags_mkdir, reply_empty },
+	{ "fs/remove", "remove", "path", NULL, flags_remove, reply_empty },
+	{ "fs/copy", "copy", "sourcePath", "destinationPath", flags_copy, reply_empty },
 };
 
 /* ---- bytes ---- */
 
 static void read_more(struct codex_call *c);
 
-static void take_bytes(struct codex_call *c, const json_t *range)
+static void append_bytes(struct codex_call *c, const json_t *range)
 {
 	const json_t *data = json_object_get(range, "data");
 
@@ -184,7 +187,7 @@ static void take_bytes(struct codex_call *c, const json_t *range)
 		buf_append(&c->file, json_string_value(data), json_string_length(data));
 }
 
-static void answer_bytes(struct codex_call *c)
+static void reply_bytes(struct codex_call *c)
 {
 	if (c->read_done) {
 		c->read_done(c);
@@ -204,7 +207,7 @@ static void on_more(void *ctx, json_t *result, json_t *error)
 		codex_call_fail_daemon(c, error);
 		return;
 	}
-	take_bytes(c, result);
+	append_bytes(c, result);
 	if (c->file.len == before) {
 		codex_call_fail(c, RPC_INTERNAL_ERROR, "only %zu of %llu bytes could be read back", before,
 				(unsigned long long)c->total);
@@ -216,7 +219,7 @@ static void on_more(void *ctx, json_t *result, json_t *error)
 static void read_more(struct codex_call *c)
 {
 	if (c->file.len >= c->total) {
-		answer_bytes(c);
+		reply_bytes(c);
 		return;
 	}
 	gateway_session_query(c->server->session, "read_output",
@@ -225,8 +228,11 @@ static void read_more(struct codex_call *c)
 			      on_more, c);
 }
 
-/* The file is what it printed: as much of it as came along, then the rest. */
-static void take_file(struct codex_call *c, const json_t *result)
+/*
+ * The contents of the file are the process's stdout. Uses the output in the reply if it is complete, else reads it from
+ * the spool.
+ */
+static void receive_file(struct codex_call *c, const json_t *result)
 {
 	const json_t *out = json_object_get(json_object_get(result, "output"), "stdout"),
 		     *refs = json_object_get(result, "outputRefs");
@@ -242,13 +248,13 @@ static void take_file(struct codex_call *c, const json_t *result)
 			(void)snprintf(c->file_output, sizeof(c->file_output), "%s",
 				       json_get_text(json_array_get(refs, i), "outputRef"));
 	if (!json_object_get(out, "omittedBytes"))
-		take_bytes(c, out);
+		append_bytes(c, out);
 	read_more(c);
 }
 
 /* ---- one process ---- */
 
-static void take_result(struct codex_call *c, json_t *result)
+static void handle_result(struct codex_call *c, json_t *result)
 {
 	const json_t *code = json_object_get(result, "exitCode"),
 		     *text = json_object_get(json_object_get(json_object_get(result, "output"), "stdout"), "data");
@@ -258,7 +264,7 @@ static void take_result(struct codex_call *c, json_t *result)
 		return;
 	}
 	if (!c->row->answer) {
-		take_file(c, result);
+		receive_file(c, result);
 		return;
 	}
 	json_auto_t *answer = json_loadb(json_is_string(text) ? json_string_value(text) : "", json_string_length(text),
@@ -270,8 +276,10 @@ static void take_result(struct codex_call *c, json_t *result)
 				OUTPUT_BYTES);
 }
 
-/* Policy's question, which codex_server answers with no; or it was asked and has not been heard. */
-static bool is_asked(struct codex_call *c, const json_t *result)
+/*
+ * Policy wants an approval. File methods do not wait for one (codex_server terminates the process), so the call fails.
+ */
+static bool reject_asked(struct codex_call *c, const json_t *result)
 {
 	const char *status = json_get_text(result, "status");
 
@@ -286,12 +294,14 @@ static void on_done(struct codex_call *c, json_t *result, json_t *error)
 {
 	if (error)
 		codex_call_fail_daemon(c, error);
-	else if (!is_asked(c, result))
-		take_result(c, result);
+	else if (!reject_asked(c, result))
+		handle_result(c, result);
 }
 
-/* The folder that holds the path, or both, as far as there is one: where a request that names no sandbox is carried
- * out. */
+/*
+ * The nearest existing directory that contains the path (and `other`): the working directory for a request that names
+ * no sandbox.
+ */
 static char *nearest_folder(const char *path, const char *other)
 {
 	char at[PATH_MAX];
@@ -304,7 +314,7 @@ static char *nearest_folder(const char *path, const char *other)
 	return mem_strdup(at);
 }
 
-/* The answer is to be what it printed, once it has ended. */
+/* Makes the daemon reply when the process has ended, with its output. */
 static void add_yield(json_t *params)
 {
 	json_object_set_new(params, "yieldMs", json_integer(YIELD_MS));
@@ -371,7 +381,7 @@ static void on_piece(void *ctx, json_t *result, json_t *error)
 {
 	struct codex_call *c = ctx;
 
-	if (error) /* it has ended, and says why */
+	if (error) /* the process has ended; the last write reports why */
 		c->sent = c->file.len;
 	write_more(c);
 }
@@ -396,13 +406,13 @@ static void write_more(struct codex_call *c)
 
 static void on_writer(struct codex_call *c, json_t *result, json_t *error)
 {
-	if (error || is_asked(c, result)) {
+	if (error || reject_asked(c, result)) {
 		if (error)
 			codex_call_fail_daemon(c, error);
 		return;
 	}
 	if (!c->file.len) {
-		take_result(c, result);
+		handle_result(c, result);
 		return;
 	}
 	(void)snprintf(c->file_process, sizeof(c->file_process), "%s", json_get_text(result, "processId"));
@@ -411,7 +421,7 @@ static void on_writer(struct codex_call *c, json_t *result, json_t *error)
 
 void codex_fs_write_file(struct codex_call *c)
 {
-	static const struct codex_fs_row row = { "fs/writeFile", "write", "path", NULL, NULL, answer_nothing };
+	static const struct codex_fs_row row = { "fs/writeFile", "write", "path", NULL, NULL, reply_empty };
 	const char *data = codex_call_str(c, "dataBase64");
 	char path[PATH_MAX], flags[32];
 

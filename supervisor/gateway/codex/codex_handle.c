@@ -1,6 +1,7 @@
 /*
- * Files that the client reads in pieces. A handle is a path and the sandbox in which it may be read; each piece is read
- * anew, so a handle keeps nothing open and needs no end, and a file that is replaced meanwhile is read as the new one.
+ * Files that the client reads in blocks. A handle is a path and the sandbox in which it may be read. Each block is read
+ * by a new process, so a handle keeps nothing open and need not be closed; if the file is replaced in between, later
+ * blocks come from the new file.
  */
 
 #include "supervisor/gateway/codex/codex_private.h"
@@ -32,16 +33,16 @@ static void handle_free(struct codex_handle *h)
 	free(h);
 }
 
-static void free_one(void *ctx, const char *key, void *value) { handle_free(value); }
+static void free_handle(void *ctx, const char *key, void *value) { handle_free(value); }
 
 void codex_handle_free_all(struct codex_server *s)
 {
-	strmap_each(&s->handles, free_one, NULL);
+	strmap_each(&s->handles, free_handle, NULL);
 	strmap_done(&s->handles);
 }
 
-/* NULL: the call was answered. */
-static const char *take_id(struct codex_call *c)
+/* NULL: the call has failed. */
+static const char *read_handle_id(struct codex_call *c)
 {
 	const char *id = codex_call_str(c, "handleId");
 
@@ -52,8 +53,8 @@ static const char *take_id(struct codex_call *c)
 	return id;
 }
 
-/* The bytes of a block are there, or the proof that the file can be read. */
-static void answer_read(struct codex_call *c)
+/* The block was read; or, with length 0, fs/open has verified that the file can be read. */
+static void reply_read(struct codex_call *c)
 {
 	struct codex_server *s = c->server;
 	const char *id = json_get_string(c->params, "handleId");
@@ -80,7 +81,7 @@ static void answer_read(struct codex_call *c)
 
 void codex_fs_open(struct codex_call *c)
 {
-	const char *id = take_id(c);
+	const char *id = read_handle_id(c);
 	char path[PATH_MAX];
 
 	if (!id || !codex_call_path(c, "path", path))
@@ -92,13 +93,13 @@ void codex_fs_open(struct codex_call *c)
 				id);
 		return;
 	}
-	c->read_done = answer_read;
+	c->read_done = reply_read;
 	codex_fs_read(c, path, json_object_get(c->params, "sandbox"), 0, 0);
 }
 
 void codex_fs_read_block(struct codex_call *c)
 {
-	const char *id = take_id(c);
+	const char *id = read_handle_id(c);
 	const json_t *offset = id ? json_object_get(c->params, "offset") : NULL,
 		     *length = id ? json_object_get(c->params, "len") : NULL;
 
@@ -117,14 +118,14 @@ void codex_fs_read_block(struct codex_call *c)
 		codex_call_fail(c, CODEX_NOT_FOUND, "unknown file handle `%s`", id);
 		return;
 	}
-	c->read_done = answer_read;
+	c->read_done = reply_read;
 	codex_fs_read(c, h->path, h->sandbox, (uint64_t)json_integer_value(offset),
 		      (uint64_t)json_integer_value(length));
 }
 
 void codex_fs_close(struct codex_call *c)
 {
-	const char *id = take_id(c);
+	const char *id = read_handle_id(c);
 
 	if (!id)
 		return;

@@ -6,12 +6,15 @@
 
 #include <string.h>
 
-static void ask_for_sandbox(struct codex_call *c);
+static void request_sandbox(struct codex_call *c);
 
 static void send_start(struct codex_call *c);
 
-/* What ran in the thread before has ended for us, but not quite for the daemon: then it gets a thread of its own. */
-static bool try_alone(struct codex_call *c, const json_t *error)
+/*
+ * The thread's previous process has ended for the client, but the daemon has not finished it yet: retry in a new
+ * thread.
+ */
+static bool retry_without_thread(struct codex_call *c, const json_t *error)
 {
 	const char *field = json_string_value(json_object_get(json_object_get(error, "data"), "field"));
 
@@ -25,7 +28,7 @@ static void on_started(void *ctx, json_t *result, json_t *error)
 {
 	struct codex_call *c = ctx;
 
-	if (!error || !try_alone(c, error))
+	if (!error || !retry_without_thread(c, error))
 		c->launched(c, result, error);
 }
 
@@ -34,8 +37,8 @@ static void send_start(struct codex_call *c)
 	gateway_session_start(c->server->session, json_copy(c->start), c->trace[0] ? c->trace : NULL, on_started, c);
 }
 
-/* The sandbox's own way out would be hidden by what the client inherited. */
-static void keep_proxy(const json_t *profile, json_t *env)
+/* Proxy variables inherited from the client would override those that the sandbox sets for its own proxy. */
+static void drop_proxy_variables(const json_t *profile, json_t *env)
 {
 	static const char *const names[] = { "HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy",
 					     "ALL_PROXY",  "all_proxy",  "NO_PROXY",    "no_proxy" };
@@ -45,8 +48,11 @@ static void keep_proxy(const json_t *profile, json_t *env)
 		json_object_del(env, names[i]);
 }
 
-/* What the daemon says of the folder does not suit: a file method that leaves the sandbox to us can do without one. */
-static bool try_elsewhere(struct codex_call *c, const json_t *error)
+/*
+ * The daemon rejects the working directory. A file method without a sandbox of its own does not depend on it: retry
+ * without one.
+ */
+static bool retry_without_cwd(struct codex_call *c, const json_t *error)
 {
 	const char *field = json_string_value(json_object_get(json_object_get(error, "data"), "field"));
 
@@ -54,11 +60,11 @@ static bool try_elsewhere(struct codex_call *c, const json_t *error)
 		return false;
 	c->unplaced = true;
 	free(mem_take(&c->cwd));
-	ask_for_sandbox(c);
+	request_sandbox(c);
 	return true;
 }
 
-static json_t *place_of(const struct codex_call *c)
+static json_t *sandbox_params(const struct codex_call *c)
 {
 	const char *workspace = sandbox_intent_workspace(&c->intent, c->cwd);
 	json_t *sandbox = json_object(), *place = json_pack("{s:o}", "sandbox", sandbox);
@@ -79,11 +85,11 @@ static void on_sandbox(void *ctx, json_t *result, json_t *error)
 	struct err e = ERR_INIT;
 
 	if (error) {
-		if (!try_elsewhere(c, error))
+		if (!retry_without_cwd(c, error))
 			c->launched(c, NULL, error);
 		return;
 	}
-	json_auto_t *place = place_of(c);
+	json_auto_t *place = sandbox_params(c);
 	json_t *sandbox = json_object_get(place, "sandbox");
 	c->confined = json_get_flag(result, "confined");
 	if (!c->confined && (c->intent.restricted || !c->intent.network)) {
@@ -97,17 +103,17 @@ static void on_sandbox(void *ctx, json_t *result, json_t *error)
 	}
 	if (!c->confined)
 		json_object_del(place, "sandbox");
-	keep_proxy(profile, json_object_get(c->start, "env"));
+	drop_proxy_variables(profile, json_object_get(c->start, "env"));
 	json_object_update(c->start, place);
 	send_start(c);
 }
 
-static void ask_for_sandbox(struct codex_call *c)
+static void request_sandbox(struct codex_call *c)
 {
-	gateway_session_query(c->server->session, "get_sandbox", place_of(c), on_sandbox, c);
+	gateway_session_query(c->server->session, "get_sandbox", sandbox_params(c), on_sandbox, c);
 }
 
-/* Codex's own proxy is not here: what was to go through it goes nowhere. */
+/* Codex's own proxy is not available here. A command that requires it gets no network. */
 static bool wants_proxy(const json_t *params)
 {
 	static const char *const members[] = { "managedNetwork", "networkProxy" };
@@ -126,7 +132,10 @@ void codex_launch(struct codex_call *c, const json_t *sandbox,
 {
 	struct err e = ERR_INIT;
 
-	/* The folder of a file is where its method is carried out, but no project because of that: it could be any. */
+	/*
+	 * A file's directory is only the working directory of the method, not a project root: it could be any
+	 * directory.
+	 */
 	if (sandbox_intent_of(sandbox, c->row ? NULL : c->cwd, &c->intent, &e) < 0) {
 		codex_call_refuse(c, &e);
 		return;
@@ -136,5 +145,5 @@ void codex_launch(struct codex_call *c, const json_t *sandbox,
 	if (!c->cwd && c->intent.cwd)
 		c->cwd = mem_strdup(c->intent.cwd);
 	c->launched = launched;
-	ask_for_sandbox(c);
+	request_sandbox(c);
 }

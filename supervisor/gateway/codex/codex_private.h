@@ -32,20 +32,21 @@ struct codex_server {
 	struct codex_server_ops ops;
 	void *ctx;
 	struct gateway_session *session;
-	struct codex_call *opening; /* the initialize that is not answered yet */
+	struct codex_call *opening; /* the pending initialize */
 	bool opened, initialized;
-	json_t *backlog; /* events that came while earlier ones are still being read; NULL = they are taken at once */
-	uint64_t recovered; /* sequence number up to which they were */
-	bool exact;         /* violations are known, so a denial is a fact */
+	json_t *backlog; /* events received while earlier ones are still being loaded; NULL: handle events immediately
+			  */
+	uint64_t recovered; /* sequence number up to which events were loaded */
+	bool exact;         /* the kernel reports violations, so denials are exact */
 	TAILQ_HEAD(, codex_call) calls;
 	size_t ncalls;
 	TAILQ_HEAD(, codex_process) processes;
 	size_t nprocesses;
-	struct strmap by_name, by_id; /* the client's ids, the daemon's */
-	struct strmap threads;        /* the client's threads: the daemon's ids, as heap strings */
+	struct strmap by_name, by_id; /* keys: the client's ids, the daemon's ids */
+	struct strmap threads;        /* client's thread id → daemon's, a heap string */
 	struct strmap handles;        /* struct codex_handle */
-	struct strmap file_questions; /* the daemon's ids of file methods that policy asks about */
-	struct event later;           /* tells what waits until the client has taken more */
+	struct strmap file_questions; /* processes of file methods for which policy wants an approval */
+	struct event later;           /* sends more output when the client has read some */
 	char *tool;                   /* bailiff-tool */
 };
 
@@ -61,28 +62,27 @@ struct codex_call {
 	json_t *start; /* start_process's parameters */
 	void (*launched)(struct codex_call *c, json_t *result, json_t *error);
 	char action[CODEX_ID_MAX];
-	bool asked;    /* policy asks a person, and the start waits for the answer */
-	bool unplaced; /* tried again without a folder */
+	bool asked;    /* waiting for a person's approval */
+	bool unplaced; /* retried without a working directory */
 	bool confined;
-	/* about a process */
+	/* requests about a process */
 	struct codex_process *process;
 	struct event timer;
 	bool timed;
 	void (*late)(struct codex_call *c);
 	TAILQ_ENTRY(codex_call) waiting;
 	bool waits;
-	void (*resume)(struct codex_call *c); /* it waits for news of the process, which have come */
-	json_t *chunks;                       /* what process/read has so far */
+	void (*resume)(struct codex_call *c); /* called when there is news of the process */
+	json_t *chunks;                       /* result of process/read so far */
 	uint64_t max_bytes, bytes;
 	size_t at;
-	/* about files */
+	/* file methods */
 	const struct codex_fs_row *row;
 	char file_process[CODEX_ID_MAX], file_output[CODEX_ID_MAX];
-	struct buf file; /* what is written, or was read */
+	struct buf file; /* contents to write, or contents read */
 	size_t sent;
 	uint64_t total, offset, length;
-	void (*read_done)(
-		struct codex_call *c); /* gets the bytes that were read; NULL: the call is answered with them */
+	void (*read_done)(struct codex_call *c); /* receives the bytes read; NULL: they become the result */
 };
 
 /* ---- calls ---- */
@@ -90,25 +90,25 @@ struct codex_call {
 struct codex_call *codex_call_new(struct codex_server *s, const struct codex_method *method,
 				  const struct rpc_message *m);
 void codex_call_free(struct codex_call *c);
-/* Both end the call. `result` is taken over. */
+/* Both send the response and free the call. `result`: ownership is taken. */
 void codex_call_reply(struct codex_call *c, json_t *result);
 void codex_call_fail(struct codex_call *c, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-/* A failure of ours: what is wrong with the parameters. */
+/* Fails with invalid parameters. */
 void codex_call_refuse(struct codex_call *c, const struct err *e);
-/* The daemon's error, as Codex's own executor would put it. */
+/* Maps the daemon's error to the error that Codex's own executor would send. */
 void codex_call_fail_daemon(struct codex_call *c, const json_t *error);
 void codex_call_time(struct codex_call *c, uint64_t ms, void (*fn)(struct codex_call *c));
 
-/* A member of the parameters. NULL: it is missing or no string, and the call was answered. */
+/* A string parameter. NULL: missing or not a string, and the call has failed. */
 const char *codex_call_str(struct codex_call *c, const char *name);
-/* A path; false: the call was answered. */
+/* A path parameter. False: the call has failed. */
 bool codex_call_path(struct codex_call *c, const char *name, char *ret);
 
 /* ---- launches ---- */
 
 /*
- * Starts what c->start says in c->cwd and in the sandbox that `sandbox` means, then calls `launched` with the daemon's
- * answer. The call may be answered before that.
+ * Runs c->start in c->cwd, in the sandbox that `sandbox` describes, then calls `launched` with the daemon's reply. If
+ * the parameters are invalid, the call fails and `launched` is not called.
  */
 void codex_launch(struct codex_call *c, const json_t *sandbox,
 		  void (*launched)(struct codex_call *c, json_t *result, json_t *error));
@@ -119,7 +119,7 @@ struct codex_chunk {
 	uint64_t offset;
 	uint32_t length;
 	uint8_t stream;
-	char *base64; /* its bytes, until they were told; NULL = they are to be read */
+	char *base64; /* the bytes until they were sent; NULL: read them from the spool */
 };
 
 enum { CODEX_STREAMS = 3 };
@@ -132,45 +132,47 @@ struct codex_process {
 	char thread[CODEX_ID_MAX]; /* the daemon's */
 	char ref[CODEX_STREAMS][CODEX_ID_MAX];
 	bool tty, stdin_open;
-	struct codex_call *start; /* not answered yet */
-	bool unwanted;            /* ended by its client before the daemon's id was known */
-	bool answered;            /* things may be told about it */
+	struct codex_call *start; /* the pending process/start */
+	bool unwanted;            /* the client terminated it before the daemon's id was known */
+	bool answered;            /* process/start was answered, so notifications may be sent */
 	bool reading;
-	struct codex_chunk *chunk; /* the piece with sequence number i + 1 */
+	struct codex_chunk *chunk; /* chunk[i] has the sequence number i + 1 */
 	size_t count, room, told;
 	bool ended, end_told;
 	int exit_code;
-	uint64_t by_mode; /* violations that are none of the sandbox's: owner and mode of a file refused */
+	uint64_t by_mode; /* violations caused by file owner and mode, not by the sandbox */
 	bool denied, looks_denied;
 	char *failure;
-	struct strmap writes; /* writeIds that were carried out */
-	size_t users;         /* calls */
+	struct strmap writes; /* writeIds already handled */
+	size_t users;         /* calls that refer to it */
 	TAILQ_HEAD(codex_readers, codex_call) readers;
 };
 
 struct codex_process *codex_process_new(struct codex_server *s, const char *name);
 void codex_process_free(struct codex_process *p);
-/* The daemon's id is known. */
+/* Sets the daemon's id. */
 void codex_process_bind(struct codex_process *p, const char *id);
-/* It never ran: its name is free again. */
+/* The process never ran: frees its name for reuse. */
 void codex_process_drop(struct codex_process *p);
 void codex_process_answered(struct codex_process *p);
-/* Ends it; if it waits for permission, its start is answered. */
+/* Terminates it. If it waits for approval, its start fails. */
 void codex_process_end(struct codex_process *p);
-/* Takes an event of the session. */
+/* Applies an event of the session. */
 void codex_process_fold(struct codex_server *s, const json_t *event);
-/* After the events from before this connection: nothing of them is told again. */
+/* Called after the events from before this connection: they are not reported again. */
 void codex_process_recovered(struct codex_server *s);
 void codex_process_tell(struct codex_process *p);
-/* The process that a call is about; NULL if there is none. */
+/* The process named by a call; NULL if there is none. */
 struct codex_process *codex_process_of(struct codex_call *c);
 void codex_process_add_waiter(struct codex_process *p, struct codex_call *c);
-/* The daemon's thread for one of the client's, if nothing runs in it: a thread does one thing at a time. Else NULL. */
+/*
+ * The daemon's thread for a client's thread if no process runs in it, else NULL: a thread runs one process at a time.
+ */
 const char *codex_process_idle_thread(const struct codex_server *s, const char *thread);
 bool codex_process_starting(const struct codex_process *p);
 const char *codex_stream_name(unsigned stream);
-/* The justification of a start: "Codex call C in thread T, process P". */
-bool codex_process_word(const char *s); /* can be an id in bailiff's facts */
+/* Writes the justification of a start: "Codex call C in thread T, process P". */
+bool codex_process_word(const char *s); /* valid as an id in events */
 void codex_process_justify(const json_t *metadata, const char *name, struct buf *out);
 
 #define METHOD(name, family, run) void run(struct codex_call *c);

@@ -9,9 +9,8 @@
 #include <string.h>
 
 #define CHUNK_MAX (128u << 10)
-#define UNTOLD_MAX \
-	64u /* chunks that are held for a client that does not take them; the rest is read back when it does */
-#define KEPT_MAX 2048u /* processes, then the oldest that have ended go */
+#define UNTOLD_MAX 64u /* chunks buffered for a slow client; later ones are read from the spool when it catches up */
+#define KEPT_MAX 2048u /* above this, the oldest ended process is dropped */
 
 static const char *const streams[CODEX_STREAMS] = { "stdout", "stderr", "pty" };
 
@@ -25,7 +24,7 @@ static int stream_of(const json_t *name)
 	return -1;
 }
 
-/* ---- coming and going ---- */
+/* ---- creation and removal ---- */
 
 static void forget_oldest(struct codex_server *s)
 {
@@ -109,7 +108,7 @@ const char *codex_process_idle_thread(const struct codex_server *s, const char *
 
 bool codex_process_starting(const struct codex_process *p) { return !p->answered; }
 
-/* ---- what stands for the client's ids in the log ---- */
+/* ---- client ids in the log ---- */
 
 bool codex_process_word(const char *s)
 {
@@ -129,8 +128,11 @@ void codex_process_justify(const json_t *metadata, const char *name, struct buf 
 		   codex_process_word(thread) ? thread : "-", name);
 }
 
-/* The thread into ret (CODEX_ID_MAX), and the process's name; NULL: this is something else's start. */
-static const char *is_justified(const char *text, char *ret_thread)
+/*
+ * Parses a justification: returns the process's name and copies the thread to ret_thread (CODEX_ID_MAX). NULL: not a
+ * start of Codex.
+ */
+static const char *parse_justification(const char *text, char *ret_thread)
 {
 	static const char in[] = " in thread ", process[] = ", process ";
 	const char *thread = strncmp(text, "Codex call ", 11) == 0 ? strstr(text, in) : NULL;
@@ -146,20 +148,21 @@ static const char *is_justified(const char *text, char *ret_thread)
 	return end + sizeof(process) - 1;
 }
 
-static void take_start(struct codex_server *s, const json_t *event)
+static void apply_start(struct codex_server *s, const json_t *event)
 {
 	char thread[CODEX_ID_MAX];
-	const char *name = is_justified(json_get_text(json_object_get(event, "payload"), "justification"), thread),
+	const char *name = parse_justification(json_get_text(json_object_get(event, "payload"), "justification"),
+					       thread),
 		   *ours = json_get_text(event, "threadId");
 	struct codex_process *p;
 
 	if (!name || !*name)
 		return;
 	p = strmap_get(&s->by_id, json_get_text(event, "processId"));
-	if (!p) { /* else the start's answer came first */
+	if (!p) { /* otherwise the reply to the start arrived first */
 		p = strmap_get(&s->by_name, name);
 		if (!p || p->id[0]) {
-			p = codex_process_new(s, name); /* from before this connection */
+			p = codex_process_new(s, name); /* started before this connection */
 			p->answered = true;
 		}
 		codex_process_bind(p, json_get_text(event, "processId"));
@@ -183,8 +186,8 @@ static void add_chunk(struct codex_process *p, struct codex_chunk c)
 static const char *const denials[] = { "operation not permitted", "permission denied", "read-only file system",
 				       "seccomp", "landlock" };
 
-/* Where refusals are not known as facts, the words by which programs tell of them. */
-static void look_for_denial(struct codex_process *p, const char *bytes, size_t n)
+/* Without exact violations, guess from the messages that programs print. */
+static void detect_denial(struct codex_process *p, const char *bytes, size_t n)
 {
 	buf_auto struct buf low = BUF_INIT;
 
@@ -197,7 +200,7 @@ static void look_for_denial(struct codex_process *p, const char *bytes, size_t n
 		p->looks_denied |= strstr(buf_cstr(&low), denials[i]) != NULL;
 }
 
-static void take_output(struct codex_process *p, const json_t *payload)
+static void apply_output(struct codex_process *p, const json_t *payload)
 {
 	uint64_t offset = json_get_uint(payload, "offset"), length = json_get_uint(payload, "length");
 	int stream = stream_of(json_object_get(payload, "stream"));
@@ -216,8 +219,8 @@ static void take_output(struct codex_process *p, const json_t *payload)
 		} else {
 			text_base64_encode(json_string_value(preview), json_string_length(preview), &text);
 		}
-		look_for_denial(p, encoded ? buf_cstr(&bytes) : json_string_value(preview),
-				encoded ? bytes.len : json_string_length(preview));
+		detect_denial(p, encoded ? buf_cstr(&bytes) : json_string_value(preview),
+			      encoded ? bytes.len : json_string_length(preview));
 		add_chunk(p, (struct codex_chunk){ .offset = offset,
 						   .length = (uint32_t)length,
 						   .stream = (uint8_t)stream,
@@ -231,9 +234,9 @@ static void take_output(struct codex_process *p, const json_t *payload)
 	}
 }
 
-/* ---- its life ---- */
+/* ---- lifecycle ---- */
 
-static void take_refs(struct codex_process *p, const json_t *payload)
+static void apply_refs(struct codex_process *p, const json_t *payload)
 {
 	const json_t *refs = json_object_get(payload, "outputRefs");
 
@@ -248,8 +251,11 @@ static void take_refs(struct codex_process *p, const json_t *payload)
 	p->stdin_open = p->tty || json_text_is(payload, "stdin", "pipe");
 }
 
-/* What owner and mode refuse, such as a script that is not executable, would be refused with any sandbox. */
-static void take_violation(struct codex_process *p, const json_t *payload)
+/*
+ * A denial by owner and mode (such as a script that is not executable) would happen without a sandbox too, so it does
+ * not count as one of the sandbox.
+ */
+static void apply_violation(struct codex_process *p, const json_t *payload)
 {
 	uint64_t count = json_get_uint(payload, "count");
 
@@ -257,7 +263,7 @@ static void take_violation(struct codex_process *p, const json_t *payload)
 		p->by_mode += count ? count : 1;
 }
 
-static void take_end(struct codex_process *p, const json_t *payload)
+static void apply_end(struct codex_process *p, const json_t *payload)
 {
 	const json_t *code = json_object_get(payload, "exitCode");
 	int sig = text_signal_number(json_get_text(payload, "signal"));
@@ -275,8 +281,8 @@ static void take_end(struct codex_process *p, const json_t *payload)
 		p->failure = mem_strdup(message);
 }
 
-/* The start waited for a person, and this is what became of it. */
-static void answer_asked(struct codex_process *p, bool runs, const json_t *payload)
+/* A start that waited for approval is decided. */
+static void resolve_approval(struct codex_process *p, bool runs, const json_t *payload)
 {
 	struct codex_call *c = p->start;
 
@@ -300,23 +306,23 @@ void codex_process_fold(struct codex_server *s, const json_t *event)
 	struct codex_process *p;
 
 	if (strcmp(type, "permission.evaluated") == 0) {
-		take_start(s, event);
+		apply_start(s, event);
 		return;
 	}
 	p = strmap_get(&s->by_id, json_get_text(event, "processId"));
 	if (!p)
 		return;
 	if (strcmp(type, "process.started") == 0) {
-		take_refs(p, payload);
-		answer_asked(p, true, payload);
+		apply_refs(p, payload);
+		resolve_approval(p, true, payload);
 	} else if (strcmp(type, "process.output") == 0) {
-		take_output(p, payload);
+		apply_output(p, payload);
 	} else if (strcmp(type, "sandbox.violation") == 0) {
-		take_violation(p, payload);
+		apply_violation(p, payload);
 	} else if (strcmp(type, "process.completed") == 0 || strcmp(type, "process.failed") == 0 ||
 		   strcmp(type, "process.terminated") == 0) {
-		take_end(p, payload);
-		answer_asked(p, false, payload);
+		apply_end(p, payload);
+		resolve_approval(p, false, payload);
 	} else {
 		return;
 	}
@@ -344,7 +350,7 @@ void codex_process_answered(struct codex_process *p)
 	codex_process_tell(p);
 }
 
-/* ---- telling ---- */
+/* ---- notifications ---- */
 
 static void notify_client(struct codex_process *p, const char *method, json_t *params)
 {
@@ -352,7 +358,7 @@ static void notify_client(struct codex_process *p, const char *method, json_t *p
 	p->server->ops.send(p->server->ctx, rpc_message_notification(RPC_BARE, method, params));
 }
 
-static void tell_chunk(struct codex_process *p, const char *base64)
+static void send_chunk(struct codex_process *p, const char *base64)
 {
 	const struct codex_chunk *c = &p->chunk[p->told++];
 
@@ -361,7 +367,7 @@ static void tell_chunk(struct codex_process *p, const char *base64)
 		json_pack("{sI ss ss}", "seq", (json_int_t)p->told, "stream", streams[c->stream], "chunk", base64));
 }
 
-static void tell_end(struct codex_process *p)
+static void send_end(struct codex_process *p)
 {
 	if (!p->server->exact && p->looks_denied && p->exit_code != 0)
 		p->denied = true;
@@ -382,9 +388,9 @@ static void on_read(void *ctx, json_t *result, json_t *error)
 		buf_auto struct buf bytes = BUF_INIT;
 
 		(void)text_base64_decode(data, strlen(data), &bytes);
-		look_for_denial(p, buf_cstr(&bytes), bytes.len);
+		detect_denial(p, buf_cstr(&bytes), bytes.len);
 	}
-	tell_chunk(p, data);
+	send_chunk(p, data);
 	codex_process_tell(p);
 }
 
@@ -399,12 +405,12 @@ static void read_chunk(struct codex_process *p)
 			      on_read, p);
 }
 
-static void tell_readers(struct codex_process *p)
+static void resume_readers(struct codex_process *p)
 {
 	struct codex_readers now = TAILQ_HEAD_INITIALIZER(now);
 	struct codex_call *c;
 
-	/* Each may come to wait again. */
+	/* A resumed call may wait again, so work on a copy of the list. */
 	TAILQ_CONCAT(&now, &p->readers, waiting);
 	while ((c = TAILQ_FIRST(&now))) {
 		TAILQ_REMOVE(&now, c, waiting);
@@ -425,13 +431,13 @@ void codex_process_tell(struct codex_process *p)
 		}
 		mem_auto char *bytes = mem_take(&p->chunk[p->told].base64);
 		if (bytes)
-			tell_chunk(p, bytes);
+			send_chunk(p, bytes);
 		else
 			read_chunk(p);
 	}
 	if (p->answered && p->ended && !p->end_told && !p->reading && p->told == p->count)
-		tell_end(p);
-	/* Those who wait were last looked at with less. */
+		send_end(p);
+	/* Waiting calls saw less output, or no end, the last time. */
 	if (p->end_told || p->count > 0)
-		tell_readers(p);
+		resume_readers(p);
 }

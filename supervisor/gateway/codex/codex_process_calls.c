@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define READ_MAX (8u << 20) /* of one answer, whatever is asked for */
+#define READ_MAX (8u << 20) /* limit of one response, regardless of maxBytes */
 #define WRITES_KNOWN 4096u
 #define WAIT_MAX_MS (10u * 60 * 1000)
 
@@ -18,8 +18,8 @@ static bool is_category(const json_t *error, const char *category)
 	return s && strcmp(s, category) == 0;
 }
 
-/* A number that may be left out, capped at `most`. false: the call was answered. */
-static bool take_number(struct codex_call *c, const char *name, uint64_t otherwise, uint64_t most, uint64_t *ret)
+/* An optional number, capped at `most`. False: the call has failed. */
+static bool read_number(struct codex_call *c, const char *name, uint64_t otherwise, uint64_t most, uint64_t *ret)
 {
 	const json_t *v = json_object_get(c->params, name);
 	bool given = v && !json_is_null(v);
@@ -36,7 +36,7 @@ static bool take_number(struct codex_call *c, const char *name, uint64_t otherwi
 
 /* ---- reading ---- */
 
-static void answer_read(struct codex_call *c)
+static void reply_read(struct codex_call *c)
 {
 	const struct codex_process *p = c->process;
 	bool all = c->at >= p->count;
@@ -50,7 +50,7 @@ static void answer_read(struct codex_call *c)
 			     "sandboxDenied", p->end_told && p->denied));
 }
 
-static void take_chunk(struct codex_call *c, const char *base64)
+static void append_chunk(struct codex_call *c, const char *base64)
 {
 	const struct codex_chunk *k = &c->process->chunk[c->at++];
 
@@ -66,7 +66,7 @@ static void on_chunk(void *ctx, json_t *result, json_t *error)
 	struct codex_call *c = ctx;
 	const char *data = json_get_string(result, "data");
 
-	take_chunk(c, data ? data : "");
+	append_chunk(c, data ? data : "");
 	read_step(c);
 }
 
@@ -78,7 +78,7 @@ static void on_waited(struct codex_call *c)
 		TAILQ_REMOVE(&c->process->readers, c, waiting);
 		c->waits = false;
 	}
-	answer_read(c);
+	reply_read(c);
 }
 
 static void read_step(struct codex_call *c)
@@ -90,8 +90,9 @@ static void read_step(struct codex_call *c)
 	    (!any || (c->bytes < c->max_bytes && c->bytes + p->chunk[c->at].length <= c->max_bytes))) {
 		const struct codex_chunk *k = &p->chunk[c->at];
 
+		/* Few chunks have their bytes in memory (codex_process.c), so the recursion is shallow. */
 		if (k->base64) {
-			take_chunk(c, k->base64);
+			append_chunk(c, k->base64);
 			read_step(c);
 			return;
 		}
@@ -103,7 +104,7 @@ static void read_step(struct codex_call *c)
 		return;
 	}
 	if (any || p->end_told || !c->timed) {
-		answer_read(c);
+		reply_read(c);
 		return;
 	}
 	c->resume = read_step;
@@ -118,8 +119,8 @@ void codex_process_read(struct codex_call *c)
 
 	uint64_t after, wait, bytes;
 
-	if (!name || !take_number(c, "afterSeq", 0, SIZE_MAX, &after) ||
-	    !take_number(c, "waitMs", 0, WAIT_MAX_MS, &wait) || !take_number(c, "maxBytes", READ_MAX, READ_MAX, &bytes))
+	if (!name || !read_number(c, "afterSeq", 0, SIZE_MAX, &after) ||
+	    !read_number(c, "waitMs", 0, WAIT_MAX_MS, &wait) || !read_number(c, "maxBytes", READ_MAX, READ_MAX, &bytes))
 		return;
 	if (!p || codex_process_starting(p)) {
 		codex_call_fail(c, RPC_INVALID_REQUEST, p ? "process id %s is starting" : "unknown process id %s",
@@ -137,7 +138,7 @@ void codex_process_read(struct codex_call *c)
 
 /* ---- writing ---- */
 
-static void answer_status(struct codex_call *c, const char *status)
+static void reply_status(struct codex_call *c, const char *status)
 {
 	codex_call_reply(c, json_pack("{ss}", "status", status));
 }
@@ -147,20 +148,20 @@ static void on_written(void *ctx, json_t *result, json_t *error)
 	struct codex_call *c = ctx;
 
 	if (!error ||
-	    is_category(error, "conflict")) { /* conflict: written through an earlier gateway, with other words */
-		answer_status(c, "accepted");
+	    is_category(error, "conflict")) { /* conflict: an earlier gateway wrote it with other parameters */
+		reply_status(c, "accepted");
 		return;
 	}
 	strmap_del(&c->process->writes, json_get_string(c->params, "writeId"));
 	if (is_category(error, "invalid_state") || is_category(error, "not_found"))
-		answer_status(c, "stdinClosed");
+		reply_status(c, "stdinClosed");
 	else
 		codex_call_fail_daemon(c, error);
 }
 
 /*
- * A write that is sent once more, because its answer was lost, is not written once more: the id is the daemon's key for
- * it, which also knows what an earlier gateway of the session wrote.
+ * A write that the client repeats because the response was lost must not be written twice. The idempotency key is
+ * derived from the write's id, so the daemon also recognises writes of an earlier gateway of this session.
  */
 static json_t *write_params(const struct codex_process *p, const char *chunk, const char *write)
 {
@@ -193,11 +194,11 @@ void codex_process_write(struct codex_call *c)
 	}
 	p = codex_process_of(c);
 	if (!p || codex_process_starting(p) || !p->stdin_open) {
-		answer_status(c, !p ? "unknownProcess" : codex_process_starting(p) ? "starting" : "stdinClosed");
+		reply_status(c, !p ? "unknownProcess" : codex_process_starting(p) ? "starting" : "stdinClosed");
 		return;
 	}
 	if (!bytes.len || strmap_get(&p->writes, write)) {
-		answer_status(c, "accepted");
+		reply_status(c, "accepted");
 		return;
 	}
 	if (p->writes.count >= WRITES_KNOWN) {
@@ -272,7 +273,7 @@ void codex_process_terminate(struct codex_call *c)
 
 	if (!name)
 		return;
-	/* One that is being started or waits for permission must not begin later, when nobody wants it any more. */
+	/* A process that is starting or waits for approval must not start after the client has terminated it. */
 	if (p && !p->id[0])
 		p->unwanted = true;
 	if (!p || !p->id[0] || p->ended) {

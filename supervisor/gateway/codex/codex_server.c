@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CALLS_MAX 64u /* under way, then nothing more is read */
+#define CALLS_MAX 64u /* concurrent calls; above this, reading stops */
 #define EVENTS_PAGE 1000
-#define CHANNELS_PAGE 1000 /* newest first: who is connected now is among them */
+#define CHANNELS_PAGE 1000 /* newest first, so connected ones are among them */
 #define NATIVE_PROTOCOL "codex"
 
 static const struct codex_method methods[] = {
@@ -28,7 +28,7 @@ static const char *const kept_types[] = {
 	"process.completed",    "process.failed",  "process.terminated",
 };
 
-/* What no request can be named for is about request −1, as with Codex's own executor: its clients take no null. */
+/* An error without a request id gets the id −1, as from Codex's own executor: its clients reject null. */
 static void send_error(struct codex_server *s, const json_t *id, int code, const char *message)
 {
 	json_auto_t *none = json_integer(-1);
@@ -47,10 +47,10 @@ static bool is_kept(struct jval type)
 }
 
 /*
- * Policy asks about a file method. Files are touched often and while nobody looks, so that is a no. What others ask for
- * in the same session is theirs.
+ * Policy wants an approval for a file method. File methods run often and unattended, so the answer is no. Approvals
+ * that other clients of the session wait for are left alone.
  */
-static void note_file_question(struct codex_server *s, struct jval event)
+static void record_file_question(struct codex_server *s, struct jval event)
 {
 	char id[CODEX_ID_MAX], why[sizeof(CODEX_FILE_REASON) + 1];
 
@@ -78,7 +78,7 @@ static void on_event(void *ctx, struct jval event)
 	struct codex_server *s = ctx;
 
 	if (jval_is_str(jval_get(event, "type"), "permission.evaluated"))
-		note_file_question(s, event);
+		record_file_question(s, event);
 	else if (jval_is_str(jval_get(event, "type"), "permission.requested"))
 		refuse_file_question(s, event);
 	if (!is_kept(jval_get(event, "type")))
@@ -117,7 +117,7 @@ static void on_opened(struct codex_server *s)
 				      codex_environment_json(s)));
 }
 
-static void ask_for_events(struct codex_server *s);
+static void request_events(struct codex_server *s);
 static void close_session(struct codex_server *s);
 
 static void on_events(void *ctx, json_t *result, json_t *error)
@@ -139,7 +139,7 @@ static void on_events(void *ctx, json_t *result, json_t *error)
 		codex_process_fold(s, v);
 	}
 	if (json_get_flag(result, "hasMore") && json_array_size(events)) {
-		ask_for_events(s);
+		request_events(s);
 		return;
 	}
 	codex_process_recovered(s);
@@ -151,7 +151,7 @@ static void on_events(void *ctx, json_t *result, json_t *error)
 	json_decref(late);
 }
 
-static void ask_for_events(struct codex_server *s)
+static void request_events(struct codex_server *s)
 {
 	json_t *types = json_array();
 
@@ -159,12 +159,12 @@ static void ask_for_events(struct codex_server *s)
 		json_array_append_new(types, json_string(kept_types[i]));
 	json_t *params = json_pack("{ss si so}", "sessionId", gateway_session_id(s->session), "limit", EVENTS_PAGE,
 				   "types", types);
-	if (s->recovered) /* else from the first that is kept */
+	if (s->recovered) /* otherwise from the oldest event kept */
 		json_object_set_new(params, "afterSequence", json_integer((json_int_t)s->recovered));
 	gateway_session_query(s->session, "list_events", params, on_events, s);
 }
 
-/* The client may try again, without a session to go on in or with another one. */
+/* The client may retry initialize, without a session to resume or with another one. */
 static void close_session(struct codex_server *s)
 {
 	forget_processes(s);
@@ -173,9 +173,11 @@ static void close_session(struct codex_server *s)
 	json_decref(mem_take(&s->backlog));
 }
 
-/* Another gateway still has this session for a client: two would both be told everything, and the first to go would end
- * what is the other's. */
-static bool is_anothers(const struct codex_server *s, const json_t *channel)
+/*
+ * Another gateway serves this session for a client. Two would both receive all events, and the first to disconnect
+ * would terminate the other's processes.
+ */
+static bool is_foreign_channel(const struct codex_server *s, const json_t *channel)
 {
 	const char *id = json_get_string(channel, "channelId"), *status = json_get_string(channel, "status");
 	const char *protocol = json_get_string(channel, "nativeProtocol");
@@ -197,14 +199,14 @@ static void on_channels(void *ctx, json_t *result, json_t *error)
 		return;
 	}
 	for (size_t i = 0; i < json_array_size(channels); i++)
-		if (is_anothers(s, json_array_get(channels, i))) {
+		if (is_foreign_channel(s, json_array_get(channels, i))) {
 			codex_call_fail(mem_take(&s->opening), CODEX_ALREADY_ATTACHED,
 					"session %s is already attached to another connection",
 					gateway_session_id(s->session));
 			close_session(s);
 			return;
 		}
-	ask_for_events(s);
+	request_events(s);
 }
 
 static void on_health(void *ctx, json_t *result, json_t *error)
@@ -360,7 +362,7 @@ void codex_server_too_long(struct codex_server *s)
 
 bool codex_server_busy(const struct codex_server *s) { return s->ncalls >= CALLS_MAX; }
 
-/* ---- coming and going ---- */
+/* ---- creation and removal ---- */
 
 static void on_later(evutil_socket_t fd, short what, void *arg)
 {
@@ -389,7 +391,7 @@ struct codex_server *codex_server_new(struct event_base *base, const struct code
 	return s;
 }
 
-/* A client that has gone leaves nothing behind. */
+/* Terminates all processes of a client that has disconnected. */
 static void end_processes(struct codex_server *s)
 {
 	struct codex_process *p;
@@ -422,7 +424,7 @@ void codex_server_free(struct codex_server *s)
 {
 	static const struct codex_server_ops nothing = { 0 };
 	const bool ready = s->session && gateway_session_ready(s->session);
-	/* While the daemon is away nothing can be ended: that is left to the heir. */
+	/* The daemon is unreachable, so processes cannot be terminated now: leave that to the reaper. */
 	const bool orphans = s->session && !ready && has_live(s);
 	struct codex_call *c;
 

@@ -2,21 +2,22 @@
 #define BAILIFF_GATEWAY_CODEX_SERVER_H
 
 /*
- * The executor of a Codex client ("exec-server"): it runs commands and touches files where we are, and Codex does the
+ * The executor of a Codex client ("exec-server"): it runs commands and accesses files on this machine; Codex does the
  * rest.
  *
- * Every process is one of bailiff's, in a bailiff session that is the client's. What the client knows by a number (its
- * process ids, the sequence numbers of output) follows from the session's events alone: process ids are kept in the
- * justification of a start, and the n-th piece of output is the n-th that the log tells of. So a client that comes
- * back, to another process of this program, finds what it left (resumeSessionId), with the numbers it knows.
+ * Every process is a bailiff process, in a bailiff session that belongs to the client. All numbers that the client
+ * knows (its process ids, the sequence numbers of output) are derived from the session's events: the client's process
+ * id is stored in the justification of the start, and the n-th chunk of output is the n-th one in the log. A client
+ * that reconnects to another instance of this program (resumeSessionId) therefore finds its processes under the same
+ * numbers.
  *
- *   codex_server            the handshake, and who gets which request
+ *   codex_server            handshake and dispatch of requests
  *   codex_call              one request
- *   codex_launch            a start: the sandbox that is meant, narrowed from the profile (intent), then start_process
- *   codex_process           the processes, as folds of the session's events; what is told of them
- *   codex_process_calls     requests about them
- *   codex_fs, codex_handle  files, each touched by a process of its own inside the sandbox (bailiff-tool fs)
- *   codex_heir              what ends the client's processes when this program was killed and nobody comes back
+ *   codex_launch            a start: the requested sandbox as a narrowed profile (sandbox_intent), then start_process
+ *   codex_process           processes, computed from the session's events, and notifications about them
+ *   codex_process_calls     requests about processes
+ *   codex_fs, codex_handle  files, each accessed by a separate process inside the sandbox (bailiff-tool fs)
+ *   session_reaper          terminates the client's processes if this program is killed and the client does not return
  */
 
 #include <jansson.h>
@@ -30,20 +31,24 @@ struct event_base;
 
 struct codex_options {
 	const char *profile;  /* NULL = the default */
-	uint64_t approval_ms; /* how long a start waits for a person whom policy asks */
-	int reaper_fd;        /* the heir is told the session's id here; −1 = there is none */
+	uint64_t approval_ms; /* how long a start waits for an approval */
+	int reaper_fd;        /* receives the session's id for the reaper; −1: no reaper */
 };
 
 struct codex_server_ops {
-	void (*send)(void *ctx, json_t *message);     /* takes it over */
-	bool (*flushed)(void *ctx);                   /* what was sent before has been taken */
-	void (*wake)(void *ctx);                      /* no longer busy */
-	void (*lost)(void *ctx, const struct err *e); /* the daemon stays away; free it, but not in this call */
+	void (*send)(void *ctx, json_t *message); /* takes ownership */
+	bool (*flushed)(void *ctx);               /* all earlier messages have been written */
+	void (*wake)(void *ctx);                  /* no longer busy */
+	void (*lost)(void *ctx,
+		     const struct err *e); /* the daemon is unreachable; free the server, but not from this call */
 };
 
 struct codex_server *codex_server_new(struct event_base *base, const struct codex_options *o,
 				      const struct codex_server_ops *ops, void *ctx);
-/* The client has gone: what it runs is ended. The loop has something to do until the daemon has been told. */
+/*
+ * The client has disconnected: terminates its processes. The loop stays busy until the daemon has received the
+ * requests.
+ */
 void codex_server_free(struct codex_server *s);
 void codex_server_feed(struct codex_server *s, const char *line, size_t len);
 void codex_server_too_long(struct codex_server *s);

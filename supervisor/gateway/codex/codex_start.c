@@ -14,9 +14,9 @@
 #define ROWS 24
 #define COLS 80
 
-/* ---- the answer ---- */
+/* ---- response ---- */
 
-static void answer_started(struct codex_call *c)
+static void reply_started(struct codex_call *c)
 {
 	struct codex_process *p = c->process;
 
@@ -46,14 +46,14 @@ static void on_launched(struct codex_call *c, json_t *result, json_t *error)
 	const char *id = json_get_string(result, "processId"), *status = json_get_string(result, "status");
 	const char *action = json_get_string(result, "actionId");
 
-	if (error) /* events of it may come later, when the name is another's */
+	if (error) /* later events of it must not be taken for those of a new process with the same name */
 		id = json_string_value(json_object_get(json_object_get(error, "data"), "processId"));
 	codex_process_bind(p, id ? id : "");
 	if (error) {
 		codex_call_fail_daemon(c, error);
 		return;
 	}
-	/* What the events say of it is the answer then. */
+	/* If it waits for approval, events decide the response (codex_process.c). */
 	c->asked = status && strcmp(status, "waiting_permission") == 0;
 	if (p->unwanted) {
 		bool answered = c->asked;
@@ -62,14 +62,14 @@ static void on_launched(struct codex_call *c, json_t *result, json_t *error)
 			return;
 	}
 	if (!c->asked) {
-		answer_started(c);
+		reply_started(c);
 		return;
 	}
 	(void)snprintf(c->action, sizeof(c->action), "%s", action ? action : "");
 	codex_call_time(c, c->server->o.approval_ms, on_unanswered);
 }
 
-/* ---- the request ---- */
+/* ---- request ---- */
 
 static const char *first_word(const json_t *argv)
 {
@@ -78,8 +78,8 @@ static const char *first_word(const json_t *argv)
 	return s ? s : "";
 }
 
-/* false: the call was answered. */
-static bool take_command(struct codex_call *c, json_t *start)
+/* False: the call has failed. */
+static bool read_command(struct codex_call *c, json_t *start)
 {
 	const json_t *argv = json_object_get(c->params, "argv"), *arg0 = json_object_get(c->params, "arg0");
 	size_t n = json_array_size(argv);
@@ -99,7 +99,7 @@ static bool take_command(struct codex_call *c, json_t *start)
 		codex_call_fail(c, RPC_INVALID_PARAMS, "arg0 must be a string without NUL, or null");
 		return false;
 	}
-	/* There is no other way to give a program another name than it has. */
+	/* start_process cannot set argv[0] independently of the program, so bash does. */
 	if (json_is_string(arg0) && strcmp(json_string_value(arg0), first_word(argv)) != 0) {
 		static const char *const wrap[] = { "/bin/bash", "-c", "exec -a \"$0\" -- \"$@\"" };
 
@@ -119,7 +119,7 @@ static bool take_command(struct codex_call *c, json_t *start)
 	return true;
 }
 
-static bool take_environment(struct codex_call *c, json_t *start)
+static bool read_environment(struct codex_call *c, json_t *start)
 {
 	struct err e = ERR_INIT;
 	json_t *env;
@@ -137,8 +137,8 @@ static bool take_environment(struct codex_call *c, json_t *start)
 	return true;
 }
 
-/* Where it stands in the client's work. */
-static void take_metadata(struct codex_call *c, const char *name, json_t *start)
+/* Sets the ids that relate the process to the client's thread and tool call. */
+static void add_metadata(struct codex_call *c, const char *name, json_t *start)
 {
 	const json_t *metadata = json_object_get(c->params, "metadata");
 	const char *thread = json_get_string(metadata, "threadId"), *call = json_get_string(metadata, "toolCallId");
@@ -168,7 +168,7 @@ void codex_process_start(struct codex_call *c)
 		return;
 	}
 	json_t *start = c->start = json_pack("{ss}", "onDisconnect", "keep");
-	if (!take_command(c, start) || !codex_call_path(c, "cwd", cwd) || !take_environment(c, start))
+	if (!read_command(c, start) || !codex_call_path(c, "cwd", cwd) || !read_environment(c, start))
 		return;
 	if (!json_is_boolean(tty)) {
 		codex_call_fail(c, RPC_INVALID_PARAMS, tty ? "tty must be true or false" : "missing field `tty`");
@@ -185,7 +185,7 @@ void codex_process_start(struct codex_call *c)
 				    json_string(json_get_flag(c->params, "pipeStdin") ? "pipe" : "none"));
 	codex_process_add_waiter(codex_process_new(c->server, name), c);
 	c->process->start = c;
-	take_metadata(c, name, start);
+	add_metadata(c, name, start);
 	c->cwd = mem_strdup(cwd);
 	codex_launch(c, json_object_get(c->params, "sandbox"), on_launched);
 }

@@ -52,8 +52,10 @@ static bool on_busy(void *ctx)
 	return s->server && codex_server_busy(s->server);
 }
 
-/* The end may come out of a write of ours, so it is dealt with a moment later. The loop ends when the daemon has been
- * told. */
+/*
+ * May be called from inside a write, so the server is freed on the next turn of the loop. The loop then ends when the
+ * daemon has received the last requests.
+ */
 static void on_end(void *ctx) { event_active(((struct stdio *)ctx)->leave, 0, 0); }
 
 static void on_leave(evutil_socket_t fd, short what, void *arg)

@@ -17,7 +17,7 @@ enum inherit { INHERIT_CORE, INHERIT_ALL, INHERIT_NONE };
 static const char *const core[] = { "HOME",  "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH",
 				    "SHELL", "TEMP", "TMP",    "TMPDIR",   "USER" };
 static const char *const secret[] = { "*KEY*", "*SECRET*", "*TOKEN*" };
-/* What start_process sets by itself. */
+/* Variables that start_process sets unless they are given. */
 static const char *const base[] = { "PATH", "LANG", "HOME", "SHELL", "USER", "LOGNAME", "PWD", "TERM" };
 
 static void to_lower(const char *s, struct buf *out)
@@ -26,7 +26,7 @@ static void to_lower(const char *s, struct buf *out)
 		buf_byte(out, (char)tolower((unsigned char)*s));
 }
 
-/* Whether a pattern is the name's: '*' and '?', whatever the case. */
+/* True if a pattern ('*', '?', ignoring case) matches the name. */
 static bool is_among(const char *name, const char *const *list, size_t n)
 {
 	buf_auto struct buf low = BUF_INIT;
@@ -53,7 +53,7 @@ static bool matches_pattern(const json_t *patterns, const char *name)
 	return false;
 }
 
-static int take_patterns(const json_t *policy, const char *key, const json_t **ret, struct err *e)
+static int read_patterns(const json_t *policy, const char *key, const json_t **ret, struct err *e)
 {
 	const json_t *list = json_object_get(policy, key);
 	char field[ERR_FIELD_MAX];
@@ -68,7 +68,7 @@ static int take_patterns(const json_t *policy, const char *key, const json_t **r
 	return 0;
 }
 
-static int take_inherit(const json_t *policy, enum inherit *ret, struct err *e)
+static int read_inherit(const json_t *policy, enum inherit *ret, struct err *e)
 {
 	static const char *const words[] = { [INHERIT_CORE] = "core", [INHERIT_ALL] = "all", [INHERIT_NONE] = "none" };
 	const char *s = json_get_string(policy, "inherit");
@@ -81,7 +81,7 @@ static int take_inherit(const json_t *policy, enum inherit *ret, struct err *e)
 	return err_field(e, "envPolicy.inherit", "expected core, all or none");
 }
 
-static int put_all(json_t *out, const json_t *from, const char *field, struct err *e)
+static int add_variables(json_t *out, const json_t *from, const char *field, struct err *e)
 {
 	const char *name;
 	json_t *v;
@@ -98,7 +98,7 @@ static int put_all(json_t *out, const json_t *from, const char *field, struct er
 	return 0;
 }
 
-/* Those that are not UTF-8 cannot be told to the daemon and stay behind. */
+/* Variables that are not UTF-8 cannot be sent to the daemon and are skipped. */
 static void inherit_variables(json_t *out, char *const *own, enum inherit which)
 {
 	for (; *own; own++) {
@@ -137,28 +137,28 @@ static void drop_secrets(json_t *out)
 			json_object_del(out, name);
 }
 
-static int by_policy(const json_t *policy, char *const *own, json_t *out, struct err *e)
+static int apply_policy(const json_t *policy, char *const *own, json_t *out, struct err *e)
 {
 	const json_t *exclude, *only;
 	enum inherit which = INHERIT_NONE;
 
-	if (take_inherit(policy, &which, e) < 0 || take_patterns(policy, "exclude", &exclude, e) < 0 ||
-	    take_patterns(policy, "includeOnly", &only, e) < 0)
+	if (read_inherit(policy, &which, e) < 0 || read_patterns(policy, "exclude", &exclude, e) < 0 ||
+	    read_patterns(policy, "includeOnly", &only, e) < 0)
 		return -1;
 	if (which != INHERIT_NONE)
 		inherit_variables(out, own, which);
 	if (!json_get_flag(policy, "ignoreDefaultExcludes"))
 		drop_secrets(out);
 	drop_variables(out, exclude, true);
-	if (put_all(out, json_object_get(policy, "set"), "envPolicy.set", e) < 0)
+	if (add_variables(out, json_object_get(policy, "set"), "envPolicy.set", e) < 0)
 		return -1;
 	if (json_array_size(only))
 		drop_variables(out, only, false);
 	return 0;
 }
 
-/* The home that a command has anyway need not be said; rules would see a variable that is changed. */
-static void leave_home(json_t *out)
+/* Omits HOME if it has its default value: otherwise policy would see a changed variable. */
+static void omit_default_home(json_t *out)
 {
 	const struct passwd *pw = getpwuid(getuid());
 	const char *home = json_get_string(out, "HOME");
@@ -171,15 +171,16 @@ int environment_of(const json_t *policy, const json_t *env, char *const *own, js
 {
 	json_t *out = json_object();
 
-	if ((policy && !json_is_null(policy) && by_policy(policy, own, out, e) < 0) ||
-	    put_all(out, env, "env", e) < 0) {
+	if ((policy && !json_is_null(policy) && apply_policy(policy, own, out, e) < 0) ||
+	    add_variables(out, env, "env", e) < 0) {
 		json_decref(out);
 		return -1;
 	}
+	/* null removes a variable that start_process would set on its own. */
 	for (size_t i = 0; i < countof(base); i++)
 		if (!json_object_get(out, base[i]))
 			json_object_set_new(out, base[i], json_null());
-	leave_home(out);
+	omit_default_home(out);
 	*ret = out;
 	return 0;
 }

@@ -13,9 +13,9 @@
 
 #define LOOKED_AT_MAX 50000u
 #define DEPTH_MAX 32u
-#define STARS_MAX 8u /* parts that are "**" */
+#define STARS_MAX 8u /* limit of "**" components, which bounds the backtracking */
 
-/* One name against one part of the pattern. */
+/* Matches one name with one component of the pattern. */
 static bool name_matches(const char *pattern, size_t np, const char *name, size_t nn)
 {
 	char p[NAME_MAX + 1], s[NAME_MAX + 1];
@@ -52,7 +52,7 @@ static bool match_glob(const char *pattern, const char *path, unsigned depth)
 
 bool glob_scan_match(const char *pattern, const char *path) { return match_glob(pattern, path, STARS_MAX); }
 
-/* What means something to Codex that it does not mean to fnmatch would match less here, and so hide less. */
+/* Rejects syntax that Codex supports and fnmatch does not: it would match fewer files here, and so hide fewer. */
 static int check_pattern(const char *pattern, struct err *e)
 {
 	unsigned stars = 0;
@@ -75,7 +75,7 @@ struct scan {
 	json_t *found;
 };
 
-/* Not every file system says in a folder what is one. */
+/* Some file systems do not report the type in directory entries. */
 static bool is_folder(const struct dirent *d, const char *path)
 {
 	struct stat st;
@@ -88,7 +88,7 @@ static int scan_folder(struct scan *s, const char *folder, unsigned depth, struc
 	DIR *dir = opendir(folder);
 	int r = 0;
 
-	/* What we may not look into, the command may not either: it is the same user. */
+	/* Skip directories that we cannot read: the command runs as the same user and cannot read them either. */
 	if (!dir && errno != EACCES && errno != ENOENT && errno != ENOTDIR)
 		return err_field(e, "sandbox", "'%.200s' cannot be looked through for '%.100s': %s", folder, s->pattern,
 				 strerror(errno));
@@ -124,7 +124,7 @@ int glob_scan(const char *pattern, size_t most, json_t *ret, struct err *e)
 
 	if (check_pattern(pattern, e) < 0)
 		return -1;
-	/* From the last folder that the pattern names in plain words. */
+	/* Start at the deepest directory before the first wildcard. */
 	if (n >= sizeof(folder))
 		return err_field(e, "sandbox", "a pattern is too long");
 	memcpy(folder, pattern, n);

@@ -7,10 +7,9 @@
 
 struct err;
 
-/* '*' and '?' within a name, '**' for any number of folders; both absolute and clean. */
+/* '*' and '?' match within a name, '**' any number of directories. Both arguments are absolute and clean. */
 bool glob_scan_match(const char *pattern, const char *path);
-/* Adds what exists and matches to `ret`, at most `most`. ERR_INVALID when there is more to look through than is
- * sensible. */
+/* Appends the existing paths that match to `ret`, at most `most`. ERR_INVALID if the search exceeds its limits. */
 int glob_scan(const char *pattern, size_t most, json_t *ret, struct err *e);
 
 #endif

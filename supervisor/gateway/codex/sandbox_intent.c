@@ -12,7 +12,7 @@
 #define ENTRIES_MAX 256u
 #define ROOTS_MAX 16u
 
-/* The word's place among `words`; −1: none of them. */
+/* The index of s in `words`; −1 if it is not there. */
 static int word_of(const char *s, const char *const *words, size_t n)
 {
 	for (size_t i = 0; s && i < n; i++)
@@ -29,7 +29,7 @@ static int reject_field(struct err *e, size_t i, const char *fmt, const char *wh
 	return err_field(e, field, fmt, what ? what : "nothing");
 }
 
-/* A member that is not known here may take something away that we would let through. NULL, or its name. */
+/* Unknown members are rejected: one might restrict something that we would allow. Returns its name, or NULL. */
 static const char *unknown_member(const json_t *o, const char *known)
 {
 	const char *name;
@@ -47,9 +47,9 @@ static const char *unknown_member(const json_t *o, const char *known)
 	return NULL;
 }
 
-/* ---- places ---- */
+/* ---- directories ---- */
 
-static int take_uri(const json_t *v, const char *field, char **ret, struct err *e)
+static int read_uri(const json_t *v, const char *field, char **ret, struct err *e)
 {
 	const char *s = json_string_value(v);
 	char path[PATH_MAX];
@@ -63,14 +63,14 @@ static int take_uri(const json_t *v, const char *field, char **ret, struct err *
 	return 0;
 }
 
-static int take_places(const json_t *sandbox, const char *cwd, struct sandbox_intent *t, struct err *e)
+static int read_directories(const json_t *sandbox, const char *cwd, struct sandbox_intent *t, struct err *e)
 {
 	const json_t *roots = json_object_get(sandbox, "workspaceRoots"), *v = json_object_get(sandbox, "cwd");
 	size_t n = json_array_size(roots);
 
 	if (json_is_null(v) || !v)
 		t->cwd = mem_strdup(cwd);
-	else if (take_uri(v, "sandbox.cwd", &t->cwd, e) < 0)
+	else if (read_uri(v, "sandbox.cwd", &t->cwd, e) < 0)
 		return -1;
 	if (roots && !json_is_array(roots) && !json_is_null(roots))
 		return err_field(e, "sandbox.workspaceRoots", "expected an array of file: URIs");
@@ -78,7 +78,7 @@ static int take_places(const json_t *sandbox, const char *cwd, struct sandbox_in
 		return err_field(e, "sandbox.workspaceRoots", "must have at most %u", ROOTS_MAX);
 	t->roots = mem_zalloc(n + 1, sizeof(*t->roots));
 	for (; t->nroots < n; t->nroots++)
-		if (take_uri(json_array_get(roots, t->nroots), "sandbox.workspaceRoots", &t->roots[t->nroots], e) < 0)
+		if (read_uri(json_array_get(roots, t->nroots), "sandbox.workspaceRoots", &t->roots[t->nroots], e) < 0)
 			return -1;
 	if (!n && t->cwd)
 		t->roots[t->nroots++] = mem_strdup(t->cwd);
@@ -108,7 +108,7 @@ static int add_below(struct sandbox_intent *t, const char *root, const char *sub
 	return 0;
 }
 
-static int take_special(const json_t *value, size_t i, enum sandbox_intent_access access, struct sandbox_intent *t,
+static int read_special(const json_t *value, size_t i, enum sandbox_intent_access access, struct sandbox_intent *t,
 			struct err *e)
 {
 	enum { ROOT, MINIMAL, CWD, PROJECT, TMPDIR, SLASH_TMP };
@@ -136,7 +136,7 @@ static int take_special(const json_t *value, size_t i, enum sandbox_intent_acces
 			if (add_below(t, t->roots[k], sub, i, access, e) < 0)
 				return -1;
 		return 0;
-	case TMPDIR: /* a private one, which a sandbox has in any case, is all that there is of these */
+	case TMPDIR: /* every sandbox has a private /tmp; nothing else to add */
 	case SLASH_TMP: return 0;
 	default:
 		return reject_field(
@@ -145,7 +145,7 @@ static int take_special(const json_t *value, size_t i, enum sandbox_intent_acces
 	}
 }
 
-static int take_glob(const json_t *path, size_t i, enum sandbox_intent_access access, struct sandbox_intent *t,
+static int read_glob(const json_t *path, size_t i, enum sandbox_intent_access access, struct sandbox_intent *t,
 		     struct err *e)
 {
 	const char *pattern = json_get_string(path, "pattern");
@@ -162,7 +162,7 @@ static int take_glob(const json_t *path, size_t i, enum sandbox_intent_access ac
 	return n ? 0 : reject_field(e, i, "'%.100s' needs sandbox.cwd or sandbox.workspaceRoots", pattern);
 }
 
-static int take_entry(const json_t *entry, size_t i, struct sandbox_intent *t, struct err *e)
+static int read_entry(const json_t *entry, size_t i, struct sandbox_intent *t, struct err *e)
 {
 	static const char *const accesses[] = { "read", "write", "deny", "none" }, *const types[] = { "special", "path",
 												      "glob_pattern" };
@@ -184,7 +184,7 @@ static int take_entry(const json_t *entry, size_t i, struct sandbox_intent *t, s
 	if (missing && !json_is_null(missing) && (!skip || strcmp(skip, "skip") != 0))
 		return reject_field(e, i, "missing_path_behavior '%.40s' is not known here: skip", skip);
 	switch (word_of(json_get_string(path, "type"), types, countof(types))) {
-	case 0: return take_special(json_object_get(path, "value"), i, access_of[access], t, e);
+	case 0: return read_special(json_object_get(path, "value"), i, access_of[access], t, e);
 	case 1:
 		if (!json_get_string(path, "path") || file_uri_path(json_get_string(path, "path"), whole, &inner) < 0)
 			return reject_field(e, i, "path.path: %.200s", inner.code ? inner.message : "missing");
@@ -193,12 +193,12 @@ static int take_entry(const json_t *entry, size_t i, struct sandbox_intent *t, s
 		else
 			t->root = access_of[access] > t->root ? access_of[access] : t->root;
 		return 0;
-	case 2: return take_glob(path, i, access_of[access], t, e);
+	case 2: return read_glob(path, i, access_of[access], t, e);
 	default: return reject_field(e, i, "path.type '%.40s' is not known here", json_get_string(path, "type"));
 	}
 }
 
-static int take_files(const json_t *files, struct sandbox_intent *t, struct err *e)
+static int read_files(const json_t *files, struct sandbox_intent *t, struct err *e)
 {
 	static const char field[] = "sandbox.permissions.file_system";
 	static const char *const types[] = { "restricted", "unrestricted" };
@@ -216,12 +216,12 @@ static int take_files(const json_t *files, struct sandbox_intent *t, struct err 
 	if (!json_is_array(entries) || json_array_size(entries) > ENTRIES_MAX)
 		return err_field(e, field, "entries: expected an array of at most %u", ENTRIES_MAX);
 	for (size_t i = 0; i < json_array_size(entries); i++)
-		if (take_entry(json_array_get(entries, i), i, t, e) < 0)
+		if (read_entry(json_array_get(entries, i), i, t, e) < 0)
 			return -1;
 	return 0;
 }
 
-static int take_permissions(const json_t *p, struct sandbox_intent *t, struct err *e)
+static int read_permissions(const json_t *p, struct sandbox_intent *t, struct err *e)
 {
 	enum { MANAGED, DISABLED, EXTERNAL };
 	static const char *const types[] = { "managed", "disabled", "external" }, *const networks[] = { "restricted",
@@ -241,14 +241,14 @@ static int take_permissions(const json_t *p, struct sandbox_intent *t, struct er
 		return 0;
 	if (network < 0)
 		return err_field(e, "sandbox.permissions.network", "expected restricted or enabled");
-	return type == MANAGED ? take_files(json_object_get(p, "file_system"), t, e) : 0;
+	return type == MANAGED ? read_files(json_object_get(p, "file_system"), t, e) : 0;
 }
 
 /*
- * In what may be written Codex keeps what would act on later, outside of the sandbox: without being told, unless an
- * entry speaks of just that path.
+ * Codex makes files that could act outside of the sandbox later read-only in writable directories, unless an entry
+ * names exactly that path.
  */
-static void add_kept(struct sandbox_intent *t)
+static void add_read_only_defaults(struct sandbox_intent *t)
 {
 	static const char *const kept[] = { ".git", ".agents", ".codex" };
 	size_t given = t->count;
@@ -265,7 +265,10 @@ static void add_kept(struct sandbox_intent *t)
 		}
 }
 
-/* Where the entries' special places are, if it says so again: at another place it would be another sandbox. */
+/*
+ * policyContext may repeat cwd and workspaceRoots. If they differ, the special entries would mean other directories, so
+ * the request is rejected.
+ */
 static int check_context(const json_t *sandbox, struct err *e)
 {
 	static const char *const same[] = { "cwd", "workspaceRoots" };
@@ -292,8 +295,9 @@ static int check_context(const json_t *sandbox, struct err *e)
 int sandbox_intent_of(const json_t *sandbox, const char *cwd, struct sandbox_intent *ret, struct err *e)
 {
 	/*
-	 * Those after the policy's context take nothing away that we would give: where Codex's own sandbox has its home
-	 * and temporary folders (ours are hidden, and private), how it is made, and whether to try without it.
+	 * The members after policyContext do not restrict anything that we would allow: the home and temporary
+	 * directories of Codex's own sandbox (ours are hidden and private), how it is built, and whether to retry
+	 * without it.
 	 */
 	static const char members[] = "permissions cwd workspaceRoots policyContext userHomeDir temporaryDirectories "
 				      "windowsSandboxLevel windowsSandboxProxySettingsMode "
@@ -314,12 +318,12 @@ int sandbox_intent_of(const json_t *sandbox, const char *cwd, struct sandbox_int
 				 odd);
 	if (check_context(sandbox, e) < 0)
 		return -1;
-	if (take_places(sandbox, cwd, &t, e) < 0 ||
-	    take_permissions(json_object_get(sandbox, "permissions"), &t, e) < 0) {
+	if (read_directories(sandbox, cwd, &t, e) < 0 ||
+	    read_permissions(json_object_get(sandbox, "permissions"), &t, e) < 0) {
 		sandbox_intent_done(&t);
 		return -1;
 	}
-	add_kept(&t);
+	add_read_only_defaults(&t);
 	*ret = t;
 	return 0;
 }
@@ -339,7 +343,7 @@ void sandbox_intent_done(struct sandbox_intent *t)
 	*t = (struct sandbox_intent){ 0 };
 }
 
-/* ---- questions ---- */
+/* ---- queries ---- */
 
 const char *sandbox_intent_workspace(const struct sandbox_intent *t, const char *cwd)
 {
@@ -351,7 +355,10 @@ const char *sandbox_intent_workspace(const struct sandbox_intent *t, const char 
 	return found;
 }
 
-/* The deepest entry about the path that is shallower than `below` bytes; of several that deep the one that wins. */
+/*
+ * The deepest entry that contains the path and is shorter than `below` bytes; among equally deep ones the strongest
+ * access.
+ */
 static const struct sandbox_intent_entry *deciding_entry(const struct sandbox_intent *t, const char *path, size_t below)
 {
 	const struct sandbox_intent_entry *best = NULL;
@@ -371,6 +378,7 @@ enum sandbox_intent_access sandbox_intent_access(const struct sandbox_intent *t,
 {
 	const struct sandbox_intent_entry *best = deciding_entry(t, path, SIZE_MAX), *around = best;
 
+	/* A read entry does not reopen a denied directory, so look for a deny above it. */
 	while (around && around->access == SANDBOX_INTENT_READ)
 		around = deciding_entry(t, path, strlen(around->path));
 	if (around && around->access == SANDBOX_INTENT_DENY)

@@ -2,19 +2,19 @@
 #define BAILIFF_GATEWAY_SANDBOX_INTENT_H
 
 /*
- * What sandbox Codex means: the member `sandbox` of its requests. It says which paths may be read, written, or neither,
- * and whether there is a network; the executor makes a sandbox of it.
+ * The sandbox that Codex requests: the member `sandbox` of its requests. It lists paths that may be read, written or
+ * neither, and whether there is a network.
  *
- * Here it can only *narrow*. bailiff's policy has a profile, which says what an agent gets at most;
- * sandbox_intent_narrow adds to a request for that profile whatever makes it at least as tight as the intent: write
- * roots that the intent does not let be written become read-only (but for what it does in them), paths that it denies
- * are hidden, the network goes. What the intent would allow beyond the profile is not asked for, so that nothing that a
- * client says gives more than policy does. What is not understood is refused.
+ * It can only *narrow*. The profile from bailiff's policy is the maximum that an agent gets; sandbox_intent_narrow adds
+ * changes to a request for that profile that make it at least as strict as the intent: write roots that the intent does
+ * not allow writing become read-only (except for writable parts in them), denied paths are hidden, and the network is
+ * removed. Anything that the intent allows beyond the profile is not requested, so a client can never get more than
+ * policy allows. Unknown members are rejected.
  *
- * As with Codex's own sandbox the deepest entry about a path decides; of several about the same one, deny before write
- * before read. What is denied can be opened again in a part for writing, but not for reading. A path that is to be
- * read-only in a writable folder and does not exist cannot be made either. In folders that may be written .git, .agents
- * and .codex are read-only without being named.
+ * As in Codex's own sandbox, the deepest entry for a path decides; among entries for the same path, deny wins over
+ * write, and write over read. A part of a denied directory can be reopened for writing, but not for reading. A
+ * read-only path in a writable directory that does not exist cannot be created either. In writable directories .git,
+ * .agents and .codex are read-only by default.
  */
 
 #include <jansson.h>
@@ -28,7 +28,7 @@ enum sandbox_intent_access {
 	SANDBOX_INTENT_READ,
 	SANDBOX_INTENT_WRITE,
 	SANDBOX_INTENT_DENY
-}; /* in the order in which they win */
+}; /* in ascending order of precedence */
 
 struct sandbox_intent_entry {
 	char *path;
@@ -36,32 +36,34 @@ struct sandbox_intent_entry {
 };
 
 struct sandbox_intent {
-	bool given;      /* false: Codex leaves it to us ("danger-full-access") */
-	bool restricted; /* only what the entries say */
+	bool given;      /* false: Codex leaves the sandbox to us ("danger-full-access") */
+	bool restricted; /* only what the entries allow */
 	bool network;
-	bool minimal;                    /* the system's programs and libraries can be read */
-	enum sandbox_intent_access root; /* of what no entry speaks of */
+	bool minimal;                    /* system programs and libraries are readable */
+	enum sandbox_intent_access root; /* for paths without an entry */
 	char *cwd;                       /* NULL: not given */
 	char **roots;                    /* the workspace roots */
 	size_t nroots;
 	struct sandbox_intent_entry *entry;
 	size_t count;
-	char **glob; /* absolute patterns of files that are denied */
+	char **glob; /* absolute patterns of denied files */
 	size_t nglobs;
 };
 
-/* `sandbox` may be NULL or null. `cwd`: of the request, where the intent has none; or NULL. ERR_INVALID with the field.
+/*
+ * `sandbox` may be NULL or null. `cwd` is the request's, used if the intent has none; or NULL. ERR_INVALID with the
+ * field.
  */
 int sandbox_intent_of(const json_t *sandbox, const char *cwd, struct sandbox_intent *ret, struct err *e);
 void sandbox_intent_done(struct sandbox_intent *i);
 #define sandbox_intent_auto __attribute__((cleanup(sandbox_intent_done)))
 
-/* The root of the workspace that holds the folder, or NULL: what start_process is to take for the working tree. */
+/* The workspace root that contains the directory, or NULL: start_process uses it as the workspace. */
 const char *sandbox_intent_workspace(const struct sandbox_intent *i, const char *cwd);
 enum sandbox_intent_access sandbox_intent_access(const struct sandbox_intent *i, const char *path);
 /*
- * Adds readRoots, writeRoots, hidden and network to `sandbox`, an object for start_process. `profile`: get_sandbox's
- * sandboxProfile of the same place. ERR_INVALID: it cannot be made as tight as that.
+ * Adds readRoots, writeRoots, hidden and network to `sandbox`, an object for start_process. `profile` is get_sandbox's
+ * sandboxProfile for the same directory. ERR_INVALID: the profile cannot be made that strict.
  */
 int sandbox_intent_narrow(const struct sandbox_intent *i, const json_t *profile, json_t *sandbox, struct err *e);
 

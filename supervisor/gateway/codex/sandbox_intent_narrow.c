@@ -1,6 +1,6 @@
 /*
- * An intent as changes to a profile, all of which take something away: see intent.h. This looks at the host's files as
- * the user whom the gateway runs as, only for which names exist.
+ * Expresses an intent as changes to a profile, each of which removes access (sandbox_intent.h). It reads the host's
+ * directories as the gateway's user, only to find out which names exist.
  */
 
 #include "supervisor/gateway/codex/sandbox_intent.h"
@@ -18,17 +18,19 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define CHANGES_MAX 200u /* paths that may be added: a sandbox has room for so many mounts */
+#define CHANGES_MAX 200u /* limit of added paths, since each needs a mount */
 
 struct narrowing {
 	const struct sandbox_intent *intent;
 	const json_t *write_roots, *read_roots, *hidden, *private, *protected;
-	json_t *read, *write, *hide; /* what is added; write: kept in what is read-only then */
+	json_t *read, *write, *hide; /* the changes; write: writable parts of directories that become read-only */
 	size_t count;
 };
 
-/* What stands there for another command's sandbox will go with it: taken for a file of the user's, nothing would be
- * kept in its place. */
+/*
+ * A placeholder of another sandbox does not count: it is removed with that sandbox, and the path would then be
+ * unprotected here.
+ */
 static bool path_exists(const char *path)
 {
 	struct stat st;
@@ -51,7 +53,7 @@ static bool has_path(const json_t *list, const char *path)
 	return false;
 }
 
-/* How long the longest of the paths is that hold `path`; 0 = none does. */
+/* The length of the longest path in the list that contains `path`; 0 if none does. */
 static size_t path_depth(const json_t *list, const char *path)
 {
 	size_t most = 0;
@@ -65,9 +67,9 @@ static size_t path_depth(const json_t *list, const char *path)
 	return most;
 }
 
-static bool covered(const json_t *list, const char *path) { return path_depth(list, path) > 0; }
+static bool is_covered(const json_t *list, const char *path) { return path_depth(list, path) > 0; }
 
-/* As things stand: the deepest that was said of it decides, and what we add counts more than what was there. */
+/* With the changes so far: the deepest path decides, and our read-only paths win over the profile's roots. */
 static bool is_writable(const struct narrowing *n, const char *path)
 {
 	size_t was = path_depth(n->write_roots, path), kept = path_depth(n->write, path),
@@ -88,14 +90,14 @@ static int put_path(struct narrowing *n, json_t *list, const char *path, struct 
 	return 0;
 }
 
-/* Not shown by the profile anyway: covered by what it hides, and none of the roots it shows lies as deep. */
+/* The profile does not show it: a hidden or private path covers it, and no root reopens it. */
 static bool is_hidden(const struct narrowing *n, const char *path)
 {
-	return (covered(n->hidden, path) || covered(n->private, path)) && !covered(n->write_roots, path) &&
+	return (is_covered(n->hidden, path) || is_covered(n->private, path)) && !is_covered(n->write_roots, path) &&
 	       !has_path(n->read_roots, path);
 }
 
-/* Something in the folder is allowed. */
+/* Some path below the directory is readable or writable. */
 static bool holds_allowed(const struct sandbox_intent *t, const char *folder)
 {
 	for (size_t i = 0; i < t->count; i++) {
@@ -110,7 +112,7 @@ static bool holds_allowed(const struct sandbox_intent *t, const char *folder)
 
 static bool is_systems(const struct sandbox_intent *t, const char *path)
 {
-	/* What Codex's own sandbox shows for "minimal", and what every sandbox makes for itself. */
+	/* The directories that Codex's own sandbox shows for "minimal", and those that every sandbox creates. */
 	static const char *const minimal[] = { "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/usr", "/etc" };
 	static const char *const own[] = { "/dev", "/proc", "/sys", "/tmp", "/run" };
 
@@ -123,7 +125,7 @@ static bool is_systems(const struct sandbox_intent *t, const char *path)
 	return false;
 }
 
-/* Hides what lies in the folder, except for what is allowed. */
+/* Hides every entry of the directory that is not allowed. */
 static int hide_rest(struct narrowing *n, const char *folder, struct err *e)
 {
 	DIR *dir = opendir(folder);
@@ -147,7 +149,7 @@ static int hide_rest(struct narrowing *n, const char *folder, struct err *e)
 	return r;
 }
 
-/* Only what is named may be read. */
+/* Makes only the named paths readable. */
 static int narrow_reading(struct narrowing *n, struct err *e)
 {
 	const struct sandbox_intent *t = n->intent;
@@ -180,20 +182,19 @@ static int narrow_writing(struct narrowing *n, struct err *e)
 	return 0;
 }
 
-/* It could be written before a folder above it was made read-only. What is protected could not; what is not there
- * cannot be shown. */
-static bool may_be_kept(const struct narrowing *n, const char *path)
+/* The path was writable before a parent became read-only. Protected paths were not; missing paths cannot be mounted. */
+static bool can_stay_writable(const struct narrowing *n, const char *path)
 {
-	return covered(n->write_roots, path) && !covered(n->protected, path) && !is_hidden(n, path) &&
+	return is_covered(n->write_roots, path) && !is_covered(n->protected, path) && !is_hidden(n, path) &&
 	       path_exists(path) && !is_link(path);
 }
 
 /*
- * What is not there must not be made. Something in it is hidden, so it stands there as an empty folder that cannot be
- * written, as with Codex's own sandbox: git takes that for no repository and looks further up, where a hidden file
- * would be a fault to it.
+ * A missing path must not be created. Hiding a name inside it makes it appear as an empty read-only directory, as in
+ * Codex's own sandbox: git does not take that for a repository and searches the parents, whereas a hidden file would be
+ * an error.
  */
-static int keep_missing(struct narrowing *n, const char *path, struct err *e)
+static int protect_missing(struct narrowing *n, const char *path, struct err *e)
 {
 	mem_auto char *inside = mem_printf("%s/nothing", path);
 
@@ -208,7 +209,7 @@ static int narrow_entry(struct narrowing *n, const struct sandbox_intent_entry *
 	if (access != en->access)
 		return 0;
 	if (access == SANDBOX_INTENT_WRITE)
-		return writable || !may_be_kept(n, en->path) ? 0 : put_path(n, n->write, en->path, e);
+		return writable || !can_stay_writable(n, en->path) ? 0 : put_path(n, n->write, en->path, e);
 	if (writable && access == SANDBOX_INTENT_DENY && is_link(en->path))
 		return err_field(e, "sandbox",
 				 "'%.200s' is a symbolic link in a folder that may be written, where it cannot be "
@@ -217,12 +218,12 @@ static int narrow_entry(struct narrowing *n, const struct sandbox_intent_entry *
 	if (access == SANDBOX_INTENT_READ)
 		return !writable               ? 0
 		       : path_exists(en->path) ? put_path(n, n->read, en->path, e)
-					       : keep_missing(n, en->path, e);
+					       : protect_missing(n, en->path, e);
 	if (is_hidden(n, en->path) || (!writable && !path_exists(en->path)))
 		return 0;
 	if (!holds_allowed(n->intent, en->path))
 		return put_path(n, n->hide, en->path, e);
-	/* It has to be there for what is allowed in it, but nothing can be made in it. */
+	/* The directory must exist for its allowed parts, but nothing can be created in it. */
 	return writable && put_path(n, n->read, en->path, e) < 0 ? -1 : hide_rest(n, en->path, e);
 }
 
@@ -238,7 +239,7 @@ static int narrow_glob(struct narrowing *n, const char *pattern, struct err *e)
 	return 0;
 }
 
-static int by_depth(const void *a, const void *b)
+static int compare_depth(const void *a, const void *b)
 {
 	size_t m = strlen((*(const struct sandbox_intent_entry *const *)a)->path),
 	       n = strlen((*(const struct sandbox_intent_entry *const *)b)->path);
@@ -246,7 +247,7 @@ static int by_depth(const void *a, const void *b)
 	return m < n ? -1 : m > n;
 }
 
-/* From the top down: what is said of a folder holds for what is in it until more is said. */
+/* Top down: an entry applies to everything below it until a deeper one overrides it. */
 static int narrow_entries(struct narrowing *n, struct err *e)
 {
 	const struct sandbox_intent *t = n->intent;
@@ -254,7 +255,7 @@ static int narrow_entries(struct narrowing *n, struct err *e)
 
 	for (size_t i = 0; i < t->count; i++)
 		sorted[i] = &t->entry[i];
-	qsort(sorted, t->count, sizeof(*sorted), by_depth);
+	qsort(sorted, t->count, sizeof(*sorted), compare_depth);
 	for (size_t i = 0; i < t->count; i++)
 		if (narrow_entry(n, sorted[i], e) < 0)
 			return -1;

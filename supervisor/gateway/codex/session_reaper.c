@@ -28,8 +28,8 @@ void session_reaper_cancel(int fd)
 		(void)!write(fd, "", 1);
 }
 
-/* The session's id, once it was told and the teller died; false: there is nothing to do. */
-static bool run_reaper(int fd, char *id, size_t cap)
+/* Waits until the gateway has died. True with the session's id; false if there is nothing to do. */
+static bool await_death(int fd, char *id, size_t cap)
 {
 	char text[LINE_BYTES];
 	size_t have = 0;
@@ -44,7 +44,7 @@ static bool run_reaper(int fd, char *id, size_t cap)
 			return told;
 		if (text[have] || !have) {
 			if (!text[have])
-				return false; /* an empty one: dismissed */
+				return false; /* an empty string: cancelled */
 			if (++have == sizeof(text))
 				return false;
 			continue;
@@ -71,12 +71,12 @@ static bool call_method(struct remote *r, const char *method, const char *sessio
 	return remote_call(r, method, &params, ret, &e) == 0;
 }
 
-static bool came_back(struct remote *r, const char *session_id)
+static bool has_client(struct remote *r, const char *session_id)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 
 	if (!call_method(r, "list_channels", session_id, NULL, &a))
-		return true; /* nothing can be said, so nothing is done */
+		return true; /* unknown, so do nothing */
 	for (struct jiter it = jiter_on(jval_get(a.result, "channels")); jiter_next(&it);)
 		if (jval_is_str(jval_get(it.value, "status"), "connected"))
 			return true;
@@ -106,7 +106,7 @@ static void end_processes(struct remote *r, const char *session_id)
 	}
 }
 
-static void wait_and_look(int fd, uint64_t linger_ms)
+static void reap_session(int fd, uint64_t linger_ms)
 {
 	const struct remote_options o = { 0 };
 	struct timespec left = { .tv_sec = (time_t)(linger_ms / 1000), .tv_nsec = (long)(linger_ms % 1000 * 1000000) };
@@ -114,13 +114,13 @@ static void wait_and_look(int fd, uint64_t linger_ms)
 	struct remote *r;
 	char id[72];
 
-	if (!run_reaper(fd, id, sizeof(id)))
+	if (!await_death(fd, id, sizeof(id)))
 		return;
 	while (nanosleep(&left, &left) < 0 && errno == EINTR)
 		;
 	if (remote_open(&o, &r, &e) < 0)
-		return; /* the daemon has gone, and with it what it ran */
-	if (!came_back(r, id))
+		return; /* the daemon is gone, and its processes with it */
+	if (!has_client(r, id))
 		end_processes(r, id);
 	remote_free(r);
 }
@@ -133,7 +133,10 @@ int session_reaper_start(uint64_t linger_ms)
 		return -1;
 	pid_t pid = fork();
 	if (pid == 0) {
-		/* Not in the group that the client may kill, and holding nothing of what it waits for the end of. */
+		/*
+		 * A new session, so that signals to the client's process group do not reach it. It must not keep
+		 * descriptors open whose end the client waits for.
+		 */
 		(void)setsid();
 		close(ends[1]);
 		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -141,7 +144,7 @@ int session_reaper_start(uint64_t linger_ms)
 			(void)dup2(null, i);
 		signal(SIGINT, SIG_IGN);
 		signal(SIGHUP, SIG_IGN);
-		wait_and_look(ends[0], linger_ms);
+		reap_session(ends[0], linger_ms);
 		_exit(0);
 	}
 	close(ends[0]);

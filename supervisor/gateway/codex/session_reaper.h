@@ -10,9 +10,9 @@
 
 #include <stdint.h>
 
-/* Forks; returns the descriptor to send to, −1 on failure. */
+/* Forks the reaper. Returns the descriptor for the calls below, −1 on failure. */
 int session_reaper_start(uint64_t linger_ms);
-/* The session whose processes it may have to end. */
+/* Sets the session whose processes the reaper terminates. */
 void session_reaper_set_session(int fd, const char *session_id);
 /* Everything has ended, and the daemon has confirmed it: the reaper exits. */
 void session_reaper_cancel(int fd);
