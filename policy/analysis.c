@@ -3,7 +3,7 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/mem.h"
 
-/* What a part stands for, if the home folder is known: ~, $HOME, ${HOME}. */
+/* The value of a part that refers to the home directory (~, $HOME, ${HOME}), if that is known. */
 static const char *known_part(const struct analysis *r, const struct shell_part *p)
 {
 	static const char *const names[] = { "~", "$HOME", "${HOME}" };
@@ -15,7 +15,7 @@ static const char *known_part(const struct analysis *r, const struct shell_part 
 	return NULL;
 }
 
-/* Is the first character what it looks like? A pattern's may become anything, also a dash. */
+/* Whether the first character is certain. A glob may expand to anything, including a leading dash. */
 static bool is_certain(const struct shell_word *w)
 {
 	const struct shell_part *p = w->part;

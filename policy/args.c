@@ -11,8 +11,8 @@ enum args_style {
 	ARGS_OLD = 1 << 0,
 	ARGS_STOP = 1 << 1,
 	ARGS_WORDS = 1 << 2,
-	ARGS_DIGITS = 1 << 3, /* -9 is an option with this name, not a cluster */
-	ARGS_LEAD = 1 << 4,   /* operands come before the options, and what looks like one later is none */
+	ARGS_DIGITS = 1 << 3, /* -9 is an option of this name, not a cluster */
+	ARGS_LEAD = 1 << 4,   /* operands come before the options; later words that look like operands are none */
 };
 
 static const struct values {
@@ -33,7 +33,9 @@ const char *args_basename(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-/* One item of a list against s: 1 yes, 0 no. Plain ones are compared in place; a glob needs a copy with an end. */
+/*
+ * Whether s matches one item of a list. Items without wildcards are compared in place; a glob needs a terminated copy.
+ */
 static bool item_is(const char *item, size_t n, const char *s)
 {
 	char copy[128];
@@ -51,8 +53,10 @@ static bool item_is(const char *item, size_t n, const char *s)
 	return s[n] == '\0';
 }
 
-/* One of a|b|c, with globs. Tables are long and most rows are about other programs: the first character decides
- * quickly. */
+/*
+ * Whether s matches one item of a|b|c, with globs. Tables are long and most rows do not match, so the first character
+ * is compared first.
+ */
 static bool one_of(const char *list, size_t len, const char *s)
 {
 	for (const char *from = list, *end = list + len; from <= end;) {
@@ -71,7 +75,7 @@ static bool one_of(const char *list, size_t len, const char *s)
 	return false;
 }
 
-/* The same without regard to case, for a list in small letters. */
+/* The same, ignoring case, for a list in lower case. */
 static bool one_of_folded(const char *list, size_t len, const char *s)
 {
 	char lower[8192];
@@ -83,7 +87,7 @@ static bool one_of_folded(const char *list, size_t len, const char *s)
 	return one_of(list, len, lower);
 }
 
-/* Most rows are passed over here, so it looks at each character once. */
+/* Rejects most rows of the tables, so it examines each character only once. */
 bool args_named(const char *name, const char *pattern)
 {
 	for (const char *s = pattern;; s++) {
@@ -125,17 +129,17 @@ static void add_option(struct command_args *a, struct command_option o)
 		a->letters[o.letter >> 6] |= 1ull << (o.letter & 63);
 }
 
-/* Could a word that is not known be an option, or become more than one word? */
+/* Whether an unknown word could be an option, or expand to more than one word. */
 static bool is_open(const struct command_word *w)
 {
-	if (w->value || w->unknown == SHELL_PROCESS) /* <(…) is a path in /dev/fd */
+	if (w->value || w->unknown == SHELL_PROCESS) /* <(…) expands to a path in /dev/fd */
 		return false;
 	if (w->many && w->unknown != SHELL_GLOB)
 		return true;
 	return !w->lead || *w->plain == '-';
 }
 
-/* The value of an option at i that is not in its own word; moves i onto it. */
+/* The word after option i, which is its value; advances i. */
 static const struct command_word *next_word(const struct command_args *a, size_t *i)
 {
 	return *i + 1 < a->count ? &a->word[++*i] : NULL;
@@ -158,7 +162,7 @@ static void parse_cluster(struct command_args *a, const char *letters, const str
 	}
 }
 
-/* tar cf x: letters that want values take the words that follow, in order. */
+/* tar cf x: letters that need values take the following words, in order. */
 static void old_cluster(struct command_args *a, const char *letters, const struct values *v, size_t *i)
 {
 	for (const char *s = letters; *s && isalpha((unsigned char)*s); s++) {
@@ -235,7 +239,9 @@ const struct command_option *args_option(const struct command_args *a, char lett
 
 		if (letter && o->letter == letter)
 			return o;
-		/* Abbreviations count: getopt takes any that is clear, and which one is, only the program knows. */
+		/*
+		 * Abbreviations match: getopt accepts every unambiguous one, and only the program knows which ones are.
+		 */
 		if (name && o->name && o->name_len && o->name_len <= len && memcmp(o->name, name, o->name_len) == 0)
 			return o;
 	}
@@ -287,7 +293,7 @@ bool args_match(const struct command_args *a, const char *pattern)
 		bool is;
 
 		s += strcspn(s, " ");
-		/* Blanks inside of a ^ term are its own. */
+		/* Blanks inside a ^ term belong to it. */
 		if (term[not ] == '^')
 			s = term + strlen(term);
 		term += not ;
@@ -306,7 +312,7 @@ bool args_match(const struct command_args *a, const char *pattern)
 		} else {
 			is = has_option(a, term, n);
 		}
-		/* A word that is not known is not the only one of a list, whatever it is. */
+		/* With unknown words a negated term is uncertain. ~ is the exception: it needs a single, known word. */
 		if (is == not || (not &&a->open && *term != '~'))
 			return false;
 	}

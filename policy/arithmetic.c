@@ -1,11 +1,11 @@
 /*
- * Arithmetic of bash runs commands: in `$((x))` the value of x is an expression again, and `a[$(rm y)]` is one. So is a
- * subscript, the offset of ${s:x}, what [[ -eq ]] compares and what `let` is given. What is not in the text, an
- * argument, a line that was read, a variable of the caller's, may be anything. So it is followed which names are
- * computed with, and which may have a value that is more than numbers and names; one that is both makes the text one of
- * which nobody knows what it runs.
+ * Arithmetic in bash can run commands: in `$((x))` the value of x is evaluated as an expression again, and `a[$(rm y)]`
+ * is a valid expression. The same is true of subscripts, the offset of ${s:x}, the operands of [[ -eq ]] and the
+ * arguments of `let`. A value that is not in the text (an argument, a line of input, a variable of the caller's) may be
+ * anything. So this module tracks which names are evaluated, and which names may have a value that is more than numbers
+ * and names. If one name is both, what the text runs is unknown.
  *
- * Commands that print nothing but a number are known: n=$(ls | wc -l) is a number.
+ * Commands that print only a number are known: n=$(ls | wc -l) is a number.
  */
 
 #include "policy/analysis.h"
@@ -56,7 +56,7 @@ static bool only_has(const char *s, size_t n, const char *characters)
 	return true;
 }
 
-/* What stands in $(…): does it print a number and nothing else? */
+/* Whether the command inside $(…) prints a number and nothing else. */
 static bool prints_number(const char *s, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -80,8 +80,10 @@ static bool prints_number(const char *s, size_t n)
 	       ((n == 5) && (begins_with(s, n, "nproc") || begins_with(s, n, "id -u") || begins_with(s, n, "id -g")));
 }
 
-/* $((…)), and not $((a) | b): the parenthesis that closes the inner one stands beside the one that closes the outer.
- * Quotes would hide them. */
+/*
+ * Whether this is $((…)) and not $((a) | b): the inner closing parenthesis is followed immediately by the outer one.
+ * Quotes could hide parentheses, so a text with quotes is not accepted.
+ */
 static bool is_arithmetic(const char *s, const char *end)
 {
 	size_t depth = 0;
@@ -98,7 +100,7 @@ static bool is_arithmetic(const char *s, const char *end)
 	return false;
 }
 
-/* After the parenthesis that closes the one at s. */
+/* The position after the parenthesis that closes the one at s. */
 static const char *after_parenthesis(const char *s, const char *end)
 {
 	size_t depth = 0;
@@ -112,8 +114,8 @@ static const char *after_parenthesis(const char *s, const char *end)
 }
 
 /*
- * At a $: what it stands for is a number, or a variable, which is then used; false: it may be anything. Moves on behind
- * it. What $((…)) has inside is a text of its own.
+ * At a $: true if the expansion is a number, or a variable, which is then marked as used; false: it may be anything.
+ * Moves past the expansion. The text inside $((…)) is scanned separately.
  */
 static bool scan_expansion(struct analysis *r, const char **at, const char *end)
 {
@@ -150,7 +152,7 @@ static bool scan_expansion(struct analysis *r, const char **at, const char *end)
 	return true;
 }
 
-/* Whether an assignment operator stands there: = += <<= ++, but not == or <=. */
+/* Whether there is an assignment operator at s: = += <<= ++, but not == or <=. */
 static bool assigns_here(const char *s, const char *end)
 {
 	while (s < end && *s == ' ')
@@ -163,7 +165,10 @@ static bool assigns_here(const char *s, const char *end)
 	return s < end && *s == '=' && !(s + 1 < end && s[1] == '=');
 }
 
-/* An expression gives variables numbers, and a PATH of 1 is a folder. `$x=1`: which variable is not known. */
+/*
+ * Records the variables that an expression assigns. Their values are numbers, but a PATH of 1 is a relative directory.
+ * `$x=1`: the variable is unknown.
+ */
 static void assigned_in(struct analysis *r, const char *s, const char *end)
 {
 	for (const char *at = s; at < end;) {
@@ -193,7 +198,7 @@ static void assigned_in(struct analysis *r, const char *s, const char *end)
 	}
 }
 
-/* The names in a text are used; false: there is more in it than numbers and names. */
+/* Marks the names in a text as used; false: the text contains more than numbers and names. */
 static bool scan_names(struct analysis *r, const char *s, const char *end, bool assigns)
 {
 	bool known = true;
@@ -211,7 +216,7 @@ static bool scan_names(struct analysis *r, const char *s, const char *end, bool 
 			const char *after = s + n;
 			while (after < end && *after == ' ')
 				after++;
-			/* x=… in an expression gives x a number. */
+			/* x=… in an expression sets x to a number. */
 			const bool sets = assigns && after < end && *after == '=' &&
 					  !(after + 1 < end && after[1] == '=');
 			struct arithmetic_name *name = isdigit((unsigned char)*s) || sets ? NULL : name_of(r, s, n);
@@ -236,7 +241,7 @@ void arithmetic_value(struct analysis *r, const char *name, const char *value)
 {
 	struct arithmetic_name *n;
 
-	/* A value that assigns is not one to compute with. */
+	/* A value that contains an assignment is not safe to evaluate. */
 	if (value && scan_names(r, value, value + strlen(value), false) && !strchr(value, '=') &&
 	    !strstr(value, "++") && !strstr(value, "--"))
 		return;
@@ -245,8 +250,10 @@ void arithmetic_value(struct analysis *r, const char *name, const char *value)
 		n->loose = true;
 }
 
-/* let and declare -i compute with their words, [[ with what is beside -eq and its like; -v takes a name that may have a
- * subscript. */
+/*
+ * let and declare -i evaluate their words, and [[ the words next to -eq and similar operators; -v takes a name that may
+ * have a subscript.
+ */
 void arithmetic_of_command(struct analysis *r, const struct command_args *a)
 {
 	const bool all = a->name &&
@@ -256,15 +263,15 @@ void arithmetic_of_command(struct analysis *r, const struct command_args *a)
 	for (size_t i = 1; i < a->count && (all || test); i++) {
 		static const char *const compares[] = { "-eq", "-ne", "-lt", "-le", "-gt", "-ge" };
 		const char *plain = a->word[i].plain;
-		bool beside = all && *plain != '-';
+		bool evaluated = all && *plain != '-';
 
 		for (size_t k = 0; k < countof(compares) && strcmp(a->name, "[[") == 0; k++)
-			beside |= strcmp(a->word[i - 1].plain, compares[k]) == 0 ||
-				  (i + 1 < a->count && strcmp(a->word[i + 1].plain, compares[k]) == 0);
-		/* A name that is not written out. */
-		beside |= strchr(plain, '$') &&
-			  (strcmp(a->word[i - 1].plain, "-v") == 0 || args_named(a->name, "unset|read"));
-		if (beside)
+			evaluated |= strcmp(a->word[i - 1].plain, compares[k]) == 0 ||
+				     (i + 1 < a->count && strcmp(a->word[i + 1].plain, compares[k]) == 0);
+		/* A name that contains an expansion. */
+		evaluated |= strchr(plain, '$') &&
+			     (strcmp(a->word[i - 1].plain, "-v") == 0 || args_named(a->name, "unset|read"));
+		if (evaluated)
 			arithmetic_text(r, plain, strlen(plain));
 	}
 }

@@ -1,7 +1,7 @@
 /*
- * The order of things: a text is parsed, each simple command is listed and judged, and what a wrapper has inside is
- * taken the same way, as words or as a text of its own, one level deeper. Levels, commands and bytes are limited
- * together, so that no nesting of texts in texts can make this long.
+ * The driver of the analysis. A text is parsed, each simple command is listed and classified, and the inner command of
+ * a wrapper is processed the same way, as words or as a text of its own, one level deeper. The limits of depth,
+ * commands and bytes apply to all levels together, so nesting texts in texts cannot make the analysis slow.
  */
 
 #include "policy/command_analysis.h"
@@ -13,9 +13,10 @@
 #include "runtime/base/mem.h"
 
 #define BUDGET (4u << 20)
-#define COMPARE_MAX 256 /* commands among which both readings are compared; beyond, all of both are listed */
+#define COMPARE_MAX \
+	256 /* above this number of commands the dialects are not compared; the commands of both are listed */
 
-/* Where a command stands: what its surroundings hand down to it. */
+/* The position of a command: what it inherits from its surroundings. */
 struct command_context {
 	int parent;
 	const char *const *wrappers;
@@ -24,9 +25,9 @@ struct command_context {
 	size_t line, column;
 	unsigned nesting;
 	const char *cwd;
-	const struct shell_redirect *redirect; /* of the wrapper outside: what a shell inside reads its commands from */
+	const struct shell_redirect *redirect; /* of the wrapper: where an inner shell reads its commands from */
 	size_t nredirects;
-	const struct shell_script *script; /* whose functions are called here; NULL: what is run is a program */
+	const struct shell_script *script; /* the script whose functions can be called here; NULL: only programs can */
 	size_t offset;                     /* in its text */
 };
 
@@ -113,7 +114,7 @@ static void set_assignments(struct analysis *r, size_t index, const char *const 
 	c->nassign = n;
 }
 
-/* Words that may take a function's definition away again. */
+/* Whether some command may remove a function's definition. */
 static bool unsets_function(const struct shell_script *s)
 {
 	static const char *const words[] = { "unset", "eval", "trap", "alias" };
@@ -126,7 +127,10 @@ static bool unsets_function(const struct shell_script *s)
 	return false;
 }
 
-/* Surely a function's: one of a branch, a subshell or a later line would leave it to the program of that name. */
+/*
+ * Whether the name certainly calls a function. A definition in a branch, in a subshell or on a later line may not be in
+ * effect, and then the program of that name runs.
+ */
 static bool calls_function(const struct command_context *at, const char *name)
 {
 	const struct shell_script *s = at->script;
@@ -146,11 +150,11 @@ static bool is_input(enum shell_redirect_op op)
 	       op == SHELL_HERESTRING;
 }
 
-/* Commands that come from standard input: known if a here-document is there. */
+/* Commands read from standard input: known if it is a here-document. */
 static void from_stdin(struct analysis *r, size_t index, const struct command_context *inside,
 		       const struct shell_redirect *d, size_t n)
 {
-	const struct shell_redirect *last = NULL; /* of several the last one counts */
+	const struct shell_redirect *last = NULL; /* if there are several, the last one is used */
 	unsigned why = COMMAND_UNKNOWN(STDIN);
 
 	for (size_t i = 0; i < n; i++)
@@ -190,7 +194,7 @@ static void go_inside(struct analysis *r, size_t index, const struct wrapper_fou
 	inside.nredirects = nredirects ? nredirects : at->nredirects;
 	if (found->moves)
 		inside.cwd = found->cwd ? command_paths_absolute(r, at->cwd, found->cwd) : NULL;
-	/* ./env may be anything. */
+	/* ./env may be any program. */
 	const bool transparent = found->transparent && command_class_is_system_program(c->argv[0]);
 	c->flags |= COMMAND_WRAPPER | (transparent ? COMMAND_TRANSPARENT : 0) |
 		    (found->privileged ? COMMAND_PRIVILEGED : 0);
@@ -250,8 +254,8 @@ static void read_words(struct analysis *r, const struct command_word *w, size_t 
 		wrapper_find(w, n, r->arena, found);
 		if (found->wraps)
 			go_inside(r, index, found, NULL, 0, at);
-		analysis_simple(r, index)
-			->unknown = 0; /* another machine's shell may do anything anyway: ssh itself says so */
+		analysis_simple(r, index)->unknown = 0; /* the shell of the other machine may do anything anyway: the
+							   command for ssh itself reports that */
 		return;
 	}
 	const char *roles = command_paths_of_command(r, &c);
@@ -262,7 +266,7 @@ static void read_words(struct analysis *r, const struct command_word *w, size_t 
 	if (found->wraps)
 		go_inside(r, index, found, redirect, nredirects, at);
 	command_class_of_command(r, &c);
-	/* What it runs is judged by itself. */
+	/* The inner command is classified separately. */
 	struct command_simple *s = analysis_simple(r, index);
 	if ((s->flags & COMMAND_TRANSPARENT) && !s->unknown && !writes_itself(r, index) &&
 	    !command_class_does_more(args)) {
@@ -335,7 +339,7 @@ static void read_script(struct analysis *r, const struct shell_script *s, const 
 		struct command_context here = *at;
 
 		for (size_t k = c->scope; !seen[k]; k = s->scope[k]) {
-			/* A scope begins in the folder of the one around it. */
+			/* A scope starts in the directory of the enclosing one. */
 			size_t outer = s->scope[k];
 
 			while (!seen[outer])
@@ -348,7 +352,7 @@ static void read_script(struct analysis *r, const struct shell_script *s, const 
 		here.script = lost ? NULL : s;
 		here.offset = c->offset;
 		if (!at->line) {
-			/* Commands come nearly in order: count on from the last one. */
+			/* Commands are nearly sorted by offset: continue counting lines from the last one. */
 			if (c->offset < from)
 				line = 1, start = from = 0;
 			for (; from < c->offset && from < len; from++)
@@ -397,7 +401,7 @@ static void note_ambiguity(struct analysis *r, const struct shell_script *s, con
 		(void)snprintf(r->facts->error, sizeof(r->facts->error), "%s", s->ambiguous);
 }
 
-/* Is there a command like this at the same place? Then both dialects agree about it. */
+/* Whether the same command is already listed at this offset: then both dialects agree about it. */
 static bool is_listed(const struct command_facts *f, size_t from, size_t to, const struct shell_command *c)
 {
 	for (size_t i = from; i < to; i++) {
@@ -412,14 +416,14 @@ static bool is_listed(const struct command_facts *f, size_t from, size_t to, con
 	return false;
 }
 
-/* What a plain sh makes of a text that has bash's own words: only what is new is listed. */
+/* Parses a text with bashisms as a POSIX sh does, and lists only the commands that are new. */
 static void read_otherwise(struct analysis *r, const char *text, size_t len, const struct command_context *at,
 			   size_t from)
 {
 	struct shell_script s;
 	const size_t to = r->facts->ncommands;
 
-	/* A mistake is none here: it would stop there. A limit is ours, not the shell's. */
+	/* A syntax error does not matter here: sh would stop there. A limit does: it is ours and not the shell's. */
 	if (shell_parse_into(r->arena, text, len, SHELL_POSIX, &s) != 0 && s.error.limit)
 		note_error(r, &s, at);
 	note_ambiguity(r, &s, at);
@@ -431,7 +435,7 @@ static void read_otherwise(struct analysis *r, const char *text, size_t len, con
 	read_script(r, &s, text, len, at);
 }
 
-/* Does the text speak of HOME other than to use it? Then nobody knows what it is. */
+/* Whether the text mentions HOME other than to expand it. Then its value is unknown. */
 static bool names_home(const char *text, size_t len)
 {
 	for (const char *s = text; (s = memmem(s, len - (size_t)(s - text), "HOME", 4)); s += 4) {
@@ -481,7 +485,7 @@ static void read_text(struct analysis *r, const char *text, size_t len, bool bas
 	read_otherwise(r, text, len, at, from);
 }
 
-/* ---- the whole ---- */
+/* ---- entry points ---- */
 
 static void analysis_init(struct analysis *r, const struct analysis_options *o, struct command_facts *f)
 {

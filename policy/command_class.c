@@ -1,5 +1,7 @@
-/* What kind of command it is: only looking (readonly.def), or running what the list of commands does not show
- * (executes.def). */
+/*
+ * Classifies a command: read-only (readonly.def), or running code that the list of commands does not contain
+ * (executes.def).
+ */
 
 #include "policy/analysis.h"
 #include "policy/shell_modes.h"
@@ -35,8 +37,10 @@ static bool is_name(const char *s, size_t n)
 	return n > 0;
 }
 
-/* A variable that a word names, and its value; NULL: not known. Which variable it is may itself not be known, and then
- * it may be any. */
+/*
+ * Records the variable that a word names, and its value; NULL: unknown. If the name itself is unknown, it may be any
+ * variable.
+ */
 static void names_variable(struct analysis *r, const struct analysis_command *c, const struct command_word *w,
 			   const char *value)
 {
@@ -52,7 +56,7 @@ static void names_variable(struct analysis *r, const struct analysis_command *c,
 	exec_variables_of_assignment(r, c->index, name, value);
 }
 
-/* `command export A=$x`: no longer an assignment to bash, so the value may become further words. */
+/* `command export A=$x`: not an assignment for bash, so the value is split into words. */
 static bool is_split(const struct analysis *r, const struct analysis_command *c)
 {
 	const struct command_simple *s = analysis_simple(r, c->index);
@@ -60,7 +64,9 @@ static bool is_split(const struct analysis *r, const struct analysis_command *c)
 	return s->nwrappers && args_named(s->wrappers[s->nwrappers - 1], "command|builtin");
 }
 
-/* export A=b and its relatives set variables with their operands. In a function `local PATH` leaves it without a value.
+/*
+ * export A=b and similar builtins set variables by their operands. In a function, `local PATH` leaves PATH without a
+ * value.
  */
 static void note_declarations(struct analysis *r, const struct analysis_command *c)
 {
@@ -74,7 +80,7 @@ static void note_declarations(struct analysis *r, const struct analysis_command 
 
 		if (!equals && w.value && !hides)
 			continue;
-		/* export A=$x: one word, except where it is not an assignment. */
+		/* export A=$x is one word, except where it is not treated as an assignment. */
 		if (equals && is_name(w.plain, strcspn(w.plain, "=[+")) && (array || !is_split(r, c)))
 			w.many = false;
 		names_variable(r, c, &w, equals && w.value ? strchr(w.value, '=') + 1 : NULL);
@@ -84,7 +90,7 @@ static void note_declarations(struct analysis *r, const struct analysis_command 
 	}
 }
 
-/* declare -n p=PATH: what is given to p goes to PATH. */
+/* declare -n p=PATH: an assignment to p changes PATH. */
 static void note_references(struct analysis *r, const struct analysis_command *c)
 {
 	for (size_t i = 0; i < c->args->noperands; i++) {
@@ -123,15 +129,15 @@ static void fills_option(struct analysis *r, const struct analysis_command *c, c
 }
 
 /*
- * Builtins that give values to variables which their words name: read PATH, printf -v PATH, getopts x PATH. Without a
- * PATH programs are looked for in the working directory.
+ * Builtins that set the variables named by their words: read PATH, printf -v PATH, getopts x PATH. Without a PATH,
+ * programs are searched in the working directory.
  */
 static void note_filled_variables(struct analysis *r, const struct analysis_command *c)
 {
 	static const struct {
 		const char *names;
-		char letter;        /* its value is a name */
-		size_t first, last; /* so are these operands */
+		char letter;        /* the option whose value is a name */
+		size_t first, last; /* the operands that are names */
 	} rows[] = {
 		{ "read", 'a', 0, SIZE_MAX }, { "mapfile|readarray", 0, 0, 0 },
 		{ "getopts", 0, 1, 1 },       { "printf", 'v', 1, 0 },
@@ -153,7 +159,7 @@ static void note_filled_variables(struct analysis *r, const struct analysis_comm
 		note_references(r, c);
 }
 
-/* set -k, shopt -s expand_aliases: from then on the text means something else. */
+/* set -k, shopt -s expand_aliases: they change the meaning of the text after them. */
 static void changes_mode(struct analysis *r, const struct analysis_command *c)
 {
 	if (!args_named(c->args->name, "set|shopt") || shell_modes_known(c->args->word, c->args->count))
@@ -164,7 +170,7 @@ static void changes_mode(struct analysis *r, const struct analysis_command *c)
 
 /* ---- git -c ---- */
 
-/* Settings, in small letters with their values, that make git run nothing. */
+/* Settings with values, in lower case, that make git run nothing. */
 static const char git_settings[] = "user.*|author.*|committer.*|color.*|advice.*|log.*|status.*|column.*|fetch.*|pull.*"
 				   "|push.default=*|push.autosetupremote=*|rebase.autostash=*|rebase.autosquash=*|"
 				   "merge.conflictstyle=*|merge.ff=*|diff.renames=*|diff.renamelimit=*|diff.context=*|"
@@ -181,7 +187,7 @@ static const char git_settings[] = "user.*|author.*|committer.*|color.*|advice.*
 				   "null|core.pager=|core.pager=cat|core.pager=less|core.editor=true|core.editor=:|"
 				   "sequence.editor=true|sequence.editor=:";
 
-/* git -c KEY=VALUE, before the subcommand: whether one may make it run something. */
+/* Whether a git -c KEY=VALUE before the subcommand may make git run something. */
 static bool git_is_set(const struct command_args *a)
 {
 	static const char *const takes[] = { "-C",          "--git-dir",      "--work-tree",
@@ -212,8 +218,8 @@ static bool git_is_set(const struct command_args *a)
 /* ---- sed ---- */
 
 /*
- * The end of a regular expression. A delimiter in brackets is none for GNU sed, s/[/]/x/, and one for others: NULL, as
- * if there were no end.
+ * Finds the end of a regular expression. For GNU sed a delimiter in brackets, s/[/]/x/, does not end it; for other
+ * implementations it does. Returns NULL for it, as if there were no end.
  */
 static const char *sed_regex(const char *s, char delimiter)
 {
@@ -243,7 +249,7 @@ static const char *sed_regex(const char *s, char delimiter)
 	return *s ? s : NULL;
 }
 
-/* After an address: /…/, 1, $, with ! , and blanks. NULL: something else. */
+/* Skips addresses: /…/, 1, $, with ! , and blanks. NULL: something else. */
 static const char *sed_address(const char *s)
 {
 	for (;;) {
@@ -258,7 +264,7 @@ static const char *sed_address(const char *s)
 	}
 }
 
-/* s/a/b/g without the flags that write or execute. */
+/* Skips s/a/b/g; NULL for the flags that write or execute. */
 static const char *sed_substitute(const char *s)
 {
 	const char delimiter = *++s;
@@ -275,7 +281,7 @@ static const char *sed_substitute(const char *s)
 	return s + strspn(s, "gpiIm0123456789");
 }
 
-/* Only prints, deletes and substitutes: sed can also write files and run commands. */
+/* Whether a script only prints, deletes and substitutes: sed can also write files and run commands. */
 static bool sed_is_plain(const char *script)
 {
 	for (const char *s = script; *s;) {
@@ -320,7 +326,7 @@ static bool sed_harmless(const struct command_args *a)
 
 /* ---- read-only ---- */
 
-/* A name of its own folder could be anything. */
+/* A program in a directory of the project could be anything. */
 bool command_class_is_system_program(const char *word)
 {
 	static const char *const folders[] = { "/bin/", "/usr/bin/", "/sbin/", "/usr/sbin/" };
@@ -357,8 +363,8 @@ static bool redirects_only_read(const struct analysis_command *c)
 	return true;
 }
 
-/* On a terminal these show what they have with less or its like, which runs whatever is typed after a `!`. */
-static bool can_be_told(const struct analysis *r, const struct analysis_command *c)
+/* On a terminal these programs show their output in a pager such as less, which runs commands typed after a `!`. */
+static bool can_run_from_pager(const struct analysis *r, const struct analysis_command *c)
 {
 	static const char pagers[] = "less|more|most|man|git|bat|batcat|systemctl|journalctl|gh|apt|apt-cache|dmesg";
 
@@ -374,7 +380,7 @@ bool command_class_does_more(const struct command_args *a)
 		"perf -o|--output",
 		"valgrind --log-file|--xml-file|--tool",
 		"parallel --results|--joblog|--tmpdir",
-		/* These look at the project first, and run what it says. */
+		/* These read the project's configuration first and run what it names. */
 		"bundle|poetry|pipenv|uv|rye|hatch|pdm|conda|mamba|micromamba",
 	};
 
@@ -394,7 +400,7 @@ static bool only_reads(const struct analysis *r, const struct analysis_command *
 		return true;
 	if (!a->name || !command_class_is_system_program(a->word[0].value))
 		return false;
-	if (can_be_told(r, c))
+	if (can_run_from_pager(r, c))
 		return false;
 	if (strcmp(a->name, "[[") == 0 || strcmp(a->name, "((") == 0)
 		return true;
@@ -426,7 +432,7 @@ void command_class_of_command(struct analysis *r, const struct analysis_command 
 		s->unknown |= COMMAND_UNKNOWN(OPTION);
 		s->flags |= COMMAND_EXECUTES;
 	}
-	/* . <(…): what is printed there is not in the text. */
+	/* . <(…): the output of that command is not in the text. */
 	if (a->name && args_named(a->name, ".|source") && a->noperands && a->operand[0]->unknown & SHELL_PROCESS)
 		s->unknown |= COMMAND_UNKNOWN(EVALUATED);
 	if (a->name && strcmp(a->name, "sed") == 0 && !sed_harmless(a)) {

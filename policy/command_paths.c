@@ -1,4 +1,4 @@
-/* The paths that a command's words show (command_paths.def), and those of its redirections. */
+/* The paths in a command's words (command_paths.def) and in its redirections. */
 
 #include "policy/analysis.h"
 #include "policy/command_text.h"
@@ -48,8 +48,10 @@ bool command_paths_harmless_target(const char *path)
 	return strncmp(path, "/dev/fd/", 8) == 0 || strncmp(path, "/dev/pts/", 9) == 0;
 }
 
-/* /proc/self/root and /proc/self/cwd are ways to the root and to cwd: moves `path` behind them and says where it goes
- * on; NULL: it is neither. */
+/*
+ * /proc/self/root and /proc/self/cwd lead to the root and to cwd: moves `path` past them and returns the directory
+ * where it continues; NULL: it is neither.
+ */
 static const char *through_proc(const char **path, const char *cwd)
 {
 	const char *s = *path + 6;
@@ -69,7 +71,7 @@ static const char *through_proc(const char **path, const char *cwd)
 	return NULL;
 }
 
-/* From cwd, cleaned; NULL if that is not possible. */
+/* Makes a path absolute, from cwd, and cleans it; NULL if that is not possible. */
 const char *command_paths_absolute(struct analysis *r, const char *cwd, const char *path)
 {
 	char joined[PATH_MAX], clean[PATH_MAX];
@@ -98,14 +100,14 @@ static void add_path(struct analysis *r, const struct analysis_command *c, const
 
 	if (!*text || !access || strcmp(text, "-") == 0 || (why & SHELL_PROCESS))
 		return;
-	/* A pattern stays within its folder; anything else that is not known may be anywhere. */
+	/* A glob stays within its directory; any other unknown text may be any path. */
 	const char *path = value || why == SHELL_GLOB ? command_paths_absolute(r, c->cwd, text) : NULL;
 	p.path = path ? path : shell_arena_strdup(r->arena, text);
 	p.exact &= path != NULL;
 	p.outside = !path || !path_within(r->workspace, path);
 	if (path && command_paths_harmless_target(path))
 		return;
-	/* Both dialects may have seen it. */
+	/* Both dialects may have found it. */
 	for (size_t i = f->npaths; i-- > 0 && f->npaths - i < 32;)
 		if (f->path[i].access == access && strcmp(f->path[i].path, p.path) == 0)
 			return;
@@ -119,7 +121,7 @@ static void add_word(struct analysis *r, const struct analysis_command *c, const
 	add_path(r, c, w->value, w->plain, w->unknown, access);
 }
 
-/* The role of operand i of n: letters before * count from the front, those after it from the back. */
+/* The role of operand i of n: letters before * count from the front, those after it from the end. */
 static char role_of(const char *spec, size_t i, size_t n)
 {
 	const char *star = strchr(spec, '*');
@@ -179,7 +181,7 @@ static void option_paths(struct analysis *r, const struct analysis_command *c, c
 	}
 }
 
-/* What it does to its file; 0: there is none. */
+/* How a redirection accesses its file; 0: it has none. */
 static unsigned redirect_access(const struct shell_redirect *d)
 {
 	const struct shell_word *t = &d->target;
@@ -193,7 +195,7 @@ static unsigned redirect_access(const struct shell_redirect *d)
 	case SHELL_BOTH_APPEND: return COMMAND_WRITES;
 	case SHELL_WRITE:
 	case SHELL_CLOBBER:
-	case SHELL_BOTH: return COMMAND_WRITES | COMMAND_DELETES; /* what was in it is gone */
+	case SHELL_BOTH: return COMMAND_WRITES | COMMAND_DELETES; /* the previous content is lost */
 	case SHELL_DUP_OUT:
 		/* >&file; a number or - is a descriptor */
 		if (t->value && (!t->value[strspn(t->value, "0123456789")] || strcmp(t->value, "-") == 0 ||
@@ -257,7 +259,7 @@ static bool is_remote(const char *s)
 	return s[n] == ':' && n;
 }
 
-/* What it takes if no path is given: the working directory, for certain or perhaps. */
+/* The path used if none is given: the working directory, certainly or possibly. */
 static void default_path(struct analysis *r, const struct analysis_command *c, const char *spec)
 {
 	const size_t n = strlen(spec);
@@ -269,7 +271,7 @@ static void default_path(struct analysis *r, const struct analysis_command *c, c
 		add_path(r, c, NULL, ".", SHELL_GLOB, access_of(*(strchr(spec, '*') - 1)));
 }
 
-/* tar -C x, git -C x: where it goes before it takes its operands. */
+/* tar -C x, git -C x: the directory that it changes to before it uses its operands. */
 static const char *goes_to(struct analysis *r, const struct analysis_command *c, const char *options)
 {
 	const struct command_args *a = c->args;

@@ -32,7 +32,9 @@ static bool is_plain(unsigned char c)
 	       (c && strchr("_@%+=:,./-", c) != NULL);
 }
 
-/* C1 controls (c2 80 … c2 9f), and what has no width or turns the direction of the text: it would show another command.
+/*
+ * C1 controls (c2 80 … c2 9f), and characters that have no width or change the direction of the text: they could make a
+ * command look like another.
  */
 static bool is_invisible(const unsigned char *s, size_t n)
 {
@@ -92,7 +94,7 @@ void command_quote(const char *s, size_t n, struct buf *out)
 		buf_byte(out, '\'');
 		break;
 	case QUOTE_ESCAPE:
-		/* In an ANSI-C string \xNN takes at most two digits, so whatever follows is safe. */
+		/* In an ANSI-C string \xNN takes at most two digits, so any following character is safe. */
 		buf_str(out, "$'");
 		for (size_t i = 0; i < n; i++)
 			escape_byte((unsigned char)s[i], out);
@@ -113,7 +115,7 @@ void command_display(const char *const *argv, size_t argc, size_t most, struct b
 	text_ends(buf_cstr(&text), text.len, most, out);
 }
 
-/* ---- facts ---- */
+/* ---- JSON ---- */
 
 static void unknown_names(unsigned bits, struct jw *w)
 {

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define CLUSTER_MAX 8 /* bytes of -rfv; what is longer is the name of one option: -auto-approve */
+#define CLUSTER_MAX 8 /* bytes of a cluster such as -rfv; a longer word is the name of one option: -auto-approve */
 
 /* ---- programs ---- */
 
@@ -20,7 +20,7 @@ static const char *const launchers[] = {
 #undef LAUNCHER
 };
 
-/* Whatever any table is about. */
+/* The programs of all tables. */
 static const char *const known[] = {
 #define READONLY(pattern) pattern,
 #include "policy/readonly.def"
@@ -73,7 +73,7 @@ static struct command_word word_of(const char *value, const char *plain, struct 
 	return (struct command_word){ .value = value, .plain = plain, .lead = value != NULL };
 }
 
-/* Its words told apart; the arena is the caller's. */
+/* Parses the words of a command; the arena is the caller's. */
 static void args_of(const struct command_simple *c, struct shell_arena *arena, struct command_args *ret)
 {
 	struct command_word *word = shell_arena_alloc(arena, (c->argc + 1) * sizeof(*word));
@@ -203,7 +203,7 @@ static const struct {
 	{ "sed", 'i', "in-place" },
 };
 
-/* The long name of an option, if it has one; NULL: it has none that is known. */
+/* The long name of an option letter; NULL: none is known. */
 static const char *long_name(const char *program, char letter)
 {
 	for (size_t i = 0; i < countof(synonyms); i++)
@@ -232,7 +232,7 @@ bool command_variants_has_options(const char *pattern)
 	       strstr(pattern, " -");
 }
 
-/* The words of a pattern, without the star at its end. */
+/* Parses the words of a pattern, without the * at its end. */
 static void args_of_pattern(const char *pattern, struct shell_arena *arena, struct command_args *ret)
 {
 	const size_t n = strlen(pattern);

@@ -36,8 +36,8 @@ static const char *const scopes[] = {
 
 const char *policy_answer_name(enum policy_answer a) { return answers[a]; }
 
-__attribute__((format(printf, 4, 5))) static void say(struct policy_decision *d, enum policy_answer a,
-						      enum policy_source s, const char *fmt, ...)
+__attribute__((format(printf, 4, 5))) static void set_decision(struct policy_decision *d, enum policy_answer a,
+							       enum policy_source s, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -48,22 +48,22 @@ __attribute__((format(printf, 4, 5))) static void say(struct policy_decision *d,
 	va_end(ap);
 }
 
-/* What is known of the request, in the words of the modes. */
-struct judged {
+/* The properties of the request that the modes depend on. */
+struct evaluation {
 	const char *mode, *profile;
-	const char *unknown; /* why it is not known what would run; NULL = it is */
-	char variable[160];  /* the same, of a variable that is named */
-	bool reads;          /* nothing but reading */
-	bool harm;           /* something would be destroyed */
+	const char *unknown; /* why it is unknown what would run; NULL = it is known */
+	char variable[160];  /* the same, with the name of a variable */
+	bool reads;          /* only reads */
+	bool harm;           /* would destroy something */
 };
 
-static void evaluate_request(const struct policy_request *r, struct judged *j)
+static void evaluate_request(const struct policy_request *r, struct evaluation *j)
 {
 	const struct command_facts *f = r->facts;
 	unsigned bits = f ? f->unknown & ~(unsigned)COMMAND_UNKNOWN_COVERED : 0;
 
-	*j = (struct judged){ .mode = permission_mode_name((enum permission_mode)r->mode),
-			      .profile = r->profile ? r->profile : "workspace" };
+	*j = (struct evaluation){ .mode = permission_mode_name((enum permission_mode)r->mode),
+				  .profile = r->profile ? r->profile : "workspace" };
 	for (unsigned i = 0; bits && i < COMMAND_UNKNOWN_COUNT && !j->unknown; i++)
 		if (bits & 1u << i)
 			j->unknown = command_unknown_text(i);
@@ -76,72 +76,73 @@ static void evaluate_request(const struct policy_request *r, struct judged *j)
 	j->reads = r->tool ? rule_kind_of_tool(r->tool) == RULE_READ : f && f->flags & COMMAND_READ_ONLY && !f->unknown;
 }
 
-static void by_default(const struct policy_request *r, const struct judged *j, struct policy_decision *d)
+static void by_default(const struct policy_request *r, const struct evaluation *j, struct policy_decision *d)
 {
 	if (r->foreign)
-		say(d, POLICY_ALLOW, POLICY_BY_MODE, "no rule applies; mode %s allows the tools of clients", j->mode);
+		set_decision(d, POLICY_ALLOW, POLICY_BY_MODE, "no rule applies; mode %s allows the tools of clients",
+			     j->mode);
 	else
-		say(d, POLICY_ALLOW, POLICY_BY_MODE, "no rule applies; mode %s allows commands in profile %.64s",
-		    j->mode, j->profile);
+		set_decision(d, POLICY_ALLOW, POLICY_BY_MODE,
+			     "no rule applies; mode %s allows commands in profile %.64s", j->mode, j->profile);
 }
 
-static void by_untrusted(const struct policy_request *r, const struct judged *j, struct policy_decision *d)
+static void by_untrusted(const struct policy_request *r, const struct evaluation *j, struct policy_decision *d)
 {
 	if (j->reads)
-		say(d, POLICY_ALLOW, POLICY_BY_CLASSIFIER, "the command only reads");
+		set_decision(d, POLICY_ALLOW, POLICY_BY_CLASSIFIER, "the command only reads");
 	else
-		say(d, POLICY_ASK, POLICY_BY_MODE, "mode %s asks for every command that is not known to be read-only",
-		    j->mode);
+		set_decision(d, POLICY_ASK, POLICY_BY_MODE,
+			     "mode %s asks for every command that is not known to be read-only", j->mode);
 }
 
-static void by_request(const struct policy_request *r, const struct judged *j, struct policy_decision *d)
+static void by_request(const struct policy_request *r, const struct evaluation *j, struct policy_decision *d)
 {
 	if (r->wider)
-		say(d, POLICY_ASK, POLICY_BY_MODE, "mode %s asks: the request exceeds its profile", j->mode);
+		set_decision(d, POLICY_ASK, POLICY_BY_MODE, "mode %s asks: the request exceeds its profile", j->mode);
 	else if (j->harm)
-		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: it %.120s", j->mode,
-		    r->facts->impact ? r->facts->impact : "destroys something");
+		set_decision(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: it %.120s", j->mode,
+			     r->facts->impact ? r->facts->impact : "destroys something");
 	else
 		by_default(r, j, d);
 }
 
-static void by_plan(const struct policy_request *r, const struct judged *j, struct policy_decision *d)
+static void by_plan(const struct policy_request *r, const struct evaluation *j, struct policy_decision *d)
 {
 	if (j->reads)
-		say(d, POLICY_ALLOW, POLICY_BY_CLASSIFIER, "the command only reads");
+		set_decision(d, POLICY_ALLOW, POLICY_BY_CLASSIFIER, "the command only reads");
 	else
-		say(d, POLICY_DENY, POLICY_BY_MODE, "mode %s denies every command that is not known to be read-only",
-		    j->mode);
+		set_decision(d, POLICY_DENY, POLICY_BY_MODE,
+			     "mode %s denies every command that is not known to be read-only", j->mode);
 }
 
-static void by_auto(const struct policy_request *r, const struct judged *j, struct policy_decision *d)
+static void by_auto(const struct policy_request *r, const struct evaluation *j, struct policy_decision *d)
 {
 	if (j->unknown)
-		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: %.150s", j->mode, j->unknown);
+		set_decision(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: %.150s", j->mode, j->unknown);
 	else if (r->foreign && !j->reads)
-		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: the effect of a client's own tool is unknown",
-		    j->mode);
+		set_decision(d, POLICY_ASK, POLICY_BY_CLASSIFIER,
+			     "mode %s asks: the effect of a client's own tool is unknown", j->mode);
 	else if (j->harm)
-		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: it %.120s", j->mode,
-		    r->facts->impact ? r->facts->impact : "destroys something");
+		set_decision(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: it %.120s", j->mode,
+			     r->facts->impact ? r->facts->impact : "destroys something");
 	else
-		say(d, POLICY_ALLOW, POLICY_BY_CLASSIFIER, "the command is understood and not destructive");
+		set_decision(d, POLICY_ALLOW, POLICY_BY_CLASSIFIER, "the command is understood and not destructive");
 }
 
-static void by_bypass(const struct policy_request *r, const struct judged *j, struct policy_decision *d)
+static void by_bypass(const struct policy_request *r, const struct evaluation *j, struct policy_decision *d)
 {
 	if (r->rules && r->rules->bypass)
-		say(d, POLICY_ALLOW, POLICY_BY_MODE,
-		    "mode bypass, permitted by the host's policy, allows everything that no rule denies");
+		set_decision(d, POLICY_ALLOW, POLICY_BY_MODE,
+			     "mode bypass, permitted by the host's policy, allows everything that no rule denies");
 	else
-		say(d, POLICY_DENY, POLICY_BY_HOST,
-		    "mode bypass is not permitted: the host's policy does not set permissions.allowBypass");
+		set_decision(d, POLICY_DENY, POLICY_BY_HOST,
+			     "mode bypass is not permitted: the host's policy does not set permissions.allowBypass");
 }
 
-/* The mode is what answers where nothing more specific does. */
-static void decide_by_mode(const struct policy_request *r, const struct judged *j, struct policy_decision *d)
+/* The mode decides if nothing more specific does. */
+static void decide_by_mode(const struct policy_request *r, const struct evaluation *j, struct policy_decision *d)
 {
-	static void (*const modes[MODE_COUNT])(const struct policy_request *, const struct judged *,
+	static void (*const modes[MODE_COUNT])(const struct policy_request *, const struct evaluation *,
 					       struct policy_decision *) = {
 		[MODE_DEFAULT] = by_default,    [MODE_UNTRUSTED] = by_untrusted, [MODE_ON_REQUEST] = by_request,
 		[MODE_ON_FAILURE] = by_default, [MODE_NEVER] = by_default,       [MODE_PLAN] = by_plan,
@@ -160,7 +161,9 @@ static const char *command_text(const struct policy_request *r, const struct rul
 	return r->argc ? r->argv[0] : "it";
 }
 
-/* A file's line is in the references; a session's rule is in no file that could be looked up, so reasons tell it. */
+/*
+ * The origin of a session's rule, for reasons. For a rule of a file this is empty: ruleRefs has its file and line.
+ */
 static const char *rule_origin(const struct policy_rule *r, char ret[RULE_WHERE_MAX])
 {
 	ret[0] = '\0';
@@ -170,7 +173,7 @@ static const char *rule_origin(const struct policy_rule *r, char ret[RULE_WHERE_
 	return ret;
 }
 
-/* What a strict policy does not see of a command, or of the line. */
+/* What a strict policy cannot see in a command, or in the line. */
 static const char *strict_reason(const struct policy_request *r, const struct rules_verdict *v)
 {
 	const unsigned bits = v->command >= 0 ? r->facts->command[v->command].unknown
@@ -182,7 +185,7 @@ static const char *strict_reason(const struct policy_request *r, const struct ru
 	return "the effect of this program is unknown (allow it with a rule)";
 }
 
-static void decide_by_rules(const struct policy_request *r, const struct judged *j, const struct rules_verdict *v,
+static void decide_by_rules(const struct policy_request *r, const struct evaluation *j, const struct rules_verdict *v,
 			    struct policy_decision *d)
 {
 	const struct policy_rule *rule = v->nhits ? v->hit[0] : NULL;
@@ -194,30 +197,33 @@ static void decide_by_rules(const struct policy_request *r, const struct judged 
 		d->rules[d->nrules++] = v->hit[i];
 	d->ruled = v->unseen || v->effect >= RULE_ASK;
 	if (v->strict)
-		say(d, POLICY_ASK, POLICY_BY_RULE,
-		    "the policy is strict, and '%.80s' runs code that its text does not show: %.120s",
-		    command_text(r, v), strict_reason(r, v));
+		set_decision(d, POLICY_ASK, POLICY_BY_RULE,
+			     "the policy is strict, and '%.80s' runs code that its text does not show: %.120s",
+			     command_text(r, v), strict_reason(r, v));
 	else if (v->unseen)
-		say(d, POLICY_ASK, POLICY_BY_CLASSIFIER,
-		    "rules that deny or ask exist, and whether one applies is unknown: %.120s",
-		    j->unknown ? j->unknown : "it is known only when it runs");
+		set_decision(d, POLICY_ASK, POLICY_BY_CLASSIFIER,
+			     "rules that deny or ask exist, and whether one applies is unknown: %.120s",
+			     j->unknown ? j->unknown : "it is known only when it runs");
 	else if (v->effect == RULE_DENY)
-		say(d, POLICY_DENY, POLICY_BY_RULE, "'%.80s' is denied by %s%.100s%s", command_text(r, v),
-		    why ? "a rule: " : "", why ? why : rule->text, origin);
+		set_decision(d, POLICY_DENY, POLICY_BY_RULE, "'%.80s' is denied by %s%.100s%s", command_text(r, v),
+			     why ? "a rule: " : "", why ? why : rule->text, origin);
 	else if (v->effect == RULE_ASK && v->handed)
-		say(d, POLICY_ASK, POLICY_BY_RULE,
-		    "'%.80s' has words that the rule '%.80s'%s is about, and it is not known what the program does "
-		    "with them",
-		    command_text(r, v), rule->text, origin);
+		set_decision(
+			d, POLICY_ASK, POLICY_BY_RULE,
+			"'%.80s' has words that the rule '%.80s'%s is about, and it is not known what the program does "
+			"with them",
+			command_text(r, v), rule->text, origin);
 	else if (v->effect == RULE_ASK && v->maybe)
-		say(d, POLICY_ASK, POLICY_BY_RULE,
-		    "'%.80s' has words that are known only when it runs, and the rule '%.80s'%s may apply to them",
-		    command_text(r, v), rule->text, origin);
+		set_decision(
+			d, POLICY_ASK, POLICY_BY_RULE,
+			"'%.80s' has words that are known only when it runs, and the rule '%.80s'%s may apply to them",
+			command_text(r, v), rule->text, origin);
 	else if (v->effect == RULE_ASK)
-		say(d, POLICY_ASK, POLICY_BY_RULE, "'%.80s' asks by %s%.100s%s", command_text(r, v),
-		    why ? "a rule: " : "", why ? why : rule->text, origin);
+		set_decision(d, POLICY_ASK, POLICY_BY_RULE, "'%.80s' asks by %s%.100s%s", command_text(r, v),
+			     why ? "a rule: " : "", why ? why : rule->text, origin);
 	else
-		say(d, POLICY_ALLOW, POLICY_BY_RULE, "every part of it is allowed, by %.160s%s", rule->text, origin);
+		set_decision(d, POLICY_ALLOW, POLICY_BY_RULE, "every part of it is allowed, by %.160s%s", rule->text,
+			     origin);
 	if (d->answer == POLICY_DENY && rule && rule->layer == RULE_OF_HOST)
 		d->source = POLICY_BY_HOST;
 }
@@ -232,24 +238,27 @@ void policy_decide(const struct policy_request *r, struct policy_decision *ret)
 				       .bases = { .cwd = r->cwd, .workspace = r->workspace, .home = r->home },
 				       .session = r->session_rules };
 	struct rules_verdict v = { .command = -1 };
-	struct judged j;
+	struct evaluation j;
 
 	*ret = (struct policy_decision){ .scope = POLICY_ONCE };
 	evaluate_request(r, &j);
 	policy_rules_ask(r->rules, &q, &v);
-	/* A plan changes nothing, whatever is allowed otherwise or somebody would allow; and bypass must be permitted
-	 * before anything is. */
+	/*
+	 * Mode plan changes nothing, regardless of rules that allow and of approvals; and mode bypass must be permitted
+	 * before it allows anything.
+	 */
 	bool mode_first = (r->mode == MODE_PLAN && (v.effect <= RULE_ALLOW || (v.effect == RULE_ASK && !j.reads))) ||
 			  (r->mode == MODE_BYPASS && (!r->rules || !r->rules->bypass));
-	/* Who bypasses is not asked about what merely cannot be seen. */
+	/* Mode bypass does not ask only because a command cannot be analysed. */
 	if (r->mode == MODE_BYPASS && v.unseen)
 		v.effect = RULE_NONE;
 	if (r->unconfined && r->mode != MODE_BYPASS && v.effect != RULE_DENY)
-		say(ret, POLICY_DENY, POLICY_BY_MODE,
-		    "profile %.64s is no sandbox, which only mode bypass has: it is mode %s (bailiff policy mode "
-		    "SESSION bypass, where the "
-		    "host's policy permits it)",
-		    j.profile, j.mode);
+		set_decision(
+			ret, POLICY_DENY, POLICY_BY_MODE,
+			"profile %.64s is no sandbox, which only mode bypass has: it is mode %s (bailiff policy mode "
+			"SESSION bypass, where the "
+			"host's policy permits it)",
+			j.profile, j.mode);
 	else if (v.effect == RULE_NONE || mode_first)
 		decide_by_mode(r, &j, ret);
 	else
@@ -258,9 +267,9 @@ void policy_decide(const struct policy_request *r, struct policy_decision *ret)
 		char asked[POLICY_REASON_MAX];
 
 		(void)snprintf(asked, sizeof(asked), "%s", ret->reason);
-		say(ret, POLICY_DENY, ret->source, "mode never does not ask, and %.200s", asked);
+		set_decision(ret, POLICY_DENY, ret->source, "mode never does not ask, and %.200s", asked);
 	}
-	/* Whatever the answer and the mode: what would be destroyed is said. */
+	/* Known harm is reported with every decision and in every mode. */
 	if (r->facts) {
 		ret->destructive = r->facts->harm >= COMMAND_DESTRUCTIVE;
 		ret->impact = r->facts->impact;

@@ -1,4 +1,4 @@
-/* Variables with which programs run or load something else (exec_vars.def). */
+/* Variables that make programs run or load other code (exec_vars.def). */
 
 #include "policy/analysis.h"
 
@@ -43,7 +43,7 @@ bool command_path_is_fixed(const char *value, const char *const *writable, size_
 	}
 }
 
-/* One folder of a list: in the workspace, or what the variable had before. */
+/* Whether one directory of a list is in the workspace, or is the variable's previous value. */
 static bool is_of_project(struct analysis *r, const char *name, const char *s, size_t n, const char *cwd)
 {
 	static const char *const here[] = { "$PWD", "${PWD}" };
@@ -84,7 +84,7 @@ bool exec_variables_is_harmless(struct analysis *r, size_t index, const char *na
 	}
 }
 
-/* The first one is named to whoever is asked. */
+/* The first variable is named in the question to the approver. */
 static void note_variable(struct analysis *r, const char *name)
 {
 	if (name && !r->facts->variable)

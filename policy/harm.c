@@ -1,7 +1,7 @@
 /*
- * What a command would destroy: harms.def for what its words say, and here what depends on paths (devices, whole trees,
- * files outside of the workspace) or on more than one command (a download piped into a shell, a function that starts
- * itself twice).
+ * What a command would destroy. harms.def covers what follows from the words alone. This file covers harm that depends
+ * on paths (devices, whole trees, files outside the workspace) or on more than one command (a download piped into a
+ * shell, a function that starts itself twice).
  */
 
 #include "policy/analysis.h"
@@ -32,7 +32,7 @@ void harm_raise(struct analysis *r, size_t index, enum command_harm level, const
 	c->advice = advice;
 }
 
-/* "/", "/usr", the home folder, or a folder that has the workspace in it */
+/* "/", "/usr", the home directory, or a directory that contains the workspace */
 static bool is_vital(const struct analysis *r, const char *path)
 {
 	if (strchr(path + 1, '/') == NULL)
@@ -48,7 +48,7 @@ static bool is_device(const char *path)
 	       strncmp(path, "/dev/shm/", 9) != 0;
 }
 
-/* The folder that a pattern which ends in a lone star empties. */
+/* The directory that a glob which ends in a single * would empty. */
 static const char *emptied_directory(struct analysis *r, const struct command_path *p)
 {
 	const size_t n = strlen(p->path);
@@ -98,7 +98,7 @@ static void harm_of_path(struct analysis *r, const struct analysis_command *c, c
 			   "check the device with lsblk; only a backup brings the data back");
 	if (p->access & COMMAND_RECURSES && p->access & (COMMAND_WRITES | COMMAND_DELETES))
 		harm_of_tree(r, c, p);
-	/* A redirection: rm has its own row. */
+	/* Redirections only: rm has its own row. */
 	if ((p->access & COMMAND_WRITES) && (p->access & COMMAND_DELETES) && *p->path != '/') {
 		harm_raise(r, c->index, COMMAND_RISKY, "replaces the content of a file whose place is not known",
 			   "write its name out, or append with >>");
@@ -126,7 +126,7 @@ void harm_of_command(struct analysis *r, const struct analysis_command *c)
 		harm_of_path(r, c, &r->facts->path[i]);
 }
 
-/* A shell or interpreter that takes its program from a pipe into which something from the network goes. */
+/* A shell or interpreter that reads its program from a pipe with data from the network. */
 static void piped_download(struct analysis *r)
 {
 	static const char interpreters[] = "python*|perl|ruby|node|php|lua*|Rscript";
@@ -147,7 +147,7 @@ static void piped_download(struct analysis *r)
 	}
 }
 
-/* :(){ :|:& };: — a function that starts itself in the background, or on both sides of a pipe */
+/* :(){ :|:& };: — a function that starts itself in the background, or on both ends of a pipe */
 static void fork_bomb(struct analysis *r, const struct shell_script *s)
 {
 	for (size_t i = 0; i < s->count; i++) {

@@ -45,7 +45,7 @@ void hook_answer_fail(struct hook_answer *a, const char *fmt, ...)
 	a->reason = mem_strdup(text);
 }
 
-/* Without blanks at its ends, at most so long, and text. */
+/* Copies a text without leading and trailing blanks, shortened to `most` bytes of valid text. */
 static char *trim_text(const char *s, size_t n, size_t most)
 {
 	buf_auto struct buf clean = BUF_INIT;
@@ -67,7 +67,7 @@ struct answer_reading {
 	char wrong[200];
 };
 
-__attribute__((format(printf, 2, 3))) static int wrong(struct answer_reading *f, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static int set_error(struct answer_reading *f, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -84,7 +84,7 @@ static int take_text(struct answer_reading *f, const json_t *obj, const char *ke
 	if (!v || json_is_null(v))
 		return 0;
 	if (!json_is_string(v))
-		return wrong(f, "%s must be a string", key);
+		return set_error(f, "%s must be a string", key);
 	char *text = trim_text(json_string_value(v), json_string_length(v), most);
 	if (text) {
 		free(*ret);
@@ -100,7 +100,7 @@ static int take_flag(struct answer_reading *f, const json_t *obj, const char *ke
 	if (!v || json_is_null(v))
 		return 0;
 	if (!json_is_boolean(v))
-		return wrong(f, "%s must be true or false", key);
+		return set_error(f, "%s must be true or false", key);
 	*ret = json_is_true(v);
 	return 0;
 }
@@ -110,13 +110,13 @@ static int take_json(struct answer_reading *f, const json_t *v, const char *key,
 	if (!v || json_is_null(v))
 		return 0;
 	if (object && !json_is_object(v))
-		return wrong(f, "%s must be an object", key);
+		return set_error(f, "%s must be an object", key);
 	free(*ret);
 	*ret = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
 	return 0;
 }
 
-/* An answer that says two things says the stronger one. */
+/* If an answer has several verdicts, the strongest one is used. */
 static void raise_verdict(struct answer_reading *f, enum hook_verdict v)
 {
 	f->ret->verdict = v > f->ret->verdict ? v : f->ret->verdict;
@@ -133,7 +133,7 @@ static int take_verdict(struct answer_reading *f, const json_t *v, const char *k
 			raise_verdict(f, (enum hook_verdict)i);
 			return 0;
 		}
-	return wrong(f, "%s must be allow, deny, ask or defer", key);
+	return set_error(f, "%s must be allow, deny, ask or defer", key);
 }
 
 /* decision: {"behavior":"allow"|"deny",…} */
@@ -144,7 +144,7 @@ static int take_behavior(struct answer_reading *f, const json_t *d)
 	if (!d)
 		return 0;
 	if (!json_is_object(d) || !s || (strcmp(s, "allow") != 0 && strcmp(s, "deny") != 0))
-		return wrong(f, "hookSpecificOutput.decision must be {\"behavior\":\"allow\"|\"deny\"}");
+		return set_error(f, "hookSpecificOutput.decision must be {\"behavior\":\"allow\"|\"deny\"}");
 	raise_verdict(f, s[0] == 'a' ? HOOK_SAYS_ALLOW : HOOK_SAYS_DENY);
 	if (take_text(f, d, "message", REASON_MAX, &f->ret->reason) < 0)
 		return -1;
@@ -160,9 +160,9 @@ static int take_specific(struct answer_reading *f, const json_t *v)
 	if (!v)
 		return 0;
 	if (!json_is_object(v))
-		return wrong(f, "hookSpecificOutput must be an object");
+		return set_error(f, "hookSpecificOutput must be an object");
 	if (event && (!name || hook_point_find(name) != (int)f->point))
-		return wrong(f, "hookEventName is not %s", hook_point_event(f->point));
+		return set_error(f, "hookEventName is not %s", hook_point_event(f->point));
 	if (take_text(f, v, "additionalContext", CONTEXT_MAX, &a->context) < 0)
 		return -1;
 	switch (f->point) {
@@ -194,28 +194,31 @@ static int take_decision(struct answer_reading *f, const json_t *v)
 					  ? HOOK_SAYS_ALLOW
 					  : HOOK_SAYS_NOTHING;
 	else
-		return wrong(f, "decision must be \"approve\" or \"block\"");
+		return set_error(f, "decision must be \"approve\" or \"block\"");
 	return 0;
 }
 
-/* What would forbid something inside of hookSpecificOutput must not mean nothing beside it. */
+/*
+ * Members that belong in hookSpecificOutput are an error outside it: ignoring a misplaced permissionDecision would
+ * lose a denial.
+ */
 static int check_misplaced(struct answer_reading *f, const json_t *root)
 {
 	static const char *const keys[] = { "permissionDecision", "updatedInput", "behavior" };
 
 	for (size_t i = 0; i < countof(keys); i++)
 		if (json_object_get(root, keys[i]))
-			return wrong(f, "%s belongs into hookSpecificOutput", keys[i]);
+			return set_error(f, "%s belongs into hookSpecificOutput", keys[i]);
 	return 0;
 }
 
-static int take_answer(struct answer_reading *f, const json_t *root)
+static int read_answer(struct answer_reading *f, const json_t *root)
 {
 	struct hook_answer *a = f->ret;
 	mem_auto char *why = NULL;
-	bool goes_on = true;
+	bool continues = true;
 
-	if (take_flag(f, root, "async", &a->async) < 0 || take_flag(f, root, "continue", &goes_on) < 0 ||
+	if (take_flag(f, root, "async", &a->async) < 0 || take_flag(f, root, "continue", &continues) < 0 ||
 	    take_flag(f, root, "suppressOutput", &a->suppress) < 0 ||
 	    take_text(f, root, "systemMessage", REASON_MAX, &a->message) < 0 ||
 	    take_decision(f, json_object_get(root, "decision")) < 0 ||
@@ -223,9 +226,9 @@ static int take_answer(struct answer_reading *f, const json_t *root)
 	    take_text(f, root, "stopReason", REASON_MAX, &why) < 0 || check_misplaced(f, root) < 0 ||
 	    take_specific(f, json_object_get(root, "hookSpecificOutput")) < 0)
 		return -1;
-	if (goes_on)
+	if (continues)
 		return 0;
-	/* Whatever else it says: this ends here. Where ending is what is asked about, that is a yes. */
+	/* continue: false overrides the rest of the answer. At the stop point it means that the agent may stop. */
 	a->stop = true;
 	a->verdict = f->point == HOOK_STOP ? HOOK_SAYS_NOTHING : HOOK_SAYS_DENY;
 	if (why) {
@@ -239,7 +242,7 @@ static json_t *object_of(const char *s, size_t n, bool *ret_begins)
 {
 	json_error_t je;
 
-	if (n >= 3 && memcmp(s, "\xef\xbb\xbf", 3) == 0) /* as some programs begin every text */
+	if (n >= 3 && memcmp(s, "\xef\xbb\xbf", 3) == 0) /* a byte order mark, which some programs write */
 		s += 3, n -= 3;
 	while (n && strchr(" \t\r\n", s[0]))
 		s++, n--;
@@ -255,7 +258,7 @@ static void read_printed(enum hook_point point, const struct hook_output *o, str
 
 	if (begins && !root)
 		hook_answer_fail(ret, "its output is not valid JSON");
-	else if (root && take_answer(&f, root) < 0)
+	else if (root && read_answer(&f, root) < 0)
 		hook_answer_fail(ret, "its reply is invalid: %s", f.wrong);
 	else if (!root && (point == HOOK_USER_PROMPT_SUBMIT || point == HOOK_SESSION_START))
 		ret->context = trim_text(o->out, o->nout, CONTEXT_MAX);
@@ -288,7 +291,7 @@ bool hook_answer_is_async(const char *out, size_t n)
 	return json_is_true(json_object_get(root, "async"));
 }
 
-/* ---- several ---- */
+/* ---- combining answers ---- */
 
 void hook_ref_of(const struct policy_hook *h, struct hook_ref *ret)
 {
@@ -321,7 +324,7 @@ void hook_ref_json(const struct hook_ref *r, struct jw *w)
 	jw_obj_end(w);
 }
 
-/* What it comes to, with what its layer may say. */
+/* The verdict of a reply, limited to what its layer is permitted to decide. */
 static enum hook_verdict reply_verdict(const struct hook_reply *s)
 {
 	if (s->answer.failed)

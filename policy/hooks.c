@@ -1,4 +1,4 @@
-/* Points, and which hooks are meant. hooks_file.c reads them. */
+/* Hook points, and the selection of hooks. hooks_file.c parses them. */
 
 #include "policy/hooks.h"
 
@@ -76,7 +76,7 @@ static bool hook_matches(const struct policy_hook *h, const struct hook_query *q
 	return false;
 }
 
-/* As a rule that denies would be: generously, so that what cannot be known is looked at. */
+/* Matched like a deny rule: generously, so that a hook also sees what cannot be known. */
 static bool is_meant(const struct policy_hook *h, const struct hook_query *q)
 {
 	struct rules_verdict v = { .command = -1 };

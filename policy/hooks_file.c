@@ -1,7 +1,6 @@
 /*
- * Hooks out of a policy file. Files that people already have are taken as they are: events that bailiff does not have
- * and members that it does not know are noted and not acted on. What would be acted on wrongly is refused, with its
- * line.
+ * Parses the hooks of a policy file. Existing files are accepted unchanged: events that bailiff does not have, and
+ * unknown members, are noted and ignored. A hook that would be run in a wrong way is rejected, with its line.
  */
 
 #include "policy/hooks.h"
@@ -27,10 +26,10 @@ struct hook_reading {
 	enum rule_layer layer;
 	const char *name, *text;
 	char field[ERR_FIELD_MAX];
-	const char *at; /* in the text: what is read now */
+	const char *at; /* current position in the text */
 	enum hook_point point;
 	const char *matcher;
-	char hash[HASH_SHA256_TEXT]; /* of a workspace's */
+	char hash[HASH_SHA256_TEXT]; /* of a workspace's file */
 	bool trusted;
 };
 
@@ -43,8 +42,8 @@ static unsigned line_of(const struct hook_reading *f)
 	return line;
 }
 
-__attribute__((format(printf, 3, 4))) static int wrong(const struct hook_reading *f, struct err *e, const char *fmt,
-						       ...)
+__attribute__((format(printf, 3, 4))) static int set_error(const struct hook_reading *f, struct err *e, const char *fmt,
+							   ...)
 {
 	char why[300];
 	va_list ap;
@@ -104,11 +103,11 @@ static int read_strings(struct hook_reading *f, const json_t *list, const char *
 	size_t i;
 
 	if (!json_is_array(list) || json_array_size(list) > HOOK_NAMES_MAX)
-		return wrong(f, e, "%s must be an array of at most %u strings", key, HOOK_NAMES_MAX);
+		return set_error(f, e, "%s must be an array of at most %u strings", key, HOOK_NAMES_MAX);
 	*ret = mem_zalloc(json_array_size(list) + 1, sizeof **ret);
 	json_array_foreach (list, i, v) {
 		if (!is_text(v, HOOK_COMMAND_MAX))
-			return wrong(f, e, "%s[%zu] must be a string", key, i);
+			return set_error(f, e, "%s[%zu] must be a string", key, i);
 		(*ret)[(*ret_n)++] = mem_strdup(json_string_value(v));
 	}
 	return 0;
@@ -119,23 +118,25 @@ static int read_type(struct hook_reading *f, const json_t *v, bool *ret_http, st
 	const char *type = json_string_value(json_object_get(v, "type"));
 
 	if (!type)
-		return wrong(f, e, "type is missing; it must be \"command\" or \"http\"");
+		return set_error(f, e, "type is missing; it must be \"command\" or \"http\"");
 	*ret_http = strcmp(type, "http") == 0;
 	if (strcmp(type, "command") == 0 || (*ret_http && f->layer != RULE_OF_WORKSPACE))
 		return 0;
 	if (*ret_http)
-		return wrong(f, e, "type \"http\" is unavailable in a workspace's file: its hooks reach no network");
+		return set_error(f, e,
+				 "type \"http\" is unavailable in a workspace's file: its hooks reach no network");
 	if (strcmp(type, "prompt") == 0 || strcmp(type, "agent") == 0 || strcmp(type, "mcp_tool") == 0)
-		return wrong(f, e,
-			     "type \"%s\" is unavailable: bailiff runs commands and sends to addresses; take the entry "
-			     "out, or give a command that does the same",
-			     type);
-	return wrong(f, e, "type must be \"command\" or \"http\"");
+		return set_error(
+			f, e,
+			"type \"%s\" is unavailable: bailiff runs commands and sends to addresses; take the entry "
+			"out, or give a command that does the same",
+			type);
+	return set_error(f, e, "type must be \"command\" or \"http\"");
 }
 
-/* ---- one that is sent ---- */
+/* ---- http hooks ---- */
 
-/* Where it goes, as the rules of a sandbox name it. */
+/* The destination, in the syntax of the rules of a sandbox. */
 static int read_host(struct hook_reading *f, const char *at, bool tls, struct policy_hook *h, struct err *e)
 {
 	size_t n = strcspn(at, "/?#");
@@ -144,11 +145,11 @@ static int read_host(struct hook_reading *f, const char *at, bool tls, struct po
 	struct host_rule r;
 
 	if (strchr(given, '@'))
-		return wrong(f, e, "url must have no user or password in it; give an Authorization header");
+		return set_error(f, e, "url must have no user or password in it; give an Authorization header");
 	if (host_rule_parse(given, false, &r, &inner) < 0)
-		return wrong(f, e, "url: %.150s", inner.message);
+		return set_error(f, e, "url: %.150s", inner.message);
 	if ((r.kind != HOST_RULE_NAME && r.kind != HOST_RULE_NET) || (r.kind == HOST_RULE_NET && strchr(given, '/')))
-		return wrong(f, e, "url must name one host");
+		return set_error(f, e, "url must name one host");
 	const char *colon = strrchr(given, ':');
 	bool bare = given[0] == '[' ? given[n - 1] == ']' : !colon;
 	h->host = r.port || !bare ? mem_strdup(given) : mem_printf("%s:%u", given, tls ? 443u : 80u);
@@ -160,17 +161,17 @@ static int read_url(struct hook_reading *f, const json_t *v, struct policy_hook 
 	const char *url = json_string_value(v);
 
 	if (!is_text(v, HOOK_URL_MAX))
-		return wrong(f, e, "url must be a string of at most %u bytes", HOOK_URL_MAX);
+		return set_error(f, e, "url must be a string of at most %u bytes", HOOK_URL_MAX);
 	for (const char *s = url; *s; s++)
 		if (*s <= ' ' || *s > '~' || strchr("\"<>\\^`{|}", *s))
-			return wrong(f, e, "url has invalid characters; write them as %%xx");
+			return set_error(f, e, "url has invalid characters; write them as %%xx");
 	const bool tls = strncmp(url, "https://", 8) == 0;
 	if (!tls && strncmp(url, "http://", 7) != 0)
-		return wrong(f, e, "url must begin with http:// or https://");
+		return set_error(f, e, "url must begin with http:// or https://");
 	if (read_host(f, url + 7 + tls, tls, h, e) < 0)
 		return -1;
 	h->url = mem_strdup(url);
-	/* What is behind a ? may be a secret. */
+	/* The query string may contain a secret. */
 	h->command = mem_printf("POST %.*s", (int)strcspn(url, "?#"), url);
 	return 0;
 }
@@ -182,20 +183,20 @@ static int read_headers(struct hook_reading *f, const json_t *v, struct policy_h
 	json_t *value;
 
 	if (v && (!json_is_object(v) || json_object_size(v) > HOOK_NAMES_MAX))
-		return wrong(f, e, "headers must be an object of at most %u texts", HOOK_NAMES_MAX);
+		return set_error(f, e, "headers must be an object of at most %u texts", HOOK_NAMES_MAX);
 	json_object_foreach ((json_t *)(uintptr_t)v, name, value) {
 		if (!*name || name[strspn(name, token)])
-			return wrong(f, e, "headers: '%.60s' is not a valid header name", name);
+			return set_error(f, e, "headers: '%.60s' is not a valid header name", name);
 		if (!is_text(value, HOOK_COMMAND_MAX) || strpbrk(json_string_value(value), "\r\n"))
-			return wrong(f, e, "headers: '%.60s' must be one line of text", name);
+			return set_error(f, e, "headers: '%.60s' must be one line of text", name);
 	}
 	h->headers = v ? json_dumps(v, JSON_COMPACT) : mem_strdup("{}");
 	if (!h->headers || strlen(h->headers) > HOOK_HEADERS_MAX)
-		return wrong(f, e, "headers are longer than %u bytes together", HOOK_HEADERS_MAX);
+		return set_error(f, e, "headers are longer than %u bytes together", HOOK_HEADERS_MAX);
 	for (size_t i = 0; i < h->nenv; i++)
 		if (strncmp(h->env[i], "BAILIFF_HOOK_", 13) == 0 || strchr(h->env[i], ','))
-			return wrong(f, e, "allowedEnvVars: '%.60s' is not a variable name that a hook may read",
-				     h->env[i]);
+			return set_error(f, e, "allowedEnvVars: '%.60s' is not a variable name that a hook may read",
+					 h->env[i]);
 	return 0;
 }
 
@@ -204,7 +205,7 @@ static int read_timeout(struct hook_reading *f, const json_t *v, uint64_t *ret, 
 	if (!v)
 		return 0;
 	if (!json_is_number(v) || json_number_value(v) < 0.001 || json_number_value(v) > TIMEOUT_MAX_S)
-		return wrong(f, e, "timeout must be a number of seconds above 0, at most %.0f", TIMEOUT_MAX_S);
+		return set_error(f, e, "timeout must be a number of seconds above 0, at most %.0f", TIMEOUT_MAX_S);
 	*ret = (uint64_t)(json_number_value(v) * 1000);
 	return 0;
 }
@@ -216,12 +217,12 @@ static int read_on_failure(struct hook_reading *f, const json_t *v, enum hook_on
 	if (!v)
 		return 0;
 	if (!s || (strcmp(s, "allow") != 0 && strcmp(s, "block") != 0))
-		return wrong(f, e, "onFailure must be \"allow\" or \"block\"");
+		return set_error(f, e, "onFailure must be \"allow\" or \"block\"");
 	*ret = strcmp(s, "allow") == 0 ? HOOK_FAILS_OPEN : HOOK_FAILS_CLOSED;
 	return 0;
 }
 
-/* `if`: a rule, kept as a set of one that denies. */
+/* `if`: a rule, stored as a set with one deny rule. */
 static int read_only(struct hook_reading *f, const json_t *v, struct policy_hook *h, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -231,7 +232,7 @@ static int read_only(struct hook_reading *f, const json_t *v, struct policy_hook
 	if (!v)
 		return 0;
 	if (!is_text(v, RULE_TEXT_MAX))
-		return wrong(f, e, "if must be a rule such as \"Bash(git *)\"");
+		return set_error(f, e, "if must be a rule such as \"Bash(git *)\"");
 	const char *rule = json_string_value(v);
 	jw_obj(&w);
 	jw_kobj(&w, "permissions");
@@ -239,7 +240,7 @@ static int read_only(struct hook_reading *f, const json_t *v, struct policy_hook
 	jw_obj_end(&w);
 	jw_obj_end(&w);
 	if (policy_rules_parse(&h->rule, f->layer, f->name, text.data, text.len, &inner) < 0)
-		return wrong(f, e, "if: '%.100s' is not a valid rule; example: \"Bash(git *)\"", rule);
+		return set_error(f, e, "if: '%.100s' is not a valid rule; example: \"Bash(git *)\"", rule);
 	h->only = mem_strdup(rule);
 	return 0;
 }
@@ -252,9 +253,9 @@ static int read_where(struct hook_reading *f, const json_t *v, const char *usual
 	const char *reads = shell ? json_string_value(shell) : "bash";
 
 	if (profile && (!is_text(profile, 64) || !json_string_length(profile)))
-		return wrong(f, e, "profile must be the name of a sandbox profile");
+		return set_error(f, e, "profile must be the name of a sandbox profile");
 	if (!reads || (strcmp(reads, "bash") != 0 && strcmp(reads, "sh") != 0))
-		return wrong(f, e, "shell must be \"bash\" or \"sh\"");
+		return set_error(f, e, "shell must be \"bash\" or \"sh\"");
 	h->shell = strcmp(reads, "sh") == 0 ? "/bin/sh" : "/bin/bash";
 	const char *name = profile ? json_string_value(profile) : usual;
 	if (f->layer == RULE_OF_WORKSPACE && strcmp(name, HOOK_PROFILE) != 0 && strcmp(name, "readonly") != 0 &&
@@ -295,7 +296,7 @@ static int fill_hook(struct hook_reading *f, const json_t *v, struct policy_hook
 	bool http = false;
 
 	if (!json_is_object(v))
-		return wrong(f, e, "must be an object");
+		return set_error(f, e, "must be an object");
 	if (env && f->layer == RULE_OF_WORKSPACE) {
 		note(f, "a workspace may only tighten: allowedEnvVars is ignored");
 		env = NULL;
@@ -303,13 +304,13 @@ static int fill_hook(struct hook_reading *f, const json_t *v, struct policy_hook
 	if (read_type(f, v, &http, e) < 0)
 		return -1;
 	if (!http && (!is_text(command, HOOK_COMMAND_MAX) || !json_string_length(command)))
-		return wrong(f, e, "command must be a string of 1 to %u bytes", HOOK_COMMAND_MAX);
+		return set_error(f, e, "command must be a string of 1 to %u bytes", HOOK_COMMAND_MAX);
 	if (!http)
 		h->command = mem_strdup(json_string_value(command));
 	args = http ? NULL : args;
 	h->has_args = args != NULL;
 	if (async && !json_is_boolean(async))
-		return wrong(f, e, "async must be true or false");
+		return set_error(f, e, "async must be true or false");
 	h->async = json_is_true(async);
 	if ((args && read_strings(f, args, "args", &h->arg, &h->nargs, e) < 0) ||
 	    (env && read_strings(f, env, "env", &h->env, &h->nenv, e) < 0) ||
@@ -327,7 +328,7 @@ static int fill_hook(struct hook_reading *f, const json_t *v, struct policy_hook
 
 /* ---- matchers ---- */
 
-/* What regular expressions of other languages write differently. */
+/* Translates syntax of regular expressions in other languages to POSIX. */
 static void translate_matcher(const char *s, struct buf *out)
 {
 	for (; *s; s++)
@@ -351,25 +352,28 @@ static int set_matcher(struct hook_reading *f, struct policy_hook *h, struct err
 		return 0;
 	h->exact =
 		!f->matcher[strspn(f->matcher, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-|, ")];
-	/* Counted repetitions in each other take all the memory there is, and a workspace's file is anybody's. */
+	/*
+	 * Nested counted repetitions can use up all memory in regcomp, and anyone may have written a workspace's file.
+	 */
 	if (strpbrk(f->matcher, "{}"))
-		return wrong(f, e, "matcher: '{' and '}' are not supported in regular expressions");
+		return set_error(f, e, "matcher: '{' and '}' are not supported in regular expressions");
 	for (const char *s = f->matcher; *s; s++)
 		if (s[0] == '\\' && s[1] && strchr("123456789", s[1]))
-			return wrong(f, e, "matcher: back-references are not supported in regular expressions");
+			return set_error(f, e, "matcher: back-references are not supported in regular expressions");
 	if (!h->exact) {
 		translate_matcher(f->matcher, &text);
 		r = regcomp(&h->regex, text.data, REG_EXTENDED | REG_NOSUB);
 		if (r) {
 			regerror(r, &h->regex, why, sizeof why);
-			return wrong(f, e, "matcher '%.100s' is not a valid regular expression: %s", f->matcher, why);
+			return set_error(f, e, "matcher '%.100s' is not a valid regular expression: %s", f->matcher,
+					 why);
 		}
 	}
 	h->matcher = mem_strdup(f->matcher);
 	return 0;
 }
 
-/* ---- the tree ---- */
+/* ---- the file ---- */
 
 static int read_hook(struct hook_reading *f, const json_t *v, struct err *e)
 {
@@ -384,11 +388,11 @@ static int read_hook(struct hook_reading *f, const json_t *v, struct err *e)
 				   .rule = RULES_INIT,
 				   .trusted = f->trusted };
 	memcpy(h->hash, f->hash, sizeof h->hash);
-	/* None is left out: more than can run for one step are refused here. */
+	/* No hook is ever left out silently: more hooks than can run for one step are rejected here. */
 	const bool full = s->count >= HOOKS_MAX || s->at[f->point] >= HOOKS_SELECTED_MAX;
 	if (full)
-		(void)wrong(f, e, "there are more than %u hooks, or more than %u of them at %s", HOOKS_MAX,
-			    HOOKS_SELECTED_MAX, hook_point_event(f->point));
+		(void)set_error(f, e, "there are more than %u hooks, or more than %u of them at %s", HOOKS_MAX,
+				HOOKS_SELECTED_MAX, hook_point_event(f->point));
 	if (full || set_matcher(f, h, e) < 0 || fill_hook(f, v, h, e) < 0) {
 		hook_free(h);
 		return -1;
@@ -409,11 +413,11 @@ static int read_group(struct hook_reading *f, const char *event, size_t index, c
 	snprintf(f->field, sizeof f->field, "hooks.%.24s[%u]", event, (unsigned)index);
 	f->at = where.text;
 	if (!json_is_object(v))
-		return wrong(f, e, "must be an object {matcher?, hooks}");
+		return set_error(f, e, "must be an object {matcher?, hooks}");
 	if (matcher && !is_text(matcher, MATCHER_MAX))
-		return wrong(f, e, "matcher must be a string of at most %u bytes", MATCHER_MAX);
+		return set_error(f, e, "matcher must be a string of at most %u bytes", MATCHER_MAX);
 	if (!json_is_array(list))
-		return wrong(f, e, "hooks must be an array of hooks");
+		return set_error(f, e, "hooks must be an array of hooks");
 	f->matcher = json_string_value(matcher);
 	json_array_foreach (list, i, h) {
 		if (jiter_next(&it))
@@ -425,7 +429,7 @@ static int read_group(struct hook_reading *f, const char *event, size_t index, c
 	return 0;
 }
 
-/* Of the conventions, and nothing that bailiff does. */
+/* Events of the conventions that have no equivalent in bailiff. */
 static bool is_foreign(const char *event)
 {
 	static const char *const events[] = {
@@ -461,11 +465,11 @@ static int read_event(struct hook_reading *f, const char *event, const json_t *l
 
 		for (int k = 0; k < HOOK_POINTS; k++)
 			buf_printf(&names, "%s%s", k ? ", " : "", hook_point_event((enum hook_point)k));
-		return wrong(f, e, "unknown hook point; expected one of %s", buf_cstr(&names));
+		return set_error(f, e, "unknown hook point; expected one of %s", buf_cstr(&names));
 	}
 	f->point = (enum hook_point)point;
 	if (!json_is_array(list))
-		return wrong(f, e, "must be an array of {matcher?, hooks}");
+		return set_error(f, e, "must be an array of {matcher?, hooks}");
 	json_array_foreach (list, i, v)
 		if (read_group(f, event, i, v, jiter_next(&it) ? it.value : where, e) < 0)
 			return -1;
@@ -482,7 +486,7 @@ static int read_hooks(struct hook_reading *f, const json_t *root, struct jval wh
 	if (!root)
 		return 0;
 	if (!json_is_object(root))
-		return wrong(f, e, "must be an object");
+		return set_error(f, e, "must be an object");
 	json_object_foreach ((json_t *)(uintptr_t)root, event, v)
 		if (read_event(f, event, v, jval_get(where, event), e) < 0)
 			return -1;
@@ -506,15 +510,15 @@ static int read_trusted(struct hook_reading *f, const json_t *list, struct jval 
 		return 0;
 	}
 	if (!json_is_array(list) || s->ntrusted + json_array_size(list) > HOOKS_TRUSTED_MAX)
-		return wrong(f, e, "must be an array of at most %u hashes", HOOKS_TRUSTED_MAX);
+		return set_error(f, e, "must be an array of at most %u hashes", HOOKS_TRUSTED_MAX);
 	s->trusted = mem_realloc(s->trusted, (s->ntrusted + json_array_size(list) + 1) * sizeof *s->trusted);
 	json_array_foreach (list, i, v) {
 		const char *hash = json_string_value(v);
 
 		if (!hash || strlen(hash) != HASH_SHA256_TEXT - 1 ||
 		    strspn(hash, "0123456789abcdef") != HASH_SHA256_TEXT - 1)
-			return wrong(f, e,
-				     "[%zu] must be the SHA-256 of a .bailiff/policy.json, as sha256sum prints it", i);
+			return set_error(
+				f, e, "[%zu] must be the SHA-256 of a .bailiff/policy.json, as sha256sum prints it", i);
 		memcpy(s->trusted[s->ntrusted++], hash, HASH_SHA256_TEXT);
 	}
 	return 0;

@@ -48,8 +48,8 @@ struct entry {
 	const json_t *json;
 };
 
-__attribute__((format(printf, 4, 5))) static int wrong(const struct entry *n, const char *key, struct err *e,
-						       const char *fmt, ...)
+__attribute__((format(printf, 4, 5))) static int set_error(const struct entry *n, const char *key, struct err *e,
+							   const char *fmt, ...)
 {
 	char field[ERR_FIELD_MAX], why[160];
 	va_list ap;
@@ -67,10 +67,10 @@ static int check_keys(const struct entry *n, const char *const *known, size_t co
 	json_t *v;
 
 	if (!json_is_object(n->json))
-		return wrong(n, NULL, e, "must be an object");
+		return set_error(n, NULL, e, "must be an object");
 	json_object_foreach ((json_t *)(uintptr_t)n->json, key, v)
 		if (word_find(known, count, key) < 0)
-			return wrong(n, key, e, "is not known here");
+			return set_error(n, key, e, "is not known here");
 	return 0;
 }
 
@@ -82,7 +82,7 @@ static int take_text(const struct entry *n, const char *key, bool required, char
 	if (!v && !required)
 		return 0;
 	if (!s || !*s || strlen(s) > WORD_MAX)
-		return wrong(n, key, e, "must be a string of 1 to %u bytes", WORD_MAX);
+		return set_error(n, key, e, "must be a string of 1 to %u bytes", WORD_MAX);
 	*ret = mem_strdup(s);
 	return 0;
 }
@@ -94,8 +94,8 @@ static int take_word(const struct entry *n, const char *key, const char *const *
 	int at = json_is_string(v) ? word_find(words, count, json_string_value(v)) : -1;
 
 	if (v && at < 0)
-		return wrong(n, key, e, "must be one of %s%s%s%s%s", words[0], count > 1 ? ", " : "",
-			     count > 1 ? words[1] : "", count > 2 ? ", " : "", count > 2 ? words[2] : "");
+		return set_error(n, key, e, "must be one of %s%s%s%s%s", words[0], count > 1 ? ", " : "",
+				 count > 1 ? words[1] : "", count > 2 ? ", " : "", count > 2 ? words[2] : "");
 	*ret = v ? at : otherwise;
 	return 0;
 }
@@ -108,7 +108,7 @@ static int take_usd(const struct entry *n, const char *key, const json_t *from, 
 	if (!v && !required)
 		return 0;
 	if (!json_is_number(v) || !(json_number_value(v) >= 0) || json_number_value(v) > USD_MAX)
-		return wrong(n, key, e, "must be an amount in US dollars, 0 or more");
+		return set_error(n, key, e, "must be an amount in US dollars, 0 or more");
 	*ret = (uint64_t)(json_number_value(v) * 1e6 + 0.5);
 	return 0;
 }
@@ -131,13 +131,13 @@ static int take_capabilities(const struct entry *n, struct policy_model *m, stru
 	if (!list)
 		return 0;
 	if (!json_is_array(list) || json_array_size(list) > CAPABILITIES_MAX)
-		return wrong(n, "capabilities", e, "must be an array of at most %u words", CAPABILITIES_MAX);
+		return set_error(n, "capabilities", e, "must be an array of at most %u words", CAPABILITIES_MAX);
 	m->capability = mem_zalloc(json_array_size(list) + 1, sizeof *m->capability);
 	json_array_foreach (list, i, v) {
 		const char *s = json_string_value(v);
 
 		if (!s || !*s || strlen(s) > WORD_MAX)
-			return wrong(n, "capabilities", e, "must hold words of 1 to %u bytes", WORD_MAX);
+			return set_error(n, "capabilities", e, "must hold words of 1 to %u bytes", WORD_MAX);
 		m->capability[m->ncapability++] = mem_strdup(s);
 	}
 	return 0;
@@ -151,7 +151,7 @@ static int take_price(const struct entry *n, struct model_price *ret, struct err
 	if (!price)
 		return 0;
 	if (!json_is_object(price))
-		return wrong(n, "price", e, "must be an object with inputPerMTok and outputPerMTok");
+		return set_error(n, "price", e, "must be an object with inputPerMTok and outputPerMTok");
 	if (take_usd(n, "inputPerMTok", price, true, &p.input, e) < 0 ||
 	    take_usd(n, "outputPerMTok", price, true, &p.output, e) < 0)
 		return -1;
@@ -176,7 +176,7 @@ static int read_model(const struct entry *n, struct policy_model *ret, struct er
 	    take_word(n, "budgetClass", classes, countof(classes), BUDGET_STANDARD, &class, e) < 0 ||
 	    take_capabilities(n, &m, e) < 0 || take_price(n, &m.price, e) < 0 ||
 	    (context && (!json_is_integer(context) || json_integer_value(context) < 1) &&
-	     wrong(n, "contextTokens", e, "must be a number, 1 or more") < 0)) {
+	     set_error(n, "contextTokens", e, "must be a number, 1 or more") < 0)) {
 		model_done(&m);
 		return -1;
 	}
@@ -197,7 +197,7 @@ static int read_budget(const struct entry *n, struct policy_budget *ret, struct 
 	if (check_keys(n, keys, countof(keys), e) < 0)
 		return -1;
 	if (mark && (!json_is_number(mark) || !(json_number_value(mark) > 0) || json_number_value(mark) > 1))
-		return wrong(n, "lowMark", e, "must be more than 0 and at most 1");
+		return set_error(n, "lowMark", e, "must be more than 0 and at most 1");
 	if (mark)
 		b.low_percent = (unsigned)(json_number_value(mark) * 100);
 	if (take_word(n, "scope", scopes, countof(scopes), BUDGET_OF_USER, &scope, e) < 0 ||
@@ -208,7 +208,7 @@ static int read_budget(const struct entry *n, struct policy_budget *ret, struct 
 	b.window = (enum budget_window)window;
 	if (b.scope == BUDGET_OF_SESSION && b.window != BUDGET_EVER) {
 		free(b.name);
-		return wrong(n, "window", e, "a session's budget has no window");
+		return set_error(n, "window", e, "a session's budget has no window");
 	}
 	*ret = b;
 	return 0;

@@ -1,4 +1,4 @@
-/* What a command would talk to (network.def), as far as its words name it. */
+/* The hosts that a command would connect to (network.def), as far as its words name them. */
 
 #include "policy/analysis.h"
 
@@ -38,7 +38,7 @@ static unsigned port_of(const char *s)
 	return port < 65536 && (!*s || *s == '/' || *s == '?' || *s == '#') ? port : 0;
 }
 
-/* [user@]host[:port][/…], with the brackets of an IPv6 address taken off. */
+/* [user@]host[:port][/…]; the brackets of an IPv6 address are removed. */
 static bool add_authority(struct analysis *r, size_t index, const char *s, const char *intent)
 {
 	const size_t all = strcspn(s, "/?#");
@@ -74,7 +74,7 @@ static bool add_url(struct analysis *r, size_t index, const char *s, const char 
 	return add_authority(r, index, scheme + 3, intent);
 }
 
-/* user@host:path or host:path; not a path with a colon in it */
+/* user@host:path or host:path; not a path that contains a colon */
 static bool add_remote(struct analysis *r, size_t index, const char *s, const char *intent)
 {
 	const char *colon = strchr(s, ':'), *slash = strchr(s, '/');
@@ -104,7 +104,7 @@ static bool from_words(struct analysis *r, const struct analysis_command *c, con
 	}
 	for (size_t i = 0; i < a->noperands && row->where != WHERE_NONE; i++) {
 		const char *s = a->operand[i]->value;
-		/* https://host/$path still names its host */
+		/* https://host/$path: the host is known */
 		const char *text = s ? s : a->operand[i]->lead ? a->operand[i]->plain : NULL;
 
 		if (!text)
@@ -119,7 +119,7 @@ static bool from_words(struct analysis *r, const struct analysis_command *c, con
 	return found;
 }
 
-/* git clone /srv/x, scp a b, curl file:///x: nobody is asked for anything */
+/* git clone /srv/x, scp a b, curl file:///x: no host is contacted */
 static bool is_local(const struct command_args *a, const struct row *row)
 {
 	bool paths = false;
@@ -134,7 +134,7 @@ static bool is_local(const struct command_args *a, const struct row *row)
 	return paths || (row->where == WHERE_REMOTES && strcmp(a->name, "scp") == 0);
 }
 
-/* bash's own: >/dev/tcp/host/port */
+/* bash's own network redirections: >/dev/tcp/host/port */
 static void add_device(struct analysis *r, const struct analysis_command *c, const struct shell_redirect *d)
 {
 	const char *s = d->target.plain;

@@ -1,7 +1,7 @@
 /*
- * Paths that words name, where no table says what is done with them: operands of programs that are in none, values of
- * options, what stands behind an @ or =, what a variable or a loop is given. A rule against reading them refuses; one
- * against writing asks, where writing is likely.
+ * Paths in words for which no table has a role: operands of programs that are in no table, values of options, text
+ * after an @ or =, values of variables and lists of loops. A rule against reading such a path denies; a rule against
+ * writing it asks, if a write is likely.
  */
 
 #include "policy/analysis.h"
@@ -11,16 +11,16 @@
 
 #include <string.h>
 
-/* Whose words are only data: what looks like a path is text. */
+/* Programs whose words are only data: a word that looks like a path is text. */
 static const char data_only[] = "echo|printf|:|true|false|test|[|[[|((|let|set|unset|alias|type|which|whereis|hash|"
 				"basename|dirname|expr|seq|sleep|exit|return|kill|trap|eval";
-/* Whose options are patterns, as are values of these. */
+/* Programs whose options, and the values of these, are patterns. */
 static const char searches[] = "find|gfind|fd|fdfind|grep|egrep|fgrep|zgrep|rgrep|rg|ag|ack|locate|tree";
 static const char patterns[] = "exclude*|include|include-from|ignore*|name|iname|glob|pattern*|regex*|message|filter*|"
 			       "grep|author|format|title|body|label";
 static const char declares[] = "export|declare|typeset|local|readonly";
 
-/* How likely it is that something is written there. */
+/* How likely it is that the path is written. */
 enum named { NAMED_READ, NAMED_PERHAPS, NAMED_OUTPUT };
 
 static void add_path_word(struct analysis *r, size_t index, const char *cwd, const char *text, bool exact,
@@ -32,14 +32,14 @@ static void add_path_word(struct analysis *r, size_t index, const char *cwd, con
 
 	if (strncmp(text, "file://", 7) == 0)
 		text += 7;
-	/* ~name is taken for the home: who else's it could be is not looked up. */
+	/* ~name is treated as the caller's home: other users' home directories are not looked up. */
 	if (home)
 		path = slash ? command_paths_absolute(r, r->o->home, slash + 1) : r->o->home;
 	else if (*text && !strstr(text, "://"))
 		path = command_paths_absolute(r, cwd, text);
 	if (!path || command_paths_harmless_target(path))
 		return;
-	/* What looks at the project is given its files all day long. */
+	/* Programs get the project's files as arguments all the time; that alone does not mean a write. */
 	const bool written = how == NAMED_OUTPUT || (how == NAMED_PERHAPS && !path_within(r->workspace, path));
 	for (size_t i = f->nnamed; i-- > 0 && f->nnamed - i < 32;)
 		if (f->named[i].exact == exact && (!written || f->named[i].access & COMMAND_WRITES) &&
@@ -54,7 +54,7 @@ static void add_path_word(struct analysis *r, size_t index, const char *cwd, con
 						       .command = index };
 }
 
-/* As it is, and what follows an @ or = in it: @file, name=@file, if=file. */
+/* Adds the text itself, and the part after an @ or = in it: @file, name=@file, if=file. */
 static void add_value(struct analysis *r, const struct analysis_command *c, const char *text, enum named how,
 		      bool whole)
 {
@@ -72,7 +72,7 @@ static void add_value(struct analysis *r, const struct analysis_command *c, cons
 		add_path_word(r, c->index, c->cwd, at + 1, true, how);
 }
 
-/* A word without a slash that does not look like a file's name either: push, x. */
+/* Whether the word cannot be a file name: push, x. */
 static bool is_plain(const char *word) { return !strpbrk(word, "./~"); }
 
 static void add_word(struct analysis *r, const struct analysis_command *c, const struct command_word *w, enum named how,
@@ -84,7 +84,7 @@ static void add_word(struct analysis *r, const struct analysis_command *c, const
 		add_path_word(r, c->index, c->cwd, w->plain, false, how);
 }
 
-/* -o, --output, --target-dir …: likely to be written. */
+/* -o, --output, --target-dir …: the value is likely to be written. */
 static enum named how_named(const struct command_option *o)
 {
 	static const char *const beginnings[] = { "out", "target",  "prefix", "dest",  "root",   "log", "save",
@@ -100,7 +100,7 @@ static enum named how_named(const struct command_option *o)
 	return NAMED_READ;
 }
 
-/* -o/x, where nobody has said that -o takes a value. */
+/* -o/x, if it is not known that -o takes a value. */
 static void add_cluster(struct analysis *r, const struct analysis_command *c, const struct command_word *w)
 {
 	if (w->value && w->value[0] == '-' && w->value[1] && w->value[1] != '-' && w->value[2] &&
@@ -132,7 +132,10 @@ void path_words_of_command(struct analysis *r, const struct analysis_command *c,
 		const struct command_word *w = a->operand[i];
 		const bool has_role = roles && command_paths_has_role(roles, i, a->noperands);
 
-		/* Of an operand that is no path for the table only what is clearly one; ~name is in no table. */
+		/*
+		 * An operand that is not a path according to the table is added only if it clearly is one; no table has
+		 * ~name.
+		 */
 		const bool clear = *w->plain == '/' || strncmp(w->plain, "file://", 7) == 0;
 		add_word(r, c, w, strange ? NAMED_PERHAPS : NAMED_READ,
 			 (strange && !is_plain(w->plain)) || *w->plain == '~' || (!has_role && clear));
@@ -147,7 +150,7 @@ void path_words_of_assignment(struct analysis *r, size_t index, const char *cwd,
 		add_path_word(r, index, cwd, w.plain, w.value != NULL, NAMED_READ);
 }
 
-/* for x in …: the list is kept as text. */
+/* for x in …: the list is stored as text. */
 static void of_list(struct analysis *r, const char *list, size_t index, const char *cwd)
 {
 	static const char head[] = ": ";

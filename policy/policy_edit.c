@@ -26,7 +26,7 @@ static void append_quoted(struct buf *out, const char *s)
 	jw_str(&w, s);
 }
 
-/* The blanks that the line of `at` begins with, if nothing else stands before it; NULL: something does. */
+/* The indentation of the line of `at`; NULL if something else precedes it on the line. */
 static const char *indent_of(const struct edit *d, const char *at, size_t *ret)
 {
 	const char *s = at;
@@ -37,7 +37,7 @@ static const char *indent_of(const struct edit *d, const char *at, size_t *ret)
 	return s > d->text && s[-1] == '\n' ? s : NULL;
 }
 
-/* Each rule on a line of its own, or all on one. `own` is what lines begin with, or NULL. */
+/* Writes each rule on a line of its own, or all on one line. `own` is the indentation, or NULL. */
 static void put_rules(const struct edit *d, const char *own, size_t n, bool first, struct buf *out)
 {
 	for (size_t i = 0; i < d->count; i++) {
@@ -49,7 +49,7 @@ static void put_rules(const struct edit *d, const char *own, size_t n, bool firs
 	}
 }
 
-/* How deep a member of this container is written: what it begins its lines with, and one step. */
+/* The indentation of the members of this container. */
 static void member_indent(const struct edit *d, struct jval container, struct buf *out)
 {
 	struct jiter it = jiter_on(container);
@@ -63,7 +63,7 @@ static void member_indent(const struct edit *d, struct jval container, struct bu
 			return;
 		}
 	}
-	/* The line that the container is on, and two more. */
+	/* The indentation of the container's line, plus two. */
 	const char *line = container.text;
 	while (line > d->text && line[-1] != '\n')
 		line--;
@@ -71,7 +71,7 @@ static void member_indent(const struct edit *d, struct jval container, struct bu
 	buf_str(out, "  ");
 }
 
-/* Into an array: behind its last element, or as its first. */
+/* Inserts into an array: after its last element, or as its first. */
 static void into_list(const struct edit *d, struct jval list, struct buf *out)
 {
 	struct jiter it = jiter_on(list);
@@ -93,7 +93,7 @@ static void into_list(const struct edit *d, struct jval list, struct buf *out)
 	buf_append(out, end - 1, d->len - (size_t)(end - 1 - d->text));
 }
 
-/* A new first member of an object. */
+/* Inserts a new first member into an object. */
 static void into_object(const struct edit *d, struct jval object, bool outer, struct buf *out)
 {
 	struct jiter it = jiter_on(object);
@@ -170,7 +170,7 @@ int policy_edit_add(const char *text, size_t len, const char *list, const char *
 		buf_append(&made, d.text, d.len);
 	if (r == 0)
 		r = policy_rules_parse(&after, RULE_OF_USER, "policy.json", made.data, made.len, e);
-	/* What was there is there, and what was to be added, and nothing else. */
+	/* Verify the result: all old rules and the added ones are there, and nothing else. */
 	if (r == 0 && (after.count != before.count + d.count || !line_of(&after, rule[0], list)))
 		r = err_set(e, ERR_STATE, "the file's layout is not supported; add the rule by hand");
 	if (r == 0) {

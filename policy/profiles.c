@@ -28,7 +28,10 @@ struct file {
 
 /* ---- messages ---- */
 
-/* Where the last of these words stands, each behind the one before: the parser keeps no lines, and people want one. */
+/*
+ * The line of the last of these words, each of them searched after the previous one: the parser does not keep line
+ * numbers, but messages need one.
+ */
 static unsigned line_of(const struct file *f, const char *const *words, size_t n)
 {
 	const char *at = f->text, *end = f->text + f->len;
@@ -46,8 +49,8 @@ static unsigned line_of(const struct file *f, const char *const *words, size_t n
 	return line;
 }
 
-__attribute__((format(printf, 5, 6))) static int wrong(const struct file *f, const char *profile, const char *key,
-						       struct err *e, const char *fmt, ...)
+__attribute__((format(printf, 5, 6))) static int set_error(const struct file *f, const char *profile, const char *key,
+							   struct err *e, const char *fmt, ...)
 {
 	const char *const words[] = { "profiles", profile, key };
 	char why[256], field[ERR_FIELD_MAX];
@@ -71,25 +74,25 @@ static int take_paths(const struct file *f, struct profile *p, const char *key, 
 	json_t *item;
 
 	if (!json_is_array(v))
-		return wrong(f, p->name, key, e, "must be an array of paths");
+		return set_error(f, p->name, key, e, "must be an array of paths");
 	json_array_foreach (v, i, item) {
 		const char *s = json_string_value(item);
 		bool relative = kind == PLAN_MOUNT_PROTECT;
 
 		if (!s || strlen(s) != json_string_length(item))
-			return wrong(f, p->name, key, e, "[%zu] must be a path", i);
+			return set_error(f, p->name, key, e, "[%zu] must be a path", i);
 		if (s[0] != '/' && s[0] != '~' && s[0] != '$' && !relative)
-			return wrong(f, p->name, key, e, "'%.100s' must begin with /, ~ or $WORKSPACE", s);
+			return set_error(f, p->name, key, e, "'%.100s' must begin with /, ~ or $WORKSPACE", s);
 		if (relative && strstr(s, ".."))
-			return wrong(f, p->name, key, e, "'%.100s' leads out of the write root", s);
+			return set_error(f, p->name, key, e, "'%.100s' leads out of the write root", s);
 		if (strcmp(s, "/") == 0 && kind != PLAN_MOUNT_READ)
-			return wrong(f, p->name, key, e, "'/' is too much");
+			return set_error(f, p->name, key, e, "'/' is too much");
 		if (s[0] == '$' && strncmp(s, "$WORKSPACE", 10) != 0)
-			return wrong(f, p->name, key, e, "'%.100s' has a variable that is not $WORKSPACE", s);
+			return set_error(f, p->name, key, e, "'%.100s' has a variable that is not $WORKSPACE", s);
 		uint32_t use = strcmp(s, "/") == 0 ? PLAN_MOUNT_SYSTEM : kind;
 		uint32_t flags = use == PLAN_MOUNT_READ || use == PLAN_MOUNT_WRITE ? PLAN_MOUNT_OWNED : 0;
 		if (profile_add(p, use, flags, s, &inner) < 0)
-			return wrong(f, p->name, key, e, "%s", inner.message);
+			return set_error(f, p->name, key, e, "%s", inner.message);
 	}
 	return 0;
 }
@@ -101,9 +104,9 @@ static int take_size(const struct file *f, const struct profile *p, const char *
 	uint64_t n = json_integer_value(v) > 0 ? (uint64_t)json_integer_value(v) : 0;
 
 	if (json_is_string(v) && text_size_bytes(json_string_value(v), &n, &inner) < 0)
-		return wrong(f, p->name, key, e, "%s", inner.message);
+		return set_error(f, p->name, key, e, "%s", inner.message);
 	if ((!json_is_string(v) && !json_is_integer(v)) || n == 0)
-		return wrong(f, p->name, key, e, "must be a number above 0, or a size such as \"512M\"");
+		return set_error(f, p->name, key, e, "must be a number above 0, or a size such as \"512M\"");
 	*ret = n;
 	return 0;
 }
@@ -115,14 +118,14 @@ static int take_tmp(const struct file *f, struct profile *p, const char *key, co
 	if (take_size(f, p, key, v, &n, e) < 0)
 		return -1;
 	if (n < PROFILE_TMP_LEAST)
-		return wrong(f, p->name, key, e, "must be at least %u", PROFILE_TMP_LEAST);
+		return set_error(f, p->name, key, e, "must be at least %u", PROFILE_TMP_LEAST);
 	p->tmp_bytes = n;
 	return 0;
 }
 
 /*
- * Whoever writes a limit relies on it, so it is required. Processes are the exception: where no cgroup counts them, the
- * kernel counts them by user (RLIMIT_NPROC).
+ * A configured limit is relied on, so the layer that enforces it is required. The number of processes is the exception:
+ * if no cgroup counts them, the kernel counts them per user (RLIMIT_NPROC).
  */
 static int take_limit(const struct file *f, struct profile *p, enum plan_limit l, const json_t *v, struct err *e)
 {
@@ -134,10 +137,10 @@ static int take_limit(const struct file *f, struct profile *p, enum plan_limit l
 	if (row->unit == PLAN_UNIT_BYTES && take_size(f, p, row->key, v, &n, e) < 0)
 		return -1;
 	if (row->unit != PLAN_UNIT_BYTES && ((whole ? !json_is_integer(v) : !json_is_number(v)) || n == 0))
-		return wrong(f, p->name, row->key, e, "must be a number above 0");
+		return set_error(f, p->name, row->key, e, "must be a number above 0");
 	const char *why = plan_limit_refusal(l, n, room);
 	if (why)
-		return wrong(f, p->name, row->key, e, "%s", why);
+		return set_error(f, p->name, row->key, e, "%s", why);
 	if (l == PLAN_LIMIT_PIDS)
 		p->limits.value[l] = n;
 	else
@@ -151,14 +154,15 @@ static int take_require(const struct file *f, struct profile *p, const json_t *v
 	json_t *item;
 
 	if (!json_is_array(v))
-		return wrong(f, p->name, "require", e, "must be an array of layers");
+		return set_error(f, p->name, "require", e, "must be an array of layers");
 	json_array_foreach (v, i, item) {
 		uint32_t layer = json_is_string(item) ? profile_layer(json_string_value(item)) : 0;
 		if (!layer)
-			return wrong(f, p->name, "require", e,
-				     "'%.40s' is none of namespaces, mounts, landlock, seccomp, capabilities, cgroup, "
-				     "abstractSockets",
-				     json_is_string(item) ? json_string_value(item) : "…");
+			return set_error(
+				f, p->name, "require", e,
+				"'%.40s' is none of namespaces, mounts, landlock, seccomp, capabilities, cgroup, "
+				"abstractSockets",
+				json_is_string(item) ? json_string_value(item) : "…");
 		p->require |= layer;
 		if (layer == PLAN_LAYER_CGROUP)
 			p->limits.required |= PLAN_LIMITS_ALL;
@@ -173,14 +177,15 @@ static int take_hosts(const struct file *f, struct profile *p, const json_t *lis
 	json_t *item;
 
 	if (!json_is_array(list))
-		return wrong(f, p->name, "network", e, "%s must be an array of hosts", deny ? "deny" : "allow");
+		return set_error(f, p->name, "network", e, "%s must be an array of hosts", deny ? "deny" : "allow");
 	json_array_foreach (list, i, item) {
 		const char *s = json_string_value(item);
 
 		if (!s || strlen(s) != json_string_length(item))
-			return wrong(f, p->name, "network", e, "%s[%zu] must be a host", deny ? "deny" : "allow", i);
+			return set_error(f, p->name, "network", e, "%s[%zu] must be a host", deny ? "deny" : "allow",
+					 i);
 		if (profile_add_host(p, s, deny, &inner) < 0)
-			return wrong(f, p->name, "network", e, "%s", inner.message);
+			return set_error(f, p->name, "network", e, "%s", inner.message);
 	}
 	return 0;
 }
@@ -191,12 +196,13 @@ static int take_credentials(const struct file *f, struct profile *p, const json_
 	json_t *item;
 
 	if (!json_is_array(list) || json_array_size(list) > DOMAINS_MAX)
-		return wrong(f, p->name, "network", e, "credentials must be an array of names");
+		return set_error(f, p->name, "network", e, "credentials must be an array of names");
 	json_array_foreach (list, i, item) {
 		struct host_rule r;
 
 		if (!json_is_string(item) || !host_rule_credential(json_string_value(item), &r))
-			return wrong(f, p->name, "network", e, "credentials[%zu] must be the name of a credential", i);
+			return set_error(f, p->name, "network", e, "credentials[%zu] must be the name of a credential",
+					 i);
 		host_rules_add(&p->hosts, &r);
 	}
 	return 0;
@@ -213,14 +219,14 @@ static int take_network(const struct file *f, struct profile *p, json_t *v, stru
 		return 0;
 	}
 	if (!json_is_object(v))
-		return wrong(f, p->name, "network", e, "must be none, host, or an object with allow and deny");
+		return set_error(f, p->name, "network", e, "must be none, host, or an object with allow and deny");
 	p->network = PLAN_NET_ALLOW;
 	json_object_foreach (v, key, list) {
 		bool deny = strcmp(key, "deny") == 0, credentials = strcmp(key, "credentials") == 0;
 
 		if (!deny && !credentials && strcmp(key, "allow") != 0)
-			return wrong(f, p->name, "network", e,
-				     "unknown key '%.30s'; expected allow, deny or credentials", key);
+			return set_error(f, p->name, "network", e,
+					 "unknown key '%.30s'; expected allow, deny or credentials", key);
 		if (credentials ? take_credentials(f, p, list, e) < 0 : take_hosts(f, p, list, deny, e) < 0)
 			return -1;
 	}
@@ -253,12 +259,13 @@ static int take_member(const struct file *f, struct profile *p, const char *key,
 		return take_require(f, p, v, e);
 	if (strcmp(key, "cow") == 0) {
 		p->cow = json_is_true(v);
-		return json_is_boolean(v) ? 0 : wrong(f, p->name, key, e, "must be true or false");
+		return json_is_boolean(v) ? 0 : set_error(f, p->name, key, e, "must be true or false");
 	}
-	return wrong(f, p->name, key, e,
-		     "unknown key; expected extends, readRoots, writeRoots, hidden, protect, network, require, cow, "
-		     "tmpBytes%s",
-		     plan_limit_keys);
+	return set_error(
+		f, p->name, key, e,
+		"unknown key; expected extends, readRoots, writeRoots, hidden, protect, network, require, cow, "
+		"tmpBytes%s",
+		plan_limit_keys);
 }
 
 /* ---- profiles ---- */
@@ -273,7 +280,10 @@ static struct profile *find_profile(const struct policy_profiles *s, const char 
 
 static int build_profile(const struct file *f, const char *name, unsigned depth, struct profile *ret, struct err *e);
 
-/* What a profile begins as. Its own name means the shipped one, so that a file can change those, too. */
+/*
+ * The profile that this one starts from. If `extends` is its own name, that is the shipped profile, so a file can
+ * change shipped profiles as well.
+ */
 static int begin_profile(const struct file *f, const char *name, const json_t *extends, unsigned depth,
 			 struct profile *ret, struct err *e)
 {
@@ -281,7 +291,7 @@ static int begin_profile(const struct file *f, const char *name, const json_t *e
 	int r;
 
 	if (!base)
-		return wrong(f, name, "extends", e, "must be the name of a profile");
+		return set_error(f, name, "extends", e, "must be the name of a profile");
 	bool own = strcmp(base, name) == 0;
 	if (find_profile(f->known, base)) {
 		profile_copy(find_profile(f->known, base), ret);
@@ -291,11 +301,11 @@ static int begin_profile(const struct file *f, const char *name, const json_t *e
 	} else {
 		r = profile_shipped(base, ret);
 		if (r < 0)
-			wrong(f, name, "extends", e, "there is no profile '%.31s'", base);
+			set_error(f, name, "extends", e, "there is no profile '%.31s'", base);
 	}
 	if (r == 0 && !ret->confined) {
 		profile_done(ret);
-		return wrong(f, name, "extends", e, "'%.31s' has no sandbox to change", base);
+		return set_error(f, name, "extends", e, "'%.31s' has no sandbox to change", base);
 	}
 	return r;
 }
@@ -307,9 +317,9 @@ static int build_profile(const struct file *f, const char *name, unsigned depth,
 	const char *key;
 
 	if (depth > EXTENDS_MAX)
-		return wrong(f, name, "extends", e, "is circular, or nested more than %u deep", EXTENDS_MAX);
+		return set_error(f, name, "extends", e, "is circular, or nested more than %u deep", EXTENDS_MAX);
 	if (!json_is_object(object))
-		return wrong(f, name, NULL, e, "must be an object");
+		return set_error(f, name, NULL, e, "must be an object");
 	if (begin_profile(f, name, json_object_get(object, "extends"), depth, &p, e) < 0)
 		return -1;
 	snprintf(p.name, sizeof p.name, "%s", name);
@@ -328,10 +338,10 @@ static int check_name(const struct file *f, const char *name, struct err *e)
 	size_t n = strlen(name);
 
 	if (n == 0 || n >= PROFILE_NAME_MAX || strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_-") != n)
-		return wrong(f, name, NULL, e, "the name of a profile must be 1 to %d characters of a-z 0-9 _ -",
-			     PROFILE_NAME_MAX - 1);
+		return set_error(f, name, NULL, e, "the name of a profile must be 1 to %d characters of a-z 0-9 _ -",
+				 PROFILE_NAME_MAX - 1);
 	if (strcmp(name, PROFILE_HOST) == 0)
-		return wrong(f, name, NULL, e, "'%s' means no sandbox and cannot mean anything else", PROFILE_HOST);
+		return set_error(f, name, NULL, e, "'%s' means no sandbox and cannot mean anything else", PROFILE_HOST);
 	return 0;
 }
 
@@ -347,9 +357,9 @@ static int read_profiles(const struct file *f, struct err *e)
 	json_t *v;
 
 	if (!json_is_object(f->profiles))
-		return wrong(f, NULL, NULL, e, "must be an object");
+		return set_error(f, NULL, NULL, e, "must be an object");
 	if (json_object_size(f->profiles) > PROFILES_MAX)
-		return wrong(f, NULL, NULL, e, "has more than %u profiles", PROFILES_MAX);
+		return set_error(f, NULL, NULL, e, "has more than %u profiles", PROFILES_MAX);
 	json_object_foreach (f->profiles, name, v) {
 		struct profile p;
 
@@ -363,7 +373,7 @@ static int read_profiles(const struct file *f, struct err *e)
 	return 0;
 }
 
-/* ---- hosts for all of them ---- */
+/* ---- hosts for all profiles ---- */
 
 static int take_domains(const struct file *f, const json_t *network, const char *key, bool deny, struct host_rules *ret,
 			struct err *e)
@@ -416,7 +426,7 @@ static void apply_domains(const struct policy_profiles *s, struct profile *p)
 	}
 }
 
-/* What this version acts on of the section `sandbox`. */
+/* Whether the section `sandbox` has members that this version ignores. */
 static bool has_other_sandbox(const json_t *sandbox)
 {
 	const json_t *network = json_object_get(sandbox, "network");

@@ -83,7 +83,7 @@ static enum routing_exclusion find_exclusion(const struct policy_model *m, const
 	return l->budget_blocked ? ROUTING_BUDGET_BLOCKED : ROUTING_FITS;
 }
 
-/* The smaller the better; what is equal keeps the policy's order. */
+/* Smaller is better; candidates of equal rank keep the policy's order. */
 static int candidate_rank(const struct routing_candidate *c, const struct routing_request *r)
 {
 	int penalty = 0;

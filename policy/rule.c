@@ -39,9 +39,9 @@ enum rule_kind rule_kind_of_tool(const char *tool)
 	return RULE_TOOL;
 }
 
-/* ---- reading ---- */
+/* ---- parsing ---- */
 
-/* The words as the shell would read them, quoted as facts show them; NULL if it is not one simple command. */
+/* Parses a command and quotes its words as in command_simple's text; NULL if it is not one simple command. */
 static char *normal_command(const char *text, char **ret_writes)
 {
 	const struct analysis_options o = { .cwd = "/" };
@@ -74,7 +74,7 @@ static void take_bash(struct policy_rule *r, const char *spec)
 	r->tail = n > 2 && strcmp(r->pattern + n - 2, " *") == 0;
 }
 
-/* Who writes /etc/x means the system's more often than one of the workspace. */
+/* /etc/x more often means the system's file than one in the workspace. */
 static bool is_system(const char *path)
 {
 	static const char *const folders[] = { "etc", "usr", "boot", "proc", "sys", "root", "sbin" };
@@ -182,7 +182,7 @@ void rule_done(struct policy_rule *r)
 
 /* ---- matching ---- */
 
-/* A * is anything; only the last one needs to be tried again, so this takes at most |pattern| × |text| steps. */
+/* A * matches anything. Backtracking to the last * is enough, so this takes at most |pattern| × |text| steps. */
 static bool glob_matches(const char *p, size_t plen, const char *s)
 {
 	const char *end = p + plen, *star = NULL, *from = NULL;
@@ -230,7 +230,7 @@ bool rule_allows_writes(const struct policy_rule *r, const char *writes)
 
 static size_t segment_length(const char *s) { return strcspn(s, "/"); }
 
-/* One name of a path against one of a pattern: * and ? stay inside of it. */
+/* Matches one name of a path against one of a pattern: * and ? do not cross slashes. */
 static bool name_matches(const char *p, size_t plen, const char *s, size_t slen)
 {
 	size_t i = 0, k = 0, star = SIZE_MAX, from = 0;
@@ -254,7 +254,7 @@ static bool name_matches(const char *p, size_t plen, const char *s, size_t slen)
 	return i == plen;
 }
 
-/* `path` has no leading slash. A pattern that ends before the path does has matched a folder above it. */
+/* `path` has no leading slash. A pattern that ends before the path does has matched a directory above it. */
 static bool path_matches(const char *p, const char *path)
 {
 	const char *star = NULL, *from = NULL;
@@ -295,7 +295,7 @@ static const char *base_of(const struct policy_rule *r, const struct rule_base_p
 	}
 }
 
-/* What is left of a path below a folder, without the slash; NULL: it is not below. */
+/* The rest of a path below a directory, without the slash; NULL: it is not below. */
 static const char *path_below(const char *path, const char *folder)
 {
 	size_t n = strlen(folder);
@@ -310,7 +310,7 @@ static const char *path_below(const char *path, const char *folder)
 void rule_path_candidates(const struct command_path *path, const struct rule_base_paths *bases,
 			  bool ret_near[RULE_BASES])
 {
-	const bool one = path->exact && !(path->access & COMMAND_RECURSES); /* just this file */
+	const bool one = path->exact && !(path->access & COMMAND_RECURSES); /* a single file */
 
 	for (int base = 0; base < RULE_BASES; base++) {
 		const struct policy_rule at = { .base = (enum rule_base)base };
@@ -322,7 +322,7 @@ void rule_path_candidates(const struct command_path *path, const struct rule_bas
 	}
 }
 
-/* Whether the pattern speaks only of what is below the path. */
+/* Whether the pattern matches only paths below this path. */
 static bool lies_below(const struct policy_rule *r, const char *base, const char *path)
 {
 	size_t n = r->literal;
@@ -333,7 +333,7 @@ static bool lies_below(const struct policy_rule *r, const char *base, const char
 	return path_below(whole, path) != NULL;
 }
 
-/* Whether the names of the folder are the pattern's first ones. */
+/* Whether the names of the directory match the pattern's first names. */
 static bool may_reach(const char *p, const char *folder)
 {
 	while (*folder) {
@@ -358,17 +358,17 @@ static bool has_any(const char *s, size_t n, const char *characters)
 	return false;
 }
 
-/* One name of a rule and one of what the shell will expand. Where both have wildcards nobody looks closer. */
+/* Whether a name of a rule and one with shell wildcards may match. If both have wildcards, they may. */
 static bool names_meet(const char *rule, size_t nrule, const char *name, size_t n)
 {
 	if (!has_any(name, n, "*?["))
 		return name_matches(rule, nrule, name, n);
 	if (*rule == '.' && *name != '.')
-		return false; /* shells leave these out */
+		return false; /* globs do not match hidden files */
 	return has_any(rule, nrule, "*?") || has_any(name, n, "[(\\") || name_matches(name, n, rule, nrule);
 }
 
-/* Whether words with wildcards may become a path that the pattern is about. `deep`: or one above it. */
+/* Whether a path with shell wildcards may expand to one that the pattern matches. `deep`: or to one above it. */
 static bool may_meet(const char *p, const char *path, bool deep)
 {
 	for (; *p && *path; path += *path == '/') {
@@ -384,7 +384,7 @@ static bool may_meet(const char *p, const char *path, bool deep)
 	return !*p || deep;
 }
 
-/* The shell makes a path of it, which may be the rule's. */
+/* Whether the shell may expand this to a path that the rule matches. */
 static bool expands_into(const struct policy_rule *r, const char *base, const struct command_path *path)
 {
 	if (r->base == RULE_ANYWHERE) {
@@ -409,7 +409,7 @@ static enum rule_match written_path_matches(const struct policy_rule *r, const s
 	base = base_of(r, bases);
 	if (!base)
 		return RULE_NO_MATCH;
-	/* Whoever reads a folder with all that is in it may come upon it. */
+	/* Reading a directory recursively may read the rule's path. */
 	bool reads_below = r->effect != RULE_ALLOW && path->access & COMMAND_RECURSES && path->access & COMMAND_READS;
 	if (r->base == RULE_ANYWHERE) {
 		mem_auto char *deep = mem_printf("**/%s", r->pattern);
@@ -421,7 +421,7 @@ static enum rule_match written_path_matches(const struct policy_rule *r, const s
 	if (r->effect != RULE_ALLOW && (path->access & COMMAND_RECURSES || !path->exact) &&
 	    lies_below(r, base, path->path))
 		return path->exact ? RULE_MATCH : RULE_MAYBE;
-	/* A pattern with wildcards that begins above the folder may go on in it. */
+	/* A pattern with wildcards that starts above the directory may match inside it. */
 	if (reads_below && r->pattern[r->literal] && rest)
 		return may_reach(r->pattern, rest) ? RULE_MAYBE : RULE_NO_MATCH;
 	return RULE_NO_MATCH;
@@ -452,7 +452,7 @@ bool rule_host_matches(const struct policy_rule *r, const char *host)
 
 	if (!r->pattern)
 		return true;
-	n -= n && host[n - 1] == '.'; /* example.com. is the same */
+	n -= n && host[n - 1] == '.'; /* example.com. is the same host */
 	if (strncmp(r->pattern, "*.", 2) != 0)
 		return n == strlen(r->pattern) && strncasecmp(r->pattern, host, n) == 0;
 	m = strlen(r->pattern) - 1;
@@ -489,7 +489,7 @@ enum rule_match rule_words_match(const struct policy_rule *r, const char *const 
 		bool same;
 
 		if (i >= argc)
-			return m == RULE_MAYBE ? RULE_MAYBE : RULE_NO_MATCH; /* an unknown word may be several */
+			return m == RULE_MAYBE ? RULE_MAYBE : RULE_NO_MATCH; /* an unknown word may expand to several */
 		same = argv[i] && word_matches(&r->word[i], argv[i]);
 		if (!same && i == 0 && !strict && name)
 			same = word_matches(&r->word[i], name);

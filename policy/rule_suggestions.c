@@ -61,14 +61,16 @@ static bool is_read_only(const struct command_facts *f)
 	return true;
 }
 
-/* Whether a rule must name it: what is allowed already, or is nothing by itself, needs none; what only reads is not
- * what was refused. */
+/*
+ * Whether a rule must name this command. A command that is already allowed, or does nothing itself, needs none; a
+ * read-only command is not what was denied.
+ */
 static bool needs_rule(const struct policy_request *r, const struct command_simple *c, enum rule_effect effect,
 		       bool reads)
 {
 	if (!c->argc || c->flags & (COMMAND_FUNCTION_CALL | COMMAND_ELSEWHERE))
 		return false;
-	/* What it runs is judged by itself; where its output goes is not. */
+	/* The inner command is matched separately; the redirections of the wrapper are not. */
 	if (c->flags & COMMAND_TRANSPARENT && (effect != RULE_ALLOW || !c->writes))
 		return false;
 	if (effect == RULE_ALLOW)
@@ -76,7 +78,7 @@ static bool needs_rule(const struct policy_request *r, const struct command_simp
 	return reads || !(c->flags & COMMAND_READ_ONLY);
 }
 
-/* The first file that is written by redirection, of all or of those that no rule about a command can name. */
+/* The first file written by redirection, of all (`all`), or of those that no rule about a command can name. */
 static const struct command_path *find_written_path(const struct command_facts *f, bool all)
 {
 	for (size_t i = 0; i < f->npaths; i++) {
@@ -90,8 +92,9 @@ static const struct command_path *find_written_path(const struct command_facts *
 	return NULL;
 }
 
-/* Where the output of a group or a function goes, or a file that only the running command knows: what can be done
- * instead. */
+/*
+ * The output of a group or a function, or a file whose name is known only at run time: explains what to do instead.
+ */
 static void give_up_written(struct rule_suggestions *l, const struct command_path *p)
 {
 	if (!p->exact)
@@ -160,7 +163,7 @@ static void for_tool(const struct policy_request *r, struct rule_suggestions *l)
 		add_rule(l, mem_printf("%s(/%s)", kind == RULE_READ ? "Read" : "Edit", p->path));
 }
 
-/* ---- whether they do what they are for ---- */
+/* ---- whether the suggestions work ---- */
 
 static bool parse_suggestions(struct policy_rules *s, const struct rule_suggestions *l, enum rule_effect effect)
 {
@@ -207,8 +210,8 @@ static bool suggestions_work(const struct policy_request *r, const struct rule_s
 	return ok;
 }
 
-/* What stands above any rule that allows. */
-static bool is_above(const struct policy_request *r, struct rule_suggestions *l)
+/* Whether something overrides every rule that allows. */
+static bool is_overridden(const struct policy_request *r, struct rule_suggestions *l)
 {
 	const struct rules_query q = { .facts = r->facts,
 				       .tool = r->tool,
@@ -240,7 +243,7 @@ static bool is_above(const struct policy_request *r, struct rule_suggestions *l)
 void rule_suggestions_make(const struct policy_request *r, enum rule_effect effect, struct rule_suggestions *ret)
 {
 	*ret = (struct rule_suggestions){ 0 };
-	if (effect == RULE_ALLOW && is_above(r, ret))
+	if (effect == RULE_ALLOW && is_overridden(r, ret))
 		return;
 	if (r->tool)
 		for_tool(r, ret);

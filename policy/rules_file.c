@@ -26,7 +26,7 @@
 #define FILE_KEYS "permissions|prefixRules|hooks|trustedHooks|sandbox|profiles|models|limits|$schema"
 #define PERMISSION_KEYS "deny|ask|allow|defaultMode|allowBypass|sessionAllow|strict"
 
-struct analysis {
+struct rules_reading {
 	struct policy_rules *rules;
 	enum rule_layer layer;
 	const char *name, *text;
@@ -38,7 +38,7 @@ struct analysis {
 	size_t index;        /* … and its element */
 };
 
-static unsigned line_at(struct analysis *f, const char *at)
+static unsigned line_at(struct rules_reading *f, const char *at)
 {
 	if (f->layer == RULE_OF_SESSION)
 		return (unsigned)f->index + 1;
@@ -53,8 +53,8 @@ static unsigned line_at(struct analysis *f, const char *at)
 	return f->line;
 }
 
-__attribute__((format(printf, 5, 6))) static int wrong(struct analysis *f, const char *at, const char *field,
-						       struct err *e, const char *fmt, ...)
+__attribute__((format(printf, 5, 6))) static int set_error(struct rules_reading *f, const char *at, const char *field,
+							   struct err *e, const char *fmt, ...)
 {
 	char why[300];
 	va_list ap;
@@ -76,7 +76,7 @@ __attribute__((format(printf, 5, 6))) static int wrong(struct analysis *f, const
 	return err_field(e, field, "%.200s: line %u: %s: %s", f->name, line_at(f, at), field, why);
 }
 
-__attribute__((format(printf, 3, 4))) static void note(struct analysis *f, const char *at, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static void note(struct rules_reading *f, const char *at, const char *fmt, ...)
 {
 	struct policy_rules *s = f->rules;
 	char what[300];
@@ -91,12 +91,12 @@ __attribute__((format(printf, 3, 4))) static void note(struct analysis *f, const
 				       : mem_printf("%s: line %u: %s", f->name, line_at(f, at), what);
 }
 
-static unsigned rules_max(const struct analysis *f)
+static unsigned rules_max(const struct rules_reading *f)
 {
 	return f->layer == RULE_OF_SESSION ? RULES_SESSION_MAX : RULES_MAX;
 }
 
-static struct policy_rule *rule_new(struct analysis *f, enum rule_effect effect, const char *at)
+static struct policy_rule *rule_new(struct rules_reading *f, enum rule_effect effect, const char *at)
 {
 	struct policy_rules *s = f->rules;
 
@@ -127,7 +127,7 @@ static bool is_key_of(const char *list, const char *key)
 
 /* ---- permissions ---- */
 
-static int read_list(struct analysis *f, const char *key, enum rule_effect effect, const json_t *list,
+static int read_list(struct rules_reading *f, const char *key, enum rule_effect effect, const json_t *list,
 		     struct jval where, struct err *e)
 {
 	struct jiter it = jiter_on(where);
@@ -142,24 +142,25 @@ static int read_list(struct analysis *f, const char *key, enum rule_effect effec
 	if (!list)
 		return 0;
 	if (!json_is_array(list))
-		return wrong(f, where.text, field, e, "must be an array of rules");
+		return set_error(f, where.text, field, e, "must be an array of rules");
 	json_array_foreach (list, i, v) {
 		const char *s = json_string_value(v), *at = jiter_next(&it) ? it.value.text : NULL;
 
 		f->index = i;
 		if (!s || strlen(s) != json_string_length(v))
 			return f->layer == RULE_OF_SESSION
-				       ? wrong(f, at, field, e, "must be a rule such as \"Bash(npm test)\"")
-				       : wrong(f, at, field, e, "[%zu] must be a rule such as \"Bash(npm test)\"", i);
+				       ? set_error(f, at, field, e, "must be a rule such as \"Bash(npm test)\"")
+				       : set_error(f, at, field, e, "[%zu] must be a rule such as \"Bash(npm test)\"",
+						   i);
 		if (f->rules->count >= rules_max(f))
-			return wrong(f, at, field, e, "there are more than %u rules", rules_max(f));
+			return set_error(f, at, field, e, "there are more than %u rules", rules_max(f));
 		if (f->layer == RULE_OF_WORKSPACE && effect == RULE_ALLOW) {
 			note(f, at, "a workspace may only tighten: allow '%.120s' is ignored", s);
 			continue;
 		}
 		struct policy_rule *r = rule_new(f, effect, at);
 		if (rule_parse(r, s, &inner) < 0)
-			return wrong(f, at, field, e, "%s", inner.message);
+			return set_error(f, at, field, e, "%s", inner.message);
 		r->text = mem_strdup(s);
 		if (r->kind == RULE_TOOL && strncmp(s, "mcp__", 5) != 0)
 			note(f, at,
@@ -170,7 +171,7 @@ static int read_list(struct analysis *f, const char *key, enum rule_effect effec
 	return 0;
 }
 
-static int read_mode(struct analysis *f, const json_t *v, struct jval where, struct err *e)
+static int read_mode(struct rules_reading *f, const json_t *v, struct jval where, struct err *e)
 {
 	buf_auto struct buf names = BUF_INIT;
 	int mode = json_is_string(v) ? permission_mode_find(json_string_value(v)) : -1;
@@ -179,7 +180,7 @@ static int read_mode(struct analysis *f, const json_t *v, struct jval where, str
 		return 0;
 	if (mode < 0) {
 		permission_mode_names(&names);
-		return wrong(f, where.text, "permissions.defaultMode", e, "must be one of %s", buf_cstr(&names));
+		return set_error(f, where.text, "permissions.defaultMode", e, "must be one of %s", buf_cstr(&names));
 	}
 	if (f->layer == RULE_OF_WORKSPACE && mode != MODE_PLAN && mode != MODE_UNTRUSTED && mode != MODE_NEVER) {
 		note(f, where.text, "a workspace may only tighten: defaultMode %s is ignored",
@@ -203,7 +204,7 @@ static int read_mode(struct analysis *f, const json_t *v, struct jval where, str
 	return 0;
 }
 
-static int read_lists(struct analysis *f, const json_t *p, struct jval where, struct err *e)
+static int read_lists(struct rules_reading *f, const json_t *p, struct jval where, struct err *e)
 {
 	static const struct {
 		const char *key;
@@ -232,7 +233,7 @@ static bool is_misspelt(const char *keys, const char *key, char meant[64])
 
 /* A misspelt list would forbid nothing, and nobody would know. Keys of the conventions that mean nothing here are only
  * noted. */
-static int other_permissions(struct analysis *f, const json_t *p, struct jval where, struct err *e)
+static int other_permissions(struct rules_reading *f, const json_t *p, struct jval where, struct err *e)
 {
 	const char *key;
 	json_t *value;
@@ -244,16 +245,17 @@ static int other_permissions(struct analysis *f, const json_t *p, struct jval wh
 			continue;
 		snprintf(field, sizeof field, "permissions.%.48s", key);
 		if (is_misspelt(PERMISSION_KEYS, key, meant))
-			return wrong(f, jval_get(where, key).text, field, e, "unknown key (did you mean '%s'?)", meant);
+			return set_error(f, jval_get(where, key).text, field, e, "unknown key (did you mean '%s'?)",
+					 meant);
 		if (json_is_array(value) && strcmp(key, "additionalDirectories") != 0)
-			return wrong(f, jval_get(where, key).text, field, e,
-				     "unknown list; expected deny, ask or allow");
+			return set_error(f, jval_get(where, key).text, field, e,
+					 "unknown list; expected deny, ask or allow");
 		note(f, jval_get(where, key).text, "%s is not acted on", field);
 	}
 	return 0;
 }
 
-static int read_permissions(struct analysis *f, const json_t *p, struct jval where, struct err *e)
+static int read_permissions(struct rules_reading *f, const json_t *p, struct jval where, struct err *e)
 {
 	const json_t *bypass = json_object_get(p, "allowBypass"), *sessions = json_object_get(p, "sessionAllow"),
 		     *strict = json_object_get(p, "strict");
@@ -261,22 +263,22 @@ static int read_permissions(struct analysis *f, const json_t *p, struct jval whe
 	if (!p)
 		return 0;
 	if (!json_is_object(p))
-		return wrong(f, where.text, "permissions", e, "must be an object");
+		return set_error(f, where.text, "permissions", e, "must be an object");
 	if (read_lists(f, p, where, e) < 0 || other_permissions(f, p, where, e) < 0)
 		return -1;
 	if (sessions && !json_is_boolean(sessions))
-		return wrong(f, jval_get(where, "sessionAllow").text, "permissions.sessionAllow", e,
-			     "must be true or false");
+		return set_error(f, jval_get(where, "sessionAllow").text, "permissions.sessionAllow", e,
+				 "must be true or false");
 	f->rules->sessions_tighten |= json_is_false(sessions);
 	if (strict && !json_is_boolean(strict))
-		return wrong(f, jval_get(where, "strict").text, "permissions.strict", e, "must be true or false");
+		return set_error(f, jval_get(where, "strict").text, "permissions.strict", e, "must be true or false");
 	if (json_is_false(strict) && f->rules->strict)
 		note(f, jval_get(where, "strict").text,
 		     "a file of higher precedence sets \"strict\": true, which stays in effect");
 	f->rules->strict |= json_is_true(strict);
 	if (bypass && !json_is_boolean(bypass))
-		return wrong(f, jval_get(where, "allowBypass").text, "permissions.allowBypass", e,
-			     "must be true or false");
+		return set_error(f, jval_get(where, "allowBypass").text, "permissions.allowBypass", e,
+				 "must be true or false");
 	if (bypass && f->layer != RULE_OF_HOST)
 		note(f, jval_get(where, "allowBypass").text,
 		     "only the host's policy can permit bypass: allowBypass is ignored");
@@ -299,13 +301,14 @@ static bool is_word(const json_t *v)
 	       strlen(json_string_value(v)) == json_string_length(v);
 }
 
-static int read_pattern(struct analysis *f, struct policy_rule *r, const json_t *pattern, const char *at, struct err *e)
+static int read_pattern(struct rules_reading *f, struct policy_rule *r, const json_t *pattern, const char *at,
+			struct err *e)
 {
 	size_t n = json_array_size(pattern), i, k;
 	const json_t *v, *choice;
 
 	if (!n || n > RULE_WORDS_MAX)
-		return wrong(f, at, "prefixRules.pattern", e, "must be an array of 1 to %u words", RULE_WORDS_MAX);
+		return set_error(f, at, "prefixRules.pattern", e, "must be an array of 1 to %u words", RULE_WORDS_MAX);
 	r->word = mem_zalloc(n, sizeof *r->word);
 	json_array_foreach (pattern, i, v) {
 		struct rule_word *w = &r->word[r->nwords++];
@@ -315,12 +318,12 @@ static int read_pattern(struct analysis *f, struct policy_rule *r, const json_t 
 			continue;
 		}
 		if (!json_array_size(v) || json_array_size(v) > RULE_CHOICES_MAX)
-			return wrong(f, at, "prefixRules.pattern", e,
-				     "[%zu] must be a word, or an array of 1 to %u to choose from", i,
-				     RULE_CHOICES_MAX);
+			return set_error(f, at, "prefixRules.pattern", e,
+					 "[%zu] must be a word, or an array of 1 to %u to choose from", i,
+					 RULE_CHOICES_MAX);
 		json_array_foreach (v, k, choice) {
 			if (!is_word(choice))
-				return wrong(f, at, "prefixRules.pattern", e, "[%zu][%zu] must be a word", i, k);
+				return set_error(f, at, "prefixRules.pattern", e, "[%zu][%zu] must be a word", i, k);
 			take_word(w, json_string_value(choice));
 		}
 	}
@@ -356,23 +359,23 @@ static bool example_matches(const struct policy_rule *r, const json_t *v, bool *
 	return true;
 }
 
-static int check_examples(struct analysis *f, const struct policy_rule *r, const json_t *list, const char *field,
+static int check_examples(struct rules_reading *f, const struct policy_rule *r, const json_t *list, const char *field,
 			  bool wanted, const char *at, struct err *e)
 {
 	const json_t *v;
 	size_t i;
 
 	if (list && (!json_is_array(list) || json_array_size(list) > EXAMPLES_MAX))
-		return wrong(f, at, field, e, "must be an array of at most %u examples", EXAMPLES_MAX);
+		return set_error(f, at, field, e, "must be an array of at most %u examples", EXAMPLES_MAX);
 	json_array_foreach (list, i, v) {
 		bool m = false;
 
 		if (!example_matches(r, v, &m))
-			return wrong(f, at, field, e, "[%zu] must be a command line, or an array of its words", i);
+			return set_error(f, at, field, e, "[%zu] must be a command line, or an array of its words", i);
 		if (m != wanted) {
 			mem_auto char *text = json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY);
-			return wrong(f, at, field, e, "the rule %s %.120s, but the example says that it %s",
-				     m ? "matches" : "does not match", text, wanted ? "does" : "does not");
+			return set_error(f, at, field, e, "the rule %s %.120s, but the example says that it %s",
+					 m ? "matches" : "does not match", text, wanted ? "does" : "does not");
 		}
 	}
 	return 0;
@@ -391,21 +394,22 @@ static void prefix_text(struct policy_rule *r)
 }
 
 /* Without its decision, by a slip of the pen, a rule would allow. */
-static int prefix_keys(struct analysis *f, const json_t *v, const char *at, struct err *e)
+static int prefix_keys(struct rules_reading *f, const json_t *v, const char *at, struct err *e)
 {
 	const char *key;
 	json_t *value;
 
 	json_object_foreach ((json_t *)(uintptr_t)v, key, value)
 		if (!is_key_of("pattern|decision|justification|match|notMatch|not_match", key))
-			return wrong(f, at, "prefixRules", e,
-				     "'%.60s' is no key of a prefix rule; there are pattern, decision, justification, "
-				     "match and notMatch",
-				     key);
+			return set_error(
+				f, at, "prefixRules", e,
+				"'%.60s' is no key of a prefix rule; there are pattern, decision, justification, "
+				"match and notMatch",
+				key);
 	return 0;
 }
 
-static int read_prefix(struct analysis *f, const json_t *v, const char *at, struct err *e)
+static int read_prefix(struct rules_reading *f, const json_t *v, const char *at, struct err *e)
 {
 	static const struct {
 		const char *word;
@@ -423,16 +427,16 @@ static int read_prefix(struct analysis *f, const json_t *v, const char *at, stru
 		if (strcmp(words[i].word, decision) == 0)
 			effect = words[i].effect;
 	if (!json_is_object(v))
-		return wrong(f, at, "prefixRules", e, "must be an array of objects");
+		return set_error(f, at, "prefixRules", e, "must be an array of objects");
 	if (prefix_keys(f, v, at, e) < 0)
 		return -1;
 	if (effect == RULE_NONE || (json_object_get(v, "decision") && !decision))
-		return wrong(f, at, "prefixRules.decision", e, "must be allow, prompt or forbidden");
+		return set_error(f, at, "prefixRules.decision", e, "must be allow, prompt or forbidden");
 	if (why && (!json_is_string(why) || json_string_length(why) > JUSTIFICATION_MAX))
-		return wrong(f, at, "prefixRules.justification", e, "must be a string of at most %u bytes",
-			     JUSTIFICATION_MAX);
+		return set_error(f, at, "prefixRules.justification", e, "must be a string of at most %u bytes",
+				 JUSTIFICATION_MAX);
 	if (f->rules->count >= rules_max(f))
-		return wrong(f, at, "prefixRules", e, "there are more than %u rules", rules_max(f));
+		return set_error(f, at, "prefixRules", e, "there are more than %u rules", rules_max(f));
 	struct policy_rule *r = rule_new(f, effect, at);
 	r->kind = RULE_PREFIX;
 	r->justification = mem_strdup(json_string_value(why));
@@ -451,7 +455,7 @@ static int read_prefix(struct analysis *f, const json_t *v, const char *at, stru
 	return 0;
 }
 
-static int read_prefixes(struct analysis *f, const json_t *list, struct jval where, struct err *e)
+static int read_prefixes(struct rules_reading *f, const json_t *list, struct jval where, struct err *e)
 {
 	struct jiter it = jiter_on(where);
 	const json_t *v;
@@ -460,7 +464,7 @@ static int read_prefixes(struct analysis *f, const json_t *list, struct jval whe
 	f->list = "prefixRules";
 	f->index = NO_ELEMENT;
 	if (list && !json_is_array(list))
-		return wrong(f, where.text, "prefixRules", e, "must be an array of objects");
+		return set_error(f, where.text, "prefixRules", e, "must be an array of objects");
 	json_array_foreach (list, i, v) {
 		f->index = i;
 		if (read_prefix(f, v, jiter_next(&it) ? it.value.text : where.text, e) < 0)
@@ -470,7 +474,7 @@ static int read_prefixes(struct analysis *f, const json_t *list, struct jval whe
 }
 
 /* The set's own copy of its source's name. */
-static void keep_name(struct analysis *f)
+static void keep_name(struct rules_reading *f)
 {
 	struct policy_rules *s = f->rules;
 
@@ -482,7 +486,7 @@ static void keep_name(struct analysis *f)
 }
 
 /* Keys of other programs' settings are noted; one that looks like a key of ours was meant to be it. */
-static int check_keys(struct analysis *f, const json_t *root, struct jval all, struct err *e)
+static int check_keys(struct rules_reading *f, const json_t *root, struct jval all, struct err *e)
 {
 	char meant[64];
 	const char *key;
@@ -496,7 +500,8 @@ static int check_keys(struct analysis *f, const json_t *root, struct jval all, s
 			char field[ERR_FIELD_MAX];
 
 			snprintf(field, sizeof field, "%.60s", key);
-			return wrong(f, jval_get(all, key).text, field, e, "unknown key (did you mean '%s'?)", meant);
+			return set_error(f, jval_get(all, key).text, field, e, "unknown key (did you mean '%s'?)",
+					 meant);
 		}
 		note(f, jval_get(all, key).text, "'%.60s' is not acted on", key);
 	}
@@ -506,7 +511,7 @@ static int check_keys(struct analysis *f, const json_t *root, struct jval all, s
 int policy_rules_parse(struct policy_rules *s, enum rule_layer layer, const char *name, const char *text, size_t len,
 		       struct err *e)
 {
-	struct analysis f = {
+	struct rules_reading f = {
 		.rules = s, .layer = layer, .name = name, .text = text, .len = len, .counted = text, .line = 1
 	};
 	const struct policy_rules before = *s;
@@ -539,7 +544,7 @@ int policy_rules_parse(struct policy_rules *s, enum rule_layer layer, const char
 
 int policy_rules_session(struct policy_rules *s, const char *session_id, const json_t *permissions, struct err *e)
 {
-	struct analysis f = { .rules = s, .layer = RULE_OF_SESSION, .name = session_id };
+	struct rules_reading f = { .rules = s, .layer = RULE_OF_SESSION, .name = session_id };
 	const struct jval nowhere = { 0 };
 
 	keep_name(&f);
